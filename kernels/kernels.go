@@ -1,5 +1,5 @@
-// Package kernels holds the Metal kernels of a Qwen2 model, one .metal file per operation, and beside each the Go struct
-// of its arguments. README.md says how they are laid out. kernels/cpu has the same operations on slices.
+// Package kernels holds the Metal kernels of a Qwen2 model, one .metal file per operation, and beside each the Go
+// struct of its arguments. README.md says how they are laid out. kernels/cpu has the same operations on slices.
 package kernels
 
 import (

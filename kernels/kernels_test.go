@@ -36,8 +36,8 @@ var (
 	numbers = regexp.MustCompile(`(\w+) = (\d+)\b`)
 )
 
-// TestArguments: each struct that both sides know has the same fields in the same order on both, all of four bytes, so that
-// it lies in memory alike.
+// TestArguments: each struct that both sides know has the same fields in the same order on both, all of four bytes, so
+// that it lies in memory alike.
 func TestArguments(t *testing.T) {
 	found := map[string][]string{}
 	for _, m := range structs.FindAllStringSubmatch(Source(""), -1) {
@@ -50,7 +50,8 @@ func TestArguments(t *testing.T) {
 		}
 	}
 	for _, args := range []any{
-		EmbedArgs{}, NormArgs{}, QKVArgs{}, AttendArgs{}, AttendRow{}, AddArgs{}, GateUpArgs{}, HeadArgs{}, HeadSums{}, MergeArgs{},
+		EmbedArgs{}, NormArgs{}, QKVArgs{}, AttendArgs{}, AttendRow{}, AddArgs{}, GateUpArgs{}, HeadArgs{}, HeadSums{},
+		MergeArgs{},
 	} {
 		of := reflect.TypeOf(args)
 		var want []string
@@ -95,9 +96,10 @@ func TestConstants(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]int{
-		"RingBytes": RingBytes, "StepColumns": StepColumns, "TileRows": TileRows, "MaxSplits": MaxSplits, "WideRows": WideRows,
-		"WideOuts": WideOuts, "WideStep": WideStep, "WideThreads": WideThreads, "AttendThreads": AttendThreads,
-		"MergeThreads": MergeThreads, "MergeLists": MergeLists, "MergeWidth": MergeWidth,
+		"RingBytes": RingBytes, "StepColumns": StepColumns, "TileRows": TileRows, "MaxSplits": MaxSplits,
+		"WideRows": WideRows, "WideOuts": WideOuts, "WideStep": WideStep, "WideThreads": WideThreads,
+		"AttendThreads": AttendThreads, "MergeThreads": MergeThreads,
+		"MergeLists": MergeLists, "MergeWidth": MergeWidth,
 	} {
 		assert.Equal(t, want, found[name], name)
 	}
@@ -109,7 +111,9 @@ func TestConstants(t *testing.T) {
 // TestTypes: every type has its struct.
 func TestTypes(t *testing.T) {
 	for _, name := range Types() {
-		declared := slices.ContainsFunc([]string{"struct " + name + " {", " " + name + ";"}, func(s string) bool { return strings.Contains(Source(""), s) })
+		declared := slices.ContainsFunc([]string{"struct " + name + " {", " " + name + ";"}, func(s string) bool {
+			return strings.Contains(Source(""), s)
+		})
 		assert.True(t, declared, name)
 	}
 }

@@ -1,9 +1,9 @@
-// Package metal is Metal as this program uses it: a device with shared memory, kernels compiled from source, and command
-// buffers that run them. It holds interfaces and errors only. metal/mtl is Apple's Metal, metal/soft runs the same
-// kernels on any processor with every rule checked.
+// Package metal is Metal as this program uses it: a device with shared memory, kernels compiled from source, and
+// command buffers that run them. It holds interfaces and errors only. metal/mtl is Apple's Metal, metal/soft runs the
+// same kernels on any processor with every rule checked.
 //
-// Names are Apple's. What Apple leaves to the caller is left to the caller here as well: dispatches of one command buffer
-// may run at the same time and in any order unless a barrier stands between them.
+// Names are Apple's. What Apple leaves to the caller is left to the caller here as well: dispatches of one command
+// buffer may run at the same time and in any order unless a barrier stands between them.
 package metal
 
 import (
@@ -58,8 +58,8 @@ type Limits struct {
 	ThreadgroupMemory int // most bytes of a threadgroup's memory, static and dynamic together
 }
 
-// Buffer is memory that the CPU and kernels share. The CPU may touch what a kernel writes, and write what it reads, only
-// while no command buffer that uses it is committed and not waited for.
+// Buffer is memory that the CPU and kernels share. The CPU may touch what a kernel writes, and write what it reads,
+// only while no command buffer that uses it is committed and not waited for.
 type Buffer interface {
 	Bytes() []byte
 	Close()
@@ -92,8 +92,8 @@ type Pipeline interface {
 type Size struct{ X, Y, Z int }
 
 // Commands is a command buffer with one concurrent compute encoder. Command buffers run in the order of their Commit:
-// each sees all that those before it wrote. What is set stays set for the dispatches that follow. The first error sticks
-// and comes out of Wait.
+// each sees all that those before it wrote. What is set stays set for the dispatches that follow. The first error
+// sticks and comes out of Wait.
 type Commands interface {
 	SetPipeline(p Pipeline)
 	// SetBuffer binds b from offset on to [[buffer(index)]]. The offset is a multiple of 4.

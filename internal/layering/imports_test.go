@@ -80,7 +80,8 @@ func checkTier(p goPackage) (wrong []string) {
 	}
 	for _, i := range p.Imports {
 		if theirs := height(i); ours(i) && theirs <= mine && i != path.Dir(p.ImportPath) {
-			wrong = append(wrong, fmt.Sprintf("%s (%s) imports %s: imports go down only", short(p.ImportPath), tiers()[mine].what, short(i)))
+			wrong = append(wrong, fmt.Sprintf("%s (%s) imports %s: imports go down only",
+				short(p.ImportPath), tiers()[mine].what, short(i)))
 		}
 	}
 	return wrong
@@ -118,10 +119,12 @@ func checkDirect(p goPackage) (wrong []string) {
 
 func checkShape(p goPackage) (wrong []string) {
 	if p.Name == "runtime" {
-		wrong = append(wrong, fmt.Sprintf("%s is called runtime: it would hide the standard package", short(p.ImportPath)))
+		wrong = append(wrong,
+			fmt.Sprintf("%s is called runtime: it would hide the standard package", short(p.ImportPath)))
 	}
 	if len(p.CgoFiles)+len(p.CXXFiles) > 0 {
-		wrong = append(wrong, fmt.Sprintf("%s needs cgo: %v", short(p.ImportPath), slices.Concat(p.CgoFiles, p.CXXFiles)))
+		wrong = append(wrong,
+			fmt.Sprintf("%s needs cgo: %v", short(p.ImportPath), slices.Concat(p.CgoFiles, p.CXXFiles)))
 	}
 	return wrong
 }
@@ -150,7 +153,9 @@ func listPackages(t *testing.T, goos, goarch string) []goPackage {
 
 // The packages of the module keep to the table, on every system.
 func TestImports(t *testing.T) {
-	for _, system := range [][2]string{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "arm64"}, {"windows", "amd64"}} {
+	for _, system := range [][2]string{
+		{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "arm64"}, {"windows", "amd64"},
+	} {
 		packages := listPackages(t, system[0], system[1])
 		assert.NotEmpty(t, packages)
 		for _, w := range checkImports(packages) {
@@ -178,12 +183,16 @@ func TestImportsFindsFaults(t *testing.T) {
 		p    goPackage
 		want string // of the first fault; "" means none
 	}{
-		{pkg("cmd/pilotfish", "runtime/engine", "runtime/hub", "gguf", "os", "net", "runtime", "github.com/spf13/cobra"), ""},
-		{pkg("runtime/engine", "runtime/qwen2", "runtime/backend/host", "runtime/draft", "netproto/client", "gguf"), ""},
+		{pkg("cmd/pilotfish", "runtime/engine", "runtime/hub", "gguf", "os", "net", "runtime",
+			"github.com/spf13/cobra"), ""},
+		{pkg("runtime/engine", "runtime/qwen2", "runtime/backend/host", "runtime/draft", "netproto/client",
+			"gguf"), ""},
 		{pkg("runtime/qwen2", "runtime/backend", "gguf", "runtime/sample", "unsafe"), ""},
 		{pkg("runtime/backend/host", "runtime/backend", "kernels/cpu", "runtime", "gguf"), ""},
 		{pkg("kernels/cpu", "gguf", "unsafe", "runtime"), ""},
 		{pkg("metal/mtl", "metal", "github.com/ebitengine/purego"), ""},
+		{pkg("metal/soft", "metal", "metal/soft/translate", "github.com/ebitengine/purego"), ""},
+		{pkg("metal/soft/translate", "metal"), ""},
 		{pkg("netproto/gateway", "netproto", "net", "runtime/debug"), ""},
 
 		{pkg("runtime/engine", "bench"), "imports go down only"},
@@ -193,10 +202,13 @@ func TestImportsFindsFaults(t *testing.T) {
 		{pkg("gguf", "kernels/cpu"), "imports go down only"},
 		{pkg("runtime/backend", "runtime/backend/host"), "imports go down only"},
 		{pkg("metal", "metal/mtl"), "imports go down only"},
+		{pkg("metal/soft/translate", "metal/mtl"), "imports go down only"},
 		{pkg("runtime/shiny"), "stands nowhere in the order"},
 		{pkg("netproto/gateway", "gguf"), "the gateway must build without inference code"},
 		{pkg("netproto/upstream", "runtime/sample"), "the gateway must build without inference code"},
 		{pkg("metal/soft", "gguf"), "a device knows buffers"},
+		{pkg("metal/soft/translate", "github.com/ebitengine/purego"), "does not load it"},
+		{pkg("runtime/backend/gpu", "metal/soft/translate"), "whoever wants kernels to run opens the device"},
 		{pkg("cmd/pilotfish", "testing"), "not in a shipped binary"},
 		{pkg("cmd/pilotfish", "github.com/stretchr/testify/assert"), "not in a shipped binary"},
 		{pkg("gguf", "runtime/cgo"), "without a C compiler"},

@@ -15,7 +15,8 @@ func tiers() []tier {
 	return []tier{
 		{[]string{"cmd/...", "bench/results", "docs/..."}, "flags and wiring, and programs to learn from"},
 		{[]string{"bench"}, "end-to-end runs and evaluation over the engine"},
-		{[]string{"bench/collect", "bench/eval", "bench/calibrate", "bench/compare", "bench/report"}, "what routers are trained, calibrated and judged with"},
+		{[]string{"bench/collect", "bench/eval", "bench/calibrate", "bench/compare", "bench/report"},
+			"what routers are trained, calibrated and judged with"},
 		{[]string{"bench/task"}, "questions, and when an answer is right"},
 		{[]string{"bench/replay"}, "recordings of routed answers, decoded again in virtual time"},
 		{[]string{"bench/..."}, "what the runs stand on"},
@@ -24,8 +25,9 @@ func tiers() []tier {
 		{[]string{"netproto/metrics", "netproto/admin"}, "a gateway as its operator sees it"},
 		{[]string{"netproto/upstream"}, "engines over HTTP behind the gateway's seam"},
 		{[]string{"runtime/qwen2", "runtime/router", "runtime/router/train", "runtime/draft", "runtime/batch",
-			"runtime/tokenizer", "netproto/client", "netproto/gateway", "netproto/upstream/sglang", "netproto/upstream/vllm",
-			"netproto/upstream/llama", "netproto/upstream/openai", "netproto/openai"}, "the parts, strangers to each other"},
+			"runtime/tokenizer", "netproto/client", "netproto/gateway", "netproto/upstream/sglang",
+			"netproto/upstream/vllm", "netproto/upstream/llama", "netproto/upstream/openai", "netproto/openai"},
+			"the parts, strangers to each other"},
 		{[]string{"netproto/qlog"}, "files about connections, of both sides"},
 		{[]string{"netproto/upstream/dialect"}, "what the dialects of engines have in common"},
 		{[]string{"runtime/router/certify"}, "what answers prove of a router: numbers alone"},
@@ -34,7 +36,9 @@ func tiers() []tier {
 		{[]string{"runtime/trace"}, "files of what two models saw, which routers learn from"},
 		{[]string{"runtime/lookup"}, "guesses tokens from a text, for edge and cloud alike"},
 		{[]string{"runtime/backend/...", "netproto"}, "the seams to hardware and wire"},
-		{[]string{"kernels/...", "metal/..."}, "operations and devices"},
+		{[]string{"kernels/...", "metal/mtl", "metal/soft"}, "operations and devices"},
+		{[]string{"metal/soft/translate"}, "from the source of kernels to a library that a device loads"},
+		{[]string{"metal"}, "what a device is: interfaces and errors"},
 		{[]string{"gguf", "runtime/hub"}, "leaves"},
 		{[]string{"internal/..."}, "what any package may need"},
 	}
@@ -56,6 +60,7 @@ func forbiddenLinks() []links {
 		{"kernels/...", "metal/...", "a kernel knows no device"},
 		{"metal/...", "kernels/...", "a device compiles what it is given"},
 		{"metal/...", "gguf", "a device knows buffers, not files"},
+		{"metal/soft/translate", "github.com/ebitengine/purego", "what makes a library does not load it"},
 		{"gguf", "net", "reading a file asks nobody"},
 		{"gguf", "runtime/...", leaf},
 		{"runtime/sample", "kernels/...", "a draw is a function of logits, seed and position, the same everywhere"},
@@ -86,6 +91,7 @@ type imports struct{ from, to, why string }
 func forbiddenImports() []imports {
 	const pure = "no I/O of its own: what it needs comes through its interfaces"
 	const clock = "no clock: a decision is a function of the path alone"
+	const repeatable = "a sampled run is as repeatable as a greedy one: noise is a function of seed and position"
 	const told = "the same text and times give the same rows: times are told, nothing is drawn"
 	return []imports{
 		{"runtime/lookup", "os", pure}, {"runtime/lookup", "time", told}, {"runtime/lookup", "math/rand/...", told},
@@ -97,8 +103,7 @@ func forbiddenImports() []imports {
 		{"runtime/router/certify", "math/rand/...", "the same answers in the same order prove the same"},
 		{"runtime/draft", "os", pure}, {"runtime/draft", "net", pure}, {"runtime/draft", "net/http", pure},
 		{"netproto", "net", "bytes to values, no sockets"}, {"netproto", "os", "bytes to values, no files"},
-		{"runtime/sample", "time", "a sampled run is as repeatable as a greedy one: noise is a function of seed and position"},
-		{"runtime/sample", "math/rand/...", "a sampled run is as repeatable as a greedy one: noise is a function of seed and position"},
+		{"runtime/sample", "time", repeatable}, {"runtime/sample", "math/rand/...", repeatable},
 		{"kernels/...", "context", "nothing waits in a kernel"},
 		{"metal/...", "github.com/ebitengine/purego/objc", "one Go method per selector, spelled out in metal/mtl"},
 	}
@@ -120,6 +125,7 @@ func onlyImporters() []only {
 		{"runtime/backend/gpu", []string{engine}, "the model knows backend.Pass, the engine chooses the device"},
 		{"metal/mtl", []string{engine}, "a device is chosen where the program is put together"},
 		{"metal/soft", []string{engine}, "a device is chosen where the program is put together"},
+		{"metal/soft/translate", []string{"metal/soft"}, "whoever wants kernels to run opens the device"},
 		{"kernels/cpu", []string{"runtime/backend/host", "runtime/router/train", "bench/...", engine,
 			"docs/examples/kernels"},
 			"the host backend is the way to these operations; training multiplies matrices that no model has"},

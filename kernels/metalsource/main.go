@@ -1,5 +1,5 @@
-// Command metalsource writes the sources of the GPU's kernels into a folder, as the program compiles them: a file for each
-// type of weights, and one of the kernels that read none. Apple's compiler can then look at them.
+// Command metalsource writes the sources of the GPU's kernels into a folder, as the program compiles them: a file for
+// each type of weights, and one of the kernels that read none. Apple's compiler can then look at them.
 package main
 
 import (

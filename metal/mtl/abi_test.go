@@ -22,12 +22,14 @@ func TestABI(t *testing.T) {
 			`double @objc_msgSend\(ptr [^,]*, ptr [^,]*\)`,
 		},
 		"x86_64": {
-			`void @objc_msgSend\(ptr [^,]*, ptr [^,]*, ptr [^,]*byval\(%struct\.MTLSize\) align 8 [^,]*, ptr [^,]*byval\(%struct\.MTLSize\) align 8 [^,]*\)`,
+			`void @objc_msgSend\(ptr [^,]*, ptr [^,]*, ` +
+				`ptr [^,]*byval\(%struct\.MTLSize\) align 8 [^,]*, ptr [^,]*byval\(%struct\.MTLSize\) align 8 [^,]*\)`,
 			`void @objc_msgSend_stret\(ptr [^,]*sret\(%struct\.MTLSize\)[^,]*, ptr [^,]*, ptr [^,]*\)`,
 			`double @objc_msgSend\(ptr [^,]*, ptr [^,]*\)`,
 		},
 	} {
-		ir, err := exec.Command("clang-19", "-target", target+"-apple-macosx14", "-O1", "-S", "-emit-llvm", "-o", "-", "testdata/abi.m").Output()
+		ir, err := exec.Command("clang-19", "-target", target+"-apple-macosx14", "-O1", "-S", "-emit-llvm", "-o", "-",
+			"testdata/abi.m").Output()
 		require.NoError(t, err)
 		for _, c := range calls {
 			assert.Regexp(t, regexp.MustCompile(`(?m)call `+c), string(ir), target)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// toNothing lets messages, and what autorelease pools need, go to a C function that does nothing, until the test ends: what is left is the cost of Go and
-// of the call.
+// toNothing lets messages, and what autorelease pools need, go to a C function that does nothing, until the test ends:
+// what is left is the cost of Go and of the call.
 func toNothing(t testing.TB, d *Device) {
 	t.Helper()
 	library, err := openDylib(buildFake(t))
@@ -71,8 +71,8 @@ func BenchmarkSend(b *testing.B) {
 	}
 }
 
-// BenchmarkCommandBuffer is an empty command buffer, from NewCommands to Wait, without the reading of its times: 10 messages, and
-// 8 other calls for two autorelease pools.
+// BenchmarkCommandBuffer is an empty command buffer, from NewCommands to Wait, without the reading of its times: 10
+// messages, and 8 other calls for two autorelease pools.
 func BenchmarkCommandBuffer(b *testing.B) {
 	d := newBench(b, newFake(b, &goGPU{}))
 	toNothing(b, d.Device)

@@ -46,7 +46,8 @@ func (d *Device) WrapBuffer(pages []byte) (metal.Buffer, error) {
 	}
 	start, page := uintptr(unsafe.Pointer(&pages[0])), uintptr(d.limits.PageSize)
 	if start%page != 0 || uintptr(len(pages))%page != 0 {
-		return nil, fmt.Errorf("%d bytes at %#x are no whole pages of %d bytes: Metal can only copy them", len(pages), start, page)
+		return nil, fmt.Errorf("%d bytes at %#x are no whole pages of %d bytes: Metal can only copy them",
+			len(pages), start, page)
 	}
 	s, err := d.scope()
 	if err != nil {
@@ -55,7 +56,8 @@ func (d *Device) WrapBuffer(pages []byte) (metal.Buffer, error) {
 	defer s.end()
 	b := id(s.send(d.device, selNewBufferWithBytesNoCopy, start, uintptr(len(pages)), bufferOptions, 0))
 	if b == 0 {
-		return nil, fmt.Errorf("no Metal buffer of the %d bytes at %#x: the system does not share them", len(pages), start)
+		return nil, fmt.Errorf("no Metal buffer of the %d bytes at %#x: the system does not share them",
+			len(pages), start)
 	}
 	return &buffer{d, b, pages}, nil
 }
@@ -70,7 +72,8 @@ func (d *Device) checkLength(length int) error {
 // Bytes implements [metal.Buffer].
 func (b *buffer) Bytes() []byte { return b.bytes }
 
-// Close implements [metal.Buffer]. A command buffer that still uses the buffer keeps its memory, not that of a wrapped one.
+// Close implements [metal.Buffer]. A command buffer that still uses the buffer keeps its memory, not that of a wrapped
+// one.
 func (b *buffer) Close() {
 	b.d.drop(&b.buffer)
 	b.bytes = nil

@@ -39,7 +39,8 @@ func Open(o Options) (*Device, error) {
 		paths = systemLibraries()
 	}
 	if !foreign || len(paths) == 0 {
-		return nil, fmt.Errorf("%w: Metal is a part of macOS, and this is %s/%s", metal.ErrNoDevice, runtime.GOOS, runtime.GOARCH)
+		return nil, fmt.Errorf("%w: Metal is a part of macOS, and this is %s/%s",
+			metal.ErrNoDevice, runtime.GOOS, runtime.GOARCH)
 	}
 	runtimeOf, err := openObjC(paths)
 	if err != nil {

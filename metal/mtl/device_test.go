@@ -80,7 +80,8 @@ func TestDispatch(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)
 	assert.Equal(t, "Fake of Go", b.Name())
-	assert.Equal(t, metal.Limits{PageSize: 16384, BufferLength: 1 << 30, Threads: 1024, ThreadgroupMemory: 32768}, b.Limits())
+	limits := metal.Limits{PageSize: 16384, BufferLength: 1 << 30, Threads: 1024, ThreadgroupMemory: 32768}
+	assert.Equal(t, limits, b.Limits())
 	assert.Equal(t, make([]float32, 64), floats(b.out), "a new buffer is zeroed")
 
 	c := begin(t, b)
@@ -116,7 +117,8 @@ func TestConstants(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)
 	b.pipeline = newPipeline(t, b, "scale crash", "scale", metal.Constant{Index: 0, Value: true},
-		metal.Constant{Index: 1, Value: int32(-3)}, metal.Constant{Index: 65535, Value: uint32(5)}, metal.Constant{Index: 3, Value: float32(0.5)})
+		metal.Constant{Index: 1, Value: int32(-3)}, metal.Constant{Index: 65535, Value: uint32(5)},
+		metal.Constant{Index: 3, Value: float32(0.5)})
 	c := begin(t, b)
 	b.set(c, 0)
 	c.Dispatch(one(1), one(64))
@@ -148,7 +150,9 @@ func TestWrapBuffer(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, float32(7), floats(b.out)[1])
 
-	for _, bad := range [][]byte{memory[start+1 : start+1+fakePage], memory[start : start+fakePage+1], memory[start : start+4096]} {
+	for _, bad := range [][]byte{
+		memory[start+1 : start+1+fakePage], memory[start : start+fakePage+1], memory[start : start+4096],
+	} {
 		_, err := b.WrapBuffer(bad)
 		assert.ErrorContains(t, err, "no whole pages of 16384 bytes")
 	}

@@ -69,7 +69,8 @@ func (c *commands) SetThreadgroupMemory(index, length int) {
 		return
 	}
 	if length < 1 || length%16 != 0 || length > c.d.limits.ThreadgroupMemory {
-		c.failf("[[threadgroup(%d)]] is given %d bytes: multiples of 16 up to %d are possible", index, length, c.d.limits.ThreadgroupMemory)
+		c.failf("[[threadgroup(%d)]] is given %d bytes: multiples of 16 up to %d are possible",
+			index, length, c.d.limits.ThreadgroupMemory)
 		return
 	}
 	if c.memory[index] != length {
@@ -118,12 +119,15 @@ func (c *commands) checkDispatch(groups, threads metal.Size) error {
 		return fmt.Errorf("%s: Dispatch of %v threadgroups of %v threads", p.name, groups, threads)
 	}
 	t, most := sizeOf(threads), c.d.most
-	if t.width > most.width || t.height > most.height || t.depth > most.depth || threads.X*threads.Y*threads.Z > p.threads {
-		return fmt.Errorf("%s: Dispatch of threadgroups of %v threads: at most %d are possible, and %d, %d and %d along each axis",
+	if t.width > most.width || t.height > most.height || t.depth > most.depth ||
+		threads.X*threads.Y*threads.Z > p.threads {
+		return fmt.Errorf("%s: Dispatch of threadgroups of %v threads: "+
+			"at most %d are possible, and %d, %d and %d along each axis",
 			p.name, threads, p.threads, most.width, most.height, most.depth)
 	}
 	if need := c.threadgroupMemory(); need > c.d.limits.ThreadgroupMemory {
-		return fmt.Errorf("%s: Dispatch with %d bytes of threadgroup memory: %d are possible", p.name, need, c.d.limits.ThreadgroupMemory)
+		return fmt.Errorf("%s: Dispatch with %d bytes of threadgroup memory: %d are possible",
+			p.name, need, c.d.limits.ThreadgroupMemory)
 	}
 	return nil
 }

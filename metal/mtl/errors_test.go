@@ -127,10 +127,22 @@ func TestMisuse(t *testing.T) {
 		{"multiples of 16 up to 32768", func(c metal.Commands) { c.SetThreadgroupMemory(0, 32784) }},
 		{"no argument index 40", func(c metal.Commands) { c.SetThreadgroupMemory(40, 16) }},
 		{"Dispatch of {0 1 1} threadgroups", func(c metal.Commands) { b.set(c, 1); c.Dispatch(one(0), one(1)) }},
-		{"of {1 1 -1} threads", func(c metal.Commands) { b.set(c, 1); c.Dispatch(one(1), metal.Size{X: 1, Y: 1, Z: -1}) }},
-		{"threadgroups of {513 1 1} threads: at most 512", func(c metal.Commands) { b.set(c, 1); c.Dispatch(one(1), one(513)) }},
-		{"threadgroups of {16 16 4} threads", func(c metal.Commands) { b.set(c, 1); c.Dispatch(one(1), metal.Size{X: 16, Y: 16, Z: 4}) }},
-		{"threads: at most 512", func(c metal.Commands) { b.set(c, 1); c.Dispatch(one(1), metal.Size{X: 1 << 32, Y: 1 << 32, Z: 1}) }},
+		{"of {1 1 -1} threads", func(c metal.Commands) {
+			b.set(c, 1)
+			c.Dispatch(one(1), metal.Size{X: 1, Y: 1, Z: -1})
+		}},
+		{"threadgroups of {513 1 1} threads: at most 512", func(c metal.Commands) {
+			b.set(c, 1)
+			c.Dispatch(one(1), one(513))
+		}},
+		{"threadgroups of {16 16 4} threads", func(c metal.Commands) {
+			b.set(c, 1)
+			c.Dispatch(one(1), metal.Size{X: 16, Y: 16, Z: 4})
+		}},
+		{"threads: at most 512", func(c metal.Commands) {
+			b.set(c, 1)
+			c.Dispatch(one(1), metal.Size{X: 1 << 32, Y: 1 << 32, Z: 1})
+		}},
 		{"32784 bytes of threadgroup memory: 32768", func(c metal.Commands) { // 4096 are the kernel's own
 			b.set(c, 1)
 			c.SetThreadgroupMemory(0, 16384)
@@ -319,8 +331,12 @@ func TestPanics(t *testing.T) {
 	b := newBench(t, f)
 	s := b.objc.begin()
 	defer s.end()
-	assert.PanicsWithValue(t, "metal/mtl: setBuffer:offset:atIndex: is sent with 2 arguments", func() { s.send(b.device, selSetBuffer, 0, 0) })
-	assert.PanicsWithValue(t, "metal/mtl: name is sent with 2 arguments", func() { s.sendSizes(b.device, selDeviceName, size{}, size{}) })
+	assert.PanicsWithValue(t, "metal/mtl: setBuffer:offset:atIndex: is sent with 2 arguments", func() {
+		s.send(b.device, selSetBuffer, 0, 0)
+	})
+	assert.PanicsWithValue(t, "metal/mtl: name is sent with 2 arguments", func() {
+		s.sendSizes(b.device, selDeviceName, size{}, size{})
+	})
 	assert.Panics(t, func() { s.seconds(b.device, selSetBuffer) })
 	assert.Panics(t, func() { s.size(b.device, selSetBuffer) })
 

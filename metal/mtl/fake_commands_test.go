@@ -67,7 +67,9 @@ func fakeCommandMethods() map[string]map[string]method {
 			"computeCommandEncoderWithDispatchType:": newEncoder,
 			"commit":                                 commit,
 			"waitUntilCompleted":                     waitUntilCompleted,
-			"status":                                 func(f *fake, self *object, c *fakeCall) { c.value = self.value.(*fakeCommands).status },
+			"status": func(f *fake, self *object, c *fakeCall) {
+				c.value = self.value.(*fakeCommands).status
+			},
 			"GPUStartTime": func(f *fake, self *object, c *fakeCall) {
 				c.seconds = self.value.(*fakeCommands).timing.Start.Seconds()
 			},
@@ -161,7 +163,8 @@ func (f *fake) checkFences(b *fakeCommands) {
 		}
 		for _, touched := range mine.touched {
 			if slices.Contains(theirs.touched, touched) {
-				f.fault("a command buffer uses an untracked buffer of one before it that may be running, with no fence between")
+				f.fault("a command buffer uses an untracked buffer of one before it that may be running, " +
+					"with no fence between")
 				return
 			}
 		}
@@ -293,7 +296,8 @@ func (f *fake) encodeDispatch(e *fakeEncoder, c *fakeCall) {
 	case total == 0 || groups.width*groups.height*groups.depth == 0:
 		f.fault("a dispatch of %v threadgroups of %v threads", metalSize(groups), metalSize(threads))
 		return
-	case total > uintptr(l.threads) || threads.width > l.most.width || threads.height > l.most.height || threads.depth > l.most.depth:
+	case total > uintptr(l.threads) ||
+		threads.width > l.most.width || threads.height > l.most.height || threads.depth > l.most.depth:
 		f.fault("a dispatch of threadgroups of %v threads: %d are possible", metalSize(threads), l.threads)
 		return
 	case memory > l.memory:
@@ -302,7 +306,10 @@ func (f *fake) encodeDispatch(e *fakeEncoder, c *fakeCall) {
 	}
 	e.began = true
 	for _, o := range e.uses {
-		if o != nil && !o.value.(*fakeBuffer).wrapped && !o.value.(*fakeBuffer).tracked && !slices.Contains(e.touched, o) {
+		if o == nil || o.value.(*fakeBuffer).wrapped || o.value.(*fakeBuffer).tracked {
+			continue
+		}
+		if !slices.Contains(e.touched, o) {
 			e.touched = append(e.touched, o)
 		}
 	}

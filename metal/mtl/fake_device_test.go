@@ -29,7 +29,9 @@ type fakeBuffer struct {
 // limitsOf returns the limits of the device and of a pipeline, if there is one.
 func (f *fake) limitsOf(p metal.Pipeline) fakeLimits {
 	g := f.gpu.Limits()
-	l := fakeLimits{buffer: g.BufferLength, memory: g.ThreadgroupMemory, most: size{width: 1024, height: 1024, depth: 1024}}
+	l := fakeLimits{
+		buffer: g.BufferLength, memory: g.ThreadgroupMemory, most: size{width: 1024, height: 1024, depth: 1024},
+	}
 	if p != nil {
 		l.threads, l.width, l.uses = p.Threads(), p.SIMDWidth(), p.ThreadgroupMemory()
 	}
@@ -45,11 +47,21 @@ func fakeDeviceMethods() map[string]map[string]method {
 			"name": func(f *fake, self *object, c *fakeCall) {
 				c.value = f.autorelease(f.newString("Fake of " + f.gpu.Name())).address
 			},
-			"maxBufferLength":                            func(f *fake, self *object, c *fakeCall) { c.value = uintptr(f.limitsOf(nil).buffer) },
-			"maxThreadgroupMemoryLength":                 func(f *fake, self *object, c *fakeCall) { c.value = uintptr(f.limitsOf(nil).memory) },
-			"maxThreadsPerThreadgroup":                   func(f *fake, self *object, c *fakeCall) { c.returnSize(f, f.limitsOf(nil).most) },
-			"newCommandQueue":                            func(f *fake, self *object, c *fakeCall) { c.value = f.newObject("MTLCommandQueue", nil).address },
-			"newFence":                                   func(f *fake, self *object, c *fakeCall) { c.value = f.newObject("MTLFence", nil).address },
+			"maxBufferLength": func(f *fake, self *object, c *fakeCall) {
+				c.value = uintptr(f.limitsOf(nil).buffer)
+			},
+			"maxThreadgroupMemoryLength": func(f *fake, self *object, c *fakeCall) {
+				c.value = uintptr(f.limitsOf(nil).memory)
+			},
+			"maxThreadsPerThreadgroup": func(f *fake, self *object, c *fakeCall) {
+				c.returnSize(f, f.limitsOf(nil).most)
+			},
+			"newCommandQueue": func(f *fake, self *object, c *fakeCall) {
+				c.value = f.newObject("MTLCommandQueue", nil).address
+			},
+			"newFence": func(f *fake, self *object, c *fakeCall) {
+				c.value = f.newObject("MTLFence", nil).address
+			},
 			"newLibraryWithSource:options:error:":        newLibrary,
 			"newComputePipelineStateWithFunction:error:": newPipelineState,
 			"newBufferWithLength:options:": func(f *fake, self *object, c *fakeCall) {
@@ -71,7 +83,8 @@ func fakeDeviceMethods() map[string]map[string]method {
 				}
 				if f.checkBuffer(length, c.arg(2)) {
 					b, err := f.gpu.WrapBuffer(unsafe.Slice((*byte)(at(start)), length))
-					c.value = f.newBuffer(b, err, &fakeBuffer{length: length, wrapped: true, tracked: c.arg(2)&0x100 == 0})
+					made := &fakeBuffer{length: length, wrapped: true, tracked: c.arg(2)&0x100 == 0}
+					c.value = f.newBuffer(b, err, made)
 				}
 			},
 		},

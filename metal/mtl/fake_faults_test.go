@@ -37,7 +37,8 @@ func (p *planted) scale(encoder id) {
 
 // dispatch encodes a small dispatch.
 func (p *planted) dispatch(encoder id) {
-	p.sendSizes(encoder, selDispatchThreadgroups, size{width: 1, height: 1, depth: 1}, size{width: 32, height: 1, depth: 1})
+	p.sendSizes(encoder, selDispatchThreadgroups,
+		size{width: 1, height: 1, depth: 1}, size{width: 32, height: 1, depth: 1})
 }
 
 // commit ends the encoder and commits.
@@ -69,7 +70,9 @@ var plants = []struct {
 		p.f.without["setMathMode:"] = true
 		p.send(p.make(classCompileOptions), selSetMathMode, 0)
 	}},
-	{"a large result through the wrong entry point", func(p *planted) { p.send(p.b.device, selMaxThreadsPerThreadgroup) }},
+	{"a large result through the wrong entry point", func(p *planted) {
+		p.send(p.b.device, selMaxThreadsPerThreadgroup)
+	}},
 
 	// Pools.
 	{"a MTLCommandBuffer is autoreleased without a pool", func(p *planted) {
@@ -109,12 +112,15 @@ var plants = []struct {
 		p.send(p.b.device, selNewBufferWithBytesNoCopy, fakePage, fakePage, bufferOptions, 1)
 	}},
 	{"a buffer of 0 bytes", func(p *planted) { p.send(p.b.device, selNewBufferWithLength, 0, bufferOptions) }},
-	{"a buffer of 1073741825 bytes", func(p *planted) { p.send(p.b.device, selNewBufferWithLength, 1<<30+1, bufferOptions) }},
+	{"a buffer of 1073741825 bytes", func(p *planted) {
+		p.send(p.b.device, selNewBufferWithLength, 1<<30+1, bufferOptions)
+	}},
 	{"the CPU does not share it", func(p *planted) { p.send(p.b.device, selNewBufferWithLength, 4, 0x20) }},
 
 	// Compiling.
 	{"instead of Metal 3.1", func(p *planted) {
-		p.send(p.b.device, selNewLibraryWithSource, uintptr(p.string("scale")), uintptr(p.make(classCompileOptions)), p.errorWord())
+		p.send(p.b.device, selNewLibraryWithSource,
+			uintptr(p.string("scale")), uintptr(p.make(classCompileOptions)), p.errorWord())
 	}},
 	{"the compile options is nil", func(p *planted) {
 		p.send(p.b.device, selNewLibraryWithSource, uintptr(p.string("scale")), 0, p.errorWord())
@@ -162,8 +168,12 @@ var plants = []struct {
 		p.release(gone)
 		p.encode(selSetBuffer, uintptr(gone), 0, 0)
 	}},
-	{"a buffer of 256 bytes is bound from byte 256 on", func(p *planted) { p.encode(selSetBuffer, uintptr(p.b.x.(*buffer).buffer), 256, 0) }},
-	{"a buffer of 256 bytes is bound from byte 2 on", func(p *planted) { p.encode(selSetBuffer, uintptr(p.b.x.(*buffer).buffer), 2, 0) }},
+	{"a buffer of 256 bytes is bound from byte 256 on", func(p *planted) {
+		p.encode(selSetBuffer, uintptr(p.b.x.(*buffer).buffer), 256, 0)
+	}},
+	{"a buffer of 256 bytes is bound from byte 2 on", func(p *planted) {
+		p.encode(selSetBuffer, uintptr(p.b.x.(*buffer).buffer), 2, 0)
+	}},
 	{"no buffer is bound to index 7", func(p *planted) { p.encode(selSetBufferOffset, 0, 7) }},
 	{"argument index 31", func(p *planted) { p.encode(selSetBuffer, uintptr(p.b.x.(*buffer).buffer), 0, 31) }},
 	{"argument index 31", func(p *planted) { p.encode(selSetThreadgroupMemoryLength, 16, 31) }},
@@ -254,7 +264,8 @@ func (p *planted) encode(sel selector, args ...uintptr) {
 func (p *planted) sized(groups, threads uintptr) {
 	_, e := p.begun()
 	p.scale(e)
-	p.sendSizes(e, selDispatchThreadgroups, size{width: groups, height: 1, depth: 1}, size{width: threads, height: 1, depth: 1})
+	p.sendSizes(e, selDispatchThreadgroups,
+		size{width: groups, height: 1, depth: 1}, size{width: threads, height: 1, depth: 1})
 	p.send(e, selEndEncoding)
 }
 

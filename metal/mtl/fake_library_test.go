@@ -9,8 +9,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// fakeOptions is what an MTLCompileOptions keeps: the language's version, and for arithmetic MTLMathMode (0 is safe) and
-// MTLMathFloatingPointFunctions (1 is precise).
+// fakeOptions is what an MTLCompileOptions keeps: the language's version, and for arithmetic MTLMathMode (0 is safe)
+// and MTLMathFloatingPointFunctions (1 is precise).
 type fakeOptions struct{ version, mode, functions uintptr }
 
 // fakePipeline is what an MTLComputePipelineState keeps. The kernel belongs to its MTLFunction.
@@ -23,10 +23,16 @@ func fakeLibraryMethods() map[string]map[string]method {
 	return map[string]map[string]method{
 		"class MTLCompileOptions": allocate("MTLCompileOptions", func() any { return &fakeOptions{mode: 2} }),
 		"MTLCompileOptions": {
-			"init":                           initialize,
-			"setLanguageVersion:":            func(f *fake, self *object, c *fakeCall) { self.value.(*fakeOptions).version = c.arg(0) },
-			"setMathMode:":                   func(f *fake, self *object, c *fakeCall) { self.value.(*fakeOptions).mode = c.arg(0) },
-			"setMathFloatingPointFunctions:": func(f *fake, self *object, c *fakeCall) { self.value.(*fakeOptions).functions = c.arg(0) },
+			"init": initialize,
+			"setLanguageVersion:": func(f *fake, self *object, c *fakeCall) {
+				self.value.(*fakeOptions).version = c.arg(0)
+			},
+			"setMathMode:": func(f *fake, self *object, c *fakeCall) {
+				self.value.(*fakeOptions).mode = c.arg(0)
+			},
+			"setMathFloatingPointFunctions:": func(f *fake, self *object, c *fakeCall) {
+				self.value.(*fakeOptions).functions = c.arg(0)
+			},
 			"setFastMathEnabled:": func(f *fake, self *object, c *fakeCall) {
 				o := self.value.(*fakeOptions)
 				o.mode, o.functions = 2, 0
@@ -35,8 +41,10 @@ func fakeLibraryMethods() map[string]map[string]method {
 				}
 			},
 		},
-		"class MTLFunctionConstantValues": allocate("MTLFunctionConstantValues", func() any { return &[]metal.Constant{} }),
-		"MTLFunctionConstantValues":       {"init": initialize, "setConstantValue:type:atIndex:": setConstantValue},
+		"class MTLFunctionConstantValues": allocate("MTLFunctionConstantValues", func() any {
+			return &[]metal.Constant{}
+		}),
+		"MTLFunctionConstantValues": {"init": initialize, "setConstantValue:type:atIndex:": setConstantValue},
 		"MTLLibrary": {
 			"newFunctionWithName:": func(f *fake, self *object, c *fakeCall) {
 				if name := f.object(c.arg(0), "NSString", "the function's name"); name != nil {

@@ -167,8 +167,8 @@ func buildFake(t testing.TB) string {
 	return path
 }
 
-// newFake puts a fake in place that runs kernels on gpu. At the end of the test it must have seen no fault, and no object
-// and no pool may be left.
+// newFake puts a fake in place that runs kernels on gpu. At the end of the test it must have seen no fault, and no
+// object and no pool may be left.
 func newFake(t testing.TB, gpu metal.Device) *fake {
 	t.Helper()
 	buildFake(t)

@@ -39,8 +39,8 @@ func (d *Device) NewLibrary(source string) (metal.Library, error) {
 	return &library{d, l}, nil
 }
 
-// compileOptions makes an MTLCompileOptions for IEEE arithmetic, which the caller releases. Systems before macOS 15 know
-// one switch for it, later ones two.
+// compileOptions makes an MTLCompileOptions for IEEE arithmetic, which the caller releases. Systems before macOS 15
+// know one switch for it, later ones two.
 func (s *scope) compileOptions() id {
 	o := s.make(classCompileOptions)
 	s.send(o, selSetLanguageVersion, mtlLanguageVersion3_1)
@@ -129,7 +129,8 @@ func (s *scope) setConstant(values id, c metal.Constant) error {
 	case float32:
 		kind, bits = mtlDataTypeFloat, math.Float32bits(v)
 	default:
-		return fmt.Errorf("function constant %d is a %T: only bool, int32, uint32 and float32 are possible", c.Index, c.Value)
+		return fmt.Errorf("function constant %d is a %T: only bool, int32, uint32 and float32 are possible",
+			c.Index, c.Value)
 	}
 	word := &bits
 	var pin runtime.Pinner

@@ -21,7 +21,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// loadModel puts a tiny model of random weights on a device. What it returns last closes what was made, but for the device.
+// loadModel puts a tiny model of random weights on a device. What it returns last closes what was made, but for the
+// device.
 func loadModel(t *testing.T, d metal.Device) (*qwen2.Model, *qwen2.Cache, func()) {
 	t.Helper()
 	recipe, err := synth.ParseRecipe("q8_0")
@@ -42,8 +43,8 @@ func loadModel(t *testing.T, d metal.Device) (*qwen2.Model, *qwen2.Cache, func()
 	return m, c, func() { require.NoError(t, g.Close()) }
 }
 
-// decode returns the n greedy tokens that follow a prompt, ahead flights being under way beyond the one that is waited for.
-// At random some of them are dropped, and the text goes on from before them. seen is called between tokens.
+// decode returns the n greedy tokens that follow a prompt, ahead flights being under way beyond the one that is waited
+// for. At random some of them are dropped, and the text goes on from before them. seen is called between tokens.
 func decode(t *testing.T, m *qwen2.Model, c *qwen2.Cache, n, ahead int, seen func(token int)) (ids []int32) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(uint64(ahead), 1))
@@ -86,7 +87,8 @@ func decode(t *testing.T, m *qwen2.Model, c *qwen2.Cache, n, ahead int, seen fun
 }
 
 // TestModel generates tokens through Objective-C, two ahead of the one that is looked at and with rollbacks at random:
-// they are those of step by step without Objective-C, and no object is left, neither while they are made nor at the end.
+// they are those of step by step without Objective-C, and no object is left, neither while they are made nor at the
+// end.
 func TestModel(t *testing.T) {
 	needClang(t)
 	direct, err := soft.Open(soft.Options{})

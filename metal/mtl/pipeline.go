@@ -29,7 +29,8 @@ func (d *Device) newPipeline(s *scope, o id, name string) (*pipeline, error) {
 	if width := s.send(o, selThreadExecutionWidth); width != simdWidth {
 		wrong = fmt.Sprintf("its simdgroups have %d threads instead of %d on %s", width, simdWidth, d.Name())
 	} else if p.memory > d.limits.ThreadgroupMemory {
-		wrong = fmt.Sprintf("it declares %d bytes of threadgroup memory, %s has %d", p.memory, d.Name(), d.limits.ThreadgroupMemory)
+		wrong = fmt.Sprintf("it declares %d bytes of threadgroup memory, %s has %d",
+			p.memory, d.Name(), d.limits.ThreadgroupMemory)
 	} else if p.threads < simdWidth {
 		wrong = fmt.Sprintf("its threadgroups have at most %d threads on %s", p.threads, d.Name())
 	}

@@ -18,9 +18,10 @@ const blend = `
 #include <metal_stdlib>
 using namespace metal;
 constant float extra [[function_constant(0)]];
-kernel void blend(device const float *x [[buffer(0)]], device float *out [[buffer(1)]], constant float &factor [[buffer(2)]],
-                  threadgroup float *part [[threadgroup(0)]], uint i [[thread_position_in_grid]],
-                  uint l [[thread_position_in_threadgroup]], uint n [[threads_per_threadgroup]]) {
+kernel void blend(device const float *x [[buffer(0)]], device float *out [[buffer(1)]],
+                  constant float &factor [[buffer(2)]], threadgroup float *part [[threadgroup(0)]],
+                  uint i [[thread_position_in_grid]], uint l [[thread_position_in_threadgroup]],
+                  uint n [[threads_per_threadgroup]]) {
 	part[n - 1 - l] = factor * x[i];
 	threadgroup_barrier(mem_flags::mem_threadgroup);
 	out[i] = out[i] / 2 + part[n - 1 - l] + extra;

@@ -88,7 +88,8 @@ func constantNames(t *testing.T) (names []string) {
 	f, err := parser.ParseFile(token.NewFileSet(), "selectors.go", nil, 0)
 	require.NoError(t, err)
 	ast.Inspect(f, func(n ast.Node) bool {
-		if v, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(v.Names[0].Name, "sel") && len(names) < int(selectorCount) {
+		v, ok := n.(*ast.ValueSpec)
+		if ok && strings.HasPrefix(v.Names[0].Name, "sel") && len(names) < int(selectorCount) {
 			names = append(names, v.Names[0].Name)
 		}
 		return true

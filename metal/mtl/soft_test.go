@@ -38,7 +38,8 @@ const sums = `
 #include <metal_stdlib>
 using namespace metal;
 kernel void add_one(device float *x [[buffer(0)]], uint i [[thread_position_in_grid]]) { x[i] += 1; }
-kernel void double_it(device const float *x [[buffer(0)]], device float *out [[buffer(1)]], uint i [[thread_position_in_grid]]) {
+kernel void double_it(device const float *x [[buffer(0)]], device float *out [[buffer(1)]],
+                      uint i [[thread_position_in_grid]]) {
 	out[i] = 2 * x[i];
 }
 kernel void group_sum(device const float *x [[buffer(0)]], device float *out [[buffer(1)]],
@@ -130,7 +131,8 @@ func TestSoftCommandBuffers(t *testing.T) {
 // What is wrong in the source or at a dispatch is said in the compiler's and the device's words.
 func TestSoftErrors(t *testing.T) {
 	d := withSoft(t, 0)
-	_, err := d.NewLibrary("#include <metal_stdlib>\nusing namespace metal;\nkernel void f(device float *x [[buffer(0)]]) {\n\tx[0] = y;\n}\n")
+	_, err := d.NewLibrary("#include <metal_stdlib>\nusing namespace metal;\n" +
+		"kernel void f(device float *x [[buffer(0)]]) {\n\tx[0] = y;\n}\n")
 	var compile *metal.CompileError
 	require.ErrorAs(t, err, &compile)
 	assert.Contains(t, compile.Log, "4:", "the line")

@@ -50,7 +50,9 @@ func words(v ...uint32) (b []byte) {
 func BenchmarkToken(b *testing.B) {
 	k := newBench(b, Options{})
 	w, x, y := k.buffer(151936*28*34), k.buffer(4864*4), k.buffer(151936*4)
-	shapes := []struct{ rows, columns, times uint32 }{{896, 896, 48}, {128, 896, 48}, {4864, 896, 48}, {896, 4864, 24}, {151936, 896, 1}}
+	shapes := []struct{ rows, columns, times uint32 }{
+		{896, 896, 48}, {128, 896, 48}, {4864, 896, 48}, {896, 4864, 24}, {151936, 896, 1},
+	}
 	macs := 0
 	for b.Loop() {
 		c, err := k.NewCommands()

@@ -2,6 +2,7 @@ package soft
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
@@ -45,7 +46,8 @@ func (d *Device) NewBuffer(length int) (metal.Buffer, error) {
 func (d *Device) WrapBuffer(memory []byte) (metal.Buffer, error) {
 	page := d.options.PageSize
 	if len(memory) == 0 || len(memory)%page != 0 || address(memory)%uint64(page) != 0 {
-		return nil, fmt.Errorf("buffer around %d bytes at %#x: want whole pages of %d", len(memory), address(memory), page)
+		return nil, fmt.Errorf("buffer around %d bytes at %#x: want whole pages of %d",
+			len(memory), address(memory), page)
 	}
 	return d.addBuffer(&buffer{device: d, bytes: memory, wrapped: true})
 }
@@ -94,3 +96,12 @@ func (b *buffer) free() {
 	b.shadow.free()
 	b.bytes = nil
 }
+
+// pages is memory outside Go's heap, for buffers and whatever else the runtime sees.
+type pages struct {
+	all  []byte // as it was mapped
+	used []byte // what the caller asked for
+}
+
+// address returns where b begins.
+func address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

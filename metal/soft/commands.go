@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/metal/soft/translate"
 )
 
 // Mistakes of whoever encodes.
@@ -32,7 +32,7 @@ func (a argument) bound() bool { return a.buffer != nil || a.bytes != nil }
 type dispatch struct {
 	pipeline  *pipeline
 	arguments []argument // one for each parameter of the pipeline; not bound where it is none of a buffer
-	memory    [maxBuffers]int
+	memory    [translate.MaxBuffers]int
 	groups    metal.Size
 	threads   metal.Size
 }
@@ -41,8 +41,8 @@ type dispatch struct {
 type commands struct {
 	device    *Device
 	pipeline  *pipeline
-	arguments [maxBuffers]argument
-	memory    [maxBuffers]int
+	arguments [translate.MaxBuffers]argument
+	memory    [translate.MaxBuffers]int
 	levels    [][]dispatch // between barriers
 	held      []*buffer    // that may not go before the end
 	state     state
@@ -50,15 +50,6 @@ type commands struct {
 	done      chan struct{}
 	timing    metal.Timing
 }
-
-type state int
-
-const (
-	encoding state = iota
-	committed
-	discarded
-	waited
-)
 
 // NewCommands implements metal.Device.
 func (d *Device) NewCommands() (metal.Commands, error) {
@@ -127,7 +118,8 @@ func (c *commands) SetBuffer(index int, b metal.Buffer, offset int) {
 		return
 	}
 	if offset < 0 || offset%4 != 0 || offset >= len(own.bytes) {
-		c.fail("set buffer %d: offset %d of a buffer of %d bytes: want a multiple of 4 inside it", index, offset, len(own.bytes))
+		c.fail("set buffer %d: offset %d of a buffer of %d bytes: want a multiple of 4 inside it",
+			index, offset, len(own.bytes))
 		return
 	}
 	c.arguments[index] = argument{buffer: own, offset: offset}
@@ -149,8 +141,8 @@ func (c *commands) hold(b *buffer) bool {
 }
 
 func (c *commands) index(what string, i int) bool {
-	if i < 0 || i >= maxBuffers {
-		c.fail("%s: index %d: want 0 to %d", what, i, maxBuffers-1)
+	if i < 0 || i >= translate.MaxBuffers {
+		c.fail("%s: index %d: want 0 to %d", what, i, translate.MaxBuffers-1)
 		return false
 	}
 	return true
@@ -174,7 +166,8 @@ func (c *commands) SetThreadgroupMemory(index, length int) {
 		return
 	}
 	if length <= 0 || length%16 != 0 || length > maxThreadgroupMemory {
-		c.fail("set threadgroup memory %d: %d bytes: want a multiple of 16 up to %d", index, length, maxThreadgroupMemory)
+		c.fail("set threadgroup memory %d: %d bytes: want a multiple of 16 up to %d",
+			index, length, maxThreadgroupMemory)
 		return
 	}
 	c.memory[index] = length
@@ -248,93 +241,5 @@ func checkSizes(groups, threads metal.Size, limit int) error {
 func (c *commands) Barrier() {
 	if c.open("barrier") && len(c.levels[len(c.levels)-1]) > 0 {
 		c.levels = append(c.levels, nil)
-	}
-}
-
-// Commit implements metal.Commands.
-func (c *commands) Commit() {
-	if c.state == committed || c.state == waited {
-		c.open("commit")
-		return
-	}
-	if c.state == discarded {
-		return
-	}
-	c.state = committed
-	d := c.device
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		c.fail("commit: %w", metal.ErrClosed)
-		c.finish()
-		return
-	}
-	d.queue = append(d.queue, c)
-	if !d.running {
-		d.running = true
-		go d.drain()
-	}
-}
-
-// finish lets go of what the command buffer holds. The device's mutex is held.
-func (c *commands) finish() {
-	for _, b := range c.held {
-		b.release()
-	}
-	c.held, c.levels = nil, nil
-	close(c.done)
-}
-
-// Discard implements metal.Commands.
-func (c *commands) Discard() {
-	if c.state != encoding {
-		return
-	}
-	c.state = discarded
-	c.device.mu.Lock()
-	defer c.device.mu.Unlock()
-	c.finish()
-}
-
-// Wait implements metal.Commands.
-func (c *commands) Wait() (metal.Timing, error) {
-	switch c.state {
-	case encoding:
-		return metal.Timing{}, errUnwaited
-	case discarded:
-		return metal.Timing{}, errDiscarded
-	}
-	<-c.done
-	c.device.mu.Lock()
-	defer c.device.mu.Unlock()
-	c.state = waited
-	return c.timing, c.err
-}
-
-// drain runs command buffers in the order of their commits until none is left.
-func (d *Device) drain() {
-	for {
-		d.mu.Lock()
-		if len(d.queue) == 0 {
-			d.running = false
-			d.idle.Broadcast()
-			d.mu.Unlock()
-			return
-		}
-		c := d.queue[0]
-		d.queue = d.queue[1:]
-		err := c.err
-		d.mu.Unlock()
-		start := time.Since(d.begin)
-		if err == nil {
-			err = d.runLevels(c.levels)
-		}
-		timing := metal.Timing{Start: start, End: time.Since(d.begin)}
-		d.mu.Lock()
-		if c.timing = timing; c.err == nil {
-			c.err = err
-		}
-		c.finish()
-		d.mu.Unlock()
 	}
 }

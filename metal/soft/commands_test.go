@@ -1,6 +1,7 @@
 package soft
 
 import (
+	_ "embed"
 	"encoding/binary"
 	"fmt"
 	"runtime"
@@ -14,26 +15,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-const commandSource = `#include <metal_stdlib>
-using namespace metal;
-kernel void add(device uint *x [[buffer(0)]], constant uint &n [[buffer(1)]], uint i [[thread_position_in_grid]]) { x[i] += n; }
-kernel void times(device uint *x [[buffer(0)]], constant uint &n [[buffer(1)]], uint i [[thread_position_in_grid]]) { x[i] *= n; }
-kernel void dynamic(device uint *x [[buffer(0)]], threadgroup uint *s [[threadgroup(2)]], uint t [[thread_index_in_threadgroup]]) {
-  threadgroup uint own[4096];
-  s[t] = own[t] = t;
-  x[t] = s[t] + own[t];
-}
-[[max_total_threads_per_threadgroup(64)]]
-kernel void few(device uint *x [[buffer(0)]], uint i [[thread_position_in_grid]]) { x[i] = 1; }
-kernel void large(device uint *x [[buffer(0)]], uint i [[thread_position_in_grid]]) {
-  threadgroup uint s[8193];
-  s[i] = i;
-  x[i] = s[i];
-}
-constant bool flag [[function_constant(3)]];
-kernel void flagged(device uint *x [[buffer(0)]], uint i [[thread_position_in_grid]]) { x[i] = flag ? 1 : 2; }
-kernel void cube(device uint *x [[buffer(0)]], uint3 p [[thread_position_in_grid]], uint3 n [[threads_per_grid]]) { x[(p.z * n.y + p.y) * n.x + p.x] += p.x + 10 * p.y + 100 * p.z; }
-`
+//go:embed testdata/commands.metal
+var commandSource string
 
 // rig is a device with the pipelines of commandSource.
 type rig struct {
@@ -134,7 +117,11 @@ func TestMistakes(t *testing.T) {
 		{"not an object of this device", func(c metal.Commands) { c.SetPipeline(nil) }},
 		{"closed", func(c metal.Commands) { c.SetBuffer(0, closed, 0) }},
 		{"closed", func(c metal.Commands) { c.SetPipeline(gone) }},
-		{"at least 1", func(c metal.Commands) { good(c); c.Dispatch(size(1, 1, 0), size(1, 1, 1)); c.SetBuffer(99, x, 0) }},
+		{"at least 1", func(c metal.Commands) {
+			good(c)
+			c.Dispatch(size(1, 1, 0), size(1, 1, 1))
+			c.SetBuffer(99, x, 0)
+		}},
 	} {
 		b, err := r.NewCommands()
 		require.NoError(t, err)
@@ -264,7 +251,10 @@ func TestManyGoroutines(t *testing.T) {
 func TestShapes(t *testing.T) {
 	for _, o := range []Options{{Threads: 2}, {Variant: Check, Seed: 3}, {Variant: UBSan}} {
 		r := newRig(t, o)
-		for _, s := range [][2]metal.Size{{size(1, 1, 1), size(1, 1, 1)}, {size(2, 3, 4), size(5, 3, 2)}, {size(1, 7, 1), size(33, 1, 1)}, {size(3, 1, 2), size(8, 8, 16)}, {size(100, 1, 1), size(31, 2, 1)}} {
+		for _, s := range [][2]metal.Size{
+			{size(1, 1, 1), size(1, 1, 1)}, {size(2, 3, 4), size(5, 3, 2)}, {size(1, 7, 1), size(33, 1, 1)},
+			{size(3, 1, 2), size(8, 8, 16)}, {size(100, 1, 1), size(31, 2, 1)},
+		} {
 			groups, threads := s[0], s[1]
 			n := size(groups.X*threads.X, groups.Y*threads.Y, groups.Z*threads.Z)
 			x := r.buffer(4 * n.X * n.Y * n.Z)
@@ -278,7 +268,8 @@ func TestShapes(t *testing.T) {
 			require.NoError(t, err)
 			for i := range n.X * n.Y * n.Z {
 				want := i%n.X + 10*(i/n.X%n.Y) + 100*(i/n.X/n.Y)
-				require.Equal(t, uint32(want), binary.NativeEndian.Uint32(x.Bytes()[4*i:]), "%v %v %d", groups, threads, i)
+				got := binary.NativeEndian.Uint32(x.Bytes()[4*i:])
+				require.Equal(t, uint32(want), got, "%v %v %d", groups, threads, i)
 			}
 		}
 	}
@@ -317,7 +308,8 @@ func TestConstantsStayApart(t *testing.T) {
 	var all sync.WaitGroup
 	for _, r := range []*rig{one, two} {
 		x, y := r.buffer(128), r.buffer(128)
-		yes, no := r.pipeline("flagged", metal.Constant{Index: 3, Value: true}), r.pipeline("flagged", metal.Constant{Index: 3, Value: false})
+		yes := r.pipeline("flagged", metal.Constant{Index: 3, Value: true})
+		no := r.pipeline("flagged", metal.Constant{Index: 3, Value: false})
 		if r == two {
 			yes, no = no, yes
 		}
@@ -401,7 +393,8 @@ func mustPages(t testing.TB) pages {
 // Buffers have the length they are asked for, and wrapped ones must be whole pages.
 func TestBuffers(t *testing.T) {
 	d := open(t, Options{PageSize: 16384})
-	assert.Equal(t, metal.Limits{PageSize: 16384, BufferLength: maxBufferLength, Threads: 1024, ThreadgroupMemory: 32768}, d.Limits())
+	limits := metal.Limits{PageSize: 16384, BufferLength: maxBufferLength, Threads: 1024, ThreadgroupMemory: 32768}
+	assert.Equal(t, limits, d.Limits())
 	for _, n := range []int{1, 7, 4096, 5000} {
 		b, err := d.NewBuffer(n)
 		require.NoError(t, err)

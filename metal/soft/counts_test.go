@@ -1,6 +1,7 @@
 package soft
 
 import (
+	_ "embed"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -9,37 +10,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-const countSource = `#include <metal_stdlib>
-using namespace metal;
-kernel void copy4(device const float4 *x [[buffer(0)]], device float4 *y [[buffer(1)]], uint i [[thread_position_in_grid]]) { y[i] = x[i]; }
-kernel void spread(device const float *x [[buffer(0)]], device float *y [[buffer(1)]], uint i [[thread_position_in_grid]]) { y[i] = x[i * 33] + x[0]; }
-kernel void rows(device const char *w [[buffer(0)]], device const float *x [[buffer(1)]], device float *y [[buffer(2)]],
-                 uint row [[threadgroup_position_in_grid]], uint lane [[thread_index_in_simdgroup]]) {
-  float s = 0;
-  for (uint i = lane; i < 256; i += 32) s += w[row * 256 + i] * x[i];
-  s = simd_sum(s);
-  if (lane == 0) y[row] = s;
-}
-kernel void ragged(device const float *x [[buffer(0)]], device float *y [[buffer(1)]], uint lane [[thread_index_in_simdgroup]]) {
-  for (uint row = 0; row < 4; row++) {
-    float s = 0;
-    for (uint i = lane; i < 40; i += 32) s += x[row * 64 + i];
-    s = simd_sum(s);
-    if (lane == 0) y[row] = s;
-  }
-}
-kernel void again(device const float *x [[buffer(0)]], device float *y [[buffer(1)]], uint lane [[thread_index_in_simdgroup]]) {
-  float s = 0;
-  for (uint round = 0; round < 100; round++) {
-    for (uint i = 0; i < 500; i++) s += x[i % 50 * 32 + lane];
-    s = simd_sum(s);
-  }
-  y[lane] = s;
-}
-kernel void half_used(device const float *x [[buffer(0)]], device float *y [[buffer(1)]], uint i [[thread_position_in_grid]]) {
-  if (i % 2 == 0) y[i] = x[i];
-}
-`
+//go:embed testdata/counts.metal
+var countSource string
 
 // The counts of kernels whose accesses are known are exact: by binding, by buffer, and lines of 128 bytes.
 func TestCounts(t *testing.T) {
@@ -73,7 +45,8 @@ func TestCounts(t *testing.T) {
 	dispatch("copy4", 2, 64, x, y)
 	c := d.Counts()
 	assert.Equal(t, 1, c.Dispatches)
-	assert.Equal(t, Count{Dispatches: 1, Read: 2048, ReadUnique: 2048, Lines: 16, Ideal: 16}, c.Bindings[Binding{"copy4", 0}])
+	assert.Equal(t, Count{Dispatches: 1, Read: 2048, ReadUnique: 2048, Lines: 16, Ideal: 16},
+		c.Bindings[Binding{"copy4", 0}])
 	assert.Equal(t, Count{Dispatches: 1, Written: 2048, WrittenUnique: 2048}, c.Bindings[Binding{"copy4", 1}])
 	assert.Equal(t, Count{Dispatches: 1, Read: 2048, ReadUnique: 2048, Lines: 16, Ideal: 16}, c.Buffers[x])
 
@@ -81,7 +54,8 @@ func TestCounts(t *testing.T) {
 	require.NoError(t, d.ResetCounts())
 	assert.Empty(t, d.Counts().Buffers)
 	dispatch("spread", 1, 32, x, y)
-	assert.Equal(t, Count{Dispatches: 1, Read: 256, ReadUnique: 128, Lines: 33, Ideal: 2}, d.Counts().Bindings[Binding{"spread", 0}])
+	assert.Equal(t, Count{Dispatches: 1, Read: 256, ReadUnique: 128, Lines: 33, Ideal: 2},
+		d.Counts().Bindings[Binding{"spread", 0}])
 
 	// each weight once; x once for each of 8 rows; twice the dispatch, once the unique bytes of a buffer
 	require.NoError(t, d.ResetCounts())
@@ -89,24 +63,30 @@ func TestCounts(t *testing.T) {
 	dispatch("rows", 8, 32, w, x, y)
 	c = d.Counts()
 	assert.Equal(t, 2, c.Dispatches)
-	assert.Equal(t, Count{Dispatches: 2, Read: 4096, ReadUnique: 4096, Lines: 2 * 8 * 8, Ideal: 2 * 8 * 8}, c.Bindings[Binding{"rows", 0}])
-	assert.Equal(t, Count{Dispatches: 2, Read: 4096, ReadUnique: 2048, Lines: 2 * 8 * 8, Ideal: 2 * 8 * 8}, c.Buffers[w])
-	assert.Equal(t, Count{Dispatches: 2, Read: 2 * 8 * 1024, ReadUnique: 2 * 1024, Lines: 2 * 8 * 8, Ideal: 2 * 8 * 8}, c.Bindings[Binding{"rows", 1}])
+	assert.Equal(t, Count{Dispatches: 2, Read: 4096, ReadUnique: 4096, Lines: 2 * 8 * 8, Ideal: 2 * 8 * 8},
+		c.Bindings[Binding{"rows", 0}])
+	assert.Equal(t, Count{Dispatches: 2, Read: 4096, ReadUnique: 2048, Lines: 2 * 8 * 8, Ideal: 2 * 8 * 8},
+		c.Buffers[w])
+	assert.Equal(t, Count{Dispatches: 2, Read: 2 * 8 * 1024, ReadUnique: 2 * 1024, Lines: 2 * 8 * 8, Ideal: 2 * 8 * 8},
+		c.Bindings[Binding{"rows", 1}])
 	assert.Equal(t, Count{Dispatches: 2, Written: 64, WrittenUnique: 32}, c.Buffers[y])
 
 	require.NoError(t, d.ResetCounts())
 	dispatch("half_used", 1, 64, x, y)
-	assert.Equal(t, Count{Dispatches: 1, Read: 128, ReadUnique: 128, Lines: 2, Ideal: 2}, d.Counts().Bindings[Binding{"half_used", 0}])
+	assert.Equal(t, Count{Dispatches: 1, Read: 128, ReadUnique: 128, Lines: 2, Ideal: 2},
+		d.Counts().Bindings[Binding{"half_used", 0}])
 
 	// in each row, 8 threads load a second time: 4 rows of 128 bytes and 32 bytes, and nobody falls out of step
 	require.NoError(t, d.ResetCounts())
 	dispatch("ragged", 1, 32, x, y)
-	assert.Equal(t, Count{Dispatches: 1, Read: 640, ReadUnique: 640, Lines: 8, Ideal: 8}, d.Counts().Bindings[Binding{"ragged", 0}])
+	assert.Equal(t, Count{Dispatches: 1, Read: 640, ReadUnique: 640, Lines: 8, Ideal: 8},
+		d.Counts().Bindings[Binding{"ragged", 0}])
 
 	// more loads than are kept at a time
 	require.NoError(t, d.ResetCounts())
 	dispatch("again", 1, 32, x, y)
-	assert.Equal(t, Count{Dispatches: 1, Read: 50000 * 128, ReadUnique: 6400, Lines: 50000, Ideal: 50000}, d.Counts().Bindings[Binding{"again", 0}])
+	assert.Equal(t, Count{Dispatches: 1, Read: 50000 * 128, ReadUnique: 6400, Lines: 50000, Ideal: 50000},
+		d.Counts().Bindings[Binding{"again", 0}])
 
 	fast := open(t, Options{})
 	assert.Zero(t, fast.Counts().Dispatches)
@@ -137,5 +117,6 @@ func TestCountsByOffset(t *testing.T) {
 	assert.Equal(t, int64(2048), n.Bindings[Binding{"rows", 0}].Read)
 	assert.Equal(t, int64(8192), n.Bindings[Binding{"rows", 1}].Read)
 	assert.Equal(t, int64(32), n.Bindings[Binding{"rows", 2}].Written)
-	assert.Equal(t, Count{Dispatches: 1, Read: 10240, ReadUnique: 2048 + 1024, Written: 32, WrittenUnique: 32, Lines: 128, Ideal: 128}, n.Buffers[all])
+	assert.Equal(t, Count{Dispatches: 1, Read: 10240, ReadUnique: 2048 + 1024, Written: 32, WrittenUnique: 32,
+		Lines: 128, Ideal: 128}, n.Buffers[all])
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"unsafe"
+
+	"github.com/pilotfish-ai/pilotfish/metal/soft/translate"
 )
 
 // execution is the part of a device that runs dispatches, one after the other.
@@ -34,7 +36,7 @@ func (e *execution) open(o Options) error {
 	e.shuffle = o.Seed != 0
 	e.tally.clear()
 	var err error
-	e.scratch, err = mapPages(bytesAt + maxBuffers*maxBytes)
+	e.scratch, err = mapPages(bytesAt + translate.MaxBuffers*maxBytes)
 	for range o.Threads {
 		if err == nil {
 			var w *worker
@@ -147,7 +149,7 @@ func (d *Device) prepare(q *dispatch) *dispatchC {
 // regions describes the bindings of a dispatch to the checks: for each buffer, disjoint pieces from one bound offset to
 // the next.
 func (d *Device) regions(q *dispatch, c *dispatchC) error {
-	all := unsafe.Slice((*regionC)(unsafe.Pointer(unsafe.SliceData(d.scratch.used[regionsAt:]))), maxBuffers)
+	all := unsafe.Slice((*regionC)(unsafe.Pointer(unsafe.SliceData(d.scratch.used[regionsAt:]))), translate.MaxBuffers)
 	n := 0
 	for i, a := range q.arguments {
 		if !a.bound() {
@@ -177,7 +179,7 @@ func (d *Device) regions(q *dispatch, c *dispatchC) error {
 }
 
 // region describes one binding, from start to the end of the buffer.
-func (a argument) region(start uint64, p parameter) regionC {
+func (a argument) region(start uint64, p translate.Parameter) regionC {
 	r := regionC{start: start, base: start, index: uint32(p.Index), writeIndex: uint32(p.Index), readOnly: b32(p.Const)}
 	r.low, r.putLow = ^uint64(0), ^uint64(0)
 	if a.bytes != nil {
@@ -188,7 +190,8 @@ func (a argument) region(start uint64, p parameter) regionC {
 	r.readOnly |= b32(a.buffer.wrapped)
 	s := a.buffer.shadow
 	r.cells, r.unwritten = address(s.cells.used), address(s.unwritten.used)
-	r.seen, r.ever, r.put, r.everPut = address(s.seen.used), address(s.ever.used), address(s.put.used), address(s.everPut.used)
+	r.seen, r.ever = address(s.seen.used), address(s.ever.used)
+	r.put, r.everPut = address(s.put.used), address(s.everPut.used)
 	return r
 }
 

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/metal/soft/translate"
 )
 
 // FaultKind is a kind of bug.
 type FaultKind int
 
-// The kinds. The numbers are those of msl/runtime.h.
+// The kinds. The numbers are those of translate/msl/runtime.h.
 const (
 	Race           FaultKind = 1  // two threads of a dispatch touch a byte, one writes, and no barrier stands between
 	Bounds         FaultKind = 2  // an access outside every buffer and threadgroup variable
@@ -26,8 +28,8 @@ const (
 
 // String names the kind.
 func (k FaultKind) String() string {
-	names := [...]string{"fault", "race", "out of bounds", "uninitialised read", "write to read-only memory", "divergence",
-		"no such thread", "misaligned access", "array index", "undefined arithmetic", "missing barrier"}
+	names := [...]string{"fault", "race", "out of bounds", "uninitialised read", "write to read-only memory",
+		"divergence", "no such thread", "misaligned access", "array index", "undefined arithmetic", "missing barrier"}
 	if int(k) < len(names) && k > 0 {
 		return names[k]
 	}
@@ -120,11 +122,12 @@ func (d *Device) describeAccess(b *strings.Builder, q *dispatch, f *Fault, r rep
 	}
 	if other, same := d.runAt(r.otherClock); !same && f.Variable == "" {
 		f.Kind, f.Other = MissingBarrier, other.pipeline.Name()
-		fmt.Fprintf(b, ", and %s by kernel %s in another dispatch, without a barrier between them", text(r.detail), f.Other)
+		fmt.Fprintf(b, ", and %s by kernel %s in another dispatch, without a barrier between them",
+			text(r.detail), f.Other)
 		return
 	}
 	who := "several threads"
-	if r.other < maxThreads {
+	if r.other < translate.MaxThreads {
 		who = fmt.Sprintf("thread %d", r.other)
 	}
 	fmt.Fprintf(b, ", and %s by %s, without a barrier between them", text(r.detail), who)

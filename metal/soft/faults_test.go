@@ -62,6 +62,9 @@ func (p *program) encode(c metal.Commands, name string, groups int, x, y metal.B
 	c.Dispatch(metal.Size{X: groups, Y: 1, Z: 1}, metal.Size{X: 64, Y: 1, Z: 1})
 }
 
+// zeros makes a buffer of 64 numbers.
+func (p *program) zeros() metal.Buffer { return floats(p.t, p.Device, make([]float32, 64)...) }
+
 func (p *program) wait(c metal.Commands) error {
 	c.Commit()
 	_, err := c.Wait()
@@ -75,7 +78,7 @@ func (p *program) run(name string, groups int) error {
 	for i := range x {
 		x[i] = float32(i)
 	}
-	p.encode(c, name, groups, floats(p.t, p.Device, x...), floats(p.t, p.Device, make([]float32, 64)...))
+	p.encode(c, name, groups, floats(p.t, p.Device, x...), p.zeros())
 	return p.wait(c)
 }
 
@@ -102,6 +105,9 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	everywhere, watching := []Variant{Check, UBSan, Fast}, []Variant{Check, UBSan}
+	eitherAccess := []string{ // which of two accesses comes second depends on the schedule
+		"barrier", "simd_barrier", "simd_reach", "reuse", "shared", "across_read", "atomic", "word", "word_read",
+	}
 	for _, c := range []struct {
 		name     string
 		kind     FaultKind
@@ -147,8 +153,8 @@ func TestFaults(t *testing.T) {
 			for _, p := range programs[v] {
 				p.t = t
 				f, err := &Fault{}, p.run(c.name+"_bad", c.groups)
-				if slices.Contains([]string{"barrier", "simd_barrier", "simd_reach", "reuse", "shared", "across_read", "atomic", "word", "word_read"}, c.name) {
-					f = p.anyFault(err) // which of two accesses comes second depends on the schedule
+				if slices.Contains(eitherAccess, c.name) {
+					f = p.anyFault(err)
 				} else {
 					f = p.fault(err, c.kind, c.name)
 				}
@@ -174,7 +180,8 @@ func TestFaultSays(t *testing.T) {
 	p := newProgram(t, Options{Variant: Check})
 	f := p.fault(p.run("bounds_bad", 1), Bounds, "bounds")
 	assert.Equal(t, 0, f.Buffer)
-	assert.Contains(t, f.Error(), "read of 4 bytes at offset 256 of buffer 0 (x), past the end of the buffer; thread 63 of threadgroup 0")
+	assert.Contains(t, f.Error(), "read of 4 bytes at offset 256 of buffer 0 (x), past the end of the buffer; "+
+		"thread 63 of threadgroup 0")
 	f = p.fault(p.run("redzone_bad", 1), Bounds, "redzone")
 	assert.Equal(t, "s", f.Variable)
 	f = p.fault(p.run("dynamic_bad", 1), Bounds, "dynamic")
@@ -186,7 +193,7 @@ func TestFaultSays(t *testing.T) {
 func TestMissingBarrier(t *testing.T) {
 	for seed := range uint64(4) {
 		p := newProgram(t, Options{Variant: Check, Seed: seed})
-		x, y, z := floats(t, p.Device, make([]float32, 64)...), floats(t, p.Device, make([]float32, 64)...), floats(t, p.Device, make([]float32, 64)...)
+		x, y, z := p.zeros(), p.zeros(), p.zeros()
 		for _, c := range []struct {
 			barrier  bool
 			from, to metal.Buffer
@@ -231,7 +238,7 @@ func TestMissingBarrier(t *testing.T) {
 // What is stale must be written before it is read, by the CPU or by a kernel.
 func TestStale(t *testing.T) {
 	p := newProgram(t, Options{Variant: Check})
-	x, y, z := floats(t, p.Device, make([]float32, 64)...), floats(t, p.Device, make([]float32, 64)...), floats(t, p.Device, make([]float32, 64)...)
+	x, y, z := p.zeros(), p.zeros(), p.zeros()
 	copyTo := func(from, to metal.Buffer) error {
 		c := p.commands()
 		p.encode(c, "copy", 1, from, to)
@@ -282,7 +289,7 @@ func TestAfterFault(t *testing.T) {
 // Time begins anew before it runs out, and nothing of before counts any more.
 func TestClockRunsOut(t *testing.T) {
 	p := newProgram(t, Options{Variant: Check})
-	x, y := floats(t, p.Device, make([]float32, 64)...), floats(t, p.Device, make([]float32, 64)...)
+	x, y := p.zeros(), p.zeros()
 	copyTwice := func(barrier bool) error {
 		c := p.commands()
 		p.encode(c, "copy", 1, x, y)

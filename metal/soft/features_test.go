@@ -52,7 +52,7 @@ func features() []feature {
 		{name: "bfloats", want: func(i int, x []float32) float64 {
 			return bfloat(bfloat(float64(x[i])) + 1)
 		}},
-		{name: "integers", want: func(i int, _ []float32) float64 { return -200 + 200 - 150 + (200*256 + 100) + 3 + 2 }},
+		{name: "integers", want: func(int, []float32) float64 { return -200 + 200 - 150 + (200*256 + 100) + 3 + 2 }},
 		{name: "packed", want: func(_ int, x []float32) float64 {
 			return float64(x[6]) + float64(x[7]) + float64(x[8]) + float64(x[9]) + float64(x[1]) + 24
 		}},
@@ -63,14 +63,16 @@ func features() []feature {
 		}},
 		{name: "maths", want: func(i int, x []float32) float64 {
 			a := math.Abs(float64(x[i])) + 0.5
-			return 2*math.Exp(-a) + math.Exp2(a) + 2*math.Log(a) + math.Log2(a) + 2*math.Sqrt(a) + 1/math.Sqrt(a) + math.Sin(a) + math.Cos(a) +
-				math.Tanh(a) + math.Pow(a, 1.5) + 2*math.Floor(a) + math.Ceil(a) + math.RoundToEven(a) + 2*a + 1 + 2 + math.Atan2(a, 2)
+			return 2*math.Exp(-a) + math.Exp2(a) + 2*math.Log(a) + math.Log2(a) + 2*math.Sqrt(a) + 1/math.Sqrt(a) +
+				math.Sin(a) + math.Cos(a) + math.Tanh(a) + math.Pow(a, 1.5) + 2*math.Floor(a) + math.Ceil(a) +
+				math.RoundToEven(a) + 2*a + 1 + 2 + math.Atan2(a, 2)
 		}},
 		{name: "choices", want: func(i int, x []float32) float64 {
 			a := float64(x[i])
 			sign := b2f(a > 0) - b2f(a < 0)
-			return math.Min(a, 1) + math.Max(a, -1)*10 + clampf(a, -2, 2)*100 + 1 + b2f(a > 0) + 1.5 + math.Abs(a) + sign + b2f(a >= 0) +
-				clampf(a, 0, 1) + float64(max(i, 5)) + float64(min(i, 7)) + 1 + b2f(a > 0) + b2f(a > 0) + math.Max(a, 1) + 1 + 2
+			return math.Min(a, 1) + math.Max(a, -1)*10 + clampf(a, -2, 2)*100 + 1 + b2f(a > 0) + 1.5 + math.Abs(a) +
+				sign + b2f(a >= 0) + clampf(a, 0, 1) + float64(max(i, 5)) + float64(min(i, 7)) + 1 +
+				b2f(a > 0) + b2f(a > 0) + math.Max(a, 1) + 1 + 2
 		}},
 		{name: "more_maths", want: func(i int, x []float32) float64 {
 			a := float64(x[i])
@@ -84,9 +86,11 @@ func features() []feature {
 		{name: "templated_16", want: func(i int, _ []float32) float64 { return -float64((i%64+1)%16) - 16 }},
 		{name: "templated_3", want: func(i int, _ []float32) float64 { return float64((i%64+1)%3) + 3 }},
 		{name: "constants", want: func(i int, x []float32) float64 { return float64(x[i])*1.5 - 3 + 4 + 7 },
-			constants: []metal.Constant{{Index: 0, Value: false}, {Index: 1, Value: int32(-3)}, {Index: 2, Value: uint32(4)}, {Index: 30, Value: float32(1.5)}}},
+			constants: []metal.Constant{{Index: 0, Value: false}, {Index: 1, Value: int32(-3)},
+				{Index: 2, Value: uint32(4)}, {Index: 30, Value: float32(1.5)}}},
 		{name: "constants", want: func(i int, x []float32) float64 { return float64(x[i])*2 + 1 + 50 + 0.25 + 3 },
-			constants: []metal.Constant{{Index: 0, Value: true}, {Index: 1, Value: int32(1)}, {Index: 2, Value: uint32(0)}, {Index: 30, Value: float32(2)}, {Index: 31, Value: int32(50)}},
+			constants: []metal.Constant{{Index: 0, Value: true}, {Index: 1, Value: int32(1)},
+				{Index: 2, Value: uint32(0)}, {Index: 30, Value: float32(2)}, {Index: 31, Value: int32(50)}},
 			bind: func(t *testing.T, d *Device, c metal.Commands) {
 				c.SetBuffer(5, floats(t, d, 0.25), 0)
 				c.SetBytes(6, words(3))
@@ -104,7 +108,8 @@ func features() []feature {
 				c.SetThreadgroupMemory(3, 256)
 			}},
 		{name: "reductions", want: func(i int, x []float32) float64 {
-			return sum32(x, i, func(_ int, v float64) float64 { return v }) + 2*at(x, i, 31) + 3*at(x, i, 0) + 2 + 31*16 + 1 + 16
+			sum := sum32(x, i, func(_ int, v float64) float64 { return v })
+			return sum + 2*at(x, i, 31) + 3*at(x, i, 0) + 2 + 31*16 + 1 + 16
 		}},
 		{name: "exchanges", want: func(i int, x []float32) float64 {
 			l := i % 32
@@ -115,7 +120,8 @@ func features() []feature {
 			if up < 0 {
 				up = l
 			}
-			return at(x, i, 31-l) + 2*at(x, i, l^5) + 3*at(x, i, down) + 5*at(x, i, up) + 7*at(x, i, 7) + 11*at(x, i, 0) + 13*at(x, i, (l+9)%32) + at(x, i, 2)
+			return at(x, i, 31-l) + 2*at(x, i, l^5) + 3*at(x, i, down) + 5*at(x, i, up) +
+				7*at(x, i, 7) + 11*at(x, i, 0) + 13*at(x, i, (l+9)%32) + at(x, i, 2)
 		}},
 		{name: "scans", want: func(i int, _ []float32) float64 { l := i % 32; return float64(l*(l+1)/2 + 2000*l) }},
 		{name: "votes", want: func(i int, _ []float32) float64 { return 11 + 100 + 10000 + 0.5*b2f(i%32 == 0) }},
@@ -142,7 +148,8 @@ func bfloat(v float64) float64 {
 	return float64(math.Float32frombits((b + 0x7fff + b>>16&1) &^ 0xffff))
 }
 
-// Every part of the language gives what it should, in every variant, under four schedules, on one OS thread and on four.
+// Every part of the language gives what it should, in every variant, under four schedules, on one OS thread and on
+// four.
 func TestFeatures(t *testing.T) {
 	first := map[string][]byte{} // what a kernel gave under the first schedule
 	for _, o := range []Options{{}, {Threads: 4, Seed: 1}, {Threads: 1, Seed: 2}, {Threads: 2, Seed: 3},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/metal/soft/translate"
 )
 
 // library is compiled source.
@@ -24,7 +25,7 @@ func (l *library) NewPipeline(function string, constants ...metal.Constant) (met
 	fail := func(format string, a ...any) (metal.Pipeline, error) {
 		return nil, &metal.CompileError{Function: function, Log: fmt.Sprintf(format, a...)}
 	}
-	i := slices.IndexFunc(l.module.Kernels, func(k kernelDecl) bool { return k.Name == function })
+	i := slices.IndexFunc(l.module.Kernels, func(k translate.Kernel) bool { return k.Name == function })
 	if i < 0 {
 		var names []string
 		for _, k := range l.module.Kernels {
@@ -32,8 +33,10 @@ func (l *library) NewPipeline(function string, constants ...metal.Constant) (met
 		}
 		return fail("the library has no such function, but %s", strings.Join(names, ", "))
 	}
-	p := &pipeline{device: l.device, module: l.module, index: i, kernelDecl: l.module.Kernels[i], memory: l.module.memory[i], given: map[string]bool{}}
-	p.values = make([][]byte, len(l.module.Constants))
+	p := &pipeline{
+		Kernel: l.module.Kernels[i], device: l.device, module: l.module, index: i,
+		values: make([][]byte, len(l.module.Constants)), memory: l.module.memory[i], given: map[string]bool{},
+	}
 	for _, c := range constants {
 		if err := p.setConstant(c); err != nil {
 			return fail("%v", err)
@@ -47,7 +50,7 @@ func (l *library) NewPipeline(function string, constants ...metal.Constant) (met
 	if p.memory > maxThreadgroupMemory {
 		return fail("declares %d bytes of threadgroup memory, more than %d", p.memory, maxThreadgroupMemory)
 	}
-	if slices.ContainsFunc(p.Params, func(a parameter) bool { return a.If != "" }) {
+	if slices.ContainsFunc(p.Params, func(a translate.Parameter) bool { return a.If != "" }) {
 		p.decide()
 	}
 	return p, nil
@@ -58,7 +61,7 @@ func (l *library) Close() {}
 
 // pipeline is a kernel with its function constants.
 type pipeline struct {
-	kernelDecl
+	translate.Kernel
 	device *Device
 	module *module
 	index  int             // of the kernel
@@ -70,7 +73,7 @@ type pipeline struct {
 
 // setConstant takes the value of a function constant.
 func (p *pipeline) setConstant(c metal.Constant) error {
-	i := slices.IndexFunc(p.module.Constants, func(d constantDecl) bool { return d.Index == c.Index })
+	i := slices.IndexFunc(p.module.Constants, func(d translate.Constant) bool { return d.Index == c.Index })
 	if i < 0 {
 		return fmt.Errorf("the library has no function constant %d", c.Index)
 	}
@@ -98,7 +101,7 @@ func (p *pipeline) setConstant(c metal.Constant) error {
 }
 
 // has reports whether a parameter is there, which a constant may decide.
-func (p *pipeline) has(a parameter) bool { return a.If == "" || p.given[a.If] }
+func (p *pipeline) has(a translate.Parameter) bool { return a.If == "" || p.given[a.If] }
 
 // decide computes which parameters are there. It waits for what is committed, whose constants may be other ones.
 func (p *pipeline) decide() {
@@ -133,14 +136,14 @@ func (p *pipeline) activate() {
 }
 
 // Name implements metal.Pipeline.
-func (p *pipeline) Name() string { return p.kernelDecl.Name }
+func (p *pipeline) Name() string { return p.Kernel.Name }
 
 // Threads implements metal.Pipeline.
 func (p *pipeline) Threads() int {
 	if p.MaxThreads > 0 {
 		return p.MaxThreads
 	}
-	return maxThreads
+	return translate.MaxThreads
 }
 
 // SIMDWidth implements metal.Pipeline.

@@ -6,12 +6,14 @@ import (
 	"syscall"
 )
 
-// mapPages maps zeroed memory for length bytes that end, up to 127 bytes, at a page that nobody may touch. Memory that is
-// never touched costs nothing.
+// mapping is how memory is mapped: what is never touched costs nothing.
+const mapping = syscall.MAP_ANON | syscall.MAP_PRIVATE | syscall.MAP_NORESERVE
+
+// mapPages maps zeroed memory for length bytes that end, up to 127 bytes, at a page that nobody may touch.
 func mapPages(length int) (pages, error) {
 	page := os.Getpagesize()
 	room := (length + page - 1) / page * page
-	all, err := syscall.Mmap(-1, 0, room+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE)
+	all, err := syscall.Mmap(-1, 0, room+page, syscall.PROT_READ|syscall.PROT_WRITE, mapping)
 	if err != nil {
 		return pages{}, fmt.Errorf("map %d bytes: %w", length, err)
 	}
@@ -24,12 +26,13 @@ func mapPages(length int) (pages, error) {
 
 // mapAligned maps zeroed memory of a size that is a power of two, at a multiple of it.
 func mapAligned(size int) (pages, error) {
-	all, err := syscall.Mmap(-1, 0, 2*size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE|syscall.MAP_NORESERVE)
+	all, err := syscall.Mmap(-1, 0, 2*size, syscall.PROT_READ|syscall.PROT_WRITE, mapping)
 	if err != nil {
 		return pages{}, fmt.Errorf("map %d bytes: %w", 2*size, err)
 	}
 	start := -int(address(all)) & (size - 1)
-	_ = syscall.Madvise(all, syscall.MADV_NOHUGEPAGE) // much of it is never touched; a kernel without huge pages refuses, and need not know
+	// Much of it is never touched. A kernel without huge pages refuses, and need not know.
+	_ = syscall.Madvise(all, syscall.MADV_NOHUGEPAGE)
 	return pages{all, all[start : start+size : start+size]}, nil
 }
 

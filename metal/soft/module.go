@@ -3,18 +3,31 @@ package soft
 import (
 	"strings"
 	"unsafe"
+
+	"github.com/pilotfish-ai/pilotfish/metal/soft/translate"
 )
 
-// module is a compiled library in memory.
+// module is a compiled library in memory. What it exports is marked EXPORT in translate/msl/runtime.cpp.
 type module struct {
-	description
+	translate.Description
 	path   string // of the file that it came from
 	handle uintptr
 	entry  uintptr // msl_run
 	set    func(constant uint32, value uintptr)
 	memory []int // bytes that each kernel declares
 	active *pipeline
-	lines  *lineTable
+	lines  *translate.Lines // nil until somebody asks
+}
+
+// place returns the file and line of the instruction at pc, an offset in the module.
+func (m *module) place(pc uint64) (string, int) {
+	if m.lines == nil {
+		m.lines = &translate.Lines{}
+		if t, err := translate.ReadLines(m.path); err == nil { // without lines, faults have no place but are faults
+			m.lines = t
+		}
+	}
+	return m.lines.Find(pc)
 }
 
 // text returns the string at an address of the module.

@@ -19,7 +19,8 @@ func supported() error {
 	switch runtime.GOARCH {
 	case "amd64":
 		if !cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3, cpuid.F16C, cpuid.BMI2) {
-			return fmt.Errorf("%w: the software device needs a processor with AVX2, FMA, F16C and BMI2", metal.ErrNoDevice)
+			return fmt.Errorf("%w: the software device needs a processor with AVX2, FMA, F16C and BMI2",
+				metal.ErrNoDevice)
 		}
 		return nil
 	case "arm64":
@@ -62,7 +63,8 @@ func (m *module) bind() error {
 	var layoutOf func(uint32) uint64
 	var memory func(uint32) uint64
 	var layout func()
-	for name, f := range map[string]any{"msl_describe": &describe, "msl_layout_of": &layoutOf, "msl_memory": &memory, "msl_layout": &layout, "msl_set_constant": &m.set} {
+	for name, f := range map[string]any{"msl_describe": &describe, "msl_layout_of": &layoutOf, "msl_memory": &memory,
+		"msl_layout": &layout, "msl_set_constant": &m.set} {
 		symbol, err := purego.Dlsym(m.handle, name)
 		if err != nil {
 			return fmt.Errorf("load compiled kernels: %w", err)
@@ -75,11 +77,12 @@ func (m *module) bind() error {
 	}
 	for i, n := range layoutOfC() {
 		if layoutOf(uint32(i)) != n {
-			return fmt.Errorf("load compiled kernels: number %d of the layout is %d, not %d: worker.go and runtime.h differ", i, layoutOf(uint32(i)), n)
+			return fmt.Errorf("load compiled kernels: "+
+				"number %d of the layout is %d, not %d: worker.go and runtime.h differ", i, layoutOf(uint32(i)), n)
 		}
 	}
 	layout()
-	if err := json.Unmarshal([]byte(describe()), &m.description); err != nil {
+	if err := json.Unmarshal([]byte(describe()), &m.Description); err != nil {
 		return fmt.Errorf("load compiled kernels: %w", err)
 	}
 	for i := range m.Kernels {

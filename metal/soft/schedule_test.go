@@ -78,7 +78,8 @@ func TestSchedules(t *testing.T) {
 			require.NoError(t, err)
 			for g := range groups {
 				for i, want := range talk(g, threads, rounds) {
-					require.Equal(t, want, binary.NativeEndian.Uint32(out.Bytes()[4*(g*threads+i):]), "%+v: %d threads, threadgroup %d", o, threads, g)
+					got := binary.NativeEndian.Uint32(out.Bytes()[4*(g*threads+i):])
+					require.Equal(t, want, got, "%+v: %d threads, threadgroup %d", o, threads, g)
 				}
 			}
 			out.Close()

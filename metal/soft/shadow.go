@@ -48,8 +48,8 @@ func (s *shadow) free() {
 	}
 }
 
-// Stale says that nobody needs the content of a buffer any more: what kernels then read before the CPU or a kernel wrote
-// it is a fault. The content is lost. It does nothing except in Check. Stale waits for what is committed.
+// Stale says that nobody needs the content of a buffer any more: what kernels then read before the CPU or a kernel
+// wrote it is a fault. The content is lost. It does nothing except in Check. Stale waits for what is committed.
 func (d *Device) Stale(b metal.Buffer) error {
 	own, ok := b.(*buffer)
 	if !ok || own.device != d {
@@ -69,8 +69,8 @@ func (d *Device) Stale(b metal.Buffer) error {
 	return own.poison()
 }
 
-// poison fills the buffer with what counts as not written: NaN, different at each multiple of eight. msl/check.cpp has
-// the same pattern, and takes anything else for what the CPU wrote.
+// poison fills the buffer with what counts as not written: NaN, different at each multiple of eight.
+// translate/msl/check.cpp has the same pattern, and takes anything else for what the CPU wrote.
 func (b *buffer) poison() error {
 	for i := 0; i < len(b.bytes); i += 8 {
 		h := uint64(i>>3) * 0x9e3779b97f4a7c15

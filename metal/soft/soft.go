@@ -1,15 +1,35 @@
 // Package soft is a Metal device in software: it compiles .metal source with clang and runs it on the processor, with
-// Metal's rules checked. It makes kernels testable where there is no GPU, and runs the whole program with --backend soft.
+// Metal's rules checked. It makes kernels testable where there is no GPU, and runs the whole program with --backend
+// soft.
 //
-// A source goes through clang's preprocessor, then through a parser that knows kernels, attributes and threadgroup
-// variables (parse.go), and becomes C++ beside a header that stands in for <metal_stdlib> (msl/metal.h). A strict pass
-// refuses what clang takes and Metal does not. The rest becomes a shared library with the runtime (msl/runtime.cpp): each
-// thread is a fibre, simdgroups meet at their operations and threadgroups at barriers, in an order that a seed decides.
+// The way of a kernel from source to execution:
 //
-// In the variant Check, the compiler reports each access to shadow memory (msl/check.cpp), which finds races, missing
-// barriers, accesses out of bounds and reads of what nobody wrote, and counts bytes. It finds what UBSan finds as well.
-// Whatever is found is a [*Fault] out of Wait. The other variants are faster and find less: there a wild access, or a
-// division of integers by zero, may end the process. A kernel that never ends is not stopped in any of them.
+//	.metal source
+//	     │  NewLibrary                   package translate: clang, parser, C++, clang, lld
+//	  shared library, with the runtime
+//	     │  load                         module.go, module_linux.go
+//	  library: kernels and what they want to be given
+//	     │  NewPipeline                  library.go: a kernel with values of its function constants
+//	  pipeline
+//	     │  SetPipeline, SetBuffer,      commands.go: compared with what the kernel declares
+//	     │  Dispatch, Barrier
+//	  command buffer
+//	     │  Commit                       queue.go: command buffers run one after the other
+//	     │                               execute.go: between barriers, dispatches in an order that the seed decides
+//	  dispatch
+//	     │  threadgroups by OS threads   worker.go, translate/msl/runtime.cpp: a thread is a fibre; simdgroups meet at
+//	     │                               their operations, threadgroups at barriers, in an order that the seed decides
+//	     │  loads and stores             shadow.go, translate/msl/check.cpp, in the variant Check
+//	  Wait: nil or a [*Fault]            fault.go: with file and line; counts.go has the bytes
+//
+// Package translate is the half that makes the library, and can be read alone; this package is the half that runs it.
+// It knows of a library: the path, the description that the library gives of itself, the six functions that it exports
+// (EXPORT in translate/msl/runtime.cpp), and the structs that both sides see (translate/msl/runtime.h).
+//
+// In the variant Check, the compiler reports each access to shadow memory, which finds races, missing barriers,
+// accesses out of bounds and reads of what nobody wrote, and counts bytes. It finds what UBSan finds as well. Whatever
+// is found is a [*Fault] out of Wait. The other variants are faster and find less: there a wild access, or a division
+// of integers by zero, may end the process. A kernel that never ends is not stopped in any of them.
 //
 // What this cannot show: that Apple's compiler takes the source, the accuracy of its fast arithmetic, registers and
 // speed. What it refuses though Metal has it: operations of a simdgroup by some of its threads only, structs copied out
@@ -26,17 +46,24 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/metal/soft/translate"
 )
 
-// Variant says how kernels are compiled.
-type Variant string
+// Variant says how kernels are compiled, and so what is checked as they run.
+type Variant = translate.Variant
 
-// The variants.
+// The variants, as package translate explains them.
 const (
-	Fast     Variant = "fast"     // optimised, with IEEE arithmetic; finds divergence only
-	FastMath Variant = "fastmath" // as Fast, with sums reordered and fused as fast arithmetic may
-	Check    Variant = "check"    // as UBSan, with shadow memory for races, bounds and uninitialised reads, and counts; one OS thread
-	UBSan    Variant = "ubsan"    // finds misaligned pointers, array indices, shifts and arithmetic without meaning
+	Fast     = translate.Fast
+	FastMath = translate.FastMath
+	Check    = translate.Check
+	UBSan    = translate.UBSan
+)
+
+// Limits of the device, Apple's.
+const (
+	maxThreadgroupMemory = 32768 // bytes of a threadgroup
+	simdWidth            = 32    // threads of a simdgroup
 )
 
 // Options of a device. The zero value is good for running a model.
@@ -53,7 +80,7 @@ type Options struct {
 // Device is a Metal device in software.
 type Device struct {
 	options  Options
-	compiler *compiler
+	compiler *translate.Compiler
 	begin    time.Time
 
 	mu      sync.Mutex
@@ -92,7 +119,7 @@ func Open(o Options) (*Device, error) {
 	if err := supported(); err != nil {
 		return nil, err
 	}
-	c, err := newCompiler(o)
+	c, err := translate.NewCompiler(translate.Options{Cache: o.Cache, Clang: o.Clang})
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +136,10 @@ func (d *Device) Name() string { return "software Metal (" + string(d.options.Va
 
 // Limits are Apple's, except that pages are the system's unless the options say otherwise.
 func (d *Device) Limits() metal.Limits {
-	return metal.Limits{PageSize: d.options.PageSize, BufferLength: maxBufferLength, Threads: maxThreads, ThreadgroupMemory: maxThreadgroupMemory}
+	return metal.Limits{
+		PageSize: d.options.PageSize, BufferLength: maxBufferLength,
+		Threads: translate.MaxThreads, ThreadgroupMemory: maxThreadgroupMemory,
+	}
 }
 
 // NewLibrary compiles source, or finds what was compiled before. #line directives are obeyed in all messages.
@@ -117,7 +147,7 @@ func (d *Device) NewLibrary(source string) (metal.Library, error) {
 	if d.isClosed() {
 		return nil, metal.ErrClosed
 	}
-	path, err := d.compiler.build(source, d.options.Variant)
+	path, err := d.compiler.Build(source, d.options.Variant)
 	if err != nil {
 		return nil, err
 	}
@@ -160,18 +190,4 @@ func (d *Device) Close() error {
 	}
 	d.execution.free()
 	return err
-}
-
-// Strict checks source as NewLibrary does, without making anything of it: the rules of Metal that clang does not know,
-// and the strict pass. What is wrong is a [*metal.CompileError] with file and line.
-func Strict(source string) error {
-	c, err := newCompiler(Options{})
-	if err != nil {
-		return err
-	}
-	u, err := c.translate(source)
-	if err != nil {
-		return err
-	}
-	return c.strict(u)
 }

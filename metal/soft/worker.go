@@ -1,26 +1,29 @@
 package soft
 
-import "unsafe"
+import (
+	"unsafe"
 
-// Sizes of msl/runtime.h.
-const (
-	regionSize    = 128 << 20 // of a worker, with its stacks
-	arenaSize     = 256 << 10 // threadgroup memory with its gaps
-	cellSize      = 12        // of the shadow of one byte
-	linesSize     = 64 << 20  // counts of transactions
-	maxReports    = 32
-	maxConditions = 64
+	"github.com/pilotfish-ai/pilotfish/metal/soft/translate"
 )
 
-// The structs below have the layout of those in msl/runtime.h, which explains them. layoutOfC is compared with it whenever a
-// library is loaded.
+// Sizes of translate/msl/runtime.h, in bytes, and a number of faults.
+const (
+	regionSize = 128 << 20 // of a worker, with its stacks
+	arenaSize  = 256 << 10 // threadgroup memory with its gaps
+	cellSize   = 12        // of the shadow of one byte
+	linesSize  = 64 << 20  // counts of transactions
+	maxReports = 32        // of a worker in a dispatch
+)
+
+// The structs below have the layout of those in translate/msl/runtime.h, which explains them. layoutOfC is compared
+// with it whenever a library is loaded.
 
 type dispatchC struct {
 	kernel      uint32
 	check       uint32
 	seed        uint64
-	buffers     [maxBuffers + 1]uint64
-	memory      [maxBuffers + 1]uint32
+	buffers     [translate.MaxBuffers + 1]uint64
+	memory      [translate.MaxBuffers + 1]uint32
 	grid, group [4]uint32
 	next, stop  uint32
 	newLevel    uint32
@@ -71,9 +74,9 @@ type workerC struct {
 	barrier                                              [2]uint32
 	pieces, reportCount, lastRegion                      uint32
 	arena                                                uint64
-	memory, buffers                                      [maxBuffers + 1]uint64
+	memory, buffers                                      [translate.MaxBuffers + 1]uint64
 	arenaCells, lines, linesSize, moduleStart, moduleEnd uint64
-	conditions                                           [maxConditions]bool
+	conditions                                           [translate.MaxConditions]bool
 	reports                                              [maxReports]reportC
 }
 
@@ -99,7 +102,8 @@ func newWorker(check bool) (*worker, error) {
 		return nil, err
 	}
 	c := w.c()
-	c.arena, c.arenaCells, c.lines, c.linesSize = address(w.arena.used), address(w.cells.used), address(w.lines.used), linesSize
+	c.arena, c.arenaCells = address(w.arena.used), address(w.cells.used)
+	c.lines, c.linesSize = address(w.lines.used), linesSize
 	c.clock = 1
 	return w, nil
 }
@@ -134,9 +138,12 @@ func layoutOfC() []uint64 {
 		w workerC
 	)
 	var all []uint64
-	for _, n := range [...]uintptr{unsafe.Sizeof(d), unsafe.Sizeof(r), unsafe.Sizeof(p), cellSize, unsafe.Offsetof(d.regions),
+	for _, n := range [...]uintptr{
+		unsafe.Sizeof(d), unsafe.Sizeof(r), unsafe.Sizeof(p), cellSize, unsafe.Offsetof(d.regions),
 		unsafe.Offsetof(r.putHigh), unsafe.Offsetof(p.detail), unsafe.Offsetof(w.clock), unsafe.Offsetof(w.arena),
-		unsafe.Offsetof(w.lines), unsafe.Offsetof(w.conditions), unsafe.Offsetof(w.reports), regionSize, arenaSize, linesSize, 0} {
+		unsafe.Offsetof(w.lines), unsafe.Offsetof(w.conditions), unsafe.Offsetof(w.reports),
+		regionSize, arenaSize, linesSize, 0,
+	} {
 		all = append(all, uint64(n))
 	}
 	return all

@@ -13,7 +13,8 @@ struct Shape {
 
 // y = W x, four rows for each simdgroup.
 template <int ROWS>
-kernel void matvec(device const Block *w [[buffer(0)]], device const float *x [[buffer(1)]], device float *y [[buffer(2)]],
+kernel void matvec(device const Block *w [[buffer(0)]], device const float *x [[buffer(1)]],
+                   device float *y [[buffer(2)]],
                    constant Shape &s [[buffer(3)]], uint group [[threadgroup_position_in_grid]],
                    ushort simdgroup [[simdgroup_index_in_threadgroup]], ushort lane [[thread_index_in_simdgroup]],
                    ushort simdgroups [[simdgroups_per_threadgroup]]) {
@@ -37,9 +38,11 @@ kernel void matvec(device const Block *w [[buffer(0)]], device const float *x [[
     if (lane == 0 && first + r < s.rows) y[first + r] = t;
   }
 }
-template [[host_name("matvec4")]] kernel void matvec<4>(device const Block *, device const float *, device float *, constant Shape &, uint, ushort, ushort, ushort);
+template [[host_name("matvec4")]] kernel void matvec<4>(device const Block *, device const float *, device float *,
+                                                        constant Shape &, uint, ushort, ushort, ushort);
 
-kernel void barriers(device uint *out [[buffer(0)]], constant uint &n [[buffer(1)]], uint t [[thread_position_in_grid]]) {
+kernel void barriers(device uint *out [[buffer(0)]], constant uint &n [[buffer(1)]],
+                     uint t [[thread_position_in_grid]]) {
   uint x = t;
   for (uint i = 0; i < n; i++) {
     x = x * 1664525u + 1013904223u;
@@ -54,7 +57,8 @@ kernel void sums(device uint *out [[buffer(0)]], constant uint &n [[buffer(1)]],
   out[t] = x;
 }
 
-kernel void nothing(device uint *out [[buffer(0)]], constant uint &n [[buffer(1)]], uint t [[thread_position_in_grid]]) {
+kernel void nothing(device uint *out [[buffer(0)]], constant uint &n [[buffer(1)]],
+                    uint t [[thread_position_in_grid]]) {
   if (t == n) out[0] = t;
 }
 
@@ -63,9 +67,11 @@ struct Matmul {
   uint m, n, k;
 };
 [[max_total_threads_per_threadgroup(128)]]
-kernel void matmul(device const half *a [[buffer(0)]], device const half *b [[buffer(1)]], device float *c [[buffer(2)]],
+kernel void matmul(device const half *a [[buffer(0)]], device const half *b [[buffer(1)]],
+                   device float *c [[buffer(2)]],
                    constant Matmul &s [[buffer(3)]], uint2 tile [[threadgroup_position_in_grid]],
-                   ushort thread_id [[thread_index_in_threadgroup]], ushort simdgroup [[simdgroup_index_in_threadgroup]]) {
+                   ushort thread_id [[thread_index_in_threadgroup]],
+                   ushort simdgroup [[simdgroup_index_in_threadgroup]]) {
   threadgroup half ta[32 * 32], tb[32 * 32];
   const ushort row = simdgroup / 2 * 16, column = simdgroup % 2 * 16;
   simdgroup_float8x8 sum[2][2];
@@ -82,10 +88,12 @@ kernel void matmul(device const half *a [[buffer(0)]], device const half *b [[bu
         simdgroup_load(ma[i], ta + (row + 8 * i) * 32 + j, 32);
         simdgroup_load(mb[i], tb + (column + 8 * i) * 32 + j, 32, ulong2(0, 0), true);
       }
-      for (int i = 0; i < 4; i++) simdgroup_multiply_accumulate(sum[i / 2][i % 2], ma[i / 2], mb[i % 2], sum[i / 2][i % 2]);
+      for (int i = 0; i < 4; i++)
+        simdgroup_multiply_accumulate(sum[i / 2][i % 2], ma[i / 2], mb[i % 2], sum[i / 2][i % 2]);
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
   }
   for (int i = 0; i < 4; i++)
-    simdgroup_store(sum[i / 2][i % 2], c + (tile.y * 32 + row + i / 2 * 8) * s.n + tile.x * 32 + column + i % 2 * 8, s.n);
+    simdgroup_store(sum[i / 2][i % 2],
+                    c + (tile.y * 32 + row + i / 2 * 8) * s.n + tile.x * 32 + column + i % 2 * 8, s.n);
 }

@@ -4,7 +4,8 @@
 #include <metal_simdgroup_matrix>
 using namespace metal;
 
-#define ARGS device const float *x [[buffer(0)]], device float *y [[buffer(1)]], uint t [[thread_position_in_threadgroup]]
+#define ARGS device const float *x [[buffer(0)]], device float *y [[buffer(1)]], \
+             uint t [[thread_position_in_threadgroup]]
 
 kernel void barrier_bad(ARGS) {
   threadgroup float s[64];
@@ -373,6 +374,7 @@ kernel void partly_good(ARGS) {
 
 // For tests of several dispatches.
 kernel void copy(ARGS) { y[t] = x[t]; } // fault: copy
-kernel void shifted(device const float *x [[buffer(0)]], device float *y [[buffer(1)]], uint t [[thread_position_in_threadgroup]]) {
+kernel void shifted(device const float *x [[buffer(0)]], device float *y [[buffer(1)]],
+                    uint t [[thread_position_in_threadgroup]]) {
   y[t] = x[63 - t]; // fault: shifted
 }

@@ -10,7 +10,8 @@ using namespace metal;
 
 // ---- where a thread is ----
 
-kernel void positions(device float *out [[buffer(0)]], uint3 grid [[thread_position_in_grid]], ushort2 in [[thread_position_in_threadgroup]],
+kernel void positions(device float *out [[buffer(0)]], uint3 grid [[thread_position_in_grid]],
+                      ushort2 in [[thread_position_in_threadgroup]],
                       uint2 group [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                       ushort simd [[simdgroup_index_in_threadgroup]], uint3 threads [[threads_per_threadgroup]],
                       ushort3 groups [[threadgroups_per_grid]], uint3 all [[threads_per_grid]],
@@ -67,7 +68,8 @@ kernel void packed(ARGS) {
 kernel void bits(ARGS) {
   const uint u = as_type<uint>(x[i]);
   out[i] = float(popcount(i)) + float(extract_bits(u, 23, 8)) + float(clz(i | 1)) + float(ctz(i | 64)) +
-           float(extract_bits(int(0xf0), 4, 4)) + float(insert_bits(0u, 3u, 4u, 2u)) + float(mulhi(0x80000000u, 6u)) + float(rotate(1u, 33u)) +
+           float(extract_bits(int(0xf0), 4, 4)) + float(insert_bits(0u, 3u, 4u, 2u)) + float(mulhi(0x80000000u, 6u)) +
+           float(rotate(1u, 33u)) +
            float(reverse_bits(1u) >> 31);
 }
 
@@ -75,21 +77,27 @@ kernel void bits(ARGS) {
 
 kernel void maths(ARGS) {
   const float a = fabs(x[i]) + 0.5f;
-  out[i] = exp(-a) + exp2(a) + log(a) + log2(a) + sqrt(a) + rsqrt(a) + sin(a) + cos(a) + tanh(a) + pow(a, 1.5f) + precise::exp(-a) + fast::log(a) +
-           precise::sqrt(a) + floor(a) + ceil(a) + trunc(a) + rint(a) + fma(a, 2.0f, 1.0f) + metal::sqrt(4.0f) + atan2(a, 2.0f);
+  out[i] = exp(-a) + exp2(a) + log(a) + log2(a) + sqrt(a) + rsqrt(a) + sin(a) + cos(a) + tanh(a) + pow(a, 1.5f) +
+           precise::exp(-a) + fast::log(a) +
+           precise::sqrt(a) + floor(a) + ceil(a) + trunc(a) + rint(a) + fma(a, 2.0f, 1.0f) + metal::sqrt(4.0f) +
+           atan2(a, 2.0f);
 }
 
 kernel void choices(ARGS) {
   const float a = x[i];
-  out[i] = min(a, 1.0f) + max(a, -1.0f) * 10 + clamp(a, -2.0f, 2.0f) * 100 + select(1.0f, 2.0f, a > 0) + mix(1.0f, 3.0f, 0.25f) + abs(a) + sign(a) +
-           step(0.0f, a) + saturate(a) + float(max(int(i), 5)) + float(min(ushort(i), ushort(7))) + select(float2(1), float2(2), float2(a, 1) > float2(0)).x +
-           float(any(float2(a, -1) > float2(0))) + max(float2(a), float2(1)).y + (isnan(NAN) ? 1.0f : 0.0f) + max(NAN, 2.0f);
+  out[i] = min(a, 1.0f) + max(a, -1.0f) * 10 + clamp(a, -2.0f, 2.0f) * 100 + select(1.0f, 2.0f, a > 0) +
+           mix(1.0f, 3.0f, 0.25f) + abs(a) + sign(a) +
+           step(0.0f, a) + saturate(a) + float(max(int(i), 5)) + float(min(ushort(i), ushort(7))) +
+           select(float2(1), float2(2), float2(a, 1) > float2(0)).x +
+           float(any(float2(a, -1) > float2(0))) + max(float2(a), float2(1)).y + (isnan(NAN) ? 1.0f : 0.0f) +
+           max(NAN, 2.0f);
 }
 
 kernel void more_maths(ARGS) {
   float c, fc;
   const float s = sincos(x[i], c), fs = fast::sincos(x[i], fc);
-  out[i] = s * s + c * c + fs - s + fc - c + precise::divide(x[i], 4.0f) + fdim(x[i], 1.0f) + median3(x[i], 2.0f, -2.0f) + cross(float3(1, 0, 0), float3(0, x[i], 0)).z +
+  out[i] = s * s + c * c + fs - s + fc - c + precise::divide(x[i], 4.0f) + fdim(x[i], 1.0f) +
+           median3(x[i], 2.0f, -2.0f) + cross(float3(1, 0, 0), float3(0, x[i], 0)).z +
            float(int(-3) << 2);
 }
 
@@ -129,7 +137,8 @@ kernel void functions(ARGS) {
 }
 
 template <typename T, int N, bool NEGATIVE = false>
-kernel void templated(device T *out [[buffer(0)]], device const float *x [[buffer(1)]], uint i [[thread_position_in_grid]], uint t [[thread_index_in_threadgroup]]) {
+kernel void templated(device T *out [[buffer(0)]], device const float *x [[buffer(1)]],
+                      uint i [[thread_position_in_grid]], uint t [[thread_index_in_threadgroup]]) {
   threadgroup T s[N], more[2][N];
   if (t < N) s[t] = T(t), more[1][t] = T(N);
   threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -137,7 +146,8 @@ kernel void templated(device T *out [[buffer(0)]], device const float *x [[buffe
   out[i] = NEGATIVE ? -v : v;
 }
 template [[host_name("templated_7")]] kernel void templated<float, 7>(device float *, device const float *, uint, uint);
-template [[host_name("templated_16")]] kernel void templated<float, 16, true>(device float *, device const float *, uint, uint);
+template [[host_name("templated_16")]] kernel void templated<float, 16, true>(device float *, device const float *,
+                                                                              uint, uint);
 typedef decltype(templated<float, 1>) templated_t;
 template [[host_name("templated_3")]] kernel templated_t templated<float, 3>;
 
@@ -160,7 +170,8 @@ struct Args {
   float a, b[2];
   packed_float2 c;
 };
-kernel void arguments(ARGS, constant Args &a [[buffer(2)]], constant float *list [[buffer(3)]], constant uint2 &two [[buffer(4)]]) {
+kernel void arguments(ARGS, constant Args &a [[buffer(2)]], constant float *list [[buffer(3)]],
+                      constant uint2 &two [[buffer(4)]]) {
   out[i] = a.a * x[i] + a.b[1] + list[a.n] + float(two.y) + a.c.y;
 }
 
@@ -177,13 +188,15 @@ kernel void dynamic(ARGS, threadgroup float *a [[threadgroup(0)]], threadgroup u
 
 kernel void reductions(ARGS) {
   const float v = x[i];
-  out[i] = simd_sum(v) + simd_max(v) * 2 + simd_min(v) * 3 + simd_product(lane == 3 ? 2.0f : 1.0f) + float(simd_sum(int2(1, lane)).y) + float(simd_or(1u << lane) == 0xffffffff) +
+  out[i] = simd_sum(v) + simd_max(v) * 2 + simd_min(v) * 3 + simd_product(lane == 3 ? 2.0f : 1.0f) +
+           float(simd_sum(int2(1, lane)).y) + float(simd_or(1u << lane) == 0xffffffff) +
            float(simd_and(lane | 16u)) + float(simd_xor(uint(lane)));
 }
 
 kernel void exchanges(ARGS) {
   const float v = x[i];
-  out[i] = simd_shuffle(v, 31 - lane) + simd_shuffle_xor(v, 5) * 2 + simd_shuffle_down(v, 3) * 3 + simd_shuffle_up(v, 4) * 5 + simd_broadcast(v, 7) * 7 +
+  out[i] = simd_shuffle(v, 31 - lane) + simd_shuffle_xor(v, 5) * 2 + simd_shuffle_down(v, 3) * 3 +
+           simd_shuffle_up(v, 4) * 5 + simd_broadcast(v, 7) * 7 +
            simd_broadcast_first(v) * 11 + simd_shuffle_rotate_down(v, 9) * 13 + simd_shuffle(float4(v), ushort(2)).w;
 }
 
@@ -191,7 +204,8 @@ kernel void scans(ARGS) { out[i] = simd_prefix_inclusive_sum(float(lane)) + 1000
 
 kernel void votes(ARGS) {
   const simd_vote v = simd_ballot(lane % 3 == 0);
-  out[i] = float(popcount(uint((simd_vote::vote_t)v))) + (simd_any(lane == 9) ? 100 : 0) + (simd_all(lane < 31) ? 1000 : 0) + (v.any() ? 10000 : 0) + (simd_is_first() ? 0.5f : 0);
+  out[i] = float(popcount(uint((simd_vote::vote_t)v))) + (simd_any(lane == 9) ? 100 : 0) +
+           (simd_all(lane < 31) ? 1000 : 0) + (v.any() ? 10000 : 0) + (simd_is_first() ? 0.5f : 0);
 }
 
 kernel void neighbours(ARGS) { // a simdgroup talks through memory
@@ -226,7 +240,8 @@ kernel void matrices(ARGS) {
 
 // ---- atomics ----
 
-kernel void atomics(ARGS, device atomic_uint *n [[buffer(2)]], device atomic_int *m [[buffer(3)]], device atomic_float *f [[buffer(4)]]) {
+kernel void atomics(ARGS, device atomic_uint *n [[buffer(2)]], device atomic_int *m [[buffer(3)]],
+                    device atomic_float *f [[buffer(4)]]) {
   threadgroup atomic_uint local;
   if (t == 0) atomic_store_explicit(&local, 0u, memory_order_relaxed);
   threadgroup_barrier(mem_flags::mem_threadgroup);

@@ -1,3 +1,0 @@
-#include <metal_stdlib>
-using namespace metal;
-kernel void k(device float *out [[buffer(31)]], uint i [[thread_position_in_grid]]) { out[i] = 1; } // error: from 0 to 30

@@ -1,0 +1,159 @@
+package translate
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// headers are the C++ beside a kernel: what stands for <metal_stdlib>, and the runtime.
+//
+//go:embed msl
+var headers embed.FS
+
+// translator is what makes C++ of Metal: when it changes, what is in the cache is of no use.
+//
+//go:embed body.go clang.go compiler.go constants.go edit.go emit.go kernel.go lexer.go lint.go parse.go templates.go
+//go:embed translate.go unit.go vectors.go
+var translator embed.FS
+
+// stubs are the headers of Metal. The shim holds what is in them, so that they are empty.
+var stubs = [...]string{"metal_stdlib", "metal_atomic", "metal_common", "metal_compute", "metal_geometric",
+	"metal_integer", "metal_math", "metal_matrix", "metal_pack", "metal_relational", "metal_simdgroup",
+	"metal_simdgroup_matrix", "metal_types"}
+
+// defaultCache is the folder of compiled code where none is named.
+func defaultCache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = os.TempDir()
+	}
+	return filepath.Join(dir, "pilotfish", "soft")
+}
+
+// key names content: what it is made from decides.
+func key(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:40]
+}
+
+// key names compiled code: what it is made from, by which version of this package, with which flags and compiler.
+func (c *Compiler) key(source, ownText string, flags []string) string {
+	return key(source, ownText, strings.Join(append(language(c.arch), flags...), " "), c.version, c.arch)
+}
+
+// ownText is all that compiled code depends on here, for keys.
+func ownText() (string, error) {
+	var b strings.Builder
+	for _, tree := range [...]embed.FS{headers, translator} {
+		err := fs.WalkDir(tree, ".", func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			text, err := tree.ReadFile(path)
+			b.WriteString(path + "\n")
+			b.Write(text)
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return b.String(), nil
+}
+
+// writeShim puts the headers into the cache, where clang can read them.
+func (c *Compiler) writeShim() (string, error) {
+	text, err := ownText()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(c.cache, "shim-"+key(text, strings.Join(stubs[:], " ")))
+	if inCache(dir) {
+		return dir, nil
+	}
+	scratch, err := os.MkdirTemp(c.cache, "new-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(scratch) // it is gone if all went well
+	if err := fillShim(scratch); err != nil {
+		return "", err
+	}
+	if err := os.Rename(scratch, dir); err != nil {
+		if _, there := os.Stat(dir); there != nil {
+			return "", err
+		} // another process was faster
+	}
+	return dir, nil
+}
+
+// fillShim writes the headers and the empty headers of Metal into a folder.
+func fillShim(dir string) error {
+	sub, err := fs.Sub(headers, "msl")
+	if err != nil {
+		return err
+	}
+	if err := os.CopyFS(dir, sub); err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(dir, "stubs"), 0o777); err != nil {
+		return err
+	}
+	for _, name := range stubs {
+		if err := os.WriteFile(filepath.Join(dir, "stubs", name), nil, 0o666); err != nil {
+			return err
+		}
+	}
+	return os.Chmod(dir, 0o755)
+}
+
+// Ages at which files leave the cache.
+const (
+	unusedFor    = 30 * 24 * time.Hour // what nobody has opened
+	unfinishedIn = time.Hour           // what was left over by a process that was killed
+)
+
+// prune removes from the cache what is old. What cannot be removed stays.
+func prune(dir string, now time.Time) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return // whoever needs the folder will say so
+	}
+	for _, f := range files {
+		name := f.Name()
+		own := slices.ContainsFunc([]string{"library-", "runtime-", "strict-", "shim-", "new-"}, func(s string) bool {
+			return strings.HasPrefix(name, s)
+		})
+		info, err := f.Info()
+		if !own || err != nil {
+			continue
+		}
+		age := now.Sub(info.ModTime())
+		if age > unusedFor || age > unfinishedIn && strings.HasPrefix(name, "new-") {
+			_ = os.RemoveAll(filepath.Join(dir, name)) // another process may be faster
+		}
+	}
+}
+
+// inCache reports whether a file or folder is there, and notes that it is used.
+func inCache(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	if now := time.Now(); now.Sub(info.ModTime()) > unusedFor/30 {
+		_ = os.Chtimes(path, now, now) // at worst it is made again some day
+	}
+	return true
+}

@@ -1,0 +1,110 @@
+package translate
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// cacheWithRuntime is a new cache with the runtime in it, which takes longer to compile than what these tests compile.
+func cacheWithRuntime(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	parts, err := open(t, Options{}).runtime()
+	require.NoError(t, err)
+	for _, p := range parts {
+		text, err := os.ReadFile(p)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, filepath.Base(p)), text, 0o666))
+	}
+	return dir
+}
+
+// A source that was compiled needs no compiler to run again.
+func TestCacheWithoutCompiling(t *testing.T) {
+	dir := cacheWithRuntime(t)
+	c := open(t, Options{Cache: dir})
+	text := source(t, "counts")
+	path, err := c.Build(text, Fast)
+	require.NoError(t, err)
+	script := filepath.Join(dir, "clang")
+	const versionOnly = "#!/bin/sh\ncase $1 in --version|-dumpversion) exec %s $1;; esac\nexit 1\n"
+	require.NoError(t, os.WriteFile(script, fmt.Appendf(nil, versionOnly, c.clang), 0o755))
+	again, err := NewCompiler(Options{Cache: dir, Clang: script})
+	if err != nil && strings.Contains(err.Error(), "linker") {
+		sharedtest.Missing(t, fmt.Errorf("lld is found only beside clang, which this test replaces: %w", err))
+	}
+	require.NoError(t, err)
+	kept, err := again.Build(text, Fast)
+	assert.NoError(t, err)
+	assert.Equal(t, path, kept)
+	assert.FileExists(t, kept)
+	_, err = again.Build(text+"\n", Fast)
+	assert.Error(t, err)
+}
+
+// What the strict pass refuses is refused every time, though clang would compile it.
+func TestCacheKeepsNothingRefused(t *testing.T) {
+	dir := cacheWithRuntime(t)
+	c := open(t, Options{Cache: dir})
+	for range 2 {
+		_, err := c.Build("#include <metal_stdlib>\n"+
+			"kernel void k(device float *x [[buffer(0)]], constant float *y [[buffer(1)]]) "+
+			"{ device const float *z = y; x[0] = z[0]; }", Fast)
+		assert.ErrorContains(t, err, "library.metal:2:")
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	require.NoError(t, err)
+	for _, f := range left {
+		assert.NotContains(t, f, "library-")
+		assert.NotContains(t, f, "new-")
+	}
+}
+
+// What is old leaves the cache, what is used stays, and what is not ours is not touched.
+func TestPrune(t *testing.T) {
+	dir, now := t.TempDir(), time.Now()
+	for name, age := range map[string]time.Duration{
+		"library-old.so": 31 * 24 * time.Hour, "library-new.so": 29 * 24 * time.Hour,
+		"library-used.so": 31 * 24 * time.Hour,
+		"new-left":        2 * time.Hour, "new-busy": time.Minute, "other": 1000 * time.Hour,
+	} {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, nil, 0o644))
+		require.NoError(t, os.Chtimes(path, now.Add(-age), now.Add(-age)))
+	}
+	assert.True(t, inCache(filepath.Join(dir, "library-used.so")))
+	assert.False(t, inCache(filepath.Join(dir, "library-absent.so")))
+	prune(dir, now)
+	var left []string
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, f := range files {
+		left = append(left, f.Name())
+	}
+	assert.Equal(t, []string{"library-new.so", "library-used.so", "new-busy", "other"}, left)
+}
+
+// Every file that decides what is made of a source is part of the key of what is kept.
+func TestOwnText(t *testing.T) {
+	text, err := ownText()
+	require.NoError(t, err)
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	headers, err := filepath.Glob("msl/*")
+	require.NoError(t, err)
+	keeps := []string{"cache.go", "lines.go"} // which keep and read what was made
+	for _, f := range slices.Concat(files, headers) {
+		if !strings.HasSuffix(f, "_test.go") {
+			assert.Equal(t, !slices.Contains(keeps, f), strings.Contains("\n"+text, "\n"+f+"\n"), f)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package translate
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+)
+
+// lookClang finds clang by a name or path, or version 19 by its usual names if the name is empty.
+func lookClang(name string) (string, error) {
+	names := []string{"clang-19", "clang"}
+	if name != "" {
+		names = []string{name}
+	}
+	for _, n := range names {
+		path, err := exec.LookPath(n)
+		if err != nil {
+			continue
+		}
+		if n == "clang" { // of any version
+			out, err := exec.Command(path, "-dumpversion").Output()
+			if err != nil || !strings.HasPrefix(string(out), "19.") {
+				continue
+			}
+		}
+		return path, nil
+	}
+	return "", fmt.Errorf("%w: the software device needs a compiler, %s was not found: install clang-19 and lld-19",
+		metal.ErrNoDevice, strings.Join(names, " or "))
+}
+
+// lookLinker finds lld, first beside clang.
+func lookLinker(clang string) (string, error) {
+	if real, err := filepath.EvalSymlinks(clang); err == nil {
+		if path, err := exec.LookPath(filepath.Join(filepath.Dir(real), "ld.lld")); err == nil {
+			return path, nil
+		}
+	}
+	for _, n := range []string{"ld.lld-19", "ld.lld"} {
+		if path, err := exec.LookPath(n); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%w: the software device needs a linker, "+
+		"ld.lld-19 was not found: install clang-19 and lld-19", metal.ErrNoDevice)
+}
+
+// language are the flags of every compilation for a processor.
+func language(arch string) []string {
+	flags := []string{"-x", "c++", "-std=c++17", "-nostdinc", "-nostdinc++", "-ffreestanding", "-fno-exceptions",
+		"-fno-rtti", "-fPIC", "-fvisibility=hidden", "-fsigned-char", "-fno-math-errno",
+		"-Xclang", "-cl-single-precision-constant",
+		"-Xclang", "-ffloat16-excess-precision=none", "-Xclang", "-fbfloat16-excess-precision=none",
+		"-Wno-everything", "-I.", "-fdebug-compilation-dir=."}
+	switch arch {
+	case "amd64":
+		return append(flags, "--target=x86_64-linux-gnu", "-march=x86-64-v3")
+	case "arm64":
+		return append(flags, "--target=aarch64-linux-gnu")
+	}
+	return flags
+}
+
+// diagnosed are warnings that are errors: in Metal they are, or mean a bug.
+func diagnosed() []string {
+	var flags []string
+	for _, w := range []string{"vla", "vla-cxx-extension", "return-type", "uninitialized", "sometimes-uninitialized",
+		"array-bounds", "unknown-attributes", "writable-strings", "shift-count-overflow",
+		"division-by-zero", "undefined-internal"} {
+		flags = append(flags, "-Werror="+w)
+	}
+	// Threads have small stacks.
+	return append(flags, "-Wframe-larger-than=16384", "-Werror=frame-larger-than")
+}
+
+// flags are those of a variant.
+func (v Variant) flags() []string {
+	exact := []string{"-ffp-contract=off"}
+	const undefined = "-fsanitize=alignment,array-bounds,shift-exponent,integer-divide-by-zero," +
+		"signed-integer-overflow,unreachable,return,null"
+	switch v {
+	case FastMath:
+		return []string{"-O2", "-ffast-math", "-fhonor-nans", "-fhonor-infinities"}
+	case Check:
+		return append(exact, "-O1", "-gline-tables-only", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops",
+			"-fsanitize=thread", undefined, "-mllvm", "-tsan-instrument-func-entry-exit=0",
+			"-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-instrument-atomics=0")
+	case UBSan:
+		return append(exact, "-O1", undefined)
+	}
+	return append(exact, "-O2")
+}
+
+// clangRun runs clang in the folder of the headers on text, and returns what it prints.
+func (c *Compiler) clangRun(text string, flags ...string) (string, error) {
+	cmd := exec.Command(c.clang, append(append(language(c.arch), flags...), "-")...)
+	cmd.Dir = c.shim
+	cmd.Stdin = strings.NewReader(text)
+	var out, log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &log
+	if err := cmd.Run(); err != nil {
+		if _, exited := errors.AsType[*exec.ExitError](err); exited && log.Len() > 0 {
+			return "", &metal.CompileError{Log: strings.TrimSpace(log.String())}
+		}
+		return "", fmt.Errorf("%s: %w", c.clang, err)
+	}
+	return out.String(), nil
+}

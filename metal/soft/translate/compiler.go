@@ -1,0 +1,193 @@
+package translate
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+)
+
+// sourceName is how messages call a source that has no #line of its own.
+const sourceName = "library.metal"
+
+// Options of a compiler. The zero value is good.
+type Options struct {
+	Cache string // folder of compiled code; empty means pilotfish/soft in the user's cache folder
+	Clang string // name or path of the compiler; empty means clang-19, or clang if it is version 19
+}
+
+// Compiler runs clang and lld and keeps what they make. Goroutines may use it at once, and so may processes that have
+// the same cache.
+type Compiler struct {
+	clang, linker string
+	version       string // of clang, in its own words
+	arch          string // processor that code is made for, by Go's name
+	cache         string // folder of compiled code
+	shim          string // folder of the headers
+}
+
+// NewCompiler finds clang and lld, and removes from the cache what is old. It fails with [metal.ErrNoDevice] where one
+// of them is missing.
+func NewCompiler(o Options) (*Compiler, error) {
+	c := &Compiler{cache: o.Cache, arch: runtime.GOARCH}
+	var err error
+	if c.clang, err = lookClang(o.Clang); err != nil {
+		return nil, err
+	}
+	if c.linker, err = lookLinker(c.clang); err != nil {
+		return nil, err
+	}
+	out, err := exec.Command(c.clang, "--version").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s --version: %w", metal.ErrNoDevice, c.clang, err)
+	}
+	c.version = string(out)
+	if c.cache == "" {
+		c.cache = defaultCache()
+	}
+	if c.cache, err = filepath.Abs(c.cache); err == nil {
+		err = os.MkdirAll(c.cache, 0o777)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cache of compiled kernels: %w", err)
+	}
+	prune(c.cache, time.Now())
+	if c.shim, err = c.writeShim(); err != nil {
+		return nil, fmt.Errorf("cache of compiled kernels: %w", err)
+	}
+	return c, nil
+}
+
+// Build returns the path of the shared library of a source, from the cache if it was made before. What is wrong with
+// the source is a [*metal.CompileError].
+func (c *Compiler) Build(source string, v Variant) (string, error) {
+	text, err := ownText()
+	if err != nil {
+		return "", err
+	}
+	flags := append(append(v.flags(), diagnosed()...), "-include", "metal.h", "-c")
+	path := filepath.Join(c.cache, "library-"+c.key(source, text, flags)+".so")
+	if inCache(path) {
+		return path, nil
+	}
+	u, err := c.translate(source)
+	if err != nil {
+		return "", err
+	}
+	strict := make(chan error, 1)
+	go func() { strict <- c.strictOnce(u, source, text) }()
+	linked, err := c.compile(u, flags)
+	if s := <-strict; s != nil {
+		err = s // it says more, and what was compiled must not be kept
+	}
+	if linked != "" {
+		defer os.RemoveAll(filepath.Dir(linked)) // leftovers do no harm
+	}
+	if err != nil {
+		return "", err
+	}
+	return path, os.Rename(linked, path)
+}
+
+// translate preprocesses and parses source. What Metal does not allow is a *metal.CompileError.
+func (c *Compiler) translate(source string) (*unit, error) {
+	text, err := c.clangRun("# 1 "+quote(sourceName)+"\n"+source,
+		"-E", "-undef", "-D__METAL__=1", "-D__METAL_VERSION__=310", "-isystem", "stubs")
+	if err != nil {
+		return nil, err
+	}
+	u := parse(text, sourceName)
+	if len(u.problems) > 0 {
+		var log []string
+		for _, p := range u.problems {
+			log = append(log, p.at.String()+": error: "+p.text)
+		}
+		return nil, &metal.CompileError{Log: strings.Join(slices.Compact(log), "\n")}
+	}
+	return u, nil
+}
+
+// strict lets clang check the source with address spaces kept apart.
+func (c *Compiler) strict(u *unit) error {
+	_, err := c.clangRun(u.strictText(), append(diagnosed(), "-DMSL_STRICT", "-include", "metal.h", "-fsyntax-only")...)
+	if e, ok := errors.AsType[*metal.CompileError](err); ok && strings.Contains(e.Log, "no matching constructor") {
+		e.Log += "\nnote: the strict pass cannot copy a struct out of device, constant or threadgroup memory: " +
+			"use a reference, or copy its fields"
+	}
+	return err
+}
+
+// strictOnce does the strict pass unless the source has passed before, for another variant.
+func (c *Compiler) strictOnce(u *unit, source, ownText string) error {
+	passed := filepath.Join(c.cache, "strict-"+key(source, ownText, c.version))
+	if inCache(passed) {
+		return nil
+	}
+	if err := c.strict(u); err != nil {
+		return err
+	}
+	return os.WriteFile(passed, nil, 0o666)
+}
+
+// compile makes a shared library in a folder of its own.
+func (c *Compiler) compile(u *unit, flags []string) (linked string, err error) {
+	parts, err := c.runtime()
+	if err != nil {
+		return "", err
+	}
+	text, err := u.runText()
+	if err != nil {
+		return "", err
+	}
+	scratch, err := os.MkdirTemp(c.cache, "new-")
+	if err != nil {
+		return "", err
+	}
+	object, linked := filepath.Join(scratch, "library.o"), filepath.Join(scratch, "library.so")
+	if _, err := c.clangRun(text, append(flags, "-o", object)...); err != nil {
+		return linked, err
+	}
+	link := append([]string{"-shared", "--build-id=none", "-z", "noexecstack", "-o", linked, object}, parts...)
+	if out, err := exec.Command(c.linker, link...).CombinedOutput(); err != nil {
+		return linked, fmt.Errorf("%s: %w: %s", c.linker, err, bytes.TrimSpace(out))
+	}
+	return linked, nil
+}
+
+// runtime returns the object files of the runtime, which all libraries contain.
+func (c *Compiler) runtime() ([]string, error) {
+	text, err := ownText()
+	if err != nil {
+		return nil, err
+	}
+	var parts []string
+	for _, name := range [...]string{"runtime.cpp", "check.cpp"} {
+		flags := []string{"-O2", "-fno-stack-protector", "-c"}
+		path := filepath.Join(c.cache, "runtime-"+c.key(name, text, flags)+".o")
+		parts = append(parts, path)
+		if inCache(path) {
+			continue
+		}
+		scratch, err := os.MkdirTemp(c.cache, "new-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(scratch) // leftovers do no harm
+		file := filepath.Join(scratch, "runtime.o")
+		if _, err := c.clangRun("#include \""+name+"\"\n", append(flags, "-o", file)...); err != nil {
+			return nil, fmt.Errorf("runtime: %w", err)
+		}
+		if err := os.Rename(file, path); err != nil {
+			return nil, err
+		}
+	}
+	return parts, nil
+}

@@ -1,0 +1,117 @@
+package translate
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// functionConstant reads constant T name [[function_constant(n)]];
+func (u *unit) functionConstant(i, end int, index string) {
+	at := u.at(i).at
+	var words []string
+	for j := i; j < end-1; j++ {
+		if u.at(j).is("[[") {
+			j = u.matching(j) - 1
+		} else {
+			words = append(words, u.at(j).text)
+		}
+	}
+	n, err := strconv.Atoi(strings.TrimRight(index, "uU"))
+	if err != nil || n < 0 || n > 65535 {
+		u.fail(at, "function_constant(%s) is not a number from 0 to 65535", index)
+	}
+	if len(words) != 3 || words[0] != "constant" {
+		u.fail(at, "a function constant must be of the form constant type name [[function_constant(n)]];")
+		return
+	}
+	c := Constant{Name: words[2], Type: words[1], Index: n}
+	if !slices.Contains([]string{"bool", "int", "uint", "float", "int32_t", "uint32_t"}, c.Type) {
+		u.fail(at, "function constant %s is %s: metal.Constant knows bool, int, uint and float", c.Name, c.Type)
+	}
+	for _, other := range u.constants {
+		if other.Index == n {
+			u.fail(at, "function constants %s and %s have the same index", other.Name, c.Name)
+		}
+	}
+	u.constants = append(u.constants, c)
+	u.replaceIn(&u.run, i, i+1, "MSL_FUNCTION_CONSTANT("+c.Name+")")
+	u.replaceIn(&u.strict, i, i+1, "MSL_FUNCTION_CONSTANT("+c.Name+") constant")
+}
+
+// derived reads constant T name = expression; whose expression mentions function constants. Its value is known when the
+// pipeline is made, so that it becomes an object that computes it.
+func (u *unit) derived(i, end int) {
+	equals := u.find("=", i, end)
+	if equals < 0 || u.at(equals-1).kind != word {
+		return
+	}
+	name, depends := u.at(equals-1), false
+	mentions := map[string]bool{}
+	for j := equals + 1; j < end-1; j++ {
+		mentions[u.at(j).text] = true
+	}
+	for _, c := range u.constants {
+		depends = depends || mentions[c.Name]
+	}
+	for _, f := range u.functions {
+		depends = depends || f.computed && mentions[f.name]
+	}
+	if !depends {
+		return
+	}
+	u.functions = append(u.functions, function{name: name.text, at: name.at, mentions: mentions, computed: true})
+	typ, value := u.flat(i+1, equals-1), u.flat(equals+1, end-1)
+	u.replaceIn(&u.run, i, end, "static const struct { "+
+		"operator "+typ+"() const { return ("+typ+")("+value+"); } } "+name.text+"{};")
+}
+
+// findConstants notes which function constants each kernel mentions, directly or through what it calls, and how else
+// constants depend on them.
+func (u *unit) findConstants() {
+	asked := map[string]bool{}
+	for i, t := range u.tokens {
+		if t.is("is_function_constant_defined") && u.at(i+1).is("(") {
+			asked[u.at(i+2).text] = true
+		}
+	}
+	for i := range u.constants {
+		u.constants[i].Optional = asked[u.constants[i].Name]
+	}
+	for i := range u.kernels {
+		k := &u.kernels[i]
+		reached := u.reach(k.function)
+		for _, p := range k.Params {
+			if p.If != "" {
+				maps.Copy(reached, u.reach(p.If))
+			}
+		}
+		for _, c := range u.constants {
+			if reached[c.Name] {
+				k.Constants = append(k.Constants, c.Name)
+			}
+		}
+	}
+}
+
+// reach returns every name that a function mentions, directly or through the functions and constants among them.
+func (u *unit) reach(name string) map[string]bool {
+	reached := map[string]bool{}
+	var visit func(string)
+	visit = func(name string) {
+		if reached[name] {
+			return
+		}
+		reached[name] = true
+		for _, f := range u.functions {
+			if f.name == name {
+				for m := range f.mentions {
+					visit(m)
+				}
+			}
+		}
+	}
+	visit(name)
+	return reached
+}

@@ -1,0 +1,69 @@
+package translate
+
+import (
+	"slices"
+	"strings"
+)
+
+// edit replaces text[start:end].
+type edit struct {
+	start, end int
+	text       string
+}
+
+// replace edits the tokens [i,j) in both versions. Line breaks stay.
+func (u *unit) replace(i, j int, text string) {
+	u.replaceIn(&u.run, i, j, text)
+	u.replaceIn(&u.strict, i, j, text)
+}
+
+// replaceIn edits the tokens [i,j) in one version.
+func (u *unit) replaceIn(list *[]edit, i, j int, text string) {
+	if i < j {
+		*list = append(*list, edit{u.at(i).start, u.at(j - 1).end, text})
+	}
+}
+
+// insert puts text before token i in both versions.
+func (u *unit) insert(i int, text string) {
+	at := u.at(i).start
+	u.run = append(u.run, edit{at, at, text})
+	u.strict = append(u.strict, edit{at, at, text})
+}
+
+// cut drops edits from start on: they lie in text that goes as a whole.
+func cut(edits []edit, start int) []edit {
+	return slices.DeleteFunc(edits, func(e edit) bool { return e.start >= start })
+}
+
+// apply returns the text with its edits. Line breaks of what goes stay, so that lines keep their numbers.
+func apply(text string, edits []edit) string {
+	edits = slices.Clone(edits)
+	slices.SortStableFunc(edits, func(a, b edit) int { return a.start - b.start })
+	var b strings.Builder
+	done := 0
+	for _, e := range edits {
+		if e.start < done {
+			continue
+		}
+		b.WriteString(text[done:e.start])
+		if e.text == "" {
+			b.WriteString(blanked(text[e.start:e.end]))
+		} else {
+			b.WriteString(e.text + strings.Repeat("\n", strings.Count(text[e.start:e.end], "\n")))
+		}
+		done = e.end
+	}
+	b.WriteString(text[done:])
+	return b.String()
+}
+
+// blanked is text that nothing is left of, except that the rest keeps its lines and columns.
+func blanked(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' {
+			return r
+		}
+		return ' '
+	}, text)
+}

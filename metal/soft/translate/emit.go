@@ -1,0 +1,107 @@
+package translate
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// strictText is what the strict pass reads: the source, and a call of each kernel, so that templates are instantiated
+// and the types of parameters are compared with their attributes.
+func (u *unit) strictText() string {
+	var b strings.Builder
+	b.WriteString(apply(u.text, u.strict))
+	for i, k := range u.kernels {
+		args := make([]string, len(k.Params))
+		for n, p := range k.Params {
+			switch components, number := builtins[p.Kind]; {
+			case !number:
+				args[n] = "msl_" + p.Space + "_buffer{}"
+			case components:
+				args[n] = "msl_position{nullptr}"
+			default:
+				args[n] = "msl_number{0}"
+			}
+		}
+		fmt.Fprintf(&b, "\n# %d %s\nstatic void msl_call%d() { %s(%s); }",
+			k.at.line, quote(k.at.file), i, oneLine(k.call), strings.Join(args, ", "))
+	}
+	return b.String() + "\n"
+}
+
+// runText is what runs: the source, a thunk for each kernel that fetches its arguments, and tables of it all.
+func (u *unit) runText() (string, error) {
+	var b strings.Builder
+	b.WriteString(apply(u.text, u.run))
+	for i, k := range u.kernels {
+		fmt.Fprintf(&b, "\n# %d %s\nMSL_THUNK msl_thunk%d() { msl_rt::Worker *w = msl_rt::self(); (void)w; %s(%s); }",
+			k.at.line, quote(k.at.file), i, oneLine(k.call), strings.Join(arguments(k), ", "))
+	}
+	b.WriteString("\n# 1 \"<tables>\"\nstatic void msl_decide() { msl_rt::Worker *w = msl_rt::self(); (void)w; ")
+	for i, c := range u.conditions() {
+		fmt.Fprintf(&b, "w->conditions[%d] = (bool)(%s); ", i, c)
+	}
+	b.WriteString("}\nextern \"C\" {\nextern const msl_rt::Kernel msl_kernels[];\n" +
+		"const msl_rt::Kernel msl_kernels[] = {")
+	for i, k := range u.kernels {
+		fmt.Fprintf(&b, "{msl_thunk%d, (const void *)&%s}, ", i, oneLine(k.call))
+	}
+	b.WriteString("{msl_decide, nullptr}};\nextern const msl_rt::Constant msl_constants[];\n" +
+		"const msl_rt::Constant msl_constants[] = {")
+	for _, c := range u.constants {
+		fmt.Fprintf(&b, "{(void *)&%s, &msl_given_%s, sizeof(%s)}, ", c.Name, c.Name, c.Name)
+	}
+	meta, err := json.Marshal(u.description())
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprintf(&b, "{nullptr, nullptr, 0}};\nextern const char msl_meta[];\nconst char msl_meta[] = %s;\n",
+		quote(string(meta)))
+	b.WriteString("}\n")
+	return b.String(), nil
+}
+
+// arguments returns the expressions that fetch a kernel's arguments.
+func arguments(k kernel) []string {
+	args := make([]string, len(k.Params))
+	for i, p := range k.Params {
+		switch p.Kind {
+		case "buffer":
+			args[i] = fmt.Sprintf("msl_buffer{w->buffers[%d]}", p.Index)
+		case "threadgroup":
+			args[i] = fmt.Sprintf("msl_buffer{(ulong)w->memory[%d]}", p.Index)
+		default:
+			args[i] = "msl_in_" + p.Kind + "(w)"
+		}
+	}
+	return args
+}
+
+// description returns what the library will say about itself.
+func (u *unit) description() Description {
+	d := Description{Constants: u.constants, Conditions: u.conditions()}
+	for _, k := range u.kernels {
+		d.Kernels = append(d.Kernels, k.Kernel)
+	}
+	return d
+}
+
+// conditions returns the constants that decide whether parameters are there.
+func (u *unit) conditions() (all []string) {
+	for _, k := range u.kernels {
+		for _, p := range k.Params {
+			if p.If != "" && !slices.Contains(all, p.If) {
+				all = append(all, p.If)
+			}
+		}
+	}
+	return all
+}
+
+// oneLine is a string with a blank for each run of blanks and line breaks.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// quote writes a string for C++.
+func quote(s string) string { return strconv.QuoteToASCII(s) }

@@ -1,0 +1,71 @@
+package translate
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Any text can be parsed and rewritten: what is wrong with it is a problem, never a panic. Tokens lie in order inside
+// the text, and rewriting keeps its lines.
+func FuzzParse(f *testing.F) {
+	for _, name := range []string{"features", "faults", "bench", "commands", "counts"} {
+		f.Add(source(f, name))
+	}
+	for _, s := range []string{"", "#", "[[", "template [[", "kernel", "kernel void k(", "template <",
+		"constant int x [[function_constant(", "threadgroup", "template [[host_name(\"x\")]] kernel void f<",
+		"\"", "'\\", "# 1 \"", "a<b<c>", ")]}", "kernel void k() { threadgroup", "namespace n {", "namespace {",
+		"using", "typedef", "[[a]] kernel void k [[b]] (int x) {}", "vec<", "(float4)"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		end := 0
+		for _, k := range lex(s, "fuzz.metal") {
+			require.LessOrEqual(t, end, k.start)
+			require.Less(t, k.start, k.end)
+			require.Equal(t, s[k.start:k.end], k.text)
+			end = k.end
+		}
+		u := parse(s, "fuzz.metal")
+		for _, e := range append(u.run, u.strict...) {
+			require.True(t, 0 <= e.start && e.start <= e.end && e.end <= len(s))
+		}
+		run, err := u.runText()
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, strings.Count(run, "\n"), strings.Count(s, "\n"))
+		u.strictText()
+	})
+}
+
+// A kernel's parameters, limits and the function constants that it reaches are known.
+func TestParseKernel(t *testing.T) {
+	u := parse("# 1 \"stubs/metal_stdlib\"\n"+`constant bool A [[function_constant(1)]];
+constant int B [[function_constant(2)]];
+constant float C [[function_constant(3)]];
+constant bool D = A && true;
+static int helper(int x) { return x + B; }
+template <typename T, int N = 4>
+[[max_total_threads_per_threadgroup(128)]] kernel void k(
+  device const T *x [[buffer(3)]], constant uint &n [[ buffer(0) ]],
+  threadgroup T *s [[threadgroup(1)]], device T *y [[buffer(2), function_constant(D)]],
+  uint2 p [[thread_position_in_grid]]) { helper(1); }
+template [[host_name("k_float")]] kernel void k<float, 8>(
+  device const float *, constant uint &, threadgroup float *, device float *, uint2);
+`, "a.metal")
+	require.Empty(t, u.problems)
+	require.Len(t, u.kernels, 1)
+	k := u.kernels[0]
+	assert.Equal(t, "k_float", k.Name)
+	assert.Equal(t, "k<float, 8>", k.call)
+	assert.Equal(t, 128, k.MaxThreads)
+	assert.Equal(t, []string{"A", "B"}, k.Constants)
+	assert.Equal(t, []Parameter{
+		{Kind: "buffer", Index: 3, Name: "x", Space: "device", Const: true},
+		{Kind: "buffer", Index: 0, Name: "n", Space: "constant", Const: true},
+		{Kind: "threadgroup", Index: 1, Name: "s", Space: "threadgroup"},
+		{Kind: "buffer", Index: 2, Name: "y", Space: "device", If: "D"},
+		{Kind: "thread_position_in_grid", Name: "p"},
+	}, k.Params)
+}
