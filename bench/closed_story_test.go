@@ -132,7 +132,7 @@ func (s *school) train() (*train.Traces, *train.Result) {
 // TestStoryClosedLoop trains a router for the two models that write stories, and goes on with other beginnings of
 // stories at several thresholds of each policy. Of the tokens of a text, the share that the large model would choose
 // after the tokens before it is compared at equal shares of tokens from the large model. -story-prompts 1500
-// -closed-questions 300 -story-rounds 3 -v gives the figures of bench/NOTES.md; it runs with -closed-stories alone.
+// -closed-questions 200 -story-rounds 3 -v gives the figures of bench/RESULTS.md; it runs with -closed-stories alone.
 func TestStoryClosedLoop(t *testing.T) {
 	if !*closedStories {
 		t.Skip("a study that takes half a minute and more: make stories")

@@ -103,7 +103,8 @@ func spread(vocab int, ids []int32) (b []byte) {
 	return b
 }
 
-// TestWireSizes: does zstd earn its place on the demo's own texts? -v prints the table of NOTES.md for -wire-questions 100.
+// TestWireSizes: does zstd earn its place on the demo's own texts? -v prints the table of RESULTS.md for
+// -wire-questions 100.
 func TestWireSizes(t *testing.T) {
 	racing.Spare(t)
 	open := func(b []byte) *engine.Engine {

@@ -31,7 +31,7 @@ const (
 const spareMemory = 256 << 20
 
 // callsBeforeMove is after how many forward calls weights begin to move. To move them keeps a processor busy for as
-// long as ten calls take and more, and makes the calls that follow 7 to 20% shorter (bench/NOTES.md): a program that
+// long as ten calls take and more, and makes the calls that follow 7 to 20% shorter (bench/RESULTS.md): a program that
 // ends after a short answer would pay for what it does not get.
 const callsBeforeMove = 32
 

@@ -26,7 +26,7 @@
 //
 // Bound. An epoch over N positions of width D with H hidden units multiplies and adds N·D·H times forward and as often
 // for the gradient of the weights (that of the inputs is not needed), and reads 2·N·D bytes of half floats. Products
-// are those of kernels/cpu, see bench/NOTES.md for what was measured.
+// are those of kernels/cpu, see bench/RESULTS.md for what was measured.
 //
 // Promise: for one seed the result is the same, bit for bit, whatever the number of threads: the gradient of a batch is
 // the sum of those of fixed chunks, in fixed order. Another kind of CPU may round otherwise.
