@@ -43,7 +43,7 @@ func main() {
 	}
 }
 
-// class numbers the classes as class.go does.
+// class numbers the classes as split.go does.
 func class(r rune) uint32 {
 	switch {
 	case unicode.Is(unicode.L, r), r >= 0x2EBF0 && r <= 0x2EE5D: // CJK extension I came with 15.1
