@@ -11,24 +11,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/internal/filelock"
 )
-
-// CutOffError is a file of which only the beginning has arrived. Another call goes on behind that.
-type CutOffError struct {
-	Part string // the file that keeps what has arrived
-	Err  error  // why no more came
-}
-
-// Error implements error.
-func (e *CutOffError) Error() string { return e.Err.Error() + "; " + e.Kept() }
-
-// Unwrap returns why no more came.
-func (e *CutOffError) Unwrap() error { return e.Err }
-
-// Kept says where what has arrived is, and what to do.
-func (e *CutOffError) Kept() string {
-	return e.Part + " keeps what has arrived: the same command goes on from there"
-}
 
 // fetch brings one file of a repository to its place, unless it is there.
 func (p *puller) fetch(ctx context.Context, r Ref, w remote, report func(done, size int64)) (File, error) {
@@ -226,4 +211,33 @@ func parseContentRange(s string) (first, total int64, err error) {
 	}
 	total, err = strconv.ParseInt(whole, 10, 64)
 	return first, total, err
+}
+
+// CutOffError is a file of which only the beginning has arrived. Another call goes on behind that.
+type CutOffError struct {
+	Part string // the file that keeps what has arrived
+	Err  error  // why no more came
+}
+
+// Error implements error.
+func (e *CutOffError) Error() string { return e.Err.Error() + "; " + e.Kept() }
+
+// Unwrap returns why no more came.
+func (e *CutOffError) Unwrap() error { return e.Err }
+
+// Kept says where what has arrived is, and what to do.
+func (e *CutOffError) Kept() string {
+	return e.Part + " keeps what has arrived: the same command goes on from there"
+}
+
+// ErrBusy is returned when another pull, in this process or in another, is fetching the same file.
+var ErrBusy = errors.New("another pull is fetching this file")
+
+// lockFile takes the lock that path stands for, or fails with [ErrBusy].
+func lockFile(path string) (unlock func(), err error) {
+	unlock, err = filelock.Lock(path)
+	if errors.Is(err, filelock.ErrHeld) {
+		err = fmt.Errorf("%s: %w: wait until it has ended", strings.TrimSuffix(path, ".lock"), ErrBusy)
+	}
+	return unlock, err
 }
