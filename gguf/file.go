@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"os"
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/internal/lease"
@@ -213,43 +212,4 @@ func (f *File) Mapped() bool {
 		}
 	}
 	return len(f.parts) > 0
-}
-
-// mapping is the bytes of one file, mapped or read.
-type mapping struct {
-	b      []byte
-	mapped bool     // its pages are those of the file
-	file   *os.File // open, where memory can take the place of pages of the file; or else nil
-	close  func() error
-}
-
-// openMapping maps the file at path, or reads it where mapping is not supported.
-func openMapping(path string) (mapping, error) {
-	info, err := os.Stat(path) // before opening: opening a pipe would wait for a writer
-	if err != nil {
-		return mapping{}, err
-	}
-	if !info.Mode().IsRegular() {
-		return mapping{}, fmt.Errorf("%s: not a regular file", path)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return mapping{}, err
-	}
-	defer file.Close()
-	if info, err = file.Stat(); err != nil {
-		return mapping{}, err
-	}
-	size, ok := toInt(uint64(info.Size()))
-	if !ok {
-		return mapping{}, &FormatError{Path: path, Field: "size", Err: fmt.Errorf("%d bytes: %w", info.Size(), ErrOverflow)}
-	}
-	if size == 0 { // cannot be mapped
-		return mapping{close: func() error { return nil }}, nil
-	}
-	m, err := mapFile(file, size)
-	if err != nil {
-		return mapping{}, fmt.Errorf("map %s: %w", path, err)
-	}
-	return m, nil
 }

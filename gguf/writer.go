@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"unicode/utf8"
 
 	"github.com/pilotfish-ai/pilotfish/internal/quote"
@@ -282,4 +283,43 @@ func (w *Writer) fail(err error) error {
 		w.err = fmt.Errorf("write gguf: %w", err)
 	}
 	return w.err
+}
+
+// appendElement appends a number, or the bytes of a string.
+func appendElement[T Element](b []byte, v T) []byte {
+	switch x := any(v).(type) {
+	case string:
+		return append(b, x...)
+	case bool:
+		if x {
+			return append(b, 1)
+		}
+		return append(b, 0)
+	case uint8:
+		return append(b, x)
+	case int8:
+		return append(b, byte(x))
+	case uint16:
+		return binary.LittleEndian.AppendUint16(b, x)
+	case int16:
+		return binary.LittleEndian.AppendUint16(b, uint16(x))
+	case uint32:
+		return binary.LittleEndian.AppendUint32(b, x)
+	case int32:
+		return binary.LittleEndian.AppendUint32(b, uint32(x))
+	case uint64:
+		return binary.LittleEndian.AppendUint64(b, x)
+	case int64:
+		return binary.LittleEndian.AppendUint64(b, uint64(x))
+	case float32:
+		return binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	case float64:
+		return binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+	}
+	return b
+}
+
+// appendString appends a string as a file has it.
+func appendString(b []byte, s string) []byte {
+	return append(binary.LittleEndian.AppendUint64(b, uint64(len(s))), s...)
 }
