@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/backoff"
 	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
@@ -233,11 +234,6 @@ func (b *stallBody) Read(dst []byte) (int, error) {
 	return n, err
 }
 
-const (
-	firstDelay = time.Second
-	maxDelay   = 30 * time.Second
-)
-
 // transientError is a failure that another try may mend. Only what happens on the network is one: a full disk is not.
 type transientError struct {
 	err   error
@@ -251,8 +247,8 @@ func (e *transientError) Unwrap() error { return e.err }
 // retry calls try until it succeeds, fails for good, or has failed opt.Attempts times in a row without bringing anything.
 // It waits between tries, longer each time and never exactly as long as others do.
 func (p *puller) retry(ctx context.Context, try func() error) error {
-	delay, failed := firstDelay, 0
-	for {
+	pauses := backoff.Pauses{First: time.Second, Longest: 30 * time.Second, Spread: 0.5}
+	for failed := 0; ; {
 		err := try()
 		if ctx.Err() != nil && err != nil {
 			return context.Cause(ctx)
@@ -262,17 +258,16 @@ func (p *puller) retry(ctx context.Context, try func() error) error {
 			return err
 		}
 		if again.moved {
-			delay, failed = firstDelay, 0
+			failed = 0
 		}
 		if failed++; failed >= p.opt.Attempts {
 			return fmt.Errorf("gave up after %d tries: %w", failed, again.err)
 		}
-		pause := max(delay/2+rand.N(delay), again.after)
+		pause := max(pauses.After(failed, rand.Float64()), again.after)
 		p.opt.Notice(fmt.Sprintf("%v; trying again in %.1fs", again.err, pause.Seconds()))
 		if err := sleep(ctx, pause); err != nil {
 			return err
 		}
-		delay = min(2*delay, maxDelay)
 	}
 }
 
