@@ -42,8 +42,8 @@ func appendRawByte(dst []byte, text string) []byte {
 	return append(dst, text...)
 }
 
-// Decode returns the text of ids. Bytes that are not UTF-8 become U+FFFD, as with a [Decoder]. Valid UTF-8 comes back as
-// it was encoded: Decode(Encode(text, false)) is text.
+// Decode returns the text of ids. Bytes that are not UTF-8 become U+FFFD, as with a [Decoder]. Valid UTF-8 comes back
+// as it was encoded: Decode(Encode(text, false)) is text.
 func (t *Tokenizer) Decode(ids []int32) string {
 	var b []byte
 	for _, id := range ids {
@@ -77,8 +77,8 @@ func (d *Decoder) Push(id int32) string {
 	return string(out)
 }
 
-// Flush returns what is left at the end of a text: U+FFFD if a character has remained unfinished. The decoder is then at
-// the beginning of another text.
+// Flush returns what is left at the end of a text: U+FFFD if a character has remained unfinished. The decoder is then
+// at the beginning of another text.
 func (d *Decoder) Flush() string {
 	if len(d.held) == 0 {
 		return ""
@@ -88,7 +88,8 @@ func (d *Decoder) Flush() string {
 }
 
 // appendValid appends b to dst as UTF-8, with U+FFFD for each longest run of bytes that begins a character without
-// finishing it and for each other byte that is out of place. An unfinished character at the end of b is returned as rest.
+// finishing it and for each other byte that is out of place. An unfinished character at the end of b is returned as
+// rest.
 func appendValid(dst, b []byte) (out, rest []byte) {
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)

@@ -9,8 +9,8 @@ import (
 // maxPiece is the longest piece in bytes: 2 GiB without a break are cut, for positions are 32 bits wide.
 const maxPiece = math.MaxInt32
 
-// Encode returns the ids of text. It adds no BOS. If parseSpecial, control tokens such as <|im_start|> are recognised in
-// text; otherwise their spelling is text like any other, which is what text by a user must be encoded with.
+// Encode returns the ids of text. It adds no BOS. If parseSpecial, control tokens such as <|im_start|> are recognised
+// in text; otherwise their spelling is text like any other, which is what text by a user must be encoded with.
 // User-defined tokens such as <tool_call> are recognised either way.
 //
 // Any text has ids, also one that is not UTF-8: what cannot be read is encoded as U+FFFD. The time taken is
@@ -96,9 +96,10 @@ func (s special) cut(parts []fragment) []fragment {
 	return out
 }
 
-// wellFormed returns text as llama.cpp reads it if it is not UTF-8: a byte that begins no character, or one with too few
-// bytes after it, becomes U+FFFD; a character that takes more bytes than it needs is rewritten with as few as it needs;
-// a surrogate stays, as three bytes. (From U+110000 on, where llama.cpp gives up, the first byte becomes U+FFFD.)
+// wellFormed returns text as llama.cpp reads it if it is not UTF-8: a byte that begins no character, or one with too
+// few bytes after it, becomes U+FFFD; a character that takes more bytes than it needs is rewritten with as few as it
+// needs; a surrogate stays, as three bytes. (From U+110000 on, where llama.cpp gives up, the first byte becomes
+// U+FFFD.)
 func wellFormed(text string) string {
 	if utf8.ValidString(text) {
 		return text

@@ -50,14 +50,16 @@ func FromGGUF(f *gguf.File) (*Tokenizer, error) {
 func checkSupported(f *gguf.File) error {
 	model, err := f.String(keyModel)
 	if err == nil && model != "gpt2" {
-		err = fmt.Errorf("tokenizer model %s: %w (supported: \"gpt2\", the byte-level BPE)", quote.Text(model), ErrUnsupported)
+		err = fmt.Errorf("tokenizer model %s: %w (supported: \"gpt2\", the byte-level BPE)", quote.Text(model),
+			ErrUnsupported)
 	}
 	if err != nil {
 		return &KeyError{keyModel, err}
 	}
 	pre, err := f.String(keyPre)
 	if err == nil && pre != "qwen2" && pre != "deepseek-r1-qwen" {
-		err = fmt.Errorf("pre-tokenizer %s: %w (supported: \"qwen2\", \"deepseek-r1-qwen\")", quote.Text(pre), ErrUnsupported)
+		err = fmt.Errorf("pre-tokenizer %s: %w (supported: \"qwen2\", \"deepseek-r1-qwen\")", quote.Text(pre),
+			ErrUnsupported)
 	}
 	if err != nil {
 		return &KeyError{keyPre, err}
@@ -179,7 +181,8 @@ func (t *Tokenizer) setSpecialIDs(ids map[string]int64) error {
 
 // llama.cpp knows some tokens by their spelling, whatever type the file gives them. It makes them control tokens, so
 // that they are cut out of a text when special tokens are parsed, and ends a generation at some of them. In the
-// vocabulary of Qwen2 this concerns one ordinary token, </s>. The lists are those of src/llama-vocab.cpp of August 2026.
+// vocabulary of Qwen2 this concerns one ordinary token, </s>. The lists are those of src/llama-vocab.cpp of August
+// 2026.
 
 // endSpellings end a generation.
 var endSpellings = []string{
@@ -206,7 +209,8 @@ var fimRoles = []struct {
 	{[]string{"fim_mid_token_id", "middle_token_id"}, []string{"<|fim_middle|>", "<fim-middle>", "<fim_middle>",
 		"<｜fim▁end｜>", "<MID>", "▁<MID>", "<|code_middle|>", "<|middle|>"}, false},
 	{[]string{"fim_pad_token_id"}, []string{"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"}, true},
-	{[]string{"fim_rep_token_id"}, []string{"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}, true},
+	{[]string{"fim_rep_token_id"}, []string{"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"},
+		true},
 	{[]string{"fim_sep_token_id"}, []string{"<|file_sep|>"}, true},
 }
 

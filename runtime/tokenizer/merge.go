@@ -140,8 +140,8 @@ type queued uint64
 
 func newQueued(rank uint32, at int32) queued { return queued(rank)<<32 | queued(uint32(at)) }
 
-// pairQueue is a heap of pairs, the lowest rank first, of equal ranks the leftmost. Each node has four children: half as
-// many cache lines on the way down as with two.
+// pairQueue is a heap of pairs, the lowest rank first, of equal ranks the leftmost. Each node has four children: half
+// as many cache lines on the way down as with two.
 type pairQueue []queued
 
 // push adds q.
@@ -295,7 +295,8 @@ func newRules(merges stringList, v *vocabulary) (ruleTable, error) {
 			made = v.find(whole)
 		}
 		if left < 0 || right < 0 || made < 0 {
-			return t, fmt.Errorf("merge %d, %s, names a token that is not there: %w", rank, quote.Text(merge), ErrVocabulary)
+			return t, fmt.Errorf("merge %d, %s, names a token that is not there: %w", rank, quote.Text(merge),
+				ErrVocabulary)
 		}
 		t.insert(newPair(left, right), newRule(rank, made))
 	}

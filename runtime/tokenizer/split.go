@@ -99,8 +99,8 @@ func skipLineEnds(s string, i int) int {
 	return i
 }
 
-// classAt returns class and length of the character at s[i], or (other, 0) at the end of s. Bytes that form no character
-// are others: s has them only where [maxPiece] has cut one.
+// classAt returns class and length of the character at s[i], or (other, 0) at the end of s. Bytes that form no
+// character are others: s has them only where [maxPiece] has cut one.
 func classAt(s string, i int) (class, int) {
 	if i >= len(s) {
 		return other, 0
@@ -144,8 +144,8 @@ var classes = [utf8Self]class{
 // utf8Self is the first character that takes more than one byte.
 const utf8Self = 0x80
 
-// classOf returns the class of r as of Unicode 15.1, which is what llama.cpp knows. The tables of package unicode are of
-// another version with each Go, and the ids must not change with the compiler.
+// classOf returns the class of r as of Unicode 15.1, which is what llama.cpp knows. The tables of package unicode are
+// of another version with each Go, and the ids must not change with the compiler.
 func classOf(r rune) class {
 	if r < utf8Self {
 		return classes[r]

@@ -89,8 +89,8 @@ func (t *Tokenizer) digest() (sum [32]byte) {
 	return sum
 }
 
-// Used returns the number of tokens without the unused ones at the end, which only pad the embedding. Models of one family
-// agree in it where their sizes differ.
+// Used returns the number of tokens without the unused ones at the end, which only pad the embedding. Models of one
+// family agree in it where their sizes differ.
 func (t *Tokenizer) Used() int {
 	n := t.vocab.size()
 	for n > 0 && t.vocab.kinds[n-1] == unused {

@@ -120,7 +120,8 @@ const (
 	end                          // a generation ends here
 )
 
-// kindOf maps the numbers of tokenizer.ggml.token_type. A token of undefined type is in the vocabulary, and that is all.
+// kindOf maps the numbers of tokenizer.ggml.token_type. A token of undefined type is in the vocabulary, and that is
+// all.
 var kindOf = [...]kind{0: 0, 1: normal, 2: unknown, 3: control, 4: userDefined, 5: unused, 6: rawByte}
 
 // newKinds reads the types of n tokens. Without types every token is normal.
