@@ -125,8 +125,8 @@ func rangeHeader(pt *part) http.Header {
 	return h
 }
 
-// accept makes pt ready for the body of res: where the server sends the missing bytes nothing changes, where it sends the
-// whole file pt is emptied.
+// accept makes pt ready for the body of res: where the server sends the missing bytes nothing changes, where it sends
+// the whole file pt is emptied.
 func (p *puller) accept(res *http.Response, pt *part) error {
 	etag := res.Header.Get("ETag")
 	switch res.StatusCode {
@@ -161,7 +161,8 @@ func startAgain(pt *part, why string) error {
 	return &transientError{err: errors.New(why)}
 }
 
-// learnSize compares the length that the server states, -1 if none, with the hub's. Where the hub stated none it counts.
+// learnSize compares the length that the server states, -1 if none, with the hub's. Where the hub stated none it
+// counts.
 func (p *part) learnSize(n int64) error {
 	switch {
 	case n < 0:
@@ -173,7 +174,8 @@ func (p *part) learnSize(n int64) error {
 	return nil
 }
 
-// receive writes the body into pt. What is wrong with the network is worth another try, what is wrong with the disk is not.
+// receive writes the body into pt. What is wrong with the network is worth another try, what is wrong with the disk is
+// not.
 func receive(pt *part, body io.Reader, report func(done, size int64)) error {
 	buf := make([]byte, 256<<10)
 	for {

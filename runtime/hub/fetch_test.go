@@ -71,9 +71,13 @@ func TestRestart(t *testing.T) {
 // A part that nothing vouches for, or that is damaged, is not built upon.
 func TestDamagedPart(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, part string){
-		"no origin":      func(t *testing.T, part string) { require.NoError(t, os.Remove(part+".json")) },
-		"broken origin":  func(t *testing.T, part string) { require.NoError(t, os.WriteFile(part+".json", []byte("{"), 0o644)) },
-		"longer than it": func(t *testing.T, part string) { require.NoError(t, os.WriteFile(part, content(3, 400_000), 0o644)) },
+		"no origin": func(t *testing.T, part string) { require.NoError(t, os.Remove(part+".json")) },
+		"broken origin": func(t *testing.T, part string) {
+			require.NoError(t, os.WriteFile(part+".json", []byte("{"), 0o644))
+		},
+		"longer than it": func(t *testing.T, part string) {
+			require.NoError(t, os.WriteFile(part, content(3, 400_000), 0o644))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newFakeHub("m.gguf")
@@ -220,7 +224,8 @@ func TestContentRange(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 5, first)
 	assert.EqualValues(t, -1, total)
-	for _, s := range []string{"", "bytes", "bytes */10", "bytes -5-9/10", "bytes 5-9", "bytes 5-9/x", "bytes 9223372036854775808-9/10"} {
+	for _, s := range []string{"", "bytes", "bytes */10", "bytes -5-9/10", "bytes 5-9", "bytes 5-9/x",
+		"bytes 9223372036854775808-9/10"} {
 		_, _, err := parseContentRange(s)
 		assert.Error(t, err, s)
 	}

@@ -2,8 +2,8 @@
 //
 // Two addresses of the hub are used:
 //
-//	GET {endpoint}/api/models/{owner}/{name}/tree/{revision}?recursive=true   what files there are, with size and SHA-256
-//	GET {endpoint}/{owner}/{name}/resolve/{revision}/{file}                   a file, mostly through a redirect to another host
+//	GET {endpoint}/api/models/{owner}/{name}/tree/{revision}?recursive=true   the files, with size and SHA-256
+//	GET {endpoint}/{owner}/{name}/resolve/{revision}/{file}                   a file, mostly redirected elsewhere
 //
 // A file travels into FILE.part beside its place, with what is known about it in FILE.part.json, and moves to its place
 // only when its length and its SHA-256 are the hub's. A pull that was cut off goes on where it stopped. FILE.lock keeps
@@ -36,8 +36,8 @@ type Options struct {
 	Token     string                  // proves who asks, to the endpoint alone; "" means anonymous
 	Attempts  int                     // tries in a row that bring nothing new before giving up; 0 means 6
 	Stall     time.Duration           // silence after which a connection counts as broken; 0 means 30s
-	Progress  func(done, total int64) // called as bytes arrive, counted over all parts; total is -1 where unknown; may be nil
-	Notice    func(text string)       // called with what a person would like to know meanwhile, such as a retry; may be nil
+	Progress  func(done, total int64) // told of bytes as they come, of all parts; total -1: unknown; may be nil
+	Notice    func(text string)       // told what a person would like to know, such as a retry; may be nil
 	Transport http.RoundTripper       // carries the requests; nil means http.DefaultTransport
 }
 
@@ -49,8 +49,8 @@ type File struct {
 	Fetched bool   // false: it was here already
 }
 
-// Pull brings the file that r names, with all its parts if it is split, and returns them in order: the first one is what
-// a model is loaded from. A file that is here already is read once to compare its SHA-256, and is replaced if that
+// Pull brings the file that r names, with all its parts if it is split, and returns them in order: the first one is
+// what a model is loaded from. A file that is here already is read once to compare its SHA-256, and is replaced if that
 // differs from the hub's. When ctx ends, the part that has arrived is kept for the next call.
 func Pull(ctx context.Context, r Ref, opt Options) ([]File, error) {
 	p, err := newPuller(opt)

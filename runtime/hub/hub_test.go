@@ -89,14 +89,17 @@ func TestRefusals(t *testing.T) {
 		token  string
 		want   string
 	}{
-		{"private or unknown", "o/n", map[string]int{"/api/": 401}, "", "", "or a private one: check the name, or give a token in HF_TOKEN"},
+		{"private or unknown", "o/n", map[string]int{"/api/": 401}, "", "",
+			"or a private one: check the name, or give a token in HF_TOKEN"},
 		{"bad token", "o/n", map[string]int{"/api/": 401}, "", "hf_x", "a token that is not valid for it"},
 		{"gated", "o/n:m.gguf", map[string]int{"/resolve/": 403}, "", "hf_x", "accept the conditions"},
 		{"gated, anonymous", "o/n:m.gguf", map[string]int{"/resolve/": 401}, "GatedRepo", "", "accept the conditions"},
 		{"unknown repository", "o/other", nil, "", "", "no such repository, revision or file"},
-		{"unknown revision", "o/n@v9", map[string]int{"/tree/": 404}, "RevisionNotFound", "", "there is no such branch, tag or commit"},
+		{"unknown revision", "o/n@v9", map[string]int{"/tree/": 404}, "RevisionNotFound", "",
+			"there is no such branch, tag or commit"},
 		{"unknown file", "o/n:x.gguf", nil, "", "", "there is no file \"x.gguf\"; there are:\n  o/n:m.gguf  (0.3 MB)"},
-		{"unknown file, no listing", "o/n:x.gguf", map[string]int{"/api/": 404, "/resolve/": 404}, "EntryNotFound", "", "there is no such file"},
+		{"unknown file, no listing", "o/n:x.gguf", map[string]int{"/api/": 404, "/resolve/": 404}, "EntryNotFound", "",
+			"there is no such file"},
 		{"missing part", "o/n:s-00001-of-00002.gguf", nil, "", "", "there is no file \"s-00001-of-00002.gguf\""},
 		{"teapot", "o/n", map[string]int{"/api/": 418}, "", "", "418"},
 	} {
@@ -131,7 +134,8 @@ func TestBadOptions(t *testing.T) {
 
 // A server that lists a name which leads out of the folder gets nothing written.
 func TestTraversal(t *testing.T) {
-	for _, name := range []string{"../m-q8_0.gguf", "../../../../m-q8_0.gguf", "/m-q8_0.gguf", `..\m-q8_0.gguf`, "a/../../m-q8_0.gguf", "c:m-q8_0.gguf", "x\x00-q8_0.gguf"} {
+	for _, name := range []string{"../m-q8_0.gguf", "../../../../m-q8_0.gguf", "/m-q8_0.gguf", `..\m-q8_0.gguf`,
+		"a/../../m-q8_0.gguf", "c:m-q8_0.gguf", "x\x00-q8_0.gguf"} {
 		h := newFakeHub(name)
 		opt := h.serve(t)
 		root := opt.Dir
@@ -242,11 +246,12 @@ func TestFetchRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			_, err := Fetch(t.Context(), addressOf(t, content, c.serve), Options{Dir: dir, Progress: func(done, _ int64) {
-				if done == int64(len("the file")) {
-					arrived <- struct{}{}
-				}
-			}})
+			_, err := Fetch(t.Context(), addressOf(t, content, c.serve),
+				Options{Dir: dir, Progress: func(done, _ int64) {
+					if done == int64(len("the file")) {
+						arrived <- struct{}{}
+					}
+				}})
 			require.ErrorContains(t, err, c.want)
 			assert.ErrorContains(t, err, "fetch q.jsonl: ")
 			empty(t, dir)

@@ -14,7 +14,8 @@ import (
 func TestListing(t *testing.T) {
 	const (
 		page1 = `[{"type":"file","path":"a-q4_0.gguf","size":3}]`
-		page2 = `[{"type":"file","path":"b-q8_0.gguf","size":130,"lfs":{"oid":"ABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABAB","size":7}}]`
+		page2 = `[{"type":"file","path":"b-q8_0.gguf","size":130,` +
+			`"lfs":{"oid":"ABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABAB","size":7}}]`
 	)
 	var evil bool
 	serve := roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -50,5 +51,6 @@ func TestListing(t *testing.T) {
 	assert.Len(t, got, 1, "a next page on another host is not followed")
 
 	_, err = p.list(t.Context(), mustRef(t, "x/y"))
-	require.ErrorContains(t, err, "the answer is not a list of files as the hub gives it (it is JSON of another form): check HF_ENDPOINT")
+	require.ErrorContains(t, err,
+		"the answer is not a list of files as the hub gives it (it is JSON of another form): check HF_ENDPOINT")
 }

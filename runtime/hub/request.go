@@ -20,7 +20,9 @@ import (
 
 // get sends a request. The body must be read through wait.reader, and wait stopped when it is done: a server that falls
 // silent ends the request.
-func (p *puller) get(ctx context.Context, client *http.Client, method string, u *url.URL, header http.Header) (*http.Response, *stall, error) {
+func (p *puller) get(
+	ctx context.Context, client *http.Client, method string, u *url.URL, header http.Header,
+) (*http.Response, *stall, error) {
 	ctx, wait := watchStall(ctx, p.opt.Stall)
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
 	if err != nil {
@@ -41,8 +43,8 @@ func (p *puller) get(ctx context.Context, client *http.Client, method string, u 
 	return res, wait, nil
 }
 
-// connectError is what a request that got no answer returns. It is worth another try unless the name does not exist or the
-// server is not who it says.
+// connectError is what a request that got no answer returns. It is worth another try unless the name does not exist or
+// the server is not who it says.
 func connectError(u *url.URL, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		if at, parseErr := u.Parse(e.URL); parseErr == nil {
@@ -118,7 +120,8 @@ func (p *puller) hint(res *http.Response) string {
 	case res.Request.URL.Host != p.endpoint.Host:
 		return ""
 	case code == "GatedRepo" || res.StatusCode == http.StatusForbidden:
-		return "access is restricted: accept the conditions on the repository's page, and give in HF_TOKEN a token that may read it"
+		return "access is restricted: accept the conditions on the repository's page, and give in HF_TOKEN a token " +
+			"that may read it"
 	case res.StatusCode == http.StatusUnauthorized && p.opt.Token == "":
 		return "no such repository, or a private one: check the name, or give a token in HF_TOKEN"
 	case res.StatusCode == http.StatusUnauthorized:
@@ -244,8 +247,8 @@ type transientError struct {
 func (e *transientError) Error() string { return e.err.Error() }
 func (e *transientError) Unwrap() error { return e.err }
 
-// retry calls try until it succeeds, fails for good, or has failed opt.Attempts times in a row without bringing anything.
-// It waits between tries, longer each time and never exactly as long as others do.
+// retry calls try until it succeeds, fails for good, or has failed opt.Attempts times in a row without bringing
+// anything. It waits between tries, longer each time and never exactly as long as others do.
 func (p *puller) retry(ctx context.Context, try func() error) error {
 	pauses := backoff.Pauses{First: time.Second, Longest: 30 * time.Second, Spread: 0.5}
 	for failed := 0; ; {

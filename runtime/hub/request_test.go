@@ -64,13 +64,19 @@ func TestRetry(t *testing.T) {
 	}{
 		{"500 once", 1, answer(500), time.Second / 2, 2 * time.Second, ""},
 		{"503 four times", 4, answer(503), 7 * time.Second, 23 * time.Second, ""},
-		{"reset", 2, broken(&net.OpError{Op: "read", Err: errors.New("connection reset by peer")}), time.Second, 5 * time.Second, ""},
+		{"reset", 2, broken(&net.OpError{Op: "read", Err: errors.New("connection reset by peer")}), time.Second,
+			5 * time.Second, ""},
 		{"429 with a wish", 1, answer(429, "Retry-After", "20"), 20 * time.Second, 20 * time.Second, ""},
 		{"429 with too great a wish", 1, answer(429, "Retry-After", "99999"), 60 * time.Second, 60 * time.Second, ""},
-		{"500 for ever", 1 << 30, answer(500), 15 * time.Second, 47 * time.Second, "gave up after 6 tries: http://hub.test/api/models/o/n/tree/main answers 500"},
-		{"silence", 1, func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() },
+		{"500 for ever", 1 << 30, answer(500), 15 * time.Second, 47 * time.Second,
+			"gave up after 6 tries: http://hub.test/api/models/o/n/tree/main answers 500"},
+		{"silence", 1, func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		},
 			30 * time.Second, 32 * time.Second, ""},
-		{"silence for ever", 1 << 30, func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() },
+		{"silence for ever", 1 << 30,
+			func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() },
 			195 * time.Second, 230 * time.Second, "gone silent"},
 		{"no such host", 1 << 30, broken(&net.DNSError{Name: "hub.test", IsNotFound: true}), 0, 0, "hub.test"},
 		{"forbidden", 1 << 30, answer(403), 0, 0, "answers 403"},
@@ -214,7 +220,8 @@ func TestRedirectLoop(t *testing.T) {
 	defer s.Close()
 	opt := Options{Dir: t.TempDir(), Endpoint: s.URL, Attempts: 5}
 	_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
-	require.ErrorContains(t, err, s.URL+"/api/models/o/n/tree/main: the server redirects again and again: check HF_ENDPOINT")
+	require.ErrorContains(t, err,
+		s.URL+"/api/models/o/n/tree/main: the server redirects again and again: check HF_ENDPOINT")
 	assert.Equal(t, 10, requests)
 }
 
