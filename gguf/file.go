@@ -51,7 +51,8 @@ func Parse(b []byte) (*File, error) {
 	if err == nil {
 		var s split
 		if s, err = f.split(); err == nil && s.count > 1 {
-			err = &FormatError{Field: splitCount, Err: fmt.Errorf("one of %d parts, open it by its name: %w", s.count, ErrSplit)}
+			err = &FormatError{Field: splitCount,
+				Err: fmt.Errorf("one of %d parts, open it by its name: %w", s.count, ErrSplit)}
 		}
 	}
 	return finish(f, "", err)
@@ -163,7 +164,8 @@ func checkAlignment(v int64) error {
 // fail returns the error that the value of key, which exists, has cause err.
 func (m *metadata) fail(key string, err error) error {
 	i := m.index[key]
-	return &FormatError{Offset: int64(m.offsets[i]), Field: fmt.Sprintf("kv[%d].value", i), Err: fmt.Errorf("%s: %w", key, err)}
+	return &FormatError{Offset: int64(m.offsets[i]), Field: fmt.Sprintf("kv[%d].value", i),
+		Err: fmt.Errorf("%s: %w", key, err)}
 }
 
 // Close unmaps the file. It waits for methods that read it. Tensor data, values and string arrays that came from the

@@ -34,7 +34,8 @@ func openMapping(path string) (mapping, error) {
 	}
 	size, ok := toInt(uint64(info.Size()))
 	if !ok {
-		return mapping{}, &FormatError{Path: path, Field: "size", Err: fmt.Errorf("%d bytes: %w", info.Size(), ErrOverflow)}
+		return mapping{}, &FormatError{Path: path, Field: "size",
+			Err: fmt.Errorf("%d bytes: %w", info.Size(), ErrOverflow)}
 	}
 	if size == 0 { // cannot be mapped
 		return mapping{close: func() error { return nil }}, nil
@@ -46,9 +47,9 @@ func openMapping(path string) (mapping, error) {
 	return m, nil
 }
 
-// Preload reads all tensor data once, so that a file that is not in the page cache comes from the disk in one sweep rather
-// than page by page when it is first used. progress, if given, is told how many of all bytes are there, at least once
-// every 4 MiB. It returns early, with the cause, when ctx ends, and with [ErrClosed] when the file is closed.
+// Preload reads all tensor data once, so that a file that is not in the page cache comes from the disk in one sweep
+// rather than page by page when it is first used. progress, if given, is told how many of all bytes are there, at least
+// once every 4 MiB. It returns early, with the cause, when ctx ends, and with [ErrClosed] when the file is closed.
 func (f *File) Preload(ctx context.Context, progress func(done, total int64)) error {
 	if !f.uses.Take() {
 		return ErrClosed
@@ -79,7 +80,8 @@ func (f *File) Preload(ctx context.Context, progress func(done, total int64)) er
 	return nil
 }
 
-// touch reads a byte of every page of b and returns their sum, which nobody needs but which the compiler has to compute.
+// touch reads a byte of every page of b and returns their sum, which nobody needs but which the compiler has to
+// compute.
 //
 //go:noinline
 func touch(b []byte, page int) (sum byte) {

@@ -121,7 +121,8 @@ func (f *File) add(part *File, i int64, path string) error {
 	f.size += part.size
 	for _, t := range part.tensors {
 		if _, twice := f.index[t.Name]; twice {
-			return &FormatError{Path: path, Field: "tensor", Err: fmt.Errorf("%s %w in the parts", quote.Text(t.Name), ErrDuplicate)}
+			return &FormatError{Path: path, Field: "tensor",
+				Err: fmt.Errorf("%s %w in the parts", quote.Text(t.Name), ErrDuplicate)}
 		}
 		f.index[t.Name] = len(f.tensors)
 		f.tensors = append(f.tensors, t)

@@ -188,7 +188,8 @@ func (c *cursor) apart(all []entry) error {
 		a, b := all[order[k-1]], all[order[k]]
 		if a.offset+uint64(a.size) > b.offset {
 			c.index = order[k]
-			return c.fail(b.at, "offset", fmt.Errorf("%s at %d: %w, %s", quote.Text(b.Name), b.offset, ErrOverlap, quote.Text(a.Name)))
+			return c.fail(b.at, "offset",
+				fmt.Errorf("%s at %d: %w, %s", quote.Text(b.Name), b.offset, ErrOverlap, quote.Text(a.Name)))
 		}
 	}
 	return nil

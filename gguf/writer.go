@@ -152,7 +152,8 @@ func (w *Writer) Declare(name string, t Type, shape ...int) {
 		return
 	}
 	w.names[name] = struct{}{}
-	w.tensors = append(w.tensors, entry{Tensor: Tensor{Name: name, Type: t, Shape: append([]int(nil), shape...)}, size: size})
+	w.tensors = append(w.tensors,
+		entry{Tensor: Tensor{Name: name, Type: t, Shape: append([]int(nil), shape...)}, size: size})
 }
 
 // Write writes the next bytes of data of the tensors: p may be part of a tensor or run on into the next.
@@ -221,7 +222,8 @@ func (w *Writer) Close() error {
 	w.begin()
 	if w.err == nil && w.current < len(w.tensors) {
 		t := w.tensors[w.current]
-		w.fail(fmt.Errorf("tensor %s: %d of %d bytes were written: %w", quote.Text(t.Name), w.written, t.size, io.ErrUnexpectedEOF))
+		w.fail(fmt.Errorf("tensor %s: %d of %d bytes were written: %w", quote.Text(t.Name), w.written, t.size,
+			io.ErrUnexpectedEOF))
 	}
 	return w.err
 }
