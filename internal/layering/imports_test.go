@@ -80,7 +80,8 @@ func checkTier(p goPackage) (wrong []string) {
 	}
 	for _, i := range p.Imports {
 		if theirs := height(i); ours(i) && theirs <= mine && i != path.Dir(p.ImportPath) {
-			wrong = append(wrong, fmt.Sprintf("%s (%s) imports %s: imports go down only", short(p.ImportPath), tiers()[mine].what, short(i)))
+			wrong = append(wrong, fmt.Sprintf("%s (%s) imports %s: imports go down only", short(p.ImportPath),
+				tiers()[mine].what, short(i)))
 		}
 	}
 	return wrong
@@ -118,10 +119,12 @@ func checkDirect(p goPackage) (wrong []string) {
 
 func checkShape(p goPackage) (wrong []string) {
 	if p.Name == "runtime" {
-		wrong = append(wrong, fmt.Sprintf("%s is called runtime: it would hide the standard package", short(p.ImportPath)))
+		wrong = append(wrong,
+			fmt.Sprintf("%s is called runtime: it would hide the standard package", short(p.ImportPath)))
 	}
 	if len(p.CgoFiles)+len(p.CXXFiles) > 0 {
-		wrong = append(wrong, fmt.Sprintf("%s needs cgo: %v", short(p.ImportPath), slices.Concat(p.CgoFiles, p.CXXFiles)))
+		wrong = append(wrong,
+			fmt.Sprintf("%s needs cgo: %v", short(p.ImportPath), slices.Concat(p.CgoFiles, p.CXXFiles)))
 	}
 	return wrong
 }
@@ -150,7 +153,8 @@ func listPackages(t *testing.T, goos, goarch string) []goPackage {
 
 // The packages of the module keep to the table, on every system.
 func TestImports(t *testing.T) {
-	for _, system := range [][2]string{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "arm64"}, {"windows", "amd64"}} {
+	for _, system := range [][2]string{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "arm64"},
+		{"windows", "amd64"}} {
 		packages := listPackages(t, system[0], system[1])
 		assert.NotEmpty(t, packages)
 		for _, w := range checkImports(packages) {
@@ -178,8 +182,10 @@ func TestImportsFindsFaults(t *testing.T) {
 		p    goPackage
 		want string // of the first fault; "" means none
 	}{
-		{pkg("cmd/pilotfish", "runtime/engine", "runtime/hub", "gguf", "os", "net", "runtime", "github.com/spf13/cobra"), ""},
-		{pkg("runtime/engine", "runtime/qwen2", "runtime/backend/host", "runtime/draft", "netproto/client", "gguf"), ""},
+		{pkg("cmd/pilotfish", "runtime/engine", "runtime/hub", "gguf", "os", "net", "runtime",
+			"github.com/spf13/cobra"), ""},
+		{pkg("runtime/engine", "runtime/qwen2", "runtime/backend/host", "runtime/draft", "netproto/client", "gguf"),
+			""},
 		{pkg("runtime/qwen2", "runtime/backend", "gguf", "runtime/sample", "unsafe"), ""},
 		{pkg("runtime/backend/host", "runtime/backend", "kernels/cpu", "runtime", "gguf"), ""},
 		{pkg("kernels/cpu", "gguf", "unsafe", "runtime"), ""},
