@@ -25,7 +25,8 @@ func newTokenPrinter(a *app) func(engine.Token) error {
 	}
 }
 
-// harmless puts a picture in the place of a control character: at a terminal, what a model writes is text, not commands.
+// harmless puts a picture in the place of a control character: at a terminal, what a model writes is text, not
+// commands.
 func harmless(r rune) rune {
 	switch {
 	case r == '\n' || r == '\t' || r >= ' ' && r < 0x7f:
