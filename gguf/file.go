@@ -41,7 +41,7 @@ func Open(path string) (*File, error) {
 	} else {
 		err = also(err, m.close())
 	}
-	return finish(f, path, err)
+	return closeOnError(f, path, err)
 }
 
 // Parse makes the same checks on the bytes of a file in memory. The File aliases b, which must not change. One part
@@ -55,15 +55,15 @@ func Parse(b []byte) (*File, error) {
 				Err: fmt.Errorf("one of %d parts, open it by its name: %w", s.count, ErrSplit)}
 		}
 	}
-	return finish(f, "", err)
+	return closeOnError(f, "", err)
 }
 
-// finish returns f, or else closes it and puts the path into the error.
-func finish(f *File, path string, err error) (*File, error) {
+// closeOnError returns f if err is nil, or else closes it and puts the path into the error.
+func closeOnError(f *File, path string, err error) (*File, error) {
 	if err == nil {
 		return f, nil
 	}
-	err = at(path, err)
+	err = withPath(path, err)
 	if f != nil {
 		err = also(err, f.Close())
 	}
