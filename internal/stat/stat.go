@@ -59,12 +59,13 @@ func NormalQuantile(p float64) float64 { return -math.Sqrt2 * math.Erfcinv(2*p) 
 // The terms of the sum are found from one another, as shares of the largest: w(i+1)/w(i) = (n-i)/(i+1) · p/(1-p). So
 // none is too large or, where it counts, too small for a float64.
 func BinomialCDF(n int, p float64, k int) float64 {
-	mode, odds := int(float64(n+1)*p), p/(1-p)
-	low, all := 0.0, 0.0 // sums of the terms up to k, and of all
+	mode, odds := min(n, int(float64(n+1)*p)), p/(1-p)
+	low, high := 0.0, 0.0 // sums of the terms up to k, and of the others; apart, so that equal halves are equal
 	add := func(i int, w float64) {
-		all += w
 		if i <= k {
 			low += w
+		} else {
+			high += w
 		}
 	}
 	add(mode, 1)
@@ -76,5 +77,5 @@ func BinomialCDF(n int, p float64, k int) float64 {
 		w *= float64(n-i) / float64(i+1) * odds
 		add(i+1, w)
 	}
-	return low / all
+	return low / (low + high)
 }

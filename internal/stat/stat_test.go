@@ -96,6 +96,19 @@ func TestBinomialCDF(t *testing.T) {
 	}
 }
 
+// TestBinomialEdges: however near to 0 or 1 the probability is; and half is exactly half.
+func TestBinomialEdges(t *testing.T) {
+	least, most := math.SmallestNonzeroFloat64, math.Nextafter(1, 0)
+	for _, n := range []int{0, 1, 5, 1000} {
+		assert.Equal(t, 1.0, BinomialCDF(n, least, 0))
+		assert.Equal(t, 1.0, BinomialCDF(n, most, n))
+		assert.InDelta(t, 0, BinomialCDF(n, most, n-1), 1e-12)
+	}
+	for n := 1; n < 400; n += 2 {
+		assert.Equal(t, 0.5, BinomialCDF(n, 0.5, n/2), n)
+	}
+}
+
 // TestBinomialLarge: many trials are as the normal distribution says, and as the mirror image says.
 func TestBinomialLarge(t *testing.T) {
 	const n, p = 1_000_000, 0.07
