@@ -11,12 +11,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"gonum.org/v1/gonum/stat"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+	"github.com/pilotfish-ai/pilotfish/internal/stat"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -138,8 +138,8 @@ func TestBranchesByPrice(t *testing.T) {
 						var means []float64
 						for _, n := range []int{1, 2, 4, 8} {
 							took := l.took(t, n, rtt, row)
-							means = append(means, stat.Mean(took, nil))
-							if best == nil || stat.Mean(took, nil) < stat.Mean(best, nil) {
+							means = append(means, stat.Mean(took))
+							if best == nil || stat.Mean(took) < stat.Mean(best) {
 								best = took
 							}
 						}
@@ -148,10 +148,10 @@ func TestBranchesByPrice(t *testing.T) {
 						for i := range auto {
 							less[i] = auto[i] - best[i]
 						}
-						over, spread := stat.MeanStdDev(less, nil)
-						mean := stat.Mean(best, nil)
+						over, spread := stat.MeanDeviation(less)
+						mean := stat.Mean(best)
 						t.Logf("%8.2f %5v %6.0f %6.0f %6.0f %6.0f %6.0f %+6.1f%% ±%.1f%%", row, rtt, means[0], means[1], means[2],
-							means[3], stat.Mean(auto, nil), 100*over/mean, 196*spread/math.Sqrt(float64(len(less)))/mean)
+							means[3], stat.Mean(auto), 100*over/mean, 196*spread/math.Sqrt(float64(len(less)))/mean)
 						assert.LessOrEqual(t, over, most*mean)
 					})
 				}

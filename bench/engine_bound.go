@@ -2,10 +2,10 @@ package bench
 
 import (
 	"math"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/stat"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -119,9 +119,7 @@ func median(samples []EngineSample, of func(EngineSample) float64) float64 {
 	for _, s := range samples {
 		x = append(x, of(s))
 	}
-	slices.Sort(x)
-	n := len(x)
-	return (x[(n-1)/2] + x[n/2]) / 2
+	return stat.Median(x)
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"os"
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/internal/lease"
@@ -42,7 +41,7 @@ func Open(path string) (*File, error) {
 	} else {
 		err = also(err, m.close())
 	}
-	return finish(f, path, err)
+	return closeOnError(f, path, err)
 }
 
 // Parse makes the same checks on the bytes of a file in memory. The File aliases b, which must not change. One part
@@ -52,18 +51,19 @@ func Parse(b []byte) (*File, error) {
 	if err == nil {
 		var s split
 		if s, err = f.split(); err == nil && s.count > 1 {
-			err = &FormatError{Field: splitCount, Err: fmt.Errorf("one of %d parts, open it by its name: %w", s.count, ErrSplit)}
+			err = &FormatError{Field: splitCount,
+				Err: fmt.Errorf("one of %d parts, open it by its name: %w", s.count, ErrSplit)}
 		}
 	}
-	return finish(f, "", err)
+	return closeOnError(f, "", err)
 }
 
-// finish returns f, or else closes it and puts the path into the error.
-func finish(f *File, path string, err error) (*File, error) {
+// closeOnError returns f if err is nil, or else closes it and puts the path into the error.
+func closeOnError(f *File, path string, err error) (*File, error) {
 	if err == nil {
 		return f, nil
 	}
-	err = at(path, err)
+	err = withPath(path, err)
 	if f != nil {
 		err = also(err, f.Close())
 	}
@@ -164,7 +164,8 @@ func checkAlignment(v int64) error {
 // fail returns the error that the value of key, which exists, has cause err.
 func (m *metadata) fail(key string, err error) error {
 	i := m.index[key]
-	return &FormatError{Offset: int64(m.offsets[i]), Field: fmt.Sprintf("kv[%d].value", i), Err: fmt.Errorf("%s: %w", key, err)}
+	return &FormatError{Offset: int64(m.offsets[i]), Field: fmt.Sprintf("kv[%d].value", i),
+		Err: fmt.Errorf("%s: %w", key, err)}
 }
 
 // Close unmaps the file. It waits for methods that read it. Tensor data, values and string arrays that came from the
@@ -213,43 +214,4 @@ func (f *File) Mapped() bool {
 		}
 	}
 	return len(f.parts) > 0
-}
-
-// mapping is the bytes of one file, mapped or read.
-type mapping struct {
-	b      []byte
-	mapped bool     // its pages are those of the file
-	file   *os.File // open, where memory can take the place of pages of the file; or else nil
-	close  func() error
-}
-
-// openMapping maps the file at path, or reads it where mapping is not supported.
-func openMapping(path string) (mapping, error) {
-	info, err := os.Stat(path) // before opening: opening a pipe would wait for a writer
-	if err != nil {
-		return mapping{}, err
-	}
-	if !info.Mode().IsRegular() {
-		return mapping{}, fmt.Errorf("%s: not a regular file", path)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return mapping{}, err
-	}
-	defer file.Close()
-	if info, err = file.Stat(); err != nil {
-		return mapping{}, err
-	}
-	size, ok := toInt(uint64(info.Size()))
-	if !ok {
-		return mapping{}, &FormatError{Path: path, Field: "size", Err: fmt.Errorf("%d bytes: %w", info.Size(), ErrOverflow)}
-	}
-	if size == 0 { // cannot be mapped
-		return mapping{close: func() error { return nil }}, nil
-	}
-	m, err := mapFile(file, size)
-	if err != nil {
-		return mapping{}, fmt.Errorf("map %s: %w", path, err)
-	}
-	return m, nil
 }

@@ -83,7 +83,8 @@ func TestCloseWhileRead(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses: what is no file is an error of the operating system, what is no GGUF file a FormatError that names it.
+// TestOpenRefuses: what is no file is an error of the operating system, what is no GGUF file a FormatError that names
+// it.
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	_, err := Open(filepath.Join(dir, "absent.gguf"))
@@ -105,13 +106,17 @@ func TestFormatErrorMessage(t *testing.T) {
 	_, err := Parse([]byte("GGML and so on"))
 	require.EqualError(t, err, `gguf: offset 0: magic: "GGML": not a GGUF file`)
 	_, err = Parse(header(1, 0).tensor("blk.0.attn_q.weight", Q8_0, 0, 33, 2))
-	require.EqualError(t, err, `gguf: offset 71: tensor[0].type: "blk.0.attn_q.weight": rows of 33 are no whole number of Q8_0 blocks of 32: bad shape`)
+	require.EqualError(t, err,
+		`gguf: offset 71: tensor[0].type: "blk.0.attn_q.weight": rows of 33 are no whole number of Q8_0 blocks of `+
+			`32: bad shape`)
 	_, err = Parse(header(1, 0).tensor("w", 16, 0, 256))
 	require.EqualError(t, err, `gguf: offset 45: tensor[0].type: "w": type 16 IQ2_XXS: this type is not supported`)
-	require.EqualError(t, &FormatError{Path: "a.gguf", Offset: 3, Field: "f", Err: errors.New("why")}, "a.gguf: gguf: offset 3: f: why")
+	require.EqualError(t, &FormatError{Path: "a.gguf", Offset: 3, Field: "f", Err: errors.New("why")},
+		"a.gguf: gguf: offset 3: f: why")
 }
 
-// splitModel writes a model of n parts with one tensor each, and returns the path of the first. Each part may be edited.
+// splitModel writes a model of n parts with one tensor each, and returns the path of the first. Each part may be
+// edited.
 func splitModel(t *testing.T, n int, edit func(part int, w *Writer) (skip bool)) string {
 	dir := t.TempDir()
 	var first string
@@ -203,8 +208,10 @@ func TestSplitRefuses(t *testing.T) {
 		names string
 		want  error
 	}{
-		"no number":       {0, func(w *Writer) { Put(w, splitCount, uint16(2)); Put(w, splitTensors, int32(2)) }, splitNo, ErrSplit},
-		"no tensor count": {0, func(w *Writer) { Put(w, splitCount, uint16(2)); Put(w, splitNo, uint16(0)) }, splitTensors, ErrSplit},
+		"no number": {0, func(w *Writer) { Put(w, splitCount, uint16(2)); Put(w, splitTensors, int32(2)) },
+			splitNo, ErrSplit},
+		"no tensor count": {0, func(w *Writer) { Put(w, splitCount, uint16(2)); Put(w, splitNo, uint16(0)) },
+			splitTensors, ErrSplit},
 		"number too high": {0, func(w *Writer) { splitKeys(w, 2, 2, 2) }, splitNo, ErrSplit},
 		"number twice":    {1, func(w *Writer) { splitKeys(w, 2, 0, 2) }, "my-model-00002", ErrSplit},
 		"other count":     {1, func(w *Writer) { splitKeys(w, 3, 1, 2) }, "my-model-00002", ErrSplit},
@@ -212,7 +219,8 @@ func TestSplitRefuses(t *testing.T) {
 		"no part":         {1, func(*Writer) {}, "my-model-00002", ErrSplit},
 		"negative count":  {0, func(w *Writer) { Put(w, splitCount, int32(-1)) }, splitCount, ErrSplit},
 		"huge count":      {0, func(w *Writer) { Put(w, splitCount, uint64(1)<<62) }, splitCount, ErrSplit},
-		"count is text":   {0, func(w *Writer) { Put(w, splitCount, "2") }, splitCount, &TypeError{splitCount, "integer of at most 63 bits", "string"}},
+		"count is text": {0, func(w *Writer) { Put(w, splitCount, "2") }, splitCount,
+			&TypeError{splitCount, "integer of at most 63 bits", "string"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := splitModel(t, 2, func(part int, w *Writer) bool {

@@ -2,10 +2,12 @@ package gguf
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -31,16 +33,23 @@ func TestLimits(t *testing.T) {
 		cause error
 		says  string
 	}{
-		{"a string", one().pair("a", KindString).u64(size - 100), "kv[0].value.length", ErrLimit, "1073741724 bytes, at most 16777216"},
-		{"a string just too long", one().pair("a", KindString).u64(maxString + 1), "kv[0].value.length", ErrLimit, "16777217 bytes"},
+		{"a string", one().pair("a", KindString).u64(size - 100), "kv[0].value.length", ErrLimit,
+			"1073741724 bytes, at most 16777216"},
+		{"a string just too long", one().pair("a", KindString).u64(maxString + 1), "kv[0].value.length", ErrLimit,
+			"16777217 bytes"},
 		{"a key", one().u64(size - 100), "kv[0].key", ErrName, "1073741724 bytes, at most 65535"},
-		{"the name of a tensor", header(1, 0).u64(size - 100), "tensor[0].name", ErrName, "1073741724 bytes, at most 64"},
-		{"an array of numbers", one().array("a", KindUint8, size-100), "kv[0].value.length", ErrLimit, "1073741724 elements"},
-		{"an array of bools", one().array("a", KindBool, maxElements+1), "kv[0].value.length", ErrLimit, "16777217 elements, at most 16777216"},
+		{"the name of a tensor", header(1, 0).u64(size - 100), "tensor[0].name", ErrName,
+			"1073741724 bytes, at most 64"},
+		{"an array of numbers", one().array("a", KindUint8, size-100), "kv[0].value.length", ErrLimit,
+			"1073741724 elements"},
+		{"an array of bools", one().array("a", KindBool, maxElements+1), "kv[0].value.length", ErrLimit,
+			"16777217 elements, at most 16777216"},
 		{"an array of strings", one().array("a", KindString, size/16), "kv[0].value.length", ErrLimit, "elements"},
 		{"an array of arrays", one().array("a", KindArray, size/16), "kv[0].value.length", ErrLimit, "elements"},
-		{"a string of an array", one().array("a", KindString, 2).str("b").u64(size - 200), "kv[0].value[1].length", ErrLimit, "bytes"},
-		{"an array in an array", one().array("a", KindArray, 1).u32(uint32(KindInt8)).u64(size - 200), "kv[0].value.length", ErrLimit, "elements"},
+		{"a string of an array", one().array("a", KindString, 2).str("b").u64(size - 200), "kv[0].value[1].length",
+			ErrLimit, "bytes"},
+		{"an array in an array", one().array("a", KindArray, 1).u32(uint32(KindInt8)).u64(size - 200),
+			"kv[0].value.length", ErrLimit, "elements"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := sparse(t, c.b, size)
@@ -53,6 +62,37 @@ func TestLimits(t *testing.T) {
 			assert.Less(t, fe.Offset, int64(maxMetadata+maxElements))
 			assert.ErrorContains(t, err, c.says)
 		})
+	}
+}
+
+// TestHostileSize: files that are nothing but many small things take time and memory in proportion.
+func TestHostileSize(t *testing.T) {
+	const n = 100_000
+	pairs, tensors, strs, nested := header(0, n), header(n, 0), header(0, 1).array("a", KindString, n),
+		header(0, 1).array("a", KindArray, n)
+	for i := range n {
+		pairs = pairs.pair(fmt.Sprint(i), KindUint8).u8(0)
+		tensors = tensors.tensor(fmt.Sprint(i), F32, uint64(n-1-i)*32, 1) // in reverse order
+		strs = strs.str("")
+		nested = nested.u32(uint32(KindArray)).u64(0)
+	}
+	twice := append(header(n+1, 0), tensors[24:]...).tensor("0", F32, 0, 1)
+	tensors = tensors.pad(32).zeros(32 * n)
+	for name, b := range map[string]raw{"pairs": pairs, "tensors": tensors, "strings": strs, "arrays": nested,
+		"twice": twice} {
+		start, before := time.Now(), allocated()
+		f, err := Parse(b)
+		mem, took := allocated()-before, time.Since(start)
+		t.Logf("%s: %.1f MiB, %v a MiB, %.1f bytes allocated a byte", name, float64(len(b))/(1<<20),
+			took*(1<<20)/time.Duration(len(b)), float64(mem)/float64(len(b)))
+		require.Less(t, took, time.Duration(len(b))*time.Second/(1<<20))
+		require.Less(t, mem, uint64(64<<10+32*len(b))) // over all growing; a third of it stays
+		if name == "twice" {
+			require.ErrorIs(t, err, ErrDuplicate)
+			continue
+		}
+		require.NoError(t, err)
+		use(t, f)
 	}
 }
 

@@ -82,7 +82,8 @@ func TestMetadataErrors(t *testing.T) {
 		"floats":  func(key string) error { _, err := f.Floats(key); return err },
 	}
 	right := map[string][]string{
-		"string": {"text", "empty"}, "bool": {"yes", "no"}, "float": {"f32", "f64"}, "strings": {"a.text"}, "floats": {"a.f32", "a.f64"},
+		"string": {"text", "empty"}, "bool": {"yes", "no"}, "float": {"f32", "f64"}, "strings": {"a.text"},
+		"floats":  {"a.f32", "a.f64"},
 		"integer": {"u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64"},
 		"ints":    {"a.u8", "a.i8", "a.u16", "a.i16", "a.u32", "a.i32", "a.u64", "a.i64", "a.none"},
 	}
@@ -103,7 +104,8 @@ func TestMetadataErrors(t *testing.T) {
 		}
 	}
 	require.EqualError(t, getters["string"]("u32"), "metadata u32: want string, the file has uint32")
-	require.EqualError(t, getters["integer"]("big"), "metadata big: want integer of at most 63 bits, the file has uint64 9223372036854775808")
+	require.EqualError(t, getters["integer"]("big"),
+		"metadata big: want integer of at most 63 bits, the file has uint64 9223372036854775808")
 }
 
 // TestMetadataInOrder: iteration is in file order, with values of the Go type of their width.

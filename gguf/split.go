@@ -78,7 +78,7 @@ func (f *File) join(path string) error {
 		}
 	}
 	if int64(len(f.tensors)) != own.tensors {
-		return at(stem+partSuffix(split{count: own.count}), f.meta.fail(splitTensors,
+		return withPath(stem+partSuffix(split{count: own.count}), f.meta.fail(splitTensors,
 			fmt.Errorf("%d, but the %d parts hold %d: %w", own.tensors, own.count, len(f.tensors), ErrSplit)))
 	}
 	return nil
@@ -99,11 +99,11 @@ func (f *File) openPart(path string, want split) (*File, error) {
 	f.parts = append(f.parts, m)
 	part, err := parse(m.b)
 	if err != nil {
-		return nil, at(path, err)
+		return nil, withPath(path, err)
 	}
 	got, err := part.split()
 	if err != nil {
-		return nil, at(path, err)
+		return nil, withPath(path, err)
 	}
 	if got != want {
 		return nil, &FormatError{Path: path, Field: splitCount, Err: fmt.Errorf(
@@ -121,7 +121,8 @@ func (f *File) add(part *File, i int64, path string) error {
 	f.size += part.size
 	for _, t := range part.tensors {
 		if _, twice := f.index[t.Name]; twice {
-			return &FormatError{Path: path, Field: "tensor", Err: fmt.Errorf("%s %w in the parts", quote.Text(t.Name), ErrDuplicate)}
+			return &FormatError{Path: path, Field: "tensor",
+				Err: fmt.Errorf("%s %w in the parts", quote.Text(t.Name), ErrDuplicate)}
 		}
 		f.index[t.Name] = len(f.tensors)
 		f.tensors = append(f.tensors, t)
@@ -129,8 +130,8 @@ func (f *File) add(part *File, i int64, path string) error {
 	return nil
 }
 
-// at puts the path into a format error that has none.
-func at(path string, err error) error {
+// withPath puts the path into a format error that has none.
+func withPath(path string, err error) error {
 	var fe *FormatError
 	if errors.As(err, &fe) && fe.Path == "" {
 		fe.Path = path

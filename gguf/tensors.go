@@ -92,26 +92,26 @@ func (c *cursor) entry() (e entry, err error) {
 		return e, err
 	}
 	if e.Shape, err = c.shape(); err != nil {
-		return e, c.about(e.Name, err)
+		return e, c.withName(e.Name, err)
 	}
 	off := c.off
 	t, err := c.u32("type")
 	if err != nil {
-		return e, c.about(e.Name, err)
+		return e, c.withName(e.Name, err)
 	}
 	e.Type = Type(t)
 	if e.size, err = tensorBytes(e.Type, e.Shape); err != nil {
-		return e, c.about(e.Name, c.fail(off, "type", err))
+		return e, c.withName(e.Name, c.fail(off, "type", err))
 	}
 	e.at = c.off
 	if e.offset, err = c.u64("offset"); err != nil {
-		return e, c.about(e.Name, err)
+		return e, c.withName(e.Name, err)
 	}
 	return e, nil
 }
 
-// about puts the name of the tensor into the cause of a format error.
-func (c *cursor) about(name string, err error) error {
+// withName puts the name of the tensor into the cause of a format error.
+func (c *cursor) withName(name string, err error) error {
 	if fe, ok := err.(*FormatError); ok {
 		fe.Err = fmt.Errorf("%s: %w", quote.Text(name), fe.Err)
 	}
@@ -172,11 +172,11 @@ func (c *cursor) place(all []entry, align int) ([]Tensor, error) {
 		e.Data = c.b[from : from+e.size : from+e.size]
 		tensors[i] = e.Tensor
 	}
-	return tensors, c.apart(all)
+	return tensors, c.checkOverlap(all)
 }
 
-// apart checks that no two tensors share bytes.
-func (c *cursor) apart(all []entry) error {
+// checkOverlap checks that no two tensors share bytes.
+func (c *cursor) checkOverlap(all []entry) error {
 	order := make([]int, len(all))
 	for i := range order {
 		order[i] = i
@@ -188,7 +188,8 @@ func (c *cursor) apart(all []entry) error {
 		a, b := all[order[k-1]], all[order[k]]
 		if a.offset+uint64(a.size) > b.offset {
 			c.index = order[k]
-			return c.fail(b.at, "offset", fmt.Errorf("%s at %d: %w, %s", quote.Text(b.Name), b.offset, ErrOverlap, quote.Text(a.Name)))
+			return c.fail(b.at, "offset",
+				fmt.Errorf("%s at %d: %w, %s", quote.Text(b.Name), b.offset, ErrOverlap, quote.Text(a.Name)))
 		}
 	}
 	return nil

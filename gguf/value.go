@@ -2,6 +2,7 @@ package gguf
 
 import (
 	"encoding/binary"
+	"fmt"
 	"iter"
 	"math"
 )
@@ -131,4 +132,127 @@ func (v Value) floats() (all []float32, ok bool) {
 		}
 	}
 	return all, true
+}
+
+// StringArray is a metadata array of strings as it lies in the file: a vocabulary of 300,000 strings costs nothing
+// until it is walked, and then no Go string of each. The zero value is empty. Valid until [File.Close].
+type StringArray struct {
+	n int
+	b []byte // n × (length u64, bytes), checked
+}
+
+// Len returns the number of strings.
+func (a StringArray) Len() int { return a.n }
+
+// All iterates over index and bytes of the strings in order. The bytes alias the file: they must not be modified, and
+// nothing has checked that they are UTF-8.
+func (a StringArray) All() iter.Seq2[int, []byte] {
+	return func(yield func(int, []byte) bool) {
+		b := a.b
+		for i := range a.n {
+			end := 8 + int(binary.LittleEndian.Uint64(b))
+			if !yield(i, b[8:end:end]) {
+				return
+			}
+			b = b[end:]
+		}
+	}
+}
+
+// Kind is the number a file stores for the type of a metadata value.
+type Kind uint32
+
+// The kinds of metadata values.
+const (
+	KindUint8   Kind = 0
+	KindInt8    Kind = 1
+	KindUint16  Kind = 2
+	KindInt16   Kind = 3
+	KindUint32  Kind = 4
+	KindInt32   Kind = 5
+	KindFloat32 Kind = 6
+	KindBool    Kind = 7 // one byte, 0 or 1
+	KindString  Kind = 8
+	KindArray   Kind = 9
+	KindUint64  Kind = 10
+	KindInt64   Kind = 11
+	KindFloat64 Kind = 12
+)
+
+// width returns the bytes that a value of k takes, 0 where that varies (strings, arrays); ok is false if k is unknown.
+func (k Kind) width() (n int, ok bool) {
+	switch k {
+	case KindUint8, KindInt8, KindBool:
+		return 1, true
+	case KindUint16, KindInt16:
+		return 2, true
+	case KindUint32, KindInt32, KindFloat32:
+		return 4, true
+	case KindUint64, KindInt64, KindFloat64:
+		return 8, true
+	case KindString, KindArray:
+		return 0, true
+	}
+	return 0, false
+}
+
+// minWidth returns the fewest bytes that a value of k takes.
+func (k Kind) minWidth() int {
+	switch n, _ := k.width(); {
+	case n > 0:
+		return n
+	case k == KindString:
+		return 8 // length
+	default:
+		return 4 + 8 // element type, length
+	}
+}
+
+// integer reports whether k is one of the eight integer kinds.
+func (k Kind) integer() bool {
+	switch k {
+	case KindUint8, KindInt8, KindUint16, KindInt16, KindUint32, KindInt32, KindUint64, KindInt64:
+		return true
+	}
+	return false
+}
+
+// String returns the usual name, such as "uint32".
+func (k Kind) String() string {
+	names := [...]string{"uint8", "int8", "uint16", "int16", "uint32", "int32", "float32", "bool", "string", "array",
+		"uint64", "int64", "float64"}
+	if int64(k) < int64(len(names)) {
+		return names[k]
+	}
+	return fmt.Sprintf("kind(%d)", uint32(k))
+}
+
+// kindOf returns the kind that v is stored as.
+func kindOf(v any) Kind {
+	switch v.(type) {
+	case uint8:
+		return KindUint8
+	case int8:
+		return KindInt8
+	case uint16:
+		return KindUint16
+	case int16:
+		return KindInt16
+	case uint32:
+		return KindUint32
+	case int32:
+		return KindInt32
+	case uint64:
+		return KindUint64
+	case int64:
+		return KindInt64
+	case float32:
+		return KindFloat32
+	case float64:
+		return KindFloat64
+	case bool:
+		return KindBool
+	default:
+		return KindString
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"unicode/utf8"
 
 	"github.com/pilotfish-ai/pilotfish/internal/quote"
@@ -151,7 +152,8 @@ func (w *Writer) Declare(name string, t Type, shape ...int) {
 		return
 	}
 	w.names[name] = struct{}{}
-	w.tensors = append(w.tensors, entry{Tensor: Tensor{Name: name, Type: t, Shape: append([]int(nil), shape...)}, size: size})
+	w.tensors = append(w.tensors,
+		entry{Tensor: Tensor{Name: name, Type: t, Shape: append([]int(nil), shape...)}, size: size})
 }
 
 // Write writes the next bytes of data of the tensors: p may be part of a tensor or run on into the next.
@@ -220,7 +222,8 @@ func (w *Writer) Close() error {
 	w.begin()
 	if w.err == nil && w.current < len(w.tensors) {
 		t := w.tensors[w.current]
-		w.fail(fmt.Errorf("tensor %s: %d of %d bytes were written: %w", quote.Text(t.Name), w.written, t.size, io.ErrUnexpectedEOF))
+		w.fail(fmt.Errorf("tensor %s: %d of %d bytes were written: %w", quote.Text(t.Name), w.written, t.size,
+			io.ErrUnexpectedEOF))
 	}
 	return w.err
 }
@@ -282,4 +285,43 @@ func (w *Writer) fail(err error) error {
 		w.err = fmt.Errorf("write gguf: %w", err)
 	}
 	return w.err
+}
+
+// appendElement appends a number, or the bytes of a string.
+func appendElement[T Element](b []byte, v T) []byte {
+	switch x := any(v).(type) {
+	case string:
+		return append(b, x...)
+	case bool:
+		if x {
+			return append(b, 1)
+		}
+		return append(b, 0)
+	case uint8:
+		return append(b, x)
+	case int8:
+		return append(b, byte(x))
+	case uint16:
+		return binary.LittleEndian.AppendUint16(b, x)
+	case int16:
+		return binary.LittleEndian.AppendUint16(b, uint16(x))
+	case uint32:
+		return binary.LittleEndian.AppendUint32(b, x)
+	case int32:
+		return binary.LittleEndian.AppendUint32(b, uint32(x))
+	case uint64:
+		return binary.LittleEndian.AppendUint64(b, x)
+	case int64:
+		return binary.LittleEndian.AppendUint64(b, uint64(x))
+	case float32:
+		return binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	case float64:
+		return binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+	}
+	return b
+}
+
+// appendString appends a string as a file has it.
+func appendString(b []byte, s string) []byte {
+	return append(binary.LittleEndian.AppendUint64(b, uint64(len(s))), s...)
 }

@@ -6,9 +6,8 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
+	"github.com/pilotfish-ai/pilotfish/internal/stat"
 )
 
 // The tests.
@@ -109,7 +108,7 @@ func common(a, b *series) (x, y []float64) {
 
 // together compares answers to the same questions.
 func together(name string, a, b []float64) Metric {
-	m := Metric{Name: name, A: stat.Mean(a, nil), B: stat.Mean(b, nil), P: 1, Adjusted: 1, Test: NoTest,
+	m := Metric{Name: name, A: stat.Mean(a), B: stat.Mean(b), P: 1, Adjusted: 1, Test: NoTest,
 		N: [2]int{len(a), len(b)}}
 	crowd := crowded(a)
 	a, b = blocks(a, crowd), blocks(b, crowd)
@@ -150,7 +149,7 @@ func together(name string, a, b []float64) Metric {
 // apart compares samples that are of no questions.
 func apart(name string, a, b []float64) Metric {
 	a, b = blocks(a, crowded(a)), blocks(b, crowded(b))
-	m := Metric{Name: name, A: median(a), B: median(b), P: 1, Adjusted: 1, Test: NoTest, N: [2]int{len(a), len(b)}}
+	m := Metric{Name: name, A: stat.Median(a), B: stat.Median(b), P: 1, Adjusted: 1, Test: NoTest, N: [2]int{len(a), len(b)}}
 	if m.A != 0 {
 		m.Change = new(m.B/m.A - 1)
 	}
@@ -184,11 +183,6 @@ func logs(x []float64) []float64 {
 		all[i] = math.Log(v)
 	}
 	return all
-}
-
-func median(x []float64) float64 {
-	x = slices.Sorted(slices.Values(x))
-	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }
 
 // weighted is the sum of x, each so often.
@@ -263,7 +257,7 @@ func blocks(d []float64, length int) []float64 {
 	n := len(d) / length
 	all := make([]float64, n)
 	for i := range all {
-		all[i] = stat.Mean(d[i*len(d)/n:(i+1)*len(d)/n], nil)
+		all[i] = stat.Mean(d[i*len(d)/n : (i+1)*len(d)/n])
 	}
 	return all
 }

@@ -8,6 +8,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/internal/stat"
 )
 
 // Test is one line.
@@ -51,20 +53,6 @@ func (t Test) rates() (all []float64) {
 	return all
 }
 
-// meanAndDeviation returns the mean and the standard deviation of a sample; that of fewer than two values is 0.
-func meanAndDeviation(all []float64) (mean, deviation float64) {
-	for _, x := range all {
-		mean += x / float64(len(all))
-	}
-	if len(all) < 2 {
-		return mean, 0
-	}
-	for _, x := range all {
-		deviation += (x - mean) * (x - mean)
-	}
-	return mean, math.Sqrt(deviation / float64(len(all)-1))
-}
-
 // model describes the model, such as "qwen2 0.49B Q8_0".
 func (t Test) model() string {
 	return fmt.Sprintf("%s %s %s", t.Arch, paramCount(t.Params, ""), t.Type)
@@ -100,8 +88,8 @@ func (t Test) columns() []column {
 	for i, n := range t.SamplesNS {
 		ns[i] = float64(n)
 	}
-	meanNS, deviationNS := meanAndDeviation(ns)
-	meanTS, deviationTS := meanAndDeviation(t.rates())
+	meanNS, deviationNS := stat.MeanDeviation(ns)
+	meanTS, deviationTS := stat.MeanDeviation(t.rates())
 	whole := func(f float64) string { return strconv.FormatFloat(math.Floor(f), 'f', 0, 64) }
 	layers := "0" // on a GPU
 	if t.GPU != "" {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/pilotfish-ai/pilotfish/internal/stat"
 )
 
 // Formats are what [Write] writes.
@@ -124,7 +126,7 @@ func table(tests []Test) []cell {
 		all = append(all, cell{"type_k", 6, false, kv}, cell{"type_v", 6, false, kv})
 	}
 	return append(all, cell{"test", 15, false, Test.Name}, cell{"t/s", 20, false, func(t Test) string {
-		mean, deviation := meanAndDeviation(t.rates())
+		mean, deviation := stat.MeanDeviation(t.rates())
 		return fmt.Sprintf("%.2f ± %.2f", mean, deviation)
 	}})
 }

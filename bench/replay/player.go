@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/stat"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -262,7 +263,7 @@ func median(all []time.Duration) time.Duration {
 		return 0
 	}
 	slices.Sort(all)
-	return all[(len(all)-1)/2]
+	return stat.Quantile(all, 0.5)
 }
 
 // Modes are those of which there are answers, in the order in which they were reported.

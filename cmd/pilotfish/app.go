@@ -51,8 +51,8 @@ func (a *app) execute(ctx context.Context, root *cobra.Command, args []string) i
 		return a.interrupted(stopped, err)
 	}
 	if wrong := (*usageError)(nil); err != nil && (a.command == nil || errors.As(err, &wrong)) {
-		fmt.Fprintf(a.stderr, "pilotfish: %v%s\nusage: %s\nTry '%s --help'.\n", err, a.origin(err.Error()), cmd.UseLine(),
-			cmd.CommandPath())
+		fmt.Fprintf(a.stderr, "pilotfish: %v%s\nusage: %s\nTry '%s --help'.\n", err, a.origin(err.Error()),
+			cmd.UseLine(), cmd.CommandPath())
 		return exitUsage
 	}
 	if unwritten, silent := a.outputError(); silent {

@@ -61,7 +61,8 @@ together: if nothing differs, a difference is reported in no more than --alpha o
 		},
 	}
 	c.Flags().Float64Var(&o.Alpha, "alpha", 0.01, "`probability` of reporting a difference where there is none")
-	c.Flags().StringVar(&o.By, "by", "variant", "with one file: the `setting` whose values are compared, such as edge_tps")
+	c.Flags().StringVar(&o.By, "by", "variant",
+		"with one file: the `setting` whose values are compared, such as edge_tps")
 	c.Flags().StringVar(&o.Base, "base", "", "with one file: the `value` to compare the others with (default: the "+
 		"first)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per figure")
@@ -132,9 +133,10 @@ func printCompared(out io.Writer, r *compare.Report) error {
 	if len(r.Alone) > 0 {
 		fmt.Fprintf(&b, "\nWithout a partner: %s\n", strings.Join(r.Alone, ", "))
 	}
-	fmt.Fprintf(&b, "\n%d of %d figures differ (*: p ≤ %v after the correction for all of them). A and B are means of the\n"+
-		"questions, or medians of samples; intervals are at 95%%, of the typical change.\n"+
-		"Where p is empty there are no samples, so that nobody knows.\n", differing, tests, r.Alpha)
+	fmt.Fprintf(&b,
+		"\n%d of %d figures differ (*: p ≤ %v after the correction for all of them). A and B are means of the\n"+
+			"questions, or medians of samples; intervals are at 95%%, of the typical change.\n"+
+			"Where p is empty there are no samples, so that nobody knows.\n", differing, tests, r.Alpha)
 	_, err := io.WriteString(out, b.String())
 	return err
 }

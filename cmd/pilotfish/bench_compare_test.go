@@ -70,7 +70,8 @@ func TestBenchCompare(t *testing.T) {
 	text = compared(a, b)
 	assert.Contains(t, text, "Compared:\n  --no-warm: false → true\n")
 	assert.Contains(t, text, "The runs differ in:\n  --edge-tps: 60,58.2 → 60\n")
-	assert.Contains(t, text, "Without a partner: "+a+":3, "+a+":4, "+a+":5, "+a+":6", "the second variant, and another pace")
+	assert.Contains(t, text, "Without a partner: "+a+":3, "+a+":4, "+a+":5, "+a+":6",
+		"the second variant, and another pace")
 	figures := lines[comparedLine](t, compared(a, "--by", "edge_tps", "--json"))
 	require.Len(t, figures, 18)
 	assert.Equal(t, "ms", figures[0].Name)
@@ -105,9 +106,10 @@ func TestBenchCompare(t *testing.T) {
 // lines for cells and round trips that break even.
 func TestBenchRoutingSweep(t *testing.T) {
 	sweep := func(args ...string) string {
-		code, stdout, stderr := call(t, append([]string{"bench", "routing", "--questions", "4", "--warm-up", "0", "--rtt", "0,9ms",
-			"--cloud-ms", "0", "--deadline", "off", "--parallel", "1", "--max-tokens", "5", "--edge-tps", "300,600",
-			"--modes", "local,serial,serial,verified"}, args...)...)
+		code, stdout, stderr := call(t,
+			append([]string{"bench", "routing", "--questions", "4", "--warm-up", "0", "--rtt", "0,9ms", "--cloud-ms",
+				"0", "--deadline", "off", "--parallel", "1", "--max-tokens", "5", "--edge-tps", "300,600", "--modes",
+				"local,serial,serial,verified"}, args...)...)
 		require.Equal(t, exitDone, code, stderr)
 		if bench.EnergyReadable() != nil {
 			assert.Equal(t, 1, strings.Count(stderr, "Energy is left out: "))
@@ -135,7 +137,8 @@ func TestBenchRoutingSweep(t *testing.T) {
 	}
 	var table strings.Builder
 	require.NoError(t, printCells(&table, []bench.ModeReport{wide}))
-	assert.Regexp(t, `pipelined-auto  1234  2345  2\.34 \(2\.10–2\.50\)    234  25\.0%  10\.5  1234   12\.5    999   100%  ≠c 3`,
+	assert.Regexp(t,
+		`pipelined-auto  1234  2345  2\.34 \(2\.10–2\.50\)    234  25\.0%  10\.5  1234   12\.5    999   100%  ≠c 3`,
 		table.String())
 	text += table.String()
 	assert.Contains(t, text, "Break-even round trips")
@@ -171,7 +174,8 @@ func TestBenchRoutingSweep(t *testing.T) {
 func TestReadDurations(t *testing.T) {
 	for text, want := range map[string]string{
 		"100ms": "100ms", "0": "0s", "0,50,100ms": "0s 50ms 100ms", "1, 2s ,3ms": "1s 2s 3ms", "0,1s": "0s 1s",
-		"1.5,2ms": "1.5ms 2ms", "1m30s": "1m30s", "5,1m30s": "", "1ms,2": "", "x": "", "": "", "1ms,,2ms": "", "1,2": "",
+		"1.5,2ms": "1.5ms 2ms", "1m30s": "1m30s", "5,1m30s": "", "1ms,2": "", "x": "", "": "", "1ms,,2ms": "",
+		"1,2":    "",
 		"-5,1ms": "-5ms 1ms",
 	} {
 		all, err := readDurations(strings.Split(strings.ReplaceAll(text, " ", ""), ","))

@@ -56,7 +56,8 @@ func (f *benchEngineFlags) checkNames() error {
 	}
 	switch {
 	case f.output != "text" && !slices.Contains(llamabench.Formats(), f.output):
-		return usagef("-o %.40q is not a form of output: choose text, %s", f.output, strings.Join(llamabench.Formats(), ", "))
+		return usagef("-o %.40q is not a form of output: choose text, %s", f.output,
+			strings.Join(llamabench.Formats(), ", "))
 	case f.json && f.output != "text":
 		return usagef("--json is a form of its own: leave out -o %s", f.output)
 	case len(f.m.Rows) > 0 && f.output != "text":
@@ -85,8 +86,8 @@ func (f *benchEngineFlags) checkNumbers() error {
 	case f.scaling && o.Threads[0] == 1:
 		return usagef("--scaling compares numbers of threads: give more than -t 1")
 	case f.scaling && f.output != "text":
-		return usagef("--scaling has no place in the columns of llama-bench: give -t 1,2 in place of it, or leave out -o %s",
-			f.output)
+		return usagef("--scaling has no place in the columns of llama-bench: give -t 1,2 in place of it, or leave "+
+			"out -o %s", f.output)
 	case f.scaling && (len(o.Rows) > 0 || max(len(o.Prompts), len(o.Decodes), len(o.Depths), len(o.Threads), len(o.KV),
 		len(o.Backends)) > 1):
 		return usagef("--scaling is for one combination: give -t 1,2 in place of it, or leave out the lists")

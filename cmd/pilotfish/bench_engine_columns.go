@@ -48,7 +48,8 @@ func columnsOf(base llamabench.Test, r bench.EngineReport) (tests []llamabench.T
 	prompt, decode := base, base
 	prompt.Prompt, decode.Decode = r.PromptTokens, r.DecodedTokens
 	for _, s := range r.Samples {
-		prompt.SamplesNS, decode.SamplesNS = append(prompt.SamplesNS, s.PromptNS), append(decode.SamplesNS, s.GenerationNS)
+		prompt.SamplesNS, decode.SamplesNS = append(prompt.SamplesNS, s.PromptNS),
+			append(decode.SamplesNS, s.GenerationNS)
 	}
 	if r.PromptTokens > 0 {
 		tests = append(tests, prompt)

@@ -24,9 +24,10 @@ func TestBenchEngineColumns(t *testing.T) {
 	require.Equal(t, exitDone, code, stderr)
 	objects := lines[map[string]any](t, out)
 	require.Len(t, objects, 3)
-	for i, want := range []map[string]any{{"n_prompt": 3., "n_gen": 0.}, {"n_prompt": 5., "n_gen": 0.}, {"n_prompt": 0., "n_gen": 4.}} {
-		for name, v := range map[string]any{"n_depth": 9., "n_threads": 1., "type_k": "f32", "backends": "CPU", "model_filename": m,
-			"n_batch": 512., "model_size": 1401856., "model_type": "qwen2 1.31M Q8_0",
+	for i, want := range []map[string]any{{"n_prompt": 3., "n_gen": 0.}, {"n_prompt": 5., "n_gen": 0.},
+		{"n_prompt": 0., "n_gen": 4.}} {
+		for name, v := range map[string]any{"n_depth": 9., "n_threads": 1., "type_k": "f32", "backends": "CPU",
+			"model_filename": m, "n_batch": 512., "model_size": 1401856., "model_type": "qwen2 1.31M Q8_0",
 			"n_prompt": want["n_prompt"], "n_gen": want["n_gen"]} {
 			assert.Equal(t, v, objects[i][name], name)
 		}
@@ -39,11 +40,13 @@ func TestBenchEngineColumns(t *testing.T) {
 	assert.Positive(t, records[0].Run.Machine.Bandwidth)
 
 	r := engineReport()
-	r.KV, r.Samples = "f16", []bench.EngineSample{{PromptNS: 4e9, GenerationNS: 2e9}, {PromptNS: 6e9, GenerationNS: 2e9}}
+	r.KV, r.Samples = "f16",
+		[]bench.EngineSample{{PromptNS: 4e9, GenerationNS: 2e9}, {PromptNS: 6e9, GenerationNS: 2e9}}
 	print := func(form string) string {
 		var out strings.Builder
 		f := benchEngineFlags{output: form, m: bench.EngineMatrix{Model: m}}
-		about := result.Run{Measurement: "bench engine", Model: &result.Model{Types: map[string]int64{"F32": 5, "Q8_0": 9}}}
+		about := result.Run{Measurement: "bench engine",
+			Model: &result.Model{Types: map[string]int64{"F32": 5, "Q8_0": 9}}}
 		require.NoError(t, f.printColumns(&app{stdout: &out}, []bench.EngineReport{r}, about))
 		return out.String()
 	}
@@ -87,7 +90,8 @@ func TestBenchEngineLists(t *testing.T) {
 	printEngineReports(&app{stdout: &out}, all)
 	stdout = out.String()
 	for _, want := range []string{"(?m)^cpu .* threads 1\\).*machine ", "(?m)^cpu .* threads 2\\)", "(?m)^rows1 ",
-		"(?m)^rows2 .* times the time of one row$", "(?m)^pp3 .*% of what multiplying allows$", "(?m)^tg4 .*fits in the CPU's cache"} {
+		"(?m)^rows2 .* times the time of one row$", "(?m)^pp3 .*% of what multiplying allows$",
+		"(?m)^tg4 .*fits in the CPU's cache"} {
 		assert.Regexp(t, want, stdout)
 	}
 	assert.Equal(t, 2, strings.Count(stdout, "MAD"))
@@ -99,11 +103,13 @@ func TestEngineNoise(t *testing.T) {
 	var out strings.Builder
 	quiet, others := false, 0.25
 	r := engineReport()
-	r.Noise = bench.EngineNoise{Prompt: &bench.Spread{MAD: 0.011, Range: 0.052}, Decode: &bench.Spread{MAD: 0.022, Range: 0.1}}
+	r.Noise = bench.EngineNoise{Prompt: &bench.Spread{MAD: 0.011, Range: 0.052},
+		Decode: &bench.Spread{MAD: 0.022, Range: 0.1}}
 	r.TokenMS = &result.Times{P50: 1.5, P90: 2.5, P99: 3.5}
 	r.Quiet = bench.Quiet{Seconds: 3, Others: &others, Steal: new(0.0), Quiet: &quiet}
 	printNoise(&app{stdout: &out}, r)
-	assert.Equal(t, `spread       prompt 1.1% (MAD), 5.2% from shortest to longest; generation 2.2% (MAD), 10.0% from shortest to longest
+	assert.Equal(t, `spread       prompt 1.1% (MAD), 5.2% from shortest to longest; `+
+		`generation 2.2% (MAD), 10.0% from shortest to longest
 each token       1.50 ms median, 2.50 at 90%, 3.50 at 99%
 machine      not quiet: other processes took 25% of the CPUs' time
 `, out.String())

@@ -157,7 +157,8 @@ func printScaling(a *app, all []bench.Scale) {
 		if s.FitsCache {
 			share = "fits in the cache"
 		}
-		fmt.Fprintf(a.stdout, "%7d %18.1f %22.1f %11.1f   %s\n", s.Threads, s.PromptTPS, s.GenerationTPS, s.Bandwidth, share)
+		fmt.Fprintf(a.stdout, "%7d %18.1f %22.1f %11.1f   %s\n", s.Threads, s.PromptTPS, s.GenerationTPS, s.Bandwidth,
+			share)
 	}
 }
 

@@ -55,8 +55,7 @@ have to wait if the model takes fewer questions at a time than there are (--mode
 	p.Float64Var(&f.seconds, "seconds", 30, "duration of the measurement")
 	p.IntVar(&f.o.Abreast, "model-parallel", 4096, "questions that the model processes at the same time; others wait")
 	p.Float64Var(&f.o.Greedy, "greedy", 1, "rate of the first device, as a multiple of --rate, in `times`. "+
-		"Fairness is measured among "+
-		"the others")
+		"Fairness is measured among the others")
 	p.IntVar(&f.o.Sessions, "sessions", 1000, "number of idle sessions of 512 tokens whose memory is measured; 0 "+
 		"skips this")
 	p.StringVar(&f.gateway.address, "cloud", "", "measure the gateway at `host:port` instead of one in this process")
@@ -73,8 +72,8 @@ func (f *benchGatewayFlags) run(ctx context.Context, a *app) error {
 	for _, v := range []struct {
 		flag            string
 		value, low, top float64
-	}{{"--devices", float64(f.o.Devices), 1, 20000}, {"--rate", f.o.Rate, 0.001, 1e6}, {"--model-ms", f.model, 0, 60000},
-		{"--seconds", f.seconds, 0.1, 86400},
+	}{{"--devices", float64(f.o.Devices), 1, 20000}, {"--rate", f.o.Rate, 0.001, 1e6},
+		{"--model-ms", f.model, 0, 60000}, {"--seconds", f.seconds, 0.1, 86400},
 		{"--model-parallel", float64(f.o.Abreast), 1, 65536}, {"--greedy", f.o.Greedy, 1, 1e6},
 		{"--sessions", float64(f.o.Sessions), 0, 100000}} {
 		if !(v.value >= v.low && v.value <= v.top) {
@@ -141,7 +140,8 @@ func (f *benchGatewayFlags) remote(a *app) error {
 	if err != nil {
 		return err
 	}
-	f.o.Remote = &bench.RemoteGateway{Address: f.gateway.address, Identity: identity, Pin: dial.Pin, Secret: dial.Secret}
+	f.o.Remote = &bench.RemoteGateway{Address: f.gateway.address, Identity: identity, Pin: dial.Pin,
+		Secret: dial.Secret}
 	f.o.Model, f.o.Sessions = 0, 0
 	return nil
 }
@@ -171,7 +171,8 @@ func printGatewayReport(a *app, r *bench.GatewayReport, elsewhere bool) {
 			l.name, l.l.P50, l.l.P90, l.l.P99, l.l.P999, l.l.Max)
 	}
 	printFairness(a, r)
-	fmt.Fprintf(a.stdout, "per question %8.0f µs of CPU, %.1f bytes up, %.1f down\n", r.CPUPerAsk, r.BytesUp, r.BytesDown)
+	fmt.Fprintf(a.stdout, "per question %8.0f µs of CPU, %.1f bytes up, %.1f down\n", r.CPUPerAsk, r.BytesUp,
+		r.BytesDown)
 	fmt.Fprintf(a.stdout, "connected    %8.0f ms, all devices; %s of memory each, both sides\n", r.ConnectMS,
 		humanize.IBytes(uint64(max(r.PerConnection, 0))))
 	if r.PerSession > 0 {
@@ -190,8 +191,9 @@ func printFairness(a *app, r *bench.GatewayReport) {
 			f.AnswersJain, 100*f.AnswersLeast, 100*f.AnswersMost, f.P99Jain, f.P99Least, f.P99Most)
 	}
 	if g := r.Greedy; g != nil {
-		fmt.Fprintf(a.stdout, "greedy       %8d of %d answered to the device that asked %v times as often, %.2f ms median, "+
-			"%.2f at 99%%; the others %.2f and %.2f\n",
+		fmt.Fprintf(a.stdout,
+			"greedy       %8d of %d answered to the device that asked %v times as often, %.2f ms median, "+
+				"%.2f at 99%%; the others %.2f and %.2f\n",
 			g.Answers, g.Asks, g.Times, g.Latency.P50, g.Latency.P99, g.Others.P50, g.Others.P99)
 	}
 }

@@ -35,7 +35,8 @@ func TestBenchGateway(t *testing.T) {
 	assert.Equal(t, []int{60, 40}, []int{r.Asks, r.Greedy.Asks}, "10 of each of the others")
 	assert.GreaterOrEqual(t, r.Greedy.Latency.Max, 30., "more are due than one at a time is fast enough for")
 	for _, wrong := range []string{"--devices=0", "--devices=20001", "--rate=0", "--rate=NaN", "--seconds=0",
-		"--model-ms=-1", "--sessions=-1", "--greedy=0", "--model-parallel=0", "--pin=x", "--token-file=x", "--model=x"} {
+		"--model-ms=-1", "--sessions=-1", "--greedy=0", "--model-parallel=0", "--pin=x", "--token-file=x",
+		"--model=x"} {
 		code, _, stderr := call(t, "bench", "gateway", wrong)
 		assert.Equal(t, exitUsage, code, wrong)
 		name, _, _ := strings.Cut(wrong, "=")
@@ -46,20 +47,24 @@ func TestBenchGateway(t *testing.T) {
 // TestGatewayReport: each figure stands where its words say.
 func TestGatewayReport(t *testing.T) {
 	var out strings.Builder
-	printGatewayReport(&app{stdout: &out}, &bench.GatewayReport{Devices: 7, Rate: 2.5, ModelMS: 5, Seconds: 30, Cores: 2,
-		Asks: 100, Answers: 90, Refusals: map[string]int{"too fast": 6, "busy": 3}, Errors: 1,
-		Latency:   bench.Latency{P50: 6, P90: 7, P99: 8, P999: 9, Max: 10},
-		InGateway: bench.Latency{P50: 1, P90: 2, P99: 3, P999: 4, Max: 5},
-		ConnectMS: 812, CPUPerAsk: 361, BytesUp: 41, BytesDown: 12, PerConnection: 126976, PerSession: 6758, PerSecond: 3,
-		Fairness: &bench.Fairness{AnswersJain: 0.9, AnswersLeast: 0.5, AnswersMost: 0.75, P99Jain: 0.8, P99Least: 11, P99Most: 12},
-		Greedy: &bench.GreedyDevice{Times: 60, Asks: 50, Answers: 40, Latency: bench.Latency{P50: 13, P99: 14},
-			Others: bench.Latency{P50: 15, P99: 16}}}, false)
+	printGatewayReport(&app{stdout: &out},
+		&bench.GatewayReport{Devices: 7, Rate: 2.5, ModelMS: 5, Seconds: 30, Cores: 2, Asks: 100, Answers: 90,
+			Refusals: map[string]int{"too fast": 6, "busy": 3}, Errors: 1,
+			Latency:   bench.Latency{P50: 6, P90: 7, P99: 8, P999: 9, Max: 10},
+			InGateway: bench.Latency{P50: 1, P90: 2, P99: 3, P999: 4, Max: 5},
+			ConnectMS: 812, CPUPerAsk: 361, BytesUp: 41, BytesDown: 12, PerConnection: 126976, PerSession: 6758,
+			PerSecond: 3,
+			Fairness: &bench.Fairness{AnswersJain: 0.9, AnswersLeast: 0.5, AnswersMost: 0.75, P99Jain: 0.8,
+				P99Least: 11, P99Most: 12},
+			Greedy: &bench.GreedyDevice{Times: 60, Asks: 50, Answers: 40, Latency: bench.Latency{P50: 13, P99: 14},
+				Others: bench.Latency{P50: 15, P99: 16}}}, false)
 	assert.Equal(t, `7 devices, 2.5 questions/s each, a model of 5 ms, 30 s, devices and gateway on 2 cores
 answered           90 of 100, 3.0 a second; 3 refused: busy; 6 refused: too fast; 1 failed
 from due         6.00 ms median, 7.00 at 90%, 8.00 at 99%, 9.00 at 99.9%, 10.00 the longest
 in gateway       1.00 ms median, 2.00 at 90%, 3.00 at 99%, 4.00 at 99.9%, 5.00 the longest
 fairness       0.9000 of answers, each device had 50.0% to 75.0% of its own; 0.8000 of times at 99%, 11.00 to 12.00 ms
-greedy             40 of 50 answered to the device that asked 60 times as often, 13.00 ms median, 14.00 at 99%; the others 15.00 and 16.00
+greedy             40 of 50 answered to the device that asked 60 times as often, 13.00 ms median, 14.00 at 99%; `+
+		`the others 15.00 and 16.00
 per question      361 µs of CPU, 41.0 bytes up, 12.0 down
 connected         812 ms, all devices; 124 KiB of memory each, both sides
 idle session  6.6 KiB of memory, 512 tokens

@@ -49,14 +49,16 @@ func (f *kernelsFlags) run(a *app) error {
 	}
 	sets, types = unique(sets), unique(types)
 	if f.set != "" && f.set != "all" && !slices.Contains(sets, f.set) {
-		return usagef("--set %.40q is not an instruction set: choose all, or one of %s", f.set, strings.Join(sets, ", "))
+		return usagef("--set %.40q is not an instruction set: choose all, or one of %s", f.set,
+			strings.Join(sets, ", "))
 	}
 	kind := strings.ToUpper(f.kind)
 	if f.kind != "" && !slices.Contains(types, kind) {
 		return usagef("--type %.40q is not a type: choose one of %s", f.kind, strings.Join(types, ", "))
 	}
 	table = slices.DeleteFunc(table, func(m bench.Microkernel) bool {
-		return f.set == "" && !m.InUse || f.set != "" && f.set != "all" && m.Set != f.set || f.kind != "" && m.Type != kind
+		return f.set == "" && !m.InUse || f.set != "" && f.set != "all" && m.Set != f.set ||
+			f.kind != "" && m.Type != kind
 	})
 	if f.json {
 		for _, m := range table {

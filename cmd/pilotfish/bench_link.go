@@ -145,8 +145,9 @@ func (f *benchLinkFlags) run(ctx context.Context, a *app) (err error) {
 // printLinkReport prints one part.
 func printLinkReport(a *app, r bench.LinkReport) {
 	percentiles := func(name string, l bench.Latency, remark string) {
-		fmt.Fprintf(a.stdout, "  %-22s %9.2f ms median, %.2f at 90%%, %.2f at 99%%, %.2f at 99.9%%, %.2f the longest%s\n",
-			name, l.P50, l.P90, l.P99, l.P999, l.Max, remark)
+		fmt.Fprintf(a.stdout,
+			"  %-22s %9.2f ms median, %.2f at 90%%, %.2f at 99%%, %.2f at 99.9%%, %.2f the longest%s\n", name, l.P50,
+			l.P90, l.P99, l.P999, l.Max, remark)
 	}
 	switch {
 	case r.Asks != nil:
@@ -161,9 +162,11 @@ func printLinkReport(a *app, r bench.LinkReport) {
 	case r.Outage != nil:
 		fmt.Fprintf(a.stdout, "outage: %d times %v ms without a packet; %d questions without an answer\n",
 			r.Outage.Outages, r.Outage.OutageMS, r.Outage.Lost)
-		percentiles("first answer after it", r.Outage.Recovery, fmt.Sprintf("; arithmetic: at most %.2f", r.Outage.Expected))
+		percentiles("first answer after it", r.Outage.Recovery,
+			fmt.Sprintf("; arithmetic: at most %.2f", r.Outage.Expected))
 	case r.Loopback != nil:
-		fmt.Fprintf(a.stdout, "loopback, without the link: %s questions/s, %d under way at a time, %.0f µs of CPU each\n",
+		fmt.Fprintf(a.stdout,
+			"loopback, without the link: %s questions/s, %d under way at a time, %.0f µs of CPU each\n",
 			humanize.Comma(int64(r.Loopback.PerSecond)), r.Loopback.Abreast, r.Loopback.CPUPerAsk)
 	}
 	fmt.Fprintf(a.stdout, "  %-22s %s\n", "machine", r.Quiet)

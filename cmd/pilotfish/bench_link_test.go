@@ -26,8 +26,8 @@ func TestLinkFlags(t *testing.T) {
 		require.NoError(t, f.check(), args)
 		return f.o
 	}
-	usual := bench.LinkOptions{RTT: 100 * time.Millisecond, Tokens: []int{8, 64, 512}, Asks: 300, AskRate: 50, Connects: 10,
-		Outages: 3, Outage: time.Second, Loopback: 2 * time.Second}
+	usual := bench.LinkOptions{RTT: 100 * time.Millisecond, Tokens: []int{8, 64, 512}, Asks: 300, AskRate: 50,
+		Connects: 10, Outages: 3, Outage: time.Second, Loopback: 2 * time.Second}
 	assert.Equal(t, usual, parse(""))
 	for args, change := range map[string]func(*bench.LinkOptions){
 		"--rtt 0":               func(o *bench.LinkOptions) { o.RTT = 0 },
@@ -49,9 +49,9 @@ func TestLinkFlags(t *testing.T) {
 		change(&want)
 		assert.Equal(t, want, parse(args), args)
 	}
-	for _, wrong := range []string{"--rtt=11s", "--loss=1", "--loss=NaN", "--rate=-1", "--trace=/nowhere.rtt.csv", "--model-ms=-1",
-		"--tokens=2049", "--tokens=0,1", "--asks=0", "--asks-per-second=0", "--connects=-1", "--outages=-1", "--outage=0",
-		"--outage=2m", "--loopback=-1s"} {
+	for _, wrong := range []string{"--rtt=11s", "--loss=1", "--loss=NaN", "--rate=-1", "--trace=/nowhere.rtt.csv",
+		"--model-ms=-1", "--tokens=2049", "--tokens=0,1", "--asks=0", "--asks-per-second=0", "--connects=-1",
+		"--outages=-1", "--outage=0", "--outage=2m", "--loopback=-1s"} {
 		code, stdout, stderr := call(t, "bench", "link", wrong)
 		assert.NotEqual(t, exitDone, code, wrong)
 		assert.Empty(t, stdout)
@@ -66,8 +66,8 @@ func TestLinkFlags(t *testing.T) {
 // TestBenchLink: --json gives a line for each part, and text the same parts.
 func TestBenchLink(t *testing.T) {
 	racing.Spare(t)
-	args := strings.Fields("bench link --rtt 2ms --tokens 8,9 --asks 3 --asks-per-second 500 --connects 1 --outages 1 " +
-		"--outage 20ms --loopback 10ms")
+	args := strings.Fields("bench link --rtt 2ms --tokens 8,9 --asks 3 --asks-per-second 500 --connects 1 " +
+		"--outages 1 --outage 20ms --loopback 10ms")
 	code, stdout, stderr := call(t, append(args, "--json")...)
 	require.Equal(t, exitDone, code, stderr)
 	all := lines[bench.LinkReport](t, stdout)
@@ -92,23 +92,32 @@ func TestLinkReport(t *testing.T) {
 	l := bench.Latency{P50: 1, P90: 2, P99: 3, P999: 4, Max: 5}
 	quiet := bench.Quiet{Quiet: new(true), Others: new(0.0), Steal: new(0.0)}
 	assert.Equal(t, `asks of 8 tokens: 90 answers, 10 without an answer, 50 a second
-  from due                    1.00 ms median, 2.00 at 90%, 3.00 at 99%, 4.00 at 99.9%, 5.00 the longest; arithmetic: 7.00
+  from due                    1.00 ms median, 2.00 at 90%, 3.00 at 99%, 4.00 at 99.9%, 5.00 the longest; `+
+		`arithmetic: 7.00
   asked late by               0.00 ms median, 0.00 at 90%, 0.00 at 99%, 0.00 at 99.9%, 6.00 the longest
-  bytes each             up 11.0 of payload, 12.0 on the wire in 13.00 packets; down 14.0 of payload, 15.0 on the wire in 16.00 packets
+  bytes each             up 11.0 of payload, 12.0 on the wire in 13.00 packets; `+
+		`down 14.0 of payload, 15.0 on the wire in 16.00 packets
   machine                quiet
-`, said(bench.LinkReport{Quiet: quiet, Asks: &bench.LinkAsks{Tokens: 8, PerSecond: 50, Answers: 90, Errors: 10, Latency: l, Late: bench.Latency{Max: 6},
-		Expected: new(7.0), PayloadUp: 11, WireUp: 12, PacketsUp: 13, PayloadDown: 14, WireDown: 15, PacketsDown: 16}}))
+`, said(bench.LinkReport{Quiet: quiet, Asks: &bench.LinkAsks{Tokens: 8, PerSecond: 50, Answers: 90, Errors: 10,
+		Latency: l, Late: bench.Latency{Max: 6}, Expected: new(7.0), PayloadUp: 11, WireUp: 12, PacketsUp: 13,
+		PayloadDown: 14, WireDown: 15, PacketsDown: 16}}))
 	assert.Equal(t, `connect: 10 new connections, 10 resumed, 9 of them with 0-RTT
-  welcome                     1.00 ms median, 2.00 at 90%, 3.00 at 99%, 4.00 at 99.9%, 5.00 the longest; arithmetic: 6.00
-  first answer                0.00 ms median, 0.00 at 90%, 0.00 at 99%, 0.00 at 99.9%, 9.00 the longest; arithmetic: 7.00
-  first answer, resumed       0.00 ms median, 0.00 at 90%, 0.00 at 99%, 0.00 at 99.9%, 10.00 the longest; arithmetic: 8.00
+  welcome                     1.00 ms median, 2.00 at 90%, 3.00 at 99%, 4.00 at 99.9%, 5.00 the longest; `+
+		`arithmetic: 6.00
+  first answer                0.00 ms median, 0.00 at 90%, 0.00 at 99%, 0.00 at 99.9%, 9.00 the longest; `+
+		`arithmetic: 7.00
+  first answer, resumed       0.00 ms median, 0.00 at 90%, 0.00 at 99%, 0.00 at 99.9%, 10.00 the longest; `+
+		`arithmetic: 8.00
   machine                quiet
-`, said(bench.LinkReport{Quiet: quiet, Connect: &bench.LinkConnect{Connections: 10, Early: 9, Connected: l, First: bench.Latency{Max: 9},
-		Resumed: bench.Latency{Max: 10}, ExpectedHello: 6, ExpectedFirst: 7, ExpectedEarly: 8}}))
+`, said(bench.LinkReport{Quiet: quiet, Connect: &bench.LinkConnect{Connections: 10, Early: 9, Connected: l,
+		First: bench.Latency{Max: 9}, Resumed: bench.Latency{Max: 10}, ExpectedHello: 6,
+		ExpectedFirst: 7, ExpectedEarly: 8}}))
 	assert.Equal(t, `outage: 3 times 1000 ms without a packet; 2 questions without an answer
-  first answer after it       1.00 ms median, 2.00 at 90%, 3.00 at 99%, 4.00 at 99.9%, 5.00 the longest; arithmetic: at most 70.00
+  first answer after it       1.00 ms median, 2.00 at 90%, 3.00 at 99%, 4.00 at 99.9%, 5.00 the longest; `+
+		`arithmetic: at most 70.00
   machine                quiet
-`, said(bench.LinkReport{Quiet: quiet, Outage: &bench.LinkOutage{Outages: 3, OutageMS: 1000, Lost: 2, Recovery: l, Expected: 70}}))
+`, said(bench.LinkReport{Quiet: quiet,
+		Outage: &bench.LinkOutage{Outages: 3, OutageMS: 1000, Lost: 2, Recovery: l, Expected: 70}}))
 	assert.Equal(t, `loopback, without the link: 9,876 questions/s, 64 under way at a time, 47 µs of CPU each
   machine                quiet
 `, said(bench.LinkReport{Quiet: quiet, Loopback: &bench.LinkLoopback{PerSecond: 9876.5, Abreast: 64, CPUPerAsk: 47}}))

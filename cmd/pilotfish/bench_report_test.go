@@ -30,7 +30,8 @@ func TestDemoReport(t *testing.T) {
 	all := strings.Split(strings.TrimSpace(stdout), "\n\n")
 	require.Len(t, all, 7, "settings, three tables, legend, empty cells, conclusion")
 	said := strings.Join(strings.Fields(all[6]), " ")
-	assert.Regexp(t, `^With (serial|pipelined-2|pipelined-4|verified), 100% of the answers are right \(small model alone: `, said)
+	assert.Regexp(t,
+		`^With (serial|pipelined-2|pipelined-4|verified), 100% of the answers are right \(small model alone: `, said)
 	assert.Regexp(t, `% of the tokens are the large model's, in place of all\.$`, said)
 
 	page, err := os.ReadFile("page.html")
@@ -54,7 +55,8 @@ func TestDemoFailed(t *testing.T) {
 		"--deadline", "1ms", "--modes", "local,serial,pipelined-2")
 	require.Equal(t, exitDone, code, stderr)
 	assert.NotContains(t, stdout, "\n\nWith ")
-	assert.Regexp(t, `\n\nNothing is won here: no mode that asks the large model succeeded: serial\s\(\d+\stokens`, stdout)
+	assert.Regexp(t, `\n\nNothing is won here: no mode that asks the large model succeeded: serial\s\(\d+\stokens`,
+		stdout)
 }
 
 // TestBenchReport: lines of files, and of stdin, become a page, and pictures; what is no result is named.
@@ -62,8 +64,8 @@ func TestBenchReport(t *testing.T) {
 	racing.Spare(t)
 	t.Chdir(t.TempDir())
 	for _, rtt := range []string{"0ms", "5ms"} {
-		code, stdout, stderr := call(t, "demo", "--json", "--questions", "2", "--rtt", rtt, "--edge-tps", "0", "--cloud-ms", "0",
-			"--deadline", "off", "--modes", "local,pipelined-2")
+		code, stdout, stderr := call(t, "demo", "--json", "--questions", "2", "--rtt", rtt, "--edge-tps", "0",
+			"--cloud-ms", "0", "--deadline", "off", "--modes", "local,pipelined-2")
 		require.Equal(t, exitDone, code, stderr)
 		require.Len(t, lines[bench.ModeReport](t, stdout), 2)
 		require.NoError(t, os.WriteFile(rtt+".jsonl", []byte(stdout), 0o600))
@@ -71,7 +73,8 @@ func TestBenchReport(t *testing.T) {
 	code, stdout, stderr := call(t, "bench", "report", "0ms.jsonl", "5ms.jsonl", "-o", "page.html", "--svg", "figures")
 	require.Equal(t, exitDone, code, stderr)
 	assert.Contains(t, stdout, "page.html\n")
-	assert.Contains(t, stdout, filepath.Join("figures", "study1-time-over-rtt.svg")+"\n", "one study of two round trips")
+	assert.Contains(t, stdout, filepath.Join("figures", "study1-time-over-rtt.svg")+"\n",
+		"one study of two round trips")
 	for name := range strings.Lines(stdout) {
 		assert.FileExists(t, strings.TrimSpace(name))
 	}
@@ -80,7 +83,8 @@ func TestBenchReport(t *testing.T) {
 	assert.True(t, strings.Contains(string(page), `<option value="1">round trip 5 ms</option>`))
 
 	require.NoError(t, os.WriteFile("bad.jsonl", []byte("{\"run\":{}}\n"), 0o600))
-	require.NoError(t, os.WriteFile("odd.jsonl", []byte(`{"mode":"local","answers":"many","run":{"measurement":"demo"}}`), 0o600))
+	require.NoError(t,
+		os.WriteFile("odd.jsonl", []byte(`{"mode":"local","answers":"many","run":{"measurement":"demo"}}`), 0o600))
 	for _, c := range []struct {
 		args string
 		code int

@@ -36,7 +36,8 @@ func newCertificateEvent(c *router.Certificate) certificateEvent { return certif
 func certificateText(c *router.Certificate) string {
 	return fmt.Sprintf("at most %s of the tokens from the cloud with confidence %s, shown on %d prompts "+
 		"(%.2g%% of %d tokens; %.60s; at most %d tokens an answer): threshold %v",
-		share(c.Budget), share(c.Confidence), c.Prompts, 100*c.Share, c.Tokens, printable(c.Method), c.MaxTokens, c.Threshold)
+		share(c.Budget), share(c.Confidence), c.Prompts, 100*c.Share, c.Tokens, printable(c.Method), c.MaxTokens,
+		c.Threshold)
 }
 
 // share is a share in percent, without zeros at its end.

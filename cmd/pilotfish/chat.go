@@ -89,8 +89,7 @@ func (f *chatFlags) register(c *cobra.Command) {
 		"`margin` in nats "+
 		"by which the large model must prefer its own token to replace it, 0 for exactly its own text, or off")
 	p.StringVar(&f.mode, "mode", "", "decoding `mode` with a cloud: pipelined, or serial, which waits for the "+
-		"answer to "+
-		"each question (default pipelined)")
+		"answer to each question (default pipelined)")
 	p.StringVar(&f.system, "system", "", `system `+"`message`"+`; "" for an empty one (default: the model's own)`)
 	p.IntVarP(&f.max, "max-tokens", "n", defaultChatTokens,
 		"maximum tokens per answer; 0 means as many as fit into the context")
@@ -110,8 +109,8 @@ func (f *chatFlags) check() error {
 	}
 	switch {
 	case f.max < 0:
-		return usagef("-n %d is negative: give the most tokens of an answer, or 0 for as many as the context has room for",
-			f.max)
+		return usagef("-n %d is negative: give the most tokens of an answer, or 0 for as many as the context has "+
+			"room for", f.max)
 	case f.set.Changed("mode") && f.mode != "serial" && f.mode != "pipelined":
 		return usagef("--mode %s is not a mode: choose serial or pipelined", f.mode)
 	case f.load != "" && f.set.Changed("system"):
@@ -219,7 +218,8 @@ func drawSeed() uint64 { return uint64(rand.Uint32()) }
 func (f *chatFlags) open() (pilotfish.Options, error) {
 	o, err := f.model.options()
 	return pilotfish.Options{
-		Backend: string(o.Backend), Threads: o.Threads, Context: o.Context, KV: string(o.KV), HugePages: string(o.HugePages),
+		Backend: string(o.Backend), Threads: o.Threads, Context: o.Context, KV: string(o.KV),
+		HugePages: string(o.HugePages),
 	}, err
 }
 
@@ -274,7 +274,8 @@ func (c *conversation) greet(interactive bool) {
 	if name == "" {
 		name = c.f.model.path
 	}
-	fmt.Fprintf(c.a.stderr, "%s, context of %d tokens. /help lists the commands, Ctrl-D ends.\n", name, c.model.Context())
+	fmt.Fprintf(c.a.stderr, "%s, context of %d tokens. /help lists the commands, Ctrl-D ends.\n", name,
+		c.model.Context())
 	c.sayDrawn()
 }
 

@@ -28,7 +28,8 @@ func TestChatChoose(t *testing.T) {
 	plain := answer()
 	require.Contains(t, plain[1:], " ")
 	before, _, _ := strings.Cut(plain[1:], " ")
-	assert.Equal(t, plain[:1]+before, answer("--stop", " "+strings.Fields(plain[1+len(before):])[0]), "and nothing of it is shown")
+	assert.Equal(t, plain[:1]+before, answer("--stop", " "+strings.Fields(plain[1+len(before):])[0]),
+		"and nothing of it is shown")
 	assert.Contains(t, []string{"true", "false"}, answer("--json-schema", `{"type":"boolean"}`))
 	file := filepath.Join(t.TempDir(), "s.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{"const":"x"}`), 0o600))
@@ -47,8 +48,9 @@ func TestChatChoose(t *testing.T) {
 		{"--logit-bias 3=-5 --logit-bias 4=1.5",
 			pilotfish.Settings{RepeatPenalty: 1, LogitBias: map[int32]float32{3: -5, 4: 1.5}}},
 		{`--stop \n --stop b`, pilotfish.Settings{RepeatPenalty: 1, Stop: []string{"\n", "b"}}},
-		{"--temp 0.5 --top-k 3 --top-p 0.25 --seed 9 --min-p 0.125 -n 7", pilotfish.Settings{RepeatPenalty: 1, Temperature: 0.5,
-			TopK: 3, TopP: 0.25, Seed: 9, MinP: 0.125, MaxTokens: 7}},
+		{"--temp 0.5 --top-k 3 --top-p 0.25 --seed 9 --min-p 0.125 -n 7",
+			pilotfish.Settings{RepeatPenalty: 1, Temperature: 0.5, TopK: 3, TopP: 0.25, Seed: 9, MinP: 0.125,
+				MaxTokens: 7}},
 	} {
 		command := &cobra.Command{}
 		var f chatFlags

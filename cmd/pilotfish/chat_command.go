@@ -26,7 +26,8 @@ func chatCommands() []chatCommand {
 	return []chatCommand{
 		{"/help", "", "list these commands; /? does the same", (*conversation).help},
 		{"/system", "[TEXT | off]", "show or set the system message; off: the model's own", (*conversation).system},
-		{"/temp", "[T [SEED]]", "show or set the temperature; 0 always picks the most probable token", (*conversation).temp},
+		{"/temp", "[T [SEED]]", "show or set the temperature; 0 always picks the most probable token",
+			(*conversation).temp},
 		{"/retry", "", "ask the last question again", (*conversation).retry},
 		{"/undo", "", "forget the last question and its answer", (*conversation).undo},
 		{"/clear", "", "start a new conversation; the system message stays", (*conversation).clear},
@@ -35,7 +36,8 @@ func chatCommands() []chatCommand {
 		{"/stats", "", "speed, tokens and cloud use of the last answer, and totals", (*conversation).stats},
 		{"/cloud", "[HOST:PORT [PIN] | off]", "show the gateway of the large model, connect to one, or disconnect",
 			(*conversation).cloud},
-		{"/quit", "", "end the chat; so do Ctrl-D, and Ctrl-C twice", func(*conversation, context.Context, string) error { return errQuit }},
+		{"/quit", "", "end the chat; so do Ctrl-D, and Ctrl-C twice",
+			func(*conversation, context.Context, string) error { return errQuit }},
 	}
 }
 
@@ -57,15 +59,16 @@ func (c *conversation) command(ctx context.Context, line string) error {
 		}
 		return known.run(c, ctx, args)
 	}
-	return fmt.Errorf("there is no command %.40s: /help lists the commands. To ask a question that begins with a slash, "+
-		"type a space before it", name)
+	return fmt.Errorf("there is no command %.40s: /help lists the commands. To ask a question that begins with a "+
+		"slash, type a space before it", name)
 }
 
 func (c *conversation) help(context.Context, string) error {
 	for _, k := range chatCommands() {
 		fmt.Fprintf(c.a.stderr, "  %-32s %s\n", strings.TrimSpace(k.name+" "+k.args), k.help)
 	}
-	fmt.Fprint(c.a.stderr, `  """                              begins and ends a text of several lines; so does a backslash at the end of a line
+	fmt.Fprint(c.a.stderr, `  """                              begins and ends a text of several lines; `+
+		`so does a backslash at the end of a line
 `)
 	return nil
 }
@@ -244,18 +247,21 @@ func (c *conversation) stats(context.Context, string) error {
 		return nil
 	}
 	if s.PromptTokens > 0 { // else the conversation has begun anew since
-		fmt.Fprintf(w, "last answer: prompt of %d tokens in %.0f ms, %d of them reused from before; %d generated at %.1f/s\n",
+		fmt.Fprintf(w,
+			"last answer: prompt of %d tokens in %.0f ms, %d of them reused from before; %d generated at %.1f/s\n",
 			s.PromptTokens, ms(s.PromptTime), s.ReusedTokens, s.Tokens, perSecond(s.Tokens-1, s.DecodeTime))
 		fmt.Fprintf(w, "context: %d of %d tokens\n", s.PromptTokens+s.Tokens, c.model.Context())
 	}
 	if s.Asks > 0 {
-		fmt.Fprintf(w, "cloud: %d of %d tokens, %d asks with %d hits, %d tokens without an answer in time; waiting %.0f ms, hidden %.0f ms\n",
-			s.CloudTokens, s.Tokens, s.Asks, s.Hits, s.Timeouts, ms(s.Exposed), ms(s.Hidden))
+		fmt.Fprintf(w, "cloud: %d of %d tokens, %d asks with %d hits, %d tokens without an answer in time; waiting "+
+			"%.0f ms, hidden %.0f ms\n", s.CloudTokens, s.Tokens, s.Asks, s.Hits, s.Timeouts, ms(s.Exposed),
+			ms(s.Hidden))
 	}
 	fmt.Fprintf(w, "all %d answers: %d tokens", t.answers, t.tokens)
 	if t.asks > 0 {
-		fmt.Fprintf(w, ", %d from the cloud (%.1f%%), %d asks, %s up, %s down, %d tokens without an answer in time", t.cloud,
-			100*float64(t.cloud)/float64(max(t.tokens, 1)), t.asks, humanize.Bytes(uint64(t.up)), humanize.Bytes(uint64(t.down)), t.timeouts)
+		fmt.Fprintf(w, ", %d from the cloud (%.1f%%), %d asks, %s up, %s down, %d tokens without an answer in time",
+			t.cloud, 100*float64(t.cloud)/float64(max(t.tokens, 1)), t.asks, humanize.Bytes(uint64(t.up)),
+			humanize.Bytes(uint64(t.down)), t.timeouts)
 	}
 	fmt.Fprintln(w)
 	return nil

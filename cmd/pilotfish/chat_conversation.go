@@ -183,15 +183,18 @@ func (c *conversation) remarks(s pilotfish.Stats) {
 	case "length":
 		fmt.Fprintf(c.a.stderr, "(cut off after %d tokens: -n sets the most)\n", s.Tokens)
 	case "context":
-		fmt.Fprintf(c.a.stderr, "(cut off: the context of %d tokens is full. The next question leaves out the oldest turns; "+
-			"/clear begins anew, --ctx gives more room)\n", c.model.Context())
+		fmt.Fprintf(c.a.stderr,
+			"(cut off: the context of %d tokens is full. The next question leaves out the oldest turns; "+
+				"/clear begins anew, --ctx gives more room)\n", c.model.Context())
 	}
 	if s.Shortened {
-		fmt.Fprintf(c.a.stderr, "(the value of --json-schema had to end after %d tokens, see -n and --ctx: something may be "+
-			"missing)\n", s.Tokens)
+		fmt.Fprintf(c.a.stderr,
+			"(the value of --json-schema had to end after %d tokens, see -n and --ctx: something may be "+
+				"missing)\n", s.Tokens)
 	}
 	if s.Timeouts > 0 {
-		fmt.Fprintf(c.a.stderr, "(the cloud did not answer for %d tokens: %s; /cloud off stops asking)\n", s.Timeouts, reason(s.Err))
+		fmt.Fprintf(c.a.stderr, "(the cloud did not answer for %d tokens: %s; /cloud off stops asking)\n", s.Timeouts,
+			reason(s.Err))
 	}
 }
 
@@ -243,8 +246,8 @@ func (c *conversation) makeRoom(question string) error {
 		fixed = min(64, context/8) // the model's own message
 	}
 	if room := context - fixed - 2*turnTokens; asked > room {
-		return fmt.Errorf("the question has about %d tokens, and the context of %d has room for %d: shorten it, or begin with "+
-			"more room by --ctx", asked, context, max(room, 0))
+		return fmt.Errorf("the question has about %d tokens, and the context of %d has room for %d: shorten it, or "+
+			"begin with more room by --ctx", asked, context, max(room, 0))
 	}
 	first := head
 	for ; first < len(messages); first += 2 {
@@ -263,8 +266,9 @@ func (c *conversation) makeRoom(question string) error {
 		if n := (first - head + 1) / 2; n > 1 {
 			turns = fmt.Sprintf("%d turns are", n)
 		}
-		fmt.Fprintf(c.a.stderr, "(the context of %d tokens is full: the oldest %s left out from here on; /clear begins anew)\n",
-			context, turns)
+		fmt.Fprintf(c.a.stderr,
+			"(the context of %d tokens is full: the oldest %s left out from here on; /clear begins anew)\n", context,
+			turns)
 	}
 	return nil
 }

@@ -19,7 +19,8 @@ const (
 
 // hideControls makes one line of a text.
 func hideControls(text string) string {
-	return strings.NewReplacer("\r\n", string(shownLineEnd), "\n", string(shownLineEnd), "\t", string(shownTab)).Replace(text)
+	return strings.NewReplacer("\r\n", string(shownLineEnd), "\n", string(shownLineEnd), "\t", string(shownTab)).
+		Replace(text)
 }
 
 // showControls gives a text its line ends and tabs back.

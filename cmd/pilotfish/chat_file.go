@@ -114,8 +114,9 @@ func parseChat(b []byte) (*savedChat, error) {
 	case kind.Format != savedFormat:
 		return nil, noChat("its \"format\" is %s, not %q", quote.Text(kind.Format), savedFormat)
 	case kind.Version != savedVersion:
-		return nil, fmt.Errorf("it has version %d of the format, this program reads version %d: use the program that wrote it",
-			kind.Version, savedVersion)
+		return nil,
+			fmt.Errorf("it has version %d of the format, this program reads version %d: use the program that wrote it",
+				kind.Version, savedVersion)
 	}
 	var saved savedChat
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -129,8 +130,8 @@ func parseChat(b []byte) (*savedChat, error) {
 // jsonFault says what is wrong with a text that was to be JSON, without the names of Go's types.
 func jsonFault(err error) string {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		wanted := map[reflect.Kind]string{reflect.Struct: "an object", reflect.Slice: "a list", reflect.String: "a text",
-			reflect.Int: "a whole number"}[wrong.Type.Kind()]
+		wanted := map[reflect.Kind]string{reflect.Struct: "an object", reflect.Slice: "a list",
+			reflect.String: "a text", reflect.Int: "a whole number"}[wrong.Type.Kind()]
 		got := map[string]string{
 			"array": "a list", "object": "an object", "string": "a text", "bool": "true or false",
 		}[wrong.Value]
@@ -163,8 +164,8 @@ func checkTurns(messages []savedMessage) error {
 			if !known {
 				return fmt.Errorf("messages[%d].role is %s: a role is system, user or assistant", n, quote.Text(m.Role))
 			}
-			return fmt.Errorf("messages[%d] has the role %q, but %q comes here: after the system message, if there is one, "+
-				"user and assistant take turns", n, m.Role, want)
+			return fmt.Errorf("messages[%d] has the role %q, but %q comes here: after the system message, if there "+
+				"is one, user and assistant take turns", n, m.Role, want)
 		}
 	}
 	if len(turns)%2 != 0 {

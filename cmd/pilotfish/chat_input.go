@@ -123,8 +123,8 @@ type readResult struct {
 // longestLine is more than anybody types or pipes in as one question, in bytes.
 const longestLine = 16 << 20
 
-// newLineReader begins to read stdin. A read that waits cannot be ended: when ctx ends first, it is left behind, and the
-// program with it.
+// newLineReader begins to read stdin. A read that waits cannot be ended: when ctx ends first, it is left behind, and
+// the program with it.
 func newLineReader(ctx context.Context, a *app, typed bool) *lineReader {
 	ctx, stop := context.WithCancel(ctx)
 	return &lineReader{a: a, ctx: ctx, stop: stop, typed: typed, lines: readLines(ctx, a.stdin)}

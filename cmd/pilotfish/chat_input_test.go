@@ -178,7 +178,8 @@ func TestHistory(t *testing.T) {
 	for dir, want := range map[string]bool{state: true, "relative": false, "": false} {
 		got, err := historyFile(func(string) string { return dir })
 		require.NoError(t, err)
-		assert.Equal(t, want, got == filepath.Join(dir, "pilotfish", "chat_history"), "a relative folder is none: %s", got)
+		assert.Equal(t, want, got == filepath.Join(dir, "pilotfish", "chat_history"),
+			"a relative folder is none: %s", got)
 	}
 	path := filepath.Join(t.TempDir(), "state", "chat_history")
 	h, err := openHistory(path)

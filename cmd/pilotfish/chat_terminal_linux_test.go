@@ -85,7 +85,8 @@ func (k *keyboard) press(keys string) {
 	require.NoError(k.t, err)
 }
 
-// expect waits until the program has written a text behind the last one that was expected, and returns what came before.
+// expect waits until the program has written a text behind the last one that was expected, and returns what came
+// before.
 func (k *keyboard) expect(text string) string {
 	k.t.Helper()
 	late := time.After(20 * time.Second)
@@ -305,8 +306,8 @@ func TestChatSuspend(t *testing.T) {
 	ownFolders(t)
 	slow := slowModel(t)
 	inner := program(t, "chat", "-m", slow, "-n", "0", "-c", "16384")
-	shell := exec.CommandContext(t.Context(), "/bin/sh", append([]string{"-c", `set -m; "$@"; echo "status $?"; stty -a; fg; fg`, "sh"},
-		inner.Args...)...)
+	shell := exec.CommandContext(t.Context(), "/bin/sh",
+		append([]string{"-c", `set -m; "$@"; echo "status $?"; stty -a; fg; fg`, "sh"}, inner.Args...)...)
 	shell.Env = inner.Env
 	k := startAtTerminal(t, shell)
 	k.expect(readyFor)
@@ -348,7 +349,8 @@ func TestChatSuspend(t *testing.T) {
 	k.expect("half a line")
 	require.NoError(t, k.c.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, 143, k.ends())
-	assert.Regexp(t, "half a line(\x1b\\[[?0-9]+[a-zA-Z])*\r?\n(\x1b\\[[?0-9]+[a-zA-Z])*pilotfish: terminated", string(k.all), "on a line of its own")
+	assert.Regexp(t, "half a line(\x1b\\[[?0-9]+[a-zA-Z])*\r?\n(\x1b\\[[?0-9]+[a-zA-Z])*pilotfish: terminated",
+		string(k.all), "on a line of its own")
 }
 
 // TestChatFileKinds: what is no regular file is refused before it is read, which could take for ever.

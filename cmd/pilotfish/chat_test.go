@@ -43,7 +43,8 @@ func TestChat(t *testing.T) {
 	_, alone, _ := call(t, "run", "-m", small, question(0))
 	assert.Equal(t, strings.TrimSpace(alone), strings.TrimSpace(answers[0]))
 
-	stats := regexp.MustCompile(`last answer: prompt of (\d+) tokens in .*, (\d+) of them reused from before; (\d+) generated`)
+	stats := regexp.MustCompile(`last answer: prompt of (\d+) tokens in .*, (\d+) of them reused from before; (\d+) ` +
+		`generated`)
 	counts := stats.FindStringSubmatch(stderr)
 	require.NotNil(t, counts, stderr)
 	var prompt, reused int
@@ -131,7 +132,8 @@ func TestChatFlags(t *testing.T) {
 	ownFolders(t)
 	small, _, _ := demoPairFiles(t)
 	_, plain, _ := chat(t, question(0)+"\n", "-m", small)
-	for _, args := range [][]string{{"--threads", "1"}, {"--kv", "f32"}, {"--huge-pages", "off"}, {"--backend", "cpu"}} {
+	for _, args := range [][]string{{"--threads", "1"}, {"--kv", "f32"}, {"--huge-pages", "off"},
+		{"--backend", "cpu"}} {
 		code, stdout, stderr := chat(t, question(0)+"\n", append([]string{"--model", small}, args...)...)
 		assert.Equal(t, exitDone, code, stderr)
 		assert.Equal(t, plain, stdout, args)
@@ -214,7 +216,8 @@ func TestChatSaveLoad(t *testing.T) {
 	dir := t.TempDir()
 	file, other := filepath.Join(dir, "c.json"), filepath.Join(dir, "other.txt")
 	_, whole, _ := chat(t, question(0)+"\n"+question(1)+"\n", "-m", small, "--system", "sys <&>\nZwei")
-	code, first, stderr := chat(t, question(0)+"\n/save "+file+"\n/save "+file+"\n", "-m", small, "--system", "sys <&>\nZwei")
+	code, first, stderr := chat(t, question(0)+"\n/save "+file+"\n/save "+file+"\n", "-m", small, "--system",
+		"sys <&>\nZwei")
 	require.Equal(t, exitDone, code, stderr)
 	assert.Contains(t, stderr, "3 messages in "+file)
 	info, err := os.Stat(file)
@@ -239,8 +242,9 @@ func TestChatSaveLoad(t *testing.T) {
 	require.NoError(t, os.WriteFile(other, []byte("precious"), 0o600))
 	code, _, stderr = chat(t, "/save "+other+"\n", "-m", small)
 	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, other+" already exists, and /save replaces only saved conversations: choose another name ("+
-		other+": this is not a saved conversation: it is not JSON: ")
+	assert.Contains(t, stderr,
+		other+" already exists, and /save replaces only saved conversations: choose another name ("+
+			other+": this is not a saved conversation: it is not JSON: ")
 	b, err = os.ReadFile(other)
 	require.NoError(t, err)
 	assert.Equal(t, "precious", string(b))
@@ -268,15 +272,19 @@ func TestParseChat(t *testing.T) {
 		turn("system", "user", "assistant"): "",
 		"":                                  "this is not a saved conversation: it is not JSON: ",
 		"{}":                                `its "format" is "", not "pilotfish-chat"`,
-		`[]`:                                "this is not a saved conversation: it is a list, not an object: use a file that /save has written",
-		`{"format":"pilotfish-chat","version":2}`:                         "it has version 2 of the format, this program reads version 1",
-		`{"format":"pilotfish-chat"}`:                                     "it has version 0",
-		head + `"messages":[],"more":1}`:                                  `unknown field "more"`,
-		turn("user", "assistant") + "x":                                   "this is not a saved conversation: it is not JSON: ",
+		`[]`: "this is not a saved conversation: it is a list, not an object: use a " +
+			"file that /save has written",
+		`{"format":"pilotfish-chat","version":2}`: "it has version 2 of the format, this " +
+			"program reads version 1",
+		`{"format":"pilotfish-chat"}`:    "it has version 0",
+		head + `"messages":[],"more":1}`: `unknown field "more"`,
+		turn("user", "assistant") +
+			"x": "this is not a saved conversation: it is not JSON: ",
 		head + `"messages":[{"role":"user","content":"` + "\xff" + `"}]}`: "it is not UTF-8 text",
 		turn("user"): "messages[0] is a question without an answer",
 		turn("system", "user", "assistant", "user"): "messages[3] is a question without an answer",
-		turn("assistant"):        `messages[0] has the role "assistant", but "user" comes here: after the system message`,
+		turn("assistant"): `messages[0] has the role "assistant", but "user" comes here: after the system ` +
+			`message`,
 		turn("user", "user"):     `messages[1] has the role "user", but "assistant" comes here`,
 		turn("user", "system"):   `messages[1] has the role "system"`,
 		turn("system", "system"): `messages[1] has the role "system"`,
@@ -294,7 +302,8 @@ func TestParseChat(t *testing.T) {
 
 // Whatever a file holds: no panic, and what is read is turns.
 func FuzzParseChat(f *testing.F) {
-	f.Add([]byte(`{"format":"pilotfish-chat","version":1,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`))
+	f.Add([]byte(`{"format":"pilotfish-chat","version":1,"messages":[{"role":"user","content":"a"},` +
+		`{"role":"assistant","content":"b"}]}`))
 	f.Add([]byte(`{"format":"pilotfish-chat","version":1}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		saved, err := parseChat(b)
@@ -335,14 +344,15 @@ func TestChatFullContext(t *testing.T) {
 	code, _, stderr = chat(t, question(0)+"\n", "-m", small, "--ctx", "160", "--load", file)
 	require.Equal(t, exitDone, code, stderr)
 	assert.Regexp(t, `the oldest \d+ turns are left out`, stderr, "what is loaded must fit, too")
-	code, _, stderr = chat(t, question(0)+"\n"+question(1)+"\n", "-m", small, "--ctx", "80", "--temp", "9", "--seed", "1", "-n", "0")
+	code, _, stderr = chat(t, question(0)+"\n"+question(1)+"\n", "-m", small, "--ctx", "80", "--temp", "9", "--seed",
+		"1", "-n", "0")
 	require.Equal(t, exitDone, code, stderr)
 	assert.Contains(t, stderr, "(cut off: the context of 80 tokens is full.")
 	assert.Contains(t, stderr, "the oldest turn is left out")
 }
 
-// TestChatMakeRoom: what is left in the context begins with the system and a question, and what was left out is forgotten
-// with the conversation that it was part of.
+// TestChatMakeRoom: what is left in the context begins with the system and a question, and what was left out is
+// forgotten with the conversation that it was part of.
 func TestChatMakeRoom(t *testing.T) {
 	ownFolders(t)
 	small, _, _ := demoPairFiles(t)
@@ -355,7 +365,8 @@ func TestChatMakeRoom(t *testing.T) {
 		if system != "" {
 			require.NoError(t, f.set.Set("system", system))
 		}
-		c := newConversation(&app{stdout: io.Discard, stderr: io.Discard, env: os.Getenv}, f, m, pilotfish.Settings{}, pilotfish.Route{})
+		c := newConversation(&app{stdout: io.Discard, stderr: io.Discard, env: os.Getenv}, f, m, pilotfish.Settings{},
+			pilotfish.Route{})
 		defer c.close()
 		for i := range 8 {
 			require.NoError(t, c.ask(t.Context(), question(i)))
@@ -391,10 +402,13 @@ func TestChatCloud(t *testing.T) {
 	require.NoError(t, os.WriteFile(token, []byte("a secret of sixteen bytes\n"), 0o600))
 	_, whole, _ := call(t, "run", "-m", large, question(0))
 
-	code, stdout, stderr := chat(t, question(0)+"\n/stats\n/cloud\n/cloud off\n"+question(1)+"\n/stats\n/cloud "+address+"\n",
-		"-m", small, "--cloud", address, "--pin", pin, "--token-file", token, "--no-resume", "--policy", "always", "--deadline", "off")
+	code, stdout, stderr := chat(t,
+		question(0)+"\n/stats\n/cloud\n/cloud off\n"+question(1)+"\n/stats\n/cloud "+address+"\n", "-m", small,
+		"--cloud", address, "--pin", pin, "--token-file", token, "--no-resume", "--policy", "always", "--deadline",
+		"off")
 	require.Equal(t, exitDone, code, stderr)
-	assert.Equal(t, strings.TrimSpace(whole), strings.TrimSpace(strings.Split(stdout, "\n")[0]), "all tokens are the large model's")
+	assert.Equal(t, strings.TrimSpace(whole), strings.TrimSpace(strings.Split(stdout, "\n")[0]),
+		"all tokens are the large model's")
 	assert.Regexp(t, `cloud: (\d+) of (\d+) tokens, \d+ asks`, stderr)
 	assert.Contains(t, stderr, "the cloud is "+address+", with the model \"pilotfish-demo-large\"")
 	assert.Equal(t, 1, strings.Count(stderr, "\ncloud: "), "not of an answer without a cloud")
@@ -404,7 +418,8 @@ func TestChatCloud(t *testing.T) {
 	require.NoError(t, err)
 	assert.NoDirExists(t, filepath.Join(cache, "pilotfish", "tickets"), "--no-resume")
 
-	code, _, stderr = chat(t, "/cloud "+address+" "+pin+"\n"+question(0)+"\n/stats\n", "-m", small, "--token-file", token)
+	code, _, stderr = chat(t, "/cloud "+address+" "+pin+"\n"+question(0)+"\n/stats\n", "-m", small, "--token-file",
+		token)
 	require.Equal(t, exitDone, code, stderr)
 	assert.Contains(t, stderr, "asks with ")
 	assert.DirExists(t, filepath.Join(cache, "pilotfish", "tickets"))
@@ -414,7 +429,8 @@ func TestChatCloud(t *testing.T) {
 		{"--token-file " + token + " --pin " + strings.Repeat("ab", 32), "give its new fingerprint with --pin"},
 		{"--token-file " + token, "give the certificate's fingerprint with --pin"},
 	} {
-		code, _, stderr := chat(t, question(0)+"\n", append([]string{"-m", small, "--cloud", address}, strings.Fields(c.args)...)...)
+		code, _, stderr := chat(t, question(0)+"\n",
+			append([]string{"-m", small, "--cloud", address}, strings.Fields(c.args)...)...)
 		assert.Equal(t, exitFailed, code, c.args)
 		assert.Contains(t, stderr, c.want, c.args)
 	}
@@ -461,14 +477,16 @@ func TestChatRouting(t *testing.T) {
 	c := &cobra.Command{}
 	var f chatFlags
 	f.register(c)
-	require.NoError(t, c.ParseFlags(strings.Fields("--mode serial --branches 3 --window 5 --inflight 2 --deadline 2s --ahead 7 --verify 0.5")))
+	require.NoError(t, c.ParseFlags(strings.Fields("--mode serial --branches 3 --window 5 --inflight 2 --deadline 2s "+
+		"--ahead 7 --verify 0.5")))
 	route, err := f.routing()
 	require.NoError(t, err)
 	route.Router = nil
-	assert.Equal(t, pilotfish.Route{Serial: true, Branches: 3, Window: 5, InFlight: 2, Deadline: 2 * time.Second, Ahead: 7,
-		Verify: true, Margin: 0.5}, route)
-	for _, args := range []string{"--window 0", "--inflight 0", "--ahead 0", "--deadline x", "--branches x", "--budget 2", "--verify x",
-		"--threshold 2"} {
+	assert.Equal(t,
+		pilotfish.Route{Serial: true, Branches: 3, Window: 5, InFlight: 2, Deadline: 2 * time.Second, Ahead: 7,
+			Verify: true, Margin: 0.5}, route)
+	for _, args := range []string{"--window 0", "--inflight 0", "--ahead 0", "--deadline x", "--branches x",
+		"--budget 2", "--verify x", "--threshold 2"} {
 		code, _, stderr := chat(t, "", append([]string{"-m", small}, strings.Fields(args)...)...)
 		assert.Equal(t, exitUsage, code, args)
 		assert.Contains(t, stderr, strings.Fields(args)[0])

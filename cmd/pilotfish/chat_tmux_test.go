@@ -33,7 +33,8 @@ func inTmux(t *testing.T, model string, args ...string) *tmux {
 	out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	s := &tmux{t, filepath.Join(dir, "tmux")}
-	line := "XDG_CONFIG_HOME=" + dir + "/none XDG_STATE_HOME=" + os.Getenv("XDG_STATE_HOME") + " " + program + " chat -m " + model + " " +
+	line := "XDG_CONFIG_HOME=" + dir + "/none XDG_STATE_HOME=" + os.Getenv("XDG_STATE_HOME") + " " + program +
+		" chat -m " + model + " " +
 		strings.Join(args, " ") + "; echo it ended with $?; exec sleep 1000"
 	s.run("-f", "/dev/null", "new-session", "-d", "-s", "chat", "-x", "60", "-y", "20", line)
 	t.Cleanup(func() { s.run("kill-server") })
@@ -81,8 +82,8 @@ func TestTmuxKeys(t *testing.T) {
 	s.sees("pilotfish-demo-small, context of 512 tokens. /help lists the", " commands, Ctrl-D ends.", ">>>")
 	s.press("/system 日本語 wörld", "Home", "Right", "DC", "DC", "DC", "DC", "DC", "DC", "sys", "End", "!")
 	s.sees(" commands, Ctrl-D ends.", ">>> /sys 日本語 wörld!")
-	s.press("Home", "Right", "Right", "Right", "Right", "tem", "End", "BSpace", "BSpace", "BSpace", "BSpace", "BSpace", "BSpace",
-		"BSpace", "BSpace")
+	s.press("Home", "Right", "Right", "Right", "Right", "tem", "End", "BSpace", "BSpace", "BSpace", "BSpace", "BSpace",
+		"BSpace", "BSpace", "BSpace")
 	s.sees(">>> /system 日本")
 	s.press("Left", "BSpace", "X", "Enter")
 	s.sees(">>> /system X本", "the system message is set", ">>>")
@@ -139,7 +140,8 @@ func TestTmuxPaste(t *testing.T) {
 	s.press("Enter")
 	saved := filepath.Join(t.TempDir(), "c.json")
 	s.press("/save "+saved, "Enter")
-	require.Eventually(t, func() bool { _, err := readChat(saved); return err == nil }, 5*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := readChat(saved); return err == nil }, 5*time.Second,
+		20*time.Millisecond)
 	chat, err := readChat(saved)
 	require.NoError(t, err)
 	assert.Equal(t, "eins\n\tzwei 日本\ndrei", chat.Messages[0].Content)

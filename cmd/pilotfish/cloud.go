@@ -320,8 +320,10 @@ func (a *app) greet(at net.Addr, pin netproto.Digest, who access, about []string
 	}
 	if who.made {
 		fmt.Fprintf(a.stderr,
-			"on the device, paste this with the name of this machine for HOST and a small model's file for SMALL.gguf:\n  "+
-				"PILOTFISH_TOKEN=%s pilotfish run -m SMALL.gguf --cloud HOST:%d --pin %s \"What does a pilot fish do?\"\n",
+			"on the device, paste this with the name of this machine for HOST and a small model's file for "+
+				"SMALL.gguf:\n  "+
+				"PILOTFISH_TOKEN=%s pilotfish run -m SMALL.gguf --cloud HOST:%d --pin %s \"What does a pilot fish "+
+				"do?\"\n",
 			string(who.tokens[0].Secret), at.(*net.UDPAddr).Port, pin)
 	}
 	fmt.Fprintf(a.stdout, "%s\n", pin)

@@ -115,8 +115,8 @@ tokens:
   - {name: phones, secret-file: %s, private: false}
 `, secretA, secret)))
 	require.NoError(t, err)
-	want := []engine.GatewayToken{{Name: "lab", Secret: secretA, AskRate: 2.5, AskBurst: 9, MaxDevices: 7, Private: true},
-		{Name: "phones", Secret: secretB}}
+	want := []engine.GatewayToken{{Name: "lab", Secret: secretA, AskRate: 2.5, AskBurst: 9, MaxDevices: 7,
+		Private: true}, {Name: "phones", Secret: secretB}}
 	assert.Equal(t, want, f.access.listed)
 	who, err := f.access.tokens(nil, "")
 	require.NoError(t, err)
@@ -200,9 +200,10 @@ func TestConfigRefused(t *testing.T) {
 
 // FuzzConfig: no bytes break the reader of configuration files, and what it takes, it takes again.
 func FuzzConfig(f *testing.F) {
-	for _, s := range []string{"", "max-questions: 5\n", "tokens:\n  - {name: lab, secret: 0123456789abcdef, rate: 5}\n",
-		"dictionary: [a, b]\n", "a: &a [*a]\n", "? [a]\n: b\n", "<<: {listen: x}\n", "--- ~\n", "\xff\xfe",
-		"listen: !!int x\n", "tokens: &t\n  - name: a\n    private: true\n"} {
+	for _, s := range []string{"", "max-questions: 5\n",
+		"tokens:\n  - {name: lab, secret: 0123456789abcdef, rate: 5}\n", "dictionary: [a, b]\n", "a: &a [*a]\n",
+		"? [a]\n: b\n", "<<: {listen: x}\n", "--- ~\n", "\xff\xfe", "listen: !!int x\n",
+		"tokens: &t\n  - name: a\n    private: true\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -245,8 +246,8 @@ func TestCheckConfig(t *testing.T) {
 	assert.NoDirExists(t, filepath.Join(config, "pilotfish"))
 
 	upstream := func(vocabulary string) (int, string, string) { // the engine is not asked
-		return call(t, "cloud", "--upstream", "http://127.0.0.1:1", "--tokenizer", vocabulary, "--listen", "127.0.0.1:4433",
-			"--check-config")
+		return call(t, "cloud", "--upstream", "http://127.0.0.1:1", "--tokenizer", vocabulary, "--listen",
+			"127.0.0.1:4433", "--check-config")
 	}
 	code, stdout, stderr = upstream(m)
 	assert.Equal(t, exitDone, code, stderr)

@@ -79,7 +79,8 @@ func parseConfig(name string, b []byte, flags *pflag.FlagSet) (*configFile, erro
 		return c.readFlag(key, value)
 	})
 	if err == nil && seen["tokens"] > 0 && seen["token-file"] > 0 {
-		err = fmt.Errorf("%s:%d: tokens and token-file: keep one of them", name, max(seen["tokens"], seen["token-file"]))
+		err = fmt.Errorf("%s:%d: tokens and token-file: keep one of them", name,
+			max(seen["tokens"], seen["token-file"]))
 	}
 	return c, err
 }

@@ -57,8 +57,8 @@ func TestCloudTokenRefused(t *testing.T) {
 			`line 2: limit 1 of "lab": rate needs a number above 0`},
 		{"unknown limit", "lab:" + secretA + " " + secretB + "\n", "unset", []string{"--token-file", file}, exitFailed,
 			"write rate=N, burst=N, devices=N or private"},
-		{"private or not", "lab:" + secretA + " rate=2 private=yes\n", "unset", []string{"--token-file", file}, exitFailed,
-			`line 1: limit 2 of "lab": write rate=N`},
+		{"private or not", "lab:" + secretA + " rate=2 private=yes\n", "unset", []string{"--token-file", file},
+			exitFailed, `line 1: limit 2 of "lab": write rate=N`},
 		{"burst alone", "lab:" + secretA + " burst=5\n", "unset", []string{"--token-file", file}, exitFailed,
 			"burst needs a rate"},
 		{"same name", "lab:" + secretA + "\nlab:" + secretB, "unset", []string{"--token-file", file}, exitFailed,
@@ -199,13 +199,23 @@ func TestLimitFlags(t *testing.T) {
 		"--device-rate 7.5 --device-burst 100": func(o *engine.GatewayOptions) {
 			o.DeviceRate, o.DeviceBurst = 7.5, 100
 		},
-		"--session-idle 77s":                        func(o *engine.GatewayOptions) { o.SessionIdle = 77 * time.Second },
-		"--idle-timeout 77s":                        func(o *engine.GatewayOptions) { o.IdleTimeout = 77 * time.Second },
-		"--message-timeout 77s":                     func(o *engine.GatewayOptions) { o.MessageTimeout = 77 * time.Second },
-		"--question-timeout 77s":                    func(o *engine.GatewayOptions) { o.AskTimeout = 77 * time.Second },
-		"--drain-timeout 77s":                       func(o *engine.GatewayOptions) { o.DrainTimeout = 77 * time.Second },
-		"--any-template":                            func(o *engine.GatewayOptions) { o.AnyTemplate = true },
-		"--max-context 1 --max-sessions 1000000000": func(o *engine.GatewayOptions) { o.MaxContext, o.MaxSessions = 1, 1e9 },
+		"--session-idle 77s": func(o *engine.GatewayOptions) {
+			o.SessionIdle = 77 * time.Second
+		},
+		"--idle-timeout 77s": func(o *engine.GatewayOptions) {
+			o.IdleTimeout = 77 * time.Second
+		},
+		"--message-timeout 77s": func(o *engine.GatewayOptions) {
+			o.MessageTimeout = 77 * time.Second
+		},
+		"--question-timeout 77s": func(o *engine.GatewayOptions) { o.AskTimeout = 77 * time.Second },
+		"--drain-timeout 77s": func(o *engine.GatewayOptions) {
+			o.DrainTimeout = 77 * time.Second
+		},
+		"--any-template": func(o *engine.GatewayOptions) { o.AnyTemplate = true },
+		"--max-context 1 --max-sessions 1000000000": func(o *engine.GatewayOptions) {
+			o.MaxContext, o.MaxSessions = 1, 1e9
+		},
 	} {
 		want := usual
 		change(&want)
@@ -299,7 +309,8 @@ func TestWatchRecomputing(t *testing.T) {
 		var out lockedBuffer
 		var now atomic.Pointer[engine.ServiceStats]
 		now.Store(&engine.ServiceStats{Slots: 9, Computed: 100, Recomputed: 7})
-		stop := watchRecomputing(func() engine.ServiceStats { return *now.Load() }, slog.New(slog.NewTextHandler(&out, nil)))
+		stop := watchRecomputing(func() engine.ServiceStats { return *now.Load() },
+			slog.New(slog.NewTextHandler(&out, nil)))
 		time.Sleep(31 * time.Second)
 		synctest.Wait()
 		assert.Empty(t, out.String(), "that was before")
@@ -355,7 +366,8 @@ func TestSpendMemory(t *testing.T) {
 func TestCloudLog(t *testing.T) {
 	ownFolders(t)
 	m := tinyModel(t, "q8_0")
-	for form, want := range map[string]string{"text": `(?m)^time=\S+ level=\S+ msg=`, "json": `(?m)^{"time":`, "off": ""} {
+	for form, want := range map[string]string{"text": `(?m)^time=\S+ level=\S+ msg=`, "json": `(?m)^{"time":`,
+		"off": ""} {
 		c := startedCloud(t, "-m", m, "--listen", "127.0.0.1:0", "--log", form)
 		routedTokens(t, "-m", m, "--cloud", c.address, "--pin", c.pin, "--policy", "always", "--tokens", "1", "-n", "2",
 			"--deadline", "off")
@@ -377,7 +389,8 @@ func TestCloudLookup(t *testing.T) {
 	do := func(args ...string) (ids []int32, tokens, passes, proposed, accepted int) {
 		c := startedCloud(t, append([]string{"-m", m, "--listen", "127.0.0.1:0"}, args...)...)
 		ids, _, _, _ = routedTokens(t, "-m", m, "--cloud", c.address, "--pin", c.pin, "--policy", "always",
-			"--mode", "serial", "--tokens", "1,2,3,4,1,2,3,4,1,2,3,4", "-n", "60", "--deadline", "off", "--require-cloud")
+			"--mode", "serial", "--tokens", "1,2,3,4,1,2,3,4,1,2,3,4", "-n", "60", "--deadline", "off",
+			"--require-cloud")
 		c.stop()
 		said := line.FindStringSubmatch(c.errs.String())
 		require.NotNil(t, said, c.errs.String())
@@ -545,7 +558,8 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 	work := func() {
 		for _, line := range []string{
-			"demo --questions 1 --modes cloud,paper,serial --edge-tps 0 --cloud-ms 0 --rtt 0 --deadline off", "inspect " + m,
+			"demo --questions 1 --modes cloud,paper,serial --edge-tps 0 --cloud-ms 0 --rtt 0 --deadline off",
+			"inspect " + m,
 			"tokenize -m " + m + " a", "logits -m " + m + " --tokens 1",
 			"run -m " + m + " --tokens 1 -n 2 --cloud " + closedPort,
 		} {

@@ -110,7 +110,8 @@ func readDictionaries(all []string) (read []netproto.Dictionary, err error) {
 		number, path, ok := strings.Cut(one, ":")
 		id, err := strconv.ParseUint(number, 10, 32)
 		if !ok || err != nil || id == 0 || path == "" {
-			return nil, usagef("--dictionary %q: write NUMBER:FILE, with the number that the dictionary has inside", one)
+			return nil, usagef("--dictionary %q: write NUMBER:FILE, with the number that the dictionary has inside",
+				one)
 		}
 		b, err := os.ReadFile(path)
 		if err != nil {

@@ -42,15 +42,18 @@ func newServiceMetrics(stats func() engine.ServiceStats) *serviceMetrics {
 	gauge := func(name, help string, value func(engine.ServiceStats) int) {
 		add(prometheus.GaugeValue, name, help, func(s engine.ServiceStats) float64 { return float64(value(s)) })
 	}
-	gauge("slots", "Tokens that the memory for keys and values holds.", func(s engine.ServiceStats) int { return s.Slots })
+	gauge("slots", "Tokens that the memory for keys and values holds.",
+		func(s engine.ServiceStats) int { return s.Slots })
 	gauge("slots_used", "Tokens that it holds now.", func(s engine.ServiceStats) int { return s.InUse })
 	gauge("slots_common", "Tokens of these that more than one text uses.",
 		func(s engine.ServiceStats) int { return s.InCommon })
 	gauge("sessions", "Texts of which it holds any.", func(s engine.ServiceStats) int { return s.Sessions })
 	gauge("asks_waiting", "Questions that are not answered yet.", func(s engine.ServiceStats) int { return s.Waiting })
 	count("steps_total", "Passes over the model.", func(s engine.ServiceStats) uint64 { return s.Steps })
-	count("computed_tokens_total", "Tokens that they computed.", func(s engine.ServiceStats) uint64 { return s.Computed })
-	count("recomputed_tokens_total", "Tokens of these that had been computed before and given up: raise --slots if many.",
+	count("computed_tokens_total", "Tokens that they computed.",
+		func(s engine.ServiceStats) uint64 { return s.Computed })
+	count("recomputed_tokens_total",
+		"Tokens of these that had been computed before and given up: raise --slots if many.",
 		func(s engine.ServiceStats) uint64 { return s.Recomputed })
 	count("reused_tokens_total", "Tokens of answered questions that were there already: hits of the cache.",
 		func(s engine.ServiceStats) uint64 { return s.Reused })
@@ -68,7 +71,8 @@ func newServiceMetrics(stats func() engine.ServiceStats) *serviceMetrics {
 		func(s engine.ServiceStats) uint64 { return s.Repeated })
 	count("guessed_tokens_total", "Tokens computed as guesses of what follows.",
 		func(s engine.ServiceStats) uint64 { return s.Guessed })
-	count("held_tokens_total", "Guesses that questions came along.", func(s engine.ServiceStats) uint64 { return s.Held })
+	count("held_tokens_total", "Guesses that questions came along.",
+		func(s engine.ServiceStats) uint64 { return s.Held })
 	return m
 }
 

@@ -87,9 +87,10 @@ func TestUpstreamMetrics(t *testing.T) {
 	}
 	want := map[string]float64{"up": 1, "repeats_total": 91, "differing_answers_total": 92}
 	for field, name := range map[string]string{"Open": "asks_open", "Outages": "outages_total", "Asks": "asks_total",
-		"Requests": "requests_total", "Answered": "answers_total", "Failed": "failures_total", "Crowded": "crowded_total",
-		"Cancelled": "cancelled_total", "Late": "late_total", "Warmed": "warmed_total", "Context": "context_tokens_total",
-		"Cached": "cached_tokens_total", "Audited": "audited_positions_total", "Found": "audit_findings_total",
+		"Requests": "requests_total", "Answered": "answers_total", "Failed": "failures_total",
+		"Crowded": "crowded_total", "Cancelled": "cancelled_total", "Late": "late_total", "Warmed": "warmed_total",
+		"Context": "context_tokens_total",
+		"Cached":  "cached_tokens_total", "Audited": "audited_positions_total", "Found": "audit_findings_total",
 		"AuditExtra": "audit_tokens_total", "Unheard": "audits_unheard_total", "Evicted": "evicted_sessions_total",
 		"Time": "answer_seconds_total", "Compute": "compute_seconds_total"} {
 		at, ok := v.Type().FieldByName(field)

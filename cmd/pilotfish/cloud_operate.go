@@ -49,8 +49,7 @@ func (o *operateFlags) register(p *pflag.FlagSet) {
 		"hex or base64, newest first; shared by replicas (default: created on the first start, with a new key "+
 		"every day)")
 	p.StringVar(&o.level, "log-level", "info", "minimum `level` of the log: debug (which logs every question), "+
-		"info, warn "+
-		"or error")
+		"info, warn or error")
 	p.BoolVar(&o.texts, "log-text", false,
 		"log texts of users: the last 64 tokens of each answered question, and the answer; needs --log-level debug")
 }
@@ -64,7 +63,8 @@ func (o *operateFlags) checkFlags() error {
 	case err != nil:
 		return err
 	case o.profiles && (address == "" || host == "localhost" || ip != nil && ip.IsLoopback()):
-		return usagef("--admin-pprof is for an --admin address that others can reach: on loopback the profiles are there")
+		return usagef("--admin-pprof is for an --admin address that others can reach: on loopback the profiles are " +
+			"there")
 	case o.texts && o.level != "debug":
 		return usagef("--log-text adds to the lines of --log-level debug: give both")
 	}

@@ -153,7 +153,8 @@ func TestAdminAddress(t *testing.T) {
 		defer taken.Close()
 	}
 	c = start()
-	c.says(t, `level=WARN msg="there are no pages for operators: give an address with --admin" error=.*(already in use)`)
+	c.says(t,
+		`level=WARN msg="there are no pages for operators: give an address with --admin" error=.*(already in use)`)
 	c.stop()
 	code, _, stderr := call(t, "cloud", "-m", m, "--listen", "127.0.0.1:0", "--admin", adminDefault)
 	assert.Equal(t, exitFailed, code)
@@ -281,18 +282,19 @@ func TestLogText(t *testing.T) {
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	require.NoError(t, os.WriteFile(tokens, []byte("lab:"+secret), 0o600))
 	do := func(args ...string) (said string) {
-		c := startedCloud(t, append([]string{"-m", m, "--listen", "127.0.0.1:0", "--admin", ":0", "--token-file", tokens,
-			"--max-context", "40", "--log-level", "debug"}, args...)...)
+		c := startedCloud(t,
+			append([]string{"-m", m, "--listen", "127.0.0.1:0", "--admin", ":0", "--token-file", tokens,
+				"--max-context", "40", "--log-level", "debug"}, args...)...)
 		at := c.says(t, `pages for operators".*address"?[=:]"?([\d.:]+)`)
 		for _, who := range []string{secret, wrong} {
 			t.Setenv("PILOTFISH_TOKEN", who)
 			for _, n := range []string{"3", "60"} { // the longer one is over the limit
-				call(t, "run", "-m", m, "--cloud", c.address, "--pin", c.pin, "--policy", "always", "--raw", "--ignore-eos",
-					"-n", n, "--deadline", "off", prompt)
+				call(t, "run", "-m", m, "--cloud", c.address, "--pin", c.pin, "--policy", "always", "--raw",
+					"--ignore-eos", "-n", n, "--deadline", "off", prompt)
 			}
 		}
-		for _, path := range []string{"/healthz", "/readyz", "/metrics", "/debug/pprof/", "/debug/pprof/goroutine?debug=2",
-			"/debug/pprof/heap?debug=1"} {
+		for _, path := range []string{"/healthz", "/readyz", "/metrics", "/debug/pprof/",
+			"/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1"} {
 			_, body := page(t, at, path)
 			said += body
 		}

@@ -99,7 +99,8 @@ func (b *lockedBuffer) String() string {
 
 // ownFolders gives a test folders of its own for configuration and cache.
 func ownFolders(t *testing.T) {
-	for _, name := range []string{"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "HOME", "AppData", "LocalAppData"} {
+	for _, name := range []string{"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "HOME", "AppData",
+		"LocalAppData"} {
 		t.Setenv(name, t.TempDir())
 	}
 }

@@ -117,8 +117,8 @@ func TestTicketsOutliveRestart(t *testing.T) {
 		}
 		c := startedCloud(t, append([]string{"-m", m, "--listen", address, "--admin", "off"}, args...)...)
 		address = c.address
-		routedTokens(t, "-m", m, "--cloud", c.address, "--pin", c.pin, "--policy", "always", "--tokens", "1", "-n", "40",
-			"--mode", "serial", "--deadline", "off", "--require-cloud")
+		routedTokens(t, "-m", m, "--cloud", c.address, "--pin", c.pin, "--policy", "always", "--tokens", "1", "-n",
+			"40", "--mode", "serial", "--deadline", "off", "--require-cloud")
 		c.stop()
 		return strings.Contains(c.errs.String(), "early=true")
 	}

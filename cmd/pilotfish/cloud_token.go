@@ -41,8 +41,9 @@ func (f accessFlags) tokens(listen net.Addr, path string) (access, error) {
 	variable, set := os.LookupEnv(tokenVariable)
 	switch {
 	case f.open && (f.given || set || len(f.listed) > 0):
-		return access{}, usagef("--open serves anybody: leave out --open, or the tokens of --token-file, --config and " +
-			"PILOTFISH_TOKEN")
+		return access{},
+			usagef("--open serves anybody: leave out --open, or the tokens of --token-file, --config and " +
+				"PILOTFISH_TOKEN")
 	case f.open:
 		return access{say: "open to anybody who can reach it (--open)"}, nil
 	case f.given && f.file == "":
@@ -55,7 +56,8 @@ func (f accessFlags) tokens(listen net.Addr, path string) (access, error) {
 	case set:
 		secret := strings.TrimSpace(variable)
 		if len(secret) < leastToken {
-			return access{}, fmt.Errorf("PILOTFISH_TOKEN has %d bytes: give at least %d, or unset it", len(secret), leastToken)
+			return access{}, fmt.Errorf("PILOTFISH_TOKEN has %d bytes: give at least %d, or unset it", len(secret),
+				leastToken)
 		}
 		tokens := []engine.GatewayToken{{Name: "device", Secret: netproto.Secret(secret)}}
 		return access{tokens: tokens, say: "for devices with the access token of PILOTFISH_TOKEN"}, nil

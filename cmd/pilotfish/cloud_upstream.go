@@ -75,7 +75,8 @@ func (f *cloudCommandFlags) checkModel(set *pflag.FlagSet) (err error) {
 	case upstream && set.Changed("model"):
 		return usagef("-m runs a model here, --upstream asks an engine for it: leave one of them out")
 	}
-	here := []string{"threads", "ctx", "kv", "backend", "exact", "huge-pages", "slots", "rows", "lookup", "share-prefixes"}
+	here := []string{"threads", "ctx", "kv", "backend", "exact", "huge-pages", "slots", "rows", "lookup",
+		"share-prefixes"}
 	set.Visit(func(g *pflag.Flag) {
 		if upstream && slices.Contains(here, g.Name) {
 			err = usagef("--%s is for a model that runs here (-m): with --upstream leave it out", g.Name)

@@ -65,11 +65,12 @@ func TestCloudUpstream(t *testing.T) {
 	url := engineOf(t, edge, e)
 	key := filepath.Join(t.TempDir(), "key")
 	require.NoError(t, os.WriteFile(key, []byte("the key of the engine\n"), 0o600))
-	cloud := startedCloud(t, "--listen", "127.0.0.1:0", "--upstream", url, "--tokenizer", edge, "--upstream-key-file", key)
+	cloud := startedCloud(t, "--listen", "127.0.0.1:0", "--upstream", url, "--tokenizer", edge, "--upstream-key-file",
+		key)
 	assert.Contains(t, cloud.said, "llama b0-fake serves fake, with contexts of 511 tokens, 256 probabilities, "+
 		"audits: sampled")
-	args := []string{"-m", edge, "--cloud", cloud.address, "--pin", cloud.pin, "--policy", "always", "--deadline", "off",
-		"--tokens", "5,6,7", "-n", "12"}
+	args := []string{"-m", edge, "--cloud", cloud.address, "--pin", cloud.pin, "--policy", "always", "--deadline",
+		"off", "--tokens", "5,6,7", "-n", "12"}
 	ids, origins, s, _ := routedTokens(t, args...)
 	want := []int32{5, 6, 7}
 	for range 12 {
@@ -94,17 +95,18 @@ func TestCloudModelFlags(t *testing.T) {
 	for args, want := range map[string]string{
 		"": "there is no model: name a file with -m, or an engine with " +
 			"--upstream URL",
-		"-m x " + up:                                  "leave one of them out",
-		up:                                            "needs --tokenizer FILE",
-		"-m x --tokenizer y":                          "--tokenizer is for engines: it needs --upstream URL",
-		"-m x --trust-vocabulary":                     "--trust-vocabulary is for engines",
-		"-m x --upstream-kind llama":                  "--upstream-kind is for engines",
-		up + "--tokenizer x --slots 7":                "--slots is for a model that runs here",
-		up + "--tokenizer x --threads 1":              "--threads is for a model that runs here",
-		up + "--tokenizer x --ctx 100":                "--ctx is for a model that runs here",
-		up + "--tokenizer x --lookup off":             "--lookup is for a model that runs here",
-		up + "--tokenizer x --huge-pages on":          "--huge-pages is for a model that runs here",
-		up + "--tokenizer x --upstream-kind q":        `--upstream-kind "q" is not known: choose auto, sglang, vllm, llama or openai`,
+		"-m x " + up:                         "leave one of them out",
+		up:                                   "needs --tokenizer FILE",
+		"-m x --tokenizer y":                 "--tokenizer is for engines: it needs --upstream URL",
+		"-m x --trust-vocabulary":            "--trust-vocabulary is for engines",
+		"-m x --upstream-kind llama":         "--upstream-kind is for engines",
+		up + "--tokenizer x --slots 7":       "--slots is for a model that runs here",
+		up + "--tokenizer x --threads 1":     "--threads is for a model that runs here",
+		up + "--tokenizer x --ctx 100":       "--ctx is for a model that runs here",
+		up + "--tokenizer x --lookup off":    "--lookup is for a model that runs here",
+		up + "--tokenizer x --huge-pages on": "--huge-pages is for a model that runs here",
+		up + "--tokenizer x --upstream-kind q": `--upstream-kind "q" is not known: choose auto, sglang, vllm, ` +
+			`llama or openai`,
 		up + "--tokenizer x --upstream-parallel 0":    "give 1 to 4096",
 		up + "--tokenizer x --upstream-audit-every 0": "give 1 or more",
 		up + "--tokenizer x --upstream-hedge 0s":      "must be above 0",
@@ -225,7 +227,8 @@ func TestBenchRoutingUpstream(t *testing.T) {
 	assert.Contains(t, stderr, "--tokenizer is for engines: it needs --upstream URL")
 	for _, flag := range []string{"--upstream-kind sglang", "--upstream-model x", "--trust-vocabulary",
 		"--upstream-key-file /nowhere"} {
-		code, stdout, stderr := call(t, append(args, strings.Fields("--modes serial --tokenizer "+model+" "+flag)...)...)
+		code, stdout, stderr := call(t,
+			append(args, strings.Fields("--modes serial --tokenizer "+model+" "+flag)...)...)
 		if flag == "--trust-vocabulary" {
 			assert.Equal(t, exitDone, code, flag) // it can be asked for its vocabulary all the same
 		} else {

@@ -22,7 +22,8 @@ func flagValues() map[string][]string {
 	}
 	return map[string][]string{
 		"policy": policies, "mode": {"local", "serial", "pipelined"}, "backend": {"cpu", "metal", "soft"},
-		"kv": {"auto", "f16", "f32"}, "huge-pages": {"auto", "on", "off"}, "branches": {"auto"}, "lookup": {"auto", "off"},
+		"kv": {"auto", "f16", "f32"}, "huge-pages": {"auto", "on", "off"}, "branches": {"auto"},
+		"lookup":   {"auto", "off"},
 		"deadline": {"off", "800ms"}, "verify": {"off", "0"}, "log-level": {"debug", "info", "warn", "error"},
 		"upstream-kind": {"auto", "sglang", "vllm", "llama", "openai"},
 		"profile":       {"cpu", "mem", "block", "mutex", "trace"},
@@ -39,8 +40,8 @@ func flagFiles() map[string][]string {
 
 // quants are quantisations as files of models are called after them.
 func quants() []string {
-	return []string{"Q8_0", "Q6_K", "Q5_K_M", "Q5_K_S", "Q5_1", "Q5_0", "Q4_K_M", "Q4_K_S", "Q4_1", "Q4_0", "Q3_K_L", "Q3_K_M",
-		"Q3_K_S", "Q2_K", "IQ4_NL", "IQ4_XS", "BF16", "F16", "F32"}
+	return []string{"Q8_0", "Q6_K", "Q5_K_M", "Q5_K_S", "Q5_1", "Q5_0", "Q4_K_M", "Q4_K_S", "Q4_1", "Q4_0", "Q3_K_L",
+		"Q3_K_M", "Q3_K_S", "Q2_K", "IQ4_NL", "IQ4_XS", "BF16", "F16", "F32"}
 }
 
 // addValues has shells complete the values of flags, and models.
@@ -103,13 +104,17 @@ func (a *app) pulled() (names []string) {
 }
 
 // completePulled completes the names of models that are here, but for those on the line already.
-func (a *app) completePulled(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return slices.DeleteFunc(withPrefix(a.pulled(), begun), func(name string) bool { return slices.Contains(args, name) }),
-		cobra.ShellCompDirectiveNoFileComp
+func (a *app) completePulled(
+	_ *cobra.Command, args []string, begun string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return slices.DeleteFunc(withPrefix(a.pulled(), begun),
+		func(name string) bool { return slices.Contains(args, name) }), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completePull completes quantisations behind a colon.
-func (a *app) completePull(_ *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *app) completePull(
+	_ *cobra.Command, args []string, begun string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	repo, quant, colon := strings.Cut(begun, ":")
 	if !colon || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -130,14 +130,19 @@ func TestCompletionInBash(t *testing.T) {
 	dir := t.TempDir()
 	_, script, _ := call(t, "completion", "bash")
 	// The program is this test; what distributions bring for words with colons stands in for bash-completion.
-	program := "#!" + bash + "\nexport PILOTFISH_TEST_ARGS=\"$(printf '%s\\n' pilotfish \"$@\")\"\n[ -n \"${!#}\" ] || PILOTFISH_TEST_ARGS+=$'\\n'\nexec " + os.Args[0] + " -test.run='^TestProgram$'\n"
+	program := "#!" + bash +
+		"\nexport PILOTFISH_TEST_ARGS=\"$(printf '%s\\n' pilotfish \"$@\")\"\n" +
+		"[ -n \"${!#}\" ] || PILOTFISH_TEST_ARGS+=$'\\n'\nexec " + os.Args[0] + " -test.run='^TestProgram$'\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "pilotfish"), []byte(program), 0o700))
 	const words = `
-_get_comp_words_by_ref() { cur="${COMP_WORDS[COMP_CWORD]}"; prev="${COMP_WORDS[COMP_CWORD-1]}"; words=("${COMP_WORDS[@]}"); cword=$COMP_CWORD; }
+_get_comp_words_by_ref() {
+	cur="${COMP_WORDS[COMP_CWORD]}"; prev="${COMP_WORDS[COMP_CWORD-1]}"; words=("${COMP_WORDS[@]}"); cword=$COMP_CWORD
+}
 __ltrim_colon_completions() { :; }
 complete_line() {
 	COMP_LINE="$1"; COMP_POINT=${#1}; read -ra COMP_WORDS <<<"$1"; [[ "$1" == *" " ]] && COMP_WORDS+=("")
-	COMP_CWORD=$((${#COMP_WORDS[@]}-1)); COMP_TYPE=9; COMPREPLY=(); __start_pilotfish 2>/dev/null; printf '%s\n' "${COMPREPLY[@]}"
+	COMP_CWORD=$((${#COMP_WORDS[@]}-1)); COMP_TYPE=9; COMPREPLY=(); __start_pilotfish 2>/dev/null
+	printf '%s\n' "${COMPREPLY[@]}"
 }
 `
 	for line, want := range map[string]string{

@@ -69,8 +69,8 @@ func TestEqualOverBadLinks(t *testing.T) {
 		losses = losses[:1]
 	}
 	for _, loss := range losses {
-		code, stdout, stderr := call(t, "demo", "--json", "--questions", "16", "--rtt", "5ms", "--loss", loss, "--seed", "3",
-			"--edge-tps", "0", "--cloud-ms", "0", "--deadline", "off", "--modes", "serial,pipelined-1,pipelined-4",
+		code, stdout, stderr := call(t, "demo", "--json", "--questions", "16", "--rtt", "5ms", "--loss", loss, "--seed",
+			"3", "--edge-tps", "0", "--cloud-ms", "0", "--deadline", "off", "--modes", "serial,pipelined-1,pipelined-4",
 			"--parallel", "4")
 		require.Equal(t, exitDone, code, stderr)
 		for _, r := range lines[bench.ModeReport](t, stdout) {

@@ -29,7 +29,8 @@ func (a *app) device() (netproto.Device, error) {
 	if _, damaged := errors.AsType[*damagedDevice](err); damaged {
 		return netproto.Device{}, err
 	}
-	const told = "pilotfish: cannot keep the name of this device, so the gateway takes it for a new one in each run: %v\n"
+	const told = "pilotfish: cannot keep the name of this device, so the gateway takes it for a new one in each run: " +
+		"%v\n"
 	fmt.Fprintf(a.stderr, told, err)
 	return drawn, nil
 }

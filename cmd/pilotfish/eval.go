@@ -234,7 +234,8 @@ func (f *evalFlags) settings(
 		}
 	}
 	b = eval.About{
-		Version: buildVersion(), Command: commandLine(c, c.Flags().Args()), Small: models.edge.Name(), Large: models.name(),
+		Version: buildVersion(), Command: commandLine(c, c.Flags().Args()), Small: models.edge.Name(),
+		Large:   models.name(),
 		Machine: models.edge.Device(), Date: time.Now().UTC().Format(time.RFC3339),
 	}
 	return s, b, nil

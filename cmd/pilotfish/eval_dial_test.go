@@ -45,8 +45,8 @@ func TestEvalDials(t *testing.T) {
 	args := strings.Fields("eval " + short + " --verify off,0 --verify-every 64")
 	code, stdout, stderr := call(t, args...)
 	require.Equal(t, exitDone, code, stderr)
-	for _, want := range []string{`(?m)^run .* asks +known +turned +ahead +tokens`, `(?m)^known +tokens per answer that`,
-		`(?m)^never verified 0 +100\.0%`} {
+	for _, want := range []string{`(?m)^run .* asks +known +turned +ahead +tokens`,
+		`(?m)^known +tokens per answer that`, `(?m)^never verified 0 +100\.0%`} {
 		assert.Regexp(t, want, stdout)
 	}
 	for args, want := range map[string]string{
@@ -63,7 +63,8 @@ func TestEvalDials(t *testing.T) {
 		"--ahead 8 --policy never":        "leave no run with --policy never",
 		"--verify off --verify-every 1e3": "--verify-every",
 	} {
-		code, stdout, stderr := call(t, append([]string{"eval", "demo", "--questions", "1"}, strings.Fields(args)...)...)
+		code, stdout, stderr := call(t,
+			append([]string{"eval", "demo", "--questions", "1"}, strings.Fields(args)...)...)
 		assert.Equal(t, exitUsage, code, args)
 		assert.Empty(t, stdout)
 		assert.Contains(t, stderr, want, args)

@@ -26,7 +26,8 @@ func published() map[string]hub.Address {
 			SHA256: "3210497fdaae614ac085d9eb873dd7f4d49b6f965a93adadc803e1229fd8a02a",
 		},
 		csqaTrain: {
-			URL: "https://s3.amazonaws.com/commensenseqa/train_rand_split.jsonl", Name: "csqa-train.jsonl", Size: 3_785_890,
+			URL: "https://s3.amazonaws.com/commensenseqa/train_rand_split.jsonl", Name: "csqa-train.jsonl",
+			Size:   3_785_890,
 			SHA256: "58ffa3c8472410e24b8c43f423d89c8a003d8284698a6ed7874355dedd09a2fb",
 		},
 		task.GSM8K: {
@@ -58,7 +59,8 @@ resumed.`,
 			set, known := published()[args[0]]
 			if !known {
 				names := strings.Join(slices.Sorted(maps.Keys(published())), ", ")
-				return usagef("%.40q cannot be fetched: name %s; for others give their file with --data", args[0], names)
+				return usagef("%.40q cannot be fetched: name %s; for others give their file with --data", args[0],
+					names)
 			}
 			if c.Flags().Changed("from") {
 				set.URL = from
@@ -69,8 +71,9 @@ resumed.`,
 			return a.fetchQuestions(c.Context(), set, dir)
 		},
 	}
-	c.Flags().StringVar(&dir, "dir", "", "folder `DIR` for the file (default: pilotfish/data in the user's cache folder, "+
-		"where eval finds it)")
+	c.Flags().StringVar(&dir, "dir", "",
+		"folder `DIR` for the file (default: pilotfish/data in the user's cache folder, "+
+			"where eval finds it)")
 	c.Flags().StringVar(&from, "from", "", "alternative `address` of the same file, if the official one is unreachable")
 	return c
 }

@@ -52,16 +52,14 @@ func (f *evalFlags) register(c *cobra.Command) {
 	p.StringVar(&f.thresholds, "threshold", "", "`list` of thresholds for each policy, 0 to 1, such as 0.2,0.5 "+
 		"(default: five or six for each policy)")
 	p.StringVar(&f.budgets, "budget", "", "`list` of shares of tokens to ask for with each policy, above 0 and up "+
-		"to 1, "+
-		"instead of or in addition to thresholds")
+		"to 1, instead of or in addition to thresholds")
 	p.StringVar(&f.router, "router", "",
 		"router `file` for the policy learned (default with demo and no -m: the demo's own)")
 	p.StringVar(&f.verify, "verify", "off",
 		"`list` of verification margins in nats, or off for the router alone, such "+
 			"as off,0,2: each is combined with each policy and threshold")
 	p.IntVar(&f.every, "verify-every", 64, "with verification: ask after this many `tokens` that the large model "+
-		"has not "+
-		"checked, 1 to 1024")
+		"has not checked, 1 to 1024")
 	p.StringVar(&f.ahead, "ahead", "1",
 		"`list` of numbers of tokens per answer of the large model, 1 to 64, such as "+
 			"1,8: each is combined with each policy and threshold")
@@ -183,7 +181,8 @@ func (f *evalFlags) runs(name string) (all []eval.Run, err error) {
 	if all, err = f.dialled(all); err != nil {
 		return nil, err
 	}
-	if f.pair.set.Changed("verify-every") && !slices.ContainsFunc(all, func(r eval.Run) bool { return r.Verify != nil }) {
+	if f.pair.set.Changed("verify-every") &&
+		!slices.ContainsFunc(all, func(r eval.Run) bool { return r.Verify != nil }) {
 		return nil, usagef("--verify-every has no effect without verification: add a margin to --verify, such as off,0")
 	}
 	return all, nil
@@ -215,8 +214,9 @@ func (f *evalFlags) dialled(runs []eval.Run) (all []eval.Run, err error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, usagef("--verify %s and --ahead %s leave no run with --policy %s: add off to --verify, or 1 to --ahead",
-			f.verify, f.ahead, f.policies)
+		return nil,
+			usagef("--verify %s and --ahead %s leave no run with --policy %s: add off to --verify, or 1 to --ahead",
+				f.verify, f.ahead, f.policies)
 	}
 	return all, nil
 }
@@ -304,7 +304,8 @@ func (f *evalFlags) chosen(name string) (all []router.Policy, err error) {
 
 // checkUse refuses flags that no policy looks at.
 func (f *evalFlags) checkUse(policies []router.Policy) error {
-	decides := slices.ContainsFunc(policies, func(p router.Policy) bool { return p != router.Never && p != router.Always })
+	decides := slices.ContainsFunc(policies,
+		func(p router.Policy) bool { return p != router.Never && p != router.Always })
 	switch given := f.pair.set.Changed; {
 	case !decides && (given("threshold") || given("budget")):
 		return usagef("--threshold and --budget have no effect with --policy %s: add a policy that decides", f.policies)

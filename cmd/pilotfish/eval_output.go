@@ -23,18 +23,20 @@ type evalColumn struct {
 func evalColumns(r *eval.Report) []evalColumn {
 	all := []evalColumn{{"run", "", func(r eval.RunReport) string { return r.Name() }}}
 	if r.Graded {
-		all = append(all, evalColumn{"right", "share of the questions with the right answer", func(r eval.RunReport) string {
-			return percent(r.Accuracy)
-		}}, evalColumn{"interval", "its 95% interval (Wilson)", func(r eval.RunReport) string {
-			return fmt.Sprintf("%.1f–%.1f", 100*(*r.AccuracyLow), 100*(*r.AccuracyHigh))
-		}}, evalColumn{"silent", "answers that make no choice or give no number; not right", func(r eval.RunReport) string {
-			return fmt.Sprint(*r.Silent)
-		}})
+		all = append(all,
+			evalColumn{"right", "share of the questions with the right answer",
+				func(r eval.RunReport) string { return percent(r.Accuracy) }},
+			evalColumn{"interval", "its 95% interval (Wilson)", func(r eval.RunReport) string {
+				return fmt.Sprintf("%.1f–%.1f", 100*(*r.AccuracyLow), 100*(*r.AccuracyHigh))
+			}},
+			evalColumn{"silent", "answers that make no choice or give no number; not right",
+				func(r eval.RunReport) string { return fmt.Sprint(*r.Silent) }})
 	}
 	if slices.ContainsFunc(r.Runs, func(r eval.RunReport) bool { return r.Distinct != nil }) {
 		n := r.Runs[0].Distinct.Answers
-		all = append(all, evalColumn{fmt.Sprintf("of %d", n), fmt.Sprintf("right among the %d without two equal options", n),
-			func(r eval.RunReport) string { return percent(&r.Distinct.Accuracy) }})
+		all = append(all,
+			evalColumn{fmt.Sprintf("of %d", n), fmt.Sprintf("right among the %d without two equal options", n),
+				func(r eval.RunReport) string { return percent(&r.Distinct.Accuracy) }})
 	}
 	all = append(all,
 		evalColumn{"cloud", "share of the tokens that the large model chose", func(r eval.RunReport) string {
@@ -46,15 +48,12 @@ func evalColumns(r *eval.Report) []evalColumn {
 	)
 	if len(r.Dials) > 0 || slices.ContainsFunc(r.Runs, func(r eval.RunReport) bool { return r.Known != nil }) {
 		all = append(all,
-			evalColumn{"known", "tokens per answer that needed no asking: another answer told", func(r eval.RunReport) string {
-				return number(r.Known)
-			}},
-			evalColumn{"turned", "the small model's tokens that were replaced, per answer", func(r eval.RunReport) string {
-				return number(r.Turned)
-			}},
-			evalColumn{"ahead", "tokens per answer that the large model decoded on by itself", func(r eval.RunReport) string {
-				return number(r.CloudAhead)
-			}},
+			evalColumn{"known", "tokens per answer that needed no asking: another answer told",
+				func(r eval.RunReport) string { return number(r.Known) }},
+			evalColumn{"turned", "the small model's tokens that were replaced, per answer",
+				func(r eval.RunReport) string { return number(r.Turned) }},
+			evalColumn{"ahead", "tokens per answer that the large model decoded on by itself",
+				func(r eval.RunReport) string { return number(r.CloudAhead) }},
 		)
 	}
 	return append(all,
@@ -104,7 +103,8 @@ func printEval(w io.Writer, o eval.Options, r *eval.Report) error {
 		}
 	}
 	if last := r.Runs[len(r.Runs)-1]; last.Policy == eval.Oracle {
-		fmt.Fprintf(&b, "%-9s always, as if only the tokens had been asked for where the small model differs\n", last.Policy)
+		fmt.Fprintf(&b, "%-9s always, as if only the tokens had been asked for where the small model differs\n",
+			last.Policy)
 	}
 	printVersus(&b, r)
 	printAreas(&b, r)
@@ -265,7 +265,8 @@ func printDials(b *strings.Builder, r *eval.Report) {
 	}
 	t.end()
 	b.WriteString("\nA curve is straight between its runs; never with the same verification is one of them. " +
-		"The intervals are\nof the paired bootstrap over questions; each draw compares over the range that both curves reach in it.\n" +
-		"\"best\" is the whole dial, off included: the best of its runs for so many questions or fewer, against the best\n" +
-		"of the policy alone.\n")
+		"The intervals are\n" +
+		"of the paired bootstrap over questions; each draw compares over the range that both curves reach in it.\n" +
+		"\"best\" is the whole dial, off included: the best of its runs for so many questions or fewer, " +
+		"against the best\nof the policy alone.\n")
 }

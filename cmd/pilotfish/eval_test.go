@@ -327,7 +327,8 @@ func TestEvalHTML(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, string(b), "<svg")
 	assert.Contains(t, string(b), "pilotfish eval demo --html=")
-	code, _, stderr := call(t, "eval", "demo", "--questions", "1", "--policy", "never", "--html", filepath.Join(page, "x"))
+	code, _, stderr := call(t, "eval", "demo", "--questions", "1", "--policy", "never", "--html",
+		filepath.Join(page, "x"))
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "--html: ")
 }
@@ -361,8 +362,8 @@ func TestEvalStories(t *testing.T) {
 	data := sharedtest.Shared(t, "data", "csqa", "dev_rand_split.jsonl")
 	small := sharedtest.Shared(t, "data", "models", "stories-weak-qwen2-f32.gguf")
 	large := sharedtest.Shared(t, "data", "models", "stories260k-qwen2-f32.gguf")
-	args := []string{"eval", "csqa", "--data", data, "-m", small, "--large", large, "-n", "3", "--policy", "never,margin",
-		"--threshold", "0.5", "--raw"}
+	args := []string{"eval", "csqa", "--data", data, "-m", small, "--large", large, "-n", "3", "--policy",
+		"never,margin", "--threshold", "0.5", "--raw"}
 	if testing.Short() {
 		args = append(args, "--questions", "20")
 	}

@@ -17,21 +17,23 @@ func TestFaults(t *testing.T) {
 		"chat -m x -c 99999999999999999999": `-c, --ctx "99999999999999999999" is out of range`,
 		"run -m x --json=maybe hi":          `--json "maybe" is neither true nor false`,
 		"cloud -m x --session-idle 30":      `--session-idle "30" is not a time such as 500ms, 30s or 5m`,
-		"chat -m x --deadline 3":            `--deadline "3": give a time such as 800ms or 2s, or off to wait as long as it takes`,
-		"run -m":                            "-m needs a value",
-		"run --temp":                        "--temp needs a value",
-		"chat -z":                           "unknown flag: -z in -z",
-		"chat --zzz":                        "unknown flag: --zzz",
-		"tokenize":                          "-m is missing: give -m FILE (the model: a GGUF file, ",
-		"logits --tokens 1":                 "-m is missing: give -m FILE (",
-		"list x":                            `list takes no arguments besides flags: leave out "x"`,
-		"bench x":                           `bench has no command "x": choose one of compare, engine, gateway, `,
-		"inspect":                           "inspect needs a model: a GGUF file",
-		"inspect a b":                       `inspect takes one argument, a model: a GGUF file, or the name of a downloaded model: leave out "b"`,
-		"bench compare":                     "bench compare needs a file",
-		"rm":                                "rm needs the models to remove",
-		"bench synth":                       "bench synth needs the name of the file to write",
-		"router x":                          `router has no command "x"`,
+		"chat -m x --deadline 3": `--deadline "3": give a time such as 800ms or 2s, or off to wait as ` +
+			`long as it takes`,
+		"run -m":            "-m needs a value",
+		"run --temp":        "--temp needs a value",
+		"chat -z":           "unknown flag: -z in -z",
+		"chat --zzz":        "unknown flag: --zzz",
+		"tokenize":          "-m is missing: give -m FILE (the model: a GGUF file, ",
+		"logits --tokens 1": "-m is missing: give -m FILE (",
+		"list x":            `list takes no arguments besides flags: leave out "x"`,
+		"bench x":           `bench has no command "x": choose one of compare, engine, gateway, `,
+		"inspect":           "inspect needs a model: a GGUF file",
+		"inspect a b": `inspect takes one argument, a model: a GGUF file, or the name of a ` +
+			`downloaded model: leave out "b"`,
+		"bench compare": "bench compare needs a file",
+		"rm":            "rm needs the models to remove",
+		"bench synth":   "bench synth needs the name of the file to write",
+		"router x":      `router has no command "x"`,
 	} {
 		code, stdout, stderr := call(t, strings.Fields(line)...)
 		assert.Equal(t, exitUsage, code, line)
@@ -41,12 +43,15 @@ func TestFaults(t *testing.T) {
 	}
 	code, _, stderr := call(t, "run", "-m", "/nowhere/m.gguf", "hi")
 	assert.Equal(t, exitFailed, code)
-	assert.Regexp(t, `^pilotfish: --model: \S+ /nowhere/m.gguf: no such file or directory: give the path of a GGUF file, or the name of a `+
+	assert.Regexp(t, `^pilotfish: --model: \S+ /nowhere/m.gguf: no such file or directory: give the path of a GGUF `+
+		`file, or the name of a `+
 		`downloaded model \("pilotfish list" shows them\)\n$`, stderr)
 	path := configuredBy(t, "model: ''\n")
 	code, _, stderr = call(t, "chat")
 	assert.Equal(t, exitUsage, code)
-	assert.Contains(t, stderr, "--model is empty: give the path of a GGUF file, or the name of a downloaded model (--model is from "+path+":1)\n")
+	assert.Contains(t, stderr,
+		"--model is empty: give the path of a GGUF file, or the name of a downloaded model (--model is "+
+			"from "+path+":1)\n")
 	t.Setenv("PILOTFISH_TEMP", "warm")
 	_, _, stderr = call(t, "config")
 	assert.Contains(t, stderr, `the environment variable PILOTFISH_TEMP: --temp "warm" is not a number`)

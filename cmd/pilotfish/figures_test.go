@@ -114,14 +114,19 @@ func TestRoutingFigures(t *testing.T) {
 	require.NoError(t, f.print(&app{stdout: &out}, append(reports, bench.ModeReport{Mode: "local"}),
 		result.Run{Measurement: "demo"}))
 	about := regexp.MustCompile(`(?m),"run":{"measurement":"demo".*}}$`)
-	assert.Equal(t, `{"mode":"pipelined-2","answers":40,"accuracy":0.9,"accuracy_low":0.77,"accuracy_high":0.961,"escalated_share":0.042,`+
-		`"tokens_per_answer":22,"escalations_per_answer":1.9,"asks_per_answer":2.4,"timeouts":3,"time_per_answer_ms":{"mean":111,"p50":101.6,"p90":190.4,"p99":0},`+
-		`"hidden_share":0.51,"hit_rate":0.62,"missed_share":0.07,"bytes_up_per_escalation":61.25,"bytes_down_per_escalation":12,`+
-		`"equal_to_serial":true,"answers_differing_from_serial":0,"equal_to_cloud":false,"answers_differing_from_cloud":4,`+
+	assert.Equal(t, `{"mode":"pipelined-2","answers":40,"accuracy":0.9,"accuracy_low":0.77,"accuracy_high":0.961,`+
+		`"escalated_share":0.042,`+
+		`"tokens_per_answer":22,"escalations_per_answer":1.9,"asks_per_answer":2.4,"timeouts":3,`+
+		`"time_per_answer_ms":{"mean":111,"p50":101.6,"p90":190.4,"p99":0},`+
+		`"hidden_share":0.51,"hit_rate":0.62,"missed_share":0.07,"bytes_up_per_escalation":61.25,`+
+		`"bytes_down_per_escalation":12,`+
+		`"equal_to_serial":true,"answers_differing_from_serial":0,"equal_to_cloud":false,`+
+		`"answers_differing_from_cloud":4,`+
 		`"known_per_answer":0.5,"turned_per_answer":0.25,"unverified":6,`+
 		`"cloud_tokens_per_answer":{"prefilled":40.25,"decoded":3.5,"ahead":9.75,"ahead_used":4.125},`+
 		`"cost":{"per_answer":0.00025,"per_1000_answers":0.26,"cloud_only_per_answer":0.0007}}`+"\n"+
-		`{"mode":"local","answers":0,"tokens_per_answer":0,"time_per_answer_ms":{"mean":0,"p50":0,"p90":0,"p99":0}}`+"\n",
+		`{"mode":"local","answers":0,"tokens_per_answer":0,`+
+		`"time_per_answer_ms":{"mean":0,"p50":0,"p90":0,"p99":0}}`+"\n",
 		about.ReplaceAllString(out.String(), "}"))
 	out.Reset()
 	require.NoError(t, f.print(&app{stdout: &out}, nil, result.Run{}))
@@ -151,8 +156,8 @@ func TestRunReport(t *testing.T) {
 	}
 	e := summaryEvent{PromptTokens: 12, GeneratedTokens: 9, PromptMS: 34.4, PromptTPS: 56.78, GenerationTPS: 90.12,
 		LoadMS: 345.6, Stop: "length"}
-	const last = "12 tokens of prompt in 34 ms (56.8/s), 9 generated at 90.1/s, stopped at the limit of 9 tokens (-n); " +
-		"model loaded in 346 ms\n"
+	const last = "12 tokens of prompt in 34 ms (56.8/s), 9 generated at 90.1/s, stopped at the limit of 9 tokens " +
+		"(-n); model loaded in 346 ms\n"
 	assert.Equal(t, last, report(e))
 	e.LookupProposed, e.LookupAccepted, e.PassesPerToken = 8, 5, 0.375
 	const guessed = "5 of 8 tokens guessed from the text were right (--lookup): 0.38 passes over the model a token\n"
@@ -170,7 +175,8 @@ func TestRunReport(t *testing.T) {
 	assert.Equal(t, `4 of 10 tokens (40.0%) come from the cloud, which answered 5 of 6 questions; 700 bytes up, 80 down
 answers took 900 ms in all; drafting went on for 401 ms of that
 1 of 5 answers were the small model's own choice (20.0%): questions without a need
-2 tokens are the small model's because the answer was late or failed, so that the text may differ from that of serial decoding without a deadline: `+
+2 tokens are the small model's because the answer was late or failed, so that `+
+		`the text may differ from that of serial decoding without a deadline: `+
 		late.Error()+`
 of 40 tokens that were not asked for, the cloud would have chosen 3 differently (7.5%)
 `+last, report(e))
@@ -197,7 +203,8 @@ func TestRoutedEvent(t *testing.T) {
 		lost: 17 * time.Millisecond}
 	b, err := json.Marshal(routedEvent(r, w))
 	require.NoError(t, err)
-	assert.JSONEq(t, `{"cloud_tokens":1,"escalated_share":0.125,"needless":18,"timeouts":2,"edge_timeout_tokens":2,"escalations":3,"answered":13,"unanswered":14,"hits":4,"asks":5,
+	assert.JSONEq(t, `{"cloud_tokens":1,"escalated_share":0.125,"needless":18,"timeouts":2,"edge_timeout_tokens":2,
+		"escalations":3,"answered":13,"unanswered":14,"hits":4,"asks":5,
 		"drafted":6,"wasted":7,"audited":8,"missed":9,
 		"audited_for":108,"missed_for":109,
 		"bytes_up":10,"bytes_down":11,"wait_ms":15,"hidden_ms":1.6,"exposed_ms":12,"lost_ms":17,"known":107,

@@ -114,7 +114,8 @@ func TestTokenizeSpecial(t *testing.T) {
 	}{{"--jsonl", []int32{511}}, {"--jsonl --no-special", nil}} {
 		var out, errs bytes.Buffer
 		args := append([]string{"tokenize", "-m", m}, strings.Fields(c.flags)...)
-		require.Equal(t, exitDone, run(t.Context(), args, strings.NewReader(`"<|im_end|>"`), &out, &errs), errs.String())
+		require.Equal(t, exitDone, run(t.Context(), args, strings.NewReader(`"<|im_end|>"`), &out, &errs),
+			errs.String())
 		ids := lines[[]int32](t, out.String())[0]
 		if c.ids != nil {
 			assert.Equal(t, c.ids, ids)
@@ -158,7 +159,8 @@ func TestSynthSeed(t *testing.T) {
 func TestHugePagesFlag(t *testing.T) {
 	racing.Spare(t)
 	m := tinyModel(t, "q8_0")
-	measure := []string{"bench", "engine", "-m", m, "-p", "9", "-n", "9", "-r", "1", "-t", "1", "--json", "--huge-pages"}
+	measure := []string{"bench", "engine", "-m", m, "-p", "9", "-n", "9", "-r", "1", "-t", "1", "--json",
+		"--huge-pages"}
 	code, stdout, stderr := call(t, append(measure, "off")...)
 	require.Equal(t, exitDone, code, stderr)
 	r := lines[bench.EngineReport](t, stdout)[0]

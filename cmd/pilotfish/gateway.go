@@ -124,7 +124,8 @@ func (c *gatewayFlags) remember(a *app, o *engine.DialOptions) (err error) {
 	if o.Device, err = a.device(); err != nil {
 		return err
 	}
-	if cache, err := os.UserCacheDir(); err == nil && !c.forget { // without a place for tickets it takes a round trip more
+	// without a place for tickets it takes a round trip more
+	if cache, err := os.UserCacheDir(); err == nil && !c.forget {
 		o.TicketFolder = filepath.Join(cache, "pilotfish", "tickets")
 	}
 	return nil

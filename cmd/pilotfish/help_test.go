@@ -24,7 +24,7 @@ func TestHelpWidth(t *testing.T) {
 			assert.Contains(t, text, strings.Join(strings.Fields(usage), " "), "%s --%s", c.CommandPath(), f.Name)
 		}
 		for line := range strings.Lines(stdout) {
-			if line = strings.TrimRight(line, "\n"); !strings.HasPrefix(line, "  pilotfish ") { // a line to type stays one
+			if line = strings.TrimRight(line, "\n"); !strings.HasPrefix(line, "  pilotfish ") { // but a line to type
 				assert.LessOrEqual(t, utf8.RuneCountInString(line), helpColumns, "%s: %s", c.CommandPath(), line)
 			}
 		}

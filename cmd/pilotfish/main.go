@@ -12,6 +12,7 @@ import (
 )
 
 func main() {
+	obeyEscapes(os.Stdout)
 	ctx, stop := watchSignals(context.Background())
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestManPages: there is a man page for every command, with its flags. With PILOTFISH_MAN they go into that folder: that
-// is how `make man` writes them. A test does it so that the program need not link what makes them.
+// TestManPages: there is a man page for every command, with its flags. With PILOTFISH_MAN they go into that folder:
+// that is how `make man` writes them. A test does it so that the program need not link what makes them.
 func TestManPages(t *testing.T) {
 	dir := os.Getenv("PILOTFISH_MAN")
 	if dir == "" {

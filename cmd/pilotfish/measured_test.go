@@ -12,7 +12,8 @@ import (
 // TestMeasuredWithoutText: a measurement has the flags of its command, but no text of a user.
 func TestMeasuredWithoutText(t *testing.T) {
 	for _, prompt := range [][]string{
-		{"--system", "a secret word", "another secret"}, {"--tokens", "123,45"}, {"--stop", "a secret", "another secret"},
+		{"--system", "a secret word", "another secret"}, {"--tokens", "123,45"},
+		{"--stop", "a secret", "another secret"},
 		{"--json-schema", `{"const":"secret"}`, "a"},
 	} {
 		args := append([]string{"run", "-m", demoFile("small.gguf"), "-n", "2", "--json"}, prompt...)

@@ -42,8 +42,8 @@ func TestMeasuring(t *testing.T) {
 	}
 	dir := t.TempDir()
 	out := inShell(t, dir, text)
-	for _, name := range []string{"sweep.html", "figures/study1-time-over-rtt.svg", "figures/study1-cell2-waterfall-verified.svg",
-		"replayed.html"} {
+	for _, name := range []string{"sweep.html", "figures/study1-time-over-rtt.svg",
+		"figures/study1-cell2-waterfall-verified.svg", "replayed.html"} {
 		assert.FileExists(t, filepath.Join(dir, name))
 	}
 	assert.Contains(t, out, filepath.Join("figures", "study1-time-over-rtt.svg"))

@@ -45,9 +45,10 @@ func (m *meter) show(done, total int64) {
 		return
 	}
 	if m.bar == nil {
-		m.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(m.w), progressbar.OptionSetDescription(m.what),
-			progressbar.OptionShowBytes(m.unit == inBytes), progressbar.OptionThrottle(100*time.Millisecond),
-			progressbar.OptionFullWidth(), progressbar.OptionSetPredictTime(true))
+		m.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(m.w),
+			progressbar.OptionSetDescription(m.what), progressbar.OptionShowBytes(m.unit == inBytes),
+			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionFullWidth(),
+			progressbar.OptionSetPredictTime(true))
 		if m.paced {
 			progressbar.OptionShowIts()(m.bar)
 		}

@@ -104,7 +104,8 @@ func (m *modelFlags) open() (*engine.Engine, error) {
 func (m *modelFlags) compute() string {
 	var said []string
 	for _, v := range []struct{ name, value, usual string }{
-		{"backend", m.backend, string(engine.CPU)}, {"kv", m.kv, "auto"}, {"exact", strconv.FormatBool(m.exact), "false"},
+		{"backend", m.backend, string(engine.CPU)}, {"kv", m.kv, "auto"},
+		{"exact", strconv.FormatBool(m.exact), "false"},
 	} {
 		if v.value != v.usual {
 			said = append(said, v.name+" "+v.value)
@@ -143,8 +144,7 @@ func parseKV(name string) (engine.KVType, error) {
 func registerHugePages(f *pflag.FlagSet, huge *string) {
 	f.StringVar(huge, "huge-pages", "auto",
 		"move weights from the file's pages into huge pages, which are faster to read: auto (if the system has "+
-			"them and "+
-			"enough memory is free), on (even if little memory is free), or off")
+			"them and enough memory is free), on (even if little memory is free), or off")
 }
 
 func parseHugePages(name string, where engine.Backend) (engine.HugePages, error) {

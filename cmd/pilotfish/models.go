@@ -19,7 +19,8 @@ import (
 
 // registerModelFolder adds --dir.
 func registerModelFolder(c *cobra.Command, dir *string) {
-	c.Flags().StringVar(dir, "dir", "", "folder `DIR` for models (default: pilotfish/models in the user's cache folder)")
+	c.Flags().StringVar(dir, "dir", "",
+		"folder `DIR` for models (default: pilotfish/models in the user's cache folder)")
 }
 
 // modelFolder is the folder of --dir, or else the one that is used where nothing is said.
@@ -76,7 +77,8 @@ type listedModel struct {
 
 func (a *app) listJSON(all []hub.Model) error {
 	for _, m := range all {
-		err := a.printJSON(listedModel{m.Ref(all), m.Quant, m.Size, m.Modified.UTC().Truncate(time.Second), m.Path, m.Missing})
+		err := a.printJSON(listedModel{m.Ref(all), m.Quant, m.Size, m.Modified.UTC().Truncate(time.Second), m.Path,
+			m.Missing})
 		if err != nil {
 			return err
 		}
@@ -100,7 +102,8 @@ func (a *app) list(all []hub.Model, dir string) error {
 		if m.Missing > 0 {
 			size += ", incomplete"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", m.Ref(all), quant, size, m.Modified.Local().Format("2006-01-02 15:04"), m.Path)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", m.Ref(all), quant, size, m.Modified.Local().Format("2006-01-02 15:04"),
+			m.Path)
 	}
 	return w.Flush()
 }
@@ -180,8 +183,8 @@ func (a *app) ask(ctx context.Context, question string) (yes bool, err error) {
 	return answer == "y" || answer == "yes", nil
 }
 
-// readLine reads a line from stdin, which is a terminal and gives one at a time. A read that waits cannot be ended: when ctx ends first, it is left
-// behind, and the program with it.
+// readLine reads a line from stdin, which is a terminal and gives one at a time. A read that waits cannot be ended:
+// when ctx ends first, it is left behind, and the program with it.
 func (a *app) readLine(ctx context.Context) (string, error) {
 	type result struct {
 		line string
@@ -230,8 +233,8 @@ func modelHint(c *cobra.Command, err error) error {
 	}
 	for _, name := range []string{"model", "large", "tokenizer"} {
 		if flag := c.Flags().Lookup(name); flag != nil && flag.Changed && flag.Value.String() == missing.Path {
-			return fmt.Errorf("--%s: %w: give the path of a GGUF file, or the name of a downloaded model (\"pilotfish list\" "+
-				"shows them)", name, err)
+			return fmt.Errorf("--%s: %w: give the path of a GGUF file, or the name of a downloaded model "+
+				"(\"pilotfish list\" shows them)", name, err)
 		}
 	}
 	return err

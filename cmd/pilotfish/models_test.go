@@ -80,7 +80,8 @@ func TestModelNames(t *testing.T) {
 		{"tokenize", "-m", "o/n:Q8_0", "hello"}, {"logits", "-m", "o/n:Q8_0", "--tokens", "1"}, {"inspect", "o/n:Q8_0"},
 		{"bench", "engine", "-m", "o/n:Q8_0", "-p", "2", "-n", "1", "-r", "1"},
 		{"chat", "-m", "o/n:m-Q8_0.gguf"},
-		{"bench", "routing", "-m", "o/n:Q8_0", "--large", "o/n:Q8_0", "--workload", demoData(t, 1), "--modes", "local", "-n", "1"},
+		{"bench", "routing", "-m", "o/n:Q8_0", "--large", "o/n:Q8_0", "--workload", demoData(t, 1), "--modes", "local",
+			"-n", "1"},
 	} {
 		code, _, stderr := call(t, args...)
 		assert.Equal(t, exitDone, code, "%v: %s", args, stderr)
@@ -92,9 +93,10 @@ func TestModelNames(t *testing.T) {
 	assert.ErrorContains(t, err, `"pilotfish pull x/y"`)
 
 	for name, want := range map[string]string{
-		"o/n":      "--model: o/n can be any of these: name one of them: o/n:Q8_0, o/n:F16",
-		"o/n:Q4_0": `--model: there is no file o/n:Q4_0, and no such model in ` + dir + `: fetch it with "pilotfish pull o/n:Q4_0", or name one that is here: o/n:Q8_0, o/n:F16`,
-		"x.gguf":   "x.gguf: no such file",
+		"o/n": "--model: o/n can be any of these: name one of them: o/n:Q8_0, o/n:F16",
+		"o/n:Q4_0": `--model: there is no file o/n:Q4_0, and no such model in ` + dir +
+			`: fetch it with "pilotfish pull o/n:Q4_0", or name one that is here: o/n:Q8_0, o/n:F16`,
+		"x.gguf": "x.gguf: no such file",
 	} {
 		code, stdout, stderr := call(t, "run", "-m", name, "hello")
 		assert.Equal(t, exitFailed, code)
@@ -109,8 +111,9 @@ func TestModelNames(t *testing.T) {
 }
 
 func TestListCommand(t *testing.T) {
-	dir := modelFolderWith(t, map[string][]byte{"o/n/m-q8_0.gguf": make([]byte, 2_500_000), "o/n/m-q4_0.gguf.part": []byte("x"),
-		"o/x/y.gguf": []byte("y")})
+	dir := modelFolderWith(t,
+		map[string][]byte{"o/n/m-q8_0.gguf": make([]byte, 2_500_000), "o/n/m-q4_0.gguf.part": []byte("x"),
+			"o/x/y.gguf": []byte("y")})
 	code, stdout, stderr := call(t, "list")
 	require.Equal(t, exitDone, code, stderr)
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
@@ -130,7 +133,8 @@ func TestListCommand(t *testing.T) {
 	all := linesOf[listedModel](t, stdout)
 	require.Len(t, all, 3)
 	all[0].Modified = all[1].Modified
-	assert.Equal(t, listedModel{"o/n:Q4_0", "Q4_0", 1, all[1].Modified, filepath.Join(dir, "o", "n", "m-q4_0.gguf"), 1}, all[0])
+	assert.Equal(t, listedModel{"o/n:Q4_0", "Q4_0", 1, all[1].Modified, filepath.Join(dir, "o", "n", "m-q4_0.gguf"), 1},
+		all[0])
 	assert.NotContains(t, strings.Split(stdout, "\n")[2], "quant")
 	assert.False(t, all[1].Modified.IsZero())
 }

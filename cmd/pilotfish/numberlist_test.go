@@ -15,7 +15,8 @@ func TestNumberList(t *testing.T) {
 		require.NoError(t, l.Set(text))
 		assert.Equal(t, want, l, "in place of the default")
 	}
-	for _, wrong := range []string{"", ",", "1,", "x", "1.5", "1,1", "99999999999999999999", strings.Repeat("1", 1<<16)} {
+	for _, wrong := range []string{"", ",", "1,", "x", "1.5", "1,1", "99999999999999999999",
+		strings.Repeat("1", 1<<16)} {
 		l := numberList{1}
 		err := l.Set(wrong)
 		require.Error(t, err, "%.20q", wrong)

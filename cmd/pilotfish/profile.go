@@ -73,7 +73,8 @@ func (p *profileFlag) register(c *cobra.Command) {
 func (p *profileFlag) start(wanted, placed bool) (stop func(error) error, err error) {
 	if !wanted {
 		if placed {
-			return nil, usagef("--profile-path has no effect without --profile: say what to profile, such as --profile cpu")
+			return nil,
+				usagef("--profile-path has no effect without --profile: say what to profile, such as --profile cpu")
 		}
 		return func(error) error { return nil }, nil
 	}
@@ -119,7 +120,8 @@ func (p *profileFlag) reserve(kind profileKind) (path string, err error) {
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {
-		return "", fmt.Errorf("--profile: %s exists already: name another file with --profile-path, or remove it first", path)
+		return "", fmt.Errorf("--profile: %s exists already: name another file with --profile-path, or remove it first",
+			path)
 	}
 	if err != nil {
 		return "", fmt.Errorf("--profile-path: %w", err)

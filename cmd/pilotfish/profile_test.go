@@ -65,7 +65,8 @@ func TestProfilePath(t *testing.T) {
 	code, _, stderr := call(t, append(run, filepath.Join(dir, "none", "mine"))...)
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "--profile-path")
-	code, _, stderr = call(t, "run", "-m", m, "--top-k", "-1", "--profile", "mem", "--profile-path", filepath.Join(dir, "wrong"), "x")
+	code, _, stderr = call(t, "run", "-m", m, "--top-k", "-1", "--profile", "mem", "--profile-path",
+		filepath.Join(dir, "wrong"), "x")
 	assert.Equal(t, exitUsage, code, stderr)
 	assert.NoFileExists(t, filepath.Join(dir, "wrong"), "no profile of a wrong call")
 	code, _, stderr = call(t, "run", "-m", filepath.Join(dir, "none.gguf"), "--profile", "mem",
@@ -81,9 +82,11 @@ func TestProfiledCommands(t *testing.T) {
 	m := tinyModel(t, "q8_0")
 	dir := t.TempDir()
 	lines := map[string]string{
-		"run": "-m M --tokens 1 -n 2", "demo": "--questions 1 --modes local --edge-tps 0", "cloud": "-m M --listen 127.0.0.1:0",
-		"eval": "demo --questions 1 --policy never", "bench engine": "-m M -p 2 -n 0 -r 1",
-		"bench routing": "--questions 1 --modes local", "bench link": "--tokens 0 --connects 0 --outages 0 --loopback 1ms",
+		"run": "-m M --tokens 1 -n 2", "demo": "--questions 1 --modes local --edge-tps 0",
+		"cloud": "-m M --listen 127.0.0.1:0",
+		"eval":  "demo --questions 1 --policy never", "bench engine": "-m M -p 2 -n 0 -r 1",
+		"bench routing": "--questions 1 --modes local",
+		"bench link":    "--tokens 0 --connects 0 --outages 0 --loopback 1ms",
 		"bench gateway": "--devices 1 --seconds 0.1 --sessions 0", "router train": "/nowhere/traces -o NEW",
 		"router collect": "--data demo -o NEW --questions 1", "router calibrate": "-o NEW --questions 20",
 	}
@@ -92,7 +95,8 @@ func TestProfiledCommands(t *testing.T) {
 		require.True(t, ok, command)
 		name := strings.ReplaceAll(command, " ", "-")
 		line = strings.NewReplacer("NEW", filepath.Join(dir, name+".new"), "M", m).Replace(line)
-		args := append(strings.Fields(command+" "+line), "--profile", "mutex", "--profile-path", filepath.Join(dir, name))
+		args := append(strings.Fields(command+" "+line), "--profile", "mutex", "--profile-path",
+			filepath.Join(dir, name))
 		ctx, stop := context.WithCancel(t.Context())
 		if command == "cloud" || command == "router calibrate" {
 			stop() // a gateway serves until it is stopped; calibration takes its time

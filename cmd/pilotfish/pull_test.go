@@ -115,7 +115,8 @@ func TestPullInterrupted(t *testing.T) {
 	var ranges []string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/api/") {
-			fmt.Fprintf(w, `[{"type":"file","path":"m.gguf","size":%d,"lfs":{"oid":"%x","size":%d}}]`, len(b), sum, len(b))
+			fmt.Fprintf(w, `[{"type":"file","path":"m.gguf","size":%d,"lfs":{"oid":"%x","size":%d}}]`, len(b), sum,
+				len(b))
 			return
 		}
 		ranges = append(ranges, r.Header.Get("Range"))
@@ -139,10 +140,12 @@ func TestPullInterrupted(t *testing.T) {
 		return len(p), nil
 	})
 	var said bytes.Buffer
-	code := run(ctx, []string{"pull", "--dir", dir, "o/n"}, strings.NewReader(""), io.Discard, io.MultiWriter(&said, stderr))
+	code := run(ctx, []string{"pull", "--dir", dir, "o/n"}, strings.NewReader(""), io.Discard,
+		io.MultiWriter(&said, stderr))
 	assert.Equal(t, 130, code)
 	assert.True(t, strings.HasSuffix(said.String(),
-		"pilotfish: interrupted: "+part+" keeps what has arrived: the same command goes on from there\n"), said.String())
+		"pilotfish: interrupted: "+part+" keeps what has arrived: the same command goes on from there\n"),
+		said.String())
 	assert.FileExists(t, part)
 	code, stdout, errs := call(t, "pull", "--dir", dir, "o/n")
 	require.Equal(t, exitDone, code, errs)

@@ -35,8 +35,8 @@ func TestQlog(t *testing.T) {
 	t.Setenv("PILOTFISH_TOKEN", "a secret of sixteen bytes")
 	m, here, there := tinyModel(t, "q8_0"), filepath.Join(t.TempDir(), "made"), t.TempDir()
 	address, pin, stop := startCloud(t, "-m", m, "--qlog", there)
-	run := []string{"-m", m, "--cloud", address, "--pin", pin, "--policy", "always", "--deadline", "off", "--tokens", "1",
-		"-n", "3"}
+	run := []string{"-m", m, "--cloud", address, "--pin", pin, "--policy", "always", "--deadline", "off", "--tokens",
+		"1", "-n", "3"}
 	routedTokens(t, append(run, "--qlog", here)...)
 	routedTokens(t, run...)
 	assert.Equal(t, map[string]int{"client": 1}, connectionFiles(t, here))
@@ -58,8 +58,9 @@ func TestRoutingQlog(t *testing.T) {
 	racing.Spare(t)
 	for _, command := range []string{"demo", "bench routing"} {
 		folder := t.TempDir()
-		code, _, stderr := call(t, append(strings.Fields(command), "--questions", "1", "--modes", "serial", "--rtt", "1ms",
-			"--edge-tps", "0", "--cloud-ms", "1", "--json", "--qlog", folder)...)
+		code, _, stderr := call(t,
+			append(strings.Fields(command), "--questions", "1", "--modes", "serial", "--rtt", "1ms", "--edge-tps", "0",
+				"--cloud-ms", "1", "--json", "--qlog", folder)...)
 		require.Equal(t, exitDone, code, stderr)
 		sides := connectionFiles(t, folder)
 		assert.Equal(t, sides["client"], sides["server"])

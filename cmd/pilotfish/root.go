@@ -12,8 +12,10 @@ func newRootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:                   "pilotfish COMMAND",
 		DisableFlagsInUseLine: true,
-		Short:                 "A small language model on this device that asks a large one for the few tokens that matter",
-		Long: `Pilotfish runs a small language model on this device and asks a large one, on another machine, for the few tokens that matter.
+		Short: "A small language model on this device that asks a large one for the few tokens " +
+			"that matter",
+		Long: `Pilotfish runs a small language model on this device and asks a large one, on another machine, for ` +
+			`the few tokens that matter.
 Start with "pilotfish demo", which needs neither a model nor a network.
 
 Text goes to stdout, everything else to stderr. Exit codes:

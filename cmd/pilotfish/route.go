@@ -61,8 +61,7 @@ func (r *routeFlags) register(f *pflag.FlagSet) {
 	f.IntVar(&r.window, "window", 32, "maximum number of tokens drafted beyond the oldest open question")
 	f.IntVar(&r.inflight, "inflight", 4, "maximum number of open questions")
 	f.Var(&r.deadline, "deadline", "maximum `time` to wait for an answer before the small model's token is used "+
-		"instead; "+
-		"off (or 0): wait as long as it takes, so that pipelined gives the same tokens as serial")
+		"instead; off (or 0): wait as long as it takes, so that pipelined gives the same tokens as serial")
 	f.BoolVar(&r.noAudit, "no-audit", false, "do not let the cloud compare the small model's tokens with its own "+
 		"choices")
 	f.BoolVar(&r.noWarm, "no-warm", false, "do not send the prompt and long stretches of final text to the cloud "+
@@ -194,7 +193,8 @@ func (r *routeFlags) rule() (router.Policy, error) {
 		return "", usagef("--policy: %w", err)
 	}
 	if policy == router.Value && !r.value {
-		return "", usagef("--policy value is for run: it follows the time that answers take, so that modes would not compare")
+		return "",
+			usagef("--policy value is for run: it follows the time that answers take, so that modes would not compare")
 	}
 	return policy, nil
 }

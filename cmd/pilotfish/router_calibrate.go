@@ -62,7 +62,8 @@ prompt format, greedy decoding, and one -n.
 
 Without -m, the models, router and questions of the demo are used. If nothing can be shown, the command says so, exits
 with 1 and writes no file.`,
-		Example: `  pilotfish router calibrate -m small.gguf --large big.gguf --router r.gguf --data prompts.jsonl -o out.gguf
+		Example: `  pilotfish router calibrate -m small.gguf --large big.gguf --router r.gguf ` +
+			`--data prompts.jsonl -o out.gguf
   pilotfish router calibrate --questions 400 -n 48 -o certified.gguf`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
@@ -223,8 +224,9 @@ func (f *calibrateFlags) prompts(a *app, models *pair, set *task.Set) (all [][]i
 		}
 	}
 	if out := len(set.Questions) - len(all); out > 0 {
-		fmt.Fprintf(a.stderr, "%d of %d prompts are left out: they leave no room for an answer in a context of %d tokens\n",
-			out, len(set.Questions), room)
+		fmt.Fprintf(a.stderr,
+			"%d of %d prompts are left out: they leave no room for an answer in a context of %d tokens\n", out,
+			len(set.Questions), room)
 	}
 	return all, nil
 }
@@ -281,7 +283,8 @@ func (f *calibrateFlags) nothing(a *app, r *calibrate.Result) error {
 		}
 	}
 	last := r.Steps[len(r.Steps)-1]
-	why := fmt.Sprintf("threshold %v takes %.1f%% of the tokens from the large model", r.Thresholds[0], 100*last.Share())
+	why := fmt.Sprintf("threshold %v takes %.1f%% of the tokens from the large model", r.Thresholds[0],
+		100*last.Share())
 	switch {
 	case r.Needed > 0:
 		why += fmt.Sprintf(": about %d prompts like these would be needed, %d were tested", r.Needed, r.Prompts)
@@ -291,7 +294,8 @@ func (f *calibrateFlags) nothing(a *app, r *calibrate.Result) error {
 		why += ", which is not below the budget: begin with a lower one (--thresholds)"
 	}
 	if r.Longest < f.max*3/4 {
-		why += fmt.Sprintf("; no answer was longer than %d tokens, so that with -n %d fewer would do", r.Longest, r.Longest)
+		why += fmt.Sprintf("; no answer was longer than %d tokens, so that with -n %d fewer would do", r.Longest,
+			r.Longest)
 	}
 	return fmt.Errorf("nothing can be certified, and no file is written: %s", why)
 }
@@ -368,14 +372,16 @@ func writeRouter(path string, r *router.File) error {
 func replaceFile(path string, content []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("write %s: there is no folder %s: create it, or choose another place", path, filepath.Dir(path))
+		return fmt.Errorf("write %s: there is no folder %s: create it, or choose another place", path,
+			filepath.Dir(path))
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: the folder takes no new file: %w", path, bareCause(err))
 	}
 	defer os.Remove(f.Name()) // gone already where it was renamed
 	_, err = f.Write(content)
-	if err = errors.Join(bareCause(err), bareCause(f.Chmod(mode)), bareCause(f.Sync()), bareCause(f.Close())); err == nil {
+	if err = errors.Join(bareCause(err), bareCause(f.Chmod(mode)), bareCause(f.Sync()),
+		bareCause(f.Close())); err == nil {
 		err = bareCause(os.Rename(f.Name(), path))
 	}
 	if err != nil {

@@ -83,7 +83,8 @@ func TestCalibrateDemo(t *testing.T) {
 		assert.InDelta(t, float64(s.Escalated)/float64(s.Tokens), s.Share, 1e-12)
 		assert.Equal(t, s.PValue <= 1-0.7, s.Certified)
 		if s.Certified && (i == 1 || !steps[1].Certified) {
-			assert.Equal(t, []any{s.Threshold, s.Share, s.PValue, s.Tokens}, []any{c.Threshold, c.Share, c.PValue, c.Tokens})
+			assert.Equal(t, []any{s.Threshold, s.Share, s.PValue, s.Tokens},
+				[]any{c.Threshold, c.Share, c.PValue, c.Tokens})
 		}
 	}
 	file, err := readRouter(out)
@@ -189,7 +190,8 @@ func TestCalibrateOwn(t *testing.T) {
 // narrowRouter writes a router for hidden states of a width that says it belongs to a model.
 func narrowRouter(t *testing.T, width int, model string) string {
 	t.Helper()
-	n, err := router.NewNet([]router.Layer{{In: width, Out: 1, Weight: make([]float32, width), Bias: []float32{3}}}, false)
+	n, err := router.NewNet([]router.Layer{{In: width, Out: 1, Weight: make([]float32, width), Bias: []float32{3}}},
+		false)
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "net.gguf")
 	require.NoError(t, writeRouter(path, &router.File{Net: n, About: router.About{Model: model}}))

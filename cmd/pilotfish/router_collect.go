@@ -70,7 +70,8 @@ A gateway must be able to check every token of a text (an exact audit), and does
 
 The folder is written in files of --shard prompts each. If the command is stopped, running it again continues where it
 left off and ends with the same bytes. See docs/traces.md for the format.`,
-		Example: `  pilotfish router collect -m small.gguf --large big.gguf --data prompts.jsonl --labels citer,r2r -o traces
+		Example: `  pilotfish router collect -m small.gguf --large big.gguf --data prompts.jsonl ` +
+			`--labels citer,r2r -o traces
   pilotfish router collect --data demo-train --questions 1000 -o traces`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
@@ -83,8 +84,7 @@ func (f *collectFlags) register(c *cobra.Command) {
 	f.pair.register(c)
 	p := c.Flags()
 	p.StringVar(&f.data, "data", "", "questions: a `file` of JSON lines {\"question\": \"…\"}, or demo-train or "+
-		"demo for those "+
-		"of the built-in demo (required)")
+		"demo for those of the built-in demo (required)")
 	p.StringVar(&f.task, "task", "", "`name` of the benchmark whose format --data has: csqa, gsm8k or "+
 		"arc. Questions are asked and answers graded as with eval")
 	p.IntVar(&f.shots, "shots", 0, "with --task: worked examples before each question, 0 to 4")
@@ -99,8 +99,7 @@ func (f *collectFlags) register(c *cobra.Command) {
 	p.Float64Var(&f.threshold, "threshold", router.Learned.DefaultThreshold(),
 		"with routed answers: ask the large model where the router's confidence is below this, 0 to 1")
 	p.Float64Var(&f.budget, "budget", 0, "with routed answers: ask for this `share` of the tokens, above 0 and up "+
-		"to 1, "+
-		"instead of a fixed threshold")
+		"to 1, instead of a fixed threshold")
 	p.StringSliceVar(&f.labels, "labels", []string{collect.RuleDisagreement},
 		"`rules`, separated by commas: "+strings.Join(collect.Rules(), ", ")+`; "" for none`)
 	p.IntVarP(&f.max, "max-tokens", "n", 256,
@@ -292,7 +291,8 @@ func (f *collectFlags) report(a *app, s *collect.Summary, seconds float64) {
 		say("%s: escalate at %.2f%% of %d labelled positions", l.Rule, 100*l.Share, l.Labelled)
 	}
 	for _, p := range s.Pairs {
-		say("%s and %s differ at %.2f%% of the %d positions that both label", p.Rules[0], p.Rules[1], 100*p.Share, p.Both)
+		say("%s and %s differ at %.2f%% of the %d positions that both label", p.Rules[0], p.Rules[1], 100*p.Share,
+			p.Both)
 	}
 	if s.Rollouts > 0 {
 		say("labels took %d continued texts of %d tokens", s.Rollouts, s.RolloutTokens)

@@ -52,7 +52,8 @@ func TestPairFlags(t *testing.T) {
 		assert.Equal(t, threads, fmt.Sprint(got.large.Threads()))
 		got.close()
 	}
-	for flag, want := range map[string]string{"--backend=nonsense": "--backend", "--huge-pages=nonsense": "--huge-pages"} {
+	for flag, want := range map[string]string{"--backend=nonsense": "--backend",
+		"--huge-pages=nonsense": "--huge-pages"} {
 		p, c := new(pairFlags), new(cobra.Command)
 		p.register(c)
 		require.NoError(t, c.ParseFlags([]string{"-m", demoFile("small.gguf"), "--large", large, flag}))
@@ -96,7 +97,8 @@ func TestPairFlagsRefused(t *testing.T) {
 		"--data q -m " + small + " --large " + large + " --cloud h": "leave one of them out",
 		"--data q -m " + small + " --large " + large + " --pin ab":  "--pin has no effect",
 	} {
-		code, stdout, stderr := call(t, append([]string{"router", "collect", "-o", "nowhere"}, strings.Fields(line)...)...)
+		code, stdout, stderr := call(t,
+			append([]string{"router", "collect", "-o", "nowhere"}, strings.Fields(line)...)...)
 		assert.Equal(t, exitUsage, code, line)
 		assert.Empty(t, stdout)
 		assert.Contains(t, stderr, want, line)
@@ -274,8 +276,9 @@ func TestCollectRefused(t *testing.T) {
 		"--data q --shots 1" + pair: "2|--shots has no effect without --task",
 		"--data " + bad + " --task arc --shots 99" + pair: "" +
 			"1|99 worked examples are not possible: arc has 0 to 4",
-		"--data " + bad + " --task gsm8k" + pair:                             "1|bad.jsonl: line 1",
-		"--data demo --reference x":                                          `2|--reference "x" is not known: choose given`,
+		"--data " + bad + " --task gsm8k" + pair: "1|bad.jsonl: line 1",
+		"--data demo --reference x": `2|--reference "x" is not known: ` +
+			`choose given`,
 		"--data demo --questions=-1":                                         "2|--questions -1 is negative",
 		"--data demo -n 0":                                                   "2|-n 0 is out of range",
 		"--data demo --shard 0":                                              "2|--shard 0 is out of range",
@@ -292,15 +295,18 @@ func TestCollectRefused(t *testing.T) {
 		"--data demo --reference routed --budget 2" + router:                 "2|--budget 2 is out of range",
 		"--data demo --reference routed --budget 0" + router:                 "2|--budget 0 asks for no token",
 		"--data demo --reference routed --budget .1 --threshold .1" + router: "2|exclude each other",
-		"--data demo --labels citer,x":                                       "2|--labels \"x\" is not known: choose among",
-		"--data demo --labels citer,citer":                                   "2|--labels names citer twice",
-		"--data demo --questions 9999":                                       "1|--data: demo has 400 questions, not 9999",
-		"--data /nowhere/q" + pair:                                           "1|--data: open /nowhere/q",
-		"--data " + bad + pair:                                               "1|bad.jsonl: line 2",
-		"--data " + bad + " --questions 1 --labels citer" + pair:             "1|question 1 of " + bad + " has no right one",
-		"--data " + bad + " --questions 1 --reference given" + pair:          "1|question 1 of " + bad + " has none",
-		"--data demo --reference routed --router " + demoFile("small.gguf"):  "1|not a router",
-		"--data demo --reference routed --router /nowhere/r":                 "1|/nowhere/r",
+		"--data demo --labels citer,x": "2|--labels \"x\" is not known: choose " +
+			"among",
+		"--data demo --labels citer,citer": "2|--labels names citer twice",
+		"--data demo --questions 9999": "1|--data: demo has 400 questions, not " +
+			"9999",
+		"--data /nowhere/q" + pair: "1|--data: open /nowhere/q",
+		"--data " + bad + pair:     "1|bad.jsonl: line 2",
+		"--data " + bad + " --questions 1 --labels citer" + pair: "1|question 1 of " + bad +
+			" has no right one",
+		"--data " + bad + " --questions 1 --reference given" + pair:         "1|question 1 of " + bad + " has none",
+		"--data demo --reference routed --router " + demoFile("small.gguf"): "1|not a router",
+		"--data demo --reference routed --router /nowhere/r":                "1|/nowhere/r",
 	} {
 		args := []string{"router", "collect"}
 		if line != "" {
@@ -358,12 +364,14 @@ func TestCollectAgain(t *testing.T) {
 // TestCollectNotes: who collects is told what the labels are worth, and what was left out.
 func TestCollectNotes(t *testing.T) {
 	racing.Spare(t)
-	_, settings, stderr := collected(t, "--data", "demo", "--questions", "2", "--reference", "large", "--labels", "citer")
+	_, settings, stderr := collected(t, "--data", "demo", "--questions", "2", "--reference", "large", "--labels",
+		"citer")
 	assert.Contains(t, stderr, "the rule citer says what disagreement says")
 	assert.True(t, settings.Collapse)
 	_, _, stderr = collected(t, "--data", "demo", "--questions", "2", "--reference", "sampled", "--labels", "citer")
 	assert.NotContains(t, stderr, "what disagreement says")
-	pair := []string{"-m", demoFile("small.gguf"), "--large", demoFile("large.gguf"), "--data", "demo", "--questions", "9"}
+	pair := []string{"-m", demoFile("small.gguf"), "--large", demoFile("large.gguf"), "--data", "demo", "--questions",
+		"9"}
 	sum, _, stderr := collected(t, append(pair, "--ctx", "50")...)
 	require.Positive(t, sum.LeftOut)
 	require.Positive(t, sum.Cut)

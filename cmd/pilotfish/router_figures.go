@@ -17,7 +17,8 @@ func fine() (all []float64) {
 // charts are the curves by the names of their files.
 func (w *worth) charts() map[string]chart.Chart {
 	return map[string]chart.Chart{
-		"reliability": w.reliability(), "share": w.escalated(), "precision-recall": w.precision(), "policies": w.policies(),
+		"reliability": w.reliability(), "share": w.escalated(), "precision-recall": w.precision(),
+		"policies": w.policies(),
 	}
 }
 
@@ -29,7 +30,8 @@ func even(name string) chart.Line {
 func (w *worth) reliability() chart.Chart {
 	c := chart.Chart{
 		Title: "Is the confidence honest?",
-		X:     chart.Axis{Label: "confidence that the token may stand, %"}, Y: chart.Axis{Label: "tokens that may stand, %"},
+		X:     chart.Axis{Label: "confidence that the token may stand, %"},
+		Y:     chart.Axis{Label: "tokens that may stand, %"},
 	}
 	line := chart.Line{Name: "mean of the bin"}
 	for _, b := range router.Reliability(w.all[0]) {

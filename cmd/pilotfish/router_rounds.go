@@ -28,15 +28,13 @@ type roundFlags struct {
 
 func (r *roundFlags) register(p *pflag.FlagSet) {
 	p.IntVar(&r.count, "rounds", 1, "number of rounds, 1 to 9: from the second on, texts decoded with the "+
-		"previous router are "+
-		"added")
+		"previous router are added")
 	p.Float64Var(&r.share, "share", 0.1, "with --rounds: approximate `share` of tokens from the large model in these "+
 		"texts, above 0 and below 1")
 	p.StringVar(&r.data, "data", "", "with --rounds: the questions that the first folder was collected from, "+
 		"as router collect takes them")
 	p.Uint64Var(&r.seed, "data-seed", 0, "with --rounds: the --seed given to router collect, if it generated "+
-		"questions of "+
-		"demo-train")
+		"questions of demo-train")
 	p.StringVar(&r.folder, "on-policy", "", "with --rounds: `folder` for these texts, with a folder for each round")
 }
 
@@ -54,14 +52,16 @@ func (r *roundFlags) check(pair *pairFlags) error {
 			"dictionary", "ctx", "kv", "backend", "exact", "huge-pages",
 		} {
 			if pair.set.Changed(name) {
-				return usagef("--%s has no effect in one round, which only reads traces: leave it out, or add --rounds 2", name)
+				return usagef("--%s has no effect in one round, which only reads traces: leave it out, or add "+
+					"--rounds 2", name)
 			}
 		}
 		return nil
 	}
 	switch {
 	case r.data == "":
-		return usagef("--rounds %d decodes the questions again: name what they were collected from with --data", r.count)
+		return usagef("--rounds %d decodes the questions again: name what they were collected from with --data",
+			r.count)
 	case r.folder == "":
 		return usagef("--rounds %d keeps the texts that it decodes: name a folder for them with --on-policy", r.count)
 	case pair.set.Changed("data-seed") && r.data != task.DemoTrain:
@@ -150,8 +150,9 @@ func (c *course) decode(ctx context.Context, models *pair, set *task.Set) (train
 	if err != nil {
 		return train.Folder{}, err
 	}
-	fmt.Fprintf(c.a.stderr, "decoded %d prompts at a threshold of %.4g: %d of %d tokens from the large model (%.2f%%)\n",
-		did.Prompts, *o.Router.Threshold, did.Cloud, did.Positions, 100*float64(did.Cloud)/float64(max(1, did.Positions)))
+	fmt.Fprintf(c.a.stderr,
+		"decoded %d prompts at a threshold of %.4g: %d of %d tokens from the large model (%.2f%%)\n", did.Prompts,
+		*o.Router.Threshold, did.Cloud, did.Positions, 100*float64(did.Cloud)/float64(max(1, did.Positions)))
 	opened, err := trace.Open(dir)
 	return train.Folder{Name: dir, Set: opened}, err
 }

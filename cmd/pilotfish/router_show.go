@@ -298,7 +298,8 @@ func (w *worth) print(out io.Writer) error {
 	fmt.Fprintln(t, "\nthreshold\tescalated\tprecision\trecall\t")
 	for _, x := range thresholds() {
 		p := w.ranks[0].At(x)
-		fmt.Fprintf(t, "%.2f\t%.2f%%\t%s\t%s\t\n", p.Threshold, 100*p.Share, percentOf(p.Precision), percentOf(p.Recall))
+		fmt.Fprintf(t, "%.2f\t%.2f%%\t%s\t%s\t\n", p.Threshold, 100*p.Share, percentOf(p.Precision),
+			percentOf(p.Recall))
 	}
 	fmt.Fprintf(t, "\nescalated\t%s\trandom\t\n", strings.Join(w.names, "\t"))
 	for _, s := range shares() {

@@ -256,7 +256,8 @@ func (c *course) about(r *train.Result) router.About {
 	about := router.About{
 		Version: buildVersion(), Model: s.Small.Fingerprint, ModelName: s.Small.Name, Tap: s.Tap, Label: c.rule,
 		Data: hashOf(c.folders), Features: c.f.features, Rounds: len(c.rounds) + 1, Prompts: r.Prompts,
-		Positions: r.Positions, Seed: c.f.seed, Validation: c.f.validation, Escalate: r.Escalate, Calibration: r.Calibration,
+		Positions: r.Positions, Seed: c.f.seed, Validation: c.f.validation, Escalate: r.Escalate,
+		Calibration: r.Calibration,
 	}
 	for _, f := range c.folders { // of those behind a gateway it is not known
 		if l := f.Set.Settings().Large; about.LargeName == "" || about.Large == "" && l.Fingerprint != "" {
@@ -370,10 +371,11 @@ func (c *course) compare() error {
 		return nil
 	}
 	t := tabwriter.NewWriter(c.a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "held back, texts\tpositions\trouter of\tarea\tcross-entropy\tmissed at %.4g%%\n", 100*c.f.rounds.share)
+	fmt.Fprintf(t, "held back, texts\tpositions\trouter of\tarea\tcross-entropy\tmissed at %.4g%%\n",
+		100*c.f.rounds.share)
 	for _, e := range all {
-		fmt.Fprintf(t, "%s\t%d\tround %d\t%s\t%.4f\t%s\n", e.Texts, e.Positions, e.Round, pointer(e.AUC), e.CrossEntropy,
-			pointer(e.Missed))
+		fmt.Fprintf(t, "%s\t%d\tround %d\t%s\t%.4f\t%s\n", e.Texts, e.Positions, e.Round, pointer(e.AUC),
+			e.CrossEntropy, pointer(e.Missed))
 	}
 	return t.Flush()
 }

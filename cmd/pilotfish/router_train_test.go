@@ -237,7 +237,8 @@ func TestTrainRefuses(t *testing.T) {
 		}
 	}
 	for _, flag := range []string{
-		"--share=0.2", "--data=demo", "--data-seed=1", "--on-policy=d", "--model=m", "--large=l", "--cloud=h:1", "--pin=a",
+		"--share=0.2", "--data=demo", "--data-seed=1", "--on-policy=d", "--model=m", "--large=l", "--cloud=h:1",
+		"--pin=a",
 		"--token-file=t", "--no-resume", "--dictionary=1:d", "--ctx=9", "--kv=f16", "--backend=soft", "--exact",
 		"--huge-pages=off",
 	} {
@@ -366,7 +367,8 @@ func TestShowCommand(t *testing.T) {
 	code, stdout, stderr := call(t, "router", "show", out)
 	require.Equal(t, exitDone, code, stderr)
 	for _, want := range []string{
-		out, "tiny (abcdefabcdef…)", "big (0123)", "8 to 64 to 1", "final-norm", "disagreement", "900 tokens of 45 prompts",
+		out, "tiny (abcdefabcdef…)", "big (0123)", "8 to 64 to 1", "final-norm", "disagreement",
+		"900 tokens of 45 prompts",
 		"25% of the prompts", fmt.Sprintf("%.4f", file.About.AUC), "certificate   none",
 	} {
 		assert.Contains(t, stdout, want)

@@ -37,7 +37,8 @@ unless a "grader" says otherwise: exact, number, or choice for questions with "c
 ` + modesHelp + `
 
 ` + promiseHelp,
-		Example: `  pilotfish bench routing --workload demo --rtt 0,50,100,200,300ms --modes local,serial,pipelined-4 --json
+		Example: `  pilotfish bench routing --workload demo --rtt 0,50,100,200,300ms ` +
+			`--modes local,serial,pipelined-4 --json
   pilotfish bench routing --workload questions.jsonl -m small.gguf --large big.gguf`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -49,7 +50,8 @@ unless a "grader" says otherwise: exact, number, or choice for questions with "c
 			}
 			if workload == "demo" {
 				if edge != "" || large != "" {
-					return usagef("--model and --large are for questions of your own: add --workload FILE, or leave them out")
+					return usagef("--model and --large are for questions of your own: add --workload FILE, or leave " +
+						"them out")
 				}
 				if f.raw {
 					return usagef("--raw is for texts of your own: add --workload FILE, or leave it out")

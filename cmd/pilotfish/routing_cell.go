@@ -20,7 +20,8 @@ func cellColumns() []routingColumn {
 			"p90", "the same: nine of ten took no longer",
 			func(r bench.ModeReport) string { return fmt.Sprintf("%.0f", r.Time.P90) },
 		},
-		{"ratio", "mean time over that of local, or else the first mode, with its 95% interval over questions", ratioText},
+		{"ratio", "mean time over that of local, or else the first mode, with its 95% interval over questions",
+			ratioText},
 		{
 			"first", "milliseconds until the first token: half of the answers took no longer",
 			func(r bench.ModeReport) string {

@@ -177,7 +177,8 @@ func checkRange[T cmp.Ordered](flag string, v, low, high T, want string) error {
 // checkTraces reads the traces, so that what is wrong with one is said before anything begins.
 func (f *routingFlags) checkTraces() error {
 	if len(f.traces) > 0 && len(f.paths.values) > 0 {
-		return usagef("--trace and --traces exclude each other: the one is for the only link, the other for a link each")
+		return usagef("--trace and --traces exclude each other: the one is for the only link, the other for a link " +
+			"each")
 	}
 	for _, path := range f.paths.values {
 		var o link.Options
@@ -206,7 +207,8 @@ func checkTraces(paths []string) error {
 			down++
 		}
 		if max(rtt, up, down) > 1 {
-			return usagef("--trace %s is a second trace of its kind: give only one of round trips, one up and one down", path)
+			return usagef("--trace %s is a second trace of its kind: give only one of round trips, one up and one down",
+				path)
 		}
 	}
 	return nil
@@ -215,8 +217,8 @@ func checkTraces(paths []string) error {
 // checkUse refuses flags that none of the modes looks at.
 func (f *routingFlags) checkUse(modes []bench.Mode) error {
 	if f.flags.Changed("branches") && !slices.ContainsFunc(modes, bench.Mode.Guesses) {
-		return usagef("--branches has no effect with --modes %s: add verified, or name a mode with its number of branches, "+
-			"such as pipelined-%s", f.modes, &f.route.branches)
+		return usagef("--branches has no effect with --modes %s: add verified, or name a mode with its number of "+
+			"branches, such as pipelined-%s", f.modes, &f.route.branches)
 	}
 	for _, use := range []struct {
 		flags string
@@ -245,7 +247,8 @@ func (f *routingFlags) checkUse(modes []bench.Mode) error {
 			}
 		}
 	}
-	if f.flags.Changed("edge-row-cost") && !slices.ContainsFunc(f.edgeTPS.values, func(x float64) bool { return x != 0 }) {
+	if f.flags.Changed("edge-row-cost") &&
+		!slices.ContainsFunc(f.edgeTPS.values, func(x float64) bool { return x != 0 }) {
 		return usagef("--edge-row-cost has no effect at full speed: give --edge-tps, or leave it out")
 	}
 	if f.flags.Changed("seed") && !f.flags.Changed("loss") {

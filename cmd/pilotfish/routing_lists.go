@@ -70,7 +70,8 @@ func readDurations(parts []string) ([]time.Duration, error) {
 		d, err := time.ParseDuration(p)
 		if err != nil {
 			d, err = time.ParseDuration(p + unit)
-		} else if letters := strings.TrimLeft(p, "+-.0123456789"); letters != "" && !strings.ContainsAny(letters, "0123456789") {
+		} else if letters := strings.TrimLeft(p, "+-.0123456789"); letters != "" &&
+			!strings.ContainsAny(letters, "0123456789") {
 			unit = letters
 		}
 		if err != nil {

@@ -142,7 +142,8 @@ func (f *routingFlags) asRecorded(p *replay.Player) error {
 
 // replayCells replays every combination of links and paces.
 func (f *routingFlags) replayCells(
-	ctx context.Context, a *app, r bench.ReplayOptions, o bench.RoutingOptions, s bench.StageOptions, recorded result.Run,
+	ctx context.Context, a *app, r bench.ReplayOptions, o bench.RoutingOptions, s bench.StageOptions,
+	recorded result.Run,
 ) error {
 	about := f.replayRun(a, recorded)
 	var all []bench.ModeReport

@@ -18,8 +18,9 @@ import (
 
 // measureDemo measures some questions of the demo.
 func measureDemo(t *testing.T, questions string, args ...string) (stdout string) {
-	code, stdout, stderr := call(t, append([]string{"bench", "routing", "--json", "--questions", questions, "--rtt", "8ms",
-		"--cloud-ms", "0", "--deadline", "off"}, args...)...)
+	code, stdout, stderr := call(t,
+		append([]string{"bench", "routing", "--json", "--questions", questions, "--rtt", "8ms", "--cloud-ms", "0",
+			"--deadline", "off"}, args...)...)
 	require.Equal(t, exitDone, code, stderr)
 	return stdout
 }
@@ -74,8 +75,8 @@ func TestRecordReplay(t *testing.T) {
 			assert.Equal(t, want.Samples[k].Text, s.Text, "%s %d", r.Mode, k)
 		}
 	}
-	_, got = replay("--modes", "serial,pipelined-4,speculative-4", "--rtt", "0,300ms", "--edge-tps", "50", "--cloud-ms", "30",
-		"--questions", "4", "--ahead", "1")
+	_, got = replay("--modes", "serial,pipelined-4,speculative-4", "--rtt", "0,300ms", "--edge-tps", "50", "--cloud-ms",
+		"30", "--questions", "4", "--ahead", "1")
 	var modes []replayed
 	for _, r := range got {
 		if r.Mode != "" {
@@ -88,7 +89,8 @@ func TestRecordReplay(t *testing.T) {
 	assert.Equal(t, []float64{50, 30}, []float64{modes[0].Cell.EdgeTPS, modes[0].Cell.CloudMS})
 	assert.Greater(t, modes[3].Time.Mean, modes[0].Time.Mean+290**modes[0].Asks)
 	assert.True(t, *modes[4].EqualToSerial)
-	code, text, stderr := call(t, "bench", "routing", "--replay", path, "--rtt", "1s", "--branches", "3", "--modes", "verified")
+	code, text, stderr := call(t, "bench", "routing", "--replay", path, "--rtt", "1s", "--branches", "3", "--modes",
+		"verified")
 	require.Equal(t, exitDone, code, stderr)
 	assert.Contains(t, text, "round trip 1000 ms")
 	assert.Contains(t, text, "verified: the recording lacks")
@@ -162,7 +164,8 @@ func TestReplayTraces(t *testing.T) {
 		questions = "8"
 	}
 	path, _ := recordDemo(t, questions, "--modes", "serial,pipelined-2,pipelined-4,verified")
-	args := []string{"bench", "routing", "--json", "--replay", path, "--edge-tps", "60", "--traces", strings.Join(traces, ",")}
+	args := []string{"bench", "routing", "--json", "--replay", path, "--edge-tps", "60", "--traces",
+		strings.Join(traces, ",")}
 	code, first, stderr := call(t, args...)
 	require.Equal(t, exitDone, code, stderr)
 	_, second, _ := call(t, args...)

@@ -72,7 +72,8 @@ func askColumns() []routingColumn {
 			func(r bench.ModeReport) string { return number(r.Asks) },
 		},
 		{
-			"timed out", "tokens, in all answers together, that stayed the small model's since no answer came before --deadline",
+			"timed out",
+			"tokens, in all answers together, that stayed the small model's since no answer came before --deadline",
 			func(r bench.ModeReport) string { return count(r.Timeouts) },
 		},
 		{
@@ -103,7 +104,8 @@ func workColumns() []routingColumn {
 	return []routingColumn{
 		modeColumn(),
 		{
-			"prefilled", "tokens of prompt and text that the large model read, per question; for paper all of them each time",
+			"prefilled",
+			"tokens of prompt and text that the large model read, per question; for paper all of them each time",
 			work(func(c *bench.CloudTokens) float64 { return c.Prefilled }),
 		},
 		{
@@ -124,7 +126,8 @@ func workColumns() []routingColumn {
 		},
 		{"per 1000", "the same for a thousand", money(func(c *price.Cost) float64 { return c.Per1000 })},
 		{
-			"cloud only", "what the large model alone would cost for the same text: its prompt read once, each token decoded",
+			"cloud only",
+			"what the large model alone would cost for the same text: its prompt read once, each token decoded",
 			money(func(c *price.Cost) float64 { return c.CloudOnly }),
 		},
 	}

@@ -128,8 +128,8 @@ func TestEveryRoutingFlagIsUsed(t *testing.T) {
 	require.NoError(t, os.WriteFile(trace, []byte("1\n"), 0o644))
 	named := map[string]string{"trace": trace, "edge-tps": "5000", "lookup": "4", "price": "prefill=1,decode=1",
 		"branches": "3"}
-	typed := map[string]string{"durations": "1s", "numbers": "0.5", "time": "1s", "duration": "1s", "bool": "true", "string": "x", "int": "2",
-		"uint64": "2", "float64": "0.5"}
+	typed := map[string]string{"durations": "1s", "numbers": "0.5", "time": "1s", "duration": "1s", "bool": "true",
+		"string": "x", "int": "2", "uint64": "2", "float64": "0.5"}
 	newDemoCommand(&app{}).Flags().VisitAll(func(f *pflag.Flag) {
 		if slices.Contains(always, f.Name) {
 			return
@@ -167,8 +167,9 @@ func TestRoutingTableWork(t *testing.T) {
 	assert.Empty(t, rows[2], "no table without a figure follows")
 	assert.NotContains(t, strings.Join(rows, " "), "cost")
 	full := bench.ModeReport{
-		Mode: "pipelined-64", Accuracy: new(1.0), AccuracyLow: new(0.99), AccuracyHigh: new(1.0), EscalatedShare: new(1.0),
-		Timeouts: new(12345), Asks: new(100.5), Time: bench.Times{P50: 12345, P90: 12345}, HiddenShare: new(1.0),
+		Mode: "pipelined-64", Accuracy: new(1.0), AccuracyLow: new(0.99), AccuracyHigh: new(1.0),
+		EscalatedShare: new(1.0),
+		Timeouts:       new(12345), Asks: new(100.5), Time: bench.Times{P50: 12345, P90: 12345}, HiddenShare: new(1.0),
 		HitRate: new(1.0), BytesUp: new(12345.6), BytesDown: new(1234.5), Known: new(100.5), Turned: new(100.5),
 		Unverified: new(12345), EqualToSerial: &no, EqualToCloud: &no,
 		CloudTokens: &bench.CloudTokens{Prefilled: 12345.6, Decoded: 12345.6, Ahead: 12345.6, AheadUsed: 12345.6},

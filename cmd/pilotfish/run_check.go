@@ -13,7 +13,8 @@ func (f *runFlags) check(args []string) error {
 	case (f.mode == "serial" || f.mode == "pipelined") && !f.set.Changed("cloud"):
 		return usagef("--mode %s needs a gateway to ask: give it with --cloud host:port", f.mode)
 	case f.max < 0:
-		return usagef("-n %d is negative: give the most tokens to generate, or 0 for as many as the context holds", f.max)
+		return usagef("-n %d is negative: give the most tokens to generate, or 0 for as many as the context holds",
+			f.max)
 	case f.set.Changed("tokens") && len(args) > 0:
 		return usagef("--tokens and a prompt exclude each other")
 	case f.set.Changed("tokens") && f.raw:
@@ -39,7 +40,8 @@ func (f *runFlags) checkSampling() error {
 		return err
 	}
 	if f.sampling.TopK < 0 {
-		return usagef("--top-k %d is negative: give how many of the best tokens can be drawn, or 0 for all", f.sampling.TopK)
+		return usagef("--top-k %d is negative: give how many of the best tokens can be drawn, or 0 for all",
+			f.sampling.TopK)
 	}
 	for _, name := range []string{"top-k", "top-p", "seed"} {
 		if f.sampling.Temperature == 0 && f.set.Changed(name) {

@@ -27,8 +27,7 @@ func (f *chooseFlags) register(p *pflag.FlagSet) {
 	p.StringArrayVar(&f.stop, "stop", nil, "stop before this `text`, which is not shown; \\n and other escapes are "+
 		"interpreted as in Go; may be repeated")
 	p.Float64Var(&f.rules.MinP, "min-p", 0, "with --temp: sample only from tokens with at least this share of the "+
-		"most "+
-		"probable one's probability")
+		"most probable one's probability")
 	p.Float64Var(&f.rules.RepeatPenalty, "repeat-penalty", 1, "divide the logits of the last 64 tokens by this, or "+
 		"multiply them if they are negative; 1: no penalty")
 	p.Float64Var(&f.rules.PresencePenalty, "presence-penalty", 0, "subtract this from the logits of tokens in the "+
@@ -38,8 +37,7 @@ func (f *chooseFlags) register(p *pflag.FlagSet) {
 	p.StringArrayVar(&f.bias, "logit-bias", nil, "add to the logit of a token: `ID=BIAS`, -100 to 100; "+
 		"may be repeated")
 	p.IntVar(&f.logProbs, "logprobs", 0, "with --json: report the log-probability of each token and of this many "+
-		"best ones, "+
-		"1 to 20, by the model that chose it: before temperature, penalties, bias and schema")
+		"best ones, 1 to 20, by the model that chose it: before temperature, penalties, bias and schema")
 	p.StringVar(&f.schema, "json-schema", "", "answer with JSON of this schema: a `file`, or the schema itself if it "+
 		"begins with {. See docs/structured.md for supported schemas")
 }
@@ -111,7 +109,8 @@ func unescape(text string) (string, error) {
 	for rest := text; rest != ""; {
 		r, multibyte, tail, err := strconv.UnquoteChar(rest, 0)
 		if err != nil {
-			return "", usagef("--stop %s has an escape that is none of Go's: write \\\\ for a backslash", strconv.Quote(text))
+			return "", usagef("--stop %s has an escape that is none of Go's: write \\\\ for a backslash",
+				strconv.Quote(text))
 		}
 		if rest = tail; multibyte || r < 0x80 {
 			b.WriteRune(r)
@@ -146,7 +145,8 @@ func checkVocabulary(bias map[int32]float32, tokens int) error {
 	return nil
 }
 
-// LogProbs are what --logprobs adds to a token. (It has a capital because encoding/json sets only such embedded fields.)
+// LogProbs are what --logprobs adds to a token. (It has a capital because encoding/json sets only such embedded
+// fields.)
 type LogProbs struct {
 	LogProb *float32     `json:"logprob"` // null where the cloud did not tell
 	Top     []topLogProb `json:"top"`     // the best tokens, best first

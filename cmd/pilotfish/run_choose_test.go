@@ -40,7 +40,8 @@ func TestChooseFlags(t *testing.T) {
 		}},
 		{[]string{"--logprobs", "20"}, func(r *engine.Request) { r.Top = 20 }},
 		{[]string{"--json-schema", file}, func(r *engine.Request) { r.Schema = []byte(`{"type":"null"}`) }},
-		{[]string{"--json-schema", ` {"type":"array"}`}, func(r *engine.Request) { r.Schema = []byte(` {"type":"array"}`) }},
+		{[]string{"--json-schema", ` {"type":"array"}`},
+			func(r *engine.Request) { r.Schema = []byte(` {"type":"array"}`) }},
 	} {
 		want := parse()
 		c.change(&want)
@@ -65,7 +66,8 @@ func TestChooseRefused(t *testing.T) {
 		"--logprobs 3":             "--logprobs has no effect without --json",
 		"--json --logprobs 0":      "--logprobs 0 is out of range: give 1 to 20",
 		"--json --logprobs 21":     "--logprobs 21 is out of range",
-		"-m " + demoFile("small.gguf") + " --logit-bias 99999999=1":    "--logit-bias 99999999=1 has no effect: the model's tokens are 0 to ",
+		"-m " + demoFile("small.gguf") +
+			" --logit-bias 99999999=1": "--logit-bias 99999999=1 has no effect: the model's tokens are 0 to ",
 		"--json-schema {} --ignore-eos":                                "--json-schema ends with the value",
 		"--json-schema /nowhere/at/all":                                "--json-schema: open /nowhere/at/all",
 		"-m " + demoFile("small.gguf") + ` --json-schema {"type":"x"}`: `JSON schema: #/type: "x" is no type`,
@@ -97,7 +99,8 @@ func TestChooseAct(t *testing.T) {
 	before, _, _ := strings.Cut(plain.Text, plain.Text[3:6])
 	assert.Equal(t, before, s.Text)
 	for _, args := range [][]string{
-		{"--logit-bias", "97=50"}, {"--ignore-eos", "--presence-penalty", "20"}, {"--ignore-eos", "--frequency-penalty", "20"},
+		{"--logit-bias", "97=50"}, {"--ignore-eos", "--presence-penalty", "20"},
+		{"--ignore-eos", "--frequency-penalty", "20"},
 		{"--ignore-eos", "--repeat-penalty", "9"},
 	} {
 		_, s := do(args...)

@@ -66,8 +66,8 @@ func TestConfigurationEndsRun(t *testing.T) {
 	} {
 		for _, policy := range []string{"always", "never"} {
 			t.Run(name+"/"+policy, func(t *testing.T) {
-				args := append([]string{"run", "-m", m, "--policy", policy, "--deadline", "1h", "--tokens", "1", "-n", "3",
-					"--json"}, c.flags...)
+				args := append([]string{"run", "-m", m, "--policy", policy, "--deadline", "1h", "--tokens", "1", "-n",
+					"3", "--json"}, c.flags...)
 				var stdout, errs bytes.Buffer
 				a := &app{stdout: &stdout, stderr: &errs, env: os.Getenv, patience: time.Minute}
 				assert.Equal(t, exitFailed, a.run(t.Context(), args), stdout.String())
@@ -86,7 +86,8 @@ func TestConfigurationEndsRun(t *testing.T) {
 		}
 	}
 	_, _, s, stderr := routedTokens(t,
-		append(good, "-m", m, "--policy", "always", "--tokens", "1", "-n", "3", "--deadline", "off", "--require-cloud")...)
+		append(good, "-m", m, "--policy", "always", "--tokens", "1", "-n", "3", "--deadline", "off",
+			"--require-cloud")...)
 	assert.Empty(t, stderr)
 	assert.Equal(t, []int{3, 0, 3, 0}, []int{s.CloudTokens, s.Timeouts, s.Answered, s.Unanswered})
 	assert.Nil(t, s.Error)
@@ -173,22 +174,24 @@ func TestFlagsOfRouting(t *testing.T) {
 		return r, o
 	}
 	for args, change := range map[string]func(*engine.Route, *engine.DialOptions){
-		"--branches 3":      func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Branches = 3 },
-		"--branches auto":   func(*engine.Route, *engine.DialOptions) {},
-		"--no-warm":         func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Warm = -1 },
-		"--window 5":        func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Window = 5 },
-		"--inflight 7":      func(r *engine.Route, _ *engine.DialOptions) { r.Draft.InFlight = 7 },
-		"--deadline 2s":     func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Deadline = 2 * time.Second },
-		"--deadline off":    func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Deadline = -1 },
-		"--deadline 0":      func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Deadline = -1 },
-		"--no-audit":        func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Audit = false },
-		"--mode serial":     func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Mode = engine.Serial },
-		"--mode pipelined":  func(*engine.Route, *engine.DialOptions) {},
-		"--edge-tps 9":      func(r *engine.Route, _ *engine.DialOptions) { r.Pace = 9 },
-		"-n 9":              func(r *engine.Route, _ *engine.DialOptions) { r.MaxTokens = 9 },
-		"--ignore-eos":      func(r *engine.Route, _ *engine.DialOptions) { r.IgnoreEnd = true },
-		"--max-tokens 0":    func(r *engine.Route, _ *engine.DialOptions) { r.MaxTokens = 0 },
-		"--temp 2 --seed 4": func(r *engine.Route, _ *engine.DialOptions) { r.Sampling.Temperature, r.Sampling.Seed = 2, 4 },
+		"--branches 3":     func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Branches = 3 },
+		"--branches auto":  func(*engine.Route, *engine.DialOptions) {},
+		"--no-warm":        func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Warm = -1 },
+		"--window 5":       func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Window = 5 },
+		"--inflight 7":     func(r *engine.Route, _ *engine.DialOptions) { r.Draft.InFlight = 7 },
+		"--deadline 2s":    func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Deadline = 2 * time.Second },
+		"--deadline off":   func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Deadline = -1 },
+		"--deadline 0":     func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Deadline = -1 },
+		"--no-audit":       func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Audit = false },
+		"--mode serial":    func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Mode = engine.Serial },
+		"--mode pipelined": func(*engine.Route, *engine.DialOptions) {},
+		"--edge-tps 9":     func(r *engine.Route, _ *engine.DialOptions) { r.Pace = 9 },
+		"-n 9":             func(r *engine.Route, _ *engine.DialOptions) { r.MaxTokens = 9 },
+		"--ignore-eos":     func(r *engine.Route, _ *engine.DialOptions) { r.IgnoreEnd = true },
+		"--max-tokens 0":   func(r *engine.Route, _ *engine.DialOptions) { r.MaxTokens = 0 },
+		"--temp 2 --seed 4": func(r *engine.Route, _ *engine.DialOptions) {
+			r.Sampling.Temperature, r.Sampling.Seed = 2, 4
+		},
 		"--temp 2 --seed 0 --top-k 3 --top-p 0.5": func(r *engine.Route, _ *engine.DialOptions) {
 			r.Sampling.Temperature, r.Sampling.TopK, r.Sampling.TopP = 2, 3, 0.5
 		},
@@ -278,7 +281,8 @@ func TestFlagsOfRoutingAct(t *testing.T) {
 	require.NotNil(t, late.Error)
 	assert.Contains(t, *late.Error, "deadline")
 	silent := do("--deadline off --threshold 0")
-	assert.Equal(t, []int{0, 0}, []int{silent.Asks, silent.Warmed}, "nothing is sent ahead to whom nothing will be asked")
+	assert.Equal(t, []int{0, 0}, []int{silent.Asks, silent.Warmed},
+		"nothing is sent ahead to whom nothing will be asked")
 	assert.Equal(t, []int{3, 0}, []int{pipelined.Warmed, pipelined.WarmedInVain})
 	assert.Zero(t, do("--deadline off --no-warm").Warmed)
 	assert.Equal(t, 60, do("--deadline off --threshold 1").CloudTokens)

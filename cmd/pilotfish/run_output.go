@@ -75,7 +75,7 @@ type Decision struct {
 type summaryEvent struct {
 	Tokens          []int32 `json:"tokens"`
 	Text            string  `json:"text"`
-	Stop            string  `json:"stop"`                // end, stop, length (-n), context (it is full), interrupted, or failed
+	Stop            string  `json:"stop"`                // end, stop, length (-n), context (full), interrupted, failed
 	Shortened       bool    `json:"shortened,omitempty"` // the value of --json-schema ended as the room did
 	PromptTokens    int     `json:"prompt_tokens"`
 	GeneratedTokens int     `json:"generated_tokens"`
@@ -107,7 +107,7 @@ type RoutedEvent struct {
 	EdgeTimeouts int `json:"edge_timeout_tokens"` // the same; the older name
 	Escalations  int `json:"escalations"`         // questions that the text passed
 	Answered     int `json:"answered"`            // of these, answered
-	Needless     int `json:"needless"`            // of the answered, those with the small model's own token for an answer
+	Needless     int `json:"needless"`            // of the answered, those with the small model's own token
 	Unanswered   int `json:"unanswered"`          // of these, without an answer
 	Known        int `json:"known"`               // of Escalations: not asked, since an earlier answer told
 	Hits         int `json:"hits"`
@@ -129,8 +129,8 @@ type RoutedEvent struct {
 	LostMS     float64 `json:"lost_ms"`    // of this, for answers that never came
 
 	// What the large model computed, in tokens. Prefilled are those of prompt and text that it read; decoded are those
-	// that it was asked for; ahead are those that it went on to decode by itself, of which some were used. Warmed is the
-	// part of the prompt that was sent before the first question.
+	// that it was asked for; ahead are those that it went on to decode by itself, of which some were used. Warmed is
+	// the part of the prompt that was sent before the first question.
 	Prefilled int `json:"prefilled"`
 	Decoded   int `json:"decoded"`
 	Ahead     int `json:"ahead"`
@@ -145,7 +145,7 @@ type RoutedEvent struct {
 	Unverified *int     `json:"unverified,omitempty"` // shown without verification, as no answer came in time
 
 	Policy    string   `json:"policy,omitempty"`
-	Promise   string   `json:"promise,omitempty"`   // of the share: certified (a bound), target, or live (over many runs)
+	Promise   string   `json:"promise,omitempty"`   // of the share: certified (a bound), target, live (over many runs)
 	Budget    float64  `json:"budget,omitempty"`    // that is promised
 	Threshold *float64 `json:"threshold,omitempty"` // where it is the same for all tokens
 	// what was proven of the threshold, and why that may not hold of this run
@@ -260,11 +260,13 @@ func (o *runOutput) finish(ctx context.Context, err error) error {
 func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 	s := o.session.Summary()
 	e := summaryEvent{
-		Tokens: append([]int32{}, o.ids...), Text: s.Text, Stop: s.Stop, Shortened: s.Shortened, PromptTokens: s.PromptTokens,
+		Tokens: append([]int32{}, o.ids...), Text: s.Text, Stop: s.Stop, Shortened: s.Shortened,
+		PromptTokens:    s.PromptTokens,
 		GeneratedTokens: s.Tokens, LoadMS: ms(o.load), PromptMS: ms(s.PromptTime), DecodeMS: ms(s.DecodeTime),
 		KVBytes: o.session.KVLimit(), PromptTPS: perSecond(s.PromptTokens, s.PromptTime),
 		GenerationTPS: perSecond(s.Tokens-1, s.DecodeTime), // the first token is the prompt's
-		Passes:        s.Passes, PassesPerToken: s.PassesPerToken(), LookupProposed: s.Proposed, LookupAccepted: s.Accepted,
+		Passes:        s.Passes, PassesPerToken: s.PassesPerToken(), LookupProposed: s.Proposed,
+		LookupAccepted: s.Accepted,
 	}
 	switch {
 	case e.Stop == "" && ctx.Err() != nil:
@@ -333,7 +335,8 @@ func (o *runOutput) promised(r *RoutedEvent) {
 func routedEvent(r engine.Routing, w *cloudWatch) *RoutedEvent {
 	return &RoutedEvent{
 		CloudTokens: r.Cloud, EscalatedShare: float64(r.Cloud) / float64(max(r.Tokens, 1)), Needless: r.Needless,
-		tokens: r.Tokens, Timeouts: r.Timeouts, EdgeTimeouts: r.Timeouts, Escalations: r.Escalations, Answered: w.answers,
+		tokens: r.Tokens, Timeouts: r.Timeouts, EdgeTimeouts: r.Timeouts, Escalations: r.Escalations,
+		Answered:   w.answers,
 		Unanswered: w.failures, Hits: r.Hits, Asks: r.Asks, Drafted: r.Drafted, Wasted: r.Wasted, Audited: r.Audited,
 		Missed: r.Missed, AuditedFor: r.AuditedFor, MissedFor: r.MissedFor, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
 		WaitMS: ms(w.wait), HiddenMS: ms(w.hidden), ExposedMS: ms(r.Exposed), LostMS: ms(w.lost),
@@ -355,7 +358,8 @@ func (o *runOutput) report(e summaryEvent) {
 		"%d tokens of prompt in %.0f ms (%.1f/s), %d generated at %.1f/s, %s; model loaded in %.0f ms\n",
 		e.PromptTokens, e.PromptMS, e.PromptTPS, e.GeneratedTokens, e.GenerationTPS, o.stopped(e.Stop), e.LoadMS)
 	if e.Shortened {
-		fmt.Fprintf(o.a.stderr, "the value of --json-schema ended with the last of %d tokens (-n, -c): it may lack something\n",
+		fmt.Fprintf(o.a.stderr,
+			"the value of --json-schema ended with the last of %d tokens (-n, -c): it may lack something\n",
 			e.GeneratedTokens)
 	}
 	if e.LookupProposed > 0 {
@@ -384,19 +388,23 @@ func (o *runOutput) reportCloud(e summaryEvent) {
 		}
 		return
 	}
-	const all = "%d of %d tokens (%.1f%%) come from the cloud, which answered %d of %d questions; %d bytes up, %d down\n"
+	const all = "%d of %d tokens (%.1f%%) come from the cloud, which answered %d of %d questions; %d bytes up, %d " +
+		"down\n"
 	fmt.Fprintf(o.a.stderr, all,
 		r.CloudTokens, r.tokens, 100*r.EscalatedShare, r.Answered, r.Escalations-r.Known, r.BytesUp, r.BytesDown)
 	if r.Answered > 0 {
-		fmt.Fprintf(o.a.stderr, "answers took %.0f ms in all; drafting went on for %.0f ms of that\n", r.WaitMS, r.HiddenMS)
+		fmt.Fprintf(o.a.stderr, "answers took %.0f ms in all; drafting went on for %.0f ms of that\n", r.WaitMS,
+			r.HiddenMS)
 	}
 	if r.Needless > 0 {
-		fmt.Fprintf(o.a.stderr, "%d of %d answers were the small model's own choice (%.1f%%): questions without a need\n",
-			r.Needless, r.Answered, 100*float64(r.Needless)/float64(r.Answered))
+		fmt.Fprintf(o.a.stderr,
+			"%d of %d answers were the small model's own choice (%.1f%%): questions without a need\n", r.Needless,
+			r.Answered, 100*float64(r.Needless)/float64(r.Answered))
 	}
 	if r.Unanswered > 0 {
 		fmt.Fprintf(o.a.stderr, "%d tokens are the small model's because the answer was late or failed, "+
-			"so that the text may differ from that of serial decoding without a deadline: %v\n", r.Timeouts, o.watch.why())
+			"so that the text may differ from that of serial decoding without a deadline: %v\n", r.Timeouts,
+			o.watch.why())
 	}
 	o.reportVerified(r)
 	if r.Cost != nil {
@@ -420,7 +428,8 @@ func (o *runOutput) reportPromise(r *RoutedEvent) {
 			share(r.Budget), share(r.Live.Share()), r.Live.Tokens, r.LiveBefore.Value, r.Live.Value)
 	}
 	if o.costs != nil && o.costs.Lacking() {
-		fmt.Fprintln(o.a.stderr, "the costs of --costs do not reach as far as this text: it is not the run that they are of")
+		fmt.Fprintln(o.a.stderr,
+			"the costs of --costs do not reach as far as this text: it is not the run that they are of")
 	}
 }
 
@@ -433,10 +442,12 @@ func (o *runOutput) reportAudit(r *RoutedEvent) {
 	case r.Audited == 0:
 	case r.Audit == "sampled":
 		fmt.Fprintf(o.a.stderr, "of %d tokens, drawn at random from %d that were not asked for, "+
-			"the cloud would have chosen %d differently (%.1f%% of all, estimated)\n", r.Audited, r.AuditedFor, r.Missed, share)
+			"the cloud would have chosen %d differently (%.1f%% of all, estimated)\n", r.Audited, r.AuditedFor,
+			r.Missed, share)
 	default:
-		fmt.Fprintf(o.a.stderr, "of %d tokens that were not asked for, the cloud would have chosen %d differently (%.1f%%)\n",
-			r.Audited, r.Missed, share)
+		fmt.Fprintf(o.a.stderr,
+			"of %d tokens that were not asked for, the cloud would have chosen %d differently (%.1f%%)\n", r.Audited,
+			r.Missed, share)
 	}
 }
 

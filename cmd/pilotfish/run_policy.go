@@ -27,8 +27,7 @@ func (p *policyFlags) register(f *pflag.FlagSet) {
 			"adapts after it. It is stored in your cache folder, per router, model and budget")
 	f.StringVar(&p.liveState, "live-state", "", "with --budget-live: store the threshold in this `file`")
 	f.BoolVar(&p.explain, "explain", false, "explain for each token why the cloud was asked or not, and what it "+
-		"answered: "+
-		"a table on stderr, or additional fields with --json")
+		"answered: a table on stderr, or additional fields with --json")
 	f.Float64Var(&p.prices.Gain, "value-gain", 1,
 		"with --policy value: `worth` of replacing a wrong token by the right one")
 	f.Float64Var(&p.prices.Second, "value-second", 1,
@@ -166,7 +165,8 @@ func (f *runFlags) doubts(c *router.Certificate, e *engine.Engine) (all []string
 	case f.set.Changed("system"):
 		doubt(true, "it is of chats without a message of the system (--system)")
 	default:
-		doubt(promptKind(f.raw) != c.Prompt, "its prompts are of the kind %.20q, this one is %s", c.Prompt, promptKind(f.raw))
+		doubt(promptKind(f.raw) != c.Prompt, "its prompts are of the kind %.20q, this one is %s", c.Prompt,
+			promptKind(f.raw))
 	}
 	doubt(f.sampling.Temperature > 0, "it is of greedy decoding (--temp)")
 	doubt(f.ignoreEnd, "its answers ended at end tokens (--ignore-eos)")

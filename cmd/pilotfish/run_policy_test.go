@@ -61,23 +61,25 @@ func TestPlan(t *testing.T) {
 		router.Options
 		promise
 	}{
-		"":                             {router.Options{Policy: router.Margin, Budget: 0.07}, promise{target, 0.07}},
-		"--budget 0.2":                 {router.Options{Policy: router.Margin, Budget: 0.2}, promise{target, 0.2}},
-		"--budget 1":                   {router.Options{Policy: router.Margin, Budget: 1}, promise{target, 1}},
-		"--policy entropy":             {router.Options{Policy: router.Entropy, Budget: 0.07}, promise{target, 0.07}},
-		"--policy random":              {router.Options{Policy: router.Random, Budget: 0.07}, promise{target, 0.07}},
-		"--threshold 0.8":              {router.Options{Policy: router.Margin, Threshold: new(0.8)}, promise{"", 0.07}},
-		"--policy never":               {router.Options{Policy: router.Never}, promise{"", 0.07}},
-		"--policy always":              {router.Options{Policy: router.Always}, promise{"", 0.07}},
-		"--router NET":                 {router.Options{Policy: router.Learned, Budget: 0.07}, promise{target, 0.07}},
-		"--router NET --threshold 0.5": {router.Options{Policy: router.Learned, Threshold: new(0.5)}, promise{"", 0.07}},
+		"":                 {router.Options{Policy: router.Margin, Budget: 0.07}, promise{target, 0.07}},
+		"--budget 0.2":     {router.Options{Policy: router.Margin, Budget: 0.2}, promise{target, 0.2}},
+		"--budget 1":       {router.Options{Policy: router.Margin, Budget: 1}, promise{target, 1}},
+		"--policy entropy": {router.Options{Policy: router.Entropy, Budget: 0.07}, promise{target, 0.07}},
+		"--policy random":  {router.Options{Policy: router.Random, Budget: 0.07}, promise{target, 0.07}},
+		"--threshold 0.8":  {router.Options{Policy: router.Margin, Threshold: new(0.8)}, promise{"", 0.07}},
+		"--policy never":   {router.Options{Policy: router.Never}, promise{"", 0.07}},
+		"--policy always":  {router.Options{Policy: router.Always}, promise{"", 0.07}},
+		"--router NET":     {router.Options{Policy: router.Learned, Budget: 0.07}, promise{target, 0.07}},
+		"--router NET --threshold 0.5": {router.Options{Policy: router.Learned, Threshold: new(0.5)},
+			promise{"", 0.07}},
 		"--policy learned --router WITH": {
 			router.Options{Policy: router.Learned, Threshold: new(0.625)}, promise{certified, 0.07},
 		},
-		"--router WITH":                 {bound, promise{certified, 0.07}},
-		"--router WITH --budget 0.07":   {bound, promise{certified, 0.07}},
-		"--router WITH --budget 0.1":    {bound, promise{certified, 0.07}},
-		"--router WITH --threshold 0.5": {router.Options{Policy: router.Learned, Threshold: new(0.5)}, promise{"", 0.07}},
+		"--router WITH":               {bound, promise{certified, 0.07}},
+		"--router WITH --budget 0.07": {bound, promise{certified, 0.07}},
+		"--router WITH --budget 0.1":  {bound, promise{certified, 0.07}},
+		"--router WITH --threshold 0.5": {router.Options{Policy: router.Learned, Threshold: new(0.5)},
+			promise{"", 0.07}},
 		"--router WITH --budget 0.05": {
 			router.Options{Policy: router.Learned, Threshold: new(0.625), Budget: 0.05}, promise{target, 0.05},
 		},
@@ -241,8 +243,8 @@ func TestPromiseSaid(t *testing.T) {
 	assert.Equal(t, asked, head(said(nil, &counts)))
 	assert.Equal(t, "budget 7% (a target, not a bound): "+asked,
 		head(said(nil, with(func(r *RoutedEvent) { r.Promise, r.Budget = target, 0.07 }))))
-	p := &plan{certificate: &router.Certificate{Budget: 0.07, Confidence: 0.9, Threshold: 0.625, Share: 0.02, Prompts: 400,
-		Tokens: 16000, MaxTokens: 48, Method: "betting\x1b"}}
+	p := &plan{certificate: &router.Certificate{Budget: 0.07, Confidence: 0.9, Threshold: 0.625, Share: 0.02,
+		Prompts: 400, Tokens: 16000, MaxTokens: 48, Method: "betting\x1b"}}
 	const proven = "at most 7% of the tokens from the cloud with confidence 90%, shown on 400 prompts " +
 		"(2% of 16000 tokens; " +
 		`betting\x1b; at most 48 tokens an answer): threshold 0.625` + "\n"
@@ -253,7 +255,9 @@ func TestPromiseSaid(t *testing.T) {
 	before, after := router.NewLive(0.07, 0.5), router.NewLive(0.07, 0.25)
 	after.Tokens, after.Escalated = 200, 10
 	assert.Equal(t, "budget 7% over all runs: 5% of 200 tokens so far; threshold 0.5 here, 0.25 next\n"+asked,
-		head(said(nil, with(func(r *RoutedEvent) { r.Promise, r.Budget, r.LiveBefore, r.Live = live, 0.07, before, after }))))
+		head(said(nil, with(func(r *RoutedEvent) {
+			r.Promise, r.Budget, r.LiveBefore, r.Live = live, 0.07, before, after
+		}))))
 	assert.Equal(t, "budget 7% (a target, not a bound): the cloud was not asked for any of these tokens\n",
 		said(nil, &RoutedEvent{Promise: target, Budget: 0.07}))
 }
@@ -348,8 +352,8 @@ func TestLiveRuns(t *testing.T) {
 		`{"budget":0.5,"threshold":0.1,"tokens":0,"escalated":0}`: "follows a budget of 50%",
 	} {
 		require.NoError(t, os.WriteFile(mine, []byte(text), 0o600))
-		code, stdout, stderr := call(t, "run", "-m", small, "--cloud", closedPort, "--budget-live", "--live-state", mine,
-			"hi")
+		code, stdout, stderr := call(t, "run", "-m", small, "--cloud", closedPort, "--budget-live", "--live-state",
+			mine, "hi")
 		assert.NotEqual(t, exitDone, code)
 		assert.Empty(t, stdout)
 		assert.Contains(t, stderr, want)
@@ -415,8 +419,8 @@ func TestCostsReplay(t *testing.T) {
 		`{"summary":{"costs":[{"pos":3,"cost":1}]}}`: "costs[0].pos is 3",
 	} {
 		require.NoError(t, os.WriteFile(record, []byte(text), 0o600))
-		code, stdout, stderr := call(t, "run", "-m", small, "--cloud", closedPort, "--policy", "value", "--costs", record,
-			"hi")
+		code, stdout, stderr := call(t, "run", "-m", small, "--cloud", closedPort, "--policy", "value", "--costs",
+			record, "hi")
 		assert.Equal(t, exitFailed, code)
 		assert.Empty(t, stdout)
 		assert.Contains(t, stderr, want)
@@ -486,7 +490,8 @@ func TestExplainAudit(t *testing.T) {
 		x.rows = append(x.rows, explanation{Pos: pos, ID: int32(10 + pos), Origin: origin})
 	}
 	x.observe(engine.Event{Escalation: &engine.Escalation{
-		Pos: 9, Outcome: "hit", Audited: 2, AuditedFrom: 1, AuditedTo: 5, Missed: []engine.CloudFinding{{Pos: 4, Token: 77}},
+		Pos: 9, Outcome: "hit", Audited: 2, AuditedFrom: 1, AuditedTo: 5,
+		Missed: []engine.CloudFinding{{Pos: 4, Token: 77}},
 	}})
 	var known []int32
 	for _, r := range x.rows[:6] {
@@ -512,7 +517,8 @@ func TestExplainTable(t *testing.T) {
 		return &engine.Reason{Local: local, Margin: 0.5, Entropy: 12.3456, Threshold: -0.125}
 	}
 	stand := func(pos int, id int32) {
-		tell(engine.Event{Token: &engine.ShownToken{Pos: pos, ID: id, Origin: "edge", Confidence: 0.25, Reason: reason(id)}})
+		tell(engine.Event{Token: &engine.ShownToken{Pos: pos, ID: id, Origin: "edge", Confidence: 0.25,
+			Reason: reason(id)}})
 	}
 	stand(123456, 300)
 	stand(123457, 301)

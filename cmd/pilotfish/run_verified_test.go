@@ -36,8 +36,10 @@ func TestRunVerified(t *testing.T) {
 	want := alone(t, large)
 	require.NotEqual(t, want.Text, alone(t, small).Text)
 	for _, flags := range []string{
-		"--policy never", "--threshold 0.5", "--policy always", "--mode serial --policy never", "--policy never --ahead 8",
-		"--mode serial --policy never --verify-every 3", "--policy never --verify-every 1", "--policy random --branches 3",
+		"--policy never", "--threshold 0.5", "--policy always", "--mode serial --policy never",
+		"--policy never --ahead 8",
+		"--mode serial --policy never --verify-every 3", "--policy never --verify-every 1",
+		"--policy random --branches 3",
 	} {
 		tokens, s, stderr := run(append(strings.Fields(flags), "--verify", "0")...)
 		assert.Equal(t, want.Text, s.Text, flags)
@@ -102,7 +104,8 @@ func TestShowUnverified(t *testing.T) {
 	_, s, _ := run("--policy", "never", "--verify", "0")
 	address, pin, _ := startCloud(t, "-m", large)
 	code, stdout, stderr := call(t, "run", "-m", small, "--cloud", address, "--pin", pin, "--deadline", "off", "--json",
-		"--policy", "never", "--verify", "0", "--show-unverified", "--edge-tps", "400", demo.Questions(demo.HeldOut)[0].Text)
+		"--policy", "never", "--verify", "0", "--show-unverified", "--edge-tps", "400",
+		demo.Questions(demo.HeldOut)[0].Text)
 	require.Equal(t, exitDone, code, stderr)
 	next, previews, turned := s.PromptTokens, 0, 0
 	var shown []int32 // beyond next

@@ -55,7 +55,8 @@ func measurements() map[string][]reflect.Type {
 // measurementSchema is the schema of all lines.
 func measurementSchema(t *testing.T) []byte {
 	folders := map[string]string{".": "main"}
-	for _, dir := range []string{"bench", "bench/eval", "bench/eval/stats", "bench/price", "bench/replay", "bench/result"} {
+	for _, dir := range []string{"bench", "bench/eval", "bench/eval/stats", "bench/price", "bench/replay",
+		"bench/result"} {
 		folders["../../"+dir] = path.Join(module, dir)
 	}
 	w, err := schema.New(folders)
@@ -65,7 +66,8 @@ func measurementSchema(t *testing.T) []byte {
 	run := w.Of(reflect.TypeFor[result.Run]())
 	var each []schema.Object
 	names := []string{}
-	for _, name := range []string{"demo", "bench routing", "bench engine", "bench gateway", "bench link", "eval", "run"} {
+	for _, name := range []string{"demo", "bench routing", "bench engine", "bench gateway", "bench link", "eval",
+		"run"} {
 		var kinds []schema.Object
 		for _, of := range measurements()[name] {
 			one := w.Struct(of)
@@ -84,8 +86,8 @@ func measurementSchema(t *testing.T) []byte {
 	known := schema.Object{"properties": schema.Object{"measurement": schema.Object{"enum": names}}}
 	text, err := w.Text(schema.Object{
 		"title": "A line of a measurement", "type": "object", "required": []string{"run"}, "allOf": each,
-		"description": "What pilotfish prints with --json, one object per line. run.measurement is the command, and says which " +
-			"other fields there are.",
+		"description": "What pilotfish prints with --json, one object per line. run.measurement is the command, and " +
+			"says which other fields there are.",
 		"properties": schema.Object{"run": schema.Object{"allOf": []schema.Object{run, known}}},
 	})
 	require.NoError(t, err)
@@ -144,7 +146,8 @@ func TestSchema(t *testing.T) {
 		{"bench engine -m " + tiny + " -p 4,8 -n 4 -r 1 --json", 3},
 		{"bench engine -m " + tiny + " -p 4 -n 4 -r 1 -t 2 --scaling --json", 1},
 		{"bench gateway --devices 2 --rate 20 --model-ms 0 --seconds 0.2 --sessions 2 --json", 1},
-		{"bench link --rtt 1ms --tokens 4 --asks 5 --asks-per-second 500 --connects 1 --outages 0 --loopback 50ms --json", 3},
+		{"bench link --rtt 1ms --tokens 4 --asks 5 --asks-per-second 500 --connects 1 --outages 0 --loopback 50ms " +
+			"--json", 3},
 		{"eval demo --questions 3 --policy never,always,margin --threshold 0.5,0.9 --json", 5},
 		{"run -m " + small + " --json -n 4 hello", 1},
 		{"run -m " + small + " --json -n 9 --policy always --cloud " + address + " --pin " + pin + " hello", 1},

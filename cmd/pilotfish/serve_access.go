@@ -126,7 +126,8 @@ func checkKey(from, key string) error {
 	}
 	for _, c := range []byte(key) {
 		if c <= ' ' || c > '~' {
-			return fmt.Errorf("%s: the API key has characters that a header cannot carry: give letters, digits and signs", from)
+			return fmt.Errorf("%s: the API key has characters that a header cannot carry: give letters, digits and "+
+				"signs", from)
 		}
 	}
 	return nil

@@ -26,7 +26,8 @@ func (m *modelFlags) registerServed(c *cobra.Command) {
 func (m *modelFlags) served() (pilotfish.Options, error) {
 	o, err := m.options()
 	return pilotfish.Options{
-		Backend: string(o.Backend), Threads: o.Threads, Context: o.Context, KV: string(o.KV), HugePages: string(o.HugePages),
+		Backend: string(o.Backend), Threads: o.Threads, Context: o.Context, KV: string(o.KV),
+		HugePages: string(o.HugePages),
 	}, err
 }
 
@@ -114,7 +115,8 @@ func (s *servedSession) Generate(ctx context.Context, prompt []int32, o openai.S
 // servedToken is a token as the server knows it.
 func servedToken(t pilotfish.Token, o openai.Settings) openai.Token {
 	out := openai.Token{
-		ID: t.ID, Text: t.Text, Origin: string(t.Origin), Confidence: float64(t.Confidence), Unverified: t.Unverified, At: t.At,
+		ID: t.ID, Text: t.Text, Origin: string(t.Origin), Confidence: float64(t.Confidence), Unverified: t.Unverified,
+		At:      t.At,
 		LogProb: float64(t.LogProb),
 	}
 	for _, c := range t.Top[:min(len(t.Top), o.Top)] {
@@ -142,8 +144,8 @@ func servedOptions(o openai.Settings, route *pilotfish.Route) []pilotfish.Option
 // Summary implements [openai.Session].
 func (s *servedSession) Summary() openai.Summary {
 	a := s.s.Stats()
-	return openai.Summary{Text: a.Text, Stop: a.Stop, Shortened: a.Shortened, Reused: a.ReusedTokens, Tokens: a.Tokens, Cloud: a.CloudTokens,
-		Asks: a.Asks}
+	return openai.Summary{Text: a.Text, Stop: a.Stop, Shortened: a.Shortened, Reused: a.ReusedTokens, Tokens: a.Tokens,
+		Cloud: a.CloudTokens, Asks: a.Asks}
 }
 
 // Close implements [openai.Session].

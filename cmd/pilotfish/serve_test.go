@@ -143,8 +143,9 @@ func TestServe(t *testing.T) {
 	assert.Equal(t, strings.TrimSuffix(stdout, "\n"), first.Choices[0].Message.Content)
 	said, err := json.Marshal(first.Choices[0].Message.Content)
 	require.NoError(t, err)
-	next := s.answer(t, askChat, `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":`+string(said)+
-		`},{"role":"user","content":"more"}],"temperature":0,"max_tokens":3}`)
+	next := s.answer(t, askChat,
+		`{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":`+string(said)+
+			`},{"role":"user","content":"more"}],"temperature":0,"max_tokens":3}`)
 	assert.GreaterOrEqual(t, next.Usage.Details.Cached, first.Usage.Prompt)
 	assert.Less(t, next.Usage.Details.Cached, next.Usage.Prompt)
 	raw := s.answer(t, "/v1/completions", `{"prompt":"hi","temperature":0,"max_tokens":9,"model":"q8_0"}`)
@@ -167,7 +168,8 @@ func TestServe(t *testing.T) {
 	assert.NotContains(t, s.errs.String(), "GOROUTINE")
 }
 
-// TestServeSettings: each setting has its effect on a real model, and the seed that is told gives the same answer again.
+// TestServeSettings: each setting has its effect on a real model, and the seed that is told gives the same answer
+// again.
 func TestServeSettings(t *testing.T) {
 	s := startServe(t, "-m", tinyModel(t, "q8_0"))
 	ask := func(more string) served {
@@ -216,10 +218,13 @@ func TestServeFormats(t *testing.T) {
 			"required":["a","b"],"additionalProperties":false}`,
 		`{"type":"array","items":{"type":"boolean"},"minItems":2,"maxItems":4}`,
 		`{"$defs":{"t":{"type":"object","properties":{"v":{"type":"string","maxLength":3},
-			"n":{"anyOf":[{"type":"null"},{"const":1}]}},"required":["v","n"],"additionalProperties":false}},"$ref":"#/$defs/t"}`,
+			"n":{"anyOf":[{"type":"null"},{"const":1}]}},"required":["v","n"],
+			"additionalProperties":false}},"$ref":"#/$defs/t"}`,
 	} {
-		v := s.answer(t, askChat, fmt.Sprintf(`{"messages":[{"role":"user","content":"%d"}],"max_tokens":200,"seed":%d,`+
-			`"response_format":{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":%s}}}`, i, i, schema))
+		v := s.answer(t, askChat,
+			fmt.Sprintf(`{"messages":[{"role":"user","content":"%d"}],"max_tokens":200,"seed":%d,`+
+				`"response_format":{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":%s}}}`, i, i,
+				schema))
 		require.Equal(t, "stop", v.Choices[0].Finish, v.Choices[0].Message.Content)
 		validates(t, schema, v.Choices[0].Message.Content)
 	}
@@ -293,7 +298,8 @@ func TestServeCalls(t *testing.T) {
 func TestServeAccess(t *testing.T) {
 	m := tinyModel(t, "q8_0")
 	keys := filepath.Join(t.TempDir(), "keys")
-	require.NoError(t, os.WriteFile(keys, []byte("# of the lab\n\nfirst-key-0123456789\nsecond-key-0123456789\n"), 0o600))
+	require.NoError(t,
+		os.WriteFile(keys, []byte("# of the lab\n\nfirst-key-0123456789\nsecond-key-0123456789\n"), 0o600))
 	s := startServe(t, "-m", m, "--api-key-file", keys, "--cors-origin", "https://example.org")
 	for key, want := range map[string]int{"": 401, "first-key-0123456789": 200, "second-key-0123456789": 200,
 		"# of the lab": 401} {
@@ -328,7 +334,8 @@ func TestServeRefuses(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
-	empty, short, odd := write("empty", "\n# none\n"), write("short", "secret"), write("odd", "secret with a blank in it")
+	empty, short, odd := write("empty", "\n# none\n"), write("short", "secret"),
+		write("odd", "secret with a blank in it")
 	for _, c := range []struct {
 		args string
 		code int
@@ -337,9 +344,11 @@ func TestServeRefuses(t *testing.T) {
 		{"--parallel 0", exitUsage, "--parallel 0 is too few"},
 		{"--sessions 2 --parallel 3", exitUsage, "--sessions 2 is too few: each of the 3 answers"},
 		{"--max-body 0", exitUsage, "--max-body"}, {"--max-prompt 0", exitUsage, "--max-prompt"},
-		{"--request-timeout 0s", exitUsage, "--request-timeout"}, {"--reader-timeout 0s", exitUsage, "--reader-timeout"},
+		{"--request-timeout 0s", exitUsage, "--request-timeout"},
+		{"--reader-timeout 0s", exitUsage, "--reader-timeout"},
 		{"--temp 2.1", exitUsage, "--temp 2.1 is out of range"}, {"--log loud", exitUsage, "--log loud"},
-		{"--listen 0.0.0.0:0", exitUsage, "can be reached by others"}, {"--listen :0", exitUsage, "can be reached by others"},
+		{"--listen 0.0.0.0:0", exitUsage, "can be reached by others"},
+		{"--listen :0", exitUsage, "can be reached by others"},
 		{"--listen nonsense", exitUsage, `--listen "nonsense" is no address`},
 		{"--listen 8080", exitUsage, `--listen "8080" is no address: give host:port`},
 		{"--listen=", exitUsage, `--listen "" is no address`},
@@ -360,7 +369,8 @@ func TestServeRefuses(t *testing.T) {
 		{"--cloud x:1 --mode local", exitUsage, "--mode local is not a mode"},
 		{"--cloud x:1 --mode serial --window 4", exitUsage, "--window has no effect with --mode serial"},
 		{"--cloud x", exitUsage, `--cloud "x"`}, {"--cloud x:1 --pin 00", exitUsage, "--pin"},
-		{"--cloud x:1 --policy value", exitUsage, "--policy value"}, {"--cloud x:1 --window 0", exitUsage, "--window 0"},
+		{"--cloud x:1 --policy value", exitUsage, "--policy value"},
+		{"--cloud x:1 --window 0", exitUsage, "--window 0"},
 		{"--cloud x:1 --budget 0.1 --threshold 0.2", exitUsage, "exclude each other"},
 	} {
 		args := append([]string{"serve", "-m", dir + "/no-such.gguf"}, strings.Fields(c.args)...)
@@ -370,7 +380,8 @@ func TestServeRefuses(t *testing.T) {
 		assert.NotContains(t, stderr, "secret")
 		assert.Empty(t, stdout)
 	}
-	code, _, stderr := call(t, "serve", "-m", tinyModel(t, "q8_0"), "-c", "100", "--max-prompt", "100", "--listen", "127.0.0.1:0")
+	code, _, stderr := call(t, "serve", "-m", tinyModel(t, "q8_0"), "-c", "100", "--max-prompt", "100", "--listen",
+		"127.0.0.1:0")
 	assert.Equal(t, exitUsage, code)
 	assert.Contains(t, stderr, "--max-prompt 100 has no effect: the context has room for prompts of 99 tokens")
 	code, _, stderr = call(t, "serve", "-m", dir+"/no-such.gguf", "--listen", "127.0.0.1:0")
@@ -411,7 +422,8 @@ func TestServeLimits(t *testing.T) {
 	v := s.answer(t, "/v1/completions", `{"prompt":[1,2,3],"max_tokens":4}`)
 	require.Len(t, v.Choices[0].Own.Tokens, 4)
 	assert.Equal(t, "edge", v.Choices[0].Own.Tokens[0].Origin)
-	assert.Equal(t, v.Choices[0].Text, s.answer(t, "/v1/completions", `{"prompt":[1,2,3],"max_tokens":4}`).Choices[0].Text)
+	assert.Equal(t, v.Choices[0].Text,
+		s.answer(t, "/v1/completions", `{"prompt":[1,2,3],"max_tokens":4}`).Choices[0].Text)
 	s.stop()
 	assert.Contains(t, s.errs.String(), `"msg":"request"`)
 }
@@ -443,7 +455,8 @@ func TestServeCloud(t *testing.T) {
 	small, large := tinyModel(t, "q8_0"), tinyModel(t, "f16")
 	address, pin, stop := startCloud(t, "-m", large)
 	origins := func(s *runningServe, more string) map[string]int {
-		v := s.answer(t, askChat, `{"messages":[{"role":"user","content":"hi"}],"temperature":0,"max_tokens":20`+more+`}`)
+		v := s.answer(t, askChat,
+			`{"messages":[{"role":"user","content":"hi"}],"temperature":0,"max_tokens":20`+more+`}`)
 		count := map[string]int{}
 		for _, o := range v.Choices[0].Own.Tokens {
 			count[o.Origin]++
@@ -485,7 +498,8 @@ func TestServeCloud(t *testing.T) {
 	assert.Contains(t, stderr, "no-such-host.invalid")
 }
 
-// TestServeCloudRefuses: what is wrong with the gateway's configuration ends it at once; a gateway that is away does not.
+// TestServeCloudRefuses: what is wrong with the gateway's configuration ends it at once; a gateway that is away does
+// not.
 func TestServeCloudRefuses(t *testing.T) {
 	ownFolders(t)
 	m := tinyModel(t, "q8_0")
@@ -499,8 +513,9 @@ func TestServeCloudRefuses(t *testing.T) {
 		"--pin " + pin + " --token-file " + wrong:                      "--token-file",
 		"--pin " + pin: "PILOTFISH_TOKEN",
 	} {
-		code, stdout, stderr := call(t, append([]string{"serve", "-m", m, "--listen", "127.0.0.1:0", "--cloud", address},
-			strings.Fields(args)...)...)
+		code, stdout, stderr := call(t,
+			append([]string{"serve", "-m", m, "--listen", "127.0.0.1:0", "--cloud", address},
+				strings.Fields(args)...)...)
 		assert.Equal(t, exitFailed, code, args)
 		assert.Contains(t, stderr, want, args)
 		assert.NotContains(t, stderr, "0123456789")

@@ -79,8 +79,9 @@ func addSettings(a *app, root *cobra.Command) {
 }
 
 func registerConfig(f *pflag.FlagSet, file *string) {
-	f.StringVar(file, "config", "", "YAML `file` with settings by the names of flags (default: pilotfish/config.yaml in the "+
-		"user's configuration folder, if it is there) ["+configVariable+"]")
+	f.StringVar(file, "config", "",
+		"YAML `file` with settings by the names of flags (default: pilotfish/config.yaml in the "+
+			"user's configuration folder, if it is there) ["+configVariable+"]")
 }
 
 // given is the value of a setting, and where it is from.

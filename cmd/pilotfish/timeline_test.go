@@ -107,7 +107,8 @@ func TestRoutingTimeline(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.json")
 	const modes = "local,paper,serial,pipelined-2,verified"
 	code, stdout, stderr := call(t, "demo", "--questions", "2", "--timeline", path, "--timeline-question", "2",
-		"--edge-tps", "400", "--modes", "cloud,"+modes, "--rtt", "20ms", "--cloud-ms", "1", "--deadline", "off", "--json")
+		"--edge-tps", "400", "--modes", "cloud,"+modes, "--rtt", "20ms", "--cloud-ms", "1", "--deadline", "off",
+		"--json")
 	require.Equal(t, exitDone, code, stderr)
 	f, about := drawnTo(t, path)
 	assert.Equal(t, "2", about.Flags["timeline-question"])

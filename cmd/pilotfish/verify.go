@@ -22,8 +22,7 @@ func (r *routeFlags) registerVerification(f *pflag.FlagSet) {
 	f.IntVar(&r.ahead, "ahead", 1, "number of tokens per answer, 1 to 64: the one asked for, and those that the large "+
 		"model goes on to decode while it is idle. This never changes a token")
 	f.IntVar(&r.every, "verify-every", 64, "with verification: ask after this many `tokens` that the large model "+
-		"has not "+
-		"checked, 1 to 1024")
+		"has not checked, 1 to 1024")
 }
 
 // checkVerification refuses values that are out of range.
@@ -86,13 +85,14 @@ func (v *verifyFlags) check(given func(string) bool, json, terminal bool) error 
 	if !v.verify.on {
 		for _, name := range []string{"verify-every", "show-unverified"} {
 			if given(name) {
-				return usagef("--%s has no effect without verification: give --verify with a margin, such as --verify 0", name)
+				return usagef("--%s has no effect without verification: give --verify with a margin, such as "+
+					"--verify 0", name)
 			}
 		}
 	}
 	if v.show && !json && !terminal {
-		return usagef("--show-unverified needs a terminal, where what was shown can be erased: what a file or a pipe has " +
-			"been given cannot be taken back. Leave it out, or give --json, which tells of each change")
+		return usagef("--show-unverified needs a terminal, where what was shown can be erased: what a file or a pipe " +
+			"has been given cannot be taken back. Leave it out, or give --json, which tells of each change")
 	}
 	return nil
 }

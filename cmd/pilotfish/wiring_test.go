@@ -168,8 +168,8 @@ func TestBenchEngineFlags(t *testing.T) {
 		return f.m
 	}
 	const long = 100_000
-	usual := bench.EngineMatrix{Model: "m", Prompts: []int{512}, Decodes: []int{64}, Depths: []int{0}, Threads: []int{0},
-		Backends: []engine.Backend{engine.CPU}, KV: []engine.KVType{engine.KVAuto}, Repeat: 3}
+	usual := bench.EngineMatrix{Model: "m", Prompts: []int{512}, Decodes: []int{64}, Depths: []int{0},
+		Threads: []int{0}, Backends: []engine.Backend{engine.CPU}, KV: []engine.KVType{engine.KVAuto}, Repeat: 3}
 	assert.Equal(t, usual, parse("", long))
 	for args, change := range map[string]func(*bench.EngineMatrix){
 		"--prompt 7":     func(o *bench.EngineMatrix) { o.Prompts = []int{7} },
@@ -250,8 +250,8 @@ func TestRoutingOptions(t *testing.T) {
 		RoutingOptions: bench.RoutingOptions{
 			Modes:  modes("local,cloud,paper,serial,pipelined-2,pipelined-4,verified"),
 			Router: router.Options{Policy: router.Margin},
-			Draft: engine.DraftOptions{Branches: engine.AutoBranches, Window: 32, InFlight: 4, Deadline: 800 * ms, Audit: true,
-				Lookup: -1, Ahead: 1, VerifyEvery: 64},
+			Draft: engine.DraftOptions{Branches: engine.AutoBranches, Window: 32, InFlight: 4, Deadline: 800 * ms,
+				Audit: true, Lookup: -1, Ahead: 1, VerifyEvery: 64},
 			RTT: 100 * ms, EdgeTPS: 60, CloudPace: 15 * ms, Parallel: 8, Repeat: 1, WarmUp: 1,
 		},
 		Stage:     bench.StageOptions{RTT: 100 * ms, AnswerTime: 15 * ms},
@@ -259,15 +259,19 @@ func TestRoutingOptions(t *testing.T) {
 	}
 	assert.Equal(t, usual, parse(""))
 	for args, change := range map[string]func(*options){
-		"--modes serial,local":               func(o *options) { o.Modes = modes("serial,local") },
-		"--modes=pipelined-64":               func(o *options) { o.Modes = modes("pipelined-64") },
-		"--questions 3":                      func(o *options) { o.Questions = 3 },
-		"--rtt 7ms":                          func(o *options) { o.RTT, o.Stage.RTT = 7*ms, 7*ms },
-		"--rtt 10s":                          func(o *options) { o.RTT, o.Stage.RTT = 10*time.Second, 10*time.Second },
-		"--loss 0.25":                        func(o *options) { o.Loss, o.Stage.Loss = 0.25, 0.25 },
-		"--loss 0.5 --seed 9":                func(o *options) { o.Loss, o.Stage.Loss, o.Stage.Seed = 0.5, 0.5, 9 },
-		"--trace UP":                         func(o *options) { o.Traces, o.Stage.Traces = []string{up}, []string{up} },
-		"--traces UP":                        func(o *options) { o.Traces, o.Stage.Traces = []string{up}, []string{up} },
+		"--modes serial,local": func(o *options) { o.Modes = modes("serial,local") },
+		"--modes=pipelined-64": func(o *options) { o.Modes = modes("pipelined-64") },
+		"--questions 3":        func(o *options) { o.Questions = 3 },
+		"--rtt 7ms":            func(o *options) { o.RTT, o.Stage.RTT = 7*ms, 7*ms },
+		"--rtt 10s":            func(o *options) { o.RTT, o.Stage.RTT = 10*time.Second, 10*time.Second },
+		"--loss 0.25":          func(o *options) { o.Loss, o.Stage.Loss = 0.25, 0.25 },
+		"--loss 0.5 --seed 9":  func(o *options) { o.Loss, o.Stage.Loss, o.Stage.Seed = 0.5, 0.5, 9 },
+		"--trace UP": func(o *options) {
+			o.Traces, o.Stage.Traces = []string{up}, []string{up}
+		},
+		"--traces UP": func(o *options) {
+			o.Traces, o.Stage.Traces = []string{up}, []string{up}
+		},
 		"--repeat 7":                         func(o *options) { o.Repeat = 7 },
 		"--warm-up 0":                        func(o *options) { o.WarmUp = 0 },
 		"--raw":                              func(o *options) { o.Raw = true },
@@ -300,11 +304,17 @@ func TestRoutingOptions(t *testing.T) {
 		"--threshold 0.25":                   func(o *options) { o.Router.Threshold = new(0.25) },
 		"--threshold 0":                      func(o *options) { o.Router.Threshold = new(0.0) },
 		"--budget 0.07":                      func(o *options) { o.Router.Budget = 0.07 },
-		"--policy learned --router NET":      func(o *options) { o.Router.Policy, o.Router.Net = router.Learned, learned },
-		"--router NET":                       func(o *options) { o.Router.Policy, o.Router.Net = router.Learned, learned },
-		"--policy random --budget 1":         func(o *options) { o.Router.Policy, o.Router.Budget = router.Random, 1 },
-		"--modes paper --deadline 1h":        func(o *options) { o.Modes, o.Draft.Deadline = modes("paper"), time.Hour },
-		"--edge-tps 0.1 --modes local":       func(o *options) { o.EdgeTPS, o.Modes = 0.1, modes("local") },
+		"--policy learned --router NET": func(o *options) {
+			o.Router.Policy, o.Router.Net = router.Learned, learned
+		},
+		"--router NET": func(o *options) {
+			o.Router.Policy, o.Router.Net = router.Learned, learned
+		},
+		"--policy random --budget 1": func(o *options) { o.Router.Policy, o.Router.Budget = router.Random, 1 },
+		"--modes paper --deadline 1h": func(o *options) {
+			o.Modes, o.Draft.Deadline = modes("paper"), time.Hour
+		},
+		"--edge-tps 0.1 --modes local": func(o *options) { o.EdgeTPS, o.Modes = 0.1, modes("local") },
 		"--cloud-ms 60000 --modes cloud": func(o *options) {
 			o.CloudPace, o.Stage.AnswerTime, o.Modes = time.Minute, time.Minute, modes("cloud")
 		},
@@ -452,7 +462,8 @@ func TestReadQuestions(t *testing.T) {
 // TestLiveRoute: the answer that is shown is decoded as those that are measured: in its mode and at the pace of the
 // device.
 func TestLiveRoute(t *testing.T) {
-	o := bench.RoutingOptions{EdgeTPS: 50, RowCost: 0.5, Draft: engine.DraftOptions{Branches: 9, Window: 5, Deadline: 7}}
+	o := bench.RoutingOptions{EdgeTPS: 50, RowCost: 0.5,
+		Draft: engine.DraftOptions{Branches: 9, Window: 5, Deadline: 7}}
 	for name, want := range map[string]engine.DraftOptions{
 		"serial":      {Mode: engine.Serial, Branches: 9, Window: 5, Deadline: 7},
 		"pipelined-3": {Mode: engine.Pipelined, Branches: 3, Window: 5, Deadline: 7},

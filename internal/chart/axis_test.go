@@ -14,9 +14,11 @@ func TestNumber(t *testing.T) {
 		x    float64
 		want string
 	}{
-		{0, "0"}, {1, "1"}, {1.5, "1.5"}, {1.234, "1.23"}, {12.34, "12.3"}, {99.9, "99.9"}, {99.96, "100"}, {123.4, "123"},
+		{0, "0"}, {1, "1"}, {1.5, "1.5"}, {1.234, "1.23"}, {12.34, "12.3"}, {99.9, "99.9"}, {99.96, "100"},
+		{123.4, "123"},
 		{1000, "1,000"}, {1234567, "1,234,567"}, {-1234, "−1,234"}, {-1.5, "−1.5"}, {0.05, "0.05"}, {0.1234, "0.123"},
-		{0.001, "0.001"}, {0.0001, "0.0001"}, {2e10, "2e+10"}, {math.NaN(), "–"}, {math.Inf(1), "–"}, {100, "100"}, {10, "10"},
+		{0.001, "0.001"}, {0.0001, "0.0001"}, {2e10, "2e+10"}, {math.NaN(), "–"}, {math.Inf(1), "–"}, {100, "100"},
+		{10, "10"},
 		{999.6, "1,000"},
 	} {
 		assert.Equal(t, c.want, Number(c.x), "%v", c.x)
@@ -128,10 +130,11 @@ func TestLegend(t *testing.T) {
 
 func TestSpans(t *testing.T) {
 	s := Spans{
-		Title: "of <rows>", X: Axis{Label: "ms", Scale: Linear, End: 100}, Kinds: []Kind{{Name: "step"}, {Name: "ask", Colour: 13}},
+		Title: "of <rows>", X: Axis{Label: "ms", Scale: Linear, End: 100},
+		Kinds: []Kind{{Name: "step"}, {Name: "ask", Colour: 13}},
 		Rows: []Row{
-			{Name: "first & longest of all the names there are", Spans: []Span{{To: 50, Text: "a <span>"}, {From: 50, To: 50, Colour: 13},
-				{From: math.NaN(), To: 1}}},
+			{Name: "first & longest of all the names there are",
+				Spans: []Span{{To: 50, Text: "a <span>"}, {From: 50, To: 50, Colour: 13}, {From: math.NaN(), To: 1}}},
 			{Name: "second", Low: 20, High: 40, Text: "30 ms", Spans: []Span{{To: 30}}},
 			{Name: "empty"},
 		},
@@ -172,7 +175,8 @@ func FuzzPictures(f *testing.F) {
 	f.Fuzz(func(t *testing.T, start, end, x, y float64, name string, scale int) {
 		a := Axis{Label: name, Scale: Scale(((scale % 3) + 3) % 3), Start: start, End: end}
 		c := Chart{Title: name, X: a, Y: a, Bars: []Bar{{start, end, y}}, Lines: []Line{{
-			Name: name, X: []float64{x, y}, Y: []float64{y, end}, Low: []float64{x, x}, High: []float64{y, y}, Dots: true,
+			Name: name, X: []float64{x, y}, Y: []float64{y, end}, Low: []float64{x, x}, High: []float64{y, y},
+			Dots: true,
 		}}}
 		s := Spans{Title: name, X: a, Kinds: []Kind{{name, 1}}, Rows: []Row{{Name: name, Low: x, High: y, Text: name,
 			Spans: []Span{{From: x, To: y, Text: name}}}}}

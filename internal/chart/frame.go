@@ -15,11 +15,13 @@ const Style = `.chart{display:block;width:100%;height:auto}
 .chart text{font:13px system-ui,sans-serif;fill:#222}.chart .t{font-size:15px;font-weight:600}.chart .bg{fill:#fff}
 .chart .g{stroke:#ddd}.chart .a{stroke:#666}.chart .b{fill:#0072b2;fill-opacity:.25;stroke:#0072b2}
 .chart .l{fill:none;stroke:currentColor;stroke-width:2}.chart .d{stroke-dasharray:5 4}
-.chart .f{fill:currentColor}.chart .n{fill:currentColor;fill-opacity:.16}.chart .w{fill:none;stroke:#222;stroke-width:1.5}.chart .k{stroke-width:12}
+.chart .f{fill:currentColor}.chart .n{fill:currentColor;fill-opacity:.16}` +
+	`.chart .w{fill:none;stroke:#222;stroke-width:1.5}.chart .k{stroke-width:12}
 .chart .c0{color:#0072b2}.chart .c1{color:#d55e00}.chart .c2{color:#009e73}.chart .c3{color:#777}
 .chart .c4{color:#a6408f}.chart .c5{color:#b58900}.chart .c6{color:#3b3fb6}.chart .c7{color:#8c4a2f}
 .chart .c8{color:#0a8f9c}.chart .c9{color:#d0387f}.chart .c10{color:#6b7a00}.chart .c11{color:#222}
-@media(prefers-color-scheme:dark){.chart text{fill:#ddd}.chart .bg{fill:#16181c}.chart .g{stroke:#333}.chart .a{stroke:#999}
+@media(prefers-color-scheme:dark){.chart text{fill:#ddd}.chart .bg{fill:#16181c}` +
+	`.chart .g{stroke:#333}.chart .a{stroke:#999}
 .chart .b{fill:#56b4e9;stroke:#56b4e9}.chart .w{stroke:#ddd}
 .chart .c0{color:#56b4e9}.chart .c1{color:#ff8c42}.chart .c2{color:#2ec79b}.chart .c3{color:#aaa}
 .chart .c4{color:#e08bcf}.chart .c5{color:#f0d048}.chart .c6{color:#9a9ef5}.chart .c7{color:#d9a08a}
@@ -74,8 +76,8 @@ func (f *frame) finish(keys []key) []byte {
 	height := f.legend(keys, f.floor()+f.below)
 	inside := bytes.Clone(f.b.Bytes())
 	f.b.Reset()
-	f.printf(`<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">`+"\n",
-		f.width, height, escaped(f.title))
+	f.printf(`<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 %.0f %.0f" role="img" `+
+		`aria-label="%s">`+"\n", f.width, height, escaped(f.title))
 	if f.whole {
 		f.printf("<style>\n%s</style>\n", Style)
 		f.printf(`<rect class="bg" width="%.0f" height="%.0f"/>`+"\n", f.width, height)

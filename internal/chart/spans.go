@@ -64,7 +64,8 @@ func (s Spans) draw(f *frame) []byte {
 		if above > 0 {
 			p.printf(`<text x="%.1f" y="%.1f">%s</text>`+"\n", f.left, top-4, escaped(shortened(r.Name, 42)))
 		} else {
-			p.printf(`<text x="%.1f" y="%.1f" text-anchor="end">%s</text>`+"\n", f.left-8, top+12.5, escaped(shortened(r.Name, 21)))
+			p.printf(`<text x="%.1f" y="%.1f" text-anchor="end">%s</text>`+"\n", f.left-8, top+12.5,
+				escaped(shortened(r.Name, 21)))
 		}
 		p.row(r, top, bar)
 		p.printf("</g>\n")
@@ -110,5 +111,6 @@ func (p plot) ruler() {
 		p.printf(`<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", x, y0+18, p.x.text(t))
 	}
 	p.printf(`<path class="a" fill="none" d="M%.1f %.1fH%.1f"/>`+"\n", p.left, y0, p.left+p.inner())
-	p.printf(`<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", p.left+p.inner()/2, y0+44, escaped(p.x.Label))
+	p.printf(`<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", p.left+p.inner()/2, y0+44,
+		escaped(p.x.Label))
 }

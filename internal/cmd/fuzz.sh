@@ -35,6 +35,10 @@ missedDeadline() { grep -qx '    context deadline exceeded' "$log" && ! grep -q 
 
 again=
 if ! fuzz; then
-	missedDeadline && again=" (again, since go's fuzzer missed its own deadline)" && fuzz || { echo "$2 $target"; cat "$log"; exit 1; }
+	missedDeadline && again=" (again, since go's fuzzer missed its own deadline)" && fuzz || {
+		echo "$2 $target"
+		cat "$log"
+		exit 1
+	}
 fi
 echo "$2 $target$again: $(grep '^fuzz: elapsed' "$log" | tail -1)"

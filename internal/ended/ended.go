@@ -6,8 +6,8 @@ import (
 	"errors"
 )
 
-// By returns err such that errors.Is finds [context.Canceled] or [context.DeadlineExceeded] in it, too, if it says why ctx
-// ended: the cause alone does not tell that the caller wanted it. Its text stays the same.
+// By returns err such that errors.Is finds [context.Canceled] or [context.DeadlineExceeded] in it, too, if it says why
+// ctx ended: the cause alone does not tell that the caller wanted it. Its text stays the same.
 func By(ctx context.Context, err error) error {
 	how := ctx.Err()
 	if err == nil || how == nil || errors.Is(err, how) || !errors.Is(err, context.Cause(ctx)) {

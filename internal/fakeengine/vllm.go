@@ -61,7 +61,8 @@ const vllmBlock = 16
 
 func (e *Engine) vllm() {
 	e.mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
-	e.mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { say(w, object{"version": "0.32.0"}) })
+	e.mux.HandleFunc("GET /version",
+		func(w http.ResponseWriter, _ *http.Request) { say(w, object{"version": "0.32.0"}) })
 	e.mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		say(w, object{"data": []object{{"id": e.Name, "owned_by": "vllm", "max_model_len": e.MaxContext}}})
 	})
@@ -93,7 +94,8 @@ func (e *Engine) vllmRefuses(w http.ResponseWriter, model string, s vllmSampling
 		fail(w, http.StatusBadRequest, "BadRequestError", "must be a non-empty string if provided")
 	case s.LogProbs != nil && *s.LogProbs > e.MaxTop:
 		fail(w, http.StatusBadRequest, "BadRequestError",
-			fmt.Sprintf("Requested sample logprobs of %d, which is greater than max allowed: %d", *s.LogProbs, e.MaxTop))
+			fmt.Sprintf("Requested sample logprobs of %d, which is greater than max allowed: %d", *s.LogProbs,
+				e.MaxTop))
 	default:
 		const long = "The decoder prompt is longer than the maximum model length"
 		return !e.check(w, context, e.MaxContext-1, "BadRequestError", long)
@@ -138,7 +140,8 @@ func (e *Engine) vllmGenerate(w http.ResponseWriter, q vllmGenerate) {
 		for i, c := range best[:*k] {
 			top = append(top, object{"token_id": c.id, "logprob": c.p, "rank": i + 1})
 		}
-		choice["logprobs"] = object{"content": []object{{"token_id": best[0].id, "logprob": best[0].p, "top_logprobs": top}}}
+		choice["logprobs"] = object{"content": []object{{"token_id": best[0].id, "logprob": best[0].p,
+			"top_logprobs": top}}}
 	}
 	say(w, object{"choices": []object{choice}, "prompt_logprobs": rows,
 		"usage": object{"prompt_tokens_details": object{"cached_tokens": cached}}})

@@ -24,8 +24,8 @@ func NewVocabulary() *Vocabulary {
 	for i := range 256 {
 		v.pieces = append(v.pieces, []byte{byte(i)})
 	}
-	for _, word := range []string{" the", " a", "Hello", " world", "don", "'t", "ing", "  ", "\n\n", "你", "好", "é", "ab",
-		"abc"} {
+	for _, word := range []string{" the", " a", "Hello", " world", "don", "'t", "ing", "  ", "\n\n", "你", "好", "é",
+		"ab", "abc"} {
 		v.pieces = append(v.pieces, []byte(word))
 	}
 	for i := range 28 {

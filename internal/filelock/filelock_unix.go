@@ -27,7 +27,7 @@ func Lock(path string) (unlock func(), err error) {
 		}
 		if isAt(f, path) {
 			return func() {
-				os.Remove(path) // while it is still locked: whoever opened it meanwhile finds another file here, or none
+				os.Remove(path) // while it is locked: whoever opened it meanwhile finds another file here, or none
 				f.Close()
 			}, nil
 		}

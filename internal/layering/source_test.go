@@ -44,7 +44,8 @@ func (s source) checkDecl(f *ast.File, d ast.Decl, written map[string]bool) (wro
 	switch d := d.(type) {
 	case *ast.FuncDecl:
 		if d.Recv == nil && d.Name.Name == "init" {
-			wrong = append(wrong, s.at(d, "init has effects that no caller asked for: use a function, or sync.OnceValue"))
+			wrong = append(wrong,
+				s.at(d, "init has effects that no caller asked for: use a function, or sync.OnceValue"))
 		}
 		if f.Name.Name != "main" && d.Doc == nil && d.Name.IsExported() && exportedReceiver(d) {
 			wrong = append(wrong, s.at(d, d.Name.Name+" has no doc comment"))
@@ -127,10 +128,12 @@ func (s source) checkVar(d *ast.GenDecl, v *ast.ValueSpec, written map[string]bo
 		}
 		switch {
 		case written[name.Name]:
-			wrong = append(wrong, s.at(name, name.Name+" is a package-level variable that is written to: state belongs into a value"))
+			wrong = append(wrong,
+				s.at(name, name.Name+" is a package-level variable that is written to: state belongs into a value"))
 		case madeOnce(value), !name.IsExported() && isTable(value):
 		default:
-			wrong = append(wrong, s.at(name, name.Name+" is a package-level variable: state belongs into a value, a constant into const"))
+			wrong = append(wrong,
+				s.at(name, name.Name+" is a package-level variable: state belongs into a value, a constant into const"))
 		}
 	}
 	return wrong
@@ -139,7 +142,8 @@ func (s source) checkVar(d *ast.GenDecl, v *ast.ValueSpec, written map[string]bo
 // embedded reports whether a variable is filled by go:embed.
 func embedded(d *ast.GenDecl, v *ast.ValueSpec) bool {
 	for _, doc := range []*ast.CommentGroup{d.Doc, v.Doc} {
-		if doc != nil && slices.ContainsFunc(doc.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:embed ") }) {
+		if doc != nil && slices.ContainsFunc(doc.List,
+			func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:embed ") }) {
 			return true
 		}
 	}
@@ -157,7 +161,8 @@ func madeOnce(e ast.Expr) bool {
 		return false
 	}
 	pkg, ok := sel.X.(*ast.Ident)
-	return ok && slices.Contains([]string{"errors.New", "fmt.Errorf", "regexp.MustCompile", "sync.OnceValue", "sync.OnceValues"}, pkg.Name+"."+sel.Sel.Name)
+	return ok && slices.Contains([]string{"errors.New", "fmt.Errorf", "regexp.MustCompile", "sync.OnceValue",
+		"sync.OnceValues"}, pkg.Name+"."+sel.Sel.Name)
 }
 
 // isTable reports whether an expression is a value written out, without a call, a pointer or a function in it.
@@ -205,7 +210,8 @@ func writtenNames(s source) map[string]bool {
 					note(n.X)
 				}
 			case *ast.CallExpr:
-				if id, ok := n.Fun.(*ast.Ident); ok && len(n.Args) > 0 && slices.Contains([]string{"append", "copy", "clear", "delete"}, id.Name) {
+				if id, ok := n.Fun.(*ast.Ident); ok && len(n.Args) > 0 &&
+					slices.Contains([]string{"append", "copy", "clear", "delete"}, id.Name) {
 					note(n.Args[0])
 				}
 			}
@@ -266,8 +272,8 @@ func sources(t *testing.T) []source {
 	return all
 }
 
-// holdsPackages reports whether a folder may hold source of the module. internal/sharedtest is a package in spite of its
-// name; other folders of that name hold data.
+// holdsPackages reports whether a folder may hold source of the module. internal/sharedtest is a package in spite of
+// its name; other folders of that name hold data.
 func holdsPackages(path string) bool {
 	name := filepath.Base(path)
 	if name == "testdata" {
@@ -276,7 +282,8 @@ func holdsPackages(path string) bool {
 	return name[0] != '.' && name[0] != '_'
 }
 
-// parseInto adds a file to the source of its folder, unless it is a program for go generate, which is part of no package.
+// parseInto adds a file to the source of its folder, unless it is a program for go generate, which is part of no
+// package.
 func parseInto(byDir map[string]*source, dir, path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil || strings.Contains("\n"+string(text), "\n//go:build ignore\n") {

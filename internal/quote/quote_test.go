@@ -15,7 +15,8 @@ func TestText(t *testing.T) {
 	assert.Equal(t, `"qwen2\n\x00"`, Text([]byte("qwen2\n\x00")))
 	assert.Equal(t, `"`+strings.Repeat("a", 100)+`"`, Text(strings.Repeat("a", 100)))
 	assert.Equal(t, `"`+strings.Repeat("a", 100)+`…" (101 bytes)`, Text(strings.Repeat("a", 101)))
-	assert.Equal(t, `"`+strings.Repeat("a", 99)+`…" (900099 bytes)`, Text(strings.Repeat("a", 99)+strings.Repeat("é", 450000)))
+	assert.Equal(t, `"`+strings.Repeat("a", 99)+`…" (900099 bytes)`,
+		Text(strings.Repeat("a", 99)+strings.Repeat("é", 450000)))
 	assert.Equal(t, `"`+strings.Repeat(`\xbf`, 100)+`…" (150 bytes)`, Text(strings.Repeat("\xbf", 150)))
 }
 

@@ -48,11 +48,14 @@ func TestOf(t *testing.T) {
 	root := w.Of(reflect.TypeFor[*all]())
 	text, err := w.Text(Object{"allOf": []Object{root}})
 	require.NoError(t, err)
-	inner := `{"type":"object","properties":{"deep":{"type":"integer","description":"how deep it is"}},"required":["deep"],` +
+	inner := `{"type":"object","properties":{"deep":{"type":"integer","description":"how deep it is"}},` +
+		`"required":["deep"],` +
 		`"additionalProperties":false}`
-	assert.JSONEq(t, `{"$schema":"https://json-schema.org/draft/2020-12/schema","allOf":[{"$ref":"#/$defs/schema.all"}],"$defs":{
+	assert.JSONEq(t, `{"$schema":"https://json-schema.org/draft/2020-12/schema",
+		"allOf":[{"$ref":"#/$defs/schema.all"}],"$defs":{
 		"schema.Inner":`+inner+`,
-		"schema.all":{"type":"object","additionalProperties":false,"required":["name","why","Plain","times","in","anything","deep"],
+		"schema.all":{"type":"object","additionalProperties":false,
+		"required":["name","why","Plain","times","in","anything","deep"],
 		"properties":{
 			"name":{"type":"string","description":"of a person"},
 			"share":{"type":"number","description":"in 0..1"},
@@ -63,7 +66,8 @@ func TestOf(t *testing.T) {
 			"times":{"anyOf":[{"type":"array","items":{"type":"string","format":"date-time"}},{"type":"null"}]},
 			"by_name":{"type":"object","additionalProperties":{"$ref":"#/$defs/schema.all"}},
 			"in":{"$ref":"#/$defs/schema.Inner"},
-			"anything":{"type":"object","properties":{"x":{"type":"integer"}},"required":["x"],"additionalProperties":false},
+			"anything":{"type":"object","properties":{"x":{"type":"integer"}},"required":["x"],
+				"additionalProperties":false},
 			"deep":{"type":"integer","description":"how deep it is"},
 			"maybe":{"type":"string"}
 		}}}}`, string(text))

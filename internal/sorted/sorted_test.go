@@ -13,7 +13,8 @@ type element struct{ value, place int }
 // A heap agrees with a list that is searched from end to end, whatever is put in, changed and taken out.
 func TestAgainstList(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	h := Heap[*element]{Before: func(a, b *element) bool { return a.value < b.value }, Place: func(e *element) *int { return &e.place }}
+	h := Heap[*element]{Before: func(a, b *element) bool { return a.value < b.value },
+		Place: func(e *element) *int { return &e.place }}
 	least := func(a, b *element) int { return a.value - b.value }
 	var in []*element
 	for range 20_000 {

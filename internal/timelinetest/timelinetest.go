@@ -104,7 +104,8 @@ func (f *File) times() error {
 	for i, e := range f.Events {
 		at := lane{e.Process, e.Thread}
 		if *e.Time < 0 || e.Dur < 0 || *e.Time < last[at] {
-			return fmt.Errorf("event %d, %s: it is at %v µs, %v long, after one at %v", i, e.Name, *e.Time, e.Dur, last[at])
+			return fmt.Errorf("event %d, %s: it is at %v µs, %v long, after one at %v", i, e.Name, *e.Time, e.Dur,
+				last[at])
 		}
 		last[at] = *e.Time
 		switch e.Phase {
@@ -163,9 +164,11 @@ func (f *File) arrows() error {
 			return fmt.Errorf("event %d, %s: an arrow with id %d, category %q, bp %q", i, e.Name, e.ID, e.Cat, e.Bind)
 		}
 		if !slices.ContainsFunc(f.Events, func(x Event) bool {
-			return x.Phase == "X" && x.Process == e.Process && x.Thread == e.Thread && *x.Time <= *e.Time && *e.Time < x.End()
+			return x.Phase == "X" && x.Process == e.Process && x.Thread == e.Thread && *x.Time <= *e.Time &&
+				*e.Time < x.End()
 		}) {
-			return fmt.Errorf("event %d, %s: part %s of arrow %d at %v touches no span", i, e.Name, e.Phase, e.ID, *e.Time)
+			return fmt.Errorf("event %d, %s: part %s of arrow %d at %v touches no span", i, e.Name, e.Phase, e.ID,
+				*e.Time)
 		}
 		parts[e.ID] = append(parts[e.ID], e)
 	}

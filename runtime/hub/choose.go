@@ -75,14 +75,15 @@ func withQuant[M any](models []M, quant string, file func(M) string) (fit []M) {
 
 // quantWord matches the names of quantisations as files spell them, with a character before and behind that is no part.
 var quantWord = regexp.MustCompile(
-	`(?i)(?:^|[^a-z0-9_])((?:ud-)?(?:i?q[1-8]_[a-z0-9_]+|i?q8|tq[12]_0|mxfp4(?:_moe)?|b?f16|fp16|f32|fp32))(?:[^a-z0-9_]|$)`)
+	`(?i)(?:^|[^a-z0-9_])((?:ud-)?(?:i?q[1-8]_[a-z0-9_]+|i?q8|tq[12]_0|mxfp4(?:_moe)?|` +
+		`b?f16|fp16|f32|fp32))(?:[^a-z0-9_]|$)`)
 
 // quantOf returns the quantisation that a file's name tells, in upper case, or that of its folder; "" where neither
 // tells. Where a name has several words for one, the last counts.
 func quantOf(name string) string {
 	for _, part := range []string{path.Base(name), path.Base(path.Dir(name))} {
-		last := ""
-		for found := quantWord.FindStringSubmatchIndex(part); found != nil; found = quantWord.FindStringSubmatchIndex(part) {
+		last, next := "", quantWord.FindStringSubmatchIndex
+		for found := next(part); found != nil; found = next(part) {
 			last, part = part[found[2]:found[3]], part[found[3]:] // the next one may begin with the character behind
 		}
 		if last != "" {
@@ -104,8 +105,8 @@ func named(r Ref, listed, wanted []remote) ([]remote, error) {
 	return wanted, nil
 }
 
-// models groups a listing by model, in the order of names: a plain file alone, a split one with all its parts. Files that
-// are no language model, and splits with a part missing, are left out.
+// models groups a listing by model, in the order of names: a plain file alone, a split one with all its parts. Files
+// that are no language model, and splits with a part missing, are left out.
 func models(listed []remote) [][]remote {
 	byName := make(map[string]remote, len(listed))
 	for _, l := range listed {
@@ -114,7 +115,8 @@ func models(listed []remote) [][]remote {
 	var found [][]remote
 	for _, l := range listed {
 		parts := partNames(l.name)
-		if parts[0].name != l.name || !isGGUF(l.name) || strings.HasPrefix(strings.ToLower(path.Base(l.name)), "mmproj") {
+		if parts[0].name != l.name || !isGGUF(l.name) ||
+			strings.HasPrefix(strings.ToLower(path.Base(l.name)), "mmproj") {
 			continue
 		}
 		complete := true
@@ -129,9 +131,11 @@ func models(listed []remote) [][]remote {
 	return found
 }
 
-// hasKind reports whether a file name contains the kind as a word of its own: "m-q4_0.gguf" has q4_0, "m-iq4_0x.gguf" has not.
+// hasKind reports whether a file name contains the kind as a word of its own: "m-q4_0.gguf" has q4_0, "m-iq4_0x.gguf"
+// has not.
 func hasKind(name, kind string) bool {
-	name = strings.ToLower(strings.TrimSuffix(path.Base(name), path.Ext(name))) + "." // something stands behind each word
+	// something stands behind each word: a dot behind the last one
+	name = strings.ToLower(strings.TrimSuffix(path.Base(name), path.Ext(name))) + "."
 	for at := 0; ; {
 		i := strings.Index(name[at:], kind)
 		if i < 0 {
@@ -152,7 +156,8 @@ func isWord(c byte) bool {
 // splitName matches the names of split files: BASE-00001-of-00003.gguf.
 var splitName = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})(\.[gG][gG][uU][fF])$`)
 
-// partNames returns the names of all parts of a split file, given any of them, or the name alone, with nothing else known.
+// partNames returns the names of all parts of a split file, given any of them, or the name alone, with nothing else
+// known.
 func partNames(name string) []remote {
 	m := splitName.FindStringSubmatch(name)
 	if m == nil {

@@ -14,7 +14,8 @@ func TestChoose(t *testing.T) {
 		want   []string // nil: an error that lists the choices
 	}{
 		{"the only one", []string{"model-IQ2_XS.gguf"}, []string{"model-IQ2_XS.gguf"}},
-		{"q8_0 before all", []string{"m-f16.gguf", "m-q4_0.gguf", "m-q4_k_m.gguf", "m-q8_0.gguf"}, []string{"m-q8_0.gguf"}},
+		{"q8_0 before all", []string{"m-f16.gguf", "m-q4_0.gguf", "m-q4_k_m.gguf", "m-q8_0.gguf"},
+			[]string{"m-q8_0.gguf"}},
 		{"upper case", []string{"m.F16.gguf", "m.Q4_0.gguf", "m.Q4_K_M.gguf"}, []string{"m.Q4_K_M.gguf"}},
 		{"q4_0", []string{"m-f16.gguf", "m-q4_0.gguf", "m-q4_1.gguf"}, []string{"m-q4_0.gguf"}},
 		{"f16 last", []string{"m-f16.gguf", "m-q2_k.gguf"}, []string{"m-f16.gguf"}},
@@ -25,7 +26,8 @@ func TestChoose(t *testing.T) {
 		{"none", nil, nil},
 		{"split", []string{"m-q8_0-00002-of-00002.gguf", "m-q8_0-00001-of-00002.gguf", "m-q4_0.gguf"},
 			[]string{"m-q8_0-00001-of-00002.gguf", "m-q8_0-00002-of-00002.gguf"}},
-		{"split with a part missing", []string{"m-q8_0-00001-of-00002.gguf", "m-q4_0.gguf", "m-q2_k.gguf"}, []string{"m-q4_0.gguf"}},
+		{"split with a part missing", []string{"m-q8_0-00001-of-00002.gguf", "m-q4_0.gguf", "m-q2_k.gguf"},
+			[]string{"m-q4_0.gguf"}},
 		{"no split", []string{"m-00003-of-00002.gguf", "m-00000-of-00001.gguf"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

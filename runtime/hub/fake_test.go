@@ -67,7 +67,9 @@ func sumOf(b []byte) string {
 // ServeHTTP implements http.Handler.
 func (h *fakeHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
-	h.requests = append(h.requests, fmt.Sprintf("%s %s range=%q if=%q auth=%q", r.Method, r.URL.EscapedPath(), r.Header.Get("Range"), r.Header.Get("If-Range"), r.Header.Get("Authorization")))
+	h.requests = append(h.requests,
+		fmt.Sprintf("%s %s range=%q if=%q auth=%q", r.Method, r.URL.EscapedPath(), r.Header.Get("Range"),
+			r.Header.Get("If-Range"), r.Header.Get("Authorization")))
 	h.mu.Unlock()
 	for part, code := range h.status {
 		if strings.Contains(r.URL.Path, part) {
@@ -100,7 +102,8 @@ func (h *fakeHub) list(w http.ResponseWriter) {
 		}
 		entries = append(entries, e)
 	}
-	entries = append(entries, map[string]any{"type": "directory", "path": "folder.gguf"}, map[string]any{"type": "file", "path": "README.md"})
+	entries = append(entries, map[string]any{"type": "directory", "path": "folder.gguf"},
+		map[string]any{"type": "file", "path": "README.md"})
 	json.NewEncoder(w).Encode(entries)
 }
 
@@ -132,7 +135,8 @@ func (h *fakeHub) file(w http.ResponseWriter, r *http.Request, name string) {
 		w.Write(b)
 		return
 	}
-	http.ServeContent(&breaking{ResponseWriter: w, hub: h, left: h.nextCut(r.Method)}, r, "", time.Time{}, strings.NewReader(string(b)))
+	http.ServeContent(&breaking{ResponseWriter: w, hub: h, left: h.nextCut(r.Method)}, r, "", time.Time{},
+		strings.NewReader(string(b)))
 }
 
 func (h *fakeHub) nextCut(method string) int {
@@ -146,7 +150,8 @@ func (h *fakeHub) nextCut(method string) int {
 	return cut
 }
 
-// breaking is a connection that breaks after some bytes, and waits at the hub's gate before the last of what is written.
+// breaking is a connection that breaks after some bytes, and waits at the hub's gate before the last of what is
+// written.
 type breaking struct {
 	http.ResponseWriter
 	hub  *fakeHub

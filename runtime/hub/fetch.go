@@ -11,24 +11,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/internal/filelock"
 )
-
-// CutOffError is a file of which only the beginning has arrived. Another call goes on behind that.
-type CutOffError struct {
-	Part string // the file that keeps what has arrived
-	Err  error  // why no more came
-}
-
-// Error implements error.
-func (e *CutOffError) Error() string { return e.Err.Error() + "; " + e.Kept() }
-
-// Unwrap returns why no more came.
-func (e *CutOffError) Unwrap() error { return e.Err }
-
-// Kept says where what has arrived is, and what to do.
-func (e *CutOffError) Kept() string {
-	return e.Part + " keeps what has arrived: the same command goes on from there"
-}
 
 // fetch brings one file of a repository to its place, unless it is there.
 func (p *puller) fetch(ctx context.Context, r Ref, w remote, report func(done, size int64)) (File, error) {
@@ -140,8 +125,8 @@ func rangeHeader(pt *part) http.Header {
 	return h
 }
 
-// accept makes pt ready for the body of res: where the server sends the missing bytes nothing changes, where it sends the
-// whole file pt is emptied.
+// accept makes pt ready for the body of res: where the server sends the missing bytes nothing changes, where it sends
+// the whole file pt is emptied.
 func (p *puller) accept(res *http.Response, pt *part) error {
 	etag := res.Header.Get("ETag")
 	switch res.StatusCode {
@@ -176,7 +161,8 @@ func startAgain(pt *part, why string) error {
 	return &transientError{err: errors.New(why)}
 }
 
-// learnSize compares the length that the server states, -1 if none, with the hub's. Where the hub stated none it counts.
+// learnSize compares the length that the server states, -1 if none, with the hub's. Where the hub stated none it
+// counts.
 func (p *part) learnSize(n int64) error {
 	switch {
 	case n < 0:
@@ -188,7 +174,8 @@ func (p *part) learnSize(n int64) error {
 	return nil
 }
 
-// receive writes the body into pt. What is wrong with the network is worth another try, what is wrong with the disk is not.
+// receive writes the body into pt. What is wrong with the network is worth another try, what is wrong with the disk is
+// not.
 func receive(pt *part, body io.Reader, report func(done, size int64)) error {
 	buf := make([]byte, 256<<10)
 	for {
@@ -226,4 +213,33 @@ func parseContentRange(s string) (first, total int64, err error) {
 	}
 	total, err = strconv.ParseInt(whole, 10, 64)
 	return first, total, err
+}
+
+// CutOffError is a file of which only the beginning has arrived. Another call goes on behind that.
+type CutOffError struct {
+	Part string // the file that keeps what has arrived
+	Err  error  // why no more came
+}
+
+// Error implements error.
+func (e *CutOffError) Error() string { return e.Err.Error() + "; " + e.Kept() }
+
+// Unwrap returns why no more came.
+func (e *CutOffError) Unwrap() error { return e.Err }
+
+// Kept says where what has arrived is, and what to do.
+func (e *CutOffError) Kept() string {
+	return e.Part + " keeps what has arrived: the same command goes on from there"
+}
+
+// ErrBusy is returned when another pull, in this process or in another, is fetching the same file.
+var ErrBusy = errors.New("another pull is fetching this file")
+
+// lockFile takes the lock that path stands for, or fails with [ErrBusy].
+func lockFile(path string) (unlock func(), err error) {
+	unlock, err = filelock.Lock(path)
+	if errors.Is(err, filelock.ErrHeld) {
+		err = fmt.Errorf("%s: %w: wait until it has ended", strings.TrimSuffix(path, ".lock"), ErrBusy)
+	}
+	return unlock, err
 }

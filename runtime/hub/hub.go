@@ -2,8 +2,8 @@
 //
 // Two addresses of the hub are used:
 //
-//	GET {endpoint}/api/models/{owner}/{name}/tree/{revision}?recursive=true   what files there are, with size and SHA-256
-//	GET {endpoint}/{owner}/{name}/resolve/{revision}/{file}                   a file, mostly through a redirect to another host
+//	GET {endpoint}/api/models/{owner}/{name}/tree/{revision}?recursive=true   the files, with size and SHA-256
+//	GET {endpoint}/{owner}/{name}/resolve/{revision}/{file}                   a file, mostly redirected elsewhere
 //
 // A file travels into FILE.part beside its place, with what is known about it in FILE.part.json, and moves to its place
 // only when its length and its SHA-256 are the hub's. A pull that was cut off goes on where it stopped. FILE.lock keeps
@@ -12,11 +12,18 @@ package hub
 
 import (
 	"context"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
 // DefaultEndpoint is the hub that is asked when no other is named.
@@ -29,8 +36,8 @@ type Options struct {
 	Token     string                  // proves who asks, to the endpoint alone; "" means anonymous
 	Attempts  int                     // tries in a row that bring nothing new before giving up; 0 means 6
 	Stall     time.Duration           // silence after which a connection counts as broken; 0 means 30s
-	Progress  func(done, total int64) // called as bytes arrive, counted over all parts; total is -1 where unknown; may be nil
-	Notice    func(text string)       // called with what a person would like to know meanwhile, such as a retry; may be nil
+	Progress  func(done, total int64) // told of bytes as they come, of all parts; total -1: unknown; may be nil
+	Notice    func(text string)       // told what a person would like to know, such as a retry; may be nil
 	Transport http.RoundTripper       // carries the requests; nil means http.DefaultTransport
 }
 
@@ -42,8 +49,8 @@ type File struct {
 	Fetched bool   // false: it was here already
 }
 
-// Pull brings the file that r names, with all its parts if it is split, and returns them in order: the first one is what
-// a model is loaded from. A file that is here already is read once to compare its SHA-256, and is replaced if that
+// Pull brings the file that r names, with all its parts if it is split, and returns them in order: the first one is
+// what a model is loaded from. A file that is here already is read once to compare its SHA-256, and is replaced if that
 // differs from the hub's. When ctx ends, the part that has arrived is kept for the next call.
 func Pull(ctx context.Context, r Ref, opt Options) ([]File, error) {
 	p, err := newPuller(opt)
@@ -120,4 +127,117 @@ func place(dir string, r Ref, name string) (string, error) {
 		return "", err
 	}
 	return filepath.Join(dir, r.Owner, r.Name, filepath.FromSlash(path.Clean(name))), nil
+}
+
+// puller is one Pull under way.
+type puller struct {
+	opt      Options // with every default filled in
+	endpoint *url.URL
+	http     *http.Client
+}
+
+// newPuller checks opt and fills in its defaults.
+func newPuller(opt Options) (*puller, error) {
+	if opt.Dir == "" {
+		return nil, errors.New("no folder to put files into")
+	}
+	if opt.Endpoint == "" {
+		opt.Endpoint = DefaultEndpoint
+	}
+	if opt.Attempts <= 0 {
+		opt.Attempts = 6
+	}
+	if opt.Stall <= 0 {
+		opt.Stall = 30 * time.Second
+	}
+	if opt.Progress == nil {
+		opt.Progress = func(int64, int64) {}
+	}
+	if opt.Notice == nil {
+		opt.Notice = func(string) {}
+	}
+	if opt.Transport == nil {
+		opt.Transport = http.DefaultTransport
+	}
+	endpoint, err := parseEndpoint(opt.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	opt.Token = strings.TrimSpace(opt.Token)
+	if strings.ContainsFunc(opt.Token, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return nil, errors.New("the token holds characters that no token has") // never the token itself
+	}
+	client := &http.Client{
+		Transport:     &tokenTransport{next: opt.Transport, endpoint: endpoint, token: opt.Token},
+		CheckRedirect: checkRedirect,
+	}
+	return &puller{opt: opt, endpoint: endpoint, http: client}, nil
+}
+
+// parseEndpoint reads the address of a hub.
+func parseEndpoint(s string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimRight(s, "/"))
+	switch {
+	case err != nil:
+		return nil, errors.New("the hub's address is not a URL") // err would repeat what may hold a password
+	case u.User != nil:
+		return nil, errors.New("the hub's address holds a user name; give a token instead")
+	case u.Scheme != "https" && u.Scheme != "http", u.Host == "", u.RawQuery != "", u.Fragment != "":
+		return nil, fmt.Errorf("the hub's address %s is not like %s", quote.Text(s), DefaultEndpoint)
+	}
+	return u, nil
+}
+
+// Address is one file that is known to the last bit, wherever it is fetched from.
+type Address struct {
+	URL    string // http or https
+	Name   string // of the file in [Options.Dir]
+	Size   int64  // bytes: no more are taken
+	SHA256 string // in hexadecimal
+}
+
+// Fetch brings the file to its place, as [Pull] does: one that is there already is read to compare its SHA-256, and one
+// that was cut off goes on where it stopped. A file with another length or SHA-256 is refused, and nothing of it stays.
+func Fetch(ctx context.Context, a Address, opt Options) (File, error) {
+	p, err := newPuller(opt)
+	if err != nil {
+		return File{}, fmt.Errorf("fetch %s: %w", a.Name, err)
+	}
+	from, err := a.check()
+	if err != nil {
+		return File{}, fmt.Errorf("fetch %s: %w", a.Name, err)
+	}
+	w := remote{name: a.Name, size: a.Size, sha256: a.SHA256}
+	f, err := p.fetchTo(ctx, filepath.Join(opt.Dir, a.Name), from, w, p.opt.Progress)
+	if err != nil {
+		return File{}, fmt.Errorf("fetch %s: %w", a.Name, err)
+	}
+	return f, nil
+}
+
+// check refuses what is no address of a known file.
+func (a Address) check() (*url.URL, error) {
+	sum, err := hex.DecodeString(a.SHA256)
+	plain := a.Name == filepath.Base(a.Name) && !strings.ContainsAny(a.Name, `/\`) && strings.Trim(a.Name, ".") != ""
+	if err != nil || len(sum) != 32 || a.Size < 0 || !plain {
+		return nil, errors.New("it must have a plain name, a length and a SHA-256")
+	}
+	u, err := url.Parse(a.URL)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
+		return nil, errors.New("its address is not like https://example.org/file") // not shown: it may hold a password
+	}
+	return u, nil
+}
+
+// DefaultDir returns where files go when no folder is named: what PILOTFISH_MODELS says, else pilotfish/models in the
+// user's cache folder. env is os.Getenv or a stand-in.
+func DefaultDir(env func(key string) string) (string, error) {
+	if dir := env("PILOTFISH_MODELS"); dir != "" {
+		return dir, nil
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no folder for models: %w; name one with PILOTFISH_MODELS", err)
+	}
+	return filepath.Join(cache, "pilotfish", "models"), nil
 }

@@ -104,7 +104,8 @@ func nextPage(page *url.URL, h http.Header) *url.URL {
 	for link := range strings.SplitSeq(strings.Join(h.Values("Link"), ","), ",") {
 		target, attributes, _ := strings.Cut(link, ";")
 		target = strings.TrimSpace(target)
-		if !strings.HasPrefix(target, "<") || !strings.HasSuffix(target, ">") || !strings.Contains(attributes, `rel="next"`) {
+		if !strings.HasPrefix(target, "<") || !strings.HasSuffix(target, ">") ||
+			!strings.Contains(attributes, `rel="next"`) {
 			continue
 		}
 		next, err := page.Parse(target[1 : len(target)-1])
@@ -163,6 +164,6 @@ func asSHA256(s string) string {
 // cannotList reports whether err may mean that the server has no listing, rather than no such repository.
 func cannotList(err error) bool {
 	var status *StatusError
-	return errors.As(err, &status) &&
-		(status.Code == http.StatusNotFound || status.Code == http.StatusMethodNotAllowed || status.Code == http.StatusNotImplemented)
+	return errors.As(err, &status) && (status.Code == http.StatusNotFound ||
+		status.Code == http.StatusMethodNotAllowed || status.Code == http.StatusNotImplemented)
 }

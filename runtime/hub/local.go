@@ -68,7 +68,8 @@ func folders(dir string) (names []string, err error) {
 		return nil, nil
 	}
 	for _, e := range entries {
-		if info, err := os.Stat(filepath.Join(dir, e.Name())); err == nil && info.IsDir() && repoPart.MatchString(e.Name()) {
+		if info, err := os.Stat(filepath.Join(dir, e.Name())); err == nil && info.IsDir() &&
+			repoPart.MatchString(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
@@ -103,7 +104,8 @@ func repository(dir, owner, name string) ([]Model, error) {
 			continue
 		}
 		seen[first] = true
-		m := Model{Owner: owner, Name: name, File: first, Quant: quantOf(first), Path: filepath.Join(root, filepath.FromSlash(first))}
+		m := Model{Owner: owner, Name: name, File: first, Quant: quantOf(first),
+			Path: filepath.Join(root, filepath.FromSlash(first))}
 		for _, p := range parts {
 			m.add(files[p.name], files[p.name+".part"])
 		}
@@ -136,7 +138,8 @@ func (m *Model) add(whole, begun fs.FileInfo) {
 // unless one is spelled as in r.
 func find(all []Model, r Ref) (found []Model) {
 	for _, m := range all {
-		if strings.EqualFold(m.Owner, r.Owner) && strings.EqualFold(m.Name, r.Name) && (r.File == "" || anyPart(m, r.File)) {
+		if strings.EqualFold(m.Owner, r.Owner) && strings.EqualFold(m.Name, r.Name) &&
+			(r.File == "" || anyPart(m, r.File)) {
 			found = append(found, m)
 		}
 	}
@@ -163,7 +166,8 @@ type MissingError struct {
 // Error implements error.
 func (e *MissingError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "there is no file %s, and no such model in %s: fetch it with \"pilotfish pull %s\"", e.Ref, e.Dir, e.Ref)
+	fmt.Fprintf(&b, "there is no file %s, and no such model in %s: fetch it with \"pilotfish pull %s\"", e.Ref, e.Dir,
+		e.Ref)
 	if len(e.Here) > 0 {
 		fmt.Fprintf(&b, ", or name one that is here: %s", strings.Join(e.Here, ", "))
 	}
@@ -207,14 +211,16 @@ func Find(dir, name string) (Model, error) {
 		return Model{}, err
 	}
 	if r.Revision != "main" {
-		return Model{}, fmt.Errorf("%s: revisions are not kept apart once they are here: leave out @%s", quote.Text(name), r.Revision)
+		return Model{}, fmt.Errorf("%s: revisions are not kept apart once they are here: leave out @%s",
+			quote.Text(name), r.Revision)
 	}
 	all, err := Models(dir)
 	if err != nil {
 		return Model{}, fmt.Errorf("find %s: %w", r, err)
 	}
 	found := find(all, r)
-	if complete := slices.DeleteFunc(slices.Clone(found), func(m Model) bool { return m.Missing > 0 }); len(complete) > 0 {
+	complete := slices.DeleteFunc(slices.Clone(found), func(m Model) bool { return m.Missing > 0 })
+	if len(complete) > 0 {
 		found = complete
 	}
 	switch len(found) {
@@ -242,14 +248,14 @@ func isPath(name string) bool {
 	switch {
 	case !repoPart.MatchString(owner) || !repoPart.MatchString(repoName):
 		return true
-	case strings.HasPrefix(rest, "//"), strings.HasPrefix(rest, `\`): // an address or a drive, which says more as an error
-		return true
+	case strings.HasPrefix(rest, "//"), strings.HasPrefix(rest, `\`):
+		return true // an address or a drive, which says more as an error
 	}
 	return rest == "" && isGGUF(head)
 }
 
-// Remove deletes a model with all that belongs to it, what has come of a pull that was cut off included, and the folders
-// that are empty then. It fails with [ErrBusy], and deletes nothing, where a part of it is being pulled.
+// Remove deletes a model with all that belongs to it, what has come of a pull that was cut off included, and the
+// folders that are empty then. It fails with [ErrBusy], and deletes nothing, where a part of it is being pulled.
 func Remove(dir string, m Model) error {
 	parts := partNames(m.File)
 	paths := make([]string, len(parts))

@@ -50,8 +50,8 @@ func TestQuantOf(t *testing.T) {
 
 func TestChooseQuant(t *testing.T) {
 	var listed []remote
-	for _, n := range []string{"m-f16.gguf", "m-Q4_K_M-00001-of-00002.gguf", "m-Q4_K_M-00002-of-00002.gguf", "m-UD-Q4_K_M.gguf",
-		"m-UD-Q5_K_XL.gguf", "a-q6_k.gguf", "b-q6_k.gguf", "BF16/m-00001-of-00001.gguf"} {
+	for _, n := range []string{"m-f16.gguf", "m-Q4_K_M-00001-of-00002.gguf", "m-Q4_K_M-00002-of-00002.gguf",
+		"m-UD-Q4_K_M.gguf", "m-UD-Q5_K_XL.gguf", "a-q6_k.gguf", "b-q6_k.gguf", "BF16/m-00001-of-00001.gguf"} {
 		listed = append(listed, remote{name: n, size: 1e6})
 	}
 	for quant, want := range map[string][]string{
@@ -71,16 +71,20 @@ func TestChooseQuant(t *testing.T) {
 		assert.Equal(t, want, names, quant)
 	}
 	_, err := choose(Ref{Owner: "o", Name: "n", Revision: "main", Quant: "Q8_0"}, listed)
-	assert.ErrorContains(t, err, "it has no file of the quantisation Q8_0; there are:\n  o/n:BF16/m-00001-of-00001.gguf  (1.0 MB)\n  o/n:a-q6_k.gguf")
+	assert.ErrorContains(t, err,
+		"it has no file of the quantisation Q8_0; there are:\n  o/n:BF16/m-00001-of-00001.gguf  (1.0 MB)\n"+
+			"  o/n:a-q6_k.gguf")
 	_, err = choose(Ref{Owner: "o", Name: "n", Revision: "main", Quant: "Q6_K"}, listed)
-	assert.ErrorContains(t, err, "several of its files are of the quantisation Q6_K; there are:\n  o/n:a-q6_k.gguf  (1.0 MB)\n  o/n:b-q6_k.gguf")
+	assert.ErrorContains(t, err,
+		"several of its files are of the quantisation Q6_K; there are:\n  o/n:a-q6_k.gguf  (1.0 MB)\n  o/n:b-q6_k.gguf")
 	assert.NotContains(t, err.Error(), "f16", "only those that fit")
 }
 
 func TestModels(t *testing.T) {
 	dir := folder(t, "o/n/m-q8_0.gguf", "o/n/m-q8_0.gguf.lock", "o/n/m-q4_k_m.gguf.part", "o/n/m-q4_k_m.gguf.part.json",
-		"o/s/q2_k/m-q2_k-00001-of-00003.gguf", "o/s/q2_k/m-q2_k-00003-of-00003.gguf", "o/s/q2_k/m-q2_k-00002-of-00003.gguf.part",
-		"o/s/readme.md", "b.gguf", ".hidden/n/m.gguf", "a/n/m.gguf", "o/file")
+		"o/s/q2_k/m-q2_k-00001-of-00003.gguf", "o/s/q2_k/m-q2_k-00003-of-00003.gguf",
+		"o/s/q2_k/m-q2_k-00002-of-00003.gguf.part", "o/s/readme.md", "b.gguf", ".hidden/n/m.gguf", "a/n/m.gguf",
+		"o/file")
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	require.NoError(t, os.Chtimes(filepath.Join(dir, "a/n/m.gguf"), at, at))
 	all, err := Models(dir)
@@ -119,9 +123,11 @@ func TestResolve(t *testing.T) {
 	require.NoError(t, os.WriteFile("o/one", []byte("a file"), 0o600))
 	for name, want := range map[string]string{
 		"o/n:Q8_0": "o/n/m-q8_0.gguf", "o/n:q4_k_m": "o/n/m-Q4_K_M.gguf", "o/n:m-q8_0.gguf": "o/n/m-q8_0.gguf",
-		"o/s": "o/s/m-f16-00001-of-00002.gguf", "o/s:latest": "o/s/m-f16-00001-of-00002.gguf", "O/S:F16": "o/s/m-f16-00001-of-00002.gguf",
+		"o/s": "o/s/m-f16-00001-of-00002.gguf", "o/s:latest": "o/s/m-f16-00001-of-00002.gguf",
+		"O/S:F16":                       "o/s/m-f16-00001-of-00002.gguf",
 		"o/s:m-f16-00002-of-00002.gguf": "o/s/m-f16-00001-of-00002.gguf",
-		"o/both":                        "o/both/m-q8_0.gguf", "O/N": "O/N/m-q2_k.gguf", "o/two:a-q8_0.gguf": "o/two/a-q8_0.gguf",
+		"o/both":                        "o/both/m-q8_0.gguf", "O/N": "O/N/m-q2_k.gguf",
+		"o/two:a-q8_0.gguf": "o/two/a-q8_0.gguf",
 		"o/two:A-q8_0.gguf": "",
 	} {
 		got, err := Resolve(dir, name)
@@ -132,7 +138,8 @@ func TestResolve(t *testing.T) {
 		require.NoError(t, err, name)
 		assert.Equal(t, filepath.Join(dir, filepath.FromSlash(want)), got, name)
 	}
-	for _, path := range []string{"o/one", "o/n", "m.gguf", "/nowhere/m", "models/m.gguf", "./o/s", "a/b/c", "a b/c", "../n", "", "-", `c:\m.gguf`, "https://x/y"} {
+	for _, path := range []string{"o/one", "o/n", "m.gguf", "/nowhere/m", "models/m.gguf", "./o/s", "a/b/c", "a b/c",
+		"../n", "", "-", `c:\m.gguf`, "https://x/y"} {
 		got, err := Resolve(dir, path)
 		require.NoError(t, err, path)
 		assert.Equal(t, path, got, "a path, or a file that is there")
@@ -159,8 +166,8 @@ func TestResolve(t *testing.T) {
 }
 
 func TestRemove(t *testing.T) {
-	dir := folder(t, "o/s/q/m-00001-of-00002.gguf", "o/s/q/m-00002-of-00002.gguf.part", "o/s/q/m-00002-of-00002.gguf.part.json",
-		"o/s/q/other.gguf", "o/t/m.gguf")
+	dir := folder(t, "o/s/q/m-00001-of-00002.gguf", "o/s/q/m-00002-of-00002.gguf.part",
+		"o/s/q/m-00002-of-00002.gguf.part.json", "o/s/q/other.gguf", "o/t/m.gguf")
 	m, err := Find(dir, "o/s:q/m-00001-of-00002.gguf")
 	require.NoError(t, err)
 	unlock, err := lockFile(filepath.Join(dir, "o/s/q/m-00002-of-00002.gguf.lock"))
@@ -185,7 +192,8 @@ func TestRemove(t *testing.T) {
 // Whatever name is given: no panic, and what is resolved is the name itself or a file in the folder.
 func FuzzResolve(f *testing.F) {
 	dir := folder(f, "o/n/m-q8_0.gguf", "o/s/m-f16-00001-of-00002.gguf", "o/s/m-f16-00002-of-00002.gguf")
-	for _, s := range []string{"o/n", "o/n:q8_0", "o/s:m-f16-00002-of-00002.gguf", "../o/n", "o/n:../../x.gguf", "o/n@v:F16", "o/../n"} {
+	for _, s := range []string{"o/n", "o/n:q8_0", "o/s:m-f16-00002-of-00002.gguf", "../o/n", "o/n:../../x.gguf",
+		"o/n@v:F16", "o/../n"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {

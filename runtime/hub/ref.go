@@ -42,8 +42,8 @@ func ParseRef(s string) (Ref, error) {
 	case strings.HasPrefix(file, "//"):
 		return Ref{}, fmt.Errorf("%s is an address; write %s instead", quote.Text(s), forms)
 	case !repoPart.MatchString(owner) || !repoPart.MatchString(name):
-		return Ref{}, fmt.Errorf("%s does not name a repository: write %s, such as Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0",
-			quote.Text(s), forms)
+		return Ref{}, fmt.Errorf("%s does not name a repository: write %s, such as "+
+			"Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0", quote.Text(s), forms)
 	case r.Revision == "" || strings.ContainsAny(r.Revision, " \t\r\n"):
 		return Ref{}, fmt.Errorf("%s: the revision after @ is a branch, a tag or a commit", quote.Text(s))
 	case !hasFile:

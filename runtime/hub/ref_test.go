@@ -63,7 +63,8 @@ func TestParseRef(t *testing.T) {
 
 // Whatever is typed: no panic, what is read is written the same way, and its file lies under the repository's folder.
 func FuzzParseRef(f *testing.F) {
-	for _, s := range []string{"a/b", "a/b:c.gguf", "a/b@r:c/d.gguf", "a/b:../c.gguf", "a/b:c/../../d.gguf", `a/b:c\..\d.gguf`, "a/b@@:"} {
+	for _, s := range []string{"a/b", "a/b:c.gguf", "a/b@r:c/d.gguf", "a/b:../c.gguf", "a/b:c/../../d.gguf",
+		`a/b:c\..\d.gguf`, "a/b@@:"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -13,28 +14,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/backoff"
 	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
-// StatusError is an answer of the hub, or of a server it redirected to, that is not the file.
-type StatusError struct {
-	Code int    // HTTP status
-	URL  string // that was asked, without its query, which may hold a signature
-	Hint string // what may be wrong and what to do; "" where unknown
-}
-
-// Error implements error.
-func (e *StatusError) Error() string {
-	s := fmt.Sprintf("%s answers %d %s", e.URL, e.Code, http.StatusText(e.Code))
-	if e.Hint != "" {
-		s += ": " + e.Hint
-	}
-	return s
-}
-
 // get sends a request. The body must be read through wait.reader, and wait stopped when it is done: a server that falls
 // silent ends the request.
-func (p *puller) get(ctx context.Context, client *http.Client, method string, u *url.URL, header http.Header) (*http.Response, *stall, error) {
+func (p *puller) get(
+	ctx context.Context, client *http.Client, method string, u *url.URL, header http.Header,
+) (*http.Response, *stall, error) {
 	ctx, wait := watchStall(ctx, p.opt.Stall)
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
 	if err != nil {
@@ -55,8 +43,8 @@ func (p *puller) get(ctx context.Context, client *http.Client, method string, u 
 	return res, wait, nil
 }
 
-// connectError is what a request that got no answer returns. It is worth another try unless the name does not exist or the
-// server is not who it says.
+// connectError is what a request that got no answer returns. It is worth another try unless the name does not exist or
+// the server is not who it says.
 func connectError(u *url.URL, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		if at, parseErr := u.Parse(e.URL); parseErr == nil {
@@ -88,6 +76,22 @@ func checkRedirect(_ *http.Request, via []*http.Request) error {
 	return nil
 }
 
+// StatusError is an answer of the hub, or of a server it redirected to, that is not the file.
+type StatusError struct {
+	Code int    // HTTP status
+	URL  string // that was asked, without its query, which may hold a signature
+	Hint string // what may be wrong and what to do; "" where unknown
+}
+
+// Error implements error.
+func (e *StatusError) Error() string {
+	s := fmt.Sprintf("%s answers %d %s", e.URL, e.Code, http.StatusText(e.Code))
+	if e.Hint != "" {
+		s += ": " + e.Hint
+	}
+	return s
+}
+
 // plain returns an address without query and user, as it may be shown; of one that is longer than those of hubs, the
 // beginning.
 func plain(u *url.URL) string {
@@ -116,7 +120,8 @@ func (p *puller) hint(res *http.Response) string {
 	case res.Request.URL.Host != p.endpoint.Host:
 		return ""
 	case code == "GatedRepo" || res.StatusCode == http.StatusForbidden:
-		return "access is restricted: accept the conditions on the repository's page, and give in HF_TOKEN a token that may read it"
+		return "access is restricted: accept the conditions on the repository's page, and give in HF_TOKEN a token " +
+			"that may read it"
 	case res.StatusCode == http.StatusUnauthorized && p.opt.Token == "":
 		return "no such repository, or a private one: check the name, or give a token in HF_TOKEN"
 	case res.StatusCode == http.StatusUnauthorized:
@@ -142,6 +147,44 @@ func printable(s string) string {
 		return c
 	}, s)
 	return s[:min(len(s), 200)]
+}
+
+// url returns an address below the endpoint. Each element is escaped as one, so a slash in it stays part of it.
+func (p *puller) url(elements ...string) *url.URL {
+	u := *p.endpoint
+	for _, e := range elements {
+		u.Path += "/" + e
+	}
+	raw := p.endpoint.EscapedPath()
+	for _, e := range elements {
+		raw += "/" + url.PathEscape(e)
+	}
+	u.RawPath = raw
+	return &u
+}
+
+// resolveURL returns the address of a file.
+func (p *puller) resolveURL(r Ref, name string) *url.URL {
+	return p.url(append([]string{r.Owner, r.Name, "resolve", r.Revision}, strings.Split(name, "/")...)...)
+}
+
+// tokenTransport adds the token to requests for the endpoint, whichever way they came about. Redirects lead to other
+// hosts, whose addresses are signed and which must not learn it.
+type tokenTransport struct {
+	next     http.RoundTripper
+	endpoint *url.URL
+	token    string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	req.Header.Set("User-Agent", "pilotfish")
+	req.Header.Del("Authorization")
+	if t.token != "" && req.URL.Scheme == t.endpoint.Scheme && req.URL.Host == t.endpoint.Host {
+		req.Header.Set("Authorization", "Bearer "+t.token)
+	}
+	return t.next.RoundTrip(req)
 }
 
 // errStalled is why a request ends whose server fell silent.
@@ -192,4 +235,53 @@ func (b *stallBody) Read(dst []byte) (int, error) {
 		err = b.stall.explain(err)
 	}
 	return n, err
+}
+
+// transientError is a failure that another try may mend. Only what happens on the network is one: a full disk is not.
+type transientError struct {
+	err   error
+	after time.Duration // the server's wish how long to wait; 0 where it has none
+	moved bool          // bytes arrived before it failed, so it does not count against the attempts
+}
+
+func (e *transientError) Error() string { return e.err.Error() }
+func (e *transientError) Unwrap() error { return e.err }
+
+// retry calls try until it succeeds, fails for good, or has failed opt.Attempts times in a row without bringing
+// anything. It waits between tries, longer each time and never exactly as long as others do.
+func (p *puller) retry(ctx context.Context, try func() error) error {
+	pauses := backoff.Pauses{First: time.Second, Longest: 30 * time.Second, Spread: 0.5}
+	for failed := 0; ; {
+		err := try()
+		if ctx.Err() != nil && err != nil {
+			return context.Cause(ctx)
+		}
+		again, ok := errors.AsType[*transientError](err)
+		if !ok {
+			return err
+		}
+		if again.moved {
+			failed = 0
+		}
+		if failed++; failed >= p.opt.Attempts {
+			return fmt.Errorf("gave up after %d tries: %w", failed, again.err)
+		}
+		pause := max(pauses.After(failed, rand.Float64()), again.after)
+		p.opt.Notice(fmt.Sprintf("%v; trying again in %.1fs", again.err, pause.Seconds()))
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// sleep waits for d or for the end of ctx, whose cause it then returns.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

@@ -86,8 +86,8 @@ func unquote(s string, quote byte) (string, bool) {
 // Chat returns the ids of a chat as the model was trained on it, without BOS: for each message
 // <|im_start|>role, line end, content, <|im_end|>, line end. If addGenerationPrompt, the beginning of a turn of the
 // assistant follows, for the model to go on with. If the first message is not of the system, the system message of the
-// model's own template goes before it, such as "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."; a
-// file that has the tokens but no template has none.
+// model's own template goes before it, such as "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.";
+// a file that has the tokens but no template has none.
 //
 // The turns are put together from ids. In the contents special tokens are not parsed: nobody can forge a turn.
 //
@@ -108,7 +108,8 @@ func (t *Tokenizer) Chat(msgs []Message, addGenerationPrompt bool) ([]int32, err
 		case "system", "user", "assistant":
 			ids = t.appendTurn(ids, m)
 		default:
-			return nil, fmt.Errorf("chat: message %d: %w %s (known: system, user, assistant)", i, ErrRole, quote.Text(m.Role))
+			return nil, fmt.Errorf("chat: message %d: %w %s (known: system, user, assistant)", i, ErrRole,
+				quote.Text(m.Role))
 		}
 	}
 	if addGenerationPrompt {
@@ -135,8 +136,8 @@ func (t *Tokenizer) appendAnswer(ids []int32) []int32 {
 }
 
 // Next returns the ids of a chat that goes on: text is one that [Tokenizer.Chat] or Next returned, with the answer that
-// was generated behind it, and without the end token of that. So the ids of the answer stay as they are, which they need
-// not if its text is encoded again, and what a model knows of them can be used again.
+// was generated behind it, and without the end token of that. So the ids of the answer stay as they are, which they
+// need not if its text is encoded again, and what a model knows of them can be used again.
 func (t *Tokenizer) Next(text []int32, question Message) ([]int32, error) {
 	if t.chatErr != nil {
 		return nil, fmt.Errorf("chat: %w", t.chatErr)

@@ -19,10 +19,15 @@ func TestChat(t *testing.T) {
 		generate bool
 		want     string
 	}{
-		{conversation[:1], true, "<|im_start|>system\nYou swim.<|im_end|>\n<|im_start|>user\nWhat swims?<|im_end|>\n<|im_start|>assistant\n"},
+		{conversation[:1], true,
+			"<|im_start|>system\nYou swim.<|im_end|>\n<|im_start|>user\nWhat swims?<|im_end|>\n" +
+				"<|im_start|>assistant\n"},
 		{conversation[:1], false, "<|im_start|>system\nYou swim.<|im_end|>\n<|im_start|>user\nWhat swims?<|im_end|>\n"},
-		{conversation[2:], true, "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n"},
-		{conversation, false, "<|im_start|>system\nYou swim.<|im_end|>\n<|im_start|>user\nWhat swims?<|im_end|>\n<|im_start|>assistant\n\n  The pilot fish. <|im_end|>\n<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n<|im_end|>\n"},
+		{conversation[2:], true,
+			"<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n"},
+		{conversation, false, "<|im_start|>system\nYou swim.<|im_end|>\n<|im_start|>user\nWhat swims?<|im_end|>\n" +
+			"<|im_start|>assistant\n\n  The pilot fish. <|im_end|>\n<|im_start|>system\nBe brief.<|im_end|>\n" +
+			"<|im_start|>user\n<|im_end|>\n"},
 	} {
 		got, err := tok.Chat(c.msgs, c.generate)
 		require.NoError(t, err)

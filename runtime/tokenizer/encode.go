@@ -1,12 +1,16 @@
 package tokenizer
 
-import "math"
+import (
+	"math"
+	"strings"
+	"unicode/utf8"
+)
 
 // maxPiece is the longest piece in bytes: 2 GiB without a break are cut, for positions are 32 bits wide.
 const maxPiece = math.MaxInt32
 
-// Encode returns the ids of text. It adds no BOS. If parseSpecial, control tokens such as <|im_start|> are recognised in
-// text; otherwise their spelling is text like any other, which is what text by a user must be encoded with.
+// Encode returns the ids of text. It adds no BOS. If parseSpecial, control tokens such as <|im_start|> are recognised
+// in text; otherwise their spelling is text like any other, which is what text by a user must be encoded with.
 // User-defined tokens such as <tool_call> are recognised either way.
 //
 // Any text has ids, also one that is not UTF-8: what cannot be read is encoded as U+FFFD. The time taken is
@@ -29,4 +33,124 @@ func (t *Tokenizer) Encode(text string, parseSpecial bool) []int32 {
 		}
 	}
 	return ids
+}
+
+// special is a token that is found whole in a text, before the text is split.
+type special struct {
+	id   int32
+	text string
+}
+
+// fragment is a part of a text: a special token, or text between such.
+type fragment struct {
+	id   int32 // -1: text
+	text string
+}
+
+// partition cuts the special tokens out of text: first all occurrences of the longest, from the left, then those of the
+// next in what remains, and so on.
+func (t *Tokenizer) partition(text string, parseSpecial bool) []fragment {
+	specials := t.always
+	if parseSpecial {
+		specials = t.parsed
+	}
+	parts := []fragment{{-1, text}}
+	for _, s := range specials {
+		parts = s.cut(parts)
+	}
+	return parts
+}
+
+// cut returns parts with the occurrences of s cut out: parts itself if there are none.
+func (s special) cut(parts []fragment) []fragment {
+	var out []fragment
+	for i, part := range parts {
+		at := -1
+		if part.id < 0 {
+			at = strings.Index(part.text, s.text)
+		}
+		switch {
+		case at < 0 && out == nil:
+			continue
+		case at < 0:
+			out = append(out, part)
+			continue
+		case out == nil:
+			out = append(make([]fragment, 0, len(parts)+2), parts[:i]...)
+		}
+		rest := part.text
+		for ; at >= 0; at = strings.Index(rest, s.text) {
+			if at > 0 {
+				out = append(out, fragment{-1, rest[:at]})
+			}
+			out = append(out, fragment(s))
+			rest = rest[at+len(s.text):]
+		}
+		if rest != "" {
+			out = append(out, fragment{-1, rest})
+		}
+	}
+	if out == nil {
+		return parts
+	}
+	return out
+}
+
+// wellFormed returns text as llama.cpp reads it if it is not UTF-8: a byte that begins no character, or one with too
+// few bytes after it, becomes U+FFFD; a character that takes more bytes than it needs is rewritten with as few as it
+// needs; a surrogate stays, as three bytes. (From U+110000 on, where llama.cpp gives up, the first byte becomes
+// U+FFFD.)
+func wellFormed(text string) string {
+	if utf8.ValidString(text) {
+		return text
+	}
+	out := make([]byte, 0, len(text)+len(text)/2)
+	for i := 0; i < len(text); {
+		n := followers(text[i])
+		r, ok := assemble(text[i:], n)
+		switch {
+		case !ok:
+			out = utf8.AppendRune(out, utf8.RuneError)
+			n = 0
+		case r >= 0xD800 && r <= 0xDFFF:
+			out = append(out, 0xED, 0x80|byte(r>>6&0x3F), 0x80|byte(r&0x3F))
+		default:
+			out = utf8.AppendRune(out, r)
+		}
+		i += 1 + n
+	}
+	return string(out)
+}
+
+// followers returns how many bytes follow the first byte of a character, or -1 if b is no first byte.
+func followers(b byte) int {
+	switch {
+	case b < 0x80:
+		return 0
+	case b >= 0xC0 && b < 0xE0:
+		return 1
+	case b >= 0xE0 && b < 0xF0:
+		return 2
+	case b >= 0xF0 && b < 0xF8:
+		return 3
+	}
+	return -1
+}
+
+// assemble returns the character of the first byte of s and the n bytes after it, or false if they form none.
+func assemble(s string, n int) (rune, bool) {
+	if n < 0 || n >= len(s) {
+		return 0, false
+	}
+	if n == 0 {
+		return rune(s[0]), true
+	}
+	r := rune(s[0]) & (0x3F >> n)
+	for i := 1; i <= n; i++ {
+		if s[i]&0xC0 != 0x80 {
+			return 0, false
+		}
+		r = r<<6 | rune(s[i]&0x3F)
+	}
+	return r, r <= utf8.MaxRune
 }

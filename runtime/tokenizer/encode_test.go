@@ -165,3 +165,23 @@ func TestRankBeatsPosition(t *testing.T) {
 		}
 	}
 }
+
+// TestWellFormed states how bytes that are not UTF-8 are read.
+func TestWellFormed(t *testing.T) {
+	for text, want := range map[string]string{
+		"é漢👩":                  "é漢👩",
+		"a\x80b":               "a\ufffdb", // nothing begins with this byte
+		"\xff\xfe":             "\ufffd\ufffd",
+		"\xe2\x82":             "\ufffd\ufffd", // too short: the bytes one by one
+		"\xe2\x82a":            "\ufffd\ufffda",
+		"\xc1\x81":             "A", // longer than need be
+		"\xe0\x80\x80":         "\x00",
+		"\xf0\x82\x82\xac":     "\u20ac",
+		"x\xed\xa0\x80y":       "x\xed\xa0\x80y", // a surrogate stays
+		"\xf4\x90\x80\x80":     "\ufffd\ufffd\ufffd\ufffd",
+		"\xf8\x88\x80\x80\x80": strings.Repeat("\ufffd", 5),
+	} {
+		assert.Equal(t, want, wellFormed(text), "%q", text)
+	}
+	assert.Equal(t, []string{"a", "\xed\xa0\x80bc"}, split("a\xed\xa0\x80bc"), "a surrogate is one character")
+}

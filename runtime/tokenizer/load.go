@@ -1,8 +1,10 @@
 package tokenizer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
@@ -30,7 +32,7 @@ const (
 // (tokenizer.ggml.pre "qwen2", or "deepseek-r1-qwen", which is the same). Others are refused by name. Every error is a
 // [KeyError] that names the metadata in question.
 func FromGGUF(f *gguf.File) (*Tokenizer, error) {
-	if err := known(f); err != nil {
+	if err := checkSupported(f); err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	s, err := read(f)
@@ -44,18 +46,20 @@ func FromGGUF(f *gguf.File) (*Tokenizer, error) {
 	return t, nil
 }
 
-// known checks that the tokenizer is of a kind that this package knows.
-func known(f *gguf.File) error {
+// checkSupported checks that the tokenizer is of a kind that this package knows.
+func checkSupported(f *gguf.File) error {
 	model, err := f.String(keyModel)
 	if err == nil && model != "gpt2" {
-		err = fmt.Errorf("tokenizer model %s: %w (supported: \"gpt2\", the byte-level BPE)", quote.Text(model), ErrUnsupported)
+		err = fmt.Errorf("tokenizer model %s: %w (supported: \"gpt2\", the byte-level BPE)", quote.Text(model),
+			ErrUnsupported)
 	}
 	if err != nil {
 		return &KeyError{keyModel, err}
 	}
 	pre, err := f.String(keyPre)
 	if err == nil && pre != "qwen2" && pre != "deepseek-r1-qwen" {
-		err = fmt.Errorf("pre-tokenizer %s: %w (supported: \"qwen2\", \"deepseek-r1-qwen\")", quote.Text(pre), ErrUnsupported)
+		err = fmt.Errorf("pre-tokenizer %s: %w (supported: \"qwen2\", \"deepseek-r1-qwen\")", quote.Text(pre),
+			ErrUnsupported)
 	}
 	if err != nil {
 		return &KeyError{keyPre, err}
@@ -72,6 +76,7 @@ type source struct {
 	template       string // "": the file has none
 }
 
+// read takes what a tokenizer is made of from the metadata of f.
 func read(f *gguf.File) (s source, err error) {
 	if s.tokens, err = f.Strings(keyTokens); err != nil {
 		return s, &KeyError{keyTokens, err}
@@ -126,7 +131,7 @@ func build(s source) (*Tokenizer, error) {
 	if t.rules, err = newRules(s.merges, &t.vocab); err != nil {
 		return nil, &KeyError{keyMerges, err}
 	}
-	if err := t.name(s.ids); err != nil {
+	if err := t.setSpecialIDs(s.ids); err != nil {
 		return nil, err
 	}
 	t.always, t.parsed = newSpecials(&t.vocab)
@@ -147,8 +152,8 @@ func (t *Tokenizer) findBytes() error {
 	return nil
 }
 
-// name takes over the special ids.
-func (t *Tokenizer) name(ids map[string]int64) error {
+// setSpecialIDs takes over the special ids.
+func (t *Tokenizer) setSpecialIDs(ids map[string]int64) error {
 	checked := make(map[string]int32, len(ids))
 	for _, key := range idKeys() {
 		id, ok := ids[key]
@@ -172,4 +177,95 @@ func (t *Tokenizer) name(ids map[string]int64) error {
 	}
 	promote(&t.vocab, checked)
 	return nil
+}
+
+// llama.cpp knows some tokens by their spelling, whatever type the file gives them. It makes them control tokens, so
+// that they are cut out of a text when special tokens are parsed, and ends a generation at some of them. In the
+// vocabulary of Qwen2 this concerns one ordinary token, </s>. The lists are those of src/llama-vocab.cpp of August
+// 2026.
+
+// endSpellings end a generation.
+var endSpellings = []string{
+	"<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>", "<end_of_turn>",
+	"<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>",
+	"<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>", "<｜end▁of▁sentence｜>", "[e~[",
+}
+
+// plainSpellings are user-defined tokens, even where the file calls them control tokens.
+var plainSpellings = []string{"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"}
+
+// fimRoles are the parts of a prompt to fill in the middle. The keys name the token, the last one that is there; else
+// it is the first spelling that is there. (Of several spellings llama.cpp takes whichever its hash table has first; the
+// vocabulary of Qwen2 has one of each.)
+var fimRoles = []struct {
+	keys      []string
+	spellings []string
+	ends      bool // a generation ends here
+}{
+	{[]string{"fim_pre_token_id", "prefix_token_id"}, []string{"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>",
+		"<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>", "<|prefix|>"}, false},
+	{[]string{"fim_suf_token_id", "suffix_token_id"}, []string{"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>",
+		"<｜fim▁hole｜>", "<SUF>", "▁<SUF>", "<|code_suffix|>", "<|suffix|>"}, false},
+	{[]string{"fim_mid_token_id", "middle_token_id"}, []string{"<|fim_middle|>", "<fim-middle>", "<fim_middle>",
+		"<｜fim▁end｜>", "<MID>", "▁<MID>", "<|code_middle|>", "<|middle|>"}, false},
+	{[]string{"fim_pad_token_id"}, []string{"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"}, true},
+	{[]string{"fim_rep_token_id"}, []string{"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"},
+		true},
+	{[]string{"fim_sep_token_id"}, []string{"<|file_sep|>"}, true},
+}
+
+// endKeys name tokens that end a generation.
+var endKeys = []string{"eos_token_id", "eot_token_id", "eom_token_id"}
+
+// promote adds to the kinds of v what spellings and the special ids of the file (by key, without the prefix) say.
+func promote(v *vocabulary, ids map[string]int32) {
+	for _, role := range fimRoles {
+		id := int32(-1)
+		for _, key := range role.keys {
+			if named, ok := ids[key]; ok {
+				id = named
+			}
+		}
+		for i := 0; id < 0 && i < len(role.spellings); i++ {
+			if id = v.find([]byte(role.spellings[i])); id >= 0 {
+				v.kinds[id] |= control
+			}
+		}
+		if id >= 0 && role.ends {
+			v.kinds[id] |= end
+		}
+	}
+	for _, text := range endSpellings {
+		if id := v.find([]byte(text)); id >= 0 {
+			v.kinds[id] |= control | end
+		}
+	}
+	for _, text := range plainSpellings {
+		if id := v.find([]byte(text)); id >= 0 {
+			v.kinds[id] = userDefined | v.kinds[id]&end
+		}
+	}
+	for _, key := range endKeys {
+		if id, ok := ids[key]; ok {
+			v.kinds[id] |= end
+		}
+	}
+}
+
+// newSpecials lists the special tokens of v, the longest first, for they are looked for in this order: those found in
+// any text, and those found when special tokens are parsed. Of equal length the lower id goes first. (There llama.cpp's
+// order is that of its sort, which only matters where the end of one token begins the other.)
+func newSpecials(v *vocabulary) (always, parsed []special) {
+	for id := range int32(v.size()) {
+		if v.has(id, control|unknown|userDefined) {
+			parsed = append(parsed, special{id, string(v.spelling(id))})
+		}
+	}
+	slices.SortStableFunc(parsed, func(a, b special) int { return cmp.Compare(len(b.text), len(a.text)) })
+	for _, s := range parsed {
+		if !v.has(s.id, control|unknown) {
+			always = append(always, s)
+		}
+	}
+	return always, parsed
 }

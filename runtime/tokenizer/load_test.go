@@ -120,7 +120,8 @@ func TestSpecialIDs(t *testing.T) {
 	for i := range int32(tok.Size()) {
 		ends := []int32{id("<|endoftext|>"), id("<|im_end|>"), id("</s>"), 5}
 		assert.Equal(t, slices.Contains(ends, i), tok.IsEnd(i), tok.Text(i))
-		assert.Equal(t, slices.Contains(controlTokens, tok.Text(i)) || tok.Text(i) == "</s>", tok.IsControl(i), tok.Text(i))
+		assert.Equal(t, slices.Contains(controlTokens, tok.Text(i)) || tok.Text(i) == "</s>", tok.IsControl(i),
+			tok.Text(i))
 	}
 	assert.False(t, tok.IsEnd(-1) || tok.IsControl(-1) || tok.IsEnd(int32(tok.Size())) || tok.IsControl(1<<30))
 }
@@ -135,7 +136,8 @@ func TestSpellings(t *testing.T) {
 	v[keyTypes] = append(v[keyTypes].([]int32), 1, 1, 1, 1, 3)
 	v[keyMerges] = []string{}
 	kinds := func(v vocabFile) []kind { return v.tokenizer(t).vocab.kinds[n:] }
-	assert.Equal(t, []kind{normal, normal | control, normal | control | end, normal | control | end, userDefined}, kinds(v))
+	assert.Equal(t, []kind{normal, normal | control, normal | control | end, normal | control | end, userDefined},
+		kinds(v))
 	named := v.with(prefix+"fim_pre_token_id", uint32(3)).with(prefix+"fim_pad_token_id", uint32(n))
 	assert.Equal(t, []kind{normal | end, normal, normal, normal | control | end, userDefined}, kinds(named))
 }

@@ -1,5 +1,16 @@
 package tokenizer
 
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
+)
+
 // shortPiece is the length in bytes up to which a piece is merged by looking for the lowest rule each time. That takes
 // quadratic time, but no memory, and is the fastest way for a word.
 const shortPiece = 64
@@ -53,4 +64,241 @@ func lowest(rules []rule) (at int, best rule) {
 		}
 	}
 	return at, best
+}
+
+// longMerger merges a piece of n bytes in time O(n log n): the tokens are a linked list, the pairs that merge a heap.
+type longMerger struct {
+	ids        []int32
+	rules      []rule  // of token i and the one after it; noRule where token i has become part of another
+	prev, next []int32 // -1 at the ends
+	queue      pairQueue
+}
+
+// merge appends the tokens of piece to dst.
+func (m *longMerger) merge(dst []int32, piece string, t *Tokenizer) []int32 {
+	m.start(piece, t)
+	for len(m.queue) > 0 {
+		rank, i := m.queue.pop()
+		if m.rules[i] == noRule || m.rules[i].rank() != rank {
+			continue // a neighbour has changed since
+		}
+		m.ids[i] = m.rules[i].id()
+		gone := m.next[i]
+		m.rules[gone] = noRule
+		m.next[i] = m.next[gone]
+		if m.next[i] >= 0 {
+			m.prev[m.next[i]] = i
+		}
+		m.renew(m.prev[i], t)
+		m.renew(i, t)
+	}
+	for i := int32(0); i >= 0; i = m.next[i] {
+		dst = append(dst, m.ids[i])
+	}
+	return dst
+}
+
+// start makes one token of each byte.
+func (m *longMerger) start(piece string, t *Tokenizer) {
+	n := len(piece)
+	m.ids, m.rules = slices.Grow(m.ids[:0], n)[:n], slices.Grow(m.rules[:0], n)[:n]
+	m.prev, m.next = slices.Grow(m.prev[:0], n)[:n], slices.Grow(m.next[:0], n)[:n]
+	m.queue = slices.Grow(m.queue[:0], n)
+	for i := range n {
+		m.ids[i] = t.byteID[piece[i]]
+		m.prev[i], m.next[i] = int32(i-1), int32(i+1)
+	}
+	m.next[n-1] = -1
+	for i := range n {
+		m.rules[i] = noRule
+		if i+1 < n {
+			m.rules[i] = t.rules.find(m.ids[i], m.ids[i+1])
+		}
+		if m.rules[i] != noRule {
+			m.queue = append(m.queue, newQueued(m.rules[i].rank(), int32(i)))
+		}
+	}
+	m.queue.order()
+}
+
+// renew looks up the rule of token i, if there is one, and the token after it.
+func (m *longMerger) renew(i int32, t *Tokenizer) {
+	if i < 0 {
+		return
+	}
+	m.rules[i] = noRule
+	if m.next[i] >= 0 {
+		m.rules[i] = t.rules.find(m.ids[i], m.ids[m.next[i]])
+	}
+	if m.rules[i] != noRule {
+		m.queue.push(newQueued(m.rules[i].rank(), i))
+	}
+}
+
+// queued is a pair that waits to be merged: its rank, then the position of its left token.
+type queued uint64
+
+func newQueued(rank uint32, at int32) queued { return queued(rank)<<32 | queued(uint32(at)) }
+
+// pairQueue is a heap of pairs, the lowest rank first, of equal ranks the leftmost. Each node has four children: half
+// as many cache lines on the way down as with two.
+type pairQueue []queued
+
+// push adds q.
+func (h *pairQueue) push(q queued) {
+	*h = append(*h, q)
+	s := *h
+	i := len(s) - 1
+	for i > 0 {
+		up := (i - 1) / 4
+		if s[up] <= q {
+			break
+		}
+		s[i] = s[up]
+		i = up
+	}
+	s[i] = q
+}
+
+// pop removes the first pair. The queue must not be empty.
+func (h *pairQueue) pop() (rank uint32, at int32) {
+	s := *h
+	first, last := s[0], s[len(s)-1]
+	s = s[:len(s)-1]
+	if len(s) > 0 {
+		s.sink(0, last)
+	}
+	*h = s
+	return uint32(first >> 32), int32(uint32(first))
+}
+
+// order makes a heap of pairs in any order.
+func (h pairQueue) order() {
+	for i := len(h)/4 + 1; i >= 0; i-- { // from the last node that may have a child
+		if i < len(h) {
+			h.sink(i, h[i])
+		}
+	}
+}
+
+// sink puts q into the hole at i, or below it.
+func (h pairQueue) sink(i int, q queued) {
+	for {
+		first := 4*i + 1
+		if first >= len(h) {
+			break
+		}
+		least := first
+		for c := first + 1; c < min(first+4, len(h)); c++ {
+			if h[c] < h[least] {
+				least = c
+			}
+		}
+		if h[least] >= q {
+			break
+		}
+		h[i] = h[least]
+		i = least
+	}
+	h[i] = q
+}
+
+// rule is what two neighbouring tokens merge into: the rank in the high half, so that the lower rule goes first, and
+// the id of the token they make in the low half.
+type rule uint64
+
+// noRule is the rule of a pair that does not merge. It is above every other.
+const noRule rule = math.MaxUint64
+
+func newRule(rank int, id int32) rule { return rule(rank)<<32 | rule(uint32(id)) }
+
+func (r rule) rank() uint32 { return uint32(r >> 32) }
+func (r rule) id() int32    { return int32(uint32(r)) }
+
+// pair is two neighbouring tokens, left in the high half.
+type pair uint64
+
+func newPair(left, right int32) pair { return pair(uint32(left))<<32 | pair(uint32(right)) }
+
+func (p pair) left() int32  { return int32(uint32(p >> 32)) }
+func (p pair) right() int32 { return int32(uint32(p)) }
+
+// ruleTable is the rules by pair: a hash table with open addressing and linear probing, at most two thirds full. The
+// seed keeps a file from choosing pairs that collide.
+type ruleTable struct {
+	seed  uint64
+	slots []ruleSlot
+}
+
+// ruleSlot is empty where rule is 0 (rank 0 is stored as 1).
+type ruleSlot struct {
+	pair pair
+	rule rule
+}
+
+// oneRank is the step from a rank to the next, which a slot adds to tell rank 0 from an empty slot.
+const oneRank rule = 1 << 32
+
+func newRuleTable(n int) ruleTable {
+	return ruleTable{rand.Uint64(), make([]ruleSlot, tableSize(n))}
+}
+
+// find returns the rule of (left, right), or noRule.
+func (t *ruleTable) find(left, right int32) rule {
+	p := newPair(left, right)
+	mask := uint64(len(t.slots) - 1)
+	for i := t.hash(p) & mask; ; i = (i + 1) & mask {
+		switch s := &t.slots[i]; {
+		case s.rule == 0:
+			return noRule
+		case s.pair == p:
+			return s.rule - oneRank
+		}
+	}
+}
+
+// insert enters r for p. If p has a rule already, that one stays: it has the lower rank.
+func (t *ruleTable) insert(p pair, r rule) {
+	mask := uint64(len(t.slots) - 1)
+	for i := t.hash(p) & mask; ; i = (i + 1) & mask {
+		switch s := &t.slots[i]; {
+		case s.rule == 0:
+			*s = ruleSlot{p, r + oneRank}
+			return
+		case s.pair == p:
+			return
+		}
+	}
+}
+
+func (t *ruleTable) hash(p pair) uint64 {
+	hi, lo := bits.Mul64(uint64(p)^t.seed, 0x9E3779B97F4A7C15)
+	return hi ^ lo
+}
+
+// newRules reads merges, best first, each "left right" in the spelling of v.
+func newRules(merges stringList, v *vocabulary) (ruleTable, error) {
+	if uint64(merges.Len()) >= math.MaxUint32-1 {
+		return ruleTable{}, fmt.Errorf("%d merges: %w", merges.Len(), ErrVocabulary)
+	}
+	t := newRuleTable(merges.Len())
+	var whole []byte
+	var made int32 // by the merge before: most often the next merge makes the next token
+	for rank, merge := range merges.All() {
+		cut := 1 + bytes.IndexByte(merge[min(1, len(merge)):], ' ')
+		if cut == 0 {
+			return t, fmt.Errorf("merge %d, %s, is not two tokens: %w", rank, quote.Text(merge), ErrVocabulary)
+		}
+		left, right := v.find(merge[:cut]), v.find(merge[cut+1:])
+		whole = append(append(whole[:0], merge[:cut]...), merge[cut+1:]...)
+		if made++; int(made) >= v.size() || !bytes.Equal(v.spelling(made), whole) {
+			made = v.find(whole)
+		}
+		if left < 0 || right < 0 || made < 0 {
+			return t, fmt.Errorf("merge %d, %s, names a token that is not there: %w", rank, quote.Text(merge),
+				ErrVocabulary)
+		}
+		t.insert(newPair(left, right), newRule(rank, made))
+	}
+	return t, nil
 }

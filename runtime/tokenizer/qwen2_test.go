@@ -86,7 +86,8 @@ func TestQwen25Chat(t *testing.T) {
 	tok := qwen25(t, 151936).tokenizer(t)
 	got, err := tok.Chat(conversation, true)
 	require.NoError(t, err)
-	assert.Equal(t, tok.Encode("<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n"+
+	assert.Equal(t, tok.Encode("<|im_start|>system\n"+
+		"You are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n"+
 		"<|im_start|>user\nWhat swims?<|im_end|>\n<|im_start|>assistant\n\n  The pilot fish. <|im_end|>\n"+
 		"<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n", true), got)
 	for id, ends := range map[int32]bool{151643: true, 151645: true, 151644: false, 151657: false, 0: false} {

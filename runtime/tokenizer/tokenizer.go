@@ -1,4 +1,26 @@
+// Package tokenizer turns text into the ids of a Qwen2 vocabulary and back.
+//
+// The vocabulary comes wholly from a GGUF file (tokenizer.ggml.*): nothing about ids is built in. Encoding has four
+// steps:
+//
+//	text ─ special tokens cut out (encode.go)
+//	     ─ made well-formed UTF-8 (encode.go)
+//	     ─ split into pieces, a word with its blank or the like (split.go)
+//	     ─ each piece merged from its bytes up, lowest rank first (merge.go)
+//
+// The ids are those of llama.cpp for any text, valid UTF-8 or not, with and without special tokens; where the
+// reference in Python differs (it normalises to NFC and knows a later Unicode), llama.cpp is followed.
 package tokenizer
+
+import (
+	"bufio"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strings"
+)
 
 // Tokenizer is the vocabulary of one model. It is immutable: any number of goroutines may use it at once.
 type Tokenizer struct {
@@ -40,3 +62,99 @@ func (t *Tokenizer) IsControl(id int32) bool { return t.vocab.has(id, control) }
 // kinds, merges, special ids. Rows that only pad the embedding do not count, so that a small and a large model of one
 // family agree. The first call takes about 30 ms for the vocabulary of Qwen2.
 func (t *Tokenizer) Hash() [32]byte { return t.hash() }
+
+// digest computes [Tokenizer.Hash]. Each list is preceded by its length, so that no two vocabularies are written alike.
+func (t *Tokenizer) digest() (sum [32]byte) {
+	h := sha256.New()
+	w := digestWriter{bufio.NewWriter(h)}
+	w.text("pilotfish tokenizer 1 qwen2")
+	n := t.Used()
+	w.number(n)
+	for id := range int32(n) {
+		w.number(int(t.vocab.kinds[id]))
+		w.text(string(t.vocab.spelling(id)))
+	}
+	rules := t.rules.inOrder()
+	w.number(len(rules))
+	for _, p := range rules {
+		w.number(int(p.left()))
+		w.number(int(p.right()))
+	}
+	w.number(-1)
+	if t.addBOS {
+		w.number(int(t.bos))
+	}
+	w.b.Flush()
+	h.Sum(sum[:0])
+	return sum
+}
+
+// Used returns the number of tokens without the unused ones at the end, which only pad the embedding. Models of one
+// family agree in it where their sizes differ.
+func (t *Tokenizer) Used() int {
+	n := t.vocab.size()
+	for n > 0 && t.vocab.kinds[n-1] == unused {
+		n--
+	}
+	return n
+}
+
+// inOrder returns the pairs that merge, the lowest rank first.
+func (t *ruleTable) inOrder() []pair {
+	var rules []ruleSlot
+	for _, s := range t.slots {
+		if s.rule != 0 {
+			rules = append(rules, s)
+		}
+	}
+	slices.SortFunc(rules, func(a, b ruleSlot) int { return cmp.Compare(a.rule, b.rule) })
+	pairs := make([]pair, len(rules))
+	for i, s := range rules {
+		pairs[i] = s.pair
+	}
+	return pairs
+}
+
+// digestWriter writes to a hash, which never fails.
+type digestWriter struct{ b *bufio.Writer }
+
+func (w digestWriter) number(n int) {
+	w.b.Write(binary.AppendVarint(w.b.AvailableBuffer(), int64(n)))
+}
+
+func (w digestWriter) text(s string) {
+	w.number(len(s))
+	w.b.WriteString(s)
+}
+
+var (
+	// ErrUnsupported says that a file has a kind of tokenizer, pre-tokenizer or chat template that this package
+	// does not know.
+	ErrUnsupported = errors.New("not supported")
+
+	// ErrVocabulary says that tokens, token types, merges or special ids of a file contradict each other.
+	ErrVocabulary = errors.New("inconsistent vocabulary")
+
+	// ErrRole says that a message of a chat is by none of system, user and assistant.
+	ErrRole = errors.New("unknown role")
+
+	// ErrNoMessage says that a chat has no message.
+	ErrNoMessage = errors.New("no message")
+)
+
+// KeyError says which metadata of a file a [Tokenizer] cannot be made of, or which a chat lacks.
+type KeyError struct {
+	Key string // such as "tokenizer.ggml.merges"
+	Err error  // wraps [ErrUnsupported], [ErrVocabulary] or an error of package gguf
+}
+
+// Error names the key, once, and the cause.
+func (e *KeyError) Error() string {
+	if cause := e.Err.Error(); strings.Contains(cause, e.Key) {
+		return cause
+	}
+	return e.Key + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *KeyError) Unwrap() error { return e.Err }

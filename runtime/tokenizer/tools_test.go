@@ -135,7 +135,8 @@ func TestToolErrors(t *testing.T) {
 		{[]Turn{{Role: "system"}, user, {Role: "robot"}}, nil, "message 2: "},
 		{[]Turn{user}, [][]byte{[]byte(`{}`), []byte(`{`)}, "tool 1: this is not JSON"},
 		{[]Turn{user}, [][]byte{[]byte(`{} {}`)}, "tool 0: this is not JSON: "},
-		{[]Turn{user, {Role: "assistant", Calls: []ToolCall{{"f", []byte(`{"a":}`)}}}}, nil, `message 1: arguments of "f"`},
+		{[]Turn{user, {Role: "assistant", Calls: []ToolCall{{"f", []byte(`{"a":}`)}}}}, nil,
+			`message 1: arguments of "f"`},
 		{[]Turn{user}, [][]byte{slices.Concat(bytes.Repeat([]byte("["), 5000), bytes.Repeat([]byte("]"), 5000))},
 			"brackets stand more than 1000 deep"},
 	} {
@@ -168,8 +169,8 @@ func TestPythonNumbers(t *testing.T) {
 
 // FuzzPythonJSON: what is written is the same value, and writing it again changes nothing.
 func FuzzPythonJSON(f *testing.F) {
-	for _, s := range []string{`{"a":[1,2.5e3,"x\u0001é\"",true,null,{}],"a":[]}`, `[]`, ` "x" `, `1 2`, `{"a"}`, `[1,]`,
-		`"\ud800"`, `-0`} {
+	for _, s := range []string{`{"a":[1,2.5e3,"x\u0001é\"",true,null,{}],"a":[]}`, `[]`, ` "x" `, `1 2`, `{"a"}`,
+		`[1,]`, `"\ud800"`, `-0`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

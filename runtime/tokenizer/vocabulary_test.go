@@ -187,12 +187,15 @@ func newVocabFile(seed uint64, merges []string) vocabFile {
 // qwen2Template is a template in the manner of Qwen2.
 const qwen2Template = `{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}` +
 	`{{ '<|im_start|>system\nYou swim.<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + ` +
-	`message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
+	`message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ ` +
+	`'<|im_start|>assistant\n' }}{% endif %}`
 
 // randomText mixes what the splitter and the merges are about.
 func randomText(r *rand.Rand, n int) string {
-	common := []rune(" \t\n\r\v'sStTrReEvVlLdDmMabcdeĀĠĊ019!?.,<|>_-\u0085\u00a0\u2003\u2028\u3000\u200b\u180e\u0301éßſK²½Ⅷ٣鱼小かア한👩\u200d💻\ufffd\ufeff\x00\x1c\x7f𝟘\u0903\U0002ebf0\ue000")
-	specials := slices.Concat(controlTokens, userTokens, []string{"</s>", "<unk>", "<0x41>", "[PAD1]", "<|im_end", "<|"})
+	common := []rune(" \t\n\r\v'sStTrReEvVlLdDmMabcdeĀĠĊ019!?.,<|>_-\u0085\u00a0\u2003\u2028\u3000\u200b" +
+		"\u180e\u0301éßſK²½Ⅷ٣鱼小かア한👩\u200d💻\ufffd\ufeff\x00\x1c\x7f𝟘\u0903\U0002ebf0\ue000")
+	specials := slices.Concat(controlTokens, userTokens,
+		[]string{"</s>", "<unk>", "<0x41>", "[PAD1]", "<|im_end", "<|"})
 	words := referenceSplit(corpus)
 	var b strings.Builder
 	for range n {

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"gonum.org/v1/gonum/stat"
+	"github.com/pilotfish-ai/pilotfish/internal/stat"
 )
 
 // Resamples is how often the bootstrap draws.
@@ -49,6 +49,5 @@ func between(value float64, drawn []float64) Interval {
 	}
 	slices.Sort(drawn)
 	const tail = (1 - Confidence) / 2
-	at := func(p float64) float64 { return stat.Quantile(p, stat.Empirical, drawn, nil) }
-	return Interval{value, at(tail), at(1 - tail)}
+	return Interval{value, stat.Quantile(drawn, tail), stat.Quantile(drawn, 1-tail)}
 }

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/stat/distuv"
+	"github.com/pilotfish-ai/pilotfish/internal/stat"
 )
 
 // exactRanks is the most values whose sums of signed ranks are counted one by one, and exactChoices of rank sums; with
@@ -83,7 +83,7 @@ func normalTail(low, mean, deviation float64) float64 {
 	if deviation == 0 {
 		return 1
 	}
-	return min(1, 2*distuv.UnitNormal.CDF((low+1-mean)/deviation))
+	return min(1, 2*stat.NormalCDF((low+1-mean)/deviation))
 }
 
 // RankSum is the two-sided p-value of the test of Mann and Whitney (Ann. Math. Statist. 1947) of the hypothesis that
@@ -205,7 +205,7 @@ func inverted(values []float64, mean, deviation float64, exact bool, chances fun
 		return Interval{math.NaN(), math.NaN(), math.NaN()}
 	}
 	const tail = (1 - Confidence) / 2
-	beyond := int(math.Floor(mean + distuv.UnitNormal.Quantile(tail)*deviation))
+	beyond := int(math.Floor(mean + stat.NormalQuantile(tail)*deviation))
 	if exact {
 		beyond = 0
 		p := 0.0
@@ -218,7 +218,7 @@ func inverted(values []float64, mean, deviation float64, exact bool, chances fun
 	}
 	slices.Sort(values)
 	n := len(values)
-	i := Interval{(values[(n-1)/2] + values[n/2]) / 2, math.Inf(-1), math.Inf(1)}
+	i := Interval{stat.MedianSorted(values), math.Inf(-1), math.Inf(1)}
 	if beyond > 0 && beyond <= n/2 {
 		i.Low, i.High = values[beyond-1], values[n-beyond]
 	}

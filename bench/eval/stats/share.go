@@ -3,7 +3,7 @@ package stats
 import (
 	"math"
 
-	"gonum.org/v1/gonum/stat/distuv"
+	"github.com/pilotfish-ai/pilotfish/internal/stat"
 )
 
 // Wilson is the interval of Wilson (JASA 1927) of a share of k in n, 0 ≤ k ≤ n. With n = 0 nothing is known: 0 to 1.
@@ -11,7 +11,7 @@ func Wilson(k, n int) Interval {
 	if n == 0 {
 		return Interval{math.NaN(), 0, 1}
 	}
-	z := distuv.UnitNormal.Quantile((1 + Confidence) / 2)
+	z := stat.NormalQuantile((1 + Confidence) / 2)
 	p, m := float64(k)/float64(n), float64(n)
 	middle := (p + z*z/(2*m)) / (1 + z*z/m)
 	half := z / (1 + z*z/m) * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
@@ -33,5 +33,5 @@ func McNemar(first, second int) float64 {
 	if n == 0 {
 		return 1
 	}
-	return min(1, 2*distuv.Binomial{N: float64(n), P: 0.5}.CDF(float64(min(first, second))))
+	return min(1, 2*stat.BinomialCDF(n, 0.5, min(first, second)))
 }

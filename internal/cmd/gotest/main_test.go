@@ -110,7 +110,8 @@ func TestReport(t *testing.T) {
 	var out bytes.Buffer
 	r := newReport(&out)
 	require.NoError(t, r.read(strings.NewReader(events)))
-	assert.Equal(t, "go: downloading something\n    a_test.go:3: why it fails\nok  \tq\t0.1s\nr.go:1: undefined\n", out.String())
+	assert.Equal(t, "go: downloading something\n    a_test.go:3: why it fails\nok  \tq\t0.1s\nr.go:1: undefined\n",
+		out.String())
 	assert.Empty(t, r.output, "nothing is kept of what has ended")
 	out.Reset()
 	r.leftOut()

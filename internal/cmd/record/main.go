@@ -58,7 +58,9 @@ func run(ctx context.Context, args []string, today string, stdout, stderr io.Wri
 		fmt.Fprintln(stderr, "record:", err)
 		return 1
 	}
-	r.client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	r.client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	defer r.client.CloseIdleConnections()
 	return r.all(ctx, all, *out, stdout, stderr)
 }

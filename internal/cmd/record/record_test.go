@@ -67,7 +67,8 @@ func record(t *testing.T, cases string) result {
 	require.NoError(t, os.WriteFile(list, []byte(cases), 0o644))
 	r := result{folder: filepath.Join(t.TempDir(), "made", "here")}
 	var stdout, stderr strings.Builder
-	args := []string{"-url", engine(t).URL + "/", "-engine", "fake 1", "-key", "right", "-cases", list, "-out", r.folder}
+	args := []string{"-url", engine(t).URL + "/", "-engine", "fake 1", "-key", "right", "-cases", list, "-out",
+		r.folder}
 	r.code = run(context.Background(), args, "2026-11-22", &stdout, &stderr)
 	r.stdout, r.stderr = stdout.String(), stderr.String()
 	return r
@@ -89,10 +90,12 @@ func TestTheTranscriptHasTheRequestAndTheReplyAsTheyWere(t *testing.T) {
 }
 
 func TestTheKeyIsSentAndNotWrittenDownButAWrongOneIs(t *testing.T) {
-	r := record(t, `[{"name": "right", "path": "/key"}, {"name": "wrong", "path": "/key", "key": "bad", "status": 401}]`)
+	r := record(t,
+		`[{"name": "right", "path": "/key"}, {"name": "wrong", "path": "/key", "key": "bad", "status": 401}]`)
 	require.Zero(t, r.code, r.stderr)
 	assert.Contains(t, r.file(t, "right"), `"request": {"method":"GET","path":"/key"},`)
-	assert.Contains(t, r.file(t, "right"), `"text":"right"`, "the engine got the key, and no type where there is no body")
+	assert.Contains(t, r.file(t, "right"), `"text":"right"`,
+		"the engine got the key, and no type where there is no body")
 	assert.Contains(t, r.file(t, "wrong"), `"request": {"method":"GET","path":"/key","key":"bad"},`)
 	assert.Contains(t, r.file(t, "wrong"), `"status":401,`+
 		`"headers":{"content-type":"text/plain; charset=utf-8","retry-after":"7"},"text":"bad"`)

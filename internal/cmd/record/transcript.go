@@ -51,7 +51,8 @@ func (r *recorder) record(ctx context.Context, c testCase) ([]byte, error) {
 		return nil, err
 	}
 	if answer.Status != c.Status {
-		return nil, fmt.Errorf("status %d, expected %d: %.300s%.300s", answer.Status, c.Status, answer.Body, answer.Text)
+		return nil, fmt.Errorf("status %d, expected %d: %.300s%.300s", answer.Status, c.Status, answer.Body,
+			answer.Text)
 	}
 	if err := answer.keep(c.Keep); err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/gonum/stat/distuv"
+	"github.com/pilotfish-ai/pilotfish/internal/stat"
 )
 
 // Method is the name of a p-value.
@@ -169,7 +169,7 @@ func hoeffdingBentkus(x []float64, budget float64) float64 {
 		sum += v
 	}
 	hoeffding := math.Exp(-n * divergence(min(sum/n, budget), budget))
-	bentkus := math.E * binomialTail(len(x), budget, math.Ceil(sum))
+	bentkus := math.E * stat.BinomialCDF(len(x), budget, int(math.Ceil(sum)))
 	return min(1, max(min(hoeffding, bentkus), smallestP))
 }
 
@@ -182,12 +182,4 @@ func divergence(a, b float64) float64 {
 		return p * math.Log(p/q)
 	}
 	return part(a, b) + part(1-a, 1-b)
-}
-
-// binomialTail is P[Bin(n, p) ≤ k].
-func binomialTail(n int, p, k float64) float64 {
-	if k >= float64(n) {
-		return 1
-	}
-	return distuv.Binomial{N: float64(n), P: p}.CDF(k)
 }

@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/big"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/stat"
 )
 
 // population draws answers.
@@ -173,35 +174,8 @@ func TestHoeffdingBentkus(t *testing.T) {
 	x := append(make([]float64, 80), slices.Repeat([]float64{1}, 20)...)
 	assert.InDelta(t, math.E*0.14883, hoeffdingBentkus(x, 0.25), 1e-4)
 	x[0] = 0.01
-	assert.InDelta(t, min(math.Exp(-100*divergence(0.2001, 0.25)), math.E*binomialTail(100, 0.25, 21)),
+	assert.InDelta(t, min(math.Exp(-100*divergence(0.2001, 0.25)), math.E*stat.BinomialCDF(100, 0.25, 21)),
 		hoeffdingBentkus(x, 0.25), 1e-12)
-}
-
-// TestBinomialTail: against sums of exact terms.
-func TestBinomialTail(t *testing.T) {
-	for _, n := range []int{1, 2, 7, 60, 400} {
-		for _, p := range []float64{0.01, 0.07, 0.5, 0.93} {
-			q, sum := big.NewFloat(p).SetPrec(400), new(big.Float).SetPrec(400)
-			rest := new(big.Float).SetPrec(400).Sub(big.NewFloat(1), q)
-			for k := range n + 1 {
-				term := new(big.Float).SetPrec(400).SetInt(new(big.Int).Binomial(int64(n), int64(k)))
-				for range k {
-					term.Mul(term, q)
-				}
-				for range n - k {
-					term.Mul(term, rest)
-				}
-				sum.Add(sum, term)
-				want, _ := sum.Float64()
-				got := binomialTail(n, p, float64(k))
-				if want < 1e-290 {
-					require.InDelta(t, want, got, 1e-290)
-					continue
-				}
-				require.InDelta(t, 1, got/want, 1e-9, "P[Bin(%d, %v) ≤ %d] = %v", n, p, k, want)
-			}
-		}
-	}
 }
 
 // TestBestIsBoth: twice the less of both, at most 1.

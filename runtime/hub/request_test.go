@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -63,13 +64,19 @@ func TestRetry(t *testing.T) {
 	}{
 		{"500 once", 1, answer(500), time.Second / 2, 2 * time.Second, ""},
 		{"503 four times", 4, answer(503), 7 * time.Second, 23 * time.Second, ""},
-		{"reset", 2, broken(&net.OpError{Op: "read", Err: errors.New("connection reset by peer")}), time.Second, 5 * time.Second, ""},
+		{"reset", 2, broken(&net.OpError{Op: "read", Err: errors.New("connection reset by peer")}), time.Second,
+			5 * time.Second, ""},
 		{"429 with a wish", 1, answer(429, "Retry-After", "20"), 20 * time.Second, 20 * time.Second, ""},
 		{"429 with too great a wish", 1, answer(429, "Retry-After", "99999"), 60 * time.Second, 60 * time.Second, ""},
-		{"500 for ever", 1 << 30, answer(500), 15 * time.Second, 47 * time.Second, "gave up after 6 tries: http://hub.test/api/models/o/n/tree/main answers 500"},
-		{"silence", 1, func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() },
+		{"500 for ever", 1 << 30, answer(500), 15 * time.Second, 47 * time.Second,
+			"gave up after 6 tries: http://hub.test/api/models/o/n/tree/main answers 500"},
+		{"silence", 1, func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		},
 			30 * time.Second, 32 * time.Second, ""},
-		{"silence for ever", 1 << 30, func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() },
+		{"silence for ever", 1 << 30,
+			func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() },
 			195 * time.Second, 230 * time.Second, "gone silent"},
 		{"no such host", 1 << 30, broken(&net.DNSError{Name: "hub.test", IsNotFound: true}), 0, 0, "hub.test"},
 		{"forbidden", 1 << 30, answer(403), 0, 0, "answers 403"},
@@ -163,46 +170,59 @@ func TestCancelWhileWaiting(t *testing.T) {
 	})
 }
 
-func TestListing(t *testing.T) {
-	const (
-		page1 = `[{"type":"file","path":"a-q4_0.gguf","size":3}]`
-		page2 = `[{"type":"file","path":"b-q8_0.gguf","size":130,"lfs":{"oid":"ABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABAB","size":7}}]`
-	)
-	var evil bool
-	serve := roundTrip(func(r *http.Request) (*http.Response, error) {
-		assert.Equal(t, "hub.test", r.URL.Host)
-		rec := httptest.NewRecorder()
-		switch {
-		case strings.Contains(r.URL.Path, "/x/"):
-			io.WriteString(rec, `{"error":"no"}`)
-		case r.URL.Query().Get("cursor") == "2":
-			io.WriteString(rec, page2)
-		default:
-			next := "/api/models/o/n/tree/main?recursive=true&cursor=2"
-			if evil {
-				next = "http://evil.test" + next
-			}
-			rec.Header().Set("Link", `<`+next+`>; rel="next"`)
-			io.WriteString(rec, page1)
-		}
-		res := rec.Result()
-		res.Request = r
-		return res, nil
-	})
-	p, err := newPuller(Options{Dir: "d", Endpoint: "http://hub.test", Transport: serve})
-	require.NoError(t, err)
+// The token reaches the endpoint and no other host, and no error or notice.
+func TestTokenStaysHome(t *testing.T) {
+	const token = "hf_verysecret"
+	h, cdn := newFakeHub("m.gguf"), newFakeHub("m.gguf")
+	elsewhere := httptest.NewServer(cdn)
+	defer elsewhere.Close()
+	h.cdn, h.linked = elsewhere.URL, true
+	opt := h.serve(t)
+	opt.Token = token + "\n" // as a file or a shell leaves it
+	var said strings.Builder
+	opt.Notice = func(s string) { said.WriteString(s) }
 
-	got, err := p.list(t.Context(), mustRef(t, "o/n"))
+	files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
 	require.NoError(t, err)
-	assert.Equal(t, []remote{{"a-q4_0.gguf", 3, ""}, {"b-q8_0.gguf", 7, strings.Repeat("ab", 32)}}, got)
+	pulled(t, h, opt, files, "m.gguf")
+	assert.Equal(t, h.count(""), h.count(`auth="Bearer `+token+`"`), "the endpoint gets it each time")
+	assert.Equal(t, 1, cdn.count(`auth=""`))
+	assert.Equal(t, 1, cdn.count(""))
 
-	evil = true
-	got, err = p.list(t.Context(), mustRef(t, "o/n"))
-	require.NoError(t, err)
-	assert.Len(t, got, 1, "a next page on another host is not followed")
+	h.noList = true // so that the headers are asked for, which stop before the redirect
+	require.NoError(t, os.Remove(files[0].Path))
+	cdn.status = map[string]int{"/cdn/": 500}
+	opt.Attempts = 1
+	_, err = Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
+	require.ErrorContains(t, err, elsewhere.URL+"/cdn/m.gguf answers 500")
+	elsewhere.Close()
+	_, err2 := Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
+	require.Error(t, err2)
+	for _, text := range []string{err.Error(), err2.Error(), said.String()} {
+		assert.NotContains(t, text, token)
+		assert.NotContains(t, text, "Signature", "a signed address is a key as well")
+	}
+	assert.Zero(t, cdn.count(token))
 
-	_, err = p.list(t.Context(), mustRef(t, "x/y"))
-	require.ErrorContains(t, err, "the answer is not a list of files as the hub gives it (it is JSON of another form): check HF_ENDPOINT")
+	opt.Token = "hf_bad\x01token"
+	_, err = Pull(t.Context(), mustRef(t, "o/n"), opt)
+	require.Error(t, err)
+	assert.NotContains(t, err.Error(), "hf_bad")
+}
+
+// A server that leads from one address to the next without end is asked once, and named.
+func TestRedirectLoop(t *testing.T) {
+	requests := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests++
+		http.Redirect(w, r, r.URL.Path, http.StatusFound)
+	}))
+	defer s.Close()
+	opt := Options{Dir: t.TempDir(), Endpoint: s.URL, Attempts: 5}
+	_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+	require.ErrorContains(t, err,
+		s.URL+"/api/models/o/n/tree/main: the server redirects again and again: check HF_ENDPOINT")
+	assert.Equal(t, 10, requests)
 }
 
 // Every element of an address is escaped as one: a revision with a slash stays one element.
@@ -214,19 +234,4 @@ func TestAddresses(t *testing.T) {
 	again, err := url.Parse(u.String())
 	require.NoError(t, err)
 	assert.Equal(t, u.Path, again.Path)
-}
-
-func TestContentRange(t *testing.T) {
-	first, total, err := parseContentRange("bytes 5-9/10")
-	require.NoError(t, err)
-	assert.EqualValues(t, 5, first)
-	assert.EqualValues(t, 10, total)
-	first, total, err = parseContentRange("bytes 5-9/*")
-	require.NoError(t, err)
-	assert.EqualValues(t, 5, first)
-	assert.EqualValues(t, -1, total)
-	for _, s := range []string{"", "bytes", "bytes */10", "bytes -5-9/10", "bytes 5-9", "bytes 5-9/x", "bytes 9223372036854775808-9/10"} {
-		_, _, err := parseContentRange(s)
-		assert.Error(t, err, s)
-	}
 }

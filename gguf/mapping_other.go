@@ -3,6 +3,7 @@
 package gguf
 
 import (
+	"context"
 	"os"
 
 	"github.com/pilotfish-ai/pilotfish/internal/mapfile"
@@ -13,3 +14,8 @@ func mapFile(file *os.File, size int) (mapping, error) {
 	b, release, err := mapfile.Map(file, size)
 	return mapping{b, mapfile.Mapped, nil, release}, err
 }
+
+func (f *File) move(context.Context, mapping) error { return ErrHugePages }
+
+// Placement returns where the pages of the file are now.
+func (f *File) Placement() (Placement, error) { return Placement{Bytes: f.size}, nil }

@@ -1,0 +1,81 @@
+// Package stat has the statistics that several packages need: figures of a sample, and the normal and the binomial
+// distribution.
+package stat
+
+import (
+	"math"
+	"slices"
+)
+
+// Mean returns the mean of x; NaN of none.
+func Mean(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(len(x))
+}
+
+// MeanDeviation returns the mean of x, NaN of none, and the standard deviation of what x is a sample of, which is 0 for
+// fewer than two values.
+func MeanDeviation(x []float64) (mean, deviation float64) {
+	mean = Mean(x)
+	if len(x) < 2 {
+		return mean, 0
+	}
+	squares := 0.0
+	for _, v := range x {
+		squares += (v - mean) * (v - mean)
+	}
+	return mean, math.Sqrt(squares / float64(len(x)-1))
+}
+
+// Median returns the value in the middle of x, which it leaves as it is; of an even number, the mean of the two in the
+// middle. There must be one value.
+func Median(x []float64) float64 { return MedianSorted(slices.Sorted(slices.Values(x))) }
+
+// MedianSorted is [Median] of values that are sorted.
+func MedianSorted(sorted []float64) float64 {
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// Quantile returns the least of the sorted values such that a share p of all, 0 to 1, is not above it. There must be
+// one value.
+func Quantile[T any](sorted []T, p float64) T {
+	return sorted[max(0, int(math.Ceil(p*float64(len(sorted))))-1)]
+}
+
+// NormalCDF returns the probability that a value of the standard normal distribution is at most z.
+func NormalCDF(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }
+
+// NormalQuantile returns the z that a value of the standard normal distribution is at most with probability p, 0 to 1:
+// to 1e-12 where p is from 1e-4 to 1-1e-4, less exactly beyond.
+func NormalQuantile(p float64) float64 { return -math.Sqrt2 * math.Erfcinv(2*p) }
+
+// BinomialCDF returns the probability that at most k of n independent trials succeed, each with probability p, which is
+// above 0 and below 1. It takes O(n) time.
+//
+// The terms of the sum are found from one another, as shares of the largest: w(i+1)/w(i) = (n-i)/(i+1) · p/(1-p). So
+// none is too large or, where it counts, too small for a float64.
+func BinomialCDF(n int, p float64, k int) float64 {
+	mode, odds := min(n, int(float64(n+1)*p)), p/(1-p)
+	low, high := 0.0, 0.0 // sums of the terms up to k, and of the others; apart, so that equal halves are equal
+	add := func(i int, w float64) {
+		if i <= k {
+			low += w
+		} else {
+			high += w
+		}
+	}
+	add(mode, 1)
+	for i, w := mode, 1.0; i > 0 && w > 0; i-- {
+		w *= float64(i) / (float64(n-i+1) * odds)
+		add(i-1, w)
+	}
+	for i, w := mode, 1.0; i < n && w > 0; i++ {
+		w *= float64(n-i) / float64(i+1) * odds
+		add(i+1, w)
+	}
+	return low / (low + high)
+}

@@ -1,0 +1,232 @@
+package hub
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A pull that is cut off at any place and called again until it is through sends no byte twice.
+func TestResume(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 2))
+			h := newFakeHub("m.gguf")
+			h.linked, h.noList = r.IntN(2) == 0, r.IntN(2) == 0
+			if r.IntN(3) == 0 {
+				h.etag = []string{"", `W/"weak"`}[r.IntN(2)]
+				h.noList = false // the SHA-256 alone says that it is the same file
+			}
+			for range 5 {
+				h.cuts = append(h.cuts, 1+r.IntN(60_000))
+			}
+			opt := h.serve(t)
+			var files []File
+			var err error
+			for tries := 0; files == nil; tries++ {
+				require.Less(t, tries, 7, "%v", err)
+				files, err = Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
+			}
+			pulled(t, h, opt, files, "m.gguf")
+			assert.Equal(t, 300_000, h.bytesSent())
+			assert.Equal(t, 5, h.count(`range="bytes=`))
+		})
+	}
+}
+
+// Whatever the server does with Range, the file is right in the end.
+func TestRestart(t *testing.T) {
+	for name, change := range map[string]func(*fakeHub){
+		"server ignores Range":    func(h *fakeHub) { h.ignoreRange = true },
+		"changed ETag":            func(h *fakeHub) { h.etag = `"e2"` },
+		"changed file":            func(h *fakeHub) { h.files["m.gguf"], h.etag = content(7, 300_000), `"e2"` },
+		"changed file, same ETag": func(h *fakeHub) { h.files["m.gguf"] = content(7, 300_000) },
+		"shorter file":            func(h *fakeHub) { h.files["m.gguf"], h.etag = content(8, 90_000), `"e2"` },
+		"no length":               func(h *fakeHub) { h.noLength = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newFakeHub("m.gguf")
+			h.cuts = []int{100_000}
+			opt := h.serve(t)
+			_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+			require.ErrorContains(t, err, "broke off after 100000 bytes")
+			assert.Contains(t, left(t, opt.Dir), "m.gguf.part")
+			change(h)
+			files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+			require.NoError(t, err)
+			pulled(t, h, opt, files, "m.gguf")
+		})
+	}
+}
+
+// A part that nothing vouches for, or that is damaged, is not built upon.
+func TestDamagedPart(t *testing.T) {
+	for name, damage := range map[string]func(t *testing.T, part string){
+		"no origin": func(t *testing.T, part string) { require.NoError(t, os.Remove(part+".json")) },
+		"broken origin": func(t *testing.T, part string) {
+			require.NoError(t, os.WriteFile(part+".json", []byte("{"), 0o644))
+		},
+		"longer than it": func(t *testing.T, part string) {
+			require.NoError(t, os.WriteFile(part, content(3, 400_000), 0o644))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newFakeHub("m.gguf")
+			h.cuts = []int{100_000}
+			opt := h.serve(t)
+			_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+			require.Error(t, err)
+			damage(t, filepath.Join(opt.Dir, "o", "n", "m.gguf.part"))
+			files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+			require.NoError(t, err)
+			pulled(t, h, opt, files, "m.gguf")
+		})
+	}
+	t.Run("other bytes", func(t *testing.T) {
+		h := newFakeHub("m.gguf")
+		h.cuts = []int{100_000}
+		opt := h.serve(t)
+		_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+		require.Error(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(opt.Dir, "o", "n", "m.gguf.part"), content(3, 100_000), 0o644))
+		_, err = Pull(t.Context(), mustRef(t, "o/n"), opt)
+		var sum *ChecksumError
+		require.ErrorAs(t, err, &sum, "the sum is over the whole file, also what was here before")
+		assert.Empty(t, left(t, opt.Dir))
+		files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+		require.NoError(t, err)
+		pulled(t, h, opt, files, "m.gguf")
+	})
+}
+
+func TestWrongSum(t *testing.T) {
+	h := newFakeHub("m.gguf")
+	h.wrongSum = true
+	opt := h.serve(t)
+	_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+	var sum *ChecksumError
+	require.ErrorAs(t, err, &sum)
+	assert.Equal(t, sumOf(h.files["m.gguf"]), sum.Got)
+	assert.Equal(t, filepath.Join(opt.Dir, "o", "n", "m.gguf"), sum.Path)
+	assert.Empty(t, left(t, opt.Dir), "nothing of it stays")
+}
+
+// Without a SHA-256 from anywhere the length is what can be checked, and it is said.
+func TestNoSum(t *testing.T) {
+	for name, set := range map[string]func(*fakeHub){
+		"no listing, no headers": func(h *fakeHub) { h.noList = true },
+		"plain git file":         func(h *fakeHub) { h.plainGit = true },
+		"not even a length":      func(h *fakeHub) { h.noList, h.noLength = true, true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newFakeHub("m.gguf")
+			set(h)
+			opt := h.serve(t)
+			var notices []string
+			opt.Notice = func(s string) { notices = append(notices, s) }
+			files, err := Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
+			require.NoError(t, err)
+			pulled(t, h, opt, files, "m.gguf")
+			assert.Contains(t, strings.Join(notices, "\n"), "no SHA-256")
+		})
+	}
+}
+
+// What arrived before the server gave up is kept, and that is said.
+func TestCutOff(t *testing.T) {
+	h := newFakeHub("m.gguf")
+	h.cuts = []int{100_000}
+	opt := h.serve(t)
+	_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+	cut, ok := errors.AsType[*CutOffError](err)
+	require.True(t, ok, "%v", err)
+	assert.Equal(t, filepath.Join(opt.Dir, "o", "n", "m.gguf.part"), cut.Part)
+	assert.ErrorContains(t, err, "broke off after 100000 bytes")
+	assert.ErrorContains(t, err, "; "+cut.Part+" keeps what has arrived: the same command goes on from there")
+
+	require.NoError(t, os.WriteFile(filepath.Join(opt.Dir, "o", "n", "m.gguf.part"), nil, 0o644))
+	h.cuts = []int{0}
+	_, err = Pull(t.Context(), mustRef(t, "o/n"), opt)
+	require.Error(t, err)
+	assert.NotContains(t, err.Error(), "keeps what has arrived", "nothing has")
+}
+
+// Pulls of one file at the same time: each one succeeds with the right file or says that another is at it.
+func TestConcurrentPulls(t *testing.T) {
+	h := newFakeHub("m.gguf")
+	opt := h.serve(t)
+	var wg sync.WaitGroup
+	errs := make([]error, 16)
+	for i := range errs {
+		wg.Go(func() { _, errs[i] = Pull(t.Context(), mustRef(t, "o/n"), opt) })
+	}
+	wg.Wait()
+	done := 0
+	for _, err := range errs {
+		if err == nil {
+			done++
+			continue
+		}
+		require.ErrorIs(t, err, ErrBusy)
+	}
+	assert.Positive(t, done)
+	files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+	require.NoError(t, err)
+	pulled(t, h, opt, files, "m.gguf")
+	assert.Equal(t, 1, h.count("/resolve/"), "whoever came later found it complete")
+}
+
+// What the disk refuses names the path and is not tried again.
+func TestDiskErrors(t *testing.T) {
+	h := newFakeHub("m.gguf")
+	opt := h.serve(t)
+	opt.Attempts = 5
+	opt.Notice = func(s string) { assert.NotContains(t, s, "trying again") }
+	folder := filepath.Join(opt.Dir, "o", "n")
+	t.Run("in the way", func(t *testing.T) {
+		require.NoError(t, os.MkdirAll(filepath.Join(folder, "m.gguf"), 0o755))
+		_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+		require.ErrorContains(t, err, filepath.Join(folder, "m.gguf")+" is in the way")
+		require.NoError(t, os.Remove(filepath.Join(folder, "m.gguf")))
+	})
+	t.Run("folder is a file", func(t *testing.T) {
+		at := opt
+		at.Dir = filepath.Join(opt.Dir, "plain")
+		require.NoError(t, os.WriteFile(at.Dir, nil, 0o644))
+		_, err := Pull(t.Context(), mustRef(t, "o/n"), at)
+		require.ErrorContains(t, err, at.Dir)
+	})
+	t.Run("full", func(t *testing.T) {
+		if runtime.GOOS != "linux" {
+			return // only Linux has a device that is always full
+		}
+		require.NoError(t, os.Symlink("/dev/full", filepath.Join(folder, "m.gguf.part")))
+		_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+		require.ErrorContains(t, err, filepath.Join(folder, "m.gguf.part"))
+	})
+}
+
+func TestContentRange(t *testing.T) {
+	first, total, err := parseContentRange("bytes 5-9/10")
+	require.NoError(t, err)
+	assert.EqualValues(t, 5, first)
+	assert.EqualValues(t, 10, total)
+	first, total, err = parseContentRange("bytes 5-9/*")
+	require.NoError(t, err)
+	assert.EqualValues(t, 5, first)
+	assert.EqualValues(t, -1, total)
+	for _, s := range []string{"", "bytes", "bytes */10", "bytes -5-9/10", "bytes 5-9", "bytes 5-9/x",
+		"bytes 9223372036854775808-9/10"} {
+		_, _, err := parseContentRange(s)
+		assert.Error(t, err, s)
+	}
+}

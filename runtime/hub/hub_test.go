@@ -1,0 +1,310 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// pulled checks that the files are exactly the hub's, in their places, with nothing beside them.
+func pulled(t *testing.T, h *fakeHub, opt Options, files []File, names ...string) {
+	t.Helper()
+	require.Len(t, files, len(names))
+	for i, name := range names {
+		assert.Equal(t, filepath.Join(opt.Dir, "o", "n", filepath.FromSlash(name)), files[i].Path)
+		got, err := os.ReadFile(files[i].Path)
+		require.NoError(t, err)
+		assert.True(t, bytes.Equal(h.files[name], got), "the bytes of %s", name)
+		assert.Equal(t, sumOf(got), files[i].SHA256)
+		assert.EqualValues(t, len(got), files[i].Size)
+	}
+	assert.Len(t, left(t, opt.Dir), len(names), "no .part, no lock")
+}
+
+func TestPull(t *testing.T) {
+	h := newFakeHub("m-q8_0.gguf", "m-f16.gguf", "sub/x.gguf")
+	opt := h.serve(t)
+	var last, total int64
+	opt.Progress = func(done, all int64) {
+		assert.GreaterOrEqual(t, done, last)
+		last, total = done, all
+	}
+	files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+	require.NoError(t, err)
+	pulled(t, h, opt, files, "m-q8_0.gguf")
+	assert.True(t, files[0].Fetched)
+	assert.EqualValues(t, 300_000, last)
+	assert.EqualValues(t, 300_000, total)
+
+	files, err = Pull(t.Context(), mustRef(t, "o/n:m-q8_0.gguf"), opt)
+	require.NoError(t, err)
+	assert.False(t, files[0].Fetched)
+	assert.Equal(t, 1, h.count("/resolve/"), "what is here and right is not fetched again")
+
+	opt.Progress = nil
+	require.NoError(t, os.WriteFile(files[0].Path, content(9, 300_000), 0o644))
+	files, err = Pull(t.Context(), mustRef(t, "o/n"), opt)
+	require.NoError(t, err)
+	assert.True(t, files[0].Fetched, "a file that differs is replaced")
+	pulled(t, h, opt, files, "m-q8_0.gguf")
+}
+
+func TestPullSplit(t *testing.T) {
+	h := newFakeHub("d/m-00001-of-00003.gguf", "d/m-00002-of-00003.gguf", "d/m-00003-of-00003.gguf")
+	for _, asked := range []string{"o/n", "o/n:d/m-00002-of-00003.gguf"} {
+		for _, noList := range []bool{false, true} {
+			if h.noList, h.linked = noList, true; noList && asked == "o/n" {
+				continue
+			}
+			opt := h.serve(t)
+			var last int64
+			opt.Progress = func(done, all int64) { last = done; assert.EqualValues(t, 900_000, all) }
+			files, err := Pull(t.Context(), mustRef(t, asked), opt)
+			require.NoError(t, err)
+			pulled(t, h, opt, files, "d/m-00001-of-00003.gguf", "d/m-00002-of-00003.gguf", "d/m-00003-of-00003.gguf")
+			assert.EqualValues(t, 900_000, last)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		ref    string
+		status map[string]int
+		code   string // X-Error-Code
+		token  string
+		want   string
+	}{
+		{"private or unknown", "o/n", map[string]int{"/api/": 401}, "", "",
+			"or a private one: check the name, or give a token in HF_TOKEN"},
+		{"bad token", "o/n", map[string]int{"/api/": 401}, "", "hf_x", "a token that is not valid for it"},
+		{"gated", "o/n:m.gguf", map[string]int{"/resolve/": 403}, "", "hf_x", "accept the conditions"},
+		{"gated, anonymous", "o/n:m.gguf", map[string]int{"/resolve/": 401}, "GatedRepo", "", "accept the conditions"},
+		{"unknown repository", "o/other", nil, "", "", "no such repository, revision or file"},
+		{"unknown revision", "o/n@v9", map[string]int{"/tree/": 404}, "RevisionNotFound", "",
+			"there is no such branch, tag or commit"},
+		{"unknown file", "o/n:x.gguf", nil, "", "", "there is no file \"x.gguf\"; there are:\n  o/n:m.gguf  (0.3 MB)"},
+		{"unknown file, no listing", "o/n:x.gguf", map[string]int{"/api/": 404, "/resolve/": 404}, "EntryNotFound", "",
+			"there is no such file"},
+		{"missing part", "o/n:s-00001-of-00002.gguf", nil, "", "", "there is no file \"s-00001-of-00002.gguf\""},
+		{"teapot", "o/n", map[string]int{"/api/": 418}, "", "", "418"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newFakeHub("m.gguf")
+			h.status, h.header = c.status, http.Header{"X-Error-Code": {c.code}}
+			opt := h.serve(t)
+			opt.Token, opt.Attempts = c.token, 5 // no retries for these
+			_, err := Pull(t.Context(), mustRef(t, c.ref), opt)
+			require.ErrorContains(t, err, c.want)
+			assert.ErrorContains(t, err, "pull "+c.ref)
+		})
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	for _, c := range []struct {
+		opt  Options
+		want string
+	}{
+		{Options{}, "no folder"},
+		{Options{Dir: "d", Endpoint: "huggingface.co"}, "is not like"},
+		{Options{Dir: "d", Endpoint: "ftp://huggingface.co"}, "is not like"},
+		{Options{Dir: "d", Endpoint: "https://me:secret@huggingface.co"}, "holds a user name"},
+		{Options{Dir: "d", Endpoint: "https://me:secret@hugging face.co"}, "is not a URL"},
+	} {
+		_, err := Pull(t.Context(), mustRef(t, "o/n"), c.opt)
+		require.ErrorContains(t, err, c.want)
+		assert.NotContains(t, err.Error(), "secret")
+	}
+}
+
+// A server that lists a name which leads out of the folder gets nothing written.
+func TestTraversal(t *testing.T) {
+	for _, name := range []string{"../m-q8_0.gguf", "../../../../m-q8_0.gguf", "/m-q8_0.gguf", `..\m-q8_0.gguf`,
+		"a/../../m-q8_0.gguf", "c:m-q8_0.gguf", "x\x00-q8_0.gguf"} {
+		h := newFakeHub(name)
+		opt := h.serve(t)
+		root := opt.Dir
+		opt.Dir = filepath.Join(root, "deep", "er")
+		_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+		require.ErrorContains(t, err, "leads out of the repository", "%q", name)
+		assert.Empty(t, left(t, root))
+	}
+}
+
+// A cancelled pull says why, leaves what has arrived, and goes on from there.
+func TestCancel(t *testing.T) {
+	h := newFakeHub("m.gguf")
+	h.gate = make(chan struct{})
+	opt := h.serve(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	opt.Progress = func(done, _ int64) {
+		if done > 1000 {
+			cancel(why)
+		}
+	}
+	_, err := Pull(ctx, mustRef(t, "o/n"), opt)
+	require.ErrorIs(t, err, why)
+	require.ErrorContains(t, err, "m.gguf.part keeps what has arrived")
+	assert.ElementsMatch(t, []string{"m.gguf.part", "m.gguf.part.json"}, left(t, opt.Dir))
+
+	close(h.gate)
+	opt.Progress = nil
+	files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+	require.NoError(t, err)
+	pulled(t, h, opt, files, "m.gguf")
+	assert.Equal(t, 1, h.count(`range="bytes=`))
+}
+
+// addressOf is that of content at a server which answers with serve.
+func addressOf(t *testing.T, content []byte, serve http.HandlerFunc) Address {
+	s := httptest.NewServer(serve)
+	t.Cleanup(s.Close)
+	sum := sha256.Sum256(content)
+	return Address{
+		URL: s.URL + "/q.jsonl?a=b", Name: "q.jsonl", Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:]),
+	}
+}
+
+// empty reports that nothing is left in a folder.
+func empty(t *testing.T, dir string) {
+	t.Helper()
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+func TestFetch(t *testing.T) {
+	content := bytes.Repeat([]byte("question\n"), 1000)
+	var asked atomic.Int32
+	a := addressOf(t, content, func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		assert.Empty(t, r.Header.Get("Authorization"), "the token is for the hub alone")
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+	})
+	dir := filepath.Join(t.TempDir(), "new")
+	f, err := Fetch(t.Context(), a, Options{Dir: dir, Token: "secret"})
+	require.NoError(t, err)
+	assert.Equal(t, File{Path: filepath.Join(dir, "q.jsonl"), Size: a.Size, SHA256: a.SHA256, Fetched: true}, f)
+	got, err := os.ReadFile(f.Path)
+	require.NoError(t, err)
+	assert.Equal(t, content, got)
+	f, err = Fetch(t.Context(), a, Options{Dir: dir})
+	require.NoError(t, err)
+	assert.False(t, f.Fetched)
+	assert.EqualValues(t, 1, asked.Load())
+
+	require.NoError(t, os.WriteFile(f.Path, []byte("changed"), 0o600))
+	f, err = Fetch(t.Context(), a, Options{Dir: dir})
+	require.NoError(t, err)
+	assert.True(t, f.Fetched, "one that differs is replaced")
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Len(t, left, 1, "no part and no lock")
+}
+
+// text answers with such bytes.
+func text(s string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, s) }
+}
+
+// TestFetchRefuses: another file is refused, whatever of it is other, and nothing of it stays.
+func TestFetchRefuses(t *testing.T) {
+	content := []byte("the file that is wanted")
+	arrived := make(chan struct{}, 1)
+	for name, c := range map[string]struct {
+		serve http.HandlerFunc
+		want  string
+	}{
+		"bytes":  {text("the file that is warped"), "what arrived has SHA-256"},
+		"length": {text("short"), "the server has 5 bytes of q.jsonl, it should have 23"},
+		"endless": {func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "the file")
+			w.(http.Flusher).Flush()
+			<-arrived
+			for range 100 {
+				fmt.Fprint(w, "the file that is wanted")
+				w.(http.Flusher).Flush()
+			}
+		}, "sends more than the 23 bytes"},
+		"none": {http.NotFound, "404 Not Found"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			_, err := Fetch(t.Context(), addressOf(t, content, c.serve),
+				Options{Dir: dir, Progress: func(done, _ int64) {
+					if done == int64(len("the file")) {
+						arrived <- struct{}{}
+					}
+				}})
+			require.ErrorContains(t, err, c.want)
+			assert.ErrorContains(t, err, "fetch q.jsonl: ")
+			empty(t, dir)
+		})
+	}
+}
+
+// TestFetchGoesOn: what was cut off goes on where it stopped.
+func TestFetchGoesOn(t *testing.T) {
+	content := bytes.Repeat([]byte("0123456789"), 50_000)
+	ctx, cancel := context.WithCancel(t.Context())
+	var ranges []string
+	a := addressOf(t, content, func(w http.ResponseWriter, r *http.Request) {
+		ranges = append(ranges, r.Header.Get("Range"))
+		w.Header().Set("ETag", `"1"`)
+		if len(ranges) > 1 {
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+			return
+		}
+		w.Header().Set("Content-Length", fmt.Sprint(len(content)))
+		w.Write(content[:100_000])
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	dir := t.TempDir()
+	_, err := Fetch(ctx, a, Options{Dir: dir, Progress: func(done, _ int64) {
+		if done >= 100_000 {
+			cancel()
+		}
+	}})
+	require.ErrorContains(t, err, "keeps what has arrived")
+	f, err := Fetch(t.Context(), a, Options{Dir: dir})
+	require.NoError(t, err)
+	assert.Equal(t, a.SHA256, f.SHA256)
+	assert.Equal(t, []string{"", "bytes=100000-"}, ranges)
+}
+
+func TestFetchAddress(t *testing.T) {
+	good := Address{URL: "http://127.0.0.1:1/x", Name: "x", Size: 1, SHA256: fmt.Sprintf("%064x", 1)}
+	_, err := good.check()
+	require.NoError(t, err)
+	for _, change := range []func(*Address){
+		func(a *Address) { a.URL = "ftp://h/x" }, func(a *Address) { a.URL = "x" },
+		func(a *Address) { a.URL = "http://u:p@h/" }, func(a *Address) { a.URL = "http://h/\x7f" },
+		func(a *Address) { a.Name = "../x" }, func(a *Address) { a.Name = "a/b" }, func(a *Address) { a.Name = "" },
+		func(a *Address) { a.Size = -1 }, func(a *Address) { a.SHA256 = "00" },
+		func(a *Address) { a.SHA256 = fmt.Sprintf("%064s", "x") },
+	} {
+		bad := good
+		change(&bad)
+		_, err := Fetch(t.Context(), bad, Options{Dir: t.TempDir()})
+		require.Error(t, err)
+		assert.Regexp(t, "it must have a plain name|its address is not like", err.Error())
+		assert.NotContains(t, err.Error(), "u:p")
+	}
+}

@@ -1,0 +1,56 @@
+package hub
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestListing(t *testing.T) {
+	const (
+		page1 = `[{"type":"file","path":"a-q4_0.gguf","size":3}]`
+		page2 = `[{"type":"file","path":"b-q8_0.gguf","size":130,` +
+			`"lfs":{"oid":"ABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABAB","size":7}}]`
+	)
+	var evil bool
+	serve := roundTrip(func(r *http.Request) (*http.Response, error) {
+		assert.Equal(t, "hub.test", r.URL.Host)
+		rec := httptest.NewRecorder()
+		switch {
+		case strings.Contains(r.URL.Path, "/x/"):
+			io.WriteString(rec, `{"error":"no"}`)
+		case r.URL.Query().Get("cursor") == "2":
+			io.WriteString(rec, page2)
+		default:
+			next := "/api/models/o/n/tree/main?recursive=true&cursor=2"
+			if evil {
+				next = "http://evil.test" + next
+			}
+			rec.Header().Set("Link", `<`+next+`>; rel="next"`)
+			io.WriteString(rec, page1)
+		}
+		res := rec.Result()
+		res.Request = r
+		return res, nil
+	})
+	p, err := newPuller(Options{Dir: "d", Endpoint: "http://hub.test", Transport: serve})
+	require.NoError(t, err)
+
+	got, err := p.list(t.Context(), mustRef(t, "o/n"))
+	require.NoError(t, err)
+	assert.Equal(t, []remote{{"a-q4_0.gguf", 3, ""}, {"b-q8_0.gguf", 7, strings.Repeat("ab", 32)}}, got)
+
+	evil = true
+	got, err = p.list(t.Context(), mustRef(t, "o/n"))
+	require.NoError(t, err)
+	assert.Len(t, got, 1, "a next page on another host is not followed")
+
+	_, err = p.list(t.Context(), mustRef(t, "x/y"))
+	require.ErrorContains(t, err,
+		"the answer is not a list of files as the hub gives it (it is JSON of another form): check HF_ENDPOINT")
+}

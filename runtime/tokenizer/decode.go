@@ -1,0 +1,160 @@
+package tokenizer
+
+import (
+	"strconv"
+	"unicode/utf8"
+)
+
+// Text returns how the file spells token id, for people to read: "Ġthe" for " the", and control tokens too. It is empty
+// for an id outside the vocabulary.
+func (t *Tokenizer) Text(id int32) string {
+	if id < 0 || int(id) >= t.vocab.size() {
+		return ""
+	}
+	return string(t.vocab.spelling(id))
+}
+
+// Bytes returns what token id stands for in a text, as a new slice: often a part of a character only, so that it takes
+// a [Decoder] to make text of several. Control and unused tokens, and ids outside the vocabulary, stand for nothing.
+func (t *Tokenizer) Bytes(id int32) []byte { return t.appendBytes(nil, id) }
+
+func (t *Tokenizer) appendBytes(dst []byte, id int32) []byte {
+	switch v := &t.vocab; {
+	case v.has(id, control|unknown):
+		return dst
+	case v.has(id, normal):
+		return appendUnspelled(dst, v.spelling(id))
+	case v.has(id, userDefined):
+		return append(dst, v.spelling(id)...)
+	case v.has(id, rawByte):
+		return appendRawByte(dst, string(v.spelling(id)))
+	}
+	return dst
+}
+
+// appendRawByte appends the byte that is spelled <0xNN>, or the spelling if it is another.
+func appendRawByte(dst []byte, text string) []byte {
+	if len(text) == 6 && text[:3] == "<0x" && text[5] == '>' {
+		if b, err := strconv.ParseUint(text[3:5], 16, 8); err == nil {
+			return append(dst, byte(b))
+		}
+	}
+	return append(dst, text...)
+}
+
+// Decode returns the text of ids. Bytes that are not UTF-8 become U+FFFD, as with a [Decoder]. Valid UTF-8 comes back
+// as it was encoded: Decode(Encode(text, false)) is text.
+func (t *Tokenizer) Decode(ids []int32) string {
+	var b []byte
+	for _, id := range ids {
+		b = t.appendBytes(b, id)
+	}
+	out, rest := appendValid(make([]byte, 0, len(b)), b)
+	if len(rest) > 0 {
+		out = append(out, replacement...)
+	}
+	return string(out)
+}
+
+// replacement stands for bytes that are not UTF-8.
+const replacement = string(utf8.RuneError)
+
+// Decoder makes text of tokens one by one. What it returns is whole characters only, and together exactly what
+// [Tokenizer.Decode] makes of all the tokens. It is for one goroutine.
+type Decoder struct {
+	t    *Tokenizer
+	held []byte // the beginning of a character, at most 3 bytes
+}
+
+// NewDecoder returns a decoder at the beginning of a text.
+func (t *Tokenizer) NewDecoder() *Decoder { return &Decoder{t: t} }
+
+// Push adds a token and returns the characters that are whole now, often none.
+func (d *Decoder) Push(id int32) string {
+	d.held = d.t.appendBytes(d.held, id)
+	out, rest := appendValid(nil, d.held)
+	d.held = append(d.held[:0], rest...)
+	return string(out)
+}
+
+// Flush returns what is left at the end of a text: U+FFFD if a character has remained unfinished. The decoder is then
+// at the beginning of another text.
+func (d *Decoder) Flush() string {
+	if len(d.held) == 0 {
+		return ""
+	}
+	d.held = d.held[:0]
+	return replacement
+}
+
+// appendValid appends b to dst as UTF-8, with U+FFFD for each longest run of bytes that begins a character without
+// finishing it and for each other byte that is out of place. An unfinished character at the end of b is returned as
+// rest.
+func appendValid(dst, b []byte) (out, rest []byte) {
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		if r != utf8.RuneError || n != 1 {
+			dst = append(dst, b[:n]...)
+			b = b[n:]
+			continue
+		}
+		if !utf8.FullRune(b) {
+			return dst, b
+		}
+		for n < len(b) && !utf8.FullRune(b[:n+1]) {
+			n++
+		}
+		dst = append(dst, replacement...)
+		b = b[n:]
+	}
+	return dst, nil
+}
+
+// The tokens of a file are written in an alphabet that has a printable character for each byte: the printable ones of
+// Latin-1 stand for themselves, the 68 others take U+0100 to U+0143 in ascending order. A space is U+0120.
+const (
+	firstStandIn = 0x100               // for byte 0x00
+	standInDEL   = firstStandIn + 0x21 // for byte 0x7F, after 0x00 to 0x20
+	standInSHY   = standInDEL + 0x22   // for byte 0xAD, after 0x7F to 0xA0
+)
+
+// letterOf returns the character that stands for b.
+func letterOf(b byte) rune {
+	switch {
+	case b <= 0x20:
+		return firstStandIn + rune(b)
+	case b >= 0x7F && b <= 0xA0:
+		return standInDEL + rune(b-0x7F)
+	case b == 0xAD:
+		return standInSHY
+	}
+	return rune(b)
+}
+
+// byteOf returns the byte that r stands for, or false if r is not in the alphabet.
+func byteOf(r rune) (byte, bool) {
+	switch {
+	case r >= firstStandIn && r < standInDEL:
+		return byte(r - firstStandIn), true
+	case r >= standInDEL && r < standInSHY:
+		return byte(r-standInDEL) + 0x7F, true
+	case r == standInSHY:
+		return 0xAD, true
+	}
+	return byte(r), r >= 0 && r <= 0xFF && letterOf(byte(r)) == r
+}
+
+// appendUnspelled appends the bytes that a token spelled text stands for. A character outside the alphabet, which no
+// merge can make, stands for itself.
+func appendUnspelled(dst, text []byte) []byte {
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		if b, ok := byteOf(r); ok {
+			dst = append(dst, b)
+		} else {
+			dst = append(dst, text[:n]...)
+		}
+		text = text[n:]
+	}
+	return dst
+}
