@@ -12,6 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/ended"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -43,10 +44,7 @@ type Answer struct {
 }
 
 // Candidate is a token and its log-probability.
-type Candidate struct {
-	ID      int32
-	LogProb float32 // natural logarithm
-}
+type Candidate = terms.Candidate
 
 // Head is what the small model finds at one place of a text. Slices last until the call that it is given to returns.
 type Head struct {
@@ -154,10 +152,8 @@ type policy struct{ r *router.Router }
 
 // Decide implements [Router].
 func (p policy) Decide(h Head) Decision {
-	out := backend.Output{Entropy: float32(h.Entropy), Hidden: h.Hidden}
-	for _, c := range h.Best {
-		out.Top = append(out.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
-	}
+	out := backend.FromLogProbs(h.Best)
+	out.Entropy, out.Hidden = float32(h.Entropy), h.Hidden
 	confidence, ask, state := p.r.Decide(h.State, h.Pos, &out)
 	return Decision{Confidence: confidence, Ask: ask, State: state}
 }
@@ -302,10 +298,7 @@ func headWant(w backend.Want, best int) backend.Want {
 
 // headOf returns what the engine found for the token at pos.
 func headOf(pos int, out *backend.Output) Head {
-	h := Head{Pos: pos, Entropy: float64(out.Entropy), Hidden: out.Hidden, Best: make([]Candidate, len(out.Top))}
-	for i, c := range out.Top {
-		h.Best[i] = Candidate{c.ID, c.Logit - out.LogSumExp}
-	}
+	h := Head{Pos: pos, Entropy: float64(out.Entropy), Hidden: out.Hidden, Best: out.LogProbs(len(out.Top))}
 	if len(h.Best) > 1 {
 		h.Margin = math.Exp(float64(h.Best[0].LogProb)) - math.Exp(float64(h.Best[1].LogProb))
 	}
@@ -373,11 +366,7 @@ func askOnce(ctx context.Context, s sessions, q Question, vocabulary, longest in
 	if err != nil {
 		return Answer{}, ended.By(ctx, err)
 	}
-	out := Answer{Token: a.Token}
-	for _, c := range a.Top {
-		out.Best = append(out.Best, Candidate{c.ID, c.Logit})
-	}
-	return out, nil
+	return Answer{Token: a.Token, Best: a.Top}, nil
 }
 
 // foreign is a caller's cloud as the engine takes it.
@@ -395,11 +384,7 @@ func (f foreign) Ask(ctx context.Context, q engine.CloudQuestion) (_ engine.Clou
 		Context: q.Context, Best: q.K, Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, Seed: s.Seed,
 	})
 	back = true
-	out := engine.CloudAnswer{Token: a.Token}
-	for _, c := range a.Best {
-		out.Top = append(out.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
-	}
-	return out, err
+	return engine.CloudAnswer{Token: a.Token, Top: a.Best}, err
 }
 
 // crash is a panic of a caller's cloud on its way to the goroutine that ranges over the answer.

@@ -265,10 +265,7 @@ func (s *Session) generate(ctx context.Context, ids []int32, r request, yield fu
 			At: time.Since(begin),
 		}
 		if p := t.LogProbs; p != nil {
-			shown.LogProb = p.Token
-			for _, c := range p.Top {
-				shown.Top = append(shown.Top, Candidate{c.ID, c.Logit})
-			}
+			shown.LogProb, shown.Top = p.Token, p.Top
 		}
 		if !yield(shown, nil) {
 			return

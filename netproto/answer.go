@@ -3,23 +3,19 @@ package netproto
 import (
 	"slices"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// Answer is what the large model says to an [Ask].
+// Answer is what the large model says to an [Ask]. On the wire a log-probability is a multiple of 1/1024.
 type Answer struct {
 	Token   int32
-	Top     []Candidate   // the most probable tokens, best first
-	Audited int           // positions at the end of the context that the audit is about; 0 where none were asked for
-	Sampled int           // the only one of them that was looked at, drawn at random; 0: all were
-	Audit   []Finding     // those of them where the large model would have chosen another token, ascending
-	Queue   time.Duration // from the arrival of the ask to the start of computing, in microseconds
-	Compute time.Duration // in microseconds
-}
-
-// Candidate is a token and its probability.
-type Candidate struct {
-	ID      int32
-	LogProb float32 // natural logarithm, in units of 1/1024
+	Top     []terms.Candidate // the most probable tokens, best first
+	Audited int               // positions at the end of the context that the audit is about; 0 where none were asked for
+	Sampled int               // the only one of them that was looked at, drawn at random; 0: all were
+	Audit   []Finding         // those of them where the large model would have chosen another token, ascending
+	Queue   time.Duration     // from the arrival of the ask to the start of computing, in microseconds
+	Compute time.Duration     // in microseconds
 }
 
 // Finding is a position within the context where the large model would have chosen another token than stands there.
@@ -67,7 +63,7 @@ func ParseAnswer(b []byte) (a Answer, n int, err error) {
 	p, n := openFrame(b, KindAnswer)
 	a.Token = p.id("token")
 	for range p.count("top", MaxK, 2) {
-		a.Top = append(a.Top, Candidate{p.id("top id"), p.logProb("top log-prob")})
+		a.Top = append(a.Top, terms.Candidate{ID: p.id("top id"), LogProb: p.logProb("top log-prob")})
 	}
 	a.Audited = int(p.uvarint("audited", MaxPosition))
 	a.Sampled = int(p.uvarint("sampled", MaxPosition))

@@ -16,6 +16,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // The files of testdata hold bytes that have travelled, in hexadecimal, each line behind the name of its value. Whoever
@@ -85,7 +87,7 @@ func goldenValues() []named {
 		{"Ask/ahead", Ask{4, path, 0, 0, Sampling{Seed: 1}, 0, NoVerify, MaxAhead, false}},
 		{"Ask/clock", Ask{4, path, 0, 0, Sampling{Seed: 1}, 0, NoVerify, 0, true}},
 		{"Ask/scores-clock", Ask{4, path, 0, 120, Sampling{Seed: 1}, 0, VerifyScores, 7, true}},
-		{"Answer/all", Answer{151643, []Candidate{{151643, -0.5}, {9, -2.25}, {0, least}}, 12, 0,
+		{"Answer/all", Answer{151643, []terms.Candidate{{ID: 151643, LogProb: -0.5}, {ID: 9, LogProb: -2.25}, {LogProb: least}}, 12, 0,
 			[]Finding{{3, 5, -1, 0, 0}, {7, 151643, 0, 0, 0}, {300, 1, -0.0009765625, 0, 0}},
 			250 * time.Microsecond, 38 * time.Millisecond}},
 		{"Answer/sampled", Answer{9, nil, 12, 300, []Finding{{300, 1, -1, 0, 0}}, 0, 0}},

@@ -17,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // message is a type of message with its parser, so that one table serves all tests.
@@ -63,7 +65,7 @@ func messages() []message {
 			a := Answer{Token: r.Int32(), Sampled: r.IntN(MaxPosition + 1), Queue: time.Duration(r.IntN(1e9)) * time.Microsecond,
 				Compute: time.Duration(r.IntN(1e9)) * time.Microsecond}
 			for range r.IntN(6) {
-				a.Top = append(a.Top, Candidate{r.Int32(), randomLogProb(r)})
+				a.Top = append(a.Top, terms.Candidate{ID: r.Int32(), LogProb: randomLogProb(r)})
 			}
 			at := 0
 			for range r.IntN(6) {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
@@ -127,7 +127,7 @@ func (t *Text) answer(q draft.Question, text uint64, exact, like *Ask) draft.Ans
 			}
 		}
 		for _, c := range exact.Top {
-			a.Top = append(a.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
+			a.Top = append(a.Top, terms.Candidate(c))
 		}
 		return a
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // bases returns the bases of the asks that came.
@@ -94,7 +95,7 @@ func TestWrongAnswers(t *testing.T) {
 
 // What is asked arrives as it was asked, and what cannot be asked is refused here.
 func TestQuery(t *testing.T) {
-	top := []netproto.Candidate{{ID: 3, LogProb: -0.5}, {ID: 4, LogProb: -1}}
+	top := []terms.Candidate{{ID: 3, LogProb: -0.5}, {ID: 4, LogProb: -1}}
 	s := &script{reply: func(int, netproto.Ask) []byte { return netproto.Answer{Token: 3, Top: top}.Append(nil) }}
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, nil)

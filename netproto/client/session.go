@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Session is one text that is being written, with all its drafts. It is safe for concurrent use.
@@ -71,10 +72,10 @@ type Query struct {
 // Reply is an answer and what it cost.
 type Reply struct {
 	Token   int32
-	Top     []netproto.Candidate // the K most probable tokens, best first
-	Audited int                  // positions at the end of the path that the audit is about
-	Sampled int                  // the only one of them that was looked at, drawn at random; 0: all were
-	Audit   []netproto.Finding   // those of them where the large model would have chosen another token
+	Top     []terms.Candidate  // the K most probable tokens, best first
+	Audited int                // positions at the end of the path that the audit is about
+	Sampled int                // the only one of them that was looked at, drawn at random; 0: all were
+	Audit   []netproto.Finding // those of them where the large model would have chosen another token
 	// Ahead are the tokens behind Token, each what the large model chooses behind all before, as they come: at most
 	// Query.Ahead. With netproto.VerifyChoices and findings they are those behind the first finding. It is closed when
 	// there are no more, also where the stream breaks off, and soon after the context of the Ask or the session has

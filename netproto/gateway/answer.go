@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/quic-go/quic-go"
 )
 
@@ -262,7 +263,7 @@ func (g *Gateway) check(q Question, a netproto.Answer) (netproto.Answer, error) 
 	if !known(a.Token) {
 		return a, fmt.Errorf("%w: its token %d is not in the vocabulary", netproto.Failed, a.Token)
 	}
-	a.Top = slices.DeleteFunc(slices.Clone(a.Top), func(c netproto.Candidate) bool { return !known(c.ID) })
+	a.Top = slices.DeleteFunc(slices.Clone(a.Top), func(c terms.Candidate) bool { return !known(c.ID) })
 	a.Top = a.Top[:min(len(a.Top), q.K)]
 	most := len(q.Context) - q.AuditFrom
 	if q.AuditFrom < 1 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // since returns what was told since the last call, errors by themselves.
@@ -321,9 +322,9 @@ func TestAnswersAreChecked(t *testing.T) {
 	finding := func(position int, token int32) netproto.Finding {
 		return netproto.Finding{Position: position, Token: token, LogProb: -1}
 	}
-	ids := func(all ...int32) (top []netproto.Candidate) {
+	ids := func(all ...int32) (top []terms.Candidate) {
 		for _, id := range all {
-			top = append(top, netproto.Candidate{ID: id, LogProb: -1})
+			top = append(top, terms.Candidate{ID: id, LogProb: -1})
 		}
 		return top
 	}

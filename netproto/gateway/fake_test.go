@@ -11,6 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -122,7 +123,7 @@ func (f *fake) answerTo(q gateway.Question) (gateway.Answer, error) {
 func answerTo(q gateway.Question) gateway.Answer {
 	a := gateway.Answer{Token: tokenAfter(q.Context), Compute: 3 * time.Millisecond}
 	for i := range q.K {
-		a.Top = append(a.Top, netproto.Candidate{ID: (a.Token + int32(i)) % vocab, LogProb: -0.01 - 1.7*float32(i)})
+		a.Top = append(a.Top, terms.Candidate{ID: (a.Token + int32(i)) % vocab, LogProb: -0.01 - 1.7*float32(i)})
 	}
 	if q.AuditFrom > 0 && q.AuditFrom < len(q.Context) {
 		a.Audited = len(q.Context) - q.AuditFrom

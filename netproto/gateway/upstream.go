@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Upstream is the large model. The gateway calls it from many goroutines at once, at most Info().Parallel of them in
@@ -68,10 +69,10 @@ type Question struct {
 // Answer is what the upstream says.
 type Answer struct {
 	Token   int32
-	Top     []netproto.Candidate // the most probable tokens, best first
-	Audited int                  // positions at the end of Context that the audit is about, none before AuditFrom
-	Sampled int                  // the only one of them that was looked at, drawn at random; 0: all were
-	Audit   []netproto.Finding   // those of them where the model would have chosen another token, ascending
-	Queue   time.Duration        // spent waiting within the upstream
+	Top     []terms.Candidate  // the most probable tokens, best first
+	Audited int                // positions at the end of Context that the audit is about, none before AuditFrom
+	Sampled int                // the only one of them that was looked at, drawn at random; 0: all were
+	Audit   []netproto.Finding // those of them where the model would have chosen another token, ascending
+	Queue   time.Duration      // spent waiting within the upstream
 	Compute time.Duration
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
@@ -188,7 +189,7 @@ func TestPartOfCharacter(t *testing.T) {
 	q.K = 2
 	a, err := u.Ask(t.Context(), q)
 	require.NoError(t, err)
-	assert.Equal(t, []netproto.Candidate{{ID: 0xe4, LogProb: -0.1}, {ID: 7, LogProb: -2.5}}, a.Top)
+	assert.Equal(t, []terms.Candidate{{ID: 0xe4, LogProb: -0.1}, {ID: 7, LogProb: -2.5}}, a.Top)
 	assert.EqualValues(t, 0xe4, a.Token)
 	assert.EqualValues(t, 2, u.Stats().Engines[0].Requests)
 }

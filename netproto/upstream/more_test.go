@@ -15,6 +15,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // TestLeastOfAll: several engines can do together what each of them can; one that answers wrongly is an error, however
@@ -353,7 +354,7 @@ func TestUnusedRows(t *testing.T) {
 	q.K = 4
 	a, err := u.Ask(t.Context(), q)
 	require.NoError(t, err)
-	assert.Equal(t, []netproto.Candidate{{ID: 5, LogProb: -0.1}, {ID: 6, LogProb: -2}}, a.Top)
+	assert.Equal(t, []terms.Candidate{{ID: 5, LogProb: -0.1}, {ID: 6, LogProb: -2}}, a.Top)
 	q.Context, q.Sampling = []int32{4, 5}, netproto.Sampling{Temperature: 1, TopK: 3}
 	_, err = u.Ask(t.Context(), q)
 	assert.ErrorIs(t, err, netproto.Failed, "there are not three to draw from")

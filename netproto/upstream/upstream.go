@@ -24,6 +24,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
@@ -43,7 +44,7 @@ type Options struct {
 	// Draw returns the token at position pos, drawn from the most probable ones with the noise that devices use too. The
 	// scores are what it was drawn by, of it and of the token that stands there: log-probabilities divided by the
 	// temperature plus the noise, and -Inf for a token that cannot be drawn.
-	Draw func(s netproto.Sampling, pos int, top []netproto.Candidate, stands int32) (
+	Draw func(s netproto.Sampling, pos int, top []terms.Candidate, stands int32) (
 		choice int32, score, standing float32, err error)
 
 	Parallel   int           // questions that one engine works on at a time; 0 means as many as it states, or 64
@@ -268,7 +269,7 @@ func (u *Upstream) Ask(ctx context.Context, q gateway.Question) (gateway.Answer,
 func draws(s netproto.Sampling) bool { return s.Temperature > 0 && s.TopK != 1 }
 
 // draw draws the token of a question.
-func (u *Upstream) draw(q gateway.Question, top []netproto.Candidate) (int32, error) {
+func (u *Upstream) draw(q gateway.Question, top []terms.Candidate) (int32, error) {
 	if want := min(q.Sampling.TopK, u.o.Vocabulary.Size()); want < 1 || len(top) < want {
 		return 0, fmt.Errorf("%w: %d probabilities came, drawing takes %d", netproto.Failed, len(top), want)
 	}

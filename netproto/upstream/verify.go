@@ -6,6 +6,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
@@ -52,7 +53,7 @@ func (u *Upstream) choose(q gateway.Question, pos int, row dialect.Row) (f netpr
 	if f.Token, f.Score, f.Stands, err = u.o.Draw(q.Sampling, pos, top, q.Context[pos]); err != nil {
 		return f, err
 	}
-	at := slices.IndexFunc(top, func(c netproto.Candidate) bool { return c.ID == f.Token })
+	at := slices.IndexFunc(top, func(c terms.Candidate) bool { return c.ID == f.Token })
 	if at < 0 {
 		return f, fmt.Errorf("%w: token %d was drawn at position %d, which is none of those that can be", netproto.Failed,
 			f.Token, pos)

@@ -16,18 +16,19 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // choices is what verification should find in a context, position by position, by asking the model about each.
 func choices(e *fakeengine.Engine, q gateway.Question) (all []netproto.Finding) {
 	for pos := q.AuditFrom; pos < len(q.Context); pos++ {
 		top, stands := truth(e, q.Context[:pos]), q.Context[pos]
-		at := slices.IndexFunc(top, func(c netproto.Candidate) bool { return c.ID == stands })
+		at := slices.IndexFunc(top, func(c terms.Candidate) bool { return c.ID == stands })
 		f := netproto.Finding{Position: pos, Token: top[0].ID, Score: top[0].LogProb, Stands: top[at].LogProb}
 		if draws(q.Sampling) {
 			f.Token, f.Score, f.Stands, _ = drawn(q.Sampling, pos, top[:q.Sampling.TopK], stands)
 		}
-		f.LogProb = top[slices.IndexFunc(top, func(c netproto.Candidate) bool { return c.ID == f.Token })].LogProb
+		f.LogProb = top[slices.IndexFunc(top, func(c terms.Candidate) bool { return c.ID == f.Token })].LogProb
 		if q.Verify != netproto.VerifyScores {
 			f.Score, f.Stands = 0, 0
 		}

@@ -201,19 +201,3 @@ type RouterLayer struct {
 	Weight  []float32 // [Out, In]
 	Bias    []float32 // [Out]
 }
-
-// Candidate is a token and its logit.
-type Candidate struct {
-	ID    int32
-	Logit float32
-}
-
-// Output is what the head found for one row. The slices belong to the caller and are reused where they are large enough.
-type Output struct {
-	Top        []Candidate // the K best, best first; of equal logits the lower id first
-	LogSumExp  float32     // ln Σ exp(logit): a token's log-probability is its logit less this
-	Entropy    float32     // of the next token, in nats
-	Logits     []float32   // [vocabulary], only if asked for
-	Hidden     []float32   // [D] after the final norm, only if asked for
-	Confidence float32     // of Want.Router, in [0, 1]
-}

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
@@ -193,7 +194,7 @@ func (m *counter) answer(t testing.TB, q batch.Question) batch.Answer {
 	last := m.say(q.Context, s.Want(backend.Want{K: q.K}))
 	a := batch.Answer{Token: s.Pick(len(q.Context), &last)}
 	for _, c := range last.Top[:min(q.K, len(last.Top))] {
-		a.Top = append(a.Top, batch.Candidate{ID: c.ID, LogProb: c.Logit - last.LogSumExp})
+		a.Top = append(a.Top, terms.Candidate{ID: c.ID, LogProb: c.Logit - last.LogSumExp})
 	}
 	if q.Verify != batch.AsItComes {
 		m.verify(q, s, &a)
@@ -203,7 +204,7 @@ func (m *counter) answer(t testing.TB, q batch.Question) batch.Answer {
 		a.Audited++
 		if o := m.say(q.Context[:p], backend.Want{K: 1}); o.Top[0].ID != q.Context[p] {
 			a.Audit = append(a.Audit,
-				batch.Difference{Pos: p, Choice: batch.Candidate{ID: o.Top[0].ID, LogProb: o.Top[0].Logit - o.LogSumExp}})
+				batch.Difference{Pos: p, Choice: terms.Candidate{ID: o.Top[0].ID, LogProb: o.Top[0].Logit - o.LogSumExp}})
 		}
 	}
 	return a

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
@@ -179,7 +180,7 @@ func audit(n *node, from int) (audited int, all []Difference) {
 	for ; int(n.pos) >= from && n.parent.top != nil; n = n.parent {
 		audited++
 		if best := n.parent.top[0]; best.ID != n.token {
-			all = append(all, Difference{Pos: int(n.pos), Choice: Candidate{ID: best.ID, LogProb: best.Logit - n.parent.lse}})
+			all = append(all, Difference{Pos: int(n.pos), Choice: terms.Candidate{ID: best.ID, LogProb: best.Logit - n.parent.lse}})
 		}
 	}
 	slices.Reverse(all)

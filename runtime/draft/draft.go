@@ -21,6 +21,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
@@ -108,14 +109,14 @@ const (
 // Answer is what the large model says, and what it cost.
 type Answer struct {
 	Token              int32
-	Top                []backend.Candidate // the best tokens, best first, where they were asked for
-	Audited            int                 // positions at the end of the context that the audit is about
-	Sampled            int                 // the only one of them that was looked at, drawn at random; 0: all were
-	Audit              []Finding           // those of them where the large model would have chosen another token
-	Queue, Cloud       time.Duration       // waiting in the cloud, and computing there; 0 if unknown
-	BytesUp, BytesDown int                 // payload of this question and its answer
-	Prefilled          int                 // tokens of the context that the large model had to compute for it
-	Times              Times               // where [Question.Times] asks for them; all zero where nobody can tell
+	Top                []terms.Candidate // the best tokens, best first, where they were asked for
+	Audited            int               // positions at the end of the context that the audit is about
+	Sampled            int               // the only one of them that was looked at, drawn at random; 0: all were
+	Audit              []Finding         // those of them where the large model would have chosen another token
+	Queue, Cloud       time.Duration     // waiting in the cloud, and computing there; 0 if unknown
+	BytesUp, BytesDown int               // payload of this question and its answer
+	Prefilled          int               // tokens of the context that the large model had to compute for it
+	Times              Times             // where [Question.Times] asks for them; all zero where nobody can tell
 	// Ahead are the tokens behind Token, as the large model decodes on: each what it would answer if it was asked behind
 	// all before. To a question with [Choices] whose audit has findings, they are those behind the token of the first:
 	// what follows there is of no use any more. It is closed where there are no more, and soon after the context of the

@@ -3,7 +3,7 @@ package draft
 import (
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Origin says who chose a token.
@@ -149,7 +149,7 @@ type Escalation struct {
 	AuditedTo       int
 	// those of them where the large model would have said something else: escalations that were missed
 	Missed []Finding
-	Top    []backend.Candidate // the large model's best tokens, where [Options.K] asks for some
+	Top    []terms.Candidate // the large model's best tokens, where [Options.K] asks for some
 	// for how many tokens the one that was Audited stands, where it was drawn at random from these; 0 where all were
 	AuditWeight int
 	Prefilled   int  // tokens of its context that the large model had to compute for it

@@ -19,6 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -230,7 +231,7 @@ func TestLogProbs(t *testing.T) {
 			require.Equal(t, out.Logits[x.ID]-out.LogSumExp, x.LogProbs.Token)
 			require.Len(t, x.LogProbs.Top, 5)
 			for i, c := range x.LogProbs.Top {
-				require.Equal(t, backend.Candidate{ID: out.Top[i].ID, Logit: out.Top[i].Logit - out.LogSumExp}, c)
+				require.Equal(t, terms.Candidate{ID: out.Top[i].ID, LogProb: out.Top[i].Logit - out.LogSumExp}, c)
 			}
 			text = append(text, x.ID)
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
-	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
@@ -85,10 +84,7 @@ func (u builtIn) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, e
 	if err != nil {
 		return gateway.Answer{}, err
 	}
-	out := gateway.Answer{Token: a.Token, Audited: a.Audited, Queue: a.Queue, Compute: a.Compute}
-	for _, c := range a.Top[:min(q.K, len(a.Top))] {
-		out.Top = append(out.Top, netproto.Candidate{ID: c.ID, LogProb: c.LogProb})
-	}
+	out := gateway.Answer{Token: a.Token, Top: a.Top, Audited: a.Audited, Queue: a.Queue, Compute: a.Compute}
 	for _, d := range a.Audit {
 		out.Audit = append(out.Audit, netproto.Finding{
 			Position: d.Pos, Token: d.Choice.ID, LogProb: d.Choice.LogProb, Score: d.Score, Stands: d.Stands,
@@ -106,10 +102,10 @@ func (u builtIn) Next(ctx context.Context, q gateway.Question) (int32, error) {
 	return token, err
 }
 
-// questionOf is what the service is asked. At least one candidate is wanted, since that is what the head gives.
+// questionOf is what the service is asked.
 func questionOf(q gateway.Question) batch.Question {
 	return batch.Question{
-		Device: q.Device, Session: q.Session, Domain: q.Domain, Context: q.Context, K: max(q.K, 1), AuditFrom: q.AuditFrom,
+		Device: q.Device, Session: q.Session, Domain: q.Domain, Context: q.Context, K: q.K, AuditFrom: q.AuditFrom,
 		Verify: batch.Verify(q.Verify), // the kinds are the same
 		Sampling: sample.Options{
 			Temperature: q.Sampling.Temperature, TopK: q.Sampling.TopK, TopP: q.Sampling.TopP, Seed: q.Sampling.Seed,
@@ -236,7 +232,7 @@ func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 		return draft.Answer{BytesUp: r.BytesUp, BytesDown: r.BytesDown}, closedToo(err)
 	}
 	a := draft.Answer{
-		Token: r.Token, Audited: r.Audited, Sampled: r.Sampled,
+		Token: r.Token, Top: r.Top, Audited: r.Audited, Sampled: r.Sampled,
 		Queue: r.Timings.Queue, Cloud: r.Timings.Compute, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
 		Prefilled: r.New, Ahead: r.Ahead, Times: draft.Times(r.Times),
 	}
@@ -244,9 +240,6 @@ func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 		a.Audit = append(a.Audit, draft.Finding{
 			Pos: f.Position, Token: f.Token, LogProb: f.LogProb, Score: f.Score, Stands: f.Stands,
 		})
-	}
-	for _, c := range r.Top {
-		a.Top = append(a.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
 	}
 	return a, nil
 }

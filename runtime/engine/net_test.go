@@ -24,6 +24,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -119,7 +120,7 @@ func TestRemoteAsks(t *testing.T) {
 	require.NoError(t, err)
 	up := &recorder{id: id, answer: gateway.Answer{
 		Token: 11, Queue: 3 * time.Millisecond, Compute: 7 * time.Millisecond, Audited: 4,
-		Top:   []netproto.Candidate{{ID: 11, LogProb: -0.5}, {ID: 12, LogProb: -1.5}},
+		Top:   []terms.Candidate{{ID: 11, LogProb: -0.5}, {ID: 12, LogProb: -1.5}},
 		Audit: []netproto.Finding{{Position: 3, Token: 13, LogProb: -0.25}, {Position: 5, Token: 14, LogProb: -0.75}},
 	}}
 	g, err := gateway.New(gateway.Options{AskTimeout: time.Hour}, up)
@@ -148,7 +149,7 @@ func TestRemoteAsks(t *testing.T) {
 	a.Queue, a.BytesUp, a.BytesDown = 0, 0, 0
 	assert.Equal(t, draft.Answer{
 		Token: 11, Audited: 4, Cloud: 7 * time.Millisecond, Prefilled: 6,
-		Top:   []backend.Candidate{{ID: 11, Logit: -0.5}, {ID: 12, Logit: -1.5}},
+		Top:   []terms.Candidate{{ID: 11, LogProb: -0.5}, {ID: 12, LogProb: -1.5}},
 		Audit: []draft.Finding{{Pos: 3, Token: 13, LogProb: -0.25}, {Pos: 5, Token: 14, LogProb: -0.75}},
 	}, a)
 
@@ -209,7 +210,7 @@ func TestServiceBehindGateway(t *testing.T) {
 				assert.Equal(t, len(a.Top), q.K, name)
 				for i, c := range a.Top {
 					assert.Equal(t, plain.Top[i].ID, c.ID, name)
-					assert.InDelta(t, plain.Top[i].LogProb, c.Logit, rounding, name)
+					assert.InDelta(t, plain.Top[i].LogProb, c.LogProb, rounding, name)
 				}
 				assert.Equal(t, plain.Audited, a.Audited, name)
 				assert.Len(t, a.Audit, len(plain.Audit), name)
@@ -632,9 +633,9 @@ func TestDrawOfUpstream(t *testing.T) {
 	}
 	slices.SortFunc(out.Top, func(a, b backend.Candidate) int { return cmp.Compare(b.Logit, a.Logit) })
 	out.LogSumExp = float32(math.Log(sum))
-	var top []netproto.Candidate
+	var top []terms.Candidate
 	for _, c := range out.Top {
-		top = append(top, netproto.Candidate{ID: c.ID, LogProb: c.Logit - out.LogSumExp})
+		top = append(top, terms.Candidate{ID: c.ID, LogProb: c.Logit - out.LogSumExp})
 	}
 	drawn := map[int32]bool{}
 	for pos := range 200 {

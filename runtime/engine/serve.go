@@ -138,15 +138,12 @@ func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 		return draft.Answer{}, err
 	}
 	answer := draft.Answer{
-		Token: a.Token, Audited: a.Audited, Queue: a.Queue, Cloud: a.Compute, Prefilled: a.Computed,
+		Token: a.Token, Top: a.Top, Audited: a.Audited, Queue: a.Queue, Cloud: a.Compute, Prefilled: a.Computed,
 	}
 	for _, d := range a.Audit {
 		answer.Audit = append(answer.Audit, draft.Finding{
 			Pos: d.Pos, Token: d.Choice.ID, LogProb: d.Choice.LogProb, Score: d.Score, Stands: d.Stands,
 		})
-	}
-	for _, c := range a.Top[:min(q.K, len(a.Top))] {
-		answer.Top = append(answer.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
 	}
 	if most := min(q.Ahead, l.s.Context()-len(q.Context)); most > 0 {
 		text, token := q.Context, a.Token
@@ -163,7 +160,7 @@ func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 // question is what the service is asked: a session of the process is a device of its own.
 func (l local) question(q draft.Question) batch.Question {
 	return batch.Question{
-		Device: l.session, Session: l.session, Context: q.Context, K: max(q.K, 1), AuditFrom: q.AuditFrom, Sampling: q.Sampling,
+		Device: l.session, Session: l.session, Context: q.Context, K: q.K, AuditFrom: q.AuditFrom, Sampling: q.Sampling,
 		Verify: batch.Verify(q.Verify), // the kinds are the same
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
@@ -99,8 +100,8 @@ func TestReplayedVerification(t *testing.T) {
 	require.Len(t, got.Rows, 39)
 	assert.Equal(t, 1, got.Requests, "all rows came")
 	for i, want := range []dialect.Row{
-		{Top: []netproto.Candidate{{ID: 58, LogProb: -1.116844654083252}}, Stands: -6.826804161071777},
-		{Top: []netproto.Candidate{{ID: 651, LogProb: -2.2539174556732178}}, Stands: -6.7325334548950195},
+		{Top: []terms.Candidate{{ID: 58, LogProb: -1.116844654083252}}, Stands: -6.826804161071777},
+		{Top: []terms.Candidate{{ID: 651, LogProb: -2.2539174556732178}}, Stands: -6.7325334548950195},
 	} {
 		assert.Equal(t, want, got.Rows[i])
 	}
