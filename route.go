@@ -16,7 +16,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // Cloud is a large model that says which token follows a text: a [Gateway], a [Service], or one of the caller's own. Many
@@ -346,8 +345,8 @@ func (q Question) check(vocabulary, longest int) error {
 }
 
 // sampling returns how the token is chosen, as the engine takes it.
-func (q Question) sampling() sample.Options {
-	return sample.Options{Temperature: q.Temperature, TopK: q.TopK, TopP: q.TopP, Seed: q.Seed}
+func (q Question) sampling() terms.Sampling {
+	return terms.Sampling{Temperature: q.Temperature, TopK: q.TopK, TopP: q.TopP, Seed: q.Seed}
 }
 
 // askOnce asks a question of a text that nothing else is asked of.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/ended"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
@@ -136,8 +136,8 @@ type optionFunc func(*request)
 func (f optionFunc) set(r *request) { f(r) }
 
 // sampling returns the settings as the engine takes them.
-func (s Settings) sampling() sample.Options {
-	return sample.Options{Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, Seed: s.Seed}
+func (s Settings) sampling() terms.Sampling {
+	return terms.Sampling{Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, Seed: s.Seed}
 }
 
 // Stats is what one answer took.

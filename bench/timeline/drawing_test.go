@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/timelinetest"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
@@ -181,7 +182,7 @@ func TestMarks(t *testing.T) {
 	pass := &draft.Pass{Rows: 2, Proposed: 1, Began: 10 * ms, Took: 10 * ms, Nodes: nodes}
 	f := drawn(t, draft.Event{At: 20 * ms, Pass: pass},
 		draft.Event{At: 30 * ms, Rollback: &draft.Rollback{Pos: 6, Of: 4, Nodes: []draft.ID{9, 7}}},
-		draft.Event{At: 40 * ms, Turn: &draft.Turn{Finding: draft.Finding{Pos: 8, Token: 3}, Local: 5, Wasted: 2}})
+		draft.Event{At: 40 * ms, Turn: &draft.Turn{Finding: terms.Finding{Pos: 8, Token: 3}, Local: 5, Wasted: 2}})
 	call := f.All("X", "device", "draft steps", "forward")[0]
 	assert.Equal(t, []float64{2, 1, 1, 0},
 		[]float64{call.Arg("rows"), call.Arg("branches"), call.Arg("proposed"), call.Arg("accepted")})

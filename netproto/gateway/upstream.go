@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -15,7 +14,7 @@ type Upstream interface {
 	// same question has the same answer. The k best tokens and the audit are of the model; the token is drawn from its
 	// probabilities by Question.Sampling. An error that wraps a netproto.Code reaches the client under that code, any
 	// other one as netproto.Failed; its text stays in the gateway.
-	Ask(ctx context.Context, q Question) (Answer, error)
+	Ask(ctx context.Context, q Question) (netproto.Answer, error)
 
 	// Forget says that a session will not be asked about any more: what is kept for it can go. No call for that session
 	// is under way then.
@@ -62,17 +61,6 @@ type Question struct {
 	Base      int     // tokens of Context that this session told before: a hint of how much of the KV cache can be reused
 	AuditFrom int     // position from which on Context is to be audited; 0 means no audit
 	K         int     // most probable tokens wanted beside the chosen one
-	Sampling  netproto.Sampling
-	Verify    netproto.Verify // what the audit has to be; only where Info().Audit is exact and AuditFrom within Context
-}
-
-// Answer is what the upstream says.
-type Answer struct {
-	Token   int32
-	Top     []terms.Candidate  // the most probable tokens, best first
-	Audited int                // positions at the end of Context that the audit is about, none before AuditFrom
-	Sampled int                // the only one of them that was looked at, drawn at random; 0: all were
-	Audit   []netproto.Finding // those of them where the model would have chosen another token, ascending
-	Queue   time.Duration      // spent waiting within the upstream
-	Compute time.Duration
+	Sampling  terms.Sampling
+	Verify    terms.Verify // what the audit has to be; only where Info().Audit is exact and AuditFrom within Context
 }

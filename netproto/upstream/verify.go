@@ -12,7 +12,7 @@ import (
 
 // verify compares each position that is to be verified with the choice there: the most probable token, or the one that
 // is drawn. Rows that did not come are an error: a device would take silence for consent.
-func (u *Upstream) verify(q gateway.Question, r dialect.Reply) (all []netproto.Finding, err error) {
+func (u *Upstream) verify(q gateway.Question, r dialect.Reply) (all []terms.Finding, err error) {
 	if wanted := len(q.Context) - q.AuditFrom; len(r.Rows) != wanted {
 		err := fmt.Errorf("%w: it looked at %d of the %d positions to be verified", netproto.Failed, len(r.Rows), wanted)
 		if r.Unheard != nil {
@@ -29,7 +29,7 @@ func (u *Upstream) verify(q gateway.Question, r dialect.Reply) (all []netproto.F
 		if f.Token == q.Context[pos] {
 			continue
 		}
-		if q.Verify != netproto.VerifyScores {
+		if q.Verify != terms.EachScore {
 			f.Score, f.Stands = 0, 0
 		}
 		all = append(all, f)
@@ -38,9 +38,9 @@ func (u *Upstream) verify(q gateway.Question, r dialect.Reply) (all []netproto.F
 }
 
 // choose returns the choice at a position, with its scores.
-func (u *Upstream) choose(q gateway.Question, pos int, row dialect.Row) (f netproto.Finding, err error) {
+func (u *Upstream) choose(q gateway.Question, pos int, row dialect.Row) (f terms.Finding, err error) {
 	best := row.Top[0]
-	f = netproto.Finding{Position: pos, Token: best.ID, LogProb: best.LogProb, Score: best.LogProb, Stands: row.Stands}
+	f = terms.Finding{Pos: pos, Token: best.ID, LogProb: best.LogProb, Score: best.LogProb, Stands: row.Stands}
 	if !draws(q.Sampling) {
 		return f, nil
 	}

@@ -46,7 +46,7 @@ func many(n int) int {
 }
 
 // drawn takes the token that seed and position point at.
-func drawn(s netproto.Sampling, pos int, top []terms.Candidate, stands int32) (int32, float32, float32, error) {
+func drawn(s terms.Sampling, pos int, top []terms.Candidate, stands int32) (int32, float32, float32, error) {
 	at := (int(s.Seed) + pos) % len(top)
 	if stands == top[at].ID {
 		return stands, 1, 1, nil

@@ -74,9 +74,9 @@ type Question struct {
 	Device    uint64         // who asks: work and memory are shared between devices; 0 is a device like any other
 	Context   []int32        // all tokens from the beginning
 	K         int            // how many candidates come with the answer; 0: none
-	Sampling  sample.Options // how the token is chosen; zero: greedy
+	Sampling  terms.Sampling // how the token is chosen; zero: greedy
 	AuditFrom int            // positions from here on are compared with what this model would have chosen; 0 means none
-	Verify    Verify         // what the audit has to be; not in the background
+	Verify    terms.Verify   // what the audit has to be; not in the background
 
 	// Ahead means that the token is wanted if nobody has to wait for it: a background question, but a newer one of its
 	// session does not take its place.
@@ -89,24 +89,16 @@ type Question struct {
 	Background bool
 }
 
-// Difference is a position of the context whose token is not this model's choice.
-type Difference struct {
-	Pos    int
-	Choice terms.Candidate // this model's
-	// what the choice was made by, of it and of the token that stands, see [sample.Sampler.Choose]; only with [Scores]
-	Score, Stands float32
-}
-
 // Answer is the token that follows.
 type Answer struct {
 	Token int32
 	Top   []terms.Candidate // the K best, best first; fewer if the vocabulary is smaller
 	// positions compared, from the end of the context back: to where the head did not run, or with Verify to AuditFrom
 	Audited int
-	Audit   []Difference  // those of them with another token, by rising position
-	Reused  int           // tokens of the context that were in memory, or being computed, when its first step began
-	Queue   time.Duration // from the question until its first step began
-	Compute time.Duration // from then until the answer: its own steps, and those of others between them
+	Audit   []terms.Finding // those of them with another token, by rising position
+	Reused  int             // tokens of the context that were in memory, or being computed, when its first step began
+	Queue   time.Duration   // from the question until its first step began
+	Compute time.Duration   // from then until the answer: its own steps, and those of others between them
 
 	// Computed counts the rows that were computed for it: tokens of the context that were not in memory, and those that
 	// were but were computed once more for the sake of their heads. Rows that other questions wanted before it in the
@@ -206,7 +198,7 @@ func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	if q.Background = q.Background || q.Ahead; q.Verify != AsItComes {
+	if q.Background = q.Background || q.Ahead; q.Verify != terms.AsItComes {
 		return s.verify(ctx, q, sampler)
 	}
 	a := &ask{Question: q, sampler: sampler}

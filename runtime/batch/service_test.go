@@ -67,7 +67,7 @@ func reference(t testing.TB, m *qwen2.Model, q batch.Question) batch.Answer {
 	for p := max(q.AuditFrom, 1); q.AuditFrom > 0 && p < len(rows); p++ {
 		if best := out[p-1].Top[0]; best.ID != q.Context[p] {
 			a.Audit = append(a.Audit,
-				batch.Difference{Pos: p, Choice: terms.Candidate{ID: best.ID, LogProb: best.Logit - out[p-1].LogSumExp}})
+				terms.Finding{Pos: p, Token: best.ID, LogProb: best.Logit - out[p-1].LogSumExp})
 		}
 	}
 	return a
@@ -278,7 +278,7 @@ func TestRefusals(t *testing.T) {
 	s := start(t, m, 10, batch.Options{})
 	for _, q := range []batch.Question{
 		{K: 1}, {Context: make([]int32, 11), K: 1}, {Context: []int32{1}, K: -1}, {Context: []int32{1}, K: 257},
-		{Context: []int32{600}, K: 1}, {Context: []int32{1}, K: 1, Sampling: sample.Options{Temperature: -1}},
+		{Context: []int32{600}, K: 1}, {Context: []int32{1}, K: 1, Sampling: terms.Sampling{Temperature: -1}},
 	} {
 		_, err := s.Ask(t.Context(), q)
 		assert.Error(t, err)

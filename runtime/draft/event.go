@@ -51,10 +51,10 @@ type Event struct {
 
 // Turn is a token of the small model that verification replaced before it was shown.
 type Turn struct {
-	Finding               // what the large model prefers, and where; log-probability and scores as far as they are known
-	Local   int32         // the token that stood there
-	Wasted  int           // tokens evaluated in vain: it, and those behind it
-	Exposed time.Duration // lost waiting for what was behind it, and in forward calls of which nothing remained
+	terms.Finding               // what the large model prefers, and where; log-probability and scores as far as they are known
+	Local         int32         // the token that stood there
+	Wasted        int           // tokens evaluated in vain: it, and those behind it
+	Exposed       time.Duration // lost waiting for what was behind it, and in forward calls of which nothing remained
 }
 
 // Ahead is what came of one question's tokens beyond the one that was asked for.
@@ -148,7 +148,7 @@ type Escalation struct {
 	AuditedFrom     int // the first of their positions, and the one after the last: the small model's own between them
 	AuditedTo       int
 	// those of them where the large model would have said something else: escalations that were missed
-	Missed []Finding
+	Missed []terms.Finding
 	Top    []terms.Candidate // the large model's best tokens, where [Options.K] asks for some
 	// for how many tokens the one that was Audited stands, where it was drawn at random from these; 0 where all were
 	AuditWeight int

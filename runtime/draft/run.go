@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
@@ -38,12 +39,12 @@ type run struct {
 	lately   *Waits
 	*repeats // nil: nothing is guessed from the text
 
-	streams []*stream     // tokens ahead, of all questions that are not dropped
-	pace    time.Duration // between the last tokens ahead
-	looks   []int         // positions of the small model's tokens shown as verified since the last audit was told
-	within  []Finding     // at these, where the large model would have chosen another token
-	viewed  preview       // what was told last of the tokens beyond the text
-	traced  []Drafted     // rows of forward calls as they were told: see [run.drafted]
+	streams []*stream       // tokens ahead, of all questions that are not dropped
+	pace    time.Duration   // between the last tokens ahead
+	looks   []int           // positions of the small model's tokens shown as verified since the last audit was told
+	within  []terms.Finding // at these, where the large model would have chosen another token
+	viewed  preview         // what was told last of the tokens beyond the text
+	traced  []Drafted       // rows of forward calls as they were told: see [run.drafted]
 
 	held    []*escalation // to be asked when there is room
 	asked   []*escalation // open, in the order in which they were asked

@@ -16,9 +16,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // aGPU is the GPU of a Mac, and elsewhere the one in software.
@@ -228,14 +228,14 @@ func TestRunAheadSampled(t *testing.T) {
 		s, err := open(Options{}).NewSession()
 		require.NoError(t, err)
 		r := Route{Request: Request{
-			MaxTokens: 12, IgnoreEnd: true, Sampling: sample.Options{Temperature: 1, TopK: 20, Seed: 3}, Lookup: -1,
+			MaxTokens: 12, IgnoreEnd: true, Sampling: terms.Sampling{Temperature: 1, TopK: 20, Seed: 3}, Lookup: -1,
 		}}
 		want := read(t, s, []int32{1, 2, 3}, r)
 		assert.Zero(t, s.Summary().RanAhead)
 		s.ahead.depth = 0
 		assert.Equal(t, want, read(t, s, []int32{1, 2, 3}, r))
 		s.ahead.depth = 2
-		r.Sampling = sample.Options{TopK: 20, Seed: 3}
+		r.Sampling = terms.Sampling{TopK: 20, Seed: 3}
 		read(t, s, []int32{1, 2, 3}, r)
 		assert.Equal(t, 10, s.Summary().RanAhead, "and again when nothing is drawn")
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/phase"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -138,17 +139,12 @@ func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 		return draft.Answer{}, err
 	}
 	answer := draft.Answer{
-		Token: a.Token, Top: a.Top, Audited: a.Audited, Queue: a.Queue, Cloud: a.Compute, Prefilled: a.Computed,
-	}
-	for _, d := range a.Audit {
-		answer.Audit = append(answer.Audit, draft.Finding{
-			Pos: d.Pos, Token: d.Choice.ID, LogProb: d.Choice.LogProb, Score: d.Score, Stands: d.Stands,
-		})
+		Token: a.Token, Top: a.Top, Audited: a.Audited, Audit: a.Audit, Queue: a.Queue, Cloud: a.Compute, Prefilled: a.Computed,
 	}
 	if most := min(q.Ahead, l.s.Context()-len(q.Context)); most > 0 {
 		text, token := q.Context, a.Token
-		if q.Verify == draft.Choices && len(a.Audit) > 0 { // what is behind it is of no use any more
-			text, token = q.Context[:a.Audit[0].Pos], a.Audit[0].Choice.ID
+		if q.Verify == terms.EachChoice && len(a.Audit) > 0 { // what is behind it is of no use any more
+			text, token = q.Context[:a.Audit[0].Pos], a.Audit[0].Token
 		}
 		answer.Ahead = l.s.decodeOn(ctx, batch.Question{
 			Device: asked.Device, Session: asked.Session, Context: text, Sampling: q.Sampling,
@@ -161,6 +157,6 @@ func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 func (l local) question(q draft.Question) batch.Question {
 	return batch.Question{
 		Device: l.session, Session: l.session, Context: q.Context, K: q.K, AuditFrom: q.AuditFrom, Sampling: q.Sampling,
-		Verify: batch.Verify(q.Verify), // the kinds are the same
+		Verify: q.Verify,
 	}
 }

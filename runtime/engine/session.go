@@ -8,11 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // MostLookup is the largest [Request.Lookup].
@@ -21,7 +21,7 @@ const MostLookup = lookup.MostRows
 // Request says what to generate after a prompt. The zero value is greedy decoding up to the end token.
 type Request struct {
 	MaxTokens int            // most tokens to generate; 0 means as many as the context has room for
-	Sampling  sample.Options // zero value: greedy
+	Sampling  terms.Sampling // zero value: greedy
 	IgnoreEnd bool           // go on after an end token; for benchmarks
 	// Lookup is the most tokens that one forward call evaluates where guesses from the text fill it up: 2 to 8. What
 	// follows in a text is often in it already, and a guess that holds needs no call of its own. 0 means 8, negative:

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream"
@@ -87,10 +86,10 @@ func (u *Upstream) Close() { u.u.Close() }
 
 // draw chooses among the most probable tokens with the noise that edge and built-in model use, and says by which
 // scores: see [sample.Sampler.Choose].
-func draw(s netproto.Sampling, pos int, top []terms.Candidate, stands int32) (
+func draw(s terms.Sampling, pos int, top []terms.Candidate, stands int32) (
 	choice int32, score, standing float32, err error,
 ) {
-	sampler, err := sample.New(sample.Options{Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, Seed: s.Seed})
+	sampler, err := sample.New(s)
 	if err != nil {
 		return 0, 0, 0, err
 	}

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -53,7 +54,7 @@ func (r Rules) Validate() error {
 }
 
 // Any reports whether something is changed for choices by o.
-func (r Rules) Any(o Options) bool { return r.MinP > 0 && !o.Greedy() || r.Adjusts() }
+func (r Rules) Any(o terms.Sampling) bool { return r.MinP > 0 && !o.Greedy() || r.Adjusts() }
 
 // Adjusts reports whether logits are changed.
 func (r Rules) Adjusts() bool {

@@ -9,7 +9,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
@@ -27,10 +26,10 @@ func head(pos int) backend.Output {
 	if small[pos] != large[pos] {
 		sure = 0.5
 	}
-	return backend.FromLogProbs([]terms.Candidate{
-		{ID: int32(small[pos]), LogProb: float32(math.Log(sure))},
-		{ID: int32('a'), LogProb: float32(math.Log(0.95 - sure))},
-	})
+	return backend.Output{Top: []backend.Candidate{ // logits whose LogSumExp is 0
+		{ID: int32(small[pos]), Logit: float32(math.Log(sure))},
+		{ID: int32('a'), Logit: float32(math.Log(0.95 - sure))},
+	}}
 }
 
 func (script) Prefill(_ context.Context, prompt []int32) (backend.Output, error) {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
@@ -65,9 +64,9 @@ func One(ids []int32) (int32, error) {
 }
 
 // Differs returns what an audit finds at a position whose token is given, where the engine's choice is c.
-func Differs(pos int, token int32, c terms.Candidate) []netproto.Finding {
+func Differs(pos int, token int32, c terms.Candidate) []terms.Finding {
 	if c.ID == token {
 		return nil
 	}
-	return []netproto.Finding{{Position: pos, Token: c.ID, LogProb: c.LogProb}}
+	return []terms.Finding{{Pos: pos, Token: c.ID, LogProb: c.LogProb}}
 }

@@ -83,10 +83,10 @@ func TestReplayedAudits(t *testing.T) {
 		} `json:"meta_info"`
 	}
 	require.NoError(t, r.Reply(&tops))
-	var want []netproto.Finding
+	var want []terms.Finding
 	for i, row := range tops.Meta.Top[1:] {
 		if id := int32(row[0][1].(float64)); id != a.Context[36+i] {
-			want = append(want, netproto.Finding{Position: 36 + i, Token: id, LogProb: float32(row[0][0].(float64))})
+			want = append(want, terms.Finding{Pos: 36 + i, Token: id, LogProb: float32(row[0][0].(float64))})
 		}
 	}
 	require.NotEmpty(t, want)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
@@ -113,7 +112,7 @@ func (generate) ask(
 
 // suffix reads the rows of prompt_logprobs that are there: [null] and then those of the positions at the end of the
 // context that were computed.
-func suffix(rows []map[string]ranked, context []int32) (audited int, all []netproto.Finding, err error) {
+func suffix(rows []map[string]ranked, context []int32) (audited int, all []terms.Finding, err error) {
 	if len(rows) == 0 || len(rows) > len(context) || rows[0] != nil {
 		return 0, nil, fmt.Errorf("/inference/v1/generate: %w: prompt_logprobs has %d rows for %d tokens",
 			dialect.ErrReply, len(rows), len(context))

@@ -76,8 +76,8 @@ func TestReplayedRows(t *testing.T) {
 	require.NoError(t, got.Unheard)
 	assert.Equal(t, 10, got.Audited)
 	for _, f := range got.Audit {
-		assert.GreaterOrEqual(t, f.Position, 30)
-		assert.NotEqual(t, a.Context[f.Position], f.Token)
+		assert.GreaterOrEqual(t, f.Pos, 30)
+		assert.NotEqual(t, a.Context[f.Pos], f.Token)
 		assert.Less(t, f.LogProb, float32(0))
 	}
 	e, _, a = replay(t, "generate-cached-audit")
@@ -216,7 +216,7 @@ func TestRows(t *testing.T) {
 		assert.Equal(t, c.audited, audited, name)
 		var positions []int32
 		for _, f := range found {
-			positions = append(positions, int32(f.Position))
+			positions = append(positions, int32(f.Pos))
 		}
 		assert.Equal(t, c.found, positions, name)
 	}
