@@ -109,7 +109,24 @@ type Mixer interface {
 }
 
 // Pass is one forward evaluation in the words of the model. T is the number of rows given to Begin, and every tensor
-// holds one line for each of them. The first error sticks, later operations then do nothing, and End reports it.
+// holds one line for each of them.
+//
+// # Order
+//
+// A model calls Embed; for each layer NormProject, Attend, ProjectAdd, NormGateUp, ProjectAdd; Head; End. Allowed is
+//
+//	pass      = { operation } [ Head ] End
+//	operation = Embed | NormProject Attend | ProjectAdd | NormGateUp
+//
+// Attend takes the q, k and v of the NormProject right before it. Nothing else reads these, and only the next ProjectAdd
+// reads what Attend wrote: a device need not have them as tensors. In place of End, a [Flight] has Commit and then, once,
+// Wait or Drop.
+//
+// A call in another order fails the pass with an error that wraps [ErrOrder] and says what was called when. The first
+// error of a pass sticks: later operations do nothing, End comes all the same and reports it. After End a pass is over:
+// operations do nothing, and another End gives an error. A shape that does not fit is a bug of the caller and panics.
+//
+// # Bits
 //
 // What a pass computes for a row is the same to the last bit whatever rows run beside it, and however the visible
 // slots lie in memory: pipelined decoding relies on it to equal serial decoding.

@@ -70,11 +70,12 @@ const (
 	OpNormGateUp
 	OpHead
 	OpRun
+	OpEnd // of [Order] alone: nobody is told of it
 )
 
 // String is the name of a kind.
 func (k OpKind) String() string {
-	return [...]string{"embed", "norm+project", "attend", "project+add", "norm+gate+up", "head", "run"}[k]
+	return [...]string{"embed", "norm+project", "attend", "project+add", "norm+gate+up", "head", "run", "end"}[k]
 }
 
 // Timed is a pass of a device that has a clock of its own.

@@ -225,6 +225,9 @@ type tensor struct {
 	values     grown
 	normed     grown // g·x
 	squares    grown // the parts of Σ x²
+	// for the next operation of its layer alone, and not in values: q, k, v of NormProject for Attend, and what that
+	// wrote for ProjectAdd
+	forNext bool
 }
 
 // Shape implements [backend.Tensor].

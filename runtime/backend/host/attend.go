@@ -17,10 +17,14 @@ const scoreStride = window + 2*cpu.KeyBlock
 
 // Attend implements [backend.Pass].
 func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
+	if p.err == nil {
+		p.err = p.order.Attend(q, k, v)
+	}
 	if p.err != nil {
 		return
 	}
 	out, qs, ks, vs := a.(*tensor), q.(*tensor), k.(*tensor), v.(*tensor)
+	p.attended, out.rounded, out.forNext = out, false, true
 	p.eachRow(func(t int) {
 		p.turn(t, qs.row(t))
 		p.turn(t, ks.row(t))
