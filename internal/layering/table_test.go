@@ -26,7 +26,7 @@ func tiers() []tier {
 		{[]string{"runtime/qwen2", "runtime/router", "runtime/router/train", "runtime/draft", "runtime/batch",
 			"runtime/tokenizer", "netproto/client", "netproto/gateway", "netproto/upstream/sglang", "netproto/upstream/vllm",
 			"netproto/upstream/llama", "netproto/upstream/openai", "netproto/openai"}, "the parts, strangers to each other"},
-		{[]string{"netproto/qlog"}, "files about connections, of both sides"},
+		{[]string{"netproto/qlog", "netproto/streams"}, "connections, of both sides: files about them, ends of streams"},
 		{[]string{"netproto/upstream/dialect"}, "what the dialects of engines have in common"},
 		{[]string{"runtime/router/certify"}, "what answers prove of a router: numbers alone"},
 		{[]string{"runtime/grammar"}, "which tokens may follow in a value of a schema: bytes alone"},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/streams"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/quic-go/quic-go"
 )
@@ -49,7 +50,7 @@ func (c *connection) answer(s *quic.Stream) {
 	if out.afterwards != nil {
 		out.afterwards()
 	}
-	finish(s)
+	streams.Finish(s)
 }
 
 // outcome is what comes of a message.
@@ -79,14 +80,6 @@ func kindOf(k netproto.Kind) netproto.Kind {
 		return k
 	}
 	return 0
-}
-
-// finish takes the end of the stream, which may come a packet later than the message and which nobody should wait for.
-func finish(s *quic.Stream) {
-	const patience = time.Second
-	_ = s.SetReadDeadline(time.Now().Add(patience)) // it never errs
-	_, _ = s.Read(make([]byte, 1))
-	s.CancelRead(quic.StreamErrorCode(netproto.NoReason))
 }
 
 // reply writes the answer, or a refusal, within MessageTimeout.

@@ -3,6 +3,7 @@ package host
 import (
 	"math"
 
+	"github.com/pilotfish-ai/pilotfish/internal/reuse"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -124,8 +125,8 @@ type windowSums struct {
 
 func (s *windowSums) resize(n, size int) {
 	s.size = size
-	s.mix = grow(s.mix, n*cpu.Queries*size)
-	s.top, s.sum = grow(s.top, n*cpu.Queries), grow(s.sum, n*cpu.Queries)
+	s.mix = reuse.Slice(s.mix, n*cpu.Queries*size)
+	s.top, s.sum = reuse.Slice(s.top, n*cpu.Queries), reuse.Slice(s.sum, n*cpu.Queries)
 }
 
 // from is windows i to i+n.
@@ -140,7 +141,7 @@ func windows(see []backend.Span) int { return (visible(see) + window - 1) / wind
 // attendWindow sets into, the sums of one window, for the team whose queries are set and the number-th window of what their row sees.
 func (ws *attention) attendWindow(into windowSums, l layer, m team, see []backend.Span, number int) {
 	ws.see = cut(ws.see[:0], see, number*window, window)
-	ws.scores, ws.block = grow(ws.scores, cpu.Queries*scoreStride), grow(ws.block, cpu.Queries*scoreStride)
+	ws.scores, ws.block = reuse.Slice(ws.scores, cpu.Queries*scoreStride), reuse.Slice(ws.block, cpu.Queries*scoreStride)
 	l.scores(ws.scores, ws.block, ws.q, m.head, ws.see)
 	n := visible(ws.see)
 	for g := range m.n {
@@ -156,7 +157,7 @@ func (ws *attention) attendWindow(into windowSums, l layer, m team, see []backen
 
 // setQueries sets ws.q to the heads of a team, over √Dh.
 func (ws *attention) setQueries(q []float32, m team, size int) {
-	ws.q = grow(ws.q, cpu.Queries*size)
+	ws.q = reuse.Slice(ws.q, cpu.Queries*size)
 	scale := float32(1 / math.Sqrt(float64(size)))
 	for g := range cpu.Queries {
 		if g >= m.n {
@@ -174,7 +175,7 @@ func (ws *attention) setQueries(q []float32, m team, size int) {
 // join sets the heads of a team in out to softmax(q·K/√Dh)·V, from what its windows left: each counts by exp(top - largest top).
 func (ws *attention) join(out []float32, sums windowSums, m team) {
 	n := len(sums.top) / cpu.Queries
-	ws.weight = grow(ws.weight, n)
+	ws.weight = reuse.Slice(ws.weight, n)
 	for g := range m.n {
 		for i := range ws.weight {
 			ws.weight[i] = sums.top[i*cpu.Queries+g]

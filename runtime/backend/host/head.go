@@ -3,6 +3,7 @@ package host
 import (
 	"math"
 
+	"github.com/pilotfish-ai/pilotfish/internal/reuse"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -28,7 +29,7 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 			out[i].Hidden = append(out[i].Hidden[:0], d.acts.Row(i)...)
 		}
 		if row.Logits {
-			out[i].Logits = grow(out[i].Logits, m.Rows)
+			out[i].Logits = reuse.Slice(out[i].Logits, m.Rows)
 		}
 	}
 	chunks := (m.Rows + chunk - 1) / chunk
