@@ -64,7 +64,7 @@ func (c KVConfig) Bytes() int64 {
 	return 2 * int64(c.Layers) * int64(c.Slots) * int64(c.KVHeads) * int64(c.HeadSize) * int64(size)
 }
 
-// Frequencies are the angles per position by which the pairs (i, i+Dh/2) of a head turn: RopeBase^(-2i/Dh), [Dh/2].
+// Frequencies are the angles per position by which the pairs (i, i+Dh/2) of a head are rotated: RopeBase^(-2i/Dh), [Dh/2].
 func (c KVConfig) Frequencies() []float64 {
 	freq := make([]float64, c.HeadSize/2)
 	for i := range freq {
@@ -135,7 +135,7 @@ type Pass interface {
 	Embed(x Tensor, table Weight)
 	// NormProject sets h = x/rms(x) ⊙ g, then q = wq·h + bq, and k and v alike.
 	NormProject(q, k, v, x Tensor, g Norm, wq, wk, wv Weight)
-	// Attend turns q and k by their positions, stores k and v of layer in the rows' slots, and sets
+	// Attend rotates q and k by their positions, stores k and v of layer in the rows' slots, and sets
 	// a = softmax(q·Kᵀ/√Dh)·V over what each row may see. It may overwrite q and k.
 	Attend(a, q, k, v Tensor, layer int)
 	// ProjectAdd sets x = x + w·h.

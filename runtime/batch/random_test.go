@@ -158,7 +158,7 @@ func schedule(
 	synctest.Wait()
 	st := s.Stats()
 	assert.Equal(t, [3]int{}, [3]int{st.InUse, st.Sessions, st.Waiting}, "in use, sessions, waiting")
-	assert.Zero(t, batch.Held(s), "logits that somebody looks at")
+	assert.Zero(t, batch.Lent(s), "logits that somebody looks at")
 	assert.Equal(t, [2]uint64{uint64(m.steps), uint64(m.done)}, [2]uint64{st.Steps, st.Computed}, "steps, computed")
 	if !leaves { // who leaves does not know that there was an answer
 		assert.Equal(t, [2]uint64{shed.Load(), reused.Load()}, [2]uint64{st.Shed, st.Reused}, "shed, reused")

@@ -124,8 +124,8 @@ type Service struct {
 	abort     context.CancelCauseFunc // of the running step
 	waiting   int
 	published Stats
-	held      int       // rows of logits that callers have and still look at
-	looked    sync.Cond // of mu: held has become less
+	lent      int       // rows of logits that callers have and still look at
+	looked    sync.Cond // of mu: lent has become less
 
 	// of the goroutine of the service
 	trees      *forest

@@ -224,7 +224,7 @@ func TestVerifyFails(t *testing.T) {
 				leave()
 				assert.Equal(t, 80, c.mustAsk(batch.Question{Session: 2, Device: 2, Context: text(1, 80), K: 1}).Reused)
 				require.Equal(t, m.answer(t, q), plain(c.mustAsk(q)))
-				assert.Zero(t, batch.Held(c.s))
+				assert.Zero(t, batch.Lent(c.s))
 			})
 		}
 	}
@@ -327,7 +327,7 @@ func TestVerifyRefused(t *testing.T) {
 // TestLogitsAreBounded: a step that wants logits waits while callers look at as many as one step has; others do not.
 func TestLogitsAreBounded(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
-		batch.Hold(c.s, 33)
+		batch.Lend(c.s, 33)
 		done := [2]bool{}
 		for i, sampling := range []terms.Sampling{{Temperature: 0.8}, {}} {
 			q := batch.Question{Session: uint64(i), Device: uint64(i), Context: text(i, 5), K: 1, Sampling: sampling}
@@ -336,16 +336,16 @@ func TestLogitsAreBounded(t *testing.T) {
 			synctest.Wait()
 			if i == 0 {
 				assert.False(t, done[0])
-				batch.Hold(c.s, -1)
+				batch.Lend(c.s, -1)
 				time.Sleep(time.Hour)
 				synctest.Wait()
 				assert.True(t, done[0], "as many as one step has may be left")
-				batch.Hold(c.s, 100)
+				batch.Lend(c.s, 100)
 			}
 		}
 		assert.True(t, done[1], "it wants none")
-		batch.Hold(c.s, -132)
-		assert.Zero(t, batch.Held(c.s))
+		batch.Lend(c.s, -132)
+		assert.Zero(t, batch.Lent(c.s))
 	})
 }
 

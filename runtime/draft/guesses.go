@@ -61,7 +61,7 @@ func (r *run) likely(pos int, local int32, head *backend.Output) []guess {
 	return all
 }
 
-// drawn turns log-probabilities into those of being drawn, where the noise of the position is known.
+// drawn makes log-probabilities those of being drawn, where the noise of the position is known.
 func (r *run) drawn(pos int, all []guess) {
 	most, sum := math.Inf(-1), 0.0
 	for i, g := range all {

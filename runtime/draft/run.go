@@ -173,12 +173,12 @@ func (r *run) grow(leaves []*node, chains [][]*node, heads []backend.Output, tol
 			continue
 		}
 		chain := chains[i]
-		held := r.walk(n, chain, append(heads[i:i+1:i+1], behind[:len(chain)]...), p)
-		for _, g := range chain[held:] {
+		accepted := r.walk(n, chain, append(heads[i:i+1:i+1], behind[:len(chain)]...), p)
+		for _, g := range chain[accepted:] {
 			dead = append(dead, g.id)
 		}
 		behind = behind[len(chain):]
-		told.Proposed, told.Accepted = told.Proposed+len(chain), told.Accepted+held
+		told.Proposed, told.Accepted = told.Proposed+len(chain), told.Accepted+accepted
 	}
 	if len(dead) > 0 {
 		r.model.Drop(dead...)

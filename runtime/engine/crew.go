@@ -38,7 +38,7 @@ type crew struct {
 	led           bool     // somebody gathers, or runs a pass
 	met           []*member
 	passes, calls uint64 // so far
-	turns         uint64 // the least of those of the last pass
+	served        uint64 // the least of those of the last pass
 	// of the last pass
 	ended time.Time
 	took  time.Duration
@@ -60,7 +60,7 @@ type member struct {
 	missed  bool          // it is waited for
 	given   time.Time     // when its last call was answered
 	away    time.Duration // from then until it came with another one
-	turns   uint64        // passes it took part in, as if it had always been there
+	served  uint64        // passes it took part in, as if it had always been there
 	call    entry
 }
 
@@ -102,7 +102,7 @@ func newMember() *member {
 func (c *crew) join(m *member) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m.decodes, m.given, m.away, m.turns = true, time.Time{}, 0, max(m.turns, c.turns)
+	m.decodes, m.given, m.away, m.served = true, time.Time{}, 0, max(m.served, c.served)
 }
 
 func (c *crew) leave(m *member) {
@@ -263,13 +263,13 @@ func (c *crew) gather(ctx context.Context) error {
 }
 
 // take chooses the calls of the next pass, and how many rows of each: the first, and those after it that fit beside.
-// Where there are many, those are first that had the fewest turns.
+// Where there are many, those are first that took part in the fewest passes.
 func (c *crew) take() {
 	piece := c.piece()
 	c.taken = c.taken[:0]
 	rows := 0
 	if len(c.queue) > mostShared/2 { // not all may fit
-		slices.SortStableFunc(c.queue, func(a, b *entry) int { return cmp.Compare(a.turns, b.turns) })
+		slices.SortStableFunc(c.queue, func(a, b *entry) int { return cmp.Compare(a.served, b.served) })
 	}
 	for _, l := range c.queue {
 		n := len(l.rows) - l.begun
@@ -381,10 +381,10 @@ func (c *crew) finish(leader *entry, begin time.Time) {
 	c.met = c.met[:0]
 	c.passes++
 	c.calls += uint64(len(c.taken))
-	c.turns++
+	c.served++
 	for _, l := range c.taken {
-		if l.turns++; l.decodes {
-			c.turns = min(c.turns, l.turns)
+		if l.served++; l.decodes {
+			c.served = min(c.served, l.served)
 		}
 		for l.heads < len(l.want.Rows) && l.want.Rows[l.heads] < l.begun+l.now {
 			l.heads++

@@ -72,7 +72,7 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := batch.New(turns{e}, kv, batch.Options{Context: e.o.Context, Rows: o.Rows, Lookup: o.Lookup, Apart: o.Apart})
+	s, err := batch.New(serviceModel{e}, kv, batch.Options{Context: e.o.Context, Rows: o.Rows, Lookup: o.Lookup, Apart: o.Apart})
 	if err != nil {
 		return nil, err
 	}
@@ -105,10 +105,10 @@ func (s *Service) ask(ctx context.Context, q batch.Question) (batch.Answer, erro
 	return a, nil
 }
 
-// turns is the model of an engine, which sessions may use as well.
-type turns struct{ e *Engine }
+// serviceModel is the model of an engine as a service runs it. Sessions may use it as well.
+type serviceModel struct{ e *Engine }
 
-func (t turns) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+func (t serviceModel) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
 	ctx, release := t.e.bind(ctx)
 	defer release()
 	outer := ctx

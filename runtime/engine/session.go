@@ -96,19 +96,19 @@ func (s Summary) PassesPerToken() float64 {
 // Session is one text that grows: its KV cache, and the last summary. It generates one text at a time: beginning
 // another one meanwhile is [ErrBusy], and harms nothing. Its other methods may be called by any goroutine.
 type Session struct {
-	e      *Engine
-	closed atomic.Bool  // by Close
-	busy   atomic.Bool  // a text is being generated; what follows belongs to it
-	cache  *qwen2.Cache // nil once it is closed
-	member *member
-	ahead  *ahead
-	cost   lookup.Cost       // of forward calls, learnt from all texts
-	waits  draft.Waits       // for answers of the cloud, alike
-	row    [1]backend.Row    // of a token evaluated by itself
-	out    [1]backend.Output // its head, until the next one
-	first  [1]int            // says that the head of the first row is wanted
-	ids    []int32           // what the cache holds
-	tight  bool              // the shortest value of the schema has room, and the end token behind it has none
+	e           *Engine
+	closed      atomic.Bool  // by Close
+	busy        atomic.Bool  // a text is being generated; what follows belongs to it
+	cache       *qwen2.Cache // nil once it is closed
+	member      *member
+	speculation *speculation
+	cost        lookup.Cost       // of forward calls, learnt from all texts
+	waits       draft.Waits       // for answers of the cloud, alike
+	row         [1]backend.Row    // of a token evaluated by itself
+	out         [1]backend.Output // its head, until the next one
+	first       [1]int            // says that the head of the first row is wanted
+	ids         []int32           // what the cache holds
+	tight       bool              // the shortest value of the schema has room, and the end token behind it has none
 	told
 	now func() time.Time
 
@@ -131,7 +131,7 @@ func (e *Engine) NewSession() (*Session, error) {
 	if err != nil {
 		return nil, e.named(context.Background(), err)
 	}
-	return &Session{e: e, cache: cache, kv: cache, member: newMember(), ahead: e.newAhead(), now: time.Now}, nil
+	return &Session{e: e, cache: cache, kv: cache, member: newMember(), speculation: e.newSpeculation(), now: time.Now}, nil
 }
 
 // Close gives the memory of the session back when no text is being generated any more: one that is ends with
@@ -224,7 +224,7 @@ func (s *Session) KVLimit() int64 { return s.e.kvBytes(s.e.o.Context) }
 func (s *Session) KVTokens() int { return s.tell().held }
 
 // inUse is how many tokens the cache holds now, without those that run ahead.
-func (s *Session) inUse() int { return s.cache.InUse() - len(s.ahead.flights) }
+func (s *Session) inUse() int { return s.cache.InUse() - len(s.speculation.flights) }
 
 // tell returns what was noted last.
 func (s *Session) tell() told {

@@ -152,7 +152,7 @@ func (m *Model) encode(ctx context.Context, p backend.Pass, out []backend.Output
 		}
 		l := &m.w.layers[i]
 		p.NormProject(q, k, v, x, l.attnNorm, l.wq, l.wk, l.wv) // h = x/rms(x) ⊙ g; q = Wq h + bq, k, v alike  [T, H·Dh], [T, Hkv·Dh]
-		p.Attend(a, q, k, v, i)                                 // turn (i, i+Dh/2) by pos·base^(-2i/Dh); a = softmax(q Kᵀ/√Dh) V
+		p.Attend(a, q, k, v, i)                                 // rotate (i, i+Dh/2) by pos·base^(-2i/Dh); a = softmax(q Kᵀ/√Dh) V
 		p.ProjectAdd(x, l.wo, a)                                // x = x + Wo a                                 [T, D]
 		p.NormGateUp(ff, x, l.ffnNorm, l.wGate, l.wUp)          // m = silu(Wg h) ⊙ Wu h                        [T, F]
 		p.ProjectAdd(x, l.wDown, ff)                            // x = x + Wd m                                 [T, D]

@@ -172,7 +172,7 @@ func (d *Device) repack(w *weight, m gguf.Tensor, to gguf.Type, block func(to, f
 	return nil
 }
 
-// repackIQ4NL turns d f16 and nibbles [16] for values of a table into d and the values themselves, which are int8.
+// repackIQ4NL makes of d f16 and nibbles [16] for values of a table d and the values themselves, which are int8.
 func repackIQ4NL(to, from []byte) {
 	values := [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 	copy(to, from[:2])
@@ -181,7 +181,7 @@ func repackIQ4NL(to, from []byte) {
 	}
 }
 
-// repackQ3K turns d·scale·q, q in -4 to 3 and a scale for each 16, into Q6_K, which has the same with q in -32 to 31.
+// repackQ3K makes of d·scale·q, q in -4 to 3 and a scale for each 16, Q6_K, which has the same with q in -32 to 31.
 // Third bits h [32] (byte l, bit i/2 for group i of 16), 2-bit q [64] (in each half of 128, byte l of 32 holds l, l+32, l+64,
 // l+96), 12 bytes of scales (low nibbles, then pairs of high bits; 32 less), d f16.
 func repackQ3K(to, from []byte) {

@@ -27,8 +27,8 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
 	out, qs, ks, vs := a.(*tensor), q.(*tensor), k.(*tensor), v.(*tensor)
 	p.attended, out.rounded, out.forNext = out, false, true
 	p.eachRow(func(t int) {
-		p.turn(t, qs.row(t))
-		p.turn(t, ks.row(t))
+		p.rotate(t, qs.row(t))
+		p.rotate(t, ks.row(t))
 		p.layer(t, layer).store(p.rows[t].Slot, ks.row(t), vs.row(t))
 	})
 	switch {

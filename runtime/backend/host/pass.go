@@ -25,7 +25,7 @@ type pass struct {
 func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
 	p := &pass{d: d, kv: store.(*kv), rows: rows}
 	p.reach()
-	p.turnTables()
+	p.setAngles()
 	d.pool.Begin()
 	return p
 }
@@ -52,8 +52,8 @@ func (p *pass) reach() {
 	}
 }
 
-// turnTables sets cos and sin of pos·base^(-2i/Dh) for each row, the angles in float64.
-func (p *pass) turnTables() {
+// setAngles sets cos and sin of pos·base^(-2i/Dh) for each row, the angles in float64.
+func (p *pass) setAngles() {
 	half := p.kv.c.HeadSize / 2
 	freq := p.kv.c.Frequencies()
 	p.cos = make([]float32, len(p.rows)*half)
@@ -300,8 +300,8 @@ func (p *pass) part(s []float32, x *cpu.Acts, w *weight, lo, hi, worker int) []f
 	return s
 }
 
-// turn rotates the heads of one row by its position: pairs (i, i+Dh/2), angle pos·base^(-2i/Dh).
-func (p *pass) turn(t int, x []float32) {
+// rotate rotates the heads of one row by its position: pairs (i, i+Dh/2), angle pos·base^(-2i/Dh).
+func (p *pass) rotate(t int, x []float32) {
 	size := p.kv.c.HeadSize
 	cpu.Rope(x, p.cos[t*size/2:(t+1)*size/2], p.sin[t*size/2:(t+1)*size/2])
 }
