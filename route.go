@@ -18,9 +18,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// Cloud is a large model that says which token follows a text: a [Gateway], a [Service], or one of the caller's own. Many
-// calls may run at once, and return in any order. Its tokens must be those of the small model. Where a call panics, the
-// answer ends, and the panic goes on in the goroutine that ranges over it.
+// Cloud is a large model that says which token follows a text: a [Gateway], a [Service], or one of the caller's own.
+// Many calls may run at once, and return in any order. Its tokens must be those of the small model. Where a call
+// panics, the answer ends, and the panic goes on in the goroutine that ranges over it.
 type Cloud interface {
 	// Ask waits for the token that follows q.Context. It returns soon after ctx is done: the question is then dropped.
 	Ask(ctx context.Context, q Question) (Answer, error)
@@ -59,8 +59,8 @@ type Head struct {
 // Router says which tokens a [Cloud] is asked for. [NewRouter] has the known ones.
 type Router interface {
 	// Decide says what to do about the token that follows h. It must be a function of h alone, without a clock or a
-	// memory of its own: it is called for drafts, too, more than once for a position, and in an order that depends on how
-	// long answers take. What it wants to remember along a text it puts into [Decision].State.
+	// memory of its own: it is called for drafts, too, more than once for a position, and in an order that depends on
+	// how long answers take. What it wants to remember along a text it puts into [Decision].State.
 	Decide(h Head) Decision
 }
 
@@ -73,19 +73,20 @@ type Decision struct {
 
 // Sampler chooses the small model's tokens in place of temperature and the like.
 type Sampler interface {
-	// Pick returns the token that follows h. It must be a function of h alone, as [Router] says. Where that token may not
-	// stand, by [Settings].Schema, the best one does that may.
+	// Pick returns the token that follows h. It must be a function of h alone, as [Router] says. Where that token may
+	// not stand, by [Settings].Schema, the best one does that may.
 	Pick(h Head) int32
 }
 
 // RouterOptions say which tokens are asked for. The zero value asks for 7% of them, those with the smallest margin.
 type RouterOptions struct {
-	// Policy is "margin", "entropy", "learned", "random", "always" or "never"; "" means learned with a File, or else margin.
+	// Policy is "margin", "entropy", "learned", "random", "always" or "never"; "" means learned with a File, or else
+	// margin.
 	Policy string
 	// Threshold: ask below this confidence, 0 (never) to 1. nil means that Budget says, or the certificate of File.
 	Threshold *float64
-	// Budget is the share of tokens that is asked for, above 0 up to 1: the threshold moves along the text. 0 means 0.07
-	// where there is no Threshold.
+	// Budget is the share of tokens that is asked for, above 0 up to 1: the threshold moves along the text. 0 means
+	// 0.07 where there is no Threshold.
 	Budget float64
 	File   string // router file, as `pilotfish router train` makes it
 	Seed   uint64 // of the policy random
@@ -170,8 +171,8 @@ type Route struct {
 	Ahead    int           // how many tokens an answer may be about, the one asked for included; 0 means 1
 
 	// Verify has the large model look at each token of the small one before it is shown: where it prefers another by
-	// more than Margin nats, that one takes the place. With a Margin of 0 the text is the large model's own. A Cloud of the
-	// caller's cannot verify.
+	// more than Margin nats, that one takes the place. With a Margin of 0 the text is the large model's own. A Cloud of
+	// the caller's cannot verify.
 	Verify bool
 	Margin float64
 }

@@ -11,7 +11,7 @@ import (
 type Answer struct {
 	Token   int32
 	Top     []terms.Candidate // the most probable tokens, best first
-	Audited int               // positions at the end of the context that the audit is about; 0 where none were asked for
+	Audited int               // positions at the end of the context that the audit is about; 0: none were asked for
 	Sampled int               // the only one of them that was looked at, drawn at random; 0: all were
 	Audit   []terms.Finding   // those of them where the large model would have chosen another token, ascending
 	Queue   time.Duration     // from the arrival of the ask to the start of computing, in microseconds
@@ -59,7 +59,8 @@ func ParseAnswer(b []byte) (a Answer, n int, err error) {
 	last := 0
 	for range p.count("audit", MaxPosition, 3) {
 		last += int(p.uvarint("audit position", uint64(MaxPosition-last)))
-		a.Audit = append(a.Audit, terms.Finding{Pos: last, Token: p.id("audit token"), LogProb: p.logProb("audit log-prob")})
+		f := terms.Finding{Pos: last, Token: p.id("audit token"), LogProb: p.logProb("audit log-prob")}
+		a.Audit = append(a.Audit, f)
 	}
 	a.Queue, a.Compute = p.micros("queue"), p.micros("compute")
 	if p.tail(len(a.Audit) > 0) {

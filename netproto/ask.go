@@ -64,7 +64,8 @@ func ParseAsk(b []byte) (a Ask, n int, err error) {
 	a.Deadline = p.millis("deadline")
 	if p.tail(true) {
 		how := p.u8("verify")
-		a.Verify, a.Clock, a.Ahead = terms.Verify(how&^wantsClock), how&wantsClock != 0, int(p.uvarint("ahead", MaxAhead))
+		a.Verify, a.Clock = terms.Verify(how&^wantsClock), how&wantsClock != 0
+		a.Ahead = int(p.uvarint("ahead", MaxAhead))
 		if a.Verify > terms.EachScore || !a.Tail() {
 			p.fail("verify", ErrValue)
 		}

@@ -58,7 +58,8 @@ func messages() []message {
 		}},
 		{KindAsk, of(ParseAsk), func(r *rand.Rand) appender {
 			return Ask{r.Uint32(), randomPath(r), r.IntN(MaxK + 1), r.IntN(MaxPosition + 1), randomSampling(r),
-				time.Duration(r.IntN(1e6)) * time.Millisecond, terms.Verify(r.IntN(int(terms.EachScore) + 1)), r.IntN(2) * r.IntN(MaxAhead+1),
+				time.Duration(r.IntN(1e6)) * time.Millisecond, terms.Verify(r.IntN(int(terms.EachScore) + 1)),
+				r.IntN(2) * r.IntN(MaxAhead+1),
 				r.IntN(2) == 0}
 		}},
 		{KindAnswer, of(ParseAnswer), func(r *rand.Rand) appender {

@@ -168,7 +168,8 @@ func (p *Player) learnAsk(a *Answer, q *Ask) {
 		turned[q.Audit[i].Pos] = &q.Audit[i]
 	}
 	p.learnAudit(a, q, context, turned)
-	if terms.Verify(q.Verify) == terms.EachChoice && len(q.Audit) > 0 { // what comes ahead is behind the first token that gives way
+	if terms.Verify(q.Verify) == terms.EachChoice && len(q.Audit) > 0 {
+		// what comes ahead is behind the first token that gives way
 		first := slices.MinFunc(q.Audit, func(a, b Finding) int { return a.Pos - b.Pos })
 		text = then(hashOf(context[:first.Pos]), first.Token)
 	}

@@ -25,8 +25,8 @@ type explanation struct {
 	// failed, unasked
 	Outcome string `json:"outcome"`
 	Why     string `json:"why,omitempty"` // of a question that verification wanted: every, end
-	// the large model's token, where it is known: it was asked, or its audit looked at this position; and the logarithm of
-	// its probability, where that is known too
+	// the large model's token, where it is known: it was asked, or its audit looked at this position; and the logarithm
+	// of its probability, where that is known too
 	Cloud        *int32   `json:"cloud"`
 	CloudLogProb *float32 `json:"cloud_logprob"`
 }

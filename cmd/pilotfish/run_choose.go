@@ -146,7 +146,8 @@ func checkVocabulary(bias map[int32]float32, tokens int) error {
 	return nil
 }
 
-// LogProbs are what --logprobs adds to a token. (It has a capital because encoding/json sets only such embedded fields.)
+// LogProbs are what --logprobs adds to a token. (It has a capital because encoding/json sets only such embedded
+// fields.)
 type LogProbs struct {
 	LogProb *float32     `json:"logprob"` // null where the cloud did not tell
 	Top     []topLogProb `json:"top"`     // the best tokens, best first

@@ -19,8 +19,8 @@ func Delay(failures int, first, longest time.Duration) time.Duration {
 	return d
 }
 
-// Spread is d, longer or shorter by up to share of it, so that many who failed together do not come back together. random
-// is uniform in [0, 1), share in [0, 1].
+// Spread is d, longer or shorter by up to share of it, so that many who failed together do not come back together.
+// random is uniform in [0, 1), share in [0, 1].
 func Spread(d time.Duration, share, random float64) time.Duration {
 	return time.Duration(float64(d) * (1 - share + 2*share*random))
 }

@@ -36,7 +36,7 @@ func tiers() []tier {
 		{[]string{"runtime/backend/...", "netproto"}, "the seams to hardware and wire"},
 		{[]string{"kernels/...", "metal/..."}, "operations and devices"},
 		{[]string{"gguf", "runtime/hub"}, "leaves"},
-		{[]string{"netproto/terms"}, "values that wire, decoding and service share: below them all, so that nobody converts"},
+		{[]string{"netproto/terms"}, "values that wire, decoding and service share, so that nobody converts"},
 		{[]string{"internal/..."}, "what any package may need"},
 	}
 }

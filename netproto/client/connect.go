@@ -93,8 +93,8 @@ func (c *Client) currentOrAttempt() (*link, *attempt, error) {
 	return nil, a, nil
 }
 
-// pauseAfter returns how long to wait before the next attempt after some that failed: nothing the first time, then 50 ms,
-// doubling up to 5 s, each times 0.75 to 1.25 so that many edges do not come back at the same moment.
+// pauseAfter returns how long to wait before the next attempt after some that failed: nothing the first time, then 50
+// ms, doubling up to 5 s, each times 0.75 to 1.25 so that many edges do not come back at the same moment.
 func pauseAfter(failures int, random float64) time.Duration {
 	return backoff.Spread(backoff.Delay(failures, 50*time.Millisecond, 5*time.Second), 0.25, random)
 }

@@ -63,8 +63,8 @@ type Event struct {
 	Conns  int           // of Draining: connections that are open; of Drained: those that had to be closed
 	Text   []int32       // of Answered, with Options.TellTexts: the last tokens of the context; else nil
 	Token  int32         // alike: the answer
-	// of Refused, Dropped, Disconnected, and of Decoded where it came to fewer tokens than could be: a netproto.Refusal or
-	// netproto.Code, with its cause
+	// of Refused, Dropped, Disconnected, and of Decoded where it came to fewer tokens than could be: a netproto.Refusal
+	// or netproto.Code, with its cause
 	Err error
 }
 

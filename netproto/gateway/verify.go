@@ -23,7 +23,8 @@ func verified(q Question, a netproto.Answer, positions int, known func(int32) bo
 		case !known(f.Token) || f.Token == q.Context[f.Pos]:
 			return fmt.Errorf("its choice at position %d is no other token of the vocabulary", f.Pos)
 		case q.Verify == terms.EachScore && !(f.Stands <= f.Score && !math.IsInf(float64(f.Score), 0)):
-			return fmt.Errorf("its choice at position %d has the score %v, the token there %v", f.Pos, f.Score, f.Stands)
+			return fmt.Errorf("its choice at position %d has the score %v, the token there %v",
+				f.Pos, f.Score, f.Stands)
 		}
 		seen[f.Pos] = true
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// Finish takes the end of a stream, which may come a packet later than the last message and which nobody should wait for:
-// a second at most. It reports whether something else came.
+// Finish takes the end of a stream, which may come a packet later than the last message and which nobody should wait
+// for: a second at most. It reports whether something else came.
 func Finish(s *quic.Stream) (more bool) {
 	const patience = time.Second
 	_ = s.SetReadDeadline(time.Now().Add(patience)) // it never errs

@@ -1,6 +1,6 @@
-// Package terms has the values in which edge and cloud speak of tokens. The wire (netproto), decoding (runtime/draft) and
-// the large model as a service (runtime/batch) mean the same by them, so they share the types, and nobody converts. The
-// package knows none of the three.
+// Package terms has the values in which edge and cloud speak of tokens. The wire (netproto), decoding (runtime/draft)
+// and the large model as a service (runtime/batch) mean the same by them, so they share the types, and nobody converts.
+// The package knows none of the three.
 package terms
 
 import (
@@ -44,13 +44,13 @@ type Finding struct {
 	Token   int32   // the large model's choice
 	LogProb float32 // of that choice, natural logarithm; before temperature
 	// What the choice was made by, of Token and of the token that stands there; with [EachScore] alone. Greedy:
-	// log-probabilities. Else those divided by the temperature plus the noise of the position, and -Inf for a token that
-	// cannot be drawn. Neither is NaN, Score is finite and not less than Stands.
+	// log-probabilities. Else those divided by the temperature plus the noise of the position, and -Inf for a token
+	// that cannot be drawn. Neither is NaN, Score is finite and not less than Stands.
 	Score, Stands float32
 }
 
-// Verify says what an audit has to be: how the tokens of a context, from a position on, are compared with what the large
-// model would have chosen.
+// Verify says what an audit has to be: how the tokens of a context, from a position on, are compared with what the
+// large model would have chosen.
 type Verify uint8
 
 // The kinds. They are numbers on the wire and in recordings.

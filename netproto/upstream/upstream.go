@@ -41,8 +41,8 @@ type Options struct {
 	// TrustVocabulary takes engines that cannot be asked for their vocabulary.
 	TrustVocabulary bool
 
-	// Draw returns the token at position pos, drawn from the most probable ones with the noise that devices use too. The
-	// scores are what it was drawn by, of it and of the token that stands there: log-probabilities divided by the
+	// Draw returns the token at position pos, drawn from the most probable ones with the noise that devices use too.
+	// The scores are what it was drawn by, of it and of the token that stands there: log-probabilities divided by the
 	// temperature plus the noise, and -Inf for a token that cannot be drawn.
 	Draw func(s terms.Sampling, pos int, top []terms.Candidate, stands int32) (
 		choice int32, score, standing float32, err error)

@@ -64,7 +64,8 @@ func (c KVConfig) Bytes() int64 {
 	return 2 * int64(c.Layers) * int64(c.Slots) * int64(c.KVHeads) * int64(c.HeadSize) * int64(size)
 }
 
-// Frequencies are the angles per position by which the pairs (i, i+Dh/2) of a head are rotated: RopeBase^(-2i/Dh), [Dh/2].
+// Frequencies are the angles per position by which the pairs (i, i+Dh/2) of a head are rotated: RopeBase^(-2i/Dh),
+// [Dh/2].
 func (c KVConfig) Frequencies() []float64 {
 	freq := make([]float64, c.HeadSize/2)
 	for i := range freq {
@@ -118,9 +119,9 @@ type Mixer interface {
 //	pass      = { operation } [ Head ] End
 //	operation = Embed | NormProject Attend | ProjectAdd | NormGateUp
 //
-// Attend takes the q, k and v of the NormProject right before it. Nothing else reads these, and only the next ProjectAdd
-// reads what Attend wrote: a device need not have them as tensors. In place of End, a [Flight] has Commit and then, once,
-// Wait or Drop.
+// Attend takes the q, k and v of the NormProject right before it. Nothing else reads these, and only the next
+// ProjectAdd reads what Attend wrote: a device need not have them as tensors. In place of End, a [Flight] has Commit
+// and then, once, Wait or Drop.
 //
 // A call in another order fails the pass with an error that wraps [ErrOrder] and says what was called when. The first
 // error of a pass sticks: later operations do nothing, End comes all the same and reports it. After End a pass is over:
@@ -149,14 +150,14 @@ type Pass interface {
 	End(ctx context.Context) error
 }
 
-// Runner is a device that runs ahead: it begins a pass whose token is still to be found by the pass before, and hands that
-// token on itself, so that nobody waits between two tokens.
+// Runner is a device that runs ahead: it begins a pass whose token is still to be found by the pass before, and hands
+// that token on itself, so that nobody waits between two tokens.
 type Runner interface {
 	Device
 	// BeginAlone is Begin for one row, as a flight.
 	BeginAlone(kv KV, row Row) Flight
-	// BeginAfter is BeginAlone for a row whose token is the best one that before finds for its only wanted row, whatever
-	// row.Token says. before is committed, and its pass is of the same device.
+	// BeginAfter is BeginAlone for a row whose token is the best one that before finds for its only wanted row,
+	// whatever row.Token says. before is committed, and its pass is of the same device.
 	BeginAfter(before Flight, kv KV, row Row) Flight
 }
 
@@ -179,8 +180,8 @@ type Want struct {
 	Logits bool   // also all logits
 	Hidden bool   // also the hidden state after the final norm
 	Router Router // also its confidence; only a router of this device. Who cannot load one asks for Hidden instead
-	// Each, if not empty, says of each of Rows what is to be returned for it, in place of K, Logits and Hidden; only for a
-	// [Mixer].
+	// Each, if not empty, says of each of Rows what is to be returned for it, in place of K, Logits and Hidden; only
+	// for a [Mixer].
 	Each []WantRow
 }
 
@@ -204,11 +205,12 @@ type Router interface {
 	Dim() int
 }
 
-// RouterDevice is a [Device] that evaluates a router on the way, in the head of a pass: without another pass, and without
-// handing out hidden states.
+// RouterDevice is a [Device] that evaluates a router on the way, in the head of a pass: without another pass, and
+// without handing out hidden states.
 type RouterDevice interface {
 	// LoadRouter takes linear layers with ReLU between them and a sigmoid at the end, which gives one number. With
-	// headFeatures, the first layer takes the margin p₁ - p₂ and the certainty exp(-H) of the head after the hidden state.
+	// headFeatures, the first layer takes the margin p₁ - p₂ and the certainty exp(-H) of the head after the hidden
+	// state.
 	LoadRouter(layers []RouterLayer, headFeatures bool) (Router, error)
 }
 

@@ -8,8 +8,8 @@ import (
 // ErrOrder is what an error of a pass wraps whose operations were called in an order that [Pass] does not allow.
 var ErrOrder = errors.New("operations of a pass out of order")
 
-// Order holds the calls of one pass to the grammar of [Pass]: a backend asks it before each operation, and fails the pass
-// with the error. The zero value is that of a pass that has begun.
+// Order holds the calls of one pass to the grammar of [Pass]: a backend asks it before each operation, and fails the
+// pass with the error. The zero value is that of a pass that has begun.
 type Order struct {
 	state   orderState
 	last    OpKind // called before; of no meaning while calls is 0
@@ -71,8 +71,8 @@ func (o *Order) NormProject(q, k, v Tensor) error {
 	return nil
 }
 
-// Attend takes note of a call of Attend, and returns why it may not come now: only behind the NormProject that wrote q, k
-// and v.
+// Attend takes note of a call of Attend, and returns why it may not come now: only behind the NormProject that wrote q,
+// k and v.
 func (o *Order) Attend(q, k, v Tensor) error {
 	if !o.state.allows(OpAttend) {
 		return o.wrong(OpAttend, "follows norm+project alone")
@@ -87,8 +87,8 @@ func (o *Order) Attend(q, k, v Tensor) error {
 // Misread is the error of an operation that has been called and takes a tensor that it may not read: q, k or v of
 // NormProject, or what Attend wrote, where it is not the call that this is for.
 func (o *Order) Misread(op OpKind) error {
-	return fmt.Errorf("%w: call %d, %s, reads what norm+project wrote for attend, or attend for the project+add behind it",
-		ErrOrder, o.calls, op)
+	const what = "what norm+project wrote for attend, or attend for the project+add behind it"
+	return fmt.Errorf("%w: call %d, %s, reads %s", ErrOrder, o.calls, op, what)
 }
 
 // Ended reports whether the pass is over.

@@ -20,7 +20,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
 )
 
-// width is that of a layer in these tests: two heads, which share one head of keys and values. The vocabulary is as wide.
+// width is that of a layer in these tests: two heads, which share one head of keys and values. The vocabulary is as
+// wide.
 const width = 32
 
 // layer is a device with what a pass over one row takes.
@@ -181,8 +182,8 @@ func (l *layer) holds(calls, wrong string) {
 	require.Equal(l.t, before, l.out[0], "after %s", calls)
 }
 
-// TestOrder: every backend takes the calls of a pass in the orders that [backend.Pass] allows. Any other one is an error
-// that says what was called when, and leaves the device as it was.
+// TestOrder: every backend takes the calls of a pass in the orders that [backend.Pass] allows. Any other one is an
+// error that says what was called when, and leaves the device as it was.
 func TestOrder(t *testing.T) {
 	cases := []struct {
 		calls string

@@ -8,7 +8,8 @@ type Candidate struct {
 	Logit float32
 }
 
-// Output is what the head found for one row. The slices belong to the caller and are reused where they are large enough.
+// Output is what the head found for one row. The slices belong to the caller and are reused where they are large
+// enough.
 type Output struct {
 	Top        []Candidate // the K best, best first; of equal logits the lower id first
 	LogSumExp  float32     // ln Σ exp(logit): a token's log-probability is its logit less this
@@ -18,8 +19,8 @@ type Output struct {
 	Confidence float32     // of Want.Router, in [0, 1]
 }
 
-// LogProbs returns the k best tokens with their log-probabilities: log pᵢ = logitᵢ - ln Σ exp(logit). They are fewer where
-// the head found fewer.
+// LogProbs returns the k best tokens with their log-probabilities: log pᵢ = logitᵢ - ln Σ exp(logit). They are fewer
+// where the head found fewer.
 func (o *Output) LogProbs(k int) []terms.Candidate {
 	k = min(k, len(o.Top))
 	if k <= 0 {

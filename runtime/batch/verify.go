@@ -110,7 +110,8 @@ func logitOf(out *backend.Output, id int32) float32 {
 // lacks reports whether too little is kept of the head behind a token that a verifies. Of the last token of the context
 // wantLast decides.
 func (a *ask) lacks(c *cell) bool {
-	return a.Verify != terms.AsItComes && a.audits(c) && int(c.pos) < len(a.Context)-1 && (a.heads.Logits || c.k < a.heads.K)
+	return a.Verify != terms.AsItComes && a.audits(c) && int(c.pos) < len(a.Context)-1 &&
+		(a.heads.Logits || c.k < a.heads.K)
 }
 
 // size is how many tokens the context has that a question asks about, in parts or not.

@@ -103,10 +103,10 @@ type Answer struct {
 	BytesUp, BytesDown int               // payload of this question and its answer
 	Prefilled          int               // tokens of the context that the large model had to compute for it
 	Times              Times             // where [Question.Times] asks for them; all zero where nobody can tell
-	// Ahead are the tokens behind Token, as the large model decodes on: each what it would answer if it was asked behind
-	// all before. To a question with [terms.EachChoice] whose audit has findings, they are those behind the token of the first:
-	// what follows there is of no use any more. It is closed where there are no more, and soon after the context of the
-	// ask is done. nil: there are none.
+	// Ahead are the tokens behind Token, as the large model decodes on: each what it would answer if it was asked
+	// behind all before. To a question with [terms.EachChoice] whose audit has findings, they are those behind the
+	// token of the first: what follows there is of no use any more. It is closed where there are no more, and soon
+	// after the context of the ask is done. nil: there are none.
 	Ahead <-chan int32
 }
 
@@ -181,8 +181,8 @@ type Options struct {
 	// token.
 	Ahead int
 	// Verify has the large model look at each token of the small one: where it prefers another by more than Margin, in
-	// nats of [terms.Finding.Score], that one takes the place. Only tokens that were looked at are shown. With a Margin of 0
-	// the text is the large model's own.
+	// nats of [terms.Finding.Score], that one takes the place. Only tokens that were looked at are shown. With a Margin
+	// of 0 the text is the large model's own.
 	Verify bool
 	Margin float64 // 0 or more, only with Verify
 	// VerifyEvery is after how many tokens without a question one is asked for the sake of verification: 0 means 64.

@@ -51,7 +51,7 @@ type Event struct {
 
 // Turn is a token of the small model that verification replaced before it was shown.
 type Turn struct {
-	terms.Finding               // what the large model prefers, and where; log-probability and scores as far as they are known
+	terms.Finding               // what the large model prefers, and where; probability and scores as far as known
 	Local         int32         // the token that stood there
 	Wasted        int           // tokens evaluated in vain: it, and those behind it
 	Exposed       time.Duration // lost waiting for what was behind it, and in forward calls of which nothing remained

@@ -13,9 +13,9 @@ import (
 type Place interface {
 	// Pick returns the small model's token at pos, which follows head.
 	Pick(pos int, head *backend.Output) int32
-	// Take returns the large model's token at pos, of which it is known what the model would choose by itself, and its best
-	// tokens as far as it gave them; false if none of these may follow. It is another than
-	// token only where there are best ones.
+	// Take returns the large model's token at pos, of which it is known what the model would choose by itself, and its
+	// best tokens as far as it gave them; false if none of these may follow. It is another than token only where there
+	// are best ones.
 	Take(pos int, token int32, top []terms.Candidate) (int32, bool)
 	// Allows reports whether a token may follow.
 	Allows(token int32) bool
@@ -58,8 +58,8 @@ func possible(n *node, all []guess) []guess {
 	return slices.DeleteFunc(all, func(g guess) bool { return !n.allows(g.token) })
 }
 
-// LogProbs are what the model that chose a token says of it: log-probabilities, before temperature and all that a [Place]
-// changes.
+// LogProbs are what the model that chose a token says of it: log-probabilities, before temperature and all that a
+// [Place] changes.
 type LogProbs struct {
 	Token float32           // of the token; NaN where the large model did not tell
 	Top   []terms.Candidate // the best tokens, best first; none where it did not tell

@@ -123,8 +123,8 @@ type place struct {
 	token int32
 	n     int            // tokens of the answer
 	text  *grammar.State // nil without a matcher
-	// closing are the tokens that make the text a whole value, where there is room for just these and an end token: they
-	// follow. nil: there is more room.
+	// closing are the tokens that make the text a whole value, where there is room for just these and an end token:
+	// they follow. nil: there is more room.
 	closing []int32
 }
 
@@ -221,8 +221,8 @@ func (p *place) last() int32 {
 	return p.end
 }
 
-// Take implements [draft.Place]. By rules, and where the answer's token may not follow, the best tokens are chosen among
-// as the small model's are.
+// Take implements [draft.Place]. By rules, and where the answer's token may not follow, the best tokens are chosen
+// among as the small model's are.
 func (p *place) Take(pos int, token int32, top []terms.Candidate) (int32, bool) {
 	allowed := p.Allows(token)
 	if allowed && !p.rules {

@@ -173,8 +173,8 @@ func ruled(t *testing.T, e *Engine, prompt []int32, n int, o terms.Sampling, rul
 	return ids
 }
 
-// TestRules: an answer by penalties, bias and min-p is what each of its places gives by itself, with guesses from the text
-// and without.
+// TestRules: an answer by penalties, bias and min-p is what each of its places gives by itself, with guesses from the
+// text and without.
 func TestRules(t *testing.T) {
 	racing.Spare(t)
 	e := tiny(t, demo.Small())
@@ -263,8 +263,8 @@ func valid(t testing.TB, schema []byte, text string) {
 	require.NoError(t, s.Validate(v), text)
 }
 
-// TestSchema: answers are values of the schema, drawn or not, wherever there is room for one; guesses from the text change
-// no token.
+// TestSchema: answers are values of the schema, drawn or not, wherever there is room for one; guesses from the text
+// change no token.
 func TestSchema(t *testing.T) {
 	racing.Spare(t)
 	e := tiny(t, demo.Small())

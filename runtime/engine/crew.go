@@ -14,17 +14,17 @@ import (
 const (
 	// mostShared is the most rows of one pass, unless one call alone has more.
 	mostShared = 128
-	// promptAlone is how many rows of a prompt a pass takes while nobody else decodes: one who comes meanwhile waits for
-	// these. promptBeside is how many beside others who decode, all prompts together: so much longer does each of their
-	// tokens take.
+	// promptAlone is how many rows of a prompt a pass takes while nobody else decodes: one who comes meanwhile waits
+	// for these. promptBeside is how many beside others who decode, all prompts together: so much longer does each of
+	// their tokens take.
 	promptAlone, promptBeside = 128, 16
 	// patience is the share of the last pass that the next one waits for who took part in that, so that all meet again.
 	patience = 8
 )
 
 // crew lets sessions that decode at the same time share the passes over the weights. There is no goroutine of its own:
-// who comes first runs the pass, and leads on until its own call is done; calls that come meanwhile are computed together
-// in the next one. Calls of sessions have the same bits alone and together, see [backend.Pass].
+// who comes first runs the pass, and leads on until its own call is done; calls that come meanwhile are computed
+// together in the next one. Calls of sessions have the same bits alone and together, see [backend.Pass].
 //
 // In the steady state n sessions meet in every pass: before it begins, those who took part in the last one are waited
 // for, a share of what that took at most, and only those who came back in time before.
@@ -323,8 +323,8 @@ func (l *entry) part() (rows []backend.Row, out []backend.Output, want backend.W
 	return l.rows[l.begun:end], l.out[l.heads : l.heads+len(want.Rows)], want
 }
 
-// compute runs the calls of the pass, together if they are several. Where that goes wrong, each is run by itself: what is
-// wrong with one is nobody else's error.
+// compute runs the calls of the pass, together if they are several. Where that goes wrong, each is run by itself: what
+// is wrong with one is nobody else's error.
 func (c *crew) compute() {
 	if len(c.taken) > 1 {
 		if err := c.together(); err == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// edge is a session as the model that package draft decodes with: ids of draft nodes on one side, slots of the KV cache on
-// the other.
+// edge is a session as the model that package draft decodes with: ids of draft nodes on one side, slots of the KV cache
+// on the other.
 type edge struct {
 	s     *Session
 	want  backend.Want       // of every head

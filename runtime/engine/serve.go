@@ -31,7 +31,8 @@ type ServeOptions struct {
 	// the same.
 	Apart bool
 
-	// least time of an answer, and of each token that is decoded beyond one, to stand in for a larger model; 0 means none
+	// least time of an answer, and of each token that is decoded beyond one, to stand in for a larger model; 0 means
+	// none
 	AnswerTime time.Duration
 }
 
@@ -72,7 +73,9 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := batch.New(serviceModel{e}, kv, batch.Options{Context: e.o.Context, Rows: o.Rows, Lookup: o.Lookup, Apart: o.Apart})
+	s, err := batch.New(serviceModel{e}, kv, batch.Options{
+		Context: e.o.Context, Rows: o.Rows, Lookup: o.Lookup, Apart: o.Apart,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -108,13 +111,16 @@ func (s *Service) ask(ctx context.Context, q batch.Question) (batch.Answer, erro
 // serviceModel is the model of an engine as a service runs it. Sessions may use it as well.
 type serviceModel struct{ e *Engine }
 
-func (t serviceModel) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
-	ctx, release := t.e.bind(ctx)
+// Forward implements [batch.Model].
+func (m serviceModel) Forward(
+	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
+) error {
+	ctx, release := m.e.bind(ctx)
 	defer release()
 	outer := ctx
 	ctx = phase.With(ctx, phase.Compute)
 	defer phase.Enter(ctx, outer)()
-	return t.e.named(ctx, t.e.run(ctx, kv, rows, out, want))
+	return m.e.named(ctx, m.e.run(ctx, kv, rows, out, want))
 }
 
 // local is a service as the cloud of one session in the same process.
@@ -139,7 +145,8 @@ func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 		return draft.Answer{}, err
 	}
 	answer := draft.Answer{
-		Token: a.Token, Top: a.Top, Audited: a.Audited, Audit: a.Audit, Queue: a.Queue, Cloud: a.Compute, Prefilled: a.Computed,
+		Token: a.Token, Top: a.Top, Audited: a.Audited, Audit: a.Audit,
+		Queue: a.Queue, Cloud: a.Compute, Prefilled: a.Computed,
 	}
 	if most := min(q.Ahead, l.s.Context()-len(q.Context)); most > 0 {
 		text, token := q.Context, a.Token

@@ -158,8 +158,9 @@ func TestLocalAsks(t *testing.T) {
 	assert.Equal(t, computed, statsOf(t, s).Computed, "and for another one")
 	assert.Equal(t, 2, statsOf(t, s).Sessions)
 	drawn := terms.Sampling{Temperature: 0.7, TopK: 8, TopP: 0.9, Seed: 10}
-	assert.Equal(t, batch.Question{Device: 7, Session: 7, Context: text, K: 5, AuditFrom: 4, Sampling: drawn, Verify: terms.EachScore},
-		local{s, 7}.question(draft.Question{Context: text, K: 5, AuditFrom: 4, Sampling: drawn, Verify: terms.EachScore}))
+	q := draft.Question{Context: text, K: 5, AuditFrom: 4, Sampling: drawn, Verify: terms.EachScore}
+	assert.Equal(t, batch.Question{Device: 7, Session: 7, Context: text, K: 5, AuditFrom: 4, Sampling: drawn,
+		Verify: terms.EachScore}, local{s, 7}.question(q))
 	_, err = s.Local(2).Ask(t.Context(), draft.Question{Context: text, Sampling: terms.Sampling{TopK: -1}})
 	assert.ErrorContains(t, err, "top-k")
 }

@@ -30,14 +30,14 @@ type Request struct {
 	Lookup int
 
 	Rules Rules // min-p, penalties and bias; the zero value changes nothing
-	// Stop are texts that end the answer where they come. Nothing of them is shown, and what may be the beginning of one
-	// is held back until it is not.
+	// Stop are texts that end the answer where they come. Nothing of them is shown, and what may be the beginning of
+	// one is held back until it is not.
 	Stop []string
 	Top  int // best tokens told with each token, 0 to [MostTop], and its log-probability; 0: none of that
 	// Schema is a JSON schema that the answer is a value of, and JSON asks for any JSON object: only tokens that lead
 	// to such a value can be chosen, and the end token where it is whole. Where MaxTokens or the context leave no more
-	// room than the shortest end needs, that follows: see [Summary.Shortened]. An answer is cut only if there is no room
-	// for any value. Which schemas are possible says docs/structured.md; others are a [SchemaError].
+	// room than the shortest end needs, that follows: see [Summary.Shortened]. An answer is cut only if there is no
+	// room for any value. Which schemas are possible says docs/structured.md; others are a [SchemaError].
 	Schema []byte
 	JSON   bool
 }
@@ -50,7 +50,8 @@ type Token struct {
 	Origin     string  // who chose it: "edge", "cloud", or "edge-timeout" where the cloud was asked and failed
 	Confidence float32 // that it may stand, in [0, 1]: of the router, or without one the token's probability before temperature
 	Unverified bool    // the large model was to look at it, but did not in time
-	// LogProbs are what the model that chose it says of it, before temperature, rules and schema; only with [Request.Top].
+	// LogProbs are what the model that chose it says of it, before temperature, rules and schema; only with
+	// [Request.Top].
 	LogProbs *LogProbs
 }
 
@@ -131,7 +132,9 @@ func (e *Engine) NewSession() (*Session, error) {
 	if err != nil {
 		return nil, e.named(context.Background(), err)
 	}
-	return &Session{e: e, cache: cache, kv: cache, member: newMember(), speculation: e.newSpeculation(), now: time.Now}, nil
+	return &Session{
+		e: e, cache: cache, kv: cache, member: newMember(), speculation: e.newSpeculation(), now: time.Now,
+	}, nil
 }
 
 // Close gives the memory of the session back when no text is being generated any more: one that is ends with
@@ -161,7 +164,8 @@ func (s *Session) release() {
 	s.kv = nil
 }
 
-// begin makes what follows a text of the session, which ends with ctx, the session or the engine. The caller calls done.
+// begin makes what follows a text of the session, which ends with ctx, the session or the engine. The caller calls
+// done.
 func (s *Session) begin(ctx context.Context) (bound context.Context, done func(), err error) {
 	if !s.busy.CompareAndSwap(false, true) {
 		if s.closed.Load() {

@@ -17,8 +17,8 @@ var ErrContext = errors.New("context overflow")
 // ErrNotFinite tells that logits came out infinite or as no numbers, as they do with damaged weights.
 var ErrNotFinite = errors.New("logits are not finite: are the weights damaged?")
 
-// MaxRows is the most rows that go through the layers together; [Model.Forward] cuts longer batches. Models wider than any
-// known take fewer, so that a small file cannot ask for much memory.
+// MaxRows is the most rows that go through the layers together; [Model.Forward] cuts longer batches. Models wider than
+// any known take fewer, so that a small file cannot ask for much memory.
 const MaxRows = 512
 
 // maxActivations is the most elements of one tensor of activations: 64 MB.

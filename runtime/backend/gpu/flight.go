@@ -20,7 +20,8 @@ func (d *Device) BeginAlone(store backend.KV, row backend.Row) backend.Flight {
 	return d.begin(store.(*kv), []backend.Row{row})
 }
 
-// BeginAfter implements [backend.Runner]. The gather of the embedding reads the token where the merge of before leaves it.
+// BeginAfter implements [backend.Runner]. The gather of the embedding reads the token where the merge of before leaves
+// it.
 func (d *Device) BeginAfter(before backend.Flight, store backend.KV, row backend.Row) backend.Flight {
 	b := before.(*pass)
 	row.Token = 0 // any that there is

@@ -8,8 +8,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// frame is what the host tells the kernels about the rows of one pass, in one buffer, and what they answer. Each pass that
-// is under way has its own; all else is used by one pass after the other on the device.
+// frame is what the host tells the kernels about the rows of one pass, in one buffer, and what they answer. Each pass
+// that is under way has its own; all else is used by one pass after the other on the device.
 type frame struct {
 	buffer grown
 	result grown // what the merge of the head leaves
@@ -32,11 +32,12 @@ type bound struct {
 	offset int
 }
 
-// splits is how many parts n visible keys are attended to in: about 128 keys each, as far as there may be so many parts.
+// splits is how many parts n visible keys are attended to in: about 128 keys each, as far as there may be so many
+// parts.
 func splits(n int) int { return min(max(1, ceil(n, 128)), kernels.MaxSplits) }
 
-// fill writes the frame of rows. Rows that do not share a pass over the weights in order are not split: there are enough
-// of them to keep the device busy.
+// fill writes the frame of rows. Rows that do not share a pass over the weights in order are not split: there are
+// enough of them to keep the device busy.
 func (f *frame) fill(d *Device, c backend.KVConfig, rows []backend.Row) error {
 	half, spans := c.HeadSize/2, 0
 	for _, r := range rows {

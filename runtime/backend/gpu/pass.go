@@ -263,8 +263,8 @@ func (n *norm) bound() bound {
 	return at(n.gains)
 }
 
-// NormProject implements [backend.Pass]. It is encoded by the Attend that has to follow, which rotates and stores what it
-// computes at once.
+// NormProject implements [backend.Pass]. It is encoded by the Attend that has to follow, which rotates and stores what
+// it computes at once.
 func (p *pass) NormProject(q, k, v, x backend.Tensor, g backend.Norm, wq, wk, wv backend.Weight) {
 	if p.err == nil {
 		p.err = p.order.NormProject(q, k, v)
@@ -366,7 +366,8 @@ func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
 		buffers = append(buffers, w.biases())
 	}
 	keys, values := p.kv.bounds(layer)
-	buffers = append(buffers, of(j.x.normed), of(j.x.squares), p.frame.angles, p.frame.slots, of(p.d.scratch.q), keys, values)
+	buffers = append(buffers, of(j.x.normed), of(j.x.squares), p.frame.angles, p.frame.slots, of(p.d.scratch.q), keys,
+		values)
 	if wide(p.n) {
 		args.Chunk = kernels.WideStep
 		p.run(dispatch{

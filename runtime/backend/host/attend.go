@@ -8,12 +8,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// window is how many of the slots that a row sees are summed up together. Each window has a softmax of its own, and they are joined in
-// order at the end (online softmax; Milakov and Gimelshein 2018, Dao et al. 2022). It is fixed, and windows are counted in what the
-// row sees and not in slots, so that a result depends neither on where the slots lie nor on how many workers there are.
+// window is how many of the slots that a row sees are summed up together. Each window has a softmax of its own, and
+// they are joined in order at the end (online softmax; Milakov and Gimelshein 2018, Dao et al. 2022). It is fixed, and
+// windows are counted in what the row sees and not in slots, so that a result depends neither on where the slots lie
+// nor on how many workers there are.
 const window = 256
 
-// scoreStride is the length of a query's scores: keys are taken by whole blocks, which may begin before and end after what is seen.
+// scoreStride is the length of a query's scores: keys are taken by whole blocks, which may begin before and end after
+// what is seen.
 const scoreStride = window + 2*cpu.KeyBlock
 
 // Attend implements [backend.Pass].
@@ -116,7 +118,8 @@ type attention struct {
 	weight []float32 // of each window
 }
 
-// windowSums is what windows leave of a team: with top the largest score, the sum of e = exp(score-top) and that of e·V.
+// windowSums is what windows leave of a team: with top the largest score, the sum of e = exp(score-top) and that of
+// e·V.
 type windowSums struct {
 	size     int       // Dh
 	mix      []float32 // [windows, 8, Dh]
@@ -138,10 +141,12 @@ func (s *windowSums) from(i, n int) windowSums {
 // windows counts those of what a row sees.
 func windows(see []backend.Span) int { return (visible(see) + window - 1) / window }
 
-// attendWindow sets into, the sums of one window, for the team whose queries are set and the number-th window of what their row sees.
+// attendWindow sets into, the sums of one window, for the team whose queries are set and the number-th window of what
+// their row sees.
 func (ws *attention) attendWindow(into windowSums, l layer, m team, see []backend.Span, number int) {
 	ws.see = cut(ws.see[:0], see, number*window, window)
-	ws.scores, ws.block = reuse.Slice(ws.scores, cpu.Queries*scoreStride), reuse.Slice(ws.block, cpu.Queries*scoreStride)
+	ws.scores = reuse.Slice(ws.scores, cpu.Queries*scoreStride)
+	ws.block = reuse.Slice(ws.block, cpu.Queries*scoreStride)
 	l.scores(ws.scores, ws.block, ws.q, m.head, ws.see)
 	n := visible(ws.see)
 	for g := range m.n {
@@ -172,7 +177,8 @@ func (ws *attention) setQueries(q []float32, m team, size int) {
 	}
 }
 
-// join sets the heads of a team in out to softmax(q·K/√Dh)·V, from what its windows left: each counts by exp(top - largest top).
+// join sets the heads of a team in out to softmax(q·K/√Dh)·V, from what its windows left: each counts by exp(top -
+// largest top).
 func (ws *attention) join(out []float32, sums windowSums, m team) {
 	n := len(sums.top) / cpu.Queries
 	ws.weight = reuse.Slice(ws.weight, n)

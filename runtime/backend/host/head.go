@@ -113,7 +113,8 @@ func best(top []backend.Candidate, logits []float32, first int32, k int) []backe
 	return top
 }
 
-// insert puts c into top, which is sorted by falling logit and holds at most k. Of equal logits the earlier stays first.
+// insert puts c into top, which is sorted by falling logit and holds at most k. Of equal logits the earlier stays
+// first.
 func insert(top []backend.Candidate, c backend.Candidate, k int) []backend.Candidate {
 	if len(top) < k {
 		top = append(top, c)

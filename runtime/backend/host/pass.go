@@ -146,10 +146,11 @@ type projection struct {
 	w   *weight
 }
 
-// What a worker takes of a weight at a time: so many bytes, counted once for each row of activations that meets them, in a multiple
-// of the rows that the kernels take together and of those that are rounded together. Long pieces let the processor's prefetching run;
-// the last one taken is what the others wait for. A small weight is one piece, and the caller does it alone. Many rows of
-// activations meet up to pieceMost weight rows, so that they are read less often, but a worker has several pieces to take.
+// What a worker takes of a weight at a time: so many bytes, counted once for each row of activations that meets them,
+// in a multiple of the rows that the kernels take together and of those that are rounded together. Long pieces let the
+// processor's prefetching run; the last one taken is what the others wait for. A small weight is one piece, and the
+// caller does it alone. Many rows of activations meet up to pieceMost weight rows, so that they are read less often,
+// but a worker has several pieces to take.
 const (
 	pieceBytes = 128 << 10
 	pieceRows  = 32
@@ -157,7 +158,8 @@ const (
 	pieceEach  = 4 // pieces for each worker
 )
 
-// grain is how many of so many weight rows make a piece, so that all workers get as many. The weights have the same number of columns.
+// grain is how many of so many weight rows make a piece, so that all workers get as many. The weights have the same
+// number of columns.
 func (p *pass) grain(rows int, weights ...*weight) int {
 	bytes := 0
 	for _, w := range weights {
@@ -177,8 +179,8 @@ func (p *pass) grain(rows int, weights ...*weight) int {
 	return most * pieceRows
 }
 
-// longRows is up to how many rows of activations a worker takes weight rows for as long as it can: calls cost more than a few rows leave to be
-// kept, and memory is read on. More rows would leave more than a cache holds.
+// longRows is up to how many rows of activations a worker takes weight rows for as long as it can: calls cost more than
+// a few rows leave to be kept, and memory is read on. More rows would leave more than a cache holds.
 const longRows = 16
 
 // eachPiece calls f for pieces of the n rows of a weight, on all workers.
@@ -219,8 +221,8 @@ func (p *pass) actsOf(h *tensor, round bool) *cpu.Acts {
 	return &h.acts
 }
 
-// NormGateUp implements [backend.Pass]. Who makes a part of the result rounds it too, if the weights tell that the product which
-// takes it will need that: it is in the cache then.
+// NormGateUp implements [backend.Pass]. Who makes a part of the result rounds it too, if the weights tell that the
+// product which takes it will need that: it is in the cache then.
 func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backend.Weight) {
 	if !p.begins(backend.OpNormGateUp) || !p.reads(backend.OpNormGateUp, x.(*tensor)) {
 		return

@@ -137,8 +137,8 @@ func (x *fixture) kv(slots int, t gguf.Type) backend.KV {
 	return s
 }
 
-// TestProjections holds every product of a layer against its formula, for one row, a few, and many; the weights are one piece of work, or
-// pieces that end within each of them and leave a single row.
+// TestProjections holds every product of a layer against its formula, for one row, a few, and many; the weights are one
+// piece of work, or pieces that end within each of them and leave a single row.
 func TestProjections(t *testing.T) {
 	each(t, func(x *fixture, bar float64) {
 		for _, n := range []int{1, 3, 4, 9} {
@@ -183,8 +183,8 @@ func (x *fixture) projections(n, in, out, outK, outV int, bar float64) {
 	}
 }
 
-// TestRoundedWhereMade: what NormGateUp leaves, rounded part by part where it was made, gives the down projection the same bits as the
-// same numbers that come from elsewhere.
+// TestRoundedWhereMade: what NormGateUp leaves, rounded part by part where it was made, gives the down projection the
+// same bits as the same numbers that come from elsewhere.
 func TestRoundedWhereMade(t *testing.T) {
 	racing.Spare(t)
 	each(t, func(x *fixture, _ float64) {
@@ -405,7 +405,8 @@ func (a *textRows) wide() (keys, values map[int32][]float64) {
 	return keys, values
 }
 
-// TestHead: the best tokens, log-sum-exp and entropy against all logits, over several chunks of the vocabulary, with ties.
+// TestHead: the best tokens, log-sum-exp and entropy against all logits, over several chunks of the vocabulary, with
+// ties.
 func TestHead(t *testing.T) {
 	each(t, func(x *fixture, bar float64) {
 		for _, vocab := range []int{3, chunk, 2*chunk + 77} {
