@@ -59,7 +59,8 @@ func beginnings(t testing.TB, large *engine.Engine, n int, seed uint64, taken ma
 		text := starts[int(draw)%len(starts)]
 		ids, err := large.RawPrompt(text)
 		require.NoError(t, err)
-		r := engine.Request{MaxTokens: 8 + int(draw*7%33), Sampling: terms.Sampling{Temperature: 1, Seed: seed<<32 + draw}}
+		sampling := terms.Sampling{Temperature: 1, Seed: seed<<32 + draw}
+		r := engine.Request{MaxTokens: 8 + int(draw*7%33), Sampling: sampling}
 		for token, err := range s.Generate(t.Context(), ids, r) {
 			require.NoError(t, err)
 			text += token.Text

@@ -68,7 +68,8 @@ func anyVerified(r *rand.Rand, before [][]int32, longest int, vocab int32) batch
 	case 0:
 		q.Sampling = terms.Sampling{Temperature: 0.8, Seed: r.Uint64()}
 	case 1, 2:
-		q.Sampling = terms.Sampling{Temperature: 0.8, Seed: r.Uint64(), TopK: 1 + r.IntN(40), TopP: float64(r.IntN(2)) * 0.9}
+		q.Sampling = terms.Sampling{Temperature: 0.8, Seed: r.Uint64(), TopK: 1 + r.IntN(40),
+			TopP: float64(r.IntN(2)) * 0.9}
 	}
 	return q
 }

@@ -398,7 +398,8 @@ func TestRepeatsMeet(t *testing.T) {
 			func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
 		synctest.Wait() // while this is computed the others gather
 		for i, q := range []batch.Question{
-			{K: 1, AuditFrom: 6, Sampling: terms.Sampling{Temperature: 1, Seed: 3}}, {K: 1, AuditFrom: 1}, {K: 7, AuditFrom: 9},
+			{K: 1, AuditFrom: 6, Sampling: terms.Sampling{Temperature: 1, Seed: 3}}, {K: 1, AuditFrom: 1},
+			{K: 7, AuditFrom: 9},
 		} {
 			q.Session, q.Device, q.Context = uint64(2+i), uint64(2+i), text(1, 12)
 			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {

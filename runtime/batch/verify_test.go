@@ -112,11 +112,12 @@ func TestVerifyOwn(t *testing.T) {
 		verify       terms.Verify
 		first, again []made
 	}{
-		"choices":         {terms.Sampling{}, terms.EachChoice, []made{{7, 7, 1, false}}, nil},
-		"scores":          {terms.Sampling{}, terms.EachScore, []made{{7, 7, 1, true}}, []made{{7, 7, 1, true}}},
-		"drawn":           {drawn, terms.EachChoice, []made{{8, 8, 1, true}}, []made{{8, 8, 1, true}}},
-		"drawn, scores":   {drawn, terms.EachScore, []made{{8, 8, 1, true}}, []made{{8, 8, 1, true}}},
-		"drawn from 40":   {terms.Sampling{Temperature: 0.8, TopK: 40}, terms.EachScore, []made{{8, 8, 40, false}}, nil},
+		"choices":       {terms.Sampling{}, terms.EachChoice, []made{{7, 7, 1, false}}, nil},
+		"scores":        {terms.Sampling{}, terms.EachScore, []made{{7, 7, 1, true}}, []made{{7, 7, 1, true}}},
+		"drawn":         {drawn, terms.EachChoice, []made{{8, 8, 1, true}}, []made{{8, 8, 1, true}}},
+		"drawn, scores": {drawn, terms.EachScore, []made{{8, 8, 1, true}}, []made{{8, 8, 1, true}}},
+		"drawn from 40": {terms.Sampling{Temperature: 0.8, TopK: 40}, terms.EachScore, []made{{8, 8, 40, false}},
+			nil},
 		"drawn from four": {terms.Sampling{Temperature: 0.8, TopK: 4}, terms.EachChoice, []made{{8, 8, 4, false}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -201,7 +202,8 @@ func TestVerifyFails(t *testing.T) {
 			inBubble(t, 300, batch.Options{}, func(c *crowd, m *counter) {
 				c.mustAsk(batch.Question{Session: 1, Device: 1, Context: text(1, 90), K: 1})
 				c.mustAsk(batch.Question{Session: 2, Device: 2, Context: text(1, 80), K: 1})
-				q := batch.Question{Session: 1, Device: 1, Context: text(1, 85), K: 1, AuditFrom: 5, Verify: terms.EachScore,
+				q := batch.Question{Session: 1, Device: 1, Context: text(1, 85), K: 1, AuditFrom: 5,
+					Verify:   terms.EachScore,
 					Sampling: sampling}
 				ctx, leave := context.WithCancel(c.t.Context())
 				c.wait.Go(func() {

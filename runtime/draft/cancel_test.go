@@ -176,7 +176,8 @@ func TestOptions(t *testing.T) {
 	for name, o := range map[string]Options{
 		"branches": {Branches: -2}, "window": {Window: -1}, "inflight": {InFlight: -1}, "rows": {Rows: -1},
 		"most tokens": {MaxTokens: -1}, "room": {Room: -1}, "vocabulary": {Vocab: -1},
-		"best tokens with an answer": {K: -1}, "mode": {Mode: 7}, "temperature": {Sampling: terms.Sampling{Temperature: -1}},
+		"best tokens with an answer": {K: -1}, "mode": {Mode: 7},
+		"temperature": {Sampling: terms.Sampling{Temperature: -1}},
 	} {
 		_, err := New(m, nil, nil, o)
 		assert.ErrorContains(t, err, name)

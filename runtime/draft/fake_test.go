@@ -448,7 +448,8 @@ func (w *world) reply(q Question) (a Answer, err error) {
 		text = then(text, id)
 	}
 	if a.Audited > 0 { // and nonsense: positions that it does not have, or was not to compare
-		a.Audit = append(a.Audit, terms.Finding{Pos: -1}, terms.Finding{Pos: from - 1}, terms.Finding{Pos: len(q.Context)})
+		a.Audit = append(a.Audit, terms.Finding{Pos: -1}, terms.Finding{Pos: from - 1},
+			terms.Finding{Pos: len(q.Context)})
 	}
 	if a.Audited > 0 && q.Verify == terms.AsItComes { // and more nonsense: findings where it did not look
 		a.Sampled, _ = w.sampled(of, from, len(q.Context))

@@ -352,7 +352,8 @@ func TestGuessesAt(t *testing.T) {
 			assert.InDelta(t, 1, ps[0]+ps[1]+ps[2], 1e-9)
 			for i, id := range ids { // p·exp(T·noise), against that of the local token
 				c := head.Top[id-10]
-				want := float64(c.Logit-head.Top[2].Logit) + temperature*(sample.Noise(o.Seed, 7, id)-sample.Noise(o.Seed, 7, 12))
+				noise := sample.Noise(o.Seed, 7, id) - sample.Noise(o.Seed, 7, 12)
+				want := float64(c.Logit-head.Top[2].Logit) + temperature*noise
 				if got := math.Log(ps[i] / ps[0]); ps[i] > 0 && ps[0] > 0 {
 					assert.InDelta(t, want, got, 1e-6*max(1, math.Abs(want)))
 				}

@@ -46,7 +46,8 @@ func (v *verifier) Ask(ctx context.Context, q Question) (a Answer, err error) {
 	for pos := q.AuditFrom; q.AuditFrom > 0 && pos < len(q.Context); pos++ {
 		a.Audited++
 		if id := v.choice(pos); id != q.Context[pos] {
-			a.Audit = append(a.Audit, terms.Finding{Pos: pos, Token: id, LogProb: -0.5, Score: -0.5, Stands: -0.5 - v.gap})
+			a.Audit = append(a.Audit, terms.Finding{Pos: pos, Token: id, LogProb: -0.5, Score: -0.5,
+				Stands: -0.5 - v.gap})
 		}
 	}
 	if v.odd != nil {
@@ -201,7 +202,8 @@ func TestTurn(t *testing.T) {
 				continue
 			}
 			require.Len(t, turns, 1)
-			assert.Equal(t, terms.Finding{Pos: 2, Token: 21, LogProb: -0.5, Score: -0.5, Stands: -1.5}, turns[0].Finding)
+			assert.Equal(t, terms.Finding{Pos: 2, Token: 21, LogProb: -0.5, Score: -0.5, Stands: -1.5},
+				turns[0].Finding)
 			assert.Equal(t, int32(20), turns[0].Local)
 			assert.Equal(t, 2, turns[0].Wasted, "20 and 30 were evaluated in vain")
 			assert.Equal(t, 45*ms+20*ms, turns[0].Exposed, "the answer, and two forward calls")

@@ -188,8 +188,9 @@ func TestRules(t *testing.T) {
 		o terms.Sampling
 		r Rules
 	}{
-		{terms.Sampling{}, Rules{}}, {terms.Sampling{}, Rules{RepeatPenalty: 1.7}}, {terms.Sampling{}, Rules{PresencePenalty: 4}},
-		{terms.Sampling{}, Rules{FrequencyPenalty: 3}}, {terms.Sampling{}, Rules{Bias: map[int32]float32{70: 30, 71: -100}}},
+		{terms.Sampling{}, Rules{}}, {terms.Sampling{}, Rules{RepeatPenalty: 1.7}},
+		{terms.Sampling{}, Rules{PresencePenalty: 4}}, {terms.Sampling{}, Rules{FrequencyPenalty: 3}},
+		{terms.Sampling{}, Rules{Bias: map[int32]float32{70: 30, 71: -100}}},
 		{drawn, Rules{}}, {drawn, Rules{MinP: 0.2}}, {drawn, Rules{MinP: 0.05, RepeatPenalty: 1.2, FrequencyPenalty: 1}},
 	} {
 		want := ruled(t, e, prompt, 30, c.o, c.r)
@@ -273,7 +274,8 @@ func TestSchema(t *testing.T) {
 	shortened, cut := 0, 0
 	for _, schema := range schemas {
 		for seed := range uint64(24) {
-			r := Request{Schema: []byte(schema), Sampling: terms.Sampling{Temperature: float64(min(seed%8, 1)), Seed: seed}}
+			sampling := terms.Sampling{Temperature: float64(min(seed%8, 1)), Seed: seed}
+			r := Request{Schema: []byte(schema), Sampling: sampling}
 			r.MaxTokens = []int{150, 40, 30, 22, 14, 8, 4, 1}[seed%8]
 			if seed == 7 {
 				r.Sampling.TopP, r.Rules = 0.9, Rules{PresencePenalty: 1, MinP: 0.01}
@@ -303,7 +305,8 @@ func TestSchema(t *testing.T) {
 	}
 	assert.Positive(t, cut)
 	assert.Positive(t, shortened)
-	_, text, stop := said(t, s, []int32{70}, Route{Request: Request{JSON: true, MaxTokens: 300, Sampling: terms.Sampling{Temperature: 1}}})
+	_, text, stop := said(t, s, []int32{70},
+		Route{Request: Request{JSON: true, MaxTokens: 300, Sampling: terms.Sampling{Temperature: 1}}})
 	assert.True(t, strings.HasPrefix(text, "{"))
 	assert.Equal(t, StopEnd, stop)
 	assert.True(t, json.Valid([]byte(text)), text)

@@ -35,7 +35,8 @@ func BenchmarkLookup(b *testing.B) {
 			var ratios, passes, off, auto []float64
 			tps := func(seed uint64, rows int) float64 {
 				r := Request{
-					MaxTokens: 64, IgnoreEnd: true, Lookup: rows, Sampling: terms.Sampling{Temperature: temperature, Seed: seed},
+					MaxTokens: 64, IgnoreEnd: true, Lookup: rows,
+					Sampling: terms.Sampling{Temperature: temperature, Seed: seed},
 				}
 				for _, err := range s.Generate(b.Context(), echo(60), r) {
 					require.NoError(b, err)

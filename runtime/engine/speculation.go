@@ -8,12 +8,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// speculationDepth is how many tokens are evaluated, or about to be, beyond the one that is waited for: the device then has work
-// while the token is looked at, and a token that is not the expected one costs as many evaluations in vain.
+// speculationDepth is how many tokens are evaluated, or about to be, beyond the one that is waited for: the device then
+// has work while the token is looked at, and a token that is not the expected one costs as many evaluations in vain.
 const speculationDepth = 2
 
-// speculation has the device of a session evaluate what is likely to be asked for next: while a token is waited for, its best successor is evaluated, and the
-// best one after that, each taken over on the device. If the session asks for another one, what ran ahead is dropped.
+// speculation has the device of a session evaluate what is likely to be asked for next: while a token is waited for,
+// its best successor is evaluated, and the best one after that, each taken over on the device. If the session asks for
+// another one, what ran ahead is dropped.
 type speculation struct {
 	depth   int  // 0: never
 	off     bool // tokens are drawn: the best one is only one of many
@@ -36,8 +37,8 @@ func (e *Engine) newSpeculation() *speculation {
 	return &speculation{}
 }
 
-// one evaluates a token whose ancestors beyond the settled text lie in path, and returns its slot and what the head finds,
-// which lasts until the next call.
+// one evaluates a token whose ancestors beyond the settled text lie in path, and returns its slot and what the head
+// finds, which lasts until the next call.
 func (s *Session) one(ctx context.Context, token int32, path []int32, want backend.Want) (int32, *backend.Output, error) {
 	if s.speculation.depth == 0 || s.speculation.off || want.Logits || want.Hidden {
 		return s.alone(ctx, token, path, want)
@@ -135,8 +136,8 @@ func (s *Session) speculate(want backend.Want) {
 	}
 }
 
-// dropFlights drops what ran ahead and frees its slots. Whoever takes them next is evaluated after it. The caller may use
-// the model.
+// dropFlights drops what ran ahead and frees its slots. Whoever takes them next is evaluated after it. The caller may
+// use the model.
 func (s *Session) dropFlights() {
 	for _, f := range s.speculation.flights {
 		f.Drop()
@@ -155,8 +156,8 @@ func (s *Session) alloc(pos int) (int32, error) {
 	return slot, err
 }
 
-// settle makes the tokens in path settled text. What ran ahead stays where they are in their place already: then none has
-// to move.
+// settle makes the tokens in path settled text. What ran ahead stays where they are in their place already: then none
+// has to move.
 func (s *Session) settle(path ...int32) []qwen2.Move {
 	if s.e.model.RunsAhead() { // keys and values may move in the device's memory
 		done, err := s.e.hold(context.Background())

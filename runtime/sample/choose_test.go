@@ -29,7 +29,8 @@ func scored(s *Sampler, logits []float32) *backend.Output {
 
 // anyOptions are greedy in two of seven cases.
 func anyOptions(r *rand.Rand) terms.Sampling {
-	o := terms.Sampling{Temperature: 0.1 + 2*r.Float64(), Seed: r.Uint64(), TopK: r.IntN(60), TopP: float64(r.IntN(3)) * 0.45}
+	o := terms.Sampling{Temperature: 0.1 + 2*r.Float64(), Seed: r.Uint64(), TopK: r.IntN(60),
+		TopP: float64(r.IntN(3)) * 0.45}
 	switch r.IntN(7) {
 	case 0:
 		o.Temperature = 0

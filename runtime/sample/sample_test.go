@@ -71,7 +71,8 @@ func TestNoise(t *testing.T) {
 func TestPickIsTheFormula(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for range 500 {
-		o := terms.Sampling{Temperature: 0.1 + 2*r.Float64(), Seed: r.Uint64(), TopK: r.IntN(60), TopP: float64(r.IntN(3)) * 0.45}
+		o := terms.Sampling{Temperature: 0.1 + 2*r.Float64(), Seed: r.Uint64(), TopK: r.IntN(60),
+			TopP: float64(r.IntN(3)) * 0.45}
 		logits, pos := randomLogits(r, 50, 2), r.IntN(5000)
 		s, err := New(o)
 		require.NoError(t, err)
@@ -168,7 +169,8 @@ func TestWant(t *testing.T) {
 		in, want backend.Want
 	}{
 		{terms.Sampling{}, backend.Want{}, backend.Want{K: 1}},
-		{terms.Sampling{}, backend.Want{K: 5, Hidden: true, Rows: []int{2}}, backend.Want{K: 5, Hidden: true, Rows: []int{2}}},
+		{terms.Sampling{}, backend.Want{K: 5, Hidden: true, Rows: []int{2}}, backend.Want{K: 5, Hidden: true,
+			Rows: []int{2}}},
 		{terms.Sampling{TopK: 9}, backend.Want{}, backend.Want{K: 1}},
 		{terms.Sampling{Temperature: 1, TopK: 1}, backend.Want{}, backend.Want{K: 1}},
 		{terms.Sampling{Temperature: 1, TopK: 2}, backend.Want{}, backend.Want{K: 2}},
@@ -331,11 +333,13 @@ func TestGreedy(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	for _, o := range []terms.Sampling{{}, {Temperature: math.MaxFloat64}, {TopP: 1}, {TopK: math.MaxInt}, {Seed: math.MaxUint64}} {
+	for _, o := range []terms.Sampling{{}, {Temperature: math.MaxFloat64}, {TopP: 1}, {TopK: math.MaxInt},
+		{Seed: math.MaxUint64}} {
 		_, err := New(o)
 		assert.NoError(t, err, "%+v", o)
 	}
-	for _, o := range []terms.Sampling{{Temperature: -1}, {Temperature: math.NaN()}, {Temperature: math.Inf(1)}, {TopK: -1}, {TopP: -0.1}, {TopP: 1.1}, {TopP: math.NaN()}} {
+	for _, o := range []terms.Sampling{{Temperature: -1}, {Temperature: math.NaN()}, {Temperature: math.Inf(1)},
+		{TopK: -1}, {TopP: -0.1}, {TopP: 1.1}, {TopP: math.NaN()}} {
 		_, err := New(o)
 		assert.Error(t, err, "%+v", o)
 	}
