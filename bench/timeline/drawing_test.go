@@ -92,14 +92,14 @@ func TestWayWithinAsk(t *testing.T) {
 	text := line.Begin("")
 	at := func(d time.Duration) time.Time { return text.began.Add(d) }
 	q := draft.Escalation{Pos: 4, Outcome: draft.Hit, Decided: 20 * ms, Wait: 60 * ms, Queue: 5 * ms, Cloud: 10 * ms,
-		Times: draft.Times{Left: at(10 * ms), Received: at(30 * ms), Sent: at(40 * ms), Arrived: at(90 * ms)}}
+		Times: terms.Times{Left: at(10 * ms), Received: at(30 * ms), Sent: at(40 * ms), Arrived: at(90 * ms)}}
 	text.events, text.wall = []draft.Event{asked(q)}, 200*ms
 	f := written(t, line)
 	assert.Equal(t, []laid{{"ask", 20, 30}}, laidOn(f, "network", "up"))
 	assert.Equal(t, []laid{{"served", 30, 45}, {"queue", 30, 35}, {"compute", 35, 45}}, laidOn(f, "gateway", "asks"))
 	assert.Equal(t, []laid{{"answer", 45, 80}}, laidOn(f, "network", "down"))
 
-	q.Times = draft.Times{Left: at(100 * ms), Received: at(5 * ms), Sent: at(1 * ms), Arrived: at(2 * ms)}
+	q.Times = terms.Times{Left: at(100 * ms), Received: at(5 * ms), Sent: at(1 * ms), Arrived: at(2 * ms)}
 	text.events = []draft.Event{asked(q)}
 	f = written(t, line)
 	assert.Empty(t, f.All("X", "network", "", ""), "nonsense")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/streams"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/quic-go/quic-go"
 )
 
@@ -21,7 +22,7 @@ type reply struct {
 	kind netproto.Kind
 	b    []byte
 	more int          // bytes that came before b
-	at   Times        // where they said when the gateway had what
+	at   terms.Times  // where they said when the gateway had what
 	told int          // tokens that travelled for it
 	most int          // tokens ahead that may follow
 	rest *quic.Stream // on which they do; nil: nothing follows

@@ -82,9 +82,9 @@ type Reply struct {
 	// ended. Whoever does not read it holds nobody up. nil: none were asked for, or the gateway gives none.
 	Ahead     <-chan int32
 	Timings   Timings
-	Times     Times // with Query.Clock; all zero where the gateway does not tell
-	New       int   // tokens of the path that the gateway had not been told before
-	BytesUp   int   // payload, with all repetitions
+	Times     terms.Times // with Query.Clock; all zero where the gateway does not tell
+	New       int         // tokens of the path that the gateway had not been told before
+	BytesUp   int         // payload, with all repetitions
 	BytesDown int
 }
 

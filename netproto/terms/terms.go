@@ -1,11 +1,13 @@
-// Package terms has the values in which edge and cloud speak of tokens. The wire (netproto), decoding (runtime/draft)
-// and the large model as a service (runtime/batch) mean the same by them, so they share the types, and nobody converts.
-// The package knows none of the three.
+// Package terms has the values in which edge and cloud speak: how a token is chosen, how probable it is, where the
+// large model would have chosen another, when an answer was where. The wire (netproto), decoding (runtime/draft) and
+// the large model as a service (runtime/batch) mean the same by them, so they share the types, and nobody converts. The
+// package knows none of the three.
 package terms
 
 import (
 	"fmt"
 	"math"
+	"time"
 )
 
 // Sampling says how a token is chosen, by the small model and by the large one alike. The zero value is greedy.
@@ -59,3 +61,10 @@ const (
 	EachChoice               // each token, with the one that [Sampling] chooses there
 	EachScore                // the same, and findings say by how much the choice is the better one
 )
+
+// Times say when a question and its answer were where, on the clock of this machine.
+type Times struct {
+	Left, Arrived  time.Time     // the question left, and its answer came
+	Received, Sent time.Time     // the cloud had the question, and its answer left
+	Within         time.Duration // Received and Sent are true within this, in either direction
+}

@@ -102,19 +102,12 @@ type Answer struct {
 	Queue, Cloud       time.Duration     // waiting in the cloud, and computing there; 0 if unknown
 	BytesUp, BytesDown int               // payload of this question and its answer
 	Prefilled          int               // tokens of the context that the large model had to compute for it
-	Times              Times             // where [Question.Times] asks for them; all zero where nobody can tell
+	Times              terms.Times       // where [Question.Times] asks for them; all zero where nobody can tell
 	// Ahead are the tokens behind Token, as the large model decodes on: each what it would answer if it was asked
 	// behind all before. To a question with [terms.EachChoice] whose audit has findings, they are those behind the
 	// token of the first: what follows there is of no use any more. It is closed where there are no more, and soon
 	// after the context of the ask is done. nil: there are none.
 	Ahead <-chan int32
-}
-
-// Times say when a question and its answer were where, on the clock of this machine.
-type Times struct {
-	Left, Arrived  time.Time     // the question left, and its answer came
-	Received, Sent time.Time     // the cloud had the question, and its answer left
-	Within         time.Duration // Received and Sent are true within this, in either direction
 }
 
 // AutoBranches is the value of [Options.Branches] for as many guesses as are worth their price.

@@ -138,7 +138,7 @@ type Escalation struct {
 	Queue           time.Duration // of Wait: waiting in the cloud
 	Cloud           time.Duration // of Wait: computing in the cloud
 	Wire            time.Duration // of Wait: the rest
-	Times           Times         // of an answer, with [Options.Trace] and where somebody can tell
+	Times           terms.Times   // of an answer, with [Options.Trace] and where somebody can tell
 	Hidden          time.Duration // see above; 0 unless the outcome is a hit or a miss
 	Exposed         time.Duration // see above; 0 for an escalation that is dropped, not asked or a probe
 	BytesUp         int

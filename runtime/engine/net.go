@@ -228,7 +228,7 @@ func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	return draft.Answer{
 		Token: r.Token, Top: r.Top, Audited: r.Audited, Sampled: r.Sampled, Audit: r.Audit,
 		Queue: r.Timings.Queue, Cloud: r.Timings.Compute, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
-		Prefilled: r.New, Ahead: r.Ahead, Times: draft.Times(r.Times),
+		Prefilled: r.New, Ahead: r.Ahead, Times: r.Times,
 	}, nil
 }
 
