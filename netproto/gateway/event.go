@@ -18,7 +18,7 @@ const (
 	Refused                           // a connection, ask or sync got a refusal, see Err
 	Answered                          // an ask got its answer
 	Resent                            // an ask or sync needs more of its context
-	Synced                            // tokens were streamed ahead
+	Synced                            // tokens were streamed early
 	Dropped                           // an ask was cancelled, or its client vanished
 	Forgotten                         // a session was evicted, expired or ended
 	Draining                          // the gateway takes no new asks any more, and waits for the open ones

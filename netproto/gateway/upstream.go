@@ -24,7 +24,7 @@ type Upstream interface {
 	Info() Info
 }
 
-// Warmer is an upstream that makes use of tokens that clients stream ahead. Without it they are only stored.
+// Warmer is an upstream that makes use of tokens that clients stream early. Without it they are only stored.
 type Warmer interface {
 	// Warm computes what an Ask about a longer context will need, unless asks are waiting: an error that wraps
 	// netproto.Busy says that it was left. Of q only Device, Session, Domain, Context and Base are set.

@@ -50,7 +50,7 @@ type Options struct {
 	Parallel   int           // questions that one engine works on at a time; 0 means as many as it states, or 64
 	AuditEvery int           // of questions that get a sampled audit, each so manieth does; 0 means 8
 	Hedge      time.Duration // after which a question that is not answered is put to a second engine; 0 means never
-	WarmFrom   int           // least new tokens of a text streamed ahead that are worth a request; 0 means 128
+	WarmFrom   int           // least new tokens of a text streamed early that are worth a request; 0 means 128
 	Patience   time.Duration // at the start, for the first engine to answer; 0 means not at all
 	Remember   int           // answers kept for questions that come again; 0 means 65536
 	SaltKey    [32]byte      // makes the salts of clients; zero means one drawn at random

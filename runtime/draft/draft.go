@@ -73,7 +73,7 @@ type Cloud interface {
 	Ask(ctx context.Context, q Question) (Answer, error)
 }
 
-// Warmer is a cloud that takes settled text ahead of a question, so that the question is short and finds the keys and
+// Warmer is a cloud that takes settled text before a question, so that the question is short and finds the keys and
 // values of the text computed.
 type Warmer interface {
 	// Warm returns when the cloud has the text, with the payload that it took. It returns soon after ctx is done.
@@ -166,8 +166,8 @@ type Options struct {
 	Top     int  // best tokens told with each token, and its log-probability; 0: none of that
 	Audit   bool // have the small model's tokens compared with what the large one would have said
 	Explain bool // tokens come with the reason of their decision, from a router that is an [Explainer]
-	// Warm is how many settled tokens behind the prompt, unknown to the cloud, are sent ahead. 0 means 128. The prompt
-	// is sent as soon as it is there, however short. Negative: nothing is ever sent ahead.
+	// Warm is how many settled tokens behind the prompt, unknown to the cloud, are sent early. 0 means 128. The prompt
+	// is sent as soon as it is there, however short. Negative: nothing ever is.
 	Warm int
 	// Ahead is how many tokens of the large model an answer is about: the one asked for, and up to Ahead-1 that follow,
 	// which it decodes on by itself and which answer later questions of the same text. 0 means 1. It never changes a

@@ -82,7 +82,7 @@ type Pass struct {
 	Nodes    []Drafted // its rows, with [Options.Trace]
 }
 
-// Warming is settled text that was sent ahead of a question.
+// Warming is settled text that was sent before a question.
 type Warming struct {
 	Tokens    int           // of the whole text
 	New       int           // of these, those that the cloud had not been told of
@@ -203,11 +203,11 @@ type Summary struct {
 	Turned     int // tokens of the small model that verification replaced before they were shown
 
 	// What the large model computed for the text.
-	Prefilled int // tokens of prompt and text, for questions and for what was sent ahead of them
+	Prefilled int // tokens of prompt and text, for questions and for what was sent before them
 	Decoded   int // tokens that were asked for, and came
 	Ahead     int // tokens beyond these that came with answers; see [Options.Ahead]
 	AheadUsed int // of Ahead, those that answered a question or verified a token
-	Warmed    int // tokens of the prompt sent ahead of the first question; see [Summary.WarmedInVain]
+	Warmed    int // tokens of the prompt sent before the first question; see [Summary.WarmedInVain]
 
 	Passes   int // forward calls of the small model after the prompt; see [Pass]
 	Proposed int // guesses from the text that were evaluated
@@ -230,7 +230,7 @@ type Summary struct {
 	CommitDelay  time.Duration // sum over tokens
 }
 
-// WarmedInVain is how many tokens of the prompt were sent ahead although nothing was asked then.
+// WarmedInVain is how many tokens of the prompt were sent early although nothing was asked then.
 func (s *Summary) WarmedInVain() int {
 	if s.Asks > 0 {
 		return 0

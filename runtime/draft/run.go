@@ -29,7 +29,7 @@ type run struct {
 	origins []Origin // of the tokens shown
 	told    int      // tokens of the text that the cloud knows, or is being told
 	audited int      // position up to which tokens have been compared
-	warming bool     // text is being sent ahead
+	warming bool     // text is being sent early
 	warmed  chan Warming
 	last    ID    // given to a node
 	base    *node // end of the model's settled text
