@@ -12,15 +12,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/ended"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// Cloud is a large model that says which token follows a text: a [Gateway], a [Service], or one of the caller's own. Many
-// calls may run at once, and return in any order. Its tokens must be those of the small model. Where a call panics, the
-// answer ends, and the panic goes on in the goroutine that ranges over it.
+// Cloud is a large model that says which token follows a text: a [Gateway], a [Service], or one of the caller's own.
+// Many calls may run at once, and return in any order. Its tokens must be those of the small model. Where a call
+// panics, the answer ends, and the panic goes on in the goroutine that ranges over it.
 type Cloud interface {
 	// Ask waits for the token that follows q.Context. It returns soon after ctx is done: the question is then dropped.
 	Ask(ctx context.Context, q Question) (Answer, error)
@@ -43,10 +43,7 @@ type Answer struct {
 }
 
 // Candidate is a token and its log-probability.
-type Candidate struct {
-	ID      int32
-	LogProb float32 // natural logarithm
-}
+type Candidate = terms.Candidate
 
 // Head is what the small model finds at one place of a text. Slices last until the call that it is given to returns.
 type Head struct {
@@ -62,8 +59,8 @@ type Head struct {
 // Router says which tokens a [Cloud] is asked for. [NewRouter] has the known ones.
 type Router interface {
 	// Decide says what to do about the token that follows h. It must be a function of h alone, without a clock or a
-	// memory of its own: it is called for drafts, too, more than once for a position, and in an order that depends on how
-	// long answers take. What it wants to remember along a text it puts into [Decision].State.
+	// memory of its own: it is called for drafts, too, more than once for a position, and in an order that depends on
+	// how long answers take. What it wants to remember along a text it puts into [Decision].State.
 	Decide(h Head) Decision
 }
 
@@ -76,19 +73,20 @@ type Decision struct {
 
 // Sampler chooses the small model's tokens in place of temperature and the like.
 type Sampler interface {
-	// Pick returns the token that follows h. It must be a function of h alone, as [Router] says. Where that token may not
-	// stand, by [Settings].Schema, the best one does that may.
+	// Pick returns the token that follows h. It must be a function of h alone, as [Router] says. Where that token may
+	// not stand, by [Settings].Schema, the best one does that may.
 	Pick(h Head) int32
 }
 
 // RouterOptions say which tokens are asked for. The zero value asks for 7% of them, those with the smallest margin.
 type RouterOptions struct {
-	// Policy is "margin", "entropy", "learned", "random", "always" or "never"; "" means learned with a File, or else margin.
+	// Policy is "margin", "entropy", "learned", "random", "always" or "never"; "" means learned with a File, or else
+	// margin.
 	Policy string
 	// Threshold: ask below this confidence, 0 (never) to 1. nil means that Budget says, or the certificate of File.
 	Threshold *float64
-	// Budget is the share of tokens that is asked for, above 0 up to 1: the threshold moves along the text. 0 means 0.07
-	// where there is no Threshold.
+	// Budget is the share of tokens that is asked for, above 0 up to 1: the threshold moves along the text. 0 means
+	// 0.07 where there is no Threshold.
 	Budget float64
 	File   string // router file, as `pilotfish router train` makes it
 	Seed   uint64 // of the policy random
@@ -154,10 +152,8 @@ type policy struct{ r *router.Router }
 
 // Decide implements [Router].
 func (p policy) Decide(h Head) Decision {
-	out := backend.Output{Entropy: float32(h.Entropy), Hidden: h.Hidden}
-	for _, c := range h.Best {
-		out.Top = append(out.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
-	}
+	out := backend.FromLogProbs(h.Best)
+	out.Entropy, out.Hidden = float32(h.Entropy), h.Hidden
 	confidence, ask, state := p.r.Decide(h.State, h.Pos, &out)
 	return Decision{Confidence: confidence, Ask: ask, State: state}
 }
@@ -175,8 +171,8 @@ type Route struct {
 	Ahead    int           // how many tokens an answer may be about, the one asked for included; 0 means 1
 
 	// Verify has the large model look at each token of the small one before it is shown: where it prefers another by
-	// more than Margin nats, that one takes the place. With a Margin of 0 the text is the large model's own. A Cloud of the
-	// caller's cannot verify.
+	// more than Margin nats, that one takes the place. With a Margin of 0 the text is the large model's own. A Cloud of
+	// the caller's cannot verify.
 	Verify bool
 	Margin float64
 }
@@ -302,10 +298,7 @@ func headWant(w backend.Want, best int) backend.Want {
 
 // headOf returns what the engine found for the token at pos.
 func headOf(pos int, out *backend.Output) Head {
-	h := Head{Pos: pos, Entropy: float64(out.Entropy), Hidden: out.Hidden, Best: make([]Candidate, len(out.Top))}
-	for i, c := range out.Top {
-		h.Best[i] = Candidate{c.ID, c.Logit - out.LogSumExp}
-	}
+	h := Head{Pos: pos, Entropy: float64(out.Entropy), Hidden: out.Hidden, Best: out.LogProbs(len(out.Top))}
 	if len(h.Best) > 1 {
 		h.Margin = math.Exp(float64(h.Best[0].LogProb)) - math.Exp(float64(h.Best[1].LogProb))
 	}
@@ -353,8 +346,8 @@ func (q Question) check(vocabulary, longest int) error {
 }
 
 // sampling returns how the token is chosen, as the engine takes it.
-func (q Question) sampling() sample.Options {
-	return sample.Options{Temperature: q.Temperature, TopK: q.TopK, TopP: q.TopP, Seed: q.Seed}
+func (q Question) sampling() terms.Sampling {
+	return terms.Sampling{Temperature: q.Temperature, TopK: q.TopK, TopP: q.TopP, Seed: q.Seed}
 }
 
 // askOnce asks a question of a text that nothing else is asked of.
@@ -373,11 +366,7 @@ func askOnce(ctx context.Context, s sessions, q Question, vocabulary, longest in
 	if err != nil {
 		return Answer{}, ended.By(ctx, err)
 	}
-	out := Answer{Token: a.Token}
-	for _, c := range a.Top {
-		out.Best = append(out.Best, Candidate{c.ID, c.Logit})
-	}
-	return out, nil
+	return Answer{Token: a.Token, Best: a.Top}, nil
 }
 
 // foreign is a caller's cloud as the engine takes it.
@@ -395,11 +384,7 @@ func (f foreign) Ask(ctx context.Context, q engine.CloudQuestion) (_ engine.Clou
 		Context: q.Context, Best: q.K, Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, Seed: s.Seed,
 	})
 	back = true
-	out := engine.CloudAnswer{Token: a.Token}
-	for _, c := range a.Best {
-		out.Top = append(out.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
-	}
-	return out, err
+	return engine.CloudAnswer{Token: a.Token, Top: a.Best}, err
 }
 
 // crash is a panic of a caller's cloud on its way to the goroutine that ranges over the answer.

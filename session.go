@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/ended"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
@@ -37,8 +37,8 @@ type Token struct {
 	Unverified bool          // the large model was to look at it, but did not in time
 	At         time.Duration // from the call until the token was there
 
-	// With [Settings].Top, of the model that chose the token: its log-probability (natural; NaN where the large model did
-	// not tell), and the best tokens with theirs, best first. They are of the model's own distribution: before
+	// With [Settings].Top, of the model that chose the token: its log-probability (natural; NaN where the large model
+	// did not tell), and the best tokens with theirs, best first. They are of the model's own distribution: before
 	// temperature, penalties, bias and schema.
 	LogProb float32
 	Top     []Candidate
@@ -89,26 +89,26 @@ type Settings struct {
 
 	// With a Temperature: only tokens with at least this share of the best one's probability can be drawn, 0 to 1.
 	MinP float64
-	// RepeatPenalty divides the logits of the last 64 tokens, of prompt and answer, by it, or multiplies them if they are
-	// negative, as llama.cpp does; 0 and 1 change nothing.
+	// RepeatPenalty divides the logits of the last 64 tokens, of prompt and answer, by it, or multiplies them if they
+	// are negative, as llama.cpp does; 0 and 1 change nothing.
 	RepeatPenalty float64
 	// PresencePenalty is taken off the logit of each token that the answer has, FrequencyPenalty as often as it has it,
 	// as OpenAI defines them.
 	PresencePenalty, FrequencyPenalty float64
 	LogitBias                         map[int32]float32 // added to the logits of tokens, -100 to 100
 
-	// Stop are texts that end the answer where they come: nothing of them is shown, and tokens that may be the beginning
-	// of one are held back until they are not. [Stats].Stop is "stop" then.
+	// Stop are texts that end the answer where they come: nothing of them is shown, and tokens that may be the
+	// beginning of one are held back until they are not. [Stats].Stop is "stop" then.
 	Stop []string
 	Top  int // best tokens told with each token, 0 to 20, and its log-probability; 0: none of that
 
-	// Schema is a JSON schema that the answer is a value of, and JSON asks for any JSON object: only tokens that lead to
-	// such a value are chosen, and the end token where it is whole. Where MaxTokens or the context leave no more room than
-	// the shortest end needs, that follows, and [Stats].Shortened says so: an answer is cut only if there is no room for
-	// any value. What docs/structured.md does not list is refused with a [SchemaError].
+	// Schema is a JSON schema that the answer is a value of, and JSON asks for any JSON object: only tokens that lead
+	// to such a value are chosen, and the end token where it is whole. Where MaxTokens or the context leave no more
+	// room than the shortest end needs, that follows, and [Stats].Shortened says so: an answer is cut only if there is
+	// no room for any value. What docs/structured.md does not list is refused with a [SchemaError].
 	//
-	// Large models behind a gateway are told nothing of all that: by penalties, bias and MinP, and where their token may
-	// not stand, the token is chosen among their 32 best in the same way, and if none of these may stand the small
+	// Large models behind a gateway are told nothing of all that: by penalties, bias and MinP, and where their token
+	// may not stand, the token is chosen among their 32 best in the same way, and if none of these may stand the small
 	// model's does. Verification goes with a Schema alone.
 	Schema []byte
 	JSON   bool
@@ -136,8 +136,8 @@ type optionFunc func(*request)
 func (f optionFunc) set(r *request) { f(r) }
 
 // sampling returns the settings as the engine takes them.
-func (s Settings) sampling() sample.Options {
-	return sample.Options{Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, Seed: s.Seed}
+func (s Settings) sampling() terms.Sampling {
+	return terms.Sampling{Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, Seed: s.Seed}
 }
 
 // Stats is what one answer took.
@@ -197,8 +197,8 @@ type Session struct {
 // NewSession makes an empty session. Memory for keys and values is taken as its text grows.
 func (m *Model) NewSession() *Session { return &Session{m: m} }
 
-// Generate yields the tokens that follow text, with special tokens in it recognised. Each range over it begins anew. What
-// text has in common with the session's text so far is not computed again. An error ends the sequence.
+// Generate yields the tokens that follow text, with special tokens in it recognised. Each range over it begins anew.
+// What text has in common with the session's text so far is not computed again. An error ends the sequence.
 func (s *Session) Generate(ctx context.Context, text string, options ...Option) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		ids, err := s.m.e.RawPrompt(text)
@@ -265,10 +265,7 @@ func (s *Session) generate(ctx context.Context, ids []int32, r request, yield fu
 			At: time.Since(begin),
 		}
 		if p := t.LogProbs; p != nil {
-			shown.LogProb = p.Token
-			for _, c := range p.Top {
-				shown.Top = append(shown.Top, Candidate{c.ID, c.Logit})
-			}
+			shown.LogProb, shown.Top = p.Token, p.Top
 		}
 		if !yield(shown, nil) {
 			return

@@ -16,10 +16,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/collect"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/router/train"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
 
@@ -59,7 +59,8 @@ func beginnings(t testing.TB, large *engine.Engine, n int, seed uint64, taken ma
 		text := starts[int(draw)%len(starts)]
 		ids, err := large.RawPrompt(text)
 		require.NoError(t, err)
-		r := engine.Request{MaxTokens: 8 + int(draw*7%33), Sampling: sample.Options{Temperature: 1, Seed: seed<<32 + draw}}
+		sampling := terms.Sampling{Temperature: 1, Seed: seed<<32 + draw}
+		r := engine.Request{MaxTokens: 8 + int(draw*7%33), Sampling: sampling}
 		for token, err := range s.Generate(t.Context(), ids, r) {
 			require.NoError(t, err)
 			text += token.Text

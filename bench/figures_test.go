@@ -11,6 +11,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
 	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -41,10 +42,10 @@ func TestTallyOfARun(t *testing.T) {
 		{Warming: &draft.Warming{Tokens: 160, New: 130}},
 		{Pass: &draft.Pass{Rows: 3}},
 		{Escalation: &draft.Escalation{Outcome: draft.Hit, Wait: 50, Hidden: 40, Exposed: 13, Drafted: 5, Wasted: 2, BytesUp: 20, BytesDown: 5, Audited: 6,
-			Missed: make([]draft.Finding, 2)}},
+			Missed: make([]terms.Finding, 2)}},
 		{Token: &draft.Token{Origin: draft.FromCloud}},
 		{Escalation: &draft.Escalation{Outcome: draft.Miss, Wait: 60, Hidden: 1, BytesUp: 30, BytesDown: 6, Audited: 3,
-			Missed: make([]draft.Finding, 1), AuditWeight: 10}},
+			Missed: make([]terms.Finding, 1), AuditWeight: 10}},
 		{Token: &draft.Token{Origin: draft.FromCloud}},
 		{Escalation: &draft.Escalation{Outcome: draft.Dropped, Wait: 70, Hidden: 9, Wasted: 3, BytesUp: 40, BytesDown: 8, Audited: 100}},
 		{Escalation: &draft.Escalation{Outcome: draft.Late, Wait: 800, Hidden: 9, BytesUp: 50, BytesDown: 9}},

@@ -143,17 +143,17 @@ func (f fakeModel) Info() gateway.Info {
 }
 
 // Ask implements [gateway.Upstream].
-func (f fakeModel) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, error) {
+func (f fakeModel) Ask(ctx context.Context, q gateway.Question) (netproto.Answer, error) {
 	if f.delay > 0 {
 		timer := time.NewTimer(f.delay)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
-			return gateway.Answer{}, ctx.Err()
+			return netproto.Answer{}, ctx.Err()
 		}
 	}
-	return gateway.Answer{Token: q.Context[len(q.Context)-1], Compute: f.delay}, nil
+	return netproto.Answer{Token: q.Context[len(q.Context)-1], Compute: f.delay}, nil
 }
 
 // Forget implements [gateway.Upstream].

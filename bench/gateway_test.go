@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 )
 
@@ -56,9 +57,9 @@ type stalling struct {
 	fail  *atomic.Bool
 }
 
-func (s stalling) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, error) {
+func (s stalling) Ask(ctx context.Context, q gateway.Question) (netproto.Answer, error) {
 	if s.fail.Load() {
-		return gateway.Answer{}, errors.New("broken")
+		return netproto.Answer{}, errors.New("broken")
 	}
 	if until := s.until.Load(); until != nil {
 		time.Sleep(time.Until(*until))

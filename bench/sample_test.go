@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
@@ -90,7 +91,7 @@ func TestSharesAreOfTokens(t *testing.T) {
 				wait, audited := draw.IntN(1000), draw.IntN(6)
 				a.observe(draft.Event{Escalation: &draft.Escalation{
 					Outcome: outcomes[draw.IntN(len(outcomes))], Wait: time.Duration(wait), Audited: audited,
-					Hidden: time.Duration(draw.IntN(wait + 1)), Missed: make([]draft.Finding, draw.IntN(audited+1)),
+					Hidden: time.Duration(draw.IntN(wait + 1)), Missed: make([]terms.Finding, draw.IntN(audited+1)),
 				}})
 			}
 			a.observe(draft.Event{Token: &draft.Token{Origin: origins[draw.IntN(len(origins))]}})

@@ -10,9 +10,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/link"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // StageOptions describe the way to the cloud, and how fast the cloud is.
@@ -163,7 +163,7 @@ func (s *Stage) Verifies(ctx context.Context) error {
 		return err
 	}
 	defer r.Close()
-	return r.Verifies(ctx, true, sample.Options{})
+	return r.Verifies(ctx, true, terms.Sampling{})
 }
 
 // Dial connects a device through the link. It waits for as long as that takes over a long link.

@@ -23,10 +23,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
@@ -218,7 +218,7 @@ func TestUpstreamDraws(t *testing.T) {
 		for n, mode := range modes {
 			cloud, end, err := s.Dial(t.Context(), n) // a device of its own, of the same client
 			require.NoError(t, err)
-			have := p.decode(t, cloud, q.Text, 1, draft.Options{Mode: mode, Sampling: sample.Options{
+			have := p.decode(t, cloud, q.Text, 1, draft.Options{Mode: mode, Sampling: terms.Sampling{
 				Temperature: 0.8, TopK: 20, Seed: uint64(i)}})
 			end()
 			if n == 0 {

@@ -13,10 +13,10 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
@@ -82,7 +82,7 @@ func (p *verifiedPair) each(t *testing.T, stage *bench.Stage, f func(i int, s *e
 }
 
 // alone is what the large model itself makes of each text.
-func (p *verifiedPair) alone(t *testing.T, sampling sample.Options) (all [][]int32) {
+func (p *verifiedPair) alone(t *testing.T, sampling terms.Sampling) (all [][]int32) {
 	s, err := p.large.NewSession()
 	require.NoError(t, err)
 	for i, prompt := range p.prompts {
@@ -127,7 +127,7 @@ func TestVerifiedIsTheLargeModel(t *testing.T) {
 				require.NoError(t, err)
 				defer func() { assert.NoError(t, stage.Close()) }()
 				for _, temperature := range []float64{0, 0.8} {
-					p.verify(t, stage, sample.Options{Temperature: temperature})
+					p.verify(t, stage, terms.Sampling{Temperature: temperature})
 				}
 			})
 		}
@@ -135,7 +135,7 @@ func TestVerifiedIsTheLargeModel(t *testing.T) {
 }
 
 // verify compares the texts of several ways to decode with those of the large model alone.
-func (p *verifiedPair) verify(t *testing.T, stage *bench.Stage, sampling sample.Options) {
+func (p *verifiedPair) verify(t *testing.T, stage *bench.Stage, sampling terms.Sampling) {
 	want := p.alone(t, sampling)
 	ways := []draft.Options{
 		{Mode: draft.Serial, VerifyEvery: 5}, {VerifyEvery: 7, Branches: 2}, {Ahead: 8, VerifyEvery: 16},
@@ -242,7 +242,7 @@ func TestSpeculativeStops(t *testing.T) {
 		far := &waitingCloud{Cloud: service.Local(1)}
 		route := engine.Route{Request: engine.Request{MaxTokens: p.most}, Router: r, Cloud: far,
 			Draft: m.Draft(draft.Options{Deadline: -1})}
-		assert.Equal(t, p.alone(t, sample.Options{})[0], tokensOf(t, s.Routed(t.Context(), p.prompts[0], route)), name)
+		assert.Equal(t, p.alone(t, terms.Sampling{})[0], tokensOf(t, s.Routed(t.Context(), p.prompts[0], route)), name)
 		assert.Equal(t, drafts, s.Routing().Drafted > 0, name)
 		assert.Equal(t, drafts, far.most > 1, name)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
@@ -26,7 +27,7 @@ func TestWaterfall(t *testing.T) {
 		{At: 95 * ms, Escalation: &draft.Escalation{Pos: 53, Outcome: draft.Known}},
 		{At: 96 * ms, Rollback: &draft.Rollback{Pos: 52, Nodes: []draft.ID{3, 4}}},
 		{At: 96 * ms, Rollback: &draft.Rollback{Pos: 52}},
-		{At: 97 * ms, Turn: &draft.Turn{Finding: draft.Finding{Pos: 54}, Wasted: 3}},
+		{At: 97 * ms, Turn: &draft.Turn{Finding: terms.Finding{Pos: 54}, Wasted: 3}},
 		{At: 98*ms + 1234*time.Nanosecond, Token: &draft.Token{Pos: 51, Origin: draft.FromCloud}},
 		{At: 99 * ms, Warming: &draft.Warming{Tokens: 5}},
 	} {

@@ -3,34 +3,19 @@ package netproto
 import (
 	"slices"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// Answer is what the large model says to an [Ask].
+// Answer is what the large model says to an [Ask]. On the wire a log-probability is a multiple of 1/1024.
 type Answer struct {
 	Token   int32
-	Top     []Candidate   // the most probable tokens, best first
-	Audited int           // positions at the end of the context that the audit is about; 0 where none were asked for
-	Sampled int           // the only one of them that was looked at, drawn at random; 0: all were
-	Audit   []Finding     // those of them where the large model would have chosen another token, ascending
-	Queue   time.Duration // from the arrival of the ask to the start of computing, in microseconds
-	Compute time.Duration // in microseconds
-}
-
-// Candidate is a token and its probability.
-type Candidate struct {
-	ID      int32
-	LogProb float32 // natural logarithm, in units of 1/1024
-}
-
-// Finding is a position within the context where the large model would have chosen another token than stands there.
-type Finding struct {
-	Position int
-	Token    int32   // the large model's choice
-	LogProb  float32 // of that choice
-	// What the choice was made by, of it and of the token that stands there; only in the answer to an ask with
-	// [VerifyScores]. Greedy: log-probabilities. Else those divided by the temperature plus the noise of the position,
-	// and -Inf for a token that cannot be drawn. Neither is NaN, Score is finite and not less than Stands.
-	Score, Stands float32
+	Top     []terms.Candidate // the most probable tokens, best first
+	Audited int               // positions at the end of the context that the audit is about; 0: none were asked for
+	Sampled int               // the only one of them that was looked at, drawn at random; 0: all were
+	Audit   []terms.Finding   // those of them where the large model would have chosen another token, ascending
+	Queue   time.Duration     // from the arrival of the ask to the start of computing, in microseconds
+	Compute time.Duration     // in microseconds
 }
 
 // Append appends the frame to b.
@@ -43,9 +28,9 @@ func (a Answer) Append(b []byte) []byte {
 		b = appendUvarint(appendUvarint(appendUvarint(b, a.Audited), a.Sampled), len(a.Audit))
 		last := 0
 		for _, f := range a.Audit {
-			b = appendUvarint(appendUvarint(b, f.Position-last), int(f.Token))
+			b = appendUvarint(appendUvarint(b, f.Pos-last), int(f.Token))
 			b = appendLogProb(b, f.LogProb)
-			last = f.Position
+			last = f.Pos
 		}
 		b = appendMicros(appendMicros(b, a.Queue), a.Compute)
 		if a.Scored() {
@@ -59,7 +44,7 @@ func (a Answer) Append(b []byte) []byte {
 
 // Scored reports whether a score of a finding is not 0: if none is, the answer carries no scores.
 func (a Answer) Scored() bool {
-	return slices.ContainsFunc(a.Audit, func(f Finding) bool { return f.Score != 0 || f.Stands != 0 })
+	return slices.ContainsFunc(a.Audit, func(f terms.Finding) bool { return f.Score != 0 || f.Stands != 0 })
 }
 
 // ParseAnswer takes an Answer of n bytes from the front of b.
@@ -67,14 +52,15 @@ func ParseAnswer(b []byte) (a Answer, n int, err error) {
 	p, n := openFrame(b, KindAnswer)
 	a.Token = p.id("token")
 	for range p.count("top", MaxK, 2) {
-		a.Top = append(a.Top, Candidate{p.id("top id"), p.logProb("top log-prob")})
+		a.Top = append(a.Top, terms.Candidate{ID: p.id("top id"), LogProb: p.logProb("top log-prob")})
 	}
 	a.Audited = int(p.uvarint("audited", MaxPosition))
 	a.Sampled = int(p.uvarint("sampled", MaxPosition))
 	last := 0
 	for range p.count("audit", MaxPosition, 3) {
 		last += int(p.uvarint("audit position", uint64(MaxPosition-last)))
-		a.Audit = append(a.Audit, Finding{Position: last, Token: p.id("audit token"), LogProb: p.logProb("audit log-prob")})
+		f := terms.Finding{Pos: last, Token: p.id("audit token"), LogProb: p.logProb("audit log-prob")}
+		a.Audit = append(a.Audit, f)
 	}
 	a.Queue, a.Compute = p.micros("queue"), p.micros("compute")
 	if p.tail(len(a.Audit) > 0) {

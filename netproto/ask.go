@@ -3,6 +3,8 @@ package netproto
 import (
 	"encoding/binary"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Ask is a question: which token follows this context? It may be repeated: the answer is the same.
@@ -11,23 +13,12 @@ type Ask struct {
 	Path      Path
 	K         int // most probable tokens wanted beside the chosen one
 	AuditFrom int // position from which on the path holds the edge's own tokens, to be audited; 0 means no audit
-	Sampling  Sampling
+	Sampling  terms.Sampling
 	Deadline  time.Duration // in milliseconds, from when the gateway has the ask; 0 means none
-	Verify    Verify        // what the audit has to be
+	Verify    terms.Verify  // what the audit has to be
 	Ahead     int           // most tokens beyond the one asked for that are wanted as well, at most MaxAhead
 	Clock     bool          // a [Clock] is wanted before the answer
 }
-
-// Verify says what an audit has to be.
-type Verify uint8
-
-// The kinds.
-const (
-	NoVerify      Verify = iota // the most probable tokens are compared, as far back as costs nothing
-	VerifyChoices               // each position from AuditFrom on, with the token that Sampling chooses there
-	VerifyScores                // the same, and findings carry scores
-	verifies
-)
 
 // The most candidates, and the most tokens beyond the one asked for, that an ask can want.
 const (
@@ -39,7 +30,7 @@ const (
 func (a Ask) Append(b []byte) []byte {
 	return appendFrame(b, KindAsk, func(b []byte) []byte {
 		b = a.Path.append(binary.LittleEndian.AppendUint32(b, a.Session))
-		b = a.Sampling.append(appendUvarint(appendUvarint(b, a.K), a.AuditFrom))
+		b = appendSampling(appendUvarint(appendUvarint(b, a.K), a.AuditFrom), a.Sampling)
 		b = appendMillis(b, a.Deadline)
 		if a.Tail() {
 			b = appendUvarint(append(b, a.how()), a.Ahead)
@@ -49,7 +40,7 @@ func (a Ask) Append(b []byte) []byte {
 }
 
 // Tail reports whether the ask wants what versions before [VerifyVersion] do not have.
-func (a Ask) Tail() bool { return a.Verify != NoVerify || a.Ahead > 0 || a.Clock }
+func (a Ask) Tail() bool { return a.Verify != terms.AsItComes || a.Ahead > 0 || a.Clock }
 
 // wantsClock is the bit beside the kind of verification that says so.
 const wantsClock = 1 << 7
@@ -73,8 +64,9 @@ func ParseAsk(b []byte) (a Ask, n int, err error) {
 	a.Deadline = p.millis("deadline")
 	if p.tail(true) {
 		how := p.u8("verify")
-		a.Verify, a.Clock, a.Ahead = Verify(how&^wantsClock), how&wantsClock != 0, int(p.uvarint("ahead", MaxAhead))
-		if a.Verify >= verifies || !a.Tail() {
+		a.Verify, a.Clock = terms.Verify(how&^wantsClock), how&wantsClock != 0
+		a.Ahead = int(p.uvarint("ahead", MaxAhead))
+		if a.Verify > terms.EachScore || !a.Tail() {
 			p.fail("verify", ErrValue)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Ids come back from every coding that the sender may choose, for any vocabulary and base.
@@ -555,7 +557,7 @@ func TestAgainstJSON(t *testing.T) {
 		a := Ask{Session: 1 << 31, Path: Path{len(base), RootHash.Over(base), d}, K: 4, AuditFrom: 100,
 			Deadline: 800 * time.Millisecond}
 		up := len(a.Append(nil))
-		a.Sampling = Sampling{Temperature: 0.7, TopP: 0.9, TopK: 40, Seed: 1 << 63}
+		a.Sampling = terms.Sampling{Temperature: 0.7, TopP: 0.9, TopK: 40, Seed: 1 << 63}
 		sampled := len(a.Append(nil))
 		t.Logf("%d tokens of context, %2d after the base: %d bytes (%d when sampling), JSON %d: %.0f times",
 			len(path), n, up, sampled, len(asJSON), float64(len(asJSON))/float64(up))

@@ -16,6 +16,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // The files of testdata hold bytes that have travelled, in hexadecimal, each line behind the name of its value. Whoever
@@ -54,7 +56,7 @@ func counted[T ~[16]byte | ~[32]byte](n byte) (a T) {
 // goldenValues holds each message with all that it can hold, and with as little as it can.
 func goldenValues() []named {
 	who := Identity{Tokenizer: counted[Digest](1), Vocab: 151936, Template: counted[Digest](0x81)}
-	sampled := Sampling{Temperature: 0.7, TopK: 40, TopP: 0.9, Seed: 0x0123456789abcdef}
+	sampled := terms.Sampling{Temperature: 0.7, TopK: 40, TopP: 0.9, Seed: 0x0123456789abcdef}
 	path := Path{Base: 300, Hash: RootHash.Over([]int32{1, 2, 3}),
 		Delta: Delta{Count: 3, Coding: Packed, Bytes: []byte{0xaa, 0xbb, 0xcc, 0xdd}}}
 	squeezed := Path{Base: 0, Hash: RootHash,
@@ -74,23 +76,27 @@ func goldenValues() []named {
 		{"Welcome/least", Welcome{}},
 		{"Refusal/all", Refusal{TooFast, 1500 * time.Millisecond, "slowly, please"}},
 		{"Refusal/least", Refusal{}},
-		{"Ask/all", Ask{0xdeadbeef, path, 4, 120, sampled, 800 * time.Millisecond, NoVerify, 0, false}},
+		{"Ask/all", Ask{0xdeadbeef, path, 4, 120, sampled, 800 * time.Millisecond, terms.AsItComes, 0, false}},
 		{"Ask/least", Ask{Path: Path{Hash: RootHash, Delta: Delta{Bytes: []byte{}}}}},
-		{"Ask/temperature", Ask{1, squeezed, 1, 0, Sampling{Temperature: 1.5}, 0, NoVerify, 0, false}},
-		{"Ask/top-k", Ask{2, trained, MaxK, 1, Sampling{TopK: 300}, time.Millisecond, NoVerify, 0, false}},
-		{"Ask/top-p", Ask{3, path, 0, 0, Sampling{TopP: 1}, time.Hour, NoVerify, 0, false}},
-		{"Ask/seed", Ask{4, path, 0, 0, Sampling{Seed: 1}, 0, NoVerify, 0, false}},
-		{"Ask/verify", Ask{4, path, 0, 120, Sampling{Seed: 1}, 0, VerifyChoices, 0, false}},
-		{"Ask/scores-ahead", Ask{4, path, 0, 120, Sampling{Seed: 1}, 0, VerifyScores, 7, false}},
-		{"Ask/ahead", Ask{4, path, 0, 0, Sampling{Seed: 1}, 0, NoVerify, MaxAhead, false}},
-		{"Ask/clock", Ask{4, path, 0, 0, Sampling{Seed: 1}, 0, NoVerify, 0, true}},
-		{"Ask/scores-clock", Ask{4, path, 0, 120, Sampling{Seed: 1}, 0, VerifyScores, 7, true}},
-		{"Answer/all", Answer{151643, []Candidate{{151643, -0.5}, {9, -2.25}, {0, least}}, 12, 0,
-			[]Finding{{3, 5, -1, 0, 0}, {7, 151643, 0, 0, 0}, {300, 1, -0.0009765625, 0, 0}},
+		{"Ask/temperature", Ask{1, squeezed, 1, 0, terms.Sampling{Temperature: 1.5}, 0, terms.AsItComes, 0, false}},
+		{"Ask/top-k", Ask{2, trained, MaxK, 1, terms.Sampling{TopK: 300}, time.Millisecond, terms.AsItComes, 0, false}},
+		{"Ask/top-p", Ask{3, path, 0, 0, terms.Sampling{TopP: 1}, time.Hour, terms.AsItComes, 0, false}},
+		{"Ask/seed", Ask{4, path, 0, 0, terms.Sampling{Seed: 1}, 0, terms.AsItComes, 0, false}},
+		{"Ask/verify", Ask{4, path, 0, 120, terms.Sampling{Seed: 1}, 0, terms.EachChoice, 0, false}},
+		{"Ask/scores-ahead", Ask{4, path, 0, 120, terms.Sampling{Seed: 1}, 0, terms.EachScore, 7, false}},
+		{"Ask/ahead", Ask{4, path, 0, 0, terms.Sampling{Seed: 1}, 0, terms.AsItComes, MaxAhead, false}},
+		{"Ask/clock", Ask{4, path, 0, 0, terms.Sampling{Seed: 1}, 0, terms.AsItComes, 0, true}},
+		{"Ask/scores-clock", Ask{4, path, 0, 120, terms.Sampling{Seed: 1}, 0, terms.EachScore, 7, true}},
+		{"Answer/all", Answer{151643,
+			[]terms.Candidate{{ID: 151643, LogProb: -0.5}, {ID: 9, LogProb: -2.25}, {LogProb: least}}, 12, 0,
+			[]terms.Finding{{Pos: 3, Token: 5, LogProb: -1}, {Pos: 7, Token: 151643},
+				{Pos: 300, Token: 1, LogProb: -0.0009765625}},
 			250 * time.Microsecond, 38 * time.Millisecond}},
-		{"Answer/sampled", Answer{9, nil, 12, 300, []Finding{{300, 1, -1, 0, 0}}, 0, 0}},
+		{"Answer/sampled", Answer{9, nil, 12, 300, []terms.Finding{{Pos: 300, Token: 1, LogProb: -1}}, 0, 0}},
 		{"Answer/scores", Answer{9, nil, 12, 0,
-			[]Finding{{300, 1, -1, -1, -2.5}, {302, 4, -2, 0, 0}, {303, 8, -3, 0.75, never}}, 0, 0}},
+			[]terms.Finding{{Pos: 300, Token: 1, LogProb: -1, Score: -1, Stands: -2.5},
+				{Pos: 302, Token: 4, LogProb: -2}, {Pos: 303, Token: 8, LogProb: -3, Score: 0.75, Stands: never}},
+			0, 0}},
 		{"Answer/least", Answer{}},
 		{"Need/all", Need{4711, 0x0123456789abcdef}},
 		{"Need/least", Need{}},

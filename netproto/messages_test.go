@@ -17,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // message is a type of message with its parser, so that one table serves all tests.
@@ -56,20 +58,21 @@ func messages() []message {
 		}},
 		{KindAsk, of(ParseAsk), func(r *rand.Rand) appender {
 			return Ask{r.Uint32(), randomPath(r), r.IntN(MaxK + 1), r.IntN(MaxPosition + 1), randomSampling(r),
-				time.Duration(r.IntN(1e6)) * time.Millisecond, Verify(r.IntN(int(verifies))), r.IntN(2) * r.IntN(MaxAhead+1),
+				time.Duration(r.IntN(1e6)) * time.Millisecond, terms.Verify(r.IntN(int(terms.EachScore) + 1)),
+				r.IntN(2) * r.IntN(MaxAhead+1),
 				r.IntN(2) == 0}
 		}},
 		{KindAnswer, of(ParseAnswer), func(r *rand.Rand) appender {
 			a := Answer{Token: r.Int32(), Sampled: r.IntN(MaxPosition + 1), Queue: time.Duration(r.IntN(1e9)) * time.Microsecond,
 				Compute: time.Duration(r.IntN(1e9)) * time.Microsecond}
 			for range r.IntN(6) {
-				a.Top = append(a.Top, Candidate{r.Int32(), randomLogProb(r)})
+				a.Top = append(a.Top, terms.Candidate{ID: r.Int32(), LogProb: randomLogProb(r)})
 			}
 			at := 0
 			for range r.IntN(6) {
 				at += r.IntN(1 << 20)
 				a.Audited++
-				a.Audit = append(a.Audit, Finding{Position: at, Token: r.Int32(), LogProb: randomLogProb(r)})
+				a.Audit = append(a.Audit, terms.Finding{Pos: at, Token: r.Int32(), LogProb: randomLogProb(r)})
 			}
 			if r.IntN(2) == 0 {
 				randomScores(r, a.Audit)
@@ -88,7 +91,7 @@ func messages() []message {
 	}
 }
 
-func randomScores(r *rand.Rand, all []Finding) {
+func randomScores(r *rand.Rand, all []terms.Finding) {
 	for i := range all {
 		all[i].Score = float32(r.NormFloat64()) * 10
 		all[i].Stands = all[i].Score - float32(r.IntN(3))*r.Float32()
@@ -121,7 +124,7 @@ func randomPath(r *rand.Rand) Path {
 	return p
 }
 
-func randomSampling(r *rand.Rand) (s Sampling) {
+func randomSampling(r *rand.Rand) (s terms.Sampling) {
 	if r.IntN(2) == 0 {
 		s.Temperature = r.Float64() + 0.01
 	}
@@ -216,7 +219,7 @@ func withoutTail(v appender) appender {
 		v.Ahead = 0
 		return v
 	case Ask:
-		v.Verify, v.Ahead, v.Clock = NoVerify, 0, false
+		v.Verify, v.Ahead, v.Clock = terms.AsItComes, 0, false
 		return v
 	case Answer:
 		for i := range v.Audit {
@@ -303,10 +306,10 @@ func TestBrokenValues(t *testing.T) {
 		}), ErrValue},
 		"coding that does not exist":  {body(func(b []byte) []byte { b[14] = byte(codings); return b }), ErrValue},
 		"k of 300":                    {Ask{K: 300}.Append(nil), ErrTooLong},
-		"negative temperature":        {Ask{Sampling: Sampling{Temperature: -1}}.Append(nil), ErrValue},
-		"temperature without end":     {Ask{Sampling: Sampling{Temperature: math.Inf(1)}}.Append(nil), ErrValue},
-		"temperature that is none":    {Ask{Sampling: Sampling{Temperature: math.NaN()}}.Append(nil), ErrValue},
-		"top-p of 2":                  {Ask{Sampling: Sampling{TopP: 2}}.Append(nil), ErrValue},
+		"negative temperature":        {Ask{Sampling: terms.Sampling{Temperature: -1}}.Append(nil), ErrValue},
+		"temperature without end":     {Ask{Sampling: terms.Sampling{Temperature: math.Inf(1)}}.Append(nil), ErrValue},
+		"temperature that is none":    {Ask{Sampling: terms.Sampling{Temperature: math.NaN()}}.Append(nil), ErrValue},
+		"top-p of 2":                  {Ask{Sampling: terms.Sampling{TopP: 2}}.Append(nil), ErrValue},
 		"sampling with unknown flags": {body(func(b []byte) []byte { b[len(b)-2] = 0x80; return b }), ErrValue},
 		"flag for a seed of 0": {body(func(b []byte) []byte {
 			return append(append(b[:len(b)-2:len(b)-2], hasSeed), make([]byte, 9)...)
@@ -473,7 +476,7 @@ func TestNumbersOfTheProtocol(t *testing.T) {
 	assert.Equal(t, []int{1, 2, 4, 8, 16}, []int{hasTemperature, hasTopK, hasTopP, hasSeed, flagsEnd})
 	assert.Equal(t, []int{4, 3, 4, 64}, []int{Version, OldestVersion, VerifyVersion, MaxAhead})
 	assert.Equal(t, 128, wantsClock)
-	assert.Equal(t, []Verify{0, 1, 2, 3}, []Verify{NoVerify, VerifyChoices, VerifyScores, verifies})
+	assert.Equal(t, []terms.Verify{0, 1, 2}, []terms.Verify{terms.AsItComes, terms.EachChoice, terms.EachScore})
 	assert.Equal(t, "pilotfish/1", ALPN)
 }
 

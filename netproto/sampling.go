@@ -3,17 +3,12 @@ package netproto
 import (
 	"encoding/binary"
 	"math"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// Sampling says how the large model chooses. The zero value is greedy. The numbers are those of the edge to the last
-// bit, so that both draw alike.
-type Sampling struct {
-	Temperature float64 // logits are divided by it; 0 means greedy
-	TopK        int     // only the k most probable tokens; 0 means all
-	TopP        float64 // only the fewest most probable tokens that reach this share; 0 means all
-	Seed        uint64  // of the noise, which is a function of seed and position
-}
-
+// The parts of a sampling that are not 0, as bits. Its numbers are those of the edge to the last bit, so that both draw
+// alike.
 const (
 	hasTemperature = 1 << iota
 	hasTopK
@@ -22,7 +17,7 @@ const (
 	flagsEnd
 )
 
-func (s Sampling) flags() byte {
+func samplingFlags(s terms.Sampling) byte {
 	return bit(s.Temperature != 0, hasTemperature) | bit(s.TopK != 0, hasTopK) |
 		bit(s.TopP != 0, hasTopP) | bit(s.Seed != 0, hasSeed)
 }
@@ -34,8 +29,8 @@ func bit(set bool, b byte) byte {
 	return 0
 }
 
-func (s Sampling) append(b []byte) []byte {
-	f := s.flags()
+func appendSampling(b []byte, s terms.Sampling) []byte {
+	f := samplingFlags(s)
 	b = append(b, f)
 	if f&hasTemperature != 0 {
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(s.Temperature))
@@ -52,7 +47,7 @@ func (s Sampling) append(b []byte) []byte {
 	return b
 }
 
-func (p *parser) sampling() (s Sampling) {
+func (p *parser) sampling() (s terms.Sampling) {
 	f := p.u8("sampling")
 	if f&hasTemperature != 0 {
 		s.Temperature = p.f64("temperature")
@@ -66,7 +61,7 @@ func (p *parser) sampling() (s Sampling) {
 	if f&hasSeed != 0 {
 		s.Seed = p.u64("seed")
 	}
-	if f >= flagsEnd || f != s.flags() || s.TopP > 1 {
+	if f >= flagsEnd || f != samplingFlags(s) || s.TopP > 1 {
 		p.fail("sampling", ErrValue)
 	}
 	return s

@@ -2,7 +2,7 @@ package netproto
 
 import "encoding/binary"
 
-// Sync streams settled tokens ahead, so that the next ask is short and finds the large model warm.
+// Sync streams settled tokens early, so that the next ask is short and finds the large model warm.
 type Sync struct {
 	Session uint32
 	Path    Path

@@ -17,10 +17,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
@@ -38,7 +38,7 @@ func textOf(t testing.TB, o *Options, set *trace.Set, number int) (prompt, answe
 }
 
 // generated is what a model makes of a text, up to its end token, by the engine alone.
-func generated(t testing.TB, e *engine.Engine, text []int32, most int, s sample.Options) []int32 {
+func generated(t testing.TB, e *engine.Engine, text []int32, most int, s terms.Sampling) []int32 {
 	session, err := e.NewSession()
 	require.NoError(t, err)
 	tokens, err := e.Tokenizer()
@@ -136,9 +136,9 @@ func TestReferences(t *testing.T) {
 			case Given:
 				assert.Equal(t, append(tokens.Encode(q.Reference, false), end), answer)
 			case Large:
-				assert.Equal(t, generated(t, o.Large, prompt, 64, sample.Options{}), answer)
+				assert.Equal(t, generated(t, o.Large, prompt, 64, terms.Sampling{}), answer)
 			case Sampled:
-				s := sample.Options{Temperature: 2, Seed: seedOf(3, number)}
+				s := terms.Sampling{Temperature: 2, Seed: seedOf(3, number)}
 				assert.Equal(t, generated(t, o.Large, prompt, 64, s), answer)
 				sampled[tokens.Decode(answer)] = true
 			case Routed:
@@ -398,7 +398,7 @@ func TestRaw(t *testing.T) {
 		for i := from; i < to; i++ {
 			answer = append(answer, set.At(i).Reference)
 		}
-		assert.Equal(t, generated(t, o.Large, prompt, 6, sample.Options{}), answer)
+		assert.Equal(t, generated(t, o.Large, prompt, 6, terms.Sampling{}), answer)
 	}
 }
 

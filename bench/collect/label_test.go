@@ -12,8 +12,8 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
@@ -29,7 +29,7 @@ func definition(
 		all := append(slices.Clone(answer[:j]), id)
 		if !tokens.IsEnd(id) && len(all) < o.MaxTokens {
 			text := append(slices.Clone(prompt), all...)
-			all = append(all, generated(t, e, text, o.MaxTokens-len(all), sample.Options{})...)
+			all = append(all, generated(t, e, text, o.MaxTokens-len(all), terms.Sampling{})...)
 		}
 		if last := len(all) - 1; tokens.IsEnd(all[last]) {
 			all = all[:last]
@@ -121,7 +121,7 @@ func (s *script) close() {}
 func (s *script) read(context.Context, []int32, int) ([]choice, error) { return nil, nil }
 
 func (s *script) follow(
-	_ context.Context, text []int32, most int, o sample.Options, yield func(id int32) bool,
+	_ context.Context, text []int32, most int, o terms.Sampling, yield func(id int32) bool,
 ) error {
 	said := s.tokens.Decode(text[s.prompt:])
 	s.asked = append(s.asked, said)
@@ -370,6 +370,6 @@ func TestTree(t *testing.T) {
 // muteModel says nothing.
 type muteModel struct{ *script }
 
-func (muteModel) follow(context.Context, []int32, int, sample.Options, func(int32) bool) error {
+func (muteModel) follow(context.Context, []int32, int, terms.Sampling, func(int32) bool) error {
 	return nil
 }

@@ -7,15 +7,15 @@ import (
 	"math"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // model is one of the two, for one text at a time.
 type model interface {
 	// follow tells yield of the tokens that the model chooses after context, one after the other, at most so many, and
 	// ends when yield returns false.
-	follow(ctx context.Context, context []int32, most int, s sample.Options, yield func(id int32) bool) error
+	follow(ctx context.Context, context []int32, most int, s terms.Sampling, yield func(id int32) bool) error
 	close()
 }
 
@@ -38,7 +38,7 @@ type local struct{ s *engine.Session }
 func (l local) close() {}
 
 func (l local) follow(
-	ctx context.Context, context []int32, most int, s sample.Options, yield func(id int32) bool,
+	ctx context.Context, context []int32, most int, s terms.Sampling, yield func(id int32) bool,
 ) error {
 	for t, err := range l.s.Generate(ctx, context, engine.Request{MaxTokens: most, Sampling: s, IgnoreEnd: true}) {
 		if err != nil {
@@ -84,7 +84,7 @@ func (r *remote) begin(ctx context.Context) error {
 }
 
 func (r *remote) follow(
-	ctx context.Context, context []int32, most int, s sample.Options, yield func(id int32) bool,
+	ctx context.Context, context []int32, most int, s terms.Sampling, yield func(id int32) bool,
 ) error {
 	if r.cloud == nil {
 		if err := r.begin(ctx); err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
 
@@ -285,7 +285,7 @@ func TestRemoteSessions(t *testing.T) {
 	far := &countedFar{Cloud: counting(func(engine.CloudQuestion) int32 { return 1 })}
 	r := &remote{far: far}
 	for range 3 {
-		require.NoError(t, r.follow(t.Context(), []int32{1}, 1, sample.Options{}, func(int32) bool { return true }))
+		require.NoError(t, r.follow(t.Context(), []int32{1}, 1, terms.Sampling{}, func(int32) bool { return true }))
 		_, err := r.read(t.Context(), []int32{1, 2}, 2)
 		require.NoError(t, err)
 		assert.Equal(t, 1, far.open)
@@ -329,7 +329,7 @@ func TestRemoteFollow(t *testing.T) {
 		got = append(got, id)
 		return id < 4
 	}
-	s := sample.Options{Temperature: 0.5}
+	s := terms.Sampling{Temperature: 0.5}
 	require.NoError(t, r.follow(t.Context(), []int32{8, 9}, 10, s, more))
 	assert.Equal(t, []int32{2, 3, 4}, got)
 	assert.Equal(t, [][]int32{{8, 9}, {8, 9, 2}, {8, 9, 2, 3}}, asked)

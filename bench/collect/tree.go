@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // tree knows what a model chooses greedily after texts that begin with one prompt, as far as it has been asked, so that
@@ -71,7 +71,7 @@ func (t *tree) goOn(ctx context.Context, answer []int32, stop func(answer []int3
 		t.rollouts++
 		before := len(answer)
 		text := append(append([]int32(nil), t.prompt...), answer...)
-		err := t.m.follow(ctx, text, t.limit-len(text), sample.Options{}, func(id int32) bool {
+		err := t.m.follow(ctx, text, t.limit-len(text), terms.Sampling{}, func(id int32) bool {
 			t.tokens++
 			n.choice, n.known = id, true
 			n, answer = n.after(id), append(answer, id)

@@ -8,9 +8,9 @@ import (
 	"fmt"
 
 	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
@@ -125,7 +125,7 @@ func (w *worker) refer(ctx context.Context, d *draft, number, most int) (err err
 		d.answer, err = d.large.goOn(ctx, nil, nil)
 		d.large.rollouts, d.large.tokens = 0, 0 // that was no work for labels
 	case Sampled:
-		s := sample.Options{Temperature: w.o.Temperature, Seed: seedOf(w.o.Seed, number)}
+		s := terms.Sampling{Temperature: w.o.Temperature, Seed: seedOf(w.o.Seed, number)}
 		err = w.large.follow(ctx, d.prompt, room, s, func(id int32) bool {
 			d.answer = append(d.answer, id)
 			return !w.tokens.IsEnd(id)

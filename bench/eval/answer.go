@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -268,7 +269,7 @@ func (t *taker) escalation(q *draft.Escalation) {
 }
 
 // audit notes what a comparison found: of so many tokens, each standing for weight tokens.
-func (t *taker) audit(audited, weight int, missed []draft.Finding) {
+func (t *taker) audit(audited, weight int, missed []terms.Finding) {
 	t.a.Audited, t.a.AuditedFor = t.a.Audited+audited, t.a.AuditedFor+audited*weight
 	for _, f := range missed {
 		t.a.Missed, t.a.MissedFor = append(t.a.Missed, f.Pos-t.prompt), t.a.MissedFor+weight

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // Options say what is asked, of whom, and how.
@@ -26,7 +26,7 @@ type Options struct {
 	Net       *router.Net    // of the learned policy
 	Raw       bool           // questions are texts to go on with, without chat template
 	MaxTokens int            // of an answer; 0: as many as the context holds
-	Sampling  sample.Options // zero: greedy
+	Sampling  terms.Sampling // zero: greedy
 	Parallel  int            // questions at the same time; 0 means 4
 	Every     int            // with verification: most tokens that nobody has looked at; 0 means 16
 	Log       *Log           // keeps the answers, and has those of an earlier call

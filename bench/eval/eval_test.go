@@ -19,10 +19,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // opened is a model of the demo.
@@ -281,7 +281,7 @@ func (f fixed) Ask(context.Context, engine.CloudQuestion) (engine.CloudAnswer, e
 func TestSampling(t *testing.T) {
 	o := demoOptions(t, 3, at(router.Random, 0.5))
 	answers := func(seed uint64, temperature float64) (all []Answer) {
-		o.Sampling, o.Log = sample.Options{Temperature: temperature, Seed: seed}, NewLog(Settings{}, About{})
+		o.Sampling, o.Log = terms.Sampling{Temperature: temperature, Seed: seed}, NewLog(Settings{}, About{})
 		require.NoError(t, o.Run(t.Context()))
 		for _, q := range o.Set.Questions {
 			a, _ := o.Log.Answer(q.ID, "random 0.5")

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
@@ -24,8 +25,8 @@ type stream struct {
 func (t *Text) ahead(ctx context.Context, q draft.Question, text uint64, exact *Ask, a *draft.Answer) <-chan int32 {
 	to := make(chan int32, q.Ahead)
 	s := &stream{t: t, wanted: q.Ahead, text: then(text, a.Token), length: len(q.Context) + 1}
-	if q.Verify == draft.Choices && len(a.Audit) > 0 {
-		first := slices.MinFunc(a.Audit, func(a, b draft.Finding) int { return a.Pos - b.Pos })
+	if q.Verify == terms.EachChoice && len(a.Audit) > 0 {
+		first := slices.MinFunc(a.Audit, func(a, b terms.Finding) int { return a.Pos - b.Pos })
 		s.text, s.length = then(hashOf(q.Context[:first.Pos]), first.Token), first.Pos+1
 	}
 	if exact != nil && exact.answered() {

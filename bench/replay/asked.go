@@ -48,7 +48,7 @@ func (c asking) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 		one.Audit = append(one.Audit, Finding{f.Pos, f.Token, finite(f.LogProb), finite(f.Score), finite(f.Stands)})
 	}
 	for _, c := range got.Top {
-		one.Top = append(one.Top, Candidate{c.ID, finite(c.Logit)})
+		one.Top = append(one.Top, Candidate{c.ID, finite(c.LogProb)})
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
@@ -127,7 +127,7 @@ func (t *Text) answer(q draft.Question, text uint64, exact, like *Ask) draft.Ans
 			}
 		}
 		for _, c := range exact.Top {
-			a.Top = append(a.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
+			a.Top = append(a.Top, terms.Candidate(c))
 		}
 		return a
 	}
@@ -138,8 +138,8 @@ func (t *Text) answer(q draft.Question, text uint64, exact, like *Ask) draft.Ans
 }
 
 // draft is a finding as package draft takes it.
-func (f *Finding) draft() draft.Finding {
-	return draft.Finding{Pos: f.Pos, Token: f.Token, LogProb: f.LogProb, Score: f.Score, Stands: stands(f.Stands)}
+func (f *Finding) draft() terms.Finding {
+	return terms.Finding{Pos: f.Pos, Token: f.Token, LogProb: f.LogProb, Score: f.Score, Stands: stands(f.Stands)}
 }
 
 // says is the large model's choice behind a text of so many tokens: where the recording does not tell, the small
@@ -166,25 +166,25 @@ func (t *Text) audit(q draft.Question, a *draft.Answer) {
 		text := texts[pos-from]
 		token, known := t.p.said[text]
 		switch {
-		case !known && q.Verify == draft.AsItComes:
+		case !known && q.Verify == terms.AsItComes:
 			return
 		case !known: // taken to be what stands there
 			t.Answers++
 			t.guessed[text] = true
 		case token != q.Context[pos]:
-			a.Audit = append([]draft.Finding{t.finding(q, text, pos, token)}, a.Audit...)
+			a.Audit = append([]terms.Finding{t.finding(q, text, pos, token)}, a.Audit...)
 		}
 		a.Audited++
 	}
 }
 
 // finding says that the large model prefers a token to the one that stands at a position.
-func (t *Text) finding(q draft.Question, text uint64, pos int, token int32) draft.Finding {
+func (t *Text) finding(q draft.Question, text uint64, pos int, token int32) terms.Finding {
 	if f := t.p.scores[contest{text, q.Context[pos]}]; f != nil {
 		return f.draft()
 	}
-	f := draft.Finding{Pos: pos, Token: token}
-	if q.Verify == draft.Scores { // by how much is not known: by more than any margin
+	f := terms.Finding{Pos: pos, Token: token}
+	if q.Verify == terms.EachScore { // by how much is not known: by more than any margin
 		t.Answers++
 		t.guessed[text] = true
 		f.Stands = stands(worst)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/stat"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -168,7 +169,8 @@ func (p *Player) learnAsk(a *Answer, q *Ask) {
 		turned[q.Audit[i].Pos] = &q.Audit[i]
 	}
 	p.learnAudit(a, q, context, turned)
-	if q.Verify == choices && len(q.Audit) > 0 { // what comes ahead is behind the first token that gives way
+	if terms.Verify(q.Verify) == terms.EachChoice && len(q.Audit) > 0 {
+		// what comes ahead is behind the first token that gives way
 		first := slices.MinFunc(q.Audit, func(a, b Finding) int { return a.Pos - b.Pos })
 		text = then(hashOf(context[:first.Pos]), first.Token)
 	}
@@ -177,9 +179,6 @@ func (p *Player) learnAsk(a *Answer, q *Ask) {
 		text = then(text, l.Token)
 	}
 }
-
-// choices is draft.Choices.
-const choices = 1
 
 // learnAudit takes what an answer says of the tokens before it.
 func (p *Player) learnAudit(a *Answer, q *Ask, context []int32, turned map[int]*Finding) {

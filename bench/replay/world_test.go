@@ -15,6 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/link"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/simclock"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -150,8 +151,8 @@ func (c large) audit(q draft.Question, a *draft.Answer) {
 	for pos := q.AuditFrom; pos < len(q.Context); pos++ {
 		a.Audited++
 		if choice := c.says(text); choice != q.Context[pos] {
-			f := draft.Finding{Pos: pos, Token: choice}
-			if q.Verify == draft.Scores {
+			f := terms.Finding{Pos: pos, Token: choice}
+			if q.Verify == terms.EachScore {
 				f.Score, f.Stands = -1, -1-float32(router.Draw(text, uint64(q.Context[pos]))%300)/100
 			}
 			a.Audit = append(a.Audit, f)
@@ -162,7 +163,7 @@ func (c large) audit(q draft.Question, a *draft.Answer) {
 
 func (c large) ahead(ctx context.Context, q draft.Question, a draft.Answer) <-chan int32 {
 	to, text := make(chan int32, q.Ahead), then(hashOf(q.Context), a.Token)
-	if q.Verify == draft.Choices && len(a.Audit) > 0 {
+	if q.Verify == terms.EachChoice && len(a.Audit) > 0 {
 		text = then(hashOf(q.Context[:a.Audit[0].Pos]), a.Audit[0].Token)
 	}
 	c.clock.Go(func() {

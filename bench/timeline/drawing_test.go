@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/timelinetest"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
@@ -91,14 +92,14 @@ func TestWayWithinAsk(t *testing.T) {
 	text := line.Begin("")
 	at := func(d time.Duration) time.Time { return text.began.Add(d) }
 	q := draft.Escalation{Pos: 4, Outcome: draft.Hit, Decided: 20 * ms, Wait: 60 * ms, Queue: 5 * ms, Cloud: 10 * ms,
-		Times: draft.Times{Left: at(10 * ms), Received: at(30 * ms), Sent: at(40 * ms), Arrived: at(90 * ms)}}
+		Times: terms.Times{Left: at(10 * ms), Received: at(30 * ms), Sent: at(40 * ms), Arrived: at(90 * ms)}}
 	text.events, text.wall = []draft.Event{asked(q)}, 200*ms
 	f := written(t, line)
 	assert.Equal(t, []laid{{"ask", 20, 30}}, laidOn(f, "network", "up"))
 	assert.Equal(t, []laid{{"served", 30, 45}, {"queue", 30, 35}, {"compute", 35, 45}}, laidOn(f, "gateway", "asks"))
 	assert.Equal(t, []laid{{"answer", 45, 80}}, laidOn(f, "network", "down"))
 
-	q.Times = draft.Times{Left: at(100 * ms), Received: at(5 * ms), Sent: at(1 * ms), Arrived: at(2 * ms)}
+	q.Times = terms.Times{Left: at(100 * ms), Received: at(5 * ms), Sent: at(1 * ms), Arrived: at(2 * ms)}
 	text.events = []draft.Event{asked(q)}
 	f = written(t, line)
 	assert.Empty(t, f.All("X", "network", "", ""), "nonsense")
@@ -181,7 +182,7 @@ func TestMarks(t *testing.T) {
 	pass := &draft.Pass{Rows: 2, Proposed: 1, Began: 10 * ms, Took: 10 * ms, Nodes: nodes}
 	f := drawn(t, draft.Event{At: 20 * ms, Pass: pass},
 		draft.Event{At: 30 * ms, Rollback: &draft.Rollback{Pos: 6, Of: 4, Nodes: []draft.ID{9, 7}}},
-		draft.Event{At: 40 * ms, Turn: &draft.Turn{Finding: draft.Finding{Pos: 8, Token: 3}, Local: 5, Wasted: 2}})
+		draft.Event{At: 40 * ms, Turn: &draft.Turn{Finding: terms.Finding{Pos: 8, Token: 3}, Local: 5, Wasted: 2}})
 	call := f.All("X", "device", "draft steps", "forward")[0]
 	assert.Equal(t, []float64{2, 1, 1, 0},
 		[]float64{call.Arg("rows"), call.Arg("branches"), call.Arg("proposed"), call.Arg("accepted")})

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/timelinetest"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
@@ -96,7 +97,7 @@ func travels(
 	a := draft.Answer{Token: token, Queue: queue, Cloud: cloud, BytesUp: 10, BytesDown: 20}
 	if clock && q.Times {
 		received := left.Add(up)
-		a.Times = draft.Times{
+		a.Times = terms.Times{
 			Left: left, Received: received, Sent: received.Add(queue + cloud), Arrived: time.Now(), Within: time.Millisecond,
 		}
 	}

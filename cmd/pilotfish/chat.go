@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // chatFlags are the flags of `pilotfish chat`.
@@ -26,7 +26,7 @@ type chatFlags struct {
 	mode      string
 	system    string
 	max       int
-	sampling  sample.Options
+	sampling  terms.Sampling
 	choose    chooseFlags
 	load      string
 	noHistory bool

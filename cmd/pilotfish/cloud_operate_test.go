@@ -175,10 +175,10 @@ func (dead) Info() gateway.Info {
 	return gateway.Info{Identity: netproto.Identity{Vocab: 100}, MaxContext: 100, Parallel: 1}
 }
 
-func (d dead) Ask(ctx context.Context, _ gateway.Question) (gateway.Answer, error) {
+func (d dead) Ask(ctx context.Context, _ gateway.Question) (netproto.Answer, error) {
 	d.asked <- struct{}{}
 	<-ctx.Done()
-	return gateway.Answer{}, ctx.Err()
+	return netproto.Answer{}, ctx.Err()
 }
 
 func (dead) Forget(uint64) {}

@@ -133,8 +133,8 @@ func TestTicketsOutliveRestart(t *testing.T) {
 // answering is a large model that answers at once.
 type answering struct{ dead }
 
-func (answering) Ask(context.Context, gateway.Question) (gateway.Answer, error) {
-	return gateway.Answer{Token: 1}, nil
+func (answering) Ask(context.Context, gateway.Question) (netproto.Answer, error) {
+	return netproto.Answer{Token: 1}, nil
 }
 
 // TestTicketsAreRenewed: a gateway that keeps its own ticket keys takes a new one every day, and drops the oldest.

@@ -14,8 +14,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/eval"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // evalFlags are the flags of `pilotfish eval`.
@@ -318,8 +318,8 @@ func (f *evalFlags) checkUse(policies []router.Policy) error {
 }
 
 // sampling is how tokens are chosen. The seed is also that of the policy random.
-func (f *evalFlags) sampling() sample.Options {
-	return sample.Options{Temperature: f.temp, Seed: f.seed}
+func (f *evalFlags) sampling() terms.Sampling {
+	return terms.Sampling{Temperature: f.temp, Seed: f.seed}
 }
 
 // learned reads the router and the SHA-256 of its file, if a run needs one. Without --router it is the demo's.

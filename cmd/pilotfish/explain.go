@@ -80,7 +80,7 @@ func (x *explainer) asked(q *engine.Escalation) {
 		row.Cloud = new(q.Token)
 		for _, c := range q.Top {
 			if c.ID == q.Token {
-				row.CloudLogProb = new(c.Logit)
+				row.CloudLogProb = new(c.LogProb)
 			}
 		}
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
@@ -38,7 +38,7 @@ type runFlags struct {
 	ignoreEnd bool
 	lookup    lookupRows
 	json      bool
-	sampling  sample.Options
+	sampling  terms.Sampling
 	choose    chooseFlags
 }
 
@@ -112,7 +112,7 @@ func (f *runFlags) register(c *cobra.Command) {
 }
 
 // registerSampling adds the flags of how tokens are drawn.
-func registerSampling(p *pflag.FlagSet, s *sample.Options, repeats string) {
+func registerSampling(p *pflag.FlagSet, s *terms.Sampling, repeats string) {
 	p.Float64Var(&s.Temperature, "temp", 0, fmt.Sprintf("temperature, up to %d; 0 always picks the most probable token",
 		mostTemperature))
 	p.IntVar(&s.TopK, "top-k", 0, "with --temp: sample only from the k most probable tokens; 0 means all")

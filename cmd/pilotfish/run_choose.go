@@ -173,7 +173,7 @@ func (o *runOutput) logProbsOf(t engine.Token) (*LogProbs, error) {
 		p.LogProb = &v
 	}
 	for _, c := range t.LogProbs.Top {
-		p.Top = append(p.Top, topLogProb{c.ID, tokens.Decode([]int32{c.ID}), c.Logit})
+		p.Top = append(p.Top, topLogProb{c.ID, tokens.Decode([]int32{c.ID}), c.LogProb})
 	}
 	return p, nil
 }

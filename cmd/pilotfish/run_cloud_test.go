@@ -21,10 +21,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // closedPort is an address where nothing listens.
@@ -254,7 +254,7 @@ func onePin(last byte) string { return strings.Repeat("00", 31) + fmt.Sprintf("%
 // plainRequest is the request of a run without flags, but for the most tokens.
 func plainRequest(most int) engine.Request {
 	return engine.Request{
-		MaxTokens: most, Sampling: sample.Options{TopP: 1}, Rules: engine.Rules{RepeatPenalty: 1},
+		MaxTokens: most, Sampling: terms.Sampling{TopP: 1}, Rules: engine.Rules{RepeatPenalty: 1},
 	}
 }
 

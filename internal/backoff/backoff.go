@@ -1,25 +1,26 @@
-// Package backoff says how long to wait between tries of something that fails.
+// Package backoff says how long to wait between attempts that fail.
 package backoff
 
 import "time"
 
-// Pauses double from one failure to the next, up to a longest. Chance makes each shorter or longer, so that many that
-// failed at the same moment do not come back at the same moment (M. Brooker, "Exponential Backoff and Jitter", AWS
-// Architecture Blog, 2015).
-type Pauses struct {
-	First   time.Duration // after one failure, before chance
-	Longest time.Duration // before chance
-	Spread  float64       // share of a pause by which chance makes it shorter or longer at most, 0 to 1
-}
-
-// After returns the pause after so many failures in a row: 0 after none. random is a number from 0 to 1.
-func (p Pauses) After(failures int, random float64) time.Duration {
+// Delay is the wait before the next attempt after failures that came in a row: nothing after none, first after one, and
+// twice as long after each further one, up to longest.
+func Delay(failures int, first, longest time.Duration) time.Duration {
 	if failures <= 0 {
 		return 0
 	}
-	pause := p.First
-	for n := 1; n < failures && pause < p.Longest; n++ {
-		pause *= 2
+	d := min(first, longest)
+	for range failures - 1 {
+		if d > longest/2 {
+			return longest
+		}
+		d *= 2
 	}
-	return time.Duration(float64(min(pause, p.Longest)) * (1 - p.Spread + 2*p.Spread*random))
+	return d
+}
+
+// Spread is d, longer or shorter by up to share of it, so that many who failed together do not come back together.
+// random is uniform in [0, 1), share in [0, 1].
+func Spread(d time.Duration, share, random float64) time.Duration {
+	return time.Duration(float64(d) * (1 - share + 2*share*random))
 }

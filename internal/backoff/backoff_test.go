@@ -8,18 +8,19 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestAfter(t *testing.T) {
-	p := Pauses{First: time.Second, Longest: 30 * time.Second, Spread: 0.5}
-	for failures, seconds := range []time.Duration{0, 1, 2, 4, 8, 16, 30, 30, 30} {
-		middle := seconds * time.Second
-		assert.Equal(t, middle, p.After(failures, 0.5), failures)
-		assert.Equal(t, middle/2, p.After(failures, 0), failures)
-		assert.Equal(t, middle*3/2, p.After(failures, 1), failures)
+// TestDelay: waits double from the first to the longest, and no number of failures is too large.
+func TestDelay(t *testing.T) {
+	for failures, want := range map[int]time.Duration{0: 0, 1: 50, 2: 100, 3: 200, 4: 400, 5: 500, 6: 500, 1000: 500} {
+		assert.Equal(t, want, Delay(failures, 50, 500), "%d failures", failures)
 	}
-	assert.Zero(t, p.After(-1, 1))
-	assert.Equal(t, 45*time.Second, p.After(math.MaxInt, 1))
-	p.Spread = 0
-	assert.Equal(t, 4*time.Second, p.After(3, 0.9))
-	p.First = time.Minute
-	assert.Equal(t, 30*time.Second, p.After(1, 0))
+	assert.EqualValues(t, 500, Delay(1, 700, 500))
+	assert.EqualValues(t, math.MaxInt64, Delay(1000, 1, math.MaxInt64))
+}
+
+// TestSpread: chance moves a wait by its share in either direction, and leaves it without one.
+func TestSpread(t *testing.T) {
+	assert.EqualValues(t, 75, Spread(100, 0.25, 0))
+	assert.EqualValues(t, 100, Spread(100, 0.25, 0.5))
+	assert.InDelta(t, 125, Spread(100, 0.25, 0.999), 1)
+	assert.EqualValues(t, 100, Spread(100, 0, 0.9))
 }

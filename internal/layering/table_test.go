@@ -28,7 +28,8 @@ func tiers() []tier {
 			"runtime/tokenizer", "netproto/client", "netproto/gateway", "netproto/upstream/sglang",
 			"netproto/upstream/vllm", "netproto/upstream/llama", "netproto/upstream/openai", "netproto/openai"},
 			"the parts, strangers to each other"},
-		{[]string{"netproto/qlog"}, "files about connections, of both sides"},
+		{[]string{"netproto/qlog", "netproto/streams"},
+			"connections, of both sides: files about them, ends of streams"},
 		{[]string{"netproto/upstream/dialect"}, "what the dialects of engines have in common"},
 		{[]string{"runtime/router/certify"}, "what answers prove of a router: numbers alone"},
 		{[]string{"runtime/grammar"}, "which tokens may follow in a value of a schema: bytes alone"},
@@ -40,6 +41,7 @@ func tiers() []tier {
 		{[]string{"metal/soft/translate"}, "from the source of kernels to a library that a device loads"},
 		{[]string{"metal"}, "what a device is: interfaces and errors"},
 		{[]string{"gguf", "runtime/hub"}, "leaves"},
+		{[]string{"netproto/terms"}, "values that wire, decoding and service share, so that nobody converts"},
 		{[]string{"internal/..."}, "what any package may need"},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/streams"
 )
 
 // ahead gives out the tokens that follow an answer, as they come, until there are no more, or ctx or the session ends:
@@ -24,7 +25,7 @@ func (s *Session) ahead(ctx context.Context, r reply) <-chan int32 {
 		defer context.AfterFunc(ctx, func() { r.drop(netproto.Cancelled) })()
 		err := s.c.follow(r.rest, r.most, out)
 		close(out)
-		if err == nil && finish(r.rest) {
+		if err == nil && streams.Finish(r.rest) {
 			err = fmt.Errorf("%w: more than %d tokens follow an answer", ErrProtocol, r.most)
 		}
 		if errors.Is(err, ErrProtocol) {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // follows is a gateway whose answers, after a round trip, are followed by bytes, one piece each ten milliseconds. Where
@@ -109,7 +110,7 @@ func TestAheadUnwanted(t *testing.T) {
 			assert.Equal(t, min(ahead, 3), s.ask(i).Ahead)
 			assert.Empty(t, all(r.aheadOrNone()))
 		}
-		for _, q := range []Query{{Ahead: -1}, {Ahead: netproto.MaxAhead + 1}, {Verify: netproto.VerifyScores + 1}} {
+		for _, q := range []Query{{Ahead: -1}, {Ahead: netproto.MaxAhead + 1}, {Verify: terms.EachScore + 1}} {
 			_, err := session.Ask(t.Context(), ids(3), q)
 			assert.ErrorIs(t, err, netproto.ErrValue)
 		}
@@ -286,9 +287,9 @@ func TestAheadLossy(t *testing.T) {
 // An answer to an ask for verification is about each position that was asked about, or the gateway breaks the protocol.
 func TestVerification(t *testing.T) {
 	const n, from = 8, 5
-	found := func(scored bool, findings ...int32) (all []netproto.Finding) {
+	found := func(scored bool, findings ...int32) (all []terms.Finding) {
 		for i := 0; i < len(findings); i += 2 {
-			f := netproto.Finding{Position: int(findings[i]), Token: findings[i+1]}
+			f := terms.Finding{Pos: int(findings[i]), Token: findings[i+1]}
 			if scored {
 				f.Score, f.Stands = -1, -2
 			}
@@ -296,9 +297,9 @@ func TestVerification(t *testing.T) {
 		}
 		return all
 	}
-	const no, choices, scores = netproto.NoVerify, netproto.VerifyChoices, netproto.VerifyScores
+	const no, choices, scores = terms.AsItComes, terms.EachChoice, terms.EachScore
 	for _, c := range []struct {
-		verify netproto.Verify
+		verify terms.Verify
 		from   int
 		a      netproto.Answer
 		good   bool
@@ -348,7 +349,7 @@ func TestWrongAnswerAhead(t *testing.T) {
 	inAir(t, s, func(t *testing.T, a *air) {
 		f.ended = make(chan error, 1)
 		_, session := s.dial(t, nil)
-		_, err := session.Ask(t.Context(), ids(3), Query{Ahead: 3, AuditFrom: 1, Verify: netproto.VerifyChoices})
+		_, err := session.Ask(t.Context(), ids(3), Query{Ahead: 3, AuditFrom: 1, Verify: terms.EachChoice})
 		require.ErrorIs(t, err, ErrProtocol)
 		assert.Equal(t, netproto.Malformed, f.code(t))
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Ask returns the large model's token for the position after a path of tokens, which it does not change. It waits for
@@ -55,7 +56,7 @@ func (s *Session) Ask(ctx context.Context, path []int32, q Query) (Reply, error)
 // check refuses what cannot be asked.
 func (q Query) check(path []int32) error {
 	if len(path) == 0 || q.K < 0 || q.K > netproto.MaxK || q.Ahead < 0 || q.Ahead > netproto.MaxAhead ||
-		q.Verify > netproto.VerifyScores {
+		q.Verify > terms.EachScore {
 		return fmt.Errorf("%d tokens, k of %d, %d ahead, verification %d: %w", len(path), q.K, q.Ahead, q.Verify,
 			netproto.ErrValue)
 	}
@@ -68,7 +69,7 @@ func (s *Session) ask(ctx context.Context, l *link, p netproto.Path, q Query) (m
 	a := netproto.Ask{Session: s.number, Path: p, K: q.K, AuditFrom: q.AuditFrom, Sampling: q.Sampling,
 		Deadline: timeLeft(ctx), Verify: q.Verify, Ahead: min(q.Ahead, ahead),
 		Clock: q.Clock && version >= netproto.VerifyVersion}
-	if version < netproto.VerifyVersion && q.Verify != netproto.NoVerify {
+	if version < netproto.VerifyVersion && q.Verify != terms.AsItComes {
 		return message{}, fmt.Errorf("%w: the gateway speaks version %d of the protocol, verification takes version %d",
 			netproto.CannotVerify, version, netproto.VerifyVersion)
 	}
@@ -94,10 +95,10 @@ func (c *Client) read(b []byte, path []int32, q Query) (netproto.Answer, error) 
 // verifies reports whether an answer has the verification that was asked for, and no other: all positions were looked
 // at, and each finding is another token than the one that stands, with scores where these are wanted.
 func (c *Client) verifies(a netproto.Answer, path []int32, q Query) bool {
-	if a.Scored() && q.Verify != netproto.VerifyScores {
+	if a.Scored() && q.Verify != terms.EachScore {
 		return false
 	}
-	if q.Verify == netproto.NoVerify {
+	if q.Verify == terms.AsItComes {
 		return true
 	}
 	wanted := 0
@@ -109,12 +110,12 @@ func (c *Client) verifies(a netproto.Answer, path []int32, q Query) bool {
 	}
 	last := -1
 	for _, f := range a.Audit {
-		if f.Position == last || int(f.Token) >= c.opt.Identity.Vocab || f.Token == path[f.Position] {
+		if f.Pos == last || int(f.Token) >= c.opt.Identity.Vocab || f.Token == path[f.Pos] {
 			return false
 		}
-		last = f.Position
+		last = f.Pos
 	}
-	return len(a.Audit) == 0 || a.Scored() == (q.Verify == netproto.VerifyScores)
+	return len(a.Audit) == 0 || a.Scored() == (q.Verify == terms.EachScore)
 }
 
 // sound reports whether the audit of an answer is about positions of a path of so many tokens.
@@ -123,8 +124,8 @@ func sound(a netproto.Answer, n int) bool {
 	if a.Audited > n || a.Sampled != 0 && !within(a.Sampled) {
 		return false
 	}
-	return !slices.ContainsFunc(a.Audit, func(f netproto.Finding) bool {
-		return !within(f.Position) || a.Sampled != 0 && f.Position != a.Sampled
+	return !slices.ContainsFunc(a.Audit, func(f terms.Finding) bool {
+		return !within(f.Pos) || a.Sampled != 0 && f.Pos != a.Sampled
 	})
 }
 

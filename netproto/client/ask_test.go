@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // bases returns the bases of the asks that came.
@@ -33,9 +34,9 @@ func (s *script) bases() (all []int) {
 // An answer is for the question and of the vocabulary, or the gateway breaks the protocol.
 func TestWrongAnswers(t *testing.T) {
 	const n = 8 // tokens of the path
-	finding := func(positions ...int) (all []netproto.Finding) {
+	finding := func(positions ...int) (all []terms.Finding) {
 		for _, p := range positions {
-			all = append(all, netproto.Finding{Position: p, Token: 1})
+			all = append(all, terms.Finding{Pos: p, Token: 1})
 		}
 		return all
 	}
@@ -94,12 +95,12 @@ func TestWrongAnswers(t *testing.T) {
 
 // What is asked arrives as it was asked, and what cannot be asked is refused here.
 func TestQuery(t *testing.T) {
-	top := []netproto.Candidate{{ID: 3, LogProb: -0.5}, {ID: 4, LogProb: -1}}
+	top := []terms.Candidate{{ID: 3, LogProb: -0.5}, {ID: 4, LogProb: -1}}
 	s := &script{reply: func(int, netproto.Ask) []byte { return netproto.Answer{Token: 3, Top: top}.Append(nil) }}
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, nil)
 		q := Query{K: netproto.MaxK, AuditFrom: 2,
-			Sampling: netproto.Sampling{Temperature: 0.5, TopK: 3, TopP: 0.25, Seed: 9}}
+			Sampling: terms.Sampling{Temperature: 0.5, TopK: 3, TopP: 0.25, Seed: 9}}
 		r, err := session.Ask(t.Context(), ids(5), q)
 		require.NoError(t, err)
 		assert.Equal(t, top, r.Top)

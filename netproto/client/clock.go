@@ -5,14 +5,8 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
-
-// Times say when an ask and its answer were where, on the clock of this machine.
-type Times struct {
-	Left, Arrived  time.Time     // the ask left, and its answer came
-	Received, Sent time.Time     // the gateway had the ask as a whole, and its answer left
-	Within         time.Duration // Received and Sent are true within this, in either direction
-}
 
 // clock estimates how far the clock of a gateway is ahead of this machine's, from the asks of one connection, as NTP
 // does (RFC 5905, section 8): each ask gives four times, and if both ways took as long as each other, the offset is the
@@ -34,7 +28,7 @@ type sample struct {
 // learn takes the times of an ask and returns them on this machine's clock. A gateway cannot have had the ask before it
 // left, nor answer after the answer came; where it claims to have had it for longer than that all took, it tells
 // nothing.
-func (c *clock) learn(left, arrived time.Time, theirs netproto.Clock) Times {
+func (c *clock) learn(left, arrived time.Time, theirs netproto.Clock) terms.Times {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.zero.IsZero() {
@@ -42,7 +36,7 @@ func (c *clock) learn(left, arrived time.Time, theirs netproto.Clock) Times {
 	}
 	roundTrip := arrived.Sub(left) - (theirs.Sent - theirs.Received)
 	if roundTrip < 0 {
-		return Times{}
+		return terms.Times{}
 	}
 	there, back := theirs.Received-left.Sub(c.zero), theirs.Sent-arrived.Sub(c.zero)
 	c.last[c.n%len(c.last)] = sample{there/2 + back/2, roundTrip}
@@ -58,7 +52,7 @@ func (c *clock) learn(left, arrived time.Time, theirs netproto.Clock) Times {
 		}
 		return t
 	}
-	return Times{
+	return terms.Times{
 		Left: left, Arrived: arrived, Received: within(theirs.Received), Sent: within(theirs.Sent),
 		Within: best.roundTrip / 2,
 	}

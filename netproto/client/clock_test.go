@@ -10,16 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // wire is what a test makes of one ask: its ways and the time in the gateway, whose clock is ahead by some.
 type wire struct{ ahead, up, inside, down time.Duration }
 
 // learnt is what a clock makes of an ask that leaves at some time after zero, and what was true.
-func (w wire) learnt(c *clock, zero time.Time, leaves time.Duration) (have, truth Times) {
+func (w wire) learnt(c *clock, zero time.Time, leaves time.Duration) (have, truth terms.Times) {
 	left := zero.Add(leaves)
 	sent := w.up + w.inside
-	truth = Times{Left: left, Received: left.Add(w.up), Sent: left.Add(sent), Arrived: left.Add(sent + w.down)}
+	truth = terms.Times{Left: left, Received: left.Add(w.up), Sent: left.Add(sent), Arrived: left.Add(sent + w.down)}
 	theirs := netproto.Clock{Received: leaves + w.up + w.ahead, Sent: leaves + w.up + w.inside + w.ahead}
 	return c.learn(truth.Left, truth.Arrived, theirs), truth
 }
@@ -123,7 +124,7 @@ func TestClockInTime(t *testing.T) {
 					assert.Equal(t, plain.BytesDown, r.BytesDown)
 					continue
 				}
-				assert.Equal(t, Times{Left: start, Received: start.Add(a.hop), Sent: start.Add(a.hop + inside),
+				assert.Equal(t, terms.Times{Left: start, Received: start.Add(a.hop), Sent: start.Add(a.hop + inside),
 					Arrived: start.Add(2*a.hop + inside), Within: a.hop}, r.Times)
 				if i > 0 { // the path is known
 					assert.Equal(t, plain.BytesUp+2, r.BytesUp)

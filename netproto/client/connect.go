@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/backoff"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
@@ -87,23 +88,15 @@ func (c *Client) currentOrAttempt() (*link, *attempt, error) {
 	}
 	a := &attempt{done: make(chan struct{})}
 	c.attempt, c.current = a, nil
-	pause := backoff(c.failures, rand.Float64())
+	pause := pauseAfter(c.failures, rand.Float64())
 	c.tasks.Go(func() { c.try(a, pause) })
 	return nil, a, nil
 }
 
-// backoff returns how long to wait before the next attempt after some that failed: nothing the first time, then 50 ms,
-// doubling up to 5 s, each times 0.75 to 1.25 so that many edges do not come back at the same moment.
-func backoff(failures int, random float64) time.Duration {
-	const first, longest = 50 * time.Millisecond, 5 * time.Second
-	if failures == 0 {
-		return 0
-	}
-	d := longest
-	if failures < 8 {
-		d = min(first<<(failures-1), longest)
-	}
-	return time.Duration(float64(d) * (0.75 + random/2))
+// pauseAfter returns how long to wait before the next attempt after some that failed: nothing the first time, then 50
+// ms, doubling up to 5 s, each times 0.75 to 1.25 so that many edges do not come back at the same moment.
+func pauseAfter(failures int, random float64) time.Duration {
+	return backoff.Spread(backoff.Delay(failures, 50*time.Millisecond, 5*time.Second), 0.25, random)
 }
 
 // try makes one attempt after a pause.

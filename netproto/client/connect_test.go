@@ -12,10 +12,10 @@ import (
 
 // The pauses grow to a bound, and no two clients need have the same.
 func TestBackoff(t *testing.T) {
-	assert.Zero(t, backoff(0, 1))
+	assert.Zero(t, pauseAfter(0, 1))
 	last := time.Duration(0)
 	for n := 1; n < 100; n++ {
-		low, high := backoff(n, 0), backoff(n, 1)
+		low, high := pauseAfter(n, 0), pauseAfter(n, 1)
 		assert.GreaterOrEqual(t, low, last)
 		assert.Greater(t, high, low)
 		assert.LessOrEqual(t, high, 6250*time.Millisecond)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/streams"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/quic-go/quic-go"
 )
 
@@ -20,7 +22,7 @@ type reply struct {
 	kind netproto.Kind
 	b    []byte
 	more int          // bytes that came before b
-	at   Times        // where they said when the gateway had what
+	at   terms.Times  // where they said when the gateway had what
 	told int          // tokens that travelled for it
 	most int          // tokens ahead that may follow
 	rest *quic.Stream // on which they do; nil: nothing follows
@@ -60,7 +62,7 @@ func (l *link) exchange(ctx context.Context, m message, opened func()) (reply, e
 		r.rest, r.most = s, m.ahead
 		return r, nil
 	}
-	l.c.tasks.Go(func() { finish(s) })
+	l.c.tasks.Go(func() { streams.Finish(s) })
 	return r, nil
 }
 
@@ -103,16 +105,6 @@ func (l *link) told(s *quic.Stream, b []byte, left time.Time) (r reply, err erro
 	r.more, r.at = len(b), l.clock.learn(left, arrived, theirs)
 	r.kind, r.b, err = netproto.ReadFrame(s, netproto.MaxMessage)
 	return r, err
-}
-
-// finish takes the end of a stream, which may come a packet later than the answer and which nobody should wait for. It
-// reports whether something else came.
-func finish(s *quic.Stream) (more bool) {
-	const patience = time.Second
-	_ = s.SetReadDeadline(time.Now().Add(patience)) // it never errs
-	n, _ := s.Read(make([]byte, 1))
-	s.CancelRead(quic.StreamErrorCode(netproto.NoReason))
-	return n > 0
 }
 
 // stream returns a stream for one exchange. Before the gateway has said Welcome these are the ones that were opened

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // versions returns the versions of the Hellos that came.
@@ -50,7 +51,7 @@ func TestOldGateway(t *testing.T) {
 		assert.Equal(t, []int{4, 3, 3}, s.versions())
 		assert.Equal(t, []error{nil, nil}, seen.get())
 		assert.Equal(t, 2, c.Stats().Connections, "the refused one is none")
-		_, err = session.Ask(t.Context(), ids(5), Query{AuditFrom: 2, Verify: netproto.VerifyChoices})
+		_, err = session.Ask(t.Context(), ids(5), Query{AuditFrom: 2, Verify: terms.EachChoice})
 		require.ErrorIs(t, err, netproto.CannotVerify)
 		assert.ErrorContains(t, err, "the gateway speaks version 3 of the protocol, verification takes version 4")
 		_, asks := s.count()
@@ -114,7 +115,7 @@ func TestGatewayBecomesOld(t *testing.T) {
 				asks.Go(func() {
 					q := Query{Ahead: 4, Deadline: time.Minute}
 					if verify {
-						q.Verify, q.AuditFrom = netproto.VerifyScores, 2
+						q.Verify, q.AuditFrom = terms.EachScore, 2
 					}
 					r, err := session.Ask(t.Context(), ids(4+i), q)
 					if verify {
@@ -249,7 +250,7 @@ func TestBytesOfVersion3(t *testing.T) {
 		inAir(t, s, func(t *testing.T, a *air) {
 			_, session := s.dial(t, nil)
 			session.number = 0x01020304
-			for i, q := range []Query{{}, {K: 4, AuditFrom: 2, Sampling: netproto.Sampling{Temperature: 0.8, Seed: 1},
+			for i, q := range []Query{{}, {K: 4, AuditFrom: 2, Sampling: terms.Sampling{Temperature: 0.8, Seed: 1},
 				Deadline: time.Minute}} {
 				_, err := session.Ask(t.Context(), ids(30+i), q)
 				require.NoError(t, err)

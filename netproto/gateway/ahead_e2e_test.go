@@ -12,6 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // read reads a channel to its end.
@@ -93,19 +94,19 @@ func TestAheadOverRestart(t *testing.T) {
 func TestVerificationOfClient(t *testing.T) {
 	up := &decoder{fake: &fake{}, audit: netproto.ExactAudit}
 	p := path(20, 1)
-	found := []netproto.Finding{{Position: 13, Token: (p[13] + 1) % vocab, LogProb: -0.5,
+	found := []terms.Finding{{Pos: 13, Token: (p[13] + 1) % vocab, LogProb: -0.5,
 		Score: 0.1234567, Stands: -7.654321}}
-	up.change = func(_ gateway.Question, a *gateway.Answer) error {
+	up.change = func(_ gateway.Question, a *netproto.Answer) error {
 		a.Audited, a.Audit = 8, found
 		return nil
 	}
 	s := session(t, dial(t, start(t, "", gateway.Options{}, up), nil))
-	r, err := s.Ask(t.Context(), p, client.Query{AuditFrom: 12, Verify: netproto.VerifyScores})
+	r, err := s.Ask(t.Context(), p, client.Query{AuditFrom: 12, Verify: terms.EachScore})
 	require.NoError(t, err)
 	assert.Equal(t, found, r.Audit)
 	assert.Equal(t, 8, r.Audited)
 	sampled := session(t, dial(t, start(t, "", gateway.Options{}, &fake{}), nil))
-	_, err = sampled.Ask(t.Context(), p, client.Query{AuditFrom: 12, Verify: netproto.VerifyScores})
+	_, err = sampled.Ask(t.Context(), p, client.Query{AuditFrom: 12, Verify: terms.EachScore})
 	require.ErrorIs(t, err, netproto.CannotVerify)
 	assert.ErrorContains(t, err, "looks at no tokens")
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // decoder is a fake that decodes on, a token every so often.
@@ -127,7 +128,7 @@ func TestAhead(t *testing.T) {
 			assert.Equal(t, map[int]int{0: 16, 3: 3, 64: 64, -1: 0}[c.option], r.welcome.Ahead)
 			p := path(c.context, 1)
 			a := wanting(t, 1, p, c.wanted)
-			a.K, a.AuditFrom, a.Sampling = 3, 2, netproto.Sampling{Temperature: 0.5, Seed: 4}
+			a.K, a.AuditFrom, a.Sampling = 3, 2, terms.Sampling{Temperature: 0.5, Seed: 4}
 			s, answer := r.follow(a)
 			want := continuation(p, c.want)
 			assert.Equal(t, want[0], answer.Token)

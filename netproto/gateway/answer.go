@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/streams"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/quic-go/quic-go"
 )
 
@@ -48,7 +50,7 @@ func (c *connection) answer(s *quic.Stream) {
 	if out.afterwards != nil {
 		out.afterwards()
 	}
-	finish(s)
+	streams.Finish(s)
 }
 
 // outcome is what comes of a message.
@@ -78,14 +80,6 @@ func kindOf(k netproto.Kind) netproto.Kind {
 		return k
 	}
 	return 0
-}
-
-// finish takes the end of the stream, which may come a packet later than the message and which nobody should wait for.
-func finish(s *quic.Stream) {
-	const patience = time.Second
-	_ = s.SetReadDeadline(time.Now().Add(patience)) // it never errs
-	_, _ = s.Read(make([]byte, 1))
-	s.CancelRead(quic.StreamErrorCode(netproto.NoReason))
 }
 
 // reply writes the answer, or a refusal, within MessageTimeout.
@@ -121,7 +115,7 @@ func (c *connection) parseAsk(b []byte, e *Event) (netproto.Ask, error) {
 		return a, malformed(err)
 	}
 	e.Context, e.Delta, e.Verify = a.Path.Position(), a.Path.Delta.Count, a.Verify
-	if a.Verify != netproto.NoVerify {
+	if a.Verify != terms.AsItComes {
 		if err := c.g.info.Audit.CannotVerify(); err != nil {
 			return a, err
 		}
@@ -159,7 +153,7 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) (out outcome, err e
 		AuditFrom: a.AuditFrom, K: a.K, Sampling: a.Sampling, Verify: a.Verify,
 	}
 	if a.AuditFrom < 1 || a.AuditFrom >= len(path) { // there is nothing to look at
-		q.AuditFrom, q.Verify = 0, netproto.NoVerify
+		q.AuditFrom, q.Verify = 0, terms.AsItComes
 	}
 	answer, err := c.g.consult(ctx, c.who, q)
 	if err != nil {
@@ -178,11 +172,11 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) (out outcome, err e
 	}
 	out.frame = answer.Append(out.frame)
 	text, token := path, answer.Token
-	if a.Verify == netproto.VerifyChoices && len(answer.Audit) > 0 { // what is behind it is of no use any more
-		text, token = path[:answer.Audit[0].Position], answer.Audit[0].Token
+	if a.Verify == terms.EachChoice && len(answer.Audit) > 0 { // what is behind it is of no use any more
+		text, token = path[:answer.Audit[0].Pos], answer.Audit[0].Token
 	}
 	if most := c.g.mostAhead(a, token); most > 0 {
-		q.K, q.AuditFrom, q.Verify = 0, 0, netproto.NoVerify
+		q.K, q.AuditFrom, q.Verify = 0, 0, terms.AsItComes
 		q.Context = append(slices.Clip(text), token)
 		out.open, out.afterwards = true, func() {
 			defer done()
@@ -193,7 +187,7 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) (out outcome, err e
 }
 
 // draws refuses a way of drawing that the upstream cannot follow.
-func (g *Gateway) draws(s netproto.Sampling) error {
+func (g *Gateway) draws(s terms.Sampling) error {
 	most := g.info.Choices
 	if s.Temperature == 0 || most == 0 || s.TopK >= 1 && s.TopK <= most {
 		return nil
@@ -252,8 +246,8 @@ func (g *Gateway) consult(ctx context.Context, who *device, q Question) (netprot
 	if err != nil {
 		return netproto.Answer{}, err
 	}
-	return g.check(q, netproto.Answer{Token: a.Token, Top: a.Top, Audited: a.Audited,
-		Sampled: a.Sampled, Audit: a.Audit, Queue: waited + a.Queue, Compute: a.Compute})
+	a.Queue += waited
+	return g.check(q, a)
 }
 
 // check holds what an upstream says against what it was asked.
@@ -262,13 +256,13 @@ func (g *Gateway) check(q Question, a netproto.Answer) (netproto.Answer, error) 
 	if !known(a.Token) {
 		return a, fmt.Errorf("%w: its token %d is not in the vocabulary", netproto.Failed, a.Token)
 	}
-	a.Top = slices.DeleteFunc(slices.Clone(a.Top), func(c netproto.Candidate) bool { return !known(c.ID) })
+	a.Top = slices.DeleteFunc(slices.Clone(a.Top), func(c terms.Candidate) bool { return !known(c.ID) })
 	a.Top = a.Top[:min(len(a.Top), q.K)]
 	most := len(q.Context) - q.AuditFrom
 	if q.AuditFrom < 1 {
 		most = 0
 	}
-	if q.Verify != netproto.NoVerify {
+	if q.Verify != terms.AsItComes {
 		if err := verified(q, a, max(most, 0), known); err != nil {
 			return a, fmt.Errorf("%w: %w", netproto.Failed, err)
 		}
@@ -277,12 +271,12 @@ func (g *Gateway) check(q Question, a netproto.Answer) (netproto.Answer, error) 
 	if a.Sampled != 0 && (a.Sampled < len(q.Context)-a.Audited || a.Sampled >= len(q.Context)) {
 		a.Audited, a.Sampled = 0, 0 // it is about no position that was to be looked at
 	}
-	a.Audit = slices.DeleteFunc(slices.Clone(a.Audit), func(f netproto.Finding) bool {
-		return !known(f.Token) || f.Position < len(q.Context)-a.Audited || f.Position >= len(q.Context) ||
-			a.Sampled != 0 && f.Position != a.Sampled
+	a.Audit = slices.DeleteFunc(slices.Clone(a.Audit), func(f terms.Finding) bool {
+		return !known(f.Token) || f.Pos < len(q.Context)-a.Audited || f.Pos >= len(q.Context) ||
+			a.Sampled != 0 && f.Pos != a.Sampled
 	})
-	slices.SortFunc(a.Audit, func(x, y netproto.Finding) int { return cmp.Compare(x.Position, y.Position) })
-	if q.Verify != netproto.VerifyScores {
+	slices.SortFunc(a.Audit, func(x, y terms.Finding) int { return cmp.Compare(x.Pos, y.Pos) })
+	if q.Verify != terms.EachScore {
 		for i := range a.Audit {
 			a.Audit[i].Score, a.Audit[i].Stands = 0, 0
 		}

@@ -32,11 +32,11 @@ type device struct {
 	id     deviceID
 	number uint64  // as Question.Device: the same whenever the device comes back
 	bucket *bucket // nil: no limit of rate
-	syncs  *bucket // text that is streamed ahead is the first to be refused
+	syncs  *bucket // text that is streamed early is the first to be refused
 	conns  int     // guarded by clients.mu
 }
 
-// How often a device may stream text ahead. One text needs less than one a second, and one when it begins.
+// How often a device may stream text early. One text needs less than one a second, and one when it begins.
 const (
 	syncRate  = 16 // a second
 	syncBurst = 64

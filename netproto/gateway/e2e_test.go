@@ -16,6 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -71,7 +72,7 @@ func TestPayload(t *testing.T) {
 			p = p[:len(p)-9] // a draft that was wrong
 		}
 		r, err := s.Ask(t.Context(), p, client.Query{K: 4, AuditFrom: 75, Deadline: patience,
-			Sampling: netproto.Sampling{Temperature: 0.7, TopP: 0.9, Seed: 1 << 60}})
+			Sampling: terms.Sampling{Temperature: 0.7, TopP: 0.9, Seed: 1 << 60}})
 		require.NoError(t, err)
 		up, down, n = up+r.BytesUp, down+r.BytesDown, n+1
 		mostUp, mostDown = max(mostUp, r.BytesUp), max(mostDown, r.BytesDown)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // since returns what was told since the last call, errors by themselves.
@@ -48,7 +49,7 @@ func TestEvents(t *testing.T) {
 
 		a := whole(t, 1, path(20, 1))
 		a.K, a.AuditFrom = 4, 12
-		up.change = func(_ gateway.Question, a *gateway.Answer) error {
+		up.change = func(_ gateway.Question, a *netproto.Answer) error {
 			a.Queue = 7 * time.Millisecond
 			return nil
 		}
@@ -70,7 +71,7 @@ func TestEvents(t *testing.T) {
 			AuditFrom: 12, K: 4}, q)
 
 		a = packed(t, 1, 15, netproto.RootHash.Over(path(15, 1)), []int32{9, 8, 7})
-		a.Sampling = netproto.Sampling{Temperature: 0.5, TopP: 0.5, TopK: 3, Seed: 9}
+		a.Sampling = terms.Sampling{Temperature: 0.5, TopP: 0.5, TopK: 3, Seed: 9}
 		_, b = r.say(a.Append(nil))
 		answered = of(gateway.Answered, func(e *gateway.Event) {
 			e.Session, e.Context, e.Delta, e.BytesUp, e.BytesDown = 1, 18, 3, len(a.Append(nil)), len(b)
@@ -124,7 +125,7 @@ func TestEvents(t *testing.T) {
 			e.Err, e.BytesDown = nonsense[0].Err, len(refusal.Append(nil))
 		}), nonsense)
 
-		up.change = func(gateway.Question, *gateway.Answer) error { return errors.New("inner text") }
+		up.change = func(gateway.Question, *netproto.Answer) error { return errors.New("inner text") }
 		refusal = r.refused(whole(t, 1, path(20, 1)).Append(nil), netproto.Failed)
 		assert.Equal(t, netproto.Refusal{Code: netproto.Failed}, refusal, "the text stays in the gateway")
 		failed := w.since(t)
@@ -133,7 +134,7 @@ func TestEvents(t *testing.T) {
 			e.Message, e.Session, e.Context, e.Delta, e.Err = netproto.KindAsk, 1, 20, 20, failed[0].Err
 			e.BytesUp, e.BytesDown = len(whole(t, 1, path(20, 1)).Append(nil)), len(refusal.Append(nil))
 		}), failed)
-		up.change = func(gateway.Question, *gateway.Answer) error {
+		up.change = func(gateway.Question, *netproto.Answer) error {
 			return netproto.Refusal{Code: netproto.Busy, Detail: "full"}
 		}
 		refusal = r.refused(whole(t, 1, path(20, 1)).Append(nil), netproto.Busy)
@@ -182,7 +183,7 @@ func TestLookedAt(t *testing.T) {
 		a.AuditFrom = 12
 		r := w.enter(guest{})
 		r.answered(a)
-		up.change = func(_ gateway.Question, a *gateway.Answer) error {
+		up.change = func(_ gateway.Question, a *netproto.Answer) error {
 			a.Sampled, a.Audit = 15, nil
 			return nil
 		}
@@ -199,7 +200,7 @@ func TestDisconnectedLast(t *testing.T) {
 	up := &fake{}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
 		goOn := make(chan struct{})
-		up.change = func(gateway.Question, *gateway.Answer) error {
+		up.change = func(gateway.Question, *netproto.Answer) error {
 			<-goOn
 			return nil
 		}
@@ -314,22 +315,22 @@ func TestPathsBeforeAnswers(t *testing.T) {
 // what it finds outside of the part that was to be audited.
 func TestAnswersAreChecked(t *testing.T) {
 	type (
-		says     = gateway.Answer
+		says     = netproto.Answer
 		want     = netproto.Answer
-		findings = []netproto.Finding
+		findings = []terms.Finding
 	)
-	finding := func(position int, token int32) netproto.Finding {
-		return netproto.Finding{Position: position, Token: token, LogProb: -1}
+	finding := func(position int, token int32) terms.Finding {
+		return terms.Finding{Pos: position, Token: token, LogProb: -1}
 	}
-	ids := func(all ...int32) (top []netproto.Candidate) {
+	ids := func(all ...int32) (top []terms.Candidate) {
 		for _, id := range all {
-			top = append(top, netproto.Candidate{ID: id, LogProb: -1})
+			top = append(top, terms.Candidate{ID: id, LogProb: -1})
 		}
 		return top
 	}
 	for name, c := range map[string]struct {
 		k, from int // of a question of 20 tokens
-		says    gateway.Answer
+		says    netproto.Answer
 		want    netproto.Answer
 		fails   bool
 	}{
@@ -366,7 +367,7 @@ func TestAnswersAreChecked(t *testing.T) {
 		"audited from after it": {0, 25, says{Audited: 1, Audit: findings{finding(19, 3)}}, want{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			up := &fake{change: func(_ gateway.Question, a *gateway.Answer) error {
+			up := &fake{change: func(_ gateway.Question, a *netproto.Answer) error {
 				*a = c.says
 				return nil
 			}}

@@ -11,6 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -34,7 +35,7 @@ type fake struct {
 	// if set, only asks about contexts that begin with this token
 	holdOnly int32
 	news     chan struct{}                                       // closed when one of the lists above grows
-	change   func(gateway.Question, *gateway.Answer) error       // if set, what it answers otherwise
+	change   func(gateway.Question, *netproto.Answer) error      // if set, what it answers otherwise
 	warm     func(ctx context.Context, q gateway.Question) error // if set, what Warm does
 }
 
@@ -46,7 +47,7 @@ func (f *fake) Info() gateway.Info {
 	return gateway.Info{Model: "fake", Identity: identity(), MaxContext: 4096, Parallel: f.parallel}
 }
 
-func (f *fake) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, error) {
+func (f *fake) Ask(ctx context.Context, q gateway.Question) (netproto.Answer, error) {
 	f.mu.Lock()
 	f.asked = append(f.asked, q)
 	f.note()
@@ -73,7 +74,7 @@ func (f *fake) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, err
 		f.dropped++
 		f.note()
 		f.mu.Unlock()
-		return gateway.Answer{}, ctx.Err()
+		return netproto.Answer{}, ctx.Err()
 	}
 	return f.answerTo(q)
 }
@@ -110,7 +111,7 @@ func until(so func() bool) {
 	}
 }
 
-func (f *fake) answerTo(q gateway.Question) (gateway.Answer, error) {
+func (f *fake) answerTo(q gateway.Question) (netproto.Answer, error) {
 	a := answerTo(q)
 	if f.change == nil {
 		return a, nil
@@ -119,14 +120,14 @@ func (f *fake) answerTo(q gateway.Question) (gateway.Answer, error) {
 	return a, err
 }
 
-func answerTo(q gateway.Question) gateway.Answer {
-	a := gateway.Answer{Token: tokenAfter(q.Context), Compute: 3 * time.Millisecond}
+func answerTo(q gateway.Question) netproto.Answer {
+	a := netproto.Answer{Token: tokenAfter(q.Context), Compute: 3 * time.Millisecond}
 	for i := range q.K {
-		a.Top = append(a.Top, netproto.Candidate{ID: (a.Token + int32(i)) % vocab, LogProb: -0.01 - 1.7*float32(i)})
+		a.Top = append(a.Top, terms.Candidate{ID: (a.Token + int32(i)) % vocab, LogProb: -0.01 - 1.7*float32(i)})
 	}
 	if q.AuditFrom > 0 && q.AuditFrom < len(q.Context) {
 		a.Audited = len(q.Context) - q.AuditFrom
-		a.Audit = []netproto.Finding{{Position: q.AuditFrom, Token: 5, LogProb: -0.25}}
+		a.Audit = []terms.Finding{{Pos: q.AuditFrom, Token: 5, LogProb: -0.25}}
 	}
 	return a
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/quic-go/quic-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -267,10 +268,10 @@ func unread(w *world, asks int) (answers []*quic.Stream) {
 // critic is a large model that would have chosen every token otherwise: its answers are long.
 type critic struct{ *fake }
 
-func (c critic) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, error) {
+func (c critic) Ask(ctx context.Context, q gateway.Question) (netproto.Answer, error) {
 	a, err := c.fake.Ask(ctx, q)
 	for i := q.AuditFrom; i < len(q.Context); i++ {
-		a.Audit = append(a.Audit, netproto.Finding{Position: i, Token: 7, LogProb: -1})
+		a.Audit = append(a.Audit, terms.Finding{Pos: i, Token: 7, LogProb: -1})
 	}
 	return a, err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream"
 )
 
@@ -56,7 +57,7 @@ func overHTTP(t *testing.T, up *fake) *upstream.Upstream {
 	u, err := upstream.Open(t.Context(), upstream.Options{
 		URLs: []string{"http://engine"}, Vocabulary: vocabulary{v}, Identity: identity(), Parallel: up.parallel,
 		Transport: fakeengine.NewWire(map[string]http.Handler{"engine": e}),
-		Draw: func(s netproto.Sampling, _ int, top []netproto.Candidate, _ int32) (int32, float32, float32, error) {
+		Draw: func(s terms.Sampling, _ int, top []terms.Candidate, _ int32) (int32, float32, float32, error) {
 			return top[s.Seed%uint64(len(top))].ID, 0, 0, nil
 		},
 	})

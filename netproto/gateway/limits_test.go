@@ -13,6 +13,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // whole is an ask about a whole path.
@@ -305,7 +306,7 @@ func TestDeadlines(t *testing.T) {
 
 // An answer that comes after the deadline, from an upstream that goes on though nobody waits, is none.
 func TestLateAnswer(t *testing.T) {
-	up := &fake{change: func(gateway.Question, *gateway.Answer) error {
+	up := &fake{change: func(gateway.Question, *netproto.Answer) error {
 		time.Sleep(3 * time.Second)
 		return nil
 	}}
@@ -584,16 +585,16 @@ func TestChoices(t *testing.T) {
 		r := w.enter(guest{})
 		assert.Equal(t, []any{20, netproto.SampledAudit}, []any{r.welcome.Choices, r.welcome.Audit})
 		for _, c := range []struct {
-			s  netproto.Sampling
+			s  terms.Sampling
 			ok bool
 		}{
-			{netproto.Sampling{}, true},
-			{netproto.Sampling{TopK: 0, Seed: 3}, true}, // greedy
-			{netproto.Sampling{Temperature: 1, TopK: 1}, true},
-			{netproto.Sampling{Temperature: 1, TopK: 20, TopP: 0.5}, true},
-			{netproto.Sampling{Temperature: 1, TopK: 21}, false},
-			{netproto.Sampling{Temperature: 1}, false},
-			{netproto.Sampling{Temperature: 1, TopP: 0.1}, false},
+			{terms.Sampling{}, true},
+			{terms.Sampling{TopK: 0, Seed: 3}, true}, // greedy
+			{terms.Sampling{Temperature: 1, TopK: 1}, true},
+			{terms.Sampling{Temperature: 1, TopK: 20, TopP: 0.5}, true},
+			{terms.Sampling{Temperature: 1, TopK: 21}, false},
+			{terms.Sampling{Temperature: 1}, false},
+			{terms.Sampling{Temperature: 1, TopP: 0.1}, false},
 		} {
 			a := whole(t, 1, path(20, 1))
 			a.Sampling = c.s

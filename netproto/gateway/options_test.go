@@ -21,10 +21,10 @@ import (
 // stated is an upstream that states something.
 type stated Info
 
-func (s stated) Info() Info                                  { return Info(s) }
-func (stated) Ask(context.Context, Question) (Answer, error) { return Answer{}, nil }
-func (stated) Forget(uint64)                                 {}
-func good() stated                                           { return stated{Identity: netproto.Identity{Vocab: 10}} }
+func (s stated) Info() Info                                           { return Info(s) }
+func (stated) Ask(context.Context, Question) (netproto.Answer, error) { return netproto.Answer{}, nil }
+func (stated) Forget(uint64)                                          {}
+func good() stated                                                    { return stated{Identity: netproto.Identity{Vocab: 10}} }
 
 const secretA, secretB = netproto.Secret("0123456789abcdef"), netproto.Secret("fedcba9876543210")
 

@@ -141,7 +141,7 @@ func TestSetTokensAgain(t *testing.T) {
 	up := &fake{}
 	inWorld(t, gateway.Options{Tokens: tokens}, up, func(t *testing.T, w *world) {
 		goOn := make(chan struct{})
-		up.change = func(gateway.Question, *gateway.Answer) error {
+		up.change = func(gateway.Question, *netproto.Answer) error {
 			<-goOn
 			return nil
 		}

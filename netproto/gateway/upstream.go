@@ -2,9 +2,9 @@ package gateway
 
 import (
 	"context"
-	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Upstream is the large model. The gateway calls it from many goroutines at once, at most Info().Parallel of them in
@@ -14,7 +14,7 @@ type Upstream interface {
 	// same question has the same answer. The k best tokens and the audit are of the model; the token is drawn from its
 	// probabilities by Question.Sampling. An error that wraps a netproto.Code reaches the client under that code, any
 	// other one as netproto.Failed; its text stays in the gateway.
-	Ask(ctx context.Context, q Question) (Answer, error)
+	Ask(ctx context.Context, q Question) (netproto.Answer, error)
 
 	// Forget says that a session will not be asked about any more: what is kept for it can go. No call for that session
 	// is under way then.
@@ -24,7 +24,7 @@ type Upstream interface {
 	Info() Info
 }
 
-// Warmer is an upstream that makes use of tokens that clients stream ahead. Without it they are only stored.
+// Warmer is an upstream that makes use of tokens that clients stream early. Without it they are only stored.
 type Warmer interface {
 	// Warm computes what an Ask about a longer context will need, unless asks are waiting: an error that wraps
 	// netproto.Busy says that it was left. Of q only Device, Session, Domain, Context and Base are set.
@@ -61,17 +61,6 @@ type Question struct {
 	Base      int     // tokens of Context that this session told before: a hint of how much of the KV cache can be reused
 	AuditFrom int     // position from which on Context is to be audited; 0 means no audit
 	K         int     // most probable tokens wanted beside the chosen one
-	Sampling  netproto.Sampling
-	Verify    netproto.Verify // what the audit has to be; only where Info().Audit is exact and AuditFrom within Context
-}
-
-// Answer is what the upstream says.
-type Answer struct {
-	Token   int32
-	Top     []netproto.Candidate // the most probable tokens, best first
-	Audited int                  // positions at the end of Context that the audit is about, none before AuditFrom
-	Sampled int                  // the only one of them that was looked at, drawn at random; 0: all were
-	Audit   []netproto.Finding   // those of them where the model would have chosen another token, ascending
-	Queue   time.Duration        // spent waiting within the upstream
-	Compute time.Duration
+	Sampling  terms.Sampling
+	Verify    terms.Verify // what the audit has to be; only where Info().Audit is exact and AuditFrom within Context
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // A client of version 3 is answered as it always was, to the byte: these bytes are those of the last client and gateway
@@ -39,7 +40,7 @@ func TestClientOfVersion3(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, want, hex.EncodeToString(b))
 		}
-		for _, tail := range []netproto.Ask{{Ahead: 4}, {Verify: netproto.VerifyChoices}, {Verify: netproto.VerifyScores}} {
+		for _, tail := range []netproto.Ask{{Ahead: 4}, {Verify: terms.EachChoice}, {Verify: terms.EachScore}} {
 			a := whole(t, 1, path(20, 1))
 			a.AuditFrom, a.Verify, a.Ahead = 3, tail.Verify, tail.Ahead
 			r.refused(a.Append(nil), netproto.Malformed)
@@ -77,7 +78,7 @@ func TestCannotVerify(t *testing.T) {
 		up := &decoder{fake: &fake{}, audit: audit}
 		inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
 			r := w.enter(guest{})
-			for _, verify := range []netproto.Verify{netproto.VerifyChoices, netproto.VerifyScores} {
+			for _, verify := range []terms.Verify{terms.EachChoice, terms.EachScore} {
 				a := whole(t, 1, path(20, 1))
 				a.Verify = verify
 				refusal := r.refused(a.Append(nil), netproto.CannotVerify)
@@ -88,7 +89,7 @@ func TestCannotVerify(t *testing.T) {
 			a.AuditFrom = 12
 			r.answered(a)
 			settle()
-			assert.Equal(t, netproto.NoVerify, w.told(gateway.Answered)[0].Verify)
+			assert.Equal(t, terms.AsItComes, w.told(gateway.Answered)[0].Verify)
 		})
 	}
 }
@@ -98,7 +99,7 @@ func TestVerifyChoices(t *testing.T) {
 	up := &stating{&fake{}, gateway.Info{Identity: identity(), Choices: 20, Audit: netproto.ExactAudit}}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
 		a := whole(t, 1, path(20, 1))
-		a.AuditFrom, a.Verify, a.Sampling = 12, netproto.VerifyScores, netproto.Sampling{Temperature: 1}
+		a.AuditFrom, a.Verify, a.Sampling = 12, terms.EachScore, terms.Sampling{Temperature: 1}
 		refusal := w.enter(guest{}).refused(a.Append(nil), netproto.TooLarge)
 		assert.Contains(t, refusal.Detail, "top-k must be 1 to 20")
 	})
@@ -109,21 +110,21 @@ func TestVerifyChoices(t *testing.T) {
 func TestVerified(t *testing.T) {
 	const n, from = 20, 12
 	p := path(n, 1)
-	found := func(position int, token int32, score, stands float32) netproto.Finding {
-		return netproto.Finding{Position: position, Token: token, LogProb: -1, Score: score, Stands: stands}
+	found := func(position int, token int32, score, stands float32) terms.Finding {
+		return terms.Finding{Pos: position, Token: token, LogProb: -1, Score: score, Stands: stands}
 	}
 	other := (p[15] + 1) % vocab
 	never := float32(math.Inf(-1))
 	none := float32(math.NaN())
-	const choices, scores = netproto.VerifyChoices, netproto.VerifyScores
-	good := []netproto.Finding{found(12, (p[12]+1)%vocab, -1, -2), found(15, other, 0.5, never),
+	const choices, scores = terms.EachChoice, terms.EachScore
+	good := []terms.Finding{found(12, (p[12]+1)%vocab, -1, -2), found(15, other, 0.5, never),
 		found(19, (p[19]+1)%vocab, 0, 0)}
 	for name, c := range map[string]struct {
-		verify   netproto.Verify
+		verify   terms.Verify
 		from     int
 		audited  int
 		sampled  int
-		findings []netproto.Finding
+		findings []terms.Finding
 		good     bool
 	}{
 		"all":                   {choices, from, 8, 0, good, true},
@@ -135,24 +136,24 @@ func TestVerified(t *testing.T) {
 		"fewer":                 {choices, from, 7, 0, nil, false},
 		"none":                  {choices, from, 0, 0, nil, false},
 		"one":                   {choices, from, 8, 15, good[1:2], false},
-		"before":                {choices, from, 8, 0, []netproto.Finding{found(11, (p[11]+1)%vocab, -1, -2)}, false},
-		"behind":                {choices, from, 8, 0, []netproto.Finding{found(20, other, -1, -2)}, false},
-		"twice":                 {choices, from, 8, 0, []netproto.Finding{good[1], good[0], good[1]}, false},
-		"out of order":          {choices, from, 8, 0, []netproto.Finding{good[1], good[0], good[2]}, true},
-		"the token there":       {choices, from, 8, 0, []netproto.Finding{found(15, p[15], -1, -2)}, false},
-		"outside":               {choices, from, 8, 0, []netproto.Finding{found(15, vocab, -1, -2)}, false},
-		"below":                 {choices, from, 8, 0, []netproto.Finding{found(15, -1, -1, -2)}, false},
-		"scores upside down":    {scores, from, 8, 0, []netproto.Finding{found(15, other, -2, -1)}, false},
-		"a score that is none":  {scores, from, 8, 0, []netproto.Finding{found(15, other, none, -1)}, false},
-		"another that is none":  {scores, from, 8, 0, []netproto.Finding{found(15, other, -1, none)}, false},
-		"a score without end":   {scores, from, 8, 0, []netproto.Finding{found(15, other, -never, -1)}, false},
-		"a choice that cannot":  {scores, from, 8, 0, []netproto.Finding{found(15, other, never, never)}, false},
-		"no scores":             {scores, from, 8, 0, []netproto.Finding{found(15, other, 0, 0)}, false},
-		"no scores, not wanted": {choices, from, 8, 0, []netproto.Finding{found(15, other, 0, 0)}, true},
-		"wrong, not wanted":     {choices, from, 8, 0, []netproto.Finding{found(15, other, none, 3)}, true},
+		"before":                {choices, from, 8, 0, []terms.Finding{found(11, (p[11]+1)%vocab, -1, -2)}, false},
+		"behind":                {choices, from, 8, 0, []terms.Finding{found(20, other, -1, -2)}, false},
+		"twice":                 {choices, from, 8, 0, []terms.Finding{good[1], good[0], good[1]}, false},
+		"out of order":          {choices, from, 8, 0, []terms.Finding{good[1], good[0], good[2]}, true},
+		"the token there":       {choices, from, 8, 0, []terms.Finding{found(15, p[15], -1, -2)}, false},
+		"outside":               {choices, from, 8, 0, []terms.Finding{found(15, vocab, -1, -2)}, false},
+		"below":                 {choices, from, 8, 0, []terms.Finding{found(15, -1, -1, -2)}, false},
+		"scores upside down":    {scores, from, 8, 0, []terms.Finding{found(15, other, -2, -1)}, false},
+		"a score that is none":  {scores, from, 8, 0, []terms.Finding{found(15, other, none, -1)}, false},
+		"another that is none":  {scores, from, 8, 0, []terms.Finding{found(15, other, -1, none)}, false},
+		"a score without end":   {scores, from, 8, 0, []terms.Finding{found(15, other, -never, -1)}, false},
+		"a choice that cannot":  {scores, from, 8, 0, []terms.Finding{found(15, other, never, never)}, false},
+		"no scores":             {scores, from, 8, 0, []terms.Finding{found(15, other, 0, 0)}, false},
+		"no scores, not wanted": {choices, from, 8, 0, []terms.Finding{found(15, other, 0, 0)}, true},
+		"wrong, not wanted":     {choices, from, 8, 0, []terms.Finding{found(15, other, none, 3)}, true},
 	} {
 		up := &decoder{fake: &fake{}, audit: netproto.ExactAudit}
-		up.change = func(_ gateway.Question, a *gateway.Answer) error {
+		up.change = func(_ gateway.Question, a *netproto.Answer) error {
 			a.Audited, a.Sampled, a.Audit = c.audited, c.sampled, c.findings
 			return nil
 		}
@@ -172,7 +173,7 @@ func TestVerified(t *testing.T) {
 			if c.from == from {
 				assert.Equal(t, []any{c.verify, from}, []any{q.Verify, q.AuditFrom})
 			} else {
-				assert.Equal(t, []any{netproto.NoVerify, 0}, []any{q.Verify, q.AuditFrom}, name)
+				assert.Equal(t, []any{terms.AsItComes, 0}, []any{q.Verify, q.AuditFrom}, name)
 			}
 			assert.Equal(t, c.audited, answer.Audited)
 			require.Len(t, answer.Audit, len(c.findings), name)

@@ -20,6 +20,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/metrics"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // values are all samples of a registry by name and labels, those that are 0 left out; of histograms the count and sum.
@@ -163,15 +164,15 @@ type model struct{ delay time.Duration }
 func (m model) Info() gateway.Info {
 	return gateway.Info{Identity: netproto.Identity{Vocab: 100}, MaxContext: 1000, Parallel: 4}
 }
-func (m model) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, error) {
+func (m model) Ask(ctx context.Context, q gateway.Question) (netproto.Answer, error) {
 	if q.Context[0] == 66 {
-		return gateway.Answer{}, errors.New("broken")
+		return netproto.Answer{}, errors.New("broken")
 	}
 	select {
 	case <-time.After(m.delay):
 	case <-ctx.Done():
 	}
-	return gateway.Answer{Token: 1, Audited: 3, Audit: []netproto.Finding{{Position: len(q.Context) - 1, Token: 2}}}, nil
+	return netproto.Answer{Token: 1, Audited: 3, Audit: []terms.Finding{{Pos: len(q.Context) - 1, Token: 2}}}, nil
 }
 func (m model) Forget(uint64) {}
 

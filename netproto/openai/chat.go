@@ -3,7 +3,7 @@ package openai
 import "context"
 
 // chat answers a request for a turn of a chat.
-func (s *Server) chat(ctx context.Context, t *turn, body []byte) error {
+func (s *Server) chat(ctx context.Context, t *reply, body []byte) error {
 	r, wrong := parseChat(body, s.o.Defaults)
 	if wrong != nil {
 		return wrong

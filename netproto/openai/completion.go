@@ -87,7 +87,7 @@ func (t *tokenID) UnmarshalJSON(b []byte) error {
 }
 
 // complete answers a request for what follows texts.
-func (s *Server) complete(ctx context.Context, t *turn, body []byte) error {
+func (s *Server) complete(ctx context.Context, t *reply, body []byte) error {
 	r, wrong := parseCompletion(body, s.o.Defaults)
 	if wrong != nil {
 		return wrong

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// buffered is how many chunks of a stream wait for a reader before the answer does. A chunk has some hundred bytes, with
-// the log-probabilities of 20 tokens some thousand.
+// buffered is how many chunks of a stream wait for a reader before the answer does. A chunk has some hundred bytes,
+// with the log-probabilities of 20 tokens some thousand.
 const buffered = 256
 
 // stream holds what a reader has not taken yet.
@@ -45,7 +45,7 @@ func (b *stream) push(ctx context.Context, chunk []byte) error {
 func event(data []byte) []byte { return append(append([]byte("data: "), data...), "\n\n"...) }
 
 // streamed answers piece by piece. Once all of it is generated its place is free, however slow the reader is.
-func (t *turn) streamed(ctx context.Context, j *job, prompts [][]int32, in *place) error {
+func (t *reply) streamed(ctx context.Context, j *job, prompts [][]int32, in *place) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	b := &stream{chunks: make(chan []byte, buffered), left: t.s.o.Stall, place: in}
@@ -84,10 +84,10 @@ func (b *stream) pushAll(ctx context.Context, chunks []any) error {
 	return nil
 }
 
-// pump sends chunks as they come, until there are no more. In silence it sends comments, so that nobody between here and
-// the reader takes the connection for dead. The status is sent with the first of them, so that what goes wrong before
-// has one of its own.
-func (t *turn) pump(b *stream) error {
+// pump sends chunks as they come, until there are no more. In silence it sends comments, so that nobody between here
+// and the reader takes the connection for dead. The status is sent with the first of them, so that what goes wrong
+// before has one of its own.
+func (t *reply) pump(b *stream) error {
 	quiet := time.NewTimer(t.s.o.KeepAlive)
 	defer quiet.Stop()
 	for {
@@ -125,7 +125,7 @@ func (b *stream) gather(out []byte) []byte {
 }
 
 // open sends the status of a stream.
-func (t *turn) open() {
+func (t *reply) open() {
 	if t.sent {
 		return
 	}

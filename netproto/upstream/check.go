@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
@@ -238,7 +239,7 @@ func (c *check) audit(ctx context.Context) (Verdict, string, error) {
 			if err != nil {
 				return Fail, "", err
 			}
-			at := slices.IndexFunc(r.Audit, func(f netproto.Finding) bool { return f.Position == pos })
+			at := slices.IndexFunc(r.Audit, func(f terms.Finding) bool { return f.Pos == pos })
 			if (direct.Token != context[pos]) != (at >= 0) || at >= 0 && r.Audit[at].Token != direct.Token {
 				wrong++
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
@@ -91,7 +92,7 @@ func TestDialects(t *testing.T) {
 // checkAudit holds an audit against what the model says of each position.
 func checkAudit(
 	t *testing.T, e *fakeengine.Engine, kind netproto.Audit, context []int32, from, audited, sampled int,
-	found []netproto.Finding,
+	found []terms.Finding,
 ) {
 	t.Helper()
 	window := len(context) - from
@@ -112,15 +113,15 @@ func checkAudit(
 		}
 		require.LessOrEqual(t, audited, window)
 	}
-	var want []netproto.Finding
+	var want []terms.Finding
 	for pos := first; pos < end; pos++ {
 		if best := truth(e, context[:pos])[0]; best.ID != context[pos] {
-			want = append(want, netproto.Finding{Position: pos, Token: best.ID, LogProb: best.LogProb})
+			want = append(want, terms.Finding{Pos: pos, Token: best.ID, LogProb: best.LogProb})
 		}
 	}
 	require.Len(t, found, len(want))
 	for i := range want {
-		require.Equal(t, []int{want[i].Position, int(want[i].Token)}, []int{found[i].Position, int(found[i].Token)})
+		require.Equal(t, []int{want[i].Pos, int(want[i].Token)}, []int{found[i].Pos, int(found[i].Token)})
 		require.InDelta(t, want[i].LogProb, found[i].LogProb, 1e-6)
 	}
 }
@@ -134,7 +135,7 @@ func TestDrawing(t *testing.T) {
 			r := rand.New(rand.NewPCG(3, 4))
 			for range 50 {
 				q := question(1, contextOf(r, 10))
-				q.Sampling = netproto.Sampling{Temperature: 1, TopK: 1 + r.IntN(c.choices), Seed: r.Uint64() >> 8}
+				q.Sampling = terms.Sampling{Temperature: 1, TopK: 1 + r.IntN(c.choices), Seed: r.Uint64() >> 8}
 				a, err := u.Ask(t.Context(), q)
 				if err != nil && e.Strict {
 					continue
@@ -164,7 +165,7 @@ func TestFewerProbabilities(t *testing.T) {
 		return r.URL.Path == "/generate"
 	}
 	q := question(1, []int32{1, 2, 3})
-	q.Sampling = netproto.Sampling{Temperature: 1, TopK: 3}
+	q.Sampling = terms.Sampling{Temperature: 1, TopK: 3}
 	_, err := u.Ask(t.Context(), q)
 	require.ErrorIs(t, err, netproto.Failed)
 	q.Sampling.TopK = 2
@@ -188,7 +189,7 @@ func TestPartOfCharacter(t *testing.T) {
 	q.K = 2
 	a, err := u.Ask(t.Context(), q)
 	require.NoError(t, err)
-	assert.Equal(t, []netproto.Candidate{{ID: 0xe4, LogProb: -0.1}, {ID: 7, LogProb: -2.5}}, a.Top)
+	assert.Equal(t, []terms.Candidate{{ID: 0xe4, LogProb: -0.1}, {ID: 7, LogProb: -2.5}}, a.Top)
 	assert.EqualValues(t, 0xe4, a.Token)
 	assert.EqualValues(t, 2, u.Stats().Engines[0].Requests)
 }

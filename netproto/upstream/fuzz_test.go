@@ -61,8 +61,8 @@ func FuzzReply(f *testing.F) {
 		}
 		require.LessOrEqual(t, a.Audited, len(q.Context)-q.AuditFrom)
 		for _, found := range a.Audit {
-			require.True(t, found.Position >= len(q.Context)-a.Audited && found.Position < len(q.Context))
-			require.True(t, a.Sampled == 0 || found.Position == a.Sampled)
+			require.True(t, found.Pos >= len(q.Context)-a.Audited && found.Pos < len(q.Context))
+			require.True(t, a.Sampled == 0 || found.Pos == a.Sampled)
 			require.LessOrEqual(t, found.LogProb, float32(0.01))
 		}
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // memory keeps answers, so that a question of a client that comes again has the token that it had before. One client's
@@ -25,10 +26,10 @@ type memory struct {
 
 // remembered is an answer and what it was asked for.
 type remembered struct {
-	gateway.Answer
+	netproto.Answer
 	k         int
-	auditFrom int             // of an exact audit; 0: none
-	verify    netproto.Verify // what that audit was to be
+	auditFrom int          // of an exact audit; 0: none
+	verify    terms.Verify // what that audit was to be
 }
 
 func newMemory(size int) *memory {
@@ -57,20 +58,20 @@ func (m *memory) key(q gateway.Question) uint64 {
 
 // recall returns the answer to a question that was asked before, if it says all that is wanted now. No sampled audit is
 // drawn again, and what verified less, or in another way, verifies nothing.
-func (m *memory) recall(key uint64, q gateway.Question) (a gateway.Answer, ok bool) {
+func (m *memory) recall(key uint64, q gateway.Question) (a netproto.Answer, ok bool) {
 	found, ok := m.answers.Get(key)
 	wanted := q.AuditFrom > 0 && q.AuditFrom < len(q.Context)
 	exact := wanted && found.auditFrom > 0 && found.verify == q.Verify
 	if !ok || q.K > found.k || exact && q.AuditFrom < found.auditFrom ||
-		wanted && !exact && q.Verify != netproto.NoVerify {
+		wanted && !exact && q.Verify != terms.AsItComes {
 		return a, false
 	}
 	m.repeats.Add(1)
-	a = gateway.Answer{Token: found.Token, Top: found.Top[:min(q.K, len(found.Top))]}
+	a = netproto.Answer{Token: found.Token, Top: found.Top[:min(q.K, len(found.Top))]}
 	if exact {
 		a.Audited = min(found.Audited, len(q.Context)-q.AuditFrom)
 		a.Audit = slices.DeleteFunc(slices.Clone(found.Audit),
-			func(f netproto.Finding) bool { return f.Position < q.AuditFrom })
+			func(f terms.Finding) bool { return f.Pos < q.AuditFrom })
 	}
 	return a, true
 }
@@ -89,7 +90,7 @@ func (r remembered) with(now remembered) remembered {
 
 // keep remembers an answer. Where one is remembered already, from a question that wanted less or that was under way at
 // the same time, its token stands.
-func (m *memory) keep(key uint64, q gateway.Question, a gateway.Answer) gateway.Answer {
+func (m *memory) keep(key uint64, q gateway.Question, a netproto.Answer) netproto.Answer {
 	const most = 16 // probabilities
 	now := remembered{Answer: a, k: min(q.K, most)}
 	now.Top = slices.Clone(a.Top[:min(len(a.Top), most)])

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // TestLeastOfAll: several engines can do together what each of them can; one that answers wrongly is an error, however
@@ -223,7 +224,7 @@ func TestOtherDraws(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "sglang"}
 	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 	q := question(1, []int32{1, 2, 3})
-	for i, s := range []netproto.Sampling{
+	for i, s := range []terms.Sampling{
 		{}, {Temperature: 1, TopK: 5}, {Temperature: 2, TopK: 5}, {Temperature: 1, TopK: 6},
 		{Temperature: 1, TopK: 5, TopP: 0.5},
 		{Temperature: 1, TopK: 5, Seed: 1},
@@ -236,7 +237,7 @@ func TestOtherDraws(t *testing.T) {
 		}
 		assert.Len(t, e.Calls("/generate"), before+1, "%d", i)
 	}
-	q.Sampling = netproto.Sampling{Seed: 7, TopK: 9}
+	q.Sampling = terms.Sampling{Seed: 7, TopK: 9}
 	before := len(e.Calls("/generate"))
 	_, err := u.Ask(t.Context(), q)
 	require.NoError(t, err)
@@ -353,8 +354,8 @@ func TestUnusedRows(t *testing.T) {
 	q.K = 4
 	a, err := u.Ask(t.Context(), q)
 	require.NoError(t, err)
-	assert.Equal(t, []netproto.Candidate{{ID: 5, LogProb: -0.1}, {ID: 6, LogProb: -2}}, a.Top)
-	q.Context, q.Sampling = []int32{4, 5}, netproto.Sampling{Temperature: 1, TopK: 3}
+	assert.Equal(t, []terms.Candidate{{ID: 5, LogProb: -0.1}, {ID: 6, LogProb: -2}}, a.Top)
+	q.Context, q.Sampling = []int32{4, 5}, terms.Sampling{Temperature: 1, TopK: 3}
 	_, err = u.Ask(t.Context(), q)
 	assert.ErrorIs(t, err, netproto.Failed, "there are not three to draw from")
 }

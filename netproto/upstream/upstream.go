@@ -24,6 +24,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
@@ -40,16 +41,16 @@ type Options struct {
 	// TrustVocabulary takes engines that cannot be asked for their vocabulary.
 	TrustVocabulary bool
 
-	// Draw returns the token at position pos, drawn from the most probable ones with the noise that devices use too. The
-	// scores are what it was drawn by, of it and of the token that stands there: log-probabilities divided by the
+	// Draw returns the token at position pos, drawn from the most probable ones with the noise that devices use too.
+	// The scores are what it was drawn by, of it and of the token that stands there: log-probabilities divided by the
 	// temperature plus the noise, and -Inf for a token that cannot be drawn.
-	Draw func(s netproto.Sampling, pos int, top []netproto.Candidate, stands int32) (
+	Draw func(s terms.Sampling, pos int, top []terms.Candidate, stands int32) (
 		choice int32, score, standing float32, err error)
 
 	Parallel   int           // questions that one engine works on at a time; 0 means as many as it states, or 64
 	AuditEvery int           // of questions that get a sampled audit, each so manieth does; 0 means 8
 	Hedge      time.Duration // after which a question that is not answered is put to a second engine; 0 means never
-	WarmFrom   int           // least new tokens of a text streamed ahead that are worth a request; 0 means 128
+	WarmFrom   int           // least new tokens of a text streamed early that are worth a request; 0 means 128
 	Patience   time.Duration // at the start, for the first engine to answer; 0 means not at all
 	Remember   int           // answers kept for questions that come again; 0 means 65536
 	SaltKey    [32]byte      // makes the salts of clients; zero means one drawn at random
@@ -228,25 +229,25 @@ func (u *Upstream) Info() gateway.Info { return u.info }
 
 // Ask implements gateway.Upstream. Asked again, a question gets the token that it got before, as long as that is
 // remembered: an engine may round in another way in another company.
-func (u *Upstream) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, error) {
+func (u *Upstream) Ask(ctx context.Context, q gateway.Question) (netproto.Answer, error) {
 	key := u.memory.key(q)
 	if a, ok := u.memory.recall(key, q); ok {
 		return a, nil
 	}
-	if q.Verify != netproto.NoVerify {
+	if q.Verify != terms.AsItComes {
 		if err := u.info.Audit.CannotVerify(); err != nil {
-			return gateway.Answer{}, err
+			return netproto.Answer{}, err
 		}
 	}
 	ask := u.ask(q)
 	r, err := u.consult(ctx, q.Session, ask)
 	if err != nil {
-		return gateway.Answer{}, err
+		return netproto.Answer{}, err
 	}
-	a := gateway.Answer{Token: r.Token, Top: r.Top, Compute: r.Compute}
+	a := netproto.Answer{Token: r.Token, Top: r.Top, Compute: r.Compute}
 	if draws(q.Sampling) {
 		if a.Token, err = u.draw(q, r.Top); err != nil {
-			return gateway.Answer{}, err
+			return netproto.Answer{}, err
 		}
 	}
 	a.Top = a.Top[:min(q.K, len(a.Top))]
@@ -255,7 +256,7 @@ func (u *Upstream) Ask(ctx context.Context, q gateway.Question) (gateway.Answer,
 		a.Audited, a.Sampled, a.Audit = len(q.Context)-q.AuditFrom, ask.Sample, r.Audit
 	case ask.Rows > 0:
 		if a.Audit, err = u.verify(q, r); err != nil {
-			return gateway.Answer{}, err
+			return netproto.Answer{}, err
 		}
 		a.Audited = len(r.Rows)
 	case ask.AuditFrom > 0:
@@ -265,10 +266,10 @@ func (u *Upstream) Ask(ctx context.Context, q gateway.Question) (gateway.Answer,
 }
 
 // draws reports whether the token is drawn: else it is the most probable one.
-func draws(s netproto.Sampling) bool { return s.Temperature > 0 && s.TopK != 1 }
+func draws(s terms.Sampling) bool { return s.Temperature > 0 && s.TopK != 1 }
 
 // draw draws the token of a question.
-func (u *Upstream) draw(q gateway.Question, top []netproto.Candidate) (int32, error) {
+func (u *Upstream) draw(q gateway.Question, top []terms.Candidate) (int32, error) {
 	if want := min(q.Sampling.TopK, u.o.Vocabulary.Size()); want < 1 || len(top) < want {
 		return 0, fmt.Errorf("%w: %d probabilities came, drawing takes %d", netproto.Failed, len(top), want)
 	}
@@ -292,7 +293,7 @@ func (u *Upstream) ask(q gateway.Question) dialect.Ask {
 	switch u.info.Audit {
 	case netproto.ExactAudit:
 		a.AuditFrom = q.AuditFrom
-		if q.Verify != netproto.NoVerify {
+		if q.Verify != terms.AsItComes {
 			a.Rows = 1
 			if draws(q.Sampling) {
 				a.Rows = min(q.Sampling.TopK, u.most)

@@ -6,12 +6,13 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
 // verify compares each position that is to be verified with the choice there: the most probable token, or the one that
 // is drawn. Rows that did not come are an error: a device would take silence for consent.
-func (u *Upstream) verify(q gateway.Question, r dialect.Reply) (all []netproto.Finding, err error) {
+func (u *Upstream) verify(q gateway.Question, r dialect.Reply) (all []terms.Finding, err error) {
 	if wanted := len(q.Context) - q.AuditFrom; len(r.Rows) != wanted {
 		err := fmt.Errorf("%w: it looked at %d of the %d positions to be verified", netproto.Failed, len(r.Rows), wanted)
 		if r.Unheard != nil {
@@ -28,7 +29,7 @@ func (u *Upstream) verify(q gateway.Question, r dialect.Reply) (all []netproto.F
 		if f.Token == q.Context[pos] {
 			continue
 		}
-		if q.Verify != netproto.VerifyScores {
+		if q.Verify != terms.EachScore {
 			f.Score, f.Stands = 0, 0
 		}
 		all = append(all, f)
@@ -37,9 +38,9 @@ func (u *Upstream) verify(q gateway.Question, r dialect.Reply) (all []netproto.F
 }
 
 // choose returns the choice at a position, with its scores.
-func (u *Upstream) choose(q gateway.Question, pos int, row dialect.Row) (f netproto.Finding, err error) {
+func (u *Upstream) choose(q gateway.Question, pos int, row dialect.Row) (f terms.Finding, err error) {
 	best := row.Top[0]
-	f = netproto.Finding{Position: pos, Token: best.ID, LogProb: best.LogProb, Score: best.LogProb, Stands: row.Stands}
+	f = terms.Finding{Pos: pos, Token: best.ID, LogProb: best.LogProb, Score: best.LogProb, Stands: row.Stands}
 	if !draws(q.Sampling) {
 		return f, nil
 	}
@@ -52,7 +53,7 @@ func (u *Upstream) choose(q gateway.Question, pos int, row dialect.Row) (f netpr
 	if f.Token, f.Score, f.Stands, err = u.o.Draw(q.Sampling, pos, top, q.Context[pos]); err != nil {
 		return f, err
 	}
-	at := slices.IndexFunc(top, func(c netproto.Candidate) bool { return c.ID == f.Token })
+	at := slices.IndexFunc(top, func(c terms.Candidate) bool { return c.ID == f.Token })
 	if at < 0 {
 		return f, fmt.Errorf("%w: token %d was drawn at position %d, which is none of those that can be", netproto.Failed,
 			f.Token, pos)

@@ -16,19 +16,20 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // choices is what verification should find in a context, position by position, by asking the model about each.
-func choices(e *fakeengine.Engine, q gateway.Question) (all []netproto.Finding) {
+func choices(e *fakeengine.Engine, q gateway.Question) (all []terms.Finding) {
 	for pos := q.AuditFrom; pos < len(q.Context); pos++ {
 		top, stands := truth(e, q.Context[:pos]), q.Context[pos]
-		at := slices.IndexFunc(top, func(c netproto.Candidate) bool { return c.ID == stands })
-		f := netproto.Finding{Position: pos, Token: top[0].ID, Score: top[0].LogProb, Stands: top[at].LogProb}
+		at := slices.IndexFunc(top, func(c terms.Candidate) bool { return c.ID == stands })
+		f := terms.Finding{Pos: pos, Token: top[0].ID, Score: top[0].LogProb, Stands: top[at].LogProb}
 		if draws(q.Sampling) {
 			f.Token, f.Score, f.Stands, _ = drawn(q.Sampling, pos, top[:q.Sampling.TopK], stands)
 		}
-		f.LogProb = top[slices.IndexFunc(top, func(c netproto.Candidate) bool { return c.ID == f.Token })].LogProb
-		if q.Verify != netproto.VerifyScores {
+		f.LogProb = top[slices.IndexFunc(top, func(c terms.Candidate) bool { return c.ID == f.Token })].LogProb
+		if q.Verify != terms.EachScore {
 			f.Score, f.Stands = 0, 0
 		}
 		if f.Token != stands {
@@ -39,7 +40,7 @@ func choices(e *fakeengine.Engine, q gateway.Question) (all []netproto.Finding) 
 }
 
 // same compares findings, probabilities as far as float32 goes.
-func same(t *testing.T, want, have []netproto.Finding) {
+func same(t *testing.T, want, have []terms.Finding) {
 	t.Helper()
 	require.Len(t, have, len(want))
 	for i, f := range have {
@@ -81,13 +82,13 @@ func TestVerify(t *testing.T) {
 				}
 				q := question(uint64(i%3), text[:2+r.IntN(len(text)-2)])
 				q.K, q.AuditFrom = r.IntN(4), 1+r.IntN(len(q.Context)-1)
-				q.Verify = netproto.Verify(r.IntN(3))
+				q.Verify = terms.Verify(r.IntN(3))
 				if r.IntN(2) == 0 {
-					q.Sampling = netproto.Sampling{Temperature: 1, TopK: 1 + r.IntN(c.choices), Seed: r.Uint64() >> 8}
+					q.Sampling = terms.Sampling{Temperature: 1, TopK: 1 + r.IntN(c.choices), Seed: r.Uint64() >> 8}
 				}
 				a, err := u.Ask(t.Context(), q)
 				require.NoError(t, err)
-				if q.Verify == netproto.NoVerify {
+				if q.Verify == terms.AsItComes {
 					cached++
 					continue
 				}
@@ -116,14 +117,14 @@ func TestVerifyCached(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": c.engine}), "one"))
 			text := contextOf(rand.New(rand.NewPCG(7, 8)), 60)
-			ask := func(n, from int, verify netproto.Verify) int {
+			ask := func(n, from int, verify terms.Verify) int {
 				t.Helper()
 				before := len(c.engine.Calls(c.path))
 				q := question(1, text[:n])
 				q.AuditFrom, q.Verify = from, verify
 				a, err := u.Ask(t.Context(), q)
 				require.NoError(t, err)
-				if verify != netproto.NoVerify {
+				if verify != terms.AsItComes {
 					require.Equal(t, n-from, a.Audited)
 					same(t, choices(c.engine, q), a.Audit)
 				}
@@ -133,10 +134,10 @@ func TestVerifyCached(t *testing.T) {
 			if c.engine.Dialect == "vllm" {
 				twice = 2
 			}
-			assert.Equal(t, 1, ask(40, 20, netproto.VerifyChoices), "nothing is cached")
-			assert.Equal(t, 1, ask(50, 40, netproto.VerifyChoices), "40 tokens were told, two blocks of 16 are cached")
-			assert.Equal(t, twice, ask(51, 20, netproto.VerifyChoices))
-			assert.Equal(t, 1, ask(52, 20, netproto.NoVerify))
+			assert.Equal(t, 1, ask(40, 20, terms.EachChoice), "nothing is cached")
+			assert.Equal(t, 1, ask(50, 40, terms.EachChoice), "40 tokens were told, two blocks of 16 are cached")
+			assert.Equal(t, twice, ask(51, 20, terms.EachChoice))
+			assert.Equal(t, 1, ask(52, 20, terms.AsItComes))
 			s := u.Stats().Engines[0]
 			assert.EqualValues(t, 4+twice-1, s.Requests)
 			if twice == 2 {
@@ -156,10 +157,10 @@ func TestVerifyRemembered(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "sglang"}
 	u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 	q := question(1, contextOf(rand.New(rand.NewPCG(1, 1)), 30))
-	const no, choose, score = netproto.NoVerify, netproto.VerifyChoices, netproto.VerifyScores
+	const no, choose, score = terms.AsItComes, terms.EachChoice, terms.EachScore
 	for i, c := range []struct {
 		from   int
-		verify netproto.Verify
+		verify terms.Verify
 		asked  bool
 	}{
 		{0, no, true}, {20, choose, true}, {20, choose, false}, {25, choose, false}, {19, choose, true},
@@ -196,7 +197,7 @@ func TestCannotVerify(t *testing.T) {
 		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": c.engine}), "one"))
 		before := len(c.engine.Calls(c.path))
 		q := question(1, []int32{1, 2, 3, 4})
-		q.AuditFrom, q.Verify = 2, netproto.VerifyChoices
+		q.AuditFrom, q.Verify = 2, terms.EachChoice
 		_, err := u.Ask(t.Context(), q)
 		if c.audit == netproto.ExactAudit {
 			require.NoError(t, err)
@@ -235,7 +236,7 @@ func TestVerifyNonsense(t *testing.T) {
 			return r.URL.Path == "/generate"
 		}
 		q := question(1, []int32{1, 2, 3})
-		q.AuditFrom, q.Verify = 1, netproto.VerifyScores
+		q.AuditFrom, q.Verify = 1, terms.EachScore
 		a, err := u.Ask(t.Context(), q)
 		assert.Equal(t, c.ok, err == nil, "%s: %v", name, err)
 		if err == nil {
@@ -244,7 +245,7 @@ func TestVerifyNonsense(t *testing.T) {
 			continue
 		}
 		assert.ErrorIs(t, err, netproto.Failed, name)
-		q.AuditFrom, q.Verify = 0, netproto.NoVerify
+		q.AuditFrom, q.Verify = 0, terms.AsItComes
 		_, err = u.Ask(t.Context(), q)
 		assert.NoError(t, err, name)
 	}
@@ -262,7 +263,7 @@ func TestVerifyTooFew(t *testing.T) {
 		return r.URL.Path == "/generate"
 	}
 	q := question(1, []int32{1, 2})
-	q.AuditFrom, q.Verify, q.Sampling = 1, netproto.VerifyChoices, netproto.Sampling{Temperature: 1, TopK: 2}
+	q.AuditFrom, q.Verify, q.Sampling = 1, terms.EachChoice, terms.Sampling{Temperature: 1, TopK: 2}
 	_, err := u.Ask(t.Context(), q)
 	require.ErrorIs(t, err, netproto.Failed)
 	assert.ErrorContains(t, err, "1 probabilities came for position 1, drawing takes 2")
@@ -287,7 +288,7 @@ func TestNext(t *testing.T) {
 	for _, c := range kinds() {
 		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": c.engine}), "one"))
 		q := question(1, []int32{1, 2, 3, 4})
-		for _, s := range []netproto.Sampling{{}, {Temperature: 1, TopK: 5, Seed: 3}} {
+		for _, s := range []terms.Sampling{{}, {Temperature: 1, TopK: 5, Seed: 3}} {
 			q.Sampling = s
 			token, err := u.Next(t.Context(), q)
 			if err != nil && c.engine.Strict {

@@ -12,6 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // options are those of an Upstream that asks engines at hosts.
@@ -45,7 +46,7 @@ func many(n int) int {
 }
 
 // drawn takes the token that seed and position point at.
-func drawn(s netproto.Sampling, pos int, top []netproto.Candidate, stands int32) (int32, float32, float32, error) {
+func drawn(s terms.Sampling, pos int, top []terms.Candidate, stands int32) (int32, float32, float32, error) {
 	at := (int(s.Seed) + pos) % len(top)
 	if stands == top[at].ID {
 		return stands, 1, 1, nil
@@ -54,7 +55,7 @@ func drawn(s netproto.Sampling, pos int, top []netproto.Candidate, stands int32)
 }
 
 // scoreOf is what drawn gives a token that it does not choose.
-func scoreOf(token int32, top []netproto.Candidate) float32 {
+func scoreOf(token int32, top []terms.Candidate) float32 {
 	for i, c := range top {
 		if c.ID == token {
 			return -float32(i)
@@ -73,15 +74,15 @@ func contextOf(r *rand.Rand, n int) []int32 {
 }
 
 // truth is what an engine should say of a context: its tokens, the most probable first.
-func truth(e *fakeengine.Engine, context []int32) (all []netproto.Candidate) {
+func truth(e *fakeengine.Engine, context []int32) (all []terms.Candidate) {
 	model := e.Model
 	if model == nil {
 		model = fakeengine.Table(fakeengine.NewVocabulary(), 1)
 	}
 	for id, p := range model(context) {
-		all = append(all, netproto.Candidate{ID: int32(id), LogProb: float32(p)})
+		all = append(all, terms.Candidate{ID: int32(id), LogProb: float32(p)})
 	}
-	slices.SortStableFunc(all, func(a, b netproto.Candidate) int { return cmp.Compare(b.LogProb, a.LogProb) })
+	slices.SortStableFunc(all, func(a, b terms.Candidate) int { return cmp.Compare(b.LogProb, a.LogProb) })
 	return all
 }
 

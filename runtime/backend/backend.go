@@ -64,7 +64,8 @@ func (c KVConfig) Bytes() int64 {
 	return 2 * int64(c.Layers) * int64(c.Slots) * int64(c.KVHeads) * int64(c.HeadSize) * int64(size)
 }
 
-// Frequencies are the angles per position by which the pairs (i, i+Dh/2) of a head turn: RopeBase^(-2i/Dh), [Dh/2].
+// Frequencies are the angles per position by which the pairs (i, i+Dh/2) of a head are rotated: RopeBase^(-2i/Dh),
+// [Dh/2].
 func (c KVConfig) Frequencies() []float64 {
 	freq := make([]float64, c.HeadSize/2)
 	for i := range freq {
@@ -109,7 +110,24 @@ type Mixer interface {
 }
 
 // Pass is one forward evaluation in the words of the model. T is the number of rows given to Begin, and every tensor
-// holds one line for each of them. The first error sticks, later operations then do nothing, and End reports it.
+// holds one line for each of them.
+//
+// # Order
+//
+// A model calls Embed; for each layer NormProject, Attend, ProjectAdd, NormGateUp, ProjectAdd; Head; End. Allowed is
+//
+//	pass      = { operation } [ Head ] End
+//	operation = Embed | NormProject Attend | ProjectAdd | NormGateUp
+//
+// Attend takes the q, k and v of the NormProject right before it. Nothing else reads these, and only the next
+// ProjectAdd reads what Attend wrote: a device need not have them as tensors. In place of End, a [Flight] has Commit
+// and then, once, Wait or Drop.
+//
+// A call in another order fails the pass with an error that wraps [ErrOrder] and says what was called when. The first
+// error of a pass sticks: later operations do nothing, End comes all the same and reports it. After End a pass is over:
+// operations do nothing, and another End gives an error. A shape that does not fit is a bug of the caller and panics.
+//
+// # Bits
 //
 // What a pass computes for a row is the same to the last bit whatever rows run beside it, and however the visible
 // slots lie in memory: pipelined decoding relies on it to equal serial decoding.
@@ -118,7 +136,7 @@ type Pass interface {
 	Embed(x Tensor, table Weight)
 	// NormProject sets h = x/rms(x) ⊙ g, then q = wq·h + bq, and k and v alike.
 	NormProject(q, k, v, x Tensor, g Norm, wq, wk, wv Weight)
-	// Attend turns q and k by their positions, stores k and v of layer in the rows' slots, and sets
+	// Attend rotates q and k by their positions, stores k and v of layer in the rows' slots, and sets
 	// a = softmax(q·Kᵀ/√Dh)·V over what each row may see. It may overwrite q and k.
 	Attend(a, q, k, v Tensor, layer int)
 	// ProjectAdd sets x = x + w·h.
@@ -132,14 +150,14 @@ type Pass interface {
 	End(ctx context.Context) error
 }
 
-// Runner is a device that runs ahead: it begins a pass whose token is still to be found by the pass before, and hands that
-// token on itself, so that nobody waits between two tokens.
+// Runner is a device that runs ahead: it begins a pass whose token is still to be found by the pass before, and hands
+// that token on itself, so that nobody waits between two tokens.
 type Runner interface {
 	Device
 	// BeginAlone is Begin for one row, as a flight.
 	BeginAlone(kv KV, row Row) Flight
-	// BeginAfter is BeginAlone for a row whose token is the best one that before finds for its only wanted row, whatever
-	// row.Token says. before is committed, and its pass is of the same device.
+	// BeginAfter is BeginAlone for a row whose token is the best one that before finds for its only wanted row,
+	// whatever row.Token says. before is committed, and its pass is of the same device.
 	BeginAfter(before Flight, kv KV, row Row) Flight
 }
 
@@ -162,8 +180,8 @@ type Want struct {
 	Logits bool   // also all logits
 	Hidden bool   // also the hidden state after the final norm
 	Router Router // also its confidence; only a router of this device. Who cannot load one asks for Hidden instead
-	// Each, if not empty, says of each of Rows what is to be returned for it, in place of K, Logits and Hidden; only for a
-	// [Mixer].
+	// Each, if not empty, says of each of Rows what is to be returned for it, in place of K, Logits and Hidden; only
+	// for a [Mixer].
 	Each []WantRow
 }
 
@@ -187,11 +205,12 @@ type Router interface {
 	Dim() int
 }
 
-// RouterDevice is a [Device] that evaluates a router on the way, in the head of a pass: without another pass, and without
-// handing out hidden states.
+// RouterDevice is a [Device] that evaluates a router on the way, in the head of a pass: without another pass, and
+// without handing out hidden states.
 type RouterDevice interface {
 	// LoadRouter takes linear layers with ReLU between them and a sigmoid at the end, which gives one number. With
-	// headFeatures, the first layer takes the margin p₁ - p₂ and the certainty exp(-H) of the head after the hidden state.
+	// headFeatures, the first layer takes the margin p₁ - p₂ and the certainty exp(-H) of the head after the hidden
+	// state.
 	LoadRouter(layers []RouterLayer, headFeatures bool) (Router, error)
 }
 
@@ -200,20 +219,4 @@ type RouterLayer struct {
 	In, Out int
 	Weight  []float32 // [Out, In]
 	Bias    []float32 // [Out]
-}
-
-// Candidate is a token and its logit.
-type Candidate struct {
-	ID    int32
-	Logit float32
-}
-
-// Output is what the head found for one row. The slices belong to the caller and are reused where they are large enough.
-type Output struct {
-	Top        []Candidate // the K best, best first; of equal logits the lower id first
-	LogSumExp  float32     // ln Σ exp(logit): a token's log-probability is its logit less this
-	Entropy    float32     // of the next token, in nats
-	Logits     []float32   // [vocabulary], only if asked for
-	Hidden     []float32   // [D] after the final norm, only if asked for
-	Confidence float32     // of Want.Router, in [0, 1]
 }

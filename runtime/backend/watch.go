@@ -9,8 +9,8 @@ import (
 type Watcher struct {
 	Zero time.Time // of the times in an [Op]
 	Tell func(Op)
-	// Share is the most of the time that telling may take: after a call for which it took more, as many are not told of.
-	// Calls of small models are so short that a look at the clock counts. 0: all are told of.
+	// Share is the most of the time that telling may take: after a call for which it took more, as many are not told
+	// of. Calls of small models are so short that a look at the clock counts. 0: all are told of.
 	Share float64
 
 	skip  int           // calls that are not told of next
@@ -70,11 +70,12 @@ const (
 	OpNormGateUp
 	OpHead
 	OpRun
+	OpEnd // of [Order] alone: nobody is told of it
 )
 
 // String is the name of a kind.
 func (k OpKind) String() string {
-	return [...]string{"embed", "norm+project", "attend", "project+add", "norm+gate+up", "head", "run"}[k]
+	return [...]string{"embed", "norm+project", "attend", "project+add", "norm+gate+up", "head", "run", "end"}[k]
 }
 
 // Timed is a pass of a device that has a clock of its own.

@@ -9,15 +9,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // TestAhead: tokens ahead are those of plain questions, drawn as others are, and while nobody else asks none is given
 // up: neither two texts of a session nor a text that is told in the background take the place of each other.
 func TestAhead(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
-		for i, sampling := range []sample.Options{{}, {Temperature: 0.9, Seed: 3}, {Temperature: 0.9, Seed: 3, TopK: 7}} {
+		for i, sampling := range []terms.Sampling{
+			{}, {Temperature: 0.9, Seed: 3}, {Temperature: 0.9, Seed: 3, TopK: 7},
+		} {
 			c.wait.Go(func() {
 				q := batch.Question{Session: 1, Context: text(i, 20), K: 1, Sampling: sampling, Ahead: true}
 				for range 20 {

@@ -400,17 +400,17 @@ func (c *checker) ask(a *ask) {
 // Nodes counts the tokens of all sessions, as often as they use them, and how many there can be.
 func Nodes(s *Service) (nodes, most int) { return s.trees.nodes, s.trees.mostNodes() }
 
-// Held is how many rows of logits callers look at.
-func Held(s *Service) int {
+// Lent is how many rows of logits callers look at.
+func Lent(s *Service) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.held
+	return s.lent
 }
 
-// Hold has a caller look at so many rows of logits more, or fewer.
-func Hold(s *Service, n int) {
+// Lend has a caller look at so many rows of logits more, or fewer.
+func Lend(s *Service, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held += n
+	s.lent += n
 	s.looked.Signal()
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 const tick = time.Millisecond // of a row of the model in these tests
@@ -68,7 +68,8 @@ var attacks = map[string]func(c *crowd, ctx context.Context, device int){
 				for n := 0; ctx.Err() == nil; n++ {
 					session := uint64(1000 + 4*device + i)
 					c.s.Ask(ctx, batch.Question{Session: session, Device: uint64(device), Domain: c.domain(int(session)), K: 1,
-						Context: text(n, 300), AuditFrom: 1, Verify: batch.Scores, Sampling: sample.Options{Temperature: 1}})
+						Context: text(n, 300), AuditFrom: 1, Verify: terms.EachScore,
+						Sampling: terms.Sampling{Temperature: 1}})
 				}
 			})
 		}

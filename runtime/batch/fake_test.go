@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
@@ -193,9 +194,9 @@ func (m *counter) answer(t testing.TB, q batch.Question) batch.Answer {
 	last := m.say(q.Context, s.Want(backend.Want{K: q.K}))
 	a := batch.Answer{Token: s.Pick(len(q.Context), &last)}
 	for _, c := range last.Top[:min(q.K, len(last.Top))] {
-		a.Top = append(a.Top, batch.Candidate{ID: c.ID, LogProb: c.Logit - last.LogSumExp})
+		a.Top = append(a.Top, terms.Candidate{ID: c.ID, LogProb: c.Logit - last.LogSumExp})
 	}
-	if q.Verify != batch.AsItComes {
+	if q.Verify != terms.AsItComes {
 		m.verify(q, s, &a)
 		return a
 	}
@@ -203,7 +204,7 @@ func (m *counter) answer(t testing.TB, q batch.Question) batch.Answer {
 		a.Audited++
 		if o := m.say(q.Context[:p], backend.Want{K: 1}); o.Top[0].ID != q.Context[p] {
 			a.Audit = append(a.Audit,
-				batch.Difference{Pos: p, Choice: batch.Candidate{ID: o.Top[0].ID, LogProb: o.Top[0].Logit - o.LogSumExp}})
+				terms.Finding{Pos: p, Token: o.Top[0].ID, LogProb: o.Top[0].Logit - o.LogSumExp})
 		}
 	}
 	return a
@@ -214,12 +215,12 @@ func (m *counter) verify(q batch.Question, s *sample.Sampler, a *batch.Answer) {
 	for p := q.AuditFrom; p < len(q.Context); p++ {
 		a.Audited++
 		o := m.say(q.Context[:p], s.WantScores(backend.Want{K: 1}))
-		d := batch.Difference{Pos: p}
-		if d.Choice.ID = s.Pick(p, &o); d.Choice.ID == q.Context[p] {
+		d := terms.Finding{Pos: p}
+		if d.Token = s.Pick(p, &o); d.Token == q.Context[p] {
 			continue
 		}
-		d.Choice.LogProb = m.say(q.Context[:p], backend.Want{K: 1, Logits: true}).Logits[d.Choice.ID] - o.LogSumExp
-		if q.Verify == batch.Scores {
+		d.LogProb = m.say(q.Context[:p], backend.Want{K: 1, Logits: true}).Logits[d.Token] - o.LogSumExp
+		if q.Verify == terms.EachScore {
 			_, d.Score, d.Stands = s.Choose(p, &o, q.Context[p])
 		}
 		a.Audit = append(a.Audit, d)
@@ -230,13 +231,13 @@ func (m *counter) verify(q batch.Question, s *sample.Sampler, a *batch.Answer) {
 // is, all of it if there was room.
 func right(t testing.TB, want, got batch.Answer, q batch.Question, room bool) {
 	t.Helper()
-	if q.AuditFrom > 0 && q.Verify == batch.AsItComes {
+	if q.AuditFrom > 0 && q.Verify == terms.AsItComes {
 		if room && !q.Background { // others may compute what a background question goes on with
 			assert.GreaterOrEqual(t, got.Audited, min(want.Audited, len(q.Context)-1-got.Reused), "%+v", q)
 		}
 		from := len(q.Context) - got.Audited
 		want.Audited = got.Audited
-		want.Audit = slices.DeleteFunc(want.Audit, func(d batch.Difference) bool { return d.Pos < from })
+		want.Audit = slices.DeleteFunc(want.Audit, func(d terms.Finding) bool { return d.Pos < from })
 		if len(want.Audit) == 0 {
 			want.Audit = nil
 		}

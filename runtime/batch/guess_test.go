@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // habit is what a model likes to say after a text.
@@ -108,8 +108,8 @@ func (c *crowd) stream(q batch.Question, n int) []int32 {
 }
 
 // anySampling is greedy, or samples from a few or from all tokens.
-func anySampling(r *rand.Rand) sample.Options {
-	return []sample.Options{
+func anySampling(r *rand.Rand) terms.Sampling {
+	return []terms.Sampling{
 		{}, {}, {Temperature: 0.7, TopK: 1 + r.IntN(12), Seed: r.Uint64()}, {Temperature: 0.5, Seed: r.Uint64()},
 	}[r.IntN(4)]
 }
@@ -292,7 +292,7 @@ func turnabout(t *testing.T, seed uint64, lookup int) (o outcome) {
 // TestStreamOfRepeats: a text that repeats takes at most a call for two questions, greedy or sampled, with one device
 // or with some, and the device pays for each row once.
 func TestStreamOfRepeats(t *testing.T) {
-	for _, sampling := range []sample.Options{{}, {Temperature: 0.3, TopK: 10, Seed: 3}} {
+	for _, sampling := range []terms.Sampling{{}, {Temperature: 0.3, TopK: 10, Seed: 3}} {
 		for _, devices := range []int{1, 3} {
 			synctest.Test(t, func(t *testing.T) {
 				m := cheap(0, 8)

@@ -28,7 +28,7 @@ type ask struct {
 	whole  int              // with Verify: tokens of the context of all parts
 
 	gone, running bool // under Service.mu: the caller has gone; it has a part in the running step
-	holds         int  // under Service.mu: rows of logits that the caller looks at
+	lent          int  // under Service.mu: rows of logits that the caller looks at
 
 	// of the goroutine of the service
 	tree     *tree         // nil before it is admitted, and when it is answered

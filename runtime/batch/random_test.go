@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // anyQuestion goes on from a context asked before, leaves it somewhere, repeats it, or begins anew.
@@ -39,7 +39,7 @@ func anyQuestion(r *rand.Rand, before [][]int32, longest int, vocab int32) batch
 	q.Device = q.Session % 3
 	switch r.IntN(8) {
 	case 0, 1:
-		q.Sampling = sample.Options{Temperature: 1, TopP: 0.9, Seed: r.Uint64()}
+		q.Sampling = terms.Sampling{Temperature: 1, TopP: 0.9, Seed: r.Uint64()}
 	case 2:
 		q.K = 1 + r.IntN(256)
 	}
@@ -62,13 +62,14 @@ func anyVerified(r *rand.Rand, before [][]int32, longest int, vocab int32) batch
 	if r.IntN(3) == 0 {
 		return q
 	}
-	q.Verify = batch.Choices + batch.Verify(r.IntN(2))
+	q.Verify = terms.EachChoice + terms.Verify(r.IntN(2))
 	q.AuditFrom = max(1, len(q.Context)-r.IntN(len(q.Context)+1))
 	switch r.IntN(5) {
 	case 0:
-		q.Sampling = sample.Options{Temperature: 0.8, Seed: r.Uint64()}
+		q.Sampling = terms.Sampling{Temperature: 0.8, Seed: r.Uint64()}
 	case 1, 2:
-		q.Sampling = sample.Options{Temperature: 0.8, Seed: r.Uint64(), TopK: 1 + r.IntN(40), TopP: float64(r.IntN(2)) * 0.9}
+		q.Sampling = terms.Sampling{Temperature: 0.8, Seed: r.Uint64(), TopK: 1 + r.IntN(40),
+			TopP: float64(r.IntN(2)) * 0.9}
 	}
 	return q
 }
@@ -158,7 +159,7 @@ func schedule(
 	synctest.Wait()
 	st := s.Stats()
 	assert.Equal(t, [3]int{}, [3]int{st.InUse, st.Sessions, st.Waiting}, "in use, sessions, waiting")
-	assert.Zero(t, batch.Held(s), "logits that somebody looks at")
+	assert.Zero(t, batch.Lent(s), "logits that somebody looks at")
 	assert.Equal(t, [2]uint64{uint64(m.steps), uint64(m.done)}, [2]uint64{st.Steps, st.Computed}, "steps, computed")
 	if !leaves { // who leaves does not know that there was an answer
 		assert.Equal(t, [2]uint64{shed.Load(), reused.Load()}, [2]uint64{st.Shed, st.Reused}, "shed, reused")

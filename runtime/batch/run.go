@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
@@ -155,7 +156,7 @@ func (c *call) add(row backend.Row, i int, r stepRow) {
 func (s *Service) finish(st *step, a *ask, outputs []*backend.Output) {
 	a.out = outputOf(st, outputs, a.at)
 	a.answer.Queue, a.answer.Compute = a.begin.Sub(a.since), s.o.Now().Sub(a.begin)
-	if a.Verify != AsItComes {
+	if a.Verify != terms.AsItComes {
 		a.gather(st, outputs)
 	} else if a.AuditFrom >= 1 {
 		a.answer.Audited, a.answer.Audit = audit(a.at, a.AuditFrom)
@@ -175,11 +176,11 @@ func (s *Service) finish(st *step, a *ask, outputs []*backend.Output) {
 
 // audit compares the tokens up to n, from its end back to position from, with the most probable ones, as far as the
 // head ran before each of them. It returns how many it compared, and those that differ.
-func audit(n *node, from int) (audited int, all []Difference) {
+func audit(n *node, from int) (audited int, all []terms.Finding) {
 	for ; int(n.pos) >= from && n.parent.top != nil; n = n.parent {
 		audited++
 		if best := n.parent.top[0]; best.ID != n.token {
-			all = append(all, Difference{Pos: int(n.pos), Choice: Candidate{ID: best.ID, LogProb: best.Logit - n.parent.lse}})
+			all = append(all, terms.Finding{Pos: int(n.pos), Token: best.ID, LogProb: best.Logit - n.parent.lse})
 		}
 	}
 	slices.Reverse(all)

@@ -39,6 +39,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/sorted"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
@@ -72,10 +73,10 @@ type Question struct {
 	Domain    uint64         // sessions of one domain share as well; a session that comes with another one begins anew
 	Device    uint64         // who asks: work and memory are shared between devices; 0 is a device like any other
 	Context   []int32        // all tokens from the beginning
-	K         int            // how many candidates come with the answer; at least 1
-	Sampling  sample.Options // how the token is chosen; zero: greedy
+	K         int            // how many candidates come with the answer; 0: none
+	Sampling  terms.Sampling // how the token is chosen; zero: greedy
 	AuditFrom int            // positions from here on are compared with what this model would have chosen; 0 means none
-	Verify    Verify         // what the audit has to be; not in the background
+	Verify    terms.Verify   // what the audit has to be; not in the background
 
 	// Ahead means that the token is wanted if nobody has to wait for it: a background question, but a newer one of its
 	// session does not take its place.
@@ -88,30 +89,16 @@ type Question struct {
 	Background bool
 }
 
-// Candidate is a possible next token.
-type Candidate struct {
-	ID      int32
-	LogProb float32 // natural logarithm of its probability
-}
-
-// Difference is a position of the context whose token is not this model's choice.
-type Difference struct {
-	Pos    int
-	Choice Candidate // this model's
-	// what the choice was made by, of it and of the token that stands, see [sample.Sampler.Choose]; only with [Scores]
-	Score, Stands float32
-}
-
 // Answer is the token that follows.
 type Answer struct {
 	Token int32
-	Top   []Candidate // the K best, best first; fewer if the vocabulary is smaller
+	Top   []terms.Candidate // the K best, best first; fewer if the vocabulary is smaller
 	// positions compared, from the end of the context back: to where the head did not run, or with Verify to AuditFrom
 	Audited int
-	Audit   []Difference  // those of them with another token, by rising position
-	Reused  int           // tokens of the context that were in memory, or being computed, when its first step began
-	Queue   time.Duration // from the question until its first step began
-	Compute time.Duration // from then until the answer: its own steps, and those of others between them
+	Audit   []terms.Finding // those of them with another token, by rising position
+	Reused  int             // tokens of the context that were in memory, or being computed, when its first step began
+	Queue   time.Duration   // from the question until its first step began
+	Compute time.Duration   // from then until the answer: its own steps, and those of others between them
 
 	// Computed counts the rows that were computed for it: tokens of the context that were not in memory, and those that
 	// were but were computed once more for the sake of their heads. Rows that other questions wanted before it in the
@@ -137,8 +124,8 @@ type Service struct {
 	abort     context.CancelCauseFunc // of the running step
 	waiting   int
 	published Stats
-	held      int       // rows of logits that callers have and still look at
-	looked    sync.Cond // of mu: held has become less
+	lent      int       // rows of logits that callers have and still look at
+	looked    sync.Cond // of mu: lent has become less
 
 	// of the goroutine of the service
 	trees      *forest
@@ -204,14 +191,14 @@ func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 	if len(q.Context) == 0 || len(q.Context) > s.o.Context {
 		return Answer{}, fmt.Errorf("%d tokens, at most %d: %w", len(q.Context), s.o.Context, ErrContext)
 	}
-	if q.K < 1 || q.K > s.o.Best {
-		return Answer{}, fmt.Errorf("%d candidates: 1 to %d are possible", q.K, s.o.Best)
+	if q.K < 0 || q.K > s.o.Best {
+		return Answer{}, fmt.Errorf("%d candidates: 0 to %d are possible", q.K, s.o.Best)
 	}
 	sampler, err := sample.New(q.Sampling)
 	if err != nil {
 		return Answer{}, err
 	}
-	if q.Background = q.Background || q.Ahead; q.Verify != AsItComes {
+	if q.Background = q.Background || q.Ahead; q.Verify != terms.AsItComes {
 		return s.verify(ctx, q, sampler)
 	}
 	a := &ask{Question: q, sampler: sampler}
@@ -239,8 +226,6 @@ func (a *ask) complete() Answer {
 	if a.reply != nil {
 		a.reply.token.Store(a.answer.Token)
 	}
-	for _, c := range a.out.Top[:min(a.K, len(a.out.Top))] {
-		a.answer.Top = append(a.answer.Top, Candidate{ID: c.ID, LogProb: c.Logit - a.out.LogSumExp})
-	}
+	a.answer.Top = a.out.LogProbs(a.K)
 	return a.answer
 }

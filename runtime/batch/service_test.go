@@ -16,6 +16,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
@@ -58,7 +59,7 @@ func reference(t testing.TB, m *qwen2.Model, q batch.Question) batch.Answer {
 	last := &out[len(out)-1]
 	a := batch.Answer{Token: s.Pick(len(rows), last)}
 	for _, k := range last.Top[:min(q.K, len(last.Top))] {
-		a.Top = append(a.Top, batch.Candidate{ID: k.ID, LogProb: k.Logit - last.LogSumExp})
+		a.Top = append(a.Top, terms.Candidate{ID: k.ID, LogProb: k.Logit - last.LogSumExp})
 	}
 	if q.AuditFrom > 0 {
 		a.Audited = len(rows) - q.AuditFrom
@@ -66,7 +67,7 @@ func reference(t testing.TB, m *qwen2.Model, q batch.Question) batch.Answer {
 	for p := max(q.AuditFrom, 1); q.AuditFrom > 0 && p < len(rows); p++ {
 		if best := out[p-1].Top[0]; best.ID != q.Context[p] {
 			a.Audit = append(a.Audit,
-				batch.Difference{Pos: p, Choice: batch.Candidate{ID: best.ID, LogProb: best.Logit - out[p-1].LogSumExp}})
+				terms.Finding{Pos: p, Token: best.ID, LogProb: best.Logit - out[p-1].LogSumExp})
 		}
 	}
 	return a
@@ -276,8 +277,8 @@ func TestRefusals(t *testing.T) {
 	before := runtime.NumGoroutine()
 	s := start(t, m, 10, batch.Options{})
 	for _, q := range []batch.Question{
-		{K: 1}, {Context: make([]int32, 11), K: 1}, {Context: []int32{1}}, {Context: []int32{1}, K: 257},
-		{Context: []int32{600}, K: 1}, {Context: []int32{1}, K: 1, Sampling: sample.Options{Temperature: -1}},
+		{K: 1}, {Context: make([]int32, 11), K: 1}, {Context: []int32{1}, K: -1}, {Context: []int32{1}, K: 257},
+		{Context: []int32{600}, K: 1}, {Context: []int32{1}, K: 1, Sampling: terms.Sampling{Temperature: -1}},
 	} {
 		_, err := s.Ask(t.Context(), q)
 		assert.Error(t, err)
@@ -305,6 +306,7 @@ func TestOptions(t *testing.T) {
 		return err
 	}
 	assert.NoError(t, asks(batch.Options{}, 10, 256))
+	assert.NoError(t, asks(batch.Options{}, 10, 0))
 	assert.ErrorIs(t, asks(batch.Options{}, 11, 1), batch.ErrContext)
 	assert.NoError(t, asks(batch.Options{Rows: 1, Best: 1, Context: 1}, 1, 1))
 	assert.NoError(t, asks(batch.Options{Context: 10, Best: 4}, 10, 4))

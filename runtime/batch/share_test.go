@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // memory is what a store with room for all keeps of some questions: each token once for each domain.
@@ -326,8 +326,8 @@ func TestRepeatsLoseNothing(t *testing.T) {
 			"not":   func(*counter, func()) {},
 		} {
 			for _, q := range []batch.Question{
-				{K: 30}, {K: 1, Sampling: sample.Options{Temperature: 1}}, {K: 1, AuditFrom: 1}, {K: 30, AuditFrom: 5},
-				{K: 1, AuditFrom: 1, Verify: batch.Choices}, {K: 1, AuditFrom: 1, Verify: batch.Scores},
+				{K: 30}, {K: 1, Sampling: terms.Sampling{Temperature: 1}}, {K: 1, AuditFrom: 1}, {K: 30, AuditFrom: 5},
+				{K: 1, AuditFrom: 1, Verify: terms.EachChoice}, {K: 1, AuditFrom: 1, Verify: terms.EachScore},
 			} {
 				t.Run(fmt.Sprint(room, " slots, ", name, q.K, q.AuditFrom, q.Verify), func(t *testing.T) {
 					inBubble(t, room, batch.Options{}, func(c *crowd, m *counter) {
@@ -398,7 +398,8 @@ func TestRepeatsMeet(t *testing.T) {
 			func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
 		synctest.Wait() // while this is computed the others gather
 		for i, q := range []batch.Question{
-			{K: 1, AuditFrom: 6, Sampling: sample.Options{Temperature: 1, Seed: 3}}, {K: 1, AuditFrom: 1}, {K: 7, AuditFrom: 9},
+			{K: 1, AuditFrom: 6, Sampling: terms.Sampling{Temperature: 1, Seed: 3}}, {K: 1, AuditFrom: 1},
+			{K: 7, AuditFrom: 9},
 		} {
 			q.Session, q.Device, q.Context = uint64(2+i), uint64(2+i), text(1, 12)
 			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {

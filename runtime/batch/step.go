@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -253,7 +254,7 @@ func (s *Service) find(st *step, a *ask) {
 	s.moveTo(a, at)
 	s.trees.thin()
 	if a.begun == 0 {
-		if a.answer.Reused = a.done; a.Verify != AsItComes {
+		if a.answer.Reused = a.done; a.Verify != terms.AsItComes {
 			a.answer.Reused = max(a.further(a.at.cell, a.done)-a.before, 0)
 		}
 	}
@@ -263,7 +264,7 @@ func (s *Service) find(st *step, a *ask) {
 // reaches as far back then as if nothing were shared; with it those behind it in the same step, as they wait for it.
 // Nobody wants to know the audit of a background question.
 func (st *step) lacksHead(a *ask, c *cell) bool {
-	if a.Verify != AsItComes {
+	if a.Verify != terms.AsItComes {
 		return a.lacks(c)
 	}
 	return c.step != st.number && (a.again == st.number || a.audits(c) && c.k == 0 && !a.Background)
@@ -286,7 +287,7 @@ func (s *Service) moveTo(a *ask, at *node) {
 
 // grow adds up to n tokens of the context of a to the step, as far as there is room, and returns their price.
 func (s *Service) grow(st *step, a *ask, n int, ends bool) (cost uint64) {
-	if a.Verify != AsItComes {
+	if a.Verify != terms.AsItComes {
 		return s.growVerified(st, a, n, ends)
 	}
 	for range s.room(a, n, ends) {
@@ -338,7 +339,7 @@ func (s *Service) vacate(st *step) {
 
 // wantAudit asks the head for the token after n, if a wants to know it, n is of this step, and returns the price.
 func (s *Service) wantAudit(st *step, a *ask, n *node) uint64 {
-	if a.Verify != AsItComes || !a.audits(n.cell) || n.step != st.number {
+	if a.Verify != terms.AsItComes || !a.audits(n.cell) || n.step != st.number {
 		return 0
 	}
 	if r := &st.rows[n.row]; r.k == 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // inBubble runs f over a service in virtual time.
@@ -240,7 +240,7 @@ func TestWants(t *testing.T) {
 				q := batch.Question{Session: 1, Device: device, Context: text(1, 8+r.IntN(2)),
 					K: []int{1, 3, 8, 9, 30, 250}[r.IntN(6)]}
 				if r.IntN(3) == 0 {
-					q.Sampling = sample.Options{Temperature: 1, Seed: r.Uint64()}
+					q.Sampling = terms.Sampling{Temperature: 1, Seed: r.Uint64()}
 				}
 				if r.IntN(3) == 0 {
 					q.AuditFrom = 1 + r.IntN(8)

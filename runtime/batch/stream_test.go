@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // TestWhoIsNoStream: whoever does not go on with the answers gets no guesses, and neither does who wants all logits or
@@ -44,7 +44,7 @@ func TestWhoIsNoStream(t *testing.T) {
 			return append(q.Context, c.mustAsk(q).Token)
 		},
 		"all logits": func(c *crowd, q batch.Question, n int) []int32 {
-			q.Sampling = sample.Options{Temperature: 0.1, Seed: 1}
+			q.Sampling = terms.Sampling{Temperature: 0.1, Seed: 1}
 			return append(q.Context, c.mustAsk(q).Token)
 		},
 		"off": func(c *crowd, q batch.Question, n int) []int32 {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
@@ -20,20 +21,6 @@ import (
 // logits takes longer than a millisecond. Logits are not kept. So a question that needs them, or many candidates, of
 // many positions is asked in parts, each with as many positions as the head of one step has room for. What a part
 // wants to know it finds out in one step, and the next part begins when its caller has looked at it.
-
-// Verify says what an audit has to be.
-type Verify int
-
-// The kinds.
-const (
-	// AsItComes compares tokens with the most probable ones, from the end of the context back to where the head did not
-	// run.
-	AsItComes Verify = iota
-	// Choices compares every token from [Question.AuditFrom] on with the one that [Question.Sampling] chooses there.
-	Choices
-	// Scores is Choices, and differences say by how much the choice is the better one.
-	Scores
-)
 
 // errHeads says that an answer would be incomplete. It is a bug.
 var errHeads = errors.New("batch: a position was not verified")
@@ -48,7 +35,7 @@ func (s *Service) verify(ctx context.Context, q Question, sampler *sample.Sample
 			q.AuditFrom, len(q.Context))
 	}
 	heads := sampler.Want(backend.Want{K: 1})
-	if q.Verify == Scores {
+	if q.Verify == terms.EachScore {
 		heads = sampler.WantScores(backend.Want{K: 1})
 	}
 	most := s.mostHeads(heads, sampler.Want(backend.Want{K: q.K}))
@@ -99,14 +86,14 @@ func (a *ask) judge(text []int32, all *Answer) {
 		}
 		all.Audited++
 		pos, out := a.AuditFrom+i, &a.found[i]
-		d := Difference{Pos: pos}
-		if a.Verify == Scores {
-			d.Choice.ID, d.Score, d.Stands = a.sampler.Choose(pos, out, text[pos])
+		d := terms.Finding{Pos: pos}
+		if a.Verify == terms.EachScore {
+			d.Token, d.Score, d.Stands = a.sampler.Choose(pos, out, text[pos])
 		} else {
-			d.Choice.ID = a.sampler.Pick(pos, out)
+			d.Token = a.sampler.Pick(pos, out)
 		}
-		if d.Choice.ID != text[pos] {
-			d.Choice.LogProb = logitOf(out, d.Choice.ID) - out.LogSumExp
+		if d.Token != text[pos] {
+			d.LogProb = logitOf(out, d.Token) - out.LogSumExp
 			all.Audit = append(all.Audit, d)
 		}
 	}
@@ -123,7 +110,8 @@ func logitOf(out *backend.Output, id int32) float32 {
 // lacks reports whether too little is kept of the head behind a token that a verifies. Of the last token of the context
 // wantLast decides.
 func (a *ask) lacks(c *cell) bool {
-	return a.Verify != AsItComes && a.audits(c) && int(c.pos) < len(a.Context)-1 && (a.heads.Logits || c.k < a.heads.K)
+	return a.Verify != terms.AsItComes && a.audits(c) && int(c.pos) < len(a.Context)-1 &&
+		(a.heads.Logits || c.k < a.heads.K)
 }
 
 // size is how many tokens the context has that a question asks about, in parts or not.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
@@ -20,7 +21,7 @@ import (
 )
 
 // verdicts are what a model alone says of each position of a question, with all logits, from nothing.
-func verdicts(t testing.TB, m *qwen2.Model, q batch.Question) (all []batch.Difference) {
+func verdicts(t testing.TB, m *qwen2.Model, q batch.Question) (all []terms.Finding) {
 	t.Helper()
 	c, err := m.NewCache(len(q.Context), gguf.F16)
 	require.NoError(t, err)
@@ -36,12 +37,12 @@ func verdicts(t testing.TB, m *qwen2.Model, q batch.Question) (all []batch.Diffe
 	require.NoError(t, err)
 	for pos := q.AuditFrom; pos < len(rows); pos++ {
 		head := &out[pos-1]
-		d := batch.Difference{Pos: pos}
-		if d.Choice.ID, d.Score, d.Stands = s.Choose(pos, head, q.Context[pos]); d.Choice.ID == q.Context[pos] {
+		d := terms.Finding{Pos: pos}
+		if d.Token, d.Score, d.Stands = s.Choose(pos, head, q.Context[pos]); d.Token == q.Context[pos] {
 			continue
 		}
-		d.Choice.LogProb = head.Logits[d.Choice.ID] - head.LogSumExp
-		if q.Verify != batch.Scores {
+		d.LogProb = head.Logits[d.Token] - head.LogSumExp
+		if q.Verify != terms.EachScore {
 			d.Score, d.Stands = 0, 0
 		}
 		all = append(all, d)
@@ -68,7 +69,7 @@ func TestVerdicts(t *testing.T) {
 					before = append(before, questions[i].Context)
 				}
 				askAll(t, s, questions, r.IntN(3) == 0, func(q batch.Question, a batch.Answer) {
-					if q.Verify == batch.AsItComes {
+					if q.Verify == terms.AsItComes {
 						right(t, reference(t, alone, q), a, q, false)
 						return
 					}
@@ -96,7 +97,7 @@ func TestVerdicts(t *testing.T) {
 func chosen(q batch.Question, a batch.Answer, pos int) int32 {
 	for _, d := range a.Audit {
 		if d.Pos == pos {
-			return d.Choice.ID
+			return d.Token
 		}
 	}
 	return q.Context[pos]
@@ -105,18 +106,19 @@ func chosen(q batch.Question, a batch.Answer, pos int) int32 {
 // TestVerifyOwn: what a session has computed without heads is computed once more, as often as its head is wanted and
 // not kept, and that alone.
 func TestVerifyOwn(t *testing.T) {
-	drawn := sample.Options{Temperature: 0.8, Seed: 4}
+	drawn := terms.Sampling{Temperature: 0.8, Seed: 4}
 	for name, c := range map[string]struct {
-		sampling     sample.Options
-		verify       batch.Verify
+		sampling     terms.Sampling
+		verify       terms.Verify
 		first, again []made
 	}{
-		"choices":         {sample.Options{}, batch.Choices, []made{{7, 7, 1, false}}, nil},
-		"scores":          {sample.Options{}, batch.Scores, []made{{7, 7, 1, true}}, []made{{7, 7, 1, true}}},
-		"drawn":           {drawn, batch.Choices, []made{{8, 8, 1, true}}, []made{{8, 8, 1, true}}},
-		"drawn, scores":   {drawn, batch.Scores, []made{{8, 8, 1, true}}, []made{{8, 8, 1, true}}},
-		"drawn from 40":   {sample.Options{Temperature: 0.8, TopK: 40}, batch.Scores, []made{{8, 8, 40, false}}, nil},
-		"drawn from four": {sample.Options{Temperature: 0.8, TopK: 4}, batch.Choices, []made{{8, 8, 4, false}}, nil},
+		"choices":       {terms.Sampling{}, terms.EachChoice, []made{{7, 7, 1, false}}, nil},
+		"scores":        {terms.Sampling{}, terms.EachScore, []made{{7, 7, 1, true}}, []made{{7, 7, 1, true}}},
+		"drawn":         {drawn, terms.EachChoice, []made{{8, 8, 1, true}}, []made{{8, 8, 1, true}}},
+		"drawn, scores": {drawn, terms.EachScore, []made{{8, 8, 1, true}}, []made{{8, 8, 1, true}}},
+		"drawn from 40": {terms.Sampling{Temperature: 0.8, TopK: 40}, terms.EachScore, []made{{8, 8, 40, false}},
+			nil},
+		"drawn from four": {terms.Sampling{Temperature: 0.8, TopK: 4}, terms.EachChoice, []made{{8, 8, 4, false}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 100, batch.Options{}, func(c2 *crowd, m *counter) {
@@ -145,22 +147,22 @@ func TestVerifyOwn(t *testing.T) {
 // head of a step is bounded to, and rows that are computed once.
 func TestVerifyParts(t *testing.T) {
 	for name, c := range map[string]struct {
-		sampling sample.Options
+		sampling terms.Sampling
 		k        int
 		calls    []made
 	}{
-		"all logits": {sample.Options{Temperature: 0.8}, 1, []made{
+		"all logits": {terms.Sampling{Temperature: 0.8}, 1, []made{
 			{39 + 32, 32, 1, true}, {32, 32, 1, true}, {17, 17, 1, true},
 		}},
-		"40 candidates": {sample.Options{Temperature: 0.8, TopK: 40}, 1, []made{
+		"40 candidates": {terms.Sampling{Temperature: 0.8, TopK: 40}, 1, []made{
 			{39 + 25, 25, 40, false}, {25, 25, 40, false}, {25, 25, 40, false}, {6, 6, 40, false},
 		}},
-		"for many at last": {sample.Options{Temperature: 0.8}, 256, []made{{39 + 4, 4, 1, true}}},
+		"for many at last": {terms.Sampling{Temperature: 0.8}, 256, []made{{39 + 4, 4, 1, true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 300, batch.Options{}, func(crowd *crowd, m *counter) {
 				m.vocab = 300
-				q := batch.Question{Session: 1, Context: text(1, 120), K: c.k, AuditFrom: 40, Verify: batch.Choices,
+				q := batch.Question{Session: 1, Context: text(1, 120), K: c.k, AuditFrom: 40, Verify: terms.EachChoice,
 					Sampling: c.sampling}
 				a := crowd.mustAsk(q)
 				require.Equal(t, m.answer(t, q), plain(a))
@@ -180,7 +182,7 @@ func TestVerifyQueue(t *testing.T) {
 	inBubble(t, 300, batch.Options{}, func(c *crowd, m *counter) {
 		c.ask(batch.Question{Session: 2, Device: 2, Context: text(2, 30), K: 1}, func(batch.Answer, time.Duration, error) {})
 		time.Sleep(10 * tick)
-		q := batch.Question{Session: 1, Device: 1, Context: text(1, 80), K: 1, AuditFrom: 1, Verify: batch.Scores}
+		q := batch.Question{Session: 1, Device: 1, Context: text(1, 80), K: 1, AuditFrom: 1, Verify: terms.EachScore}
 		c.ask(q, func(a batch.Answer, took time.Duration, err error) {
 			require.NoError(t, err)
 			assert.Equal(t, 20*tick, a.Queue)
@@ -195,12 +197,13 @@ func TestVerifyQueue(t *testing.T) {
 // TestVerifyFails: when the model fails at what is computed once more, others keep what they have, and asked again the
 // answer is the same. So it is when the caller leaves between two parts, or within one.
 func TestVerifyFails(t *testing.T) {
-	for _, sampling := range []sample.Options{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 40}} {
+	for _, sampling := range []terms.Sampling{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 40}} {
 		for _, leaves := range []bool{false, true} {
 			inBubble(t, 300, batch.Options{}, func(c *crowd, m *counter) {
 				c.mustAsk(batch.Question{Session: 1, Device: 1, Context: text(1, 90), K: 1})
 				c.mustAsk(batch.Question{Session: 2, Device: 2, Context: text(1, 80), K: 1})
-				q := batch.Question{Session: 1, Device: 1, Context: text(1, 85), K: 1, AuditFrom: 5, Verify: batch.Scores,
+				q := batch.Question{Session: 1, Device: 1, Context: text(1, 85), K: 1, AuditFrom: 5,
+					Verify:   terms.EachScore,
 					Sampling: sampling}
 				ctx, leave := context.WithCancel(c.t.Context())
 				c.wait.Go(func() {
@@ -223,7 +226,7 @@ func TestVerifyFails(t *testing.T) {
 				leave()
 				assert.Equal(t, 80, c.mustAsk(batch.Question{Session: 2, Device: 2, Context: text(1, 80), K: 1}).Reused)
 				require.Equal(t, m.answer(t, q), plain(c.mustAsk(q)))
-				assert.Zero(t, batch.Held(c.s))
+				assert.Zero(t, batch.Lent(c.s))
 			})
 		}
 	}
@@ -232,8 +235,8 @@ func TestVerifyFails(t *testing.T) {
 // TestVerifyInFullStore: where the text fills the store, alone or shared, its positions are verified in place.
 func TestVerifyInFullStore(t *testing.T) {
 	for _, sessions := range []uint64{1, 2, 3} {
-		for _, sampling := range []sample.Options{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 9}} {
-			for _, verify := range []batch.Verify{batch.Choices, batch.Scores} {
+		for _, sampling := range []terms.Sampling{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 9}} {
+			for _, verify := range []terms.Verify{terms.EachChoice, terms.EachScore} {
 				inBubble(t, 40, batch.Options{}, func(c *crowd, m *counter) {
 					for session := range sessions {
 						c.mustAsk(batch.Question{Session: session, Device: session, Context: text(1, 40), K: 1})
@@ -250,7 +253,7 @@ func TestVerifyInFullStore(t *testing.T) {
 
 // TestVerifyTogether: questions of one step that verify the same positions share their rows.
 func TestVerifyTogether(t *testing.T) {
-	for _, sampling := range []sample.Options{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 9}} {
+	for _, sampling := range []terms.Sampling{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 9}} {
 		inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
 			c.mustAsk(batch.Question{Session: 1, Device: 1, Context: text(1, 30), K: 1})
 			c.ask(batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1}, func(batch.Answer, time.Duration, error) {})
@@ -258,7 +261,7 @@ func TestVerifyTogether(t *testing.T) {
 			var total atomic.Int64
 			for session := range uint64(2) {
 				q := batch.Question{Session: session, Device: session, Context: text(1, 30), K: 1, AuditFrom: 16,
-					Verify: batch.Choices, Sampling: sampling}
+					Verify: terms.EachChoice, Sampling: sampling}
 				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 					require.NoError(t, err)
 					require.Equal(t, m.answer(t, q), plain(a))
@@ -285,8 +288,8 @@ func TestVerifyComputed(t *testing.T) {
 			for range 60 {
 				q := anyVerified(r, before, 30, 40)
 				q.Background, q.Ahead, q.K = false, false, 1
-				if q.Sampling = (sample.Options{}); q.Verify == batch.Scores {
-					q.Verify = batch.Choices // heads are cheap, so that nothing has a call of its own
+				if q.Sampling = (terms.Sampling{}); q.Verify == terms.EachScore {
+					q.Verify = terms.EachChoice // heads are cheap, so that nothing has a call of its own
 				}
 				before = append(before, q.Context)
 				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
@@ -314,11 +317,11 @@ func TestVerifyRefused(t *testing.T) {
 		if q.Background || q.Ahead {
 			want = "nobody waits"
 		}
-		q.Context, q.K, q.Verify = text(1, 5), 1, batch.Choices
+		q.Context, q.K, q.Verify = text(1, 5), 1, terms.EachChoice
 		_, err := s.Ask(t.Context(), q)
 		assert.ErrorContains(t, err, want, "%+v", q)
 	}
-	a, err := s.Ask(t.Context(), batch.Question{Context: text(1, 5), K: 1, Verify: batch.Choices, AuditFrom: 5})
+	a, err := s.Ask(t.Context(), batch.Question{Context: text(1, 5), K: 1, Verify: terms.EachChoice, AuditFrom: 5})
 	require.NoError(t, err)
 	assert.Zero(t, a.Audited)
 }
@@ -326,25 +329,25 @@ func TestVerifyRefused(t *testing.T) {
 // TestLogitsAreBounded: a step that wants logits waits while callers look at as many as one step has; others do not.
 func TestLogitsAreBounded(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
-		batch.Hold(c.s, 33)
+		batch.Lend(c.s, 33)
 		done := [2]bool{}
-		for i, sampling := range []sample.Options{{Temperature: 0.8}, {}} {
+		for i, sampling := range []terms.Sampling{{Temperature: 0.8}, {}} {
 			q := batch.Question{Session: uint64(i), Device: uint64(i), Context: text(i, 5), K: 1, Sampling: sampling}
 			c.ask(q, func(a batch.Answer, _ time.Duration, err error) { done[i] = assert.NoError(t, err) })
 			time.Sleep(time.Hour)
 			synctest.Wait()
 			if i == 0 {
 				assert.False(t, done[0])
-				batch.Hold(c.s, -1)
+				batch.Lend(c.s, -1)
 				time.Sleep(time.Hour)
 				synctest.Wait()
 				assert.True(t, done[0], "as many as one step has may be left")
-				batch.Hold(c.s, 100)
+				batch.Lend(c.s, 100)
 			}
 		}
 		assert.True(t, done[1], "it wants none")
-		batch.Hold(c.s, -132)
-		assert.Zero(t, batch.Held(c.s))
+		batch.Lend(c.s, -132)
+		assert.Zero(t, batch.Lent(c.s))
 	})
 }
 
@@ -361,7 +364,7 @@ func TestVerifyPrices(t *testing.T) {
 						q := batch.Question{Session: uint64(100*device + i), Device: uint64(device), K: 1,
 							Context: text(10*device+i+100*n, 40)}
 						if device == 1 {
-							q.AuditFrom, q.Verify, q.Sampling = 1, batch.Scores, sample.Options{Temperature: 1}
+							q.AuditFrom, q.Verify, q.Sampling = 1, terms.EachScore, terms.Sampling{Temperature: 1}
 						}
 						if _, err := c.s.Ask(ctx, q); err != nil {
 							return
@@ -383,7 +386,7 @@ func TestVerifyPrices(t *testing.T) {
 // or not, is a stream: questions come along guesses, and all verdicts are right.
 func TestVerifyStreams(t *testing.T) {
 	for _, rows := range []int{8, 16, 128} {
-		for _, sampling := range []sample.Options{
+		for _, sampling := range []terms.Sampling{
 			{}, {Temperature: 0.3, TopK: 5, Seed: 2}, {Temperature: 0.3, TopK: 20, Seed: 2},
 		} {
 			synctest.Test(t, func(t *testing.T) {
@@ -392,9 +395,9 @@ func TestVerifyStreams(t *testing.T) {
 				defer w.of.Close()
 				q := batch.Question{Session: 1, Context: text(1, 6), K: 1, Sampling: sampling}
 				for n := range 80 {
-					q.AuditFrom, q.Verify = max(1, len(q.Context)-5), batch.Choices
+					q.AuditFrom, q.Verify = max(1, len(q.Context)-5), terms.EachChoice
 					if n%2 == 0 {
-						q.Verify = batch.Scores
+						q.Verify = terms.EachScore
 					}
 					a := c.mustAsk(q)
 					require.Equal(t, w.answer(t, q), plain(a))
@@ -413,8 +416,8 @@ func TestVerifyStreams(t *testing.T) {
 
 // TestVerifyMixed: what some want to know of a position with logits, others without, they find out in one step.
 func TestVerifyMixed(t *testing.T) {
-	for _, kinds := range [][2]batch.Verify{
-		{batch.Choices, batch.Scores}, {batch.Scores, batch.Choices}, {batch.AsItComes, batch.Scores},
+	for _, kinds := range [][2]terms.Verify{
+		{terms.EachChoice, terms.EachScore}, {terms.EachScore, terms.EachChoice}, {terms.AsItComes, terms.EachScore},
 	} {
 		inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
 			c.ask(batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1}, func(batch.Answer, time.Duration, error) {})
@@ -444,7 +447,7 @@ func TestVerifyKnownEnd(t *testing.T) {
 		synctest.Wait() // while this is computed the others gather
 		for _, q := range []batch.Question{
 			{Session: 2, Device: 2, Context: text(2, 3), K: 201},
-			{Session: 1, Device: 1, Context: text(1, 20), K: 200, AuditFrom: 9, Verify: batch.Choices},
+			{Session: 1, Device: 1, Context: text(1, 20), K: 200, AuditFrom: 9, Verify: terms.EachChoice},
 		} {
 			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 				require.NoError(t, err)

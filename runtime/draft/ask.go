@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // escalation is a question to the cloud: which token follows at? Its Outcome tells how far it is.
@@ -24,13 +26,13 @@ type escalation struct {
 	followers []*escalation // those whose after this is
 
 	compare []comparison // tokens before it that its answer is to say whether they stand
-	how     Verify       // and how
+	how     terms.Verify // and how
 	stream  *stream      // of the tokens that follow its answer; nil: none are wanted
 	guessed bool         // its guesses are branches
 
-	audited  int       // tokens before it that its answer was compared with
-	sampled  int       // the only one of these positions that it looked at; 0: it looked at all
-	findings []Finding // among these
+	audited  int             // tokens before it that its answer was compared with
+	sampled  int             // the only one of these positions that it looked at; 0: it looked at all
+	findings []terms.Finding // among these
 }
 
 // result is what became of an ask.
@@ -182,7 +184,7 @@ func (r *run) refuse(q Question, a Answer) error {
 	if a.Token < 0 || r.Vocab > 0 && int(a.Token) >= r.Vocab {
 		return ErrToken
 	}
-	if q.Verify != AsItComes && (a.Audited != len(q.Context)-q.AuditFrom || a.Sampled != 0) {
+	if q.Verify != terms.AsItComes && (a.Audited != len(q.Context)-q.AuditFrom || a.Sampled != 0) {
 		return ErrVerify
 	}
 	return nil

@@ -3,6 +3,8 @@ package draft
 import (
 	"sync"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/internal/backoff"
 )
 
 const (
@@ -21,8 +23,8 @@ type Breaker struct {
 	since   time.Time // when the question was asked whose failure opened it
 	cause   error     // of the failure that opened it, or of the last probe
 	probing bool
-	next    time.Time     // no probe before
-	pause   time.Duration // after the next failed probe
+	probes  int       // that failed in a row
+	next    time.Time // no probe before
 }
 
 // Open reports whether the cloud failed and nothing has succeeded since.
@@ -42,7 +44,7 @@ func (b *Breaker) failed(sent, now time.Time, why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.open {
-		b.open, b.since, b.next, b.pause, b.cause = true, sent, now, firstPause, why
+		b.open, b.since, b.next, b.probes, b.cause = true, sent, now, 0, why
 	}
 }
 
@@ -85,8 +87,8 @@ func (b *Breaker) probeFailed(now time.Time, why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.probing, b.cause = false, why
-	b.next = now.Add(b.pause)
-	b.pause = min(2*b.pause, mostPause)
+	b.probes++
+	b.next = now.Add(backoff.Delay(b.probes, firstPause, mostPause))
 }
 
 // endProbe ends a probe that succeeded or was given up.

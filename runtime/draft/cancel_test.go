@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
@@ -175,7 +176,8 @@ func TestOptions(t *testing.T) {
 	for name, o := range map[string]Options{
 		"branches": {Branches: -2}, "window": {Window: -1}, "inflight": {InFlight: -1}, "rows": {Rows: -1},
 		"most tokens": {MaxTokens: -1}, "room": {Room: -1}, "vocabulary": {Vocab: -1},
-		"best tokens with an answer": {K: -1}, "mode": {Mode: 7}, "temperature": {Sampling: sample.Options{Temperature: -1}},
+		"best tokens with an answer": {K: -1}, "mode": {Mode: 7},
+		"temperature": {Sampling: terms.Sampling{Temperature: -1}},
 	} {
 		_, err := New(m, nil, nil, o)
 		assert.ErrorContains(t, err, name)
@@ -205,7 +207,7 @@ func TestWant(t *testing.T) {
 	assert.Equal(t, 2, Options{}.Want(backend.Want{}).K)
 	assert.Equal(t, 5, Options{Branches: 5}.Want(backend.Want{K: 4}).K)
 	assert.Equal(t, MostBranches, Options{Branches: AutoBranches}.Want(backend.Want{K: 4}).K)
-	drawn := Options{Branches: 3, Sampling: sample.Options{Temperature: 1}}
+	drawn := Options{Branches: 3, Sampling: terms.Sampling{Temperature: 1}}
 	assert.Equal(t, MostBranches, drawn.Want(backend.Want{}).K, "those that are likely to be drawn are among more")
 	assert.Equal(t, backend.Want{K: 9, Logits: true}, Options{Branches: 5}.Want(backend.Want{K: 9, Logits: true}))
 }
@@ -213,7 +215,7 @@ func TestWant(t *testing.T) {
 // TestSampling: unless it is told how to pick, the edge samples as the cloud is asked to.
 func TestSampling(t *testing.T) {
 	w := &world{vocab: 120, seed: 3}
-	o := sample.Options{Temperature: 2, TopK: fakeTop, Seed: 5}
+	o := terms.Sampling{Temperature: 2, TopK: fakeTop, Seed: 5}
 	d, err := New(&fakeModel{world: w}, nil, nil, Options{Sampling: o})
 	require.NoError(t, err)
 	s, err := sample.New(o)

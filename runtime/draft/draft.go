@@ -21,6 +21,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
@@ -72,7 +73,7 @@ type Cloud interface {
 	Ask(ctx context.Context, q Question) (Answer, error)
 }
 
-// Warmer is a cloud that takes settled text ahead of a question, so that the question is short and finds the keys and
+// Warmer is a cloud that takes settled text before a question, so that the question is short and finds the keys and
 // values of the text computed.
 type Warmer interface {
 	// Warm returns when the cloud has the text, with the payload that it took. It returns soon after ctx is done.
@@ -84,61 +85,29 @@ type Question struct {
 	Context   []int32        // the whole text so far, prompt included; the receiver may keep it but not change it
 	K         int            // how many best tokens are wanted with the answer; 0: none
 	AuditFrom int            // position of Context from which on its tokens are to be audited; 0: none are
-	Sampling  sample.Options // how the token is chosen
-	Verify    Verify         // what the audit has to be
+	Sampling  terms.Sampling // how the token is chosen
+	Verify    terms.Verify   // what the audit has to be
 	Ahead     int            // most tokens beyond the one asked for that the large model may decode on by itself
 	Within    time.Duration  // how long the answer is of use, where that is not until the end of ctx; 0: until then
 	Times     bool           // the answer is to say when it was where
 }
 
-// Verify says what an audit has to be.
-type Verify int
-
-// The kinds.
-const (
-	// AsItComes compares tokens with the most probable ones, as far back as costs nothing.
-	AsItComes Verify = iota
-	// Choices compares every token from [Question.AuditFrom] on with the large model's choice there: what it would
-	// answer, by [Question.Sampling], if it was asked for that position.
-	Choices
-	// Scores is Choices, and findings say by how much the choice is the better one.
-	Scores
-)
-
 // Answer is what the large model says, and what it cost.
 type Answer struct {
 	Token              int32
-	Top                []backend.Candidate // the best tokens, best first, where they were asked for
-	Audited            int                 // positions at the end of the context that the audit is about
-	Sampled            int                 // the only one of them that was looked at, drawn at random; 0: all were
-	Audit              []Finding           // those of them where the large model would have chosen another token
-	Queue, Cloud       time.Duration       // waiting in the cloud, and computing there; 0 if unknown
-	BytesUp, BytesDown int                 // payload of this question and its answer
-	Prefilled          int                 // tokens of the context that the large model had to compute for it
-	Times              Times               // where [Question.Times] asks for them; all zero where nobody can tell
-	// Ahead are the tokens behind Token, as the large model decodes on: each what it would answer if it was asked behind
-	// all before. To a question with [Choices] whose audit has findings, they are those behind the token of the first:
-	// what follows there is of no use any more. It is closed where there are no more, and soon after the context of the
-	// ask is done. nil: there are none.
+	Top                []terms.Candidate // the best tokens, best first, where they were asked for
+	Audited            int               // positions at the end of the context that the audit is about
+	Sampled            int               // the only one of them that was looked at, drawn at random; 0: all were
+	Audit              []terms.Finding   // those of them where the large model would have chosen another token
+	Queue, Cloud       time.Duration     // waiting in the cloud, and computing there; 0 if unknown
+	BytesUp, BytesDown int               // payload of this question and its answer
+	Prefilled          int               // tokens of the context that the large model had to compute for it
+	Times              terms.Times       // where [Question.Times] asks for them; all zero where nobody can tell
+	// Ahead are the tokens behind Token, as the large model decodes on: each what it would answer if it was asked
+	// behind all before. To a question with [terms.EachChoice] whose audit has findings, they are those behind the
+	// token of the first: what follows there is of no use any more. It is closed where there are no more, and soon
+	// after the context of the ask is done. nil: there are none.
 	Ahead <-chan int32
-}
-
-// Times say when a question and its answer were where, on the clock of this machine.
-type Times struct {
-	Left, Arrived  time.Time     // the question left, and its answer came
-	Received, Sent time.Time     // the cloud had the question, and its answer left
-	Within         time.Duration // Received and Sent are true within this, in either direction
-}
-
-// Finding is a position at which the large model would have chosen another token than stands there.
-type Finding struct {
-	Pos     int
-	Token   int32   // the large model's
-	LogProb float32 // of that token, natural logarithm; before temperature
-	// Score and Stands are what the large model's choice was made by, of Token and of the token that stands there, with
-	// [Scores] alone. Greedy: their log-probabilities. Else those divided by the temperature plus the noise of the
-	// position, and -Inf for a token that cannot be drawn: see [sample.Sampler.Choose]. Score is never less than Stands.
-	Score, Stands float32
 }
 
 // AutoBranches is the value of [Options.Branches] for as many guesses as are worth their price.
@@ -186,7 +155,7 @@ type Options struct {
 	Room      int                 // tokens that the context can hold after the prompt; 0: any number
 	Vocab     int                 // size of the vocabulary, to refuse other answers; 0: only negative ones are
 	End       func(id int32) bool // tokens that end the text; nil: none
-	Sampling  sample.Options      // how the cloud chooses, and the edge unless Pick is set
+	Sampling  terms.Sampling      // how the cloud chooses, and the edge unless Pick is set
 	// a pure function of its arguments; nil: as Sampling says
 	Pick func(pos int, head *backend.Output) int32
 	// Place says how tokens are chosen behind the prompt, by the small model and of what the large one answers; nil: by
@@ -197,16 +166,16 @@ type Options struct {
 	Top     int  // best tokens told with each token, and its log-probability; 0: none of that
 	Audit   bool // have the small model's tokens compared with what the large one would have said
 	Explain bool // tokens come with the reason of their decision, from a router that is an [Explainer]
-	// Warm is how many settled tokens behind the prompt, unknown to the cloud, are sent ahead. 0 means 128. The prompt
-	// is sent as soon as it is there, however short. Negative: nothing is ever sent ahead.
+	// Warm is how many settled tokens behind the prompt, unknown to the cloud, are sent early. 0 means 128. The prompt
+	// is sent as soon as it is there, however short. Negative: nothing ever is.
 	Warm int
 	// Ahead is how many tokens of the large model an answer is about: the one asked for, and up to Ahead-1 that follow,
 	// which it decodes on by itself and which answer later questions of the same text. 0 means 1. It never changes a
 	// token.
 	Ahead int
 	// Verify has the large model look at each token of the small one: where it prefers another by more than Margin, in
-	// nats of [Finding.Score], that one takes the place. Only tokens that were looked at are shown. With a Margin of 0
-	// the text is the large model's own.
+	// nats of [terms.Finding.Score], that one takes the place. Only tokens that were looked at are shown. With a Margin
+	// of 0 the text is the large model's own.
 	Verify bool
 	Margin float64 // 0 or more, only with Verify
 	// VerifyEvery is after how many tokens without a question one is asked for the sake of verification: 0 means 64.

@@ -3,7 +3,7 @@ package draft
 import (
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Origin says who chose a token.
@@ -51,10 +51,10 @@ type Event struct {
 
 // Turn is a token of the small model that verification replaced before it was shown.
 type Turn struct {
-	Finding               // what the large model prefers, and where; log-probability and scores as far as they are known
-	Local   int32         // the token that stood there
-	Wasted  int           // tokens evaluated in vain: it, and those behind it
-	Exposed time.Duration // lost waiting for what was behind it, and in forward calls of which nothing remained
+	terms.Finding               // what the large model prefers, and where; probability and scores as far as known
+	Local         int32         // the token that stood there
+	Wasted        int           // tokens evaluated in vain: it, and those behind it
+	Exposed       time.Duration // lost waiting for what was behind it, and in forward calls of which nothing remained
 }
 
 // Ahead is what came of one question's tokens beyond the one that was asked for.
@@ -82,7 +82,7 @@ type Pass struct {
 	Nodes    []Drafted // its rows, with [Options.Trace]
 }
 
-// Warming is settled text that was sent ahead of a question.
+// Warming is settled text that was sent before a question.
 type Warming struct {
 	Tokens    int           // of the whole text
 	New       int           // of these, those that the cloud had not been told of
@@ -138,7 +138,7 @@ type Escalation struct {
 	Queue           time.Duration // of Wait: waiting in the cloud
 	Cloud           time.Duration // of Wait: computing in the cloud
 	Wire            time.Duration // of Wait: the rest
-	Times           Times         // of an answer, with [Options.Trace] and where somebody can tell
+	Times           terms.Times   // of an answer, with [Options.Trace] and where somebody can tell
 	Hidden          time.Duration // see above; 0 unless the outcome is a hit or a miss
 	Exposed         time.Duration // see above; 0 for an escalation that is dropped, not asked or a probe
 	BytesUp         int
@@ -148,8 +148,8 @@ type Escalation struct {
 	AuditedFrom     int // the first of their positions, and the one after the last: the small model's own between them
 	AuditedTo       int
 	// those of them where the large model would have said something else: escalations that were missed
-	Missed []Finding
-	Top    []backend.Candidate // the large model's best tokens, where [Options.K] asks for some
+	Missed []terms.Finding
+	Top    []terms.Candidate // the large model's best tokens, where [Options.K] asks for some
 	// for how many tokens the one that was Audited stands, where it was drawn at random from these; 0 where all were
 	AuditWeight int
 	Prefilled   int  // tokens of its context that the large model had to compute for it
@@ -203,11 +203,11 @@ type Summary struct {
 	Turned     int // tokens of the small model that verification replaced before they were shown
 
 	// What the large model computed for the text.
-	Prefilled int // tokens of prompt and text, for questions and for what was sent ahead of them
+	Prefilled int // tokens of prompt and text, for questions and for what was sent before them
 	Decoded   int // tokens that were asked for, and came
 	Ahead     int // tokens beyond these that came with answers; see [Options.Ahead]
 	AheadUsed int // of Ahead, those that answered a question or verified a token
-	Warmed    int // tokens of the prompt sent ahead of the first question; see [Summary.WarmedInVain]
+	Warmed    int // tokens of the prompt sent before the first question; see [Summary.WarmedInVain]
 
 	Passes   int // forward calls of the small model after the prompt; see [Pass]
 	Proposed int // guesses from the text that were evaluated
@@ -230,7 +230,7 @@ type Summary struct {
 	CommitDelay  time.Duration // sum over tokens
 }
 
-// WarmedInVain is how many tokens of the prompt were sent ahead although nothing was asked then.
+// WarmedInVain is how many tokens of the prompt were sent early although nothing was asked then.
 func (s *Summary) WarmedInVain() int {
 	if s.Asks > 0 {
 		return 0

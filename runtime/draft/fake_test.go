@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -430,15 +431,15 @@ func (w *world) sampled(text uint64, from, length int) (only, weight int) {
 func (w *world) reply(q Question) (a Answer, err error) {
 	of := hashOf(q.Context)
 	text, from := uint64(0), w.audits(of, q.AuditFrom, len(q.Context))
-	if q.Verify != AsItComes {
+	if q.Verify != terms.AsItComes {
 		from = q.AuditFrom
 	}
 	for pos, id := range q.Context {
 		if q.AuditFrom > 0 && pos >= from {
 			a.Audited++
 			if choice, _ := w.answer(text); choice != id {
-				found := Finding{Pos: pos, Token: choice}
-				if q.Verify == Scores {
+				found := terms.Finding{Pos: pos, Token: choice}
+				if q.Verify == terms.EachScore {
 					found.Score, found.Stands = 0, -w.gap(text, id)
 				}
 				a.Audit = append(a.Audit, found)
@@ -447,9 +448,10 @@ func (w *world) reply(q Question) (a Answer, err error) {
 		text = then(text, id)
 	}
 	if a.Audited > 0 { // and nonsense: positions that it does not have, or was not to compare
-		a.Audit = append(a.Audit, Finding{Pos: -1}, Finding{Pos: from - 1}, Finding{Pos: len(q.Context)})
+		a.Audit = append(a.Audit, terms.Finding{Pos: -1}, terms.Finding{Pos: from - 1},
+			terms.Finding{Pos: len(q.Context)})
 	}
-	if a.Audited > 0 && q.Verify == AsItComes { // and more nonsense: findings where it did not look
+	if a.Audited > 0 && q.Verify == terms.AsItComes { // and more nonsense: findings where it did not look
 		a.Sampled, _ = w.sampled(of, from, len(q.Context))
 	}
 	if a.Token, err = w.answer(text); q.K > 0 && w.masked > 0 {

@@ -7,7 +7,7 @@ import (
 )
 
 // stream is the tokens that the large model decodes on by itself behind what it answers: behind the token that was
-// asked for, or with [Choices] behind the first that takes the place of another.
+// asked for, or with [terms.EachChoice] behind the first that takes the place of another.
 type stream struct {
 	of     *escalation
 	turned bool    // it is behind a token that takes the place of another: the question may be dropped meanwhile

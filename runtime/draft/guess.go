@@ -98,21 +98,21 @@ func (r *run) cut(tokens []int32) []int32 {
 
 // walk decides what follows a leaf, and goes on along the guesses behind it for as long as each is the token that
 // follows: that one is then in the draft tree as if it had been evaluated by itself. It ends before a token that the
-// cloud is to be asked for. heads follow the leaf and each guess; the number of guesses that held is returned.
-func (r *run) walk(n *node, chain []*node, heads []backend.Output, p *pass) (held int) {
+// cloud is to be asked for. heads follow the leaf and each guess; the number of guesses that were accepted is returned.
+func (r *run) walk(n *node, chain []*node, heads []backend.Output, p *pass) (accepted int) {
 	for {
 		r.evaluated(n, p)
-		r.decide(n, &heads[held])
-		if held == len(chain) {
-			return held
+		r.decide(n, &heads[accepted])
+		if accepted == len(chain) {
+			return accepted
 		}
-		next := r.follows(n, chain[held])
+		next := r.follows(n, chain[accepted])
 		if next == nil {
-			return held
+			return accepted
 		}
-		next.id = chain[held].id
+		next.id = chain[accepted].id
 		n = next
-		held++
+		accepted++
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // guess is a token that the answer may be, and how probable that is as far as the small model can tell.
@@ -60,11 +61,11 @@ func (r *run) likely(pos int, local int32, head *backend.Output) []guess {
 	return all
 }
 
-// drawn turns log-probabilities into those of being drawn, where the noise of the position is known.
+// drawn makes log-probabilities those of being drawn, where the noise of the position is known.
 func (r *run) drawn(pos int, all []guess) {
 	most, sum := math.Inf(-1), 0.0
 	for i, g := range all {
-		all[i].p = g.p + r.Sampling.Temperature*r.Sampling.Noise(pos, g.token)
+		all[i].p = g.p + r.Sampling.Temperature*sample.Noise(r.Sampling.Seed, pos, g.token)
 		most = max(most, all[i].p)
 	}
 	for _, g := range all {

@@ -1,13 +1,15 @@
 package draft
 
+import "github.com/pilotfish-ai/pilotfish/netproto/terms"
+
 // fact is what is known of the large model behind one text: which token it chooses there. Facts form a tree, by the
 // tokens that follow; it holds the texts of the draft tree and of the answers. What is known of a text holds wherever
 // the text comes again, as the large model chooses the same whoever asks.
 type fact struct {
 	known bool
-	token int32             // the large model's choice
-	from  *stream           // that told of it, if it came ahead
-	found map[int32]Finding // by other tokens that stood there and were compared with it
+	token int32                   // the large model's choice
+	from  *stream                 // that told of it, if it came ahead
+	found map[int32]terms.Finding // by other tokens that stood there and were compared with it
 	next  map[int32]*fact
 }
 
@@ -32,9 +34,9 @@ func (f *fact) learn(token int32, from *stream) {
 }
 
 // differs notes that another token stands there than the large model's choice.
-func (f *fact) differs(stands int32, found Finding) {
+func (f *fact) differs(stands int32, found terms.Finding) {
 	if f.found == nil {
-		f.found = map[int32]Finding{}
+		f.found = map[int32]terms.Finding{}
 	}
 	f.found[stands] = found
 }

@@ -151,15 +151,15 @@ func mistakes() []mistake {
 			`		if r.End(t) {`,
 			`		if r.End(t) && !PLANTED {`},
 		{"head of the row before a guess", inSchedules, "guess.go",
-			`		r.decide(n, &heads[held])`,
-			`		row := held
+			`		r.decide(n, &heads[accepted])`,
+			`		row := accepted
 		if PLANTED {
-			row = max(0, held-1)
+			row = max(0, accepted-1)
 		}
 		r.decide(n, &heads[row])`},
 		{"router state not carried along guesses", inSchedules, "guess.go",
-			`		next.id = chain[held].id`,
-			`		next.id = chain[held].id
+			`		next.id = chain[accepted].id`,
+			`		next.id = chain[accepted].id
 		if PLANTED {
 			next.state = 0
 		}`},

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -12,10 +13,10 @@ import (
 type Place interface {
 	// Pick returns the small model's token at pos, which follows head.
 	Pick(pos int, head *backend.Output) int32
-	// Take returns the large model's token at pos, of which it is known what the model would choose by itself, and its best
-	// tokens, with log-probabilities, as far as it gave them; false if none of these may follow. It is another than
-	// token only where there are best ones.
-	Take(pos int, token int32, top []backend.Candidate) (int32, bool)
+	// Take returns the large model's token at pos, of which it is known what the model would choose by itself, and its
+	// best tokens as far as it gave them; false if none of these may follow. It is another than token only where there
+	// are best ones.
+	Take(pos int, token int32, top []terms.Candidate) (int32, bool)
 	// Allows reports whether a token may follow.
 	Allows(token int32) bool
 	// Behind returns the place behind one token more.
@@ -57,11 +58,11 @@ func possible(n *node, all []guess) []guess {
 	return slices.DeleteFunc(all, func(g guess) bool { return !n.allows(g.token) })
 }
 
-// LogProbs are what the model that chose a token says of it: log-probabilities, before temperature and all that a [Place]
-// changes.
+// LogProbs are what the model that chose a token says of it: log-probabilities, before temperature and all that a
+// [Place] changes.
 type LogProbs struct {
-	Token float32             // of the token; NaN where the large model did not tell
-	Top   []backend.Candidate // the best tokens, best first, with log-probabilities; none where it did not tell
+	Token float32           // of the token; NaN where the large model did not tell
+	Top   []terms.Candidate // the best tokens, best first; none where it did not tell
 }
 
 // scored returns what a head says of a token; nil if nobody wants to know.
@@ -69,22 +70,18 @@ func (r *run) scored(head *backend.Output, token int32) *LogProbs {
 	if r.Top == 0 {
 		return nil
 	}
-	s := &LogProbs{Token: logProb(head, token)}
-	for _, c := range head.Top[:min(r.Top, len(head.Top))] {
-		s.Top = append(s.Top, backend.Candidate{ID: c.ID, Logit: c.Logit - head.LogSumExp})
-	}
-	return s
+	return &LogProbs{Token: logProb(head, token), Top: head.LogProbs(r.Top)}
 }
 
 // answered returns what an answer with its best tokens says of one.
-func (r *run) answered(top []backend.Candidate, token int32) *LogProbs {
+func (r *run) answered(top []terms.Candidate, token int32) *LogProbs {
 	if r.Top == 0 {
 		return nil
 	}
-	s := &LogProbs{Token: float32(math.NaN()), Top: top[:min(r.Top, len(top))]}
+	s := &LogProbs{Token: float32(math.NaN()), Top: slices.Clip(top[:min(r.Top, len(top))])}
 	for _, c := range top {
 		if c.ID == token {
-			s.Token = c.Logit
+			s.Token = c.LogProb
 		}
 	}
 	return s

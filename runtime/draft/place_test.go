@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -32,13 +33,13 @@ func (w *world) local(text uint64, pos int, head *backend.Output) int32 {
 }
 
 // best are the large model's best tokens: its choice, unless that was drawn from further down, and a few more.
-func (w *world) best(text uint64, choice int32) (top []backend.Candidate) {
+func (w *world) best(text uint64, choice int32) (top []terms.Candidate) {
 	for i := range 4 {
 		id := int32(mix(text, w.seed+90+uint64(i)) % uint64(w.vocab))
 		if i == 0 && mix(text, w.seed+89)%4 > 0 {
 			id = choice
 		}
-		top = append(top, backend.Candidate{ID: id, Logit: float32(-1 - i)})
+		top = append(top, terms.Candidate{ID: id, LogProb: float32(-1 - i)})
 	}
 	return top
 }
@@ -71,7 +72,7 @@ type fakePlace struct {
 func (p fakePlace) Pick(pos int, head *backend.Output) int32 { return p.local(p.text, pos, head) }
 
 // Take looks at what it was given, and at nothing else of the world.
-func (p fakePlace) Take(_ int, token int32, top []backend.Candidate) (int32, bool) {
+func (p fakePlace) Take(_ int, token int32, top []terms.Candidate) (int32, bool) {
 	if !p.ranked && p.Allows(token) {
 		return token, true
 	}

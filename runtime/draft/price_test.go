@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
@@ -343,7 +344,7 @@ func TestGuessesAt(t *testing.T) {
 
 	for seed := range uint64(20) {
 		for _, temperature := range []float64{1e-9, 0.5, 2, 1e4} {
-			o := sample.Options{Temperature: temperature, Seed: seed}
+			o := terms.Sampling{Temperature: temperature, Seed: seed}
 			ids, ps = of(Options{Branches: 3, Sampling: o}, 12)
 			require.Len(t, ids, 3)
 			assert.Equal(t, int32(12), ids[0])
@@ -351,7 +352,8 @@ func TestGuessesAt(t *testing.T) {
 			assert.InDelta(t, 1, ps[0]+ps[1]+ps[2], 1e-9)
 			for i, id := range ids { // p·exp(T·noise), against that of the local token
 				c := head.Top[id-10]
-				want := float64(c.Logit-head.Top[2].Logit) + temperature*(o.Noise(7, id)-o.Noise(7, 12))
+				noise := sample.Noise(o.Seed, 7, id) - sample.Noise(o.Seed, 7, 12)
+				want := float64(c.Logit-head.Top[2].Logit) + temperature*noise
 				if got := math.Log(ps[i] / ps[0]); ps[i] > 0 && ps[0] > 0 {
 					assert.InDelta(t, want, got, 1e-6*max(1, math.Abs(want)))
 				}
@@ -364,7 +366,7 @@ func TestGuessesAt(t *testing.T) {
 // often than guesses without.
 func TestGuessesOfDraws(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	o := sample.Options{Temperature: 1, Seed: 9}
+	o := terms.Sampling{Temperature: 1, Seed: 9}
 	large, err := sample.New(o)
 	require.NoError(t, err)
 	with, without := 0, 0
@@ -380,7 +382,7 @@ func TestGuessesOfDraws(t *testing.T) {
 		slices.SortFunc(other.Top, func(a, b backend.Candidate) int { return cmp.Compare(b.Logit, a.Logit) })
 		small.Top = small.Top[:8]
 		answer := large.Pick(pos, &other)
-		for seen, guessing := range map[*int]sample.Options{&with: o, &without: {}} {
+		for seen, guessing := range map[*int]terms.Sampling{&with: o, &without: {}} {
 			run := &run{Options: Options{Branches: 3, Sampling: guessing}.withDefaults()}
 			for _, g := range run.guesses(&node{pos: pos - 1}, small.Top[0].ID, &small) {
 				if g.token == answer {

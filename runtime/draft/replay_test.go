@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
@@ -346,12 +347,12 @@ func (r *replay) guessed(a *asking, token int32) bool {
 
 // branches are all guesses at an answer, with their probabilities: the local token, and the best others. Where tokens
 // are drawn the best are those with the greatest sums of logit and temperature times noise.
-func branches(head *backend.Output, local int32, pos int, o sample.Options) []guess {
+func branches(head *backend.Output, local int32, pos int, o terms.Sampling) []guess {
 	weight := func(c backend.Candidate) float64 {
 		if o.Greedy() {
 			return math.Exp(float64(c.Logit) - float64(head.LogSumExp))
 		}
-		return math.Exp(float64(c.Logit) - float64(head.Top[0].Logit) + o.Temperature*o.Noise(pos, c.ID))
+		return math.Exp(float64(c.Logit) - float64(head.Top[0].Logit) + o.Temperature*sample.Noise(o.Seed, pos, c.ID))
 	}
 	all, sum := []guess(nil), 0.0
 	for _, c := range head.Top {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
@@ -28,7 +29,7 @@ type run struct {
 	origins []Origin // of the tokens shown
 	told    int      // tokens of the text that the cloud knows, or is being told
 	audited int      // position up to which tokens have been compared
-	warming bool     // text is being sent ahead
+	warming bool     // text is being sent early
 	warmed  chan Warming
 	last    ID    // given to a node
 	base    *node // end of the model's settled text
@@ -38,12 +39,12 @@ type run struct {
 	lately   *Waits
 	*repeats // nil: nothing is guessed from the text
 
-	streams []*stream     // tokens ahead, of all questions that are not dropped
-	pace    time.Duration // between the last tokens ahead
-	looks   []int         // positions of the small model's tokens shown as verified since the last audit was told
-	within  []Finding     // at these, where the large model would have chosen another token
-	viewed  preview       // what was told last of the tokens beyond the text
-	traced  []Drafted     // rows of forward calls as they were told: see [run.drafted]
+	streams []*stream       // tokens ahead, of all questions that are not dropped
+	pace    time.Duration   // between the last tokens ahead
+	looks   []int           // positions of the small model's tokens shown as verified since the last audit was told
+	within  []terms.Finding // at these, where the large model would have chosen another token
+	viewed  preview         // what was told last of the tokens beyond the text
+	traced  []Drafted       // rows of forward calls as they were told: see [run.drafted]
 
 	held    []*escalation // to be asked when there is room
 	asked   []*escalation // open, in the order in which they were asked
@@ -172,12 +173,12 @@ func (r *run) grow(leaves []*node, chains [][]*node, heads []backend.Output, tol
 			continue
 		}
 		chain := chains[i]
-		held := r.walk(n, chain, append(heads[i:i+1:i+1], behind[:len(chain)]...), p)
-		for _, g := range chain[held:] {
+		accepted := r.walk(n, chain, append(heads[i:i+1:i+1], behind[:len(chain)]...), p)
+		for _, g := range chain[accepted:] {
 			dead = append(dead, g.id)
 		}
 		behind = behind[len(chain):]
-		told.Proposed, told.Accepted = told.Proposed+len(chain), told.Accepted+held
+		told.Proposed, told.Accepted = told.Proposed+len(chain), told.Accepted+accepted
 	}
 	if len(dead) > 0 {
 		r.model.Drop(dead...)

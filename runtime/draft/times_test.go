@@ -8,13 +8,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // telling is a script whose cloud tells when it was where, if it is asked to.
 type telling struct {
 	*script
 	wanted []bool
-	told   []Times
+	told   []terms.Times
 }
 
 func (c *telling) Ask(ctx context.Context, q Question) (Answer, error) {
@@ -22,7 +24,9 @@ func (c *telling) Ask(ctx context.Context, q Question) (Answer, error) {
 	a, err := c.script.Ask(ctx, q)
 	c.wanted = append(c.wanted, q.Times)
 	if q.Times && err == nil {
-		a.Times = Times{Left: left, Received: left.Add(10 * ms), Sent: left.Add(35 * ms), Arrived: time.Now(), Within: ms}
+		a.Times = terms.Times{
+			Left: left, Received: left.Add(10 * ms), Sent: left.Add(35 * ms), Arrived: time.Now(), Within: ms,
+		}
 		c.told = append(c.told, a.Times)
 	}
 	return a, err
@@ -36,7 +40,7 @@ func TestTimesOfAnswers(t *testing.T) {
 			c := &telling{script: s}
 			d, err := New(s, s, c, Options{Mode: Serial, MaxTokens: 5, Deadline: -1, Trace: trace})
 			require.NoError(t, err)
-			var got []Times
+			var got []terms.Times
 			_, err = d.Decode(t.Context(), []int32{0}, func(e Event) bool {
 				if e.Escalation != nil {
 					got = append(got, e.Escalation.Times)
@@ -46,7 +50,7 @@ func TestTimesOfAnswers(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, []bool{trace, trace}, c.wanted)
 			if !trace {
-				assert.Equal(t, make([]Times, 2), got)
+				assert.Equal(t, make([]terms.Times, 2), got)
 				return
 			}
 			assert.Equal(t, c.told, got)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // gap is by how much the large model's choice behind a text is better than another token, in nats.
@@ -195,7 +197,7 @@ func (c *streamCloud) Ask(ctx context.Context, q Question) (Answer, error) {
 // onward is the text that tokens ahead follow: the answer, or the first token that gives way by it.
 func (w *world) onward(q Question, a Answer) uint64 {
 	text := hashOf(q.Context[:max(q.AuditFrom, 1)])
-	for pos := q.AuditFrom; q.Verify == Choices && pos < len(q.Context); pos++ {
+	for pos := q.AuditFrom; q.Verify == terms.EachChoice && pos < len(q.Context); pos++ {
 		if choice, _ := w.answer(text); choice != q.Context[pos] {
 			return then(text, choice)
 		}

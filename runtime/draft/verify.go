@@ -1,5 +1,7 @@
 package draft
 
+import "github.com/pilotfish-ai/pilotfish/netproto/terms"
+
 // Verification. A node is looked at when the large model has said that its token stands, has chosen it, or was asked
 // and did not answer. Only nodes that are looked at are shown, each after those before it.
 //
@@ -22,7 +24,7 @@ func (r *run) wanted(n *node, local int32) (why Why, wanted bool) {
 }
 
 // auditFrom is the position from which on the tokens before a question are to be compared, 0 means none are; and how.
-func (r *run) auditFrom(at *node) (from int, how Verify) {
+func (r *run) auditFrom(at *node) (from int, how terms.Verify) {
 	if r.Verify {
 		for n := at; n != r.tip && n.pos >= at.since; n = n.parent {
 			if !n.looked {
@@ -31,17 +33,17 @@ func (r *run) auditFrom(at *node) (from int, how Verify) {
 		}
 		switch {
 		case from == 0:
-			return 0, AsItComes
+			return 0, terms.AsItComes
 		case r.Margin > 0:
-			return from, Scores
+			return from, terms.EachScore
 		}
-		return from, Choices
+		return from, terms.EachChoice
 	}
 	from = max(r.prompt, r.audited)
 	if !r.Audit || from > at.pos {
-		return 0, AsItComes
+		return 0, terms.AsItComes
 	}
-	return from, AsItComes
+	return from, terms.AsItComes
 }
 
 // comparison is a token of a question's context that is to be compared, and the one before it.
@@ -65,7 +67,7 @@ func (r *run) learn(e *escalation, a Answer) {
 	if !r.knows() {
 		return
 	}
-	found := map[int]Finding{}
+	found := map[int]terms.Finding{}
 	for _, f := range a.Audit {
 		found[f.Pos] = f
 	}
@@ -80,9 +82,9 @@ func (r *run) learn(e *escalation, a Answer) {
 	}
 }
 
-// firstTurned returns the first of the tokens before a question that gives way by an answer with [Choices].
-func (e *escalation) firstTurned(a Answer) (first comparison, found Finding, turned bool) {
-	if e.how != Choices {
+// firstTurned returns the first of the tokens before a question that gives way by an answer with [terms.EachChoice].
+func (e *escalation) firstTurned(a Answer) (first comparison, found terms.Finding, turned bool) {
+	if e.how != terms.EachChoice {
 		return first, found, false
 	}
 	for _, f := range a.Audit {
@@ -174,7 +176,7 @@ func (r *run) turn(n *node) {
 		c.probs.Token = found.LogProb
 	}
 	if !told {
-		found = Finding{Pos: c.pos, Token: c.token}
+		found = terms.Finding{Pos: c.pos, Token: c.token}
 	}
 	c.turn = &Turn{Finding: found, Local: old.token, Wasted: cost.Wasted, Exposed: cost.Exposed}
 }
@@ -209,6 +211,6 @@ func (r *run) compared(next *node) {
 	if found, told := f.found[next.token]; told {
 		r.within = append(r.within, found)
 	} else if f.known && f.token != next.token { // one that may not stand there
-		r.within = append(r.within, Finding{Pos: next.pos, Token: f.token})
+		r.within = append(r.within, terms.Finding{Pos: next.pos, Token: f.token})
 	}
 }

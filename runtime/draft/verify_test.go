@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // verifier is a script whose cloud verifies, and decodes a token every step.
@@ -44,7 +46,8 @@ func (v *verifier) Ask(ctx context.Context, q Question) (a Answer, err error) {
 	for pos := q.AuditFrom; q.AuditFrom > 0 && pos < len(q.Context); pos++ {
 		a.Audited++
 		if id := v.choice(pos); id != q.Context[pos] {
-			a.Audit = append(a.Audit, Finding{Pos: pos, Token: id, LogProb: -0.5, Score: -0.5, Stands: -0.5 - v.gap})
+			a.Audit = append(a.Audit, terms.Finding{Pos: pos, Token: id, LogProb: -0.5, Score: -0.5,
+				Stands: -0.5 - v.gap})
 		}
 	}
 	if v.odd != nil {
@@ -54,7 +57,7 @@ func (v *verifier) Ask(ctx context.Context, q Question) (a Answer, err error) {
 		tokens := make(chan int32)
 		a.Ahead = tokens
 		first := len(q.Context)
-		if q.Verify == Choices && len(a.Audit) > 0 {
+		if q.Verify == terms.EachChoice && len(a.Audit) > 0 {
 			first = a.Audit[0].Pos
 		}
 		go v.feed(ctx, first+1, q.Ahead, tokens)
@@ -147,7 +150,7 @@ func TestVerifyAsks(t *testing.T) {
 		var at, from []int
 		for _, q := range v.asked {
 			at, from = append(at, len(q.Context)), append(from, q.AuditFrom)
-			assert.Equal(t, Scores, q.Verify)
+			assert.Equal(t, terms.EachScore, q.Verify)
 			assert.Zero(t, q.Ahead)
 			assert.Zero(t, q.Within)
 		}
@@ -173,7 +176,7 @@ func TestVerifyNothingToLookAt(t *testing.T) {
 		v.decode(t, Options{Mode: mode, Verify: true, MaxTokens: 3, Branches: 1})
 		require.Len(t, v.asked, 3)
 		for _, q := range v.asked {
-			assert.Equal(t, AsItComes, q.Verify)
+			assert.Equal(t, terms.AsItComes, q.Verify)
 			assert.Zero(t, q.AuditFrom)
 		}
 	})
@@ -199,7 +202,8 @@ func TestTurn(t *testing.T) {
 				continue
 			}
 			require.Len(t, turns, 1)
-			assert.Equal(t, Finding{Pos: 2, Token: 21, LogProb: -0.5, Score: -0.5, Stands: -1.5}, turns[0].Finding)
+			assert.Equal(t, terms.Finding{Pos: 2, Token: 21, LogProb: -0.5, Score: -0.5, Stands: -1.5},
+				turns[0].Finding)
 			assert.Equal(t, int32(20), turns[0].Local)
 			assert.Equal(t, 2, turns[0].Wasted, "20 and 30 were evaluated in vain")
 			assert.Equal(t, 45*ms+20*ms, turns[0].Exposed, "the answer, and two forward calls")
@@ -285,7 +289,7 @@ func TestAheadVerifies(t *testing.T) {
 		assert.Equal(t, 4, sum.AheadUsed)
 		assert.Equal(t, 1, sum.Turned)
 		turns := of(events, func(e Event) *Turn { return e.Turn })
-		assert.Equal(t, Finding{Pos: 3, Token: 31}, turns[0].Finding)
+		assert.Equal(t, terms.Finding{Pos: 3, Token: 31}, turns[0].Finding)
 	})
 }
 
@@ -560,7 +564,7 @@ func TestVerifyWithoutCloud(t *testing.T) {
 		assert.Zero(t, sum.Audited)
 		probes := 0
 		for _, q := range v.asked[1:] {
-			if q.Ahead == 0 && q.Verify == AsItComes {
+			if q.Ahead == 0 && q.Verify == terms.AsItComes {
 				probes++
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // weather is how the cloud does for a time.
@@ -233,7 +233,7 @@ func newSession(seed uint64) *session {
 	if r.IntN(3) == 0 {
 		s.speed += ms(400)
 	}
-	s.Sampling = sample.Options{Temperature: r.Float64(), Seed: r.Uint64()} // the fake edge does not mind
+	s.Sampling = terms.Sampling{Temperature: r.Float64(), Seed: r.Uint64()} // the fake edge does not mind
 	if r.IntN(8) == 0 {
 		s.Warm = -s.Warm
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
@@ -122,8 +123,8 @@ type place struct {
 	token int32
 	n     int            // tokens of the answer
 	text  *grammar.State // nil without a matcher
-	// closing are the tokens that make the text a whole value, where there is room for just these and an end token: they
-	// follow. nil: there is more room.
+	// closing are the tokens that make the text a whole value, where there is room for just these and an end token:
+	// they follow. nil: there is more room.
 	closing []int32
 }
 
@@ -220,14 +221,14 @@ func (p *place) last() int32 {
 	return p.end
 }
 
-// Take implements [draft.Place]. By rules, and where the answer's token may not follow, the best tokens are chosen among
-// as the small model's are.
-func (p *place) Take(pos int, token int32, top []backend.Candidate) (int32, bool) {
+// Take implements [draft.Place]. By rules, and where the answer's token may not follow, the best tokens are chosen
+// among as the small model's are.
+func (p *place) Take(pos int, token int32, top []terms.Candidate) (int32, bool) {
 	allowed := p.Allows(token)
 	if allowed && !p.rules {
 		return token, true
 	}
-	var can []backend.Candidate
+	var can []terms.Candidate
 	for _, c := range top {
 		if p.Allows(c.ID) {
 			can = append(can, c)
@@ -236,7 +237,8 @@ func (p *place) Take(pos int, token int32, top []backend.Candidate) (int32, bool
 	if len(can) == 0 {
 		return token, allowed
 	}
-	return p.sampler.PickBy(pos, &backend.Output{Top: can}, p.route.Rules, p.place(nil)), true
+	head := backend.FromLogProbs(can)
+	return p.sampler.PickBy(pos, &head, p.route.Rules, p.place(nil)), true
 }
 
 // Allows implements [draft.Place].

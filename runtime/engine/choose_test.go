@@ -19,6 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -155,7 +156,7 @@ func TestStop(t *testing.T) {
 }
 
 // ruled chooses the tokens of an answer one by one, each from a head of its own.
-func ruled(t *testing.T, e *Engine, prompt []int32, n int, o sample.Options, rules Rules) (ids []int32) {
+func ruled(t *testing.T, e *Engine, prompt []int32, n int, o terms.Sampling, rules Rules) (ids []int32) {
 	sampler, err := sample.New(o)
 	require.NoError(t, err)
 	text, counts := slices.Clone(prompt), map[int32]int{}
@@ -172,8 +173,8 @@ func ruled(t *testing.T, e *Engine, prompt []int32, n int, o sample.Options, rul
 	return ids
 }
 
-// TestRules: an answer by penalties, bias and min-p is what each of its places gives by itself, with guesses from the text
-// and without.
+// TestRules: an answer by penalties, bias and min-p is what each of its places gives by itself, with guesses from the
+// text and without.
 func TestRules(t *testing.T) {
 	racing.Spare(t)
 	e := tiny(t, demo.Small())
@@ -181,14 +182,15 @@ func TestRules(t *testing.T) {
 	for range 3 {
 		prompt = append(prompt, prompt...)
 	}
-	drawn := sample.Options{Temperature: 1.2, Seed: 3, TopK: 50}
+	drawn := terms.Sampling{Temperature: 1.2, Seed: 3, TopK: 50}
 	texts := map[string]bool{}
 	for _, c := range []struct {
-		o sample.Options
+		o terms.Sampling
 		r Rules
 	}{
-		{sample.Options{}, Rules{}}, {sample.Options{}, Rules{RepeatPenalty: 1.7}}, {sample.Options{}, Rules{PresencePenalty: 4}},
-		{sample.Options{}, Rules{FrequencyPenalty: 3}}, {sample.Options{}, Rules{Bias: map[int32]float32{70: 30, 71: -100}}},
+		{terms.Sampling{}, Rules{}}, {terms.Sampling{}, Rules{RepeatPenalty: 1.7}},
+		{terms.Sampling{}, Rules{PresencePenalty: 4}}, {terms.Sampling{}, Rules{FrequencyPenalty: 3}},
+		{terms.Sampling{}, Rules{Bias: map[int32]float32{70: 30, 71: -100}}},
 		{drawn, Rules{}}, {drawn, Rules{MinP: 0.2}}, {drawn, Rules{MinP: 0.05, RepeatPenalty: 1.2, FrequencyPenalty: 1}},
 	} {
 		want := ruled(t, e, prompt, 30, c.o, c.r)
@@ -217,7 +219,7 @@ func TestLogProbs(t *testing.T) {
 	plain := Request{MaxTokens: 12, IgnoreEnd: true}
 	all, _, _ := said(t, s, prompt, Route{Request: plain})
 	assert.Nil(t, all[0].LogProbs)
-	hot := sample.Options{Temperature: 1.5, Seed: 1}
+	hot := terms.Sampling{Temperature: 1.5, Seed: 1}
 	for _, r := range []Request{{}, {Sampling: hot}, {Sampling: hot, Rules: Rules{Bias: map[int32]float32{90: 9}}}} {
 		r.MaxTokens, r.IgnoreEnd, r.Top = 12, true, 5
 		text := slices.Clone(prompt)
@@ -230,7 +232,7 @@ func TestLogProbs(t *testing.T) {
 			require.Equal(t, out.Logits[x.ID]-out.LogSumExp, x.LogProbs.Token)
 			require.Len(t, x.LogProbs.Top, 5)
 			for i, c := range x.LogProbs.Top {
-				require.Equal(t, backend.Candidate{ID: out.Top[i].ID, Logit: out.Top[i].Logit - out.LogSumExp}, c)
+				require.Equal(t, terms.Candidate{ID: out.Top[i].ID, LogProb: out.Top[i].Logit - out.LogSumExp}, c)
 			}
 			text = append(text, x.ID)
 		}
@@ -262,8 +264,8 @@ func valid(t testing.TB, schema []byte, text string) {
 	require.NoError(t, s.Validate(v), text)
 }
 
-// TestSchema: answers are values of the schema, drawn or not, wherever there is room for one; guesses from the text change
-// no token.
+// TestSchema: answers are values of the schema, drawn or not, wherever there is room for one; guesses from the text
+// change no token.
 func TestSchema(t *testing.T) {
 	racing.Spare(t)
 	e := tiny(t, demo.Small())
@@ -272,7 +274,8 @@ func TestSchema(t *testing.T) {
 	shortened, cut := 0, 0
 	for _, schema := range schemas {
 		for seed := range uint64(24) {
-			r := Request{Schema: []byte(schema), Sampling: sample.Options{Temperature: float64(min(seed%8, 1)), Seed: seed}}
+			sampling := terms.Sampling{Temperature: float64(min(seed%8, 1)), Seed: seed}
+			r := Request{Schema: []byte(schema), Sampling: sampling}
 			r.MaxTokens = []int{150, 40, 30, 22, 14, 8, 4, 1}[seed%8]
 			if seed == 7 {
 				r.Sampling.TopP, r.Rules = 0.9, Rules{PresencePenalty: 1, MinP: 0.01}
@@ -302,7 +305,8 @@ func TestSchema(t *testing.T) {
 	}
 	assert.Positive(t, cut)
 	assert.Positive(t, shortened)
-	_, text, stop := said(t, s, []int32{70}, Route{Request: Request{JSON: true, MaxTokens: 300, Sampling: sample.Options{Temperature: 1}}})
+	_, text, stop := said(t, s, []int32{70},
+		Route{Request: Request{JSON: true, MaxTokens: 300, Sampling: terms.Sampling{Temperature: 1}}})
 	assert.True(t, strings.HasPrefix(text, "{"))
 	assert.Equal(t, StopEnd, stop)
 	assert.True(t, json.Valid([]byte(text)), text)
@@ -350,7 +354,7 @@ func TestSchemaFillsContext(t *testing.T) {
 	shortened := 0
 	for seed := range uint64(20) {
 		r := Request{Schema: []byte(`{"type":"array","items":{"type":"string"},"minItems":1}`)}
-		r.Sampling = sample.Options{Temperature: 1.5, Seed: seed}
+		r.Sampling = terms.Sampling{Temperature: 1.5, Seed: seed}
 		_, text, stop := said(t, s, []int32{70, 71, 72}, Route{Request: r})
 		require.Equal(t, StopEnd, stop)
 		valid(t, r.Schema, text)
@@ -407,7 +411,7 @@ func TestSchemaRouted(t *testing.T) {
 				k := &known{Cloud: service.Local(uint64(100*i + 2))}
 				r := Route{
 					Request: Request{MaxTokens: 20 + 10*i, Schema: []byte(schema), Rules: c.rules, Top: 3,
-						Sampling: sample.Options{Temperature: c.temperature, Seed: 5}},
+						Sampling: terms.Sampling{Temperature: c.temperature, Seed: 5}},
 					Router: asksAlways(t), Cloud: k,
 					Draft: DraftOptions{Mode: []draft.Mode{Serial, Pipelined}[mode], Deadline: -1, Ahead: c.ahead, Verify: c.verify},
 				}
@@ -508,7 +512,7 @@ func TestPickIsBestAllowed(t *testing.T) {
 	e := tiny(t, demo.Small())
 	s, err := e.NewSession()
 	require.NoError(t, err)
-	sampler, err := sample.New(sample.Options{})
+	sampler, err := sample.New(terms.Sampling{})
 	require.NoError(t, err)
 	r := rand.New(rand.NewPCG(7, 11))
 	vocab, ruledOut, many := e.model.Config().Vocab, 0, 0

@@ -14,17 +14,17 @@ import (
 const (
 	// mostShared is the most rows of one pass, unless one call alone has more.
 	mostShared = 128
-	// promptAlone is how many rows of a prompt a pass takes while nobody else decodes: one who comes meanwhile waits for
-	// these. promptBeside is how many beside others who decode, all prompts together: so much longer does each of their
-	// tokens take.
+	// promptAlone is how many rows of a prompt a pass takes while nobody else decodes: one who comes meanwhile waits
+	// for these. promptBeside is how many beside others who decode, all prompts together: so much longer does each of
+	// their tokens take.
 	promptAlone, promptBeside = 128, 16
 	// patience is the share of the last pass that the next one waits for who took part in that, so that all meet again.
 	patience = 8
 )
 
 // crew lets sessions that decode at the same time share the passes over the weights. There is no goroutine of its own:
-// who comes first runs the pass, and leads on until its own call is done; calls that come meanwhile are computed together
-// in the next one. Calls of sessions have the same bits alone and together, see [backend.Pass].
+// who comes first runs the pass, and leads on until its own call is done; calls that come meanwhile are computed
+// together in the next one. Calls of sessions have the same bits alone and together, see [backend.Pass].
 //
 // In the steady state n sessions meet in every pass: before it begins, those who took part in the last one are waited
 // for, a share of what that took at most, and only those who came back in time before.
@@ -38,7 +38,7 @@ type crew struct {
 	led           bool     // somebody gathers, or runs a pass
 	met           []*member
 	passes, calls uint64 // so far
-	turns         uint64 // the least of those of the last pass
+	served        uint64 // the least of those of the last pass
 	// of the last pass
 	ended time.Time
 	took  time.Duration
@@ -60,7 +60,7 @@ type member struct {
 	missed  bool          // it is waited for
 	given   time.Time     // when its last call was answered
 	away    time.Duration // from then until it came with another one
-	turns   uint64        // passes it took part in, as if it had always been there
+	served  uint64        // passes it took part in, as if it had always been there
 	call    entry
 }
 
@@ -102,7 +102,7 @@ func newMember() *member {
 func (c *crew) join(m *member) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	m.decodes, m.given, m.away, m.turns = true, time.Time{}, 0, max(m.turns, c.turns)
+	m.decodes, m.given, m.away, m.served = true, time.Time{}, 0, max(m.served, c.served)
 }
 
 func (c *crew) leave(m *member) {
@@ -263,13 +263,13 @@ func (c *crew) gather(ctx context.Context) error {
 }
 
 // take chooses the calls of the next pass, and how many rows of each: the first, and those after it that fit beside.
-// Where there are many, those are first that had the fewest turns.
+// Where there are many, those are first that took part in the fewest passes.
 func (c *crew) take() {
 	piece := c.piece()
 	c.taken = c.taken[:0]
 	rows := 0
 	if len(c.queue) > mostShared/2 { // not all may fit
-		slices.SortStableFunc(c.queue, func(a, b *entry) int { return cmp.Compare(a.turns, b.turns) })
+		slices.SortStableFunc(c.queue, func(a, b *entry) int { return cmp.Compare(a.served, b.served) })
 	}
 	for _, l := range c.queue {
 		n := len(l.rows) - l.begun
@@ -323,8 +323,8 @@ func (l *entry) part() (rows []backend.Row, out []backend.Output, want backend.W
 	return l.rows[l.begun:end], l.out[l.heads : l.heads+len(want.Rows)], want
 }
 
-// compute runs the calls of the pass, together if they are several. Where that goes wrong, each is run by itself: what is
-// wrong with one is nobody else's error.
+// compute runs the calls of the pass, together if they are several. Where that goes wrong, each is run by itself: what
+// is wrong with one is nobody else's error.
 func (c *crew) compute() {
 	if len(c.taken) > 1 {
 		if err := c.together(); err == nil {
@@ -381,10 +381,10 @@ func (c *crew) finish(leader *entry, begin time.Time) {
 	c.met = c.met[:0]
 	c.passes++
 	c.calls += uint64(len(c.taken))
-	c.turns++
+	c.served++
 	for _, l := range c.taken {
-		if l.turns++; l.decodes {
-			c.turns = min(c.turns, l.turns)
+		if l.served++; l.decodes {
+			c.served = min(c.served, l.served)
 		}
 		for l.heads < len(l.want.Rows) && l.want.Rows[l.heads] < l.begun+l.now {
 			l.heads++

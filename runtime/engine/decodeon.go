@@ -18,7 +18,7 @@ func (s *Service) next(ctx context.Context, q batch.Question) (int32, error) {
 	if t, err := s.e.Tokenizer(); err == nil && len(q.Context) > 0 && t.IsEnd(q.Context[len(q.Context)-1]) {
 		return 0, errTextEnds
 	}
-	q.K, q.Ahead = 1, true
+	q.Ahead = true
 	a, err := s.ask(ctx, q)
 	return a.Token, err
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// edge is a session as the model that package draft decodes with: ids of draft nodes on one side, slots of the KV cache on
-// the other.
+// edge is a session as the model that package draft decodes with: ids of draft nodes on one side, slots of the KV cache
+// on the other.
 type edge struct {
 	s     *Session
 	want  backend.Want       // of every head
@@ -60,7 +60,7 @@ func (m *edge) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output
 		if err != nil {
 			return nil, err
 		}
-		m.hold(nodes[0], slot)
+		m.put(nodes[0], slot)
 		m.out = append(m.out[:0], *out)
 	} else if err := m.several(ctx, nodes); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (m *edge) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output
 func (m *edge) several(ctx context.Context, nodes []draft.Node) error {
 	s := m.s
 	m.out = slices.Grow(m.out[:0], len(nodes))[:len(nodes)]
-	if s.ahead.depth == 0 {
+	if s.speculation.depth == 0 {
 		err := m.together(ctx, nodes, -1, s.share)
 		if err != nil {
 			m.lose(nodes)
@@ -91,16 +91,16 @@ func (m *edge) several(ctx context.Context, nodes []draft.Node) error {
 	for i, n := range nodes[:len(nodes)-guesses] {
 		if f, ok := s.adopt(n.Token, m.path(n.Path)); ok {
 			running, at = f, i
-			m.hold(n, f.row.Slot)
+			m.put(n, f.row.Slot)
 			break
 		}
 	}
 	if at < 0 || guesses > 0 {
-		s.dropAhead()
+		s.dropFlights()
 	}
 	if err := m.together(ctx, nodes, at, s.e.pass); err != nil {
 		if at >= 0 {
-			s.dropAhead()
+			s.dropFlights()
 			running.Drop()
 		}
 		m.lose(nodes)
@@ -149,7 +149,7 @@ func (m *edge) together(ctx context.Context, nodes []draft.Node, but int, forwar
 		if err != nil {
 			return err
 		}
-		m.hold(n, slot)
+		m.put(n, slot)
 		want.Rows = append(want.Rows, len(rows))
 		rows = append(rows, cache.Node(n.Token, slot, m.path(n.Path)...))
 		out = append(out, m.out[i])
@@ -174,8 +174,8 @@ func (m *edge) lose(nodes []draft.Node) {
 	}
 }
 
-// hold notes where a node is.
-func (m *edge) hold(n draft.Node, slot int32) {
+// put notes where a node is.
+func (m *edge) put(n draft.Node, slot int32) {
 	m.slots[n.ID], m.ids[slot], m.token[n.ID] = slot, n.ID, n.Token
 }
 

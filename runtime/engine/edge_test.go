@@ -54,8 +54,8 @@ func TestEdge(t *testing.T) {
 				e, d := troubled(t, Options{Context: 14}, ahead >= 0)
 				s, err := e.NewSession()
 				require.NoError(t, err)
-				require.Equal(t, ahead >= 0, s.ahead.depth > 0)
-				s.ahead.depth = max(0, ahead)
+				require.Equal(t, ahead >= 0, s.speculation.depth > 0)
+				s.speculation.depth = max(0, ahead)
 				g := &gardener{t: t, r: rand.New(rand.NewPCG(seed, 1)), truth: truth, d: d, s: s}
 				truth.t = t
 				for range 12 {
@@ -108,9 +108,9 @@ func (g *gardener) text() {
 		g.check()
 	}
 	g.dropAll(func(*leaf) bool { return true })
-	g.s.stopAhead()
+	g.s.stopFlights()
 	g.check()
-	require.Empty(g.t, g.s.ahead.flights)
+	require.Empty(g.t, g.s.speculation.flights)
 	require.Equal(g.t, len(g.settled), g.s.cache.InUse())
 }
 
@@ -126,7 +126,7 @@ func (g *gardener) fault(n int) {
 func (g *gardener) failed(err error) {
 	g.t.Helper()
 	require.ErrorIs(g.t, err, errTrouble)
-	require.Empty(g.t, g.s.ahead.flights, "nothing goes on behind it")
+	require.Empty(g.t, g.s.speculation.flights, "nothing goes on behind it")
 	g.faults--
 	require.GreaterOrEqual(g.t, g.faults, 0)
 }
@@ -137,7 +137,7 @@ func (g *gardener) check() {
 	s, m := g.s, g.m
 	require.Equal(g.t, g.settled, append([]int32{}, s.ids...), "the text")
 	require.Equal(g.t, len(g.settled), s.cache.Len())
-	require.Equal(g.t, len(g.settled)+len(g.nodes)+len(s.ahead.flights), s.cache.InUse(), "a slot is lost")
+	require.Equal(g.t, len(g.settled)+len(g.nodes)+len(s.speculation.flights), s.cache.InUse(), "a slot is lost")
 	require.Equal(g.t, len(g.settled)+len(g.nodes), s.inUse())
 	require.Equal(g.t, s.cache.Slots()-len(g.settled)-len(g.nodes), m.Room())
 	require.Len(g.t, m.slots, len(g.nodes))
@@ -149,8 +149,8 @@ func (g *gardener) check() {
 		require.Equal(g.t, id, m.ids[slot])
 		require.Equal(g.t, n.Token, m.token[id])
 	}
-	require.LessOrEqual(g.t, len(s.ahead.flights), s.ahead.depth)
-	require.Equal(g.t, len(s.ahead.flights), g.d.open)
+	require.LessOrEqual(g.t, len(s.speculation.flights), s.speculation.depth)
+	require.Equal(g.t, len(s.speculation.flights), g.d.open)
 }
 
 // any returns some node, or nil for the settled text.
@@ -261,16 +261,16 @@ func (g *gardener) extend() {
 		require.LessOrEqual(g.t, flew, 1)
 		g.running(leaves)
 	} else {
-		require.Empty(g.t, g.s.ahead.flights, "none of them is what was expected, or guesses go on from it")
+		require.Empty(g.t, g.s.speculation.flights, "none of them is what was expected, or guesses go on from it")
 	}
 }
 
 // running checks that the device is as far ahead as it may and can be.
 func (g *gardener) running(leaves []draft.Node) {
 	g.t.Helper()
-	flights, free := g.s.ahead.flights, g.s.cache.Slots()-len(g.settled)-len(g.nodes)
+	flights, free := g.s.speculation.flights, g.s.cache.Slots()-len(g.settled)-len(g.nodes)
 	if len(leaves) == 1 {
-		require.Len(g.t, flights, max(0, min(g.s.ahead.depth, g.s.cache.Slots()-1-leaves[0].Pos, free)))
+		require.Len(g.t, flights, max(0, min(g.s.speculation.depth, g.s.cache.Slots()-1-leaves[0].Pos, free)))
 	}
 	for i, f := range flights[:max(0, len(flights)-1)] {
 		require.Equal(g.t, f.row.Pos+1, flights[i+1].row.Pos)
@@ -354,20 +354,20 @@ func TestDraftInPlace(t *testing.T) {
 		begun := d.begun
 		if ahead {
 			require.Equal(t, 5, s.summary.RanAhead)
-			require.Len(t, s.ahead.flights, 2)
-			require.EqualValues(t, 9, s.ahead.flights[0].row.Slot)
-			require.EqualValues(t, 10, s.ahead.flights[1].row.Slot)
+			require.Len(t, s.speculation.flights, 2)
+			require.EqualValues(t, 9, s.speculation.flights[0].row.Slot)
+			require.EqualValues(t, 10, s.speculation.flights[1].row.Slot)
 		}
 		m.Settle(path[:4]...)
 		m.Settle(path[4])
-		require.Len(t, s.ahead.flights, begun-7, "they stay")
+		require.Len(t, s.speculation.flights, begun-7, "they stay")
 		next := draft.Node{ID: 7, Token: out.Top[0].ID, Pos: 9, Path: path[5:]}
 		_, err = m.Extend(t.Context(), []draft.Node{next})
 		require.NoError(t, err)
 		require.Equal(t, begun+1, d.begun, "one pass, and on a device that runs ahead it is one further ahead")
 		require.EqualValues(t, 9, m.slots[7])
 		m.Drop(7)
-		s.stopAhead()
+		s.stopFlights()
 		pair := []draft.Node{{ID: 8, Token: 5, Pos: 9, Path: path[5:]}, {ID: 9, Token: 6, Pos: 9, Path: path[5:]}}
 		_, err = m.Extend(t.Context(), pair)
 		require.NoError(t, err)
@@ -390,11 +390,11 @@ func TestSettleMovesWhatRunsAhead(t *testing.T) {
 	require.NoError(t, err)
 	_, err = m.Extend(t.Context(), []draft.Node{{ID: 2, Token: other, Pos: 3}})
 	require.NoError(t, err)
-	require.Len(t, s.ahead.flights, 2)
+	require.Len(t, s.speculation.flights, 2)
 	require.NotEqualValues(t, 3, m.slots[2])
 	m.Drop(1)
 	m.Settle(2)
-	require.Empty(t, s.ahead.flights, "what it sees has moved")
+	require.Empty(t, s.speculation.flights, "what it sees has moved")
 	require.Equal(t, []int32{1, 2, 3, other}, s.ids)
 }
 
@@ -418,7 +418,7 @@ func TestModelGone(t *testing.T) {
 		e.model.Close()
 		_, err = m.Extend(t.Context(), nodes[:leaves])
 		require.ErrorIs(t, err, ErrClosed)
-		require.Empty(t, s.ahead.flights)
+		require.Empty(t, s.speculation.flights)
 		require.Equal(t, 4, s.cache.InUse())
 		require.Len(t, m.slots, 1)
 		_, err = m.Extend(t.Context(), nodes[:leaves])

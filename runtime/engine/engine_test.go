@@ -14,9 +14,9 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
@@ -98,7 +98,7 @@ func TestGreedyIsArgmax(t *testing.T) {
 // once.
 func TestReuse(t *testing.T) {
 	e := open(t, model(t, nil), engine.Options{})
-	ask := engine.Request{MaxTokens: 8, IgnoreEnd: true, Sampling: sample.Options{Temperature: 1, Seed: 3}}
+	ask := engine.Request{MaxTokens: 8, IgnoreEnd: true, Sampling: terms.Sampling{Temperature: 1, Seed: 3}}
 	a, b := []int32{1, 2, 3, 4, 5, 6}, []int32{1, 2, 3, 9, 9}
 	s := session(t, e)
 	generate(t, s, a, ask)
@@ -115,7 +115,7 @@ func TestEnd(t *testing.T) {
 	require.NoError(t, err)
 	for seed := range uint64(100) {
 		s := session(t, e)
-		ask := engine.Request{Sampling: sample.Options{Temperature: 2, Seed: seed}}
+		ask := engine.Request{Sampling: terms.Sampling{Temperature: 2, Seed: seed}}
 		for _, tk := range generate(t, s, []int32{1, 2}, ask) {
 			require.False(t, tok.IsEnd(tk.ID))
 		}

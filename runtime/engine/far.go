@@ -3,9 +3,9 @@ package engine
 import (
 	"context"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // A large model as it is asked, for programs that put the parts together through this package.
@@ -13,7 +13,7 @@ type (
 	Cloud         = draft.Cloud
 	CloudQuestion = draft.Question
 	CloudAnswer   = draft.Answer
-	CloudFinding  = draft.Finding
+	CloudFinding  = terms.Finding
 )
 
 // Far is a large model that can be asked for many texts at once: a [Service] of this process, or a [Remote].
@@ -27,7 +27,7 @@ type Far interface {
 type Verifier interface {
 	// Verifies returns why it cannot, by choices that are made as sampling says, with or without scores; nil where it
 	// can.
-	Verifies(ctx context.Context, scores bool, sampling sample.Options) error
+	Verifies(ctx context.Context, scores bool, sampling terms.Sampling) error
 }
 
 // Session returns a cloud that needs no network, for one text at a time, and what ends it. Once the service or its
@@ -43,7 +43,7 @@ func (s *Service) Session(context.Context) (Cloud, func(), error) {
 
 // Verifies returns why what the small model says cannot be verified, by choices that are made as sampling says, with or
 // without scores. The built-in model can always.
-func (s *Service) Verifies(_ context.Context, scores bool, sampling sample.Options) error { return nil }
+func (s *Service) Verifies(_ context.Context, scores bool, sampling terms.Sampling) error { return nil }
 
 // Fingerprint tells the model from others: see [gguf.File.Fingerprint].
 func (e *Engine) Fingerprint() (string, error) { return e.file.Fingerprint() }

@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/runtime/draft"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // TestServiceSession: a service is asked as a gateway is, each session apart from the others, and an ended one is
@@ -45,9 +44,9 @@ func TestServiceVerifies(t *testing.T) {
 	s, err := e.Serve(ServeOptions{})
 	require.NoError(t, err)
 	defer s.Close()
-	for _, o := range []sample.Options{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 300, TopP: 0.5, Seed: 1}} {
-		for _, kind := range []draft.Verify{draft.Choices, draft.Scores} {
-			require.NoError(t, s.Verifies(t.Context(), kind == draft.Scores, o))
+	for _, o := range []terms.Sampling{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 300, TopP: 0.5, Seed: 1}} {
+		for _, kind := range []terms.Verify{terms.EachChoice, terms.EachScore} {
+			require.NoError(t, s.Verifies(t.Context(), kind == terms.EachScore, o))
 			a, err := s.Local(1).Ask(t.Context(), CloudQuestion{
 				Context: []int32{1, 2, 3, 4, 5}, AuditFrom: 2, Verify: kind, Sampling: o,
 			})

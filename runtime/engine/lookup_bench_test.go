@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // BenchmarkLookup compares texts with and without guesses, one after the other, so that both see the same machine:
@@ -35,7 +35,8 @@ func BenchmarkLookup(b *testing.B) {
 			var ratios, passes, off, auto []float64
 			tps := func(seed uint64, rows int) float64 {
 				r := Request{
-					MaxTokens: 64, IgnoreEnd: true, Lookup: rows, Sampling: sample.Options{Temperature: temperature, Seed: seed},
+					MaxTokens: 64, IgnoreEnd: true, Lookup: rows,
+					Sampling: terms.Sampling{Temperature: temperature, Seed: seed},
 				}
 				for _, err := range s.Generate(b.Context(), echo(60), r) {
 					require.NoError(b, err)

@@ -15,11 +15,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // echo is a prompt that repeats itself.
@@ -42,7 +42,7 @@ func TestLookup(t *testing.T) {
 		require.NoError(t, err)
 		accepted := 0
 		for mode, name := range []string{"local", "serial", "1 branch", "2 branches"} {
-			for _, sampling := range []sample.Options{{}, {Temperature: 0.5, TopK: 3, TopP: 0.9, Seed: 8}} {
+			for _, sampling := range []terms.Sampling{{}, {Temperature: 0.5, TopK: 3, TopP: 0.9, Seed: 8}} {
 				t.Run(fmt.Sprintf("%s, temperature %v", name, sampling.Temperature), func(t *testing.T) {
 					r := Route{Request: Request{MaxTokens: 32, IgnoreEnd: true, Sampling: sampling}}
 					if mode > 0 {
@@ -194,7 +194,7 @@ func TestLookupStories(t *testing.T) {
 			for seed := range uint64(6) {
 				r := Route{Request: Request{MaxTokens: 120, IgnoreEnd: true, Lookup: -1}}
 				if seed > 0 {
-					r.Sampling = sample.Options{Temperature: float64(seed) / 4, Seed: seed}
+					r.Sampling = terms.Sampling{Temperature: float64(seed) / 4, Seed: seed}
 				}
 				want := read(t, s, prompt, r)
 				r.Lookup = 0
@@ -210,7 +210,7 @@ func TestLookupStories(t *testing.T) {
 // of them, with their probabilities to the last bit, as without guesses; greedy or sampled.
 func TestServeLookup(t *testing.T) {
 	var held uint64
-	for _, sampling := range []sample.Options{{}, {Temperature: 0.3, TopK: 3, TopP: 0.9, Seed: 8}} {
+	for _, sampling := range []terms.Sampling{{}, {Temperature: 0.3, TopK: 3, TopP: 0.9, Seed: 8}} {
 		e := small(t, Options{}, func(s *synth.Spec) { s.Seed = 5 })
 		answers := func(lookup int) (all []batch.Answer, st ServiceStats) {
 			s, err := e.Serve(ServeOptions{Lookup: lookup})

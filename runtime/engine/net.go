@@ -14,10 +14,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
-	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
@@ -80,21 +79,14 @@ type builtIn struct {
 func (u builtIn) Info() gateway.Info { return u.info }
 
 // Ask implements [gateway.Upstream].
-func (u builtIn) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, error) {
+func (u builtIn) Ask(ctx context.Context, q gateway.Question) (netproto.Answer, error) {
 	a, err := u.s.ask(ctx, questionOf(q))
 	if err != nil {
-		return gateway.Answer{}, err
+		return netproto.Answer{}, err
 	}
-	out := gateway.Answer{Token: a.Token, Audited: a.Audited, Queue: a.Queue, Compute: a.Compute}
-	for _, c := range a.Top[:min(q.K, len(a.Top))] {
-		out.Top = append(out.Top, netproto.Candidate{ID: c.ID, LogProb: c.LogProb})
-	}
-	for _, d := range a.Audit {
-		out.Audit = append(out.Audit, netproto.Finding{
-			Position: d.Pos, Token: d.Choice.ID, LogProb: d.Choice.LogProb, Score: d.Score, Stands: d.Stands,
-		})
-	}
-	return out, nil
+	return netproto.Answer{
+		Token: a.Token, Top: a.Top, Audited: a.Audited, Audit: a.Audit, Queue: a.Queue, Compute: a.Compute,
+	}, nil
 }
 
 // Next implements [gateway.Decoder].
@@ -106,14 +98,11 @@ func (u builtIn) Next(ctx context.Context, q gateway.Question) (int32, error) {
 	return token, err
 }
 
-// questionOf is what the service is asked. At least one candidate is wanted, since that is what the head gives.
+// questionOf is what the service is asked.
 func questionOf(q gateway.Question) batch.Question {
 	return batch.Question{
-		Device: q.Device, Session: q.Session, Domain: q.Domain, Context: q.Context, K: max(q.K, 1), AuditFrom: q.AuditFrom,
-		Verify: batch.Verify(q.Verify), // the kinds are the same
-		Sampling: sample.Options{
-			Temperature: q.Sampling.Temperature, TopK: q.Sampling.TopK, TopP: q.Sampling.TopP, Seed: q.Sampling.Seed,
-		},
+		Device: q.Device, Session: q.Session, Domain: q.Domain, Context: q.Context, K: q.K, AuditFrom: q.AuditFrom,
+		Sampling: q.Sampling, Verify: q.Verify,
 	}
 }
 
@@ -175,7 +164,7 @@ func (r *Remote) AheadLimit() int { return r.c.Welcome().Ahead }
 // Verifies returns why what the small model says cannot be verified, by choices that are made as sampling says; nil
 // if it can, with scores as without. It connects if need be, and waits for that until ctx ends. Where only another
 // gateway, or another engine behind it, can help, the error is netproto.CannotVerify.
-func (r *Remote) Verifies(ctx context.Context, scores bool, sampling sample.Options) error {
+func (r *Remote) Verifies(ctx context.Context, scores bool, sampling terms.Sampling) error {
 	w, err := r.c.Connect(ctx)
 	if err != nil {
 		return closedToo(ended.By(ctx, err))
@@ -184,7 +173,7 @@ func (r *Remote) Verifies(ctx context.Context, scores bool, sampling sample.Opti
 }
 
 // CannotVerify is what [Remote.Verifies] returns once there was a connection, and nil before: it never waits.
-func (r *Remote) CannotVerify(sampling sample.Options) error {
+func (r *Remote) CannotVerify(sampling terms.Sampling) error {
 	w := r.c.Welcome()
 	if w.Version == 0 {
 		return nil
@@ -192,7 +181,7 @@ func (r *Remote) CannotVerify(sampling sample.Options) error {
 	return verifies(w, sampling)
 }
 
-func verifies(w netproto.Welcome, sampling sample.Options) error {
+func verifies(w netproto.Welcome, sampling terms.Sampling) error {
 	if w.Version < netproto.VerifyVersion {
 		return fmt.Errorf("%w: the gateway speaks version %d of the protocol, verification takes version %d: it needs "+
 			"a later pilotfish", netproto.CannotVerify, w.Version, netproto.VerifyVersion)
@@ -222,9 +211,10 @@ type remote struct{ s *client.Session }
 // Ask implements [draft.Cloud].
 func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	defer phase.Enter(phase.With(ctx, phase.Ask), ctx)()
-	query := client.Query{K: q.K, AuditFrom: q.AuditFrom, Sampling: netproto.Sampling{
-		Temperature: q.Sampling.Temperature, TopK: q.Sampling.TopK, TopP: q.Sampling.TopP, Seed: q.Sampling.Seed,
-	}, Verify: netproto.Verify(q.Verify), Ahead: min(q.Ahead, netproto.MaxAhead), Clock: q.Times} // the kinds are the same
+	query := client.Query{
+		K: q.K, AuditFrom: q.AuditFrom, Sampling: q.Sampling, Verify: q.Verify, Ahead: min(q.Ahead, netproto.MaxAhead),
+		Clock: q.Times,
+	}
 	if due, ok := ctx.Deadline(); ok {
 		query.Deadline = time.Until(due)
 	}
@@ -235,20 +225,11 @@ func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	if err != nil {
 		return draft.Answer{BytesUp: r.BytesUp, BytesDown: r.BytesDown}, closedToo(err)
 	}
-	a := draft.Answer{
-		Token: r.Token, Audited: r.Audited, Sampled: r.Sampled,
+	return draft.Answer{
+		Token: r.Token, Top: r.Top, Audited: r.Audited, Sampled: r.Sampled, Audit: r.Audit,
 		Queue: r.Timings.Queue, Cloud: r.Timings.Compute, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
-		Prefilled: r.New, Ahead: r.Ahead, Times: draft.Times(r.Times),
-	}
-	for _, f := range r.Audit {
-		a.Audit = append(a.Audit, draft.Finding{
-			Pos: f.Position, Token: f.Token, LogProb: f.LogProb, Score: f.Score, Stands: f.Stands,
-		})
-	}
-	for _, c := range r.Top {
-		a.Top = append(a.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
-	}
-	return a, nil
+		Prefilled: r.New, Ahead: r.Ahead, Times: r.Times,
+	}, nil
 }
 
 // Warm implements [draft.Warmer].

@@ -24,6 +24,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -33,17 +34,10 @@ import (
 // TestQuestionOf: all of a gateway's question that the service knows reaches it.
 func TestQuestionOf(t *testing.T) {
 	q := gateway.Question{Device: 1, Session: 2, Domain: 7, Context: []int32{3}, Base: 4, AuditFrom: 5, K: 6,
-		Sampling: netproto.Sampling{Temperature: 0.7, TopK: 8, TopP: 0.9, Seed: 10}, Verify: netproto.VerifyScores}
+		Sampling: terms.Sampling{Temperature: 0.7, TopK: 8, TopP: 0.9, Seed: 10}, Verify: terms.EachScore}
 	want := batch.Question{Device: 1, Session: 2, Domain: 7, Context: []int32{3}, AuditFrom: 5, K: 6,
-		Sampling: sample.Options{Temperature: 0.7, TopK: 8, TopP: 0.9, Seed: 10}, Verify: batch.Scores}
+		Sampling: terms.Sampling{Temperature: 0.7, TopK: 8, TopP: 0.9, Seed: 10}, Verify: terms.EachScore}
 	assert.Equal(t, want, questionOf(q))
-	for kind, want := range map[netproto.Verify]batch.Verify{
-		netproto.NoVerify: batch.AsItComes, netproto.VerifyChoices: batch.Choices, netproto.VerifyScores: batch.Scores,
-	} {
-		assert.Equal(t, want, questionOf(gateway.Question{Verify: kind}).Verify)
-	}
-	q.K = 0
-	assert.Equal(t, 1, questionOf(q).K)
 }
 
 // listen serves a gateway on loopback until the test ends, and returns its address.
@@ -79,7 +73,7 @@ type recorder struct {
 	id netproto.Identity
 
 	mu     sync.Mutex
-	answer gateway.Answer
+	answer netproto.Answer
 	err    error
 	asked  gateway.Question // the last one
 	left   time.Duration    // of it, until nobody wants its answer any more
@@ -89,7 +83,7 @@ func (r *recorder) Info() gateway.Info { return gateway.Info{Model: "recorder", 
 
 func (r *recorder) Forget(uint64) {}
 
-func (r *recorder) Ask(ctx context.Context, q gateway.Question) (gateway.Answer, error) {
+func (r *recorder) Ask(ctx context.Context, q gateway.Question) (netproto.Answer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	due, _ := ctx.Deadline()
@@ -117,17 +111,17 @@ func TestRemoteAsks(t *testing.T) {
 	e := small(t, Options{}, nil)
 	id, err := e.Identity()
 	require.NoError(t, err)
-	up := &recorder{id: id, answer: gateway.Answer{
+	up := &recorder{id: id, answer: netproto.Answer{
 		Token: 11, Queue: 3 * time.Millisecond, Compute: 7 * time.Millisecond, Audited: 4,
-		Top:   []netproto.Candidate{{ID: 11, LogProb: -0.5}, {ID: 12, LogProb: -1.5}},
-		Audit: []netproto.Finding{{Position: 3, Token: 13, LogProb: -0.25}, {Position: 5, Token: 14, LogProb: -0.75}},
+		Top:   []terms.Candidate{{ID: 11, LogProb: -0.5}, {ID: 12, LogProb: -1.5}},
+		Audit: []terms.Finding{{Pos: 3, Token: 13, LogProb: -0.25}, {Pos: 5, Token: 14, LogProb: -0.75}},
 	}}
 	g, err := gateway.New(gateway.Options{AskTimeout: time.Hour}, up)
 	require.NoError(t, err)
 	_, cloud := call(t, e, listen(t, g), DialOptions{Pin: g.Fingerprint()})
 	q := draft.Question{
 		Context: []int32{9, 8, 7, 6, 5, 4}, K: 2, AuditFrom: 2,
-		Sampling: sample.Options{Temperature: 0.75, TopK: 40, TopP: 0.875, Seed: 1<<63 + 5},
+		Sampling: terms.Sampling{Temperature: 0.75, TopK: 40, TopP: 0.875, Seed: 1<<63 + 5},
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
@@ -137,7 +131,7 @@ func TestRemoteAsks(t *testing.T) {
 	assert.Equal(t, q.Context, got.Context)
 	assert.Equal(t, 2, got.K)
 	assert.Equal(t, 2, got.AuditFrom)
-	assert.Equal(t, netproto.Sampling{Temperature: 0.75, TopK: 40, TopP: 0.875, Seed: 1<<63 + 5}, got.Sampling)
+	assert.Equal(t, terms.Sampling{Temperature: 0.75, TopK: 40, TopP: 0.875, Seed: 1<<63 + 5}, got.Sampling)
 	assert.LessOrEqual(t, left, 30*time.Minute, "the deadline of the edge is that of the cloud")
 	assert.Positive(t, a.BytesUp)
 	assert.Positive(t, a.BytesDown)
@@ -148,8 +142,8 @@ func TestRemoteAsks(t *testing.T) {
 	a.Queue, a.BytesUp, a.BytesDown = 0, 0, 0
 	assert.Equal(t, draft.Answer{
 		Token: 11, Audited: 4, Cloud: 7 * time.Millisecond, Prefilled: 6,
-		Top:   []backend.Candidate{{ID: 11, Logit: -0.5}, {ID: 12, Logit: -1.5}},
-		Audit: []draft.Finding{{Pos: 3, Token: 13, LogProb: -0.25}, {Pos: 5, Token: 14, LogProb: -0.75}},
+		Top:   []terms.Candidate{{ID: 11, LogProb: -0.5}, {ID: 12, LogProb: -1.5}},
+		Audit: []terms.Finding{{Pos: 3, Token: 13, LogProb: -0.25}, {Pos: 5, Token: 14, LogProb: -0.75}},
 	}, a)
 
 	up.fail(fmt.Errorf("%w: today", netproto.Failed))
@@ -187,7 +181,7 @@ func TestServiceBehindGateway(t *testing.T) {
 	assert.Greater(t, up, len(text))
 	assert.Positive(t, down)
 	require.Eventually(t, func() bool { return service.Stats().Computed >= uint64(len(text)) }, time.Minute, time.Millisecond)
-	for i, o := range []sample.Options{
+	for i, o := range []terms.Sampling{
 		{}, {Temperature: 1, Seed: 3}, {Temperature: 2, TopK: 3, Seed: 4}, {Temperature: 2, TopP: 0.5, Seed: 5},
 	} {
 		for _, q := range []draft.Question{
@@ -209,14 +203,14 @@ func TestServiceBehindGateway(t *testing.T) {
 				assert.Equal(t, len(a.Top), q.K, name)
 				for i, c := range a.Top {
 					assert.Equal(t, plain.Top[i].ID, c.ID, name)
-					assert.InDelta(t, plain.Top[i].LogProb, c.Logit, rounding, name)
+					assert.InDelta(t, plain.Top[i].LogProb, c.LogProb, rounding, name)
 				}
 				assert.Equal(t, plain.Audited, a.Audited, name)
 				assert.Len(t, a.Audit, len(plain.Audit), name)
 				for i, f := range a.Audit {
 					assert.Equal(t, plain.Audit[i].Pos, f.Pos, name)
-					assert.Equal(t, plain.Audit[i].Choice.ID, f.Token, name)
-					assert.InDelta(t, plain.Audit[i].Choice.LogProb, f.LogProb, rounding, name)
+					assert.Equal(t, plain.Audit[i].Token, f.Token, name)
+					assert.InDelta(t, plain.Audit[i].LogProb, f.LogProb, rounding, name)
 				}
 				assert.Equal(t, q.AuditFrom > 0, a.Audited > 0, name)
 				assert.GreaterOrEqual(t, a.Queue+a.Cloud, least-2*time.Microsecond, "%s, as times are cut to microseconds", name)
@@ -387,29 +381,29 @@ func TestRemoteVerification(t *testing.T) {
 	id, err := e.Identity()
 	require.NoError(t, err)
 	never := float32(math.Inf(-1))
-	up := &goesOn{recorder: recorder{id: id, answer: gateway.Answer{Token: 11, Audited: 4, Audit: []netproto.Finding{
-		{Position: 3, Token: 13, LogProb: -0.25, Score: 0.5, Stands: never},
-		{Position: 5, Token: 14, LogProb: -0.75, Score: -1, Stands: -3},
+	up := &goesOn{recorder: recorder{id: id, answer: netproto.Answer{Token: 11, Audited: 4, Audit: []terms.Finding{
+		{Pos: 3, Token: 13, LogProb: -0.25, Score: 0.5, Stands: never},
+		{Pos: 5, Token: 14, LogProb: -0.75, Score: -1, Stands: -3},
 	}}}}
 	g, err := gateway.New(gateway.Options{}, up)
 	require.NoError(t, err)
 	r, cloud := call(t, e, listen(t, g), DialOptions{Pin: g.Fingerprint()})
 	assert.Equal(t, 16, r.AheadLimit())
-	for _, verify := range []draft.Verify{draft.AsItComes, draft.Choices, draft.Scores} {
+	for _, verify := range []terms.Verify{terms.AsItComes, terms.EachChoice, terms.EachScore} {
 		for _, ahead := range []int{0, 1, 3, 1000} {
 			a, err := cloud.Ask(t.Context(), draft.Question{Context: []int32{9, 8, 7, 6, 5, 4}, AuditFrom: 2, Verify: verify,
-				Ahead: ahead, Sampling: sample.Options{Seed: 3}})
+				Ahead: ahead, Sampling: terms.Sampling{Seed: 3}})
 			require.NoError(t, err)
 			got, _ := up.last()
-			assert.Equal(t, netproto.Verify(verify), got.Verify)
-			want := []draft.Finding{{Pos: 3, Token: 13, LogProb: -0.25}, {Pos: 5, Token: 14, LogProb: -0.75}}
-			if verify == draft.Scores {
+			assert.Equal(t, terms.Verify(verify), got.Verify)
+			want := []terms.Finding{{Pos: 3, Token: 13, LogProb: -0.25}, {Pos: 5, Token: 14, LogProb: -0.75}}
+			if verify == terms.EachScore {
 				want[0].Score, want[0].Stands, want[1].Score, want[1].Stands = 0.5, never, -1, -3
 			}
 			assert.Equal(t, want, a.Audit)
 			assert.Equal(t, ahead == 0, a.Ahead == nil)
 			n, first := 0, 7
-			if verify == draft.Choices { // behind the token of the first finding
+			if verify == terms.EachChoice { // behind the token of the first finding
 				first = 4
 			}
 			for ahead > 0 {
@@ -462,22 +456,22 @@ func TestRemoteVerifies(t *testing.T) {
 	e := small(t, Options{}, nil)
 	id, err := e.Identity()
 	require.NoError(t, err)
-	drawn := sample.Options{Temperature: 0.8, TopK: 20}
+	drawn := terms.Sampling{Temperature: 0.8, TopK: 20}
 	for _, c := range []struct {
 		audit    netproto.Audit
 		choices  int
-		sampling sample.Options
+		sampling terms.Sampling
 		want     string
 	}{
-		{netproto.ExactAudit, 0, sample.Options{}, ""},
-		{netproto.ExactAudit, 0, sample.Options{Temperature: 1}, ""},
-		{netproto.ExactAudit, 1, sample.Options{}, ""},
-		{netproto.ExactAudit, 1, sample.Options{Temperature: 1, TopK: 1}, ""},
+		{netproto.ExactAudit, 0, terms.Sampling{}, ""},
+		{netproto.ExactAudit, 0, terms.Sampling{Temperature: 1}, ""},
+		{netproto.ExactAudit, 1, terms.Sampling{}, ""},
+		{netproto.ExactAudit, 1, terms.Sampling{Temperature: 1, TopK: 1}, ""},
 		{netproto.ExactAudit, 20, drawn, ""},
 		{netproto.ExactAudit, 19, drawn, "top-k must be 1 to 19"},
-		{netproto.ExactAudit, 20, sample.Options{Temperature: 1}, "top-k must be 1 to 20"},
-		{netproto.SampledAudit, 0, sample.Options{}, "audits one position of each question; verification needs all"},
-		{netproto.NoAudit, 0, sample.Options{}, "looks at no tokens"},
+		{netproto.ExactAudit, 20, terms.Sampling{Temperature: 1}, "top-k must be 1 to 20"},
+		{netproto.SampledAudit, 0, terms.Sampling{}, "audits one position of each question; verification needs all"},
+		{netproto.NoAudit, 0, terms.Sampling{}, "looks at no tokens"},
 	} {
 		g, err := gateway.New(gateway.Options{}, &able{recorder{id: id}, c.audit, c.choices})
 		require.NoError(t, err)
@@ -504,14 +498,14 @@ func TestRemoteOfVersion3(t *testing.T) {
 	e := small(t, Options{}, nil)
 	addr, pin := gatewayOfVersion3(t)
 	r, cloud := call(t, e, addr, DialOptions{Pin: pin})
-	err := r.Verifies(t.Context(), true, sample.Options{})
+	err := r.Verifies(t.Context(), true, terms.Sampling{})
 	require.ErrorIs(t, err, netproto.CannotVerify)
 	assert.ErrorContains(t, err, "speaks version 3 of the protocol, verification takes version 4")
 	assert.Zero(t, r.AheadLimit())
 	a, err := cloud.Ask(t.Context(), draft.Question{Context: []int32{1, 2, 3}, Ahead: 7})
 	require.NoError(t, err)
 	assert.Equal(t, []any{int32(5), true, 3}, []any{a.Token, a.Ahead == nil, a.Prefilled})
-	_, err = cloud.Ask(t.Context(), draft.Question{Context: []int32{1, 2, 3}, AuditFrom: 1, Verify: draft.Choices})
+	_, err = cloud.Ask(t.Context(), draft.Question{Context: []int32{1, 2, 3}, AuditFrom: 1, Verify: terms.EachChoice})
 	assert.ErrorIs(t, err, netproto.CannotVerify)
 }
 
@@ -578,20 +572,20 @@ func TestVerifiedBehindGateway(t *testing.T) {
 	require.NoError(t, err)
 	r, cloud := call(t, edge, listen(t, g), DialOptions{Pin: g.Fingerprint()})
 	assert.Equal(t, 16, r.AheadLimit())
-	require.NoError(t, r.Verifies(t.Context(), true, sample.Options{Temperature: 1}))
+	require.NoError(t, r.Verifies(t.Context(), true, terms.Sampling{Temperature: 1}))
 	text := []int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
 	local := service.Local(77)
-	for i, o := range []sample.Options{
+	for i, o := range []terms.Sampling{
 		{}, {Temperature: 1, Seed: 3}, {Temperature: 2, TopK: 3, Seed: 4}, {Temperature: 2, TopP: 0.5, Seed: 5},
 	} {
-		for _, verify := range []draft.Verify{draft.Choices, draft.Scores} {
+		for _, verify := range []terms.Verify{terms.EachChoice, terms.EachScore} {
 			for _, from := range []int{0, 1, 7, 11, 12} {
 				q := draft.Question{Context: append([]int32{int32(20 + i)}, text[1:]...), Sampling: o, AuditFrom: from,
 					Verify: verify, Ahead: 5}
 				far, err := cloud.Ask(t.Context(), q)
 				require.NoError(t, err)
 				context := append(slices.Clip(q.Context), far.Token)
-				if verify == draft.Choices && len(far.Audit) > 0 {
+				if verify == terms.EachChoice && len(far.Audit) > 0 {
 					context = append(slices.Clone(q.Context[:far.Audit[0].Pos]), far.Audit[0].Token)
 				}
 				n := 0
@@ -604,7 +598,7 @@ func TestVerifiedBehindGateway(t *testing.T) {
 				}
 				assert.Equal(t, 5, n)
 				if from == 0 {
-					q.Verify = draft.AsItComes // nothing is looked at
+					q.Verify = terms.AsItComes // nothing is looked at
 				}
 				near, err := local.Ask(t.Context(), q)
 				require.NoError(t, err)
@@ -632,19 +626,19 @@ func TestDrawOfUpstream(t *testing.T) {
 	}
 	slices.SortFunc(out.Top, func(a, b backend.Candidate) int { return cmp.Compare(b.Logit, a.Logit) })
 	out.LogSumExp = float32(math.Log(sum))
-	var top []netproto.Candidate
+	var top []terms.Candidate
 	for _, c := range out.Top {
-		top = append(top, netproto.Candidate{ID: c.ID, LogProb: c.Logit - out.LogSumExp})
+		top = append(top, terms.Candidate{ID: c.ID, LogProb: c.Logit - out.LogSumExp})
 	}
 	drawn := map[int32]bool{}
 	for pos := range 200 {
-		o := sample.Options{Temperature: 0.5 + float64(pos%4), TopK: 2 + pos%4, TopP: float64(pos%3) * 0.45,
+		o := terms.Sampling{Temperature: 0.5 + float64(pos%4), TopK: 2 + pos%4, TopP: float64(pos%3) * 0.45,
 			Seed: uint64(pos % 5)}
 		sampler, err := sample.New(o)
 		require.NoError(t, err)
 		for stands := range int32(6) {
 			choice, score, standing := sampler.Choose(pos, &out, stands)
-			token, high, low, err := draw(netproto.Sampling{Temperature: o.Temperature, TopK: o.TopK, TopP: o.TopP,
+			token, high, low, err := draw(terms.Sampling{Temperature: o.Temperature, TopK: o.TopK, TopP: o.TopP,
 				Seed: o.Seed}, pos, top[:o.TopK], stands)
 			require.NoError(t, err)
 			assert.Equal(t, choice, token)
@@ -658,6 +652,6 @@ func TestDrawOfUpstream(t *testing.T) {
 		}
 	}
 	assert.Greater(t, len(drawn), 3)
-	_, _, _, err := draw(netproto.Sampling{Temperature: -1}, 1, top, 0)
+	_, _, _, err := draw(terms.Sampling{Temperature: -1}, 1, top, 0)
 	assert.ErrorContains(t, err, "temperature")
 }

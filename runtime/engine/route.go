@@ -120,14 +120,14 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 	s.told = told{summary: Summary{PromptTokens: len(prompt)}}
 	s.note()
 	defer s.note()
-	defer s.stopAhead()
+	defer s.stopFlights()
 	if r.Watch != nil {
 		ctx = backend.Watch(ctx, r.Watch)
 	}
 	whole := false
 	defer func() {
 		if !whole { // a function of the caller's panicked: what the cache holds of a draft nobody knows
-			s.stopAhead()
+			s.stopFlights()
 			s.ids = nil
 			s.cache.Clear()
 		}
@@ -139,7 +139,7 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 
 // text generates a text.
 func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(Token) bool) error {
-	s.ahead.off = !r.Sampling.Greedy() || r.Pick != nil
+	s.speculation.off = !r.Sampling.Greedy() || r.Pick != nil
 	outer := ctx
 	ctx = phase.With(ctx, phase.Draft)
 	defer phase.Enter(ctx, outer)()

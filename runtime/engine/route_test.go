@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // pair is a small and a large random model with one vocabulary, and the large one's service.
@@ -125,8 +125,9 @@ func TestRoutedSampled(t *testing.T) {
 		r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.4), Seed: 1})
 		require.NoError(t, err)
 		for tok, err := range session(t, edge).Routed(t.Context(), []int32{4, 5}, engine.Route{
-			Request: engine.Request{MaxTokens: 25, IgnoreEnd: true, Sampling: sample.Options{Temperature: 1, TopP: 0.9, Seed: 6}},
-			Router:  r, Cloud: cloud.Local(1), Draft: draft.Options{Mode: mode, Branches: 3, Deadline: -1},
+			Request: engine.Request{MaxTokens: 25, IgnoreEnd: true,
+				Sampling: terms.Sampling{Temperature: 1, TopP: 0.9, Seed: 6}},
+			Router: r, Cloud: cloud.Local(1), Draft: draft.Options{Mode: mode, Branches: 3, Deadline: -1},
 		}) {
 			require.NoError(t, err)
 			toks = append(toks, tok)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/phase"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -30,7 +31,8 @@ type ServeOptions struct {
 	// the same.
 	Apart bool
 
-	// least time of an answer, and of each token that is decoded beyond one, to stand in for a larger model; 0 means none
+	// least time of an answer, and of each token that is decoded beyond one, to stand in for a larger model; 0 means
+	// none
 	AnswerTime time.Duration
 }
 
@@ -71,7 +73,9 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := batch.New(turns{e}, kv, batch.Options{Context: e.o.Context, Rows: o.Rows, Lookup: o.Lookup, Apart: o.Apart})
+	s, err := batch.New(serviceModel{e}, kv, batch.Options{
+		Context: e.o.Context, Rows: o.Rows, Lookup: o.Lookup, Apart: o.Apart,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -104,16 +108,19 @@ func (s *Service) ask(ctx context.Context, q batch.Question) (batch.Answer, erro
 	return a, nil
 }
 
-// turns is the model of an engine, which sessions may use as well.
-type turns struct{ e *Engine }
+// serviceModel is the model of an engine as a service runs it. Sessions may use it as well.
+type serviceModel struct{ e *Engine }
 
-func (t turns) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
-	ctx, release := t.e.bind(ctx)
+// Forward implements [batch.Model].
+func (m serviceModel) Forward(
+	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
+) error {
+	ctx, release := m.e.bind(ctx)
 	defer release()
 	outer := ctx
 	ctx = phase.With(ctx, phase.Compute)
 	defer phase.Enter(ctx, outer)()
-	return t.e.named(ctx, t.e.run(ctx, kv, rows, out, want))
+	return m.e.named(ctx, m.e.run(ctx, kv, rows, out, want))
 }
 
 // local is a service as the cloud of one session in the same process.
@@ -138,20 +145,13 @@ func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 		return draft.Answer{}, err
 	}
 	answer := draft.Answer{
-		Token: a.Token, Audited: a.Audited, Queue: a.Queue, Cloud: a.Compute, Prefilled: a.Computed,
-	}
-	for _, d := range a.Audit {
-		answer.Audit = append(answer.Audit, draft.Finding{
-			Pos: d.Pos, Token: d.Choice.ID, LogProb: d.Choice.LogProb, Score: d.Score, Stands: d.Stands,
-		})
-	}
-	for _, c := range a.Top[:min(q.K, len(a.Top))] {
-		answer.Top = append(answer.Top, backend.Candidate{ID: c.ID, Logit: c.LogProb})
+		Token: a.Token, Top: a.Top, Audited: a.Audited, Audit: a.Audit,
+		Queue: a.Queue, Cloud: a.Compute, Prefilled: a.Computed,
 	}
 	if most := min(q.Ahead, l.s.Context()-len(q.Context)); most > 0 {
 		text, token := q.Context, a.Token
-		if q.Verify == draft.Choices && len(a.Audit) > 0 { // what is behind it is of no use any more
-			text, token = q.Context[:a.Audit[0].Pos], a.Audit[0].Choice.ID
+		if q.Verify == terms.EachChoice && len(a.Audit) > 0 { // what is behind it is of no use any more
+			text, token = q.Context[:a.Audit[0].Pos], a.Audit[0].Token
 		}
 		answer.Ahead = l.s.decodeOn(ctx, batch.Question{
 			Device: asked.Device, Session: asked.Session, Context: text, Sampling: q.Sampling,
@@ -163,7 +163,7 @@ func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 // question is what the service is asked: a session of the process is a device of its own.
 func (l local) question(q draft.Question) batch.Question {
 	return batch.Question{
-		Device: l.session, Session: l.session, Context: q.Context, K: max(q.K, 1), AuditFrom: q.AuditFrom, Sampling: q.Sampling,
-		Verify: batch.Verify(q.Verify), // the kinds are the same
+		Device: l.session, Session: l.session, Context: q.Context, K: q.K, AuditFrom: q.AuditFrom, Sampling: q.Sampling,
+		Verify: q.Verify,
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // TestServeOptions: memory and steps of a service are what is asked for, and never less than one context.
@@ -125,18 +125,18 @@ func TestLocalAsks(t *testing.T) {
 	}
 	for i, c := range a.Top {
 		assert.Equal(t, top[i].ID, c.ID)
-		assert.InDelta(t, float64(top[i].Logit)-math.Log(all), c.Logit, 1e-4, "log-probabilities")
-		sum += math.Exp(float64(c.Logit))
+		assert.InDelta(t, float64(top[i].Logit)-math.Log(all), c.LogProb, 1e-4, "log-probabilities")
+		sum += math.Exp(float64(c.LogProb))
 	}
 	assert.Less(t, sum, 1.0)
 	assert.Equal(t, 3, a.Audited)
 	assert.Equal(t, 6, a.Prefilled)
-	var differ []draft.Finding
+	var differ []terms.Finding
 	for pos := 3; pos < len(text); pos++ {
 		_, best, err := e.Logits(t.Context(), text[:pos], 1)
 		require.NoError(t, err)
 		if best[0].ID != text[pos] {
-			differ = append(differ, draft.Finding{Pos: pos, Token: best[0].ID})
+			differ = append(differ, terms.Finding{Pos: pos, Token: best[0].ID})
 		}
 	}
 	require.NotEmpty(t, differ)
@@ -157,16 +157,11 @@ func TestLocalAsks(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, computed, statsOf(t, s).Computed, "and for another one")
 	assert.Equal(t, 2, statsOf(t, s).Sessions)
-	drawn := sample.Options{Temperature: 0.7, TopK: 8, TopP: 0.9, Seed: 10}
-	assert.Equal(t, batch.Question{Device: 7, Session: 7, Context: text, K: 5, AuditFrom: 4, Sampling: drawn},
-		local{s, 7}.question(draft.Question{Context: text, K: 5, AuditFrom: 4, Sampling: drawn}))
-	assert.Equal(t, 1, local{s, 7}.question(draft.Question{}).K)
-	for kind, want := range map[draft.Verify]batch.Verify{
-		draft.AsItComes: batch.AsItComes, draft.Choices: batch.Choices, draft.Scores: batch.Scores,
-	} {
-		assert.Equal(t, want, local{s, 7}.question(draft.Question{Verify: kind}).Verify)
-	}
-	_, err = s.Local(2).Ask(t.Context(), draft.Question{Context: text, Sampling: sample.Options{TopK: -1}})
+	drawn := terms.Sampling{Temperature: 0.7, TopK: 8, TopP: 0.9, Seed: 10}
+	q := draft.Question{Context: text, K: 5, AuditFrom: 4, Sampling: drawn, Verify: terms.EachScore}
+	assert.Equal(t, batch.Question{Device: 7, Session: 7, Context: text, K: 5, AuditFrom: 4, Sampling: drawn,
+		Verify: terms.EachScore}, local{s, 7}.question(q))
+	_, err = s.Local(2).Ask(t.Context(), draft.Question{Context: text, Sampling: terms.Sampling{TopK: -1}})
 	assert.ErrorContains(t, err, "top-k")
 }
 

@@ -8,11 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // MostLookup is the largest [Request.Lookup].
@@ -21,7 +21,7 @@ const MostLookup = lookup.MostRows
 // Request says what to generate after a prompt. The zero value is greedy decoding up to the end token.
 type Request struct {
 	MaxTokens int            // most tokens to generate; 0 means as many as the context has room for
-	Sampling  sample.Options // zero value: greedy
+	Sampling  terms.Sampling // zero value: greedy
 	IgnoreEnd bool           // go on after an end token; for benchmarks
 	// Lookup is the most tokens that one forward call evaluates where guesses from the text fill it up: 2 to 8. What
 	// follows in a text is often in it already, and a guess that holds needs no call of its own. 0 means 8, negative:
@@ -30,14 +30,14 @@ type Request struct {
 	Lookup int
 
 	Rules Rules // min-p, penalties and bias; the zero value changes nothing
-	// Stop are texts that end the answer where they come. Nothing of them is shown, and what may be the beginning of one
-	// is held back until it is not.
+	// Stop are texts that end the answer where they come. Nothing of them is shown, and what may be the beginning of
+	// one is held back until it is not.
 	Stop []string
 	Top  int // best tokens told with each token, 0 to [MostTop], and its log-probability; 0: none of that
 	// Schema is a JSON schema that the answer is a value of, and JSON asks for any JSON object: only tokens that lead
 	// to such a value can be chosen, and the end token where it is whole. Where MaxTokens or the context leave no more
-	// room than the shortest end needs, that follows: see [Summary.Shortened]. An answer is cut only if there is no room
-	// for any value. Which schemas are possible says docs/structured.md; others are a [SchemaError].
+	// room than the shortest end needs, that follows: see [Summary.Shortened]. An answer is cut only if there is no
+	// room for any value. Which schemas are possible says docs/structured.md; others are a [SchemaError].
 	Schema []byte
 	JSON   bool
 }
@@ -50,7 +50,8 @@ type Token struct {
 	Origin     string  // who chose it: "edge", "cloud", or "edge-timeout" where the cloud was asked and failed
 	Confidence float32 // that it may stand, in [0, 1]: of the router, or without one the token's probability before temperature
 	Unverified bool    // the large model was to look at it, but did not in time
-	// LogProbs are what the model that chose it says of it, before temperature, rules and schema; only with [Request.Top].
+	// LogProbs are what the model that chose it says of it, before temperature, rules and schema; only with
+	// [Request.Top].
 	LogProbs *LogProbs
 }
 
@@ -96,19 +97,19 @@ func (s Summary) PassesPerToken() float64 {
 // Session is one text that grows: its KV cache, and the last summary. It generates one text at a time: beginning
 // another one meanwhile is [ErrBusy], and harms nothing. Its other methods may be called by any goroutine.
 type Session struct {
-	e      *Engine
-	closed atomic.Bool  // by Close
-	busy   atomic.Bool  // a text is being generated; what follows belongs to it
-	cache  *qwen2.Cache // nil once it is closed
-	member *member
-	ahead  *ahead
-	cost   lookup.Cost       // of forward calls, learnt from all texts
-	waits  draft.Waits       // for answers of the cloud, alike
-	row    [1]backend.Row    // of a token evaluated by itself
-	out    [1]backend.Output // its head, until the next one
-	first  [1]int            // says that the head of the first row is wanted
-	ids    []int32           // what the cache holds
-	tight  bool              // the shortest value of the schema has room, and the end token behind it has none
+	e           *Engine
+	closed      atomic.Bool  // by Close
+	busy        atomic.Bool  // a text is being generated; what follows belongs to it
+	cache       *qwen2.Cache // nil once it is closed
+	member      *member
+	speculation *speculation
+	cost        lookup.Cost       // of forward calls, learnt from all texts
+	waits       draft.Waits       // for answers of the cloud, alike
+	row         [1]backend.Row    // of a token evaluated by itself
+	out         [1]backend.Output // its head, until the next one
+	first       [1]int            // says that the head of the first row is wanted
+	ids         []int32           // what the cache holds
+	tight       bool              // the shortest value of the schema has room, and the end token behind it has none
 	told
 	now func() time.Time
 
@@ -131,7 +132,9 @@ func (e *Engine) NewSession() (*Session, error) {
 	if err != nil {
 		return nil, e.named(context.Background(), err)
 	}
-	return &Session{e: e, cache: cache, kv: cache, member: newMember(), ahead: e.newAhead(), now: time.Now}, nil
+	return &Session{
+		e: e, cache: cache, kv: cache, member: newMember(), speculation: e.newSpeculation(), now: time.Now,
+	}, nil
 }
 
 // Close gives the memory of the session back when no text is being generated any more: one that is ends with
@@ -161,7 +164,8 @@ func (s *Session) release() {
 	s.kv = nil
 }
 
-// begin makes what follows a text of the session, which ends with ctx, the session or the engine. The caller calls done.
+// begin makes what follows a text of the session, which ends with ctx, the session or the engine. The caller calls
+// done.
 func (s *Session) begin(ctx context.Context) (bound context.Context, done func(), err error) {
 	if !s.busy.CompareAndSwap(false, true) {
 		if s.closed.Load() {
@@ -224,7 +228,7 @@ func (s *Session) KVLimit() int64 { return s.e.kvBytes(s.e.o.Context) }
 func (s *Session) KVTokens() int { return s.tell().held }
 
 // inUse is how many tokens the cache holds now, without those that run ahead.
-func (s *Session) inUse() int { return s.cache.InUse() - len(s.ahead.flights) }
+func (s *Session) inUse() int { return s.cache.InUse() - len(s.speculation.flights) }
 
 // tell returns what was noted last.
 func (s *Session) tell() told {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -173,8 +174,8 @@ func TestRouteReaches(t *testing.T) {
 	says := []int32{5, 6, 7}
 	d := &dictator{prompt: 2, says: says}
 	r := dictated(t, d)
-	r.Request = Request{MaxTokens: 3, Sampling: sample.Options{Temperature: 0.7, TopK: 9, TopP: 0.8, Seed: 11}}
-	r.Draft.K, r.Draft.Sampling = 4, sample.Options{Seed: 99}
+	r.Request = Request{MaxTokens: 3, Sampling: terms.Sampling{Temperature: 0.7, TopK: 9, TopP: 0.8, Seed: 11}}
+	r.Draft.K, r.Draft.Sampling = 4, terms.Sampling{Seed: 99}
 	r.Draft.MaxTokens, r.Draft.Room, r.Draft.Vocab = 1, 1, 3
 	require.Len(t, tokens(t, s, []int32{1, 2}, r), 3, "what the request says is filled in")
 	for i, q := range d.asked {
@@ -189,7 +190,7 @@ func TestRouteReaches(t *testing.T) {
 		require.Len(t, all, 1)
 		assert.Equal(t, origin, all[0].Origin, "%d of a vocabulary of 300", token)
 	}
-	drawn := sample.Options{Temperature: 1, Seed: 8}
+	drawn := terms.Sampling{Temperature: 1, Seed: 8}
 	sampler, err := sample.New(drawn)
 	require.NoError(t, err)
 	text := []int32{1, 2}
@@ -264,7 +265,7 @@ func TestRouteRefuses(t *testing.T) {
 	always := dictated(t, &dictator{}).Router
 	for want, r := range map[string]Route{
 		"must not be negative, but are -1":  {Request: Request{MaxTokens: -1}},
-		"temperature":                       {Request: Request{Sampling: sample.Options{Temperature: -1}}},
+		"temperature":                       {Request: Request{Sampling: terms.Sampling{Temperature: -1}}},
 		"calls per second, but is -1":       {Pace: -1},
 		"calls per second, but is NaN":      {Pace: math.NaN()},
 		"calls per second, but is +Inf":     {Pace: math.Inf(1)},

@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // TestTogetherOrAlone: sessions that decode at the same time, local, drawn, routed and verified, short texts and long
@@ -34,7 +34,7 @@ func TestTogetherOrAlone(t *testing.T) {
 	defer cloud.Close()
 	few, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.2), Seed: 2})
 	require.NoError(t, err)
-	drawn := Request{Sampling: sample.Options{Temperature: 0.9, TopP: 0.9, Seed: 3}, IgnoreEnd: true}
+	drawn := Request{Sampling: terms.Sampling{Temperature: 0.9, TopP: 0.9, Seed: 3}, IgnoreEnd: true}
 	routes := map[string]Route{
 		"local":     {},
 		"no lookup": {Request: Request{Lookup: -1}},

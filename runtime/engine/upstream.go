@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
@@ -86,18 +86,15 @@ func (u *Upstream) Close() { u.u.Close() }
 
 // draw chooses among the most probable tokens with the noise that edge and built-in model use, and says by which
 // scores: see [sample.Sampler.Choose].
-func draw(s netproto.Sampling, pos int, top []netproto.Candidate, stands int32) (
+func draw(s terms.Sampling, pos int, top []terms.Candidate, stands int32) (
 	choice int32, score, standing float32, err error,
 ) {
-	sampler, err := sample.New(sample.Options{Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, Seed: s.Seed})
+	sampler, err := sample.New(s)
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	out := backend.Output{Top: make([]backend.Candidate, len(top))}
-	for i, c := range top {
-		out.Top[i] = backend.Candidate{ID: c.ID, Logit: c.LogProb} // a log-probability is a logit less a constant
-	}
-	choice, score, standing = sampler.Choose(pos, &out, stands)
+	head := backend.FromLogProbs(top)
+	choice, score, standing = sampler.Choose(pos, &head, stands)
 	return choice, score, standing, nil
 }
 

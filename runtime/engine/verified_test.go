@@ -14,9 +14,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
@@ -28,8 +28,8 @@ type verified struct {
 	large    draft.Cloud
 	vocab    int32
 	end      func(int32) bool
-	sampling sample.Options
-	verify   draft.Verify
+	sampling terms.Sampling
+	verify   terms.Verify
 	every    int // tokens that nobody has looked at, at most
 	most     int // tokens of the text
 
@@ -67,7 +67,7 @@ func (v *verified) text(prompt []int32) []int32 {
 			f := a.Audit[0]
 			require.True(v.t, from <= f.Pos && f.Pos < p && f.Token != text[f.Pos])
 			require.GreaterOrEqual(v.t, f.Score, f.Stands)
-			require.Equal(v.t, v.verify == draft.Choices, f.Score == 0 && f.Stands == 0, "%+v", f)
+			require.Equal(v.t, v.verify == terms.EachChoice, f.Score == 0 && f.Stands == 0, "%+v", f)
 			text, v.turned = append(text[:f.Pos:f.Pos], f.Token), v.turned+1
 		} else {
 			text = append(text, a.Token)
@@ -129,8 +129,8 @@ func checkVerified(t *testing.T, edge, large func() *gguf.File, prompts func(*en
 	if testing.Short() {
 		texts = texts[:4]
 	}
-	for _, sampling := range []sample.Options{{}, {Temperature: 0.8, Seed: 7}, {Temperature: 0.8, Seed: 8, TopK: 40}} {
-		for _, kind := range []draft.Verify{draft.Choices, draft.Scores} {
+	for _, sampling := range []terms.Sampling{{}, {Temperature: 0.8, Seed: 7}, {Temperature: 0.8, Seed: 8, TopK: 40}} {
+		for _, kind := range []terms.Verify{terms.EachChoice, terms.EachScore} {
 			t.Run(fmt.Sprint(sampling, kind), func(t *testing.T) {
 				var wait sync.WaitGroup
 				var sum sync.Mutex

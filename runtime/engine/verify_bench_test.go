@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // served opens the model that PILOTFISH_MODEL names, else a tiny one, as a service.
@@ -41,9 +41,9 @@ func served(b *testing.B) *Service {
 func BenchmarkVerify(b *testing.B) {
 	const before, news = 200, 17
 	s, r := served(b), rand.New(rand.NewPCG(1, 2))
-	for _, sampling := range []sample.Options{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 40}} {
-		kinds := []batch.Question{{}, {AuditFrom: before + 1}, {AuditFrom: before + 1, Verify: batch.Choices},
-			{AuditFrom: before + 1, Verify: batch.Scores}}
+	for _, sampling := range []terms.Sampling{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 40}} {
+		kinds := []batch.Question{{}, {AuditFrom: before + 1}, {AuditFrom: before + 1, Verify: terms.EachChoice},
+			{AuditFrom: before + 1, Verify: terms.EachScore}}
 		b.Run(fmt.Sprintf("temperature %v, top-k %d", sampling.Temperature, sampling.TopK), func(b *testing.B) {
 			took := make([][]float64, len(kinds))
 			for b.Loop() {

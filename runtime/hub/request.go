@@ -250,7 +250,6 @@ func (e *transientError) Unwrap() error { return e.err }
 // retry calls try until it succeeds, fails for good, or has failed opt.Attempts times in a row without bringing
 // anything. It waits between tries, longer each time and never exactly as long as others do.
 func (p *puller) retry(ctx context.Context, try func() error) error {
-	pauses := backoff.Pauses{First: time.Second, Longest: 30 * time.Second, Spread: 0.5}
 	for failed := 0; ; {
 		err := try()
 		if ctx.Err() != nil && err != nil {
@@ -266,7 +265,8 @@ func (p *puller) retry(ctx context.Context, try func() error) error {
 		if failed++; failed >= p.opt.Attempts {
 			return fmt.Errorf("gave up after %d tries: %w", failed, again.err)
 		}
-		pause := max(pauses.After(failed, rand.Float64()), again.after)
+		pause := backoff.Spread(backoff.Delay(failed, time.Second, 30*time.Second), 0.5, rand.Float64())
+		pause = max(pause, again.after)
 		p.opt.Notice(fmt.Sprintf("%v; trying again in %.1fs", again.err, pause.Seconds()))
 		if err := sleep(ctx, pause); err != nil {
 			return err

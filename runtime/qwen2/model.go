@@ -17,8 +17,8 @@ var ErrContext = errors.New("context overflow")
 // ErrNotFinite tells that logits came out infinite or as no numbers, as they do with damaged weights.
 var ErrNotFinite = errors.New("logits are not finite: are the weights damaged?")
 
-// MaxRows is the most rows that go through the layers together; [Model.Forward] cuts longer batches. Models wider than any
-// known take fewer, so that a small file cannot ask for much memory.
+// MaxRows is the most rows that go through the layers together; [Model.Forward] cuts longer batches. Models wider than
+// any known take fewer, so that a small file cannot ask for much memory.
 const MaxRows = 512
 
 // maxActivations is the most elements of one tensor of activations: 64 MB.
@@ -152,7 +152,7 @@ func (m *Model) encode(ctx context.Context, p backend.Pass, out []backend.Output
 		}
 		l := &m.w.layers[i]
 		p.NormProject(q, k, v, x, l.attnNorm, l.wq, l.wk, l.wv) // h = x/rms(x) ⊙ g; q = Wq h + bq, k, v alike  [T, H·Dh], [T, Hkv·Dh]
-		p.Attend(a, q, k, v, i)                                 // turn (i, i+Dh/2) by pos·base^(-2i/Dh); a = softmax(q Kᵀ/√Dh) V
+		p.Attend(a, q, k, v, i)                                 // rotate (i, i+Dh/2) by pos·base^(-2i/Dh); a = softmax(q Kᵀ/√Dh) V
 		p.ProjectAdd(x, l.wo, a)                                // x = x + Wo a                                 [T, D]
 		p.NormGateUp(ff, x, l.ffnNorm, l.wGate, l.wUp)          // m = silu(Wg h) ⊙ Wu h                        [T, F]
 		p.ProjectAdd(x, l.wDown, ff)                            // x = x + Wd m                                 [T, D]

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -27,8 +28,9 @@ func scored(s *Sampler, logits []float32) *backend.Output {
 }
 
 // anyOptions are greedy in two of seven cases.
-func anyOptions(r *rand.Rand) Options {
-	o := Options{Temperature: 0.1 + 2*r.Float64(), Seed: r.Uint64(), TopK: r.IntN(60), TopP: float64(r.IntN(3)) * 0.45}
+func anyOptions(r *rand.Rand) terms.Sampling {
+	o := terms.Sampling{Temperature: 0.1 + 2*r.Float64(), Seed: r.Uint64(), TopK: r.IntN(60),
+		TopP: float64(r.IntN(3)) * 0.45}
 	switch r.IntN(7) {
 	case 0:
 		o.Temperature = 0
@@ -147,15 +149,15 @@ func TestFinite(t *testing.T) {
 // TestWantScores: a greedy choice is compared with any token, a drawn one with what can be drawn.
 func TestWantScores(t *testing.T) {
 	for _, c := range []struct {
-		o    Options
+		o    terms.Sampling
 		want backend.Want
 	}{
-		{Options{}, backend.Want{K: 3, Logits: true}},
-		{Options{Temperature: 1, TopK: 1}, backend.Want{K: 3, Logits: true}},
-		{Options{Temperature: 1, TopK: 40}, backend.Want{K: 40}},
-		{Options{Temperature: 1, TopK: 2}, backend.Want{K: 3}},
-		{Options{Temperature: 1}, backend.Want{K: 3, Logits: true}},
-		{Options{Temperature: 1, TopK: 300}, backend.Want{K: 3, Logits: true}},
+		{terms.Sampling{}, backend.Want{K: 3, Logits: true}},
+		{terms.Sampling{Temperature: 1, TopK: 1}, backend.Want{K: 3, Logits: true}},
+		{terms.Sampling{Temperature: 1, TopK: 40}, backend.Want{K: 40}},
+		{terms.Sampling{Temperature: 1, TopK: 2}, backend.Want{K: 3}},
+		{terms.Sampling{Temperature: 1}, backend.Want{K: 3, Logits: true}},
+		{terms.Sampling{Temperature: 1, TopK: 300}, backend.Want{K: 3, Logits: true}},
 	} {
 		s, err := New(c.o)
 		require.NoError(t, err)
@@ -172,7 +174,7 @@ func FuzzChoose(f *testing.F) {
 	f.Add(uint64(4), 1e-40, 0.0, float32(-1e30), 0, uint64(3))
 	f.Add(uint64(5), 0.0, 0.0, float32(1e38), 0, uint64(3))
 	f.Fuzz(func(t *testing.T, seed uint64, temperature, topP float64, scale float32, topK int, pos uint64) {
-		s, err := New(Options{Temperature: temperature, TopP: topP, TopK: topK, Seed: seed})
+		s, err := New(terms.Sampling{Temperature: temperature, TopP: topP, TopK: topK, Seed: seed})
 		if err != nil || math.IsNaN(float64(scale)) || math.IsInf(float64(scale), 0) {
 			return
 		}
@@ -195,7 +197,7 @@ func FuzzChoose(f *testing.F) {
 // BenchmarkChoose scores a token of a vocabulary of Qwen's size.
 func BenchmarkChoose(b *testing.B) {
 	out := output(randomLogits(rand.New(rand.NewPCG(7, 8)), 151936, 2.5), maxBest)
-	for name, o := range map[string]Options{
+	for name, o := range map[string]terms.Sampling{
 		"greedy": {}, "all": {Temperature: 0.8}, "top-k": {Temperature: 0.8, TopK: 40},
 		"top-p": {Temperature: 0.8, TopP: 0.9},
 	} {

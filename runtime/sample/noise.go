@@ -38,6 +38,6 @@ func philox(lo, hi, key uint64) uint64 {
 }
 
 // Noise is what is added to the logit ÷ temperature of a token at a position of the text before the best one is taken.
-func (o Options) Noise(pos int, id int32) float64 {
-	return noiseOf(o.Seed, uint64(pos), uint64(id)).gumbel()
+func Noise(seed uint64, pos int, id int32) float64 {
+	return noiseOf(seed, uint64(pos), uint64(id)).gumbel()
 }

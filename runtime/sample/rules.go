@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -18,7 +19,8 @@ type Rules struct {
 	// MinP, with a temperature: only tokens that have at least this share of the probability of the best one can be
 	// drawn, in [0, 1]; after the temperature, as with the others.
 	MinP float64
-	// RepeatPenalty divides the logits of the last [RepeatWindow] tokens by it, or multiplies them if they are negative.
+	// RepeatPenalty divides the logits of the last [RepeatWindow] tokens by it, or multiplies them if they are
+	// negative.
 	// 0 and 1 change nothing.
 	RepeatPenalty float64
 	// PresencePenalty is taken off the logit of each token that the answer has; FrequencyPenalty as often as it has it.
@@ -53,7 +55,7 @@ func (r Rules) Validate() error {
 }
 
 // Any reports whether something is changed for choices by o.
-func (r Rules) Any(o Options) bool { return r.MinP > 0 && !o.Greedy() || r.Adjusts() }
+func (r Rules) Any(o terms.Sampling) bool { return r.MinP > 0 && !o.Greedy() || r.Adjusts() }
 
 // Adjusts reports whether logits are changed.
 func (r Rules) Adjusts() bool {
@@ -69,8 +71,8 @@ type Place struct {
 	Mask   []uint64      // tokens that may stand there, a bit each; nil: all
 }
 
-// PickBy returns the token at position pos by rules: that of [Sampler.Pick] where they change nothing and all tokens may
-// stand there. The head has all logits, or its best tokens stand for all. If no token may stand there, it is -1.
+// PickBy returns the token at position pos by rules: that of [Sampler.Pick] where they change nothing and all tokens
+// may stand there. The head has all logits, or its best tokens stand for all. If no token may stand there, it is -1.
 //
 // Logits are changed first, by bias, repeat penalty, and the other penalties; tokens that may not stand there are left
 // out; then comes what [Sampler.Pick] does, and MinP last.

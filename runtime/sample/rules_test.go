@@ -9,12 +9,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
 // ruled is a random case of rules.
 type ruled struct {
-	o      Options
+	o      terms.Sampling
 	r      Rules
 	at     Place
 	logits []float32
@@ -80,7 +81,7 @@ func TestPickByIsTheDefinition(t *testing.T) {
 		for i, l := range logits {
 			v := float64(l)
 			if !c.o.Greedy() {
-				if v = v/c.o.Temperature + c.o.Noise(c.pos, int32(i)); p[i] == 0 {
+				if v = v/c.o.Temperature + Noise(c.o.Seed, c.pos, int32(i)); p[i] == 0 {
 					continue
 				}
 				if p[i] < c.r.MinP*most*(1-1e-9) {
@@ -110,14 +111,14 @@ func TestPickByWithoutRules(t *testing.T) {
 		want := s.Pick(c.pos, out)
 		require.Equal(t, want, s.PickBy(c.pos, out, Rules{RepeatPenalty: 1}, Place{Recent: c.at.Recent, Counts: c.at.Counts}))
 	}
-	s, err := New(Options{Temperature: 1})
+	s, err := New(terms.Sampling{Temperature: 1})
 	require.NoError(t, err)
 	assert.EqualValues(t, -1, s.PickBy(1, output(make([]float32, 50), 5), Rules{}, Place{Mask: make([]uint64, 1)}))
 	many := make([]float32, 5000)
 	for i := range many {
 		many[i] = float32(i % 4999)
 	}
-	s, err = New(Options{Temperature: 1e-3, TopK: 600})
+	s, err = New(terms.Sampling{Temperature: 1e-3, TopK: 600})
 	require.NoError(t, err)
 	assert.EqualValues(t, 4998, s.PickBy(1, &backend.Output{Logits: many}, Rules{}, Place{}), "more than are sorted at a time")
 }
@@ -134,13 +135,13 @@ func TestRulesValidate(t *testing.T) {
 	} {
 		assert.Error(t, r.Validate(), "%+v", r)
 	}
-	drawn := Options{Temperature: 1}
+	drawn := terms.Sampling{Temperature: 1}
 	for r, want := range map[*Rules][2]bool{
 		{}: {false, false}, {MinP: 0.1}: {true, false}, {RepeatPenalty: 1}: {false, false}, {RepeatPenalty: 1.1}: {true, true},
 		{PresencePenalty: 1}: {true, true}, {FrequencyPenalty: 1}: {true, true}, {Bias: map[int32]float32{1: 1}}: {true, true},
 	} {
 		assert.Equal(t, want, [2]bool{r.Any(drawn), r.Adjusts()}, "%+v", *r)
-		assert.Equal(t, want[1], r.Any(Options{}), "greedy: %+v", *r)
+		assert.Equal(t, want[1], r.Any(terms.Sampling{}), "greedy: %+v", *r)
 	}
 }
 
@@ -151,7 +152,7 @@ func BenchmarkPickBy(b *testing.B) {
 	for i := range mask {
 		mask[i] = math.MaxUint64
 	}
-	for name, o := range map[string]Options{
+	for name, o := range map[string]terms.Sampling{
 		"greedy": {}, "all": {Temperature: 1}, "top-p": {Temperature: 0.7, TopP: 0.9}, "top-k": {Temperature: 0.7, TopK: 40},
 	} {
 		b.Run(name, func(b *testing.B) {

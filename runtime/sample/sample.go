@@ -8,46 +8,22 @@ package sample
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// Options say how tokens are chosen. The zero value is greedy.
-type Options struct {
-	Temperature float64 // logits are divided by it; 0 means greedy, and the other options then have no effect
-	TopK        int     // only the k most probable tokens can be drawn; 0 means all
-	TopP        float64 // only the fewest most probable tokens that together reach this share, in (0, 1]; 0 means all
-	Seed        uint64  // of the noise
-}
-
-// Validate reports a value that is out of range.
-func (o Options) Validate() error {
-	switch {
-	case !(o.Temperature >= 0) || math.IsInf(o.Temperature, 1):
-		return fmt.Errorf("temperature: %v is not a number of at least 0", o.Temperature)
-	case o.TopK < 0:
-		return fmt.Errorf("top-k: %d is negative", o.TopK)
-	case !(o.TopP >= 0 && o.TopP <= 1):
-		return fmt.Errorf("top-p: %v is not within 0 to 1", o.TopP)
-	}
-	return nil
-}
-
-// Greedy reports whether the best token is always taken: then [Sampler.Pick] needs no logits.
-func (o Options) Greedy() bool { return o.Temperature == 0 || o.TopK == 1 }
-
 // Sampler chooses tokens. It keeps memory between calls and serves one goroutine at a time.
 type Sampler struct {
-	o     Options
+	o     terms.Sampling
 	order []backend.Candidate // the tokens that can be drawn, most probable first
 	about []int32             // tokens that rules are about
 }
 
-// New returns a sampler for valid options.
-func New(o Options) (*Sampler, error) {
+// New returns a sampler for a valid sampling.
+func New(o terms.Sampling) (*Sampler, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -70,7 +71,8 @@ func TestNoise(t *testing.T) {
 func TestPickIsTheFormula(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for range 500 {
-		o := Options{Temperature: 0.1 + 2*r.Float64(), Seed: r.Uint64(), TopK: r.IntN(60), TopP: float64(r.IntN(3)) * 0.45}
+		o := terms.Sampling{Temperature: 0.1 + 2*r.Float64(), Seed: r.Uint64(), TopK: r.IntN(60),
+			TopP: float64(r.IntN(3)) * 0.45}
 		logits, pos := randomLogits(r, 50, 2), r.IntN(5000)
 		s, err := New(o)
 		require.NoError(t, err)
@@ -110,27 +112,27 @@ func TestChoice(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		o      Options
+		o      terms.Sampling
 		logits []float32
 		want   []int32
 	}{
-		{"all", Options{}, equal, []int32{0, 1, 2, 3}},
-		{"equal ones by id", Options{TopK: 2}, equal, []int32{0, 1}},
-		{"as many as there are", Options{TopK: 4}, equal, []int32{0, 1, 2, 3}},
-		{"more than there are", Options{TopK: 5}, equal, []int32{0, 1, 2, 3}},
-		{"many more, within top-p", Options{TopK: maxBest, TopP: 0.5}, equal, []int32{0, 1}},
-		{"too many for the head", Options{TopK: maxBest + 1}, equal, []int32{0, 1, 2, 3}},
-		{"exactly top-p", Options{TopP: 0.5}, equal, []int32{0, 1}},
-		{"exactly top-p, of the best", Options{TopP: 0.5, TopK: 2}, equal, []int32{0}},
-		{"more than top-p", Options{TopP: 0.51}, equal, []int32{0, 1, 2}},
-		{"a share of 1", Options{TopP: 1}, equal, []int32{0, 1, 2, 3}},
-		{"a share of 1, with one that rounding loses", Options{TopP: 1}, []float32{-60, 0}, []int32{0, 1}},
-		{"one reaches it", Options{TopP: 0.49}, halves, []int32{1}},
-		{"two reach it", Options{TopP: 0.74}, halves, []int32{1, 3}},
-		{"after the best three", Options{TopP: 0.8, TopK: 3}, halves, []int32{1, 3}},
-		{"after the best three, all", Options{TopP: 0.9, TopK: 3}, halves, []int32{0, 1, 3}},
-		{"257 of 400", Options{TopK: maxBest + 1}, many, ids(400-maxBest-1, 400)},
-		{"256 of 400", Options{TopK: maxBest}, many, ids(400-maxBest, 400)},
+		{"all", terms.Sampling{}, equal, []int32{0, 1, 2, 3}},
+		{"equal ones by id", terms.Sampling{TopK: 2}, equal, []int32{0, 1}},
+		{"as many as there are", terms.Sampling{TopK: 4}, equal, []int32{0, 1, 2, 3}},
+		{"more than there are", terms.Sampling{TopK: 5}, equal, []int32{0, 1, 2, 3}},
+		{"many more, within top-p", terms.Sampling{TopK: maxBest, TopP: 0.5}, equal, []int32{0, 1}},
+		{"too many for the head", terms.Sampling{TopK: maxBest + 1}, equal, []int32{0, 1, 2, 3}},
+		{"exactly top-p", terms.Sampling{TopP: 0.5}, equal, []int32{0, 1}},
+		{"exactly top-p, of the best", terms.Sampling{TopP: 0.5, TopK: 2}, equal, []int32{0}},
+		{"more than top-p", terms.Sampling{TopP: 0.51}, equal, []int32{0, 1, 2}},
+		{"a share of 1", terms.Sampling{TopP: 1}, equal, []int32{0, 1, 2, 3}},
+		{"a share of 1, with one that rounding loses", terms.Sampling{TopP: 1}, []float32{-60, 0}, []int32{0, 1}},
+		{"one reaches it", terms.Sampling{TopP: 0.49}, halves, []int32{1}},
+		{"two reach it", terms.Sampling{TopP: 0.74}, halves, []int32{1, 3}},
+		{"after the best three", terms.Sampling{TopP: 0.8, TopK: 3}, halves, []int32{1, 3}},
+		{"after the best three, all", terms.Sampling{TopP: 0.9, TopK: 3}, halves, []int32{0, 1, 3}},
+		{"257 of 400", terms.Sampling{TopK: maxBest + 1}, many, ids(400-maxBest-1, 400)},
+		{"256 of 400", terms.Sampling{TopK: maxBest}, many, ids(400-maxBest, 400)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.o.Temperature = math.Log2E
@@ -147,7 +149,7 @@ func TestChoice(t *testing.T) {
 			}
 		})
 	}
-	s, err := New(Options{Temperature: 1, TopP: 0.9})
+	s, err := New(terms.Sampling{Temperature: 1, TopP: 0.9})
 	require.NoError(t, err)
 	few := output(equal, 4).Top
 	assert.Equal(t, few, s.nucleus(few, 100), "all, where rounding keeps them from reaching the share")
@@ -163,19 +165,20 @@ func ids(from, to int32) (all []int32) {
 // TestWant: the head is asked for as little as the draw needs, and for what others want of it.
 func TestWant(t *testing.T) {
 	for _, c := range []struct {
-		o        Options
+		o        terms.Sampling
 		in, want backend.Want
 	}{
-		{Options{}, backend.Want{}, backend.Want{K: 1}},
-		{Options{}, backend.Want{K: 5, Hidden: true, Rows: []int{2}}, backend.Want{K: 5, Hidden: true, Rows: []int{2}}},
-		{Options{TopK: 9}, backend.Want{}, backend.Want{K: 1}},
-		{Options{Temperature: 1, TopK: 1}, backend.Want{}, backend.Want{K: 1}},
-		{Options{Temperature: 1, TopK: 2}, backend.Want{}, backend.Want{K: 2}},
-		{Options{Temperature: 1, TopK: 2}, backend.Want{K: 3}, backend.Want{K: 3}},
-		{Options{Temperature: 1, TopK: 256}, backend.Want{}, backend.Want{K: 256}},
-		{Options{Temperature: 1, TopK: 257}, backend.Want{}, backend.Want{K: 1, Logits: true}},
-		{Options{Temperature: 1}, backend.Want{K: 2}, backend.Want{K: 2, Logits: true}},
-		{Options{Temperature: 1, TopP: 0.5}, backend.Want{}, backend.Want{K: 1, Logits: true}},
+		{terms.Sampling{}, backend.Want{}, backend.Want{K: 1}},
+		{terms.Sampling{}, backend.Want{K: 5, Hidden: true, Rows: []int{2}}, backend.Want{K: 5, Hidden: true,
+			Rows: []int{2}}},
+		{terms.Sampling{TopK: 9}, backend.Want{}, backend.Want{K: 1}},
+		{terms.Sampling{Temperature: 1, TopK: 1}, backend.Want{}, backend.Want{K: 1}},
+		{terms.Sampling{Temperature: 1, TopK: 2}, backend.Want{}, backend.Want{K: 2}},
+		{terms.Sampling{Temperature: 1, TopK: 2}, backend.Want{K: 3}, backend.Want{K: 3}},
+		{terms.Sampling{Temperature: 1, TopK: 256}, backend.Want{}, backend.Want{K: 256}},
+		{terms.Sampling{Temperature: 1, TopK: 257}, backend.Want{}, backend.Want{K: 1, Logits: true}},
+		{terms.Sampling{Temperature: 1}, backend.Want{K: 2}, backend.Want{K: 2, Logits: true}},
+		{terms.Sampling{Temperature: 1, TopP: 0.5}, backend.Want{}, backend.Want{K: 1, Logits: true}},
 	} {
 		s, err := New(c.o)
 		require.NoError(t, err)
@@ -212,7 +215,7 @@ func randomLogits(r *rand.Rand, n int, scale float64) []float32 {
 
 // shares is the distribution that options define, token by token, from the definition: temperature, then top-k, then
 // top-p.
-func shares(logits []float32, o Options) []float64 {
+func shares(logits []float32, o terms.Sampling) []float64 {
 	order := output(logits, len(logits)).Top
 	if o.TopK > 0 {
 		order = order[:min(o.TopK, len(order))]
@@ -246,7 +249,7 @@ func TestDistribution(t *testing.T) {
 	const draws = 40000
 	r := rand.New(rand.NewPCG(1, 2))
 	logits := randomLogits(r, 40, 1.5)
-	for _, o := range []Options{
+	for _, o := range []terms.Sampling{
 		{Temperature: 1}, {Temperature: 0.5, Seed: 7}, {Temperature: 2, TopP: 0.8, Seed: 8}, {Temperature: 1, TopK: 5, Seed: 9},
 		{Temperature: 0.7, TopK: 20, TopP: 0.9, Seed: 10},
 	} {
@@ -275,7 +278,7 @@ func TestDistribution(t *testing.T) {
 func TestRepeatable(t *testing.T) {
 	out := output(randomLogits(rand.New(rand.NewPCG(3, 4)), 1000, 1), 1)
 	draw := func(seed uint64, from int) (ids []int32) {
-		s, err := New(Options{Temperature: 1, Seed: seed})
+		s, err := New(terms.Sampling{Temperature: 1, Seed: seed})
 		require.NoError(t, err)
 		for pos := from; pos < 50; pos++ {
 			ids = append(ids, s.Pick(pos, out))
@@ -292,7 +295,7 @@ func TestRepeatable(t *testing.T) {
 func TestNucleus(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
-		o := Options{Temperature: 0.1 + 2*r.Float64(), TopP: 0.01 + 0.98*r.Float64()}
+		o := terms.Sampling{Temperature: 0.1 + 2*r.Float64(), TopP: 0.01 + 0.98*r.Float64()}
 		logits := randomLogits(r, 1+r.IntN(500), 4*r.Float64())
 		s, err := New(o)
 		require.NoError(t, err)
@@ -308,7 +311,7 @@ func TestNucleus(t *testing.T) {
 		slices.Sort(got)
 		require.Equal(t, want, got, "%+v", o)
 		mass, heavy := 0.0, 0
-		for _, p := range shares(logits, Options{Temperature: o.Temperature}) {
+		for _, p := range shares(logits, terms.Sampling{Temperature: o.Temperature}) {
 			mass += p
 			if p >= (1-o.TopP)/float64(len(logits))*(1+1e-9) {
 				heavy++
@@ -321,7 +324,7 @@ func TestNucleus(t *testing.T) {
 
 func TestGreedy(t *testing.T) {
 	out := &backend.Output{Top: []backend.Candidate{{ID: 7, Logit: 2}}}
-	for _, o := range []Options{{}, {Temperature: 1, TopK: 1}, {TopP: 0.5, TopK: 9, Seed: 3}} {
+	for _, o := range []terms.Sampling{{}, {Temperature: 1, TopK: 1}, {TopP: 0.5, TopK: 9, Seed: 3}} {
 		s, err := New(o)
 		require.NoError(t, err)
 		assert.False(t, s.Want(backend.Want{}).Logits)
@@ -330,11 +333,13 @@ func TestGreedy(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	for _, o := range []Options{{}, {Temperature: math.MaxFloat64}, {TopP: 1}, {TopK: math.MaxInt}, {Seed: math.MaxUint64}} {
+	for _, o := range []terms.Sampling{{}, {Temperature: math.MaxFloat64}, {TopP: 1}, {TopK: math.MaxInt},
+		{Seed: math.MaxUint64}} {
 		_, err := New(o)
 		assert.NoError(t, err, "%+v", o)
 	}
-	for _, o := range []Options{{Temperature: -1}, {Temperature: math.NaN()}, {Temperature: math.Inf(1)}, {TopK: -1}, {TopP: -0.1}, {TopP: 1.1}, {TopP: math.NaN()}} {
+	for _, o := range []terms.Sampling{{Temperature: -1}, {Temperature: math.NaN()}, {Temperature: math.Inf(1)},
+		{TopK: -1}, {TopP: -0.1}, {TopP: 1.1}, {TopP: math.NaN()}} {
 		_, err := New(o)
 		assert.Error(t, err, "%+v", o)
 	}
@@ -343,7 +348,7 @@ func TestValidate(t *testing.T) {
 // BenchmarkPick draws from a vocabulary of Qwen's size.
 func BenchmarkPick(b *testing.B) {
 	out := output(randomLogits(rand.New(rand.NewPCG(7, 8)), 151936, 2.5), maxBest)
-	for name, o := range map[string]Options{
+	for name, o := range map[string]terms.Sampling{
 		"all": {Temperature: 1}, "top-p": {Temperature: 0.7, TopP: 0.9}, "top-k": {Temperature: 0.7, TopK: 40, TopP: 0.9},
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -26,7 +26,7 @@ func head(pos int) backend.Output {
 	if small[pos] != large[pos] {
 		sure = 0.5
 	}
-	return backend.Output{Top: []backend.Candidate{ // Logit is a log-probability here: LogSumExp is 0
+	return backend.Output{Top: []backend.Candidate{ // logits whose LogSumExp is 0
 		{ID: int32(small[pos]), Logit: float32(math.Log(sure))},
 		{ID: int32('a'), Logit: float32(math.Log(0.95 - sure))},
 	}}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Engine is an inference engine. All methods may be called from many goroutines at once. When ctx ends, the engine is
@@ -79,22 +80,22 @@ type Ask struct {
 
 // Reply is what an engine says to an Ask.
 type Reply struct {
-	Token    int32                // the most probable one
-	Top      []netproto.Candidate // the K most probable ones, best first; fewer, or none, where the engine gives fewer
-	Audited  int                  // positions at the end of the context that were looked at; with Sample, 1 or 0
-	Audit    []netproto.Finding   // those of them where the engine would have chosen another token
-	Rows     []Row                // with Ask.Rows, of each position from AuditFrom on; none where Unheard is set
-	Cached   int                  // tokens of the context that its cache had; -1 if it does not say
-	Extra    int                  // tokens that it computed for the audit alone
-	Unheard  error                // why an audit that was wanted did not come; the answer stands
-	Requests int                  // HTTP requests that it took
-	Compute  time.Duration        // within the engine, if it says so; else from sending the request to its reply
+	Token    int32             // the most probable one
+	Top      []terms.Candidate // the K most probable ones, best first; fewer, or none, where the engine gives fewer
+	Audited  int               // positions at the end of the context that were looked at; with Sample, 1 or 0
+	Audit    []terms.Finding   // those of them where the engine would have chosen another token
+	Rows     []Row             // with Ask.Rows, of each position from AuditFrom on; none where Unheard is set
+	Cached   int               // tokens of the context that its cache had; -1 if it does not say
+	Extra    int               // tokens that it computed for the audit alone
+	Unheard  error             // why an audit that was wanted did not come; the answer stands
+	Requests int               // HTTP requests that it took
+	Compute  time.Duration     // within the engine, if it says so; else from sending the request to its reply
 }
 
 // Row is what an engine says of a position of a context.
 type Row struct {
-	Top    []netproto.Candidate // the most probable tokens, best first; at least one
-	Stands float32              // log-probability of the token that stands there; not above that of the best one
+	Top    []terms.Candidate // the most probable tokens, best first; at least one
+	Stands float32           // log-probability of the token that stands there; not above that of the best one
 }
 
 // Speller is an engine that does not detokenize, but can say how it spells what it is given.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // says is an engine that gives one reply to everything.
@@ -134,8 +135,8 @@ func TestCodes(t *testing.T) {
 // TestTop: candidates in order, of equal ones by rising id; nothing where they make no sense.
 func TestTop(t *testing.T) {
 	inf := float32(math.Inf(-1))
-	c := func(id int32, p float32) netproto.Candidate { return netproto.Candidate{ID: id, LogProb: p} }
-	type list = []netproto.Candidate
+	c := func(id int32, p float32) terms.Candidate { return terms.Candidate{ID: id, LogProb: p} }
+	type list = []terms.Candidate
 	for _, x := range []struct{ in, want list }{
 		{list{c(3, -2), c(1, -1), c(2, -2), c(9, inf)}, list{c(1, -1), c(2, -2), c(3, -2)}},
 		{list{c(1, -1), c(1, -1)}, nil},

@@ -8,13 +8,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Top puts candidates in order, best first, of equal ones by rising id, and keeps k of them. Nil where the list makes
 // no sense: an id twice, as some versions of engines give the chosen one k times, or a log-probability that is none.
-func Top(all []netproto.Candidate, k int) []netproto.Candidate {
-	slices.SortFunc(all, func(a, b netproto.Candidate) int {
+func Top(all []terms.Candidate, k int) []terms.Candidate {
+	slices.SortFunc(all, func(a, b terms.Candidate) int {
 		return cmp.Or(cmp.Compare(b.LogProb, a.LogProb), cmp.Compare(a.ID, b.ID))
 	})
 	seen := make(map[int32]bool, len(all))
@@ -29,7 +29,7 @@ func Top(all []netproto.Candidate, k int) []netproto.Candidate {
 
 // NewRow makes a row of the candidates of a position and the log-probability of the token that stands there. ok is
 // false where they make no sense.
-func NewRow(all []netproto.Candidate, k int, stands float32) (r Row, ok bool) {
+func NewRow(all []terms.Candidate, k int, stands float32) (r Row, ok bool) {
 	r = Row{Top: Top(all, k), Stands: stands}
 	if len(r.Top) == 0 || math.IsInf(float64(r.Top[0].LogProb), -1) || !(stands <= r.Top[0].LogProb) {
 		return Row{}, false
@@ -64,9 +64,9 @@ func One(ids []int32) (int32, error) {
 }
 
 // Differs returns what an audit finds at a position whose token is given, where the engine's choice is c.
-func Differs(pos int, token int32, c netproto.Candidate) []netproto.Finding {
+func Differs(pos int, token int32, c terms.Candidate) []terms.Finding {
 	if c.ID == token {
 		return nil
 	}
-	return []netproto.Finding{{Position: pos, Token: c.ID, LogProb: c.LogProb}}
+	return []terms.Finding{{Pos: pos, Token: c.ID, LogProb: c.LogProb}}
 }

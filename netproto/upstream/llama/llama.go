@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
@@ -89,7 +90,7 @@ func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err e
 	if r, err = e.ask(ctx, a.Context, a.K, slot); err != nil || a.Sample == 0 {
 		return r, err
 	}
-	choice := netproto.Candidate{ID: audit.Token}
+	choice := terms.Candidate{ID: audit.Token}
 	if len(audit.Top) > 0 {
 		choice.LogProb = audit.Top[0].LogProb
 	}
@@ -148,13 +149,13 @@ func (w *reply) compute() time.Duration {
 }
 
 // top returns the k most probable tokens.
-func (w *reply) top(k int) []netproto.Candidate {
+func (w *reply) top(k int) []terms.Candidate {
 	if k == 0 || len(w.Probabilities) == 0 {
 		return nil
 	}
-	var all []netproto.Candidate
+	var all []terms.Candidate
 	for _, c := range w.Probabilities[0].Top {
-		all = append(all, netproto.Candidate{ID: c.ID, LogProb: dialect.LogProb(c.LogProb)})
+		all = append(all, terms.Candidate{ID: c.ID, LogProb: dialect.LogProb(c.LogProb)})
 	}
 	return dialect.Top(all, k)
 }

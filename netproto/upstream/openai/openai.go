@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
@@ -159,27 +160,27 @@ func (s spelled) piece() ([]byte, error) {
 }
 
 // topOf is top for tokens that are spelled.
-func (e *Engine) topOf(list []spelled, k int) []netproto.Candidate {
-	var all []netproto.Candidate
+func (e *Engine) topOf(list []spelled, k int) []terms.Candidate {
+	var all []terms.Candidate
 	for _, s := range list {
 		id, err := e.idOf(s)
 		if err != nil {
 			return nil
 		}
-		all = append(all, netproto.Candidate{ID: id, LogProb: dialect.LogProb(s.LogProb)})
+		all = append(all, terms.Candidate{ID: id, LogProb: dialect.LogProb(s.LogProb)})
 	}
 	return dialect.Top(all, k)
 }
 
 // top returns the k most probable tokens; none where the text of one is not that of exactly one token.
-func (e *Engine) top(texts map[string]*float64, k int) []netproto.Candidate {
-	var all []netproto.Candidate
+func (e *Engine) top(texts map[string]*float64, k int) []terms.Candidate {
+	var all []terms.Candidate
 	for text, p := range texts {
 		id, err := e.id(text)
 		if err != nil {
 			return nil
 		}
-		all = append(all, netproto.Candidate{ID: id, LogProb: dialect.LogProb(p)})
+		all = append(all, terms.Candidate{ID: id, LogProb: dialect.LogProb(p)})
 	}
 	return dialect.Top(all, k)
 }

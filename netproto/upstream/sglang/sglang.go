@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
@@ -93,7 +94,7 @@ type reply struct {
 }
 
 // row is [log-probability or null, id, text or null].
-type row netproto.Candidate
+type row terms.Candidate
 
 // UnmarshalJSON reads a row.
 func (r *row) UnmarshalJSON(b []byte) error {
@@ -109,10 +110,10 @@ func (r *row) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-func top(rows []row, k int) []netproto.Candidate {
-	var all []netproto.Candidate
+func top(rows []row, k int) []terms.Candidate {
+	var all []terms.Candidate
 	for _, r := range rows {
-		all = append(all, netproto.Candidate(r))
+		all = append(all, terms.Candidate(r))
 	}
 	return dialect.Top(all, k)
 }
@@ -176,9 +177,9 @@ func (w *reply) rows(a dialect.Ask) ([]dialect.Row, error) {
 	}
 	var all []dialect.Row
 	for i, c := range own[1:] {
-		var best []netproto.Candidate
+		var best []terms.Candidate
 		for _, r := range w.Meta.InputTop[i+1] {
-			best = append(best, netproto.Candidate(r))
+			best = append(best, terms.Candidate(r))
 		}
 		row, ok := dialect.NewRow(best, a.Rows, c.LogProb)
 		if !ok || c.ID != a.Context[a.AuditFrom+i] {

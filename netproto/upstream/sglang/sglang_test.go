@@ -9,6 +9,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
@@ -82,10 +83,10 @@ func TestReplayedAudits(t *testing.T) {
 		} `json:"meta_info"`
 	}
 	require.NoError(t, r.Reply(&tops))
-	var want []netproto.Finding
+	var want []terms.Finding
 	for i, row := range tops.Meta.Top[1:] {
 		if id := int32(row[0][1].(float64)); id != a.Context[36+i] {
-			want = append(want, netproto.Finding{Position: 36 + i, Token: id, LogProb: float32(row[0][0].(float64))})
+			want = append(want, terms.Finding{Pos: 36 + i, Token: id, LogProb: float32(row[0][0].(float64))})
 		}
 	}
 	require.NotEmpty(t, want)
@@ -121,7 +122,7 @@ func TestReplayedRows(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, unlike, "the rows are those that come anyway")
 	require.Len(t, got.Rows, len(a.Context)-36)
-	assert.Equal(t, dialect.Row{Top: []netproto.Candidate{{ID: 271, LogProb: -0.0009158230968751013},
+	assert.Equal(t, dialect.Row{Top: []terms.Candidate{{ID: 271, LogProb: -0.0009158230968751013},
 		{ID: 401, LogProb: -8.679407119750977}, {ID: 396, LogProb: -9.161283493041992}}, Stands: -13.982767105102539},
 		got.Rows[0])
 	assert.Equal(t, []float32{-13.237296104431152, -12.854506492614746}, []float32{got.Rows[1].Stands, got.Rows[2].Stands})

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
@@ -63,17 +63,17 @@ func (w completion) token() (int32, error) {
 }
 
 // top returns the k most probable tokens of a choice.
-func (w completion) top(k int) ([]netproto.Candidate, error) {
+func (w completion) top(k int) ([]terms.Candidate, error) {
 	if k == 0 || w.LogProbs == nil || len(w.LogProbs.Top) == 0 {
 		return nil, nil
 	}
-	var all []netproto.Candidate
+	var all []terms.Candidate
 	for name, p := range w.LogProbs.Top[0] {
 		id, err := dialect.TokenID(name)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, netproto.Candidate{ID: id, LogProb: dialect.LogProb(p)})
+		all = append(all, terms.Candidate{ID: id, LogProb: dialect.LogProb(p)})
 	}
 	return dialect.Top(all, k), nil
 }
@@ -122,7 +122,7 @@ func (completions) both(ctx context.Context, c *dialect.Client, a dialect.Ask, m
 }
 
 // choice is the token of a choice, with its probability if that came.
-func (w completion) choice() (c netproto.Candidate, err error) {
+func (w completion) choice() (c terms.Candidate, err error) {
 	c.ID, err = w.token()
 	if l := w.LogProbs; l != nil && len(l.LogProbs) == 1 {
 		c.LogProb = dialect.LogProb(l.LogProbs[0])

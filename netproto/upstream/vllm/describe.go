@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
@@ -101,8 +102,8 @@ func (e *Engine) givesRows(ctx context.Context, v dialect.Vocabulary, salt strin
 	if err != nil || again.Audited < 1 || again.Audited >= n-1 {
 		return false
 	}
-	rest := slices.DeleteFunc(first.Audit, func(f netproto.Finding) bool { return f.Position < n-again.Audited })
-	return slices.EqualFunc(rest, again.Audit, func(a, b netproto.Finding) bool {
-		return a.Position == b.Position && a.Token == b.Token
+	rest := slices.DeleteFunc(first.Audit, func(f terms.Finding) bool { return f.Pos < n-again.Audited })
+	return slices.EqualFunc(rest, again.Audit, func(a, b terms.Finding) bool {
+		return a.Pos == b.Pos && a.Token == b.Token
 	})
 }

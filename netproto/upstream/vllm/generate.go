@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
@@ -51,7 +51,7 @@ type entry struct {
 	LogProb *float64 `json:"logprob"`
 }
 
-func (e entry) candidate() (c netproto.Candidate, err error) {
+func (e entry) candidate() (c terms.Candidate, err error) {
 	c.LogProb = dialect.LogProb(e.LogProb)
 	if e.ID != nil {
 		c.ID = *e.ID
@@ -91,7 +91,7 @@ func (generate) ask(
 		return r, err
 	}
 	if l := w.Choices[0].LogProbs; a.K > 0 && l != nil && len(l.Content) > 0 {
-		var all []netproto.Candidate
+		var all []terms.Candidate
 		for _, e := range l.Content[0].Top {
 			c, err := e.candidate()
 			if err != nil {
@@ -112,7 +112,7 @@ func (generate) ask(
 
 // suffix reads the rows of prompt_logprobs that are there: [null] and then those of the positions at the end of the
 // context that were computed.
-func suffix(rows []map[string]ranked, context []int32) (audited int, all []netproto.Finding, err error) {
+func suffix(rows []map[string]ranked, context []int32) (audited int, all []terms.Finding, err error) {
 	if len(rows) == 0 || len(rows) > len(context) || rows[0] != nil {
 		return 0, nil, fmt.Errorf("/inference/v1/generate: %w: prompt_logprobs has %d rows for %d tokens",
 			dialect.ErrReply, len(rows), len(context))
@@ -132,11 +132,11 @@ func suffix(rows []map[string]ranked, context []int32) (audited int, all []netpr
 func readRows(rows []map[string]ranked, a dialect.Ask) (all []dialect.Row, err error) {
 	first := len(a.Context) - (len(rows) - 1)
 	for i, entries := range rows[1:] {
-		var best []netproto.Candidate
+		var best []terms.Candidate
 		stands := float32(math.NaN())
 		for key, x := range entries {
 			id, _ := strconv.ParseInt(key, 10, 32) // as first1 has
-			c := netproto.Candidate{ID: int32(id), LogProb: float32(*x.LogProb)}
+			c := terms.Candidate{ID: int32(id), LogProb: float32(*x.LogProb)}
 			if c.ID == a.Context[first+i] {
 				stands = c.LogProb
 			}
@@ -155,19 +155,19 @@ func readRows(rows []map[string]ranked, a dialect.Ask) (all []dialect.Row, err e
 }
 
 // first1 is the candidate of rank 1.
-func first1(row map[string]ranked) (netproto.Candidate, error) {
-	var all []netproto.Candidate
+func first1(row map[string]ranked) (terms.Candidate, error) {
+	var all []terms.Candidate
 	for key, x := range row {
 		id, err := strconv.ParseInt(key, 10, 32)
 		if err != nil || id < 0 || x.LogProb == nil || *x.LogProb > 1e-3 {
-			return netproto.Candidate{}, fmt.Errorf("prompt_logprobs: %w: an entry makes no sense", dialect.ErrReply)
+			return terms.Candidate{}, fmt.Errorf("prompt_logprobs: %w: an entry makes no sense", dialect.ErrReply)
 		}
 		if x.Rank == 1 {
-			all = append(all, netproto.Candidate{ID: int32(id), LogProb: float32(*x.LogProb)})
+			all = append(all, terms.Candidate{ID: int32(id), LogProb: float32(*x.LogProb)})
 		}
 	}
 	if len(all) == 0 {
-		return netproto.Candidate{}, fmt.Errorf("prompt_logprobs: %w: a row has no best token", dialect.ErrReply)
+		return terms.Candidate{}, fmt.Errorf("prompt_logprobs: %w: a row has no best token", dialect.ErrReply)
 	}
-	return slices.MinFunc(all, func(a, b netproto.Candidate) int { return cmp.Compare(a.ID, b.ID) }), nil
+	return slices.MinFunc(all, func(a, b terms.Candidate) int { return cmp.Compare(a.ID, b.ID) }), nil
 }

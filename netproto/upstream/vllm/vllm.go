@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
@@ -98,7 +98,7 @@ func (e *Engine) ask(ctx context.Context, a dialect.Ask) (dialect.Reply, error) 
 	}
 	if r.Audited > wanted {
 		r.Audited = wanted
-		r.Audit = slices.DeleteFunc(r.Audit, func(f netproto.Finding) bool { return f.Position < a.AuditFrom })
+		r.Audit = slices.DeleteFunc(r.Audit, func(f terms.Finding) bool { return f.Pos < a.AuditFrom })
 		r.Rows = r.Rows[max(len(r.Rows)-wanted, 0):]
 	}
 	return r, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
@@ -75,8 +76,8 @@ func TestReplayedRows(t *testing.T) {
 	require.NoError(t, got.Unheard)
 	assert.Equal(t, 10, got.Audited)
 	for _, f := range got.Audit {
-		assert.GreaterOrEqual(t, f.Position, 30)
-		assert.NotEqual(t, a.Context[f.Position], f.Token)
+		assert.GreaterOrEqual(t, f.Pos, 30)
+		assert.NotEqual(t, a.Context[f.Pos], f.Token)
 		assert.Less(t, f.LogProb, float32(0))
 	}
 	e, _, a = replay(t, "generate-cached-audit")
@@ -99,8 +100,8 @@ func TestReplayedVerification(t *testing.T) {
 	require.Len(t, got.Rows, 39)
 	assert.Equal(t, 1, got.Requests, "all rows came")
 	for i, want := range []dialect.Row{
-		{Top: []netproto.Candidate{{ID: 58, LogProb: -1.116844654083252}}, Stands: -6.826804161071777},
-		{Top: []netproto.Candidate{{ID: 651, LogProb: -2.2539174556732178}}, Stands: -6.7325334548950195},
+		{Top: []terms.Candidate{{ID: 58, LogProb: -1.116844654083252}}, Stands: -6.826804161071777},
+		{Top: []terms.Candidate{{ID: 651, LogProb: -2.2539174556732178}}, Stands: -6.7325334548950195},
 	} {
 		assert.Equal(t, want, got.Rows[i])
 	}
@@ -215,7 +216,7 @@ func TestRows(t *testing.T) {
 		assert.Equal(t, c.audited, audited, name)
 		var positions []int32
 		for _, f := range found {
-			positions = append(positions, int32(f.Position))
+			positions = append(positions, int32(f.Pos))
 		}
 		assert.Equal(t, c.found, positions, name)
 	}

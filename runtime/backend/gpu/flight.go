@@ -20,12 +20,15 @@ func (d *Device) BeginAlone(store backend.KV, row backend.Row) backend.Flight {
 	return d.begin(store.(*kv), []backend.Row{row})
 }
 
-// BeginAfter implements [backend.Runner]. The gather of the embedding reads the token where the merge of before leaves it.
+// BeginAfter implements [backend.Runner]. The gather of the embedding reads the token where the merge of before leaves
+// it.
 func (d *Device) BeginAfter(before backend.Flight, store backend.KV, row backend.Row) backend.Flight {
 	b := before.(*pass)
 	row.Token = 0 // any that there is
 	p := d.begin(store.(*kv), []backend.Row{row})
 	switch {
+	case !b.order.Ended():
+		p.fail(errors.New("a pass after one that is not committed"))
 	case b.frame == nil:
 		p.fail(errors.New("a pass after one that is over"))
 	case b.head == nil || len(b.head.want.Rows) != 1 || b.head.onCPU:
@@ -59,6 +62,11 @@ func (p *pass) End(ctx context.Context) error {
 
 // Commit implements [backend.Flight].
 func (p *pass) Commit() {
+	over := p.order.Ended()
+	p.fail(p.order.Next(backend.OpEnd))
+	if over {
+		return
+	}
 	p.flush(nil)
 	switch {
 	case p.err == nil:
@@ -73,6 +81,13 @@ func (p *pass) Commit() {
 
 // Wait implements [backend.Flight].
 func (p *pass) Wait(ctx context.Context) error {
+	if !p.order.Ended() {
+		return fmt.Errorf("%w: wait before commit", backend.ErrOrder)
+	}
+	if p.frame == nil || p.dropped {
+		p.fail(fmt.Errorf("%w: wait for a pass that is over", backend.ErrOrder))
+		return p.err
+	}
 	p.d.land(p)
 	if p.err == nil {
 		p.err = context.Cause(ctx)

@@ -8,8 +8,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// frame is what the host tells the kernels about the rows of one pass, in one buffer, and what they answer. Each pass that
-// is under way has its own; all else is used by one pass after the other on the device.
+// frame is what the host tells the kernels about the rows of one pass, in one buffer, and what they answer. Each pass
+// that is under way has its own; all else is used by one pass after the other on the device.
 type frame struct {
 	buffer grown
 	result grown // what the merge of the head leaves
@@ -17,7 +17,7 @@ type frame struct {
 	slots  bound // [T] KV slots
 	rows   bound // [T] kernels.AttendRow
 	spans  bound // [from, to) of all rows
-	turn   bound // [T, Dh/2] cos and sin of pos·base^(-2i/Dh)
+	angles bound // [T, Dh/2] cos and sin of pos·base^(-2i/Dh)
 	splits int   // most splits of a row
 }
 
@@ -32,11 +32,12 @@ type bound struct {
 	offset int
 }
 
-// splits is how many parts n visible keys are attended to in: about 128 keys each, as far as there may be so many parts.
+// splits is how many parts n visible keys are attended to in: about 128 keys each, as far as there may be so many
+// parts.
 func splits(n int) int { return min(max(1, ceil(n, 128)), kernels.MaxSplits) }
 
-// fill writes the frame of rows. Rows that do not share a pass over the weights in order are not split: there are enough
-// of them to keep the device busy.
+// fill writes the frame of rows. Rows that do not share a pass over the weights in order are not split: there are
+// enough of them to keep the device busy.
 func (f *frame) fill(d *Device, c backend.KVConfig, rows []backend.Row) error {
 	half, spans := c.HeadSize/2, 0
 	for _, r := range rows {
@@ -44,7 +45,7 @@ func (f *frame) fill(d *Device, c backend.KVConfig, rows []backend.Row) error {
 	}
 	n := len(rows)
 	sizes := []int{4 * n, 4 * n, 16 * n, 8 * spans, 8 * half * n}
-	places := []*bound{&f.tokens, &f.slots, &f.rows, &f.spans, &f.turn}
+	places := []*bound{&f.tokens, &f.slots, &f.rows, &f.spans, &f.angles}
 	total := 0
 	for i, size := range sizes {
 		places[i].offset = total
@@ -59,7 +60,7 @@ func (f *frame) fill(d *Device, c backend.KVConfig, rows []backend.Row) error {
 	bytes := f.buffer.Bytes()
 	tokens, slots := words[uint32](bytes[f.tokens.offset:]), words[uint32](bytes[f.slots.offset:])
 	sees, ends := words[uint32](bytes[f.rows.offset:]), words[uint32](bytes[f.spans.offset:])
-	turn := words[float32](bytes[f.turn.offset:])
+	angles := words[float32](bytes[f.angles.offset:])
 	freq := c.Frequencies()
 	f.splits = 1
 	at := 0
@@ -79,7 +80,7 @@ func (f *frame) fill(d *Device, c backend.KVConfig, rows []backend.Row) error {
 		copy(sees[4*t:], []uint32{uint32(first), uint32(at - first), uint32(visible), uint32(parts)})
 		for i, w := range freq {
 			sin, cos := math.Sincos(float64(r.Pos) * w)
-			turn[2*(t*half+i)], turn[2*(t*half+i)+1] = float32(cos), float32(sin)
+			angles[2*(t*half+i)], angles[2*(t*half+i)+1] = float32(cos), float32(sin)
 		}
 	}
 	return nil

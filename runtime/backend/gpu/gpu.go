@@ -2,9 +2,9 @@
 // encoded into one command buffer as they are called; End commits it, waits, and reads what the head found.
 //
 // An operation becomes one dependency level or two; the residual sum of [backend.Pass] ProjectAdd (and the gather of
-// Embed) is encoded only when the operation that follows is known, because it prepares the next norm on the way: it leaves
-// g·x and the parts of Σ x², and the consumer multiplies its sums by 1/rms(x). So a layer is 5 levels, and a token of a
-// model of 24 layers 1 + 24·5 + 2 = 123: the gather, the layers, the head, the merge.
+// Embed) is encoded only when the operation that follows is known, because it prepares the next norm on the way: it
+// leaves g·x and the parts of Σ x², and the consumer multiplies its sums by 1/rms(x). So a layer is 5 levels, and a
+// token of a model of 24 layers 1 + 24·5 + 2 = 123: the gather, the layers, the head, the merge.
 //
 // Passes of 1 to 8 rows share one way of summing, and a row's results are the same to the last bit whatever rows are
 // beside it, and however its visible slots lie in memory. Longer passes (prefill, large batches) go through simdgroup
@@ -66,8 +66,8 @@ type Stats struct {
 	WeightBytes int64 // of all weights, each counted as often as an operation used it
 }
 
-// New compiles the kernels that read no weights; those for a type of weights are compiled when the first such is loaded.
-// The metal.Device is not closed with the device.
+// New compiles the kernels that read no weights; those for a type of weights are compiled when the first such is
+// loaded. The metal.Device is not closed with the device.
 func New(dev metal.Device, o Options) (*Device, error) {
 	d := &Device{
 		metal: dev, limits: dev.Limits(), mapped: o.Mapped, libraries: map[string]metal.Library{}, pipelines: map[pipelineKey]metal.Pipeline{},
@@ -141,8 +141,8 @@ func (d *Device) newBuffer(length int) (metal.Buffer, error) {
 	return b, err
 }
 
-// pipeline returns a kernel that is ready to run, with the width of simdgroups that all kernels rely on. The name of one for
-// a type of weights is op_type or op_type_rows.
+// pipeline returns a kernel that is ready to run, with the width of simdgroups that all kernels rely on. The name of
+// one for a type of weights is op_type or op_type_rows.
 func (d *Device) pipeline(key pipelineKey) (metal.Pipeline, error) {
 	if p, ok := d.pipelines[key]; ok {
 		return p, nil
@@ -225,6 +225,9 @@ type tensor struct {
 	values     grown
 	normed     grown // g·x
 	squares    grown // the parts of Σ x²
+	// for the next operation of its layer alone, and not in values: q, k, v of NormProject for Attend, and what that
+	// wrote for ProjectAdd
+	forNext bool
 }
 
 // Shape implements [backend.Tensor].

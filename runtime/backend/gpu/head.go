@@ -30,7 +30,7 @@ type head struct {
 
 // Head implements [backend.Pass]: the output matrix in one level, the merge of what its threadgroups found in the next.
 func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w backend.Weight, want backend.Want) {
-	if p.err != nil || len(want.Rows) == 0 {
+	if !p.begins(backend.OpHead) || len(want.Rows) == 0 || !p.reads(backend.OpHead, x.(*tensor)) {
 		return
 	}
 	h := &head{out: out, x: x.(*tensor), g: g.(*norm), w: w.(*weight), want: want}

@@ -100,8 +100,8 @@ func TestMixedTypes(t *testing.T) {
 	})
 }
 
-// TestConverted: of the types without kernels, two are packed anew without loss, the others become F16, or F32 where F16
-// does not reach.
+// TestConverted: of the types without kernels, two are packed anew without loss, the others become F16, or F32 where
+// F16 does not reach.
 func TestConverted(t *testing.T) {
 	x := &fixture{t: t, r: newRand(3), d: open(t, fastOptions())}
 	for _, kind := range []gguf.Type{gguf.Q4_1, gguf.Q5_1, gguf.Q2_K, gguf.Q3_K, gguf.IQ4_NL, gguf.IQ4_XS} {
@@ -147,8 +147,8 @@ func TestEmbed(t *testing.T) {
 	})
 }
 
-// attend runs random projections and attention over rows, after the keys and values that earlier calls left in s. It checks
-// the new keys and values, and returns the attention of each row.
+// attend runs random projections and attention over rows, after the keys and values that earlier calls left in s. It
+// checks the new keys and values, and returns the attention of each row.
 func (x *fixture) attend(s *kv, kind gguf.Type, rows []backend.Row, tolerance float64) [][]float32 {
 	c := s.c
 	in, width, narrow := 256, c.Heads*c.HeadSize, c.KVHeads*c.HeadSize
@@ -300,8 +300,8 @@ func (x *fixture) fill(s *kv) {
 	}
 }
 
-// TestLong: so many keys that they are split, for one row and for several that see different numbers of them. A row comes
-// out the same, to the last bit, alone and beside others, and with its keys in other places.
+// TestLong: so many keys that they are split, for one row and for several that see different numbers of them. A row
+// comes out the same, to the last bit, alone and beside others, and with its keys in other places.
 func TestLong(t *testing.T) {
 	each(t, func(x *fixture) {
 		for _, kind := range []gguf.Type{gguf.F16, gguf.F32} {
@@ -480,7 +480,7 @@ func TestMisfits(t *testing.T) {
 	assert.Panics(t, func() { p.Embed(y, w) })
 	assert.Panics(t, func() { p.Head(nil, y, g, w, backend.Want{Rows: []int{0}, K: 1}) })
 	p.Attend(h, h, h, h, 0)
-	require.ErrorIs(t, p.End(t.Context()), errNoProjection)
+	require.ErrorIs(t, p.End(t.Context()), backend.ErrOrder)
 	for _, c := range []backend.KVConfig{
 		{Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 7, Type: gguf.F16},
 		{Slots: 1, Heads: 3, KVHeads: 2, HeadSize: 8, Type: gguf.F16},

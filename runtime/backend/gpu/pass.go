@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"unsafe"
@@ -20,6 +19,7 @@ type pass struct {
 	stats Stats
 	open  bool // the current level has a dispatch
 	err   error
+	order backend.Order
 
 	deferred func(g *norm) // encodes the write of x that waits for the norm that follows; nil if none waits
 	written  *tensor       // the x that it writes
@@ -48,6 +48,22 @@ func (p *pass) fail(err error) {
 	if p.err == nil {
 		p.err = err
 	}
+}
+
+// begins reports whether an operation is to be encoded: the pass has not failed, and it may come now.
+func (p *pass) begins(op backend.OpKind) bool {
+	if p.err == nil {
+		p.err = p.order.Next(op)
+	}
+	return p.err == nil
+}
+
+// reads reports whether an operation may read x; else the pass fails.
+func (p *pass) reads(op backend.OpKind, x *tensor) bool {
+	if x.forNext {
+		p.fail(p.order.Misread(op))
+	}
+	return !x.forNext
 }
 
 // level begins a dependency level: what follows sees what came before.
@@ -214,6 +230,9 @@ func (p *pass) reserve(t *tensor) {
 
 // Embed implements [backend.Pass].
 func (p *pass) Embed(to backend.Tensor, table backend.Weight) {
+	if !p.begins(backend.OpEmbed) {
+		return
+	}
 	x, w := to.(*tensor), table.(*weight)
 	fit(nil, w, x)
 	for _, r := range p.rows {
@@ -223,7 +242,7 @@ func (p *pass) Embed(to backend.Tensor, table backend.Weight) {
 	}
 	p.flush(nil)
 	p.reserve(x)
-	p.written = x
+	p.written, x.forNext = x, false
 	p.deferred = func(g *norm) {
 		args := kernels.EmbedArgs{
 			Cols: uint32(w.cols), RowBytes: uint32(w.rowBytes), Vocab: uint32(w.rows), HasGain: flag(g != nil),
@@ -244,29 +263,32 @@ func (n *norm) bound() bound {
 	return at(n.gains)
 }
 
-// NormProject implements [backend.Pass]. It is encoded by the Attend that has to follow, which turns and stores what it
-// computes at once.
+// NormProject implements [backend.Pass]. It is encoded by the Attend that has to follow, which rotates and stores what
+// it computes at once.
 func (p *pass) NormProject(q, k, v, x backend.Tensor, g backend.Norm, wq, wk, wv backend.Weight) {
+	if p.err == nil {
+		p.err = p.order.NormProject(q, k, v)
+	}
+	if p.err != nil || !p.reads(backend.OpNormProject, x.(*tensor)) {
+		return
+	}
 	p.project = &projection{
 		q: q.(*tensor), k: k.(*tensor), v: v.(*tensor), x: x.(*tensor), g: g.(*norm),
 		w: [3]*weight{wq.(*weight), wk.(*weight), wv.(*weight)},
 	}
+	p.project.q.forNext, p.project.k.forNext, p.project.v.forNext = true, true, true
 }
-
-var errNoProjection = errors.New("attention without the projection before it")
 
 // Attend implements [backend.Pass]: the projection with rotation and store, and attention, in a level each. What it
 // computes is for the ProjectAdd that takes a.
 func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
-	j := p.project
-	p.project = nil
+	if p.err == nil {
+		p.err = p.order.Attend(q, k, v)
+	}
 	if p.err != nil {
 		return
 	}
-	if j == nil || j.q != q || j.k != k || j.v != v {
-		p.fail(errNoProjection)
-		return
-	}
+	j := p.project
 	for i, to := range []*tensor{j.q, j.k, j.v} {
 		fit(to, j.w[i], j.x)
 	}
@@ -301,6 +323,7 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
 		args:    raw(&args), memory: p.kv.attendMemory(),
 	})
 	p.attended = a.(*tensor)
+	p.attended.forNext = true
 }
 
 // bounds are where the keys and values of a layer lie.
@@ -343,7 +366,8 @@ func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
 		buffers = append(buffers, w.biases())
 	}
 	keys, values := p.kv.bounds(layer)
-	buffers = append(buffers, of(j.x.normed), of(j.x.squares), p.frame.turn, p.frame.slots, of(p.d.scratch.q), keys, values)
+	buffers = append(buffers, of(j.x.normed), of(j.x.squares), p.frame.angles, p.frame.slots, of(p.d.scratch.q), keys,
+		values)
 	if wide(p.n) {
 		args.Chunk = kernels.WideStep
 		p.run(dispatch{
@@ -362,15 +386,21 @@ func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
 
 // ProjectAdd implements [backend.Pass]. It is encoded when the norm that follows is known.
 func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) {
+	if !p.begins(backend.OpProjectAdd) {
+		return
+	}
 	p.flush(nil)
 	to, m, from := x.(*tensor), w.(*weight), h.(*tensor)
 	fit(to, m, from)
-	p.reserve(to)
 	attended := from == p.attended
+	p.attended = nil
+	if !p.reads(backend.OpProjectAdd, to) || !attended && !p.reads(backend.OpProjectAdd, from) {
+		return
+	}
+	p.reserve(to)
 	if !attended {
 		p.reserve(from)
 	}
-	p.attended = nil
 	p.written = to
 	p.deferred = func(g *norm) { p.encodeAdd(to, m, from, attended, g) }
 }
@@ -411,7 +441,7 @@ func (p *pass) encodeAdd(x *tensor, w *weight, h *tensor, attended bool, g *norm
 
 // NormGateUp implements [backend.Pass].
 func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backend.Weight) {
-	if p.err != nil {
+	if !p.begins(backend.OpNormGateUp) || !p.reads(backend.OpNormGateUp, x.(*tensor)) {
 		return
 	}
 	to, from, n, gate, up := m.(*tensor), x.(*tensor), g.(*norm), wGate.(*weight), wUp.(*weight)
@@ -419,6 +449,7 @@ func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backen
 	fit(to, up, from)
 	p.prepare(from, n)
 	p.reserve(to)
+	to.forNext = false
 	if gate.kind == up.kind {
 		p.encodeGateUp(to, from, n, gate, up, 0)
 		return

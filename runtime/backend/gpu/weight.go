@@ -32,8 +32,8 @@ func hasKernels(t gguf.Type) bool {
 }
 
 // LoadWeight implements [backend.Device]. Types that the kernels have stay as they are, in the pages of the file where
-// Options.Mapped says that there are some. IQ4_NL and Q3_K are packed anew as Q8_0 and Q6_K, which hold the same weights; the
-// rest becomes F16, or F32 where a weight is too large for that.
+// Options.Mapped says that there are some. IQ4_NL and Q3_K are packed anew as Q8_0 and Q6_K, which hold the same
+// weights; the rest becomes F16, or F32 where a weight is too large for that.
 func (d *Device) LoadWeight(m gguf.Tensor, bias *gguf.Tensor) (backend.Weight, error) {
 	if len(m.Shape) != 2 {
 		return nil, fmt.Errorf("tensor %q: %d dimensions, a matrix has 2", m.Name, len(m.Shape))
@@ -97,8 +97,8 @@ func (d *Device) place(data []byte) (b metal.Buffer, offset int, err error) {
 	return b, 0, err
 }
 
-// newMatrix makes a buffer for length bytes of weights, and what is fetched beside the last of them: mat-vecs take 16 bytes at
-// a time.
+// newMatrix makes a buffer for length bytes of weights, and what is fetched beside the last of them: mat-vecs take 16
+// bytes at a time.
 func (d *Device) newMatrix(length int) (metal.Buffer, error) {
 	b, err := d.newBuffer(ceil(length, 16) * 16)
 	if err == nil {
@@ -172,7 +172,7 @@ func (d *Device) repack(w *weight, m gguf.Tensor, to gguf.Type, block func(to, f
 	return nil
 }
 
-// repackIQ4NL turns d f16 and nibbles [16] for values of a table into d and the values themselves, which are int8.
+// repackIQ4NL makes of d f16 and nibbles [16] for values of a table d and the values themselves, which are int8.
 func repackIQ4NL(to, from []byte) {
 	values := [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 	copy(to, from[:2])
@@ -181,9 +181,9 @@ func repackIQ4NL(to, from []byte) {
 	}
 }
 
-// repackQ3K turns d·scale·q, q in -4 to 3 and a scale for each 16, into Q6_K, which has the same with q in -32 to 31.
-// Third bits h [32] (byte l, bit i/2 for group i of 16), 2-bit q [64] (in each half of 128, byte l of 32 holds l, l+32, l+64,
-// l+96), 12 bytes of scales (low nibbles, then pairs of high bits; 32 less), d f16.
+// repackQ3K makes of d·scale·q, q in -4 to 3 and a scale for each 16, Q6_K, which has the same with q in -32 to 31.
+// Third bits h [32] (byte l, bit i/2 for group i of 16), 2-bit q [64] (in each half of 128, byte l of 32 holds l, l+32,
+// l+64, l+96), 12 bytes of scales (low nibbles, then pairs of high bits; 32 less), d f16.
 func repackQ3K(to, from []byte) {
 	h, q, scales := from[:32], from[32:96], from[96:108]
 	clear(to)

@@ -3,27 +3,34 @@ package host
 import (
 	"math"
 
+	"github.com/pilotfish-ai/pilotfish/internal/reuse"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// window is how many of the slots that a row sees are summed up together. Each window has a softmax of its own, and they are joined in
-// order at the end (online softmax; Milakov and Gimelshein 2018, Dao et al. 2022). It is fixed, and windows are counted in what the
-// row sees and not in slots, so that a result depends neither on where the slots lie nor on how many workers there are.
+// window is how many of the slots that a row sees are summed up together. Each window has a softmax of its own, and
+// they are joined in order at the end (online softmax; Milakov and Gimelshein 2018, Dao et al. 2022). It is fixed, and
+// windows are counted in what the row sees and not in slots, so that a result depends neither on where the slots lie
+// nor on how many workers there are.
 const window = 256
 
-// scoreStride is the length of a query's scores: keys are taken by whole blocks, which may begin before and end after what is seen.
+// scoreStride is the length of a query's scores: keys are taken by whole blocks, which may begin before and end after
+// what is seen.
 const scoreStride = window + 2*cpu.KeyBlock
 
 // Attend implements [backend.Pass].
 func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
+	if p.err == nil {
+		p.err = p.order.Attend(q, k, v)
+	}
 	if p.err != nil {
 		return
 	}
 	out, qs, ks, vs := a.(*tensor), q.(*tensor), k.(*tensor), v.(*tensor)
+	p.attended, out.rounded, out.forNext = out, false, true
 	p.eachRow(func(t int) {
-		p.turn(t, qs.row(t))
-		p.turn(t, ks.row(t))
+		p.rotate(t, qs.row(t))
+		p.rotate(t, ks.row(t))
 		p.layer(t, layer).store(p.rows[t].Slot, ks.row(t), vs.row(t))
 	})
 	switch {
@@ -111,7 +118,8 @@ type attention struct {
 	weight []float32 // of each window
 }
 
-// windowSums is what windows leave of a team: with top the largest score, the sum of e = exp(score-top) and that of e·V.
+// windowSums is what windows leave of a team: with top the largest score, the sum of e = exp(score-top) and that of
+// e·V.
 type windowSums struct {
 	size     int       // Dh
 	mix      []float32 // [windows, 8, Dh]
@@ -120,8 +128,8 @@ type windowSums struct {
 
 func (s *windowSums) resize(n, size int) {
 	s.size = size
-	s.mix = grow(s.mix, n*cpu.Queries*size)
-	s.top, s.sum = grow(s.top, n*cpu.Queries), grow(s.sum, n*cpu.Queries)
+	s.mix = reuse.Slice(s.mix, n*cpu.Queries*size)
+	s.top, s.sum = reuse.Slice(s.top, n*cpu.Queries), reuse.Slice(s.sum, n*cpu.Queries)
 }
 
 // from is windows i to i+n.
@@ -133,10 +141,12 @@ func (s *windowSums) from(i, n int) windowSums {
 // windows counts those of what a row sees.
 func windows(see []backend.Span) int { return (visible(see) + window - 1) / window }
 
-// attendWindow sets into, the sums of one window, for the team whose queries are set and the number-th window of what their row sees.
+// attendWindow sets into, the sums of one window, for the team whose queries are set and the number-th window of what
+// their row sees.
 func (ws *attention) attendWindow(into windowSums, l layer, m team, see []backend.Span, number int) {
 	ws.see = cut(ws.see[:0], see, number*window, window)
-	ws.scores, ws.block = grow(ws.scores, cpu.Queries*scoreStride), grow(ws.block, cpu.Queries*scoreStride)
+	ws.scores = reuse.Slice(ws.scores, cpu.Queries*scoreStride)
+	ws.block = reuse.Slice(ws.block, cpu.Queries*scoreStride)
 	l.scores(ws.scores, ws.block, ws.q, m.head, ws.see)
 	n := visible(ws.see)
 	for g := range m.n {
@@ -152,7 +162,7 @@ func (ws *attention) attendWindow(into windowSums, l layer, m team, see []backen
 
 // setQueries sets ws.q to the heads of a team, over √Dh.
 func (ws *attention) setQueries(q []float32, m team, size int) {
-	ws.q = grow(ws.q, cpu.Queries*size)
+	ws.q = reuse.Slice(ws.q, cpu.Queries*size)
 	scale := float32(1 / math.Sqrt(float64(size)))
 	for g := range cpu.Queries {
 		if g >= m.n {
@@ -167,10 +177,11 @@ func (ws *attention) setQueries(q []float32, m team, size int) {
 	}
 }
 
-// join sets the heads of a team in out to softmax(q·K/√Dh)·V, from what its windows left: each counts by exp(top - largest top).
+// join sets the heads of a team in out to softmax(q·K/√Dh)·V, from what its windows left: each counts by exp(top -
+// largest top).
 func (ws *attention) join(out []float32, sums windowSums, m team) {
 	n := len(sums.top) / cpu.Queries
-	ws.weight = grow(ws.weight, n)
+	ws.weight = reuse.Slice(ws.weight, n)
 	for g := range m.n {
 		for i := range ws.weight {
 			ws.weight[i] = sums.top[i*cpu.Queries+g]

@@ -3,6 +3,7 @@ package host
 import (
 	"math"
 
+	"github.com/pilotfish-ai/pilotfish/internal/reuse"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -14,7 +15,7 @@ const chunk = 1024
 // Head implements [backend.Pass]. The wanted rows go through the output matrix together; each chunk of the vocabulary
 // leaves its best tokens and its sums, which are merged in order at the end.
 func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w backend.Weight, want backend.Want) {
-	if p.err != nil || len(want.Rows) == 0 {
+	if !p.begins(backend.OpHead) || len(want.Rows) == 0 || !p.reads(backend.OpHead, x.(*tensor)) {
 		return
 	}
 	d, m, in := p.d, w.(*weight), x.(*tensor)
@@ -28,7 +29,7 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 			out[i].Hidden = append(out[i].Hidden[:0], d.acts.Row(i)...)
 		}
 		if row.Logits {
-			out[i].Logits = grow(out[i].Logits, m.Rows)
+			out[i].Logits = reuse.Slice(out[i].Logits, m.Rows)
 		}
 	}
 	chunks := (m.Rows + chunk - 1) / chunk
@@ -112,7 +113,8 @@ func best(top []backend.Candidate, logits []float32, first int32, k int) []backe
 	return top
 }
 
-// insert puts c into top, which is sorted by falling logit and holds at most k. Of equal logits the earlier stays first.
+// insert puts c into top, which is sorted by falling logit and holds at most k. Of equal logits the earlier stays
+// first.
 func insert(top []backend.Candidate, c backend.Candidate, k int) []backend.Candidate {
 	if len(top) < k {
 		top = append(top, c)

@@ -147,6 +147,9 @@ type tensor struct {
 	f          []float32 // its capacity is SpareRows more
 	acts       cpu.Acts  // of f, for a product
 	rounded    bool      // acts holds the rounded form of what is in f: set by who writes f
+	// f is for the next operation of its layer alone: q, k, v of NormProject for Attend, and what that wrote for
+	// ProjectAdd
+	forNext bool
 }
 
 // Shape implements [backend.Tensor].

@@ -94,7 +94,8 @@ func TestMovedIsSeen(t *testing.T) {
 				row := backend.Row{Pos: 9, Slot: 39, See: append(see, backend.Span{From: 39, To: 40})}
 				a := holding(x.t, x.d, 1, 96, nil)
 				p := x.d.Begin(store, []backend.Row{row})
-				p.Attend(a, holding(x.t, x.d, 1, 96, q), holding(x.t, x.d, 1, 32, k), holding(x.t, x.d, 1, 32, v), layer)
+				queries, keys := holding(x.t, x.d, 1, 96, q), holding(x.t, x.d, 1, 32, k)
+				attendAlone(p, a, queries, keys, holding(x.t, x.d, 1, 32, v), layer)
 				require.NoError(x.t, p.End(x.t.Context()))
 				return a.f
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/pilotfish-ai/pilotfish/internal/reuse"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -15,6 +16,8 @@ type pass struct {
 	kv       *kv
 	rows     []backend.Row
 	cos, sin []float32 // [T, Dh/2] of the angle of each row
+	order    backend.Order
+	attended *tensor // what Attend wrote, until the next ProjectAdd
 	err      error
 }
 
@@ -22,7 +25,7 @@ type pass struct {
 func (d *Device) Begin(store backend.KV, rows []backend.Row) backend.Pass {
 	p := &pass{d: d, kv: store.(*kv), rows: rows}
 	p.reach()
-	p.turnTables()
+	p.setAngles()
 	d.pool.Begin()
 	return p
 }
@@ -49,8 +52,8 @@ func (p *pass) reach() {
 	}
 }
 
-// turnTables sets cos and sin of pos·base^(-2i/Dh) for each row, the angles in float64.
-func (p *pass) turnTables() {
+// setAngles sets cos and sin of pos·base^(-2i/Dh) for each row, the angles in float64.
+func (p *pass) setAngles() {
 	half := p.kv.c.HeadSize / 2
 	freq := p.kv.c.Frequencies()
 	p.cos = make([]float32, len(p.rows)*half)
@@ -65,16 +68,39 @@ func (p *pass) turnTables() {
 
 // End implements [backend.Pass].
 func (p *pass) End(ctx context.Context) error {
-	p.d.pool.End()
-	if p.err == nil {
-		p.err = context.Cause(ctx)
+	over := p.order.Ended()
+	p.fail(p.order.Next(backend.OpEnd))
+	if over {
+		return p.err
 	}
+	p.d.pool.End()
+	p.fail(context.Cause(ctx))
 	return p.err
+}
+
+// begins reports whether an operation is to run: the pass has not failed, and it may come now.
+func (p *pass) begins(op backend.OpKind) bool {
+	if p.err == nil {
+		p.err = p.order.Next(op)
+	}
+	return p.err == nil
+}
+
+// reads reports whether an operation may read x; else the pass fails.
+func (p *pass) reads(op backend.OpKind, x *tensor) bool {
+	if x.forNext {
+		p.fail(p.order.Misread(op))
+	}
+	return !x.forNext
 }
 
 // Embed implements [backend.Pass].
 func (p *pass) Embed(x backend.Tensor, table backend.Weight) {
+	if !p.begins(backend.OpEmbed) {
+		return
+	}
 	to, w := x.(*tensor), table.(*weight)
+	to.rounded, to.forNext = false, false
 	for t, r := range p.rows {
 		if r.Token < 0 || int(r.Token) >= w.Rows {
 			p.fail(fmt.Errorf("token %d: the embedding has %d rows", r.Token, w.Rows))
@@ -92,11 +118,17 @@ func (p *pass) fail(err error) {
 
 // NormProject implements [backend.Pass].
 func (p *pass) NormProject(q, k, v, x backend.Tensor, g backend.Norm, wq, wk, wv backend.Weight) {
-	if p.err != nil {
+	if p.err == nil {
+		p.err = p.order.NormProject(q, k, v)
+	}
+	if p.err != nil || !p.reads(backend.OpNormProject, x.(*tensor)) {
 		return
 	}
 	outs := [...]projection{{q.(*tensor), wq.(*weight)}, {k.(*tensor), wk.(*weight)}, {v.(*tensor), wv.(*weight)}}
 	p.setActs(x.(*tensor), g.(*norm), outs[0].w.Quantised() || outs[1].w.Quantised() || outs[2].w.Quantised())
+	for _, o := range outs {
+		o.out.rounded, o.out.forNext = false, true
+	}
 	total := outs[0].w.Rows + outs[1].w.Rows + outs[2].w.Rows
 	p.eachPiece(total, p.grain(total, outs[0].w, outs[1].w, outs[2].w), func(worker, lo, hi int) {
 		for _, o := range outs { // the rows of the three weights are numbered one after the other
@@ -114,10 +146,11 @@ type projection struct {
 	w   *weight
 }
 
-// What a worker takes of a weight at a time: so many bytes, counted once for each row of activations that meets them, in a multiple
-// of the rows that the kernels take together and of those that are rounded together. Long pieces let the processor's prefetching run;
-// the last one taken is what the others wait for. A small weight is one piece, and the caller does it alone. Many rows of
-// activations meet up to pieceMost weight rows, so that they are read less often, but a worker has several pieces to take.
+// What a worker takes of a weight at a time: so many bytes, counted once for each row of activations that meets them,
+// in a multiple of the rows that the kernels take together and of those that are rounded together. Long pieces let the
+// processor's prefetching run; the last one taken is what the others wait for. A small weight is one piece, and the
+// caller does it alone. Many rows of activations meet up to pieceMost weight rows, so that they are read less often,
+// but a worker has several pieces to take.
 const (
 	pieceBytes = 128 << 10
 	pieceRows  = 32
@@ -125,7 +158,8 @@ const (
 	pieceEach  = 4 // pieces for each worker
 )
 
-// grain is how many of so many weight rows make a piece, so that all workers get as many. The weights have the same number of columns.
+// grain is how many of so many weight rows make a piece, so that all workers get as many. The weights have the same
+// number of columns.
 func (p *pass) grain(rows int, weights ...*weight) int {
 	bytes := 0
 	for _, w := range weights {
@@ -145,8 +179,8 @@ func (p *pass) grain(rows int, weights ...*weight) int {
 	return most * pieceRows
 }
 
-// longRows is up to how many rows of activations a worker takes weight rows for as long as it can: calls cost more than a few rows leave to be
-// kept, and memory is read on. More rows would leave more than a cache holds.
+// longRows is up to how many rows of activations a worker takes weight rows for as long as it can: calls cost more than
+// a few rows leave to be kept, and memory is read on. More rows would leave more than a cache holds.
 const longRows = 16
 
 // eachPiece calls f for pieces of the n rows of a weight, on all workers.
@@ -160,11 +194,17 @@ func (p *pass) eachPiece(n, grain int, f func(worker, lo, hi int)) {
 
 // ProjectAdd implements [backend.Pass].
 func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) {
-	if p.err != nil {
+	if !p.begins(backend.OpProjectAdd) {
 		return
 	}
-	to, m := x.(*tensor), w.(*weight)
-	acts := p.actsOf(h.(*tensor), m.Quantised())
+	to, m, from := x.(*tensor), w.(*weight), h.(*tensor)
+	attended := from == p.attended
+	p.attended = nil
+	if !p.reads(backend.OpProjectAdd, to) || !attended && !p.reads(backend.OpProjectAdd, from) {
+		return
+	}
+	to.rounded = false
+	acts := p.actsOf(from, m.Quantised())
 	p.eachPiece(m.Rows, p.grain(m.Rows, m), func(worker, lo, hi int) {
 		p.matmul(to.f, to.cols, acts, m, lo, hi, true, worker)
 	})
@@ -181,16 +221,17 @@ func (p *pass) actsOf(h *tensor, round bool) *cpu.Acts {
 	return &h.acts
 }
 
-// NormGateUp implements [backend.Pass]. Who makes a part of the result rounds it too, if the weights tell that the product which
-// takes it will need that: it is in the cache then.
+// NormGateUp implements [backend.Pass]. Who makes a part of the result rounds it too, if the weights tell that the
+// product which takes it will need that: it is in the cache then.
 func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backend.Weight) {
-	if p.err != nil {
+	if !p.begins(backend.OpNormGateUp) || !p.reads(backend.OpNormGateUp, x.(*tensor)) {
 		return
 	}
 	to, gate, up := m.(*tensor), wGate.(*weight), wUp.(*weight)
 	quantised := gate.Quantised() || up.Quantised()
 	p.setActs(x.(*tensor), g.(*norm), quantised)
 	to.acts.Use(to.f, len(p.rows), to.cols)
+	to.forNext = false
 	to.rounded = quantised && !p.d.exact && to.cols%pieceRows == 0
 	p.eachPiece(gate.Rows, p.grain(gate.Rows, gate, up), func(worker, lo, hi int) {
 		ws := &p.d.workers[worker]
@@ -252,7 +293,7 @@ func (p *pass) matmul(dst []float32, stride int, x *cpu.Acts, w *weight, lo, hi 
 
 // part returns [x.T, hi-lo], w·x + bias for the rows lo to hi of w, in the memory of s if it is large enough.
 func (p *pass) part(s []float32, x *cpu.Acts, w *weight, lo, hi, worker int) []float32 {
-	s = grow(s, x.T*(hi-lo))
+	s = reuse.Slice(s, x.T*(hi-lo))
 	some := weight{Matrix: w.Part(lo, hi)}
 	if w.bias != nil {
 		some.bias = w.bias[lo:hi]
@@ -261,16 +302,8 @@ func (p *pass) part(s []float32, x *cpu.Acts, w *weight, lo, hi, worker int) []f
 	return s
 }
 
-// turn rotates the heads of one row by its position: pairs (i, i+Dh/2), angle pos·base^(-2i/Dh).
-func (p *pass) turn(t int, x []float32) {
+// rotate rotates the heads of one row by its position: pairs (i, i+Dh/2), angle pos·base^(-2i/Dh).
+func (p *pass) rotate(t int, x []float32) {
 	size := p.kv.c.HeadSize
 	cpu.Rope(x, p.cos[t*size/2:(t+1)*size/2], p.sin[t*size/2:(t+1)*size/2])
-}
-
-// grow returns s with length n, in new memory if its own is too small. The contents are undefined.
-func grow[E any](s []E, n int) []E {
-	if cap(s) < n {
-		return make([]E, n)
-	}
-	return s[:n]
 }

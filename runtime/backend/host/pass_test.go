@@ -137,8 +137,8 @@ func (x *fixture) kv(slots int, t gguf.Type) backend.KV {
 	return s
 }
 
-// TestProjections holds every product of a layer against its formula, for one row, a few, and many; the weights are one piece of work, or
-// pieces that end within each of them and leave a single row.
+// TestProjections holds every product of a layer against its formula, for one row, a few, and many; the weights are one
+// piece of work, or pieces that end within each of them and leave a single row.
 func TestProjections(t *testing.T) {
 	each(t, func(x *fixture, bar float64) {
 		for _, n := range []int{1, 3, 4, 9} {
@@ -158,6 +158,7 @@ func (x *fixture) projections(n, in, out, outK, outV int, bar float64) {
 	wv, fv := x.weightOf(outV, in)
 	q, k, v := x.tensorOf(n, out), x.tensorOf(n, outK), x.tensorOf(n, outV)
 	p.NormProject(q, k, v, h, nrm, wq, wk, wv)
+	require.NoError(x.t, p.(*pass).order.Attend(q, k, v), "what they are is looked at, and nobody attends")
 	m := x.tensorOf(n, out)
 	wg, fg := x.weightOf(out, in)
 	wu, fu := x.weightOf(out, in)
@@ -182,8 +183,8 @@ func (x *fixture) projections(n, in, out, outK, outV int, bar float64) {
 	}
 }
 
-// TestRoundedWhereMade: what NormGateUp leaves, rounded part by part where it was made, gives the down projection the same bits as the
-// same numbers that come from elsewhere.
+// TestRoundedWhereMade: what NormGateUp leaves, rounded part by part where it was made, gives the down projection the
+// same bits as the same numbers that come from elsewhere.
 func TestRoundedWhereMade(t *testing.T) {
 	racing.Spare(t)
 	each(t, func(x *fixture, _ float64) {
@@ -296,7 +297,7 @@ func TestAttend(t *testing.T) {
 				}
 				queries := slices.Clone(q.f)
 				p := x.d.Begin(store, rows)
-				p.Attend(a, q, k, v, 1)
+				attendAlone(p, a, q, k, v, 1)
 				require.NoError(t, p.End(t.Context()))
 				allowed := bar
 				if kind == gguf.F16 {
@@ -381,9 +382,15 @@ func (a *textRows) attend(from, to int) []float32 {
 	}
 	out := holding(a.x.t, a.x.d, to-from, a.q.cols, nil)
 	p := a.x.d.Begin(a.store, rows)
-	p.Attend(out, part(a.q), part(a.k), part(a.v), 0)
+	attendAlone(p, out, part(a.q), part(a.k), part(a.v), 0)
 	require.NoError(a.x.t, p.End(a.x.t.Context()))
 	return out.f
+}
+
+// attendAlone has a pass attend to what was put into q, k and v, as if NormProject had.
+func attendAlone(p backend.Pass, a, q, k, v backend.Tensor, layer int) {
+	p.(*pass).fail(p.(*pass).order.NormProject(q, k, v))
+	p.Attend(a, q, k, v, layer)
 }
 
 // wide are the keys, turned, and the values by slot.
@@ -398,7 +405,8 @@ func (a *textRows) wide() (keys, values map[int32][]float64) {
 	return keys, values
 }
 
-// TestHead: the best tokens, log-sum-exp and entropy against all logits, over several chunks of the vocabulary, with ties.
+// TestHead: the best tokens, log-sum-exp and entropy against all logits, over several chunks of the vocabulary, with
+// ties.
 func TestHead(t *testing.T) {
 	each(t, func(x *fixture, bar float64) {
 		for _, vocab := range []int{3, chunk, 2*chunk + 77} {

@@ -56,16 +56,16 @@ func (s shape) start(used int, bias float64, r *rand.Rand) []float32 {
 
 // worker is the memory with which one goroutine takes chunks through a network.
 type worker struct {
-	x      cpu.Acts  // [chunk, width] inputs
-	turned []float32 // [width, chunk] the same, turned
-	a      []float32 // [chunk, rows] w1·x + b1
-	da     cpu.Acts  // [rows, chunk] gradient of a, turned
-	dz     [chunk]float32
-	sc     cpu.Scratch
+	x          cpu.Acts  // [chunk, width] inputs
+	transposed []float32 // [width, chunk] the same, transposed
+	a          []float32 // [chunk, rows] w1·x + b1
+	da         cpu.Acts  // [rows, chunk] gradient of a, transposed
+	dz         [chunk]float32
+	sc         cpu.Scratch
 }
 
 func newWorker(s shape) *worker {
-	w := &worker{turned: make([]float32, s.width*chunk), a: make([]float32, chunk*s.rows())}
+	w := &worker{transposed: make([]float32, s.width*chunk), a: make([]float32, chunk*s.rows())}
 	w.x.Resize(chunk, s.width)
 	w.da.Resize(s.rows(), chunk)
 	return w
@@ -125,12 +125,12 @@ func (w *worker) backward(g weights, s shape, p weights) {
 			g.b2[0] += dz
 		}
 	}
-	turn(w.turned, w.x.F[:chunk*s.width], s.width)
-	cpu.MatMul(g.w1, s.width, cpu.Floats(w.turned, s.width, chunk), 0, s.width, &w.da, false, &w.sc)
+	transpose(w.transposed, w.x.F[:chunk*s.width], s.width)
+	cpu.MatMul(g.w1, s.width, cpu.Floats(w.transposed, s.width, chunk), 0, s.width, &w.da, false, &w.sc)
 }
 
-// turn sets dst [width, chunk] to x [chunk, width], turned, by squares that stay in the nearest cache.
-func turn(dst, x []float32, width int) {
+// transpose sets dst [width, chunk] to x [chunk, width], transposed, by squares that stay in the nearest cache.
+func transpose(dst, x []float32, width int) {
 	const side = multiple
 	for j := 0; j < width; j += side {
 		for k := 0; k < chunk; k += side {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// turn is one request while it is answered.
-type turn struct {
+// reply is one request while it is answered.
+type reply struct {
 	s     *Server
 	w     http.ResponseWriter
 	rc    *http.ResponseController
@@ -28,10 +28,10 @@ type turn struct {
 }
 
 // posted answers a request that has content.
-func (s *Server) posted(endpoint string, answer func(ctx context.Context, t *turn,
+func (s *Server) posted(endpoint string, answer func(ctx context.Context, t *reply,
 	body []byte) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		t := &turn{s: s, w: w, rc: http.NewResponseController(w), r: r, begun: time.Now()}
+		t := &reply{s: s, w: w, rc: http.NewResponseController(w), r: r, begun: time.Now()}
 		t.e = Event{Endpoint: endpoint, ID: s.id("req_"), Status: http.StatusOK}
 		w.Header().Set("X-Request-Id", t.e.ID)
 		done, err := s.begin()
@@ -52,7 +52,7 @@ func (s *Server) posted(endpoint string, answer func(ctx context.Context, t *tur
 }
 
 // serve answers the request, or says why not.
-func (t *turn) serve(answer func(ctx context.Context, t *turn, body []byte) error) error {
+func (t *reply) serve(answer func(ctx context.Context, t *reply, body []byte) error) error {
 	body, err := t.read()
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (t *turn) serve(answer func(ctx context.Context, t *turn, body []byte) erro
 }
 
 // read reads the request.
-func (t *turn) read() ([]byte, error) {
+func (t *reply) read() ([]byte, error) {
 	if err := t.kind(); err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (t *turn) read() ([]byte, error) {
 }
 
 // kind refuses content that is not said to be plain JSON.
-func (t *turn) kind() error {
+func (t *reply) kind() error {
 	say := ""
 	kind, _, err := mime.ParseMediaType(t.r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" {
@@ -116,7 +116,7 @@ func (t *turn) kind() error {
 }
 
 // fail tells what went wrong, as far as it can be told.
-func (t *turn) fail(err error) {
+func (t *reply) fail(err error) {
 	e := errorOf(err)
 	t.e.Status, t.e.Code, t.e.Err = e.Status, e.Code, err
 	switch {
@@ -136,7 +136,7 @@ func (t *turn) fail(err error) {
 }
 
 // answer sends a status and JSON.
-func (t *turn) answer(status int, body []byte) error {
+func (t *reply) answer(status int, body []byte) error {
 	h := t.w.Header()
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -147,7 +147,7 @@ func (t *turn) answer(status int, body []byte) error {
 }
 
 // write sends bytes, and gives up where the reader takes none of them for a while.
-func (t *turn) write(b []byte) error {
+func (t *reply) write(b []byte) error {
 	const most = 16 << 10
 	patience := t.s.o.Stall
 	if !t.whole.Load() {
@@ -179,7 +179,7 @@ const lastWords = 500 * time.Millisecond
 
 // hurry has what is being read and written end soon once the server ends what is running: nobody who is slow holds up
 // that. The caller calls the function it returns before the request is over.
-func (t *turn) hurry() func() {
+func (t *reply) hurry() func() {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(t.s.closing, func() {
 		defer close(ended)
@@ -218,7 +218,7 @@ type job struct {
 }
 
 // do answers a request that is in order.
-func (t *turn) do(ctx context.Context, j *job) error {
+func (t *reply) do(ctx context.Context, j *job) error {
 	t.e.Stream = j.stream
 	if err := j.check(t.s); err != nil {
 		return err
@@ -240,7 +240,7 @@ func (t *turn) do(ctx context.Context, j *job) error {
 }
 
 // prompts returns the ids of what is to be gone on with, if the model can do what is asked for.
-func (t *turn) prompts(j *job) (_ [][]int32, err error) {
+func (t *reply) prompts(j *job) (_ [][]int32, err error) {
 	defer caught(&err)
 	if err := j.possible(t.s.model); err != nil {
 		return nil, err
@@ -272,7 +272,7 @@ func caught(err *error) {
 }
 
 // generate makes all answers, one after the other: those to one prompt share its computation.
-func (t *turn) generate(ctx context.Context, j *job, prompts [][]int32, tell func(index int, p piece) error,
+func (t *reply) generate(ctx context.Context, j *job, prompts [][]int32, tell func(index int, p piece) error,
 	finish func(index int, e ending) error) (err error) {
 	defer caught(&err)
 	for i, prompt := range prompts {
@@ -284,7 +284,7 @@ func (t *turn) generate(ctx context.Context, j *job, prompts [][]int32, tell fun
 }
 
 // answers makes the answers to one prompt.
-func (t *turn) answers(ctx context.Context, j *job, first int, prompt []int32, tell func(index int, p piece) error,
+func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32, tell func(index int, p piece) error,
 	finish func(index int, e ending) error) error {
 	h, text := t.s.pool.take(prompt), []int32(nil)
 	defer func() { t.s.pool.give(h, text, len(prompt)) }()
@@ -320,7 +320,7 @@ func (t *turn) answers(ctx context.Context, j *job, first int, prompt []int32, t
 }
 
 // collected answers all at once.
-func (t *turn) collected(ctx context.Context, j *job, prompts [][]int32, in *place) error {
+func (t *reply) collected(ctx context.Context, j *job, prompts [][]int32, in *place) error {
 	all := make([]result, len(prompts)*j.n)
 	err := func() error {
 		defer in.leave()
@@ -372,7 +372,7 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-func (t *turn) usage() usage {
+func (t *reply) usage() usage {
 	u := usage{Prompt: t.e.Prompt, Completion: t.e.Tokens, Total: t.e.Prompt + t.e.Tokens}
 	u.Details.Cached = t.e.Cached
 	return u

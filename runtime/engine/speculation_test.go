@@ -16,9 +16,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // aGPU is the GPU of a Mac, and elsewhere the one in software.
@@ -93,7 +93,7 @@ func read(t *testing.T, s *Session, prompt []int32, r Route) (got text) {
 		require.NoError(t, err)
 		got.ids, got.origins, got.heads = append(got.ids, tok.ID), append(got.origins, tok.Origin), append(got.heads, tok.Confidence)
 	}
-	assert.Empty(t, s.ahead.flights)
+	assert.Empty(t, s.speculation.flights)
 	assert.InDelta(t, len(prompt)+len(got.ids), s.KVTokens(), 1)
 	return got
 }
@@ -131,12 +131,12 @@ func TestRunAhead(t *testing.T) {
 			}
 			t.Run(device+"/"+name, func(t *testing.T) {
 				r.Request = Request{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1}
-				s.ahead.depth = 0
+				s.speculation.depth = 0
 				want := read(t, s, []int32{1, 2, 3, 4, 5}, r)
 				require.Len(t, want.ids, tokens)
 				require.Zero(t, s.Summary().RanAhead)
 				for _, depth := range []int{1, 3} {
-					s.ahead.depth = depth
+					s.speculation.depth = depth
 					assert.Equal(t, want, read(t, s, []int32{1, 2, 3, 4, 5}, r), "depth %d", depth)
 					if name == "local" {
 						assert.Equal(t, tokens-2, s.Summary().RanAhead, "all but the prompt's token and the first after it")
@@ -163,7 +163,7 @@ func TestRunAheadAtTheEnd(t *testing.T) {
 		for _, depth := range []int{0, 3} {
 			s, err := open(Options{Context: 24}).NewSession()
 			require.NoError(t, err)
-			s.ahead.depth = depth
+			s.speculation.depth = depth
 			got := read(t, s, []int32{1, 2, 3}, Route{Request: Request{IgnoreEnd: true}})
 			assert.Len(t, got.ids, 21)
 			if depth == 0 {
@@ -179,7 +179,7 @@ func TestRunAheadStops(t *testing.T) {
 	onRunners(t, func(t *testing.T, open func(o Options) *Engine) {
 		s, err := open(Options{}).NewSession()
 		require.NoError(t, err)
-		assert.Equal(t, 2, s.ahead.depth)
+		assert.Equal(t, 2, s.speculation.depth)
 		all := read(t, s, []int32{1, 2, 3}, Route{Request: Request{MaxTokens: 10, IgnoreEnd: true}})
 		for n := range 5 {
 			seen := 0
@@ -189,7 +189,7 @@ func TestRunAheadStops(t *testing.T) {
 					break
 				}
 			}
-			assert.Empty(t, s.ahead.flights)
+			assert.Empty(t, s.speculation.flights)
 			assert.Equal(t, all, read(t, s, []int32{1, 2, 3}, Route{Request: Request{MaxTokens: 10, IgnoreEnd: true}}))
 		}
 	})
@@ -228,14 +228,14 @@ func TestRunAheadSampled(t *testing.T) {
 		s, err := open(Options{}).NewSession()
 		require.NoError(t, err)
 		r := Route{Request: Request{
-			MaxTokens: 12, IgnoreEnd: true, Sampling: sample.Options{Temperature: 1, TopK: 20, Seed: 3}, Lookup: -1,
+			MaxTokens: 12, IgnoreEnd: true, Sampling: terms.Sampling{Temperature: 1, TopK: 20, Seed: 3}, Lookup: -1,
 		}}
 		want := read(t, s, []int32{1, 2, 3}, r)
 		assert.Zero(t, s.Summary().RanAhead)
-		s.ahead.depth = 0
+		s.speculation.depth = 0
 		assert.Equal(t, want, read(t, s, []int32{1, 2, 3}, r))
-		s.ahead.depth = 2
-		r.Sampling = sample.Options{TopK: 20, Seed: 3}
+		s.speculation.depth = 2
+		r.Sampling = terms.Sampling{TopK: 20, Seed: 3}
 		read(t, s, []int32{1, 2, 3}, r)
 		assert.Equal(t, 10, s.Summary().RanAhead, "and again when nothing is drawn")
 	})
@@ -283,7 +283,7 @@ func closeAhead(t *testing.T, e *Engine, n int, inside bool) {
 	}
 	all.Wait()
 	assert.ErrorIs(t, last, ErrClosed)
-	assert.Empty(t, s.ahead.flights)
+	assert.Empty(t, s.speculation.flights)
 }
 
 // TestSettleAfterClose: keys and values that would have to move are left alone when the device is gone.
@@ -297,7 +297,7 @@ func TestSettleAfterClose(t *testing.T) {
 	require.NoError(t, e.Close())
 	assert.Empty(t, s.settle(slot))
 	assert.Zero(t, s.cache.Len())
-	s.stopAhead()
+	s.stopFlights()
 }
 
 // TestGPU: the variant of the software device is the one that is asked for, and a GPU tells what it was given to do.

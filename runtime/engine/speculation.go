@@ -8,13 +8,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// aheadDepth is how many tokens are evaluated, or about to be, beyond the one that is waited for: the device then has work
-// while the token is looked at, and a token that is not the expected one costs as many evaluations in vain.
-const aheadDepth = 2
+// speculationDepth is how many tokens are evaluated, or about to be, beyond the one that is waited for: the device then
+// has work while the token is looked at, and a token that is not the expected one costs as many evaluations in vain.
+const speculationDepth = 2
 
-// ahead lets the device of a session run ahead: while a token is waited for, its best successor is evaluated, and the
-// best one after that, each taken over on the device. If the session asks for another one, what ran ahead is dropped.
-type ahead struct {
+// speculation has the device of a session evaluate what is likely to be asked for next: while a token is waited for,
+// its best successor is evaluated, and the best one after that, each taken over on the device. If the session asks for
+// another one, what ran ahead is dropped.
+type speculation struct {
 	depth   int  // 0: never
 	off     bool // tokens are drawn: the best one is only one of many
 	flights []flight
@@ -28,18 +29,18 @@ type flight struct {
 	row backend.Row
 }
 
-// newAhead returns how sessions of the engine run ahead.
-func (e *Engine) newAhead() *ahead {
+// newSpeculation returns how sessions of the engine run ahead.
+func (e *Engine) newSpeculation() *speculation {
 	if e.model.RunsAhead() {
-		return &ahead{depth: aheadDepth}
+		return &speculation{depth: speculationDepth}
 	}
-	return &ahead{}
+	return &speculation{}
 }
 
-// one evaluates a token whose ancestors beyond the settled text lie in path, and returns its slot and what the head finds,
-// which lasts until the next call.
+// one evaluates a token whose ancestors beyond the settled text lie in path, and returns its slot and what the head
+// finds, which lasts until the next call.
 func (s *Session) one(ctx context.Context, token int32, path []int32, want backend.Want) (int32, *backend.Output, error) {
-	if s.ahead.depth == 0 || s.ahead.off || want.Logits || want.Hidden {
+	if s.speculation.depth == 0 || s.speculation.off || want.Logits || want.Hidden {
 		return s.alone(ctx, token, path, want)
 	}
 	done, err := s.e.hold(ctx)
@@ -50,7 +51,7 @@ func (s *Session) one(ctx context.Context, token int32, path []int32, want backe
 	s.e.label(ctx)
 	f, found := s.adopt(token, path)
 	if !found {
-		s.dropAhead()
+		s.dropFlights()
 		pos := s.cache.Len() + len(path)
 		slot, err := s.alloc(pos)
 		if err != nil {
@@ -84,27 +85,27 @@ func (s *Session) alone(ctx context.Context, token int32, path []int32, want bac
 
 // follow lets others run behind a flight that is about to be waited for.
 func (s *Session) follow(f flight, want backend.Want) {
-	if len(s.ahead.flights) == 0 {
-		s.ahead.tail = f
+	if len(s.speculation.flights) == 0 {
+		s.speculation.tail = f
 	}
-	s.runAhead(want)
+	s.speculate(want)
 }
 
 // land waits for a flight. After an error its slot is free, and nothing runs ahead.
 func (s *Session) land(ctx context.Context, f flight) (*backend.Output, error) {
 	out, err := f.Wait(ctx)
 	if err != nil {
-		s.dropAhead()
+		s.dropFlights()
 		s.cache.Free(f.row.Slot)
 		return nil, err
 	}
-	s.ahead.token = out.Top[0].ID
+	s.speculation.token = out.Top[0].ID
 	return out, nil
 }
 
 // adopt returns the first flight if it is what is asked for.
 func (s *Session) adopt(token int32, path []int32) (f flight, ok bool) {
-	a := s.ahead
+	a := s.speculation
 	if len(a.flights) == 0 || a.token != token {
 		return f, false
 	}
@@ -118,9 +119,9 @@ func (s *Session) adopt(token int32, path []int32) (f flight, ok bool) {
 	return f, true
 }
 
-// runAhead starts flights behind the last one, as far as there is room for them.
-func (s *Session) runAhead(want backend.Want) {
-	a := s.ahead
+// speculate starts flights behind the last one, as far as there is room for them.
+func (s *Session) speculate(want backend.Want) {
+	a := s.speculation
 	for len(a.flights) < a.depth && int(a.tail.row.Pos)+1 < s.e.o.Context {
 		slot, err := s.cache.Alloc(int(a.tail.row.Pos) + 1)
 		if err != nil {
@@ -135,28 +136,28 @@ func (s *Session) runAhead(want backend.Want) {
 	}
 }
 
-// dropAhead drops what ran ahead and frees its slots. Whoever takes them next is evaluated after it. The caller may use
-// the model.
-func (s *Session) dropAhead() {
-	for _, f := range s.ahead.flights {
+// dropFlights drops what ran ahead and frees its slots. Whoever takes them next is evaluated after it. The caller may
+// use the model.
+func (s *Session) dropFlights() {
+	for _, f := range s.speculation.flights {
 		f.Drop()
 		s.cache.Free(f.row.Slot)
 	}
-	s.ahead.flights = s.ahead.flights[:0]
+	s.speculation.flights = s.speculation.flights[:0]
 }
 
 // alloc takes a slot for a token at pos, if need be one of what runs ahead.
 func (s *Session) alloc(pos int) (int32, error) {
 	slot, err := s.cache.Alloc(pos)
-	if err != nil && len(s.ahead.flights) > 0 {
-		s.dropAhead()
+	if err != nil && len(s.speculation.flights) > 0 {
+		s.dropFlights()
 		slot, err = s.cache.Alloc(pos)
 	}
 	return slot, err
 }
 
-// settle makes the tokens in path settled text. What ran ahead stays where they are in their place already: then none has
-// to move.
+// settle makes the tokens in path settled text. What ran ahead stays where they are in their place already: then none
+// has to move.
 func (s *Session) settle(path ...int32) []qwen2.Move {
 	if s.e.model.RunsAhead() { // keys and values may move in the device's memory
 		done, err := s.e.hold(context.Background())
@@ -167,23 +168,23 @@ func (s *Session) settle(path ...int32) []qwen2.Move {
 	}
 	for i, slot := range path {
 		if int(slot) != s.cache.Len()+i {
-			s.dropAhead()
+			s.dropFlights()
 			break
 		}
 	}
 	return s.cache.Settle(path...)
 }
 
-// stopAhead drops what ran ahead when nothing more is wanted.
-func (s *Session) stopAhead() {
-	if len(s.ahead.flights) == 0 {
+// stopFlights drops what ran ahead when nothing more is wanted.
+func (s *Session) stopFlights() {
+	if len(s.speculation.flights) == 0 {
 		return
 	}
 	done, err := s.e.hold(context.Background())
 	if err != nil {
-		s.ahead.flights = nil // closed, and the device has waited for them
+		s.speculation.flights = nil // closed, and the device has waited for them
 		return
 	}
 	defer done()
-	s.dropAhead()
+	s.dropFlights()
 }

@@ -12,8 +12,8 @@ func (s *Service) hand(a *ask) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !a.gone {
-		a.holds = n
-		s.held += n
+		a.lent = n
+		s.lent += n
 	}
 }
 
@@ -26,7 +26,7 @@ func (s *Service) look(a *ask) {
 
 // seen is look, under mu: once for each a.
 func (s *Service) seen(a *ask) {
-	s.held -= a.holds
+	s.lent -= a.lent
 	s.looked.Signal()
 }
 
@@ -37,7 +37,7 @@ func (s *Service) awaitCallers(c *call) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.held > max(1, s.deepest()/depth(1, true)) {
+	for s.lent > max(1, s.deepest()/depth(1, true)) {
 		s.looked.Wait()
 	}
 }

@@ -1,0 +1,110 @@
+package backend
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrOrder is what an error of a pass wraps whose operations were called in an order that [Pass] does not allow.
+var ErrOrder = errors.New("operations of a pass out of order")
+
+// Order holds the calls of one pass to the grammar of [Pass]: a backend asks it before each operation, and fails the
+// pass with the error. The zero value is that of a pass that has begun.
+type Order struct {
+	state   orderState
+	last    OpKind // called before; of no meaning while calls is 0
+	calls   int    // so far, the allowed ones
+	q, k, v Tensor // of the last NormProject
+}
+
+// orderState is what the calls so far allow.
+type orderState uint8
+
+const (
+	between   orderState = iota // operations have begun or ended: all but Attend
+	projected                   // NormProject was called: Attend
+	headed                      // Head was called: End
+	ended                       // End was called: nothing
+)
+
+// allows reports whether an operation may be called in this state.
+func (s orderState) allows(op OpKind) bool {
+	switch s {
+	case between:
+		return op != OpAttend
+	case projected:
+		return op == OpAttend
+	case headed:
+		return op == OpEnd
+	}
+	return false
+}
+
+// Next takes note of a call of any operation but NormProject and Attend, and returns why it may not come now. After
+// OpEnd, which stands for [Flight].Commit too, the pass is over, whatever is returned.
+func (o *Order) Next(op OpKind) error {
+	if !o.state.allows(op) {
+		err := o.wrong(op, "may not come there")
+		if op == OpEnd {
+			o.note(op, ended)
+		}
+		return err
+	}
+	switch op {
+	case OpHead:
+		o.note(op, headed)
+	case OpEnd:
+		o.note(op, ended)
+	default:
+		o.note(op, between)
+	}
+	return nil
+}
+
+// NormProject takes note of a call of NormProject with these results, and returns why it may not come now.
+func (o *Order) NormProject(q, k, v Tensor) error {
+	if !o.state.allows(OpNormProject) {
+		return o.wrong(OpNormProject, "may not come there")
+	}
+	o.q, o.k, o.v = q, k, v
+	o.note(OpNormProject, projected)
+	return nil
+}
+
+// Attend takes note of a call of Attend, and returns why it may not come now: only behind the NormProject that wrote q,
+// k and v.
+func (o *Order) Attend(q, k, v Tensor) error {
+	if !o.state.allows(OpAttend) {
+		return o.wrong(OpAttend, "follows norm+project alone")
+	}
+	if q != o.q || k != o.k || v != o.v {
+		return o.wrong(OpAttend, "takes other tensors than that wrote")
+	}
+	o.note(OpAttend, between)
+	return nil
+}
+
+// Misread is the error of an operation that has been called and takes a tensor that it may not read: q, k or v of
+// NormProject, or what Attend wrote, where it is not the call that this is for.
+func (o *Order) Misread(op OpKind) error {
+	const what = "what norm+project wrote for attend, or attend for the project+add behind it"
+	return fmt.Errorf("%w: call %d, %s, reads %s", ErrOrder, o.calls, op, what)
+}
+
+// Ended reports whether the pass is over.
+func (o *Order) Ended() bool { return o.state == ended }
+
+// note takes note of an operation.
+func (o *Order) note(op OpKind, then orderState) {
+	o.state, o.last = then, op
+	o.calls++
+}
+
+// wrong is the error of an operation that is not allowed.
+func (o *Order) wrong(op OpKind, why string) error {
+	before := "begin"
+	if o.calls > 0 {
+		before = o.last.String()
+	}
+	return fmt.Errorf("%w: call %d, %s after %s: it %s", ErrOrder, o.calls+1, op, before, why)
+}

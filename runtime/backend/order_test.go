@@ -1,0 +1,262 @@
+package backend_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/metal/soft"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
+)
+
+// width is that of a layer in these tests: two heads, which share one head of keys and values. The vocabulary is as
+// wide.
+const width = 32
+
+// layer is a device with what a pass over one row takes.
+type layer struct {
+	t *testing.T
+	backend.Device
+	watched             bool
+	x, q, k, v, a, m, y backend.Tensor
+	norm                backend.Norm
+	square, narrow      backend.Weight // [width, width], [width/2, width]
+	kv                  backend.KV
+	out                 []backend.Output
+}
+
+// devices runs f on each backend, bare and watched.
+func devices(t *testing.T, f func(l *layer)) {
+	for name, open := range map[string]func(t *testing.T) backend.Device{
+		"host":       func(t *testing.T) backend.Device { return onHost(t, host.Options{Threads: 2}) },
+		"host exact": func(t *testing.T) backend.Device { return onHost(t, host.Options{Threads: 1, Exact: true}) },
+		"gpu":        onGPU,
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := open(t)
+			for _, watched := range []bool{false, true} {
+				f(newLayer(t, d, watched))
+			}
+		})
+	}
+}
+
+func onHost(t *testing.T, o host.Options) backend.Device {
+	d, err := host.New(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	return d
+}
+
+func onGPU(t *testing.T) backend.Device {
+	m, err := soft.Open(soft.Options{Variant: soft.Check, Seed: 1})
+	if errors.Is(err, metal.ErrNoDevice) {
+		sharedtest.Missing(t, err)
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	d, err := gpu.New(m, gpu.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	return d
+}
+
+// newLayer makes tensors, and weights of random numbers.
+func newLayer(t *testing.T, d backend.Device, watched bool) *layer {
+	r := rand.New(rand.NewPCG(1, 2))
+	stored := func(shape ...int) gguf.Tensor {
+		n := 1
+		for _, s := range shape {
+			n *= s
+		}
+		var b []byte
+		for range n {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(r.NormFloat64())))
+		}
+		return gguf.Tensor{Name: "t", Type: gguf.F32, Shape: shape, Data: b}
+	}
+	l := &layer{t: t, Device: d, watched: watched, out: make([]backend.Output, 1)}
+	var err error
+	for _, to := range []*backend.Tensor{&l.x, &l.q, &l.a, &l.m, &l.y} {
+		*to, err = d.NewTensor(1, width)
+		require.NoError(t, err)
+	}
+	for _, to := range []*backend.Tensor{&l.k, &l.v} {
+		*to, err = d.NewTensor(1, width/2)
+		require.NoError(t, err)
+	}
+	l.norm, err = d.LoadNorm(stored(width), 1e-6)
+	require.NoError(t, err)
+	l.square, err = d.LoadWeight(stored(width, width), nil)
+	require.NoError(t, err)
+	l.narrow, err = d.LoadWeight(stored(width, width/2), nil)
+	require.NoError(t, err)
+	l.kv, err = d.NewKV(backend.KVConfig{
+		Layers: 1, Slots: 1, Heads: 2, KVHeads: 1, HeadSize: width / 2, RopeBase: 1e4, Type: gguf.F32,
+	})
+	require.NoError(t, err)
+	return l
+}
+
+// call calls an operation of a pass by its name here.
+func (l *layer) call(p backend.Pass, name string) error {
+	switch name {
+	case "embed":
+		p.Embed(l.x, l.square)
+	case "project":
+		p.NormProject(l.q, l.k, l.v, l.x, l.norm, l.square, l.narrow, l.narrow)
+	case "project-of-a":
+		p.NormProject(l.q, l.k, l.v, l.a, l.norm, l.square, l.narrow, l.narrow)
+	case "attend":
+		p.Attend(l.a, l.q, l.k, l.v, 0)
+	case "attend-of-others":
+		p.Attend(l.a, l.q, l.v, l.k, 0)
+	case "add": // what attention gave
+		p.ProjectAdd(l.x, l.square, l.a)
+	case "add-q":
+		p.ProjectAdd(l.x, l.square, l.q)
+	case "add-to-a":
+		p.ProjectAdd(l.a, l.square, l.x)
+	case "gate":
+		p.NormGateUp(l.m, l.x, l.norm, l.square, l.square)
+	case "gate-of-a":
+		p.NormGateUp(l.m, l.a, l.norm, l.square, l.square)
+	case "down":
+		p.ProjectAdd(l.x, l.square, l.m)
+	case "head":
+		p.Head(l.out, l.x, l.norm, l.square, backend.Want{Rows: []int{0}, K: 3})
+	case "head-of-a":
+		p.Head(l.out, l.a, l.norm, l.square, backend.Want{Rows: []int{0}, K: 3})
+	case "end":
+		return p.End(l.t.Context())
+	case "commit":
+		p.(backend.Flight).Commit()
+	case "wait":
+		return p.(backend.Flight).Wait(l.t.Context())
+	case "drop":
+		p.(backend.Flight).Drop()
+	default:
+		l.t.Fatalf("there is no %s", name)
+	}
+	return nil
+}
+
+// run has a pass do what calls names, and returns their errors.
+func (l *layer) run(calls string) (err error) {
+	l.out[0] = backend.Output{}
+	ctx := l.t.Context()
+	if l.watched {
+		ctx = backend.Watch(ctx, &backend.Watcher{Zero: time.Now(), Tell: func(backend.Op) {}})
+	}
+	rows := []backend.Row{{Token: 3, See: []backend.Span{{From: 0, To: 1}}}}
+	p := backend.Watched(ctx, l.Begin(l.kv, rows), 1)
+	for name := range strings.FieldsSeq(calls) {
+		err = errors.Join(err, l.call(p, name))
+	}
+	return err
+}
+
+// holds says what a pass of these calls has to come to, and that the device is as it was afterwards.
+func (l *layer) holds(calls, wrong string) {
+	const whole = "embed project attend add gate down head end"
+	require.NoError(l.t, l.run(whole))
+	before := l.out[0]
+	if err := l.run(calls); wrong == "" {
+		require.NoError(l.t, err, calls)
+	} else {
+		require.ErrorIs(l.t, err, backend.ErrOrder, calls)
+		require.ErrorContains(l.t, err, wrong, calls)
+	}
+	require.NoError(l.t, l.run(whole), "after %s", calls)
+	require.Equal(l.t, before, l.out[0], "after %s", calls)
+}
+
+// TestOrder: every backend takes the calls of a pass in the orders that [backend.Pass] allows. Any other one is an
+// error that says what was called when, and leaves the device as it was.
+func TestOrder(t *testing.T) {
+	cases := []struct {
+		calls string
+		wrong string // in the error; "": there is none
+	}{
+		{"end", ""},
+		{"embed end", ""},
+		{"embed head end", ""},
+		{"embed project attend add gate down head end", ""},
+		{"embed project attend add gate down project attend add gate down head end", ""},
+		{"embed gate down down gate embed gate down head end", ""},
+		{"embed project attend end", ""},
+		{"embed project attend gate add head end", ""}, // what attention gave waits for the next sum
+		{"embed project attend project attend add head end", ""},
+
+		{"attend end", "call 1, attend after begin: it follows norm+project alone"},
+		{"embed attend end", "call 2, attend after embed"},
+		{"embed project attend attend end", "call 4, attend after attend"},
+		{"embed project attend-of-others end", "call 3, attend after norm+project: it takes other tensors"},
+		{"embed project embed end", "call 3, embed after norm+project"},
+		{"embed project project end", "call 3, norm+project after norm+project"},
+		{"embed project add end", "call 3, project+add after norm+project"},
+		{"embed project gate end", "call 3, norm+gate+up after norm+project"},
+		{"embed project head end", "call 3, head after norm+project"},
+		{"embed project end", "call 3, end after norm+project"},
+		{"embed head head end", "call 3, head after head"},
+		{"embed head embed end", "call 3, embed after head"},
+		{"embed head project attend end", "call 3, norm+project after head"},
+		{"embed gate head down end", "call 4, project+add after head"},
+		{"embed head gate end", "call 3, norm+gate+up after head"},
+
+		{"embed project attend add-q end", "call 4, project+add, reads what norm+project wrote for attend"},
+		{"embed project attend down add end", "call 5, project+add, reads what"}, // another sum came first
+		{"embed project attend add add end", "call 5, project+add, reads what"},
+		{"embed project attend add-to-a end", "call 4, project+add, reads what"},
+		{"embed project attend gate-of-a end", "call 4, norm+gate+up, reads what"},
+		{"embed project attend project-of-a end", "call 4, norm+project, reads what"},
+		{"embed project attend head-of-a end", "call 4, head, reads what"},
+
+		{"end end", "call 2, end after end"},
+		{"embed head end end", "call 4, end after end"},
+		{"end embed end", "call 2, embed after end"},
+		{"end project attend end", "call 2, norm+project after end"},
+		{"embed end attend end", "call 3, attend after end"},
+		{"embed gate end down end", "call 4, project+add after end"},
+		{"embed end gate end", "call 3, norm+gate+up after end"},
+		{"embed head end head end", "call 4, head after end"},
+
+		{"attend embed project head head end", "call 1, attend after begin"}, // the first error sticks
+		{"embed project attend head-of-a embed head end", "call 4, head, reads what"},
+	}
+	devices(t, func(l *layer) {
+		for _, c := range cases {
+			l.holds(c.calls, c.wrong)
+		}
+	})
+}
+
+// TestFlightOrder: the same for what stands in place of End.
+func TestFlightOrder(t *testing.T) {
+	l := newLayer(t, onGPU(t), false)
+	for calls, wrong := range map[string]string{
+		"embed head commit wait":         "",
+		"embed head commit drop":         "",
+		"embed project commit wait":      "call 3, end after norm+project",
+		"embed head wait commit wait":    "wait before commit",
+		"embed head commit wait wait":    "wait for a pass that is over",
+		"embed head commit drop wait":    "wait for a pass that is over",
+		"embed head commit commit wait":  "call 4, end after end",
+		"embed head commit embed wait":   "call 4, embed after end",
+		"embed head commit wait end":     "call 4, end after end",
+		"project attend commit add wait": "call 4, project+add after end",
+	} {
+		l.holds(calls, wrong)
+	}
+}

@@ -1,0 +1,44 @@
+package backend
+
+import "github.com/pilotfish-ai/pilotfish/netproto/terms"
+
+// Candidate is a token and its logit.
+type Candidate struct {
+	ID    int32
+	Logit float32
+}
+
+// Output is what the head found for one row. The slices belong to the caller and are reused where they are large
+// enough.
+type Output struct {
+	Top        []Candidate // the K best, best first; of equal logits the lower id first
+	LogSumExp  float32     // ln Σ exp(logit): a token's log-probability is its logit less this
+	Entropy    float32     // of the next token, in nats
+	Logits     []float32   // [vocabulary], only if asked for
+	Hidden     []float32   // [D] after the final norm, only if asked for
+	Confidence float32     // of Want.Router, in [0, 1]
+}
+
+// LogProbs returns the k best tokens with their log-probabilities: log pᵢ = logitᵢ - ln Σ exp(logit). They are fewer
+// where the head found fewer.
+func (o *Output) LogProbs(k int) []terms.Candidate {
+	k = min(k, len(o.Top))
+	if k <= 0 {
+		return nil
+	}
+	all := make([]terms.Candidate, k)
+	for i, c := range o.Top[:k] {
+		all[i] = terms.Candidate{ID: c.ID, LogProb: c.Logit - o.LogSumExp}
+	}
+	return all
+}
+
+// FromLogProbs returns a head that gives tokens these log-probabilities, best first, for what chooses by heads. Logits
+// mean the same after a constant is added to all; these are those whose [Output.LogSumExp] is 0.
+func FromLogProbs(top []terms.Candidate) Output {
+	o := Output{Top: make([]Candidate, len(top))}
+	for i, c := range top {
+		o.Top[i] = Candidate{ID: c.ID, Logit: c.LogProb}
+	}
+	return o
+}

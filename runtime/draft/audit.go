@@ -1,0 +1,37 @@
+package draft
+
+// audit counts, for an escalation that the text passes, what its answer says of the tokens before it. Each token counts
+// once, with the first answer that compared it: later ones compare it with the same model.
+func (r *run) audit(e *escalation) {
+	if e.answer() {
+		r.told = max(r.told, e.Pos)
+	}
+	if r.Verify {
+		r.auditVerified(e)
+	}
+	if r.Verify || !e.answer() {
+		return
+	}
+	stands := func(pos int) bool { return pos >= r.audited && r.origins[pos-r.prompt] == Edge }
+	first, end := max(e.Pos-e.audited, r.prompt), e.Pos
+	if e.sampled > 0 { // by the inverse of its chance to be drawn, it stands for all that the audit is about
+		e.AuditWeight = e.audited
+		first, end = max(e.sampled, first), min(e.sampled+1, end)
+	}
+	for pos := first; pos < end; pos++ {
+		if stands(pos) {
+			if e.Audited++; e.Audited == 1 {
+				e.AuditedFrom = pos
+			}
+			e.AuditedTo = pos + 1
+		}
+	}
+	for _, f := range e.findings {
+		if f.Pos >= first && f.Pos < end && stands(f.Pos) {
+			e.Missed = append(e.Missed, f)
+		}
+	}
+	if e.audited > 0 {
+		r.audited = e.Pos
+	}
+}
