@@ -1,7 +1,7 @@
 package cpu
 
 // block is how many activations share one 8-bit scale.
-const block = 32
+const actBlock = 32
 
 // SpareRows is how many rows the kernels may read past the last one, as they take four at a time where there are fewer.
 const SpareRows = 3
@@ -47,9 +47,9 @@ func (a *Acts) Use(f []float32, t, n int) {
 func (a *Acts) resize(t, n int) {
 	a.T, a.N = t, n
 	a.Q = grow(a.Q, t*n, t*n)
-	a.D = grow(a.D, t*(n/block), t*(n/block))
-	a.S = grow(a.S, t*(n/block), t*(n/block))
-	a.H = grow(a.H, t*(n/block)*2, t*(n/block)*2)
+	a.D = grow(a.D, t*(n/actBlock), t*(n/actBlock))
+	a.S = grow(a.S, t*(n/actBlock), t*(n/actBlock))
+	a.H = grow(a.H, t*(n/actBlock)*2, t*(n/actBlock)*2)
 	if a.spreads(kernelsInUse()) {
 		a.P = grow(a.P, t*n, t*n)
 	}
@@ -77,7 +77,7 @@ func (a *Acts) Round(t int) { a.RoundPart(t, 0, a.N) }
 
 // RoundPart is [Acts.Round] for the columns lo to hi, which are multiples of 32.
 func (a *Acts) RoundPart(t, lo, hi int) {
-	if a.N%block != 0 || lo%block != 0 || hi%block != 0 {
+	if a.N%actBlock != 0 || lo%actBlock != 0 || hi%actBlock != 0 {
 		panic("cpu: rounding what is no multiple of 32")
 	}
 	if lo >= hi {
@@ -85,20 +85,20 @@ func (a *Acts) RoundPart(t, lo, hi int) {
 	}
 	from, to := t*a.N+lo, t*a.N+hi
 	k := kernelsInUse()
-	k.round(a.Q[from:to], a.D[from/block:to/block], a.S[from/block:to/block], a.H[2*from/block:2*to/block], a.F[from:to])
+	k.round(a.Q[from:to], a.D[from/actBlock:to/actBlock], a.S[from/actBlock:to/actBlock], a.H[2*from/actBlock:2*to/actBlock], a.F[from:to])
 	if a.spreads(k) {
-		k.spread(a.P[t*a.N:], a.Q[from:to], lo/block)
+		k.spread(a.P[t*a.N:], a.Q[from:to], lo/actBlock)
 	}
 }
 
 // spreads reports whether k wants P of these activations.
 func (a *Acts) spreads(k *kernels) bool {
-	return k.spread != nil && a.T <= spreadMost && a.N%(4*block) == 0
+	return k.spread != nil && a.T <= spreadMost && a.N%(4*actBlock) == 0
 }
 
 // rounded returns Q, D, S and H of n rows from t.
 func (a *Acts) rounded(t, n int) (q []int8, d, s []float32, h []int16) {
-	b := a.N / block
+	b := a.N / actBlock
 	return a.Q[t*a.N : (t+n)*a.N], a.D[t*b : (t+n)*b], a.S[t*b : (t+n)*b], a.H[2*t*b : 2*(t+n)*b]
 }
 

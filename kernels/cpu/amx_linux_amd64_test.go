@@ -17,6 +17,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/isa"
 )
 
 // amxChild is set in the environment of the process that TestAMX starts: it offers the variant amx whatever the CPU.
@@ -24,7 +25,7 @@ const amxChild = "PILOTFISH_TEST_AMX"
 
 func init() {
 	if os.Getenv(amxChild) != "" {
-		amxGranted = func() bool { return true }
+		offered = func() []string { return append(isa.Offered(), isa.AMX) }
 	}
 }
 
@@ -35,7 +36,7 @@ func TestAMX(t *testing.T) {
 	switch names := Variants(); {
 	case slices.Contains(names, "amx"):
 		return // all tests of this package do without help
-	case amxGranted():
+	case slices.Contains(isa.Offered(), isa.AMX):
 		t.Fatal("the leaves for AMX give other results than those for AVX-512 on this CPU")
 	case !slices.Contains(names, "avx512vnni"):
 		t.Skip("the leaves for AMX use AVX-512 too, which this CPU lacks")

@@ -2,33 +2,29 @@
 
 package cpu
 
-import "github.com/klauspost/cpuid/v2"
+import "github.com/pilotfish-ai/pilotfish/kernels/cpu/isa"
 
-// variants returns what this CPU offers, plain Go first, the best last.
-func variants() []*kernels {
-	all := []*kernels{generic()}
-	if cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3, cpuid.F16C) {
-		all = append(all, avx2())
-		if cpuid.CPU.Supports(cpuid.AVXVNNI) {
-			all = append(all, avxvnni())
-		}
-		if cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512BW, cpuid.AVX512DQ, cpuid.AVX512VL, cpuid.AVX512VNNI) {
-			all = append(all, avx512vnni())
-			all = append(all, amx()...)
-		}
+// functions returns the table of an instruction set.
+func functions(set string) *kernels {
+	switch set {
+	case isa.AVX2:
+		return avx2()
+	case isa.AVXVNNI:
+		return avxvnni()
+	case isa.AVX512VNNI:
+		return avx512vnni()
+	case isa.AMX:
+		return amx()
 	}
-	return all
+	return generic()
 }
 
-// sets returns all variants, whether this CPU has them or not.
-func sets() []*kernels {
-	return append([]*kernels{generic(), avx2(), avxvnni(), avx512vnni()}, amxSets()...)
-}
+// right reports whether the table of an instruction set that this CPU has computes right.
+func right(k *kernels) bool { return k.name != isa.AMX || sameTiles(k, avx512vnni()) }
 
 // avx2 returns the leaves for CPUs with AVX2, FMA and F16C.
 func avx2() *kernels {
 	k := generic()
-	k.name = "avx2"
 	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
 		rowsQ8_0AVX2, rowsQ4_0AVX2, rowsQ5_0AVX2, rowsQ4_KAVX2, rowsQ5_KAVX2, rowsQ6_KAVX2,
 	}
@@ -50,12 +46,8 @@ func avx2() *kernels {
 	k.rowsF32, k.rowsF16, k.rowsBF16, k.fourF32 = rowsF32AVX2, rowsF16AVX2, rowsBF16AVX2, fourF32AVX2
 	k.gridF32, k.gridF16, k.gridBF16 = gridF32AVX2, gridF16AVX2, gridBF16AVX2
 	k.grid8Rows, k.grid8F32, k.grid8F16, k.grid8BF16 = 6, grid8F32AVX2, grid8F16AVX2, grid8BF16AVX2
-	k.fromF16, k.fromBF16, k.toF16 = fromF16AVX2, fromBF16AVX2, toF16AVX2
-	k.axpyF32 = axpyF32AVX2
-	k.scoresF32, k.scoresF16, k.mixF32, k.mixF16 = scoresF32AVX2, scoresF16AVX2, mixF32AVX2, mixF16AVX2
-	k.softmax = softmaxAVX2
-	k.round, k.exp, k.swiGLU, k.sumExp = roundAVX2, expAVX2, swiGLUAVX2, sumExpAVX2
-	k.above, k.rmsNorm, k.rope = aboveAVX2, rmsNormAVX2, ropeAVX2
+	k.fromF16, k.fromBF16 = fromF16AVX2, fromBF16AVX2
+	k.round = roundAVX2
 	k.read = readAVX2
 	k.peakBytes, k.peakFloats = peak{peakBytesAVX2, 12 * 32}, peak{peakFloatsAVX2, 12 * 8}
 	return k
@@ -64,7 +56,6 @@ func avx2() *kernels {
 // avxvnni returns avx2 with the integer products of AVX-VNNI.
 func avxvnni() *kernels {
 	k := avx2()
-	k.name = "avxvnni"
 	k.peakBytes = peak{peakBytesAVXVNNI, 12 * 32}
 	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
 		rowsQ8_0AVXVNNI, rowsQ4_0AVXVNNI, rowsQ5_0AVXVNNI, rowsQ4_KAVXVNNI, rowsQ5_KAVXVNNI, rowsQ6_KAVXVNNI,
@@ -87,7 +78,6 @@ func avxvnni() *kernels {
 // several of either.
 func avx512vnni() *kernels {
 	k := avx2()
-	k.name = "avx512vnni"
 	k.rows = [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16){
 		rowsQ8_0VNNI, rowsQ4_0VNNI, rowsQ5_0VNNI, rowsQ4_KVNNI, rowsQ5_KVNNI, rowsQ6_KVNNI,
 	}
@@ -105,8 +95,6 @@ func avx512vnni() *kernels {
 	k.pack = [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte){
 		packQ8_0VNNI, packQ4_0VNNI, packQ5_0VNNI, packQ4_KVNNI, packQ5_KVNNI, packQ6_KVNNI,
 	}
-	k.scoresF32, k.scoresF16, k.mixF32, k.mixF16 = scoresF32AVX512, scoresF16AVX512, mixF32AVX512, mixF16AVX512
-	k.softmax, k.swiGLU, k.sumExp = softmaxAVX512, swiGLUAVX512, sumExpAVX512
 	k.gridF32, k.gridF16, k.gridBF16 = gridF32AVX512, gridF16AVX512, gridBF16AVX512
 	k.grid8Rows, k.grid8F32, k.grid8F16, k.grid8BF16 = 8, grid8F32AVX512, grid8F16AVX512, grid8BF16AVX512
 	k.waitBytes = 320 << 10 // who has AVX-512 has a second-level cache of 512 KiB or more

@@ -74,45 +74,9 @@ func fromF16NEON(dst []float32, src []byte)
 func fromBF16NEON(dst []float32, src []byte)
 
 //go:noescape
-func axpyF32NEON(acc, p []float32, v []byte, stride int)
-
-//go:noescape
 func readNEON(p []byte) uint64
 
-//go:noescape
-func toF16NEON(dst []uint16, src []float32)
-
-//go:noescape
-func scoresF16NEON(dst []float32, stride int, q []float32, k []byte, step, blocks int)
-
-//go:noescape
-func scoresF32NEON(dst []float32, stride int, q []float32, k []byte, step, blocks int)
-
-//go:noescape
-func mixF16NEON(acc, p []float32, stride, n int, v []byte, step int)
-
-//go:noescape
-func mixF32NEON(acc, p []float32, stride, n int, v []byte, step int)
-
 // Leaves in exp_arm64.s and round_arm64.s; their twins stand in exp.go and generic.go.
-
-//go:noescape
-func expNEON(dst, x []float32, bias float32)
-
-//go:noescape
-func swiGLUNEON(dst, gate, up []float32)
-
-//go:noescape
-func sumExpNEON(x []float32, top float32) (sum, sumX float64)
-
-//go:noescape
-func aboveNEON(x []float32, bar float32) int
-
-//go:noescape
-func rmsNormNEON(dst, x, g []float32, eps float32)
-
-//go:noescape
-func ropeNEON(x, cos, sin []float32)
 
 //go:noescape
 func roundNEON(q []int8, d, s []float32, h []int16, x []float32)

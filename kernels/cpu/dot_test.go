@@ -7,9 +7,25 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/gguf/block"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/kerneltest"
 )
+
+// inputs makes the arguments of microkernels.
+type inputs struct{ *kerneltest.Inputs }
+
+func newInputs(t testing.TB, seed uint64, off int) *inputs {
+	return &inputs{kerneltest.NewInputs(t, seed, off)}
+}
+
+// eachVariant runs f on every variant that this CPU offers.
+func eachVariant(t *testing.T, f func(t *testing.T, k *kernels)) {
+	for _, k := range variants() {
+		t.Run(k.name, func(t *testing.T) { f(t, k) })
+	}
+}
 
 // The places of half-precision numbers in a block of each format.
 var halves = [formats][]int{q8_0: {0}, q4_0: {0}, q5_0: {0}, q4_K: {0, 2}, q5_K: {0, 2}, q6_K: {208}}
@@ -17,10 +33,10 @@ var halves = [formats][]int{q8_0: {0}, q4_0: {0}, q5_0: {0}, q4_K: {0, 2}, q5_K:
 // weights returns rows of n random weights in format f, with half-precision scales from scale.
 func (in *inputs) weights(f format, rows, n int, scale func() float32) []byte {
 	elems, size := f.typeOf().Block()
-	w := in.bytes(rows * n / elems * size)
+	w := in.Bytes(rows * n / elems * size)
 	for b := 0; b < len(w); b += size {
 		for _, at := range halves[f] {
-			binary.LittleEndian.PutUint16(w[b+at:], gguf.F32ToF16(scale()))
+			binary.LittleEndian.PutUint16(w[b+at:], block.F32ToF16(scale()))
 		}
 	}
 	return w
@@ -48,14 +64,14 @@ func tame(f format, w []byte) {
 
 // acts returns t rows of n rounded activations, each value in -127..127, with scales from scale.
 func (in *inputs) acts(t, n int, scale func() float32) (q []int8, d, s []float32, h []int16) {
-	q, _ = guarded[int8](in.t, t*n, in.off)
-	d, _ = guarded[float32](in.t, t*n/block, in.off&^3)
-	s, _ = guarded[float32](in.t, t*n/block, in.off&^3)
-	h, _ = guarded[int16](in.t, t*n/16, in.off&^1)
+	q, _ = kerneltest.Guarded[int8](in.T, t*n, in.Off)
+	d, _ = kerneltest.Guarded[float32](in.T, t*n/actBlock, in.Off&^3)
+	s, _ = kerneltest.Guarded[float32](in.T, t*n/actBlock, in.Off&^3)
+	h, _ = kerneltest.Guarded[int16](in.T, t*n/16, in.Off&^1)
 	for b := range d {
 		d[b] = scale()
-		for i := range block {
-			q[b*block+i] = int8(in.IntN(255) - 127)
+		for i := range actBlock {
+			q[b*actBlock+i] = int8(in.IntN(255) - 127)
 		}
 	}
 	total(q, d, s, h)
@@ -95,8 +111,8 @@ func checkQuantised(t *testing.T, k *kernels, f format, in *inputs, rows, n int)
 		q, d, s, h := in.acts(4, n, scale)
 
 		for row := range 4 {
-			q, d, s, h := q[row*n:][:n], d[row*n/block:][:n/block], s[row*n/block:][:n/block], h[row*n/16:][:n/16]
-			dst, intact := guarded[float32](t, rows, in.off&^3)
+			q, d, s, h := q[row*n:][:n], d[row*n/actBlock:][:n/actBlock], s[row*n/actBlock:][:n/actBlock], h[row*n/16:][:n/16]
+			dst, intact := kerneltest.Guarded[float32](t, rows, in.Off&^3)
 			want := make([]float32, rows)
 			k.rows[f](dst, w, q, d, s, h)
 			twin.rows[f](want, w, q, d, s, h)
@@ -152,15 +168,15 @@ func checkGroups(t *testing.T, k *kernels, f format, in *inputs, groups, n int) 
 		w := in.weights(f, rows, n, in.small)
 		q, d, s, h := in.acts(acts, n, in.small)
 		stride := rows + 3
-		dst, intact := guarded[float32](t, (acts-1)*stride+rows, in.off&^3)
+		dst, intact := kerneltest.Guarded[float32](t, (acts-1)*stride+rows, in.Off&^3)
 		g.leaf(dst, stride, w, in.form(k, q, d, s, h), acts, n)
 		intact()
 		want := make([]float32, rows)
 		for i := range acts {
-			k.rows[f](want, w, q[i*n:][:n], d[i*n/block:][:n/block], s[i*n/block:][:n/block], h[i*n/16:][:n/16])
+			k.rows[f](want, w, q[i*n:][:n], d[i*n/actBlock:][:n/actBlock], s[i*n/actBlock:][:n/actBlock], h[i*n/16:][:n/16])
 			require.Equal(t, want, dst[i*stride:][:rows], "%v, activations %d of %d", f.typeOf(), i, acts)
 			for _, b := range bytesOf(dst[i*stride+rows : min((i+1)*stride, len(dst))]) {
-				require.EqualValues(t, canary, b, "%v, between rows %d and %d", f.typeOf(), i, i+1)
+				require.EqualValues(t, kerneltest.Canary, b, "%v, between rows %d and %d", f.typeOf(), i, i+1)
 			}
 		}
 	}
@@ -169,7 +185,7 @@ func checkGroups(t *testing.T, k *kernels, f format, in *inputs, groups, n int) 
 // form returns activations as groups of k take them.
 func (in *inputs) form(k *kernels, q []int8, d, s []float32, h []int16) form {
 	if k.spread != nil {
-		p, _ := guarded[int8](in.t, len(q), in.off)
+		p, _ := kerneltest.Guarded[int8](in.T, len(q), in.Off)
 		spread(p, q, 0)
 		q = p
 	}
@@ -179,8 +195,8 @@ func (in *inputs) form(k *kernels, q []int8, d, s []float32, h []int16) form {
 // spread sets p to what [Acts] says of P, for the blocks of q, which are those from the from-th on.
 func spread(p, q []int8, from int) {
 	for i, v := range q {
-		b, j := from+i/block, i%block
-		p[b/4*4*block+j/16*64+b%4*16+j%16] = v
+		b, j := from+i/actBlock, i%actBlock
+		p[b/4*4*actBlock+j/16*64+b%4*16+j%16] = v
 	}
 }
 
@@ -192,14 +208,14 @@ func TestSpread(t *testing.T) {
 		}
 		const blocks = 12
 		in := newInputs(t, 1, 4)
-		q, _, _, _ := in.acts(1, blocks*block, in.small)
+		q, _, _, _ := in.acts(1, blocks*actBlock, in.small)
 		for from := range blocks {
 			for to := from + 1; to <= blocks; to++ {
-				got, intact := guarded[int8](t, len(q), in.off)
-				want, _ := guarded[int8](t, len(q), in.off)
-				k.spread(got, q[from*block:to*block], from)
+				got, intact := kerneltest.Guarded[int8](t, len(q), in.Off)
+				want, _ := kerneltest.Guarded[int8](t, len(q), in.Off)
+				k.spread(got, q[from*actBlock:to*actBlock], from)
 				intact()
-				spread(want, q[from*block:to*block], from)
+				spread(want, q[from*actBlock:to*actBlock], from)
 				require.Equal(t, want, got, "blocks %d to %d", from, to)
 			}
 		}
@@ -262,7 +278,7 @@ func TestExtremes(t *testing.T) {
 				_, size := f.typeOf().Block()
 				for b := 0; b < len(w); b += size {
 					for _, at := range halves[f] {
-						binary.LittleEndian.PutUint16(w[b+at:], gguf.F32ToF16(1))
+						binary.LittleEndian.PutUint16(w[b+at:], block.F32ToF16(1))
 					}
 				}
 				tame(f, w)
@@ -296,7 +312,7 @@ func TestOddScales(t *testing.T) {
 			for _, h := range []uint16{0, 0x8000, 1, 0x03ff, 0x8001, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00} {
 				t.Run(fmt.Sprintf("%v/%04x", f.typeOf(), h), func(t *testing.T) {
 					in := newInputs(t, 7, 0)
-					w := in.weights(f, 1, n, func() float32 { return gguf.F16ToF32(h) })
+					w := in.weights(f, 1, n, func() float32 { return block.F16ToF32(h) })
 					tame(f, w)
 					q, d, s, h := in.acts(1, n, one)
 					var got, want [1]float32

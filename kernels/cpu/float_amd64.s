@@ -111,92 +111,6 @@ done: \
 	VZEROUPPER;               \
 	RET
 
-// axpy(acc, p []float32, v []byte, stride int): columns by 32, 8 and 1, over all rows each, with the sums in registers.
-// DI acc, R8 columns left, SI v, R9 stride, DX p, R10 rows; inner AX v, CX p, R11 rows left.
-#define AXPY(LOAD8, LOAD1, size) \
-	MOVQ acc_base+0(FP), DI;  \
-	MOVQ acc_len+8(FP), R8;   \
-	MOVQ p_base+24(FP), DX;   \
-	MOVQ p_len+32(FP), R10;   \
-	MOVQ v_base+48(FP), SI;   \
-	MOVQ stride+72(FP), R9;   \
-	SUBQ $32, R8;                       \
-	JLT  eight;                         \
-wide: \
-	MOVQ SI, AX;                        \
-	MOVQ DX, CX;                        \
-	MOVQ R10, R11;                      \
-	VMOVUPS (DI), Y0;                   \
-	VMOVUPS 32(DI), Y1;                 \
-	VMOVUPS 64(DI), Y2;                 \
-	VMOVUPS 96(DI), Y3;                 \
-wrow: \
-	VBROADCASTSS (CX), Y8;              \
-	LOAD8((AX), Y4);                    \
-	LOAD8((8*size)(AX), Y5);            \
-	LOAD8((16*size)(AX), Y6);           \
-	LOAD8((24*size)(AX), Y7);           \
-	VFMADD231PS Y4, Y8, Y0;             \
-	VFMADD231PS Y5, Y8, Y1;             \
-	VFMADD231PS Y6, Y8, Y2;             \
-	VFMADD231PS Y7, Y8, Y3;             \
-	ADDQ R9, AX;                        \
-	ADDQ $4, CX;                        \
-	DECQ R11;                           \
-	JNZ  wrow;                          \
-	VMOVUPS Y0, (DI);                   \
-	VMOVUPS Y1, 32(DI);                 \
-	VMOVUPS Y2, 64(DI);                 \
-	VMOVUPS Y3, 96(DI);                 \
-	ADDQ $(32*size), SI;                \
-	ADDQ $128, DI;                      \
-	SUBQ $32, R8;                       \
-	JGE  wide;                          \
-eight: \
-	ADDQ $24, R8;                       \
-	JLT  rest;                          \
-narrow: \
-	MOVQ SI, AX;                        \
-	MOVQ DX, CX;                        \
-	MOVQ R10, R11;                      \
-	VMOVUPS (DI), Y0;                   \
-nrow: \
-	VBROADCASTSS (CX), Y8;              \
-	LOAD8((AX), Y4);                    \
-	VFMADD231PS Y4, Y8, Y0;             \
-	ADDQ R9, AX;                        \
-	ADDQ $4, CX;                        \
-	DECQ R11;                           \
-	JNZ  nrow;                          \
-	VMOVUPS Y0, (DI);                   \
-	ADDQ $(8*size), SI;                 \
-	ADDQ $32, DI;                       \
-	SUBQ $8, R8;                        \
-	JGE  narrow;                        \
-rest: \
-	ADDQ $8, R8;                        \
-	JZ   done;                          \
-one: \
-	MOVQ SI, AX;                        \
-	MOVQ DX, CX;                        \
-	MOVQ R10, R11;                      \
-	VMOVSS (DI), X0;                    \
-orow: \
-	LOAD1((AX), X4);                    \
-	VFMADD231SS (CX), X4, X0;           \
-	ADDQ R9, AX;                        \
-	ADDQ $4, CX;                        \
-	DECQ R11;                           \
-	JNZ  orow;                          \
-	VMOVSS X0, (DI);                    \
-	ADDQ $size, SI;                     \
-	ADDQ $4, DI;                        \
-	DECQ R8;                            \
-	JNZ  one;                           \
-done: \
-	VZEROUPPER;                         \
-	RET
-
 // func rowsF32AVX2(dst []float32, w []byte, stride int, x []float32)
 TEXT ·rowsF32AVX2(SB), NOSPLIT, $0-80
 	ROWS(LOAD8_F32, LOAD1_F32, 4, AHEAD(AX, 64))
@@ -289,40 +203,6 @@ TEXT ·fromF16AVX2(SB), NOSPLIT, $0-48
 // func fromBF16AVX2(dst []float32, src []byte)
 TEXT ·fromBF16AVX2(SB), NOSPLIT, $0-48
 	FROM(LOAD8_BF16, LOAD1_BF16)
-
-// func toF16AVX2(dst []uint16, src []float32)
-TEXT ·toF16AVX2(SB), NOSPLIT, $0-48
-	MOVQ dst_base+0(FP), DI
-	MOVQ dst_len+8(FP), R8
-	MOVQ src_base+24(FP), SI
-	SUBQ $8, R8
-	JLT  rest
-eight:
-	VMOVUPS (SI), Y0
-	VCVTPS2PH $0, Y0, (DI) // to nearest even
-	ADDQ $32, SI
-	ADDQ $16, DI
-	SUBQ $8, R8
-	JGE  eight
-rest:
-	ADDQ $8, R8
-	JZ   done
-one:
-	VMOVSS (SI), X0
-	VCVTPS2PH $0, X0, X0
-	VMOVD X0, BX
-	MOVW BX, (DI)
-	ADDQ $4, SI
-	ADDQ $2, DI
-	DECQ R8
-	JNZ  one
-done:
-	VZEROUPPER
-	RET
-
-// func axpyF32AVX2(acc, p []float32, v []byte, stride int)
-TEXT ·axpyF32AVX2(SB), NOSPLIT, $0-80
-	AXPY(LOAD8_F32, LOAD1_F32, 4)
 
 // func readAVX2(p []byte) uint64
 // Reads 256 bytes a turn; what is left below that is not read.

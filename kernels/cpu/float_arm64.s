@@ -242,87 +242,6 @@ one: \
 done: \
 	RET
 
-// axpy(acc, p []float32, v []byte, stride int): columns by 32, 4 and 1, over all rows each, with the sums in registers.
-// With 32 columns eight sums wait for nothing where a multiply-add takes four cycles and halves take as many operations to convert.
-// R0 acc, R8 columns left, R2 v, size bytes an element, R3 stride, R4 p, R5 rows; in a column R10 row of v, R7 p, R1 rows left.
-#define COLUMN \
-	MOVD R2, R10; \
-	MOVD R4, R7; \
-	MOVD R5, R1
-#define AXPY(LOAD16, LOAD4, LOAD1, size) \
-	MOVD acc_base+0(FP), R0; \
-	MOVD acc_len+8(FP), R8; \
-	MOVD p_base+24(FP), R4; \
-	MOVD p_len+32(FP), R5; \
-	MOVD v_base+48(FP), R2; \
-	MOVD stride+72(FP), R3; \
-	SUBS $32, R8; \
-	BLT  fours; \
-column32: \
-	COLUMN; \
-	VLD1.P 64(R0), [V0.S4, V1.S4, V2.S4, V3.S4]; \
-	VLD1 (R0), [V4.S4, V5.S4, V6.S4, V7.S4]; \
-	SUB  $64, R0; \
-row32: \
-	MOVD R10, R6; \
-	VLD1R.P 4(R7), [V20.S4]; \
-	LOAD16(R6); \
-	FMLA(16, 20, 0); \
-	FMLA(17, 20, 1); \
-	FMLA(18, 20, 2); \
-	FMLA(19, 20, 3); \
-	LOAD16(R6); \
-	FMLA(16, 20, 4); \
-	FMLA(17, 20, 5); \
-	FMLA(18, 20, 6); \
-	FMLA(19, 20, 7); \
-	ADD  R3, R10; \
-	SUBS $1, R1; \
-	BNE  row32; \
-	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0); \
-	VST1.P [V4.S4, V5.S4, V6.S4, V7.S4], 64(R0); \
-	ADD  $(32*size), R2; \
-	SUBS $32, R8; \
-	BGE  column32; \
-fours: \
-	ADDS $28, R8; \
-	BLT  rest; \
-four: \
-	COLUMN; \
-	VLD1 (R0), [V0.S4]; \
-row4: \
-	MOVD R10, R6; \
-	LOAD4(R6); \
-	VLD1R.P 4(R7), [V20.S4]; \
-	VFMLA V16.S4, V20.S4, V0.S4; \
-	ADD  R3, R10; \
-	SUBS $1, R1; \
-	BNE  row4; \
-	VST1.P [V0.S4], 16(R0); \
-	ADD  $(4*size), R2; \
-	SUBS $4, R8; \
-	BGE  four; \
-rest: \
-	ADDS $4, R8; \
-	BEQ  done; \
-one: \
-	COLUMN; \
-	FMOVS (R0), F0; \
-row1: \
-	MOVD R10, R6; \
-	LOAD1(R6); \
-	FMOVS.P 4(R7), F20; \
-	FMADDS F20, F0, F16, F0; \
-	ADD  R3, R10; \
-	SUBS $1, R1; \
-	BNE  row1; \
-	FMOVS.P F0, 4(R0); \
-	ADD  $size, R2; \
-	SUBS $1, R8; \
-	BNE  one; \
-done: \
-	RET
-
 // func rowsF32NEON(dst []float32, w []byte, stride int, x []float32)
 TEXT ·rowsF32NEON(SB), NOSPLIT, $0-80
 	ROWS(LOAD16_F32, LOAD4_F32, LOAD1_F32)
@@ -354,36 +273,6 @@ TEXT ·fromF16NEON(SB), NOSPLIT, $0-48
 // func fromBF16NEON(dst []float32, src []byte)
 TEXT ·fromBF16NEON(SB), NOSPLIT, $0-48
 	FROM(LOAD16_BF16, LOAD1_BF16)
-
-// func toF16NEON(dst []uint16, src []float32)
-TEXT ·toF16NEON(SB), NOSPLIT, $0-48
-	MOVD dst_base+0(FP), R0
-	MOVD dst_len+8(FP), R8
-	MOVD src_base+24(FP), R6
-	SUBS $4, R8
-	BLT  rest
-four:
-	VLD1.P 16(R6), [V0.S4]
-	FCVTN(0, 0)
-	FMOVD.P F0, 8(R0)
-	SUBS $4, R8
-	BGE  four
-rest:
-	ADDS $4, R8
-	BEQ  done
-one:
-	FMOVS.P 4(R6), F0
-	FCVTN(0, 0)
-	FMOVS F0, R9
-	MOVH.P R9, 2(R0)
-	SUBS $1, R8
-	BNE  one
-done:
-	RET
-
-// func axpyF32NEON(acc, p []float32, v []byte, stride int)
-TEXT ·axpyF32NEON(SB), NOSPLIT, $0-80
-	AXPY(LOAD16_F32, LOAD4_F32, LOAD1_F32, 4)
 
 // func readNEON(p []byte) uint64
 // Reads 128 bytes a turn; what is left below that is not read.

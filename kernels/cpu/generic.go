@@ -4,13 +4,12 @@ import (
 	"encoding/binary"
 	"math"
 
-	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/gguf/block"
 )
 
 // generic returns the leaves in plain Go: the reference of every other variant.
 func generic() *kernels {
 	k := &kernels{
-		name:       "generic",
 		wide:       wideGeneric,
 		fold:       foldGeneric,
 		rowsF32:    rowsF32Generic,
@@ -21,20 +20,7 @@ func generic() *kernels {
 		waitBytes:  128 << 10,
 		fromF16:    fromF16Generic,
 		fromBF16:   fromBF16Generic,
-		toF16:      toF16Generic,
-		axpyF32:    axpyF32Generic,
-		scoresF32:  scoresF32Generic,
-		scoresF16:  scoresF16Generic,
-		mixF32:     mixF32Generic,
-		mixF16:     mixF16Generic,
-		softmax:    softmaxGeneric,
 		round:      roundGeneric,
-		exp:        expGeneric,
-		swiGLU:     swiGLUGeneric,
-		sumExp:     sumExpGeneric,
-		above:      aboveGeneric,
-		rmsNorm:    rmsNormGeneric,
-		rope:       ropeGeneric,
 		read:       readGeneric,
 		peakBytes:  peak{peakBytesGeneric, 4},
 		peakFloats: peak{peakFloatsGeneric, 4},
@@ -54,7 +40,7 @@ func generic() *kernels {
 // rowsGeneric sets dst[r] = Σᵢ w[r,i]·x[i] for the len(dst) rows of w in format f, and x of len(q) elements rounded.
 func rowsGeneric(f format, dst []float32, w []byte, q []int8, d, s []float32) {
 	elems, size := f.typeOf().Block()
-	per := elems / block // activation blocks in a weight block
+	per := elems / actBlock // activation blocks in a weight block
 	for r := range dst {
 		var u [256]int8
 		var ds [16]float32
@@ -65,7 +51,7 @@ func rowsGeneric(f format, dst []float32, w []byte, q []int8, d, s []float32) {
 			w = w[size:]
 			for i := range per {
 				a := &acc[(b+i)%f.lanes()]
-				*a = addBlock(*a, u[i*block:][:block], [2]float32(ds[2*i:]), q[(b+i)*block:][:block], d[b+i])
+				*a = addBlock(*a, u[i*actBlock:][:actBlock], [2]float32(ds[2*i:]), q[(b+i)*actBlock:][:actBlock], d[b+i])
 				if f == q4_K || f == q5_K {
 					*a -= float32(mins[i] * s[b+i])
 				}
@@ -89,7 +75,7 @@ func addBlock(a float32, w []int8, ds [2]float32, q []int8, d float32) float32 {
 }
 
 // f16 reads the half-precision number at the front of b.
-func f16(b []byte) float32 { return gguf.F16ToF32(binary.LittleEndian.Uint16(b)) }
+func f16(b []byte) float32 { return block.F16ToF32(binary.LittleEndian.Uint16(b)) }
 
 // unpackGeneric takes a row of len(w) weights in format f apart: src[i] = ds[i/16]·w[i] - mins[i/32]. ds and w are such that
 // ds·w is exact in float32. mins is written for Q4_K and Q5_K only, as the others have none.
@@ -179,7 +165,7 @@ func (a *lanes) sum() float32 {
 }
 
 // rowsGenericOf sets dst[r] = Σᵢ w[r,i]·x[i] for len(dst) rows that begin stride bytes apart in w, of elements of type t: F32, F16 or BF16.
-func rowsGenericOf(t gguf.Type, dst []float32, w []byte, stride int, x []float32) {
+func rowsGenericOf(t block.Type, dst []float32, w []byte, stride int, x []float32) {
 	var f [256]float32
 	_, size := t.Block()
 	for r := range dst {
@@ -188,11 +174,11 @@ func rowsGenericOf(t gguf.Type, dst []float32, w []byte, stride int, x []float32
 		for i := 0; i < len(x); i += len(f) {
 			n := min(len(f), len(x)-i)
 			switch t {
-			case gguf.F32:
+			case block.F32:
 				fromF32Generic(f[:n], row[i*size:])
-			case gguf.F16:
+			case block.F16:
 				fromF16Generic(f[:n], row[i*size:])
-			case gguf.BF16:
+			case block.BF16:
 				fromBF16Generic(f[:n], row[i*size:])
 			}
 			a.add(f[:n], x[i:])
@@ -202,15 +188,15 @@ func rowsGenericOf(t gguf.Type, dst []float32, w []byte, stride int, x []float32
 }
 
 func rowsF32Generic(dst []float32, w []byte, stride int, x []float32) {
-	rowsGenericOf(gguf.F32, dst, w, stride, x)
+	rowsGenericOf(block.F32, dst, w, stride, x)
 }
 
 func rowsF16Generic(dst []float32, w []byte, stride int, x []float32) {
-	rowsGenericOf(gguf.F16, dst, w, stride, x)
+	rowsGenericOf(block.F16, dst, w, stride, x)
 }
 
 func rowsBF16Generic(dst []float32, w []byte, stride int, x []float32) {
-	rowsGenericOf(gguf.BF16, dst, w, stride, x)
+	rowsGenericOf(block.BF16, dst, w, stride, x)
 }
 
 // fourF32Generic sets dst[t] = Σᵢ w[i]·x[t,i] for the four rows of x that lie behind each other; w is float32.
@@ -246,24 +232,7 @@ func fromF16Generic(dst []float32, src []byte) {
 // fromBF16Generic sets dst to the bfloat16 numbers at the front of src.
 func fromBF16Generic(dst []float32, src []byte) {
 	for i := range dst {
-		dst[i] = gguf.BF16ToF32(binary.LittleEndian.Uint16(src[2*i:]))
-	}
-}
-
-// toF16Generic sets dst to src in half precision, rounded to nearest even.
-func toF16Generic(dst []uint16, src []float32) {
-	for i, v := range src {
-		dst[i] = gguf.F32ToF16(v)
-	}
-}
-
-// axpyF32Generic adds Σⱼ p[j]·v[j,i] to acc[i], j ascending, where the len(p) rows of v begin stride bytes apart.
-func axpyF32Generic(acc, p []float32, v []byte, stride int) {
-	for j, p := range p {
-		row := v[j*stride:]
-		for i := range acc {
-			acc[i] += p * math.Float32frombits(binary.LittleEndian.Uint32(row[4*i:]))
-		}
+		dst[i] = block.BF16ToF32(binary.LittleEndian.Uint16(src[2*i:]))
 	}
 }
 
@@ -273,7 +242,7 @@ const tiny = 1e-36
 // roundGeneric rounds the blocks of x, as [Acts] says, to nearest even.
 func roundGeneric(q []int8, d, s []float32, h []int16, x []float32) {
 	for b := range d {
-		x, q := x[b*block:][:block], q[b*block:][:block]
+		x, q := x[b*actBlock:][:actBlock], q[b*actBlock:][:actBlock]
 		var top uint32 // of the magnitudes as bits: they order as the numbers do, infinity and NaN above all
 		for _, v := range x {
 			top = max(top, math.Float32bits(v)&^(1<<31))

@@ -1,10 +1,9 @@
 package cpu
 
 import (
-	"fmt"
-	"os"
-	"strings"
 	"sync"
+
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/isa"
 )
 
 // kernels is one variant's leaves: what may be assembly. Operations check shapes and cut the work before they call a leaf, so a
@@ -47,23 +46,8 @@ type kernels struct {
 
 	fromF16  func(dst []float32, src []byte)
 	fromBF16 func(dst []float32, src []byte)
-	toF16    func(dst []uint16, src []float32)
-	axpyF32  func(acc, p []float32, v []byte, stride int)
-
-	scoresF32, scoresF16 scoresLeaf
-	mixF32, mixF16       mixLeaf
-	softmax              func(x []float32) (top, sum float32)
-
-	round  func(q []int8, d, s []float32, h []int16, x []float32)
-	exp    func(dst, x []float32, bias float32)
-	swiGLU func(dst, gate, up []float32)
-	sumExp func(x []float32, top float32) (sum, sumX float64)
-	above  func(x []float32, bar float32) int
-
-	rmsNorm func(dst, x, g []float32, eps float32) // n a multiple of normPad
-	rope    func(x, cos, sin []float32)            // half a head a multiple of ropePad
-
-	read func(p []byte) uint64
+	round    func(q []int8, d, s []float32, h []int16, x []float32)
+	read     func(p []byte) uint64
 
 	peakBytes, peakFloats peak
 }
@@ -95,7 +79,7 @@ func (k *kernels) tileOf(f format, rows int) tileLeaf {
 
 // groupOf returns the group that takes t rows of n activations to weights in format f, or nil.
 func (k *kernels) groupOf(f format, t, n int) *group {
-	if f < 0 || n%(4*block) != 0 {
+	if f < 0 || n%(4*actBlock) != 0 {
 		return nil
 	}
 	for i := range k.groups[f] {
@@ -119,26 +103,35 @@ type floatGrid func(dst *[16]float32, w []byte, x []float32)
 // the rows of w take, which begins ahead bytes after they do.
 type floatGrid8 func(dst []float32, stride int, w []byte, x []float32, ahead int, add bool)
 
-// Env is the environment variable that names the variant to use in place of the best one: "generic", "avx2", …
-const Env = "PILOTFISH_CPU"
+// Env is the environment variable that names the instruction set to use in place of the best one: "generic", "avx2", …
+const Env = isa.Env
+
+// of returns the table of an instruction set.
+func of(set string) *kernels {
+	k := functions(set)
+	k.name = set
+	return k
+}
+
+// offered returns the names of the instruction sets that this CPU offers, plain Go first, the best one last.
+var offered = sync.OnceValue(isa.Offered)
+
+// variants returns the tables of what this CPU offers, in the same order.
+func variants() []*kernels {
+	var all []*kernels
+	for _, set := range offered() {
+		if k := of(set); right(k) {
+			all = append(all, k)
+		}
+	}
+	return all
+}
 
 // chosen is the table in use, decided once.
-var chosen = sync.OnceValues(func() (*kernels, error) { return choose(os.Getenv(Env), variants()) })
-
-// choose returns the variant called name, the last and best one if name is empty.
-func choose(name string, all []*kernels) (*kernels, error) {
-	if name == "" {
-		return all[len(all)-1], nil
-	}
-	var names []string
-	for _, k := range all {
-		if k.name == name {
-			return k, nil
-		}
-		names = append(names, k.name)
-	}
-	return all[0], fmt.Errorf("%s=%s: this CPU and build offer %s", Env, name, strings.Join(names, ", "))
-}
+var chosen = sync.OnceValues(func() (*kernels, error) {
+	set, err := isa.Choose(Variants())
+	return of(set), err
+})
 
 // kernelsInUse returns the table in use. With a name in [Env] that [Detect] refuses it is the generic one.
 func kernelsInUse() *kernels {
@@ -146,17 +139,18 @@ func kernelsInUse() *kernels {
 	return k
 }
 
-// Detect returns the name of the variant in use, such as "avx2", and an error if [Env] asks for one that this CPU or build does
-// not have. A program calls it once at start; the operations do not report the error and run in plain Go then.
+// Detect returns the name of the instruction set in use, such as "avx2", and an error if [Env] asks for one that this CPU
+// or build does not have. A program calls it once at start; the operations do not report the error and run in plain Go
+// then.
 func Detect() (string, error) {
 	k, err := chosen()
 	return k.name, err
 }
 
-// Features returns the name of the variant in use, for reports.
+// Features returns the name of the instruction set in use, for reports.
 func Features() string { return kernelsInUse().name }
 
-// Variants returns the names of all variants that this CPU and build offer, plain Go first, the best one last.
+// Variants returns the names of all instruction sets that this CPU and build offer, plain Go first, the best one last.
 func Variants() []string {
 	var names []string
 	for _, k := range variants() {

@@ -3,7 +3,8 @@ package cpu
 import (
 	"unsafe"
 
-	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/gguf/block"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/vector"
 )
 
 // Scratch is one worker's working memory for [MatMul]. The zero value is ready; it grows to what the matrices need and is
@@ -71,7 +72,7 @@ const (
 )
 
 // wayOf returns the way for a weight of some type, [rows, cols], and t rows of activations.
-func (k *kernels) wayOf(w gguf.Type, rows, cols, t int) way {
+func (k *kernels) wayOf(w block.Type, rows, cols, t int) way {
 	f := formatOf(w)
 	switch {
 	case k.groupOf(f, t, cols) != nil:
@@ -185,11 +186,11 @@ func (k *kernels) floatMany(dst []float32, stride int, m Matrix, lo, hi int, x *
 		end := min(o+tile, hi)
 		w, size, dot := m.rows(o, end), m.RowBytes(), k.floatLeaf(m.Type)
 		four, eight := k.gridLeaves(m.Type)
-		if m.Type != gguf.F32 && (four == nil || n%16 != 0 || (end-o)%4 != 0) {
+		if m.Type != block.F32 && (four == nil || n%16 != 0 || (end-o)%4 != 0) {
 			sc.f = grow(sc.f, tile*n, tile*n)
 			k.toFloat(sc.f[:(end-o)*n], m.Type, w)
 			w, size, dot = bytesOf(sc.f[:(end-o)*n]), 4*n, k.rowsF32
-			four, eight = k.gridLeaves(gguf.F32)
+			four, eight = k.gridLeaves(block.F32)
 		}
 		for t := 0; t < x.T; {
 			switch to := dst[t*stride+o:]; {
@@ -259,37 +260,37 @@ func putFour(dst []float32, stride int, sums *[16]float32, n int, add bool) {
 }
 
 // floatLeaf returns the leaf that reads rows of t directly, nil if there is none.
-func (k *kernels) floatLeaf(t gguf.Type) floatRows {
+func (k *kernels) floatLeaf(t block.Type) floatRows {
 	switch t {
-	case gguf.F32:
+	case block.F32:
 		return k.rowsF32
-	case gguf.F16:
+	case block.F16:
 		return k.rowsF16
-	case gguf.BF16:
+	case block.BF16:
 		return k.rowsBF16
 	}
 	return nil
 }
 
 // gridLeaves returns the leaves that read four and eight rows of t directly, nil if there is none.
-func (k *kernels) gridLeaves(t gguf.Type) (floatGrid, floatGrid8) {
+func (k *kernels) gridLeaves(t block.Type) (floatGrid, floatGrid8) {
 	switch t {
-	case gguf.F32:
+	case block.F32:
 		return k.gridF32, k.grid8F32
-	case gguf.F16:
+	case block.F16:
 		return k.gridF16, k.grid8F16
-	case gguf.BF16:
+	case block.BF16:
 		return k.gridBF16, k.grid8BF16
 	}
 	return nil, nil
 }
 
 // toFloat sets dst to the elements of src, which is len(dst) elements of t.
-func (k *kernels) toFloat(dst []float32, t gguf.Type, src []byte) {
+func (k *kernels) toFloat(dst []float32, t block.Type, src []byte) {
 	switch t {
-	case gguf.F16:
+	case block.F16:
 		k.fromF16(dst, src)
-	case gguf.BF16:
+	case block.BF16:
 		k.fromBF16(dst, src)
 	default:
 		t.Dequantize(dst, src)
@@ -307,7 +308,7 @@ func MatMulExact(dst []float32, stride int, m Matrix, lo, hi int, x *Acts, add b
 	for o := lo; o < hi; o++ {
 		m.Type.Dequantize(sc.sums, m.rows(o, o+1))
 		for t := range x.T {
-			v := dotExact(sc.sums, x.floats(t, 1))
+			v := vector.Dot64(sc.sums, x.floats(t, 1))
 			if add {
 				v += float64(dst[t*stride+o])
 			}
@@ -316,29 +317,7 @@ func MatMulExact(dst []float32, stride int, m Matrix, lo, hi int, x *Acts, add b
 	}
 }
 
-// dotExact returns Σ w[i]·x[i], summed in float64.
-func dotExact(w, x []float32) float64 {
-	var a, b, c, d float64
-	x = x[:len(w)]
-	i := 0
-	for ; i+4 <= len(w); i += 4 {
-		a += float64(w[i]) * float64(x[i])
-		b += float64(w[i+1]) * float64(x[i+1])
-		c += float64(w[i+2]) * float64(x[i+2])
-		d += float64(w[i+3]) * float64(x[i+3])
-	}
-	for ; i < len(w); i++ {
-		a += float64(w[i]) * float64(x[i])
-	}
-	return (a + b) + (c + d)
-}
-
 // bytesOf returns the memory of f.
 func bytesOf(f []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(f))), 4*len(f))
-}
-
-// halfBytes returns the memory of h.
-func halfBytes(h []uint16) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(h))), 2*len(h))
 }

@@ -34,8 +34,8 @@ func spreadQuad(k *kernels, f format) groupLeaf {
 			for i, from := range place {
 				q[i/128*128+int(from)] = x.q[t*n+i]
 			}
-			b := t * n / block
-			end := b + n/block
+			b := t * n / actBlock
+			end := b + n/actBlock
 			k.rows[f](dst[t*stride:][:len(w)/size], w, q, x.d[b:end], x.s[b:end], x.h[2*b:2*end])
 		}
 	}
@@ -62,9 +62,9 @@ func TestRoundedIsAllThatProductsTake(t *testing.T) {
 				x.Resize(rows, n)
 				fill(x.P[:cap(x.P)], 99)
 				for r := range rows {
-					x.Set(r, in.floats(n))
+					x.Set(r, in.Floats(n))
 					for lo := 0; lo < n; {
-						hi := min(n, lo+block*(1+in.IntN(5)))
+						hi := min(n, lo+actBlock*(1+in.IntN(5)))
 						x.RoundPart(r, lo, hi)
 						lo = hi
 					}

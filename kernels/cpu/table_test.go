@@ -17,8 +17,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/gguf/block"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/isa"
 )
 
 var update = flag.Bool("update", false, "write the table of microkernels and the files that they are in")
@@ -36,8 +37,9 @@ func TestMicrokernels(t *testing.T) {
 		b.WriteByte('\n')
 		assert.NotEmpty(t, files()[m.Kernel], m.Kernel)
 	}
-	for _, k := range sets() {
-		for _, w := range gguf.Types() {
+	for _, set := range isa.All() {
+		k := of(set)
+		for _, w := range block.Types() {
 			next := 1
 			for _, m := range table {
 				if m.Set == k.name && m.Type == w {
@@ -48,7 +50,7 @@ func TestMicrokernels(t *testing.T) {
 			require.Equal(t, 1, next, "%s %s ends without an end", k.name, w)
 		}
 	}
-	if noAssembly() || runtime.GOOS != "linux" {
+	if noAssembly() {
 		return // fewer sets
 	}
 	golden := filepath.Join("testdata", "microkernels_"+runtime.GOARCH+".txt")
@@ -61,13 +63,13 @@ func TestMicrokernels(t *testing.T) {
 }
 
 // noAssembly reports whether this build has plain Go alone.
-func noAssembly() bool { return len(sets()) == 1 }
+func noAssembly() bool { return len(isa.All()) == 1 }
 
 // TestTableIsRight: what the table says is called is called, and besides nothing but what it says of fewer tokens.
 func TestTableIsRight(t *testing.T) {
 	racing.Spare(t)
 	k := variants()[len(variants())-1]
-	for _, w := range gguf.Types() {
+	for _, w := range block.Types() {
 		may := map[string]bool{nameOf(k.rowsF32): formatOf(w) < 0} // for a last token, of converted weights too
 		for tokens := 1; tokens <= 20; tokens++ {
 			line := k.microkernel(w, tokens)

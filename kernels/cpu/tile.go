@@ -122,7 +122,7 @@ func (k *kernels) meet(acc []float32, p *panel, m Matrix, f format, c, n int, x 
 		clear(acc)
 	}
 	w, ds, mins := bytesIn(p.w)[:n*k.wide], floatsIn(p.ds), floatsIn(p.mins)
-	k.tileOf(f, rows)(acc, w, ds, mins, q[c:], d[c/block:], s[c/block:], h[c/16:], rows, m.Cols, ahead)
+	k.tileOf(f, rows)(acc, w, ds, mins, q[c:], d[c/actBlock:], s[c/actBlock:], h[c/16:], rows, m.Cols, ahead)
 }
 
 // putTile sums up the lanes of some rows of activations, acc, and puts rows o to end of the weight at dst, or adds them.
@@ -169,17 +169,17 @@ const wideGeneric = 4
 // where the rows of x, of n columns, lie behind each other in q, d, s and h. mins are those of Q4_K and Q5_K.
 func tileGeneric(f format, acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, rows, n int) {
 	const wide = wideGeneric
-	var u [block]int8
-	for b := range len(w) / wide / block {
+	var u [actBlock]int8
+	for b := range len(w) / wide / actBlock {
 		lane := acc[b%f.lanes()*rows*wide:][:rows*wide]
 		for r := range wide {
 			for i := range u {
-				u[i] = w[((b*block+i)/4*wide+r)*4+i%4]
+				u[i] = w[((b*actBlock+i)/4*wide+r)*4+i%4]
 			}
 			scales := [2]float32{ds[2*b*wide+r], ds[(2*b+1)*wide+r]}
 			for t := range rows {
-				at := t*n/block + b
-				sum := addBlock(lane[t*wide+r], u[:], scales, q[at*block:][:block], d[at])
+				at := t*n/actBlock + b
+				sum := addBlock(lane[t*wide+r], u[:], scales, q[at*actBlock:][:actBlock], d[at])
 				if f == q4_K || f == q5_K {
 					sum -= float32(mins[b*wide+r] * s[at])
 				}

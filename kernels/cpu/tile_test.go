@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/kerneltest"
 )
 
 // checkTile holds the leaves for several rows of activations against those for one: a panel of rows of n weights in format f meets
@@ -15,19 +17,19 @@ func checkTile(t *testing.T, k *kernels, f format, in *inputs, n, rows int) {
 	w := in.weights(f, k.wide, n, in.small)
 	q, d, s, h := in.acts(rows, n, in.small)
 
-	pw, intactW := guarded[uint32](t, k.wide*n/4, in.off&^3)
-	pds, intactDs := guarded[uint32](t, k.wide*n/16, in.off&^3)
-	pmins, intactMins := guarded[uint32](t, k.wide*n/32, in.off&^3)
+	pw, intactW := kerneltest.Guarded[uint32](t, k.wide*n/4, in.Off&^3)
+	pds, intactDs := kerneltest.Guarded[uint32](t, k.wide*n/16, in.Off&^3)
+	pmins, intactMins := kerneltest.Guarded[uint32](t, k.wide*n/32, in.Off&^3)
 	k.pack[f](bytesIn(pw), floatsIn(pds), floatsIn(pmins), w, rowBytes, w[:len(w)/2])
 	intactW()
 	intactDs()
 	intactMins()
 
-	acc, intactAcc := guarded[float32](t, f.lanes()*rows*k.wide, in.off&^3)
+	acc, intactAcc := kerneltest.Guarded[float32](t, f.lanes()*rows*k.wide, in.Off&^3)
 	clear(acc)
 	k.tileOf(f, rows)(acc, bytesIn(pw), floatsIn(pds), floatsIn(pmins), q, d, s, h, rows, n, nil)
 	intactAcc()
-	out, intactOut := guarded[float32](t, rows*k.wide, in.off&^3)
+	out, intactOut := kerneltest.Guarded[float32](t, rows*k.wide, in.Off&^3)
 	k.fold(out, acc)
 	intactOut()
 	want := make([]float32, len(out))
@@ -36,7 +38,7 @@ func checkTile(t *testing.T, k *kernels, f format, in *inputs, n, rows int) {
 
 	one := make([]float32, k.wide)
 	for i := range rows {
-		b := n / block
+		b := n / actBlock
 		k.rows[f](one, w, q[i*n:][:n], d[i*b:][:b], s[i*b:][:b], h[2*i*b:][:2*b])
 		require.Equal(t, one, out[i*k.wide:][:k.wide], "%v of %d, row %d of %d", f.typeOf(), n, i, rows)
 	}
@@ -77,12 +79,12 @@ func TestSettle(t *testing.T) {
 		for _, lanes := range []int{4, 8} {
 			for rows := 1; rows <= together; rows++ {
 				in := newInputs(t, uint64(rows), 0)
-				acc, out := slices.Clone(in.floats(lanes*rows*k.wide)), make([]float32, rows*k.wide)
+				acc, out := slices.Clone(in.Floats(lanes*rows*k.wide)), make([]float32, rows*k.wide)
 				stride := k.wide + rows%3
 				k.fold(out, acc)
 				for _, add := range []bool{false, true} {
-					dst, intact := guarded[float32](t, (rows-1)*stride+k.wide, 0)
-					before := in.floats(len(dst))
+					dst, intact := kerneltest.Guarded[float32](t, (rows-1)*stride+k.wide, 0)
+					before := in.Floats(len(dst))
 					copy(dst, before)
 					all := slices.Clone(acc)
 					k.settle(dst, stride, all, rows, add)
@@ -106,7 +108,7 @@ func TestSettle(t *testing.T) {
 // Fetching reads nothing: the end of a page that cannot be read is as good as any.
 func TestFetch(t *testing.T) {
 	for n := 1; n < 300; n++ {
-		p, intact := guarded[byte](t, n, 0)
+		p, intact := kerneltest.Guarded[byte](t, n, 0)
 		fetch(p)
 		intact()
 	}

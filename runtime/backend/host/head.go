@@ -3,7 +3,7 @@ package host
 import (
 	"math"
 
-	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/vector"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -103,7 +103,7 @@ func merge(o *backend.Output, parts []part, k int) {
 func best(top []backend.Candidate, logits []float32, first int32, k int) []backend.Candidate {
 	for i := 0; i < len(logits); i++ {
 		if len(top) == k {
-			if i += cpu.Above(logits[i:], top[k-1].Logit); i == len(logits) {
+			if i += vector.Above(logits[i:], top[k-1].Logit); i == len(logits) {
 				break
 			}
 		}
