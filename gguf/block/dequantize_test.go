@@ -81,7 +81,9 @@ func element(t Type, b []byte, i int) float64 {
 // randomBlocks returns n blocks of random bits whose float16 are finite and of weights' size.
 func randomBlocks(rng *rand.Rand, t Type, n int) []byte {
 	_, size := t.Block()
-	halves := map[Type][]int{Q4_1: {0, 2}, Q5_1: {0, 2}, Q2_K: {80, 82}, Q3_K: {108}, Q4_K: {0, 2}, Q5_K: {0, 2}, Q6_K: {208}}
+	halves := map[Type][]int{
+		Q4_1: {0, 2}, Q5_1: {0, 2}, Q2_K: {80, 82}, Q3_K: {108}, Q4_K: {0, 2}, Q5_K: {0, 2}, Q6_K: {208},
+	}
 	at, ok := halves[t]
 	if !ok {
 		at = []int{0}

@@ -95,7 +95,8 @@ func solveLine(sx, sxx, xq, q1, q2 float64) (scale, offset, e float64) {
 	if scale < 0 {
 		return 0, 0, math.Inf(1)
 	}
-	e = sxx + float64(scale*(float64(scale*q2)-2*xq)) + float64(offset*(float64(n*offset)-2*sx)) + float64(2*scale*offset*q1)
+	e = sxx + float64(scale*(float64(scale*q2)-2*xq)) + float64(offset*(float64(n*offset)-2*sx)) +
+		float64(2*scale*offset*q1)
 	return scale, offset, e
 }
 

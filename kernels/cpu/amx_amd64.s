@@ -3,16 +3,19 @@
 #include "textflag.h"
 #include "tile_amd64.h"
 
-// The tiles of tile_vnni_amd64.s with the products taken by AMX, which Go's assembler does not know. A panel's dwords, four columns of
-// sixteen rows of weights after each other, are what AMX wants of its second factor, rows of activations are the first as they lie:
+// The tiles of tile_vnni_amd64.s with the products taken by AMX, which Go's assembler does not know. A panel's dwords,
+// four columns of sixteen weight rows after each other, are what AMX wants of its second factor, tokens are the first
+// as they lie:
 //
 //   C [T, 16 rows of weights] = A [T, 32 columns] · B [32 columns by four, 16 rows of weights]
 //
-// C goes through memory to the vector units. There the float operations are those of tile_vnni_amd64.s, in the same order.
+// C goes through memory to the vector units. There the float operations are those of tile_vnni_amd64.s, in the same
+// order.
 
-// Each instruction is C4, a byte with the inverted high bits of the register numbers, one with a prefix and the inverted number of
-// the second source, the opcode, and the operands. t, c, a and b are numbers of tiles; base and index those of registers, as in
-// the names below, o is in bytes. Row r of the memory of a tile lies at base + o + r·index.
+// Each instruction is C4, a byte with the inverted high bits of the register numbers, one with a prefix and the
+// inverted number of the second source, the opcode, and the operands. t, c, a and b are numbers of tiles; base and
+// index those of registers, as in the names below, o is in bytes. Row r of the memory of a tile lies at base + o +
+// r·index.
 #define rSI 6
 #define rDX 2
 #define rR9 9
@@ -86,7 +89,8 @@
 #define LOAD_ACC(i, D, S, A) VMOVUPS (64*i)(DI), A
 #define STORE_ACC(i, D, S, A) VMOVUPS A, (64*i)(DI)
 
-// ROW for each of the R11 rows of activations, sixteen at most, then on to end. R14 and R12 are the places in d and s of the first row.
+// ROW for each of the R11 tokens, sixteen at most, then on to end. R14 and R12 are the places in d and s of the first
+// row.
 #define EACH(ROW, end) \
 	FOUR(ROW, 0, Z0, Z1, Z2, Z3, end);   \
 	FOUR(ROW, 4, Z4, Z5, Z6, Z7, end);   \
@@ -113,29 +117,29 @@
 	ADDQ $(512*n), w_base+24(FP);  \
 	ADDQ $(128*n), ds_base+48(FP); \
 	ADDQ $(64*n), mins_base+72(FP); \
-	ADDQ $(32*n), q_base+96(FP);   \
-	ADDQ $(4*n), d_base+120(FP);   \
+	ADDQ $(32*n), x_q_base+96(FP);   \
+	ADDQ $(4*n), x_d_base+120(FP);   \
 	SUBQ $(512*n), w_len+32(FP);   \
 	JLE  done
 
-// The sums of all rows in a lane stay in registers while the blocks of the lane pass, each LANES after the one before: so C is all
-// that goes through memory. As two lanes share the cache lines of activations, 32 blocks pass in every lane before more do: they
-// stay in a first-level cache. DI acc of the lane, SI w, R8 bytes of it left, AX ds, BX mins, DX q, CX d, R9 bytes of a row
-// of q, R10, R13 one and three rows of d in bytes, R11 rows, R15 room for C at a multiple of 64; 0(SP) the end of acc, 8(SP), 16(SP)
-// what to fetch ahead and its end, 24(SP) from d to s.
+// The sums of all rows in a lane stay in registers while the blocks of the lane pass, each LANES after the one before:
+// so C is all that goes through memory. As two lanes share the cache lines of activations, 32 blocks pass in every lane
+// before more do: they stay in a first-level cache. DI acc of the lane, SI w, R8 bytes of it left, AX ds, BX mins, DX
+// q, CX d, R9 bytes of a row of q, R10, R13 one and three rows of d in bytes, R11 rows, R15 room for C at a multiple of
+// 64; 0(SP) the end of acc, 8(SP), 16(SP) what to prefetch and its end, 24(SP) from d to s.
 #define TILE_AMX(DEPTH, LANES, PRODUCTS, ROW) \
-	MOVQ rows+192(FP), R11;       \
+	MOVQ tokens+192(FP), R11;       \
 	CONFIGURE(DEPTH);             \
 	MOVQ acc_base+0(FP), DI;      \
 	MOVQ acc_len+8(FP), R14;      \
 	LEAQ (DI)(R14*4), R14;        \
 	MOVQ R14, 0(SP);              \
-	MOVQ ahead_base+208(FP), R14; \
+	MOVQ prefetch_base+208(FP), R14; \
 	MOVQ R14, 8(SP);              \
-	ADDQ ahead_len+216(FP), R14;  \
+	ADDQ prefetch_len+216(FP), R14;  \
 	MOVQ R14, 16(SP);             \
-	MOVQ s_base+144(FP), R14;     \
-	SUBQ d_base+120(FP), R14;     \
+	MOVQ x_s_base+144(FP), R14;     \
+	SUBQ x_d_base+120(FP), R14;     \
 	MOVQ R14, 24(SP);             \
 	MOVQ n+200(FP), R9;           \
 	MOVQ R9, R10;                 \
@@ -152,12 +156,12 @@ lane: \
 whole: \
 	MOVQ ds_base+48(FP), AX;      \
 	MOVQ mins_base+72(FP), BX;    \
-	MOVQ q_base+96(FP), DX;       \
-	MOVQ d_base+120(FP), CX;      \
+	MOVQ x_q_base+96(FP), DX;       \
+	MOVQ x_d_base+120(FP), CX;      \
 	EACH(LOAD_ACC, blk);          \
 blk: \
 	MOVQ 8(SP), R14;              \
-	FETCH(R14, 16(SP));           \
+	PREFETCH_NEXT(R14, 16(SP));           \
 	MOVQ R14, 8(SP);              \
 fetched: \
 	MOVQ $64, R14;                \
@@ -190,15 +194,15 @@ done: \
 	VZEROUPPER;                   \
 	RET
 
-// func tile32AMX(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tile32AMX(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tile32AMX(SB), 0, $2208-232
 	TILE_AMX(8, 4, PRODUCTS_32, ROW_32)
 
-// func tileKAMX(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tileKAMX(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tileKAMX(SB), 0, $2208-232
 	TILE_AMX(8, 8, PRODUCTS_K, ROW_K)
 
-// func tile6AMX(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tile6AMX(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tile6AMX(SB), 0, $2208-232
 	TILE_AMX(4, 8, PRODUCTS_6, ROW_6)
 

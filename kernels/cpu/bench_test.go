@@ -13,7 +13,9 @@ import (
 // shapes are the [rows, cols] of the weights of Qwen2.5-0.5B.
 var shapes = [][2]int{{896, 896}, {128, 896}, {4864, 896}, {896, 4864}, {151936, 896}}
 
-var benchTypes = []block.Type{block.Q8_0, block.Q4_0, block.Q5_0, block.Q4_K, block.Q5_K, block.Q6_K, block.F16, block.F32}
+var benchTypes = []block.Type{
+	block.Q8_0, block.Q4_0, block.Q5_0, block.Q4_K, block.Q5_K, block.Q6_K, block.F16, block.F32,
+}
 
 // far returns enough copies of m that going through them reads memory and not caches.
 func far(m Matrix) []Matrix {
@@ -28,7 +30,7 @@ func far(m Matrix) []Matrix {
 	return all
 }
 
-// BenchmarkDecode is one row of activations through weights from memory: MB/s against BenchmarkRead.
+// BenchmarkDecode is one token through weights from memory: MB/s against BenchmarkRead.
 func BenchmarkDecode(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		for _, typ := range benchTypes {
@@ -45,8 +47,8 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkRows is 1 to 512 rows of activations through one matrix on one thread: ns/row.
-func BenchmarkRows(b *testing.B) {
+// BenchmarkTokens is 1 to 512 tokens through one matrix on one thread.
+func BenchmarkTokens(b *testing.B) {
 	for _, k := range variants() {
 		for _, typ := range benchTypes {
 			for _, batch := range []int{1, 2, 4, 8, 64, 512} {
@@ -71,8 +73,8 @@ func BenchmarkRows(b *testing.B) {
 	}
 }
 
-// BenchmarkFew is 1, 2, 4 and 8 rows of activations in turn through weights from memory, on one thread and on two: lower quartiles of
-// the time of one row, and of what several cost in terms of that. It wants -benchtime 60x or more.
+// BenchmarkFew is 1, 2, 4 and 8 tokens, one after the other, through weights from memory, on one thread and on two:
+// lower quartiles of the time of one token, and of what several cost in terms of that. It wants -benchtime 60x or more.
 func BenchmarkFew(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		for _, typ := range benchTypes {
@@ -99,9 +101,9 @@ func benchFew(b *testing.B, in *inputs, all []Matrix, threads int) {
 	scratch := make([]Scratch, threads)
 	workers.Begin()
 	defer workers.End()
-	for turn := 0; b.Loop(); turn++ {
+	for round := 0; b.Loop(); round++ {
 		for i := range batches {
-			m := all[(turn*len(batches)+i)%len(all)]
+			m := all[(round*len(batches)+i)%len(all)]
 			start := time.Now()
 			workers.Run(m.Rows, 32, func(w, lo, hi int) { MatMul(dst, m.Rows, m, lo, hi, x[i], false, &scratch[w]) })
 			took[i] = append(took[i], float64(time.Since(start).Microseconds()))
@@ -112,7 +114,7 @@ func benchFew(b *testing.B, in *inputs, all []Matrix, threads int) {
 		took[i][0] = took[i][len(took[i])/4]
 		b.ReportMetric(took[i][0]/took[0][0], fmt.Sprintf("x%d", n))
 	}
-	b.ReportMetric(took[0][0], "µs/row")
+	b.ReportMetric(took[0][0], "µs/token")
 }
 
 func benchMatMul(b *testing.B, all []Matrix, x *Acts, threads int) {
@@ -162,7 +164,7 @@ func BenchmarkRound(b *testing.B) {
 	}
 }
 
-// BenchmarkPeak is the bound of BenchmarkRows.
+// BenchmarkPeak is the bound of BenchmarkTokens.
 func BenchmarkPeak(b *testing.B) {
 	for _, k := range variants() {
 		for name, p := range map[string]peak{"bytes": k.peakBytes, "floats": k.peakFloats} {

@@ -10,9 +10,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// TestBits: what every variant that this CPU offers computes is, to the last bit, what the committed table has hashes of.
-// So a change of a microkernel that is meant to change nothing shows that it changes nothing; one that is meant to is
-// seen in review. A variant that only another CPU has keeps its lines.
+// TestBits: what every variant that this CPU offers computes is, to the last bit, what the committed table has hashes
+// of. So a change of a microkernel that is meant to change nothing shows that it changes nothing; one that is meant to
+// is seen in review. A variant that only another CPU has keeps its lines.
 func TestBits(t *testing.T) {
 	racing.Spare(t)
 	if runtime.GOOS != "linux" {

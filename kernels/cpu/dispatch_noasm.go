@@ -8,5 +8,5 @@ func functions(string) *kernels { return generic() }
 // right reports whether the table of an instruction set that this CPU has computes right.
 func right(*kernels) bool { return true }
 
-// fetch brings p into a second-level cache, where there is a way.
-func fetch(p []byte) {}
+// prefetch brings p into a second-level cache, where there is a way.
+func prefetch(p []byte) {}

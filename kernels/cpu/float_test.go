@@ -11,20 +11,20 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/kerneltest"
 )
 
-// checkFloat holds the leaves on float weights against their twins, for rows of n elements, pad elements apart.
+// checkFloat holds the microkernels on float weights against their twins, for rows of n elements, pad elements apart.
 func checkFloat(t *testing.T, k *kernels, in *inputs, rows, n, pad int) {
 	twin := generic()
 	x := in.Floats(n)
 	for _, c := range []struct {
 		typ       block.Type
-		rows      floatRows
-		twin      floatRows
+		gemv      floatGEMV
+		twin      floatGEMV
 		from      func(dst []float32, src []byte)
 		fromExact func(dst []float32, src []byte)
 	}{
-		{block.F32, k.rowsF32, twin.rowsF32, nil, fromF32Generic},
-		{block.F16, k.rowsF16, twin.rowsF16, k.fromF16, fromF16Generic},
-		{block.BF16, k.rowsBF16, twin.rowsBF16, k.fromBF16, fromBF16Generic},
+		{block.F32, k.gemvF32, twin.gemvF32, nil, fromF32Generic},
+		{block.F16, k.gemvF16, twin.gemvF16, k.fromF16, fromF16Generic},
+		{block.BF16, k.gemvBF16, twin.gemvBF16, k.fromBF16, fromBF16Generic},
 	} {
 		_, size := c.typ.Block()
 		stride := (n + pad) * size
@@ -41,7 +41,7 @@ func checkFloat(t *testing.T, k *kernels, in *inputs, rows, n, pad int) {
 
 		dst, intact := kerneltest.Guarded[float32](t, rows, in.Off&^3)
 		want := make([]float32, rows)
-		c.rows(dst, w, stride, x)
+		c.gemv(dst, w, stride, x)
 		c.twin(want, w, stride, x)
 		intact()
 		for r := range rows {
@@ -51,7 +51,7 @@ func checkFloat(t *testing.T, k *kernels, in *inputs, rows, n, pad int) {
 				exact += float64(row[i]) * float64(x[i])
 				size += math.Abs(float64(row[i]) * float64(x[i]))
 			}
-			// A term passes its own rounding, n/8 additions and those that join the lanes.
+			// A term passes its own rounding, n/8 additions and those of the horizontal sum.
 			bound := size * float64(n/8+12) / (1 << 24)
 			require.InDelta(t, exact, dst[r], bound, "%v of %d, row %d", c.typ, n, r)
 			require.InDelta(t, exact, want[r], bound, "%v of %d, row %d of the twin", c.typ, n, r)
@@ -61,43 +61,43 @@ func checkFloat(t *testing.T, k *kernels, in *inputs, rows, n, pad int) {
 	four := in.Floats(8 * n)
 	row := bytesOf(in.Floats(n))
 	var got [4]float32
-	k.fourF32(&got, row, four[:4*n])
+	k.gemm1F32(&got, row, four[:4*n])
 	for i := range got {
 		var single [1]float32
-		k.rowsF32(single[:], row, 0, four[i*n:][:n])
-		require.Equal(t, single[0], got[i], "one row and four rows of %d give different bits", n)
+		k.gemvF32(single[:], row, 0, four[i*n:][:n])
+		require.Equal(t, single[0], got[i], "one token and four tokens of %d give different bits", n)
 	}
 
 	if n%16 == 0 {
-		checkGrid(t, k, in, block.F32, n, four)
-		checkGrid(t, k, in, block.F16, n, four)
-		checkGrid(t, k, in, block.BF16, n, four)
+		checkFloatGEMM(t, k, in, block.F32, n, four)
+		checkFloatGEMM(t, k, in, block.F16, n, four)
+		checkFloatGEMM(t, k, in, block.BF16, n, four)
 	}
 }
 
-// checkGrid holds four and eight rows of weights of n elements that meet as many rows of x against one and one.
-func checkGrid(t *testing.T, k *kernels, in *inputs, typ block.Type, n int, x []float32) {
-	four, eight := k.gridLeaves(typ)
+// checkFloatGEMM holds four and eight outputs of n weights with as many tokens of x against one and one.
+func checkFloatGEMM(t *testing.T, k *kernels, in *inputs, typ block.Type, n int, x []float32) {
+	four, eight := k.gemmOf(typ)
 	m := in.matrix(typ, 8, n)
-	one := make([]float32, 64) // [8 rows of x, 8 of weights]
+	one := make([]float32, 64) // [8 tokens, 8 outputs]
 	for t := range 8 {
-		k.floatLeaf(typ)(one[8*t:][:8], m.Data, m.RowBytes(), x[t*n:][:n])
+		k.gemvOf(typ)(one[8*t:][:8], m.Data, m.RowBytes(), x[t*n:][:n])
 	}
 	if four != nil {
 		got, intact := kerneltest.Guarded[[16]float32](t, 1, in.Off&^3)
 		four(&got[0], m.Data[:4*m.RowBytes()], x[:4*n])
 		intact()
 		for i := range 4 {
-			require.Equal(t, one[8*i:][:4], got[0][4*i:][:4], "one row and a grid of %d give different bits", n)
+			require.Equal(t, one[8*i:][:4], got[0][4*i:][:4], "one token and a GEMM of %d give different bits", n)
 		}
 	}
 	if eight != nil {
 		const stride = 11
-		got, intact := kerneltest.Guarded[float32](t, (k.grid8Rows-1)*stride+8, in.Off&^3)
+		got, intact := kerneltest.Guarded[float32](t, (k.gemm8Tokens-1)*stride+8, in.Off&^3)
 		before := in.Floats(len(got))
 		for _, add := range []bool{false, true} {
 			copy(got, before)
-			eight(got, stride, m.Data, x[:k.grid8Rows*n], 0, add)
+			eight(got, stride, m.Data, x[:k.gemm8Tokens*n], 0, add)
 			intact()
 			for i, v := range got {
 				want := before[i]
@@ -107,7 +107,7 @@ func checkGrid(t *testing.T, k *kernels, in *inputs, typ block.Type, n int, x []
 						want += before[i]
 					}
 				}
-				require.Equal(t, want, v, "one row and a grid of %d by eight give different bits", n)
+				require.Equal(t, want, v, "one token and a GEMM of %d by eight give different bits", n)
 			}
 		}
 	}

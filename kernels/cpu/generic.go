@@ -7,57 +7,54 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf/block"
 )
 
-// generic returns the leaves in plain Go: the reference of every other variant.
+// generic returns the microkernels in plain Go: the reference of all others.
 func generic() *kernels {
 	k := &kernels{
-		wide:       wideGeneric,
-		fold:       foldGeneric,
-		rowsF32:    rowsF32Generic,
-		rowsF16:    rowsF16Generic,
-		rowsBF16:   rowsBF16Generic,
-		fourF32:    fourF32Generic,
-		gridF32:    gridF32Generic,
-		waitBytes:  128 << 10,
-		fromF16:    fromF16Generic,
-		fromBF16:   fromBF16Generic,
-		round:      roundGeneric,
-		read:       readGeneric,
-		peakBytes:  peak{peakBytesGeneric, 4},
-		peakFloats: peak{peakFloatsGeneric, 4},
+		storedKernels: storedKernels{round: roundGeneric},
+		packedKernels: packedKernels{panelOutputs: panelGeneric, horizontalSum: horizontalSumGeneric},
+		floatKernels: floatKernels{
+			gemvF32: gemvF32Generic, gemvF16: gemvF16Generic, gemvBF16: gemvBF16Generic,
+			gemm1F32: gemm1F32Generic, gemmF32: gemmF32Generic, cacheBytes: 128 << 10,
+			fromF16: fromF16Generic, fromBF16: fromBF16Generic,
+		},
+		boundKernels: boundKernels{
+			read: readGeneric, peakBytes: peak{peakBytesGeneric, 4}, peakFloats: peak{peakFloatsGeneric, 4},
+		},
 	}
 	for f := range formats {
-		k.tile[f] = func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, _ []int16, rows, n int, _ []byte) {
-			tileGeneric(f, acc, w, ds, mins, q, d, s, rows, n)
-		}
-		k.rows[f] = func(dst []float32, w []byte, q []int8, d, s []float32, _ []int16) { rowsGeneric(f, dst, w, q, d, s) }
+		k.gemv[f] = func(dst []float32, w []byte, x activations) { gemvGeneric(f, dst, w, x) }
 		k.pack[f] = func(w []int8, ds, mins []float32, src []byte, stride int, _ []byte) {
 			packGeneric(f, w, ds, mins, src, stride)
+		}
+		k.tile[f] = func(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, _ []byte) {
+			tileGeneric(f, acc, w, ds, mins, x, tokens, n)
 		}
 	}
 	return k
 }
 
-// rowsGeneric sets dst[r] = Σᵢ w[r,i]·x[i] for the len(dst) rows of w in format f, and x of len(q) elements rounded.
-func rowsGeneric(f format, dst []float32, w []byte, q []int8, d, s []float32) {
+// gemvGeneric sets dst[o] = Σᵢ w[o,i]·x[i] for the len(dst) rows of w in format f and a token x.
+func gemvGeneric(f format, dst []float32, w []byte, x activations) {
 	elems, size := f.typeOf().Block()
 	per := elems / actBlock // activation blocks in a weight block
-	for r := range dst {
+	for o := range dst {
 		var u [256]int8
 		var ds [16]float32
 		var mins [8]float32
 		var acc [8]float32
-		for b := 0; b < len(d); b += per {
+		for b := 0; b < len(x.d); b += per {
 			unpackGeneric(f, u[:elems], ds[:], mins[:], w[:size])
 			w = w[size:]
 			for i := range per {
-				a := &acc[(b+i)%f.lanes()]
-				*a = addBlock(*a, u[i*actBlock:][:actBlock], [2]float32(ds[2*i:]), q[(b+i)*actBlock:][:actBlock], d[b+i])
+				a := &acc[(b+i)%f.accumulators()]
+				q := x.q[(b+i)*actBlock:][:actBlock]
+				*a = addBlock(*a, u[i*actBlock:][:actBlock], [2]float32(ds[2*i:]), q, x.d[b+i])
 				if f == q4_K || f == q5_K {
-					*a -= float32(mins[i] * s[b+i])
+					*a -= float32(mins[i] * x.s[b+i])
 				}
 			}
 		}
-		foldGeneric(dst[r:r+1], acc[:f.lanes()])
+		horizontalSumGeneric(dst[o:o+1], acc[:f.accumulators()])
 	}
 }
 
@@ -77,8 +74,8 @@ func addBlock(a float32, w []int8, ds [2]float32, q []int8, d float32) float32 {
 // f16 reads the half-precision number at the front of b.
 func f16(b []byte) float32 { return block.F16ToF32(binary.LittleEndian.Uint16(b)) }
 
-// unpackGeneric takes a row of len(w) weights in format f apart: src[i] = ds[i/16]·w[i] - mins[i/32]. ds and w are such that
-// ds·w is exact in float32. mins is written for Q4_K and Q5_K only, as the others have none.
+// unpackGeneric unpacks a row of len(w) weights in format f: src[i] = ds[i/16]·w[i] - mins[i/32]. ds and w are such
+// that ds·w is exact in float32. mins is written for Q4_K and Q5_K only, as the others have none.
 func unpackGeneric(f format, w []int8, ds, mins []float32, src []byte) {
 	elems, size := f.typeOf().Block()
 	for b := range len(w) / elems {
@@ -130,9 +127,10 @@ func unpackBlock(f format, w []int8, ds, mins []float32, src []byte) {
 	}
 }
 
-// scalesK sets ds [16] and mins [8] from the head of a Q4_K or Q5_K block: d and dmin in half precision, then eight pairs of a
-// scale and a minimum, 6 bits each. The first four of each lie in the low bits of bytes 0-3 and 4-7; of the last four, the low four
-// bits lie in bytes 8-11 (scale below, minimum above), the high two in the high bits of bytes 0-3 and 4-7.
+// scalesK sets ds [16] and mins [8] from the head of a Q4_K or Q5_K block: d and dmin in half precision, then eight
+// pairs of a scale and a minimum, 6 bits each. The first four of each lie in the low bits of bytes 0-3 and 4-7; of the
+// last four, the low four bits lie in bytes 8-11 (scale below, minimum above), the high two in the high bits of bytes
+// 0-3 and 4-7.
 func scalesK(ds, mins []float32, src []byte) {
 	d, dmin, p := f16(src), f16(src[2:]), src[4:16]
 	for i := range 4 {
@@ -140,99 +138,6 @@ func scalesK(ds, mins []float32, src []byte) {
 		sc4, m4 := p[i+8]&15|p[i]>>6<<4, p[i+8]>>4|p[i+4]>>6<<4
 		ds[2*i], ds[2*i+1], mins[i] = d*float32(sc), d*float32(sc), dmin*float32(m)
 		ds[2*i+8], ds[2*i+9], mins[i+4] = d*float32(sc4), d*float32(sc4), dmin*float32(m4)
-	}
-}
-
-// lanes is a float32 sum on its way: element i goes to lane i mod 8.
-type lanes [8]float32
-
-// add adds w[i]·x[i]; all calls of one sum but the last have a multiple of 8 elements.
-func (a *lanes) add(w, x []float32) {
-	x = x[:len(w)]
-	for len(w) >= 8 {
-		for i := range 8 {
-			a[i] += float32(w[i] * x[i])
-		}
-		w, x = w[8:], x[8:]
-	}
-	for i := range w {
-		a[i] += float32(w[i] * x[i])
-	}
-}
-
-func (a *lanes) sum() float32 {
-	return (a[0] + a[4]) + (a[2] + a[6]) + ((a[1] + a[5]) + (a[3] + a[7]))
-}
-
-// rowsGenericOf sets dst[r] = Σᵢ w[r,i]·x[i] for len(dst) rows that begin stride bytes apart in w, of elements of type t: F32, F16 or BF16.
-func rowsGenericOf(t block.Type, dst []float32, w []byte, stride int, x []float32) {
-	var f [256]float32
-	_, size := t.Block()
-	for r := range dst {
-		row := w[r*stride:][:len(x)*size]
-		var a lanes
-		for i := 0; i < len(x); i += len(f) {
-			n := min(len(f), len(x)-i)
-			switch t {
-			case block.F32:
-				fromF32Generic(f[:n], row[i*size:])
-			case block.F16:
-				fromF16Generic(f[:n], row[i*size:])
-			case block.BF16:
-				fromBF16Generic(f[:n], row[i*size:])
-			}
-			a.add(f[:n], x[i:])
-		}
-		dst[r] = a.sum()
-	}
-}
-
-func rowsF32Generic(dst []float32, w []byte, stride int, x []float32) {
-	rowsGenericOf(block.F32, dst, w, stride, x)
-}
-
-func rowsF16Generic(dst []float32, w []byte, stride int, x []float32) {
-	rowsGenericOf(block.F16, dst, w, stride, x)
-}
-
-func rowsBF16Generic(dst []float32, w []byte, stride int, x []float32) {
-	rowsGenericOf(block.BF16, dst, w, stride, x)
-}
-
-// fourF32Generic sets dst[t] = Σᵢ w[i]·x[t,i] for the four rows of x that lie behind each other; w is float32.
-func fourF32Generic(dst *[4]float32, w []byte, x []float32) {
-	n := len(w) / 4
-	for t := range dst {
-		rowsF32Generic(dst[t:t+1], w, 4*n, x[t*n:][:n])
-	}
-}
-
-// gridF32Generic sets dst[4t+r] = Σᵢ w[r,i]·x[t,i] for four rows each of w and x, which lie behind each other; w is float32.
-func gridF32Generic(dst *[16]float32, w []byte, x []float32) {
-	n := len(x) / 4
-	for t := range 4 {
-		rowsF32Generic(dst[4*t:][:4], w, 4*n, x[t*n:][:n])
-	}
-}
-
-// fromF32Generic sets dst to the float32 numbers at the front of src.
-func fromF32Generic(dst []float32, src []byte) {
-	for i := range dst {
-		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
-	}
-}
-
-// fromF16Generic sets dst to the half-precision numbers at the front of src.
-func fromF16Generic(dst []float32, src []byte) {
-	for i := range dst {
-		dst[i] = f16(src[2*i:])
-	}
-}
-
-// fromBF16Generic sets dst to the bfloat16 numbers at the front of src.
-func fromBF16Generic(dst []float32, src []byte) {
-	for i := range dst {
-		dst[i] = block.BF16ToF32(binary.LittleEndian.Uint16(src[2*i:]))
 	}
 }
 

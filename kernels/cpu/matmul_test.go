@@ -13,13 +13,14 @@ import (
 
 // types are all tensor types.
 var types = []block.Type{
-	block.F32, block.F16, block.BF16, block.Q4_0, block.Q4_1, block.Q5_0, block.Q5_1, block.Q8_0, block.Q2_K, block.Q3_K,
-	block.Q4_K, block.Q5_K, block.Q6_K, block.IQ4_NL, block.IQ4_XS,
+	block.F32, block.F16, block.BF16, block.Q4_0, block.Q4_1, block.Q5_0, block.Q5_1, block.Q8_0, block.Q2_K,
+	block.Q3_K, block.Q4_K, block.Q5_K, block.Q6_K, block.IQ4_NL, block.IQ4_XS,
 }
 
 // The places of half-precision numbers in a block of the types without a format.
 var otherHalves = map[block.Type][]int{
-	block.Q4_1: {0, 2}, block.Q5_1: {0, 2}, block.Q2_K: {80, 82}, block.Q3_K: {108}, block.IQ4_NL: {0}, block.IQ4_XS: {0},
+	block.Q4_1: {0, 2}, block.Q5_1: {0, 2}, block.Q2_K: {80, 82}, block.Q3_K: {108}, block.IQ4_NL: {0},
+	block.IQ4_XS: {0},
 }
 
 // matrix returns a random weight of type typ and moderate size.
@@ -51,10 +52,10 @@ func (in *inputs) matrix(typ block.Type, rows, cols int) Matrix {
 
 func putHalf(b []byte, h uint16) { b[0], b[1] = byte(h), byte(h>>8) }
 
-// input returns t rows of n activations, set and if possible rounded.
+// input returns t tokens of n activations, set and if possible rounded.
 func (in *inputs) input(t, n int) *Acts { return in.actsOf(in.Floats(t*n), n) }
 
-// actsOf returns rows of n activations, set to f and if possible rounded, also for variants that are not in use.
+// actsOf returns tokens of n activations, set to f and if possible rounded, also for variants that are not in use.
 func (in *inputs) actsOf(f []float32, n int) *Acts {
 	x := &Acts{}
 	x.Resize(len(f)/n, n)
@@ -65,7 +66,7 @@ func (in *inputs) actsOf(f []float32, n int) *Acts {
 			x.Round(t)
 		}
 		if n%(4*actBlock) == 0 {
-			spread(x.P[t*n:], x.Q[t*n:][:n], 0)
+			interleave(x.P[t*n:], x.Q[t*n:][:n], 0)
 		}
 	}
 	return x
@@ -108,7 +109,8 @@ func TestMatMul(t *testing.T) {
 							size += math.Abs(a * float64(w[o*n+j]))
 						}
 						// As quantisedBound, and the twin's rounding of weights with a minimum: two more.
-						require.InDelta(t, want, dst[i*rows+o], 3*size*float64(n/8+12)/(1<<24), "%v, %d columns, row %d, %d", typ, n, i, o)
+						bound := 3 * size * float64(n/8+12) / (1 << 24)
+						require.InDelta(t, want, dst[i*rows+o], bound, "%v, %d columns, token %d, %d", typ, n, i, o)
 					}
 				}
 			}
@@ -159,28 +161,28 @@ func TestMatMulIsTheSameHoweverCut(t *testing.T) {
 	})
 }
 
-// The same promise where a panel is taken by segments, and where there are more rows than meet it together.
+// The same promise where a panel is taken by segments, and where there are more tokens than a tile takes.
 func TestMatMulBySegments(t *testing.T) {
 	const rows, n = 37, 2*segment + 256
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for f := range formats {
 			in := newInputs(t, 3, 0)
 			m := in.matrix(f.typeOf(), rows, n)
-			for _, batch := range []int{2, 3, together + 1} {
+			for _, batch := range []int{2, 3, tileTokens + 1} {
 				x := in.input(batch, n)
 				dst, want := make([]float32, batch*rows), make([]float32, rows)
 				k.matMul(dst, rows, m, 0, rows, x, false, &Scratch{})
 				for i := range batch {
-					q, d, s, h := x.rounded(i, 1)
-					k.rows[f](want, m.Data, q, d, s, h)
-					require.Equal(t, want, dst[i*rows:][:rows], "%v, row %d of %d", f.typeOf(), i, batch)
+					k.gemv[f](want, m.Data, x.rounded(i, 1, 0))
+					require.Equal(t, want, dst[i*rows:][:rows], "%v, token %d of %d", f.typeOf(), i, batch)
 				}
 			}
 		}
 	})
 }
 
-// A leaf may be stopped by a signal, such as those by which Go stops its goroutines, and go on with all it had in registers.
+// A microkernel may be stopped by a signal, such as those by which Go stops its goroutines, and go on with all it had
+// in registers.
 func TestMatMulAmidSignals(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
 	eachVariant(t, func(t *testing.T, k *kernels) {
@@ -229,7 +231,7 @@ func TestMatMulExact(t *testing.T) {
 	}
 }
 
-// A NaN or an infinity among the activations reaches the result, and only the row it is in.
+// A NaN or an infinity among the activations reaches the result, and only the token it is in.
 func TestMatMulOfNaN(t *testing.T) {
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
@@ -266,7 +268,8 @@ func TestMatMulDoesNotAllocate(t *testing.T) {
 			x := in.input(batch, 256)
 			dst := make([]float32, 40*batch)
 			var sc Scratch
-			require.Zero(t, testing.AllocsPerRun(10, func() { MatMul(dst, 40, m, 0, 40, x, true, &sc) }), "%v, %d rows", typ, batch)
+			allocs := testing.AllocsPerRun(10, func() { MatMul(dst, 40, m, 0, 40, x, true, &sc) })
+			require.Zero(t, allocs, "%v, %d tokens", typ, batch)
 		}
 	}
 }

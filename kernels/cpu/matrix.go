@@ -2,8 +2,8 @@ package cpu
 
 import "github.com/pilotfish-ai/pilotfish/gguf/block"
 
-// Matrix is a weight of shape [Rows, Cols]: row-major, each row a whole number of blocks of Type, as a GGUF file stores it.
-// Data holds at least Rows·RowBytes bytes and is only read; it may lie at any alignment.
+// Matrix is a weight of shape [Rows, Cols]: row-major, each row a whole number of blocks of Type, as a GGUF file stores
+// it. Data holds at least Rows·RowBytes bytes and is only read; it may lie at any alignment.
 type Matrix struct {
 	Type       block.Type
 	Rows, Cols int
@@ -22,7 +22,8 @@ func (m Matrix) RowBytes() int {
 	return m.Cols / elems * bytes
 }
 
-// Quantised reports whether [MatMul] takes the activations rounded to 8 bits ([Acts.Round]) for this weight, rather than in float32.
+// Quantised reports whether [MatMul] takes the activations rounded to 8 bits ([Acts.Round]) for this weight, rather
+// than in float32.
 func (m Matrix) Quantised() bool { return formatOf(m.Type) >= 0 }
 
 // Part returns rows lo to hi as a matrix of their own. What comes after them may be fetched into the cache.
@@ -68,8 +69,8 @@ func formatOf(t block.Type) format {
 	return -1
 }
 
-// lanes is how many sums of blocks a product has on its way: block b goes to lane b mod lanes.
-func (f format) lanes() int {
+// accumulators is how many partial sums a product has: block b goes to accumulator b mod accumulators.
+func (f format) accumulators() int {
 	if elems, _ := f.typeOf().Block(); elems == actBlock {
 		return 4
 	}

@@ -12,9 +12,9 @@ type peak struct {
 	macs int                // multiply-adds of a round
 }
 
-// Peak returns the multiply-adds per second that threads workers reach together with the instructions of the variant in use that
-// multiply bytes, and float32 numbers: the bound of prompts, which use every weight many times. Nothing is loaded, summed up or scaled, so no
-// product of matrices reaches it. Each is the best of several passes, 0.1 s in all.
+// Peak returns the multiply-adds per second that threads workers reach together with the instructions of the variant in
+// use that multiply bytes, and float32 numbers: the bound of prompts, which use every weight many times. Nothing is
+// loaded, summed up or scaled, so no product of matrices reaches it. Each is the best of several passes, 0.1 s in all.
 func Peak(threads int) (bytes, floats float64) {
 	workers := pool.New(threads)
 	defer workers.Close()

@@ -45,7 +45,8 @@ func TestRound(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for _, v := range []float32{
-			0, float32(math.Copysign(0, -1)), 1, -1, math.MaxFloat32, -math.MaxFloat32, tiny, -tiny, math.Nextafter32(tiny, 0), tiny / 2, math.SmallestNonzeroFloat32,
+			0, float32(math.Copysign(0, -1)), 1, -1, math.MaxFloat32, -math.MaxFloat32, tiny, -tiny,
+			math.Nextafter32(tiny, 0), tiny / 2, math.SmallestNonzeroFloat32,
 			1e-38, 127, 63.5, nan, inf, -inf,
 		} {
 			x := make([]float32, 96)

@@ -7,12 +7,12 @@ import (
 	"sync/atomic"
 )
 
-// Pool is a fixed set of workers that share loops. It belongs to one goroutine at a time: that goroutine is worker 0, the others
-// are started by [New] and end with [Pool.Close].
+// Pool is a fixed set of workers that share loops. It belongs to one goroutine at a time: that goroutine is worker 0,
+// the others are started by [New] and end with [Pool.Close].
 //
-// Between [Pool.Begin] and [Pool.End], one forward pass, an idle worker looks for the next loop without sleeping, so that a loop
-// starts within a fraction of a microsecond; outside it sleeps and costs nothing. A worker that finds nothing to do for long
-// sleeps within a pass too.
+// Between [Pool.Begin] and [Pool.End], one forward pass, an idle worker looks for the next loop without sleeping, so
+// that a loop starts within a fraction of a microsecond; outside it sleeps and costs nothing. A worker that finds
+// nothing to do for long sleeps within a pass too.
 type Pool struct {
 	workers []*worker // all but worker 0
 	joined  sync.WaitGroup
@@ -21,7 +21,8 @@ type Pool struct {
 	closed  atomic.Bool
 	label   atomic.Pointer[func()] // of the workers, see Label; nil before
 
-	// The loop in progress. Written while no share has a piece and open is zero, read by whoever has taken a piece and not yet returned it.
+	// The loop in progress. Written while no share has a piece and open is zero, read by whoever has taken a piece and
+	// not yet returned it.
 	f        func(worker, lo, hi int)
 	n, grain int
 
@@ -30,8 +31,9 @@ type Pool struct {
 	_      [56]byte
 }
 
-// share is the pieces that a worker takes from first to last: a run of them, so that it reads on where it stopped. Who has done his own
-// takes from the end of another's. All is in one word, which changes hands with every piece: a cache line for each.
+// share is the pieces that a worker takes from first to last: a run of them, so that it reads on where it stopped. Who
+// has done his own takes from the end of another's. All is in one word, which changes hands with every piece: a cache
+// line for each.
 type share struct {
 	word atomic.Uint64 // long<<63 | from<<32 | to
 	_    [56]byte
@@ -80,7 +82,7 @@ func (s *share) last() (lo, hi int) {
 
 // worker is one goroutine of a pool.
 type worker struct {
-	asleep atomic.Bool   // it waits, or is about to wait, for wake; who turns this false owes it a send or is the worker itself
+	asleep atomic.Bool   // it waits, or is about to, for wake; who makes this false owes it a send or is the worker itself
 	wake   chan struct{} // capacity 1
 	label  *func()       // that was called last
 }
@@ -137,14 +139,15 @@ func (p *Pool) Begin() {
 // End closes the pass: the workers go to sleep.
 func (p *Pool) End() { p.pass.Store(false) }
 
-// Run calls f(worker, lo, hi) for ranges that together are [0, n), each of grain indexes but the last, on all workers including
-// the caller, and returns when all calls have. Worker numbers are 0 to Threads-1 and no number is used by two calls at once. Each
-// worker begins with ranges of its own, which follow each other, and then takes those that are left to
-// others. f must not use the pool. A grain below one counts as one.
+// Run calls f(worker, lo, hi) for ranges that together are [0, n), each of grain indexes but the last, on all workers
+// including the caller, and returns when all calls have. Worker numbers are 0 to Threads-1 and no number is used by two
+// calls at once. Each worker begins with ranges of its own, which follow each other, and then takes those that are left
+// to others. f must not use the pool. A grain below one counts as one.
 func (p *Pool) Run(n, grain int, f func(worker, lo, hi int)) { p.run(n, grain, false, f) }
 
-// RunLong is [Pool.Run] but for the ranges: of its own a worker takes half of what is left at a time, by whole grains. That is for loops
-// whose calls cost something beside their indexes, such as those that read memory from one end to the other.
+// RunLong is [Pool.Run] but for the ranges: of its own a worker takes half of what is left at a time, by whole grains.
+// That is for loops whose calls cost something beside their indexes, such as those that read memory from one end to the
+// other.
 func (p *Pool) RunLong(n, grain int, f func(worker, lo, hi int)) { p.run(n, grain, true, f) }
 
 func (p *Pool) run(n, grain int, long bool, f func(worker, lo, hi int)) {
@@ -184,8 +187,9 @@ func (p *Pool) hand(pieces int, long bool) {
 	}
 }
 
-// take calls f for pieces of the loop in progress until none is left, and returns whether there was one. Nobody waits for a
-// worker that comes too late to take any: where the system has given its processor to somebody else, the others do the work.
+// take calls f for pieces of the loop in progress until none is left, and returns whether there was one. Nobody waits
+// for a worker that comes too late to take any: where the system has given its processor to somebody else, the others
+// do the work.
 func (p *Pool) take(worker int) (any bool) {
 	for {
 		lo, hi := p.shares[worker].first()

@@ -71,8 +71,8 @@ func TestRunLongHalves(t *testing.T) {
 	require.Equal(t, 1, calls)
 }
 
-// What the loops write is there when Run returns, and what the caller wrote before is there for the workers: the race detector
-// holds this to its word.
+// What the loops write is there when Run returns, and what the caller wrote before is there for the workers: the race
+// detector holds this to its word.
 func TestRunOrdersMemory(t *testing.T) {
 	p := New(4)
 	defer p.Close()

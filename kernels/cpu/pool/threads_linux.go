@@ -19,8 +19,9 @@ func fastCores() int {
 	return countFast(os.DirFS("/sys/devices"), set.IsSet)
 }
 
-// countFast is fastCores for the tree of devices sys (Linux, Documentation/ABI/testing/sysfs-devices-system-cpu). On x86 with two
-// kinds of cores cpu_core/cpus lists the fast ones; on arm each CPU has a capacity, and fast is what has half of the largest.
+// countFast is fastCores for the tree of devices sys (Linux, Documentation/ABI/testing/sysfs-devices-system-cpu). On
+// x86 with two kinds of cores cpu_core/cpus lists the fast ones; on arm each CPU has a capacity, and fast is what has
+// half of the largest.
 func countFast(sys fs.FS, allowed func(cpu int) bool) int {
 	var cpus []int
 	for _, c := range list(sys, "system/cpu/online") {

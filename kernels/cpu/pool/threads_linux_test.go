@@ -10,18 +10,21 @@ import (
 
 func TestCountFast(t *testing.T) {
 	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s + "\n")} }
+	siblings := func(c int) string { return fmt.Sprintf("system/cpu/cpu%d/topology/thread_siblings_list", c) }
 	everyone := func(int) bool { return true }
 	desktop := fstest.MapFS{"system/cpu/online": file("0-7")} // four cores of two threads
 	for c := range 8 {
-		desktop[fmt.Sprintf("system/cpu/cpu%d/topology/thread_siblings_list", c)] = file(fmt.Sprintf("%d,%d", c%4, c%4+4))
+		desktop[siblings(c)] = file(fmt.Sprintf("%d,%d", c%4, c%4+4))
 	}
 	require.Equal(t, 4, countFast(desktop, everyone))
-	require.Equal(t, 2, countFast(desktop, func(c int) bool { return c == 1 || c == 2 || c == 6 }), "by the affinity mask")
+	some := func(c int) bool { return c == 1 || c == 2 || c == 6 }
+	require.Equal(t, 2, countFast(desktop, some), "by the affinity mask")
 
-	hybrid := fstest.MapFS{"system/cpu/online": file("0-3,8-11"), "cpu_core/cpus": file("0-3")} // two fast cores of two threads, four slow ones
+	// Two fast cores of two threads, four slow ones.
+	hybrid := fstest.MapFS{"system/cpu/online": file("0-3,8-11"), "cpu_core/cpus": file("0-3")}
 	for c := range 4 {
-		hybrid[fmt.Sprintf("system/cpu/cpu%d/topology/thread_siblings_list", c)] = file(fmt.Sprintf("%d-%d", c/2*2, c/2*2+1))
-		hybrid[fmt.Sprintf("system/cpu/cpu%d/topology/thread_siblings_list", c+8)] = file(fmt.Sprint(c + 8))
+		hybrid[siblings(c)] = file(fmt.Sprintf("%d-%d", c/2*2, c/2*2+1))
+		hybrid[siblings(c+8)] = file(fmt.Sprint(c + 8))
 	}
 	require.Equal(t, 2, countFast(hybrid, everyone))
 

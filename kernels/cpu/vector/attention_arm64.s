@@ -132,8 +132,9 @@ elem: \
 	QUERY(7, 27, i); \
 	ADD R8, R5
 
-// mix(acc, p []float32, stride, n int, v []byte, step int): eight columns at a time, over all values each, by four and then one.
-// R0 acc, R1 bytes of a row of acc, R2 p, R10 stride, R3 n, R4 v, R8 step, R11 columns left; inner R5 v, R6 p, R9 values left, R7.
+// mix(acc, p []float32, stride, n int, v []byte, step int): eight columns at a time, over all values each, by four and
+// then one. R0 acc, R1 bytes of a row of acc, R2 p, R10 stride, R3 n, R4 v, R8 step, R11 columns left; inner R5 v, R6
+// p, R9 values left, R7.
 #define MIX(LOAD8, size) \
 	MOVD acc_base+0(FP), R0;  \
 	MOVD acc_len+8(FP), R11;  \

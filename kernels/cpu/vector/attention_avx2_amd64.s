@@ -88,9 +88,9 @@ elem: \
 	VZEROUPPER;               \
 	RET
 
-// mix(acc, p []float32, stride, n int, v []byte, step int): eight columns at a time, over all values each.
-// DI acc, R9 bytes of a row of acc, DX p, R10 stride, R12 n, SI v, R8 step, R11 columns left; inner AX v, CX, R14, R15 rows 0, 3 and 6
-// of p, R13 values left, BX.
+// mix(acc, p []float32, stride, n int, v []byte, step int): eight columns at a time, over all values each. DI acc, R9
+// bytes of a row of acc, DX p, R10 stride, R12 n, SI v, R8 step, R11 columns left; inner AX v, CX, R14, R15 rows 0, 3
+// and 6 of p, R13 values left, BX.
 #define MIX(LOAD8, size) \
 	MOVQ acc_base+0(FP), DI;  \
 	MOVQ acc_len+8(FP), R11;  \

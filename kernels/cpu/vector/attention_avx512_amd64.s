@@ -2,8 +2,8 @@
 
 #include "textflag.h"
 
-// As attend_avx2_amd64.s, with two blocks of keys or 32 columns of the values at a time. What comes two pages later is fetched: keys and
-// values of a head lie behind each other. Eight or sixteen elements to float32:
+// As attention_avx2_amd64.s, with two blocks of keys or 32 columns of the values at a time. What comes two pages later
+// is fetched: keys and values of a head lie behind each other. Eight or sixteen elements to float32:
 #define LOAD8_F32(M, Y) VMOVUPS M, Y
 #define LOAD8_F16(M, Y) VCVTPH2PS M, Y
 #define LOAD16_F32(M, Z) VMOVUPS M, Z
@@ -49,8 +49,8 @@
 #define OF2(R, A, B) VMOVUPS (R), A; VMOVUPS 64(R), B
 #define TO1(R, A, B) VMOVUPS A, (R)
 
-// scores(dst []float32, stride int, q []float32, k []byte, step, blocks int).
-// DI dst, R9 stride, DX q, R10 Dh, SI k, R8 step, R11 blocks left; inner AX, BX two blocks of k, CX q, R12 elements left.
+// scores(dst []float32, stride int, q []float32, k []byte, step, blocks int). DI dst, R9 stride, DX q, R10 Dh, SI k, R8
+// step, R11 blocks left; inner AX, BX two blocks of k, CX q, R12 elements left.
 #define SCORES(LOAD16, size) \
 	MOVQ dst_base+0(FP), DI;  \
 	MOVQ stride+24(FP), R9;   \
@@ -154,9 +154,9 @@ done: \
 	ADDQ R9, R;   \
 	OP(R, Y7, _)
 
-// mix(acc, p []float32, stride, n int, v []byte, step int): columns by 32 and by 8, over all values each.
-// DI acc, R9 bytes of a row of acc, DX p, R10 stride, R12 n, SI v, R8 step, R11 columns left; inner AX v, CX, R14, R15 rows 0, 3 and 6
-// of p, R13 values left, BX.
+// mix(acc, p []float32, stride, n int, v []byte, step int): columns by 32 and by 8, over all values each. DI acc, R9
+// bytes of a row of acc, DX p, R10 stride, R12 n, SI v, R8 step, R11 columns left; inner AX v, CX, R14, R15 rows 0, 3
+// and 6 of p, R13 values left, BX.
 #define MIX(LOAD16, LOAD8, size) \
 	MOVQ acc_base+0(FP), DI;  \
 	MOVQ acc_len+8(FP), R11;  \

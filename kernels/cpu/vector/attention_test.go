@@ -48,7 +48,8 @@ func checkScores(t *testing.T, k *operations, in *kerneltest.Inputs, dh, blocks,
 		for b := range blocks {
 			a.scores(alone, KeyBlock, q, keys[b*step*a.size:], step*a.size, 1)
 			for g := range Queries {
-				require.Equal(t, alone[g*KeyBlock:][:KeyBlock], dst[g*stride+b*KeyBlock:][:KeyBlock], "blocks beside it change a bit")
+				beside := dst[g*stride+b*KeyBlock:][:KeyBlock]
+				require.Equal(t, alone[g*KeyBlock:][:KeyBlock], beside, "blocks beside it change a bit")
 				for j := range KeyBlock {
 					want, size := 0.0, 0.0
 					for i := range dh {

@@ -83,7 +83,9 @@ func vectorBits(t *testing.T, k *operations) (lines []string) {
 func attentionBits(t *testing.T, k *operations) (lines []string) {
 	for i, a := range storages(k) {
 		var results []any
-		for _, c := range []struct{ dh, blocks, values int }{{8, 1, 5}, {16, 2, 16}, {24, 3, 31}, {64, 7, 100}, {128, 2, 33}} {
+		for _, c := range []struct{ dh, blocks, values int }{
+			{8, 1, 5}, {16, 2, 16}, {24, 3, 31}, {64, 7, 100}, {128, 2, 33},
+		} {
 			in := kerneltest.NewInputs(t, uint64(c.dh), 0)
 			keys, _ := a.stored(in, c.blocks*KeyBlock*c.dh)
 			scores := make([]float32, Queries*KeyBlock*c.blocks)

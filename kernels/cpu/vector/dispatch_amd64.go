@@ -18,10 +18,13 @@ func functions(set string) *operations {
 // avx2 returns what CPUs with AVX2, FMA and F16C have.
 func avx2() *operations {
 	return &operations{
-		elementwise: elementwise{exp: expAVX2, swiGLU: swiGLUAVX2, rmsNorm: rmsNormAVX2, rope: ropeAVX2, toF16: toF16AVX2},
-		reductions:  reductions{softmax: softmaxAVX2, sumExp: sumExpAVX2, above: aboveAVX2},
+		elementwise: elementwise{
+			exp: expAVX2, swiGLU: swiGLUAVX2, rmsNorm: rmsNormAVX2, rope: ropeAVX2, toF16: toF16AVX2,
+		},
+		reductions: reductions{softmax: softmaxAVX2, sumExp: sumExpAVX2, above: aboveAVX2},
 		attention: attention{
-			scoresF32: scoresF32AVX2, scoresF16: scoresF16AVX2, mixF32: mixF32AVX2, mixF16: mixF16AVX2, axpyF32: axpyF32AVX2,
+			scoresF32: scoresF32AVX2, scoresF16: scoresF16AVX2,
+			mixF32: mixF32AVX2, mixF16: mixF16AVX2, axpyF32: axpyF32AVX2,
 		},
 	}
 }

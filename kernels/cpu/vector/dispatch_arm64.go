@@ -16,10 +16,13 @@ func functions(set string) *operations {
 func neon() *operations {
 	softmax := func(x []float32) (top, sum float32) { return softmaxBy(expNEON, x) }
 	return &operations{
-		elementwise: elementwise{exp: expNEON, swiGLU: swiGLUNEON, rmsNorm: rmsNormNEON, rope: ropeNEON, toF16: toF16NEON},
-		reductions:  reductions{softmax: softmax, sumExp: sumExpNEON, above: aboveNEON},
+		elementwise: elementwise{
+			exp: expNEON, swiGLU: swiGLUNEON, rmsNorm: rmsNormNEON, rope: ropeNEON, toF16: toF16NEON,
+		},
+		reductions: reductions{softmax: softmax, sumExp: sumExpNEON, above: aboveNEON},
 		attention: attention{
-			scoresF32: scoresF32NEON, scoresF16: scoresF16NEON, mixF32: mixF32NEON, mixF16: mixF16NEON, axpyF32: axpyF32NEON,
+			scoresF32: scoresF32NEON, scoresF16: scoresF16NEON,
+			mixF32: mixF32NEON, mixF16: mixF16NEON, axpyF32: axpyF32NEON,
 		},
 	}
 }

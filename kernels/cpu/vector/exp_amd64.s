@@ -133,7 +133,8 @@ done:
 	RET
 
 // func sumExpAVX2(x []float32, top float32) (sum, sumX float64)
-// Y3 four sums of e, Y4 of e·x, both in float64; Y5 the lanes that count. A last part below eight is moved to the stack.
+// Y3 four sums of e, Y4 of e·x, both in float64; Y5 the lanes that count. A last part below eight is moved to the
+// stack.
 TEXT ·sumExpAVX2(SB), NOSPLIT, $32-48
 	MOVQ x_base+0(FP), SI
 	MOVQ x_len+8(FP), R8
@@ -183,7 +184,8 @@ done:
 	RET
 
 // func softmaxAVX2(x []float32) (top, sum float32)
-// Y4 top in all lanes, Y3 eight sums. MAX returns its first operand here, what was there before, if one is NaN: the sum shows it.
+// Y4 top in all lanes, Y3 eight sums. MAX returns its first operand here, what was there before, if one is NaN: the sum
+// shows it.
 TEXT ·softmaxAVX2(SB), NOSPLIT, $0-32
 	MOVQ x_base+0(FP), SI
 	MOVQ x_len+8(FP), R8

@@ -18,7 +18,8 @@ DATA expc<>+40(SB)/4, $0xc2d20000 // -105
 DATA expc<>+44(SB)/4, $0x42b20000 // 89
 GLOBL expc<>(SB), RODATA|NOPTR, $48
 
-// EXP_CONST loads what EXP needs: V16 log2 e, V17, V18 ln 2, V19-V23 p0-p4, V24 1, V25 127, V26, V27 the limits. Uses R9.
+// EXP_CONST loads what EXP needs: V16 log2 e, V17, V18 ln 2, V19-V23 p0-p4, V24 1, V25 127, V26, V27 the limits. Uses
+// R9.
 #define EXP_CONST \
 	MOVD $expc<>(SB), R9; \
 	VLD1R.P 4(R9), [V16.S4]; \

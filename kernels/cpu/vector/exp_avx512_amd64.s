@@ -77,7 +77,8 @@ done:
 	RET
 
 // func softmaxAVX512(x []float32) (top, sum float32)
-// Z4 top in all lanes, Z3 sixteen sums. MAX returns its first operand here, what was there before, if one is NaN: the sum shows it.
+// Z4 top in all lanes, Z3 sixteen sums. MAX returns its first operand here, what was there before, if one is NaN: the
+// sum shows it.
 TEXT ·softmaxAVX512(SB), NOSPLIT, $0-32
 	MOVQ x_base+0(FP), SI
 	MOVQ x_len+8(FP), R8

@@ -3,8 +3,8 @@ package vector
 // ropePad: assembly takes a multiple of so many elements of half a head; others go through plain Go.
 const ropePad = 8
 
-// Rope rotates heads in place: in each, the pairs (x[i], x[i+Dh/2]) by the angle whose cosine and sine are cos[i] and sin[i]. x is [heads, Dh],
-// cos and sin are [Dh/2].
+// Rope rotates heads in place: in each, the pairs (x[i], x[i+Dh/2]) by the angle whose cosine and sine are cos[i] and
+// sin[i]. x is [heads, Dh], cos and sin are [Dh/2].
 func Rope(x, cos, sin []float32) {
 	half := len(cos)
 	sin = sin[:half]

@@ -3,7 +3,8 @@
 #include "textflag.h"
 
 // func ropeAVX2(x, cos, sin []float32)
-// SI and DI first and second half of a head, R8 end of x, R9 bytes of a half, R10 place in it. Without FMA: the bits are those of plain Go.
+// SI and DI first and second half of a head, R8 end of x, R9 bytes of a half, R10 place in it. Without FMA: the bits
+// are those of plain Go.
 TEXT ·ropeAVX2(SB), NOSPLIT, $0-72
 	MOVQ x_base+0(FP), SI
 	MOVQ x_len+8(FP), R8

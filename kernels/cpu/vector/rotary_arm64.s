@@ -4,7 +4,8 @@
 #include "words_arm64.h"
 
 // func ropeNEON(x, cos, sin []float32)
-// R1 and R4 first and second half of a head, R8 end of x, R9 elements of a half, R5 how many are left. Without FMA: the bits are those of plain Go.
+// R1 and R4 first and second half of a head, R8 end of x, R9 elements of a half, R5 how many are left. Without FMA: the
+// bits are those of plain Go.
 TEXT ·ropeNEON(SB), NOSPLIT, $0-72
 	MOVD x_base+0(FP), R1
 	MOVD x_len+8(FP), R8

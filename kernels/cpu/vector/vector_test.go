@@ -87,7 +87,8 @@ func TestExp(t *testing.T) {
 		for e := -40; e < 127; e++ {
 			x = append(x, float32(math.Ldexp(1.3, e)), float32(-math.Ldexp(1.3, e)))
 		}
-		x = append(x, 0, float32(inf), float32(-inf), float32(nan), math.MaxFloat32, -math.MaxFloat32, 88.72283, 88.72284, -87.33655, -103.9, -104)
+		x = append(x, 0, float32(inf), float32(-inf), float32(nan), math.MaxFloat32, -math.MaxFloat32)
+		x = append(x, 88.72283, 88.72284, -87.33655, -103.9, -104)
 		got := make([]float32, len(x))
 		k.exp(got, x, 0)
 		worst := 0.0

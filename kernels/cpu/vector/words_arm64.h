@@ -1,5 +1,5 @@
-// Instructions that Go's assembler does not have, on the vector registers of the given numbers; d the destination, as in Go's order
-// the last. S4 is 4 float32 or int32, and so on.
+// Instructions that Go's assembler does not have, on the vector registers of the given numbers; d the destination, as
+// in Go's order the last. S4 is 4 float32 or int32, and so on.
 #define SSHR(i, n, d) WORD $(0x4f000400 | (64-(i))<<16 | (n)<<5 | (d)) // d.S4 = n.S4 shifted right by i, signed
 #define FCVTL(n, d) WORD $(0x0e217800 | (n)<<5 | (d))               // d.S4 = lower half of n.H8 from half precision
 #define FCVTL2(n, d) WORD $(0x4e217800 | (n)<<5 | (d))              // d.S4 = upper half of n.H8 from half precision

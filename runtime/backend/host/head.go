@@ -25,7 +25,7 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 		most = max(most, row.K)
 		p.setAct(i, in.row(t), g.(*norm), m.Quantised())
 		if row.Hidden {
-			out[i].Hidden = append(out[i].Hidden[:0], d.acts.Row(i)...)
+			out[i].Hidden = append(out[i].Hidden[:0], d.acts.Token(i)...)
 		}
 		if row.Logits {
 			out[i].Logits = grow(out[i].Logits, m.Rows)

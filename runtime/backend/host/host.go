@@ -145,7 +145,7 @@ func vectorOf(t gguf.Tensor) ([]float32, error) {
 // tensor is activations in memory, rows × cols, which the products take as they are.
 type tensor struct {
 	rows, cols int
-	f          []float32 // its capacity is SpareRows more
+	f          []float32 // its capacity is SpareTokens more
 	acts       cpu.Acts  // of f, for a product
 	rounded    bool      // acts holds the rounded form of what is in f: set by who writes f
 }
@@ -157,8 +157,8 @@ func (t *tensor) row(i int) []float32 { return t.f[i*t.cols : (i+1)*t.cols] }
 
 // NewTensor implements [backend.Device].
 func (d *Device) NewTensor(rows, cols int) (backend.Tensor, error) {
-	if rows <= 0 || cols <= 0 || rows > math.MaxInt/4/cols-cpu.SpareRows {
+	if rows <= 0 || cols <= 0 || rows > math.MaxInt/4/cols-cpu.SpareTokens {
 		return nil, fmt.Errorf("activations of %d × %d: impossible size", rows, cols)
 	}
-	return &tensor{rows: rows, cols: cols, f: make([]float32, rows*cols, (rows+cpu.SpareRows)*cols)}, nil
+	return &tensor{rows: rows, cols: cols, f: make([]float32, rows*cols, (rows+cpu.SpareTokens)*cols)}, nil
 }

@@ -68,7 +68,7 @@ func TestLoaded(t *testing.T) {
 func TestImpossibleSizes(t *testing.T) {
 	d := devices(t, Options{})[0]
 	const most = math.MaxInt / 4
-	for _, size := range [][2]int{{0, 1}, {1, 0}, {-1, 1}, {1, -1}, {most, 1}, {1, most}, {most - cpu.SpareRows + 1, 1}} {
+	for _, size := range [][2]int{{0, 1}, {1, 0}, {-1, 1}, {1, -1}, {most, 1}, {1, most}, {most - cpu.SpareTokens + 1, 1}} {
 		_, err := d.NewTensor(size[0], size[1])
 		assert.Error(t, err, size)
 	}

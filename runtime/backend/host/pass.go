@@ -214,7 +214,7 @@ func (p *pass) setActs(x *tensor, g *norm, round bool) {
 }
 
 func (p *pass) setAct(t int, x []float32, g *norm, round bool) {
-	vector.RMSNorm(p.d.acts.Row(t), x, g.gains, g.eps)
+	vector.RMSNorm(p.d.acts.Token(t), x, g.gains, g.eps)
 	if round && !p.d.exact {
 		p.d.acts.Round(t)
 	}
