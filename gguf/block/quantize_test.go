@@ -55,8 +55,10 @@ func relErr(x, ref []float32) float64 {
 // typeErr is the relative error that a type leaves of normal deviates, as llama.cpp's files of the golden
 // set show it: package gguf compares with them.
 func typeErr(t Type) float64 {
-	return map[Type]float64{BF16: 0.00166, Q4_0: 0.0858, Q4_1: 0.0782, Q5_0: 0.0427, Q5_1: 0.0378,
-		Q8_0: 0.00535, Q2_K: 0.296, Q3_K: 0.1507, Q4_K: 0.0712, Q5_K: 0.0361, Q6_K: 0.0177, IQ4_NL: 0.0763, IQ4_XS: 0.0766}[t]
+	return map[Type]float64{
+		BF16: 0.00166, Q4_0: 0.0858, Q4_1: 0.0782, Q5_0: 0.0427, Q5_1: 0.0378,
+		Q8_0: 0.00535, Q2_K: 0.296, Q3_K: 0.1507, Q4_K: 0.0712, Q5_K: 0.0361, Q6_K: 0.0177, IQ4_NL: 0.0763, IQ4_XS: 0.0766,
+	}[t]
 }
 
 // TestQuantizeError needs no files: normal deviates, and others, leave the error of the type.

@@ -16,7 +16,7 @@
 // products of the rows; Z12, Z13 activations; Z14 sums of products, with a dword for each row in the quarter of a
 // block, as have the scales, Z24, and the sums of each token, Z16-Z23. K1-K3 words of rows 1-3 there. Z27 words of 1,
 // Z28 dword b in quarter b, Z30 words of the offset, Z31 nibbles.
-#define GEMM4_ARGS(size, log, off, ahead) \
+#define GEMM4_ARGS(size, log, off, prefetch) \
 	MOVQ  dst_base+0(FP), DI;       \
 	MOVQ  w_base+32(FP), SI;        \
 	MOVQ  w_len+40(FP), AX;         \
@@ -30,7 +30,7 @@
 	IMUL3Q $size, R12, R12;          \
 	MOVQ  x_h_base+128(FP), R13;    \
 	LEAQ  (SI)(AX*1), R8;           \
-	LEAQ  ahead(SI)(R12*4), R15;    \
+	LEAQ  prefetch(SI)(R12*4), R15;    \
 	MASK(0x2222, K1);               \
 	MASK(0x4444, K2);               \
 	MASK(0x8888, K3);               \

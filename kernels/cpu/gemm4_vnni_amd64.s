@@ -6,13 +6,13 @@
 
 // gemm4 for types with blocks of 32: ROWS sets Z0-Z7 and Z24.
 #define GEMM4(ROWS, ACT, size) \
-quad: \
+outputs4: \
 	BEGIN4;              \
 four: \
 	ROWS;                \
 	ACTS(ACT, Z16, Z17, Z18, Z19, Z20, Z21, Z22, Z23, all) \
 	MOVE4(4*size, four); \
-	END4(quad, put)
+	END4(outputs4, put)
 
 // As SUM5, of sums of any size.
 #define SUM8 \

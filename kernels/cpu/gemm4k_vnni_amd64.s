@@ -11,7 +11,7 @@
 #define GEMM4K(HEADS, FIRST, SECOND, ACT, LATE, size) \
 	LEAQ 63(SP), BP;        \
 	ANDQ $-64, BP;          \
-quad: \
+outputs4: \
 	BEGIN4;                 \
 	EACH_LATER(CLEAR);      \
 blk: \
@@ -25,7 +25,7 @@ blk: \
 	ACTS(LATE, 128, 192, 256, 320, 384, 448, 512, 576, all) \
 	MOVE4(size, blk);       \
 	EACH_LATER(JOIN);       \
-	END4(quad, put)
+	END4(outputs4, put)
 
 // OP of the sums of the first half of a block and those of the second.
 #define EACH_LATER(OP) \
@@ -75,12 +75,12 @@ blk: \
 	PREFETCH_NEXT(line+3);                                \
 	NIBBLES((o)(BX), 0xa0, 0xf5, Z6, Z7)
 
-// The same of Q5_K, whose high bits are bits 0 to 3 or 4 to 7 of the bytes at 16, by TURN.
+// The same of Q5_K, whose high bits are bits 0 to 3 or 4 to 7 of the bytes at 16, by ROTATE.
 #define Q5_K_ROW(R, R16, R32, V, W) \
 	NIBBLES(R, 0xa0, 0xf5, V, W); \
 	HIGH(R16, R32, V, W)
-#define Q5_K_HALF(o, TURN, line) \
-	VMOVDQU32 TURN, Z26;                                              \
+#define Q5_K_HALF(o, ROTATE, line) \
+	VMOVDQU32 ROTATE, Z26;                                              \
 	Q5_K_ROW((o)(SI), 16(SI), 32(SI), Z0, Z1);                        \
 	PREFETCH_NEXT(line);                                                      \
 	PREFETCH_NEXT(line+1);                                                    \

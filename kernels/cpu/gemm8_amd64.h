@@ -63,9 +63,9 @@ zero: \
 	DECQ 16(SP);          \
 	JNZ  blk
 
-// Puts the sums, which are those of four lanes from R12 on, and moves on by eight rows; to oct if there are any, else
-// returns.
-#define GEMM8_END(oct) \
+// Puts the sums, which are those of four lanes from R12 on, and moves on by eight rows; to outputs8 if there are any,
+// else returns.
+#define GEMM8_END(outputs8) \
 	LEAQ    (BX)(R8*2), SI;       \
 	MOVQ    dst_base+0(FP), BX;   \
 	MOVQ    stride+24(FP), DX;    \
@@ -87,14 +87,14 @@ put: \
 	JNZ     put;                  \
 	ADDQ    $32, dst_base+0(FP);  \
 	CMPQ    SI, 24(SP);           \
-	JLT     oct;                  \
+	JLT     outputs8;                  \
 	VZEROUPPER;                   \
 	RET
 
 // gemm8 for types with blocks of 32: LOAD sets Y0-Y7, the weights without a sign, and Y13 and (AX), their scales.
 #define GEMM832(LOAD, size, ONE, TWO) \
 	GEMM8_ARGS(size, 5, x_h_base+128(FP), 4, 576); \
-oct: \
+outputs8: \
 	GEMM8_BEGIN(5, 576);                   \
 blk: \
 	MOVQ 8(SP), R14;                      \
@@ -107,7 +107,7 @@ blk: \
 	LEAQ 576(AX), R12;                    \
 lane: \
 	GEMM8_NEXT(size, blk);                 \
-	GEMM8_END(oct)
+	GEMM8_END(outputs8)
 
 // Y13 and (AX) = the scales at o of the eight rows.
 #define GEMM8_SCALES(o) \
@@ -146,7 +146,7 @@ lane: \
 
 // Y0-Y7 = weights of Q4_0, plus 8.
 #define GEMM8_Q4_0 \
-	TURN_HIGH(2, Y10);   \
+	TRANSPOSE_HIGH(2, Y10);   \
 	LINE(0);             \
 	SPLIT;               \
 	LINE(1);             \
@@ -185,7 +185,7 @@ lane: \
 
 // Y0-Y7 = weights of Q5_0, plus 16.
 #define GEMM8_Q5_0 \
-	TURN_HIGH(6, Y10);                      \
+	TRANSPOSE_HIGH(6, Y10);                      \
 	LINE(0);                                \
 	SPLIT;                                  \
 	EIGHT_DWORDS(2);                        \

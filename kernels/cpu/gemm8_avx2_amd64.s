@@ -14,7 +14,7 @@
 // for those of the second. Meanwhile what is prefetched is in 8(SP) and R12 in 32(SP). BX is set again with the next
 // block.
 #define GEMM8_Q8_0 \
-	TURN_HIGH(2, Y10);     \
+	TRANSPOSE_HIGH(2, Y10);     \
 	LINE(0);               \
 	MAGNITUDES;            \
 	LINE(1);               \
@@ -24,7 +24,7 @@
 	PAIRS(tokens+152(FP), Q8_0_FIRST_1, Q8_0_FIRST_2, firsttwo, firstone, firstend) \
 	MOVQ 8(SP), R14;       \
 	MOVQ 32(SP), R12;      \
-	TURN_HIGH(18, Y10);    \
+	TRANSPOSE_HIGH(18, Y10);    \
 	LINE(2);               \
 	LINE(3);               \
 	MAGNITUDES;            \

@@ -13,10 +13,10 @@
 // Y0-Y7 = weights of Q8_0, plus 128: Y15.
 #define PLUS128(A, Y) VPXOR Y15, Y, Y
 #define GEMM8_Q8_0 \
-	TURN_LOW(2, Y10);    \
+	TRANSPOSE_LOW(2, Y10);    \
 	LINE(0);             \
 	LINE(1);             \
-	TURN_HIGH(18, Y10);  \
+	TRANSPOSE_HIGH(18, Y10);  \
 	LINE(2);             \
 	LINE(3);             \
 	GEMM8_SCALES(0);      \

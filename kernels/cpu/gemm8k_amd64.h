@@ -7,7 +7,7 @@
 // where it stops to the next ones.
 #define GEMM8K(HEADS, BLOCKS, size, offsets, rest) \
 	GEMM8_ARGS(size, 8, offsets, 8, 1344); \
-oct: \
+outputs8: \
 	GEMM8_BEGIN(8, 1344);      \
 blk: \
 	MOVQ    8(SP), R14;       \
@@ -22,24 +22,24 @@ blk: \
 	SHRQ    $1, R13;          \
 	ADDQ    R12, R13;         \ // the fifth lane
 	MOVQ    R13, R14;         \
-fold: \
+sums: \
 	VMOVUPS (R12), Y0;        \
 	VADDPS  (R13), Y0, Y0;    \
 	VMOVUPS Y0, (R12);        \
 	ADDQ    $32, R12;         \
 	ADDQ    $32, R13;         \
 	CMPQ    R12, R14;         \
-	JLT     fold;             \
+	JLT     sums;             \
 	LEAQ    1344(AX), R12;    \
-	GEMM8_END(oct)
+	GEMM8_END(outputs8)
 
 // Y0-Y7 = the 32 bytes at o of the eight rows; takes four lines.
-#define TURN32(o) \
+#define TRANSPOSE32(o) \
 	MOVQ 8(SP), R14;     \
-	TURN_LOW(o, Y10);    \
+	TRANSPOSE_LOW(o, Y10);    \
 	LINE(0);             \
 	LINE(1);             \
-	TURN_HIGH(o+16, Y10); \
+	TRANSPOSE_HIGH(o+16, Y10); \
 	LINE(2);             \
 	LINE(3);             \
 	ADDQ $256, R14;      \
@@ -92,7 +92,7 @@ fold: \
 	ADDQ $o, SI;              \
 	ADDQ $o, BX;              \
 pair: \
-	TURN32(0);                \
+	TRANSPOSE32(0);                \
 	EACH(KEEP, 64);           \
 	BLOCK32(LOWS, LOW_BITS, 152, 256, 32, ONE, TWO, two, one, end);      \
 	EACH(TAKE, 64);           \
@@ -109,7 +109,7 @@ pair: \
 	VPSRLW  $2, Y, Y; \
 	VMOVDQU Y, A
 #define BLOCKS_Q5_K(ONE, TWO) \
-	TURN32(16);       \
+	TRANSPOSE32(16);       \
 	EACH(KEEP, 576); \
 	BLOCKS_K(48, BITS_LEFT4, BITS_LEFT3, SHIFT2, ONE, TWO)
 
@@ -128,7 +128,7 @@ pair: \
 
 // The scales of Q6_K.
 #define HEADS_6 \
-	TURN_HIGH(192, Y10); \
+	TRANSPOSE_HIGH(192, Y10); \
 	LINE(0);             \
 	GEMM8_SCALES(208);    \
 	KEEP_FOUR(Y4, 832);  \
@@ -143,15 +143,15 @@ pair: \
 // each has two bits.
 #define BLOCKS_Q6_K(ONE, TWO) \
 half: \
-	TURN32(0);             \
+	TRANSPOSE32(0);             \
 	EACH(KEEP, 64);       \
-	TURN32(32);            \
+	TRANSPOSE32(32);            \
 	EACH(KEEP, 320);      \
 	MOVQ 32(SP), R13;      \
 	SHRQ $3, R13;          \ // by 32 less after 64 bytes
 	SUBQ R13, SI;          \
 	SUBQ R13, BX;          \
-	TURN32(128);           \
+	TRANSPOSE32(128);           \
 	ADDQ R13, SI;          \
 	ADDQ R13, BX;          \
 	EACH(KEEP, 576);      \

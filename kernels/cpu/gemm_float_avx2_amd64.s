@@ -117,7 +117,7 @@ part: \
 	LEAQ (SI)(R9*4), R14;     \
 	MOVQ SP, DX;              \
 	XORL R8, R8;              \
-turn: \
+pass: \
 	MOVQ R8, BX;              \
 	ANDQ $1, BX;              \
 	SHLQ $5, BX;              \
@@ -147,7 +147,7 @@ sixteen: \
 	SUBQ R11, R14;            \
 	INCQ R8;                  \
 	CMPQ R8, $4;              \
-	JNE  turn;                \
+	JNE  pass;                \
 	ADDQ R11, SI;             \
 	ADDQ R15, CX;             \
 	SUBQ R15, R10;            \
@@ -158,19 +158,19 @@ sixteen: \
 	RET
 
 // Adds elements 0-7 of the columns at AX and BX to the sums Y0-Y11 of two rows of w and six of x.
-#define MEET(M, A, B, T) \
+#define MULADD(M, A, B, T) \
 	VMOVUPS M, T;          \
 	VFMADD231PS Y12, T, A; \
 	VFMADD231PS Y13, T, B
 #define COLUMNS6(LOAD) \
 	LOAD((AX), Y12);                \
 	LOAD((AX)(R9*1), Y13);          \
-	MEET((BX), Y0, Y1, Y14);        \
-	MEET((BX)(R12*1), Y2, Y3, Y15); \
-	MEET((BX)(R12*2), Y4, Y5, Y14); \
-	MEET((BX)(R13*1), Y6, Y7, Y15); \
-	MEET((BX)(R12*4), Y8, Y9, Y14); \
-	MEET((BX)(R10*1), Y10, Y11, Y15)
+	MULADD((BX), Y0, Y1, Y14);        \
+	MULADD((BX)(R12*1), Y2, Y3, Y15); \
+	MULADD((BX)(R12*2), Y4, Y5, Y14); \
+	MULADD((BX)(R13*1), Y6, Y7, Y15); \
+	MULADD((BX)(R12*4), Y8, Y9, Y14); \
+	MULADD((BX)(R10*1), Y10, Y11, Y15)
 
 // OP of Y0-Y11 and their places from o(DX) on.
 #define EACH12(OP, o) \
@@ -228,7 +228,7 @@ part: \
 	CMOVQLE R11, R15;         \
 	MOVQ SP, DX;              \
 	XORL R8, R8;              \
-turn: \
+pass: \
 	MOVQ R8, AX;              \
 	IMULQ R9, AX;             \
 	MOVQ prefetch+80(FP), R14;   \
@@ -268,7 +268,7 @@ sixteen: \
 	ADDQ $384, DX;            \
 	INCQ R8;                  \
 	CMPQ R8, $8;              \
-	JNE  turn;                \
+	JNE  pass;                \
 	ADDQ R15, CX;             \
 	SUBQ R15, 3072(SP);       \
 	MOVQ R15, R11;            \

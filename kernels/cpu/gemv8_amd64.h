@@ -40,8 +40,8 @@
 	CMPQ R15, R9;           \
 	JLT  more
 
-// Puts the sums, which are (Y0+Y2) + (Y1+Y3), and moves on by eight rows; to oct if there are any, else returns.
-#define GEMV8_END(oct) \
+// Puts the sums, which are (Y0+Y2) + (Y1+Y3), and moves on by eight rows; to outputs8 if there are any, else returns.
+#define GEMV8_END(outputs8) \
 	VADDPS  Y2, Y0, Y0;     \
 	VADDPS  Y3, Y1, Y1;     \
 	VADDPS  Y1, Y0, Y0;     \
@@ -49,7 +49,7 @@
 	ADDQ    $32, R12;       \
 	LEAQ    (BX)(R8*2), SI; \
 	CMPQ    SI, R10;        \
-	JLT     oct;            \
+	JLT     outputs8;            \
 	VZEROUPPER;             \
 	RET
 
@@ -68,7 +68,7 @@
 #define Q4_0_GEMV8(b, A) \
 	EIGHT_SCALES(18*b);                 \
 	LINE(2*b);                          \
-	TURN_HIGH(18*b+2, Y10);             \
+	TRANSPOSE_HIGH(18*b+2, Y10);             \
 	START(b);                           \
 	GEMV8_DOT(b);                         \
 	LINE(2*b+1);                        \
@@ -83,7 +83,7 @@
 	GEMV8_ARGS(18, 5);                \
 	SPLAT($0xfff8fff8, X14, Y14);   \
 	MOVQ x_h_base+128(FP), AX;      \
-oct: \
+outputs8: \
 	GEMV8_BEGIN;                      \
 four: \
 	VPMADDWD (AX)(R15*1), X14, X4;  \ // the offsets of four blocks
@@ -94,4 +94,4 @@ four: \
 	Q4_0_GEMV8(2, Y2);                \
 	Q4_0_GEMV8(3, Y3);                \
 	GEMV8_MOVE(4*18, 16, four);       \
-	GEMV8_END(oct)
+	GEMV8_END(outputs8)

@@ -56,11 +56,11 @@ TEXT ·gemv8Q4_0AVXVNNI(SB), NOSPLIT, $16-168
 
 // Y10 and Y11 = the integers of blocks 2j and 2j+1 of Q4_K.
 #define DOTS_K(j) \
-	TURN_HIGH(16+32*j, Y13);  \
+	TRANSPOSE_HIGH(16+32*j, Y13);  \
 	VPXOR  Y10, Y10, Y10;     \
 	VPXOR  Y11, Y11, Y11;     \
 	DOT_K(64*j, 2+4*j);       \
-	TURN_HIGH(32+32*j, Y13);  \
+	TRANSPOSE_HIGH(32+32*j, Y13);  \
 	DOT_K(64*j+16, 4+4*j);    \
 	VPSRAD $4, Y11, Y11
 
@@ -74,7 +74,7 @@ TEXT ·gemv8Q4_0AVXVNNI(SB), NOSPLIT, $16-168
 TEXT ·gemv8Q4_KAVXVNNI(SB), 0, $768-168
 	GEMV8_ARGS(144, 8)
 	MOVQ x_s_base+104(FP), AX
-oct:
+outputs8:
 	GEMV8_BEGIN
 	VMOVUPS Y0, 128(SP)
 	VMOVUPS Y0, 160(SP)
@@ -99,4 +99,4 @@ blk:
 	VADDPS 160(SP), Y1, Y1
 	VADDPS 192(SP), Y2, Y2
 	VADDPS 224(SP), Y3, Y3
-	GEMV8_END(oct)
+	GEMV8_END(outputs8)

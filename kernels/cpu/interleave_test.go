@@ -52,7 +52,8 @@ func TestRoundedIsAllThatProductsTake(t *testing.T) {
 		in := newInputs(t, 4, 0)
 		for f := range formats {
 			for _, g := range k.smallGEMMs[f] {
-				require.True(t, k.interleave == nil || g.most <= interleavedTokens, "%s takes what is not interleaved", k.name)
+				fits := k.interleave == nil || g.most <= interleavedTokens
+				require.True(t, fits, "%s takes what is not interleaved", k.name)
 			}
 		}
 		var x Acts
@@ -87,7 +88,8 @@ func TestRoundedIsAllThatProductsTake(t *testing.T) {
 						one := x.rounded(i, 1, 0)
 						one.q = slices.Clone(one.q)
 						k.gemv[f](want, m.Data, one)
-						require.Equal(t, want, dst[i*outs:][:outs], "%s, %v: token %d of %d", k.name, f.typeOf(), i, tokens)
+						got := dst[i*outs:][:outs]
+						require.Equal(t, want, got, "%s, %v: token %d of %d", k.name, f.typeOf(), i, tokens)
 					}
 				}
 			}

@@ -89,7 +89,7 @@
 #define QUADS(BLOCK, SHIFT) \
 	CMP  $3, R3; \
 	BLT  pairs; \
-quad: \
+fours: \
 	TILE_BEGIN; \
 	ROW(1, R6, R10, R14, R7, R11, R15); \
 	ROW(2, R7, R11, R15, R8, R12, R16); \
@@ -111,7 +111,7 @@ fetched4: \
 	ADD  $256, R0; \
 	SUB  $4, R3; \
 	CMP  $3, R3; \
-	BGE  quad; \
+	BGE  fours; \
 pairs:
 #define PAIRS(BLOCK, SHIFT) \
 	CMP  $0, R3; \

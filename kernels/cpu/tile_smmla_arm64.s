@@ -49,36 +49,36 @@
 	ZERO2(p+2)
 
 // C, D = the four sums of each of two tokens, from A and B.
-#define APART(A, B, C, D) \
+#define UNZIP(A, B, C, D) \
 	VUZP1 B.S4, A.S4, C.S4; \
 	VUZP2 B.S4, A.S4, D.S4
 #define DOT2 \
 	ZERO2(16); \
 	HALF(COLUMNS2, 0, 8, 16); \
 	HALF(COLUMNS2, 2, 12, 16); \
-	APART(V16, V17, V12, V13)
+	UNZIP(V16, V17, V12, V13)
 #define DOT4 \
 	ZERO4(16); \
 	HALF(COLUMNS4, 0, 8, 16); \
 	HALF(COLUMNS4, 2, 12, 16); \
-	APART(V16, V17, V12, V13); \
-	APART(V18, V19, V14, V15)
+	UNZIP(V16, V17, V12, V13); \
+	UNZIP(V18, V19, V14, V15)
 #define HALVES2 \
 	ZERO2(16); \
 	ZERO2(20); \
 	HALF(COLUMNS2, 0, 8, 16); \
 	HALF(COLUMNS2, 2, 12, 20); \
-	APART(V16, V17, V12, V13); \
-	APART(V20, V21, V16, V17)
+	UNZIP(V16, V17, V12, V13); \
+	UNZIP(V20, V21, V16, V17)
 #define HALVES4 \
 	ZERO4(16); \
 	ZERO4(20); \
 	HALF(COLUMNS4, 0, 8, 16); \
 	HALF(COLUMNS4, 2, 12, 20); \
-	APART(V16, V17, V12, V13); \
-	APART(V18, V19, V14, V15); \
-	APART(V20, V21, V16, V17); \
-	APART(V22, V23, V18, V19)
+	UNZIP(V16, V17, V12, V13); \
+	UNZIP(V18, V19, V14, V15); \
+	UNZIP(V20, V21, V16, V17); \
+	UNZIP(V22, V23, V18, V19)
 
 // func tile32SMMLA(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tile32SMMLA(SB), NOSPLIT, $0-232

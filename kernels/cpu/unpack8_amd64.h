@@ -21,7 +21,7 @@
 #define LINE(i) NEAR(R14, 64*(i))
 
 // A-D = dwords 0 to 3 of the sixteen bytes at o of the eight rows. Y8, Y9, T for anything.
-#define TURN(o, XA, A, XB, B, XC, C, XD, D, T) \
+#define TRANSPOSE(o, XA, A, XB, B, XC, C, XD, D, T) \
 	VMOVDQU     (o)(SI), XA;              \
 	VMOVDQU     (o)(BX), XB;              \
 	VMOVDQU     (o)(SI)(DI*2), XC;        \
@@ -38,8 +38,8 @@
 	VPUNPCKHQDQ T, Y8, B;                 \
 	VPUNPCKLQDQ D, Y9, C;                 \
 	VPUNPCKHQDQ D, Y9, D
-#define TURN_LOW(o, T) TURN(o, X0, Y0, X1, Y1, X2, Y2, X3, Y3, T)
-#define TURN_HIGH(o, T) TURN(o, X4, Y4, X5, Y5, X6, Y6, X7, Y7, T)
+#define TRANSPOSE_LOW(o, T) TRANSPOSE(o, X0, Y0, X1, Y1, X2, Y2, X3, Y3, T)
+#define TRANSPOSE_HIGH(o, T) TRANSPOSE(o, X4, Y4, X5, Y5, X6, Y6, X7, Y7, T)
 
 // X = the words A, B, C and D. Those of B and D are the upper halves of dwords, so that one load sets both: the lower
 // ones lie in the row before.
@@ -74,7 +74,7 @@
 // The scales of the eight blocks of 32 in a block of Q4_K or Q5_K to (scales)(R), their minima to (mins)(R): see
 // scalesK. Takes two lines. Y4-Y13.
 #define SCALES_K(scales, mins, R) \
-	TURN_HIGH(0, Y10);                       \
+	TRANSPOSE_HIGH(0, Y10);                       \
 	LINE(0);                                 \
 	VBROADCASTI128 octbytes<>+128(SB), Y8;   \
 	VPSHUFB Y8, Y4, Y8;                      \

@@ -1,7 +1,7 @@
 // Instructions that Go's assembler does not have, on the vector registers of the given numbers; d the destination, as
 // in Go's order the last. S4 is 4 float32 or int32, and so on.
 #define SDOT(m, n, d) WORD $(0x4e809400 | (m)<<16 | (n)<<5 | (d))   // d.S4 += sums of four products n.B16·m.B16
-#define SDOTE(i, m, n, d) WORD $(0x4f80e000 | ((i)&1)<<21 | ((i)>>1)<<11 | (m)<<16 | (n)<<5 | (d)) // as SDOT, with m.S[i]
+#define SDOTE(i, m, n, d) WORD $(0x4f80e000 | ((i)&1)<<21 | ((i)>>1)<<11 | (m)<<16 | (n)<<5 | (d)) // SDOT, m.S[i]
 #define SMMLA(m, n, d) WORD $(0x4e80a400 | (m)<<16 | (n)<<5 | (d))  // d.S[2i+j] += sum of products n.D[i]·m.D[j]
 #define SMULL(m, n, d) WORD $(0x0e20c000 | (m)<<16 | (n)<<5 | (d))  // d.H8 = n.B8·m.B8
 #define SMLAL2(m, n, d) WORD $(0x4e208000 | (m)<<16 | (n)<<5 | (d)) // d.H8 += upper half of n.B16·m.B16

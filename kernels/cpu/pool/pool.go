@@ -82,7 +82,7 @@ func (s *share) last() (lo, hi int) {
 
 // worker is one goroutine of a pool.
 type worker struct {
-	asleep atomic.Bool   // it waits, or is about to, for wake; who makes this false owes it a send or is the worker itself
+	asleep atomic.Bool   // it waits for wake, or will soon; who makes this false owes it a send or is the worker itself
 	wake   chan struct{} // capacity 1
 	label  *func()       // that was called last
 }
