@@ -46,10 +46,10 @@ func (k *kernels) floatGEMM(dst []float32, stride int, m Matrix, lo, hi int, x *
 				put(to[:end-o], sc.out[:end-o], add)
 				t++
 			case w.eight != nil && k.gemm8Takes(x.T-t):
-				k.floatTile8(to, stride, w, x, t, add)
+				k.floatTile8(to, stride, &w, x, t, add)
 				t += k.gemm8Tokens
 			default:
-				k.floatTile4(to, stride, w, x.floats(t, 4), min(4, x.T-t), add, sc)
+				k.floatTile4(to, stride, &w, x.floats(t, 4), min(4, x.T-t), add, sc)
 				t += 4
 			}
 		}
@@ -105,7 +105,7 @@ func (k *kernels) gemm8Takes(tokens int) bool {
 
 // floatTile8 sets dst[i·stride+o], or adds to it, for all rows of w, eight at a time, and the tokens t+i of x for i
 // below gemm8Tokens.
-func (k *kernels) floatTile8(dst []float32, stride int, w floatWeights, x *Acts, t int, add bool) {
+func (k *kernels) floatTile8(dst []float32, stride int, w *floatWeights, x *Acts, t int, add bool) {
 	acts, next := x.floats(t, k.gemm8Tokens), t+k.gemm8Tokens
 	for at := 0; at < len(w.data); at += 8 * w.size {
 		rows := w.data[at : at+8*w.size]
@@ -129,18 +129,18 @@ func (k *kernels) prefetchAt(w []byte, first bool, at int, x *Acts, next int) in
 
 // floatTile4 sets dst[t·stride+o] for all rows of w and the first tokens of the four in x, or adds to it.
 func (k *kernels) floatTile4(
-	dst []float32, stride int, w floatWeights, x []float32, tokens int, add bool, sc *Scratch,
+	dst []float32, stride int, w *floatWeights, x []float32, tokens int, add bool, sc *Scratch,
 ) {
-	rows, o := w.data, 0
-	for ; w.four != nil && len(x)%64 == 0 && len(rows) >= 4*w.size; o += 4 {
-		w.four(&sc.gemm, rows[:4*w.size], x)
+	rows, size, four, o := w.data, w.size, w.four, 0
+	for ; four != nil && len(x)%64 == 0 && len(rows) >= 4*size; o += 4 {
+		four(&sc.gemm, rows[:4*size], x)
 		putFour(dst[o:], stride, &sc.gemm, tokens, add)
-		rows = rows[4*w.size:]
+		rows = rows[4*size:]
 	}
 	for ; len(rows) > 0; o++ {
-		k.gemm1F32(&sc.gemm1, rows[:w.size], x)
+		k.gemm1F32(&sc.gemm1, rows[:size], x)
 		scatter(dst, o, stride, sc.gemm1, tokens, add)
-		rows = rows[w.size:]
+		rows = rows[size:]
 	}
 }
 
