@@ -17,11 +17,11 @@ export CGO_ENABLED = 0
 SYSTEMS = linux/amd64 linux/arm64 darwin/arm64 darwin/amd64 windows/amd64 windows/arm64
 VETTED  = darwin/arm64 windows/amd64
 # Packages with assembly or with sizes that depend on the machine, for the tests under an emulator.
-ARM64   = ./gguf/... ./kernels/cpu ./runtime/backend/host ./runtime/sample
+ARM64   = ./gguf/... ./kernels/cpu/... ./runtime/backend/host ./runtime/sample
 # The C library of arm64, for what calls C there.
 ARM64LIBC ?= /usr/aarch64-linux-gnu
 # Packages that compute differently without assembly, and what the engine above them is tried with then.
-PLAIN   = ./kernels/cpu ./runtime/backend/host ./runtime/qwen2
+PLAIN   = ./kernels/cpu/... ./runtime/backend/host ./runtime/qwen2
 PLAINLY = ^Test(GreedyIsArgmax|Exact|Reuse|Lookup|Routed|Schema|Read|AuditAgrees)$$
 # Plants small mistakes in a copy of the source, see .gremlins.yaml. It is run by version instead of being a tool of
 # go.mod, so that its own dependencies stay out of ours.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/gguf/block"
 )
 
 // Causes of a [FormatError], for errors.Is. A file that ends too early has the cause io.ErrUnexpectedEOF.
@@ -28,10 +30,10 @@ var (
 
 // Errors that do not come from the bytes of a file.
 var (
-	ErrClosed      = errors.New("the model is closed")                   // [File.Close] was called
-	ErrAbsent      = errors.New("absent")                                // no metadata under this key
-	ErrNoQuantizer = errors.New("this type can be read but not written") // [Type.Quantize]
-	ErrNotFinite   = errors.New("a weight is infinite, not a number, or too large for the type")
+	ErrClosed      = errors.New("the model is closed") // [File.Close] was called
+	ErrAbsent      = errors.New("absent")              // no metadata under this key
+	ErrNoQuantizer = block.ErrNoQuantizer              // [Type.Quantize] of a type that can only be read
+	ErrNotFinite   = block.ErrNotFinite                // [Type.Quantize] of a weight that the type cannot hold
 )
 
 // FormatError says that bytes are not a GGUF file this package reads, and where.

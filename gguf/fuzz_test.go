@@ -78,26 +78,3 @@ func FuzzParse(f *testing.F) {
 		require.True(t, bytes.Equal(once, rewrite(t, again)))
 	})
 }
-
-// FuzzQuantize: whatever bits the floats have, quantising them is refused or gives blocks whose values are finite.
-func FuzzQuantize(f *testing.F) {
-	f.Add(uint8(0), make([]byte, 1024))
-	f.Add(uint8(8), bytes.Repeat([]byte{0, 0, 0x80, 0x7f}, 256))
-	f.Add(uint8(9), bytes.Repeat([]byte{1, 0, 0, 0, 0xff, 0xff, 0x7f, 0x7f}, 128))
-	f.Fuzz(func(t *testing.T, which uint8, bits []byte) {
-		typ := writable()[3:][int(which)%7]
-		x := make([]float32, len(bits)/1024*256)
-		F32.Dequantize(x, bits[:len(bits)/1024*1024])
-		elems, size := typ.Block()
-		b := make([]byte, len(x)/elems*size)
-		if err := typ.Quantize(b, x); err != nil {
-			require.ErrorIs(t, err, ErrNotFinite)
-			return
-		}
-		y := make([]float32, len(x))
-		typ.Dequantize(y, b)
-		for i := range y {
-			require.True(t, finite(y[i]), "%s: %g became %g", typ, x[i], y[i])
-		}
-	})
-}

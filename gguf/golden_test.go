@@ -73,6 +73,40 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestQuantizeAsLlamaCpp: where the golden files have the very floats that llama.cpp quantised, the bytes are equal.
+func TestQuantizeAsLlamaCpp(t *testing.T) {
+	src := openGolden(t, "a-1layer-tied-f32.gguf")
+	for name, typ := range map[string]Type{"bf16": BF16, "q4_1": Q4_1, "q5_0": Q5_0, "q5_1": Q5_1} {
+		matrices := 0
+		for _, want := range openGolden(t, "a-1layer-tied-"+name+".gguf").Tensors() {
+			if want.Type != typ {
+				continue
+			}
+			x, ok := src.Tensor(want.Name)
+			require.True(t, ok)
+			require.True(t, string(quantized(t, typ, floats(x))) == string(want.Data), "%s %s", name, want.Name)
+			matrices++
+		}
+		require.Equal(t, 8, matrices)
+	}
+}
+
+// TestQuantizeErrorAsLlamaCpp: here the floats are known only as float16; the error is that of llama.cpp's file or less.
+func TestQuantizeErrorAsLlamaCpp(t *testing.T) {
+	src := openGolden(t, "a-tied-f16.gguf")
+	for name, typ := range map[string]Type{"q4_k": Q4_K, "q6_k": Q6_K, "q4_0": Q4_0, "q8_0": Q8_0} {
+		for _, theirs := range openGolden(t, "a-tied-"+name+".gguf").Tensors() {
+			if theirs.Type != typ {
+				continue
+			}
+			x, ok := src.Tensor(theirs.Name)
+			require.True(t, ok)
+			ref := floats(x)
+			require.LessOrEqual(t, relErr(roundTrip(t, typ, ref), ref), 1.001*relErr(floats(theirs), ref), "%s %s", typ, theirs.Name)
+		}
+	}
+}
+
 // TestGoldenMetadata reads what a Qwen2 loader reads.
 func TestGoldenMetadata(t *testing.T) {
 	f := openGolden(t, "a-tied-q8_0.gguf")

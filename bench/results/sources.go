@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,24 +21,27 @@ func measuredPackages() []string {
 }
 
 // sources are the hashes of the measured packages of a checkout: of the names and the contents of their files, without
-// tests, in the order of the names.
+// tests, in the order of the names. That of kernels/cpu is of the packages below it too.
 func sources(root string) (map[string]string, error) {
 	all := map[string]string{}
-	for _, dir := range measuredPackages() {
-		files, err := os.ReadDir(filepath.Join(root, dir)) // sorted by name
+	for _, name := range measuredPackages() {
+		h := sha256.New()
+		dir := filepath.Join(root, name)
+		err := filepath.WalkDir(dir, func(path string, f fs.DirEntry, err error) error { // by name
+			switch {
+			case err != nil:
+				return err
+			case f.IsDir() && path != dir && (name != "kernels/cpu" || f.Name() == "testdata"):
+				return fs.SkipDir
+			case !f.Type().IsRegular() || strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, ".md"):
+				return nil
+			}
+			return hashFile(h, path)
+		})
 		if err != nil {
 			return nil, err
 		}
-		h := sha256.New()
-		for _, f := range files {
-			if !f.Type().IsRegular() || strings.HasSuffix(f.Name(), "_test.go") || strings.HasSuffix(f.Name(), ".md") {
-				continue
-			}
-			if err := hashFile(h, filepath.Join(root, dir, f.Name())); err != nil {
-				return nil, err
-			}
-		}
-		all[dir] = hex.EncodeToString(h.Sum(nil))
+		all[name] = hex.EncodeToString(h.Sum(nil))
 	}
 	return all, nil
 }

@@ -27,9 +27,11 @@ func newBenchKernelsCommand(a *app) *cobra.Command {
 		Long: `List which function multiplies weights of each type with some number of tokens (1 for decoding, more for
 prompts and drafts), and the source file that it is in. Nothing is measured: the table is made by the code that chooses.
 
-It is that of the instruction set that this program uses on this CPU, or with --set of another one, whether this CPU has
-it or not. Where weights are packed or converted first, the function that does so is listed as well. Tokens and rows
-that do not fill a function's tile are left to those for fewer tokens.`,
+It is that of the instruction set that this program uses on this CPU, or with --set of another one, whether this CPU
+has it or not. Where weights are packed or converted first, the function that does so is listed as well. Tokens and
+outputs that do not fill a function's tile are left to those for fewer tokens. A name begins with what the function
+is: gemv (one token), gemv8 (one token, eight outputs at a time), gemm4 and gemm8 (several tokens, four or eight
+outputs), tile (a register tile of packed weights); the comment of package kernels/cpu has a picture.`,
 		Example: `  pilotfish bench kernels
   pilotfish bench kernels --set avx2 --type Q4_0`,
 		Args: noArgs,
@@ -49,16 +51,16 @@ func (f *kernelsFlags) run(a *app) error {
 	}
 	sets, types = unique(sets), unique(types)
 	if f.set != "" && f.set != "all" && !slices.Contains(sets, f.set) {
-		return usagef("--set %.40q is not an instruction set: choose all, or one of %s", f.set,
-			strings.Join(sets, ", "))
+		return usagef("--set %.40q is not an instruction set: choose all, or one of %s",
+			f.set, strings.Join(sets, ", "))
 	}
 	kind := strings.ToUpper(f.kind)
 	if f.kind != "" && !slices.Contains(types, kind) {
 		return usagef("--type %.40q is not a type: choose one of %s", f.kind, strings.Join(types, ", "))
 	}
 	table = slices.DeleteFunc(table, func(m bench.Microkernel) bool {
-		return f.set == "" && !m.InUse || f.set != "" && f.set != "all" && m.Set != f.set ||
-			f.kind != "" && m.Type != kind
+		otherSet := f.set != "" && f.set != "all" && m.Set != f.set
+		return f.set == "" && !m.InUse || otherSet || f.kind != "" && m.Type != kind
 	})
 	if f.json {
 		for _, m := range table {

@@ -22,7 +22,8 @@ var update = flag.Bool("update", false, "write the exported names as they are no
 
 // stable returns the packages that programs outside can rely on, as docs/embedding.md says.
 func stable() []string {
-	return []string{module, module + "/gguf", module + "/kernels/cpu", module + "/runtime/draft"}
+	return []string{module, module + "/gguf", module + "/kernels/cpu", module + "/kernels/cpu/vector",
+		module + "/kernels/cpu/pool", module + "/runtime/draft"}
 }
 
 const golden = "testdata/stable.txt"

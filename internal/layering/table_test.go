@@ -37,10 +37,14 @@ func tiers() []tier {
 		{[]string{"runtime/trace"}, "files of what two models saw, which routers learn from"},
 		{[]string{"runtime/lookup"}, "guesses tokens from a text, for edge and cloud alike"},
 		{[]string{"runtime/backend/...", "netproto"}, "the seams to hardware and wire"},
-		{[]string{"kernels/...", "metal/mtl", "metal/soft"}, "operations and devices"},
+		{[]string{"kernels", "kernels/metalsource", "kernels/cpu", "metal/mtl", "metal/soft"},
+			"operations and devices"},
+		{[]string{"kernels/cpu/vector", "kernels/cpu/pool"}, "what stands beside the products of matrices"},
+		{[]string{"kernels/cpu/isa"}, "which instruction set is in use, for all kernels alike"},
 		{[]string{"metal/soft/translate"}, "from the source of kernels to a library that a device loads"},
 		{[]string{"metal"}, "what a device is: interfaces and errors"},
 		{[]string{"gguf", "runtime/hub"}, "leaves"},
+		{[]string{"gguf/block"}, "the types of weights: bytes to numbers and back"},
 		{[]string{"netproto/terms"}, "values that wire, decoding and service share, so that nobody converts"},
 		{[]string{"internal/..."}, "what any package may need"},
 	}
@@ -60,11 +64,13 @@ func forbiddenLinks() []links {
 		{"netproto/...", "gguf", gateway},
 		{"kernels/...", "runtime/...", "an operation knows slices and tensor types, not models"},
 		{"kernels/...", "metal/...", "a kernel knows no device"},
+		{"kernels/...", "gguf", "a weight is bytes in blocks, package gguf/block: a kernel knows no file"},
 		{"metal/...", "kernels/...", "a device compiles what it is given"},
 		{"metal/...", "gguf", "a device knows buffers, not files"},
 		{"metal/soft/translate", "github.com/ebitengine/purego", "what makes a library does not load it"},
 		{"gguf", "net", "reading a file asks nobody"},
 		{"gguf", "runtime/...", leaf},
+		{"gguf/block", "gguf", leaf},
 		{"runtime/sample", "kernels/...", "a draw is a function of logits, seed and position, the same everywhere"},
 		{"runtime/lookup", "runtime/...", "a guess is a function of tokens and numbers: it knows no model"},
 		{"runtime/lookup", "gguf", "a guess is a function of tokens and numbers: it knows no model"},
@@ -81,6 +87,7 @@ func forbiddenLinks() []links {
 		{"cmd/...", "internal/sharedtest", "not in a shipped binary"},
 		{"cmd/...", "internal/fakeengine", "not in a shipped binary"},
 		{"cmd/...", "internal/racing", "not in a shipped binary"},
+		{"cmd/...", "internal/kerneltest", "not in a shipped binary"},
 		{"cmd/...", "internal/timelinetest", "not in a shipped binary"},
 		{"cmd/...", "github.com/stretchr/testify/...", "not in a shipped binary"},
 		{"...", "runtime/cgo", "the program builds without a C compiler"},
@@ -104,6 +111,7 @@ func forbiddenImports() []imports {
 		{"runtime/router/certify", "os", pure}, {"runtime/router/certify", "time", clock},
 		{"runtime/router/certify", "math/rand/...", "the same answers in the same order prove the same"},
 		{"runtime/draft", "os", pure}, {"runtime/draft", "net", pure}, {"runtime/draft", "net/http", pure},
+		{"gguf/block", "os", "bytes to numbers, no files"},
 		{"netproto", "net", "bytes to values, no sockets"}, {"netproto", "os", "bytes to values, no files"},
 		{"runtime/sample", "time", repeatable}, {"runtime/sample", "math/rand/...", repeatable},
 		{"kernels/...", "context", "nothing waits in a kernel"},
@@ -121,6 +129,7 @@ type only struct {
 func onlyImporters() []only {
 	const engine = "runtime/engine"
 	const why = "the engine alone knows every concrete type"
+	const products = "the host backend is the way to these operations; training multiplies matrices that no model has"
 	const dialects = "one place tells the kinds of engine apart"
 	return []only{
 		{"runtime/backend/host", []string{engine}, "the model knows backend.Pass, the engine chooses the device"},
@@ -129,8 +138,10 @@ func onlyImporters() []only {
 		{"metal/soft", []string{engine}, "a device is chosen where the program is put together"},
 		{"metal/soft/translate", []string{"metal/soft"}, "whoever wants kernels to run opens the device"},
 		{"kernels/cpu", []string{"runtime/backend/host", "runtime/router/train", "bench/...", engine,
-			"docs/examples/kernels"},
-			"the host backend is the way to these operations; training multiplies matrices that no model has"},
+			"docs/examples/kernels"}, products},
+		{"kernels/cpu/vector", []string{"kernels/cpu", "runtime/backend/host"}, products},
+		{"kernels/cpu/pool", []string{"kernels/cpu", "runtime/backend/host", "runtime/router/train", "bench/...",
+			"docs/examples/kernels"}, products},
 		{"runtime/draft", []string{engine, "bench/...", "docs/examples/draft"}, why},
 		{"runtime/batch", []string{engine, "bench/..."}, why},
 		{"runtime/qwen2", []string{engine, "bench/..."}, why},
@@ -161,5 +172,6 @@ func allowedState() map[string]string {
 		"..ErrClosed":           same, "..ErrBusy": same, "..ErrContext": same,
 		"runtime/engine.ErrClosed": same, "runtime/engine.ErrContext": same, "runtime/engine.ErrDeadline": same,
 		"runtime/engine.ErrBreaker": same,
+		"gguf.ErrNoQuantizer":       same, "gguf.ErrNotFinite": same,
 	}
 }

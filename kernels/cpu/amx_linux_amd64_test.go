@@ -17,6 +17,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/isa"
 )
 
 // amxChild is set in the environment of the process that TestAMX starts: it offers the variant amx whatever the CPU.
@@ -24,21 +25,22 @@ const amxChild = "PILOTFISH_TEST_AMX"
 
 func init() {
 	if os.Getenv(amxChild) != "" {
-		amxGranted = func() bool { return true }
+		offered = func() []string { return append(isa.Offered(), isa.AMX) }
 	}
 }
 
-// TestAMX runs tests of this package under the variant amx on a CPU without AMX: in another process, which stops with SIGILL at each
-// instruction of AMX. This one then does the instruction in its place, and checks what a CPU would check.
+// TestAMX runs tests of this package under the variant amx on a CPU without AMX: in another process, which stops with
+// SIGILL at each instruction of AMX. This one then does the instruction in its place, and checks what a CPU would
+// check.
 func TestAMX(t *testing.T) {
 	racing.Spare(t)
 	switch names := Variants(); {
 	case slices.Contains(names, "amx"):
 		return // all tests of this package do without help
-	case amxGranted():
-		t.Fatal("the leaves for AMX give other results than those for AVX-512 on this CPU")
+	case slices.Contains(isa.Offered(), isa.AMX):
+		t.Fatal("the microkernels for AMX give other results than those for AVX-512 on this CPU")
 	case !slices.Contains(names, "avx512vnni"):
-		t.Skip("the leaves for AMX use AVX-512 too, which this CPU lacks")
+		t.Skip("the microkernels for AMX use AVX-512 too, which this CPU lacks")
 	}
 	runtime.LockOSThread() // a process is traced by one thread
 	defer runtime.UnlockOSThread()
@@ -46,7 +48,8 @@ func TestAMX(t *testing.T) {
 	require.NoError(t, err)
 	defer out.Close()
 	const tests = "-test.run=^Test(Tile|MatMul|Peak$)/^amx$"
-	pid, err := syscall.ForkExec(os.Args[0], []string{os.Args[0], tests, "-test.v", "-test.timeout=2m"}, &syscall.ProcAttr{
+	args := []string{os.Args[0], tests, "-test.v", "-test.timeout=2m"}
+	pid, err := syscall.ForkExec(os.Args[0], args, &syscall.ProcAttr{
 		Env:   append(os.Environ(), amxChild+"=1"),
 		Files: []uintptr{0, out.Fd(), out.Fd()},
 		Sys:   &syscall.SysProcAttr{Ptrace: true},
@@ -66,7 +69,7 @@ func TestAMX(t *testing.T) {
 	t.Log(tr.done)
 }
 
-// TestSameTiles: a leaf that is wrong in one lane of one format is not trusted.
+// TestSameTiles: a microkernel that is wrong in one sum of one format is not trusted.
 func TestSameTiles(t *testing.T) {
 	if !slices.Contains(Variants(), "avx512vnni") {
 		t.Skip("this CPU lacks AVX-512")
@@ -75,8 +78,10 @@ func TestSameTiles(t *testing.T) {
 	for f := range formats {
 		wrong := avx512vnni()
 		right := wrong.tile[f]
-		wrong.tile[f] = func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte) {
-			right(acc, w, ds, mins, q, d, s, h, rows, n, ahead)
+		wrong.tile[f] = func(
+			acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte,
+		) {
+			right(acc, w, ds, mins, x, tokens, n, prefetch)
 			acc[len(acc)/2+int(f)]++
 		}
 		require.False(t, sameTiles(wrong, avx512vnni()), f.typeOf())
@@ -115,7 +120,8 @@ func (tr *tracer) run() (syscall.WaitStatus, error) {
 		}
 		if !started {
 			started = true
-			if err := syscall.PtraceSetOptions(tid, syscall.PTRACE_O_TRACECLONE|syscall.PTRACE_O_TRACEEXEC|killed); err != nil {
+			const options = syscall.PTRACE_O_TRACECLONE | syscall.PTRACE_O_TRACEEXEC | killed
+			if err := syscall.PtraceSetOptions(tid, options); err != nil {
 				return ws, err
 			}
 		}
@@ -170,7 +176,7 @@ type instruction struct {
 	strided      bool
 }
 
-// decode takes an instruction apart: three bytes of VEX, opcode, ModRM, perhaps SIB and a displacement.
+// decode splits an instruction: three bytes of VEX, opcode, ModRM, perhaps SIB and a displacement.
 func decode(code []byte, regs *syscall.PtraceRegs) (i instruction, err error) {
 	modrm := code[4]
 	mod, reg, rm := modrm>>6, int(modrm>>3&7), int(modrm&7)
@@ -187,7 +193,8 @@ func decode(code []byte, regs *syscall.PtraceRegs) (i instruction, err error) {
 		return i, errors.New("not an instruction that is known here")
 	case i.name != "TDPBSSD" && i.b != 0:
 		return i, errors.New("a second source that is not used")
-	case (i.name == "LDTILECFG" || i.name == "TILERELEASE") && reg != 0, (i.name == "TILERELEASE" || i.name == "TILEZERO") && rm != 0:
+	case (i.name == "LDTILECFG" || i.name == "TILERELEASE") && reg != 0,
+		(i.name == "TILERELEASE" || i.name == "TILEZERO") && rm != 0:
 		return i, errors.New("not an instruction")
 	case i.name == "TDPBSSD" && (i.b > 7 || code[1] != 0xe2):
 		return i, errors.New("no such tile")
@@ -233,8 +240,8 @@ type amxTile struct {
 	data        [16][64]byte
 }
 
-// do does instruction i of process pid, or says why a CPU would not. Beyond that, tiles may not be configured while they are so: a leaf
-// that does not release them would leave them to Go code.
+// do does instruction i of process pid, or says why a CPU would not. Beyond that, tiles may not be configured while
+// they are so: a microkernel that does not release them would leave them to Go code.
 func (s *amxState) do(i instruction, pid int) error {
 	dst := &s.tile[i.dst]
 	switch {
@@ -303,8 +310,10 @@ func (s *amxState) multiply(i instruction) error {
 	switch {
 	case i.dst == i.a || i.dst == i.b || i.a == i.b:
 		return errors.New("one tile twice")
-	case c.bytes%4 != 0 || a.bytes%4 != 0 || b.bytes%4 != 0 || c.rows != a.rows || c.bytes != b.bytes || a.bytes/4 != b.rows:
-		return fmt.Errorf("tiles of %d x %d, %d x %d and %d x %d bytes", c.rows, c.bytes, a.rows, a.bytes, b.rows, b.bytes)
+	case c.bytes%4 != 0 || a.bytes%4 != 0 || b.bytes%4 != 0,
+		c.rows != a.rows || c.bytes != b.bytes || a.bytes/4 != b.rows:
+		return fmt.Errorf("tiles of %d x %d, %d x %d and %d x %d bytes",
+			c.rows, c.bytes, a.rows, a.bytes, b.rows, b.bytes)
 	}
 	for m := range c.rows {
 		for n := range c.bytes / 4 {
@@ -321,7 +330,8 @@ func (s *amxState) multiply(i instruction) error {
 	return nil
 }
 
-// readMemory copies the memory of process pid at addr to p; writeMemory the other way. They fail where the process itself would.
+// readMemory copies the memory of process pid at addr to p; writeMemory the other way. They fail where the process
+// itself would.
 func readMemory(pid int, addr uint64, p []byte) error {
 	return transfer(unix.ProcessVMReadv, pid, addr, p)
 }

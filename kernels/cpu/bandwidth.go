@@ -3,6 +3,8 @@ package cpu
 import (
 	"slices"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/pool"
 )
 
 // ReadBandwidth returns the bytes per second at which threads workers read memory, from first byte to last, with the
@@ -22,21 +24,21 @@ func ReadBandwidth(threads int, memory ...[]byte) float64 {
 	if bytes == 0 {
 		return 0
 	}
-	pool := NewPool(threads)
-	defer pool.Close()
-	pool.Begin()
-	defer pool.End()
+	workers := pool.New(threads)
+	defer workers.Close()
+	workers.Begin()
+	defer workers.End()
 	k := kernelsInUse()
-	sums := make([]uint64, pool.Threads()*8) // one cache line each
+	sums := make([]uint64, workers.Threads()*8) // one cache line each
 	pass := func(worker, lo, hi int) {
 		for _, p := range pieces[lo:hi] {
 			sums[worker*8] |= k.read(p)
 		}
 	}
-	pool.Run(len(pieces), 1, pass)
+	workers.Run(len(pieces), 1, pass)
 	passes, start := 0, time.Now()
 	for passes < 3 || time.Since(start) < 200*time.Millisecond {
-		pool.Run(len(pieces), 1, pass)
+		workers.Run(len(pieces), 1, pass)
 		passes++
 	}
 	return float64(passes) * float64(bytes) / max(time.Since(start).Seconds(), 1e-9)

@@ -2,17 +2,11 @@
 
 package cpu
 
-// variants returns what this CPU and build offer, plain Go first, the best last.
-func variants() []*kernels { return []*kernels{generic()} }
+// functions returns the table of an instruction set: there is plain Go alone.
+func functions(string) *kernels { return generic() }
 
-// sets returns all variants.
-func sets() []*kernels { return variants() }
+// right reports whether the table of an instruction set that this CPU has computes right.
+func right(*kernels) bool { return true }
 
-// pause passes the time of about n pause instructions.
-func pause(n uint32) {
-	for range n {
-	}
-}
-
-// fetch brings p into a second-level cache, where there is a way.
-func fetch(p []byte) {}
+// prefetch brings p into a second-level cache, where there is a way.
+func prefetch(p []byte) {}

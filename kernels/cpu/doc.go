@@ -1,14 +1,44 @@
-// Package cpu holds the operations of the model's forward pass on slices of float32: products with weights in every
-// type of a GGUF file, normalisation, rotary positions, attention's dot products, exponentials, and a pool of workers.
+// Package cpu multiplies weights of every type of a GGUF file with activations: [MatMul], on slices, in plain Go and in
+// assembly for amd64 and arm64. What else a forward pass needs stands beside it: kernels/cpu/vector has norm, rotary
+// positions, exponentials and attention, kernels/cpu/pool the workers, kernels/cpu/isa says which instruction set is
+// used.
 //
-// Weights of the common quantised types (Q8_0, Q5_0, Q4_0, Q4_K, Q5_K, Q6_K) meet activations rounded to 8 bits in blocks of 32,
-// multiply in integers and sum in float32. All other types meet float32 activations: F32, F16 and BF16 directly, the rest after
-// their rows are dequantised.
+// A weight has N outputs, its rows, of as many columns as a token has activations. T tokens pass at once: one in plain
+// decoding, a few in drafts, many in prompts. Weights of the common quantised types (Q8_0, Q5_0, Q4_0, Q4_K, Q5_K,
+// Q6_K) are multiplied with activations rounded to 8 bits in blocks of 32, in integers, and summed in float32. All
+// other types are multiplied with float32: F32, F16 and BF16 as they are stored where a microkernel reads them so, the
+// rest after their rows are converted.
 //
-// Every operation exists in plain Go. On amd64 and arm64 the inner loops are assembly as well, one table of leaves
-// per CPU variant, chosen at first use by the features of the CPU; the build tag noasm leaves only Go. [Detect] names
-// the choice, and [Microkernels] is the table of what computes which product, which testdata has for review.
+//	MatMul (matmul.go): wayOf chooses
+//	│
+//	├── quantised, one token ─────── quantisedGEMV (quantised.go)
+//	│                                  gemv    a row of weights × a token: unpack, multiply, add to accumulators
+//	├── quantised, few tokens ────── quantisedSmallGEMM (quantised.go); some types and instruction sets: one token too
+//	│                                  gemv8   one token, 8 rows at a time
+//	│                                  gemm8   up to 16 tokens, 8 rows at a time ┐ unpack a block once, in registers,
+//	│                                  gemm4   up to 8 tokens, 4 rows at a time  ┘ and multiply it with every token
+//	├── quantised, many tokens ───── packedGEMM (packed.go)
+//	│                                  pack    8 or 16 rows: unpack, interleave, store as a panel
+//	│                                  tile    a panel × up to 16 tokens, a register tile at a time: load, multiply, add
+//	│                                  horizontalSum or epilogue: accumulators to results
+//	├── float, one token ─────────── floatGEMV (float.go)
+//	│                                  gemv    a row of weights × a token
+//	└── float, several tokens ────── floatGEMM (float.go)
+//	                                   gemm8   8 rows × 6 or 8 tokens; prefetches the weights that come next
+//	                                   gemm    4 rows × 4 tokens; gemm1: 1 row × 4 tokens
 //
-// Promise: a result depends on the variant, the weight and the one row of activations, on nothing else. How many rows share a
-// call, how the rows of a weight are cut into ranges and how many workers there are never change a bit of it.
+// Which microkernel computes what is in one table for each instruction set ([kernels], filled by dispatch_amd64.go and
+// dispatch_arm64.go). For (type, number of tokens, instruction set), `pilotfish bench kernels` prints function and
+// file, made by the code that chooses ([Microkernels]); testdata/microkernels_amd64.txt and microkernels_arm64.txt hold
+// it for review. A name says what it is: gemm8Q4_0AVX2 multiplies few tokens with 8 rows of Q4_0, on AVX2, and stands
+// in gemm8_avx2_amd64.s. The instruction sets are AVX2, AVX-VNNI (AVXVNNI), AVX-512 VNNI (VNNI, AVX512) and AMX; NEON,
+// SDOT and SMMLA.
+//
+// Every microkernel has a twin in plain Go with its formula (generic.go, generic_packed.go, generic_float.go), which
+// fuzzing holds it to. testdata/bits_amd64.txt and bits_arm64.txt hold results to the last bit. The instruction set is
+// chosen at first use by the features of the CPU, or by [Env]; the build tag noasm leaves only Go. [Detect] names it.
+//
+// Promise: a result depends on the instruction set, the weight and the activations of the one token, on nothing else.
+// How many tokens share a call, how the outputs are cut into ranges and how many workers there are never change a bit
+// of it.
 package cpu

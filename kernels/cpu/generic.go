@@ -4,74 +4,57 @@ import (
 	"encoding/binary"
 	"math"
 
-	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/gguf/block"
 )
 
-// generic returns the leaves in plain Go: the reference of every other variant.
+// generic returns the microkernels in plain Go: the reference of all others.
 func generic() *kernels {
 	k := &kernels{
-		name:       "generic",
-		wide:       wideGeneric,
-		fold:       foldGeneric,
-		rowsF32:    rowsF32Generic,
-		rowsF16:    rowsF16Generic,
-		rowsBF16:   rowsBF16Generic,
-		fourF32:    fourF32Generic,
-		gridF32:    gridF32Generic,
-		waitBytes:  128 << 10,
-		fromF16:    fromF16Generic,
-		fromBF16:   fromBF16Generic,
-		toF16:      toF16Generic,
-		axpyF32:    axpyF32Generic,
-		scoresF32:  scoresF32Generic,
-		scoresF16:  scoresF16Generic,
-		mixF32:     mixF32Generic,
-		mixF16:     mixF16Generic,
-		softmax:    softmaxGeneric,
-		round:      roundGeneric,
-		exp:        expGeneric,
-		swiGLU:     swiGLUGeneric,
-		sumExp:     sumExpGeneric,
-		above:      aboveGeneric,
-		rmsNorm:    rmsNormGeneric,
-		rope:       ropeGeneric,
-		read:       readGeneric,
-		peakBytes:  peak{peakBytesGeneric, 4},
-		peakFloats: peak{peakFloatsGeneric, 4},
+		storedKernels: storedKernels{round: roundGeneric},
+		packedKernels: packedKernels{panelOutputs: panelGeneric, horizontalSum: horizontalSumGeneric},
+		floatKernels: floatKernels{
+			gemvF32: gemvF32Generic, gemvF16: gemvF16Generic, gemvBF16: gemvBF16Generic,
+			gemm1F32: gemm1F32Generic, gemmF32: gemmF32Generic, cacheBytes: 128 << 10,
+			fromF16: fromF16Generic, fromBF16: fromBF16Generic,
+		},
+		boundKernels: boundKernels{
+			read: readGeneric, peakBytes: peak{peakBytesGeneric, 4}, peakFloats: peak{peakFloatsGeneric, 4},
+		},
 	}
 	for f := range formats {
-		k.tile[f] = func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, _ []int16, rows, n int, _ []byte) {
-			tileGeneric(f, acc, w, ds, mins, q, d, s, rows, n)
-		}
-		k.rows[f] = func(dst []float32, w []byte, q []int8, d, s []float32, _ []int16) { rowsGeneric(f, dst, w, q, d, s) }
+		k.gemv[f] = func(dst []float32, w []byte, x activations) { gemvGeneric(f, dst, w, x) }
 		k.pack[f] = func(w []int8, ds, mins []float32, src []byte, stride int, _ []byte) {
 			packGeneric(f, w, ds, mins, src, stride)
+		}
+		k.tile[f] = func(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, _ []byte) {
+			tileGeneric(f, acc, w, ds, mins, x, tokens, n)
 		}
 	}
 	return k
 }
 
-// rowsGeneric sets dst[r] = Σᵢ w[r,i]·x[i] for the len(dst) rows of w in format f, and x of len(q) elements rounded.
-func rowsGeneric(f format, dst []float32, w []byte, q []int8, d, s []float32) {
+// gemvGeneric sets dst[o] = Σᵢ w[o,i]·x[i] for the len(dst) rows of w in format f and a token x.
+func gemvGeneric(f format, dst []float32, w []byte, x activations) {
 	elems, size := f.typeOf().Block()
-	per := elems / block // activation blocks in a weight block
-	for r := range dst {
+	per := elems / actBlock // activation blocks in a weight block
+	for o := range dst {
 		var u [256]int8
 		var ds [16]float32
 		var mins [8]float32
 		var acc [8]float32
-		for b := 0; b < len(d); b += per {
+		for b := 0; b < len(x.d); b += per {
 			unpackGeneric(f, u[:elems], ds[:], mins[:], w[:size])
 			w = w[size:]
 			for i := range per {
-				a := &acc[(b+i)%f.lanes()]
-				*a = addBlock(*a, u[i*block:][:block], [2]float32(ds[2*i:]), q[(b+i)*block:][:block], d[b+i])
+				a := &acc[(b+i)%f.accumulators()]
+				q := x.q[(b+i)*actBlock:][:actBlock]
+				*a = addBlock(*a, u[i*actBlock:][:actBlock], [2]float32(ds[2*i:]), q, x.d[b+i])
 				if f == q4_K || f == q5_K {
-					*a -= float32(mins[i] * s[b+i])
+					*a -= float32(mins[i] * x.s[b+i])
 				}
 			}
 		}
-		foldGeneric(dst[r:r+1], acc[:f.lanes()])
+		horizontalSumGeneric(dst[o:o+1], acc[:f.accumulators()])
 	}
 }
 
@@ -89,10 +72,10 @@ func addBlock(a float32, w []int8, ds [2]float32, q []int8, d float32) float32 {
 }
 
 // f16 reads the half-precision number at the front of b.
-func f16(b []byte) float32 { return gguf.F16ToF32(binary.LittleEndian.Uint16(b)) }
+func f16(b []byte) float32 { return block.F16ToF32(binary.LittleEndian.Uint16(b)) }
 
-// unpackGeneric takes a row of len(w) weights in format f apart: src[i] = ds[i/16]·w[i] - mins[i/32]. ds and w are such that
-// ds·w is exact in float32. mins is written for Q4_K and Q5_K only, as the others have none.
+// unpackGeneric unpacks a row of len(w) weights in format f: src[i] = ds[i/16]·w[i] - mins[i/32]. ds and w are such
+// that ds·w is exact in float32. mins is written for Q4_K and Q5_K only, as the others have none.
 func unpackGeneric(f format, w []int8, ds, mins []float32, src []byte) {
 	elems, size := f.typeOf().Block()
 	for b := range len(w) / elems {
@@ -144,9 +127,10 @@ func unpackBlock(f format, w []int8, ds, mins []float32, src []byte) {
 	}
 }
 
-// scalesK sets ds [16] and mins [8] from the head of a Q4_K or Q5_K block: d and dmin in half precision, then eight pairs of a
-// scale and a minimum, 6 bits each. The first four of each lie in the low bits of bytes 0-3 and 4-7; of the last four, the low four
-// bits lie in bytes 8-11 (scale below, minimum above), the high two in the high bits of bytes 0-3 and 4-7.
+// scalesK sets ds [16] and mins [8] from the head of a Q4_K or Q5_K block: d and dmin in half precision, then eight
+// pairs of a scale and a minimum, 6 bits each. The first four of each lie in the low bits of bytes 0-3 and 4-7; of the
+// last four, the low four bits lie in bytes 8-11 (scale below, minimum above), the high two in the high bits of bytes
+// 0-3 and 4-7.
 func scalesK(ds, mins []float32, src []byte) {
 	d, dmin, p := f16(src), f16(src[2:]), src[4:16]
 	for i := range 4 {
@@ -157,123 +141,13 @@ func scalesK(ds, mins []float32, src []byte) {
 	}
 }
 
-// lanes is a float32 sum on its way: element i goes to lane i mod 8.
-type lanes [8]float32
-
-// add adds w[i]·x[i]; all calls of one sum but the last have a multiple of 8 elements.
-func (a *lanes) add(w, x []float32) {
-	x = x[:len(w)]
-	for len(w) >= 8 {
-		for i := range 8 {
-			a[i] += float32(w[i] * x[i])
-		}
-		w, x = w[8:], x[8:]
-	}
-	for i := range w {
-		a[i] += float32(w[i] * x[i])
-	}
-}
-
-func (a *lanes) sum() float32 {
-	return (a[0] + a[4]) + (a[2] + a[6]) + ((a[1] + a[5]) + (a[3] + a[7]))
-}
-
-// rowsGenericOf sets dst[r] = Σᵢ w[r,i]·x[i] for len(dst) rows that begin stride bytes apart in w, of elements of type t: F32, F16 or BF16.
-func rowsGenericOf(t gguf.Type, dst []float32, w []byte, stride int, x []float32) {
-	var f [256]float32
-	_, size := t.Block()
-	for r := range dst {
-		row := w[r*stride:][:len(x)*size]
-		var a lanes
-		for i := 0; i < len(x); i += len(f) {
-			n := min(len(f), len(x)-i)
-			switch t {
-			case gguf.F32:
-				fromF32Generic(f[:n], row[i*size:])
-			case gguf.F16:
-				fromF16Generic(f[:n], row[i*size:])
-			case gguf.BF16:
-				fromBF16Generic(f[:n], row[i*size:])
-			}
-			a.add(f[:n], x[i:])
-		}
-		dst[r] = a.sum()
-	}
-}
-
-func rowsF32Generic(dst []float32, w []byte, stride int, x []float32) {
-	rowsGenericOf(gguf.F32, dst, w, stride, x)
-}
-
-func rowsF16Generic(dst []float32, w []byte, stride int, x []float32) {
-	rowsGenericOf(gguf.F16, dst, w, stride, x)
-}
-
-func rowsBF16Generic(dst []float32, w []byte, stride int, x []float32) {
-	rowsGenericOf(gguf.BF16, dst, w, stride, x)
-}
-
-// fourF32Generic sets dst[t] = Σᵢ w[i]·x[t,i] for the four rows of x that lie behind each other; w is float32.
-func fourF32Generic(dst *[4]float32, w []byte, x []float32) {
-	n := len(w) / 4
-	for t := range dst {
-		rowsF32Generic(dst[t:t+1], w, 4*n, x[t*n:][:n])
-	}
-}
-
-// gridF32Generic sets dst[4t+r] = Σᵢ w[r,i]·x[t,i] for four rows each of w and x, which lie behind each other; w is float32.
-func gridF32Generic(dst *[16]float32, w []byte, x []float32) {
-	n := len(x) / 4
-	for t := range 4 {
-		rowsF32Generic(dst[4*t:][:4], w, 4*n, x[t*n:][:n])
-	}
-}
-
-// fromF32Generic sets dst to the float32 numbers at the front of src.
-func fromF32Generic(dst []float32, src []byte) {
-	for i := range dst {
-		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
-	}
-}
-
-// fromF16Generic sets dst to the half-precision numbers at the front of src.
-func fromF16Generic(dst []float32, src []byte) {
-	for i := range dst {
-		dst[i] = f16(src[2*i:])
-	}
-}
-
-// fromBF16Generic sets dst to the bfloat16 numbers at the front of src.
-func fromBF16Generic(dst []float32, src []byte) {
-	for i := range dst {
-		dst[i] = gguf.BF16ToF32(binary.LittleEndian.Uint16(src[2*i:]))
-	}
-}
-
-// toF16Generic sets dst to src in half precision, rounded to nearest even.
-func toF16Generic(dst []uint16, src []float32) {
-	for i, v := range src {
-		dst[i] = gguf.F32ToF16(v)
-	}
-}
-
-// axpyF32Generic adds Σⱼ p[j]·v[j,i] to acc[i], j ascending, where the len(p) rows of v begin stride bytes apart.
-func axpyF32Generic(acc, p []float32, v []byte, stride int) {
-	for j, p := range p {
-		row := v[j*stride:]
-		for i := range acc {
-			acc[i] += p * math.Float32frombits(binary.LittleEndian.Uint32(row[4*i:]))
-		}
-	}
-}
-
 // tiny bounds the blocks of activations that are rounded to zero: below it 127/max would not be finite.
 const tiny = 1e-36
 
 // roundGeneric rounds the blocks of x, as [Acts] says, to nearest even.
 func roundGeneric(q []int8, d, s []float32, h []int16, x []float32) {
 	for b := range d {
-		x, q := x[b*block:][:block], q[b*block:][:block]
+		x, q := x[b*actBlock:][:actBlock], q[b*actBlock:][:actBlock]
 		var top uint32 // of the magnitudes as bits: they order as the numbers do, infinity and NaN above all
 		for _, v := range x {
 			top = max(top, math.Float32bits(v)&^(1<<31))

@@ -1,166 +1,151 @@
 package cpu
 
-import (
-	"fmt"
-	"os"
-	"strings"
-	"sync"
-)
+import "github.com/pilotfish-ai/pilotfish/gguf/block"
 
-// kernels is one variant's leaves: what may be assembly. Operations check shapes and cut the work before they call a leaf, so a
-// leaf may assume lengths that fit and at least one element. Each has its twin in generic.go, where its formula stands.
+// kernels is the microkernels of one instruction set. MatMul checks shapes and cuts the work before one is called, so a
+// microkernel may assume lengths that fit and at least one element. Each has its twin in generic.go, where its formula
+// stands.
 type kernels struct {
-	name   string
-	rows   [formats]func(dst []float32, w []byte, q []int8, d, s []float32, h []int16)
-	groups [formats][]group
-	spread func(to, q []int8, from int) // sets P of a row ([Acts]) from Q of whole blocks, the from-th and following; nil if groups take Q
-
-	// Several rows of activations meet a panel of wide rows of weights, by tile and fold. pack takes that apart, from rows that begin stride
-	// bytes apart, into weights as signed bytes, scales and minima, as packGeneric does, or in an order that suits tile better; of two
-	// scales of a block that are equal it need set only the first. What pack and tile get as ahead they fetch into the cache.
-	wide     int
-	tile     [formats]tileLeaf
-	fewTile  [formats]tileLeaf // takes the place of tile for fewer rows of activations than tileRows
-	tileRows int
-	twoTiles [formats]tileLeaf // of two panels that lie behind each other, as do their sums; nil if nothing is gained
-	pack     [formats]func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
-	fold     func(out, acc []float32)
-	settle   func(dst []float32, stride int, acc []float32, rows int, add bool) // fold to rows of dst, or added to them, leaving zeros; may be nil
-
-	rowsF32  floatRows
-	rowsF16  floatRows
-	rowsBF16 floatRows
-	fourF32  func(dst *[4]float32, w []byte, x []float32)
-
-	// Four rows of weights with four of activations, for a multiple of 16 columns. Nil: one row of weights at a time by fourF32,
-	// turned to float32 first.
-	gridF32  floatGrid
-	gridF16  floatGrid
-	gridBF16 floatGrid
-
-	// Eight rows with grid8Rows, likewise, or nil.
-	grid8Rows int
-	grid8F32  floatGrid8
-	grid8F16  floatGrid8
-	grid8BF16 floatGrid8
-	waitBytes int // of float weights that wait in a second-level cache while some rows of activations after the others meet them
-
-	fromF16  func(dst []float32, src []byte)
-	fromBF16 func(dst []float32, src []byte)
-	toF16    func(dst []uint16, src []float32)
-	axpyF32  func(acc, p []float32, v []byte, stride int)
-
-	scoresF32, scoresF16 scoresLeaf
-	mixF32, mixF16       mixLeaf
-	softmax              func(x []float32) (top, sum float32)
-
-	round  func(q []int8, d, s []float32, h []int16, x []float32)
-	exp    func(dst, x []float32, bias float32)
-	swiGLU func(dst, gate, up []float32)
-	sumExp func(x []float32, top float32) (sum, sumX float64)
-	above  func(x []float32, bar float32) int
-
-	rmsNorm func(dst, x, g []float32, eps float32) // n a multiple of normPad
-	rope    func(x, cos, sin []float32)            // half a head a multiple of ropePad
-
-	read func(p []byte) uint64
-
-	peakBytes, peakFloats peak
+	name string // of the instruction set, as in package isa
+	storedKernels
+	packedKernels
+	floatKernels
+	boundKernels
 }
 
-// group is a leaf that takes some rows of weights at a time, four (a quad) or eight (an oct), to a few rows of activations: least to most.
-type group struct {
-	leaf              groupLeaf
-	rows, least, most int
+// storedKernels multiply quantised weights as they are stored, with one token or a few.
+type storedKernels struct {
+	gemv       [formats]gemv                                          // one token, one output after the other
+	smallGEMMs [formats][]smallGEMM                                   // a few tokens, some outputs at a time
+	round      func(q []int8, d, s []float32, h []int16, x []float32) // activations to 8 bits, see [Acts]
+
+	// interleave sets P of a token ([Acts]) from Q of whole blocks, the from-th and following; nil if smallGEMMs take
+	// Q.
+	interleave func(to, q []int8, from int)
 }
 
-// form is rows of activations, rounded, as in [Acts].
-type form struct {
-	q    []int8 // Q, or P if the variant has spread
+// activations are those of some tokens, rounded, as in [Acts].
+type activations struct {
+	q    []int8 // Q, or P for a smallGEMM of an instruction set that has interleave
 	d, s []float32
 	h    []int16
 }
 
-// groupLeaf is rows for a multiple of [group].rows rows of a multiple of four blocks, and rows rows of n activations that lie behind each
-// other, with the bits of rows: dst[t·stride+r].
-type groupLeaf func(dst []float32, stride int, w []byte, x form, rows, n int)
+// gemv sets dst[o] = Σᵢ w[o,i]·x[i] for len(dst) rows of w, which lie behind each other.
+type gemv func(dst []float32, w []byte, x activations)
 
-// tileOf returns what multiplies a panel in format f with so many rows of activations.
-func (k *kernels) tileOf(f format, rows int) tileLeaf {
-	if rows < k.tileRows {
+// smallGEMM is a microkernel that multiplies some outputs at a time with a few tokens.
+type smallGEMM struct {
+	multiply    smallGEMMFunc
+	outputs     int // at a time: 4 or 8
+	least, most int // tokens
+}
+
+// smallGEMMFunc sets dst[t·stride+o], with the bits of gemv, for a multiple of [smallGEMM].outputs rows of a multiple
+// of four blocks, and tokens of n activations each.
+type smallGEMMFunc func(dst []float32, stride int, w []byte, x activations, tokens, n int)
+
+// packedKernels multiply quantised weights with many tokens. pack unpacks and interleaves some rows of a weight: a
+// panel. tile, a register tile, adds the products of a panel with some tokens to accumulators, of which horizontalSum
+// or epilogue makes outputs.
+type packedKernels struct {
+	panelOutputs int // rows of a panel
+	pack         [formats]pack
+	tile         [formats]tile
+	fewTile      [formats]tile // takes the place of tile for fewer tokens than tileLeast
+	tileLeast    int
+	twoPanels    [formats]tile // of two panels behind each other, as are their accumulators; nil if nothing is gained
+
+	// horizontalSum sets out[i] to the sum of the accumulators of each result, epilogue puts such sums at dst, or adds
+	// them, and leaves zeros; it may be nil.
+	horizontalSum func(out, acc []float32)
+	epilogue      func(dst []float32, stride int, acc []float32, tokens int, add bool)
+}
+
+// pack makes a panel of rows that begin stride bytes apart: weights as signed bytes, scales and minima, as packGeneric
+// does, or in an order that suits tile better. Of two scales of a block that are equal it need set only the first. It
+// prefetches the given memory meanwhile.
+type pack func(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
+
+// tile adds to acc the products of a panel with up to [tileTokens] tokens of n activations, see tileGeneric, and
+// prefetches the given memory meanwhile.
+type tile func(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
+
+// floatKernels multiply float weights with activations in float32.
+type floatKernels struct {
+	gemvF32, gemvF16, gemvBF16 floatGEMV
+	gemm1F32                   func(dst *[4]float32, w []byte, x []float32) // one output, four tokens
+
+	// Four outputs and four tokens, for a multiple of 16 columns. Nil: by gemm1F32, converted to float32 first.
+	gemmF32, gemmF16, gemmBF16 floatGEMM
+
+	// Eight outputs and gemm8Tokens tokens, likewise, or nil.
+	gemm8Tokens                   int
+	gemm8F32, gemm8F16, gemm8BF16 floatGEMM8
+	cacheBytes                    int // of weights that stay in a second-level cache while tokens pass
+
+	fromF16, fromBF16 func(dst []float32, src []byte) // conversions of weights
+}
+
+// floatGEMV sets dst[o] = Σᵢ w[o,i]·x[i] for len(dst) rows of w that begin stride bytes apart.
+type floatGEMV func(dst []float32, w []byte, stride int, x []float32)
+
+// floatGEMM sets dst[4t+o] = Σᵢ w[o,i]·x[t,i] for four rows of w and four tokens, which lie behind each other.
+type floatGEMM func(dst *[16]float32, w []byte, x []float32)
+
+// floatGEMM8 sets dst[t·stride+o] = Σᵢ w[o,i]·x[t,i] for eight rows of w and the tokens of x, or adds it. Meanwhile it
+// prefetches as much memory as the rows of w take, which begins prefetch bytes after they do.
+type floatGEMM8 func(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool)
+
+// boundKernels measure what a machine can do at most.
+type boundKernels struct {
+	read                  func(p []byte) uint64
+	peakBytes, peakFloats peak
+}
+
+// tileOf returns what multiplies a panel in format f with so many tokens.
+func (k *kernels) tileOf(f format, tokens int) tile {
+	if tokens < k.tileLeast {
 		return k.fewTile[f]
 	}
 	return k.tile[f]
 }
 
-// groupOf returns the group that takes t rows of n activations to weights in format f, or nil.
-func (k *kernels) groupOf(f format, t, n int) *group {
-	if f < 0 || n%(4*block) != 0 {
+// smallGEMMOf returns what multiplies weights in format f, as they are stored, with t tokens of n activations, or nil.
+func (k *kernels) smallGEMMOf(f format, t, n int) *smallGEMM {
+	if f < 0 || n%(4*actBlock) != 0 {
 		return nil
 	}
-	for i := range k.groups[f] {
-		if g := &k.groups[f][i]; g.least <= t && t <= g.most {
+	for i := range k.smallGEMMs[f] {
+		if g := &k.smallGEMMs[f][i]; g.least <= t && t <= g.most {
 			return g
 		}
 	}
 	return nil
 }
 
-// tileLeaf adds to acc the products of a panel of weights with some rows of n activations, up to [together]: see tileGeneric.
-type tileLeaf func(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
-
-// floatRows sets dst[r] = Σᵢ w[r,i]·x[i] for len(dst) rows of w that begin stride bytes apart.
-type floatRows func(dst []float32, w []byte, stride int, x []float32)
-
-// floatGrid sets dst[4t+r] = Σᵢ w[r,i]·x[t,i] for four rows each of w and x, which lie behind each other.
-type floatGrid func(dst *[16]float32, w []byte, x []float32)
-
-// floatGrid8 sets dst[t·stride+r] = Σᵢ w[r,i]·x[t,i] for eight rows of w and the rows of x, or adds it. Meanwhile it fetches as much memory as
-// the rows of w take, which begins ahead bytes after they do.
-type floatGrid8 func(dst []float32, stride int, w []byte, x []float32, ahead int, add bool)
-
-// Env is the environment variable that names the variant to use in place of the best one: "generic", "avx2", …
-const Env = "PILOTFISH_CPU"
-
-// chosen is the table in use, decided once.
-var chosen = sync.OnceValues(func() (*kernels, error) { return choose(os.Getenv(Env), variants()) })
-
-// choose returns the variant called name, the last and best one if name is empty.
-func choose(name string, all []*kernels) (*kernels, error) {
-	if name == "" {
-		return all[len(all)-1], nil
+// gemvOf returns what reads float weights of type w with one token, nil if there is none.
+func (k *kernels) gemvOf(w block.Type) floatGEMV {
+	switch w {
+	case block.F32:
+		return k.gemvF32
+	case block.F16:
+		return k.gemvF16
+	case block.BF16:
+		return k.gemvBF16
 	}
-	var names []string
-	for _, k := range all {
-		if k.name == name {
-			return k, nil
-		}
-		names = append(names, k.name)
-	}
-	return all[0], fmt.Errorf("%s=%s: this CPU and build offer %s", Env, name, strings.Join(names, ", "))
+	return nil
 }
 
-// kernelsInUse returns the table in use. With a name in [Env] that [Detect] refuses it is the generic one.
-func kernelsInUse() *kernels {
-	k, _ := chosen()
-	return k
-}
-
-// Detect returns the name of the variant in use, such as "avx2", and an error if [Env] asks for one that this CPU or build does
-// not have. A program calls it once at start; the operations do not report the error and run in plain Go then.
-func Detect() (string, error) {
-	k, err := chosen()
-	return k.name, err
-}
-
-// Features returns the name of the variant in use, for reports.
-func Features() string { return kernelsInUse().name }
-
-// Variants returns the names of all variants that this CPU and build offer, plain Go first, the best one last.
-func Variants() []string {
-	var names []string
-	for _, k := range variants() {
-		names = append(names, k.name)
+// gemmOf returns what reads four and eight rows of float weights of type w, nil if there is none.
+func (k *kernels) gemmOf(w block.Type) (floatGEMM, floatGEMM8) {
+	switch w {
+	case block.F32:
+		return k.gemmF32, k.gemm8F32
+	case block.F16:
+		return k.gemmF16, k.gemm8F16
+	case block.BF16:
+		return k.gemmBF16, k.gemm8BF16
 	}
-	return names
+	return nil, nil
 }

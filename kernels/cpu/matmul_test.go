@@ -6,43 +6,44 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/gguf/block"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 // types are all tensor types.
-var types = []gguf.Type{
-	gguf.F32, gguf.F16, gguf.BF16, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q5_1, gguf.Q8_0, gguf.Q2_K, gguf.Q3_K,
-	gguf.Q4_K, gguf.Q5_K, gguf.Q6_K, gguf.IQ4_NL, gguf.IQ4_XS,
+var types = []block.Type{
+	block.F32, block.F16, block.BF16, block.Q4_0, block.Q4_1, block.Q5_0, block.Q5_1, block.Q8_0, block.Q2_K,
+	block.Q3_K, block.Q4_K, block.Q5_K, block.Q6_K, block.IQ4_NL, block.IQ4_XS,
 }
 
 // The places of half-precision numbers in a block of the types without a format.
-var otherHalves = map[gguf.Type][]int{
-	gguf.Q4_1: {0, 2}, gguf.Q5_1: {0, 2}, gguf.Q2_K: {80, 82}, gguf.Q3_K: {108}, gguf.IQ4_NL: {0}, gguf.IQ4_XS: {0},
+var otherHalves = map[block.Type][]int{
+	block.Q4_1: {0, 2}, block.Q5_1: {0, 2}, block.Q2_K: {80, 82}, block.Q3_K: {108}, block.IQ4_NL: {0},
+	block.IQ4_XS: {0},
 }
 
 // matrix returns a random weight of type typ and moderate size.
-func (in *inputs) matrix(typ gguf.Type, rows, cols int) Matrix {
+func (in *inputs) matrix(typ block.Type, rows, cols int) Matrix {
 	m := Matrix{Type: typ, Rows: rows, Cols: cols}
 	if f := formatOf(typ); f >= 0 {
 		m.Data = in.weights(f, rows, cols, in.small)
 		return m
 	}
-	m.Data = in.bytes(rows * m.RowBytes())
+	m.Data = in.Bytes(rows * m.RowBytes())
 	_, size := typ.Block()
 	for b := 0; b < len(m.Data); b += size {
 		switch typ {
-		case gguf.F32:
+		case block.F32:
 			bits := math.Float32bits(float32(in.NormFloat64()))
 			m.Data[b], m.Data[b+1], m.Data[b+2], m.Data[b+3] = byte(bits), byte(bits>>8), byte(bits>>16), byte(bits>>24)
-		case gguf.F16:
-			putHalf(m.Data[b:], gguf.F32ToF16(float32(in.NormFloat64())))
-		case gguf.BF16:
-			putHalf(m.Data[b:], gguf.F32ToBF16(float32(in.NormFloat64())))
+		case block.F16:
+			putHalf(m.Data[b:], block.F32ToF16(float32(in.NormFloat64())))
+		case block.BF16:
+			putHalf(m.Data[b:], block.F32ToBF16(float32(in.NormFloat64())))
 		default:
 			for _, at := range otherHalves[typ] {
-				putHalf(m.Data[b+at:], gguf.F32ToF16(in.small()))
+				putHalf(m.Data[b+at:], block.F32ToF16(in.small()))
 			}
 		}
 	}
@@ -51,28 +52,28 @@ func (in *inputs) matrix(typ gguf.Type, rows, cols int) Matrix {
 
 func putHalf(b []byte, h uint16) { b[0], b[1] = byte(h), byte(h>>8) }
 
-// input returns t rows of n activations, set and if possible rounded.
-func (in *inputs) input(t, n int) *Acts { return in.actsOf(in.floats(t*n), n) }
+// input returns t tokens of n activations, set and if possible rounded.
+func (in *inputs) input(t, n int) *Acts { return in.actsOf(in.Floats(t*n), n) }
 
-// actsOf returns rows of n activations, set to f and if possible rounded, also for variants that are not in use.
+// actsOf returns tokens of n activations, set to f and if possible rounded, also for variants that are not in use.
 func (in *inputs) actsOf(f []float32, n int) *Acts {
 	x := &Acts{}
 	x.Resize(len(f)/n, n)
 	x.P = make([]int8, len(f))
 	for t := range x.T {
 		x.Set(t, f[t*n:])
-		if n%block == 0 {
+		if n%actBlock == 0 {
 			x.Round(t)
 		}
-		if n%(4*block) == 0 {
-			spread(x.P[t*n:], x.Q[t*n:][:n], 0)
+		if n%(4*actBlock) == 0 {
+			interleave(x.P[t*n:], x.Q[t*n:][:n], 0)
 		}
 	}
 	return x
 }
 
 // columns returns sizes that a row of typ may have, the odd ones where blocks are single elements.
-func columns(typ gguf.Type) []int {
+func columns(typ block.Type) []int {
 	switch elems, _ := typ.Block(); elems {
 	case 1:
 		return []int{1, 2, 7, 8, 9, 15, 16, 17, 24, 31, 33, 64, 100, 896}
@@ -102,13 +103,14 @@ func TestMatMul(t *testing.T) {
 						for j := range n {
 							a := float64(x.F[i*n+j])
 							if m.Quantised() {
-								a = float64(x.D[(i*n+j)/block]) * float64(x.Q[i*n+j])
+								a = float64(x.D[(i*n+j)/actBlock]) * float64(x.Q[i*n+j])
 							}
 							want += a * float64(w[o*n+j])
 							size += math.Abs(a * float64(w[o*n+j]))
 						}
 						// As quantisedBound, and the twin's rounding of weights with a minimum: two more.
-						require.InDelta(t, want, dst[i*rows+o], 3*size*float64(n/8+12)/(1<<24), "%v, %d columns, row %d, %d", typ, n, i, o)
+						bound := 3 * size * float64(n/8+12) / (1 << 24)
+						require.InDelta(t, want, dst[i*rows+o], bound, "%v, %d columns, token %d, %d", typ, n, i, o)
 					}
 				}
 			}
@@ -159,32 +161,32 @@ func TestMatMulIsTheSameHoweverCut(t *testing.T) {
 	})
 }
 
-// The same promise where a panel is taken by segments, and where there are more rows than meet it together.
+// The same promise where a panel is taken by segments, and where there are more tokens than a tile takes.
 func TestMatMulBySegments(t *testing.T) {
 	const rows, n = 37, 2*segment + 256
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for f := range formats {
 			in := newInputs(t, 3, 0)
 			m := in.matrix(f.typeOf(), rows, n)
-			for _, batch := range []int{2, 3, together + 1} {
+			for _, batch := range []int{2, 3, tileTokens + 1} {
 				x := in.input(batch, n)
 				dst, want := make([]float32, batch*rows), make([]float32, rows)
 				k.matMul(dst, rows, m, 0, rows, x, false, &Scratch{})
 				for i := range batch {
-					q, d, s, h := x.rounded(i, 1)
-					k.rows[f](want, m.Data, q, d, s, h)
-					require.Equal(t, want, dst[i*rows:][:rows], "%v, row %d of %d", f.typeOf(), i, batch)
+					k.gemv[f](want, m.Data, x.rounded(i, 1, 0))
+					require.Equal(t, want, dst[i*rows:][:rows], "%v, token %d of %d", f.typeOf(), i, batch)
 				}
 			}
 		}
 	})
 }
 
-// A leaf may be stopped by a signal, such as those by which Go stops its goroutines, and go on with all it had in registers.
+// A microkernel may be stopped by a signal, such as those by which Go stops its goroutines, and go on with all it had
+// in registers.
 func TestMatMulAmidSignals(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
 	eachVariant(t, func(t *testing.T, k *kernels) {
-		for _, typ := range []gguf.Type{gguf.Q8_0, gguf.Q4_K, gguf.Q6_K, gguf.F16} {
+		for _, typ := range []block.Type{block.Q8_0, block.Q4_K, block.Q6_K, block.F16} {
 			in := newInputs(t, 3, 0)
 			const rows, batch = 40, 19
 			m, x := in.matrix(typ, rows, 512), in.input(batch, 512)
@@ -229,7 +231,7 @@ func TestMatMulExact(t *testing.T) {
 	}
 }
 
-// A NaN or an infinity among the activations reaches the result, and only the row it is in.
+// A NaN or an infinity among the activations reaches the result, and only the token it is in.
 func TestMatMulOfNaN(t *testing.T) {
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
@@ -252,7 +254,7 @@ func TestMatMulOfNaN(t *testing.T) {
 
 func TestMatMulRefusesShapesThatDiffer(t *testing.T) {
 	in := newInputs(t, 3, 0)
-	m := in.matrix(gguf.Q8_0, 2, 64)
+	m := in.matrix(block.Q8_0, 2, 64)
 	require.Panics(t, func() { MatMul(make([]float32, 2), 2, m, 0, 2, in.input(1, 96), false, &Scratch{}) })
 	require.Panics(t, func() { MatMulExact(make([]float32, 2), 2, m, 0, 2, in.input(1, 96), false, &Scratch{}) })
 	require.Panics(t, func() { in.input(1, 33).Round(0) })
@@ -260,13 +262,14 @@ func TestMatMulRefusesShapesThatDiffer(t *testing.T) {
 
 func TestMatMulDoesNotAllocate(t *testing.T) {
 	in := newInputs(t, 3, 0)
-	for _, typ := range []gguf.Type{gguf.Q8_0, gguf.Q4_K, gguf.F16, gguf.Q4_1} {
+	for _, typ := range []block.Type{block.Q8_0, block.Q4_K, block.F16, block.Q4_1} {
 		m := in.matrix(typ, 40, 256)
 		for _, batch := range []int{1, 5} {
 			x := in.input(batch, 256)
 			dst := make([]float32, 40*batch)
 			var sc Scratch
-			require.Zero(t, testing.AllocsPerRun(10, func() { MatMul(dst, 40, m, 0, 40, x, true, &sc) }), "%v, %d rows", typ, batch)
+			allocs := testing.AllocsPerRun(10, func() { MatMul(dst, 40, m, 0, 40, x, true, &sc) })
+			require.Zero(t, allocs, "%v, %d tokens", typ, batch)
 		}
 	}
 }

@@ -1,11 +1,11 @@
 package cpu
 
-import "github.com/pilotfish-ai/pilotfish/gguf"
+import "github.com/pilotfish-ai/pilotfish/gguf/block"
 
-// Matrix is a weight of shape [Rows, Cols]: row-major, each row a whole number of blocks of Type, as a GGUF file stores it.
-// Data holds at least Rows·RowBytes bytes and is only read; it may lie at any alignment.
+// Matrix is a weight of shape [Rows, Cols]: row-major, each row a whole number of blocks of Type, as a GGUF file stores
+// it. Data holds at least Rows·RowBytes bytes and is only read; it may lie at any alignment.
 type Matrix struct {
-	Type       gguf.Type
+	Type       block.Type
 	Rows, Cols int
 	Data       []byte
 }
@@ -13,7 +13,7 @@ type Matrix struct {
 // Floats returns a matrix of float32 that are f itself, [rows, cols]: no copy, in the byte order of a GGUF file on
 // every machine that the products run on.
 func Floats(f []float32, rows, cols int) Matrix {
-	return Matrix{Type: gguf.F32, Rows: rows, Cols: cols, Data: bytesOf(f[:rows*cols])}
+	return Matrix{Type: block.F32, Rows: rows, Cols: cols, Data: bytesOf(f[:rows*cols])}
 }
 
 // RowBytes returns the bytes of one row.
@@ -22,7 +22,8 @@ func (m Matrix) RowBytes() int {
 	return m.Cols / elems * bytes
 }
 
-// Quantised reports whether [MatMul] takes the activations rounded to 8 bits ([Acts.Round]) for this weight, rather than in float32.
+// Quantised reports whether [MatMul] takes the activations rounded to 8 bits ([Acts.Round]) for this weight, rather
+// than in float32.
 func (m Matrix) Quantised() bool { return formatOf(m.Type) >= 0 }
 
 // Part returns rows lo to hi as a matrix of their own. What comes after them may be fetched into the cache.
@@ -50,33 +51,33 @@ const (
 )
 
 // formatOf returns the format of t, -1 if t has none.
-func formatOf(t gguf.Type) format {
+func formatOf(t block.Type) format {
 	switch t {
-	case gguf.Q8_0:
+	case block.Q8_0:
 		return q8_0
-	case gguf.Q4_0:
+	case block.Q4_0:
 		return q4_0
-	case gguf.Q5_0:
+	case block.Q5_0:
 		return q5_0
-	case gguf.Q4_K:
+	case block.Q4_K:
 		return q4_K
-	case gguf.Q5_K:
+	case block.Q5_K:
 		return q5_K
-	case gguf.Q6_K:
+	case block.Q6_K:
 		return q6_K
 	}
 	return -1
 }
 
-// lanes is how many sums of blocks a product has on its way: block b goes to lane b mod lanes.
-func (f format) lanes() int {
-	if elems, _ := f.typeOf().Block(); elems == block {
+// accumulators is how many partial sums a product has: block b goes to accumulator b mod accumulators.
+func (f format) accumulators() int {
+	if elems, _ := f.typeOf().Block(); elems == actBlock {
 		return 4
 	}
 	return 8
 }
 
 // typeOf is the inverse of formatOf.
-func (f format) typeOf() gguf.Type {
-	return [formats]gguf.Type{gguf.Q8_0, gguf.Q4_0, gguf.Q5_0, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K}[f]
+func (f format) typeOf() block.Type {
+	return [formats]block.Type{block.Q8_0, block.Q4_0, block.Q5_0, block.Q4_K, block.Q5_K, block.Q6_K}[f]
 }

@@ -1,6 +1,6 @@
-// Panels from the rows as they are stored, four rows at a time. Sixteen columns of them fill four registers of the panel, V4-V7,
-// from V0-V3, which have those of a row each; in which order is up to the variant. A block of 32 columns of four rows is 128 bytes, and
-// a block of all sixteen rows 512.
+// Panels from the rows as they are stored, four rows at a time. Sixteen columns of them fill four registers of the
+// panel, V4-V7, from V0-V3, which have those of a row each; in which order is up to the variant. A block of 32 columns
+// of four rows is 128 bytes, and a block of all sixteen rows 512.
 
 // Four columns of all four rows in each: the panel of SDOT, and that of the scales. Uses V8-V11.
 #define BY4 \
@@ -27,9 +27,9 @@
 	VMOV V2.B16, V6.B16; \
 	VMOV V3.B16, V7.B16
 
-// pack(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte): four rows at a time.
-// R0 w, R1 ds, R2 mins, R3 src of four rows, R12 stride, R13 groups of four rows left, R14 bytes fetched ahead; of a group R4-R7 src,
-// R8 w, R9 ds, R10 mins, R11 columns left.
+// pack(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte): four rows at a time. R0 w, R1 ds, R2
+// mins, R3 src of four rows, R12 stride, R13 groups of four rows left, R14 bytes prefetched; of a group R4-R7 src, R8
+// w, R9 ds, R10 mins, R11 columns left.
 #define PACK_ARGS \
 	MOVD w_base+0(FP), R0; \
 	MOVD ds_base+24(FP), R1; \
@@ -50,12 +50,12 @@
 	MOVD w_len+8(FP), R11; \
 	LSR  $4, R11
 
-// Fetches 128 bytes more of ahead, unless all of it is: then, on to fetched.
-#define PACK_FETCH \
-	MOVD ahead_len+112(FP), R15; \
+// Prefetches 128 bytes more of prefetch, unless all of it is: then, on to fetched.
+#define PACK_PREFETCH \
+	MOVD prefetch_len+112(FP), R15; \
 	CMP  R15, R14; \
 	BGE  fetched; \
-	MOVD ahead_base+104(FP), R15; \
+	MOVD prefetch_base+104(FP), R15; \
 	ADD  R14, R15; \
 	PRFM (R15), PLDL1KEEP; \
 	PRFM 64(R15), PLDL1KEEP; \
@@ -112,7 +112,7 @@ blk: \
 	FSTPQ (F6, F7), 96(R8); \
 	HALVES(0); \
 	FMOVQ F15, (R9); \
-	PACK_FETCH; \
+	PACK_PREFETCH; \
 fetched: \
 	PACK_NEXT(34, 32)
 
@@ -138,12 +138,12 @@ blk: \
 	FOUR(48, F7, V7); \
 	HALVES(0); \
 	FMOVQ F15, (R9); \
-	PACK_FETCH; \
+	PACK_PREFETCH; \
 fetched: \
 	PACK_NEXT(18, 32)
 
-// The same of Q5_0: where MASK finds a bit clear in what LOW, or HIGH sixteen columns on, take of the high bits, ones are put above
-// the nibble, which is less 16. V28 has the high bits of all four rows, inverted.
+// The same of Q5_0: where MASK finds a bit clear in what LOW, or HIGH sixteen columns on, take of the high bits, ones
+// are put above the nibble, which is less 16. V28 has the high bits of all four rows, inverted.
 #define FIVE(o, F, V, LOW, HIGH, MASK) \
 	VUSHR  $4, V.B16, V12.B16; \
 	VTBL   LOW.B16, [V28.B16], V13.B16; \
@@ -184,7 +184,7 @@ blk: \
 	FIVE(48, F7, V7, V19, V23, V27); \
 	HALVES(0); \
 	FMOVQ F15, (R9); \
-	PACK_FETCH; \
+	PACK_PREFETCH; \
 fetched: \
 	PACK_NEXT(22, 32)
 
@@ -259,14 +259,14 @@ blk: \
 	PAIRK(BY, 96, 2112); \
 	PAIRK(BY, 112, 3072); \
 	PAIRK(BY, 128, 3136); \
-	PACK_FETCH; \
-	PACK_FETCH; \
-	PACK_FETCH; \
+	PACK_PREFETCH; \
+	PACK_PREFETCH; \
+	PACK_PREFETCH; \
 fetched: \
 	PACK_NEXT(144, 256)
 
-// Sixteen bytes of nibbles of Q5_K, at src of each row, with the bits that LOW and HIGH bring to bit 4 from V16-V19: to the panel at o, and
-// 32 columns on.
+// Sixteen bytes of nibbles of Q5_K, at src of each row, with the bits that LOW and HIGH bring to bit 4 from V16-V19: to
+// the panel at o, and 32 columns on.
 #define FIVEK(o, V, Q, LOW, nl, HIGH, nh) \
 	LOW(nl, Q, V12); \
 	HIGH(nh, Q, V13); \
@@ -307,14 +307,14 @@ blk: \
 	PACK_SCALES_K; \
 	HALF5(BY, 16, 48, 0); \
 	HALF5(BY, 32, 64, 64); \
-	PACK_FETCH; \
-	PACK_FETCH; \
-	PACK_FETCH; \
+	PACK_PREFETCH; \
+	PACK_PREFETCH; \
+	PACK_PREFETCH; \
 fetched: \
 	PACK_NEXT(176, 256)
 
-// The nibbles of V with two bits each of Q above, less 32: the lower ones to the panel at o, the upper ones 64 columns on. SHL and
-// SHH bring the two bits to their place.
+// The nibbles of V with two bits each of Q above, less 32: the lower ones to the panel at o, the upper ones 64 columns
+// on. SHL and SHH bring the two bits to their place.
 #define SIX(V, Q, o, SHL, nl, SHH, nh) \
 	SHL(nl, Q, V12); \
 	SHH(nh, Q, V13); \
@@ -370,9 +370,9 @@ blk: \
 	SCALES6(V5, 256); \
 	SCALES6(V6, 512); \
 	SCALES6(V7, 768); \
-	PACK_FETCH; \
-	PACK_FETCH; \
-	PACK_FETCH; \
-	PACK_FETCH; \
+	PACK_PREFETCH; \
+	PACK_PREFETCH; \
+	PACK_PREFETCH; \
+	PACK_PREFETCH; \
 fetched: \
 	PACK_NEXT(210, 256)

@@ -5,8 +5,8 @@
 
 #define BYTES(imm, X, Y) MOVL imm, R13; VMOVD R13, X; VPBROADCASTD X, Y
 
-// The arguments of pack: DI w, DX ds, R14 mins, R8 columns left, SI, AX, BX, CX rows 0-3 of src, R10 four rows in bytes, R12, R13 what to
-// fetch ahead and its end.
+// The arguments of pack: DI w, DX ds, R14 mins, R8 columns left, SI, AX, BX, CX rows 0-3 of src, R10 four rows in
+// bytes, R12, R13 what to prefetch and its end.
 #define PACK_ARGS \
 	MOVQ w_base+0(FP), DI;        \
 	MOVQ w_len+8(FP), R8;         \
@@ -14,8 +14,8 @@
 	MOVQ mins_base+48(FP), R14;   \
 	MOVQ src_base+72(FP), SI;     \
 	MOVQ stride+96(FP), R9;       \
-	MOVQ ahead_base+104(FP), R12; \
-	MOVQ ahead_len+112(FP), R13;  \
+	MOVQ prefetch_base+104(FP), R12; \
+	MOVQ prefetch_len+112(FP), R13;  \
 	ADDQ R12, R13;                \
 	SHRQ $3, R8;                  \
 	LEAQ (SI)(R9*1), AX;          \
@@ -32,7 +32,7 @@
 	ADDQ $(8*cols), DI; \
 	ADDQ $(2*cols), DX; \
 	ADDQ $cols, R14;    \
-	FETCH(R12, R13)
+	PREFETCH_NEXT(R12, R13)
 
 // Y = the sixteen bytes at o of the row R and of the fourth row after it.
 #define GATHER8(o, R, Y, X) \
@@ -61,7 +61,8 @@
 	VMOVDQU Y2, (o+64)(DI); \
 	VMOVDQU Y3, (o+96)(DI)
 
-// Y4 = the half-precision numbers at o of eight rows, collected by the integer units, which have nothing else to do. Uses R9, R11, R15.
+// Y4 = the half-precision numbers at o of eight rows, collected by the integer units, which have nothing else to do.
+// Uses R9, R11, R15.
 #define PACK_FOUR(A, B, C, D, R) \
 	MOVWQZX A, R;     \
 	MOVWQZX B, R15;   \
@@ -111,8 +112,8 @@
 	VMOVDQU Y, o(DI);          \
 	VMOVDQU Y4, (o+128)(DI)
 
-// The same less 16 where the bit that M chooses is clear in the byte of LOW, or of HIGH: then the upper bits are all set. Y14 upper
-// nibbles, Y13 zeros.
+// The same less 16 where the bit that M chooses is clear in the byte of LOW, or of HIGH: then the upper bits are all
+// set. Y14 upper nibbles, Y13 zeros.
 #define PACK_FIVE(o, Y, LOW, HIGH, M) \
 	NIBBLES(Y);              \
 	VPAND    M, LOW, Y5;     \
@@ -140,8 +141,8 @@
 	VMULPS    Y8, Y5, Y5;       \
 	VMOVUPS   Y5, o(DX)
 
-// The eight scales and eight minima of the Q4_K block of each row: see scalesK. Y14, Y13 the lower six and the upper two bits of bytes,
-// the latter at their place among six.
+// The eight scales and eight minima of the Q4_K block of each row: see scalesK. Y14, Y13 the lower six and the upper
+// two bits of bytes, the latter at their place among six.
 #define PACK_SCALES_K \
 	PACK16(0);                      \
 	VPSHUFB      halves<>(SB), Y0, Y0; \
@@ -189,7 +190,8 @@
 	PACK_NIBBLES_K(o+64, Y2); \
 	PACK_NIBBLES_K(o+96, Y3)
 
-// The same for Q5_K, with the high bits of the sixteen columns in Y8-Y11, which SHL and SHH bring to bit 4. Y14 the bits at that place.
+// The same for Q5_K, with the high bits of the sixteen columns in Y8-Y11, which SHL and SHH bring to bit 4. Y14 the
+// bits at that place.
 #define PACK_NIBBLES_5(o, Y, H, SHL, nl, SHH, nh) \
 	NIBBLES(Y);             \
 	SHL     $nl, H, Y5;     \
@@ -221,8 +223,8 @@
 	PACK_PAIR_5(src+64, o+1024, VPSLLW, 0, VPSRLW, 1);   \
 	PACK_PAIR_5(src+96, o+1536, VPSRLW, 2, VPSRLW, 3)
 
-// The nibbles of Y with two bits each of H above, less 32: the lower ones to the panel at o, the upper ones 64 columns on. SHL and
-// SHH bring the two bits to their place. Y14 words of 32, Y13 the two bits.
+// The nibbles of Y with two bits each of H above, less 32: the lower ones to the panel at o, the upper ones 64 columns
+// on. SHL and SHH bring the two bits to their place. Y14 words of 32, Y13 the two bits.
 #define PACK_SIX(Y, H, o, SHL, nl, SHH, nh) \
 	NIBBLES(Y);             \
 	SHL     $nl, H, Y5;     \
@@ -257,7 +259,7 @@
 	PACK_SIGNED(2, Y, o+64); \
 	PACK_SIGNED(3, Y, o+96)
 
-// func packQ8_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+// func packQ8_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
 TEXT ·packQ8_0AVX2(SB), NOSPLIT, $0-128
 	PACK_ARGS
 blk:
@@ -274,7 +276,7 @@ fetched:
 	VZEROUPPER
 	RET
 
-// func packQ4_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+// func packQ4_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
 TEXT ·packQ4_0AVX2(SB), NOSPLIT, $0-128
 	BYTES($0x0f0f0f0f, X15, Y15)
 	BYTES($0x08080808, X14, Y14)
@@ -294,8 +296,9 @@ fetched:
 	VZEROUPPER
 	RET
 
-// func packQ5_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
-// Y10 the high bits of each row; Y8, Y9 bytes 0 and 2 of them, or 1 and 3, four times; Y11, Y12 the bits of the lower and of the upper half of a byte.
+// func packQ5_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
+// Y10 the high bits of each row; Y8, Y9 bytes 0 and 2 of them, or 1 and 3, four times; Y11, Y12 the bits of the lower
+// and of the upper half of a byte.
 TEXT ·packQ5_0AVX2(SB), NOSPLIT, $0-128
 	BYTES($0x0f0f0f0f, X15, Y15)
 	BYTES($0xf0f0f0f0, X14, Y14)
@@ -349,7 +352,7 @@ DATA halves<>+16(SB)/8, $0x0d0c090805040100
 DATA halves<>+24(SB)/8, $0x0f0e0b0a07060302
 GLOBL halves<>(SB), RODATA|NOPTR, $32
 
-// func packQ4_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+// func packQ4_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
 TEXT ·packQ4_KAVX2(SB), NOSPLIT, $0-128
 	BYTES($0x0f0f0f0f, X15, Y15)
 	BYTES($0x3f3f3f3f, X14, Y14)
@@ -367,14 +370,14 @@ blk:
 	PACK_PAIR_K(112, 1536)
 	PACK_PAIR_K(128, 1664)
 	PACK_NEXT(144, 256)
-	FETCH(R12, R13)
+	PREFETCH_NEXT(R12, R13)
 fetched:
 	SUBQ $256, R8
 	JNZ  blk
 	VZEROUPPER
 	RET
 
-// func packQ5_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+// func packQ5_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
 TEXT ·packQ5_KAVX2(SB), NOSPLIT, $0-128
 	BYTES($0x0f0f0f0f, X15, Y15)
 	BYTES($0x30303030, X13, Y13)
@@ -387,8 +390,8 @@ blk:
 	PACK_HALF_5(48, 16, 0)
 	PACK_HALF_5(64, 32, 128)
 	PACK_NEXT(176, 256)
-	FETCH(R12, R13)
-	FETCH(R12, R13)
+	PREFETCH_NEXT(R12, R13)
+	PREFETCH_NEXT(R12, R13)
 fetched:
 	SUBQ $256, R8
 	JNZ  blk
@@ -400,7 +403,7 @@ DATA bits<>+0(SB)/4, $0x3f3f3f3f
 DATA bits<>+4(SB)/4, $0x10101010
 GLOBL bits<>(SB), RODATA|NOPTR, $8
 
-// func packQ6_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+// func packQ6_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
 TEXT ·packQ6_KAVX2(SB), NOSPLIT, $0-128
 	BYTES($0x0f0f0f0f, X15, Y15)
 	BYTES($0x20202020, X14, Y14)
@@ -419,8 +422,8 @@ blk:
 	PACK_SCALES_6(Y2, 256)
 	PACK_SCALES_6(Y3, 384)
 	PACK_NEXT(210, 256)
-	FETCH(R12, R13)
-	FETCH(R12, R13)
+	PREFETCH_NEXT(R12, R13)
+	PREFETCH_NEXT(R12, R13)
 fetched:
 	SUBQ $256, R8
 	JNZ  blk

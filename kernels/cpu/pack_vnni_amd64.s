@@ -32,8 +32,8 @@
 	VPUNPCKLQDQ Z7, Z5, Z2; \
 	VPUNPCKHQDQ Z7, Z5, Z3
 
-// The arguments of pack: DI w, DX ds, R14 mins, R8 columns left, SI, AX, BX, CX rows 0-3 of src, R10, R11 four and twelve rows in bytes, R12,
-// R13 what to fetch ahead and its end.
+// The arguments of pack: DI w, DX ds, R14 mins, R8 columns left, SI, AX, BX, CX rows 0-3 of src, R10, R11 four and
+// twelve rows in bytes, R12, R13 what to prefetch and its end.
 #define PACK_ARGS \
 	MOVQ w_base+0(FP), DI;    \
 	MOVQ w_len+8(FP), R8;     \
@@ -42,8 +42,8 @@
 	MOVQ src_base+72(FP), SI; \
 	MOVQ stride+96(FP), R9;   \
 	QUARTERS; \
-	MOVQ ahead_base+104(FP), R12; \
-	MOVQ ahead_len+112(FP), R13;  \
+	MOVQ prefetch_base+104(FP), R12; \
+	MOVQ prefetch_len+112(FP), R13;  \
 	ADDQ R12, R13;            \
 	SHRQ $4, R8;              \
 	LEAQ (SI)(R9*1), AX;      \
@@ -61,7 +61,7 @@
 	ADDQ $(16*cols), DI; \
 	ADDQ $(4*cols), DX;  \
 	ADDQ $(2*cols), R14; \
-	FETCH(R12, R13)
+	PREFETCH_NEXT(R12, R13)
 
 // Z4 = the half-precision numbers at o of sixteen rows.
 #define PACK_HALVES(o) \
@@ -175,8 +175,8 @@
 	PACK_NIBBLES_K(o+128, Z2); \
 	PACK_NIBBLES_K(o+192, Z3)
 
-// The nibbles of Z with a bit each of Q above: the lower ones to the panel at o, the upper ones 32 columns on. SHL and SHH bring the bit
-// to its place.
+// The nibbles of Z with a bit each of Q above: the lower ones to the panel at o, the upper ones 32 columns on. SHL and
+// SHH bring the bit to its place.
 #define PACK_FIVE_K(Z, Q, o, SHL, nl, SHH, nh) \
 	VPSRLW $4, Z, Z4;      \
 	VPANDD Z, Z31, Z;      \
@@ -208,8 +208,8 @@
 	VMOVDQA32 Z2, C; \
 	VMOVDQA32 Z3, D
 
-// The nibbles of Z with two bits each of Q above, less 32: the lower ones to the panel at o, the upper ones 64 columns on. SHL and
-// SHH bring the two bits to their place.
+// The nibbles of Z with two bits each of Q above, less 32: the lower ones to the panel at o, the upper ones 64 columns
+// on. SHL and SHH bring the two bits to their place.
 #define PACK_SIX(Z, Q, o, SHL, nl, SHH, nh) \
 	VPSRLW $4, Z, Z4;      \
 	VPANDD Z, Z31, Z;      \
@@ -250,8 +250,8 @@
 	PACK_SIGNED(2, Z, Z8, o+128, DX); \
 	PACK_SIGNED(3, Z, Z8, o+192, DX)
 
-// The lower nibbles of Z to the panel at o, and the upper ones sixteen columns on, less 16 where the bit that M chooses is clear in the
-// byte of LOW, or of HIGH.
+// The lower nibbles of Z to the panel at o, and the upper ones sixteen columns on, less 16 where the bit that M chooses
+// is clear in the byte of LOW, or of HIGH.
 #define PACK_FIVE(o, Z, LOW, HIGH, M) \
 	VPSRLW $4, Z, Z4;          \
 	VPANDD Z, Z31, Z;          \
@@ -263,7 +263,7 @@
 	VMOVDQU32 Z, o(DI);        \
 	VMOVDQU32 Z4, (o+256)(DI)
 
-// func packQ8_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+// func packQ8_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
 TEXT ·packQ8_0VNNI(SB), NOSPLIT, $0-128
 	PACK_ARGS
 blk:
@@ -280,7 +280,7 @@ fetched:
 	VZEROUPPER
 	RET
 
-// func packQ4_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+// func packQ4_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
 TEXT ·packQ4_0VNNI(SB), NOSPLIT, $0-128
 	PACK_ARGS
 	WORDS($0x0f0f0f0f, Z31)
@@ -300,7 +300,7 @@ fetched:
 	VZEROUPPER
 	RET
 
-// func packQ5_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+// func packQ5_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
 // Z9-Z12 bytes 0-3 of the high bits of each row, four times.
 TEXT ·packQ5_0VNNI(SB), NOSPLIT, $0-128
 	PACK_ARGS
@@ -338,7 +338,7 @@ DATA byte0<>+0(SB)/8, $0x0404040400000000
 DATA byte0<>+8(SB)/8, $0x0c0c0c0c08080808
 GLOBL byte0<>(SB), RODATA|NOPTR, $16
 
-// func packQ4_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+// func packQ4_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
 TEXT ·packQ4_KVNNI(SB), NOSPLIT, $0-128
 	PACK_ARGS
 	WORDS($0x0f0f0f0f, Z31)
@@ -356,16 +356,16 @@ blk:
 	PACK_PAIR_K(112, 3072)
 	PACK_PAIR_K(128, 3328)
 	PACK_NEXT(144, 256)
-	FETCH(R12, R13)
-	FETCH(R12, R13)
-	FETCH(R12, R13)
+	PREFETCH_NEXT(R12, R13)
+	PREFETCH_NEXT(R12, R13)
+	PREFETCH_NEXT(R12, R13)
 fetched:
 	SUBQ $256, R8
 	JNZ  blk
 	VZEROUPPER
 	RET
 
-// func packQ5_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+// func packQ5_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
 TEXT ·packQ5_KVNNI(SB), NOSPLIT, $0-128
 	PACK_ARGS
 	WORDS($0x0f0f0f0f, Z31)
@@ -384,17 +384,17 @@ blk:
 	PACK_PAIR_5(2, VPSLLW, 0, VPSRLW, 1)
 	PACK_PAIR_5(3, VPSRLW, 2, VPSRLW, 3)
 	PACK_NEXT(176, 256)
-	FETCH(R12, R13)
-	FETCH(R12, R13)
-	FETCH(R12, R13)
-	FETCH(R12, R13)
+	PREFETCH_NEXT(R12, R13)
+	PREFETCH_NEXT(R12, R13)
+	PREFETCH_NEXT(R12, R13)
+	PREFETCH_NEXT(R12, R13)
 fetched:
 	SUBQ $256, R8
 	JNZ  blk
 	VZEROUPPER
 	RET
 
-// func packQ6_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte)
+// func packQ6_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
 TEXT ·packQ6_KVNNI(SB), NOSPLIT, $0-128
 	PACK_ARGS
 	WORDS($0x0f0f0f0f, Z31)
@@ -413,11 +413,11 @@ blk:
 	PACK_SCALES_6(Z2, 512)
 	PACK_SCALES_6(Z3, 768)
 	PACK_NEXT(210, 256)
-	FETCH(R12, R13)
-	FETCH(R12, R13)
-	FETCH(R12, R13)
-	FETCH(R12, R13)
-	FETCH(R12, R13)
+	PREFETCH_NEXT(R12, R13)
+	PREFETCH_NEXT(R12, R13)
+	PREFETCH_NEXT(R12, R13)
+	PREFETCH_NEXT(R12, R13)
+	PREFETCH_NEXT(R12, R13)
 fetched:
 	SUBQ $256, R8
 	JNZ  blk

@@ -1,6 +1,10 @@
 package cpu
 
-import "time"
+import (
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/pool"
+)
 
 // peak is the instruction that multiplies, alone and from registers.
 type peak struct {
@@ -8,26 +12,27 @@ type peak struct {
 	macs int                // multiply-adds of a round
 }
 
-// Peak returns the multiply-adds per second that threads workers reach together with the instructions of the variant in use that
-// multiply bytes, and float32 numbers: the bound of prompts, which use every weight many times. Nothing is loaded, summed up or scaled, so no
-// product of matrices reaches it. Each is the best of several passes, 0.1 s in all.
+// Peak returns the multiply-adds per second that threads workers reach together with the instructions of the variant in
+// use that multiply bytes, and float32 numbers: the bound of prompts, which use every weight many times. Nothing is
+// loaded, summed up or scaled, so no product of matrices reaches it. Each is the best of several passes, 0.1 s in all.
 func Peak(threads int) (bytes, floats float64) {
-	pool := NewPool(threads)
-	defer pool.Close()
+	workers := pool.New(threads)
+	defer workers.Close()
 	k := kernelsInUse()
-	return pool.peak(k.peakBytes), pool.peak(k.peakFloats)
+	return k.peakBytes.measure(workers), k.peakFloats.measure(workers)
 }
 
-func (p *Pool) peak(of peak) float64 {
+// measure returns the multiply-adds per second of p.
+func (p peak) measure(workers *pool.Pool) float64 {
 	const rounds, pieces = 1 << 12, 16 // a piece takes some ten microseconds
-	p.Begin()
-	defer p.End()
-	sinks := make([]uint64, p.Threads()*8) // one cache line each
+	workers.Begin()
+	defer workers.End()
+	sinks := make([]uint64, workers.Threads()*8) // one cache line each
 	var best float64
 	for start := time.Now(); time.Since(start) < 50*time.Millisecond; {
 		begin := time.Now()
-		p.Run(pieces*p.Threads(), 1, func(worker, _, _ int) { sinks[worker*8] += of.run(rounds) })
-		done := float64(of.macs) * rounds * float64(pieces*p.Threads())
+		workers.Run(pieces*workers.Threads(), 1, func(worker, _, _ int) { sinks[worker*8] += p.run(rounds) })
+		done := float64(p.macs) * rounds * float64(pieces*workers.Threads())
 		best = max(best, done/max(time.Since(begin).Seconds(), 1e-9))
 	}
 	return best

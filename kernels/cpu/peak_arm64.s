@@ -3,7 +3,8 @@
 #include "textflag.h"
 #include "words_arm64.h"
 
-// peak(n int) uint64: n rounds of twelve instructions OP on the registers of these numbers, which do not wait for each other.
+// peak(n int) uint64: n rounds of twelve instructions OP on the registers of these numbers, which do not wait for each
+// other.
 #define PEAK(OP) \
 	MOVD n+0(FP), R0; \
 	VEOR V0.B16, V0.B16, V0.B16; \

@@ -1,9 +1,9 @@
-// What the products of products_avx2_amd64.h and products_avxvnni_amd64.h share. The file that includes one of them defines DS, where the scales of
-// the eight rows are, and MINS, where their minima are.
+// What the products of products_avx2_amd64.h and products_avxvnni_amd64.h share. The file that includes one of them
+// defines DS, where the scales of the eight rows are, and MINS, where their minima are.
 
 #define WORDS(imm, X, Y) MOVL imm, R13; VMOVD R13, X; VPBROADCASTD X, Y
 
-// Two rows of activations: places of their q, their d, and their s or h.
+// Two tokens: places of their q, their d, and their s or h.
 #define Q0 (R13)
 #define Q1 (R13)(R9*1)
 #define D0 (R14)

@@ -1,7 +1,7 @@
-// The products of eight rows of weights, one to a lane of 32 bits, with one or two rows of activations, in AVX2: for tiles, whose weights come
-// from a panel, and for octs, which take them apart themselves. Y0-Y7 are the 32 columns of a block, four to a register, as unsigned bytes; DS
-// is where their scales stand, DS2 where those of the second half of a block do if it has its own, MINS where their minima stand. Y14 words of
-// 1, Y15 words that make up for the offset.
+// The products of eight weight rows, one to a lane of 32 bits, with one or two tokens, in AVX2: for tiles, whose
+// weights come from a panel, and for gemm8, which unpack them themselves. Y0-Y7 are the 32 columns of a block, four to
+// a register, as unsigned bytes; DS is where their scales stand, DS2 where those of the second half of a block do if it
+// has its own, MINS where their minima stand. Y14 words of 1, Y15 words that make up for the offset.
 
 #include "products_amd64.h"
 
@@ -13,8 +13,9 @@
 	PRODUCTS(i, W, Q, T); \
 	VPADDW T, A, A
 
-// Weights of eight bits, half a block at a time: Y0-Y3 the magnitudes of sixteen columns, Y4-Y7 the weights themselves, whose signs activations
-// take; two products of 128 and 127 fit in 16 bits. P = products of columns 4i to 4i+3, by fours.
+// Weights of eight bits, half a block at a time: Y0-Y3 the magnitudes of sixteen columns, Y4-Y7 the weights themselves,
+// whose signs activations take; two products of 128 and 127 fit in 16 bits. P = products of columns 4i to 4i+3, by
+// fours.
 #define BYTES(i, W, S, Q, P) \
 	VPBROADCASTD (4*(i))Q, P;  \
 	VPSIGNB      S, P, P;      \
@@ -90,7 +91,8 @@
 	BOTH_HALVES(Y12, Y8); \
 	BOTH_HALVES(Y13, Y9)
 
-// Weights of six bits: four products of 63 and 127 fit. A += products of columns 4i to 4i+7; FIRST_SIX: A = those less A.
+// Weights of six bits: four products of 63 and 127 fit. A += products of columns 4i to 4i+7; FIRST_SIX: A = those less
+// A.
 #define SIX(i, V, W, Q) \
 	PRODUCTS(i, V, Q, Y10);     \
 	SUM((i+1), W, Q, Y11, Y10); \

@@ -1,12 +1,13 @@
-// The products of eight rows of weights, one to a lane of 32 bits, with one or two rows of activations, in AVX-VNNI: for tiles, whose weights
-// come from a panel, and for octs, which take them apart themselves. Y0-Y7 are the 32 columns of a block, four to a register, as unsigned bytes,
-// Y13 their scales; DS2 is where those of the second half of a block stand if it has its own, MINS where their minima stand. Y14 words that make
-// up for the offset.
+// The products of eight weight rows, one to a lane of 32 bits, with one or two tokens, in AVX-VNNI: for tiles, whose
+// weights come from a panel, and for gemm8, which unpack them themselves. Y0-Y7 are the 32 columns of a block, four to
+// a register, as unsigned bytes, Y13 their scales; DS2 is where those of the second half of a block stand if it has its
+// own, MINS where their minima stand. Y14 words that make up for the offset.
 
 #define DS Y13
 #include "products_amd64.h"
 
-// Register p += products of columns 4i to 4i+3 of the row Q. PRODUCTS: of one row to Y8, of a second one to Y9; LATER: to Y11 and Y12.
+// Register p += products of columns 4i to 4i+3 of the row Q. PRODUCTS: of one row to Y8, of a second one to Y9; LATER:
+// to Y11 and Y12.
 #define PRODUCT(i, Q, p) \
 	VPBROADCASTD (4*i)Q, Y10; \
 	DPBUSD(10, i, p)

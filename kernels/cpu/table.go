@@ -8,18 +8,19 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/gguf/block"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/isa"
 )
 
 // Microkernel is a line of the table of matrix products: what computes a product with a weight of some type, for some
-// numbers of tokens, with some instruction set. Tokens and rows that its function leaves over, as it takes several at
+// numbers of tokens, with some instruction set. Tokens and outputs that its function leaves over, as it takes several at
 // a time, are computed by those for fewer; of packed weights by those that take so few of packed weights.
 type Microkernel struct {
-	Set      string    // instruction set, a name as in [Variants]
-	Type     gguf.Type // of the weight
-	From, To int       // numbers of tokens (rows of activations), both included; To is 0 where there is no end
-	Kernel   string    // function
-	Pack     string    // function that packs or converts the weights before; "" where they are read as they are stored
+	Set      string     // instruction set, a name as in [Variants]
+	Type     block.Type // of the weight
+	From, To int        // numbers of tokens, both included; To is 0 where there is no end
+	Kernel   string     // function
+	Pack     string     // function that packs or converts the weights before; "" where they are read as they are stored
 }
 
 // tableRows and tableCols are the shape of the weight that the table is of: FFN-down of Qwen2.5-0.5B.
@@ -31,12 +32,13 @@ const mostTokens = 64
 // Microkernels returns the table of this architecture and build. It has all instruction sets, those that this CPU lacks
 // included: the plainest first, then by type and number of tokens.
 func Microkernels() (table []Microkernel) {
-	for _, k := range sets() {
-		for _, w := range gguf.Types() {
+	for _, set := range isa.All() {
+		k := of(set)
+		for _, w := range block.Types() {
 			first := len(table)
 			for t := 1; t <= mostTokens; t++ {
 				m := k.microkernel(w, t)
-				if last := len(table) - 1; last >= first && m.Kernel == table[last].Kernel && m.Pack == table[last].Pack {
+				if last := len(table) - 1; last >= first && m.sameFunctions(table[last]) {
 					table[last].To = t
 					continue
 				}
@@ -48,57 +50,63 @@ func Microkernels() (table []Microkernel) {
 	return table
 }
 
+// sameFunctions reports whether another line has the same functions.
+func (m Microkernel) sameFunctions(l Microkernel) bool {
+	return m.Kernel == l.Kernel && m.Pack == l.Pack
+}
+
 // microkernel is the line for t tokens.
-func (k *kernels) microkernel(w gguf.Type, t int) Microkernel {
+func (k *kernels) microkernel(w block.Type, t int) Microkernel {
 	m := Microkernel{Set: k.name, Type: w, From: t, To: t}
 	f := formatOf(w)
 	switch k.wayOf(w, tableRows, tableCols, t) {
-	case byGroups:
-		m.Kernel = nameOf(k.groupOf(f, t, tableCols).leaf)
-	case byRows:
-		m.Kernel = nameOf(k.rows[f])
-	case byTiles:
-		if m.Kernel, m.Pack = nameOf(k.tileOf(f, min(t, together))), nameOf(k.pack[f]); t > together && k.twoTiles[f] != nil {
-			m.Kernel = nameOf(k.twoTiles[f])
+	case bySmallGEMM:
+		m.Kernel = nameOf(k.smallGEMMOf(f, t, tableCols).multiply)
+	case byGEMV:
+		m.Kernel = nameOf(k.gemv[f])
+	case byPackedGEMM:
+		m.Kernel, m.Pack = nameOf(k.tileOf(f, min(t, tileTokens))), nameOf(k.pack[f])
+		if t > tileTokens && k.twoPanels[f] != nil {
+			m.Kernel = nameOf(k.twoPanels[f])
 		}
-	case byFloatRows:
-		m.Kernel = nameOf(k.floatLeaf(w))
-	case byGrids:
+	case byFloatGEMV:
+		m.Kernel = nameOf(k.gemvOf(w))
+	case byFloatGEMM:
 		m.Kernel, m.Pack = k.floatKernel(w, t)
 	}
 	return m
 }
 
-// floatKernel is the widest function that has a part in what floatMany does for t tokens, and what makes float32 of the
+// floatKernel is the widest function that has a part in what floatGEMM does for t tokens, and what makes float32 of the
 // weights before.
-func (k *kernels) floatKernel(w gguf.Type, t int) (kernel, pack string) {
-	four, eight := k.gridLeaves(w)
-	if w != gguf.F32 && four == nil {
-		switch four, eight = k.gridLeaves(gguf.F32); w {
-		case gguf.F16:
+func (k *kernels) floatKernel(w block.Type, t int) (kernel, pack string) {
+	four, eight := k.gemmOf(w)
+	if w != block.F32 && four == nil {
+		switch four, eight = k.gemmOf(block.F32); w {
+		case block.F16:
 			pack = nameOf(k.fromF16)
-		case gguf.BF16:
+		case block.BF16:
 			pack = nameOf(k.fromBF16)
 		default:
 			pack = dequantize
 		}
-		w = gguf.F32
+		w = block.F32
 	}
 	if t == 1 {
-		return nameOf(k.floatLeaf(w)), pack
+		return nameOf(k.gemvOf(w)), pack
 	}
 	for left := t; eight != nil && left > 0; left -= 4 {
-		if k.grid8Takes(left) {
+		if k.gemm8Takes(left) {
 			return nameOf(eight), pack
 		}
 	}
 	if four != nil {
 		return nameOf(four), pack
 	}
-	return nameOf(k.fourF32), pack
+	return nameOf(k.gemm1F32), pack
 }
 
-// dequantize is the name of [gguf.Type.Dequantize].
+// dequantize is the name of [block.Type.Dequantize].
 const dequantize = "Dequantize"
 
 // nameOf is the name of a function of this package. One that is made for each type in a loop has the name of the
@@ -134,7 +142,7 @@ func (m Microkernel) Files() (kernel, pack string) {
 
 func fileOf(function string) string {
 	if function == dequantize {
-		return "gguf/dequantize.go"
+		return "gguf/block/dequantize.go"
 	}
 	return path.Join("kernels/cpu", files()[function])
 }

@@ -17,8 +17,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/gguf/block"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/isa"
 )
 
 var update = flag.Bool("update", false, "write the table of microkernels and the files that they are in")
@@ -36,8 +37,9 @@ func TestMicrokernels(t *testing.T) {
 		b.WriteByte('\n')
 		assert.NotEmpty(t, files()[m.Kernel], m.Kernel)
 	}
-	for _, k := range sets() {
-		for _, w := range gguf.Types() {
+	for _, set := range isa.All() {
+		k := of(set)
+		for _, w := range block.Types() {
 			next := 1
 			for _, m := range table {
 				if m.Set == k.name && m.Type == w {
@@ -48,7 +50,7 @@ func TestMicrokernels(t *testing.T) {
 			require.Equal(t, 1, next, "%s %s ends without an end", k.name, w)
 		}
 	}
-	if noAssembly() || runtime.GOOS != "linux" {
+	if noAssembly() {
 		return // fewer sets
 	}
 	golden := filepath.Join("testdata", "microkernels_"+runtime.GOARCH+".txt")
@@ -61,30 +63,30 @@ func TestMicrokernels(t *testing.T) {
 }
 
 // noAssembly reports whether this build has plain Go alone.
-func noAssembly() bool { return len(sets()) == 1 }
+func noAssembly() bool { return len(isa.All()) == 1 }
 
 // TestTableIsRight: what the table says is called is called, and besides nothing but what it says of fewer tokens.
 func TestTableIsRight(t *testing.T) {
 	racing.Spare(t)
 	k := variants()[len(variants())-1]
-	for _, w := range gguf.Types() {
-		may := map[string]bool{nameOf(k.rowsF32): formatOf(w) < 0} // for a last token, of converted weights too
+	for _, w := range block.Types() {
+		may := map[string]bool{nameOf(k.gemvF32): formatOf(w) < 0} // for a last token, of converted weights too
 		for tokens := 1; tokens <= 20; tokens++ {
 			line := k.microkernel(w, tokens)
 			for _, name := range []string{line.Kernel, line.Pack} {
 				may[name] = true
 			}
-			if f, left := formatOf(w), tokens%together; tokens > together && f >= 0 && left > 0 {
-				may[nameOf(k.tileOf(f, left))] = true
+			if f := formatOf(w); f >= 0 && tokens > tileTokens {
+				may[nameOf(k.tileOf(f, tokens%tileTokens))] = true // with AMX, packed weights and few tokens left over
 			}
 			called := map[string]bool{}
 			var x Acts
 			x.Resize(tokens, tableCols)
 			m := Matrix{Type: w, Rows: 32, Cols: tableCols}
 			m.Data = make([]byte, m.Rows*m.RowBytes())
-			for r := range tokens {
+			for i := range tokens {
 				if m.Quantised() {
-					x.Round(r)
+					x.Round(i)
 				}
 			}
 			spied := spy(k, func(f any) { called[nameOf(f)] = true })
@@ -111,12 +113,15 @@ func TestFiles(t *testing.T) {
 			all[string(m[1])] = file
 		}
 	}
-	const generic = "generic.go"
-	parsed, err := parser.ParseFile(token.NewFileSet(), generic, nil, 0)
+	generic, err := filepath.Glob("generic*.go")
 	require.NoError(t, err)
-	for _, d := range parsed.Decls {
-		if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
-			all[f.Name.Name] = generic
+	for _, file := range generic {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		require.NoError(t, err)
+		for _, d := range parsed.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
+				all[f.Name.Name] = file
+			}
 		}
 	}
 	var lines []string
@@ -136,34 +141,32 @@ func TestFiles(t *testing.T) {
 // spy returns k with functions that tell which of the table's they are when they are called.
 func spy(k *kernels, tell func(f any)) *kernels {
 	s := *k
-	tile := func(f tileLeaf) tileLeaf {
+	spied := func(f tile) tile {
 		if f == nil {
 			return nil
 		}
-		return func(
-			acc []float32, w []int8, ds, mins []float32, q []int8, d, sums []float32, h []int16, rows, n int, ahead []byte,
-		) {
+		return func(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
 			tell(f)
-			f(acc, w, ds, mins, q, d, sums, h, rows, n, ahead)
+			f(acc, w, ds, mins, x, tokens, n, prefetch)
 		}
 	}
 	for f := range formats {
-		rows, pack := k.rows[f], k.pack[f]
-		s.rows[f] = func(dst []float32, w []byte, q []int8, d, sums []float32, h []int16) {
-			tell(rows)
-			rows(dst, w, q, d, sums, h)
+		gemv, pack := k.gemv[f], k.pack[f]
+		s.gemv[f] = func(dst []float32, w []byte, x activations) {
+			tell(gemv)
+			gemv(dst, w, x)
 		}
-		s.pack[f] = func(w []int8, ds, mins []float32, src []byte, stride int, ahead []byte) {
+		s.pack[f] = func(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
 			tell(pack)
-			pack(w, ds, mins, src, stride, ahead)
+			pack(w, ds, mins, src, stride, prefetch)
 		}
-		s.tile[f], s.fewTile[f], s.twoTiles[f] = tile(k.tile[f]), tile(k.fewTile[f]), tile(k.twoTiles[f])
-		s.groups[f] = slices.Clone(k.groups[f])
-		for i := range s.groups[f] {
-			leaf := k.groups[f][i].leaf
-			s.groups[f][i].leaf = func(dst []float32, stride int, w []byte, x form, rows, n int) {
-				tell(leaf)
-				leaf(dst, stride, w, x, rows, n)
+		s.tile[f], s.fewTile[f], s.twoPanels[f] = spied(k.tile[f]), spied(k.fewTile[f]), spied(k.twoPanels[f])
+		s.smallGEMMs[f] = slices.Clone(k.smallGEMMs[f])
+		for i := range s.smallGEMMs[f] {
+			multiply := k.smallGEMMs[f][i].multiply
+			s.smallGEMMs[f][i].multiply = func(dst []float32, stride int, w []byte, x activations, tokens, n int) {
+				tell(multiply)
+				multiply(dst, stride, w, x, tokens, n)
 			}
 		}
 	}
@@ -173,22 +176,22 @@ func spy(k *kernels, tell func(f any)) *kernels {
 
 // spyFloats is spy for the functions of float weights.
 func spyFloats(s *kernels, tell func(f any)) {
-	for _, f := range []*floatRows{&s.rowsF32, &s.rowsF16, &s.rowsBF16} {
+	for _, f := range []*floatGEMV{&s.gemvF32, &s.gemvF16, &s.gemvBF16} {
 		real := *f
 		*f = func(dst []float32, w []byte, stride int, x []float32) { tell(real); real(dst, w, stride, x) }
 	}
-	four := s.fourF32
-	s.fourF32 = func(dst *[4]float32, w []byte, x []float32) { tell(four); four(dst, w, x) }
-	for _, f := range []*floatGrid{&s.gridF32, &s.gridF16, &s.gridBF16} {
+	four := s.gemm1F32
+	s.gemm1F32 = func(dst *[4]float32, w []byte, x []float32) { tell(four); four(dst, w, x) }
+	for _, f := range []*floatGEMM{&s.gemmF32, &s.gemmF16, &s.gemmBF16} {
 		if real := *f; real != nil {
 			*f = func(dst *[16]float32, w []byte, x []float32) { tell(real); real(dst, w, x) }
 		}
 	}
-	for _, f := range []*floatGrid8{&s.grid8F32, &s.grid8F16, &s.grid8BF16} {
+	for _, f := range []*floatGEMM8{&s.gemm8F32, &s.gemm8F16, &s.gemm8BF16} {
 		if real := *f; real != nil {
-			*f = func(dst []float32, stride int, w []byte, x []float32, ahead int, add bool) {
+			*f = func(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool) {
 				tell(real)
-				real(dst, stride, w, x, ahead, add)
+				real(dst, stride, w, x, prefetch, add)
 			}
 		}
 	}

@@ -1,7 +1,7 @@
 // Bodies of the tiles, shared by the AVX2 and the AVX-512 file, which define the products of a block and the width.
 
-// Fetches what comes next at P, 320 bytes, unless that is the end: then, on to fetched.
-#define FETCH(P, end) \
+// Prefetches what comes next at P, 320 bytes, unless that is the end: then, on to fetched.
+#define PREFETCH_NEXT(P, end) \
 	CMPQ P, end;         \
 	JGE  fetched;        \
 	PREFETCHT0 (P);      \
@@ -11,10 +11,10 @@
 	PREFETCHT0 256(P);   \
 	ADDQ $320, P
 
-// Arguments of tile(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte):
-// DI acc, SI w, R8 columns left, AX ds, BX mins, DX q, CX d, R15 from d to s, for the same place; R9, R10 a row of q and of d, s or h
-// in bytes; R12 place in acc, 0(SP) its end; 8(SP) what to fetch ahead,
-// 16(SP) its end. SHIFT is log2 of the rows of weights in the panel.
+// Arguments of tile(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte): DI
+// acc, SI w, R8 columns left, AX ds, BX mins, DX q, CX d, R15 from d to s, for the same place; R9, R10 a row of q and
+// of d, s or h in bytes; R12 place in acc, 0(SP) its end; 8(SP) what to prefetch, 16(SP) its end. SHIFT is log2 of the
+// weight rows in the panel.
 #define TILE_ARGS(SHIFT) \
 	MOVQ acc_base+0(FP), DI;   \
 	MOVQ acc_len+8(FP), R12;   \
@@ -26,35 +26,35 @@
 	SHRQ $SHIFT, R8;           \
 	MOVQ ds_base+48(FP), AX;   \
 	MOVQ mins_base+72(FP), BX; \
-	MOVQ q_base+96(FP), DX;    \
-	MOVQ d_base+120(FP), CX;   \
-	MOVQ s_base+144(FP), R15;  \
+	MOVQ x_q_base+96(FP), DX;    \
+	MOVQ x_d_base+120(FP), CX;   \
+	MOVQ x_s_base+144(FP), R15;  \
 	SUBQ CX, R15;              \
 	MOVQ n+200(FP), R9;        \
 	MOVQ R9, R10;              \
 	SHRQ $3, R10;              \
-	MOVQ ahead_base+208(FP), R13; \
+	MOVQ prefetch_base+208(FP), R13; \
 	MOVQ R13, 8(SP);           \
-	ADDQ ahead_len+216(FP), R13;  \
+	ADDQ prefetch_len+216(FP), R13;  \
 	MOVQ R13, 16(SP)
 
 // R15 is from d to h in place of s.
 #define TILE_OFFSETS \
-	MOVQ h_base+168(FP), R15; \
+	MOVQ x_h_base+168(FP), R15; \
 	SUBQ CX, R15
 
-// For each block the macro LOAD, which reads the weights of the block, then for each row of activations the macro ROW; BYTES are those
-// of 32 columns in the panel. R11 rows left, R13 place in q, R14 in d, R12 in acc, whose lanes follow each other.
+// For each block the macro LOAD, which reads the weights of the block, then for each token the macro ROW; BYTES are
+// those of 32 columns in the panel. R11 rows left, R13 place in q, R14 in d, R12 in acc, whose lanes follow each other.
 #define TILE(LOAD, ROW, BYTES, SCALES, WIDTH) \
 blk: \
 	LOAD; \
 	MOVQ 8(SP), R13;           \
-	FETCH(R13, 16(SP));        \
+	PREFETCH_NEXT(R13, 16(SP));        \
 	MOVQ R13, 8(SP);           \
 fetched: \
 	MOVQ DX, R13;              \
 	MOVQ CX, R14;              \
-	MOVQ rows+192(FP), R11;    \
+	MOVQ tokens+192(FP), R11;    \
 row: \
 	ROW; \
 	ADDQ R9, R13;              \
@@ -76,7 +76,7 @@ lane: \
 	VZEROUPPER;                \
 	RET
 
-// The COUNT rows of activations with the weights of a block of eight rows, two at a time by the macro TWO, and a last one by ONE.
+// The COUNT tokens with the weights of a block of eight rows, two at a time by the macro TWO, and a last one by ONE.
 #define PAIRS(COUNT, ONE, TWO, two, one, end) \
 	MOVQ DX, R13;              \
 	MOVQ CX, R14;              \
@@ -102,10 +102,10 @@ end:
 blk: \
 	LOAD; \
 	MOVQ 8(SP), R13;           \
-	FETCH(R13, 16(SP));        \
+	PREFETCH_NEXT(R13, 16(SP));        \
 	MOVQ R13, 8(SP);           \
 fetched: \
-	PAIRS(rows+192(FP), ONE, TWO, two, one, end) \
+	PAIRS(tokens+192(FP), ONE, TWO, two, one, end) \
 	CMPQ R12, 0(SP);           \
 	JNE  lane;                 \
 	MOVQ DI, R12;              \
@@ -120,14 +120,15 @@ lane: \
 	VZEROUPPER;                \
 	RET
 
-// settle(dst []float32, stride int, acc []float32, rows int, add bool) for panels of 2^SHIFT bytes to a register; A to D for anything, Z for zeros:
-// DI dst, R8 stride, SI acc, R9, R10 a lane and three lanes in bytes, BX the fifth lane if there are eight, R11 rows left.
-#define SETTLE(SHIFT, A, B, C, D, Z) \
+// epilogue(dst []float32, stride int, acc []float32, tokens int, add bool) for panels of 2^SHIFT bytes to a register; A
+// to D for anything, Z for zeros: DI dst, R8 stride, SI acc, R9, R10 a lane and three lanes in bytes, BX the fifth lane
+// if there are eight, R11 rows left.
+#define EPILOGUE(SHIFT, A, B, C, D, Z) \
 	MOVQ dst_base+0(FP), DI;    \
 	MOVQ stride+24(FP), R8;     \
 	MOVQ acc_base+32(FP), SI;   \
 	MOVQ acc_len+40(FP), R12;   \
-	MOVQ rows+56(FP), R11;      \
+	MOVQ tokens+56(FP), R11;      \
 	MOVBLZX add+64(FP), AX;     \
 	SHLQ $2, R8;                \
 	MOVQ R11, R9;               \

@@ -1,30 +1,30 @@
-// Bodies of the tiles, shared by the files of the variants. A panel has sixteen rows of weights; a block of 32 columns is 512 bytes of
-// it, 128 for four rows. Four rows of it meet four rows of activations (quads) or two (pairs) with all sums in registers, a block at a
-// time; a row that is missing in a quad or pair is the last one again, and its sums are stored twice. The file that includes this one
-// defines
+// Bodies of the tiles, shared by the files of the variants. A panel has sixteen weight rows; a block of 32 columns is
+// 512 bytes of it, 128 for four rows. Four rows of it are multiplied with four tokens (fours) or two (pairs) with all
+// sums in registers, a block at a time; a row that is missing in a four or pair is the last one again, and its sums are
+// stored twice. The file that includes this one defines
 //   LOAD_Q4, LOAD_Q2   the activations of a block to V0-V7, or V0-V3
-//   FIRST, SECOND      the numbers of the registers that get integer sums, four in each, one register for each row of activations
+//   FIRST, SECOND      the numbers of the registers that get integer sums, four in each, a register for each token
 //   FREE, FREE6        those of four registers that are free after DOT and after HALVES
 //   DOT4, DOT2         FIRST = the products of a block, whose weights are in V8-V15
 //   HALVES4, HALVES2   FIRST, SECOND = the products of its first and of its second half
 //
-// Registers: R0 acc, R1 q, R2 d of the quad or pair, R3 rows left, R4, R5 a row of q and of d in bytes, R19 from d to s, R20 a lane of acc
-// in bytes, R23 bytes fetched ahead; R6-R9 q, R10-R13 d, R14-R17 acc of each row, R22 blocks done, R24 w, R25 ds, R26 mins of a block.
-// V24-V27 d, V20-V23 s of each row.
+// Registers: R0 acc, R1 q, R2 d of the four or pair, R3 rows left, R4, R5 a row of q and of d in bytes, R19 from d to
+// s, R20 a lane of acc in bytes, R23 bytes prefetched; R6-R9 q, R10-R13 d, R14-R17 acc of each row, R22 blocks done,
+// R24 w, R25 ds, R26 mins of a block. V24-V27 d, V20-V23 s of each row.
 #define TILE_ARGS \
 	MOVD acc_base+0(FP), R0; \
-	MOVD q_base+96(FP), R1; \
-	MOVD d_base+120(FP), R2; \
-	MOVD s_base+144(FP), R19; \
+	MOVD x_q_base+96(FP), R1; \
+	MOVD x_d_base+120(FP), R2; \
+	MOVD x_s_base+144(FP), R19; \
 	SUB  R2, R19; \
-	MOVD rows+192(FP), R3; \
+	MOVD tokens+192(FP), R3; \
 	MOVD n+200(FP), R4; \
 	LSR  $3, R4, R5; \
 	LSL  $6, R3, R20; \
 	MOVD $0, R23
 
-// Begins a quad or pair; ROW makes the pointers of a row from those of the one before it, the same ones if no more than i rows are
-// left.
+// Begins a four or pair; ROW makes the pointers of a row from those of the one before it, the same ones if no more than
+// i rows are left.
 #define TILE_BEGIN \
 	MOVD R0, R14; \
 	MOVD R1, R6; \
@@ -65,12 +65,12 @@
 	ADD $64, R26; \
 	ADD $1, R22
 
-// Fetches 320 bytes more of ahead, unless all of it is: then, on to end.
-#define FETCH(end) \
-	MOVD ahead_len+216(FP), R21; \
+// Prefetches 320 bytes more of prefetch, unless all of it is: then, on to end.
+#define PREFETCH_NEXT(end) \
+	MOVD prefetch_len+216(FP), R21; \
 	CMP  R21, R23; \
 	BGE  end; \
-	MOVD ahead_base+208(FP), R21; \
+	MOVD prefetch_base+208(FP), R21; \
 	ADD  R23, R21; \
 	PRFM (R21), PLDL1KEEP; \
 	PRFM 64(R21), PLDL1KEEP; \
@@ -84,11 +84,12 @@
 	MOVD w_len+32(FP), R21; \
 	CMP  R21>>9, R22
 
-// All quads, the last of which may have three rows, and then all pairs, the last of which may have one. BLOCK is a block of either.
+// All fours, the last of which may have three rows, and then all pairs, the last of which may have one. BLOCK is a
+// block of either.
 #define QUADS(BLOCK, SHIFT) \
 	CMP  $3, R3; \
 	BLT  pairs; \
-quad: \
+fours: \
 	TILE_BEGIN; \
 	ROW(1, R6, R10, R14, R7, R11, R15); \
 	ROW(2, R7, R11, R15, R8, R12, R16); \
@@ -101,7 +102,7 @@ blk4: \
 	BNE  lane4; \
 	BACK4(SHIFT); \
 lane4: \
-	FETCH(fetched4); \
+	PREFETCH_NEXT(fetched4); \
 fetched4: \
 	TILE_MORE; \
 	BLT  blk4; \
@@ -110,7 +111,7 @@ fetched4: \
 	ADD  $256, R0; \
 	SUB  $4, R3; \
 	CMP  $3, R3; \
-	BGE  quad; \
+	BGE  fours; \
 pairs:
 #define PAIRS(BLOCK, SHIFT) \
 	CMP  $0, R3; \
@@ -126,7 +127,7 @@ blk2: \
 	BNE  lane2; \
 	BACK2(SHIFT); \
 lane2: \
-	FETCH(fetched2); \
+	PREFETCH_NEXT(fetched2); \
 fetched2: \
 	TILE_MORE; \
 	BLT  blk2; \
@@ -138,7 +139,7 @@ fetched2: \
 done: \
 	RET
 
-// What a row of activations has for a block.
+// What a token has for a block.
 #define LOAD_D2 \
 	FMOVS.P 4(R10), F24; \
 	FMOVS.P 4(R11), F25
@@ -181,7 +182,8 @@ done: \
 	FMOVQ F10, g(R16); \
 	FMOVQ F11, g(R17)
 
-// Adds the integers from p on, times the scales s, times d, to the sums; t and on are free. The order suits CPUs that keep to it.
+// Adds the integers from p on, times the scales s, times d, to the sums; t and on are free. The order suits CPUs that
+// keep to it.
 #define SCALED2(p, s, t) \
 	FMULE(24, s, t); \
 	FMULE(25, s, t+1); \
@@ -212,7 +214,7 @@ done: \
 	FMLSE(22, m, 10); \
 	FMLSE(23, m, 11)
 
-// A block of the types with one scale a block, of Q4_K and Q5_K, and of Q6_K, by four rows of weights.
+// A block of the types with one scale a block, of Q4_K and Q5_K, and of Q6_K, by four weight rows.
 #define GROUP32(g, DOT, LOAD, SCALE, STORE) \
 	WEIGHTS(g); \
 	FMOVQ g(R25), F28; \

@@ -8,11 +8,11 @@
 #define MINS (BX)
 #include "products_avx2_amd64.h"
 
-// Eight rows of weights, one to a lane of 32 bits: eight registers hold 32 columns of them, four to a register, which meet the same
-// four activations in every lane.
+// Eight weight rows, one to a lane of 32 bits: eight registers hold 32 columns of them, four to a register, which are
+// multiplied with the same four activations in every lane.
 
-// Weights of Q8_0: those of the first half of a block meet all rows of activations, what they give waits on the stack for those of the second:
-// 512 bytes for sixteen rows. BX is free, as there are no minima.
+// Weights of Q8_0: those of the first half of a block are multiplied with all tokens, what they give waits on the stack
+// for those of the second: 512 bytes for sixteen rows. BX is free, as there are no minima.
 #define WAITING(R) \
 	LEAQ 63(SP), R; \
 	ANDQ $-32, R
@@ -24,7 +24,7 @@
 	MAGNITUDES;           \
 	MOVQ R12, BX;         \
 	WAITING(R12);         \
-	PAIRS(rows+192(FP), Q8_0_FIRST_1, Q8_0_FIRST_2, firsttwo, firstone, firstend) \
+	PAIRS(tokens+192(FP), Q8_0_FIRST_1, Q8_0_FIRST_2, firsttwo, firstone, firstend) \
 	MOVQ BX, R12;         \
 	WAITING(BX);          \
 	VMOVDQU 128(SI), Y4;  \
@@ -64,13 +64,13 @@ GLOBL biases<>(SB), RODATA|NOPTR, $12
 	VMOVDQU 192(SI), Y6; \
 	VMOVDQU 224(SI), Y7
 
-// func tileQ8_0AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tileQ8_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tileQ8_0AVX2(SB), 0, $576-232
 	TILE_ARGS(3)
 	WORDS($0x00010001, X14, Y14)
 	TILE2(LOAD_Q8_0, Q8_0_1, Q8_0_2)
 
-// func tileQ4_0AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tileQ4_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tileQ4_0AVX2(SB), NOSPLIT, $24-232
 	TILE_ARGS(3)
 	TILE_OFFSETS
@@ -79,7 +79,7 @@ TEXT ·tileQ4_0AVX2(SB), NOSPLIT, $24-232
 	WORDS($0xfff8fff8, X15, Y15)
 	TILE2(LOAD_Q4_0, Q4_0_1, Q4_0_2)
 
-// func tileQ5_0AVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tileQ5_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tileQ5_0AVX2(SB), NOSPLIT, $24-232
 	TILE_ARGS(3)
 	TILE_OFFSETS
@@ -88,21 +88,21 @@ TEXT ·tileQ5_0AVX2(SB), NOSPLIT, $24-232
 	WORDS($0xfff0fff0, X15, Y15)
 	TILE2(LOAD_Q5_0, Q5_0_1, Q5_0_2)
 
-// func tileQ4_KAVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tileQ4_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tileQ4_KAVX2(SB), NOSPLIT, $24-232
 	TILE_ARGS(3)
 	LEAQ (R15)(R10*1), BP
 	WORDS($0x00010001, X14, Y14)
 	TILE2(LOAD_K, Q4_K_1, Q4_K_2)
 
-// func tileQ5_KAVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tileQ5_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tileQ5_KAVX2(SB), NOSPLIT, $24-232
 	TILE_ARGS(3)
 	LEAQ (R15)(R10*1), BP
 	WORDS($0x00010001, X14, Y14)
 	TILE2(LOAD_K, Q5_K_1, Q5_K_2)
 
-// func tileQ6_KAVX2(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tileQ6_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tileQ6_KAVX2(SB), NOSPLIT, $24-232
 	TILE_ARGS(3)
 	TILE_OFFSETS
@@ -110,9 +110,9 @@ TEXT ·tileQ6_KAVX2(SB), NOSPLIT, $24-232
 	WORDS($0x00010001, X14, Y14)
 	TILE2(LOAD_Q6_K, Q6_K_1, Q6_K_2)
 
-// func foldAVX2(out, acc []float32)
+// func horizontalSumAVX2(out, acc []float32)
 // DI out, R8 elements left, SI acc, R9, R10 a lane and three lanes in bytes, AX the fifth lane if there are eight.
-TEXT ·foldAVX2(SB), NOSPLIT, $0-48
+TEXT ·horizontalSumAVX2(SB), NOSPLIT, $0-48
 	MOVQ out_base+0(FP), DI
 	MOVQ out_len+8(FP), R8
 	MOVQ acc_base+24(FP), SI
@@ -156,6 +156,6 @@ four:
 	VZEROUPPER
 	RET
 
-// func settleAVX2(dst []float32, stride int, acc []float32, rows int, add bool)
-TEXT ·settleAVX2(SB), NOSPLIT, $0-65
-	SETTLE(5, Y0, Y1, Y2, Y3, Y15)
+// func epilogueAVX2(dst []float32, stride int, acc []float32, tokens int, add bool)
+TEXT ·epilogueAVX2(SB), NOSPLIT, $0-65
+	EPILOGUE(5, Y0, Y1, Y2, Y3, Y15)

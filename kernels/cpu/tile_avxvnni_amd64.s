@@ -8,7 +8,7 @@
 #define MINS (BX)
 #include "products_avxvnni_amd64.h"
 
-// The tiles of tile_avx2_amd64.s with the products of AVX-VNNI: eight rows of weights, one to a lane of 32 bits.
+// The tiles of tile_avx2_amd64.s with the products of AVX-VNNI: eight weight rows, one to a lane of 32 bits.
 
 // Y0-Y7 = the weights plus 128, as unsigned bytes.
 #define LOAD_SIGNED \
@@ -34,7 +34,7 @@
 	VMOVDQU 224(SI), Y7; \
 	VMOVUPS (AX), Y13
 
-// func tile32AVXVNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tile32AVXVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tile32AVXVNNI(SB), NOSPLIT, $24-232
 	TILE_ARGS(3)
 	TILE_OFFSETS
@@ -43,13 +43,13 @@ TEXT ·tile32AVXVNNI(SB), NOSPLIT, $24-232
 	LEAQ (R15)(R10*1), BP
 	TILE2(LOAD_SIGNED, ROW32_1, ROW32_2)
 
-// func tileKAVXVNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tileKAVXVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tileKAVXVNNI(SB), NOSPLIT, $24-232
 	TILE_ARGS(3)
 	LEAQ (R15)(R10*1), BP
 	TILE2(LOAD_K, ROWK_1, ROWK_2)
 
-// func tile6AVXVNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tile6AVXVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tile6AVXVNNI(SB), NOSPLIT, $24-232
 	TILE_ARGS(3)
 	TILE_OFFSETS

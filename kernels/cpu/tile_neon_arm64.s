@@ -4,7 +4,7 @@
 #include "words_arm64.h"
 #include "tile_arm64.h"
 
-// The panel of plain NEON: a register has sixteen columns of one row of weights. A pair of rows of activations takes 60 operations for
+// The panel of plain NEON: a register has sixteen columns of one weight row. A pair of tokens takes 60 operations for
 // 256 products, as many as the products of Q8_0 row by row; what the other types save is unpacking.
 
 #define LOAD_Q2 \
@@ -27,7 +27,7 @@
 	SMLAL2(q+1, w+4, 30); \
 	SADALP(30, p)
 
-// P = those of four rows of weights from w on.
+// P = those of four weight rows from w on.
 #define FOUR(SUM, q, w, P) \
 	SUM(q, w, 4); \
 	SUM(q, w+1, 5); \
@@ -45,24 +45,24 @@
 	FOUR(HALF, 1, 12, V18); \
 	FOUR(HALF, 3, 12, V19)
 
-// func tile32NEON(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tile32NEON(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tile32NEON(SB), NOSPLIT, $0-232
 	TILE_ARGS
 	PAIRS(PAIR32, 2)
 
-// func tileKNEON(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tileKNEON(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tileKNEON(SB), NOSPLIT, $0-232
 	TILE_ARGS
 	PAIRS(PAIRK, 3)
 
-// func tile6NEON(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tile6NEON(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tile6NEON(SB), NOSPLIT, $0-232
 	TILE_ARGS
 	PAIRS(PAIR6, 3)
 
-// func foldNEON(out, acc []float32)
+// func horizontalSumNEON(out, acc []float32)
 // R0 out, R1 elements left, R2 acc, R3 a lane in bytes, R4-R6 the other lanes; R7-R10 the last four of eight lanes.
-TEXT ·foldNEON(SB), NOSPLIT, $0-48
+TEXT ·horizontalSumNEON(SB), NOSPLIT, $0-48
 	MOVD out_base+0(FP), R0
 	MOVD out_len+8(FP), R1
 	MOVD acc_base+24(FP), R2

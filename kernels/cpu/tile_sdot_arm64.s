@@ -4,9 +4,9 @@
 #include "words_arm64.h"
 #include "tile_arm64.h"
 
-// The panel of SDOT: a register has the same four columns of four rows of weights, which meet four activations in every lane.
-// For four rows of activations 32 SDOT and 12 operations in float32 give 512 products: 11 cycles where there are four units, with 17
-// loads and stores beside them.
+// The panel of SDOT: a register has the same four columns of four weight rows, which are multiplied with four
+// activations in every lane. For four tokens 32 SDOT and 12 operations in float32 give 512 products: 11 cycles where
+// there are four units, with 17 loads and stores beside them.
 
 #define LOAD_Q2 \
 	FLDPQ.P 32(R6), (F0, F1); \
@@ -21,7 +21,8 @@
 #define FREE 12
 #define FREE6 12
 
-// Adds to p on the products of columns 4i to 4i+3 of a half block, weights w: the first half for o = 0, the second for o = 1.
+// Adds to p on the products of columns 4i to 4i+3 of a half block, weights w: the first half for o = 0, the second for
+// o = 1.
 #define COLUMNS2(i, o, w, p) \
 	SDOTE(i, o, w, p); \
 	SDOTE(i, o+2, w, p+1)
@@ -59,19 +60,19 @@
 	HALF(COLUMNS4, 0, 8, 16); \
 	HALF(COLUMNS4, 1, 12, 20)
 
-// func tile32SDOT(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tile32SDOT(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tile32SDOT(SB), NOSPLIT, $0-232
 	TILE_ARGS
 	QUADS(QUAD32, 2)
 	PAIRS(PAIR32, 2)
 
-// func tileKSDOT(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tileKSDOT(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tileKSDOT(SB), NOSPLIT, $0-232
 	TILE_ARGS
 	QUADS(QUADK, 3)
 	PAIRS(PAIRK, 3)
 
-// func tile6SDOT(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tile6SDOT(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tile6SDOT(SB), NOSPLIT, $0-232
 	TILE_ARGS
 	QUADS(QUAD6, 3)

@@ -4,11 +4,12 @@
 #include "words_arm64.h"
 #include "tile_arm64.h"
 
-// The panel of SMMLA: a register has the same eight columns of two rows of weights, which meet those of two rows of activations.
-// For four rows of activations 16 SMMLA, 4 operations that put their sums in order, 12 in float32, and 2 (8 for all sixteen rows of
-// weights) that bring the activations together give 512 products: 8.5 cycles where there are four units, with SDOT 11.
+// The panel of SMMLA: a register has the same eight columns of two weight rows, which are multiplied with those of two
+// tokens. For four tokens 16 SMMLA, 4 operations that put their sums in order, 12 in float32, and 2 (8 for all sixteen
+// weight rows) that bring the activations together give 512 products: 8.5 cycles where there are four units, with
+// SDOT 11.
 
-// P and Q, of columns 0-15 and 16-31 of a row of activations, and R and S of the next = columns 0-7, 8-15, 16-23, 24-31 of both.
+// P and Q, of columns 0-15 and 16-31 of a token, and R and S of the next = columns 0-7, 8-15, 16-23, 24-31 of both.
 #define TOGETHER(P, Q, R, S, A, B, C, D) \
 	VZIP1 R.D2, P.D2, A.D2; \
 	VZIP2 R.D2, P.D2, B.D2; \
@@ -29,8 +30,8 @@
 #define FREE 16
 #define FREE6 20
 
-// Adds to p on the products of the columns of q and w: rows 0 and 1 of the weights, then 2 and 3, with a pair of activations; then
-// with the other pair.
+// Adds to p on the products of the columns of q and w: rows 0 and 1 of the weights, then 2 and 3, with a pair of
+// activations; then with the other pair.
 #define COLUMNS2(q, w, p) \
 	SMMLA(q, w, p); \
 	SMMLA(q, w+1, p+1)
@@ -47,51 +48,51 @@
 	ZERO2(p); \
 	ZERO2(p+2)
 
-// C, D = the four sums of each of two rows of activations, from A and B.
-#define APART(A, B, C, D) \
+// C, D = the four sums of each of two tokens, from A and B.
+#define UNZIP(A, B, C, D) \
 	VUZP1 B.S4, A.S4, C.S4; \
 	VUZP2 B.S4, A.S4, D.S4
 #define DOT2 \
 	ZERO2(16); \
 	HALF(COLUMNS2, 0, 8, 16); \
 	HALF(COLUMNS2, 2, 12, 16); \
-	APART(V16, V17, V12, V13)
+	UNZIP(V16, V17, V12, V13)
 #define DOT4 \
 	ZERO4(16); \
 	HALF(COLUMNS4, 0, 8, 16); \
 	HALF(COLUMNS4, 2, 12, 16); \
-	APART(V16, V17, V12, V13); \
-	APART(V18, V19, V14, V15)
+	UNZIP(V16, V17, V12, V13); \
+	UNZIP(V18, V19, V14, V15)
 #define HALVES2 \
 	ZERO2(16); \
 	ZERO2(20); \
 	HALF(COLUMNS2, 0, 8, 16); \
 	HALF(COLUMNS2, 2, 12, 20); \
-	APART(V16, V17, V12, V13); \
-	APART(V20, V21, V16, V17)
+	UNZIP(V16, V17, V12, V13); \
+	UNZIP(V20, V21, V16, V17)
 #define HALVES4 \
 	ZERO4(16); \
 	ZERO4(20); \
 	HALF(COLUMNS4, 0, 8, 16); \
 	HALF(COLUMNS4, 2, 12, 20); \
-	APART(V16, V17, V12, V13); \
-	APART(V18, V19, V14, V15); \
-	APART(V20, V21, V16, V17); \
-	APART(V22, V23, V18, V19)
+	UNZIP(V16, V17, V12, V13); \
+	UNZIP(V18, V19, V14, V15); \
+	UNZIP(V20, V21, V16, V17); \
+	UNZIP(V22, V23, V18, V19)
 
-// func tile32SMMLA(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tile32SMMLA(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tile32SMMLA(SB), NOSPLIT, $0-232
 	TILE_ARGS
 	QUADS(QUAD32, 2)
 	PAIRS(PAIR32, 2)
 
-// func tileKSMMLA(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tileKSMMLA(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tileKSMMLA(SB), NOSPLIT, $0-232
 	TILE_ARGS
 	QUADS(QUADK, 3)
 	PAIRS(PAIRK, 3)
 
-// func tile6SMMLA(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tile6SMMLA(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tile6SMMLA(SB), NOSPLIT, $0-232
 	TILE_ARGS
 	QUADS(QUAD6, 3)

@@ -3,8 +3,8 @@
 #include "textflag.h"
 #include "tile_amd64.h"
 
-// Sixteen rows of weights, one to a lane of 32 bits: Z0-Z7 hold 32 columns of them, four to a register, which meet the same four
-// activations in every lane.
+// Sixteen weight rows, one to a lane of 32 bits: Z0-Z7 hold 32 columns of them, four to a register, which are
+// multiplied with the same four activations in every lane.
 
 #define WORDS(imm, Z) MOVL imm, R13; VPBROADCASTD R13, Z
 
@@ -52,7 +52,7 @@
 	VMULPS.BCST (R14), D, Z9;     \
 	VFMADD231PS A, Z9, Z10
 
-// A row of activations. Z30, Z29 words of -128: for both halves, or for the first and the second.
+// A token. Z30, Z29 words of -128: for both halves, or for the first and the second.
 #define ROW_32 \
 	VPXOR X8, X8, X8;                    \
 	VPDPWSSD.BCST (R14)(R15*1), Z30, Z8; \
@@ -81,8 +81,8 @@
 	SCALED(Z11, Z25);                     \
 	VMOVUPS Z10, (R12)
 
-// TILE for two panels, with two rows of activations at a time by the macro TWO, and a last one by ONE; nothing is fetched ahead. NEXT_ROW
-// goes on to the next row.
+// TILE for two panels, with two tokens at a time by the macro TWO, and a last one by ONE; nothing is prefetched.
+// NEXT_ROW goes on to the next row.
 #define NEXT_ROW \
 	ADDQ R9, R13;  \
 	ADDQ R10, R14; \
@@ -92,7 +92,7 @@ blk: \
 	LOAD; \
 	MOVQ DX, R13;              \
 	MOVQ CX, R14;              \
-	MOVQ rows+192(FP), R11;    \
+	MOVQ tokens+192(FP), R11;    \
 	SUBQ $2, R11;              \
 	JLT  one;                  \
 two: \
@@ -120,9 +120,10 @@ lane: \
 	VZEROUPPER;                \
 	RET
 
-// Two panels at a time: the activations are loaded once for both, and their sums too, by which the offset counts. Z0-Z7 the weights of the
-// first panel, Z8-Z15 those of the second; Z16-Z19 sums of integers, Z24-Z27 scales and minima of both, Z28, Z29 sums. R8 is from the sums
-// of the first to those of the second; 24(SP), 32(SP), 40(SP) the same of weights, scales and minima, 48(SP) bytes of weights left.
+// Two panels at a time: the activations are loaded once for both, and their sums too, by which the offset counts. Z0-Z7
+// the weights of the first panel, Z8-Z15 those of the second; Z16-Z19 sums of integers, Z24-Z27 scales and minima of
+// both, Z28, Z29 sums. R8 is from the sums of the first to those of the second; 24(SP), 32(SP), 40(SP) the same of
+// weights, scales and minima, 48(SP) bytes of weights left.
 #define TILE2_ARGS \
 	TILE_ARGS(4);                 \
 	MOVQ w_len+32(FP), R8;        \
@@ -201,7 +202,8 @@ lane: \
 	VMOVUPS Z28, (R12);        \
 	VMOVUPS Z29, (R12)(R8*1)
 
-// Two rows of activations: their eight registers of products depend on one another in four chains, not two, so that fewer of them wait.
+// Two tokens: their eight registers of products depend on one another in four chains, not two, so that fewer of them
+// wait.
 #define COLUMNS_BY2(o, U, V) \
 	VPBROADCASTD (o)(R13), Z20;       \
 	VPBROADCASTD (o)(R13)(R9*1), Z21; \
@@ -282,7 +284,7 @@ lane: \
 	SCALED2(Z18, Z19, Z26, Z27); \
 	KEEP2
 
-// func tile32VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tile32VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tile32VNNI(SB), NOSPLIT, $24-232
 	TILE_ARGS(4)
 	TILE_OFFSETS
@@ -290,12 +292,12 @@ TEXT ·tile32VNNI(SB), NOSPLIT, $24-232
 	WORDS($0xff80ff80, Z30)
 	TILE(LOAD_SIGNED, ROW_32, 512, 128, 64)
 
-// func tileKVNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tileKVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tileKVNNI(SB), NOSPLIT, $24-232
 	TILE_ARGS(4)
 	TILE(LOAD_K, ROW_K, 512, 128, 64)
 
-// func tile6VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tile6VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tile6VNNI(SB), NOSPLIT, $24-232
 	TILE_ARGS(4)
 	TILE_OFFSETS
@@ -304,7 +306,7 @@ TEXT ·tile6VNNI(SB), NOSPLIT, $24-232
 	WORDS($0xff800000, Z29)
 	TILE(LOAD_SIGNED, ROW_6, 512, 128, 64)
 
-// func tile32x2VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tile32x2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tile32x2VNNI(SB), NOSPLIT, $56-232
 	TILE2_ARGS
 	TILE_OFFSETS
@@ -312,12 +314,12 @@ TEXT ·tile32x2VNNI(SB), NOSPLIT, $56-232
 	WORDS($0xff80ff80, Z30)
 	TILE_OF_TWO(LOAD2_32, ROW2_32, ROWS2_32)
 
-// func tileKx2VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tileKx2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tileKx2VNNI(SB), NOSPLIT, $56-232
 	TILE2_ARGS
 	TILE_OF_TWO(LOAD2_K, ROW2_K, ROWS2_K)
 
-// func tile6x2VNNI(acc []float32, w []int8, ds, mins []float32, q []int8, d, s []float32, h []int16, rows, n int, ahead []byte)
+// func tile6x2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tile6x2VNNI(SB), NOSPLIT, $56-232
 	TILE2_ARGS
 	TILE_OFFSETS
@@ -325,6 +327,6 @@ TEXT ·tile6x2VNNI(SB), NOSPLIT, $56-232
 	WORDS($0x0000ff80, Z30)
 	TILE_OF_TWO(LOAD2_6, ROW2_6, ROWS2_6)
 
-// func settleAVX512(dst []float32, stride int, acc []float32, rows int, add bool)
-TEXT ·settleAVX512(SB), NOSPLIT, $0-65
-	SETTLE(6, Z0, Z1, Z2, Z3, Z31)
+// func epilogueAVX512(dst []float32, stride int, acc []float32, tokens int, add bool)
+TEXT ·epilogueAVX512(SB), NOSPLIT, $0-65
+	EPILOGUE(6, Z0, Z1, Z2, Z3, Z31)

@@ -1,8 +1,8 @@
-// Instructions that Go's assembler does not have, on the vector registers of the given numbers; d the destination, as in Go's order
-// the last. S4 is 4 float32 or int32, and so on.
+// Instructions that Go's assembler does not have, on the vector registers of the given numbers; d the destination, as
+// in Go's order the last. S4 is 4 float32 or int32, and so on.
 #define SDOT(m, n, d) WORD $(0x4e809400 | (m)<<16 | (n)<<5 | (d))   // d.S4 += sums of four products n.B16·m.B16
-#define SDOTE(i, m, n, d) WORD $(0x4f80e000 | ((i)&1)<<21 | ((i)>>1)<<11 | (m)<<16 | (n)<<5 | (d)) // the same with m.S[i] four times
-#define SMMLA(m, n, d) WORD $(0x4e80a400 | (m)<<16 | (n)<<5 | (d))  // d.S[2i+j] += sum of eight products n.D[i]·m.D[j] of bytes
+#define SDOTE(i, m, n, d) WORD $(0x4f80e000 | ((i)&1)<<21 | ((i)>>1)<<11 | (m)<<16 | (n)<<5 | (d)) // SDOT, m.S[i]
+#define SMMLA(m, n, d) WORD $(0x4e80a400 | (m)<<16 | (n)<<5 | (d))  // d.S[2i+j] += sum of products n.D[i]·m.D[j]
 #define SMULL(m, n, d) WORD $(0x0e20c000 | (m)<<16 | (n)<<5 | (d))  // d.H8 = n.B8·m.B8
 #define SMLAL2(m, n, d) WORD $(0x4e208000 | (m)<<16 | (n)<<5 | (d)) // d.H8 += upper half of n.B16·m.B16
 #define MLS(m, n, d) WORD $(0x6ea09400 | (m)<<16 | (n)<<5 | (d))    // d.S4 -= n.S4·m.S4, integers
@@ -16,19 +16,8 @@
 #define SCVTF(n, d) WORD $(0x4e21d800 | (n)<<5 | (d))               // d.S4 = n.S4 from int32 to float32
 #define FCVTL(n, d) WORD $(0x0e217800 | (n)<<5 | (d))               // d.S4 = lower half of n.H8 from half precision
 #define FCVTL2(n, d) WORD $(0x4e217800 | (n)<<5 | (d))              // d.S4 = upper half of n.H8 from half precision
-#define FCVTN(n, d) WORD $(0x0e216800 | (n)<<5 | (d))               // d.H4 = n.S4 in half precision, to nearest even
-#define FCVTLD(n, d) WORD $(0x0e617800 | (n)<<5 | (d))              // d.D2 = lower half of n.S4 in double precision
-#define FCVTLD2(n, d) WORD $(0x4e617800 | (n)<<5 | (d))             // d.D2 = upper half of n.S4 in double precision
 #define FCVTNS(n, d) WORD $(0x4e21a800 | (n)<<5 | (d))              // d.S4 = n.S4 as int32, to nearest even
-#define FRINTN(n, d) WORD $(0x4e218800 | (n)<<5 | (d))              // d.S4 = n.S4 as whole numbers, to nearest even
-#define FMAX(m, n, d) WORD $(0x4e20f400 | (m)<<16 | (n)<<5 | (d))   // d.S4 = max(n.S4, m.S4), NaN if one is
-#define FMIN(m, n, d) WORD $(0x4ea0f400 | (m)<<16 | (n)<<5 | (d))   // d.S4 = min(n.S4, m.S4), NaN if one is
-#define FCMGT(m, n, d) WORD $(0x6ea0e400 | (m)<<16 | (n)<<5 | (d))  // d.S4 = all ones where n.S4 > m.S4, else 0
-#define FNEG(n, d) WORD $(0x6ea0f800 | (n)<<5 | (d))                // d.S4 = -n.S4
 #define FABS(n, d) WORD $(0x4ea0f800 | (n)<<5 | (d))                // d.S4 = |n.S4|
-#define FDIV(m, n, d) WORD $(0x6e20fc00 | (m)<<16 | (n)<<5 | (d))   // d.S4 = n.S4/m.S4
-#define FADD2(m, n, d) WORD $(0x4e60d400 | (m)<<16 | (n)<<5 | (d)) // d.D2 = n.D2 + m.D2
-#define FADDP2(n, d) WORD $(0x7e70d800 | (n)<<5 | (d))              // lane 0 of d = n.D[0] + n.D[1]
 #define UMAXV(n, d) WORD $(0x6eb0a800 | (n)<<5 | (d))               // lane 0 of d = the largest of n.S4, unsigned
 #define FMUL(m, n, d) WORD $(0x6e20dc00 | (m)<<16 | (n)<<5 | (d))   // d.S4 = n.S4·m.S4
 #define FMULE(m, n, d) WORD $(0x4f809000 | (m)<<16 | (n)<<5 | (d))  // d.S4 = n.S4·m.S[0]
@@ -37,7 +26,6 @@
 #define FMLA(m, n, d) WORD $(0x4e20cc00 | (m)<<16 | (n)<<5 | (d))   // d.S4 += n.S4·m.S4
 #define ZERO(d) WORD $(0x6f00e400 | (d))                            // d = 0
 #define FADD(m, n, d) WORD $(0x4e20d400 | (m)<<16 | (n)<<5 | (d))   // d.S4 = n.S4 + m.S4
-#define FSUB(m, n, d) WORD $(0x4ea0d400 | (m)<<16 | (n)<<5 | (d))   // d.S4 = n.S4 - m.S4
 #define FADDP(n, d) WORD $(0x7e30d800 | (n)<<5 | (d))               // lane 0 of d = n.S[0] + n.S[1]
 
 // Lane 0 of register a, called A, = (a0+a2) + (a1+a3). Uses t, called T.

@@ -9,7 +9,7 @@ import (
 	"runtime"
 
 	"github.com/ebitengine/purego"
-	"github.com/klauspost/cpuid/v2"
+	"golang.org/x/sys/cpu"
 
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
@@ -18,7 +18,7 @@ import (
 func supported() error {
 	switch runtime.GOARCH {
 	case "amd64":
-		if !cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3, cpuid.F16C, cpuid.BMI2) {
+		if x := &cpu.X86; !x.HasAVX2 || !x.HasFMA || !x.HasF16C || !x.HasBMI2 {
 			return fmt.Errorf("%w: the software device needs a processor with AVX2, FMA, F16C and BMI2",
 				metal.ErrNoDevice)
 		}

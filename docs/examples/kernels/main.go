@@ -8,6 +8,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/pool"
 )
 
 func main() {
@@ -38,15 +39,15 @@ func main() {
 	acts.Set(0, x)
 	acts.Round(0)
 
-	pool := cpu.NewPool(cpu.Threads())
-	defer pool.Close()
+	workers := pool.New(pool.Threads())
+	defer workers.Close()
 	y := make([]float32, rows)
-	scratch := make([]cpu.Scratch, pool.Threads())
-	pool.Begin()
-	pool.Run(rows, 32, func(worker, lo, hi int) { // each worker some of the rows
+	scratch := make([]cpu.Scratch, workers.Threads())
+	workers.Begin()
+	workers.Run(rows, 32, func(worker, lo, hi int) { // each worker some of the rows
 		cpu.MatMul(y, rows, w, lo, hi, &acts, false, &scratch[worker])
 	})
-	pool.End()
+	workers.End()
 
 	worst := 0.0
 	for o := range y {

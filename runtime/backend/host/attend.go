@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/pilotfish-ai/pilotfish/internal/reuse"
-	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/vector"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -16,7 +16,7 @@ const window = 256
 
 // scoreStride is the length of a query's scores: keys are taken by whole blocks, which may begin before and end after
 // what is seen.
-const scoreStride = window + 2*cpu.KeyBlock
+const scoreStride = window + 2*vector.KeyBlock
 
 // Attend implements [backend.Pass].
 func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
@@ -93,7 +93,7 @@ func (p *pass) attendFew(out, qs *tensor, layer int) {
 	}
 }
 
-// team is up to [cpu.Queries] query heads, n from first, that share a head of keys and values.
+// team is up to [vector.Queries] query heads, n from first, that share a head of keys and values.
 type team struct{ first, n, head int }
 
 // teamsOf are the teams of a row, in order.
@@ -101,8 +101,8 @@ func teamsOf(c backend.KVConfig) []team {
 	var all []team
 	group := c.Heads / c.KVHeads
 	for h := 0; h < c.Heads; h += group {
-		for i := 0; i < group; i += cpu.Queries {
-			all = append(all, team{first: h + i, n: min(cpu.Queries, group-i), head: h / group})
+		for i := 0; i < group; i += vector.Queries {
+			all = append(all, team{first: h + i, n: min(vector.Queries, group-i), head: h / group})
 		}
 	}
 	return all
@@ -128,13 +128,13 @@ type windowSums struct {
 
 func (s *windowSums) resize(n, size int) {
 	s.size = size
-	s.mix = reuse.Slice(s.mix, n*cpu.Queries*size)
-	s.top, s.sum = reuse.Slice(s.top, n*cpu.Queries), reuse.Slice(s.sum, n*cpu.Queries)
+	s.mix = reuse.Slice(s.mix, n*vector.Queries*size)
+	s.top, s.sum = reuse.Slice(s.top, n*vector.Queries), reuse.Slice(s.sum, n*vector.Queries)
 }
 
 // from is windows i to i+n.
 func (s *windowSums) from(i, n int) windowSums {
-	a, b := i*cpu.Queries, (i+n)*cpu.Queries
+	a, b := i*vector.Queries, (i+n)*vector.Queries
 	return windowSums{size: s.size, mix: s.mix[a*s.size : b*s.size], top: s.top[a:b], sum: s.sum[a:b]}
 }
 
@@ -145,16 +145,16 @@ func windows(see []backend.Span) int { return (visible(see) + window - 1) / wind
 // their row sees.
 func (ws *attention) attendWindow(into windowSums, l layer, m team, see []backend.Span, number int) {
 	ws.see = cut(ws.see[:0], see, number*window, window)
-	ws.scores = reuse.Slice(ws.scores, cpu.Queries*scoreStride)
-	ws.block = reuse.Slice(ws.block, cpu.Queries*scoreStride)
+	ws.scores = reuse.Slice(ws.scores, vector.Queries*scoreStride)
+	ws.block = reuse.Slice(ws.block, vector.Queries*scoreStride)
 	l.scores(ws.scores, ws.block, ws.q, m.head, ws.see)
 	n := visible(ws.see)
 	for g := range m.n {
-		e := ws.scores[g*scoreStride:][:(n+cpu.SoftmaxPad-1)/cpu.SoftmaxPad*cpu.SoftmaxPad]
+		e := ws.scores[g*scoreStride:][:(n+vector.SoftmaxPad-1)/vector.SoftmaxPad*vector.SoftmaxPad]
 		for j := n; j < len(e); j++ {
 			e[j] = float32(math.Inf(-1))
 		}
-		into.top[g], into.sum[g] = cpu.Softmax(e)
+		into.top[g], into.sum[g] = vector.Softmax(e)
 	}
 	clear(into.mix)
 	l.mix(into.mix, ws.scores, m.head, ws.see)
@@ -162,17 +162,17 @@ func (ws *attention) attendWindow(into windowSums, l layer, m team, see []backen
 
 // setQueries sets ws.q to the heads of a team, over √Dh.
 func (ws *attention) setQueries(q []float32, m team, size int) {
-	ws.q = reuse.Slice(ws.q, cpu.Queries*size)
+	ws.q = reuse.Slice(ws.q, vector.Queries*size)
 	scale := float32(1 / math.Sqrt(float64(size)))
-	for g := range cpu.Queries {
+	for g := range vector.Queries {
 		if g >= m.n {
 			for i := range size {
-				ws.q[i*cpu.Queries+g] = 0
+				ws.q[i*vector.Queries+g] = 0
 			}
 			continue
 		}
 		for i, v := range q[(m.first+g)*size:][:size] {
-			ws.q[i*cpu.Queries+g] = v * scale
+			ws.q[i*vector.Queries+g] = v * scale
 		}
 	}
 }
@@ -180,22 +180,22 @@ func (ws *attention) setQueries(q []float32, m team, size int) {
 // join sets the heads of a team in out to softmax(q·K/√Dh)·V, from what its windows left: each counts by exp(top -
 // largest top).
 func (ws *attention) join(out []float32, sums windowSums, m team) {
-	n := len(sums.top) / cpu.Queries
+	n := len(sums.top) / vector.Queries
 	ws.weight = reuse.Slice(ws.weight, n)
 	for g := range m.n {
 		for i := range ws.weight {
-			ws.weight[i] = sums.top[i*cpu.Queries+g]
+			ws.weight[i] = sums.top[i*vector.Queries+g]
 		}
-		top := cpu.Max(ws.weight)
+		top := vector.Max(ws.weight)
 		total := 0.0
 		for i, v := range ws.weight {
 			ws.weight[i] = float32(math.Exp(float64(v) - float64(top)))
-			total += float64(ws.weight[i]) * float64(sums.sum[i*cpu.Queries+g])
+			total += float64(ws.weight[i]) * float64(sums.sum[i*vector.Queries+g])
 		}
 		for i := range ws.weight {
 			ws.weight[i] = float32(float64(ws.weight[i]) / total)
 		}
-		cpu.WeightedSum(out[(m.first+g)*sums.size:][:sums.size], ws.weight, sums.mix[g*sums.size:], cpu.Queries*sums.size)
+		vector.WeightedSum(out[(m.first+g)*sums.size:][:sums.size], ws.weight, sums.mix[g*sums.size:], vector.Queries*sums.size)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/vector"
 )
 
 // ops are the operations of a pass that exist twice: fast, and as the reference.
@@ -14,7 +15,7 @@ type ops struct {
 }
 
 func fastOps() ops {
-	return ops{matmul: cpu.MatMul, swiGLU: cpu.SwiGLU, sumExp: cpu.SumExp}
+	return ops{matmul: cpu.MatMul, swiGLU: vector.SwiGLU, sumExp: vector.SumExp}
 }
 
 // exactOps are plain Go in float64, rounded to float32 where results are stored.

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/pilotfish-ai/pilotfish/internal/reuse"
-	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/vector"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -26,7 +26,7 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 		most = max(most, row.K)
 		p.setAct(i, in.row(t), g.(*norm), m.Quantised())
 		if row.Hidden {
-			out[i].Hidden = append(out[i].Hidden[:0], d.acts.Row(i)...)
+			out[i].Hidden = append(out[i].Hidden[:0], d.acts.Token(i)...)
 		}
 		if row.Logits {
 			out[i].Logits = reuse.Slice(out[i].Logits, m.Rows)
@@ -104,7 +104,7 @@ func merge(o *backend.Output, parts []part, k int) {
 func best(top []backend.Candidate, logits []float32, first int32, k int) []backend.Candidate {
 	for i := 0; i < len(logits); i++ {
 		if len(top) == k {
-			if i += cpu.Above(logits[i:], top[k-1].Logit); i == len(logits) {
+			if i += vector.Above(logits[i:], top[k-1].Logit); i == len(logits) {
 				break
 			}
 		}

@@ -9,18 +9,19 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/pool"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
 // Options choose how the CPU is used. The zero value is right for most.
 type Options struct {
-	Threads int  // workers, the caller among them; 0 means [cpu.Threads]
+	Threads int  // workers, the caller among them; 0 means [pool.Threads]
 	Exact   bool // activations stay float32 and every product runs through generic Go: the slow reference
 }
 
 // Device is the CPU as a [backend.Device].
 type Device struct {
-	pool    *cpu.Pool
+	pool    *pool.Pool
 	exact   bool
 	ops     ops
 	acts    cpu.Acts      // normalised activations of the operation that runs, rounded if its weights need it
@@ -53,12 +54,12 @@ func New(o Options) (*Device, error) {
 	if o.Exact {
 		d.ops = exactOps()
 	}
-	d.pool = cpu.NewPool(cmp.Or(o.Threads, cpu.Threads()))
+	d.pool = pool.New(cmp.Or(o.Threads, pool.Threads()))
 	d.workers = make([]workerSpace, d.pool.Threads())
 	return d, nil
 }
 
-// Label has the workers call f before their next work, see [cpu.Pool.Label].
+// Label has the workers call f before their next work, see [pool.Pool.Label].
 func (d *Device) Label(f *func()) { d.pool.Label(f) }
 
 // Name implements [backend.Device].
@@ -104,7 +105,7 @@ func (d *Device) LoadWeight(m gguf.Tensor, bias *gguf.Tensor) (backend.Weight, e
 		return w, nil
 	}
 	var err error
-	if w.bias, err = vector(*bias); err != nil {
+	if w.bias, err = vectorOf(*bias); err != nil {
 		return nil, err
 	}
 	if len(w.bias) != w.Rows {
@@ -124,15 +125,15 @@ func (n *norm) Len() int { return len(n.gains) }
 
 // LoadNorm implements [backend.Device].
 func (d *Device) LoadNorm(gains gguf.Tensor, eps float32) (backend.Norm, error) {
-	g, err := vector(gains)
+	g, err := vectorOf(gains)
 	if err != nil {
 		return nil, err
 	}
 	return &norm{gains: g, eps: eps}, nil
 }
 
-// vector copies a one-dimensional tensor of any type as float32.
-func vector(t gguf.Tensor) ([]float32, error) {
+// vectorOf copies a one-dimensional tensor of any type as float32.
+func vectorOf(t gguf.Tensor) ([]float32, error) {
 	if len(t.Shape) != 1 {
 		return nil, fmt.Errorf("tensor %q: %d dimensions, a vector has 1", t.Name, len(t.Shape))
 	}
@@ -144,7 +145,7 @@ func vector(t gguf.Tensor) ([]float32, error) {
 // tensor is activations in memory, rows × cols, which the products take as they are.
 type tensor struct {
 	rows, cols int
-	f          []float32 // its capacity is SpareRows more
+	f          []float32 // its capacity is SpareTokens more
 	acts       cpu.Acts  // of f, for a product
 	rounded    bool      // acts holds the rounded form of what is in f: set by who writes f
 	// f is for the next operation of its layer alone: q, k, v of NormProject for Attend, and what that wrote for
@@ -159,8 +160,8 @@ func (t *tensor) row(i int) []float32 { return t.f[i*t.cols : (i+1)*t.cols] }
 
 // NewTensor implements [backend.Device].
 func (d *Device) NewTensor(rows, cols int) (backend.Tensor, error) {
-	if rows <= 0 || cols <= 0 || rows > math.MaxInt/4/cols-cpu.SpareRows {
+	if rows <= 0 || cols <= 0 || rows > math.MaxInt/4/cols-cpu.SpareTokens {
 		return nil, fmt.Errorf("activations of %d × %d: impossible size", rows, cols)
 	}
-	return &tensor{rows: rows, cols: cols, f: make([]float32, rows*cols, (rows+cpu.SpareRows)*cols)}, nil
+	return &tensor{rows: rows, cols: cols, f: make([]float32, rows*cols, (rows+cpu.SpareTokens)*cols)}, nil
 }

@@ -14,13 +14,14 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/pool"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
 // TestDevice: what a device says of itself and of what it has loaded.
 func TestDevice(t *testing.T) {
 	ds := devices(t, Options{}, Options{Threads: 3}, Options{Threads: 2, Exact: true})
-	assert.Equal(t, cpu.Threads(), ds[0].Threads())
+	assert.Equal(t, pool.Threads(), ds[0].Threads())
 	assert.Equal(t, 3, ds[1].Threads())
 	assert.Equal(t, fmt.Sprintf("cpu (%s, threads 3)", cpu.Features()), ds[1].Name())
 	assert.Equal(t, "cpu (exact, threads 2)", ds[2].Name())
@@ -67,7 +68,7 @@ func TestLoaded(t *testing.T) {
 func TestImpossibleSizes(t *testing.T) {
 	d := devices(t, Options{})[0]
 	const most = math.MaxInt / 4
-	for _, size := range [][2]int{{0, 1}, {1, 0}, {-1, 1}, {1, -1}, {most, 1}, {1, most}, {most - cpu.SpareRows + 1, 1}} {
+	for _, size := range [][2]int{{0, 1}, {1, 0}, {-1, 1}, {1, -1}, {most, 1}, {1, most}, {most - cpu.SpareTokens + 1, 1}} {
 		_, err := d.NewTensor(size[0], size[1])
 		assert.Error(t, err, size)
 	}

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/vector"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -24,10 +24,10 @@ type kv struct {
 type layer interface {
 	// store writes the key and value row [KVHeads·HeadSize] of a slot.
 	store(slot int32, k, v []float32)
-	// scores sets dst[g·scoreStride+j] = Σᵢ q[i,g]·K[j,i] for [cpu.Queries] queries and the visible slots j, in their order, with the
+	// scores sets dst[g·scoreStride+j] = Σᵢ q[i,g]·K[j,i] for [vector.Queries] queries and the visible slots j, in their order, with the
 	// keys of one head. What lies between is overwritten, and block too.
 	scores(dst, block, q []float32, head int, see []backend.Span)
-	// mix adds Σⱼ p[g·scoreStride+j]·V[j,i] to acc [cpu.Queries, Dh], by the order of the visible slots.
+	// mix adds Σⱼ p[g·scoreStride+j]·V[j,i] to acc [vector.Queries, Dh], by the order of the visible slots.
 	mix(acc, p []float32, head int, see []backend.Span)
 	// key and value are element i of a head, for the reference.
 	key(slot int32, head, i int) float32
@@ -47,13 +47,13 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 		return nil, fmt.Errorf("kv: %d query heads are no multiple of %d key and value heads", c.Heads, c.KVHeads)
 	}
 	s := &kv{c: c, teams: teamsOf(c), layers: make([]layer, c.Layers)}
-	s.chunk = min(backend.KVChunk, blocks(c.Slots)*cpu.KeyBlock)
+	s.chunk = min(backend.KVChunk, blocks(c.Slots)*vector.KeyBlock)
 	s.taken = make([]bool, (c.Slots+s.chunk-1)/s.chunk)
 	switch c.Type {
 	case gguf.F16:
-		s.take = newRows(s, rowOps[uint16]{cpu.ToF16, cpu.ScoresF16, cpu.MixF16, gguf.F16ToF32})
+		s.take = newRows(s, rowOps[uint16]{vector.ToF16, vector.ScoresF16, vector.MixF16, gguf.F16ToF32})
 	case gguf.F32:
-		s.take = newRows(s, rowOps[float32]{toF32, cpu.ScoresF32, cpu.MixF32, func(v float32) float32 { return v }})
+		s.take = newRows(s, rowOps[float32]{toF32, vector.ScoresF32, vector.MixF32, func(v float32) float32 { return v }})
 	default:
 		return nil, fmt.Errorf("kv: type %v; F16 or F32 is possible", c.Type)
 	}
@@ -101,7 +101,7 @@ func (s *kv) Swap(a, b int32) {
 
 // rows is the layer over elements of one type, by chunks of slots. In a chunk each head has its keys and values in one
 // run of memory, which attention reads from first to last: values as rows [KVHeads, chunk, Dh], keys by blocks of slots,
-// transposed, as [cpu.ScoresF16] takes them: [KVHeads, chunk/16, Dh, 16].
+// transposed, as [vector.ScoresF16] takes them: [KVHeads, chunk/16, Dh, 16].
 type rows[E uint16 | float32] struct {
 	rowOps[E]
 	heads, size int // Dh
@@ -137,7 +137,7 @@ func newRows[E uint16 | float32](s *kv, ops rowOps[E]) (take func(chunk int)) {
 }
 
 // blocks counts the blocks of keys that so many slots begin.
-func blocks(slots int) int { return (slots + cpu.KeyBlock - 1) / cpu.KeyBlock }
+func blocks(slots int) int { return (slots + vector.KeyBlock - 1) / vector.KeyBlock }
 
 func toF32(dst, src []float32) { copy(dst, src) }
 
@@ -148,10 +148,10 @@ func (r *rows[E]) values(slot int32, head int) []E {
 }
 
 // column returns the chunk of a slot, and where in its k the key of a head begins; the elements of the key follow each
-// [cpu.KeyBlock] places.
+// [vector.KeyBlock] places.
 func (r *rows[E]) column(slot int32, head int) (k []E, at int) {
 	in := int(slot) % r.chunk
-	return r.k[int(slot)/r.chunk], head*r.run + in/cpu.KeyBlock*cpu.KeyBlock*r.size + in%cpu.KeyBlock
+	return r.k[int(slot)/r.chunk], head*r.run + in/vector.KeyBlock*vector.KeyBlock*r.size + in%vector.KeyBlock
 }
 
 func (r *rows[E]) store(slot int32, k, v []float32) {
@@ -160,7 +160,7 @@ func (r *rows[E]) store(slot int32, k, v []float32) {
 		to, at := r.column(slot, h)
 		r.put(row, k[h*r.size:(h+1)*r.size]) // the key passes through the place of the value
 		for i, e := range row {
-			to[at+i*cpu.KeyBlock] = e
+			to[at+i*vector.KeyBlock] = e
 		}
 		r.put(row, v[h*r.size:(h+1)*r.size])
 	}
@@ -168,7 +168,7 @@ func (r *rows[E]) store(slot int32, k, v []float32) {
 
 func (r *rows[E]) key(slot int32, head, i int) float32 {
 	k, at := r.column(slot, head)
-	return r.wide(k[at+i*cpu.KeyBlock])
+	return r.wide(k[at+i*vector.KeyBlock])
 }
 
 func (r *rows[E]) value(slot int32, head, i int) float32 { return r.wide(r.values(slot, head)[i]) }
@@ -180,17 +180,17 @@ func (r *rows[E]) part(s backend.Span) (chunk, first, n int) {
 }
 
 func (r *rows[E]) scores(dst, block, q []float32, head int, see []backend.Span) {
-	step := cpu.KeyBlock * r.size
+	step := vector.KeyBlock * r.size
 	for _, s := range see {
 		for s.From < s.To {
 			chunk, first, n := r.part(s)
-			lead := first % cpu.KeyBlock
-			keys := r.k[chunk][head*r.run+first/cpu.KeyBlock*step:]
+			lead := first % vector.KeyBlock
+			keys := r.k[chunk][head*r.run+first/vector.KeyBlock*step:]
 			if lead == 0 { // what the last block holds beyond s gives way to what follows
 				r.scored(dst, scoreStride, q, keys, step, blocks(n))
 			} else {
 				r.scored(block, scoreStride, q, keys, step, blocks(lead+n))
-				for g := range cpu.Queries {
+				for g := range vector.Queries {
 					copy(dst[g*scoreStride:][:n], block[g*scoreStride+lead:])
 				}
 			}
@@ -216,7 +216,7 @@ func (r *rows[E]) copy(dst, src int32) {
 		copy(r.values(dst, h), r.values(src, h))
 		to, i := r.column(dst, h)
 		from, j := r.column(src, h)
-		for e := 0; e < r.size*cpu.KeyBlock; e += cpu.KeyBlock {
+		for e := 0; e < r.size*vector.KeyBlock; e += vector.KeyBlock {
 			to[i+e] = from[j+e]
 		}
 	}
@@ -232,7 +232,7 @@ func (r *rows[E]) swap(a, b int32) {
 		l, j := r.column(b, h)
 		for range r.size {
 			k[i], l[j] = l[j], k[i]
-			i, j = i+cpu.KeyBlock, j+cpu.KeyBlock
+			i, j = i+vector.KeyBlock, j+vector.KeyBlock
 		}
 	}
 }

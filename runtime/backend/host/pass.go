@@ -7,6 +7,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/reuse"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/vector"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -254,7 +255,7 @@ func (p *pass) setActs(x *tensor, g *norm, round bool) {
 }
 
 func (p *pass) setAct(t int, x []float32, g *norm, round bool) {
-	cpu.RMSNorm(p.d.acts.Row(t), x, g.gains, g.eps)
+	vector.RMSNorm(p.d.acts.Token(t), x, g.gains, g.eps)
 	if round && !p.d.exact {
 		p.d.acts.Round(t)
 	}
@@ -305,5 +306,5 @@ func (p *pass) part(s []float32, x *cpu.Acts, w *weight, lo, hi, worker int) []f
 // rotate rotates the heads of one row by its position: pairs (i, i+Dh/2), angle pos·base^(-2i/Dh).
 func (p *pass) rotate(t int, x []float32) {
 	size := p.kv.c.HeadSize
-	cpu.Rope(x, p.cos[t*size/2:(t+1)*size/2], p.sin[t*size/2:(t+1)*size/2])
+	vector.Rope(x, p.cos[t*size/2:(t+1)*size/2], p.sin[t*size/2:(t+1)*size/2])
 }

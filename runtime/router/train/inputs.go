@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/pool"
 )
 
 // inputs turns positions into rows of numbers that a network is trained on: the features that it looks at, each less
@@ -58,7 +58,7 @@ const sampled = 1 << 16
 
 // standardise finds mean and deviation of each feature over positions. A feature that does not change is left out: its
 // scale is 0.
-func (in *inputs) standardise(rows []int, pool *cpu.Pool) error {
+func (in *inputs) standardise(rows []int, pool *pool.Pool) error {
 	chunks := (len(rows) + chunk - 1) / chunk
 	sums := make([]moments, chunks)
 	pool.Run(chunks, 1, func(_, lo, hi int) {

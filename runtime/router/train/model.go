@@ -75,7 +75,7 @@ func newWorker(s shape) *worker {
 // outputs, and its dz is 0.
 func (w *worker) load(in *inputs, rows []int) {
 	for k, i := range rows {
-		in.row(w.x.Row(k), i)
+		in.row(w.x.Token(k), i)
 	}
 }
 

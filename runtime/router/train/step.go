@@ -5,7 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/pool"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -30,7 +30,7 @@ type trainer struct {
 	src      Source
 	o        Options
 	parts    *parts
-	pool     *cpu.Pool
+	pool     *pool.Pool
 	in       *inputs
 	shape    shape
 	theta    []float32
@@ -43,7 +43,7 @@ type trainer struct {
 	grads    [][]float32 // of the chunks of a batch
 }
 
-func newTrainer(src Source, o Options, parts *parts, pool *cpu.Pool) (t *trainer, err error) {
+func newTrainer(src Source, o Options, parts *parts, pool *pool.Pool) (t *trainer, err error) {
 	t = &trainer{src: src, o: o, parts: parts, pool: pool, in: newInputs(src, o.Features)}
 	if t.keep, t.escalate, err = count(src, parts.train); err != nil {
 		return nil, err

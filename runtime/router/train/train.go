@@ -38,7 +38,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/pool"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -179,7 +179,7 @@ func Train(ctx context.Context, src Source, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool := cpu.NewPool(o.Threads)
+	pool := pool.New(o.Threads)
 	defer pool.Close()
 	t, err := newTrainer(src, o, parts, pool)
 	if err != nil {

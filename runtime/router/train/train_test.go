@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
-	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu/pool"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -198,7 +198,7 @@ func TestGradient(t *testing.T) {
 		o := Options{Features: Both, Hidden: units, Balance: 1}.defaults()
 		parts, err := split(src, o.Validation, 0)
 		require.NoError(t, err)
-		pool := cpu.NewPool(2)
+		pool := pool.New(2)
 		defer pool.Close()
 		o.Threads = 2
 		tr, err := newTrainer(src, o, parts, pool)
@@ -252,7 +252,7 @@ func newTest(t *testing.T, src Source, o Options) *trainer {
 	o = o.defaults()
 	parts, err := split(src, o.Validation, o.Seed)
 	require.NoError(t, err)
-	pool := cpu.NewPool(1)
+	pool := pool.New(1)
 	t.Cleanup(pool.Close)
 	tr, err := newTrainer(src, o, parts, pool)
 	require.NoError(t, err)

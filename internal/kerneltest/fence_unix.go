@@ -1,0 +1,27 @@
+//go:build unix
+
+package kerneltest
+
+import (
+	"syscall"
+	"testing"
+)
+
+// fenced returns n bytes of which the last is followed by memory that may not be touched.
+func fenced(t testing.TB, n int) []byte {
+	page := syscall.Getpagesize()
+	size := (n + page - 1) / page * page
+	m, err := syscall.Mmap(-1, 0, size+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Munmap(m); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := syscall.Mprotect(m[size:], syscall.PROT_NONE); err != nil {
+		t.Fatal(err)
+	}
+	return m[size-n : size : size]
+}

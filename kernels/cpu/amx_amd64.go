@@ -1,0 +1,82 @@
+//go:build !noasm
+
+package cpu
+
+import "slices"
+
+// amxTokens is the fewest tokens that AMX takes. By the figures that Intel gives, a block of a panel costs VNNI 6
+// cycles for each token, and AMX no more than 16 for all of up to 16 tokens, or 1.5 to 3 a token for the vector units;
+// but configuring the tiles costs 250 once a call. With 1024 columns four tokens are as fast either way, and six are
+// faster by half.
+const amxTokens = 6
+
+const _ uint = 16 - tileTokens // rows of a tile
+
+// amx returns avx512vnni with AMX's products of signed bytes for several tokens.
+//
+// Tile state is like any other register to a thread that has it: the kernel saves it when it takes the CPU away, and in
+// the frame of a signal, for which Go's signal stacks of 32 KiB have room. It is never there while Go code runs: Go's
+// scheduler does not stop inside assembly, and a microkernel configures the tiles when it begins and releases them
+// before it returns.
+func amx() *kernels {
+	k := avx512vnni()
+	k.twoPanels = [formats]tile{}
+	k.peakBytes = peak{peakBytesAMX, 4 * 16 * 16 * 64}
+	for f, multiply := range [formats]tile{tile32AMX, tile32AMX, tile32AMX, tileKAMX, tileKAMX, tile6AMX} {
+		for i := range k.smallGEMMs[f] {
+			k.smallGEMMs[f][i].most = min(k.smallGEMMs[f][i].most, amxTokens-1)
+		}
+		k.tile[f] = multiply
+	}
+	k.fewTile, k.tileLeast = avx512vnni().tile, amxTokens
+	return k
+}
+
+// sameTiles reports whether two instruction sets with panels of 16 rows give the same bits for one panel of each
+// format. Their numbers are small, so that sums are exact. AMX is asked before it is trusted, as wrong results would
+// not show.
+func sameTiles(a, b *kernels) bool {
+	const cols, tokens, outputs = 256, 16, 16
+	x := make([]float32, tokens*cols)
+	for i := range x {
+		x[i] = float32(i*37%255 - 127)
+	}
+	const n = tokens * cols
+	acts := activations{make([]int8, n), make([]float32, n/32), make([]float32, n/32), make([]int16, n/16)}
+	a.round(acts.q, acts.d, acts.s, acts.h, x)
+	w, ds, mins := make([]int8, outputs*cols), make([]float32, outputs*cols/16), make([]float32, outputs*cols/32)
+	for i := range ds {
+		ds[i], mins[i/2] = float32(i/32%4+1), float32(i%3)
+	}
+	for f := range formats {
+		for i := range w {
+			w[i] = int8(i * 11 % 16)
+			if f != q4_K && f != q5_K {
+				w[i] -= 8
+			}
+		}
+		size := f.accumulators() * tokens * outputs
+		sums := [2][]float32{make([]float32, size), make([]float32, size)}
+		for i, k := range [2]*kernels{a, b} {
+			k.tileOf(f, tokens)(sums[i], w, ds, mins, acts, tokens, cols, nil)
+		}
+		if !slices.Equal(sums[0], sums[1]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Microkernels in amx_amd64.s for up to 16 tokens; they return the same bits as those of tile_vnni_amd64.s.
+
+//go:noescape
+func tile32AMX(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
+
+//go:noescape
+func tileKAMX(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
+
+//go:noescape
+func tile6AMX(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
+
+//go:noescape
+func peakBytesAMX(n int) uint64

@@ -1,0 +1,167 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"github.com/pilotfish-ai/pilotfish/gguf/block"
+)
+
+const (
+	convertedBytes = 24 << 10 // of weights converted to float32: leaves room in a first-level cache for four tokens
+	storedBytes    = 32 << 10 // of float weights that a floatGEMM reads as they are stored
+)
+
+// floatGEMV is matMul for one token and float weights, which dot reads.
+func (k *kernels) floatGEMV(dst []float32, m Matrix, dot floatGEMV, lo, hi int, x *Acts, add bool, sc *Scratch) {
+	most := max(1, callBytes/m.RowBytes()) // outputs at a time
+	sc.out = grow(sc.out, most, most)
+	for o := lo; o < hi; o += most {
+		end := min(o+most, hi)
+		dot(sc.out[:end-o], m.rows(o, end), m.RowBytes(), x.floats(0, 1))
+		put(dst[o:end], sc.out[:end-o], add)
+	}
+}
+
+// floatWeights are some rows of a weight as microkernels for floats read them.
+type floatWeights struct {
+	data  []byte
+	size  int        // bytes of a row
+	dot   floatGEMV  // for one token
+	four  floatGEMM  // nil if there is none
+	eight floatGEMM8 // nil if there is none, or if it cannot take these rows
+}
+
+// floatGEMM is matMul on float32 activations: some outputs at a time with all tokens, which are taken by as many as the
+// eight-output microkernel takes, then by four; a last one goes through GEMV.
+func (k *kernels) floatGEMM(dst []float32, stride int, m Matrix, lo, hi int, x *Acts, add bool, sc *Scratch) {
+	most := k.floatOutputs(m, x.T)
+	sc.out = grow(sc.out, most, most)
+	for o := lo; o < hi; o += most {
+		end := min(o+most, hi)
+		w := k.floatWeights(m, o, end, most, sc)
+		for t := 0; t < x.T; {
+			switch to := dst[t*stride+o:]; {
+			case x.T-t == 1:
+				w.dot(sc.out[:end-o], w.data, w.size, x.floats(t, 1))
+				put(to[:end-o], sc.out[:end-o], add)
+				t++
+			case w.eight != nil && k.gemm8Takes(x.T-t):
+				k.floatTile8(to, stride, &w, x, t, add)
+				t += k.gemm8Tokens
+			default:
+				k.floatTile4(to, stride, &w, x.floats(t, 4), min(4, x.T-t), add, sc)
+				t += 4
+			}
+		}
+	}
+}
+
+// floatOutputs returns how many outputs are taken at a time: their weights stay in a cache while all tokens pass. It is
+// a multiple of eight.
+func (k *kernels) floatOutputs(m Matrix, tokens int) int {
+	switch four, _ := k.gemmOf(m.Type); {
+	case four == nil:
+		return min(16, max(8, convertedBytes/(4*m.Cols)&^7))
+	case tokens <= tileTokens:
+		return min(16, max(8, storedBytes/m.RowBytes()&^7))
+	}
+	return min(64, max(16, k.cacheBytes/m.RowBytes()&^7))
+}
+
+// floatWeights returns rows o to end of m, at most most. If no microkernel takes several rows of their type, they are
+// converted to float32 first, which is exact.
+func (k *kernels) floatWeights(m Matrix, o, end, most int, sc *Scratch) floatWeights {
+	n, rows := m.Cols, end-o
+	w := floatWeights{data: m.rows(o, end), size: m.RowBytes(), dot: k.gemvOf(m.Type)}
+	w.four, w.eight = k.gemmOf(m.Type)
+	if m.Type != block.F32 && (w.four == nil || n%16 != 0 || rows%4 != 0) {
+		sc.f = grow(sc.f, most*n, most*n)
+		k.toFloat(sc.f[:rows*n], m.Type, w.data)
+		w = floatWeights{data: bytesOf(sc.f[:rows*n]), size: 4 * n, dot: k.gemvF32, four: k.gemmF32, eight: k.gemm8F32}
+	}
+	if n%16 != 0 || rows%8 != 0 {
+		w.eight = nil
+	}
+	return w
+}
+
+// toFloat sets dst to the elements of src, which is len(dst) elements of type w.
+func (k *kernels) toFloat(dst []float32, w block.Type, src []byte) {
+	switch w {
+	case block.F16:
+		k.fromF16(dst, src)
+	case block.BF16:
+		k.fromBF16(dst, src)
+	default:
+		w.Dequantize(dst, src)
+	}
+}
+
+// gemm8Takes reports whether a floatGEMM8 is to take the next of so many tokens: two fours are better than six and a
+// part of four.
+func (k *kernels) gemm8Takes(tokens int) bool {
+	return tokens >= k.gemm8Tokens && !(k.gemm8Tokens == 6 && tokens%6 == 2)
+}
+
+// floatTile8 sets dst[i·stride+o], or adds to it, for all rows of w, eight at a time, and the tokens t+i of x for i
+// below gemm8Tokens.
+func (k *kernels) floatTile8(dst []float32, stride int, w *floatWeights, x *Acts, t int, add bool) {
+	acts, next := x.floats(t, k.gemm8Tokens), t+k.gemm8Tokens
+	for at := 0; at < len(w.data); at += 8 * w.size {
+		rows := w.data[at : at+8*w.size]
+		w.eight(dst[at/w.size:], stride, rows, acts, k.prefetchAt(rows, t == 0, at, x, next), add)
+	}
+}
+
+// prefetchAt returns how far from eight weight rows what a floatGEMM8 prefetches lies: the rows after them if these
+// are multiplied with their first tokens; then, where many weights wait and rows are long, as much of the activations
+// from the next-th token on, from byte at, until all are prefetched; else the weights themselves, which costs nothing.
+func (k *kernels) prefetchAt(w []byte, first bool, at int, x *Acts, next int) int {
+	switch {
+	case first:
+		return len(w)
+	case k.cacheBytes == 0 || x.N <= segment || next+k.gemm8Tokens > x.T || at >= 4*k.gemm8Tokens*x.N:
+		return 0
+	}
+	acts := bytesOf(x.floats(next, k.gemm8Tokens))
+	return int(uintptr(unsafe.Pointer(&acts[at])) - uintptr(unsafe.Pointer(&w[0])))
+}
+
+// floatTile4 sets dst[t·stride+o] for all rows of w and the first tokens of the four in x, or adds to it.
+func (k *kernels) floatTile4(
+	dst []float32, stride int, w *floatWeights, x []float32, tokens int, add bool, sc *Scratch,
+) {
+	rows, size, four, o := w.data, w.size, w.four, 0
+	for ; four != nil && len(x)%64 == 0 && len(rows) >= 4*size; o += 4 {
+		four(&sc.gemm, rows[:4*size], x)
+		putFour(dst[o:], stride, &sc.gemm, tokens, add)
+		rows = rows[4*size:]
+	}
+	for ; len(rows) > 0; o++ {
+		k.gemm1F32(&sc.gemm1, rows[:size], x)
+		scatter(dst, o, stride, sc.gemm1, tokens, add)
+		rows = rows[size:]
+	}
+}
+
+// putFour stores four sums for each of some tokens at dst, stride apart, or adds them.
+func putFour(dst []float32, stride int, sums *[16]float32, tokens int, add bool) {
+	for t := range tokens {
+		to, sum := (*[4]float32)(dst[t*stride:]), (*[4]float32)(sums[4*t:])
+		if add {
+			*to = [4]float32{to[0] + sum[0], to[1] + sum[1], to[2] + sum[2], to[3] + sum[3]}
+		} else {
+			*to = *sum
+		}
+	}
+}
+
+// scatter stores the first n of v at dst[at], dst[at+stride], … or adds them.
+func scatter(dst []float32, at, stride int, v [4]float32, n int, add bool) {
+	for i := range n {
+		if add {
+			v[i] += dst[at+i*stride]
+		}
+		dst[at+i*stride] = v[i]
+	}
+}

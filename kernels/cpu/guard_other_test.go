@@ -1,8 +1,0 @@
-//go:build !unix
-
-package cpu
-
-import "testing"
-
-// fenced returns n bytes. There is no fence on this system.
-func fenced(_ testing.TB, n int) []byte { return make([]byte, n) }

@@ -1,0 +1,105 @@
+package cpu
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+)
+
+// spreading is plain Go with groups that take up to eight tokens interleaved, as assembly has them where a
+// register holds four blocks.
+func interleaving() *kernels {
+	k := generic()
+	k.name, k.interleave = "generic, interleaved", interleave
+	for f := range formats {
+		k.smallGEMMs[f] = []smallGEMM{{interleavedGEMM4(k, f), 4, 1, 8}}
+	}
+	return k
+}
+
+// interleavedGEMM4 is a small GEMM of four outputs that reads P.
+func interleavedGEMM4(k *kernels, f format) smallGEMMFunc {
+	return func(dst []float32, stride int, w []byte, x activations, tokens, n int) {
+		size := Matrix{Type: f.typeOf(), Cols: n}.RowBytes()
+		q, place, numbers := make([]int8, n), make([]int8, n), make([]int8, n)
+		for i := range numbers {
+			numbers[i] = int8(i % 128) // of the place in four blocks
+		}
+		interleave(place, numbers, 0)
+		for t := range tokens {
+			for i, from := range place {
+				q[i/128*128+int(from)] = x.q[t*n+i]
+			}
+			b := t * n / actBlock
+			end := b + n/actBlock
+			k.gemv[f](dst[t*stride:][:len(w)/size], w, activations{q, x.d[b:end], x.s[b:end], x.h[2*b : 2*end]})
+		}
+	}
+}
+
+// TestRoundedIsAllThatProductsTake: activations that are set and rounded, whole or in parts, after others of any shape,
+// hold all that the products of a variant take of them: each token gives what it gives alone, up to the eighth, which
+// is the last that is interleaved, and beyond.
+func TestRoundedIsAllThatProductsTake(t *testing.T) {
+	racing.Spare(t)
+	before := chosen
+	defer func() { chosen = before }()
+	for _, k := range append(variants(), interleaving()) {
+		chosen = func() (*kernels, error) { return k, nil }
+		in := newInputs(t, 4, 0)
+		for f := range formats {
+			for _, g := range k.smallGEMMs[f] {
+				fits := k.interleave == nil || g.most <= interleavedTokens
+				require.True(t, fits, "%s takes what is not interleaved", k.name)
+			}
+		}
+		var x Acts
+		for _, n := range []int{256, 768, 64} {
+			for _, tokens := range []int{9, 8, 7, 1, 2, 17, 8, 16, 3, 4, 5, 6} {
+				x.Resize(tokens, n)
+				fill(x.P[:cap(x.P)], 99)
+				for i := range tokens {
+					x.Set(i, in.Floats(n))
+					for lo := 0; lo < n; {
+						hi := min(n, lo+actBlock*(1+in.IntN(5)))
+						x.RoundPart(i, lo, hi)
+						lo = hi
+					}
+				}
+				if k.interleave != nil && tokens <= interleavedTokens && n%128 == 0 {
+					want := make([]int8, tokens*n)
+					for i := range tokens {
+						interleave(want[i*n:], x.Q[i*n:][:n], 0)
+					}
+					require.Equal(t, want, x.P, "%s: %d tokens of %d", k.name, tokens, n)
+				}
+				for f := range formats {
+					if elems, _ := f.typeOf().Block(); n%elems != 0 {
+						continue
+					}
+					const outs = 21
+					m := in.matrix(f.typeOf(), outs, n)
+					dst, want := make([]float32, tokens*outs), make([]float32, outs)
+					MatMul(dst, outs, m, 0, outs, &x, false, &Scratch{})
+					for i := range tokens {
+						one := x.rounded(i, 1, 0)
+						one.q = slices.Clone(one.q)
+						k.gemv[f](want, m.Data, one)
+						got := dst[i*outs:][:outs]
+						require.Equal(t, want, got, "%s, %v: token %d of %d", k.name, f.typeOf(), i, tokens)
+					}
+				}
+			}
+		}
+	}
+}
+
+// fill sets all of p.
+func fill(p []int8, v int8) {
+	for i := range p {
+		p[i] = v
+	}
+}

@@ -1,0 +1,41 @@
+// Package isa says which instruction sets kernels are written for, which of them this CPU offers, and which one is in
+// use. Kernels of different packages that ask here choose alike.
+package isa
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Env is the environment variable that names the instruction set to use in place of the best one.
+const Env = "PILOTFISH_CPU"
+
+// The names of the instruction sets.
+const (
+	Generic = "generic" // plain Go
+
+	AVX2       = "avx2"       // amd64: AVX2, FMA and F16C
+	AVXVNNI    = "avxvnni"    // and AVX-VNNI
+	AVX512VNNI = "avx512vnni" // AVX2's and AVX-512 F, BW, DQ, VL and VNNI
+	AMX        = "amx"        // and AMX for signed bytes
+
+	NEON    = "neon"    // arm64: every CPU
+	DotProd = "dotprod" // and SDOT: nearly all since 2018
+	I8MM    = "i8mm"    // and SMMLA: Apple's from the M2 on, Arm's from 2021 on
+)
+
+// Choose returns the instruction set that [Env] names, the last of offered if it names none. The first, and an error
+// that says what there is, if it names one that is not offered.
+func Choose(offered []string) (string, error) { return choose(os.Getenv(Env), offered) }
+
+func choose(name string, offered []string) (string, error) {
+	switch {
+	case name == "":
+		return offered[len(offered)-1], nil
+	case slices.Contains(offered, name):
+		return name, nil
+	}
+	return offered[0], fmt.Errorf("%s=%s: this CPU and build offer %s", Env, name, strings.Join(offered, ", "))
+}

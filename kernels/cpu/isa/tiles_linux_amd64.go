@@ -1,0 +1,26 @@
+//go:build !noasm
+
+package isa
+
+import (
+	"sync"
+	"syscall"
+)
+
+// tilesGranted reports whether this process may use the tiles of AMX. The kernel has to be asked, once for all threads;
+// it refuses if a thread's signal stack is too small. The CPU has AVX and AMX.
+var tilesGranted = sync.OnceValue(func() bool {
+	const (
+		tileState        = 1<<17 | 1<<18 // configuration and data
+		archReqXCompPerm = 0x1023
+		xFeatureTileData = 18
+	)
+	if xcr0()&tileState != tileState {
+		return false
+	}
+	_, _, errno := syscall.RawSyscall(syscall.SYS_ARCH_PRCTL, archReqXCompPerm, xFeatureTileData, 0)
+	return errno == 0
+})
+
+// xcr0 returns the register that says which state the operating system saves. The CPU has AVX.
+func xcr0() uint64

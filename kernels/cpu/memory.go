@@ -1,0 +1,26 @@
+package cpu
+
+import "unsafe"
+
+// grow returns s with length n and a capacity of at least c ≥ n.
+func grow[E any](s []E, n, c int) []E {
+	if cap(s) < c {
+		s = make([]E, c)
+	}
+	return s[:n]
+}
+
+// bytesOf returns the memory of f.
+func bytesOf(f []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(f))), 4*len(f))
+}
+
+// bytesIn returns the memory of w as signed bytes.
+func bytesIn(w []uint32) []int8 {
+	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(w))), 4*len(w))
+}
+
+// floatsIn returns the memory of w as float32 numbers.
+func floatsIn(w []uint32) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(w))), len(w))
+}

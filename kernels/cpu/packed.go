@@ -1,0 +1,166 @@
+package cpu
+
+const (
+	segment       = 1024 // columns of a panel that few tokens take at a time, so that they stay in a first-level cache
+	tileTokens    = 16   // tokens that a tile takes at a time, likewise
+	cachedOutputs = 64   // outputs that wait, as panels, in a second-level cache for the next tokens
+)
+
+// panel is some rows of a weight, unpacked and interleaved in parts of a [Scratch]: column c of row r lies where dword
+// c/4·outputs+r does, so that a register holds the same four columns of all rows. A pack may have another order of
+// weights.
+type panel struct {
+	w, ds, mins  []uint32 // interleaved: [N/4, outputs], [N/16, outputs], [N/32, outputs]
+	outputs      int
+	accumulators int    // of each result
+	first, size  int    // the row of the weight that is row 0 of the panel, bytes of a row
+	src, next    []byte // the rows of the panel and the rows after it, as they are stored
+}
+
+// setPanels makes room for most panels of n columns, which lie behind each other.
+func (sc *Scratch) setPanels(most, outputs, accumulators, n int) {
+	w, ds, mins := outputs*n/4, outputs*n/16, outputs*n/32
+	sc.w, sc.ds = grow(sc.w, most*w, most*w), grow(sc.ds, most*ds, most*ds)
+	sc.mins = grow(sc.mins, most*mins, most*mins)
+	for len(sc.panels) < most {
+		sc.panels = append(sc.panels, panel{})
+	}
+	for i := range most {
+		p := &sc.panels[i]
+		p.outputs, p.accumulators = outputs, accumulators
+		p.w, p.ds, p.mins = sc.w[i*w:(i+1)*w], sc.ds[i*ds:(i+1)*ds], sc.mins[i*mins:(i+1)*mins]
+	}
+}
+
+// packedGEMM is matMul for several tokens and quantised weights: rows are packed to panels, which are multiplied with
+// all tokens.
+func (k *kernels) packedGEMM(
+	dst []float32, stride int, m Matrix, f format, lo, hi int, x *Acts, add bool, sc *Scratch,
+) {
+	outputs := k.panelOutputs
+	sums := 2 * f.accumulators() * tileTokens * outputs
+	sc.acc, sc.out = grow(sc.acc, sums, sums), grow(sc.out, tileTokens*outputs, tileTokens*outputs)
+	most := max(1, cachedOutputs/outputs)
+	if x.T <= tileTokens {
+		most = 1
+	}
+	sc.setPanels(most, outputs, f.accumulators(), m.Cols)
+	for o := lo; o < hi; o += most * outputs {
+		end := min(o+most*outputs, hi)
+		if most == 1 {
+			k.panelForFew(dst, stride, m, f, o, end, x, add, sc)
+		} else {
+			k.panelsForMany(dst, stride, m, f, o, end, x, add, sc)
+		}
+	}
+}
+
+// panelForFew computes the outputs o to end of one panel, by segments that stay in the first-level cache. Half of the
+// next panel's memory is prefetched while one is packed, half while it is multiplied.
+func (k *kernels) panelForFew(
+	dst []float32, stride int, m Matrix, f format, o, end int, x *Acts, add bool, sc *Scratch,
+) {
+	p := &sc.panels[0]
+	p.take(m, o)
+	for c := 0; c < m.Cols; c += segment {
+		n := min(segment, m.Cols-c)
+		next := p.next[len(p.next)*c/m.Cols : len(p.next)*(c+n)/m.Cols]
+		k.fill(p, m, f, c, n, next[:len(next)/2])
+		k.multiplySegment(sc.acc, p, f, c, n, x, next[len(next)/2:])
+	}
+	k.store(dst[o:], stride, sc.acc, p, o, end, x.T, add, sc)
+}
+
+// panelsForMany computes the outputs o to end, of several panels: they are multiplied with [tileTokens] tokens after
+// the other. Meanwhile the rows after them are prefetched.
+func (k *kernels) panelsForMany(
+	dst []float32, stride int, m Matrix, f format, o, end int, x *Acts, add bool, sc *Scratch,
+) {
+	outputs := k.panelOutputs
+	for i, at := 0, o; at < end; i, at = i+1, at+outputs {
+		sc.panels[i].take(m, at)
+		k.fill(&sc.panels[i], m, f, 0, m.Cols, sc.panels[i].next)
+	}
+	next := m.Data[end*m.RowBytes() : min(2*end-o, m.Rows)*m.RowBytes()]
+	clear(sc.acc)
+	for t := 0; t < x.T; t += tileTokens {
+		tokens := min(tileTokens, x.T-t)
+		prefetch(next[len(next)*t/x.T : len(next)*(t+tokens)/x.T])
+		sums := f.accumulators() * tokens * outputs
+		for i, at := 0, o; at < end; {
+			n := 1
+			if k.twoPanels[f] != nil && at+outputs < end {
+				n = 2
+			}
+			k.multiplyPanels(sc, i, n, f, x, t, tokens)
+			for j := range n {
+				acc := sc.acc[j*sums:][:sums]
+				k.finish(dst[t*stride+at:], stride, acc, &sc.panels[i], at, min(at+outputs, end), tokens, add, sc)
+				i, at = i+1, at+outputs
+			}
+		}
+	}
+}
+
+// multiplyPanels adds to sc.acc the products of n panels from the i-th, one or two, with some tokens of x from t.
+func (k *kernels) multiplyPanels(sc *Scratch, i, n int, f format, x *Acts, t, tokens int) {
+	p := &sc.panels[i]
+	acc := sc.acc[:n*p.accumulators*tokens*p.outputs]
+	multiply := k.tileOf(f, tokens)
+	if n == 2 {
+		multiply = k.twoPanels[f]
+	}
+	w := sc.w[i*len(p.w):][:n*len(p.w)]
+	ds, mins := sc.ds[i*len(p.ds):][:n*len(p.ds)], sc.mins[i*len(p.mins):][:n*len(p.mins)]
+	multiply(acc, bytesIn(w), floatsIn(ds), floatsIn(mins), x.rounded(t, tokens, 0), tokens, x.N, nil)
+}
+
+// multiplySegment adds to acc the products of the columns c to c+n of the panel with all tokens of x; for c = 0 it
+// begins anew.
+func (k *kernels) multiplySegment(acc []float32, p *panel, f format, c, n int, x *Acts, prefetch []byte) {
+	acc = acc[:p.accumulators*x.T*p.outputs]
+	if c == 0 {
+		clear(acc)
+	}
+	w, ds, mins := bytesIn(p.w)[:n*p.outputs], floatsIn(p.ds), floatsIn(p.mins)
+	k.tileOf(f, x.T)(acc, w, ds, mins, x.rounded(0, x.T, c), x.T, x.N, prefetch)
+}
+
+// finish is store that leaves zeros in acc.
+func (k *kernels) finish(
+	dst []float32, stride int, acc []float32, p *panel, o, end, tokens int, add bool, sc *Scratch,
+) {
+	if k.epilogue != nil && o == p.first && end-o == p.outputs {
+		k.epilogue(dst, stride, acc, tokens, add)
+		return
+	}
+	k.store(dst, stride, acc, p, o, end, tokens, add, sc)
+	clear(acc)
+}
+
+// store puts the horizontal sums of acc for the outputs o to end and some tokens at dst, or adds them.
+func (k *kernels) store(
+	dst []float32, stride int, acc []float32, p *panel, o, end, tokens int, add bool, sc *Scratch,
+) {
+	out := sc.out[:tokens*p.outputs]
+	k.horizontalSum(out, acc[:p.accumulators*len(out)])
+	for t := range tokens {
+		put(dst[t*stride:][:end-o], out[t*p.outputs+o-p.first:][:end-o], add)
+	}
+}
+
+// take makes p the panel that holds row o of m, which has rows enough to fill one.
+func (p *panel) take(m Matrix, o int) {
+	p.size = m.RowBytes()
+	p.first = min(o, m.Rows-p.outputs)
+	last := p.first + p.outputs
+	p.src = m.Data[p.first*p.size : last*p.size]
+	p.next = m.Data[last*p.size : min((last+p.outputs)*p.size, len(m.Data))]
+}
+
+// fill packs columns c to c+n of the panel.
+func (k *kernels) fill(p *panel, m Matrix, f format, c, n int, prefetch []byte) {
+	elems, size := m.Type.Block()
+	w := bytesIn(p.w)[:n*p.outputs]
+	k.pack[f](w, floatsIn(p.ds), floatsIn(p.mins), p.src[c/elems*size:], p.size, prefetch)
+}

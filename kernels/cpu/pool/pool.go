@@ -1,0 +1,276 @@
+package pool
+
+import (
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// Pool is a fixed set of workers that share loops. It belongs to one goroutine at a time: that goroutine is worker 0,
+// the others are started by [New] and end with [Pool.Close].
+//
+// Between [Pool.Begin] and [Pool.End], one forward pass, an idle worker looks for the next loop without sleeping, so
+// that a loop starts within a fraction of a microsecond; outside it sleeps and costs nothing. A worker that finds
+// nothing to do for long sleeps within a pass too.
+type Pool struct {
+	workers []*worker // all but worker 0
+	joined  sync.WaitGroup
+	busy    atomic.Bool // a Run is in progress
+	pass    atomic.Bool // between Begin and End
+	closed  atomic.Bool
+	label   atomic.Pointer[func()] // of the workers, see Label; nil before
+
+	// The loop in progress. Written while no share has a piece and open is zero, read by whoever has taken a piece and
+	// not yet returned it.
+	f        func(worker, lo, hi int)
+	n, grain int
+
+	shares []share      // one for each worker
+	open   atomic.Int64 // pieces that are not finished
+	_      [56]byte
+}
+
+// share is the pieces that a worker takes from first to last: a run of them, so that it reads on where it stopped. Who
+// has done his own takes from the end of another's. All is in one word, which changes hands with every piece: a cache
+// line for each.
+type share struct {
+	word atomic.Uint64 // long<<63 | from<<32 | to
+	_    [56]byte
+}
+
+// set makes the pieces from lo to hi the share's. If long, its owner takes half of them at a time.
+func (s *share) set(lo, hi int, long bool) {
+	w := uint64(lo)<<32 | uint64(hi)
+	if long {
+		w |= 1 << 63
+	}
+	s.word.Store(w)
+}
+
+// left returns what w says: the pieces that are left, from and to being equal if there are none.
+func left(w uint64) (from, to uint64, long bool) {
+	return w >> 32 & math.MaxInt32, w & math.MaxInt32, w>>63 != 0
+}
+
+// first takes the first piece, or half of all that are left, rounded up: those from lo to hi, none if these are equal.
+func (s *share) first() (lo, hi int) {
+	for {
+		w := s.word.Load()
+		from, to, long := left(w)
+		n := min(1, to-from)
+		if long {
+			n = (to - from + 1) / 2
+		}
+		if n == 0 || s.word.CompareAndSwap(w, w+n<<32) {
+			return int(from), int(from + n)
+		}
+	}
+}
+
+// last takes the last piece, likewise.
+func (s *share) last() (lo, hi int) {
+	for {
+		w := s.word.Load()
+		from, to, _ := left(w)
+		n := min(1, to-from)
+		if n == 0 || s.word.CompareAndSwap(w, w-n) {
+			return int(to - n), int(to)
+		}
+	}
+}
+
+// worker is one goroutine of a pool.
+type worker struct {
+	asleep atomic.Bool   // it waits for wake, or will soon; who makes this false owes it a send or is the worker itself
+	wake   chan struct{} // capacity 1
+	label  *func()       // that was called last
+}
+
+const (
+	pauseRounds = 8    // of a pause instruction between two looks for work: 0.1 to 0.4 µs
+	yieldAfter  = 16   // looks without a result before each further one lets other goroutines run first
+	sleepAfter  = 3000 // looks without a result before a worker sleeps within a pass: about a millisecond
+)
+
+// New starts a pool of threads workers, the caller being one; less than one counts as one.
+func New(threads int) *Pool {
+	p := &Pool{shares: make([]share, max(1, threads))}
+	for i := 1; i < threads; i++ {
+		w := &worker{wake: make(chan struct{}, 1)}
+		p.workers = append(p.workers, w)
+		p.joined.Add(1)
+		go p.work(w, i)
+	}
+	return p
+}
+
+// Label has each worker but the caller call f before its next piece of work, unless it called the same last: for what a
+// goroutine is known by in profiles. It takes effect with the next loop.
+func (p *Pool) Label(f *func()) { p.label.Store(f) }
+
+// relabel calls f, unless that was called last.
+func (w *worker) relabel(f *func()) {
+	if f != nil && w.label != f {
+		w.label = f
+		(*f)()
+	}
+}
+
+// Threads returns the number of workers, the caller included.
+func (p *Pool) Threads() int { return len(p.workers) + 1 }
+
+// Close ends the workers and waits for them. The pool must not be used afterwards; a second Close does nothing.
+func (p *Pool) Close() {
+	if p.closed.Swap(true) {
+		return
+	}
+	p.pass.Store(false)
+	p.wakeAll()
+	p.joined.Wait()
+}
+
+// Begin opens a pass: the workers wake and stay awake until [Pool.End].
+func (p *Pool) Begin() {
+	p.pass.Store(true)
+	p.wakeAll()
+}
+
+// End closes the pass: the workers go to sleep.
+func (p *Pool) End() { p.pass.Store(false) }
+
+// Run calls f(worker, lo, hi) for ranges that together are [0, n), each of grain indexes but the last, on all workers
+// including the caller, and returns when all calls have. Worker numbers are 0 to Threads-1 and no number is used by two
+// calls at once. Each worker begins with ranges of its own, which follow each other, and then takes those that are left
+// to others. f must not use the pool. A grain below one counts as one.
+func (p *Pool) Run(n, grain int, f func(worker, lo, hi int)) { p.run(n, grain, false, f) }
+
+// RunLong is [Pool.Run] but for the ranges: of its own a worker takes half of what is left at a time, by whole grains.
+// That is for loops whose calls cost something beside their indexes, such as those that read memory from one end to the
+// other.
+func (p *Pool) RunLong(n, grain int, f func(worker, lo, hi int)) { p.run(n, grain, true, f) }
+
+func (p *Pool) run(n, grain int, long bool, f func(worker, lo, hi int)) {
+	grain = max(grain, 1)
+	if n <= 0 {
+		return
+	}
+	if p.busy.Swap(true) {
+		panic("pool: Run within Run, or from two goroutines")
+	}
+	defer p.busy.Store(false)
+	if len(p.workers) == 0 || n <= grain {
+		if long {
+			grain = n
+		}
+		for lo := 0; lo < n; lo += grain {
+			f(0, lo, min(lo+grain, n))
+		}
+		return
+	}
+	p.f, p.n, p.grain = f, n, grain
+	p.hand((n+grain-1)/grain, long)
+	p.wakeAll()
+	p.take(0)
+	for i := 0; p.open.Load() > 0; i++ {
+		relax(i)
+	}
+	p.f = nil
+}
+
+// hand gives every worker its share of the pieces.
+func (p *Pool) hand(pieces int, long bool) {
+	p.open.Store(int64(pieces))
+	for i := range p.shares {
+		from, to := i*pieces/len(p.shares), (i+1)*pieces/len(p.shares)
+		p.shares[i].set(from, to, long)
+	}
+}
+
+// take calls f for pieces of the loop in progress until none is left, and returns whether there was one. Nobody waits
+// for a worker that comes too late to take any: where the system has given its processor to somebody else, the others
+// do the work.
+func (p *Pool) take(worker int) (any bool) {
+	for {
+		lo, hi := p.shares[worker].first()
+		for i := 1; lo == hi && i < len(p.shares); i++ {
+			lo, hi = p.shares[(worker+i)%len(p.shares)].last()
+		}
+		if lo == hi {
+			return any
+		}
+		if !any && worker > 0 {
+			p.workers[worker-1].relabel(p.label.Load())
+		}
+		any = true
+		p.f(worker, lo*p.grain, min(hi*p.grain, p.n))
+		p.open.Add(int64(lo - hi))
+	}
+}
+
+// waiting reports whether a piece waits to be taken.
+func (p *Pool) waiting() bool {
+	for i := range p.shares {
+		if from, to, _ := left(p.shares[i].word.Load()); from < to {
+			return true
+		}
+	}
+	return false
+}
+
+// work is the life of a worker.
+func (p *Pool) work(w *worker, number int) {
+	defer p.joined.Done()
+	for idle := 0; ; idle++ {
+		if p.take(number) {
+			idle = -1
+			continue
+		}
+		if p.closed.Load() {
+			return
+		}
+		if p.pass.Load() && idle < sleepAfter {
+			relax(idle)
+			continue
+		}
+		w.sleep(func() bool { return p.waiting() || p.closed.Load() || idle < sleepAfter && p.pass.Load() })
+		idle = -1
+	}
+}
+
+// sleep waits until woken, unless there is reason not to by the time that everybody can see that w sleeps.
+func (w *worker) sleep(reason func() bool) {
+	w.asleep.Store(true)
+	if reason() && w.asleep.Swap(false) {
+		return
+	}
+	<-w.wake
+}
+
+// wakeAll wakes the workers that sleep.
+func (p *Pool) wakeAll() {
+	for _, w := range p.workers {
+		if w.asleep.Load() && w.asleep.Swap(false) {
+			w.wake <- struct{}{}
+		}
+	}
+}
+
+// sleeping returns how many workers wait to be woken.
+func (p *Pool) sleeping() int {
+	n := 0
+	for _, w := range p.workers {
+		if w.asleep.Load() {
+			n++
+		}
+	}
+	return n
+}
+
+// relax passes a moment, the i-th in a row: first only this processor's, then any other goroutine may have it.
+func relax(i int) {
+	pause(pauseRounds)
+	if i >= yieldAfter {
+		runtime.Gosched()
+	}
+}

@@ -1,0 +1,246 @@
+package pool
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestRunCoversEverythingOnce(t *testing.T) {
+	for _, threads := range []int{0, 1, 2, 3, 8} {
+		p := New(threads)
+		require.Equal(t, max(1, threads), p.Threads())
+		for round := range 200 {
+			if round%10 == 0 {
+				p.Begin()
+			}
+			n, grain := round*7%97, round%13
+			whole, run, most := max(1, grain), p.Run, max(1, grain)
+			if round%2 == 1 {
+				run, most = p.RunLong, n
+			}
+			seen := make([]atomic.Int32, n)
+			inUse := make([]atomic.Int32, p.Threads())
+			run(n, grain, func(worker, lo, hi int) {
+				require.EqualValues(t, 1, inUse[worker].Add(1))
+				require.True(t, lo < hi && hi-lo <= most)
+				require.True(t, lo%whole == 0 && (hi%whole == 0 || hi == n))
+				for i := lo; i < hi; i++ {
+					seen[i].Add(1)
+				}
+				inUse[worker].Add(-1)
+			})
+			for i := range seen {
+				require.EqualValues(t, 1, seen[i].Load(), "index %d of %d", i, n)
+			}
+			if round%10 == 5 {
+				p.End()
+			}
+		}
+		p.Close()
+		p.Close()
+	}
+}
+
+// Half of what is left each time, until others take from the end: the calls get fewer, and the last ones are short.
+func TestRunLongHalves(t *testing.T) {
+	var s share
+	s.set(3, 14, true)
+	var sizes []int
+	for lo, hi := s.first(); lo < hi; lo, hi = s.first() {
+		sizes = append(sizes, hi-lo)
+	}
+	require.Equal(t, []int{6, 3, 1, 1}, sizes)
+
+	s.set(3, 14, true)
+	lo, hi := s.last()
+	require.Equal(t, []int{13, 14}, []int{lo, hi}, "of another's share one at a time")
+	lo, hi = s.first()
+	require.Equal(t, []int{3, 8}, []int{lo, hi})
+
+	alone := New(1)
+	defer alone.Close()
+	calls := 0
+	alone.RunLong(100, 7, func(_, lo, hi int) { calls++ })
+	require.Equal(t, 1, calls)
+}
+
+// What the loops write is there when Run returns, and what the caller wrote before is there for the workers: the race
+// detector holds this to its word.
+func TestRunOrdersMemory(t *testing.T) {
+	p := New(4)
+	defer p.Close()
+	x, y := make([]int, 1000), make([]int, 1000)
+	double := func(_, lo, hi int) {
+		for i := lo; i < hi; i++ {
+			y[i] = 2 * x[i]
+		}
+	}
+	for round := range 100 {
+		if round%2 == 0 {
+			p.Begin()
+		}
+		for i := range x {
+			x[i] = round + i
+		}
+		p.Run(len(x), 10, double)
+		for i := range x {
+			if y[i] != 2*(round+i) {
+				require.Equal(t, 2*(round+i), y[i])
+			}
+		}
+		p.End()
+	}
+}
+
+// eventually waits for a state that other goroutines are bound to reach.
+func eventually(t *testing.T, reached func() bool) {
+	t.Helper()
+	for start := time.Now(); !reached(); time.Sleep(time.Millisecond) {
+		require.Less(t, time.Since(start), 30*time.Second)
+	}
+}
+
+func TestWorkersSleepOutsideAPass(t *testing.T) {
+	p := New(4)
+	defer p.Close()
+	eventually(t, func() bool { return p.sleeping() == 3 })
+
+	eventually(t, func() bool { // a worker that finds nothing to do for long sleeps even in a pass
+		p.End()
+		p.Begin()
+		return p.sleeping() == 0
+	})
+	var ran atomic.Int32
+	p.Run(100, 1, func(_, _, _ int) { ran.Add(1) })
+	p.End()
+	require.EqualValues(t, 100, ran.Load())
+	eventually(t, func() bool { return p.sleeping() == 3 })
+
+	p.Run(100, 1, func(_, _, _ int) { ran.Add(1) })
+	require.EqualValues(t, 200, ran.Load())
+	eventually(t, func() bool { return p.sleeping() == 3 })
+
+	// Asleep means blocked: the test's clock moves on only when every goroutine in the bubble is.
+	synctest.Test(t, func(*testing.T) {
+		p := New(3)
+		time.Sleep(time.Hour)
+		p.Run(10, 1, func(_, _, _ int) {})
+		time.Sleep(time.Hour)
+		p.Begin()
+		p.End()
+		time.Sleep(time.Hour)
+		p.Close()
+	})
+}
+
+// A worker that is about to sleep when a loop starts must take part all the same: a lost wake-up hangs here.
+func TestNoWakeUpIsLost(t *testing.T) {
+	p := New(3)
+	defer p.Close()
+	var ran atomic.Int64
+	f := func(_, lo, hi int) { ran.Add(int64(hi - lo)) }
+	for i := range 20000 {
+		if i%3 == 0 {
+			p.Begin()
+			p.End()
+		}
+		p.Run(6, 1, f)
+	}
+	require.EqualValues(t, 6*20000, ran.Load())
+}
+
+// A worker that has reason not to sleep when everybody can see that it does goes on, unless somebody owes it a send:
+// that one it takes, so that none is left for the next time. Whoever looks finds it asleep by then.
+func TestSleepWithReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &worker{wake: make(chan struct{}, 1)}
+		p := &Pool{workers: []*worker{w}}
+		w.sleep(func() bool {
+			assert.True(t, w.asleep.Load())
+			return true
+		})
+		assert.False(t, w.asleep.Load(), "nobody has to wake it")
+		w.sleep(func() bool {
+			p.wakeAll()
+			return true
+		})
+		assert.Empty(t, w.wake, "what wakeAll sent is taken")
+		go w.sleep(func() bool { return false })
+		synctest.Wait()
+		assert.Equal(t, 1, p.sleeping())
+		p.wakeAll()
+		synctest.Wait()
+		assert.Zero(t, p.sleeping())
+	})
+}
+
+func TestAForgottenPassEndsInSleep(t *testing.T) {
+	p := New(3)
+	defer p.Close()
+	p.Begin()
+	eventually(t, func() bool { return p.sleeping() == 2 })
+	var ran atomic.Int32
+	p.Run(10, 1, func(_, _, _ int) { ran.Add(1) })
+	require.EqualValues(t, 10, ran.Load())
+}
+
+func TestCloseWaitsForTheWorkers(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 20 {
+		p := New(5)
+		p.Begin()
+		p.Run(10, 1, func(_, _, _ int) {})
+		p.Close()
+	}
+	eventually(t, func() bool { return runtime.NumGoroutine() <= before })
+}
+
+func TestRunDoesNotAllocate(t *testing.T) {
+	p := New(3)
+	defer p.Close()
+	f := func(_, _, _ int) {}
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		p.Begin()
+		p.Run(10, 2, f)
+		p.End()
+		p.Run(10, 2, f)
+	}))
+}
+
+func TestRunWithinRunPanics(t *testing.T) {
+	p := New(1)
+	defer p.Close()
+	require.Panics(t, func() { p.Run(1, 1, func(_, _, _ int) { p.Run(1, 1, func(_, _, _ int) {}) }) })
+	p.Run(1, 1, func(_, _, _ int) {})
+}
+
+// TestPoolLabel: each worker but the caller calls a label once, before its next work, and again when there is another.
+func TestPoolLabel(t *testing.T) {
+	const threads = 3
+	p := New(threads)
+	defer p.Close()
+	together := func() { // a loop of which each worker has one piece
+		var all sync.WaitGroup
+		all.Add(threads)
+		p.Run(threads, 1, func(int, int, int) { all.Done(); all.Wait() })
+	}
+	together() // before there is a label
+	var one, two atomic.Int32
+	first, second := func() { one.Add(1) }, func() { two.Add(1) }
+	p.Label(&first)
+	for range 3 {
+		together()
+		assert.EqualValues(t, threads-1, one.Load())
+	}
+	p.Label(&second)
+	together()
+	together()
+	assert.Equal(t, []int32{threads - 1, threads - 1}, []int32{one.Load(), two.Load()})
+}

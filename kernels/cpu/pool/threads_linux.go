@@ -1,0 +1,101 @@
+package pool
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// fastCores counts the fast physical cores among the CPUs that this process may run on, 0 if the system does not tell.
+func fastCores() int {
+	var set unix.CPUSet
+	if unix.SchedGetaffinity(0, &set) != nil {
+		return 0
+	}
+	return countFast(os.DirFS("/sys/devices"), set.IsSet)
+}
+
+// countFast is fastCores for the tree of devices sys (Linux, Documentation/ABI/testing/sysfs-devices-system-cpu). On
+// x86 with two kinds of cores cpu_core/cpus lists the fast ones; on arm each CPU has a capacity, and fast is what has
+// half of the largest.
+func countFast(sys fs.FS, allowed func(cpu int) bool) int {
+	var cpus []int
+	for _, c := range list(sys, "system/cpu/online") {
+		if allowed(c) {
+			cpus = append(cpus, c)
+		}
+	}
+	if performance := list(sys, "cpu_core/cpus"); len(performance) > 0 {
+		cpus = common(cpus, performance)
+	}
+	most := 0
+	for _, c := range cpus {
+		most = max(most, number(sys, c, "cpu_capacity"))
+	}
+	cores := map[string]bool{}
+	for _, c := range cpus {
+		if 2*number(sys, c, "cpu_capacity") < most {
+			continue
+		}
+		siblings := read(sys, fmt.Sprintf("system/cpu/cpu%d/topology/thread_siblings_list", c))
+		if siblings == "" {
+			siblings = strconv.Itoa(c)
+		}
+		cores[siblings] = true
+	}
+	return len(cores)
+}
+
+// number reads an attribute of a CPU, 0 if it has none.
+func number(sys fs.FS, cpu int, attribute string) int {
+	n, _ := strconv.Atoi(read(sys, fmt.Sprintf("system/cpu/cpu%d/%s", cpu, attribute)))
+	return n
+}
+
+// list reads a list of CPUs such as "0-3,8"; what is not one is empty.
+func list(sys fs.FS, name string) []int {
+	var cpus []int
+	for part := range strings.SplitSeq(read(sys, name), ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		lo, err := strconv.Atoi(first)
+		hi, errLast := strconv.Atoi(last)
+		if err != nil || errLast != nil || lo < 0 || hi >= maxCPUs {
+			return nil
+		}
+		for ; lo <= hi; lo++ {
+			cpus = append(cpus, lo)
+		}
+	}
+	return cpus
+}
+
+const maxCPUs = 1 << 13 // more than Linux can have
+
+func read(sys fs.FS, name string) string {
+	b, err := fs.ReadFile(sys, name)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+func common(a, b []int) []int {
+	in := map[int]bool{}
+	for _, c := range b {
+		in[c] = true
+	}
+	var both []int
+	for _, c := range a {
+		if in[c] {
+			both = append(both, c)
+		}
+	}
+	return both
+}

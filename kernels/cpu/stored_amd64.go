@@ -1,0 +1,132 @@
+//go:build !noasm
+
+package cpu
+
+// Microkernels for weights as they are stored. gemv…: one token, one output after the other, in gemv_avx2_amd64.s,
+// gemv_avxvnni_amd64.s and gemv_vnni_amd64.s. gemv8…: one token, eight outputs at a time, in gemv8_…. gemm8…: up to
+// sixteen tokens, eight outputs, in gemm8_…. gemm4…: up to eight tokens, four outputs, in gemm4_… and gemm4k_…. The
+// formulas stand with their twin gemvGeneric. All return the same bits: the integers are equal and the float32
+// operations too.
+
+//go:noescape
+func gemvQ8_0AVX2(dst []float32, w []byte, x activations)
+
+//go:noescape
+func gemvQ4_0AVX2(dst []float32, w []byte, x activations)
+
+//go:noescape
+func gemvQ5_0AVX2(dst []float32, w []byte, x activations)
+
+//go:noescape
+func gemvQ4_KAVX2(dst []float32, w []byte, x activations)
+
+//go:noescape
+func gemvQ5_KAVX2(dst []float32, w []byte, x activations)
+
+//go:noescape
+func gemvQ6_KAVX2(dst []float32, w []byte, x activations)
+
+//go:noescape
+func gemvQ8_0AVXVNNI(dst []float32, w []byte, x activations)
+
+//go:noescape
+func gemvQ4_0AVXVNNI(dst []float32, w []byte, x activations)
+
+//go:noescape
+func gemvQ5_0AVXVNNI(dst []float32, w []byte, x activations)
+
+//go:noescape
+func gemvQ4_KAVXVNNI(dst []float32, w []byte, x activations)
+
+//go:noescape
+func gemvQ5_KAVXVNNI(dst []float32, w []byte, x activations)
+
+//go:noescape
+func gemvQ6_KAVXVNNI(dst []float32, w []byte, x activations)
+
+//go:noescape
+func gemvQ8_0VNNI(dst []float32, w []byte, x activations)
+
+//go:noescape
+func gemvQ4_0VNNI(dst []float32, w []byte, x activations)
+
+//go:noescape
+func gemvQ5_0VNNI(dst []float32, w []byte, x activations)
+
+//go:noescape
+func gemvQ4_KVNNI(dst []float32, w []byte, x activations)
+
+//go:noescape
+func gemvQ5_KVNNI(dst []float32, w []byte, x activations)
+
+//go:noescape
+func gemvQ6_KVNNI(dst []float32, w []byte, x activations)
+
+//go:noescape
+func gemv8Q4_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
+
+//go:noescape
+func gemv8Q4_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
+
+//go:noescape
+func gemv8Q4_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
+
+//go:noescape
+func gemm8Q8_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
+
+//go:noescape
+func gemm8Q4_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
+
+//go:noescape
+func gemm8Q5_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
+
+//go:noescape
+func gemm8Q4_KAVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
+
+//go:noescape
+func gemm8Q5_KAVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
+
+//go:noescape
+func gemm8Q6_KAVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
+
+//go:noescape
+func gemm8Q8_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
+
+//go:noescape
+func gemm8Q4_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
+
+//go:noescape
+func gemm8Q5_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
+
+//go:noescape
+func gemm8Q4_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
+
+//go:noescape
+func gemm8Q5_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
+
+//go:noescape
+func gemm8Q6_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
+
+//go:noescape
+func interleaveVNNI(to, q []int8, from int)
+
+//go:noescape
+func gemm4Q8_0VNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
+
+//go:noescape
+func gemm4Q4_0VNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
+
+//go:noescape
+func gemm4Q5_0VNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
+
+//go:noescape
+func gemm4Q4_KVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
+
+//go:noescape
+func gemm4Q5_KVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
+
+//go:noescape
+func gemm4Q6_KVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
+
+//go:noescape
+func roundAVX2(q []int8, d, s []float32, h []int16, x []float32)

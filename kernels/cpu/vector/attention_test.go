@@ -1,0 +1,179 @@
+package vector
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/kerneltest"
+)
+
+// storage is the functions for keys and values of one type, and how a float32 is stored in it.
+type storage struct {
+	scores scores
+	mix    mix
+	size   int
+	stored func(in *kerneltest.Inputs, n int) (bytes []byte, value func(i int) float64)
+}
+
+func storages(k *operations) []storage {
+	return []storage{
+		{k.scoresF32, k.mixF32, 4, func(in *kerneltest.Inputs, n int) ([]byte, func(int) float64) {
+			f := in.Floats(n)
+			return bytesOf(f), func(i int) float64 { return float64(f[i]) }
+		}},
+		{k.scoresF16, k.mixF16, 2, func(in *kerneltest.Inputs, n int) ([]byte, func(int) float64) {
+			b := in.Bytes(2 * n)
+			narrow := make([]uint16, n)
+			toF16Generic(narrow, in.Floats(n))
+			copy(b, halfBytes(narrow))
+			return b, func(i int) float64 { return float64(f16(b[2*i:])) }
+		}},
+	}
+}
+
+// checkScores holds k's scores of blocks keys, of dh elements and pad more between two blocks, against their formula.
+func checkScores(t *testing.T, k *operations, in *kerneltest.Inputs, dh, blocks, pad int) {
+	for _, a := range storages(k) {
+		q := in.Floats(dh * Queries)
+		step := KeyBlock*dh + pad
+		keys, key := a.stored(in, (blocks-1)*step+KeyBlock*dh)
+		stride := KeyBlock*blocks + pad
+		dst, intact := kerneltest.Guarded[float32](t, (Queries-1)*stride+KeyBlock*blocks, in.Off&^3)
+		a.scores(dst, stride, q, keys, step*a.size, blocks)
+		intact()
+		alone := make([]float32, Queries*KeyBlock)
+		for b := range blocks {
+			a.scores(alone, KeyBlock, q, keys[b*step*a.size:], step*a.size, 1)
+			for g := range Queries {
+				beside := dst[g*stride+b*KeyBlock:][:KeyBlock]
+				require.Equal(t, alone[g*KeyBlock:][:KeyBlock], beside, "blocks beside it change a bit")
+				for j := range KeyBlock {
+					want, size := 0.0, 0.0
+					for i := range dh {
+						v := float64(q[i*Queries+g]) * key(b*step+i*KeyBlock+j)
+						want += v
+						size += math.Abs(v)
+					}
+					require.InDelta(t, want, dst[g*stride+b*KeyBlock+j], size*float64(dh+1)/(1<<24))
+				}
+			}
+		}
+	}
+}
+
+// checkMix holds k's weighted sums of n values against their formula.
+func checkMix(t *testing.T, k *operations, in *kerneltest.Inputs, dh, n, pad int) {
+	for i, a := range storages(k) {
+		f := mixOf(a.mix, []mix{mixF32Generic, mixF16Generic}[i], Queries*dh)
+		stride, step := n+pad, dh+pad
+		p := in.Floats((Queries-1)*stride + n)
+		values, value := a.stored(in, (n-1)*step+dh)
+		acc, intact := kerneltest.Guarded[float32](t, Queries*dh, in.Off&^3)
+		start := in.Floats(Queries * dh)
+		copy(acc, start)
+		f(acc, p, stride, n, values, step*a.size)
+		intact()
+		parts := slices.Clone(start)
+		if first := n / 3; first > 0 {
+			f(parts, p, stride, first, values, step*a.size)
+			f(parts, p[first:], stride, n-first, values[first*step*a.size:], step*a.size)
+			require.Equal(t, parts, slices.Clone(acc), "two parts give other bits than the whole")
+		}
+		for g := range Queries {
+			for c := range dh {
+				want := float64(start[g*dh+c])
+				size := math.Abs(want)
+				for j := range n {
+					v := float64(p[g*stride+j]) * value(j*step+c)
+					want += v
+					size += math.Abs(v)
+				}
+				require.InDelta(t, want, acc[g*dh+c], size*float64(n+1)/(1<<24))
+			}
+		}
+	}
+}
+
+func TestAttention(t *testing.T) {
+	each(t, func(t *testing.T, k *operations) {
+		for i, dh := range []int{1, 2, 8, 16, 24, 32, 40, 64, 128} {
+			for _, n := range []int{1, 2, 3, 7} {
+				in := kerneltest.NewInputs(t, uint64(i), 4*(n%3))
+				checkScores(t, k, in, dh, n, 3*(n%2))
+				checkMix(t, k, in, dh, 1+5*(n-1), n%2)
+			}
+		}
+	})
+}
+
+// FuzzAttention holds every variant against the formulas at any shape and alignment.
+func FuzzAttention(f *testing.F) {
+	f.Add(uint64(1), uint8(64), uint8(3), uint8(28), uint8(5))
+	f.Fuzz(func(t *testing.T, seed uint64, dh, n, pad, off uint8) {
+		for _, k := range all() {
+			in := kerneltest.NewInputs(t, seed, int(off%64))
+			checkScores(t, k, in, 1+int(dh%130), 1+int(n%5), int(pad))
+			checkMix(t, k, in, 1+int(dh%130), 1+int(n%70), int(pad))
+		}
+	})
+}
+
+func TestAttentionBounds(t *testing.T) {
+	f := func(n int) []float32 { return make([]float32, n) }
+	require.Panics(t, func() { ScoresF32(f(8*16-1), 16, f(16), f(32), 32, 1) })
+	require.Panics(t, func() { ScoresF32(f(8*16), 16, f(16), f(31), 32, 1) })
+	require.Panics(t, func() { ScoresF16(f(8*32), 32, f(16), make([]uint16, 63), 32, 2) })
+	require.Panics(t, func() { MixF16(f(16), f(8*3), 3, 3, make([]uint16, 5), 2) })
+	require.Panics(t, func() { MixF32(f(16), f(8*3-1), 3, 3, f(6), 2) })
+	require.Panics(t, func() { WeightedSum(f(4), f(2), f(9), 6) })
+	ScoresF16(nil, 0, nil, nil, 0, 0)
+	MixF32(nil, nil, 0, 0, nil, 0)
+}
+
+func TestSoftmax(t *testing.T) {
+	each(t, func(t *testing.T, k *operations) {
+		for _, n := range []int{1, 2, 31, 32, 33, 64, 250, 1000} {
+			in := kerneltest.NewInputs(t, uint64(n), 4*(n%7))
+			x, intact := kerneltest.Guarded[float32](t, (n+SoftmaxPad-1)/SoftmaxPad*SoftmaxPad, in.Off)
+			for i := range x {
+				x[i] = float32(math.Inf(-1))
+			}
+			copy(x, in.Floats(n))
+			if n > 2 {
+				x[1] = float32(math.Inf(-1))
+			}
+			before := slices.Clone(x)
+			top, sum := k.softmax(x)
+			intact()
+			require.Equal(t, slices.Max(before), top)
+			want := 0.0
+			for i, v := range before {
+				e := math.Exp(float64(v - top))
+				want += e
+				require.InDelta(t, e, x[i], expError*e)
+			}
+			require.InEpsilon(t, want, sum, 2e-6)
+			x[n-1] = float32(math.NaN())
+			_, sum = k.softmax(x)
+			require.True(t, sum != sum, "a NaN does not show")
+		}
+	})
+	require.Panics(t, func() { Softmax(make([]float32, 31)) })
+	_, sum := Softmax(nil)
+	require.Zero(t, sum)
+}
+
+func TestWeightedSum(t *testing.T) {
+	in := kerneltest.NewInputs(t, 1, 0)
+	p, v, dst := in.Floats(3), in.Floats(3*70), make([]float32, 67)
+	WeightedSum(dst, p, v, 70)
+	for i := range dst {
+		want := float64(p[0])*float64(v[i]) + float64(p[1])*float64(v[70+i]) + float64(p[2])*float64(v[140+i])
+		require.InDelta(t, want, dst[i], 1e-5)
+	}
+	WeightedSum(dst[:1], nil, nil, 0)
+	require.Zero(t, dst[0])
+}

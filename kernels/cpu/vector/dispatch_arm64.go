@@ -1,0 +1,28 @@
+//go:build !noasm
+
+package vector
+
+import "github.com/pilotfish-ai/pilotfish/kernels/cpu/isa"
+
+// functions returns those of an instruction set. Products of integers make no difference here.
+func functions(set string) *operations {
+	if set == isa.Generic {
+		return generic()
+	}
+	return neon()
+}
+
+// neon returns what every arm64 CPU has.
+func neon() *operations {
+	softmax := func(x []float32) (top, sum float32) { return softmaxBy(expNEON, x) }
+	return &operations{
+		elementwise: elementwise{
+			exp: expNEON, swiGLU: swiGLUNEON, rmsNorm: rmsNormNEON, rope: ropeNEON, toF16: toF16NEON,
+		},
+		reductions: reductions{softmax: softmax, sumExp: sumExpNEON, above: aboveNEON},
+		attention: attention{
+			scoresF32: scoresF32NEON, scoresF16: scoresF16NEON,
+			mixF32: mixF32NEON, mixF16: mixF16NEON, axpyF32: axpyF32NEON,
+		},
+	}
+}

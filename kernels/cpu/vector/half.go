@@ -1,0 +1,17 @@
+package vector
+
+import "github.com/pilotfish-ai/pilotfish/gguf/block"
+
+// ToF16 sets dst[i] to src[i] in half precision, rounded to nearest even.
+func ToF16(dst []uint16, src []float32) {
+	if len(src) > 0 {
+		inUse().toF16(dst[:len(src)], src)
+	}
+}
+
+// toF16Generic sets dst to src in half precision, rounded to nearest even.
+func toF16Generic(dst []uint16, src []float32) {
+	for i, v := range src {
+		dst[i] = block.F32ToF16(v)
+	}
+}
