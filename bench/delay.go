@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// delayedConn is a connection whose bytes arrive some time after they are written, in order, at any rate: a long wire for TCP.
+// delayedConn is a connection whose bytes arrive some time after they are written, in order, at any rate:
+// a long wire for TCP.
 type delayedConn struct {
 	net.Conn
 	delay time.Duration

@@ -31,7 +31,8 @@ type EngineSample struct {
 	Share         *float64 `json:"bandwidth_share,omitempty"` // as in [EngineReport]
 	PromptNS      int64    `json:"prompt_ns,omitempty"`       // nanoseconds of the prompt
 	GenerationNS  int64    `json:"generation_ns,omitempty"`   // of all tokens generated
-	RowsNS        int64    `json:"rows_ns,omitempty"`         // of one forward call of so many rows: the mean of [rowCalls]
+	// of one forward call of so many rows: the mean of [rowCalls]
+	RowsNS int64 `json:"rows_ns,omitempty"`
 }
 
 // EngineReport is what [Engine] found. Its JSON is a contract.
@@ -43,37 +44,51 @@ type EngineReport struct {
 	Cell          *EngineCell    `json:"cell,omitempty"` // which combination; absent where there is only one
 	Samples       []EngineSample `json:"samples"`
 	Noise         EngineNoise    `json:"noise"`
-	TokenMS       *result.Times  `json:"token_ms,omitempty"`       // time between tokens, of all samples together
-	Rows          int            `json:"rows,omitempty"`           // of one forward call: the heads of a draft tree
-	RowsTPS       float64        `json:"rows_tps,omitempty"`       // rows per second; median of the samples
-	RowsCost      float64        `json:"rows_cost,omitempty"`      // time of the call over that of one row; median over the samples
-	Quiet         Quiet          `json:"machine_quiet"`            // what else the machine did, from the first sample to the last
-	LoadMS        float64        `json:"load_ms"`                  // until model and tokenizer are ready: from before the file is opened. Weights are mapped, not read
-	FirstTokenMS  float64        `json:"first_token_ms"`           // from before opening until the first token after a prompt of 8
-	PeakRSS       int64          `json:"peak_rss_bytes,omitempty"` // of the process, mapped pages of the file included; 0 if the system does not tell
-	FileBytes     int64          `json:"file_bytes"`
-	HugeBytes     int64          `json:"huge_bytes"`                // of the file, in huge pages when the samples began
-	WeightsStay   string         `json:"weights_stay,omitempty"`    // why some weights did not move into huge pages
-	MoveMS        float64        `json:"move_ms,omitempty"`         // from the first token until all had
-	KVBytes       int64          `json:"kv_bytes"`                  // keys and values of a full context
-	TokenBytes    int64          `json:"bytes_per_token"`           // weights that a decoded token reads
-	DepthBytes    int64          `json:"depth_bytes,omitempty"`     // keys and values that one reads in the middle of the generation
-	Bandwidth     float64        `json:"bandwidth_gbs"`             // 1e9 bytes per second: streaming read with as many threads; median of the samples
-	ByThreads     []float64      `json:"bandwidth_by_threads_gbs"`  // the same with 1, 2, … threads, once at the end
-	Bound         float64        `json:"generation_bound_tps"`      // bandwidth over the bytes of a token, weights, keys and values
-	Share         *float64       `json:"bandwidth_share,omitempty"` // generation_tps over the bound of the same sample, at most 1; median. Absent where nothing was generated, and above 1 with fits_cache
-	FitsCache     bool           `json:"fits_cache,omitempty"`      // the bytes of a token stay in the CPU's cache: the bandwidth of memory is no bound
-	PromptMACs    float64        `json:"prompt_gmacs,omitempty"`    // 1e9 multiply-adds per second with weights, in prompts
-	PeakBytes     float64        `json:"peak_int8_gmacs,omitempty"` // the same of the instruction that multiplies bytes, from registers
-	PeakFloats    float64        `json:"peak_float32_gmacs,omitempty"`
-	PromptBound   float64        `json:"prompt_bound_tps,omitempty"` // by those peaks
-	Device        string         `json:"device"`
-	Threads       int            `json:"threads"`
-	Depth         int            `json:"depth_tokens"`                   // of context before prompt, rows and generation; there at least 8
-	KV            string         `json:"kv"`                             // how keys and values are kept: f16 or f32
-	Dispatches    int            `json:"dispatches_per_token,omitempty"` // of a GPU, for the last token
-	Levels        int            `json:"levels_per_token,omitempty"`     // of dispatches that wait for those before
-	Scaling       []Scale        `json:"scaling,omitempty"`
+	TokenMS       *result.Times  `json:"token_ms,omitempty"` // time between tokens, of all samples together
+	Rows          int            `json:"rows,omitempty"`     // of one forward call: the heads of a draft tree
+	RowsTPS       float64        `json:"rows_tps,omitempty"` // rows per second; median of the samples
+	// time of the call over that of one row; median over the samples
+	RowsCost float64 `json:"rows_cost,omitempty"`
+	// what else the machine did, from the first sample to the last
+	Quiet Quiet `json:"machine_quiet"`
+	// until model and tokenizer are ready: from before the file is opened. Weights are mapped, not read
+	LoadMS float64 `json:"load_ms"`
+	// from before opening until the first token after a prompt of 8
+	FirstTokenMS float64 `json:"first_token_ms"`
+	// of the process, mapped pages of the file included; 0 if the system does not tell
+	PeakRSS     int64   `json:"peak_rss_bytes,omitempty"`
+	FileBytes   int64   `json:"file_bytes"`
+	HugeBytes   int64   `json:"huge_bytes"`             // of the file, in huge pages when the samples began
+	WeightsStay string  `json:"weights_stay,omitempty"` // why some weights did not move into huge pages
+	MoveMS      float64 `json:"move_ms,omitempty"`      // from the first token until all had
+	KVBytes     int64   `json:"kv_bytes"`               // keys and values of a full context
+	TokenBytes  int64   `json:"bytes_per_token"`        // weights that a decoded token reads
+	// keys and values that one reads in the middle of the generation
+	DepthBytes int64 `json:"depth_bytes,omitempty"`
+	// 1e9 bytes per second: streaming read with as many threads; median of the samples
+	Bandwidth float64   `json:"bandwidth_gbs"`
+	ByThreads []float64 `json:"bandwidth_by_threads_gbs"` // the same with 1, 2, … threads, once at the end
+	// bandwidth over the bytes of a token, weights, keys and values
+	Bound float64 `json:"generation_bound_tps"`
+	// generation_tps over the bound of the same sample, at most 1; median. Absent where nothing was generated, and
+	// above 1 with fits_cache
+	Share *float64 `json:"bandwidth_share,omitempty"`
+	// the bytes of a token stay in the CPU's cache: the bandwidth of memory is no bound
+	FitsCache bool `json:"fits_cache,omitempty"`
+	// 1e9 multiply-adds per second with weights, in prompts
+	PromptMACs float64 `json:"prompt_gmacs,omitempty"`
+	// the same of the instruction that multiplies bytes, from registers
+	PeakBytes   float64 `json:"peak_int8_gmacs,omitempty"`
+	PeakFloats  float64 `json:"peak_float32_gmacs,omitempty"`
+	PromptBound float64 `json:"prompt_bound_tps,omitempty"` // by those peaks
+	Device      string  `json:"device"`
+	Threads     int     `json:"threads"`
+	// of context before prompt, rows and generation; there at least 8
+	Depth      int     `json:"depth_tokens"`
+	KV         string  `json:"kv"`                             // how keys and values are kept: f16 or f32
+	Dispatches int     `json:"dispatches_per_token,omitempty"` // of a GPU, for the last token
+	Levels     int     `json:"levels_per_token,omitempty"`     // of dispatches that wait for those before
+	Scaling    []Scale `json:"scaling,omitempty"`
 }
 
 // Scale is what so many threads reach.
@@ -89,7 +104,8 @@ type Scale struct {
 // firstPrompt is the length of the prompt of the first token, and the least context of one that is generated.
 const firstPrompt = 8
 
-// Engine measures prompts, generation, loading and memory of a model, and the bandwidth and the multiplications that bound them, in one run.
+// Engine measures prompts, generation, loading and memory of a model, and the bandwidth and the multiplications that
+// bound them, in one run.
 func Engine(ctx context.Context, o EngineOptions) (EngineReport, error) {
 	r, err := measureEngine(ctx, o)
 	if err != nil || !o.Scaling || r.Threads < 1 {

@@ -37,24 +37,27 @@ type GatewayOptions struct {
 // GatewayReport is what [Gateway] found. Its JSON is a contract. The devices run in the process of the gateway, and
 // packets go over UDP on loopback: times and CPU are those of both sides.
 type GatewayReport struct {
-	Devices       int            `json:"devices"`
-	Rate          float64        `json:"rate"` // questions per second of one device
-	ModelMS       float64        `json:"model_ms"`
-	Seconds       float64        `json:"seconds"`
-	Cores         int            `json:"cores"`   // that the process may use
-	Asks          int            `json:"asks"`    // that were due
-	Answers       int            `json:"answers"` // that came
-	PerSecond     float64        `json:"answers_per_second"`
-	Refusals      map[string]int `json:"refusals"`
-	Errors        int            `json:"errors"`                 // asks that got neither
-	Latency       Latency        `json:"latency_ms"`             // from when a question was due to when its answer was there
-	InGateway     Latency        `json:"in_gateway_ms,omitzero"` // of that, in the gateway: until the answer was written
-	ConnectMS     float64        `json:"connect_ms"`             // until all devices were welcome and had asked once
-	CPUPerAsk     float64        `json:"cpu_us_per_ask"`         // of the whole process; 0 if the system does not tell
-	BytesUp       float64        `json:"bytes_up_per_ask"`
-	BytesDown     float64        `json:"bytes_down_per_ask"`
-	PerConnection int64          `json:"memory_per_connection_bytes"`        // of both sides, heap and stacks
-	PerSession    int64          `json:"memory_per_session_bytes,omitempty"` // of the gateway, an idle one of 512 tokens
+	Devices   int            `json:"devices"`
+	Rate      float64        `json:"rate"` // questions per second of one device
+	ModelMS   float64        `json:"model_ms"`
+	Seconds   float64        `json:"seconds"`
+	Cores     int            `json:"cores"`   // that the process may use
+	Asks      int            `json:"asks"`    // that were due
+	Answers   int            `json:"answers"` // that came
+	PerSecond float64        `json:"answers_per_second"`
+	Refusals  map[string]int `json:"refusals"`
+	Errors    int            `json:"errors"` // asks that got neither
+	// from when a question was due to when its answer was there
+	Latency Latency `json:"latency_ms"`
+	// of that, in the gateway: until the answer was written
+	InGateway     Latency `json:"in_gateway_ms,omitzero"`
+	ConnectMS     float64 `json:"connect_ms"`     // until all devices were welcome and had asked once
+	CPUPerAsk     float64 `json:"cpu_us_per_ask"` // of the whole process; 0 if the system does not tell
+	BytesUp       float64 `json:"bytes_up_per_ask"`
+	BytesDown     float64 `json:"bytes_down_per_ask"`
+	PerConnection int64   `json:"memory_per_connection_bytes"` // of both sides, heap and stacks
+	// of the gateway, an idle one of 512 tokens
+	PerSession int64 `json:"memory_per_session_bytes,omitempty"`
 	// among the devices that are not greedy; with two of them or more
 	Fairness *Fairness     `json:"fairness,omitempty"`
 	Greedy   *GreedyDevice `json:"greedy,omitempty"`

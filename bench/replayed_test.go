@@ -293,9 +293,9 @@ func TestReplayQuestions(t *testing.T) {
 	assert.Zero(t, ungraded([]answer{{}, {}}), "nothing there can be graded")
 }
 
-// BenchmarkRecording is how much longer the demo's small model, alone on one thread as fast as it goes, takes for 64 tokens
-// that are recorded. The answers take turns, so that whatever else the machine does hurts both alike, and of each the one
-// that a tenth is faster than counts: others were hurt. What was recorded is written between answers.
+// BenchmarkRecording is how much longer the demo's small model, alone on one thread as fast as it goes, takes for 64
+// tokens that are recorded. The answers take turns, so that whatever else the machine does hurts both alike, and of
+// each the one that a tenth is faster than counts: others were hurt. What was recorded is written between answers.
 func BenchmarkRecording(b *testing.B) {
 	file, err := gguf.Parse(demo.Small())
 	require.NoError(b, err)

@@ -12,28 +12,34 @@ import (
 // ModeReport is what [Routing] found in one mode. Its JSON is a contract: rates are in 0..1, and what does not apply is
 // absent. Hidden share, hit rate and bytes are of answered escalations, and absent where no answer came.
 type ModeReport struct {
-	Mode            string   `json:"mode"`
-	Variant         int      `json:"variant,omitempty"` // 1, 2, …: tells modes apart that were measured more than once
-	Cell            *Cell    `json:"cell,omitempty"`
-	Answers         int      `json:"answers"`
-	Accuracy        *float64 `json:"accuracy,omitempty"`
-	AccuracyLow     *float64 `json:"accuracy_low,omitempty"`    // Wilson's interval at 95%
-	AccuracyHigh    *float64 `json:"accuracy_high,omitempty"`   //
-	EscalatedShare  *float64 `json:"escalated_share,omitempty"` // of the generated tokens, end tokens included: the large model's
-	TokensPerAnswer float64  `json:"tokens_per_answer"`         // shown, without end tokens
+	Mode         string   `json:"mode"`
+	Variant      int      `json:"variant,omitempty"` // 1, 2, …: tells modes apart that were measured more than once
+	Cell         *Cell    `json:"cell,omitempty"`
+	Answers      int      `json:"answers"`
+	Accuracy     *float64 `json:"accuracy,omitempty"`
+	AccuracyLow  *float64 `json:"accuracy_low,omitempty"`  // Wilson's interval at 95%
+	AccuracyHigh *float64 `json:"accuracy_high,omitempty"` //
+	// of the generated tokens, end tokens included: the large model's
+	EscalatedShare  *float64 `json:"escalated_share,omitempty"`
+	TokensPerAnswer float64  `json:"tokens_per_answer"` // shown, without end tokens
 	Escalations     *float64 `json:"escalations_per_answer,omitempty"`
-	Asks            *float64 `json:"asks_per_answer,omitempty"` // sent: escalations, and asks dropped since a draft did not hold
-	Timeouts        *int     `json:"timeouts,omitempty"`        // tokens of all answers that stayed the small model's since no answer came in time
-	Time            Times    `json:"time_per_answer_ms"`
-	HiddenShare     *float64 `json:"hidden_share,omitempty"` // of the time from ask to answer
-	HitRate         *float64 `json:"hit_rate,omitempty"`
-	MissedShare     *float64 `json:"missed_share,omitempty"`              // of the edge's tokens that the cloud audited: it would have chosen another one
-	BytesUp         *float64 `json:"bytes_up_per_escalation,omitempty"`   // payload, dropped asks and text sent ahead included
-	BytesDown       *float64 `json:"bytes_down_per_escalation,omitempty"` // alike
-	Warmed          *float64 `json:"warmed_per_answer,omitempty"`         // tokens of the prompt that were sent ahead
-	WarmedInVain    *float64 `json:"warmed_in_vain_per_answer,omitempty"` // of these, for answers that asked nothing
-	EqualToSerial   *bool    `json:"equal_to_serial,omitempty"`           // all tokens and origins; promised where no token timed out, here and in serial
-	Differing       *int     `json:"answers_differing_from_serial,omitempty"`
+	// sent: escalations, and asks dropped since a draft did not hold
+	Asks *float64 `json:"asks_per_answer,omitempty"`
+	// tokens of all answers that stayed the small model's since no answer came in time
+	Timeouts    *int     `json:"timeouts,omitempty"`
+	Time        Times    `json:"time_per_answer_ms"`
+	HiddenShare *float64 `json:"hidden_share,omitempty"` // of the time from ask to answer
+	HitRate     *float64 `json:"hit_rate,omitempty"`
+	// of the edge's tokens that the cloud audited: it would have chosen another one
+	MissedShare *float64 `json:"missed_share,omitempty"`
+	// payload, dropped asks and text sent ahead included
+	BytesUp      *float64 `json:"bytes_up_per_escalation,omitempty"`
+	BytesDown    *float64 `json:"bytes_down_per_escalation,omitempty"` // alike
+	Warmed       *float64 `json:"warmed_per_answer,omitempty"`         // tokens of the prompt that were sent ahead
+	WarmedInVain *float64 `json:"warmed_in_vain_per_answer,omitempty"` // of these, for answers that asked nothing
+	// all tokens and origins; promised where no token timed out, here and in serial
+	EqualToSerial *bool `json:"equal_to_serial,omitempty"`
+	Differing     *int  `json:"answers_differing_from_serial,omitempty"`
 
 	// With verification and no margin: the tokens of all answers are those of the large model alone; promised where no
 	// token is unverified.
@@ -56,7 +62,8 @@ type ModeReport struct {
 
 	Replayed bool            `json:"replayed,omitempty"` // decoded again from a recording, in virtual time
 	Assumed  *replay.Assumed `json:"assumed,omitempty"`  // what the recording did not have, of all answers
-	Ungraded int             `json:"ungraded,omitempty"` // replayed answers that the recording does not say of whether they are right
+	// replayed answers that the recording does not say of whether they are right
+	Ungraded int `json:"ungraded,omitempty"`
 }
 
 // CloudTokens are the tokens that the large model computed, per answer. In the mode cloud it prefills the prompt and

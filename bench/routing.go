@@ -46,12 +46,13 @@ type RoutingOptions struct {
 	Parallel    int           // answers at the same time, as if by devices of their own; 0 means 8
 	Prices      *price.List   // of the large model's work; nil: costs are not reported
 
-	Direct   draft.Cloud                                                        // the large model without a network, for the HTTP baselines
+	// the large model without a network, for the HTTP baselines
+	Direct   draft.Cloud
 	Dial     func(ctx context.Context, device int) (draft.Cloud, func(), error) // connects a device over our protocol
 	Progress func(done, total int)                                              // answers of all modes, if given
 
-	// Timeline says where an answer that counts and is about to be decoded is drawn, if given; nil: nowhere. Those of the
-	// mode cloud are not decoded here.
+	// Timeline says where an answer that counts and is about to be decoded is drawn, if given; nil: nowhere. Those of
+	// the mode cloud are not decoded here.
 	Timeline func(Mode, *Cell, Question) *timeline.Text
 	Record   *replay.Recorder // records the answers, if given; not those of a warm-up
 }

@@ -103,7 +103,8 @@ func (w *web) stream(out http.ResponseWriter, r *http.Request) {
 	due := time.Now()
 	for t, err := range s.Generate(r.Context(), ids, engine.Request{MaxTokens: most, Lookup: -1}) {
 		if err != nil {
-			panic(http.ErrAbortHandler) // the stream is cut short, and the client sees that: a mere return would end it in order
+			// the stream is cut short, and the client sees that: a mere return would end it in order
+			panic(http.ErrAbortHandler)
 		}
 		due = due.Add(w.pace)
 		time.Sleep(time.Until(due))

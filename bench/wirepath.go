@@ -53,13 +53,14 @@ type LinkReport struct {
 
 // LinkAsks is asks of one size, from when each was due until its answer was there.
 type LinkAsks struct {
-	Tokens      int      `json:"tokens"` // new in each ask
-	PerSecond   float64  `json:"asks_per_second"`
-	Answers     int      `json:"answers"`
-	Errors      int      `json:"errors"`
-	Latency     Latency  `json:"latency_ms"`
-	Late        Latency  `json:"late_ms"`               // of that, until the ask was made: what this machine adds
-	Expected    *float64 `json:"expected_ms,omitempty"` // by arithmetic: round trip, model, time on the link; absent with traces
+	Tokens    int     `json:"tokens"` // new in each ask
+	PerSecond float64 `json:"asks_per_second"`
+	Answers   int     `json:"answers"`
+	Errors    int     `json:"errors"`
+	Latency   Latency `json:"latency_ms"`
+	Late      Latency `json:"late_ms"` // of that, until the ask was made: what this machine adds
+	// by arithmetic: round trip, model, time on the link; absent with traces
+	Expected    *float64 `json:"expected_ms,omitempty"`
 	PayloadUp   float64  `json:"payload_bytes_up_per_ask"`
 	PayloadDown float64  `json:"payload_bytes_down_per_ask"`
 	WireUp      float64  `json:"wire_bytes_up_per_ask"` // with QUIC, UDP and IP, acknowledgements and repeats

@@ -24,10 +24,10 @@ const (
 	RuleCiter = "citer"
 
 	// RuleR2R is like the rule of R2R (arXiv 2505.21600): a difference counts only if the text takes
-	// another course. Where the models choose different tokens, the large one goes on from both. With a grader it goes on
-	// to the end of the answers: escalate if only the one from its own choice is right, else keep. Without one, to the
-	// end of the sentence: escalate if the words differ, else keep. (There a model of 72 billion weights compares the
-	// sentences.) Elsewhere keep.
+	// another course. Where the models choose different tokens, the large one goes on from both. With a grader it goes
+	// on to the end of the answers: escalate if only the one from its own choice is right, else keep. Without one, to
+	// the end of the sentence: escalate if the words differ, else keep. (There a model of 72 billion weights compares
+	// the sentences.) Elsewhere keep.
 	RuleR2R = "r2r"
 )
 

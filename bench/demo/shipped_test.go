@@ -23,8 +23,8 @@ import (
 
 var count = flag.Int("questions", 40, "held-out questions to measure the shipped files with")
 
-// TestShipped measures the shipped files with held-out questions, by greedy decoding. The bounds are those that the demo
-// promises; files that were damaged, exchanged or badly trained do not keep them. -v prints what README.md has for
+// TestShipped measures the shipped files with held-out questions, by greedy decoding. The bounds are those that the
+// demo promises; files that were damaged, exchanged or badly trained do not keep them. -v prints what README.md has for
 // -questions 400.
 func TestShipped(t *testing.T) {
 	if testing.Short() {

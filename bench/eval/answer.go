@@ -19,16 +19,17 @@ const StopNoRoom = "no room"
 
 // Answer is what became of one question in one run.
 type Answer struct {
-	Question string   `json:"question"`           // its id
-	Run      string   `json:"run"`                // [Run.Name]
-	Verdict  string   `json:"verdict,omitempty"`  // right, wrong or silent; absent where there is no right answer
-	Stop     string   `json:"stop"`               // why it ended: end, length, context, or [StopNoRoom]
-	Tokens   []int32  `json:"tokens"`             // an end token included
-	Pieces   []string `json:"pieces"`             // the text that each of them adds
-	Origins  string   `json:"origins"`            // who chose each: e, the small model, or c, the large one
-	Missed   []int    `json:"missed,omitempty"`   // of the tokens e, those where the large model would have chosen another
-	Needless []int    `json:"needless,omitempty"` // of the tokens c, those that the small model would have chosen, too
-	Audited  int      `json:"audited,omitempty"`  // tokens e that the large model compared
+	Question string   `json:"question"`          // its id
+	Run      string   `json:"run"`               // [Run.Name]
+	Verdict  string   `json:"verdict,omitempty"` // right, wrong or silent; absent where there is no right answer
+	Stop     string   `json:"stop"`              // why it ended: end, length, context, or [StopNoRoom]
+	Tokens   []int32  `json:"tokens"`            // an end token included
+	Pieces   []string `json:"pieces"`            // the text that each of them adds
+	Origins  string   `json:"origins"`           // who chose each: e, the small model, or c, the large one
+	// of the tokens e, those where the large model would have chosen another
+	Missed   []int `json:"missed,omitempty"`
+	Needless []int `json:"needless,omitempty"` // of the tokens c, those that the small model would have chosen, too
+	Audited  int   `json:"audited,omitempty"`  // tokens e that the large model compared
 	// the same by weight, where the tokens that it compared were drawn at random: how many they stand for
 	AuditedFor int `json:"audited_for,omitempty"`
 	MissedFor  int `json:"missed_for,omitempty"`
@@ -44,8 +45,9 @@ type Answer struct {
 	Up   int `json:"up,omitempty"`   // bytes of these
 	Down int `json:"down,omitempty"`
 
-	Same         string  `json:"same,omitempty"` // the run whose decisions are the same here: its answer, its figures
-	Milliseconds float64 `json:"ms"`             // until the answer was complete; the only field that chance has a part in
+	Same string `json:"same,omitempty"` // the run whose decisions are the same here: its answer, its figures
+	// until the answer was complete; the only field that chance has a part in
+	Milliseconds float64 `json:"ms"`
 }
 
 // Text is the whole answer.

@@ -26,7 +26,8 @@ type AsksCurve struct {
 	// mean quality over these, of this curve and of the policy alone
 	Area   stats.Interval `json:"area"`
 	Router stats.Interval `json:"area_router"`
-	// by how much this one is the higher. Each draw of the bootstrap compares over the asks that both curves reach in it
+	// by how much this one is the higher. Each draw of the bootstrap compares over the asks that
+	// both curves reach in it
 	Minus stats.Interval `json:"area_minus_router"`
 }
 

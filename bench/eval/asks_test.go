@@ -115,7 +115,8 @@ func TestAsksCurves(t *testing.T) {
 	assert.InDelta(t, 0.125, worse[0].Router.Value, 1e-12, "from a quarter to none")
 	assert.InDelta(t, 0.25, worse[1].Router.Value, 1e-12)
 	set, runs, l = dialRuns()
-	// never with verification is an end of the curve with the same verification, and the large model alone is of neither
+	// never with verification is an end of the curve with the same verification, and the large
+	// model alone is of neither
 	a := with(Run{Policy: router.Never}, 0, 8)
 	for i := range set.Questions {
 		one := made(fmt.Sprint(i), a.Name(), "right", "ee")

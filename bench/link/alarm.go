@@ -2,8 +2,8 @@ package link
 
 import "time"
 
-// alarm wakes the one goroutine that waits for it. It may be set from anywhere, and then forgets what it was set to before;
-// it may also wake without a reason.
+// alarm wakes the one goroutine that waits for it. It may be set from anywhere, and then forgets what it was set to
+// before; it may also wake without a reason.
 type alarm interface {
 	set(after time.Duration) // 0 or less: now
 	wait()

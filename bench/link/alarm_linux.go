@@ -8,7 +8,8 @@ import (
 )
 
 // fdAlarm is a timer of the kernel. Timers of Go's runtime are late by up to a millisecond on Linux where nothing else
-// runs, because it waits for them in epoll, which counts in milliseconds; a file that becomes readable wakes it at once.
+// runs, because it waits for them in epoll, which counts in milliseconds; a file that becomes
+// readable wakes it at once.
 type fdAlarm struct {
 	fd   int // of file, which must not leave the mode in which it does not block
 	file *os.File

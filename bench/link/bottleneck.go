@@ -2,8 +2,8 @@ package link
 
 import "time"
 
-// bottleneck is the narrow place of a direction: packets cross it one after the other, and those that cannot cross at once
-// wait in a queue of limited length.
+// bottleneck is the narrow place of a direction: packets cross it one after the other, and those that cannot cross at
+// once wait in a queue of limited length.
 type bottleneck struct {
 	rate  int64          // bytes per second, or
 	trace *CapacityTrace // recorded chances; neither means that nothing is narrow
@@ -62,8 +62,8 @@ func (b *bottleneck) byRate(at time.Duration, size int) time.Duration {
 	return b.free
 }
 
-// byTrace: a packet is across with the chance that carries its last byte. A chance carries chanceBytes of whatever waits;
-// what nobody waits for is gone.
+// byTrace: a packet is across with the chance that carries its last byte. A chance carries chanceBytes of whatever
+// waits; what nobody waits for is gone.
 func (b *bottleneck) byTrace(at time.Duration, size int) time.Duration {
 	if next := b.trace.first(at + b.begin); next > b.chance {
 		b.chance, b.left = next, chanceBytes

@@ -11,14 +11,14 @@ import (
 // chanceBytes is what crosses the link at one chance to send.
 const chanceBytes = 1500
 
-// CapacityTrace is a recorded capacity in the format of Mahimahi: moments at which chanceBytes may cross the link. After the
-// last one it begins again.
+// CapacityTrace is a recorded capacity in the format of Mahimahi: moments at which chanceBytes may cross the link.
+// After the last one it begins again.
 type CapacityTrace struct {
 	chances []uint32 // milliseconds, never falling; the last one, which is not 0, is also the length
 }
 
-// ReadCapacity reads a trace of one whole number of milliseconds per line, from 0 to a day, which never fall. The path is
-// for errors, which are of type [TraceError].
+// ReadCapacity reads a trace of one whole number of milliseconds per line, from 0 to a day, which never fall. The path
+// is for errors, which are of type [TraceError].
 func ReadCapacity(r io.Reader, path string) (*CapacityTrace, error) {
 	t := &CapacityTrace{}
 	last := uint32(0)

@@ -33,8 +33,8 @@ func enlarge(conn *net.UDPConn) {
 	_ = conn.SetWriteBuffer(4 << 20)
 }
 
-// write sends a datagram. The error that a socket reports may be that of an earlier one, which the other side refused, and
-// then this one has not been tried yet.
+// write sends a datagram. The error that a socket reports may be that of an earlier one, which the other side refused,
+// and then this one has not been tried yet.
 func write(send func() (int, error)) error {
 	if _, err := send(); err == nil || errors.Is(err, net.ErrClosed) {
 		return err

@@ -50,8 +50,8 @@ func newEmulator(o Options, w way) *emulator {
 	return e
 }
 
-// arrive decides the fate of the next packet: size bytes with headers that come at a time. A time before that of the last
-// packet counts as the same.
+// arrive decides the fate of the next packet: size bytes with headers that come at a time. A time before that of the
+// last packet counts as the same.
 func (e *emulator) arrive(at time.Duration, size int) fate {
 	e.now = max(e.now, at)
 	f := fate{n: e.n}
@@ -80,8 +80,8 @@ func (e *emulator) arrive(at time.Duration, size int) fate {
 	return f
 }
 
-// order returns when a packet departs that would depart at due if it were alone. It stays behind those before it, except
-// behind one that is held back.
+// order returns when a packet departs that would depart at due if it were alone. It stays behind those before it,
+// except behind one that is held back.
 func (e *emulator) order(due time.Duration, r rolls) time.Duration {
 	due = max(due, e.last)
 	if r.reorder < e.Reorder {

@@ -69,8 +69,8 @@ func New(o Options) (*Link, error) {
 // Addr returns the address that clients send to.
 func (l *Link) Addr() *net.UDPAddr { return l.listen.LocalAddr().(*net.UDPAddr) }
 
-// Run relays until the context ends or the link is closed, and then returns nil. The time of traces begins here. When it
-// returns, every socket is closed and every goroutine has ended.
+// Run relays until the context ends or the link is closed, and then returns nil. The time of traces begins here. When
+// it returns, every socket is closed and every goroutine has ended.
 func (l *Link) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -150,8 +150,8 @@ func (l *Link) connect(c *client) error {
 	return err
 }
 
-// Rebind gives every client a new source port towards the target, as when a device changes its network or its NAT forgets
-// it. What the target still sends to the old port vanishes; what is already on its way down arrives.
+// Rebind gives every client a new source port towards the target, as when a device changes its network or its NAT
+// forgets it. What the target still sends to the old port vanishes; what is already on its way down arrives.
 func (l *Link) Rebind() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,8 +163,8 @@ func (l *Link) Rebind() error {
 	return nil
 }
 
-// Blackhole makes everything vanish, while it is on, that comes to the link or should leave it, in both directions. Nobody
-// is told: that is what a dead network looks like.
+// Blackhole makes everything vanish, while it is on, that comes to the link or should leave it, in both directions.
+// Nobody is told: that is what a dead network looks like.
 func (l *Link) Blackhole(on bool) {
 	l.up.darken(on)
 	l.down.darken(on)
@@ -186,8 +186,8 @@ func (l *Link) Stats() Stats {
 	return s
 }
 
-// Close ends the link and waits until [Link.Run] has stopped everything; a link that never ran will never run. It can be
-// called more than once.
+// Close ends the link and waits until [Link.Run] has stopped everything; a link that never ran will never run. It can
+// be called more than once.
 func (l *Link) Close() error {
 	l.mu.Lock()
 	was, cancel := l.state, l.cancel

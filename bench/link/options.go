@@ -32,9 +32,10 @@ type Options struct {
 	Seed     uint64    // of everything that chance decides; any number, 0 as well
 	Up, Down Direction // towards the target, and back
 
-	RTT        *RTTTrace     // recorded round trips, which the way down adds to its Delay; nil means none
-	RTTEnd     TraceEnd      // what follows the end of RTT; the zero value is Loop
-	RTTOutage  time.Duration // rows of RTT above this are an outage in which packets vanish; 0 means they come late, as recorded
+	RTT    *RTTTrace // recorded round trips, which the way down adds to its Delay; nil means none
+	RTTEnd TraceEnd  // what follows the end of RTT; the zero value is Loop
+	// rows of RTT above this are an outage in which packets vanish; 0 means they come late, as recorded
+	RTTOutage  time.Duration
 	TraceStart time.Duration // where in RTT and Capacity the link begins, 0 to a year; 0 means at their beginning
 }
 
@@ -47,13 +48,16 @@ type Direction struct {
 	Loss  float64 // probability of each packet, in [0, 1], to be lost alone; 0 means none
 	Burst Burst   // losses that come together, beside Loss; the zero value means none
 
-	Reorder   float64       // probability of each packet, in [0, 1], to be held back so that others overtake it; 0 means that order is kept
+	// probability of each packet, in [0, 1], to be held back so that others overtake it; 0 means that order is kept
+	Reorder   float64
 	ReorderBy time.Duration // how long it is held back, at most an hour; 0 means 10ms
 	Duplicate float64       // probability of each packet, in [0, 1], to arrive twice; 0 means none
 
-	Rate     int64          // bytes per second, headers included, at most 2⁴⁰; 0 means without limit; not together with Capacity
+	// bytes per second, headers included, at most 2⁴⁰; 0 means without limit; not together with Capacity
+	Rate     int64
 	Capacity *CapacityTrace // recorded chances to send instead of a Rate, replayed without end; nil means none
-	Queue    int            // bytes that may wait for Rate or Capacity, headers included, at most 64 MiB; 0 means 256 KiB
+	// bytes that may wait for Rate or Capacity, headers included, at most 64 MiB; 0 means 256 KiB
+	Queue int
 }
 
 // Distribution is how a jitter J is distributed.
@@ -72,8 +76,8 @@ const (
 	Clamp                 // its last row, for ever
 )
 
-// Burst is the model of Gilbert and Elliott: a chain with a good and a bad state that takes one step per packet. The share
-// of packets in the bad state is ToBad/(ToBad+ToGood), and it is left after 1/ToGood packets on average.
+// Burst is the model of Gilbert and Elliott: a chain with a good and a bad state that takes one step per packet. The
+// share of packets in the bad state is ToBad/(ToBad+ToGood), and it is left after 1/ToGood packets on average.
 type Burst struct {
 	ToBad    float64 // probability per packet, in [0, 1], to go from good to bad; 0 means that there are no bursts
 	ToGood   float64 // probability per packet, in (0, 1], to go from bad to good; must be set where ToBad is

@@ -29,7 +29,8 @@ type Counts struct {
 	Queue    int // bytes with headers that wait for Rate or Capacity now
 	MaxQueue int // the most that did
 
-	LateTotal, LateMax time.Duration // between the moment a packet was due and its departure, of all that were delivered
+	// between the moment a packet was due and its departure, of all that were delivered
+	LateTotal, LateMax time.Duration
 }
 
 // ending counts a packet that does not depart.

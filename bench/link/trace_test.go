@@ -93,8 +93,8 @@ func TestBadTraces(t *testing.T) {
 	check(badTrace{"a reader that fails", 3, broken}, err)
 }
 
-// Any bytes are refused with a TraceError, or are a trace that is the same when it is written and read again, and that a
-// link can replay.
+// Any bytes are refused with a TraceError, or are a trace that is the same when it is written and read again, and that
+// a link can replay.
 func FuzzCapacity(f *testing.F) {
 	for _, c := range badCapacities() {
 		f.Add([]byte(c.text[:min(len(c.text), 100)]), int64(5))

@@ -171,9 +171,9 @@ func answer(t *testing.T, r *rand.Rand, m *pilotfish.Model, s *pilotfish.Session
 	return err
 }
 
-// TestMisuse opens models again and again, and has several goroutines use and close all there is at random moments, with
-// parts of their own that panic and hang. Nothing faults, errors are those that are promised, a model can be used after a
-// panic, and in the end nothing is left: no goroutine, no mapping of a file, no memory.
+// TestMisuse opens models again and again, and has several goroutines use and close all there is at random moments,
+// with parts of their own that panic and hang. Nothing faults, errors are those that are promised, a model can be used
+// after a panic, and in the end nothing is left: no goroutine, no mapping of a file, no memory.
 func TestMisuse(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed: %d", seed)

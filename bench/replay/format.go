@@ -81,9 +81,10 @@ type Call struct {
 
 // Ask is a question to the large model.
 type Ask struct {
-	Node      int32         `json:"node"`               // the context
-	Sent      time.Duration `json:"sent_ns"`            // since the answer began
-	Lag       time.Duration `json:"lag_ns"`             // of the program by itself before it, since the last call or wait
+	Node int32         `json:"node"`    // the context
+	Sent time.Duration `json:"sent_ns"` // since the answer began
+	// of the program by itself before it, since the last call or wait
+	Lag       time.Duration `json:"lag_ns"`
 	Took      time.Duration `json:"took_ns"`            // until the answer, or until it was given up
 	GivenUp   bool          `json:"given_up,omitempty"` // no answer came before nobody wanted it any more
 	Error     string        `json:"error,omitempty"`    // there is no answer for this reason
@@ -101,8 +102,9 @@ type Ask struct {
 	Prefilled int           `json:"prefilled,omitempty"`
 	Wanted    int           `json:"wanted,omitempty"` // most tokens beyond the answer
 	Ahead     []Later       `json:"ahead,omitempty"`
-	Until     time.Duration `json:"until_ns,omitempty"` // when the last of them had come, or nobody wanted more; since the ask began
-	Closed    bool          `json:"closed,omitempty"`   // the large model decoded no more
+	// when the last of them had come, or nobody wanted more; since the ask began
+	Until  time.Duration `json:"until_ns,omitempty"`
+	Closed bool          `json:"closed,omitempty"` // the large model decoded no more
 }
 
 // answered reports whether there is an answer.
@@ -128,8 +130,9 @@ type Finding struct {
 	Pos     int     `json:"pos"`
 	Token   int32   `json:"token"`
 	LogProb float32 `json:"log_prob,omitempty"`
-	Score   float32 `json:"score,omitempty"`  // of Token, with a margin
-	Stands  float32 `json:"stands,omitempty"` // of the token that stands there; the least float32 for one that cannot be
+	Score   float32 `json:"score,omitempty"` // of Token, with a margin
+	// of the token that stands there; the least float32 for one that cannot be
+	Stands float32 `json:"stands,omitempty"`
 }
 
 // Warm is text that was sent ahead of a question.

@@ -190,8 +190,9 @@ func TestTrace(t *testing.T) {
 		// asked at 50 ms, there at 100 ms: 12 ms of the program, 50 ms up, 20 ms in the cloud, 50 ms and the round trip
 		// of its moment, 132 ms, down
 		{0, (40 + 10 + 12 + 50 + 20 + 50 + 30 + 11 + 13) * ms},
-		// from 100 ms on: it leaves at 162 ms and the answer at 232 ms, in the outage. The trace had 10 and 30 ms until then:
-		// smoothed 12.5 ms, variation (3·5+20)/4 = 8.75 ms; so 112.5 + 35 + 25 ms later, when the trace has begun again
+		// from 100 ms on: it leaves at 162 ms and the answer at 232 ms, in the outage. The trace had 10 and 30
+		// ms until then: smoothed 12.5 ms, variation (3·5+20)/4 = 8.75 ms; so 112.5 + 35 + 25 ms later, when
+		// the trace has begun again
 		{0.25, (40+10+12+50+20+50+10+11+13)*ms + 172500*time.Microsecond},
 	} {
 		p, err := NewPlayer(scripted(11, 11))

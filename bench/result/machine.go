@@ -13,18 +13,19 @@ import (
 
 // Machine is what a measurement ran on. What the system does not tell is absent.
 type Machine struct {
-	CPU        string  `json:"cpu"`                     // as it names itself
-	Cores      int     `json:"cores"`                   // logical ones that this process may use
-	OS         string  `json:"os"`                      //
-	Arch       string  `json:"arch"`                    //
-	Kernels    string  `json:"kernels"`                 // those of package kernels/cpu in use
-	Memory     int64   `json:"memory_bytes,omitempty"`  //
-	Cache      int64   `json:"cache_bytes,omitempty"`   // the last one before memory
-	Page       int     `json:"page_bytes"`              //
-	HugePages  string  `json:"huge_pages,omitempty"`    // Linux: when the kernel gives them, such as madvise
-	Bandwidth  float64 `json:"bandwidth_gbs,omitempty"` // 1e9 bytes per second: all cores reading memory, just before the measurement
-	Load       float64 `json:"load,omitempty"`          // processes that wanted to run, mean of the minute before
-	VirtualCPU bool    `json:"virtual,omitempty"`       // in a virtual machine
+	CPU       string `json:"cpu"`                    // as it names itself
+	Cores     int    `json:"cores"`                  // logical ones that this process may use
+	OS        string `json:"os"`                     //
+	Arch      string `json:"arch"`                   //
+	Kernels   string `json:"kernels"`                // those of package kernels/cpu in use
+	Memory    int64  `json:"memory_bytes,omitempty"` //
+	Cache     int64  `json:"cache_bytes,omitempty"`  // the last one before memory
+	Page      int    `json:"page_bytes"`             //
+	HugePages string `json:"huge_pages,omitempty"`   // Linux: when the kernel gives them, such as madvise
+	// 1e9 bytes per second: all cores reading memory, just before the measurement
+	Bandwidth  float64 `json:"bandwidth_gbs,omitempty"`
+	Load       float64 `json:"load,omitempty"`    // processes that wanted to run, mean of the minute before
+	VirtualCPU bool    `json:"virtual,omitempty"` // in a virtual machine
 }
 
 // ThisMachine describes the machine, without its bandwidth: [Bandwidth] takes time.

@@ -13,17 +13,21 @@ import (
 
 // Run says what a measurement is of, and how it was made.
 type Run struct {
-	Measurement string            `json:"measurement"`       // the words of the command, such as "bench routing"
-	Version     string            `json:"version"`           // of the program: its release or revision, "+dirty" where files differ from that
-	Go          string            `json:"go"`                // that it was built with
-	Command     string            `json:"command"`           // the call, with the flags that were given; without text of users
-	Flags       map[string]string `json:"flags"`             // every flag by its name, also those that were not given
-	Date        time.Time         `json:"date"`              // when it began, UTC
-	Machine     Machine           `json:"machine"`           //
-	Model       *Model            `json:"model,omitempty"`   // the only model, or the small one
-	Large       *Model            `json:"large,omitempty"`   // the large one, where it was in this process
-	Remote      string            `json:"remote,omitempty"`  // name of the large one behind a gateway or an engine over HTTP
-	Sources     map[string]string `json:"sources,omitempty"` // hashes of measured packages by folder, where the source was at hand
+	Measurement string `json:"measurement"` // the words of the command, such as "bench routing"
+	// of the program: its release or revision, "+dirty" where files differ from that
+	Version string `json:"version"`
+	Go      string `json:"go"` // that it was built with
+	// the call, with the flags that were given; without text of users
+	Command string            `json:"command"`
+	Flags   map[string]string `json:"flags"`           // every flag by its name, also those that were not given
+	Date    time.Time         `json:"date"`            // when it began, UTC
+	Machine Machine           `json:"machine"`         //
+	Model   *Model            `json:"model,omitempty"` // the only model, or the small one
+	Large   *Model            `json:"large,omitempty"` // the large one, where it was in this process
+	// name of the large one behind a gateway or an engine over HTTP
+	Remote string `json:"remote,omitempty"`
+	// hashes of measured packages by folder, where the source was at hand
+	Sources map[string]string `json:"sources,omitempty"`
 }
 
 // Line is the JSON line of a measurement: v, which must be a struct or a map that becomes an object without a field

@@ -1,5 +1,6 @@
-// Package synth writes Qwen2 models of random weights: complete files of any shape and type, for tests and for measuring
-// speed where no real model is at hand. The same specification writes the same bytes. What such a model says means nothing.
+// Package synth writes Qwen2 models of random weights: complete files of any shape and type, for tests and for
+// measuring speed where no real model is at hand. The same specification writes the same bytes. What such a model says
+// means nothing.
 package synth
 
 import (

@@ -26,13 +26,14 @@ func (v Verdict) String() string { return [...]string{"wrong", "right", "silent"
 
 // Question is one prompt of a workload.
 type Question struct {
-	ID        string                      // names it within its set
-	Text      string                      // what is asked: the message of a user, or a text to go on with
-	Reference string                      // a right answer as a model would write it, to learn from; "" for none
-	Key       string                      // the right answer as a reader is told it; "" where there is none
-	Guess     float64                     // the chance to be right by guessing among the options; 0 where there are none
-	Twins     bool                        // two of its options have the same text
-	Grade     func(answer string) Verdict // nil where there is no right answer
+	ID        string // names it within its set
+	Text      string // what is asked: the message of a user, or a text to go on with
+	Reference string // a right answer as a model would write it, to learn from; "" for none
+	Key       string // the right answer as a reader is told it; "" where there is none
+	// the chance to be right by guessing among the options; 0 where there are none
+	Guess float64
+	Twins bool                        // two of its options have the same text
+	Grade func(answer string) Verdict // nil where there is no right answer
 }
 
 // Shot is a worked example that comes before a question.
@@ -40,9 +41,10 @@ type Shot struct{ Question, Answer string }
 
 // Set is a workload.
 type Set struct {
-	Name      string // of the task, or the file
-	Hash      string // SHA-256 of what the questions were read from, in hexadecimal digits
-	Prompts   string // the name and version of what stands around the questions; it changes when a prompt or a grader does
+	Name string // of the task, or the file
+	Hash string // SHA-256 of what the questions were read from, in hexadecimal digits
+	// the name and version of what stands around the questions; it changes when a prompt or a grader does
+	Prompts   string
 	Shots     []Shot // worked examples, asked and answered before each question
 	Tokens    int    // enough for an answer of this kind, in tokens of a large vocabulary
 	Questions []Question
