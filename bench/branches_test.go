@@ -116,7 +116,8 @@ func TestBranchesByPrice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a matrix of links in real time: not with -short")
 	}
-	rtts := []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 300 * time.Millisecond}
+	rtts := []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond,
+		300 * time.Millisecond}
 	rows := []float64{0, 0.1, 0.3, 1}
 	for name, newLab := range map[string]func(*testing.T, int) lab{"demo": demoLab, "stories": storyLab} {
 		t.Run(name, func(t *testing.T) {
@@ -150,8 +151,9 @@ func TestBranchesByPrice(t *testing.T) {
 						}
 						over, spread := stat.MeanDeviation(less)
 						mean := stat.Mean(best)
-						t.Logf("%8.2f %5v %6.0f %6.0f %6.0f %6.0f %6.0f %+6.1f%% ±%.1f%%", row, rtt, means[0], means[1], means[2],
-							means[3], stat.Mean(auto), 100*over/mean, 196*spread/math.Sqrt(float64(len(less)))/mean)
+						t.Logf("%8.2f %5v %6.0f %6.0f %6.0f %6.0f %6.0f %+6.1f%% ±%.1f%%", row, rtt, means[0],
+							means[1], means[2], means[3], stat.Mean(auto), 100*over/mean,
+							196*spread/math.Sqrt(float64(len(less)))/mean)
 						assert.LessOrEqual(t, over, most*mean)
 					})
 				}
@@ -162,7 +164,8 @@ func TestBranchesByPrice(t *testing.T) {
 
 // TestRouteOfMode: an answer is decoded at the pace and the price of rows that are asked for.
 func TestRouteOfMode(t *testing.T) {
-	b := &routing{RoutingOptions: RoutingOptions{MaxTokens: 9, EdgeTPS: 50, RowCost: 0.3, Draft: draft.Options{Window: 5}}}
+	b := &routing{RoutingOptions: RoutingOptions{MaxTokens: 9, EdgeTPS: 50, RowCost: 0.3,
+		Draft: draft.Options{Window: 5}}}
 	m := modes(t, "pipelined-3")[0]
 	r := b.route(m, nil, new(answer))
 	r.Observe = nil

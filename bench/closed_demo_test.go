@@ -18,7 +18,8 @@ import (
 
 var (
 	closedQuestions = flag.Int("closed-questions", 40, "questions or prompts that are decoded in closed loop")
-	closedRouter    = flag.String("closed-router", "", "router file for the demo's questions, in place of the shipped one")
+	closedRouter    = flag.String("closed-router", "",
+		"router file for the demo's questions, in place of the shipped one")
 )
 
 // demoPairs opens the demo's models n times.

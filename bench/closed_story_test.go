@@ -24,7 +24,8 @@ import (
 )
 
 var (
-	closedStories = flag.Bool("closed-stories", false, "train a router for the models that write stories, and compare it in closed loop")
+	closedStories = flag.Bool("closed-stories", false,
+		"train a router for the models that write stories, and compare it in closed loop")
 	storyPrompts  = flag.Int("story-prompts", 300, "beginnings of stories to learn from")
 	storyWrite    = flag.String("story-write", "", "file to write these beginnings to, as router collect takes them")
 	storyRounds   = flag.Int("story-rounds", 2, "rounds of training: all but the first on routed texts too")
@@ -104,8 +105,9 @@ func (s *school) collect(reference collect.Reference, o router.Options) {
 	require.NoError(s.t, err)
 	defer service.Close()
 	plan, err := collect.NewPlan(collect.Options{
-		Edge: s.d.small.e, Large: s.d.large.e, Far: service, Data: s.data, Raw: true, Reference: reference, Temperature: 1,
-		MaxTokens: storyTokens, Labels: []string{collect.RuleDisagreement}, Router: o,
+		Edge: s.d.small.e, Large: s.d.large.e, Far: service, Data: s.data, Raw: true,
+		Reference: reference, Temperature: 1, MaxTokens: storyTokens,
+		Labels: []string{collect.RuleDisagreement}, Router: o,
 	})
 	require.NoError(s.t, err)
 	dir := filepath.Join(s.t.TempDir(), "traces")
@@ -125,8 +127,8 @@ func (s *school) train() (*train.Traces, *train.Result) {
 		Features: train.Features(*storyFeatures), Hidden: *storyHidden, Threads: 2,
 	})
 	require.NoError(s.t, err)
-	s.t.Logf("%d texts: %d positions, %.1f%% to escalate; held back: AUC %.4f, cross-entropy %.4f, calibration error %.4f",
-		len(s.folders), r.Positions, 100*r.Escalate, r.AUC, r.Loss, r.Calibration)
+	s.t.Logf("%d texts: %d positions, %.1f%% to escalate; held back: AUC %.4f, cross-entropy %.4f, calibration error "+
+		"%.4f", len(s.folders), r.Positions, 100*r.Escalate, r.AUC, r.Loss, r.Calibration)
 	return src, r
 }
 

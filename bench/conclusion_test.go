@@ -31,11 +31,11 @@ func TestConclude(t *testing.T) {
 	}
 	late := serial
 	late.Timeouts = new(1)
-	const won = "With pipelined-4, 100% of the answers are right (small model alone: 43%; large model alone: 100%), and the " +
-		"median one takes 693 ms (small model alone: 660 ms, 5% less; large model alone: 700 ms, 1% more); 3.0% of the tokens " +
-		"are the large model's, in place of all."
-	const serially = "With serial, 100% of the answers are right, and the median one takes 800 ms; 3.0% of the tokens are " +
-		"the large model's."
+	const won = "With pipelined-4, 100% of the answers are right (small model alone: 43%; large model alone: 100%), " +
+		"and the median one takes 693 ms (small model alone: 660 ms, 5% less; large model alone: 700 ms, 1% more); " +
+		"3.0% of the tokens are the large model's, in place of all."
+	const serially = "With serial, 100% of the answers are right, and the median one takes 800 ms; 3.0% of the " +
+		"tokens are the large model's."
 	const none = "Nothing is won here: no mode that asks the large model succeeded: pipelined-4 ("
 	for _, c := range []struct {
 		name string
@@ -48,34 +48,45 @@ func TestConclude(t *testing.T) {
 		{"in any order", []ModeReport{pipelined, serial, cloud, local}, won},
 		{"quick and wrong is not best", []ModeReport{serial, concluded("pipelined-1", 0.5, 0.4, 0.6, 1)}, serially},
 		{"accurate by chance is not better", []ModeReport{serial, concluded("pipelined-1", 0.98, 0.9, 1, 790)},
-			"With pipelined-1, 98% of the answers are right, and the median one takes 790 ms; 3.0% of the tokens are the large model's."},
-		{"no accuracy", []ModeReport{failing(func(r *ModeReport) { r.Accuracy, r.AccuracyLow, r.AccuracyHigh = nil, nil, nil }), local},
-			"With pipelined-4, the median one takes 693 ms (small model alone: 660 ms, 5% less); 3.0% of the tokens are the large model's."},
+			"With pipelined-1, 98% of the answers are right, and the median one takes 790 ms; 3.0% of the tokens are " +
+				"the large model's."},
+		{"no accuracy", []ModeReport{failing(func(r *ModeReport) {
+			r.Accuracy, r.AccuracyLow, r.AccuracyHigh = nil,
+				nil, nil
+		}), local}, "With pipelined-4, the median one takes 693 ms (small model alone: 660 ms, 5% less); 3.0% of the " +
+			"tokens are the large model's."},
 		{"chance", []ModeReport{concluded("serial", 0.6, 0.3, 0.8, 650), modelAlone("local", 0.5, 0.24, 0.7, 650)},
-			"With serial, 60% of the answers are right (small model alone: 50%, no difference beyond chance), and the median one " +
-				"takes 650 ms (small model alone: 650 ms); 3.0% of the tokens are the large model's."},
+			"With serial, 60% of the answers are right (small model alone: 50%, no difference beyond chance), and " +
+				"the median one takes 650 ms (small model alone: 650 ms); 3.0% of the tokens are the large model's."},
 		{"worse than alone", []ModeReport{concluded("serial", 0.2, 0.1, 0.3, 650), local},
 			"With serial, 20% of the answers are right (small model alone: 43%), and the median one takes 650 ms " +
 				"(small model alone: 660 ms, 2% more); 3.0% of the tokens are the large model's."},
 		{"deadlines", []ModeReport{local, failing(func(r *ModeReport) { r.Timeouts = new(7) })},
 			none + "7 tokens without an answer in time)."},
 		{"few deadlines", []ModeReport{failing(func(r *ModeReport) { r.Timeouts = new(6) }), local, cloud}, won},
-		{"the other one is praised", []ModeReport{serial, failing(func(r *ModeReport) { r.Timeouts = new(90) })}, serially},
-		{"no answers at all", []ModeReport{failing(func(r *ModeReport) { r.Timeouts, r.EscalatedShare = new(90), new(0.0) })},
-			none + "90 tokens without an answer in time)."},
-		{"nothing asked", []ModeReport{failing(func(r *ModeReport) { r.EscalatedShare = new(0.0) })}, none + "it asked nothing)."},
+		{"the other one is praised", []ModeReport{serial, failing(func(r *ModeReport) { r.Timeouts = new(90) })},
+			serially},
+		{"no answers at all", []ModeReport{failing(func(r *ModeReport) {
+			r.Timeouts,
+				r.EscalatedShare = new(90), new(0.0)
+		})}, none + "90 tokens without an answer in time)."},
+		{"nothing asked", []ModeReport{failing(func(r *ModeReport) { r.EscalatedShare = new(0.0) })}, none +
+			"it asked nothing)."},
 		{"not finished", []ModeReport{failing(func(r *ModeReport) { r.Answers = 0 })}, none + "no answers)."},
 		{"other tokens than serial", []ModeReport{failing(func(r *ModeReport) { r.EqualToSerial = new(false) })},
 			none + "its tokens are not those of serial)."},
 		{"other tokens as one was late", []ModeReport{failing(func(r *ModeReport) {
 			r.EqualToSerial, r.Timeouts = new(false), new(1)
 		}), local, cloud}, won},
-		{"other tokens as one was late in serial", []ModeReport{failing(func(r *ModeReport) { r.EqualToSerial = new(false) }),
-			late, local, cloud}, won},
+		{"other tokens as one was late in serial",
+			[]ModeReport{failing(func(r *ModeReport) { r.EqualToSerial = new(false) }),
+				late, local, cloud}, won},
 		{"other tokens than the large model", []ModeReport{failing(func(r *ModeReport) { r.EqualToCloud = new(false) })},
 			none + "its tokens are not those of the large model)."},
-		{"unverified", []ModeReport{failing(func(r *ModeReport) { r.EqualToCloud, r.Unverified = new(false), new(201) })},
-			none + "201 tokens without verification)."},
+		{"unverified", []ModeReport{failing(func(r *ModeReport) {
+			r.EqualToCloud,
+				r.Unverified = new(false), new(201)
+		})}, none + "201 tokens without verification)."},
 		{"a model alone without answers", []ModeReport{serial, {Mode: "local"}}, serially},
 	} {
 		assert.Equal(t, c.want, Conclude(c.of), c.name)

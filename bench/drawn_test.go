@@ -25,9 +25,9 @@ func TestRoutingTimeline(t *testing.T) {
 	told := map[string]int{}
 	line := new(timeline.Timeline)
 	o := RoutingOptions{
-		Edge: edge, Large: edge, Questions: []Question{{Text: "where"}, {Text: "what"}}, Repeat: 2, WarmUp: 3, Parallel: 1,
-		MaxTokens: 5, Modes: modes(t, "cloud", "local", "serial"), Paces: []float64{300, 600}, Draft: draft.Options{Deadline: -1},
-		Direct: stage.Direct(), Dial: stage.Dial,
+		Edge: edge, Large: edge, Questions: []Question{{Text: "where"}, {Text: "what"}}, Repeat: 2,
+		WarmUp: 3, Parallel: 1, MaxTokens: 5, Modes: modes(t, "cloud", "local", "serial"), Paces: []float64{300, 600},
+		Draft: draft.Options{Deadline: -1}, Direct: stage.Direct(), Dial: stage.Dial,
 		Timeline: func(m Mode, c *Cell, q Question) *timeline.Text {
 			mu.Lock()
 			defer mu.Unlock()

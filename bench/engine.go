@@ -135,8 +135,8 @@ func measureEngine(ctx context.Context, o EngineOptions) (r EngineReport, err er
 func (o EngineOptions) matrix() EngineMatrix {
 	m := EngineMatrix{
 		Model: o.Model, Engine: o.Engine, Prompts: []int{o.Prompt}, Decodes: []int{o.Decode}, Depths: []int{o.Depth},
-		Backends: []engine.Backend{o.Engine.Backend}, KV: []engine.KVType{o.Engine.KV}, Threads: []int{o.Engine.Threads},
-		Repeat: o.Repeat,
+		Backends: []engine.Backend{o.Engine.Backend}, KV: []engine.KVType{o.Engine.KV},
+		Threads: []int{o.Engine.Threads}, Repeat: o.Repeat,
 	}
 	if o.OnSample != nil {
 		m.OnSample = func(done, _ int) { o.OnSample(done) }
@@ -161,6 +161,7 @@ func ContextLimit(path string) (int, error) {
 // scale is the line of r among those of other numbers of threads.
 func (r *EngineReport) scale() Scale {
 	return Scale{
-		Threads: r.Threads, PromptTPS: r.PromptTPS, GenerationTPS: r.GenerationTPS, Bandwidth: r.Bandwidth, Share: r.Share, FitsCache: r.FitsCache,
+		Threads: r.Threads, PromptTPS: r.PromptTPS, GenerationTPS: r.GenerationTPS, Bandwidth: r.Bandwidth,
+		Share: r.Share, FitsCache: r.FitsCache,
 	}
 }

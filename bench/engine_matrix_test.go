@@ -15,8 +15,9 @@ import (
 
 // tinyMatrix measures a tiny model.
 func tinyMatrix(t *testing.T) EngineMatrix {
-	return EngineMatrix{Model: tinyFile(t, true), Backends: []engine.Backend{engine.CPU}, KV: []engine.KVType{engine.KVAuto},
-		Threads: []int{1}, Depths: []int{0}, Repeat: 1, memory: [][]byte{make([]byte, 1<<20)}}
+	return EngineMatrix{Model: tinyFile(t, true), Backends: []engine.Backend{engine.CPU},
+		KV: []engine.KVType{engine.KVAuto}, Threads: []int{1}, Depths: []int{0}, Repeat: 1,
+		memory: [][]byte{make([]byte, 1<<20)}}
 }
 
 // TestPerLoad: a single prompt and a single generation share a combination; of several, each is measured once.
@@ -31,7 +32,8 @@ func TestPerLoad(t *testing.T) {
 		{[]int{5, 7}, []int{6}, nil, []int{0}, []EngineCell{{Prompt: 5}, {Prompt: 7}, {Decode: 6}}},
 		{[]int{0, 5}, []int{6}, nil, []int{0}, []EngineCell{{Prompt: 5, Decode: 6}}},
 		{[]int{5}, []int{6}, nil, []int{0, 9}, []EngineCell{{Prompt: 5, Decode: 6}, {Depth: 9, Prompt: 5, Decode: 6}}},
-		{[]int{5}, []int{6}, []int{4}, []int{9}, []EngineCell{{Depth: 9, Rows: 1}, {Depth: 9, Rows: 4}, {Depth: 9, Prompt: 5, Decode: 6}}},
+		{[]int{5}, []int{6}, []int{4}, []int{9}, []EngineCell{{Depth: 9, Rows: 1}, {Depth: 9, Rows: 4},
+			{Depth: 9, Prompt: 5, Decode: 6}}},
 		{nil, nil, []int{8, 1}, []int{0}, []EngineCell{{Rows: 8}, {Rows: 1}}},
 		{[]int{0}, []int{0}, nil, []int{0}, nil},
 	} {
@@ -66,7 +68,8 @@ func TestMatrix(t *testing.T) {
 		c := cells[i%10]
 		c.Backend, c.KV, c.Threads = "cpu", []string{"f16", "f32"}[i/10], 1
 		assert.Equal(t, &c, r.Cell)
-		assert.Equal(t, []int{c.Prompt, c.Decode, c.Depth, c.Rows}, []int{r.PromptTokens, r.DecodedTokens, r.Depth, r.Rows})
+		assert.Equal(t, []int{c.Prompt, c.Decode, c.Depth, c.Rows},
+			[]int{r.PromptTokens, r.DecodedTokens, r.Depth, r.Rows})
 		assert.Equal(t, c.KV, r.KV)
 		assert.Len(t, r.Samples, 2)
 		checkCell(t, r)
@@ -85,7 +88,8 @@ func checkCell(t *testing.T, r EngineReport) {
 			assert.InEpsilon(t, float64(r.DecodedTokens)*1e9/float64(s.GenerationNS), s.GenerationTPS, 1e-9)
 		}
 		if s.PromptNS > 0 {
-			assert.InEpsilon(t, float64(r.PromptTokens)*1e9/float64(s.PromptNS), s.PromptTPS, 0.4, "a token may be there from before")
+			assert.InEpsilon(t, float64(r.PromptTokens)*1e9/float64(s.PromptNS), s.PromptTPS, 0.4,
+				"a token may be there from before")
 		}
 		if s.Share != nil {
 			assert.LessOrEqual(t, *s.Share, 1.)
@@ -201,8 +205,8 @@ func TestMatrixRefuses(t *testing.T) {
 		func(m *EngineMatrix) { m.Decodes, m.Depths = []int{1}, nil },
 		func(m *EngineMatrix) { m.Decodes, m.Depths = []int{1}, []int{-3} },
 	} {
-		m := EngineMatrix{Model: "none.gguf", Backends: []engine.Backend{engine.CPU}, KV: []engine.KVType{engine.KVAuto},
-			Threads: []int{1}, Depths: []int{0}, Repeat: 1}
+		m := EngineMatrix{Model: "none.gguf", Backends: []engine.Backend{engine.CPU},
+			KV: []engine.KVType{engine.KVAuto}, Threads: []int{1}, Depths: []int{0}, Repeat: 1}
 		change(&m)
 		assert.ErrorContains(t, m.Run(t.Context(), nil), "bench: ", "%+v", m)
 	}

@@ -37,7 +37,8 @@ func TestEngine(t *testing.T) {
 
 		var told []int
 		r, err := Engine(t.Context(), EngineOptions{
-			Model: path, Engine: engine.Options{Threads: 2, Context: 400}, Prompt: 30, Decode: 5, Depth: 40, Scaling: true, Repeat: 3, OnSample: func(n int) { told = append(told, n) },
+			Model: path, Engine: engine.Options{Threads: 2, Context: 400}, Prompt: 30, Decode: 5, Depth: 40,
+			Scaling: true, Repeat: 3, OnSample: func(n int) { told = append(told, n) },
 		})
 		require.NoError(t, err)
 		assert.Equal(t, []int{1, 2, 3}, told, "with all threads; fewer are not told of")

@@ -17,7 +17,8 @@ func TestJain(t *testing.T) {
 	for _, c := range []struct {
 		x    []float64
 		want float64
-	}{{[]float64{3, 3, 3}, 1}, {[]float64{1, 0, 0, 0}, 0.25}, {[]float64{1, 2, 3}, 36. / 42}, {nil, 1}, {[]float64{0, 0}, 1}} {
+	}{{[]float64{3, 3, 3}, 1}, {[]float64{1, 0, 0, 0}, 0.25}, {[]float64{1, 2, 3}, 36. / 42}, {nil, 1},
+		{[]float64{0, 0}, 1}} {
 		assert.InDelta(t, c.want, jain(c.x), 1e-12, "%v", c.x)
 	}
 }
@@ -27,7 +28,8 @@ func TestFairness(t *testing.T) {
 	device := func(asks int, took ...time.Duration) *loadDevice { return &loadDevice{asks: asks, took: took} }
 	const ms = time.Millisecond
 	l := newLoad(GatewayOptions{Devices: 5, Greedy: 9})
-	l.devices = []*loadDevice{device(90, 800*ms, 900*ms), device(2, 10*ms, 20*ms), device(2, 40*ms), device(4), device(0)}
+	l.devices = []*loadDevice{device(90, 800*ms, 900*ms), device(2, 10*ms, 20*ms), device(2, 40*ms),
+		device(4), device(0)}
 	var r GatewayReport
 	l.fairness(&r)
 	f := r.Fairness

@@ -41,13 +41,14 @@ func TestTallyOfARun(t *testing.T) {
 		{Warming: &draft.Warming{BytesUp: 300, BytesDown: 7, Tokens: 30, New: 30}},
 		{Warming: &draft.Warming{Tokens: 160, New: 130}},
 		{Pass: &draft.Pass{Rows: 3}},
-		{Escalation: &draft.Escalation{Outcome: draft.Hit, Wait: 50, Hidden: 40, Exposed: 13, Drafted: 5, Wasted: 2, BytesUp: 20, BytesDown: 5, Audited: 6,
-			Missed: make([]terms.Finding, 2)}},
+		{Escalation: &draft.Escalation{Outcome: draft.Hit, Wait: 50, Hidden: 40, Exposed: 13, Drafted: 5, Wasted: 2,
+			BytesUp: 20, BytesDown: 5, Audited: 6, Missed: make([]terms.Finding, 2)}},
 		{Token: &draft.Token{Origin: draft.FromCloud}},
 		{Escalation: &draft.Escalation{Outcome: draft.Miss, Wait: 60, Hidden: 1, BytesUp: 30, BytesDown: 6, Audited: 3,
 			Missed: make([]terms.Finding, 1), AuditWeight: 10}},
 		{Token: &draft.Token{Origin: draft.FromCloud}},
-		{Escalation: &draft.Escalation{Outcome: draft.Dropped, Wait: 70, Hidden: 9, Wasted: 3, BytesUp: 40, BytesDown: 8, Audited: 100}},
+		{Escalation: &draft.Escalation{Outcome: draft.Dropped, Wait: 70, Hidden: 9, Wasted: 3, BytesUp: 40,
+			BytesDown: 8, Audited: 100}},
 		{Escalation: &draft.Escalation{Outcome: draft.Late, Wait: 800, Hidden: 9, BytesUp: 50, BytesDown: 9}},
 		{Token: &draft.Token{Origin: draft.EdgeTimeout, Unverified: true}},
 		{Escalation: &draft.Escalation{Outcome: draft.Known}},
@@ -83,8 +84,9 @@ func scripted() []answer {
 			Audited: 5, Missed: 1, AuditedFor: 50, MissedFor: 10, Known: 2, Unverified: 3, Prefilled: 40, Decoded: 3}),
 		one(300, 8, true, true, Tally{Tokens: 9, Timeouts: 2, Escalations: 2, Asks: 1}),
 		one(200, 1, false, false, Tally{Tokens: 2, Passes: 1, Warmed: 10, WarmedInVain: 10}),
-		one(900, 1, true, true, Tally{Tokens: 2, Cloud: 1, Escalations: 1, Asks: 1, Answered: 1, Wait: 200, Up: 30, Down: 3,
-			Audited: 2, Missed: 1, AuditedFor: 2, MissedFor: 1, Turned: 2, Prefilled: 60, Decoded: 5, Ahead: 8, AheadUsed: 1}),
+		one(900, 1, true, true, Tally{Tokens: 2, Cloud: 1, Escalations: 1, Asks: 1, Answered: 1,
+			Wait: 200, Up: 30, Down: 3, Audited: 2, Missed: 1, AuditedFor: 2, MissedFor: 1, Turned: 2,
+			Prefilled: 60, Decoded: 5, Ahead: 8, AheadUsed: 1}),
 	}
 	all[4].lastAsked = true
 	return all
@@ -98,7 +100,8 @@ func TestReportByHand(t *testing.T) {
 	}
 	routed := usual
 	routed.EscalatedShare, routed.Escalations, routed.Asks = new(4.0/25), new(7.0/5), new(7.0/5)
-	routed.Timeouts, routed.BytesUp, routed.BytesDown, routed.MissedShare = new(2), new(60.0/4), new(12.0/4), new(11.0/55)
+	routed.Timeouts, routed.BytesUp, routed.BytesDown, routed.MissedShare = new(2), new(60.0/4),
+		new(12.0/4), new(11.0/55)
 	computed := &CloudTokens{Prefilled: 200.0 / 5, Decoded: 10.0 / 5, Ahead: 15.0 / 5, AheadUsed: 4.0 / 5}
 	alone := usual
 	alone.CloudTokens, routed.CloudTokens = computed, computed
@@ -123,7 +126,8 @@ func TestReportByHand(t *testing.T) {
 		want.Mode = name
 		plain := report(modes(t, name)[0], scripted(), nil)
 		assert.Equal(t, 400.0, plain.Time.Mean)
-		assert.InEpsilonSlice(t, []float64{300, 900, 900}, []float64{plain.Time.P50, plain.Time.P90, plain.Time.P99}, 0.001)
+		assert.InEpsilonSlice(t, []float64{300, 900, 900},
+			[]float64{plain.Time.P50, plain.Time.P90, plain.Time.P99}, 0.001)
 		plain.Time, plain.Samples, plain.Work = Times{}, nil, Work{} // see TestWork
 		assert.Equal(t, want, plain, name)
 		got := report(modes(t, name)[0], scripted(), &prices)
@@ -147,7 +151,8 @@ func TestReportByHand(t *testing.T) {
 		ten[i].took = time.Duration(10-i) * time.Second
 	}
 	times := report(modes(t, "cloud")[0], ten, nil).Time
-	assert.InEpsilonSlice(t, []float64{5500, 5000, 9000, 10_000}, []float64{times.Mean, times.P50, times.P90, times.P99}, 0.001)
+	assert.InEpsilonSlice(t, []float64{5500, 5000, 9000, 10_000},
+		[]float64{times.Mean, times.P50, times.P90, times.P99}, 0.001)
 }
 
 // comparedBy compares the answers of modes.
@@ -165,16 +170,21 @@ func comparedBy(t *testing.T, names []string, answers map[string][]answer) []Mod
 // without serial none is.
 func TestCompared(t *testing.T) {
 	names := []string{"local", "paper", "pipelined-1", "serial", "pipelined-2", "pipelined-3"}
-	same := []answer{{ids: []int32{1, 2}, origins: []string{"edge", "cloud"}}, {ids: []int32{3}, origins: []string{"edge"}}, {}}
+	same := []answer{{ids: []int32{1, 2}, origins: []string{"edge", "cloud"}},
+		{ids: []int32{3}, origins: []string{"edge"}}, {}}
 	clone := func(edit func([]answer)) []answer {
 		all := append([]answer{}, same...)
 		edit(all)
 		return all
 	}
 	answers := map[string][]answer{
-		"local": clone(func([]answer) {}), "paper": clone(func([]answer) {}), "serial": same, "pipelined-1": clone(func([]answer) {}),
-		"pipelined-2": clone(func(a []answer) { a[1].ids = []int32{4}; a[2].ids = []int32{1} }),
-		"pipelined-3": clone(func(a []answer) { a[0].origins = []string{"edge", "edge-timeout"}; a[1].took = time.Second }),
+		"local": clone(func([]answer) {}), "paper": clone(func([]answer) {}), "serial": same,
+		"pipelined-1": clone(func([]answer) {}), "pipelined-2": clone(func(a []answer) { a[1].ids = []int32{4}; a[2].ids = []int32{1} }),
+		"pipelined-3": clone(func(a []answer) {
+			a[0].origins = []string{"edge",
+				"edge-timeout"}
+			a[1].took = time.Second
+		}),
 	}
 	of := func(names ...string) map[string]*int {
 		differing := map[string]*int{}
@@ -189,7 +199,8 @@ func TestCompared(t *testing.T) {
 		return differing
 	}
 	assert.Equal(t, map[string]*int{
-		"local": nil, "paper": nil, "serial": new(0), "pipelined-1": new(0), "pipelined-2": new(2), "pipelined-3": new(1),
+		"local": nil, "paper": nil, "serial": new(0), "pipelined-1": new(0), "pipelined-2": new(2),
+		"pipelined-3": new(1),
 	}, of(names...))
 	assert.Equal(t, map[string]*int{"local": nil, "pipelined-2": nil}, of("local", "pipelined-2"))
 }
@@ -232,7 +243,8 @@ func TestComparedWithCloud(t *testing.T) {
 // it says.
 func TestComparedWithReference(t *testing.T) {
 	alone := []answer{{ids: []int32{1}}, {ids: []int32{2}}}
-	got := []answer{{ids: []int32{1}}, {ids: []int32{2}, question: 1}, {ids: []int32{1}}, {ids: []int32{9}, question: 1}}
+	got := []answer{{ids: []int32{1}}, {ids: []int32{2}, question: 1}, {ids: []int32{1}},
+		{ids: []int32{9}, question: 1}}
 	reports := []ModeReport{{Mode: "verified"}}
 	compare(reports, modes(t, "verified"), [][]answer{got}, alone)
 	assert.Equal(t, 1, *reports[0].DifferingFromCloud)
@@ -259,8 +271,8 @@ func TestModes(t *testing.T) {
 			branches: 1},
 		"pipelined-64": {parts: parts{true, true, true, true, true, true, true, false, false, false, true, true, false},
 			branches: 64},
-		"pipelined-auto": {parts: parts{true, true, true, true, true, true, true, false, false, false, true, true, false},
-			branches: draft.AutoBranches},
+		"pipelined-auto": {parts: parts{true, true, true, true, true, true, true, false, false, false,
+			true, true, false}, branches: draft.AutoBranches},
 		"verified": {parts: parts{true, true, true, true, true, true, true, true, true, true, true, false, true},
 			branches: 9, every: 11},
 		"verified:0": {parts: parts{true, true, true, true, true, true, true, true, true, true, true, false, true},
@@ -292,11 +304,13 @@ func TestModes(t *testing.T) {
 		assert.Equal(t, want, m.Draft(shared), name)
 		r, err := m.Router(router.Options{Policy: router.Always})
 		require.NoError(t, err)
-		_, escalates, _ := r.Decide(0, 0, &backend.Output{Top: []backend.Candidate{{ID: 1, Logit: 2}, {ID: 2, Logit: 1}}})
+		_, escalates, _ := r.Decide(0, 0, &backend.Output{Top: []backend.Candidate{{ID: 1, Logit: 2},
+			{ID: 2, Logit: 1}}})
 		assert.Equal(t, c.routes || !c.asks, escalates, "%s: speculative decoding has no router", name)
 	}
 	for _, name := range []string{"", "verified:", "verified:-1", "verified:-0", "verified:NaN", "verified:Inf",
-		"verified:1e3", "verified:0x1", "verified:1e400", "verified:1.2.3", "verified-2", "speculative", "speculative-0",
+		"verified:1e3", "verified:0x1", "verified:1e400", "verified:1.2.3", "verified-2",
+		"speculative", "speculative-0",
 		"speculative-65", "overlapped-0", "overlapped--1", "overlapped-x", "pipelined-0", "pipelined-65"} {
 		_, err := ParseMode(name)
 		assert.ErrorContains(t, err, strconv.Quote(name), name)
@@ -308,18 +322,21 @@ func TestSummarise(t *testing.T) {
 	r := EngineReport{
 		TokenBytes: 900e6, DepthBytes: 100e6,
 		Samples: []EngineSample{
-			{PromptTPS: 30, GenerationTPS: 5, Bandwidth: 10}, {PromptTPS: 10, GenerationTPS: 8, Bandwidth: 20}, {PromptTPS: 20, GenerationTPS: 30, Bandwidth: 20},
+			{PromptTPS: 30, GenerationTPS: 5, Bandwidth: 10}, {PromptTPS: 10, GenerationTPS: 8, Bandwidth: 20},
+			{PromptTPS: 20, GenerationTPS: 30, Bandwidth: 20},
 		},
 	}
 	r.summarise()
-	assert.Equal(t, []float64{20, 8, 20, 20}, []float64{r.PromptTPS, r.GenerationTPS, r.Bandwidth, r.Bound}, "1 GB a token")
+	assert.Equal(t, []float64{20, 8, 20, 20}, []float64{r.PromptTPS, r.GenerationTPS, r.Bandwidth, r.Bound},
+		"1 GB a token")
 	assert.False(t, r.FitsCache)
 	assert.InDelta(t, 0.5, *r.Share, 1e-12, "the median of 0.5, 0.4 and 1.5")
 	for i, want := range []float64{0.5, 0.4, 1} {
 		assert.InDelta(t, want, *r.Samples[i].Share, 1e-12)
 	}
 	assert.Equal(t, Scale{Threads: 3, PromptTPS: 20, GenerationTPS: 8, Bandwidth: 20, Share: r.Share, FitsCache: true},
-		(&EngineReport{Threads: 3, PromptTPS: 20, GenerationTPS: 8, Bandwidth: 20, Share: r.Share, FitsCache: true}).scale())
+		(&EngineReport{Threads: 3, PromptTPS: 20, GenerationTPS: 8, Bandwidth: 20, Share: r.Share,
+			FitsCache: true}).scale())
 }
 
 // TestEngineOptions: the context that a measurement needs, and what cannot be measured.
@@ -330,12 +347,14 @@ func TestEngineOptions(t *testing.T) {
 		assert.Equal(t, c.need, EngineCell{Prompt: c.prompt, Decode: c.decode, Depth: c.depth}.need(), "%+v", c)
 	}
 	assert.Equal(t, 58, EngineCell{Rows: 8, Depth: 50}.need())
-	for _, bad := range []EngineOptions{{Prompt: -1, Decode: 1, Repeat: 1}, {Prompt: 1, Decode: -1, Repeat: 1}, {Prompt: 1, Depth: -1, Repeat: 1},
+	for _, bad := range []EngineOptions{{Prompt: -1, Decode: 1, Repeat: 1}, {Prompt: 1, Decode: -1, Repeat: 1},
+		{Prompt: 1, Depth: -1, Repeat: 1},
 		{Repeat: 1}, {Prompt: 1}, {Decode: 1, Repeat: -1}} {
 		m := bad.matrix()
 		assert.Error(t, m.check(), "%+v", bad)
 	}
-	for _, good := range []EngineOptions{{Prompt: 1, Repeat: 1}, {Decode: 1, Repeat: 1}, {Decode: 1, Depth: 1, Repeat: 1}} {
+	for _, good := range []EngineOptions{{Prompt: 1, Repeat: 1}, {Decode: 1, Repeat: 1},
+		{Decode: 1, Depth: 1, Repeat: 1}} {
 		m := good.matrix()
 		assert.NoError(t, m.check())
 	}

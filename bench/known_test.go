@@ -90,8 +90,10 @@ func TestKnownTimes(t *testing.T) {
 					cloud.Cloud = service.Local(1)
 				}
 				o := RoutingOptions{
-					Edge: edge, Large: edge, Questions: []Question{{Text: "who?"}}, Modes: modes(t, c.mode), Router: c.policy,
-					Draft:     draft.Options{Deadline: -1, Window: max(c.window, 1), InFlight: 64, Warm: -1, Lookup: -1},
+					Edge: edge, Large: edge, Questions: []Question{{Text: "who?"}},
+					Modes: modes(t, c.mode), Router: c.policy,
+					Draft: draft.Options{Deadline: -1, Window: max(c.window, 1), InFlight: 64,
+						Warm: -1, Lookup: -1},
 					MaxTokens: tokens, EdgeTPS: 1 / pace.Seconds(), Parallel: 1, Repeat: 2, Direct: cloud,
 					Dial: func(context.Context, int) (draft.Cloud, func(), error) { return cloud, func() {}, nil },
 				}
@@ -137,9 +139,9 @@ func TestCellsAndTurns(t *testing.T) {
 		o := RoutingOptions{
 			Edge: edge, Large: edge, Questions: []Question{{Text: "a"}, {Text: "b"}, {Text: "c"}},
 			Modes: modes(t, "local", "serial", "serial"), Router: router.Options{Policy: router.Always},
-			Draft: draft.Options{Deadline: -1, Warm: -1}, MaxTokens: 4, Paces: []float64{50, 100}, EdgeTPS: 7, Parallel: 1,
-			Repeat: 3, WarmUp: 2, RTT: 30 * time.Millisecond, Loss: 0.1, Traces: []string{"x/a.up", "b.down"}, RowCost: 0.5,
-			CloudPace: 5 * time.Millisecond,
+			Draft: draft.Options{Deadline: -1, Warm: -1}, MaxTokens: 4, Paces: []float64{50, 100},
+			EdgeTPS: 7, Parallel: 1, Repeat: 3, WarmUp: 2, RTT: 30 * time.Millisecond, Loss: 0.1,
+			Traces: []string{"x/a.up", "b.down"}, RowCost: 0.5, CloudPace: 5 * time.Millisecond,
 			Dial: func(context.Context, int) (draft.Cloud, func(), error) {
 				dialled++
 				return cloud, func() { hung++ }, nil
@@ -157,7 +159,8 @@ func TestCellsAndTurns(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, prompt, cloud.first, "warmed up with the last question: the first one that counts is new")
 		assert.Equal(t, dialled, hung)
-		assert.Equal(t, 4*4*(2+9), len(cloud.asked), "4 tokens of 2 questions to warm up and 9 that count, 4 times serial")
+		assert.Equal(t, 4*4*(2+9), len(cloud.asked),
+			"4 tokens of 2 questions to warm up and 9 that count, 4 times serial")
 		require.Len(t, reports, 6)
 		for i, r := range reports {
 			assert.Equal(t, []string{"local", "serial", "serial"}[i%3], r.Mode)
@@ -189,9 +192,9 @@ func TestOneQuestion(t *testing.T) {
 		edge := tiny(t, func(s *synth.Spec) { s.Layers = 1 })
 		dialled, hung := 0, 0
 		o := RoutingOptions{
-			Edge: edge, Large: edge, Questions: []Question{{Text: "a"}}, Modes: modes(t, "serial"), Repeat: 3, WarmUp: 1,
-			Parallel: 1,
-			Router:   router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1, Warm: -1}, MaxTokens: 2,
+			Edge: edge, Large: edge, Questions: []Question{{Text: "a"}}, Modes: modes(t, "serial"),
+			Repeat: 3, WarmUp: 1, Parallel: 1,
+			Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1, Warm: -1}, MaxTokens: 2,
 			Dial: func(context.Context, int) (draft.Cloud, func(), error) {
 				dialled++
 				return fixedCloud(77), func() { hung++ }, nil

@@ -83,8 +83,8 @@ func ParseMode(name string) (Mode, error) {
 		return Mode{Name: name, kind: speculative, pipelined: true, branches: 1, every: n}, nil
 	}
 	return Mode{}, fmt.Errorf("%.40q is not a mode: choose from local, cloud, paper, serial, pipelined-auto, "+
-		"pipelined-1 to pipelined-64, verified, verified:M with a margin M in nats, speculative-1 to speculative-%d and "+
-		"overlapped-1 to overlapped-%d",
+		"pipelined-1 to pipelined-64, verified, verified:M with a margin M in nats, speculative-1 to speculative-%d "+
+		"and overlapped-1 to overlapped-%d",
 		name, mostDrafted, mostDrafted)
 }
 

@@ -121,7 +121,8 @@ func (p *place) decode(cloud draft.Cloud, o draft.Options, at func(n int, t engi
 	r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.25), Seed: 3})
 	require.NoError(p.t, err)
 	o.Branches = 2
-	route := engine.Route{Request: engine.Request{MaxTokens: 60, IgnoreEnd: true}, Router: r, Cloud: cloud, Draft: o, Pace: promisePace}
+	route := engine.Route{Request: engine.Request{MaxTokens: 60, IgnoreEnd: true}, Router: r, Cloud: cloud, Draft: o,
+		Pace: promisePace}
 	if at == nil {
 		at = func(int, engine.Token) bool { return true }
 	} else {
@@ -162,7 +163,8 @@ func TestPromises(t *testing.T) {
 	}
 	var serial text // the definition, without any network
 	reference := newPlace(t, edge, large, 0)
-	serial.ids, serial.origins = reference.decode(reference.service.Local(1), draft.Options{Mode: draft.Serial, Deadline: -1}, nil)
+	serial.ids, serial.origins = reference.decode(reference.service.Local(1),
+		draft.Options{Mode: draft.Serial, Deadline: -1}, nil)
 	require.NoError(t, reference.service.Forget(t.Context(), 1))
 	reference.close()
 	require.Len(t, serial.ids, 60)
@@ -240,10 +242,12 @@ func TestPromises(t *testing.T) {
 				assert.Zero(t, sum.Timeouts)
 			} else {
 				assert.Contains(t, got.origins, "edge-timeout")
-				assert.LessOrEqual(t, sum.Late+sum.Failed, 4, "those that were open at once wait for one deadline, not each of %d escalations", sum.Escalations)
+				assert.LessOrEqual(t, sum.Late+sum.Failed, 4,
+					"those that were open at once wait for one deadline, not each of %d escalations", sum.Escalations)
 				t.Logf("%d late, %d failed, %d not asked, %v exposed", sum.Late, sum.Failed, sum.Unasked, sum.Exposed)
 			}
-			assert.Equal(t, sum.Escalations, sum.Cloud+sum.Timeouts, "each escalation is marked, whoever chose the token")
+			assert.Equal(t, sum.Escalations, sum.Cloud+sum.Timeouts,
+				"each escalation is marked, whoever chose the token")
 			assert.InDelta(t, 5+60, p.session.KVTokens(), 1, "no slot of a draft is left")
 			if c.heals {
 				p.leave()
@@ -287,7 +291,8 @@ type babbler struct {
 
 func (p *place) babbler() babbler {
 	p.t.Helper()
-	l, err := quic.ListenAddr("127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{p.cert}, NextProtos: []string{netproto.ALPN}}, nil)
+	l, err := quic.ListenAddr("127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{p.cert},
+		NextProtos: []string{netproto.ALPN}}, nil)
 	require.NoError(p.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	serve := spawn(func(context.Context) error {
@@ -315,7 +320,8 @@ func babble(ctx context.Context, conn *quic.Conn) {
 	if _, _, err := netproto.ReadFrame(control, 1<<16); err != nil {
 		return
 	}
-	_, _ = control.Write(netproto.Welcome{Version: netproto.Version, Limits: netproto.Limits{Context: 2048, Sessions: 8, Asks: 8, Message: 1 << 16}}.Append(nil))
+	_, _ = control.Write(netproto.Welcome{Version: netproto.Version,
+		Limits: netproto.Limits{Context: 2048, Sessions: 8, Asks: 8, Message: 1 << 16}}.Append(nil))
 	random := rand.New(rand.NewPCG(7, 7))
 	for {
 		s, err := conn.AcceptStream(ctx)

@@ -27,7 +27,8 @@ func TestQuiet(t *testing.T) {
 		{"just quiet", 10.38, 0.18, 9.44, 10, 10, 0.019, 0.009, true, "quiet"},
 		{"just not", 10.42, 0, 9.58, 10, 10, 0.021, 0, false, "not quiet: other processes took 2% of the CPUs' time"},
 		{"a tick of each CPU", 0.118, 0, 0.082, 0.1, 0.1, 0.09, 0, true, "quiet"},
-		{"more than that", 0.13, 0, 0.07, 0.1, 0.1, 0.15, 0, false, "not quiet: other processes took 15% of the CPUs' time"},
+		{"more than that", 0.13, 0, 0.07, 0.1, 0.1, 0.15, 0, false,
+			"not quiet: other processes took 15% of the CPUs' time"},
 		{"ticks lag behind", 9, 0, 11, 9.5, 10, 0, 0, true, "quiet"},
 	} {
 		q := Quiet{Seconds: c.seconds}
@@ -49,8 +50,8 @@ func TestQuiet(t *testing.T) {
 
 // TestSecondsOf: each kind of time counts once.
 func TestSecondsOf(t *testing.T) {
-	s := secondsOf(cpu.TimesStat{User: 1, Nice: 2, System: 4, Irq: 8, Softirq: 16, Steal: 32, Idle: 64, Iowait: 128, Guest: 256,
-		GuestNice: 512})
+	s := secondsOf(cpu.TimesStat{User: 1, Nice: 2, System: 4, Irq: 8, Softirq: 16, Steal: 32, Idle: 64,
+		Iowait: 128, Guest: 256, GuestNice: 512})
 	assert.Equal(t, cpuSeconds{busy: 31, steal: 32, idle: 192}, s)
 }
 

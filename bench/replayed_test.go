@@ -48,7 +48,8 @@ func recordsWith(t *testing.T, policy router.Options, questions, repeat int, nam
 		Direct: stage.Direct(), Dial: stage.Dial,
 	}}
 	for _, text := range strings.Fields("where does a nevgle live and what")[:questions] {
-		r.o.Questions = append(r.o.Questions, Question{Text: text, Correct: func(string) bool { return len(text)%2 == 0 }})
+		r.o.Questions = append(r.o.Questions, Question{Text: text,
+			Correct: func(string) bool { return len(text)%2 == 0 }})
 	}
 	r.measure(t)
 	return r
@@ -126,7 +127,8 @@ func TestReplayUnchanged(t *testing.T) {
 		assert.Zero(t, got.Assumed.TextHeads+got.Assumed.TextAnswers, want.Mode)
 		assert.Zero(t, got.Ungraded)
 		for k, s := range got.Samples {
-			assert.Equal(t, []int{want.Samples[k].Question, want.Samples[k].Repetition}, []int{s.Question, s.Repetition})
+			assert.Equal(t, []int{want.Samples[k].Question, want.Samples[k].Repetition},
+				[]int{s.Question, s.Repetition})
 			assert.Equal(t, want.Samples[k].Text, s.Text, "%s %d", want.Mode, k)
 		}
 		if !r.o.Modes[i].Pipelined() {

@@ -72,8 +72,13 @@ func TestRouting(t *testing.T) {
 	o := RoutingOptions{
 		Edge: edge, Large: large, Questions: questions, Parallel: 3, MaxTokens: 20, RTT: 6 * time.Millisecond,
 		Modes:  modes(t, "local", "cloud", "paper", "serial", "pipelined-1", "pipelined-3"),
-		Router: router.Options{Policy: router.Random, Threshold: new(0.25)}, Draft: draft.Options{Deadline: -1, Audit: true, Warm: 20},
-		Direct: stage.Direct(), Dial: stage.Dial, Progress: func(done, total int) { told = done; assert.Equal(t, 60, total) },
+		Router: router.Options{Policy: router.Random, Threshold: new(0.25)},
+		Draft:  draft.Options{Deadline: -1, Audit: true, Warm: 20}, Direct: stage.Direct(), Dial: stage.Dial,
+		Progress: func(done,
+			total int) {
+			told = done
+			assert.Equal(t, 60, total)
+		},
 	}
 	reports, err := Routing(t.Context(), o)
 	require.NoError(t, err)
@@ -108,7 +113,8 @@ func TestRouting(t *testing.T) {
 		assert.Zero(t, *r.Timeouts, r.Mode)
 		assert.GreaterOrEqual(t, *r.Asks, *r.Escalations, "without deadlines all are asked")
 		require.NotNil(t, r.MissedShare, r.Mode)
-		assert.InDelta(t, *reports[3].MissedShare, *r.MissedShare, 1e-9, "a matter of the text, not of when it is asked about")
+		assert.InDelta(t, *reports[3].MissedShare, *r.MissedShare, 1e-9,
+			"a matter of the text, not of when it is asked about")
 		assert.InDelta(t, *reports[3].EscalatedShare, *r.EscalatedShare, 1e-9)
 		assert.Positive(t, *r.BytesUp)
 		assert.Less(t, *r.BytesUp, *reports[2].BytesUp, "less than the whole text as JSON")
@@ -159,16 +165,18 @@ func TestRoutingCounts(t *testing.T) {
 // TestTally: bytes, waits and hits are those of answered escalations; asks are all that were sent.
 func TestTally(t *testing.T) {
 	var got Tally
-	for _, o := range []draft.Outcome{draft.Hit, draft.Miss, draft.Late, draft.Failed, draft.Unasked, draft.Dropped, draft.Probing, draft.Probed} {
-		got.Add(draft.Event{Escalation: &draft.Escalation{Outcome: o, Wait: 10, Hidden: 3, BytesUp: 100, BytesDown: 10}})
+	for _, o := range []draft.Outcome{draft.Hit, draft.Miss, draft.Late, draft.Failed, draft.Unasked, draft.Dropped,
+		draft.Probing, draft.Probed} {
+		got.Add(draft.Event{Escalation: &draft.Escalation{Outcome: o, Wait: 10, Hidden: 3,
+			BytesUp: 100, BytesDown: 10}})
 	}
 	got.Add(draft.Event{Warming: &draft.Warming{BytesUp: 1000, BytesDown: 1}})
 	for _, o := range []draft.Origin{draft.Edge, draft.FromCloud, draft.EdgeTimeout} {
 		got.Add(draft.Event{Token: &draft.Token{Origin: o}})
 	}
 	assert.Equal(t, Tally{
-		Tokens: 3, Cloud: 1, Timeouts: 1, Escalations: 5, Asks: 7, Answered: 2, Hits: 1, Wait: 20, Hidden: 6, Up: 1300, Down: 31,
-		TimedOut: 30,
+		Tokens: 3, Cloud: 1, Timeouts: 1, Escalations: 5, Asks: 7, Answered: 2, Hits: 1, Wait: 20, Hidden: 6,
+		Up: 1300, Down: 31, TimedOut: 30,
 	}, got)
 }
 
@@ -183,9 +191,9 @@ func TestRoutingInterrupted(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		stop := errors.New("enough")
 		reports, err := Routing(ctx, RoutingOptions{
-			Edge: edge, Large: edge, Questions: []Question{{Text: "a"}, {Text: "b"}}, Modes: modes(t, "serial", "pipelined-1", "pipelined-2"),
-			Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1},
-			Direct: stage.Direct(), Dial: stage.Dial, MaxTokens: 5, Parallel: 1,
+			Edge: edge, Large: edge, Questions: []Question{{Text: "a"}, {Text: "b"}},
+			Modes: modes(t, "serial", "pipelined-1", "pipelined-2"), Router: router.Options{Policy: router.Always},
+			Draft: draft.Options{Deadline: -1}, Direct: stage.Direct(), Dial: stage.Dial, MaxTokens: 5, Parallel: 1,
 			Progress: func(done, _ int) {
 				if done == last {
 					cancel(stop)
@@ -208,8 +216,9 @@ func TestRoutingFails(t *testing.T) {
 	require.NoError(t, err)
 	defer stage.Close()
 	o := RoutingOptions{
-		Edge: edge, Large: edge, Questions: []Question{{Text: strings.Repeat("too long ", 500)}}, Modes: modes(t, "serial"),
-		Router: router.Options{Policy: router.Always}, Direct: stage.Direct(), Dial: stage.Dial,
+		Edge: edge, Large: edge, Questions: []Question{{Text: strings.Repeat("too long ", 500)}},
+		Modes: modes(t, "serial"), Router: router.Options{Policy: router.Always},
+		Direct: stage.Direct(), Dial: stage.Dial,
 	}
 	_, err = Routing(t.Context(), o)
 	assert.ErrorContains(t, err, "serial")

@@ -19,9 +19,9 @@ import (
 func TestSampleOfAnAnswer(t *testing.T) {
 	const ms = time.Millisecond
 	a := answer{
-		ids: []int32{5, 6, 7}, origins: []string{"edge", "cloud", "edge-timeout"}, prompt: 11, known: true, correct: true,
-		took: 250 * ms, shown: []time.Duration{40 * ms, 40 * ms, 100 * ms}, used: usage{30 * ms, 1.5},
-		question: 4, repetition: 2,
+		ids: []int32{5, 6, 7}, origins: []string{"edge", "cloud", "edge-timeout"}, prompt: 11,
+		known: true, correct: true, took: 250 * ms, shown: []time.Duration{40 * ms, 40 * ms, 100 * ms},
+		used: usage{30 * ms, 1.5}, question: 4, repetition: 2,
 	}
 	for _, e := range []draft.Event{
 		{Token: &draft.Token{Origin: draft.Edge, CommitDelay: 3 * ms, Pos: 11}},
@@ -30,17 +30,20 @@ func TestSampleOfAnAnswer(t *testing.T) {
 		{Token: &draft.Token{Origin: draft.FromCloud, CommitDelay: 9 * ms, Pos: 12}},
 		{Escalation: &draft.Escalation{Pos: 13, Outcome: draft.Late, Wait: 80 * ms, BytesUp: 7, BytesDown: 1}},
 		{Token: &draft.Token{Origin: draft.EdgeTimeout, Pos: 13}},
-		{Warming: &draft.Warming{BytesUp: 300, BytesDown: 7}}, {Pass: &draft.Pass{Rows: 2}}, {Pass: &draft.Pass{Rows: 1}},
+		{Warming: &draft.Warming{BytesUp: 300, BytesDown: 7}}, {Pass: &draft.Pass{Rows: 2}},
+		{Pass: &draft.Pass{Rows: 1}},
 	} {
 		a.observe(e)
 	}
 	assert.Equal(t, Sample{
-		Question: 4, Repetition: 2, MS: 250, FirstToken: 40, Prompt: 11, Tokens: 3, CloudTokens: 1, Timeouts: 1, Asks: 2,
-		Passes: 2, Correct: new(true), Wait: 50, Hidden: 40, Exposed: 93, Waits: []float64{13}, CommitDelay: 4, Drafted: 5,
-		Wasted: 2, Up: 327, Down: 13, Prefilled: 9, Decoded: 1, CPU: 30, Joules: 1.5, Text: a.hash(),
+		Question: 4, Repetition: 2, MS: 250, FirstToken: 40, Prompt: 11, Tokens: 3, CloudTokens: 1,
+		Timeouts: 1, Asks: 2, Passes: 2, Correct: new(true), Wait: 50, Hidden: 40, Exposed: 93, Waits: []float64{13},
+		CommitDelay: 4, Drafted: 5, Wasted: 2, Up: 327, Down: 13, Prefilled: 9, Decoded: 1, CPU: 30,
+		Joules: 1.5, Text: a.hash(),
 	}, a.sample(modes(t, "serial")[0]))
 	w := work(modes(t, "pipelined-2")[0], []answer{a, {took: ms, shown: []time.Duration{ms}}}, a.tally)
-	assert.InEpsilonSlice(t, []float64{20.5, 1, 40}, []float64{w.FirstToken.Mean, w.FirstToken.P50, w.FirstToken.P99}, 1e-3)
+	assert.InEpsilonSlice(t, []float64{20.5, 1, 40},
+		[]float64{w.FirstToken.Mean, w.FirstToken.P50, w.FirstToken.P99}, 1e-3)
 	assert.InDelta(t, 30, w.Between.Mean, 1e-9, "0 and 60 ms: none from one answer to the next")
 	for name, c := range map[string]struct {
 		got  *float64
@@ -70,7 +73,8 @@ func TestHash(t *testing.T) {
 	seen := map[string]bool{}
 	for _, a := range []answer{
 		{}, {ids: []int32{1}}, {ids: []int32{1, 2}}, {ids: []int32{2, 1}},
-		{ids: []int32{1, 2}, origins: []string{"edge", "cloud"}}, {ids: []int32{1, 2}, origins: []string{"cloud", "edge"}},
+		{ids: []int32{1, 2}, origins: []string{"edge", "cloud"}},
+		{ids: []int32{1, 2}, origins: []string{"cloud", "edge"}},
 	} {
 		assert.False(t, seen[a.hash()])
 		seen[a.hash()] = true
@@ -80,8 +84,8 @@ func TestHash(t *testing.T) {
 
 // TestSharesAreOfTokens: whatever happened to however many questions, no share is above 1 and none below 0.
 func TestSharesAreOfTokens(t *testing.T) {
-	outcomes := []draft.Outcome{draft.Hit, draft.Miss, draft.Late, draft.Failed, draft.Unasked, draft.Known, draft.Dropped,
-		draft.Probing, draft.Probed}
+	outcomes := []draft.Outcome{draft.Hit, draft.Miss, draft.Late, draft.Failed, draft.Unasked,
+		draft.Known, draft.Dropped, draft.Probing, draft.Probed}
 	origins := []draft.Origin{draft.Edge, draft.FromCloud, draft.EdgeTimeout}
 	draw := rand.New(rand.NewPCG(1, 2))
 	for range 500 {
@@ -97,8 +101,8 @@ func TestSharesAreOfTokens(t *testing.T) {
 			a.observe(draft.Event{Token: &draft.Token{Origin: origins[draw.IntN(len(origins))]}})
 		}
 		r := report(modes(t, "pipelined-2")[0], []answer{a, {}}, nil)
-		for name, share := range map[string]*float64{"cloud": r.EscalatedShare, "hidden": r.HiddenShare, "hits": r.HitRate,
-			"missed": r.MissedShare} {
+		for name, share := range map[string]*float64{"cloud": r.EscalatedShare, "hidden": r.HiddenShare,
+			"hits": r.HitRate, "missed": r.MissedShare} {
 			if share != nil {
 				require.True(t, *share >= 0 && *share <= 1, "%s is %v", name, *share)
 			}
@@ -121,9 +125,12 @@ func timedSamples(mode string, rtt float64, ms ...float64) ModeReport {
 // TestBreakEvens: straight lines by hand, in whatever order the cells come, and why there is none.
 func TestBreakEvens(t *testing.T) {
 	all := []ModeReport{
-		timedSamples("local", 100, 600, 700, 800), timedSamples("cloud", 100, 1000, 1000, 1000), timedSamples("serial", 100, 900, 900, 900),
-		timedSamples("local", 0, 600, 700, 800), timedSamples("cloud", 0, 900, 900, 900), timedSamples("serial", 0, 600, 650, 550),
-		timedSamples("local", 200, 600, 700, 800), timedSamples("cloud", 200, 1100, 1100, 1100), timedSamples("serial", 200, 1400, 1500, 1600),
+		timedSamples("local", 100, 600, 700, 800), timedSamples("cloud", 100, 1000, 1000, 1000),
+		timedSamples("serial", 100, 900, 900, 900),
+		timedSamples("local", 0, 600, 700, 800), timedSamples("cloud", 0, 900, 900, 900),
+		timedSamples("serial", 0, 600, 650, 550),
+		timedSamples("local", 200, 600, 700, 800), timedSamples("cloud", 200, 1100, 1100, 1100),
+		timedSamples("serial", 200, 1400, 1500, 1600),
 		timedSamples("alone", 50, 1, 1, 1),
 	}
 	got := BreakEvens(all)
@@ -139,24 +146,27 @@ func TestBreakEvens(t *testing.T) {
 	assert.InDelta(t, 120, *b.RTT, 1e-9, "-100 at 100, +400 at 200")
 	assert.True(t, *b.Low > 100 && *b.Low <= 120 && *b.High >= 120 && *b.High < 130, "%v %v", *b.Low, *b.High)
 
-	none := BreakEvens([]ModeReport{timedSamples("local", 0, 5, 5), timedSamples("local", 90, 5, 5), timedSamples("serial", 0, 6, 7),
-		timedSamples("serial", 90, 8, 9)})
+	none := BreakEvens([]ModeReport{timedSamples("local", 0, 5, 5), timedSamples("local", 90, 5, 5),
+		timedSamples("serial", 0, 6, 7), timedSamples("serial", 90, 8, 9)})
 	require.Len(t, none, 1)
 	assert.Nil(t, none[0].RTT)
 	assert.Nil(t, none[0].Low)
 	assert.Equal(t, "slower at all round trips, 0 to 90 ms", none[0].Reason)
-	ever := BreakEvens([]ModeReport{timedSamples("local", 0, 5), timedSamples("local", 90, 5), timedSamples("serial", 0, 5), timedSamples("serial", 90, 4)})
+	ever := BreakEvens([]ModeReport{timedSamples("local", 0, 5), timedSamples("local", 90, 5),
+		timedSamples("serial", 0, 5), timedSamples("serial", 90, 4)})
 	assert.Equal(t, "as fast or faster at all round trips, 0 to 90 ms", ever[0].Reason)
-	above := BreakEvens([]ModeReport{timedSamples("cloud", 0, 5), timedSamples("cloud", 90, 50), timedSamples("serial", 0, 10), timedSamples("serial", 90, 10)})
+	above := BreakEvens([]ModeReport{timedSamples("cloud", 0, 5), timedSamples("cloud", 90, 50),
+		timedSamples("serial", 0, 10), timedSamples("serial", 90, 10)})
 	assert.Equal(t, "above", above[0].Faster)
 	assert.InDelta(t, 10, *above[0].RTT, 1e-9)
 	assert.Nil(t, above[0].Low, "of one question there is no interval")
 
-	split := []ModeReport{timedSamples("local", 0, 5), timedSamples("local", 90, 5), timedSamples("serial", 0, 4), timedSamples("serial", 90, 9)}
+	split := []ModeReport{timedSamples("local", 0, 5), timedSamples("local", 90, 5), timedSamples("serial", 0, 4),
+		timedSamples("serial", 90, 9)}
 	split[1].Cell.Loss, split[3].Cell.Loss = 0.1, 0.1
 	assert.Empty(t, BreakEvens(split), "of different links")
-	twice := []ModeReport{timedSamples("local", 0, 5), timedSamples("local", 0, 5), timedSamples("local", 90, 5), timedSamples("local", 90, 5),
-		timedSamples("serial", 0, 4), timedSamples("serial", 90, 9)}
+	twice := []ModeReport{timedSamples("local", 0, 5), timedSamples("local", 0, 5), timedSamples("local", 90, 5),
+		timedSamples("local", 90, 5), timedSamples("serial", 0, 4), timedSamples("serial", 90, 9)}
 	for i := range 4 {
 		twice[i].Variant = 1 + i%2
 	}
@@ -166,7 +176,8 @@ func TestBreakEvens(t *testing.T) {
 
 // TestRatios: means over questions, to local or else the first, between draws of questions.
 func TestRatios(t *testing.T) {
-	all := []ModeReport{timedSamples("serial", 0, 20, 40, 60), timedSamples("local", 0, 10, 20, 30), timedSamples("cloud", 0, 100, 20, 30)}
+	all := []ModeReport{timedSamples("serial", 0, 20, 40, 60), timedSamples("local", 0, 10, 20, 30),
+		timedSamples("cloud", 0, 100, 20, 30)}
 	all[0].Samples = append(all[0].Samples, Sample{Question: 2, Repetition: 1, MS: 120}) // 90 with the one before
 	ratios(all)
 	assert.Nil(t, all[1].RatioTo)
@@ -184,7 +195,8 @@ func TestRatios(t *testing.T) {
 
 // TestBound: a call of the device for each pass, and the verdict on the last token where it was asked for.
 func TestBound(t *testing.T) {
-	local, verified, serial := timedSamples("local", 0, 100, 200), timedSamples("verified", 0, 1, 1), timedSamples("serial", 0, 1, 1)
+	local, verified, serial := timedSamples("local", 0, 100, 200), timedSamples("verified", 0, 1, 1),
+		timedSamples("serial", 0, 1, 1)
 	local.Samples[0].Passes, local.Samples[1].Passes = 9, 21
 	verified.Samples[0].Passes, verified.Samples[1].Passes = 20, 20
 	verified.Samples[0].LastAsked = true

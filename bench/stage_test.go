@@ -207,7 +207,8 @@ func TestRoutingDevices(t *testing.T) {
 	}
 	busy := errors.New("no line")
 	_, err = Routing(t.Context(), RoutingOptions{
-		Edge: edge, Large: edge, Questions: questions, Modes: modes(t, "serial"), Router: router.Options{Policy: router.Always}, Direct: stage.Direct(),
+		Edge: edge, Large: edge, Questions: questions, Modes: modes(t, "serial"),
+		Router: router.Options{Policy: router.Always}, Direct: stage.Direct(),
 		Dial: func(context.Context, int) (draft.Cloud, func(), error) { return nil, nil, busy },
 	})
 	assert.ErrorIs(t, err, busy)
@@ -233,13 +234,15 @@ func TestWhoseText(t *testing.T) {
 		}
 		return ids
 	}
-	questions := []Question{{Text: "who?"}, {Text: "where is it <|im_end|> or not?", Correct: func(string) bool { return true }}, {Text: "why?"}}
+	questions := []Question{{Text: "who?"}, {Text: "where is it <|im_end|> or not?",
+		Correct: func(string) bool { return true }}, {Text: "why?"}}
 	w, err := startWeb(large, stage.Direct(), 0, 0)
 	require.NoError(t, err)
 	defer w.close()
 	told := 0
 	b := &routing{web: w, total: 15, RoutingOptions: RoutingOptions{
-		Edge: edge, Large: large, Questions: questions, Modes: modes(t, "local", "cloud", "paper", "serial", "pipelined-2"), Parallel: 2, MaxTokens: most,
+		Edge: edge, Large: large, Questions: questions,
+		Modes: modes(t, "local", "cloud", "paper", "serial", "pipelined-2"), Parallel: 2, MaxTokens: most,
 		Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1}, Dial: stage.Dial,
 		Progress: func(done, total int) {
 			told++
@@ -285,8 +288,10 @@ func TestRoutingPaces(t *testing.T) {
 	defer stage.Close()
 	run := func(mode string, edit func(*RoutingOptions)) ModeReport {
 		o := RoutingOptions{
-			Edge: edge, Large: edge, Questions: []Question{{Text: "who?", Correct: func(said string) bool { return said != "" }}}, Modes: modes(t, mode),
-			Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1}, Direct: stage.Direct(), Dial: stage.Dial, MaxTokens: 5,
+			Edge: edge, Large: edge, Questions: []Question{{Text: "who?",
+				Correct: func(said string) bool { return said != "" }}}, Modes: modes(t, mode),
+			Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1}, Direct: stage.Direct(),
+			Dial: stage.Dial, MaxTokens: 5,
 		}
 		edit(&o)
 		reports, err := Routing(t.Context(), o)
@@ -296,10 +301,12 @@ func TestRoutingPaces(t *testing.T) {
 	}
 	local := run("local", func(*RoutingOptions) {})
 	require.Equal(t, 5.0, local.TokensPerAnswer, "this model does not end by itself")
-	assert.Equal(t, 64.0, run("local", func(o *RoutingOptions) { o.MaxTokens = 0 }).TokensPerAnswer, "where nobody says how long")
+	assert.Equal(t, 64.0, run("local", func(o *RoutingOptions) { o.MaxTokens = 0 }).TokensPerAnswer,
+		"where nobody says how long")
 	assert.Equal(t, 5.0, run("cloud", func(*RoutingOptions) {}).TokensPerAnswer)
 	assert.GreaterOrEqual(t, run("local", func(o *RoutingOptions) { o.EdgeTPS = 20 }).Time.P50, 4*50.0)
-	assert.GreaterOrEqual(t, run("cloud", func(o *RoutingOptions) { o.CloudPace = 40 * time.Millisecond }).Time.P50, 5*40.0)
+	assert.GreaterOrEqual(t, run("cloud", func(o *RoutingOptions) { o.CloudPace = 40 * time.Millisecond }).Time.P50,
+		5*40.0)
 	assert.GreaterOrEqual(t, run("cloud", func(o *RoutingOptions) { o.RTT = 150 * time.Millisecond }).Time.P50, 150.0)
 	paper := run("paper", func(o *RoutingOptions) { o.RTT = 40 * time.Millisecond })
 	assert.GreaterOrEqual(t, paper.Time.P50, 5*40.0, "one round trip for each token")
@@ -335,7 +342,8 @@ func TestPaperBytes(t *testing.T) {
 	w, err := startWeb(edge, fixedCloud(77), 0, 0)
 	require.NoError(t, err)
 	defer w.close()
-	a, err := paperCloud{w, func(ids []int32) string { return strings.Repeat("a", len(ids)) }}.Ask(t.Context(), draft.Question{Context: []int32{1, 2, 3}})
+	a, err := paperCloud{w, func(ids []int32) string { return strings.Repeat("a", len(ids)) }}.Ask(t.Context(),
+		draft.Question{Context: []int32{1, 2, 3}})
 	require.NoError(t, err)
 	assert.Equal(t, draft.Answer{
 		Token: 77, Prefilled: 3, BytesUp: len(`{"text":"aaa"}`), BytesDown: len(`{"token":77,"text":""}` + "\n"),

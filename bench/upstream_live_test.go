@@ -50,8 +50,8 @@ func TestLiveUpstream(t *testing.T) {
 			}
 		}
 		end()
-		t.Logf("%s: %d questions, %d tokens asked for, %d audited, %d of these missed; %d texts differ where two were close",
-			c.round, questions, asked, audited, missed, near)
+		t.Logf("%s: %d questions, %d tokens asked for, %d audited, %d of these missed; %d texts differ where two "+
+			"were close", c.round, questions, asked, audited, missed, near)
 	}
 }
 

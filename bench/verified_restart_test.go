@@ -20,7 +20,8 @@ func TestVerifiedThroughRestarts(t *testing.T) {
 	s, err := large.NewSession()
 	require.NoError(t, err)
 	var want []int32
-	for tok, err := range s.Generate(t.Context(), []int32{1, 2, 3, 4, 5}, engine.Request{MaxTokens: 60, IgnoreEnd: true}) {
+	for tok, err := range s.Generate(t.Context(), []int32{1, 2, 3, 4, 5},
+		engine.Request{MaxTokens: 60, IgnoreEnd: true}) {
 		require.NoError(t, err)
 		want = append(want, tok.ID)
 	}

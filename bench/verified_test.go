@@ -87,7 +87,8 @@ func (p *verifiedPair) alone(t *testing.T, sampling terms.Sampling) (all [][]int
 	require.NoError(t, err)
 	for i, prompt := range p.prompts {
 		sampling.Seed = uint64(i)
-		all = append(all, tokensOf(t, s.Generate(t.Context(), prompt, engine.Request{MaxTokens: p.most, Sampling: sampling})))
+		all = append(all, tokensOf(t, s.Generate(t.Context(), prompt,
+			engine.Request{MaxTokens: p.most, Sampling: sampling})))
 	}
 	return all
 }

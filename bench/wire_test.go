@@ -59,7 +59,8 @@ func escalations(t *testing.T, edge, large *engine.Engine, branches int) (openin
 		policy, err := router.New(router.Options{Policy: router.Margin})
 		require.NoError(t, err)
 		far := &overheard{Cloud: service.Local(1)}
-		r := engine.Route{Request: engine.Request{MaxTokens: 128}, Cloud: far, Router: policy, Draft: engine.DraftOptions{Branches: branches, Deadline: -1}}
+		r := engine.Route{Request: engine.Request{MaxTokens: 128}, Cloud: far, Router: policy,
+			Draft: engine.DraftOptions{Branches: branches, Deadline: -1}}
 		if branches == 0 {
 			r.Draft.Mode = engine.Serial
 		}
@@ -86,8 +87,9 @@ func escalations(t *testing.T, edge, large *engine.Engine, branches int) (openin
 // squeezed returns the bytes of ids as netproto writes them for zstd, without the frame's magic number.
 func squeezed(t *testing.T, vocab int, ids []int32, level zstd.EncoderLevel, dictionary ...zstd.EOption) int {
 	t.Helper()
-	enc, err := zstd.NewWriter(nil, append(dictionary, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true),
-		zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<15), zstd.WithEncoderLevel(level))...)
+	enc, err := zstd.NewWriter(nil, append(dictionary, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false),
+		zstd.WithSingleSegment(true), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<15),
+		zstd.WithEncoderLevel(level))...)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, enc.Close()) }()
 	return len(enc.EncodeAll(spread(vocab, ids), nil)) - 4
@@ -139,7 +141,8 @@ func TestWireSizes(t *testing.T) {
 	require.NoError(t, err)
 	type means struct{ tokens, varint, packed, plain, base, trained, chosen, bare float64 }
 	t.Logf("vocabulary of %d, dictionary of %d bytes", vocab, len(dict.Bytes))
-	t.Logf("%-42s %5s %7s %7s %7s %7s %7s %7s %9s %8s", "mean bytes of", "n", "tokens", "varint", "packed", "zstd", "base", "trained", "sent with", "without")
+	t.Logf("%-42s %5s %7s %7s %7s %7s %7s %7s %9s %8s", "mean bytes of", "n", "tokens", "varint", "packed", "zstd",
+		"base", "trained", "sent with", "without")
 	measure := func(name string, all []delta) (m means) {
 		require.NotEmpty(t, all, name)
 		n := float64(len(all))
@@ -156,7 +159,8 @@ func TestWireSizes(t *testing.T) {
 			require.NoError(t, err)
 			bare, err := without.Encode(d.base, d.ids)
 			require.NoError(t, err)
-			require.Equal(t, map[netproto.Coding]int{netproto.Packed: packed, netproto.Zstd: base, netproto.Trained: trained}[sent.Coding], len(sent.Bytes))
+			require.Equal(t, map[netproto.Coding]int{netproto.Packed: packed, netproto.Zstd: base,
+				netproto.Trained: trained}[sent.Coding], len(sent.Bytes))
 			m.tokens += float64(len(d.ids)) / n
 			m.varint += float64(varint) / n
 			m.packed += float64(packed) / n
@@ -166,7 +170,8 @@ func TestWireSizes(t *testing.T) {
 			m.chosen += float64(len(sent.Bytes)) / n
 			m.bare += float64(len(bare.Bytes)) / n
 		}
-		t.Logf("%-42s %5.0f %7.1f %7.1f %7.1f %7.1f %7.1f %7.1f %9.1f %8.1f", name, n, m.tokens, m.varint, m.packed, m.plain, m.base, m.trained, m.chosen, m.bare)
+		t.Logf("%-42s %5.0f %7.1f %7.1f %7.1f %7.1f %7.1f %7.1f %9.1f %8.1f", name, n, m.tokens, m.varint, m.packed,
+			m.plain, m.base, m.trained, m.chosen, m.bare)
 		assert.LessOrEqual(t, m.chosen, m.bare, name)
 		assert.LessOrEqual(t, m.bare, m.packed, name)
 		return m
@@ -176,7 +181,8 @@ func TestWireSizes(t *testing.T) {
 	assert.Less(t, m.chosen, 0.8*m.packed, "the trained dictionary earns its place")
 	measure("first ask of a later question, serial", first)
 	m = measure("later asks, serial", later)
-	assert.Less(t, m.packed, min(m.varint, m.plain, m.base), "nothing but the trained dictionary beats packed ids there")
+	assert.Less(t, m.packed, min(m.varint, m.plain, m.base),
+		"nothing but the trained dictionary beats packed ids there")
 	_, first, later = escalations(t, edge, large, 4)
 	measure("first ask of a later question, 4 branches", first)
 	measure("later asks, pipelined, 4 branches", later)

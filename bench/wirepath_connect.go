@@ -13,8 +13,8 @@ import (
 
 // connects measures new connections, and resumed ones, which may ask at once.
 func (b *linkBench) connects(ctx context.Context, r *LinkReport) error {
-	c := &LinkConnect{Connections: b.o.Connects, ExpectedHello: 2 * milliseconds(b.o.RTT), ExpectedFirst: b.expected(3, 0),
-		ExpectedEarly: b.expected(1, 0)}
+	c := &LinkConnect{Connections: b.o.Connects, ExpectedHello: 2 * milliseconds(b.o.RTT),
+		ExpectedFirst: b.expected(3, 0), ExpectedEarly: b.expected(1, 0)}
 	for range b.o.Connects {
 		tickets := tls.NewLRUClientSessionCache(4)
 		connected, first, _, err := b.connect(ctx, tickets, false)

@@ -24,8 +24,8 @@ func measureLink(t *testing.T, o LinkOptions) (all []LinkReport) {
 func TestLink(t *testing.T) {
 	var told [][2]int
 	const rtt, model = 40 * time.Millisecond, 10 * time.Millisecond
-	all := measureLink(t, LinkOptions{RTT: rtt, Model: model, Tokens: []int{8, 200}, Asks: 20, AskRate: 100, Connects: 2,
-		Outages: 1, Outage: 100 * time.Millisecond, Loopback: 50 * time.Millisecond,
+	all := measureLink(t, LinkOptions{RTT: rtt, Model: model, Tokens: []int{8, 200}, Asks: 20,
+		AskRate: 100, Connects: 2, Outages: 1, Outage: 100 * time.Millisecond, Loopback: 50 * time.Millisecond,
 		Progress: func(done, of int) { told = append(told, [2]int{done, of}) }})
 	require.Len(t, all, 5)
 	for i, part := range []string{"asks", "asks", "connect", "outage", "loopback"} {
@@ -140,15 +140,19 @@ func TestLinkLoss(t *testing.T) {
 
 // TestLinkStopped: a measurement that is interrupted ends with why; what cannot be measured is refused.
 func TestLinkStopped(t *testing.T) {
-	for _, o := range []LinkOptions{{Tokens: []int{8}, Asks: 1 << 20, AskRate: 500}, {Outages: 1, Outage: time.Minute, AskRate: 100}} {
+	for _, o := range []LinkOptions{{Tokens: []int{8}, Asks: 1 << 20, AskRate: 500},
+		{Outages: 1, Outage: time.Minute, AskRate: 100}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(150*time.Millisecond, cancel)
 		assert.ErrorIs(t, Link(ctx, o, nil), context.Canceled, "%+v", o)
 	}
-	for _, o := range []LinkOptions{{Tokens: []int{0}, Asks: 1, AskRate: 1}, {Tokens: []int{textLimit + 1}, Asks: 1, AskRate: 1},
-		{Tokens: []int{1}, AskRate: 1}, {Tokens: []int{1}, Asks: 1}, {Outages: 1, AskRate: 1}, {Outages: 1, Outage: 1}} {
+	for _, o := range []LinkOptions{{Tokens: []int{0}, Asks: 1, AskRate: 1},
+		{Tokens: []int{textLimit + 1}, Asks: 1, AskRate: 1},
+		{Tokens: []int{1}, AskRate: 1}, {Tokens: []int{1}, Asks: 1}, {Outages: 1, AskRate: 1},
+		{Outages: 1, Outage: 1}} {
 		assert.ErrorContains(t, Link(t.Context(), o, nil), "bench: ", "%+v", o)
 	}
-	err := Link(t.Context(), LinkOptions{Loopback: time.Millisecond}, func(LinkReport) error { return context.Canceled })
+	err := Link(t.Context(), LinkOptions{Loopback: time.Millisecond},
+		func(LinkReport) error { return context.Canceled })
 	assert.ErrorIs(t, err, context.Canceled, "the error of a report")
 }

@@ -86,7 +86,8 @@ func TestLabels(t *testing.T) {
 				p := set.At(i)
 				for r, rule := range o.Labels {
 					want := definition(t, &o, rule, prompt, answer, i-from, p, about.Right, q.Grade)
-					require.Equal(t, want, p.Labels[r], "%s of %s, question %d, position %d", rule, reference, number, i-from)
+					require.Equal(t, want, p.Labels[r], "%s of %s, question %d, position %d", rule,
+						reference, number, i-from)
 					if seen[rule] == nil {
 						seen[rule] = map[trace.Verdict]int{}
 					}
@@ -183,9 +184,11 @@ func TestRules(t *testing.T) {
 		{"the small one is right", given, "ab yes", "b", "c", nil, map[string]string{"ac": " no"},
 			map[string]trace.Verdict{RuleDisagreement: trace.Escalate, RuleCiter: trace.Keep, RuleR2R: trace.Keep}, 1},
 		{"the large one is right", given, "ab yes", "c", "b", nil, map[string]string{"ac": " yes"},
-			map[string]trace.Verdict{RuleDisagreement: trace.Escalate, RuleCiter: trace.Escalate, RuleR2R: trace.Keep}, 1},
+			map[string]trace.Verdict{RuleDisagreement: trace.Escalate, RuleCiter: trace.Escalate, RuleR2R: trace.Keep},
+			1},
 		{"and it matters", given, "ab yes", "c", "b", nil, map[string]string{"ac": " no"},
-			map[string]trace.Verdict{RuleDisagreement: trace.Escalate, RuleCiter: trace.Escalate, RuleR2R: trace.Escalate}, 1},
+			map[string]trace.Verdict{RuleDisagreement: trace.Escalate, RuleCiter: trace.Escalate,
+				RuleR2R: trace.Escalate}, 1},
 		{"neither, the large one gets there", given, "ab yes", "c", "d", map[string]string{"ac": " no"},
 			map[string]string{"ac": " yes", "ad": " yes"},
 			map[string]trace.Verdict{RuleCiter: trace.Escalate, RuleR2R: trace.Keep}, 3},
@@ -199,7 +202,8 @@ func TestRules(t *testing.T) {
 			map[string]string{"ac": " yes", "ad": " no"},
 			map[string]trace.Verdict{RuleCiter: trace.Keep, RuleR2R: trace.Keep}, 3},
 		{"a wrong reference", given, "ab no", "b", "c", nil, map[string]string{"ac": " yes"},
-			map[string]trace.Verdict{RuleDisagreement: trace.Escalate, RuleCiter: trace.Unknown, RuleR2R: trace.Escalate}, 1},
+			map[string]trace.Verdict{RuleDisagreement: trace.Escalate, RuleCiter: trace.Unknown,
+				RuleR2R: trace.Escalate}, 1},
 		{"routed, it matters", routed, "ab no", "b", "c", nil, map[string]string{"ac": " yes"},
 			map[string]trace.Verdict{RuleDisagreement: trace.Escalate, RuleCiter: trace.Escalate}, 1},
 		{"routed, it does not", routed, "ab yes", "b", "c", nil, map[string]string{"ac": " yes"},
@@ -214,7 +218,8 @@ func TestRules(t *testing.T) {
 				require.Len(t, ids, 1)
 				return ids[0]
 			}
-			d.answer = append([]int32{one("a"), one("b")}, w.tokens.Encode(strings.TrimPrefix(c.reference, "ab"), false)...)
+			d.answer = append([]int32{one("a"), one("b")},
+				w.tokens.Encode(strings.TrimPrefix(c.reference, "ab"), false)...)
 			end, _ := w.tokens.EOS()
 			d.answer = append(d.answer, end)
 			positions := make([]trace.Position, len(d.answer))

@@ -60,8 +60,8 @@ func (p *Plan) chooseReference() error {
 	switch o.Reference {
 	case Given:
 		if lacking >= 0 {
-			return fmt.Errorf("reference given: question %s of %s has none: add \"reference\" to it, or take answers of "+
-				"the large model", o.Data.Questions[lacking].ID, o.Data.Name)
+			return fmt.Errorf("reference given: question %s of %s has none: add \"reference\" to it, or take answers "+
+				"of the large model", o.Data.Questions[lacking].ID, o.Data.Name)
 		}
 	case Large:
 	case Sampled:
@@ -103,9 +103,10 @@ func (p *Plan) checkLabels() error {
 				"add \"answer\" to it, or leave citer out", o.Data.Questions[ungraded].ID, o.Data.Name)
 		}
 		if o.Reference == Large {
-			p.notes = append(p.notes, "with the large model's own greedy answers as reference, the rule citer says what "+
-				"disagreement says, of the answers that are right: where the small model's choice is not the reference, "+
-				"the large one's always is; give references of another origin, or sampled ones, for a difference")
+			p.notes = append(p.notes, "with the large model's own greedy answers as reference, the rule citer says "+
+				"what disagreement says, of the answers that are right: where the small model's choice is not the "+
+				"reference, the large one's always is; give references of another origin, or sampled ones, for a "+
+				"difference")
 			p.settings.Collapse = true
 		}
 	}

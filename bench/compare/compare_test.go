@@ -40,7 +40,8 @@ type line struct {
 // records writes lines and reads them again.
 func records(t testing.TB, edit func(*result.Run), lines ...any) []result.Record {
 	t.Helper()
-	run := result.Run{Measurement: "bench routing", Version: "v1", Flags: map[string]string{"ahead": "1", "rtt": "100ms"}}
+	run := result.Run{Measurement: "bench routing", Version: "v1",
+		Flags: map[string]string{"ahead": "1", "rtt": "100ms"}}
 	if edit != nil {
 		edit(&run)
 	}
@@ -200,7 +201,8 @@ func TestUnpaired(t *testing.T) {
 // TestSingle: lines without samples have figures, also one level down, of which nothing is known.
 func TestSingle(t *testing.T) {
 	at := func(p50, asks float64) map[string]any {
-		return map[string]any{"devices": 8, "asks": asks, "latency_ms": map[string]any{"p50": p50, "x": map[string]any{"y": 1}},
+		return map[string]any{"devices": 8, "asks": asks,
+			"latency_ms":    map[string]any{"p50": p50, "x": map[string]any{"y": 1}},
 			"machine_quiet": map[string]any{"load": p50}, "note": "text", "none": nil, "list": []int{1}}
 	}
 	r, err := Files(records(t, nil, at(10, 0)), records(t, nil, at(15, 0)), Options{})
@@ -224,7 +226,8 @@ func TestJoin(t *testing.T) {
 		}
 		return l
 	}
-	a := records(t, nil, at("local", 0, 60, 10), at("serial", 0, 60, 20), at("serial", 50, 60, 30), at("paper", 0, 60, 5))
+	a := records(t, nil, at("local", 0, 60, 10), at("serial", 0, 60, 20), at("serial", 50, 60, 30),
+		at("paper", 0, 60, 5))
 	b := records(t, func(r *result.Run) {
 		r.Flags["ahead"], r.Version, r.Machine.Cores = "8", "v2", 4
 	}, at("serial", 50, 50, 33), at("serial", 0, 50, 22), at("local", 0, 50, 11), at("cloud", 0, 50, 1))
@@ -298,8 +301,8 @@ func TestMetrics(t *testing.T) {
 		for rep := range 2 {
 			ms := float64(100 + 10*q)
 			a.Samples = append(a.Samples, row{Question: q, Repetition: rep, MS: ms + float64(rep), Asks: 1, Passes: q})
-			b.Samples = append(b.Samples, row{Question: q, Repetition: rep, MS: 1.1 * (ms + float64(rep)), Asks: 1 + q%2,
-				Correct: true, Passes: 99})
+			b.Samples = append(b.Samples, row{Question: q, Repetition: rep,
+				MS: 1.1 * (ms + float64(rep)), Asks: 1 + q%2, Correct: true, Passes: 99})
 		}
 	}
 	r, err := Files(records(t, nil, a), records(t, nil, b), Options{})

@@ -113,7 +113,8 @@ func tells(name string) bool {
 func overridden(flag string) bool {
 	switch flag {
 	case "json", "output", "out", "html", "svg", "report", "timeline", "qlog", "record", "replay", "profile",
-		"profile-dir", "questions", "repeat", "warm-up", "modes", "rtt", "loss", "edge-tps", "edge-row-cost", "cloud-ms",
+		"profile-dir", "questions", "repeat", "warm-up", "modes", "rtt", "loss", "edge-tps",
+		"edge-row-cost", "cloud-ms",
 		"trace", "traces", "parallel", "prompt", "generate", "depth", "threads", "rows", "backend", "model", "large",
 		"policy", "threshold", "devices", "rate", "seconds":
 		return true
@@ -306,8 +307,8 @@ func runs(a, b *result.Run) (all []Difference) {
 // described are the settings of a run, but for what is never the same.
 func described(r *result.Run) map[string]string {
 	all := map[string]string{
-		"version": r.Version, "go": r.Go, "cpu": r.Machine.CPU, "cores": fmt.Sprint(r.Machine.Cores), "os": r.Machine.OS,
-		"arch": r.Machine.Arch, "kernels": r.Machine.Kernels, "huge pages": r.Machine.HugePages,
+		"version": r.Version, "go": r.Go, "cpu": r.Machine.CPU, "cores": fmt.Sprint(r.Machine.Cores),
+		"os": r.Machine.OS, "arch": r.Machine.Arch, "kernels": r.Machine.Kernels, "huge pages": r.Machine.HugePages,
 		"memory": fmt.Sprintf("%.0f GiB", float64(r.Machine.Memory)/(1<<30)), "remote": r.Remote,
 	}
 	if r.Machine.Bandwidth > 0 {

@@ -149,7 +149,8 @@ func together(name string, a, b []float64) Metric {
 // apart compares samples that are of no questions.
 func apart(name string, a, b []float64) Metric {
 	a, b = blocks(a, crowded(a)), blocks(b, crowded(b))
-	m := Metric{Name: name, A: stat.Median(a), B: stat.Median(b), P: 1, Adjusted: 1, Test: NoTest, N: [2]int{len(a), len(b)}}
+	m := Metric{Name: name, A: stat.Median(a), B: stat.Median(b), P: 1, Adjusted: 1, Test: NoTest,
+		N: [2]int{len(a), len(b)}}
 	if m.A != 0 {
 		m.Change = new(m.B/m.A - 1)
 	}

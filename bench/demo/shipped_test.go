@@ -36,7 +36,8 @@ func TestShipped(t *testing.T) {
 	alone, cloud := &mode{name: "small alone", edge: small}, &mode{name: "large alone", edge: large}
 	modes, promised := []*mode{cloud}, []*mode{}
 	for _, threshold := range []float64{0.9, 0.5, 0.6, 0.7, 0.8, 0.95} {
-		top := &mode{name: fmt.Sprint("top probability < ", threshold), edge: small, cloud: large, threshold: threshold, confidence: probability}
+		top := &mode{name: fmt.Sprint("top probability < ", threshold), edge: small, cloud: large, threshold: threshold,
+			confidence: probability}
 		learned := &mode{name: fmt.Sprint("router < ", threshold), edge: small, cloud: large, threshold: threshold,
 			confidence: route}
 		if threshold == 0.9 {
@@ -219,8 +220,8 @@ type portrait struct {
 }
 
 func (p portrait) String() string {
-	return fmt.Sprintf("top probability at knowledge: median %.2f; above 0.99 at %.2f%% of the others; true token among the "+
-		"1, 2, 4 best: knowledge %v, below 0.9 %v; router: AUC %.4f, ECE %.4f",
+	return fmt.Sprintf("top probability at knowledge: median %.2f; above 0.99 at %.2f%% of the others; true token "+
+		"among the 1, 2, 4 best: knowledge %v, below 0.9 %v; router: AUC %.4f, ECE %.4f",
 		p.median, 100*p.sure, p.knowledge, p.unsure, p.auc, p.ece)
 }
 

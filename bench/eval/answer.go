@@ -122,7 +122,8 @@ func (w *work) said(a *Answer) string {
 // same is the answer of another threshold whose decisions this run would make, too.
 func (d *decoding) same(r Run) (Answer, bool) {
 	for _, k := range d.known {
-		if r.shares() && k.policy == r.Policy && k.ahead == r.Ahead && k.above < *r.Threshold && *r.Threshold <= k.most {
+		if r.shares() && k.policy == r.Policy && k.ahead == r.Ahead && k.above < *r.Threshold &&
+			*r.Threshold <= k.most {
 			a := k.answer
 			a.Run, a.Same = r.Name(), k.answer.Run
 			return a, true

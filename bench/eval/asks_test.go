@@ -23,7 +23,8 @@ func TestDialNames(t *testing.T) {
 	assert.Equal(t, []string{"never verified 0", "margin 0.5 verified 0.25 ahead 8", "learned 7% verified 12",
 		"margin 0.5 ahead 2"},
 		Names([]Run{with(Run{Policy: router.Never}, 0, 1), with(at(router.Margin, 0.5), 0.25, 8),
-			with(Run{Policy: router.Learned, Budget: 0.07}, 12, 0), {Policy: router.Margin, Threshold: new(0.5), Ahead: 2}}))
+			with(Run{Policy: router.Learned, Budget: 0.07}, 12, 0),
+			{Policy: router.Margin, Threshold: new(0.5), Ahead: 2}}))
 	assert.True(t, Run{Ahead: 1}.plain() && Run{}.plain())
 	assert.False(t, with(Run{}, 0, 0).plain() || Run{Ahead: 2}.plain())
 	r := RunReport{Policy: "margin", Threshold: new(0.5), Verify: new(0.0), Ahead: 4}
@@ -158,7 +159,8 @@ func TestDialled(t *testing.T) {
 			assert.Equal(t, always.Tokens, a.Tokens, a.Run)
 			assert.Empty(t, a.Missed, a.Run)
 			assert.Empty(t, a.Same, "what verification asks is not the same for another threshold")
-			assert.GreaterOrEqual(t, a.Asks+a.Known, (len(a.Tokens)-1)/8, "at the latest each eighth token is asked for")
+			assert.GreaterOrEqual(t, a.Asks+a.Known, (len(a.Tokens)-1)/8,
+				"at the latest each eighth token is asked for")
 			turned += a.Turned
 		}
 		far := of(q, 7)
@@ -184,8 +186,8 @@ func TestTakerCounts(t *testing.T) {
 	assert.NoError(t, x.failed)
 	assert.Equal(t, Answer{Asks: 2, Known: 1, Turned: 2, Ahead: 7, Read: 12, Up: 29, Needless: []int{3}}, x.a)
 	assert.Equal(t, 13, x.until, "nothing was compared for a token that was known")
-	x.take(draft.Event{Escalation: &draft.Escalation{Pos: 15, Outcome: draft.Known, Token: 1, Audited: 2, AuditedFrom: 13,
-		AuditedTo: 15}})
+	x.take(draft.Event{Escalation: &draft.Escalation{Pos: 15, Outcome: draft.Known, Token: 1,
+		Audited: 2, AuditedFrom: 13, AuditedTo: 15}})
 	assert.Equal(t, 15, x.until, "with verification it was")
 	x.take(draft.Event{Escalation: &draft.Escalation{Outcome: draft.Late, Err: draft.ErrDeadline}})
 	assert.ErrorIs(t, x.failed, draft.ErrDeadline)

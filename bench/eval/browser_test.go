@@ -29,8 +29,9 @@ func TestPageInBrowser(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(written(t, set, runs, l)), 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+t.TempDir(),
-		"--enable-logging=stderr", "--virtual-time-budget=1000", "--dump-dom", "file://"+path)
+	c := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu",
+		"--user-data-dir="+t.TempDir(), "--enable-logging=stderr", "--virtual-time-budget=1000",
+		"--dump-dom", "file://"+path)
 	var complaints strings.Builder
 	c.Stderr = &complaints
 	dom, err := c.Output()

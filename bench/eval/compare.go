@@ -114,7 +114,8 @@ func (t *table) versus(c *comparison, run, with int) *Versus {
 	}
 	v := new(Versus)
 	for i, q := range t.questions {
-		this, that := t.answers[run][i].Verdict == task.Right.String(), t.answers[with][i].Verdict == task.Right.String()
+		this, that := t.answers[run][i].Verdict == task.Right.String(),
+			t.answers[with][i].Verdict == task.Right.String()
 		switch {
 		case q.Grade == nil || this == that:
 		case this:
@@ -166,7 +167,10 @@ func (t *table) areas(c *comparison) []Area {
 // compare adds the statistics of one policy's curve.
 func (a *Area) compare(c *comparison, p router.Policy, policies []router.Policy) {
 	from, to := a.From, a.To
-	against := slices.DeleteFunc(rivals(), func(r router.Policy) bool { return r == p || !slices.Contains(policies, r) })
+	against := slices.DeleteFunc(rivals(), func(r router.Policy) bool {
+		return r == p ||
+			!slices.Contains(policies, r)
+	})
 	c.add(func(v stats.Interval) { a.Area = v }, func(s *resample) float64 { return s.curves[p].Area(from, to) })
 	for _, r := range against {
 		c.add(func(v stats.Interval) { a.Minus[string(r)] = v },

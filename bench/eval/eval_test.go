@@ -60,7 +60,8 @@ func at(p router.Policy, threshold float64) Run { return Run{Policy: p, Threshol
 func someRuns() []Run {
 	return []Run{
 		{Policy: router.Never}, {Policy: router.Always}, at(router.Random, 0.3), at(router.Margin, 0.3),
-		at(router.Margin, 0.31), at(router.Margin, 0.9), at(router.Learned, 0.5), {Policy: router.Learned, Budget: 0.07},
+		at(router.Margin, 0.31), at(router.Margin, 0.9), at(router.Learned, 0.5),
+		{Policy: router.Learned, Budget: 0.07},
 	}
 }
 

@@ -201,7 +201,8 @@ func questionOf(q task.Question, runs []Run, log *Log) (*pageQuestion, error) {
 
 // newPageAnswer joins tokens of one kind.
 func newPageAnswer(a *Answer) pageAnswer {
-	p := pageAnswer{Verdict: a.Verdict, Stop: a.Stop, Tokens: len(a.Tokens), Cloud: a.cloudTokens(), Spans: [][2]string{}}
+	p := pageAnswer{Verdict: a.Verdict, Stop: a.Stop, Tokens: len(a.Tokens), Cloud: a.cloudTokens(),
+		Spans: [][2]string{}}
 	kinds := []byte(a.Origins)
 	for _, i := range a.Missed {
 		kinds[i] = 'E'

@@ -68,7 +68,8 @@ func TestPage(t *testing.T) {
 	page := written(t, set, runs, l)
 	for _, want := range []string{
 		`<h1>demo: accuracy against`, `4 of 4 questions in 3 runs`, `<td>75.0%</td><td>30.1% to 95.4%</td><td>0</td>`,
-		`<polyline class="curve p3"`, `<path class="dot" d="M`, `<title>margin 0.5</title>`, `</span></span>oracle</li>`,
+		`<polyline class="curve p3"`, `<path class="dot" d="M`, `<title>margin 0.5</title>`,
+		`</span></span>oracle</li>`,
 		`<td>yes</td>`, `<td>no</td>`, `pilotfish eval demo --html=x`, `shares up to 10%`, `<th>of 3</th>`,
 		`Guessing among the options would be right for 25.0%`, `<td>1.500 (`,
 	} {

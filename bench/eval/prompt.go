@@ -16,7 +16,8 @@ func (w *work) prompt(q task.Question) ([]int32, error) {
 	var chat []tokenizer.Message
 	for _, s := range w.Set.Shots {
 		chat = append(chat,
-			tokenizer.Message{Role: "user", Content: s.Question}, tokenizer.Message{Role: "assistant", Content: s.Answer})
+			tokenizer.Message{Role: "user", Content: s.Question},
+			tokenizer.Message{Role: "assistant", Content: s.Answer})
 	}
 	ids, err := w.Edge.Chat(append(chat, tokenizer.Message{Role: "user", Content: q.Text})...)
 	if errors.Is(err, tokenizer.ErrUnsupported) {

@@ -211,9 +211,10 @@ func (t *table) report(run int) RunReport {
 	s := t.sums(run)
 	n := float64(len(t.questions))
 	r := RunReport{
-		Answers: len(t.questions), NoRoom: s.noRoom, EscalatedShare: share(s.cloud, s.tokens), Asks: float64(s.asks) / n,
-		Tokens: float64(s.tokens) / n, Milliseconds: s.ms / n, Read: float64(s.read) / n, Decoded: float64(s.asks) / n,
-		Known: new(float64(s.known) / n), Turned: new(float64(s.turned) / n), CloudAhead: new(float64(s.ahead) / n),
+		Answers: len(t.questions), NoRoom: s.noRoom, EscalatedShare: share(s.cloud, s.tokens),
+		Asks: float64(s.asks) / n, Tokens: float64(s.tokens) / n, Milliseconds: s.ms / n, Read: float64(s.read) / n,
+		Decoded: float64(s.asks) / n, Known: new(float64(s.known) / n), Turned: new(float64(s.turned) / n),
+		CloudAhead: new(float64(s.ahead) / n),
 	}
 	if s.up > 0 {
 		r.BytesUp, r.BytesDown = new(float64(s.up)/n), new(float64(s.down)/n)

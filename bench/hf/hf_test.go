@@ -96,7 +96,8 @@ func made(t *testing.T, model string) string {
 
 func TestWeightsHaveTheValuesOfTheModelUnderTheNamesOfTransformers(t *testing.T) {
 	for _, model := range []string{
-		"../demo/large.gguf", "../demo/small.gguf", small().write(t), random(t, "q4_k_m", false), random(t, "q8_0", true),
+		"../demo/large.gguf", "../demo/small.gguf", small().write(t), random(t, "q4_k_m", false),
+		random(t, "q8_0", true),
 	} {
 		f, err := gguf.Open(model)
 		require.NoError(t, err)
@@ -114,7 +115,8 @@ func TestWeightsHaveTheValuesOfTheModelUnderTheNamesOfTransformers(t *testing.T)
 			from.Type.Dequantize(values, from.Data)
 			for i, v := range values {
 				if math.Float32bits(v) != to.bits[i] {
-					require.Failf(t, "another value", "%s[%d]: %v, not %v", name, i, math.Float32frombits(to.bits[i]), v)
+					require.Failf(t, "another value", "%s[%d]: %v, not %v", name, i,
+						math.Float32frombits(to.bits[i]), v)
 				}
 			}
 		}
@@ -179,7 +181,8 @@ func TestTokenizerConfigNamesSpecialTokensAndTemplate(t *testing.T) {
 		return `{"content":"` + content + `","special":` + special +
 			`,"single_word":false,"lstrip":false,"rstrip":false,"normalized":false}`
 	}
-	assert.JSONEq(t, `{"tokenizer_class":"PreTrainedTokenizerFast","added_tokens_decoder":{"3":`+token("<|end|>", "true")+
+	assert.JSONEq(t, `{"tokenizer_class":"PreTrainedTokenizerFast","added_tokens_decoder":{"3":`+token("<|end|>",
+		"true")+
 		`,"4":`+token("<tool>", "false")+`},"add_prefix_space":false,"clean_up_tokenization_spaces":false,
 		"model_max_length":64,"bos_token":null,"unk_token":null,"eos_token":"<|end|>","pad_token":"<|end|>",
 		"chat_template":"{{ '<|end|>' }}"}`,

@@ -85,7 +85,8 @@ func (v *vocabulary) readTokens(f *gguf.File, rows int) error {
 		return err
 	}
 	if tokens.Len() != len(types) || tokens.Len() > rows {
-		return fmt.Errorf("%stokens: %d tokens, %d types, %d rows of the embedding", prefix, tokens.Len(), len(types), rows)
+		return fmt.Errorf("%stokens: %d tokens, %d types, %d rows of the embedding", prefix,
+			tokens.Len(), len(types), rows)
 	}
 	v.words = make(map[string]int, len(types))
 	for id, b := range tokens.All() {

@@ -53,7 +53,8 @@ func rows(c qwen2.Config, untied bool) []row {
 	all := []row{{"token_embd.weight", "model.embed_tokens.weight", []int{c.Vocab, c.Dim}}}
 	for i := range c.Layers {
 		for _, r := range layerRows(c) {
-			all = append(all, row{fmt.Sprintf("blk.%d.%s", i, r.from), fmt.Sprintf("model.layers.%d.%s", i, r.to), r.shape})
+			all = append(all, row{fmt.Sprintf("blk.%d.%s", i, r.from),
+				fmt.Sprintf("model.layers.%d.%s", i, r.to), r.shape})
 		}
 	}
 	all = append(all, row{"output_norm.weight", "model.norm.weight", []int{c.Dim}})

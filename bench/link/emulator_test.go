@@ -162,7 +162,8 @@ func checkWindows(t *testing.T, o Options, d Direction, across []crossing) {
 				may = int(chances) * chanceBytes
 			}
 			if sum > may {
-				t.Fatalf("from packet %d at %v to %v: %d bytes instead of at most %d", i, across[i].across, c.across, sum, may)
+				t.Fatalf("from packet %d at %v to %v: %d bytes instead of at most %d", i, across[i].across,
+					c.across, sum, may)
 			}
 		}
 	}
@@ -214,7 +215,8 @@ func TestShares(t *testing.T) {
 		for seed := range uint64(3) {
 			what := fmt.Sprintf("%g, seed %d", p, seed)
 			losses, late, twice := 0, 0, 0
-			for i, f := range travel(Options{Seed: seed, Down: Direction{Loss: p, Reorder: p, Duplicate: p}}, wayDown, packets) {
+			for i, f := range travel(Options{Seed: seed, Down: Direction{Loss: p, Reorder: p, Duplicate: p}},
+				wayDown, packets) {
 				switch {
 				case f.end == lost:
 					losses++
@@ -285,7 +287,8 @@ func TestJitter(t *testing.T) {
 	} {
 		var all []float64
 		sum := 0.0
-		for i, f := range travel(Options{Down: Direction{Delay: time.Second, Jitter: j, JitterKind: c.kind}}, wayDown, packets) {
+		for i, f := range travel(Options{Down: Direction{Delay: time.Second, Jitter: j, JitterKind: c.kind}},
+			wayDown, packets) {
 			x := float64(f.due-packets[i].at-time.Second) / float64(j)
 			if x < 0 || x > c.most {
 				t.Fatalf("packet %d is late by %v jitters", i, x)
@@ -328,7 +331,8 @@ func TestRate(t *testing.T) {
 	assert.Equal(t, 2000, e.queued(10*time.Millisecond))
 	assert.Equal(t, 40*time.Millisecond, e.arrive(10*time.Millisecond, 1000).due)
 	assert.Equal(t, 1010*time.Millisecond, e.arrive(time.Second, 1000).due)
-	assert.Equal(t, 2*time.Second+100*time.Millisecond, e.arrive(2*time.Second, 10_000).due, "alone, a packet longer than the queue passes")
+	assert.Equal(t, 2*time.Second+100*time.Millisecond, e.arrive(2*time.Second, 10_000).due,
+		"alone, a packet longer than the queue passes")
 }
 
 // A queue may be full to the last byte, and a packet is never across before its last byte is.
@@ -337,7 +341,8 @@ func TestRateToTheByte(t *testing.T) {
 	for i := range 3 {
 		f := e.arrive(0, 1000)
 		assert.Equal(t, departs, f.end)
-		assert.Equal(t, time.Duration(i+1)*(1000*time.Second/3+1), f.across, "a third of a nanosecond counts as a whole one")
+		assert.Equal(t, time.Duration(i+1)*(1000*time.Second/3+1), f.across,
+			"a third of a nanosecond counts as a whole one")
 	}
 	assert.Equal(t, tailDrop, e.arrive(0, 1).end)
 }
@@ -350,9 +355,12 @@ func TestChain(t *testing.T) {
 		step, burst float64
 		lost, after bool
 	}{
-		{false, 0.19, 0.09, true, true}, {false, 0.19, 0.1, false, true}, {false, 0.2, 0.09, true, false}, {false, 0.2, 0.1, false, false},
-		{true, 0.39, 0.59, true, false}, {true, 0.39, 0.6, false, false}, {true, 0.4, 0.59, true, true}, {true, 0.4, 0.6, false, true},
-		{true, 0.9, 0.1, true, true}, {true, 0.1, 0.9, false, false}, {false, 0.9, 0.05, true, false}, {false, 0.1, 0.9, false, true},
+		{false, 0.19, 0.09, true, true}, {false, 0.19, 0.1, false, true}, {false, 0.2, 0.09, true, false},
+		{false, 0.2, 0.1, false, false},
+		{true, 0.39, 0.59, true, false}, {true, 0.39, 0.6, false, false}, {true, 0.4, 0.59, true, true},
+		{true, 0.4, 0.6, false, true},
+		{true, 0.9, 0.1, true, true}, {true, 0.1, 0.9, false, false}, {false, 0.9, 0.05, true, false},
+		{false, 0.1, 0.9, false, true},
 	} {
 		chain := chain{b, c.bad}
 		assert.Equal(t, c.lost, chain.loses(rolls{step: c.step, burst: c.burst}), "%+v", c)

@@ -82,7 +82,8 @@ func anyDirection(t testing.TB, r *rand.Rand) Direction {
 		Queue: 3000 + r.IntN(100_000),
 	}
 	if r.IntN(2) == 0 {
-		d.Burst = Burst{ToBad: share(r, 0.2), ToGood: 0.05 + 0.9*r.Float64(), LossBad: share(r, 1), LossGood: share(r, 0.1)}
+		d.Burst = Burst{ToBad: share(r, 0.2), ToGood: 0.05 + 0.9*r.Float64(), LossBad: share(r, 1),
+			LossGood: share(r, 0.1)}
 	}
 	switch r.IntN(3) {
 	case 0:
@@ -95,7 +96,8 @@ func anyDirection(t testing.TB, r *rand.Rand) Direction {
 
 // anyOptions returns options at random, all of them allowed.
 func anyOptions(t testing.TB, r *rand.Rand) Options {
-	o := Options{Target: "127.0.0.1:1", Seed: r.Uint64(), Up: anyDirection(t, r), Down: anyDirection(t, r), TraceStart: some(r, 10*time.Second)}
+	o := Options{Target: "127.0.0.1:1", Seed: r.Uint64(), Up: anyDirection(t, r), Down: anyDirection(t, r),
+		TraceStart: some(r, 10*time.Second)}
 	if r.IntN(2) == 0 {
 		o.RTT = read(t, ReadRTT, rttText(r, 2+r.IntN(200)))
 		o.RTTEnd = TraceEnd(r.IntN(2))

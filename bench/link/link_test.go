@@ -122,7 +122,8 @@ func TestRelay(t *testing.T) {
 func TestManyClients(t *testing.T) {
 	const clients, rounds = 60, 30
 	l := runs(t, Options{
-		Target: echo(t), Up: Direction{Delay: 5 * time.Millisecond, Jitter: 5 * time.Millisecond}, Down: Direction{Delay: 5 * time.Millisecond},
+		Target: echo(t), Up: Direction{Delay: 5 * time.Millisecond, Jitter: 5 * time.Millisecond},
+		Down: Direction{Delay: 5 * time.Millisecond},
 	})
 	var wg sync.WaitGroup
 	for id := range clients {
@@ -155,7 +156,8 @@ func TestTooManyClients(t *testing.T) {
 	require.Equal(t, "first", hear(t, c))
 	l.mu.Lock()
 	for i := range maxClients - 1 {
-		l.clients[netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(i))] = l.clients[c.LocalAddr().(*net.UDPAddr).AddrPort()]
+		l.clients[netip.AddrPortFrom(netip.IPv4Unspecified(),
+			uint16(i))] = l.clients[c.LocalAddr().(*net.UDPAddr).AddrPort()]
 	}
 	l.mu.Unlock()
 	say(t, dials(t, l), "one too many")
@@ -183,7 +185,8 @@ func TestLateness(t *testing.T) {
 			late = append(late, time.Since(began)-time.Duration(binary.LittleEndian.Uint64([]byte(text)))-rtt)
 		}
 		slices.Sort(late)
-		t.Logf("every %v: round trips late by p50 %v, p90 %v, p99 %v, max %v", gap, late[n/2], late[n*9/10], late[n*99/100], late[n-1])
+		t.Logf("every %v: round trips late by p50 %v, p90 %v, p99 %v, max %v", gap, late[n/2], late[n*9/10],
+			late[n*99/100], late[n-1])
 		assert.Positive(t, late[0], "never early")
 	}
 	s := l.Stats()
@@ -199,7 +202,8 @@ func TestImpaired(t *testing.T) {
 		target := socket(t)
 		l := runs(t, Options{
 			Target: target.LocalAddr().String(), Seed: 9,
-			Up: Direction{Delay: 2 * time.Millisecond, Loss: 0.1, Burst: Bursts(0.05, 3), Duplicate: 0.1, Reorder: 0.1, ReorderBy: 30 * time.Millisecond},
+			Up: Direction{Delay: 2 * time.Millisecond, Loss: 0.1, Burst: Bursts(0.05, 3), Duplicate: 0.1, Reorder: 0.1,
+				ReorderBy: 30 * time.Millisecond},
 		})
 		c := dials(t, l)
 		for i := range n {
@@ -437,7 +441,8 @@ func BenchmarkRoundTrip(b *testing.B) {
 func BenchmarkEmulator(b *testing.B) {
 	for name, d := range map[string]Direction{
 		"transparent": {},
-		"everything":  {Delay: time.Millisecond, Jitter: time.Millisecond, Loss: 0.1, Burst: Bursts(0.1, 3), Reorder: 0.1, Duplicate: 0.1, Rate: 1 << 30},
+		"everything": {Delay: time.Millisecond, Jitter: time.Millisecond, Loss: 0.1, Burst: Bursts(0.1, 3),
+			Reorder: 0.1, Duplicate: 0.1, Rate: 1 << 30},
 	} {
 		b.Run(name, func(b *testing.B) {
 			e, at := newEmulator(Options{Up: d}, wayUp), time.Duration(0)

@@ -226,7 +226,8 @@ func TestPipeCounts(t *testing.T) {
 		assert.Equal(t, Counts{Packets: 1, Bytes: 472, Duplicated: 1, Delivered: 2, DeliveredBytes: 2 * 472}, p.stats())
 		p.darken(true)
 		p.accept(nil, numbered(1, 500))
-		assert.Equal(t, Counts{Packets: 2, Bytes: 2 * 472, Duplicated: 1, Delivered: 2, DeliveredBytes: 2 * 472, Vanished: 1}, p.stats())
+		assert.Equal(t, Counts{Packets: 2, Bytes: 2 * 472, Duplicated: 1, Delivered: 2, DeliveredBytes: 2 * 472,
+			Vanished: 1}, p.stats())
 	})
 	flowing(t, Options{Up: Direction{Delay: 10 * ms}}, wayUp, func(t *testing.T, p *flow) {
 		send := p.send

@@ -26,7 +26,8 @@ func quicEcho(t *testing.T) (addr string, conns chan *quic.Conn, config *tls.Con
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	require.NoError(t, err)
-	config = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: []string{"echo"}, InsecureSkipVerify: true}
+	config = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		NextProtos: []string{"echo"}, InsecureSkipVerify: true}
 	server, err := quic.ListenAddr("127.0.0.1:0", config, nil)
 	require.NoError(t, err)
 	conns = make(chan *quic.Conn, 4)
@@ -98,7 +99,8 @@ func noise(n int) []byte {
 // the middle.
 func TestQUIC(t *testing.T) {
 	addr, conns, config := quicEcho(t)
-	way := Direction{Delay: 10 * time.Millisecond, Jitter: 2 * time.Millisecond, Loss: 0.1, Reorder: 0.1, Duplicate: 0.02}
+	way := Direction{Delay: 10 * time.Millisecond, Jitter: 2 * time.Millisecond, Loss: 0.1,
+		Reorder: 0.1, Duplicate: 0.02}
 	l := runs(t, Options{Target: addr, Seed: 3, Up: way, Down: way})
 	conn := quicDial(t, l, config)
 	seen := <-conns

@@ -21,7 +21,8 @@ func TestWays(t *testing.T) {
 	for _, c := range []struct {
 		w        *Way
 		at, want time.Duration
-	}{{up, 0, 30 * ms}, {up, 7 * ms, 37 * ms}, {down, 99 * ms, 159 * ms}, {down, 100 * ms, 159 * ms}, {down, 150 * ms, 195 * ms}} {
+	}{{up, 0, 30 * ms}, {up, 7 * ms, 37 * ms}, {down, 99 * ms, 159 * ms}, {down, 100 * ms, 159 * ms},
+		{down, 150 * ms, 195 * ms}} {
 		at, ok := c.w.Send(c.at, 100, false)
 		assert.True(t, ok)
 		assert.Equal(t, c.want, at)

@@ -52,7 +52,8 @@ func TestOneTable(t *testing.T) {
 		at[name] = i
 	}
 	for _, row := range rows[1:] {
-		for _, name := range []string{"model_size", "model_n_params", "n_threads", "n_prompt", "n_gen", "n_depth", "avg_ns", "stddev_ns"} {
+		for _, name := range []string{"model_size", "model_n_params", "n_threads", "n_prompt", "n_gen", "n_depth",
+			"avg_ns", "stddev_ns"} {
 			_, err := strconv.ParseInt(row[at[name]], 10, 64)
 			assert.NoError(t, err, name)
 		}
@@ -86,7 +87,8 @@ func TestOneTable(t *testing.T) {
 // TestJSON: the objects have llama-bench's fields with its types, the samples behind them, and what was added.
 func TestJSON(t *testing.T) {
 	var list []map[string]any
-	require.NoError(t, json.Unmarshal([]byte(write(t, "json", map[string]any{"run": map[string]string{"version": "<v1>"}})), &list))
+	require.NoError(t, json.Unmarshal([]byte(write(t, "json",
+		map[string]any{"run": map[string]string{"version": "<v1>"}})), &list))
 	var lines []map[string]any
 	for line := range strings.Lines(write(t, "jsonl", map[string]any{"run": map[string]string{"version": "<v1>"}})) {
 		var one map[string]any

@@ -92,8 +92,8 @@ func (b *bad) options(r *rand.Rand) []pilotfish.Option {
 			cloud.leaves = true
 		}
 		all = append(all, pilotfish.Route{
-			Cloud: cloud, Router: part(0.3), Serial: r.IntN(3) == 0, Deadline: time.Duration(1+r.IntN(30)) * time.Millisecond,
-			Branches: r.IntN(4) - 1,
+			Cloud: cloud, Router: part(0.3), Serial: r.IntN(3) == 0,
+			Deadline: time.Duration(1+r.IntN(30)) * time.Millisecond, Branches: r.IntN(4) - 1,
 		})
 	}
 	if r.IntN(3) == 0 {

@@ -35,8 +35,8 @@ func (c asking) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	end := t.r.now()
 	one := Ask{
 		Sent: start.Sub(t.begun), Lag: lag, Took: end.Sub(start), From: q.AuditFrom, Verify: int(q.Verify),
-		Wanted: q.Ahead, Token: got.Token, Audited: got.Audited, Sampled: got.Sampled, Queue: got.Queue, Cloud: got.Cloud,
-		BytesUp: got.BytesUp, BytesDown: got.BytesDown, Prefilled: got.Prefilled,
+		Wanted: q.Ahead, Token: got.Token, Audited: got.Audited, Sampled: got.Sampled,
+		Queue: got.Queue, Cloud: got.Cloud, BytesUp: got.BytesUp, BytesDown: got.BytesDown, Prefilled: got.Prefilled,
 	}
 	switch {
 	case ctx.Err() != nil:

@@ -24,12 +24,15 @@ func scripted(second, large int32) *Recording {
 	a := &Answer{
 		Mode: "serial", Prompt: []int32{2, 3}, Tokens: []int32{10, 11, 12}, Parents: []int32{0, 1, 2},
 		Heads: []Head{
-			sure(0, 10), {Node: 1, IDs: []int32{second, 11, 30}, Logits: []float32{2, 2, 1}, LogSumExp: 2.9}, sure(2, 12), sure(3, end),
+			sure(0, 10), {Node: 1, IDs: []int32{second, 11, 30}, Logits: []float32{2, 2, 1}, LogSumExp: 2.9},
+			sure(2, 12), sure(3, end),
 		},
 		Prefill: 40 * ms, Took: time.Second, IDs: []int32{10, 11, 12}, Ended: true, Graded: true, Correct: true,
-		Calls: []Call{{Nodes: []int32{1}, Own: ms, Took: 9 * ms}, {Nodes: []int32{2}, Took: 11 * ms}, {Nodes: []int32{3}, Took: 13 * ms}},
+		Calls: []Call{{Nodes: []int32{1}, Own: ms, Took: 9 * ms}, {Nodes: []int32{2}, Took: 11 * ms},
+			{Nodes: []int32{3}, Took: 13 * ms}},
 		Asks: []Ask{{
-			Node: 1, Lag: 2 * ms, Took: 120 * ms, Token: large, Queue: 5 * ms, Cloud: 15 * ms, BytesUp: 30, BytesDown: 20, Prefilled: 3,
+			Node: 1, Lag: 2 * ms, Took: 120 * ms, Token: large, Queue: 5 * ms, Cloud: 15 * ms, BytesUp: 30,
+			BytesDown: 20, Prefilled: 3,
 		}},
 	}
 	a.index()
@@ -52,7 +55,8 @@ func plays(t *testing.T, r *Recording, mode string, terms Terms, set func(*draft
 		o := options(clock)
 		o.Warm, o.Audit, o.Lookup = -1, false, -1
 		set(&o)
-		s = decodes(t, r.Answers[0].Prompt, text.Model(), policy(t, 0.5), text.Cloud(), o, func(e draft.Event) { text.Observe(t.Context(), e) })
+		s = decodes(t, r.Answers[0].Prompt, text.Model(), policy(t, 0.5), text.Cloud(), o,
+			func(e draft.Event) { text.Observe(t.Context(), e) })
 		text.Shown(r.Answers[0].Prompt, s.tokens, o.Verify)
 		took = clock.Now().Sub(time.Unix(0, 0))
 	})
@@ -76,7 +80,8 @@ func TestKnownTimes(t *testing.T) {
 		{"paced", "serial", 11, 11, Terms{EdgeTPS: 100}, serial, (40 + 10 + 122 + 10 + 10) * ms},
 		{"pipelined, a hit: after the second pass there is nothing left to draft", "serial", 11, 11, Terms{}, pipelined,
 			(40 + 10 + 122) * ms},
-		{"another pace of the cloud", "serial", 11, 11, Terms{CloudPace: new(115 * ms)}, serial, (40 + 10 + 222 + 11 + 13) * ms},
+		{"another pace of the cloud", "serial", 11, 11, Terms{CloudPace: new(115 * ms)}, serial,
+			(40 + 10 + 222 + 11 + 13) * ms},
 		// 2 ms lag, 10 ms of the way besides the round trip of 90 ms, 100 ms round trip, 20 ms in the cloud
 		{"another link", "serial", 11, 11, Terms{Link: link}, serial, (40 + 10 + 2 + 10 + 100 + 20 + 11 + 13) * ms},
 		{"another link, pipelined, a hit", "serial", 11, 11, Terms{Link: link, EdgeTPS: 100}, pipelined,

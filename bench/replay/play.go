@@ -71,7 +71,8 @@ type Text struct {
 // Text begins an answer, at the present moment of clock.
 func (p *Player) Text(of Of, terms Terms, clock *simclock.Clock) (*Text, error) {
 	t := &Text{
-		p: p, of: of, terms: terms, clock: clock, began: clock.Now(), strange: map[uint64]bool{}, guessed: map[uint64]bool{},
+		p: p, of: of, terms: terms, clock: clock, began: clock.Now(), strange: map[uint64]bool{},
+		guessed: map[uint64]bool{},
 	}
 	if found := p.Found(of.Mode, of.Question); of.WarmUp != nil {
 		t.from = of.WarmUp

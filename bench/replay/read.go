@@ -110,7 +110,8 @@ func (p *parser) header(b []byte) error {
 	case h.Version == 0:
 		return errors.New(`its first line has no field "recording"`)
 	case h.Version != version:
-		return fmt.Errorf("its format is version %d, and this program reads version %d: record it anew", h.Version, version)
+		return fmt.Errorf("its format is version %d, and this program reads version %d: record it anew",
+			h.Version, version)
 	case h.Vocab < 1 || h.Vocab > mostVocab:
 		return fmt.Errorf("vocab: %d is not possible", h.Vocab)
 	case h.Context < 2 || h.Context > mostTokens || h.MaxTokens < 1 || h.MaxTokens > mostTokens:
@@ -244,7 +245,8 @@ func (a *Answer) checkAsk(q *Ask, vocab int, pos []int) error {
 	}
 	for _, f := range q.Audit {
 		if f.Pos < 0 || f.Pos > pos[q.Node] {
-			err = errors.Join(err, fmt.Errorf("asks: audit: %d is no position of a context of %d", f.Pos, pos[q.Node]+1))
+			err = errors.Join(err, fmt.Errorf("asks: audit: %d is no position of a context of %d",
+				f.Pos, pos[q.Node]+1))
 		}
 		err = errors.Join(err, tokens("asks: audit", vocab, f.Token))
 	}
@@ -265,7 +267,8 @@ func (a *Answer) index() {
 		}
 	}
 	for i := range a.Asks {
-		if q, text := &a.Asks[i], a.texts[a.Asks[i].Node]; a.asks[text] == nil || q.answered() && !a.asks[text].answered() {
+		if q, text := &a.Asks[i], a.texts[a.Asks[i].Node]; a.asks[text] == nil || q.answered() &&
+			!a.asks[text].answered() {
 			a.asks[text] = q
 		}
 	}

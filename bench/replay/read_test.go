@@ -164,7 +164,8 @@ func TestBroken(t *testing.T) {
 		assert.ErrorContains(t, err, "x: line ", name)
 	}
 	for name, c := range map[string]struct{ from, to, want string }{
-		"another version":  {`"recording":1`, `"recording":2`, "version 2, and this program reads version 1: record it anew"},
+		"another version": {`"recording":1`, `"recording":2`,
+			"version 2, and this program reads version 1: record it anew"},
 		"no version":       {`"recording"`, `"x"`, `no field "recording"`},
 		"no vocabulary":    {`"vocab":40`, `"vocab":0`, "vocab: 0"},
 		"large vocabulary": {`"vocab":40`, `"vocab":1000000000`, "vocab: 1000000000"},
@@ -237,7 +238,8 @@ func plays2(t *testing.T, p *Player, a *Answer, set func(*draft.Options)) {
 			o.MaxTokens, o.Vocab, o.Room = p.MaxTokens, p.Vocab, max(1, p.Context-len(a.Prompt))
 			d, err := draft.New(text.Model(), policy(t, 0.5), text.Cloud(), o)
 			require.NoError(t, err)
-			_, err = d.Decode(t.Context(), a.Prompt, func(e draft.Event) bool { text.Observe(t.Context(), e); return true })
+			_, err = d.Decode(t.Context(), a.Prompt,
+				func(e draft.Event) bool { text.Observe(t.Context(), e); return true })
 			require.NoError(t, err)
 		})
 	}

@@ -247,7 +247,8 @@ func TestFailures(t *testing.T) {
 	take := rec.Begin("a", 0, 0, []int32{1}, nil)
 	_, err = take.Model(fixed{head(1)}).Prefill(t.Context(), []int32{1})
 	require.NoError(t, err)
-	_, _ = take.Cloud(failing{errors.New(string(bytes.Repeat([]byte("x"), 5000)))}).Ask(t.Context(), draft.Question{Context: []int32{1}})
+	_, _ = take.Cloud(failing{errors.New(string(bytes.Repeat([]byte("x"), 5000)))}).Ask(t.Context(),
+		draft.Question{Context: []int32{1}})
 	_, _ = take.Cloud(failing{errors.New("")}).Ask(t.Context(), draft.Question{Context: []int32{1, 2}})
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -294,7 +295,8 @@ func (full) Write([]byte) (int, error) { return 0, errFull }
 // TestHashOf: networks that say the same have one hash.
 func TestHashOf(t *testing.T) {
 	net := func(w float32, features bool) *router.Net {
-		return &router.Net{HeadFeatures: features, Layers: []router.Layer{{In: 1, Out: 1, Weight: []float32{w}, Bias: []float32{0}}}}
+		return &router.Net{HeadFeatures: features,
+			Layers: []router.Layer{{In: 1, Out: 1, Weight: []float32{w}, Bias: []float32{0}}}}
 	}
 	hash := func(n *router.Net) string {
 		h, err := HashOf(n)

@@ -128,7 +128,8 @@ func (c large) Ask(ctx context.Context, q draft.Question) (a draft.Answer, err e
 	if most == 0 {
 		most = 200 * ms
 	}
-	a = draft.Answer{Queue: c.some(3 * ms), Cloud: c.some(20 * ms), BytesUp: 3 + len(q.Context), BytesDown: 9, Prefilled: 2}
+	a = draft.Answer{Queue: c.some(3 * ms), Cloud: c.some(20 * ms), BytesUp: 3 + len(q.Context),
+		BytesDown: 9, Prefilled: 2}
 	failed := c.rand.Float64() < c.fails
 	if err := c.wait(ctx, a.Queue+a.Cloud+c.some(most)); err != nil {
 		return draft.Answer{BytesUp: 1}, err
@@ -326,7 +327,8 @@ func replays(
 		text.Lead(t.Context())
 		o := options(clock)
 		set(&o)
-		s = decodes(t, prompt, text.Model(), policy(t, threshold), text.Cloud(), o, func(e draft.Event) { text.Observe(t.Context(), e) })
+		s = decodes(t, prompt, text.Model(), policy(t, threshold), text.Cloud(), o,
+			func(e draft.Event) { text.Observe(t.Context(), e) })
 		text.Tail(t.Context())
 		text.Shown(prompt, s.tokens, o.Verify)
 		took = clock.Now().Sub(begun)

@@ -21,7 +21,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
-var screenshots = flag.String("screenshots", "", "write pictures of the page, as a browser shows it, into this `folder`")
+var screenshots = flag.String("screenshots", "", "write pictures of the page, as a browser shows it, into this "+
+	"`folder`")
 
 // browser is a headless Chromium that is told what to do over a pipe (DevTools protocol).
 type browser struct {
@@ -118,7 +119,8 @@ func (b *browser) next() (m message) {
 			Request struct{ URL string }
 		}
 		require.NoError(b.t, json.Unmarshal(m.Params, &r))
-		if u := r.Request.URL; !bytes.HasPrefix([]byte(u), []byte("file:")) && !bytes.HasPrefix([]byte(u), []byte("data:")) {
+		if u := r.Request.URL; !bytes.HasPrefix([]byte(u), []byte("file:")) &&
+			!bytes.HasPrefix([]byte(u), []byte("data:")) {
 			b.problems = append(b.problems, "it asks for "+u)
 		}
 	}

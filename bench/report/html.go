@@ -83,11 +83,12 @@ func drawn(of any) (all []Drawing) {
 	}
 	switch of := of.(type) {
 	case *Study:
-		add("time-over-rtt", "Mean time per answer over round trips; bands: 95% intervals, by bootstrap over questions.",
-			of.overRTT(), false)
+		add("time-over-rtt", "Mean time per answer over round trips; bands: 95% intervals, by bootstrap over "+
+			"questions.", of.overRTT(), false)
 	case *Place:
 		add("time", "Mean time per answer; lines: 95% intervals, by bootstrap over questions.", of.times(), false)
-		add("waits", "Histogram of the time that an answer was held up by waiting for the large model.", of.waits(), false)
+		add("waits", "Histogram of the time that an answer was held up by waiting for the large model.",
+			of.waits(), false)
 		add("bytes", "Payload per answer, up and down.", of.bytes(), false)
 		for _, m := range of.Modes {
 			add("waterfall-"+m.Label, "One answer of "+m.Label+", from its beginning to its end.", m.waterfall(), true)

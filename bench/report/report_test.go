@@ -60,7 +60,8 @@ func TestSorted(t *testing.T) {
 	require.Len(t, r.Curves, 1)
 	assert.Len(t, r.Curves[0].Runs, 5)
 	require.Len(t, r.Others, 2)
-	assert.Equal(t, []Field{{"summary.prompt_tps", "100.5"}, {"summary.text", hostile}, {"summary.tokens", "3 values"}}, r.Others[0].Fields)
+	assert.Equal(t, []Field{{"summary.prompt_tps", "100.5"}, {"summary.text", hostile}, {"summary.tokens", "3 values"}},
+		r.Others[0].Fields)
 	assert.Len(t, r.Runs, 6, "one for each call")
 	_, err := New(nil)
 	assert.Error(t, err)
@@ -83,7 +84,10 @@ func TestStudies(t *testing.T) {
 		return len(reported(t, line(t, mode, run), line(t, other, otherRun)).Studies)
 	}
 	assert.Equal(t, 1, count(func(_, _ map[string]any, _ *result.Run) {}))
-	assert.Equal(t, 1, count(func(_, _ map[string]any, r *result.Run) { r.Date, r.Command = r.Date.AddDate(0, 0, 1), "x" }))
+	assert.Equal(t, 1, count(func(_, _ map[string]any, r *result.Run) {
+		r.Date,
+			r.Command = r.Date.AddDate(0, 0, 1), "x"
+	}))
 	for name, change := range map[string]func(mode, cell map[string]any, run *result.Run){
 		"loss":     func(_, c map[string]any, _ *result.Run) { c["loss"] = 0.1 },
 		"edge":     func(_, c map[string]any, _ *result.Run) { c["edge_tps"] = 20 },
@@ -119,7 +123,8 @@ func TestOldLines(t *testing.T) {
 	delete(mode, "cell")
 	r := reported(t, line(t, mode, aRun("demo")))
 	assert.Equal(t, Cell{RTT: 100, Loss: 0.05, EdgeTPS: 60, CloudMS: 15}, r.Studies[0].Cells[0].Cell)
-	assert.Equal(t, "small "+hostile+" asks model fedcba987654, loss 5%, device 60 tokens/s, cloud 15 ms a token", r.Studies[0].Title)
+	assert.Equal(t, "small "+hostile+" asks model fedcba987654, loss 5%, device 60 tokens/s, cloud 15 ms a token",
+		r.Studies[0].Title)
 	assert.Equal(t, "round trip 100 ms", r.Studies[0].Cells[0].Name())
 	p := Place{Cell: Cell{Trace: "x.csv"}}
 	assert.Equal(t, "trace x.csv", p.Name())
@@ -128,7 +133,8 @@ func TestOldLines(t *testing.T) {
 // TestColours: modes have different colours, the usual ones always the same.
 func TestColours(t *testing.T) {
 	for _, names := range [][]string{
-		{"serial", "pipelined-8", "local", "pipelined-2", "x", "cloud", "y", "verified"}, {"a", "b", "c", "d", "e", "f", "g", "h"},
+		{"serial", "pipelined-8", "local", "pipelined-2", "x", "cloud", "y", "verified"},
+		{"a", "b", "c", "d", "e", "f", "g", "h"},
 	} {
 		s := Study{Modes: names, colours: map[string]int{}}
 		s.paint()
@@ -189,14 +195,18 @@ func TestPageIsText(t *testing.T) {
 		assert.True(t, strings.Contains(html.UnescapeString(page), part.name+" '"+digest(inside[1])+"'"), part.name)
 	}
 	assert.True(t, strings.Contains(page, "default-src 'none'"))
-	outside := regexp.MustCompile(`(?i)(https?:)?//[a-z]`).FindAllString(strings.ReplaceAll(page, "http://www.w3.org/2000/svg", ""), -1)
+	outside := regexp.MustCompile(`(?i)(https?:)?//[a-z]`).FindAllString(strings.ReplaceAll(page,
+		"http://www.w3.org/2000/svg", ""), -1)
 	assert.Empty(t, outside)
 	assert.False(t, strings.Contains(page, " style="))
 	for _, want := range []string{
-		"<td>29999 of 30000</td>", "<td>75.0%</td>", "<dt>command</dt><dd><code>pilotfish bench routing &lt;/script", "<td>900 MiB</td>",
-		"<dt>sources</dt><dd>runtime/draft 0123456789ab ", "1.2 (1.1 to 1.3)", "<td>3.1%</td>", `<option value="2">round trip 300 ms</option>`,
+		"<td>29999 of 30000</td>", "<td>75.0%</td>", "<dt>command</dt><dd><code>pilotfish bench routing &lt;/script",
+		"<td>900 MiB</td>",
+		"<dt>sources</dt><dd>runtime/draft 0123456789ab ", "1.2 (1.1 to 1.3)", "<td>3.1%</td>",
+		`<option value="2">round trip 300 ms</option>`,
 		"avx2", "8.0 GiB of memory at 21.3 GB/s, load 0.2 in the minute before", "Q8_0, F32", "2026-11-23 07:00:00 UTC",
-		"<td>70.0% to 97.0%</td>", "<td>5%</td><td>123</td><td>101 to 150</td>\n<td>below</td>", "<td>0%, x</td><td></td><td></td>\n<td>slower at each &lt;/s",
+		"<td>70.0% to 97.0%</td>", "<td>5%</td><td>123</td><td>101 to 150</td>\n<td>below</td>",
+		"<td>0%, x</td><td></td><td></td>\n<td>slower at each &lt;/s",
 		"<td>ask with 8 new tokens, until its answer</td><td>100 ms, 5% lost, model 15 ms</td><td>299</td><td>1</td>" +
 			"<td>5.9</td>",
 		"<td>115</td>\n<td>142</td><td>167</td>", "<td>at most 120</td>",
@@ -255,7 +265,8 @@ func TestOverRTT(t *testing.T) {
 // TestWaits: the parts of the histogram are where their ends say, and add up to all.
 func TestWaits(t *testing.T) {
 	waits := []float64{0, 0.99, 1, 1.7, 1.8, 10, 99, 100, 1000, 5e6}
-	p := &Place{Modes: []*Mode{{Label: "a", Samples: []Sample{{Waits: waits[:4]}, {Waits: waits[4:]}}}, {Label: "none"}}}
+	p := &Place{Modes: []*Mode{{Label: "a", Samples: []Sample{{Waits: waits[:4]}, {Waits: waits[4:]}}},
+		{Label: "none"}}}
 	c := p.waits().(chart.Chart)
 	require.Len(t, c.Lines, 1)
 	l := c.Lines[0]
@@ -277,7 +288,8 @@ func TestBytes(t *testing.T) {
 	m := &Mode{Label: "a", Samples: []Sample{{Up: 10, Down: 4}, {Up: 30, Down: 0}}}
 	s := (&Place{Modes: []*Mode{m, {Label: "local"}}}).bytes().(chart.Spans)
 	require.Len(t, s.Rows, 1, "nothing travels for the small model alone")
-	assert.Equal(t, []chart.Span{{To: 20, Text: "20 bytes up"}, {From: 20, To: 22, Colour: 1, Text: "2 bytes down"}}, s.Rows[0].Spans)
+	assert.Equal(t, []chart.Span{{To: 20, Text: "20 bytes up"}, {From: 20, To: 22, Colour: 1, Text: "2 bytes down"}},
+		s.Rows[0].Spans)
 	assert.Equal(t, 22.0, s.X.End)
 	assert.Nil(t, (&Place{Modes: []*Mode{{Label: "local"}}}).bytes())
 }
@@ -299,16 +311,19 @@ func TestWaterfall(t *testing.T) {
 		}
 		colours = append(colours, row)
 	}
-	assert.Equal(t, [][]int{{drawPrompt, drawStep, drawBranches}, {drawVain}, {drawVain, drawVain}, {drawHit}, {drawCloud, drawEdge}}, colours)
+	assert.Equal(t, [][]int{{drawPrompt, drawStep, drawBranches}, {drawVain}, {drawVain, drawVain}, {drawHit},
+		{drawCloud, drawEdge}}, colours)
 	assert.Equal(t, "step, 57 to 74 ms, position 31, 4 tokens on 4 branches", s.Rows[0].Spans[2].Text)
 	assert.Equal(t, "ask, 57 to 357 ms, position 31, hit", s.Rows[3].Spans[0].Text)
 	assert.Equal(t, 359.0, s.X.End)
-	for outcome, want := range map[string]int{"hit": drawHit, "miss": drawMiss, "known": drawMiss, "late": drawVain, "dropped": drawVain} {
+	for outcome, want := range map[string]int{"hit": drawHit, "miss": drawMiss, "known": drawMiss, "late": drawVain,
+		"dropped": drawVain} {
 		assert.Equal(t, want, askKind(outcome), outcome)
 	}
 	m.Waterfall = nil
 	for i := range 40 {
-		m.Waterfall = append(m.Waterfall, result.Span{Start: float64(40 - i), End: 50, Kind: result.SpanAsk, Pos: i, Outcome: "hit"})
+		m.Waterfall = append(m.Waterfall, result.Span{Start: float64(40 - i), End: 50, Kind: result.SpanAsk,
+			Pos: i, Outcome: "hit"})
 	}
 	s = m.waterfall().(chart.Spans)
 	assert.Len(t, s.Rows, 26)

@@ -20,9 +20,10 @@ func aRun(measurement string) result.Run {
 		Measurement: measurement, Version: "v1.2.3", Go: "go1.26", Command: "pilotfish " + measurement + " " + hostile,
 		Flags: map[string]string{"rtt": "100ms", "loss": "0.05", "edge-tps": "60", "cloud-ms": "15", "policy": hostile},
 		Date:  time.Date(2026, 11, 23, 7, 0, 0, 0, time.UTC),
-		Machine: result.Machine{CPU: "A CPU " + hostile, Cores: 2, OS: "linux", Arch: "amd64", Kernels: "avx2", Memory: 8 << 30,
-			Bandwidth: 21.3, Load: 0.2, VirtualCPU: true},
-		Model:   &result.Model{Name: "small " + hostile, Hash: "0123456789abcdef", Types: map[string]int64{"Q8_0": 9, "F32": 1}, Bytes: 10},
+		Machine: result.Machine{CPU: "A CPU " + hostile, Cores: 2, OS: "linux", Arch: "amd64",
+			Kernels: "avx2", Memory: 8 << 30, Bandwidth: 21.3, Load: 0.2, VirtualCPU: true},
+		Model: &result.Model{Name: "small " + hostile, Hash: "0123456789abcdef",
+			Types: map[string]int64{"Q8_0": 9, "F32": 1}, Bytes: 10},
 		Large:   &result.Model{Hash: "fedcba9876543210", Types: map[string]int64{"Q8_0": 90}, Bytes: 100},
 		Sources: map[string]string{"runtime/draft": "0123456789abcdef"},
 	}
@@ -34,16 +35,19 @@ func aMode(name string, rtt float64) map[string]any {
 	var samples []map[string]any
 	for q := range 20 {
 		wait := rtt * r.Float64()
-		samples = append(samples, map[string]any{"question": q, "repetition": 0, "ms": 600 + wait, "waits_ms": []float64{wait, 0},
-			"bytes_up": 70, "bytes_down": 14})
+		samples = append(samples, map[string]any{"question": q, "repetition": 0, "ms": 600 + wait,
+			"waits_ms": []float64{wait, 0}, "bytes_up": 70, "bytes_down": 14})
 	}
 	return map[string]any{
-		"mode": name, "answers": 20, "accuracy": 0.9, "accuracy_low": 0.7, "accuracy_high": 0.97, "escalated_share": 0.031,
-		"tokens_per_answer": 38, "timeouts": 0, "time_per_answer_ms": result.Times{Mean: 600 + rtt/2, P50: 601, P90: 650, P99: 700},
+		"mode": name, "answers": 20, "accuracy": 0.9, "accuracy_low": 0.7, "accuracy_high": 0.97,
+		"escalated_share": 0.031, "tokens_per_answer": 38, "timeouts": 0,
+		"time_per_answer_ms": result.Times{Mean: 600 + rtt/2, P50: 601,
+			P90: 650, P99: 700},
 		"cell":     map[string]any{"rtt_ms": rtt, "loss": 0, "edge_tps": 60, "cloud_ms": 15, "parallel": 8},
 		"ratio_to": map[string]any{"mode": "local", "value": 1.2, "low": 1.1, "high": 1.3}, "samples": samples,
 		"waterfall": []result.Span{
-			{End: 40, Kind: result.SpanPrompt, Rows: 30}, {Start: 40, End: 57, Kind: result.SpanStep, Pos: 30, Rows: 1, Leaves: 1},
+			{End: 40, Kind: result.SpanPrompt, Rows: 30},
+			{Start: 40, End: 57, Kind: result.SpanStep, Pos: 30, Rows: 1, Leaves: 1},
 			{Start: 57, End: 57 + rtt, Kind: result.SpanAsk, Pos: 31, Outcome: "hit"},
 			{Start: 57, End: 74, Kind: result.SpanStep, Pos: 31, Rows: 4, Leaves: 4},
 			{Start: 74, End: 57 + rtt, Kind: result.SpanWait, Pos: 31},
@@ -68,8 +72,10 @@ func lines(t *testing.T) (all [][]byte) {
 		}
 	}
 	even := []map[string]any{
-		{"mode": "serial", "with": "cloud", "loss": 0.05, "edge_tps": 60, "rtt_ms": 123.4, "rtt_low_ms": 101, "rtt_high_ms": 150, "faster": "below"},
-		{"mode": "serial", "variant": 2, "with": "local", "loss": 0, "edge_tps": 0, "trace": "x", "reason": "slower at each " + hostile},
+		{"mode": "serial", "with": "cloud", "loss": 0.05, "edge_tps": 60, "rtt_ms": 123.4, "rtt_low_ms": 101,
+			"rtt_high_ms": 150, "faster": "below"},
+		{"mode": "serial", "variant": 2, "with": "local", "loss": 0, "edge_tps": 0, "trace": "x",
+			"reason": "slower at each " + hostile},
 	}
 	add(map[string]any{"break_even": even}, aRun("bench routing"))
 	latency := map[string]any{"p50": 5.9, "p90": 7, "p99": 15, "p999": 40, "max": 81}
@@ -81,9 +87,10 @@ func lines(t *testing.T) (all [][]byte) {
 	for threads := 1; threads <= 2; threads++ {
 		n := float64(threads)
 		add(map[string]any{
-			"prompt_tps": 80 * n, "generation_tps": 30 * n, "prompt_tokens": 512, "generated_tokens": 64, "threads": threads,
-			"generation_bound_tps": 40 * n, "bandwidth_share": 0.75, "bandwidth_gbs": 12 * n, "load_ms": 12, "first_token_ms": 80,
-			"peak_rss_bytes": 900 << 20, "samples": []map[string]any{{"prompt_tps": 79 * n, "generation_tps": 29 * n},
+			"prompt_tps": 80 * n, "generation_tps": 30 * n, "prompt_tokens": 512, "generated_tokens": 64,
+			"threads": threads, "generation_bound_tps": 40 * n, "bandwidth_share": 0.75,
+			"bandwidth_gbs": 12 * n, "load_ms": 12, "first_token_ms": 80, "peak_rss_bytes": 900 << 20,
+			"samples": []map[string]any{{"prompt_tps": 79 * n, "generation_tps": 29 * n},
 				{"prompt_tps": 82 * n, "generation_tps": 31 * n}},
 		}, aRun("bench engine"))
 	}
@@ -94,8 +101,8 @@ func lines(t *testing.T) (all [][]byte) {
 			"accuracy_high": 0.5 + x/2, "escalated_share": x * x, "asks_per_answer": x,
 		}, aRun("eval demo"))
 	}
-	add(map[string]any{"summary": map[string]any{"text": hostile, "prompt_tps": 100.5, "tokens": []int{1, 2, 3}, "error": nil}},
-		aRun("run"))
+	add(map[string]any{"summary": map[string]any{"text": hostile, "prompt_tps": 100.5,
+		"tokens": []int{1, 2, 3}, "error": nil}}, aRun("run"))
 	add(map[string]any{"asks_per_second": 812.5, "mode": 7}, aRun("bench link"))
 	link := func(part string, v map[string]any) {
 		add(map[string]any{"part": part, "rtt_ms": 100, "loss": 0.05, "model_ms": 15, part: v}, aRun("bench link"))

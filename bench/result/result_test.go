@@ -23,8 +23,9 @@ import (
 // aRun is one with a value in every field.
 func aRun() Run {
 	return Run{
-		Measurement: "bench engine", Version: "v1", Go: "go1.26", Command: `x "<&>"`, Flags: map[string]string{"rtt": "1s"},
-		Date: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Machine: ThisMachine(), Remote: "far",
+		Measurement: "bench engine", Version: "v1", Go: "go1.26", Command: `x "<&>"`,
+		Flags: map[string]string{"rtt": "1s"}, Date: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Machine: ThisMachine(), Remote: "far",
 		Model:   &Model{Name: "small", Hash: "ab", Types: map[string]int64{"F32": 4}, Bytes: 5},
 		Sources: map[string]string{"runtime/draft": "cd"},
 	}
@@ -96,7 +97,8 @@ func TestRead(t *testing.T) {
 		{good + good, "invalid character"},
 		{`{"run":{"measurement":"demo"},"n":1e999}`, ""},
 		{good + "\nno JSON", "file:2"},
-		{good + "\n{\"x\":\"" + strings.Repeat("a", mostLine), "file:2: no line of a measurement: it is longer than 64 MiB"},
+		{good + "\n{\"x\":\"" + strings.Repeat("a", mostLine),
+			"file:2: no line of a measurement: it is longer than 64 MiB"},
 	} {
 		all, err := Read(strings.NewReader(c.text), "file")
 		if c.want == "" {
@@ -130,7 +132,8 @@ func TestReadFile(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	for _, text := range []string{"", good, good + "\n" + good, `{"run":{"measurement":"x","date":"2026-01-01T00:00:00Z"}}`, "{", "[]", "null"} {
+	for _, text := range []string{"", good, good + "\n" + good,
+		`{"run":{"measurement":"x","date":"2026-01-01T00:00:00Z"}}`, "{", "[]", "null"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

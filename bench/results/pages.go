@@ -113,8 +113,8 @@ func about(r *result.Run) string {
 	if m.VirtualCPU {
 		virtual = "virtual, "
 	}
-	text := fmt.Sprintf("`%s`, %s, pilotfish %s; %s%s, %d cores, kernels %s", r.Command, r.Date.Format("2 January 2006"),
-		shortVersion(r.Version), virtual, m.CPU, m.Cores, m.Kernels)
+	text := fmt.Sprintf("`%s`, %s, pilotfish %s; %s%s, %d cores, kernels %s", r.Command,
+		r.Date.Format("2 January 2006"), shortVersion(r.Version), virtual, m.CPU, m.Cores, m.Kernels)
 	if m.Bandwidth > 0 {
 		text += fmt.Sprintf(", memory %.0f GB/s", m.Bandwidth)
 	}

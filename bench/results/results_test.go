@@ -35,7 +35,8 @@ func TestPages(t *testing.T) {
 		now := marked().FindAllStringSubmatch(want, -1)
 		require.Len(t, now, len(was))
 		for i := range was {
-			assert.Equal(t, now[i][2], was[i][2], "%s: results:%s is not what docs/results says: make results", page, was[i][1])
+			assert.Equal(t, now[i][2], was[i][2], "%s: results:%s is not what docs/results says: make results", page,
+				was[i][1])
 			used += was[i][1] + " "
 		}
 	}
@@ -77,9 +78,11 @@ func TestKept(t *testing.T) {
 
 func TestFilled(t *testing.T) {
 	blocks := map[string]string{"a": "new", "b": "x\ny\n"}
-	text, err := filled("1 <!-- results:a -->old<!-- /results --> 2\n<!-- results:b -->\nold\n\nold\n<!-- /results -->\nend", blocks)
+	text, err := filled("1 <!-- results:a -->old<!-- /results --> 2\n<!-- results:b -->\nold\n\nold\n<!-- /results "+
+		"-->\nend", blocks)
 	require.NoError(t, err)
-	assert.Equal(t, "1 <!-- results:a -->new<!-- /results --> 2\n<!-- results:b -->\nx\ny\n<!-- /results -->\nend", text)
+	assert.Equal(t, "1 <!-- results:a -->new<!-- /results --> 2\n<!-- results:b -->\nx\ny\n<!-- /results -->\nend",
+		text)
 	again, err := filled(text, blocks)
 	require.NoError(t, err)
 	assert.Equal(t, text, again)
@@ -136,15 +139,16 @@ func adoptedStudy(t *testing.T, change func(*result.Run)) string {
 	}
 	hashes, err := sources(dir)
 	require.NoError(t, err)
-	run := result.Run{Measurement: "demo", Version: "v7.8.9", Command: "x", Flags: map[string]string{"trace": "/home/me/x.csv", "rtt": "1s"},
+	run := result.Run{Measurement: "demo", Version: "v7.8.9", Command: "x",
+		Flags:   map[string]string{"trace": "/home/me/x.csv", "rtt": "1s"},
 		Sources: hashes, Machine: result.Machine{CPU: "a CPU", Cores: 3, Bandwidth: 12.4, Load: 0.25, Kernels: "avx2"}}
 	if change != nil {
 		change(&run)
 	}
 	var lines []byte
 	for i, mode := range []string{"local", "cloud", "paper", "pipelined-4"} {
-		r := bench.ModeReport{Mode: mode, Answers: 9, Accuracy: new(0.4 + 0.2*float64(i)), Time: bench.Times{P50: float64(100 + i)},
-			Cell: &bench.Cell{RTT: 70}}
+		r := bench.ModeReport{Mode: mode, Answers: 9, Accuracy: new(0.4 + 0.2*float64(i)),
+			Time: bench.Times{P50: float64(100 + i)}, Cell: &bench.Cell{RTT: 70}}
 		if i > 1 {
 			r.EscalatedShare, r.BytesUp, r.BytesDown, r.HiddenShare = new(0.031), new(60.4), new(14.2), new(0.5)
 		}
@@ -154,8 +158,9 @@ func adoptedStudy(t *testing.T, change func(*result.Run)) string {
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "study/demo.jsonl"), lines, 0o600))
 	for _, page := range pages() {
-		text := "<!-- results:demo-line -->\nx\n<!-- /results -->\n<!-- results:demo-table -->\nx\n<!-- /results -->\n" +
-			"<!-- results:demo-about -->\nx\n<!-- /results -->\n<!-- results:demo-sources -->\nx\n<!-- /results -->\n<!-- results:changed -->\nx\n<!-- /results -->\n"
+		text := "<!-- results:demo-line -->\nx\n<!-- /results -->\n<!-- results:demo-table -->\nx\n<!-- /results " +
+			"-->\n<!-- results:demo-about -->\nx\n<!-- /results -->\n<!-- results:demo-sources -->\nx\n<!-- /results " +
+			"-->\n<!-- results:changed -->\nx\n<!-- /results -->\n"
 		require.NoError(t, os.WriteFile(filepath.Join(dir, page), []byte(text), 0o600))
 	}
 	require.NoError(t, adopt(dir, filepath.Join(dir, "study")))
@@ -170,12 +175,12 @@ func TestWrite(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(dir, "docs/results.md"))
 	require.NoError(t, err)
 	for _, want := range []string{
-		"In its demo the small model alone answers 40% of the questions correctly, and with 3.1% of the tokens from the large\n" +
-			"model 100%, in 103 ms (median) over a link of 70 ms, where asking and waiting takes 102 ms.\n",
+		"In its demo the small model alone answers 40% of the questions correctly, and with 3.1% of the tokens from " +
+			"the large\nmodel 100%, in 103 ms (median) over a link of 70 ms, where asking and waiting takes 102 ms.\n",
 		"\n| local: the small model alone | 40% |  | 100 |  |  |  |\n",
 		"\n| pipelined, 4 guesses | 100% | 3.1% | 103 | 50% |  | 60, 14 |\n",
-		"\n`pilotfish demo --json`, 1 January 0001, pilotfish v7.8.9; a CPU, 3 cores, kernels avx2, memory 12 GB/s; load in the\n" +
-			"minute before: 0.2.\n",
+		"\n`pilotfish demo --json`, 1 January 0001, pilotfish v7.8.9; a CPU, 3 cores, kernels avx2, memory 12 GB/s; " +
+			"load in the\nminute before: 0.2.\n",
 		"\nSources: bench e3b0c4, bench/demo e3b0c4,",
 		"\n- demo: nothing\n",
 	} {

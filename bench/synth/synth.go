@@ -96,7 +96,8 @@ func (s Spec) check() error {
 	case s.Layers < 1 || s.Dim < 1 || s.FFN < 1 || s.Heads < 1 || s.KVHeads < 1 || s.Context < 1:
 		return fmt.Errorf("synth: every size must be positive: %+v", s)
 	case s.Dim%s.Heads != 0 || s.Dim/s.Heads%2 != 0 || s.Heads%s.KVHeads != 0:
-		return fmt.Errorf("synth: width %d, %d heads, %d key and value heads do not fit together", s.Dim, s.Heads, s.KVHeads)
+		return fmt.Errorf("synth: width %d, %d heads, %d key and value heads do not fit together", s.Dim,
+			s.Heads, s.KVHeads)
 	case s.Vocab < 256+len(specials):
 		return fmt.Errorf("synth: a vocabulary of %d has no room for the bytes and the special tokens", s.Vocab)
 	}
@@ -122,7 +123,8 @@ func (s Spec) tensors() []tensor {
 	kv := s.Dim / s.Heads * s.KVHeads
 	var all []tensor
 	matrix := func(name string, layer, in, out int) {
-		all = append(all, tensor{name + ".weight", s.Recipe.typeOf(name, layer, s.Layers, in), []int{in, out}, 0, 1 / math.Sqrt(float64(in))})
+		all = append(all, tensor{name + ".weight", s.Recipe.typeOf(name, layer, s.Layers, in), []int{in, out}, 0,
+			1 / math.Sqrt(float64(in))})
 	}
 	vector := func(name string, n int, mean, std float64) {
 		all = append(all, tensor{name, gguf.F32, []int{n}, mean, std})

@@ -60,16 +60,17 @@ func TestChoice(t *testing.T) {
 		"Asked for an answer: it depends. The answer will be E).": "E",
 		"Bookstore sells magazines, so the answer is":             "bookstore",
 		// rule 2: a label that it begins with
-		"B": "B", " b\n": "B", "B.": "B", "(C) market": "C", "D) train station": "D", "E: there": "E", "B\nbecause": "B",
-		"A.": "A", "A doctor has them in the waiting room": "doctor", "**B**": "B", "C - market": "C",
-		"A, B and C": "", "Be careful": "", "[D]": "D",
+		"B": "B", " b\n": "B", "B.": "B", "(C) market": "C", "D) train station": "D", "E: there": "E",
+		"B\nbecause": "B", "A.": "A", "A doctor has them in the waiting room": "doctor", "**B**": "B",
+		"C - market": "C", "A, B and C": "", "Be careful": "", "[D]": "D",
 		// rule 3: the only label
 		"I would go for B": "B", "It must be option D here": "D", "choose (e), not the rest": "E",
 		"Either B or C": "", "I think so": "", "A bird in the hand": "", "Plan B is the bookstore": "B",
 		"(B) and again (B)": "B", "vitamin C. and U.S. D": "", "I'd say D": "D", "Dr. E's": "", "grade (F)": "",
 		// rule 4: the only text
 		"You find them in a bookstore.": "bookstore", "BOOKSTORE!": "bookstore", "the bookstores": "",
-		"bookstore or market": "", "at a train  station": "train station", "trainstation": "", "": "", "   \n": "", "42": "",
+		"bookstore or market": "", "at a train  station": "train station", "trainstation": "", "": "",
+		"   \n": "", "42": "",
 	} {
 		label, text := chosen(magazines(), answer)
 		assert.Equal(t, want, label+text, "%q", answer)
@@ -92,8 +93,9 @@ func TestChoiceParts(t *testing.T) {
 func TestChoiceDigits(t *testing.T) {
 	o := []option{{"1", "an acid"}, {"2", "a base"}, {"3", "a salt"}, {"4", "water"}}
 	for answer, want := range map[string]string{
-		"3": "3", "The answer is 2.": "2", "The answer is 2.5 grams": "", "(4)": "4", "4 legs": "", "option 3 it is": "3",
-		"The answer is 42": "", "1.5 g of it": "", "The answer is 3 since salt": "3", "2. a base": "2",
+		"3": "3", "The answer is 2.": "2", "The answer is 2.5 grams": "", "(4)": "4", "4 legs": "",
+		"option 3 it is": "3", "The answer is 42": "", "1.5 g of it": "",
+		"The answer is 3 since salt": "3", "2. a base": "2",
 	} {
 		label, text := chosen(o, answer)
 		assert.Equal(t, want, label+text, answer)

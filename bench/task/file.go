@@ -88,7 +88,8 @@ func parse(line []byte) (Question, error) {
 	}
 	if isObject(q.Question) || isObject(q.Choices) {
 		if q.Grader != "" && q.Grader != "choice" {
-			return Question{}, fmt.Errorf(`the "grader" %.20q is not for "choices": leave it out, or make it choice`, q.Grader)
+			return Question{}, fmt.Errorf(`the "grader" %.20q is not for "choices": leave it out, or make it choice`,
+				q.Grader)
 		}
 		m, err := parseMultiple(line)
 		if err != nil {

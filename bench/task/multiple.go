@@ -108,7 +108,8 @@ func (m *multiple) question(instruction string) Question {
 		if o.label == m.key {
 			q.Key = o.label + ". " + o.text
 		}
-		q.Twins = q.Twins || slices.ContainsFunc(m.options[:i], func(b option) bool { return words(b.text) == words(o.text) })
+		q.Twins = q.Twins || slices.ContainsFunc(m.options[:i],
+			func(b option) bool { return words(b.text) == words(o.text) })
 	}
 	q.Text = b.String() + instruction
 	q.Reference = "The answer is " + m.key + "."

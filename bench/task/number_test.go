@@ -41,7 +41,8 @@ func TestNumberVerdict(t *testing.T) {
 // FuzzNumber: no text of a model breaks the grader, its numbers have one form only, and a conclusion behind any text
 // decides.
 func FuzzNumber(f *testing.F) {
-	for _, s := range []string{"#### 18", "answer is -$1,234.50", "−.5", "1,2", "9999999999999999999999", "=", "\xff1"} {
+	for _, s := range []string{"#### 18", "answer is -$1,234.50", "−.5", "1,2",
+		"9999999999999999999999", "=", "\xff1"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, answer string) {

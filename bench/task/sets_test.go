@@ -37,7 +37,8 @@ func TestMultipleForms(t *testing.T) {
 			require.NoError(t, err)
 			q := s.Questions[0]
 			assert.Equal(t, "q1", q.ID)
-			assert.True(t, strings.HasPrefix(q.Text, "Question: Where do you shop?\nA. bank\nB. mall\nC. Mall\nThink"), q.Text)
+			assert.True(t, strings.HasPrefix(q.Text, "Question: Where do you shop?\nA. bank\nB. mall\nC. Mall\nThink"),
+				q.Text)
 			assert.True(t, strings.HasSuffix(q.Text, "of your choice."), q.Text)
 			assert.Equal(t, "C. Mall", q.Key)
 			assert.InDelta(t, 1./3, q.Guess, 1e-12)
@@ -46,7 +47,8 @@ func TestMultipleForms(t *testing.T) {
 				q.Grade("B"), q.Grade("no idea")})
 		}
 	}
-	s, err := Read(strings.NewReader(strings.Replace(flat, `"answerKey":"C"`, `"answer":"A","reference":"Bank."`, 1)), "F")
+	s, err := Read(strings.NewReader(strings.Replace(flat, `"answerKey":"C"`, `"answer":"A","reference":"Bank."`, 1)),
+		"F")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"A. bank", "Bank."}, []string{s.Questions[0].Key, s.Questions[0].Reference})
 }

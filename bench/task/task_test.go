@@ -16,7 +16,8 @@ import (
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "q.jsonl")
 	require.NoError(t, os.WriteFile(path, []byte(
-		`{"question":"How many?","answer":"42","reference":"There are 42.","id":"a"}`+"\n\n"+`{"question":"Why?"}`), 0o644))
+		`{"question":"How many?","answer":"42","reference":"There are 42.","id":"a"}`+"\n\n"+`{"question":"Why?"}`),
+		0o644))
 	s, err := Open(path, Options{})
 	require.NoError(t, err)
 	require.Len(t, s.Questions, 2)

@@ -71,7 +71,8 @@ func (d *drawing) asks(tokens map[int]*bar) {
 		if w := e.Warming; w != nil {
 			from := d.t.zero + w.Began
 			d.bar(asks, span{"sent ahead", from, from + w.Took, args{
-				"tokens": w.Tokens, "new": w.New, "bytes_up": w.BytesUp, "bytes_down": w.BytesDown, "error": said(w.Err),
+				"tokens": w.Tokens, "new": w.New, "bytes_up": w.BytesUp, "bytes_down": w.BytesDown,
+				"error": said(w.Err),
 			}})
 		}
 		q := e.Escalation
@@ -116,8 +117,8 @@ func (d *drawing) ask(q *draft.Escalation, token *bar) {
 
 func askArgs(q *draft.Escalation) args {
 	return args{
-		"pos": q.Pos, "outcome": q.Outcome, "why": q.Why, "local": q.Local, "token": q.Token, "confidence": q.Confidence,
-		"branches": q.Branches, "drafted": q.Drafted, "wasted": q.Wasted,
+		"pos": q.Pos, "outcome": q.Outcome, "why": q.Why, "local": q.Local, "token": q.Token,
+		"confidence": q.Confidence, "branches": q.Branches, "drafted": q.Drafted, "wasted": q.Wasted,
 		"wait_ms": milliseconds(q.Wait), "hidden_ms": milliseconds(q.Hidden),
 		"exposed_ms": milliseconds(q.Exposed), "queue_ms": milliseconds(q.Queue),
 		"cloud_ms": milliseconds(q.Cloud), "wire_ms": milliseconds(q.Wire),

@@ -114,8 +114,8 @@ func (d *drawing) draw() []event {
 		for _, s := range b.spans {
 			p, thread := d.thread(b)
 			d.all = append(d.all, event{
-				Name: s.name, Phase: spans, Time: micros(s.from), Dur: micros(s.to - s.from), Process: p, Thread: thread,
-				Args: s.args,
+				Name: s.name, Phase: spans, Time: micros(s.from), Dur: micros(s.to - s.from),
+				Process: p, Thread: thread, Args: s.args,
 			})
 		}
 	}

@@ -80,8 +80,8 @@ func TestSettledByAll(t *testing.T) {
 	at := func(pos int, outcome draft.Outcome, wait time.Duration) draft.Event {
 		return asked(draft.Escalation{Pos: pos, Outcome: outcome, Decided: 10 * ms, Wait: wait})
 	}
-	f := drawn(t, at(5, draft.Hit, 30*ms), at(4, draft.Hit, 80*ms), at(4, draft.Dropped, 120*ms), at(6, draft.Hit, 150*ms),
-		shown(4, 10*ms, 100*ms), shown(5, 20*ms, 110*ms))
+	f := drawn(t, at(5, draft.Hit, 30*ms), at(4, draft.Hit, 80*ms), at(4, draft.Dropped, 120*ms),
+		at(6, draft.Hit, 150*ms), shown(4, 10*ms, 100*ms), shown(5, 20*ms, 110*ms))
 	assert.ElementsMatch(t, []laid{{"token", 10, 100}, {"settled", 90, 100}, {"token", 20, 110}, {"settled", 90, 110}},
 		laidOn(f, "device", "text"))
 }

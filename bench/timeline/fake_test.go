@@ -98,7 +98,8 @@ func travels(
 	if clock && q.Times {
 		received := left.Add(up)
 		a.Times = terms.Times{
-			Left: left, Received: received, Sent: received.Add(queue + cloud), Arrived: time.Now(), Within: time.Millisecond,
+			Left: left, Received: received, Sent: received.Add(queue + cloud), Arrived: time.Now(),
+			Within: time.Millisecond,
 		}
 	}
 	return a, nil
@@ -118,7 +119,8 @@ func random(r *rand.Rand) *world {
 			time.Sleep(ms(slow))
 			return draft.Answer{}, errAway
 		}
-		return travels(ctx, q, ms(slow), ms(slow)/2, ms(slow), ms(slow), clock, w.local(len(q.Context))+int32(r.IntN(4)))
+		return travels(ctx, q, ms(slow), ms(slow)/2, ms(slow), ms(slow), clock,
+			w.local(len(q.Context))+int32(r.IntN(4)))
 	}
 	return w
 }

@@ -51,7 +51,8 @@ func TestRandomSchedules(t *testing.T) {
 			require.Len(t, f.All("X", "device", "draft steps", "forward"), sum.Passes)
 			require.Len(t, f.All("X", "device", "text", "token"), sum.Tokens)
 			require.Equal(t, float64(sum.Cloud), whole[0].Arg("cloud_tokens"))
-			require.LessOrEqual(t, len(f.All("X", "device", "asks", "ask")), sum.Asks, "one that took no time is not drawn")
+			require.LessOrEqual(t, len(f.All("X", "device", "asks", "ask")), sum.Asks,
+				"one that took no time is not drawn")
 			require.Equal(t, len(f.All("s", "device", "asks", "ask")), len(f.All("f", "device", "", "ask"))+
 				len(f.All("f", "network", "", "ask")))
 		})
@@ -158,7 +159,8 @@ func TestBranchesAndRollback(t *testing.T) {
 		token := f.All("X", "device", "text", "token")[2]
 		settled := f.All("X", "device", "text", "settled")
 		require.NotEmpty(t, settled)
-		assert.Equal(t, []float64{120000, 135000}, []float64{*settled[0].Time, settled[0].End()}, "answered during a call")
+		assert.Equal(t, []float64{120000, 135000}, []float64{*settled[0].Time, settled[0].End()},
+			"answered during a call")
 		assert.Equal(t, token.End(), settled[0].End())
 		assert.Equal(t, token.Process, settled[0].Process)
 		assert.Equal(t, token.Thread, settled[0].Thread)

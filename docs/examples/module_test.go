@@ -117,7 +117,8 @@ func command(ctx context.Context, t *testing.T, name string, args ...string) *ex
 // be stable, and what these are made of.
 func TestImports(t *testing.T) {
 	lower := map[string][]string{
-		"gguf": {"/gguf"}, "kernels": {"/gguf", "/kernels/cpu", "/kernels/cpu/pool"}, "draft": {"/runtime/backend", "/runtime/draft"},
+		"gguf": {"/gguf"}, "kernels": {"/gguf", "/kernels/cpu", "/kernels/cpu/pool"},
+		"draft": {"/runtime/backend", "/runtime/draft"},
 	}
 	for _, name := range names(t) {
 		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(name, "main.go"), nil, parser.ImportsOnly)

@@ -34,7 +34,8 @@ func TestCloudPanics(t *testing.T) {
 				}
 				assert.Contains(t, got, "the fuse has gone")
 			}()
-			for range s.Generate(t.Context(), "In the barn", pilotfish.Via(fused{why}, always), pilotfish.MaxTokens(8)) {
+			for range s.Generate(t.Context(), "In the barn", pilotfish.Via(fused{why}, always),
+				pilotfish.MaxTokens(8)) {
 				continue
 			}
 			assert.Fail(t, "no panic")
@@ -71,7 +72,8 @@ func TestUnansweredIsForgotten(t *testing.T) {
 // TestLogProbs: with Top, each token has its log-probability and the best tokens, which the greedy one is the first of.
 func TestLogProbs(t *testing.T) {
 	m := demoModel(t, demo.Small())
-	for tok, err := range m.NewSession().Generate(t.Context(), "In the barn", pilotfish.Settings{Top: 3, MaxTokens: 4}) {
+	for tok, err := range m.NewSession().Generate(t.Context(), "In the barn",
+		pilotfish.Settings{Top: 3, MaxTokens: 4}) {
 		require.NoError(t, err)
 		require.Len(t, tok.Top, 3)
 		assert.Equal(t, pilotfish.Candidate{ID: tok.ID, LogProb: tok.LogProb}, tok.Top[0])

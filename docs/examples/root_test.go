@@ -191,14 +191,16 @@ func TestDialAdvice(t *testing.T) {
 		o    pilotfish.DialOptions
 		want []string
 	}{
-		"no pin":        {addr, pilotfish.DialOptions{}, []string{"signed by unknown authority", "DialOptions.Pin"}},
-		"another pin":   {addr, pilotfish.DialOptions{Pin: strings.Repeat("12", 32)}, []string{pin, "DialOptions.Pin"}},
-		"no pin at all": {addr, pilotfish.DialOptions{Pin: "zz"}, []string{"pin: ", "2 hexadecimal digits instead of 64"}},
-		"no reply":      {none, pilotfish.DialOptions{Pin: pin, Timeout: 1}, []string{"no reply", "is a gateway running"}},
-		"no port":       {"localhost", pilotfish.DialOptions{}, []string{"missing port in address: give host:port"}},
-		"no address":    {"", pilotfish.DialOptions{}, []string{"missing port in address: give host:port"}},
-		"wrong port":    {"localhost:99999", pilotfish.DialOptions{}, []string{"invalid port: give host:port"}},
-		"no time":       {addr, pilotfish.DialOptions{Timeout: -1}, []string{"timeout: -1ns is negative"}},
+		"no pin":      {addr, pilotfish.DialOptions{}, []string{"signed by unknown authority", "DialOptions.Pin"}},
+		"another pin": {addr, pilotfish.DialOptions{Pin: strings.Repeat("12", 32)}, []string{pin, "DialOptions.Pin"}},
+		"no pin at all": {addr, pilotfish.DialOptions{Pin: "zz"},
+			[]string{"pin: ", "2 hexadecimal digits instead of 64"}},
+		"no reply": {none, pilotfish.DialOptions{Pin: pin, Timeout: 1},
+			[]string{"no reply", "is a gateway running"}},
+		"no port":    {"localhost", pilotfish.DialOptions{}, []string{"missing port in address: give host:port"}},
+		"no address": {"", pilotfish.DialOptions{}, []string{"missing port in address: give host:port"}},
+		"wrong port": {"localhost:99999", pilotfish.DialOptions{}, []string{"invalid port: give host:port"}},
+		"no time":    {addr, pilotfish.DialOptions{Timeout: -1}, []string{"timeout: -1ns is negative"}},
 	} {
 		_, err := m.Dial(t.Context(), c.addr, c.o)
 		require.Error(t, err, name)

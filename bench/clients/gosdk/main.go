@@ -130,8 +130,8 @@ func (w *world) schemas() {
 	p.ResponseFormat = openai.ChatCompletionNewParamsResponseFormatUnion{OfJSONSchema: &shared.ResponseFormatJSONSchemaParam{
 		JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: "s", Strict: openai.Bool(true),
 			Schema: map[string]any{
-				"type": "object", "properties": map[string]any{"a": map[string]any{"type": "boolean"}}, "required": []string{"a"},
-				"additionalProperties": false,
+				"type": "object", "properties": map[string]any{"a": map[string]any{"type": "boolean"}},
+				"required": []string{"a"}, "additionalProperties": false,
 			}}}}
 	a, err := w.client.Chat.Completions.New(context.Background(), p)
 	must(err)

@@ -64,8 +64,8 @@ func (c Curve) Area(low, high float64) float64 {
 		return first + (last - first)
 	}
 	area, before := 0.0, Point{low, first}
-	for _, p := range append(slices.DeleteFunc(slices.Clone(c), func(p Point) bool { return p.X <= low || p.X >= high }),
-		Point{high, last}) {
+	for _, p := range append(slices.DeleteFunc(slices.Clone(c),
+		func(p Point) bool { return p.X <= low || p.X >= high }), Point{high, last}) {
 		area += (p.X - before.X) * (p.Y + before.Y) / 2
 		before = p
 	}

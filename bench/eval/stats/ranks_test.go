@@ -77,7 +77,8 @@ func TestRankSum(t *testing.T) {
 	}{
 		{nil, []float64{1}, 1}, {[]float64{1}, nil, 1}, {[]float64{1}, []float64{2}, 1},
 		{[]float64{1, 2, 3}, []float64{4, 5, 6}, 2. / 20}, {[]float64{4, 5, 6}, []float64{1, 2, 3}, 2. / 20},
-		{[]float64{1, 2, 4}, []float64{3, 5, 6}, 4. / 20}, {[]float64{1, 2, 3, 4, 5}, []float64{6, 7, 8, 9, 10}, 2. / 252},
+		{[]float64{1, 2, 4}, []float64{3, 5, 6}, 4. / 20},
+		{[]float64{1, 2, 3, 4, 5}, []float64{6, 7, 8, 9, 10}, 2. / 252},
 		{[]float64{1, 1}, []float64{1, 1}, 1}, {[]float64{1, 1}, []float64{2, 2, 2}, 2. / 10},
 	} {
 		assert.InDelta(t, c.p, RankSum(c.a, c.b), 1e-12, "%v %v", c.a, c.b)
