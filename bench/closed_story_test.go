@@ -127,8 +127,9 @@ func (s *school) train() (*train.Traces, *train.Result) {
 		Features: train.Features(*storyFeatures), Hidden: *storyHidden, Threads: 2,
 	})
 	require.NoError(s.t, err)
-	s.t.Logf("%d texts: %d positions, %.1f%% to escalate; held back: AUC %.4f, cross-entropy %.4f, calibration error "+
-		"%.4f", len(s.folders), r.Positions, 100*r.Escalate, r.AUC, r.Loss, r.Calibration)
+	s.t.Logf("%d texts: %d positions, %.1f%% to escalate; "+
+		"held back: AUC %.4f, cross-entropy %.4f, calibration error %.4f",
+		len(s.folders), r.Positions, 100*r.Escalate, r.AUC, r.Loss, r.Calibration)
 	return src, r
 }
 

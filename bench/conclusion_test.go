@@ -51,8 +51,7 @@ func TestConclude(t *testing.T) {
 			"With pipelined-1, 98% of the answers are right, and the median one takes 790 ms; 3.0% of the tokens are " +
 				"the large model's."},
 		{"no accuracy", []ModeReport{failing(func(r *ModeReport) {
-			r.Accuracy, r.AccuracyLow, r.AccuracyHigh = nil,
-				nil, nil
+			r.Accuracy, r.AccuracyLow, r.AccuracyHigh = nil, nil, nil
 		}), local}, "With pipelined-4, the median one takes 693 ms (small model alone: 660 ms, 5% less); 3.0% of the " +
 			"tokens are the large model's."},
 		{"chance", []ModeReport{concluded("serial", 0.6, 0.3, 0.8, 650), modelAlone("local", 0.5, 0.24, 0.7, 650)},
@@ -67,11 +66,10 @@ func TestConclude(t *testing.T) {
 		{"the other one is praised", []ModeReport{serial, failing(func(r *ModeReport) { r.Timeouts = new(90) })},
 			serially},
 		{"no answers at all", []ModeReport{failing(func(r *ModeReport) {
-			r.Timeouts,
-				r.EscalatedShare = new(90), new(0.0)
+			r.Timeouts, r.EscalatedShare = new(90), new(0.0)
 		})}, none + "90 tokens without an answer in time)."},
-		{"nothing asked", []ModeReport{failing(func(r *ModeReport) { r.EscalatedShare = new(0.0) })}, none +
-			"it asked nothing)."},
+		{"nothing asked", []ModeReport{failing(func(r *ModeReport) { r.EscalatedShare = new(0.0) })},
+			none + "it asked nothing)."},
 		{"not finished", []ModeReport{failing(func(r *ModeReport) { r.Answers = 0 })}, none + "no answers)."},
 		{"other tokens than serial", []ModeReport{failing(func(r *ModeReport) { r.EqualToSerial = new(false) })},
 			none + "its tokens are not those of serial)."},
@@ -79,13 +77,12 @@ func TestConclude(t *testing.T) {
 			r.EqualToSerial, r.Timeouts = new(false), new(1)
 		}), local, cloud}, won},
 		{"other tokens as one was late in serial",
-			[]ModeReport{failing(func(r *ModeReport) { r.EqualToSerial = new(false) }),
-				late, local, cloud}, won},
-		{"other tokens than the large model", []ModeReport{failing(func(r *ModeReport) { r.EqualToCloud = new(false) })},
+			[]ModeReport{failing(func(r *ModeReport) { r.EqualToSerial = new(false) }), late, local, cloud}, won},
+		{"other tokens than the large model",
+			[]ModeReport{failing(func(r *ModeReport) { r.EqualToCloud = new(false) })},
 			none + "its tokens are not those of the large model)."},
 		{"unverified", []ModeReport{failing(func(r *ModeReport) {
-			r.EqualToCloud,
-				r.Unverified = new(false), new(201)
+			r.EqualToCloud, r.Unverified = new(false), new(201)
 		})}, none + "201 tokens without verification)."},
 		{"a model alone without answers", []ModeReport{serial, {Mode: "local"}}, serially},
 	} {

@@ -100,8 +100,8 @@ func TestReportByHand(t *testing.T) {
 	}
 	routed := usual
 	routed.EscalatedShare, routed.Escalations, routed.Asks = new(4.0/25), new(7.0/5), new(7.0/5)
-	routed.Timeouts, routed.BytesUp, routed.BytesDown, routed.MissedShare = new(2), new(60.0/4),
-		new(12.0/4), new(11.0/55)
+	routed.Timeouts, routed.BytesUp, routed.BytesDown, routed.MissedShare =
+		new(2), new(60.0/4), new(12.0/4), new(11.0/55)
 	computed := &CloudTokens{Prefilled: 200.0 / 5, Decoded: 10.0 / 5, Ahead: 15.0 / 5, AheadUsed: 4.0 / 5}
 	alone := usual
 	alone.CloudTokens, routed.CloudTokens = computed, computed
@@ -179,10 +179,10 @@ func TestCompared(t *testing.T) {
 	}
 	answers := map[string][]answer{
 		"local": clone(func([]answer) {}), "paper": clone(func([]answer) {}), "serial": same,
-		"pipelined-1": clone(func([]answer) {}), "pipelined-2": clone(func(a []answer) { a[1].ids = []int32{4}; a[2].ids = []int32{1} }),
+		"pipelined-1": clone(func([]answer) {}),
+		"pipelined-2": clone(func(a []answer) { a[1].ids = []int32{4}; a[2].ids = []int32{1} }),
 		"pipelined-3": clone(func(a []answer) {
-			a[0].origins = []string{"edge",
-				"edge-timeout"}
+			a[0].origins = []string{"edge", "edge-timeout"}
 			a[1].took = time.Second
 		}),
 	}
@@ -304,14 +304,13 @@ func TestModes(t *testing.T) {
 		assert.Equal(t, want, m.Draft(shared), name)
 		r, err := m.Router(router.Options{Policy: router.Always})
 		require.NoError(t, err)
-		_, escalates, _ := r.Decide(0, 0, &backend.Output{Top: []backend.Candidate{{ID: 1, Logit: 2},
-			{ID: 2, Logit: 1}}})
+		_, escalates, _ := r.Decide(0, 0,
+			&backend.Output{Top: []backend.Candidate{{ID: 1, Logit: 2}, {ID: 2, Logit: 1}}})
 		assert.Equal(t, c.routes || !c.asks, escalates, "%s: speculative decoding has no router", name)
 	}
 	for _, name := range []string{"", "verified:", "verified:-1", "verified:-0", "verified:NaN", "verified:Inf",
 		"verified:1e3", "verified:0x1", "verified:1e400", "verified:1.2.3", "verified-2",
-		"speculative", "speculative-0",
-		"speculative-65", "overlapped-0", "overlapped--1", "overlapped-x", "pipelined-0", "pipelined-65"} {
+		"speculative", "speculative-0", "speculative-65", "overlapped-0", "overlapped--1", "overlapped-x", "pipelined-0", "pipelined-65"} {
 		_, err := ParseMode(name)
 		assert.ErrorContains(t, err, strconv.Quote(name), name)
 	}
@@ -348,8 +347,7 @@ func TestEngineOptions(t *testing.T) {
 	}
 	assert.Equal(t, 58, EngineCell{Rows: 8, Depth: 50}.need())
 	for _, bad := range []EngineOptions{{Prompt: -1, Decode: 1, Repeat: 1}, {Prompt: 1, Decode: -1, Repeat: 1},
-		{Prompt: 1, Depth: -1, Repeat: 1},
-		{Repeat: 1}, {Prompt: 1}, {Decode: 1, Repeat: -1}} {
+		{Prompt: 1, Depth: -1, Repeat: 1}, {Repeat: 1}, {Prompt: 1}, {Decode: 1, Repeat: -1}} {
 		m := bad.matrix()
 		assert.Error(t, m.check(), "%+v", bad)
 	}

@@ -116,7 +116,9 @@ func (p *place) close() {
 }
 
 // decode answers one question of 60 tokens, of which the cloud is to choose a quarter, and calls at with each token.
-func (p *place) decode(cloud draft.Cloud, o draft.Options, at func(n int, t engine.Token) bool) (ids []int32, origins []string) {
+func (p *place) decode(
+	cloud draft.Cloud, o draft.Options, at func(n int, t engine.Token) bool,
+) (ids []int32, origins []string) {
 	p.t.Helper()
 	r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.25), Seed: 3})
 	require.NoError(p.t, err)

@@ -74,8 +74,7 @@ func TestRouting(t *testing.T) {
 		Modes:  modes(t, "local", "cloud", "paper", "serial", "pipelined-1", "pipelined-3"),
 		Router: router.Options{Policy: router.Random, Threshold: new(0.25)},
 		Draft:  draft.Options{Deadline: -1, Audit: true, Warm: 20}, Direct: stage.Direct(), Dial: stage.Dial,
-		Progress: func(done,
-			total int) {
+		Progress: func(done, total int) {
 			told = done
 			assert.Equal(t, 60, total)
 		},

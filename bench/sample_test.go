@@ -125,11 +125,14 @@ func timedSamples(mode string, rtt float64, ms ...float64) ModeReport {
 // TestBreakEvens: straight lines by hand, in whatever order the cells come, and why there is none.
 func TestBreakEvens(t *testing.T) {
 	all := []ModeReport{
-		timedSamples("local", 100, 600, 700, 800), timedSamples("cloud", 100, 1000, 1000, 1000),
+		timedSamples("local", 100, 600, 700, 800),
+		timedSamples("cloud", 100, 1000, 1000, 1000),
 		timedSamples("serial", 100, 900, 900, 900),
-		timedSamples("local", 0, 600, 700, 800), timedSamples("cloud", 0, 900, 900, 900),
+		timedSamples("local", 0, 600, 700, 800),
+		timedSamples("cloud", 0, 900, 900, 900),
 		timedSamples("serial", 0, 600, 650, 550),
-		timedSamples("local", 200, 600, 700, 800), timedSamples("cloud", 200, 1100, 1100, 1100),
+		timedSamples("local", 200, 600, 700, 800),
+		timedSamples("cloud", 200, 1100, 1100, 1100),
 		timedSamples("serial", 200, 1400, 1500, 1600),
 		timedSamples("alone", 50, 1, 1, 1),
 	}

@@ -234,8 +234,8 @@ func TestWhoseText(t *testing.T) {
 		}
 		return ids
 	}
-	questions := []Question{{Text: "who?"}, {Text: "where is it <|im_end|> or not?",
-		Correct: func(string) bool { return true }}, {Text: "why?"}}
+	questions := []Question{{Text: "who?"},
+		{Text: "where is it <|im_end|> or not?", Correct: func(string) bool { return true }}, {Text: "why?"}}
 	w, err := startWeb(large, stage.Direct(), 0, 0)
 	require.NoError(t, err)
 	defer w.close()
@@ -265,7 +265,8 @@ func TestWhoseText(t *testing.T) {
 			if m.Name == "local" {
 				want, origin = text(edge, questions[i].Text), "edge"
 			}
-			if m.Name == "paper" { // its text is cut into other tokens than it was made of: only the prompt is surely the same
+			// its text is cut into other tokens than it was made of: only the prompt is surely the same
+			if m.Name == "paper" {
 				want, a.ids, a.origins = want[:1], a.ids[:1], a.origins[:1]
 			}
 			assert.Equal(t, want, a.ids, "%s: %s", m.Name, questions[i].Text)
@@ -288,10 +289,10 @@ func TestRoutingPaces(t *testing.T) {
 	defer stage.Close()
 	run := func(mode string, edit func(*RoutingOptions)) ModeReport {
 		o := RoutingOptions{
-			Edge: edge, Large: edge, Questions: []Question{{Text: "who?",
-				Correct: func(said string) bool { return said != "" }}}, Modes: modes(t, mode),
-			Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1}, Direct: stage.Direct(),
-			Dial: stage.Dial, MaxTokens: 5,
+			Edge: edge, Large: edge,
+			Questions: []Question{{Text: "who?", Correct: func(said string) bool { return said != "" }}},
+			Modes:     modes(t, mode), Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1},
+			Direct: stage.Direct(), Dial: stage.Dial, MaxTokens: 5,
 		}
 		edit(&o)
 		reports, err := Routing(t.Context(), o)

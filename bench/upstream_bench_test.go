@@ -79,8 +79,9 @@ func BenchmarkUpstream(b *testing.B) {
 
 // ask sends one question to a llama-server, as a program would that has no gateway.
 func ask(url string, text []int32) error {
-	body := fmt.Appendf(nil, `{"prompt":%s,"n_predict":1,"temperature":0,"top_k":1,"top_p":1,"min_p":0,"repeat_penalty":1,`+
-		`"presence_penalty":0,"frequency_penalty":0,"samplers":["temperature"],"n_probs":0,"post_sampling_probs":false,`+
+	body := fmt.Appendf(nil, `{"prompt":%s,"n_predict":1,"temperature":0,"top_k":1,"top_p":1,"min_p":0,`+
+		`"repeat_penalty":1,"presence_penalty":0,"frequency_penalty":0,"samplers":["temperature"],"n_probs":0,`+
+		`"post_sampling_probs":false,`+
 		`"return_tokens":true,"cache_prompt":true,"id_slot":3,"stream":false,`+
 		`"response_fields":["tokens"]}`, bytes.ReplaceAll(fmt.Append(nil, text), []byte(" "), []byte(",")))
 	w, err := http.Post(url+"/completion", "application/json", bytes.NewReader(body))

@@ -25,8 +25,7 @@ func TestClients(t *testing.T) {
 			return []string{filepath.Join(dir, "venv/bin/python"), "check.py", s.url, apiKey}
 		}},
 		"node": {"npm", func(string) []string {
-			return []string{"npm", "install", "--silent",
-				"--no-audit", "--no-fund"}
+			return []string{"npm", "install", "--silent", "--no-audit", "--no-fund"}
 		}, func(string) []string { return []string{"node", "check.mjs", s.url, apiKey} }},
 		"gosdk": {"go", func(string) []string { return []string{"go", "mod", "download"} },
 			func(string) []string { return []string{"go", "run", ".", s.url, apiKey} }},

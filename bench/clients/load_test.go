@@ -88,9 +88,9 @@ func TestLoad(t *testing.T) {
 	all.Wait()
 	assert.Zero(t, got.lost, "answers that did not come whole")
 	assert.Equal(t, map[int]int{http.StatusOK: len(got.whole)}, got.statuses)
-	t.Logf("%d connections for %d s, answers of at most %d tokens: %d answers (%.0f a second), %d tokens (%.0f a "+
-		"second)", l.connections, l.seconds, l.tokens, len(got.whole),
-		float64(len(got.whole))/float64(l.seconds), got.tokens,
+	t.Logf("%d connections for %d s, answers of at most %d tokens: "+
+		"%d answers (%.0f a second), %d tokens (%.0f a second)",
+		l.connections, l.seconds, l.tokens, len(got.whole), float64(len(got.whole))/float64(l.seconds), got.tokens,
 		float64(got.tokens)/float64(l.seconds))
 	t.Logf("first token: %s", quantiles(got.first))
 	t.Logf("whole answer: %s", quantiles(got.whole))

@@ -35,8 +35,7 @@ func TestPlanRefused(t *testing.T) {
 	good := demoOptions(t, 3, engine.Options{})
 	for want, spoil := range map[string]func(o *Options){
 		`reference given: question 2 of`: func(o *Options) {
-			o.Reference,
-				o.Data.Questions[1].Reference = Given, ""
+			o.Reference, o.Data.Questions[1].Reference = Given, ""
 		},
 		`reference "x": choose one of given`: func(o *Options) { o.Reference = "x" },
 		"a temperature of 0":                 func(o *Options) { o.Reference, o.Temperature = Sampled, 0 },

@@ -113,9 +113,9 @@ func tells(name string) bool {
 func overridden(flag string) bool {
 	switch flag {
 	case "json", "output", "out", "html", "svg", "report", "timeline", "qlog", "record", "replay", "profile",
-		"profile-dir", "questions", "repeat", "warm-up", "modes", "rtt", "loss", "edge-tps",
-		"edge-row-cost", "cloud-ms",
-		"trace", "traces", "parallel", "prompt", "generate", "depth", "threads", "rows", "backend", "model", "large",
+		"profile-dir", "questions", "repeat", "warm-up", "modes", "rtt", "loss", "edge-tps", "edge-row-cost",
+		"cloud-ms", "trace", "traces", "parallel", "prompt", "generate", "depth", "threads", "rows", "backend",
+		"model", "large",
 		"policy", "threshold", "devices", "rate", "seconds":
 		return true
 	}

@@ -168,8 +168,7 @@ func (t *table) areas(c *comparison) []Area {
 func (a *Area) compare(c *comparison, p router.Policy, policies []router.Policy) {
 	from, to := a.From, a.To
 	against := slices.DeleteFunc(rivals(), func(r router.Policy) bool {
-		return r == p ||
-			!slices.Contains(policies, r)
+		return r == p || !slices.Contains(policies, r)
 	})
 	c.add(func(v stats.Interval) { a.Area = v }, func(s *resample) float64 { return s.curves[p].Area(from, to) })
 	for _, r := range against {

@@ -22,12 +22,11 @@ func (r *Report) Remarks(context int) (all []string) {
 	if low := r.belowChance(); len(low) > 0 {
 		all = append(all, fmt.Sprintf("Below guessing among the options (%.1f%%) are: %s. "+
 			"These are no better than chance, either: answers without a choice count as not right.",
-			100*(*r.Runs[0].Chance),
-			strings.Join(low, ", ")))
+			100*(*r.Runs[0].Chance), strings.Join(low, ", ")))
 	}
 	if r.NoRoom > 0 {
-		all = append(all, fmt.Sprintf("Questions that do not fit the context of %d tokens: %d. They are counted as "+
-			"silent.", context, r.NoRoom))
+		all = append(all, fmt.Sprintf("Questions that do not fit the context of %d tokens: %d. "+
+			"They are counted as silent.", context, r.NoRoom))
 	}
 	if r.Questions < r.Asked {
 		all = append(all, fmt.Sprintf("%d of %d questions are answered in all runs; the figures are of these.",

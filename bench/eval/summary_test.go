@@ -49,13 +49,17 @@ func comparedRuns() (*task.Set, []Run, *Log) {
 	runs := []Run{{Policy: router.Never}, {Policy: router.Always}, at(router.Margin, 0.5)}
 	l := NewLog(Settings{Runs: Names(runs)}, About{})
 	for _, a := range []Answer{
-		made("a", "never", "right", "eeEe"), made("a", "always", "right", "CCcC"),
+		made("a", "never", "right", "eeEe"),
+		made("a", "always", "right", "CCcC"),
 		made("a", "margin 0.5", "right", "eeEe"),
-		made("b", "never", "wrong", "eEEe"), made("b", "always", "right", "CccC"),
+		made("b", "never", "wrong", "eEEe"),
+		made("b", "always", "right", "CccC"),
 		made("b", "margin 0.5", "right", "ecEC"),
-		made("c", "never", "silent", "eeee"), made("c", "always", "right", "CCCC"),
+		made("c", "never", "silent", "eeee"),
+		made("c", "always", "right", "CCCC"),
 		made("c", "margin 0.5", "right", "eeec"),
-		made("d", "never", "right", "eeeE"), made("d", "always", "wrong", "CCCc"),
+		made("d", "never", "right", "eeeE"),
+		made("d", "always", "wrong", "CCCc"),
 		made("d", "margin 0.5", "wrong", "eeeE"),
 	} {
 		l.answers[key{a.Question, a.Run}] = a
@@ -226,8 +230,8 @@ func TestRemarks(t *testing.T) {
 	assert.Equal(t, []bool{false, true, false}, []bool{*r.Runs[0].AtChance, *r.Runs[1].AtChance, *r.Runs[2].AtChance})
 	all := r.Remarks(256)
 	require.Len(t, all, 2)
-	assert.Contains(t, all[0], "right for 25.0% of the questions. That is within the interval of: always, oracle. "+
-		"These")
+	assert.Contains(t, all[0],
+		"right for 25.0% of the questions. That is within the interval of: always, oracle. These")
 	assert.Contains(t, all[1], "Below guessing among the options (25.0%) are: never. These are no better than chance")
 	set.Questions = append(set.Questions, graded("more", false))
 	r = Summarize(set, runs, l)

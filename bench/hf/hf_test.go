@@ -181,8 +181,8 @@ func TestTokenizerConfigNamesSpecialTokensAndTemplate(t *testing.T) {
 		return `{"content":"` + content + `","special":` + special +
 			`,"single_word":false,"lstrip":false,"rstrip":false,"normalized":false}`
 	}
-	assert.JSONEq(t, `{"tokenizer_class":"PreTrainedTokenizerFast","added_tokens_decoder":{"3":`+token("<|end|>",
-		"true")+
+	assert.JSONEq(t, `{"tokenizer_class":"PreTrainedTokenizerFast","added_tokens_decoder":{"3":`+
+		token("<|end|>", "true")+
 		`,"4":`+token("<tool>", "false")+`},"add_prefix_space":false,"clean_up_tokenization_spaces":false,
 		"model_max_length":64,"bos_token":null,"unk_token":null,"eos_token":"<|end|>","pad_token":"<|end|>",
 		"chat_template":"{{ '<|end|>' }}"}`,

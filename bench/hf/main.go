@@ -33,8 +33,8 @@ func run(args []string, stderr io.Writer) int {
 	flags := flag.NewFlagSet("hf", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	model := flags.String("m", "", "the model, a GGUF `file` of architecture qwen2")
-	folder := flags.String("o", "", "the `folder` to write, made if it is not there; files of an earlier run are "+
-		"replaced")
+	folder := flags.String("o", "",
+		"the `folder` to write, made if it is not there; files of an earlier run are replaced")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}

@@ -355,12 +355,12 @@ func TestChain(t *testing.T) {
 		step, burst float64
 		lost, after bool
 	}{
-		{false, 0.19, 0.09, true, true}, {false, 0.19, 0.1, false, true}, {false, 0.2, 0.09, true, false},
-		{false, 0.2, 0.1, false, false},
-		{true, 0.39, 0.59, true, false}, {true, 0.39, 0.6, false, false}, {true, 0.4, 0.59, true, true},
-		{true, 0.4, 0.6, false, true},
-		{true, 0.9, 0.1, true, true}, {true, 0.1, 0.9, false, false}, {false, 0.9, 0.05, true, false},
-		{false, 0.1, 0.9, false, true},
+		{false, 0.19, 0.09, true, true}, {false, 0.19, 0.1, false, true},
+		{false, 0.2, 0.09, true, false}, {false, 0.2, 0.1, false, false},
+		{true, 0.39, 0.59, true, false}, {true, 0.39, 0.6, false, false},
+		{true, 0.4, 0.59, true, true}, {true, 0.4, 0.6, false, true},
+		{true, 0.9, 0.1, true, true}, {true, 0.1, 0.9, false, false},
+		{false, 0.9, 0.05, true, false}, {false, 0.1, 0.9, false, true},
 	} {
 		chain := chain{b, c.bad}
 		assert.Equal(t, c.lost, chain.loses(rolls{step: c.step, burst: c.burst}), "%+v", c)

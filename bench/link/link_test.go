@@ -156,8 +156,8 @@ func TestTooManyClients(t *testing.T) {
 	require.Equal(t, "first", hear(t, c))
 	l.mu.Lock()
 	for i := range maxClients - 1 {
-		l.clients[netip.AddrPortFrom(netip.IPv4Unspecified(),
-			uint16(i))] = l.clients[c.LocalAddr().(*net.UDPAddr).AddrPort()]
+		l.clients[netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(i))] =
+			l.clients[c.LocalAddr().(*net.UDPAddr).AddrPort()]
 	}
 	l.mu.Unlock()
 	say(t, dials(t, l), "one too many")

@@ -72,8 +72,8 @@ func TestBadOptions(t *testing.T) {
 	_, err = New(Options{Target: "127.0.0.1:9", Down: Direction{Burst: Burst{ToBad: 0.1}}})
 	assert.ErrorContains(t, err, "Down.Burst.ToGood")
 	_, err = New(Options{Target: "127.0.0.1:9", Up: Direction{Loss: 2}, Down: Direction{Delay: -1}})
-	assert.True(t, strings.Contains(err.Error(), "Up.Loss") &&
-		strings.Contains(err.Error(), "Down.Delay"), "all faults at once: %v", err)
+	assert.True(t, strings.Contains(err.Error(), "Up.Loss") && strings.Contains(err.Error(), "Down.Delay"),
+		"all faults at once: %v", err)
 }
 
 // At the limits of all options no sum of times overflows.

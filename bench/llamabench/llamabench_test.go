@@ -20,8 +20,9 @@ const names = "build_commit,build_number,cpu_info,gpu_info,backends,model_filena
 	"no_op_offload,no_host,fit_target,fit_min_ctx,n_prompt,n_gen,n_depth,test_time,avg_ns,stddev_ns,avg_ts,stddev_ts"
 
 // theirs is a line as llama-bench writes it.
-const theirs = `"0104b15","9000","AMD EPYC","","CPU","m.gguf","qwen2 1B Q8_0","675710816","630167424","2048","512","2",` +
-	`"0x0","0","50","f16","f16","-1","0","layer","0","0","-1","auto","0.00","none","auto","0","0","0","0","0","512","0",` +
+const theirs = `"0104b15","9000","AMD EPYC","","CPU","m.gguf","qwen2 1B Q8_0","675710816","630167424","2048","512",` +
+	`"2","0x0","0","50","f16","f16","-1","0","layer","0","0","-1","auto","0.00","none","auto","0","0","0","0","0",` +
+	`"512","0",` +
 	`"0","2026-07-01T10:00:00Z","4000000000","20000000","128.000000","0.640000"`
 
 func some() []Test {

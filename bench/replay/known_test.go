@@ -42,7 +42,9 @@ func scripted(second, large int32) *Recording {
 }
 
 // plays replays the only answer of a recording, in a mode, and returns how long it took.
-func plays(t *testing.T, r *Recording, mode string, terms Terms, set func(*draft.Options)) (shown, *Text, time.Duration) {
+func plays(
+	t *testing.T, r *Recording, mode string, terms Terms, set func(*draft.Options),
+) (shown, *Text, time.Duration) {
 	p, err := NewPlayer(r)
 	require.NoError(t, err)
 	clock := simclock.New(time.Unix(0, 0))

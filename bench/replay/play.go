@@ -204,7 +204,8 @@ func (m *model) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Outpu
 func (t *Text) call(texts []uint64) *Call {
 	rows := len(texts)
 	if t.terms.EdgeTPS > 0 {
-		return &Call{Took: time.Duration(float64(time.Second) / t.terms.EdgeTPS * (1 + t.terms.RowCost*float64(rows-1)))}
+		return &Call{Took: time.Duration(float64(time.Second) / t.terms.EdgeTPS *
+			(1 + t.terms.RowCost*float64(rows-1)))}
 	}
 	key := callKey(rows, func(i int) uint64 { return texts[i] })
 	if t.from != nil {

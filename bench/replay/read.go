@@ -267,8 +267,8 @@ func (a *Answer) index() {
 		}
 	}
 	for i := range a.Asks {
-		if q, text := &a.Asks[i], a.texts[a.Asks[i].Node]; a.asks[text] == nil || q.answered() &&
-			!a.asks[text].answered() {
+		if q, text := &a.Asks[i], a.texts[a.Asks[i].Node]; a.asks[text] == nil ||
+			q.answered() && !a.asks[text].answered() {
 			a.asks[text] = q
 		}
 	}

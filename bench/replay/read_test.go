@@ -147,7 +147,8 @@ func broken() (good string, all map[string][2]string) {
 }
 
 const (
-	headerLine  = `{"recording":1,"vocab":40,"modes":["a"],"context":400,"ends":[39],"max_tokens":6,"rtt_ns":1,"run":{}}` + "\n"
+	headerLine = `{"recording":1,"vocab":40,"modes":["a"],"context":400,"ends":[39],"max_tokens":6,"rtt_ns":1,` +
+		`"run":{}}` + "\n"
 	trailerLine = "\n" + `{"end":{"answers":1}}` + "\n"
 )
 

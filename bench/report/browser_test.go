@@ -21,8 +21,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
-var screenshots = flag.String("screenshots", "", "write pictures of the page, as a browser shows it, into this "+
-	"`folder`")
+var screenshots = flag.String("screenshots", "",
+	"write pictures of the page, as a browser shows it, into this `folder`")
 
 // browser is a headless Chromium that is told what to do over a pipe (DevTools protocol).
 type browser struct {

@@ -83,8 +83,9 @@ func drawn(of any) (all []Drawing) {
 	}
 	switch of := of.(type) {
 	case *Study:
-		add("time-over-rtt", "Mean time per answer over round trips; bands: 95% intervals, by bootstrap over "+
-			"questions.", of.overRTT(), false)
+		add("time-over-rtt",
+			"Mean time per answer over round trips; bands: 95% intervals, by bootstrap over questions.",
+			of.overRTT(), false)
 	case *Place:
 		add("time", "Mean time per answer; lines: 95% intervals, by bootstrap over questions.", of.times(), false)
 		add("waits", "Histogram of the time that an answer was held up by waiting for the large model.",

@@ -117,8 +117,8 @@ func paths(all []Path) Picture {
 			Name: p.name, Text: chart.Number(p.MS.P50), Low: p.MS.P50, High: p.MS.P99,
 			Spans: []chart.Span{{To: p.MS.P50, Text: p.Link + ": median"}},
 		}, chart.Row{
-			Name: "predicted", Text: p.Expected, Spans: []chart.Span{{To: p.most, Colour: 1,
-				Text: p.Link + ": predicted"}},
+			Name: "predicted", Text: p.Expected,
+			Spans: []chart.Span{{To: p.most, Colour: 1, Text: p.Link + ": predicted"}},
 		})
 	}
 	if len(s.Rows) == 0 {

@@ -85,8 +85,7 @@ func TestStudies(t *testing.T) {
 	}
 	assert.Equal(t, 1, count(func(_, _ map[string]any, _ *result.Run) {}))
 	assert.Equal(t, 1, count(func(_, _ map[string]any, r *result.Run) {
-		r.Date,
-			r.Command = r.Date.AddDate(0, 0, 1), "x"
+		r.Date, r.Command = r.Date.AddDate(0, 0, 1), "x"
 	}))
 	for name, change := range map[string]func(mode, cell map[string]any, run *result.Run){
 		"loss":     func(_, c map[string]any, _ *result.Run) { c["loss"] = 0.1 },
@@ -195,8 +194,8 @@ func TestPageIsText(t *testing.T) {
 		assert.True(t, strings.Contains(html.UnescapeString(page), part.name+" '"+digest(inside[1])+"'"), part.name)
 	}
 	assert.True(t, strings.Contains(page, "default-src 'none'"))
-	outside := regexp.MustCompile(`(?i)(https?:)?//[a-z]`).FindAllString(strings.ReplaceAll(page,
-		"http://www.w3.org/2000/svg", ""), -1)
+	outside := regexp.MustCompile(`(?i)(https?:)?//[a-z]`).FindAllString(
+		strings.ReplaceAll(page, "http://www.w3.org/2000/svg", ""), -1)
 	assert.Empty(t, outside)
 	assert.False(t, strings.Contains(page, " style="))
 	for _, want := range []string{
@@ -354,9 +353,11 @@ func FuzzNew(f *testing.F) {
 	for _, l := range lines(&t) {
 		f.Add(l)
 	}
-	f.Add([]byte(`{"mode":"x","samples":[{"ms":1e308},{"ms":-1e308,"question":-5,"waits_ms":[1e308,-1]}],"cell":{"rtt_ms":-1e308},` +
+	f.Add([]byte(`{"mode":"x","samples":[{"ms":1e308},{"ms":-1e308,"question":-5,"waits_ms":[1e308,-1]}],` +
+		`"cell":{"rtt_ms":-1e308},` +
 		`"waterfall":[{"start_ms":9,"end_ms":-1e308,"kind":"step"}],"run":{"measurement":"demo"}}`))
-	f.Add([]byte(`{"generation_tps":1,"threads":-1,"samples":[{}],"run":{"measurement":"bench engine","model":{"hash":""}}}`))
+	f.Add([]byte(`{"generation_tps":1,"threads":-1,"samples":[{}],` +
+		`"run":{"measurement":"bench engine","model":{"hash":""}}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		all, err := result.Read(bytes.NewReader(b), "lines")
 		if err != nil {

@@ -78,11 +78,11 @@ func TestKept(t *testing.T) {
 
 func TestFilled(t *testing.T) {
 	blocks := map[string]string{"a": "new", "b": "x\ny\n"}
-	text, err := filled("1 <!-- results:a -->old<!-- /results --> 2\n<!-- results:b -->\nold\n\nold\n<!-- /results "+
-		"-->\nend", blocks)
+	text, err := filled("1 <!-- results:a -->old<!-- /results --> 2\n"+
+		"<!-- results:b -->\nold\n\nold\n<!-- /results -->\nend", blocks)
 	require.NoError(t, err)
-	assert.Equal(t, "1 <!-- results:a -->new<!-- /results --> 2\n<!-- results:b -->\nx\ny\n<!-- /results -->\nend",
-		text)
+	assert.Equal(t, "1 <!-- results:a -->new<!-- /results --> 2\n"+
+		"<!-- results:b -->\nx\ny\n<!-- /results -->\nend", text)
 	again, err := filled(text, blocks)
 	require.NoError(t, err)
 	assert.Equal(t, text, again)
@@ -158,9 +158,9 @@ func adoptedStudy(t *testing.T, change func(*result.Run)) string {
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "study/demo.jsonl"), lines, 0o600))
 	for _, page := range pages() {
-		text := "<!-- results:demo-line -->\nx\n<!-- /results -->\n<!-- results:demo-table -->\nx\n<!-- /results " +
-			"-->\n<!-- results:demo-about -->\nx\n<!-- /results -->\n<!-- results:demo-sources -->\nx\n<!-- /results " +
-			"-->\n<!-- results:changed -->\nx\n<!-- /results -->\n"
+		text := "<!-- results:demo-line -->\nx\n<!-- /results -->\n<!-- results:demo-table -->\nx\n<!-- /results -->\n" +
+			"<!-- results:demo-about -->\nx\n<!-- /results -->\n<!-- results:demo-sources -->\nx\n<!-- /results -->\n" +
+			"<!-- results:changed -->\nx\n<!-- /results -->\n"
 		require.NoError(t, os.WriteFile(filepath.Join(dir, page), []byte(text), 0o600))
 	}
 	require.NoError(t, adopt(dir, filepath.Join(dir, "study")))
@@ -175,12 +175,13 @@ func TestWrite(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(dir, "docs/results.md"))
 	require.NoError(t, err)
 	for _, want := range []string{
-		"In its demo the small model alone answers 40% of the questions correctly, and with 3.1% of the tokens from " +
-			"the large\nmodel 100%, in 103 ms (median) over a link of 70 ms, where asking and waiting takes 102 ms.\n",
+		"In its demo the small model alone answers 40% of the questions correctly, " +
+			"and with 3.1% of the tokens from the large\n" +
+			"model 100%, in 103 ms (median) over a link of 70 ms, where asking and waiting takes 102 ms.\n",
 		"\n| local: the small model alone | 40% |  | 100 |  |  |  |\n",
 		"\n| pipelined, 4 guesses | 100% | 3.1% | 103 | 50% |  | 60, 14 |\n",
-		"\n`pilotfish demo --json`, 1 January 0001, pilotfish v7.8.9; a CPU, 3 cores, kernels avx2, memory 12 GB/s; " +
-			"load in the\nminute before: 0.2.\n",
+		"\n`pilotfish demo --json`, 1 January 0001, pilotfish v7.8.9; " +
+			"a CPU, 3 cores, kernels avx2, memory 12 GB/s; load in the\nminute before: 0.2.\n",
 		"\nSources: bench e3b0c4, bench/demo e3b0c4,",
 		"\n- demo: nothing\n",
 	} {

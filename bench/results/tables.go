@@ -54,12 +54,12 @@ func (m *made) demo() error {
 		"correctly, and with %s of the tokens from the large model %s, in %.0f ms (median) over a link of %s ms, "+
 		"where asking and waiting takes %.0f ms.",
 		whole(local.Accuracy), share(best.EscalatedShare), whole(best.Accuracy), best.Time.P50,
-		chart.Number(best.Cell.RTT),
-		paper.Time.P50))
+		chart.Number(best.Cell.RTT), paper.Time.P50))
 	m.texts["demo-won"] = wrapped(bench.Conclude(all))
 	var b strings.Builder
 	b.WriteString("| mode | accuracy | tokens from the cloud | ms per answer | waiting hidden | guesses that hit | " +
-		"bytes up, down per answer of the cloud |\n|---|---|---|---|---|---|---|\n")
+		"bytes up, down per answer of the cloud |\n" +
+		"|---|---|---|---|---|---|---|\n")
 	for _, r := range all {
 		fmt.Fprintf(&b, "| %s | %s | %s | %.0f | %s | %s | %s |\n", inWords(r.Mode), whole(r.Accuracy),
 			share(r.EscalatedShare), r.Time.P50, whole(r.HiddenShare), whole(r.HitRate), each(r.BytesUp, r.BytesDown))
@@ -118,14 +118,14 @@ func cellTables(all []bench.ModeReport) string {
 			fmt.Fprintf(&b, "\n### RTT %s ms, loss %s%%, device %s tokens/s, cloud %s ms a token, %d answers\n\n",
 				chart.Number(c.RTT), chart.Number(100*c.Loss), chart.Number(c.EdgeTPS),
 				chart.Number(c.CloudMS), r.Answers)
-			b.WriteString("| mode | ms mean | p50 | p90 | over local (95%) | bound, ms | passes | asks | from cloud " +
-				"| bytes up | down | accuracy | equal |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+			b.WriteString("| mode | ms mean | p50 | p90 | over local (95%) | bound, ms | passes | asks | from cloud | " +
+				"bytes up | down | accuracy | equal |\n" +
+				"|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 		}
-		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.0f | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", r.Mode,
-			r.Time.Mean, r.Time.P50, r.Time.P90, over(r.RatioTo), rounded(r.Bound, "%.0f"), rounded(r.Passes, "%.1f"),
-			rounded(r.Asks, "%.1f"),
-			share(r.EscalatedShare), rounded(r.BytesUp, "%.0f"), rounded(r.BytesDown, "%.0f"),
-			whole(r.Accuracy), equal(r))
+		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.0f | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n",
+			r.Mode, r.Time.Mean, r.Time.P50, r.Time.P90, over(r.RatioTo), rounded(r.Bound, "%.0f"),
+			rounded(r.Passes, "%.1f"), rounded(r.Asks, "%.1f"), share(r.EscalatedShare), rounded(r.BytesUp, "%.0f"),
+			rounded(r.BytesDown, "%.0f"), whole(r.Accuracy), equal(r))
 	}
 	return strings.TrimPrefix(b.String(), "\n")
 }
@@ -150,8 +150,9 @@ func evenLines(all []bench.BreakEven) string {
 // engine makes the table of engines.
 func (m *made) engine() error {
 	var b strings.Builder
-	b.WriteString("| model | threads | prompt, tokens/s | generation, tokens/s | of what reading memory allows | " +
-		"memory, GB/s |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| model | threads | prompt, tokens/s | generation, tokens/s | " +
+		"of what reading memory allows | memory, GB/s |\n" +
+		"|---|---|---|---|---|---|\n")
 	for i := range m.records {
 		var r bench.EngineReport
 		if err := m.records[i].Into(&r); err != nil {
@@ -174,8 +175,9 @@ func (m *made) engine() error {
 // gateway makes the table of gateways.
 func (m *made) gateway() error {
 	var b strings.Builder
-	b.WriteString("| devices | questions/s of each | answered | ms p50 | p99 | p99.9 | CPU, µs a question | memory a " +
-		"device |\n|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| devices | questions/s of each | answered | ms p50 | p99 | p99.9 | " +
+		"CPU, µs a question | memory a device |\n" +
+		"|---|---|---|---|---|---|---|---|\n")
 	for i := range m.records {
 		var r bench.GatewayReport
 		if err := m.records[i].Into(&r); err != nil {

@@ -12,7 +12,8 @@ import (
 var specials = [...]string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}
 
 // template writes a chat in ChatML.
-const template = `{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}{% endfor %}` +
+const template = `{% for message in messages %}` +
+	`{{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}{% endfor %}` +
 	`{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
 
 // Types of tokens, as tokenizer.ggml.token_type has them.

@@ -47,8 +47,8 @@ func TestMultipleForms(t *testing.T) {
 				q.Grade("B"), q.Grade("no idea")})
 		}
 	}
-	s, err := Read(strings.NewReader(strings.Replace(flat, `"answerKey":"C"`, `"answer":"A","reference":"Bank."`, 1)),
-		"F")
+	s, err := Read(strings.NewReader(
+		strings.Replace(flat, `"answerKey":"C"`, `"answer":"A","reference":"Bank."`, 1)), "F")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"A. bank", "Bank."}, []string{s.Questions[0].Key, s.Questions[0].Reference})
 }

@@ -47,7 +47,8 @@ func TestCloudPanics(t *testing.T) {
 
 // TestOptionsInOrder: options of an answer come after those of the chat, and so prevail.
 func TestOptionsInOrder(t *testing.T) {
-	chat := demoModel(t, demo.Small()).NewChat(pilotfish.ChatOptions{Options: []pilotfish.Option{pilotfish.MaxTokens(5)}})
+	chat := demoModel(t, demo.Small()).NewChat(
+		pilotfish.ChatOptions{Options: []pilotfish.Option{pilotfish.MaxTokens(5)}})
 	for most, options := range map[int][]pilotfish.Option{5: nil, 2: {pilotfish.MaxTokens(2)}} {
 		_, err := pilotfish.Text(chat.Send(t.Context(), question, options...))
 		require.NoError(t, err)

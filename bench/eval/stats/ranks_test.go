@@ -17,7 +17,8 @@ func TestSignedRank(t *testing.T) {
 	}{
 		{nil, 1}, {[]float64{0, 0}, 1}, {[]float64{3}, 1}, {[]float64{1, 2}, 0.5}, {[]float64{1, -2, 0}, 1},
 		{[]float64{1, 2, 3, 4, 5}, 2. / 32}, {[]float64{-1, -2, -3, -4, -5, -6}, 2. / 64},
-		{[]float64{-1, 2, 3, 4, 5}, 4. / 32}, {[]float64{1, 2, -3, 4, 5}, 10. / 32}, // sums of 0 to 3: 1, 1, 1 and 2 ways
+		// sums of 0 to 3: 1, 1, 1 and 2 ways
+		{[]float64{-1, 2, 3, 4, 5}, 4. / 32}, {[]float64{1, 2, -3, 4, 5}, 10. / 32},
 		{[]float64{7, 7, 7, 7, -7}, 12. / 32}, // ties: one of five the other way, or none
 		{[]float64{1, 2, 3, math.NaN()}, 2. / 8},
 	} {
