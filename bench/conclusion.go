@@ -102,16 +102,17 @@ func praise(r ModeReport, local, cloud *ModeReport) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "With %s, ", r.Mode)
 	if r.Accuracy != nil {
-		fmt.Fprintf(&b, "%s of the answers are right%s", whole(*r.Accuracy), beside(local, cloud, func(o *ModeReport) string {
-			if o.Accuracy == nil {
-				return ""
-			}
-			text := whole(*o.Accuracy)
-			if chance(r, *o) {
-				text += ", no difference beyond chance"
-			}
-			return text
-		}))
+		fmt.Fprintf(&b, "%s of the answers are right%s", whole(*r.Accuracy),
+			beside(local, cloud, func(o *ModeReport) string {
+				if o.Accuracy == nil {
+					return ""
+				}
+				text := whole(*o.Accuracy)
+				if chance(r, *o) {
+					text += ", no difference beyond chance"
+				}
+				return text
+			}))
 		b.WriteString(", and ")
 	}
 	fmt.Fprintf(&b, "the median one takes %.0f ms%s", r.Time.P50, beside(local, cloud, func(o *ModeReport) string {

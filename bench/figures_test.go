@@ -309,8 +309,9 @@ func TestModes(t *testing.T) {
 		assert.Equal(t, c.routes || !c.asks, escalates, "%s: speculative decoding has no router", name)
 	}
 	for _, name := range []string{"", "verified:", "verified:-1", "verified:-0", "verified:NaN", "verified:Inf",
-		"verified:1e3", "verified:0x1", "verified:1e400", "verified:1.2.3", "verified-2",
-		"speculative", "speculative-0", "speculative-65", "overlapped-0", "overlapped--1", "overlapped-x", "pipelined-0", "pipelined-65"} {
+		"verified:1e3", "verified:0x1", "verified:1e400", "verified:1.2.3", "verified-2", "speculative",
+		"speculative-0", "speculative-65", "overlapped-0", "overlapped--1", "overlapped-x",
+		"pipelined-0", "pipelined-65"} {
 		_, err := ParseMode(name)
 		assert.ErrorContains(t, err, strconv.Quote(name), name)
 	}

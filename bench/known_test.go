@@ -54,10 +54,11 @@ func TestKnownTimes(t *testing.T) {
 		want       func(asked []int, prompt int) time.Duration
 	}{
 		{"alone", "local", router.Options{}, 0, false, func([]int, int) time.Duration { return 31 * pace }},
-		{"serial always", "serial", router.Options{Policy: router.Always}, 0, false, func(asked []int, _ int) time.Duration {
-			assert.Len(t, asked, tokens)
-			return 31*pace + 32*110*ms
-		}},
+		{"serial always", "serial", router.Options{Policy: router.Always}, 0, false,
+			func(asked []int, _ int) time.Duration {
+				assert.Len(t, asked, tokens)
+				return 31*pace + 32*110*ms
+			}},
 		{"serial at times", "serial", router.Options{Policy: router.Random, Threshold: new(0.3)}, 0, true,
 			func(asked []int, _ int) time.Duration {
 				assert.Greater(t, len(asked), 3)

@@ -291,8 +291,8 @@ func TestRoutingPaces(t *testing.T) {
 		o := RoutingOptions{
 			Edge: edge, Large: edge,
 			Questions: []Question{{Text: "who?", Correct: func(said string) bool { return said != "" }}},
-			Modes:     modes(t, mode), Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1},
-			Direct: stage.Direct(), Dial: stage.Dial, MaxTokens: 5,
+			Modes:     modes(t, mode), Router: router.Options{Policy: router.Always},
+			Draft: draft.Options{Deadline: -1}, Direct: stage.Direct(), Dial: stage.Dial, MaxTokens: 5,
 		}
 		edit(&o)
 		reports, err := Routing(t.Context(), o)

@@ -93,7 +93,8 @@ func TestAsksCurves(t *testing.T) {
 	b, err := json.Marshal(two)
 	require.NoError(t, err)
 	for _, want := range []string{`"verify":0,"ahead":8`, `"known_per_answer":1`, `"turned_per_answer":2`,
-		`"cloud_tokens_ahead_per_answer":3`, `"asks_curve":{"policy":"margin","verify":0,"ahead":8,"from":1,"to":2,"area":`} {
+		`"cloud_tokens_ahead_per_answer":3`,
+		`"asks_curve":{"policy":"margin","verify":0,"ahead":8,"from":1,"to":2,"area":`} {
 		assert.Contains(t, string(b), want)
 	}
 	b, err = json.Marshal(r.Runs[0])

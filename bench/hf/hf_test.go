@@ -139,10 +139,12 @@ func random(t *testing.T, recipe string, tied bool) string {
 }
 
 func TestConfigTellsTheShape(t *testing.T) {
-	assert.JSONEq(t, `{"architectures":["Qwen2ForCausalLM"],"model_type":"qwen2","dtype":"float32","torch_dtype":"float32",
+	assert.JSONEq(t,
+		`{"architectures":["Qwen2ForCausalLM"],"model_type":"qwen2","dtype":"float32","torch_dtype":"float32",
 		"vocab_size":6,"hidden_size":32,"intermediate_size":48,"num_hidden_layers":1,"num_attention_heads":2,
 		"num_key_value_heads":1,"head_dim":16,"max_position_embeddings":64,"hidden_act":"silu","rms_norm_eps":1e-5,
-		"rope_theta":500000,"use_sliding_window":false,"tie_word_embeddings":false,"bos_token_id":null,"eos_token_id":3}`,
+		"rope_theta":500000,"use_sliding_window":false,"tie_word_embeddings":false,`+
+			`"bos_token_id":null,"eos_token_id":3}`,
 		read(t, made(t, small().write(t)), "config.json"))
 	tied := read(t, made(t, "../demo/large.gguf"), "config.json")
 	assert.Contains(t, tied, `"tie_word_embeddings": true`)
@@ -160,12 +162,14 @@ func TestTokenizerHasTheVocabularyTheMergesAndTheSpecialTokens(t *testing.T) {
 	folder := made(t, small().write(t))
 	text := read(t, folder, "tokenizer.json")
 	const letters = `{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":false,"use_regex":false}`
-	regex, err := json.Marshal(`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|` +
-		`\s*[\r\n]+|\s+(?!\S)|\s+`)
+	const flags = `"single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":`
+	regex, err := json.Marshal(
+		`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|` +
+			`\s*[\r\n]+|\s+(?!\S)|\s+`)
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"version":"1.0","truncation":null,"padding":null,"added_tokens":[
-			{"id":3,"content":"<|end|>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true},
-			{"id":4,"content":"<tool>","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":false}],
+			{"id":3,"content":"<|end|>",`+flags+`true},
+			{"id":4,"content":"<tool>",`+flags+`false}],
 		"normalizer":{"type":"NFC"},
 		"pre_tokenizer":{"type":"Sequence","pretokenizers":[
 			{"type":"Split","pattern":{"Regex":`+string(regex)+`},"behavior":"Isolated","invert":false},`+letters+`]},

@@ -106,7 +106,8 @@ func TestPipeIsTheEmulator(t *testing.T) {
 
 // A packet that is due before those that wait wakes the pipe in time.
 func TestPipeWakesForAnEarlierOne(t *testing.T) {
-	flowing(t, Options{Up: Direction{Delay: time.Second, Reorder: 1, ReorderBy: time.Minute}}, wayUp, func(t *testing.T, p *flow) {
+	o := Options{Up: Direction{Delay: time.Second, Reorder: 1, ReorderBy: time.Minute}}
+	flowing(t, o, wayUp, func(t *testing.T, p *flow) {
 		p.accept(nil, numbered(0, 100))
 		synctest.Wait()
 		p.e.Reorder = 0

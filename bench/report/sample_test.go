@@ -43,7 +43,8 @@ func aMode(name string, rtt float64) map[string]any {
 		"escalated_share": 0.031, "tokens_per_answer": 38, "timeouts": 0,
 		"time_per_answer_ms": result.Times{Mean: 600 + rtt/2, P50: 601, P90: 650, P99: 700},
 		"cell":               map[string]any{"rtt_ms": rtt, "loss": 0, "edge_tps": 60, "cloud_ms": 15, "parallel": 8},
-		"ratio_to":           map[string]any{"mode": "local", "value": 1.2, "low": 1.1, "high": 1.3}, "samples": samples,
+		"ratio_to":           map[string]any{"mode": "local", "value": 1.2, "low": 1.1, "high": 1.3},
+		"samples":            samples,
 		"waterfall": []result.Span{
 			{End: 40, Kind: result.SpanPrompt, Rows: 30},
 			{Start: 40, End: 57, Kind: result.SpanStep, Pos: 30, Rows: 1, Leaves: 1},

@@ -158,8 +158,10 @@ func adoptedStudy(t *testing.T, change func(*result.Run)) string {
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "study/demo.jsonl"), lines, 0o600))
 	for _, page := range pages() {
-		text := "<!-- results:demo-line -->\nx\n<!-- /results -->\n<!-- results:demo-table -->\nx\n<!-- /results -->\n" +
-			"<!-- results:demo-about -->\nx\n<!-- /results -->\n<!-- results:demo-sources -->\nx\n<!-- /results -->\n" +
+		text := "<!-- results:demo-line -->\nx\n<!-- /results -->\n" +
+			"<!-- results:demo-table -->\nx\n<!-- /results -->\n" +
+			"<!-- results:demo-about -->\nx\n<!-- /results -->\n" +
+			"<!-- results:demo-sources -->\nx\n<!-- /results -->\n" +
 			"<!-- results:changed -->\nx\n<!-- /results -->\n"
 		require.NoError(t, os.WriteFile(filepath.Join(dir, page), []byte(text), 0o600))
 	}

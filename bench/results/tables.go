@@ -118,8 +118,8 @@ func cellTables(all []bench.ModeReport) string {
 			fmt.Fprintf(&b, "\n### RTT %s ms, loss %s%%, device %s tokens/s, cloud %s ms a token, %d answers\n\n",
 				chart.Number(c.RTT), chart.Number(100*c.Loss), chart.Number(c.EdgeTPS),
 				chart.Number(c.CloudMS), r.Answers)
-			b.WriteString("| mode | ms mean | p50 | p90 | over local (95%) | bound, ms | passes | asks | from cloud | " +
-				"bytes up | down | accuracy | equal |\n" +
+			b.WriteString("| mode | ms mean | p50 | p90 | over local (95%) | bound, ms | passes | asks | " +
+				"from cloud | bytes up | down | accuracy | equal |\n" +
 				"|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 		}
 		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.0f | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n",

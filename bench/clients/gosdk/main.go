@@ -127,12 +127,14 @@ func (w *world) tools() {
 func (w *world) schemas() {
 	p := w.ask(4)
 	p.MaxCompletionTokens = openai.Int(200)
-	p.ResponseFormat = openai.ChatCompletionNewParamsResponseFormatUnion{OfJSONSchema: &shared.ResponseFormatJSONSchemaParam{
-		JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: "s", Strict: openai.Bool(true),
-			Schema: map[string]any{
-				"type": "object", "properties": map[string]any{"a": map[string]any{"type": "boolean"}},
-				"required": []string{"a"}, "additionalProperties": false,
-			}}}}
+	p.ResponseFormat = openai.ChatCompletionNewParamsResponseFormatUnion{
+		OfJSONSchema: &shared.ResponseFormatJSONSchemaParam{
+			JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: "s", Strict: openai.Bool(true),
+				Schema: map[string]any{
+					"type": "object", "properties": map[string]any{"a": map[string]any{"type": "boolean"}},
+					"required": []string{"a"}, "additionalProperties": false,
+				}}},
+	}
 	a, err := w.client.Chat.Completions.New(context.Background(), p)
 	must(err)
 	var v map[string]bool
