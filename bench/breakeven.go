@@ -95,8 +95,8 @@ func (b *BreakEven) find(this, that []*ModeReport) {
 	})[0]
 	if b.Faster == "" {
 		b.Reason = fmt.Sprintf("%s at all round trips, %v to %v ms",
-			map[bool]string{true: "slower", false: "as fast or faster"}[slower0(mine[0], theirs[0])], rtts[0],
-			rtts[len(rtts)-1])
+			map[bool]string{true: "slower", false: "as fast or faster"}[slower0(mine[0], theirs[0])],
+			rtts[0], rtts[len(rtts)-1])
 		return
 	}
 	b.RTT = &v.Value

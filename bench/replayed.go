@@ -96,8 +96,8 @@ func (o *ReplayOptions) check() error {
 		case (m.kind == cloud || m.kind == paper) && !slices.Contains(recorded, m.Name):
 			return fmt.Errorf("%w of mode %s, which goes over HTTP: record that mode, too", ErrNotRecorded, m.Name)
 		case m.Asks() && !o.Player.Asked() && !slices.ContainsFunc(recorded, asks):
-			return fmt.Errorf("%w of mode %s: no answer of the large model is in it: record a mode that asks, such "+
-				"as serial", ErrNotRecorded, m.Name)
+			return fmt.Errorf("%w of mode %s: no answer of the large model is in it: "+
+				"record a mode that asks, such as serial", ErrNotRecorded, m.Name)
 		case m.margin > 0 && !o.Player.Scores:
 			return fmt.Errorf("%w of mode %s: it does not say by how much the large model prefers its tokens: "+
 				"record a mode with a margin", ErrNotRecorded, m.Name)

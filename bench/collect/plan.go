@@ -105,8 +105,8 @@ func (p *Plan) checkLabels() error {
 		if o.Reference == Large {
 			p.notes = append(p.notes, "with the large model's own greedy answers as reference, the rule citer says "+
 				"what disagreement says, of the answers that are right: where the small model's choice is not the "+
-				"reference, the large one's always is; give references of another origin, or sampled ones, for a "+
-				"difference")
+				"reference, the large one's always is; "+
+				"give references of another origin, or sampled ones, for a difference")
 			p.settings.Collapse = true
 		}
 	}

@@ -15,8 +15,8 @@ func (r *Report) Remarks(context int) (all []string) {
 	}
 	if len(chance) > 0 {
 		all = append(all, fmt.Sprintf("Guessing among the options would be right for %.1f%% of the questions. "+
-			"That is within the interval of: %s. These answers are no better than chance, as far as so many "+
-			"questions can tell.",
+			"That is within the interval of: %s. "+
+			"These answers are no better than chance, as far as so many questions can tell.",
 			100*(*r.Runs[0].Chance), strings.Join(chance, ", ")))
 	}
 	if low := r.belowChance(); len(low) > 0 {

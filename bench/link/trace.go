@@ -22,8 +22,8 @@ var (
 )
 
 // ErrTraceName says that a name has none of the endings of traces, and that there are no NAME.up and NAME.down either.
-var ErrTraceName = errors.New("there is no such trace: give NAME.rtt.csv, NAME.up or NAME.down, or a NAME of which " +
-	"the last two exist")
+var ErrTraceName = errors.New("there is no such trace: " +
+	"give NAME.rtt.csv, NAME.up or NAME.down, or a NAME of which the last two exist")
 
 // maxTrace is the latest moment of a trace, and maxRTT the longest round trip.
 const (

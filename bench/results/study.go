@@ -36,8 +36,8 @@ func experiments() []experiment {
 			modes + " --json"},
 		{name: "stories", pair: true, args: "bench routing --workload docs/results/beginnings.jsonl --raw -n 64 " +
 			"-m PAIR/stories-weak-qwen2-f32.gguf --large PAIR/stories260k-qwen2-f32.gguf --threshold 0.012 " +
-			"--verify-every 8 --ahead 17 --cloud-ms 40 --edge-tps 60 --rtt 100ms --modes " +
-			"local,cloud,speculative-8,overlapped-8,serial,pipelined-auto,verified --json"},
+			"--verify-every 8 --ahead 17 --cloud-ms 40 --edge-tps 60 --rtt 100ms " +
+			"--modes local,cloud,speculative-8,overlapped-8,serial,pipelined-auto,verified --json"},
 		{name: "engine", args: "bench engine -m random.gguf -p 128 -n 32 -r 3 --json"},
 		{name: "gateway", args: "bench gateway --devices 200 --rate 2 --model-ms 5 --seconds 20 --sessions 500 --json"},
 		{name: "link", args: "bench link --rtt 100ms --tokens 8 --asks 100 --connects 5 --outages 0 --json"},
