@@ -11,12 +11,12 @@
 //	}
 //
 // A [Model] is one open file. Its [Chat] and [Session] values each hold a text and generate one answer at a time;
-// several of them may do so at once, and then share the passes over the weights. With [Via] a large model has a say: one
-// behind a gateway ([Model.Dial]), one in this process ([Model.Serve]), or any other [Cloud].
+// several of them may do so at once, and then share the passes over the weights. With [Via] a large model has a say:
+// one behind a gateway ([Model.Dial]), one in this process ([Model.Serve]), or any other [Cloud].
 //
 // Everything may be called by any number of goroutines. What is used after Close is [ErrClosed], and a second answer
-// begun in a chat or session before the first is over is [ErrBusy]. When a context ends, the answer ends with its cause:
-// errors.Is finds that, and context.Canceled or context.DeadlineExceeded beside it.
+// begun in a chat or session before the first is over is [ErrBusy]. When a context ends, the answer ends with its
+// cause: errors.Is finds that, and context.Canceled or context.DeadlineExceeded beside it.
 //
 // This package and the ones that docs/embedding.md names keep their exported names; the rest of the module may change.
 package pilotfish
@@ -38,12 +38,13 @@ import (
 
 // Errors of use at the wrong time.
 var (
-	// ErrClosed says that Close was called, of the model or of what was made from it: before, or while the call was under
-	// way.
+	// ErrClosed says that Close was called, of the model or of what was made from it: before,
+	// or while the call was under way.
 	ErrClosed = engine.ErrClosed
 	// ErrBusy says that a second answer was begun in a chat or session before the first was over.
 	ErrBusy = engine.ErrBusy
-	// ErrContext says that a text is too long: for a model's context, or for that of a large one that is asked about it.
+	// ErrContext says that a text is too long: for a model's context,
+	// or for that of a large one that is asked about it.
 	ErrContext = engine.ErrContext
 )
 
@@ -51,7 +52,7 @@ var (
 type Options struct {
 	Backend   string // what runs the model: "cpu" or "metal"; "" means the CPU
 	Threads   int    // workers on the CPU; 0 means as many as the Go runtime may use at once
-	Context   int    // longest text in tokens, prompt and answer; 0 means 4096, or the model's own limit if that is less
+	Context   int    // longest text in tokens, prompt and answer; 0 means 4096, or the model's limit if that is less
 	KV        string // how keys and values are kept, "f16" or "f32"; "" means f32 if all weights of the model are
 	HugePages string // whether weights move into huge pages: "auto", "on" or "off"; "" means auto
 }
@@ -75,8 +76,8 @@ type Model struct {
 }
 
 // Open maps a GGUF file and loads its weights. name is the path of the file, of a split one that of the first part, or
-// the name of a model that `pilotfish pull` has fetched: OWNER/NAME, OWNER/NAME:QUANT or OWNER/NAME:FILE. A file that is
-// there comes first; nothing is fetched. Errors name the file and the field.
+// the name of a model that `pilotfish pull` has fetched: OWNER/NAME, OWNER/NAME:QUANT or OWNER/NAME:FILE. A file that
+// is there comes first; nothing is fetched. Errors name the file and the field.
 func Open(name string, o Options) (*Model, error) {
 	opt, err := o.engine()
 	if err != nil {
@@ -208,10 +209,10 @@ func (m *Model) ChatTokens(turns []Turn, tools [][]byte) ([]int32, error) {
 // DialOptions say how a gateway is trusted, and what is shown to it. The zero value is for one whose certificate is
 // signed by an authority that this system trusts, and that wants no access token.
 type DialOptions struct {
-	Pin          string        // fingerprint of the gateway's certificate, 64 hexadecimal digits, as `pilotfish cloud` prints it
+	Pin          string        // the certificate's fingerprint, 64 hexadecimal digits, as `pilotfish cloud` prints it
 	Token        string        // access token
 	ServerName   string        // name that the certificate must be for; "" means the host that is dialled
-	TicketFolder string        // where what makes the next connection faster is kept, and must stay secret; "" means in memory
+	TicketFolder string        // of what makes the next connection faster, which must stay secret; "" means in memory
 	Lazy         bool          // return at once and connect meanwhile: a gateway that is away is then no error
 	Timeout      time.Duration // of one attempt to connect; 0 means 5 s
 }

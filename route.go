@@ -241,7 +241,8 @@ func (m *Model) route(ctx context.Context, r request, c *crash) (engine.Route, f
 	there, ok := o.Cloud.(sessions)
 	if !ok {
 		if o.Verify {
-			return out, nil, errors.New("verification takes a gateway or a service: the caller's own clouds cannot verify")
+			return out, nil, errors.New("verification takes a gateway or a service: " +
+				"the caller's own clouds cannot verify")
 		}
 		out.Cloud = foreign{o.Cloud, c}
 		return out, func() {}, nil

@@ -33,7 +33,7 @@ type Token struct {
 	Pos        int           // position in the whole text, prompt included
 	Text       string        // the whole characters that this token completes; may be empty
 	Origin     Origin        // who chose it
-	Confidence float32       // that the small model's token may stand, in [0, 1]: of the router, or without one its probability
+	Confidence float32       // that the small model's token may stand, 0 to 1: of the router, or else its probability
 	Unverified bool          // the large model was to look at it, but did not in time
 	At         time.Duration // from the call until the token was there
 
@@ -81,7 +81,7 @@ type Settings struct {
 	MaxTokens   int     // most tokens to generate; 0 means as many as the context has room for
 	Temperature float64 // logits are divided by it; 0 means that the best token is always taken
 	TopK        int     // with a temperature: only the k most probable tokens can be drawn; 0 means all
-	TopP        float64 // with a temperature: only the fewest most probable tokens that reach this share, in (0, 1]; 0 means all
+	TopP        float64 // with a temperature: only the fewest most probable tokens that reach this share; 0 means all
 	Seed        uint64  // of the draws: the same one gives the same text
 	IgnoreEnd   bool    // go on after an end token
 	Best        int     // how many of the most probable tokens a [Head] shows at least; 0 means 2
@@ -143,10 +143,10 @@ func (s Settings) sampling() terms.Sampling {
 // Stats is what one answer took.
 type Stats struct {
 	Text         string        // all of it, also what an incomplete character at the end left
-	Stop         string        // why it ended: "end", "stop", "length" or "context"; "" while it runs and after an error
+	Stop         string        // why it ended: "end", "stop", "length", "context"; "" while it runs and after an error
 	PromptTokens int           // tokens of the prompt
 	ReusedTokens int           // of these, tokens that were known from before
-	Shortened    bool          // a value of [Settings].Schema had to end, as there was no more room: it may lack something
+	Shortened    bool          // a value of [Settings].Schema had to end as room ran out: it may lack something
 	Tokens       int           // tokens generated, the end token not counted
 	CloudTokens  int           // of these, chosen by the large model
 	Timeouts     int           // of these, tokens that the small model chose as the large one did not answer in time
@@ -180,8 +180,8 @@ func statsOf(s *engine.Session) Stats {
 	return Stats{
 		Text: a.Text, Stop: a.Stop, Shortened: a.Shortened, PromptTokens: a.PromptTokens, ReusedTokens: a.ReusedTokens,
 		Tokens: a.Tokens, Passes: a.Passes, PromptTime: a.PromptTime, DecodeTime: a.DecodeTime,
-		CloudTokens: a.Cloud, Timeouts: a.Timeouts, Asks: r.Asks, Hits: r.Hits, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
-		Hidden: r.Hidden, Exposed: r.Exposed, Err: r.Cause,
+		CloudTokens: a.Cloud, Timeouts: a.Timeouts, Asks: r.Asks, Hits: r.Hits,
+		BytesUp: r.BytesUp, BytesDown: r.BytesDown, Hidden: r.Hidden, Exposed: r.Exposed, Err: r.Cause,
 	}
 }
 
@@ -261,8 +261,8 @@ func (s *Session) generate(ctx context.Context, ids []int32, r request, yield fu
 			return
 		}
 		shown := Token{
-			ID: t.ID, Pos: t.Pos, Text: t.Text, Origin: Origin(t.Origin), Confidence: t.Confidence, Unverified: t.Unverified,
-			At: time.Since(begin),
+			ID: t.ID, Pos: t.Pos, Text: t.Text, Origin: Origin(t.Origin),
+			Confidence: t.Confidence, Unverified: t.Unverified, At: time.Since(begin),
 		}
 		if p := t.LogProbs; p != nil {
 			shown.LogProb, shown.Top = p.Token, p.Top

@@ -91,7 +91,8 @@ func TestQuantizeAsLlamaCpp(t *testing.T) {
 	}
 }
 
-// TestQuantizeErrorAsLlamaCpp: here the floats are known only as float16; the error is that of llama.cpp's file or less.
+// TestQuantizeErrorAsLlamaCpp: here the floats are known only as float16;
+// the error is that of llama.cpp's file or less.
 func TestQuantizeErrorAsLlamaCpp(t *testing.T) {
 	src := openGolden(t, "a-tied-f16.gguf")
 	for name, typ := range map[string]Type{"q4_k": Q4_K, "q6_k": Q6_K, "q4_0": Q4_0, "q8_0": Q8_0} {
@@ -102,7 +103,8 @@ func TestQuantizeErrorAsLlamaCpp(t *testing.T) {
 			x, ok := src.Tensor(theirs.Name)
 			require.True(t, ok)
 			ref := floats(x)
-			require.LessOrEqual(t, relErr(roundTrip(t, typ, ref), ref), 1.001*relErr(floats(theirs), ref), "%s %s", typ, theirs.Name)
+			require.LessOrEqual(t, relErr(roundTrip(t, typ, ref), ref), 1.001*relErr(floats(theirs), ref),
+				"%s %s", typ, theirs.Name)
 		}
 	}
 }

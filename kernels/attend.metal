@@ -1,9 +1,9 @@
 // a = softmax(q·Kᵀ/√Dh)·V over what each row may see.  One threadgroup per split, key/value head, and row.
 //
-// Visible keys are counted in the order of the row's spans, so that it does not matter where in memory they lie. They are
-// divided into splits, as many as their number alone asks for; each split leaves its result, already divided by its own
-// sum, beside the largest score m and the sum l of exp(score - m). Who reads the result joins them.
-// Keys and values are fetched once for all query heads that share them, a tile at a time.
+// Visible keys are counted in the order of the row's spans, so that it does not matter where in memory they lie. They
+// are divided into splits, as many as their number alone asks for; each split leaves its result, already divided by its
+// own sum, beside the largest score m and the sum l of exp(score - m). Who reads the result joins them. Keys and values
+// are fetched once for all query heads that share them, a tile at a time.
 struct AttendArgs {
   uint heads;
   uint group; // query heads to a key/value head

@@ -37,8 +37,8 @@ template <ushort T> inline Rows<T> first_rows(device const float *x, uint stride
   return in;
 }
 
-// Weight rows that a simdgroup takes together: row[0] to row[rows - 1]. They begin at row[i] + begin of the matrix at w;
-// lead is how far w is from a multiple of 128 bytes.
+// Weight rows that a simdgroup takes together: row[0] to row[rows - 1]. They begin at row[i] + begin of the matrix at
+// w; lead is how far w is from a multiple of 128 bytes.
 struct Tile {
   device const uchar *w;
   ulong row[TileRows]; // bytes from w
@@ -58,8 +58,8 @@ inline Tile rows_tile(device const uchar *w, uint lead, uint row_bytes, uint fir
   return t;
 }
 
-// A stream of bytes from device memory through a ring in threadgroup memory, half a ring at a time: every lane fetches 16
-// bytes, 512 beside each other from a multiple of 128 on, and those of the half after next while this one is in use.
+// A stream of bytes from device memory through a ring in threadgroup memory, half a ring at a time: every lane fetches
+// 16 bytes, 512 beside each other from a multiple of 128 on, and those of the half after next while this one is in use.
 struct Stream {
   device const uchar *line; // where the first half begins, on a line of 128 bytes
   threadgroup uchar *ring;
@@ -132,7 +132,8 @@ inline void multiply(W w, thread float (&sum)[TileRows][T], thread const Tile &t
       }
       for (ushort t = 0; t < T; t++) {
         threadgroup const float *xt = x + t * width + c;
-        sum[r][t] = w.dot(u, *(threadgroup const float4 *)(xt + first), *(threadgroup const float4 *)(xt + second), sum[r][t]);
+        sum[r][t] = w.dot(u, *(threadgroup const float4 *)(xt + first), *(threadgroup const float4 *)(xt + second),
+                          sum[r][t]);
       }
     }
   }
@@ -233,8 +234,8 @@ inline void scale_rows(threadgroup float *scale, device const float *squares, th
   }
 }
 
-// Makes the kernel NAME_TYPE_ROWS for 1, 4 and 8 rows, or NAME_TYPE. The source is compiled for one type of weights, which
-// is then WEIGHT, and WEIGHT_NAME in names; without one, only the kernels that read no weights are there.
+// Makes the kernel NAME_TYPE_ROWS for 1, 4 and 8 rows, or NAME_TYPE. The source is compiled for one type of weights,
+// which is then WEIGHT, and WEIGHT_NAME in names; without one, only the kernels that read no weights are there.
 #ifdef WEIGHT
 #define EACH_ROWS(kernel_name) EXPANDED_ROWS(kernel_name, WEIGHT, WEIGHT_NAME)
 #define EACH_TYPE(kernel_name) EXPANDED_TYPE(kernel_name, WEIGHT, WEIGHT_NAME)

@@ -83,7 +83,8 @@ kernel void gateup_wide(device const uchar *wg [[buffer(0)]], device const uchar
   for (uint i = tid; i < WideRows * WideOuts / 2; i += WideThreads) {
     const uint t = i / (WideOuts / 2), j = i % (WideOuts / 2);
     if (t0 + t < a.rows && begin + j < end) {
-      gate_store(a, t0 + t, begin + j, out[t * WideOuts + j], out[t * WideOuts + j + WideOuts / 2], scale[t], bg, bu, m);
+      gate_store(a, t0 + t, begin + j, out[t * WideOuts + j], out[t * WideOuts + j + WideOuts / 2], scale[t], bg,
+                 bu, m);
     }
   }
 }

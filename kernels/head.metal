@@ -1,10 +1,10 @@
 // h = x/rms(x) ⊙ g; logits = W h + b for the wanted rows. x comes as g·x and the parts of Σ x².
 //
-// Of the weight rows that it takes, a threadgroup leaves for each wanted row the k best, and the sums that log-sum-exp and
-// entropy are made of. The logits themselves stay in threadgroup memory unless they are asked for.
+// Of the weight rows that it takes, a threadgroup leaves for each wanted row the k best, and the sums that log-sum-exp
+// and entropy are made of. The logits themselves stay in threadgroup memory unless they are asked for.
 //
-// A router rides along: the threadgroups after those of the vocabulary compute its first layer, V h + c, before its ReLU.
-// merge.metal does the rest.
+// A router rides along: the threadgroups after those of the vocabulary compute its first layer, V h + c, before its
+// ReLU. merge.metal does the rest.
 struct HeadArgs {
   uint rows; // wanted
   uint outs; // vocabulary
@@ -89,8 +89,8 @@ inline void head_best(device uint2 *to, threadgroup const float *logits, uint n,
 
 // found[t][i] = row begin + i of w · x[t], for the rows before end.
 template <typename W, ushort T>
-inline void head_products(threadgroup float *found, device const uchar *w, uint lead, uint row_bytes, uint begin, uint end,
-                          thread const Rows<T> &in, constant HeadArgs &a, thread const Place &at) {
+inline void head_products(threadgroup float *found, device const uchar *w, uint lead, uint row_bytes, uint begin,
+                          uint end, thread const Rows<T> &in, constant HeadArgs &a, thread const Place &at) {
   const uint tiles = a.group_rows / TileRows;
   for (uint i = at.sg; i < (tiles + at.groups - 1) / at.groups * at.groups; i += at.groups) {
     const Tile tile = rows_tile(w, lead, row_bytes, begin + i * TileRows, i < tiles ? end : 0);

@@ -1,9 +1,10 @@
 // Joins what the threadgroups of the head have left: the k best of all, and the sums over the whole vocabulary.
-// One threadgroup per wanted row. Its result is k times (id, logit), then m, Σ e and Σ e·(l - m) as in HeadSums, and the
-// router's confidence: the first word is the most probable token, and the pass that follows can take it from there.
+// One threadgroup per wanted row. Its result is k times (id, logit), then m, Σ e and Σ e·(l - m) as in HeadSums, and
+// the router's confidence: the first word is the most probable token, and the pass that follows can take it from there.
 //
-// Of a router, the head has computed the first layer from the hidden state. Here the features of the head are added, margin
-// p₁ - p₂ and certainty exp(-entropy), and the other layers follow, with ReLU between them and a sigmoid at the end.
+// Of a router, the head has computed the first layer from the hidden state. Here the features of the head
+// are added, margin p₁ - p₂ and certainty exp(-entropy), and the other layers follow, with ReLU between
+// them and a sigmoid at the end.
 struct MergeArgs {
   uint groups; // of the head, at most MergeLists
   uint k;

@@ -1,10 +1,10 @@
 // h = x/rms(x) ⊙ g; q = Wq h + bq, k and v alike; q and k turned by their position, k and v put into the row's slot.
 // x comes as g·x and the parts of Σ x².
 //
-// A rotation takes elements i and i + Dh/2 of a head, so that a threadgroup takes pairs of weight rows: pair p is i = p %
-// (Dh/2) of head p / (Dh/2). The pairs of q, k and v are numbered one after the other, each matrix from a new threadgroup
-// on. Rows of q, k and v in scratch and in slots are padded to head_room elements a head; in
-// slots the padding is zero.
+// A rotation takes elements i and i + Dh/2 of a head, so that a threadgroup takes pairs of weight rows: pair p
+// is i = p % (Dh/2) of head p / (Dh/2). The pairs of q, k and v are numbered one after the other, each matrix
+// from a new threadgroup on. Rows of q, k and v in scratch and in slots are padded to head_room elements a
+// head; in slots the padding is zero.
 struct QKVArgs {
   uint rows; // of activations
   uint cols;
@@ -47,8 +47,9 @@ inline uint qkv_row(constant QKVArgs &a, uint p) {
 }
 
 // Turns and stores one pair of row t. lo and hi are the products.
-inline void qkv_store(constant QKVArgs &a, uint m, uint p, uint t, float lo, float hi, float scale, device const float *bias,
-                      device const float2 *turn, device const uint *slot, device float *q, device uchar *kv) {
+inline void qkv_store(constant QKVArgs &a, uint m, uint p, uint t, float lo, float hi, float scale,
+                      device const float *bias, device const float2 *turn, device const uint *slot, device float *q,
+                      device uchar *kv) {
   const uint half_head = a.head / 2, head = p / half_head, i = p % half_head;
   const uint row = qkv_row(a, p);
   lo *= scale;
@@ -148,8 +149,8 @@ kernel void qkv_wide(device const uchar *wq [[buffer(0)]], device const uchar *w
   for (uint i = tid; i < WideRows * WideOuts / 2; i += WideThreads) {
     const uint t = i / (WideOuts / 2), j = i % (WideOuts / 2);
     if (t0 + t < a.rows && part.first + j < part.end) {
-      qkv_store(a, part.m, part.first + j, t0 + t, out[t * WideOuts + j], out[t * WideOuts + j + WideOuts / 2], scale[t],
-                bias, turn, slot, q, kv);
+      qkv_store(a, part.m, part.first + j, t0 + t, out[t * WideOuts + j], out[t * WideOuts + j + WideOuts / 2],
+                scale[t], bias, turn, slot, q, kv);
     }
   }
 }

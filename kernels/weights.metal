@@ -39,7 +39,9 @@ struct Ring {
   float f16(uint i) const { return float(*(threadgroup const half *)(ring + place(i))); }
 };
 
-inline float4 bytes4(uint v) { return float4(float(v & 255), float(v >> 8 & 255), float(v >> 16 & 255), float(v >> 24)); }
+inline float4 bytes4(uint v) {
+  return float4(float(v & 255), float(v >> 8 & 255), float(v >> 16 & 255), float(v >> 24));
+}
 
 // Four bytes at an even address.
 template <typename P> inline uint halves(P p, uint i) { return uint(p.u16(i)) | uint(p.u16(i + 2)) << 16; }
@@ -145,8 +147,8 @@ struct Q5_0 {
 };
 
 // The scales and minima of Q4_K and Q5_K: 6 bits each for 8 groups of 32, in 12 bytes. Groups 0 to 3 have theirs in the
-// low six bits of bytes j and j+4; groups 4 to 7 have low nibbles in byte j+4 and the rest at the top of bytes j-4 and j.
-// Low nibbles of 32 bytes are one group, high nibbles the next: lanes 8g to 8g+7 take groups 2g and 2g+1.
+// low six bits of bytes j and j+4; groups 4 to 7 have low nibbles in byte j+4 and the rest at the top of bytes j-4 and
+// j. Low nibbles of 32 bytes are one group, high nibbles the next: lanes 8g to 8g+7 take groups 2g and 2g+1.
 template <typename P> inline float2 scale_min(P p, uint j) { // d·scale and -m·min of group j
   const uint low = p.u8(4 + j % 4), high = p.u8(8 + j % 4), both = j < 4 ? 0 : p.u8(8 + j);
   const uint scale = j < 4 ? low & 63 : (both & 15) | low >> 6 << 4;
@@ -208,8 +210,8 @@ struct Q5_K {
   }
 };
 
-// low nibbles [128], high pairs of bits [64], int8 scales [16], d f16; 32 less each. In each half of 128 weights, weight
-// l+32k has nibble k/2 of byte l+32(k%2) and pair k of byte l: lane i takes low bytes 4i to 4i+3.
+// low nibbles [128], high pairs of bits [64], int8 scales [16], d f16; 32 less each. In each half of 128 weights,
+// weight l+32k has nibble k/2 of byte l+32(k%2) and pair k of byte l: lane i takes low bytes 4i to 4i+3.
 struct Q6_K {
   enum : uint { StepBytes = 210 };
   ushort first(ushort lane) const { return lane / 16 * 128 + lane % 16 * 4; }

@@ -1,7 +1,7 @@
-// Matrix times matrix for prefill and large batches, with simdgroup matrices: a threadgroup of four simdgroups makes the
-// products of 32 rows of activations and 64 weight rows, which are dequantised to float on the way into threadgroup
-// memory. Its sums are in the order of the hardware's 8 × 8 products: they may differ from those of dot_rows in the
-// last bits.
+// Matrix times matrix for prefill and large batches, with simdgroup matrices: a threadgroup of four simdgroups
+// makes the products of 32 rows of activations and 64 weight rows, which are dequantised to float on the way
+// into threadgroup memory. Its sums are in the order of the hardware's 8 × 8 products: they may differ from
+// those of dot_rows in the last bits.
 
 enum : uint { WideMine = WideOuts * WideStep / 4 / WideThreads }; // quads of weights that a thread fetches for a step
 
@@ -12,8 +12,8 @@ struct WideTile {
 inline uint wide_row(uint tid, uint i) { return tid / (WideStep / 4) + i * (WideThreads / (WideStep / 4)); }
 
 // scale[t] = 1/rms of row t0 + t.
-inline void wide_scales(threadgroup float *scale, device const float *squares, uint t0, uint rows, uint parts, uint cols,
-                        float eps, ushort sg, ushort lane) {
+inline void wide_scales(threadgroup float *scale, device const float *squares, uint t0, uint rows, uint parts,
+                        uint cols, float eps, ushort sg, ushort lane) {
   for (uint t = sg; t < WideRows && t0 + t < rows; t += WideThreads / 32) {
     const float r = inverse_rms(squares + ulong(t0 + t) * parts, parts, cols, eps, lane);
     if (lane == 0) {

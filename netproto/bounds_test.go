@@ -110,8 +110,10 @@ func TestLargestNumbers(t *testing.T) {
 		faultIn(t, f.kind, slices.Concat(f.before, uv(f.largest+1), f.behind), f.field, ErrTooLong)
 		faultIn(t, f.kind, slices.Concat(f.before, uv(math.MaxUint64), f.behind), f.field, ErrTooLong)
 		faultIn(t, f.kind, slices.Concat(f.before, []byte{0x80, 0x00}, f.behind), f.field, ErrValue)
-		faultIn(t, f.kind, slices.Concat(f.before, bytes.Repeat([]byte{0xff}, 10), []byte{1}, f.behind), f.field, ErrValue)
-		faultIn(t, f.kind, slices.Concat(f.before, []byte{0x80, 0x80, 0x80}), f.field, io.ErrUnexpectedEOF) // without its end
+		endless := slices.Concat(f.before, bytes.Repeat([]byte{0xff}, 10), []byte{1}, f.behind)
+		faultIn(t, f.kind, endless, f.field, ErrValue)
+		// Without its end:
+		faultIn(t, f.kind, slices.Concat(f.before, []byte{0x80, 0x80, 0x80}), f.field, io.ErrUnexpectedEOF)
 	}
 }
 
@@ -314,7 +316,8 @@ func TestFrameHeads(t *testing.T) {
 	}
 	broken := errors.New("broken")
 	for n := range 4 {
-		_, _, err := ReadFrame(io.MultiReader(bytes.NewReader([]byte{8, 0x81, 0x01, 1}[:n]), errReader{broken}), MaxMessage)
+		begun := bytes.NewReader([]byte{8, 0x81, 0x01, 1}[:n])
+		_, _, err := ReadFrame(io.MultiReader(begun, errReader{broken}), MaxMessage)
 		assert.Equal(t, broken, err, "the reader's own error, after %d bytes", n)
 	}
 	_, n, err := ParseAck([]byte{9, 1, 0})
@@ -347,7 +350,8 @@ func TestDurations(t *testing.T) {
 		assert.Equal(t, want, r.RetryAfter)
 	}
 	for d, want := range map[time.Duration]time.Duration{
-		0: 0, -1: 0, -time.Hour: 0, 999: 0, time.Microsecond: time.Microsecond, 1999: time.Microsecond, longest: longest,
+		0: 0, -1: 0, -time.Hour: 0, 999: 0,
+		time.Microsecond: time.Microsecond, 1999: time.Microsecond, longest: longest,
 	} {
 		a, _, err := ParseAnswer(Answer{Queue: d}.Append(nil))
 		require.NoError(t, err)

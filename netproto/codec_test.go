@@ -177,7 +177,8 @@ func TestCodecWindow(t *testing.T) {
 		{Zstd, 1024, 1, true}, {Zstd, 1024, 2, false}, {Zstd, 1023, 1, false},
 		{Trained, 10, 12, true}, {Trained, 10, 13, false},
 	} {
-		d := Delta{Count: c.ids, Coding: c.coding, Bytes: zframe(0, []byte{window2(c.n)}, slices.Repeat([]int{2}, c.ids)...)}
+		frame := zframe(0, []byte{window2(c.n)}, slices.Repeat([]int{2}, c.ids)...)
+		d := Delta{Count: c.ids, Coding: c.coding, Bytes: frame}
 		ids, err := codec.Decode(nil, d)
 		if c.good {
 			require.NoError(t, err, "%+v", c)
@@ -512,7 +513,8 @@ func TestCodingSizes(t *testing.T) {
 			s.trained += squeezed(Trained, base, delta)
 			s.chosen += float64(len(d.Bytes)) / n
 		}
-		t.Logf("%-34s %8.1f %8.1f %8.1f %8.1f %8.1f %8.1f", name, s.tokens, s.packed, s.zstd, s.base, s.trained, s.chosen)
+		t.Logf("%-34s %8.1f %8.1f %8.1f %8.1f %8.1f %8.1f",
+			name, s.tokens, s.packed, s.zstd, s.base, s.trained, s.chosen)
 		assert.LessOrEqual(t, s.chosen, s.packed, name)
 		return s
 	}

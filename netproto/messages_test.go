@@ -50,7 +50,8 @@ func messages() []message {
 			return h
 		}},
 		{KindWelcome, of(ParseWelcome), func(r *rand.Rand) appender {
-			return Welcome{Version, letters(r), Limits{r.IntN(1 << 20), r.IntN(1000), r.IntN(300), r.IntN(1 << 22)}, r.Uint32(),
+			return Welcome{Version, letters(r),
+				Limits{r.IntN(1 << 20), r.IntN(1000), r.IntN(300), r.IntN(1 << 22)}, r.Uint32(),
 				Audit(r.IntN(int(audits))), r.IntN(MaxVocab + 1), r.IntN(2) * r.IntN(MaxAhead+1)}
 		}},
 		{KindRefusal, of(ParseRefusal), func(r *rand.Rand) appender {
@@ -63,7 +64,8 @@ func messages() []message {
 				r.IntN(2) == 0}
 		}},
 		{KindAnswer, of(ParseAnswer), func(r *rand.Rand) appender {
-			a := Answer{Token: r.Int32(), Sampled: r.IntN(MaxPosition + 1), Queue: time.Duration(r.IntN(1e9)) * time.Microsecond,
+			a := Answer{Token: r.Int32(), Sampled: r.IntN(MaxPosition + 1),
+				Queue:   time.Duration(r.IntN(1e9)) * time.Microsecond,
 				Compute: time.Duration(r.IntN(1e9)) * time.Microsecond}
 			for range r.IntN(6) {
 				a.Top = append(a.Top, terms.Candidate{ID: r.Int32(), LogProb: randomLogProb(r)})
@@ -79,7 +81,9 @@ func messages() []message {
 			}
 			return a
 		}},
-		{KindNeed, of(ParseNeed), func(r *rand.Rand) appender { return Need{r.IntN(MaxPosition + 1), Hash(r.Uint64())} }},
+		{KindNeed, of(ParseNeed), func(r *rand.Rand) appender {
+			return Need{r.IntN(MaxPosition + 1), Hash(r.Uint64())}
+		}},
 		{KindSync, of(ParseSync), func(r *rand.Rand) appender { return Sync{r.Uint32(), randomPath(r)} }},
 		{KindAck, of(ParseAck), func(r *rand.Rand) appender { return Ack{r.IntN(MaxPosition + 1)} }},
 		{KindBye, of(ParseBye), func(r *rand.Rand) appender { return Bye{r.Uint32()} }},

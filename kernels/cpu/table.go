@@ -13,8 +13,8 @@ import (
 )
 
 // Microkernel is a line of the table of matrix products: what computes a product with a weight of some type, for some
-// numbers of tokens, with some instruction set. Tokens and outputs that its function leaves over, as it takes several at
-// a time, are computed by those for fewer; of packed weights by those that take so few of packed weights.
+// numbers of tokens, with some instruction set. Tokens and outputs that its function leaves over, as it takes several
+// at a time, are computed by those for fewer; of packed weights by those that take so few of packed weights.
 type Microkernel struct {
 	Set      string     // instruction set, a name as in [Variants]
 	Type     block.Type // of the weight

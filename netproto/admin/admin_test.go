@@ -65,7 +65,9 @@ func TestPages(t *testing.T) {
 		code, _ := get(h, "POST", path)
 		assert.Equal(t, http.StatusMethodNotAllowed, code, "the pages change nothing")
 	}
-	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile", "/debug/pprof/cmdline"} {
+	for _, path := range []string{
+		"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile", "/debug/pprof/cmdline",
+	} {
 		code, _ := get(h, "GET", path)
 		assert.Equal(t, 404, code, "profiles are not wanted")
 	}

@@ -84,7 +84,8 @@ func (c *Client) read(b []byte, path []int32, q Query) (netproto.Answer, error) 
 	case int(a.Token) >= c.opt.Identity.Vocab:
 		err = fmt.Errorf("token %d: %w", a.Token, netproto.ErrValue)
 	case !sound(a, len(path)):
-		err = fmt.Errorf("an audit of %d of %d positions, and findings outside: %w", a.Audited, len(path), netproto.ErrValue)
+		err = fmt.Errorf("an audit of %d of %d positions, and findings outside: %w",
+			a.Audited, len(path), netproto.ErrValue)
 	case !c.verifies(a, path, q):
 		err = fmt.Errorf("an audit of %d of %d positions is not the verification that was asked for: %w", a.Audited,
 			len(path), netproto.ErrValue)

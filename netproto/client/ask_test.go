@@ -659,7 +659,9 @@ func TestNothingWaits(t *testing.T) {
 
 // The gateway is told to stop when nobody waits any more: the context has ended, or what came is no answer.
 func TestReset(t *testing.T) {
-	for name, says := range map[string][]byte{"the deadline": nil, "no frame": {byte(netproto.KindAnswer), 0x80, 0x00}} {
+	for name, says := range map[string][]byte{
+		"the deadline": nil, "no frame": {byte(netproto.KindAnswer), 0x80, 0x00},
+	} {
 		why := make(chan error, 1)
 		s := &script{hold: func(stream *quic.Stream) {
 			stream.Write(says)

@@ -50,6 +50,7 @@ func (l *link) bye(session uint32) {
 		return
 	}
 	if l.err == nil {
-		_ = l.control.TryWriteAll(netproto.Bye{Session: session}.Append(nil)) // else the gateway forgets it by itself in time
+		// Without it, the gateway forgets the session by itself in time.
+		_ = l.control.TryWriteAll(netproto.Bye{Session: session}.Append(nil))
 	}
 }

@@ -29,8 +29,8 @@ type Options struct {
 
 	// Tickets keep what 0-RTT needs from one connection to the next; nil means in memory, for this client.
 	Tickets tls.ClientSessionCache
-	// TicketFolder keeps them in files instead, from one process to the next. It is made where it does not exist. What is
-	// in it is secret: whoever has a ticket can pretend to be its gateway, and read what was sent with 0-RTT.
+	// TicketFolder keeps them in files instead, from one process to the next. It is made where it does not exist. What
+	// is in it is secret: whoever has a ticket can pretend to be its gateway, and read what was sent with 0-RTT.
 	TicketFolder string
 
 	ConnectTimeout time.Duration // for one attempt to connect; 0 means 5 s
@@ -59,8 +59,10 @@ func (o Options) withDefaults() (Options, error) {
 			return o, fmt.Errorf("client: %s is negative", name)
 		}
 	}
-	for v, def := range map[*time.Duration]time.Duration{&o.ConnectTimeout: 5 * time.Second, &o.Patience: 30 * time.Second,
-		&o.KeepAlive: 10 * time.Second, &o.IdleTimeout: 30 * time.Second, &o.RouteCheck: 2 * time.Second} {
+	for v, def := range map[*time.Duration]time.Duration{
+		&o.ConnectTimeout: 5 * time.Second, &o.Patience: 30 * time.Second, &o.KeepAlive: 10 * time.Second,
+		&o.IdleTimeout: 30 * time.Second, &o.RouteCheck: 2 * time.Second,
+	} {
 		if *v == 0 {
 			*v = def
 		}

@@ -452,7 +452,8 @@ func TestReasons(t *testing.T) {
 		0: netproto.NoReason, 8: netproto.Busy, 255: 255, 256: netproto.Failed, 1 << 40: netproto.Failed,
 	} {
 		assert.ErrorIs(t, reason(&quic.StreamError{ErrorCode: quic.StreamErrorCode(code), Remote: true}), want)
-		assert.ErrorIs(t, reason(&quic.ApplicationError{ErrorCode: quic.ApplicationErrorCode(code), Remote: true}), want)
+		assert.ErrorIs(t,
+			reason(&quic.ApplicationError{ErrorCode: quic.ApplicationErrorCode(code), Remote: true}), want)
 	}
 	_, own := errors.AsType[netproto.Code](reason(&quic.StreamError{ErrorCode: 8}))
 	assert.False(t, own, "a stream that we reset")

@@ -35,7 +35,8 @@ func (o Options) tlsConfig(host string, t tls.ClientSessionCache) *tls.Config {
 		c.ServerName = o.ServerName
 	}
 	if pin := o.Pin; pin != (netproto.Digest{}) {
-		c.InsecureSkipVerify = true // the pin is checked instead of names and authorities, also where a session is resumed
+		// The pin is checked instead of names and authorities, also where a session is resumed.
+		c.InsecureSkipVerify = true
 		c.VerifyConnection = func(s tls.ConnectionState) error { return verifyPin(pin, s) }
 	}
 	return c
@@ -99,7 +100,8 @@ func (t *tickets) Put(server string, s *tls.ClientSessionState) {
 
 // refused drops a ticket that is of no use: the gateway was heard, and broke the handshake off.
 func (t *tickets) refused(err error) {
-	if broken, ok := errors.AsType[*quic.TransportError](err); !ok || !broken.Remote || !broken.ErrorCode.IsCryptoError() {
+	broken, ok := errors.AsType[*quic.TransportError](err)
+	if !ok || !broken.Remote || !broken.ErrorCode.IsCryptoError() {
 		return
 	}
 	t.mu.Lock()

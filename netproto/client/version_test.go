@@ -221,7 +221,8 @@ func TestNoVersion(t *testing.T) {
 // A Welcome is of a version that the client can speak and has not been told of a later one than the Hello's.
 func TestVersionOfWelcome(t *testing.T) {
 	for version, good := range map[int]bool{0: false, 2: false, 3: true, 4: true, 5: false} {
-		s := &script{reply: always(1), hello: func(int) []byte { return netproto.Welcome{Version: version}.Append(nil) }}
+		welcome := netproto.Welcome{Version: version}
+		s := &script{reply: always(1), hello: func(int) []byte { return welcome.Append(nil) }}
 		inAir(t, s, func(t *testing.T, a *air) {
 			c, err := Dial(t.Context(), s.addr, s.opt)
 			if !good {

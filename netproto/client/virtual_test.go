@@ -127,7 +127,9 @@ func TestTimeouts(t *testing.T) {
 			assert.ErrorIs(t, err, ErrNoReply)
 			assert.ErrorContains(t, err, "no reply from 10.0.0.1:4433 within "+want.String())
 		}
-		for option, want := range map[time.Duration]time.Duration{0: 30 * time.Second, 3 * time.Second: 3 * time.Second} {
+		for option, want := range map[time.Duration]time.Duration{
+			0: 30 * time.Second, 3 * time.Second: 3 * time.Second,
+		} {
 			_, session := s.dial(t, func(o *Options) { o.Patience = option })
 			d, err := took(func() error { _, err := session.Ask(t.Context(), ids(3), Query{}); return err })
 			assert.Equal(t, want, d)
@@ -142,7 +144,8 @@ func TestTimeouts(t *testing.T) {
 			})
 			assert.Equal(t, 700*time.Millisecond, d)
 			assert.ErrorIs(t, err, netproto.TooLate)
-			assert.ErrorContains(t, err, "no connection to the gateway at 10.0.0.1:4433: no reply from 10.0.0.1:4433 within ")
+			assert.ErrorContains(t, err,
+				"no connection to the gateway at 10.0.0.1:4433: no reply from 10.0.0.1:4433 within ")
 		}
 	})
 }
@@ -213,7 +216,8 @@ func TestKeepAlive(t *testing.T) {
 					for _, at := range a.sent[gatewayAt] {
 						if gap := at.Sub(last); gap > time.Second { // else it answers an answer
 							signs++
-							assert.True(t, signs == 1 || gap > c.every-time.Second && gap < c.every+time.Second, "%v", gap)
+							assert.True(t,
+								signs == 1 || gap > c.every-time.Second && gap < c.every+time.Second, "%v", gap)
 						}
 						last = at
 					}
@@ -431,7 +435,8 @@ func TestAddressOfError(t *testing.T) {
 		})
 		_, err := Dial(t.Context(), "g:4433", s.opt)
 		assert.EqualError(t, err,
-			"dial: no connection to the gateway at g:4433: 10.0.0.8:4433: connection refused; refused: the gateway is busy")
+			"dial: no connection to the gateway at g:4433: "+
+				"10.0.0.8:4433: connection refused; refused: the gateway is busy")
 		assert.ErrorIs(t, err, netproto.Busy)
 	})
 }
@@ -464,7 +469,8 @@ func TestClosedLater(t *testing.T) {
 			for _, err := range all[1:] {
 				assert.ErrorContains(t, err, "connection refused")
 			}
-			assert.Equal(t, early, c.Stats().Connections > 1, "with a ticket a connection is there before the gateway is heard")
+			assert.Equal(t, early, c.Stats().Connections > 1,
+				"with a ticket a connection is there before the gateway is heard")
 			a.silence(false)
 			_, err = session.Ask(t.Context(), ids(4), Query{Deadline: time.Minute})
 			require.NoError(t, err)

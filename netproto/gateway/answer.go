@@ -193,7 +193,8 @@ func (g *Gateway) draws(s terms.Sampling) error {
 		return nil
 	}
 	return netproto.Refusal{Code: netproto.TooLarge, Detail: fmt.Sprintf(
-		"at a temperature above 0 this large model gives its %d most probable tokens: top-k must be 1 to %d", most, most)}
+		"at a temperature above 0 this large model gives its %d most probable tokens: "+
+			"top-k must be 1 to %d", most, most)}
 }
 
 // patience is how long an ask may take.

@@ -112,8 +112,10 @@ func (c *clients) enter(h netproto.Hello, from netip.Prefix, by *connection) (*d
 		return nil, netproto.Refusal{Code: netproto.Busy, RetryAfter: time.Second, Detail: detail}
 	}
 	if d == nil {
-		d = &device{client: owner, id: id, number: maphash.Comparable(c.seed, id), bucket: newBucket(c.deviceRate, c.burst),
-			syncs: newBucket(syncRate, syncBurst)}
+		d = &device{
+			client: owner, id: id, number: maphash.Comparable(c.seed, id),
+			bucket: newBucket(c.deviceRate, c.burst), syncs: newBucket(syncRate, syncBurst),
+		}
 		c.devices[id] = d
 	}
 	if d.conns++; d.conns == 1 {

@@ -147,7 +147,9 @@ func TestRemembered(t *testing.T) {
 			return d
 		}
 		for _, use := range []func(d *device){func(d *device) { d.take() }, func(d *device) { d.syncs.take() }} {
-			c := newClients(Options{DeviceRate: 1, DeviceBurst: 5, Tokens: []Token{{Name: "a", Secret: secretA, MaxDevices: 1}}})
+			c := newClients(Options{
+				DeviceRate: 1, DeviceBurst: 5, Tokens: []Token{{Name: "a", Secret: secretA, MaxDevices: 1}},
+			})
 			d := enter(c, 1)
 			use(d)
 			c.leave(d, nil)

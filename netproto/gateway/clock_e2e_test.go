@@ -27,7 +27,8 @@ func TestClockOfGateway(t *testing.T) {
 		at := r.Times
 		assert.Equal(t, plain.Token, r.Token)
 		assert.False(t, at.Received.Before(at.Left))
-		assert.GreaterOrEqual(t, at.Sent.Sub(at.Received), delay/2, "for as long as the model takes, as far as is known")
+		assert.GreaterOrEqual(t, at.Sent.Sub(at.Received), delay/2,
+			"for as long as the model takes, as far as is known")
 		assert.False(t, at.Arrived.Before(at.Sent))
 		assert.Positive(t, at.Within)
 		assert.LessOrEqual(t, at.Within, at.Arrived.Sub(at.Left))

@@ -82,7 +82,8 @@ func TestDrainAnswers(t *testing.T) {
 // A drain does not wait longer than it may for an upstream that does not answer.
 func TestDrainBound(t *testing.T) {
 	up := &fake{}
-	inWorld(t, gateway.Options{DrainTimeout: 10 * time.Second, AskTimeout: time.Hour}, up, func(t *testing.T, w *world) {
+	opt := gateway.Options{DrainTimeout: 10 * time.Second, AskTimeout: time.Hour}
+	inWorld(t, opt, up, func(t *testing.T, w *world) {
 		up.hold = make(chan struct{})
 		busy, idle := w.enter(guest{}), w.enter(guest{})
 		s := busy.send(whole(t, 1, path(30, 1)).Append(nil))

@@ -417,7 +417,8 @@ func TestNoGoroutineLeft(t *testing.T) {
 		var asks sync.WaitGroup
 		for i := range 20 {
 			asks.Go(func() {
-				_, _ = s.Ask(t.Context(), path(10+i, int32(i)), client.Query{Deadline: time.Duration(1+i) * time.Millisecond})
+				q := client.Query{Deadline: time.Duration(1+i) * time.Millisecond}
+				_, _ = s.Ask(t.Context(), path(10+i, int32(i)), q)
 			})
 		}
 		asks.Go(func() { _, _, _ = s.Sync(t.Context(), path(50, 1)) })
@@ -427,7 +428,8 @@ func TestNoGoroutineLeft(t *testing.T) {
 		require.Error(t, err)
 		r.set(false)
 		ask(t, s, path(3, 1))
-		_, err = client.Dial(t.Context(), g.addr, client.Options{Identity: netproto.Identity{Vocab: 5}, Pin: g.Fingerprint()})
+		other := netproto.Identity{Vocab: 5}
+		_, err = client.Dial(t.Context(), g.addr, client.Options{Identity: other, Pin: g.Fingerprint()})
 		require.Error(t, err)
 		open := make(chan error, 1)
 		go func() {

@@ -30,7 +30,8 @@ func (w *world) since(t *testing.T) []gateway.Event {
 // Each fact is told once, with all that belongs to it.
 func TestEvents(t *testing.T) {
 	up := &fake{parallel: 1}
-	inWorld(t, gateway.Options{Tokens: []gateway.Token{{Name: "lab", Secret: secretA}}}, up, func(t *testing.T, w *world) {
+	opt := gateway.Options{Tokens: []gateway.Token{{Name: "lab", Secret: secretA}}}
+	inWorld(t, opt, up, func(t *testing.T, w *world) {
 		w.turned(guest{secret: secretB, from: "10.2.0.1"}, netproto.WrongSecret)
 		at := netip.MustParsePrefix("10.2.0.1/32")
 		assert.Equal(t, []gateway.Event{{Kind: gateway.Refused, Address: at,
@@ -99,7 +100,8 @@ func TestEvents(t *testing.T) {
 			e.Message, e.Session = netproto.KindSync, 2
 			e.Context, e.Delta, e.BytesUp, e.BytesDown = 30, 30, len(sync), len(b)
 		}), w.since(t))
-		assert.Equal(t, []gateway.Question{{Client: q.Client, Device: q.Device, Session: 2, Context: path(30, 2)}}, up.warmed)
+		assert.Equal(t,
+			[]gateway.Question{{Client: q.Client, Device: q.Device, Session: 2, Context: path(30, 2)}}, up.warmed)
 		r.say(sync)
 		w.since(t)
 		assert.Len(t, up.warmed, 1, "all of it was there")
@@ -109,7 +111,8 @@ func TestEvents(t *testing.T) {
 		w.since(t)
 		assert.Equal(t, 30, up.warmed[1].Base)
 		sync = netproto.Sync{Session: 2, Path: packed(t, 2, 29, 1234, []int32{4}).Path}.Append(nil)
-		assert.Equal(t, netproto.Need{Position: 31, Hash: netproto.RootHash.Over(append(path(30, 2), 4))}, r.needs(sync))
+		assert.Equal(t,
+			netproto.Need{Position: 31, Hash: netproto.RootHash.Over(append(path(30, 2), 4))}, r.needs(sync))
 		assert.Equal(t, gateway.Resent, w.since(t)[0].Kind)
 
 		refusal := r.refused([]byte{byte(netproto.KindHello), 1, 2}, netproto.Malformed)
@@ -171,7 +174,9 @@ func TestEvents(t *testing.T) {
 		ended := w.since(t)
 		require.Len(t, ended, 1)
 		assert.InDelta(t, lasted.Seconds(), ended[0].Lasted.Seconds(), 0.05)
-		assert.Equal(t, of(gateway.Disconnected, func(e *gateway.Event) { e.Lasted, e.Asks = ended[0].Lasted, 11 }), ended)
+		assert.Equal(t, of(gateway.Disconnected, func(e *gateway.Event) {
+			e.Lasted, e.Asks = ended[0].Lasted, 11
+		}), ended)
 	})
 }
 

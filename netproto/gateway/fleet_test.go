@@ -139,7 +139,8 @@ func TestTokenRate(t *testing.T) {
 		{Name: "slow", Secret: secretA, AskRate: 5, AskBurst: 3}, {Name: "free", Secret: secretB},
 	}}
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
-		one, two, free := w.enter(guest{secret: secretA}), w.enter(guest{secret: secretA}), w.enter(guest{secret: secretB})
+		one, two := w.enter(guest{secret: secretA}), w.enter(guest{secret: secretA})
+		free := w.enter(guest{secret: secretB})
 		ask := func(i int) []byte { return packed(t, 1, 0, netproto.RootHash, path(5, int32(i))).Append(nil) }
 		time.Sleep(time.Minute)
 		one.say(ask(1))
@@ -348,7 +349,9 @@ func TestManySessions(t *testing.T) {
 		for session := range uint32(1024) {
 			r.asks(1+session, text)
 		}
-		need := func(session uint32) int { return r.needs(packed(t, session, 7, 1234, []int32{1}).Append(nil)).Position }
+		need := func(session uint32) int {
+			return r.needs(packed(t, session, 7, 1234, []int32{1}).Append(nil)).Position
+		}
 		assert.Equal(t, 5, need(1))
 		assert.Equal(t, 0, need(2), "what was only asked about is not settled")
 		r.asks(1025, text)

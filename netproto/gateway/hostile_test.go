@@ -179,7 +179,8 @@ func hostileOrder(w *world) {
 	assert.Empty(w.t, kinds, "before the base could be known")
 	_, err = early.Write(first[10:])
 	require.NoError(w.t, err)
-	assert.ElementsMatch(w.t, []netproto.Kind{netproto.KindAnswer, netproto.KindNeed}, []netproto.Kind{<-kinds, <-kinds})
+	assert.ElementsMatch(w.t,
+		[]netproto.Kind{netproto.KindAnswer, netproto.KindNeed}, []netproto.Kind{<-kinds, <-kinds})
 }
 
 // hostileBytes: messages with a few bits that are not as they were. Too many that make no sense cost the connection.
@@ -336,7 +337,8 @@ func TestStarve(t *testing.T) {
 		for n := range 3 {
 			greedy := w.enter(guest{device: 1})
 			for i := range 60 {
-				greedy.send(packed(t, uint32(n), 0, netproto.RootHash, append([]int32{13}, path(10, int32(i))...)).Append(nil))
+				ids := append([]int32{13}, path(10, int32(i))...)
+				greedy.send(packed(t, uint32(n), 0, netproto.RootHash, ids).Append(nil))
 			}
 		}
 		settle()

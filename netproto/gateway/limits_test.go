@@ -100,8 +100,8 @@ func TestConnectionLimits(t *testing.T) {
 				settle()
 				gone := w.told(gateway.Disconnected)
 				require.Len(t, gone, 1)
-				assert.Equal(t,
-					netproto.Refusal{Code: netproto.Busy, Detail: "closed to make room for another connection"}, gone[0].Err)
+				room := "closed to make room for another connection"
+				assert.Equal(t, netproto.Refusal{Code: netproto.Busy, Detail: room}, gone[0].Err)
 				assert.Equal(t, 3, w.Conns())
 			})
 		})
@@ -160,7 +160,8 @@ func TestMaxContext(t *testing.T) {
 
 // A message may be as long as the longest context in its longest coding, and is refused by its length alone otherwise.
 func TestMaxMessage(t *testing.T) {
-	inWorld(t, gateway.Options{MaxContext: 100, MessageTimeout: 3 * time.Second}, &fake{}, func(t *testing.T, w *world) {
+	opt := gateway.Options{MaxContext: 100, MessageTimeout: 3 * time.Second}
+	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 		r := w.enter(guest{})
 		assert.Equal(t, 556, r.welcome.Limits.Message)
 		begin := func(length int) netproto.Code {
@@ -231,7 +232,9 @@ func TestWelcomeUnwanted(t *testing.T) {
 		refused := w.told(gateway.Refused)
 		require.Len(t, refused, 1)
 		require.ErrorIs(t, refused[0].Err, netproto.Cancelled)
-		assert.Equal(t, gateway.Event{Kind: gateway.Refused, Address: refused[0].Address, Err: refused[0].Err}, refused[0])
+		assert.Equal(t, gateway.Event{
+			Kind: gateway.Refused, Address: refused[0].Address, Err: refused[0].Err,
+		}, refused[0])
 		assert.Empty(t, w.told(gateway.Connected))
 		assert.Zero(t, w.Conns())
 		w.enter(guest{secret: secretA, device: 2})
@@ -261,7 +264,9 @@ func TestHandshakeTimeout(t *testing.T) {
 	opt := gateway.Options{MessageTimeout: 3 * time.Second, IdleTimeout: time.Hour}
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 		w.ether.watch(func(p packet) bool { return p.from == addrPort(w.at) })
-		_, err := w.tryDial(guest{quic: quic.Config{HandshakeIdleTimeout: 500 * time.Millisecond, MaxIdleTimeout: time.Hour}})
+		_, err := w.tryDial(guest{quic: quic.Config{
+			HandshakeIdleTimeout: 500 * time.Millisecond, MaxIdleTimeout: time.Hour,
+		}})
 		require.Error(t, err)
 		assert.Equal(t, 1, w.Conns())
 		time.Sleep(7 * time.Second)

@@ -112,7 +112,8 @@ func (l *Log) write(e Event) {
 	}
 	attributes := e.attributes()
 	if l.text != nil && e.Text != nil {
-		attributes = append(attributes, slog.String("text", l.text(e.Text)), slog.String("answer", l.text([]int32{e.Token})))
+		attributes = append(attributes,
+			slog.String("text", l.text(e.Text)), slog.String("answer", l.text([]int32{e.Token})))
 	}
 	if left := t.left + int(l.lost.Swap(0)); left > 0 {
 		attributes = append(attributes, slog.Int("left_out", left))

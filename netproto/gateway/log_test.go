@@ -134,14 +134,14 @@ func TestLogLines(t *testing.T) {
 		full := gateway.Event{
 			Kind: gateway.Disconnected, Client: "lab", Device: "abc", Address: netip.MustParsePrefix("10.2.0.1/32"),
 			Session: 3, Early: true, Message: netproto.KindAsk, Context: 4, Delta: 8, Verify: 2, Decoded: 12,
-			Queue:   9 * time.Microsecond,
-			Compute: 10 * time.Microsecond, Took: 11 * time.Microsecond, Conns: 5, Asks: 6, Lasted: 7 * time.Millisecond,
+			Queue: 9 * time.Microsecond, Compute: 10 * time.Microsecond, Took: 11 * time.Microsecond,
+			Conns: 5, Asks: 6, Lasted: 7 * time.Millisecond,
 			Err: netproto.Refusal{Code: netproto.Busy, Detail: "why"},
 		}
 		assert.Equal(t,
-			`level=INFO msg=disconnected client=lab device=abc address=10.2.0.1 session=3 message=Ask context=4 delta=8 `+
-				`verify=2 decoded=12 queue_us=9 compute_us=10 took_us=11 connections=5 asks=6 lasted_ms=7 early=true code=8 `+
-				`error="refused: the gateway is busy: why"`, said(full))
+			`level=INFO msg=disconnected client=lab device=abc address=10.2.0.1 session=3 message=Ask context=4 `+
+				`delta=8 verify=2 decoded=12 queue_us=9 compute_us=10 took_us=11 connections=5 asks=6 lasted_ms=7 `+
+				`early=true code=8 error="refused: the gateway is busy: why"`, said(full))
 		for kind, want := range map[gateway.EventKind]string{
 			gateway.Connected: "level=INFO msg=connected", gateway.Disconnected: "level=INFO msg=disconnected",
 			gateway.Draining: "level=INFO msg=draining", gateway.Drained: "level=INFO msg=drained",
@@ -159,7 +159,10 @@ func TestLogLines(t *testing.T) {
 				`level=WARN msg=refused code=9 error="x: context deadline exceeded"`},
 			{errors.New("inner"), `level=ERROR msg=refused code=11 error=inner`},
 			{errors.New(strings.Repeat("a", 300)), `level=ERROR msg=refused code=11 error=` + strings.Repeat("a", 300)},
-			{errors.New(strings.Repeat("a", 301)), `level=ERROR msg=refused code=11 error=` + strings.Repeat("a", 300) + "…"},
+			{
+				errors.New(strings.Repeat("a", 301)),
+				`level=ERROR msg=refused code=11 error=` + strings.Repeat("a", 300) + "…",
+			},
 		} {
 			assert.Equal(t, c.want, said(gateway.Event{Kind: gateway.Refused, Err: c.err}))
 			if strings.Contains(c.want, "code=11") { // only what failed is worth a line
@@ -196,9 +199,11 @@ func TestLogRate(t *testing.T) {
 		assert.Len(t, many(gone, 21), 20, "another kind too")
 		assert.Len(t, many(gateway.Event{Kind: gateway.Disconnected}, 5), 5, "and one without a code")
 		time.Sleep(time.Second)
-		assert.Equal(t, []string{`level=WARN msg=refused code=8 error="the gateway is busy" left_out=10`}, many(busy, 3))
+		assert.Equal(t,
+			[]string{`level=WARN msg=refused code=8 error="the gateway is busy" left_out=10`}, many(busy, 3))
 		assert.Equal(t, []string{`level=WARN msg=refused code=7 error="too many requests per second"`}, many(fast, 1))
-		assert.Equal(t, []string{`level=INFO msg=disconnected code=8 error="the gateway is busy" left_out=1`}, many(gone, 1))
+		assert.Equal(t,
+			[]string{`level=INFO msg=disconnected code=8 error="the gateway is busy" left_out=1`}, many(gone, 1))
 		time.Sleep(3 * time.Second)
 		assert.Equal(t, []string{
 			`level=WARN msg=refused code=8 error="the gateway is busy" left_out=2`,

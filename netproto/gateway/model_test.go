@@ -126,7 +126,9 @@ func TestTurnsAgainstQueue(t *testing.T) {
 				turns.mu.Unlock()
 				its, refused := plain.enter(who, tokens, background)
 				if refused != "" {
-					require.Equal(t, netproto.Refusal{Code: netproto.Busy, RetryAfter: 100 * time.Millisecond, Detail: refused}, err)
+					require.Equal(t, netproto.Refusal{
+						Code: netproto.Busy, RetryAfter: 100 * time.Millisecond, Detail: refused,
+					}, err)
 					continue
 				}
 				require.NoError(t, err, "seed %d, step %d", seed, step)
@@ -150,10 +152,12 @@ func TestTurnsAgainstQueue(t *testing.T) {
 				default:
 				}
 				if p.its.held != p.mine.given || p.its.held != ready {
-					t.Fatalf("seed %d, step %d: given %v, ready %v, should be %v", seed, step, p.mine.given, ready, p.its.held)
+					t.Fatalf("seed %d, step %d: given %v, ready %v, should be %v",
+						seed, step, p.mine.given, ready, p.its.held)
 				}
 			}
-			want, have := [3]int{plain.free(), plain.devices(), len(plain.asks)}, [3]int{turns.free, turns.busy, turns.open}
+			want := [3]int{plain.free(), plain.devices(), len(plain.asks)}
+			have := [3]int{turns.free, turns.busy, turns.open}
 			require.Equal(t, want, have, "seed %d, step %d", seed, step)
 		}
 		for _, p := range open {
@@ -307,7 +311,8 @@ func agree(t *testing.T, s *sessions, list []told) {
 		}
 	}
 	want := [6]int{tokens, len(list), len(list), len(of), len(of), len(of)}
-	require.Equal(t, want, [6]int{s.tokens, len(s.byKey), s.used.Len(), len(s.shelves), s.byCount.Len(), s.byTokens.Len()})
+	have := [6]int{s.tokens, len(s.byKey), s.used.Len(), len(s.shelves), s.byCount.Len(), s.byTokens.Len()}
+	require.Equal(t, want, have)
 	for d, n := range of {
 		if s.shelves[d].tokens != n {
 			t.Fatalf("%v has %d tokens and should have %d", d, s.shelves[d].tokens, n)

@@ -95,13 +95,15 @@ func defaultTo[T int | time.Duration](v, def T) T {
 }
 
 func (o Options) validate(info Info) error {
-	for name, v := range map[string]int{"MaxContext": o.MaxContext, "MaxSessions": o.MaxSessions,
-		"MaxSessionsPerDevice": o.MaxSessionsPerDevice, "MaxSessionTokens": o.MaxSessionTokens, "MaxTokens": o.MaxTokens,
+	for name, v := range map[string]int{
+		"MaxContext": o.MaxContext, "MaxSessions": o.MaxSessions, "MaxSessionsPerDevice": o.MaxSessionsPerDevice,
+		"MaxSessionTokens": o.MaxSessionTokens, "MaxTokens": o.MaxTokens,
 		"MaxConns": o.MaxConns, "MaxConnsPerAddress": o.MaxConnsPerAddress, "MaxConnsPerDevice": o.MaxConnsPerDevice,
 		"MaxStreams": o.MaxStreams, "MaxAsks": o.MaxAsks, "MaxAsksPerDevice": o.MaxAsksPerDevice,
 		"DeviceBurst": o.DeviceBurst, "SessionIdle": int(o.SessionIdle), "IdleTimeout": int(o.IdleTimeout),
 		"MessageTimeout": int(o.MessageTimeout), "AskTimeout": int(o.AskTimeout), "DrainTimeout": int(o.DrainTimeout),
-		"Info.Parallel": info.Parallel} {
+		"Info.Parallel": info.Parallel,
+	} {
 		if v < 0 {
 			return fmt.Errorf("gateway: %s is negative", name)
 		}
@@ -110,7 +112,8 @@ func (o Options) validate(info Info) error {
 		return fmt.Errorf("gateway: DeviceRate is %v, it must be a number of at least 0", o.DeviceRate)
 	}
 	if o.MaxContext > netproto.MaxPosition {
-		return fmt.Errorf("gateway: MaxContext is %d tokens, the protocol allows %d", o.MaxContext, netproto.MaxPosition)
+		return fmt.Errorf("gateway: MaxContext is %d tokens, the protocol allows %d",
+			o.MaxContext, netproto.MaxPosition)
 	}
 	if o.MaxAhead > netproto.MaxAhead {
 		return fmt.Errorf("gateway: MaxAhead is %d tokens, the protocol allows %d", o.MaxAhead, netproto.MaxAhead)

@@ -24,7 +24,8 @@ type stated Info
 func (s stated) Info() Info                                           { return Info(s) }
 func (stated) Ask(context.Context, Question) (netproto.Answer, error) { return netproto.Answer{}, nil }
 func (stated) Forget(uint64)                                          {}
-func good() stated                                                    { return stated{Identity: netproto.Identity{Vocab: 10}} }
+
+func good() stated { return stated{Identity: netproto.Identity{Vocab: 10}} }
 
 const secretA, secretB = netproto.Secret("0123456789abcdef"), netproto.Secret("fedcba9876543210")
 
@@ -34,24 +35,28 @@ func TestOptions(t *testing.T) {
 		o    Options
 		info func(*stated)
 	}{
-		"MaxContext":            {Options{MaxContext: -1}, nil},
-		"the protocol allows":   {Options{MaxContext: netproto.MaxPosition + 1}, nil},
-		"MaxAhead is 65":        {Options{MaxAhead: 65}, nil},
-		"MaxSessions":           {Options{MaxSessions: -1}, nil},
-		"MaxSessionTokens":      {Options{MaxSessionTokens: -1}, nil},
-		"MaxTokens":             {Options{MaxTokens: -1}, nil},
-		"MaxConns ":             {Options{MaxConns: -1}, nil},
-		"MaxConnsPerAddress":    {Options{MaxConnsPerAddress: -1}, nil},
-		"MaxConnsPerDevice":     {Options{MaxConnsPerDevice: -1}, nil},
-		"MaxSessionsPerDevice":  {Options{MaxSessionsPerDevice: -1}, nil},
-		"MaxAsks ":              {Options{MaxAsks: -1}, nil},
-		"MaxAsksPerDevice":      {Options{MaxAsksPerDevice: -1}, nil},
-		"DeviceRate":            {Options{DeviceRate: math.NaN()}, nil},
-		"DeviceRate is -1":      {Options{DeviceRate: -1}, nil},
-		"DeviceRate is +Inf":    {Options{DeviceRate: math.Inf(1)}, nil},
-		"DeviceBurst":           {Options{DeviceBurst: -1}, nil},
-		"have the name":         {Options{Tokens: []Token{{Name: "a", Secret: secretA}, {Name: "a", Secret: secretB}}}, nil},
-		"the same secret":       {Options{Tokens: []Token{{Name: "a", Secret: secretA}, {Name: "b", Secret: secretA}}}, nil},
+		"MaxContext":           {Options{MaxContext: -1}, nil},
+		"the protocol allows":  {Options{MaxContext: netproto.MaxPosition + 1}, nil},
+		"MaxAhead is 65":       {Options{MaxAhead: 65}, nil},
+		"MaxSessions":          {Options{MaxSessions: -1}, nil},
+		"MaxSessionTokens":     {Options{MaxSessionTokens: -1}, nil},
+		"MaxTokens":            {Options{MaxTokens: -1}, nil},
+		"MaxConns ":            {Options{MaxConns: -1}, nil},
+		"MaxConnsPerAddress":   {Options{MaxConnsPerAddress: -1}, nil},
+		"MaxConnsPerDevice":    {Options{MaxConnsPerDevice: -1}, nil},
+		"MaxSessionsPerDevice": {Options{MaxSessionsPerDevice: -1}, nil},
+		"MaxAsks ":             {Options{MaxAsks: -1}, nil},
+		"MaxAsksPerDevice":     {Options{MaxAsksPerDevice: -1}, nil},
+		"DeviceRate":           {Options{DeviceRate: math.NaN()}, nil},
+		"DeviceRate is -1":     {Options{DeviceRate: -1}, nil},
+		"DeviceRate is +Inf":   {Options{DeviceRate: math.Inf(1)}, nil},
+		"DeviceBurst":          {Options{DeviceBurst: -1}, nil},
+		"have the name": {
+			Options{Tokens: []Token{{Name: "a", Secret: secretA}, {Name: "a", Secret: secretB}}}, nil,
+		},
+		"the same secret": {
+			Options{Tokens: []Token{{Name: "a", Secret: secretA}, {Name: "b", Secret: secretA}}}, nil,
+		},
 		"\"rate\" has a limit":  {Options{Tokens: []Token{{Name: "rate", Secret: secretA, AskRate: -1}}}, nil},
 		"\"burst\" has a limit": {Options{Tokens: []Token{{Name: "burst", Secret: secretA, AskBurst: -1}}}, nil},
 		"\"many\" has a limit":  {Options{Tokens: []Token{{Name: "many", Secret: secretA, MaxDevices: -1}}}, nil},
@@ -83,16 +88,20 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, Options{
 		MaxContext: 32768, MaxAhead: 16, MaxSessions: 65536, MaxSessionsPerDevice: 64, MaxSessionTokens: 4 * 32768,
-		MaxTokens: 16 << 20, MaxConns: 8192, MaxConnsPerAddress: 4096, MaxConnsPerDevice: 8, MaxStreams: 128, MaxAsks: 4096,
-		MaxAsksPerDevice: 256, SessionIdle: 15 * time.Minute, IdleTimeout: 30 * time.Second,
+		MaxTokens: 16 << 20, MaxConns: 8192, MaxConnsPerAddress: 4096, MaxConnsPerDevice: 8, MaxStreams: 128,
+		MaxAsks: 4096, MaxAsksPerDevice: 256, SessionIdle: 15 * time.Minute, IdleTimeout: 30 * time.Second,
 		MessageTimeout: 5 * time.Second, AskTimeout: time.Minute, DrainTimeout: 10 * time.Second,
 	}, o)
 	assert.Equal(t, netproto.Limits{Context: 32768, Sessions: 64, Asks: 128, Message: 3*32768 + 256}, o.limits())
 	all := Options{
-		MaxContext: 1, MaxAhead: 64, MaxSessions: 2, MaxSessionsPerDevice: 3, MaxSessionTokens: 4, MaxTokens: 5, MaxConns: 6,
-		MaxConnsPerAddress: 7, MaxConnsPerDevice: 8, MaxStreams: 9, MaxAsks: 10, MaxAsksPerDevice: 11, DeviceRate: 12,
-		DeviceBurst: 13, SessionIdle: 14, IdleTimeout: 15, MessageTimeout: 16, AskTimeout: 17, DrainTimeout: 18,
-		Tokens: []Token{{Name: "a", Secret: secretA}, {Name: "b", Secret: secretB, AskRate: 1, AskBurst: 1, MaxDevices: 1}},
+		MaxContext: 1, MaxAhead: 64, MaxSessions: 2, MaxSessionsPerDevice: 3, MaxSessionTokens: 4, MaxTokens: 5,
+		MaxConns: 6, MaxConnsPerAddress: 7, MaxConnsPerDevice: 8, MaxStreams: 9, MaxAsks: 10, MaxAsksPerDevice: 11,
+		DeviceRate: 12, DeviceBurst: 13, SessionIdle: 14, IdleTimeout: 15, MessageTimeout: 16, AskTimeout: 17,
+		DrainTimeout: 18,
+		Tokens: []Token{
+			{Name: "a", Secret: secretA},
+			{Name: "b", Secret: secretB, AskRate: 1, AskBurst: 1, MaxDevices: 1},
+		},
 	}
 	o, err = all.withDefaults(Info(good()))
 	require.NoError(t, err)
@@ -101,7 +110,8 @@ func TestDefaults(t *testing.T) {
 	o, err = Options{MaxAhead: -7}.withDefaults(Info(good()))
 	require.NoError(t, err)
 	assert.Equal(t, -1, o.MaxAhead, "none")
-	o, err = Options{MaxContext: 10, MaxConns: 1}.withDefaults(Info{MaxContext: 20, Identity: netproto.Identity{Vocab: 1}})
+	twenty := Info{MaxContext: 20, Identity: netproto.Identity{Vocab: 1}}
+	o, err = Options{MaxContext: 10, MaxConns: 1}.withDefaults(twenty)
 	require.NoError(t, err)
 	assert.Equal(t, []int{10, 40, 1}, []int{o.MaxContext, o.MaxSessionTokens, o.MaxConnsPerAddress})
 	o, err = Options{}.withDefaults(Info{MaxContext: netproto.MaxPosition,

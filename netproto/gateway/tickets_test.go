@@ -135,7 +135,9 @@ func TestStats(t *testing.T) {
 			r.asks(1, path(30, 1))
 			r.say(ahead(t, 2, path(12, 2)))
 			settle()
-			want := gateway.Stats{Serving: 1, Places: 2, Connections: 2, Greeting: 1, Devices: 1, Sessions: 2, Tokens: 42}
+			want := gateway.Stats{
+				Serving: 1, Places: 2, Connections: 2, Greeting: 1, Devices: 1, Sessions: 2, Tokens: 42,
+			}
 			assert.Equal(t, want, w.Stats())
 			up.hold = make(chan struct{})
 			for i := range 5 {

@@ -58,7 +58,7 @@ type Question struct {
 	Session   uint64  // numbered by the gateway; no two devices share one
 	Domain    uint64  // sessions of one domain may share what is computed; 0 is common. A session stays in its domain
 	Context   []int32 // the whole path; the token at position len(Context) is wanted. Not to be changed
-	Base      int     // tokens of Context that this session told before: a hint of how much of the KV cache can be reused
+	Base      int     // tokens of Context that this session told before: a hint of how much KV cache can be reused
 	AuditFrom int     // position from which on Context is to be audited; 0 means no audit
 	K         int     // most probable tokens wanted beside the chosen one
 	Sampling  terms.Sampling

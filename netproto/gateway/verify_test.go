@@ -26,7 +26,8 @@ func TestClientOfVersion3(t *testing.T) {
 			return b
 		}
 		r := w.dial(guest{})
-		_, err := r.control.Write(fromHex("01550301" + strings.Repeat("00", 31) + "800602" + strings.Repeat("00", 31+16+2)))
+		_, err := r.control.Write(fromHex(
+			"01550301" + strings.Repeat("00", 31) + "800602" + strings.Repeat("00", 31+16+2)))
 		require.NoError(t, err)
 		_, b, err := netproto.ReadFrame(r.control, 1<<16)
 		require.NoError(t, err)

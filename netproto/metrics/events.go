@@ -28,27 +28,29 @@ func NewEvents(to prometheus.Registerer) *Events {
 		syncs: r.counters("syncs_total", "Texts streamed ahead by what became of them.", "outcome"),
 		refusals: r.counters("refusals_total", "Refusals by what was refused (connection, ask, sync, or ahead: "+
 			"the computing after a sync) and why.", "of", "code"),
-		connections: r.counters("connections_total", "Connections that were welcomed, by whether they began with 0-RTT.",
-			"early"),
-		closed: r.counters("connections_closed_total", "Welcomed connections that have ended, by why the gateway closed "+
-			"them; none: it did not.", "code"),
+		connections: r.counters("connections_total", "Connections that were welcomed, by whether they began with "+
+			"0-RTT.", "early"),
+		closed: r.counters("connections_closed_total", "Welcomed connections that have ended, by why the gateway "+
+			"closed them; none: it did not.", "code"),
 		drains: r.counters("drains_total", "Drainings before the end, by whether they have begun or ended.", "phase"),
 		forced: r.counter("drain_forced_closes_total", "Connections that a draining closed with questions open."),
-		forgotten: r.counter("sessions_forgotten_total", "Texts that were forgotten: ended, expired, or they made room "+
-			"for others."),
+		forgotten: r.counter("sessions_forgotten_total", "Texts that were forgotten: ended, expired, or they made "+
+			"room for others."),
 		context: r.counter("context_tokens_total", "Tokens of the contexts of all questions and texts streamed ahead."),
 		delta: r.counter("delta_tokens_total", "Tokens of these that travelled; the others the gateway knew: "+
 			"hits of its cache of contexts."),
 		received: r.counter("received_bytes_total", "Payload of questions and texts streamed ahead."),
 		sent:     r.counter("sent_bytes_total", "Payload of answers, requests for more, and refusals."),
-		ahead:    r.counter("ahead_tokens_total", "Tokens that were sent behind answers, beyond those that were asked for."),
-		continued: r.counters("answers_continued_total", "Answers that were decoded on behind, by why that ended before as "+
-			"many tokens were sent as are allowed or the text has: busy (there was other work), cancelled (the device or "+
-			"its text has gone on), others; none: it did not.", "code"),
+		ahead: r.counter("ahead_tokens_total", "Tokens that were sent behind answers, beyond those that were asked "+
+			"for."),
+		continued: r.counters("answers_continued_total", "Answers that were decoded on behind, by why that ended "+
+			"before as many tokens were sent as are allowed or the text has: busy (there was other work), cancelled "+
+			"(the device or its text has gone on), others; none: it did not.", "code"),
 		audited:  r.counter("audited_positions_total", "Tokens of devices that the large model has looked at."),
 		findings: r.counter("audit_findings_total", "Tokens of these where it would have chosen another one."),
-		queue:    r.seconds("ask_queue_seconds", "Time that answered questions waited, in the gateway and the upstream."),
-		compute:  r.seconds("ask_compute_seconds", "Time that the large model took for answered questions."),
+		queue: r.seconds("ask_queue_seconds", "Time that answered questions waited, in the gateway and the "+
+			"upstream."),
+		compute: r.seconds("ask_compute_seconds", "Time that the large model took for answered questions."),
 		whole: r.seconds("ask_seconds", "Time of answered questions from when they were there as a whole to when the "+
 			"answer was written."),
 		connected: r.histogram("connection_seconds", "Time that connections lasted.", minutes()),
@@ -129,9 +131,9 @@ func codeName(c netproto.Code) string {
 	names := [...]string{
 		netproto.NoReason: "none", netproto.WrongVersion: "wrong_version", netproto.WrongTokenizer: "wrong_tokenizer",
 		netproto.WrongTemplate: "wrong_template", netproto.WrongSecret: "wrong_secret", netproto.Malformed: "malformed",
-		netproto.TooLarge: "too_large", netproto.TooFast: "too_fast", netproto.Busy: "busy", netproto.TooLate: "too_late",
-		netproto.Draining: "draining", netproto.Failed: "failed", netproto.Cancelled: "cancelled",
-		netproto.CannotVerify: "cannot_verify",
+		netproto.TooLarge: "too_large", netproto.TooFast: "too_fast", netproto.Busy: "busy",
+		netproto.TooLate: "too_late", netproto.Draining: "draining", netproto.Failed: "failed",
+		netproto.Cancelled: "cancelled", netproto.CannotVerify: "cannot_verify",
 	}
 	if int(c) < len(names) {
 		return names[c]

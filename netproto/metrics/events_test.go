@@ -61,38 +61,45 @@ func TestEvents(t *testing.T) {
 		{gateway.Event{Kind: gateway.Connected, Client: "lab"}, counts{"connections_total{early=false}": 1}},
 		{gateway.Event{Kind: gateway.Connected, Early: true}, counts{"connections_total{early=true}": 1}},
 		{gateway.Event{Kind: gateway.Disconnected, Lasted: 3 * time.Second, Asks: 7, Err: netproto.WrongSecret}, counts{
-			"connections_closed_total{code=wrong_secret}": 1, "connection_seconds_count": 1, "connection_seconds_sum": 3}},
+			"connections_closed_total{code=wrong_secret}": 1, "connection_seconds_count": 1,
+			"connection_seconds_sum": 3}},
 		{gateway.Event{Kind: gateway.Disconnected}, counts{
 			"connections_closed_total{code=none}": 1, "connection_seconds_count": 1}},
-		{gateway.Event{Kind: gateway.Answered, Message: netproto.KindAsk, Client: "lab", Context: 100, Delta: 5, BytesUp: 20,
-			BytesDown: 9, Audited: 2, Looked: 8, Queue: time.Second, Compute: 2 * time.Second, Took: 4 * time.Second}, counts{
+		{gateway.Event{Kind: gateway.Answered, Message: netproto.KindAsk, Client: "lab", Context: 100, Delta: 5,
+			BytesUp: 20, BytesDown: 9, Audited: 2, Looked: 8,
+			Queue: time.Second, Compute: 2 * time.Second, Took: 4 * time.Second}, counts{
 			"asks_total{client=lab,outcome=answered}": 1, "context_tokens_total": 100, "delta_tokens_total": 5,
 			"received_bytes_total": 20, "sent_bytes_total": 9, "audited_positions_total": 8, "audit_findings_total": 2,
 			"ask_queue_seconds_count": 1, "ask_queue_seconds_sum": 1, "ask_compute_seconds_count": 1,
 			"ask_compute_seconds_sum": 2, "ask_seconds_count": 1, "ask_seconds_sum": 4}},
 		{gateway.Event{Kind: gateway.Resent, Message: netproto.KindAsk, Context: 10, Delta: 3, BytesUp: 2,
-			BytesDown: 1}, counts{"asks_total{client=,outcome=resent}": 1, "context_tokens_total": 10, "delta_tokens_total": 3,
+			BytesDown: 1}, counts{
+			"asks_total{client=,outcome=resent}": 1, "context_tokens_total": 10, "delta_tokens_total": 3,
 			"received_bytes_total": 2, "sent_bytes_total": 1}},
 		{gateway.Event{Kind: gateway.Resent, Message: netproto.KindSync}, counts{"syncs_total{outcome=resent}": 1}},
 		{gateway.Event{Kind: gateway.Synced, Message: netproto.KindSync, Context: 10, Delta: 3}, counts{
 			"syncs_total{outcome=synced}": 1, "context_tokens_total": 10, "delta_tokens_total": 3}},
-		{gateway.Event{Kind: gateway.Dropped, Message: netproto.KindAsk, Err: netproto.Cancelled, Queue: time.Second}, counts{
+		{gateway.Event{Kind: gateway.Dropped, Message: netproto.KindAsk, Err: netproto.Cancelled,
+			Queue: time.Second}, counts{
 			"asks_total{client=,outcome=dropped}": 1}},
 		{gateway.Event{Kind: gateway.Dropped, Message: netproto.KindSync}, counts{"syncs_total{outcome=dropped}": 1}},
 		{gateway.Event{Kind: gateway.Refused, Message: netproto.KindAsk, Client: "lab", BytesDown: 5,
 			Err: fmt.Errorf("x: %w", netproto.Refusal{Code: netproto.TooFast})}, counts{
-			"asks_total{client=lab,outcome=refused}": 1, "refusals_total{code=too_fast,of=ask}": 1, "sent_bytes_total": 5}},
+			"asks_total{client=lab,outcome=refused}": 1, "refusals_total{code=too_fast,of=ask}": 1,
+			"sent_bytes_total": 5}},
 		{gateway.Event{Kind: gateway.Refused, Message: netproto.KindSync, Err: netproto.Busy}, counts{
 			"syncs_total{outcome=refused}": 1, "refusals_total{code=busy,of=sync}": 1}},
 		{gateway.Event{Kind: gateway.Refused, Ahead: true, Context: 9, Err: errors.New("inner")}, counts{
 			"refusals_total{code=failed,of=ahead}": 1}},
 		{gateway.Event{Kind: gateway.Refused, Err: netproto.Malformed, BytesUp: 4}, counts{
 			"refusals_total{code=malformed,of=connection}": 1, "received_bytes_total": 4}},
-		{gateway.Event{Kind: gateway.Refused, Err: netproto.Code(99)}, counts{"refusals_total{code=other,of=connection}": 1}},
-		{gateway.Event{Kind: gateway.Decoded, Message: netproto.KindAsk, Client: "lab", Context: 9, Decoded: 7, BytesDown: 28,
-			Took: time.Second}, counts{"ahead_tokens_total": 7, "answers_continued_total{code=none}": 1,
-			"sent_bytes_total": 28}},
-		{gateway.Event{Kind: gateway.Decoded, Message: netproto.KindAsk, Err: netproto.Refusal{Code: netproto.Busy}}, counts{
+		{gateway.Event{Kind: gateway.Refused, Err: netproto.Code(99)}, counts{
+			"refusals_total{code=other,of=connection}": 1}},
+		{gateway.Event{Kind: gateway.Decoded, Message: netproto.KindAsk, Client: "lab", Context: 9, Decoded: 7,
+			BytesDown: 28, Took: time.Second}, counts{
+			"ahead_tokens_total": 7, "answers_continued_total{code=none}": 1, "sent_bytes_total": 28}},
+		{gateway.Event{Kind: gateway.Decoded, Message: netproto.KindAsk,
+			Err: netproto.Refusal{Code: netproto.Busy}}, counts{
 			"answers_continued_total{code=busy}": 1}},
 		{gateway.Event{Kind: gateway.Forgotten}, counts{"sessions_forgotten_total": 1}},
 		{gateway.Event{Kind: gateway.Draining, Conns: 5}, counts{"drains_total{phase=begun}": 1}},

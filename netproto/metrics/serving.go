@@ -23,8 +23,9 @@ type Serving struct {
 func NewServing(to prometheus.Registerer) *Serving {
 	r := maker{to, servingPrefix}
 	return &Serving{
-		requests: r.counters("requests_total", "Requests by where they went, the status of HTTP, and the code of the error; "+
-			"none: there was none. Status 499: the client went away, or read too slowly.", "endpoint", "status", "code"),
+		requests: r.counters("requests_total", "Requests by where they went, the status of HTTP, and the code of the "+
+			"error; none: there was none. Status 499: the client went away, or read too slowly.",
+			"endpoint", "status", "code"),
 		finished:  r.counters("finished_total", "Requests with an answer, by why the last one ended.", "reason"),
 		prompt:    r.counter("prompt_tokens_total", "Tokens of prompts."),
 		cached:    r.counter("cached_tokens_total", "Tokens of these that were known from before: hits of the cache."),
@@ -37,7 +38,8 @@ func NewServing(to prometheus.Registerer) *Serving {
 		first:     r.seconds("first_token_seconds", "Time from there to the first piece of an answer."),
 		whole:     r.seconds("request_seconds", "Time of requests in all."),
 		perToken:  r.seconds("token_seconds", "Time per token of answers, after the first piece."),
-		promptLen: r.histogram("prompt_tokens", "Lengths of prompts in tokens.", prometheus.ExponentialBuckets(16, 2, 12)),
+		promptLen: r.histogram("prompt_tokens", "Lengths of prompts in tokens.",
+			prometheus.ExponentialBuckets(16, 2, 12)),
 	}
 }
 

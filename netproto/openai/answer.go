@@ -172,8 +172,8 @@ func (a *answer) text(ctx context.Context) (string, error) {
 	return finishOf(sum), nil
 }
 
-// called goes on with the call whose mark stands in the answer after its first tokens: begin is where the stretch began.
-// The mark is put there anew, so that its tokens are those that the model was trained on.
+// called goes on with the call whose mark stands in the answer after its first tokens: begin is where the stretch
+// began. The mark is put there anew, so that its tokens are those that the model was trained on.
 func (a *answer) called(ctx context.Context, begin int) (string, error) {
 	var text []byte
 	var starts []int

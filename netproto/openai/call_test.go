@@ -23,8 +23,9 @@ func pieces(text string, n int) (all []string) {
 // does not.
 func TestTagScanner(t *testing.T) {
 	for text, want := range map[string]string{
-		"plain": "plain", "a < b <tool> c\n": "a < b <tool> c\n", "x \n\n<tool_call>y": "x", "<tool_call>": "", "a <tool_cal": "a <tool_cal",
-		"<<tool_call>": "<", "a\n\nb <tool_call": "a\n\nb <tool_call", "é<tool_call>": "é", "": "",
+		"plain": "plain", "a < b <tool> c\n": "a < b <tool> c\n", "x \n\n<tool_call>y": "x", "<tool_call>": "",
+		"a <tool_cal": "a <tool_cal", "<<tool_call>": "<", "a\n\nb <tool_call": "a\n\nb <tool_call",
+		"é<tool_call>": "é", "": "",
 	} {
 		for n := 1; n <= len(text)+1; n++ {
 			var s tagScanner

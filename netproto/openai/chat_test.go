@@ -130,8 +130,9 @@ func TestSettings(t *testing.T) {
 		`,"response_format":{"type":"text"}`:           {Temperature: 1, TopP: 1, Seed: 7},
 		`,"response_format":{"type":"json_object"}`:    {Temperature: 1, TopP: 1, JSON: true, Seed: 7},
 		`,"user":"u","metadata":{"a":1},"store":false`: {Temperature: 1, TopP: 1, Seed: 7},
-		`,"service_tier":"auto","safety_identifier":"x","prompt_cache_key":"y","prediction":{}`: {Temperature: 1, TopP: 1,
-			Seed: 7},
+		`,"service_tier":"auto","safety_identifier":"x","prompt_cache_key":"y","prediction":{}`: {
+			Temperature: 1, TopP: 1, Seed: 7,
+		},
 		`,"reasoning_effort":"none","verbosity":"medium","modalities":["text"]`: {Temperature: 1, TopP: 1, Seed: 7},
 		`,"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{"type":"null"}}}`: {
 			Temperature: 1, TopP: 1, Seed: 7, Schema: []byte(`{"type":"null"}`)},
@@ -205,7 +206,8 @@ func TestProvenance(t *testing.T) {
 // TestStop: an answer that a stop string ends says so.
 func TestStop(t *testing.T) {
 	m := &fakeModel{answer: func(string, Settings) string { return "one\ntwo" }}
-	answer := object(t, ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,"stop":"\n"}`).Body.Bytes())
+	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,"stop":"\n"}`)
+	answer := object(t, w.Body.Bytes())
 	assert.Equal(t, "one", at(answer, "choices", 0, "message", "content"))
 	assert.Equal(t, "stop", at(answer, "choices", 0, "finish_reason"))
 }
@@ -262,7 +264,9 @@ func TestShortened(t *testing.T) {
 	}}
 	s := newTestServer(t, m, nil)
 	const format = `,"n":2,"response_format":{"type":"json_object"}`
-	for path, body := range map[string]string{"/v1/chat/completions": hello, "/v1/completions": `"prompt":"a","seed":7`} {
+	for path, body := range map[string]string{
+		"/v1/chat/completions": hello, "/v1/completions": `"prompt":"a","seed":7`,
+	} {
 		answer := object(t, ask(t, s, path, `{`+body+format+`}`).Body.Bytes())
 		assert.Nil(t, at(answer, "choices", 0, "pilotfish"), path)
 		assert.Equal(t, true, at(answer, "choices", 1, "pilotfish", "shortened"), path)

@@ -62,7 +62,8 @@ func (f *fields) prompts(r *completionRequest) {
 	case json.Unmarshal(raw, &lists) == nil && len(lists) > 0:
 		r.texts = nil
 	default:
-		f.fail("prompt", "give a string, a list of strings, a list of token ids, or a list of such lists; none of them empty")
+		f.fail("prompt", "give a string, a list of strings, a list of token ids, or a list of such lists; "+
+			"none of them empty")
 	}
 	for _, list := range lists {
 		if len(list) == 0 {
@@ -116,7 +117,8 @@ func (c *textShape) prompts() ([][]int32, error) {
 	for _, ids := range all {
 		for _, id := range ids {
 			if id < 0 || int(id) >= model.Vocabulary() {
-				return nil, invalid("prompt", "prompt: the model has no token %d: its ids are 0 to %d", id, model.Vocabulary()-1)
+				return nil, invalid("prompt", "prompt: the model has no token %d: its ids are 0 to %d",
+					id, model.Vocabulary()-1)
 			}
 		}
 	}

@@ -6,8 +6,8 @@
 //	GET  /health               200 while requests are taken, 503 while the server drains
 //	GET  /metrics              what the caller hangs there
 //
-// It knows the model through [Model] alone, and links no inference code. A parameter that would change the answer and is
-// not supported is refused by its name; one that would not is accepted. A request goes this way:
+// It knows the model through [Model] alone, and links no inference code. A parameter that would change the answer and
+// is not supported is refused by its name; one that would not is accepted. A request goes this way:
 //
 //	access.go    who asks, from where
 //	request.go   JSON to values, with the path of what is wrong (fields.go); chat and completions apart

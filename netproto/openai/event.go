@@ -37,7 +37,8 @@ func (e Event) log(to *slog.Logger) {
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	args := []any{"id", e.ID, "endpoint", e.Endpoint, "status", e.Status, "stream", e.Stream, "answers", e.Answers,
 		"prompt_tokens", e.Prompt, "cached_tokens", e.Cached, "tokens", e.Tokens, "finish", e.Finish,
-		"queue_ms", ms(e.Queue), "first_token_ms", ms(e.First), "ms", ms(e.Took), "bytes_in", e.Received, "bytes_out", e.Sent}
+		"queue_ms", ms(e.Queue), "first_token_ms", ms(e.First), "ms", ms(e.Took),
+		"bytes_in", e.Received, "bytes_out", e.Sent}
 	if e.Asks > 0 {
 		args = append(args, "cloud_tokens", e.Cloud, "asks", e.Asks)
 	}

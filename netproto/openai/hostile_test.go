@@ -43,17 +43,21 @@ func TestContentNeverComes(t *testing.T) {
 		"PUT /v1/completions": 405,
 	} {
 		s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Read = 20 * time.Millisecond })
-		status, text := exchange(t, s, head+" HTTP/1.1\nHost: x\nContent-Type: application/json\nContent-Length: 100\n\n{")
+		status, text := exchange(t, s,
+			head+" HTTP/1.1\nHost: x\nContent-Type: application/json\nContent-Length: 100\n\n{")
 		assert.Equal(t, want, status, "%s: %s", head, text)
 	}
 	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Read = 20 * time.Millisecond })
-	status, _ := exchange(t, s, "POST /v1/completions HTTP/1.1\nHost: x\nContent-Type: text/plain\nContent-Length: 9\n\n{")
+	status, _ := exchange(t, s,
+		"POST /v1/completions HTTP/1.1\nHost: x\nContent-Type: text/plain\nContent-Length: 9\n\n{")
 	assert.Equal(t, http.StatusUnsupportedMediaType, status)
 }
 
 // TestBrokenChunks: content that is not framed as it should be is told of, and is not taken for a client that has gone.
 func TestBrokenChunks(t *testing.T) {
-	for _, content := range []string{"zz\n{}\n0\n\n", "-5\n{}\n0\n\n", "1\n{}}}\n0\n\n", "ffffffffffffffffff\n{}\n0\n\n"} {
+	for _, content := range []string{
+		"zz\n{}\n0\n\n", "-5\n{}\n0\n\n", "1\n{}}}\n0\n\n", "ffffffffffffffffff\n{}\n0\n\n",
+	} {
 		s := newTestServer(t, &fakeModel{}, nil)
 		status, text := exchange(t, s, "POST /v1/completions HTTP/1.1\nHost: x\nContent-Type: application/json\n"+
 			"Transfer-Encoding: chunked\n\n"+content)
@@ -67,8 +71,9 @@ func TestContent(t *testing.T) {
 	m := &fakeModel{}
 	s := newTestServer(t, m, nil)
 	for body, want := range map[string]string{
-		" ": "the request has no content", "\xef\xbb\xbf{}": "byte order mark", "\xff\xfe{\x00}\x00": "not UTF-8 from byte 0 on",
-		"{\"prompt\":\"a\xff\"}": "not UTF-8 from byte 12 on", "{\"prompt\":\"a\x00\"}": "this is not JSON",
+		" ": "the request has no content", "\xef\xbb\xbf{}": "byte order mark",
+		"\xff\xfe{\x00}\x00": "not UTF-8 from byte 0 on", "{\"prompt\":\"a\xff\"}": "not UTF-8 from byte 12 on",
+		"{\"prompt\":\"a\x00\"}":                          "this is not JSON",
 		"{\"prompt\":" + strings.Repeat("[", 20000) + "}": "exceeded max depth", "[]": "give a JSON object",
 		"{\"prompt\":\"a\xed\xa0\x80\"}": "not UTF-8 from byte 12 on",
 	} {
@@ -159,11 +164,16 @@ func TestArgumentsAreObjects(t *testing.T) {
 	s := newTestServer(t, m, nil)
 	const mine = `{"allOf":[{"type":"object"},`
 	for parameters, want := range map[string]string{
-		`{}`: mine + `{}]}`, `{"type":"string"}`: mine + `{"type":"string"}]}`, `{"type":"object"}`: `{"type":"object"}`,
-		`{"type":["object","null"]}`:                        mine + `{"type":["object","null"]}]}`,
-		`{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#"}}}`:   mine + `{"$ref":"#/properties/arguments/allOf/1/$defs/a","$defs":{"a":{"$ref":"#/properties/arguments/allOf/1"}}}]}`,
-		`{"type":"object","properties":{"a":{"$ref":"#"}}}`: `{"type":"object","properties":{"a":{"$ref":"#/properties/arguments"}}}`,
-		`{"properties":{"type":{"const":"object"}}}`:        mine + `{"properties":{"type":{"const":"object"}}}]}`,
+		`{}`:                         mine + `{}]}`,
+		`{"type":"string"}`:          mine + `{"type":"string"}]}`,
+		`{"type":"object"}`:          `{"type":"object"}`,
+		`{"type":["object","null"]}`: mine + `{"type":["object","null"]}]}`,
+		`{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#"}}}`: mine +
+			`{"$ref":"#/properties/arguments/allOf/1/$defs/a",` +
+			`"$defs":{"a":{"$ref":"#/properties/arguments/allOf/1"}}}]}`,
+		`{"type":"object","properties":{"a":{"$ref":"#"}}}`: `{"type":"object",` +
+			`"properties":{"a":{"$ref":"#/properties/arguments"}}}`,
+		`{"properties":{"type":{"const":"object"}}}`: mine + `{"properties":{"type":{"const":"object"}}}]}`,
 	} {
 		m.schemas = nil
 		w := ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"tool_choice":"required",
@@ -201,7 +211,9 @@ func TestMarksCount(t *testing.T) {
 // TestPatience: net/http may wait for the content of a request before it sends an answer, so that this has more time
 // than one to a request that has come whole.
 func TestPatience(t *testing.T) {
-	for kind, want := range map[string]time.Duration{"text/plain": 40 * time.Second, "application/json": 10 * time.Second} {
+	for kind, want := range map[string]time.Duration{
+		"text/plain": 40 * time.Second, "application/json": 10 * time.Second,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newTestServer(t, &fakeModel{}, nil)
 			r := post(t.Context(), "/v1/completions", `{"prompt":"x"}`)

@@ -49,8 +49,8 @@ func (p *pool) take(prompt []int32) *held {
 	return &held{Session: p.model.NewSession()}
 }
 
-// give puts a session back with the text that it holds now, of which so many tokens are the prompt. Without a text it is
-// of no more use.
+// give puts a session back with the text that it holds now, of which so many tokens are the prompt.
+// Without a text it is of no more use.
 func (p *pool) give(h *held, text []int32, prompt int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

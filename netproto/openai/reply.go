@@ -76,8 +76,9 @@ func (t *reply) read() ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(t.w, t.r.Body, t.s.o.MaxBody))
 	t.e.Received = int64(len(body))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return nil, &Error{http.StatusRequestEntityTooLarge, fmt.Sprintf("the request has more than %d bytes, which is what "+
-			"this server takes", t.s.o.MaxBody), invalidRequest, "", "request_too_large"}
+		return nil, &Error{http.StatusRequestEntityTooLarge,
+			fmt.Sprintf("the request has more than %d bytes, which is what this server takes", t.s.o.MaxBody),
+			invalidRequest, "", "request_too_large"}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) && t.s.closing.Err() != nil {
 		return nil, errDrained
@@ -256,9 +257,10 @@ func (t *reply) prompts(j *job) (_ [][]int32, err error) {
 	for _, ids := range all {
 		t.e.Prompt += len(ids)
 		if len(ids) > most {
-			return nil, &Error{http.StatusBadRequest, fmt.Sprintf("the prompt has %d tokens, and this server takes at most %d "+
-				"of a context of %d: make it shorter", len(ids), most, t.s.model.Context()), invalidRequest,
-				j.shape.param(), "context_length_exceeded"}
+			return nil, &Error{http.StatusBadRequest,
+				fmt.Sprintf("the prompt has %d tokens, and this server takes at most %d of a context of %d: "+
+					"make it shorter", len(ids), most, t.s.model.Context()),
+				invalidRequest, j.shape.param(), "context_length_exceeded"}
 		}
 	}
 	return all, nil

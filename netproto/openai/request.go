@@ -236,7 +236,8 @@ func (r *request) check(s *Server) *Error {
 	}
 	for _, id := range slices.Sorted(maps.Keys(r.settings.LogitBias)) {
 		if int(id) >= s.model.Vocabulary() {
-			return invalid("logit_bias", "logit_bias: the model has no token %d: its ids are below %d", id, s.model.Vocabulary())
+			return invalid("logit_bias", "logit_bias: the model has no token %d: its ids are below %d",
+				id, s.model.Vocabulary())
 		}
 	}
 	if !r.seeded {

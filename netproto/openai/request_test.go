@@ -24,17 +24,20 @@ func TestRefused(t *testing.T) {
 		{chat, `{"messages":["x"]}`, "messages[0]", "invalid_value", "give a JSON object"},
 		{chat, `{"messages":[{"role":"robot","content":"x"}]}`, "messages[0].role", "invalid_value", "give system"},
 		{chat, `{"messages":[{"role":"user"}]}`, "messages[0].content", "missing_required_parameter", "give a text"},
-		{chat, `{"messages":[{"role":"user","content":null}]}`, "messages[0].content", "missing_required_parameter", ""},
-		{chat, `{"messages":[{"role":"user","content":7}]}`, "messages[0].content", "invalid_value", "parts of type text"},
+		{chat, `{"messages":[{"role":"user","content":null}]}`, "messages[0].content",
+			"missing_required_parameter", ""},
+		{chat, `{"messages":[{"role":"user","content":7}]}`, "messages[0].content",
+			"invalid_value", "parts of type text"},
 		{chat, `{"messages":[{"role":"assistant"}]}`, "messages[0].content", "missing_required_parameter", ""},
 		{chat, `{"messages":[{"role":"user","content":"x","extra":1}]}`, "messages[0].extra", "unknown_parameter", ""},
 		{chat, `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:"}}]}]}`,
 			"messages[0].content[0].type", "invalid_value", "reads text alone"},
 		{chat, `{"messages":[{"role":"user","content":[{"type":"text"}]}]}`, "messages[0].content[0].text",
 			"missing_required_parameter", ""},
-		{chat, `{"messages":[{"role":"user","content":[{"type":"text","text":"x","y":1}]}]}`, "messages[0].content[0].y",
-			"unknown_parameter", ""},
-		{chat, `{"messages":[{"role":"tool","content":"x"}]}`, "messages[0].tool_call_id", "missing_required_parameter", ""},
+		{chat, `{"messages":[{"role":"user","content":[{"type":"text","text":"x","y":1}]}]}`,
+			"messages[0].content[0].y", "unknown_parameter", ""},
+		{chat, `{"messages":[{"role":"tool","content":"x"}]}`, "messages[0].tool_call_id",
+			"missing_required_parameter", ""},
 		{chat, `{"messages":[{"role":"tool","content":"x","tool_call_id":"c"}]}`, "messages[0].tool_call_id",
 			"invalid_value", "no assistant's message before"},
 		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f"}}]}]}`,
@@ -63,8 +66,8 @@ func TestRefused(t *testing.T) {
 		{text, `{"prompt":"x","logit_bias":{"a":1,"b":1,"c":1}}`, "logit_bias", "invalid_value", "a is not a token id"},
 		{chat, `{` + user + `,` + tool + `,"tool_choice":{"type":"function"}}`, "tool_choice.function",
 			"missing_required_parameter", "give the function's name"},
-		{chat, `{` + user + `,` + tool + `,"tool_choice":{"type":"function","function":{}}}`, "tool_choice.function.name",
-			"missing_required_parameter", "give the function's name"},
+		{chat, `{` + user + `,` + tool + `,"tool_choice":{"type":"function","function":{}}}`,
+			"tool_choice.function.name", "missing_required_parameter", "give the function's name"},
 		{chat, `{` + user + `,` + tool + `,"tool_choice":{"type":"function","function":{"name":"g"}}}`,
 			"tool_choice.function.name", "invalid_value", "no tool has this name"},
 		{chat, `{` + user + `,"model":7}`, "model", "invalid_value", "give a string"},
@@ -95,14 +98,16 @@ func TestRefused(t *testing.T) {
 		{chat, `{` + user + `,"top_logprobs":2}`, "top_logprobs", "invalid_value", "set logprobs"},
 		{chat, `{` + user + `,"logprobs":true,"top_logprobs":21}`, "top_logprobs", "invalid_value", ""},
 		{chat, `{` + user + `,"logprobs":1}`, "logprobs", "invalid_value", "true or false"},
-		{chat, `{` + user + `,"stream_options":{"include_usage":true}}`, "stream_options", "invalid_value", "set stream"},
+		{chat, `{` + user + `,"stream_options":{"include_usage":true}}`, "stream_options",
+			"invalid_value", "set stream"},
 		{chat, `{` + user + `,"stream":true,"stream_options":{"x":1}}`, "stream_options.x", "unknown_parameter", ""},
 		{chat, `{` + user + `,"response_format":{}}`, "response_format.type", "invalid_value", ""},
 		{chat, `{` + user + `,"response_format":{"type":"json_schema"}}`, "response_format.json_schema",
 			"missing_required_parameter", ""},
 		{chat, `{` + user + `,"response_format":{"type":"json_schema","json_schema":{"name":"x"}}}`,
 			"response_format.json_schema.schema", "missing_required_parameter", ""},
-		{chat, `{` + user + `,"response_format":{"type":"json_object","x":1}}`, "response_format.x", "unknown_parameter", ""},
+		{chat, `{` + user + `,"response_format":{"type":"json_object","x":1}}`, "response_format.x",
+			"unknown_parameter", ""},
 		{chat, `{` + user + `,"functions":[]}`, "functions", "unsupported_parameter", "give them as tools"},
 		{chat, `{` + user + `,"function_call":"auto"}`, "function_call", "unsupported_parameter", ""},
 		{chat, `{` + user + `,"audio":{}}`, "audio", "unsupported_parameter", ""},
@@ -128,7 +133,8 @@ func TestRefused(t *testing.T) {
 		{chat, `{` + user + `,` + tool + `,"tool_choice":7}`, "tool_choice", "invalid_value", ""},
 		{chat, `{` + user + `,` + tool + `,"tool_choice":{"type":"function","function":{"name":"g"}}}`,
 			"tool_choice.function.name", "invalid_value", "no tool"},
-		{chat, `{` + user + `,` + tool + `,"tool_choice":{"type":"allowed_tools"}}`, "tool_choice.type", "invalid_value", ""},
+		{chat, `{` + user + `,` + tool + `,"tool_choice":{"type":"allowed_tools"}}`, "tool_choice.type",
+			"invalid_value", ""},
 		{chat, `{` + user + `,` + tool + `,"tool_choice":"required","response_format":{"type":"json_object"}}`,
 			"response_format", "invalid_value", ""},
 		{text, `{}`, "prompt", "missing_required_parameter", ""},
@@ -196,7 +202,9 @@ func TestContents(t *testing.T) {
 
 // TestPromptTooLong: the most tokens of a prompt leave room for an answer.
 func TestPromptTooLong(t *testing.T) {
-	for _, c := range []struct{ limit, length, status int }{{0, 99, 200}, {0, 100, 400}, {50, 50, 200}, {50, 51, 400}, {500, 100, 400}} {
+	for _, c := range []struct{ limit, length, status int }{
+		{0, 99, 200}, {0, 100, 400}, {50, 50, 200}, {50, 51, 400}, {500, 100, 400},
+	} {
 		s := newTestServer(t, &fakeModel{context: 100}, func(o *Options) { o.MaxPrompt = c.limit })
 		w := ask(t, s, "/v1/completions", `{"prompt":"`+strings.Repeat("x", c.length)+`","stream":true}`)
 		assert.Equal(t, c.status, w.Code, "%v", c)
@@ -213,7 +221,8 @@ func FuzzRequests(f *testing.F) {
 	for _, s := range []string{`{"messages":[{"role":"user","content":"x"}]}`, `{"prompt":[[1]],"n":2}`, `[`,
 		`{"stop":[1]}`,
 		`{"messages":[{"role":"assistant","tool_calls":[{"id":"","function":{"name":"f","arguments":"{}"}}]}],` +
-			`"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"function","function":{"name":"f"}}}`,
+			`"tools":[{"type":"function","function":{"name":"f"}}],` +
+			`"tool_choice":{"type":"function","function":{"name":"f"}}}`,
 		`{"response_format":{"type":"json_schema","json_schema":{"schema":{}}},"logit_bias":{"1":2}}`} {
 		f.Add([]byte(s))
 	}

@@ -26,9 +26,10 @@ type Options struct {
 	Keys    []string // one of them must be shown; none: anybody is served
 	Origins []string // web pages that may ask, such as "https://example.org"; "*": any
 
-	Parallel  int           // answers that are generated at once; 0 means 4
-	Queue     int           // requests that wait; 0 means 64, negative none
-	Sessions  int           // texts that are kept; 0 means twice Parallel. So many more than Parallel may wait for readers
+	Parallel int // answers that are generated at once; 0 means 4
+	Queue    int // requests that wait; 0 means 64, negative none
+	// Sessions is how many texts are kept; 0 means twice Parallel. So many more than Parallel may wait for readers.
+	Sessions  int
 	MaxBody   int64         // bytes of a request; 0 means 4 MiB
 	MaxPrompt int           // tokens of a prompt; 0 means what the context holds
 	Read      time.Duration // for a client to send its request; 0 means 30 s
@@ -78,7 +79,8 @@ type Server struct {
 // New returns a server for a model. The caller calls Close in the end.
 func New(m Model, o Options) *Server {
 	o = o.withDefaults()
-	s := &Server{o: o, model: m, keys: newKeys(o.Keys), gate: newGate(o.Parallel, o.Queue, max(o.Sessions-o.Parallel, 1)),
+	s := &Server{o: o, model: m, keys: newKeys(o.Keys),
+		gate: newGate(o.Parallel, o.Queue, max(o.Sessions-o.Parallel, 1)),
 		pool: &pool{model: m, most: o.Sessions}, mux: http.NewServeMux(), begun: time.Now(), finger: o.Fingerprint}
 	s.closing, s.end = context.WithCancelCause(context.Background())
 	s.routes()
@@ -210,7 +212,9 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	if l.Draining {
 		status, say = http.StatusServiceUnavailable, "draining"
 	}
-	write(w, status, encode(map[string]any{"status": say, "active": l.Active, "waiting": l.Waiting, "stalled": l.Stalled}))
+	write(w, status, encode(map[string]any{
+		"status": say, "active": l.Active, "waiting": l.Waiting, "stalled": l.Stalled,
+	}))
 }
 
 // modelObject is a name of the model as it is listed.

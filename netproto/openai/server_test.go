@@ -25,7 +25,8 @@ func TestReuse(t *testing.T) {
 		require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
 		return at(object(t, w.Body.Bytes()), "usage", "prompt_tokens_details", "cached_tokens").(float64)
 	}
-	const first = `{"role":"system","content":"You are a fish that is very, very brief."},{"role":"user","content":"How are you?"}`
+	const first = `{"role":"system","content":"You are a fish that is very, very brief."},` +
+		`{"role":"user","content":"How are you?"}`
 	assert.EqualValues(t, 0, cached(first))
 	prompt := len(m.prompts[0])
 	assert.EqualValues(t, prompt-1, cached(first), "all but the last token, which always runs")
@@ -92,11 +93,13 @@ func TestPoolBound(t *testing.T) {
 // TestKeys: with keys, all but health needs one of them.
 func TestKeys(t *testing.T) {
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "numbers") })
-	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Keys, o.Metrics = []string{"one-key", "other-key"}, metrics })
+	s := newTestServer(t, &fakeModel{}, func(o *Options) {
+		o.Keys, o.Metrics = []string{"one-key", "other-key"}, metrics
+	})
 	const body = `{"prompt":"x"}`
 	for header, want := range map[string]int{
-		"": 401, "Bearer one-key": 200, "bearer other-key": 200, "Bearer one-ke": 401, "Bearer one-keyx": 401, "Basic one-key": 401,
-		"Bearer ": 401, "Bearer": 401, "one-key": 401,
+		"": 401, "Bearer one-key": 200, "bearer other-key": 200, "Bearer one-ke": 401, "Bearer one-keyx": 401,
+		"Basic one-key": 401, "Bearer ": 401, "Bearer": 401, "one-key": 401,
 	} {
 		w := ask(t, s, "/v1/completions", body, "Authorization", header)
 		assert.Equal(t, want, w.Code, header)
@@ -123,8 +126,8 @@ func TestOrigins(t *testing.T) {
 		from    string
 		status  int
 	}{
-		{nil, "", 200}, {nil, page, 403}, {nil, "null", 403}, {[]string{page}, page, 200}, {[]string{page}, page + ".evil",
-			403},
+		{nil, "", 200}, {nil, page, 403}, {nil, "null", 403},
+		{[]string{page}, page, 200}, {[]string{page}, page + ".evil", 403},
 		{[]string{"*"}, page, 200}, {[]string{page}, "", 200},
 	} {
 		m := &fakeModel{}
@@ -147,7 +150,8 @@ func TestOrigins(t *testing.T) {
 		s.ServeHTTP(w, r)
 		if c.from != "" && c.status == 200 {
 			assert.Equal(t, http.StatusNoContent, w.Code, "asked without a key")
-			assert.Equal(t, "authorization, content-type, x-stainless-os", w.Header().Get("Access-Control-Allow-Headers"))
+			assert.Equal(t,
+				"authorization, content-type, x-stainless-os", w.Header().Get("Access-Control-Allow-Headers"))
 			assert.Equal(t, "600", w.Header().Get("Access-Control-Max-Age"))
 		} else {
 			assert.NotEqual(t, http.StatusNoContent, w.Code)

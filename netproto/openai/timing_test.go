@@ -329,7 +329,8 @@ func TestStallsAdd(t *testing.T) {
 // TestOthersGoOn: while one reader takes nothing, others get their answers.
 func TestOthersGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestServer(t, &fakeModel{step: time.Millisecond, answer: long(100)}, func(o *Options) { o.Parallel = 1 })
+		m := &fakeModel{step: time.Millisecond, answer: long(100)}
+		s := newTestServer(t, m, func(o *Options) { o.Parallel = 1 })
 		for range 5 {
 			go s.ServeHTTP(newSlowWriter(make(chan struct{})), post(t.Context(), "/v1/completions", streaming))
 		}

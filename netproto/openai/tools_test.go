@@ -139,14 +139,16 @@ func TestCallSchema(t *testing.T) {
 	m := newToolModel("", `{"name":"f","arguments":{}}`)
 	s := newTestServer(t, m, nil)
 	ask(t, s, "/v1/chat/completions", `{`+hello+`,`+twoTools+`}`)
-	ask(t, s, "/v1/chat/completions", `{`+hello+`,`+twoTools+`,"tool_choice":{"type":"function","function":{"name":"f"}}}`)
+	ask(t, s, "/v1/chat/completions",
+		`{`+hello+`,`+twoTools+`,"tool_choice":{"type":"function","function":{"name":"f"}}}`)
 	require.Len(t, m.schemas, 2)
 	const f = `{"type":"object","properties":{"name":{"const":"f"},"arguments":{"type":"object",
 		"properties":{"x":{"$ref":"#PLACE/$defs/n"}},` +
 		`"$defs":{"n":{"type":"number"}}}},"required":["name","arguments"],"additionalProperties":false}`
 	const g = `{"type":"object","properties":{"name":{"const":"g"},"arguments":{"type":"object"}},` +
 		`"required":["name","arguments"],"additionalProperties":false}`
-	assert.JSONEq(t, `{"anyOf":[`+strings.Replace(f, "PLACE", "/anyOf/0/properties/arguments", 1)+`,`+g+`]}`, m.schemas[0])
+	inAny := strings.Replace(f, "PLACE", "/anyOf/0/properties/arguments", 1)
+	assert.JSONEq(t, `{"anyOf":[`+inAny+`,`+g+`]}`, m.schemas[0])
 	assert.JSONEq(t, strings.Replace(f, "PLACE", "/properties/arguments", 1), m.schemas[1])
 }
 
@@ -184,7 +186,8 @@ func TestCallCut(t *testing.T) {
 
 // TestBrokenCall: a model that does not follow the grammar is an error of the server.
 func TestBrokenCall(t *testing.T) {
-	w := ask(t, newTestServer(t, newToolModel("", `{"name":"f"`), nil), "/v1/chat/completions", `{`+hello+`,`+twoTools+`}`)
+	s := newTestServer(t, newToolModel("", `{"name":"f"`), nil)
+	w := ask(t, s, "/v1/chat/completions", `{`+hello+`,`+twoTools+`}`)
 	assert.Equal(t, http.StatusInternalServerError, w.Code)
 }
 
@@ -234,7 +237,8 @@ func TestManyCalls(t *testing.T) {
 	}
 	m := newToolModel(steps...)
 	m.context = 1 << 20
-	answer := object(t, ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,`+twoTools+`}`).Body.Bytes())
+	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,`+twoTools+`}`)
+	answer := object(t, w.Body.Bytes())
 	assert.Len(t, callsOf(answer), mostTools)
 	assert.Equal(t, "tool_calls", at(answer, "choices", 0, "finish_reason"))
 }
@@ -279,7 +283,8 @@ func TestStopAndCalls(t *testing.T) {
 func TestShortenedCall(t *testing.T) {
 	m := newToolModel("", `{"name":"f","arguments":{}}`, "")
 	m.short = func(text string) bool { return strings.Contains(text, "arguments") }
-	answer := object(t, ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,`+twoTools+`}`).Body.Bytes())
+	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,`+twoTools+`}`)
+	answer := object(t, w.Body.Bytes())
 	assert.Equal(t, true, at(answer, "choices", 0, "pilotfish", "shortened"))
 }
 

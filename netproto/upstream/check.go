@@ -97,8 +97,8 @@ func (c *check) ask(ctx context.Context, a dialect.Ask) (dialect.Reply, error) {
 
 func (c *check) start(context.Context) (Verdict, string, error) {
 	f, _ := c.m.serves()
-	return Pass, fmt.Sprintf("%s %s serves %s, contexts of %d tokens (0: not told), %d questions at a time (0: not told)",
-		f.Dialect, f.Version, f.Model, f.MaxContext, f.Parallel), nil
+	return Pass, fmt.Sprintf("%s %s serves %s, contexts of %d tokens (0: not told), "+
+		"%d questions at a time (0: not told)", f.Dialect, f.Version, f.Model, f.MaxContext, f.Parallel), nil
 }
 
 func (c *check) vocabulary(ctx context.Context) (Verdict, string, error) {
@@ -110,7 +110,8 @@ func (c *check) vocabulary(ctx context.Context) (Verdict, string, error) {
 		return Fail, "", err
 	}
 	if _, err := c.m.engine().Detokenize(ctx, []int32{0}); errors.Is(err, dialect.ErrAbsent) {
-		return Note, "it says of no token what it is; those that it repeats or goes on with are the same here and there", nil
+		return Note, "it says of no token what it is; " +
+			"those that it repeats or goes on with are the same here and there", nil
 	}
 	return Pass, fmt.Sprintf("the text of all %d tokens is the same here and there", v.Size()), nil
 }
@@ -290,8 +291,8 @@ func (c *check) verification(ctx context.Context) (Verdict, string, error) {
 			}
 		}
 	}
-	found := fmt.Sprintf("%d positions, with %d requests more for what its cache had; %d are not as when asked for alone",
-		looked, requests, wrong)
+	found := fmt.Sprintf("%d positions, with %d requests more for what its cache had; "+
+		"%d are not as when asked for alone", looked, requests, wrong)
 	if wrong > 0 {
 		return Note, found, nil
 	}
@@ -347,8 +348,8 @@ func (c *check) apart(ctx context.Context) (Verdict, string, error) {
 	case r.Cached < 0:
 		return Note, "it does not say what its cache had", nil
 	case r.Cached > 0:
-		return Note, fmt.Sprintf("another client found %d tokens in the cache: by timing, clients can learn what others "+
-			"asked", r.Cached), nil
+		return Note, fmt.Sprintf("another client found %d tokens in the cache: by timing, clients can learn what "+
+			"others asked", r.Cached), nil
 	}
 	return Pass, "another client finds nothing of it in the cache", nil
 }

@@ -40,8 +40,8 @@ func kinds() []kindOfEngine {
 			netproto.SampledAudit, 50, 511, generate},
 		{"vllm that computes all again", &fakeengine.Engine{Dialect: "vllm", Rows: fakeengine.WholeRows},
 			netproto.SampledAudit, 20, 511, generate},
-		{"vllm behind its other door", &fakeengine.Engine{Dialect: "vllm", NoGenerate: true}, netproto.SampledAudit, 20, 511,
-			completions},
+		{"vllm behind its other door", &fakeengine.Engine{Dialect: "vllm", NoGenerate: true},
+			netproto.SampledAudit, 20, 511, completions},
 		{"openai with ids", &fakeengine.Engine{Dialect: "openai", Echo: true}, netproto.NoAudit, 20, 0, completions},
 		{"openai with texts", &fakeengine.Engine{Dialect: "openai", Echo: true, Strict: true, MaxTop: 5},
 			netproto.NoAudit, 5, 0, completions},
@@ -332,7 +332,9 @@ func TestRepeats(t *testing.T) {
 		ok    bool
 	}{{4, v, true}, {3, v, true}, {1, v, false}, {4, shifted(v), false}} {
 		for _, strict := range []bool{false, true} {
-			e := &fakeengine.Engine{Dialect: "openai", Strict: strict, Model: parrot(c.often), Vocabulary: c.v, MaxTop: 5}
+			e := &fakeengine.Engine{
+				Dialect: "openai", Strict: strict, Model: parrot(c.often), Vocabulary: c.v, MaxTop: 5,
+			}
 			u, err := Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 			if !c.ok { // also where ids come back: they say nothing of what they stand for
 				assert.ErrorContains(t, err, "--trust-vocabulary")

@@ -40,7 +40,8 @@ func TestLeastOfAll(t *testing.T) {
 // come.
 func TestMoreThanItGives(t *testing.T) {
 	for dialect, most := range map[string]int{"vllm": 20, "sglang": 256} {
-		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": &fakeengine.Engine{Dialect: dialect}}), "one"))
+		e := &fakeengine.Engine{Dialect: dialect}
+		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 		q := question(1, []int32{1, 2, 3})
 		q.K = netproto.MaxK
 		a, err := u.Ask(t.Context(), q)

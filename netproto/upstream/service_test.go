@@ -77,7 +77,8 @@ func ask(t *testing.T, u *Upstream, session uint64, deadline time.Duration) erro
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), deadline, netproto.TooLate)
 	defer cancel()
-	_, err := u.Ask(ctx, question(session, contextOf(rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), session)), 20)))
+	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), session))
+	_, err := u.Ask(ctx, question(session, contextOf(r, 20)))
 	return err
 }
 
@@ -203,7 +204,8 @@ func TestRefusingEngine(t *testing.T) {
 // stay where they are, and come back when it does.
 func TestNextEngine(t *testing.T) {
 	for name, doing := range map[string]func(http.ResponseWriter, *http.Request){
-		"broken": broken, "500": saying(500, ""), "503": saying(503, ""), "429": saying(429, ""), "garbage": saying(200, "}"),
+		"broken": broken, "500": saying(500, ""), "503": saying(503, ""), "429": saying(429, ""),
+		"garbage": saying(200, "}"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fault{doing: doing, all: true}

@@ -14,7 +14,8 @@ import (
 // is drawn. Rows that did not come are an error: a device would take silence for consent.
 func (u *Upstream) verify(q gateway.Question, r dialect.Reply) (all []terms.Finding, err error) {
 	if wanted := len(q.Context) - q.AuditFrom; len(r.Rows) != wanted {
-		err := fmt.Errorf("%w: it looked at %d of the %d positions to be verified", netproto.Failed, len(r.Rows), wanted)
+		err := fmt.Errorf("%w: it looked at %d of the %d positions to be verified",
+			netproto.Failed, len(r.Rows), wanted)
 		if r.Unheard != nil {
 			err = fmt.Errorf("%w: %w", err, r.Unheard)
 		}
@@ -46,8 +47,8 @@ func (u *Upstream) choose(q gateway.Question, pos int, row dialect.Row) (f terms
 	}
 	most := min(q.Sampling.TopK, u.o.Vocabulary.Size())
 	if most < 1 || len(row.Top) < most {
-		return f, fmt.Errorf("%w: %d probabilities came for position %d, drawing takes %d", netproto.Failed, len(row.Top),
-			pos, most)
+		return f, fmt.Errorf("%w: %d probabilities came for position %d, drawing takes %d",
+			netproto.Failed, len(row.Top), pos, most)
 	}
 	top := row.Top[:most]
 	if f.Token, f.Score, f.Stands, err = u.o.Draw(q.Sampling, pos, top, q.Context[pos]); err != nil {
@@ -55,8 +56,8 @@ func (u *Upstream) choose(q gateway.Question, pos int, row dialect.Row) (f terms
 	}
 	at := slices.IndexFunc(top, func(c terms.Candidate) bool { return c.ID == f.Token })
 	if at < 0 {
-		return f, fmt.Errorf("%w: token %d was drawn at position %d, which is none of those that can be", netproto.Failed,
-			f.Token, pos)
+		return f, fmt.Errorf("%w: token %d was drawn at position %d, which is none of those that can be",
+			netproto.Failed, f.Token, pos)
 	}
 	f.LogProb = top[at].LogProb
 	return f, nil

@@ -145,7 +145,8 @@ func TestVerifyCached(t *testing.T) {
 			}
 			if calls := c.engine.Calls(c.path); twice == 2 {
 				all := calls[len(calls)-2]
-				assert.Contains(t, string(all.Body), fmt.Sprintf(`"%s-4-all"`, u.name), "no request has the name of another")
+				assert.Contains(t, string(all.Body), fmt.Sprintf(`"%s-4-all"`, u.name),
+					"no request has the name of another")
 				assert.Contains(t, string(all.Body), `"skip_reading_prefix_cache":true`)
 			}
 		})
@@ -231,7 +232,8 @@ func TestVerifyNonsense(t *testing.T) {
 		u := open(t, options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 		e.Fault = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 			if r.URL.Path == "/generate" {
-				fmt.Fprintf(w, `{"output_ids":[5],"meta_info":{"input_top_logprobs":%s,"input_token_logprobs":%s}}`, c.top, c.own)
+				fmt.Fprintf(w, `{"output_ids":[5],"meta_info":{"input_top_logprobs":%s,"input_token_logprobs":%s}}`,
+					c.top, c.own)
 			}
 			return r.URL.Path == "/generate"
 		}
@@ -278,8 +280,8 @@ func TestAuditStaysTrue(t *testing.T) {
 		time.Sleep(3 * longestPause)
 		synctest.Wait()
 		require.Error(t, u.Ready())
-		assert.ErrorContains(t, u.Stats().Engines[0].Why, "its audit is sampled, this gateway promises its clients one that "+
-			"is exact")
+		assert.ErrorContains(t, u.Stats().Engines[0].Why,
+			"its audit is sampled, this gateway promises its clients one that is exact")
 	})
 }
 

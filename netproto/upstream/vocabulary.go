@@ -24,7 +24,9 @@ func checkVocabulary(
 	}
 	err := checkTexts(ctx, e, v)
 	if err == nil {
-		err = checkPieces(ctx, v, func(ctx context.Context, ids []int32) (string, error) { return e.Detokenize(ctx, ids) })
+		err = checkPieces(ctx, v, func(ctx context.Context, ids []int32) (string, error) {
+			return e.Detokenize(ctx, ids)
+		})
 	}
 	if errors.Is(err, dialect.ErrAbsent) {
 		err = checkSpelling(ctx, e, f, v)
@@ -37,8 +39,8 @@ func checkVocabulary(
 	}
 	if errors.Is(err, dialect.ErrAbsent) {
 		return &wrong{fmt.Errorf("it offers no way to compare its vocabulary with that of --tokenizer (%w): "+
-			"if you know that they are the same, give --trust-vocabulary: then ids are not compared at all, and another "+
-			"model would answer nonsense", err)}
+			"if you know that they are the same, give --trust-vocabulary: then ids are not compared at all, and "+
+			"another model would answer nonsense", err)}
 	}
 	return err
 }
@@ -49,8 +51,9 @@ func texts() []string {
 	return []string{
 		"Hello", " Hello", "Hello, world!", "The quick brown fox jumps over the lazy dog.", "don't I'll we're HE'S",
 		"3.14159 42 1000000 007", "a  b   c    d", "tab\tnew\nline\r\nend ", "\n\n\n  indented\n    more",
-		"func main() { fmt.Println(\"x\") }", "if (a[i] != NULL && *p++ == '\\0') return -1;", "{\"key\": [1, 2, null]}",
-		"https://example.org/a?b=c&d=%20#e", "user@example.org", "$12.50 €7 £3 ¥100", "±×÷≈≠≤≥∞√∑∫", "snake_case camelCase",
+		"func main() { fmt.Println(\"x\") }", "if (a[i] != NULL && *p++ == '\\0') return -1;",
+		"{\"key\": [1, 2, null]}", "https://example.org/a?b=c&d=%20#e", "user@example.org", "$12.50 €7 £3 ¥100",
+		"±×÷≈≠≤≥∞√∑∫", "snake_case camelCase",
 		"naïve café Ångström", "Straße über äöü", "El niño comió piñas.", "Привет, мир", "Γειά σου Κόσμε", "שלום עולם",
 		"مرحبا بالعالم", "नमस्ते दुनिया", "สวัสดีชาวโลก", "你好，世界", "こんにちは世界", "안녕하세요 세계", "𝔘𝔫𝔦𝔠𝔬𝔡𝔢", "\u200b \ufeff",
 		"👍🏽 👨‍👩‍👧 🇩🇪", "\u00a0\u2003\u3000", "....!!!???---", "<|im_start|>user\nHi<|im_end|>\n", "<|endoftext|>",
@@ -73,8 +76,8 @@ func checkTexts(ctx context.Context, e dialect.Engine, v dialect.Vocabulary) err
 		for i < min(len(ours), len(theirs)) && ours[i] == theirs[i] {
 			i++
 		}
-		return &wrong{fmt.Errorf("its vocabulary is not that of --tokenizer: in %q the token %d is %s there and %s here",
-			text, i, idAt(theirs, i), idAt(ours, i))}
+		return &wrong{fmt.Errorf("its vocabulary is not that of --tokenizer: "+
+			"in %q the token %d is %s there and %s here", text, i, idAt(theirs, i), idAt(ours, i))}
 	}
 	return nil
 }
@@ -116,8 +119,8 @@ func checkPieces(
 			if err != nil {
 				return err
 			}
-			return &wrong{fmt.Errorf("its vocabulary is not that of --tokenizer: the token %d is another one there than %q",
-				id, v.Piece(int32(id)))}
+			return &wrong{fmt.Errorf("its vocabulary is not that of --tokenizer: "+
+				"the token %d is another one there than %q", id, v.Piece(int32(id)))}
 		}
 	}
 	return nil
@@ -173,8 +176,8 @@ func checkSpelling(ctx context.Context, e dialect.Engine, f dialect.Facts, v dia
 			ours := v.Piece(ids[i])
 			lost := bytes.ContainsRune(piece, '\uFFFD') && !bytes.Equal(bytes.ToValidUTF8(ours, nil), ours)
 			if !bytes.Equal(piece, ours) && !lost {
-				return &wrong{fmt.Errorf("its vocabulary is not that of --tokenizer: the token %d is %q there and %q here",
-					ids[i], piece, ours)}
+				return &wrong{fmt.Errorf("its vocabulary is not that of --tokenizer: "+
+					"the token %d is %q there and %q here", ids[i], piece, ours)}
 			}
 		}
 	}
@@ -204,7 +207,8 @@ func checkRepeats(ctx context.Context, e dialect.Engine, v dialect.Vocabulary) e
 		}
 	}
 	if 2*same < tried || tried == 0 {
-		return fmt.Errorf("%w: of %d tokens that were repeated to it, it went on with %d", dialect.ErrAbsent, tried, same)
+		return fmt.Errorf("%w: of %d tokens that were repeated to it, it went on with %d",
+			dialect.ErrAbsent, tried, same)
 	}
 	return nil
 }

@@ -171,8 +171,8 @@ func (m *member) examine(ctx context.Context) (e dialect.Engine, f dialect.Facts
 		err = &wrong{fmt.Errorf("it gives %d probabilities, this gateway promises its clients %d: restart the gateway",
 			f.Choices, m.u.most)}
 	case f.Audit < now.Audit:
-		err = &wrong{fmt.Errorf("its audit is %s, this gateway promises its clients one that is %s: restart the gateway",
-			f.Audit, now.Audit)}
+		err = &wrong{fmt.Errorf("its audit is %s, this gateway promises its clients one that is %s: "+
+			"restart the gateway", f.Audit, now.Audit)}
 	}
 	return e, f, err
 }

@@ -121,7 +121,9 @@ func TellRun(ctx context.Context, p any, rows int) {
 	if t, ok := p.(Timed); ok {
 		known := time.Since(w.Zero)
 		begin, end := t.Ran()
-		w.Tell(Op{Kind: OpRun, Layer: -1, Rows: int32(rows), Begin: known, End: known, DeviceBegin: begin, DeviceEnd: end})
+		w.Tell(Op{
+			Kind: OpRun, Layer: -1, Rows: int32(rows), Begin: known, End: known, DeviceBegin: begin, DeviceEnd: end,
+		})
 	}
 }
 

@@ -49,7 +49,8 @@ func TestWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ops []Op
 		time.Sleep(time.Second)
-		ctx := Watch(t.Context(), &Watcher{Zero: time.Now().Add(-time.Minute), Tell: func(o Op) { ops = append(ops, o) }})
+		w := &Watcher{Zero: time.Now().Add(-time.Minute), Tell: func(o Op) { ops = append(ops, o) }}
+		ctx := Watch(t.Context(), w)
 		p := new(slow)
 		layers(Watched(ctx, p, 3))
 		require.Len(t, ops, 12)

@@ -181,7 +181,8 @@ func (c *checker) tree(t *tree) {
 // below returns all nodes under n.
 func (c *checker) below(n *node) (all []*node) {
 	for token, child := range n.below.all {
-		c.say(child.parent == n && child.tree == n.tree && child.token == token, "not a child of its parent: %+v", child)
+		c.say(child.parent == n && child.tree == n.tree && child.token == token,
+			"not a child of its parent: %+v", child)
 		c.say(n.cell.below.at(token) == child.cell, "the cell of %+v is not behind that of its parent", child)
 		c.users[child.cell]++
 		all = append(append(all, child), c.below(child)...)
@@ -253,7 +254,8 @@ func (c *checker) ring(of *cell) {
 		return
 	}
 	for range c.users[of] { // a node is the only one of its session, as that has it below its parent
-		c.say(n.cell == of && n.parent != nil && n.parent.below.at(of.token) == n && n.after.before == n, "users of %+v", of)
+		c.say(n.cell == of && n.parent != nil && n.parent.below.at(of.token) == n && n.after.before == n,
+			"users of %+v", of)
 		n = n.after
 	}
 	c.say(n == of.first, "there are others of %+v", of)

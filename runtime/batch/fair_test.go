@@ -56,8 +56,10 @@ var attacks = map[string]func(c *crowd, ctx context.Context, device int){
 			c.wait.Go(func() {
 				for n := 0; ctx.Err() == nil; n++ {
 					session := uint64(1000 + 4*device + i)
-					c.s.Ask(ctx, batch.Question{Session: session, Device: uint64(device), Domain: c.domain(int(session)),
-						Context: text(n, 300), K: 256, AuditFrom: 1})
+					c.s.Ask(ctx, batch.Question{
+						Session: session, Device: uint64(device), Domain: c.domain(int(session)),
+						Context: text(n, 300), K: 256, AuditFrom: 1,
+					})
 				}
 			})
 		}
@@ -67,9 +69,11 @@ var attacks = map[string]func(c *crowd, ctx context.Context, device int){
 			c.wait.Go(func() {
 				for n := 0; ctx.Err() == nil; n++ {
 					session := uint64(1000 + 4*device + i)
-					c.s.Ask(ctx, batch.Question{Session: session, Device: uint64(device), Domain: c.domain(int(session)), K: 1,
+					c.s.Ask(ctx, batch.Question{
+						Session: session, Device: uint64(device), Domain: c.domain(int(session)), K: 1,
 						Context: text(n, 300), AuditFrom: 1, Verify: terms.EachScore,
-						Sampling: terms.Sampling{Temperature: 1}})
+						Sampling: terms.Sampling{Temperature: 1},
+					})
 				}
 			})
 		}
@@ -134,7 +138,8 @@ func bystander(t *testing.T, attack func(*crowd, context.Context, int), attacker
 			require.True(t, again > 32 || time.Since(begin) <= most, "a step, its own, and what they add for the head")
 		} else {
 			require.LessOrEqual(t, again, 0)
-			require.LessOrEqual(t, time.Since(begin), (128+4+10+16)*tick, "a step, what it adds for the head, and its own")
+			require.LessOrEqual(t, time.Since(begin), (128+4+10+16)*tick,
+				"a step, what it adds for the head, and its own")
 		}
 		if len(mine.Context) > 580 {
 			mine.Context = mine.Context[:100]
@@ -226,7 +231,9 @@ func TestDevicesAreForgotten(t *testing.T) {
 		defer c.s.Close()
 		for device := range uint64(5000) {
 			session := 2 + device
-			c.mustAsk(batch.Question{Session: session, Device: device, Context: []int32{1}, K: 1, Background: device%2 == 0})
+			c.mustAsk(batch.Question{
+				Session: session, Device: device, Context: []int32{1}, K: 1, Background: device%2 == 0,
+			})
 			require.NoError(t, c.s.Forget(t.Context(), session))
 		}
 		assert.Equal(t, 2*(1024+1), batch.Remembered(c.s), "of each queue the last one is not looked at yet")
@@ -245,7 +252,8 @@ func TestBackground(t *testing.T) {
 			return err
 		}
 		require.NoError(t, sync(1, text(1, 300)))
-		assert.Equal(t, 300, c.mustAsk(batch.Question{Session: 1, Device: 1, Context: append(text(1, 300), 1), K: 1}).Reused)
+		a := c.mustAsk(batch.Question{Session: 1, Device: 1, Context: append(text(1, 300), 1), K: 1})
+		assert.Equal(t, 300, a.Reused)
 		c.mustAsk(batch.Question{Session: 2, Context: text(2, 500), K: 1})
 		begin := time.Now()
 		assert.ErrorIs(t, sync(3, text(3, 300)), batch.ErrShed, "there is no room but that of others")
@@ -296,7 +304,9 @@ func TestBackgroundLosesRoom(t *testing.T) {
 			return c.mustAsk(q).Reused
 		}
 		background := func(session uint64, n int, took time.Duration) {
-			q := batch.Question{Session: session, Device: session, Context: text(int(session), n), K: 1, Background: true}
+			q := batch.Question{
+				Session: session, Device: session, Context: text(int(session), n), K: 1, Background: true,
+			}
 			c.ask(q, func(_ batch.Answer, d time.Duration, err error) {
 				assert.ErrorIs(t, err, batch.ErrShed)
 				assert.Equal(t, took, d)

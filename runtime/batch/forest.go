@@ -20,7 +20,7 @@ type forest struct {
 	nodes    int // of all sessions
 	trees    map[uint64]*tree
 	holders  map[uint64]*holder
-	bySize   [33]sorted.Heap[*holder] // those with leaves to evict, by bits.Len of their slots; least recently used first
+	bySize   [33]sorted.Heap[*holder] // those with leaves to evict, by bits.Len of slots; least recently used first
 	past     past
 	streams  list.List // of *stream, those with the latest questions first
 	guessed  int       // guesses that no question has come along

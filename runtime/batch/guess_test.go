@@ -53,8 +53,8 @@ func (w *watched) Forward(
 ) error {
 	guesses, devices := batch.Waits(w.of)
 	if guesses > 0 && (devices > 0 || len(rows) > w.most || guesses == len(rows) || want.Logits) {
-		w.wrong = fmt.Errorf("%d of %d rows are guesses, and %d devices wait (all logits: %v)", guesses, len(rows), devices,
-			want.Logits)
+		w.wrong = fmt.Errorf("%d of %d rows are guesses, and %d devices wait (all logits: %v)",
+			guesses, len(rows), devices, want.Logits)
 	}
 	for _, r := range rows {
 		if int(r.Pos) >= w.context {
@@ -300,7 +300,9 @@ func TestStreamOfRepeats(t *testing.T) {
 				defer c.s.Close()
 				for i := range devices {
 					c.wait.Go(func() {
-						q := batch.Question{Session: uint64(i), Device: uint64(i), Context: text(i, 10), K: 1, Sampling: sampling}
+						q := batch.Question{
+							Session: uint64(i), Device: uint64(i), Context: text(i, 10), K: 1, Sampling: sampling,
+						}
 						c.stream(q, 200)
 					})
 				}

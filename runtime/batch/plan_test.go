@@ -121,7 +121,8 @@ func TestPlan(t *testing.T) {
 			{device: 1, n: 70}, {device: 2, n: 3, session: 1}, {device: 2, old: 30, n: 8, session: 1},
 		}, []string{"1x4 2x9", "1x32", "1x32", "1x2"}},
 		"not the first one": {2000, []wish{
-			{device: 1, n: 70}, {device: 2, n: 1, session: 2}, {device: 2, n: 7, session: 1}, {device: 2, n: 15, session: 1},
+			{device: 1, n: 70},
+			{device: 2, n: 1, session: 2}, {device: 2, n: 7, session: 1}, {device: 2, n: 15, session: 1},
 		}, []string{"1x4 2x16", "1x32", "1x32", "1x2"}},
 		"what is in memory is paid for, too": {2000, slices.Concat(
 			[]wish{{device: 1, n: 40}}, slices.Repeat([]wish{{device: 2, old: 20, session: 1}}, 20),
@@ -174,7 +175,9 @@ func TestPlan(t *testing.T) {
 		"what takes several steps takes half of the store, or is alone": {200, []wish{
 			{device: 1, n: 70}, {device: 2, n: 50}, {device: 3, n: 40}, {device: 4, n: 35},
 			{device: 5, n: 33},
-		}, []string{"1x32", "1x32", "1x6", "2x16 3x16", "2x16 3x16", "2x4 3x8", "4x32", "2x4 4x3", "5x32", "2x4 5x1", "2x6"}},
+		}, []string{
+			"1x32", "1x32", "1x6", "2x16 3x16", "2x16 3x16", "2x4 3x8", "4x32", "2x4 4x3", "5x32", "2x4 5x1", "2x6",
+		}},
 		"who fits does not overtake": {200, []wish{
 			{device: 1, n: 70}, {device: 2, n: 50}, {device: 3, n: 30},
 		}, []string{"1x32", "1x32", "1x6", "2x16 3x16", "2x18 3x14", "2x16"}},

@@ -111,7 +111,8 @@ func schedule(
 	leaves := r.IntN(4) > 0
 	var before [][]int32
 	domains := 1 + r.Uint64N(3)
-	mixed := r.IntN(2) == 0 // several devices share a session: one may compute without an audit what another goes on with
+	// several devices share a session: one may compute without an audit what another goes on with
+	mixed := r.IntN(2) == 0
 	for range 120 {
 		q := anyQuestion(r, before, 30, 40)
 		if mixed {

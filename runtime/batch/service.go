@@ -63,7 +63,7 @@ type Options struct {
 	Rows    int              // most new tokens of one step, which everybody may have to wait for; 0 means 128
 	Best    int              // most candidates that a question can ask for; 0 means 256
 	Lookup  int              // most rows of a step with guesses from the text, 2 to 8; 0 means 8, negative: no guesses
-	Apart   bool             // sessions share nothing, not even those of one domain: see above for what others may learn
+	Apart   bool             // sessions share nothing, not even those of one domain: what others may learn is above
 	Now     func() time.Time // the clock of Answer.Queue and Answer.Compute; nil means time.Now
 }
 

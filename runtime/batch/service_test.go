@@ -211,7 +211,9 @@ func TestBatches(t *testing.T) {
 		var wait sync.WaitGroup
 		ask := func(ctx context.Context, n int, queue time.Duration) {
 			wait.Go(func() {
-				a, err := s.Ask(ctx, batch.Question{Session: uint64(n), Domain: uint64(n), Context: make([]int32, n), K: 1})
+				a, err := s.Ask(ctx, batch.Question{
+					Session: uint64(n), Domain: uint64(n), Context: make([]int32, n), K: 1,
+				})
 				require.Equal(t, context.Cause(ctx), err)
 				if err == nil {
 					assert.EqualValues(t, 7, a.Token)

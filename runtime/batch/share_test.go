@@ -74,8 +74,11 @@ func TestPrefixOnce(t *testing.T) {
 			inBubble(t, prefix+sessions*own, c.o, func(w *crowd, m *counter) {
 				kept := memory{}
 				for i := range sessions {
-					q := batch.Question{Session: uint64(i), Device: uint64(i % c.devices), K: 1,
-						Context: slices.Concat(text(1000, prefix), []int32{int32(i % 40), int32(i / 40)}, text(i, own-2))}
+					q := batch.Question{
+						Session: uint64(i), Device: uint64(i % c.devices), K: 1,
+						Context: slices.Concat(
+							text(1000, prefix), []int32{int32(i % 40), int32(i / 40)}, text(i, own-2)),
+					}
 					kept.add(q)
 					w.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 						require.NoError(t, err)
@@ -105,7 +108,9 @@ func TestStepsAreFull(t *testing.T) {
 			for i := range others {
 				c.wait.Go(func() {
 					for n := 0; ctx.Err() == nil; n++ {
-						q := batch.Question{Session: uint64(1000 + i), Device: uint64(1000 + i), Context: text(5000+n, 5), K: 1}
+						q := batch.Question{
+							Session: uint64(1000 + i), Device: uint64(1000 + i), Context: text(5000+n, 5), K: 1,
+						}
 						c.s.Ask(ctx, q)
 					}
 				})
@@ -113,7 +118,9 @@ func TestStepsAreFull(t *testing.T) {
 			time.Sleep(tick)
 			var waiting sync.WaitGroup
 			for i := range 100 {
-				q := batch.Question{Session: uint64(i), Device: uint64(i), Context: append(text(1, 400), int32(i)), K: 1}
+				q := batch.Question{
+					Session: uint64(i), Device: uint64(i), Context: append(text(1, 400), int32(i)), K: 1,
+				}
 				q.Context = append(q.Context, text(i, 9)...)
 				waiting.Add(1)
 				c.ask(q, func(_ batch.Answer, _ time.Duration, err error) {
@@ -548,7 +555,8 @@ func TestWorkOfSharing(t *testing.T) {
 		}
 		c.wait.Wait()
 		synctest.Wait()
-		assert.EqualValues(t, 12*(4+1)+1+4, batch.Tag(c.s, 5)+batch.Tag(c.s, 6)-paid, "one goes along with the other's rows")
+		assert.EqualValues(t, 12*(4+1)+1+4, batch.Tag(c.s, 5)+batch.Tag(c.s, 6)-paid,
+			"one goes along with the other's rows")
 	})
 }
 

@@ -363,7 +363,8 @@ func (s *Service) headFits(st *step, a *ask) bool {
 	w := a.need()
 	d, n := depth(w.K, w.Logits), 1
 	if a.atOnce() {
-		d, n = max(d, depth(a.heads.K, a.heads.Logits)), len(a.Context)-max(min(a.done, len(a.Context)-1), a.AuditFrom-1)
+		d = max(d, depth(a.heads.K, a.heads.Logits))
+		n = len(a.Context) - max(min(a.done, len(a.Context)-1), a.AuditFrom-1)
 	}
 	return d <= plainDepth || st.deep == 0 || (st.deep+n)*max(st.most, d) <= s.deepest()
 }

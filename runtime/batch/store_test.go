@@ -173,7 +173,8 @@ func TestModelFailsForAll(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, 10, a.Reused, "session %d", i)
 		})
-		m.broken.Store(true) // more of the head: the last tokens are computed once more, and their slots are undefined then
+		// more of the head: the last tokens are computed once more, and their slots are undefined then
+		m.broken.Store(true)
 		together(25, 6, func(_ int, _ batch.Answer, err error) { assert.ErrorIs(t, err, errBroken) })
 		m.broken.Store(false)
 		together(25, 6, func(_ int, a batch.Answer, err error) {
@@ -208,7 +209,9 @@ func TestFailureOfAnother(t *testing.T) {
 func TestFailureOfRepeat(t *testing.T) {
 	inBubble(t, 1000, batch.Options{Rows: 1}, func(c *crowd, m *counter) {
 		for device := range 3 {
-			q := batch.Question{Session: 1, Device: uint64(device), Context: append(text(1, 4), text(10+device, 4)...), K: 1}
+			q := batch.Question{
+				Session: 1, Device: uint64(device), Context: append(text(1, 4), text(10+device, 4)...), K: 1,
+			}
 			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 				require.NoError(t, err)
 				right(t, m.answer(c.t, q), a, q, true)
@@ -297,7 +300,9 @@ func TestManyCandidates(t *testing.T) {
 			for i := range 20 {
 				q := batch.Question{Session: uint64(i), Device: uint64(i), Context: text(i, 20), K: k}
 				if round == 1 && i%2 == 0 {
-					q = batch.Question{Session: uint64(100 + i), Device: uint64(i), Context: text(i, 25), K: 1, AuditFrom: 1}
+					q = batch.Question{
+						Session: uint64(100 + i), Device: uint64(i), Context: text(i, 25), K: 1, AuditFrom: 1,
+					}
 				}
 				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 					require.NoError(t, err)

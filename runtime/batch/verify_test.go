@@ -77,7 +77,9 @@ func TestVerdicts(t *testing.T) {
 					require.Equal(t, verdicts(t, alone, q), a.Audit, "%+v", q)
 					differ += len(a.Audit)
 					if pos := q.AuditFrom + r.IntN(len(q.Context)-q.AuditFrom+1); pos < len(q.Context) {
-						plain := batch.Question{Session: r.Uint64(), Context: q.Context[:pos], K: 1, Sampling: q.Sampling}
+						plain := batch.Question{
+							Session: r.Uint64(), Context: q.Context[:pos], K: 1, Sampling: q.Sampling,
+						}
 						b, err := single.Ask(t.Context(), plain)
 						require.NoError(t, err)
 						require.Equal(t, b.Token, chosen(q, a, pos), "%+v at %d", q, pos)
@@ -180,7 +182,8 @@ func TestVerifyParts(t *testing.T) {
 // TestVerifyQueue: a question in parts has waited until its first step, and all after that is its computing.
 func TestVerifyQueue(t *testing.T) {
 	inBubble(t, 300, batch.Options{}, func(c *crowd, m *counter) {
-		c.ask(batch.Question{Session: 2, Device: 2, Context: text(2, 30), K: 1}, func(batch.Answer, time.Duration, error) {})
+		busy := batch.Question{Session: 2, Device: 2, Context: text(2, 30), K: 1}
+		c.ask(busy, func(batch.Answer, time.Duration, error) {})
 		time.Sleep(10 * tick)
 		q := batch.Question{Session: 1, Device: 1, Context: text(1, 80), K: 1, AuditFrom: 1, Verify: terms.EachScore}
 		c.ask(q, func(a batch.Answer, took time.Duration, err error) {
@@ -256,7 +259,8 @@ func TestVerifyTogether(t *testing.T) {
 	for _, sampling := range []terms.Sampling{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 9}} {
 		inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
 			c.mustAsk(batch.Question{Session: 1, Device: 1, Context: text(1, 30), K: 1})
-			c.ask(batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1}, func(batch.Answer, time.Duration, error) {})
+			busy := batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1}
+			c.ask(busy, func(batch.Answer, time.Duration, error) {})
 			synctest.Wait() // while this is computed the others gather
 			var total atomic.Int64
 			for session := range uint64(2) {
@@ -420,10 +424,13 @@ func TestVerifyMixed(t *testing.T) {
 		{terms.EachChoice, terms.EachScore}, {terms.EachScore, terms.EachChoice}, {terms.AsItComes, terms.EachScore},
 	} {
 		inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
-			c.ask(batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1}, func(batch.Answer, time.Duration, error) {})
+			busy := batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1}
+			c.ask(busy, func(batch.Answer, time.Duration, error) {})
 			synctest.Wait() // while this is computed the others gather
 			for i, kind := range kinds {
-				q := batch.Question{Session: uint64(i), Device: uint64(i), Context: text(1, 12), K: 1, AuditFrom: 4, Verify: kind}
+				q := batch.Question{
+					Session: uint64(i), Device: uint64(i), Context: text(1, 12), K: 1, AuditFrom: 4, Verify: kind,
+				}
 				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 					require.NoError(t, err)
 					require.Equal(t, m.answer(t, q), plain(a))
@@ -443,7 +450,8 @@ func TestVerifyKnownEnd(t *testing.T) {
 		m.vocab = 300
 		c.mustAsk(batch.Question{Session: 1, Device: 1, Context: text(1, 10), K: 1})
 		c.mustAsk(batch.Question{Session: 1, Device: 1, Context: text(1, 20), K: 1, AuditFrom: 11})
-		c.ask(batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1}, func(batch.Answer, time.Duration, error) {})
+		busy := batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1}
+		c.ask(busy, func(batch.Answer, time.Duration, error) {})
 		synctest.Wait() // while this is computed the others gather
 		for _, q := range []batch.Question{
 			{Session: 2, Device: 2, Context: text(2, 3), K: 201},

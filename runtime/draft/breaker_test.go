@@ -112,7 +112,9 @@ func TestAnswerClosesBreaker(t *testing.T) {
 		}}
 		d, err := New(s, s, cloud, Options{Branches: 1, MaxTokens: 20})
 		require.NoError(t, err)
-		sum, err := d.Decode(t.Context(), []int32{0}, func(e Event) bool { return assert.Less(t, e.At, firstPause+50*ms) })
+		sum, err := d.Decode(t.Context(), []int32{0}, func(e Event) bool {
+			return assert.Less(t, e.At, firstPause+50*ms)
+		})
 		require.NoError(t, err)
 		assert.False(t, d.o.Breaker.Open())
 		assert.Equal(t, [4]int{1, 0, 0, 2}, [4]int{sum.Failed, sum.Late, sum.Unasked, sum.Answered})
@@ -135,7 +137,9 @@ func TestNoDeadlineNoBreaker(t *testing.T) {
 			f.model.slots, s.Vocab = 1000, int(s.world.vocab)
 			d, err := New(f.model, &s.world, warmCloud{f.cloud}, s.Options)
 			require.NoError(t, err)
-			sum, err := d.Decode(t.Context(), s.prompt, func(e Event) bool { return assert.Equal(t, open, s.Breaker.Open()) })
+			sum, err := d.Decode(t.Context(), s.prompt, func(e Event) bool {
+				return assert.Equal(t, open, s.Breaker.Open())
+			})
 			require.NoError(t, err)
 			assert.NotZero(t, sum.Answered)
 			assert.NotZero(t, sum.Failed)

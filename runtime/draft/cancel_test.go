@@ -149,7 +149,8 @@ func TestNoRouter(t *testing.T) {
 			}
 			head := s.world.head(text)
 			text = then(text, e.Token.ID)
-			return assert.Equal(t, Edge, e.Token.Origin) && assert.Equal(t, probability(&head, e.Token.ID), e.Token.Confidence)
+			return assert.Equal(t, Edge, e.Token.Origin) &&
+				assert.Equal(t, probability(&head, e.Token.ID), e.Token.Confidence)
 		})
 		require.NoError(t, err)
 		assert.Equal(t, 512, sum.Tokens)
@@ -196,7 +197,9 @@ func TestOptions(t *testing.T) {
 	assert.Equal(t, []int{2, 32, 4, 8, 512, 128},
 		[]int{d.o.Branches, d.o.Window, d.o.InFlight, d.o.Rows, d.o.MaxTokens, d.o.Warm})
 	assert.False(t, d.o.End(0))
-	d, err = New(m, nil, nil, Options{Branches: 3, Window: 4, InFlight: 5, Rows: 6, MaxTokens: 7, Warm: -1, Deadline: -1})
+	d, err = New(m, nil, nil, Options{
+		Branches: 3, Window: 4, InFlight: 5, Rows: 6, MaxTokens: 7, Warm: -1, Deadline: -1,
+	})
 	require.NoError(t, err)
 	assert.Equal(t, []int{3, 4, 5, 6, 7, -1, -1},
 		[]int{d.o.Branches, d.o.Window, d.o.InFlight, d.o.Rows, d.o.MaxTokens, d.o.Warm, int(d.o.Deadline)})

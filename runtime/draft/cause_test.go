@@ -44,15 +44,18 @@ func TestCause(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			return fmt.Errorf("no connection: %w", &hostError{"nohost"})
 		}, "no answer before the deadline: " + gone, true},
-		"refused at once": {func(context.Context) error { return fmt.Errorf("ask: %w: %w", errPin, &hostError{"other"}) },
-			"ask: " + errPin.Error() + ": no such host: other", false},
+		"refused at once": {func(context.Context) error {
+			return fmt.Errorf("ask: %w: %w", errPin, &hostError{"other"})
+		}, "ask: " + errPin.Error() + ": no such host: other", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, inFlight := range []int{1, 4} {
 				bothModes(t, func(t *testing.T, mode Mode) {
 					tr := newTrial(7)
 					tr.world.share = 0.6
-					tr.cloud = &cloudFunc{ask: func(ctx context.Context, _ Question) (Answer, error) { return Answer{}, c.ask(ctx) }}
+					tr.cloud = &cloudFunc{ask: func(ctx context.Context, _ Question) (Answer, error) {
+						return Answer{}, c.ask(ctx)
+					}}
 					d := tr.decoder(t, mode)
 					d.o.InFlight = inFlight
 					_, events, _ := tr.decode(t, d)

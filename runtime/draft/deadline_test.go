@@ -143,7 +143,8 @@ func TestDeadCloud(t *testing.T) {
 				got, _, took := tr.decode(t, d)
 				alone := tr.world
 				alone.failures = 1
-				assert.True(t, slices.Equal(alone.oracle([]int32{1, 2, 3}, tr.most).Tokens, got.Tokens), "the small model's text")
+				want := alone.oracle([]int32{1, 2, 3}, tr.most).Tokens
+				assert.True(t, slices.Equal(want, got.Tokens), "the small model's text")
 				assert.LessOrEqual(t, took, time.Duration(tr.most)*tick+deadline+tick)
 
 				_, _, took = tr.decode(t, d)

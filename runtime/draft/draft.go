@@ -35,7 +35,7 @@ type Node struct {
 	ID    ID
 	Token int32
 	Pos   int  // position in the whole text, prompt included
-	Path  []ID // its ancestors beyond the settled text, the child of that first: evaluated, or before it in the same call
+	Path  []ID // its ancestors beyond the settled text, the child of that first: evaluated, or earlier in the same call
 }
 
 // Model is the small model and its memory of one text: a settled prefix and a draft tree. It is called by one goroutine
@@ -218,7 +218,8 @@ func (o Options) Validate() error {
 		v    int
 	}{
 		{"branches", o.Branches}, {"window", o.Window}, {"inflight", o.InFlight}, {"rows", o.Rows},
-		{"most tokens", o.MaxTokens}, {"room", o.Room}, {"vocabulary", o.Vocab}, {"best tokens with an answer", o.K}, {"best tokens of a token", o.Top},
+		{"most tokens", o.MaxTokens}, {"room", o.Room}, {"vocabulary", o.Vocab},
+		{"best tokens with an answer", o.K}, {"best tokens of a token", o.Top},
 		{"tokens ahead", o.Ahead}, {"tokens between questions of verification", o.VerifyEvery},
 	} {
 		if f.v < 0 && !(f.name == "branches" && f.v == AutoBranches) {

@@ -73,7 +73,8 @@ func (w *drafting) lookedUp(f forward, shown int) error {
 		depth, text := n.Pos-f.nodes[leaf[i]].Pos, slices.Concat(w.prompt, w.tokens[f.texts[leaf[i]]])
 		want := naive(text, len(w.prompt)+shown, depth)
 		if len(want) == 0 || want[depth-1] != n.Token {
-			return fmt.Errorf("%d is guessed after %v, of which %d are shown, want the last of %v", n.Token, text, shown, want)
+			return fmt.Errorf("%d is guessed after %v, of which %d are shown, want the last of %v",
+				n.Token, text, shown, want)
 		}
 		if w.Lookup < 0 || len(f.nodes) > min(w.Rows, 8, cmp.Or(w.Lookup, 8)) {
 			return fmt.Errorf("%d rows, %d of them guesses, with %d rows for them", len(f.nodes), f.guesses, w.Lookup)

@@ -90,8 +90,8 @@ func TestEvents(t *testing.T) {
 		answers  map[int]int32
 		want     []Escalation
 	}{
-		{"hit on the second branch: five calls for two branches each, and the answer in the middle of the last", Options{},
-			[]int{1}, map[int]int32{1: 11}, []Escalation{with(func(e *Escalation) {
+		{"hit on the second branch: five calls for two branches each, and the answer in the middle of the last",
+			Options{}, []int{1}, map[int]int32{1: 11}, []Escalation{with(func(e *Escalation) {
 				e.Outcome, e.Token, e.Hidden, e.Drafted, e.Wasted = Hit, 11, 45*ms, 10, 5
 			})}},
 		{"miss: five calls are lost, 5 ms of the last beyond the wait", Options{},
@@ -104,16 +104,22 @@ func TestEvents(t *testing.T) {
 			})}},
 		{"in flight: the second waits for the first", Options{InFlight: 1, Branches: 1, MaxTokens: 3},
 			[]int{1, 3}, nil, []Escalation{
-				with(func(e *Escalation) { e.Outcome, e.Token, e.Hidden, e.Exposed, e.Drafted = Hit, 10, 20*ms, 25*ms, 2 }),
 				with(func(e *Escalation) {
-					e.Pos, e.Decided, e.Local, e.Outcome, e.Token, e.Held, e.Exposed = 3, 20*ms, 30, Hit, 30, 25*ms, 45*ms
+					e.Outcome, e.Token, e.Hidden, e.Exposed, e.Drafted = Hit, 10, 20*ms, 25*ms, 2
+				}),
+				with(func(e *Escalation) {
+					e.Pos, e.Decided, e.Local = 3, 20*ms, 30
+					e.Outcome, e.Token, e.Held, e.Exposed = Hit, 30, 25*ms, 45*ms
 				}),
 			}},
 		{"two open: the second waits only the 20 ms that the first leaves it", Options{Branches: 1, MaxTokens: 3},
 			[]int{1, 3}, nil, []Escalation{
-				with(func(e *Escalation) { e.Outcome, e.Token, e.Hidden, e.Exposed, e.Drafted = Hit, 10, 20*ms, 25*ms, 2 }),
 				with(func(e *Escalation) {
-					e.Pos, e.Decided, e.Local, e.Outcome, e.Token, e.Hidden, e.Exposed = 3, 20*ms, 30, Hit, 30, 25*ms, 20*ms
+					e.Outcome, e.Token, e.Hidden, e.Exposed, e.Drafted = Hit, 10, 20*ms, 25*ms, 2
+				}),
+				with(func(e *Escalation) {
+					e.Pos, e.Decided, e.Local = 3, 20*ms, 30
+					e.Outcome, e.Token, e.Hidden, e.Exposed = Hit, 30, 25*ms, 20*ms
 				}),
 			}},
 		{"serial", Options{Mode: Serial}, []int{1}, nil, []Escalation{with(func(e *Escalation) {
@@ -138,7 +144,8 @@ func TestEvents(t *testing.T) {
 				sum, err := d.Decode(t.Context(), []int32{0}, func(e Event) bool {
 					total.Add(e)
 					if q := e.Escalation; q != nil {
-						assert.Equal(t, q.answer(), q.Decoded, "an answer came, except for those that the deadline ended")
+						assert.Equal(t, q.answer(), q.Decoded,
+							"an answer came, except for those that the deadline ended")
 						q.Decoded = false
 					}
 					if e.Escalation != nil && e.Escalation.Outcome != Dropped {

@@ -75,10 +75,14 @@ func (w *world) head(text uint64) backend.Output {
 	rest := 1.0
 	for i := range out.Top {
 		p := rest * (0.4 + 0.5*share(mix(text, w.seed+2+uint64(i))))
-		out.Top[i] = backend.Candidate{ID: (first + int32(i)*step) % w.vocab, Logit: float32(math.Log(p)) + out.LogSumExp}
+		out.Top[i] = backend.Candidate{
+			ID: (first + int32(i)*step) % w.vocab, Logit: float32(math.Log(p)) + out.LogSumExp,
+		}
 		rest -= p
 	}
-	slices.SortFunc(out.Top, func(a, b backend.Candidate) int { return int(math.Copysign(1, float64(b.Logit-a.Logit))) })
+	slices.SortFunc(out.Top, func(a, b backend.Candidate) int {
+		return int(math.Copysign(1, float64(b.Logit-a.Logit)))
+	})
 	return out
 }
 

@@ -24,9 +24,12 @@ func pace(t *testing.T, repeats, rowCost float64, router bool) (faster float64, 
 			w.vocab = 60
 		}
 		for i, rows := range []int{-1, 0} {
-			m := &fakeModel{world: w, slots: 10000, most: 8, calls: 100000, lookup: rows, time: func(rows int) time.Duration {
-				return time.Duration(float64(edgeTime) * (1 + rowCost*float64(rows-1)))
-			}}
+			m := &fakeModel{
+				world: w, slots: 10000, most: 8, calls: 100000, lookup: rows,
+				time: func(rows int) time.Duration {
+					return time.Duration(float64(edgeTime) * (1 + rowCost*float64(rows-1)))
+				},
+			}
 			c := &cloudFunc{ask: func(_ context.Context, q Question) (Answer, error) {
 				id, err := w.answer(hashOf(q.Context))
 				return Answer{Token: id}, err
@@ -62,7 +65,8 @@ func TestGuessesPay(t *testing.T) {
 		repeats, rowCost, least float64
 		router                  bool
 	}{
-		{0, 0.06, 0.98, false}, {0, 1, 0.98, false}, {1, 1, 0.98, false}, {0.3, 0.15, 0.98, false}, {0.8, 1, 0.98, false},
+		{0, 0.06, 0.98, false}, {0, 1, 0.98, false}, {1, 1, 0.98, false},
+		{0.3, 0.15, 0.98, false}, {0.8, 1, 0.98, false},
 		{1, 0.06, 4, false}, {1, 0.15, 3, false}, {1, 0.3, 1.8, false}, {0.97, 0.1, 1.8, false},
 		{0, 0.06, 0.98, true}, {1, 0.06, 1.8, true},
 	} {

@@ -83,8 +83,9 @@ func TestOverlap(t *testing.T) {
 				ratio := took.Seconds() / serial.Seconds()
 				hits := float64(s.Hits) / float64(s.Escalations)
 				hidden := s.Hidden.Seconds() / (s.Hidden + s.Exposed).Seconds()
-				t.Logf("%8d %4d %4d %6.1fs %8.1fs  %6.3f %6.3f %8.3f %12.2f %19.2f", branches, ms[0], ms[1], serial.Seconds(),
-					took.Seconds(), ratio, hits, hidden, float64(s.Asks)/float64(s.Escalations), float64(s.Wasted)/float64(s.Tokens))
+				t.Logf("%8d %4d %4d %6.1fs %8.1fs  %6.3f %6.3f %8.3f %12.2f %19.2f",
+					branches, ms[0], ms[1], serial.Seconds(), took.Seconds(), ratio, hits, hidden,
+					float64(s.Asks)/float64(s.Escalations), float64(s.Wasted)/float64(s.Tokens))
 				if branches == 1 { // no rows that cost extra
 					assert.InDelta(t, (serial - took).Seconds(), (s.Wait - s.Exposed).Seconds(), 0.005*serial.Seconds(),
 						"the accounts of time")

@@ -37,36 +37,44 @@ func TestWorth(t *testing.T) {
 		others, guesses []float64
 		want            int
 	}{
-		"rows are free":                       {price{rising(8, 0), 10, 32, 1000, inf, 1}, nil, some, 5},
-		"a row for a call":                    {price{rising(8, 1), 1000, 2000, 1e6, inf, 1}, nil, some, 1},
-		"drafting ends before the answer":     {price{rising(8, 1), 1000, 32, 1e6, inf, 1}, nil, some, 5},
-		"room for the window of three":        {price{rising(8, 0), inf, 30, 90, inf, 1}, nil, some, 3},
-		"no room yet":                         {price{rising(8, 0), inf, 30, 0, inf, 1}, nil, some, 5},
-		"nothing follows":                     {price{rising(8, 1), 10, 0, 1000, inf, 1}, nil, some, 5},
-		"no rows yet for more than three":     {price{rising(3, 0), 10, 32, 1000, inf, 1}, nil, some, 5},
-		"nor for more than one":               {price{rising(3, 0), 10, 32, 1000, inf, 1}, []float64{0.9, 0.8}, some, 5},
-		"rows for three are dear":             {price{rising(3, 1), 1000, 2000, 1e6, inf, 1}, []float64{0.9}, some, 1},
-		"others that are less likely go last": {price{rising(2, 0.5), 1000, 2000, 1e6, inf, 1}, []float64{0.01}, some, 5},
+		"rows are free":                   {price{rising(8, 0), 10, 32, 1000, inf, 1}, nil, some, 5},
+		"a row for a call":                {price{rising(8, 1), 1000, 2000, 1e6, inf, 1}, nil, some, 1},
+		"drafting ends before the answer": {price{rising(8, 1), 1000, 32, 1e6, inf, 1}, nil, some, 5},
+		"room for the window of three":    {price{rising(8, 0), inf, 30, 90, inf, 1}, nil, some, 3},
+		"no room yet":                     {price{rising(8, 0), inf, 30, 0, inf, 1}, nil, some, 5},
+		"nothing follows":                 {price{rising(8, 1), 10, 0, 1000, inf, 1}, nil, some, 5},
+		"no rows yet for more than three": {price{rising(3, 0), 10, 32, 1000, inf, 1}, nil, some, 5},
+		"nor for more than one":           {price{rising(3, 0), 10, 32, 1000, inf, 1}, []float64{0.9, 0.8}, some, 5},
+		"rows for three are dear":         {price{rising(3, 1), 1000, 2000, 1e6, inf, 1}, []float64{0.9}, some, 1},
+		"others that are less likely go last": {
+			price{rising(2, 0.5), 1000, 2000, 1e6, inf, 1}, []float64{0.01}, some, 5,
+		},
 		// 0.5·(1000/1+½) - ½ = 499.75, 0.7·(1000/1.3+½) - 0.65 = 538.2, 0.8·(1000/1.6+½) - 0.8 = 499.6
 		"a row for 0.3 of a call": {price{rising(8, 0.3), 1000, 2000, 1e6, inf, 1}, nil, some, 2},
 		// (0.7/1.5 = 0.467) < 0.5 < (0.7/1.39 = 0.504)
-		"a row for half a call":               {price{rising(8, 0.5), 1000, 2000, 1e6, inf, 1}, nil, some, 1},
-		"a row for 0.39 of a call":            {price{rising(8, 0.39), 1000, 2000, 1e6, inf, 1}, nil, some, 2},
-		"the first of a pair of rows is dear": {price{[]float64{1, 1.5, 1.5, 1.5, 3}, 1000, 2000, 1e6, inf, 1}, nil, some, 4},
+		"a row for half a call":    {price{rising(8, 0.5), 1000, 2000, 1e6, inf, 1}, nil, some, 1},
+		"a row for 0.39 of a call": {price{rising(8, 0.39), 1000, 2000, 1e6, inf, 1}, nil, some, 2},
+		"the first of a pair of rows is dear": {
+			price{[]float64{1, 1.5, 1.5, 1.5, 3}, 1000, 2000, 1e6, inf, 1}, nil, some, 4,
+		},
 		"rows to spare beside others": {
 			price{[]float64{1, 1.5, 1.5, 1.5, 3}, 1000, 2000, 1e6, inf, 1}, []float64{0.4}, some, 3,
 		},
 		// beside a row of 0.4, P·w/c: 0.9/1.3 = 0.692, 1.1/1.6 = 0.688
 		"beside a likely one": {price{rising(8, 0.3), 1000, 2000, 1e6, inf, 1}, []float64{0.4}, some, 1},
 		"on an unlikely guess": {
-			price{rising(8, 0.05), 1000, 2000, 1e6, inf, 1}, []float64{0.9}, []float64{0.1 * 0.5, 0.1 * 0.2, 0.1 * 0.1}, 1,
+			price{rising(8, 0.05), 1000, 2000, 1e6, inf, 1},
+			[]float64{0.9}, []float64{0.1 * 0.5, 0.1 * 0.2, 0.1 * 0.1}, 1,
 		},
 		"the same on a likely one": {
-			price{rising(8, 0.05), 1000, 2000, 1e6, inf, 1}, []float64{0.1}, []float64{0.9 * 0.5, 0.9 * 0.2, 0.9 * 0.1}, 3,
+			price{rising(8, 0.05), 1000, 2000, 1e6, inf, 1},
+			[]float64{0.1}, []float64{0.9 * 0.5, 0.9 * 0.2, 0.9 * 0.1}, 3,
 		},
 		// 0.5·1.5 - 0.5 = 0.25, 0.75·(1/1.4+½) - 0.7 = 0.21
 		"a short wait: half a call is lost": {price{rising(8, 0.4), 1, 32, 1000, inf, 1}, nil, []float64{0.5, 0.25}, 1},
-		"not so with a long one":            {price{rising(8, 0.4), 1000, 2000, 1e6, inf, 1}, nil, []float64{0.5, 0.25}, 2},
+		"not so with a long one": {
+			price{rising(8, 0.4), 1000, 2000, 1e6, inf, 1}, nil, []float64{0.5, 0.25}, 2,
+		},
 		"one that nothing follows costs no row": {
 			price{[]float64{1, 1, 9, 9}, 1000, 2000, 1e6, inf, 1}, nil, []float64{0.4, 0, 0, 0.3, 0.2}, 4,
 		},
@@ -130,7 +138,8 @@ func FuzzWorth(f *testing.F) {
 		}
 		for k := 1; k <= len(guesses); k++ {
 			// what is left of a call, in time and in memory, is an estimate
-			require.LessOrEqual(t, gain(k), gain(got)+1.5, "%d in place of %d, %+v, beside %v: %v", k, got, p, others, guesses)
+			require.LessOrEqual(t, gain(k), gain(got)+1.5,
+				"%d in place of %d, %+v, beside %v: %v", k, got, p, others, guesses)
 		}
 	})
 }
@@ -187,8 +196,8 @@ func TestAutoBranches(t *testing.T) {
 				}
 				auto, branches := matrix(t, AutoBranches, rtt, share)
 				over := auto.Seconds()/best.Seconds() - 1
-				t.Logf("%8.2f %5v %6.1f %6.1f %6.1f %6.1f %6.1f %6.1f %6.2f %8.1f%%", share, rtt, fixed[0], fixed[1], fixed[2],
-					fixed[3], fixed[4], auto.Seconds(), branches, 100*over)
+				t.Logf("%8.2f %5v %6.1f %6.1f %6.1f %6.1f %6.1f %6.1f %6.2f %8.1f%%",
+					share, rtt, fixed[0], fixed[1], fixed[2], fixed[3], fixed[4], auto.Seconds(), branches, 100*over)
 				assert.LessOrEqual(t, over, 0.02, "rows at %v, round trip %v", share, rtt)
 			})
 		}
@@ -374,7 +383,8 @@ func TestGuessesOfDraws(t *testing.T) {
 		var small, other backend.Output
 		for id := range int32(20) {
 			logit := float32(2 * r.NormFloat64())
-			small.Logits, other.Logits = append(small.Logits, logit), append(other.Logits, logit+float32(r.NormFloat64()))
+			small.Logits = append(small.Logits, logit)
+			other.Logits = append(other.Logits, logit+float32(r.NormFloat64()))
 			small.Top = append(small.Top, backend.Candidate{ID: id, Logit: logit})
 			other.Top = append(other.Top, backend.Candidate{ID: id, Logit: other.Logits[id]})
 		}

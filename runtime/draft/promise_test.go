@@ -427,8 +427,8 @@ func (d *decoded) unasked() error {
 			return fmt.Errorf("no probe after %v, though one is due", m.at.Sub(d.began))
 		}
 		want := Escalation{
-			Pos: pos, Decided: min(e.Decided, m.at.Sub(d.began)), Outcome: Unasked, Err: e.Err, Local: e.Local, Token: e.Local,
-			Confidence: e.Confidence,
+			Pos: pos, Decided: min(e.Decided, m.at.Sub(d.began)), Outcome: Unasked, Err: e.Err,
+			Local: e.Local, Token: e.Local, Confidence: e.Confidence,
 		}
 		if fmt.Sprint(want) != fmt.Sprint(*e) || !errors.Is(e.Err, ErrBreaker) {
 			return fmt.Errorf("not asked: %+v, want %+v", *e, want)
@@ -444,7 +444,8 @@ func (d *decoded) unasked() error {
 	for _, q := range d.replay.questions {
 		for _, m := range d.replay.moments {
 			if !q.probe && m.at.Before(q.sent) && !m.at.Before(d.replay.known[q.text]) && m.asked != d.InFlight {
-				return fmt.Errorf("question %d is held back, while %d of %d are open", q.answer.BytesUp, m.asked, d.InFlight)
+				return fmt.Errorf("question %d is held back, while %d of %d are open",
+					q.answer.BytesUp, m.asked, d.InFlight)
 			}
 		}
 	}
@@ -457,7 +458,8 @@ func (d *decoded) wanted() error {
 		from := len(d.prompt)
 		for _, e := range d.tokens {
 			p := d.passed[e.Token.Pos]
-			if p != nil && p.answer() && d.shown(e).Before(q.sent) && d.question(hashOf(d.before(p.Pos))).answer.Audited > 0 {
+			if p != nil && p.answer() && d.shown(e).Before(q.sent) &&
+				d.question(hashOf(d.before(p.Pos))).answer.Audited > 0 {
 				from = p.Pos
 			}
 		}

@@ -37,8 +37,8 @@ func newSchedule(seed uint64) *schedule {
 	of := func(n int) int { return r.IntN(n) }
 	s := &schedule{seed: seed}
 	s.Options = Options{
-		Branches: 1 + of(4), InFlight: 1 + of(8), Window: 1 + of(64), Rows: 1 + of(11), Deadline: -1, MaxTokens: 1 + of(60),
-		K: of(3),
+		Branches: 1 + of(4), InFlight: 1 + of(8), Window: 1 + of(64), Rows: 1 + of(11),
+		Deadline: -1, MaxTokens: 1 + of(60), K: of(3),
 	}
 	s.world = world{
 		seed: r.Uint64(), vocab: int32(fakeTop * (2 + of(20))), ends: int32(of(3)),
@@ -113,7 +113,8 @@ type fakes struct {
 func (s *schedule) fakes() *fakes {
 	r := rand.New(rand.NewPCG(s.seed, 2))
 	c := &fakeCloud{
-		world: &s.world, most: s.InFlight, delay: s.delay(r), rude: s.rude, random: r, open: map[*Question]context.Context{},
+		world: &s.world, most: s.InFlight, delay: s.delay(r), rude: s.rude, random: r,
+		open: map[*Question]context.Context{},
 	}
 	m := &fakeModel{
 		world: &s.world, slots: len(s.prompt) + s.MaxTokens + s.slots, most: s.Rows, calls: 1000 * (s.MaxTokens + 1),
@@ -144,9 +145,10 @@ func (f *fakes) clean(sum Summary) error {
 		return f.cloud.wrong
 	case f.model.passes != sum.Passes || f.model.guesses != sum.Proposed ||
 		sum.Stop != "" && f.model.rows != f.model.kept+sum.Wasted+rejected:
-		return fmt.Errorf("%d calls of %d rows, %d of them guesses, %d kept; the events tell of %d calls, %d and %d wasted "+
-			"and %d rejected", f.model.passes, f.model.rows, f.model.guesses, f.model.kept, sum.Passes, sum.Proposed,
-			sum.Wasted, rejected)
+		return fmt.Errorf("%d calls of %d rows, %d of them guesses, %d kept; "+
+			"the events tell of %d calls, %d and %d wasted and %d rejected",
+			f.model.passes, f.model.rows, f.model.guesses, f.model.kept,
+			sum.Passes, sum.Proposed, sum.Wasted, rejected)
 	case len(f.model.nodes) > 0:
 		return fmt.Errorf("%d slots are still in use", len(f.model.nodes))
 	case len(f.cloud.open) > 0:

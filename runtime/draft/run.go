@@ -64,7 +64,9 @@ func (r *run) decode(ctx context.Context) error {
 		return err
 	}
 	r.tracePrompt(start)
-	root := &node{pos: len(r.text) - 1, evaluated: true, fact: new(fact), since: len(r.text), looked: true, place: r.Place}
+	root := &node{
+		pos: len(r.text) - 1, evaluated: true, fact: new(fact), since: len(r.text), looked: true, place: r.Place,
+	}
 	r.base, r.tip = root, root
 	r.decide(root, &head)
 	if r.Mode == Serial {

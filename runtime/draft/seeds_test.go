@@ -13,7 +13,8 @@ import (
 // oneSeed is the variable that says which random case to repeat.
 const oneSeed = "PILOTFISH_SEED"
 
-var manyBatches = flag.Int("batches", 0, "batches of random schedules of each property, in place of the few that take seconds")
+var manyBatches = flag.Int("batches", 0,
+	"batches of random schedules of each property, in place of the few that take seconds")
 
 // randomCases are the seeds of fixed cases, in batches, and a batch of fresh ones; or the one to repeat. A test names
 // the seed of a case that fails.

@@ -61,7 +61,9 @@ func (r *run) drafted(rows []*node, leaves int) []Drafted {
 	}
 	begin := len(r.traced)
 	for i, n := range rows {
-		r.traced = append(r.traced, Drafted{ID: n.id, Parent: n.parent.id, Pos: n.pos, Token: n.token, Guess: i >= leaves})
+		r.traced = append(r.traced, Drafted{
+			ID: n.id, Parent: n.parent.id, Pos: n.pos, Token: n.token, Guess: i >= leaves,
+		})
 	}
 	return r.traced[begin:len(r.traced):len(r.traced)]
 }

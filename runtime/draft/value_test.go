@@ -24,7 +24,8 @@ func (s *schedule) byValue(t *testing.T, mode Mode, r *router.Router, costs *rou
 		got.collect(e)
 		if q := e.Escalation; q != nil && q.answer() {
 			costs.Tell(router.Took{
-				Wait: q.Wait.Seconds(), Hidden: q.Hidden.Seconds(), Hit: q.Outcome == Hit, Bytes: q.BytesUp + q.BytesDown,
+				Wait: q.Wait.Seconds(), Hidden: q.Hidden.Seconds(), Hit: q.Outcome == Hit,
+				Bytes: q.BytesUp + q.BytesDown,
 			})
 		}
 		return true

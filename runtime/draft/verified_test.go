@@ -256,7 +256,8 @@ func (s *schedule) runVerified(mode Mode, stop int) (got shown, sum Summary, err
 		return stop != 0
 	})
 	got.Stop, got.Needless, got.audit = sum.Stop, sum.Needless, auditOf(sum)
-	slices.Sort(got.Escalated) // one that tokens ahead answered while its ask was under way is told of when that returns
+	// one that tokens ahead answered while its ask was under way is told of when that returns
+	slices.Sort(got.Escalated)
 	if err == nil {
 		err = f.clean(sum)
 	}
@@ -380,7 +381,8 @@ func TestVerifiedEqualsSerial(t *testing.T) {
 					total.add(sum)
 					stop := 1 + int(mix(seed, 9)%40)
 					_, _, err = s.runVerified(mode, stop)
-					require.NoError(t, err, "mode %d, stopped after %d events, %s=%d: %+v", mode, stop, oneSeed, seed, s)
+					require.NoError(t, err,
+						"mode %d, stopped after %d events, %s=%d: %+v", mode, stop, oneSeed, seed, s)
 				}
 			}
 		})

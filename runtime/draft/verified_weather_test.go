@@ -118,7 +118,9 @@ func (s *session) weathered(mode Mode) (all Summary, err error) {
 		if err != nil {
 			return all, fmt.Errorf("text %d: %w", i+1, err)
 		}
-		all.Turned, all.Known, all.Unverified = all.Turned+sum.Turned, all.Known+sum.Known, all.Unverified+sum.Unverified
+		all.Turned += sum.Turned
+		all.Known += sum.Known
+		all.Unverified += sum.Unverified
 	}
 	return all, nil
 }

@@ -185,9 +185,12 @@ func TestVerifyNothingToLookAt(t *testing.T) {
 // TestTurn: a token that the large model would not have said gives way, by the margin or not.
 func TestTurn(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
-		for margin, want := range map[float64][]int32{0: {10, 21, 30, 40}, 0.75: {10, 21, 30, 40}, 1: {10, 20, 30, 40}} {
+		for margin, want := range map[float64][]int32{
+			0: {10, 21, 30, 40}, 0.75: {10, 21, 30, 40}, 1: {10, 20, 30, 40},
+		} {
 			v := &verifier{script: script{answers: map[int]int32{2: 21}}, gap: 1}
-			events, ids, sum := v.decode(t, Options{Mode: mode, Verify: true, Margin: margin, MaxTokens: 4, Branches: 1})
+			events, ids, sum := v.decode(t,
+				Options{Mode: mode, Verify: true, Margin: margin, MaxTokens: 4, Branches: 1})
 			assert.Equal(t, want, ids, "margin %v", margin)
 			turns := of(events, func(e Event) *Turn { return e.Turn })
 			missed := 0
@@ -349,7 +352,8 @@ func TestAheadStalls(t *testing.T) {
 		assert.Len(t, v.asked, 2)
 		assert.Zero(t, sum.Known)
 		assert.Less(t, time.Since(began), 300*ms)
-		if mode == Serial { // decided after 85 ms; the last token came after 55, two more would take 10, and an answer 45
+		// decided after 85 ms; the last token came after 55, two more would take 10, and an answer 45
+		if mode == Serial {
 			e := of(events, func(e Event) *Escalation { return e.Escalation })
 			assert.Equal(t, 25*ms, e[1].Held)
 		}
@@ -635,7 +639,9 @@ func TestVerifyNoRouter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &verifier{script: script{answers: map[int]int32{7: 71}}}
 		v.slots = 1000
-		d, err := New(v, nil, v, Options{Verify: true, VerifyEvery: 4, MaxTokens: 10, Deadline: -1, Lookup: -1, Mode: Serial})
+		d, err := New(v, nil, v, Options{
+			Verify: true, VerifyEvery: 4, MaxTokens: 10, Deadline: -1, Lookup: -1, Mode: Serial,
+		})
 		require.NoError(t, err)
 		var ids []int32
 		sum, err := d.Decode(t.Context(), []int32{0}, func(e Event) bool {
@@ -687,8 +693,10 @@ func TestAgrees(t *testing.T) {
 		{"the tip itself", stream{at: tip, pos: 4}, tip, true},
 		{"what the tip has not reached", stream{at: begin, pos: 5}, tip, false},
 		{"from the text", stream{at: early, pos: 2, tokens: []int32{2, 3, 4}}, behind, true},
-		{"from the text, another way before the tip", stream{at: early, pos: 2, tokens: []int32{2, 9, 4}}, behind, false},
-		{"from the text, another way behind the tip", stream{at: early, pos: 2, tokens: []int32{2, 3, 9}}, behind, false},
+		{"from the text, another way before the tip",
+			stream{at: early, pos: 2, tokens: []int32{2, 9, 4}}, behind, false},
+		{"from the text, another way behind the tip",
+			stream{at: early, pos: 2, tokens: []int32{2, 3, 9}}, behind, false},
 		{"a place at the tip's position that was dropped", stream{at: &node{pos: 3}, pos: 4}, behind, false},
 	} {
 		assert.Equal(t, c.want, r.agrees(&c.s, c.n), c.name)
@@ -706,7 +714,8 @@ func TestExpected(t *testing.T) {
 		e := &escalation{at: n.parent}
 		e.Pos = pos
 		_, may := r.expected(s, e)
-		assert.Equal(t, pos == 5 || pos == 6, may, "position %d: the first is its answer, and it ends with two more", pos)
+		assert.Equal(t, pos == 5 || pos == 6, may,
+			"position %d: the first is its answer, and it ends with two more", pos)
 		s.live = false
 		_, may = r.expected(s, e)
 		assert.False(t, may, "it has ended")
@@ -747,7 +756,8 @@ func TestOfUse(t *testing.T) {
 	assert.False(t, r.ofUse(at(4)), "nothing follows the last token")
 	leaf.final = false
 	assert.True(t, r.ofUse(&stream{at: &node{pos: -1}, pos: 0, tokens: []int32{0, 1, 2, 3}}))
-	assert.False(t, r.ofUse(&stream{at: &node{pos: -2}, pos: -1, tokens: []int32{0, 1, 2, 3}}), "all that was asked for is shown")
+	assert.False(t, r.ofUse(&stream{at: &node{pos: -2}, pos: -1, tokens: []int32{0, 1, 2, 3}}),
+		"all that was asked for is shown")
 }
 
 // TestPreviewMoved: a preview of the same tokens at another place is another preview.

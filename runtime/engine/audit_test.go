@@ -77,7 +77,9 @@ func TestAuditAgrees(t *testing.T) {
 		return e
 	}
 	var total audited
-	check := func(edge, large *engine.Engine, cloud *engine.Service, prompt []int32, o router.Options, mode draft.Mode) {
+	check := func(
+		edge, large *engine.Engine, cloud *engine.Service, prompt []int32, o router.Options, mode draft.Mode,
+	) {
 		r, err := router.New(o)
 		require.NoError(t, err)
 		s, err := edge.NewSession()

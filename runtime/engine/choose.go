@@ -57,7 +57,8 @@ func (r Route) validate() error {
 	any := r.Rules.Any(r.Sampling)
 	switch {
 	case any && r.Pick != nil:
-		return errors.New("penalties, bias and min-p have no effect where a sampler of the caller's own chooses: leave one out")
+		return errors.New("penalties, bias and min-p have no effect where a sampler of the caller's own chooses: " +
+			"leave one out")
 	case any && r.Draft.Verify:
 		return errors.New("verification knows what the large model would choose without penalties, bias and min-p: " +
 			"leave them out, or the verification")

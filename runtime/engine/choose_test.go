@@ -191,7 +191,8 @@ func TestRules(t *testing.T) {
 		{terms.Sampling{}, Rules{}}, {terms.Sampling{}, Rules{RepeatPenalty: 1.7}},
 		{terms.Sampling{}, Rules{PresencePenalty: 4}}, {terms.Sampling{}, Rules{FrequencyPenalty: 3}},
 		{terms.Sampling{}, Rules{Bias: map[int32]float32{70: 30, 71: -100}}},
-		{drawn, Rules{}}, {drawn, Rules{MinP: 0.2}}, {drawn, Rules{MinP: 0.05, RepeatPenalty: 1.2, FrequencyPenalty: 1}},
+		{drawn, Rules{}}, {drawn, Rules{MinP: 0.2}},
+		{drawn, Rules{MinP: 0.05, RepeatPenalty: 1.2, FrequencyPenalty: 1}},
 	} {
 		want := ruled(t, e, prompt, 30, c.o, c.r)
 		for _, lookup := range []int{-1, 0} {
@@ -241,10 +242,12 @@ func TestLogProbs(t *testing.T) {
 
 // schemas are some of what people ask for.
 var schemas = []string{
-	`{"type":"object","properties":{"name":{"type":"string","maxLength":20},"age":{"type":"integer","minimum":0,"maximum":150}},
+	`{"type":"object","properties":{"name":{"type":"string","maxLength":20},` +
+		`"age":{"type":"integer","minimum":0,"maximum":150}},
 	  "required":["name","age"],"additionalProperties":false}`,
 	`{"type":"array","items":{"enum":["red","green","blue"]},"minItems":2,"maxItems":4}`,
-	`{"$defs":{"t":{"type":"object","properties":{"v":{"type":"boolean"},"next":{"anyOf":[{"type":"null"},{"$ref":"#/$defs/t"}]}},
+	`{"$defs":{"t":{"type":"object","properties":{"v":{"type":"boolean"},` +
+		`"next":{"anyOf":[{"type":"null"},{"$ref":"#/$defs/t"}]}},
 	  "required":["v","next"],"additionalProperties":false}},"$ref":"#/$defs/t"}`,
 	`{"type":"string","format":"date-time"}`,
 	`{"anyOf":[{"type":"number","minimum":0,"maximum":1},{"type":"null"}]}`,
@@ -413,7 +416,9 @@ func TestSchemaRouted(t *testing.T) {
 					Request: Request{MaxTokens: 20 + 10*i, Schema: []byte(schema), Rules: c.rules, Top: 3,
 						Sampling: terms.Sampling{Temperature: c.temperature, Seed: 5}},
 					Router: asksAlways(t), Cloud: k,
-					Draft: DraftOptions{Mode: []draft.Mode{Serial, Pipelined}[mode], Deadline: -1, Ahead: c.ahead, Verify: c.verify},
+					Draft: DraftOptions{
+						Mode: []draft.Mode{Serial, Pipelined}[mode], Deadline: -1, Ahead: c.ahead, Verify: c.verify,
+					},
 				}
 				all, text, stop := said(t, s, []int32{70, 71, 72}, r)
 				for j := range all {
@@ -438,7 +443,10 @@ func TestSchemaRouted(t *testing.T) {
 	}
 	assert.Positive(t, kept)
 	assert.Positive(t, cloudTokens)
-	r := Route{Request: Request{Rules: Rules{RepeatPenalty: 2}}, Router: asksAlways(t), Cloud: service.Local(1), Draft: DraftOptions{Verify: true}}
+	r := Route{
+		Request: Request{Rules: Rules{RepeatPenalty: 2}},
+		Router:  asksAlways(t), Cloud: service.Local(1), Draft: DraftOptions{Verify: true},
+	}
 	for _, err = range s.Routed(t.Context(), []int32{70}, r) {
 	}
 	assert.ErrorContains(t, err, "verification")

@@ -130,7 +130,8 @@ func (c *crew) found(m *member) {
 // otherwise with the pass, which is left if nobody else takes part in it. After an error the slots of all rows are
 // undefined.
 func (c *crew) run(
-	ctx context.Context, m *member, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want, long bool,
+	ctx context.Context, m *member, kv backend.KV,
+	rows []backend.Row, out []backend.Output, want backend.Want, long bool,
 ) error {
 	l, alone := &m.call, backend.IsWatched(ctx)
 	c.mu.Lock()

@@ -53,7 +53,8 @@ func decodeAll(b *testing.B, e *Engine, n, tokens int, seed uint64) time.Duratio
 		all.Go(func() {
 			defer s.Close()
 			got := 0
-			for _, err := range s.Generate(b.Context(), prompt, Request{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1}) {
+			r := Request{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1}
+			for _, err := range s.Generate(b.Context(), prompt, r) {
 				require.NoError(b, err)
 				if got++; got == 1 {
 					read.Done()

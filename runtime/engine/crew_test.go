@@ -39,7 +39,9 @@ type store struct {
 	number int
 }
 
-func (d *slow) forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+func (d *slow) forward(
+	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
+) error {
 	assert.False(d.t, d.runs, "two passes at once")
 	d.runs = true
 	defer func() { d.runs = false }()
@@ -256,7 +258,8 @@ func TestCrewPrompt(t *testing.T) {
 		all.Wait()
 		first := slices.IndexFunc(d.whole, func(n int) bool { return n > 1 })
 		assert.Equal(t, map[int]int{0: 1, 1: promptBeside}, d.shapes[first])
-		assert.Equal(t, map[int]int{0: 1, 1: promptBeside / 3, 2: promptBeside / 3, 3: promptBeside / 3}, d.shapes[first+12])
+		third := promptBeside / 3
+		assert.Equal(t, map[int]int{0: 1, 1: third, 2: third, 3: third}, d.shapes[first+12])
 		last := len(d.shapes) - 1
 		for d.shapes[last][0] == 0 {
 			last--
@@ -425,7 +428,8 @@ func TestCrewErrors(t *testing.T) {
 						token = 7
 					}
 					out := make([]backend.Output, 1)
-					err := c.run(t.Context(), w.m, w.kv, []backend.Row{{Token: token}}, out, backend.Want{Rows: []int{0}, K: 1}, false)
+					row, want := []backend.Row{{Token: token}}, backend.Want{Rows: []int{0}, K: 1}
+					err := c.run(t.Context(), w.m, w.kv, row, out, want, false)
 					if token == 7 {
 						assert.ErrorIs(t, err, errBad)
 						continue
@@ -476,7 +480,9 @@ func TestCrewWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
 		forward := c.forward
-		c.forward = func(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+		c.forward = func(
+			ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
+		) error {
 			err := forward(ctx, kv, rows, out, want)
 			if backend.IsWatched(ctx) {
 				panic("the caller's")
@@ -508,8 +514,8 @@ func TestCrewWatched(t *testing.T) {
 	})
 }
 
-// TestCrewRandom: sessions come, go, read prompts, decode, dawdle and give up at random. Every call finds what it should,
-// its rows are evaluated once and in order, and nobody is left waiting.
+// TestCrewRandom: sessions come, go, read prompts, decode, dawdle and give up at random. Every call finds what it
+// should, its rows are evaluated once and in order, and nobody is left waiting.
 func TestCrewRandom(t *testing.T) {
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {

@@ -28,9 +28,9 @@ const (
 	Soft  Backend = "soft"  // the kernels for it, compiled for this processor and run by Metal's rules: for checking
 )
 
-// ParseBackend returns the backend of a name: cpu, metal, or soft[:VARIANT[:SEED]]. The variants of soft are fast, fastmath
-// (as Apple's compiler may rearrange arithmetic), check (every access is watched) and ubsan; the seed decides about the order
-// of everything that Metal leaves open.
+// ParseBackend returns the backend of a name: cpu, metal, or soft[:VARIANT[:SEED]]. The variants of soft are fast,
+// fastmath (as Apple's compiler may rearrange arithmetic), check (every access is watched) and ubsan; the seed decides
+// about the order of everything that Metal leaves open.
 func ParseBackend(name string) (Backend, error) {
 	kind, how, more := strings.Cut(name, ":")
 	switch b := Backend(kind); {
@@ -48,11 +48,13 @@ func ParseBackend(name string) (Backend, error) {
 func (b Backend) how(text string) (variant string, seed uint64, err error) {
 	variant, number, more := strings.Cut(text, ":")
 	if !slices.Contains([]string{"fast", "fastmath", "check", "ubsan"}, variant) {
-		return "", 0, fmt.Errorf("%s is not a variant of the backend soft: choose fast, fastmath, check or ubsan", quote.Text(text))
+		return "", 0, fmt.Errorf("%s is not a variant of the backend soft: choose fast, fastmath, check or ubsan",
+			quote.Text(text))
 	}
 	if more {
 		if seed, err = strconv.ParseUint(number, 10, 64); err != nil {
-			return "", 0, fmt.Errorf("%s is not a variant of the backend soft: the seed after the colon must be a number", quote.Text(text))
+			return "", 0, fmt.Errorf("%s is not a variant of the backend soft: "+
+				"the seed after the colon must be a number", quote.Text(text))
 		}
 	}
 	return variant, seed, nil

@@ -52,7 +52,8 @@ func (m *edge) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output
 	begin := m.s.now()
 	for _, n := range nodes {
 		if n.Pos >= m.s.e.o.Context {
-			return nil, fmt.Errorf("position %d lies beyond the context of %d tokens: %w", n.Pos, m.s.e.o.Context, qwen2.ErrContext)
+			return nil, fmt.Errorf("position %d lies beyond the context of %d tokens: %w",
+				n.Pos, m.s.e.o.Context, qwen2.ErrContext)
 		}
 	}
 	if len(nodes) == 1 {

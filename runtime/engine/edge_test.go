@@ -200,7 +200,9 @@ func (g *gardener) extend() {
 			token, unknown = 300, true // not in the vocabulary
 		}
 		last = last || len(text) >= g.s.cache.Slots()
-		leaves = append(leaves, draft.Node{ID: g.next + draft.ID(len(leaves)), Token: token, Pos: len(text), Path: path})
+		leaves = append(leaves, draft.Node{
+			ID: g.next + draft.ID(len(leaves)), Token: token, Pos: len(text), Path: path,
+		})
 		texts = append(texts, append(text, token))
 	}
 	guesses := 0
@@ -216,7 +218,8 @@ func (g *gardener) extend() {
 		}
 		last = last || len(text) >= g.s.cache.Slots()
 		leaves = append(leaves, draft.Node{
-			ID: g.next + draft.ID(len(leaves)), Token: token, Pos: len(text), Path: append(slices.Clone(parent.Path), parent.ID),
+			ID: g.next + draft.ID(len(leaves)), Token: token, Pos: len(text),
+			Path: append(slices.Clone(parent.Path), parent.ID),
 		})
 		texts = append(texts, append(slices.Clone(text), token))
 	}

@@ -149,7 +149,8 @@ func (e *Engine) kvType() gguf.Type {
 // kvBytes is the memory of keys and values of so many tokens.
 func (e *Engine) kvBytes(slots int) int64 { return e.model.KVConfig(slots, e.kvType()).Bytes() }
 
-// onlyF32 reports whether every tensor is float32: rounding keys and values would then be the only rounding of the model.
+// onlyF32 reports whether every tensor is float32:
+// rounding keys and values would then be the only rounding of the model.
 func (e *Engine) onlyF32() bool {
 	return !slices.ContainsFunc(e.file.Tensors(), func(t gguf.Tensor) bool { return t.Type != gguf.F32 })
 }
@@ -193,7 +194,8 @@ func (e *Engine) loadTokenizer() (*tokenizer.Tokenizer, error) {
 		return nil, fmt.Errorf("load %s: %w", e.path, err)
 	}
 	if vocab := e.model.Config().Vocab; t.Size() != vocab {
-		return nil, fmt.Errorf("load %s: tokenizer.ggml.tokens has %d tokens, but the embedding has %d rows", e.path, t.Size(), vocab)
+		return nil, fmt.Errorf("load %s: tokenizer.ggml.tokens has %d tokens, but the embedding has %d rows",
+			e.path, t.Size(), vocab)
 	}
 	return t, nil
 }
@@ -211,7 +213,8 @@ func (e *Engine) Chat(messages ...tokenizer.Message) ([]int32, error) {
 	return ids, nil
 }
 
-// RawPrompt returns the ids of text as it stands, special tokens recognised, after the begin token if the file asks for one.
+// RawPrompt returns the ids of text as it stands, special tokens recognised, after the begin
+// token if the file asks for one.
 func (e *Engine) RawPrompt(text string) ([]int32, error) {
 	t, err := e.Tokenizer()
 	if err != nil {
@@ -239,7 +242,8 @@ func (e *Engine) Logits(ctx context.Context, ids []int32, k int) ([]float32, []b
 	return out.Logits, out.Top, nil
 }
 
-// forward appends ids to cache and returns what the head finds for the last of them. On an error the cache is as before.
+// forward appends ids to cache and returns what the head finds for the last of them.
+// On an error the cache is as before.
 func (e *Engine) forward(
 	ctx context.Context, m *member, cache *qwen2.Cache, ids []int32, want backend.Want,
 ) (*backend.Output, error) {
@@ -276,7 +280,8 @@ type forward func(ctx context.Context, kv backend.KV, rows []backend.Row, out []
 
 // share is a forward call of a session. If long, no row sees a later one, and they may be run a few at a time.
 func (e *Engine) share(
-	ctx context.Context, m *member, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want, long bool,
+	ctx context.Context, m *member, kv backend.KV,
+	rows []backend.Row, out []backend.Output, want backend.Want, long bool,
 ) error {
 	if e.crew == nil {
 		return e.run(ctx, kv, rows, out, want)
@@ -285,7 +290,9 @@ func (e *Engine) share(
 }
 
 // run is a forward call of the model, when it is this caller's turn.
-func (e *Engine) run(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+func (e *Engine) run(
+	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
+) error {
 	done, err := e.hold(ctx)
 	if err != nil {
 		return err
@@ -296,7 +303,9 @@ func (e *Engine) run(ctx context.Context, kv backend.KV, rows []backend.Row, out
 }
 
 // pass is a forward call by whoever may use the model.
-func (e *Engine) pass(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+func (e *Engine) pass(
+	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
+) error {
 	err := e.model.Forward(ctx, kv, rows, out, want)
 	e.called()
 	return err

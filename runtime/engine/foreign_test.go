@@ -59,7 +59,10 @@ func TestForeignText(t *testing.T) {
 		"tokenizer.ggml.tokens":   list("tokenizer.ggml.tokens", long, long),
 		"tokenizer.ggml.merges":   list("tokenizer.ggml.merges", long),
 		"merges of no tokens":     list("tokenizer.ggml.merges", long+" "+long),
-		"a key":                   func(w *gguf.Writer) { gguf.Put(w, "k", uint8(1)); gguf.Put(w, "tokenizer.ggml.add_bos_token", long) },
+		"a key": func(w *gguf.Writer) {
+			gguf.Put(w, "k", uint8(1))
+			gguf.Put(w, "tokenizer.ggml.add_bos_token", long)
+		},
 	} {
 		t.Run(key, func(t *testing.T) {
 			old, _, _ := strings.Cut(strings.Replace(key, "merges of no tokens", "tokenizer.ggml.merges", 1), " ")

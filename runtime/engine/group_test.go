@@ -71,7 +71,8 @@ func TestGroupMemory(t *testing.T) {
 			"cgroup":              "0::/a",
 			"fs/a/memory.max":     "1000",
 			"fs/a/memory.current": "900",
-			"fs/a/memory.stat":    "anon 200\nfile 500\ninactive_file 300\nactive_file 100\nunevictable 7\nactive_file x\n",
+			"fs/a/memory.stat": "anon 200\nfile 500\ninactive_file 300\n" +
+				"active_file 100\nunevictable 7\nactive_file x\n",
 		}, 500},
 		"more pages of files than usage": {map[string]string{
 			"mountinfo":           two,

@@ -55,7 +55,8 @@ func (e *Engine) planMove() error {
 	case HugeOff:
 		e.move.stay = errors.New("huge pages are off")
 	default:
-		return fmt.Errorf("huge pages cannot be %q: choose on, off, or nothing for where they are of use", e.o.HugePages)
+		return fmt.Errorf("huge pages cannot be %q: choose on, off, or nothing for where they are of use",
+			e.o.HugePages)
 	}
 	if e.move.wanted = e.move.stay == nil; !e.move.wanted && e.o.HugePages == HugeOn {
 		return fmt.Errorf("weights cannot move into huge pages: %w", e.move.stay)

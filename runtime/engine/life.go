@@ -16,11 +16,12 @@ import (
 
 // Errors of use at the wrong time.
 var (
-	// ErrClosed says that Close was called, of an engine, or of a session, service or connection of one: before, or while
-	// the call was under way.
+	// ErrClosed says that Close was called, of an engine, or of a session, service or connection of one: before,
+	// or while the call was under way.
 	ErrClosed = gguf.ErrClosed
 	// ErrBusy says that a second text was begun in a session before the first was over.
-	ErrBusy = errors.New("the session is in use by another goroutine: finish its text first, or open a session for each goroutine")
+	ErrBusy = errors.New("the session is in use by another goroutine: " +
+		"finish its text first, or open a session for each goroutine")
 	// ErrContext says that a prompt leaves no room for an answer in the context.
 	ErrContext = qwen2.ErrContext
 )

@@ -216,7 +216,9 @@ func TestCloseWhileWaiting(t *testing.T) {
 	asked := make(chan bool, 1)
 	all := sync.WaitGroup{}
 	all.Go(func() {
-		_, err := last(s, t.Context(), engine.Route{Router: always(t), Cloud: silent{asked}, Draft: draft.Options{Deadline: -1, Mode: draft.Serial}})
+		_, err := last(s, t.Context(), engine.Route{
+			Router: always(t), Cloud: silent{asked}, Draft: draft.Options{Deadline: -1, Mode: draft.Serial},
+		})
 		assert.ErrorIs(t, err, engine.ErrClosed)
 	})
 	<-asked

@@ -188,7 +188,8 @@ func TestLookupStories(t *testing.T) {
 			defer e.Close()
 			s, err := e.NewSession()
 			require.NoError(t, err)
-			prompt, err := e.RawPrompt(" Once upon a time there was a little dog. The little dog was happy. Once upon a time")
+			prompt, err := e.RawPrompt(" Once upon a time there was a little dog. " +
+				"The little dog was happy. Once upon a time")
 			require.NoError(t, err)
 			accepted := 0
 			for seed := range uint64(6) {
@@ -215,7 +216,9 @@ func TestServeLookup(t *testing.T) {
 		answers := func(lookup int) (all []batch.Answer, st ServiceStats) {
 			s, err := e.Serve(ServeOptions{Lookup: lookup})
 			require.NoError(t, err)
-			q := batch.Question{Session: 1, Device: 1, Context: slices.Clip(echo(20)), K: 3, AuditFrom: 1, Sampling: sampling}
+			q := batch.Question{
+				Session: 1, Device: 1, Context: slices.Clip(echo(20)), K: 3, AuditFrom: 1, Sampling: sampling,
+			}
 			for range 40 {
 				a, err := s.Service.Ask(t.Context(), q)
 				require.NoError(t, err)

@@ -64,7 +64,8 @@ func (s *Service) Gateway(o GatewayOptions) (*gateway.Gateway, error) {
 	// places: the service shares its work fairly by itself, as it knows what each question costs
 	const all = 1 << 20
 	info := gateway.Info{
-		Model: s.e.Name(), Identity: id, MaxContext: s.e.o.Context, Parallel: all, Audit: netproto.ExactAudit, Ends: ends,
+		Model: s.e.Name(), Identity: id, MaxContext: s.e.o.Context, Parallel: all,
+		Audit: netproto.ExactAudit, Ends: ends,
 	}
 	return gateway.New(o, builtIn{s, info})
 }
@@ -119,7 +120,8 @@ func (u builtIn) Warm(ctx context.Context, q gateway.Question) error {
 
 // Forget implements [gateway.Upstream].
 func (u builtIn) Forget(session uint64) {
-	u.s.Service.Forget(context.Background(), session) // fails only when the service is closed, and then all is forgotten
+	// It fails only when the service is closed, and then all is forgotten.
+	u.s.Service.Forget(context.Background(), session)
 }
 
 // Remote is a gateway that is connected, or will be when it is first asked.

@@ -164,7 +164,8 @@ func TestRemoteAsks(t *testing.T) {
 // choosing; text that was sent ahead is there when it is asked about, and a session that is forgotten leaves nothing.
 func TestServiceBehindGateway(t *testing.T) {
 	const least = time.Millisecond // a question that is answered from memory takes none
-	edge, large := small(t, Options{Context: 48}, nil), small(t, Options{Context: 48}, func(s *synth.Spec) { s.Layers = 3 })
+	edge := small(t, Options{Context: 48}, nil)
+	large := small(t, Options{Context: 48}, func(s *synth.Spec) { s.Layers = 3 })
 	service, err := large.Serve(ServeOptions{AnswerTime: least})
 	require.NoError(t, err)
 	t.Cleanup(service.Close)
@@ -180,7 +181,8 @@ func TestServiceBehindGateway(t *testing.T) {
 	require.NoError(t, err)
 	assert.Greater(t, up, len(text))
 	assert.Positive(t, down)
-	require.Eventually(t, func() bool { return service.Stats().Computed >= uint64(len(text)) }, time.Minute, time.Millisecond)
+	computed := func() bool { return service.Stats().Computed >= uint64(len(text)) }
+	require.Eventually(t, computed, time.Minute, time.Millisecond)
 	for i, o := range []terms.Sampling{
 		{}, {Temperature: 1, Seed: 3}, {Temperature: 2, TopK: 3, Seed: 4}, {Temperature: 2, TopP: 0.5, Seed: 5},
 	} {
@@ -213,7 +215,8 @@ func TestServiceBehindGateway(t *testing.T) {
 					assert.InDelta(t, plain.Audit[i].LogProb, f.LogProb, rounding, name)
 				}
 				assert.Equal(t, q.AuditFrom > 0, a.Audited > 0, name)
-				assert.GreaterOrEqual(t, a.Queue+a.Cloud, least-2*time.Microsecond, "%s, as times are cut to microseconds", name)
+				assert.GreaterOrEqual(t, a.Queue+a.Cloud, least-2*time.Microsecond,
+					"%s, as times are cut to microseconds", name)
 			}
 		}
 	}
@@ -261,7 +264,8 @@ func TestGatewayOptions(t *testing.T) {
 	var log strings.Builder
 	events := NewGatewayLog(slog.New(slog.NewTextHandler(&log, nil)))
 	g, err := service.Gateway(GatewayOptions{
-		Tokens: []GatewayToken{{Name: "a", Secret: "0123456789abcdef"}}, MaxContext: 20, Certificate: pair, Events: events.Event,
+		Tokens:     []GatewayToken{{Name: "a", Secret: "0123456789abcdef"}},
+		MaxContext: 20, Certificate: pair, Events: events.Event,
 	})
 	require.NoError(t, err)
 	assert.Equal(t, netproto.Digest(sha256.Sum256(pair.Certificate[0])), g.Fingerprint())
@@ -273,7 +277,9 @@ func TestGatewayOptions(t *testing.T) {
 	_, err = e.Dial(t.Context(), addr, DialOptions{Secret: "0123456789abcdef", Pin: netproto.Digest{1}})
 	var pin *PinError
 	require.ErrorAs(t, err, &pin)
-	r, _ := call(t, e, addr, DialOptions{Secret: "0123456789abcdef", Pin: g.Fingerprint(), Identity: netproto.Identity{Vocab: 3}})
+	r, _ := call(t, e, addr, DialOptions{
+		Secret: "0123456789abcdef", Pin: g.Fingerprint(), Identity: netproto.Identity{Vocab: 3},
+	})
 	assert.Equal(t, 20, r.c.Welcome().Limits.Context)
 	other := small(t, Options{}, func(s *synth.Spec) { s.Vocab = 301 })
 	_, err = other.Dial(t.Context(), addr, DialOptions{Secret: "0123456789abcdef", Pin: g.Fingerprint()})
@@ -391,8 +397,10 @@ func TestRemoteVerification(t *testing.T) {
 	assert.Equal(t, 16, r.AheadLimit())
 	for _, verify := range []terms.Verify{terms.AsItComes, terms.EachChoice, terms.EachScore} {
 		for _, ahead := range []int{0, 1, 3, 1000} {
-			a, err := cloud.Ask(t.Context(), draft.Question{Context: []int32{9, 8, 7, 6, 5, 4}, AuditFrom: 2, Verify: verify,
-				Ahead: ahead, Sampling: terms.Sampling{Seed: 3}})
+			a, err := cloud.Ask(t.Context(), draft.Question{
+				Context: []int32{9, 8, 7, 6, 5, 4}, AuditFrom: 2, Verify: verify,
+				Ahead: ahead, Sampling: terms.Sampling{Seed: 3},
+			})
 			require.NoError(t, err)
 			got, _ := up.last()
 			assert.Equal(t, terms.Verify(verify), got.Verify)
@@ -564,7 +572,8 @@ func serveVersion3(ctx context.Context, qc *quic.Conn) {
 // TestVerifiedBehindGateway: over the network the built-in model verifies as it does within the process, and what it
 // decodes on is what it is asked for.
 func TestVerifiedBehindGateway(t *testing.T) {
-	edge, large := small(t, Options{Context: 48}, nil), small(t, Options{Context: 48}, func(s *synth.Spec) { s.Layers = 3 })
+	edge := small(t, Options{Context: 48}, nil)
+	large := small(t, Options{Context: 48}, func(s *synth.Spec) { s.Layers = 3 })
 	service, err := large.Serve(ServeOptions{})
 	require.NoError(t, err)
 	t.Cleanup(service.Close)

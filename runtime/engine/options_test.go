@@ -22,9 +22,11 @@ func TestContextOption(t *testing.T) {
 		{64, 0, 64}, {4095, 0, 4095}, {4096, 0, 4096}, {5000, 0, 4096}, {5000, 5000, 5000}, {64, 64, 64}, {64, 1, 1},
 		{64, 65, 0}, {64, -1, 0},
 	} {
-		e, err := New(smallest(t, func(s *synth.Spec) { s.Context = c.model }), "small", Options{Context: c.asked, Threads: 1})
+		file := smallest(t, func(s *synth.Spec) { s.Context = c.model })
+		e, err := New(file, "small", Options{Context: c.asked, Threads: 1})
 		if c.want == 0 {
-			assert.EqualError(t, err, fmt.Sprintf("load small: a context of %d tokens is not possible: the model allows 1 to 64", c.asked))
+			assert.EqualError(t, err,
+				fmt.Sprintf("load small: a context of %d tokens is not possible: the model allows 1 to 64", c.asked))
 			continue
 		}
 		require.NoError(t, err)
@@ -97,7 +99,8 @@ func TestThreadsOption(t *testing.T) {
 // TestParseBackend: every way to name a backend, and what is none.
 func TestParseBackend(t *testing.T) {
 	for _, name := range []string{
-		"cpu", "metal", "soft", "soft:fast", "soft:fastmath", "soft:check", "soft:ubsan", "soft:check:0", "soft:fast:18446744073709551615",
+		"cpu", "metal", "soft", "soft:fast", "soft:fastmath", "soft:check", "soft:ubsan", "soft:check:0",
+		"soft:fast:18446744073709551615",
 	} {
 		b, err := ParseBackend(name)
 		require.NoError(t, err, name)

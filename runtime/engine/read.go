@@ -42,7 +42,8 @@ func (s *Session) Read(ctx context.Context, text []int32, from int, see func(See
 func (s *Session) read(ctx context.Context, text []int32, from int, see func(Seen) error) error {
 	switch {
 	case from < 1 || from > len(text):
-		return fmt.Errorf("reading a text of %d tokens from position %d on: it must be 1 to %d", len(text), from, len(text))
+		return fmt.Errorf("reading a text of %d tokens from position %d on: it must be 1 to %d",
+			len(text), from, len(text))
 	case len(text) > s.cache.Slots():
 		return fmt.Errorf("a text of %d tokens does not fit into a context of %d: %w",
 			len(text), s.cache.Slots(), qwen2.ErrContext)

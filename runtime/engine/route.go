@@ -66,7 +66,7 @@ type Route struct {
 	Decider Decider        // which tokens the cloud is asked for, where Router is nil; nil: none
 	Cloud   draft.Cloud    // who answers
 	Draft   DraftOptions   // mode, branches, window, deadline; what [Request] says is filled in, Lookup where it is 0
-	Pace    float64        // most forward calls of the small model per second, to stand in for a slower device; 0: no limit
+	Pace    float64        // most forward calls of the small model a second, to act as a slower device; 0: no limit
 	RowCost float64        // with Pace: share of the least time of a call that each further row of it takes on top
 	Observe func(Event)    // told of every token and every escalation, if given
 	Costs   *router.Costs  // of the router's value policy: followed, or replayed; nil: followed and forgotten
@@ -244,7 +244,8 @@ func tellCosts(c *router.Costs, q *draft.Escalation) {
 	switch q.Outcome {
 	case draft.Hit, draft.Miss, draft.Late, draft.Failed:
 		c.Tell(router.Took{
-			Wait: q.Wait.Seconds(), Hidden: q.Hidden.Seconds(), Hit: q.Outcome == draft.Hit, Bytes: q.BytesUp + q.BytesDown,
+			Wait: q.Wait.Seconds(), Hidden: q.Hidden.Seconds(), Hit: q.Outcome == draft.Hit,
+			Bytes: q.BytesUp + q.BytesDown,
 		})
 	}
 }

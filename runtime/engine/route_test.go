@@ -31,7 +31,9 @@ func pair(t testing.TB) (edge, large *engine.Engine, cloud *engine.Service) {
 }
 
 // definition is routed decoding as the design defines it, with everything computed from nothing.
-func definition(t testing.TB, edge, large *engine.Engine, o router.Options, prompt []int32, n int) (ids []int32, origins []string) {
+func definition(
+	t testing.TB, edge, large *engine.Engine, o router.Options, prompt []int32, n int,
+) (ids []int32, origins []string) {
 	t.Helper()
 	r, err := router.New(o)
 	require.NoError(t, err)
@@ -85,8 +87,11 @@ func TestRouted(t *testing.T) {
 		sessions[name] = session(t, edge)
 	}
 	for i, o := range []router.Options{
-		{Policy: router.Random, Threshold: new(0.3), Seed: 5}, {Policy: router.Margin, Threshold: new(0.002)}, {Policy: router.Entropy, Threshold: new(0.0017)},
-		{Policy: router.Always}, {Policy: router.Never},
+		{Policy: router.Random, Threshold: new(0.3), Seed: 5},
+		{Policy: router.Margin, Threshold: new(0.002)},
+		{Policy: router.Entropy, Threshold: new(0.0017)},
+		{Policy: router.Always},
+		{Policy: router.Never},
 	} {
 		prompt := []int32{1, 2, 3, int32(i % 2), 9}
 		ids, origins := definition(t, edge, large, o, prompt, 30)
@@ -112,7 +117,8 @@ func TestRouted(t *testing.T) {
 				assert.Equal(t, origins, gotOrigins)
 				assert.Equal(t, 30, s.Summary().Tokens)
 				assert.Equal(t, "length", s.Summary().Stop)
-				assert.Equal(t, generate(t, session(t, edge), prompt, engine.Request{MaxTokens: 5}), generate(t, s, prompt, engine.Request{MaxTokens: 5}))
+				five := engine.Request{MaxTokens: 5}
+				assert.Equal(t, generate(t, session(t, edge), prompt, five), generate(t, s, prompt, five))
 			})
 		}
 	}
@@ -154,7 +160,8 @@ func TestRoutedWithoutCloud(t *testing.T) {
 	want := generate(t, session(t, edge), []int32{7, 8}, engine.Request{MaxTokens: 10, IgnoreEnd: true})
 	n := 0
 	for tok, err := range s.Routed(t.Context(), []int32{7, 8}, engine.Route{
-		Request: engine.Request{MaxTokens: 10, IgnoreEnd: true}, Router: r, Cloud: dead{}, Draft: draft.Options{Deadline: 20 * time.Millisecond},
+		Request: engine.Request{MaxTokens: 10, IgnoreEnd: true}, Router: r, Cloud: dead{},
+		Draft: draft.Options{Deadline: 20 * time.Millisecond},
 	}) {
 		require.NoError(t, err)
 		assert.Equal(t, want[n].ID, tok.ID)
@@ -174,11 +181,14 @@ func TestRoutedCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(30*time.Millisecond, cancel)
 	var last error
-	for _, err := range s.Routed(ctx, []int32{7, 8}, engine.Route{Request: engine.Request{IgnoreEnd: true}, Router: r, Cloud: dead{}, Draft: draft.Options{Deadline: -1}}) {
+	for _, err := range s.Routed(ctx, []int32{7, 8}, engine.Route{
+		Request: engine.Request{IgnoreEnd: true}, Router: r, Cloud: dead{}, Draft: draft.Options{Deadline: -1},
+	}) {
 		last = err
 	}
 	require.ErrorIs(t, last, context.Canceled)
-	assert.Equal(t, generate(t, session(t, edge), []int32{7}, engine.Request{MaxTokens: 5}), generate(t, s, []int32{7}, engine.Request{MaxTokens: 5}))
+	five := engine.Request{MaxTokens: 5}
+	assert.Equal(t, generate(t, session(t, edge), []int32{7}, five), generate(t, s, []int32{7}, five))
 }
 
 // sums computes log-sum-exp and entropy of logits as the head does.

@@ -58,8 +58,8 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 		o.Slots = fitSlots(free, uint64(e.file.Size()), e.kvBytes(1), e.o.Context)
 	}
 	if o.Slots < e.o.Context {
-		return nil, fmt.Errorf("memory for %d tokens is less than one context of %d tokens: give more, or a shorter context",
-			o.Slots, e.o.Context)
+		return nil, fmt.Errorf("memory for %d tokens is less than one context of %d tokens: "+
+			"give more, or a shorter context", o.Slots, e.o.Context)
 	}
 	if err := fits(o.Slots, e.kvBytes(1)); err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ type Token struct {
 	ID         int32   // in the vocabulary
 	Text       string  // the whole characters that this token completes; may be empty
 	Origin     string  // who chose it: "edge", "cloud", or "edge-timeout" where the cloud was asked and failed
-	Confidence float32 // that it may stand, in [0, 1]: of the router, or without one the token's probability before temperature
+	Confidence float32 // that it may stand, in [0, 1]: of the router, or without one its probability before temperature
 	Unverified bool    // the large model was to look at it, but did not in time
 	// LogProbs are what the model that chose it says of it, before temperature, rules and schema; only with
 	// [Request.Top].
@@ -67,7 +67,7 @@ const (
 type Summary struct {
 	Text         string        // all text, also what an incomplete character at the end left
 	Stop         string        // why it ended: see [StopEnd]; "" while it runs and after an error
-	Shortened    bool          // a value of [Request.Schema] had to end, as there was no more room: it may lack something
+	Shortened    bool          // a value of [Request.Schema] had to end as room ran out: it may lack something
 	PromptTokens int           // tokens of the prompt
 	ReusedTokens int           // of these, tokens whose keys and values were still there from before
 	Tokens       int           // tokens generated, the end token not counted
@@ -203,7 +203,9 @@ func (s *Session) begin(ctx context.Context) (bound context.Context, done func()
 }
 
 // share is a forward call of the session's text, together with those of others where the device can.
-func (s *Session) share(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+func (s *Session) share(
+	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
+) error {
 	return s.e.share(ctx, s.member, kv, rows, out, want, false)
 }
 
@@ -264,7 +266,8 @@ func (s *Session) prefill(ctx context.Context, prompt []int32, want backend.Want
 		}
 	}
 	same := 0
-	for same < len(s.ids) && same < len(prompt)-1 && s.ids[same] == prompt[same] { // the last token always runs, for its logits
+	// The last token always runs, for its logits.
+	for same < len(s.ids) && same < len(prompt)-1 && s.ids[same] == prompt[same] {
 		same++
 	}
 	s.cache.Truncate(same)

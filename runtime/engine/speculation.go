@@ -39,7 +39,9 @@ func (e *Engine) newSpeculation() *speculation {
 
 // one evaluates a token whose ancestors beyond the settled text lie in path, and returns its slot and what the head
 // finds, which lasts until the next call.
-func (s *Session) one(ctx context.Context, token int32, path []int32, want backend.Want) (int32, *backend.Output, error) {
+func (s *Session) one(
+	ctx context.Context, token int32, path []int32, want backend.Want,
+) (int32, *backend.Output, error) {
 	if s.speculation.depth == 0 || s.speculation.off || want.Logits || want.Hidden {
 		return s.alone(ctx, token, path, want)
 	}
@@ -69,7 +71,9 @@ func (s *Session) one(ctx context.Context, token int32, path []int32, want backe
 }
 
 // alone is one where nothing runs ahead.
-func (s *Session) alone(ctx context.Context, token int32, path []int32, want backend.Want) (int32, *backend.Output, error) {
+func (s *Session) alone(
+	ctx context.Context, token int32, path []int32, want backend.Want,
+) (int32, *backend.Output, error) {
 	slot, err := s.cache.Alloc(s.cache.Len() + len(path))
 	if err != nil {
 		return 0, nil, err

@@ -91,7 +91,8 @@ func read(t *testing.T, s *Session, prompt []int32, r Route) (got text) {
 	}
 	for tok, err := range stream {
 		require.NoError(t, err)
-		got.ids, got.origins, got.heads = append(got.ids, tok.ID), append(got.origins, tok.Origin), append(got.heads, tok.Confidence)
+		got.ids, got.origins = append(got.ids, tok.ID), append(got.origins, tok.Origin)
+		got.heads = append(got.heads, tok.Confidence)
 	}
 	assert.Empty(t, s.speculation.flights)
 	assert.InDelta(t, len(prompt)+len(got.ids), s.KVTokens(), 1)
@@ -109,7 +110,9 @@ func TestRunAhead(t *testing.T) {
 	for branches := range 4 {
 		r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.25), Seed: 2})
 		require.NoError(t, err)
-		route := Route{Router: r, Cloud: cloud.Local(uint64(branches)), Draft: DraftOptions{Deadline: -1, Branches: branches}}
+		route := Route{
+			Router: r, Cloud: cloud.Local(uint64(branches)), Draft: DraftOptions{Deadline: -1, Branches: branches},
+		}
 		if branches == 0 {
 			route.Draft.Mode = Serial
 		}
@@ -139,7 +142,8 @@ func TestRunAhead(t *testing.T) {
 					s.speculation.depth = depth
 					assert.Equal(t, want, read(t, s, []int32{1, 2, 3, 4, 5}, r), "depth %d", depth)
 					if name == "local" {
-						assert.Equal(t, tokens-2, s.Summary().RanAhead, "all but the prompt's token and the first after it")
+						assert.Equal(t, tokens-2, s.Summary().RanAhead,
+							"all but the prompt's token and the first after it")
 					} else {
 						assert.Positive(t, s.Summary().RanAhead)
 					}
@@ -148,7 +152,8 @@ func TestRunAhead(t *testing.T) {
 						assert.Contains(t, want.origins, "edge")
 					}
 					r.Lookup = 0
-					assert.Equal(t, want, read(t, s, []int32{1, 2, 3, 4, 5}, r), "depth %d, with guesses from the text", depth)
+					assert.Equal(t, want, read(t, s, []int32{1, 2, 3, 4, 5}, r),
+						"depth %d, with guesses from the text", depth)
 					r.Lookup = -1
 				}
 			})
@@ -207,7 +212,8 @@ func TestRunAheadTogether(t *testing.T) {
 		s, err := e.NewSession()
 		require.NoError(t, err)
 		return read(t, s, []int32{1, 2, int32(n)}, Route{
-			Request: Request{MaxTokens: 8, IgnoreEnd: true}, Router: r, Cloud: cloud.Local(uint64(n)), Draft: DraftOptions{Deadline: -1, Branches: 1 + n},
+			Request: Request{MaxTokens: 8, IgnoreEnd: true}, Router: r, Cloud: cloud.Local(uint64(n)),
+			Draft: DraftOptions{Deadline: -1, Branches: 1 + n},
 		})
 	}
 	var alone, together [3]text

@@ -12,8 +12,8 @@ import (
 // keptGrammars is how many grammars an engine keeps for the next answers by the same schema.
 const keptGrammars = 16
 
-// structured is what an engine keeps for answers that are JSON: the vocabulary as a tree, and grammars by their schemas,
-// with the masks that were found.
+// structured is what an engine keeps for answers that are JSON: the vocabulary as a tree, and grammars by their
+// schemas, with the masks that were found.
 type structured struct {
 	mu     sync.Mutex
 	failed error

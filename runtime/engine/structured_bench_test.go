@@ -27,7 +27,8 @@ func qwenVocabulary(tb testing.TB) (*tokenizer.Tokenizer, *grammar.Vocabulary) {
 	return t, v
 }
 
-const benchSchema = `{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer","minimum":0,"maximum":150},
+const benchSchema = `{"type":"object","properties":{"name":{"type":"string"},` +
+	`"age":{"type":"integer","minimum":0,"maximum":150},
 "tags":{"type":"array","items":{"type":"string","maxLength":20}},"kind":{"enum":["red","green","blue"]},
 "when":{"type":"string","format":"date-time"},"next":{"anyOf":[{"$ref":"#"},{"type":"null"}]}},
 "required":["name","age","tags","kind","when","next"],"additionalProperties":false}`
@@ -35,8 +36,9 @@ const benchSchema = `{"type":"object","properties":{"name":{"type":"string"},"ag
 // BenchmarkMask finds the masks of a text with a vocabulary of Qwen's size: the first time, and with what is kept.
 func BenchmarkMask(b *testing.B) {
 	t, v := qwenVocabulary(b)
-	text := `{"name": "Ada Lovelace, a \"countess\" of Ōta 東京", "age": 36, "tags": ["mathematics", "engines"], "kind": "green", ` +
-		`"when": "1843-07-10T12:00:00Z", "next": {"name":"x","age":1,"tags":[],"kind":"red","when":"1843-07-10T12:00:00Z","next":null}}`
+	text := `{"name": "Ada Lovelace, a \"countess\" of Ōta 東京", "age": 36, "tags": ["mathematics", "engines"], ` +
+		`"kind": "green", "when": "1843-07-10T12:00:00Z", ` +
+		`"next": {"name":"x","age":1,"tags":[],"kind":"red","when":"1843-07-10T12:00:00Z","next":null}}`
 	ids := t.Encode(text, false)
 	for _, fresh := range []bool{true, false} {
 		b.Run(fmt.Sprintf("fresh=%v", fresh), func(b *testing.B) {

@@ -88,7 +88,8 @@ func TestMemoryGrows(t *testing.T) {
 	chunk := e.kvBytes(backend.KVChunk)
 	assert.Equal(t, e.kvBytes(3*backend.KVChunk+10), s.KVLimit())
 	grow := func(prompt, tokens int, want int64) {
-		for _, err := range s.Generate(t.Context(), make([]int32, prompt), Request{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1}) {
+		r := Request{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1}
+		for _, err := range s.Generate(t.Context(), make([]int32, prompt), r) {
 			require.NoError(t, err)
 		}
 		assert.Equal(t, want, s.KVBytes(), "%d tokens", prompt+tokens)
@@ -103,8 +104,8 @@ func TestMemoryGrows(t *testing.T) {
 	assert.Zero(t, s.KVBytes())
 }
 
-// TestMemoryOfBranches: drafts with branches take no memory far behind the text. The window keeps the whole tree, 8 leaves
-// of 8 tokens, within the first part of the memory however late the cloud answers.
+// TestMemoryOfBranches: drafts with branches take no memory far behind the text. The window keeps the whole tree, 8
+// leaves of 8 tokens, within the first part of the memory however late the cloud answers.
 func TestMemoryOfBranches(t *testing.T) {
 	limit := func(s *synth.Spec) { s.Context = 40 * backend.KVChunk }
 	e := small(t, Options{Context: 40 * backend.KVChunk}, limit)

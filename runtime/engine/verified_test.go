@@ -139,9 +139,12 @@ func checkVerified(t *testing.T, edge, large func() *gguf.File, prompts func(*en
 					wait.Go(func() {
 						for i := worker; i < len(texts); i += 4 {
 							session := uint64(i)
-							v := &verified{t: t, r: rand.New(rand.NewPCG(session, uint64(kind))), edge: small.Local(session),
-								large: big.Local(session), vocab: int32(tokens.Used()), end: tokens.IsEnd, sampling: sampling,
-								verify: kind, every: 1 + i%20, most: most, ahead: map[int]<-chan int32{}}
+							v := &verified{
+								t: t, r: rand.New(rand.NewPCG(session, uint64(kind))), edge: small.Local(session),
+								large: big.Local(session), vocab: int32(tokens.Used()), end: tokens.IsEnd,
+								sampling: sampling, verify: kind, every: 1 + i%20, most: most,
+								ahead: map[int]<-chan int32{},
+							}
 							got := v.text(texts[i])
 							assert.Equal(t, v.alone(own.Local(session), texts[i]), got, "prompt %d", i)
 							came := v.checkAhead(got)
@@ -152,7 +155,8 @@ func checkVerified(t *testing.T, edge, large func() *gguf.File, prompts func(*en
 					})
 				}
 				wait.Wait()
-				t.Logf("%d texts of %d tokens, %d asks, %d tokens turned, %d ahead", len(texts), length, asks, turned, ahead)
+				t.Logf("%d texts of %d tokens, %d asks, %d tokens turned, %d ahead",
+					len(texts), length, asks, turned, ahead)
 				assert.Positive(t, turned)
 				assert.Positive(t, ahead)
 				assert.Less(t, asks, length)
@@ -195,7 +199,9 @@ func TestVerifiedStories(t *testing.T) {
 	weak, strong := open("stories-weak-qwen2-f32.gguf"), open("stories260k-qwen2-f32.gguf")
 	checkVerified(t, weak, strong, func(e *engine.Engine) (all [][]int32) {
 		for _, who := range []string{"Lily", "Tom", "a dog", "the old king"} {
-			for _, what := range []string{" Once upon a time", " One day", " In the big garden", " There was", " The sun and"} {
+			for _, what := range []string{
+				" Once upon a time", " One day", " In the big garden", " There was", " The sun and",
+			} {
 				ids, err := e.RawPrompt(what + " " + who)
 				require.NoError(t, err)
 				all = append(all, ids)

@@ -284,8 +284,9 @@ func (c *compiler) exclusive(n *node) error {
 				return err
 			}
 			if !apart {
-				return errorf(fmt.Sprintf("%s/oneOf/%d", n.path, i), "a value may fit oneOf/%d, too, as far as is known: "+
-					"give anyOf in place of oneOf, or a required property with a const of its own", j)
+				return errorf(fmt.Sprintf("%s/oneOf/%d", n.path, i),
+					"a value may fit oneOf/%d, too, as far as is known: "+
+						"give anyOf in place of oneOf, or a required property with a const of its own", j)
 			}
 		}
 	}

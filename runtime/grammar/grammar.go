@@ -1,5 +1,5 @@
-// Package grammar says which bytes, and which tokens of a vocabulary, may come next in a text that is to be a JSON value
-// of a schema.
+// Package grammar says which bytes, and which tokens of a vocabulary, may come next in a text that is to be a JSON
+// value of a schema.
 //
 // A schema becomes an automaton over bytes: rules for values that call each other, as values nest. A [State] is where a
 // text stands in it: the places that the bytes so far can have led to, each with the rules to return to. From a state

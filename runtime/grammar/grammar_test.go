@@ -25,7 +25,8 @@ func TestSchema(t *testing.T) {
 		schema  string
 		yes, no []string
 	}{
-		{`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"}},"required":["a"],"additionalProperties":false}`,
+		{`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"}},` +
+			`"required":["a"],"additionalProperties":false}`,
 			[]string{`{"a":1}`, `{"a": 12, "b": "x"}`, `{"a":-3,"b":"é\n"}`},
 			[]string{`{}`, `{"b":"x"}`, `{"a":1,}`, `{"a":1,"c":2}`, `{"a":01}`, `{ "a":1}`, `{"a":  1}`}},
 		{`{"type":"array","items":{"type":"boolean"},"minItems":1,"maxItems":3}`,
@@ -35,20 +36,32 @@ func TestSchema(t *testing.T) {
 		{`{"type":"string","pattern":"^[a-c]{2}$"}`, []string{`"ab"`}, []string{`"a"`, `"abc"`, `"ad"`}},
 		{`{"type":"string","pattern":"b+"}`, []string{`"b"`, `"xby"`, `"bb"`}, []string{`"a"`, `""`}},
 		{`{"enum":["a",1,null,{"x":[1,2]}]}`, []string{`"a"`, `1`, `null`, `{"x":[1,2]}`}, []string{`"b"`, `2`, `{}`}},
-		{`{"type":"integer","minimum":-5,"maximum":12}`, []string{`-5`, `0`, `12`, `9`}, []string{`-6`, `13`, `-0`, `1.0`}},
+		{`{"type":"integer","minimum":-5,"maximum":12}`,
+			[]string{`-5`, `0`, `12`, `9`}, []string{`-6`, `13`, `-0`, `1.0`}},
 		{`{"type":"number","minimum":0,"maximum":1}`, []string{`0`, `1`, `0.5`}, []string{`1.5`, `-0.5`, `2`}},
-		{`{"type":"number","exclusiveMinimum":0.5,"maximum":3.25}`, []string{`0.51`, `1.7777`, `3.25`, `3`}, []string{`0.5`, `3.26`, `0.50`}},
-		{`{"$defs":{"n":{"type":"object","properties":{"v":{"type":"integer"},"next":{"anyOf":[{"$ref":"#/$defs/n"},{"type":"null"}]}},"required":["v","next"],"additionalProperties":false}},"$ref":"#/$defs/n"}`,
-			[]string{`{"v":1,"next":null}`, `{"v":1,"next":{"v":2,"next":null}}`}, []string{`{"v":1}`, `{"v":1,"next":1}`}},
-		{`{"allOf":[{"properties":{"a":{"type":"integer"}},"required":["a"]},{"properties":{"a":{"minimum":3},"b":true}}]}`,
+		{`{"type":"number","exclusiveMinimum":0.5,"maximum":3.25}`,
+			[]string{`0.51`, `1.7777`, `3.25`, `3`}, []string{`0.5`, `3.26`, `0.50`}},
+		{`{"$defs":{"n":{"type":"object","properties":{` +
+			`"v":{"type":"integer"},"next":{"anyOf":[{"$ref":"#/$defs/n"},{"type":"null"}]}},` +
+			`"required":["v","next"],"additionalProperties":false}},"$ref":"#/$defs/n"}`,
+			[]string{`{"v":1,"next":null}`, `{"v":1,"next":{"v":2,"next":null}}`},
+			[]string{`{"v":1}`, `{"v":1,"next":1}`}},
+		{`{"allOf":[{"properties":{"a":{"type":"integer"}},"required":["a"]},` +
+			`{"properties":{"a":{"minimum":3},"b":true}}]}`,
 			[]string{`{"a":3}`, `{"a":5,"b":[]}`, `{"a":5,"c":1}`}, []string{`{"a":2}`, `{}`, `{"b":1}`}},
-		{`{"type":"array","prefixItems":[{"const":1},{"const":"x"}],"items":false}`, []string{`[]`, `[1]`, `[1,"x"]`}, []string{`[1,"x",2]`, `["x"]`}},
+		{`{"type":"array","prefixItems":[{"const":1},{"const":"x"}],"items":false}`,
+			[]string{`[]`, `[1]`, `[1,"x"]`}, []string{`[1,"x",2]`, `["x"]`}},
 		{`{"type":["string","null"]}`, []string{`"x"`, `null`}, []string{`1`}},
-		{`{"type":"object","additionalProperties":{"type":"integer"}}`, []string{`{}`, `{"a":1,"b":2}`}, []string{`{"a":"b"}`}},
+		{`{"type":"object","additionalProperties":{"type":"integer"}}`,
+			[]string{`{}`, `{"a":1,"b":2}`}, []string{`{"a":"b"}`}},
 		{`{"type":"object","properties":{"abc":{"type":"null"}},"additionalProperties":{"type":"integer"}}`,
 			[]string{`{"ab":1}`, `{"abcd":1}`, `{"abc":null,"x":1}`, `{"":1}`}, []string{`{"abc":1}`, `{"x":null}`}},
-		{`{"type":"string","format":"date"}`, []string{`"2024-02-28"`, `"1999-12-31"`}, []string{`"2024-02-30"`, `"x"`}},
-		{`{"oneOf":[{"type":"object","properties":{"k":{"const":"a"}},"required":["k"],"additionalProperties":false},{"type":"object","properties":{"k":{"const":"b"},"v":{"type":"null"}},"required":["k","v"],"additionalProperties":false}]}`,
+		{`{"type":"string","format":"date"}`,
+			[]string{`"2024-02-28"`, `"1999-12-31"`}, []string{`"2024-02-30"`, `"x"`}},
+		{`{"oneOf":[` +
+			`{"type":"object","properties":{"k":{"const":"a"}},"required":["k"],"additionalProperties":false},` +
+			`{"type":"object","properties":{"k":{"const":"b"},"v":{"type":"null"}},` +
+			`"required":["k","v"],"additionalProperties":false}]}`,
 			[]string{`{"k":"a"}`, `{"k":"b","v":null}`}, []string{`{"k":"b"}`, `{"k":"a","v":null}`}},
 	} {
 		g, err := Schema([]byte(c.schema))
@@ -64,8 +77,8 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestMultiples: of the numbers within bounds those are allowed that are multiples of a step, spelled with as many digits
-// behind the point as the step has.
+// TestMultiples: of the numbers within bounds those are allowed that are multiples of a step, spelled with as many
+// digits behind the point as the step has.
 func TestMultiples(t *testing.T) {
 	racing.Spare(t)
 	r := rand.New(rand.NewPCG(3, 4))
@@ -73,7 +86,8 @@ func TestMultiples(t *testing.T) {
 		step := big.NewRat(1+r.Int64N(40), []int64{1, 2, 10, 40}[r.IntN(4)])
 		digits, _ := step.FloatPrec()
 		least, most := r.Int64N(200)-100, r.Int64N(200)-50
-		schema := fmt.Sprintf(`{"type":"number","multipleOf":%s,"minimum":%d,"maximum":%d}`, step.FloatString(digits), least, most)
+		schema := fmt.Sprintf(`{"type":"number","multipleOf":%s,"minimum":%d,"maximum":%d}`,
+			step.FloatString(digits), least, most)
 		g, err := Schema([]byte(schema))
 		some := false
 		scale := power(digits).Int64()
@@ -116,7 +130,8 @@ func TestUnique(t *testing.T) {
 		{`{"type":["boolean","null"]}`, []string{`true`, `false`, `null`}, 2, 9},
 		{`{"enum":["b","a",3,null],"type":"string"}`, []string{`"b"`, `"a"`, `3`, `null`}, 0, 3},
 	} {
-		schema := fmt.Sprintf(`{"type":"array","items":%s,"uniqueItems":true,"minItems":%d,"maxItems":%d}`, c.items, c.least, c.most)
+		schema := fmt.Sprintf(`{"type":"array","items":%s,"uniqueItems":true,"minItems":%d,"maxItems":%d}`,
+			c.items, c.least, c.most)
 		g, err := Schema([]byte(schema))
 		require.NoError(t, err)
 		valid := validator(t, []byte(schema))

@@ -61,8 +61,8 @@ func (m *Matcher) Allows(s *State, id int32) bool {
 	return m.Next(s, id) != nil
 }
 
-// Next returns where the text stands behind one more token; nil if that cannot follow. A token that ends the text leaves
-// it where it stands.
+// Next returns where the text stands behind one more token; nil if that cannot follow. A token that ends the text
+// leaves it where it stands.
 func (m *Matcher) Next(s *State, id int32) *State {
 	if m.Ends(id) {
 		return s

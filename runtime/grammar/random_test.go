@@ -120,16 +120,17 @@ func (m *maker) leaf() obj {
 func (m *maker) fine() obj {
 	switch m.IntN(8) {
 	case 6:
-		return obj{"type": m.one("number", "integer"), "multipleOf": m.one0(1, 3, 7, 25, 0.5, 1.25), "minimum": m.one0(-90, 0, 26),
-			"maximum": m.one0(99, 1000.5)}
+		return obj{"type": m.one("number", "integer"), "multipleOf": m.one0(1, 3, 7, 25, 0.5, 1.25),
+			"minimum": m.one0(-90, 0, 26), "maximum": m.one0(99, 1000.5)}
 	case 7:
 		return obj{"type": "array", "items": obj{"enum": []any{"a", 1, nil, true}[:2+m.IntN(3)]}, "uniqueItems": true,
 			"minItems": m.IntN(3), "maxItems": 2 + m.IntN(3)}
 	case 0:
-		return obj{"type": "string", "format": m.one("date", "time", "date-time", "uuid", "email", "ipv4", "hostname", "uri",
-			"duration")}
+		return obj{"type": "string", "format": m.one(
+			"date", "time", "date-time", "uuid", "email", "ipv4", "hostname", "uri", "duration")}
 	case 1:
-		return obj{"type": "string", "pattern": m.one("^[a-z]{2,5}$", "a+b?", "^(x|yy)*$", `^\d{3}-\d{2}$`, `^[^"]{1,3}$`, "^.$|z")}
+		return obj{"type": "string", "pattern": m.one(
+			"^[a-z]{2,5}$", "a+b?", "^(x|yy)*$", `^\d{3}-\d{2}$`, `^[^"]{1,3}$`, "^.$|z")}
 	case 2:
 		return obj{"type": "string", "pattern": m.one("^[a-c]+$", "b"), "minLength": 2, "maxLength": 4}
 	case 3:
@@ -146,7 +147,9 @@ func (m *maker) one0(of ...float64) float64 { return of[m.IntN(len(of))] }
 func (m *maker) combined(depth int) obj {
 	if m.IntN(2) == 0 {
 		return obj{"allOf": []any{
-			obj{"type": "object", "properties": obj{"a": obj{"type": "integer", "minimum": 3}, "b": m.schema(depth - 1)}},
+			obj{"type": "object", "properties": obj{
+				"a": obj{"type": "integer", "minimum": 3}, "b": m.schema(depth - 1),
+			}},
 			obj{"properties": obj{"a": obj{"type": "integer", "maximum": 9}}, "required": []string{"a"}},
 		}, "additionalProperties": true}
 	}
@@ -197,9 +200,11 @@ func smallVocabulary(t testing.TB) *Vocabulary {
 	for b := range 256 {
 		tokens = append(tokens, string([]byte{byte(b)}))
 	}
-	tokens = append(tokens, `{"`, `":`, `": "`, `",`, `", "`, `"}`, `"}]`, `}}`, `]`, `],`, `, `, `: `, `[[`, `{"a`, `a":`, "ab", "true", "fal",
-		"null", "12", "120", "0,", "1}", "x", "xy", `xy"`, "é", "日", "本\"", "\xe6\x97", "\xa5", "k\"}", "-1", ".5", "e1", `\n`,
-		`\"`, `\\`, "aa", "aaa", "aaaa", "zz", "more", `"more": null`, "-", "19", "00", "T1", " ", "  ", "\n", `""`, `"a`, "", "")
+	tokens = append(tokens,
+		`{"`, `":`, `": "`, `",`, `", "`, `"}`, `"}]`, `}}`, `]`, `],`, `, `, `: `, `[[`, `{"a`, `a":`,
+		"ab", "true", "fal", "null", "12", "120", "0,", "1}", "x", "xy", `xy"`, "é", "日", "本\"", "\xe6\x97", "\xa5",
+		"k\"}", "-1", ".5", "e1", `\n`, `\"`, `\\`, "aa", "aaa", "aaaa", "zz", "more", `"more": null`, "-", "19",
+		"00", "T1", " ", "  ", "\n", `""`, `"a`, "", "")
 	v, err := NewVocabulary(len(tokens), func(id int32) []byte { return []byte(tokens[id]) },
 		func(id int32) bool { return id == endToken })
 	require.NoError(t, err)

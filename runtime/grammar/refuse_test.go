@@ -80,34 +80,38 @@ func TestRefusals(t *testing.T) {
 		`{"pattern":"a(^b|c)d"}`:                   "#/pattern: ^ and $ are supported at the ends",
 		`{"pattern":"(a{1000}){1000}"}`:            "#/pattern: ",
 		`{"pattern":"a","format":"date"}`:          "#/format: pattern and format side by side",
-		`{"allOf":[{"type":"string","pattern":"a"},{"type":"string","pattern":"b"}]}`: "#/allOf/1/pattern: two patterns",
-		`{"pattern":"^a+$","minLength":100000}`:                                       "#/pattern: with lengths of up to 100000 characters",
-		`{"enum":[]}`:                                                                 "#/enum: it must be a list of at least one value",
-		`{"enum":[1],"const":2}`:                                                      "#: no value fits",
-		`{"items":{"type":"string"},"uniqueItems":true}`:                              "#/uniqueItems: it is supported where items are",
-		`{"type":"array","items":{"enum":[1,2]},"minItems":3,"uniqueItems":true}`:     "#: no value fits",
-		`{"prefixItems":[{"const":1}],"items":{"const":2},"uniqueItems":true}`:        "#/uniqueItems: ",
-		`{"enum":["a"],"type":"integer"}`:                                             "#: no value fits",
-		`{"type":"integer","minimum":2,"maximum":1}`:                                  "#: no value fits",
-		`{"type":"string","minLength":2,"maxLength":1}`:                               "#: no value fits",
-		`{"type":"array","minItems":2,"maxItems":1}`:                                  "#: no value fits",
-		`{"type":"array","minItems":1,"items":false}`:                                 "#: no value fits",
-		`{"type":"object","properties":{"a":false},"required":["a"]}`:                 "#: no value fits",
-		`{"allOf":[{"type":"string"},{"type":"null"}]}`:                               "#: no value fits",
+		`{"allOf":[{"type":"string","pattern":"a"},` +
+			`{"type":"string","pattern":"b"}]}`: "#/allOf/1/pattern: two patterns",
+		`{"pattern":"^a+$","minLength":100000}`:          "#/pattern: with lengths of up to 100000 characters",
+		`{"enum":[]}`:                                    "#/enum: it must be a list of at least one value",
+		`{"enum":[1],"const":2}`:                         "#: no value fits",
+		`{"items":{"type":"string"},"uniqueItems":true}`: "#/uniqueItems: it is supported where items are",
+		`{"type":"array","items":{"enum":[1,2]},` +
+			`"minItems":3,"uniqueItems":true}`: "#: no value fits",
+		`{"prefixItems":[{"const":1}],"items":{"const":2},"uniqueItems":true}`: "#/uniqueItems: ",
+		`{"enum":["a"],"type":"integer"}`:                                      "#: no value fits",
+		`{"type":"integer","minimum":2,"maximum":1}`:                           "#: no value fits",
+		`{"type":"string","minLength":2,"maxLength":1}`:                        "#: no value fits",
+		`{"type":"array","minItems":2,"maxItems":1}`:                           "#: no value fits",
+		`{"type":"array","minItems":1,"items":false}`:                          "#: no value fits",
+		`{"type":"object","properties":{"a":false},"required":["a"]}`:          "#: no value fits",
+		`{"allOf":[{"type":"string"},{"type":"null"}]}`:                        "#: no value fits",
 		`{"$ref":"#"}`: "#: it refers to itself without",
 		`{"anyOf":[{"$ref":"#"},{"type":"null"}]}`: "#: it refers to itself without",
 		`{"$ref":"#/$defs/a"}`:                     "#/$ref: #/$defs/a: nothing is there",
 		`{"$ref":"other.json"}`:                    "#/$ref: only references within the schema",
 		`{"items":{"$id":"x"}}`:                    "#/items/$id: ",
-		`{"$defs":{"a":{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"required":["a"]}},"$ref":"#/$defs/a"}`: "#: no value fits",
-		`{"oneOf":[{"type":"integer"},{"type":"number"}]}`:                                                              "#/oneOf/1: a value may fit oneOf/0, too",
-		`{"oneOf":[{"type":"object","properties":{"a":{}}},{"type":"object"}]}`:                                         "#/oneOf/1: ",
-		`{"oneOf":[{"const":1},{"const":1.0}]}`:                                                                         "#/oneOf/1: ",
-		`{"type":"string","type":"null"}`:                                                                               `"type" stands there twice`,
-		`{"nullable":true}`:                                                                                             "#/nullable: it is no keyword",
-		`{"type":"number","minimum":0.0000000000000000001}`:                                                             "#: bounds of more than 15 digits",
-		strings.Repeat(`{"items":`, 200) + `{}` + strings.Repeat(`}`, 200):                                              "more than 128 schemas within each other",
-		strings.Repeat(" ", mostSchema) + "true":                                                                        "#: the schema has",
+		`{"$defs":{"a":{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"required":["a"]}},` +
+			`"$ref":"#/$defs/a"}`: "#: no value fits",
+		`{"oneOf":[{"type":"integer"},{"type":"number"}]}`: "#/oneOf/1: a value may fit oneOf/0, too",
+		`{"oneOf":[{"type":"object","properties":{"a":{}}},` +
+			`{"type":"object"}]}`: "#/oneOf/1: ",
+		`{"oneOf":[{"const":1},{"const":1.0}]}`:                            "#/oneOf/1: ",
+		`{"type":"string","type":"null"}`:                                  `"type" stands there twice`,
+		`{"nullable":true}`:                                                "#/nullable: it is no keyword",
+		`{"type":"number","minimum":0.0000000000000000001}`:                "#: bounds of more than 15 digits",
+		strings.Repeat(`{"items":`, 200) + `{}` + strings.Repeat(`}`, 200): "more than 128 schemas within each other",
+		strings.Repeat(" ", mostSchema) + "true":                           "#: the schema has",
 	} {
 		_, err := Schema([]byte(schema))
 		var e *Error
@@ -121,28 +125,31 @@ func TestRefusals(t *testing.T) {
 // TestAccepted: keywords that say nothing, and forms that are rare.
 func TestAccepted(t *testing.T) {
 	for schema, value := range map[string]string{
-		`{"title":"t","description":"d","default":1,"examples":[],"$comment":"c","deprecated":true,"x-own":{},"type":"null"}`: `null`,
-		`{"$schema":"https://json-schema.org/draft/2020-12/schema","$id":"https://x/y","type":"boolean"}`:                     `true`,
-		`{"definitions":{"a":{"const":"x"}},"$ref":"#/definitions/a"}`:                                                        `"x"`,
-		`{"properties":{"a":{"const":1}},"items":{"$ref":"#/properties/a"},"type":"array"}`:                                   `[1, 1]`,
-		`{"anyOf":[{"const":1},{"const":2}],"prefixItems":[{"$ref":"#/anyOf/1"}],"type":["array","number"]}`:                  `2`,
+		`{"title":"t","description":"d","default":1,"examples":[],"$comment":"c","deprecated":true,` +
+			`"x-own":{},"type":"null"}`: `null`,
+		`{"$schema":"https://json-schema.org/draft/2020-12/schema","$id":"https://x/y","type":"boolean"}`:    `true`,
+		`{"definitions":{"a":{"const":"x"}},"$ref":"#/definitions/a"}`:                                       `"x"`,
+		`{"properties":{"a":{"const":1}},"items":{"$ref":"#/properties/a"},"type":"array"}`:                  `[1, 1]`,
+		`{"anyOf":[{"const":1},{"const":2}],"prefixItems":[{"$ref":"#/anyOf/1"}],"type":["array","number"]}`: `2`,
 		`{"required":["z"]}`: `{"z":[true]}`,
 		`{"required":["z"],"additionalProperties":{"const":1}}`: `{"z":1,"y":1}`,
 		`{"pattern":""}`:        `"anything"`,
 		`{"pattern":"^\\\\A$"}`: `"\\A"`,
-		`{"type":"integer","multipleOf":1,"minimum":-3e0}`:                             `-3`,
-		`{"enum":[1,2,3],"const":2.0}`:                                                 `2`,
-		`{"items":{"type":"string"},"uniqueItems":true,"maxItems":1,"type":"array"}`:   `["a"]`,
-		`{"multipleOf":2.5,"minimum":1,"type":"integer"}`:                              `5`,
-		`{"enum":["a","a",1.50]}`:                                                      `1.5`,
-		`{"const":{"b":[1e2,"\u00e9\u0007"],"a":null}}`:                                `{"b":[100,"é\u0007"],"a":null}`,
+		`{"type":"integer","multipleOf":1,"minimum":-3e0}`:                           `-3`,
+		`{"enum":[1,2,3],"const":2.0}`:                                               `2`,
+		`{"items":{"type":"string"},"uniqueItems":true,"maxItems":1,"type":"array"}`: `["a"]`,
+		`{"multipleOf":2.5,"minimum":1,"type":"integer"}`:                            `5`,
+		`{"enum":["a","a",1.50]}`:                                                    `1.5`,
+		`{"const":{"b":[1e2,"\u00e9\u0007"],` +
+			`"a":null}}`: `{"b":[100,"é\u0007"],"a":null}`,
 		`{"type":"object","properties":{"":{"const":1}},"additionalProperties":false}`: `{"":1}`,
 		`{"$defs":{"unused":{"not":{}}},"type":"null"}`:                                `null`,
 		`{"anyOf":[false,{"type":"null"}]}`:                                            `null`,
 		`{"type":"array","items":false}`:                                               `[]`,
 		`{"type":"integer","exclusiveMinimum":1,"exclusiveMaximum":3}`:                 `2`,
 		`{"type":"integer","minimum":99999999999999999999}`:                            `100000000000000000000`,
-		`{"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"anyOf":[{"type":"string"},{"type":"null"}]}}}`: `null`,
+		`{"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],` +
+			`"$defs":{"a":{"anyOf":[{"type":"string"},{"type":"null"}]}}}`: `null`,
 	} {
 		g, err := Schema([]byte(schema))
 		if assert.NoError(t, err, schema) {
@@ -161,7 +168,8 @@ func TestAccepted(t *testing.T) {
 var seedsOfSchemas = []string{
 	`true`, `{"type":"object"}`, `{"anyOf":[{"$ref":"#"},{}]}`, `{"oneOf":[{"const":1},{"enum":["a",null]}]}`,
 	`{"allOf":[{"properties":{"a":{"minimum":1.5}}},{"required":["a"]}]}`, `{"pattern":"^a{2,3}(b|c)*$","maxLength":5}`,
-	`{"items":{"format":"date"},"minItems":2,"maxItems":3}`, `{"$defs":{"a":{"items":{"$ref":"#/$defs/a"}}},"$ref":"#/$defs/a"}`,
+	`{"items":{"format":"date"},"minItems":2,"maxItems":3}`,
+	`{"$defs":{"a":{"items":{"$ref":"#/$defs/a"}}},"$ref":"#/$defs/a"}`,
 	`{"type":"number","exclusiveMinimum":-1.25,"maximum":2}`, `{"prefixItems":[true,{"type":"null"}],"items":false}`,
 }
 
@@ -196,8 +204,8 @@ func FuzzSchema(f *testing.F) {
 // FuzzPattern: strings drawn by a pattern match it as package regexp does, and with a length they have it.
 func FuzzPattern(f *testing.F) {
 	for _, p := range []string{
-		"a", "^a$", "^(a|b)+c{2,3}$", `\d+\.\w?`, "[^a-f]x*?", "^$", "a|^b|c$", `^\pL{1,3}$`, "(ab){2}", `"\\`, "^.{3}$", `[\x00-\x1f]`,
-		"a**", "(|a)+", "[^\\s]", "x{0,3}y{2}", `\u00e9`, "日本?", "(^a)", "a$$",
+		"a", "^a$", "^(a|b)+c{2,3}$", `\d+\.\w?`, "[^a-f]x*?", "^$", "a|^b|c$", `^\pL{1,3}$`, "(ab){2}", `"\\`,
+		"^.{3}$", `[\x00-\x1f]`, "a**", "(|a)+", "[^\\s]", "x{0,3}y{2}", `\u00e9`, "日本?", "(^a)", "a$$",
 	} {
 		f.Add(p, uint8(0), uint8(9))
 	}
@@ -206,7 +214,9 @@ func FuzzPattern(f *testing.F) {
 		if len(pattern) > 40 || !utf8.ValidString(pattern) {
 			return
 		}
-		raw, _ := json.Marshal(obj{"type": "string", "pattern": pattern, "minLength": least % 10, "maxLength": most % 20})
+		raw, _ := json.Marshal(obj{
+			"type": "string", "pattern": pattern, "minLength": least % 10, "maxLength": most % 20,
+		})
 		g, err := Schema(raw)
 		if err != nil {
 			return
@@ -248,8 +258,11 @@ func TestNumbers(t *testing.T) {
 		}
 		valid := validator(t, raw)
 		for i := -2600; i <= 4600; i += 1 + r.IntN(9) {
-			for _, text := range []string{fmt.Sprint(i), fmt.Sprintf("%.1f", float64(i)/10), fmt.Sprintf("%.2f", float64(i)/100)} {
-				if strings.HasPrefix(text, "-0") && strings.Trim(text, "-0.") == "" || schema["type"] == "integer" && strings.Contains(text, ".") {
+			for _, text := range []string{
+				fmt.Sprint(i), fmt.Sprintf("%.1f", float64(i)/10), fmt.Sprintf("%.2f", float64(i)/100),
+			} {
+				if strings.HasPrefix(text, "-0") && strings.Trim(text, "-0.") == "" ||
+					schema["type"] == "integer" && strings.Contains(text, ".") {
 					continue
 				}
 				whole := false

@@ -427,8 +427,8 @@ func textKeyword(n *node, path string, m member) (err error) {
 	if m.name == "format" {
 		var known bool
 		if n.pattern, known = formats[*given]; !known {
-			return errorf(path, "%q is not supported: date-time, date, time, duration, email, hostname, ipv4, uri and uuid are",
-				*given)
+			return errorf(path,
+				"%q is not supported: date-time, date, time, duration, email, hostname, ipv4, uri and uuid are", *given)
 		}
 	}
 	if n.pattern == "" {

@@ -27,8 +27,8 @@ func exactly(t *testing.T, g *Grammar, s *State) {
 	require.True(t, whole.Done(), "%q", text)
 }
 
-// TestShortest: at each place of random texts of random schemas, the shortest completion is one, and there is no shorter
-// one.
+// TestShortest: at each place of random texts of random schemas, the shortest completion is one, and there is no
+// shorter one.
 func TestShortest(t *testing.T) {
 	racing.Spare(t)
 	m := &maker{Rand: rand.New(rand.NewPCG(7, 8))}

@@ -395,8 +395,8 @@ const mostDifferent = 128
 func (c *compiler) different(start int32, facts []*node, own int, b bounds, path string) error {
 	values := few(items(facts, 0))
 	if values == nil || own > 0 || len(values) > mostDifferent {
-		return errorf(path, "it is supported where items are of an enum of at most %d values, boolean or null, without "+
-			"prefixItems; or with maxItems 1", mostDifferent)
+		return errorf(path, "it is supported where items are of an enum of at most %d values, boolean or null, "+
+			"without prefixItems; or with maxItems 1", mostDifferent)
 	}
 	most := int32(len(values))
 	if b.most != unbounded {

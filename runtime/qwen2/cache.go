@@ -54,13 +54,13 @@ func (c *Cache) InUse() int {
 	return n
 }
 
-// aside is how many slots at least lie between the text and a node that is not in its place: the text takes this long to
-// get there.
+// aside is how many slots at least lie between the text and a node that is not in its place: the text takes this long
+// to get there.
 const aside = 64
 
 // Alloc takes a free slot for a node at position pos. It is slot pos itself where that is free, so that a draft without
-// branches settles without copying; otherwise one further behind, near enough that memory that grows with the text stays
-// small. [ErrContext] if none is free.
+// branches settles without copying; otherwise one further behind, near enough that memory that grows with the text
+// stays small. [ErrContext] if none is free.
 func (c *Cache) Alloc(pos int) (int32, error) {
 	first, slots := int(c.prefix), len(c.used)
 	if pos >= first && pos < slots && !c.used[pos] {
@@ -149,7 +149,8 @@ func (c *Cache) Extend(tokens []int32) ([]backend.Row, error) {
 		panic("qwen2: extend below a draft tree")
 	}
 	if first+len(tokens) > len(c.used) {
-		return nil, fmt.Errorf("%d tokens after %d do not fit into %d slots: %w", len(tokens), first, len(c.used), ErrContext)
+		return nil, fmt.Errorf("%d tokens after %d do not fit into %d slots: %w",
+			len(tokens), first, len(c.used), ErrContext)
 	}
 	rows := make([]backend.Row, len(tokens))
 	see := make([]backend.Span, len(tokens))

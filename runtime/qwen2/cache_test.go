@@ -48,7 +48,8 @@ func (s *slotTest) check() {
 			continue
 		}
 		if s.kv.slots[n.slot] != n.token || !s.c.used[n.slot] {
-			s.t.Fatalf("slot %d, in use: %v, holds %d; a node has put %d there", n.slot, s.c.used[n.slot], s.kv.slots[n.slot], n.token)
+			s.t.Fatalf("slot %d, in use: %v, holds %d; a node has put %d there",
+				n.slot, s.c.used[n.slot], s.kv.slots[n.slot], n.token)
 		}
 		live++
 	}
@@ -199,7 +200,9 @@ func TestText(t *testing.T) {
 					require.Len(t, rows, len(more))
 					for i, row := range rows {
 						at := int32(len(text) + i)
-						require.Equal(t, backend.Row{Token: more[i], Pos: at, Slot: at, See: []backend.Span{{From: 0, To: at + 1}}}, row)
+						see := []backend.Span{{From: 0, To: at + 1}}
+						want := backend.Row{Token: more[i], Pos: at, Slot: at, See: see}
+						require.Equal(t, want, row)
 						require.Equal(t, 1, cap(row.See), "who appends to it takes nobody else's")
 					}
 					text = append(text, more...)
@@ -291,7 +294,8 @@ func TestChildren(t *testing.T) {
 		return all
 	}
 	for _, see := range [][]backend.Span{span(0, 5), span(0, 3, 8, 9, 4, 5)} {
-		parent := backend.Row{Token: 9, Pos: 4, Slot: 4, See: append(make([]backend.Span, 0, 9), see...)} // with room behind it
+		roomy := append(make([]backend.Span, 0, 9), see...) // with room behind it
+		parent := backend.Row{Token: 9, Pos: 4, Slot: 4, See: roomy}
 		before := append([]backend.Span(nil), see...)
 		a := Child(parent, 5)
 		b := Child(parent, 7)
@@ -300,11 +304,13 @@ func TestChildren(t *testing.T) {
 		joined := append([]backend.Span(nil), before...)
 		joined[len(joined)-1].To = 6
 		assert.Equal(t, backend.Row{Pos: 5, Slot: 5, See: joined}, a)
-		assert.Equal(t, backend.Row{Pos: 5, Slot: 7, See: append(append([]backend.Span(nil), before...), span(7, 8)...)}, b)
+		beside := append(append([]backend.Span(nil), before...), span(7, 8)...)
+		assert.Equal(t, backend.Row{Pos: 5, Slot: 7, See: beside}, b)
 		longer := append([]backend.Span(nil), before...)
 		longer[len(longer)-1].To = 7
 		assert.Equal(t, backend.Row{Pos: 6, Slot: 6, See: longer}, c)
-		assert.Equal(t, backend.Row{Pos: 6, Slot: 2, See: append(append([]backend.Span(nil), joined...), span(2, 3)...)}, d)
+		beside = append(append([]backend.Span(nil), joined...), span(2, 3)...)
+		assert.Equal(t, backend.Row{Pos: 6, Slot: 2, See: beside}, d)
 		assert.Equal(t, backend.Row{Token: 9, Pos: 4, Slot: 4, See: before}, parent)
 	}
 }

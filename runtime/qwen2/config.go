@@ -46,7 +46,8 @@ func ReadConfig(f *gguf.File) (Config, error) {
 		return Config{}, err
 	}
 	if arch != Arch {
-		return Config{}, fmt.Errorf("general.architecture: %s is not supported, this program runs %q", quote.Text(arch), Arch)
+		return Config{}, fmt.Errorf("general.architecture: %s is not supported, this program runs %q",
+			quote.Text(arch), Arch)
 	}
 	if err := refuseScaling(f); err != nil {
 		return Config{}, err
@@ -72,7 +73,8 @@ func ReadConfig(f *gguf.File) (Config, error) {
 func (c *Config) derive(f *gguf.File) error {
 	m := metadata{f: f}
 	if c.Heads%c.KVHeads != 0 {
-		return fmt.Errorf("%s: %d query heads are no multiple of %d key and value heads", key("attention.head_count_kv"), c.Heads, c.KVHeads)
+		return fmt.Errorf("%s: %d query heads are no multiple of %d key and value heads",
+			key("attention.head_count_kv"), c.Heads, c.KVHeads)
 	}
 	c.HeadSize = m.countOr("attention.key_length", c.Dim/c.Heads, maxWidth)
 	value := m.countOr("attention.value_length", c.HeadSize, maxWidth)
@@ -112,7 +114,8 @@ func refuseScaling(f *gguf.File) error {
 	case err != nil:
 		return err
 	case kind != "none":
-		return fmt.Errorf("%s: %s is not supported; use a file without rope scaling", key("rope.scaling.type"), quote.Text(kind))
+		return fmt.Errorf("%s: %s is not supported; use a file without rope scaling",
+			key("rope.scaling.type"), quote.Text(kind))
 	}
 	return nil
 }

@@ -24,7 +24,8 @@ func (m *Model) RunsAhead() bool {
 }
 
 // Start begins to evaluate one row, and does not wait. The token of the row is the best one that after finds, or
-// row.Token where after is nil. Flights run in the order of Start, before any later [Model.Forward]. want asks for neither logits nor hidden states.
+// row.Token where after is nil. Flights run in the order of Start, before any later [Model.Forward]. want asks for
+// neither logits nor hidden states.
 func (m *Model) Start(kv backend.KV, row backend.Row, want backend.Want, after *Flight) (*Flight, error) {
 	device, ok := m.device.(backend.Runner)
 	if !ok || want.Logits || want.Hidden {
@@ -37,7 +38,10 @@ func (m *Model) Start(kv backend.KV, row backend.Row, want backend.Want, after *
 	if after != nil {
 		row.Token = 0
 	}
-	f := &Flight{m: m, row: row, want: backend.Want{Rows: []int{0}, K: want.K, Router: want.Router}, out: make([]backend.Output, 1)}
+	f := &Flight{
+		m: m, row: row, want: backend.Want{Rows: []int{0}, K: want.K, Router: want.Router},
+		out: make([]backend.Output, 1),
+	}
 	if err := m.check(kv, []backend.Row{row}, f.out, f.want); err != nil {
 		return nil, err
 	}

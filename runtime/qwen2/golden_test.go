@@ -32,8 +32,8 @@ type golden struct {
 	}
 }
 
-// TestGolden holds every golden file against the float64 evaluation of its weights: the exact path to 1e-4, the fast one
-// to the bar that the file states. The prompt goes in whole, in pieces, and token by token.
+// TestGolden holds every golden file against the float64 evaluation of its weights: the exact path to 1e-4, the fast
+// one to the bar that the file states. The prompt goes in whole, in pieces, and token by token.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(sharedtest.Shared(t, "golden"), "a-*.json"))
 	require.NoError(t, err)
@@ -48,7 +48,9 @@ func TestGolden(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, json.Unmarshal(b, &g))
 			path := filepath.Join(filepath.Dir(file), g.Model)
-			t.Run("exact", func(t *testing.T) { checkGolden(t, g, path, host.Options{Exact: true, Threads: 2}, gguf.F32, 1e-4, 0) })
+			t.Run("exact", func(t *testing.T) {
+				checkGolden(t, g, path, host.Options{Exact: true, Threads: 2}, gguf.F32, 1e-4, 0)
+			})
 			t.Run("fast", func(t *testing.T) {
 				bar := 1.5 * g.Error.RelMax
 				checkGolden(t, g, path, host.Options{Threads: 2}, gguf.F16, bar, 6*g.Error.RelMax)
@@ -71,8 +73,8 @@ func floats(path string) bool {
 }
 
 // checkGolden runs all prompts. slack is the margin, in standard deviations of the logits, below which another greedy
-// token than the reference's is let pass. The reference's own tokens follow in one pass where exact is set, which computes
-// slowly, else they are found step by step.
+// token than the reference's is let pass. The reference's own tokens follow in one pass where exact is set, which
+// computes slowly, else they are found step by step.
 func checkGolden(t *testing.T, g golden, path string, o host.Options, kv gguf.Type, bar, slack float64) {
 	m := open(t, path, o)
 	for i, p := range g.Prompts {
@@ -158,7 +160,8 @@ func feed(t *testing.T, m *qwen2.Model, c *qwen2.Cache, ids []int32, piece int) 
 		n := min(piece, len(ids))
 		rows, err := c.Extend(ids[:n])
 		require.NoError(t, err)
-		require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, backend.Want{Rows: []int{n - 1}, K: 4, Logits: true, Hidden: true}))
+		want := backend.Want{Rows: []int{n - 1}, K: 4, Logits: true, Hidden: true}
+		require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
 		ids = ids[n:]
 	}
 	return out[0]
@@ -191,7 +194,8 @@ func TestTrainedModels(t *testing.T) {
 					out := feed(t, m, c, k.Prompt, len(k.Prompt))
 					if o.Exact {
 						require.Equal(t, k.Greedy[0], out.Top[0].ID, "smallest gap %v", k.Gap)
-						require.Equal(t, k.Greedy[1:], follow(t, m, c, k.Greedy[:len(k.Greedy)-1]), "smallest gap %v", k.Gap)
+						found := follow(t, m, c, k.Greedy[:len(k.Greedy)-1])
+						require.Equal(t, k.Greedy[1:], found, "smallest gap %v", k.Gap)
 						continue
 					}
 					for i, want := range k.Greedy {

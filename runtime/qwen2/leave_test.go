@@ -38,7 +38,9 @@ func (p countingPass) Attend(a, q, k, v backend.Tensor, layer int) {
 	p.Pass.Attend(a, q, k, v, layer)
 }
 
-func (p countingPass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w backend.Weight, want backend.Want) {
+func (p countingPass) Head(
+	out []backend.Output, x backend.Tensor, g backend.Norm, w backend.Weight, want backend.Want,
+) {
 	p.d.heads++
 	p.Pass.Head(out, x, g, w, want)
 }

@@ -88,7 +88,8 @@ func (m *Model) NewKV(slots int, t gguf.Type) (backend.KV, error) {
 func (m *Model) KVConfig(slots int, t gguf.Type) backend.KVConfig {
 	c := m.config
 	return backend.KVConfig{
-		Layers: c.Layers, Slots: slots, Heads: c.Heads, KVHeads: c.KVHeads, HeadSize: c.HeadSize, RopeBase: c.RopeBase, Type: t,
+		Layers: c.Layers, Slots: slots, Heads: c.Heads, KVHeads: c.KVHeads, HeadSize: c.HeadSize,
+		RopeBase: c.RopeBase, Type: t,
 	}
 }
 
@@ -96,7 +97,9 @@ func (m *Model) KVConfig(slots int, t gguf.Type) backend.KVConfig {
 // A row may see rows before it in the batch; rows within the same [MaxRows] may see each other. An error leaves the
 // slots of the rows undefined.
 // Everything is checked before any work: a position or slot out of range is [ErrContext].
-func (m *Model) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+func (m *Model) Forward(
+	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
+) error {
 	if !m.uses.Take() {
 		return gguf.ErrClosed
 	}
@@ -131,7 +134,9 @@ func (m *Model) Forward(ctx context.Context, kv backend.KV, rows []backend.Row, 
 func (m *Model) Mixes() bool { return m.mixes }
 
 // pass runs rows through all layers.
-func (m *Model) pass(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error {
+func (m *Model) pass(
+	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
+) error {
 	p := backend.Watched(ctx, m.device.Begin(kv, rows), len(rows))
 	m.encode(ctx, p, out, want)
 	if err := p.End(ctx); err != nil {
@@ -145,19 +150,21 @@ func (m *Model) pass(ctx context.Context, kv backend.KV, rows []backend.Row, out
 // When ctx ends it stops before the next layer, and End reports the cause.
 func (m *Model) encode(ctx context.Context, p backend.Pass, out []backend.Output, want backend.Want) {
 	x, q, k, v, a, ff := m.x, m.q, m.k, m.v, m.a, m.m
-	p.Embed(x, m.w.embedding) // x = E[token]                                                                [T, D]
+	p.Embed(x, m.w.embedding) // x = E[token]                                    [T, D]
 	for i := range m.w.layers {
 		if ctx.Err() != nil {
 			return
 		}
 		l := &m.w.layers[i]
-		p.NormProject(q, k, v, x, l.attnNorm, l.wq, l.wk, l.wv) // h = x/rms(x) ⊙ g; q = Wq h + bq, k, v alike  [T, H·Dh], [T, Hkv·Dh]
-		p.Attend(a, q, k, v, i)                                 // rotate (i, i+Dh/2) by pos·base^(-2i/Dh); a = softmax(q Kᵀ/√Dh) V
-		p.ProjectAdd(x, l.wo, a)                                // x = x + Wo a                                 [T, D]
-		p.NormGateUp(ff, x, l.ffnNorm, l.wGate, l.wUp)          // m = silu(Wg h) ⊙ Wu h                        [T, F]
-		p.ProjectAdd(x, l.wDown, ff)                            // x = x + Wd m                                 [T, D]
+		// h = x/rms(x) ⊙ g; q = Wq h + bq, k, v alike                           [T, H·Dh], [T, Hkv·Dh]
+		p.NormProject(q, k, v, x, l.attnNorm, l.wq, l.wk, l.wv)
+		// rotate (i, i+Dh/2) by pos·base^(-2i/Dh); a = softmax(q Kᵀ/√Dh) V
+		p.Attend(a, q, k, v, i)
+		p.ProjectAdd(x, l.wo, a)                       // x = x + Wo a           [T, D]
+		p.NormGateUp(ff, x, l.ffnNorm, l.wGate, l.wUp) // m = silu(Wg h) ⊙ Wu h  [T, F]
+		p.ProjectAdd(x, l.wDown, ff)                   // x = x + Wd m           [T, D]
 	}
-	p.Head(out, x, m.w.norm, m.w.output, want) // logits = W (x/rms(x) ⊙ g), only for the wanted rows      [V]
+	p.Head(out, x, m.w.norm, m.w.output, want) // logits = W (x/rms(x) ⊙ g), only for the wanted rows [V]
 }
 
 // finite refuses logits that are none.
@@ -185,7 +192,8 @@ func (m *Model) check(kv backend.KV, rows []backend.Row, out []backend.Output, w
 		case r.Token < 0 || int(r.Token) >= m.config.Vocab:
 			return fmt.Errorf("row %d: token %d is not in the vocabulary of %d", i, r.Token, m.config.Vocab)
 		case r.Pos < 0 || int(r.Pos) >= m.config.Context:
-			return fmt.Errorf("row %d: position %d lies beyond the model's context of %d tokens: %w", i, r.Pos, m.config.Context, ErrContext)
+			return fmt.Errorf("row %d: position %d lies beyond the model's context of %d tokens: %w",
+				i, r.Pos, m.config.Context, ErrContext)
 		case r.Slot < 0 || r.Slot >= slots:
 			return fmt.Errorf("row %d: slot %d does not exist, the KV cache has %d: %w", i, r.Slot, slots, ErrContext)
 		}

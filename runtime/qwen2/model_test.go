@@ -86,7 +86,8 @@ func prefill(t testing.TB, m *qwen2.Model, ids []int32, kv gguf.Type) backend.Ou
 	rows, err := c.Extend(ids)
 	require.NoError(t, err)
 	out := make([]backend.Output, 1)
-	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, backend.Want{Rows: []int{len(rows) - 1}, K: 5, Logits: true, Hidden: true}))
+	want := backend.Want{Rows: []int{len(rows) - 1}, K: 5, Logits: true, Hidden: true}
+	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
 	return out[0]
 }
 
@@ -228,8 +229,8 @@ func (x *tree) settle(n *node) {
 	require.Equal(x.t, len(x.prefix), x.c.Len())
 }
 
-// TestTree grows, drops and settles random draft trees. Whatever happened to the slots before, each branch computes what
-// its text alone computes, to the last bit: several branches in one batch, freed slots used again, rows moved.
+// TestTree grows, drops and settles random draft trees. Whatever happened to the slots before, each branch computes
+// what its text alone computes, to the last bit: several branches in one batch, freed slots used again, rows moved.
 func TestTree(t *testing.T) {
 	for _, recipe := range []string{"q8_0", "q4_k_m", "f16"} {
 		m := load(t, file(t, recipe, nil), host.Options{Threads: 2})
@@ -297,7 +298,9 @@ func TestManyRows(t *testing.T) {
 	require.NoError(t, err)
 	rows, err := c.Extend(ids)
 	require.NoError(t, err)
-	want := backend.Want{Rows: []int{0, 30, qwen2.MaxRows - 1, qwen2.MaxRows, len(ids) - 1}, K: 5, Logits: true, Hidden: true}
+	want := backend.Want{
+		Rows: []int{0, 30, qwen2.MaxRows - 1, qwen2.MaxRows, len(ids) - 1}, K: 5, Logits: true, Hidden: true,
+	}
 	out := make([]backend.Output, len(want.Rows))
 	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
 	for i, r := range want.Rows {
@@ -338,7 +341,8 @@ func TestContext(t *testing.T) {
 		row := good
 		edit(&row)
 		out := make([]backend.Output, 1)
-		assert.Error(t, m.Forward(t.Context(), c.KV(), []backend.Row{row}, out, backend.Want{Rows: []int{0}, K: 1}), name)
+		want := backend.Want{Rows: []int{0}, K: 1}
+		assert.Error(t, m.Forward(t.Context(), c.KV(), []backend.Row{row}, out, want), name)
 	}
 	for range 6 {
 		_, err = c.Alloc(3)
@@ -394,17 +398,23 @@ func TestConfig(t *testing.T) {
 		{"no layers", func(w *gguf.Writer) { gguf.Put(w, "qwen2.block_count", uint32(0)) }, "qwen2.block_count"},
 		{"many layers", func(w *gguf.Writer) { gguf.Put(w, "qwen2.block_count", uint32(3)) }, "blk.2.attn_norm.weight"},
 		{"few layers", func(w *gguf.Writer) { gguf.Put(w, "qwen2.block_count", uint32(1)) }, "blk.1."},
-		{"heads", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.head_count", uint32(3)) }, "qwen2.attention.head_count"},
-		{"huge heads", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.head_count", uint32(1<<31)) }, "qwen2.attention.head_count"},
-		{"kv heads", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.head_count_kv", uint32(3)) }, "qwen2.attention.head_count_kv"},
+		{"heads", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.head_count", uint32(3)) },
+			"qwen2.attention.head_count"},
+		{"huge heads", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.head_count", uint32(1<<31)) },
+			"qwen2.attention.head_count"},
+		{"kv heads", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.head_count_kv", uint32(3)) },
+			"qwen2.attention.head_count_kv"},
 		{"wider", func(w *gguf.Writer) { gguf.Put(w, "qwen2.embedding_length", uint32(512)) }, "token_embd.weight"},
 		{"ffn", func(w *gguf.Writer) { gguf.Put(w, "qwen2.feed_forward_length", uint32(511)) }, "ffn_gate.weight"},
 		{"type", func(w *gguf.Writer) { gguf.Put(w, "qwen2.feed_forward_length", "512") }, "qwen2.feed_forward_length"},
-		{"eps", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.layer_norm_rms_epsilon", float32(-1)) }, "rms_epsilon"},
+		{"eps", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.layer_norm_rms_epsilon", float32(-1)) },
+			"rms_epsilon"},
 		{"base", func(w *gguf.Writer) { gguf.Put(w, "qwen2.rope.freq_base", float32(0)) }, "rope.freq_base"},
 		{"scaling", func(w *gguf.Writer) { gguf.Put(w, "qwen2.rope.scaling.type", "yarn") }, "yarn"},
-		{"key length", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.key_length", uint32(32)) }, "value_length|attn_q"},
-		{"turned", func(w *gguf.Writer) { gguf.Put(w, "qwen2.rope.dimension_count", uint32(32)) }, "rope.dimension_count"},
+		{"key length", func(w *gguf.Writer) { gguf.Put(w, "qwen2.attention.key_length", uint32(32)) },
+			"value_length|attn_q"},
+		{"turned", func(w *gguf.Writer) { gguf.Put(w, "qwen2.rope.dimension_count", uint32(32)) },
+			"rope.dimension_count"},
 	} {
 		f := rewrite(t, whole, c.put)
 		d, err := host.New(host.Options{})

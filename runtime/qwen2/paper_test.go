@@ -187,16 +187,19 @@ func newSheet() *sheet {
 	s := &sheet{
 		values: map[string]any{
 			"general.architecture": "qwen2", "qwen2.block_count": uint32(2), "qwen2.embedding_length": uint32(12),
-			"qwen2.feed_forward_length": uint32(16), "qwen2.attention.head_count": uint32(3), "qwen2.attention.head_count_kv": uint32(1),
-			"qwen2.context_length": uint32(100), "qwen2.attention.layer_norm_rms_epsilon": float32(0.5),
+			"qwen2.feed_forward_length": uint32(16), "qwen2.attention.head_count": uint32(3),
+			"qwen2.attention.head_count_kv": uint32(1),
+			"qwen2.context_length":          uint32(100), "qwen2.attention.layer_norm_rms_epsilon": float32(0.5),
 		},
 		tensors: map[string][]int{"token_embd.weight": {12, 20}, "output_norm.weight": {12}, "output.weight": {12, 20}},
 	}
 	for i := range 2 {
 		for name, shape := range map[string][]int{
-			"attn_norm.weight": {12}, "ffn_norm.weight": {12}, "attn_q.weight": {12, 12}, "attn_k.weight": {12, 4}, "attn_v.weight": {12, 4},
+			"attn_norm.weight": {12}, "ffn_norm.weight": {12},
+			"attn_q.weight": {12, 12}, "attn_k.weight": {12, 4}, "attn_v.weight": {12, 4},
 			"attn_q.bias": {12}, "attn_k.bias": {4}, "attn_v.bias": {4},
-			"attn_output.weight": {12, 12}, "ffn_gate.weight": {12, 16}, "ffn_up.weight": {12, 16}, "ffn_down.weight": {16, 12},
+			"attn_output.weight": {12, 12}, "ffn_gate.weight": {12, 16}, "ffn_up.weight": {12, 16},
+			"ffn_down.weight": {16, 12},
 		} {
 			s.tensors[fmt.Sprintf("blk.%d.%s", i, name)] = shape
 		}
@@ -249,7 +252,10 @@ func (s *sheet) model(t *testing.T, d *paper) *qwen2.Model {
 
 // TestReadConfig: every value comes from its own key; what is absent has the default that the format gives it.
 func TestReadConfig(t *testing.T) {
-	want := qwen2.Config{Layers: 2, Dim: 12, FFN: 16, Heads: 3, KVHeads: 1, HeadSize: 4, Context: 100, Vocab: 20, RopeBase: 10000, Epsilon: 0.5}
+	want := qwen2.Config{
+		Layers: 2, Dim: 12, FFN: 16, Heads: 3, KVHeads: 1, HeadSize: 4, Context: 100, Vocab: 20,
+		RopeBase: 10000, Epsilon: 0.5,
+	}
 	for _, edit := range []struct {
 		key   string
 		value any   // nil: absent
@@ -269,7 +275,8 @@ func TestReadConfig(t *testing.T) {
 		{"qwen2.feed_forward_length", uint32(1 << 20), nil, func(c *qwen2.Config) { c.FFN = 1 << 20 }},
 		{"qwen2.context_length", uint32(math.MaxInt32), nil, func(c *qwen2.Config) { c.Context = math.MaxInt32 }},
 		{"qwen2.attention.layer_norm_rms_epsilon", float32(1e-6), nil, func(c *qwen2.Config) { c.Epsilon = 1e-6 }},
-		{"qwen2.embedding_length", uint32(24), []int{24, 7}, func(c *qwen2.Config) { c.Dim, c.HeadSize, c.Vocab = 24, 8, 7 }},
+		{"qwen2.embedding_length", uint32(24), []int{24, 7},
+			func(c *qwen2.Config) { c.Dim, c.HeadSize, c.Vocab = 24, 8, 7 }},
 	} {
 		s := newSheet()
 		if s.values[edit.key] = edit.value; edit.value == nil {
@@ -318,7 +325,8 @@ func TestConfigRefused(t *testing.T) {
 		{"qwen2.attention.head_count", uint32(1<<12 + 1), "qwen2.attention.head_count: 4097 is not within"},
 		{"qwen2.attention.head_count_kv", uint32(1<<12 + 1), "qwen2.attention.head_count_kv: 4097 is not within"},
 		{"qwen2.attention.head_count_kv", uint32(0), "qwen2.attention.head_count_kv: 0 is not within"},
-		{"qwen2.attention.head_count_kv", uint32(2), "qwen2.attention.head_count_kv: 3 query heads are no multiple of 2"},
+		{"qwen2.attention.head_count_kv", uint32(2),
+			"qwen2.attention.head_count_kv: 3 query heads are no multiple of 2"},
 		{"qwen2.attention.head_count_kv", "1", "qwen2.attention.head_count_kv"},
 		{"qwen2.attention.key_length", uint32(6), "qwen2.rope.dimension_count: 4 differs from the head size 6"},
 		{"qwen2.attention.key_length", uint32(5), "head size 5 is odd"},
@@ -380,9 +388,12 @@ func TestPassOnPaper(t *testing.T) {
 		}, d.norms)
 		kv, err := m.NewKV(5, gguf.F32)
 		require.NoError(t, err)
-		assert.Equal(t, backend.KVConfig{Layers: 2, Slots: 5, Heads: 3, KVHeads: 1, HeadSize: 4, RopeBase: 10000, Type: gguf.F32}, kv.Config())
+		assert.Equal(t, backend.KVConfig{
+			Layers: 2, Slots: 5, Heads: 3, KVHeads: 1, HeadSize: 4, RopeBase: 10000, Type: gguf.F32,
+		}, kv.Config())
 		rows := []backend.Row{{Token: 19, Pos: 7, Slot: 0, See: []backend.Span{{From: 0, To: 1}}}}
-		require.NoError(t, m.Forward(t.Context(), kv, rows, make([]backend.Output, 1), backend.Want{Rows: []int{0}, K: 3}))
+		require.NoError(t, m.Forward(t.Context(), kv, rows, make([]backend.Output, 1),
+			backend.Want{Rows: []int{0}, K: 3}))
 		want := []string{"begin 1 rows from 7, token 19", "embed token_embd"}
 		for _, p := range []string{"blk.0.", "blk.1."} {
 			want = append(want,
@@ -433,7 +444,9 @@ func TestTensorsRefused(t *testing.T) {
 			assert.ErrorIs(t, err, errPaper, name)
 		}
 	}
-	for _, name := range []string{"blk.2.attn_norm.weight", "blk.0.attn_q_norm.weight", "output_norm.bias", "rope_freqs.weight"} {
+	for _, name := range []string{
+		"blk.2.attn_norm.weight", "blk.0.attn_q_norm.weight", "output_norm.bias", "rope_freqs.weight",
+	} {
 		s := newSheet()
 		s.tensors[name] = []int{12}
 		_, err := qwen2.Load(s.file(t), &paper{})
@@ -484,7 +497,9 @@ func TestWideModels(t *testing.T) {
 func rowsOnPaper(n int) []backend.Row {
 	rows := make([]backend.Row, n)
 	for i := range rows {
-		rows[i] = backend.Row{Token: int32(i % 20), Pos: int32(i), Slot: int32(i), See: []backend.Span{{From: 0, To: int32(i + 1)}}}
+		rows[i] = backend.Row{
+			Token: int32(i % 20), Pos: int32(i), Slot: int32(i), See: []backend.Span{{From: 0, To: int32(i + 1)}},
+		}
 	}
 	return rows
 }
@@ -514,7 +529,9 @@ func TestPieces(t *testing.T) {
 		return all
 	}
 	out := make([]backend.Output, 5)
-	want := backend.Want{Rows: []int{3, 511, 512, 1024, 1535}, K: 2, Logits: true, Hidden: true, Router: paperRouter(12)}
+	want := backend.Want{
+		Rows: []int{3, 511, 512, 1024, 1535}, K: 2, Logits: true, Hidden: true, Router: paperRouter(12),
+	}
 	require.NoError(t, m.Forward(t.Context(), kv, rowsOnPaper(1536), out, want))
 	assert.Equal(t, []string{
 		"begin 512 rows from 0, token 0", "head output_norm output of [3 511], 2 best",
@@ -525,7 +542,8 @@ func TestPieces(t *testing.T) {
 		assert.EqualValues(t, i+1, o.LogSumExp)
 	}
 	assert.Equal(t, []int{3, 511, 512, 1024, 1535}, want.Rows, "the caller's")
-	assert.Equal(t, backend.Want{Rows: []int{0, 511}, K: 2, Logits: true, Hidden: true, Router: paperRouter(12)}, d.want)
+	last := backend.Want{Rows: []int{0, 511}, K: 2, Logits: true, Hidden: true, Router: paperRouter(12)}
+	assert.Equal(t, last, d.want)
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	bored := errors.New("bored")
@@ -578,32 +596,44 @@ func TestBatchRefused(t *testing.T) {
 	}{
 		{name: "good", out: 2},
 		{name: "the last token", row: func(r *backend.Row) { r.Token = 19 }, out: 2},
-		{name: "no token", row: func(r *backend.Row) { r.Token = 20 }, out: 2, err: "row 1: token 20 is not in the vocabulary of 20"},
+		{name: "no token", row: func(r *backend.Row) { r.Token = 20 }, out: 2,
+			err: "row 1: token 20 is not in the vocabulary of 20"},
 		{name: "a negative token", row: func(r *backend.Row) { r.Token = -1 }, out: 2, err: "row 1: token -1"},
 		{name: "the last position", row: func(r *backend.Row) { r.Pos = 99 }, out: 2},
 		{name: "no position", row: func(r *backend.Row) { r.Pos = 100 }, out: 2,
 			err: "row 1: position 100 lies beyond the model's context of 100", context: true},
-		{name: "a negative position", row: func(r *backend.Row) { r.Pos = -1 }, out: 2, err: "row 1: position -1", context: true},
+		{name: "a negative position", row: func(r *backend.Row) { r.Pos = -1 }, out: 2,
+			err: "row 1: position -1", context: true},
 		{name: "the last slot", row: func(r *backend.Row) { r.Slot, r.See = 29, spans(0, 30) }, out: 2},
 		{name: "the first slot", row: func(r *backend.Row) { r.Slot, r.See = 0, spans(7, 9, 0, 1) }, out: 2},
 		{name: "no slot", row: func(r *backend.Row) { r.Slot, r.See = 30, spans(0, 31) }, out: 2,
 			err: "row 1: slot 30 does not exist, the KV cache has 30", context: true},
-		{name: "a negative slot", row: func(r *backend.Row) { r.Slot = -1 }, out: 2, err: "row 1: slot -1", context: true},
+		{name: "a negative slot", row: func(r *backend.Row) { r.Slot = -1 }, out: 2,
+			err: "row 1: slot -1", context: true},
 		{name: "blind", row: func(r *backend.Row) { r.See = nil }, out: 2, err: "row 1: it has to see its own slot 4"},
-		{name: "not itself", row: func(r *backend.Row) { r.See = spans(0, 4) }, out: 2, err: "row 1: it has to see its own slot 4"},
-		{name: "not itself last", row: func(r *backend.Row) { r.See = spans(3, 5, 0, 2) }, out: 2, err: "row 1: it has to see its own slot 4"},
-		{name: "an empty span", row: func(r *backend.Row) { r.See = spans(2, 2, 3, 5) }, out: 2, err: "row 1: visible slots [2, 2)"},
-		{name: "a span backwards", row: func(r *backend.Row) { r.See = spans(2, 1, 3, 5) }, out: 2, err: "row 1: visible slots [2, 1)"},
-		{name: "a span before all", row: func(r *backend.Row) { r.See = spans(-1, 1, 3, 5) }, out: 2, err: "row 1: visible slots [-1, 1)"},
+		{name: "not itself", row: func(r *backend.Row) { r.See = spans(0, 4) }, out: 2,
+			err: "row 1: it has to see its own slot 4"},
+		{name: "not itself last", row: func(r *backend.Row) { r.See = spans(3, 5, 0, 2) }, out: 2,
+			err: "row 1: it has to see its own slot 4"},
+		{name: "an empty span", row: func(r *backend.Row) { r.See = spans(2, 2, 3, 5) }, out: 2,
+			err: "row 1: visible slots [2, 2)"},
+		{name: "a span backwards", row: func(r *backend.Row) { r.See = spans(2, 1, 3, 5) }, out: 2,
+			err: "row 1: visible slots [2, 1)"},
+		{name: "a span before all", row: func(r *backend.Row) { r.See = spans(-1, 1, 3, 5) }, out: 2,
+			err: "row 1: visible slots [-1, 1)"},
 		{name: "a span to the end", row: func(r *backend.Row) { r.See = spans(20, 30, 3, 5) }, out: 2},
-		{name: "a span beyond the end", row: func(r *backend.Row) { r.See = spans(20, 31, 3, 5) }, out: 2, err: "row 1: visible slots [20, 31) of 30"},
+		{name: "a span beyond the end", row: func(r *backend.Row) { r.See = spans(20, 31, 3, 5) }, out: 2,
+			err: "row 1: visible slots [20, 31) of 30"},
 		{name: "few outputs", out: 1, err: "1 outputs for 2 wanted rows"},
 		{name: "many outputs", out: 3, err: "3 outputs for 2 wanted rows"},
 		{name: "no best token", want: func(w *backend.Want) { w.K = 0 }, out: 2, err: "0 best tokens wanted"},
 		{name: "no best token of none", want: func(w *backend.Want) { w.K, w.Rows = 0, nil }},
-		{name: "a row twice", want: func(w *backend.Want) { w.Rows = []int{1, 1} }, out: 2, err: "wanted row 1 after 1 of 2"},
-		{name: "falling rows", want: func(w *backend.Want) { w.Rows = []int{1, 0} }, out: 2, err: "wanted row 0 after 1 of 2"},
-		{name: "no such row", want: func(w *backend.Want) { w.Rows = []int{0, 2} }, out: 2, err: "wanted row 2 after 0 of 2"},
+		{name: "a row twice", want: func(w *backend.Want) { w.Rows = []int{1, 1} }, out: 2,
+			err: "wanted row 1 after 1 of 2"},
+		{name: "falling rows", want: func(w *backend.Want) { w.Rows = []int{1, 0} }, out: 2,
+			err: "wanted row 0 after 1 of 2"},
+		{name: "no such row", want: func(w *backend.Want) { w.Rows = []int{0, 2} }, out: 2,
+			err: "wanted row 2 after 0 of 2"},
 		{name: "a negative row", want: func(w *backend.Want) { w.Rows = []int{-1, 0} }, out: 2, err: "wanted row -1"},
 	} {
 		rows, want := []backend.Row{{Slot: 9, See: spans(9, 10)}, good}, wanted

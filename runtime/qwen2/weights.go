@@ -129,7 +129,8 @@ func (l *loader) tensor(name string, shape ...int) (gguf.Tensor, bool) {
 func (l *loader) refuseRest() {
 	for _, t := range l.f.Tensors() {
 		if l.err == nil && !l.used[t.Name] {
-			l.fail(fmt.Errorf("tensor %s: a %s model of %d layers has no such tensor", quote.Text(t.Name), Arch, l.c.Layers))
+			l.fail(fmt.Errorf("tensor %s: a %s model of %d layers has no such tensor",
+				quote.Text(t.Name), Arch, l.c.Layers))
 		}
 	}
 }

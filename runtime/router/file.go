@@ -155,7 +155,8 @@ func readCertificate(f *gguf.File) (*Certificate, error) {
 		return nil, nil
 	}
 	if absent > 0 {
-		return nil, fmt.Errorf("the certificate lacks %d of its %d fields: calibrate the router again", absent, len(all))
+		return nil, fmt.Errorf("the certificate lacks %d of its %d fields: calibrate the router again",
+			absent, len(all))
 	}
 	return c, c.validate()
 }

@@ -37,10 +37,12 @@ func TestLive(t *testing.T) {
 		"all unsure":   func(*Live, int) float64 { return 0 },
 		"uniform":      func(*Live, int) float64 { return rng.Float64() },
 		"against rule": func(l *Live, _ int) float64 { return float64(l.Escalated % 2) },
-		"opposite":     func(l *Live, _ int) float64 { return map[bool]float64{true: 0, false: 1}[l.Share() > l.Budget] },
-		"changes":      func(l *Live, _ int) float64 { return rng.Float64() * float64(l.Tokens/3000%2) },
-		"just below":   func(l *Live, _ int) float64 { return min(max(l.Threshold()-1e-6, 0), 1) },
-		"just above":   func(l *Live, _ int) float64 { return min(max(l.Threshold()+1e-6, 0), 1) },
+		"opposite": func(l *Live, _ int) float64 {
+			return map[bool]float64{true: 0, false: 1}[l.Share() > l.Budget]
+		},
+		"changes":    func(l *Live, _ int) float64 { return rng.Float64() * float64(l.Tokens/3000%2) },
+		"just below": func(l *Live, _ int) float64 { return min(max(l.Threshold()-1e-6, 0), 1) },
+		"just above": func(l *Live, _ int) float64 { return min(max(l.Threshold()+1e-6, 0), 1) },
 	}
 	for name, confidence := range streams {
 		for _, budget := range []float64{0.01, 0.07, 0.5, 0.95} {
@@ -51,7 +53,8 @@ func TestLive(t *testing.T) {
 					before := *l
 					l.Update(answer(t, l, n, func(i int) float64 { return confidence(l, i) }), n)
 					off := math.Abs(l.Share() - budget)
-					require.LessOrEqual(t, off, l.Bound(longest)+1e-12, "%s, budget %v, after %d tokens", name, budget, l.Tokens)
+					require.LessOrEqual(t, off, l.Bound(longest)+1e-12,
+						"%s, budget %v, after %d tokens", name, budget, l.Tokens)
 					require.InDelta(t, (50+longest)/float64(l.Tokens), l.Bound(longest), 1e-12)
 					again := before
 					again.Update(l.Escalated-before.Escalated, n)
@@ -82,7 +85,8 @@ func TestLiveStep(t *testing.T) {
 	}
 	assert.Zero(t, NewLive(0.1, 0.5).Share())
 	for _, bad := range []Live{
-		{Budget: 0}, {Budget: 1}, {Budget: math.NaN()}, {Budget: 0.1, Value: math.Inf(1)}, {Budget: 0.1, Value: math.NaN()},
+		{Budget: 0}, {Budget: 1}, {Budget: math.NaN()},
+		{Budget: 0.1, Value: math.Inf(1)}, {Budget: 0.1, Value: math.NaN()},
 		{Budget: 0.1, Tokens: -1, Escalated: -2}, {Budget: 0.1, Tokens: 1, Escalated: 2},
 		{Budget: 0.1, Tokens: 1, Escalated: -1},
 	} {

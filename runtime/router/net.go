@@ -29,12 +29,12 @@ type Layer struct {
 	Bias    []float32 // [Out]
 }
 
-// Net is the learned router: linear layers with ReLU between them and a sigmoid at the end. Its input is the hidden state
-// after the final norm, with HeadFeatures followed by the margin and the certainty exp(-H) of the head.
+// Net is the learned router: linear layers with ReLU between them and a sigmoid at the end. Its input is the hidden
+// state after the final norm, with HeadFeatures followed by the margin and the certainty exp(-H) of the head.
 //
 // In a file the layers are router.0, router.2, router.4 …, as PyTorch counts them in a Sequential with the ReLUs
-// between, each with .weight [In, Out] in GGUF's order and .bias [Out], both F32. Batch normalisation is an affine map at
-// inference and is folded into the layer before it. A Net does not change and may be used by many routers.
+// between, each with .weight [In, Out] in GGUF's order and .bias [Out], both F32. Batch normalisation is an affine map
+// at inference and is folded into the layer before it. A Net does not change and may be used by many routers.
 type Net struct {
 	HeadFeatures bool
 	Layers       []Layer
@@ -52,7 +52,8 @@ func NewNet(layers []Layer, headFeatures bool) (*Net, error) {
 		case l.In < 1 || l.Out < 1 || l.In > maxWidth || l.Out > maxWidth:
 			return nil, fmt.Errorf("router layer %d: %d to %d, each has to be 1 to %d", i, l.In, l.Out, maxWidth)
 		case len(l.Weight) != l.In*l.Out || len(l.Bias) != l.Out:
-			return nil, fmt.Errorf("router layer %d: %d weights and %d biases for %d to %d", i, len(l.Weight), len(l.Bias), l.In, l.Out)
+			return nil, fmt.Errorf("router layer %d: %d weights and %d biases for %d to %d",
+				i, len(l.Weight), len(l.Bias), l.In, l.Out)
 		case i > 0 && l.In != layers[i-1].Out:
 			return nil, fmt.Errorf("router layer %d takes %d inputs, layer %d gives %d", i, l.In, i-1, layers[i-1].Out)
 		}
@@ -63,7 +64,8 @@ func NewNet(layers []Layer, headFeatures bool) (*Net, error) {
 	}
 	n := &Net{HeadFeatures: headFeatures, Layers: layers, width: width}
 	if n.Dim() < 1 {
-		return nil, fmt.Errorf("a router with %d inputs has no room for a hidden state beside the features of the head", layers[0].In)
+		return nil, fmt.Errorf("a router with %d inputs has no room for a hidden state beside the features of the head",
+			layers[0].In)
 	}
 	return n, nil
 }
@@ -122,7 +124,8 @@ func readLayers(f *gguf.File) (layers []Layer, err error) {
 		layers = append(layers, l)
 	}
 	if last := 2 * len(layers); len(f.Tensors()) != last {
-		return nil, fmt.Errorf("a router of %d layers has %d tensors, the file has %d", len(layers), last, len(f.Tensors()))
+		return nil, fmt.Errorf("a router of %d layers has %d tensors, the file has %d",
+			len(layers), last, len(f.Tensors()))
 	}
 	return layers, nil
 }

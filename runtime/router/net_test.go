@@ -26,7 +26,10 @@ func randoms(r *rand.Rand, n int, scale, shift float64) []float32 {
 }
 
 func randomLayer(r *rand.Rand, in, out int) Layer {
-	return Layer{In: in, Out: out, Weight: randoms(r, in*out, 1/math.Sqrt(float64(in)), 0), Bias: randoms(r, out, 0.5, 0)}
+	return Layer{
+		In: in, Out: out,
+		Weight: randoms(r, in*out, 1/math.Sqrt(float64(in)), 0), Bias: randoms(r, out, 0.5, 0),
+	}
 }
 
 func write(t *testing.T, n *Net) []byte {
@@ -87,7 +90,8 @@ func formula(layers []Layer, norms []BatchNorm, x []float32) float64 {
 			}
 			if k < len(norms) {
 				b := norms[k]
-				y[o] = float64(b.Scale[o])*(y[o]-float64(b.Mean[o]))/math.Sqrt(float64(b.Var[o])+b.Eps) + float64(b.Shift[o])
+				y[o] = float64(b.Scale[o])*(y[o]-float64(b.Mean[o]))/math.Sqrt(float64(b.Var[o])+b.Eps) +
+					float64(b.Shift[o])
 			}
 			if k < len(layers)-1 {
 				y[o] = max(0, y[o])
@@ -106,7 +110,10 @@ func TestFoldBatchNorm(t *testing.T) {
 	var norms []BatchNorm
 	var folded []Layer
 	for _, l := range layers[:2] {
-		b := BatchNorm{Scale: randoms(r, l.Out, 0.5, 1), Shift: randoms(r, l.Out, 0.3, 0), Mean: randoms(r, l.Out, 1, 0), Eps: 1e-5}
+		b := BatchNorm{
+			Scale: randoms(r, l.Out, 0.5, 1), Shift: randoms(r, l.Out, 0.3, 0), Mean: randoms(r, l.Out, 1, 0),
+			Eps: 1e-5,
+		}
 		for _, v := range randoms(r, l.Out, 1, 0) {
 			b.Var = append(b.Var, v*v+0.1)
 		}
@@ -181,7 +188,9 @@ func file(t *testing.T, tensors []aTensor, put func(w *gguf.Writer)) *gguf.File 
 // meta is what a router file says of itself; a key that is left out is not in it.
 func meta(without string, values map[string]any) func(w *gguf.Writer) {
 	return func(w *gguf.Writer) {
-		all := map[string]any{"general.architecture": architecture, keyInput: uint32(4), keyHidden: uint32(3), keyFeatures: false}
+		all := map[string]any{
+			"general.architecture": architecture, keyInput: uint32(4), keyHidden: uint32(3), keyFeatures: false,
+		}
 		maps.Copy(all, values)
 		delete(all, without)
 		for k, v := range all {
@@ -235,17 +244,20 @@ func TestReadNetRefuses(t *testing.T) {
 		"features, a word": {says(keyFeatures, "yes"), good, keyFeatures},
 		"no tensors":       {plain, nil, "without layers"},
 		"no bias":          {plain, good[:3], "router.2.bias: absent"},
-		"one more tensor":  {plain, append(good[:4:4], aTensor{"x", gguf.F32, 1, []int{1}}), "has 4 tensors, the file has 5"},
+		"one more tensor": {plain, append(good[:4:4], aTensor{"x", gguf.F32, 1, []int{1}}),
+			"has 4 tensors, the file has 5"},
 		"a gap": {plain, append(good[:2:2],
 			aTensor{"router.4.weight", gguf.F32, 1, []int{3, 1}}, aTensor{"router.4.bias", gguf.F32, 1, []int{1}}),
 			"a router of 1 layers has 2 tensors, the file has 4"},
-		"misfit":         {plain, change(2, aTensor{"router.2.weight", gguf.F32, 1, []int{2, 1}}), "takes 2 inputs, layer 0 gives 3"},
-		"bias length":    {plain, change(1, aTensor{"router.0.bias", gguf.F32, 1, []int{4}}), "4 biases"},
-		"two outputs":    {plain, good[:2], "gives one number, not 3"},
-		"vector weight":  {plain, change(0, aTensor{"router.0.weight", gguf.F32, 1, []int{12}}), "1 dimensions"},
-		"cube weight":    {plain, change(0, aTensor{"router.0.weight", gguf.F32, 1, []int{4, 3, 1}}), "3 dimensions"},
-		"half floats":    {plain, change(1, aTensor{"router.0.bias", gguf.F16, 1, []int{3}}), "router.0.bias is F16"},
-		"half weights":   {plain, change(2, aTensor{"router.2.weight", gguf.F16, 1, []int{3, 1}}), "router.2.weight is F16"},
+		"misfit": {plain, change(2, aTensor{"router.2.weight", gguf.F32, 1, []int{2, 1}}),
+			"takes 2 inputs, layer 0 gives 3"},
+		"bias length":   {plain, change(1, aTensor{"router.0.bias", gguf.F32, 1, []int{4}}), "4 biases"},
+		"two outputs":   {plain, good[:2], "gives one number, not 3"},
+		"vector weight": {plain, change(0, aTensor{"router.0.weight", gguf.F32, 1, []int{12}}), "1 dimensions"},
+		"cube weight":   {plain, change(0, aTensor{"router.0.weight", gguf.F32, 1, []int{4, 3, 1}}), "3 dimensions"},
+		"half floats":   {plain, change(1, aTensor{"router.0.bias", gguf.F16, 1, []int{3}}), "router.0.bias is F16"},
+		"half weights": {plain, change(2, aTensor{"router.2.weight", gguf.F16, 1, []int{3, 1}}),
+			"router.2.weight is F16"},
 		"infinite":       {plain, filled(0, math.Inf(1)), "router.0.weight[0]"},
 		"infinite below": {plain, filled(1, math.Inf(-1)), "router.0.bias[0]"},
 		"not a number":   {plain, filled(3, math.NaN()), "router.2.bias[0]"},
@@ -279,7 +291,8 @@ func TestReadNetDeep(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, net.Layers, n)
 		want := 1 / (1 + math.Exp(-float64(n+2)))
-		assert.InDelta(t, want, net.Confidence(&backend.Output{Hidden: []float32{2}}), 1e-6, "2, and 1 more with each layer")
+		assert.InDelta(t, want, net.Confidence(&backend.Output{Hidden: []float32{2}}), 1e-6,
+			"2, and 1 more with each layer")
 	}
 }
 
@@ -297,24 +310,25 @@ func TestNewNetBounds(t *testing.T) {
 		features bool
 		want     string // "" means that it is fine
 	}{
-		"least":                {[]Layer{layer(1, 1)}, false, ""},
-		"least with features":  {[]Layer{layer(3, 1)}, true, ""},
-		"only features":        {[]Layer{layer(2, 1)}, true, "2 inputs has no room"},
-		"widest":               {[]Layer{layer(1<<16, 1)}, false, ""},
-		"too wide":             {[]Layer{layer(1<<16+1, 1)}, false, "router layer 0: 65537 to 1"},
-		"widest inside":        {[]Layer{layer(1, 1<<16), layer(1<<16, 1)}, false, ""},
-		"too wide inside":      {[]Layer{layer(1, 1<<16+1), layer(1<<16+1, 1)}, false, "router layer 0: 1 to 65537"},
-		"no inputs":            {[]Layer{layer(0, 1)}, false, "0 to 1, each has to be 1 to 65536"},
-		"no outputs":           {[]Layer{layer(1, 0)}, false, "1 to 0, each has to be 1 to 65536"},
-		"negative":             {[]Layer{layer(-1, -1)}, false, "-1 to -1"},
-		"no layers":            {nil, false, "without layers"},
-		"a weight too few":     {[]Layer{short(layer(2, 1), 1, 1)}, false, "1 weights and 1 biases for 2 to 1"},
-		"a weight too many":    {[]Layer{short(layer(2, 1), 3, 1)}, false, "3 weights"},
-		"a bias too few":       {[]Layer{short(layer(2, 1), 2, 0)}, false, "0 biases"},
-		"a bias too many":      {[]Layer{short(layer(2, 1), 2, 2)}, false, "2 biases"},
-		"the second is broken": {[]Layer{layer(2, 2), short(layer(2, 1), 2, 2)}, false, "router layer 1: 2 weights and 2 biases"},
-		"misfit":               {[]Layer{layer(2, 3), layer(2, 1)}, false, "layer 1 takes 2 inputs, layer 0 gives 3"},
-		"two numbers":          {[]Layer{layer(2, 1), layer(1, 2)}, false, "not 2"},
+		"least":               {[]Layer{layer(1, 1)}, false, ""},
+		"least with features": {[]Layer{layer(3, 1)}, true, ""},
+		"only features":       {[]Layer{layer(2, 1)}, true, "2 inputs has no room"},
+		"widest":              {[]Layer{layer(1<<16, 1)}, false, ""},
+		"too wide":            {[]Layer{layer(1<<16+1, 1)}, false, "router layer 0: 65537 to 1"},
+		"widest inside":       {[]Layer{layer(1, 1<<16), layer(1<<16, 1)}, false, ""},
+		"too wide inside":     {[]Layer{layer(1, 1<<16+1), layer(1<<16+1, 1)}, false, "router layer 0: 1 to 65537"},
+		"no inputs":           {[]Layer{layer(0, 1)}, false, "0 to 1, each has to be 1 to 65536"},
+		"no outputs":          {[]Layer{layer(1, 0)}, false, "1 to 0, each has to be 1 to 65536"},
+		"negative":            {[]Layer{layer(-1, -1)}, false, "-1 to -1"},
+		"no layers":           {nil, false, "without layers"},
+		"a weight too few":    {[]Layer{short(layer(2, 1), 1, 1)}, false, "1 weights and 1 biases for 2 to 1"},
+		"a weight too many":   {[]Layer{short(layer(2, 1), 3, 1)}, false, "3 weights"},
+		"a bias too few":      {[]Layer{short(layer(2, 1), 2, 0)}, false, "0 biases"},
+		"a bias too many":     {[]Layer{short(layer(2, 1), 2, 2)}, false, "2 biases"},
+		"the second is broken": {[]Layer{layer(2, 2), short(layer(2, 1), 2, 2)}, false,
+			"router layer 1: 2 weights and 2 biases"},
+		"misfit":      {[]Layer{layer(2, 3), layer(2, 1)}, false, "layer 1 takes 2 inputs, layer 0 gives 3"},
+		"two numbers": {[]Layer{layer(2, 1), layer(1, 2)}, false, "not 2"},
 	} {
 		n, err := NewNet(c.layers, c.features)
 		if c.want != "" {
@@ -375,7 +389,8 @@ func (f *shortFile) Write(p []byte) (int, error) {
 
 // TestWriteFails: an error of the file is told, wherever it comes.
 func TestWriteFails(t *testing.T) {
-	n, err := NewNet([]Layer{randomLayer(rand.New(rand.NewPCG(7, 8)), 40, 30), randomLayer(rand.New(rand.NewPCG(7, 9)), 30, 1)}, false)
+	r, other := rand.New(rand.NewPCG(7, 8)), rand.New(rand.NewPCG(7, 9))
+	n, err := NewNet([]Layer{randomLayer(r, 40, 30), randomLayer(other, 30, 1)}, false)
 	require.NoError(t, err)
 	for room := range len(write(t, n)) {
 		require.ErrorContains(t, n.Write(gguf.NewWriter(&shortFile{room})), "the disk is full", "%d bytes", room)

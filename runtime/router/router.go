@@ -6,7 +6,7 @@
 //	always    0                                              the large model alone
 //	random    u(seed, position), uniform                     a baseline: the threshold is the share of escalations
 //	margin    p₁ - p₂                                        probabilities of the two best tokens
-//	entropy   exp(-H), H the entropy of the next token       one over the number of equally likely tokens with that entropy
+//	entropy   exp(-H), H the entropy of the next token       one over how many equally likely tokens have that entropy
 //	learned   sigmoid(f(h)), f linear with ReLU between      h: the hidden state after the final norm; see [Net]
 //	value     that of learned, or without a router of margin  the threshold follows from what a question costs: [Costs]
 //
@@ -70,7 +70,7 @@ func (p Policy) DefaultThreshold() float64 {
 type Options struct {
 	Policy    Policy   // "" means never
 	Threshold *float64 // escalate below this confidence, 0 (never) to 1; nil means [Policy.DefaultThreshold]
-	Budget    float64  // share of tokens to escalate, in (0, 1]: moves the threshold along the path; 0: the threshold stays
+	Budget    float64  // share of tokens to escalate, in (0, 1]: moves the threshold along the path; 0: it stays
 	Live      *Live    // the threshold of this answer, in place of Threshold and Budget; nil: those count
 	Seed      uint64   // of the random policy
 	Net       *Net     // of the learned policy, and if given of the value policy
@@ -151,7 +151,8 @@ func (r *Router) With(c *Costs) *Router {
 }
 
 // On returns the router for heads of device d. Where d evaluates routers itself, the learned policy asks it for the
-// confidence instead of for the hidden state, which is then not handed out at all. A network that d cannot hold stays here.
+// confidence instead of for the hidden state, which is then not handed out at all. A network that d cannot hold stays
+// here.
 func (r *Router) On(d backend.Device) *Router {
 	there, ok := d.(backend.RouterDevice)
 	if !ok || !r.learns() {

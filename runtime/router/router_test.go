@@ -176,7 +176,9 @@ func TestUniform(t *testing.T) {
 
 // TestClamp: confidences stay within [0, 1], and not a number is none.
 func TestClamp(t *testing.T) {
-	for in, want := range map[float64]float32{-1e-9: 0, 0: 0, 0.25: 0.25, 1: 1, 1.5: 1, math.Inf(1): 1, math.Inf(-1): 0} {
+	for in, want := range map[float64]float32{
+		-1e-9: 0, 0: 0, 0.25: 0.25, 1: 1, 1.5: 1, math.Inf(1): 1, math.Inf(-1): 0,
+	} {
 		assert.Equal(t, want, clamp(in), "%v", in)
 	}
 	assert.Zero(t, clamp(math.NaN()))
@@ -264,7 +266,8 @@ func TestBudgetIsOfThePath(t *testing.T) {
 	last := count{math.MaxUint32 - 1, 5}
 	assert.Equal(t, count{math.MaxUint32, 6}, last.add(true), "up to there it counts")
 	assert.EqualValues(t, 3<<32+2, count{3, 2}.path())
-	assert.Equal(t, count{math.MaxUint32, math.MaxUint32 - 1}, countOf(count{math.MaxUint32, math.MaxUint32 - 1}.path()))
+	most := count{math.MaxUint32, math.MaxUint32 - 1}
+	assert.Equal(t, most, countOf(most.path()))
 }
 
 func TestOptions(t *testing.T) {
@@ -276,14 +279,16 @@ func TestOptions(t *testing.T) {
 	_, err := ParsePolicy("sometimes")
 	assert.ErrorContains(t, err, "never, always, random, margin, entropy, learned, value")
 	for _, o := range []Options{
-		{Policy: "x"}, {Threshold: new(-0.1)}, {Threshold: new(1.1)}, {Threshold: new(math.NaN())}, {Budget: 2}, {Budget: math.NaN()},
-		{Policy: Learned}, {Budget: -0.1}, {Budget: math.Nextafter(1, 2)}, {Threshold: new(math.Nextafter(1, 2))},
-		{Policy: Margin, Threshold: new(math.Inf(1))},
+		{Policy: "x"}, {Threshold: new(-0.1)}, {Threshold: new(1.1)}, {Threshold: new(math.NaN())},
+		{Budget: 2}, {Budget: math.NaN()}, {Policy: Learned}, {Budget: -0.1}, {Budget: math.Nextafter(1, 2)},
+		{Threshold: new(math.Nextafter(1, 2))}, {Policy: Margin, Threshold: new(math.Inf(1))},
 	} {
 		_, err := New(o)
 		assert.Error(t, err, "%+v", o)
 	}
-	for _, o := range []Options{{}, {Policy: Margin, Threshold: new(0.0), Budget: 1}, {Policy: Random, Threshold: new(1.0), Budget: 1e-9}} {
+	for _, o := range []Options{
+		{}, {Policy: Margin, Threshold: new(0.0), Budget: 1}, {Policy: Random, Threshold: new(1.0), Budget: 1e-9},
+	} {
 		_, err := New(o)
 		assert.NoError(t, err, "%+v", o)
 	}

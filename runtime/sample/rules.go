@@ -136,8 +136,9 @@ func (s *Sampler) change(r Rules, at Place) {
 		about = append(about, id)
 	}
 	slices.Sort(about)
+	byID := func(c backend.Candidate, id int32) int { return int(c.ID) - int(id) }
 	for _, id := range slices.Compact(about) {
-		if i, ok := slices.BinarySearchFunc(s.order, id, func(c backend.Candidate, id int32) int { return int(c.ID) - int(id) }); ok {
+		if i, ok := slices.BinarySearchFunc(s.order, id, byID); ok {
 			s.order[i].Logit = r.change(id, s.order[i].Logit, at)
 		}
 	}

@@ -109,7 +109,8 @@ func TestPickByWithoutRules(t *testing.T) {
 		require.NoError(t, err)
 		out := output(c.logits, 50)
 		want := s.Pick(c.pos, out)
-		require.Equal(t, want, s.PickBy(c.pos, out, Rules{RepeatPenalty: 1}, Place{Recent: c.at.Recent, Counts: c.at.Counts}))
+		at := Place{Recent: c.at.Recent, Counts: c.at.Counts}
+		require.Equal(t, want, s.PickBy(c.pos, out, Rules{RepeatPenalty: 1}, at))
 	}
 	s, err := New(terms.Sampling{Temperature: 1})
 	require.NoError(t, err)
@@ -120,11 +121,14 @@ func TestPickByWithoutRules(t *testing.T) {
 	}
 	s, err = New(terms.Sampling{Temperature: 1e-3, TopK: 600})
 	require.NoError(t, err)
-	assert.EqualValues(t, 4998, s.PickBy(1, &backend.Output{Logits: many}, Rules{}, Place{}), "more than are sorted at a time")
+	assert.EqualValues(t, 4998, s.PickBy(1, &backend.Output{Logits: many}, Rules{}, Place{}),
+		"more than are sorted at a time")
 }
 
 func TestRulesValidate(t *testing.T) {
-	for _, r := range []Rules{{}, {MinP: 1, RepeatPenalty: 2, Bias: map[int32]float32{1: -100, 2: 100}}, {PresencePenalty: -2}} {
+	for _, r := range []Rules{
+		{}, {MinP: 1, RepeatPenalty: 2, Bias: map[int32]float32{1: -100, 2: 100}}, {PresencePenalty: -2},
+	} {
 		assert.NoError(t, r.Validate(), "%+v", r)
 	}
 	nan := math.NaN()
@@ -137,8 +141,10 @@ func TestRulesValidate(t *testing.T) {
 	}
 	drawn := terms.Sampling{Temperature: 1}
 	for r, want := range map[*Rules][2]bool{
-		{}: {false, false}, {MinP: 0.1}: {true, false}, {RepeatPenalty: 1}: {false, false}, {RepeatPenalty: 1.1}: {true, true},
-		{PresencePenalty: 1}: {true, true}, {FrequencyPenalty: 1}: {true, true}, {Bias: map[int32]float32{1: 1}}: {true, true},
+		{}: {false, false}, {MinP: 0.1}: {true, false},
+		{RepeatPenalty: 1}: {false, false}, {RepeatPenalty: 1.1}: {true, true},
+		{PresencePenalty: 1}: {true, true}, {FrequencyPenalty: 1}: {true, true},
+		{Bias: map[int32]float32{1: 1}}: {true, true},
 	} {
 		assert.Equal(t, want, [2]bool{r.Any(drawn), r.Adjusts()}, "%+v", *r)
 		assert.Equal(t, want[1], r.Any(terms.Sampling{}), "greedy: %+v", *r)
@@ -153,7 +159,8 @@ func BenchmarkPickBy(b *testing.B) {
 		mask[i] = math.MaxUint64
 	}
 	for name, o := range map[string]terms.Sampling{
-		"greedy": {}, "all": {Temperature: 1}, "top-p": {Temperature: 0.7, TopP: 0.9}, "top-k": {Temperature: 0.7, TopK: 40},
+		"greedy": {}, "all": {Temperature: 1},
+		"top-p": {Temperature: 0.7, TopP: 0.9}, "top-k": {Temperature: 0.7, TopK: 40},
 	} {
 		b.Run(name, func(b *testing.B) {
 			s, err := New(o)

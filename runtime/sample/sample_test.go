@@ -78,7 +78,8 @@ func TestPickIsTheFormula(t *testing.T) {
 		require.NoError(t, err)
 		best, most := 0, math.Inf(-1)
 		for i, p := range shares(logits, o) {
-			if v := float64(logits[i])/o.Temperature + noiseOf(o.Seed, uint64(pos), uint64(i)).gumbel(); p > 0 && v > most {
+			v := float64(logits[i])/o.Temperature + noiseOf(o.Seed, uint64(pos), uint64(i)).gumbel()
+			if p > 0 && v > most {
 				best, most = i, v
 			}
 		}
@@ -250,8 +251,8 @@ func TestDistribution(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	logits := randomLogits(r, 40, 1.5)
 	for _, o := range []terms.Sampling{
-		{Temperature: 1}, {Temperature: 0.5, Seed: 7}, {Temperature: 2, TopP: 0.8, Seed: 8}, {Temperature: 1, TopK: 5, Seed: 9},
-		{Temperature: 0.7, TopK: 20, TopP: 0.9, Seed: 10},
+		{Temperature: 1}, {Temperature: 0.5, Seed: 7}, {Temperature: 2, TopP: 0.8, Seed: 8},
+		{Temperature: 1, TopK: 5, Seed: 9}, {Temperature: 0.7, TopK: 20, TopP: 0.9, Seed: 10},
 	} {
 		s, err := New(o)
 		require.NoError(t, err)
@@ -349,7 +350,9 @@ func TestValidate(t *testing.T) {
 func BenchmarkPick(b *testing.B) {
 	out := output(randomLogits(rand.New(rand.NewPCG(7, 8)), 151936, 2.5), maxBest)
 	for name, o := range map[string]terms.Sampling{
-		"all": {Temperature: 1}, "top-p": {Temperature: 0.7, TopP: 0.9}, "top-k": {Temperature: 0.7, TopK: 40, TopP: 0.9},
+		"all":   {Temperature: 1},
+		"top-p": {Temperature: 0.7, TopP: 0.9},
+		"top-k": {Temperature: 0.7, TopK: 40, TopP: 0.9},
 	} {
 		b.Run(name, func(b *testing.B) {
 			s, err := New(o)

@@ -81,8 +81,9 @@ func (l *layout) check() error {
 		name              string
 		value, low, limit int
 	}{
-		{"shard", l.shard, 0, math.MaxInt32}, {"first", l.first, 0, math.MaxInt32}, {"prompts", l.prompts, 1, mostPrompts},
-		{"positions", l.positions, 0, mostPositions}, {"width", l.width, 1, MostWidth}, {"rules", l.rules, 0, MostRules},
+		{"shard", l.shard, 0, math.MaxInt32}, {"first", l.first, 0, math.MaxInt32},
+		{"prompts", l.prompts, 1, mostPrompts}, {"positions", l.positions, 0, mostPositions},
+		{"width", l.width, 1, MostWidth}, {"rules", l.rules, 0, MostRules},
 	} {
 		if f.value < f.low || f.value > f.limit {
 			return fail(f.name, fmt.Errorf("%d, not within %d to %d: %w", f.value, f.low, f.limit, ErrValue))

@@ -108,7 +108,9 @@ func (s *Settings) validate() error {
 		{"shard_prompts", s.ShardPrompts, mostPrompts}, {"max_tokens", s.MaxTokens, math.MaxInt32},
 	} {
 		if f.value < 1 || f.value > f.most {
-			return &FormatError{manifestName, f.name, fmt.Errorf("%d, not within 1 to %d: %w", f.value, f.most, ErrValue)}
+			return &FormatError{
+				manifestName, f.name, fmt.Errorf("%d, not within 1 to %d: %w", f.value, f.most, ErrValue),
+			}
 		}
 	}
 	if n := len(s.Labels); n > MostRules {

@@ -264,8 +264,9 @@ func TestHostile(t *testing.T) {
 		want  error
 	}{
 		{0, 0, "magic", ErrMagic}, {8, 2, "version", ErrVersion}, {36, 2, "type", ErrValue},
-		{20, 0, "prompts", ErrValue}, {20, math.MaxUint32, "prompts", ErrValue}, {24, 1 << 30, "size", io.ErrUnexpectedEOF},
-		{24, math.MaxUint32, "size", io.ErrUnexpectedEOF}, {28, 0, "width", ErrValue}, {28, 1 << 17, "width", ErrValue},
+		{20, 0, "prompts", ErrValue}, {20, math.MaxUint32, "prompts", ErrValue},
+		{24, 1 << 30, "size", io.ErrUnexpectedEOF}, {24, math.MaxUint32, "size", io.ErrUnexpectedEOF},
+		{28, 0, "width", ErrValue}, {28, 1 << 17, "width", ErrValue},
 		{28, 1 << 16, "size", io.ErrUnexpectedEOF}, {32, 9, "rules", ErrValue}, {32, 0, "size", ErrValue},
 		{128, math.MaxUint32, "prompt[0,0]", ErrValue}, {132, 1, "prompt: 3 positions", ErrValue},
 		{132, 3, "prompt: 5 positions", ErrValue}, {132, 5, "prompt: 5 positions", ErrValue},
@@ -302,7 +303,8 @@ func FuzzParse(f *testing.F) {
 				}
 			}
 		}
-		if p.shard != 0 || p.first != 0 || slices.ContainsFunc(texts, func(x Text) bool { return x.check(p.width) != nil }) {
+		wrong := func(x Text) bool { return x.check(p.width) != nil }
+		if p.shard != 0 || p.first != 0 || slices.ContainsFunc(texts, wrong) {
 			return // of another place in its set, or flags that contradict each other
 		}
 		s := settingsOf(p.prompts, p.prompts, p.width, slices.Repeat([]string{"x"}, p.rules)...)
@@ -344,15 +346,20 @@ func TestOpenRefused(t *testing.T) {
 		says  string
 	}{
 		{"no manifest", func(dir string) { os.Remove(filepath.Join(dir, manifestName)) }, os.ErrNotExist, manifestName},
-		{"no JSON", func(dir string) { write(t, dir, manifestName, "{") }, io.ErrUnexpectedEOF, manifestName + ": JSON"},
+		{"no JSON", func(dir string) { write(t, dir, manifestName, "{") },
+			io.ErrUnexpectedEOF, manifestName + ": JSON"},
 		{"not ours", func(dir string) { write(t, dir, manifestName, "{}") }, ErrMagic, manifestName + ": format"},
-		{"newer", func(dir string) { edit(t, dir, `"version": 1`, `"version": 2`) }, ErrVersion, manifestName + ": version"},
+		{"newer", func(dir string) { edit(t, dir, `"version": 1`, `"version": 2`) },
+			ErrVersion, manifestName + ": version"},
 		{"no width", func(dir string) { edit(t, dir, `"width": 4`, `"width": 0`) }, ErrValue, manifestName + ": width"},
-		{"many", func(dir string) { edit(t, dir, `"prompts": 3`, `"prompts": 2000000000`) }, ErrIncomplete, "shard 2 of"},
-		{"edited", func(dir string) { edit(t, dir, `"data": "c"`, `"data": "d"`) }, ErrManifest, "00000.trace: manifest"},
+		{"many", func(dir string) { edit(t, dir, `"prompts": 3`, `"prompts": 2000000000`) },
+			ErrIncomplete, "shard 2 of"},
+		{"edited", func(dir string) { edit(t, dir, `"data": "c"`, `"data": "d"`) },
+			ErrManifest, "00000.trace: manifest"},
 		{"long", func(dir string) { write(t, dir, manifestName, strings.Repeat(" ", 2<<20)) }, ErrMagic, manifestName},
 		{"missing", func(dir string) { os.Remove(shardPath(dir, 1)) }, ErrIncomplete, "shard 1 of 2"},
-		{"empty", func(dir string) { write(t, dir, "shard-00001.trace", "") }, io.ErrUnexpectedEOF, "00001.trace: header"},
+		{"empty", func(dir string) { write(t, dir, "shard-00001.trace", "") },
+			io.ErrUnexpectedEOF, "00001.trace: header"},
 		{"folder", func(dir string) {
 			os.Remove(shardPath(dir, 1))
 			os.Mkdir(shardPath(dir, 1), 0o755)

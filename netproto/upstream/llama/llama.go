@@ -50,7 +50,8 @@ const anyText = `{"parsers":[{"type":"epsilon"}],"rules":{},"root":0}`
 
 func newRequest(context []int32, predict, k, slot int) request {
 	return request{
-		Prompt: context, Predict: predict, TopK: 1, TopP: 1, RepeatPenalty: 1, Samplers: []string{"temperature"}, Probs: k,
+		Prompt: context, Predict: predict,
+		TopK: 1, TopP: 1, RepeatPenalty: 1, Samplers: []string{"temperature"}, Probs: k,
 		ReturnTokens: true, CachePrompt: true, Slot: slot, Parser: anyText,
 		Fields: []string{"tokens", "timings/cache_n", "timings/prompt_ms", "timings/predicted_ms",
 			"completion_probabilities"},
@@ -246,7 +247,8 @@ func (e *Engine) Describe(ctx context.Context, _ dialect.Vocabulary, _ string) (
 		return f, fmt.Errorf("/props: %w: %d slots", dialect.ErrReply, props.Slots)
 	}
 	e.slots.resize(props.Slots)
-	f.Notes = append(f.Notes, fmt.Sprintf("%d slots: as many texts at a time find what was computed for them before "+
-		"(its -np); clients share its cache of texts that lost their slot, unless it runs with --cache-ram 0", props.Slots))
+	f.Notes = append(f.Notes, fmt.Sprintf("%d slots: as many texts at a time find what was computed for them "+
+		"before (its -np); clients share its cache of texts that lost their slot, unless it runs with --cache-ram 0",
+		props.Slots))
 	return f, nil
 }

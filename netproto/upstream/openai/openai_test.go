@@ -73,8 +73,9 @@ func TestReplayedAnswers(t *testing.T) {
 // TestReplayedRefusals: what a real server refuses is told apart.
 func TestReplayedRefusals(t *testing.T) {
 	for name, want := range map[string]error{
-		"completions-far-too-long": netproto.TooLarge, "completions-busy": netproto.Busy, "completions-k21": netproto.Failed,
-		"completions-other-model": netproto.Failed, "completions-wrong-key": netproto.Failed,
+		"completions-far-too-long": netproto.TooLarge, "completions-busy": netproto.Busy,
+		"completions-k21": netproto.Failed, "completions-other-model": netproto.Failed,
+		"completions-wrong-key": netproto.Failed,
 	} {
 		r, err := fakeengine.ReadTranscript("../testdata/vllm/" + name + ".json")
 		require.NoError(t, err)

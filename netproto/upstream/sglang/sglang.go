@@ -66,7 +66,8 @@ func newRequest(a dialect.Ask, tokens int) request {
 	q := request{
 		ID: a.Name, Context: a.Context, LogProbStart: -1, ExtraKey: a.Salt,
 		Sampling: sampling{
-			Tokens: tokens, TopP: 1, TopK: 1, RepetitionPenalty: 1, Stop: []string{}, StopIDs: []int32{}, NoStopTrim: true,
+			Tokens: tokens, TopP: 1, TopK: 1, RepetitionPenalty: 1,
+			Stop: []string{}, StopIDs: []int32{}, NoStopTrim: true,
 		},
 	}
 	if a.AuditFrom > 0 || a.K > 0 {
@@ -151,8 +152,8 @@ func (e *Engine) Ask(ctx context.Context, a dialect.Ask) (r dialect.Reply, err e
 func (w *reply) audit(a dialect.Ask, r *dialect.Reply) error {
 	rows := w.Meta.InputTop
 	if want := len(a.Context) - a.AuditFrom + 1; len(rows) != want {
-		return fmt.Errorf("/generate: %w: input_top_logprobs has %d rows, %d were asked for", dialect.ErrReply, len(rows),
-			want)
+		return fmt.Errorf("/generate: %w: input_top_logprobs has %d rows, %d were asked for",
+			dialect.ErrReply, len(rows), want)
 	}
 	for i, row := range rows[1:] {
 		best := top(row, 1)
@@ -172,8 +173,8 @@ func (w *reply) audit(a dialect.Ask, r *dialect.Reply) error {
 func (w *reply) rows(a dialect.Ask) ([]dialect.Row, error) {
 	var own []row
 	if err := json.Unmarshal(w.Meta.Input, &own); err != nil || len(own) != len(w.Meta.InputTop) {
-		return nil, fmt.Errorf("/generate: %w: input_token_logprobs has %d rows, input_top_logprobs %d", dialect.ErrReply,
-			len(own), len(w.Meta.InputTop))
+		return nil, fmt.Errorf("/generate: %w: input_token_logprobs has %d rows, input_top_logprobs %d",
+			dialect.ErrReply, len(own), len(w.Meta.InputTop))
 	}
 	var all []dialect.Row
 	for i, c := range own[1:] {

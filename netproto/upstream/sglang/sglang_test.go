@@ -41,8 +41,8 @@ func TestReplayedAnswers(t *testing.T) {
 		salt                  string
 	}{
 		"ask": {0, 379, 0, 30, ""}, "ask-again": {0, 379, 0, 39, ""}, "ask-k5": {5, 379, 5, 39, ""},
-		"ask-k20": {20, 411, 20, -1, ""}, "ask-end": {2, 767, 2, -1, ""}, "ask-other-client": {0, 379, 0, 0, "client 1"},
-		"longest": {0, 767, 0, -1, ""},
+		"ask-k20": {20, 411, 20, -1, ""}, "ask-end": {2, 767, 2, -1, ""},
+		"ask-other-client": {0, 379, 0, 0, "client 1"}, "longest": {0, 767, 0, -1, ""},
 	} {
 		e, r := replay(t, name)
 		a := recorded(t, r)
@@ -125,7 +125,8 @@ func TestReplayedRows(t *testing.T) {
 	assert.Equal(t, dialect.Row{Top: []terms.Candidate{{ID: 271, LogProb: -0.0009158230968751013},
 		{ID: 401, LogProb: -8.679407119750977}, {ID: 396, LogProb: -9.161283493041992}}, Stands: -13.982767105102539},
 		got.Rows[0])
-	assert.Equal(t, []float32{-13.237296104431152, -12.854506492614746}, []float32{got.Rows[1].Stands, got.Rows[2].Stands})
+	assert.Equal(t, []float32{-13.237296104431152, -12.854506492614746},
+		[]float32{got.Rows[1].Stands, got.Rows[2].Stands})
 
 	e, r = replay(t, "ask-audit")
 	a.K, a.Rows = 2, 5

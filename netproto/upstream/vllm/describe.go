@@ -52,7 +52,8 @@ func (e *Engine) choose(ctx context.Context, v dialect.Vocabulary, salt string, 
 		e.door = generate{}
 		return err
 	case http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed:
-		f.Notes = append(f.Notes, "/inference/v1/generate is closed: start it with --enable-scale-out, if it knows that")
+		f.Notes = append(f.Notes,
+			"/inference/v1/generate is closed: start it with --enable-scale-out, if it knows that")
 		e.door = completions{}
 		_, err = e.door.ask(ctx, e.c, trial(v, salt, 4, 0), e.model, noRows)
 	}

@@ -119,7 +119,8 @@ func (e *Engine) again(ctx context.Context, a dialect.Ask, first dialect.Reply) 
 
 // tooLong tells a context that does not fit apart from other bad requests.
 func tooLong(err error) error {
-	return dialect.TooLong(err, "maximum model length", "maximum context length", "max_tokens must be at least 1, got 0")
+	return dialect.TooLong(err,
+		"maximum model length", "maximum context length", "max_tokens must be at least 1, got 0")
 }
 
 // Warm implements dialect.Engine: the server has no request without an answer, so one is thrown away.

@@ -42,9 +42,10 @@ func TestReplayedAnswers(t *testing.T) {
 		salt                  string
 	}{
 		"generate": {0, 379, 0, 0, ""}, "generate-again": {0, 379, 0, 32, ""}, "generate-k5": {5, 379, 5, 32, ""},
-		"generate-k20": {20, 411, 20, 0, ""}, "generate-end": {2, 767, 2, 32, ""}, "generate-longest": {0, -1, 0, 32, ""},
-		"generate-salt": {0, 379, 0, 0, "client 1"}, "generate-salt-again": {0, 379, 0, 32, "client 1"},
-		"completions": {0, 379, 0, -2, ""}, "completions-again": {0, 379, 0, 32, ""}, "completions-k5": {5, 379, 5, -2, ""},
+		"generate-k20": {20, 411, 20, 0, ""}, "generate-end": {2, 767, 2, 32, ""},
+		"generate-longest": {0, -1, 0, 32, ""}, "generate-salt": {0, 379, 0, 0, "client 1"},
+		"generate-salt-again": {0, 379, 0, 32, "client 1"}, "completions": {0, 379, 0, -2, ""},
+		"completions-again": {0, 379, 0, 32, ""}, "completions-k5": {5, 379, 5, -2, ""},
 		"completions-k5-without-token-ids": {5, 379, 5, -2, ""}, "completions-end": {2, 767, 2, -2, ""},
 	} {
 		e, r, a := replay(t, name)
@@ -126,9 +127,11 @@ func TestReadRows(t *testing.T) {
 		row  map[string]ranked
 		want *dialect.Row
 	}{
-		"the best stands":  {map[string]ranked{"7": {p(-1), 1}, "3": {p(-2), 2}}, &dialect.Row{Stands: -1}},
-		"a good one":       {map[string]ranked{"7": {p(-2), 2}, "3": {p(-1), 1}}, &dialect.Row{Stands: -2}},
-		"a bad one":        {map[string]ranked{"7": {p(-9), 7}, "3": {p(-1), 1}, "4": {p(-2), 2}}, &dialect.Row{Stands: -9}},
+		"the best stands": {map[string]ranked{"7": {p(-1), 1}, "3": {p(-2), 2}}, &dialect.Row{Stands: -1}},
+		"a good one":      {map[string]ranked{"7": {p(-2), 2}, "3": {p(-1), 1}}, &dialect.Row{Stands: -2}},
+		"a bad one": {
+			map[string]ranked{"7": {p(-9), 7}, "3": {p(-1), 1}, "4": {p(-2), 2}}, &dialect.Row{Stands: -9},
+		},
 		"not there":        {map[string]ranked{"3": {p(-1), 1}, "4": {p(-2), 2}}, nil},
 		"better than best": {map[string]ranked{"7": {p(-0.5), 7}, "3": {p(-1), 1}}, nil},
 		"no best":          {map[string]ranked{"7": {p(-0.5), 3}}, nil},
@@ -151,9 +154,10 @@ func TestReplayedRefusals(t *testing.T) {
 		"generate-too-long": netproto.TooLarge, "generate-far-too-long": netproto.TooLarge,
 		"completions-too-long": netproto.TooLarge, "completions-far-too-long": netproto.TooLarge,
 		"generate-busy": netproto.Busy, "completions-busy": netproto.Busy, "generate-k21": netproto.Failed,
-		"completions-k21": netproto.Failed, "generate-other-model": netproto.Failed, "generate-wrong-key": netproto.Failed,
-		"completions-wrong-key": netproto.Failed, "generate-unknown-id": netproto.Failed,
-		"generate-disabled": netproto.Failed, "generate-empty-salt": netproto.Failed,
+		"completions-k21": netproto.Failed, "generate-other-model": netproto.Failed,
+		"generate-wrong-key": netproto.Failed, "completions-wrong-key": netproto.Failed,
+		"generate-unknown-id": netproto.Failed, "generate-disabled": netproto.Failed,
+		"generate-empty-salt": netproto.Failed,
 	} {
 		e, _, a := replay(t, name)
 		_, err := e.Ask(t.Context(), a)

@@ -41,7 +41,8 @@ const blockIn, blockOut = 64, 20
 func (x *fixture) blockOf(c backend.KVConfig) *block {
 	const prefix = 700
 	c.Slots = prefix + len(besideVisible)
-	b := &block{fixture: x, s: x.kv(c), h: x.floats(blockIn * len(besideVisible)), y: x.floats(blockOut * len(besideVisible))}
+	n := len(besideVisible)
+	b := &block{fixture: x, s: x.kv(c), h: x.floats(blockIn * n), y: x.floats(blockOut * n)}
 	x.fill(b.s)
 	for i, visible := range besideVisible {
 		own := int32(prefix + i)
@@ -103,7 +104,10 @@ func (b *block) means(i int, out []float32, n int, bar float64) {
 // that see fewer or more: to the last bit among passes of 1 to 8 rows, and among longer ones. The first shape is that
 // of Qwen2.5-0.5B, whose 896 columns are staged in two chunks for 5 rows and more.
 func TestBesideLengths(t *testing.T) {
-	shapes := []backend.KVConfig{{Heads: 14, KVHeads: 2, HeadSize: 64, Type: gguf.F16}, {Heads: 3, KVHeads: 3, HeadSize: 20, Type: gguf.F32}}
+	shapes := []backend.KVConfig{
+		{Heads: 14, KVHeads: 2, HeadSize: 64, Type: gguf.F16},
+		{Heads: 3, KVHeads: 3, HeadSize: 20, Type: gguf.F32},
+	}
 	if testing.Short() {
 		shapes = shapes[1:]
 	}
@@ -139,7 +143,8 @@ func TestBesideLengths(t *testing.T) {
 					}
 					some := b.r.Perm(len(b.rows))[:n]
 					for t, out := range b.run(some) {
-						require.Equal(b.t, want[some[t]], out, "row with %d keys, among rows %v, seed %d", besideVisible[some[t]], some, fresh)
+						require.Equal(b.t, want[some[t]], out, "row with %d keys, among rows %v, seed %d",
+							besideVisible[some[t]], some, fresh)
 					}
 				}
 			}

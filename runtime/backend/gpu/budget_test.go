@@ -23,10 +23,10 @@ func isWeight(b soft.Binding) bool {
 	return ok && b.Index <= n
 }
 
-// TestBudget counts the bytes that decoding after 64 tokens fetches, in a layer of the shape of Qwen2.5-0.5B and a head of a
-// part of its vocabulary, and says what a token of the whole model comes to. Every byte of every weight is fetched once, for one row
-// and for four alike, in lines of 128 bytes of which nearly all is used; everything else together (activations, keys and
-// values, biases) is under 5 % of that for one row.
+// TestBudget counts the bytes that decoding after 64 tokens fetches, in a layer of the shape of Qwen2.5-0.5B and a head
+// of a part of its vocabulary, and says what a token of the whole model comes to. Every byte of every weight is fetched
+// once, for one row and for four alike, in lines of 128 bytes of which nearly all is used; everything else together
+// (activations, keys and values, biases) is under 5 % of that for one row.
 func TestBudget(t *testing.T) {
 	racing.Spare(t)
 	const heads = 64 // so many parts of the vocabulary
@@ -75,7 +75,8 @@ func TestBudget(t *testing.T) {
 				if n.ReadUnique == 0 {
 					continue // arguments that lie in the command buffer itself, the same for all threads
 				}
-				if strings.HasPrefix(b.Pipeline, "head") || strings.HasPrefix(b.Pipeline, "merge") || strings.HasPrefix(b.Pipeline, "embed") {
+				if strings.HasPrefix(b.Pipeline, "head") || strings.HasPrefix(b.Pipeline, "merge") ||
+					strings.HasPrefix(b.Pipeline, "embed") {
 					head += int(n.Read + n.Written)
 				} else {
 					layer += int(n.Read + n.Written)
@@ -86,7 +87,8 @@ func TestBudget(t *testing.T) {
 			// A whole token: 24 such layers and the whole head.
 			whole := 24*(weights-headWeights) + heads*headWeights
 			rest := 24*layer + heads*head
-			t.Logf("%s, %d rows: weights %.1f MB, the rest %.2f %%, lines × 128 / bytes %.3f", recipe, rows, float64(whole)/1e6,
+			t.Logf("%s, %d rows: weights %.1f MB, the rest %.2f %%, lines × 128 / bytes %.3f",
+				recipe, rows, float64(whole)/1e6,
 				100*float64(rest)/float64(whole), float64(lines)*128/float64(weights))
 			if rows == 1 {
 				assert.Less(t, float64(rest), 0.05*float64(whole), recipe)

@@ -13,8 +13,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
 )
 
-// OpenMetal opens the device that the tables of tests run on: the software device with o, or the GPU of a Mac, which has no
-// variants and no schedules: the tests that ask for them are skipped there.
+// OpenMetal opens the device that the tables of tests run on: the software device with o, or the GPU of a Mac, which
+// has no variants and no schedules: the tests that ask for them are skipped there.
 func OpenMetal(t testing.TB, o soft.Options) metal.Device {
 	t.Helper()
 	var d metal.Device

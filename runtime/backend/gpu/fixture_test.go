@@ -35,7 +35,9 @@ type fixture struct {
 // each time, and with fast arithmetic; with -short in another order alone.
 func each(t *testing.T, f func(x *fixture)) {
 	options := []soft.Options{
-		{Variant: soft.Check, Seed: 6, PoisonBuffers: true}, {Variant: soft.Fast, Seed: rand.Uint64N(1<<20) + 1}, {Variant: soft.FastMath, Seed: 4},
+		{Variant: soft.Check, Seed: 6, PoisonBuffers: true},
+		{Variant: soft.Fast, Seed: rand.Uint64N(1<<20) + 1},
+		{Variant: soft.FastMath, Seed: 4},
 	}
 	if testing.Short() {
 		options = options[1:2]

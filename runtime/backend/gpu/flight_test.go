@@ -81,7 +81,9 @@ func (c *lateCommands) Wait() (metal.Timing, error) {
 
 // small is a model that costs a software device little.
 func small(t testing.TB) *gguf.File {
-	return file(t, "q8_0", func(s *synth.Spec) { s.Layers, s.Dim, s.Heads, s.KVHeads, s.FFN, s.Vocab = 2, 64, 4, 2, 64, 300 })
+	return file(t, "q8_0", func(s *synth.Spec) {
+		s.Layers, s.Dim, s.Heads, s.KVHeads, s.FFN, s.Vocab = 2, 64, 4, 2, 64, 300
+	})
 }
 
 // text is a program of random passes over one KV store: rows that take their token from the row before, batches, and
@@ -348,7 +350,9 @@ func TestNothingIsLeft(t *testing.T) {
 	c, err := m.NewCache(200, gguf.F16)
 	require.NoError(t, err)
 	for i, want := range []backend.Want{
-		{Rows: []int{0}, K: 3, Router: net}, {Rows: []int{0}, K: 70, Hidden: true}, {Rows: []int{0}, K: 1, Logits: true},
+		{Rows: []int{0}, K: 3, Router: net},
+		{Rows: []int{0}, K: 70, Hidden: true},
+		{Rows: []int{0}, K: 1, Logits: true},
 	} {
 		rows, err := c.Extend(randomTokens(r, []int{150, 1, 20}[i], 512))
 		require.NoError(t, err)

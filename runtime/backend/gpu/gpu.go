@@ -70,7 +70,8 @@ type Stats struct {
 // loaded. The metal.Device is not closed with the device.
 func New(dev metal.Device, o Options) (*Device, error) {
 	d := &Device{
-		metal: dev, limits: dev.Limits(), mapped: o.Mapped, libraries: map[string]metal.Library{}, pipelines: map[pipelineKey]metal.Pipeline{},
+		metal: dev, limits: dev.Limits(), mapped: o.Mapped,
+		libraries: map[string]metal.Library{}, pipelines: map[pipelineKey]metal.Pipeline{},
 		alive: map[*memory]bool{}, routers: map[routerKey]*router{},
 	}
 	_, err := d.library("")

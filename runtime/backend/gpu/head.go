@@ -83,7 +83,8 @@ func (p *pass) encodeHead(h *head, first, n, rows int) {
 	w, s := h.w, &p.d.scratch
 	groups := ceil(w.rows, rows)
 	args := kernels.HeadArgs{
-		Rows: uint32(n), Outs: uint32(w.rows), Cols: uint32(w.cols), RowBytes: uint32(w.rowBytes), Lead: w.lead(), Bias: w.hasBias(),
+		Rows: uint32(n), Outs: uint32(w.rows), Cols: uint32(w.cols),
+		RowBytes: uint32(w.rowBytes), Lead: w.lead(), Bias: w.hasBias(),
 		GroupRows: uint32(rows), Parts: uint32(p.parts), Eps: h.g.eps, K: uint32(h.k), Logits: flag(h.logits),
 		Groups: uint32(groups),
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// kv is a KV store: one buffer per layer, keys [KVHeads, Slots, room], then values alike. A head is padded with zeros to
-// room elements, a multiple of 8.
+// kv is a KV store: one buffer per layer, keys [KVHeads, Slots, room], then values alike. A head is padded with zeros
+// to room elements, a multiple of 8.
 type kv struct {
 	d      *Device
 	c      backend.KVConfig
@@ -29,7 +29,8 @@ func (m *memory) close() {
 	}
 }
 
-// NewKV implements [backend.Device]. The memory is given back when the store is no longer referenced, or with the device.
+// NewKV implements [backend.Device]. The memory is given back when the store is no longer
+// referenced, or with the device.
 func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 	switch {
 	case c.Layers <= 0 || c.Slots <= 0 || c.KVHeads <= 0:
@@ -45,7 +46,8 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 	s := &kv{d: d, c: c, room: ceil(c.HeadSize, 8) * 8}
 	s.rowLen = s.room * size
 	if c.Heads/c.KVHeads*s.room > kernels.AttendOuts || sum(s.attendMemory()) > d.limits.ThreadgroupMemory-256 {
-		return nil, fmt.Errorf("kv: %d query heads of %d to a key and value head are too many for the kernels", c.Heads/c.KVHeads, c.HeadSize)
+		return nil, fmt.Errorf("kv: %d query heads of %d to a key and value head are too many for the kernels",
+			c.Heads/c.KVHeads, c.HeadSize)
 	}
 	if c.Slots > d.limits.BufferLength/(2*c.KVHeads*s.rowLen) {
 		return nil, fmt.Errorf("kv: %d slots do not fit into a buffer of the device", c.Slots)
@@ -93,7 +95,8 @@ func (d *Device) bury() {
 // Config implements [backend.KV].
 func (s *kv) Config() backend.KVConfig { return s.c }
 
-// Bytes implements [backend.KV]. All memory is taken from the beginning: the kernels find a slot by the number of slots.
+// Bytes implements [backend.KV]. All memory is taken from the beginning:
+// the kernels find a slot by the number of slots.
 func (s *kv) Bytes() int64 { return s.c.Bytes() }
 
 // each calls f with the bytes of slots a and b for every layer, keys and values, and head, when no pass is under way.

@@ -102,13 +102,18 @@ func TestLines(t *testing.T) {
 				w     *weight
 				first []int
 			}{
-				{"qkv", 0, wq, fours(wq.rows, dh)}, {"qkv", 1, wk, fours(wk.rows, dh)}, {"qkv", 2, wv, fours(wv.rows, dh)},
-				{"gateup", 0, gate, fours(ffn, ffn)}, {"gateup", 1, up, fours(ffn, ffn)}, {"add", 0, add, fours(cols, cols)},
+				{"qkv", 0, wq, fours(wq.rows, dh)},
+				{"qkv", 1, wk, fours(wk.rows, dh)},
+				{"qkv", 2, wv, fours(wv.rows, dh)},
+				{"gateup", 0, gate, fours(ffn, ffn)},
+				{"gateup", 1, up, fours(ffn, ffn)},
+				{"add", 0, add, fours(cols, cols)},
 				{"head", 0, head, fours(vocab, vocab)},
 			} {
 				name := fmt.Sprintf("%s_1", kernel(c.op, kind))
 				n := counts[soft.Binding{Pipeline: name, Index: c.index}]
-				assert.Equal(t, c.w.linesOf(c.first), n.Lines, "%s, matrix %d, which begins %d bytes into a line", name, c.index, c.w.offset%128)
+				assert.Equal(t, c.w.linesOf(c.first), n.Lines,
+					"%s, matrix %d, which begins %d bytes into a line", name, c.index, c.w.offset%128)
 			}
 		}
 	}

@@ -82,7 +82,8 @@ func feed(t testing.TB, m *qwen2.Model, c *qwen2.Cache, ids []int32, piece int) 
 		n := min(piece, len(ids))
 		rows, err := c.Extend(ids[:n])
 		require.NoError(t, err)
-		require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, backend.Want{Rows: []int{n - 1}, K: 4, Logits: true, Hidden: true}))
+		want := backend.Want{Rows: []int{n - 1}, K: 4, Logits: true, Hidden: true}
+		require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
 		ids = ids[n:]
 	}
 	return out[0]
@@ -119,8 +120,8 @@ func native(recipe string) bool {
 	return true
 }
 
-// TestModel runs a small model of every type against the reference on the CPU, token by token, in pieces, and at once: the
-// types with kernels agree to the rounding of float32, those that become F16 to the rounding of that.
+// TestModel runs a small model of every type against the reference on the CPU, token by token, in pieces, and at once:
+// the types with kernels agree to the rounding of float32, those that become F16 to the rounding of that.
 func TestModel(t *testing.T) {
 	ids := randomTokens(rand.New(rand.NewPCG(1, 1)), 11, 512)
 	dev := gpu.OpenMetal(t, soft.Options{Seed: 1})
@@ -252,8 +253,8 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestTree grows random draft trees in shuffled slots. Each node computes, to the last bit, what its text computes alone,
-// token by token.
+// TestTree grows random draft trees in shuffled slots. Each node computes, to the last bit, what its text
+// computes alone, token by token.
 func TestTree(t *testing.T) {
 	recipes := []string{"q8_0", "f16"}
 	if testing.Short() {
@@ -285,13 +286,17 @@ func TestTree(t *testing.T) {
 					slots = slots[1:]
 					rows = append(rows, c.Node(id, slot, above.slots...))
 					want.Rows = append(want.Rows, i)
-					added = append(added, node{append(above.text[:len(above.text):len(above.text)], id), append(above.slots[:len(above.slots):len(above.slots)], slot)})
+					added = append(added, node{
+						append(above.text[:len(above.text):len(above.text)], id),
+						append(above.slots[:len(above.slots):len(above.slots)], slot),
+					})
 				}
 				out := make([]backend.Output, n)
 				require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
 				for i, a := range added {
 					alone := run(t, m, a.text, gguf.F16, 1)
-					require.Equal(t, alone.Logits, out[i].Logits, "%s: text of %d tokens in a batch of %d", recipe, len(a.text), n)
+					require.Equal(t, alone.Logits, out[i].Logits,
+						"%s: text of %d tokens in a batch of %d", recipe, len(a.text), n)
 				}
 				nodes = append(nodes, added...)
 			}
@@ -321,7 +326,8 @@ func TestSettle(t *testing.T) {
 
 // TestLevels: a token of a model of 24 layers is 123 dependency levels, with few rows and with many.
 func TestLevels(t *testing.T) {
-	m, d := load(t, file(t, "q4_0", func(s *synth.Spec) { s.Layers, s.Dim, s.FFN = 24, 128, 64 }), gpu.OpenMetal(t, soft.Options{}), gpu.Options{})
+	f := file(t, "q4_0", func(s *synth.Spec) { s.Layers, s.Dim, s.FFN = 24, 128, 64 })
+	m, d := load(t, f, gpu.OpenMetal(t, soft.Options{}), gpu.Options{})
 	for _, n := range []int{1, 4, 9} {
 		run(t, m, make([]int32, n), gguf.F16, n)
 		s := d.LastPass()
@@ -346,8 +352,8 @@ type golden struct {
 }
 
 // TestGolden holds every golden file against the float64 evaluation of its weights. With keys and values in F32, a path
-// that rounds nothing else has to agree to 1e-4; types that become F16 at loading are held to the bar that the file states
-// for 8 bits, of which they take a small part. Greedy ids are all equal.
+// that rounds nothing else has to agree to 1e-4; types that become F16 at loading are held to the bar that the file
+// states for 8 bits, of which they take a small part. Greedy ids are all equal.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(sharedtest.Shared(t, "golden"), "a-*.json"))
 	require.NoError(t, err)
@@ -384,8 +390,10 @@ func TestGolden(t *testing.T) {
 					c, err := m.NewCache(len(p.Tokens)+len(p.GreedyRef), gguf.F32)
 					require.NoError(t, err)
 					out := feed(t, m, c, p.Tokens, piece)
-					require.Less(t, relativeError(out.Logits, p.Ref), bar, "prompt of %d in pieces of %d", len(p.Tokens), piece)
-					if i == 1 && piece > 3 { // one continuation is enough for the software device, and of most its beginning
+					require.Less(t, relativeError(out.Logits, p.Ref), bar,
+						"prompt of %d in pieces of %d", len(p.Tokens), piece)
+					// One continuation is enough for the software device, and of most its beginning.
+					if i == 1 && piece > 3 {
 						if !strings.Contains(name, "mixed") {
 							p.GreedyRef = p.GreedyRef[:4]
 						}
@@ -482,7 +490,8 @@ func TestMapped(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { f.Close() })
 	ids := []int32{1, 2, 3, 4}
-	plain, mapped := &watched{Device: gpu.OpenMetal(t, soft.Options{})}, &watched{Device: gpu.OpenMetal(t, soft.Options{})}
+	plain := &watched{Device: gpu.OpenMetal(t, soft.Options{})}
+	mapped := &watched{Device: gpu.OpenMetal(t, soft.Options{})}
 	copies, _ := load(t, f, plain, gpu.Options{})
 	here, _ := load(t, f, mapped, gpu.Options{Mapped: true})
 	assert.Zero(t, plain.wrapped)
@@ -557,8 +566,8 @@ type undress struct{ metal.Commands }
 
 func (u undress) SetPipeline(p metal.Pipeline) { u.Commands.SetPipeline(p.(fewPipeline).Pipeline) }
 
-// TestFewThreads: pipelines that allow fewer threads get smaller threadgroups, and compute the same to the last bit. Where
-// that is impossible, the error says so.
+// TestFewThreads: pipelines that allow fewer threads get smaller threadgroups, and compute the same to the last bit.
+// Where that is impossible, the error says so.
 func TestFewThreads(t *testing.T) {
 	f := file(t, "q4_k_m", nil)
 	ids := []int32{1, 2, 3}
@@ -576,7 +585,8 @@ func TestFewThreads(t *testing.T) {
 	c, err = narrow.NewCache(1, gguf.F16)
 	require.NoError(t, err)
 	for range 2 {
-		require.ErrorContains(t, narrow.Forward(t.Context(), c.KV(), rows, nil, backend.Want{}), "simdgroups of 16 threads, the kernels need 32")
+		require.ErrorContains(t, narrow.Forward(t.Context(), c.KV(), rows, nil, backend.Want{}),
+			"simdgroups of 16 threads, the kernels need 32")
 	}
 }
 
@@ -609,7 +619,9 @@ func TestTightMemory(t *testing.T) {
 	rows, err := c.Extend(ids)
 	require.NoError(t, err)
 	out := make([]backend.Output, 8)
-	require.ErrorContains(t, tiny.Forward(t.Context(), c.KV(), rows, out, backend.Want{Rows: []int{0, 1, 2, 3, 4, 5, 6, 7}, K: 1}), "17000 bytes of threadgroup memory are too few")
+	want := backend.Want{Rows: []int{0, 1, 2, 3, 4, 5, 6, 7}, K: 1}
+	require.ErrorContains(t, tiny.Forward(t.Context(), c.KV(), rows, out, want),
+		"17000 bytes of threadgroup memory are too few")
 }
 
 // TestManyRows: more wanted rows than share a pass over the weights, and more rows than a tile, each as good as alone.

@@ -21,8 +21,8 @@ const bar = 2e-6
 // kinds are the types with kernels, each with columns that are ragged for it: no whole step, no whole quad.
 func kinds() []kind {
 	return []kind{
-		{gguf.F32, 70}, {gguf.F16, 301}, {gguf.BF16, 388}, {gguf.Q8_0, 352}, {gguf.Q4_0, 96}, {gguf.Q5_0, 288}, {gguf.Q4_K, 512},
-		{gguf.Q5_K, 256}, {gguf.Q6_K, 768},
+		{gguf.F32, 70}, {gguf.F16, 301}, {gguf.BF16, 388}, {gguf.Q8_0, 352}, {gguf.Q4_0, 96}, {gguf.Q5_0, 288},
+		{gguf.Q4_K, 512}, {gguf.Q5_K, 256}, {gguf.Q6_K, 768},
 	}
 }
 
@@ -380,7 +380,8 @@ func TestHead(t *testing.T) {
 				want.Rows = append(want.Rows, i)
 			}
 			out := make([]backend.Output, len(want.Rows))
-			p := x.begin(x.kv(backend.KVConfig{Slots: c.rows, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16}), rowsAt(c.rows))
+			store := x.kv(backend.KVConfig{Slots: c.rows, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16})
+			p := x.begin(store, rowsAt(c.rows))
 			p.Head(out, h, g, loaded, want)
 			require.NoError(t, p.End(t.Context()))
 			for i, row := range want.Rows {
@@ -504,7 +505,10 @@ func TestRefused(t *testing.T) {
 	matrix, vector := stored(make([]float32, 12), 4, 3), stored(make([]float32, 3), 3)
 	longer := stored(make([]float32, 4), 4)
 	for what, load := range map[string]func() error{
-		"3 dimensions, a matrix has 2":          func() error { _, err := x.d.LoadWeight(stored(make([]float32, 8), 2, 2, 2), nil); return err },
+		"3 dimensions, a matrix has 2": func() error {
+			_, err := x.d.LoadWeight(stored(make([]float32, 8), 2, 2, 2), nil)
+			return err
+		},
 		"1 dimensions, a matrix has 2":          func() error { _, err := x.d.LoadWeight(vector, nil); return err },
 		"2 dimensions, a vector has 1":          func() error { _, err := x.d.LoadWeight(matrix, &matrix); return err },
 		"4 elements, the matrix has 3 rows":     func() error { _, err := x.d.LoadWeight(matrix, &longer); return err },

@@ -101,7 +101,9 @@ func TestAnyOrder(t *testing.T) {
 // anyOrder runs one random program over n rows.
 func (x *fixture) anyOrder(l *layer, n int, name string) {
 	kind := []gguf.Type{gguf.F32, gguf.F16}[x.r.IntN(2)]
-	s := x.kv(backend.KVConfig{Slots: n + 3, Heads: orderHeads, KVHeads: orderHeads / 2, HeadSize: orderHead, Type: kind})
+	s := x.kv(backend.KVConfig{
+		Slots: n + 3, Heads: orderHeads, KVHeads: orderHeads / 2, HeadSize: orderHead, Type: kind,
+	})
 	g := &program{fixture: x, s: s, rows: rowsAt(n), value: map[*tensor][][]float64{}}
 	for i := range g.rows {
 		g.rows[i].Token = x.r.Int32N(orderTokens)

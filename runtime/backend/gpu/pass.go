@@ -88,7 +88,8 @@ type dispatch struct {
 // run encodes a dispatch into the current level.
 func (p *pass) run(d dispatch) {
 	if p.err == nil && d.threads > d.pipeline.Threads() {
-		p.fail(fmt.Errorf("%s: %s allows %d threads of a threadgroup, %d are needed", d.pipeline.Name(), p.d.Name(), d.pipeline.Threads(), d.threads))
+		p.fail(fmt.Errorf("%s: %s allows %d threads of a threadgroup, %d are needed",
+			d.pipeline.Name(), p.d.Name(), d.pipeline.Threads(), d.threads))
 	}
 	if p.err != nil {
 		return
@@ -250,7 +251,8 @@ func (p *pass) Embed(to backend.Tensor, table backend.Weight) {
 		p.parts = 1
 		p.run(dispatch{
 			pipeline: p.typed("embed", w), groups: line(p.n), threads: gatherThreads,
-			buffers: []bound{w.matrix(), p.tokens, g.bound(), of(x.values), of(x.normed), of(x.squares)}, args: raw(&args),
+			buffers: []bound{w.matrix(), p.tokens, g.bound(), of(x.values), of(x.normed), of(x.squares)},
+			args:    raw(&args),
 		})
 	}
 }
@@ -312,13 +314,15 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
 	}
 	p.level()
 	args := kernels.AttendArgs{
-		Heads: uint32(c.Heads), Group: uint32(c.Heads / c.KVHeads), Head: uint32(c.HeadSize), HeadRoom: uint32(p.kv.room),
+		Heads: uint32(c.Heads), Group: uint32(c.Heads / c.KVHeads),
+		Head: uint32(c.HeadSize), HeadRoom: uint32(p.kv.room),
 		Slots: uint32(c.Slots), Tile: uint32(p.kv.tile()), MaxSplits: uint32(p.frame.splits),
 		Scale: float32(1 / math.Sqrt(float64(c.HeadSize))),
 	}
 	keys, values := p.kv.bounds(layer)
 	p.run(dispatch{
-		pipeline: p.plain("attend"), groups: metal.Size{X: p.frame.splits, Y: c.KVHeads, Z: p.n}, threads: kernels.AttendThreads,
+		pipeline: p.plain("attend"),
+		groups:   metal.Size{X: p.frame.splits, Y: c.KVHeads, Z: p.n}, threads: kernels.AttendThreads,
 		buffers: []bound{of(s.q), keys, values, p.frame.rows, p.frame.spans, of(s.parts), of(s.ml)},
 		args:    raw(&args), memory: p.kv.attendMemory(),
 	})
@@ -407,7 +411,8 @@ func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) 
 
 func (p *pass) encodeAdd(x *tensor, w *weight, h *tensor, attended bool, g *norm) {
 	args := kernels.AddArgs{
-		Rows: uint32(p.n), Outs: uint32(w.rows), Cols: uint32(w.cols), RowBytes: uint32(w.rowBytes), Lead: w.lead(), Bias: w.hasBias(),
+		Rows: uint32(p.n), Outs: uint32(w.rows), Cols: uint32(w.cols),
+		RowBytes: uint32(w.rowBytes), Lead: w.lead(), Bias: w.hasBias(),
 		Gain: flag(g != nil), Splits: 1, Heads: uint32(p.kv.c.Heads), Head: uint32(p.kv.c.HeadSize),
 	}
 	in, ml := of(h.values), bound{}
@@ -415,7 +420,9 @@ func (p *pass) encodeAdd(x *tensor, w *weight, h *tensor, attended bool, g *norm
 		in, ml = of(p.d.scratch.parts), of(p.d.scratch.ml)
 		args.Splits = uint32(p.frame.splits)
 	}
-	buffers := []bound{w.matrix(), w.biases(), in, ml, p.frame.rows, g.bound(), of(x.values), of(x.normed), of(x.squares)}
+	buffers := []bound{
+		w.matrix(), w.biases(), in, ml, p.frame.rows, g.bound(), of(x.values), of(x.normed), of(x.squares),
+	}
 	if wide(p.n) {
 		args.GroupRows = kernels.WideOuts
 		p.parts = ceil(w.rows, kernels.WideOuts)
@@ -462,11 +469,13 @@ func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backen
 // encodeGateUp encodes both weights (mode 0), or up alone and then gate alone (modes 1 and 2) in the place of both.
 func (p *pass) encodeGateUp(m, x *tensor, g *norm, gate, up *weight, mode uint32) {
 	args := kernels.GateUpArgs{
-		Rows: uint32(p.n), Outs: uint32(gate.rows), Cols: uint32(gate.cols), GateBytes: uint32(gate.rowBytes), UpBytes: uint32(up.rowBytes),
-		GateLead: gate.lead(), UpLead: up.lead(),
+		Rows: uint32(p.n), Outs: uint32(gate.rows), Cols: uint32(gate.cols),
+		GateBytes: uint32(gate.rowBytes), UpBytes: uint32(up.rowBytes), GateLead: gate.lead(), UpLead: up.lead(),
 		Bias: gate.hasBias() | up.hasBias()<<1, Parts: uint32(p.parts), Eps: g.eps, Mode: mode,
 	}
-	buffers := []bound{gate.matrix(), up.matrix(), gate.biases(), up.biases(), of(x.normed), of(x.squares), of(m.values)}
+	buffers := []bound{
+		gate.matrix(), up.matrix(), gate.biases(), up.biases(), of(x.normed), of(x.squares), of(m.values),
+	}
 	if wide(p.n) {
 		args.GroupPairs = kernels.WideOuts / 2
 		p.run(dispatch{

@@ -14,8 +14,8 @@ const (
 	mostRows  = 256
 )
 
-// groupRows is how many weight rows a threadgroup takes of a matrix with outs rows of rowBytes bytes and cols columns: so
-// many that its copy of a row of activations is under 3 % of the weights that it fetches, unless fewer than fewest
+// groupRows is how many weight rows a threadgroup takes of a matrix with outs rows of rowBytes bytes and cols columns:
+// so many that its copy of a row of activations is under 3 % of the weights that it fetches, unless fewer than fewest
 // threadgroups would be left to share the work. It depends on nothing else, as the parts of Σ x² follow from it.
 func groupRows(outs, cols, rowBytes int) int {
 	const fewest = 12
@@ -34,8 +34,8 @@ type narrow struct {
 	memory   []int // bytes of threadgroup memory: activations, rings, results, and what else
 }
 
-// The simdgroups of a mat-vec's threadgroup: as many as mostSIMDs where activations of all columns still find room beside a
-// ring for each, otherwise no more than fewSIMDs. Results do not depend on how many there are.
+// The simdgroups of a mat-vec's threadgroup: as many as mostSIMDs where activations of all columns still find room
+// beside a ring for each, otherwise no more than fewSIMDs. Results do not depend on how many there are.
 const (
 	mostSIMDs = 16
 	fewSIMDs  = 8

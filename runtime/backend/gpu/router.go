@@ -8,8 +8,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// router is a small network in device memory. Its first layer runs beside the output matrix, in the same dispatch, and the
-// rest in the merge.
+// router is a small network in device memory. Its first layer runs beside the output matrix, in the same
+// dispatch, and the rest in the merge.
 type router struct {
 	dim      int
 	features bool
@@ -39,8 +39,10 @@ func (d *Device) LoadRouter(layers []backend.RouterLayer, headFeatures bool) (ba
 	for i, l := range layers {
 		switch {
 		case l.Out < 1 || l.Out > kernels.MergeWidth || r.dim < 1:
-			return nil, fmt.Errorf("router layer %d: %d to %d, the kernels give 1 to %d", i, l.In, l.Out, kernels.MergeWidth)
-		case i > 0 && l.In != layers[i-1].Out, i == len(layers)-1 && l.Out != 1, len(l.Weight) != l.In*l.Out, len(l.Bias) != l.Out:
+			return nil, fmt.Errorf("router layer %d: %d to %d, the kernels give 1 to %d",
+				i, l.In, l.Out, kernels.MergeWidth)
+		case i > 0 && l.In != layers[i-1].Out, i == len(layers)-1 && l.Out != 1,
+			len(l.Weight) != l.In*l.Out, len(l.Bias) != l.Out:
 			return nil, fmt.Errorf("router layer %d: %d to %d does not fit", i, l.In, l.Out)
 		}
 		r.widths = append(r.widths, l.Out)

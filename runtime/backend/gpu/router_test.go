@@ -15,8 +15,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// TestRouter: the confidence that the device finds is the one of package router for the same head, for networks of one to
-// three layers, with and without features of the head. It costs no dispatch and no level, a small part of the
+// TestRouter: the confidence that the device finds is the one of package router for the same head, for networks of one
+// to three layers, with and without features of the head. It costs no dispatch and no level, a small part of the
 // multiplications, and is the same to the last bit beside other rows.
 func TestRouter(t *testing.T) {
 	racing.Spare(t)
@@ -51,7 +51,8 @@ func TestRouter(t *testing.T) {
 				assert.Equal(t, before.Dispatches, after.Dispatches)
 				for i := range out {
 					assert.Len(t, out[i].Top, 1)
-					assert.InDelta(t, net.Confidence(&plain[i]), out[i].Confidence, 2e-5, "%v %v row %d", widths, features, i)
+					assert.InDelta(t, net.Confidence(&plain[i]), out[i].Confidence, 2e-5,
+						"%v %v row %d", widths, features, i)
 				}
 				again, err := d.LoadRouter(layers, features)
 				require.NoError(t, err)
@@ -76,12 +77,15 @@ func TestRouter(t *testing.T) {
 	require.NoError(t, err)
 	other, err := d.LoadRouter(layers, true)
 	require.NoError(t, err)
-	assert.Equal(t, []int{100, 98}, []int{narrow.Dim(), other.Dim()}, "the same layers, with features of the head and without")
+	assert.Equal(t, []int{100, 98}, []int{narrow.Dim(), other.Dim()},
+		"the same layers, with features of the head and without")
 	c, err := m.NewCache(1, gguf.F16)
 	require.NoError(t, err)
 	rows, err := c.Extend([]int32{1})
 	require.NoError(t, err)
-	require.ErrorContains(t, m.Forward(t.Context(), c.KV(), rows, make([]backend.Output, 1), backend.Want{Rows: []int{0}, K: 1, Router: narrow}), "width 100")
+	want := backend.Want{Rows: []int{0}, K: 1, Router: narrow}
+	require.ErrorContains(t,
+		m.Forward(t.Context(), c.KV(), rows, make([]backend.Output, 1), want), "width 100")
 	for name, bad := range map[string][]backend.RouterLayer{
 		"none":       nil,
 		"two ends":   {{In: 3, Out: 2, Weight: make([]float32, 6), Bias: make([]float32, 2)}},

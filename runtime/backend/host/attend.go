@@ -195,7 +195,8 @@ func (ws *attention) join(out []float32, sums windowSums, m team) {
 		for i := range ws.weight {
 			ws.weight[i] = float32(float64(ws.weight[i]) / total)
 		}
-		vector.WeightedSum(out[(m.first+g)*sums.size:][:sums.size], ws.weight, sums.mix[g*sums.size:], vector.Queries*sums.size)
+		to := out[(m.first+g)*sums.size:][:sums.size]
+		vector.WeightedSum(to, ws.weight, sums.mix[g*sums.size:], vector.Queries*sums.size)
 	}
 }
 
@@ -235,7 +236,8 @@ func (p *pass) attendExact(out, qs *tensor, layer int) {
 			t, h := i/c.Heads, i%c.Heads
 			at := h * c.HeadSize
 			kv := p.layer(t, layer)
-			attendHead(out.row(t)[at:at+c.HeadSize], qs.row(t)[at:at+c.HeadSize], kv, h/(c.Heads/c.KVHeads), p.rows[t].See)
+			to, q := out.row(t)[at:at+c.HeadSize], qs.row(t)[at:at+c.HeadSize]
+			attendHead(to, q, kv, h/(c.Heads/c.KVHeads), p.rows[t].See)
 		}
 	})
 }

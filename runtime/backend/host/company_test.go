@@ -203,10 +203,12 @@ func (c *crowd) company(d *Device, numbers ...int) {
 	out, _ := c.m.pass(c.t, d, c.store, rows, everything(len(rows)))
 	for at, o := range out {
 		want := c.alone[numbers[at]]
-		same := slices.Equal(want.Logits, o.Logits) && slices.Equal(want.Hidden, o.Hidden) && slices.Equal(want.Top, o.Top)
+		same := slices.Equal(want.Logits, o.Logits) && slices.Equal(want.Hidden, o.Hidden) &&
+			slices.Equal(want.Top, o.Top)
 		if !same || want.LogSumExp != o.LogSumExp || want.Entropy != o.Entropy {
 			sees := visible(rows[at].See)
-			c.t.Fatalf("%s: row %d, which sees %d slots, differs at place %d of %v", d.Name(), numbers[at], sees, at, numbers)
+			c.t.Fatalf("%s: row %d, which sees %d slots, differs at place %d of %v",
+				d.Name(), numbers[at], sees, at, numbers)
 		}
 	}
 }
@@ -259,7 +261,9 @@ func TestAloneOrBeside(t *testing.T) {
 		})
 	}
 	t.Run("each its own", func(t *testing.T) {
-		own := map[string]string{"attn_v": "q4_k", "attn_k": "f32", "ffn_up": "q5_0", "ffn_down": "f16", "output": "q6_k"}
+		own := map[string]string{
+			"attn_v": "q4_k", "attn_k": "f32", "ffn_up": "q5_0", "ffn_down": "f16", "output": "q6_k",
+		}
 		m := newSmall(t, ds[0], many, func(tensor string) *gguf.File { return files(cmp.Or(own[tensor], "q8_0")) })
 		newCrowd(t, m, ds[0], gguf.F16).companies(ds[1], r)
 	})

@@ -44,8 +44,8 @@ const MostThreads = 1024
 // New starts the workers.
 func New(o Options) (*Device, error) {
 	if o.Threads < 0 || o.Threads > MostThreads {
-		return nil, fmt.Errorf("threads: %d are not possible: give 1 to %d, or 0 for as many as the machine has", o.Threads,
-			MostThreads)
+		return nil, fmt.Errorf("threads: %d are not possible: give 1 to %d, or 0 for as many as the machine has",
+			o.Threads, MostThreads)
 	}
 	if _, err := cpu.Detect(); err != nil {
 		return nil, err

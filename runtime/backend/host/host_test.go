@@ -68,7 +68,9 @@ func TestLoaded(t *testing.T) {
 func TestImpossibleSizes(t *testing.T) {
 	d := devices(t, Options{})[0]
 	const most = math.MaxInt / 4
-	for _, size := range [][2]int{{0, 1}, {1, 0}, {-1, 1}, {1, -1}, {most, 1}, {1, most}, {most - cpu.SpareTokens + 1, 1}} {
+	for _, size := range [][2]int{
+		{0, 1}, {1, 0}, {-1, 1}, {1, -1}, {most, 1}, {1, most}, {most - cpu.SpareTokens + 1, 1},
+	} {
 		_, err := d.NewTensor(size[0], size[1])
 		assert.Error(t, err, size)
 	}
@@ -183,7 +185,8 @@ func TestGrain(t *testing.T) {
 							best = best || (units+u-1)/u%threads == 0
 						}
 						pieces := (units + got/pieceRows - 1) / (got / pieceRows)
-						require.Equal(t, best, pieces%threads == 0, "%d threads, %d × %d: pieces of %d", threads, rows, cols, got)
+						require.Equal(t, best, pieces%threads == 0,
+							"%d threads, %d × %d: pieces of %d", threads, rows, cols, got)
 					}
 				}
 			}

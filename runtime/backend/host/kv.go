@@ -24,8 +24,8 @@ type kv struct {
 type layer interface {
 	// store writes the key and value row [KVHeads·HeadSize] of a slot.
 	store(slot int32, k, v []float32)
-	// scores sets dst[g·scoreStride+j] = Σᵢ q[i,g]·K[j,i] for [vector.Queries] queries and the visible slots j, in their order, with the
-	// keys of one head. What lies between is overwritten, and block too.
+	// scores sets dst[g·scoreStride+j] = Σᵢ q[i,g]·K[j,i] for [vector.Queries] queries and the visible slots j, in
+	// their order, with the keys of one head. What lies between is overwritten, and block too.
 	scores(dst, block, q []float32, head int, see []backend.Span)
 	// mix adds Σⱼ p[g·scoreStride+j]·V[j,i] to acc [vector.Queries, Dh], by the order of the visible slots.
 	mix(acc, p []float32, head int, see []backend.Span)
@@ -53,7 +53,8 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 	case gguf.F16:
 		s.take = newRows(s, rowOps[uint16]{vector.ToF16, vector.ScoresF16, vector.MixF16, gguf.F16ToF32})
 	case gguf.F32:
-		s.take = newRows(s, rowOps[float32]{toF32, vector.ScoresF32, vector.MixF32, func(v float32) float32 { return v }})
+		same := func(v float32) float32 { return v }
+		s.take = newRows(s, rowOps[float32]{toF32, vector.ScoresF32, vector.MixF32, same})
 	default:
 		return nil, fmt.Errorf("kv: type %v; F16 or F32 is possible", c.Type)
 	}
@@ -100,8 +101,8 @@ func (s *kv) Swap(a, b int32) {
 }
 
 // rows is the layer over elements of one type, by chunks of slots. In a chunk each head has its keys and values in one
-// run of memory, which attention reads from first to last: values as rows [KVHeads, chunk, Dh], keys by blocks of slots,
-// transposed, as [vector.ScoresF16] takes them: [KVHeads, chunk/16, Dh, 16].
+// run of memory, which attention reads from first to last: values as rows [KVHeads, chunk, Dh], keys by blocks of
+// slots, transposed, as [vector.ScoresF16] takes them: [KVHeads, chunk/16, Dh, 16].
 type rows[E uint16 | float32] struct {
 	rowOps[E]
 	heads, size int // Dh
@@ -122,7 +123,9 @@ type rowOps[E uint16 | float32] struct {
 func newRows[E uint16 | float32](s *kv, ops rowOps[E]) (take func(chunk int)) {
 	all := make([]*rows[E], s.c.Layers)
 	for i := range all {
-		all[i] = &rows[E]{rowOps: ops, heads: s.c.KVHeads, size: s.c.HeadSize, chunk: s.chunk, run: s.chunk * s.c.HeadSize}
+		all[i] = &rows[E]{
+			rowOps: ops, heads: s.c.KVHeads, size: s.c.HeadSize, chunk: s.chunk, run: s.chunk * s.c.HeadSize,
+		}
 		all[i].k, all[i].v = make([][]E, len(s.taken)), make([][]E, len(s.taken))
 		s.layers[i] = all[i]
 	}

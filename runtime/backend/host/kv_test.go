@@ -107,10 +107,12 @@ func TestMovedIsSeen(t *testing.T) {
 				store.Copy(17, 6)
 				store.Copy(16, 5)
 				assert.Equal(t, first, attend(layer, backend.Span{From: 3, To: 5}, backend.Span{From: 16, To: 18}))
-				assert.Equal(t, first, attend(layer, backend.Span{From: 3, To: 7}), "a copy leaves what it is taken from")
+				assert.Equal(t, first, attend(layer, backend.Span{From: 3, To: 7}),
+					"a copy leaves what it is taken from")
 				store.Swap(20, 5)
 				store.Swap(6, 21)
-				assert.Equal(t, first, attend(layer, backend.Span{From: 3, To: 5}, backend.Span{From: 20, To: 22}), "back again")
+				assert.Equal(t, first,
+					attend(layer, backend.Span{From: 3, To: 5}, backend.Span{From: 20, To: 22}), "back again")
 			}
 		}
 	})

@@ -132,7 +132,9 @@ func rowsAt(n int) []backend.Row {
 }
 
 func (x *fixture) kv(slots int, t gguf.Type) backend.KV {
-	s, err := x.d.NewKV(backend.KVConfig{Layers: 2, Slots: slots, Heads: 6, KVHeads: 2, HeadSize: 16, RopeBase: 1000, Type: t})
+	s, err := x.d.NewKV(backend.KVConfig{
+		Layers: 2, Slots: slots, Heads: 6, KVHeads: 2, HeadSize: 16, RopeBase: 1000, Type: t,
+	})
 	require.NoError(x.t, err)
 	return s
 }
@@ -200,7 +202,8 @@ func TestRoundedWhereMade(t *testing.T) {
 				a, b := holding(t, x.d, n, width, h.f), holding(t, x.d, n, width, h.f)
 				p.ProjectAdd(a, down, m)
 				p.ProjectAdd(b, down, other)
-				plain, _ := x.weightOf(inside, width) // what it leaves is not rounded, where rounded numbers were before
+				// What it leaves is not rounded, where rounded numbers were before.
+				plain, _ := x.weightOf(inside, width)
 				p.NormGateUp(m, h, norm, plain, plain)
 				again := holding(t, x.d, n, inside, m.f)
 				p.ProjectAdd(a, down, m)
@@ -331,7 +334,8 @@ func TestAttendWindows(t *testing.T) {
 				all := &textRows{x: x, store: x.kv(slots, kind), q: q, k: k, v: v}
 				for i := range length {
 					all.slots = append(all.slots, map[string]int32{
-						"from the start": int32(i), "from within a block": int32(i + 21), "backwards": int32(slots - 1 - i), "in pieces": int32(i + i/50*13),
+						"from the start": int32(i), "from within a block": int32(i + 21),
+						"backwards": int32(slots - 1 - i), "in pieces": int32(i + i/50*13),
 					}[layout])
 				}
 				together := all.attend(0, length-1)
@@ -340,7 +344,8 @@ func TestAttendWindows(t *testing.T) {
 					first = append(together, last...)
 					keys, values := all.wide()
 					row := all.row(length - 1)
-					x.near(attend(all.store.Config(), row, all.q.row(length-1), keys, values), last, map[gguf.Type]float64{gguf.F32: 2e-6, gguf.F16: 2e-3}[kind], kind.String())
+					bar := map[gguf.Type]float64{gguf.F32: 2e-6, gguf.F16: 2e-3}[kind]
+					x.near(attend(all.store.Config(), row, all.q.row(length-1), keys, values), last, bar, kind.String())
 				}
 				require.Equal(t, first, append(together, last...), "%v, %s, %d threads", kind, layout, threads)
 				few := all.attend(length-2, length)

@@ -96,7 +96,8 @@ func newSmall(t *testing.T, d *Device, s shape, from func(tensor string) *gguf.F
 // kv is an empty store for a model of this shape.
 func (s shape) kv(t *testing.T, d *Device, slots int, kind gguf.Type) *kv {
 	made, err := d.NewKV(backend.KVConfig{
-		Layers: s.layers, Slots: slots, Heads: s.heads, KVHeads: s.kvHeads, HeadSize: s.dim / s.heads, RopeBase: 1e6, Type: kind,
+		Layers: s.layers, Slots: slots, Heads: s.heads, KVHeads: s.kvHeads,
+		HeadSize: s.dim / s.heads, RopeBase: 1e6, Type: kind,
 	})
 	require.NoError(t, err)
 	return made.(*kv)
@@ -249,7 +250,8 @@ func TestOnlyItsRows(t *testing.T) {
 				m.pass(t, d, s.kv(t, d, n, gguf.F32), rowsAt(n), everything(n))
 				for i, x := range all {
 					rest := x.(*tensor).f[n*x.(*tensor).cols:]
-					require.Equal(t, slices.Repeat([]float32{7}, len(rest)), rest, "%s: %d rows, activation %d", d.Name(), n, i)
+					require.Equal(t, slices.Repeat([]float32{7}, len(rest)), rest,
+						"%s: %d rows, activation %d", d.Name(), n, i)
 				}
 			}
 		}

@@ -93,7 +93,8 @@ func TestFalseCertificates(t *testing.T) {
 					}
 				}
 				noise := 3 * math.Sqrt(float64(trials)*delta*(1-delta))
-				assert.LessOrEqual(t, float64(wrong), float64(trials)*delta+noise, "%s, %s, %d prompts", name, method, n)
+				assert.LessOrEqual(t, float64(wrong), float64(trials)*delta+noise,
+					"%s, %s, %d prompts", name, method, n)
 				worst = max(worst, wrong)
 			}
 		}

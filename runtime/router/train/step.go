@@ -11,7 +11,7 @@ import (
 
 const (
 	mostBatch = 512       // positions of one step: fewer where there are few, see batchOf
-	block     = 32 * 1024 // that are shuffled together: texts in random order, so that files are read nearly as they lie
+	block     = 32 * 1024 // shuffled together: texts in random order, so that files are read nearly as they lie
 )
 
 // batchOf is how many positions a step has where there are n: a hundredth, in whole chunks, so that few positions do

@@ -120,7 +120,9 @@ func TestTracesRefused(t *testing.T) {
 		`two is of the large model "other", one of "big"`: func(s *trace.Settings) {
 			s.Large = trace.Model{Fingerprint: "y", Name: "other"}
 		},
-		`two has no labels "disagreement": it has r2r, abc`: func(s *trace.Settings) { s.Labels = []string{"r2r", "abc"} },
+		`two has no labels "disagreement": it has r2r, abc`: func(s *trace.Settings) {
+			s.Labels = []string{"r2r", "abc"}
+		},
 	} {
 		s := settings(2, 8)
 		change(&s)

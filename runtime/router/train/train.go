@@ -218,8 +218,8 @@ func (t *trainer) run(ctx context.Context, r *Result) error {
 		}
 		loss /= float64(len(logits))
 		if math.IsNaN(loss) {
-			return fmt.Errorf("epoch %d: the weights are no longer numbers: train with a smaller rate of learning than %v",
-				e, t.o.Rate)
+			return fmt.Errorf("epoch %d: the weights are no longer numbers: "+
+				"train with a smaller rate of learning than %v", e, t.o.Rate)
 		}
 		r.Epochs = e
 		if loss < least {

@@ -52,7 +52,8 @@ func planted(prompts, width int, seed uint64) (src *rows, truth []float64) {
 				h[j] = float32(r.NormFloat64())
 			}
 			margin, certainty := r.Float32(), r.Float32()
-			z := 1 + 3*math.Abs(float64(h[0]+h[1])) - 2*math.Abs(float64(h[2])) + 4*float64(margin) - 2*float64(certainty)
+			z := 1 + 3*math.Abs(float64(h[0]+h[1])) - 2*math.Abs(float64(h[2])) +
+				4*float64(margin) - 2*float64(certainty)
 			h[0] = 1000*h[0] + 5000
 			l := Escalate
 			if r.Float64() < sigmoid(z) {
@@ -336,8 +337,9 @@ func TestClassWeights(t *testing.T) {
 		}
 	}
 	tr := newTest(t, src, Options{Balance: 1})
-	assert.InDelta(t, float64(tr.keep)*tr.weight[0], float64(tr.escalate)*tr.weight[1], 1e-6, "both classes count alike")
-	assert.InDelta(t, float64(tr.keep+tr.escalate), float64(tr.keep)*tr.weight[0]+float64(tr.escalate)*tr.weight[1], 1e-6)
+	keep, escalate := float64(tr.keep)*tr.weight[0], float64(tr.escalate)*tr.weight[1]
+	assert.InDelta(t, keep, escalate, 1e-6, "both classes count alike")
+	assert.InDelta(t, float64(tr.keep+tr.escalate), keep+escalate, 1e-6)
 }
 
 // TestSplit: prompts are held back whole, as many as asked for, the same whatever else is in the source.
@@ -499,7 +501,8 @@ func TestJudgeScales(t *testing.T) {
 		assert.False(t, halves[src.prompt[held.Rows[k]]], "a prompt is in one half")
 	}
 	r := rand.New(rand.NewPCG(1, 1))
-	logits, keep, honest := make([]float64, len(held.Rows)), make([]bool, len(held.Rows)), make([]float64, len(held.Rows))
+	n := len(held.Rows)
+	logits, keep, honest := make([]float64, n), make([]bool, n), make([]float64, n)
 	for k, i := range held.Rows {
 		honest[k] = 2 * r.NormFloat64()
 		logits[k] = 5*honest[k] + 3
