@@ -1,0 +1,76 @@
+package layering
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// columns is how long a line of source may be, a tab being as wide as tabWidth.
+const columns, tabWidth = 120, 4
+
+// asOthersWrite lists files with longer lines: they quote, byte for byte, what another program prints.
+var asOthersWrite = []string{"bench/llamabench/llamabench_test.go"}
+
+// TestColumns: no line of source is longer than a page is wide.
+func TestColumns(t *testing.T) {
+	const root = "../.."
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name := d.Name(); d.IsDir() && path != root && strings.HasPrefix(name, ".") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !slices.Contains([]string{".go", ".s", ".h", ".cpp", ".metal"}, filepath.Ext(path)) {
+			return nil
+		}
+		if rel, err := filepath.Rel(root, path); err != nil || slices.Contains(asOthersWrite, filepath.ToSlash(rel)) {
+			return err
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		for _, line := range longLines(file) {
+			assert.Fail(t, "a line is longer than 120 columns", "%s:%d", path, line)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+}
+
+// longLines returns the numbers of the lines that are too long.
+func longLines(r io.Reader) (numbers []int) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 16<<20)
+	for n := 1; lines.Scan(); n++ {
+		if width(lines.Text()) > columns {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers
+}
+
+// width returns how many columns a line takes.
+func width(line string) int {
+	tabs := strings.Count(line, "\t")
+	return utf8.RuneCountInString(line) + tabs*(tabWidth-1)
+}
+
+func TestLongLines(t *testing.T) {
+	fits, tabbed := strings.Repeat("x", columns), "\t"+strings.Repeat("é", columns-tabWidth)
+	text := fmt.Sprintf("%s\n%sx\n%s\n\t%s\n", fits, fits, tabbed, tabbed)
+	assert.Equal(t, []int{2, 4}, longLines(strings.NewReader(text)))
+}
