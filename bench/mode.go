@@ -43,7 +43,7 @@ const mostDrafted = 64
 //	cloud          the large model alone, its text streamed over HTTP
 //	paper          serial routing as in the paper: HTTP, the whole text as JSON with each question, no drafting
 //	serial         serial routing over our protocol
-//	pipelined-N    pipelined routing over our protocol with N branches, or with as many as are worth their price (auto)
+//	pipelined-N    pipelined routing over our protocol with N branches, or as many as are worth their price (auto)
 //	verified       pipelined routing where the large model looks at each token: its own text
 //	verified:M     the same, where a token stands that it likes less than its own by no more than M nats
 //	speculative-K  speculative decoding over a network as is usual (Leviathan et al., arXiv 2211.17192, with greedy

@@ -3,7 +3,7 @@
 //
 //	go run ./bench/results                        write what stands between the markers of the pages, and the figures
 //	go run ./bench/results study FOLDER [NAME...] measure on this machine, and say what differs from docs/results
-//	go run ./bench/results adopt FOLDER           put the measurements of a study into docs/results, and write the pages
+//	go run ./bench/results adopt FOLDER           put what a study measured into docs/results, and write the pages
 package main
 
 import (

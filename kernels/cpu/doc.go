@@ -19,7 +19,7 @@
 //	│                                  gemm4   up to 8 tokens, 4 rows at a time  ┘ and multiply it with every token
 //	├── quantised, many tokens ───── packedGEMM (packed.go)
 //	│                                  pack    8 or 16 rows: unpack, interleave, store as a panel
-//	│                                  tile    a panel × up to 16 tokens, a register tile at a time: load, multiply, add
+//	│                                  tile    a panel × up to 16 tokens, in register tiles: load, multiply, add
 //	│                                  horizontalSum or epilogue: accumulators to results
 //	├── float, one token ─────────── floatGEMV (float.go)
 //	│                                  gemv    a row of weights × a token

@@ -9,8 +9,8 @@
 //
 //	header           64 bytes  see below
 //	manifest         u8[32]    SHA-256 of manifest.json
-//	prompt           u32[n,8]  tokens of the prompt; positions; flags (1: the text was cut, 2: the prompt was left out,
-//	                           4: the answer is right, 8: it is not, both 0 where nobody knows); tokens that the
+//	prompt           u32[n,8]  tokens of the prompt; positions; flags (1: the text was cut, 2: the prompt was left
+//	                           out, 4: the answer is right, 8: it is not, both 0 where nobody knows); tokens that the
 //	                           large model chose as the text was decoded; texts continued for its labels, and
 //	                           their tokens; 0; 0
 //	reference        i32[m]    the token that stands in the text
