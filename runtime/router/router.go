@@ -8,7 +8,7 @@
 //	margin    p₁ - p₂                                        probabilities of the two best tokens
 //	entropy   exp(-H), H the entropy of the next token       one over how many equally likely tokens have that entropy
 //	learned   sigmoid(f(h)), f linear with ReLU between      h: the hidden state after the final norm; see [Net]
-//	value     that of learned, without a router of margin     the threshold follows from what a question costs: [Costs]
+//	value     that of learned, or of margin without one      the threshold follows from what a question costs: [Costs]
 //
 // A decision is a function of the path alone, that is of the tokens before it and the decisions about them, so that
 // decoding with or without drafting decides alike.
