@@ -151,14 +151,6 @@ TEXT ·gemm4Q8_0VNNI(SB), NOSPLIT, $0-168
 	VMOVDQU32 quad8<>+128(SB), Z26
 	GEMM4(Q8_0_ROWS, Q8_0_ACT, 34)
 
-// func gemm4Q4_0VNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemm4Q4_0VNNI(SB), NOSPLIT, $0-168
-	GEMM4_ARGS(18, 5, 0xfff8fff8, 8192)
-	MASK(0x80, K4)
-	VMOVDQU32 quad4<>+0(SB), Z29
-	VMOVDQU32 quad4<>+64(SB), Z26
-	GEMM4(Q4_0_ROWS, Q4_0_ACT, 18)
-
 // func gemm4Q5_0VNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
 // Z15 bit 4 of each byte, Z25 word 4r+b at 4b+r.
 TEXT ·gemm4Q5_0VNNI(SB), NOSPLIT, $128-168

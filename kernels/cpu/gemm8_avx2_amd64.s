@@ -36,27 +36,11 @@ TEXT ·gemm8Q8_0AVX2(SB), 0, $2696-168
 	WORDS($0x00010001, X14, Y14)
 	GEMM832(GEMM8_Q8_0, 34, Q8_0_1, Q8_0_2)
 
-// func gemm8Q4_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemm8Q4_0AVX2(SB), 0, $2696-168
-	WORDS($0x00010001, X14, Y14)
-	WORDS($0xfff8fff8, X15, Y15)
-	GEMM832(GEMM8_Q4_0, 18, Q4_0_1, Q4_0_2)
-
 // func gemm8Q5_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
 TEXT ·gemm8Q5_0AVX2(SB), 0, $2696-168
 	WORDS($0x00010001, X14, Y14)
 	WORDS($0xfff0fff0, X15, Y15)
 	GEMM832(GEMM8_Q5_0, 22, Q5_0_1, Q5_0_2)
-
-// func gemm8Q4_KAVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemm8Q4_KAVX2(SB), 0, $5512-168
-	WORDS($0x00010001, X14, Y14)
-	GEMM8K(HEADS_K, BLOCKS_Q4_K(Q4_K_1, Q4_K_2), 144, x_s_base+104(FP), 0)
-
-// func gemm8Q5_KAVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemm8Q5_KAVX2(SB), 0, $5512-168
-	WORDS($0x00010001, X14, Y14)
-	GEMM8K(HEADS_K, BLOCKS_Q5_K(Q5_K_1, Q5_K_2), 176, x_s_base+104(FP), 0)
 
 // func gemm8Q6_KAVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
 TEXT ·gemm8Q6_KAVX2(SB), 0, $5512-168

@@ -29,11 +29,6 @@ TEXT ·gemm8Q8_0AVXVNNI(SB), 0, $2696-168
 	WORDS($0xff80ff80, X14, Y14)
 	GEMM832(GEMM8_Q8_0, 34, ROW32_1, ROW32_2)
 
-// func gemm8Q4_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemm8Q4_0AVXVNNI(SB), 0, $2696-168
-	WORDS($0xfff8fff8, X14, Y14)
-	GEMM832(GEMM8_Q4_0, 18, ROW32_1, ROW32_2)
-
 // func gemm8Q5_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
 TEXT ·gemm8Q5_0AVXVNNI(SB), 0, $2696-168
 	WORDS($0xfff0fff0, X14, Y14)
@@ -42,10 +37,6 @@ TEXT ·gemm8Q5_0AVXVNNI(SB), 0, $2696-168
 // func gemm8Q4_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
 TEXT ·gemm8Q4_KAVXVNNI(SB), 0, $5512-168
 	GEMM8K(HEADS_K, BLOCKS_Q4_K(ROWK_1, ROWK_2), 144, x_s_base+104(FP), 0)
-
-// func gemm8Q5_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemm8Q5_KAVXVNNI(SB), 0, $5512-168
-	GEMM8K(HEADS_K, BLOCKS_Q5_K(ROWK_1, ROWK_2), 176, x_s_base+104(FP), 0)
 
 // func gemm8Q6_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
 TEXT ·gemm8Q6_KAVXVNNI(SB), 0, $5512-168

@@ -33,7 +33,3 @@
 #include "sum_amd64.h"
 #include "gemv8_amd64.h"
 
-// func gemv8Q4_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemv8Q4_0AVX2(SB), NOSPLIT, $16-168
-	SPLAT($0x00010001, X12, Y12)
-	GEMV8_Q4_0

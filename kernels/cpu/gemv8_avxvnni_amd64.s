@@ -24,10 +24,6 @@
 #include "sum_amd64.h"
 #include "gemv8_amd64.h"
 
-// func gemv8Q4_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemv8Q4_0AVXVNNI(SB), NOSPLIT, $16-168
-	GEMV8_Q4_0
-
 // gemv8 for Q4_K. Block b of 32 goes to accumulator b mod 8: (32·l)(SP) sums of lane l from lane 4 on. Scale and
 // minimum of block k wait at (256+32·k)(SP) and (512+32·k)(SP).
 

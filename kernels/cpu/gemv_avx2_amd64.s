@@ -31,14 +31,6 @@ TEXT ·gemvQ8_0AVX2(SB), NOSPLIT, $0-144
 	Q8_0_CONST
 	GEMV32(Q8_0_DOT, VPADDD, WIDE, 34)
 
-// func gemvQ4_0AVX2(dst []float32, w []byte, x activations)
-TEXT ·gemvQ4_0AVX2(SB), NOSPLIT, $0-144
-	GEMV_ARGS
-	DOT_ONES
-	Q4_0_CONST
-	Q4_0_OFF
-	GEMV32(Q4_0_DOT, ADDP, WIDEN, 18)
-
 // func gemvQ5_0AVX2(dst []float32, w []byte, x activations)
 TEXT ·gemvQ5_0AVX2(SB), NOSPLIT, $0-144
 	GEMV_ARGS
@@ -46,20 +38,6 @@ TEXT ·gemvQ5_0AVX2(SB), NOSPLIT, $0-144
 	Q5_0_CONST
 	Q5_0_OFF
 	GEMV32(Q5_0_DOT, ADDP, WIDEN, 22)
-
-// func gemvQ4_KAVX2(dst []float32, w []byte, x activations)
-TEXT ·gemvQ4_KAVX2(SB), NOSPLIT, $0-144
-	GEMV_ARGS
-	DOT_ONES
-	Q4_K_CONST
-	GEMVK(Q4_K_PAIR(0), Q4_K_PAIR(1), Q4_K_PAIR(2), Q4_K_PAIR(3), 144)
-
-// func gemvQ5_KAVX2(dst []float32, w []byte, x activations)
-TEXT ·gemvQ5_KAVX2(SB), NOSPLIT, $0-144
-	GEMV_ARGS
-	DOT_ONES
-	Q5_K_CONST
-	GEMVK(Q5_K_PAIR0, Q5_K_PAIR1, Q5_K_PAIR2, Q5_K_PAIR3, 176)
 
 // func gemvQ6_KAVX2(dst []float32, w []byte, x activations)
 TEXT ·gemvQ6_KAVX2(SB), NOSPLIT, $0-144

@@ -276,26 +276,6 @@ fetched:
 	VZEROUPPER
 	RET
 
-// func packQ4_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-TEXT ·packQ4_0AVX2(SB), NOSPLIT, $0-128
-	BYTES($0x0f0f0f0f, X15, Y15)
-	BYTES($0x08080808, X14, Y14)
-	PACK_ARGS
-blk:
-	PACK16(2)
-	PACK_NIBBLES(0, Y0)
-	PACK_NIBBLES(32, Y1)
-	PACK_NIBBLES(64, Y2)
-	PACK_NIBBLES(96, Y3)
-	PACK_HALVES(0)
-	VMOVUPS Y4, (DX)
-	PACK_NEXT(18, 32)
-fetched:
-	SUBQ $32, R8
-	JNZ  blk
-	VZEROUPPER
-	RET
-
 // func packQ5_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
 // Y10 the high bits of each row; Y8, Y9 bytes 0 and 2 of them, or 1 and 3, four times; Y11, Y12 the bits of the lower
 // and of the upper half of a byte.
@@ -351,52 +331,6 @@ DATA halves<>+8(SB)/8, $0x0f0e0b0a07060302
 DATA halves<>+16(SB)/8, $0x0d0c090805040100
 DATA halves<>+24(SB)/8, $0x0f0e0b0a07060302
 GLOBL halves<>(SB), RODATA|NOPTR, $32
-
-// func packQ4_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-TEXT ·packQ4_KAVX2(SB), NOSPLIT, $0-128
-	BYTES($0x0f0f0f0f, X15, Y15)
-	BYTES($0x3f3f3f3f, X14, Y14)
-	BYTES($0x30303030, X13, Y13)
-	BYTES($0x000000ff, X12, Y12)
-	PACK_ARGS
-blk:
-	PACK_SCALES_K
-	PACK_PAIR_K(16, 0)
-	PACK_PAIR_K(32, 128)
-	PACK_PAIR_K(48, 512)
-	PACK_PAIR_K(64, 640)
-	PACK_PAIR_K(80, 1024)
-	PACK_PAIR_K(96, 1152)
-	PACK_PAIR_K(112, 1536)
-	PACK_PAIR_K(128, 1664)
-	PACK_NEXT(144, 256)
-	PREFETCH_NEXT(R12, R13)
-fetched:
-	SUBQ $256, R8
-	JNZ  blk
-	VZEROUPPER
-	RET
-
-// func packQ5_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-TEXT ·packQ5_KAVX2(SB), NOSPLIT, $0-128
-	BYTES($0x0f0f0f0f, X15, Y15)
-	BYTES($0x30303030, X13, Y13)
-	BYTES($0x000000ff, X12, Y12)
-	PACK_ARGS
-blk:
-	VPBROADCASTD bits<>+0(SB), Y14
-	PACK_SCALES_K
-	VPBROADCASTD bits<>+4(SB), Y14
-	PACK_HALF_5(48, 16, 0)
-	PACK_HALF_5(64, 32, 128)
-	PACK_NEXT(176, 256)
-	PREFETCH_NEXT(R12, R13)
-	PREFETCH_NEXT(R12, R13)
-fetched:
-	SUBQ $256, R8
-	JNZ  blk
-	VZEROUPPER
-	RET
 
 // The lower six bits of bytes, and bit 4.
 DATA bits<>+0(SB)/4, $0x3f3f3f3f

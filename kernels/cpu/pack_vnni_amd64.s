@@ -280,26 +280,6 @@ fetched:
 	VZEROUPPER
 	RET
 
-// func packQ4_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-TEXT ·packQ4_0VNNI(SB), NOSPLIT, $0-128
-	PACK_ARGS
-	WORDS($0x0f0f0f0f, Z31)
-	WORDS($0x08080808, Z30)
-blk:
-	PACK16(2)
-	PACK_NIBBLES(0, Z0)
-	PACK_NIBBLES(64, Z1)
-	PACK_NIBBLES(128, Z2)
-	PACK_NIBBLES(192, Z3)
-	PACK_HALVES(0)
-	VMOVUPS Z4, (DX)
-	PACK_NEXT(18, 32)
-fetched:
-	SUBQ $32, R8
-	JNZ  blk
-	VZEROUPPER
-	RET
-
 // func packQ5_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
 // Z9-Z12 bytes 0-3 of the high bits of each row, four times.
 TEXT ·packQ5_0VNNI(SB), NOSPLIT, $0-128
@@ -337,62 +317,6 @@ fetched:
 DATA byte0<>+0(SB)/8, $0x0404040400000000
 DATA byte0<>+8(SB)/8, $0x0c0c0c0c08080808
 GLOBL byte0<>(SB), RODATA|NOPTR, $16
-
-// func packQ4_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-TEXT ·packQ4_KVNNI(SB), NOSPLIT, $0-128
-	PACK_ARGS
-	WORDS($0x0f0f0f0f, Z31)
-	WORDS($0x3f3f3f3f, Z29)
-	WORDS($0x30303030, Z28)
-	WORDS($0x000000ff, Z27)
-blk:
-	PACK_SCALES_K
-	PACK_PAIR_K(16, 0)
-	PACK_PAIR_K(32, 256)
-	PACK_PAIR_K(48, 1024)
-	PACK_PAIR_K(64, 1280)
-	PACK_PAIR_K(80, 2048)
-	PACK_PAIR_K(96, 2304)
-	PACK_PAIR_K(112, 3072)
-	PACK_PAIR_K(128, 3328)
-	PACK_NEXT(144, 256)
-	PREFETCH_NEXT(R12, R13)
-	PREFETCH_NEXT(R12, R13)
-	PREFETCH_NEXT(R12, R13)
-fetched:
-	SUBQ $256, R8
-	JNZ  blk
-	VZEROUPPER
-	RET
-
-// func packQ5_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-TEXT ·packQ5_KVNNI(SB), NOSPLIT, $0-128
-	PACK_ARGS
-	WORDS($0x0f0f0f0f, Z31)
-	WORDS($0x3f3f3f3f, Z29)
-	WORDS($0x30303030, Z28)
-	WORDS($0x000000ff, Z27)
-	WORDS($0x10101010, Z26)
-blk:
-	PACK_SCALES_K
-	PACK16(16)
-	PACK_KEEP(Z16, Z17, Z18, Z19)
-	PACK16(32)
-	PACK_KEEP(Z20, Z21, Z22, Z23)
-	PACK_PAIR_5(0, VPSLLW, 4, VPSLLW, 3)
-	PACK_PAIR_5(1, VPSLLW, 2, VPSLLW, 1)
-	PACK_PAIR_5(2, VPSLLW, 0, VPSRLW, 1)
-	PACK_PAIR_5(3, VPSRLW, 2, VPSRLW, 3)
-	PACK_NEXT(176, 256)
-	PREFETCH_NEXT(R12, R13)
-	PREFETCH_NEXT(R12, R13)
-	PREFETCH_NEXT(R12, R13)
-	PREFETCH_NEXT(R12, R13)
-fetched:
-	SUBQ $256, R8
-	JNZ  blk
-	VZEROUPPER
-	RET
 
 // func packQ6_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
 TEXT ·packQ6_KVNNI(SB), NOSPLIT, $0-128

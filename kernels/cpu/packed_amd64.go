@@ -10,43 +10,16 @@ package cpu
 func tileQ8_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 
 //go:noescape
-func tileQ4_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
 func tileQ5_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
-func tileQ4_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
-func tileQ5_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 
 //go:noescape
 func tileQ6_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 
 //go:noescape
-func tile32AVXVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
-func tileKAVXVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
 func tile6AVXVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 
 //go:noescape
-func tile32VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
-func tileKVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
 func tile6VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
-func tile32x2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
-func tileKx2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 
 //go:noescape
 func tile6x2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
@@ -64,16 +37,7 @@ func horizontalSumAVX2(out, acc []float32)
 func packQ8_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
 
 //go:noescape
-func packQ4_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-
-//go:noescape
 func packQ5_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-
-//go:noescape
-func packQ4_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-
-//go:noescape
-func packQ5_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
 
 //go:noescape
 func packQ6_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
@@ -82,16 +46,7 @@ func packQ6_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch
 func packQ8_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
 
 //go:noescape
-func packQ4_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-
-//go:noescape
 func packQ5_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-
-//go:noescape
-func packQ4_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-
-//go:noescape
-func packQ5_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
 
 //go:noescape
 func packQ6_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)

@@ -12,16 +12,7 @@ package cpu
 func gemvQ8_0AVX2(dst []float32, w []byte, x activations)
 
 //go:noescape
-func gemvQ4_0AVX2(dst []float32, w []byte, x activations)
-
-//go:noescape
 func gemvQ5_0AVX2(dst []float32, w []byte, x activations)
-
-//go:noescape
-func gemvQ4_KAVX2(dst []float32, w []byte, x activations)
-
-//go:noescape
-func gemvQ5_KAVX2(dst []float32, w []byte, x activations)
 
 //go:noescape
 func gemvQ6_KAVX2(dst []float32, w []byte, x activations)
@@ -63,28 +54,13 @@ func gemvQ5_KVNNI(dst []float32, w []byte, x activations)
 func gemvQ6_KVNNI(dst []float32, w []byte, x activations)
 
 //go:noescape
-func gemv8Q4_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemv8Q4_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
 func gemv8Q4_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
 
 //go:noescape
 func gemm8Q8_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
 
 //go:noescape
-func gemm8Q4_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
 func gemm8Q5_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemm8Q4_KAVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemm8Q5_KAVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
 
 //go:noescape
 func gemm8Q6_KAVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
@@ -93,16 +69,10 @@ func gemm8Q6_KAVX2(dst []float32, stride int, w []byte, x activations, tokens, n
 func gemm8Q8_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
 
 //go:noescape
-func gemm8Q4_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
 func gemm8Q5_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
 
 //go:noescape
 func gemm8Q4_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemm8Q5_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
 
 //go:noescape
 func gemm8Q6_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
@@ -114,16 +84,7 @@ func interleaveVNNI(to, q []int8, from int)
 func gemm4Q8_0VNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
 
 //go:noescape
-func gemm4Q4_0VNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
 func gemm4Q5_0VNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemm4Q4_KVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemm4Q5_KVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
 
 //go:noescape
 func gemm4Q6_KVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)

@@ -70,15 +70,6 @@ TEXT ·tileQ8_0AVX2(SB), 0, $576-232
 	WORDS($0x00010001, X14, Y14)
 	TILE2(LOAD_Q8_0, Q8_0_1, Q8_0_2)
 
-// func tileQ4_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tileQ4_0AVX2(SB), NOSPLIT, $24-232
-	TILE_ARGS(3)
-	TILE_OFFSETS
-	LEAQ (R15)(R10*1), BP
-	WORDS($0x00010001, X14, Y14)
-	WORDS($0xfff8fff8, X15, Y15)
-	TILE2(LOAD_Q4_0, Q4_0_1, Q4_0_2)
-
 // func tileQ5_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tileQ5_0AVX2(SB), NOSPLIT, $24-232
 	TILE_ARGS(3)
@@ -87,20 +78,6 @@ TEXT ·tileQ5_0AVX2(SB), NOSPLIT, $24-232
 	WORDS($0x00010001, X14, Y14)
 	WORDS($0xfff0fff0, X15, Y15)
 	TILE2(LOAD_Q5_0, Q5_0_1, Q5_0_2)
-
-// func tileQ4_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tileQ4_KAVX2(SB), NOSPLIT, $24-232
-	TILE_ARGS(3)
-	LEAQ (R15)(R10*1), BP
-	WORDS($0x00010001, X14, Y14)
-	TILE2(LOAD_K, Q4_K_1, Q4_K_2)
-
-// func tileQ5_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tileQ5_KAVX2(SB), NOSPLIT, $24-232
-	TILE_ARGS(3)
-	LEAQ (R15)(R10*1), BP
-	WORDS($0x00010001, X14, Y14)
-	TILE2(LOAD_K, Q5_K_1, Q5_K_2)
 
 // func tileQ6_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tileQ6_KAVX2(SB), NOSPLIT, $24-232

@@ -284,19 +284,6 @@ lane: \
 	SCALED2(Z18, Z19, Z26, Z27); \
 	KEEP2
 
-// func tile32VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tile32VNNI(SB), NOSPLIT, $24-232
-	TILE_ARGS(4)
-	TILE_OFFSETS
-	WORDS($0x80808080, Z31)
-	WORDS($0xff80ff80, Z30)
-	TILE(LOAD_SIGNED, ROW_32, 512, 128, 64)
-
-// func tileKVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tileKVNNI(SB), NOSPLIT, $24-232
-	TILE_ARGS(4)
-	TILE(LOAD_K, ROW_K, 512, 128, 64)
-
 // func tile6VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tile6VNNI(SB), NOSPLIT, $24-232
 	TILE_ARGS(4)
@@ -305,19 +292,6 @@ TEXT ·tile6VNNI(SB), NOSPLIT, $24-232
 	WORDS($0x0000ff80, Z30)
 	WORDS($0xff800000, Z29)
 	TILE(LOAD_SIGNED, ROW_6, 512, 128, 64)
-
-// func tile32x2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tile32x2VNNI(SB), NOSPLIT, $56-232
-	TILE2_ARGS
-	TILE_OFFSETS
-	WORDS($0x80808080, Z31)
-	WORDS($0xff80ff80, Z30)
-	TILE_OF_TWO(LOAD2_32, ROW2_32, ROWS2_32)
-
-// func tileKx2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tileKx2VNNI(SB), NOSPLIT, $56-232
-	TILE2_ARGS
-	TILE_OF_TWO(LOAD2_K, ROW2_K, ROWS2_K)
 
 // func tile6x2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
 TEXT ·tile6x2VNNI(SB), NOSPLIT, $56-232

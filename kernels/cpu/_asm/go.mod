@@ -1,0 +1,3 @@
+module github.com/pilotfish-ai/pilotfish/kernels/cpu/_asm
+
+go 1.26

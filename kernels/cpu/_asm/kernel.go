@@ -1,0 +1,213 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Kernel is a microkernel that is being written: its instructions so far, and the registers that are free.
+type Kernel struct {
+	Set    Set
+	Format Format
+	Name   string
+	Args   string // the Go struct that it gets a pointer to
+	Offset int    // what the weights that it multiplies are too large by
+
+	text           strings.Builder
+	tables         *Tables
+	taken          [32]bool // vector registers in use
+	frame, aligned int      // bytes of the stack in use
+	prefetching    *prefetcher
+	labels         map[string]int
+}
+
+// Reg is a general register.
+type Reg string
+
+// General registers of amd64.
+const (
+	AX, BX, CX, DX, SI, DI, BP, SP Reg = "AX", "BX", "CX", "DX", "SI", "DI", "BP", "SP"
+	R8, R9, R10, R11, R12          Reg = "R8", "R9", "R10", "R11", "R12"
+	R13, R14, R15                  Reg = "R13", "R14", "R15"
+)
+
+// Vec is a vector register, or its lower part.
+type Vec struct {
+	number int
+	letter string // X, Y or Z: 16, 32 or 64 bytes
+}
+
+// String is the register as the assembler calls it.
+func (v Vec) String() string { return fmt.Sprint(v.letter, v.number) }
+
+// X is the lower 16 bytes of v, Y the lower 32.
+func (v Vec) X() Vec { return Vec{v.number, "X"} }
+func (v Vec) Y() Vec { return Vec{v.number, "Y"} }
+
+// Mem is an address: Symbol or Offset, plus Base, plus Index times Scale.
+type Mem struct {
+	Symbol      string
+	Offset      int
+	Base, Index Reg
+	Scale       int
+}
+
+// At is the address in a register.
+func At(base Reg) Mem { return Mem{Base: base} }
+
+// Plus is n bytes further on.
+func (m Mem) Plus(n int) Mem { m.Offset += n; return m }
+
+// Add is as far further on as n leads from its base.
+func (m Mem) Add(n Mem) Mem {
+	m.Offset += n.Offset
+	if n.Base != "" {
+		return m.Times(n.Base, 1)
+	}
+	return m
+}
+
+// Times is scale times the index further on.
+func (m Mem) Times(index Reg, scale int) Mem { m.Index, m.Scale = index, scale; return m }
+
+// String is the address as the assembler writes it.
+func (m Mem) String() string {
+	s := m.Symbol
+	switch {
+	case m.Symbol != "" && m.Offset != 0:
+		s += fmt.Sprintf("+%d", m.Offset)
+	case m.Offset != 0:
+		s = fmt.Sprint(m.Offset)
+	}
+	s += fmt.Sprintf("(%s)", m.Base)
+	if m.Index != "" {
+		s += fmt.Sprintf("(%s*%d)", m.Index, m.Scale)
+	}
+	return s
+}
+
+// Op writes an instruction; numbers are constants.
+func (k *Kernel) Op(name string, operands ...any) {
+	words := make([]string, len(operands))
+	for i, o := range operands {
+		words[i] = fmt.Sprint(o)
+		if n, ok := o.(int); ok {
+			words[i] = fmt.Sprintf("$%d", n)
+		}
+	}
+	fmt.Fprintf(&k.text, "\t%s %s\n", k.Set.Spell(name), strings.Join(words, ", "))
+}
+
+// Comment writes a line for the reader of the assembly.
+func (k *Kernel) Comment(format string, args ...any) {
+	fmt.Fprintf(&k.text, "\t// "+format+"\n", args...)
+}
+
+// Label is a name for a place, of which there is none yet.
+func (k *Kernel) Label(name string) string {
+	k.labels[name]++
+	if n := k.labels[name]; n > 1 {
+		return fmt.Sprint(name, n)
+	}
+	return name
+}
+
+// Place says that a label is here.
+func (k *Kernel) Place(label string) { fmt.Fprintf(&k.text, "%s:\n", label) }
+
+// Here is a label for this place.
+func (k *Kernel) Here(name string) string {
+	label := k.Label(name)
+	k.Place(label)
+	return label
+}
+
+// Vec takes a free vector register.
+func (k *Kernel) Vec() Vec {
+	letter, count := k.Set.Vectors()
+	for i, taken := range k.taken[:count] {
+		if !taken {
+			k.taken[i] = true
+			return Vec{i, letter}
+		}
+	}
+	panic(k.Name + ": no vector register is free")
+}
+
+// Vecs takes n of them.
+func (k *Kernel) Vecs(n int) []Vec {
+	v := make([]Vec, n)
+	for i := range v {
+		v[i] = k.Vec()
+	}
+	return v
+}
+
+// Free gives vector registers back.
+func (k *Kernel) Free(vs ...Vec) {
+	for _, v := range vs {
+		k.taken[v.number] = false
+	}
+}
+
+// Constant is a register of equal dwords from memory, for kernels that have no register for it all the time.
+func (k *Kernel) Constant(dword int) Vec {
+	v := k.Vec()
+	k.Op("VPBROADCASTD", k.Table(fmt.Sprintf("dwords%x", dword), 4, repeat(2, dword)), v)
+	return v
+}
+
+// Broadcast is Set.Broadcast.
+func (k *Kernel) Broadcast(dword int) Vec { return k.Set.Broadcast(k, dword) }
+
+// ToArgs makes r the pointer to the arguments.
+func (k *Kernel) ToArgs(r Reg) { k.Op("MOVQ", Mem{Symbol: "a+0", Base: "FP"}, r) }
+
+// Load sets registers to fields of the arguments, to which r points: pairs of a field's name and a register.
+func (k *Kernel) Load(r Reg, pairs ...any) {
+	for i := 0; i < len(pairs); i += 2 {
+		k.Op("MOVQ", k.Field(r, pairs[i].(string)), pairs[i+1])
+	}
+}
+
+// Field is a field of the arguments, to which r points.
+func (k *Kernel) Field(r Reg, name string) Mem { return Mem{Symbol: k.Args + "_" + name, Base: r} }
+
+// Local is some bytes of the stack.
+func (k *Kernel) Local(bytes int) Mem {
+	k.frame += bytes
+	return At(SP).Plus(k.frame - bytes)
+}
+
+// String is the microkernel as assembly.
+func (k *Kernel) String() string {
+	flags := "NOSPLIT"
+	if k.frame > 256 {
+		flags = "0"
+	}
+	head := fmt.Sprintf("// func %s(a *%s)\nTEXT ·%[1]s(SB), %[3]s, $%d-8\n", k.Name, k.Args, flags, k.frame)
+	return head + k.text.String()
+}
+
+// Tables are the constants of a file.
+type Tables struct {
+	text strings.Builder
+	seen map[string]bool
+}
+
+// Table is the address of constants, which are written to the file once. Each is size bytes.
+func (k *Kernel) Table(name string, size int, values []int) Mem {
+	t := k.tables
+	if !t.seen[name] {
+		t.seen[name] = true
+		for i := 0; i < len(values); i += 8 / size {
+			fmt.Fprintf(&t.text, "DATA %s<>+%d(SB)/8, $0x", name, i*size)
+			for j := 8/size - 1; j >= 0; j-- {
+				fmt.Fprintf(&t.text, "%0*x", 2*size, values[i+j]&(1<<(8*size)-1))
+			}
+			t.text.WriteString("\n")
+		}
+		fmt.Fprintf(&t.text, "GLOBL %s<>(SB), RODATA|NOPTR, $%d\n\n", name, size*len(values))
+	}
+	return Mem{Symbol: name + "<>", Base: "SB"}
+}

@@ -1,0 +1,39 @@
+package main
+
+// pack unpacks a panel of rows and stores it: weights by fours of columns, scales and minima by blocks of 32 columns.
+// Weights of formats with an offset are stored with their sign.
+//
+// SI, BX, DI, R8, R10, R11 rows; AX weights, DX scales, CX minima of the panel; R9 columns left; R12 what is prefetched
+// prefetch, R14 its end.
+func pack(k *Kernel) {
+	b, width := k.Format.Block(), k.Set.Width()
+	k.ToArgs(AX)
+	k.Load(AX, "src", SI, "stride", DI, "ds", DX, "mins", CX, "columns", R9, "prefetch", R12, "prefetchBytes", R14, "w", AX)
+	k.Op("ADDQ", R12, R14)
+	k.RowPointers()
+	k.Set.RowMasks(k)
+	k.Format.Constants(k)
+	var offset Vec
+	if b.Offset != 0 {
+		offset = k.Set.Broadcast(k, eachByte(b.Offset))
+	}
+
+	block := k.Here("block")
+	k.Format.StoreScales(k, panelRows, At(DX), 2*width, At(CX), width)
+	k.Format.Unpack(k, panelRows, func(block, part int, w Vec) {
+		if b.Offset != 0 {
+			k.Op("VPSUBB", offset, w, w)
+		}
+		k.Op("VMOVDQU", w, At(AX).Plus((8*block+part)*width))
+		k.Free(w)
+	})
+	k.Op("ADDQ", b.Bytes, SI)
+	k.Op("ADDQ", b.Bytes, BX)
+	k.Op("ADDQ", b.Columns/4*width, AX)
+	k.Op("ADDQ", b.Columns/16*width, DX)
+	k.Op("ADDQ", b.Columns/32*width, CX)
+	k.PrefetchNext(R12, R14, (b.Bytes*k.Set.Outputs()/2+fetched-1)/fetched)
+	k.Op("SUBQ", b.Columns, R9)
+	k.Op("JNZ", block)
+	k.Return()
+}
