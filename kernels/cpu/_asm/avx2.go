@@ -18,8 +18,10 @@ func (avx2) Interleave(k *Kernel, rows Rows, offset int) [4]Vec {
 	for i := range v {
 		k.Op("VINSERTI128", 1, rows.At(i+4, offset), v[i], v[i])
 	}
-	k.Loaded(128)
-	return transpose4(k, v)
+	k.Loaded(64)
+	v = transpose4(k, v)
+	k.Loaded(64)
+	return v
 }
 
 // FourBytes collects them in integer registers, which have nothing else to do.

@@ -50,7 +50,7 @@ func (g *gemv) byFours() {
 	g.Op("CMPQ", R12, R15)
 	g.Op("JG", last)
 	four := g.Here("four")
-	g.prefetchNext(4 * g.b.Bytes)
+	g.prefetchNext(2)
 	var p [4]Vec
 	for block := range p {
 		p[block] = g.products(block*g.b.Bytes, 32*block)
@@ -109,7 +109,7 @@ func (g *gemv) single() {
 // byEights adds a row of blocks of 256 columns: an accumulator for each block of 32 in it.
 func (g *gemv) byEights() {
 	block := g.Here("block")
-	g.prefetchNext(g.b.Bytes)
+	g.prefetchNext((g.b.Bytes + 63) / 64)
 	var p [4]Vec
 	var fours []Vec
 	visited := 0
@@ -163,10 +163,10 @@ func (g *gemv) next(blocks int) {
 	g.Op("ADDQ", blocks, R12)
 }
 
-// prefetchNext prefetches as much as the next blocks have, from a page further on.
-func (g *gemv) prefetchNext(bytes int) {
-	for line := 0; line < bytes; line += 64 {
-		g.PrefetchLine(At(SI).Plus(4096 + line))
+// prefetchNext prefetches some lines, as many as the next blocks have, from a page further on.
+func (g *gemv) prefetchNext(lines int) {
+	for line := range lines {
+		g.PrefetchLine(At(SI).Plus(4096 + 64*line))
 	}
 }
 

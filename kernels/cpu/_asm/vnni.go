@@ -23,7 +23,12 @@ func (vnni) Spell(name string) string {
 	return name
 }
 
-func (vnni) Interleave(k *Kernel, rows Rows, offset int) [4]Vec {
+func (s vnni) Interleave(k *Kernel, rows Rows, offset int) [4]Vec {
+	return transpose4(k, s.load(k, rows, offset))
+}
+
+// load loads 16 bytes of each row: register i those of rows i, i+4, i+8 and i+12.
+func (vnni) load(k *Kernel, rows Rows, offset int) [4]Vec {
 	v := [4]Vec(k.Vecs(4))
 	for i := range v {
 		k.Op("VMOVDQU", rows.At(i, offset), v[i].X())
@@ -31,11 +36,14 @@ func (vnni) Interleave(k *Kernel, rows Rows, offset int) [4]Vec {
 			k.Op("VBROADCASTI32X4", rows.At(i+4*quarter, offset), k.Mask(0xf<<(4*quarter)), v[i])
 		}
 	}
-	return transpose4(k, v)
+	return v
 }
 
 func (s vnni) FourBytes(k *Kernel, rows Rows, offset int) Vec {
-	v := s.Interleave(k, rows, offset)
+	v := s.load(k, rows, offset)
+	k.Op("VPUNPCKLDQ", v[1], v[0], v[0])
+	k.Op("VPUNPCKLDQ", v[3], v[2], v[2])
+	k.Op("VPUNPCKLQDQ", v[2], v[0], v[0])
 	k.Free(v[1:]...)
 	return v[0]
 }
