@@ -498,10 +498,10 @@ func (k *kernels) quantisedVNNI() {
 	k.twoPanels[q4_K] = tileKx2VNNI
 	k.twoPanels[q5_K] = tileKx2VNNI
 	k.twoPanels[q6_K] = tile6x2VNNI
+	k.smallGEMMs[q8_0] = []smallGEMM{{gemm4Q8_0VNNI, 4, 2, 8}}
+	k.smallGEMMs[q4_0] = []smallGEMM{{gemm4Q4_0VNNI, 4, 1, 8}}
 	k.smallGEMMs[q5_0] = []smallGEMM{{gemm4Q5_0VNNI, 4, 1, 8}}
 	k.smallGEMMs[q4_K] = []smallGEMM{{gemm4Q4_KVNNI, 4, 1, 8}}
 	k.smallGEMMs[q5_K] = []smallGEMM{{gemm4Q5_KVNNI, 4, 1, 8}}
 	k.smallGEMMs[q6_K] = []smallGEMM{{gemm4Q6_KVNNI, 4, 1, 8}}
-	k.smallGEMMs[q8_0] = []smallGEMM{{gemm4Q8_0VNNI, 4, 2, 8}}
-	k.smallGEMMs[q4_0] = []smallGEMM{{gemm4Q4_0VNNI, 4, 1, 8}}
 }
