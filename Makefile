@@ -34,7 +34,7 @@ ABREAST = 3
 # Packages with files, tests included, that start goroutines or guard what several share.
 RACED   = $(shell grep -rlE '^[[:space:]]*go |\.Go\b|"sync"|"sync/atomic"|t\.Parallel\b' --include='*.go' . | xargs -n 1 dirname | sort -u)
 
-.PHONY: help build test race fuzz mutants verified branches misuse schedules stories bench matrix results study lint cross arm64 upstream metal deploy clients load terminal man
+.PHONY: help build generate test race fuzz mutants verified branches misuse schedules stories bench matrix results study lint cross arm64 upstream metal deploy clients load terminal man
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -100,6 +100,10 @@ lint: ## gofmt, go vet of every file on some machine, staticcheck, and the order
 	GOARCH=386 $(GO) vet ./gguf/...
 	$(GO) tool staticcheck ./...
 	$(GO) test ./internal/layering
+	cd kernels/cpu/_asm && $(GO) vet . && $(GO) run . -check ..
+
+generate: ## the assembly, stubs and table rows of kernels/cpu that kernels/cpu/_asm describes
+	cd kernels/cpu/_asm && $(GO) run . ..
 
 # The unit names the program where it will be installed; here it is the one that was built.
 deploy: build ## the files of docs/deploy, with systemd's and Docker's own checks where they are there; the tests check more

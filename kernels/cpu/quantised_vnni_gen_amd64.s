@@ -2,6 +2,9 @@
 
 //go:build !noasm
 
+// What these do, and which register holds what, is said in kernels/cpu/_asm:
+// gemm8Q4_0AVX2, for instance, is gemm8.go with q4_0.go and avx2.go.
+
 #include "textflag.h"
 #include "go_asm.h"
 

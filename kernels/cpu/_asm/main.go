@@ -1,7 +1,7 @@
-// Command _asm writes the microkernels for weights in blocks, as assembly, from descriptions of instruction sets (Set),
-// formats (Format) and shapes: gemv, gemv, gemm8, gemm4, pack and tile are functions that write
-// one microkernel for any set and format. Which of them there are is the list in files.go. It writes
-// kernels/cpu/*_gen_*.s and their declarations:
+// Command _asm writes the microkernels for quantised weights, as assembly, from descriptions of instruction sets (Set),
+// formats (Format) and shapes: gemv, gemv8, gemm8, gemm4, pack and tile, each a file whose function writes a
+// microkernel for any set and format. Which of them there are is the list in quantised.go. It writes
+// kernels/cpu/*_gen_amd64.s and microkernels_gen_amd64.go with their declarations:
 //
 //	go run . [-check] [directory]
 package main
