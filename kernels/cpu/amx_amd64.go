@@ -67,7 +67,7 @@ func sameTiles(a, b *kernels) bool {
 	return true
 }
 
-// Microkernels in amx_amd64.s for up to 16 tokens; they return the same bits as those of tile_vnni_amd64.s.
+// Microkernels in amx_amd64.s for up to 16 tokens; they return the same bits as those of the tiles of AVX-512 VNNI.
 
 //go:noescape
 func tile32AMX(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)

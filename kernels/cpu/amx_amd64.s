@@ -13,14 +13,14 @@
 	PREFETCHT0 256(P);   \
 	ADDQ $320, P
 
-// The tiles of tile_vnni_amd64.s with the products taken by AMX, which Go's assembler does not know. A panel's dwords,
+// The tiles of AVX-512 VNNI with the products taken by AMX, which Go's assembler does not know. A panel's dwords,
 // four columns of sixteen weight rows after each other, are what AMX wants of its second factor, tokens are the first
 // as they lie:
 //
 //   C [T, 16 rows of weights] = A [T, 32 columns] · B [32 columns by four, 16 rows of weights]
 //
-// C goes through memory to the vector units. There the float operations are those of tile_vnni_amd64.s, in the same
-// order.
+// C goes through memory to the vector units. There the float operations are those of the tiles of AVX-512 VNNI, in the
+// same order.
 
 // Each instruction is C4, a byte with the inverted high bits of the register numbers, one with a prefix and the
 // inverted number of the second source, the opcode, and the operands. t, c, a and b are numbers of tiles; base and
