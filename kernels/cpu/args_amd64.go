@@ -41,3 +41,20 @@ type tileArgs struct {
 	prefetch      *byte
 	prefetchBytes int
 }
+
+type floatArgs struct {
+	dst             *float32
+	outputs, stride int
+	w               *byte
+	rowBytes        int
+	x               *float32
+	n               int
+	prefetch        int
+	add             bool
+}
+
+type convertArgs struct {
+	dst *float32
+	src *byte
+	n   int
+}

@@ -35,10 +35,8 @@ func avx2() *kernels {
 	k.tile = [formats]tile{q8_0: tileQ8_0AVX2, q5_0: tileQ5_0AVX2, q6_K: tileQ6_KAVX2}
 	k.pack = [formats]pack{q8_0: packQ8_0AVX2, q5_0: packQ5_0AVX2, q6_K: packQ6_KAVX2}
 	k.quantisedAVX2()
-	k.gemvF32, k.gemvF16, k.gemvBF16, k.gemm1F32 = gemvF32AVX2, gemvF16AVX2, gemvBF16AVX2, gemm1F32AVX2
-	k.gemmF32, k.gemmF16, k.gemmBF16 = gemmF32AVX2, gemmF16AVX2, gemmBF16AVX2
-	k.gemm8Tokens, k.gemm8F32, k.gemm8F16, k.gemm8BF16 = 6, gemm8F32AVX2, gemm8F16AVX2, gemm8BF16AVX2
-	k.fromF16, k.fromBF16 = fromF16AVX2, fromBF16AVX2
+	k.gemm8Tokens = 6
+	k.floatAVX2()
 	k.round = roundAVX2
 	k.read = readAVX2
 	k.peakBytes, k.peakFloats = peak{peakBytesAVX2, 12 * 32}, peak{peakFloatsAVX2, 12 * 8}
@@ -81,8 +79,8 @@ func avx512vnni() *kernels {
 	k.interleave = interleaveVNNI
 	k.panelOutputs, k.epilogue = 16, epilogueAVX512
 	k.pack = [formats]pack{q8_0: packQ8_0VNNI, q5_0: packQ5_0VNNI, q6_K: packQ6_KVNNI}
-	k.gemmF32, k.gemmF16, k.gemmBF16 = gemmF32AVX512, gemmF16AVX512, gemmBF16AVX512
-	k.gemm8Tokens, k.gemm8F32, k.gemm8F16, k.gemm8BF16 = 8, gemm8F32AVX512, gemm8F16AVX512, gemm8BF16AVX512
+	k.gemm8Tokens = 8
+	k.floatAVX512()
 	k.cacheBytes = 320 << 10 // who has AVX-512 has a second-level cache of 512 KiB or more
 	k.tile = [formats]tile{
 		q8_0: tile32VNNI, q5_0: tile32VNNI, q5_K: tileKVNNI, q6_K: tile6VNNI,

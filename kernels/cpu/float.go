@@ -131,16 +131,16 @@ func (k *kernels) prefetchAt(w []byte, first bool, at int, x *Acts, next int) in
 func (k *kernels) floatTile4(
 	dst []float32, stride int, w *floatWeights, x []float32, tokens int, add bool, sc *Scratch,
 ) {
-	rows, size, four, o := w.data, w.size, w.four, 0
-	for ; four != nil && len(x)%64 == 0 && len(rows) >= 4*size; o += 4 {
+	rows, size, four, n := w.data, w.size, w.four, len(x)/4
+	for ; four != nil && len(x)%64 == 0 && len(rows) >= 4*size; dst = dst[4:] {
 		four(&sc.gemm, rows[:4*size], x)
-		putFour(dst[o:], stride, &sc.gemm, tokens, add)
+		putFour(dst, stride, &sc.gemm, tokens, add)
 		rows = rows[4*size:]
 	}
-	for ; len(rows) > 0; o++ {
-		k.gemm1F32(&sc.gemm1, rows[:size], x)
-		scatter(dst, o, stride, sc.gemm1, tokens, add)
-		rows = rows[size:]
+	left := len(rows) / size
+	for t := 0; left > 0 && t < tokens; t++ {
+		w.dot(sc.out[:left], rows, size, x[t*n:][:n])
+		put(dst[t*stride:][:left], sc.out[:left], add)
 	}
 }
 
@@ -153,15 +153,5 @@ func putFour(dst []float32, stride int, sums *[16]float32, tokens int, add bool)
 		} else {
 			*to = *sum
 		}
-	}
-}
-
-// scatter stores the first n of v at dst[at], dst[at+stride], … or adds them.
-func scatter(dst []float32, at, stride int, v [4]float32, n int, add bool) {
-	for i := range n {
-		if add {
-			v[i] += dst[at+i*stride]
-		}
-		dst[at+i*stride] = v[i]
 	}
 }

@@ -64,14 +64,6 @@ func gemvBF16Generic(dst []float32, w []byte, stride int, x []float32) {
 	gemvFloatGeneric(block.BF16, dst, w, stride, x)
 }
 
-// gemm1F32Generic sets dst[t] = Σᵢ w[i]·x[t,i] for the four tokens of x, which lie behind each other; w is float32.
-func gemm1F32Generic(dst *[4]float32, w []byte, x []float32) {
-	n := len(w) / 4
-	for t := range dst {
-		gemvF32Generic(dst[t:t+1], w, 4*n, x[t*n:][:n])
-	}
-}
-
 // gemmF32Generic sets dst[4t+o] = Σᵢ w[o,i]·x[t,i] for four rows of w and four tokens, which lie behind each other; w
 // is float32.
 func gemmF32Generic(dst *[16]float32, w []byte, x []float32) {

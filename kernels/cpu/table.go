@@ -100,10 +100,7 @@ func (k *kernels) floatKernel(w block.Type, t int) (kernel, pack string) {
 			return nameOf(eight), pack
 		}
 	}
-	if four != nil {
-		return nameOf(four), pack
-	}
-	return nameOf(k.gemm1F32), pack
+	return nameOf(four), pack
 }
 
 // dequantize is the name of [block.Type.Dequantize].
