@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 var (
 	floatGEMVSignature = signature{
@@ -42,7 +45,7 @@ var floats = []file{
 		}
 	})},
 	{"gemm_float_avx512", newVNNI, "floatAVX512", floatKernels(func(t floatType) []microkernel {
-		four := gemmFloat{weights: t, rows: 4, tokens: 4, tileRows: 4, tileTokens: 4}
+		four := gemmFloat{weights: t, rows: 4, tokens: 4, tileRows: 4, tileTokens: 4, whole: math.MaxInt32}
 		eight := gemmFloat{weights: t, rows: 8, tokens: 8, tileRows: 4, tileTokens: 4, whole: 4096, part: 2048}
 		return []microkernel{
 			{name: "gemm" + t.name + "AVX512", write: four.write, signature: floatGEMM4, fields: []string{"gemm" + t.name}},
