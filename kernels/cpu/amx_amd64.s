@@ -1,7 +1,17 @@
 //go:build !noasm
 
 #include "textflag.h"
-#include "tile_amd64.h"
+
+// Prefetches what comes next at P, 320 bytes, unless that is the end: then, on to fetched.
+#define PREFETCH_NEXT(P, end) \
+	CMPQ P, end;         \
+	JGE  fetched;        \
+	PREFETCHT0 (P);      \
+	PREFETCHT0 64(P);    \
+	PREFETCHT0 128(P);   \
+	PREFETCHT0 192(P);   \
+	PREFETCHT0 256(P);   \
+	ADDQ $320, P
 
 // The tiles of tile_vnni_amd64.s with the products taken by AMX, which Go's assembler does not know. A panel's dwords,
 // four columns of sixteen weight rows after each other, are what AMX wants of its second factor, tokens are the first

@@ -43,18 +43,12 @@ type tileArgs struct {
 }
 
 type floatArgs struct {
-	dst             *float32
-	outputs, stride int
-	w               *byte
-	rowBytes        int
-	x               *float32
-	n               int
-	prefetch        int
-	add             bool
-}
-
-type convertArgs struct {
-	dst *float32
-	src *byte
-	n   int
+	dst          *float32
+	rows, stride int
+	w            *byte
+	rowBytes     int
+	x            *float32
+	n            int
+	prefetch     int
+	add          bool
 }

@@ -2,8 +2,6 @@ package cpu
 
 import (
 	"unsafe"
-
-	"github.com/pilotfish-ai/pilotfish/gguf/block"
 )
 
 const (
@@ -74,27 +72,15 @@ func (k *kernels) floatWeights(m Matrix, o, end, most int, sc *Scratch) floatWei
 	n, rows := m.Cols, end-o
 	w := floatWeights{data: m.rows(o, end), size: m.RowBytes(), dot: k.gemvOf(m.Type)}
 	w.four, w.eight = k.gemmOf(m.Type)
-	if m.Type != block.F32 && (w.four == nil || n%16 != 0 || rows%4 != 0) {
+	if w.four == nil {
 		sc.f = grow(sc.f, most*n, most*n)
-		k.toFloat(sc.f[:rows*n], m.Type, w.data)
+		m.Type.Dequantize(sc.f[:rows*n], w.data)
 		w = floatWeights{data: bytesOf(sc.f[:rows*n]), size: 4 * n, dot: k.gemvF32, four: k.gemmF32, eight: k.gemm8F32}
 	}
 	if n%16 != 0 || rows%8 != 0 {
 		w.eight = nil
 	}
 	return w
-}
-
-// toFloat sets dst to the elements of src, which is len(dst) elements of type w.
-func (k *kernels) toFloat(dst []float32, w block.Type, src []byte) {
-	switch w {
-	case block.F16:
-		k.fromF16(dst, src)
-	case block.BF16:
-		k.fromBF16(dst, src)
-	default:
-		w.Dequantize(dst, src)
-	}
 }
 
 // gemm8Takes reports whether a floatGEMM8 is to take the next of so many tokens: two fours are better than six and a

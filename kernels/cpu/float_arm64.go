@@ -21,9 +21,3 @@ func gemmF16NEON(dst *[16]float32, w []byte, x []float32)
 
 //go:noescape
 func gemmBF16NEON(dst *[16]float32, w []byte, x []float32)
-
-//go:noescape
-func fromF16NEON(dst []float32, src []byte)
-
-//go:noescape
-func fromBF16NEON(dst []float32, src []byte)

@@ -9,7 +9,7 @@
 TEXT ·gemvF32AVX2Args(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), AX
 	MOVQ floatArgs_dst(AX), DI
-	MOVQ floatArgs_outputs(AX), R8
+	MOVQ floatArgs_rows(AX), R8
 	MOVQ floatArgs_w(AX), SI
 	MOVQ floatArgs_rowBytes(AX), R9
 	MOVQ floatArgs_x(AX), DX
@@ -92,7 +92,7 @@ store:
 TEXT ·gemvF16AVX2Args(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), AX
 	MOVQ floatArgs_dst(AX), DI
-	MOVQ floatArgs_outputs(AX), R8
+	MOVQ floatArgs_rows(AX), R8
 	MOVQ floatArgs_w(AX), SI
 	MOVQ floatArgs_rowBytes(AX), R9
 	MOVQ floatArgs_x(AX), DX
@@ -174,7 +174,7 @@ store:
 TEXT ·gemvBF16AVX2Args(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), AX
 	MOVQ floatArgs_dst(AX), DI
-	MOVQ floatArgs_outputs(AX), R8
+	MOVQ floatArgs_rows(AX), R8
 	MOVQ floatArgs_w(AX), SI
 	MOVQ floatArgs_rowBytes(AX), R9
 	MOVQ floatArgs_x(AX), DX

@@ -15,7 +15,6 @@ func generic() *kernels {
 		floatKernels: floatKernels{
 			gemvF32: gemvF32Generic, gemvF16: gemvF16Generic, gemvBF16: gemvBF16Generic,
 			gemmF32: gemmF32Generic, cacheBytes: 128 << 10,
-			fromF16: fromF16Generic, fromBF16: fromBF16Generic,
 		},
 		boundKernels: boundKernels{
 			read: readGeneric, peakBytes: peak{peakBytesGeneric, 4}, peakFloats: peak{peakFloatsGeneric, 4},

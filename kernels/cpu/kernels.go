@@ -82,8 +82,6 @@ type floatKernels struct {
 	gemm8Tokens                   int
 	gemm8F32, gemm8F16, gemm8BF16 floatGEMM8
 	cacheBytes                    int // of weights that stay in a second-level cache while tokens pass
-
-	fromF16, fromBF16 func(dst []float32, src []byte) // conversions of weights
 }
 
 // floatGEMV sets dst[o] = Σᵢ w[o,i]·x[i] for len(dst) rows of w that begin stride bytes apart.

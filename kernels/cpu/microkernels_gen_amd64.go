@@ -6,6 +6,36 @@ package cpu
 
 import "unsafe"
 
+// q8_0_avx2_gen_amd64.s
+
+//go:noescape
+func gemvQ8_0AVX2Args(a *gemmArgs)
+
+func gemvQ8_0AVX2(dst []float32, w []byte, x activations) {
+	gemvQ8_0AVX2Args(&gemmArgs{dst: unsafe.SliceData(dst), w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), n: actBlock * len(x.d)})
+}
+
+//go:noescape
+func gemm8Q8_0AVX2Args(a *gemmArgs)
+
+func gemm8Q8_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int) {
+	gemm8Q8_0AVX2Args(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+}
+
+//go:noescape
+func packQ8_0AVX2Args(a *packArgs)
+
+func packQ8_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
+	packQ8_0AVX2Args(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 8, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+}
+
+//go:noescape
+func tileQ8_0AVX2Args(a *tileArgs)
+
+func tileQ8_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
+	tileQ8_0AVX2Args(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+}
+
 // q4_0_avx2_gen_amd64.s
 
 //go:noescape
@@ -43,34 +73,34 @@ func tileQ4_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, to
 	tileQ4_0AVX2Args(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
 }
 
-// q4_0_vnni_gen_amd64.s
+// q5_0_avx2_gen_amd64.s
 
 //go:noescape
-func gemm4Q4_0VNNIArgs(a *gemmArgs)
+func gemvQ5_0AVX2Args(a *gemmArgs)
 
-func gemm4Q4_0VNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemm4Q4_0VNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemvQ5_0AVX2(dst []float32, w []byte, x activations) {
+	gemvQ5_0AVX2Args(&gemmArgs{dst: unsafe.SliceData(dst), w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), n: actBlock * len(x.d)})
 }
 
 //go:noescape
-func packQ4_0VNNIArgs(a *packArgs)
+func gemm8Q5_0AVX2Args(a *gemmArgs)
 
-func packQ4_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
-	packQ4_0VNNIArgs(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 16, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func gemm8Q5_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int) {
+	gemm8Q5_0AVX2Args(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
 }
 
 //go:noescape
-func tile32VNNIArgs(a *tileArgs)
+func packQ5_0AVX2Args(a *packArgs)
 
-func tile32VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
-	tile32VNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func packQ5_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
+	packQ5_0AVX2Args(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 8, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
 }
 
 //go:noescape
-func tile32x2VNNIArgs(a *tileArgs)
+func tileQ5_0AVX2Args(a *tileArgs)
 
-func tile32x2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
-	tile32x2VNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func tileQ5_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
+	tileQ5_0AVX2Args(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
 }
 
 // q4_k_avx2_gen_amd64.s
@@ -103,36 +133,6 @@ func tileQ4_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, to
 	tileQ4_KAVX2Args(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
 }
 
-// q4_k_vnni_gen_amd64.s
-
-//go:noescape
-func gemm4Q4_KVNNIArgs(a *gemmArgs)
-
-func gemm4Q4_KVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemm4Q4_KVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
-}
-
-//go:noescape
-func packQ4_KVNNIArgs(a *packArgs)
-
-func packQ4_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
-	packQ4_KVNNIArgs(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 16, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
-}
-
-//go:noescape
-func tileKVNNIArgs(a *tileArgs)
-
-func tileKVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
-	tileKVNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
-}
-
-//go:noescape
-func tileKx2VNNIArgs(a *tileArgs)
-
-func tileKx2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
-	tileKx2VNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
-}
-
 // q5_k_avx2_gen_amd64.s
 
 //go:noescape
@@ -163,29 +163,78 @@ func tileQ5_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, to
 	tileQ5_KAVX2Args(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
 }
 
-// q5_k_vnni_gen_amd64.s
+// q6_k_avx2_gen_amd64.s
 
 //go:noescape
-func gemm4Q5_KVNNIArgs(a *gemmArgs)
+func gemvQ6_KAVX2Args(a *gemmArgs)
 
-func gemm4Q5_KVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemm4Q5_KVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemvQ6_KAVX2(dst []float32, w []byte, x activations) {
+	gemvQ6_KAVX2Args(&gemmArgs{dst: unsafe.SliceData(dst), w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), n: actBlock * len(x.d)})
 }
 
 //go:noescape
-func packQ5_KVNNIArgs(a *packArgs)
+func gemm8Q6_KAVX2Args(a *gemmArgs)
 
-func packQ5_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
-	packQ5_KVNNIArgs(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 16, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func gemm8Q6_KAVX2(dst []float32, stride int, w []byte, x activations, tokens, n int) {
+	gemm8Q6_KAVX2Args(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
 }
 
-// q4_0_avxvnni_gen_amd64.s
+//go:noescape
+func packQ6_KAVX2Args(a *packArgs)
+
+func packQ6_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
+	packQ6_KAVX2Args(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 8, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+}
+
+//go:noescape
+func tileQ6_KAVX2Args(a *tileArgs)
+
+func tileQ6_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
+	tileQ6_KAVX2Args(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+}
+
+// quantised_avxvnni_gen_amd64.s
+
+//go:noescape
+func gemvQ8_0AVXVNNIArgs(a *gemmArgs)
+
+func gemvQ8_0AVXVNNI(dst []float32, w []byte, x activations) {
+	gemvQ8_0AVXVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), n: actBlock * len(x.d)})
+}
+
+//go:noescape
+func gemvQ5_KAVXVNNIArgs(a *gemmArgs)
+
+func gemvQ5_KAVXVNNI(dst []float32, w []byte, x activations) {
+	gemvQ5_KAVXVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), n: actBlock * len(x.d)})
+}
+
+//go:noescape
+func gemvQ6_KAVXVNNIArgs(a *gemmArgs)
+
+func gemvQ6_KAVXVNNI(dst []float32, w []byte, x activations) {
+	gemvQ6_KAVXVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), n: actBlock * len(x.d)})
+}
 
 //go:noescape
 func gemv8Q4_0AVXVNNIArgs(a *gemmArgs)
 
 func gemv8Q4_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
 	gemv8Q4_0AVXVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+}
+
+//go:noescape
+func gemv8Q4_KAVXVNNIArgs(a *gemmArgs)
+
+func gemv8Q4_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
+	gemv8Q4_KAVXVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+}
+
+//go:noescape
+func gemm8Q8_0AVXVNNIArgs(a *gemmArgs)
+
+func gemm8Q8_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
+	gemm8Q8_0AVXVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
 }
 
 //go:noescape
@@ -196,13 +245,18 @@ func gemm8Q4_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens
 }
 
 //go:noescape
-func tile32AVXVNNIArgs(a *tileArgs)
+func gemm8Q5_0AVXVNNIArgs(a *gemmArgs)
 
-func tile32AVXVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
-	tile32AVXVNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func gemm8Q5_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
+	gemm8Q5_0AVXVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
 }
 
-// q5_k_avxvnni_gen_amd64.s
+//go:noescape
+func gemm8Q4_KAVXVNNIArgs(a *gemmArgs)
+
+func gemm8Q4_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
+	gemm8Q4_KAVXVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+}
 
 //go:noescape
 func gemm8Q5_KAVXVNNIArgs(a *gemmArgs)
@@ -212,10 +266,168 @@ func gemm8Q5_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens
 }
 
 //go:noescape
+func gemm8Q6_KAVXVNNIArgs(a *gemmArgs)
+
+func gemm8Q6_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
+	gemm8Q6_KAVXVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+}
+
+//go:noescape
+func tile32AVXVNNIArgs(a *tileArgs)
+
+func tile32AVXVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
+	tile32AVXVNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+}
+
+//go:noescape
 func tileKAVXVNNIArgs(a *tileArgs)
 
 func tileKAVXVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
 	tileKAVXVNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+}
+
+//go:noescape
+func tile6AVXVNNIArgs(a *tileArgs)
+
+func tile6AVXVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
+	tile6AVXVNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+}
+
+// q8_0_vnni256_gen_amd64.s
+
+//go:noescape
+func gemvQ8_0VNNIArgs(a *gemmArgs)
+
+func gemvQ8_0VNNI(dst []float32, w []byte, x activations) {
+	gemvQ8_0VNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), n: actBlock * len(x.d)})
+}
+
+// quantised_vnni_gen_amd64.s
+
+//go:noescape
+func gemm4Q8_0VNNIArgs(a *gemmArgs)
+
+func gemm4Q8_0VNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
+	gemm4Q8_0VNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+}
+
+//go:noescape
+func gemm4Q4_0VNNIArgs(a *gemmArgs)
+
+func gemm4Q4_0VNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
+	gemm4Q4_0VNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+}
+
+//go:noescape
+func gemm4Q5_0VNNIArgs(a *gemmArgs)
+
+func gemm4Q5_0VNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
+	gemm4Q5_0VNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+}
+
+//go:noescape
+func gemm4Q4_KVNNIArgs(a *gemmArgs)
+
+func gemm4Q4_KVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
+	gemm4Q4_KVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+}
+
+//go:noescape
+func gemm4Q5_KVNNIArgs(a *gemmArgs)
+
+func gemm4Q5_KVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
+	gemm4Q5_KVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+}
+
+//go:noescape
+func gemm4Q6_KVNNIArgs(a *gemmArgs)
+
+func gemm4Q6_KVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
+	gemm4Q6_KVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+}
+
+//go:noescape
+func packQ8_0VNNIArgs(a *packArgs)
+
+func packQ8_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
+	packQ8_0VNNIArgs(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 16, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+}
+
+//go:noescape
+func packQ4_0VNNIArgs(a *packArgs)
+
+func packQ4_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
+	packQ4_0VNNIArgs(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 16, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+}
+
+//go:noescape
+func packQ5_0VNNIArgs(a *packArgs)
+
+func packQ5_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
+	packQ5_0VNNIArgs(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 16, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+}
+
+//go:noescape
+func packQ4_KVNNIArgs(a *packArgs)
+
+func packQ4_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
+	packQ4_KVNNIArgs(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 16, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+}
+
+//go:noescape
+func packQ5_KVNNIArgs(a *packArgs)
+
+func packQ5_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
+	packQ5_KVNNIArgs(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 16, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+}
+
+//go:noescape
+func packQ6_KVNNIArgs(a *packArgs)
+
+func packQ6_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
+	packQ6_KVNNIArgs(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 16, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+}
+
+//go:noescape
+func tile32VNNIArgs(a *tileArgs)
+
+func tile32VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
+	tile32VNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+}
+
+//go:noescape
+func tileKVNNIArgs(a *tileArgs)
+
+func tileKVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
+	tileKVNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+}
+
+//go:noescape
+func tile6VNNIArgs(a *tileArgs)
+
+func tile6VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
+	tile6VNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+}
+
+//go:noescape
+func tile32x2VNNIArgs(a *tileArgs)
+
+func tile32x2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
+	tile32x2VNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+}
+
+//go:noescape
+func tileKx2VNNIArgs(a *tileArgs)
+
+func tileKx2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
+	tileKx2VNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+}
+
+//go:noescape
+func tile6x2VNNIArgs(a *tileArgs)
+
+func tile6x2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
+	tile6x2VNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
 }
 
 // gemv_float_gen_amd64.s
@@ -224,21 +436,21 @@ func tileKAVXVNNI(acc []float32, w []int8, ds, mins []float32, x activations, to
 func gemvF32AVX2Args(a *floatArgs)
 
 func gemvF32AVX2(dst []float32, w []byte, stride int, x []float32) {
-	gemvF32AVX2Args(&floatArgs{dst: unsafe.SliceData(dst), outputs: len(dst), w: unsafe.SliceData(w), rowBytes: stride, x: unsafe.SliceData(x), n: len(x)})
+	gemvF32AVX2Args(&floatArgs{dst: unsafe.SliceData(dst), rows: len(dst), w: unsafe.SliceData(w), rowBytes: stride, x: unsafe.SliceData(x), n: len(x)})
 }
 
 //go:noescape
 func gemvF16AVX2Args(a *floatArgs)
 
 func gemvF16AVX2(dst []float32, w []byte, stride int, x []float32) {
-	gemvF16AVX2Args(&floatArgs{dst: unsafe.SliceData(dst), outputs: len(dst), w: unsafe.SliceData(w), rowBytes: stride, x: unsafe.SliceData(x), n: len(x)})
+	gemvF16AVX2Args(&floatArgs{dst: unsafe.SliceData(dst), rows: len(dst), w: unsafe.SliceData(w), rowBytes: stride, x: unsafe.SliceData(x), n: len(x)})
 }
 
 //go:noescape
 func gemvBF16AVX2Args(a *floatArgs)
 
 func gemvBF16AVX2(dst []float32, w []byte, stride int, x []float32) {
-	gemvBF16AVX2Args(&floatArgs{dst: unsafe.SliceData(dst), outputs: len(dst), w: unsafe.SliceData(w), rowBytes: stride, x: unsafe.SliceData(x), n: len(x)})
+	gemvBF16AVX2Args(&floatArgs{dst: unsafe.SliceData(dst), rows: len(dst), w: unsafe.SliceData(w), rowBytes: stride, x: unsafe.SliceData(x), n: len(x)})
 }
 
 // gemm_float_avx2_gen_amd64.s
@@ -329,28 +541,20 @@ func gemm8BF16AVX512(dst []float32, stride int, w []byte, x []float32, prefetch 
 	gemm8BF16AVX512Args(&floatArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), rowBytes: len(w) / 8, x: unsafe.SliceData(x), n: len(x) / 8, prefetch: prefetch, add: add})
 }
 
-// convert_gen_amd64.s
-
-//go:noescape
-func fromF16AVX2Args(a *convertArgs)
-
-func fromF16AVX2(dst []float32, src []byte) {
-	fromF16AVX2Args(&convertArgs{dst: unsafe.SliceData(dst), src: unsafe.SliceData(src), n: len(dst)})
-}
-
-//go:noescape
-func fromBF16AVX2Args(a *convertArgs)
-
-func fromBF16AVX2(dst []float32, src []byte) {
-	fromBF16AVX2Args(&convertArgs{dst: unsafe.SliceData(dst), src: unsafe.SliceData(src), n: len(dst)})
-}
-
 // quantisedAVX2 sets the microkernels that are generated.
 func (k *kernels) quantisedAVX2() {
+	k.gemv[q8_0] = gemvQ8_0AVX2
+	k.pack[q8_0] = packQ8_0AVX2
+	k.tile[q8_0] = tileQ8_0AVX2
+	k.smallGEMMs[q8_0] = []smallGEMM{{gemm8Q8_0AVX2, 8, 2, 16}}
 	k.gemv[q4_0] = gemvQ4_0AVX2
 	k.pack[q4_0] = packQ4_0AVX2
 	k.tile[q4_0] = tileQ4_0AVX2
 	k.smallGEMMs[q4_0] = []smallGEMM{{gemv8Q4_0AVX2, 8, 1, 1}, {gemm8Q4_0AVX2, 8, 2, 16}}
+	k.gemv[q5_0] = gemvQ5_0AVX2
+	k.pack[q5_0] = packQ5_0AVX2
+	k.tile[q5_0] = tileQ5_0AVX2
+	k.smallGEMMs[q5_0] = []smallGEMM{{gemm8Q5_0AVX2, 8, 1, 16}}
 	k.gemv[q4_K] = gemvQ4_KAVX2
 	k.pack[q4_K] = packQ4_KAVX2
 	k.tile[q4_K] = tileQ4_KAVX2
@@ -359,28 +563,58 @@ func (k *kernels) quantisedAVX2() {
 	k.pack[q5_K] = packQ5_KAVX2
 	k.tile[q5_K] = tileQ5_KAVX2
 	k.smallGEMMs[q5_K] = []smallGEMM{{gemm8Q5_KAVX2, 8, 2, 16}}
-}
-
-// quantisedVNNI sets the microkernels that are generated.
-func (k *kernels) quantisedVNNI() {
-	k.pack[q4_0] = packQ4_0VNNI
-	k.tile[q4_0] = tile32VNNI
-	k.twoPanels[q4_0] = tile32x2VNNI
-	k.smallGEMMs[q4_0] = []smallGEMM{{gemm4Q4_0VNNI, 4, 1, 8}}
-	k.pack[q4_K] = packQ4_KVNNI
-	k.tile[q4_K] = tileKVNNI
-	k.twoPanels[q4_K] = tileKx2VNNI
-	k.smallGEMMs[q4_K] = []smallGEMM{{gemm4Q4_KVNNI, 4, 1, 8}}
-	k.pack[q5_K] = packQ5_KVNNI
-	k.smallGEMMs[q5_K] = []smallGEMM{{gemm4Q5_KVNNI, 4, 1, 8}}
+	k.gemv[q6_K] = gemvQ6_KAVX2
+	k.pack[q6_K] = packQ6_KAVX2
+	k.tile[q6_K] = tileQ6_KAVX2
+	k.smallGEMMs[q6_K] = []smallGEMM{{gemm8Q6_KAVX2, 8, 2, 16}}
 }
 
 // quantisedAVXVNNI sets the microkernels that are generated.
 func (k *kernels) quantisedAVXVNNI() {
+	k.gemv[q8_0] = gemvQ8_0AVXVNNI
+	k.gemv[q5_K] = gemvQ5_KAVXVNNI
+	k.gemv[q6_K] = gemvQ6_KAVXVNNI
+	k.tile[q8_0] = tile32AVXVNNI
 	k.tile[q4_0] = tile32AVXVNNI
-	k.smallGEMMs[q4_0] = []smallGEMM{{gemv8Q4_0AVXVNNI, 8, 1, 1}, {gemm8Q4_0AVXVNNI, 8, 2, 16}}
+	k.tile[q5_0] = tile32AVXVNNI
+	k.tile[q4_K] = tileKAVXVNNI
 	k.tile[q5_K] = tileKAVXVNNI
+	k.tile[q6_K] = tile6AVXVNNI
+	k.smallGEMMs[q6_K] = []smallGEMM{{gemm8Q6_KAVXVNNI, 8, 2, 16}}
+	k.smallGEMMs[q4_0] = []smallGEMM{{gemv8Q4_0AVXVNNI, 8, 1, 1}, {gemm8Q4_0AVXVNNI, 8, 2, 16}}
+	k.smallGEMMs[q4_K] = []smallGEMM{{gemv8Q4_KAVXVNNI, 8, 1, 1}, {gemm8Q4_KAVXVNNI, 8, 2, 16}}
+	k.smallGEMMs[q8_0] = []smallGEMM{{gemm8Q8_0AVXVNNI, 8, 2, 16}}
+	k.smallGEMMs[q5_0] = []smallGEMM{{gemm8Q5_0AVXVNNI, 8, 1, 16}}
 	k.smallGEMMs[q5_K] = []smallGEMM{{gemm8Q5_KAVXVNNI, 8, 2, 16}}
+}
+
+// quantisedVNNI sets the microkernels that are generated.
+func (k *kernels) quantisedVNNI() {
+	k.gemv[q8_0] = gemvQ8_0VNNI
+	k.pack[q8_0] = packQ8_0VNNI
+	k.pack[q4_0] = packQ4_0VNNI
+	k.pack[q5_0] = packQ5_0VNNI
+	k.pack[q4_K] = packQ4_KVNNI
+	k.pack[q5_K] = packQ5_KVNNI
+	k.pack[q6_K] = packQ6_KVNNI
+	k.tile[q8_0] = tile32VNNI
+	k.tile[q4_0] = tile32VNNI
+	k.tile[q5_0] = tile32VNNI
+	k.tile[q4_K] = tileKVNNI
+	k.tile[q5_K] = tileKVNNI
+	k.tile[q6_K] = tile6VNNI
+	k.twoPanels[q8_0] = tile32x2VNNI
+	k.twoPanels[q4_0] = tile32x2VNNI
+	k.twoPanels[q5_0] = tile32x2VNNI
+	k.twoPanels[q4_K] = tileKx2VNNI
+	k.twoPanels[q5_K] = tileKx2VNNI
+	k.twoPanels[q6_K] = tile6x2VNNI
+	k.smallGEMMs[q8_0] = []smallGEMM{{gemm4Q8_0VNNI, 4, 2, 8}}
+	k.smallGEMMs[q4_0] = []smallGEMM{{gemm4Q4_0VNNI, 4, 1, 8}}
+	k.smallGEMMs[q5_0] = []smallGEMM{{gemm4Q5_0VNNI, 4, 1, 8}}
+	k.smallGEMMs[q4_K] = []smallGEMM{{gemm4Q4_KVNNI, 4, 1, 8}}
+	k.smallGEMMs[q5_K] = []smallGEMM{{gemm4Q5_KVNNI, 4, 1, 8}}
+	k.smallGEMMs[q6_K] = []smallGEMM{{gemm4Q6_KVNNI, 4, 1, 8}}
 }
 
 // floatAVX2 sets the microkernels that are generated.
@@ -394,8 +628,6 @@ func (k *kernels) floatAVX2() {
 	k.gemm8F16 = gemm8F16AVX2
 	k.gemmBF16 = gemmBF16AVX2
 	k.gemm8BF16 = gemm8BF16AVX2
-	k.fromF16 = fromF16AVX2
-	k.fromBF16 = fromBF16AVX2
 }
 
 // floatAVX512 sets the microkernels that are generated.

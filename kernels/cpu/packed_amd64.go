@@ -7,24 +7,6 @@ package cpu
 // are those of gemv, in the same order: the two return the same bits.
 
 //go:noescape
-func tileQ8_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
-func tileQ5_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
-func tileQ6_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
-func tile6AVXVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
-func tile6VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
-func tile6x2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
 func epilogueAVX2(dst []float32, stride int, acc []float32, tokens int, add bool)
 
 //go:noescape
@@ -32,21 +14,3 @@ func epilogueAVX512(dst []float32, stride int, acc []float32, tokens int, add bo
 
 //go:noescape
 func horizontalSumAVX2(out, acc []float32)
-
-//go:noescape
-func packQ8_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-
-//go:noescape
-func packQ5_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-
-//go:noescape
-func packQ6_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-
-//go:noescape
-func packQ8_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-
-//go:noescape
-func packQ5_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-
-//go:noescape
-func packQ6_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)

@@ -2,35 +2,15 @@ package main
 
 // avx2 has 16 registers of 32 bytes: panels of 8 outputs. VPMADDUBSW multiplies unsigned bytes with signed ones and
 // adds by twos in 16 bits, where 8 registers of products fit if weights have 4 bits (16·15·127), 4 if they have 5, 2 if
-// 6.
-type avx2 struct {
-	ones, offset Vec // words of 1, and of what makes up for the offset of the weights
-}
+// 6. Of signed weights it takes the magnitudes, and activations with the sign of the weight.
+type avx2 struct{}
 
-func (*avx2) Name() string             { return "AVX2" }
-func (*avx2) Vectors() (string, int)   { return "Y", 16 }
-func (*avx2) Spell(name string) string { return name }
-func (*avx2) Width() int               { return 32 }
-func (*avx2) Outputs() int             { return 8 }
+func (avx2) Vectors() (string, int)   { return "Y", 16 }
+func (avx2) Spell(name string) string { return name }
+func (avx2) Width() int               { return 32 }
+func (avx2) Outputs() int             { return 8 }
 
-func (s *avx2) Constants(k *Kernel) {
-	s.ones = s.Broadcast(k, eachWord(1))
-	if k.Offset != 0 {
-		s.offset = s.Broadcast(k, eachWord(-k.Offset))
-	}
-}
-
-func (*avx2) Broadcast(k *Kernel, dword int) Vec {
-	v := k.Vec()
-	k.Op("MOVL", dword, R13)
-	k.Op("VMOVD", R13, v.X())
-	k.Op("VPBROADCASTD", v.X(), v)
-	return v
-}
-
-func (*avx2) RowMasks(*Kernel) {}
-
-func (*avx2) Interleave(k *Kernel, rows Rows, offset int) [4]Vec {
+func (avx2) Interleave(k *Kernel, rows Rows, offset int) [4]Vec {
 	v := [4]Vec(k.Vecs(4))
 	for i := range v {
 		k.Op("VMOVDQU", rows.At(i, offset), v[i].X())
@@ -39,12 +19,30 @@ func (*avx2) Interleave(k *Kernel, rows Rows, offset int) [4]Vec {
 		k.Op("VINSERTI128", 1, rows.At(i+4, offset), v[i], v[i])
 	}
 	k.Loaded(128)
-	return interleave4(k, v)
+	return transpose4(k, v)
 }
 
-// Scales collects them in integer registers, which have nothing else to do. One load sets the words of two rows: that
-// of an odd row comes as the upper half of a dword, whose lower half is overwritten.
-func (*avx2) Scales(k *Kernel, rows Rows, offset int) Vec {
+// FourBytes collects them in integer registers, which have nothing else to do.
+func (avx2) FourBytes(k *Kernel, rows Rows, offset int) Vec {
+	v := k.Vecs(4)
+	for i, pair := range v {
+		k.Op("MOVL", rows.At(2*i+1, offset), R13)
+		k.Op("MOVL", rows.At(2*i, offset), R11)
+		k.Op("SHLQ", 32, R13)
+		k.Op("ORQ", R11, R13)
+		k.Op("VMOVQ", R13, pair.X())
+	}
+	k.Op("VPUNPCKLQDQ", v[1].X(), v[0].X(), v[0].X())
+	k.Op("VPUNPCKLQDQ", v[3].X(), v[2].X(), v[2].X())
+	k.Op("VINSERTI128", 1, v[2].X(), v[0], v[0])
+	k.Free(v[1:]...)
+	k.Loaded(32)
+	return v[0]
+}
+
+// Scales collects them likewise. One load sets the words of two rows: that of an odd row comes as the upper half of 32
+// bits, whose lower half is overwritten.
+func (avx2) Scales(k *Kernel, rows Rows, offset int) Vec {
 	v, t := k.Vec(), k.Vec()
 	for half, x := range []Vec{v, t} {
 		row := 4 * half
@@ -63,9 +61,10 @@ func (*avx2) Scales(k *Kernel, rows Rows, offset int) Vec {
 	return v
 }
 
-func (*avx2) SplitHalves(k *Kernel, v Vec) (lower, upper Vec) {
+func (avx2) SplitHalves(k *Kernel, v Vec) (lower, upper Vec) {
 	upper = k.Vec()
-	k.Op("VPSHUFB", k.Table("halves", 1, repeat(2, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)), v, v)
+	halves := k.Table("halves", 1, repeat(2, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15))
+	k.Op("VPSHUFB", halves, v, v)
 	k.Op("VPERMQ", 0xd8, v, v)
 	k.Op("VEXTRACTI128", 1, v, upper.X())
 	k.Op("VCVTPH2PS", v.X(), v)
@@ -73,38 +72,76 @@ func (*avx2) SplitHalves(k *Kernel, v Vec) (lower, upper Vec) {
 	return v, upper
 }
 
-func (*avx2) Operand(_ *Kernel, m Mem) any { return m }
+// FifthBits looks up what four bits become: of the byte of the row that has those of two registers, its lower half and
+// its upper half.
+func (avx2) FifthBits(k *Kernel, bits Vec, w [8]Vec) {
+	alternate := k.Broadcast(0x08040201)
+	become := k.Lookup("fifthBits", 1, []int{0, 0x10, 0x10, 0, 0x10, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0})
+	low, high := k.Vec(), k.Vec()
+	for pair := range 4 {
+		k.Op("VPSHUFB", eachFourTimes(k, pair), bits, low)
+		k.Op("VPSRLW", 4, low, high)
+		for i, four := range []Vec{low, high} {
+			k.Op("VPAND", alternate, four, four)
+			k.Op("VPSHUFB", four, become, four)
+			k.Op("VPOR", four, w[2*pair+i], w[2*pair+i])
+		}
+	}
+	k.Free(low, high)
+}
 
-func (*avx2) Start(_ *Kernel, _ Mem, panels int) (sums []*Sum) {
+// eachFourTimes is, for VPSHUFB, a byte of each lane in all bytes of the lane.
+func eachFourTimes(k *Kernel, byte int) Mem {
+	var all []int
+	for lane := range 4 {
+		all = append(all, repeat(4, 4*lane+byte)...)
+	}
+	return k.Table("fourTimes"+digit(byte), 1, repeat(k.Set.Width()/16, all...))
+}
+
+func (avx2) InRegisters() int { return 0 }
+
+// Order lets the products of few bits alternate between tokens; of six bits so few can be added in 16 bits that the
+// registers would not suffice.
+func (s avx2) Order(scheme Scheme) [][]int {
+	if s.Adds(scheme) == 2 {
+		return [][]int{{0, 1}, {4, 5}, {2, 3}, {6, 7}}
+	}
+	return [][]int{{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}}
+}
+
+func (avx2) Start(_ *Kernel, _ Correction, panels int) (sums []*Sum) {
 	for range panels {
 		sums = append(sums, &Sum{empty: true})
 	}
 	return sums
 }
 
-func (s *avx2) MultiplyAdd(k *Kernel, sums []*Sum, w []Vec, q Mem) {
+func (s avx2) MultiplyAdd(k *Kernel, sums []*Sum, w []Vec, q Mem) {
 	for i, sum := range sums {
 		p := k.Vec()
 		k.Op("VPBROADCASTD", q, p)
-		k.Op("VPMADDUBSW", p, w[i], p)
+		if magnitude, signed := k.magnitudes[w[i]]; signed {
+			k.Op("VPSIGNB", w[i], p, p)
+			k.Op("VPMADDUBSW", p, magnitude, p)
+		} else {
+			k.Op("VPMADDUBSW", p, w[i], p)
+		}
 		if sum.links == 0 {
 			sum.chain = p
 		} else {
 			k.Op("VPADDW", p, sum.chain, sum.chain)
 			k.Free(p)
 		}
-		if sum.links++; sum.links == s.fit(k) {
-			s.widen(k, sum)
+		if sum.links++; sum.links == s.Adds(k.Scheme) {
+			s.widenChain(k, sum)
 		}
 	}
 }
 
-// fit is how many registers of products can be added in 16 bits.
-func (*avx2) fit(k *Kernel) int { return 128 >> k.Format.Block().Bits }
-
-// widen adds what is in 16 bits to the total.
-func (s *avx2) widen(k *Kernel, sum *Sum) {
-	k.Op("VPMADDWD", s.ones, sum.chain, sum.chain)
+// widenChain adds what is in 16 bits to the total.
+func (avx2) widenChain(k *Kernel, sum *Sum) {
+	k.Op("VPMADDWD", k.Words(1), sum.chain, sum.chain)
 	if sum.empty {
 		sum.total, sum.empty = sum.chain, false
 	} else {
@@ -114,51 +151,99 @@ func (s *avx2) widen(k *Kernel, sum *Sum) {
 	sum.links = 0
 }
 
-func (s *avx2) Finish(k *Kernel, h Mem, sums ...*Sum) Vec {
+func (s avx2) Finish(k *Kernel, c Correction, sums ...*Sum) Vec {
 	first := sums[0]
 	for _, other := range sums[1:] {
 		k.Op("VPADDW", other.chain, first.chain, first.chain)
 		k.Free(other.chain)
 	}
 	if first.links > 0 {
-		s.widen(k, first)
+		s.widenChain(k, first)
 	}
-	if h.Base != "" {
-		t := k.Vec()
-		k.Op("VPBROADCASTD", h, t)
-		k.Op("VPMADDWD", s.offset, t, t)
-		k.Op("VPADDD", t, first.total, first.total)
-		k.Free(t)
+	if c.Needed() {
+		s.correct(k, c, first.total)
 	}
 	return first.total
 }
 
-func (s *avx2) Offsets(k *Kernel, h, offsets Mem) {
+// correct adds the correction. For half blocks it shifts, because the units that multiply are the busiest.
+func (avx2) correct(k *Kernel, c Correction, total Vec) {
 	t := k.Vec()
-	k.Op("VPMADDWD", h, s.offset.X(), t.X())
-	k.Op("VMOVDQU", t.X(), offsets)
+	k.Op("VPBROADCASTD", c.Sums, t)
+	bits := log2(k.Scheme.Offset)
+	switch {
+	case k.Scheme.Halves && c.Second:
+		k.Op("VPSRAD", 16, t, t)
+		k.Op("VPSLLD", bits, t, t)
+		k.Op("VPSUBD", t, total, total)
+	case k.Scheme.Halves:
+		k.Op("VPSLLD", 16, t, t)
+		k.Op("VPSRAD", 16-bits, t, t)
+		k.Op("VPSUBD", t, total, total)
+	default:
+		if !c.Product {
+			k.Op("VPMADDWD", k.Words(-k.Scheme.Offset), t, t)
+		}
+		k.Op("VPADDD", t, total, total)
+	}
 	k.Free(t)
 }
 
-func (*avx2) AddOffset(k *Kernel, offset Mem, total Vec) {
-	t := k.Vec()
-	k.Op("VPBROADCASTD", offset, t)
-	k.Op("VPADDD", t, total, total)
-	k.Free(t)
-}
-
-func (*avx2) ScaleAdd(k *Kernel, sum Vec, scale, d any, acc Vec) {
+func (avx2) ScaleAdd(k *Kernel, sum Vec, scale, d, acc any) Vec {
 	t := k.Vec()
 	k.Op("VCVTDQ2PS", sum, sum)
 	k.Op("VBROADCASTSS", d, t)
 	k.Op("VMULPS", scale, t, t)
-	k.Op("VFMADD231PS", sum, t, acc)
-	k.Free(t)
+	return k.multiplyAdd(sum, t, acc)
 }
 
-func (*avx2) SubtractMinimum(k *Kernel, minimum, s any, acc Vec) {
+// multiplyAdd is acc + sum·scale, both registers free for it, as acc is if it is one.
+func (k *Kernel) multiplyAdd(sum, scale Vec, acc any) Vec {
+	k.Free(scale)
+	if acc, ok := acc.(Vec); ok {
+		k.Op("VFMADD231PS", sum, scale, acc)
+		k.Free(sum)
+		return acc
+	}
+	k.Op("VFMADD213PS", acc, scale, sum)
+	return sum
+}
+
+func (avx2) SubtractMinimum(k *Kernel, minimum, s any, acc Vec) {
 	t := k.Vec()
 	k.Op("VBROADCASTSS", s, t)
 	k.Op("VFNMADD231PS", minimum, t, acc)
 	k.Free(t)
+}
+
+func (avx2) Dot(k *Kernel, w Vec, q Mem) Vec {
+	p := k.Vec()
+	if !k.Scheme.Signed() {
+		k.Op("VPMADDUBSW", q, w, p)
+		return p
+	}
+	magnitude := k.Vec()
+	k.Op("VPABSB", w, magnitude)
+	k.Op("VMOVDQU", q, p)
+	k.Op("VPSIGNB", w, p, p)
+	k.Op("VPMADDUBSW", p, magnitude, p)
+	k.Op("VPMADDWD", k.Words(1), p, p)
+	k.Free(magnitude)
+	return p
+}
+
+func (avx2) AddDots(s Scheme) string {
+	if s.Signed() {
+		return "VPADDD"
+	}
+	return "VPADDW"
+}
+
+// Adds is how many products of 127, two to a word, fit in 16 bits. Of signed weights the products of one register alone.
+func (avx2) Adds(s Scheme) int { return max(1, 128>>s.Bits) }
+
+func (avx2) Widen(k *Kernel, p Vec) {
+	if !k.Scheme.Signed() {
+		k.Op("VPMADDWD", k.Words(1), p, p)
+	}
 }

@@ -2,32 +2,45 @@ package main
 
 import "fmt"
 
-// avxvnni is avx2 with VPDPBUSD, as AVX-512 VNNI has it, on 32 bytes.
+// avxvnni is avx2 with VPDPBUSD, which multiplies unsigned bytes with signed ones and adds by fours in 32 bits.
 type avxvnni struct{ avx2 }
 
-func (*avxvnni) Name() string { return "AVXVNNI" }
+func (avxvnni) InRegisters() int { return 1 }
 
-func (s *avxvnni) Constants(k *Kernel) {
-	if k.Offset != 0 {
-		s.offset = k.Broadcast(eachWord(-k.Offset))
-	}
-}
+// Order lets both half blocks alternate.
+func (avxvnni) Order(Scheme) [][]int { return [][]int{{0}, {4}, {1}, {5}, {2}, {6}, {3}, {7}} }
 
-func (s *avxvnni) Start(k *Kernel, h Mem, panels int) (sums []*Sum) {
+func (avxvnni) Start(k *Kernel, c Correction, panels int) (sums []*Sum) {
 	for range panels {
 		total := k.Vec()
-		if h.Base == "" {
+		if !c.Needed() {
 			k.Op("VPXOR", total, total, total)
 		} else {
-			k.Op("VPBROADCASTD", h, total)
-			k.Op("VPMADDWD", s.offset, total, total)
+			k.Op("VPBROADCASTD", c.Sums, total)
+		}
+		if c.Needed() && !c.Product {
+			if c.Second {
+				k.Op("VPSRLD", 16, total, total)
+			}
+			k.Op("VPMADDWD", k.offset(false), total, total)
 		}
 		sums = append(sums, &Sum{total: total})
 	}
 	return sums
 }
 
-func (*avxvnni) MultiplyAdd(k *Kernel, sums []*Sum, w []Vec, q Mem) {
+// offset is words of what makes up for the offset of the weights: of half blocks that of the first or the second.
+func (k *Kernel) offset(second bool) Vec {
+	switch {
+	case !k.Scheme.Halves:
+		return k.Words(-k.Scheme.Offset)
+	case second:
+		return k.Broadcast(-k.Scheme.Offset << 16 & 0xffffffff)
+	}
+	return k.Broadcast(-k.Scheme.Offset & 0xffff)
+}
+
+func (s avxvnni) MultiplyAdd(k *Kernel, sums []*Sum, w []Vec, q Mem) {
 	for i, sum := range sums {
 		t := k.Vec()
 		k.Op("VPBROADCASTD", q, t)
@@ -36,17 +49,46 @@ func (*avxvnni) MultiplyAdd(k *Kernel, sums []*Sum, w []Vec, q Mem) {
 	}
 }
 
-func (*avxvnni) Finish(k *Kernel, _ Mem, sums ...*Sum) Vec {
-	for _, other := range sums[1:] {
-		k.Op("VPADDD", other.total, sums[0].total, sums[0].total)
-		k.Free(other.total)
+func (avxvnni) Finish(k *Kernel, _ Correction, sums ...*Sum) Vec {
+	for i, sum := range sums {
+		if sum.times16 {
+			k.Op("VPSRAD", 4, sum.total, sum.total)
+		}
+		if i == 0 {
+			continue
+		}
+		k.Op("VPADDD", sum.total, sums[0].total, sums[0].total)
+		k.Free(sum.total)
 	}
 	return sums[0].total
 }
+
+func (avxvnni) Dot(k *Kernel, w Vec, q Mem) Vec {
+	p, t := k.Vec(), k.Vec()
+	k.Op("VMOVDQU", q, t)
+	k.Op("VPXOR", p, p, p)
+	k.dotBytes(t, w, p)
+	k.Free(t)
+	return p
+}
+
+func (avxvnni) AddDots(Scheme) string { return "VPADDD" }
+func (avxvnni) Adds(Scheme) int       { return 8 }
+func (avxvnni) Widen(*Kernel, Vec)    {}
 
 // dotBytes is VPDPBUSD q, w, p in the form of AVX-VNNI; the assembler knows only that of AVX-512.
 func (k *Kernel) dotBytes(q, w, p Vec) {
 	rex, vvvv := 0xe2-128*(p.number/8)-32*(q.number/8), 8*(15-w.number)+5
 	fmt.Fprintf(&k.text, "\tBYTE $0xc4; BYTE $%#x; BYTE $%#x; BYTE $0x50; BYTE $%#x // VPDPBUSD %s, %s, %s\n",
 		rex, vvvv, 0xc0+8*(p.number%8)+q.number%8, q, w, p)
+}
+
+// vnni256 is AVX-512 VNNI on 32 bytes, for a row of weights at a time.
+type vnni256 struct{ avxvnni }
+
+func (vnni256) Dot(k *Kernel, w Vec, q Mem) Vec {
+	p := k.Vec()
+	k.Op("VPXOR", p, p, p)
+	k.Op("VPDPBUSD", q, w, p)
+	return p
 }

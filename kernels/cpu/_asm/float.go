@@ -43,38 +43,6 @@ func (t floatType) loadOne(k *Kernel, m Mem, v Vec) {
 	}
 }
 
-// convert sets dst to the elements of src.
-//
-// DI dst, SI src, R8 elements left.
-func (t floatType) convert(k *Kernel) {
-	k.ToArgs(AX)
-	k.Load(AX, "dst", DI, "src", SI, "n", R8)
-	rest, done := k.Label("rest"), k.Label("done")
-	v := k.Vec()
-	lanes := k.Set.Width() / 4
-	k.Op("SUBQ", lanes, R8)
-	k.Op("JLT", rest)
-	vector := k.Here("vector")
-	t.load(k, At(SI), v)
-	k.Op("VMOVUPS", v, At(DI))
-	k.Op("ADDQ", lanes*t.bytes, SI)
-	k.Op("ADDQ", lanes*4, DI)
-	k.Op("SUBQ", lanes, R8)
-	k.Op("JGE", vector)
-	k.Place(rest)
-	k.Op("ADDQ", lanes, R8)
-	k.Op("JZ", done)
-	one := k.Here("one")
-	t.loadOne(k, At(SI), v)
-	k.Op("VMOVSS", v.X(), At(DI))
-	k.Op("ADDQ", t.bytes, SI)
-	k.Op("ADDQ", 4, DI)
-	k.Op("DECQ", R8)
-	k.Op("JNZ", one)
-	k.Place(done)
-	k.Return()
-}
-
 // halving is how the lanes of two registers are added: two instructions take one half each of both.
 type halving struct {
 	first, second string

@@ -8,10 +8,9 @@ import (
 var (
 	floatGEMVSignature = signature{
 		"floatArgs", "dst []float32, w []byte, stride int, x []float32",
-		"dst: dst*, outputs: len(dst), w: w*, rowBytes: stride, x: x*, n: len(x)",
+		"dst: dst*, rows: len(dst), w: w*, rowBytes: stride, x: x*, n: len(x)",
 	}
-	convertSignature = signature{"convertArgs", "dst []float32, src []byte", "dst: dst*, src: src*, n: len(dst)"}
-	floatGEMM4       = signature{
+	floatGEMM4 = signature{
 		"floatArgs", "dst *[16]float32, w []byte, x []float32",
 		"dst: &dst[0], stride: 4, w: w*, rowBytes: len(w) / 4, x: x*, n: len(x) / 4, prefetch: len(w)",
 	}
@@ -29,12 +28,12 @@ func floatGEMM8(tokens int) signature {
 // floats is the microkernels for float weights. Those of one token have no more registers to sum in than AVX2 has:
 // others would return other bits.
 var floats = []file{
-	{"gemv_float", newAVX2, "floatAVX2", floatKernels(func(t floatType) []microkernel {
+	{"gemv_float", avx2{}, "floatAVX2", floatKernels(func(t floatType) []microkernel {
 		return []microkernel{{
 			name: "gemv" + t.name + "AVX2", write: t.gemv, signature: floatGEMVSignature, fields: []string{"gemv" + t.name},
 		}}
 	})},
-	{"gemm_float_avx2", newAVX2, "floatAVX2", floatKernels(func(t floatType) []microkernel {
+	{"gemm_float_avx2", avx2{}, "floatAVX2", floatKernels(func(t floatType) []microkernel {
 		four := gemmFloat{weights: t, rows: 4, tokens: 4, tileRows: 2, tileTokens: 4, whole: 2048, part: 2048}
 		eight := gemmFloat{
 			weights: t, rows: 8, tokens: 6, tileRows: 2, tileTokens: 6, whole: 3584, part: 2432, prefetchesTokens: true,
@@ -44,7 +43,7 @@ var floats = []file{
 			{name: "gemm8" + t.name + "AVX2", write: eight.write, signature: floatGEMM8(6), fields: []string{"gemm8" + t.name}},
 		}
 	})},
-	{"gemm_float_avx512", newVNNI, "floatAVX512", floatKernels(func(t floatType) []microkernel {
+	{"gemm_float_avx512", vnni{}, "floatAVX512", floatKernels(func(t floatType) []microkernel {
 		four := gemmFloat{weights: t, rows: 4, tokens: 4, tileRows: 4, tileTokens: 4, whole: math.MaxInt32}
 		eight := gemmFloat{weights: t, rows: 8, tokens: 8, tileRows: 4, tileTokens: 4, whole: 4096, part: 2048}
 		return []microkernel{
@@ -52,10 +51,6 @@ var floats = []file{
 			{name: "gemm8" + t.name + "AVX512", write: eight.write, signature: floatGEMM8(8), fields: []string{"gemm8" + t.name}},
 		}
 	})},
-	{"convert", newAVX2, "floatAVX2", []microkernel{
-		{name: "fromF16AVX2", write: typeF16.convert, signature: convertSignature, fields: []string{"fromF16"}},
-		{name: "fromBF16AVX2", write: typeBF16.convert, signature: convertSignature, fields: []string{"fromBF16"}},
-	}},
 }
 
 // floatKernels is the microkernels of all types.

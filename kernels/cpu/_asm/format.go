@@ -1,49 +1,83 @@
 package main
 
-import "fmt"
+// Scheme is what the integers are that are multiplied, and what their products count.
+type Scheme struct {
+	Bits   int  // an integer w is 0 ≤ w < 2^Bits, or has a sign if it has 8 bits and no Offset
+	Offset int  // the weight is d·(w - Offset)
+	Minima bool // the weight is d·w - m
+	Halves bool // columns 0 to 15 and 16 to 31 of a block have scales of their own
+}
+
+// Signed reports whether integers have a sign.
+func (s Scheme) Signed() bool { return s.Bits == 8 && s.Offset == 0 }
+
+// Scales is how many a block of 32 columns has.
+func (s Scheme) Scales() int {
+	if s.Halves {
+		return 2
+	}
+	return 1
+}
+
+// Sums is the field of the arguments with the sums of activations that the scheme needs.
+func (s Scheme) Sums() string {
+	if s.Minima {
+		return "s"
+	}
+	return "h"
+}
 
 // Block is what there is to know of a format beside how it is unpacked.
 type Block struct {
-	Name    string
-	Columns int  // weights of a block
-	Bytes   int  // that it takes in a file
-	Bits    int  // of a weight as it is unpacked: 0 ≤ w < 2^Bits
-	Offset  int  // d·(w - Offset) is the weight
-	Minima  bool // d·w - m is the weight
+	Name           string
+	Columns, Bytes int // of a block as it is stored
+	Scheme
 }
 
-// Lanes is how many sums an output has: block b of 32 columns goes to lane b mod Lanes, in ascending order, and the
-// lanes are added at the end. All instruction sets keep this order, and so return the same bits.
-func (b Block) Lanes() int { return min(8, 4*b.Columns/32) }
+// Accumulators is how many an output has: block b of 32 columns goes to accumulator b mod Accumulators, in ascending
+// order, and they are added at the end. All instruction sets keep this order, and so return the same bits.
+func (b Block) Accumulators() int { return min(8, 4*b.Columns/32) }
 
-// Format is a format of blocks in a file, and how they are unpacked.
+// Format is a format of blocks in a file, and how they are unpacked for each way to lay them out in registers:
+// interleaved (eight or sixteen rows, four columns of a row to a lane), contiguous (32 columns of a row to a register of
+// 32 bytes) or by quarters (sixteen columns of each of four blocks of a row to a register of 64 bytes).
 type Format interface {
 	Block() Block
-	// Constants takes registers for constants of unpacking.
-	Constants(k *Kernel)
 
 	// Unpack calls visit with registers of four columns of each row, which visit is to free: those of part 0 to 7 of a
 	// block of 32 columns, as Interleave orders them.
 	Unpack(k *Kernel, rows Rows, visit func(block, part int, w Vec))
-	// UnpackBlocks calls multiply with the parts of each block of 32 columns.
-	UnpackBlocks(k *Kernel, rows Rows, t BlockTemps, multiply func(w [8]Vec))
-	// StoreScales puts the scales of each block of 32 columns, and their minima if there are any, one to a row; those
-	// of the next block lie step bytes, or minimumStep bytes, further on.
-	StoreScales(k *Kernel, rows Rows, scales Mem, step int, minima Mem, minimumStep int)
+	// StoreScales stores the scales of each block of 32 columns, and the minima if there are any, one to a row.
+	StoreScales(k *Kernel, rows Rows, to ScalePlaces)
+
+	// UnpackContiguous calls visit with each block of 32 columns of the block that is bytes after SI.
+	UnpackContiguous(k *Kernel, bytes int, visit func(block int, w Vec))
+	// ContiguousScales is the scales of the blocks at SI, four blocks of 32 or one of 256, and their minima if any. Of
+	// half blocks the second register has the scales of the second halves.
+	ContiguousScales(k *Kernel) [2]Vec
+
+	// UnpackQuarters unpacks four blocks of 32, or a half of a block of 256, of four rows: its first half leaves what it
+	// likes for the second in kept, 128 bytes.
+	UnpackQuarters(k *Kernel, rows Rows, half int, kept Mem) Quarters
 }
 
-// BlockTemps is what UnpackBlocks has beside registers.
-type BlockTemps struct {
-	Kept  Mem // room for eight registers
-	Bits  Mem // room for eight more
-	Place Mem // of the scales of the block of 32 that is next multiplied, in bytes: multiply adds to it
+// ScalePlaces is where scales and minima go: those of the next block of 32 columns lie Step and MinimumStep bytes
+// further on. The scale of a second half block comes right after that of the first.
+type ScalePlaces struct {
+	Scales, Minima    Mem
+	Step, MinimumStep int
 }
 
-// StoreBytes stores the bytes 0 to 3 of each dword of v, without sign, times scale, step bytes apart.
-func (k *Kernel) StoreBytes(v, scale Vec, to Mem, step int) {
+// StoreBytes stores the bytes 0 to 3 of each lane of v, with a sign or without, times scale, step bytes apart.
+func (k *Kernel) StoreBytes(v, scale Vec, signed bool, to Mem, step int) {
 	for i := range 4 {
 		t := k.Vec()
-		k.Op("VPSHUFB", k.Table(fmt.Sprint("byte", i), 1, repeat(k.Set.Width()/16, spreadBytes(i, 4)...)), v, t)
+		if signed {
+			k.Op("VPSLLD", 24-8*i, v, t)
+			k.Op("VPSRAD", 24, t, t)
+		} else {
+			k.Op("VPSHUFB", k.Table("byte"+digit(i), 1, repeat(k.Set.Width()/16, spread(i, 4)...)), v, t)
+		}
 		k.Op("VCVTDQ2PS", t, t)
 		k.Op("VMULPS", scale, t, t)
 		k.Op("VMOVUPS", t, to.Plus(i*step))
@@ -51,27 +85,55 @@ func (k *Kernel) StoreBytes(v, scale Vec, to Mem, step int) {
 	}
 }
 
-// spreadBytes is, for VPSHUFB, which bytes of 16 become dwords: from the first on, each step bytes after the other.
-func spreadBytes(first, step int) (all []int) {
-	for i := range 4 {
-		all = append(all, first+i*step, 0x80, 0x80, 0x80)
-	}
-	return all
-}
-
-// repeat is the values, n times.
-func repeat(n int, values ...int) (all []int) {
-	for range n {
-		all = append(all, values...)
-	}
-	return all
-}
+// digit is n < 10 in the name of a table.
+func digit(n int) string { return string(rune('0' + n)) }
 
 // nibbles splits bytes into their low and their high nibbles; the high ones take the place of the bytes.
-func nibbles(k *Kernel, mask, v Vec) (low, high Vec) {
+func nibbles(k *Kernel, v Vec) (low, high Vec) {
 	low = k.Vec()
-	k.Op("VPAND", mask, v, low)
+	k.Op("VPAND", k.Bytes(0x0f), v, low)
 	k.Op("VPSRLW", 4, v, v)
-	k.Op("VPAND", mask, v, v)
+	k.Op("VPAND", k.Bytes(0x0f), v, v)
 	return low, v
+}
+
+// weightNibbles is nibbles, but the high ones stay where they are if the microkernel wants that.
+func weightNibbles(k *Kernel, v Vec) (low, high Vec) {
+	if !k.highAsTheyLie {
+		return nibbles(k, v)
+	}
+	low = k.Vec()
+	k.Op("VPAND", k.Bytes(0x0f), v, low)
+	k.Op("VPANDN", v, k.Bytes(0x0f), v)
+	return low, v
+}
+
+// addBits adds the bits of mask, in bits moved to the left by some, or to the right if that is negative, to w.
+func addBits(k *Kernel, mask int, bits Vec, left int, w Vec) {
+	t := k.Vec()
+	switch {
+	case left > 0:
+		k.Op("VPSLLW", left, bits, t)
+		bits = t
+	case left < 0:
+		k.Op("VPSRLW", -left, bits, t)
+		bits = t
+	}
+	k.Op("VPAND", k.Bytes(mask), bits, t)
+	k.Op("VPOR", t, w, w)
+	k.Free(t)
+}
+
+// storeScale is StoreScales of a format that begins its block with a scale.
+func (k *Kernel) storeScale(rows Rows, to ScalePlaces) {
+	v := k.Set.Scales(k, rows, 0)
+	k.Op("VMOVUPS", v, to.Scales)
+	k.Free(v)
+}
+
+// UnsignWeights gives signed weights an offset of 128 where the instruction set has no product of signed bytes.
+func (k *Kernel) UnsignWeights() {
+	if _, takes := k.Set.(avx2); k.Scheme.Signed() && !takes {
+		k.Scheme.Offset = 0x80
+	}
 }

@@ -1,143 +1,235 @@
 package main
 
-// maxTokens is the most tokens that a small GEMM takes.
+// maxTokens is the most tokens that gemm8 and a tile take.
 const maxTokens = 16
 
-// gemm8 multiplies weights, as they are stored, with some tokens: each block is unpacked once, in registers, and
-// multiplied with every token; sums wait on the stack.
+// gemm8 multiplies eight rows of weights at a time, as they are stored, with some tokens: each block is unpacked once
+// and multiplied with every token; sums wait on the stack. A block of 32 columns stays in registers; one of 256 is
+// unpacked to the stack and multiplied by blocks of 32 as a packed panel is.
 //
-// SI, BX, DI, R8 rows; AX the stack from where it is aligned; the others as in EachToken.
-func gemm8(k *Kernel) {
-	b, width := k.Format.Block(), k.Set.Width()
-	args, dst, weightsEnd, sumsEnd := k.Local(8), k.Local(8), k.Local(8), k.Local(8)
-	left, count, prefetch := k.Local(8), k.Local(8), k.Local(8)
-	scales, minima := k.Aligned(AX, width*b.Columns/32), k.Aligned(AX, width*b.Columns/32)
-	temps := BlockTemps{Kept: k.Aligned(AX, 8*width), Bits: k.Aligned(AX, 8*width), Place: k.Local(8)}
-	weights := Weights{Scale: scales, Minimum: minima}
-	if b.Columns > 32 {
-		weights.Scale, weights.Minimum = k.Aligned(AX, width), k.Aligned(AX, width) // of one block
-	}
-	sums := k.Aligned(AX, width*b.Lanes()*maxTokens)
+// SI, BX, DI, R8 rows; AX the stack from where it is aligned; the others as in EachToken. While blocks of 256 are
+// multiplied, BX and R8 are places in the unpacked weights and their scales.
+type gemm8 struct {
+	*Kernel
+	b                                                  Block
+	args, dst, weightsEnd, sumsEnd, left, count, saved Mem
+	prefetch, panelEnd                                 Mem
+	unpacked, waiting, sums                            Mem // at multiples of a register's width
+	scales                                             ScalePlaces
+}
 
-	k.ToArgs(R14)
-	k.AlignStack(AX)
-	k.Op("MOVQ", R14, args)
-	k.Load(R14, "dst", R11, "tokens", R12, "w", SI, "wBytes", R13, "n", R9, k.sumsField(), R15)
-	k.Op("MOVQ", R11, dst)
-	k.Op("MOVQ", R12, count)
-	k.Op("ADDQ", SI, R13)
-	k.Op("MOVQ", R13, weightsEnd)
-	k.Op("IMUL3Q", width*b.Lanes(), R12, R12)
-	k.Op("LEAQ", sums.Times(R12, 1), R12)
-	k.Op("MOVQ", R12, sumsEnd)
-	k.RowBytes(R9, DI)
-	k.RowPointers()
-	k.Op("LEAQ", At(SI).Plus(8192).Times(DI, 8), R11)
-	k.Op("MOVQ", R11, prefetch)
-	k.Op("MOVQ", R9, R10)
-	k.Op("SHRQ", 3, R10)
-	k.Op("SUBQ", k.Field(R14, "d"), R15)
-	k.Op("LEAQ", At(R15).Times(R10, 1), BP)
-	k.Set.Constants(k)
-	k.Format.Constants(k)
-	k.prefetching = &prefetcher{at: R14, kept: prefetch.String()}
-
+func writeGEMM8(k *Kernel) {
+	k.UnsignWeights()
+	g := &gemm8{Kernel: k, b: k.Format.Block()}
+	g.layOutStack()
+	g.load()
 	outputs := k.Here("outputs")
 	k.Op("LEAQ", At(SI).Times(DI, 1), BX)
-	k.clearSums(sums, sumsEnd)
-	k.Op("MOVQ", args, R14)
+	g.clearSums()
+	k.Op("MOVQ", g.args, R14)
 	k.Load(R14, "q", DX, "d", CX)
 	k.Op("MOVQ", R9, R13)
-	k.Op("SHRQ", log2(b.Columns), R13)
-	k.Op("MOVQ", R13, left)
+	k.Op("SHRQ", log2(g.b.Columns), R13)
+	k.Op("MOVQ", R13, g.left)
+
 	block := k.Here("block")
-	k.Format.StoreScales(k, panelRows, scales, width, minima, width)
-	k.Op("MOVQ", 0, temps.Place)
-	k.Format.UnpackBlocks(k, panelRows, temps, func(w [8]Vec) {
-		k.EndPrefetch()
-		weights.Parts = w
-		if b.Columns > 32 {
-			k.takeScales(temps.Place, scales, weights.Scale.(Mem))
-			k.takeScales(temps.Place, minima, weights.Minimum.(Mem))
-			k.Op("ADDQ", width, temps.Place)
-		}
-		k.EachToken(count, 2, 1, func(t []Token) { k.MultiplyTokens(t, []Weights{weights}) })
-		k.Op("ADDQ", 32, DX)
-		k.Op("ADDQ", 4, CX)
-		k.NextLane("LEAQ", sums, sumsEnd)
-	})
-	k.Op("ADDQ", b.Bytes, SI)
+	switch {
+	case g.b.Columns == 256:
+		g.block256()
+	case k.Scheme.Signed():
+		g.signed()
+	default:
+		g.block32()
+	}
+	k.Op("ADDQ", g.b.Bytes, SI)
 	k.Op("LEAQ", At(SI).Times(DI, 1), BX)
-	k.Op("DECQ", left)
+	k.Op("DECQ", g.left)
 	k.Op("JNZ", block)
 
 	k.Op("LEAQ", At(BX).Times(R8, 2), SI)
-	k.putSums(args, dst, count, sums)
-	k.Op("CMPQ", SI, weightsEnd)
+	g.putSums()
+	k.Op("CMPQ", SI, g.weightsEnd)
 	k.Op("JLT", outputs)
 	k.Return()
 }
 
-// takeScales copies a register's width, the scales of the block at place, to where its products take them from.
-func (k *Kernel) takeScales(place, scales, to Mem) {
-	t := k.Vec()
-	k.Op("MOVQ", place, R13)
-	k.Op("VMOVUPS", scales.Times(R13, 1), t)
-	k.Op("VMOVUPS", t, to)
-	k.Free(t)
+// layOutStack says what is where on the stack.
+func (g *gemm8) layOutStack() {
+	for _, local := range []*Mem{
+		&g.args, &g.dst, &g.weightsEnd, &g.sumsEnd, &g.left, &g.count, &g.saved, &g.prefetch, &g.panelEnd,
+	} {
+		*local = g.Local(8)
+	}
+	width, blocks := g.Set.Width(), g.b.Columns/32
+	g.scales.Step, g.scales.MinimumStep = g.Scheme.Scales()*width, width
+	g.scales.Scales = g.Aligned(AX, blocks*g.scales.Step)
+	if g.Scheme.Minima {
+		g.scales.Minima = g.Aligned(AX, blocks*width)
+	}
+	switch {
+	case blocks > 1:
+		g.unpacked = g.Aligned(AX, 8*blocks*width)
+	case g.Scheme.Signed():
+		g.waiting = g.Aligned(AX, maxTokens*width)
+	}
+	g.sums = g.Aligned(AX, width*g.b.Accumulators()*maxTokens)
 }
 
-// clearSums clears the sums up to end and leaves R12 at their beginning.
-func (k *Kernel) clearSums(sums, end Mem) {
-	zero := k.Vec()
-	k.Op("VXORPS", zero, zero, zero)
-	k.Op("LEAQ", sums, R12)
-	clear := k.Here("clear")
+// load loads the arguments.
+func (g *gemm8) load() {
+	g.ToArgs(R14)
+	g.AlignStack(AX)
+	g.Op("MOVQ", R14, g.args)
+	g.Load(R14, "dst", R11, "tokens", R12, "w", SI, "wBytes", R13, "n", R9, g.Scheme.Sums(), R15)
+	g.Op("MOVQ", R11, g.dst)
+	g.Op("MOVQ", R12, g.count)
+	g.Op("ADDQ", SI, R13)
+	g.Op("MOVQ", R13, g.weightsEnd)
+	g.Op("IMUL3Q", g.Set.Width()*g.b.Accumulators(), R12, R12)
+	g.Op("LEAQ", g.sums.Times(R12, 1), R12)
+	g.Op("MOVQ", R12, g.sumsEnd)
+	g.Op("LEAQ", g.scales.Scales.Plus(g.b.Columns/32*g.scales.Step), R12)
+	g.Op("MOVQ", R12, g.panelEnd)
+	g.RowBytes(R9, DI)
+	g.RowPointers()
+	g.Op("LEAQ", At(SI).Plus(8192).Times(DI, 8), R11)
+	g.Op("MOVQ", R11, g.prefetch)
+	g.prefetching = &prefetcher{at: R14, kept: g.prefetch.String()}
+	g.Op("MOVQ", R9, R10)
+	g.Op("SHRQ", 3, R10)
+	g.Op("SUBQ", g.Field(R14, "d"), R15)
+	g.Op("LEAQ", At(R15).Times(R10, 1), BP)
+}
+
+// block32 unpacks a block of 32 columns to registers.
+func (g *gemm8) block32() {
+	var w Weights
+	g.Phase(func() {
+		g.Format.Unpack(g.Kernel, panelRows, func(_, part int, v Vec) { w.Parts[part] = v })
+		g.Format.StoreScales(g.Kernel, panelRows, g.scales)
+	})
+	g.EndPrefetch()
+	w.Scales[0] = g.loadScale(0, g.scales.Scales)
+	g.EachToken(g.count, 2, 1, func(t []Token) { g.MultiplyTokens(t, []Weights{w}) })
+	w.free(g.Kernel)
+	g.nextBlock32()
+	g.nextAccumulator("LEAQ", g.sums, g.sumsEnd)
+}
+
+// nextBlock32 moves on in the activations.
+func (g *gemm8) nextBlock32() {
+	g.Op("ADDQ", 32, DX)
+	g.Op("ADDQ", 4, CX)
+}
+
+// signed is block32 for signed weights, half by half.
+func (g *gemm8) signed() {
+	g.signedBlock(g.count, g.saved, g.waiting, g.scales.Scales, func(half int) [4]Vec {
+		if half == 0 {
+			g.Format.StoreScales(g.Kernel, panelRows, g.scales)
+		}
+		return g.Format.(q8_0).unpackHalf(g.Kernel, panelRows, half)
+	})
+	g.nextBlock32()
+	g.nextAccumulator("LEAQ", g.sums, g.sumsEnd)
+}
+
+// block256 unpacks a block of 256 columns to the stack, whose blocks of 32 have an accumulator each.
+func (g *gemm8) block256() {
+	width := g.Set.Width()
+	g.Phase(func() {
+		g.Format.StoreScales(g.Kernel, panelRows, g.scales)
+		g.Format.Unpack(g.Kernel, panelRows, func(block, part int, w Vec) {
+			g.Op("VMOVDQU", w, g.unpacked.Plus((8*block+part)*width))
+			g.Free(w)
+		})
+	})
+	g.EndPrefetch()
+	g.Op("LEAQ", g.unpacked, BX)
+	g.Op("LEAQ", g.scales.Scales, R8)
+	block := g.Here("block32")
+	w := Weights{Parts: g.loadParts(At(BX), 0)}
+	w.Scales[0] = g.loadScale(0, At(R8))
+	second := At(R8).Plus(width)
+	if g.Scheme.Minima {
+		second = At(R8).Plus(g.scales.Minima.Offset - g.scales.Scales.Offset)
+	}
+	w.Scales[1] = g.loadScale(1, second)
+	g.EachToken(g.count, 2, 1, func(t []Token) { g.MultiplyTokens(t, []Weights{w}) })
+	w.free(g.Kernel)
+	g.nextBlock32()
+	g.Op("ADDQ", 8*width, BX)
+	g.Op("ADDQ", g.scales.Step, R8)
+	g.Op("CMPQ", R8, g.panelEnd)
+	g.Op("JNE", block)
+	g.Op("LEAQ", At(DI).Times(DI, 2), R8)
+	g.Op("LEAQ", g.sums, R12)
+}
+
+// clearSums clears the sums and leaves R12 at their beginning.
+func (g *gemm8) clearSums() {
+	zero := g.Vec()
+	g.Op("VXORPS", zero, zero, zero)
+	g.Op("LEAQ", g.sums, R12)
+	clear := g.Here("clear")
 	for i := range 4 {
-		k.Op("VMOVUPS", zero, At(R12).Plus(k.Set.Width()*i))
+		g.Op("VMOVUPS", zero, At(R12).Plus(g.Set.Width()*i))
 	}
-	k.Op("SUBQ", -16*k.Set.Outputs(), R12)
-	k.Op("CMPQ", R12, end)
-	k.Op("JLT", clear)
-	k.Op("LEAQ", sums, R12)
-	k.Free(zero)
+	g.Op("SUBQ", -4*g.Set.Width(), R12)
+	g.Op("CMPQ", R12, g.sumsEnd)
+	g.Op("JLT", clear)
+	g.Op("LEAQ", g.sums, R12)
+	g.Free(zero)
 }
 
-// putSums adds the lanes of each token and puts them at dst, which moves on to the next outputs.
-func (k *Kernel) putSums(args, dst, count, sums Mem) {
-	width := k.Set.Width()
-	k.Op("LEAQ", sums, R12)
-	k.Op("MOVQ", args, R14)
-	k.Load(R14, "stride", DX)
-	k.Op("SHLQ", 2, DX)
-	k.Op("MOVQ", dst, BX)
-	k.Op("ADDQ", width, dst)
-	k.Op("MOVQ", count, R11)
-	k.Op("MOVQ", R11, R13)
-	k.Op("SHLQ", log2(width), R13)           // bytes of a lane
-	k.Op("LEAQ", At(R13).Times(R13, 2), CX)  // of three
-	k.Op("LEAQ", At(R12).Times(R13, 4), R14) // the fifth
-	put := k.Here("put")
+// putSums adds the accumulators of each token and puts them at dst, which moves on to the next outputs.
+func (g *gemm8) putSums() {
+	width := g.Set.Width()
+	g.Op("LEAQ", g.sums, R12)
+	g.Op("MOVQ", g.args, R14)
+	g.Load(R14, "stride", DX)
+	g.Op("SHLQ", 2, DX)
+	g.Op("MOVQ", g.dst, BX)
+	g.Op("ADDQ", width, g.dst)
+	g.Op("MOVQ", g.count, R11)
+	g.Op("MOVQ", R11, R13)
+	g.Op("SHLQ", log2(width), R13)           // bytes of an accumulator
+	g.Op("LEAQ", At(R13).Times(R13, 2), CX)  // of three
+	g.Op("LEAQ", At(R12).Times(R13, 4), R14) // the fifth
+	put := g.Here("put")
+	sum := g.addAccumulators(g.b.Accumulators(), R12, R14)
+	g.Op("VMOVUPS", sum, At(BX))
+	g.Free(sum)
+	g.Op("ADDQ", width, R12)
+	g.Op("ADDQ", width, R14)
+	g.Op("ADDQ", DX, BX)
+	g.Op("DECQ", R11)
+	g.Op("JNZ", put)
+}
+
+// addAccumulators adds four accumulators from first on, or eight, of which the fifth is at fifth. One takes R13 bytes,
+// three take CX.
+func (k *Kernel) addAccumulators(n int, first, fifth Reg) Vec {
 	v := k.Vecs(4)
-	for lane := range 4 {
-		k.Op("VMOVUPS", laneAt(R12, lane), v[lane])
+	for i := range v {
+		k.Op("VMOVUPS", accumulator(first, i), v[i])
 	}
-	for lane := 4; lane < k.Format.Block().Lanes(); lane++ {
-		k.Op("VADDPS", laneAt(R14, lane-4), v[lane-4], v[lane-4])
+	for i := range n - 4 {
+		k.Op("VADDPS", accumulator(fifth, i), v[i], v[i])
 	}
+	k.addFour(v)
+	return v[0]
+}
+
+// addFour makes v[0] (v[0]+v[2]) + (v[1]+v[3]) and gives the others back.
+func (k *Kernel) addFour(v []Vec) {
 	k.Op("VADDPS", v[2], v[0], v[0])
 	k.Op("VADDPS", v[3], v[1], v[1])
 	k.Op("VADDPS", v[1], v[0], v[0])
-	k.Op("VMOVUPS", v[0], At(BX))
-	k.Free(v...)
-	k.Op("ADDQ", width, R12)
-	k.Op("ADDQ", width, R14)
-	k.Op("ADDQ", DX, BX)
-	k.Op("DECQ", R11)
-	k.Op("JNZ", put)
+	k.Free(v[1:]...)
 }
 
-// laneAt is the sum of lane 0 to 3 from base on, where a lane takes R13 bytes and three take CX.
-func laneAt(base Reg, lane int) Mem {
-	return [4]Mem{At(base), At(base).Times(R13, 1), At(base).Times(R13, 2), At(base).Times(CX, 1)}[lane]
+// accumulator is the i-th from base on.
+func accumulator(base Reg, i int) Mem {
+	return [4]Mem{At(base), At(base).Times(R13, 1), At(base).Times(R13, 2), At(base).Times(CX, 1)}[i]
 }

@@ -1,50 +1,35 @@
 package main
 
-// gemvShape multiplies one output at a time with one token: for outputs that are left over, and where blocks are few. A
+// gemv multiplies one output at a time with one token: for outputs that are left over, and where blocks are few. A
 // register has 32 columns of a row in their order, as a register of activations has.
 //
-// DI dst, SI weights, DX q, CX d, R13 s or h, R9 blocks of 32 in a row. In a row: R11 place in q, R12 in d,
-// R14 in s or h. AX, BX, R8, R10, R15 for anything.
-type gemvShape struct {
+// DI dst, SI weights, DX q, CX d, R13 s or h, R9 blocks of 32 in a row. In a row: R11 place in q, R12 block of 32. AX,
+// BX, R8, R10, R14 for anything, R15 the last block from which there are four.
+type gemv struct {
 	*Kernel
-	f            ContiguousFormat
-	ones, offset Vec
-	end, left    Mem // end of the weights, blocks of 32 left in a row
-	sum          Vec // a lane to each dword: four, or eight in formats with blocks of 256
+	set RowSet
+	b   Block
+	end Mem // of the weights
+	sum Vec // accumulators: four, or eight in formats with blocks of 256
 }
 
-// ContiguousFormat is a format that gemvShape can read.
-type ContiguousFormat interface {
-	Format
-	// ContiguousConstants takes registers for constants of the other two.
-	ContiguousConstants(k *Kernel)
-	// UnpackContiguous calls visit with each block of 32 columns of the block that is bytes after SI.
-	UnpackContiguous(k *Kernel, bytes int, visit func(block int, w Vec))
-	// ContiguousScales is the scales of the blocks at SI, four blocks of 32 or one of 256, and their minima if any.
-	ContiguousScales(k *Kernel) (scale, minimum Vec)
-}
-
-func gemv(k *Kernel) {
-	g := &gemvShape{Kernel: k, f: k.Format.(ContiguousFormat), end: k.Local(8), left: k.Local(8)}
-	g.ones = g.Broadcast(eachWord(1))
-	if g.Offset != 0 {
-		g.offset = g.Broadcast(eachWord(-g.Offset))
-	}
-	g.f.ContiguousConstants(k)
-	g.sum = g.Vec()
+func writeGEMV(k *Kernel) {
+	k.UnsignWeights()
+	g := &gemv{Kernel: k, set: k.Set.(RowSet), b: k.Format.Block(), end: k.Local(8), sum: k.Vec()}
 	g.ToArgs(AX)
-	g.Load(AX, "dst", DI, "w", SI, "wBytes", R8, "q", DX, "d", CX, g.sumsField(), R13, "n", R9)
+	g.Load(AX, "dst", DI, "w", SI, "wBytes", R8, "q", DX, "d", CX, g.Scheme.Sums(), R13, "n", R9)
 	g.Op("ADDQ", SI, R8)
 	g.Op("MOVQ", R8, g.end)
 	g.Op("SHRQ", 5, R9)
+	if g.b.Columns == 32 {
+		g.Op("LEAQ", At(R9).Plus(-4), R15)
+	}
 
 	output := g.Here("output")
 	g.Op("MOVQ", DX, R11)
-	g.Op("MOVQ", CX, R12)
-	g.Op("MOVQ", R13, R14)
-	g.Op("MOVQ", R9, g.left)
+	g.Op("XORL", R12, R12)
 	g.Op("VXORPS", g.sum, g.sum, g.sum)
-	if g.f.Block().Columns == 32 {
+	if g.b.Columns == 32 {
 		g.byFours()
 	} else {
 		g.byEights()
@@ -55,152 +40,174 @@ func gemv(k *Kernel) {
 	g.Return()
 }
 
-// byFours adds a row of blocks of 32 columns, four at a time, then one: before each single block the lanes are rotated
-// by one, as their total is the same from any lane on.
-func (g *gemvShape) byFours() {
-	bytes := g.f.Block().Bytes
+// of is the number of the next block at base, d, s or h.
+func of(base Reg) Mem { return At(base).Times(R12, 4) }
+
+// byFours adds a row of blocks of 32 columns, four at a time, then one: before each single block the accumulators are
+// rotated by one, as their total is the same from any of them on.
+func (g *gemv) byFours() {
 	last, done := g.Label("last"), g.Label("done")
-	g.Op("SUBQ", 4, g.left)
-	g.Op("JLT", last)
+	g.Op("CMPQ", R12, R15)
+	g.Op("JG", last)
 	four := g.Here("four")
-	g.prefetch(4 * bytes)
+	g.prefetchNext(4 * g.b.Bytes)
 	var p [4]Vec
 	for block := range p {
-		p[block] = g.products(block*bytes, 32*block)
+		p[block] = g.products(block*g.b.Bytes, 32*block)
 	}
-	total := g.widen(g.joinFour(p))
+	total := g.addFours(p)
 	t := g.Vec()
 	g.Op("VEXTRACTI128", 1, total, t.X())
 	g.Op("VPADDD", t.X(), total.X(), total.X())
-	g.Op("VPMADDWD", At(R14), g.offset.X(), t.X())
-	g.Op("VPADDD", t.X(), total.X(), total.X())
+	if g.Scheme.Offset != 0 {
+		g.Op("VPMADDWD", of(R13), g.Words(-g.Scheme.Offset).X(), t.X())
+		g.Op("VPADDD", t.X(), total.X(), total.X())
+	}
 	g.Free(t)
 	g.Op("VCVTDQ2PS", total.X(), total.X())
-	scale, _ := g.f.ContiguousScales(g.Kernel)
-	g.Op("VMULPS", At(R12), scale.X(), scale.X())
+	scale := g.Format.ContiguousScales(g.Kernel)[0]
+	g.Op("VMULPS", of(CX), scale.X(), scale.X())
 	g.Op("VFMADD231PS", total.X(), scale.X(), g.sum.X())
 	g.Free(total, scale)
 	g.next(4)
-	g.Op("SUBQ", 4, g.left)
-	g.Op("JGE", four)
+	g.Op("CMPQ", R12, R15)
+	g.Op("JLE", four)
 	g.Place(last)
-	g.Op("ADDQ", 4, g.left)
-	g.Op("JZ", done)
-	g.one()
+	g.Op("CMPQ", R12, R9)
+	g.Op("JEQ", done)
+	g.single()
 	g.Place(done)
 }
 
-// one adds the blocks that are left, one at a time.
-func (g *gemvShape) one() {
+// single adds the blocks that are left, one at a time.
+func (g *gemv) single() {
 	one := g.Here("one")
-	total := g.widen(g.products(0, 0))
+	total := g.products(0, 0)
+	g.set.Widen(g.Kernel, total)
 	t := g.Vec()
 	g.Op("VEXTRACTI128", 1, total, t.X())
 	g.Op("VPADDD", t.X(), total.X(), total.X())
 	g.Op("VPHADDD", total.X(), total.X(), total.X())
 	g.Op("VPHADDD", total.X(), total.X(), total.X())
-	g.Op("VMOVD", At(R14), t.X())
-	g.Op("VPMADDWD", t.X(), g.offset.X(), t.X())
-	g.Op("VPADDD", t.X(), total.X(), total.X())
+	if g.Scheme.Offset != 0 {
+		g.Op("VMOVD", of(R13), t.X())
+		g.Op("VPMADDWD", t.X(), g.Words(-g.Scheme.Offset).X(), t.X())
+		g.Op("VPADDD", t.X(), total.X(), total.X())
+	}
 	g.Op("VCVTDQ2PS", total.X(), total.X())
 	g.Op("VPBROADCASTW", At(SI), t.X())
 	g.Op("VCVTPH2PS", t.X(), t.X())
-	g.Op("VMULSS", At(R12), t.X(), t.X())
+	g.Op("VMULSS", of(CX), t.X(), t.X())
 	g.Op("VFMADD231SS", total.X(), t.X(), g.sum.X())
 	g.Free(total, t)
 	g.Op("VPERMILPS", 0x39, g.sum.X(), g.sum.X())
 	g.next(1)
-	g.Op("DECQ", g.left)
-	g.Op("JNZ", one)
+	g.Op("CMPQ", R12, R9)
+	g.Op("JLT", one)
 }
 
-// byEights adds a row of blocks of 256 columns.
-func (g *gemvShape) byEights() {
+// byEights adds a row of blocks of 256 columns: an accumulator for each block of 32 in it.
+func (g *gemv) byEights() {
 	block := g.Here("block")
-	g.prefetch(g.f.Block().Bytes)
-	scale, minimum := g.f.ContiguousScales(g.Kernel)
-	g.Op("VMULPS", At(R12), scale, scale)
-	var p, joined []Vec
-	g.f.UnpackContiguous(g.Kernel, 0, func(block int, w Vec) {
-		p = append(p, g.multiply(w, 32*block))
+	g.prefetchNext(g.b.Bytes)
+	var p [4]Vec
+	var fours []Vec
+	visited := 0
+	g.Format.UnpackContiguous(g.Kernel, 0, func(block int, w Vec) {
+		p[block%4] = g.set.Dot(g.Kernel, w, At(R11).Plus(32*block))
 		g.Free(w)
-		if len(p) == 4 {
-			joined = append(joined, g.widen(g.joinFour([4]Vec(p))))
-			p = nil
+		if visited++; visited%4 == 0 {
+			fours = append(fours, g.addFours(p))
 		}
 	})
-	total, upper := joined[0], g.Vec()
-	g.Op("VPERM2I128", 0x31, joined[1], joined[0], upper)
-	g.Op("VPERM2I128", 0x20, joined[1], joined[0], total)
-	g.Op("VPADDD", upper, total, total)
-	g.Op("VCVTDQ2PS", total, total)
-	g.Op("VFMADD231PS", total, scale, g.sum)
-	g.Op("VFNMADD231PS", At(R14), minimum, g.sum)
-	g.Free(scale, minimum, upper)
-	g.Free(joined...)
+	first, second := g.Vec(), fours[0] // half blocks
+	g.Op("VPERM2I128", 0x20, fours[1], fours[0], first)
+	g.Op("VPERM2I128", 0x31, fours[1], fours[0], second)
+	g.Free(fours[1])
+	if !g.Scheme.Halves {
+		g.Op("VPADDD", second, first, first)
+		g.Free(second)
+	}
+	scales := g.Format.ContiguousScales(g.Kernel)
+	g.addScaled(first, scales[0], false)
+	if g.Scheme.Halves {
+		g.addScaled(second, scales[1], true)
+	}
+	if g.Scheme.Minima {
+		g.Op("VFNMADD231PS", of(R13), scales[1], g.sum)
+		g.Free(scales[1])
+	}
 	g.next(8)
-	g.Op("SUBQ", 8, g.left)
-	g.Op("JG", block)
+	g.Op("CMPQ", R12, R9)
+	g.Op("JLT", block)
+}
+
+// addScaled adds eight integers, less their offset, times scale and d, to the accumulators.
+func (g *gemv) addScaled(total, scale Vec, second bool) {
+	if g.Scheme.Offset != 0 {
+		t := g.Vec()
+		g.Op("VPMADDWD", of(R13), g.offset(second), t)
+		g.Op("VPADDD", t, total, total)
+		g.Free(t)
+	}
+	g.Op("VCVTDQ2PS", total, total)
+	g.Op("VMULPS", of(CX), scale, scale)
+	g.Op("VFMADD231PS", total, scale, g.sum)
+	g.Free(total, scale)
 }
 
 // next moves on by so many blocks of 32 columns.
-func (g *gemvShape) next(blocks int) {
-	b := g.f.Block()
-	g.Op("ADDQ", b.Bytes*blocks*32/b.Columns, SI)
+func (g *gemv) next(blocks int) {
+	g.Op("ADDQ", g.b.Bytes*blocks*32/g.b.Columns, SI)
 	g.Op("ADDQ", 32*blocks, R11)
-	g.Op("ADDQ", 4*blocks, R12)
-	g.Op("ADDQ", 4*blocks, R14)
+	g.Op("ADDQ", blocks, R12)
 }
 
-// prefetch fetches as much as the next blocks have, a page ahead.
-func (g *gemvShape) prefetch(bytes int) {
+// prefetchNext prefetches as much as the next blocks have, from a page further on.
+func (g *gemv) prefetchNext(bytes int) {
 	for line := 0; line < bytes; line += 64 {
 		g.PrefetchLine(At(SI).Plus(4096 + line))
 	}
 }
 
-// multiply is the products of 32 columns with the activations at q, by twos in 16 bits.
-func (g *gemvShape) multiply(w Vec, q int) Vec {
-	p := g.Vec()
-	g.Op("VPMADDUBSW", At(R11).Plus(q), w, p)
-	return p
-}
-
-// products is multiply for the block of 32 columns that is some bytes after SI.
-func (g *gemvShape) products(bytes, q int) (p Vec) {
-	g.f.UnpackContiguous(g.Kernel, bytes, func(_ int, w Vec) {
-		p = g.multiply(w, q)
+// products multiplies the block of 32 columns that is some bytes after SI with the activations q bytes after R11.
+func (g *gemv) products(bytes, q int) (p Vec) {
+	g.Format.UnpackContiguous(g.Kernel, bytes, func(_ int, w Vec) {
+		p = g.set.Dot(g.Kernel, w, At(R11).Plus(q))
 		g.Free(w)
 	})
 	return p
 }
 
-// joinFour adds the products of four blocks until each half of the result has two numbers of each block. Four sums of
-// two products of five bits fit in 16 bits. (VPHADDD is three operations and a slow one.)
-func (g *gemvShape) joinFour(p [4]Vec) Vec {
-	t := g.Vec()
+// addFours adds the products of four blocks until each half of the result has a number of each block. (VPHADDD is three
+// operations and a slow one.)
+func (g *gemv) addFours(p [4]Vec) Vec {
+	t, add := g.Vec(), g.set.AddDots(g.Scheme)
 	for i := 0; i < 4; i += 2 {
 		g.Op("VPUNPCKLQDQ", p[i+1], p[i], t)
 		g.Op("VPUNPCKHQDQ", p[i+1], p[i], p[i])
-		g.Op("VPADDW", t, p[i], p[i])
+		g.Op(add, t, p[i], p[i])
+	}
+	early := g.set.Adds(g.Scheme) < 4
+	if early {
+		g.set.Widen(g.Kernel, p[0])
+		g.set.Widen(g.Kernel, p[2])
+		add = "VPADDD"
 	}
 	g.Op("VSHUFPS", 0x88, p[2], p[0], t)
 	g.Op("VSHUFPS", 0xdd, p[2], p[0], p[0])
-	g.Op("VPADDW", t, p[0], p[0])
+	g.Op(add, t, p[0], p[0])
+	if !early {
+		g.set.Widen(g.Kernel, p[0])
+	}
 	g.Free(t, p[1], p[2], p[3])
 	return p[0]
 }
 
-// widen adds twos of 16 bits in 32.
-func (g *gemvShape) widen(p Vec) Vec {
-	g.Op("VPMADDWD", g.ones, p, p)
-	return p
-}
-
-// put adds the lanes, (0+4)+(2+6) + ((1+5)+(3+7)), puts them at dst and moves on.
-func (g *gemvShape) put() {
+// put adds the accumulators, (0+4)+(2+6) + ((1+5)+(3+7)), puts them at dst and moves on.
+func (g *gemv) put() {
 	sum, t := g.sum.X(), g.Vec().X()
-	if g.f.Block().Lanes() == 8 {
+	if g.b.Accumulators() == 8 {
 		g.Op("VEXTRACTF128", 1, g.sum, t)
 		g.Op("VADDPS", t, sum, sum)
 	}

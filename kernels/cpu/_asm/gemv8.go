@@ -1,64 +1,189 @@
 package main
 
-// gemv8 multiplies weights, as they are stored, with one token, a panel of outputs at a time: weights are multiplied as
-// soon as they are unpacked. It is for formats with blocks of 32 columns and takes four of these at a time, one to a
-// lane.
+// gemv8 multiplies eight rows of weights at a time, as they are stored, with one token: weights are multiplied as soon
+// as they are unpacked. An iteration takes four blocks of 32 columns or one of 256.
 //
-// SI, BX, DI, R8 rows; R12 dst, R10 end of the weights, R14 what is prefetched; DX q, CX d, AX h; R15 place in d and
-// h in bytes, q is eight times as far; R9 its end.
-func gemv8(k *Kernel) {
-	const lanes = 4
-	b := k.Format.Block()
-	offsets := k.Local(4 * lanes)
-	k.ToArgs(AX)
-	k.Load(AX, "dst", R12, "w", SI, "wBytes", R10, "n", R9, "q", DX, "d", CX, "h", AX)
-	k.Op("ADDQ", SI, R10)
-	k.RowBytes(R9, DI)
-	k.RowPointers()
-	k.Op("LEAQ", At(SI).Plus(8192).Times(DI, 8), R14)
-	k.Op("SHRQ", 3, R9)
-	k.Set.Constants(k)
-	k.Format.Constants(k)
-	k.prefetching = &prefetcher{at: R14}
-	sums := k.Vecs(lanes)
+// SI, BX, DI, R8 rows; R12 dst, R10 end of the weights, R14 what is prefetched; DX q, CX d, AX h or s; R15 place in d,
+// h and s in bytes, q is eight times as far; R9 its end.
+type gemv8 struct {
+	*Kernel
+	b            Block
+	accumulators []any       // four in registers, the others on the stack
+	scales       ScalePlaces // of blocks of 256
+	offsets      Mem         // the corrections of four blocks
+	sums         [8][]*Sum   // of each block of the iteration: two, of low and of high nibbles, or one
+	parts        [8]int      // multiplied so far
+}
 
+func writeGEMV8(k *Kernel) {
+	g := &gemv8{Kernel: k, b: k.Format.Block()}
+	_, k.highAsTheyLie = k.Set.(avxvnni)
+	g.layOut()
+	g.load()
 	outputs := k.Here("outputs")
-	k.Op("LEAQ", At(SI).Times(DI, 1), BX)
-	for _, sum := range sums {
-		k.Op("VXORPS", sum, sum, sum)
-	}
-	k.Op("XORL", R15, R15)
+	g.clear()
 	blocks := k.Here("blocks")
-	k.Set.Offsets(k, At(AX).Times(R15, 1), offsets)
-	for lane, acc := range sums {
-		rows := panelRows.Plus(lane * b.Bytes)
-		scale := k.Set.Scales(k, rows, 0)
-		halves := append(k.Set.Start(k, Mem{}, 1), k.Set.Start(k, Mem{}, 1)...)
-		k.Format.Unpack(k, rows, func(_, part int, w Vec) {
-			q := At(DX).Times(R15, 8).Plus(32*lane + 4*part)
-			k.Set.MultiplyAdd(k, halves[part/4:part/4+1], []Vec{w}, q)
-			k.Free(w)
-		})
-		k.Loaded(0)
-		total := k.Set.Finish(k, Mem{}, halves...)
-		k.Set.AddOffset(k, offsets.Plus(4*lane), total)
-		k.Set.ScaleAdd(k, total, scale, At(CX).Times(R15, 1).Plus(4*lane), acc)
-		k.Free(total, scale)
+	stored := max(1, 128/g.b.Columns)
+	if k.Scheme.Offset != 0 {
+		g.storeOffsets()
+	}
+	for i := range stored {
+		g.block(i)
 	}
 	k.EndPrefetch()
-	k.Op("ADDQ", lanes*b.Bytes, SI)
-	k.Op("ADDQ", lanes*b.Bytes, BX)
-	k.Op("ADDQ", 4*lanes, R15)
+	k.Op("ADDQ", stored*g.b.Bytes, SI)
+	k.Op("ADDQ", stored*g.b.Bytes, BX)
+	k.Op("ADDQ", 4*stored*g.b.Columns/32, R15)
 	k.Op("CMPQ", R15, R9)
 	k.Op("JLT", blocks)
-
-	k.Op("VADDPS", sums[2], sums[0], sums[0])
-	k.Op("VADDPS", sums[3], sums[1], sums[1])
-	k.Op("VADDPS", sums[1], sums[0], sums[0])
-	k.Op("VMOVUPS", sums[0], At(R12))
-	k.Op("ADDQ", k.Set.Width(), R12)
+	g.put()
 	k.Op("LEAQ", At(BX).Times(R8, 2), SI)
 	k.Op("CMPQ", SI, R10)
 	k.Op("JLT", outputs)
 	k.Return()
+}
+
+// layOut says what is in which register and where on the stack.
+func (g *gemv8) layOut() {
+	g.offsets = g.Local(16)
+	for i := range g.b.Accumulators() {
+		if i < 4 {
+			g.accumulators = append(g.accumulators, g.Vec())
+		} else {
+			g.accumulators = append(g.accumulators, g.Local(g.Set.Width()))
+		}
+	}
+	if g.b.Columns > 32 {
+		step := g.Set.Width()
+		g.scales = ScalePlaces{g.Local(8 * step), g.Local(8 * step), step, step}
+	}
+}
+
+// load loads the arguments.
+func (g *gemv8) load() {
+	g.ToArgs(AX)
+	g.Load(AX, "dst", R12, "w", SI, "wBytes", R10, "n", R9, "q", DX, "d", CX, g.Scheme.Sums(), AX)
+	g.Op("ADDQ", SI, R10)
+	g.RowBytes(R9, DI)
+	g.RowPointers()
+	g.Op("LEAQ", At(SI).Plus(8192).Times(DI, 8), R14)
+	g.Op("SHRQ", 3, R9)
+	g.prefetching = &prefetcher{at: R14}
+}
+
+// clear begins eight rows.
+func (g *gemv8) clear() {
+	g.Op("LEAQ", At(SI).Times(DI, 1), BX)
+	g.Op("XORL", R15, R15)
+	for i, acc := range g.accumulators {
+		if i < 4 {
+			g.Op("VXORPS", acc, acc, acc)
+		} else {
+			g.Op("VMOVUPS", g.accumulators[0], acc)
+		}
+	}
+}
+
+// storeOffsets stores what the offset gives in four blocks.
+func (g *gemv8) storeOffsets() {
+	t := g.Vec().X()
+	g.Op("VPMADDWD", At(AX).Times(R15, 1), g.Words(-g.Scheme.Offset).X(), t)
+	g.Op("VMOVDQU", t, g.offsets)
+	g.Free(t)
+}
+
+// block multiplies the i-th stored block of the iteration.
+func (g *gemv8) block(i int) {
+	rows := panelRows.Plus(i * g.b.Bytes)
+	var scale Vec
+	if g.b.Columns == 32 {
+		scale = g.Set.Scales(g.Kernel, rows, 0)
+	} else {
+		g.Format.StoreScales(g.Kernel, rows, g.scales)
+	}
+	g.Format.Unpack(g.Kernel, rows, func(block, part int, w Vec) {
+		block += i
+		g.multiply(block, part, w)
+		if g.parts[block]++; g.parts[block]%8 != 0 {
+			return
+		}
+		if g.b.Columns == 32 {
+			g.add(block, scale)
+			g.Free(scale)
+		} else {
+			g.add(block, g.scales.Scales.Plus(block*g.scales.Step))
+		}
+	})
+	g.Loaded(0)
+}
+
+// multiply adds the products of four columns to the sum of the low or of the high nibbles. The first sum of a block
+// begins with the correction.
+func (g *gemv8) multiply(block, part int, w Vec) {
+	chain, high := 0, block%2 == 1
+	if g.b.Columns == 32 {
+		chain, high = part/4, part >= 4
+	}
+	if g.parts[block]%8 == 0 {
+		g.sums[block] = make([]*Sum, g.b.chains())
+	}
+	sums := g.sums[block][chain : chain+1]
+	if sums[0] == nil {
+		var c Correction
+		if chain == 0 {
+			c = g.correction(block)
+		}
+		sums[0] = g.Set.Start(g.Kernel, c, 1)[0]
+		sums[0].times16 = high && g.highAsTheyLie
+	}
+	g.Set.MultiplyAdd(g.Kernel, sums, []Vec{w}, At(DX).Times(R15, 8).Plus(32*block+4*part))
+	g.Free(w)
+}
+
+// chains is how many sums a block of 32 columns has: its low and its high nibbles, or one of these.
+func (b Block) chains() int {
+	if b.Columns == 32 {
+		return 2
+	}
+	return 1
+}
+
+// correction is what makes up for the offset.
+func (g *gemv8) correction(block int) (c Correction) {
+	if g.Scheme.Offset != 0 {
+		c = Correction{Sums: g.offsets.Plus(4 * block), Product: true}
+	}
+	return c
+}
+
+// add adds the products of a block of 32 columns, times scale and d, less minimum·s, to its accumulator.
+func (g *gemv8) add(block int, scale any) {
+	total := g.Set.Finish(g.Kernel, g.correction(block), g.sums[block]...)
+	place := g.accumulators[block%len(g.accumulators)]
+	acc := g.Set.ScaleAdd(g.Kernel, total, scale, At(CX).Times(R15, 1).Plus(4*block), place)
+	if g.Scheme.Minima {
+		minimum := g.scales.Minima.Plus(block * g.scales.MinimumStep)
+		g.Set.SubtractMinimum(g.Kernel, minimum, At(AX).Times(R15, 1).Plus(4*block), acc)
+	}
+	if m, ok := place.(Mem); ok {
+		g.Op("VMOVUPS", acc, m)
+		g.Free(acc)
+	}
+}
+
+// put adds the accumulators and puts them at dst, which moves on.
+func (g *gemv8) put() {
+	var v []Vec
+	for i, acc := range g.accumulators {
+		if i < 4 {
+			v = append(v, acc.(Vec))
+		} else {
+			g.Op("VADDPS", acc, v[i-4], v[i-4])
+		}
+	}
+	g.Op("VADDPS", v[2], v[0], v[0])
+	g.Op("VADDPS", v[3], v[1], v[1])
+	g.Op("VADDPS", v[1], v[0], v[0])
+	g.Op("VMOVUPS", v[0], At(R12))
+	g.Op("ADDQ", g.Set.Width(), R12)
 }

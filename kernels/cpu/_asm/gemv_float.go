@@ -6,7 +6,7 @@ package main
 // DI dst, R8 rows left, SI w, R9 from row to row, DX x, R10 columns; AX place in w, CX in x, R11 columns left.
 func (t floatType) gemv(k *Kernel) {
 	k.ToArgs(AX)
-	k.Load(AX, "dst", DI, "outputs", R8, "w", SI, "rowBytes", R9, "x", DX, "n", R10)
+	k.Load(AX, "dst", DI, "rows", R8, "w", SI, "rowBytes", R9, "x", DX, "n", R10)
 	sums, w := k.Vecs(2), k.Vecs(2)
 	// multiplyAdd goes on by up to two registers of columns.
 	multiplyAdd := func(from, registers int) {

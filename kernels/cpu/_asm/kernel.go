@@ -8,23 +8,27 @@ import (
 // Kernel is a microkernel that is being written: its instructions so far, and the registers that are free.
 type Kernel struct {
 	Set    Set
-	Format Format
 	Name   string
 	Args   string // the Go struct that it gets a pointer to
-	Offset int    // what the weights that it multiplies are too large by
+	Format Format // of the weights, where they are read as they are stored
+	Scheme Scheme // of the integers that are multiplied
 
 	text           strings.Builder
 	tables         *Tables
 	taken          [32]bool // vector registers in use
-	frame, aligned int      // bytes of the stack in use
+	constants      []*constant
+	inPhase        bool
+	frame, aligned int // bytes of the stack in use
 	prefetching    *prefetcher
 	labels         map[string]int
+	magnitudes     map[Vec]Vec // of signed weights
+	highAsTheyLie  bool        // high nibbles stay where they are: sixteen times as much
 }
 
-// Reg is a general register.
+// Reg is a general register or a mask.
 type Reg string
 
-// General registers of amd64.
+// Registers of amd64.
 const (
 	AX, BX, CX, DX, SI, DI, BP, SP Reg = "AX", "BX", "CX", "DX", "SI", "DI", "BP", "SP"
 	R8, R9, R10, R11, R12          Reg = "R8", "R9", "R10", "R11", "R12"
@@ -58,15 +62,6 @@ func At(base Reg) Mem { return Mem{Base: base} }
 // Plus is n bytes further on.
 func (m Mem) Plus(n int) Mem { m.Offset += n; return m }
 
-// Add is as far further on as n leads from its base.
-func (m Mem) Add(n Mem) Mem {
-	m.Offset += n.Offset
-	if n.Base != "" {
-		return m.Times(n.Base, 1)
-	}
-	return m
-}
-
 // Times is scale times the index further on.
 func (m Mem) Times(index Reg, scale int) Mem { m.Index, m.Scale = index, scale; return m }
 
@@ -86,7 +81,7 @@ func (m Mem) String() string {
 	return s
 }
 
-// Op writes an instruction; numbers are constants.
+// Op writes an instruction; numbers are immediates. The destination is the last operand, as in Go's assembly.
 func (k *Kernel) Op(name string, operands ...any) {
 	words := make([]string, len(operands))
 	for i, o := range operands {
@@ -134,6 +129,18 @@ func (k *Kernel) Vec() Vec {
 	panic(k.Name + ": no vector register is free")
 }
 
+// lastVec is Vec for constants: from the end, as AVX-512 alone has instructions for registers from 16 on.
+func (k *Kernel) lastVec() Vec {
+	letter, count := k.Set.Vectors()
+	for i := count - 1; i >= 0; i-- {
+		if !k.taken[i] {
+			k.taken[i] = true
+			return Vec{i, letter}
+		}
+	}
+	panic(k.Name + ": no vector register is free for a constant")
+}
+
 // Vecs takes n of them.
 func (k *Kernel) Vecs(n int) []Vec {
 	v := make([]Vec, n)
@@ -149,16 +156,6 @@ func (k *Kernel) Free(vs ...Vec) {
 		k.taken[v.number] = false
 	}
 }
-
-// Constant is a register of equal dwords from memory, for kernels that have no register for it all the time.
-func (k *Kernel) Constant(dword int) Vec {
-	v := k.Vec()
-	k.Op("VPBROADCASTD", k.Table(fmt.Sprintf("dwords%x", dword), 4, repeat(2, dword)), v)
-	return v
-}
-
-// Broadcast is Set.Broadcast.
-func (k *Kernel) Broadcast(dword int) Vec { return k.Set.Broadcast(k, dword) }
 
 // ToArgs makes r the pointer to the arguments.
 func (k *Kernel) ToArgs(r Reg) { k.Op("MOVQ", Mem{Symbol: "a+0", Base: "FP"}, r) }
@@ -179,6 +176,26 @@ func (k *Kernel) Local(bytes int) Mem {
 	return At(SP).Plus(k.frame - bytes)
 }
 
+// Aligned is some bytes of the stack at a multiple of a register's width, by a register that AlignStack sets.
+func (k *Kernel) Aligned(stack Reg, bytes int) Mem {
+	k.aligned += bytes
+	return At(stack).Plus(k.aligned - bytes)
+}
+
+// AlignStack sets the register; no Local follows.
+func (k *Kernel) AlignStack(stack Reg) {
+	width := k.Set.Width()
+	k.Op("LEAQ", At(SP).Plus(k.frame+width-1), stack)
+	k.Op("ANDQ", -width, stack)
+	k.frame += k.aligned + width
+}
+
+// Return ends the microkernel.
+func (k *Kernel) Return() {
+	k.Op("VZEROUPPER")
+	k.Op("RET")
+}
+
 // String is the microkernel as assembly.
 func (k *Kernel) String() string {
 	flags := "NOSPLIT"
@@ -187,27 +204,4 @@ func (k *Kernel) String() string {
 	}
 	head := fmt.Sprintf("// func %s(a *%s)\nTEXT ·%[1]s(SB), %[3]s, $%d-8\n", k.Name, k.Args, flags, k.frame)
 	return head + k.text.String()
-}
-
-// Tables are the constants of a file.
-type Tables struct {
-	text strings.Builder
-	seen map[string]bool
-}
-
-// Table is the address of constants, which are written to the file once. Each is size bytes.
-func (k *Kernel) Table(name string, size int, values []int) Mem {
-	t := k.tables
-	if !t.seen[name] {
-		t.seen[name] = true
-		for i := 0; i < len(values); i += 8 / size {
-			fmt.Fprintf(&t.text, "DATA %s<>+%d(SB)/8, $0x", name, i*size)
-			for j := 8/size - 1; j >= 0; j-- {
-				fmt.Fprintf(&t.text, "%0*x", 2*size, values[i+j]&(1<<(8*size)-1))
-			}
-			t.text.WriteString("\n")
-		}
-		fmt.Fprintf(&t.text, "GLOBL %s<>(SB), RODATA|NOPTR, $%d\n\n", name, size*len(values))
-	}
-	return Mem{Symbol: name + "<>", Base: "SB"}
 }

@@ -1,28 +1,24 @@
 package main
 
 // pack unpacks a panel of rows and stores it: weights by fours of columns, scales and minima by blocks of 32 columns.
-// Weights of formats with an offset are stored with their sign.
+// Weights of formats with an offset are stored with their sign, as a panel may be multiplied with other instruction sets
+// than it is packed with.
 //
-// SI, BX, DI, R8, R10, R11 rows; AX weights, DX scales, CX minima of the panel; R9 columns left; R12 what is prefetched
-// prefetch, R14 its end.
+// SI, BX, DI, R8, R10, R11 rows; AX weights, DX scales, CX minima of the panel; R9 columns left; R12 what is
+// prefetched, R14 its end; R11, R13 for anything in panels of 8 rows.
 func pack(k *Kernel) {
 	b, width := k.Format.Block(), k.Set.Width()
 	k.ToArgs(AX)
-	k.Load(AX, "src", SI, "stride", DI, "ds", DX, "mins", CX, "columns", R9, "prefetch", R12, "prefetchBytes", R14, "w", AX)
+	k.Load(AX, "src", SI, "stride", DI, "ds", DX, "mins", CX, "columns", R9)
+	k.Load(AX, "prefetch", R12, "prefetchBytes", R14, "w", AX)
 	k.Op("ADDQ", R12, R14)
 	k.RowPointers()
-	k.Set.RowMasks(k)
-	k.Format.Constants(k)
-	var offset Vec
-	if b.Offset != 0 {
-		offset = k.Set.Broadcast(k, eachByte(b.Offset))
-	}
 
 	block := k.Here("block")
-	k.Format.StoreScales(k, panelRows, At(DX), 2*width, At(CX), width)
+	k.Format.StoreScales(k, panelRows, ScalePlaces{At(DX), At(CX), 2 * width, width})
 	k.Format.Unpack(k, panelRows, func(block, part int, w Vec) {
 		if b.Offset != 0 {
-			k.Op("VPSUBB", offset, w, w)
+			k.Op("VPSUBB", k.Bytes(b.Offset), w, w)
 		}
 		k.Op("VMOVDQU", w, At(AX).Plus((8*block+part)*width))
 		k.Free(w)
@@ -32,7 +28,7 @@ func pack(k *Kernel) {
 	k.Op("ADDQ", b.Columns/4*width, AX)
 	k.Op("ADDQ", b.Columns/16*width, DX)
 	k.Op("ADDQ", b.Columns/32*width, CX)
-	k.PrefetchNext(R12, R14, (b.Bytes*k.Set.Outputs()/2+fetched-1)/fetched)
+	k.PrefetchNext(R12, R14, (b.Bytes*k.Set.Outputs()/2+prefetched-1)/prefetched)
 	k.Op("SUBQ", b.Columns, R9)
 	k.Op("JNZ", block)
 	k.Return()

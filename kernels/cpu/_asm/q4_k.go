@@ -1,7 +1,5 @@
 package main
 
-import "fmt"
-
 // q4_K has 256 columns in 144 bytes, which are eight blocks of 32 columns, each with a scale and a minimum of six bits,
 // d·scale·w - dmin·minimum:
 //
@@ -11,22 +9,15 @@ import "fmt"
 //	8    4 bytes: the same of minima
 //	12   4 bytes: lower bits of scales 4 to 7 in the low nibbles, of minima in the high ones
 //	16   4 times 32 bytes: block 2j in the low nibbles, block 2j+1 in the high ones
-type q4_K struct {
-	lowNibbles Vec
-	shifts     Vec // of the quarters: 0 and 4 bits alternately
-}
+type q4_K struct{}
 
-func (*q4_K) Block() Block {
-	return Block{Name: "Q4_K", Columns: 256, Bytes: 144, Bits: 4, Minima: true}
-}
+func (q4_K) Block() Block { return Block{"Q4_K", 256, 144, Scheme{Bits: 4, Minima: true}} }
 
-func (f *q4_K) Constants(k *Kernel) { f.lowNibbles = k.Set.Broadcast(k, eachByte(0x0f)) }
-
-func (f *q4_K) Unpack(k *Kernel, rows Rows, visit func(block, part int, w Vec)) {
+func (q4_K) Unpack(k *Kernel, rows Rows, visit func(block, part int, w Vec)) {
 	for pair := range 4 {
 		for half := range 2 {
 			for i, v := range k.Set.Interleave(k, rows, 16+32*pair+16*half) {
-				low, high := nibbles(k, f.lowNibbles, v)
+				low, high := weightNibbles(k, v)
 				visit(2*pair, 4*half+i, low)
 				visit(2*pair+1, 4*half+i, high)
 			}
@@ -34,160 +25,103 @@ func (f *q4_K) Unpack(k *Kernel, rows Rows, visit func(block, part int, w Vec)) 
 	}
 }
 
-func (f *q4_K) UnpackBlocks(k *Kernel, rows Rows, t BlockTemps, multiply func(w [8]Vec)) {
-	f.unpackPairs(k, rows, 16, t, func(_ int, w [8]Vec) { multiply(w) })
-}
-
-// unpackPairs calls visit for each block of 32 columns, the first and the second of each pair alternately, whose nibbles
-// begin at from. While it visits the first it keeps the bytes for the second.
-func (f *q4_K) unpackPairs(k *Kernel, rows Rows, from int, t BlockTemps, visit func(second int, w [8]Vec)) {
-	k.EndPrefetch()
-	k.Op("ADDQ", from, SI)
-	k.Op("ADDQ", from, BX)
-	pair := k.Here("blocks")
-	w := k.Interleave32(rows, 0)
-	for i, v := range w {
-		k.Op("VMOVDQU", v, t.Kept.Plus(k.Set.Width()*i))
-		k.Op("VPAND", f.lowNibbles, v, v)
-	}
-	visit(0, w)
-	for i, v := range w {
-		k.Op("VMOVDQU", t.Kept.Plus(k.Set.Width()*i), v)
-		k.Op("VPSRLW", 4, v, v)
-		k.Op("VPAND", f.lowNibbles, v, v)
-	}
-	visit(1, w)
-	k.Free(w[:]...)
-	k.Op("ADDQ", 32, SI)
-	k.Op("ADDQ", 32, BX)
-	k.Op("CMPQ", t.Place, 8*k.Set.Width())
-	k.Op("JNE", pair)
-	k.Op("SUBQ", from+128, SI)
-}
-
-func (f *q4_K) StoreScales(k *Kernel, rows Rows, scales Mem, step int, minima Mem, minimumStep int) {
+func (q4_K) StoreScales(k *Kernel, rows Rows, to ScalePlaces) {
 	v := k.Set.Interleave(k, rows, 0)
 	d, dmin := k.Set.SplitHalves(k, v[0])
-	upper := k.Constant(eachByte(0x30))
-	lastScales, lastMinima := k.Vec(), k.Vec()
-	k.Op("VPSRLW", 2, v[1], lastScales)
-	k.Op("VPSRLW", 2, v[2], lastMinima)
-	k.Op("VPAND", upper, lastScales, lastScales)
-	k.Op("VPAND", upper, lastMinima, lastMinima)
-	low, high := nibbles(k, f.lowNibbles, v[3])
-	k.Op("VPOR", low, lastScales, lastScales)
-	k.Op("VPOR", high, lastMinima, lastMinima)
+	last := k.Vecs(2)
+	low, high := nibbles(k, v[3])
+	for i, four := range []Vec{low, high} {
+		k.Op("VPSRLW", 2, v[1+i], last[i])
+		k.Op("VPAND", k.InMemory(0x30), last[i], last[i])
+		k.Op("VPOR", four, last[i], last[i])
+		k.Op("VPAND", k.InMemory(0x3f), v[1+i], v[1+i])
+	}
 	k.Free(low, high)
-	k.Op("VPOR", f.lowNibbles, upper, upper)
-	k.Op("VPAND", upper, v[1], v[1])
-	k.Op("VPAND", upper, v[2], v[2])
-	k.Free(upper)
-	k.StoreBytes(v[1], d, scales, step)
-	k.StoreBytes(lastScales, d, scales.Plus(4*step), step)
-	k.StoreBytes(v[2], dmin, minima, minimumStep)
-	k.StoreBytes(lastMinima, dmin, minima.Plus(4*minimumStep), minimumStep)
-	k.Free(v[1], v[2], lastScales, lastMinima, d, dmin)
+	k.StoreBytes(v[1], d, false, to.Scales, to.Step)
+	k.StoreBytes(last[0], d, false, to.Scales.Plus(4*to.Step), to.Step)
+	k.StoreBytes(v[2], dmin, false, to.Minima, to.MinimumStep)
+	k.StoreBytes(last[1], dmin, false, to.Minima.Plus(4*to.MinimumStep), to.MinimumStep)
+	k.Free(v[1], v[2], d, dmin)
+	k.Free(last...)
 }
 
-func (f *q4_K) QuarterConstants(k *Kernel) {
-	f.Constants(k)
-	f.shifts = k.Vec()
-	k.Op("VMOVDQU", k.Table("nibbleShifts", 4, repeat(2, 0, 0, 0, 0, 4, 4, 4, 4)), f.shifts)
-}
-
-func (f *q4_K) UnpackQuarters(k *Kernel, rows Rows, half int, kept Mem) (q Quarters) {
-	q.Scale, q.Minimum = f.quarterScales(k, rows, half, kept)
-	for row := range 4 {
-		q.Columns[row] = f.unpackQuarters(k, rows.At(row, 16+64*half))
-	}
-	return q
-}
-
-// unpackQuarters takes 64 bytes, sixteen to a quarter: the first and the third sixteen have columns 0 to 15 of two
-// blocks each, the others columns 16 to 31.
-func (f *q4_K) unpackQuarters(k *Kernel, row Mem) (columns [2]Vec) {
-	bytes := k.Vec()
-	k.Op("VMOVDQU", row, bytes)
-	for i, quarters := range []int{0xa0, 0xf5} {
-		v := k.Vec()
-		k.Op("VSHUFI32X4", quarters, bytes, bytes, v)
-		k.Op("VPSRLVD", f.shifts, v, v)
-		k.Op("VPAND", f.lowNibbles, v, v)
-		columns[i] = v
-	}
-	k.Free(bytes)
-	k.Loaded(64)
-	return columns
-}
-
-// quarterScales is StoreScales with a quarter for each row, which is then turned to a quarter for each block: those of
-// the first four blocks, and the last four by way of kept.
-func (f *q4_K) quarterScales(k *Kernel, rows Rows, half int, kept Mem) (scale, minimum Vec) {
-	if half == 1 {
-		scale, minimum = k.Vec(), k.Vec()
-		k.Op("VMOVUPS", kept, scale)
-		k.Op("VMOVUPS", kept.Plus(64), minimum)
-		return scale, minimum
-	}
-	head := k.Vec()
-	k.Op("VMOVDQU", rows.At(0, 0), head.X())
-	k.Op("VINSERTI128", 1, rows.At(1, 0), head.Y(), head.Y())
-	k.Op("VINSERTI32X4", 2, rows.At(2, 0), head, head)
-	k.Op("VINSERTI32X4", 3, rows.At(3, 0), head, head)
-	k.Loaded(64)
-	d, dmin := f.quarterHalves(k, head)
-	first, last, upper := k.Vec(), k.Vec(), k.Vec()
-	k.Op("VPANDD.BCST", k.Table("sixBits", 4, repeat(2, eachByte(0x3f))), head, first)
-	k.Op("VPSRLW", 2, head, upper)
-	k.Op("VPSHUFD", 0xff, head, last)
-	k.Op("VPSRLVD", k.Table("lastShifts", 4, repeat(4, 0, 0, 4, 0)), last, last)
-	k.Op("VPAND", f.lowNibbles, last, last)
-	k.Op("VPTERNLOGD.BCST", 0xf8, k.Table("upperBits", 4, repeat(2, eachByte(0x30))), upper, last)
-	k.Free(upper, head)
-
-	order := k.Vec()
-	k.Op("VMOVDQU", k.Table("transpose4", 4, []int{0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15}), order)
-	number := func(from Vec, dword int, scale Vec) Vec {
-		v := k.Vec()
-		k.Op("VPSHUFB", k.Table(fmt.Sprint("bytes", 4*dword), 1, repeat(4, spreadBytes(4*dword, 1)...)), from, v)
-		k.Op("VPERMD", v, order, v)
-		k.Op("VCVTDQ2PS", v, v)
-		k.Op("VMULPS", scale, v, v)
-		return v
-	}
-	scale, minimum = number(first, 1, d), number(first, 2, dmin)
-	for i, v := range []Vec{number(last, 1, d), number(last, 2, dmin)} {
-		k.Op("VMOVUPS", v, kept.Plus(64*i))
-		k.Free(v)
-	}
-	k.Free(first, last, order, d, dmin)
-	return scale, minimum
-}
-
-// quarterHalves is d and dmin of four rows, in each quarter.
-func (*q4_K) quarterHalves(k *Kernel, head Vec) (d, dmin Vec) {
-	order := k.Vec()
-	d, dmin = k.Vec(), k.Vec()
-	k.Op("VMOVDQU", k.Table("firstWords", 2, repeat(4, 0, 8, 16, 24)), order.Y())
-	k.Op("VPERMW", head, order, d)
-	k.Op("VPSRLD", 16, head, dmin)
-	k.Op("VPERMW", dmin, order, dmin)
-	k.Op("VCVTPH2PS", d.Y(), d)
-	k.Op("VCVTPH2PS", dmin.Y(), dmin)
-	k.Free(order)
-	return d, dmin
-}
-
-func (f *q4_K) ContiguousConstants(k *Kernel) { f.Constants(k) }
-
-func (f *q4_K) UnpackContiguous(k *Kernel, bytes int, visit func(block int, w Vec)) {
+func (q4_K) UnpackContiguous(k *Kernel, bytes int, visit func(block int, w Vec)) {
 	for pair := range 4 {
 		v := k.Vec()
 		k.Op("VMOVDQU", At(SI).Plus(bytes+16+32*pair), v)
-		low, high := nibbles(k, f.lowNibbles, v)
+		low, high := nibbles(k, v)
 		visit(2*pair, low)
 		visit(2*pair+1, high)
 	}
 }
 
-func (f *q4_K) ContiguousScales(k *Kernel) (scale, minimum Vec) { return k.ScalesK() }
+// ContiguousScales splits the bytes in integer registers, which have nothing else to do.
+func (q4_K) ContiguousScales(k *Kernel) (numbers [2]Vec) {
+	k.Op("MOVL", At(SI).Plus(4), AX)
+	k.Op("MOVL", At(SI).Plus(8), BX)
+	k.Op("MOVL", At(SI).Plus(12), R10)
+	k.Op("MOVL", R10, R14)
+	k.Op("SHRL", 4, R10)
+	for i, of := range []struct{ first, lower Reg }{{AX, R14}, {BX, R10}} {
+		k.Op("ANDL", eachByte(0x0f), of.lower) // the last four, to the upper half
+		k.Op("MOVL", of.first, R8)
+		k.Op("SHRL", 2, R8)
+		k.Op("ANDL", eachByte(0x30), R8)
+		k.Op("ORL", of.lower, R8)
+		k.Op("SHLQ", 32, R8)
+		k.Op("ANDL", eachByte(0x3f), of.first)
+		k.Op("ORQ", R8, of.first)
+		numbers[i] = k.Vec()
+		k.Op("VMOVQ", of.first, numbers[i].X())
+		k.Op("VPMOVZXBD", numbers[i].X(), numbers[i])
+		k.timesHalf(numbers[i], At(SI).Plus(2*i))
+	}
+	return numbers
+}
+
+func (f q4_K) UnpackQuarters(k *Kernel, rows Rows, half int, kept Mem) (q Quarters) {
+	k.Phase(func() { q.Scales = f.quarterScales(k, rows, half, kept) })
+	for row := range 4 {
+		q.Columns[row] = k.nibbleQuarters(rows.At(row, 16+64*half), 0xa0, 0xf5, 0, 4, 0, 4)
+	}
+	return q
+}
+
+// quarterScales is StoreScales with a quarter for each row, which is then transposed to a quarter for each block.
+func (f q4_K) quarterScales(k *Kernel, rows Rows, half int, kept Mem) [2]Vec {
+	if half == 1 {
+		return k.keptScales(kept)
+	}
+	head := k.loadQuarters(rows, 0)
+	d, dmin := f.quarterHalves(k, head)
+	first, last, upper := k.Vec(), k.Vec(), k.Vec()
+	k.Op("VPAND", k.InMemory(0x3f), head, first)
+	k.Op("VPSRLW", 2, head, upper)
+	k.Op("VPSHUFD", 0xff, head, last)
+	k.Op("VPSRLVD", k.Lookup("lastShifts", 4, repeat(4, 0, 0, 4, 0)), last, last)
+	k.Op("VPAND", k.Bytes(0x0f), last, last)
+	k.Op("VPTERNLOGD", 0xf8, k.InMemory(0x30), upper, last) // last |= upper & 0x30
+	k.Free(upper, head)
+	var numbers [4]Vec
+	for i, from := range []Vec{first, first, last, last} {
+		lane := 1 + i%2
+		numbers[i] = k.Vec()
+		k.Op("VPSHUFB", k.Lookup("bytes"+digit(4*lane), 1, spread(4*lane, 1)), from, numbers[i])
+	}
+	k.Free(first, last)
+	k.transposeScales(numbers, [2]Vec{d, dmin}, kept)
+	k.Free(d, dmin)
+	return [2]Vec(numbers[:2])
+}
+
+// quarterHalves is d and dmin of four rows, in each quarter.
+func (q4_K) quarterHalves(k *Kernel, head Vec) (d, dmin Vec) {
+	first := k.Lookup("firstWords", 2, append(repeat(4, 0, 8, 16, 24), make([]int, 16)...))
+	d, dmin = k.Vec(), k.Vec()
+	k.Op("VPERMW", head, first, d)
+	k.Op("VPSRLD", 16, head, dmin)
+	k.Op("VPERMW", dmin, first, dmin)
+	k.Op("VCVTPH2PS", d.Y(), d)
+	k.Op("VCVTPH2PS", dmin.Y(), dmin)
+	return d, dmin
+}

@@ -2,71 +2,120 @@ package main
 
 import "strings"
 
-func newAVX2() Set    { return new(avx2) }
-func newAVXVNNI() Set { return new(avxvnni) }
-func newVNNI() Set    { return new(vnni) }
-
-// q is a microkernel for weights in a format; offset is what the integers that it multiplies are too large by.
-func q(name string, write func(*Kernel), f func() Format, offset int, s signature, field, numbers string) microkernel {
-	format := f().Block().Name
-	field += "[" + strings.ToLower(format[:1]) + format[1:] + "]"
+// q is a microkernel for weights in a format.
+func q(name string, write func(*Kernel), f Format, s signature, field, numbers string) microkernel {
 	return microkernel{
-		name: name, signature: s, fields: []string{field}, numbers: numbers,
+		name: name, signature: s, fields: []string{field + index(f)}, numbers: numbers,
 		write: func(k *Kernel) {
-			k.Format, k.Offset = f(), offset
+			k.Format, k.Scheme = f, f.Block().Scheme
 			write(k)
 		},
 	}
 }
 
-func newQ4_K() Format { return new(q4_K) }
-func newQ5_K() Format { return new(q5_K) }
-func newQ4_0() Format { return new(q4_0) }
+// t is a tile for the panels of some formats, whose integers are of a scheme.
+func t(name string, panels, atATime int, s Scheme, field string, formats ...Format) microkernel {
+	var fields []string
+	for _, f := range formats {
+		fields = append(fields, field+index(f))
+	}
+	return microkernel{
+		name: name, signature: tileSignature, fields: fields,
+		write: func(k *Kernel) {
+			k.Scheme = s
+			tileOf(panels, atATime)(k)
+		},
+	}
+}
+
+// index is the format as an index of the tables.
+func index(f Format) string {
+	name := f.Block().Name
+	return "[" + strings.ToLower(name[:1]) + name[1:] + "]"
+}
+
+var (
+	bytes128  = Scheme{Bits: 8, Offset: 128}
+	halves128 = Scheme{Bits: 8, Offset: 128, Halves: true}
+	minima    = Scheme{Bits: 5, Minima: true}
+)
 
 // quantised is the microkernels for quantised weights.
 var quantised = []file{
-	{"q4_0_avx2", newAVX2, "quantisedAVX2", []microkernel{
-		q("gemvQ4_0AVX2", gemv, newQ4_0, 8, gemvSignature, "gemv", ""),
-		q("gemv8Q4_0AVX2", gemv8, newQ4_0, 8, gemmSignature, "smallGEMMs", "8, 1, 1"),
-		q("gemm8Q4_0AVX2", gemm8, newQ4_0, 8, gemmSignature, "smallGEMMs", "8, 2, 16"),
-		q("packQ4_0AVX2", pack, newQ4_0, 0, packSignature, "pack", ""),
-		q("tileQ4_0AVX2", tileOf(1, 2), newQ4_0, 8, tileSignature, "tile", ""),
+	{"q8_0_avx2", avx2{}, "quantisedAVX2", []microkernel{
+		q("gemvQ8_0AVX2", writeGEMV, q8_0{}, gemvSignature, "gemv", ""),
+		q("gemm8Q8_0AVX2", writeGEMM8, q8_0{}, gemmSignature, "smallGEMMs", "8, 2, 16"),
+		q("packQ8_0AVX2", pack, q8_0{}, packSignature, "pack", ""),
+		q("tileQ8_0AVX2", tileOf(1, 2), q8_0{}, tileSignature, "tile", ""),
 	}},
-	{"q4_0_vnni", newVNNI, "quantisedVNNI", []microkernel{
-		q("gemm4Q4_0VNNI", gemm4, newQ4_0, 8, gemmSignature, "smallGEMMs", "4, 1, 8"),
-		q("packQ4_0VNNI", pack, newQ4_0, 0, packSignature, "pack", ""),
-		q("tile32VNNI", tileOf(1, 1), newQ4_0, 128, tileSignature, "tile", ""),
-		q("tile32x2VNNI", tileOf(2, 2), newQ4_0, 128, tileSignature, "twoPanels", ""),
+	{"q4_0_avx2", avx2{}, "quantisedAVX2", []microkernel{
+		q("gemvQ4_0AVX2", writeGEMV, q4_0{}, gemvSignature, "gemv", ""),
+		q("gemv8Q4_0AVX2", writeGEMV8, q4_0{}, gemmSignature, "smallGEMMs", "8, 1, 1"),
+		q("gemm8Q4_0AVX2", writeGEMM8, q4_0{}, gemmSignature, "smallGEMMs", "8, 2, 16"),
+		q("packQ4_0AVX2", pack, q4_0{}, packSignature, "pack", ""),
+		q("tileQ4_0AVX2", tileOf(1, 2), q4_0{}, tileSignature, "tile", ""),
 	}},
-	{"q4_k_avx2", newAVX2, "quantisedAVX2", []microkernel{
-		q("gemvQ4_KAVX2", gemv, newQ4_K, 0, gemvSignature, "gemv", ""),
-		q("gemm8Q4_KAVX2", gemm8, newQ4_K, 0, gemmSignature, "smallGEMMs", "8, 2, 16"),
-		q("packQ4_KAVX2", pack, newQ4_K, 0, packSignature, "pack", ""),
-		q("tileQ4_KAVX2", tileOf(1, 2), newQ4_K, 0, tileSignature, "tile", ""),
+	{"q5_0_avx2", avx2{}, "quantisedAVX2", []microkernel{
+		q("gemvQ5_0AVX2", writeGEMV, q5_0{}, gemvSignature, "gemv", ""),
+		q("gemm8Q5_0AVX2", writeGEMM8, q5_0{}, gemmSignature, "smallGEMMs", "8, 1, 16"),
+		q("packQ5_0AVX2", pack, q5_0{}, packSignature, "pack", ""),
+		q("tileQ5_0AVX2", tileOf(1, 2), q5_0{}, tileSignature, "tile", ""),
 	}},
-	{"q4_k_vnni", newVNNI, "quantisedVNNI", []microkernel{
-		q("gemm4Q4_KVNNI", gemm4, newQ4_K, 0, gemmSignature, "smallGEMMs", "4, 1, 8"),
-		q("packQ4_KVNNI", pack, newQ4_K, 0, packSignature, "pack", ""),
-		q("tileKVNNI", tileOf(1, 1), newQ4_K, 0, tileSignature, "tile", ""),
-		q("tileKx2VNNI", tileOf(2, 2), newQ4_K, 0, tileSignature, "twoPanels", ""),
+	{"q4_k_avx2", avx2{}, "quantisedAVX2", []microkernel{
+		q("gemvQ4_KAVX2", writeGEMV, q4_K{}, gemvSignature, "gemv", ""),
+		q("gemm8Q4_KAVX2", writeGEMM8, q4_K{}, gemmSignature, "smallGEMMs", "8, 2, 16"),
+		q("packQ4_KAVX2", pack, q4_K{}, packSignature, "pack", ""),
+		q("tileQ4_KAVX2", tileOf(1, 2), q4_K{}, tileSignature, "tile", ""),
 	}},
-	{"q5_k_avx2", newAVX2, "quantisedAVX2", []microkernel{
-		q("gemvQ5_KAVX2", gemv, newQ5_K, 0, gemvSignature, "gemv", ""),
-		q("gemm8Q5_KAVX2", gemm8, newQ5_K, 0, gemmSignature, "smallGEMMs", "8, 2, 16"),
-		q("packQ5_KAVX2", pack, newQ5_K, 0, packSignature, "pack", ""),
-		q("tileQ5_KAVX2", tileOf(1, 2), newQ5_K, 0, tileSignature, "tile", ""),
+	{"q5_k_avx2", avx2{}, "quantisedAVX2", []microkernel{
+		q("gemvQ5_KAVX2", writeGEMV, q5_K{}, gemvSignature, "gemv", ""),
+		q("gemm8Q5_KAVX2", writeGEMM8, q5_K{}, gemmSignature, "smallGEMMs", "8, 2, 16"),
+		q("packQ5_KAVX2", pack, q5_K{}, packSignature, "pack", ""),
+		q("tileQ5_KAVX2", tileOf(1, 2), q5_K{}, tileSignature, "tile", ""),
 	}},
-	{"q5_k_vnni", newVNNI, "quantisedVNNI", []microkernel{
-		q("gemm4Q5_KVNNI", gemm4, newQ5_K, 0, gemmSignature, "smallGEMMs", "4, 1, 8"),
-		q("packQ5_KVNNI", pack, newQ5_K, 0, packSignature, "pack", ""),
+	{"q6_k_avx2", avx2{}, "quantisedAVX2", []microkernel{
+		q("gemvQ6_KAVX2", writeGEMV, q6_K{}, gemvSignature, "gemv", ""),
+		q("gemm8Q6_KAVX2", writeGEMM8, q6_K{}, gemmSignature, "smallGEMMs", "8, 2, 16"),
+		q("packQ6_KAVX2", pack, q6_K{}, packSignature, "pack", ""),
+		q("tileQ6_KAVX2", tileOf(1, 2), q6_K{}, tileSignature, "tile", ""),
 	}},
-	{"q4_0_avxvnni", newAVXVNNI, "quantisedAVXVNNI", []microkernel{
-		q("gemv8Q4_0AVXVNNI", gemv8, newQ4_0, 8, gemmSignature, "smallGEMMs", "8, 1, 1"),
-		q("gemm8Q4_0AVXVNNI", gemm8, newQ4_0, 8, gemmSignature, "smallGEMMs", "8, 2, 16"),
-		q("tile32AVXVNNI", tileOf(1, 2), newQ4_0, 128, tileSignature, "tile", ""),
+	{"quantised_avxvnni", avxvnni{}, "quantisedAVXVNNI", []microkernel{
+		q("gemvQ8_0AVXVNNI", writeGEMV, q8_0{}, gemvSignature, "gemv", ""),
+		q("gemvQ5_KAVXVNNI", writeGEMV, q5_K{}, gemvSignature, "gemv", ""),
+		q("gemvQ6_KAVXVNNI", writeGEMV, q6_K{}, gemvSignature, "gemv", ""),
+		q("gemv8Q4_0AVXVNNI", writeGEMV8, q4_0{}, gemmSignature, "smallGEMMs", "8, 1, 1"),
+		q("gemv8Q4_KAVXVNNI", writeGEMV8, q4_K{}, gemmSignature, "smallGEMMs", "8, 1, 1"),
+		q("gemm8Q8_0AVXVNNI", writeGEMM8, q8_0{}, gemmSignature, "smallGEMMs", "8, 2, 16"),
+		q("gemm8Q4_0AVXVNNI", writeGEMM8, q4_0{}, gemmSignature, "smallGEMMs", "8, 2, 16"),
+		q("gemm8Q5_0AVXVNNI", writeGEMM8, q5_0{}, gemmSignature, "smallGEMMs", "8, 1, 16"),
+		q("gemm8Q4_KAVXVNNI", writeGEMM8, q4_K{}, gemmSignature, "smallGEMMs", "8, 2, 16"),
+		q("gemm8Q5_KAVXVNNI", writeGEMM8, q5_K{}, gemmSignature, "smallGEMMs", "8, 2, 16"),
+		q("gemm8Q6_KAVXVNNI", writeGEMM8, q6_K{}, gemmSignature, "smallGEMMs", "8, 2, 16"),
+		t("tile32AVXVNNI", 1, 2, bytes128, "tile", q8_0{}, q4_0{}, q5_0{}),
+		t("tileKAVXVNNI", 1, 2, minima, "tile", q4_K{}, q5_K{}),
+		t("tile6AVXVNNI", 1, 2, halves128, "tile", q6_K{}),
 	}},
-	{"q5_k_avxvnni", newAVXVNNI, "quantisedAVXVNNI", []microkernel{
-		q("gemm8Q5_KAVXVNNI", gemm8, newQ5_K, 0, gemmSignature, "smallGEMMs", "8, 2, 16"),
-		q("tileKAVXVNNI", tileOf(1, 2), newQ5_K, 0, tileSignature, "tile", ""),
+	{"q8_0_vnni256", vnni256{}, "quantisedVNNI", []microkernel{
+		q("gemvQ8_0VNNI", writeGEMV, q8_0{}, gemvSignature, "gemv", ""),
+	}},
+	{"quantised_vnni", vnni{}, "quantisedVNNI", []microkernel{
+		q("gemm4Q8_0VNNI", writeGEMM4, q8_0{}, gemmSignature, "smallGEMMs", "4, 2, 8"),
+		q("gemm4Q4_0VNNI", writeGEMM4, q4_0{}, gemmSignature, "smallGEMMs", "4, 1, 8"),
+		q("gemm4Q5_0VNNI", writeGEMM4, q5_0{}, gemmSignature, "smallGEMMs", "4, 1, 8"),
+		q("gemm4Q4_KVNNI", writeGEMM4, q4_K{}, gemmSignature, "smallGEMMs", "4, 1, 8"),
+		q("gemm4Q5_KVNNI", writeGEMM4, q5_K{}, gemmSignature, "smallGEMMs", "4, 1, 8"),
+		q("gemm4Q6_KVNNI", writeGEMM4, q6_K{}, gemmSignature, "smallGEMMs", "4, 1, 8"),
+		q("packQ8_0VNNI", pack, q8_0{}, packSignature, "pack", ""),
+		q("packQ4_0VNNI", pack, q4_0{}, packSignature, "pack", ""),
+		q("packQ5_0VNNI", pack, q5_0{}, packSignature, "pack", ""),
+		q("packQ4_KVNNI", pack, q4_K{}, packSignature, "pack", ""),
+		q("packQ5_KVNNI", pack, q5_K{}, packSignature, "pack", ""),
+		q("packQ6_KVNNI", pack, q6_K{}, packSignature, "pack", ""),
+		t("tile32VNNI", 1, 1, bytes128, "tile", q8_0{}, q4_0{}, q5_0{}),
+		t("tileKVNNI", 1, 1, minima, "tile", q4_K{}, q5_K{}),
+		t("tile6VNNI", 1, 1, halves128, "tile", q6_K{}),
+		t("tile32x2VNNI", 2, 2, bytes128, "twoPanels", q8_0{}, q4_0{}, q5_0{}),
+		t("tileKx2VNNI", 2, 2, minima, "twoPanels", q4_K{}, q5_K{}),
+		t("tile6x2VNNI", 2, 1, halves128, "twoPanels", q6_K{}),
 	}},
 }

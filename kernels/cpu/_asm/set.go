@@ -1,46 +1,52 @@
 package main
 
-// Set is an instruction set: its registers, and how it does what microkernels are made of. A value is of one kernel, as
-// it knows where that has its constants.
+// Set is an instruction set: its registers, and how it does what microkernels are made of.
 type Set interface {
-	Name() string                        // in the names of microkernels
 	Vectors() (letter string, count int) // names of vector registers
 	Spell(name string) string            // of an instruction that is called differently in this set
 	Width() int                          // bytes of a register
-	Outputs() int                        // rows of weights in a panel, one to each dword of a register
+	Outputs() int                        // rows of weights in a panel, one to each 32-bit lane of a register
 
-	// Constants takes registers for constants of the products.
-	Constants(k *Kernel)
-	// Broadcast is a register of equal dwords.
-	Broadcast(k *Kernel, dword int) Vec
-
-	// RowMasks sets what Interleave and Scales need.
-	RowMasks(k *Kernel)
 	// Interleave loads 16 bytes of each row of the panel: register i has bytes 4i to 4i+3 of all rows, one row to a
-	// dword.
+	// lane.
 	Interleave(k *Kernel, rows Rows, offset int) [4]Vec
+	// FourBytes loads 4 bytes of each row.
+	FourBytes(k *Kernel, rows Rows, offset int) Vec
 	// Scales loads a half-precision number of each row, in float32.
 	Scales(k *Kernel, rows Rows, offset int) Vec
-	// SplitHalves makes float32 of the lower and of the upper half of each dword.
+	// SplitHalves makes float32 of the lower and of the upper half of each lane.
 	SplitHalves(k *Kernel, v Vec) (lower, upper Vec)
+	// FifthBits adds 16 to the bytes of w, four columns of each row to a register, where bits has a one: 32 bits of
+	// each row.
+	FifthBits(k *Kernel, bits Vec, w [8]Vec)
 
-	// Operand is an operand for numbers in memory that are needed often: a register, if there are enough.
-	Operand(k *Kernel, m Mem) any
-	// Start begins the sums of products of a block of each panel. h is where the sums of the activations are, which the
-	// offset of the weights is to be multiplied by; without a base if there is no offset.
-	Start(k *Kernel, h Mem, panels int) []*Sum
+	// InRegisters is how many of the scales and minima of a panel have registers while tokens pass.
+	InRegisters() int
+	// Order is in which order the registers of a block of 32 columns are multiplied: all of a group with a token, then
+	// with the next token.
+	Order(s Scheme) [][]int
+	// Start begins a sum of products for each panel.
+	Start(k *Kernel, c Correction, panels int) []*Sum
 	// MultiplyAdd adds the products of four columns w of each panel with the four activations q to the panel's sum.
 	MultiplyAdd(k *Kernel, sums []*Sum, w []Vec, q Mem)
-	// Finish ends sums that belong together: one integer for each output.
-	Finish(k *Kernel, h Mem, sums ...*Sum) Vec
-	// Offsets stores what the offset gives in four blocks, whose sums h are, and AddOffset adds it to the products of
-	// one that began without h.
-	Offsets(k *Kernel, h, offsets Mem)
-	AddOffset(k *Kernel, offset Mem, total Vec)
-	// ScaleAdd adds sum·scale·d to acc, for a number d in memory or a register that has it in each dword.
-	ScaleAdd(k *Kernel, sum Vec, scale, d any, acc Vec)
+	// Finish ends sums that belong together, begun with the correction or with none: an integer for each output.
+	Finish(k *Kernel, c Correction, sums ...*Sum) Vec
+	// ScaleAdd is acc + sum·scale·d, for numbers in memory or in registers.
+	ScaleAdd(k *Kernel, sum Vec, scale, d, acc any) Vec
 	// SubtractMinimum takes minimum·s from acc, likewise.
 	SubtractMinimum(k *Kernel, minimum, s any, acc Vec)
+}
+
+// RowSet is a set that can multiply a row of weights at a time, for gemv: 32 columns to a register.
+type RowSet interface {
+	Set
+	// Dot is products of 32 columns with activations: by twos in 16 bits, or by fours in 32.
+	Dot(k *Kernel, w Vec, q Mem) Vec
+	// AddDots is the instruction that adds them, and Adds how many may be added before Widen.
+	AddDots(s Scheme) string
+	Adds(s Scheme) int
+	// Widen makes sums by fours, in 32 bits.
+	Widen(k *Kernel, p Vec)
 }
 
 // Sum is a running sum of products.
@@ -49,7 +55,20 @@ type Sum struct {
 	empty bool
 	chain Vec // in 16 bits
 	links int // products in chain
+
+	times16 bool // of high nibbles as they lie, see Kernel.highAsTheyLie
 }
+
+// Correction is what makes up for the offset of weights: the products of the offset with two sums of sixteen
+// activations each, which are the words at Sums. The zero value is for weights without an offset.
+type Correction struct {
+	Sums    Mem
+	Product bool // Sums is their product already, in 32 bits
+	Second  bool // the second sum alone, for half blocks
+}
+
+// Needed reports whether there is an offset.
+func (c Correction) Needed() bool { return c.Sums.Base != "" }
 
 // Rows is where a kernel reads rows of weights: two pointers, to rows 0 and 1, and some odd multiples of the bytes of a
 // row. An even row is an odd multiple, times 2, 4 or 8, after row 0.
@@ -79,17 +98,26 @@ func (r Rows) At(row, offset int) Mem {
 // panelRows are the rows of a panel, from SI on.
 var panelRows = Rows{even: SI, odd: BX, multiples: map[int]Reg{1: DI, 3: R8, 5: R10, 7: R11}}
 
-// Interleave32 is Interleave for 32 bytes of each row.
-func (k *Kernel) Interleave32(rows Rows, offset int) (v [8]Vec) {
-	for half := range 2 {
-		part := k.Set.Interleave(k, rows, offset+16*half)
-		copy(v[4*half:], part[:])
+// RowPointers sets panelRows, of which there are SI and the bytes of a row, DI.
+func (k *Kernel) RowPointers() {
+	k.Op("LEAQ", At(SI).Times(DI, 1), BX)
+	k.Op("LEAQ", At(DI).Times(DI, 2), R8)
+	if k.Set.Outputs() == 16 {
+		k.Op("LEAQ", At(DI).Times(DI, 4), R10)
+		k.Op("LEAQ", At(R8).Times(DI, 4), R11)
 	}
-	return v
 }
 
-// interleave4 turns dwords: what was dword j of v[i] in each 16 bytes is dword i of the j-th result.
-func interleave4(k *Kernel, v [4]Vec) [4]Vec {
+// RowBytes sets to to the bytes of a row of so many columns.
+func (k *Kernel) RowBytes(columns, to Reg) {
+	b := k.Format.Block()
+	k.Op("MOVQ", columns, to)
+	k.Op("SHRQ", log2(b.Columns), to)
+	k.Op("IMUL3Q", b.Bytes, to, to)
+}
+
+// transpose4 turns 4 by 4 lanes: what was lane j of v[i] in each 16 bytes is lane i of the j-th result.
+func transpose4(k *Kernel, v [4]Vec) [4]Vec {
 	t := k.Vecs(3)
 	k.Op("VPUNPCKLDQ", v[1], v[0], t[0])
 	k.Op("VPUNPCKHDQ", v[1], v[0], t[1])
@@ -102,9 +130,3 @@ func interleave4(k *Kernel, v [4]Vec) [4]Vec {
 	k.Free(t...)
 	return v
 }
-
-// eachWord is a dword of two equal words.
-func eachWord(n int) int { return n&0xffff<<16 | n&0xffff }
-
-// eachByte is a dword of four equal bytes.
-func eachByte(n int) int { return eachWord(n&0xff<<8 | n&0xff) }

@@ -1,116 +1,136 @@
 package main
 
 // tile multiplies one or two packed panels with up to 16 tokens and adds the products to sums in memory, of which each
-// lane, token and output has one.
+// accumulator, token and output has one.
 //
 // SI weights, AX scales, BX minima of the panel, DI sums; the others as in EachToken.
-func tile(k *Kernel, panels, atATime int) {
-	width := k.Set.Width()
-	end, prefetch, prefetchEnd := k.Local(8), k.Local(8), k.Local(8)
-	left, count := k.Local(8), k.Local(8)
-	second := [3]Mem{k.Local(8), k.Local(8), k.Local(8)} // from a panel to the second, of weights, scales and minima
-
-	k.ToArgs(AX)
-	k.Load(AX, "acc", DI, "accBytes", R12, "w", SI, "q", DX, "d", CX, "n", R9, "tokens", R11)
-	k.Op("MOVQ", R11, count)
-	k.Op("MOVQ", R9, R10)
-	k.Op("SHRQ", 3, R10)
-	k.Load(AX, "prefetch", R13, "prefetchBytes", R14)
-	k.Op("MOVQ", R13, prefetch)
-	k.Op("ADDQ", R13, R14)
-	k.Op("MOVQ", R14, prefetchEnd)
-	k.Load(AX, "wBytes", R13)
-	if panels == 2 {
-		k.Op("SHRQ", 1, R13)
-		k.Op("SHRQ", 1, R12)
-		k.Op("MOVQ", R12, R8)
-		k.Op("MOVQ", R13, second[0])
-		k.Load(AX, "dsBytes", R14)
-		k.Op("SHRQ", 1, R14)
-		k.Op("MOVQ", R14, second[1])
-		k.Load(AX, "minsBytes", R14)
-		k.Op("SHRQ", 1, R14)
-		k.Op("MOVQ", R14, second[2])
-	}
-	k.Op("MOVQ", R13, left)
-	k.Op("ADDQ", DI, R12)
-	k.Op("MOVQ", R12, end)
-	k.Op("MOVQ", DI, R12)
-	k.Load(AX, k.sumsField(), R15, "mins", BX, "ds", AX)
-	k.Op("SUBQ", CX, R15)
-	k.Op("LEAQ", At(R15).Times(R10, 1), BP)
-	k.Set.Constants(k)
-	var unsigned Vec
-	if k.Offset != 0 {
-		unsigned = k.Set.Broadcast(k, eachByte(k.Offset))
-	}
-
-	block := k.Here("block")
-	var weights []Weights
-	for p := range panels {
-		weights = append(weights, k.loadPanel(p, second, unsigned))
-	}
-	if panels == 1 {
-		k.Op("MOVQ", prefetch, R13)
-		k.PrefetchNext(R13, prefetchEnd, 1)
-		k.Op("MOVQ", R13, prefetch)
-	}
-	k.EachToken(count, atATime, panels, func(t []Token) { k.MultiplyTokens(t, weights) })
-	k.NextLane("MOVQ", DI, end)
-	k.Op("ADDQ", 8*width, SI)
-	k.Op("ADDQ", 2*width, AX)
-	k.Op("ADDQ", width, BX)
-	k.Op("ADDQ", 32, DX)
-	k.Op("ADDQ", 4, CX)
-	k.Op("SUBQ", 8*width, left)
-	k.Op("JNZ", block)
-	k.Return()
+type tile struct {
+	*Kernel
+	panels, atATime         int
+	end, left, count, saved Mem
+	prefetch, prefetchEnd   Mem
+	waiting                 Mem    // sums of signed weights
+	second                  [3]Mem // from a panel to the second, of weights, scales and minima
 }
 
-// tileOf is tile as a shape.
+// tileOf writes a tile for some panels, which takes so many tokens at a time.
 func tileOf(panels, atATime int) func(k *Kernel) {
-	return func(k *Kernel) { tile(k, panels, atATime) }
+	return func(k *Kernel) {
+		t := &tile{Kernel: k, panels: panels, atATime: atATime}
+		for _, local := range []*Mem{
+			&t.end, &t.left, &t.count, &t.saved, &t.prefetch, &t.prefetchEnd, &t.second[0], &t.second[1], &t.second[2],
+		} {
+			*local = k.Local(8)
+		}
+		t.load()
+		block := k.Here("block")
+		t.block()
+		k.nextAccumulator("MOVQ", DI, t.end)
+		width := k.Set.Width()
+		k.Op("ADDQ", 8*width, SI)
+		k.Op("ADDQ", 2*width, AX)
+		k.Op("ADDQ", width, BX)
+		k.Op("ADDQ", 32, DX)
+		k.Op("ADDQ", 4, CX)
+		k.Op("SUBQ", 8*width, t.left)
+		k.Op("JNZ", block)
+		k.Return()
+	}
+}
+
+// load loads the arguments.
+func (t *tile) load() {
+	t.ToArgs(AX)
+	if t.Scheme.Signed() {
+		t.waiting = t.Aligned(R8, maxTokens*t.Set.Width())
+		t.AlignStack(R8)
+	}
+	t.Load(AX, "acc", DI, "accBytes", R12, "w", SI, "q", DX, "d", CX, "n", R9, "tokens", R11)
+	t.Op("MOVQ", R11, t.count)
+	t.Op("MOVQ", R9, R10)
+	t.Op("SHRQ", 3, R10)
+	t.Load(AX, "prefetch", R13, "prefetchBytes", R14)
+	t.Op("MOVQ", R13, t.prefetch)
+	t.Op("ADDQ", R13, R14)
+	t.Op("MOVQ", R14, t.prefetchEnd)
+	t.Load(AX, "wBytes", R13)
+	if t.panels == 2 {
+		t.Op("SHRQ", 1, R13)
+		t.Op("SHRQ", 1, R12)
+		t.Op("MOVQ", R12, R8)
+		t.Op("MOVQ", R13, t.second[0])
+		for i, field := range []string{"dsBytes", "minsBytes"} {
+			t.Load(AX, field, R14)
+			t.Op("SHRQ", 1, R14)
+			t.Op("MOVQ", R14, t.second[1+i])
+		}
+	}
+	t.Op("MOVQ", R13, t.left)
+	t.Op("ADDQ", DI, R12)
+	t.Op("MOVQ", R12, t.end)
+	t.Op("MOVQ", DI, R12)
+	t.Load(AX, t.Scheme.Sums(), R15, "mins", BX, "ds", AX)
+	t.Op("SUBQ", CX, R15)
+	t.Op("LEAQ", At(R15).Times(R10, 1), BP)
+}
+
+// block multiplies 32 columns with all tokens. What comes next is prefetched meanwhile, but not by two panels.
+func (t *tile) block() {
+	if t.Scheme.Signed() {
+		t.prefetchNext()
+		t.signedBlock(t.count, t.saved, t.waiting, At(AX), func(half int) (w [4]Vec) {
+			for i := range w {
+				w[i] = t.Vec()
+				t.Op("VMOVDQU", At(SI).Plus(128*half+32*i), w[i])
+			}
+			return w
+		})
+		return
+	}
+	var weights []Weights
+	for p := range t.panels {
+		weights = append(weights, t.loadPanel(p))
+	}
+	t.prefetchNext()
+	t.EachToken(t.count, t.atATime, t.panels, func(tokens []Token) { t.MultiplyTokens(tokens, weights) })
+}
+
+// prefetchNext prefetches, if there is one panel.
+func (t *tile) prefetchNext() {
+	if t.panels == 1 {
+		t.Op("MOVQ", t.prefetch, R13)
+		t.PrefetchNext(R13, t.prefetchEnd, 1)
+		t.Op("MOVQ", R13, t.prefetch)
+	}
 }
 
 // loadPanel loads 32 columns of the first panel or the second, by the places of which R13 leads there.
-func (k *Kernel) loadPanel(panel int, second [3]Mem, unsigned Vec) (w Weights) {
+func (t *tile) loadPanel(panel int) (w Weights) {
 	at := func(base Reg, distance Mem) Mem {
 		if panel == 0 {
 			return At(base)
 		}
-		k.Op("MOVQ", distance, R13)
+		t.Op("MOVQ", distance, R13)
 		return At(base).Times(R13, 1)
 	}
-	from := at(SI, second[0])
-	for part := range w.Parts {
-		w.Parts[part] = k.Vec()
-		if m := from.Plus(k.Set.Width() * part); k.Offset != 0 {
-			k.Op("VPADDB", m, unsigned, w.Parts[part])
-		} else {
-			k.Op("VMOVDQU", m, w.Parts[part])
-		}
-	}
-	w.Scale = k.Set.Operand(k, at(AX, second[1]))
-	if k.Format.Block().Minima {
-		w.Minimum = k.Set.Operand(k, at(BX, second[2]))
+	w.Parts = t.loadParts(at(SI, t.second[0]), t.Scheme.Offset)
+	scales := at(AX, t.second[1])
+	w.Scales[0] = t.loadScale(0, scales)
+	switch {
+	case t.Scheme.Halves:
+		w.Scales[1] = t.loadScale(1, scales.Plus(t.Set.Width()))
+	case t.Scheme.Minima:
+		w.Scales[1] = t.loadScale(1, at(BX, t.second[2]))
 	}
 	return w
 }
 
-// NextLane leaves R12 where the sums of the next block are: those of the first lane, which op sets it to, after those
-// of the last.
-func (k *Kernel) NextLane(op string, first any, end Mem) {
-	lane := k.Label("lane")
+// nextAccumulator leaves R12 where the sums of the next block are: those of the first accumulator, which op sets it to,
+// after those of the last.
+func (k *Kernel) nextAccumulator(op string, first any, end Mem) {
+	next := k.Label("accumulator")
 	k.Op("CMPQ", R12, end)
-	k.Op("JNE", lane)
+	k.Op("JNE", next)
 	k.Op(op, first, R12)
-	k.Place(lane)
-}
-
-// sumsField is the field with sums of activations that the kernel needs.
-func (k *Kernel) sumsField() string {
-	if k.Format.Block().Minima {
-		return "s"
-	}
-	return "h"
+	k.Place(next)
 }

@@ -10,8 +10,45 @@ type Token struct {
 
 // Weights are 32 columns of a panel.
 type Weights struct {
-	Parts          [8]Vec // four columns each
-	Scale, Minimum any
+	Parts  [8]Vec // four columns each
+	Scales [2]any // the second are minima, or those of second half blocks
+}
+
+// loadParts loads 32 columns of a panel, and adds an offset to those that are stored with a sign.
+func (k *Kernel) loadParts(from Mem, offset int) (w [8]Vec) {
+	for part := range w {
+		w[part] = k.Vec()
+		m := from.Plus(k.Set.Width() * part)
+		switch offset {
+		case 0:
+			k.Op("VMOVDQU", m, w[part])
+		case 0x80:
+			k.Op("VPXOR", m, k.Bytes(offset), w[part])
+		default:
+			k.Op("VPADDB", m, k.Bytes(offset), w[part])
+		}
+	}
+	return w
+}
+
+// loadScale loads the first scale, or the second or the minimum, to a register if the set has one for it.
+func (k *Kernel) loadScale(i int, from Mem) any {
+	if i >= k.Set.InRegisters() {
+		return from
+	}
+	v := k.Vec()
+	k.Op("VMOVUPS", from, v)
+	return v
+}
+
+// free gives the registers back.
+func (w Weights) free(k *Kernel) {
+	k.Free(w.Parts[:]...)
+	for _, scale := range w.Scales {
+		if v, ok := scale.(Vec); ok {
+			k.Free(v)
+		}
+	}
 }
 
 // EachToken calls multiply for the tokens, two at a time if so many are asked for, and one that is left over.
@@ -21,16 +58,7 @@ type Weights struct {
 // from token to token, R11 tokens left.
 func (k *Kernel) EachToken(count Mem, atATime, panels int, multiply func([]Token)) {
 	width := k.Set.Width()
-	tokens := make([]Token, 2)
-	for i := range tokens {
-		tokens[i] = Token{At(R13), At(R14), At(R14).Times([]Reg{R15, BP}[i], 1), []Mem{At(R12).Plus(i * width)}}
-		if i == 1 {
-			tokens[i].Q, tokens[i].D = At(R13).Times(R9, 1), At(R14).Times(R10, 1)
-		}
-		if panels == 2 {
-			tokens[i].Sums = append(tokens[i].Sums, tokens[i].Sums[0].Times(R8, 1))
-		}
-	}
+	tokens := k.tokens(panels)
 	k.Op("MOVQ", DX, R13)
 	k.Op("MOVQ", CX, R14)
 	k.Op("MOVQ", count, R11)
@@ -62,50 +90,81 @@ func (k *Kernel) EachToken(count Mem, atATime, panels int, multiply func([]Token
 	k.Place(done)
 }
 
-// MultiplyTokens adds the products of panels with some tokens to their sums.
+// tokens are two tokens, by the registers of EachToken.
+func (k *Kernel) tokens(panels int) []Token {
+	tokens := make([]Token, 2)
+	for i := range tokens {
+		t := Token{Q: At(R13), D: At(R14), S: At(R14).Times([]Reg{R15, BP}[i], 1)}
+		if i == 1 {
+			t.Q, t.D = At(R13).Times(R9, 1), At(R14).Times(R10, 1)
+		}
+		t.Sums = []Mem{At(R12).Plus(i * k.Set.Width())}
+		if panels == 2 {
+			t.Sums = append(t.Sums, t.Sums[0].Times(R8, 1))
+		}
+		tokens[i] = t
+	}
+	return tokens
+}
+
+// tokenSums are the sums of a token with some panels: [half block, panel].
+type tokenSums [][]*Sum
+
+// MultiplyTokens adds the products of panels with some tokens to their sums in memory.
 func (k *Kernel) MultiplyTokens(tokens []Token, panels []Weights) {
-	sums := make([][]*Sum, len(tokens))
-	for t, token := range tokens {
-		sums[t] = k.Set.Start(k, k.offsetSum(token), len(panels))
+	for t, sums := range k.products(tokens, panels, k.Set.Order(k.Scheme)) {
+		k.epilogue(tokens[t], panels, sums)
 	}
-	for part := range 8 {
-		var w []Vec
-		for _, p := range panels {
-			w = append(w, p.Parts[part])
+}
+
+// products multiplies the parts of panels that order names with some tokens.
+func (k *Kernel) products(tokens []Token, panels []Weights, order [][]int) []tokenSums {
+	sums := make([]tokenSums, len(tokens))
+	for t, token := range tokens {
+		for half := range k.Scheme.Scales() {
+			sums[t] = append(sums[t], k.Set.Start(k, k.correction(token, half), len(panels)))
 		}
+	}
+	for _, parts := range order {
 		for t, token := range tokens {
-			k.Set.MultiplyAdd(k, sums[t], w, token.Q.Plus(4*part))
+			for _, part := range parts {
+				var w []Vec
+				for _, p := range panels {
+					w = append(w, p.Parts[part])
+				}
+				half := part / 4 * (k.Scheme.Scales() - 1)
+				k.Set.MultiplyAdd(k, sums[t][half], w, token.Q.Plus(4*part))
+			}
 		}
 	}
-	for t, token := range tokens {
-		k.Epilogue(token, panels, sums[t])
-	}
+	return sums
 }
 
-// offsetSum is what the offset of the weights is multiplied by; the zero value if they have none.
-func (k *Kernel) offsetSum(t Token) (none Mem) {
-	if k.Offset == 0 {
-		return none
+// correction is what makes up for the offset of the weights, if they have one.
+func (k *Kernel) correction(t Token, half int) (c Correction) {
+	if k.Scheme.Offset != 0 {
+		c = Correction{Sums: t.S, Second: half == 1}
 	}
-	return t.S
+	return c
 }
 
-// Epilogue adds the products with a token, times scale and d, less minimum·s, to its sums in memory.
-func (k *Kernel) Epilogue(t Token, panels []Weights, sums []*Sum) {
-	minima := k.Format.Block().Minima
+// epilogue adds the products with a token, times scale and d, less minimum·s, to its sums in memory.
+func (k *Kernel) epilogue(t Token, panels []Weights, sums tokenSums) {
 	d, s := k.shared(t.D, len(panels)), any(nil)
-	if minima {
+	if k.Scheme.Minima {
 		s = k.shared(t.S, len(panels))
 	}
 	for p, panel := range panels {
-		total, acc := k.Set.Finish(k, k.offsetSum(t), sums[p]), k.Vec()
-		k.Op("VMOVUPS", t.Sums[p], acc)
-		k.Set.ScaleAdd(k, total, panel.Scale, d, acc)
-		if minima {
-			k.Set.SubtractMinimum(k, panel.Minimum, s, acc)
+		var acc any = t.Sums[p]
+		for half := range k.Scheme.Scales() {
+			total := k.Set.Finish(k, k.correction(t, half), sums[half][p])
+			acc = k.Set.ScaleAdd(k, total, panel.Scales[half], d, acc)
+		}
+		if k.Scheme.Minima {
+			k.Set.SubtractMinimum(k, panel.Scales[1], s, acc.(Vec))
 		}
 		k.Op("VMOVUPS", acc, t.Sums[p])
-		k.Free(total, acc)
+		k.Free(acc.(Vec))
 	}
 	for _, v := range []any{d, s} {
 		if v, ok := v.(Vec); ok {

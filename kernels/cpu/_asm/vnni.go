@@ -1,62 +1,46 @@
 package main
 
+import "strings"
+
 // vnni is AVX-512 VNNI: 32 registers of 64 bytes, panels of 16 outputs. VPDPBUSD multiplies unsigned bytes with signed
 // ones and adds by fours in 32 bits, and takes four activations right from memory for all outputs.
-type vnni struct {
-	offset Vec
-}
+type vnni struct{}
 
-func (*vnni) Name() string           { return "VNNI" }
-func (*vnni) Vectors() (string, int) { return "Z", 32 }
-func (*vnni) Width() int             { return 64 }
-func (*vnni) Outputs() int           { return 16 }
+func (vnni) Vectors() (string, int) { return "Z", 32 }
+func (vnni) Width() int             { return 64 }
+func (vnni) Outputs() int           { return 16 }
 
-// Spell adds the suffix that AVX-512 has where a mask could be of dwords.
-func (*vnni) Spell(name string) string {
+// Spell adds the suffix that AVX-512 has where a mask could be of 32 bits.
+func (vnni) Spell(name string) string {
 	switch name {
 	case "VPAND", "VPOR", "VPXOR":
 		return name + "D"
 	case "VMOVDQU", "VMOVDQA":
 		return name + "32"
+	case "VBROADCASTI128", "VINSERTI128", "VEXTRACTF128":
+		return strings.TrimSuffix(name, "128") + "32X4"
 	}
 	return name
 }
 
-// quarters are the masks of the dwords of the second to the fourth 16 bytes of a register.
-var quarters = []Reg{"K1", "K2", "K3"}
-
-func (s *vnni) Constants(k *Kernel) {
-	if k.Offset != 0 {
-		s.offset = s.Broadcast(k, eachWord(-k.Offset))
-	}
-}
-
-func (*vnni) Broadcast(k *Kernel, dword int) Vec {
-	v := k.Vec()
-	k.Op("MOVL", dword, R13)
-	k.Op("VPBROADCASTD", R13, v)
-	return v
-}
-
-func (*vnni) RowMasks(k *Kernel) {
-	for i, mask := range quarters {
-		k.Op("MOVL", 0xf<<(4*(i+1)), R13)
-		k.Op("KMOVW", R13, mask)
-	}
-}
-
-func (*vnni) Interleave(k *Kernel, rows Rows, offset int) [4]Vec {
+func (vnni) Interleave(k *Kernel, rows Rows, offset int) [4]Vec {
 	v := [4]Vec(k.Vecs(4))
 	for i := range v {
 		k.Op("VMOVDQU", rows.At(i, offset), v[i].X())
-		for quarter, mask := range quarters {
-			k.Op("VBROADCASTI32X4", rows.At(i+4*(quarter+1), offset), mask, v[i])
+		for quarter := 1; quarter < 4; quarter++ {
+			k.Op("VBROADCASTI32X4", rows.At(i+4*quarter, offset), k.Mask(0xf<<(4*quarter)), v[i])
 		}
 	}
-	return interleave4(k, v)
+	return transpose4(k, v)
 }
 
-func (*vnni) Scales(k *Kernel, rows Rows, offset int) Vec {
+func (s vnni) FourBytes(k *Kernel, rows Rows, offset int) Vec {
+	v := s.Interleave(k, rows, offset)
+	k.Free(v[1:]...)
+	return v[0]
+}
+
+func (vnni) Scales(k *Kernel, rows Rows, offset int) Vec {
 	v, t := k.Vec(), k.Vec()
 	for row := range 16 {
 		x := [2]Vec{v, t}[row/8].X()
@@ -68,7 +52,7 @@ func (*vnni) Scales(k *Kernel, rows Rows, offset int) Vec {
 	return v
 }
 
-func (*vnni) SplitHalves(k *Kernel, v Vec) (lower, upper Vec) {
+func (vnni) SplitHalves(k *Kernel, v Vec) (lower, upper Vec) {
 	lower = k.Vec()
 	k.Op("VPMOVDW", v, lower.Y())
 	k.Op("VPSRLD", 16, v, v)
@@ -78,24 +62,37 @@ func (*vnni) SplitHalves(k *Kernel, v Vec) (lower, upper Vec) {
 	return lower, v
 }
 
-func (*vnni) Operand(k *Kernel, m Mem) any {
-	v := k.Vec()
-	k.Op("VMOVUPS", m, v)
-	return v
+// FifthBits adds by masks. Two registers have their bits in one byte of the row.
+func (vnni) FifthBits(k *Kernel, bits Vec, w [8]Vec) {
+	const mask Reg = "K7"
+	for pair := range 4 {
+		t := k.Vec()
+		k.Op("VPSHUFB", eachFourTimes(k, pair), bits, t)
+		for i, which := range []int{0x08040201, 0x80402010} {
+			k.Op("VPTESTMB", k.Broadcast(which), t, mask)
+			k.Op("VPADDB", k.Bytes(0x10), w[2*pair+i], mask, w[2*pair+i])
+		}
+		k.Free(t)
+	}
 }
 
-func (s *vnni) Start(k *Kernel, h Mem, panels int) (sums []*Sum) {
+func (vnni) InRegisters() int { return 2 }
+
+func (vnni) Order(Scheme) [][]int { return [][]int{{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}} }
+
+// Start adds the correction to zeros in one instruction; of several panels it is the same.
+func (vnni) Start(k *Kernel, c Correction, panels int) (sums []*Sum) {
 	for panel := range panels {
 		sum := Sum{total: k.Vec()}
 		switch {
-		case h.Base == "":
+		case !c.Needed():
 			k.Op("VPXOR", sum.total, sum.total, sum.total)
 		case panels == 1:
 			k.Op("VPXOR", sum.total, sum.total, sum.total)
-			k.Op("VPDPWSSD.BCST", h, s.offset, sum.total)
+			k.Op("VPDPWSSD.BCST", c.Sums, k.offset(c.Second), sum.total)
 		case panel == 0:
-			k.Op("VPBROADCASTD", h, sum.total)
-			k.Op("VPMADDWD", s.offset, sum.total, sum.total)
+			k.Op("VPBROADCASTD", c.Sums, sum.total)
+			k.Op("VPMADDWD", k.offset(c.Second), sum.total, sum.total)
 		default:
 			k.Op("VMOVDQA", sums[0].total, sum.total)
 		}
@@ -105,7 +102,7 @@ func (s *vnni) Start(k *Kernel, h Mem, panels int) (sums []*Sum) {
 }
 
 // MultiplyAdd broadcasts activations to a register only if several panels take them.
-func (*vnni) MultiplyAdd(k *Kernel, sums []*Sum, w []Vec, q Mem) {
+func (vnni) MultiplyAdd(k *Kernel, sums []*Sum, w []Vec, q Mem) {
 	if len(sums) == 1 {
 		k.Op("VPDPBUSD.BCST", q, w[0], sums[0].total)
 		return
@@ -118,27 +115,22 @@ func (*vnni) MultiplyAdd(k *Kernel, sums []*Sum, w []Vec, q Mem) {
 	k.Free(t)
 }
 
-func (*vnni) Finish(_ *Kernel, _ Mem, sums ...*Sum) Vec { return sums[0].total }
+func (vnni) Finish(_ *Kernel, _ Correction, sums ...*Sum) Vec { return sums[0].total }
 
-func (*vnni) Offsets(k *Kernel, _, _ Mem) { panic(k.Name + " is not written for VNNI") }
-
-func (*vnni) AddOffset(k *Kernel, _ Mem, _ Vec) { panic(k.Name + " is not written for VNNI") }
-
-func (*vnni) ScaleAdd(k *Kernel, sum Vec, scale, d any, acc Vec) {
+func (vnni) ScaleAdd(k *Kernel, sum Vec, scale, d, acc any) Vec {
 	t := k.Vec()
 	k.Op("VCVTDQ2PS", sum, sum)
 	k.Op("VMULPS"+broadcast(d), d, scale, t)
-	k.Op("VFMADD231PS", sum, t, acc)
-	k.Free(t)
+	return k.multiplyAdd(sum, t, acc)
 }
 
-func (*vnni) SubtractMinimum(k *Kernel, minimum, s any, acc Vec) {
+func (vnni) SubtractMinimum(k *Kernel, minimum, s any, acc Vec) {
 	k.Op("VFNMADD231PS"+broadcast(s), s, minimum, acc)
 }
 
-// broadcast is the suffix of an instruction that takes one dword for all: if it is in memory.
-func broadcast(dword any) string {
-	if _, ok := dword.(Mem); ok {
+// broadcast is the suffix of an instruction that takes one number for all lanes: if it is in memory.
+func broadcast(number any) string {
+	if _, ok := number.(Mem); ok {
 		return ".BCST"
 	}
 	return ""

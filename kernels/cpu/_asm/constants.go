@@ -1,0 +1,146 @@
+package main
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+)
+
+// constant is a register that keeps a value from the beginning of a microkernel, or of a phase, to its end.
+type constant struct {
+	key     string
+	reg     Vec
+	mask    Reg
+	set     func(k *Kernel, c *constant)
+	inPhase bool
+}
+
+// constant is the one with the key. Where there is none yet it is set here: for a phase that is right, as its code is
+// straight. Of the whole microkernel it would be too late within a loop, which is why microkernels are written twice:
+// the second time begins with all constants that the first one asked for.
+func (k *Kernel) constant(key string, isMask bool, set func(k *Kernel, c *constant)) *constant {
+	for _, c := range k.constants {
+		if c.key == key {
+			return c
+		}
+	}
+	c := &constant{key: key, set: set, inPhase: k.inPhase && !isMask}
+	k.take(c, isMask)
+	return c
+}
+
+// take takes the register of a constant and sets it.
+func (k *Kernel) take(c *constant, isMask bool) {
+	if isMask {
+		masks := 1
+		for _, other := range k.constants {
+			if other.mask != "" {
+				masks++
+			}
+		}
+		c.mask = Reg(fmt.Sprint("K", masks))
+	} else {
+		c.reg = k.lastVec()
+	}
+	k.constants = append(k.constants, c)
+	c.set(k, c)
+}
+
+// Phase writes straight code in the midst of a loop, whose constants take registers only there: they are loaded anew
+// each time.
+func (k *Kernel) Phase(write func()) {
+	k.inPhase = true
+	write()
+	k.inPhase = false
+	kept := k.constants[:0]
+	for _, c := range k.constants {
+		if c.inPhase {
+			k.Free(c.reg)
+			continue
+		}
+		kept = append(kept, c)
+	}
+	k.constants = kept
+}
+
+// Broadcast is a constant: n in each 32 bits.
+func (k *Kernel) Broadcast(n int) Vec {
+	return k.constant(fmt.Sprint("broadcast", n), false, func(k *Kernel, c *constant) {
+		k.Op("VPBROADCASTD", k.Table(fmt.Sprintf("each%x", n), 4, repeat(2, n)), c.reg)
+	}).reg
+}
+
+// Bytes and Words are constants of equal numbers.
+func (k *Kernel) Bytes(n int) Vec { return k.Broadcast(eachByte(n)) }
+func (k *Kernel) Words(n int) Vec { return k.Broadcast(eachWord(n)) }
+
+// Lookup is a constant from memory, of as many numbers as a register holds, or of 16 bytes that it holds several times.
+func (k *Kernel) Lookup(name string, size int, values []int) Vec {
+	return k.constant(name, false, func(k *Kernel, c *constant) {
+		op := "VMOVDQU"
+		if len(values)*size == 16 {
+			op = "VBROADCASTI128"
+		}
+		k.Op(op, k.Table(name, size, values), c.reg)
+	}).reg
+}
+
+// Mask is a constant that says to which of 8, 16, 32 or 64 parts of a register an instruction of AVX-512 applies.
+func (k *Kernel) Mask(n int) Reg {
+	return k.constant(fmt.Sprint("mask", n), true, func(k *Kernel, c *constant) {
+		k.Op("MOVL", n, AX)
+		k.Op("KMOVD", AX, c.mask)
+	}).mask
+}
+
+// InMemory is equal bytes as wide as a register, for constants that are not needed often.
+func (k *Kernel) InMemory(byte int) Mem {
+	return k.Table(fmt.Sprintf("bytes%x", byte), 1, repeat(k.Set.Width(), byte))
+}
+
+// Tables are the constants of a file.
+type Tables struct {
+	text strings.Builder
+	seen map[string]bool
+}
+
+// Table is the address of constants, which are written to the file once. Each is size bytes.
+func (k *Kernel) Table(name string, size int, values []int) Mem {
+	t := k.tables
+	if !t.seen[name] {
+		t.seen[name] = true
+		for i := 0; i < len(values); i += 8 / size {
+			fmt.Fprintf(&t.text, "DATA %s<>+%d(SB)/8, $0x", name, i*size)
+			for j := 8/size - 1; j >= 0; j-- {
+				fmt.Fprintf(&t.text, "%0*x", 2*size, values[i+j]&(1<<(8*size)-1))
+			}
+			t.text.WriteString("\n")
+		}
+		fmt.Fprintf(&t.text, "GLOBL %s<>(SB), RODATA|NOPTR, $%d\n\n", name, size*len(values))
+	}
+	return Mem{Symbol: name + "<>", Base: "SB"}
+}
+
+// repeat is the values, n times.
+func repeat(n int, values ...int) (all []int) {
+	for range n {
+		all = append(all, values...)
+	}
+	return all
+}
+
+// spread is, for VPSHUFB, the bytes of 16 that become 32-bit numbers without a sign: n of them, step bytes apart.
+func spread(first, step int) (all []int) {
+	for i := range 4 {
+		all = append(all, first+i*step, 0x80, 0x80, 0x80)
+	}
+	return all
+}
+
+// eachWord is 32 bits of two equal words.
+func eachWord(n int) int { return n&0xffff<<16 | n&0xffff }
+
+// eachByte is 32 bits of four equal bytes.
+func eachByte(n int) int { return eachWord(n&0xff<<8 | n&0xff) }
+
+func log2(n int) int { return bits.TrailingZeros(uint(n)) }

@@ -1,0 +1,107 @@
+package main
+
+// q6_K has 256 columns in 210 bytes, eight blocks of 32 columns, whose halves of 16 have scales of eight bits with a
+// sign, d·scale·(w-32):
+//
+//	0     2 times 64 bytes, the nibbles of 128 columns each: blocks 4h and 4h+1 in the low ones of both 32 bytes, 4h+2
+//	      and 4h+3 in the high ones
+//	128   2 times 32 bytes: bits 2b and 2b+1 of byte i are the upper bits of column i of block 4h+b
+//	192   16 scales
+//	208   d, in half precision
+type q6_K struct{}
+
+func (q6_K) Block() Block { return Block{"Q6_K", 256, 210, Scheme{Bits: 6, Offset: 32, Halves: true}} }
+
+func (q6_K) Unpack(k *Kernel, rows Rows, visit func(block, part int, w Vec)) {
+	for four := range 2 {
+		for half := range 2 {
+			bits := k.Set.Interleave(k, rows, 128+32*four+16*half)
+			for b := range 2 {
+				for i, v := range k.Set.Interleave(k, rows, 64*four+32*b+16*half) {
+					low, high := nibbles(k, v)
+					addBits(k, 0x30, bits[i], 4-2*b, low)
+					visit(4*four+b, 4*half+i, low)
+					addBits(k, 0x30, bits[i], -2*b, high)
+					visit(4*four+2+b, 4*half+i, high)
+				}
+			}
+			k.Free(bits[:]...)
+		}
+	}
+}
+
+func (q6_K) StoreScales(k *Kernel, rows Rows, to ScalePlaces) {
+	d := k.Set.Scales(k, rows, 208)
+	for i, v := range k.Set.Interleave(k, rows, 192) {
+		k.StoreBytes(v, d, true, to.Scales.Plus(2*i*to.Step), to.Step/2)
+		k.Free(v)
+	}
+	k.Free(d)
+}
+
+func (q6_K) UnpackContiguous(k *Kernel, bytes int, visit func(block int, w Vec)) {
+	for four := range 2 {
+		for b := range 2 {
+			v, bits := k.Vec(), k.Vec()
+			k.Op("VMOVDQU", At(SI).Plus(bytes+64*four+32*b), v)
+			k.Op("VMOVDQU", At(SI).Plus(bytes+128+32*four), bits)
+			low, high := nibbles(k, v)
+			addBits(k, 0x30, bits, 4-2*b, low)
+			addBits(k, 0x30, bits, -2*b, high)
+			k.Free(bits)
+			visit(4*four+b, low)
+			visit(4*four+2+b, high)
+		}
+	}
+}
+
+func (q6_K) ContiguousScales(k *Kernel) [2]Vec {
+	first, second := k.Vec(), k.Vec()
+	k.Op("VPMOVSXWD", At(SI).Plus(192), second)
+	k.Op("VPSLLD", 24, second, first)
+	k.Op("VPSRAD", 24, first, first)
+	k.Op("VPSRAD", 8, second, second)
+	k.timesHalf(first, At(SI).Plus(208))
+	k.timesHalf(second, At(SI).Plus(208))
+	return [2]Vec{first, second}
+}
+
+func (f q6_K) UnpackQuarters(k *Kernel, rows Rows, half int, kept Mem) (q Quarters) {
+	k.Phase(func() { q.Scales = f.quarterScales(k, rows, half, kept) })
+	for row := range 4 {
+		q.Columns[row] = k.nibbleQuarters(rows.At(row, 64*half), 0x88, 0xdd, 0, 0, 4, 4)
+		k.addQuarterBits("q6_KLeft", []int{4, 2, 0, 30}, 0x30, rows.At(row, 128+32*half), q.Columns[row])
+		k.Loaded(32)
+	}
+	return q
+}
+
+// quarterScales brings the two bytes of each block to the upper half of 32 bits, of which the one is then shifted out.
+func (q6_K) quarterScales(k *Kernel, rows Rows, half int, kept Mem) [2]Vec {
+	if half == 1 {
+		return k.keptScales(kept)
+	}
+	all, d := k.loadQuarters(rows, 192), k.Vec()
+	k.Op("VPBROADCASTW", rows.At(0, 208), d.Y())
+	for row := 1; row < 4; row++ {
+		k.Op("VPBROADCASTW", rows.At(row, 208), k.rowMask(row), d.Y())
+	}
+	k.Op("VCVTPH2PS", d.Y(), d)
+	var numbers [4]Vec
+	for i := range 2 {
+		first, second := k.Vec(), k.Vec()
+		var twos []int
+		for block := range 4 {
+			twos = append(twos, 0x80, 0x80, 8*i+2*block, 8*i+2*block+1)
+		}
+		k.Op("VPSHUFB", k.Lookup("q6_KScales"+digit(i), 1, twos), all, second)
+		k.Op("VPSLLD", 8, second, first)
+		k.Op("VPSRAD", 24, first, first)
+		k.Op("VPSRAD", 24, second, second)
+		numbers[2*i], numbers[2*i+1] = first, second
+	}
+	k.Free(all)
+	k.transposeScales(numbers, [2]Vec{d, d}, kept)
+	k.Free(d)
+	return [2]Vec(numbers[:2])
+}

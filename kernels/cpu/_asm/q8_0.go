@@ -1,0 +1,75 @@
+package main
+
+// q8_0 has 32 columns in 34 bytes, d·w:
+//
+//	0   d, in half precision
+//	2   32 signed bytes
+//
+// Where the instruction set multiplies unsigned bytes alone, the scheme has an offset of 128, which is the sign bit.
+type q8_0 struct{}
+
+func (q8_0) Block() Block { return Block{"Q8_0", 32, 34, Scheme{Bits: 8}} }
+
+func (f q8_0) Unpack(k *Kernel, rows Rows, visit func(block, part int, w Vec)) {
+	for half := range 2 {
+		for i, w := range f.unpackHalf(k, rows, half) {
+			if !k.Scheme.Signed() {
+				k.Op("VPXOR", k.Bytes(0x80), w, w)
+			}
+			visit(0, 4*half+i, w)
+		}
+	}
+}
+
+// unpackHalf is the first or the second sixteen columns, with their sign.
+func (q8_0) unpackHalf(k *Kernel, rows Rows, half int) [4]Vec {
+	return k.Set.Interleave(k, rows, 2+16*half)
+}
+
+func (q8_0) StoreScales(k *Kernel, rows Rows, to ScalePlaces) { k.storeScale(rows, to) }
+
+func (q8_0) UnpackContiguous(k *Kernel, bytes int, visit func(block int, w Vec)) {
+	w := k.Vec()
+	if from := At(SI).Plus(2 + bytes); k.Scheme.Signed() {
+		k.Op("VMOVDQU", from, w)
+	} else {
+		k.Op("VPXOR", from, k.Bytes(0x80), w)
+	}
+	visit(0, w)
+}
+
+func (f q8_0) ContiguousScales(k *Kernel) [2]Vec { return k.fourScales(f.Block().Bytes) }
+
+// UnpackQuarters takes two blocks from each of two loads, whose words it brings to their quarters: the first sixteen
+// columns and the scales from bytes 0 and 68, the last sixteen columns from bytes 18 and 72.
+func (q8_0) UnpackQuarters(k *Kernel, rows Rows, _ int, _ Mem) (q Quarters) {
+	low := k.Lookup("q8_0Low", 2, repeat(2, words(1, 18)...))
+	high := k.Lookup("q8_0High", 2, words(0, 17, 7, 24))
+	scales := k.Lookup("q8_0Scales", 2, repeat(4, 0, 0, 0, 0, 17, 17, 17, 17))
+	lastTwo := k.Mask(0xffff0000)
+	first, last := k.Vec(), k.Vec() // scales of the first two blocks and of the last two
+	for row := range 4 {
+		start, from68 := k.Vec(), k.Vec()
+		k.Op("VMOVDQU", rows.At(row, 0), start)
+		k.Op("VMOVDQU", rows.At(row, 68), from68)
+		w := [2]Vec(k.Vecs(2))
+		k.Op("VPERMW", start, low, w[0])
+		k.Op("VPERMW", from68, low, lastTwo, w[0])
+		k.Op("VPERMW", rows.At(row, 18), high, w[1])
+		k.Op("VPERMW", rows.At(row, 72), high, lastTwo, w[1])
+		for _, v := range w {
+			k.Op("VPXOR", k.Bytes(0x80), v, v)
+		}
+		k.permuteWords(start, scales, row, first)
+		k.permuteWords(from68, scales, row, last)
+		k.Free(start, from68)
+		k.Loaded(72)
+		k.Loaded(64)
+		q.Columns[row] = w
+	}
+	k.Op("VPBLENDD", 0xf0, last.Y(), first.Y(), first.Y())
+	k.Op("VCVTPH2PS", first.Y(), first)
+	k.Free(last)
+	q.Scales[0] = first
+	return q
+}

@@ -1,0 +1,119 @@
+package main
+
+// What the formats share to unpack quarters, for gemm4: AVX-512 alone.
+
+// Quarters are four blocks of 32 columns of four rows, a quarter of a register for each block.
+type Quarters struct {
+	Columns [4][2]Vec // 0 to 15 and 16 to 31 of each row's blocks
+	Scales  [2]Vec    // lane r of a quarter is of row r. The second are minima, or those of second half blocks
+}
+
+// free gives the registers back.
+func (q Quarters) free(k *Kernel) {
+	for _, row := range q.Columns {
+		k.Free(row[:]...)
+	}
+	k.Free(q.Scales[0])
+	if k.Scheme.Minima || k.Scheme.Halves {
+		k.Free(q.Scales[1])
+	}
+}
+
+// words are eight words from each place on, for VPERMW.
+func words(from ...int) (all []int) {
+	for _, first := range from {
+		for i := range 8 {
+			all = append(all, first+i)
+		}
+	}
+	return all
+}
+
+// eachFour is each number four times.
+func eachFour(numbers ...int) (all []int) {
+	for _, n := range numbers {
+		all = append(all, repeat(4, n)...)
+	}
+	return all
+}
+
+// rowMask is word or lane row of each quarter, but for row 0.
+func (k *Kernel) rowMask(row int) Reg { return k.Mask(0x1111 << row) }
+
+// permuteWords puts words of v to those of a row in to; row 0 sets all.
+func (k *Kernel) permuteWords(v, order Vec, row int, to Vec) {
+	if row == 0 {
+		k.Op("VPERMW", v, order, to)
+		return
+	}
+	k.Op("VPERMW", v, order, k.rowMask(row), to)
+}
+
+// loadQuarters loads 16 bytes of four rows, one row to a quarter.
+func (k *Kernel) loadQuarters(rows Rows, offset int) Vec {
+	v := k.Vec()
+	k.Op("VMOVDQU", rows.At(0, offset), v.X())
+	k.Op("VINSERTI128", 1, rows.At(1, offset), v.Y(), v.Y())
+	for row := 2; row < 4; row++ {
+		k.Op("VINSERTI32X4", row, rows.At(row, offset), v, v)
+	}
+	k.Loaded(64)
+	return v
+}
+
+// nibbleQuarters takes 64 bytes: those of 16 that first and second choose for each quarter (two bits each) have columns
+// 0 to 15 and 16 to 31 of its block, in nibbles that are so many bits up.
+func (k *Kernel) nibbleQuarters(row Mem, first, second int, shifts ...int) (columns [2]Vec) {
+	bytes := k.Vec()
+	name := "shifts"
+	for _, n := range shifts {
+		name += digit(n)
+	}
+	k.Op("VMOVDQU", row, bytes)
+	for i, quarters := range []int{first, second} {
+		v := k.Vec()
+		k.Op("VSHUFI32X4", quarters, bytes, bytes, v)
+		k.Op("VPSRLVD", k.Lookup(name, 4, eachFour(shifts...)), v, v)
+		k.Op("VPAND", k.Bytes(0x0f), v, v)
+		columns[i] = v
+	}
+	k.Free(bytes)
+	k.Loaded(64)
+	return columns
+}
+
+// addQuarterBits adds the bits of mask in the 32 bytes at row, of each block rotated left by so many, to columns.
+func (k *Kernel) addQuarterBits(name string, left []int, mask int, row Mem, columns [2]Vec) {
+	rotation := k.Lookup(name, 4, eachFour(left...))
+	for i, v := range columns {
+		bits := k.Vec()
+		k.Op("VBROADCASTI32X4", row.Plus(16*i), bits)
+		k.Op("VPROLVD", rotation, bits, bits)
+		k.Op("VPTERNLOGD", 0xf8, k.Bytes(mask), bits, v) // v |= bits & mask
+		k.Free(bits)
+	}
+}
+
+// transposeScales makes float32 of integers, a quarter for each row and a lane for each block, which become a quarter
+// for each block, times d. The last two go to kept.
+func (k *Kernel) transposeScales(numbers [4]Vec, d [2]Vec, kept Mem) {
+	order := k.Lookup("transpose", 4, []int{0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15})
+	for i, v := range numbers {
+		k.Op("VPERMD", v, order, v)
+		k.Op("VCVTDQ2PS", v, v)
+		k.Op("VMULPS", d[i%2], v, v)
+		if i >= 2 {
+			k.Op("VMOVUPS", v, kept.Plus(64*(i-2)))
+			k.Free(v)
+		}
+	}
+}
+
+// keptScales is what transposeScales kept.
+func (k *Kernel) keptScales(kept Mem) (scales [2]Vec) {
+	for i := range scales {
+		scales[i] = k.Vec()
+		k.Op("VMOVUPS", kept.Plus(64*i), scales[i])
+	}
+	return scales
+}
