@@ -18,8 +18,10 @@ func (avx2) Interleave(k *Kernel, rows Rows, offset int) [4]Vec {
 	for i := range v {
 		k.Op("VINSERTI128", 1, rows.At(i+4, offset), v[i], v[i])
 	}
-	k.Loaded(128)
-	return transpose4(k, v)
+	k.Loaded(64)
+	v = transpose4(k, v)
+	k.Loaded(64)
+	return v
 }
 
 // FourBytes collects them in integer registers, which have nothing else to do.
@@ -76,7 +78,15 @@ func (avx2) SplitHalves(k *Kernel, v Vec) (lower, upper Vec) {
 // its upper half.
 func (avx2) FifthBits(k *Kernel, bits Vec, w [8]Vec) {
 	alternate := k.Broadcast(0x08040201)
-	become := k.Lookup("fifthBits", 1, []int{0, 0x10, 0x10, 0, 0x10, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0})
+	clear, set, name := 0, 0x10, "fifthBits"
+	if k.withSign {
+		clear, set, name = 0xf0, 0, "fifthBitsSigned"
+	}
+	values := repeat(16, clear)
+	for bit := range 4 {
+		values[1<<bit] = set
+	}
+	become := k.Lookup(name, 1, values)
 	low, high := k.Vec(), k.Vec()
 	for pair := range 4 {
 		k.Op("VPSHUFB", eachFourTimes(k, pair), bits, low)
@@ -110,9 +120,9 @@ func (s avx2) Order(scheme Scheme) [][]int {
 	return [][]int{{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}}
 }
 
-func (avx2) Start(_ *Kernel, _ Correction, panels int) (sums []*Sum) {
-	for range panels {
-		sums = append(sums, &Sum{empty: true})
+func (avx2) Start(_ *Kernel, _ Correction, halves, _ int) (sums [][]*Sum) {
+	for range halves {
+		sums = append(sums, []*Sum{{empty: true}})
 	}
 	return sums
 }

@@ -10,21 +10,26 @@ func (avxvnni) InRegisters() int { return 1 }
 // Order lets both half blocks alternate.
 func (avxvnni) Order(Scheme) [][]int { return [][]int{{0}, {4}, {1}, {5}, {2}, {6}, {3}, {7}} }
 
-func (avxvnni) Start(k *Kernel, c Correction, panels int) (sums []*Sum) {
-	for range panels {
-		total := k.Vec()
-		if !c.Needed() {
+func (avxvnni) Start(k *Kernel, c Correction, halves, _ int) (sums [][]*Sum) {
+	h := k.Vec()
+	if c.Needed() {
+		k.Op("VPBROADCASTD", c.Sums, h)
+	}
+	for half := range halves {
+		total := h
+		if half < halves-1 {
+			total = k.Vec()
+		}
+		switch {
+		case !c.Needed():
 			k.Op("VPXOR", total, total, total)
-		} else {
-			k.Op("VPBROADCASTD", c.Sums, total)
-		}
-		if c.Needed() && !c.Product {
-			if c.Second {
-				k.Op("VPSRLD", 16, total, total)
+		case !c.Product:
+			if half == 1 {
+				k.Op("VPSRLD", 16, h, h)
 			}
-			k.Op("VPMADDWD", k.offset(false), total, total)
+			k.Op("VPMADDWD", k.offset(false), h, total)
 		}
-		sums = append(sums, &Sum{total: total})
+		sums = append(sums, []*Sum{{total: total}})
 	}
 	return sums
 }

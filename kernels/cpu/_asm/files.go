@@ -108,6 +108,7 @@ func tables(all []file) string {
 // rows are the assignments to the table.
 func (f file) rows() string {
 	var rows strings.Builder
+	var order []string
 	groups := map[string]string{}
 	for _, m := range f.kernels {
 		for _, field := range m.fields {
@@ -115,11 +116,14 @@ func (f file) rows() string {
 				fmt.Fprintf(&rows, "\tk.%s = %s\n", field, m.name)
 				continue
 			}
+			if groups[field] == "" {
+				order = append(order, field)
+			}
 			groups[field] += fmt.Sprintf("{%s, %s}, ", m.name, m.numbers)
 		}
 	}
-	for field, group := range groups {
-		fmt.Fprintf(&rows, "\tk.%s = []smallGEMM{%s}\n", field, strings.TrimSuffix(group, ", "))
+	for _, field := range order {
+		fmt.Fprintf(&rows, "\tk.%s = []smallGEMM{%s}\n", field, strings.TrimSuffix(groups[field], ", "))
 	}
 	return rows.String()
 }

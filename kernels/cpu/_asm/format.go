@@ -108,6 +108,14 @@ func weightNibbles(k *Kernel, v Vec) (low, high Vec) {
 	return low, v
 }
 
+// sign takes the offset off a weight if the microkernel wants its sign.
+func (k *Kernel) sign(w Vec) Vec {
+	if k.withSign {
+		k.Op("VPSUBB", k.Bytes(k.Scheme.Offset), w, w)
+	}
+	return w
+}
+
 // addBits adds the bits of mask, in bits moved to the left by some, or to the right if that is negative, to w.
 func addBits(k *Kernel, mask int, bits Vec, left int, w Vec) {
 	t := k.Vec()

@@ -106,10 +106,14 @@ func (g *gemm8) block32() {
 	var w Weights
 	g.Phase(func() {
 		g.Format.Unpack(g.Kernel, panelRows, func(_, part int, v Vec) { w.Parts[part] = v })
-		g.Format.StoreScales(g.Kernel, panelRows, g.scales)
+		if g.Set.InRegisters() > 0 {
+			w.Scales[0] = g.Set.Scales(g.Kernel, panelRows, 0)
+		} else {
+			g.Format.StoreScales(g.Kernel, panelRows, g.scales)
+			w.Scales[0] = g.scales.Scales
+		}
 	})
 	g.EndPrefetch()
-	w.Scales[0] = g.loadScale(0, g.scales.Scales)
 	g.EachToken(g.count, 2, 1, func(t []Token) { g.MultiplyTokens(t, []Weights{w}) })
 	w.free(g.Kernel)
 	g.nextBlock32()
@@ -128,7 +132,9 @@ func (g *gemm8) signed() {
 		if half == 0 {
 			g.Format.StoreScales(g.Kernel, panelRows, g.scales)
 		}
-		return g.Format.(q8_0).unpackHalf(g.Kernel, panelRows, half)
+		w := g.Format.(q8_0).unpackHalf(g.Kernel, panelRows, half)
+		g.EndPrefetch()
+		return w
 	})
 	g.nextBlock32()
 	g.nextAccumulator("LEAQ", g.sums, g.sumsEnd)

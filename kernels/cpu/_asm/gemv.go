@@ -3,8 +3,8 @@ package main
 // gemv multiplies one output at a time with one token: for outputs that are left over, and where blocks are few. A
 // register has 32 columns of a row in their order, as a register of activations has.
 //
-// DI dst, SI weights, DX q, CX d, R13 s or h, R9 blocks of 32 in a row. In a row: R11 place in q, R12 block of 32. AX,
-// BX, R8, R10, R14 for anything, R15 the last block from which there are four.
+// DI dst, SI weights, DX q, CX d, R9 its end, R13 from d to s or h. In a row: R11 place in q, R12 in d. R15 the last
+// place in d from which there are four blocks; AX, BX, R8, R10, R14 for anything.
 type gemv struct {
 	*Kernel
 	set RowSet
@@ -20,14 +20,14 @@ func writeGEMV(k *Kernel) {
 	g.Load(AX, "dst", DI, "w", SI, "wBytes", R8, "q", DX, "d", CX, g.Scheme.Sums(), R13, "n", R9)
 	g.Op("ADDQ", SI, R8)
 	g.Op("MOVQ", R8, g.end)
-	g.Op("SHRQ", 5, R9)
-	if g.b.Columns == 32 {
-		g.Op("LEAQ", At(R9).Plus(-4), R15)
-	}
+	g.Op("SHRQ", 3, R9)
+	g.Op("ADDQ", CX, R9)
+	g.Op("SUBQ", CX, R13)
+	g.Op("LEAQ", At(R9).Plus(-16), R15)
 
 	output := g.Here("output")
 	g.Op("MOVQ", DX, R11)
-	g.Op("XORL", R12, R12)
+	g.Op("MOVQ", CX, R12)
 	g.Op("VXORPS", g.sum, g.sum, g.sum)
 	if g.b.Columns == 32 {
 		g.byFours()
@@ -40,8 +40,8 @@ func writeGEMV(k *Kernel) {
 	g.Return()
 }
 
-// of is the number of the next block at base, d, s or h.
-func of(base Reg) Mem { return At(base).Times(R12, 4) }
+// The d and the s or h of the next blocks.
+var nextD, nextSums = At(R12), At(R12).Times(R13, 1)
 
 // byFours adds a row of blocks of 32 columns, four at a time, then one: before each single block the accumulators are
 // rotated by one, as their total is the same from any of them on.
@@ -50,7 +50,7 @@ func (g *gemv) byFours() {
 	g.Op("CMPQ", R12, R15)
 	g.Op("JG", last)
 	four := g.Here("four")
-	g.prefetchNext(4 * g.b.Bytes)
+	g.prefetchNext(2)
 	var p [4]Vec
 	for block := range p {
 		p[block] = g.products(block*g.b.Bytes, 32*block)
@@ -60,13 +60,13 @@ func (g *gemv) byFours() {
 	g.Op("VEXTRACTI128", 1, total, t.X())
 	g.Op("VPADDD", t.X(), total.X(), total.X())
 	if g.Scheme.Offset != 0 {
-		g.Op("VPMADDWD", of(R13), g.Words(-g.Scheme.Offset).X(), t.X())
+		g.Op("VPMADDWD", nextSums, g.Words(-g.Scheme.Offset).X(), t.X())
 		g.Op("VPADDD", t.X(), total.X(), total.X())
 	}
 	g.Free(t)
 	g.Op("VCVTDQ2PS", total.X(), total.X())
 	scale := g.Format.ContiguousScales(g.Kernel)[0]
-	g.Op("VMULPS", of(CX), scale.X(), scale.X())
+	g.Op("VMULPS", nextD, scale.X(), scale.X())
 	g.Op("VFMADD231PS", total.X(), scale.X(), g.sum.X())
 	g.Free(total, scale)
 	g.next(4)
@@ -90,14 +90,14 @@ func (g *gemv) single() {
 	g.Op("VPHADDD", total.X(), total.X(), total.X())
 	g.Op("VPHADDD", total.X(), total.X(), total.X())
 	if g.Scheme.Offset != 0 {
-		g.Op("VMOVD", of(R13), t.X())
+		g.Op("VMOVD", nextSums, t.X())
 		g.Op("VPMADDWD", t.X(), g.Words(-g.Scheme.Offset).X(), t.X())
 		g.Op("VPADDD", t.X(), total.X(), total.X())
 	}
 	g.Op("VCVTDQ2PS", total.X(), total.X())
 	g.Op("VPBROADCASTW", At(SI), t.X())
 	g.Op("VCVTPH2PS", t.X(), t.X())
-	g.Op("VMULSS", of(CX), t.X(), t.X())
+	g.Op("VMULSS", nextD, t.X(), t.X())
 	g.Op("VFMADD231SS", total.X(), t.X(), g.sum.X())
 	g.Free(total, t)
 	g.Op("VPERMILPS", 0x39, g.sum.X(), g.sum.X())
@@ -109,7 +109,7 @@ func (g *gemv) single() {
 // byEights adds a row of blocks of 256 columns: an accumulator for each block of 32 in it.
 func (g *gemv) byEights() {
 	block := g.Here("block")
-	g.prefetchNext(g.b.Bytes)
+	g.prefetchNext((g.b.Bytes + 63) / 64)
 	var p [4]Vec
 	var fours []Vec
 	visited := 0
@@ -134,7 +134,7 @@ func (g *gemv) byEights() {
 		g.addScaled(second, scales[1], true)
 	}
 	if g.Scheme.Minima {
-		g.Op("VFNMADD231PS", of(R13), scales[1], g.sum)
+		g.Op("VFNMADD231PS", nextSums, scales[1], g.sum)
 		g.Free(scales[1])
 	}
 	g.next(8)
@@ -146,12 +146,12 @@ func (g *gemv) byEights() {
 func (g *gemv) addScaled(total, scale Vec, second bool) {
 	if g.Scheme.Offset != 0 {
 		t := g.Vec()
-		g.Op("VPMADDWD", of(R13), g.offset(second), t)
+		g.Op("VPMADDWD", nextSums, g.offset(second), t)
 		g.Op("VPADDD", t, total, total)
 		g.Free(t)
 	}
 	g.Op("VCVTDQ2PS", total, total)
-	g.Op("VMULPS", of(CX), scale, scale)
+	g.Op("VMULPS", nextD, scale, scale)
 	g.Op("VFMADD231PS", total, scale, g.sum)
 	g.Free(total, scale)
 }
@@ -160,13 +160,13 @@ func (g *gemv) addScaled(total, scale Vec, second bool) {
 func (g *gemv) next(blocks int) {
 	g.Op("ADDQ", g.b.Bytes*blocks*32/g.b.Columns, SI)
 	g.Op("ADDQ", 32*blocks, R11)
-	g.Op("ADDQ", blocks, R12)
+	g.Op("ADDQ", 4*blocks, R12)
 }
 
-// prefetchNext prefetches as much as the next blocks have, from a page further on.
-func (g *gemv) prefetchNext(bytes int) {
-	for line := 0; line < bytes; line += 64 {
-		g.PrefetchLine(At(SI).Plus(4096 + line))
+// prefetchNext prefetches some lines, as many as the next blocks have, from a page further on.
+func (g *gemv) prefetchNext(lines int) {
+	for line := range lines {
+		g.PrefetchLine(At(SI).Plus(4096 + 64*line))
 	}
 }
 

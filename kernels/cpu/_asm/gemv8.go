@@ -133,7 +133,7 @@ func (g *gemv8) multiply(block, part int, w Vec) {
 		if chain == 0 {
 			c = g.correction(block)
 		}
-		sums[0] = g.Set.Start(g.Kernel, c, 1)[0]
+		sums[0] = g.Set.Start(g.Kernel, c, 1, 1)[0][0]
 		sums[0].times16 = high && g.highAsTheyLie
 	}
 	g.Set.MultiplyAdd(g.Kernel, sums, []Vec{w}, At(DX).Times(R15, 8).Plus(32*block+4*part))

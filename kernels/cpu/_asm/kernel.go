@@ -22,6 +22,7 @@ type Kernel struct {
 	prefetching    *prefetcher
 	labels         map[string]int
 	magnitudes     map[Vec]Vec // of signed weights
+	withSign       bool        // weights are unpacked less their offset, with a sign
 	highAsTheyLie  bool        // high nibbles stay where they are: sixteen times as much
 }
 

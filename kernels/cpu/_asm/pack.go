@@ -13,13 +13,11 @@ func pack(k *Kernel) {
 	k.Load(AX, "prefetch", R12, "prefetchBytes", R14, "w", AX)
 	k.Op("ADDQ", R12, R14)
 	k.RowPointers()
+	k.withSign = true
 
 	block := k.Here("block")
 	k.Format.StoreScales(k, panelRows, ScalePlaces{At(DX), At(CX), 2 * width, width})
 	k.Format.Unpack(k, panelRows, func(block, part int, w Vec) {
-		if b.Offset != 0 {
-			k.Op("VPSUBB", k.Bytes(b.Offset), w, w)
-		}
 		k.Op("VMOVDQU", w, At(AX).Plus((8*block+part)*width))
 		k.Free(w)
 	})

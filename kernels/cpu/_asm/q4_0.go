@@ -11,8 +11,8 @@ func (q4_0) Block() Block { return Block{"Q4_0", 32, 18, Scheme{Bits: 4, Offset:
 func (q4_0) Unpack(k *Kernel, rows Rows, visit func(block, part int, w Vec)) {
 	for i, v := range k.Set.Interleave(k, rows, 2) {
 		low, high := weightNibbles(k, v)
-		visit(0, i, low)
-		visit(0, 4+i, high)
+		visit(0, i, k.sign(low))
+		visit(0, 4+i, k.sign(high))
 	}
 }
 

@@ -20,9 +20,9 @@ func (q6_K) Unpack(k *Kernel, rows Rows, visit func(block, part int, w Vec)) {
 				for i, v := range k.Set.Interleave(k, rows, 64*four+32*b+16*half) {
 					low, high := nibbles(k, v)
 					addBits(k, 0x30, bits[i], 4-2*b, low)
-					visit(4*four+b, 4*half+i, low)
+					visit(4*four+b, 4*half+i, k.sign(low))
 					addBits(k, 0x30, bits[i], -2*b, high)
-					visit(4*four+2+b, 4*half+i, high)
+					visit(4*four+2+b, 4*half+i, k.sign(high))
 				}
 			}
 			k.Free(bits[:]...)

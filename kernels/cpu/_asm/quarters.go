@@ -71,11 +71,14 @@ func (k *Kernel) nibbleQuarters(row Mem, first, second int, shifts ...int) (colu
 	}
 	k.Op("VMOVDQU", row, bytes)
 	for i, quarters := range []int{first, second} {
-		v := k.Vec()
-		k.Op("VSHUFI32X4", quarters, bytes, bytes, v)
+		columns[i] = k.Vec()
+		k.Op("VSHUFI32X4", quarters, bytes, bytes, columns[i])
+	}
+	for _, v := range columns {
 		k.Op("VPSRLVD", k.Lookup(name, 4, eachFour(shifts...)), v, v)
+	}
+	for _, v := range columns {
 		k.Op("VPAND", k.Bytes(0x0f), v, v)
-		columns[i] = v
 	}
 	k.Free(bytes)
 	k.Loaded(64)

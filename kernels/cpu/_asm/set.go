@@ -17,7 +17,7 @@ type Set interface {
 	// SplitHalves makes float32 of the lower and of the upper half of each lane.
 	SplitHalves(k *Kernel, v Vec) (lower, upper Vec)
 	// FifthBits adds 16 to the bytes of w, four columns of each row to a register, where bits has a one: 32 bits of
-	// each row.
+	// each row. With sign it subtracts 16 elsewhere instead.
 	FifthBits(k *Kernel, bits Vec, w [8]Vec)
 
 	// InRegisters is how many of the scales and minima of a panel have registers while tokens pass.
@@ -25,8 +25,8 @@ type Set interface {
 	// Order is in which order the registers of a block of 32 columns are multiplied: all of a group with a token, then
 	// with the next token.
 	Order(s Scheme) [][]int
-	// Start begins a sum of products for each panel.
-	Start(k *Kernel, c Correction, panels int) []*Sum
+	// Start begins a sum of products for each half block, or for one that is whole, and each panel.
+	Start(k *Kernel, c Correction, halves, panels int) [][]*Sum
 	// MultiplyAdd adds the products of four columns w of each panel with the four activations q to the panel's sum.
 	MultiplyAdd(k *Kernel, sums []*Sum, w []Vec, q Mem)
 	// Finish ends sums that belong together, begun with the correction or with none: an integer for each output.

@@ -121,9 +121,7 @@ func (k *Kernel) MultiplyTokens(tokens []Token, panels []Weights) {
 func (k *Kernel) products(tokens []Token, panels []Weights, order [][]int) []tokenSums {
 	sums := make([]tokenSums, len(tokens))
 	for t, token := range tokens {
-		for half := range k.Scheme.Scales() {
-			sums[t] = append(sums[t], k.Set.Start(k, k.correction(token, half), len(panels)))
-		}
+		sums[t] = k.Set.Start(k, k.correction(token, 0), k.Scheme.Scales(), len(panels))
 	}
 	for _, parts := range order {
 		for t, token := range tokens {

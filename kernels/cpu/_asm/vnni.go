@@ -23,7 +23,12 @@ func (vnni) Spell(name string) string {
 	return name
 }
 
-func (vnni) Interleave(k *Kernel, rows Rows, offset int) [4]Vec {
+func (s vnni) Interleave(k *Kernel, rows Rows, offset int) [4]Vec {
+	return transpose4(k, s.load(k, rows, offset))
+}
+
+// load loads 16 bytes of each row: register i those of rows i, i+4, i+8 and i+12.
+func (vnni) load(k *Kernel, rows Rows, offset int) [4]Vec {
 	v := [4]Vec(k.Vecs(4))
 	for i := range v {
 		k.Op("VMOVDQU", rows.At(i, offset), v[i].X())
@@ -31,11 +36,14 @@ func (vnni) Interleave(k *Kernel, rows Rows, offset int) [4]Vec {
 			k.Op("VBROADCASTI32X4", rows.At(i+4*quarter, offset), k.Mask(0xf<<(4*quarter)), v[i])
 		}
 	}
-	return transpose4(k, v)
+	return v
 }
 
 func (s vnni) FourBytes(k *Kernel, rows Rows, offset int) Vec {
-	v := s.Interleave(k, rows, offset)
+	v := s.load(k, rows, offset)
+	k.Op("VPUNPCKLDQ", v[1], v[0], v[0])
+	k.Op("VPUNPCKLDQ", v[3], v[2], v[2])
+	k.Op("VPUNPCKLQDQ", v[2], v[0], v[0])
 	k.Free(v[1:]...)
 	return v[0]
 }
@@ -69,8 +77,12 @@ func (vnni) FifthBits(k *Kernel, bits Vec, w [8]Vec) {
 		t := k.Vec()
 		k.Op("VPSHUFB", eachFourTimes(k, pair), bits, t)
 		for i, which := range []int{0x08040201, 0x80402010} {
-			k.Op("VPTESTMB", k.Broadcast(which), t, mask)
-			k.Op("VPADDB", k.Bytes(0x10), w[2*pair+i], mask, w[2*pair+i])
+			test, add := "VPTESTMB", "VPADDB"
+			if k.withSign {
+				test, add = "VPTESTNMB", "VPSUBB"
+			}
+			k.Op(test, k.Broadcast(which), t, mask)
+			k.Op(add, k.Bytes(0x10), w[2*pair+i], mask, w[2*pair+i])
 		}
 		k.Free(t)
 	}
@@ -81,22 +93,25 @@ func (vnni) InRegisters() int { return 2 }
 func (vnni) Order(Scheme) [][]int { return [][]int{{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}} }
 
 // Start adds the correction to zeros in one instruction; of several panels it is the same.
-func (vnni) Start(k *Kernel, c Correction, panels int) (sums []*Sum) {
-	for panel := range panels {
-		sum := Sum{total: k.Vec()}
-		switch {
-		case !c.Needed():
-			k.Op("VPXOR", sum.total, sum.total, sum.total)
-		case panels == 1:
-			k.Op("VPXOR", sum.total, sum.total, sum.total)
-			k.Op("VPDPWSSD.BCST", c.Sums, k.offset(c.Second), sum.total)
-		case panel == 0:
-			k.Op("VPBROADCASTD", c.Sums, sum.total)
-			k.Op("VPMADDWD", k.offset(c.Second), sum.total, sum.total)
-		default:
-			k.Op("VMOVDQA", sums[0].total, sum.total)
+func (vnni) Start(k *Kernel, c Correction, halves, panels int) [][]*Sum {
+	sums := make([][]*Sum, halves)
+	for half := range sums {
+		for panel := range panels {
+			total := k.Vec()
+			switch {
+			case !c.Needed():
+				k.Op("VPXOR", total, total, total)
+			case panels == 1:
+				k.Op("VPXOR", total, total, total)
+				k.Op("VPDPWSSD.BCST", c.Sums, k.offset(half == 1), total)
+			case panel == 0:
+				k.Op("VPBROADCASTD", c.Sums, total)
+				k.Op("VPMADDWD", k.offset(half == 1), total, total)
+			default:
+				k.Op("VMOVDQA", sums[half][0].total, total)
+			}
+			sums[half] = append(sums[half], &Sum{total: total})
 		}
-		sums = append(sums, &sum)
 	}
 	return sums
 }
