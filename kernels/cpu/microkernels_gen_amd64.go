@@ -580,12 +580,12 @@ func (k *kernels) quantisedAVXVNNI() {
 	k.tile[q4_K] = tileKAVXVNNI
 	k.tile[q5_K] = tileKAVXVNNI
 	k.tile[q6_K] = tile6AVXVNNI
-	k.smallGEMMs[q6_K] = []smallGEMM{{gemm8Q6_KAVXVNNI, 8, 2, 16}}
 	k.smallGEMMs[q4_0] = []smallGEMM{{gemv8Q4_0AVXVNNI, 8, 1, 1}, {gemm8Q4_0AVXVNNI, 8, 2, 16}}
 	k.smallGEMMs[q4_K] = []smallGEMM{{gemv8Q4_KAVXVNNI, 8, 1, 1}, {gemm8Q4_KAVXVNNI, 8, 2, 16}}
 	k.smallGEMMs[q8_0] = []smallGEMM{{gemm8Q8_0AVXVNNI, 8, 2, 16}}
 	k.smallGEMMs[q5_0] = []smallGEMM{{gemm8Q5_0AVXVNNI, 8, 1, 16}}
 	k.smallGEMMs[q5_K] = []smallGEMM{{gemm8Q5_KAVXVNNI, 8, 2, 16}}
+	k.smallGEMMs[q6_K] = []smallGEMM{{gemm8Q6_KAVXVNNI, 8, 2, 16}}
 }
 
 // quantisedVNNI sets the microkernels that are generated.

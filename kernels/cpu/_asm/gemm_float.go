@@ -214,7 +214,7 @@ func (g *gemmFloat) putFour(row int, sums []Vec) {
 	g.HorizontalSums(sums)
 	tokens := sums[:len(sums)/4]
 	for t := 1; t < len(tokens); t++ {
-		g.Op(map[int]string{2: "VEXTRACTF128", 4: "VEXTRACTF32X4"}[len(tokens)], t, tokens[0], tokens[t].X())
+		g.Op("VEXTRACTF128", t, tokens[0], tokens[t].X())
 	}
 	dst, set := At(DI).Plus(4*row), g.Label("set")
 	g.Op("CMPB", g.Field(AX, "add"), 0)
