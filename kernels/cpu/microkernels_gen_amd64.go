@@ -463,13 +463,6 @@ func gemmF32AVX2(dst *[16]float32, w []byte, x []float32) {
 }
 
 //go:noescape
-func gemm8F32AVX2Args(a *floatArgs)
-
-func gemm8F32AVX2(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool) {
-	gemm8F32AVX2Args(&floatArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), rowBytes: len(w) / 8, x: unsafe.SliceData(x), n: len(x) / 6, prefetch: prefetch, add: add})
-}
-
-//go:noescape
 func gemmF16AVX2Args(a *floatArgs)
 
 func gemmF16AVX2(dst *[16]float32, w []byte, x []float32) {
@@ -477,17 +470,24 @@ func gemmF16AVX2(dst *[16]float32, w []byte, x []float32) {
 }
 
 //go:noescape
-func gemm8F16AVX2Args(a *floatArgs)
-
-func gemm8F16AVX2(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool) {
-	gemm8F16AVX2Args(&floatArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), rowBytes: len(w) / 8, x: unsafe.SliceData(x), n: len(x) / 6, prefetch: prefetch, add: add})
-}
-
-//go:noescape
 func gemmBF16AVX2Args(a *floatArgs)
 
 func gemmBF16AVX2(dst *[16]float32, w []byte, x []float32) {
 	gemmBF16AVX2Args(&floatArgs{dst: &dst[0], stride: 4, w: unsafe.SliceData(w), rowBytes: len(w) / 4, x: unsafe.SliceData(x), n: len(x) / 4, prefetch: len(w)})
+}
+
+//go:noescape
+func gemm8F32AVX2Args(a *floatArgs)
+
+func gemm8F32AVX2(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool) {
+	gemm8F32AVX2Args(&floatArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), rowBytes: len(w) / 8, x: unsafe.SliceData(x), n: len(x) / 6, prefetch: prefetch, add: add})
+}
+
+//go:noescape
+func gemm8F16AVX2Args(a *floatArgs)
+
+func gemm8F16AVX2(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool) {
+	gemm8F16AVX2Args(&floatArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), rowBytes: len(w) / 8, x: unsafe.SliceData(x), n: len(x) / 6, prefetch: prefetch, add: add})
 }
 
 //go:noescape
@@ -507,13 +507,6 @@ func gemmF32AVX512(dst *[16]float32, w []byte, x []float32) {
 }
 
 //go:noescape
-func gemm8F32AVX512Args(a *floatArgs)
-
-func gemm8F32AVX512(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool) {
-	gemm8F32AVX512Args(&floatArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), rowBytes: len(w) / 8, x: unsafe.SliceData(x), n: len(x) / 8, prefetch: prefetch, add: add})
-}
-
-//go:noescape
 func gemmF16AVX512Args(a *floatArgs)
 
 func gemmF16AVX512(dst *[16]float32, w []byte, x []float32) {
@@ -521,17 +514,24 @@ func gemmF16AVX512(dst *[16]float32, w []byte, x []float32) {
 }
 
 //go:noescape
-func gemm8F16AVX512Args(a *floatArgs)
-
-func gemm8F16AVX512(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool) {
-	gemm8F16AVX512Args(&floatArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), rowBytes: len(w) / 8, x: unsafe.SliceData(x), n: len(x) / 8, prefetch: prefetch, add: add})
-}
-
-//go:noescape
 func gemmBF16AVX512Args(a *floatArgs)
 
 func gemmBF16AVX512(dst *[16]float32, w []byte, x []float32) {
 	gemmBF16AVX512Args(&floatArgs{dst: &dst[0], stride: 4, w: unsafe.SliceData(w), rowBytes: len(w) / 4, x: unsafe.SliceData(x), n: len(x) / 4, prefetch: len(w)})
+}
+
+//go:noescape
+func gemm8F32AVX512Args(a *floatArgs)
+
+func gemm8F32AVX512(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool) {
+	gemm8F32AVX512Args(&floatArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), rowBytes: len(w) / 8, x: unsafe.SliceData(x), n: len(x) / 8, prefetch: prefetch, add: add})
+}
+
+//go:noescape
+func gemm8F16AVX512Args(a *floatArgs)
+
+func gemm8F16AVX512(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool) {
+	gemm8F16AVX512Args(&floatArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), rowBytes: len(w) / 8, x: unsafe.SliceData(x), n: len(x) / 8, prefetch: prefetch, add: add})
 }
 
 //go:noescape
@@ -623,19 +623,19 @@ func (k *kernels) floatAVX2() {
 	k.gemvF16 = gemvF16AVX2
 	k.gemvBF16 = gemvBF16AVX2
 	k.gemmF32 = gemmF32AVX2
-	k.gemm8F32 = gemm8F32AVX2
 	k.gemmF16 = gemmF16AVX2
-	k.gemm8F16 = gemm8F16AVX2
 	k.gemmBF16 = gemmBF16AVX2
+	k.gemm8F32 = gemm8F32AVX2
+	k.gemm8F16 = gemm8F16AVX2
 	k.gemm8BF16 = gemm8BF16AVX2
 }
 
 // floatAVX512 sets the microkernels that are generated.
 func (k *kernels) floatAVX512() {
 	k.gemmF32 = gemmF32AVX512
-	k.gemm8F32 = gemm8F32AVX512
 	k.gemmF16 = gemmF16AVX512
-	k.gemm8F16 = gemm8F16AVX512
 	k.gemmBF16 = gemmBF16AVX512
+	k.gemm8F32 = gemm8F32AVX512
+	k.gemm8F16 = gemm8F16AVX512
 	k.gemm8BF16 = gemm8BF16AVX512
 }

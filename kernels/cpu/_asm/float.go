@@ -14,33 +14,28 @@ var (
 	typeBF16 = floatType{"BF16", 2}
 )
 
-// load makes float32 of as many elements in memory as v has room for.
-func (t floatType) load(k *Kernel, m Mem, v Vec) {
+// load makes float32 of as many elements, in memory or in the lower part of a register, as v has room for.
+func (t floatType) load(k *Kernel, from any, v Vec) {
 	switch t {
 	case typeF32:
-		k.Op("VMOVUPS", m, v)
+		k.Op("VMOVUPS", from, v)
 	case typeF16:
-		k.Op("VCVTPH2PS", m, v)
+		k.Op("VCVTPH2PS", from, v)
 	case typeBF16:
-		k.Op("VPMOVZXWD", m, v)
+		k.Op("VPMOVZXWD", from, v)
 		k.Op("VPSLLD", 16, v, v)
 	}
 }
 
 // loadOne makes float32 of one element in memory, by way of BX.
 func (t floatType) loadOne(k *Kernel, m Mem, v Vec) {
-	switch t {
-	case typeF32:
-		k.Op("VMOVSS", m, v.X())
-	case typeF16:
-		k.Op("MOVWLZX", m, BX)
-		k.Op("VMOVD", BX, v.X())
-		k.Op("VCVTPH2PS", v.X(), v.X())
-	case typeBF16:
-		k.Op("MOVWLZX", m, BX)
-		k.Op("SHLL", 16, BX)
-		k.Op("VMOVD", BX, v.X())
+	if t == typeF32 {
+		k.Op("VMOVSS", m, v)
+		return
 	}
+	k.Op("MOVWLZX", m, BX)
+	k.Op("VMOVD", BX, v)
+	t.load(k, v, v)
 }
 
 // halving is how the lanes of two registers are added: two instructions take one half each of both.

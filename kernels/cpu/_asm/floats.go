@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 var (
@@ -25,38 +26,35 @@ func floatGEMM8(tokens int) signature {
 	}
 }
 
-// floats is the microkernels for float weights. Those of one token have no more registers to sum in than AVX2 has:
+// floats is the microkernels for float weights. Those of one token sum up in no more registers than AVX2 has for them:
 // others would return other bits.
 var floats = []file{
-	{"gemv_float", avx2{}, "floatAVX2", floatKernels(func(t floatType) []microkernel {
-		return []microkernel{{
-			name: "gemv" + t.name + "AVX2", write: t.gemv, signature: floatGEMVSignature, fields: []string{"gemv" + t.name},
-		}}
-	})},
-	{"gemm_float_avx2", avx2{}, "floatAVX2", floatKernels(func(t floatType) []microkernel {
-		four := gemmFloat{weights: t, rows: 4, tokens: 4, tileRows: 2, tileTokens: 4, whole: 2048, part: 2048}
-		eight := gemmFloat{
-			weights: t, rows: 8, tokens: 6, tileRows: 2, tileTokens: 6, whole: 3584, part: 2432, prefetchesTokens: true,
-		}
-		return []microkernel{
-			{name: "gemm" + t.name + "AVX2", write: four.write, signature: floatGEMM4, fields: []string{"gemm" + t.name}},
-			{name: "gemm8" + t.name + "AVX2", write: eight.write, signature: floatGEMM8(6), fields: []string{"gemm8" + t.name}},
-		}
-	})},
-	{"gemm_float_avx512", vnni{}, "floatAVX512", floatKernels(func(t floatType) []microkernel {
-		four := gemmFloat{weights: t, rows: 4, tokens: 4, tileRows: 4, tileTokens: 4, whole: math.MaxInt32}
-		eight := gemmFloat{weights: t, rows: 8, tokens: 8, tileRows: 4, tileTokens: 4, whole: 4096, part: 2048}
-		return []microkernel{
-			{name: "gemm" + t.name + "AVX512", write: four.write, signature: floatGEMM4, fields: []string{"gemm" + t.name}},
-			{name: "gemm8" + t.name + "AVX512", write: eight.write, signature: floatGEMM8(8), fields: []string{"gemm8" + t.name}},
-		}
-	})},
+	{"gemv_float", avx2{}, "floatAVX2", ofEachType("gemv", "AVX2", floatGEMVSignature, floatType.gemv)},
+	{"gemm_float_avx2", avx2{}, "floatAVX2", slices.Concat(
+		ofEachType("gemm", "AVX2", floatGEMM4, gemmFloat{
+			rows: 4, tokens: 4, tileRows: 2, tileTokens: 4, whole: 2048, part: 2048,
+		}.write),
+		ofEachType("gemm8", "AVX2", floatGEMM8(6), gemmFloat{
+			rows: 8, tokens: 6, tileRows: 2, tileTokens: 6, whole: 3584, part: 2432, prefetchesTokens: true,
+		}.write),
+	)},
+	{"gemm_float_avx512", vnni{}, "floatAVX512", slices.Concat(
+		ofEachType("gemm", "AVX512", floatGEMM4, gemmFloat{
+			rows: 4, tokens: 4, tileRows: 4, tileTokens: 4, whole: math.MaxInt32,
+		}.write),
+		ofEachType("gemm8", "AVX512", floatGEMM8(8), gemmFloat{
+			rows: 8, tokens: 8, tileRows: 4, tileTokens: 4, whole: 4096, part: 2048,
+		}.write),
+	)},
 }
 
-// floatKernels is the microkernels of all types.
-func floatKernels(of func(floatType) []microkernel) (all []microkernel) {
+// ofEachType is a shape of microkernel for each type of weights; field is that of the table, without the type.
+func ofEachType(field, set string, s signature, write func(floatType, *Kernel)) (all []microkernel) {
 	for _, t := range []floatType{typeF32, typeF16, typeBF16} {
-		all = append(all, of(t)...)
+		all = append(all, microkernel{
+			name: field + t.name + set, signature: s, fields: []string{field + t.name},
+			write: func(k *Kernel) { write(t, k) },
+		})
 	}
 	return all
 }

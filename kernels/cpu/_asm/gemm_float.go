@@ -12,13 +12,13 @@ import "fmt"
 // bytes of the part of a token; AX, BX places in w and x, R11 bytes left in the part; R14 and DI the row of w and the
 // token that are prefetched.
 type gemmFloat struct {
-	weights              floatType
 	rows, tokens         int
 	tileRows, tileTokens int
 	whole, part          int
 	prefetchesTokens     bool // of the next part
 
 	*Kernel
+	weights       floatType
 	left, skipped Mem // bytes of a token from this part on; of a row in this part
 	sums          Mem
 }
@@ -48,8 +48,8 @@ func (b multiples) after(m Mem, n int) Mem {
 }
 
 // write writes the microkernel.
-func (g gemmFloat) write(k *Kernel) {
-	g.Kernel, g.left, g.skipped = k, k.Local(8), k.Local(8)
+func (g gemmFloat) write(t floatType, k *Kernel) {
+	g.Kernel, g.weights, g.left, g.skipped = k, t, k.Local(8), k.Local(8)
 	g.sums = k.Aligned(DX, g.passes()*g.tileRows*g.tileTokens*k.Set.Width())
 	k.AlignStack(DX)
 	k.ToArgs(AX)

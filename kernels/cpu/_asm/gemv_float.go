@@ -61,7 +61,7 @@ func (t floatType) gemv(k *Kernel) {
 	k.Op("ADDQ", 8, R11)
 	k.Op("JZ", store)
 	one := k.Here("one")
-	t.loadOne(k, At(AX), w[0])
+	t.loadOne(k, At(AX), w[0].X())
 	k.Op("VFMADD231SS", At(CX), w[0].X(), total.X())
 	advance(1)
 	k.Op("DECQ", R11)
