@@ -203,20 +203,6 @@ func gemvQ8_0AVXVNNI(dst []float32, w []byte, x activations) {
 }
 
 //go:noescape
-func gemvQ5_KAVXVNNIArgs(a *gemmArgs)
-
-func gemvQ5_KAVXVNNI(dst []float32, w []byte, x activations) {
-	gemvQ5_KAVXVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), n: actBlock * len(x.d)})
-}
-
-//go:noescape
-func gemvQ6_KAVXVNNIArgs(a *gemmArgs)
-
-func gemvQ6_KAVXVNNI(dst []float32, w []byte, x activations) {
-	gemvQ6_KAVXVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), n: actBlock * len(x.d)})
-}
-
-//go:noescape
 func gemv8Q4_0AVXVNNIArgs(a *gemmArgs)
 
 func gemv8Q4_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
@@ -572,8 +558,6 @@ func (k *kernels) quantisedAVX2() {
 // quantisedAVXVNNI sets the microkernels that are generated.
 func (k *kernels) quantisedAVXVNNI() {
 	k.gemv[q8_0] = gemvQ8_0AVXVNNI
-	k.gemv[q5_K] = gemvQ5_KAVXVNNI
-	k.gemv[q6_K] = gemvQ6_KAVXVNNI
 	k.tile[q8_0] = tile32AVXVNNI
 	k.tile[q4_0] = tile32AVXVNNI
 	k.tile[q5_0] = tile32AVXVNNI

@@ -129,10 +129,10 @@ func (g *gemm8) nextBlock32() {
 // signed is block32 for signed weights, half by half.
 func (g *gemm8) signed() {
 	g.signedBlock(g.count, g.saved, g.waiting, g.scales.Scales, func(half int) [4]Vec {
+		w := g.Format.(q8_0).unpackHalf(g.Kernel, panelRows, half)
 		if half == 0 {
 			g.Format.StoreScales(g.Kernel, panelRows, g.scales)
 		}
-		w := g.Format.(q8_0).unpackHalf(g.Kernel, panelRows, half)
 		g.EndPrefetch()
 		return w
 	})

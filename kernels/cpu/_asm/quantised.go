@@ -81,8 +81,6 @@ var quantised = []file{
 	}},
 	{"quantised_avxvnni", avxvnni{}, "quantisedAVXVNNI", []microkernel{
 		q("gemvQ8_0AVXVNNI", writeGEMV, q8_0{}, gemvSignature, "gemv", ""),
-		q("gemvQ5_KAVXVNNI", writeGEMV, q5_K{}, gemvSignature, "gemv", ""),
-		q("gemvQ6_KAVXVNNI", writeGEMV, q6_K{}, gemvSignature, "gemv", ""),
 		q("gemv8Q4_0AVXVNNI", writeGEMV8, q4_0{}, gemmSignature, "smallGEMMs", "8, 1, 1"),
 		q("gemv8Q4_KAVXVNNI", writeGEMV8, q4_K{}, gemmSignature, "smallGEMMs", "8, 1, 1"),
 		q("gemm8Q8_0AVXVNNI", writeGEMM8, q8_0{}, gemmSignature, "smallGEMMs", "8, 2, 16"),

@@ -70,6 +70,7 @@ func (k *Kernel) nibbleQuarters(row Mem, first, second int, shifts ...int) (colu
 		name += digit(n)
 	}
 	k.Op("VMOVDQU", row, bytes)
+	k.Loaded(64)
 	for i, quarters := range []int{first, second} {
 		columns[i] = k.Vec()
 		k.Op("VSHUFI32X4", quarters, bytes, bytes, columns[i])
@@ -81,7 +82,6 @@ func (k *Kernel) nibbleQuarters(row Mem, first, second int, shifts ...int) (colu
 		k.Op("VPAND", k.Bytes(0x0f), v, v)
 	}
 	k.Free(bytes)
-	k.Loaded(64)
 	return columns
 }
 
