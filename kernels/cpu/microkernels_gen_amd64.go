@@ -11,29 +11,83 @@ import "unsafe"
 //go:noescape
 func gemvQ8_0AVX2Args(a *gemmArgs)
 
-func gemvQ8_0AVX2(dst []float32, w []byte, x activations) {
-	gemvQ8_0AVX2Args(&gemmArgs{dst: unsafe.SliceData(dst), w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), n: actBlock * len(x.d)})
+func gemvQ8_0AVX2(
+	dst []float32, w []byte, x activations,
+) {
+	gemvQ8_0AVX2Args(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		n:      actBlock * len(x.d),
+	})
 }
 
 //go:noescape
 func gemm8Q8_0AVX2Args(a *gemmArgs)
 
-func gemm8Q8_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemm8Q8_0AVX2Args(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemm8Q8_0AVX2(
+	dst []float32, stride int, w []byte, x activations, tokens, n int,
+) {
+	gemm8Q8_0AVX2Args(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		stride: stride,
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		tokens: tokens,
+		n:      n,
+	})
 }
 
 //go:noescape
 func packQ8_0AVX2Args(a *packArgs)
 
-func packQ8_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
-	packQ8_0AVX2Args(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 8, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func packQ8_0AVX2(
+	w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte,
+) {
+	packQ8_0AVX2Args(&packArgs{
+		w:             unsafe.SliceData(w),
+		columns:       len(w) / 8,
+		ds:            unsafe.SliceData(ds),
+		mins:          unsafe.SliceData(mins),
+		src:           unsafe.SliceData(src),
+		stride:        stride,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 //go:noescape
 func tileQ8_0AVX2Args(a *tileArgs)
 
-func tileQ8_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
-	tileQ8_0AVX2Args(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func tileQ8_0AVX2(
+	acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte,
+) {
+	tileQ8_0AVX2Args(&tileArgs{
+		acc:           unsafe.SliceData(acc),
+		accBytes:      4 * len(acc),
+		w:             unsafe.SliceData(w),
+		wBytes:        len(w),
+		ds:            unsafe.SliceData(ds),
+		dsBytes:       4 * len(ds),
+		mins:          unsafe.SliceData(mins),
+		minsBytes:     4 * len(mins),
+		q:             unsafe.SliceData(x.q),
+		d:             unsafe.SliceData(x.d),
+		s:             unsafe.SliceData(x.s),
+		h:             unsafe.SliceData(x.h),
+		tokens:        tokens,
+		n:             n,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 // q4_0_avx2_gen_amd64.s
@@ -41,36 +95,103 @@ func tileQ8_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, to
 //go:noescape
 func gemvQ4_0AVX2Args(a *gemmArgs)
 
-func gemvQ4_0AVX2(dst []float32, w []byte, x activations) {
-	gemvQ4_0AVX2Args(&gemmArgs{dst: unsafe.SliceData(dst), w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), n: actBlock * len(x.d)})
+func gemvQ4_0AVX2(
+	dst []float32, w []byte, x activations,
+) {
+	gemvQ4_0AVX2Args(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		n:      actBlock * len(x.d),
+	})
 }
 
 //go:noescape
 func gemv8Q4_0AVX2Args(a *gemmArgs)
 
-func gemv8Q4_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemv8Q4_0AVX2Args(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemv8Q4_0AVX2(
+	dst []float32, stride int, w []byte, x activations, tokens, n int,
+) {
+	gemv8Q4_0AVX2Args(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		stride: stride,
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		tokens: tokens,
+		n:      n,
+	})
 }
 
 //go:noescape
 func gemm8Q4_0AVX2Args(a *gemmArgs)
 
-func gemm8Q4_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemm8Q4_0AVX2Args(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemm8Q4_0AVX2(
+	dst []float32, stride int, w []byte, x activations, tokens, n int,
+) {
+	gemm8Q4_0AVX2Args(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		stride: stride,
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		tokens: tokens,
+		n:      n,
+	})
 }
 
 //go:noescape
 func packQ4_0AVX2Args(a *packArgs)
 
-func packQ4_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
-	packQ4_0AVX2Args(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 8, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func packQ4_0AVX2(
+	w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte,
+) {
+	packQ4_0AVX2Args(&packArgs{
+		w:             unsafe.SliceData(w),
+		columns:       len(w) / 8,
+		ds:            unsafe.SliceData(ds),
+		mins:          unsafe.SliceData(mins),
+		src:           unsafe.SliceData(src),
+		stride:        stride,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 //go:noescape
 func tileQ4_0AVX2Args(a *tileArgs)
 
-func tileQ4_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
-	tileQ4_0AVX2Args(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func tileQ4_0AVX2(
+	acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte,
+) {
+	tileQ4_0AVX2Args(&tileArgs{
+		acc:           unsafe.SliceData(acc),
+		accBytes:      4 * len(acc),
+		w:             unsafe.SliceData(w),
+		wBytes:        len(w),
+		ds:            unsafe.SliceData(ds),
+		dsBytes:       4 * len(ds),
+		mins:          unsafe.SliceData(mins),
+		minsBytes:     4 * len(mins),
+		q:             unsafe.SliceData(x.q),
+		d:             unsafe.SliceData(x.d),
+		s:             unsafe.SliceData(x.s),
+		h:             unsafe.SliceData(x.h),
+		tokens:        tokens,
+		n:             n,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 // q5_0_avx2_gen_amd64.s
@@ -78,29 +199,83 @@ func tileQ4_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, to
 //go:noescape
 func gemvQ5_0AVX2Args(a *gemmArgs)
 
-func gemvQ5_0AVX2(dst []float32, w []byte, x activations) {
-	gemvQ5_0AVX2Args(&gemmArgs{dst: unsafe.SliceData(dst), w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), n: actBlock * len(x.d)})
+func gemvQ5_0AVX2(
+	dst []float32, w []byte, x activations,
+) {
+	gemvQ5_0AVX2Args(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		n:      actBlock * len(x.d),
+	})
 }
 
 //go:noescape
 func gemm8Q5_0AVX2Args(a *gemmArgs)
 
-func gemm8Q5_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemm8Q5_0AVX2Args(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemm8Q5_0AVX2(
+	dst []float32, stride int, w []byte, x activations, tokens, n int,
+) {
+	gemm8Q5_0AVX2Args(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		stride: stride,
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		tokens: tokens,
+		n:      n,
+	})
 }
 
 //go:noescape
 func packQ5_0AVX2Args(a *packArgs)
 
-func packQ5_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
-	packQ5_0AVX2Args(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 8, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func packQ5_0AVX2(
+	w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte,
+) {
+	packQ5_0AVX2Args(&packArgs{
+		w:             unsafe.SliceData(w),
+		columns:       len(w) / 8,
+		ds:            unsafe.SliceData(ds),
+		mins:          unsafe.SliceData(mins),
+		src:           unsafe.SliceData(src),
+		stride:        stride,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 //go:noescape
 func tileQ5_0AVX2Args(a *tileArgs)
 
-func tileQ5_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
-	tileQ5_0AVX2Args(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func tileQ5_0AVX2(
+	acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte,
+) {
+	tileQ5_0AVX2Args(&tileArgs{
+		acc:           unsafe.SliceData(acc),
+		accBytes:      4 * len(acc),
+		w:             unsafe.SliceData(w),
+		wBytes:        len(w),
+		ds:            unsafe.SliceData(ds),
+		dsBytes:       4 * len(ds),
+		mins:          unsafe.SliceData(mins),
+		minsBytes:     4 * len(mins),
+		q:             unsafe.SliceData(x.q),
+		d:             unsafe.SliceData(x.d),
+		s:             unsafe.SliceData(x.s),
+		h:             unsafe.SliceData(x.h),
+		tokens:        tokens,
+		n:             n,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 // q4_k_avx2_gen_amd64.s
@@ -108,29 +283,83 @@ func tileQ5_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, to
 //go:noescape
 func gemvQ4_KAVX2Args(a *gemmArgs)
 
-func gemvQ4_KAVX2(dst []float32, w []byte, x activations) {
-	gemvQ4_KAVX2Args(&gemmArgs{dst: unsafe.SliceData(dst), w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), n: actBlock * len(x.d)})
+func gemvQ4_KAVX2(
+	dst []float32, w []byte, x activations,
+) {
+	gemvQ4_KAVX2Args(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		n:      actBlock * len(x.d),
+	})
 }
 
 //go:noescape
 func gemm8Q4_KAVX2Args(a *gemmArgs)
 
-func gemm8Q4_KAVX2(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemm8Q4_KAVX2Args(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemm8Q4_KAVX2(
+	dst []float32, stride int, w []byte, x activations, tokens, n int,
+) {
+	gemm8Q4_KAVX2Args(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		stride: stride,
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		tokens: tokens,
+		n:      n,
+	})
 }
 
 //go:noescape
 func packQ4_KAVX2Args(a *packArgs)
 
-func packQ4_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
-	packQ4_KAVX2Args(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 8, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func packQ4_KAVX2(
+	w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte,
+) {
+	packQ4_KAVX2Args(&packArgs{
+		w:             unsafe.SliceData(w),
+		columns:       len(w) / 8,
+		ds:            unsafe.SliceData(ds),
+		mins:          unsafe.SliceData(mins),
+		src:           unsafe.SliceData(src),
+		stride:        stride,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 //go:noescape
 func tileQ4_KAVX2Args(a *tileArgs)
 
-func tileQ4_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
-	tileQ4_KAVX2Args(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func tileQ4_KAVX2(
+	acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte,
+) {
+	tileQ4_KAVX2Args(&tileArgs{
+		acc:           unsafe.SliceData(acc),
+		accBytes:      4 * len(acc),
+		w:             unsafe.SliceData(w),
+		wBytes:        len(w),
+		ds:            unsafe.SliceData(ds),
+		dsBytes:       4 * len(ds),
+		mins:          unsafe.SliceData(mins),
+		minsBytes:     4 * len(mins),
+		q:             unsafe.SliceData(x.q),
+		d:             unsafe.SliceData(x.d),
+		s:             unsafe.SliceData(x.s),
+		h:             unsafe.SliceData(x.h),
+		tokens:        tokens,
+		n:             n,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 // q5_k_avx2_gen_amd64.s
@@ -138,29 +367,83 @@ func tileQ4_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, to
 //go:noescape
 func gemvQ5_KAVX2Args(a *gemmArgs)
 
-func gemvQ5_KAVX2(dst []float32, w []byte, x activations) {
-	gemvQ5_KAVX2Args(&gemmArgs{dst: unsafe.SliceData(dst), w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), n: actBlock * len(x.d)})
+func gemvQ5_KAVX2(
+	dst []float32, w []byte, x activations,
+) {
+	gemvQ5_KAVX2Args(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		n:      actBlock * len(x.d),
+	})
 }
 
 //go:noescape
 func gemm8Q5_KAVX2Args(a *gemmArgs)
 
-func gemm8Q5_KAVX2(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemm8Q5_KAVX2Args(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemm8Q5_KAVX2(
+	dst []float32, stride int, w []byte, x activations, tokens, n int,
+) {
+	gemm8Q5_KAVX2Args(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		stride: stride,
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		tokens: tokens,
+		n:      n,
+	})
 }
 
 //go:noescape
 func packQ5_KAVX2Args(a *packArgs)
 
-func packQ5_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
-	packQ5_KAVX2Args(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 8, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func packQ5_KAVX2(
+	w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte,
+) {
+	packQ5_KAVX2Args(&packArgs{
+		w:             unsafe.SliceData(w),
+		columns:       len(w) / 8,
+		ds:            unsafe.SliceData(ds),
+		mins:          unsafe.SliceData(mins),
+		src:           unsafe.SliceData(src),
+		stride:        stride,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 //go:noescape
 func tileQ5_KAVX2Args(a *tileArgs)
 
-func tileQ5_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
-	tileQ5_KAVX2Args(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func tileQ5_KAVX2(
+	acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte,
+) {
+	tileQ5_KAVX2Args(&tileArgs{
+		acc:           unsafe.SliceData(acc),
+		accBytes:      4 * len(acc),
+		w:             unsafe.SliceData(w),
+		wBytes:        len(w),
+		ds:            unsafe.SliceData(ds),
+		dsBytes:       4 * len(ds),
+		mins:          unsafe.SliceData(mins),
+		minsBytes:     4 * len(mins),
+		q:             unsafe.SliceData(x.q),
+		d:             unsafe.SliceData(x.d),
+		s:             unsafe.SliceData(x.s),
+		h:             unsafe.SliceData(x.h),
+		tokens:        tokens,
+		n:             n,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 // q6_k_avx2_gen_amd64.s
@@ -168,29 +451,83 @@ func tileQ5_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, to
 //go:noescape
 func gemvQ6_KAVX2Args(a *gemmArgs)
 
-func gemvQ6_KAVX2(dst []float32, w []byte, x activations) {
-	gemvQ6_KAVX2Args(&gemmArgs{dst: unsafe.SliceData(dst), w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), n: actBlock * len(x.d)})
+func gemvQ6_KAVX2(
+	dst []float32, w []byte, x activations,
+) {
+	gemvQ6_KAVX2Args(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		n:      actBlock * len(x.d),
+	})
 }
 
 //go:noescape
 func gemm8Q6_KAVX2Args(a *gemmArgs)
 
-func gemm8Q6_KAVX2(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemm8Q6_KAVX2Args(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemm8Q6_KAVX2(
+	dst []float32, stride int, w []byte, x activations, tokens, n int,
+) {
+	gemm8Q6_KAVX2Args(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		stride: stride,
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		tokens: tokens,
+		n:      n,
+	})
 }
 
 //go:noescape
 func packQ6_KAVX2Args(a *packArgs)
 
-func packQ6_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
-	packQ6_KAVX2Args(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 8, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func packQ6_KAVX2(
+	w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte,
+) {
+	packQ6_KAVX2Args(&packArgs{
+		w:             unsafe.SliceData(w),
+		columns:       len(w) / 8,
+		ds:            unsafe.SliceData(ds),
+		mins:          unsafe.SliceData(mins),
+		src:           unsafe.SliceData(src),
+		stride:        stride,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 //go:noescape
 func tileQ6_KAVX2Args(a *tileArgs)
 
-func tileQ6_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
-	tileQ6_KAVX2Args(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func tileQ6_KAVX2(
+	acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte,
+) {
+	tileQ6_KAVX2Args(&tileArgs{
+		acc:           unsafe.SliceData(acc),
+		accBytes:      4 * len(acc),
+		w:             unsafe.SliceData(w),
+		wBytes:        len(w),
+		ds:            unsafe.SliceData(ds),
+		dsBytes:       4 * len(ds),
+		mins:          unsafe.SliceData(mins),
+		minsBytes:     4 * len(mins),
+		q:             unsafe.SliceData(x.q),
+		d:             unsafe.SliceData(x.d),
+		s:             unsafe.SliceData(x.s),
+		h:             unsafe.SliceData(x.h),
+		tokens:        tokens,
+		n:             n,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 // quantised_avxvnni_gen_amd64.s
@@ -198,85 +535,257 @@ func tileQ6_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, to
 //go:noescape
 func gemvQ8_0AVXVNNIArgs(a *gemmArgs)
 
-func gemvQ8_0AVXVNNI(dst []float32, w []byte, x activations) {
-	gemvQ8_0AVXVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), n: actBlock * len(x.d)})
+func gemvQ8_0AVXVNNI(
+	dst []float32, w []byte, x activations,
+) {
+	gemvQ8_0AVXVNNIArgs(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		n:      actBlock * len(x.d),
+	})
 }
 
 //go:noescape
 func gemv8Q4_0AVXVNNIArgs(a *gemmArgs)
 
-func gemv8Q4_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemv8Q4_0AVXVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemv8Q4_0AVXVNNI(
+	dst []float32, stride int, w []byte, x activations, tokens, n int,
+) {
+	gemv8Q4_0AVXVNNIArgs(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		stride: stride,
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		tokens: tokens,
+		n:      n,
+	})
 }
 
 //go:noescape
 func gemv8Q4_KAVXVNNIArgs(a *gemmArgs)
 
-func gemv8Q4_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemv8Q4_KAVXVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemv8Q4_KAVXVNNI(
+	dst []float32, stride int, w []byte, x activations, tokens, n int,
+) {
+	gemv8Q4_KAVXVNNIArgs(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		stride: stride,
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		tokens: tokens,
+		n:      n,
+	})
 }
 
 //go:noescape
 func gemm8Q8_0AVXVNNIArgs(a *gemmArgs)
 
-func gemm8Q8_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemm8Q8_0AVXVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemm8Q8_0AVXVNNI(
+	dst []float32, stride int, w []byte, x activations, tokens, n int,
+) {
+	gemm8Q8_0AVXVNNIArgs(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		stride: stride,
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		tokens: tokens,
+		n:      n,
+	})
 }
 
 //go:noescape
 func gemm8Q4_0AVXVNNIArgs(a *gemmArgs)
 
-func gemm8Q4_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemm8Q4_0AVXVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemm8Q4_0AVXVNNI(
+	dst []float32, stride int, w []byte, x activations, tokens, n int,
+) {
+	gemm8Q4_0AVXVNNIArgs(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		stride: stride,
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		tokens: tokens,
+		n:      n,
+	})
 }
 
 //go:noescape
 func gemm8Q5_0AVXVNNIArgs(a *gemmArgs)
 
-func gemm8Q5_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemm8Q5_0AVXVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemm8Q5_0AVXVNNI(
+	dst []float32, stride int, w []byte, x activations, tokens, n int,
+) {
+	gemm8Q5_0AVXVNNIArgs(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		stride: stride,
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		tokens: tokens,
+		n:      n,
+	})
 }
 
 //go:noescape
 func gemm8Q4_KAVXVNNIArgs(a *gemmArgs)
 
-func gemm8Q4_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemm8Q4_KAVXVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemm8Q4_KAVXVNNI(
+	dst []float32, stride int, w []byte, x activations, tokens, n int,
+) {
+	gemm8Q4_KAVXVNNIArgs(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		stride: stride,
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		tokens: tokens,
+		n:      n,
+	})
 }
 
 //go:noescape
 func gemm8Q5_KAVXVNNIArgs(a *gemmArgs)
 
-func gemm8Q5_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemm8Q5_KAVXVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemm8Q5_KAVXVNNI(
+	dst []float32, stride int, w []byte, x activations, tokens, n int,
+) {
+	gemm8Q5_KAVXVNNIArgs(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		stride: stride,
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		tokens: tokens,
+		n:      n,
+	})
 }
 
 //go:noescape
 func gemm8Q6_KAVXVNNIArgs(a *gemmArgs)
 
-func gemm8Q6_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemm8Q6_KAVXVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemm8Q6_KAVXVNNI(
+	dst []float32, stride int, w []byte, x activations, tokens, n int,
+) {
+	gemm8Q6_KAVXVNNIArgs(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		stride: stride,
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		tokens: tokens,
+		n:      n,
+	})
 }
 
 //go:noescape
 func tile32AVXVNNIArgs(a *tileArgs)
 
-func tile32AVXVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
-	tile32AVXVNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func tile32AVXVNNI(
+	acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte,
+) {
+	tile32AVXVNNIArgs(&tileArgs{
+		acc:           unsafe.SliceData(acc),
+		accBytes:      4 * len(acc),
+		w:             unsafe.SliceData(w),
+		wBytes:        len(w),
+		ds:            unsafe.SliceData(ds),
+		dsBytes:       4 * len(ds),
+		mins:          unsafe.SliceData(mins),
+		minsBytes:     4 * len(mins),
+		q:             unsafe.SliceData(x.q),
+		d:             unsafe.SliceData(x.d),
+		s:             unsafe.SliceData(x.s),
+		h:             unsafe.SliceData(x.h),
+		tokens:        tokens,
+		n:             n,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 //go:noescape
 func tileKAVXVNNIArgs(a *tileArgs)
 
-func tileKAVXVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
-	tileKAVXVNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func tileKAVXVNNI(
+	acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte,
+) {
+	tileKAVXVNNIArgs(&tileArgs{
+		acc:           unsafe.SliceData(acc),
+		accBytes:      4 * len(acc),
+		w:             unsafe.SliceData(w),
+		wBytes:        len(w),
+		ds:            unsafe.SliceData(ds),
+		dsBytes:       4 * len(ds),
+		mins:          unsafe.SliceData(mins),
+		minsBytes:     4 * len(mins),
+		q:             unsafe.SliceData(x.q),
+		d:             unsafe.SliceData(x.d),
+		s:             unsafe.SliceData(x.s),
+		h:             unsafe.SliceData(x.h),
+		tokens:        tokens,
+		n:             n,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 //go:noescape
 func tile6AVXVNNIArgs(a *tileArgs)
 
-func tile6AVXVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
-	tile6AVXVNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func tile6AVXVNNI(
+	acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte,
+) {
+	tile6AVXVNNIArgs(&tileArgs{
+		acc:           unsafe.SliceData(acc),
+		accBytes:      4 * len(acc),
+		w:             unsafe.SliceData(w),
+		wBytes:        len(w),
+		ds:            unsafe.SliceData(ds),
+		dsBytes:       4 * len(ds),
+		mins:          unsafe.SliceData(mins),
+		minsBytes:     4 * len(mins),
+		q:             unsafe.SliceData(x.q),
+		d:             unsafe.SliceData(x.d),
+		s:             unsafe.SliceData(x.s),
+		h:             unsafe.SliceData(x.h),
+		tokens:        tokens,
+		n:             n,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 // q8_0_vnni256_gen_amd64.s
@@ -284,8 +793,19 @@ func tile6AVXVNNI(acc []float32, w []int8, ds, mins []float32, x activations, to
 //go:noescape
 func gemvQ8_0VNNIArgs(a *gemmArgs)
 
-func gemvQ8_0VNNI(dst []float32, w []byte, x activations) {
-	gemvQ8_0VNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), n: actBlock * len(x.d)})
+func gemvQ8_0VNNI(
+	dst []float32, w []byte, x activations,
+) {
+	gemvQ8_0VNNIArgs(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		n:      actBlock * len(x.d),
+	})
 }
 
 // quantised_vnni_gen_amd64.s
@@ -293,127 +813,385 @@ func gemvQ8_0VNNI(dst []float32, w []byte, x activations) {
 //go:noescape
 func gemm4Q8_0VNNIArgs(a *gemmArgs)
 
-func gemm4Q8_0VNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemm4Q8_0VNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemm4Q8_0VNNI(
+	dst []float32, stride int, w []byte, x activations, tokens, n int,
+) {
+	gemm4Q8_0VNNIArgs(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		stride: stride,
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		tokens: tokens,
+		n:      n,
+	})
 }
 
 //go:noescape
 func gemm4Q4_0VNNIArgs(a *gemmArgs)
 
-func gemm4Q4_0VNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemm4Q4_0VNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemm4Q4_0VNNI(
+	dst []float32, stride int, w []byte, x activations, tokens, n int,
+) {
+	gemm4Q4_0VNNIArgs(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		stride: stride,
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		tokens: tokens,
+		n:      n,
+	})
 }
 
 //go:noescape
 func gemm4Q5_0VNNIArgs(a *gemmArgs)
 
-func gemm4Q5_0VNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemm4Q5_0VNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemm4Q5_0VNNI(
+	dst []float32, stride int, w []byte, x activations, tokens, n int,
+) {
+	gemm4Q5_0VNNIArgs(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		stride: stride,
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		tokens: tokens,
+		n:      n,
+	})
 }
 
 //go:noescape
 func gemm4Q4_KVNNIArgs(a *gemmArgs)
 
-func gemm4Q4_KVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemm4Q4_KVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemm4Q4_KVNNI(
+	dst []float32, stride int, w []byte, x activations, tokens, n int,
+) {
+	gemm4Q4_KVNNIArgs(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		stride: stride,
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		tokens: tokens,
+		n:      n,
+	})
 }
 
 //go:noescape
 func gemm4Q5_KVNNIArgs(a *gemmArgs)
 
-func gemm4Q5_KVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemm4Q5_KVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemm4Q5_KVNNI(
+	dst []float32, stride int, w []byte, x activations, tokens, n int,
+) {
+	gemm4Q5_KVNNIArgs(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		stride: stride,
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		tokens: tokens,
+		n:      n,
+	})
 }
 
 //go:noescape
 func gemm4Q6_KVNNIArgs(a *gemmArgs)
 
-func gemm4Q6_KVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-	gemm4Q6_KVNNIArgs(&gemmArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), wBytes: len(w), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n})
+func gemm4Q6_KVNNI(
+	dst []float32, stride int, w []byte, x activations, tokens, n int,
+) {
+	gemm4Q6_KVNNIArgs(&gemmArgs{
+		dst:    unsafe.SliceData(dst),
+		stride: stride,
+		w:      unsafe.SliceData(w),
+		wBytes: len(w),
+		q:      unsafe.SliceData(x.q),
+		d:      unsafe.SliceData(x.d),
+		s:      unsafe.SliceData(x.s),
+		h:      unsafe.SliceData(x.h),
+		tokens: tokens,
+		n:      n,
+	})
 }
 
 //go:noescape
 func packQ8_0VNNIArgs(a *packArgs)
 
-func packQ8_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
-	packQ8_0VNNIArgs(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 16, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func packQ8_0VNNI(
+	w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte,
+) {
+	packQ8_0VNNIArgs(&packArgs{
+		w:             unsafe.SliceData(w),
+		columns:       len(w) / 16,
+		ds:            unsafe.SliceData(ds),
+		mins:          unsafe.SliceData(mins),
+		src:           unsafe.SliceData(src),
+		stride:        stride,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 //go:noescape
 func packQ4_0VNNIArgs(a *packArgs)
 
-func packQ4_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
-	packQ4_0VNNIArgs(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 16, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func packQ4_0VNNI(
+	w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte,
+) {
+	packQ4_0VNNIArgs(&packArgs{
+		w:             unsafe.SliceData(w),
+		columns:       len(w) / 16,
+		ds:            unsafe.SliceData(ds),
+		mins:          unsafe.SliceData(mins),
+		src:           unsafe.SliceData(src),
+		stride:        stride,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 //go:noescape
 func packQ5_0VNNIArgs(a *packArgs)
 
-func packQ5_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
-	packQ5_0VNNIArgs(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 16, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func packQ5_0VNNI(
+	w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte,
+) {
+	packQ5_0VNNIArgs(&packArgs{
+		w:             unsafe.SliceData(w),
+		columns:       len(w) / 16,
+		ds:            unsafe.SliceData(ds),
+		mins:          unsafe.SliceData(mins),
+		src:           unsafe.SliceData(src),
+		stride:        stride,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 //go:noescape
 func packQ4_KVNNIArgs(a *packArgs)
 
-func packQ4_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
-	packQ4_KVNNIArgs(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 16, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func packQ4_KVNNI(
+	w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte,
+) {
+	packQ4_KVNNIArgs(&packArgs{
+		w:             unsafe.SliceData(w),
+		columns:       len(w) / 16,
+		ds:            unsafe.SliceData(ds),
+		mins:          unsafe.SliceData(mins),
+		src:           unsafe.SliceData(src),
+		stride:        stride,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 //go:noescape
 func packQ5_KVNNIArgs(a *packArgs)
 
-func packQ5_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
-	packQ5_KVNNIArgs(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 16, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func packQ5_KVNNI(
+	w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte,
+) {
+	packQ5_KVNNIArgs(&packArgs{
+		w:             unsafe.SliceData(w),
+		columns:       len(w) / 16,
+		ds:            unsafe.SliceData(ds),
+		mins:          unsafe.SliceData(mins),
+		src:           unsafe.SliceData(src),
+		stride:        stride,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 //go:noescape
 func packQ6_KVNNIArgs(a *packArgs)
 
-func packQ6_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
-	packQ6_KVNNIArgs(&packArgs{w: unsafe.SliceData(w), columns: len(w) / 16, ds: unsafe.SliceData(ds), mins: unsafe.SliceData(mins), src: unsafe.SliceData(src), stride: stride, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func packQ6_KVNNI(
+	w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte,
+) {
+	packQ6_KVNNIArgs(&packArgs{
+		w:             unsafe.SliceData(w),
+		columns:       len(w) / 16,
+		ds:            unsafe.SliceData(ds),
+		mins:          unsafe.SliceData(mins),
+		src:           unsafe.SliceData(src),
+		stride:        stride,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 //go:noescape
 func tile32VNNIArgs(a *tileArgs)
 
-func tile32VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
-	tile32VNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func tile32VNNI(
+	acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte,
+) {
+	tile32VNNIArgs(&tileArgs{
+		acc:           unsafe.SliceData(acc),
+		accBytes:      4 * len(acc),
+		w:             unsafe.SliceData(w),
+		wBytes:        len(w),
+		ds:            unsafe.SliceData(ds),
+		dsBytes:       4 * len(ds),
+		mins:          unsafe.SliceData(mins),
+		minsBytes:     4 * len(mins),
+		q:             unsafe.SliceData(x.q),
+		d:             unsafe.SliceData(x.d),
+		s:             unsafe.SliceData(x.s),
+		h:             unsafe.SliceData(x.h),
+		tokens:        tokens,
+		n:             n,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 //go:noescape
 func tileKVNNIArgs(a *tileArgs)
 
-func tileKVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
-	tileKVNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func tileKVNNI(
+	acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte,
+) {
+	tileKVNNIArgs(&tileArgs{
+		acc:           unsafe.SliceData(acc),
+		accBytes:      4 * len(acc),
+		w:             unsafe.SliceData(w),
+		wBytes:        len(w),
+		ds:            unsafe.SliceData(ds),
+		dsBytes:       4 * len(ds),
+		mins:          unsafe.SliceData(mins),
+		minsBytes:     4 * len(mins),
+		q:             unsafe.SliceData(x.q),
+		d:             unsafe.SliceData(x.d),
+		s:             unsafe.SliceData(x.s),
+		h:             unsafe.SliceData(x.h),
+		tokens:        tokens,
+		n:             n,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 //go:noescape
 func tile6VNNIArgs(a *tileArgs)
 
-func tile6VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
-	tile6VNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func tile6VNNI(
+	acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte,
+) {
+	tile6VNNIArgs(&tileArgs{
+		acc:           unsafe.SliceData(acc),
+		accBytes:      4 * len(acc),
+		w:             unsafe.SliceData(w),
+		wBytes:        len(w),
+		ds:            unsafe.SliceData(ds),
+		dsBytes:       4 * len(ds),
+		mins:          unsafe.SliceData(mins),
+		minsBytes:     4 * len(mins),
+		q:             unsafe.SliceData(x.q),
+		d:             unsafe.SliceData(x.d),
+		s:             unsafe.SliceData(x.s),
+		h:             unsafe.SliceData(x.h),
+		tokens:        tokens,
+		n:             n,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 //go:noescape
 func tile32x2VNNIArgs(a *tileArgs)
 
-func tile32x2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
-	tile32x2VNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func tile32x2VNNI(
+	acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte,
+) {
+	tile32x2VNNIArgs(&tileArgs{
+		acc:           unsafe.SliceData(acc),
+		accBytes:      4 * len(acc),
+		w:             unsafe.SliceData(w),
+		wBytes:        len(w),
+		ds:            unsafe.SliceData(ds),
+		dsBytes:       4 * len(ds),
+		mins:          unsafe.SliceData(mins),
+		minsBytes:     4 * len(mins),
+		q:             unsafe.SliceData(x.q),
+		d:             unsafe.SliceData(x.d),
+		s:             unsafe.SliceData(x.s),
+		h:             unsafe.SliceData(x.h),
+		tokens:        tokens,
+		n:             n,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 //go:noescape
 func tileKx2VNNIArgs(a *tileArgs)
 
-func tileKx2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
-	tileKx2VNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func tileKx2VNNI(
+	acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte,
+) {
+	tileKx2VNNIArgs(&tileArgs{
+		acc:           unsafe.SliceData(acc),
+		accBytes:      4 * len(acc),
+		w:             unsafe.SliceData(w),
+		wBytes:        len(w),
+		ds:            unsafe.SliceData(ds),
+		dsBytes:       4 * len(ds),
+		mins:          unsafe.SliceData(mins),
+		minsBytes:     4 * len(mins),
+		q:             unsafe.SliceData(x.q),
+		d:             unsafe.SliceData(x.d),
+		s:             unsafe.SliceData(x.s),
+		h:             unsafe.SliceData(x.h),
+		tokens:        tokens,
+		n:             n,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 //go:noescape
 func tile6x2VNNIArgs(a *tileArgs)
 
-func tile6x2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
-	tile6x2VNNIArgs(&tileArgs{acc: unsafe.SliceData(acc), accBytes: 4 * len(acc), w: unsafe.SliceData(w), wBytes: len(w), ds: unsafe.SliceData(ds), dsBytes: 4 * len(ds), mins: unsafe.SliceData(mins), minsBytes: 4 * len(mins), q: unsafe.SliceData(x.q), d: unsafe.SliceData(x.d), s: unsafe.SliceData(x.s), h: unsafe.SliceData(x.h), tokens: tokens, n: n, prefetch: unsafe.SliceData(prefetch), prefetchBytes: len(prefetch)})
+func tile6x2VNNI(
+	acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte,
+) {
+	tile6x2VNNIArgs(&tileArgs{
+		acc:           unsafe.SliceData(acc),
+		accBytes:      4 * len(acc),
+		w:             unsafe.SliceData(w),
+		wBytes:        len(w),
+		ds:            unsafe.SliceData(ds),
+		dsBytes:       4 * len(ds),
+		mins:          unsafe.SliceData(mins),
+		minsBytes:     4 * len(mins),
+		q:             unsafe.SliceData(x.q),
+		d:             unsafe.SliceData(x.d),
+		s:             unsafe.SliceData(x.s),
+		h:             unsafe.SliceData(x.h),
+		tokens:        tokens,
+		n:             n,
+		prefetch:      unsafe.SliceData(prefetch),
+		prefetchBytes: len(prefetch),
+	})
 }
 
 // gemv_float_gen_amd64.s
@@ -421,22 +1199,49 @@ func tile6x2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tok
 //go:noescape
 func gemvF32AVX2Args(a *floatArgs)
 
-func gemvF32AVX2(dst []float32, w []byte, stride int, x []float32) {
-	gemvF32AVX2Args(&floatArgs{dst: unsafe.SliceData(dst), rows: len(dst), w: unsafe.SliceData(w), rowBytes: stride, x: unsafe.SliceData(x), n: len(x)})
+func gemvF32AVX2(
+	dst []float32, w []byte, stride int, x []float32,
+) {
+	gemvF32AVX2Args(&floatArgs{
+		dst:      unsafe.SliceData(dst),
+		rows:     len(dst),
+		w:        unsafe.SliceData(w),
+		rowBytes: stride,
+		x:        unsafe.SliceData(x),
+		n:        len(x),
+	})
 }
 
 //go:noescape
 func gemvF16AVX2Args(a *floatArgs)
 
-func gemvF16AVX2(dst []float32, w []byte, stride int, x []float32) {
-	gemvF16AVX2Args(&floatArgs{dst: unsafe.SliceData(dst), rows: len(dst), w: unsafe.SliceData(w), rowBytes: stride, x: unsafe.SliceData(x), n: len(x)})
+func gemvF16AVX2(
+	dst []float32, w []byte, stride int, x []float32,
+) {
+	gemvF16AVX2Args(&floatArgs{
+		dst:      unsafe.SliceData(dst),
+		rows:     len(dst),
+		w:        unsafe.SliceData(w),
+		rowBytes: stride,
+		x:        unsafe.SliceData(x),
+		n:        len(x),
+	})
 }
 
 //go:noescape
 func gemvBF16AVX2Args(a *floatArgs)
 
-func gemvBF16AVX2(dst []float32, w []byte, stride int, x []float32) {
-	gemvBF16AVX2Args(&floatArgs{dst: unsafe.SliceData(dst), rows: len(dst), w: unsafe.SliceData(w), rowBytes: stride, x: unsafe.SliceData(x), n: len(x)})
+func gemvBF16AVX2(
+	dst []float32, w []byte, stride int, x []float32,
+) {
+	gemvBF16AVX2Args(&floatArgs{
+		dst:      unsafe.SliceData(dst),
+		rows:     len(dst),
+		w:        unsafe.SliceData(w),
+		rowBytes: stride,
+		x:        unsafe.SliceData(x),
+		n:        len(x),
+	})
 }
 
 // gemm_float_avx2_gen_amd64.s
@@ -444,43 +1249,106 @@ func gemvBF16AVX2(dst []float32, w []byte, stride int, x []float32) {
 //go:noescape
 func gemmF32AVX2Args(a *floatArgs)
 
-func gemmF32AVX2(dst *[16]float32, w []byte, x []float32) {
-	gemmF32AVX2Args(&floatArgs{dst: &dst[0], stride: 4, w: unsafe.SliceData(w), rowBytes: len(w) / 4, x: unsafe.SliceData(x), n: len(x) / 4, prefetch: len(w)})
+func gemmF32AVX2(
+	dst *[16]float32, w []byte, x []float32,
+) {
+	gemmF32AVX2Args(&floatArgs{
+		dst:      &dst[0],
+		stride:   4,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 4,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 4,
+		prefetch: len(w),
+	})
 }
 
 //go:noescape
 func gemmF16AVX2Args(a *floatArgs)
 
-func gemmF16AVX2(dst *[16]float32, w []byte, x []float32) {
-	gemmF16AVX2Args(&floatArgs{dst: &dst[0], stride: 4, w: unsafe.SliceData(w), rowBytes: len(w) / 4, x: unsafe.SliceData(x), n: len(x) / 4, prefetch: len(w)})
+func gemmF16AVX2(
+	dst *[16]float32, w []byte, x []float32,
+) {
+	gemmF16AVX2Args(&floatArgs{
+		dst:      &dst[0],
+		stride:   4,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 4,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 4,
+		prefetch: len(w),
+	})
 }
 
 //go:noescape
 func gemmBF16AVX2Args(a *floatArgs)
 
-func gemmBF16AVX2(dst *[16]float32, w []byte, x []float32) {
-	gemmBF16AVX2Args(&floatArgs{dst: &dst[0], stride: 4, w: unsafe.SliceData(w), rowBytes: len(w) / 4, x: unsafe.SliceData(x), n: len(x) / 4, prefetch: len(w)})
+func gemmBF16AVX2(
+	dst *[16]float32, w []byte, x []float32,
+) {
+	gemmBF16AVX2Args(&floatArgs{
+		dst:      &dst[0],
+		stride:   4,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 4,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 4,
+		prefetch: len(w),
+	})
 }
 
 //go:noescape
 func gemm8F32AVX2Args(a *floatArgs)
 
-func gemm8F32AVX2(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool) {
-	gemm8F32AVX2Args(&floatArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), rowBytes: len(w) / 8, x: unsafe.SliceData(x), n: len(x) / 6, prefetch: prefetch, add: add})
+func gemm8F32AVX2(
+	dst []float32, stride int, w []byte, x []float32, prefetch int, add bool,
+) {
+	gemm8F32AVX2Args(&floatArgs{
+		dst:      unsafe.SliceData(dst),
+		stride:   stride,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 8,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 6,
+		prefetch: prefetch,
+		add:      add,
+	})
 }
 
 //go:noescape
 func gemm8F16AVX2Args(a *floatArgs)
 
-func gemm8F16AVX2(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool) {
-	gemm8F16AVX2Args(&floatArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), rowBytes: len(w) / 8, x: unsafe.SliceData(x), n: len(x) / 6, prefetch: prefetch, add: add})
+func gemm8F16AVX2(
+	dst []float32, stride int, w []byte, x []float32, prefetch int, add bool,
+) {
+	gemm8F16AVX2Args(&floatArgs{
+		dst:      unsafe.SliceData(dst),
+		stride:   stride,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 8,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 6,
+		prefetch: prefetch,
+		add:      add,
+	})
 }
 
 //go:noescape
 func gemm8BF16AVX2Args(a *floatArgs)
 
-func gemm8BF16AVX2(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool) {
-	gemm8BF16AVX2Args(&floatArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), rowBytes: len(w) / 8, x: unsafe.SliceData(x), n: len(x) / 6, prefetch: prefetch, add: add})
+func gemm8BF16AVX2(
+	dst []float32, stride int, w []byte, x []float32, prefetch int, add bool,
+) {
+	gemm8BF16AVX2Args(&floatArgs{
+		dst:      unsafe.SliceData(dst),
+		stride:   stride,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 8,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 6,
+		prefetch: prefetch,
+		add:      add,
+	})
 }
 
 // gemm_float_avx512_gen_amd64.s
@@ -488,43 +1356,106 @@ func gemm8BF16AVX2(dst []float32, stride int, w []byte, x []float32, prefetch in
 //go:noescape
 func gemmF32AVX512Args(a *floatArgs)
 
-func gemmF32AVX512(dst *[16]float32, w []byte, x []float32) {
-	gemmF32AVX512Args(&floatArgs{dst: &dst[0], stride: 4, w: unsafe.SliceData(w), rowBytes: len(w) / 4, x: unsafe.SliceData(x), n: len(x) / 4, prefetch: len(w)})
+func gemmF32AVX512(
+	dst *[16]float32, w []byte, x []float32,
+) {
+	gemmF32AVX512Args(&floatArgs{
+		dst:      &dst[0],
+		stride:   4,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 4,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 4,
+		prefetch: len(w),
+	})
 }
 
 //go:noescape
 func gemmF16AVX512Args(a *floatArgs)
 
-func gemmF16AVX512(dst *[16]float32, w []byte, x []float32) {
-	gemmF16AVX512Args(&floatArgs{dst: &dst[0], stride: 4, w: unsafe.SliceData(w), rowBytes: len(w) / 4, x: unsafe.SliceData(x), n: len(x) / 4, prefetch: len(w)})
+func gemmF16AVX512(
+	dst *[16]float32, w []byte, x []float32,
+) {
+	gemmF16AVX512Args(&floatArgs{
+		dst:      &dst[0],
+		stride:   4,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 4,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 4,
+		prefetch: len(w),
+	})
 }
 
 //go:noescape
 func gemmBF16AVX512Args(a *floatArgs)
 
-func gemmBF16AVX512(dst *[16]float32, w []byte, x []float32) {
-	gemmBF16AVX512Args(&floatArgs{dst: &dst[0], stride: 4, w: unsafe.SliceData(w), rowBytes: len(w) / 4, x: unsafe.SliceData(x), n: len(x) / 4, prefetch: len(w)})
+func gemmBF16AVX512(
+	dst *[16]float32, w []byte, x []float32,
+) {
+	gemmBF16AVX512Args(&floatArgs{
+		dst:      &dst[0],
+		stride:   4,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 4,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 4,
+		prefetch: len(w),
+	})
 }
 
 //go:noescape
 func gemm8F32AVX512Args(a *floatArgs)
 
-func gemm8F32AVX512(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool) {
-	gemm8F32AVX512Args(&floatArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), rowBytes: len(w) / 8, x: unsafe.SliceData(x), n: len(x) / 8, prefetch: prefetch, add: add})
+func gemm8F32AVX512(
+	dst []float32, stride int, w []byte, x []float32, prefetch int, add bool,
+) {
+	gemm8F32AVX512Args(&floatArgs{
+		dst:      unsafe.SliceData(dst),
+		stride:   stride,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 8,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 8,
+		prefetch: prefetch,
+		add:      add,
+	})
 }
 
 //go:noescape
 func gemm8F16AVX512Args(a *floatArgs)
 
-func gemm8F16AVX512(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool) {
-	gemm8F16AVX512Args(&floatArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), rowBytes: len(w) / 8, x: unsafe.SliceData(x), n: len(x) / 8, prefetch: prefetch, add: add})
+func gemm8F16AVX512(
+	dst []float32, stride int, w []byte, x []float32, prefetch int, add bool,
+) {
+	gemm8F16AVX512Args(&floatArgs{
+		dst:      unsafe.SliceData(dst),
+		stride:   stride,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 8,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 8,
+		prefetch: prefetch,
+		add:      add,
+	})
 }
 
 //go:noescape
 func gemm8BF16AVX512Args(a *floatArgs)
 
-func gemm8BF16AVX512(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool) {
-	gemm8BF16AVX512Args(&floatArgs{dst: unsafe.SliceData(dst), stride: stride, w: unsafe.SliceData(w), rowBytes: len(w) / 8, x: unsafe.SliceData(x), n: len(x) / 8, prefetch: prefetch, add: add})
+func gemm8BF16AVX512(
+	dst []float32, stride int, w []byte, x []float32, prefetch int, add bool,
+) {
+	gemm8BF16AVX512Args(&floatArgs{
+		dst:      unsafe.SliceData(dst),
+		stride:   stride,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 8,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 8,
+		prefetch: prefetch,
+		add:      add,
+	})
 }
 
 // quantisedAVX2 sets the microkernels that are generated.

@@ -249,7 +249,8 @@ func (avx2) AddDots(s Scheme) string {
 	return "VPADDW"
 }
 
-// Adds is how many products of 127, two to a word, fit in 16 bits. Of signed weights the products of one register alone.
+// Adds is how many products of 127, two to a word, fit in 16 bits. Of signed weights the products of one register
+// alone.
 func (avx2) Adds(s Scheme) int { return max(1, 128>>s.Bits) }
 
 func (avx2) Widen(k *Kernel, p Vec) {

@@ -61,7 +61,8 @@ var halvings = map[int][]halving{
 }
 
 // HorizontalSums makes a register of the sums of all lanes of each of some registers, up to as many as there are lanes:
-// that of v[i] is the (i/p)-th number of 16 bytes i mod p, if a register has p times 16 bytes. It is made in v[0], the others are overwritten.
+// that of v[i] is the (i/p)-th number of 16 bytes i mod p, if a register has p times 16 bytes. It is made in v[0], the
+// others are overwritten.
 func (k *Kernel) HorizontalSums(v []Vec) Vec {
 	v = slices.Clone(v)
 	first := k.Vec()

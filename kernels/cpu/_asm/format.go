@@ -39,8 +39,8 @@ type Block struct {
 func (b Block) Accumulators() int { return min(8, 4*b.Columns/32) }
 
 // Format is a format of blocks in a file, and how they are unpacked for each way to lay them out in registers:
-// interleaved (eight or sixteen rows, four columns of a row to a lane), contiguous (32 columns of a row to a register of
-// 32 bytes) or by quarters (sixteen columns of each of four blocks of a row to a register of 64 bytes).
+// interleaved (eight or sixteen rows, four columns of a row to a lane), contiguous (32 columns of a row to a register
+// of 32 bytes) or by quarters (sixteen columns of each of four blocks of a row to a register of 64 bytes).
 type Format interface {
 	Block() Block
 
@@ -56,8 +56,8 @@ type Format interface {
 	// half blocks the second register has the scales of the second halves.
 	ContiguousScales(k *Kernel) [2]Vec
 
-	// UnpackQuarters unpacks four blocks of 32, or a half of a block of 256, of four rows: its first half leaves what it
-	// likes for the second in kept, 128 bytes.
+	// UnpackQuarters unpacks four blocks of 32, or a half of a block of 256, of four rows: its first half leaves what
+	// it likes for the second in kept, 128 bytes.
 	UnpackQuarters(k *Kernel, rows Rows, half int, kept Mem) Quarters
 }
 

@@ -2,9 +2,9 @@ package main
 
 // gemm4 multiplies four outputs with up to eight tokens, four blocks of 32 columns at a time, of which each has a
 // quarter of a register: a register of weights is sixteen columns of each block of one row. Activations are interleaved
-// like that beforehand ([Acts]). It is the number of loads that counts, and one more where they cross a line: so weights
-// come in whole registers and are brought to their places there. Of blocks of 256 columns the second half has sums of
-// its own, which wait in memory. The bits are those of gemv.
+// like that beforehand ([Acts]). It is the number of loads that counts, and one more where they cross a line: so
+// weights come in whole registers and are brought to their places there. Of blocks of 256 columns the second half has
+// sums of its own, which wait in memory. The bits are those of gemv.
 //
 // SI, BX, DI rows, R12 dst, R8 end of the weights, R15 what is prefetched; DX q, CX d, R13 h or s, R14 place in d, h
 // and s in bytes, q is eight times as far. For a token R11 is R14 in that token, and AX leads q there; R10 and R9 lead

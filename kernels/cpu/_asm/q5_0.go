@@ -44,8 +44,8 @@ func (q5_0) UnpackContiguous(k *Kernel, bytes int, visit func(block int, w Vec))
 func (f q5_0) ContiguousScales(k *Kernel) [2]Vec { return k.fourScales(f.Block().Bytes) }
 
 // UnpackQuarters takes the 88 bytes of four blocks from bytes 0 and 24. Beside the nibbles it makes of them the head of
-// a row, 32 bytes: four scales, and from byte 8 and byte 16 on the fifth bits of columns 0 to 15 and of columns 16 to 31
-// of all blocks, which are masks.
+// a row, 32 bytes: four scales, and from byte 8 and byte 16 on the fifth bits of columns 0 to 15 and of columns 16 to
+// 31 of all blocks, which are masks.
 func (q5_0) UnpackQuarters(k *Kernel, rows Rows, _ int, kept Mem) (q Quarters) {
 	weights := k.Lookup("q5_0Weights", 2, words(3, 14, 13, 24))
 	head := k.Lookup("q5_0Heads", 2, append([]int{0, 11, 10, 21, 1, 12, 11, 22, 2, 13, 12, 23}, make([]int, 20)...))

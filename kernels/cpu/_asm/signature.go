@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// signature is a kind of function in the tables of the package cpu, and how its parameters become a struct of arguments:
-// field and value, where OUTPUTS is the rows of a panel.
+// signature is a kind of function in the tables of the package cpu, and how its parameters become a struct of
+// arguments: field and value, where OUTPUTS is the rows of a panel.
 type signature struct {
 	args, parameters, fields string
 }
@@ -45,6 +45,6 @@ func (s signature) adapter(name string, outputs int) string {
 			fields[i] = fmt.Sprintf("%s: unsafe.SliceData(%s)", field, strings.TrimSuffix(value, pointer))
 		}
 	}
-	all := strings.Join(fields, ", ")
-	return fmt.Sprintf("func %s(%s) {\n\t%[1]sArgs(&%[3]s{%s})\n}\n", name, s.parameters, s.args, all)
+	all := strings.Join(fields, ",\n")
+	return fmt.Sprintf("func %s(\n%s,\n) {\n\t%[1]sArgs(&%[3]s{\n%s,\n})\n}\n", name, s.parameters, s.args, all)
 }
