@@ -41,3 +41,14 @@ type tileArgs struct {
 	prefetch      *byte
 	prefetchBytes int
 }
+
+type floatArgs struct {
+	dst          *float32
+	rows, stride int
+	w            *byte
+	rowBytes     int
+	x            *float32
+	n            int
+	prefetch     int
+	add          bool
+}

@@ -2,7 +2,7 @@
 
 package cpu
 
-// In peak_amd64.s and gemv_float_amd64.s.
+// In peak_amd64.s.
 
 //go:noescape
 func readAVX2(p []byte) uint64

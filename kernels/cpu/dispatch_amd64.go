@@ -27,10 +27,8 @@ func avx2() *kernels {
 	k := generic()
 	k.quantisedAVX2()
 	k.panelOutputs, k.horizontalSum, k.epilogue = 8, horizontalSumAVX2, epilogueAVX2
-	k.gemvF32, k.gemvF16, k.gemvBF16, k.gemm1F32 = gemvF32AVX2, gemvF16AVX2, gemvBF16AVX2, gemm1F32AVX2
-	k.gemmF32, k.gemmF16, k.gemmBF16 = gemmF32AVX2, gemmF16AVX2, gemmBF16AVX2
-	k.gemm8Tokens, k.gemm8F32, k.gemm8F16, k.gemm8BF16 = 6, gemm8F32AVX2, gemm8F16AVX2, gemm8BF16AVX2
-	k.fromF16, k.fromBF16 = fromF16AVX2, fromBF16AVX2
+	k.gemm8Tokens = 6
+	k.floatAVX2()
 	k.round = roundAVX2
 	k.read = readAVX2
 	k.peakBytes, k.peakFloats = peak{peakBytesAVX2, 12 * 32}, peak{peakFloatsAVX2, 12 * 8}
@@ -53,8 +51,8 @@ func avx512vnni() *kernels {
 	k.peakBytes, k.peakFloats = peak{peakBytesVNNI, 12 * 64}, peak{peakFloatsAVX512, 12 * 16}
 	k.interleave = interleaveVNNI
 	k.panelOutputs, k.epilogue = 16, epilogueAVX512
-	k.gemmF32, k.gemmF16, k.gemmBF16 = gemmF32AVX512, gemmF16AVX512, gemmBF16AVX512
-	k.gemm8Tokens, k.gemm8F32, k.gemm8F16, k.gemm8BF16 = 8, gemm8F32AVX512, gemm8F16AVX512, gemm8BF16AVX512
+	k.gemm8Tokens = 8
+	k.floatAVX512()
 	k.cacheBytes = 320 << 10 // who has AVX-512 has a second-level cache of 512 KiB or more
 	return k
 }

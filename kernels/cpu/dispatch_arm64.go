@@ -33,9 +33,8 @@ func neon() *kernels {
 	k.tile = [formats]tile{
 		tile32NEON, tile32NEON, tile32NEON, tileKNEON, tileKNEON, tile6NEON,
 	}
-	k.gemvF32, k.gemvF16, k.gemvBF16, k.gemm1F32 = gemvF32NEON, gemvF16NEON, gemvBF16NEON, gemm1F32NEON
+	k.gemvF32, k.gemvF16, k.gemvBF16 = gemvF32NEON, gemvF16NEON, gemvBF16NEON
 	k.gemmF32, k.gemmF16, k.gemmBF16 = gemmF32NEON, gemmF16NEON, gemmBF16NEON
-	k.fromF16, k.fromBF16 = fromF16NEON, fromBF16NEON
 	k.round = roundNEON
 	k.read = readNEON
 	k.peakBytes, k.peakFloats = peak{peakBytesNEON, 12 * 8}, peak{peakFloatsNEON, 12 * 4}

@@ -25,7 +25,8 @@
 //	│                                  gemv    a row of weights × a token
 //	└── float, several tokens ────── floatGEMM (float.go)
 //	                                   gemm8   8 rows × 6 or 8 tokens; prefetches the weights that come next
-//	                                   gemm    4 rows × 4 tokens; gemm1: 1 row × 4 tokens
+//	                                   gemm    4 rows × 4 tokens
+//	                                   gemv    rows and tokens that are left over
 //
 // Which microkernel computes what is in one table for each instruction set ([kernels], filled by dispatch_amd64.go and
 // dispatch_arm64.go). For (type, number of tokens, instruction set), `pilotfish bench kernels` prints function and

@@ -2,8 +2,6 @@ package cpu
 
 import (
 	"unsafe"
-
-	"github.com/pilotfish-ai/pilotfish/gguf/block"
 )
 
 const (
@@ -74,27 +72,15 @@ func (k *kernels) floatWeights(m Matrix, o, end, most int, sc *Scratch) floatWei
 	n, rows := m.Cols, end-o
 	w := floatWeights{data: m.rows(o, end), size: m.RowBytes(), dot: k.gemvOf(m.Type)}
 	w.four, w.eight = k.gemmOf(m.Type)
-	if m.Type != block.F32 && (w.four == nil || n%16 != 0 || rows%4 != 0) {
+	if w.four == nil {
 		sc.f = grow(sc.f, most*n, most*n)
-		k.toFloat(sc.f[:rows*n], m.Type, w.data)
+		m.Type.Dequantize(sc.f[:rows*n], w.data)
 		w = floatWeights{data: bytesOf(sc.f[:rows*n]), size: 4 * n, dot: k.gemvF32, four: k.gemmF32, eight: k.gemm8F32}
 	}
 	if n%16 != 0 || rows%8 != 0 {
 		w.eight = nil
 	}
 	return w
-}
-
-// toFloat sets dst to the elements of src, which is len(dst) elements of type w.
-func (k *kernels) toFloat(dst []float32, w block.Type, src []byte) {
-	switch w {
-	case block.F16:
-		k.fromF16(dst, src)
-	case block.BF16:
-		k.fromBF16(dst, src)
-	default:
-		w.Dequantize(dst, src)
-	}
 }
 
 // gemm8Takes reports whether a floatGEMM8 is to take the next of so many tokens: two fours are better than six and a
@@ -131,16 +117,16 @@ func (k *kernels) prefetchAt(w []byte, first bool, at int, x *Acts, next int) in
 func (k *kernels) floatTile4(
 	dst []float32, stride int, w *floatWeights, x []float32, tokens int, add bool, sc *Scratch,
 ) {
-	rows, size, four, o := w.data, w.size, w.four, 0
-	for ; four != nil && len(x)%64 == 0 && len(rows) >= 4*size; o += 4 {
+	rows, size, four, n := w.data, w.size, w.four, len(x)/4
+	for ; four != nil && len(x)%64 == 0 && len(rows) >= 4*size; dst = dst[4:] {
 		four(&sc.gemm, rows[:4*size], x)
-		putFour(dst[o:], stride, &sc.gemm, tokens, add)
+		putFour(dst, stride, &sc.gemm, tokens, add)
 		rows = rows[4*size:]
 	}
-	for ; len(rows) > 0; o++ {
-		k.gemm1F32(&sc.gemm1, rows[:size], x)
-		scatter(dst, o, stride, sc.gemm1, tokens, add)
-		rows = rows[size:]
+	left := len(rows) / size
+	for t := 0; left > 0 && t < tokens; t++ {
+		w.dot(sc.out[:left], rows, size, x[t*n:][:n])
+		put(dst[t*stride:][:left], sc.out[:left], add)
 	}
 }
 
@@ -153,15 +139,5 @@ func putFour(dst []float32, stride int, sums *[16]float32, tokens int, add bool)
 		} else {
 			*to = *sum
 		}
-	}
-}
-
-// scatter stores the first n of v at dst[at], dst[at+stride], … or adds them.
-func scatter(dst []float32, at, stride int, v [4]float32, n int, add bool) {
-	for i := range n {
-		if add {
-			v[i] += dst[at+i*stride]
-		}
-		dst[at+i*stride] = v[i]
 	}
 }

@@ -219,30 +219,6 @@ eight: \
 	BNE  pass; \
 	RET
 
-// from(dst []float32, src []byte): R0 dst, R8 elements left.
-#define FROM(LOAD16, LOAD1) \
-	MOVD dst_base+0(FP), R0; \
-	MOVD dst_len+8(FP), R8; \
-	MOVD src_base+24(FP), R6; \
-	VEOR V31.B16, V31.B16, V31.B16; \
-	SUBS $16, R8; \
-	BLT  rest; \
-sixteen: \
-	LOAD16(R6); \
-	VST1.P [V16.S4, V17.S4, V18.S4, V19.S4], 64(R0); \
-	SUBS $16, R8; \
-	BGE  sixteen; \
-rest: \
-	ADDS $16, R8; \
-	BEQ  done; \
-one: \
-	LOAD1(R6); \
-	FMOVS.P F16, 4(R0); \
-	SUBS $1, R8; \
-	BNE  one; \
-done: \
-	RET
-
 // func gemvF32NEON(dst []float32, w []byte, stride int, x []float32)
 TEXT ·gemvF32NEON(SB), NOSPLIT, $0-80
 	GEMV(LOAD16_F32, LOAD4_F32, LOAD1_F32)
@@ -266,14 +242,6 @@ TEXT ·gemmF16NEON(SB), NOSPLIT, $0-56
 // func gemmBF16NEON(dst *[16]float32, w []byte, x []float32)
 TEXT ·gemmBF16NEON(SB), NOSPLIT, $0-56
 	GEMM(LOAD8_BF16)
-
-// func fromF16NEON(dst []float32, src []byte)
-TEXT ·fromF16NEON(SB), NOSPLIT, $0-48
-	FROM(LOAD16_F16, LOAD1_F16)
-
-// func fromBF16NEON(dst []float32, src []byte)
-TEXT ·fromBF16NEON(SB), NOSPLIT, $0-48
-	FROM(LOAD16_BF16, LOAD1_BF16)
 
 // func readNEON(p []byte) uint64
 // Reads 128 bytes a pass; what is left below that is not read.

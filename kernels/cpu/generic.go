@@ -14,8 +14,7 @@ func generic() *kernels {
 		packedKernels: packedKernels{panelOutputs: panelGeneric, horizontalSum: horizontalSumGeneric},
 		floatKernels: floatKernels{
 			gemvF32: gemvF32Generic, gemvF16: gemvF16Generic, gemvBF16: gemvBF16Generic,
-			gemm1F32: gemm1F32Generic, gemmF32: gemmF32Generic, cacheBytes: 128 << 10,
-			fromF16: fromF16Generic, fromBF16: fromBF16Generic,
+			gemmF32: gemmF32Generic, cacheBytes: 128 << 10,
 		},
 		boundKernels: boundKernels{
 			read: readGeneric, peakBytes: peak{peakBytesGeneric, 4}, peakFloats: peak{peakFloatsGeneric, 4},

@@ -1,11 +1,6 @@
 package cpu
 
-import (
-	"encoding/binary"
-	"math"
-
-	"github.com/pilotfish-ai/pilotfish/gguf/block"
-)
+import "github.com/pilotfish-ai/pilotfish/gguf/block"
 
 // accumulators are the parts of a float32 sum: element i goes to accumulator i mod 8.
 type accumulators [8]float32
@@ -38,14 +33,7 @@ func gemvFloatGeneric(t block.Type, dst []float32, w []byte, stride int, x []flo
 		var a accumulators
 		for i := 0; i < len(x); i += len(f) {
 			n := min(len(f), len(x)-i)
-			switch t {
-			case block.F32:
-				fromF32Generic(f[:n], row[i*size:])
-			case block.F16:
-				fromF16Generic(f[:n], row[i*size:])
-			case block.BF16:
-				fromBF16Generic(f[:n], row[i*size:])
-			}
+			t.Dequantize(f[:n], row[i*size:][:n*size])
 			a.add(f[:n], x[i:])
 		}
 		dst[r] = a.sum()
@@ -64,40 +52,11 @@ func gemvBF16Generic(dst []float32, w []byte, stride int, x []float32) {
 	gemvFloatGeneric(block.BF16, dst, w, stride, x)
 }
 
-// gemm1F32Generic sets dst[t] = Σᵢ w[i]·x[t,i] for the four tokens of x, which lie behind each other; w is float32.
-func gemm1F32Generic(dst *[4]float32, w []byte, x []float32) {
-	n := len(w) / 4
-	for t := range dst {
-		gemvF32Generic(dst[t:t+1], w, 4*n, x[t*n:][:n])
-	}
-}
-
 // gemmF32Generic sets dst[4t+o] = Σᵢ w[o,i]·x[t,i] for four rows of w and four tokens, which lie behind each other; w
 // is float32.
 func gemmF32Generic(dst *[16]float32, w []byte, x []float32) {
 	n := len(x) / 4
 	for t := range 4 {
 		gemvF32Generic(dst[4*t:][:4], w, 4*n, x[t*n:][:n])
-	}
-}
-
-// fromF32Generic sets dst to the float32 numbers at the front of src.
-func fromF32Generic(dst []float32, src []byte) {
-	for i := range dst {
-		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
-	}
-}
-
-// fromF16Generic sets dst to the half-precision numbers at the front of src.
-func fromF16Generic(dst []float32, src []byte) {
-	for i := range dst {
-		dst[i] = f16(src[2*i:])
-	}
-}
-
-// fromBF16Generic sets dst to the bfloat16 numbers at the front of src.
-func fromBF16Generic(dst []float32, src []byte) {
-	for i := range dst {
-		dst[i] = block.BF16ToF32(binary.LittleEndian.Uint16(src[2*i:]))
 	}
 }

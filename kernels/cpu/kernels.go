@@ -74,17 +74,14 @@ type tile func(acc []float32, w []int8, ds, mins []float32, x activations, token
 // floatKernels multiply float weights with activations in float32.
 type floatKernels struct {
 	gemvF32, gemvF16, gemvBF16 floatGEMV
-	gemm1F32                   func(dst *[4]float32, w []byte, x []float32) // one output, four tokens
 
-	// Four outputs and four tokens, for a multiple of 16 columns. Nil: by gemm1F32, converted to float32 first.
+	// Four outputs and four tokens, for a multiple of 16 columns. Nil: converted to float32 first.
 	gemmF32, gemmF16, gemmBF16 floatGEMM
 
 	// Eight outputs and gemm8Tokens tokens, likewise, or nil.
 	gemm8Tokens                   int
 	gemm8F32, gemm8F16, gemm8BF16 floatGEMM8
 	cacheBytes                    int // of weights that stay in a second-level cache while tokens pass
-
-	fromF16, fromBF16 func(dst []float32, src []byte) // conversions of weights
 }
 
 // floatGEMV sets dst[o] = Σᵢ w[o,i]·x[i] for len(dst) rows of w that begin stride bytes apart.

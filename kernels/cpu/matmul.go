@@ -13,7 +13,6 @@ type Scratch struct {
 	acc         []float32   // [accumulators, tokens, outputs of a panel]
 	f           []float32   // [outputs, cols] converted weights
 	out, sums   []float32   // results before they are stored or added; of one exact row
-	gemm1       [4]float32  // results of gemm1F32
 	gemm        [16]float32 // results of a floatGEMM
 }
 

@@ -1194,6 +1194,270 @@ func tile6x2VNNI(
 	})
 }
 
+// gemv_float_gen_amd64.s
+
+//go:noescape
+func gemvF32AVX2Args(a *floatArgs)
+
+func gemvF32AVX2(
+	dst []float32, w []byte, stride int, x []float32,
+) {
+	gemvF32AVX2Args(&floatArgs{
+		dst:      unsafe.SliceData(dst),
+		rows:     len(dst),
+		w:        unsafe.SliceData(w),
+		rowBytes: stride,
+		x:        unsafe.SliceData(x),
+		n:        len(x),
+	})
+}
+
+//go:noescape
+func gemvF16AVX2Args(a *floatArgs)
+
+func gemvF16AVX2(
+	dst []float32, w []byte, stride int, x []float32,
+) {
+	gemvF16AVX2Args(&floatArgs{
+		dst:      unsafe.SliceData(dst),
+		rows:     len(dst),
+		w:        unsafe.SliceData(w),
+		rowBytes: stride,
+		x:        unsafe.SliceData(x),
+		n:        len(x),
+	})
+}
+
+//go:noescape
+func gemvBF16AVX2Args(a *floatArgs)
+
+func gemvBF16AVX2(
+	dst []float32, w []byte, stride int, x []float32,
+) {
+	gemvBF16AVX2Args(&floatArgs{
+		dst:      unsafe.SliceData(dst),
+		rows:     len(dst),
+		w:        unsafe.SliceData(w),
+		rowBytes: stride,
+		x:        unsafe.SliceData(x),
+		n:        len(x),
+	})
+}
+
+// gemm_float_avx2_gen_amd64.s
+
+//go:noescape
+func gemmF32AVX2Args(a *floatArgs)
+
+func gemmF32AVX2(
+	dst *[16]float32, w []byte, x []float32,
+) {
+	gemmF32AVX2Args(&floatArgs{
+		dst:      &dst[0],
+		stride:   4,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 4,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 4,
+		prefetch: len(w),
+	})
+}
+
+//go:noescape
+func gemmF16AVX2Args(a *floatArgs)
+
+func gemmF16AVX2(
+	dst *[16]float32, w []byte, x []float32,
+) {
+	gemmF16AVX2Args(&floatArgs{
+		dst:      &dst[0],
+		stride:   4,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 4,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 4,
+		prefetch: len(w),
+	})
+}
+
+//go:noescape
+func gemmBF16AVX2Args(a *floatArgs)
+
+func gemmBF16AVX2(
+	dst *[16]float32, w []byte, x []float32,
+) {
+	gemmBF16AVX2Args(&floatArgs{
+		dst:      &dst[0],
+		stride:   4,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 4,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 4,
+		prefetch: len(w),
+	})
+}
+
+//go:noescape
+func gemm8F32AVX2Args(a *floatArgs)
+
+func gemm8F32AVX2(
+	dst []float32, stride int, w []byte, x []float32, prefetch int, add bool,
+) {
+	gemm8F32AVX2Args(&floatArgs{
+		dst:      unsafe.SliceData(dst),
+		stride:   stride,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 8,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 6,
+		prefetch: prefetch,
+		add:      add,
+	})
+}
+
+//go:noescape
+func gemm8F16AVX2Args(a *floatArgs)
+
+func gemm8F16AVX2(
+	dst []float32, stride int, w []byte, x []float32, prefetch int, add bool,
+) {
+	gemm8F16AVX2Args(&floatArgs{
+		dst:      unsafe.SliceData(dst),
+		stride:   stride,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 8,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 6,
+		prefetch: prefetch,
+		add:      add,
+	})
+}
+
+//go:noescape
+func gemm8BF16AVX2Args(a *floatArgs)
+
+func gemm8BF16AVX2(
+	dst []float32, stride int, w []byte, x []float32, prefetch int, add bool,
+) {
+	gemm8BF16AVX2Args(&floatArgs{
+		dst:      unsafe.SliceData(dst),
+		stride:   stride,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 8,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 6,
+		prefetch: prefetch,
+		add:      add,
+	})
+}
+
+// gemm_float_avx512_gen_amd64.s
+
+//go:noescape
+func gemmF32AVX512Args(a *floatArgs)
+
+func gemmF32AVX512(
+	dst *[16]float32, w []byte, x []float32,
+) {
+	gemmF32AVX512Args(&floatArgs{
+		dst:      &dst[0],
+		stride:   4,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 4,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 4,
+		prefetch: len(w),
+	})
+}
+
+//go:noescape
+func gemmF16AVX512Args(a *floatArgs)
+
+func gemmF16AVX512(
+	dst *[16]float32, w []byte, x []float32,
+) {
+	gemmF16AVX512Args(&floatArgs{
+		dst:      &dst[0],
+		stride:   4,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 4,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 4,
+		prefetch: len(w),
+	})
+}
+
+//go:noescape
+func gemmBF16AVX512Args(a *floatArgs)
+
+func gemmBF16AVX512(
+	dst *[16]float32, w []byte, x []float32,
+) {
+	gemmBF16AVX512Args(&floatArgs{
+		dst:      &dst[0],
+		stride:   4,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 4,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 4,
+		prefetch: len(w),
+	})
+}
+
+//go:noescape
+func gemm8F32AVX512Args(a *floatArgs)
+
+func gemm8F32AVX512(
+	dst []float32, stride int, w []byte, x []float32, prefetch int, add bool,
+) {
+	gemm8F32AVX512Args(&floatArgs{
+		dst:      unsafe.SliceData(dst),
+		stride:   stride,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 8,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 8,
+		prefetch: prefetch,
+		add:      add,
+	})
+}
+
+//go:noescape
+func gemm8F16AVX512Args(a *floatArgs)
+
+func gemm8F16AVX512(
+	dst []float32, stride int, w []byte, x []float32, prefetch int, add bool,
+) {
+	gemm8F16AVX512Args(&floatArgs{
+		dst:      unsafe.SliceData(dst),
+		stride:   stride,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 8,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 8,
+		prefetch: prefetch,
+		add:      add,
+	})
+}
+
+//go:noescape
+func gemm8BF16AVX512Args(a *floatArgs)
+
+func gemm8BF16AVX512(
+	dst []float32, stride int, w []byte, x []float32, prefetch int, add bool,
+) {
+	gemm8BF16AVX512Args(&floatArgs{
+		dst:      unsafe.SliceData(dst),
+		stride:   stride,
+		w:        unsafe.SliceData(w),
+		rowBytes: len(w) / 8,
+		x:        unsafe.SliceData(x),
+		n:        len(x) / 8,
+		prefetch: prefetch,
+		add:      add,
+	})
+}
+
 // quantisedAVX2 sets the microkernels that are generated.
 func (k *kernels) quantisedAVX2() {
 	k.gemv[q8_0] = gemvQ8_0AVX2
@@ -1266,4 +1530,27 @@ func (k *kernels) quantisedVNNI() {
 	k.smallGEMMs[q4_K] = []smallGEMM{{gemm4Q4_KVNNI, 4, 1, 8}}
 	k.smallGEMMs[q5_K] = []smallGEMM{{gemm4Q5_KVNNI, 4, 1, 8}}
 	k.smallGEMMs[q6_K] = []smallGEMM{{gemm4Q6_KVNNI, 4, 1, 8}}
+}
+
+// floatAVX2 sets the microkernels that are generated.
+func (k *kernels) floatAVX2() {
+	k.gemvF32 = gemvF32AVX2
+	k.gemvF16 = gemvF16AVX2
+	k.gemvBF16 = gemvBF16AVX2
+	k.gemmF32 = gemmF32AVX2
+	k.gemmF16 = gemmF16AVX2
+	k.gemmBF16 = gemmBF16AVX2
+	k.gemm8F32 = gemm8F32AVX2
+	k.gemm8F16 = gemm8F16AVX2
+	k.gemm8BF16 = gemm8BF16AVX2
+}
+
+// floatAVX512 sets the microkernels that are generated.
+func (k *kernels) floatAVX512() {
+	k.gemmF32 = gemmF32AVX512
+	k.gemmF16 = gemmF16AVX512
+	k.gemmBF16 = gemmBF16AVX512
+	k.gemm8F32 = gemm8F32AVX512
+	k.gemm8F16 = gemm8F16AVX512
+	k.gemm8BF16 = gemm8BF16AVX512
 }

@@ -50,3 +50,35 @@ TEXT ·peakFloatsAVX512(SB), NOSPLIT, $0-16
 // func peakBytesAVXVNNI(n int) uint64
 TEXT ·peakBytesAVXVNNI(SB), NOSPLIT, $0-16
 	PEAK(DPBUSD256, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13)
+
+// func readAVX2(p []byte) uint64
+// Reads 256 bytes a pass; what is left below that is not read.
+TEXT ·readAVX2(SB), NOSPLIT, $0-32
+	MOVQ p_base+0(FP), SI
+	MOVQ p_len+8(FP), CX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	SUBQ $256, CX
+	JLT  done
+again:
+	VPOR (SI), Y0, Y0
+	VPOR 32(SI), Y1, Y1
+	VPOR 64(SI), Y2, Y2
+	VPOR 96(SI), Y3, Y3
+	VPOR 128(SI), Y0, Y0
+	VPOR 160(SI), Y1, Y1
+	VPOR 192(SI), Y2, Y2
+	VPOR 224(SI), Y3, Y3
+	ADDQ $256, SI
+	SUBQ $256, CX
+	JGE  again
+done:
+	VPOR Y1, Y0, Y0
+	VPOR Y3, Y2, Y2
+	VPOR Y2, Y0, Y0
+	VMOVQ X0, AX
+	MOVQ AX, ret+24(FP)
+	VZEROUPPER
+	RET

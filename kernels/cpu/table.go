@@ -82,14 +82,8 @@ func (k *kernels) microkernel(w block.Type, t int) Microkernel {
 func (k *kernels) floatKernel(w block.Type, t int) (kernel, pack string) {
 	four, eight := k.gemmOf(w)
 	if w != block.F32 && four == nil {
-		switch four, eight = k.gemmOf(block.F32); w {
-		case block.F16:
-			pack = nameOf(k.fromF16)
-		case block.BF16:
-			pack = nameOf(k.fromBF16)
-		default:
-			pack = dequantize
-		}
+		four, eight = k.gemmOf(block.F32)
+		pack = dequantize
 		w = block.F32
 	}
 	if t == 1 {
@@ -100,10 +94,7 @@ func (k *kernels) floatKernel(w block.Type, t int) (kernel, pack string) {
 			return nameOf(eight), pack
 		}
 	}
-	if four != nil {
-		return nameOf(four), pack
-	}
-	return nameOf(k.gemm1F32), pack
+	return nameOf(four), pack
 }
 
 // dequantize is the name of [block.Type.Dequantize].

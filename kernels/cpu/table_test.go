@@ -180,8 +180,6 @@ func spyFloats(s *kernels, tell func(f any)) {
 		real := *f
 		*f = func(dst []float32, w []byte, stride int, x []float32) { tell(real); real(dst, w, stride, x) }
 	}
-	four := s.gemm1F32
-	s.gemm1F32 = func(dst *[4]float32, w []byte, x []float32) { tell(four); four(dst, w, x) }
 	for _, f := range []*floatGEMM{&s.gemmF32, &s.gemmF16, &s.gemmBF16} {
 		if real := *f; real != nil {
 			*f = func(dst *[16]float32, w []byte, x []float32) { tell(real); real(dst, w, x) }
@@ -194,9 +192,5 @@ func spyFloats(s *kernels, tell func(f any)) {
 				real(dst, stride, w, x, prefetch, add)
 			}
 		}
-	}
-	for _, f := range []*func(dst []float32, src []byte){&s.fromF16, &s.fromBF16} {
-		real := *f
-		*f = func(dst []float32, src []byte) { tell(real); real(dst, src) }
 	}
 }

@@ -34,7 +34,7 @@ type microkernel struct {
 }
 
 // lists is all that is written.
-var lists = [][]file{quantised}
+var lists = [][]file{quantised, floats}
 
 // files returns the texts of the files, by name.
 func files() map[string][]byte {
