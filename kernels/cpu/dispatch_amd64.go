@@ -25,7 +25,7 @@ func right(k *kernels) bool { return k.name != isa.AMX || sameTiles(k, avx512vnn
 // avx2 returns the microkernels for CPUs with AVX2, FMA and F16C.
 func avx2() *kernels {
 	k := generic()
-	k.gemv = [formats]gemv{
+	k.gemv = [formats]gemm{
 		gemvQ8_0AVX2, gemvQ4_0AVX2, gemvQ5_0AVX2, gemvQ4_KAVX2, gemvQ5_KAVX2, gemvQ6_KAVX2,
 	}
 	k.smallGEMMs = [formats][]smallGEMM{
@@ -57,7 +57,7 @@ func avx2() *kernels {
 func avxvnni() *kernels {
 	k := avx2()
 	k.peakBytes = peak{peakBytesAVXVNNI, 12 * 32}
-	k.gemv = [formats]gemv{
+	k.gemv = [formats]gemm{
 		gemvQ8_0AVXVNNI, gemvQ4_0AVXVNNI, gemvQ5_0AVXVNNI, gemvQ4_KAVXVNNI, gemvQ5_KAVXVNNI, gemvQ6_KAVXVNNI,
 	}
 	k.smallGEMMs = [formats][]smallGEMM{
@@ -78,7 +78,7 @@ func avxvnni() *kernels {
 // bits for several of either.
 func avx512vnni() *kernels {
 	k := avx2()
-	k.gemv = [formats]gemv{
+	k.gemv = [formats]gemm{
 		gemvQ8_0VNNI, gemvQ4_0VNNI, gemvQ5_0VNNI, gemvQ4_KVNNI, gemvQ5_KVNNI, gemvQ6_KVNNI,
 	}
 	k.peakBytes, k.peakFloats = peak{peakBytesVNNI, 12 * 64}, peak{peakFloatsAVX512, 12 * 16}

@@ -32,7 +32,7 @@
 // file, made by the code that chooses ([Microkernels]); testdata/microkernels_amd64.txt and microkernels_arm64.txt hold
 // it for review. A name says what it is: gemm8Q4_0AVX2 multiplies few tokens with 8 rows of Q4_0, on AVX2, and stands
 // in gemm8_avx2_amd64.s. The instruction sets are AVX2, AVX-VNNI (AVXVNNI), AVX-512 VNNI (VNNI, AVX512) and AMX; NEON,
-// SDOT and SMMLA.
+// SDOT and SMMLA. All take a pointer to their arguments (args.go).
 //
 // Every microkernel has a twin in plain Go with its formula (generic.go, generic_packed.go, generic_float.go), which
 // fuzzing holds it to. testdata/bits_amd64.txt and bits_arm64.txt hold results to the last bit. The instruction set is

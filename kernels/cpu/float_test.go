@@ -16,33 +16,30 @@ func checkFloat(t *testing.T, k *kernels, in *inputs, rows, n, pad int) {
 	twin := generic()
 	x := in.Floats(n)
 	for _, c := range []struct {
-		typ       block.Type
-		gemv      floatGEMV
-		twin      floatGEMV
-		from      func(dst []float32, src []byte)
-		fromExact func(dst []float32, src []byte)
+		typ              block.Type
+		gemv, twin, from floatGEMM
 	}{
-		{block.F32, k.gemvF32, twin.gemvF32, nil, fromF32Generic},
-		{block.F16, k.gemvF16, twin.gemvF16, k.fromF16, fromF16Generic},
-		{block.BF16, k.gemvBF16, twin.gemvBF16, k.fromBF16, fromBF16Generic},
+		{block.F32, k.gemvF32, twin.gemvF32, nil},
+		{block.F16, k.gemvF16, twin.gemvF16, k.fromF16},
+		{block.BF16, k.gemvBF16, twin.gemvBF16, k.fromBF16},
 	} {
 		_, size := c.typ.Block()
 		stride := (n + pad) * size
 		w := in.matrix(c.typ, 1, (rows-1)*(n+pad)+n).Data
 
 		values := make([]float32, (rows-1)*(n+pad)+n)
-		c.fromExact(values, w)
+		convert(c.typ, values, w)
 		if c.from != nil {
 			got, intact := kerneltest.Guarded[float32](t, len(values), in.Off&^3)
-			c.from(got, w)
+			callConvert(c.from, got, w)
 			intact()
 			require.Equal(t, values, got)
 		}
 
 		dst, intact := kerneltest.Guarded[float32](t, rows, in.Off&^3)
 		want := make([]float32, rows)
-		c.gemv(dst, w, stride, x)
-		c.twin(want, w, stride, x)
+		callFloat(c.gemv, dst, w, stride, x, n)
+		callFloat(c.twin, want, w, stride, x, n)
 		intact()
 		for r := range rows {
 			row := values[r*(n+pad):][:n]
@@ -61,10 +58,10 @@ func checkFloat(t *testing.T, k *kernels, in *inputs, rows, n, pad int) {
 	four := in.Floats(8 * n)
 	row := bytesOf(in.Floats(n))
 	var got [4]float32
-	k.gemm1F32(&got, row, four[:4*n])
+	callFloat(k.gemm1F32, got[:], row, 4*n, four, n)
 	for i := range got {
 		var single [1]float32
-		k.gemvF32(single[:], row, 0, four[i*n:][:n])
+		callFloat(k.gemvF32, single[:], row, 0, four[i*n:], n)
 		require.Equal(t, single[0], got[i], "one token and four tokens of %d give different bits", n)
 	}
 
@@ -81,11 +78,11 @@ func checkFloatGEMM(t *testing.T, k *kernels, in *inputs, typ block.Type, n int,
 	m := in.matrix(typ, 8, n)
 	one := make([]float32, 64) // [8 tokens, 8 outputs]
 	for t := range 8 {
-		k.gemvOf(typ)(one[8*t:][:8], m.Data, m.RowBytes(), x[t*n:][:n])
+		callFloat(k.gemvOf(typ), one[8*t:][:8], m.Data, m.RowBytes(), x[t*n:], n)
 	}
 	if four != nil {
 		got, intact := kerneltest.Guarded[[16]float32](t, 1, in.Off&^3)
-		four(&got[0], m.Data[:4*m.RowBytes()], x[:4*n])
+		callFloat(four, got[0][:], m.Data[:4*m.RowBytes()], m.RowBytes(), x, n)
 		intact()
 		for i := range 4 {
 			require.Equal(t, one[8*i:][:4], got[0][4*i:][:4], "one token and a GEMM of %d give different bits", n)
@@ -97,7 +94,7 @@ func checkFloatGEMM(t *testing.T, k *kernels, in *inputs, typ block.Type, n int,
 		before := in.Floats(len(got))
 		for _, add := range []bool{false, true} {
 			copy(got, before)
-			eight(got, stride, m.Data, x[:k.gemm8Tokens*n], 0, add)
+			callFloat8(eight, got, stride, m.Data, x, n, add)
 			intact()
 			for i, v := range got {
 				want := before[i]
@@ -140,7 +137,7 @@ func TestFromF16(t *testing.T) {
 			binary.LittleEndian.PutUint16(src[2*h:], uint16(h))
 		}
 		got := make([]float32, 1<<16)
-		k.fromF16(got, src)
+		callConvert(k.fromF16, got, src)
 		for h, v := range got {
 			want := block.F16ToF32(uint16(h))
 			require.True(t, want == v || want != want && v != v, "%04x: %v", h, v)

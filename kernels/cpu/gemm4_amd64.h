@@ -7,29 +7,31 @@
 // they cross a cache line: so weights come in whole registers and are brought to their places there, and activations
 // are interleaved beforehand ([Acts]).
 //
-// Arguments of gemm4(dst []float32, stride int, w []byte, x activations, tokens, n int): DI dst, R8 end of w, SI,
-// SI+R12, SI+2·R12 and BX place in the rows, R12 bytes of a row, DX x.q, CX x.d, R13 x.h, or x.s for types with minima,
-// R14 place in a row of d, s or h in bytes (q is eight times as far), R15 what is prefetched: some bytes behind the
-// next four rows. For a token AX is DX and R11 is R14 in that row; R10 and R9 lead to the next, and R9 is the end of
-// R14. size is the bytes of a block of 2^log columns, off words that make up for the offset of the weights. Z0, Z2, Z4
+// Arguments of gemm4: DI dst, R8 end of w, SI, SI+R12, SI+2·R12 and BX place in the rows, R12 bytes of a row, DX q, CX
+// d, R13 h, or s for types with minima, R14 place in a row of d, s or h in bytes (q is eight times as far), R15 what is
+// prefetched: some bytes behind the next four rows; tokens at the end of the frame. For a token AX is DX and R11 is R14
+// in that row; R10 and R9 lead to the next, and R9 is the end of R14. size is the bytes of a block of 2^log columns, off words that make up for the offset of the weights. Z0, Z2, Z4
 // and Z6 columns 0 to 15 of the blocks of rows 0 to 3, as unsigned bytes, Z1, Z3, Z5 and Z7 columns 16 to 31; Z8-Z11
 // products of the rows; Z12, Z13 activations; Z14 sums of products, with a dword for each row in the quarter of a
 // block, as have the scales, Z24, and the sums of each token, Z16-Z23. K1-K3 words of rows 1-3 there. Z27 words of 1,
 // Z28 dword b in quarter b, Z30 words of the offset, Z31 nibbles.
 #define GEMM4_ARGS(size, log, off, prefetch) \
-	MOVQ  dst_base+0(FP), DI;       \
-	MOVQ  w_base+32(FP), SI;        \
-	MOVQ  w_len+40(FP), AX;         \
-	MOVQ  x_q_base+56(FP), DX;      \
-	MOVQ  x_d_base+80(FP), CX;      \
-	MOVQ  n+160(FP), R10;           \
+	MOVQ  a+0(FP), AX;              \
+	MOVQ  gemmArgs_dst(AX), DI;     \
+	MOVQ  gemmArgs_w(AX), SI;       \
+	MOVQ  gemmArgs_wBytes(AX), R8;  \
+	ADDQ  SI, R8;                   \
+	MOVQ  gemmArgs_q(AX), DX;       \
+	MOVQ  gemmArgs_d(AX), CX;       \
+	MOVQ  gemmArgs_h(AX), R13;      \
+	MOVQ  gemmArgs_tokens(AX), R10; \
+	MOVQ  R10, tokens-8(SP);        \
+	MOVQ  gemmArgs_n(AX), R10;      \
 	MOVQ  R10, R9;                  \
 	SHRQ  $3, R9;                   \
 	MOVQ  R10, R12;                 \
 	SHRQ  $log, R12;                \
 	IMUL3Q $size, R12, R12;          \
-	MOVQ  x_h_base+128(FP), R13;    \
-	LEAQ  (SI)(AX*1), R8;           \
 	LEAQ  prefetch(SI)(R12*4), R15;    \
 	MASK(0x2222, K1);               \
 	MASK(0x4444, K2);               \
@@ -95,7 +97,7 @@
 
 // To the next token, or to end if that was the number-th and last.
 #define NEXT(number, end) \
-	CMPQ tokens+152(FP), $number;        \
+	CMPQ tokens-8(SP), $number;        \
 	JEQ  end;                          \
 	ADDQ R10, AX;                      \
 	ADDQ R9, R11
@@ -129,7 +131,7 @@ end:
 	VEXTRACTF128 $1, Y0, X1;     \
 	VADDPS X1, X0, X0;           \
 	VMOVUPS X0, (R11);           \
-	CMPQ tokens+152(FP), $number;  \
+	CMPQ tokens-8(SP), $number;  \
 	JEQ  end;                    \
 	ADDQ AX, R11
 
@@ -159,7 +161,8 @@ end:
 // Puts the sums of four rows; to more if there are more weight rows, else returns.
 #define END4(more, put) \
 	MOVQ DI, R11;           \
-	MOVQ stride+24(FP), AX; \
+	MOVQ a+0(FP), AX;       \
+	MOVQ gemmArgs_stride(AX), AX; \
 	SHLQ $2, AX;            \
 	PUT4(Z16, 1, put);      \
 	PUT4(Z17, 2, put);      \

@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "prefetch_amd64.h"
 #include "gemm4_amd64.h"
@@ -141,8 +142,8 @@ four: \
 	Q5_0_HIGH(Z4, Z5, 64);                                       \
 	Q5_0_HIGH(Z6, Z7, 96)
 
-// func gemm4Q8_0VNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemm4Q8_0VNNI(SB), NOSPLIT, $0-168
+// func gemm4Q8_0VNNI(a *gemmArgs)
+TEXT ·gemm4Q8_0VNNI(SB), NOSPLIT, $8-8
 	GEMM4_ARGS(34, 5, 0xff80ff80, 4096)
 	MASK(0xffff0000, K4)
 	WORDS(0x80808080, Z15)
@@ -151,17 +152,17 @@ TEXT ·gemm4Q8_0VNNI(SB), NOSPLIT, $0-168
 	VMOVDQU32 quad8<>+128(SB), Z26
 	GEMM4(Q8_0_ROWS, Q8_0_ACT, 34)
 
-// func gemm4Q4_0VNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemm4Q4_0VNNI(SB), NOSPLIT, $0-168
+// func gemm4Q4_0VNNI(a *gemmArgs)
+TEXT ·gemm4Q4_0VNNI(SB), NOSPLIT, $8-8
 	GEMM4_ARGS(18, 5, 0xfff8fff8, 8192)
 	MASK(0x80, K4)
 	VMOVDQU32 quad4<>+0(SB), Z29
 	VMOVDQU32 quad4<>+64(SB), Z26
 	GEMM4(Q4_0_ROWS, Q4_0_ACT, 18)
 
-// func gemm4Q5_0VNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
+// func gemm4Q5_0VNNI(a *gemmArgs)
 // Z15 bit 4 of each byte, Z25 word 4r+b at 4b+r.
-TEXT ·gemm4Q5_0VNNI(SB), NOSPLIT, $128-168
+TEXT ·gemm4Q5_0VNNI(SB), NOSPLIT, $136-8
 	GEMM4_ARGS(22, 5, 0xfff0fff0, 8192)
 	MASK(0xffff0000, K4)
 	MASK(0x0ccc, K5)
@@ -245,13 +246,14 @@ DATA quad5<>+176(SB)/8, $0x0000000000000000
 DATA quad5<>+184(SB)/8, $0x0000000000000000
 GLOBL quad5<>(SB), RODATA|NOPTR, $192
 
-// func interleaveVNNI(to, q []int8, from int)
-// SI q, R8 bytes of it left; DI to of the group of four blocks, AX place of the block in it.
-TEXT ·interleaveVNNI(SB), NOSPLIT, $0-56
-	MOVQ to_base+0(FP), DI
-	MOVQ q_base+24(FP), SI
-	MOVQ q_len+32(FP), R8
-	MOVQ from+48(FP), AX
+// func interleaveVNNI(a *actsArgs)
+// SI q, R8 bytes of it left; DI p of the group of four blocks, AX place of the block in it.
+TEXT ·interleaveVNNI(SB), NOSPLIT, $0-8
+	MOVQ a+0(FP), AX
+	MOVQ actsArgs_p(AX), DI
+	MOVQ actsArgs_q(AX), SI
+	MOVQ actsArgs_n(AX), R8
+	MOVQ actsArgs_from(AX), AX
 	MOVQ AX, BX
 	SHRQ $2, BX
 	SHLQ $7, BX

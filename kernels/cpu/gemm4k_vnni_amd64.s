@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "prefetch_amd64.h"
 #include "gemm4_amd64.h"
@@ -216,25 +217,27 @@ blk: \
 	HALVES(Z1, Z3, Z5, Z7, 64, OFFSET_LATER, Z25, A)
 #define Q6_K_LATER(o) LATER(Q6_K_ACT, o)
 
-// func gemm4Q4_KVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemm4Q4_KVNNI(SB), 0, $704-168
+// func gemm4Q4_KVNNI(a *gemmArgs)
+TEXT ·gemm4Q4_KVNNI(SB), 0, $712-8
 	GEMM4_ARGS(144, 8, 0, 4096)
-	MOVQ x_s_base+104(FP), R13
+	MOVQ a+0(FP), AX
+	MOVQ gemmArgs_s(AX), R13
 	VMOVDQU32 quadk<>+160(SB), Z29
 	GEMM4K(HEADS_K, Q4_K_HALF(16, 1), Q4_K_HALF(80, 5), Q4_K_ACT, Q4_K_LATER, 144)
 
-// func gemm4Q5_KVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
+// func gemm4Q5_KVNNI(a *gemmArgs)
 // Z15 bit 4 of each byte.
-TEXT ·gemm4Q5_KVNNI(SB), 0, $704-168
+TEXT ·gemm4Q5_KVNNI(SB), 0, $712-8
 	GEMM4_ARGS(176, 8, 0, 4096)
-	MOVQ x_s_base+104(FP), R13
+	MOVQ a+0(FP), AX
+	MOVQ gemmArgs_s(AX), R13
 	WORDS(0x10101010, Z15)
 	VMOVDQU32 quadk<>+160(SB), Z29
 	GEMM4K(HEADS_K, Q5_K_HALF(48, quad5<>+0(SB), 1), Q5_K_HALF(112, quad5<>+64(SB), 6), Q5_K_ACT, Q5_K_LATER, 176)
 
-// func gemm4Q6_KVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
+// func gemm4Q6_KVNNI(a *gemmArgs)
 // Z15 bits 4 and 5 of each byte, Z30 words of the offset for columns 0 to 15 of a block, zeros for the others.
-TEXT ·gemm4Q6_KVNNI(SB), 0, $704-168
+TEXT ·gemm4Q6_KVNNI(SB), 0, $712-8
 	GEMM4_ARGS(210, 8, 0x0000ffe0, 4096)
 	WORDS(0x30303030, Z15)
 	VMOVDQU32 quad6<>+32(SB), Z29

@@ -2,33 +2,35 @@
 // registers, and are multiplied with them as those of a panel do (products_avx2_amd64.h, products_avxvnni_amd64.h,
 // which this file comes after); sums wait on the stack.
 //
-// Arguments of gemm8(dst []float32, stride int, w []byte, x activations, tokens, n int), x as in [Acts]: DX place in
-// x.q, CX in x.d, R15 from there to x.h or x.s, R9 and R10 bytes of a row of q and of d, R12 place in the sums, all as
-// in tiles; AX the stack, below; the others as in unpack8_amd64.h.
+// Arguments of gemm8: DX place in q, CX in d, R15 from there to h or s, R9 and R10 bytes of a row of q and of d, R12
+// place in the sums, all as in tiles; AX the stack, below; the others as in unpack8_amd64.h.
 //
 // On the stack 0(SP) the end of the sums, 8(SP) what is prefetched, 16(SP) blocks left, 24(SP) the end of w, 32(SP) a
 // place in scales. From AX on, which is a multiple of 32: scales of the block, at 32 those of its second half or its
 // minima, at 64 what waits for the second half of the block, and at acc the sums, by lanes: a frame of 71 bytes, acc
-// and 32 for each lane and token.
+// and 32 for each lane and token. At the end of the frame tokens, and place in dst.
 #include "unpack8_amd64.h"
 
 #define GEMM8_ARGS(size, log, offsets, lanes, acc) \
 	UNPACK8_PLACES(size, log);            \
 	MOVQ   R14, 8(SP);                \
-	LEAQ   71(SP), AX;                \
-	ANDQ   $-32, AX;                  \
-	MOVQ   w_len+40(FP), R13;         \
+	MOVQ   gemmArgs_wBytes(AX), R13;  \
 	ADDQ   SI, R13;                   \
 	MOVQ   R13, 24(SP);               \
 	MOVQ   R9, R10;                   \
 	SHRQ   $3, R10;                   \
-	MOVQ   tokens+152(FP), R13;         \
+	MOVQ   gemmArgs_dst(AX), R13;     \
+	MOVQ   R13, dst-16(SP);           \
+	MOVQ   offsets(AX), R15;          \
+	SUBQ   gemmArgs_d(AX), R15;       \
+	LEAQ   (R15)(R10*1), BP;          \
+	MOVQ   gemmArgs_tokens(AX), R13;  \
+	MOVQ   R13, tokens-8(SP);         \
+	LEAQ   71(SP), AX;                \
+	ANDQ   $-32, AX;                  \
 	IMUL3Q $(32*lanes), R13, R13;     \
 	LEAQ   (acc)(AX)(R13*1), R13;     \
-	MOVQ   R13, 0(SP);                \
-	MOVQ   offsets, R15;              \
-	SUBQ   x_d_base+80(FP), R15;      \
-	LEAQ   (R15)(R10*1), BP
+	MOVQ   R13, 0(SP)
 
 // Begins eight rows.
 #define GEMM8_BEGIN(log, acc) \
@@ -47,12 +49,13 @@ zero: \
 	MOVQ    R9, R13;              \
 	SHRQ    $log, R13;            \
 	MOVQ    R13, 16(SP);          \
-	MOVQ    x_q_base+56(FP), DX;  \
-	MOVQ    x_d_base+80(FP), CX
+	MOVQ    a+0(FP), R13;         \
+	MOVQ    gemmArgs_q(R13), DX;  \
+	MOVQ    gemmArgs_d(R13), CX
 
 // The tokens with a block, one by ONE or two by TWO.
 #define GEMM8_ROWS(ONE, TWO, two, one, end) \
-	PAIRS(tokens+152(FP), ONE, TWO, two, one, end) \
+	PAIRS(ONE, TWO, two, one, end) \
 	ADDQ $32, DX;  \
 	ADDQ $4, CX
 
@@ -67,10 +70,11 @@ zero: \
 // else returns.
 #define GEMM8_END(outputs8) \
 	LEAQ    (BX)(R8*2), SI;       \
-	MOVQ    dst_base+0(FP), BX;   \
-	MOVQ    stride+24(FP), DX;    \
+	MOVQ    dst-16(SP), BX;       \
+	MOVQ    a+0(FP), DX;          \
+	MOVQ    gemmArgs_stride(DX), DX; \
 	SHLQ    $2, DX;               \
-	MOVQ    tokens+152(FP), R11;    \
+	MOVQ    tokens-8(SP), R11;    \
 	MOVQ    R11, R13;             \
 	SHLQ    $5, R13;              \
 	LEAQ    (R13)(R13*2), CX;     \
@@ -85,7 +89,7 @@ put: \
 	ADDQ    DX, BX;               \
 	DECQ    R11;                  \
 	JNZ     put;                  \
-	ADDQ    $32, dst_base+0(FP);  \
+	ADDQ    $32, dst-16(SP);      \
 	CMPQ    SI, 24(SP);           \
 	JLT     outputs8;                  \
 	VZEROUPPER;                   \
@@ -93,7 +97,7 @@ put: \
 
 // gemm8 for types with blocks of 32: LOAD sets Y0-Y7, the weights without a sign, and Y13 and (AX), their scales.
 #define GEMM832(LOAD, size, ONE, TWO) \
-	GEMM8_ARGS(size, 5, x_h_base+128(FP), 4, 576); \
+	GEMM8_ARGS(size, 5, gemmArgs_h, 4, 576); \
 outputs8: \
 	GEMM8_BEGIN(5, 576);                   \
 blk: \

@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "prefetch_amd64.h"
 #include "tile_amd64.h"
@@ -21,7 +22,7 @@
 	GEMM8_SCALES(0);        \
 	MOVQ R12, 32(SP);      \
 	LEAQ 64(AX), R12;      \
-	PAIRS(tokens+152(FP), Q8_0_FIRST_1, Q8_0_FIRST_2, firsttwo, firstone, firstend) \
+	PAIRS(Q8_0_FIRST_1, Q8_0_FIRST_2, firsttwo, firstone, firstend) \
 	MOVQ 8(SP), R14;       \
 	MOVQ 32(SP), R12;      \
 	TRANSPOSE_HIGH(18, Y10);    \
@@ -31,34 +32,34 @@
 	LINE(4);               \
 	LEAQ 64(AX), BX
 
-// func gemm8Q8_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemm8Q8_0AVX2(SB), 0, $2696-168
+// func gemm8Q8_0AVX2(a *gemmArgs)
+TEXT ·gemm8Q8_0AVX2(SB), 0, $2712-8
 	WORDS($0x00010001, X14, Y14)
 	GEMM832(GEMM8_Q8_0, 34, Q8_0_1, Q8_0_2)
 
-// func gemm8Q4_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemm8Q4_0AVX2(SB), 0, $2696-168
+// func gemm8Q4_0AVX2(a *gemmArgs)
+TEXT ·gemm8Q4_0AVX2(SB), 0, $2712-8
 	WORDS($0x00010001, X14, Y14)
 	WORDS($0xfff8fff8, X15, Y15)
 	GEMM832(GEMM8_Q4_0, 18, Q4_0_1, Q4_0_2)
 
-// func gemm8Q5_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemm8Q5_0AVX2(SB), 0, $2696-168
+// func gemm8Q5_0AVX2(a *gemmArgs)
+TEXT ·gemm8Q5_0AVX2(SB), 0, $2712-8
 	WORDS($0x00010001, X14, Y14)
 	WORDS($0xfff0fff0, X15, Y15)
 	GEMM832(GEMM8_Q5_0, 22, Q5_0_1, Q5_0_2)
 
-// func gemm8Q4_KAVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemm8Q4_KAVX2(SB), 0, $5512-168
+// func gemm8Q4_KAVX2(a *gemmArgs)
+TEXT ·gemm8Q4_KAVX2(SB), 0, $5528-8
 	WORDS($0x00010001, X14, Y14)
-	GEMM8K(HEADS_K, BLOCKS_Q4_K(Q4_K_1, Q4_K_2), 144, x_s_base+104(FP), 0)
+	GEMM8K(HEADS_K, BLOCKS_Q4_K(Q4_K_1, Q4_K_2), 144, gemmArgs_s, 0)
 
-// func gemm8Q5_KAVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemm8Q5_KAVX2(SB), 0, $5512-168
+// func gemm8Q5_KAVX2(a *gemmArgs)
+TEXT ·gemm8Q5_KAVX2(SB), 0, $5528-8
 	WORDS($0x00010001, X14, Y14)
-	GEMM8K(HEADS_K, BLOCKS_Q5_K(Q5_K_1, Q5_K_2), 176, x_s_base+104(FP), 0)
+	GEMM8K(HEADS_K, BLOCKS_Q5_K(Q5_K_1, Q5_K_2), 176, gemmArgs_s, 0)
 
-// func gemm8Q6_KAVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemm8Q6_KAVX2(SB), 0, $5512-168
+// func gemm8Q6_KAVX2(a *gemmArgs)
+TEXT ·gemm8Q6_KAVX2(SB), 0, $5528-8
 	WORDS($0x00010001, X14, Y14)
-	GEMM8K(HEADS_6, BLOCKS_Q6_K(Q6_K_1, Q6_K_2), 210, x_h_base+128(FP), 82)
+	GEMM8K(HEADS_6, BLOCKS_Q6_K(Q6_K_1, Q6_K_2), 210, gemmArgs_h, 82)

@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "prefetch_amd64.h"
 #include "avxvnni_amd64.h"
@@ -23,31 +24,31 @@
 	LINE(4);             \
 	EACH(PLUS128, 0)
 
-// func gemm8Q8_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemm8Q8_0AVXVNNI(SB), 0, $2696-168
+// func gemm8Q8_0AVXVNNI(a *gemmArgs)
+TEXT ·gemm8Q8_0AVXVNNI(SB), 0, $2712-8
 	WORDS($0x80808080, X15, Y15)
 	WORDS($0xff80ff80, X14, Y14)
 	GEMM832(GEMM8_Q8_0, 34, ROW32_1, ROW32_2)
 
-// func gemm8Q4_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemm8Q4_0AVXVNNI(SB), 0, $2696-168
+// func gemm8Q4_0AVXVNNI(a *gemmArgs)
+TEXT ·gemm8Q4_0AVXVNNI(SB), 0, $2712-8
 	WORDS($0xfff8fff8, X14, Y14)
 	GEMM832(GEMM8_Q4_0, 18, ROW32_1, ROW32_2)
 
-// func gemm8Q5_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemm8Q5_0AVXVNNI(SB), 0, $2696-168
+// func gemm8Q5_0AVXVNNI(a *gemmArgs)
+TEXT ·gemm8Q5_0AVXVNNI(SB), 0, $2712-8
 	WORDS($0xfff0fff0, X14, Y14)
 	GEMM832(GEMM8_Q5_0, 22, ROW32_1, ROW32_2)
 
-// func gemm8Q4_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemm8Q4_KAVXVNNI(SB), 0, $5512-168
-	GEMM8K(HEADS_K, BLOCKS_Q4_K(ROWK_1, ROWK_2), 144, x_s_base+104(FP), 0)
+// func gemm8Q4_KAVXVNNI(a *gemmArgs)
+TEXT ·gemm8Q4_KAVXVNNI(SB), 0, $5528-8
+	GEMM8K(HEADS_K, BLOCKS_Q4_K(ROWK_1, ROWK_2), 144, gemmArgs_s, 0)
 
-// func gemm8Q5_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemm8Q5_KAVXVNNI(SB), 0, $5512-168
-	GEMM8K(HEADS_K, BLOCKS_Q5_K(ROWK_1, ROWK_2), 176, x_s_base+104(FP), 0)
+// func gemm8Q5_KAVXVNNI(a *gemmArgs)
+TEXT ·gemm8Q5_KAVXVNNI(SB), 0, $5528-8
+	GEMM8K(HEADS_K, BLOCKS_Q5_K(ROWK_1, ROWK_2), 176, gemmArgs_s, 0)
 
-// func gemm8Q6_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemm8Q6_KAVXVNNI(SB), 0, $5512-168
+// func gemm8Q6_KAVXVNNI(a *gemmArgs)
+TEXT ·gemm8Q6_KAVXVNNI(SB), 0, $5528-8
 	WORDS($0x0000ffe0, X14, Y14)
-	GEMM8K(HEADS_6, BLOCKS_Q6_K(ROW6_1, ROW6_2), 210, x_h_base+128(FP), 82)
+	GEMM8K(HEADS_6, BLOCKS_Q6_K(ROW6_1, ROW6_2), 210, gemmArgs_h, 82)

@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "prefetch_amd64.h"
 
@@ -84,18 +85,19 @@
 	VMOVLPS X13, (at+32)(DI);             \
 	VMOVHPS X13, (at+48)(DI)
 
-// gemm(dst *[16]float32, w []byte, x []float32) for elements of w of size bytes. There are registers for eight sums, of
+// gemm for elements of w of size bytes. There are registers for eight sums, of
 // 32: two rows of w with four of x, in elements 16i..16i+7 or in the others, as gemv adds them. So parts of the
 // columns, which stay in the cache, take four passes. DI dst, SI w, R9 a row of it in bytes, CX x, R12, R13 one and
 // three rows of it in bytes, R10 bytes left of a token of x, R15 those of the part, R8 pass, DX its sums; AX, BX places
 // in w and x, R11 bytes of x left, R14 the row of w to be prefetched, one of the next four.
 #define GEMM(LOAD, size) \
-	MOVQ dst+0(FP), DI;       \
-	MOVQ w_base+8(FP), SI;    \
-	MOVQ w_len+16(FP), R9;    \
-	MOVQ x_base+32(FP), CX;   \
-	MOVQ x_len+40(FP), R12;   \
-	SHRQ $2, R9;              \
+	MOVQ a+0(FP), AX;         \
+	MOVQ floatArgs_dst(AX), DI; \
+	MOVQ floatArgs_w(AX), SI; \
+	MOVQ floatArgs_rowBytes(AX), R9; \
+	MOVQ floatArgs_x(AX), CX; \
+	MOVQ floatArgs_n(AX), R12; \
+	SHLQ $2, R12;             \
 	LEAQ (R12)(R12*2), R13;   \
 	MOVQ R12, R10;            \
 	VXORPS X0, X0, X0;        \
@@ -131,6 +133,7 @@ pass: \
 upper: \
 	TAKE(0, DX);              \
 	MOVQ R15, R11;            \
+	PCALIGN $32;              \
 sixteen: \
 	GEMMLINE((R14));             \
 	COLUMNS(LOAD);            \
@@ -195,7 +198,7 @@ sixteen: \
 // row but one.
 #define PUT(YA, A, YB, B, YC, C, YD, D, set) \
 	SUMS(YA, A, YB, B, YC, C, YD, D);  \
-	CMPB add+88(FP), $0;               \
+	CMPB add-8(SP), $0;                \
 	JEQ  set;                          \
 	VMOVSD (DI), X12;                  \
 	VMOVHPS (DI)(R11*1), X12, X12;     \
@@ -205,19 +208,19 @@ set: \
 	VMOVHPS X13, (DI)(R11*1);          \
 	LEAQ (DI)(R11*2), DI
 
-// gemm8(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool) for six tokens of x. As in GEMM,
+// gemm8 for six tokens of x. As in GEMM,
 // there is no room for all sums: parts of the columns, which stay in the first-level cache, take a pass for each half
 // of two rows of w, whose twelve sums wait at DX. Each pass prefetches a row of the next part of x: up to 896 columns,
 // which are there with the next weights, or 608. SI w, R9 a row of it in bytes, CX x, R12, R13, R10 one, three and five
 // rows of it in bytes, R15 the bytes of a part of it, 3072(SP) those left, R8 pass; AX, BX places in w and x, R11 bytes
 // left in that part, R14, DI the rows of w and x that are prefetched. In the end DI is the place of the sums.
 #define GRID6(LOAD, size) \
-	MOVQ w_base+32(FP), SI;   \
-	MOVQ w_len+40(FP), R9;    \
-	MOVQ x_base+56(FP), CX;   \
-	SHRQ $3, R9;              \
-	MOVQ R9, R12;             \
-	SHLQ $(4/size-1), R12;    \
+	MOVQ a+0(FP), AX;         \
+	MOVQ floatArgs_w(AX), SI; \
+	MOVQ floatArgs_rowBytes(AX), R9; \
+	MOVQ floatArgs_x(AX), CX; \
+	MOVQ floatArgs_n(AX), R12; \
+	SHLQ $2, R12;             \
 	LEAQ (R12)(R12*2), R13;   \
 	LEAQ (R12)(R12*4), R10;   \
 	MOVQ R12, 3072(SP);       \
@@ -231,7 +234,8 @@ part: \
 pass: \
 	MOVQ R8, AX;              \
 	IMULQ R9, AX;             \
-	MOVQ prefetch+80(FP), R14;   \
+	MOVQ a+0(FP), R14;        \
+	MOVQ floatArgs_prefetch(R14), R14; \
 	ADDQ AX, R14;             \
 	ADDQ SI, R14;             \
 	MOVQ R8, DI;              \
@@ -277,8 +281,11 @@ sixteen: \
 	CMPQ 3072(SP), $0;        \
 	JNE  part;                \
 	MOVQ SP, DX;              \
-	MOVQ dst_base+0(FP), AX;  \
-	MOVQ stride+24(FP), R11;  \
+	MOVQ a+0(FP), R11;        \
+	MOVB floatArgs_add(R11), R8; \
+	MOVB R8, add-8(SP);       \
+	MOVQ floatArgs_dst(R11), AX; \
+	MOVQ floatArgs_stride(R11), R11; \
 	SHLQ $2, R11;             \
 	MOVQ $4, R8;              \
 two: \
@@ -295,26 +302,26 @@ two: \
 	VZEROUPPER;               \
 	RET
 
-// func gemmF32AVX2(dst *[16]float32, w []byte, x []float32)
-TEXT ·gemmF32AVX2(SB), 0, $1024-56
+// func gemmF32AVX2(a *floatArgs)
+TEXT ·gemmF32AVX2(SB), 0, $1024-8
 	GEMM(LOAD_F32, 4)
 
-// func gemmF16AVX2(dst *[16]float32, w []byte, x []float32)
-TEXT ·gemmF16AVX2(SB), 0, $1024-56
+// func gemmF16AVX2(a *floatArgs)
+TEXT ·gemmF16AVX2(SB), 0, $1024-8
 	GEMM(LOAD_F16, 2)
 
-// func gemmBF16AVX2(dst *[16]float32, w []byte, x []float32)
-TEXT ·gemmBF16AVX2(SB), 0, $1024-56
+// func gemmBF16AVX2(a *floatArgs)
+TEXT ·gemmBF16AVX2(SB), 0, $1024-8
 	GEMM(LOAD_BF16, 2)
 
-// func gemm8F32AVX2(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool)
-TEXT ·gemm8F32AVX2(SB), 0, $3080-89
+// func gemm8F32AVX2(a *floatArgs)
+TEXT ·gemm8F32AVX2(SB), 0, $3088-8
 	GRID6(LOAD_F32, 4)
 
-// func gemm8F16AVX2(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool)
-TEXT ·gemm8F16AVX2(SB), 0, $3080-89
+// func gemm8F16AVX2(a *floatArgs)
+TEXT ·gemm8F16AVX2(SB), 0, $3088-8
 	GRID6(LOAD_F16, 2)
 
-// func gemm8BF16AVX2(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool)
-TEXT ·gemm8BF16AVX2(SB), 0, $3080-89
+// func gemm8BF16AVX2(a *floatArgs)
+TEXT ·gemm8BF16AVX2(SB), 0, $3088-8
 	GRID6(LOAD_BF16, 2)

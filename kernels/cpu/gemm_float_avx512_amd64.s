@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "prefetch_amd64.h"
 
@@ -55,16 +56,17 @@
 	VXORPS C, C, C; \
 	VXORPS D, D, D
 
-// gemm(dst *[16]float32, w []byte, x []float32) for elements of w of size bytes: Z0-Z3 the first token of x with the
+// gemm for elements of w of size bytes: Z0-Z3 the first token of x with the
 // four rows of w, and so on. SI w, R9, R10 one and three rows of it in bytes, CX x, R12, R13 the same of x, R11 bytes
 // left of a token of x, R14 the next four rows of w, to be prefetched.
 #define GEMM(LOAD, size) \
-	MOVQ dst+0(FP), DI;       \
-	MOVQ w_base+8(FP), SI;    \
-	MOVQ w_len+16(FP), R9;    \
-	MOVQ x_base+32(FP), CX;   \
-	MOVQ x_len+40(FP), R12;   \
-	SHRQ $2, R9;              \
+	MOVQ a+0(FP), AX;         \
+	MOVQ floatArgs_dst(AX), DI; \
+	MOVQ floatArgs_w(AX), SI; \
+	MOVQ floatArgs_rowBytes(AX), R9; \
+	MOVQ floatArgs_x(AX), CX; \
+	MOVQ floatArgs_n(AX), R12; \
+	SHLQ $2, R12;             \
 	LEAQ (R9)(R9*2), R10;     \
 	LEAQ (R12)(R12*2), R13;   \
 	MOVQ R12, R11;            \
@@ -129,7 +131,7 @@ sixteen: \
 	VEXTRACTF32X4 $1, Z0, X1;         \
 	VEXTRACTF32X4 $2, Z0, X2;         \
 	VEXTRACTF32X4 $3, Z0, X3;         \
-	CMPB add+88(FP), $0;              \
+	CMPB add-8(SP), $0;               \
 	JEQ  set;                         \
 	VADDPS (AX), X0, X0;              \
 	VADDPS (AX)(R11*1), X1, X1;       \
@@ -145,7 +147,8 @@ set: \
 // it prefetches two of the rows that come next, at PREFETCH from the first of them, R14. PART goes on from the sums at
 // o(DX), WHOLE puts those of all columns from TO on.
 #define BLOCK(LOAD, size, W, X, PREFETCH, sixteen) \
-	MOVQ prefetch+80(FP), R14;     \
+	MOVQ a+0(FP), R14;             \
+	MOVQ floatArgs_prefetch(R14), R14; \
 	ADDQ SI, R14;               \
 	LEAQ PREFETCH, R14;            \
 	LEAQ W, AX;                 \
@@ -182,21 +185,24 @@ sixteen: \
 	ZERO4(X12, X13, X14, X15); \
 	BLOCK(LOAD, size, W, X, PREFETCH, sixteen); \
 	SUMS; \
-	MOVQ stride+24(FP), R11; \
+	MOVQ a+0(FP), R11; \
+	MOVQ floatArgs_stride(R11), R11; \
 	SHLQ $2, R11; \
 	PUT(TO, set)
 
-// gemm8(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool): four blocks of four by four. More
+// gemm8: four blocks of four by four. More
 // than 1024 columns are taken by parts of 512, of which eight rows of w and x stay in a first-level cache, while the
 // sums wait at DX. Registers as in gemm, R15 bytes left of a token of x, R11 the stride when sums are put.
 #define GEMM8(LOAD, size) \
-	MOVQ dst_base+0(FP), DI;  \
-	MOVQ w_base+32(FP), SI;   \
-	MOVQ w_len+40(FP), R9;    \
-	MOVQ x_base+56(FP), CX;   \
-	MOVQ x_len+64(FP), R12;   \
-	SHRQ $3, R9;              \
-	SHRQ $1, R12;             \
+	MOVQ a+0(FP), AX;         \
+	MOVB floatArgs_add(AX), R9; \
+	MOVB R9, add-8(SP);       \
+	MOVQ floatArgs_dst(AX), DI; \
+	MOVQ floatArgs_w(AX), SI; \
+	MOVQ floatArgs_rowBytes(AX), R9; \
+	MOVQ floatArgs_x(AX), CX; \
+	MOVQ floatArgs_n(AX), R12; \
+	SHLQ $2, R12;             \
 	LEAQ (R9)(R9*2), R10;     \
 	LEAQ (R12)(R12*2), R13;   \
 	MOVQ R12, R15;            \
@@ -224,7 +230,8 @@ part: \
 	ADDQ R11, SI;             \
 	SUBQ R8, R15;             \
 	JNZ  part;                \
-	MOVQ stride+24(FP), R11;  \
+	MOVQ a+0(FP), R11;        \
+	MOVQ floatArgs_stride(R11), R11; \
 	SHLQ $2, R11;             \
 	EACH16(TAKE, 0);          \
 	SUMS;                     \
@@ -248,26 +255,26 @@ whole: \
 	VZEROUPPER;               \
 	RET
 
-// func gemmF32AVX512(dst *[16]float32, w []byte, x []float32)
-TEXT ·gemmF32AVX512(SB), NOSPLIT, $0-56
+// func gemmF32AVX512(a *floatArgs)
+TEXT ·gemmF32AVX512(SB), NOSPLIT, $0-8
 	GEMM(LOAD_F32, 4)
 
-// func gemmF16AVX512(dst *[16]float32, w []byte, x []float32)
-TEXT ·gemmF16AVX512(SB), NOSPLIT, $0-56
+// func gemmF16AVX512(a *floatArgs)
+TEXT ·gemmF16AVX512(SB), NOSPLIT, $0-8
 	GEMM(LOAD_F16, 2)
 
-// func gemmBF16AVX512(dst *[16]float32, w []byte, x []float32)
-TEXT ·gemmBF16AVX512(SB), NOSPLIT, $0-56
+// func gemmBF16AVX512(a *floatArgs)
+TEXT ·gemmBF16AVX512(SB), NOSPLIT, $0-8
 	GEMM(LOAD_BF16, 2)
 
-// func gemm8F32AVX512(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool)
-TEXT ·gemm8F32AVX512(SB), 0, $4160-89
+// func gemm8F32AVX512(a *floatArgs)
+TEXT ·gemm8F32AVX512(SB), 0, $4168-8
 	GEMM8(LOAD_F32, 4)
 
-// func gemm8F16AVX512(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool)
-TEXT ·gemm8F16AVX512(SB), 0, $4160-89
+// func gemm8F16AVX512(a *floatArgs)
+TEXT ·gemm8F16AVX512(SB), 0, $4168-8
 	GEMM8(LOAD_F16, 2)
 
-// func gemm8BF16AVX512(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool)
-TEXT ·gemm8BF16AVX512(SB), 0, $4160-89
+// func gemm8BF16AVX512(a *floatArgs)
+TEXT ·gemm8BF16AVX512(SB), 0, $4168-8
 	GEMM8(LOAD_BF16, 2)

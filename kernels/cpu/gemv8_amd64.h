@@ -6,20 +6,19 @@
 //   END(b)                              Y10 = the sums in 32 bits
 // on Y8 to Y11.
 //
-// Arguments of gemv8(dst []float32, stride int, w []byte, x activations, tokens, n int), rows being 1 and x as in
-// [Acts]: R12 dst, R10 end of w, DX x.q, CX x.d, AX x.h or x.s, R15 place in d, h and s in bytes (q is eight times as
-// far), R9 its end; the others as in unpack8_amd64.h. Y0-Y3 sums of lanes 0 to 3; Y4-Y7 weights; Y8-Y13 for anything;
-// Y15 low nibbles. Types with blocks of 32 come by fours: X13 scales, Y14 words of the offset.
+// Arguments of gemv8, tokens being 1: R12 dst, R10 end of w, DX q, CX d, AX h or s, R15 place in d, h and s in bytes (q
+// is eight times as far), R9 its end; the others as in unpack8_amd64.h. Y0-Y3 sums of lanes 0 to 3; Y4-Y7 weights;
+// Y8-Y13 for anything; Y15 low nibbles. Types with blocks of 32 come by fours: X13 scales, Y14 words of the offset.
 #include "unpack8_amd64.h"
 
 #define GEMV8_ARGS(size, log) \
 	UNPACK8_PLACES(size, log);        \
-	MOVQ dst_base+0(FP), R12;     \
-	MOVQ w_len+40(FP), R10;       \
-	ADDQ SI, R10;                 \
-	MOVQ x_q_base+56(FP), DX;     \
-	MOVQ x_d_base+80(FP), CX;     \
-	SHRQ $3, R9;                  \
+	MOVQ gemmArgs_dst(AX), R12;    \
+	MOVQ gemmArgs_wBytes(AX), R10; \
+	ADDQ SI, R10;                  \
+	MOVQ gemmArgs_q(AX), DX;       \
+	MOVQ gemmArgs_d(AX), CX;       \
+	SHRQ $3, R9;                   \
 	SPLAT($0x0f0f0f0f, X15, Y15)
 
 // Begins eight rows.
@@ -82,7 +81,8 @@
 #define GEMV8_Q4_0 \
 	GEMV8_ARGS(18, 5);                \
 	SPLAT($0xfff8fff8, X14, Y14);   \
-	MOVQ x_h_base+128(FP), AX;      \
+	MOVQ a+0(FP), AX;               \
+	MOVQ gemmArgs_h(AX), AX;        \
 outputs8: \
 	GEMV8_BEGIN;                      \
 four: \

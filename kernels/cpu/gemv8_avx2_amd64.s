@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 
 // Products of bytes, summed by twos in 16 bits, where eight of them fit: 16·15·127 = 30480. Y12 words of 1.
@@ -33,7 +34,7 @@
 #include "sum_amd64.h"
 #include "gemv8_amd64.h"
 
-// func gemv8Q4_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemv8Q4_0AVX2(SB), NOSPLIT, $16-168
+// func gemv8Q4_0AVX2(a *gemmArgs)
+TEXT ·gemv8Q4_0AVX2(SB), NOSPLIT, $16-8
 	SPLAT($0x00010001, X12, Y12)
 	GEMV8_Q4_0

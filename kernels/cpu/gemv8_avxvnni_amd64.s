@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "avxvnni_amd64.h"
 
@@ -24,8 +25,8 @@
 #include "sum_amd64.h"
 #include "gemv8_amd64.h"
 
-// func gemv8Q4_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemv8Q4_0AVXVNNI(SB), NOSPLIT, $16-168
+// func gemv8Q4_0AVXVNNI(a *gemmArgs)
+TEXT ·gemv8Q4_0AVXVNNI(SB), NOSPLIT, $16-8
 	GEMV8_Q4_0
 
 // gemv8 for Q4_K. Block b of 32 goes to accumulator b mod 8: (32·l)(SP) sums of lane l from lane 4 on. Scale and
@@ -70,10 +71,11 @@ TEXT ·gemv8Q4_0AVXVNNI(SB), NOSPLIT, $16-168
 	ADD_K(k, P, Y12);            \
 	VMOVUPS Y12, (32*(k))(SP)
 
-// func gemv8Q4_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-TEXT ·gemv8Q4_KAVXVNNI(SB), 0, $768-168
+// func gemv8Q4_KAVXVNNI(a *gemmArgs)
+TEXT ·gemv8Q4_KAVXVNNI(SB), 0, $768-8
 	GEMV8_ARGS(144, 8)
-	MOVQ x_s_base+104(FP), AX
+	MOVQ a+0(FP), AX
+	MOVQ gemmArgs_s(AX), AX
 outputs8:
 	GEMV8_BEGIN
 	VMOVUPS Y0, 128(SP)

@@ -12,17 +12,19 @@
 //
 // A type whose weights are W - o takes them unsigned, as W, and adds -o·ΣQ: with H words of o this is one VPMADDWD.
 
-// Arguments of gemv(dst []float32, w []byte, x activations):
-// DI dst, R8 rows left, SI w, DX q, CX d, R9 blocks in a row, R10 s, R13 h.
+// Arguments of gemv: DI dst, R8 end of w, SI w, DX q, CX d, R9 blocks in a row, R10 s, R13 h.
 #define GEMV_ARGS \
-	MOVQ dst_base+0(FP), DI; \
-	MOVQ dst_len+8(FP), R8;  \
-	MOVQ w_base+24(FP), SI;  \
-	MOVQ x_q_base+48(FP), DX;  \
-	MOVQ x_d_base+72(FP), CX;  \
-	MOVQ x_d_len+80(FP), R9;   \
-	MOVQ x_s_base+96(FP), R10; \
-	MOVQ x_h_base+120(FP), R13
+	MOVQ a+0(FP), AX;             \
+	MOVQ gemmArgs_dst(AX), DI;    \
+	MOVQ gemmArgs_w(AX), SI;      \
+	MOVQ gemmArgs_wBytes(AX), R8; \
+	ADDQ SI, R8;                  \
+	MOVQ gemmArgs_q(AX), DX;      \
+	MOVQ gemmArgs_d(AX), CX;      \
+	MOVQ gemmArgs_n(AX), R9;      \
+	SHRQ $5, R9;                  \
+	MOVQ gemmArgs_s(AX), R10;     \
+	MOVQ gemmArgs_h(AX), R13
 
 // Y1 = the 32 weights of the block at SI+o, less the offset of the type; constants from the _CONST macro beside.
 #define Q4_0_CONST \
@@ -159,8 +161,8 @@ sum: \
 	VADDSS    X1, X0, X0;      \
 	VMOVSS X0, (DI);           \
 	ADDQ $4, DI;               \
-	DECQ R8;                   \
-	JNZ  row;                  \
+	CMPQ SI, R8;               \
+	JLT  row;                  \
 	VZEROUPPER;                \
 	RET
 
@@ -278,8 +280,8 @@ blk: \
 	HSUM(Y0, X0, X1);                     \
 	VMOVSS X0, (DI);                      \
 	ADDQ $4, DI;                          \
-	DECQ R8;                              \
-	JNZ  row;                             \
+	CMPQ SI, R8;                          \
+	JLT  row;                             \
 	VZEROUPPER;                           \
 	RET
 
@@ -373,8 +375,8 @@ blk: \
 	HSUM(Y0, X0, X1);                     \
 	VMOVSS X0, (DI);                      \
 	ADDQ $4, DI;                          \
-	DECQ R8;                              \
-	JNZ  row;                             \
+	CMPQ SI, R8;                          \
+	JLT  row;                             \
 	VZEROUPPER;                           \
 	RET
 

@@ -10,17 +10,20 @@
 //
 // Q4_0 and Q6_K take their weights W - o unsigned, as W, and make up for it with -o·ΣQ for four blocks at once.
 
-// Arguments of gemv(dst []float32, w []byte, x activations): R0 dst, R1 rows left, R2 w, R3 q, R4 d, R5 blocks in a
-// row, R6 s, R16 h; in a row R7 q, R8 d, R10 s, R17 h, R9 blocks left; V0, V1 sums.
+// Arguments of gemv: R0 dst, R1 end of w, R2 w, R3 q, R4 d, R5 blocks in a row, R6 s, R16 h; in a row R7 q, R8 d, R10
+// s, R17 h, R9 blocks left; V0, V1 sums.
 #define GEMV_ARGS \
-	MOVD dst_base+0(FP), R0; \
-	MOVD dst_len+8(FP), R1;  \
-	MOVD w_base+24(FP), R2;  \
-	MOVD x_q_base+48(FP), R3;  \
-	MOVD x_d_base+72(FP), R4;  \
-	MOVD x_d_len+80(FP), R5;   \
-	MOVD x_s_base+96(FP), R6;  \
-	MOVD x_h_base+120(FP), R16
+	MOVD a+0(FP), R7; \
+	MOVD gemmArgs_dst(R7), R0; \
+	MOVD gemmArgs_w(R7), R2; \
+	MOVD gemmArgs_wBytes(R7), R1; \
+	ADD  R2, R1; \
+	MOVD gemmArgs_q(R7), R3; \
+	MOVD gemmArgs_d(R7), R4; \
+	MOVD gemmArgs_n(R7), R5; \
+	LSR  $5, R5; \
+	MOVD gemmArgs_s(R7), R6; \
+	MOVD gemmArgs_h(R7), R16
 #define ROW_BEGIN \
 	MOVD R3, R7; \
 	MOVD R4, R8; \
@@ -32,8 +35,8 @@
 #define ROW_END \
 	HSUM(0, V0, 1, V1); \
 	FMOVS.P F0, 4(R0); \
-	SUB  $1, R1; \
-	CBNZ R1, row; \
+	CMP  R1, R2; \
+	BLT  row; \
 	RET
 
 // A = the sums of A, B, C and D, in this order.

@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 
 // Products of bytes, summed by twos. Four of 63 and 127 fit in 16 bits, eight of 31 and 127: before they are widened,
@@ -24,45 +25,45 @@
 #include "sum_amd64.h"
 #include "gemv_amd64.h"
 
-// func gemvQ8_0AVX2(dst []float32, w []byte, x activations)
-TEXT ·gemvQ8_0AVX2(SB), NOSPLIT, $0-144
+// func gemvQ8_0AVX2(a *gemmArgs)
+TEXT ·gemvQ8_0AVX2(SB), NOSPLIT, $0-8
 	GEMV_ARGS
 	DOT_ONES
 	Q8_0_CONST
 	GEMV32(Q8_0_DOT, VPADDD, WIDE, 34)
 
-// func gemvQ4_0AVX2(dst []float32, w []byte, x activations)
-TEXT ·gemvQ4_0AVX2(SB), NOSPLIT, $0-144
+// func gemvQ4_0AVX2(a *gemmArgs)
+TEXT ·gemvQ4_0AVX2(SB), NOSPLIT, $0-8
 	GEMV_ARGS
 	DOT_ONES
 	Q4_0_CONST
 	Q4_0_OFF
 	GEMV32(Q4_0_DOT, ADDP, WIDEN, 18)
 
-// func gemvQ5_0AVX2(dst []float32, w []byte, x activations)
-TEXT ·gemvQ5_0AVX2(SB), NOSPLIT, $0-144
+// func gemvQ5_0AVX2(a *gemmArgs)
+TEXT ·gemvQ5_0AVX2(SB), NOSPLIT, $0-8
 	GEMV_ARGS
 	DOT_ONES
 	Q5_0_CONST
 	Q5_0_OFF
 	GEMV32(Q5_0_DOT, ADDP, WIDEN, 22)
 
-// func gemvQ4_KAVX2(dst []float32, w []byte, x activations)
-TEXT ·gemvQ4_KAVX2(SB), NOSPLIT, $0-144
+// func gemvQ4_KAVX2(a *gemmArgs)
+TEXT ·gemvQ4_KAVX2(SB), NOSPLIT, $0-8
 	GEMV_ARGS
 	DOT_ONES
 	Q4_K_CONST
 	GEMVK(Q4_K_PAIR(0), Q4_K_PAIR(1), Q4_K_PAIR(2), Q4_K_PAIR(3), 144)
 
-// func gemvQ5_KAVX2(dst []float32, w []byte, x activations)
-TEXT ·gemvQ5_KAVX2(SB), NOSPLIT, $0-144
+// func gemvQ5_KAVX2(a *gemmArgs)
+TEXT ·gemvQ5_KAVX2(SB), NOSPLIT, $0-8
 	GEMV_ARGS
 	DOT_ONES
 	Q5_K_CONST
 	GEMVK(Q5_K_PAIR0, Q5_K_PAIR1, Q5_K_PAIR2, Q5_K_PAIR3, 176)
 
-// func gemvQ6_KAVX2(dst []float32, w []byte, x activations)
-TEXT ·gemvQ6_KAVX2(SB), NOSPLIT, $0-144
+// func gemvQ6_KAVX2(a *gemmArgs)
+TEXT ·gemvQ6_KAVX2(SB), NOSPLIT, $0-8
 	GEMV_ARGS
 	DOT_ONES
 	Q6_K_CONST

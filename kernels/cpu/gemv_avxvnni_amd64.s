@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "avxvnni_amd64.h"
 
@@ -22,45 +23,45 @@
 #include "sum_amd64.h"
 #include "gemv_amd64.h"
 
-// func gemvQ8_0AVXVNNI(dst []float32, w []byte, x activations)
-TEXT ·gemvQ8_0AVXVNNI(SB), NOSPLIT, $0-144
+// func gemvQ8_0AVXVNNI(a *gemmArgs)
+TEXT ·gemvQ8_0AVXVNNI(SB), NOSPLIT, $0-8
 	GEMV_ARGS
 	DOT_ONES
 	Q8_0_CONST
 	GEMV32(Q8_0_DOT, ADDP, WIDEN, 34)
 
-// func gemvQ4_0AVXVNNI(dst []float32, w []byte, x activations)
-TEXT ·gemvQ4_0AVXVNNI(SB), NOSPLIT, $0-144
+// func gemvQ4_0AVXVNNI(a *gemmArgs)
+TEXT ·gemvQ4_0AVXVNNI(SB), NOSPLIT, $0-8
 	GEMV_ARGS
 	DOT_ONES
 	Q4_0_CONST
 	Q4_0_OFF
 	GEMV32(Q4_0_DOT, ADDP, WIDEN, 18)
 
-// func gemvQ5_0AVXVNNI(dst []float32, w []byte, x activations)
-TEXT ·gemvQ5_0AVXVNNI(SB), NOSPLIT, $0-144
+// func gemvQ5_0AVXVNNI(a *gemmArgs)
+TEXT ·gemvQ5_0AVXVNNI(SB), NOSPLIT, $0-8
 	GEMV_ARGS
 	DOT_ONES
 	Q5_0_CONST
 	Q5_0_OFF
 	GEMV32(Q5_0_DOT, ADDP, WIDEN, 22)
 
-// func gemvQ4_KAVXVNNI(dst []float32, w []byte, x activations)
-TEXT ·gemvQ4_KAVXVNNI(SB), NOSPLIT, $0-144
+// func gemvQ4_KAVXVNNI(a *gemmArgs)
+TEXT ·gemvQ4_KAVXVNNI(SB), NOSPLIT, $0-8
 	GEMV_ARGS
 	DOT_ONES
 	Q4_K_CONST
 	GEMVK(Q4_K_PAIR(0), Q4_K_PAIR(1), Q4_K_PAIR(2), Q4_K_PAIR(3), 144)
 
-// func gemvQ5_KAVXVNNI(dst []float32, w []byte, x activations)
-TEXT ·gemvQ5_KAVXVNNI(SB), NOSPLIT, $0-144
+// func gemvQ5_KAVXVNNI(a *gemmArgs)
+TEXT ·gemvQ5_KAVXVNNI(SB), NOSPLIT, $0-8
 	GEMV_ARGS
 	DOT_ONES
 	Q5_K_CONST
 	GEMVK(Q5_K_PAIR0, Q5_K_PAIR1, Q5_K_PAIR2, Q5_K_PAIR3, 176)
 
-// func gemvQ6_KAVXVNNI(dst []float32, w []byte, x activations)
-TEXT ·gemvQ6_KAVXVNNI(SB), NOSPLIT, $0-144
+// func gemvQ6_KAVXVNNI(a *gemmArgs)
+TEXT ·gemvQ6_KAVXVNNI(SB), NOSPLIT, $0-8
 	GEMV_ARGS
 	DOT_ONES
 	Q6_K_CONST

@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "sum_amd64.h"
 
@@ -11,16 +12,17 @@
 #define LOAD8_BF16(M, Y) VPMOVZXWD M, Y; VPSLLD $16, Y, Y
 #define LOAD1_BF16(M, X) MOVWLZX M, BX; SHLL $16, BX; VMOVD BX, X
 
-// gemv(dst []float32, w []byte, stride int, x []float32): elements 16i..16i+7 are summed in Y0, 16i+8..16i+15 in Y1; a
+// gemv: elements 16i..16i+7 are summed in Y0, 16i+8..16i+15 in Y1; a
 // last eight in Y0; what is left is added to the horizontal sum. 32 elements are a cache line, or two with PREFETCH2.
-// DI dst, R8 rows left, SI w, R9 stride, DX x, R10 length; inner AX w, CX x, R11 elements left.
+// DI dst, R8 rows left, SI w, R9 rowBytes, DX x, R10 length; inner AX w, CX x, R11 elements left.
 #define GEMV(LOAD8, LOAD1, size, PREFETCH2) \
-	MOVQ dst_base+0(FP), DI;  \
-	MOVQ dst_len+8(FP), R8;   \
-	MOVQ w_base+24(FP), SI;   \
-	MOVQ stride+48(FP), R9;   \
-	MOVQ x_base+56(FP), DX;   \
-	MOVQ x_len+64(FP), R10;   \
+	MOVQ a+0(FP), AX;                \
+	MOVQ floatArgs_dst(AX), DI;      \
+	MOVQ floatArgs_rows(AX), R8;     \
+	MOVQ floatArgs_w(AX), SI;        \
+	MOVQ floatArgs_rowBytes(AX), R9; \
+	MOVQ floatArgs_x(AX), DX;        \
+	MOVQ floatArgs_n(AX), R10;       \
 row: \
 	MOVQ SI, AX;                     \
 	MOVQ DX, CX;                     \
@@ -83,11 +85,12 @@ store: \
 	VZEROUPPER;                      \
 	RET
 
-// from(dst []float32, src []byte): DI dst, R8 elements left, SI src.
+// from: DI dst, R8 elements left, SI w.
 #define FROM(LOAD8, LOAD1) \
-	MOVQ dst_base+0(FP), DI;  \
-	MOVQ dst_len+8(FP), R8;   \
-	MOVQ src_base+24(FP), SI; \
+	MOVQ a+0(FP), AX;         \
+	MOVQ floatArgs_dst(AX), DI; \
+	MOVQ floatArgs_n(AX), R8; \
+	MOVQ floatArgs_w(AX), SI; \
 	SUBQ $8, R8;              \
 	JLT  rest;                \
 eight: \
@@ -111,16 +114,16 @@ done: \
 	VZEROUPPER;               \
 	RET
 
-// func gemvF32AVX2(dst []float32, w []byte, stride int, x []float32)
-TEXT ·gemvF32AVX2(SB), NOSPLIT, $0-80
+// func gemvF32AVX2(a *floatArgs)
+TEXT ·gemvF32AVX2(SB), NOSPLIT, $0-8
 	GEMV(LOAD8_F32, LOAD1_F32, 4, PREFETCH(AX, 64))
 
-// func gemvF16AVX2(dst []float32, w []byte, stride int, x []float32)
-TEXT ·gemvF16AVX2(SB), NOSPLIT, $0-80
+// func gemvF16AVX2(a *floatArgs)
+TEXT ·gemvF16AVX2(SB), NOSPLIT, $0-8
 	GEMV(LOAD8_F16, LOAD1_F16, 2, NOP)
 
-// func gemvBF16AVX2(dst []float32, w []byte, stride int, x []float32)
-TEXT ·gemvBF16AVX2(SB), NOSPLIT, $0-80
+// func gemvBF16AVX2(a *floatArgs)
+TEXT ·gemvBF16AVX2(SB), NOSPLIT, $0-8
 	GEMV(LOAD8_BF16, LOAD1_BF16, 2, NOP)
 
 // Adds w·x of the token of x at CX, CX+R8, CX+2·R8 or CX+R9.
@@ -130,17 +133,17 @@ TEXT ·gemvBF16AVX2(SB), NOSPLIT, $0-80
 	VFMADD231PS off(CX)(R8*2), W, S2;   \
 	VFMADD231PS off(CX)(R9*1), W, S3
 
-// func gemm1F32AVX2(dst *[4]float32, w []byte, x []float32)
+// func gemm1F32AVX2(a *floatArgs)
 // Sums as gemv does: Y0-Y3 and Y4-Y7 are its Y0 and Y1. SI w, CX x, R8, R9 one and three tokens of x in bytes, R11
 // elements left.
-TEXT ·gemm1F32AVX2(SB), NOSPLIT, $0-56
-	MOVQ dst+0(FP), DI
-	MOVQ w_base+8(FP), SI
-	MOVQ w_len+16(FP), R8
-	MOVQ x_base+32(FP), CX
+TEXT ·gemm1F32AVX2(SB), NOSPLIT, $0-8
+	MOVQ a+0(FP), AX
+	MOVQ floatArgs_dst(AX), DI
+	MOVQ floatArgs_w(AX), SI
+	MOVQ floatArgs_n(AX), R11
+	MOVQ floatArgs_x(AX), CX
+	LEAQ (R11*4), R8
 	LEAQ (R8)(R8*2), R9
-	MOVQ R8, R11
-	SHRQ $2, R11
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -197,12 +200,12 @@ store:
 	VZEROUPPER
 	RET
 
-// func fromF16AVX2(dst []float32, src []byte)
-TEXT ·fromF16AVX2(SB), NOSPLIT, $0-48
+// func fromF16AVX2(a *floatArgs)
+TEXT ·fromF16AVX2(SB), NOSPLIT, $0-8
 	FROM(LOAD8_F16, LOAD1_F16)
 
-// func fromBF16AVX2(dst []float32, src []byte)
-TEXT ·fromBF16AVX2(SB), NOSPLIT, $0-48
+// func fromBF16AVX2(a *floatArgs)
+TEXT ·fromBF16AVX2(SB), NOSPLIT, $0-8
 	FROM(LOAD8_BF16, LOAD1_BF16)
 
 // func readAVX2(p []byte) uint64

@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "words_arm64.h"
 
@@ -73,17 +74,19 @@
 	CSEL GT, W2, W, W2; \
 	CSEL GT, D2, D, D2
 
-// gemv(dst []float32, w []byte, stride int, x []float32): four rows at a time, as one has too few sums to keep the
-// units busy. If there are not four, the last one is taken again. R0 dst, R1 rows left, R2 w, R3 stride, R4 x, R5
+// gemv: four rows at a time, as one has too few sums to keep the
+// units busy. If there are not four, the last one is taken again. R0 dst, R1 rows left, R2 w, R3 rowBytes, R4 x, R5
 // length; in four rows R6, R10, R11, R12 w, R0, R13, R14, R15 dst, R7 x, R8 elements left; V0 and V1 sums of the first,
 // and so on.
+#define GEMV_ARGS \
+	MOVD a+0(FP), R6; \
+	MOVD floatArgs_dst(R6), R0; \
+	MOVD floatArgs_rows(R6), R1; \
+	MOVD floatArgs_w(R6), R2; \
+	MOVD floatArgs_rowBytes(R6), R3; \
+	MOVD floatArgs_x(R6), R4; \
+	MOVD floatArgs_n(R6), R5
 #define GEMV(LOAD16, LOAD4, LOAD1) \
-	MOVD dst_base+0(FP), R0; \
-	MOVD dst_len+8(FP), R1; \
-	MOVD w_base+24(FP), R2; \
-	MOVD stride+48(FP), R3; \
-	MOVD x_base+56(FP), R4; \
-	MOVD x_len+64(FP), R5; \
 	ZERO(31); \
 row: \
 	MOVD R2, R6; \
@@ -146,7 +149,7 @@ store: \
 	BGT  row; \
 	RET
 
-// gemm(dst *[16]float32, w []byte, x []float32): two rows of w with four of x, twice, eight columns at a time: 16
+// gemm: two rows of w with four of x, twice, eight columns at a time: 16
 // multiply-adds for 12 loads (10 of halves), so neither bounds the other where there are four units and three loads a
 // cycle. R0 dst, R2 w, R3 a row of it in bytes, R9 passes left; in a pass R6, R10 w, R1, R4, R5, R7 x, R8 elements
 // left; V0-V3 sums of the first token of x, and so on.
@@ -157,21 +160,21 @@ store: \
 	FMLA(18, x, c); \
 	FMLA(19, y, d)
 #define GEMM(LOAD8) \
-	MOVD dst+0(FP), R0; \
-	MOVD w_base+8(FP), R2; \
-	MOVD w_len+16(FP), R3; \
-	LSR  $2, R3; \
+	MOVD a+0(FP), R8; \
+	MOVD floatArgs_dst(R8), R0; \
+	MOVD floatArgs_w(R8), R2; \
+	MOVD floatArgs_rowBytes(R8), R3; \
 	MOVD $2, R9; \
 	ZERO(31); \
 pass: \
 	MOVD R2, R6; \
 	ADD  R3, R6, R10; \
-	MOVD x_base+32(FP), R1; \
-	MOVD x_len+40(FP), R8; \
-	ADD  R8, R1, R4; \
-	ADD  R8, R4, R5; \
-	ADD  R8, R5, R7; \
-	LSR  $2, R8; \
+	MOVD a+0(FP), R8; \
+	MOVD floatArgs_x(R8), R1; \
+	MOVD floatArgs_n(R8), R8; \
+	ADD  R8<<2, R1, R4; \
+	ADD  R8<<2, R4, R5; \
+	ADD  R8<<2, R5, R7; \
 	ZERO(0); \
 	ZERO(1); \
 	ZERO(2); \
@@ -219,11 +222,12 @@ eight: \
 	BNE  pass; \
 	RET
 
-// from(dst []float32, src []byte): R0 dst, R8 elements left.
+// from: R0 dst, R8 elements left, R6 w.
 #define FROM(LOAD16, LOAD1) \
-	MOVD dst_base+0(FP), R0; \
-	MOVD dst_len+8(FP), R8; \
-	MOVD src_base+24(FP), R6; \
+	MOVD a+0(FP), R1; \
+	MOVD floatArgs_dst(R1), R0; \
+	MOVD floatArgs_n(R1), R8; \
+	MOVD floatArgs_w(R1), R6; \
 	VEOR V31.B16, V31.B16, V31.B16; \
 	SUBS $16, R8; \
 	BLT  rest; \
@@ -243,36 +247,51 @@ one: \
 done: \
 	RET
 
-// func gemvF32NEON(dst []float32, w []byte, stride int, x []float32)
-TEXT ·gemvF32NEON(SB), NOSPLIT, $0-80
+// func gemvF32NEON(a *floatArgs)
+TEXT ·gemvF32NEON(SB), NOSPLIT, $0-8
+	GEMV_ARGS
 	GEMV(LOAD16_F32, LOAD4_F32, LOAD1_F32)
 
-// func gemvF16NEON(dst []float32, w []byte, stride int, x []float32)
-TEXT ·gemvF16NEON(SB), NOSPLIT, $0-80
+// func gemvF16NEON(a *floatArgs)
+TEXT ·gemvF16NEON(SB), NOSPLIT, $0-8
+	GEMV_ARGS
 	GEMV(LOAD16_F16, LOAD4_F16, LOAD1_F16)
 
-// func gemvBF16NEON(dst []float32, w []byte, stride int, x []float32)
-TEXT ·gemvBF16NEON(SB), NOSPLIT, $0-80
+// func gemvBF16NEON(a *floatArgs)
+TEXT ·gemvBF16NEON(SB), NOSPLIT, $0-8
+	GEMV_ARGS
 	GEMV(LOAD16_BF16, LOAD4_BF16, LOAD1_BF16)
 
-// func gemmF32NEON(dst *[16]float32, w []byte, x []float32)
-TEXT ·gemmF32NEON(SB), NOSPLIT, $0-56
+// func gemm1F32NEON(a *floatArgs)
+// Takes the tokens of x for the rows of w, and w for the token of gemv: a product does not care.
+TEXT ·gemm1F32NEON(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R6
+	MOVD floatArgs_dst(R6), R0
+	MOVD $4, R1
+	MOVD floatArgs_x(R6), R2
+	MOVD floatArgs_n(R6), R5
+	LSL  $2, R5, R3
+	MOVD floatArgs_w(R6), R4
+	GEMV(LOAD16_F32, LOAD4_F32, LOAD1_F32)
+
+// func gemmF32NEON(a *floatArgs)
+TEXT ·gemmF32NEON(SB), NOSPLIT, $0-8
 	GEMM(LOAD8_F32)
 
-// func gemmF16NEON(dst *[16]float32, w []byte, x []float32)
-TEXT ·gemmF16NEON(SB), NOSPLIT, $0-56
+// func gemmF16NEON(a *floatArgs)
+TEXT ·gemmF16NEON(SB), NOSPLIT, $0-8
 	GEMM(LOAD8_F16)
 
-// func gemmBF16NEON(dst *[16]float32, w []byte, x []float32)
-TEXT ·gemmBF16NEON(SB), NOSPLIT, $0-56
+// func gemmBF16NEON(a *floatArgs)
+TEXT ·gemmBF16NEON(SB), NOSPLIT, $0-8
 	GEMM(LOAD8_BF16)
 
-// func fromF16NEON(dst []float32, src []byte)
-TEXT ·fromF16NEON(SB), NOSPLIT, $0-48
+// func fromF16NEON(a *floatArgs)
+TEXT ·fromF16NEON(SB), NOSPLIT, $0-8
 	FROM(LOAD16_F16, LOAD1_F16)
 
-// func fromBF16NEON(dst []float32, src []byte)
-TEXT ·fromBF16NEON(SB), NOSPLIT, $0-48
+// func fromBF16NEON(a *floatArgs)
+TEXT ·fromBF16NEON(SB), NOSPLIT, $0-8
 	FROM(LOAD16_BF16, LOAD1_BF16)
 
 // func readNEON(p []byte) uint64

@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "words_arm64.h"
 
@@ -12,37 +13,37 @@
 
 #include "gemv_arm64.h"
 
-// func gemvQ8_0SDOT(dst []float32, w []byte, x activations)
-TEXT ·gemvQ8_0SDOT(SB), NOSPLIT, $0-144
+// func gemvQ8_0SDOT(a *gemmArgs)
+TEXT ·gemvQ8_0SDOT(SB), NOSPLIT, $0-8
 	GEMV_ARGS
 	GEMV32(Q8_0_LOAD, NO_OFF, NO_OFF, 34)
 
-// func gemvQ4_0SDOT(dst []float32, w []byte, x activations)
-TEXT ·gemvQ4_0SDOT(SB), NOSPLIT, $0-144
+// func gemvQ4_0SDOT(a *gemmArgs)
+TEXT ·gemvQ4_0SDOT(SB), NOSPLIT, $0-8
 	GEMV_ARGS
 	Q4_0_CONST
 	GEMV32(Q4_0_LOAD, Q4_0_OFF4, Q4_0_OFF1, 18)
 
-// func gemvQ5_0SDOT(dst []float32, w []byte, x activations)
-TEXT ·gemvQ5_0SDOT(SB), NOSPLIT, $0-144
+// func gemvQ5_0SDOT(a *gemmArgs)
+TEXT ·gemvQ5_0SDOT(SB), NOSPLIT, $0-8
 	GEMV_ARGS
 	Q5_0_CONST
 	GEMV32(Q5_0_LOAD, NO_OFF, NO_OFF, 22)
 
-// func gemvQ4_KSDOT(dst []float32, w []byte, x activations)
-TEXT ·gemvQ4_KSDOT(SB), NOSPLIT, $0-144
+// func gemvQ4_KSDOT(a *gemmArgs)
+TEXT ·gemvQ4_KSDOT(SB), NOSPLIT, $0-8
 	GEMV_ARGS
 	Q4_K_CONST
 	GEMVK(Q4_K_PAIR(0), Q4_K_PAIR(1), Q4_K_PAIR(2), Q4_K_PAIR(3), 144)
 
-// func gemvQ5_KSDOT(dst []float32, w []byte, x activations)
-TEXT ·gemvQ5_KSDOT(SB), NOSPLIT, $0-144
+// func gemvQ5_KSDOT(a *gemmArgs)
+TEXT ·gemvQ5_KSDOT(SB), NOSPLIT, $0-8
 	GEMV_ARGS
 	Q5_K_CONST
 	GEMVK(Q5_K_PAIR0, Q5_K_PAIR1, Q5_K_PAIR2, Q5_K_PAIR3, 176)
 
-// func gemvQ6_KSDOT(dst []float32, w []byte, x activations)
-TEXT ·gemvQ6_KSDOT(SB), NOSPLIT, $0-144
+// func gemvQ6_KSDOT(a *gemmArgs)
+TEXT ·gemvQ6_KSDOT(SB), NOSPLIT, $0-8
 	GEMV_ARGS
 	Q6_K_CONST
 	GEMV6

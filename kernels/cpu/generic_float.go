@@ -3,6 +3,7 @@ package cpu
 import (
 	"encoding/binary"
 	"math"
+	"unsafe"
 
 	"github.com/pilotfish-ai/pilotfish/gguf/block"
 )
@@ -28,76 +29,69 @@ func (a *accumulators) sum() float32 {
 	return (a[0] + a[4]) + (a[2] + a[6]) + ((a[1] + a[5]) + (a[3] + a[7]))
 }
 
-// gemvFloatGeneric sets dst[o] = Σᵢ w[o,i]·x[i] for len(dst) rows that begin stride bytes apart in w, of elements of
-// type t: F32, F16 or BF16.
-func gemvFloatGeneric(t block.Type, dst []float32, w []byte, stride int, x []float32) {
+// gemvFloatGeneric sets dst[o] = Σᵢ w[o,i]·x[i] for rows that begin rowBytes apart in w, of elements of type t: F32,
+// F16 or BF16.
+func gemvFloatGeneric(t block.Type, a *floatArgs) {
 	var f [256]float32
 	_, size := t.Block()
+	dst, x := unsafe.Slice(a.dst, a.rows), unsafe.Slice(a.x, a.n)
+	w := unsafe.Slice(a.w, (a.rows-1)*a.rowBytes+a.n*size)
 	for r := range dst {
-		row := w[r*stride:][:len(x)*size]
-		var a accumulators
+		row := w[r*a.rowBytes:][:a.n*size]
+		var sum accumulators
 		for i := 0; i < len(x); i += len(f) {
 			n := min(len(f), len(x)-i)
-			switch t {
-			case block.F32:
-				fromF32Generic(f[:n], row[i*size:])
-			case block.F16:
-				fromF16Generic(f[:n], row[i*size:])
-			case block.BF16:
-				fromBF16Generic(f[:n], row[i*size:])
-			}
-			a.add(f[:n], x[i:])
+			convert(t, f[:n], row[i*size:])
+			sum.add(f[:n], x[i:])
 		}
-		dst[r] = a.sum()
+		dst[r] = sum.sum()
 	}
 }
 
-func gemvF32Generic(dst []float32, w []byte, stride int, x []float32) {
-	gemvFloatGeneric(block.F32, dst, w, stride, x)
-}
+func gemvF32Generic(a *floatArgs)  { gemvFloatGeneric(block.F32, a) }
+func gemvF16Generic(a *floatArgs)  { gemvFloatGeneric(block.F16, a) }
+func gemvBF16Generic(a *floatArgs) { gemvFloatGeneric(block.BF16, a) }
 
-func gemvF16Generic(dst []float32, w []byte, stride int, x []float32) {
-	gemvFloatGeneric(block.F16, dst, w, stride, x)
-}
+// gemm1F32Generic sets dst[t] = Σᵢ w[i]·x[t,i] for four tokens; w is a row of float32.
+func gemm1F32Generic(a *floatArgs) { gemmByTokens(a, 1) }
 
-func gemvBF16Generic(dst []float32, w []byte, stride int, x []float32) {
-	gemvFloatGeneric(block.BF16, dst, w, stride, x)
-}
+// gemmF32Generic sets dst[4t+o] = Σᵢ w[o,i]·x[t,i] for four rows of w and four tokens; w is float32.
+func gemmF32Generic(a *floatArgs) { gemmByTokens(a, 4) }
 
-// gemm1F32Generic sets dst[t] = Σᵢ w[i]·x[t,i] for the four tokens of x, which lie behind each other; w is float32.
-func gemm1F32Generic(dst *[4]float32, w []byte, x []float32) {
-	n := len(w) / 4
-	for t := range dst {
-		gemvF32Generic(dst[t:t+1], w, 4*n, x[t*n:][:n])
-	}
-}
-
-// gemmF32Generic sets dst[4t+o] = Σᵢ w[o,i]·x[t,i] for four rows of w and four tokens, which lie behind each other; w
-// is float32.
-func gemmF32Generic(dst *[16]float32, w []byte, x []float32) {
-	n := len(x) / 4
+// gemmByTokens multiplies some rows of w with four tokens, one after the other.
+func gemmByTokens(a *floatArgs, rows int) {
+	dst, x, one := unsafe.Slice(a.dst, 4*rows), unsafe.Slice(a.x, 4*a.n), *a
+	one.rows = rows
 	for t := range 4 {
-		gemvF32Generic(dst[4*t:][:4], w, 4*n, x[t*n:][:n])
+		one.dst, one.x = &dst[t*rows], &x[t*a.n]
+		gemvF32Generic(&one)
 	}
 }
 
-// fromF32Generic sets dst to the float32 numbers at the front of src.
-func fromF32Generic(dst []float32, src []byte) {
-	for i := range dst {
-		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
-	}
+// fromF16Generic sets dst to the half-precision numbers of w.
+func fromF16Generic(a *floatArgs) {
+	convert(block.F16, unsafe.Slice(a.dst, a.n), unsafe.Slice(a.w, 2*a.n))
 }
 
-// fromF16Generic sets dst to the half-precision numbers at the front of src.
-func fromF16Generic(dst []float32, src []byte) {
-	for i := range dst {
-		dst[i] = f16(src[2*i:])
-	}
+// fromBF16Generic sets dst to the bfloat16 numbers of w.
+func fromBF16Generic(a *floatArgs) {
+	convert(block.BF16, unsafe.Slice(a.dst, a.n), unsafe.Slice(a.w, 2*a.n))
 }
 
-// fromBF16Generic sets dst to the bfloat16 numbers at the front of src.
-func fromBF16Generic(dst []float32, src []byte) {
-	for i := range dst {
-		dst[i] = block.BF16ToF32(binary.LittleEndian.Uint16(src[2*i:]))
+// convert sets dst to the numbers of type t, which is F32, F16 or BF16, at the front of src.
+func convert(t block.Type, dst []float32, src []byte) {
+	switch t {
+	case block.F32:
+		for i := range dst {
+			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
+		}
+	case block.F16:
+		for i := range dst {
+			dst[i] = f16(src[2*i:])
+		}
+	case block.BF16:
+		for i := range dst {
+			dst[i] = block.BF16ToF32(binary.LittleEndian.Uint16(src[2*i:]))
+		}
 	}
 }

@@ -27,17 +27,20 @@
 	VMOV V2.B16, V6.B16; \
 	VMOV V3.B16, V7.B16
 
-// pack(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte): four rows at a time. R0 w, R1 ds, R2
-// mins, R3 src of four rows, R12 stride, R13 groups of four rows left, R14 bytes prefetched; of a group R4-R7 src, R8
-// w, R9 ds, R10 mins, R11 columns left.
+// pack: four rows at a time. R0 w, R1 ds, R2 mins, R3 src of four rows, R12 stride, R13 groups of four rows left, R14
+// what to prefetch, R17 its end, R19 columns; of a group R4-R7 src, R8 w, R9 ds, R10 mins, R11 columns left.
 #define PACK_ARGS \
-	MOVD w_base+0(FP), R0; \
-	MOVD ds_base+24(FP), R1; \
-	MOVD mins_base+48(FP), R2; \
-	MOVD src_base+72(FP), R3; \
-	MOVD stride+96(FP), R12; \
-	MOVD $4, R13; \
-	MOVD $0, R14
+	MOVD a+0(FP), R4; \
+	MOVD packArgs_w(R4), R0; \
+	MOVD packArgs_ds(R4), R1; \
+	MOVD packArgs_mins(R4), R2; \
+	MOVD packArgs_src(R4), R3; \
+	MOVD packArgs_stride(R4), R12; \
+	MOVD packArgs_prefetch(R4), R14; \
+	MOVD packArgs_prefetchBytes(R4), R17; \
+	ADD  R14, R17; \
+	MOVD packArgs_columns(R4), R19; \
+	MOVD $4, R13
 #define PACK_GROUP \
 	MOVD R3, R4; \
 	ADD  R12, R4, R5; \
@@ -47,18 +50,14 @@
 	MOVD R0, R8; \
 	MOVD R1, R9; \
 	MOVD R2, R10; \
-	MOVD w_len+8(FP), R11; \
-	LSR  $4, R11
+	MOVD R19, R11
 
 // Prefetches 128 bytes more of prefetch, unless all of it is: then, on to fetched.
 #define PACK_PREFETCH \
-	MOVD prefetch_len+112(FP), R15; \
-	CMP  R15, R14; \
+	CMP  R17, R14; \
 	BGE  fetched; \
-	MOVD prefetch_base+104(FP), R15; \
-	ADD  R14, R15; \
-	PRFM (R15), PLDL1KEEP; \
-	PRFM 64(R15), PLDL1KEEP; \
+	PRFM (R14), PLDL1KEEP; \
+	PRFM 64(R14), PLDL1KEEP; \
 	ADD  $128, R14
 
 // To the next block, of size bytes and cols columns, or the next four rows.

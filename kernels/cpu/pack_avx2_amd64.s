@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "tile_amd64.h"
 
@@ -8,16 +9,16 @@
 // The arguments of pack: DI w, DX ds, R14 mins, R8 columns left, SI, AX, BX, CX rows 0-3 of src, R10 four rows in
 // bytes, R12, R13 what to prefetch and its end.
 #define PACK_ARGS \
-	MOVQ w_base+0(FP), DI;        \
-	MOVQ w_len+8(FP), R8;         \
-	MOVQ ds_base+24(FP), DX;      \
-	MOVQ mins_base+48(FP), R14;   \
-	MOVQ src_base+72(FP), SI;     \
-	MOVQ stride+96(FP), R9;       \
-	MOVQ prefetch_base+104(FP), R12; \
-	MOVQ prefetch_len+112(FP), R13;  \
+	MOVQ a+0(FP), AX;             \
+	MOVQ packArgs_w(AX), DI;      \
+	MOVQ packArgs_columns(AX), R8; \
+	MOVQ packArgs_ds(AX), DX;     \
+	MOVQ packArgs_mins(AX), R14;  \
+	MOVQ packArgs_src(AX), SI;    \
+	MOVQ packArgs_stride(AX), R9; \
+	MOVQ packArgs_prefetch(AX), R12; \
+	MOVQ packArgs_prefetchBytes(AX), R13; \
 	ADDQ R12, R13;                \
-	SHRQ $3, R8;                  \
 	LEAQ (SI)(R9*1), AX;          \
 	LEAQ (AX)(R9*1), BX;          \
 	LEAQ (BX)(R9*1), CX;          \
@@ -259,8 +260,8 @@
 	PACK_SIGNED(2, Y, o+64); \
 	PACK_SIGNED(3, Y, o+96)
 
-// func packQ8_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-TEXT ·packQ8_0AVX2(SB), NOSPLIT, $0-128
+// func packQ8_0AVX2(a *packArgs)
+TEXT ·packQ8_0AVX2(SB), NOSPLIT, $0-8
 	PACK_ARGS
 blk:
 	PACK16(2)
@@ -276,8 +277,8 @@ fetched:
 	VZEROUPPER
 	RET
 
-// func packQ4_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-TEXT ·packQ4_0AVX2(SB), NOSPLIT, $0-128
+// func packQ4_0AVX2(a *packArgs)
+TEXT ·packQ4_0AVX2(SB), NOSPLIT, $0-8
 	BYTES($0x0f0f0f0f, X15, Y15)
 	BYTES($0x08080808, X14, Y14)
 	PACK_ARGS
@@ -296,10 +297,10 @@ fetched:
 	VZEROUPPER
 	RET
 
-// func packQ5_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
+// func packQ5_0AVX2(a *packArgs)
 // Y10 the high bits of each row; Y8, Y9 bytes 0 and 2 of them, or 1 and 3, four times; Y11, Y12 the bits of the lower
 // and of the upper half of a byte.
-TEXT ·packQ5_0AVX2(SB), NOSPLIT, $0-128
+TEXT ·packQ5_0AVX2(SB), NOSPLIT, $0-8
 	BYTES($0x0f0f0f0f, X15, Y15)
 	BYTES($0xf0f0f0f0, X14, Y14)
 	BYTES($0x80402010, X12, Y12)
@@ -352,8 +353,8 @@ DATA halves<>+16(SB)/8, $0x0d0c090805040100
 DATA halves<>+24(SB)/8, $0x0f0e0b0a07060302
 GLOBL halves<>(SB), RODATA|NOPTR, $32
 
-// func packQ4_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-TEXT ·packQ4_KAVX2(SB), NOSPLIT, $0-128
+// func packQ4_KAVX2(a *packArgs)
+TEXT ·packQ4_KAVX2(SB), NOSPLIT, $0-8
 	BYTES($0x0f0f0f0f, X15, Y15)
 	BYTES($0x3f3f3f3f, X14, Y14)
 	BYTES($0x30303030, X13, Y13)
@@ -377,8 +378,8 @@ fetched:
 	VZEROUPPER
 	RET
 
-// func packQ5_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-TEXT ·packQ5_KAVX2(SB), NOSPLIT, $0-128
+// func packQ5_KAVX2(a *packArgs)
+TEXT ·packQ5_KAVX2(SB), NOSPLIT, $0-8
 	BYTES($0x0f0f0f0f, X15, Y15)
 	BYTES($0x30303030, X13, Y13)
 	BYTES($0x000000ff, X12, Y12)
@@ -403,8 +404,8 @@ DATA bits<>+0(SB)/4, $0x3f3f3f3f
 DATA bits<>+4(SB)/4, $0x10101010
 GLOBL bits<>(SB), RODATA|NOPTR, $8
 
-// func packQ6_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-TEXT ·packQ6_KAVX2(SB), NOSPLIT, $0-128
+// func packQ6_KAVX2(a *packArgs)
+TEXT ·packQ6_KAVX2(SB), NOSPLIT, $0-8
 	BYTES($0x0f0f0f0f, X15, Y15)
 	BYTES($0x20202020, X14, Y14)
 	BYTES($0x30303030, X13, Y13)

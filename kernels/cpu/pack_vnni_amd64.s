@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 
 #include "tile_amd64.h"
@@ -35,17 +36,17 @@
 // The arguments of pack: DI w, DX ds, R14 mins, R8 columns left, SI, AX, BX, CX rows 0-3 of src, R10, R11 four and
 // twelve rows in bytes, R12, R13 what to prefetch and its end.
 #define PACK_ARGS \
-	MOVQ w_base+0(FP), DI;    \
-	MOVQ w_len+8(FP), R8;     \
-	MOVQ ds_base+24(FP), DX;  \
-	MOVQ mins_base+48(FP), R14; \
-	MOVQ src_base+72(FP), SI; \
-	MOVQ stride+96(FP), R9;   \
+	MOVQ a+0(FP), AX;         \
+	MOVQ packArgs_w(AX), DI;  \
+	MOVQ packArgs_columns(AX), R8; \
+	MOVQ packArgs_ds(AX), DX; \
+	MOVQ packArgs_mins(AX), R14; \
+	MOVQ packArgs_src(AX), SI; \
+	MOVQ packArgs_stride(AX), R9; \
 	QUARTERS; \
-	MOVQ prefetch_base+104(FP), R12; \
-	MOVQ prefetch_len+112(FP), R13;  \
+	MOVQ packArgs_prefetch(AX), R12; \
+	MOVQ packArgs_prefetchBytes(AX), R13; \
 	ADDQ R12, R13;            \
-	SHRQ $4, R8;              \
 	LEAQ (SI)(R9*1), AX;      \
 	LEAQ (AX)(R9*1), BX;      \
 	LEAQ (BX)(R9*1), CX;      \
@@ -263,8 +264,8 @@
 	VMOVDQU32 Z, o(DI);        \
 	VMOVDQU32 Z4, (o+256)(DI)
 
-// func packQ8_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-TEXT ·packQ8_0VNNI(SB), NOSPLIT, $0-128
+// func packQ8_0VNNI(a *packArgs)
+TEXT ·packQ8_0VNNI(SB), NOSPLIT, $0-8
 	PACK_ARGS
 blk:
 	PACK16(2)
@@ -280,8 +281,8 @@ fetched:
 	VZEROUPPER
 	RET
 
-// func packQ4_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-TEXT ·packQ4_0VNNI(SB), NOSPLIT, $0-128
+// func packQ4_0VNNI(a *packArgs)
+TEXT ·packQ4_0VNNI(SB), NOSPLIT, $0-8
 	PACK_ARGS
 	WORDS($0x0f0f0f0f, Z31)
 	WORDS($0x08080808, Z30)
@@ -300,9 +301,9 @@ fetched:
 	VZEROUPPER
 	RET
 
-// func packQ5_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
+// func packQ5_0VNNI(a *packArgs)
 // Z9-Z12 bytes 0-3 of the high bits of each row, four times.
-TEXT ·packQ5_0VNNI(SB), NOSPLIT, $0-128
+TEXT ·packQ5_0VNNI(SB), NOSPLIT, $0-8
 	PACK_ARGS
 	WORDS($0x0f0f0f0f, Z31)
 	WORDS($0x10101010, Z30)
@@ -338,8 +339,8 @@ DATA byte0<>+0(SB)/8, $0x0404040400000000
 DATA byte0<>+8(SB)/8, $0x0c0c0c0c08080808
 GLOBL byte0<>(SB), RODATA|NOPTR, $16
 
-// func packQ4_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-TEXT ·packQ4_KVNNI(SB), NOSPLIT, $0-128
+// func packQ4_KVNNI(a *packArgs)
+TEXT ·packQ4_KVNNI(SB), NOSPLIT, $0-8
 	PACK_ARGS
 	WORDS($0x0f0f0f0f, Z31)
 	WORDS($0x3f3f3f3f, Z29)
@@ -365,8 +366,8 @@ fetched:
 	VZEROUPPER
 	RET
 
-// func packQ5_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-TEXT ·packQ5_KVNNI(SB), NOSPLIT, $0-128
+// func packQ5_KVNNI(a *packArgs)
+TEXT ·packQ5_KVNNI(SB), NOSPLIT, $0-8
 	PACK_ARGS
 	WORDS($0x0f0f0f0f, Z31)
 	WORDS($0x3f3f3f3f, Z29)
@@ -394,8 +395,8 @@ fetched:
 	VZEROUPPER
 	RET
 
-// func packQ6_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-TEXT ·packQ6_KVNNI(SB), NOSPLIT, $0-128
+// func packQ6_KVNNI(a *packArgs)
+TEXT ·packQ6_KVNNI(SB), NOSPLIT, $0-8
 	PACK_ARGS
 	WORDS($0x0f0f0f0f, Z31)
 	WORDS($0x20202020, Z30)

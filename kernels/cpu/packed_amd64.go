@@ -2,96 +2,50 @@
 
 package cpu
 
-// Microkernels for packed weights, in pack_avx2_amd64.s, pack_vnni_amd64.s, tile_avx2_amd64.s, tile_avxvnni_amd64.s and
-// tile_vnni_amd64.s; the formulas stand with their twins packGeneric, tileGeneric and horizontalSumGeneric. The sums
-// are those of gemv, in the same order: the two return the same bits.
+// Microkernels for packed weights; the formulas stand with their twins packGeneric, tileGeneric and
+// horizontalSumGeneric. The sums are those of gemv, in the same order: the two return the same bits.
 
-//go:noescape
-func tileQ8_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
+// tile_avx2_amd64.s
 
-//go:noescape
-func tileQ4_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
+func tileQ8_0AVX2(a *tileArgs)
+func tileQ4_0AVX2(a *tileArgs)
+func tileQ5_0AVX2(a *tileArgs)
+func tileQ4_KAVX2(a *tileArgs)
+func tileQ5_KAVX2(a *tileArgs)
+func tileQ6_KAVX2(a *tileArgs)
+func epilogueAVX2(a *sumArgs)
+func horizontalSumAVX2(a *sumArgs)
 
-//go:noescape
-func tileQ5_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
+// tile_avxvnni_amd64.s
 
-//go:noescape
-func tileQ4_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
+func tile32AVXVNNI(a *tileArgs)
+func tileKAVXVNNI(a *tileArgs)
+func tile6AVXVNNI(a *tileArgs)
 
-//go:noescape
-func tileQ5_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
+// tile_vnni_amd64.s
 
-//go:noescape
-func tileQ6_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
+func tile32VNNI(a *tileArgs)
+func tileKVNNI(a *tileArgs)
+func tile6VNNI(a *tileArgs)
+func tile32x2VNNI(a *tileArgs)
+func tileKx2VNNI(a *tileArgs)
+func tile6x2VNNI(a *tileArgs)
+func epilogueAVX512(a *sumArgs)
 
-//go:noescape
-func tile32AVXVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
+// pack_avx2_amd64.s
 
-//go:noescape
-func tileKAVXVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
+func packQ8_0AVX2(a *packArgs)
+func packQ4_0AVX2(a *packArgs)
+func packQ5_0AVX2(a *packArgs)
+func packQ4_KAVX2(a *packArgs)
+func packQ5_KAVX2(a *packArgs)
+func packQ6_KAVX2(a *packArgs)
 
-//go:noescape
-func tile6AVXVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
+// pack_vnni_amd64.s
 
-//go:noescape
-func tile32VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
-func tileKVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
-func tile6VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
-func tile32x2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
-func tileKx2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
-func tile6x2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
-func epilogueAVX2(dst []float32, stride int, acc []float32, tokens int, add bool)
-
-//go:noescape
-func epilogueAVX512(dst []float32, stride int, acc []float32, tokens int, add bool)
-
-//go:noescape
-func horizontalSumAVX2(out, acc []float32)
-
-//go:noescape
-func packQ8_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-
-//go:noescape
-func packQ4_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-
-//go:noescape
-func packQ5_0AVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-
-//go:noescape
-func packQ4_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-
-//go:noescape
-func packQ5_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-
-//go:noescape
-func packQ6_KAVX2(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-
-//go:noescape
-func packQ8_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-
-//go:noescape
-func packQ4_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-
-//go:noescape
-func packQ5_0VNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-
-//go:noescape
-func packQ4_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-
-//go:noescape
-func packQ5_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
-
-//go:noescape
-func packQ6_KVNNI(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte)
+func packQ8_0VNNI(a *packArgs)
+func packQ4_0VNNI(a *packArgs)
+func packQ5_0VNNI(a *packArgs)
+func packQ4_KVNNI(a *packArgs)
+func packQ5_KVNNI(a *packArgs)
+func packQ6_KVNNI(a *packArgs)

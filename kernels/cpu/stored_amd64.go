@@ -2,131 +2,78 @@
 
 package cpu
 
-// Microkernels for weights as they are stored. gemv…: one token, one output after the other, in gemv_avx2_amd64.s,
-// gemv_avxvnni_amd64.s and gemv_vnni_amd64.s. gemv8…: one token, eight outputs at a time, in gemv8_…. gemm8…: up to
-// sixteen tokens, eight outputs, in gemm8_…. gemm4…: up to eight tokens, four outputs, in gemm4_… and gemm4k_…. The
+// Microkernels for weights as they are stored. gemv…: one token, one output after the other. gemv8…: one token, eight
+// outputs at a time. gemm8…: up to sixteen tokens, eight outputs. gemm4…: up to eight tokens, four outputs. The
 // formulas stand with their twin gemvGeneric. All return the same bits: the integers are equal and the float32
 // operations too.
 
-//go:noescape
-func gemvQ8_0AVX2(dst []float32, w []byte, x activations)
+// gemv_avx2_amd64.s
 
-//go:noescape
-func gemvQ4_0AVX2(dst []float32, w []byte, x activations)
+func gemvQ8_0AVX2(a *gemmArgs)
+func gemvQ4_0AVX2(a *gemmArgs)
+func gemvQ5_0AVX2(a *gemmArgs)
+func gemvQ4_KAVX2(a *gemmArgs)
+func gemvQ5_KAVX2(a *gemmArgs)
+func gemvQ6_KAVX2(a *gemmArgs)
 
-//go:noescape
-func gemvQ5_0AVX2(dst []float32, w []byte, x activations)
+// gemv_avxvnni_amd64.s
 
-//go:noescape
-func gemvQ4_KAVX2(dst []float32, w []byte, x activations)
+func gemvQ8_0AVXVNNI(a *gemmArgs)
+func gemvQ4_0AVXVNNI(a *gemmArgs)
+func gemvQ5_0AVXVNNI(a *gemmArgs)
+func gemvQ4_KAVXVNNI(a *gemmArgs)
+func gemvQ5_KAVXVNNI(a *gemmArgs)
+func gemvQ6_KAVXVNNI(a *gemmArgs)
 
-//go:noescape
-func gemvQ5_KAVX2(dst []float32, w []byte, x activations)
+// gemv_vnni_amd64.s
 
-//go:noescape
-func gemvQ6_KAVX2(dst []float32, w []byte, x activations)
+func gemvQ8_0VNNI(a *gemmArgs)
+func gemvQ4_0VNNI(a *gemmArgs)
+func gemvQ5_0VNNI(a *gemmArgs)
+func gemvQ4_KVNNI(a *gemmArgs)
+func gemvQ5_KVNNI(a *gemmArgs)
+func gemvQ6_KVNNI(a *gemmArgs)
 
-//go:noescape
-func gemvQ8_0AVXVNNI(dst []float32, w []byte, x activations)
+// gemv8_avx2_amd64.s
 
-//go:noescape
-func gemvQ4_0AVXVNNI(dst []float32, w []byte, x activations)
+func gemv8Q4_0AVX2(a *gemmArgs)
 
-//go:noescape
-func gemvQ5_0AVXVNNI(dst []float32, w []byte, x activations)
+// gemv8_avxvnni_amd64.s
 
-//go:noescape
-func gemvQ4_KAVXVNNI(dst []float32, w []byte, x activations)
+func gemv8Q4_0AVXVNNI(a *gemmArgs)
+func gemv8Q4_KAVXVNNI(a *gemmArgs)
 
-//go:noescape
-func gemvQ5_KAVXVNNI(dst []float32, w []byte, x activations)
+// gemm8_avx2_amd64.s
 
-//go:noescape
-func gemvQ6_KAVXVNNI(dst []float32, w []byte, x activations)
+func gemm8Q8_0AVX2(a *gemmArgs)
+func gemm8Q4_0AVX2(a *gemmArgs)
+func gemm8Q5_0AVX2(a *gemmArgs)
+func gemm8Q4_KAVX2(a *gemmArgs)
+func gemm8Q5_KAVX2(a *gemmArgs)
+func gemm8Q6_KAVX2(a *gemmArgs)
 
-//go:noescape
-func gemvQ8_0VNNI(dst []float32, w []byte, x activations)
+// gemm8_avxvnni_amd64.s
 
-//go:noescape
-func gemvQ4_0VNNI(dst []float32, w []byte, x activations)
+func gemm8Q8_0AVXVNNI(a *gemmArgs)
+func gemm8Q4_0AVXVNNI(a *gemmArgs)
+func gemm8Q5_0AVXVNNI(a *gemmArgs)
+func gemm8Q4_KAVXVNNI(a *gemmArgs)
+func gemm8Q5_KAVXVNNI(a *gemmArgs)
+func gemm8Q6_KAVXVNNI(a *gemmArgs)
 
-//go:noescape
-func gemvQ5_0VNNI(dst []float32, w []byte, x activations)
+// gemm4_vnni_amd64.s
 
-//go:noescape
-func gemvQ4_KVNNI(dst []float32, w []byte, x activations)
+func interleaveVNNI(a *actsArgs)
+func gemm4Q8_0VNNI(a *gemmArgs)
+func gemm4Q4_0VNNI(a *gemmArgs)
+func gemm4Q5_0VNNI(a *gemmArgs)
 
-//go:noescape
-func gemvQ5_KVNNI(dst []float32, w []byte, x activations)
+// gemm4k_vnni_amd64.s
 
-//go:noescape
-func gemvQ6_KVNNI(dst []float32, w []byte, x activations)
+func gemm4Q4_KVNNI(a *gemmArgs)
+func gemm4Q5_KVNNI(a *gemmArgs)
+func gemm4Q6_KVNNI(a *gemmArgs)
 
-//go:noescape
-func gemv8Q4_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
+// round_amd64.s
 
-//go:noescape
-func gemv8Q4_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemv8Q4_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemm8Q8_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemm8Q4_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemm8Q5_0AVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemm8Q4_KAVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemm8Q5_KAVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemm8Q6_KAVX2(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemm8Q8_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemm8Q4_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemm8Q5_0AVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemm8Q4_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemm8Q5_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemm8Q6_KAVXVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func interleaveVNNI(to, q []int8, from int)
-
-//go:noescape
-func gemm4Q8_0VNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemm4Q4_0VNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemm4Q5_0VNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemm4Q4_KVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemm4Q5_KVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func gemm4Q6_KVNNI(dst []float32, stride int, w []byte, x activations, tokens, n int)
-
-//go:noescape
-func roundAVX2(q []int8, d, s []float32, h []int16, x []float32)
+func roundAVX2(a *actsArgs)

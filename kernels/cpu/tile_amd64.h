@@ -11,36 +11,38 @@
 	PREFETCHT0 256(P);   \
 	ADDQ $320, P
 
-// Arguments of tile(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte): DI
-// acc, SI w, R8 columns left, AX ds, BX mins, DX q, CX d, R15 from d to s, for the same place; R9, R10 a row of q and
-// of d, s or h in bytes; R12 place in acc, 0(SP) its end; 8(SP) what to prefetch, 16(SP) its end. SHIFT is log2 of the
-// weight rows in the panel.
+// Arguments of tile: DI acc, SI w, R8 columns left, AX ds, BX mins, DX q, CX d, R15 from d to s, for the same place;
+// R9, R10 a row of q and of d, s or h in bytes; R12 place in acc, 0(SP) its end; 8(SP) what to prefetch, 16(SP) its end;
+// tokens at the end of the frame; R11 the arguments. SHIFT is log2 of the weight rows in the panel.
 #define TILE_ARGS(SHIFT) \
-	MOVQ acc_base+0(FP), DI;   \
-	MOVQ acc_len+8(FP), R12;   \
-	LEAQ (DI)(R12*4), R12;     \
+	MOVQ a+0(FP), R11;         \
+	MOVQ tileArgs_acc(R11), DI; \
+	MOVQ tileArgs_accBytes(R11), R12; \
+	ADDQ DI, R12;              \
 	MOVQ R12, 0(SP);           \
 	MOVQ DI, R12;              \
-	MOVQ w_base+24(FP), SI;    \
-	MOVQ w_len+32(FP), R8;     \
+	MOVQ tileArgs_w(R11), SI;  \
+	MOVQ tileArgs_wBytes(R11), R8; \
 	SHRQ $SHIFT, R8;           \
-	MOVQ ds_base+48(FP), AX;   \
-	MOVQ mins_base+72(FP), BX; \
-	MOVQ x_q_base+96(FP), DX;    \
-	MOVQ x_d_base+120(FP), CX;   \
-	MOVQ x_s_base+144(FP), R15;  \
+	MOVQ tileArgs_ds(R11), AX; \
+	MOVQ tileArgs_mins(R11), BX; \
+	MOVQ tileArgs_q(R11), DX;  \
+	MOVQ tileArgs_d(R11), CX;  \
+	MOVQ tileArgs_s(R11), R15; \
 	SUBQ CX, R15;              \
-	MOVQ n+200(FP), R9;        \
+	MOVQ tileArgs_n(R11), R9;  \
 	MOVQ R9, R10;              \
 	SHRQ $3, R10;              \
-	MOVQ prefetch_base+208(FP), R13; \
+	MOVQ tileArgs_tokens(R11), R13; \
+	MOVQ R13, tokens-8(SP);    \
+	MOVQ tileArgs_prefetch(R11), R13; \
 	MOVQ R13, 8(SP);           \
-	ADDQ prefetch_len+216(FP), R13;  \
+	ADDQ tileArgs_prefetchBytes(R11), R13; \
 	MOVQ R13, 16(SP)
 
 // R15 is from d to h in place of s.
 #define TILE_OFFSETS \
-	MOVQ x_h_base+168(FP), R15; \
+	MOVQ tileArgs_h(R11), R15; \
 	SUBQ CX, R15
 
 // For each block the macro LOAD, which reads the weights of the block, then for each token the macro ROW; BYTES are
@@ -54,7 +56,7 @@ blk: \
 fetched: \
 	MOVQ DX, R13;              \
 	MOVQ CX, R14;              \
-	MOVQ tokens+192(FP), R11;    \
+	MOVQ tokens-8(SP), R11;    \
 row: \
 	ROW; \
 	ADDQ R9, R13;              \
@@ -76,11 +78,11 @@ lane: \
 	VZEROUPPER;                \
 	RET
 
-// The COUNT tokens with the weights of a block of eight rows, two at a time by the macro TWO, and a last one by ONE.
-#define PAIRS(COUNT, ONE, TWO, two, one, end) \
+// All tokens with the weights of a block of eight rows, two at a time by the macro TWO, and a last one by ONE.
+#define PAIRS(ONE, TWO, two, one, end) \
 	MOVQ DX, R13;              \
 	MOVQ CX, R14;              \
-	MOVQ COUNT, R11;           \
+	MOVQ tokens-8(SP), R11;    \
 	SUBQ $2, R11;              \
 	JLT  one;                  \
 two: \
@@ -105,7 +107,7 @@ blk: \
 	PREFETCH_NEXT(R13, 16(SP));        \
 	MOVQ R13, 8(SP);           \
 fetched: \
-	PAIRS(tokens+192(FP), ONE, TWO, two, one, end) \
+	PAIRS(ONE, TWO, two, one, end) \
 	CMPQ R12, 0(SP);           \
 	JNE  lane;                 \
 	MOVQ DI, R12;              \
@@ -120,23 +122,21 @@ lane: \
 	VZEROUPPER;                \
 	RET
 
-// epilogue(dst []float32, stride int, acc []float32, tokens int, add bool) for panels of 2^SHIFT bytes to a register; A
-// to D for anything, Z for zeros: DI dst, R8 stride, SI acc, R9, R10 a lane and three lanes in bytes, BX the fifth lane
-// if there are eight, R11 rows left.
+// epilogue for panels of 2^SHIFT bytes to a register; A to D for anything, Z for zeros: DI dst, R8 stride, SI acc, R9,
+// R10 a lane and three lanes in bytes, R12 lanes, BX the fifth of them if there are eight, R11 rows left.
 #define EPILOGUE(SHIFT, A, B, C, D, Z) \
-	MOVQ dst_base+0(FP), DI;    \
-	MOVQ stride+24(FP), R8;     \
-	MOVQ acc_base+32(FP), SI;   \
-	MOVQ acc_len+40(FP), R12;   \
-	MOVQ tokens+56(FP), R11;      \
-	MOVBLZX add+64(FP), AX;     \
+	MOVQ a+0(FP), AX;           \
+	MOVQ sumArgs_dst(AX), DI;   \
+	MOVQ sumArgs_stride(AX), R8; \
+	MOVQ sumArgs_acc(AX), SI;   \
+	MOVQ sumArgs_accumulators(AX), R12; \
+	MOVQ sumArgs_tokens(AX), R11; \
+	MOVBLZX sumArgs_add(AX), AX; \
 	SHLQ $2, R8;                \
 	MOVQ R11, R9;               \
 	SHLQ $SHIFT, R9;            \
 	LEAQ (R9)(R9*2), R10;       \
 	LEAQ (SI)(R9*4), BX;        \
-	SHLQ $2, R12;               \
-	LEAQ (R9*4), R13;           \
 	VXORPS Z, Z, Z;             \
 row: \
 	VMOVUPS (SI), A;            \
@@ -147,7 +147,7 @@ row: \
 	VMOVUPS Z, (SI)(R9*1);      \
 	VMOVUPS Z, (SI)(R9*2);      \
 	VMOVUPS Z, (SI)(R10*1);     \
-	CMPQ R12, R13;              \
+	CMPQ R12, $4;               \
 	JEQ  four;                  \
 	VADDPS (BX), A, A;          \
 	VADDPS (BX)(R9*1), B, B;    \

@@ -9,19 +9,27 @@
 //   HALVES4, HALVES2   FIRST, SECOND = the products of its first and of its second half
 //
 // Registers: R0 acc, R1 q, R2 d of the four or pair, R3 rows left, R4, R5 a row of q and of d in bytes, R19 from d to
-// s, R20 a lane of acc in bytes, R23 bytes prefetched; R6-R9 q, R10-R13 d, R14-R17 acc of each row, R22 blocks done,
-// R24 w, R25 ds, R26 mins of a block. V24-V27 d, V20-V23 s of each row.
+// s, R20 a lane of acc in bytes, R23 what to prefetch; R6-R9 q, R10-R13 d, R14-R17 acc of each row, R22 blocks done,
+// R24 w, R25 ds, R26 mins of a block; R21 for anything; in the frame the end of what to prefetch, and the number of
+// blocks. V24-V27 d, V20-V23 s of each row.
 #define TILE_ARGS \
-	MOVD acc_base+0(FP), R0; \
-	MOVD x_q_base+96(FP), R1; \
-	MOVD x_d_base+120(FP), R2; \
-	MOVD x_s_base+144(FP), R19; \
+	MOVD a+0(FP), R22; \
+	MOVD tileArgs_acc(R22), R0; \
+	MOVD tileArgs_q(R22), R1; \
+	MOVD tileArgs_d(R22), R2; \
+	MOVD tileArgs_s(R22), R19; \
 	SUB  R2, R19; \
-	MOVD tokens+192(FP), R3; \
-	MOVD n+200(FP), R4; \
+	MOVD tileArgs_tokens(R22), R3; \
+	MOVD tileArgs_n(R22), R4; \
 	LSR  $3, R4, R5; \
 	LSL  $6, R3, R20; \
-	MOVD $0, R23
+	MOVD tileArgs_prefetch(R22), R23; \
+	MOVD tileArgs_prefetchBytes(R22), R21; \
+	ADD  R23, R21; \
+	MOVD R21, prefetchEnd-8(SP); \
+	MOVD tileArgs_wBytes(R22), R21; \
+	LSR  $9, R21; \
+	MOVD R21, blocks-16(SP)
 
 // Begins a four or pair; ROW makes the pointers of a row from those of the one before it, the same ones if no more than
 // i rows are left.
@@ -29,9 +37,10 @@
 	MOVD R0, R14; \
 	MOVD R1, R6; \
 	MOVD R2, R10; \
-	MOVD w_base+24(FP), R24; \
-	MOVD ds_base+48(FP), R25; \
-	MOVD mins_base+72(FP), R26; \
+	MOVD a+0(FP), R22; \
+	MOVD tileArgs_w(R22), R24; \
+	MOVD tileArgs_ds(R22), R25; \
+	MOVD tileArgs_mins(R22), R26; \
 	MOVD $0, R22
 #define ROW(i, Q, D, A, Q2, D2, A2) \
 	ADD  R4, Q, Q2; \
@@ -67,22 +76,20 @@
 
 // Prefetches 320 bytes more of prefetch, unless all of it is: then, on to end.
 #define PREFETCH_NEXT(end) \
-	MOVD prefetch_len+216(FP), R21; \
+	MOVD prefetchEnd-8(SP), R21; \
 	CMP  R21, R23; \
 	BGE  end; \
-	MOVD prefetch_base+208(FP), R21; \
-	ADD  R23, R21; \
-	PRFM (R21), PLDL1KEEP; \
-	PRFM 64(R21), PLDL1KEEP; \
-	PRFM 128(R21), PLDL1KEEP; \
-	PRFM 192(R21), PLDL1KEEP; \
-	PRFM 256(R21), PLDL1KEEP; \
+	PRFM (R23), PLDL1KEEP; \
+	PRFM 64(R23), PLDL1KEEP; \
+	PRFM 128(R23), PLDL1KEEP; \
+	PRFM 192(R23), PLDL1KEEP; \
+	PRFM 256(R23), PLDL1KEEP; \
 	ADD  $320, R23
 
 // Flags: whether there are more blocks.
 #define TILE_MORE \
-	MOVD w_len+32(FP), R21; \
-	CMP  R21>>9, R22
+	MOVD blocks-16(SP), R21; \
+	CMP  R21, R22
 
 // All fours, the last of which may have three rows, and then all pairs, the last of which may have one. BLOCK is a
 // block of either.

@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "tile_amd64.h"
 
@@ -24,7 +25,7 @@
 	MAGNITUDES;           \
 	MOVQ R12, BX;         \
 	WAITING(R12);         \
-	PAIRS(tokens+192(FP), Q8_0_FIRST_1, Q8_0_FIRST_2, firsttwo, firstone, firstend) \
+	PAIRS(Q8_0_FIRST_1, Q8_0_FIRST_2, firsttwo, firstone, firstend) \
 	MOVQ BX, R12;         \
 	WAITING(BX);          \
 	VMOVDQU 128(SI), Y4;  \
@@ -64,14 +65,14 @@ GLOBL biases<>(SB), RODATA|NOPTR, $12
 	VMOVDQU 192(SI), Y6; \
 	VMOVDQU 224(SI), Y7
 
-// func tileQ8_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tileQ8_0AVX2(SB), 0, $576-232
+// func tileQ8_0AVX2(a *tileArgs)
+TEXT ·tileQ8_0AVX2(SB), 0, $584-8
 	TILE_ARGS(3)
 	WORDS($0x00010001, X14, Y14)
 	TILE2(LOAD_Q8_0, Q8_0_1, Q8_0_2)
 
-// func tileQ4_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tileQ4_0AVX2(SB), NOSPLIT, $24-232
+// func tileQ4_0AVX2(a *tileArgs)
+TEXT ·tileQ4_0AVX2(SB), NOSPLIT, $32-8
 	TILE_ARGS(3)
 	TILE_OFFSETS
 	LEAQ (R15)(R10*1), BP
@@ -79,8 +80,8 @@ TEXT ·tileQ4_0AVX2(SB), NOSPLIT, $24-232
 	WORDS($0xfff8fff8, X15, Y15)
 	TILE2(LOAD_Q4_0, Q4_0_1, Q4_0_2)
 
-// func tileQ5_0AVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tileQ5_0AVX2(SB), NOSPLIT, $24-232
+// func tileQ5_0AVX2(a *tileArgs)
+TEXT ·tileQ5_0AVX2(SB), NOSPLIT, $32-8
 	TILE_ARGS(3)
 	TILE_OFFSETS
 	LEAQ (R15)(R10*1), BP
@@ -88,39 +89,40 @@ TEXT ·tileQ5_0AVX2(SB), NOSPLIT, $24-232
 	WORDS($0xfff0fff0, X15, Y15)
 	TILE2(LOAD_Q5_0, Q5_0_1, Q5_0_2)
 
-// func tileQ4_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tileQ4_KAVX2(SB), NOSPLIT, $24-232
+// func tileQ4_KAVX2(a *tileArgs)
+TEXT ·tileQ4_KAVX2(SB), NOSPLIT, $32-8
 	TILE_ARGS(3)
 	LEAQ (R15)(R10*1), BP
 	WORDS($0x00010001, X14, Y14)
 	TILE2(LOAD_K, Q4_K_1, Q4_K_2)
 
-// func tileQ5_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tileQ5_KAVX2(SB), NOSPLIT, $24-232
+// func tileQ5_KAVX2(a *tileArgs)
+TEXT ·tileQ5_KAVX2(SB), NOSPLIT, $32-8
 	TILE_ARGS(3)
 	LEAQ (R15)(R10*1), BP
 	WORDS($0x00010001, X14, Y14)
 	TILE2(LOAD_K, Q5_K_1, Q5_K_2)
 
-// func tileQ6_KAVX2(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tileQ6_KAVX2(SB), NOSPLIT, $24-232
+// func tileQ6_KAVX2(a *tileArgs)
+TEXT ·tileQ6_KAVX2(SB), NOSPLIT, $32-8
 	TILE_ARGS(3)
 	TILE_OFFSETS
 	LEAQ (R15)(R10*1), BP
 	WORDS($0x00010001, X14, Y14)
 	TILE2(LOAD_Q6_K, Q6_K_1, Q6_K_2)
 
-// func horizontalSumAVX2(out, acc []float32)
-// DI out, R8 elements left, SI acc, R9, R10 a lane and three lanes in bytes, AX the fifth lane if there are eight.
-TEXT ·horizontalSumAVX2(SB), NOSPLIT, $0-48
-	MOVQ out_base+0(FP), DI
-	MOVQ out_len+8(FP), R8
-	MOVQ acc_base+24(FP), SI
-	MOVQ acc_len+32(FP), R11
+// func horizontalSumAVX2(a *sumArgs)
+// DI dst, R8 elements left, SI acc, R9, R10 a lane and three lanes in bytes, AX the fifth lane if there are eight.
+TEXT ·horizontalSumAVX2(SB), NOSPLIT, $0-8
+	MOVQ a+0(FP), AX
+	MOVQ sumArgs_dst(AX), DI
+	MOVQ sumArgs_n(AX), R8
+	MOVQ sumArgs_acc(AX), SI
+	MOVQ sumArgs_accumulators(AX), R11
 	LEAQ (R8*4), R9
 	LEAQ (R9)(R9*2), R10
 	LEAQ (SI)(R9*4), AX
-	CMPQ R11, R9 // four lanes, or eight
+	CMPQ R11, $4
 	JEQ  four
 eight:
 	VMOVUPS (SI), Y0
@@ -156,6 +158,6 @@ four:
 	VZEROUPPER
 	RET
 
-// func epilogueAVX2(dst []float32, stride int, acc []float32, tokens int, add bool)
-TEXT ·epilogueAVX2(SB), NOSPLIT, $0-65
+// func epilogueAVX2(a *sumArgs)
+TEXT ·epilogueAVX2(SB), NOSPLIT, $0-8
 	EPILOGUE(5, Y0, Y1, Y2, Y3, Y15)

@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "avxvnni_amd64.h"
 #include "tile_amd64.h"
@@ -34,8 +35,8 @@
 	VMOVDQU 224(SI), Y7; \
 	VMOVUPS (AX), Y13
 
-// func tile32AVXVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tile32AVXVNNI(SB), NOSPLIT, $24-232
+// func tile32AVXVNNI(a *tileArgs)
+TEXT ·tile32AVXVNNI(SB), NOSPLIT, $32-8
 	TILE_ARGS(3)
 	TILE_OFFSETS
 	WORDS($0x80808080, X15, Y15)
@@ -43,14 +44,14 @@ TEXT ·tile32AVXVNNI(SB), NOSPLIT, $24-232
 	LEAQ (R15)(R10*1), BP
 	TILE2(LOAD_SIGNED, ROW32_1, ROW32_2)
 
-// func tileKAVXVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tileKAVXVNNI(SB), NOSPLIT, $24-232
+// func tileKAVXVNNI(a *tileArgs)
+TEXT ·tileKAVXVNNI(SB), NOSPLIT, $32-8
 	TILE_ARGS(3)
 	LEAQ (R15)(R10*1), BP
 	TILE2(LOAD_K, ROWK_1, ROWK_2)
 
-// func tile6AVXVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tile6AVXVNNI(SB), NOSPLIT, $24-232
+// func tile6AVXVNNI(a *tileArgs)
+TEXT ·tile6AVXVNNI(SB), NOSPLIT, $32-8
 	TILE_ARGS(3)
 	TILE_OFFSETS
 	WORDS($0x80808080, X15, Y15)

@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "words_arm64.h"
 #include "tile_arm64.h"
@@ -45,28 +46,29 @@
 	FOUR(HALF, 1, 12, V18); \
 	FOUR(HALF, 3, 12, V19)
 
-// func tile32NEON(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tile32NEON(SB), NOSPLIT, $0-232
+// func tile32NEON(a *tileArgs)
+TEXT ·tile32NEON(SB), NOSPLIT, $16-8
 	TILE_ARGS
 	PAIRS(PAIR32, 2)
 
-// func tileKNEON(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tileKNEON(SB), NOSPLIT, $0-232
+// func tileKNEON(a *tileArgs)
+TEXT ·tileKNEON(SB), NOSPLIT, $16-8
 	TILE_ARGS
 	PAIRS(PAIRK, 3)
 
-// func tile6NEON(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tile6NEON(SB), NOSPLIT, $0-232
+// func tile6NEON(a *tileArgs)
+TEXT ·tile6NEON(SB), NOSPLIT, $16-8
 	TILE_ARGS
 	PAIRS(PAIR6, 3)
 
-// func horizontalSumNEON(out, acc []float32)
-// R0 out, R1 elements left, R2 acc, R3 a lane in bytes, R4-R6 the other lanes; R7-R10 the last four of eight lanes.
-TEXT ·horizontalSumNEON(SB), NOSPLIT, $0-48
-	MOVD out_base+0(FP), R0
-	MOVD out_len+8(FP), R1
-	MOVD acc_base+24(FP), R2
-	MOVD acc_len+32(FP), R11
+// func horizontalSumNEON(a *sumArgs)
+// R0 dst, R1 elements left, R2 acc, R3 a lane in bytes, R4-R6 the other lanes; R7-R10 the last four of eight lanes.
+TEXT ·horizontalSumNEON(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R3
+	MOVD sumArgs_dst(R3), R0
+	MOVD sumArgs_n(R3), R1
+	MOVD sumArgs_acc(R3), R2
+	MOVD sumArgs_accumulators(R3), R11
 	LSL  $2, R1, R3
 	ADD  R3, R2, R4
 	ADD  R3, R4, R5
@@ -75,7 +77,7 @@ TEXT ·horizontalSumNEON(SB), NOSPLIT, $0-48
 	ADD  R3, R7, R8
 	ADD  R3, R8, R9
 	ADD  R3, R9, R10
-	CMP  R3, R11 // four lanes, or eight
+	CMP  $4, R11
 	BEQ  four
 eight:
 	FMOVQ.P 16(R2), F0

@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "words_arm64.h"
 #include "tile_arm64.h"
@@ -60,20 +61,20 @@
 	HALF(COLUMNS4, 0, 8, 16); \
 	HALF(COLUMNS4, 1, 12, 20)
 
-// func tile32SDOT(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tile32SDOT(SB), NOSPLIT, $0-232
+// func tile32SDOT(a *tileArgs)
+TEXT ·tile32SDOT(SB), NOSPLIT, $16-8
 	TILE_ARGS
 	QUADS(QUAD32, 2)
 	PAIRS(PAIR32, 2)
 
-// func tileKSDOT(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tileKSDOT(SB), NOSPLIT, $0-232
+// func tileKSDOT(a *tileArgs)
+TEXT ·tileKSDOT(SB), NOSPLIT, $16-8
 	TILE_ARGS
 	QUADS(QUADK, 3)
 	PAIRS(PAIRK, 3)
 
-// func tile6SDOT(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tile6SDOT(SB), NOSPLIT, $0-232
+// func tile6SDOT(a *tileArgs)
+TEXT ·tile6SDOT(SB), NOSPLIT, $16-8
 	TILE_ARGS
 	QUADS(QUAD6, 3)
 	PAIRS(PAIR6, 3)

@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "words_arm64.h"
 #include "tile_arm64.h"
@@ -80,20 +81,20 @@
 	UNZIP(V20, V21, V16, V17); \
 	UNZIP(V22, V23, V18, V19)
 
-// func tile32SMMLA(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tile32SMMLA(SB), NOSPLIT, $0-232
+// func tile32SMMLA(a *tileArgs)
+TEXT ·tile32SMMLA(SB), NOSPLIT, $16-8
 	TILE_ARGS
 	QUADS(QUAD32, 2)
 	PAIRS(PAIR32, 2)
 
-// func tileKSMMLA(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tileKSMMLA(SB), NOSPLIT, $0-232
+// func tileKSMMLA(a *tileArgs)
+TEXT ·tileKSMMLA(SB), NOSPLIT, $16-8
 	TILE_ARGS
 	QUADS(QUADK, 3)
 	PAIRS(PAIRK, 3)
 
-// func tile6SMMLA(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tile6SMMLA(SB), NOSPLIT, $0-232
+// func tile6SMMLA(a *tileArgs)
+TEXT ·tile6SMMLA(SB), NOSPLIT, $16-8
 	TILE_ARGS
 	QUADS(QUAD6, 3)
 	PAIRS(PAIR6, 3)

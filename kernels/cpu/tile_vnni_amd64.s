@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "tile_amd64.h"
 
@@ -92,7 +93,7 @@ blk: \
 	LOAD; \
 	MOVQ DX, R13;              \
 	MOVQ CX, R14;              \
-	MOVQ tokens+192(FP), R11;    \
+	MOVQ tokens-8(SP), R11;    \
 	SUBQ $2, R11;              \
 	JLT  one;                  \
 two: \
@@ -126,18 +127,18 @@ lane: \
 // weights, scales and minima, 48(SP) bytes of weights left.
 #define TILE2_ARGS \
 	TILE_ARGS(4);                 \
-	MOVQ w_len+32(FP), R8;        \
+	MOVQ tileArgs_wBytes(R11), R8; \
 	SHRQ $1, R8;                  \
 	MOVQ R8, 24(SP);              \
 	MOVQ R8, 48(SP);              \
-	MOVQ ds_len+56(FP), R13;      \
-	SHLQ $1, R13;                 \
+	MOVQ tileArgs_dsBytes(R11), R13; \
+	SHRQ $1, R13;                 \
 	MOVQ R13, 32(SP);             \
-	MOVQ mins_len+80(FP), R13;    \
-	SHLQ $1, R13;                 \
+	MOVQ tileArgs_minsBytes(R11), R13; \
+	SHRQ $1, R13;                 \
 	MOVQ R13, 40(SP);             \
-	MOVQ acc_len+8(FP), R8;       \
-	SHLQ $1, R8;                  \
+	MOVQ tileArgs_accBytes(R11), R8; \
+	SHRQ $1, R8;                  \
 	SUBQ R8, 0(SP)
 
 // OP of the eight registers from W and the 512 bytes of weights at M.
@@ -284,21 +285,21 @@ lane: \
 	SCALED2(Z18, Z19, Z26, Z27); \
 	KEEP2
 
-// func tile32VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tile32VNNI(SB), NOSPLIT, $24-232
+// func tile32VNNI(a *tileArgs)
+TEXT ·tile32VNNI(SB), NOSPLIT, $32-8
 	TILE_ARGS(4)
 	TILE_OFFSETS
 	WORDS($0x80808080, Z31)
 	WORDS($0xff80ff80, Z30)
 	TILE(LOAD_SIGNED, ROW_32, 512, 128, 64)
 
-// func tileKVNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tileKVNNI(SB), NOSPLIT, $24-232
+// func tileKVNNI(a *tileArgs)
+TEXT ·tileKVNNI(SB), NOSPLIT, $32-8
 	TILE_ARGS(4)
 	TILE(LOAD_K, ROW_K, 512, 128, 64)
 
-// func tile6VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tile6VNNI(SB), NOSPLIT, $24-232
+// func tile6VNNI(a *tileArgs)
+TEXT ·tile6VNNI(SB), NOSPLIT, $32-8
 	TILE_ARGS(4)
 	TILE_OFFSETS
 	WORDS($0x80808080, Z31)
@@ -306,27 +307,27 @@ TEXT ·tile6VNNI(SB), NOSPLIT, $24-232
 	WORDS($0xff800000, Z29)
 	TILE(LOAD_SIGNED, ROW_6, 512, 128, 64)
 
-// func tile32x2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tile32x2VNNI(SB), NOSPLIT, $56-232
+// func tile32x2VNNI(a *tileArgs)
+TEXT ·tile32x2VNNI(SB), NOSPLIT, $64-8
 	TILE2_ARGS
 	TILE_OFFSETS
 	WORDS($0x80808080, Z31)
 	WORDS($0xff80ff80, Z30)
 	TILE_OF_TWO(LOAD2_32, ROW2_32, ROWS2_32)
 
-// func tileKx2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tileKx2VNNI(SB), NOSPLIT, $56-232
+// func tileKx2VNNI(a *tileArgs)
+TEXT ·tileKx2VNNI(SB), NOSPLIT, $64-8
 	TILE2_ARGS
 	TILE_OF_TWO(LOAD2_K, ROW2_K, ROWS2_K)
 
-// func tile6x2VNNI(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tile6x2VNNI(SB), NOSPLIT, $56-232
+// func tile6x2VNNI(a *tileArgs)
+TEXT ·tile6x2VNNI(SB), NOSPLIT, $64-8
 	TILE2_ARGS
 	TILE_OFFSETS
 	WORDS($0x80808080, Z31)
 	WORDS($0x0000ff80, Z30)
 	TILE_OF_TWO(LOAD2_6, ROW2_6, ROWS2_6)
 
-// func epilogueAVX512(dst []float32, stride int, acc []float32, tokens int, add bool)
-TEXT ·epilogueAVX512(SB), NOSPLIT, $0-65
+// func epilogueAVX512(a *sumArgs)
+TEXT ·epilogueAVX512(SB), NOSPLIT, $0-8
 	EPILOGUE(6, Z0, Z1, Z2, Z3, Z31)

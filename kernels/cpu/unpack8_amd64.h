@@ -7,10 +7,11 @@
 // places in rows 0 and 1, DI and R8 bytes of a row and of three, R14 what is prefetched, eight rows and two pages
 // further on; R11, R13 for anything.
 
-// Sets SI, DI, R8, R14, for weights of size bytes to 2^log columns, and R9 to n.
+// Sets AX to the arguments and SI, DI, R8, R14, for weights of size bytes to 2^log columns, and R9 to n.
 #define UNPACK8_PLACES(size, log) \
-	MOVQ   w_base+32(FP), SI;    \
-	MOVQ   n+160(FP), R9;        \
+	MOVQ   a+0(FP), AX;          \
+	MOVQ   gemmArgs_w(AX), SI;   \
+	MOVQ   gemmArgs_n(AX), R9;   \
 	MOVQ   R9, DI;               \
 	SHRQ   $log, DI;             \
 	IMUL3Q $size, DI, DI;        \
