@@ -1,9 +1,6 @@
 package cpu
 
-import (
-	"sync"
-	"unsafe"
-)
+import "unsafe"
 
 // actBlock is how many activations share one 8-bit scale.
 const actBlock = 32
@@ -86,7 +83,7 @@ func (a *Acts) RoundPart(t, lo, hi int) {
 	from, to := t*a.N+lo, t*a.N+hi
 	first, last := from/actBlock, to/actBlock
 	k := kernelsInUse()
-	args := roundings.Get().(*actsArgs)
+	args := k.actsArgs.Get().(*actsArgs)
 	args.x, args.n = unsafe.SliceData(a.F[from:to]), to-from
 	args.q, args.h = unsafe.SliceData(a.Q[from:to]), unsafe.SliceData(a.H[2*first:2*last])
 	args.d, args.s = unsafe.SliceData(a.D[first:last]), unsafe.SliceData(a.S[first:last])
@@ -96,11 +93,8 @@ func (a *Acts) RoundPart(t, lo, hi int) {
 		k.interleave(args)
 	}
 	*args = actsArgs{}
-	roundings.Put(args)
+	k.actsArgs.Put(args)
 }
-
-// roundings are arguments for [Acts.RoundPart], as whoever rounds need not have a [Scratch].
-var roundings = sync.Pool{New: func() any { return new(actsArgs) }}
 
 // interleaves reports whether k wants P of these activations.
 func (a *Acts) interleaves(k *kernels) bool {

@@ -10,11 +10,12 @@
 // Arguments of gemm4: DI dst, R8 end of w, SI, SI+R12, SI+2·R12 and BX place in the rows, R12 bytes of a row, DX q, CX
 // d, R13 h, or s for types with minima, R14 place in a row of d, s or h in bytes (q is eight times as far), R15 what is
 // prefetched: some bytes behind the next four rows; tokens at the end of the frame. For a token AX is DX and R11 is R14
-// in that row; R10 and R9 lead to the next, and R9 is the end of R14. size is the bytes of a block of 2^log columns, off words that make up for the offset of the weights. Z0, Z2, Z4
-// and Z6 columns 0 to 15 of the blocks of rows 0 to 3, as unsigned bytes, Z1, Z3, Z5 and Z7 columns 16 to 31; Z8-Z11
-// products of the rows; Z12, Z13 activations; Z14 sums of products, with a dword for each row in the quarter of a
-// block, as have the scales, Z24, and the sums of each token, Z16-Z23. K1-K3 words of rows 1-3 there. Z27 words of 1,
-// Z28 dword b in quarter b, Z30 words of the offset, Z31 nibbles.
+// in that row; R10 and R9 lead to the next, and R9 is the end of R14. size is the bytes of a block of 2^log columns,
+// off words that make up for the offset of the weights. Z0, Z2, Z4 and Z6 columns 0 to 15 of the blocks of rows 0 to 3,
+// as unsigned bytes, Z1, Z3, Z5 and Z7 columns 16 to 31; Z8-Z11 products of the rows; Z12, Z13 activations; Z14 sums of
+// products, with a dword for each row in the quarter of a block, as have the scales, Z24, and the sums of each token,
+// Z16-Z23. K1-K3 words of rows 1-3 there. Z27 words of 1, Z28 dword b in quarter b, Z30 words of the offset, Z31
+// nibbles.
 #define GEMM4_ARGS(size, log, off, prefetch) \
 	MOVQ  a+0(FP), AX;              \
 	MOVQ  gemmArgs_dst(AX), DI;     \

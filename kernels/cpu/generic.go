@@ -3,6 +3,7 @@ package cpu
 import (
 	"encoding/binary"
 	"math"
+	"sync"
 	"unsafe"
 
 	"github.com/pilotfish-ai/pilotfish/gguf/block"
@@ -11,7 +12,10 @@ import (
 // generic returns the microkernels in plain Go: the reference of all others.
 func generic() *kernels {
 	k := &kernels{
-		storedKernels: storedKernels{round: roundGeneric},
+		storedKernels: storedKernels{
+			round:    roundGeneric,
+			actsArgs: &sync.Pool{New: func() any { return new(actsArgs) }},
+		},
 		packedKernels: packedKernels{panelOutputs: panelGeneric, horizontalSum: horizontalSumGeneric},
 		floatKernels: floatKernels{
 			gemvF32: gemvF32Generic, gemvF16: gemvF16Generic, gemvBF16: gemvBF16Generic,

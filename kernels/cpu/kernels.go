@@ -1,6 +1,10 @@
 package cpu
 
-import "github.com/pilotfish-ai/pilotfish/gguf/block"
+import (
+	"sync"
+
+	"github.com/pilotfish-ai/pilotfish/gguf/block"
+)
 
 // kernels is the microkernels of one instruction set. MatMul checks shapes and cuts the work before one is called, so a
 // microkernel may assume lengths that fit and at least one element. Each has its twin in generic.go, where its formula
@@ -18,6 +22,7 @@ type storedKernels struct {
 	gemv       [formats]gemm        // one token, one output after the other; dst has the outputs of w's rows
 	smallGEMMs [formats][]smallGEMM // a few tokens, some outputs at a time
 	round      func(a *actsArgs)    // activations to 8 bits, see [Acts]
+	actsArgs   *sync.Pool           // arguments for round and interleave, as who rounds has no [Scratch]
 
 	// interleave sets P of a token ([Acts]) from Q of whole blocks, the from-th and following; nil if smallGEMMs take
 	// Q.

@@ -12,8 +12,8 @@
 	ADDQ $320, P
 
 // Arguments of tile: DI acc, SI w, R8 columns left, AX ds, BX mins, DX q, CX d, R15 from d to s, for the same place;
-// R9, R10 a row of q and of d, s or h in bytes; R12 place in acc, 0(SP) its end; 8(SP) what to prefetch, 16(SP) its end;
-// tokens at the end of the frame; R11 the arguments. SHIFT is log2 of the weight rows in the panel.
+// R9, R10 a row of q and of d, s or h in bytes; R12 place in acc, 0(SP) its end; 8(SP) what to prefetch, 16(SP) its
+// end; tokens at the end of the frame; R11 the arguments. SHIFT is log2 of the weight rows in the panel.
 #define TILE_ARGS(SHIFT) \
 	MOVQ a+0(FP), R11;         \
 	MOVQ tileArgs_acc(R11), DI; \
