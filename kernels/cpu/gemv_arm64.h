@@ -149,6 +149,17 @@ one: \
 	BNE  one; \
 sum: \
 	ROW_END
+#define GEMV_Q8_0 \
+	GEMV_ARGS; \
+	GEMV32(Q8_0_LOAD, NO_OFF, NO_OFF, 34)
+#define GEMV_Q4_0 \
+	GEMV_ARGS; \
+	Q4_0_CONST; \
+	GEMV32(Q4_0_LOAD, Q4_0_OFF4, Q4_0_OFF1, 18)
+#define GEMV_Q5_0 \
+	GEMV_ARGS; \
+	Q5_0_CONST; \
+	GEMV32(Q5_0_LOAD, NO_OFF, NO_OFF, 22)
 
 // V24, V25 = the eight scales, V26, V27 = the eight minima of the Q4_K or Q5_K block at R2: see scalesK. Uses R11-R15,
 // V8-V10.
@@ -258,6 +269,14 @@ blk: \
 	CBNZ R9, blk; \
 	FADD(1, 0, 0); \
 	ROW_END
+#define GEMV_Q4_K \
+	GEMV_ARGS; \
+	Q4_K_CONST; \
+	GEMVK(Q4_K_PAIR(0), Q4_K_PAIR(1), Q4_K_PAIR(2), Q4_K_PAIR(3), 144)
+#define GEMV_Q5_K \
+	GEMV_ARGS; \
+	Q5_K_CONST; \
+	GEMVK(Q5_K_PAIR0, Q5_K_PAIR1, Q5_K_PAIR2, Q5_K_PAIR3, 176)
 
 // V16-V19 = the sixteen scales of the Q6_K block at R2, times its d. Uses V8-V11.
 #define Q6_K_CONST \
@@ -348,7 +367,9 @@ blk: \
 	FMLA(12, 9, sum)
 
 // gemv for Q6_K.
-#define GEMV6 \
+#define GEMV_Q6_K \
+	GEMV_ARGS; \
+	Q6_K_CONST; \
 row: \
 	ROW_BEGIN; \
 blk: \

@@ -50,6 +50,11 @@
 #define LANES(a, b, A) \
 	FADD(b, a, a); \
 	HSUM(a, A, 16, V16)
+#define LANES4(a, A, B, C, D) \
+	LANES(a, a+1, A); \
+	LANES(a+2, a+3, B); \
+	LANES(a+4, a+5, C); \
+	LANES(a+6, a+7, D)
 
 // The next elements of a row of w, at R, times x, added to the sums a and b.
 #define SIXTEEN(LOAD16, R, a, b) \
@@ -87,6 +92,9 @@
 	MOVD floatArgs_x(R6), R4; \
 	MOVD floatArgs_n(R6), R5
 #define GEMV(LOAD16, LOAD4, LOAD1) \
+	GEMV_ARGS; \
+	ROWS(LOAD16, LOAD4, LOAD1)
+#define ROWS(LOAD16, LOAD4, LOAD1) \
 	ZERO(31); \
 row: \
 	MOVD R2, R6; \
@@ -94,14 +102,7 @@ row: \
 	NEXT(2, R10, R13, R11, R14); \
 	NEXT(3, R11, R14, R12, R15); \
 	MOVD R4, R7; \
-	ZERO(0); \
-	ZERO(1); \
-	ZERO(2); \
-	ZERO(3); \
-	ZERO(4); \
-	ZERO(5); \
-	ZERO(6); \
-	ZERO(7); \
+	ZERO8(0); \
 	SUBS $16, R5, R8; \
 	BLT  fours; \
 sixteen: \
@@ -124,10 +125,7 @@ four: \
 	SUBS $4, R8; \
 	BGE  four; \
 sum: \
-	LANES(0, 1, V0); \
-	LANES(2, 3, V2); \
-	LANES(4, 5, V4); \
-	LANES(6, 7, V6); \
+	LANES4(0, V0, V2, V4, V6); \
 	ADDS $4, R8; \
 	BEQ  store; \
 one: \
@@ -175,22 +173,8 @@ pass: \
 	ADD  R8<<2, R1, R4; \
 	ADD  R8<<2, R4, R5; \
 	ADD  R8<<2, R5, R7; \
-	ZERO(0); \
-	ZERO(1); \
-	ZERO(2); \
-	ZERO(3); \
-	ZERO(4); \
-	ZERO(5); \
-	ZERO(6); \
-	ZERO(7); \
-	ZERO(8); \
-	ZERO(9); \
-	ZERO(10); \
-	ZERO(11); \
-	ZERO(12); \
-	ZERO(13); \
-	ZERO(14); \
-	ZERO(15); \
+	ZERO8(0); \
+	ZERO8(8); \
 eight: \
 	LOAD8(R6, V16, V17, 16, 17); \
 	LOAD8(R10, V18, V19, 18, 19); \
@@ -200,14 +184,8 @@ eight: \
 	GEMM_ROW(R7, V26, V27, 26, 27, 12, 13, 14, 15); \
 	SUBS $8, R8; \
 	BNE  eight; \
-	LANES(0, 1, V0); \
-	LANES(2, 3, V2); \
-	LANES(4, 5, V4); \
-	LANES(6, 7, V6); \
-	LANES(8, 9, V8); \
-	LANES(10, 11, V10); \
-	LANES(12, 13, V12); \
-	LANES(14, 15, V14); \
+	LANES4(0, V0, V2, V4, V6); \
+	LANES4(8, V8, V10, V12, V14); \
 	FMOVS F0, 0(R0); \
 	FMOVS F2, 4(R0); \
 	FMOVS F4, 16(R0); \
@@ -247,19 +225,13 @@ one: \
 done: \
 	RET
 
-// func gemvF32NEON(a *floatArgs)
 TEXT ·gemvF32NEON(SB), NOSPLIT, $0-8
-	GEMV_ARGS
 	GEMV(LOAD16_F32, LOAD4_F32, LOAD1_F32)
 
-// func gemvF16NEON(a *floatArgs)
 TEXT ·gemvF16NEON(SB), NOSPLIT, $0-8
-	GEMV_ARGS
 	GEMV(LOAD16_F16, LOAD4_F16, LOAD1_F16)
 
-// func gemvBF16NEON(a *floatArgs)
 TEXT ·gemvBF16NEON(SB), NOSPLIT, $0-8
-	GEMV_ARGS
 	GEMV(LOAD16_BF16, LOAD4_BF16, LOAD1_BF16)
 
 // func gemm1F32NEON(a *floatArgs)
@@ -272,25 +244,20 @@ TEXT ·gemm1F32NEON(SB), NOSPLIT, $0-8
 	MOVD floatArgs_n(R6), R5
 	LSL  $2, R5, R3
 	MOVD floatArgs_w(R6), R4
-	GEMV(LOAD16_F32, LOAD4_F32, LOAD1_F32)
+	ROWS(LOAD16_F32, LOAD4_F32, LOAD1_F32)
 
-// func gemmF32NEON(a *floatArgs)
 TEXT ·gemmF32NEON(SB), NOSPLIT, $0-8
 	GEMM(LOAD8_F32)
 
-// func gemmF16NEON(a *floatArgs)
 TEXT ·gemmF16NEON(SB), NOSPLIT, $0-8
 	GEMM(LOAD8_F16)
 
-// func gemmBF16NEON(a *floatArgs)
 TEXT ·gemmBF16NEON(SB), NOSPLIT, $0-8
 	GEMM(LOAD8_BF16)
 
-// func fromF16NEON(a *floatArgs)
 TEXT ·fromF16NEON(SB), NOSPLIT, $0-8
 	FROM(LOAD16_F16, LOAD1_F16)
 
-// func fromBF16NEON(a *floatArgs)
 TEXT ·fromBF16NEON(SB), NOSPLIT, $0-8
 	FROM(LOAD16_BF16, LOAD1_BF16)
 

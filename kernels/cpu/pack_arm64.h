@@ -78,6 +78,33 @@
 	BNE  group; \
 	RET
 
+// pack with CONST, which sets what BLOCK, a block of four rows, needs, and PREFETCH.
+#define PACK(CONST, BLOCK, PREFETCH, size, cols) \
+	PACK_ARGS; \
+	CONST; \
+group: \
+	PACK_GROUP; \
+blk: \
+	BLOCK; \
+	PREFETCH; \
+fetched: \
+	PACK_NEXT(size, cols)
+
+// The same for types with blocks of 32, whose scales come last.
+#define WITH_SCALES(BLOCK) \
+	BLOCK; \
+	HALVES(0); \
+	FMOVQ F15, (R9)
+#define PACK32(CONST, BLOCK, size) PACK(CONST, WITH_SCALES(BLOCK), PACK_PREFETCH, size, 32)
+#define NO_CONST
+#define PACK_PREFETCH3 \
+	PACK_PREFETCH; \
+	PACK_PREFETCH; \
+	PACK_PREFETCH
+#define PACK_PREFETCH4 \
+	PACK_PREFETCH3; \
+	PACK_PREFETCH
+
 // V0-V3 = the sixteen bytes at o of each row.
 #define ROWS16(o) \
 	FMOVQ o(R4), F0; \
@@ -97,10 +124,7 @@
 	FMOVD R15, F15; \
 	FCVTL(15, 15)
 
-#define PACK_Q8_0(BY) \
-group: \
-	PACK_GROUP; \
-blk: \
+#define BLOCK_Q8_0(BY) \
 	ROWS16(2); \
 	BY; \
 	FSTPQ (F4, F5), (R8); \
@@ -108,12 +132,8 @@ blk: \
 	ROWS16(18); \
 	BY; \
 	FSTPQ (F4, F5), 64(R8); \
-	FSTPQ (F6, F7), 96(R8); \
-	HALVES(0); \
-	FMOVQ F15, (R9); \
-	PACK_PREFETCH; \
-fetched: \
-	PACK_NEXT(34, 32)
+	FSTPQ (F6, F7), 96(R8)
+#define PACK_Q8_0(BY) PACK32(NO_CONST, BLOCK_Q8_0(BY), 34)
 
 // The lower nibbles of V, less 8, to the panel at o, and the upper ones sixteen columns on.
 #define FOUR(o, F, V) \
@@ -123,23 +143,17 @@ fetched: \
 	VSUB  V30.B16, V.B16, V.B16; \
 	FMOVQ F, o(R8); \
 	FMOVQ F12, (o+64)(R8)
-#define PACK_Q4_0(BY) \
+#define CONST_Q4_0 \
 	VMOVI $15, V31.B16; \
-	VMOVI $8, V30.B16; \
-group: \
-	PACK_GROUP; \
-blk: \
+	VMOVI $8, V30.B16
+#define BLOCK_Q4_0(BY) \
 	ROWS16(2); \
 	BY; \
 	FOUR(0, F4, V4); \
 	FOUR(16, F5, V5); \
 	FOUR(32, F6, V6); \
-	FOUR(48, F7, V7); \
-	HALVES(0); \
-	FMOVQ F15, (R9); \
-	PACK_PREFETCH; \
-fetched: \
-	PACK_NEXT(18, 32)
+	FOUR(48, F7, V7)
+#define PACK_Q4_0(BY) PACK32(CONST_Q4_0, BLOCK_Q4_0(BY), 18)
 
 // The same of Q5_0: where MASK finds a bit clear in what LOW, or HIGH sixteen columns on, take of the high bits, ones
 // are put above the nibble, which is less 16. V28 has the high bits of all four rows, inverted.
@@ -153,7 +167,7 @@ fetched: \
 	VSLI   $4, V14.B16, V12.B16; \
 	FMOVQ  F, o(R8); \
 	FMOVQ  F12, (o+64)(R8)
-#define PACK_Q5_0(BY, TABLE) \
+#define CONST_Q5_0(TABLE) \
 	MOVD  $TABLE<>(SB), R15; \
 	VLD1.P 64(R15), [V16.B16, V17.B16, V18.B16, V19.B16]; \
 	VLD1  (R15), [V24.B16, V25.B16, V26.B16, V27.B16]; \
@@ -161,10 +175,8 @@ fetched: \
 	VADD  V31.B16, V16.B16, V20.B16; \
 	VADD  V31.B16, V17.B16, V21.B16; \
 	VADD  V31.B16, V18.B16, V22.B16; \
-	VADD  V31.B16, V19.B16, V23.B16; \
-group: \
-	PACK_GROUP; \
-blk: \
+	VADD  V31.B16, V19.B16, V23.B16
+#define BLOCK_Q5_0(BY) \
 	MOVWU 2(R4), R15; \
 	MOVWU 2(R5), R16; \
 	ORR   R16<<32, R15; \
@@ -180,12 +192,8 @@ blk: \
 	FIVE(0, F4, V4, V16, V20, V24); \
 	FIVE(16, F5, V5, V17, V21, V25); \
 	FIVE(32, F6, V6, V18, V22, V26); \
-	FIVE(48, F7, V7, V19, V23, V27); \
-	HALVES(0); \
-	FMOVQ F15, (R9); \
-	PACK_PREFETCH; \
-fetched: \
-	PACK_NEXT(22, 32)
+	FIVE(48, F7, V7, V19, V23, V27)
+#define PACK_Q5_0(BY, TABLE) PACK32(CONST_Q5_0(TABLE), BLOCK_Q5_0(BY), 22)
 
 // o(R) = byte i of the words V, unsigned, or for SIGNED signed, times the scales d.
 #define BYTE(i, V, d, o, R) \
@@ -242,13 +250,11 @@ fetched: \
 	FOURK(o+16, F5, V5); \
 	FOURK(o+32, F6, V6); \
 	FOURK(o+48, F7, V7)
-#define PACK_Q4_K(BY) \
+#define CONST_Q4_K \
 	VMOVI $15, V31.B16; \
 	VMOVI $63, V30.B16; \
-	VMOVI $48, V29.B16; \
-group: \
-	PACK_GROUP; \
-blk: \
+	VMOVI $48, V29.B16
+#define BLOCK_Q4_K(BY) \
 	PACK_SCALES_K; \
 	PAIRK(BY, 16, 0); \
 	PAIRK(BY, 32, 64); \
@@ -257,12 +263,8 @@ blk: \
 	PAIRK(BY, 80, 2048); \
 	PAIRK(BY, 96, 2112); \
 	PAIRK(BY, 112, 3072); \
-	PAIRK(BY, 128, 3136); \
-	PACK_PREFETCH; \
-	PACK_PREFETCH; \
-	PACK_PREFETCH; \
-fetched: \
-	PACK_NEXT(144, 256)
+	PAIRK(BY, 128, 3136)
+#define PACK_Q4_K(BY) PACK(CONST_Q4_K, BLOCK_Q4_K(BY), PACK_PREFETCH3, 144, 256)
 
 // Sixteen bytes of nibbles of Q5_K, at src of each row, with the bits that LOW and HIGH bring to bit 4 from V16-V19: to
 // the panel at o, and 32 columns on.
@@ -295,22 +297,14 @@ fetched: \
 	PAIR5(BY, src+32, o+1024, LEFT, 2, LEFT, 1); \
 	PAIR5(BY, src+64, o+2048, STAY, 0, RIGHT, 1); \
 	PAIR5(BY, src+96, o+3072, RIGHT, 2, RIGHT, 3)
-#define PACK_Q5_K(BY) \
-	VMOVI $15, V31.B16; \
-	VMOVI $63, V30.B16; \
-	VMOVI $48, V29.B16; \
-	VMOVI $31, V28.B16; \
-group: \
-	PACK_GROUP; \
-blk: \
+#define CONST_Q5_K \
+	CONST_Q4_K; \
+	VMOVI $31, V28.B16
+#define BLOCK_Q5_K(BY) \
 	PACK_SCALES_K; \
 	HALF5(BY, 16, 48, 0); \
-	HALF5(BY, 32, 64, 64); \
-	PACK_PREFETCH; \
-	PACK_PREFETCH; \
-	PACK_PREFETCH; \
-fetched: \
-	PACK_NEXT(176, 256)
+	HALF5(BY, 32, 64, 64)
+#define PACK_Q5_K(BY) PACK(CONST_Q5_K, BLOCK_Q5_K(BY), PACK_PREFETCH3, 176, 256)
 
 // The nibbles of V with two bits each of Q above, less 32: the lower ones to the panel at o, the upper ones 64 columns
 // on. SHL and SHH bring the two bits to their place.
@@ -351,13 +345,11 @@ fetched: \
 	SIGNED(1, V, 15, (o+64), R9); \
 	SIGNED(2, V, 15, (o+128), R9); \
 	SIGNED(3, V, 15, (o+192), R9)
-#define PACK_Q6_K(BY) \
+#define CONST_Q6_K \
 	VMOVI $15, V31.B16; \
 	VMOVI $32, V30.B16; \
-	VMOVI $63, V29.B16; \
-group: \
-	PACK_GROUP; \
-blk: \
+	VMOVI $63, V29.B16
+#define BLOCK_Q6_K(BY) \
 	QUAD6(BY, 0, 128, 0); \
 	QUAD6(BY, 16, 144, 64); \
 	QUAD6(BY, 64, 160, 2048); \
@@ -368,10 +360,5 @@ blk: \
 	SCALES6(V4, 0); \
 	SCALES6(V5, 256); \
 	SCALES6(V6, 512); \
-	SCALES6(V7, 768); \
-	PACK_PREFETCH; \
-	PACK_PREFETCH; \
-	PACK_PREFETCH; \
-	PACK_PREFETCH; \
-fetched: \
-	PACK_NEXT(210, 256)
+	SCALES6(V7, 768)
+#define PACK_Q6_K(BY) PACK(CONST_Q6_K, BLOCK_Q6_K(BY), PACK_PREFETCH4, 210, 256)

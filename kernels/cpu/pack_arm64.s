@@ -5,94 +5,58 @@
 #include "words_arm64.h"
 #include "pack_arm64.h"
 
-// func packQ8_0By4(a *packArgs)
 TEXT ·packQ8_0By4(SB), NOSPLIT, $0-8
-	PACK_ARGS
 	PACK_Q8_0(BY4)
 
-// func packQ8_0By8(a *packArgs)
 TEXT ·packQ8_0By8(SB), NOSPLIT, $0-8
-	PACK_ARGS
 	PACK_Q8_0(BY8)
 
-// func packQ8_0By16(a *packArgs)
 TEXT ·packQ8_0By16(SB), NOSPLIT, $0-8
-	PACK_ARGS
 	PACK_Q8_0(BY16)
 
-// func packQ4_0By4(a *packArgs)
 TEXT ·packQ4_0By4(SB), NOSPLIT, $0-8
-	PACK_ARGS
 	PACK_Q4_0(BY4)
 
-// func packQ4_0By8(a *packArgs)
 TEXT ·packQ4_0By8(SB), NOSPLIT, $0-8
-	PACK_ARGS
 	PACK_Q4_0(BY8)
 
-// func packQ4_0By16(a *packArgs)
 TEXT ·packQ4_0By16(SB), NOSPLIT, $0-8
-	PACK_ARGS
 	PACK_Q4_0(BY16)
 
-// func packQ5_0By4(a *packArgs)
 TEXT ·packQ5_0By4(SB), NOSPLIT, $0-8
-	PACK_ARGS
 	PACK_Q5_0(BY4, five4)
 
-// func packQ5_0By8(a *packArgs)
 TEXT ·packQ5_0By8(SB), NOSPLIT, $0-8
-	PACK_ARGS
 	PACK_Q5_0(BY8, five8)
 
-// func packQ5_0By16(a *packArgs)
 TEXT ·packQ5_0By16(SB), NOSPLIT, $0-8
-	PACK_ARGS
 	PACK_Q5_0(BY16, five16)
 
-// func packQ4_KBy4(a *packArgs)
 TEXT ·packQ4_KBy4(SB), NOSPLIT, $0-8
-	PACK_ARGS
 	PACK_Q4_K(BY4)
 
-// func packQ4_KBy8(a *packArgs)
 TEXT ·packQ4_KBy8(SB), NOSPLIT, $0-8
-	PACK_ARGS
 	PACK_Q4_K(BY8)
 
-// func packQ4_KBy16(a *packArgs)
 TEXT ·packQ4_KBy16(SB), NOSPLIT, $0-8
-	PACK_ARGS
 	PACK_Q4_K(BY16)
 
-// func packQ5_KBy4(a *packArgs)
 TEXT ·packQ5_KBy4(SB), NOSPLIT, $0-8
-	PACK_ARGS
 	PACK_Q5_K(BY4)
 
-// func packQ5_KBy8(a *packArgs)
 TEXT ·packQ5_KBy8(SB), NOSPLIT, $0-8
-	PACK_ARGS
 	PACK_Q5_K(BY8)
 
-// func packQ5_KBy16(a *packArgs)
 TEXT ·packQ5_KBy16(SB), NOSPLIT, $0-8
-	PACK_ARGS
 	PACK_Q5_K(BY16)
 
-// func packQ6_KBy4(a *packArgs)
 TEXT ·packQ6_KBy4(SB), NOSPLIT, $0-8
-	PACK_ARGS
 	PACK_Q6_K(BY4)
 
-// func packQ6_KBy8(a *packArgs)
 TEXT ·packQ6_KBy8(SB), NOSPLIT, $0-8
-	PACK_ARGS
 	PACK_Q6_K(BY8)
 
-// func packQ6_KBy16(a *packArgs)
 TEXT ·packQ6_KBy16(SB), NOSPLIT, $0-8
-	PACK_ARGS
 	PACK_Q6_K(BY16)
 
 // For the four registers of sixteen columns of four rows: where in the high bits of the rows the byte is that a weight

@@ -46,20 +46,17 @@
 	FOUR(HALF, 1, 12, V18); \
 	FOUR(HALF, 3, 12, V19)
 
-// func tile32NEON(a *tileArgs)
 TEXT ·tile32NEON(SB), NOSPLIT, $16-8
 	TILE_ARGS
-	PAIRS(PAIR32, 2)
+	PAIRS(PAIR(GROUP32), 2)
 
-// func tileKNEON(a *tileArgs)
 TEXT ·tileKNEON(SB), NOSPLIT, $16-8
 	TILE_ARGS
 	PAIRS(PAIRK, 3)
 
-// func tile6NEON(a *tileArgs)
 TEXT ·tile6NEON(SB), NOSPLIT, $16-8
 	TILE_ARGS
-	PAIRS(PAIR6, 3)
+	PAIRS(PAIR(GROUP6), 3)
 
 // func horizontalSumNEON(a *sumArgs)
 // R0 dst, R1 elements left, R2 acc, R3 a lane in bytes, R4-R6 the other lanes; R7-R10 the last four of eight lanes.
