@@ -10,6 +10,8 @@
 //
 // Q4_0 and Q6_K take their weights W - o unsigned, as W, and make up for it with -o·ΣQ for four blocks at once.
 
+#include "unpack_arm64.h"
+
 // Arguments of gemv: R0 dst, R1 end of w, R2 w, R3 q, R4 d, R5 blocks in a row, R6 s, R16 h; in a row R7 q, R8 d, R10
 // s, R17 h, R9 blocks left; V0, V1 sums.
 #define GEMV_ARGS \
@@ -216,18 +218,8 @@ sum: \
 #define Q5_K_PAIR(j, LOW, nl, HIGH, nh) \
 	FLDPQ (48+32*j)(R2), (F16, F17); \
 	FLDPQ 16(R2), (F20, F21); \
-	LOW(nl, V20, V2); \
-	LOW(nl, V21, V3); \
-	HIGH(nh, V20, V18); \
-	HIGH(nh, V21, V19); \
-	VBIT  V31.B16, V16.B16, V2.B16; \
-	VBIT  V31.B16, V17.B16, V3.B16; \
-	VSRI  $4, V16.B16, V18.B16; \
-	VSRI  $4, V17.B16, V19.B16; \
-	VAND  V30.B16, V2.B16, V2.B16; \
-	VAND  V30.B16, V3.B16, V3.B16; \
-	VAND  V30.B16, V18.B16, V18.B16; \
-	VAND  V30.B16, V19.B16, V19.B16
+	LOW2(LOW, nl, V20, V21, V16, V17, V30, V2, V3); \
+	HIGH2(HIGH, nh, V20, V21, V16, V17, V30, V18, V19)
 #define Q5_K_PAIR0 Q5_K_PAIR(0, LEFT, 4, LEFT, 3)
 #define Q5_K_PAIR1 Q5_K_PAIR(1, LEFT, 2, LEFT, 1)
 #define Q5_K_PAIR2 Q5_K_PAIR(2, STAY, 0, RIGHT, 1)
@@ -310,20 +302,8 @@ blk: \
 	FLDPQ ql(R2), (F24, F25); \
 	FLDPQ (ql+32)(R2), (F26, F27); \
 	FLDPQ qh(R2), (F20, F21)
-#define LOW6(i, A, B) \
-	LEFT(i, V20, V2); \
-	LEFT(i, V21, V3); \
-	VBIT V31.B16, A.B16, V2.B16; \
-	VBIT V31.B16, B.B16, V3.B16; \
-	VAND V30.B16, V2.B16, V2.B16; \
-	VAND V30.B16, V3.B16, V3.B16
-#define HIGH6(A, B) \
-	VMOV V20.B16, V2.B16; \
-	VMOV V21.B16, V3.B16; \
-	VSRI $4, A.B16, V2.B16; \
-	VSRI $4, B.B16, V3.B16; \
-	VAND V30.B16, V2.B16, V2.B16; \
-	VAND V30.B16, V3.B16, V3.B16
+#define LOW6(i, A, B) LOW2(LEFT, i, V20, V21, A, B, V30, V2, V3)
+#define HIGH6(A, B) HIGH2(STAY, 0, V20, V21, A, B, V30, V2, V3)
 #define TOP6(A, B) \
 	RIGHT(2, V20, V2); \
 	RIGHT(2, V21, V3); \

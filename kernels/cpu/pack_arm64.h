@@ -135,6 +135,13 @@ fetched: \
 	FSTPQ (F6, F7), 96(R8)
 #define PACK_Q8_0(BY) PACK32(NO_CONST, BLOCK_Q8_0(BY), 34)
 
+// OP of V4-V7, at o and what follows.
+#define EACH(OP, o) \
+	OP(o, F4, V4); \
+	OP(o+16, F5, V5); \
+	OP(o+32, F6, V6); \
+	OP(o+48, F7, V7)
+
 // The lower nibbles of V, less 8, to the panel at o, and the upper ones sixteen columns on.
 #define FOUR(o, F, V) \
 	VUSHR $4, V.B16, V12.B16; \
@@ -149,10 +156,7 @@ fetched: \
 #define BLOCK_Q4_0(BY) \
 	ROWS16(2); \
 	BY; \
-	FOUR(0, F4, V4); \
-	FOUR(16, F5, V5); \
-	FOUR(32, F6, V6); \
-	FOUR(48, F7, V7)
+	EACH(FOUR, 0)
 #define PACK_Q4_0(BY) PACK32(CONST_Q4_0, BLOCK_Q4_0(BY), 18)
 
 // The same of Q5_0: where MASK finds a bit clear in what LOW, or HIGH sixteen columns on, take of the high bits, ones
@@ -170,7 +174,7 @@ fetched: \
 #define CONST_Q5_0(TABLE) \
 	MOVD  $TABLE<>(SB), R15; \
 	VLD1.P 64(R15), [V16.B16, V17.B16, V18.B16, V19.B16]; \
-	VLD1  (R15), [V24.B16, V25.B16, V26.B16, V27.B16]; \
+	VLD1  (R15), [V24.B16, V25.B16]; \
 	VMOVI $2, V31.B16; \
 	VADD  V31.B16, V16.B16, V20.B16; \
 	VADD  V31.B16, V17.B16, V21.B16; \
@@ -191,28 +195,25 @@ fetched: \
 	BY; \
 	FIVE(0, F4, V4, V16, V20, V24); \
 	FIVE(16, F5, V5, V17, V21, V25); \
-	FIVE(32, F6, V6, V18, V22, V26); \
-	FIVE(48, F7, V7, V19, V23, V27)
+	FIVE(32, F6, V6, V18, V22, V24); \
+	FIVE(48, F7, V7, V19, V23, V25)
 #define PACK_Q5_0(BY, TABLE) PACK32(CONST_Q5_0(TABLE), BLOCK_Q5_0(BY), 22)
 
-// o(R) = byte i of the words V, unsigned, or for SIGNED signed, times the scales d.
-#define BYTE(i, V, d, o, R) \
+// o(R) = byte i of the words V times the scales d, as TOP makes them of the uppermost bytes: without a sign or with
+// one.
+#define UNSIGNED VUSHR $24, V12.S4, V12.S4
+#define SIGNED SSHR(24, 12, 12)
+#define BYTE(TOP, i, V, d, o, R) \
 	VSHL  $(24-8*i), V.S4, V12.S4; \
-	VUSHR $24, V12.S4, V12.S4; \
+	TOP; \
 	SCVTF(12, 12); \
 	FMUL(d, 12, 12); \
 	FMOVQ F12, o(R)
-#define SIGNED(i, V, d, o, R) \
-	VSHL  $(24-8*i), V.S4, V12.S4; \
-	SSHR(24, 12, 12); \
-	SCVTF(12, 12); \
-	FMUL(d, 12, 12); \
-	FMOVQ F12, o(R)
-#define BYTES(V, d, o, step, R) \
-	BYTE(0, V, d, o, R); \
-	BYTE(1, V, d, (o+step), R); \
-	BYTE(2, V, d, (o+2*step), R); \
-	BYTE(3, V, d, (o+3*step), R)
+#define BYTES(TOP, V, d, o, step, R) \
+	BYTE(TOP, 0, V, d, o, R); \
+	BYTE(TOP, 1, V, d, (o+step), R); \
+	BYTE(TOP, 2, V, d, (o+2*step), R); \
+	BYTE(TOP, 3, V, d, (o+3*step), R)
 
 // The scales and minima of a Q4_K or Q5_K block: see scalesK. V31 bytes of 15, V30 of 63, V29 of 48.
 #define PACK_SCALES_K \
@@ -232,10 +233,10 @@ fetched: \
 	VUSHR $4, V7.B16, V9.B16; \
 	VORR  V8.B16, V5.B16, V5.B16; \
 	VORR  V9.B16, V6.B16, V6.B16; \
-	BYTES(V22, 20, 0, 128, R9); \
-	BYTES(V5, 20, 512, 128, R9); \
-	BYTES(V23, 21, 0, 64, R10); \
-	BYTES(V6, 21, 256, 64, R10)
+	BYTES(UNSIGNED, V22, 20, 0, 128, R9); \
+	BYTES(UNSIGNED, V5, 20, 512, 128, R9); \
+	BYTES(UNSIGNED, V23, 21, 0, 64, R10); \
+	BYTES(UNSIGNED, V6, 21, 256, 64, R10)
 
 // The lower nibbles of V to the panel at o, and the upper ones 32 columns on; of the sixteen bytes at src of each row.
 #define FOURK(o, F, V) \
@@ -246,10 +247,7 @@ fetched: \
 #define PAIRK(BY, src, o) \
 	ROWS16(src); \
 	BY; \
-	FOURK(o, F4, V4); \
-	FOURK(o+16, F5, V5); \
-	FOURK(o+32, F6, V6); \
-	FOURK(o+48, F7, V7)
+	EACH(FOURK, o)
 #define CONST_Q4_K \
 	VMOVI $15, V31.B16; \
 	VMOVI $63, V30.B16; \
@@ -266,33 +264,43 @@ fetched: \
 	PAIRK(BY, 128, 3136)
 #define PACK_Q4_K(BY) PACK(CONST_Q4_K, BLOCK_Q4_K(BY), PACK_PREFETCH3, 144, 256)
 
-// Sixteen bytes of nibbles of Q5_K, at src of each row, with the bits that LOW and HIGH bring to bit 4 from V16-V19: to
-// the panel at o, and 32 columns on.
-#define FIVEK(o, V, Q, LOW, nl, HIGH, nh) \
-	LOW(nl, Q, V12); \
-	HIGH(nh, Q, V13); \
-	VBIT V31.B16, V.B16, V12.B16; \
-	VSRI $4, V.B16, V13.B16; \
-	VAND V28.B16, V12.B16, V12.B16; \
-	VAND V28.B16, V13.B16, V13.B16; \
+// Q5_K and Q6_K: nibbles in V4-V7 with further bits from V16-V19, to the panel at o. TO_PANEL stores V12 and V13, after
+// LESS. LOWS are the low nibbles of all four registers, HIGHS the high ones; V28 keeps the bits of a weight.
+#define NO_LESS
+#define LESS32 \
+	VSUB V30.B16, V12.B16, V12.B16; \
+	VSUB V30.B16, V13.B16, V13.B16
+#define TO_PANEL(o, LESS) \
+	LESS; \
 	FMOVQ F12, o(R8); \
-	FMOVQ F13, (o+512)(R8)
-#define PAIR5(BY, src, o, LOW, nl, HIGH, nh) \
-	ROWS16(src); \
-	BY; \
-	FIVEK(o, V4, V16, LOW, nl, HIGH, nh); \
-	FIVEK(o+16, V5, V17, LOW, nl, HIGH, nh); \
-	FIVEK(o+32, V6, V18, LOW, nl, HIGH, nh); \
-	FIVEK(o+48, V7, V19, LOW, nl, HIGH, nh)
-
-// Sixteen columns each of all sub-blocks, from the bytes at src and those 32 on, with the high bits at high.
-#define HALF5(BY, high, src, o) \
-	ROWS16(high); \
+	FMOVQ F13, (o+16)(R8)
+#define LOWS(o, SHIFT, n, LESS) \
+	LOW2(SHIFT, n, V16, V17, V4, V5, V28, V12, V13); \
+	TO_PANEL(o, LESS); \
+	LOW2(SHIFT, n, V18, V19, V6, V7, V28, V12, V13); \
+	TO_PANEL(o+32, LESS)
+#define HIGHS(o, SHIFT, n, LESS) \
+	HIGH2(SHIFT, n, V16, V17, V4, V5, V28, V12, V13); \
+	TO_PANEL(o, LESS); \
+	HIGH2(SHIFT, n, V18, V19, V6, V7, V28, V12, V13); \
+	TO_PANEL(o+32, LESS)
+#define FURTHER(BY, o) \
+	ROWS16(o); \
 	BY; \
 	VMOV V4.B16, V16.B16; \
 	VMOV V5.B16, V17.B16; \
 	VMOV V6.B16, V18.B16; \
-	VMOV V7.B16, V19.B16; \
+	VMOV V7.B16, V19.B16
+
+// Sixteen columns each of two sub-blocks of Q5_K from the bytes at src, the second 32 columns on; then of all
+// sub-blocks, with the high bits at high.
+#define PAIR5(BY, src, o, LOW, nl, HIGH, nh) \
+	ROWS16(src); \
+	BY; \
+	LOWS(o, LOW, nl, NO_LESS); \
+	HIGHS(o+512, HIGH, nh, NO_LESS)
+#define HALF5(BY, high, src, o) \
+	FURTHER(BY, high); \
 	PAIR5(BY, src, o, LEFT, 4, LEFT, 3); \
 	PAIR5(BY, src+32, o+1024, LEFT, 2, LEFT, 1); \
 	PAIR5(BY, src+64, o+2048, STAY, 0, RIGHT, 1); \
@@ -306,49 +314,21 @@ fetched: \
 	HALF5(BY, 32, 64, 64)
 #define PACK_Q5_K(BY) PACK(CONST_Q5_K, BLOCK_Q5_K(BY), PACK_PREFETCH3, 176, 256)
 
-// The nibbles of V with two bits each of Q above, less 32: the lower ones to the panel at o, the upper ones 64 columns
-// on. SHL and SHH bring the two bits to their place.
-#define SIX(V, Q, o, SHL, nl, SHH, nh) \
-	SHL(nl, Q, V12); \
-	SHH(nh, Q, V13); \
-	VBIT  V31.B16, V.B16, V12.B16; \
-	VSRI  $4, V.B16, V13.B16; \
-	VAND  V29.B16, V12.B16, V12.B16; \
-	VAND  V29.B16, V13.B16, V13.B16; \
-	VSUB  V30.B16, V12.B16, V12.B16; \
-	VSUB  V30.B16, V13.B16, V13.B16; \
-	FMOVQ F12, o(R8); \
-	FMOVQ F13, (o+1024)(R8)
-
-// Sixteen columns each of four blocks of 32, from the bytes at low, low+32 and high, to the panel at o.
+// Sixteen columns each of four blocks of 32 of Q6_K, from the bytes at low, low+32 and high.
 #define QUAD6(BY, low, high, o) \
-	ROWS16(high); \
-	BY; \
-	VMOV V4.B16, V16.B16; \
-	VMOV V5.B16, V17.B16; \
-	VMOV V6.B16, V18.B16; \
-	VMOV V7.B16, V19.B16; \
+	FURTHER(BY, high); \
 	ROWS16(low); \
 	BY; \
-	SIX(V4, V16, o, LEFT, 4, STAY, 0); \
-	SIX(V5, V17, o+16, LEFT, 4, STAY, 0); \
-	SIX(V6, V18, o+32, LEFT, 4, STAY, 0); \
-	SIX(V7, V19, o+48, LEFT, 4, STAY, 0); \
+	LOWS(o, LEFT, 4, LESS32); \
+	HIGHS(o+1024, STAY, 0, LESS32); \
 	ROWS16(low+32); \
 	BY; \
-	SIX(V4, V16, o+512, LEFT, 2, RIGHT, 2); \
-	SIX(V5, V17, o+528, LEFT, 2, RIGHT, 2); \
-	SIX(V6, V18, o+544, LEFT, 2, RIGHT, 2); \
-	SIX(V7, V19, o+560, LEFT, 2, RIGHT, 2)
-#define SCALES6(V, o) \
-	SIGNED(0, V, 15, o, R9); \
-	SIGNED(1, V, 15, (o+64), R9); \
-	SIGNED(2, V, 15, (o+128), R9); \
-	SIGNED(3, V, 15, (o+192), R9)
+	LOWS(o+512, LEFT, 2, LESS32); \
+	HIGHS(o+1536, RIGHT, 2, LESS32)
 #define CONST_Q6_K \
 	VMOVI $15, V31.B16; \
 	VMOVI $32, V30.B16; \
-	VMOVI $63, V29.B16
+	VMOVI $63, V28.B16
 #define BLOCK_Q6_K(BY) \
 	QUAD6(BY, 0, 128, 0); \
 	QUAD6(BY, 16, 144, 64); \
@@ -357,8 +337,8 @@ fetched: \
 	HALVES(208); \
 	ROWS16(192); \
 	BY4; \
-	SCALES6(V4, 0); \
-	SCALES6(V5, 256); \
-	SCALES6(V6, 512); \
-	SCALES6(V7, 768)
+	BYTES(SIGNED, V4, 15, 0, 64, R9); \
+	BYTES(SIGNED, V5, 15, 256, 64, R9); \
+	BYTES(SIGNED, V6, 15, 512, 64, R9); \
+	BYTES(SIGNED, V7, 15, 768, 64, R9)
 #define PACK_Q6_K(BY) PACK(CONST_Q6_K, BLOCK_Q6_K(BY), PACK_PREFETCH4, 210, 256)

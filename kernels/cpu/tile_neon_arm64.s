@@ -74,13 +74,13 @@ TEXT ·horizontalSumNEON(SB), NOSPLIT, $0-8
 	ADD  R3, R7, R8
 	ADD  R3, R8, R9
 	ADD  R3, R9, R10
-	CMP  $4, R11
-	BEQ  four
-eight:
+next:
 	FMOVQ.P 16(R2), F0
 	FMOVQ.P 16(R4), F1
 	FMOVQ.P 16(R5), F2
 	FMOVQ.P 16(R6), F3
+	CMP  $4, R11
+	BEQ  four
 	FMOVQ.P 16(R7), F4
 	FMOVQ.P 16(R8), F5
 	FMOVQ.P 16(R9), F6
@@ -89,22 +89,11 @@ eight:
 	FADD(5, 1, 1)
 	FADD(6, 2, 2)
 	FADD(7, 3, 3)
-	FADD(2, 0, 0)
-	FADD(3, 1, 1)
-	FADD(1, 0, 0)
-	FMOVQ.P F0, 16(R0)
-	SUBS $4, R1
-	BNE  eight
-	RET
 four:
-	FMOVQ.P 16(R2), F0
-	FMOVQ.P 16(R4), F1
-	FMOVQ.P 16(R5), F2
-	FMOVQ.P 16(R6), F3
 	FADD(2, 0, 0)
 	FADD(3, 1, 1)
 	FADD(1, 0, 0)
 	FMOVQ.P F0, 16(R0)
 	SUBS $4, R1
-	BNE  four
+	BNE  next
 	RET
