@@ -1,5 +1,7 @@
 package cpu
 
+import "unsafe"
+
 // actBlock is how many activations share one 8-bit scale.
 const actBlock = 32
 
@@ -81,10 +83,17 @@ func (a *Acts) RoundPart(t, lo, hi int) {
 	from, to := t*a.N+lo, t*a.N+hi
 	first, last := from/actBlock, to/actBlock
 	k := kernelsInUse()
-	k.round(a.Q[from:to], a.D[first:last], a.S[first:last], a.H[2*first:2*last], a.F[from:to])
+	args := k.actsArgs.Get().(*actsArgs)
+	args.x, args.n = unsafe.SliceData(a.F[from:to]), to-from
+	args.q, args.h = unsafe.SliceData(a.Q[from:to]), unsafe.SliceData(a.H[2*first:2*last])
+	args.d, args.s = unsafe.SliceData(a.D[first:last]), unsafe.SliceData(a.S[first:last])
+	k.round(args)
 	if a.interleaves(k) {
-		k.interleave(a.P[t*a.N:], a.Q[from:to], lo/actBlock)
+		args.p, args.from = unsafe.SliceData(a.P[t*a.N:(t+1)*a.N]), lo/actBlock
+		k.interleave(args)
 	}
+	*args = actsArgs{}
+	k.actsArgs.Put(args)
 }
 
 // interleaves reports whether k wants P of these activations.

@@ -43,8 +43,11 @@ func sameTiles(a, b *kernels) bool {
 	}
 	const n = tokens * cols
 	acts := activations{make([]int8, n), make([]float32, n/32), make([]float32, n/32), make([]int16, n/16)}
-	a.round(acts.q, acts.d, acts.s, acts.h, x)
+	a.round(&actsArgs{x: &x[0], q: &acts.q[0], d: &acts.d[0], s: &acts.s[0], h: &acts.h[0], n: n})
 	w, ds, mins := make([]int8, outputs*cols), make([]float32, outputs*cols/16), make([]float32, outputs*cols/32)
+	args := &tileArgs{w: &w[0], wBytes: len(w), ds: &ds[0], dsBytes: 4 * len(ds)}
+	args.mins, args.minsBytes = &mins[0], 4*len(mins)
+	args.setActs(acts, tokens, cols)
 	for i := range ds {
 		ds[i], mins[i/2] = float32(i/32%4+1), float32(i%3)
 	}
@@ -58,7 +61,8 @@ func sameTiles(a, b *kernels) bool {
 		size := f.accumulators() * tokens * outputs
 		sums := [2][]float32{make([]float32, size), make([]float32, size)}
 		for i, k := range [2]*kernels{a, b} {
-			k.tileOf(f, tokens)(sums[i], w, ds, mins, acts, tokens, cols, nil)
+			args.setAcc(sums[i])
+			k.tileOf(f, tokens)(args)
 		}
 		if !slices.Equal(sums[0], sums[1]) {
 			return false
@@ -69,14 +73,9 @@ func sameTiles(a, b *kernels) bool {
 
 // Microkernels in amx_amd64.s for up to 16 tokens; they return the same bits as those of the tiles of AVX-512 VNNI.
 
-//go:noescape
-func tile32AMX(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
-func tileKAMX(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-
-//go:noescape
-func tile6AMX(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
+func tile32AMX(a *tileArgs)
+func tileKAMX(a *tileArgs)
+func tile6AMX(a *tileArgs)
 
 //go:noescape
 func peakBytesAMX(n int) uint64

@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 
 // Prefetches what comes next at P, 320 bytes, unless that is the end: then, on to fetched.
@@ -122,14 +123,27 @@
 	LEAQ (R14)(R10*4), R14;                      \
 	LEAQ (R12)(R10*4), R12
 
-// The arguments and w_len move on by n blocks; when nothing is left, on to done.
+// At the end of the frame are the arguments that move on, by n blocks; when nothing is left, on to done.
+#define KEEP_ARGS(A, R) \
+	MOVQ tileArgs_w(A), R;      \
+	MOVQ R, w-8(SP);            \
+	MOVQ tileArgs_wBytes(A), R; \
+	MOVQ R, left-16(SP);        \
+	MOVQ tileArgs_ds(A), R;     \
+	MOVQ R, ds-24(SP);          \
+	MOVQ tileArgs_mins(A), R;   \
+	MOVQ R, mins-32(SP);        \
+	MOVQ tileArgs_q(A), R;      \
+	MOVQ R, q-40(SP);           \
+	MOVQ tileArgs_d(A), R;      \
+	MOVQ R, d-48(SP)
 #define ADVANCE(n) \
-	ADDQ $(512*n), w_base+24(FP);  \
-	ADDQ $(128*n), ds_base+48(FP); \
-	ADDQ $(64*n), mins_base+72(FP); \
-	ADDQ $(32*n), x_q_base+96(FP);   \
-	ADDQ $(4*n), x_d_base+120(FP);   \
-	SUBQ $(512*n), w_len+32(FP);   \
+	ADDQ $(512*n), w-8(SP);     \
+	ADDQ $(128*n), ds-24(SP);   \
+	ADDQ $(64*n), mins-32(SP);  \
+	ADDQ $(32*n), q-40(SP);     \
+	ADDQ $(4*n), d-48(SP);      \
+	SUBQ $(512*n), left-16(SP); \
 	JLE  done
 
 // The sums of all rows in a lane stay in registers while the blocks of the lane pass, each LANES after the one before:
@@ -138,36 +152,39 @@
 // q, CX d, R9 bytes of a row of q, R10, R13 one and three rows of d in bytes, R11 rows, R15 room for C at a multiple of
 // 64; 0(SP) the end of acc, 8(SP), 16(SP) what to prefetch and its end, 24(SP) from d to s.
 #define TILE_AMX(DEPTH, LANES, PRODUCTS, ROW) \
-	MOVQ tokens+192(FP), R11;       \
+	MOVQ a+0(FP), R11;            \
+	MOVQ tileArgs_tokens(R11), R11; \
 	CONFIGURE(DEPTH);             \
-	MOVQ acc_base+0(FP), DI;      \
-	MOVQ acc_len+8(FP), R14;      \
-	LEAQ (DI)(R14*4), R14;        \
+	MOVQ a+0(FP), AX;             \
+	KEEP_ARGS(AX, R14);           \
+	MOVQ tileArgs_acc(AX), DI;    \
+	MOVQ tileArgs_accBytes(AX), R14; \
+	ADDQ DI, R14;                 \
 	MOVQ R14, 0(SP);              \
-	MOVQ prefetch_base+208(FP), R14; \
+	MOVQ tileArgs_prefetch(AX), R14; \
 	MOVQ R14, 8(SP);              \
-	ADDQ prefetch_len+216(FP), R14;  \
+	ADDQ tileArgs_prefetchBytes(AX), R14; \
 	MOVQ R14, 16(SP);             \
-	MOVQ x_s_base+144(FP), R14;     \
-	SUBQ x_d_base+120(FP), R14;     \
+	MOVQ tileArgs_s(AX), R14;     \
+	SUBQ tileArgs_d(AX), R14;     \
 	MOVQ R14, 24(SP);             \
-	MOVQ n+200(FP), R9;           \
+	MOVQ tileArgs_n(AX), R9;      \
 	MOVQ R9, R10;                 \
 	SHRQ $3, R10;                 \
 	LEAQ (R10)(R10*2), R13;       \
 	LEAQ 159(SP), R15;            \
 	ANDQ $-64, R15;               \
 lane: \
-	MOVQ w_base+24(FP), SI;       \
+	MOVQ w-8(SP), SI;             \
 	MOVQ $(512*32), R8;           \
-	CMPQ R8, w_len+32(FP);        \
+	CMPQ R8, left-16(SP);         \
 	JLE  whole;                   \
-	MOVQ w_len+32(FP), R8;        \
+	MOVQ left-16(SP), R8;         \
 whole: \
-	MOVQ ds_base+48(FP), AX;      \
-	MOVQ mins_base+72(FP), BX;    \
-	MOVQ x_q_base+96(FP), DX;       \
-	MOVQ x_d_base+120(FP), CX;      \
+	MOVQ ds-24(SP), AX;           \
+	MOVQ mins-32(SP), BX;         \
+	MOVQ q-40(SP), DX;            \
+	MOVQ d-48(SP), CX;            \
 	EACH(LOAD_ACC, blk);          \
 blk: \
 	MOVQ 8(SP), R14;              \
@@ -197,23 +214,24 @@ stored: \
 	CMPQ DI, 0(SP);               \
 	JNE  lane;                    \
 	ADVANCE((32-LANES));          \
-	MOVQ acc_base+0(FP), DI;      \
+	MOVQ a+0(FP), DI;             \
+	MOVQ tileArgs_acc(DI), DI;    \
 	JMP  lane;                    \
 done: \
 	TILERELEASE;                  \
 	VZEROUPPER;                   \
 	RET
 
-// func tile32AMX(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tile32AMX(SB), 0, $2208-232
+// func tile32AMX(a *tileArgs)
+TEXT ·tile32AMX(SB), 0, $2256-8
 	TILE_AMX(8, 4, PRODUCTS_32, ROW_32)
 
-// func tileKAMX(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tileKAMX(SB), 0, $2208-232
+// func tileKAMX(a *tileArgs)
+TEXT ·tileKAMX(SB), 0, $2256-8
 	TILE_AMX(8, 8, PRODUCTS_K, ROW_K)
 
-// func tile6AMX(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tile6AMX(SB), 0, $2208-232
+// func tile6AMX(a *tileArgs)
+TEXT ·tile6AMX(SB), 0, $2256-8
 	TILE_AMX(4, 8, PRODUCTS_6, ROW_6)
 
 // func peakBytesAMX(n int) uint64

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -78,10 +79,9 @@ func TestSameTiles(t *testing.T) {
 	for f := range formats {
 		wrong := avx512vnni()
 		right := wrong.tile[f]
-		wrong.tile[f] = func(
-			acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte,
-		) {
-			right(acc, w, ds, mins, x, tokens, n, prefetch)
+		wrong.tile[f] = func(a *tileArgs) {
+			right(a)
+			acc := unsafe.Slice(a.acc, a.accBytes/4)
 			acc[len(acc)/2+int(f)]++
 		}
 		require.False(t, sameTiles(wrong, avx512vnni()), f.typeOf())

@@ -23,7 +23,7 @@ func right(*kernels) bool { return true }
 // neon returns the microkernels for every arm64 CPU.
 func neon() *kernels {
 	k := generic()
-	k.gemv = [formats]gemv{
+	k.gemv = [formats]gemm{
 		gemvQ8_0NEON, gemvQ4_0NEON, gemvQ5_0NEON, gemvQ4_KNEON, gemvQ5_KNEON, gemvQ6_KNEON,
 	}
 	k.panelOutputs, k.horizontalSum = 16, horizontalSumNEON
@@ -45,7 +45,7 @@ func neon() *kernels {
 func dotprod() *kernels {
 	k := neon()
 	k.peakBytes = peak{peakBytesSDOT, 12 * 16}
-	k.gemv = [formats]gemv{
+	k.gemv = [formats]gemm{
 		gemvQ8_0SDOT, gemvQ4_0SDOT, gemvQ5_0SDOT, gemvQ4_KSDOT, gemvQ5_KSDOT, gemvQ6_KSDOT,
 	}
 	k.pack = [formats]pack{

@@ -39,7 +39,8 @@
 // each shape (gemv.go, gemv8.go, gemm8.go, gemm4.go, pack.go, tile.go). Its quantised.go lists the microkernels:
 // gemm8Q4_0AVX2 is gemm8.go with q4_0.go and avx2.go, and what is written of it stands in q4_0_avx2_gen_amd64.s, its
 // declaration and its row of the table in microkernels_gen_amd64.go. make generate writes these files, make lint checks
-// that they are what it would write. All other assembly is written by hand.
+// that they are what it would write. All other assembly is written by hand. Every microkernel takes a pointer to its
+// arguments (args.go).
 //
 // Every microkernel has a twin in plain Go with its formula (generic.go, generic_packed.go, generic_float.go), which
 // fuzzing holds it to. testdata/bits_amd64.txt and bits_arm64.txt hold results to the last bit. The instruction set is

@@ -1,24 +1,23 @@
 //go:build !noasm
 
 #include "textflag.h"
+#include "go_asm.h"
 
-// epilogue(dst []float32, stride int, acc []float32, tokens int, add bool) for panels of 2^SHIFT bytes to a register; A
-// to D for anything, Z for zeros: DI dst, R8 stride, SI acc, R9, R10 a lane and three lanes in bytes, BX the fifth lane
-// if there are eight, R11 rows left.
+// epilogue for panels of 2^SHIFT bytes to a register; A to D for anything, Z for zeros: DI dst, R8 stride, SI acc, R9,
+// R10 a lane and three lanes in bytes, R12 lanes, BX the fifth of them if there are eight, R11 rows left.
 #define EPILOGUE(SHIFT, A, B, C, D, Z) \
-	MOVQ dst_base+0(FP), DI;    \
-	MOVQ stride+24(FP), R8;     \
-	MOVQ acc_base+32(FP), SI;   \
-	MOVQ acc_len+40(FP), R12;   \
-	MOVQ tokens+56(FP), R11;      \
-	MOVBLZX add+64(FP), AX;     \
+	MOVQ a+0(FP), AX;           \
+	MOVQ sumArgs_dst(AX), DI;   \
+	MOVQ sumArgs_stride(AX), R8; \
+	MOVQ sumArgs_acc(AX), SI;   \
+	MOVQ sumArgs_accumulators(AX), R12; \
+	MOVQ sumArgs_tokens(AX), R11; \
+	MOVBLZX sumArgs_add(AX), AX; \
 	SHLQ $2, R8;                \
 	MOVQ R11, R9;               \
 	SHLQ $SHIFT, R9;            \
 	LEAQ (R9)(R9*2), R10;       \
 	LEAQ (SI)(R9*4), BX;        \
-	SHLQ $2, R12;               \
-	LEAQ (R9*4), R13;           \
 	VXORPS Z, Z, Z;             \
 row: \
 	VMOVUPS (SI), A;            \
@@ -29,7 +28,7 @@ row: \
 	VMOVUPS Z, (SI)(R9*1);      \
 	VMOVUPS Z, (SI)(R9*2);      \
 	VMOVUPS Z, (SI)(R10*1);     \
-	CMPQ R12, R13;              \
+	CMPQ R12, $4;               \
 	JEQ  four;                  \
 	VADDPS (BX), A, A;          \
 	VADDPS (BX)(R9*1), B, B;    \
@@ -56,17 +55,18 @@ put: \
 	VZEROUPPER;                 \
 	RET
 
-// func horizontalSumAVX2(out, acc []float32)
-// DI out, R8 elements left, SI acc, R9, R10 a lane and three lanes in bytes, AX the fifth lane if there are eight.
-TEXT ·horizontalSumAVX2(SB), NOSPLIT, $0-48
-	MOVQ out_base+0(FP), DI
-	MOVQ out_len+8(FP), R8
-	MOVQ acc_base+24(FP), SI
-	MOVQ acc_len+32(FP), R11
+// func horizontalSumAVX2(a *sumArgs)
+// DI dst, R8 elements left, SI acc, R9, R10 a lane and three lanes in bytes, AX the fifth lane if there are eight.
+TEXT ·horizontalSumAVX2(SB), NOSPLIT, $0-8
+	MOVQ a+0(FP), AX
+	MOVQ sumArgs_dst(AX), DI
+	MOVQ sumArgs_n(AX), R8
+	MOVQ sumArgs_acc(AX), SI
+	MOVQ sumArgs_accumulators(AX), R11
 	LEAQ (R8*4), R9
 	LEAQ (R9)(R9*2), R10
 	LEAQ (SI)(R9*4), AX
-	CMPQ R11, R9 // four lanes, or eight
+	CMPQ R11, $4
 	JEQ  four
 eight:
 	VMOVUPS (SI), Y0
@@ -102,21 +102,22 @@ four:
 	VZEROUPPER
 	RET
 
-// func epilogueAVX2(dst []float32, stride int, acc []float32, tokens int, add bool)
-TEXT ·epilogueAVX2(SB), NOSPLIT, $0-65
+// func epilogueAVX2(a *sumArgs)
+TEXT ·epilogueAVX2(SB), NOSPLIT, $0-8
 	EPILOGUE(5, Y0, Y1, Y2, Y3, Y15)
 
-// func epilogueAVX512(dst []float32, stride int, acc []float32, tokens int, add bool)
-TEXT ·epilogueAVX512(SB), NOSPLIT, $0-65
+// func epilogueAVX512(a *sumArgs)
+TEXT ·epilogueAVX512(SB), NOSPLIT, $0-8
 	EPILOGUE(6, Z0, Z1, Z2, Z3, Z31)
 
-// func interleaveVNNI(to, q []int8, from int)
-// SI q, R8 bytes of it left; DI to of the group of four blocks, AX place of the block in it.
-TEXT ·interleaveVNNI(SB), NOSPLIT, $0-56
-	MOVQ to_base+0(FP), DI
-	MOVQ q_base+24(FP), SI
-	MOVQ q_len+32(FP), R8
-	MOVQ from+48(FP), AX
+// func interleaveVNNI(a *actsArgs)
+// SI q, R8 bytes of it left; DI p of the group of four blocks, AX place of the block in it.
+TEXT ·interleaveVNNI(SB), NOSPLIT, $0-8
+	MOVQ a+0(FP), AX
+	MOVQ actsArgs_p(AX), DI
+	MOVQ actsArgs_q(AX), SI
+	MOVQ actsArgs_n(AX), R8
+	MOVQ actsArgs_from(AX), AX
 	MOVQ AX, BX
 	SHRQ $2, BX
 	SHLQ $7, BX

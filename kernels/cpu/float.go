@@ -9,24 +9,27 @@ const (
 	storedBytes    = 32 << 10 // of float weights that a floatGEMM reads as they are stored
 )
 
-// floatGEMV is matMul for one token and float weights, which dot reads.
-func (k *kernels) floatGEMV(dst []float32, m Matrix, dot floatGEMV, lo, hi int, x *Acts, add bool, sc *Scratch) {
+// floatGEMV is matMul for one token and float weights, which gemv reads.
+func (k *kernels) floatGEMV(dst []float32, m Matrix, gemv floatGEMM, lo, hi int, x *Acts, add bool, sc *Scratch) {
 	most := max(1, callBytes/m.RowBytes()) // outputs at a time
 	sc.out = grow(sc.out, most, most)
 	for o := lo; o < hi; o += most {
 		end := min(o+most, hi)
-		dot(sc.out[:end-o], m.rows(o, end), m.RowBytes(), x.floats(0, 1))
+		sc.float.setRows(m.rows(o, end), m.RowBytes(), x.N)
+		sc.float.setOut(sc.out[:end-o], x.floats(0, 1))
+		gemv(&sc.float)
 		put(dst[o:end], sc.out[:end-o], add)
 	}
+	sc.float = floatArgs{}
 }
 
 // floatWeights are some rows of a weight as microkernels for floats read them.
 type floatWeights struct {
 	data  []byte
-	size  int        // bytes of a row
-	dot   floatGEMV  // for one token
-	four  floatGEMM  // nil if there is none
-	eight floatGEMM8 // nil if there is none, or if it cannot take these rows
+	size  int       // bytes of a row
+	one   floatGEMM // gemv
+	four  floatGEMM // gemm; nil if there is none
+	eight floatGEMM // gemm8; nil if there is none, or if it cannot take these rows
 }
 
 // floatGEMM is matMul on float32 activations: some outputs at a time with all tokens, which are taken by as many as the
@@ -40,11 +43,13 @@ func (k *kernels) floatGEMM(dst []float32, stride int, m Matrix, lo, hi int, x *
 		for t := 0; t < x.T; {
 			switch to := dst[t*stride+o:]; {
 			case x.T-t == 1:
-				w.dot(sc.out[:end-o], w.data, w.size, x.floats(t, 1))
+				sc.float.setRows(w.data, w.size, x.N)
+				sc.float.setOut(sc.out[:end-o], x.floats(t, 1))
+				w.one(&sc.float)
 				put(to[:end-o], sc.out[:end-o], add)
 				t++
 			case w.eight != nil && k.gemm8Takes(x.T-t):
-				k.floatTile8(to, stride, &w, x, t, add)
+				k.floatTile8(to, stride, &w, x, t, add, sc)
 				t += k.gemm8Tokens
 			default:
 				k.floatTile4(to, stride, &w, x.floats(t, 4), min(4, x.T-t), add, sc)
@@ -52,6 +57,7 @@ func (k *kernels) floatGEMM(dst []float32, stride int, m Matrix, lo, hi int, x *
 			}
 		}
 	}
+	sc.float = floatArgs{}
 }
 
 // floatOutputs returns how many outputs are taken at a time: their weights stay in a cache while all tokens pass. It is
@@ -70,12 +76,12 @@ func (k *kernels) floatOutputs(m Matrix, tokens int) int {
 // converted to float32 first, which is exact.
 func (k *kernels) floatWeights(m Matrix, o, end, most int, sc *Scratch) floatWeights {
 	n, rows := m.Cols, end-o
-	w := floatWeights{data: m.rows(o, end), size: m.RowBytes(), dot: k.gemvOf(m.Type)}
+	w := floatWeights{data: m.rows(o, end), size: m.RowBytes(), one: k.gemvOf(m.Type)}
 	w.four, w.eight = k.gemmOf(m.Type)
 	if w.four == nil {
 		sc.f = grow(sc.f, most*n, most*n)
 		m.Type.Dequantize(sc.f[:rows*n], w.data)
-		w = floatWeights{data: bytesOf(sc.f[:rows*n]), size: 4 * n, dot: k.gemvF32, four: k.gemmF32, eight: k.gemm8F32}
+		w = floatWeights{data: bytesOf(sc.f[:rows*n]), size: 4 * n, one: k.gemvF32, four: k.gemmF32, eight: k.gemm8F32}
 	}
 	if n%16 != 0 || rows%8 != 0 {
 		w.eight = nil
@@ -83,7 +89,7 @@ func (k *kernels) floatWeights(m Matrix, o, end, most int, sc *Scratch) floatWei
 	return w
 }
 
-// gemm8Takes reports whether a floatGEMM8 is to take the next of so many tokens: two fours are better than six and a
+// gemm8Takes reports whether a gemm8 is to take the next of so many tokens: two fours are better than six and a
 // part of four.
 func (k *kernels) gemm8Takes(tokens int) bool {
 	return tokens >= k.gemm8Tokens && !(k.gemm8Tokens == 6 && tokens%6 == 2)
@@ -91,15 +97,21 @@ func (k *kernels) gemm8Takes(tokens int) bool {
 
 // floatTile8 sets dst[i·stride+o], or adds to it, for all rows of w, eight at a time, and the tokens t+i of x for i
 // below gemm8Tokens.
-func (k *kernels) floatTile8(dst []float32, stride int, w *floatWeights, x *Acts, t int, add bool) {
-	acts, next := x.floats(t, k.gemm8Tokens), t+k.gemm8Tokens
+func (k *kernels) floatTile8(
+	dst []float32, stride int, w *floatWeights, x *Acts, t int, add bool, sc *Scratch,
+) {
+	acts, next, a := x.floats(t, k.gemm8Tokens), t+k.gemm8Tokens, &sc.float
+	last := (k.gemm8Tokens - 1) * stride
 	for at := 0; at < len(w.data); at += 8 * w.size {
-		rows := w.data[at : at+8*w.size]
-		w.eight(dst[at/w.size:], stride, rows, acts, k.prefetchAt(rows, t == 0, at, x, next), add)
+		rows, o := w.data[at:at+8*w.size], at/w.size
+		a.setRows(rows, w.size, x.N)
+		a.setOut(dst[o:o+last+8], acts)
+		a.stride, a.prefetch, a.add = stride, k.prefetchAt(rows, t == 0, at, x, next), add
+		w.eight(a)
 	}
 }
 
-// prefetchAt returns how far from eight weight rows what a floatGEMM8 prefetches lies: the rows after them if these
+// prefetchAt returns how far from eight weight rows what a gemm8 prefetches lies: the rows after them if these
 // are multiplied with their first tokens; then, where many weights wait and rows are long, as much of the activations
 // from the next-th token on, from byte at, until all are prefetched; else the weights themselves, which costs nothing.
 func (k *kernels) prefetchAt(w []byte, first bool, at int, x *Acts, next int) int {
@@ -117,15 +129,20 @@ func (k *kernels) prefetchAt(w []byte, first bool, at int, x *Acts, next int) in
 func (k *kernels) floatTile4(
 	dst []float32, stride int, w *floatWeights, x []float32, tokens int, add bool, sc *Scratch,
 ) {
-	rows, size, four, n := w.data, w.size, w.four, len(x)/4
-	for ; four != nil && len(x)%64 == 0 && len(rows) >= 4*size; dst = dst[4:] {
-		four(&sc.gemm, rows[:4*size], x)
-		putFour(dst, stride, &sc.gemm, tokens, add)
+	rows, size, four, n, a := w.data, w.size, w.four, len(x)/4, &sc.float
+	a.stride, a.prefetch, a.add = 4, 4*size, false
+	for ; four != nil && n%16 == 0 && len(rows) >= 4*size; dst = dst[4:] {
+		a.setRows(rows[:4*size], size, n)
+		a.setOut(sc.four[:], x)
+		four(a)
+		putFour(dst, stride, &sc.four, tokens, add)
 		rows = rows[4*size:]
 	}
 	left := len(rows) / size
 	for t := 0; left > 0 && t < tokens; t++ {
-		w.dot(sc.out[:left], rows, size, x[t*n:][:n])
+		a.setRows(rows, size, n)
+		a.setOut(sc.out[:left], x[t*n:][:n])
+		w.one(a)
 		put(dst[t*stride:][:left], sc.out[:left], add)
 	}
 }

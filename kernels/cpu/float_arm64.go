@@ -2,22 +2,13 @@
 
 package cpu
 
-// Microkernels in gemv_float_arm64.s; the formulas stand with their twins in generic_float.go.
+// Microkernels for float weights; the formulas stand with their twins in generic_float.go.
 
-//go:noescape
-func gemvF32NEON(dst []float32, w []byte, stride int, x []float32)
+// gemv_float_arm64.s
 
-//go:noescape
-func gemvF16NEON(dst []float32, w []byte, stride int, x []float32)
-
-//go:noescape
-func gemvBF16NEON(dst []float32, w []byte, stride int, x []float32)
-
-//go:noescape
-func gemmF32NEON(dst *[16]float32, w []byte, x []float32)
-
-//go:noescape
-func gemmF16NEON(dst *[16]float32, w []byte, x []float32)
-
-//go:noescape
-func gemmBF16NEON(dst *[16]float32, w []byte, x []float32)
+func gemvF32NEON(a *floatArgs)
+func gemvF16NEON(a *floatArgs)
+func gemvBF16NEON(a *floatArgs)
+func gemmF32NEON(a *floatArgs)
+func gemmF16NEON(a *floatArgs)
+func gemmBF16NEON(a *floatArgs)

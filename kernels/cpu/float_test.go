@@ -16,9 +16,8 @@ func checkFloat(t *testing.T, k *kernels, in *inputs, rows, n, pad int) {
 	twin := generic()
 	x := in.Floats(n)
 	for _, c := range []struct {
-		typ  block.Type
-		gemv floatGEMV
-		twin floatGEMV
+		typ        block.Type
+		gemv, twin floatGEMM
 	}{
 		{block.F32, k.gemvF32, twin.gemvF32},
 		{block.F16, k.gemvF16, twin.gemvF16},
@@ -33,8 +32,8 @@ func checkFloat(t *testing.T, k *kernels, in *inputs, rows, n, pad int) {
 
 		dst, intact := kerneltest.Guarded[float32](t, rows, in.Off&^3)
 		want := make([]float32, rows)
-		c.gemv(dst, w, stride, x)
-		c.twin(want, w, stride, x)
+		callFloat(c.gemv, dst, w, stride, x, n)
+		callFloat(c.twin, want, w, stride, x, n)
 		intact()
 		for r := range rows {
 			row := values[r*(n+pad):][:n]
@@ -64,11 +63,11 @@ func checkFloatGEMM(t *testing.T, k *kernels, in *inputs, typ block.Type, n int,
 	m := in.matrix(typ, 8, n)
 	one := make([]float32, 64) // [8 tokens, 8 outputs]
 	for t := range 8 {
-		k.gemvOf(typ)(one[8*t:][:8], m.Data, m.RowBytes(), x[t*n:][:n])
+		callFloat(k.gemvOf(typ), one[8*t:][:8], m.Data, m.RowBytes(), x[t*n:], n)
 	}
 	if four != nil {
 		got, intact := kerneltest.Guarded[[16]float32](t, 1, in.Off&^3)
-		four(&got[0], m.Data[:4*m.RowBytes()], x[:4*n])
+		callFloatGEMM(four, got[0][:], 4, m.Data[:4*m.RowBytes()], 4, x, n, false)
 		intact()
 		for i := range 4 {
 			require.Equal(t, one[8*i:][:4], got[0][4*i:][:4], "one token and a GEMM of %d give different bits", n)
@@ -80,7 +79,7 @@ func checkFloatGEMM(t *testing.T, k *kernels, in *inputs, typ block.Type, n int,
 		before := in.Floats(len(got))
 		for _, add := range []bool{false, true} {
 			copy(got, before)
-			eight(got, stride, m.Data, x[:k.gemm8Tokens*n], 0, add)
+			callFloatGEMM(eight, got, stride, m.Data, 8, x, n, add)
 			intact()
 			for i, v := range got {
 				want := before[i]
@@ -127,7 +126,7 @@ func TestEveryF16(t *testing.T) {
 				binary.LittleEndian.PutUint16(w[2*(h*n+at):], uint16(h))
 			}
 			got := make([]float32, 1<<16)
-			k.gemvF16(got, w, 2*n, x)
+			callFloat(k.gemvF16, got, w, 2*n, x, n)
 			for h, v := range got {
 				want := block.F16ToF32(uint16(h))
 				require.True(t, want == v || want != want && v != v, "%04x at %d: %v", h, at, v)

@@ -8,8 +8,8 @@
 #include "textflag.h"
 #include "go_asm.h"
 
-// func gemmF32AVX2Args(a *floatArgs)
-TEXT ·gemmF32AVX2Args(SB), 0, $1072-8
+// func gemmF32AVX2(a *floatArgs)
+TEXT ·gemmF32AVX2(SB), 0, $1072-8
 	LEAQ 47(SP), DX
 	ANDQ $-32, DX
 	MOVQ a+0(FP), AX
@@ -366,8 +366,8 @@ set2:
 	VZEROUPPER 
 	RET 
 
-// func gemmF16AVX2Args(a *floatArgs)
-TEXT ·gemmF16AVX2Args(SB), 0, $1072-8
+// func gemmF16AVX2(a *floatArgs)
+TEXT ·gemmF16AVX2(SB), 0, $1072-8
 	LEAQ 47(SP), DX
 	ANDQ $-32, DX
 	MOVQ a+0(FP), AX
@@ -724,8 +724,8 @@ set2:
 	VZEROUPPER 
 	RET 
 
-// func gemmBF16AVX2Args(a *floatArgs)
-TEXT ·gemmBF16AVX2Args(SB), 0, $1072-8
+// func gemmBF16AVX2(a *floatArgs)
+TEXT ·gemmBF16AVX2(SB), 0, $1072-8
 	LEAQ 47(SP), DX
 	ANDQ $-32, DX
 	MOVQ a+0(FP), AX
@@ -1090,8 +1090,8 @@ set2:
 	VZEROUPPER 
 	RET 
 
-// func gemm8F32AVX2Args(a *floatArgs)
-TEXT ·gemm8F32AVX2Args(SB), 0, $3120-8
+// func gemm8F32AVX2(a *floatArgs)
+TEXT ·gemm8F32AVX2(SB), 0, $3120-8
 	LEAQ 47(SP), DX
 	ANDQ $-32, DX
 	MOVQ a+0(FP), AX
@@ -2033,8 +2033,8 @@ set6:
 	VZEROUPPER 
 	RET 
 
-// func gemm8F16AVX2Args(a *floatArgs)
-TEXT ·gemm8F16AVX2Args(SB), 0, $3120-8
+// func gemm8F16AVX2(a *floatArgs)
+TEXT ·gemm8F16AVX2(SB), 0, $3120-8
 	LEAQ 47(SP), DX
 	ANDQ $-32, DX
 	MOVQ a+0(FP), AX
@@ -2976,8 +2976,8 @@ set6:
 	VZEROUPPER 
 	RET 
 
-// func gemm8BF16AVX2Args(a *floatArgs)
-TEXT ·gemm8BF16AVX2Args(SB), 0, $3120-8
+// func gemm8BF16AVX2(a *floatArgs)
+TEXT ·gemm8BF16AVX2(SB), 0, $3120-8
 	LEAQ 47(SP), DX
 	ANDQ $-32, DX
 	MOVQ a+0(FP), AX

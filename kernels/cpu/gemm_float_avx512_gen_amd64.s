@@ -8,8 +8,8 @@
 #include "textflag.h"
 #include "go_asm.h"
 
-// func gemmF32AVX512Args(a *floatArgs)
-TEXT ·gemmF32AVX512Args(SB), 0, $1104-8
+// func gemmF32AVX512(a *floatArgs)
+TEXT ·gemmF32AVX512(SB), 0, $1104-8
 	LEAQ 79(SP), DX
 	ANDQ $-64, DX
 	MOVQ a+0(FP), AX
@@ -207,8 +207,8 @@ ended:
 	VZEROUPPER 
 	RET 
 
-// func gemmF16AVX512Args(a *floatArgs)
-TEXT ·gemmF16AVX512Args(SB), 0, $1104-8
+// func gemmF16AVX512(a *floatArgs)
+TEXT ·gemmF16AVX512(SB), 0, $1104-8
 	LEAQ 79(SP), DX
 	ANDQ $-64, DX
 	MOVQ a+0(FP), AX
@@ -406,8 +406,8 @@ ended:
 	VZEROUPPER 
 	RET 
 
-// func gemmBF16AVX512Args(a *floatArgs)
-TEXT ·gemmBF16AVX512Args(SB), 0, $1104-8
+// func gemmBF16AVX512(a *floatArgs)
+TEXT ·gemmBF16AVX512(SB), 0, $1104-8
 	LEAQ 79(SP), DX
 	ANDQ $-64, DX
 	MOVQ a+0(FP), AX
@@ -609,8 +609,8 @@ ended:
 	VZEROUPPER 
 	RET 
 
-// func gemm8F32AVX512Args(a *floatArgs)
-TEXT ·gemm8F32AVX512Args(SB), 0, $4176-8
+// func gemm8F32AVX512(a *floatArgs)
+TEXT ·gemm8F32AVX512(SB), 0, $4176-8
 	LEAQ 79(SP), DX
 	ANDQ $-64, DX
 	MOVQ a+0(FP), AX
@@ -1292,8 +1292,8 @@ ended4:
 	VZEROUPPER 
 	RET 
 
-// func gemm8F16AVX512Args(a *floatArgs)
-TEXT ·gemm8F16AVX512Args(SB), 0, $4176-8
+// func gemm8F16AVX512(a *floatArgs)
+TEXT ·gemm8F16AVX512(SB), 0, $4176-8
 	LEAQ 79(SP), DX
 	ANDQ $-64, DX
 	MOVQ a+0(FP), AX
@@ -1975,8 +1975,8 @@ ended4:
 	VZEROUPPER 
 	RET 
 
-// func gemm8BF16AVX512Args(a *floatArgs)
-TEXT ·gemm8BF16AVX512Args(SB), 0, $4176-8
+// func gemm8BF16AVX512(a *floatArgs)
+TEXT ·gemm8BF16AVX512(SB), 0, $4176-8
 	LEAQ 79(SP), DX
 	ANDQ $-64, DX
 	MOVQ a+0(FP), AX

@@ -10,17 +10,22 @@
 //
 // Q4_0 and Q6_K take their weights W - o unsigned, as W, and make up for it with -o·ΣQ for four blocks at once.
 
-// Arguments of gemv(dst []float32, w []byte, x activations): R0 dst, R1 rows left, R2 w, R3 q, R4 d, R5 blocks in a
-// row, R6 s, R16 h; in a row R7 q, R8 d, R10 s, R17 h, R9 blocks left; V0, V1 sums.
+#include "unpack_arm64.h"
+
+// Arguments of gemv: R0 dst, R1 end of w, R2 w, R3 q, R4 d, R5 blocks in a row, R6 s, R16 h; in a row R7 q, R8 d, R10
+// s, R17 h, R9 blocks left; V0, V1 sums.
 #define GEMV_ARGS \
-	MOVD dst_base+0(FP), R0; \
-	MOVD dst_len+8(FP), R1;  \
-	MOVD w_base+24(FP), R2;  \
-	MOVD x_q_base+48(FP), R3;  \
-	MOVD x_d_base+72(FP), R4;  \
-	MOVD x_d_len+80(FP), R5;   \
-	MOVD x_s_base+96(FP), R6;  \
-	MOVD x_h_base+120(FP), R16
+	MOVD a+0(FP), R7; \
+	MOVD gemmArgs_dst(R7), R0; \
+	MOVD gemmArgs_w(R7), R2; \
+	MOVD gemmArgs_wBytes(R7), R1; \
+	ADD  R2, R1; \
+	MOVD gemmArgs_q(R7), R3; \
+	MOVD gemmArgs_d(R7), R4; \
+	MOVD gemmArgs_n(R7), R5; \
+	LSR  $5, R5; \
+	MOVD gemmArgs_s(R7), R6; \
+	MOVD gemmArgs_h(R7), R16
 #define ROW_BEGIN \
 	MOVD R3, R7; \
 	MOVD R4, R8; \
@@ -32,8 +37,8 @@
 #define ROW_END \
 	HSUM(0, V0, 1, V1); \
 	FMOVS.P F0, 4(R0); \
-	SUB  $1, R1; \
-	CBNZ R1, row; \
+	CMP  R1, R2; \
+	BLT  row; \
 	RET
 
 // A = the sums of A, B, C and D, in this order.
@@ -146,6 +151,17 @@ one: \
 	BNE  one; \
 sum: \
 	ROW_END
+#define GEMV_Q8_0 \
+	GEMV_ARGS; \
+	GEMV32(Q8_0_LOAD, NO_OFF, NO_OFF, 34)
+#define GEMV_Q4_0 \
+	GEMV_ARGS; \
+	Q4_0_CONST; \
+	GEMV32(Q4_0_LOAD, Q4_0_OFF4, Q4_0_OFF1, 18)
+#define GEMV_Q5_0 \
+	GEMV_ARGS; \
+	Q5_0_CONST; \
+	GEMV32(Q5_0_LOAD, NO_OFF, NO_OFF, 22)
 
 // V24, V25 = the eight scales, V26, V27 = the eight minima of the Q4_K or Q5_K block at R2: see scalesK. Uses R11-R15,
 // V8-V10.
@@ -202,18 +218,8 @@ sum: \
 #define Q5_K_PAIR(j, LOW, nl, HIGH, nh) \
 	FLDPQ (48+32*j)(R2), (F16, F17); \
 	FLDPQ 16(R2), (F20, F21); \
-	LOW(nl, V20, V2); \
-	LOW(nl, V21, V3); \
-	HIGH(nh, V20, V18); \
-	HIGH(nh, V21, V19); \
-	VBIT  V31.B16, V16.B16, V2.B16; \
-	VBIT  V31.B16, V17.B16, V3.B16; \
-	VSRI  $4, V16.B16, V18.B16; \
-	VSRI  $4, V17.B16, V19.B16; \
-	VAND  V30.B16, V2.B16, V2.B16; \
-	VAND  V30.B16, V3.B16, V3.B16; \
-	VAND  V30.B16, V18.B16, V18.B16; \
-	VAND  V30.B16, V19.B16, V19.B16
+	LOW2(LOW, nl, V20, V21, V16, V17, V30, V2, V3); \
+	HIGH2(HIGH, nh, V20, V21, V16, V17, V30, V18, V19)
 #define Q5_K_PAIR0 Q5_K_PAIR(0, LEFT, 4, LEFT, 3)
 #define Q5_K_PAIR1 Q5_K_PAIR(1, LEFT, 2, LEFT, 1)
 #define Q5_K_PAIR2 Q5_K_PAIR(2, STAY, 0, RIGHT, 1)
@@ -255,6 +261,14 @@ blk: \
 	CBNZ R9, blk; \
 	FADD(1, 0, 0); \
 	ROW_END
+#define GEMV_Q4_K \
+	GEMV_ARGS; \
+	Q4_K_CONST; \
+	GEMVK(Q4_K_PAIR(0), Q4_K_PAIR(1), Q4_K_PAIR(2), Q4_K_PAIR(3), 144)
+#define GEMV_Q5_K \
+	GEMV_ARGS; \
+	Q5_K_CONST; \
+	GEMVK(Q5_K_PAIR0, Q5_K_PAIR1, Q5_K_PAIR2, Q5_K_PAIR3, 176)
 
 // V16-V19 = the sixteen scales of the Q6_K block at R2, times its d. Uses V8-V11.
 #define Q6_K_CONST \
@@ -288,20 +302,8 @@ blk: \
 	FLDPQ ql(R2), (F24, F25); \
 	FLDPQ (ql+32)(R2), (F26, F27); \
 	FLDPQ qh(R2), (F20, F21)
-#define LOW6(i, A, B) \
-	LEFT(i, V20, V2); \
-	LEFT(i, V21, V3); \
-	VBIT V31.B16, A.B16, V2.B16; \
-	VBIT V31.B16, B.B16, V3.B16; \
-	VAND V30.B16, V2.B16, V2.B16; \
-	VAND V30.B16, V3.B16, V3.B16
-#define HIGH6(A, B) \
-	VMOV V20.B16, V2.B16; \
-	VMOV V21.B16, V3.B16; \
-	VSRI $4, A.B16, V2.B16; \
-	VSRI $4, B.B16, V3.B16; \
-	VAND V30.B16, V2.B16, V2.B16; \
-	VAND V30.B16, V3.B16, V3.B16
+#define LOW6(i, A, B) LOW2(LEFT, i, V20, V21, A, B, V30, V2, V3)
+#define HIGH6(A, B) HIGH2(STAY, 0, V20, V21, A, B, V30, V2, V3)
 #define TOP6(A, B) \
 	RIGHT(2, V20, V2); \
 	RIGHT(2, V21, V3); \
@@ -345,7 +347,9 @@ blk: \
 	FMLA(12, 9, sum)
 
 // gemv for Q6_K.
-#define GEMV6 \
+#define GEMV_Q6_K \
+	GEMV_ARGS; \
+	Q6_K_CONST; \
 row: \
 	ROW_BEGIN; \
 blk: \

@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "words_arm64.h"
 
@@ -49,6 +50,11 @@
 #define LANES(a, b, A) \
 	FADD(b, a, a); \
 	HSUM(a, A, 16, V16)
+#define LANES4(a, A, B, C, D) \
+	LANES(a, a+1, A); \
+	LANES(a+2, a+3, B); \
+	LANES(a+4, a+5, C); \
+	LANES(a+6, a+7, D)
 
 // The next elements of a row of w, at R, times x, added to the sums a and b.
 #define SIXTEEN(LOAD16, R, a, b) \
@@ -73,17 +79,22 @@
 	CSEL GT, W2, W, W2; \
 	CSEL GT, D2, D, D2
 
-// gemv(dst []float32, w []byte, stride int, x []float32): four rows at a time, as one has too few sums to keep the
-// units busy. If there are not four, the last one is taken again. R0 dst, R1 rows left, R2 w, R3 stride, R4 x, R5
+// gemv: four rows at a time, as one has too few sums to keep the
+// units busy. If there are not four, the last one is taken again. R0 dst, R1 rows left, R2 w, R3 rowBytes, R4 x, R5
 // length; in four rows R6, R10, R11, R12 w, R0, R13, R14, R15 dst, R7 x, R8 elements left; V0 and V1 sums of the first,
 // and so on.
+#define GEMV_ARGS \
+	MOVD a+0(FP), R6; \
+	MOVD floatArgs_dst(R6), R0; \
+	MOVD floatArgs_rows(R6), R1; \
+	MOVD floatArgs_w(R6), R2; \
+	MOVD floatArgs_rowBytes(R6), R3; \
+	MOVD floatArgs_x(R6), R4; \
+	MOVD floatArgs_n(R6), R5
 #define GEMV(LOAD16, LOAD4, LOAD1) \
-	MOVD dst_base+0(FP), R0; \
-	MOVD dst_len+8(FP), R1; \
-	MOVD w_base+24(FP), R2; \
-	MOVD stride+48(FP), R3; \
-	MOVD x_base+56(FP), R4; \
-	MOVD x_len+64(FP), R5; \
+	GEMV_ARGS; \
+	ROWS(LOAD16, LOAD4, LOAD1)
+#define ROWS(LOAD16, LOAD4, LOAD1) \
 	ZERO(31); \
 row: \
 	MOVD R2, R6; \
@@ -91,14 +102,7 @@ row: \
 	NEXT(2, R10, R13, R11, R14); \
 	NEXT(3, R11, R14, R12, R15); \
 	MOVD R4, R7; \
-	ZERO(0); \
-	ZERO(1); \
-	ZERO(2); \
-	ZERO(3); \
-	ZERO(4); \
-	ZERO(5); \
-	ZERO(6); \
-	ZERO(7); \
+	ZERO8(0); \
 	SUBS $16, R5, R8; \
 	BLT  fours; \
 sixteen: \
@@ -121,10 +125,7 @@ four: \
 	SUBS $4, R8; \
 	BGE  four; \
 sum: \
-	LANES(0, 1, V0); \
-	LANES(2, 3, V2); \
-	LANES(4, 5, V4); \
-	LANES(6, 7, V6); \
+	LANES4(0, V0, V2, V4, V6); \
 	ADDS $4, R8; \
 	BEQ  store; \
 one: \
@@ -146,7 +147,7 @@ store: \
 	BGT  row; \
 	RET
 
-// gemm(dst *[16]float32, w []byte, x []float32): two rows of w with four of x, twice, eight columns at a time: 16
+// gemm: two rows of w with four of x, twice, eight columns at a time: 16
 // multiply-adds for 12 loads (10 of halves), so neither bounds the other where there are four units and three loads a
 // cycle. R0 dst, R2 w, R3 a row of it in bytes, R9 passes left; in a pass R6, R10 w, R1, R4, R5, R7 x, R8 elements
 // left; V0-V3 sums of the first token of x, and so on.
@@ -157,37 +158,23 @@ store: \
 	FMLA(18, x, c); \
 	FMLA(19, y, d)
 #define GEMM(LOAD8) \
-	MOVD dst+0(FP), R0; \
-	MOVD w_base+8(FP), R2; \
-	MOVD w_len+16(FP), R3; \
-	LSR  $2, R3; \
+	MOVD a+0(FP), R8; \
+	MOVD floatArgs_dst(R8), R0; \
+	MOVD floatArgs_w(R8), R2; \
+	MOVD floatArgs_rowBytes(R8), R3; \
 	MOVD $2, R9; \
 	ZERO(31); \
 pass: \
 	MOVD R2, R6; \
 	ADD  R3, R6, R10; \
-	MOVD x_base+32(FP), R1; \
-	MOVD x_len+40(FP), R8; \
-	ADD  R8, R1, R4; \
-	ADD  R8, R4, R5; \
-	ADD  R8, R5, R7; \
-	LSR  $2, R8; \
-	ZERO(0); \
-	ZERO(1); \
-	ZERO(2); \
-	ZERO(3); \
-	ZERO(4); \
-	ZERO(5); \
-	ZERO(6); \
-	ZERO(7); \
-	ZERO(8); \
-	ZERO(9); \
-	ZERO(10); \
-	ZERO(11); \
-	ZERO(12); \
-	ZERO(13); \
-	ZERO(14); \
-	ZERO(15); \
+	MOVD a+0(FP), R8; \
+	MOVD floatArgs_x(R8), R1; \
+	MOVD floatArgs_n(R8), R8; \
+	ADD  R8<<2, R1, R4; \
+	ADD  R8<<2, R4, R5; \
+	ADD  R8<<2, R5, R7; \
+	ZERO8(0); \
+	ZERO8(8); \
 eight: \
 	LOAD8(R6, V16, V17, 16, 17); \
 	LOAD8(R10, V18, V19, 18, 19); \
@@ -197,14 +184,8 @@ eight: \
 	GEMM_ROW(R7, V26, V27, 26, 27, 12, 13, 14, 15); \
 	SUBS $8, R8; \
 	BNE  eight; \
-	LANES(0, 1, V0); \
-	LANES(2, 3, V2); \
-	LANES(4, 5, V4); \
-	LANES(6, 7, V6); \
-	LANES(8, 9, V8); \
-	LANES(10, 11, V10); \
-	LANES(12, 13, V12); \
-	LANES(14, 15, V14); \
+	LANES4(0, V0, V2, V4, V6); \
+	LANES4(8, V8, V10, V12, V14); \
 	FMOVS F0, 0(R0); \
 	FMOVS F2, 4(R0); \
 	FMOVS F4, 16(R0); \
@@ -219,28 +200,22 @@ eight: \
 	BNE  pass; \
 	RET
 
-// func gemvF32NEON(dst []float32, w []byte, stride int, x []float32)
-TEXT ·gemvF32NEON(SB), NOSPLIT, $0-80
+TEXT ·gemvF32NEON(SB), NOSPLIT, $0-8
 	GEMV(LOAD16_F32, LOAD4_F32, LOAD1_F32)
 
-// func gemvF16NEON(dst []float32, w []byte, stride int, x []float32)
-TEXT ·gemvF16NEON(SB), NOSPLIT, $0-80
+TEXT ·gemvF16NEON(SB), NOSPLIT, $0-8
 	GEMV(LOAD16_F16, LOAD4_F16, LOAD1_F16)
 
-// func gemvBF16NEON(dst []float32, w []byte, stride int, x []float32)
-TEXT ·gemvBF16NEON(SB), NOSPLIT, $0-80
+TEXT ·gemvBF16NEON(SB), NOSPLIT, $0-8
 	GEMV(LOAD16_BF16, LOAD4_BF16, LOAD1_BF16)
 
-// func gemmF32NEON(dst *[16]float32, w []byte, x []float32)
-TEXT ·gemmF32NEON(SB), NOSPLIT, $0-56
+TEXT ·gemmF32NEON(SB), NOSPLIT, $0-8
 	GEMM(LOAD8_F32)
 
-// func gemmF16NEON(dst *[16]float32, w []byte, x []float32)
-TEXT ·gemmF16NEON(SB), NOSPLIT, $0-56
+TEXT ·gemmF16NEON(SB), NOSPLIT, $0-8
 	GEMM(LOAD8_F16)
 
-// func gemmBF16NEON(dst *[16]float32, w []byte, x []float32)
-TEXT ·gemmBF16NEON(SB), NOSPLIT, $0-56
+TEXT ·gemmBF16NEON(SB), NOSPLIT, $0-8
 	GEMM(LOAD8_BF16)
 
 // func readNEON(p []byte) uint64

@@ -8,8 +8,8 @@
 #include "textflag.h"
 #include "go_asm.h"
 
-// func gemvF32AVX2Args(a *floatArgs)
-TEXT ·gemvF32AVX2Args(SB), NOSPLIT, $0-8
+// func gemvF32AVX2(a *floatArgs)
+TEXT ·gemvF32AVX2(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), AX
 	MOVQ floatArgs_dst(AX), DI
 	MOVQ floatArgs_rows(AX), R8
@@ -91,8 +91,8 @@ store:
 	VZEROUPPER 
 	RET 
 
-// func gemvF16AVX2Args(a *floatArgs)
-TEXT ·gemvF16AVX2Args(SB), NOSPLIT, $0-8
+// func gemvF16AVX2(a *floatArgs)
+TEXT ·gemvF16AVX2(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), AX
 	MOVQ floatArgs_dst(AX), DI
 	MOVQ floatArgs_rows(AX), R8
@@ -173,8 +173,8 @@ store:
 	VZEROUPPER 
 	RET 
 
-// func gemvBF16AVX2Args(a *floatArgs)
-TEXT ·gemvBF16AVX2Args(SB), NOSPLIT, $0-8
+// func gemvBF16AVX2(a *floatArgs)
+TEXT ·gemvBF16AVX2(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), AX
 	MOVQ floatArgs_dst(AX), DI
 	MOVQ floatArgs_rows(AX), R8

@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "words_arm64.h"
 
@@ -12,37 +13,20 @@
 
 #include "gemv_arm64.h"
 
-// func gemvQ8_0SDOT(dst []float32, w []byte, x activations)
-TEXT ·gemvQ8_0SDOT(SB), NOSPLIT, $0-144
-	GEMV_ARGS
-	GEMV32(Q8_0_LOAD, NO_OFF, NO_OFF, 34)
+TEXT ·gemvQ8_0SDOT(SB), NOSPLIT, $0-8
+	GEMV_Q8_0
 
-// func gemvQ4_0SDOT(dst []float32, w []byte, x activations)
-TEXT ·gemvQ4_0SDOT(SB), NOSPLIT, $0-144
-	GEMV_ARGS
-	Q4_0_CONST
-	GEMV32(Q4_0_LOAD, Q4_0_OFF4, Q4_0_OFF1, 18)
+TEXT ·gemvQ4_0SDOT(SB), NOSPLIT, $0-8
+	GEMV_Q4_0
 
-// func gemvQ5_0SDOT(dst []float32, w []byte, x activations)
-TEXT ·gemvQ5_0SDOT(SB), NOSPLIT, $0-144
-	GEMV_ARGS
-	Q5_0_CONST
-	GEMV32(Q5_0_LOAD, NO_OFF, NO_OFF, 22)
+TEXT ·gemvQ5_0SDOT(SB), NOSPLIT, $0-8
+	GEMV_Q5_0
 
-// func gemvQ4_KSDOT(dst []float32, w []byte, x activations)
-TEXT ·gemvQ4_KSDOT(SB), NOSPLIT, $0-144
-	GEMV_ARGS
-	Q4_K_CONST
-	GEMVK(Q4_K_PAIR(0), Q4_K_PAIR(1), Q4_K_PAIR(2), Q4_K_PAIR(3), 144)
+TEXT ·gemvQ4_KSDOT(SB), NOSPLIT, $0-8
+	GEMV_Q4_K
 
-// func gemvQ5_KSDOT(dst []float32, w []byte, x activations)
-TEXT ·gemvQ5_KSDOT(SB), NOSPLIT, $0-144
-	GEMV_ARGS
-	Q5_K_CONST
-	GEMVK(Q5_K_PAIR0, Q5_K_PAIR1, Q5_K_PAIR2, Q5_K_PAIR3, 176)
+TEXT ·gemvQ5_KSDOT(SB), NOSPLIT, $0-8
+	GEMV_Q5_K
 
-// func gemvQ6_KSDOT(dst []float32, w []byte, x activations)
-TEXT ·gemvQ6_KSDOT(SB), NOSPLIT, $0-144
-	GEMV_ARGS
-	Q6_K_CONST
-	GEMV6
+TEXT ·gemvQ6_KSDOT(SB), NOSPLIT, $0-8
+	GEMV_Q6_K

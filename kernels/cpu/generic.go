@@ -3,6 +3,8 @@ package cpu
 import (
 	"encoding/binary"
 	"math"
+	"sync"
+	"unsafe"
 
 	"github.com/pilotfish-ai/pilotfish/gguf/block"
 )
@@ -10,7 +12,10 @@ import (
 // generic returns the microkernels in plain Go: the reference of all others.
 func generic() *kernels {
 	k := &kernels{
-		storedKernels: storedKernels{round: roundGeneric},
+		storedKernels: storedKernels{
+			round:    roundGeneric,
+			actsArgs: &sync.Pool{New: func() any { return new(actsArgs) }},
+		},
 		packedKernels: packedKernels{panelOutputs: panelGeneric, horizontalSum: horizontalSumGeneric},
 		floatKernels: floatKernels{
 			gemvF32: gemvF32Generic, gemvF16: gemvF16Generic, gemvBF16: gemvBF16Generic,
@@ -21,21 +26,24 @@ func generic() *kernels {
 		},
 	}
 	for f := range formats {
-		k.gemv[f] = func(dst []float32, w []byte, x activations) { gemvGeneric(f, dst, w, x) }
-		k.pack[f] = func(w []int8, ds, mins []float32, src []byte, stride int, _ []byte) {
-			packGeneric(f, w, ds, mins, src, stride)
-		}
-		k.tile[f] = func(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, _ []byte) {
-			tileGeneric(f, acc, w, ds, mins, x, tokens, n)
-		}
+		k.gemv[f] = func(a *gemmArgs) { gemvGeneric(f, a) }
+		k.pack[f] = func(a *packArgs) { packGeneric(f, a) }
+		k.tile[f] = func(a *tileArgs) { tileGeneric(f, a) }
 	}
 	return k
 }
 
-// gemvGeneric sets dst[o] = Σᵢ w[o,i]·x[i] for the len(dst) rows of w in format f and a token x.
-func gemvGeneric(f format, dst []float32, w []byte, x activations) {
+// activationsOf returns n activations of one token or more as slices.
+func activationsOf(q *int8, d, s *float32, h *int16, n int) activations {
+	return activations{unsafe.Slice(q, n), unsafe.Slice(d, n/32), unsafe.Slice(s, n/32), unsafe.Slice(h, n/16)}
+}
+
+// gemvGeneric sets dst[o] = Σᵢ w[o,i]·x[i] for all rows of w in format f and a token x.
+func gemvGeneric(f format, a *gemmArgs) {
 	elems, size := f.typeOf().Block()
 	per := elems / actBlock // activation blocks in a weight block
+	w, x := unsafe.Slice(a.w, a.wBytes), activationsOf(a.q, a.d, a.s, a.h, a.n)
+	dst := unsafe.Slice(a.dst, a.wBytes/(a.n/elems*size))
 	for o := range dst {
 		var u [256]int8
 		var ds [16]float32
@@ -53,7 +61,7 @@ func gemvGeneric(f format, dst []float32, w []byte, x activations) {
 				}
 			}
 		}
-		horizontalSumGeneric(dst[o:o+1], acc[:f.accumulators()])
+		sumAccumulators(dst[o:o+1], acc[:f.accumulators()])
 	}
 }
 
@@ -144,9 +152,11 @@ func scalesK(ds, mins []float32, src []byte) {
 const tiny = 1e-36
 
 // roundGeneric rounds the blocks of x, as [Acts] says, to nearest even.
-func roundGeneric(q []int8, d, s []float32, h []int16, x []float32) {
+func roundGeneric(a *actsArgs) {
+	all, to := unsafe.Slice(a.x, a.n), activationsOf(a.q, a.d, a.s, a.h, a.n)
+	d, s, h := to.d, to.s, to.h
 	for b := range d {
-		x, q := x[b*actBlock:][:actBlock], q[b*actBlock:][:actBlock]
+		x, q := all[b*actBlock:][:actBlock], to.q[b*actBlock:][:actBlock]
 		var top uint32 // of the magnitudes as bits: they order as the numbers do, infinity and NaN above all
 		for _, v := range x {
 			top = max(top, math.Float32bits(v)&^(1<<31))

@@ -3,6 +3,7 @@ package cpu
 import (
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,7 +14,11 @@ import (
 // register holds four blocks.
 func interleaving() *kernels {
 	k := generic()
-	k.name, k.interleave = "generic, interleaved", interleave
+	k.name = "generic, interleaved"
+	k.interleave = func(a *actsArgs) {
+		end := (a.from + a.n/actBlock + 3) / 4 * 4 * actBlock
+		interleave(unsafe.Slice(a.p, end), unsafe.Slice(a.q, a.n), a.from)
+	}
 	for f := range formats {
 		k.smallGEMMs[f] = []smallGEMM{{interleavedGEMM4(k, f), 4, 1, 8}}
 	}
@@ -21,21 +26,23 @@ func interleaving() *kernels {
 }
 
 // interleavedGEMM4 is a small GEMM of four outputs that reads P.
-func interleavedGEMM4(k *kernels, f format) smallGEMMFunc {
-	return func(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-		size := Matrix{Type: f.typeOf(), Cols: n}.RowBytes()
+func interleavedGEMM4(k *kernels, f format) gemm {
+	return func(a *gemmArgs) {
+		n, w := a.n, unsafe.Slice(a.w, a.wBytes)
+		rows := len(w) / Matrix{Type: f.typeOf(), Cols: n}.RowBytes()
+		dst, x := unsafe.Slice(a.dst, (a.tokens-1)*a.stride+rows), activationsOf(a.q, a.d, a.s, a.h, a.tokens*n)
 		q, place, numbers := make([]int8, n), make([]int8, n), make([]int8, n)
 		for i := range numbers {
 			numbers[i] = int8(i % 128) // of the place in four blocks
 		}
 		interleave(place, numbers, 0)
-		for t := range tokens {
+		for t := range a.tokens {
 			for i, from := range place {
 				q[i/128*128+int(from)] = x.q[t*n+i]
 			}
-			b := t * n / actBlock
-			end := b + n/actBlock
-			k.gemv[f](dst[t*stride:][:len(w)/size], w, activations{q, x.d[b:end], x.s[b:end], x.h[2*b : 2*end]})
+			one := x.token(t, n)
+			one.q = q
+			callGEMV(k.gemv[f], dst[t*a.stride:][:rows], w, one)
 		}
 	}
 }
@@ -87,7 +94,7 @@ func TestRoundedIsAllThatProductsTake(t *testing.T) {
 					for i := range tokens {
 						one := x.rounded(i, 1, 0)
 						one.q = slices.Clone(one.q)
-						k.gemv[f](want, m.Data, one)
+						callGEMV(k.gemv[f], want, m.Data, one)
 						got := dst[i*outs:][:outs]
 						require.Equal(t, want, got, "%s, %v: token %d of %d", k.name, f.typeOf(), i, tokens)
 					}

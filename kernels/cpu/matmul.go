@@ -13,7 +13,15 @@ type Scratch struct {
 	acc         []float32   // [accumulators, tokens, outputs of a panel]
 	f           []float32   // [outputs, cols] converted weights
 	out, sums   []float32   // results before they are stored or added; of one exact row
-	gemm        [16]float32 // results of a floatGEMM
+	four        [16]float32 // results of a float gemm, [4 tokens, 4 outputs]
+
+	// Arguments of the microkernel that is called.
+	gemm  gemmArgs
+	pack  packArgs
+	tile  tileArgs
+	sum   sumArgs
+	float floatArgs
+	_     [64]byte // so that no other worker's lie in the same cache line
 }
 
 // callBytes is the weights that one call of assembly reads: a few microseconds, as it cannot be preempted.

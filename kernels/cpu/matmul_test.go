@@ -173,7 +173,7 @@ func TestMatMulBySegments(t *testing.T) {
 				dst, want := make([]float32, batch*rows), make([]float32, rows)
 				k.matMul(dst, rows, m, 0, rows, x, false, &Scratch{})
 				for i := range batch {
-					k.gemv[f](want, m.Data, x.rounded(i, 1, 0))
+					callGEMV(k.gemv[f], want, m.Data, x.rounded(i, 1, 0))
 					require.Equal(t, want, dst[i*rows:][:rows], "%v, token %d of %d", f.typeOf(), i, batch)
 				}
 			}
@@ -240,7 +240,7 @@ func TestMatMulOfNaN(t *testing.T) {
 				m := in.matrix(typ, 2, 256)
 				x := in.input(4, 256)
 				x.F[256+77] = bad
-				k.round(x.Q, x.D, x.S, x.H, x.F)
+				callRound(k.round, x.Q, x.D, x.S, x.H, x.F)
 				dst := make([]float32, 8)
 				k.matMul(dst, 2, m, 0, 2, x, false, &Scratch{})
 				for i, v := range dst {

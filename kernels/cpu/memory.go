@@ -16,11 +16,7 @@ func bytesOf(f []float32) []byte {
 }
 
 // bytesIn returns the memory of w as signed bytes.
-func bytesIn(w []uint32) []int8 {
-	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(w))), 4*len(w))
-}
+func bytesIn(w []uint32) *int8 { return (*int8)(unsafe.Pointer(unsafe.SliceData(w))) }
 
 // floatsIn returns the memory of w as float32 numbers.
-func floatsIn(w []uint32) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(w))), len(w))
-}
+func floatsIn(w []uint32) *float32 { return (*float32)(unsafe.Pointer(unsafe.SliceData(w))) }

@@ -1,5 +1,7 @@
 package cpu
 
+import "unsafe"
+
 const (
 	segment       = 1024 // columns of a panel that few tokens take at a time, so that they stay in a first-level cache
 	tileTokens    = 16   // tokens that a tile takes at a time, likewise
@@ -53,6 +55,7 @@ func (k *kernels) packedGEMM(
 			k.panelsForMany(dst, stride, m, f, o, end, x, add, sc)
 		}
 	}
+	sc.pack, sc.tile, sc.sum = packArgs{}, tileArgs{}, sumArgs{}
 }
 
 // panelForFew computes the outputs o to end of one panel, by segments that stay in the first-level cache. Half of the
@@ -65,8 +68,8 @@ func (k *kernels) panelForFew(
 	for c := 0; c < m.Cols; c += segment {
 		n := min(segment, m.Cols-c)
 		next := p.next[len(p.next)*c/m.Cols : len(p.next)*(c+n)/m.Cols]
-		k.fill(p, m, f, c, n, next[:len(next)/2])
-		k.multiplySegment(sc.acc, p, f, c, n, x, next[len(next)/2:])
+		k.fill(p, m, f, c, n, next[:len(next)/2], sc)
+		k.multiplySegment(p, f, c, n, x, next[len(next)/2:], sc)
 	}
 	k.store(dst[o:], stride, sc.acc, p, o, end, x.T, add, sc)
 }
@@ -79,7 +82,7 @@ func (k *kernels) panelsForMany(
 	outputs := k.panelOutputs
 	for i, at := 0, o; at < end; i, at = i+1, at+outputs {
 		sc.panels[i].take(m, at)
-		k.fill(&sc.panels[i], m, f, 0, m.Cols, sc.panels[i].next)
+		k.fill(&sc.panels[i], m, f, 0, m.Cols, sc.panels[i].next, sc)
 	}
 	next := m.Data[end*m.RowBytes() : min(2*end-o, m.Rows)*m.RowBytes()]
 	clear(sc.acc)
@@ -105,25 +108,32 @@ func (k *kernels) panelsForMany(
 // multiplyPanels adds to sc.acc the products of n panels from the i-th, one or two, with some tokens of x from t.
 func (k *kernels) multiplyPanels(sc *Scratch, i, n int, f format, x *Acts, t, tokens int) {
 	p := &sc.panels[i]
-	acc := sc.acc[:n*p.accumulators*tokens*p.outputs]
 	multiply := k.tileOf(f, tokens)
 	if n == 2 {
 		multiply = k.twoPanels[f]
 	}
-	w := sc.w[i*len(p.w):][:n*len(p.w)]
-	ds, mins := sc.ds[i*len(p.ds):][:n*len(p.ds)], sc.mins[i*len(p.mins):][:n*len(p.mins)]
-	multiply(acc, bytesIn(w), floatsIn(ds), floatsIn(mins), x.rounded(t, tokens, 0), tokens, x.N, nil)
+	a := &sc.tile
+	w, ds, mins := sc.w[i*len(p.w):], sc.ds[i*len(p.ds):], sc.mins[i*len(p.mins):]
+	a.setPanel(w[:n*len(p.w)], ds[:n*len(p.ds)], mins[:n*len(p.mins)])
+	a.setAcc(sc.acc[:n*p.accumulators*tokens*p.outputs])
+	a.setActs(x.rounded(t, tokens, 0), tokens, x.N)
+	a.setPrefetch(nil)
+	multiply(a)
 }
 
-// multiplySegment adds to acc the products of the columns c to c+n of the panel with all tokens of x; for c = 0 it
+// multiplySegment adds to sc.acc the products of the columns c to c+n of the panel with all tokens of x; for c = 0 it
 // begins anew.
-func (k *kernels) multiplySegment(acc []float32, p *panel, f format, c, n int, x *Acts, prefetch []byte) {
-	acc = acc[:p.accumulators*x.T*p.outputs]
+func (k *kernels) multiplySegment(p *panel, f format, c, n int, x *Acts, prefetch []byte, sc *Scratch) {
+	acc := sc.acc[:p.accumulators*x.T*p.outputs]
 	if c == 0 {
 		clear(acc)
 	}
-	w, ds, mins := bytesIn(p.w)[:n*p.outputs], floatsIn(p.ds), floatsIn(p.mins)
-	k.tileOf(f, x.T)(acc, w, ds, mins, x.rounded(0, x.T, c), x.T, x.N, prefetch)
+	a := &sc.tile
+	a.setPanel(p.w[:n*p.outputs/4], p.ds, p.mins)
+	a.setAcc(acc)
+	a.setActs(x.rounded(0, x.T, c), x.T, x.N)
+	a.setPrefetch(prefetch)
+	k.tileOf(f, x.T)(a)
 }
 
 // finish is store that leaves zeros in acc.
@@ -131,7 +141,11 @@ func (k *kernels) finish(
 	dst []float32, stride int, acc []float32, p *panel, o, end, tokens int, add bool, sc *Scratch,
 ) {
 	if k.epilogue != nil && o == p.first && end-o == p.outputs {
-		k.epilogue(dst, stride, acc, tokens, add)
+		a := &sc.sum
+		a.dst, a.stride = unsafe.SliceData(dst[:(tokens-1)*stride+p.outputs]), stride
+		a.acc, a.accumulators, a.n = unsafe.SliceData(acc), p.accumulators, tokens*p.outputs
+		a.tokens, a.add = tokens, add
+		k.epilogue(a)
 		return
 	}
 	k.store(dst, stride, acc, p, o, end, tokens, add, sc)
@@ -143,7 +157,10 @@ func (k *kernels) store(
 	dst []float32, stride int, acc []float32, p *panel, o, end, tokens int, add bool, sc *Scratch,
 ) {
 	out := sc.out[:tokens*p.outputs]
-	k.horizontalSum(out, acc[:p.accumulators*len(out)])
+	a := &sc.sum
+	a.dst, a.n = unsafe.SliceData(out), len(out)
+	a.acc, a.accumulators = unsafe.SliceData(acc[:p.accumulators*len(out)]), p.accumulators
+	k.horizontalSum(a)
 	for t := range tokens {
 		put(dst[t*stride:][:end-o], out[t*p.outputs+o-p.first:][:end-o], add)
 	}
@@ -159,8 +176,12 @@ func (p *panel) take(m Matrix, o int) {
 }
 
 // fill packs columns c to c+n of the panel.
-func (k *kernels) fill(p *panel, m Matrix, f format, c, n int, prefetch []byte) {
+func (k *kernels) fill(p *panel, m Matrix, f format, c, n int, prefetch []byte, sc *Scratch) {
 	elems, size := m.Type.Block()
-	w := bytesIn(p.w)[:n*p.outputs]
-	k.pack[f](w, floatsIn(p.ds), floatsIn(p.mins), p.src[c/elems*size:], p.size, prefetch)
+	a := &sc.pack
+	a.w, a.columns = bytesIn(p.w[:n*p.outputs/4]), n
+	a.ds, a.mins = floatsIn(p.ds), floatsIn(p.mins)
+	a.src, a.stride = unsafe.SliceData(p.src[c/elems*size:]), p.size
+	a.setPrefetch(prefetch)
+	k.pack[f](a)
 }

@@ -5,11 +5,6 @@ package cpu
 // What becomes of the accumulators of generated tiles, in epilogue_amd64.s; the formula stands with the twin
 // horizontalSumGeneric.
 
-//go:noescape
-func epilogueAVX2(dst []float32, stride int, acc []float32, tokens int, add bool)
-
-//go:noescape
-func epilogueAVX512(dst []float32, stride int, acc []float32, tokens int, add bool)
-
-//go:noescape
-func horizontalSumAVX2(out, acc []float32)
+func epilogueAVX2(a *sumArgs)
+func epilogueAVX512(a *sumArgs)
+func horizontalSumAVX2(a *sumArgs)

@@ -20,25 +20,25 @@ func checkTile(t *testing.T, k *kernels, f format, in *inputs, n, tokens int) {
 	pw, intactW := kerneltest.Guarded[uint32](t, k.panelOutputs*n/4, in.Off&^3)
 	pds, intactDs := kerneltest.Guarded[uint32](t, k.panelOutputs*n/16, in.Off&^3)
 	pmins, intactMins := kerneltest.Guarded[uint32](t, k.panelOutputs*n/32, in.Off&^3)
-	k.pack[f](bytesIn(pw), floatsIn(pds), floatsIn(pmins), w, rowBytes, w[:len(w)/2])
+	callPack(k.pack[f], pw, pds, pmins, n, w, rowBytes, w[:len(w)/2])
 	intactW()
 	intactDs()
 	intactMins()
 
 	acc, intactAcc := kerneltest.Guarded[float32](t, f.accumulators()*tokens*k.panelOutputs, in.Off&^3)
 	clear(acc)
-	k.tileOf(f, tokens)(acc, bytesIn(pw), floatsIn(pds), floatsIn(pmins), x, tokens, n, nil)
+	callTile(k.tileOf(f, tokens), acc, pw, pds, pmins, x, tokens, n, w[len(w)/2:])
 	intactAcc()
 	out, intactOut := kerneltest.Guarded[float32](t, tokens*k.panelOutputs, in.Off&^3)
-	k.horizontalSum(out, acc)
+	callSum(k.horizontalSum, out, acc)
 	intactOut()
 	want := make([]float32, len(out))
-	horizontalSumGeneric(want, acc)
+	callSum(horizontalSumGeneric, want, acc)
 	require.Equal(t, want, out)
 
 	one := make([]float32, k.panelOutputs)
 	for i := range tokens {
-		k.gemv[f](one, w, x.token(i, n))
+		callGEMV(k.gemv[f], one, w, x.token(i, n))
 		got := out[i*k.panelOutputs:][:k.panelOutputs]
 		require.Equal(t, one, got, "%v of %d, token %d of %d", f.typeOf(), n, i, tokens)
 	}
@@ -83,13 +83,13 @@ func TestEpilogue(t *testing.T) {
 				acc := slices.Clone(in.Floats(accumulators * tokens * k.panelOutputs))
 				out := make([]float32, tokens*k.panelOutputs)
 				stride := k.panelOutputs + tokens%3
-				k.horizontalSum(out, acc)
+				callSum(k.horizontalSum, out, acc)
 				for _, add := range []bool{false, true} {
 					dst, intact := kerneltest.Guarded[float32](t, (tokens-1)*stride+k.panelOutputs, 0)
 					before := in.Floats(len(dst))
 					copy(dst, before)
 					all := slices.Clone(acc)
-					k.epilogue(dst, stride, all, tokens, add)
+					callEpilogue(k.epilogue, dst, stride, all, accumulators, tokens, add)
 					intact()
 					require.Equal(t, make([]float32, len(all)), all, "what is left")
 					for i, v := range dst {

@@ -8,8 +8,8 @@
 #include "textflag.h"
 #include "go_asm.h"
 
-// func gemvQ4_0AVX2Args(a *gemmArgs)
-TEXT ·gemvQ4_0AVX2Args(SB), NOSPLIT, $8-8
+// func gemvQ4_0AVX2(a *gemmArgs)
+TEXT ·gemvQ4_0AVX2(SB), NOSPLIT, $8-8
 	VMOVDQU nibbleShifts<>(SB), Y15
 	VPBROADCASTD eachf0f0f0f<>(SB), Y14
 	VPBROADCASTD each10001<>(SB), Y13
@@ -130,8 +130,8 @@ done:
 	VZEROUPPER 
 	RET 
 
-// func gemv8Q4_0AVX2Args(a *gemmArgs)
-TEXT ·gemv8Q4_0AVX2Args(SB), NOSPLIT, $16-8
+// func gemv8Q4_0AVX2(a *gemmArgs)
+TEXT ·gemv8Q4_0AVX2(SB), NOSPLIT, $16-8
 	VPBROADCASTD eachfff8fff8<>(SB), Y15
 	VPBROADCASTD eachf0f0f0f<>(SB), Y14
 	VPBROADCASTD each10001<>(SB), Y13
@@ -501,8 +501,8 @@ blocks:
 	VZEROUPPER 
 	RET 
 
-// func gemm8Q4_0AVX2Args(a *gemmArgs)
-TEXT ·gemm8Q4_0AVX2Args(SB), 0, $2184-8
+// func gemm8Q4_0AVX2(a *gemmArgs)
+TEXT ·gemm8Q4_0AVX2(SB), 0, $2184-8
 	VPBROADCASTD each10001<>(SB), Y15
 	VPBROADCASTD eachfff8fff8<>(SB), Y14
 	MOVQ a+0(FP), R14
@@ -766,8 +766,8 @@ put:
 	VZEROUPPER 
 	RET 
 
-// func packQ4_0AVX2Args(a *packArgs)
-TEXT ·packQ4_0AVX2Args(SB), NOSPLIT, $0-8
+// func packQ4_0AVX2(a *packArgs)
+TEXT ·packQ4_0AVX2(SB), NOSPLIT, $0-8
 	VPBROADCASTD eachf0f0f0f<>(SB), Y15
 	VPBROADCASTD each8080808<>(SB), Y14
 	MOVQ a+0(FP), AX
@@ -863,8 +863,8 @@ prefetched:
 	VZEROUPPER 
 	RET 
 
-// func tileQ4_0AVX2Args(a *tileArgs)
-TEXT ·tileQ4_0AVX2Args(SB), NOSPLIT, $72-8
+// func tileQ4_0AVX2(a *tileArgs)
+TEXT ·tileQ4_0AVX2(SB), NOSPLIT, $72-8
 	VPBROADCASTD each8080808<>(SB), Y15
 	VPBROADCASTD each10001<>(SB), Y14
 	VPBROADCASTD eachfff8fff8<>(SB), Y13

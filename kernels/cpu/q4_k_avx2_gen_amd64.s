@@ -8,8 +8,8 @@
 #include "textflag.h"
 #include "go_asm.h"
 
-// func gemvQ4_KAVX2Args(a *gemmArgs)
-TEXT ·gemvQ4_KAVX2Args(SB), NOSPLIT, $8-8
+// func gemvQ4_KAVX2(a *gemmArgs)
+TEXT ·gemvQ4_KAVX2(SB), NOSPLIT, $8-8
 	VPBROADCASTD eachf0f0f0f<>(SB), Y15
 	VPBROADCASTD each10001<>(SB), Y14
 	MOVQ a+0(FP), AX
@@ -142,8 +142,8 @@ block:
 	VZEROUPPER 
 	RET 
 
-// func gemm8Q4_KAVX2Args(a *gemmArgs)
-TEXT ·gemm8Q4_KAVX2Args(SB), 0, $6760-8
+// func gemm8Q4_KAVX2(a *gemmArgs)
+TEXT ·gemm8Q4_KAVX2(SB), 0, $6760-8
 	VPBROADCASTD each10001<>(SB), Y15
 	MOVQ a+0(FP), R14
 	LEAQ 103(SP), AX
@@ -804,8 +804,8 @@ put:
 	VZEROUPPER 
 	RET 
 
-// func packQ4_KAVX2Args(a *packArgs)
-TEXT ·packQ4_KAVX2Args(SB), NOSPLIT, $0-8
+// func packQ4_KAVX2(a *packArgs)
+TEXT ·packQ4_KAVX2(SB), NOSPLIT, $0-8
 	VPBROADCASTD eachf0f0f0f<>(SB), Y15
 	MOVQ a+0(FP), AX
 	MOVQ packArgs_src(AX), SI
@@ -1231,8 +1231,8 @@ prefetched:
 	VZEROUPPER 
 	RET 
 
-// func tileQ4_KAVX2Args(a *tileArgs)
-TEXT ·tileQ4_KAVX2Args(SB), NOSPLIT, $72-8
+// func tileQ4_KAVX2(a *tileArgs)
+TEXT ·tileQ4_KAVX2(SB), NOSPLIT, $72-8
 	VPBROADCASTD each10001<>(SB), Y15
 	MOVQ a+0(FP), AX
 	MOVQ tileArgs_acc(AX), DI

@@ -8,8 +8,8 @@
 #include "textflag.h"
 #include "go_asm.h"
 
-// func gemvQ5_0AVX2Args(a *gemmArgs)
-TEXT ·gemvQ5_0AVX2Args(SB), NOSPLIT, $8-8
+// func gemvQ5_0AVX2(a *gemmArgs)
+TEXT ·gemvQ5_0AVX2(SB), NOSPLIT, $8-8
 	VMOVDQU nibbleShifts<>(SB), Y15
 	VPBROADCASTD eachf0f0f0f<>(SB), Y14
 	VMOVDQU eachEightTimes<>(SB), Y13
@@ -164,8 +164,8 @@ done:
 	VZEROUPPER 
 	RET 
 
-// func gemm8Q5_0AVX2Args(a *gemmArgs)
-TEXT ·gemm8Q5_0AVX2Args(SB), 0, $2184-8
+// func gemm8Q5_0AVX2(a *gemmArgs)
+TEXT ·gemm8Q5_0AVX2(SB), 0, $2184-8
 	VPBROADCASTD each10001<>(SB), Y15
 	VPBROADCASTD eachfff0fff0<>(SB), Y14
 	MOVQ a+0(FP), R14
@@ -489,8 +489,8 @@ put:
 	VZEROUPPER 
 	RET 
 
-// func packQ5_0AVX2Args(a *packArgs)
-TEXT ·packQ5_0AVX2Args(SB), NOSPLIT, $0-8
+// func packQ5_0AVX2(a *packArgs)
+TEXT ·packQ5_0AVX2(SB), NOSPLIT, $0-8
 	VPBROADCASTD eachf0f0f0f<>(SB), Y15
 	VPBROADCASTD each8040201<>(SB), Y14
 	VBROADCASTI128 fifthBitsSigned<>(SB), Y13
@@ -634,8 +634,8 @@ prefetched:
 	VZEROUPPER 
 	RET 
 
-// func tileQ5_0AVX2Args(a *tileArgs)
-TEXT ·tileQ5_0AVX2Args(SB), NOSPLIT, $72-8
+// func tileQ5_0AVX2(a *tileArgs)
+TEXT ·tileQ5_0AVX2(SB), NOSPLIT, $72-8
 	VPBROADCASTD each10101010<>(SB), Y15
 	VPBROADCASTD each10001<>(SB), Y14
 	VPBROADCASTD eachfff0fff0<>(SB), Y13

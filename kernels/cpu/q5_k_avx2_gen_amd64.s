@@ -8,8 +8,8 @@
 #include "textflag.h"
 #include "go_asm.h"
 
-// func gemvQ5_KAVX2Args(a *gemmArgs)
-TEXT ·gemvQ5_KAVX2Args(SB), NOSPLIT, $8-8
+// func gemvQ5_KAVX2(a *gemmArgs)
+TEXT ·gemvQ5_KAVX2(SB), NOSPLIT, $8-8
 	VPBROADCASTD eachf0f0f0f<>(SB), Y15
 	VPBROADCASTD each10101010<>(SB), Y14
 	VPBROADCASTD each10001<>(SB), Y13
@@ -170,8 +170,8 @@ block:
 	VZEROUPPER 
 	RET 
 
-// func gemm8Q5_KAVX2Args(a *gemmArgs)
-TEXT ·gemm8Q5_KAVX2Args(SB), 0, $6760-8
+// func gemm8Q5_KAVX2(a *gemmArgs)
+TEXT ·gemm8Q5_KAVX2(SB), 0, $6760-8
 	VPBROADCASTD each10001<>(SB), Y15
 	MOVQ a+0(FP), R14
 	LEAQ 103(SP), AX
@@ -1064,8 +1064,8 @@ put:
 	VZEROUPPER 
 	RET 
 
-// func packQ5_KAVX2Args(a *packArgs)
-TEXT ·packQ5_KAVX2Args(SB), NOSPLIT, $0-8
+// func packQ5_KAVX2(a *packArgs)
+TEXT ·packQ5_KAVX2(SB), NOSPLIT, $0-8
 	VPBROADCASTD eachf0f0f0f<>(SB), Y15
 	VPBROADCASTD each10101010<>(SB), Y14
 	MOVQ a+0(FP), AX
@@ -1716,8 +1716,8 @@ prefetched:
 	VZEROUPPER 
 	RET 
 
-// func tileQ5_KAVX2Args(a *tileArgs)
-TEXT ·tileQ5_KAVX2Args(SB), NOSPLIT, $72-8
+// func tileQ5_KAVX2(a *tileArgs)
+TEXT ·tileQ5_KAVX2(SB), NOSPLIT, $72-8
 	VPBROADCASTD each10001<>(SB), Y15
 	MOVQ a+0(FP), AX
 	MOVQ tileArgs_acc(AX), DI

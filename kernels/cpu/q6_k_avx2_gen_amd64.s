@@ -8,8 +8,8 @@
 #include "textflag.h"
 #include "go_asm.h"
 
-// func gemvQ6_KAVX2Args(a *gemmArgs)
-TEXT ·gemvQ6_KAVX2Args(SB), NOSPLIT, $8-8
+// func gemvQ6_KAVX2(a *gemmArgs)
+TEXT ·gemvQ6_KAVX2(SB), NOSPLIT, $8-8
 	VPBROADCASTD eachf0f0f0f<>(SB), Y15
 	VPBROADCASTD each30303030<>(SB), Y14
 	VPBROADCASTD each10001<>(SB), Y13
@@ -160,8 +160,8 @@ block:
 	VZEROUPPER 
 	RET 
 
-// func gemm8Q6_KAVX2Args(a *gemmArgs)
-TEXT ·gemm8Q6_KAVX2Args(SB), 0, $6760-8
+// func gemm8Q6_KAVX2(a *gemmArgs)
+TEXT ·gemm8Q6_KAVX2(SB), 0, $6760-8
 	VPBROADCASTD each10001<>(SB), Y15
 	MOVQ a+0(FP), R14
 	LEAQ 103(SP), AX
@@ -1142,8 +1142,8 @@ put:
 	VZEROUPPER 
 	RET 
 
-// func packQ6_KAVX2Args(a *packArgs)
-TEXT ·packQ6_KAVX2Args(SB), NOSPLIT, $0-8
+// func packQ6_KAVX2(a *packArgs)
+TEXT ·packQ6_KAVX2(SB), NOSPLIT, $0-8
 	VPBROADCASTD eachf0f0f0f<>(SB), Y15
 	VPBROADCASTD each30303030<>(SB), Y14
 	VPBROADCASTD each20202020<>(SB), Y13
@@ -1899,8 +1899,8 @@ prefetched:
 	VZEROUPPER 
 	RET 
 
-// func tileQ6_KAVX2Args(a *tileArgs)
-TEXT ·tileQ6_KAVX2Args(SB), NOSPLIT, $72-8
+// func tileQ6_KAVX2(a *tileArgs)
+TEXT ·tileQ6_KAVX2(SB), NOSPLIT, $72-8
 	VPBROADCASTD each20202020<>(SB), Y15
 	VPBROADCASTD each10001<>(SB), Y14
 	MOVQ a+0(FP), AX

@@ -8,8 +8,8 @@
 #include "textflag.h"
 #include "go_asm.h"
 
-// func gemvQ8_0AVX2Args(a *gemmArgs)
-TEXT ·gemvQ8_0AVX2Args(SB), NOSPLIT, $8-8
+// func gemvQ8_0AVX2(a *gemmArgs)
+TEXT ·gemvQ8_0AVX2(SB), NOSPLIT, $8-8
 	VPBROADCASTD each10001<>(SB), Y15
 	MOVQ a+0(FP), AX
 	MOVQ gemmArgs_dst(AX), DI
@@ -130,8 +130,8 @@ done:
 	VZEROUPPER 
 	RET 
 
-// func gemm8Q8_0AVX2Args(a *gemmArgs)
-TEXT ·gemm8Q8_0AVX2Args(SB), 0, $2696-8
+// func gemm8Q8_0AVX2(a *gemmArgs)
+TEXT ·gemm8Q8_0AVX2(SB), 0, $2696-8
 	VPBROADCASTD each10001<>(SB), Y15
 	MOVQ a+0(FP), R14
 	LEAQ 103(SP), AX
@@ -474,8 +474,8 @@ put:
 	VZEROUPPER 
 	RET 
 
-// func packQ8_0AVX2Args(a *packArgs)
-TEXT ·packQ8_0AVX2Args(SB), NOSPLIT, $0-8
+// func packQ8_0AVX2(a *packArgs)
+TEXT ·packQ8_0AVX2(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), AX
 	MOVQ packArgs_src(AX), SI
 	MOVQ packArgs_stride(AX), DI
@@ -565,8 +565,8 @@ prefetched:
 	VZEROUPPER 
 	RET 
 
-// func tileQ8_0AVX2Args(a *tileArgs)
-TEXT ·tileQ8_0AVX2Args(SB), 0, $616-8
+// func tileQ8_0AVX2(a *tileArgs)
+TEXT ·tileQ8_0AVX2(SB), 0, $616-8
 	VPBROADCASTD each10001<>(SB), Y15
 	MOVQ a+0(FP), AX
 	LEAQ 103(SP), R8

@@ -8,8 +8,8 @@
 #include "textflag.h"
 #include "go_asm.h"
 
-// func gemvQ8_0VNNIArgs(a *gemmArgs)
-TEXT ·gemvQ8_0VNNIArgs(SB), NOSPLIT, $8-8
+// func gemvQ8_0VNNI(a *gemmArgs)
+TEXT ·gemvQ8_0VNNI(SB), NOSPLIT, $8-8
 	VPBROADCASTD each80808080<>(SB), Y15
 	VPBROADCASTD eachff80ff80<>(SB), Y14
 	MOVQ a+0(FP), AX

@@ -1,5 +1,7 @@
 package cpu
 
+import "unsafe"
+
 // fewBytes is the weights that stay in a first-level cache while they are multiplied with one token after the other.
 const fewBytes = 24 << 10
 
@@ -16,17 +18,25 @@ func (k *kernels) quantisedGEMV(
 	for o := lo; o < hi; o += most {
 		end := min(o+most, hi)
 		for t := range x.T {
-			acts := x.rounded(t, 1, 0)
 			out := dst[t*stride+o : t*stride+end]
 			if !add {
-				k.gemv[f](out, m.rows(o, end), acts)
+				k.gemvRows(out, m, f, o, x, t, sc)
 				continue
 			}
 			sc.out = grow(sc.out, end-o, most)
-			k.gemv[f](sc.out, m.rows(o, end), acts)
+			k.gemvRows(sc.out, m, f, o, x, t, sc)
 			put(out, sc.out, true)
 		}
 	}
+	sc.gemm = gemmArgs{}
+}
+
+// gemvRows sets dst[i] = Σⱼ m[o+i,j]·x[t,j].
+func (k *kernels) gemvRows(dst []float32, m Matrix, f format, o int, x *Acts, t int, sc *Scratch) {
+	w, a := m.rows(o, o+len(dst)), &sc.gemm
+	a.dst, a.w, a.wBytes = unsafe.SliceData(dst), unsafe.SliceData(w), len(w)
+	a.setActs(x.rounded(t, 1, 0), 1, x.N)
+	k.gemv[f](a)
 }
 
 // quantisedSmallGEMM is matMul for a few tokens by g, which unpacks the weights of some outputs and multiplies them
@@ -36,7 +46,7 @@ func (k *kernels) quantisedSmallGEMM(
 ) {
 	most := max(1, callBytes/(g.outputs*m.RowBytes())) * g.outputs
 	sc.out = grow(sc.out, x.T*most, x.T*most)
-	acts := x.rounded(0, x.T, 0)
+	acts, a := x.rounded(0, x.T, 0), &sc.gemm
 	if k.interleave != nil {
 		acts.q = x.P
 	}
@@ -44,14 +54,19 @@ func (k *kernels) quantisedSmallGEMM(
 		end := min(o+most, hi)
 		whole := (end - o) / g.outputs * g.outputs
 		if whole > 0 {
-			g.multiply(sc.out, most, m.rows(o, o+whole), acts, x.T, x.N)
+			w := m.rows(o, o+whole)
+			a.dst, a.stride = unsafe.SliceData(sc.out), most
+			a.w, a.wBytes = unsafe.SliceData(w), len(w)
+			a.setActs(acts, x.T, x.N)
+			g.multiply(a)
 		}
 		for t := range x.T {
 			out := sc.out[t*most:][:end-o]
 			if whole < len(out) {
-				k.gemv[f](out[whole:], m.rows(o+whole, end), x.rounded(t, 1, 0))
+				k.gemvRows(out[whole:], m, f, o+whole, x, t, sc)
 			}
 			put(dst[t*stride+o:t*stride+end], out, add)
 		}
 	}
+	*a = gemmArgs{}
 }

@@ -8,8 +8,8 @@
 #include "textflag.h"
 #include "go_asm.h"
 
-// func gemvQ8_0AVXVNNIArgs(a *gemmArgs)
-TEXT ·gemvQ8_0AVXVNNIArgs(SB), NOSPLIT, $8-8
+// func gemvQ8_0AVXVNNI(a *gemmArgs)
+TEXT ·gemvQ8_0AVXVNNI(SB), NOSPLIT, $8-8
 	VPBROADCASTD each80808080<>(SB), Y15
 	VPBROADCASTD eachff80ff80<>(SB), Y14
 	MOVQ a+0(FP), AX
@@ -126,8 +126,8 @@ done:
 	VZEROUPPER 
 	RET 
 
-// func gemv8Q4_0AVXVNNIArgs(a *gemmArgs)
-TEXT ·gemv8Q4_0AVXVNNIArgs(SB), NOSPLIT, $16-8
+// func gemv8Q4_0AVXVNNI(a *gemmArgs)
+TEXT ·gemv8Q4_0AVXVNNI(SB), NOSPLIT, $16-8
 	VPBROADCASTD eachfff8fff8<>(SB), Y15
 	VPBROADCASTD eachf0f0f0f<>(SB), Y14
 	MOVQ a+0(FP), AX
@@ -456,8 +456,8 @@ blocks:
 	VZEROUPPER 
 	RET 
 
-// func gemv8Q4_KAVXVNNIArgs(a *gemmArgs)
-TEXT ·gemv8Q4_KAVXVNNIArgs(SB), 0, $656-8
+// func gemv8Q4_KAVXVNNI(a *gemmArgs)
+TEXT ·gemv8Q4_KAVXVNNI(SB), 0, $656-8
 	VPBROADCASTD eachf0f0f0f<>(SB), Y15
 	MOVQ a+0(FP), AX
 	MOVQ gemmArgs_dst(AX), R12
@@ -1042,8 +1042,8 @@ blocks:
 	VZEROUPPER 
 	RET 
 
-// func gemm8Q8_0AVXVNNIArgs(a *gemmArgs)
-TEXT ·gemm8Q8_0AVXVNNIArgs(SB), 0, $2184-8
+// func gemm8Q8_0AVXVNNI(a *gemmArgs)
+TEXT ·gemm8Q8_0AVXVNNI(SB), 0, $2184-8
 	VPBROADCASTD eachff80ff80<>(SB), Y15
 	MOVQ a+0(FP), R14
 	LEAQ 103(SP), AX
@@ -1296,8 +1296,8 @@ put:
 	VZEROUPPER 
 	RET 
 
-// func gemm8Q4_0AVXVNNIArgs(a *gemmArgs)
-TEXT ·gemm8Q4_0AVXVNNIArgs(SB), 0, $2184-8
+// func gemm8Q4_0AVXVNNI(a *gemmArgs)
+TEXT ·gemm8Q4_0AVXVNNI(SB), 0, $2184-8
 	VPBROADCASTD eachfff8fff8<>(SB), Y15
 	MOVQ a+0(FP), R14
 	LEAQ 103(SP), AX
@@ -1532,8 +1532,8 @@ put:
 	VZEROUPPER 
 	RET 
 
-// func gemm8Q5_0AVXVNNIArgs(a *gemmArgs)
-TEXT ·gemm8Q5_0AVXVNNIArgs(SB), 0, $2184-8
+// func gemm8Q5_0AVXVNNI(a *gemmArgs)
+TEXT ·gemm8Q5_0AVXVNNI(SB), 0, $2184-8
 	VPBROADCASTD eachfff0fff0<>(SB), Y15
 	MOVQ a+0(FP), R14
 	LEAQ 103(SP), AX
@@ -1825,8 +1825,8 @@ put:
 	VZEROUPPER 
 	RET 
 
-// func gemm8Q4_KAVXVNNIArgs(a *gemmArgs)
-TEXT ·gemm8Q4_KAVXVNNIArgs(SB), 0, $6760-8
+// func gemm8Q4_KAVXVNNI(a *gemmArgs)
+TEXT ·gemm8Q4_KAVXVNNI(SB), 0, $6760-8
 	MOVQ a+0(FP), R14
 	LEAQ 103(SP), AX
 	ANDQ $-32, AX
@@ -2466,8 +2466,8 @@ put:
 	VZEROUPPER 
 	RET 
 
-// func gemm8Q5_KAVXVNNIArgs(a *gemmArgs)
-TEXT ·gemm8Q5_KAVXVNNIArgs(SB), 0, $6760-8
+// func gemm8Q5_KAVXVNNI(a *gemmArgs)
+TEXT ·gemm8Q5_KAVXVNNI(SB), 0, $6760-8
 	MOVQ a+0(FP), R14
 	LEAQ 103(SP), AX
 	ANDQ $-32, AX
@@ -3336,8 +3336,8 @@ put:
 	VZEROUPPER 
 	RET 
 
-// func gemm8Q6_KAVXVNNIArgs(a *gemmArgs)
-TEXT ·gemm8Q6_KAVXVNNIArgs(SB), 0, $6760-8
+// func gemm8Q6_KAVXVNNI(a *gemmArgs)
+TEXT ·gemm8Q6_KAVXVNNI(SB), 0, $6760-8
 	VPBROADCASTD eachffe0<>(SB), Y15
 	MOVQ a+0(FP), R14
 	LEAQ 103(SP), AX
@@ -4277,8 +4277,8 @@ put:
 	VZEROUPPER 
 	RET 
 
-// func tile32AVXVNNIArgs(a *tileArgs)
-TEXT ·tile32AVXVNNIArgs(SB), NOSPLIT, $72-8
+// func tile32AVXVNNI(a *tileArgs)
+TEXT ·tile32AVXVNNI(SB), NOSPLIT, $72-8
 	VPBROADCASTD each80808080<>(SB), Y15
 	VPBROADCASTD eachff80ff80<>(SB), Y14
 	MOVQ a+0(FP), AX
@@ -4427,8 +4427,8 @@ accumulator:
 	VZEROUPPER 
 	RET 
 
-// func tileKAVXVNNIArgs(a *tileArgs)
-TEXT ·tileKAVXVNNIArgs(SB), NOSPLIT, $72-8
+// func tileKAVXVNNI(a *tileArgs)
+TEXT ·tileKAVXVNNI(SB), NOSPLIT, $72-8
 	MOVQ a+0(FP), AX
 	MOVQ tileArgs_acc(AX), DI
 	MOVQ tileArgs_accBytes(AX), R12
@@ -4578,8 +4578,8 @@ accumulator:
 	VZEROUPPER 
 	RET 
 
-// func tile6AVXVNNIArgs(a *tileArgs)
-TEXT ·tile6AVXVNNIArgs(SB), NOSPLIT, $72-8
+// func tile6AVXVNNI(a *tileArgs)
+TEXT ·tile6AVXVNNI(SB), NOSPLIT, $72-8
 	VPBROADCASTD each80808080<>(SB), Y15
 	VPBROADCASTD eachff80<>(SB), Y14
 	MOVQ a+0(FP), AX

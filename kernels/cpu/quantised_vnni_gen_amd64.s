@@ -8,8 +8,8 @@
 #include "textflag.h"
 #include "go_asm.h"
 
-// func gemm4Q8_0VNNIArgs(a *gemmArgs)
-TEXT ·gemm4Q8_0VNNIArgs(SB), NOSPLIT, $208-8
+// func gemm4Q8_0VNNI(a *gemmArgs)
+TEXT ·gemm4Q8_0VNNI(SB), NOSPLIT, $208-8
 	VMOVDQU32 q8_0Low<>(SB), Z31
 	VMOVDQU32 q8_0High<>(SB), Z30
 	VMOVDQU32 q8_0Scales<>(SB), Z29
@@ -483,8 +483,8 @@ put:
 	VZEROUPPER 
 	RET 
 
-// func gemm4Q4_0VNNIArgs(a *gemmArgs)
-TEXT ·gemm4Q4_0VNNIArgs(SB), NOSPLIT, $208-8
+// func gemm4Q4_0VNNI(a *gemmArgs)
+TEXT ·gemm4Q4_0VNNI(SB), NOSPLIT, $208-8
 	VMOVDQU32 q4_0Weights<>(SB), Z31
 	VMOVDQU32 q4_0Scales<>(SB), Z30
 	MOVL $128, AX
@@ -901,8 +901,8 @@ put:
 	VZEROUPPER 
 	RET 
 
-// func gemm4Q5_0VNNIArgs(a *gemmArgs)
-TEXT ·gemm4Q5_0VNNIArgs(SB), NOSPLIT, $208-8
+// func gemm4Q5_0VNNI(a *gemmArgs)
+TEXT ·gemm4Q5_0VNNI(SB), NOSPLIT, $208-8
 	VMOVDQU32 q5_0Weights<>(SB), Z31
 	VMOVDQU32 q5_0Heads<>(SB), Z30
 	MOVL $4294901760, AX
@@ -1352,8 +1352,8 @@ put:
 	VZEROUPPER 
 	RET 
 
-// func gemm4Q4_KVNNIArgs(a *gemmArgs)
-TEXT ·gemm4Q4_KVNNIArgs(SB), 0, $720-8
+// func gemm4Q4_KVNNI(a *gemmArgs)
+TEXT ·gemm4Q4_KVNNI(SB), 0, $720-8
 	VMOVDQU32 shifts0404<>(SB), Z31
 	VPBROADCASTD eachf0f0f0f<>(SB), Z30
 	VPBROADCASTD each10001<>(SB), Z29
@@ -2151,8 +2151,8 @@ put:
 	VZEROUPPER 
 	RET 
 
-// func gemm4Q5_KVNNIArgs(a *gemmArgs)
-TEXT ·gemm4Q5_KVNNIArgs(SB), 0, $720-8
+// func gemm4Q5_KVNNI(a *gemmArgs)
+TEXT ·gemm4Q5_KVNNI(SB), 0, $720-8
 	VMOVDQU32 shifts0404<>(SB), Z31
 	VPBROADCASTD eachf0f0f0f<>(SB), Z30
 	VMOVDQU32 q5_KLeft0<>(SB), Z29
@@ -3007,8 +3007,8 @@ put:
 	VZEROUPPER 
 	RET 
 
-// func gemm4Q6_KVNNIArgs(a *gemmArgs)
-TEXT ·gemm4Q6_KVNNIArgs(SB), 0, $720-8
+// func gemm4Q6_KVNNI(a *gemmArgs)
+TEXT ·gemm4Q6_KVNNI(SB), 0, $720-8
 	MOVL $8738, AX
 	KMOVD AX, K1
 	MOVL $17476, AX
@@ -4112,8 +4112,8 @@ put:
 	VZEROUPPER 
 	RET 
 
-// func packQ8_0VNNIArgs(a *packArgs)
-TEXT ·packQ8_0VNNIArgs(SB), NOSPLIT, $0-8
+// func packQ8_0VNNI(a *packArgs)
+TEXT ·packQ8_0VNNI(SB), NOSPLIT, $0-8
 	MOVL $240, AX
 	KMOVD AX, K1
 	MOVL $3840, AX
@@ -4229,8 +4229,8 @@ prefetched:
 	VZEROUPPER 
 	RET 
 
-// func packQ4_0VNNIArgs(a *packArgs)
-TEXT ·packQ4_0VNNIArgs(SB), NOSPLIT, $0-8
+// func packQ4_0VNNI(a *packArgs)
+TEXT ·packQ4_0VNNI(SB), NOSPLIT, $0-8
 	MOVL $240, AX
 	KMOVD AX, K1
 	MOVL $3840, AX
@@ -4344,8 +4344,8 @@ prefetched:
 	VZEROUPPER 
 	RET 
 
-// func packQ5_0VNNIArgs(a *packArgs)
-TEXT ·packQ5_0VNNIArgs(SB), NOSPLIT, $0-8
+// func packQ5_0VNNI(a *packArgs)
+TEXT ·packQ5_0VNNI(SB), NOSPLIT, $0-8
 	MOVL $240, AX
 	KMOVD AX, K1
 	MOVL $3840, AX
@@ -4492,8 +4492,8 @@ prefetched:
 	VZEROUPPER 
 	RET 
 
-// func packQ4_KVNNIArgs(a *packArgs)
-TEXT ·packQ4_KVNNIArgs(SB), NOSPLIT, $0-8
+// func packQ4_KVNNI(a *packArgs)
+TEXT ·packQ4_KVNNI(SB), NOSPLIT, $0-8
 	MOVL $240, AX
 	KMOVD AX, K1
 	MOVL $3840, AX
@@ -5015,8 +5015,8 @@ prefetched:
 	VZEROUPPER 
 	RET 
 
-// func packQ5_KVNNIArgs(a *packArgs)
-TEXT ·packQ5_KVNNIArgs(SB), NOSPLIT, $0-8
+// func packQ5_KVNNI(a *packArgs)
+TEXT ·packQ5_KVNNI(SB), NOSPLIT, $0-8
 	MOVL $240, AX
 	KMOVD AX, K1
 	MOVL $3840, AX
@@ -5779,8 +5779,8 @@ prefetched:
 	VZEROUPPER 
 	RET 
 
-// func packQ6_KVNNIArgs(a *packArgs)
-TEXT ·packQ6_KVNNIArgs(SB), NOSPLIT, $0-8
+// func packQ6_KVNNI(a *packArgs)
+TEXT ·packQ6_KVNNI(SB), NOSPLIT, $0-8
 	MOVL $240, AX
 	KMOVD AX, K1
 	MOVL $3840, AX
@@ -6674,8 +6674,8 @@ prefetched:
 	VZEROUPPER 
 	RET 
 
-// func tile32VNNIArgs(a *tileArgs)
-TEXT ·tile32VNNIArgs(SB), NOSPLIT, $72-8
+// func tile32VNNI(a *tileArgs)
+TEXT ·tile32VNNI(SB), NOSPLIT, $72-8
 	VPBROADCASTD each80808080<>(SB), Z31
 	VPBROADCASTD eachff80ff80<>(SB), Z30
 	MOVQ a+0(FP), AX
@@ -6762,8 +6762,8 @@ accumulator:
 	VZEROUPPER 
 	RET 
 
-// func tileKVNNIArgs(a *tileArgs)
-TEXT ·tileKVNNIArgs(SB), NOSPLIT, $72-8
+// func tileKVNNI(a *tileArgs)
+TEXT ·tileKVNNI(SB), NOSPLIT, $72-8
 	MOVQ a+0(FP), AX
 	MOVQ tileArgs_acc(AX), DI
 	MOVQ tileArgs_accBytes(AX), R12
@@ -6849,8 +6849,8 @@ accumulator:
 	VZEROUPPER 
 	RET 
 
-// func tile6VNNIArgs(a *tileArgs)
-TEXT ·tile6VNNIArgs(SB), NOSPLIT, $72-8
+// func tile6VNNI(a *tileArgs)
+TEXT ·tile6VNNI(SB), NOSPLIT, $72-8
 	VPBROADCASTD each80808080<>(SB), Z31
 	VPBROADCASTD eachff80<>(SB), Z30
 	VPBROADCASTD eachff800000<>(SB), Z29
@@ -6944,8 +6944,8 @@ accumulator:
 	VZEROUPPER 
 	RET 
 
-// func tile32x2VNNIArgs(a *tileArgs)
-TEXT ·tile32x2VNNIArgs(SB), NOSPLIT, $72-8
+// func tile32x2VNNI(a *tileArgs)
+TEXT ·tile32x2VNNI(SB), NOSPLIT, $72-8
 	VPBROADCASTD each80808080<>(SB), Z31
 	VPBROADCASTD eachff80ff80<>(SB), Z30
 	MOVQ a+0(FP), AX
@@ -7143,8 +7143,8 @@ accumulator:
 	VZEROUPPER 
 	RET 
 
-// func tileKx2VNNIArgs(a *tileArgs)
-TEXT ·tileKx2VNNIArgs(SB), NOSPLIT, $72-8
+// func tileKx2VNNI(a *tileArgs)
+TEXT ·tileKx2VNNI(SB), NOSPLIT, $72-8
 	MOVQ a+0(FP), AX
 	MOVQ tileArgs_acc(AX), DI
 	MOVQ tileArgs_accBytes(AX), R12
@@ -7349,8 +7349,8 @@ accumulator:
 	VZEROUPPER 
 	RET 
 
-// func tile6x2VNNIArgs(a *tileArgs)
-TEXT ·tile6x2VNNIArgs(SB), NOSPLIT, $72-8
+// func tile6x2VNNI(a *tileArgs)
+TEXT ·tile6x2VNNI(SB), NOSPLIT, $72-8
 	VPBROADCASTD each80808080<>(SB), Z31
 	VPBROADCASTD eachff80<>(SB), Z30
 	VPBROADCASTD eachff800000<>(SB), Z29

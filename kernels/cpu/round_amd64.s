@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 
 DATA roundc<>+0(SB)/4, $0x42fe0000 // 127
@@ -13,15 +14,17 @@ DATA packed<>+16(SB)/8, $0x0000000600000002
 DATA packed<>+24(SB)/8, $0x0000000700000003
 GLOBL packed<>(SB), RODATA|NOPTR, $32
 
-// func roundAVX2(q []int8, d, s []float32, h []int16, x []float32)
+// func roundAVX2(a *actsArgs)
 // DI q, DX d, R8 blocks left, CX s, BX h, SI x; Y0-Y3 the block; Y15 all but the sign, Y14 packed, X13 127.
-TEXT ·roundAVX2(SB), NOSPLIT, $0-120
-	MOVQ q_base+0(FP), DI
-	MOVQ d_base+24(FP), DX
-	MOVQ d_len+32(FP), R8
-	MOVQ s_base+48(FP), CX
-	MOVQ h_base+72(FP), BX
-	MOVQ x_base+96(FP), SI
+TEXT ·roundAVX2(SB), NOSPLIT, $0-8
+	MOVQ a+0(FP), AX
+	MOVQ actsArgs_q(AX), DI
+	MOVQ actsArgs_d(AX), DX
+	MOVQ actsArgs_n(AX), R8
+	SHRQ $5, R8
+	MOVQ actsArgs_s(AX), CX
+	MOVQ actsArgs_h(AX), BX
+	MOVQ actsArgs_x(AX), SI
 	VBROADCASTSS roundc<>+4(SB), Y15
 	VMOVDQU packed<>(SB), Y14
 	VMOVSS roundc<>+0(SB), X13

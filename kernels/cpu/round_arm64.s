@@ -1,17 +1,20 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "words_arm64.h"
 
-// func roundNEON(q []int8, d, s []float32, h []int16, x []float32)
+// func roundNEON(a *actsArgs)
 // R0 q, R1 d, R2 blocks left, R3 s, R4 h, R5 x; V0-V7 the block; R7 the bits of infinity, R8 of 1e-36, F30 127.
-TEXT ·roundNEON(SB), NOSPLIT, $0-120
-	MOVD q_base+0(FP), R0
-	MOVD d_base+24(FP), R1
-	MOVD d_len+32(FP), R2
-	MOVD s_base+48(FP), R3
-	MOVD h_base+72(FP), R4
-	MOVD x_base+96(FP), R5
+TEXT ·roundNEON(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R6
+	MOVD actsArgs_q(R6), R0
+	MOVD actsArgs_d(R6), R1
+	MOVD actsArgs_n(R6), R2
+	LSR  $5, R2
+	MOVD actsArgs_s(R6), R3
+	MOVD actsArgs_h(R6), R4
+	MOVD actsArgs_x(R6), R5
 	MOVD $0x7f800000, R7
 	MOVD $0x03aa2425, R8
 	MOVD $0x42fe0000, R9

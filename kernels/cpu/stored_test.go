@@ -120,8 +120,8 @@ func checkQuantised(t *testing.T, k *kernels, f format, in *inputs, rows, n int)
 			x := all.token(token, n)
 			dst, intact := kerneltest.Guarded[float32](t, rows, in.Off&^3)
 			want := make([]float32, rows)
-			k.gemv[f](dst, w, x)
-			twin.gemv[f](want, w, x)
+			callGEMV(k.gemv[f], dst, w, x)
+			callGEMV(twin.gemv[f], want, w, x)
 			intact()
 			if exact {
 				require.Equal(t, want, dst, "token %d", token)
@@ -175,11 +175,11 @@ func checkSmallGEMM(t *testing.T, k *kernels, f format, in *inputs, times, n int
 		x := in.acts(tokens, n, in.small)
 		stride := rows + 3
 		dst, intact := kerneltest.Guarded[float32](t, (tokens-1)*stride+rows, in.Off&^3)
-		g.multiply(dst, stride, w, in.taken(k, x), tokens, n)
+		callGEMM(g.multiply, dst, stride, w, in.taken(k, x), tokens, n)
 		intact()
 		want := make([]float32, rows)
 		for i := range tokens {
-			k.gemv[f](want, w, x.token(i, n))
+			callGEMV(k.gemv[f], want, w, x.token(i, n))
 			require.Equal(t, want, dst[i*stride:][:rows], "%v, token %d of %d", f.typeOf(), i, tokens)
 			for _, b := range bytesOf(dst[i*stride+rows : min((i+1)*stride, len(dst))]) {
 				require.EqualValues(t, kerneltest.Canary, b, "%v, between tokens %d and %d", f.typeOf(), i, i+1)
@@ -219,7 +219,7 @@ func TestInterleave(t *testing.T) {
 			for to := from + 1; to <= blocks; to++ {
 				got, intact := kerneltest.Guarded[int8](t, len(q), in.Off)
 				want, _ := kerneltest.Guarded[int8](t, len(q), in.Off)
-				k.interleave(got, q[from*actBlock:to*actBlock], from)
+				callInterleave(k.interleave, got, q[from*actBlock:to*actBlock], from)
 				intact()
 				interleave(want, q[from*actBlock:to*actBlock], from)
 				require.Equal(t, want, got, "blocks %d to %d", from, to)
@@ -294,8 +294,8 @@ func TestExtremes(t *testing.T) {
 				}
 				x.total()
 				var got, want [8]float32
-				k.gemv[f](got[:], w, x)
-				generic().gemv[f](want[:], w, x)
+				callGEMV(k.gemv[f], got[:], w, x)
+				callGEMV(generic().gemv[f], want[:], w, x)
 				require.Equal(t, want, got, "%v, weights %#x, activations %d", f.typeOf(), c.w, c.q)
 				const most = 3 // microkernels may take two at a time
 				x.q, x.d = slices.Repeat(x.q, most), slices.Repeat(x.d, most)
@@ -304,7 +304,7 @@ func TestExtremes(t *testing.T) {
 					tokens, x := min(most, g.most), x
 					x.q = x.q[:tokens*n]
 					results := make([]float32, tokens*len(want))
-					g.multiply(results, len(want), w, in.taken(k, x), tokens, n)
+					callGEMM(g.multiply, results, len(want), w, in.taken(k, x), tokens, n)
 					all := slices.Repeat(want[:], tokens)
 					require.Equal(t, all, results, "%v, weights %#x, activations %d", f.typeOf(), c.w, c.q)
 				}
@@ -325,8 +325,8 @@ func TestOddScales(t *testing.T) {
 					tame(f, w)
 					x := in.acts(1, n, one)
 					var got, want [1]float32
-					k.gemv[f](got[:], w, x)
-					generic().gemv[f](want[:], w, x)
+					callGEMV(k.gemv[f], got[:], w, x)
+					callGEMV(generic().gemv[f], want[:], w, x)
 					if v := float64(want[0]); math.IsNaN(v) || math.IsInf(v, 0) {
 						require.True(t, math.IsNaN(float64(got[0])) || math.IsInf(float64(got[0]), 0), "got %v", got[0])
 					} else {

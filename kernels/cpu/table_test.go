@@ -141,56 +141,31 @@ func TestFiles(t *testing.T) {
 // spy returns k with functions that tell which of the table's they are when they are called.
 func spy(k *kernels, tell func(f any)) *kernels {
 	s := *k
-	spied := func(f tile) tile {
-		if f == nil {
-			return nil
-		}
-		return func(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte) {
-			tell(f)
-			f(acc, w, ds, mins, x, tokens, n, prefetch)
-		}
-	}
 	for f := range formats {
-		gemv, pack := k.gemv[f], k.pack[f]
-		s.gemv[f] = func(dst []float32, w []byte, x activations) {
-			tell(gemv)
-			gemv(dst, w, x)
-		}
-		s.pack[f] = func(w []int8, ds, mins []float32, src []byte, stride int, prefetch []byte) {
-			tell(pack)
-			pack(w, ds, mins, src, stride, prefetch)
-		}
-		s.tile[f], s.fewTile[f], s.twoPanels[f] = spied(k.tile[f]), spied(k.fewTile[f]), spied(k.twoPanels[f])
+		s.gemv[f], s.pack[f] = spied(k.gemv[f], tell), spied(k.pack[f], tell)
+		s.tile[f], s.fewTile[f] = spied(k.tile[f], tell), spied(k.fewTile[f], tell)
+		s.twoPanels[f] = spied(k.twoPanels[f], tell)
 		s.smallGEMMs[f] = slices.Clone(k.smallGEMMs[f])
 		for i := range s.smallGEMMs[f] {
-			multiply := k.smallGEMMs[f][i].multiply
-			s.smallGEMMs[f][i].multiply = func(dst []float32, stride int, w []byte, x activations, tokens, n int) {
-				tell(multiply)
-				multiply(dst, stride, w, x, tokens, n)
-			}
+			s.smallGEMMs[f][i].multiply = spied(s.smallGEMMs[f][i].multiply, tell)
 		}
 	}
-	spyFloats(&s, tell)
+	for _, f := range []*floatGEMM{
+		&s.gemvF32, &s.gemvF16, &s.gemvBF16, &s.gemmF32, &s.gemmF16, &s.gemmBF16,
+		&s.gemm8F32, &s.gemm8F16, &s.gemm8BF16,
+	} {
+		*f = spied(*f, tell)
+	}
 	return &s
 }
 
-// spyFloats is spy for the functions of float weights.
-func spyFloats(s *kernels, tell func(f any)) {
-	for _, f := range []*floatGEMV{&s.gemvF32, &s.gemvF16, &s.gemvBF16} {
-		real := *f
-		*f = func(dst []float32, w []byte, stride int, x []float32) { tell(real); real(dst, w, stride, x) }
+// spied returns f, if there is one, as a function that tells that it is called.
+func spied[F ~func(*A), A any](f F, tell func(f any)) F {
+	if f == nil {
+		return nil
 	}
-	for _, f := range []*floatGEMM{&s.gemmF32, &s.gemmF16, &s.gemmBF16} {
-		if real := *f; real != nil {
-			*f = func(dst *[16]float32, w []byte, x []float32) { tell(real); real(dst, w, x) }
-		}
-	}
-	for _, f := range []*floatGEMM8{&s.gemm8F32, &s.gemm8F16, &s.gemm8BF16} {
-		if real := *f; real != nil {
-			*f = func(dst []float32, stride int, w []byte, x []float32, prefetch int, add bool) {
-				tell(real)
-				real(dst, stride, w, x, prefetch, add)
-			}
-		}
+	return func(a *A) {
+		tell(f)
+		f(a)
 	}
 }

@@ -9,19 +9,27 @@
 //   HALVES4, HALVES2   FIRST, SECOND = the products of its first and of its second half
 //
 // Registers: R0 acc, R1 q, R2 d of the four or pair, R3 rows left, R4, R5 a row of q and of d in bytes, R19 from d to
-// s, R20 a lane of acc in bytes, R23 bytes prefetched; R6-R9 q, R10-R13 d, R14-R17 acc of each row, R22 blocks done,
-// R24 w, R25 ds, R26 mins of a block. V24-V27 d, V20-V23 s of each row.
+// s, R20 a lane of acc in bytes, R23 what to prefetch; R6-R9 q, R10-R13 d, R14-R17 acc of each row, R22 blocks done,
+// R24 w, R25 ds, R26 mins of a block; R21 for anything; in the frame the end of what to prefetch, and the number of
+// blocks. V24-V27 d, V20-V23 s of each row.
 #define TILE_ARGS \
-	MOVD acc_base+0(FP), R0; \
-	MOVD x_q_base+96(FP), R1; \
-	MOVD x_d_base+120(FP), R2; \
-	MOVD x_s_base+144(FP), R19; \
+	MOVD a+0(FP), R22; \
+	MOVD tileArgs_acc(R22), R0; \
+	MOVD tileArgs_q(R22), R1; \
+	MOVD tileArgs_d(R22), R2; \
+	MOVD tileArgs_s(R22), R19; \
 	SUB  R2, R19; \
-	MOVD tokens+192(FP), R3; \
-	MOVD n+200(FP), R4; \
+	MOVD tileArgs_tokens(R22), R3; \
+	MOVD tileArgs_n(R22), R4; \
 	LSR  $3, R4, R5; \
 	LSL  $6, R3, R20; \
-	MOVD $0, R23
+	MOVD tileArgs_prefetch(R22), R23; \
+	MOVD tileArgs_prefetchBytes(R22), R21; \
+	ADD  R23, R21; \
+	MOVD R21, prefetchEnd-8(SP); \
+	MOVD tileArgs_wBytes(R22), R21; \
+	LSR  $9, R21; \
+	MOVD R21, blocks-16(SP)
 
 // Begins a four or pair; ROW makes the pointers of a row from those of the one before it, the same ones if no more than
 // i rows are left.
@@ -29,9 +37,10 @@
 	MOVD R0, R14; \
 	MOVD R1, R6; \
 	MOVD R2, R10; \
-	MOVD w_base+24(FP), R24; \
-	MOVD ds_base+48(FP), R25; \
-	MOVD mins_base+72(FP), R26; \
+	MOVD a+0(FP), R22; \
+	MOVD tileArgs_w(R22), R24; \
+	MOVD tileArgs_ds(R22), R25; \
+	MOVD tileArgs_mins(R22), R26; \
 	MOVD $0, R22
 #define ROW(i, Q, D, A, Q2, D2, A2) \
 	ADD  R4, Q, Q2; \
@@ -67,26 +76,39 @@
 
 // Prefetches 320 bytes more of prefetch, unless all of it is: then, on to end.
 #define PREFETCH_NEXT(end) \
-	MOVD prefetch_len+216(FP), R21; \
+	MOVD prefetchEnd-8(SP), R21; \
 	CMP  R21, R23; \
 	BGE  end; \
-	MOVD prefetch_base+208(FP), R21; \
-	ADD  R23, R21; \
-	PRFM (R21), PLDL1KEEP; \
-	PRFM 64(R21), PLDL1KEEP; \
-	PRFM 128(R21), PLDL1KEEP; \
-	PRFM 192(R21), PLDL1KEEP; \
-	PRFM 256(R21), PLDL1KEEP; \
+	PRFM (R23), PLDL1KEEP; \
+	PRFM 64(R23), PLDL1KEEP; \
+	PRFM 128(R23), PLDL1KEEP; \
+	PRFM 192(R23), PLDL1KEEP; \
+	PRFM 256(R23), PLDL1KEEP; \
 	ADD  $320, R23
 
 // Flags: whether there are more blocks.
 #define TILE_MORE \
-	MOVD w_len+32(FP), R21; \
-	CMP  R21>>9, R22
+	MOVD blocks-16(SP), R21; \
+	CMP  R21, R22
+
+// The blocks of a four or pair, by BLOCK; ADD and BACK move on its rows of acc, as above.
+#define BLOCKS(BLOCK, SHIFT, ADD, BACK, blk, lane, fetched) \
+blk: \
+	BLOCK; \
+	TILE_NEXT; \
+	ADD; \
+	TST  $((1<<SHIFT)-1), R22; \
+	BNE  lane; \
+	BACK(SHIFT); \
+lane: \
+	PREFETCH_NEXT(fetched); \
+fetched: \
+	TILE_MORE; \
+	BLT  blk
 
 // All fours, the last of which may have three rows, and then all pairs, the last of which may have one. BLOCK is a
 // block of either.
-#define QUADS(BLOCK, SHIFT) \
+#define FOURS(BLOCK, SHIFT) \
 	CMP  $3, R3; \
 	BLT  pairs; \
 fours: \
@@ -94,18 +116,7 @@ fours: \
 	ROW(1, R6, R10, R14, R7, R11, R15); \
 	ROW(2, R7, R11, R15, R8, R12, R16); \
 	ROW(3, R8, R12, R16, R9, R13, R17); \
-blk4: \
-	BLOCK; \
-	TILE_NEXT; \
-	ADD4; \
-	TST  $((1<<SHIFT)-1), R22; \
-	BNE  lane4; \
-	BACK4(SHIFT); \
-lane4: \
-	PREFETCH_NEXT(fetched4); \
-fetched4: \
-	TILE_MORE; \
-	BLT  blk4; \
+	BLOCKS(BLOCK, SHIFT, ADD4, BACK4, blk4, lane4, fetched4); \
 	ADD  R4<<2, R1; \
 	ADD  R5<<2, R2; \
 	ADD  $256, R0; \
@@ -119,18 +130,7 @@ pairs:
 pair: \
 	TILE_BEGIN; \
 	ROW(1, R6, R10, R14, R7, R11, R15); \
-blk2: \
-	BLOCK; \
-	TILE_NEXT; \
-	ADD2; \
-	TST  $((1<<SHIFT)-1), R22; \
-	BNE  lane2; \
-	BACK2(SHIFT); \
-lane2: \
-	PREFETCH_NEXT(fetched2); \
-fetched2: \
-	TILE_MORE; \
-	BLT  blk2; \
+	BLOCKS(BLOCK, SHIFT, ADD2, BACK2, blk2, lane2, fetched2); \
 	ADD  R4<<1, R1; \
 	ADD  R5<<1, R2; \
 	ADD  $128, R0; \
@@ -138,6 +138,10 @@ fetched2: \
 	BGT  pair; \
 done: \
 	RET
+#define TILE(BLOCK4, BLOCK2, SHIFT) \
+	TILE_ARGS; \
+	FOURS(BLOCK4, SHIFT) \
+	PAIRS(BLOCK2, SHIFT)
 
 // What a token has for a block.
 #define LOAD_D2 \
@@ -214,15 +218,16 @@ done: \
 	FMLSE(22, m, 10); \
 	FMLSE(23, m, 11)
 
-// A block of the types with one scale a block, of Q4_K and Q5_K, and of Q6_K, by four weight rows.
-#define GROUP32(g, DOT, LOAD, SCALE, STORE) \
+// A block of the types with one scale a block, of Q4_K and Q5_K, and of Q6_K, by four weight rows; of the last
+// arguments, which are those for four tokens or for two, each takes what it needs.
+#define GROUP32(g, DOT, HALVES, LOAD, SCALE, LESS, STORE) \
 	WEIGHTS(g); \
 	FMOVQ g(R25), F28; \
 	DOT; \
 	LOAD(g); \
 	SCALE(FIRST, 28, FREE); \
 	STORE(g)
-#define GROUPK(g, DOT, LOAD, SCALE, LESS, STORE) \
+#define GROUPK(g, DOT, HALVES, LOAD, SCALE, LESS, STORE) \
 	WEIGHTS(g); \
 	FMOVQ g(R25), F28; \
 	FMOVQ g(R26), F29; \
@@ -231,7 +236,7 @@ done: \
 	SCALE(FIRST, 28, FREE); \
 	LESS(29); \
 	STORE(g)
-#define GROUP6(g, HALVES, LOAD, SCALE, STORE) \
+#define GROUP6(g, DOT, HALVES, LOAD, SCALE, LESS, STORE) \
 	WEIGHTS(g); \
 	FMOVQ g(R25), F28; \
 	FMOVQ (g+64)(R25), F29; \
@@ -240,47 +245,30 @@ done: \
 	SCALE(FIRST, 28, FREE6); \
 	SCALE(SECOND, 29, FREE6); \
 	STORE(g)
-#define QUAD32 \
+#define FOUR_TOKENS(g, GROUP) GROUP(g, DOT4, HALVES4, LOAD_ACC4, SCALED4, LESS4, STORE_ACC4)
+#define TWO_TOKENS(g, GROUP) GROUP(g, DOT2, HALVES2, LOAD_ACC2, SCALED2, LESS2, STORE_ACC2)
+
+// All sixteen weight rows.
+#define GROUPS(TOKENS, GROUP) \
+	TOKENS(0, GROUP); \
+	TOKENS(16, GROUP); \
+	TOKENS(32, GROUP); \
+	TOKENS(48, GROUP)
+#define QUAD(GROUP) \
 	LOAD_Q4; \
 	LOAD_D4; \
-	GROUP32(0, DOT4, LOAD_ACC4, SCALED4, STORE_ACC4); \
-	GROUP32(16, DOT4, LOAD_ACC4, SCALED4, STORE_ACC4); \
-	GROUP32(32, DOT4, LOAD_ACC4, SCALED4, STORE_ACC4); \
-	GROUP32(48, DOT4, LOAD_ACC4, SCALED4, STORE_ACC4)
-#define PAIR32 \
+	GROUPS(FOUR_TOKENS, GROUP)
+#define PAIR(GROUP) \
 	LOAD_Q2; \
 	LOAD_D2; \
-	GROUP32(0, DOT2, LOAD_ACC2, SCALED2, STORE_ACC2); \
-	GROUP32(16, DOT2, LOAD_ACC2, SCALED2, STORE_ACC2); \
-	GROUP32(32, DOT2, LOAD_ACC2, SCALED2, STORE_ACC2); \
-	GROUP32(48, DOT2, LOAD_ACC2, SCALED2, STORE_ACC2)
+	GROUPS(TWO_TOKENS, GROUP)
 #define QUADK \
 	LOAD_Q4; \
 	LOAD_S4; \
 	LOAD_D4; \
-	GROUPK(0, DOT4, LOAD_ACC4, SCALED4, LESS4, STORE_ACC4); \
-	GROUPK(16, DOT4, LOAD_ACC4, SCALED4, LESS4, STORE_ACC4); \
-	GROUPK(32, DOT4, LOAD_ACC4, SCALED4, LESS4, STORE_ACC4); \
-	GROUPK(48, DOT4, LOAD_ACC4, SCALED4, LESS4, STORE_ACC4)
+	GROUPS(FOUR_TOKENS, GROUPK)
 #define PAIRK \
 	LOAD_Q2; \
 	LOAD_S2; \
 	LOAD_D2; \
-	GROUPK(0, DOT2, LOAD_ACC2, SCALED2, LESS2, STORE_ACC2); \
-	GROUPK(16, DOT2, LOAD_ACC2, SCALED2, LESS2, STORE_ACC2); \
-	GROUPK(32, DOT2, LOAD_ACC2, SCALED2, LESS2, STORE_ACC2); \
-	GROUPK(48, DOT2, LOAD_ACC2, SCALED2, LESS2, STORE_ACC2)
-#define QUAD6 \
-	LOAD_Q4; \
-	LOAD_D4; \
-	GROUP6(0, HALVES4, LOAD_ACC4, SCALED4, STORE_ACC4); \
-	GROUP6(16, HALVES4, LOAD_ACC4, SCALED4, STORE_ACC4); \
-	GROUP6(32, HALVES4, LOAD_ACC4, SCALED4, STORE_ACC4); \
-	GROUP6(48, HALVES4, LOAD_ACC4, SCALED4, STORE_ACC4)
-#define PAIR6 \
-	LOAD_Q2; \
-	LOAD_D2; \
-	GROUP6(0, HALVES2, LOAD_ACC2, SCALED2, STORE_ACC2); \
-	GROUP6(16, HALVES2, LOAD_ACC2, SCALED2, STORE_ACC2); \
-	GROUP6(32, HALVES2, LOAD_ACC2, SCALED2, STORE_ACC2); \
-	GROUP6(48, HALVES2, LOAD_ACC2, SCALED2, STORE_ACC2)
+	GROUPS(TWO_TOKENS, GROUPK)

@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "words_arm64.h"
 #include "tile_arm64.h"
@@ -45,28 +46,26 @@
 	FOUR(HALF, 1, 12, V18); \
 	FOUR(HALF, 3, 12, V19)
 
-// func tile32NEON(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tile32NEON(SB), NOSPLIT, $0-232
+TEXT ·tile32NEON(SB), NOSPLIT, $16-8
 	TILE_ARGS
-	PAIRS(PAIR32, 2)
+	PAIRS(PAIR(GROUP32), 2)
 
-// func tileKNEON(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tileKNEON(SB), NOSPLIT, $0-232
+TEXT ·tileKNEON(SB), NOSPLIT, $16-8
 	TILE_ARGS
 	PAIRS(PAIRK, 3)
 
-// func tile6NEON(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tile6NEON(SB), NOSPLIT, $0-232
+TEXT ·tile6NEON(SB), NOSPLIT, $16-8
 	TILE_ARGS
-	PAIRS(PAIR6, 3)
+	PAIRS(PAIR(GROUP6), 3)
 
-// func horizontalSumNEON(out, acc []float32)
-// R0 out, R1 elements left, R2 acc, R3 a lane in bytes, R4-R6 the other lanes; R7-R10 the last four of eight lanes.
-TEXT ·horizontalSumNEON(SB), NOSPLIT, $0-48
-	MOVD out_base+0(FP), R0
-	MOVD out_len+8(FP), R1
-	MOVD acc_base+24(FP), R2
-	MOVD acc_len+32(FP), R11
+// func horizontalSumNEON(a *sumArgs)
+// R0 dst, R1 elements left, R2 acc, R3 a lane in bytes, R4-R6 the other lanes; R7-R10 the last four of eight lanes.
+TEXT ·horizontalSumNEON(SB), NOSPLIT, $0-8
+	MOVD a+0(FP), R3
+	MOVD sumArgs_dst(R3), R0
+	MOVD sumArgs_n(R3), R1
+	MOVD sumArgs_acc(R3), R2
+	MOVD sumArgs_accumulators(R3), R11
 	LSL  $2, R1, R3
 	ADD  R3, R2, R4
 	ADD  R3, R4, R5
@@ -75,13 +74,13 @@ TEXT ·horizontalSumNEON(SB), NOSPLIT, $0-48
 	ADD  R3, R7, R8
 	ADD  R3, R8, R9
 	ADD  R3, R9, R10
-	CMP  R3, R11 // four lanes, or eight
-	BEQ  four
-eight:
+next:
 	FMOVQ.P 16(R2), F0
 	FMOVQ.P 16(R4), F1
 	FMOVQ.P 16(R5), F2
 	FMOVQ.P 16(R6), F3
+	CMP  $4, R11
+	BEQ  four
 	FMOVQ.P 16(R7), F4
 	FMOVQ.P 16(R8), F5
 	FMOVQ.P 16(R9), F6
@@ -90,22 +89,11 @@ eight:
 	FADD(5, 1, 1)
 	FADD(6, 2, 2)
 	FADD(7, 3, 3)
-	FADD(2, 0, 0)
-	FADD(3, 1, 1)
-	FADD(1, 0, 0)
-	FMOVQ.P F0, 16(R0)
-	SUBS $4, R1
-	BNE  eight
-	RET
 four:
-	FMOVQ.P 16(R2), F0
-	FMOVQ.P 16(R4), F1
-	FMOVQ.P 16(R5), F2
-	FMOVQ.P 16(R6), F3
 	FADD(2, 0, 0)
 	FADD(3, 1, 1)
 	FADD(1, 0, 0)
 	FMOVQ.P F0, 16(R0)
 	SUBS $4, R1
-	BNE  four
+	BNE  next
 	RET

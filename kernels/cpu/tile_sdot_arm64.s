@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "words_arm64.h"
 #include "tile_arm64.h"
@@ -35,12 +36,6 @@
 	COLUMNS(1, o, w+1, p); \
 	COLUMNS(2, o, w+2, p); \
 	COLUMNS(3, o, w+3, p)
-#define ZERO2(p) \
-	ZERO(p); \
-	ZERO(p+1)
-#define ZERO4(p) \
-	ZERO2(p); \
-	ZERO2(p+2)
 #define DOT2 \
 	ZERO2(16); \
 	HALF(COLUMNS2, 0, 8, 16); \
@@ -60,20 +55,11 @@
 	HALF(COLUMNS4, 0, 8, 16); \
 	HALF(COLUMNS4, 1, 12, 20)
 
-// func tile32SDOT(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tile32SDOT(SB), NOSPLIT, $0-232
-	TILE_ARGS
-	QUADS(QUAD32, 2)
-	PAIRS(PAIR32, 2)
+TEXT ·tile32SDOT(SB), NOSPLIT, $16-8
+	TILE(QUAD(GROUP32), PAIR(GROUP32), 2)
 
-// func tileKSDOT(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tileKSDOT(SB), NOSPLIT, $0-232
-	TILE_ARGS
-	QUADS(QUADK, 3)
-	PAIRS(PAIRK, 3)
+TEXT ·tileKSDOT(SB), NOSPLIT, $16-8
+	TILE(QUADK, PAIRK, 3)
 
-// func tile6SDOT(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tile6SDOT(SB), NOSPLIT, $0-232
-	TILE_ARGS
-	QUADS(QUAD6, 3)
-	PAIRS(PAIR6, 3)
+TEXT ·tile6SDOT(SB), NOSPLIT, $16-8
+	TILE(QUAD(GROUP6), PAIR(GROUP6), 3)

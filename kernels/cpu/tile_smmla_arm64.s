@@ -1,5 +1,6 @@
 //go:build !noasm
 
+#include "go_asm.h"
 #include "textflag.h"
 #include "words_arm64.h"
 #include "tile_arm64.h"
@@ -41,12 +42,6 @@
 #define HALF(COLUMNS, q, w, p) \
 	COLUMNS(q, w, p); \
 	COLUMNS(q+1, w+2, p)
-#define ZERO2(p) \
-	ZERO(p); \
-	ZERO(p+1)
-#define ZERO4(p) \
-	ZERO2(p); \
-	ZERO2(p+2)
 
 // C, D = the four sums of each of two tokens, from A and B.
 #define UNZIP(A, B, C, D) \
@@ -80,20 +75,11 @@
 	UNZIP(V20, V21, V16, V17); \
 	UNZIP(V22, V23, V18, V19)
 
-// func tile32SMMLA(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tile32SMMLA(SB), NOSPLIT, $0-232
-	TILE_ARGS
-	QUADS(QUAD32, 2)
-	PAIRS(PAIR32, 2)
+TEXT ·tile32SMMLA(SB), NOSPLIT, $16-8
+	TILE(QUAD(GROUP32), PAIR(GROUP32), 2)
 
-// func tileKSMMLA(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tileKSMMLA(SB), NOSPLIT, $0-232
-	TILE_ARGS
-	QUADS(QUADK, 3)
-	PAIRS(PAIRK, 3)
+TEXT ·tileKSMMLA(SB), NOSPLIT, $16-8
+	TILE(QUADK, PAIRK, 3)
 
-// func tile6SMMLA(acc []float32, w []int8, ds, mins []float32, x activations, tokens, n int, prefetch []byte)
-TEXT ·tile6SMMLA(SB), NOSPLIT, $0-232
-	TILE_ARGS
-	QUADS(QUAD6, 3)
-	PAIRS(PAIR6, 3)
+TEXT ·tile6SMMLA(SB), NOSPLIT, $16-8
+	TILE(QUAD(GROUP6), PAIR(GROUP6), 3)

@@ -25,10 +25,10 @@ type file struct {
 
 // microkernel is a function to be written.
 type microkernel struct {
-	name      string
-	write     func(k *Kernel) // writes its instructions
-	signature signature
-	fields    []string // of the table that it is put into
+	name   string
+	write  func(k *Kernel) // writes its instructions
+	args   string          // the Go struct that it gets a pointer to
+	fields []string        // of the table that it is put into
 	// numbers of a smallGEMM: outputs at a time, least and most tokens. Empty: the table has the function alone.
 	numbers string
 }
@@ -40,7 +40,7 @@ var lists = [][]file{quantised, floats}
 func files() map[string][]byte {
 	texts := map[string][]byte{}
 	var stubs strings.Builder
-	stubs.WriteString(notice + "package cpu\n\nimport \"unsafe\"\n\n")
+	stubs.WriteString(notice + "package cpu\n\n")
 	var all []file
 	for _, list := range lists {
 		all = append(all, list...)
@@ -49,6 +49,7 @@ func files() map[string][]byte {
 		name := f.name + "_gen_amd64.s"
 		fmt.Fprintf(&stubs, "// %s\n\n", name)
 		texts[name] = []byte(f.text(&stubs))
+		stubs.WriteString("\n")
 	}
 	stubs.WriteString(tables(all))
 	source, err := format.Source([]byte(stubs.String()))
@@ -67,8 +68,7 @@ func (f file) text(stubs *strings.Builder) string {
 	for _, m := range f.kernels {
 		k := m.kernel(f.set, constants)
 		fmt.Fprintln(&text, k)
-		fmt.Fprintf(stubs, "//go:noescape\nfunc %s(a *%s)\n\n", k.Name, k.Args)
-		fmt.Fprintln(stubs, m.signature.adapter(m.name, k.Set.Outputs()))
+		fmt.Fprintf(stubs, "func %s(a *%s)\n", k.Name, k.Args)
 	}
 	text.WriteString(constants.text.String())
 	return strings.TrimSuffix(text.String(), "\n")
@@ -78,7 +78,7 @@ func (f file) text(stubs *strings.Builder) string {
 func (m microkernel) kernel(set Set, tables *Tables) *Kernel {
 	first := &Kernel{tables: &Tables{seen: map[string]bool{}}}
 	for _, k := range []*Kernel{first, {tables: tables}} {
-		k.Set, k.Name, k.Args, k.labels = set, m.name+"Args", m.signature.args, map[string]int{}
+		k.Set, k.Name, k.Args, k.labels = set, m.name, m.args, map[string]int{}
 		for _, c := range first.constants {
 			if k != first {
 				k.take(&constant{key: c.key, set: c.set}, c.mask != "")

@@ -1,0 +1,125 @@
+package cpu
+
+import "unsafe"
+
+// Every microkernel takes a pointer to one of the structs below and only reads it; assembly knows the places of fields
+// by the names that the Go compiler writes to go_asm.h. A call through the table makes the pointer escape, so the
+// structs are part of a [Scratch] (actsArgs come from a pool); fields are set one by one, as a literal is made first
+// and then copied. Whoever fills one clears it in the end, so that weights and activations are not kept alive.
+//
+// Of activations q, d, s and h begin at the first column that is multiplied, see [Acts]; n is the activations of a
+// whole token, by which the next token's lie further on, and n/32 of d and s, n/16 of h.
+
+// gemmArgs are those of a product with quantised weights as they are stored: gemv, gemv8, gemm8, gemm4.
+type gemmArgs struct {
+	dst       *float32 // [tokens, stride]; gemv writes as many results as there are rows of w
+	stride    int      // results from one token's to the next token's; of no meaning for one token
+	w         *byte    // rows of n weights, which lie behind each other
+	wBytes    int      // bytes of all rows
+	q         *int8    // [tokens, n] Q of activations, or P for gemm4 of an instruction set that has interleave
+	d, s      *float32 // [tokens, n/32]
+	h         *int16   // [tokens, n/16]
+	tokens, n int      // n is the columns of w; gemv and gemv8 take one token
+}
+
+// packArgs are those of pack, which makes a panel of some columns of panelOutputs rows.
+type packArgs struct {
+	w             *int8    // [columns/4, outputs, 4]: weights of the panel, to be written
+	columns       int      // a whole number of blocks
+	ds, mins      *float32 // [columns/16, outputs], [columns/32, outputs]: scales and minima, to be written
+	src           *byte    // the first of the columns in the first row
+	stride        int      // bytes from one row of src to the next
+	prefetch      *byte    // memory that is prefetched meanwhile
+	prefetchBytes int      // bytes of it; 0 for none
+}
+
+// tileArgs are those of tile, which adds the products of some columns of a panel, or of two panels behind each other,
+// with some tokens.
+type tileArgs struct {
+	acc           *float32 // [panels, accumulators, tokens, outputs]
+	accBytes      int      // bytes of it
+	w             *int8    // [panels, columns/4, outputs, 4]
+	wBytes        int      // bytes of it, which tell the columns
+	ds            *float32 // [panels, columns/16, outputs]
+	dsBytes       int      // bytes of it, from which two panels know where the second begins
+	mins          *float32 // [panels, columns/32, outputs]
+	minsBytes     int      // bytes of it, likewise
+	q             *int8    // [tokens, n] activations
+	d, s          *float32 // [tokens, n/32]
+	h             *int16   // [tokens, n/16]
+	tokens, n     int      // tokens are at most [tileTokens]
+	prefetch      *byte    // memory that is prefetched meanwhile
+	prefetchBytes int      // bytes of it; 0 for none
+}
+
+// sumArgs are those of horizontalSum and epilogue, which make results of a tile's accumulators.
+type sumArgs struct {
+	dst          *float32 // horizontalSum: [n]; epilogue: [tokens, stride], of each token the outputs of a panel
+	stride       int      // results from one token's to the next token's, for epilogue
+	acc          *float32 // [accumulators, n]
+	accumulators int      // 4 or 8
+	n            int      // results: tokens times the outputs of a panel
+	tokens       int      // for epilogue
+	add          bool     // for epilogue: whether results are added to dst
+}
+
+// floatArgs are those of a product with float weights: gemv, gemm and gemm8.
+type floatArgs struct {
+	dst      *float32 // gemv: [rows]; gemm: [4 tokens, stride]; gemm8: [gemm8Tokens, stride]
+	stride   int      // results from one token's to the next token's, for gemm and gemm8
+	w        *byte    // rows of n elements: gemv any number, gemm four, gemm8 eight
+	rowBytes int      // bytes from one row of w to the next, which for all but gemv are those of n elements
+	rows     int      // of w, for gemv
+	x        *float32 // [tokens, n] activations: gemv one token, gemm four, gemm8 gemm8Tokens
+	n        int      // columns: for gemm and gemm8 a multiple of 16
+	prefetch int      // bytes from w to what gemm8 prefetches meanwhile, as much memory as its rows of w take
+	add      bool     // for gemm and gemm8: whether results are added to dst
+}
+
+// actsArgs are those of round and interleave, which make what [Acts] holds of n activations of a token.
+type actsArgs struct {
+	x    *float32 // [n] what round takes
+	q, p *int8    // [n] what round writes and interleave takes; all of the token's P, which interleave writes
+	d, s *float32 // [n/32] what round writes
+	h    *int16   // [n/16] what round writes
+	n    int      // a multiple of 32
+	from int      // blocks of the token that lie before q, for interleave
+}
+
+// setActs sets the activations.
+func (a *gemmArgs) setActs(x activations, tokens, n int) {
+	a.q, a.d, a.s = unsafe.SliceData(x.q), unsafe.SliceData(x.d), unsafe.SliceData(x.s)
+	a.h = unsafe.SliceData(x.h)
+	a.tokens, a.n = tokens, n
+}
+
+// setActs sets the activations.
+func (a *tileArgs) setActs(x activations, tokens, n int) {
+	a.q, a.d, a.s = unsafe.SliceData(x.q), unsafe.SliceData(x.d), unsafe.SliceData(x.s)
+	a.h = unsafe.SliceData(x.h)
+	a.tokens, a.n = tokens, n
+}
+
+// setPanel sets the panel, or two of them.
+func (a *tileArgs) setPanel(w, ds, mins []uint32) {
+	a.w, a.wBytes = bytesIn(w), 4*len(w)
+	a.ds, a.dsBytes = floatsIn(ds), 4*len(ds)
+	a.mins, a.minsBytes = floatsIn(mins), 4*len(mins)
+}
+
+// setAcc sets the accumulators.
+func (a *tileArgs) setAcc(acc []float32) { a.acc, a.accBytes = unsafe.SliceData(acc), 4*len(acc) }
+
+// setPrefetch sets what is prefetched.
+func (a *packArgs) setPrefetch(p []byte) { a.prefetch, a.prefetchBytes = unsafe.SliceData(p), len(p) }
+
+// setPrefetch sets what is prefetched.
+func (a *tileArgs) setPrefetch(p []byte) { a.prefetch, a.prefetchBytes = unsafe.SliceData(p), len(p) }
+
+// setRows sets the weights: rows of n columns, size bytes each.
+func (a *floatArgs) setRows(w []byte, size, n int) {
+	a.w, a.rowBytes, a.rows, a.n = unsafe.SliceData(w), size, len(w)/size, n
+}
+
+// setOut sets where results go, and the activations.
+func (a *floatArgs) setOut(dst, x []float32) { a.dst, a.x = unsafe.SliceData(dst), unsafe.SliceData(x) }
