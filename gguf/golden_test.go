@@ -1,6 +1,7 @@
 package gguf
 
 import (
+	"bytes"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -67,7 +68,8 @@ func TestQuantizeAsLlamaCpp(t *testing.T) {
 			}
 			x, ok := src.Tensor(want.Name)
 			require.True(t, ok)
-			require.True(t, string(blocktest.Quantized(t, typ, floats(x))) == string(want.Data), "%s %s", name, want.Name)
+			got := blocktest.Quantized(t, typ, floats(x))
+			require.True(t, bytes.Equal(got, want.Data), "%s %s", name, want.Name)
 			matrices++
 		}
 		require.Equal(t, 8, matrices)

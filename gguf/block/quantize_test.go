@@ -21,7 +21,8 @@ func TestQuantizeError(t *testing.T) {
 		want := blocktest.TypeErr(typ)
 		require.InDelta(t, want, blocktest.Loss(t, typ, x), 0.04*want, typ)
 	}
-	shifted := blocktest.Deviates(6, 1<<12, 0.02) // weights all of one sign: the types with a minimum may not lose by it
+	// weights all of one sign: the types with a minimum may not lose by it
+	shifted := blocktest.Deviates(6, 1<<12, 0.02)
 	for i := range shifted {
 		shifted[i] = -shifted[i]*0.1 - 1
 	}
