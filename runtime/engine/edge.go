@@ -71,8 +71,8 @@ func (m *edge) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output
 	return m.out, nil
 }
 
-// several evaluates nodes together; the one that runs already, if one does, is only waited for. Nothing goes on running
-// ahead beside guesses from the text: it would be in the way of the next ones.
+// several evaluates nodes together; the one that is in flight already, if one is, is only waited for. No further flight
+// begins beside guesses from the text: it would be in the way of the next ones.
 func (m *edge) several(ctx context.Context, nodes []draft.Node) error {
 	s := m.s
 	m.out = slices.Grow(m.out[:0], len(nodes))[:len(nodes)]
@@ -237,5 +237,5 @@ func (m *edge) forget(id draft.ID) {
 	delete(m.token, id)
 }
 
-// Room implements [draft.Model]. What runs ahead gives way.
+// Room implements [draft.Model]. Flights give way.
 func (m *edge) Room() int { return m.s.cache.Slots() - m.s.inUse() }

@@ -337,11 +337,11 @@ func TestPace(t *testing.T) {
 	})
 }
 
-// TestTrouble: wherever a forward call fails, alone or on a device that runs ahead, the text ends with that error,
+// TestTrouble: wherever a forward call fails, alone or on a device with flights, the text ends with that error,
 // which says in which model, nothing is lost, and the next text is as if nothing had been.
 func TestTrouble(t *testing.T) {
-	for _, ahead := range []bool{false, true} {
-		e, d := troubled(t, Options{Context: 24}, ahead)
+	for _, flights := range []bool{false, true} {
+		e, d := troubled(t, Options{Context: 24}, flights)
 		s, err := e.NewSession()
 		require.NoError(t, err)
 		prompt, request := []int32{1, 2, 3}, Request{MaxTokens: 8, IgnoreEnd: true}
