@@ -200,7 +200,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestWhatWasWarmed: the prompt is sent ahead, in vain where nothing is asked; and it is known whether the last token
+// TestWhatWasWarmed: the prompt is sent early, in vain where nothing is asked; and it is known whether the last token
 // was asked for.
 func TestWhatWasWarmed(t *testing.T) {
 	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })

@@ -14,6 +14,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/wait"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
@@ -148,12 +149,8 @@ func (f fakeModel) Info() gateway.Info {
 // Ask implements [gateway.Upstream].
 func (f fakeModel) Ask(ctx context.Context, q gateway.Question) (netproto.Answer, error) {
 	if f.delay > 0 {
-		timer := time.NewTimer(f.delay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return netproto.Answer{}, ctx.Err()
+		if err := wait.For(ctx, f.delay); err != nil {
+			return netproto.Answer{}, err
 		}
 	}
 	return netproto.Answer{Token: q.Context[len(q.Context)-1], Compute: f.delay}, nil

@@ -32,10 +32,10 @@ type ModeReport struct {
 	HitRate     *float64 `json:"hit_rate,omitempty"`
 	// of the edge's tokens that the cloud audited: it would have chosen another one
 	MissedShare *float64 `json:"missed_share,omitempty"`
-	// payload, dropped asks and text sent ahead included
+	// payload, dropped asks and text sent early included
 	BytesUp      *float64 `json:"bytes_up_per_escalation,omitempty"`
 	BytesDown    *float64 `json:"bytes_down_per_escalation,omitempty"` // alike
-	Warmed       *float64 `json:"warmed_per_answer,omitempty"`         // tokens of the prompt that were sent ahead
+	Warmed       *float64 `json:"warmed_per_answer,omitempty"`         // tokens of the prompt that were sent early
 	WarmedInVain *float64 `json:"warmed_in_vain_per_answer,omitempty"` // of these, for answers that asked nothing
 	// all tokens and origins; promised where no token timed out, here and in serial
 	EqualToSerial *bool `json:"equal_to_serial,omitempty"`

@@ -182,7 +182,7 @@ type answer struct {
 
 	take                 *replay.Take // records it; nil: nobody does
 	question, repetition int
-	sent, received       int // payload of all questions, answered or not, and of text sent ahead
+	sent, received       int // payload of all questions, answered or not, and of text sent early
 	spans                waterfall
 	// the cloud was asked for the last token, and no other answer told it
 	lastAsked bool

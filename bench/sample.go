@@ -29,7 +29,7 @@ type Sample struct {
 	CommitDelay float64   `json:"commit_delay_ms"`     // from drafting a token until it was shown, mean of the tokens
 	Drafted     int       `json:"drafted"`             // tokens drafted while an answer was under way
 	Wasted      int       `json:"wasted"`              // tokens drafted in vain
-	Up          int       `json:"bytes_up"`            // payload of all questions and of text sent ahead
+	Up          int       `json:"bytes_up"`            // payload of all questions and of text sent early
 	Down        int       `json:"bytes_down"`          //
 	Prefilled   int       `json:"prefilled"`           // tokens that the large model read
 	Decoded     int       `json:"decoded"`             // tokens that it was asked for

@@ -24,7 +24,7 @@ type Tally struct {
 	Delay       time.Duration // sum over Tokens, from when each was drafted until it was shown
 	Drafted     int           // tokens evaluated below open escalations
 	Wasted      int           // tokens evaluated in vain, besides guesses from the text
-	Up, Down    int           // payload bytes of these, of dropped asks and of text sent ahead
+	Up, Down    int           // payload bytes of these, of dropped asks and of text sent early
 	Audited     int           // tokens of the small model that the large one compared with its own choice
 	Missed      int           // of these, those where it would have chosen another
 	AuditedFor  int           // tokens that the Audited stand for: more where some were drawn at random
@@ -32,12 +32,12 @@ type Tally struct {
 	Known       int           // escalations of Escalations that needed no ask, since another answer told
 	Turned      int           // tokens of the small model that verification replaced before they were shown
 	Unverified  int           // tokens that were to be verified, and were shown without
-	Prefilled   int           // tokens that the large model read: for asks, dropped ones too, and for text sent ahead
+	Prefilled   int           // tokens that the large model read: for asks, dropped ones too, and for text sent early
 	Decoded     int           // tokens that it was asked for, dropped asks included
 	Ahead       int           // tokens beyond these that it decoded on by itself
 	AheadUsed   int           // of Ahead, those that answered a question or verified a token
 	Passes      int           // forward calls of the small model after the prompt
-	Warmed      int           // tokens of prompts that were sent ahead
+	Warmed      int           // tokens of prompts that were sent early
 	// of Warmed, those of answers that asked nothing then: not of one event, but of an answer that is complete
 	WarmedInVain int
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/wait"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 )
@@ -96,12 +97,7 @@ func (b *linkBench) outage(ctx context.Context) (took time.Duration, lost int, e
 		return 0, 0, err
 	}
 	b.l.Blackhole(true)
-	timer := time.NewTimer(b.o.Outage)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	_ = wait.For(ctx, b.o.Outage) // the next answer says that ctx has ended
 	b.l.Blackhole(false)
 	over := time.Now()
 	at, err := b.nextAnswer(ctx, &t, over)

@@ -3,10 +3,11 @@ package gguf
 import (
 	"bytes"
 	"encoding/binary"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/blocktest"
 )
 
 // raw builds the bytes of a file field by field, right or wrong.
@@ -90,38 +91,10 @@ func everyType(t testing.TB, w *Writer) {
 	}
 	for i := range writable() {
 		n := Tensor{Shape: shapes[i%4]}.Elems()
-		require.NoError(t, w.WriteFloats(deviates(uint64(i), n, 1)))
+		require.NoError(t, w.WriteFloats(blocktest.Deviates(uint64(i), n, 1)))
 	}
 }
 
 // writable are the types that Quantize writes; readable the others.
 func writable() []Type { return []Type{F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q6_K} }
 func readable() []Type { return []Type{Q2_K, Q3_K, Q5_K, IQ4_NL, IQ4_XS} }
-
-// deviates returns n normal deviates of standard deviation sigma.
-func deviates(seed uint64, n int, sigma float64) []float32 {
-	rng := rand.New(rand.NewPCG(seed, 1))
-	x := make([]float32, n)
-	for i := range x {
-		x[i] = float32(rng.NormFloat64() * sigma)
-	}
-	return x
-}
-
-// quantized returns x in blocks of typ.
-func quantized(t testing.TB, typ Type, x []float32) []byte {
-	elems, bytes := typ.Block()
-	b := make([]byte, len(x)/elems*bytes)
-	for i := range b {
-		b[i] = 0xa5 // what was in dst must not show
-	}
-	require.NoError(t, typ.Quantize(b, x))
-	return b
-}
-
-// roundTrip returns x after quantising and dequantising.
-func roundTrip(t *testing.T, typ Type, x []float32) []float32 {
-	y := make([]float32, len(x))
-	typ.Dequantize(y, quantized(t, typ, x))
-	return y
-}

@@ -1,13 +1,14 @@
 package gguf
 
 import (
-	"math"
+	"bytes"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/blocktest"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
@@ -16,24 +17,6 @@ func floats(t Tensor) []float32 {
 	x := make([]float32, t.Elems())
 	t.Type.Dequantize(x, t.Data)
 	return x
-}
-
-// relErr returns ‖x-ref‖/‖ref‖.
-func relErr(x, ref []float32) float64 {
-	var diff, sum float64
-	for i, r := range ref {
-		d := float64(x[i]) - float64(r)
-		diff += d * d
-		sum += float64(r) * float64(r)
-	}
-	return math.Sqrt(diff / sum)
-}
-
-// typeErr is the relative error that a type leaves of normal deviates, as llama.cpp's files of the golden set show it:
-// within 3% for every tensor of 32,768 weights or more.
-func typeErr(t Type) float64 {
-	return map[Type]float64{BF16: 0.00166, Q4_0: 0.0858, Q4_1: 0.0782, Q5_0: 0.0427, Q5_1: 0.0378, Q8_0: 0.00535,
-		Q2_K: 0.296, Q3_K: 0.1507, Q4_K: 0.0712, Q5_K: 0.0361, Q6_K: 0.0177, IQ4_NL: 0.0763, IQ4_XS: 0.0766}[t]
 }
 
 func openGolden(t *testing.T, name string) *File {
@@ -64,8 +47,9 @@ func TestGolden(t *testing.T) {
 				continue
 			}
 			require.Equal(t, b.Shape, a.Shape)
-			want := typeErr(a.Type)
-			require.InDelta(t, want, relErr(floats(a), floats(b)), 0.03*want, "%s %s %s", path, a.Type, a.Name)
+			want := blocktest.TypeErr(a.Type)
+			got := blocktest.RelErr(floats(a), floats(b))
+			require.InDelta(t, want, got, 0.03*want, "%s %s %s", path, a.Type, a.Name)
 		}
 	}
 	for _, typ := range append(writable(), readable()...) {
@@ -84,7 +68,8 @@ func TestQuantizeAsLlamaCpp(t *testing.T) {
 			}
 			x, ok := src.Tensor(want.Name)
 			require.True(t, ok)
-			require.True(t, string(quantized(t, typ, floats(x))) == string(want.Data), "%s %s", name, want.Name)
+			got := blocktest.Quantized(t, typ, floats(x))
+			require.True(t, bytes.Equal(got, want.Data), "%s %s", name, want.Name)
 			matrices++
 		}
 		require.Equal(t, 8, matrices)
@@ -103,7 +88,8 @@ func TestQuantizeErrorAsLlamaCpp(t *testing.T) {
 			x, ok := src.Tensor(theirs.Name)
 			require.True(t, ok)
 			ref := floats(x)
-			require.LessOrEqual(t, relErr(roundTrip(t, typ, ref), ref), 1.001*relErr(floats(theirs), ref),
+			want := blocktest.RelErr(floats(theirs), ref)
+			require.LessOrEqual(t, blocktest.Loss(t, typ, ref), 1.001*want,
 				"%s %s", typ, theirs.Name)
 		}
 	}

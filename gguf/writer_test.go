@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/blocktest"
 )
 
 // rewrite writes the file that f was read from.
@@ -40,7 +42,7 @@ func TestWriteRead(t *testing.T) {
 	require.Len(t, f.Tensors(), len(writable()))
 	for i, x := range f.Tensors() {
 		require.Equal(t, writable()[i], x.Type)
-		require.Equal(t, quantized(t, x.Type, deviates(uint64(i), x.Elems(), 1)), x.Data, x.Name)
+		require.Equal(t, blocktest.Quantized(t, x.Type, blocktest.Deviates(uint64(i), x.Elems(), 1)), x.Data, x.Name)
 		again, ok := f.Tensor(x.Name)
 		require.True(t, ok)
 		require.Equal(t, x, again)

@@ -7,6 +7,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/backoff"
+	"github.com/pilotfish-ai/pilotfish/internal/wait"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -128,9 +130,10 @@ func (r *remote) read(ctx context.Context, text []int32, from int) ([]choice, er
 }
 
 const (
-	attempts   = 5
-	answerTime = 2 * time.Minute        // of one attempt: a whole text may have to be computed
-	pause      = 500 * time.Millisecond // before the second one; twice that before each further one
+	attempts     = 5
+	answerTime   = 2 * time.Minute        // of one attempt: a whole text may have to be computed
+	firstPause   = 500 * time.Millisecond // before the second one, doubled before each further one
+	longestPause = 4 * time.Second
 )
 
 var errSilent = errors.New("no answer in two minutes")
@@ -140,7 +143,6 @@ type patient struct{ engine.Cloud }
 
 // Ask implements [engine.Cloud].
 func (p patient) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudAnswer, error) {
-	wait := pause
 	for n := 1; ; n++ {
 		one, cancel := context.WithTimeoutCause(ctx, answerTime, errSilent)
 		a, err := p.Cloud.Ask(one, q)
@@ -157,11 +159,8 @@ func (p patient) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudA
 		if n == attempts {
 			return a, fmt.Errorf("the large model was asked %d times: %w; run the same command again to go on", n, err)
 		}
-		select {
-		case <-time.After(wait):
-			wait *= 2
-		case <-ctx.Done():
-			return a, context.Cause(ctx)
+		if err := wait.For(ctx, backoff.Delay(n, firstPause, longestPause)); err != nil {
+			return a, err
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/internal/backoff"
+	"github.com/pilotfish-ai/pilotfish/internal/wait"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -146,12 +148,8 @@ func (d *decoding) insist(ctx context.Context, r Run) (Answer, error) {
 		if _, again := errors.AsType[*unanswered](err); !again || try == tries {
 			return a, err
 		}
-		pause := time.NewTimer(d.Pause << (try - 1))
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-			return a, context.Cause(ctx)
+		if err := wait.For(ctx, backoff.Delay(try, d.Pause, time.Hour)); err != nil {
+			return a, err
 		}
 	}
 }

@@ -21,7 +21,7 @@ type asking struct {
 	t *Take
 }
 
-// warmingCloud also takes text ahead.
+// warmingCloud also takes text early.
 type warmingCloud struct {
 	asking
 	to draft.Warmer

@@ -23,7 +23,7 @@ func (t *Text) Cloud() draft.Cloud {
 // cloud is the large model of a recording.
 type cloud struct{ t *Text }
 
-// warmer also takes text ahead.
+// warmer also takes text early.
 type warmer struct{ cloud }
 
 // Ask implements [draft.Cloud].

@@ -135,7 +135,7 @@ type Finding struct {
 	Stands float32 `json:"stands,omitempty"`
 }
 
-// Warm is text that was sent ahead of a question.
+// Warm is text that was sent before a question.
 type Warm struct {
 	Tokens    int           `json:"tokens"`  // of the whole text
 	Sent      time.Duration `json:"sent_ns"` // since the answer began

@@ -290,7 +290,7 @@ func TestAheadEnds(t *testing.T) {
 }
 
 // TestHTTP: asks over HTTP take their recorded time, with another round trip in the place of the recorded one and
-// another pace of the large model, and take no text ahead.
+// another pace of the large model, and take no text early.
 func TestHTTP(t *testing.T) {
 	r := scripted(11, 11)
 	r.Answers[0].Asks[0].Queue, r.Answers[0].Asks[0].Cloud = 0, 0

@@ -65,12 +65,12 @@ func passed(q *draft.Escalation) bool {
 	return q.Outcome != draft.Dropped && q.Outcome != draft.Probed && q.Outcome != draft.Probing
 }
 
-// asks draws the questions, and what is sent ahead of them.
+// asks draws the questions, and what is sent before them.
 func (d *drawing) asks(tokens map[int]*bar) {
 	for _, e := range d.t.events {
 		if w := e.Warming; w != nil {
 			from := d.t.zero + w.Began
-			d.bar(asks, span{"sent ahead", from, from + w.Took, args{
+			d.bar(asks, span{"sent early", from, from + w.Took, args{
 				"tokens": w.Tokens, "new": w.New, "bytes_up": w.BytesUp, "bytes_down": w.BytesDown,
 				"error": said(w.Err),
 			}})

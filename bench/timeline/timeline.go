@@ -5,7 +5,7 @@
 //	                        together they are the time of the answer. Rollbacks are marks
 //	          operations    of the small model, as the CPU ran them; on a GPU whole passes, by its own clock. Where
 //	                        forward calls are so short that a look at the clock counts, not all are timed
-//	          asks          from when an ask leaves until its answer is there, and text that is sent ahead
+//	          asks          from when an ask leaves until its answer is there, and text that is sent early
 //	          text          each token from when it was drafted until it was shown
 //	network   up, down      the ways of asks and answers
 //	gateway   asks          queue and compute of each ask, on the device's clock

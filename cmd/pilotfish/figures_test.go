@@ -217,7 +217,7 @@ func TestRoutedEvent(t *testing.T) {
 	o.reportCloud(summaryEvent{RoutedEvent: &RoutedEvent{}})
 	assert.Equal(t, "the cloud was not asked for any of these tokens\n", out.String())
 	o.reportCloud(summaryEvent{RoutedEvent: &RoutedEvent{WarmedInVain: 7}})
-	assert.Contains(t, out.String(), "7 tokens of the prompt were sent ahead in vain (--no-warm")
+	assert.Contains(t, out.String(), "7 tokens of the prompt were sent early in vain (--no-warm")
 }
 
 // TestVerifiedOfRun: what is said of verification, answers ahead and costs where they are asked for, and not a word of

@@ -282,7 +282,7 @@ func TestFlagsOfRoutingAct(t *testing.T) {
 	assert.Contains(t, *late.Error, "deadline")
 	silent := do("--deadline off --threshold 0")
 	assert.Equal(t, []int{0, 0}, []int{silent.Asks, silent.Warmed},
-		"nothing is sent ahead to whom nothing will be asked")
+		"nothing is sent early to whom nothing will be asked")
 	assert.Equal(t, []int{3, 0}, []int{pipelined.Warmed, pipelined.WarmedInVain})
 	assert.Zero(t, do("--deadline off --no-warm").Warmed)
 	assert.Equal(t, 60, do("--deadline off --threshold 1").CloudTokens)

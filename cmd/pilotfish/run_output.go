@@ -383,7 +383,7 @@ func (o *runOutput) reportCloud(e summaryEvent) {
 	if r.Escalations == 0 {
 		fmt.Fprintln(o.a.stderr, "the cloud was not asked for any of these tokens")
 		if r.WarmedInVain > 0 {
-			const vain = "%d tokens of the prompt were sent ahead in vain (--no-warm keeps them here)\n"
+			const vain = "%d tokens of the prompt were sent early in vain (--no-warm keeps them here)\n"
 			fmt.Fprintf(o.a.stderr, vain, r.WarmedInVain)
 		}
 		return

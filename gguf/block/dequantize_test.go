@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/blocktest"
 )
 
 // The reference of the dequantisers: one element at a time, in float64, from the position of its bits in the block.
@@ -119,11 +121,11 @@ func TestDequantize(t *testing.T) {
 }
 
 func TestDequantizeFloats(t *testing.T) {
-	x := deviates(3, 64, 1)
+	x := blocktest.Deviates(3, 64, 1)
 	for _, typ := range []Type{F32, F16, BF16} {
 		y := make([]float32, len(x))
-		typ.Dequantize(y, quantized(t, typ, x))
-		require.LessOrEqual(t, relErr(y, x), map[Type]float64{F32: 0, F16: 0x1p-11, BF16: 0x1p-8}[typ], typ)
+		typ.Dequantize(y, blocktest.Quantized(t, typ, x))
+		require.LessOrEqual(t, blocktest.RelErr(y, x), map[Type]float64{F32: 0, F16: 0x1p-11, BF16: 0x1p-8}[typ], typ)
 	}
 }
 

@@ -88,6 +88,7 @@ func forbiddenLinks() []links {
 		{"cmd/...", "internal/fakeengine", "not in a shipped binary"},
 		{"cmd/...", "internal/racing", "not in a shipped binary"},
 		{"cmd/...", "internal/kerneltest", "not in a shipped binary"},
+		{"cmd/...", "internal/blocktest", "not in a shipped binary"},
 		{"cmd/...", "internal/timelinetest", "not in a shipped binary"},
 		{"cmd/...", "github.com/stretchr/testify/...", "not in a shipped binary"},
 		{"...", "runtime/cgo", "the program builds without a C compiler"},

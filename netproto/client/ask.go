@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/wait"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
@@ -207,14 +208,7 @@ func (s *Session) again(ctx context.Context, err error, start time.Time) bool {
 	if time.Since(start)+pause > s.c.opt.Patience {
 		return false
 	}
-	t := time.NewTimer(pause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return wait.For(ctx, pause) == nil
 }
 
 // once sends a path over the connection that there is. A gateway that is about to go means another connection.

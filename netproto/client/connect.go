@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/backoff"
+	"github.com/pilotfish-ai/pilotfish/internal/wait"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
@@ -101,12 +102,9 @@ func pauseAfter(failures int, random float64) time.Duration {
 
 // try makes one attempt after a pause.
 func (c *Client) try(a *attempt, pause time.Duration) {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
+	if wait.For(c.ctx, pause) == nil {
 		a.link, a.err = c.open()
-	case <-c.ctx.Done():
+	} else {
 		a.err = ErrClosed
 	}
 	if a.err != nil && !errors.Is(a.err, ErrClosed) {

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAskBehindLostSync: a path that is sent ahead, and an ask that follows before it was acknowledged. The ask rests
+// TestAskBehindLostSync: a path that is sent early, and an ask that follows before it was acknowledged. The ask rests
 // on it: it carries the path no second time. But where the connection has lost packets the ask carries all, and comes
-// in time although what was sent ahead is lost; if that fits into a packet.
+// in time although what was sent early is lost; if that fits into a packet.
 func TestAskBehindLostSync(t *testing.T) {
 	for _, c := range []struct {
 		name  string

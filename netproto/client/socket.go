@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
+
+	"github.com/pilotfish-ai/pilotfish/internal/wait"
 )
 
 // network is what a client uses of the system's network.
@@ -67,12 +69,7 @@ func (s *socket) close() error {
 func (s *socket) watch(ctx context.Context, to netip.AddrPort, unreachable func(error)) {
 	const moment = 50 * time.Millisecond
 	for pause := moment; ; pause *= 2 {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(moment):
-		}
-		if s.heard.Load() {
+		if wait.For(ctx, moment) != nil || s.heard.Load() {
 			return
 		}
 		if err := s.network.probe(ctx, to, pause); err != nil && ctx.Err() == nil {

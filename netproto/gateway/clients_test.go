@@ -170,7 +170,7 @@ func TestRemembered(t *testing.T) {
 
 // Of each device so much is computed in the background at a time; what has ended makes room, and nothing is kept.
 func TestBackground(t *testing.T) {
-	assert.Equal(t, []int{2, 4}, []int{textsAhead, streamsAhead})
+	assert.Equal(t, []int{2, 4}, []int{textsWarming, streamsAhead})
 	w := newBackground(2)
 	takes := func(name string, want bool) {
 		t.Helper()

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/wait"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/quic-go/quic-go"
 )
@@ -338,11 +339,6 @@ func (c *connection) announce() {
 // part leaves the client a moment to read what was sent, and to close the connection by itself.
 func (c *connection) part(code netproto.Code) {
 	const moment = 500 * time.Millisecond
-	timer := time.NewTimer(moment)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-c.qc.Context().Done():
-	}
+	_ = wait.For(c.qc.Context(), moment)                         // the client may be faster
 	_ = c.qc.CloseWithError(quic.ApplicationErrorCode(code), "") // it is over in any case
 }

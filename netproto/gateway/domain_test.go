@@ -11,7 +11,7 @@ import (
 )
 
 // What is computed may be shared by all but the devices of a private access token, which have a domain each: the same
-// in all their sessions and whenever they come back, for what is asked and for what is streamed ahead.
+// in all their sessions and whenever they come back, for what is asked and for what is sent early.
 func TestDomains(t *testing.T) {
 	const public, private, other = "sixteen bytes of public", "sixteen bytes of private", "sixteen bytes of another"
 	up := &fake{}
@@ -22,7 +22,7 @@ func TestDomains(t *testing.T) {
 			r := w.enter(guest{device: device, secret: secret})
 			asked, warmed := len(up.asked), len(up.warmed)
 			r.asks(session, path(10, int32(device)))
-			r.say(ahead(t, session+100, path(20, int32(device))))
+			r.say(syncOf(t, session+100, path(20, int32(device))))
 			settle()
 			require.Len(t, up.asked, asked+1)
 			require.Len(t, up.warmed, warmed+1)

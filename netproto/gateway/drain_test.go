@@ -47,7 +47,7 @@ func TestDrainAnswers(t *testing.T) {
 			assert.Equal(t, netproto.Refusal{Code: netproto.Draining}, refusal)
 		}
 		assert.Equal(t, netproto.Refusal{Code: netproto.Draining}, busy.refused(ask.Append(nil), netproto.Draining))
-		busy.refused(ahead(t, 1, path(6, 1)), netproto.Draining)
+		busy.refused(syncOf(t, 1, path(6, 1)), netproto.Draining)
 		settle()
 		refused := w.told(gateway.Refused)
 		assert.Equal(t, []netproto.Kind{netproto.KindAsk, netproto.KindSync},
@@ -111,7 +111,7 @@ func TestDrainAbandoned(t *testing.T) {
 	inWorld(t, opt, &fake{}, func(t *testing.T, w *world) {
 		gone := w.enter(guest{})
 		gone.asks(1, path(10, 1))
-		gone.say(ahead(t, 1, path(20, 1)))
+		gone.say(syncOf(t, 1, path(20, 1)))
 		half := w.enter(guest{})
 		for range 3 {
 			stream, err := half.OpenStream()

@@ -153,7 +153,7 @@ func TestCancel(t *testing.T) {
 	ask(t, s, path(20, 1))
 }
 
-// Settled tokens travel ahead: the next ask is as short as its draft, and the upstream was warmed.
+// Settled tokens travel early: the next ask is as short as its draft, and the upstream was warmed.
 func TestSync(t *testing.T) {
 	up := &fake{}
 	g := start(t, "", gateway.Options{}, up)

@@ -45,7 +45,7 @@ type Event struct {
 	Address   netip.Prefix  // of the connection, a /64 of IPv6; zero in events of the gateway itself
 	Session   uint64        // as Question.Session; 0 where there is none
 	Early     bool          // the connection began with 0-RTT
-	Ahead     bool          // of Refused: it was computed ahead, after the sync had got its answer
+	Warming   bool          // of Refused: it was computed early, after the sync had got its answer
 	Context   int           // tokens
 	Delta     int           // tokens that travelled for it
 	BytesUp   int           // payload

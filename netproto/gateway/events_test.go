@@ -90,7 +90,7 @@ func TestEvents(t *testing.T) {
 			e.Message, e.Context, e.Delta, e.BytesUp, e.BytesDown = netproto.KindAsk, 17, 3, len(ask), len(b)
 		}), w.since(t))
 
-		sync := ahead(t, 2, path(30, 2))
+		sync := syncOf(t, 2, path(30, 2))
 		kind, b = r.say(sync)
 		require.Equal(t, netproto.KindAck, kind)
 		ack, _, err := netproto.ParseAck(b)
@@ -229,27 +229,27 @@ func TestDisconnectedLast(t *testing.T) {
 	})
 }
 
-// What fails while it is computed ahead is told, unless there was no room for it or nobody waits any more.
+// What fails while it is computed early is told, unless there was no room for it or nobody waits any more.
 func TestWarmFails(t *testing.T) {
 	up := &fake{}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
 		r := w.enter(guest{device: 5, from: "10.2.0.1"})
 		broken := errors.New("broken")
 		up.warm = func(context.Context, gateway.Question) error { return broken }
-		r.say(ahead(t, 1, path(30, 2)))
+		r.say(syncOf(t, 1, path(30, 2)))
 		settle()
 		assert.Equal(t, []gateway.Event{{
 			Kind: gateway.Refused, Device: netproto.Device{5}.Name(), Address: netip.MustParsePrefix("10.2.0.1/32"),
-			Session: 1, Context: 30, Ahead: true, Err: broken,
+			Session: 1, Context: 30, Warming: true, Err: broken,
 		}}, w.told(gateway.Refused))
 		up.warm = func(context.Context, gateway.Question) error { return netproto.Refusal{Code: netproto.Busy} }
-		r.say(ahead(t, 1, path(31, 2)))
+		r.say(syncOf(t, 1, path(31, 2)))
 		settle()
 		up.warm = func(ctx context.Context, _ gateway.Question) error {
 			<-ctx.Done()
 			return broken
 		}
-		r.say(ahead(t, 1, path(32, 2)))
+		r.say(syncOf(t, 1, path(32, 2)))
 		settle()
 		_ = r.CloseWithError(0, "")
 		settle()
@@ -263,7 +263,7 @@ func TestNoWarmer(t *testing.T) {
 	up := &fake{}
 	inWorld(t, gateway.Options{}, struct{ gateway.Upstream }{up}, func(t *testing.T, w *world) {
 		r := w.enter(guest{})
-		kind, _ := r.say(ahead(t, 1, path(30, 2)))
+		kind, _ := r.say(syncOf(t, 1, path(30, 2)))
 		assert.Equal(t, netproto.KindAck, kind)
 		r.goesOn(1, path(30, 2), []int32{1})
 		assert.Equal(t, 30, up.asked[0].Base)
@@ -277,7 +277,7 @@ func TestPathsBeforeAnswers(t *testing.T) {
 	inWorld(t, gateway.Options{AskTimeout: time.Hour}, up, func(t *testing.T, w *world) {
 		up.hold = make(chan struct{})
 		r, p := w.enter(guest{}), path(40, 1)
-		r.say(ahead(t, 1, p)) // it is computed ahead without end
+		r.say(syncOf(t, 1, p)) // it is computed early without end
 		r.goesOn(1, p, []int32{1})
 		close(up.hold)
 		settle()

@@ -144,13 +144,13 @@ func TestTokenRate(t *testing.T) {
 		ask := func(i int) []byte { return packed(t, 1, 0, netproto.RootHash, path(5, int32(i))).Append(nil) }
 		time.Sleep(time.Minute)
 		one.say(ask(1))
-		kind, _ := two.say(ahead(t, 1, path(5, 1)))
+		kind, _ := two.say(syncOf(t, 1, path(5, 1)))
 		assert.Equal(t, netproto.KindAck, kind)
 		two.say(ask(2))
 		// Three came within 25 ms, one every 10 ms, and so much of the 200 ms for the next one is over.
 		wait := one.refused(ask(3), netproto.TooFast).RetryAfter
 		assert.Equal(t, 170*time.Millisecond, wait)
-		wait = two.refused(ahead(t, 1, path(6, 1)), netproto.TooFast).RetryAfter
+		wait = two.refused(syncOf(t, 1, path(6, 1)), netproto.TooFast).RetryAfter
 		assert.Equal(t, 160*time.Millisecond, wait)
 		time.Sleep(wait)
 		one.asks(1, path(5, 4))
@@ -161,7 +161,7 @@ func TestTokenRate(t *testing.T) {
 	})
 }
 
-// Text that is streamed ahead has a rate of its own: 64 at once, then 16 a second. It is refused before it counts for
+// Text that is sent early has a rate of its own: 64 at once, then 16 a second. It is refused before it counts for
 // anything else.
 func TestSyncRate(t *testing.T) {
 	opt := gateway.Options{DeviceRate: 1, DeviceBurst: 100, Tokens: []gateway.Token{{Name: "a", Secret: secretA}},
@@ -171,7 +171,7 @@ func TestSyncRate(t *testing.T) {
 		began := time.Now()
 		var all []*quic.Stream
 		for i := range 70 {
-			all = append(all, r.send(ahead(t, 1, path(20, int32(i)))))
+			all = append(all, r.send(syncOf(t, 1, path(20, int32(i)))))
 		}
 		kinds := map[netproto.Kind]int{}
 		for _, s := range all {
@@ -181,7 +181,7 @@ func TestSyncRate(t *testing.T) {
 				refusal, _, err := netproto.ParseRefusal(b)
 				require.NoError(t, err)
 				assert.Equal(t, netproto.TooFast, refusal.Code)
-				assert.Equal(t, "text is streamed ahead too often", refusal.Detail)
+				assert.Equal(t, "text is sent early too often", refusal.Detail)
 				assert.InDelta(t, 62, refusal.RetryAfter.Milliseconds(), 20)
 			}
 		}
@@ -192,7 +192,7 @@ func TestSyncRate(t *testing.T) {
 		r = w.enter(guest{secret: secretA, device: 1}) // it does not come back full
 		taken := 0
 		for i := range 10 {
-			if kind, _ := r.say(ahead(t, 1, path(20, int32(i)))); kind == netproto.KindAck {
+			if kind, _ := r.say(syncOf(t, 1, path(20, int32(i)))); kind == netproto.KindAck {
 				taken++
 			}
 		}
@@ -239,7 +239,7 @@ func TestStrikes(t *testing.T) {
 		settle()
 		r.asks(2, path(5, 1))
 		r.refused(nil, netproto.Malformed)
-		kind, _ := r.say(ahead(t, 3, path(5, 1)))
+		kind, _ := r.say(syncOf(t, 3, path(5, 1)))
 		require.Equal(t, netproto.KindAck, kind)
 		for range 10 { // asks that are given up
 			s := r.send(packed(t, 4, 0, netproto.RootHash, []int32{13}).Append(nil))
@@ -279,8 +279,8 @@ func TestNewTokensCount(t *testing.T) {
 	})
 }
 
-// Text that is sent ahead counts by what is new of it, too, while somebody else asks.
-func TestNewTokensAheadCount(t *testing.T) {
+// Text that is sent early counts by what is new of it, too, while somebody else asks.
+func TestNewTokensEarlyCount(t *testing.T) {
 	up := &fake{parallel: 3}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
 		eager, text := w.enter(guest{}), path(1000, 1)
@@ -328,7 +328,7 @@ func TestNeedTellsNothing(t *testing.T) {
 	inWorld(t, gateway.Options{}, &fake{}, func(t *testing.T, w *world) {
 		text := path(50, 1)
 		one, two := w.enter(guest{device: 1}), w.enter(guest{device: 1})
-		kind, _ := one.say(ahead(t, 5, text))
+		kind, _ := one.say(syncOf(t, 5, text))
 		require.Equal(t, netproto.KindAck, kind)
 		wrong := packed(t, 5, 7, 1234, []int32{1}).Append(nil)
 		settled := netproto.Need{Position: 50, Hash: netproto.RootHash.Over(text)}
@@ -344,7 +344,7 @@ func TestManySessions(t *testing.T) {
 	inWorld(t, gateway.Options{MaxSessionsPerDevice: 3000}, &fake{}, func(t *testing.T, w *world) {
 		r, other := w.enter(guest{device: 1}), w.enter(guest{device: 1})
 		text := path(5, 1)
-		kind, _ := other.say(ahead(t, 1, text))
+		kind, _ := other.say(syncOf(t, 1, text))
 		require.Equal(t, netproto.KindAck, kind)
 		for session := range uint32(1024) {
 			r.asks(1+session, text)
@@ -433,7 +433,7 @@ func (w *world) proofs() *atomic.Int64 {
 	return n
 }
 
-// Text that is streamed ahead without end is computed ahead little by little, and delays nobody's question. A device
+// Text that is sent early without end is computed early little by little, and delays nobody's question. A device
 // that does not stop loses its connection.
 func TestSyncFlood(t *testing.T) {
 	up := &warming{fake: &fake{parallel: 64}}
@@ -441,12 +441,12 @@ func TestSyncFlood(t *testing.T) {
 		up.hold = make(chan struct{})
 		flood, calm, second := w.enter(guest{}), w.enter(guest{}), w.enter(guest{})
 		for i := range uint32(20) {
-			kind, _ := flood.say(ahead(t, i, path(200, int32(i))))
+			kind, _ := flood.say(syncOf(t, i, path(200, int32(i))))
 			require.Equal(t, netproto.KindAck, kind)
 			calm.asks(1, path(20+int(i), 1))
 		}
 		assert.Equal(t, 2, up.running(), "the latest text, and the one before it")
-		second.say(ahead(t, 1, path(200, 1)))
+		second.say(syncOf(t, 1, path(200, 1)))
 		settle()
 		assert.Equal(t, 3, up.running(), "another device has its own")
 		close(up.hold)
@@ -456,7 +456,7 @@ func TestSyncFlood(t *testing.T) {
 		up.hold = make(chan struct{})
 		up.mu.Unlock()
 		for i := range int32(5) {
-			flood.say(ahead(t, 1, path(200, 100+i)))
+			flood.say(syncOf(t, 1, path(200, 100+i)))
 		}
 		settle()
 		assert.Equal(t, 2, up.running(), "there is room again")
@@ -466,7 +466,7 @@ func TestSyncFlood(t *testing.T) {
 				require.Greater(t, i, 64)
 				break
 			}
-			_, _ = s.Write(ahead(t, 1, path(20, int32(i))))
+			_, _ = s.Write(syncOf(t, 1, path(20, int32(i))))
 			_ = s.Close()
 		}
 		assert.Equal(t, netproto.TooFast, flood.ends())
@@ -482,7 +482,7 @@ func TestSyncWhileBusy(t *testing.T) {
 		s := busy.send(packed(t, 1, 0, netproto.RootHash, path(5, 1)).Append(nil))
 		settle()
 		for i := range uint32(5) {
-			kind, _ := early.say(ahead(t, 1+i, path(200, 1)))
+			kind, _ := early.say(syncOf(t, 1+i, path(200, 1)))
 			require.Equal(t, netproto.KindAck, kind)
 			settle()
 		}
@@ -491,7 +491,7 @@ func TestSyncWhileBusy(t *testing.T) {
 		require.Equal(t, netproto.KindAnswer, kind)
 		settle()
 		assert.Empty(t, up.warmed)
-		early.say(ahead(t, 1, path(201, 1)))
+		early.say(syncOf(t, 1, path(201, 1)))
 		settle()
 		assert.Len(t, up.warmed, 1)
 	})

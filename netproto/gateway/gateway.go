@@ -62,7 +62,7 @@ func New(opt Options, up Upstream) (*Gateway, error) {
 		g.tell(e)
 	})
 	g.turns = newTurns(opt, defaultTo(info.Parallel, 32))
-	g.warming, g.decoding = newBackground(textsAhead), newBackground(streamsAhead)
+	g.warming, g.decoding = newBackground(textsWarming), newBackground(streamsAhead)
 	if d, ok := up.(Decoder); ok {
 		g.decoder = d
 	}

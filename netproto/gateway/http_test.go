@@ -92,7 +92,7 @@ func completion(up *fake, w http.ResponseWriter, r *http.Request, body []byte) {
 		"completion_probabilities": []map[string]any{{"id": a.Token, "logprob": -0.1, "top_logprobs": top}}})
 }
 
-// TestDeadEngineHoldsNobodyUp: while an engine hangs, connections are welcomed, text is taken ahead, and the gateway
+// TestDeadEngineHoldsNobodyUp: while an engine hangs, connections are welcomed, text is taken early, and the gateway
 // ends when it is told to.
 func TestDeadEngineHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestDeadEngineHoldsNobodyUp(t *testing.T) {
 		settle()
 		began := time.Now()
 		other := w.enter(guest{device: 7})
-		kind, _ := other.say(ahead(t, 2, path(300, 2)))
+		kind, _ := other.say(syncOf(t, 2, path(300, 2)))
 		require.Equal(t, netproto.KindAck, kind)
 		require.Less(t, time.Since(began), time.Second)
 		require.NotEmpty(t, u.Stats().Engines)

@@ -150,8 +150,8 @@ func TestMaxContext(t *testing.T) {
 			assert.Equal(t, want, r.refused(whole(t, 1, p).Append(nil), netproto.TooLarge))
 			on := packed(t, 1, c.limit, netproto.RootHash.Over(p[:c.limit]), p[c.limit:])
 			assert.Equal(t, want, r.refused(on.Append(nil), netproto.TooLarge))
-			assert.Equal(t, want, r.refused(ahead(t, 1, p), netproto.TooLarge))
-			kind, _ := r.say(ahead(t, 2, p[:c.limit]))
+			assert.Equal(t, want, r.refused(syncOf(t, 1, p), netproto.TooLarge))
+			kind, _ := r.say(syncOf(t, 2, p[:c.limit]))
 			assert.Equal(t, netproto.KindAck, kind)
 			r.refused(whole(t, 1, nil).Append(nil), netproto.TooLarge)
 		})
@@ -326,12 +326,12 @@ func TestLateAnswer(t *testing.T) {
 	})
 }
 
-// What is computed ahead has AskTimeout too.
+// What is computed early has AskTimeout too.
 func TestWarmTimeout(t *testing.T) {
 	up := &warming{fake: &fake{}}
 	inWorld(t, gateway.Options{AskTimeout: 20 * time.Second}, up, func(t *testing.T, w *world) {
 		up.hold = make(chan struct{})
-		w.enter(guest{}).say(ahead(t, 1, path(5, 1)))
+		w.enter(guest{}).say(syncOf(t, 1, path(5, 1)))
 		time.Sleep(19 * time.Second)
 		synctest.Wait()
 		assert.Equal(t, 1, up.running())
@@ -455,13 +455,13 @@ func TestBye(t *testing.T) {
 	})
 }
 
-// Neither is a session forgotten while something is computed ahead for it.
+// Neither is a session forgotten while something is computed early for it.
 func TestByeWhileWarming(t *testing.T) {
 	up := &warming{fake: &fake{}}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
 		up.hold = make(chan struct{})
 		r := w.enter(guest{})
-		r.say(ahead(t, 1, path(5, 1)))
+		r.say(syncOf(t, 1, path(5, 1)))
 		_, err := r.control.Write(netproto.Bye{Session: 1}.Append(nil))
 		require.NoError(t, err)
 		settle()

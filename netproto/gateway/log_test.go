@@ -96,7 +96,7 @@ func TestLogDebug(t *testing.T) {
 			for i := range 50 {
 				r.asks(1, path(70+i, 1))
 			}
-			r.say(ahead(t, 2, path(12, 2)))
+			r.say(syncOf(t, 2, path(12, 2)))
 			settle()
 			w.stop()
 			log.Close()

@@ -17,7 +17,7 @@ func (c *connection) sync(s *quic.Stream, b []byte, e *Event) (out outcome, err 
 	}
 	e.Context, e.Delta = y.Path.Position(), y.Path.Delta.Count
 	if wait := c.who.syncs.take(); wait > 0 {
-		detail := "text is streamed ahead too often"
+		detail := "text is sent early too often"
 		return out, netproto.Refusal{Code: netproto.TooFast, RetryAfter: wait, Detail: detail}
 	}
 	key := sessionKey{c.who.id, y.Session}
@@ -40,9 +40,9 @@ func (c *connection) sync(s *quic.Stream, b []byte, e *Event) (out outcome, err 
 	return out, nil
 }
 
-// textsAhead is how many texts of one device are computed ahead at a time: the latest of a session, while the one
+// textsWarming is how many texts of one device are computed early at a time: the latest of a session, while the one
 // before it is still under way.
-const textsAhead = 2
+const textsWarming = 2
 
 // warm lets the upstream compute tokens before they are needed, in the background. Where there is no room for it, or
 // when it fails, the next ask takes longer and that is all.
@@ -61,7 +61,7 @@ func (c *connection) warm(q Question) {
 	defer release()
 	if err := up.Warm(ctx, q); err != nil && ctx.Err() == nil && !errors.Is(err, netproto.Busy) {
 		e := c.event(Refused, err)
-		e.Session, e.Context, e.Ahead = q.Session, len(q.Context), true
+		e.Session, e.Context, e.Warming = q.Session, len(q.Context), true
 		c.g.tell(e)
 	}
 }

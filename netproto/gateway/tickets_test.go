@@ -133,7 +133,7 @@ func TestStats(t *testing.T) {
 			assert.Equal(t, gateway.Stats{Serving: 1, Places: 2, Connections: 1, Greeting: 1}, w.Stats())
 			r := w.enter(guest{device: 1})
 			r.asks(1, path(30, 1))
-			r.say(ahead(t, 2, path(12, 2)))
+			r.say(syncOf(t, 2, path(12, 2)))
 			settle()
 			want := gateway.Stats{
 				Serving: 1, Places: 2, Connections: 2, Greeting: 1, Devices: 1, Sessions: 2, Tokens: 42,

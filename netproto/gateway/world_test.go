@@ -298,8 +298,8 @@ func packed(t *testing.T, session uint32, base int, hash netproto.Hash, ids []in
 	return netproto.Ask{Session: session, Path: netproto.Path{Base: base, Hash: hash, Delta: d}}
 }
 
-// ahead is a sync of a whole path.
-func ahead(t *testing.T, session uint32, p []int32) []byte {
+// syncOf is a sync of a whole path.
+func syncOf(t *testing.T, session uint32, p []int32) []byte {
 	t.Helper()
 	return netproto.Sync{Session: session, Path: packed(t, session, 0, netproto.RootHash, p).Path}.Append(nil)
 }

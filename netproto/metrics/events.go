@@ -25,7 +25,7 @@ func NewEvents(to prometheus.Registerer) *Events {
 	return &Events{
 		asks: r.counters("asks_total", "Questions by what became of them: answered, resent (more of the context was "+
 			"asked for), refused, or dropped (cancelled, or the device has gone).", "outcome", "client"),
-		syncs: r.counters("syncs_total", "Texts streamed ahead by what became of them.", "outcome"),
+		syncs: r.counters("syncs_total", "Texts sent early by what became of them.", "outcome"),
 		refusals: r.counters("refusals_total", "Refusals by what was refused (connection, ask, sync, or ahead: "+
 			"the computing after a sync) and why.", "of", "code"),
 		connections: r.counters("connections_total", "Connections that were welcomed, by whether they began with "+
@@ -36,10 +36,10 @@ func NewEvents(to prometheus.Registerer) *Events {
 		forced: r.counter("drain_forced_closes_total", "Connections that a draining closed with questions open."),
 		forgotten: r.counter("sessions_forgotten_total", "Texts that were forgotten: ended, expired, or they made "+
 			"room for others."),
-		context: r.counter("context_tokens_total", "Tokens of the contexts of all questions and texts streamed ahead."),
+		context: r.counter("context_tokens_total", "Tokens of the contexts of all questions and texts sent early."),
 		delta: r.counter("delta_tokens_total", "Tokens of these that travelled; the others the gateway knew: "+
 			"hits of its cache of contexts."),
-		received: r.counter("received_bytes_total", "Payload of questions and texts streamed ahead."),
+		received: r.counter("received_bytes_total", "Payload of questions and texts sent early."),
 		sent:     r.counter("sent_bytes_total", "Payload of answers, requests for more, and refusals."),
 		ahead: r.counter("ahead_tokens_total", "Tokens that were sent behind answers, beyond those that were asked "+
 			"for."),
@@ -120,8 +120,8 @@ func subject(e gateway.Event) string {
 		return "ask"
 	case e.Message == netproto.KindSync:
 		return "sync"
-	case e.Ahead:
-		return "ahead"
+	case e.Warming:
+		return "warming"
 	}
 	return "connection"
 }

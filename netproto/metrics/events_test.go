@@ -89,8 +89,8 @@ func TestEvents(t *testing.T) {
 			"sent_bytes_total": 5}},
 		{gateway.Event{Kind: gateway.Refused, Message: netproto.KindSync, Err: netproto.Busy}, counts{
 			"syncs_total{outcome=refused}": 1, "refusals_total{code=busy,of=sync}": 1}},
-		{gateway.Event{Kind: gateway.Refused, Ahead: true, Context: 9, Err: errors.New("inner")}, counts{
-			"refusals_total{code=failed,of=ahead}": 1}},
+		{gateway.Event{Kind: gateway.Refused, Warming: true, Context: 9, Err: errors.New("inner")}, counts{
+			"refusals_total{code=failed,of=warming}": 1}},
 		{gateway.Event{Kind: gateway.Refused, Err: netproto.Malformed, BytesUp: 4}, counts{
 			"refusals_total{code=malformed,of=connection}": 1, "received_bytes_total": 4}},
 		{gateway.Event{Kind: gateway.Refused, Err: netproto.Code(99)}, counts{

@@ -445,7 +445,7 @@ func TestNamedTwice(t *testing.T) {
 	assert.ErrorContains(t, err, "https://one is named twice")
 }
 
-// TestWarm: text that is streamed ahead becomes a request where much of it is new, as each dialect has it.
+// TestWarm: text that is sent early becomes a request where much of it is new, as each dialect has it.
 func TestWarm(t *testing.T) {
 	for _, c := range kinds() {
 		e := c.engine

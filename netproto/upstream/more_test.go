@@ -197,7 +197,7 @@ func TestPauses(t *testing.T) {
 	})
 }
 
-// TestBusyIsNotWarmed: text ahead waits while an engine has questions.
+// TestBusyIsNotWarmed: text that is sent early waits while an engine has questions.
 func TestBusyIsNotWarmed(t *testing.T) {
 	f := &fault{doing: hang}
 	inWorld(t, []*fakeengine.Engine{{Dialect: "llama", Slots: 4, Fault: f.answer}}, nil,

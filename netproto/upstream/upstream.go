@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/wait"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -172,20 +173,9 @@ func (u *Upstream) begin(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", u.members[0].url, errs[0])
 		}
 		u.o.Log.Info("waiting for an engine", "error", errs[0].Error())
-		if err := sleep(ctx, min(2*time.Second, time.Until(due))); err != nil {
+		if err := wait.For(ctx, min(2*time.Second, time.Until(due))); err != nil {
 			return err
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 

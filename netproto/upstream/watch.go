@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/backoff"
+	"github.com/pilotfish-ai/pilotfish/internal/wait"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
@@ -22,20 +24,21 @@ const (
 
 // watch looks after the engine until ctx ends: while it is in service whether it lives, else whether it is back.
 func (m *member) watch(ctx context.Context) {
-	pause := firstPause
+	missed := 0
 	for ctx.Err() == nil {
 		if _, in := m.serves(); in {
-			pause = firstPause
+			missed = 0
 			m.guard(ctx)
 			continue
 		}
+		missed++
+		pause := backoff.Delay(missed, firstPause, longestPause)
 		m.mu.Lock()
 		m.next = time.Now().Add(pause)
 		m.mu.Unlock()
-		if sleep(ctx, pause) == nil {
+		if wait.For(ctx, pause) == nil {
 			m.rejoin(ctx)
 		}
-		pause = min(2*pause, longestPause)
 	}
 }
 
@@ -48,7 +51,7 @@ func (m *member) guard(ctx context.Context) {
 	case <-t.C:
 	case <-m.suspect:
 		doubted = true
-		_ = sleep(ctx, time.Until(m.felt.Add(leastPulse))) // then ctx has ended, which is seen below
+		_ = wait.For(ctx, time.Until(m.felt.Add(leastPulse))) // then ctx has ended, which is seen below
 	case <-ctx.Done():
 	}
 	if _, in := m.serves(); in && ctx.Err() == nil {

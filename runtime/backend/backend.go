@@ -150,7 +150,7 @@ type Pass interface {
 	End(ctx context.Context) error
 }
 
-// Runner is a device that runs ahead: it begins a pass whose token is still to be found by the pass before, and hands
+// Runner is a device with flights: it begins a pass whose token is still to be found by the pass before, and hands
 // that token on itself, so that nobody waits between two tokens.
 type Runner interface {
 	Device

@@ -150,7 +150,7 @@ func TestNoDeadlineNoBreaker(t *testing.T) {
 	}
 }
 
-// failingWarmer is a cloud that takes no text ahead.
+// failingWarmer is a cloud that takes no text early.
 type failingWarmer struct {
 	*cloudFunc
 	warmed int
@@ -161,7 +161,7 @@ func (c *failingWarmer) Warm(context.Context, []int32) (up, down int, err error)
 	return 0, 0, errFake
 }
 
-// TestWarmFails: text that could not be sent ahead does not keep later text from being sent.
+// TestWarmFails: text that could not be sent early does not keep later text from being sent.
 func TestWarmFails(t *testing.T) {
 	bothModes(t, func(t *testing.T, mode Mode) {
 		tr := newTrial(13)

@@ -60,7 +60,7 @@ func (s *script) Ask(ctx context.Context, q Question) (Answer, error) {
 	return Answer{Token: id, Queue: 5 * ms, Cloud: 20 * ms, BytesUp: 30, BytesDown: 7}, sleep(ctx, 45*ms)
 }
 
-// TestWarmedInVain: the prompt was sent ahead in vain where nothing is asked then.
+// TestWarmedInVain: the prompt was sent early in vain where nothing is asked then.
 func TestWarmedInVain(t *testing.T) {
 	var s Summary
 	s.Add(Event{Warming: &Warming{Tokens: 30, New: 30}})

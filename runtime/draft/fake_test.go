@@ -464,7 +464,7 @@ func (w *world) reply(q Question) (a Answer, err error) {
 	return a, err
 }
 
-// warmCloud also takes text ahead, which fails at times.
+// warmCloud also takes text early, which fails at times.
 type warmCloud struct{ *fakeCloud }
 
 func (c warmCloud) Warm(ctx context.Context, text []int32) (up, down int, err error) {

@@ -202,7 +202,7 @@ func (d *decoded) check(h *health) error {
 		}
 	}
 	for _, check := range []func() error{
-		d.complete, d.told, d.fates, d.unasked, d.wanted, d.bounded, d.passes, d.ahead, d.counted, d.drafts,
+		d.complete, d.told, d.fates, d.unasked, d.wanted, d.bounded, d.passes, d.early, d.counted, d.drafts,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -530,9 +530,9 @@ func (d *decoded) passes() error {
 	return nil
 }
 
-// ahead: text is sent ahead whenever the cloud does not know so much of it, one at a time, and not while the breaker is
+// early: text is sent early whenever the cloud does not know so much of it, one at a time, and not while the breaker is
 // open; and each event tells what became of one.
-func (d *decoded) ahead() error {
+func (d *decoded) early() error {
 	w := &sending{decoded: d, calls: d.warmed, told: d.warmings(), free: d.began}
 	if err := w.look(d.began, len(d.prompt), d.replay.moments[0].refusing, 1); err != nil {
 		return err
@@ -550,12 +550,12 @@ func (d *decoded) ahead() error {
 		}
 	}
 	if len(w.calls) > 0 || len(w.told) > 0 {
-		return fmt.Errorf("%d texts too many are sent ahead, %d too many told of", len(w.calls), len(w.told))
+		return fmt.Errorf("%d texts too many are sent early, %d too many told of", len(w.calls), len(w.told))
 	}
 	return nil
 }
 
-// sending works out what is sent ahead.
+// sending works out what is sent early.
 type sending struct {
 	*decoded
 	calls []*warmed
@@ -574,7 +574,7 @@ func (w *sending) look(at time.Time, length int, open bool, unknown int) error {
 	}
 	want := w.warms && w.Warm > 0 && !at.Before(w.free) && length-w.known >= unknown && !open
 	if got := len(w.calls) > 0 && w.calls[0].sent.Equal(at) && len(w.calls[0].text) == length; got != want {
-		return fmt.Errorf("at %v: are %d tokens sent ahead, of which %d are known? %t, want %t",
+		return fmt.Errorf("at %v: are %d tokens sent early, of which %d are known? %t, want %t",
 			at.Sub(w.began), length, w.known, got, want)
 	}
 	if want {
@@ -589,10 +589,10 @@ func (w *sending) sent(call *warmed) error {
 	n := len(call.text)
 	w.calls, w.free = w.calls[1:], w.replay.over.Add(1)
 	if !slices.Equal(call.text, w.before(n)) {
-		return fmt.Errorf("%v is sent ahead, want %v", call.text, w.before(n))
+		return fmt.Errorf("%v is sent early, want %v", call.text, w.before(n))
 	}
 	if len(w.told) == 0 && w.stop == 0 {
-		return errors.New("nothing is told of text that was sent ahead")
+		return errors.New("nothing is told of text that was sent early")
 	} else if len(w.told) == 0 {
 		return nil
 	}
@@ -601,7 +601,7 @@ func (w *sending) sent(call *warmed) error {
 		BytesUp: call.up, BytesDown: call.down, Err: call.err,
 	}
 	if got := *w.told[0].Warming; got != want {
-		return fmt.Errorf("of text that is sent ahead this is told: %+v, want %+v", got, want)
+		return fmt.Errorf("of text that is sent early this is told: %+v, want %+v", got, want)
 	}
 	w.free, w.told = w.shown(w.told[0]), w.told[1:]
 	return nil

@@ -200,7 +200,7 @@ func (s *schedule) run(mode Mode) (got shown, sum Summary, err error) {
 	}
 	for _, text := range f.cloud.warmed {
 		if err == nil && !s.settled(text, got) {
-			err = fmt.Errorf("%v was sent ahead, which was not settled", text)
+			err = fmt.Errorf("%v was sent early, which was not settled", text)
 		}
 	}
 	if err == nil && f.model.settled < len(s.prompt)+len(got.Tokens)-1 {

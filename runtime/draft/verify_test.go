@@ -258,7 +258,7 @@ func TestAheadLongKnown(t *testing.T) {
 	})
 }
 
-// warmer also takes text ahead.
+// warmer also takes text early.
 type warmer struct {
 	*verifier
 	warmed int

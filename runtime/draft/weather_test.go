@@ -181,7 +181,7 @@ func (c *stormy) enter(q Question) (a *asking, back time.Time) {
 	return a, back
 }
 
-// Warm takes text ahead, unless the weather is bad; and each third time it fails anyway.
+// Warm takes text early, unless the weather is bad; and each third time it fails anyway.
 func (c *stormy) Warm(ctx context.Context, text []int32) (up, down int, err error) {
 	c.mu.Lock()
 	_ = append(text, -1) // must not change what is decoded

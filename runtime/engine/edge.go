@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/phase"
+	"github.com/pilotfish-ai/pilotfish/internal/wait"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
@@ -66,11 +67,12 @@ func (m *edge) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output
 	} else if err := m.several(ctx, nodes); err != nil {
 		return nil, err
 	}
-	return m.out, m.rest(ctx, begin, len(nodes))
+	m.rest(ctx, begin, len(nodes))
+	return m.out, nil
 }
 
-// several evaluates nodes together; the one that runs already, if one does, is only waited for. Nothing goes on running
-// ahead beside guesses from the text: it would be in the way of the next ones.
+// several evaluates nodes together; the one that is in flight already, if one is, is only waited for. No further flight
+// begins beside guesses from the text: it would be in the way of the next ones.
 func (m *edge) several(ctx context.Context, nodes []draft.Node) error {
 	s := m.s
 	m.out = slices.Grow(m.out[:0], len(nodes))[:len(nodes)]
@@ -182,21 +184,15 @@ func (m *edge) put(n draft.Node, slot int32) {
 
 // rest waits until a forward call of rows rows that began at begin has taken as long as the pace says. A call after one
 // that ended late, as timers fire late, is that much shorter: together they take what they should.
-func (m *edge) rest(ctx context.Context, begin time.Time, rows int) error {
+func (m *edge) rest(ctx context.Context, begin time.Time, rows int) {
 	least := time.Duration(float64(m.pace)*(1+m.row*float64(rows-1))) - m.over
 	m.over = 0
 	left := least - m.s.now().Sub(begin)
 	if left <= 0 {
-		return nil
+		return
 	}
-	defer func() { m.over = min(max(0, m.s.now().Sub(begin)-least), m.pace/2) }()
-	t := time.NewTimer(left)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done(): // the call itself is done: who waits for ctx is told by the next one
-	}
-	return nil
+	_ = wait.For(ctx, left) // the call itself is done: who waits for ctx is told by the next one
+	m.over = min(max(0, m.s.now().Sub(begin)-least), m.pace/2)
 }
 
 // path returns the slots of nodes.
@@ -241,5 +237,5 @@ func (m *edge) forget(id draft.ID) {
 	delete(m.token, id)
 }
 
-// Room implements [draft.Model]. What runs ahead gives way.
+// Room implements [draft.Model]. Flights give way.
 func (m *edge) Room() int { return m.s.cache.Slots() - m.s.inUse() }

@@ -40,34 +40,34 @@ type leaf struct {
 
 // TestEdge: whatever is drafted, settled and dropped in whatever order, and whatever goes wrong on the way, each node
 // has what evaluating its text from nothing gives, to the last bit, ids and slots stay each other's inverse, and every
-// slot is the text's, a node's, of what runs ahead, or free.
+// slot is the text's, a node's, a flight's, or free.
 func TestEdge(t *testing.T) {
 	seeds := []uint64{1, 2, 3, 4, 5, 6, 7, 8, uint64(time.Now().UnixNano())}
 	if testing.Short() {
 		seeds = slices.Delete(seeds, 2, 8)
 	}
 	truth := &scratch{t: t, e: small(t, Options{}, nil), all: map[string]backend.Output{}}
-	for _, ahead := range []int{-1, 0, 1, 2, 4} {
-		ranAhead := 0
+	for _, depth := range []int{-1, 0, 1, 2, 4} {
+		flights := 0
 		for _, seed := range seeds {
-			t.Run(fmt.Sprintf("ahead %d, seed %d", ahead, seed), func(t *testing.T) {
-				e, d := troubled(t, Options{Context: 14}, ahead >= 0)
+			t.Run(fmt.Sprintf("depth %d, seed %d", depth, seed), func(t *testing.T) {
+				e, d := troubled(t, Options{Context: 14}, depth >= 0)
 				s, err := e.NewSession()
 				require.NoError(t, err)
-				require.Equal(t, ahead >= 0, s.speculation.depth > 0)
-				s.speculation.depth = max(0, ahead)
+				require.Equal(t, depth >= 0, s.speculation.depth > 0)
+				s.speculation.depth = max(0, depth)
 				g := &gardener{t: t, r: rand.New(rand.NewPCG(seed, 1)), truth: truth, d: d, s: s}
 				truth.t = t
 				for range 12 {
 					g.text()
 				}
-				ranAhead += s.summary.RanAhead
+				flights += s.summary.Flights
 			})
 		}
-		if ahead > 0 {
-			require.Greater(t, ranAhead, 12*len(seeds))
+		if depth > 0 {
+			require.Greater(t, flights, 12*len(seeds))
 		} else {
-			require.Zero(t, ranAhead)
+			require.Zero(t, flights)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func (g *gardener) text() {
 	require.Equal(g.t, len(g.settled), g.s.cache.InUse())
 }
 
-// fault makes the next pass fail, one time out of n. It may be one that runs ahead, and show much later or never.
+// fault makes the next pass fail, one time out of n. It may be a flight, and show much later or never.
 func (g *gardener) fault(n int) {
 	if g.r.IntN(n) == 0 {
 		g.d.failing(1)
@@ -179,7 +179,7 @@ func (g *gardener) below(n *leaf) (text []int32, path []draft.ID) {
 	return text, path
 }
 
-// extend evaluates one to four leaves, sometimes with guesses behind them: often what runs ahead, now and then more
+// extend evaluates one to four leaves, sometimes with guesses behind them: often what is in flight, now and then more
 // than there is room for, and sometimes on a device that fails or for somebody who has gone.
 func (g *gardener) extend() {
 	n, room := 1+max(0, g.r.IntN(6)-2), g.m.Room()
@@ -232,7 +232,7 @@ func (g *gardener) extend() {
 		gone = errors.New("nobody waits")
 		cancel(gone)
 	}
-	adopted := g.s.summary.RanAhead
+	adopted := g.s.summary.Flights
 	outs, err := g.m.Extend(ctx, leaves)
 	switch {
 	case last:
@@ -260,7 +260,7 @@ func (g *gardener) extend() {
 		g.nodes[l.ID] = &leaf{l, want.Top[0].ID}
 	}
 	g.next += draft.ID(n)
-	if flew := g.s.summary.RanAhead - adopted; guesses == 0 && (n == 1 || flew > 0) {
+	if flew := g.s.summary.Flights - adopted; guesses == 0 && (n == 1 || flew > 0) {
 		require.LessOrEqual(g.t, flew, 1)
 		g.running(leaves)
 	} else {
@@ -268,7 +268,7 @@ func (g *gardener) extend() {
 	}
 }
 
-// running checks that the device is as far ahead as it may and can be.
+// running checks that as many tokens are in flight as may and can be.
 func (g *gardener) running(leaves []draft.Node) {
 	g.t.Helper()
 	flights, free := g.s.speculation.flights, g.s.cache.Slots()-len(g.settled)-len(g.nodes)
@@ -337,10 +337,10 @@ func (g *gardener) dropAll(which func(*leaf) bool) {
 }
 
 // TestDraftInPlace: a draft without branches lies where its text will be, so that settling it moves nothing, and what
-// runs ahead of it stays; with branches, leaves that are evaluated together lie there as far as it is free.
+// flies behind it stays; with branches, leaves that are evaluated together lie there as far as it is free.
 func TestDraftInPlace(t *testing.T) {
-	for _, ahead := range []bool{false, true} {
-		e, d := troubled(t, Options{Context: 20}, ahead)
+	for _, flights := range []bool{false, true} {
+		e, d := troubled(t, Options{Context: 20}, flights)
 		s, err := e.NewSession()
 		require.NoError(t, err)
 		m := newEdge(s, backend.Want{K: 3}, 0)
@@ -355,8 +355,8 @@ func TestDraftInPlace(t *testing.T) {
 			out, path = copied(outs[0]), append(slices.Clone(path), n.ID)
 		}
 		begun := d.begun
-		if ahead {
-			require.Equal(t, 5, s.summary.RanAhead)
+		if flights {
+			require.Equal(t, 5, s.summary.Flights)
 			require.Len(t, s.speculation.flights, 2)
 			require.EqualValues(t, 9, s.speculation.flights[0].row.Slot)
 			require.EqualValues(t, 10, s.speculation.flights[1].row.Slot)
@@ -367,7 +367,7 @@ func TestDraftInPlace(t *testing.T) {
 		next := draft.Node{ID: 7, Token: out.Top[0].ID, Pos: 9, Path: path[5:]}
 		_, err = m.Extend(t.Context(), []draft.Node{next})
 		require.NoError(t, err)
-		require.Equal(t, begun+1, d.begun, "one pass, and on a device that runs ahead it is one further ahead")
+		require.Equal(t, begun+1, d.begun, "one pass, and on a device with flights it is one token further")
 		require.EqualValues(t, 9, m.slots[7])
 		m.Drop(7)
 		s.stopFlights()
@@ -380,8 +380,8 @@ func TestDraftInPlace(t *testing.T) {
 	}
 }
 
-// TestSettleMovesWhatRunsAhead: text that settles where something runs ahead makes it give way.
-func TestSettleMovesWhatRunsAhead(t *testing.T) {
+// TestSettleMovesFlights: text that settles where a flight has its slot makes it give way.
+func TestSettleMovesFlights(t *testing.T) {
 	e, _ := troubled(t, Options{Context: 20}, true)
 	s, err := e.NewSession()
 	require.NoError(t, err)
@@ -402,7 +402,7 @@ func TestSettleMovesWhatRunsAhead(t *testing.T) {
 }
 
 // TestModelGone: where the model is closed under a session, an evaluation ends with an error and gives back every slot,
-// also that of what it would have run ahead.
+// also that of its flights.
 func TestModelGone(t *testing.T) {
 	for _, leaves := range []int{1, 2} {
 		e, _ := troubled(t, Options{Context: 20}, true)

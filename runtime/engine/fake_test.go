@@ -36,7 +36,7 @@ func (d *plain) failing(n int) {
 	d.fails[d.begun+n] = struct{}{}
 }
 
-// pass is one of them, and a flight on a device that runs ahead.
+// pass is one of them, and a flight on a device with flights.
 type pass struct {
 	backend.Pass
 	d    *plain
@@ -70,7 +70,7 @@ func cmpErr(a, b error) error {
 	return b
 }
 
-// eager is a device that runs ahead. A pass is computed when it is committed.
+// eager is a device with flights. A pass is computed when it is committed.
 type eager struct{ *plain }
 
 func (d eager) Begin(kv backend.KV, rows []backend.Row) backend.Pass {
@@ -142,14 +142,14 @@ func small(t testing.TB, o Options, edit func(*synth.Spec)) *Engine {
 	return e
 }
 
-// troubled opens the smallest model on a device that fails when it is told to, and that runs ahead if wanted.
-func troubled(t testing.TB, o Options, ahead bool) (*Engine, *plain) {
+// troubled opens the smallest model on a device that fails when it is told to, and that has flights if wanted.
+func troubled(t testing.TB, o Options, flights bool) (*Engine, *plain) {
 	t.Helper()
 	e := small(t, o, nil)
 	e.model.Close()
 	d := &plain{Device: e.device}
 	e.device = d
-	if ahead {
+	if flights {
 		e.device = eager{d}
 	}
 	var err error

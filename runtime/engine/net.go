@@ -109,9 +109,9 @@ func questionOf(q gateway.Question) batch.Question {
 
 // Warm implements [gateway.Warmer]: the answer that nobody asked for is dropped, the keys and values stay.
 func (u builtIn) Warm(ctx context.Context, q gateway.Question) error {
-	ahead := questionOf(gateway.Question{Device: q.Device, Session: q.Session, Domain: q.Domain, Context: q.Context})
-	ahead.Background = true
-	_, err := u.s.Ask(ctx, ahead)
+	early := questionOf(gateway.Question{Device: q.Device, Session: q.Session, Domain: q.Domain, Context: q.Context})
+	early.Background = true
+	_, err := u.s.Ask(ctx, early)
 	if errors.Is(err, batch.ErrShed) {
 		err = fmt.Errorf("%w: %w", netproto.Busy, err)
 	}

@@ -161,7 +161,7 @@ func TestRemoteAsks(t *testing.T) {
 }
 
 // TestServiceBehindGateway: what a service answers over the network is what it answers directly, for each way of
-// choosing; text that was sent ahead is there when it is asked about, and a session that is forgotten leaves nothing.
+// choosing; text that was sent early is there when it is asked about, and a session that is forgotten leaves nothing.
 func TestServiceBehindGateway(t *testing.T) {
 	const least = time.Millisecond // a question that is answered from memory takes none
 	edge := small(t, Options{Context: 48}, nil)
@@ -363,7 +363,7 @@ func TestIdentity(t *testing.T) {
 	assert.True(t, errors.Is(err, ErrClosed))
 }
 
-// TestWarmGivesWay: what is computed ahead takes no memory of others, and says that it was left.
+// TestWarmGivesWay: what is computed early takes no memory of others, and says that it was left.
 func TestWarmGivesWay(t *testing.T) {
 	e := small(t, Options{Context: 40}, nil)
 	s, err := e.Serve(ServeOptions{Slots: 40})

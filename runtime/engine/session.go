@@ -73,7 +73,7 @@ type Summary struct {
 	Tokens       int           // tokens generated, the end token not counted
 	Cloud        int           // of these, chosen by the cloud
 	Timeouts     int           // of these, chosen by the small model as the cloud did not answer in time
-	RanAhead     int           // tokens whose evaluation had begun before they were asked for
+	Flights      int           // tokens whose evaluation had begun before they were asked for
 	Passes       int           // forward calls after the prompt
 	Proposed     int           // guesses from the text that were evaluated in them: see [Request.Lookup]
 	Accepted     int           // of these, those that held: tokens without a call of their own
@@ -229,7 +229,7 @@ func (s *Session) KVLimit() int64 { return s.e.kvBytes(s.e.o.Context) }
 // drafts.
 func (s *Session) KVTokens() int { return s.tell().held }
 
-// inUse is how many tokens the cache holds now, without those that run ahead.
+// inUse is how many tokens the cache holds now, without those in flight.
 func (s *Session) inUse() int { return s.cache.InUse() - len(s.speculation.flights) }
 
 // tell returns what was noted last.

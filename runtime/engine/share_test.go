@@ -108,7 +108,7 @@ func plainAnswer(a batch.Answer) batch.Answer {
 	return a
 }
 
-// TestDomainsReachTheService: questions of a gateway share within their domain, asked or streamed ahead, and those of
+// TestDomainsReachTheService: questions of a gateway share within their domain, asked or sent early, and those of
 // the process with the common one; with Apart nothing is shared.
 func TestDomainsReachTheService(t *testing.T) {
 	e := small(t, Options{}, nil)

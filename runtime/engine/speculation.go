@@ -14,7 +14,7 @@ const speculationDepth = 2
 
 // speculation has the device of a session evaluate what is likely to be asked for next: while a token is waited for,
 // its best successor is evaluated, and the best one after that, each taken over on the device. If the session asks for
-// another one, what ran ahead is dropped.
+// another one, those flights are dropped.
 type speculation struct {
 	depth   int  // 0: never
 	off     bool // tokens are drawn: the best one is only one of many
@@ -29,9 +29,9 @@ type flight struct {
 	row backend.Row
 }
 
-// newSpeculation returns how sessions of the engine run ahead.
+// newSpeculation returns the speculation of a new session, which is none where the device has no flights.
 func (e *Engine) newSpeculation() *speculation {
-	if e.model.RunsAhead() {
+	if e.model.HasFlights() {
 		return &speculation{depth: speculationDepth}
 	}
 	return &speculation{}
@@ -70,7 +70,7 @@ func (s *Session) one(
 	return f.row.Slot, out, err
 }
 
-// alone is one where nothing runs ahead.
+// alone is one without flights.
 func (s *Session) alone(
 	ctx context.Context, token int32, path []int32, want backend.Want,
 ) (int32, *backend.Output, error) {
@@ -95,7 +95,7 @@ func (s *Session) follow(f flight, want backend.Want) {
 	s.speculate(want)
 }
 
-// land waits for a flight. After an error its slot is free, and nothing runs ahead.
+// land waits for a flight. After an error its slot is free, and there are no other flights.
 func (s *Session) land(ctx context.Context, f flight) (*backend.Output, error) {
 	out, err := f.Wait(ctx)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *Session) adopt(token int32, path []int32) (f flight, ok bool) {
 		return flight{}, false
 	}
 	a.flights = slices.Delete(a.flights, 0, 1)
-	s.summary.RanAhead++
+	s.summary.Flights++
 	return f, true
 }
 
@@ -140,7 +140,7 @@ func (s *Session) speculate(want backend.Want) {
 	}
 }
 
-// dropFlights drops what ran ahead and frees its slots. Whoever takes them next is evaluated after it. The caller may
+// dropFlights drops all flights and frees their slots. Whoever takes them next is evaluated after it. The caller may
 // use the model.
 func (s *Session) dropFlights() {
 	for _, f := range s.speculation.flights {
@@ -150,7 +150,7 @@ func (s *Session) dropFlights() {
 	s.speculation.flights = s.speculation.flights[:0]
 }
 
-// alloc takes a slot for a token at pos, if need be one of what runs ahead.
+// alloc takes a slot for a token at pos, if need be one of a flight.
 func (s *Session) alloc(pos int) (int32, error) {
 	slot, err := s.cache.Alloc(pos)
 	if err != nil && len(s.speculation.flights) > 0 {
@@ -160,10 +160,10 @@ func (s *Session) alloc(pos int) (int32, error) {
 	return slot, err
 }
 
-// settle makes the tokens in path settled text. What ran ahead stays where they are in their place already: then none
+// settle makes the tokens in path settled text. Flights stay where all of these are in their place already: then none
 // has to move.
 func (s *Session) settle(path ...int32) []qwen2.Move {
-	if s.e.model.RunsAhead() { // keys and values may move in the device's memory
+	if s.e.model.HasFlights() { // keys and values may move in the device's memory
 		done, err := s.e.hold(context.Background())
 		if err != nil {
 			return nil // closed: the session holds nothing any more
@@ -179,7 +179,7 @@ func (s *Session) settle(path ...int32) []qwen2.Move {
 	return s.cache.Settle(path...)
 }
 
-// stopFlights drops what ran ahead when nothing more is wanted.
+// stopFlights drops all flights when nothing more is wanted.
 func (s *Session) stopFlights() {
 	if len(s.speculation.flights) == 0 {
 		return

@@ -41,7 +41,7 @@ func random(t *testing.T, o Options, seed uint64) *Engine {
 	return e
 }
 
-// runners open the smallest model on devices that run ahead: one that computes at once, and a GPU, which takes longer.
+// runners open the smallest model on devices with flights: one that computes at once, and a GPU, which takes longer.
 var runners = map[string]func(t *testing.T, o Options) *Engine{
 	"at once": func(t *testing.T, o Options) *Engine { e, _ := troubled(t, o, true); return e },
 	"gpu":     func(t *testing.T, o Options) *Engine { o.Backend = aGPU(); return random(t, o, 4) },
@@ -99,9 +99,9 @@ func read(t *testing.T, s *Session, prompt []int32, r Route) (got text) {
 	return got
 }
 
-// TestRunAhead: a device that runs ahead gives the tokens of one that does not, to the last bit of their confidence,
+// TestFlights: a device with flights gives the tokens of one without, to the last bit of their confidence,
 // also where escalations, branches and rollbacks want other tokens than the best ones at any position.
-func TestRunAhead(t *testing.T) {
+func TestFlights(t *testing.T) {
 	large := random(t, Options{Threads: 1}, 5)
 	cloud, err := large.Serve(ServeOptions{})
 	require.NoError(t, err)
@@ -127,7 +127,7 @@ func TestRunAhead(t *testing.T) {
 		require.NoError(t, err)
 		for name, r := range routes {
 			if device == "at once" && name == "learned" {
-				continue // it evaluates no router, and hidden states are not had ahead
+				continue // it evaluates no router, and no flight has hidden states
 			}
 			if device == "gpu" && testing.Short() && (name == "1 branches" || name == "3 branches") {
 				continue
@@ -137,15 +137,15 @@ func TestRunAhead(t *testing.T) {
 				s.speculation.depth = 0
 				want := read(t, s, []int32{1, 2, 3, 4, 5}, r)
 				require.Len(t, want.ids, tokens)
-				require.Zero(t, s.Summary().RanAhead)
+				require.Zero(t, s.Summary().Flights)
 				for _, depth := range []int{1, 3} {
 					s.speculation.depth = depth
 					assert.Equal(t, want, read(t, s, []int32{1, 2, 3, 4, 5}, r), "depth %d", depth)
 					if name == "local" {
-						assert.Equal(t, tokens-2, s.Summary().RanAhead,
+						assert.Equal(t, tokens-2, s.Summary().Flights,
 							"all but the prompt's token and the first after it")
 					} else {
-						assert.Positive(t, s.Summary().RanAhead)
+						assert.Positive(t, s.Summary().Flights)
 					}
 					if name == "learned" {
 						assert.Contains(t, want.origins, "cloud")
@@ -161,8 +161,8 @@ func TestRunAhead(t *testing.T) {
 	}
 }
 
-// TestRunAheadAtTheEnd: with no room left in the context, nothing runs ahead and nothing is lost.
-func TestRunAheadAtTheEnd(t *testing.T) {
+// TestFlightsAtTheEnd: with no room left in the context, there are no flights and nothing is lost.
+func TestFlightsAtTheEnd(t *testing.T) {
 	onRunners(t, func(t *testing.T, open func(o Options) *Engine) {
 		want := text{}
 		for _, depth := range []int{0, 3} {
@@ -179,8 +179,8 @@ func TestRunAheadAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestRunAheadStops: an end in the middle leaves the session ready for the next text.
-func TestRunAheadStops(t *testing.T) {
+// TestFlightsStops: an end in the middle leaves the session ready for the next text.
+func TestFlightsStops(t *testing.T) {
 	onRunners(t, func(t *testing.T, open func(o Options) *Engine) {
 		s, err := open(Options{}).NewSession()
 		require.NoError(t, err)
@@ -200,8 +200,8 @@ func TestRunAheadStops(t *testing.T) {
 	})
 }
 
-// TestRunAheadTogether: sessions of one engine, and a service, share a device that runs ahead.
-func TestRunAheadTogether(t *testing.T) {
+// TestFlightsTogether: sessions of one engine, and a service, share a device with flights.
+func TestFlightsTogether(t *testing.T) {
 	e := random(t, Options{Backend: aGPU()}, 4)
 	cloud, err := e.Serve(ServeOptions{})
 	require.NoError(t, err)
@@ -228,8 +228,8 @@ func TestRunAheadTogether(t *testing.T) {
 	assert.Equal(t, alone, together)
 }
 
-// TestRunAheadSampled: what is drawn is drawn from the same numbers, and nothing runs ahead of it.
-func TestRunAheadSampled(t *testing.T) {
+// TestFlightsSampled: what is drawn is drawn from the same numbers, and there are no flights behind it.
+func TestFlightsSampled(t *testing.T) {
 	onRunners(t, func(t *testing.T, open func(o Options) *Engine) {
 		s, err := open(Options{}).NewSession()
 		require.NoError(t, err)
@@ -237,32 +237,32 @@ func TestRunAheadSampled(t *testing.T) {
 			MaxTokens: 12, IgnoreEnd: true, Sampling: terms.Sampling{Temperature: 1, TopK: 20, Seed: 3}, Lookup: -1,
 		}}
 		want := read(t, s, []int32{1, 2, 3}, r)
-		assert.Zero(t, s.Summary().RanAhead)
+		assert.Zero(t, s.Summary().Flights)
 		s.speculation.depth = 0
 		assert.Equal(t, want, read(t, s, []int32{1, 2, 3}, r))
 		s.speculation.depth = 2
 		r.Sampling = terms.Sampling{TopK: 20, Seed: 3}
 		read(t, s, []int32{1, 2, 3}, r)
-		assert.Equal(t, 10, s.Summary().RanAhead, "and again when nothing is drawn")
+		assert.Equal(t, 10, s.Summary().Flights, "and again when nothing is drawn")
 	})
 }
 
-// TestCloseAhead: Close while the device runs ahead, from within the loop and from beside it, at any token: the text
-// ends with ErrClosed, and what ran ahead is waited for.
-func TestCloseAhead(t *testing.T) {
+// TestCloseInFlight: Close while tokens are in flight, from within the loop and from beside it, at any token: the text
+// ends with ErrClosed, and flights are waited for.
+func TestCloseInFlight(t *testing.T) {
 	for name, open := range runners {
 		for n := range 6 {
 			for _, inside := range []bool{true, false} {
 				if name == "gpu" && testing.Short() && n != 4-n%2*3 {
 					continue // one with and one without a router
 				}
-				closeAhead(t, open(t, Options{}), n, inside)
+				closeInFlight(t, open(t, Options{}), n, inside)
 			}
 		}
 	}
 }
 
-func closeAhead(t *testing.T, e *Engine, n int, inside bool) {
+func closeInFlight(t *testing.T, e *Engine, n int, inside bool) {
 	s, err := e.NewSession()
 	require.NoError(t, err)
 	r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.3)})

@@ -235,7 +235,7 @@ func TestCloseWhileWaiting(t *testing.T) {
 // with the tokens of one that nothing has happened to.
 func TestPanics(t *testing.T) {
 	why := errors.New("the caller's own")
-	asAskedOrAhead(t, func(t *testing.T, e *Engine) {
+	asAskedOrInFlight(t, func(t *testing.T, e *Engine) {
 		want, err := e.NewSession()
 		require.NoError(t, err)
 		request := Request{MaxTokens: 12, IgnoreEnd: true}
@@ -292,8 +292,8 @@ func (d decides) Decide(path uint64, pos int, _ *backend.Output) (float32, bool,
 	return 0.5, pos%4 == 0, path
 }
 
-// asAskedOrAhead runs a test on a device that computes as it is asked, and on one that runs ahead.
-func asAskedOrAhead(t *testing.T, test func(t *testing.T, e *Engine)) {
+// asAskedOrInFlight runs a test on a device that computes as it is asked, and on one with flights.
+func asAskedOrInFlight(t *testing.T, test func(t *testing.T, e *Engine)) {
 	t.Run("as asked", func(t *testing.T) { test(t, small(t, Options{}, nil)) })
-	t.Run("ahead", func(t *testing.T) { e, _ := troubled(t, Options{}, true); test(t, e) })
+	t.Run("flights", func(t *testing.T) { e, _ := troubled(t, Options{}, true); test(t, e) })
 }

@@ -44,7 +44,7 @@ func TestWatch(t *testing.T) {
 				onCPU(t, ops, calls, e.model.Config().Layers, len(prompt))
 				return
 			}
-			require.GreaterOrEqual(t, len(ops), calls, "a call may wait for what ran ahead, beside a pass of its own")
+			require.GreaterOrEqual(t, len(ops), calls, "a call may wait for a flight, beside a pass of its own")
 			slices.SortFunc(ops, func(a, b Op) int { return cmp.Compare(a.DeviceBegin, b.DeviceBegin) })
 			for i, o := range ops {
 				assert.Equal(t, backend.OpRun, o.Kind)

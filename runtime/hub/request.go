@@ -16,6 +16,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/backoff"
 	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/internal/wait"
 )
 
 // get sends a request. The body must be read through wait.reader, and wait stopped when it is done: a server that falls
@@ -268,20 +269,8 @@ func (p *puller) retry(ctx context.Context, try func() error) error {
 		pause := backoff.Spread(backoff.Delay(failed, time.Second, 30*time.Second), 0.5, rand.Float64())
 		pause = max(pause, again.after)
 		p.opt.Notice(fmt.Sprintf("%v; trying again in %.1fs", again.err, pause.Seconds()))
-		if err := sleep(ctx, pause); err != nil {
+		if err := wait.For(ctx, pause); err != nil {
 			return err
 		}
-	}
-}
-
-// sleep waits for d or for the end of ctx, whose cause it then returns.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }

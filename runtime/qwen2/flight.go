@@ -17,8 +17,8 @@ type Flight struct {
 	p    backend.Flight
 }
 
-// RunsAhead reports whether the device takes flights.
-func (m *Model) RunsAhead() bool {
+// HasFlights reports whether the device takes flights.
+func (m *Model) HasFlights() bool {
 	_, ok := m.device.(backend.Runner)
 	return ok
 }
@@ -29,7 +29,7 @@ func (m *Model) RunsAhead() bool {
 func (m *Model) Start(kv backend.KV, row backend.Row, want backend.Want, after *Flight) (*Flight, error) {
 	device, ok := m.device.(backend.Runner)
 	if !ok || want.Logits || want.Hidden {
-		return nil, errors.New("the device does not run ahead, or not for what is wanted")
+		return nil, errors.New("the device has no flights, or not for what is wanted")
 	}
 	if !m.uses.Take() {
 		return nil, gguf.ErrClosed

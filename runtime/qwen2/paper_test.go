@@ -661,7 +661,7 @@ func TestBatchRefused(t *testing.T) {
 func TestFlights(t *testing.T) {
 	d := &paper{}
 	m := newSheet().model(t, d)
-	assert.True(t, m.RunsAhead())
+	assert.True(t, m.HasFlights())
 	kv, err := m.NewKV(10, gguf.F16)
 	require.NoError(t, err)
 	rows := rowsOnPaper(3)
@@ -725,7 +725,7 @@ func TestFlightsRefused(t *testing.T) {
 	m.Close() // returns: nothing is in use
 }
 
-// standing is a device that does not run ahead.
+// standing is a device without flights.
 type standing struct{ backend.Device }
 
 // TestStandingDevice: a device that takes no flights says so.
@@ -733,12 +733,12 @@ func TestStandingDevice(t *testing.T) {
 	d := standing{&paper{}}
 	m, err := qwen2.Load(newSheet().file(t), d)
 	require.NoError(t, err)
-	assert.False(t, m.RunsAhead())
+	assert.False(t, m.HasFlights())
 	assert.Equal(t, d, m.Device())
 	kv, err := m.NewKV(10, gguf.F16)
 	require.NoError(t, err)
 	_, err = m.Start(kv, rowsOnPaper(1)[0], backend.Want{K: 1}, nil)
-	assert.ErrorContains(t, err, "run ahead")
+	assert.ErrorContains(t, err, "no flights")
 }
 
 // TestClosedModel: Close waits for what runs, a pass or the wait for a flight; afterwards nothing reaches the device.
