@@ -22,8 +22,8 @@ type commands struct {
 	encoder  id
 	pipeline *pipeline
 	bound    [maxArguments]binding
-	memory   [maxArguments]int // dynamic threadgroup memory
-	fresh    uint32            // bit i: memory[i] is set since the pipeline was
+	memory   [maxArguments]int // dynamic threadgroup memory, as Metal was told
+	wanted   [maxArguments]int // of it, what the pipeline asks for
 	number   uint64            // of lifetime
 	unsynced bool              // a dispatch has no barrier behind it
 	err      error             // the first

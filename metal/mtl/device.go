@@ -101,14 +101,16 @@ func newDevice(o *objc) (*Device, error) {
 	return d, nil
 }
 
-// unfit says why the kernels do not run on a GPU that is not of the family Apple7, which M1 and A14 began. Apple's Metal
-// Feature Set Tables have SIMD-scoped matrix multiply operations from that family on, and not for Intel's and AMD's GPUs.
+// unfit says why the kernels do not run on a GPU that is not of the family Apple7, which M1 and A14 began. Apple's
+// Metal Feature Set Tables have SIMD-scoped matrix multiply operations from that family on, and not for Intel's and
+// AMD's GPUs.
 func unfit(name string) string {
 	why := "it is older than the M1, or not Apple's"
 	if strings.Contains(name, "Paravirtual") {
 		why = "a virtual machine's GPU lacks much of what the machine beneath has"
 	}
-	return fmt.Sprintf("%s does not multiply matrices in simdgroups (simdgroup_matrix, GPU family Apple7): %s", name, why)
+	return fmt.Sprintf("%s does not multiply matrices in simdgroups (simdgroup_matrix, GPU family Apple7): %s",
+		name, why)
 }
 
 // Name implements [metal.Device].

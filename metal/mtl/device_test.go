@@ -170,7 +170,7 @@ func TestRedundantCalls(t *testing.T) {
 	c := begin(t, b)
 	for range 3 {
 		b.set(c, 1)
-		c.SetThreadgroupMemory(0, 64)
+		c.SetThreadgroupMemory(0, 4096)
 		c.Dispatch(one(1), one(32))
 		c.Barrier()
 		c.Barrier()
@@ -179,6 +179,7 @@ func TestRedundantCalls(t *testing.T) {
 	c.SetBuffer(0, b.out, 0)
 	c.SetBytes(0, word(float32(1)))
 	c.SetBuffer(0, b.out, 0)
+	c.SetThreadgroupMemory(0, 4096-1024)
 	c.SetThreadgroupMemory(0, 32)
 	c.Commit()
 	_, err := c.Wait()
@@ -192,8 +193,8 @@ func TestRedundantCalls(t *testing.T) {
 	assert.Equal(t, 3, f.counts["dispatchThreadgroups:threadsPerThreadgroup:"])
 }
 
-// Memory that was given to one kernel counts for the next, which may not use it, until it is taken back: where it has to
-// be, and no earlier.
+// Memory that was given to one kernel counts for the next, which may not use it, until it is taken back: where it has
+// to be, and no earlier.
 func TestThreadgroupMemory(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)
@@ -211,14 +212,18 @@ func TestThreadgroupMemory(t *testing.T) {
 	assert.Equal(t, 4, sets)
 	c.SetThreadgroupMemory(0, 28656)
 	c.Dispatch(one(1), one(64))
+	c.SetThreadgroupMemory(0, 28656-512) // what is more is let be
 	assert.Equal(t, sets+2, f.counts["setThreadgroupMemoryLength:atIndex:"])
+	c.SetThreadgroupMemory(1, 512) // until there is no room for it
+	c.Dispatch(one(1), one(64))
+	assert.Equal(t, sets+2+2, f.counts["setThreadgroupMemoryLength:atIndex:"])
 	c.Commit()
 	_, err := c.Wait()
 	require.NoError(t, err)
 }
 
-// Buffers that lie beside each other in the table of arguments are bound by one message, from the first to the last that
-// is another than before.
+// Buffers that lie beside each other in the table of arguments are bound by one message, from the first to the last
+// that is another than before.
 func TestSetBuffers(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)

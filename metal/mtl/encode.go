@@ -19,7 +19,7 @@ func (c *commands) SetPipeline(p metal.Pipeline) {
 	}
 	if mine != c.pipeline {
 		c.s.send(c.encoder, selSetComputePipelineState, uintptr(mine.pipeline))
-		c.pipeline, c.fresh = mine, 0
+		c.pipeline, c.wanted = mine, [maxArguments]int{}
 	}
 }
 
@@ -111,11 +111,10 @@ func (c *commands) SetThreadgroupMemory(index, length int) {
 			index, length, c.d.limits.ThreadgroupMemory)
 		return
 	}
-	if c.memory[index] != length {
-		c.s.send(c.encoder, selSetThreadgroupMemoryLength, uintptr(length), uintptr(index))
-		c.memory[index] = length
+	c.wanted[index] = length
+	if was := c.memory[index]; was < length || was > length+memorySlack {
+		c.setMemory(index, length)
 	}
-	c.fresh |= 1 << index
 }
 
 // Dispatch implements [metal.Commands].
@@ -164,7 +163,7 @@ func (c *commands) checkDispatch(groups, threads metal.Size) error {
 			p.name, threads, p.threads, most.width, most.height, most.depth)
 	}
 	if c.threadgroupMemory() > c.d.limits.ThreadgroupMemory {
-		c.shrinkStale()
+		c.shrinkMemory()
 	}
 	if need := c.threadgroupMemory(); need > c.d.limits.ThreadgroupMemory {
 		return fmt.Errorf("%s: Dispatch with %d bytes of threadgroup memory: %d are possible",
@@ -173,11 +172,18 @@ func (c *commands) checkDispatch(groups, threads metal.Size) error {
 	return nil
 }
 
-// leastMemory is the least length of threadgroup memory, which is a multiple of it.
-const leastMemory = 16
+// leastMemory is the least length of threadgroup memory, which is a multiple of it. memorySlack bytes more than a kernel
+// asks for are let be, if there is room: they are too few for another threadgroup on a core.
+const leastMemory, memorySlack = 16, 1024
 
-// threadgroupMemory returns the bytes that Metal counts for a dispatch: those that the kernel declares, and every length
-// that the encoder was given and that was not changed since, for this kernel or for one before it.
+// setMemory tells Metal of a length of threadgroup memory.
+func (c *commands) setMemory(index, length int) {
+	c.s.send(c.encoder, selSetThreadgroupMemoryLength, uintptr(length), uintptr(index))
+	c.memory[index] = length
+}
+
+// threadgroupMemory returns the bytes that Metal counts for a dispatch: those that the kernel declares, and every
+// length that the encoder was given and that was not changed since, for this kernel or for one before it.
 func (c *commands) threadgroupMemory() int {
 	need := (c.pipeline.memory + leastMemory - 1) / leastMemory * leastMemory
 	for _, n := range c.memory {
@@ -186,12 +192,11 @@ func (c *commands) threadgroupMemory() int {
 	return need
 }
 
-// shrinkStale takes back what kernels before this one were given, but for the least length.
-func (c *commands) shrinkStale() {
+// shrinkMemory takes back what the pipeline does not ask for, but for the least length.
+func (c *commands) shrinkMemory() {
 	for i, n := range c.memory {
-		if n > leastMemory && c.fresh>>i&1 == 0 {
-			c.s.send(c.encoder, selSetThreadgroupMemoryLength, leastMemory, uintptr(i))
-			c.memory[i] = leastMemory
+		if wanted := max(c.wanted[i], leastMemory); n > wanted {
+			c.setMemory(i, wanted)
 		}
 	}
 }

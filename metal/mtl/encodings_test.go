@@ -88,7 +88,8 @@ func sameEncodings(t *testing.T, libraries []string, d *Device) (compared int) {
 		require.NoError(t, err)
 		return address
 	}
-	classOf, methodOf, typesOf := find("object_getClass"), find("class_getInstanceMethod"), find("method_getTypeEncoding")
+	classOf, methodOf := find("object_getClass"), find("class_getInstanceMethod")
+	typesOf := find("method_getTypeEncoding")
 	s := d.objc.begin()
 	defer s.end()
 	made := s.make(classCompileOptions)

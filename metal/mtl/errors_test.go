@@ -310,8 +310,8 @@ func TestClosed(t *testing.T) {
 	assert.ErrorIs(t, err, metal.ErrClosed)
 }
 
-// A GPU without matrices of simdgroups is refused, with what it lacks: Intel's and AMD's, and that of a virtual machine,
-// which is of the family Apple5 whatever is beneath.
+// A GPU without matrices of simdgroups is refused, with what it lacks: Intel's and AMD's, and that of a virtual
+// machine, which is of the family Apple5 whatever is beneath.
 func TestFamilies(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	for _, c := range []struct {
@@ -319,8 +319,8 @@ func TestFamilies(t *testing.T) {
 		families []uintptr
 		want     string
 	}{
-		{"AMD Radeon Pro 5500M", []uintptr{2002, 3003, 5001}, "AMD Radeon Pro 5500M does not multiply matrices in simdgroups " +
-			"(simdgroup_matrix, GPU family Apple7): it is older than the M1, or not Apple's"},
+		{"AMD Radeon Pro 5500M", []uintptr{2002, 3003, 5001}, "AMD Radeon Pro 5500M does not multiply matrices " +
+			"in simdgroups (simdgroup_matrix, GPU family Apple7): it is older than the M1, or not Apple's"},
 		{"Apple Paravirtual device", []uintptr{1005, 2002, 3003}, "a virtual machine's GPU lacks"},
 		{"Apple M1", []uintptr{1007, 2002, 3003, 5001}, ""},
 		{"Apple M4", []uintptr{1007, 1008, 1009, 2002, 3003, 5001}, ""},
@@ -364,7 +364,7 @@ func TestResidency(t *testing.T) {
 				_, err := commands.Wait()
 				require.NoError(t, err)
 			}
-			assert.Equal(t, c.sets, f.counts["requestResidency"] == 3, "once for each change: %d", f.counts["requestResidency"])
+			assert.Equal(t, c.sets, f.counts["requestResidency"] == 3, "once for each change")
 			assert.Equal(t, c.sets, f.counts["removeAllocation:"] == 3)
 		})
 	}

@@ -56,8 +56,8 @@ func addResidencySet(f *fake, self *object, c *fakeCall) {
 	}
 }
 
-// checkResidency looks for a buffer that a command buffer uses and the residency set of its queue lacks. Metal would see
-// to it, command buffer after command buffer.
+// checkResidency looks for a buffer that a command buffer uses and the residency set of its queue lacks. Metal would
+// see to it, command buffer after command buffer.
 func (f *fake) checkResidency(b *fakeCommands) {
 	r, ok := b.queue.value.(*fakeResidency)
 	if !ok {

@@ -152,7 +152,7 @@ const (
 	classCount
 )
 
-// classes is every class that this package asks the Objective-C runtime for. Systems before macOS 15 lack the newer ones.
+// classes is every class that this package asks the Objective-C runtime for. Systems before macOS 15 lack newer ones.
 var classes = [classCount]struct {
 	name  string
 	newer bool
