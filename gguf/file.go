@@ -206,8 +206,8 @@ func (f *File) Tensor(name string) (Tensor, bool) {
 	return f.tensors[i], true
 }
 
-// Mappings returns the bytes of each file of the model, if all tensor data lie in pages of the file, which end where the
-// file's do; otherwise nothing. They are valid until [File.Close].
+// Mappings returns the bytes of each file of the model, if all tensor data lie in pages of files, which end where the
+// file does; otherwise nothing. They are valid until [File.Close].
 func (f *File) Mappings() (all [][]byte) {
 	if !f.Mapped() || !f.uses.Take() {
 		return nil

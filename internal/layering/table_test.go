@@ -37,7 +37,7 @@ func tiers() []tier {
 		{[]string{"runtime/trace"}, "files of what two models saw, which routers learn from"},
 		{[]string{"runtime/lookup"}, "guesses tokens from a text, for edge and cloud alike"},
 		{[]string{"runtime/backend/...", "netproto"}, "the seams to hardware and wire"},
-		{[]string{"kernels", "kernels/metalsource", "kernels/cpu", "metal/mtl", "metal/soft"},
+		{[]string{"kernels", "kernels/metalsource", "kernels/cpu", "metal/mtl", "metal/soft", "metal/record"},
 			"operations and devices"},
 		{[]string{"kernels/cpu/vector", "kernels/cpu/pool"}, "what stands beside the products of matrices"},
 		{[]string{"kernels/cpu/isa"}, "which instruction set is in use, for all kernels alike"},

@@ -172,8 +172,8 @@ func (c *commands) checkDispatch(groups, threads metal.Size) error {
 	return nil
 }
 
-// leastMemory is the least length of threadgroup memory, which is a multiple of it. memorySlack bytes more than a kernel
-// asks for are let be, if there is room: they are too few for another threadgroup on a core.
+// leastMemory is the least length of threadgroup memory, which is a multiple of it. memorySlack bytes more than a
+// kernel asks for are let be, if there is room: they are too few for another threadgroup on a core.
 const leastMemory, memorySlack = 16, 1024
 
 // setMemory tells Metal of a length of threadgroup memory.

@@ -24,8 +24,8 @@ import (
 // command buffer to the reading of its result.
 const mostMessages = 900
 
-// TestMessages counts the messages of a token of a model of the shape of Qwen2.5-0.5B, with nothing behind the fake that
-// would run it: all types of weights, short contexts and long ones.
+// TestMessages counts the messages of a token of a model of the shape of Qwen2.5-0.5B, with nothing behind the fake
+// that would run it, in short contexts and long ones. While passes are encoded, no pipeline is made.
 func TestMessages(t *testing.T) {
 	recipes := []string{"q8_0", "q4_0", "q4_k_m", "f16"}
 	if testing.Short() {

@@ -16,8 +16,8 @@ type pipelineKey struct {
 	kvF32        bool
 }
 
-// The kernels that passes ask for: those that read no weights, and for each type of weights those for any number of rows,
-// those for each of buckets, and those for more rows. A name is op, op_type, op_type_rows or op_wide_type.
+// The kernels that passes ask for: those that read no weights, and for each type of weights those for any number of
+// rows or for many, and those for each of buckets. A name is op, op_type or op_type_rows.
 var (
 	plainKernels  = []string{"norm", "attend", "merge"}
 	typedKernels  = []string{"embed", "qkv_wide", "add_wide", "gateup_wide"}
@@ -34,7 +34,7 @@ func (d *Device) pipeline(key pipelineKey) (metal.Pipeline, error) {
 	key.kvF32 = key.kvF32 && touchesKV(key.name)
 	p, ok := d.pipelines[key]
 	if !ok {
-		return nil, fmt.Errorf("%s: no pipeline was made of this kernel when weights and KV stores were loaded", key.name)
+		return nil, fmt.Errorf("%s: no pipeline was made of this kernel at loading", key.name)
 	}
 	return p, nil
 }

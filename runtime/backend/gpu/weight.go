@@ -83,20 +83,26 @@ type mapping struct {
 	buffer metal.Buffer // of the whole file; nil while none is needed
 }
 
-// holds reports whether data lies in the file.
-func (m *mapping) holds(data []byte) bool {
-	first, at := uintptr(unsafe.Pointer(unsafe.SliceData(m.bytes))), uintptr(unsafe.Pointer(unsafe.SliceData(data)))
-	return len(data) > 0 && at >= first && at+uintptr(len(data)) <= first+uintptr(len(m.bytes))
+// find returns where in the file data lies, if it does.
+func (m *mapping) find(data []byte) (begin int, found bool) {
+	first, at := address(m.bytes), address(data)
+	if len(data) == 0 || at < first || at+uintptr(len(data)) > first+uintptr(len(m.bytes)) {
+		return 0, false
+	}
+	return int(at - first), true
 }
+
+// address is where bytes begin.
+func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
 // place makes data readable for kernels, without a copy if it lies in a mapped file.
 func (d *Device) place(data []byte) (b metal.Buffer, offset int, err error) {
 	for i := range d.mapped {
 		m := &d.mapped[i]
-		if !m.holds(data) {
+		begin, found := m.find(data)
+		if !found {
 			continue
 		}
-		begin := int(uintptr(unsafe.Pointer(unsafe.SliceData(data))) - uintptr(unsafe.Pointer(unsafe.SliceData(m.bytes))))
 		if d.wrappable(m.bytes) {
 			if m.buffer == nil {
 				m.buffer, err = d.wrap(m.bytes)
@@ -119,8 +125,7 @@ func (d *Device) place(data []byte) (b metal.Buffer, offset int, err error) {
 // the last of these is not larger than those of the system, beyond which there may be nothing.
 func (d *Device) wrappable(bytes []byte) bool {
 	page := d.limits.PageSize
-	first := uintptr(unsafe.Pointer(unsafe.SliceData(bytes)))
-	return first%uintptr(page) == 0 && ceil(len(bytes), page)*page <= d.limits.BufferLength &&
+	return address(bytes)%uintptr(page) == 0 && ceil(len(bytes), page)*page <= d.limits.BufferLength &&
 		ceil(len(bytes), page)*page <= ceil(len(bytes), os.Getpagesize())*os.Getpagesize()
 }
 
