@@ -19,6 +19,7 @@ func tiers() []tier {
 			"what routers are trained, calibrated and judged with"},
 		{[]string{"bench/task"}, "questions, and when an answer is right"},
 		{[]string{"bench/replay"}, "recordings of routed answers, decoded again in virtual time"},
+		{[]string{"bench/metalplan"}, "predictions from what passes ask of a GPU"},
 		{[]string{"bench/..."}, "what the runs stand on"},
 		{[]string{"."}, "the stable API for embedding: a thin face of the engine"},
 		{[]string{"runtime/engine"}, "composition: alone knows every concrete type"},
@@ -133,7 +134,8 @@ func onlyImporters() []only {
 	const dialects = "one place tells the kinds of engine apart"
 	return []only{
 		{"runtime/backend/host", []string{engine}, "the model knows backend.Pass, the engine chooses the device"},
-		{"runtime/backend/gpu", []string{engine}, "the model knows backend.Pass, the engine chooses the device"},
+		{"runtime/backend/gpu", []string{engine, "bench/metalplan"},
+			"the model knows backend.Pass, the engine chooses the device; what a pass asks for is counted without one"},
 		{"metal/mtl", []string{engine}, "a device is chosen where the program is put together"},
 		{"metal/soft", []string{engine}, "a device is chosen where the program is put together"},
 		{"metal/soft/translate", []string{"metal/soft"}, "whoever wants kernels to run opens the device"},

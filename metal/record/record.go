@@ -15,10 +15,9 @@ import (
 type Dispatch struct {
 	Kernel          string
 	Groups, Threads metal.Size
-	Memory          int   // bytes of threadgroup memory, as given since the pipeline was set
-	Bindings        []int // of each [[buffer]] up to the last that is bound: bytes from its offset to its end
-	Bytes           []byte
-	Level           int // barriers before it
+	Memory          int    // bytes of threadgroup memory, as given since the pipeline was set
+	Args            []byte // what the last of its buffers begins with, at most 256 bytes: its arguments
+	Level           int    // barriers before it
 }
 
 // Device is a [metal.Device] that runs nothing. One goroutine uses it at a time.
@@ -107,14 +106,17 @@ func (p *pipeline) ThreadgroupMemory() int { return 64 }
 // Close implements [metal.Pipeline].
 func (p *pipeline) Close() {}
 
-const indices = 31 // of [[buffer]] and [[threadgroup]]
+const (
+	indices  = 31 // of [[threadgroup]]
+	mostArgs = 256
+)
 
 // commands is a command buffer.
 type commands struct {
 	device     *Device
 	kernel     string
-	bindings   [indices]int
-	bytes      []byte
+	last       int // index of the last buffer
+	args       metal.Binding
 	memory     [indices]int
 	level      int
 	open       bool // the level has a dispatch
@@ -129,37 +131,40 @@ func (c *commands) SetPipeline(p metal.Pipeline) { c.kernel, c.memory = p.Name()
 
 // SetBuffer implements [metal.Commands].
 func (c *commands) SetBuffer(index int, b metal.Buffer, offset int) {
-	c.bindings[index] = len(b.Bytes()) - offset
+	if index >= c.last {
+		c.last, c.args = index, metal.Binding{Buffer: b, Offset: offset}
+	}
 }
 
-// SetBuffers implements [metal.Commands].
+// SetBuffers implements [metal.Commands]. It is taken for all buffers of the next dispatch.
 func (c *commands) SetBuffers(first int, bindings []metal.Binding) {
-	clear(c.bindings[:])
+	c.last = 0
 	for i, b := range bindings {
 		c.SetBuffer(first+i, b.Buffer, b.Offset)
 	}
 }
 
 // SetBytes implements [metal.Commands].
-func (c *commands) SetBytes(_ int, b []byte) { c.bytes = slices.Clone(b) }
+func (c *commands) SetBytes(index int, b []byte) {
+	c.SetBuffer(index, &buffer{slices.Clone(b)}, 0)
+}
 
 // SetThreadgroupMemory implements [metal.Commands].
 func (c *commands) SetThreadgroupMemory(index, length int) { c.memory[index] = length }
 
 // Dispatch implements [metal.Commands].
 func (c *commands) Dispatch(groups, threads metal.Size) {
-	memory, last := 0, 0
+	memory := 0
 	for _, n := range c.memory {
 		memory += n
 	}
-	for i, n := range c.bindings {
-		if n > 0 {
-			last = i + 1
-		}
+	var args []byte
+	if c.args.Buffer != nil {
+		args = c.args.Buffer.Bytes()[c.args.Offset:]
+		args = slices.Clone(args[:min(len(args), mostArgs)])
 	}
 	c.dispatches = append(c.dispatches, Dispatch{
-		Kernel: c.kernel, Groups: groups, Threads: threads, Memory: memory,
-		Bindings: slices.Clone(c.bindings[:last]), Bytes: c.bytes, Level: c.level,
+		Kernel: c.kernel, Groups: groups, Threads: threads, Memory: memory, Args: args, Level: c.level,
 	})
 	c.open = true
 }
