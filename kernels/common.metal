@@ -2,6 +2,9 @@
 #include <metal_simdgroup_matrix>
 using namespace metal;
 
+// No product and sum is joined into an fma that is not written as one, whatever the compiler's options say.
+#pragma METAL fp contract(off)
+
 // Keys and values are stored as float, otherwise as half.
 constant bool kv_f32 [[function_constant(0)]];
 

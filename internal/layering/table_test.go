@@ -19,6 +19,7 @@ func tiers() []tier {
 			"what routers are trained, calibrated and judged with"},
 		{[]string{"bench/task"}, "questions, and when an answer is right"},
 		{[]string{"bench/replay"}, "recordings of routed answers, decoded again in virtual time"},
+		{[]string{"bench/metalplan"}, "predictions from what passes ask of a GPU"},
 		{[]string{"bench/..."}, "what the runs stand on"},
 		{[]string{"."}, "the stable API for embedding: a thin face of the engine"},
 		{[]string{"runtime/engine"}, "composition: alone knows every concrete type"},
@@ -37,7 +38,7 @@ func tiers() []tier {
 		{[]string{"runtime/trace"}, "files of what two models saw, which routers learn from"},
 		{[]string{"runtime/lookup"}, "guesses tokens from a text, for edge and cloud alike"},
 		{[]string{"runtime/backend/...", "netproto"}, "the seams to hardware and wire"},
-		{[]string{"kernels", "kernels/metalsource", "kernels/cpu", "metal/mtl", "metal/soft"},
+		{[]string{"kernels", "kernels/metalsource", "kernels/cpu", "metal/mtl", "metal/soft", "metal/record"},
 			"operations and devices"},
 		{[]string{"kernels/cpu/vector", "kernels/cpu/pool"}, "what stands beside the products of matrices"},
 		{[]string{"kernels/cpu/isa"}, "which instruction set is in use, for all kernels alike"},
@@ -134,7 +135,8 @@ func onlyImporters() []only {
 	const dialects = "one place tells the kinds of engine apart"
 	return []only{
 		{"runtime/backend/host", []string{engine}, "the model knows backend.Pass, the engine chooses the device"},
-		{"runtime/backend/gpu", []string{engine}, "the model knows backend.Pass, the engine chooses the device"},
+		{"runtime/backend/gpu", []string{engine, "bench/metalplan"},
+			"the model knows backend.Pass, the engine chooses the device; what a pass asks for is counted without one"},
 		{"metal/mtl", []string{engine}, "a device is chosen where the program is put together"},
 		{"metal/soft", []string{engine}, "a device is chosen where the program is put together"},
 		{"metal/soft/translate", []string{"metal/soft"}, "whoever wants kernels to run opens the device"},

@@ -85,7 +85,7 @@ func (v Variant) flags() []string {
 		"signed-integer-overflow,unreachable,return,null"
 	switch v {
 	case FastMath:
-		return []string{"-O2", "-ffast-math", "-fhonor-nans", "-fhonor-infinities"}
+		return []string{"-O2", "-ffast-math", "-fhonor-nans", "-fhonor-infinities", "-ffp-contract=fast-honor-pragmas"}
 	case Check:
 		return append(exact, "-O1", "-gline-tables-only", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops",
 			"-fsanitize=thread", undefined, "-mllvm", "-tsan-instrument-func-entry-exit=0",

@@ -19,11 +19,42 @@ type frame struct {
 	spans  bound // [from, to) of all rows
 	angles bound // [T, Dh/2] cos and sin of pos·base^(-2i/Dh)
 	splits int   // most splits of a row
+
+	args []metal.Buffer // arguments of dispatches, in pieces of argsLength bytes
+	used int            // bytes of these
 }
 
 func (f *frame) close() {
 	f.buffer.close()
 	f.result.close()
+	for _, b := range f.args {
+		b.Close()
+	}
+	f.args = nil
+}
+
+const (
+	argsLength = 16 << 10
+	argsAlign  = 256 // enough for the constant memory of any GPU
+)
+
+// put keeps the arguments of a dispatch until the pass is over. They are bound as the buffers are, by the same message,
+// instead of by one of their own.
+func (f *frame) put(d *Device, args []byte) (bound, error) {
+	if f.used%argsLength+len(args) > argsLength {
+		f.used = ceil(f.used, argsLength) * argsLength
+	}
+	piece, at := f.used/argsLength, f.used%argsLength
+	if piece == len(f.args) {
+		b, err := d.metal.NewBuffer(argsLength)
+		if err != nil {
+			return bound{}, err
+		}
+		f.args = append(f.args, b)
+	}
+	copy(f.args[piece].Bytes()[at:], args)
+	f.used += ceil(len(args), argsAlign) * argsAlign
+	return bound{f.args[piece], at}, nil
 }
 
 // bound is a place in a buffer.
@@ -62,7 +93,7 @@ func (f *frame) fill(d *Device, c backend.KVConfig, rows []backend.Row) error {
 	sees, ends := words[uint32](bytes[f.rows.offset:]), words[uint32](bytes[f.spans.offset:])
 	angles := words[float32](bytes[f.angles.offset:])
 	freq := c.Frequencies()
-	f.splits = 1
+	f.splits, f.used = 1, 0
 	at := 0
 	for t, r := range rows {
 		tokens[t], slots[t] = uint32(r.Token), uint32(r.Slot)

@@ -14,10 +14,8 @@ package gpu
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
-	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/kernels"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -25,18 +23,20 @@ import (
 
 // Options choose how the device is used. The zero value works.
 type Options struct {
-	// Mapped tells that the tensors given to LoadWeight alias memory-mapped files, whose pages may be handed to the
-	// device as they are. Otherwise weights are copied.
-	Mapped bool
+	// Mapped are memory-mapped files, each from its beginning, on which tensors given to LoadWeight lie. Their pages
+	// are handed to the device as they are: a file is one buffer. Other weights are copied.
+	Mapped [][]byte
 }
 
 // Device is a metal.Device as a [backend.Device].
 type Device struct {
 	metal     metal.Device
 	limits    metal.Limits
-	mapped    bool
+	mapped    []mapping
 	libraries map[string]metal.Library // by type of weights; "" has the kernels that read none
 	pipelines map[pipelineKey]metal.Pipeline
+	stores    map[bool]bool    // there is a KV store of F32 (true), or of F16
+	bindings  []metal.Binding  // of the dispatch that is encoded
 	buffers   []metal.Buffer   // all that live as long as the device
 	none      metal.Buffer     // is bound where a kernel declares what it will not touch
 	frames    []*frame         // of all passes
@@ -52,12 +52,6 @@ type Device struct {
 	dead []*memory // of KV stores that nobody holds any more
 }
 
-// pipelineKey is a kernel for a type of weights, which is empty if it reads none, and its function constants.
-type pipelineKey struct {
-	weight, name string
-	kvF32        bool
-}
-
 // Stats describe a pass.
 type Stats struct {
 	Rows        int   // rows of the pass
@@ -70,9 +64,12 @@ type Stats struct {
 // loaded. The metal.Device is not closed with the device.
 func New(dev metal.Device, o Options) (*Device, error) {
 	d := &Device{
-		metal: dev, limits: dev.Limits(), mapped: o.Mapped,
+		metal: dev, limits: dev.Limits(),
 		libraries: map[string]metal.Library{}, pipelines: map[pipelineKey]metal.Pipeline{},
-		alive: map[*memory]bool{}, routers: map[routerKey]*router{},
+		stores: map[bool]bool{}, alive: map[*memory]bool{}, routers: map[routerKey]*router{},
+	}
+	for _, bytes := range o.Mapped {
+		d.mapped = append(d.mapped, mapping{bytes: bytes})
 	}
 	_, err := d.library("")
 	if err == nil {
@@ -141,45 +138,6 @@ func (d *Device) newBuffer(length int) (metal.Buffer, error) {
 	}
 	return b, err
 }
-
-// pipeline returns a kernel that is ready to run, with the width of simdgroups that all kernels rely on. The name of
-// one for a type of weights is op_type or op_type_rows.
-func (d *Device) pipeline(key pipelineKey) (metal.Pipeline, error) {
-	if p, ok := d.pipelines[key]; ok {
-		return p, nil
-	}
-	l, err := d.library(key.weight)
-	if err != nil {
-		return nil, err
-	}
-	p, err := l.NewPipeline(key.name, metal.Constant{Index: 0, Value: key.kvF32})
-	if err != nil {
-		return nil, err
-	}
-	if w := p.SIMDWidth(); w != 32 {
-		p.Close()
-		return nil, fmt.Errorf("%s: simdgroups of %d threads, the kernels need 32", key.name, w)
-	}
-	d.pipelines[key] = p
-	return p, nil
-}
-
-// kernel is the name of an operation's kernel for a type of weights.
-func kernel(op string, t gguf.Type) string { return op + "_" + strings.ToLower(t.String()) }
-
-// bucket is the number of rows that the kernels for n ≤ maxNarrow rows are made for.
-func bucket(n int) int {
-	switch {
-	case n == 1:
-		return 1
-	case n <= 4:
-		return 4
-	}
-	return maxNarrow
-}
-
-// maxNarrow is the most rows that share one pass over the weights in order.
-const maxNarrow = 8
 
 // grown is a buffer that is replaced by a larger one when it is too small. Its contents are then gone.
 type grown struct{ metal.Buffer }

@@ -66,6 +66,10 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 		m.buffers = append(m.buffers, b)
 	}
 	s.layers, d.alive[m] = m.buffers, true
+	d.stores[c.Type == gguf.F32] = true
+	if err := d.ready(); err != nil {
+		return nil, err
+	}
 	runtime.AddCleanup(s, d.release, m)
 	return s, nil
 }

@@ -29,14 +29,14 @@ func (w *weight) linesOf(first []int) (lines int64) {
 // from wherever they begin, no line of 128 bytes is touched more often than the rows need it.
 func TestLines(t *testing.T) {
 	dev := OpenMetal(t, soft.Options{Variant: soft.Check}).(*soft.Device)
-	d, err := New(dev, Options{Mapped: true})
+	page := os.Getpagesize()
+	memory := make([]byte, 400*page)
+	at := page - int(uintptr(unsafe.Pointer(&memory[0]))%uintptr(page))
+	d, err := New(dev, Options{Mapped: [][]byte{memory[at : at+398*page]}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, d.Close()) }()
 	x := &fixture{t: t, r: newRand(7), d: d}
 	const cols, ffn, vocab, dh = 256, 60, 300, 8
-	page := os.Getpagesize()
-	memory := make([]byte, 400*page)
-	at := page - int(uintptr(unsafe.Pointer(&memory[0]))%uintptr(page))
 	next := 0
 	mapped := func(kind gguf.Type, out int) (*weight, func([]float64) []float64) {
 		m, values := x.matrix(kind, out, cols)

@@ -91,17 +91,23 @@ func (p *pass) run(d dispatch) {
 		p.fail(fmt.Errorf("%s: %s allows %d threads of a threadgroup, %d are needed",
 			d.pipeline.Name(), p.d.Name(), d.pipeline.Threads(), d.threads))
 	}
+	var args bound
+	if p.err == nil {
+		args, p.err = p.frame.put(p.d, d.args)
+	}
 	if p.err != nil {
 		return
 	}
 	p.c.SetPipeline(d.pipeline)
-	for i, b := range d.buffers {
+	p.d.bindings = p.d.bindings[:0]
+	for _, b := range d.buffers {
 		if b.b == nil {
 			b = bound{p.d.none, 0}
 		}
-		p.c.SetBuffer(i, b.b, b.offset)
+		p.d.bindings = append(p.d.bindings, metal.Binding{Buffer: b.b, Offset: b.offset})
 	}
-	p.c.SetBytes(len(d.buffers), d.args)
+	p.d.bindings = append(p.d.bindings, metal.Binding{Buffer: args.b, Offset: args.offset})
+	p.c.SetBuffers(0, p.d.bindings)
 	for i, n := range d.memory {
 		p.c.SetThreadgroupMemory(i, max(16, ceil(n, 16)*16))
 	}
