@@ -170,8 +170,8 @@ func kernel(op string, t gguf.Type) string { return op + "_" + strings.ToLower(t
 // bucket is the number of rows that the kernels for n ≤ maxNarrow rows are made for.
 func bucket(n int) int {
 	switch {
-	case n == 1:
-		return 1
+	case n <= 2:
+		return n
 	case n <= 4:
 		return 4
 	}
@@ -244,7 +244,7 @@ func (d *Device) NewTensor(rows, cols int) (backend.Tensor, error) {
 	return t, nil
 }
 
-// room makes sure of memory for a pass over n rows. The parts of Σ x² are never more than one for 64 columns.
+// room makes sure of memory for a pass over n rows. The parts of Σ x² are never more than one for 16 columns.
 func (t *tensor) room(d *Device, n int) error {
 	return errors.Join(
 		t.values.grow(d, 4*t.rows*t.cols),

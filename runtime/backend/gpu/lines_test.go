@@ -47,7 +47,7 @@ func TestLines(t *testing.T) {
 		at += len(m.Data)
 		w, err := d.LoadWeight(m, nil)
 		require.NoError(t, err)
-		require.Equal(t, uint32((next+3)%4*32), w.(*weight).lead())
+		require.Equal(t, (next+3)%4*32, w.(*weight).offset%128)
 		return w.(*weight), func(h []float64) []float64 {
 			y := make([]float64, out)
 			for o := range y {

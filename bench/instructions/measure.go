@@ -1,0 +1,43 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/kernels"
+	"github.com/pilotfish-ai/pilotfish/metal/soft/translate"
+)
+
+// rows are the numbers of rows of activations that there are kernels for.
+var rows = [...]int{1, 2, 4, 8}
+
+// weightsEach are those that a lane takes in one iteration of the inner loop.
+const weightsEach = kernels.TileRows * kernels.StepColumns / 32
+
+// figures are what a kernel costs.
+type figures struct {
+	perWeight          float64 // instructions of the inner loop for each weight that a lane takes
+	fmas               int     // of the inner loop
+	registers, private int     // of a thread: registers of 32 bits, bytes of private memory
+}
+
+// measure compiles an operation for a type of weights and all numbers of rows, and returns the text as well.
+func measure(c *translate.Compiler, op, weight string) (all []figures, text string, err error) {
+	var names []string
+	for _, t := range rows {
+		names = append(names, fmt.Sprintf("%s_%s_%d", op, strings.ToLower(weight), t))
+	}
+	if text, err = c.Assembly(kernels.Source(weight), names...); err != nil {
+		return nil, "", err
+	}
+	found := read(text)
+	for _, name := range names {
+		k := found[name]
+		if k == nil || len(k.loops) == 0 {
+			return nil, text, fmt.Errorf("%s: no loop in what clang made of it", name)
+		}
+		l, n := k.busiest()
+		all = append(all, figures{float64(n) / weightsEach, l.fmas, k.registers, k.private})
+	}
+	return all, text, nil
+}
