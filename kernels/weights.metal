@@ -12,8 +12,8 @@
 //
 // No integer is converted. The bits of n below 1024, put under the exponent of 1024, are the half 1024 + n, and two of
 // them lie in 32 bits: so a mask gives two weights at once, and one exact operation on halves takes off 1024 and the
-// offset of the type. Where a nibble is the upper one of its byte, the number is 1024 + 16 n, and a sixteenth of it is
-// taken.
+// offset of the type. Where a nibble is the upper one of its byte, the number is 1024 + 16 n, so that such a unit has 16
+// times its numbers and a sixteenth of its scale.
 
 // What a lane has loaded of a row: words of weights, words of further bits of them, scales.
 struct Raw {
@@ -70,12 +70,15 @@ typedef Plain<float> F32;
 typedef Plain<half> F16;
 typedef Plain<ushort> BF16;
 
-// Numbers below 64 in bits 0 to 5 of both halves of low | more, and in bits 4 to 9, with the offset of a type taken off.
+constant float Sixteenth = 0.0625f;
+
+// Numbers below 64 in bits 0 to 5 of both halves of low | more, and 16 times such numbers in bits 4 to 9, with the offset
+// of a type taken off.
 inline half2 lower(uint low, uint more, half less) {
   return as_type<half2>((low | 0x64006400) | more) - half2(1024.0h + less);
 }
 inline half2 upper(uint low, uint more, half less) {
-  return fma(as_type<half2>((low | 0x64006400) | more), half2(0.0625h), half2(-64.0h - less));
+  return as_type<half2>((low | 0x64006400) | more) - half2(1024.0h + 16.0h * less);
 }
 
 // Products of a unit alone.
@@ -148,7 +151,7 @@ struct Q4_0 {
     r.q = eight(w + (block + 2 + lane % 2 * 8));
   }
   void unit(thread Unit &u, thread const Raw &r, ushort second, ushort) const {
-    u.scale = float(r.d);
+    u.scale = second ? float(r.d) * Sixteenth : float(r.d);
     if (second) {
       high_nibbles(u, r.q, 8.0h);
     } else {
@@ -177,7 +180,7 @@ struct Q5_0 {
   // Four fifth bits go by one product to bits 4 to 7 and, 14 further on, 18 to 21. Of these, 4 and 20 are the bits of
   // weights 0 and 2; those of 1 and 3 are one further on. For high nibbles all is 4 further on.
   void unit(thread Unit &u, thread const Raw &r, ushort second, ushort) const {
-    u.scale = float(r.d);
+    u.scale = second ? float(r.d) * Sixteenth : float(r.d);
     if (second) {
       const uint m = (r.high.x >> 16 & 15) * 0x00400100, n = (r.high.x >> 20 & 15) * 0x00400100;
       u.a = upper(r.q.x & 0x00f000f0, m & 0x01000100, 16.0h);
@@ -218,7 +221,7 @@ inline void scale_of(thread Unit &u, uint4 head, ushort second, ushort lane) {
   const uint scales = (head.y >> down & keep) | (head.w >> to & low);
   const uint leasts = (head.z >> down & keep) | (head.w >> (to + 4) & low);
   const half2 dm = as_type<half2>(head.x);
-  u.scale = float(dm.x) * float(second ? scales >> 8 : scales & 255);
+  u.scale = float(dm.x) * float(second ? scales >> 8 : scales & 255) * (second ? Sixteenth : 1.0f);
   u.least = -(float(dm.y) * float(second ? leasts >> 8 : leasts & 255));
 }
 inline float dot_least(thread const Unit &u, float4 x0, float4 x1, float total, float sum) {
@@ -269,17 +272,18 @@ struct Q5_K {
   }
   void unit(thread Unit &u, thread const Raw &r, ushort second, ushort lane) const {
     scale_of(u, r.head, second, lane);
-    const uint2 h = r.high >> uint2(lane % 16 / 4 * 2); // bits 0 and 1 of each byte are those of the lane's groups
+    const uint turn = (36 - lane % 16 / 4 * 2) % 32; // the bits of the lane's groups come to bits 4 and 5 of each byte
+    const uint hx = rotate(r.high.x, turn), hy = rotate(r.high.y, turn);
     if (second) {
-      u.a = upper(r.q.x & 0x00f000f0, h.x << 7 & 0x01000100, 0.0h);
-      u.b = upper(r.q.x >> 8 & 0x00f000f0, h.x >> 1 & 0x01000100, 0.0h);
-      u.c = upper(r.q.y & 0x00f000f0, h.y << 7 & 0x01000100, 0.0h);
-      u.d = upper(r.q.y >> 8 & 0x00f000f0, h.y >> 1 & 0x01000100, 0.0h);
+      u.a = upper(r.q.x & 0x00f000f0, hx << 3 & 0x01000100, 0.0h);
+      u.b = upper(r.q.x >> 8 & 0x00f000f0, hx >> 5 & 0x01000100, 0.0h);
+      u.c = upper(r.q.y & 0x00f000f0, hy << 3 & 0x01000100, 0.0h);
+      u.d = upper(r.q.y >> 8 & 0x00f000f0, hy >> 5 & 0x01000100, 0.0h);
     } else {
-      u.a = lower(r.q.x & 0x000f000f, h.x << 4 & 0x00100010, 0.0h);
-      u.b = lower(r.q.x >> 8 & 0x000f000f, h.x >> 4 & 0x00100010, 0.0h);
-      u.c = lower(r.q.y & 0x000f000f, h.y << 4 & 0x00100010, 0.0h);
-      u.d = lower(r.q.y >> 8 & 0x000f000f, h.y >> 4 & 0x00100010, 0.0h);
+      u.a = lower(r.q.x & 0x000f000f, hx & 0x00100010, 0.0h);
+      u.b = lower(r.q.x >> 8 & 0x000f000f, hx >> 8 & 0x00100010, 0.0h);
+      u.c = lower(r.q.y & 0x000f000f, hy & 0x00100010, 0.0h);
+      u.d = lower(r.q.y >> 8 & 0x000f000f, hy >> 8 & 0x00100010, 0.0h);
     }
   }
   float dot(thread const Unit &u, float4 x0, float4 x1, float total, float sum) const {
@@ -310,7 +314,7 @@ struct Q6_K {
     r.high = eight(w + (block + 128 + lane % 16 / 8 * 32 + lane % 4 * 8));
   }
   void unit(thread Unit &u, thread const Raw &r, ushort second, ushort lane) const {
-    u.scale = float(r.d) * float(second ? r.s1 : r.s0);
+    u.scale = float(r.d) * float(second ? r.s1 : r.s0) * (second ? Sixteenth : 1.0f);
     const uint2 h = r.high >> uint2(lane % 8 / 4 * 2); // bits 0, 1 and 4, 5 of each byte are the lane's
     if (second) {
       u.a = upper(r.q.x & 0x00f000f0, h.x << 4 & 0x03000300, 32.0h);

@@ -52,7 +52,7 @@ func table(c *translate.Compiler, op, keep string) error {
 		registers, private := "", ""
 		fmt.Printf("| %s |", weight)
 		for _, n := range all {
-			fmt.Printf(" %.1f |", n.perWeight)
+			fmt.Printf(" %.2f |", n.perWeight)
 			registers += fmt.Sprintf(" %d", n.registers)
 			private += fmt.Sprintf(" %d", n.private)
 		}

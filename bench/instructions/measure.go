@@ -11,8 +11,15 @@ import (
 // rows are the numbers of rows of activations that there are kernels for.
 var rows = [...]int{1, 2, 4, 8}
 
-// weightsEach are those that a lane takes in one iteration of the inner loop.
-const weightsEach = kernels.TileRows * kernels.StepColumns / 32
+// weightsEach are those that a lane takes in one iteration of the inner loop: of each row of a tile its columns of a
+// step, or of half a step where weights are numbers by themselves.
+func weightsEach(weight string) int {
+	n := kernels.TileRows * kernels.StepColumns / 32
+	if weight == "F32" || weight == "F16" || weight == "BF16" {
+		n /= 2
+	}
+	return n
+}
 
 // figures are what a kernel costs.
 type figures struct {
@@ -37,7 +44,7 @@ func measure(c *translate.Compiler, op, weight string) (all []figures, text stri
 			return nil, text, fmt.Errorf("%s: no loop in what clang made of it", name)
 		}
 		l, n := k.busiest()
-		all = append(all, figures{float64(n) / weightsEach, l.fmas, k.registers, k.private})
+		all = append(all, figures{float64(n) / float64(weightsEach(weight)), l.fmas, k.registers, k.private})
 	}
 	return all, text, nil
 }
