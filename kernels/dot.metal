@@ -60,21 +60,44 @@ inline Tile rows_tile(device const uchar *w, uint row_bytes, uint first, uint en
   return t;
 }
 
-// sum[r][t] += unit h of row r · x[t], for all rows of a tile; xs is where its columns of row 0 of x are.
-template <typename W, ushort T>
-inline void multiply_unit(W w, thread float (&sum)[TileRows][T], thread const Raw (&raw)[TileRows], ushort h,
+// Rows of a tile that a simdgroup takes at a time: for many rows of activations only half of them, so that their sums
+// and numbers find room in registers.
+template <ushort T> struct Abreast {
+  enum : ushort { rows = T < 4 ? TileRows : TileRows / 2 };
+};
+
+// sum[of + r][t] += unit h of row of + r · x[t]; xs is where the columns of the unit are in row 0 of x.
+template <typename W, ushort T, ushort R>
+inline void multiply_unit(W w, thread float (&sum)[TileRows][T], ushort of, thread const Raw (&raw)[R], ushort h,
                           threadgroup const float *xs, uint stride, ushort lane) {
-  Unit u[TileRows];
-  for (ushort r = 0; r < TileRows; r++) {
+  Unit u[R];
+  for (ushort r = 0; r < R; r++) {
     w.unit(u[r], raw[r], h, lane);
   }
   for (ushort t = 0; t < T; t++) {
     const float4 x0 = *(threadgroup const float4 *)(xs + t * stride);
     const float4 x1 = *(threadgroup const float4 *)(xs + t * stride + 4);
     const float total = W::Least ? sum4(x0) + sum4(x1) : 0.0f;
-    for (ushort r = 0; r < TileRows; r++) {
-      sum[r][t] = w.dot(u[r], x0, x1, total, sum[r][t]);
+    for (ushort r = 0; r < R; r++) {
+      sum[of + r][t] = w.dot(u[r], x0, x1, total, sum[of + r][t]);
     }
+  }
+}
+
+// sum[of + r][t] += row of + r · x[t] over columns [from, to), this lane's share, for R rows.
+template <typename W, ushort T, ushort R>
+inline void multiply_rows(W w, thread float (&sum)[TileRows][T], ushort of, thread const Tile &tile,
+                          threadgroup const float *x, uint stride, uint from, uint to, ushort lane) {
+  const uint first = w.first(lane), second = w.second(lane);
+  uint at = from / StepColumns * W::StepBytes;
+  for (uint c = from; c + first < to; c += StepColumns) { // a row may end within a step, but not within a block
+    Raw raw[R];
+    for (ushort r = 0; r < R; r++) {
+      w.load(raw[r], tile.w, tile.row[of + r] + at, lane);
+    }
+    at += W::StepBytes;
+    multiply_unit<W, T, R>(w, sum, of, raw, 0, x + (c - from) + first, stride, lane);
+    multiply_unit<W, T, R>(w, sum, of, raw, 1, x + (c - from) + second, stride, lane);
   }
 }
 
@@ -83,16 +106,9 @@ inline void multiply_unit(W w, thread float (&sum)[TileRows][T], thread const Ra
 template <typename W, ushort T>
 inline void multiply(W w, thread float (&sum)[TileRows][T], thread const Tile &tile, threadgroup const float *x,
                      uint stride, uint from, uint to, ushort lane) {
-  const uint first = w.first(lane), second = w.second(lane);
-  uint at = from / StepColumns * W::StepBytes;
-  for (uint c = from; c + first < to; c += StepColumns) { // a row may end within a step, but not within a block
-    Raw raw[TileRows];
-    for (ushort r = 0; r < TileRows; r++) {
-      w.load(raw[r], tile.w, tile.row[r] + at, lane);
-    }
-    at += W::StepBytes;
-    multiply_unit<W, T>(w, sum, raw, 0, x + (c - from) + first, stride, lane);
-    multiply_unit<W, T>(w, sum, raw, 1, x + (c - from) + second, stride, lane);
+  multiply_rows<W, T, Abreast<T>::rows>(w, sum, 0, tile, x, stride, from, to, lane);
+  if (Abreast<T>::rows < TileRows) {
+    multiply_rows<W, T, Abreast<T>::rows>(w, sum, TileRows - Abreast<T>::rows, tile, x, stride, from, to, lane);
   }
 }
 

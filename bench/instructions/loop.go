@@ -92,12 +92,12 @@ func (l *loop) count(words []string) {
 	}
 }
 
-// busiest returns the loop with the most fma of its own, and the instructions of its body with those of loops inside,
-// each counted once.
+// busiest returns the loop with the most fma of its own, of several such loops the one with the most instructions, and
+// the instructions of its body with those of loops inside, each counted once.
 func (c *code) busiest() (best *loop, instructions int) {
 	header := ""
 	for h, l := range c.loops {
-		if best == nil || l.fmas > best.fmas || l.fmas == best.fmas && h < header {
+		if best == nil || l.fmas > best.fmas || l.fmas == best.fmas && l.instructions > best.instructions {
 			best, header = l, h
 		}
 	}

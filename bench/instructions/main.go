@@ -4,7 +4,7 @@
 //
 // The inner loop is the one with the most fma. All instructions of its body count, those for vectors and scalars alike,
 // with those of loops inside once; only hints about waiting do not. They are divided by the weights that a lane takes
-// in one iteration, and these by nothing: for T rows of activations, the figure is what a weight costs for all T.
+// in one iteration. For several rows of activations, the figure is what a weight costs for all of them together.
 package main
 
 import (
@@ -19,12 +19,13 @@ import (
 )
 
 func main() {
-	op := flag.String("op", "add", "operation: qkv, add, gateup or head")
 	keep := flag.String("keep", "", "folder for the assembler's text")
 	flag.Parse()
 	c, err := translate.NewCompiler(translate.Options{})
-	if err == nil {
-		err = table(c, *op, *keep)
+	for _, op := range operations {
+		if err == nil {
+			err = table(c, op, *keep)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "instructions:", err)
@@ -42,7 +43,7 @@ func table(c *translate.Compiler, op, keep string) error {
 	for _, weight := range kernels.Types() {
 		all, text, err := measure(c, op, weight)
 		if keep != "" && text != "" {
-			if err := os.WriteFile(filepath.Join(keep, strings.ToLower(weight)+".s"), []byte(text), 0o666); err != nil {
+			if err := os.WriteFile(filepath.Join(keep, op+"_"+strings.ToLower(weight)+".s"), []byte(text), 0o666); err != nil {
 				return err
 			}
 		}

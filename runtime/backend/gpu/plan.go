@@ -71,8 +71,8 @@ func (p narrow) columns() (parts, share, abreast, chunk uint32) {
 }
 
 // narrow plans a mat-vec of n rows of activations over cols columns, divided as c says, beside extra bytes of
-// threadgroup memory. Where the activations do not fit into what there is of it, they pass through it in chunks, if need
-// be of fewer parts at a time. Results do not depend on that, nor on the number of threads.
+// threadgroup memory. Where the activations do not fit into what there is of it, they pass through it in chunks, if
+// need be of fewer parts at a time. Results do not depend on that, nor on the number of threads.
 func (d *Device) narrow(op string, kind gguf.Type, kvF32 bool, n, cols int, c division, extra int) (narrow, error) {
 	t := bucket(n)
 	p, err := d.pipeline(pipelineKey{kind.String(), fmt.Sprintf("%s_%d", kernel(op, kind), t), kvF32})
@@ -98,6 +98,7 @@ func (d *Device) narrow(op string, kind gguf.Type, kvF32 bool, n, cols int, c di
 	if plan.chunk == 0 {
 		return plan, fmt.Errorf("%s: %d bytes of threadgroup memory are too few", p.Name(), d.limits.ThreadgroupMemory)
 	}
-	plan.threads = 32 * min(mostSIMDs, c.rows/kernels.TileRows*plan.abreast, max(1, min(p.Threads(), d.limits.Threads)/32))
+	possible := max(1, min(p.Threads(), d.limits.Threads)/32)
+	plan.threads = 32 * min(mostSIMDs, c.rows/kernels.TileRows*plan.abreast, possible)
 	return plan, nil
 }

@@ -42,9 +42,9 @@ func (s shape) ops() []op {
 }
 
 // underWay is how many bytes of weights each core of so many has asked for at a time: a simdgroup has one step of a
-// tile, and a core has room for 24 simdgroups, with 64 registers for each thread.
+// tile, and a core has room for 16 simdgroups, with 96 registers for each thread.
 func (o op) underWay(cores, rowBytes int) float64 {
-	const room = 24
+	const room = 16
 	simds := min(mostSIMDs, o.c.rows/kernels.TileRows*o.c.parts)
 	each := float64(ceil(o.outs, o.c.rows)*simds) / float64(cores)
 	step := float64(min(kernels.StepColumns, o.cols)) * float64(rowBytes) / float64(o.cols)
@@ -80,7 +80,7 @@ func TestDivide(t *testing.T) {
 						"%s %s, %s, %d cores", s.name, o.name, kind, cores)
 				}
 			}
-			t.Logf("%-4s %-19s %6d x %5d: %3d rows, %d parts, %3d threadgroups; 20 cores, Q4_0: %5.1f KB under way each",
+			t.Logf("%-4s %-19s %6d x %5d: %3d rows, %d parts, %3d threadgroups; 20 cores, Q4_0: %4.1f KB under way",
 				s.name, o.name, o.outs, o.cols, c.rows, c.parts, groups, o.underWay(20, o.cols/32*18)/1024)
 		}
 	}
