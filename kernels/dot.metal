@@ -152,7 +152,7 @@ struct Cut {
   uint parts;   // of the columns
   uint share;   // columns of a part, a multiple of StepColumns
   uint abreast; // so many parts at a time, each by a simdgroup of its own
-  uint chunk;   // columns of each of these in threadgroup memory at a time, a multiple of StepColumns
+  uint chunk;   // columns of each of these in threadgroup memory at a time, a multiple of StepColumns, at most share
 
   // Where a chunk of a part ends that begins after so many columns of it.
   uint end(uint part, uint begin) const {
@@ -199,7 +199,9 @@ inline uint jobs(uint tiles, thread const Cut &cut, thread const Place &p) {
 template <typename W, ushort T, typename In>
 inline void dot_rows(threadgroup float *out, uint part_stride, uint row_stride, thread const Tile &tile, uint mine,
                      thread const In &in, bool fresh, thread const Cut &cut, thread const Place &p) {
-  const bool whole = cut.abreast == cut.parts && cut.chunk >= cut.share; // then parts lie beside each other, otherwise T chunk after each other
+  // If all columns are in p.x, the parts follow each other in its rows. Otherwise each part has its own rows there,
+  // T · chunk after those of the part before.
+  const bool whole = cut.abreast == cut.parts && cut.chunk >= cut.share;
   for (uint first = 0; first < cut.parts; first += cut.abreast) {
     float sum[TileRows][T];
     for (ushort r = 0; r < TileRows; r++) {

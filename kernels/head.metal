@@ -111,9 +111,10 @@ kernel void head(device const uchar *w [[buffer(0)]], device const float *bias [
                  device float *logits [[buffer(6)]], device const uchar *router [[buffer(7)]],
                  device const float *router_bias [[buffer(8)]], device float *router_out [[buffer(9)]],
                  constant HeadArgs &a [[buffer(10)]], threadgroup float *staged [[threadgroup(0)]],
-                 threadgroup float *found [[threadgroup(1)]], uint position [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
-                 uint threads [[threads_per_threadgroup]], ushort sg [[simdgroup_index_in_threadgroup]],
-                 ushort groups [[simdgroups_per_threadgroup]], ushort lane [[thread_index_in_simdgroup]]) {
+                 threadgroup float *found [[threadgroup(1)]], uint position [[threadgroup_position_in_grid]],
+                 uint tid [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+                 ushort sg [[simdgroup_index_in_threadgroup]], ushort groups [[simdgroups_per_threadgroup]],
+                 ushort lane [[thread_index_in_simdgroup]]) {
   threadgroup float scale[T];
   const Place at = place(staged, tid, threads, sg, groups, lane);
   const Cut cut = cut_of(a.cols, a.parts, a.share, a.abreast, a.chunk);

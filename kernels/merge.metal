@@ -19,7 +19,8 @@ enum : uint { MergeThreads = 256, MergeLists = 4096, MergeWidth = 1024 };
 // The confidence that the small network comes to, by all threads of a threadgroup. rest holds the weights of margin and
 // then of certainty in the first layer, if it takes them, and matrix and bias of each layer after it.
 inline float merge_route(constant MergeArgs &a, device const float *first, device const float *rest, float margin,
-                         float certainty, threadgroup float *x, threadgroup float *y, uint tid, ushort sg, ushort lane) {
+                         float certainty, threadgroup float *x, threadgroup float *y, uint tid, ushort sg,
+                         ushort lane) {
   uint n = a.widths[0];
   for (uint o = tid; o < n; o += MergeThreads) {
     float v = first[o];

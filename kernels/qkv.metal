@@ -90,9 +90,10 @@ kernel void qkv(device const uchar *wq [[buffer(0)]], device const uchar *wk [[b
                 device const float2 *turn [[buffer(8)]], device const uint *slot [[buffer(9)]],
                 device float *q [[buffer(10)]], device uchar *k [[buffer(11)]], device uchar *v [[buffer(12)]],
                 constant QKVArgs &a [[buffer(13)]], threadgroup float *staged [[threadgroup(0)]],
-                threadgroup float *found [[threadgroup(1)]], uint group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
-                uint threads [[threads_per_threadgroup]], ushort sg [[simdgroup_index_in_threadgroup]],
-                ushort groups [[simdgroups_per_threadgroup]], ushort lane [[thread_index_in_simdgroup]]) {
+                threadgroup float *found [[threadgroup(1)]], uint group [[threadgroup_position_in_grid]],
+                uint tid [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+                ushort sg [[simdgroup_index_in_threadgroup]], ushort groups [[simdgroups_per_threadgroup]],
+                ushort lane [[thread_index_in_simdgroup]]) {
   threadgroup float scale[T];
   const QKVPart part = qkv_part(a, group);
   device const float *bias = part.m == 0 ? bq : part.m == 1 ? bk : bv;

@@ -12,8 +12,8 @@
 //
 // No integer is converted. The bits of n below 1024, put under the exponent of 1024, are the half 1024 + n, and two of
 // them lie in 32 bits: so a mask gives two weights at once, and one exact operation on halves takes off 1024 and the
-// offset of the type. Where a nibble is the upper one of its byte, the number is 1024 + 16 n, so that such a unit has 16
-// times its numbers and a sixteenth of its scale.
+// offset of the type. Where a nibble is the upper one of its byte, the number is 1024 + 16 n, so that such a unit has
+// 16 times its numbers and a sixteenth of its scale.
 
 // What a lane has loaded of a row: words of weights, words of further bits of them, scales.
 struct Raw {
@@ -72,8 +72,8 @@ typedef Plain<ushort> BF16;
 
 constant float Sixteenth = 0.0625f;
 
-// Numbers below 64 in bits 0 to 5 of both halves of low | more, and 16 times such numbers in bits 4 to 9, with the offset
-// of a type taken off.
+// Numbers below 64 in bits 0 to 5 of both halves of low | more, and 16 times such numbers in bits 4 to 9, with the
+// offset of a type taken off.
 inline half2 lower(uint low, uint more, half less) {
   return as_type<half2>((low | 0x64006400) | more) - half2(1024.0h + less);
 }

@@ -43,7 +43,8 @@ func table(c *translate.Compiler, op, keep string) error {
 	for _, weight := range kernels.Types() {
 		all, text, err := measure(c, op, weight)
 		if keep != "" && text != "" {
-			if err := os.WriteFile(filepath.Join(keep, op+"_"+strings.ToLower(weight)+".s"), []byte(text), 0o666); err != nil {
+			path := filepath.Join(keep, op+"_"+strings.ToLower(weight)+".s")
+			if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 				return err
 			}
 		}

@@ -93,8 +93,8 @@ func (d *Device) count(q *dispatch, c *dispatchC) {
 	defer d.mu.Unlock()
 	d.tally.dispatches++
 	for _, r := range d.regionsOf(c) {
-		reads := Count{Read: int64(r.read), ReadUnique: int64(r.unique), Fetched: int64(r.fetched), Lines: int64(r.lines),
-			Ideal: int64(r.ideal)}
+		reads := Count{Read: int64(r.read), ReadUnique: int64(r.unique), Fetched: int64(r.fetched),
+			Lines: int64(r.lines), Ideal: int64(r.ideal)}
 		writes := Count{Written: int64(r.written), WrittenUnique: int64(r.writtenUnique)}
 		d.tally.bind(q.pipeline, int(r.index), reads)
 		d.tally.bind(q.pipeline, int(r.writeIndex), writes)

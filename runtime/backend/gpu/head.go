@@ -12,7 +12,7 @@ import (
 const maxBest = 64
 
 // headRows are the weight rows that a threadgroup of the head takes: each leaves its best, which are merged. routerRows
-// are those of a router's first layer: a threadgroup that has them is done before one of the head, and they begin first.
+// are those of a router's first layer: their threadgroups begin first, and fetch less than those of the head.
 const (
 	headRows   = mostRows
 	routerRows = 32

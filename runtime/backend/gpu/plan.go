@@ -16,8 +16,8 @@ const (
 	fewest    = 40  // threadgroups of a mat-vec: two for each core of a GPU of 20 cores
 )
 
-// division is how a matrix is divided among threadgroups and their simdgroups. It depends on the matrix alone: the parts of
-// the columns decide in which order products are added, and the threadgroups in which order Σ x² is.
+// division is how a matrix is divided among threadgroups and their simdgroups. It depends on its shape alone: the parts
+// of the columns decide in which order products are added, and the threadgroups in which order Σ x² is.
 type division struct {
 	rows  int // weight rows of a threadgroup: 16, 32, … 256
 	parts int // of the columns: 1, 2 or 4
@@ -28,15 +28,15 @@ type division struct {
 //
 // Metal does not tell how many cores a GPU has, so that the plan is made for one of 20 (M4 Pro): at least two
 // threadgroups for each core are 40. A GPU of 8 cores has 5 or more for each then, one of 40 cores (M4 Max) one or
-// more. Rows are halved from 256 until there are so many, but not below 16: a threadgroup fetches the activations, 4·cols
-// bytes, for rows · bytes of a row, and with 16 rows of Q4_0 that is 44 % as much as the weights. They come from a cache,
-// as all threadgroups fetch the same.
+// more. Rows are halved from 256 until there are so many, but not below 16: a threadgroup fetches the activations,
+// 4·cols bytes, for rows · bytes of a row, and with 16 rows of Q4_0 that is 44 % as much as the weights. They come from
+// a cache, as all threadgroups fetch the same.
 //
-// A core waits for about 600 ns × 14 GB/s = 8 KB at a time (M4 Pro: 273 GB/s for 20 cores); twice as much must be under
-// way, as a simdgroup computes about half of its time. One simdgroup has TileRows rows of a step under way, 4 · 512
-// columns: 1,152 bytes with Q4_0, 2,176 with Q8_0. Two threadgroups for each core with 8 simdgroups each have
-// 2 · 8 · 1,152 = 18 KB. A threadgroup of few rows has few tiles: 4 of 4 rows are 4 simdgroups. So the columns are
-// divided, too, into up to 4 parts, until there are 16 simdgroups, or a step for each of them.
+// If a load takes 600 ns, which is assumed, a core gets its share of 273 GB/s (M4 Pro) when 600 ns · 13.7 GB/s = 8 KB
+// are under way; there should be twice as much, as a simdgroup computes for a part of its time. One simdgroup has a
+// step of TileRows rows under way, 4 · 512 columns: 1,152 bytes with Q4_0, 2,176 with Q8_0. Two threadgroups for each
+// core with 8 simdgroups each have 2 · 8 · 1,152 = 18 KB. A threadgroup of 16 rows has 4 tiles, which are 4 simdgroups.
+// So the columns are divided, too, into up to 4 parts, until there are 16 simdgroups, or a step for each of them.
 func divide(outs, cols int) division {
 	c := division{rows: mostRows, parts: 1}
 	for c.rows > leastRows && ceil(outs, c.rows) < fewest {
