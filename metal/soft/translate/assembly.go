@@ -28,8 +28,7 @@ func (c *Compiler) Assembly(source string, names ...string) (string, error) {
 	return gpu.clangRun(text, gpuFlags...)
 }
 
-// gpuText is the source as the strict pass reads it, and an entry for each of the named kernels that fetches its
-// arguments.
+// gpuText is the source as the strict pass reads it, and an entry for each of the named kernels.
 func (u *unit) gpuText(names []string) (string, error) {
 	var b strings.Builder
 	b.WriteString(apply(u.text, u.strict))
@@ -38,34 +37,43 @@ func (u *unit) gpuText(names []string) (string, error) {
 		if i < 0 {
 			return "", fmt.Errorf("the source has no kernel %s", name)
 		}
-		k := u.kernels[i]
-		var params, args []string
-		for n, p := range k.Params {
-			switch components, number := builtins[p.Kind]; {
-			case !number:
-				space := map[string]string{"constant": "MSL_CONSTANT"}[p.Space]
-				if space == "" {
-					space = p.Space
-				}
-				params = append(params, fmt.Sprintf("%s uchar *p%d", space, n))
-				args = append(args, fmt.Sprintf("msl_%s_buffer{p%d}", p.Space, n))
-			case components:
-				args = append(args, "msl_position{msl_ids}")
-			case p.Kind == "thread_index_in_simdgroup":
-				args = append(args, "msl_number{__builtin_amdgcn_workitem_id_x() % 32}")
-			case p.Kind == "simdgroup_index_in_threadgroup": // the same for all threads of a simdgroup
-				args = append(args, "msl_number{(uint)__builtin_amdgcn_readfirstlane("+
-					"__builtin_amdgcn_workitem_id_x() / 32)}")
-			case p.Kind == "thread_index_in_threadgroup":
-				args = append(args, "msl_number{__builtin_amdgcn_workitem_id_x()}")
-			default:
-				args = append(args, "msl_number{msl_size}")
-			}
-		}
-		fmt.Fprintf(&b, "\nextern \"C\" __attribute__((amdgpu_kernel)) "+
-			"void %s(%s, uint msl_size) { const uint msl_ids[3] = {__builtin_amdgcn_workgroup_id_x(), "+
-			"__builtin_amdgcn_workgroup_id_y(), __builtin_amdgcn_workgroup_id_z()}; %s(%s); }\n",
-			name, strings.Join(params, ", "), oneLine(k.call), strings.Join(args, ", "))
+		b.WriteString(u.kernels[i].gpuEntry())
 	}
 	return b.String(), nil
+}
+
+// gpuIDs are the attributes of parameters that a GPU knows by itself, in clang's words. The number of a simdgroup is
+// the same for all its threads.
+var gpuIDs = map[string]string{
+	"thread_index_in_threadgroup":    "__builtin_amdgcn_workitem_id_x()",
+	"thread_index_in_simdgroup":      "__builtin_amdgcn_workitem_id_x() % 32",
+	"simdgroup_index_in_threadgroup": "(uint)__builtin_amdgcn_readfirstlane(__builtin_amdgcn_workitem_id_x() / 32)",
+}
+
+// gpuEntry is a function that a GPU can begin with, under the name of the kernel: it fetches the kernel's arguments and
+// calls it. Sizes are one more argument, of which nothing is known.
+func (k kernel) gpuEntry() string {
+	var params, args []string
+	for n, p := range k.Params {
+		switch components, number := builtins[p.Kind]; {
+		case !number:
+			space := p.Space
+			if space == "constant" {
+				space = "MSL_CONSTANT"
+			}
+			params = append(params, fmt.Sprintf("%s uchar *p%d", space, n))
+			args = append(args, fmt.Sprintf("msl_%s_buffer{p%d}", p.Space, n))
+		case components:
+			args = append(args, "msl_position{msl_ids}")
+		case gpuIDs[p.Kind] != "":
+			args = append(args, "msl_number{"+gpuIDs[p.Kind]+"}")
+		default:
+			args = append(args, "msl_number{msl_size}")
+		}
+	}
+	head := fmt.Sprintf("__attribute__((amdgpu_kernel)) void msl_entry_%s(%s)",
+		k.Name, strings.Join(append(params, "uint msl_size"), ", "))
+	return fmt.Sprintf("\n%s __asm__(%s);\n%s { const uint msl_ids[3] = {__builtin_amdgcn_workgroup_id_x(), "+
+		"__builtin_amdgcn_workgroup_id_y(), __builtin_amdgcn_workgroup_id_z()}; %s(%s); }\n",
+		head, quote(k.Name), head, oneLine(k.call), strings.Join(args, ", "))
 }
