@@ -261,12 +261,3 @@ func (t *tensor) close() {
 
 // ceil is a/b rounded up.
 func ceil(a, b int) int { return (a + b - 1) / b }
-
-// power is the largest power of two up to n ≥ 1.
-func power(n int) int {
-	p := 1
-	for 2*p <= n {
-		p *= 2
-	}
-	return p
-}
