@@ -9,9 +9,8 @@ using namespace metal;
 constant bool kv_f32 [[function_constant(0)]];
 
 enum : uint {
-  StepColumns = 256, // columns of a row that the 32 lanes of a simdgroup take at a time
+  StepColumns = 512, // columns of a row that the 32 lanes of a simdgroup take at a time
   TileRows = 4,      // weight rows that a simdgroup takes together
-  RingBytes = 1024,  // of threadgroup memory, for each simdgroup, that weights pass through
   MaxSplits = 16,    // most parts that the visible keys of a row are divided into
   WideRows = 32,     // activation rows of a tile of the matrix product
   WideOuts = 64,     // weight rows of that tile

@@ -96,7 +96,7 @@ func TestConstants(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]int{
-		"RingBytes": RingBytes, "StepColumns": StepColumns, "TileRows": TileRows, "MaxSplits": MaxSplits,
+		"StepColumns": StepColumns, "TileRows": TileRows, "MaxSplits": MaxSplits,
 		"WideRows": WideRows, "WideOuts": WideOuts, "WideStep": WideStep, "WideThreads": WideThreads,
 		"AttendThreads": AttendThreads, "MergeThreads": MergeThreads,
 		"MergeLists": MergeLists, "MergeWidth": MergeWidth,

@@ -100,7 +100,7 @@ func (c *commands) endEncoding(commit bool) {
 	s.send(c.encoder, selEndEncoding)
 	c.encoder = 0
 	if commit {
-		c.d.residency.settle(s)
+		c.d.residency.commit(s)
 		s.send(c.buffer, selCommit)
 	} else {
 		s.release(c.buffer)

@@ -330,7 +330,7 @@ func (p *planted) together(first, n uintptr) {
 func (p *planted) extra() (made, commands, encoder id) {
 	made = id(p.send(p.b.device, selNewBufferWithLength, 256, bufferOptions))
 	p.b.residency.add(p.scope, made)
-	p.b.residency.settle(p.scope)
+	p.b.residency.commit(p.scope)
 	commands, encoder = p.begun()
 	p.scale(encoder)
 	p.send(encoder, selSetBuffer, uintptr(made), 0, 1)
@@ -379,7 +379,7 @@ func TestFakeFindsFaults(t *testing.T) {
 			b := newBench(t, f)
 			require.Empty(t, f.takeFaults())
 			p := &planted{b.objc.begin(), f, b, b.queue}
-			b.residency.settle(p.scope)
+			b.residency.commit(p.scope)
 			plant.do(p)
 			faults := f.takeFaults()
 			if assert.Len(t, faults, 1) {
@@ -397,7 +397,7 @@ func TestFakeAllows(t *testing.T) {
 	b := newBench(t, f)
 	p := &planted{b.objc.begin(), f, b, b.queue}
 	defer p.end()
-	b.residency.settle(p.scope)
+	b.residency.commit(p.scope)
 	p.pair(true, true, b.fence)
 
 	out := b.out.(*buffer).buffer
@@ -407,7 +407,7 @@ func TestFakeAllows(t *testing.T) {
 	for _, o := range []metal.Buffer{b.out, b.x} {
 		b.residency.add(p.scope, o.(*buffer).buffer)
 	}
-	b.residency.settle(p.scope)
+	b.residency.commit(p.scope)
 	p.pair(false, false, b.fence)
 	for _, o := range []metal.Buffer{b.out, b.x} {
 		b.residency.remove(p.scope, o.(*buffer).buffer)

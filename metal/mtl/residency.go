@@ -45,8 +45,8 @@ func (r *residency) remove(s *scope, buffer id) {
 	}
 }
 
-// settle makes the buffers resident that were added, before a command buffer is committed.
-func (r *residency) settle(s *scope) {
+// commit makes the buffers resident that were added, before a command buffer is committed.
+func (r *residency) commit(s *scope) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pending {

@@ -25,11 +25,14 @@ func isWeight(b soft.Binding) bool {
 
 // TestBudget counts the bytes that decoding after 64 tokens fetches, in a layer of the shape of Qwen2.5-0.5B and a head
 // of a part of its vocabulary, and says what a token of the whole model comes to. Every byte of every weight is fetched
-// once, for one row and for four alike, in lines of 128 bytes of which nearly all is used; everything else together
-// (activations, keys and values, biases) is under 5 % of that for one row.
+// once, for one row and for four alike: a byte that several lanes want of one load, as the scale of a block, counts
+// once. Everything else together (activations, keys and values, biases) is under 5 % of that for one row, where what
+// many threadgroups fetch in a dispatch counts once, as memory is asked for it once and a cache for the rest. The
+// cache gives half as much as memory, at most. A simdgroup's loads lie so close together that they touch less than four
+// times the lines of 128 bytes that the weights lie on: lanes of one load leave gaps that those of the next one fill.
 func TestBudget(t *testing.T) {
 	racing.Spare(t)
-	const heads = 64 // so many parts of the vocabulary
+	const heads = 32 // so many parts of the vocabulary: 4,748 rows, whole tiles
 	recipes := []string{"q4_0", "q8_0"}
 	if testing.Short() {
 		recipes = recipes[:1]
@@ -59,7 +62,7 @@ func TestBudget(t *testing.T) {
 				want.Rows = append(want.Rows, i)
 			}
 			require.NoError(t, m.Forward(t.Context(), c.KV(), next, out, want))
-			layer, head := 0, 0 // bytes fetched that are no weights
+			layer, head := rest{}, rest{} // bytes fetched that are no weights
 			weights, lines := int64(0), int64(0)
 			headWeights, last := int64(0), map[string]int{}
 			for b := range dev.Counts().Bindings {
@@ -67,11 +70,11 @@ func TestBudget(t *testing.T) {
 			}
 			for b, n := range dev.Counts().Bindings {
 				if isWeight(b) {
-					assert.Equal(t, n.ReadUnique, n.Read, "%s: %v, %d rows", recipe, b, rows)
-					weights += n.Read
+					assert.Equal(t, n.ReadUnique, n.Fetched, "%s: %v, %d rows", recipe, b, rows)
+					weights += n.Fetched
 					lines += n.Lines
 					if strings.HasPrefix(b.Pipeline, "head") {
-						headWeights = n.Read
+						headWeights = n.Fetched
 					}
 					continue
 				}
@@ -84,22 +87,31 @@ func TestBudget(t *testing.T) {
 				}
 				if strings.HasPrefix(b.Pipeline, "head") || strings.HasPrefix(b.Pipeline, "merge") ||
 					strings.HasPrefix(b.Pipeline, "embed") {
-					head += int(n.Read + n.Written)
+					head.add(n)
 				} else {
-					layer += int(n.Read + n.Written)
+					layer.add(n)
 				}
 			}
 			assert.Equal(t, d.LastPass().WeightBytes, weights, "%s: all weights, once", recipe)
-			assert.Less(t, float64(lines)*128, 1.1*float64(weights), "%s: lines, %d rows", recipe, rows)
+			assert.Less(t, float64(lines)*128, 4*float64(weights), "%s: lines, %d rows", recipe, rows)
 			// A whole token: 24 such layers and the whole head.
-			whole := 24*(weights-headWeights) + heads*headWeights
-			rest := 24*layer + heads*head
-			t.Logf("%s, %d rows: weights %.1f MB, the rest %.2f %%, lines × 128 / bytes %.3f",
-				recipe, rows, float64(whole)/1e6,
-				100*float64(rest)/float64(whole), float64(lines)*128/float64(weights))
+			whole := float64(24*(weights-headWeights) + heads*headWeights)
+			memory, cache := float64(24*layer.memory+heads*head.memory), float64(24*layer.cache+heads*head.cache)
+			t.Logf("%s, %d rows: weights %.1f MB, the rest %.2f %% from memory, %.1f %% from caches, "+
+				"lines × 128 / bytes %.3f",
+				recipe, rows, whole/1e6, 100*memory/whole, 100*cache/whole, float64(lines)*128/float64(weights))
 			if rows == 1 {
-				assert.Less(t, float64(rest), 0.05*float64(whole), recipe)
+				assert.Less(t, memory, 0.05*whole, recipe)
+				assert.Less(t, cache, 0.5*whole, recipe)
 			}
 		}
 	}
+}
+
+// rest is what dispatches fetch and write beside weights, in bytes: once for each dispatch, and what is fetched again.
+type rest struct{ memory, cache int64 }
+
+func (r *rest) add(n soft.Count) {
+	r.memory += n.ReadUnique + n.Written
+	r.cache += n.Fetched - n.ReadUnique
 }

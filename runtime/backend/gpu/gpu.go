@@ -202,7 +202,7 @@ func (d *Device) NewTensor(rows, cols int) (backend.Tensor, error) {
 	return t, nil
 }
 
-// room makes sure of memory for a pass over n rows. The parts of Σ x² are never more than one for 64 columns.
+// room makes sure of memory for a pass over n rows. The parts of Σ x² are never more than one for 16 columns.
 func (t *tensor) room(d *Device, n int) error {
 	return errors.Join(
 		t.values.grow(d, 4*t.rows*t.cols),
@@ -219,12 +219,3 @@ func (t *tensor) close() {
 
 // ceil is a/b rounded up.
 func ceil(a, b int) int { return (a + b - 1) / b }
-
-// power is the largest power of two up to n ≥ 1.
-func power(n int) int {
-	p := 1
-	for 2*p <= n {
-		p *= 2
-	}
-	return p
-}

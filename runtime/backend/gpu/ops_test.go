@@ -10,7 +10,6 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
-	"github.com/pilotfish-ai/pilotfish/kernels"
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -529,18 +528,5 @@ func TestRefused(t *testing.T) {
 		p := x.begin(s, rows)
 		p.Embed(h, w)
 		assert.ErrorContains(t, p.End(t.Context()), "the embedding has 3 rows")
-	}
-}
-
-// TestArguments: what the Go side says of the kernels' fixed sizes is what a device of the least size can hold.
-func TestArguments(t *testing.T) {
-	for _, cols := range []int{64, 896, 4864, 18944} {
-		for _, bytes := range []int{cols * 18 / 32, cols * 34 / 32, 2 * cols, 4 * cols} {
-			for _, outs := range []int{10, 896, 9728, 151936} {
-				n := groupRows(outs, cols, bytes)
-				assert.Zero(t, n%(2*kernels.TileRows))
-				assert.True(t, n >= leastRows && n <= mostRows)
-			}
-		}
 	}
 }

@@ -138,9 +138,6 @@ func (p *pass) panel(outs, perGroup int) metal.Size {
 	return metal.Size{X: ceil(outs, perGroup), Y: ceil(p.n, kernels.WideRows), Z: 1}
 }
 
-// lead is how far the first row is from a multiple of 128.
-func (w *weight) lead() uint32 { return uint32(w.offset % 128) }
-
 func flag(b bool) uint32 {
 	if b {
 		return 1
@@ -168,11 +165,11 @@ func (p *pass) must(key pipelineKey) metal.Pipeline {
 func (p *pass) kvF32() bool { return p.kv.rowLen == 4*p.kv.room }
 
 // narrow plans a mat-vec, or fails the pass.
-func (p *pass) narrow(op string, w *weight, n, rows, extra int) narrow {
+func (p *pass) narrow(op string, w *weight, n int, c division, extra int) narrow {
 	if p.err != nil {
 		return narrow{}
 	}
-	plan, err := p.d.narrow(op, w.kind, p.kvF32(), n, rows, w.cols, extra)
+	plan, err := p.d.narrow(op, w.kind, p.kvF32(), n, w.cols, c, extra)
 	p.fail(err)
 	return plan
 }
@@ -346,24 +343,24 @@ func (s *kv) bounds(layer int) (keys, values bound) {
 func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
 	c, total := p.kv.c, 0
 	args := kernels.QKVArgs{
-		Rows: uint32(p.n), Cols: uint32(w.cols), Parts: uint32(p.parts), Eps: j.g.eps, Head: uint32(c.HeadSize),
+		Rows: uint32(p.n), Cols: uint32(w.cols), SquareParts: uint32(p.parts), Eps: j.g.eps, Head: uint32(c.HeadSize),
 		HeadRoom: uint32(p.kv.room), Heads: uint32(c.Heads), Slots: uint32(c.Slots),
 	}
-	rows := kernels.WideOuts
-	if !wide(p.n) {
-		outs := 0
-		for m, w := range j.w {
-			if take[m] {
-				outs += w.rows
-			}
+	outs := 0
+	for m, w := range j.w {
+		if take[m] {
+			outs += w.rows
 		}
-		rows = groupRows(outs, w.cols, w.rowBytes)
+	}
+	part, rows := divide(outs, w.cols), kernels.WideOuts
+	if !wide(p.n) {
+		rows = part.rows
 	}
 	args.GroupPairs = uint32(rows / 2)
 	var weights []*weight
 	var buffers []bound
 	for m, w := range j.w {
-		args.RowBytes[m], args.Pairs[m], args.Lead[m] = uint32(w.rowBytes), uint32(w.rows/2), w.lead()
+		args.RowBytes[m], args.Pairs[m] = uint32(w.rowBytes), uint32(w.rows/2)
 		if take[m] {
 			args.Groups[m] = uint32(ceil(w.rows/2, rows/2))
 			args.Bias |= w.hasBias() << m
@@ -379,15 +376,14 @@ func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
 	buffers = append(buffers, of(j.x.normed), of(j.x.squares), p.frame.angles, p.frame.slots, of(p.d.scratch.q), keys,
 		values)
 	if wide(p.n) {
-		args.Chunk = kernels.WideStep
 		p.run(dispatch{
 			pipeline: p.typed("qkv_wide", w), groups: metal.Size{X: total, Y: ceil(p.n, kernels.WideRows), Z: 1},
 			threads: kernels.WideThreads, buffers: buffers, args: raw(&args), weights: weights,
 		})
 		return
 	}
-	plan := p.narrow("qkv", w, p.n, rows, 0)
-	args.Chunk = uint32(plan.chunk)
+	plan := p.narrow("qkv", w, p.n, part, 0)
+	args.Parts, args.Share, args.Abreast, args.Chunk = plan.columns()
 	p.run(dispatch{
 		pipeline: plan.pipeline, groups: line(total), threads: plan.threads, buffers: buffers, args: raw(&args),
 		memory: plan.memory, weights: weights,
@@ -418,7 +414,7 @@ func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) 
 func (p *pass) encodeAdd(x *tensor, w *weight, h *tensor, attended bool, g *norm) {
 	args := kernels.AddArgs{
 		Rows: uint32(p.n), Outs: uint32(w.rows), Cols: uint32(w.cols),
-		RowBytes: uint32(w.rowBytes), Lead: w.lead(), Bias: w.hasBias(),
+		RowBytes: uint32(w.rowBytes), Bias: w.hasBias(),
 		Gain: flag(g != nil), Splits: 1, Heads: uint32(p.kv.c.Heads), Head: uint32(p.kv.c.HeadSize),
 	}
 	in, ml := of(h.values), bound{}
@@ -438,14 +434,15 @@ func (p *pass) encodeAdd(x *tensor, w *weight, h *tensor, attended bool, g *norm
 		})
 		return
 	}
-	rows := groupRows(w.rows, w.cols, w.rowBytes)
+	part := divide(w.rows, w.cols)
 	share := 16
 	if args.Splits > 1 {
 		share = 4 * int(args.Splits*args.Heads)
 	}
-	plan := p.narrow("add", w, p.n, rows, share)
-	args.GroupRows, args.Chunk = uint32(rows), uint32(plan.chunk)
-	p.parts = ceil(w.rows, rows)
+	plan := p.narrow("add", w, p.n, part, share)
+	args.GroupRows = uint32(part.rows)
+	args.Parts, args.Share, args.Abreast, args.Chunk = plan.columns()
+	p.parts = ceil(w.rows, part.rows)
 	p.run(dispatch{
 		pipeline: plan.pipeline, groups: line(p.parts), threads: plan.threads, buffers: buffers, args: raw(&args),
 		memory: plan.memory, weights: []*weight{w},
@@ -476,8 +473,8 @@ func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backen
 func (p *pass) encodeGateUp(m, x *tensor, g *norm, gate, up *weight, mode uint32) {
 	args := kernels.GateUpArgs{
 		Rows: uint32(p.n), Outs: uint32(gate.rows), Cols: uint32(gate.cols),
-		GateBytes: uint32(gate.rowBytes), UpBytes: uint32(up.rowBytes), GateLead: gate.lead(), UpLead: up.lead(),
-		Bias: gate.hasBias() | up.hasBias()<<1, Parts: uint32(p.parts), Eps: g.eps, Mode: mode,
+		GateBytes: uint32(gate.rowBytes), UpBytes: uint32(up.rowBytes),
+		Bias: gate.hasBias() | up.hasBias()<<1, SquareParts: uint32(p.parts), Eps: g.eps, Mode: mode,
 	}
 	buffers := []bound{
 		gate.matrix(), up.matrix(), gate.biases(), up.biases(), of(x.normed), of(x.squares), of(m.values),
@@ -490,11 +487,12 @@ func (p *pass) encodeGateUp(m, x *tensor, g *norm, gate, up *weight, mode uint32
 		})
 		return
 	}
-	rows := groupRows(2*gate.rows, gate.cols, (gate.rowBytes+up.rowBytes)/2)
-	plan := p.narrow("gateup", gate, p.n, rows, 0)
-	args.GroupPairs, args.Chunk = uint32(rows/2), uint32(plan.chunk)
+	part := divide(2*gate.rows, gate.cols)
+	plan := p.narrow("gateup", gate, p.n, part, 0)
+	args.GroupPairs = uint32(part.rows / 2)
+	args.Parts, args.Share, args.Abreast, args.Chunk = plan.columns()
 	p.run(dispatch{
-		pipeline: plan.pipeline, groups: line(ceil(gate.rows, rows/2)), threads: plan.threads, buffers: buffers,
+		pipeline: plan.pipeline, groups: line(ceil(gate.rows, part.rows/2)), threads: plan.threads, buffers: buffers,
 		args: raw(&args), memory: plan.memory, weights: []*weight{gate, up},
 	})
 }

@@ -103,7 +103,7 @@ func (d *Device) makePipeline(key pipelineKey) error {
 func kernel(op string, t gguf.Type) string { return op + "_" + strings.ToLower(t.String()) }
 
 // buckets are the numbers of rows that there are kernels for where a pass has few.
-var buckets = []int{1, 4, maxNarrow}
+var buckets = []int{1, 2, 4, maxNarrow}
 
 // bucket is the number of rows that the kernels for n ≤ maxNarrow rows are made for.
 func bucket(n int) int {

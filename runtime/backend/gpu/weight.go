@@ -115,7 +115,7 @@ func (d *Device) place(data []byte) (b metal.Buffer, offset int, err error) {
 			return b, offset, err
 		}
 	}
-	if b, err = d.newMatrix(len(data)); err == nil {
+	if b, err = d.newBuffer(len(data)); err == nil {
 		copy(b.Bytes(), data)
 	}
 	return b, 0, err
@@ -139,20 +139,10 @@ func (d *Device) wrap(bytes []byte) (metal.Buffer, error) {
 	return b, err
 }
 
-// newMatrix makes a buffer for length bytes of weights, and what is fetched beside the last of them: mat-vecs take 16
-// bytes at a time.
-func (d *Device) newMatrix(length int) (metal.Buffer, error) {
-	b, err := d.newBuffer(ceil(length, 16) * 16)
-	if err == nil {
-		clear(b.Bytes()[length:])
-	}
-	return b, err
-}
-
 // pad copies rows of floats with a number of columns that is no multiple of 4, with zeros up to one.
 func (d *Device) pad(w *weight, data []byte, size int) (err error) {
 	w.rowBytes = ceil(w.cols, 4) * 4 * size
-	if w.buffer, err = d.newMatrix(w.rows * w.rowBytes); err != nil {
+	if w.buffer, err = d.newBuffer(w.rows * w.rowBytes); err != nil {
 		return err
 	}
 	clear(w.buffer.Bytes())
@@ -181,7 +171,7 @@ func (d *Device) convert(w *weight, m gguf.Tensor) (err error) {
 	}
 	_, size = w.kind.Block()
 	w.rowBytes = w.cols * size // blocks are multiples of 4
-	if w.buffer, err = d.newMatrix(w.rows * w.rowBytes); err != nil {
+	if w.buffer, err = d.newBuffer(w.rows * w.rowBytes); err != nil {
 		return err
 	}
 	for i := range w.rows {
@@ -204,7 +194,7 @@ func (d *Device) repack(w *weight, m gguf.Tensor, to gguf.Type, block func(to, f
 	elems, old := m.Type.Block()
 	_, size := to.Block()
 	w.kind, w.rowBytes = to, w.cols/elems*size
-	if w.buffer, err = d.newMatrix(w.rows * w.rowBytes); err != nil {
+	if w.buffer, err = d.newBuffer(w.rows * w.rowBytes); err != nil {
 		return err
 	}
 	out := w.buffer.Bytes()
