@@ -249,6 +249,7 @@ func shapes() []backend.KVConfig {
 		{Slots: 50, Heads: 3, KVHeads: 3, HeadSize: 20, Type: gguf.F32},
 		{Slots: 50, Heads: 2, KVHeads: 1, HeadSize: 128, Type: gguf.F16},
 		{Slots: 50, Heads: 4, KVHeads: 2, HeadSize: 6, Type: gguf.F32},
+		{Slots: 50, Heads: 20, KVHeads: 1, HeadSize: 100, Type: gguf.F32},
 	}
 }
 
@@ -270,9 +271,11 @@ func TestAttend(t *testing.T) {
 					rows[i] = backend.Row{Pos: x.r.Int32N(3000), Slot: slot}
 				}
 				for i := range rows {
-					for range x.r.IntN(6) {
-						s := filled[x.r.IntN(len(filled))]
-						rows[i].See = append(rows[i].See, backend.Span{From: s, To: s + 1})
+					others := x.r.Perm(len(filled))
+					for _, j := range others[:x.r.IntN(min(6, len(others)))] {
+						if s := filled[j]; s != rows[i].Slot {
+							rows[i].See = append(rows[i].See, backend.Span{From: s, To: s + 1})
+						}
 					}
 					rows[i].See = append(rows[i].See, backend.Span{From: rows[i].Slot, To: rows[i].Slot + 1})
 				}
@@ -314,7 +317,7 @@ func TestLong(t *testing.T) {
 				{Pos: 301, Slot: 401, See: []backend.Span{{From: 0, To: 300}, {From: 400, To: 402}}},
 				{Pos: 9, Slot: 402, See: []backend.Span{{From: 0, To: 9}, {From: 402, To: 403}}},
 			}
-			require.Equal(t, 3, splits(301))
+			require.Equal(t, 20, splits(301, 2))
 			same := func() [][]float32 { // the same inputs each time
 				x.r = newRand(9)
 				return x.attend(s, gguf.Q4_0, rows, 1e-3)
@@ -486,8 +489,7 @@ func TestMisfits(t *testing.T) {
 		{Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 7, Type: gguf.F16},
 		{Slots: 1, Heads: 3, KVHeads: 2, HeadSize: 8, Type: gguf.F16},
 		{Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.Q8_0},
-		{Slots: 1, Heads: 64, KVHeads: 1, HeadSize: 128, Type: gguf.F16},
-		{Slots: 1, Heads: 20, KVHeads: 1, HeadSize: 100, Type: gguf.F16}, // 2,080 with what fills up the heads
+		{Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 130, Type: gguf.F16},
 		{Slots: 0, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16},
 		{Slots: 1 << 40, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16},
 	} {
@@ -495,7 +497,7 @@ func TestMisfits(t *testing.T) {
 		_, err := x.d.NewKV(c)
 		assert.Error(t, err, "%+v", c)
 	}
-	_, err := x.d.NewKV(backend.KVConfig{Layers: 1, Slots: 1, Heads: 19, KVHeads: 1, HeadSize: 100, Type: gguf.F16})
+	_, err := x.d.NewKV(backend.KVConfig{Layers: 1, Slots: 1, Heads: 64, KVHeads: 1, HeadSize: 128, Type: gguf.F16})
 	require.NoError(t, err)
 }
 
