@@ -6,7 +6,7 @@ const (
 	StepColumns   = 256  // columns that a simdgroup takes at a time; activations are staged in whole steps
 	TileRows      = 4    // weight rows that a simdgroup takes together
 	MaxSplits     = 32   // most splits of the visible keys of a row
-	WideRows      = 32   // activation rows of a threadgroup of a _wide kernel
+	WideRows      = 64   // activation rows of a threadgroup of a _wide kernel
 	WideOuts      = 64   // its weight rows
 	WideStep      = 32   // columns in threadgroup memory at a time
 	WideThreads   = 128

@@ -116,7 +116,10 @@ kernel void attend(device const float *q [[buffer(0)]], device const uchar *k [[
                    uint tid [[thread_index_in_threadgroup]], ushort sg [[simdgroup_index_in_threadgroup]],
                    ushort lane [[thread_index_in_simdgroup]]) {
   const uint t = at.z, kv_head = at.y / a.parts, split = at.x;
-  const uint splits = rows[t].splits, visible = rows[t].visible;
+  // The same for all lanes: one of them fetches it.
+  const uint first_span = simd_broadcast_first(lane == 0 ? rows[t].first_span : 0);
+  const uint visible = simd_broadcast_first(lane == 0 ? rows[t].visible : 0);
+  const uint splits = simd_broadcast_first(lane == 0 ? rows[t].splits : 0);
   if (split >= splits) {
     return;
   }
@@ -140,8 +143,8 @@ kernel void attend(device const float *q [[buffer(0)]], device const uchar *k [[
     found.v[h].a = found.v[h].b = float4(0.0f);
   }
   Walk walk;
-  walk.spans = spans + rows[t].first_span;
-  walk.now = *walk.spans;
+  walk.spans = spans + first_span;
+  walk.now = simd_broadcast_first(lane == 0 ? *walk.spans : uint2(0));
   walk.first = 0;
   const uint begin = split_begin(split, splits, visible), end = split_begin(split + 1, splits, visible);
   const uint streams = AttendThreads / a.lanes, stream = tid / a.lanes;

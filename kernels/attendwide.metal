@@ -39,16 +39,13 @@ inline void block_stage(threadgroup E *to, device const uchar *from, ulong first
                         uint threads) {
   for (uint i = tid; i < BlockSlots * D; i += threads) {
     const uint j = i / D, piece = i % D;
-    threadgroup vec<E, 4> *at = (threadgroup vec<E, 4> *)(to + ((j / 8 * D + piece) * 8 + j % 8) * 8);
     if (piece * 8 >= room) {
       continue;
     }
-    if (seen >> j & 1) {
-      device const vec<E, 4> *src = (device const vec<E, 4> *)from + ((first + j) * room + piece * 8) / 4;
-      at[0] = src[0];
-      at[1] = src[1];
-    } else { // a slot may hold anything before it is written
-      at[0] = at[1] = vec<E, 4>(E(0));
+    threadgroup uint4 *at = (threadgroup uint4 *)(to + ((j / 8 * D + piece) * 8 + j % 8) * 8);
+    device const uint4 *src = (device const uint4 *)from + ((first + j) * room + piece * 8) * sizeof(E) / 16;
+    for (ushort n = 0; n < sizeof(E) / 2; n++) { // a slot may hold anything before it is written
+      at[n] = seen >> j & 1 ? src[n] : uint4(0);
     }
   }
 }

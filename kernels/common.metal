@@ -10,7 +10,7 @@ enum : uint {
   TileRows = 4,      // weight rows that a simdgroup takes together
   RingBytes = 1024,  // of threadgroup memory, for each simdgroup, that weights pass through
   MaxSplits = 32,    // most parts that the visible keys of a row are divided into
-  WideRows = 32,     // activation rows of a tile of the matrix product
+  WideRows = 64,     // activation rows of a tile of the matrix product
   WideOuts = 64,     // weight rows of that tile
   WideStep = 32,     // columns of both that are in threadgroup memory at a time
   WideThreads = 128,

@@ -46,7 +46,10 @@ func TestFeedForward(t *testing.T) {
 	each(t, func(x *fixture) {
 		for _, k := range x.kinds() {
 			kind, in := k.t, k.cols
-			for _, n := range []int{1, 3, 8, 9, 34} {
+			for _, n := range []int{1, 3, 8, 9, 34, 75} {
+				if n == 75 && kind != gguf.F16 && kind != gguf.Q4_0 {
+					continue // two tiles, of weights that are staged as halves and as floats
+				}
 				s := x.kv(backend.KVConfig{Slots: n, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16})
 				const out = 67
 				h, y := x.tensorOf(n, in), x.tensorOf(n, out)
@@ -271,10 +274,11 @@ func TestAttend(t *testing.T) {
 					rows[i] = backend.Row{Pos: x.r.Int32N(3000), Slot: slot}
 				}
 				for i := range rows {
-					others := x.r.Perm(len(filled))
-					for _, j := range others[:x.r.IntN(min(6, len(others)))] {
-						if s := filled[j]; s != rows[i].Slot {
-							rows[i].See = append(rows[i].See, backend.Span{From: s, To: s + 1})
+					for range x.r.IntN(6) {
+						s := filled[x.r.IntN(len(filled))]
+						span := backend.Span{From: s, To: s + 1}
+						if s != rows[i].Slot && !slices.Contains(rows[i].See, span) {
+							rows[i].See = append(rows[i].See, span)
 						}
 					}
 					rows[i].See = append(rows[i].See, backend.Span{From: rows[i].Slot, To: rows[i].Slot + 1})
