@@ -60,7 +60,6 @@ type AttendArgs struct {
 	Parts     uint32 // threadgroups that share these
 	Head      uint32 // Dh
 	HeadRoom  uint32
-	Lanes     uint32 // to a key: a power of two, HeadRoom ≤ 8·Lanes
 	Slots     uint32
 	MaxSplits uint32 // room for splits in the results
 	Scale     float32

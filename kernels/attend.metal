@@ -5,15 +5,14 @@
 // are divided into splits, as many as their number alone asks for; each split leaves its result, already divided by its
 // own sum, beside the largest score m and the sum l of exp(score - m). Who reads the result joins them.
 //
-// A power of two of lanes holds one key and one value, 8 elements each, and takes every streams-th key of the split: all
-// heads use what it has fetched, and nothing passes through threadgroup memory until the streams are joined at the end.
+// A stream of L lanes holds one key and one value, 8 elements a lane, and takes one key in AttendThreads/L of the split:
+// all heads use what it has fetched, and nothing passes through threadgroup memory until the streams are joined.
 struct AttendArgs {
   uint heads;
   uint group; // query heads to a key/value head
   uint parts; // threadgroups that share these
   uint head;  // Dh
   uint head_room;
-  uint lanes; // to a key: a power of two, head_room ≤ 8·lanes
   uint slots;
   uint max_splits; // room for splits in out and ml
   float scale;     // 1/√Dh
@@ -71,11 +70,13 @@ template <ushort H> struct Found {
   // once a key is there, in this stream or in one that it is joined with.
   void take(ushort h, thread const float (&score)[AttendKeys], thread const Eight (&value)[AttendKeys]) {
     float top = m[h];
+#pragma unroll
     for (ushort u = 0; u < AttendKeys; u++) {
       top = max(top, score[u]);
     }
     scale(h, precise::exp(m[h] - top));
     m[h] = top;
+#pragma unroll
     for (ushort u = 0; u < AttendKeys; u++) {
       const float p = precise::exp(score[u] - top);
       l[h] += p;
@@ -106,8 +107,8 @@ inline uint split_begin(uint split, uint splits, uint visible) {
 }
 
 // out [row][max_splits][heads·Dh], ml [row][max_splits][heads].
-// memory: the queries [H][8·lanes], then values [AttendSimds][H][8·lanes], then m and l [AttendSimds][H].
-template <ushort H>
+// memory: the queries [H][8·L], then values [AttendSimds][H][8·L], then m and l [AttendSimds][H].
+template <ushort H, ushort L>
 kernel void attend(device const float *q [[buffer(0)]], device const uchar *k [[buffer(1)]],
                    device const uchar *v [[buffer(2)]], device const AttendRow *rows [[buffer(3)]],
                    device const uint2 *spans [[buffer(4)]], device float *out [[buffer(5)]],
@@ -125,7 +126,7 @@ kernel void attend(device const float *q [[buffer(0)]], device const uchar *k [[
   }
   const uint first_head = kv_head * a.group + at.y % a.parts * H;
   const uint count = min(uint(H), (kv_head + 1) * a.group - first_head);
-  const uint width = a.lanes * 8, d = (lane & (a.lanes - 1)) * 8;
+  const uint width = L * 8, d = lane % L * 8;
   threadgroup float *values = memory + H * width;
   threadgroup float2 *sums = (threadgroup float2 *)(values + AttendSimds * H * width);
   for (uint h = sg; h < count; h += AttendSimds) {
@@ -137,6 +138,7 @@ kernel void attend(device const float *q [[buffer(0)]], device const uchar *k [[
   threadgroup_barrier(mem_flags::mem_threadgroup);
 
   Found<H> found;
+#pragma unroll
   for (ushort h = 0; h < H; h++) {
     found.m[h] = -FLT_MAX;
     found.l[h] = 0.0f;
@@ -147,10 +149,11 @@ kernel void attend(device const float *q [[buffer(0)]], device const uchar *k [[
   walk.now = simd_broadcast_first(lane == 0 ? *walk.spans : uint2(0));
   walk.first = 0;
   const uint begin = split_begin(split, splits, visible), end = split_begin(split + 1, splits, visible);
-  const uint streams = AttendThreads / a.lanes, stream = tid / a.lanes;
+  const uint streams = AttendThreads / L, stream = tid / L;
   const ulong base = ulong(kv_head) * a.slots;
   for (uint first = begin; first < end; first += streams * AttendKeys) {
     Eight key[AttendKeys], value[AttendKeys];
+#pragma unroll
     for (ushort u = 0; u < AttendKeys; u++) {
       const uint i = first + u * streams + stream;
       key[u].a = key[u].b = value[u].a = value[u].b = float4(0.0f);
@@ -160,6 +163,7 @@ kernel void attend(device const float *q [[buffer(0)]], device const uchar *k [[
         value[u] = kv_eight(v, e);
       }
     }
+#pragma unroll
     for (ushort h = 0; h < H; h++) {
       if (h >= count) {
         break;
@@ -169,9 +173,11 @@ kernel void attend(device const float *q [[buffer(0)]], device const uchar *k [[
       query.a = of[0];
       query.b = of[1];
       float score[AttendKeys];
+#pragma unroll
       for (ushort u = 0; u < AttendKeys; u++) {
         score[u] = dot8(query, key[u]);
-        for (ushort w = 1; w < a.lanes; w *= 2) {
+#pragma unroll
+        for (ushort w = 1; w < L; w *= 2) {
           score[u] += simd_shuffle_xor(score[u], w);
         }
         score[u] = first + u * streams + stream < end ? score[u] : -FLT_MAX;
@@ -179,14 +185,16 @@ kernel void attend(device const float *q [[buffer(0)]], device const uchar *k [[
       found.take(h, score, value);
     }
   }
+#pragma unroll
   for (ushort h = 0; h < H; h++) { // the streams of a simdgroup, then the simdgroups
     if (h >= count) {
       break;
     }
-    for (ushort w = a.lanes; w < 32; w *= 2) {
+#pragma unroll
+    for (ushort w = L; w < 32; w *= 2) {
       found.join(h, w);
     }
-    if (lane < a.lanes) {
+    if (lane < L) {
       threadgroup float4 *to = (threadgroup float4 *)(values + (sg * H + h) * width + d);
       to[0] = found.v[h].a;
       to[1] = found.v[h].b;
@@ -199,15 +207,18 @@ kernel void attend(device const float *q [[buffer(0)]], device const uchar *k [[
   const ulong part = ulong(t) * a.max_splits + split;
   for (uint h = sg; h < count; h += AttendSimds) {
     float m = -FLT_MAX, l = 0.0f, by[AttendSimds];
+#pragma unroll
     for (ushort s = 0; s < AttendSimds; s++) {
       m = max(m, sums[s * H + h].x);
     }
+#pragma unroll
     for (ushort s = 0; s < AttendSimds; s++) {
       by[s] = precise::exp(sums[s * H + h].x - m);
       l = fma(sums[s * H + h].y, by[s], l);
     }
     for (uint i = lane; i < a.head; i += 32) {
       float sum = 0.0f;
+#pragma unroll
       for (ushort s = 0; s < AttendSimds; s++) {
         sum = fma(values[(s * H + h) * width + i], by[s], sum);
       }
@@ -218,7 +229,11 @@ kernel void attend(device const float *q [[buffer(0)]], device const uchar *k [[
     }
   }
 }
-template [[host_name("attend_1")]] kernel decltype(attend<1>) attend<1>;
-template [[host_name("attend_2")]] kernel decltype(attend<2>) attend<2>;
-template [[host_name("attend_4")]] kernel decltype(attend<4>) attend<4>;
-template [[host_name("attend_8")]] kernel decltype(attend<8>) attend<8>;
+template [[host_name("attend_1_64")]] kernel decltype(attend<1, 8>) attend<1, 8>;
+template [[host_name("attend_2_64")]] kernel decltype(attend<2, 8>) attend<2, 8>;
+template [[host_name("attend_4_64")]] kernel decltype(attend<4, 8>) attend<4, 8>;
+template [[host_name("attend_8_64")]] kernel decltype(attend<8, 8>) attend<8, 8>;
+template [[host_name("attend_1_128")]] kernel decltype(attend<1, 16>) attend<1, 16>;
+template [[host_name("attend_2_128")]] kernel decltype(attend<2, 16>) attend<2, 16>;
+template [[host_name("attend_4_128")]] kernel decltype(attend<4, 16>) attend<4, 16>;
+template [[host_name("attend_8_128")]] kernel decltype(attend<8, 16>) attend<8, 16>;

@@ -44,6 +44,7 @@ inline void block_stage(threadgroup E *to, device const uchar *from, ulong first
     }
     threadgroup uint4 *at = (threadgroup uint4 *)(to + ((j / 8 * D + piece) * 8 + j % 8) * 8);
     device const uint4 *src = (device const uint4 *)from + ((first + j) * room + piece * 8) * sizeof(E) / 16;
+#pragma unroll
     for (ushort n = 0; n < sizeof(E) / 2; n++) { // a slot may hold anything before it is written
       at[n] = seen >> j & 1 ? src[n] : uint4(0);
     }
@@ -60,6 +61,7 @@ inline float band_softmax(thread Band &b, threadgroup float *scores, uint seen, 
   threadgroup float4 *mine = (threadgroup float4 *)(scores + lane * 8);
   float4 s[2] = {mine[0], mine[1]};
   float top = b.m;
+#pragma unroll
   for (ushort i = 0; i < 8; i++) {
     s[i / 4][i % 4] = seen >> i & 1 ? s[i / 4][i % 4] : -FLT_MAX;
     top = max(top, s[i / 4][i % 4]);
@@ -67,6 +69,7 @@ inline float band_softmax(thread Band &b, threadgroup float *scores, uint seen, 
   top = max(top, simd_shuffle_xor(top, 1));
   top = max(top, simd_shuffle_xor(top, 2));
   float sum = 0.0f;
+#pragma unroll
   for (ushort i = 0; i < 8; i++) {
     s[i / 4][i % 4] = seen >> i & 1 ? precise::exp(s[i / 4][i % 4] - top) : 0.0f;
     sum += s[i / 4][i % 4];
@@ -98,9 +101,11 @@ inline void attend_tile(device const float *q, device const uchar *k, device con
   const ulong base = ulong(kv_head) * a.slots;
 
   simdgroup_float8x8 query[D], o[D];
+#pragma unroll
   for (ushort i = 0; i < D; i++) {
     query[i] = o[i] = make_filled_simdgroup_matrix<float, 8>(0.0f);
     if (works && i * 8u < room) {
+#pragma unroll
       for (ushort j = 0; j < 2; j++) {
         const uint d = i * 8 + lane % 4 * 2 + j;
         diagonal[lane * 2 + j] = t < a.rows && d < a.head ? q[(ulong(t) * a.heads + head) * room + d] * a.scale : 0.0f;
@@ -127,16 +132,20 @@ inline void attend_tile(device const float *q, device const uchar *k, device con
     threadgroup_barrier(mem_flags::mem_threadgroup);
     if (works) {
       simdgroup_float8x8 sum[BlockSlots / 8]; // q·K
+#pragma unroll
       for (ushort c = 0; c < BlockSlots / 8; c++) {
         sum[c] = make_filled_simdgroup_matrix<float, 8>(0.0f);
       }
+#pragma unroll
       for (ushort i = 0; i < D; i++) {
+#pragma unroll
         for (ushort c = 0; c < BlockSlots / 8 && i * 8u < room; c++) {
           simdgroup_matrix<E, 8, 8> key;
           simdgroup_load(key, keys + (c * D + i) * 64, 8, ulong2(0, 0), true);
           simdgroup_multiply_accumulate(sum[c], query[i], key, sum[c]);
         }
       }
+#pragma unroll
       for (ushort c = 0; c < BlockSlots / 8; c++) {
         simdgroup_store(sum[c], scores + c * 8, BlockSlots);
       }
@@ -150,6 +159,7 @@ inline void attend_tile(device const float *q, device const uchar *k, device con
         simdgroup_barrier(mem_flags::mem_threadgroup);
         simdgroup_float8x8 by;
         simdgroup_load(by, diagonal, 8);
+#pragma unroll
         for (ushort i = 0; i < D; i++) {
           if (i * 8u < room) {
             simdgroup_multiply(o[i], by, o[i]);
@@ -166,9 +176,11 @@ inline void attend_tile(device const float *q, device const uchar *k, device con
     if (!works) {
       continue;
     }
+#pragma unroll
     for (ushort c = 0; c < BlockSlots / 8; c++) { // p·V
       simdgroup_float8x8 p;
       simdgroup_load(p, scores + c * 8, BlockSlots);
+#pragma unroll
       for (ushort i = 0; i < D; i++) {
         if (i * 8u < room) {
           simdgroup_matrix<E, 8, 8> value;
@@ -181,11 +193,13 @@ inline void attend_tile(device const float *q, device const uchar *k, device con
   if (!works) {
     return;
   }
+#pragma unroll
   for (ushort i = 0; i < D; i++) {
     if (i * 8u < room) {
       simdgroup_barrier(mem_flags::mem_threadgroup);
       simdgroup_store(o[i], diagonal, 8);
       simdgroup_barrier(mem_flags::mem_threadgroup);
+#pragma unroll
       for (ushort j = 0; j < 2; j++) {
         const uint d = i * 8 + lane % 4 * 2 + j;
         if (t < a.rows && d < a.head) {

@@ -63,7 +63,9 @@ inline void wide_product(threadgroup float *out, thread const WideTile &tile, de
   // Of 8 rows of matrices a simdgroup takes every second, so that few rows keep all simdgroups busy, and half the outputs.
   const ushort half_rows = sg / 2, half_outs = sg % 2, mine = (used + 1 - half_rows) / 2;
   simdgroup_float8x8 sum[4][4];
+#pragma unroll
   for (ushort i = 0; i < 4; i++) {
+#pragma unroll
     for (ushort j = 0; j < 4; j++) {
       sum[i][j] = make_filled_simdgroup_matrix<float, 8>(0.0f);
     }
@@ -71,6 +73,7 @@ inline void wide_product(threadgroup float *out, thread const WideTile &tile, de
   const uint c = tid % WideQuads * 4;
   for (uint k = 0; k < cols; k += WideStep) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
+#pragma unroll
     for (ushort i = 0; i < WideMine; i++) {
       const float4 v = k + c < cols ? w.at(tile.row[i], k + c) : float4(0.0f);
       wide_put(weights + wide_place(wide_row(tid, i), c), v);
@@ -82,13 +85,16 @@ inline void wide_product(threadgroup float *out, thread const WideTile &tile, de
     threadgroup_barrier(mem_flags::mem_threadgroup);
     for (ushort n = 0; n < WideBlocks; n++) {
       simdgroup_matrix<E, 8, 8> b[4];
+#pragma unroll
       for (ushort j = 0; j < 4; j++) {
         simdgroup_load(b[j], weights + ((half_outs * 4 + j) * WideBlocks + n) * 64, 8, ulong2(0, 0), true);
       }
+#pragma unroll
       for (ushort i = 0; i < 4; i++) {
         if (i < mine) {
           simdgroup_float8x8 a;
           simdgroup_load(a, acts + ((2 * i + half_rows) * WideBlocks + n) * 64, 8);
+#pragma unroll
           for (ushort j = 0; j < 4; j++) {
             simdgroup_multiply_accumulate(sum[i][j], a, b[j], sum[i][j]);
           }
@@ -97,7 +103,9 @@ inline void wide_product(threadgroup float *out, thread const WideTile &tile, de
     }
   }
   threadgroup_barrier(mem_flags::mem_threadgroup); // the last step is done with
+#pragma unroll
   for (ushort i = 0; i < 4; i++) {
+#pragma unroll
     for (ushort j = 0; j < 4 && i < mine; j++) {
       simdgroup_store(sum[i][j], out + (2 * i + half_rows) * 8 * WideOuts + half_outs * 32 + 8 * j, WideOuts);
     }

@@ -31,11 +31,10 @@ func splits(visible, kvHeads int) int {
 // attendPlan is how attention is run for the shape of a store.
 type attendPlan struct {
 	heads  int // query heads that a threadgroup takes together in a pass of few rows: 1, 2, 4 or 8
-	lanes  int // that hold a key
 	memory int // bytes of threadgroup memory
 	bands  int // of 8 rows to a tile in a longer pass
-	room   int // elements of a head that its kernel has room for
-	blocks int // bytes of threadgroup memory for its keys and values
+	room   int // elements of a head that the kernels have room for: 64 or 128
+	blocks int // bytes of threadgroup memory for keys and values in a longer pass
 }
 
 // maxHead is the longest head that the kernels have registers for.
@@ -43,21 +42,17 @@ const maxHead = 128
 
 // planAttend plans attention for group query heads to a key/value head, padded to room elements.
 func planAttend(group, room int) attendPlan {
-	p := attendPlan{heads: 1, lanes: 1, bands: 1, room: 64}
+	p := attendPlan{heads: 1, bands: 1, room: 64}
 	for p.heads < min(group, 8) {
 		p.heads *= 2
 	}
-	for 8*p.lanes < room {
-		p.lanes *= 2
-	}
-	width := 8 * p.lanes
-	p.memory = 4*p.heads*width*(1+kernels.AttendSimds) + 8*p.heads*kernels.AttendSimds
 	for p.bands*group*2 <= 8 {
 		p.bands *= 2
 	}
-	for p.room < room {
-		p.room *= 2
+	if room > p.room {
+		p.room = maxHead
 	}
+	p.memory = 4*p.heads*p.room*(1+kernels.AttendSimds) + 8*p.heads*kernels.AttendSimds
 	p.blocks = 4 * kernels.BlockSlots * p.room // of keys and values in F16, or of one of both in F32
 	return p
 }
@@ -92,11 +87,11 @@ func (p *pass) encodeAttend(layer int) {
 	}
 	args := kernels.AttendArgs{
 		Heads: uint32(c.Heads), Group: uint32(group), Parts: uint32(ceil(group, plan.heads)),
-		Head: uint32(c.HeadSize), HeadRoom: uint32(p.kv.room), Lanes: uint32(plan.lanes),
+		Head: uint32(c.HeadSize), HeadRoom: uint32(p.kv.room),
 		Slots: uint32(c.Slots), MaxSplits: uint32(p.frame.splits), Scale: p.kv.scale(),
 	}
 	p.run(dispatch{
-		pipeline: p.plain(fmt.Sprint("attend_", plan.heads)),
+		pipeline: p.plain(fmt.Sprintf("attend_%d_%d", plan.heads, plan.room)),
 		groups:   metal.Size{X: p.frame.splits, Y: c.KVHeads * int(args.Parts), Z: p.n}, threads: kernels.AttendThreads,
 		buffers: []bound{of(s.q), keys, values, p.frame.rows, p.frame.spans, of(s.parts), of(s.ml)},
 		args:    raw(&args), memory: []int{plan.memory},

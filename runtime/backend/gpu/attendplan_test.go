@@ -44,11 +44,11 @@ func TestPlanAttend(t *testing.T) {
 		group, room int
 		want        attendPlan
 	}{
-		{7, 64, attendPlan{heads: 8, lanes: 8, memory: 8*64*20 + 256, bands: 1, room: 64, blocks: 8192}},      // 0.5B
-		{6, 128, attendPlan{heads: 8, lanes: 16, memory: 8*128*20 + 256, bands: 1, room: 128, blocks: 16384}}, // 1.5B
-		{1, 8, attendPlan{heads: 1, lanes: 1, memory: 8*20 + 32, bands: 8, room: 64, blocks: 8192}},
-		{2, 24, attendPlan{heads: 2, lanes: 4, memory: 2*32*20 + 64, bands: 4, room: 64, blocks: 8192}},
-		{64, 72, attendPlan{heads: 8, lanes: 16, memory: 8*128*20 + 256, bands: 1, room: 128, blocks: 16384}},
+		{7, 64, attendPlan{heads: 8, memory: 8*64*20 + 256, bands: 1, room: 64, blocks: 8192}},     // 0.5B
+		{6, 128, attendPlan{heads: 8, memory: 8*128*20 + 256, bands: 1, room: 128, blocks: 16384}}, // 1.5B
+		{1, 8, attendPlan{heads: 1, memory: 64*20 + 32, bands: 8, room: 64, blocks: 8192}},
+		{2, 24, attendPlan{heads: 2, memory: 2*64*20 + 64, bands: 4, room: 64, blocks: 8192}},
+		{64, 72, attendPlan{heads: 8, memory: 8*128*20 + 256, bands: 1, room: 128, blocks: 16384}},
 	} {
 		assert.Equal(t, c.want, planAttend(c.group, c.room), "%+v", c)
 	}
@@ -215,7 +215,7 @@ func TestAttendCounts(t *testing.T) {
 		p.Attend(a, q, k, v, 1)
 		require.NoError(t, p.End(t.Context()))
 		total := soft.Count{}
-		name := "attend_8"
+		name := "attend_8_64"
 		if wide(c.rows) {
 			name = "attend_wide_64"
 		}

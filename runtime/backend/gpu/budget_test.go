@@ -66,7 +66,7 @@ func TestBudget(t *testing.T) {
 			parts, ml := d.Parts()
 			results, sums := dev.Counts().Buffers[parts], dev.Counts().Buffers[ml]
 			require.Equal(t, int64(rows*splits*896*4), results.WrittenUnique, "%d rows", rows)
-			queries := dev.Counts().Bindings[soft.Binding{Pipeline: "attend_8", Index: 0}]
+			queries := dev.Counts().Bindings[soft.Binding{Pipeline: "attend_8_64", Index: 0}]
 			joined := int(results.Read+results.Written+queries.Read)/splits*(splits-1) + int(sums.Read+sums.Written)
 			weights, lines := int64(0), int64(0)
 			headWeights := int64(0)

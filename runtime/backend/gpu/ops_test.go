@@ -22,7 +22,7 @@ const bar = 2e-6
 func kinds() []kind {
 	return []kind{
 		{gguf.F32, 70}, {gguf.F16, 301}, {gguf.BF16, 388}, {gguf.Q8_0, 352}, {gguf.Q4_0, 96}, {gguf.Q5_0, 288},
-		{gguf.Q4_K, 512}, {gguf.Q5_K, 256}, {gguf.Q6_K, 768},
+		{gguf.Q4_K, 512}, {gguf.Q5_K, 256}, {gguf.Q6_K, 768}, {gguf.F16, 303},
 	}
 }
 
@@ -311,9 +311,12 @@ func (x *fixture) fill(s *kv) {
 // comes out the same, to the last bit, alone and beside others, and with its keys in other places.
 func TestLong(t *testing.T) {
 	each(t, func(x *fixture) {
-		for _, kind := range []gguf.Type{gguf.F16, gguf.F32} {
-			const slots = 420
-			c := backend.KVConfig{Slots: slots, Heads: 6, KVHeads: 2, HeadSize: 16, Type: kind}
+		const slots = 420
+		for _, c := range []backend.KVConfig{
+			{Slots: slots, Heads: 6, KVHeads: 2, HeadSize: 16, Type: gguf.F16},
+			{Slots: slots, Heads: 6, KVHeads: 2, HeadSize: 16, Type: gguf.F32},
+			{Slots: slots, Heads: 8, KVHeads: 8, HeadSize: 96, Type: gguf.F16}, // few splits of many keys
+		} {
 			s := x.kv(c)
 			x.fill(s)
 			rows := []backend.Row{
@@ -321,7 +324,7 @@ func TestLong(t *testing.T) {
 				{Pos: 301, Slot: 401, See: []backend.Span{{From: 0, To: 300}, {From: 400, To: 402}}},
 				{Pos: 9, Slot: 402, See: []backend.Span{{From: 0, To: 9}, {From: 402, To: 403}}},
 			}
-			require.Equal(t, 20, splits(301, 2))
+			require.Equal(t, max(5, 40/c.KVHeads), splits(301, c.KVHeads))
 			same := func() [][]float32 { // the same inputs each time
 				x.r = newRand(9)
 				return x.attend(s, gguf.Q4_0, rows, 1e-3)
