@@ -33,20 +33,18 @@ struct AttendBlock {
   uint slot, mask;
 };
 
-// Keys or values of a block, in matrices of 8 slots × 8 elements beside each other: [4][D][8][8].
+// Keys or values of a block, in matrices of 8 slots × 8 elements beside each other: [4][D][8][8]. Elements beyond the head
+// and slots that no row sees, which may hold anything, are zeros.
 template <typename E, ushort D>
 inline void block_stage(threadgroup E *to, device const uchar *from, ulong first, uint room, uint seen, uint tid,
                         uint threads) {
   for (uint i = tid; i < BlockSlots * D; i += threads) {
     const uint j = i / D, piece = i % D;
-    if (piece * 8 >= room) {
-      continue;
-    }
     threadgroup uint4 *at = (threadgroup uint4 *)(to + ((j / 8 * D + piece) * 8 + j % 8) * 8);
     device const uint4 *src = (device const uint4 *)from + ((first + j) * room + piece * 8) * sizeof(E) / 16;
 #pragma unroll
-    for (ushort n = 0; n < sizeof(E) / 2; n++) { // a slot may hold anything before it is written
-      at[n] = seen >> j & 1 ? src[n] : uint4(0);
+    for (ushort n = 0; n < sizeof(E) / 2; n++) {
+      at[n] = (seen >> j & 1) != 0 && piece * 8 < room ? src[n] : uint4(0);
     }
   }
 }
@@ -104,7 +102,7 @@ inline void attend_tile(device const float *q, device const uchar *k, device con
 #pragma unroll
   for (ushort i = 0; i < D; i++) {
     query[i] = o[i] = make_filled_simdgroup_matrix<float, 8>(0.0f);
-    if (works && i * 8u < room) {
+    if (works) {
 #pragma unroll
       for (ushort j = 0; j < 2; j++) {
         const uint d = i * 8 + lane % 4 * 2 + j;
@@ -139,7 +137,7 @@ inline void attend_tile(device const float *q, device const uchar *k, device con
 #pragma unroll
       for (ushort i = 0; i < D; i++) {
 #pragma unroll
-        for (ushort c = 0; c < BlockSlots / 8 && i * 8u < room; c++) {
+        for (ushort c = 0; c < BlockSlots / 8; c++) {
           simdgroup_matrix<E, 8, 8> key;
           simdgroup_load(key, keys + (c * D + i) * 64, 8, ulong2(0, 0), true);
           simdgroup_multiply_accumulate(sum[c], query[i], key, sum[c]);
@@ -161,9 +159,7 @@ inline void attend_tile(device const float *q, device const uchar *k, device con
         simdgroup_load(by, diagonal, 8);
 #pragma unroll
         for (ushort i = 0; i < D; i++) {
-          if (i * 8u < room) {
-            simdgroup_multiply(o[i], by, o[i]);
-          }
+          simdgroup_multiply(o[i], by, o[i]);
         }
       }
       simdgroup_barrier(mem_flags::mem_threadgroup);
@@ -182,11 +178,9 @@ inline void attend_tile(device const float *q, device const uchar *k, device con
       simdgroup_load(p, scores + c * 8, BlockSlots);
 #pragma unroll
       for (ushort i = 0; i < D; i++) {
-        if (i * 8u < room) {
-          simdgroup_matrix<E, 8, 8> value;
-          simdgroup_load(value, values + (c * D + i) * 64, 8);
-          simdgroup_multiply_accumulate(o[i], p, value, o[i]);
-        }
+        simdgroup_matrix<E, 8, 8> value;
+        simdgroup_load(value, values + (c * D + i) * 64, 8);
+        simdgroup_multiply_accumulate(o[i], p, value, o[i]);
       }
     }
   }
@@ -195,16 +189,14 @@ inline void attend_tile(device const float *q, device const uchar *k, device con
   }
 #pragma unroll
   for (ushort i = 0; i < D; i++) {
-    if (i * 8u < room) {
-      simdgroup_barrier(mem_flags::mem_threadgroup);
-      simdgroup_store(o[i], diagonal, 8);
-      simdgroup_barrier(mem_flags::mem_threadgroup);
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    simdgroup_store(o[i], diagonal, 8);
+    simdgroup_barrier(mem_flags::mem_threadgroup);
 #pragma unroll
-      for (ushort j = 0; j < 2; j++) {
-        const uint d = i * 8 + lane % 4 * 2 + j;
-        if (t < a.rows && d < a.head) {
-          out[(ulong(t) * a.heads + head) * a.head + d] = diagonal[lane * 2 + j] / band.l;
-        }
+    for (ushort j = 0; j < 2; j++) {
+      const uint d = i * 8 + lane % 4 * 2 + j;
+      if (t < a.rows && d < a.head) {
+        out[(ulong(t) * a.heads + head) * a.head + d] = diagonal[lane * 2 + j] / band.l;
       }
     }
   }
