@@ -5,8 +5,8 @@
 // are divided into splits, as many as their number alone asks for; each split leaves its result, already divided by its
 // own sum, beside the largest score m and the sum l of exp(score - m). Who reads the result joins them.
 //
-// A stream of L lanes holds one key and one value, 8 elements a lane, and takes one key in AttendThreads/L of the split:
-// all heads use what it has fetched, and nothing passes through threadgroup memory until the streams are joined.
+// A stream of L lanes holds one key and one value, 8 elements a lane, and takes one key in AttendThreads/L of a split.
+// All heads use what it has fetched, and nothing passes through threadgroup memory until the streams are joined.
 struct AttendArgs {
   uint heads;
   uint group; // query heads to a key/value head

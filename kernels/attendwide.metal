@@ -2,9 +2,9 @@
 // threadgroup per tile of rows and some of the query heads that share a key/value head.
 //
 // A simdgroup has a band: 8 rows of the tile and one query head. The slots that a tile sees are taken in blocks of 32
-// beside each other, whose keys and values all bands use from threadgroup memory. Blocks begin at multiples of 32 slots,
-// and a key that a row does not see adds exactly nothing to it: so the result of a row does not depend on the rows beside
-// it. Keys come in the order of their slots.
+// beside each other, whose keys and values all bands use from threadgroup memory. Blocks begin at multiples of 32
+// slots, and a key that a row does not see adds exactly nothing to it: so the result of a row does not depend on the
+// rows beside it. Keys come in the order of their slots.
 //
 // Softmax is online: m is the largest score of a row so far, l and o the sums of exp(score - m) and exp(score - m)·V,
 // which are multiplied by exp(m before - m) where m grows.
@@ -27,14 +27,14 @@ enum : uint {
   BandFloats = 320, // of threadgroup memory for each band: scores [8][32], and a matrix [8][8]
 };
 
-// A block of 32 slots that a tile sees. If mask is 0 all rows see all of it; else masks[mask - 1] has the slots that any
-// row sees, a bit for each, and those that follow it have what each row of the tile sees.
+// A block of 32 slots that a tile sees. If mask is 0 all rows see all of it; else masks[mask - 1] has the slots that
+// any row sees, a bit for each, and those that follow it have what each row of the tile sees.
 struct AttendBlock {
   uint slot, mask;
 };
 
-// Keys or values of a block, in matrices of 8 slots × 8 elements beside each other: [4][D][8][8]. Elements beyond the head
-// and slots that no row sees, which may hold anything, are zeros.
+// Keys or values of a block, in matrices of 8 slots × 8 elements beside each other: [4][D][8][8]. Elements beyond the
+// head and slots that no row sees, which may hold anything, are zeros.
 template <typename E, ushort D>
 inline void block_stage(threadgroup E *to, device const uchar *from, ulong first, uint room, uint seen, uint tid,
                         uint threads) {

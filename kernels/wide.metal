@@ -1,10 +1,10 @@
-// Matrix times matrix for prefill and large batches, with simdgroup matrices: a threadgroup of four simdgroups makes the
-// products of 64 rows of activations and 64 weight rows, which are dequantised on the way into threadgroup memory, once
-// for each 64 rows of a pass. Its sums are in the order of the hardware's 8 × 8 products: they may differ from those of
-// dot_rows in the last bits.
+// Matrix times matrix for prefill and large batches, with simdgroup matrices: a threadgroup of four simdgroups makes
+// the products of 64 rows of activations and 64 weight rows, which are dequantised on the way into threadgroup memory,
+// once for each 64 rows of a pass. Its sums are in the order of the hardware's 8 × 8 products: they may differ from
+// those of dot_rows in the last bits.
 //
-// What is staged is exact: weights that are halves stay halves, all others and the activations are floats. A dequantised
-// weight is a product of a scale and an integer, of which a half would keep 11 bits of up to 18.
+// What is staged is exact: weights that are halves stay halves, all others and the activations are floats. A
+// dequantised weight is a product of a scale and an integer, of which a half would keep 11 bits of up to 18.
 
 enum : uint {
   WideMine = WideOuts * WideStep / 4 / WideThreads, // quads of weights that a thread fetches for a step
@@ -50,8 +50,8 @@ inline void wide_scales(threadgroup float *scale, device const float *squares, u
   }
 }
 
-// out[t][o] = x[t0 + t] · weight row o, [WideRows][WideOuts], for rows that there are. Activations and weights are staged
-// in the memory of out. Ends with a barrier.
+// out[t][o] = x[t0 + t] · weight row o, [WideRows][WideOuts], for rows that there are. Activations and weights are
+// staged in the memory of out. Ends with a barrier.
 template <typename W>
 inline void wide_product(threadgroup float *out, thread const WideTile &tile, device const float *x, uint t0, uint rows,
                          uint cols, ushort tid, ushort sg) {
@@ -60,7 +60,8 @@ inline void wide_product(threadgroup float *out, thread const WideTile &tile, de
   threadgroup float *acts = out;                                       // [WideRows][WideStep]
   threadgroup E *weights = (threadgroup E *)(out + WideRows * WideStep); // [WideOuts][WideStep]
   const uint used = min((rows - t0 + 7) / 8, uint(WideRows / 8));        // rows of matrices that there are
-  // Of 8 rows of matrices a simdgroup takes every second, so that few rows keep all simdgroups busy, and half the outputs.
+  // Of 8 rows of matrices a simdgroup takes every second, so that few rows keep all simdgroups busy, and half the
+  // outputs.
   const ushort half_rows = sg / 2, half_outs = sg % 2, mine = (used + 1 - half_rows) / 2;
   simdgroup_float8x8 sum[4][4];
 #pragma unroll

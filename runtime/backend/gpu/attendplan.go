@@ -127,7 +127,8 @@ func (p *pass) encodeAttendWide(keys, values bound) {
 	})
 }
 
-// tiling says which blocks of slots the rows of a long pass see, as attendwide.metal takes it. Its memory is used again.
+// tiling says which blocks of slots the rows of a long pass see, as attendwide.metal takes it. Its memory is used
+// again.
 type tiling struct {
 	tiles, blocks []uint32
 	masks         []uint32

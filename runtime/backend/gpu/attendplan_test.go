@@ -145,8 +145,8 @@ func TestTiling(t *testing.T) {
 	}
 }
 
-// TestLongPasses: rows of a tree over a long prefix, some of them branches of each other, in passes of so many rows that
-// they share keys and values; each against the definition.
+// TestLongPasses: rows of a tree over a long prefix, some of them branches of each other, in passes of so many rows
+// that they share keys and values; each against the definition.
 func TestLongPasses(t *testing.T) {
 	racing.Spare(t)
 	each(t, func(x *fixture) {

@@ -26,9 +26,9 @@ func isWeight(b soft.Binding) bool {
 // TestBudget counts the bytes that decoding after 64 tokens fetches, in a layer of the shape of Qwen2.5-0.5B and a head
 // of a part of its vocabulary, and says what a token of the whole model comes to. Every byte of every weight is fetched
 // once, for one row and for four alike, in lines of 128 bytes of which nearly all is used; everything else together
-// (activations, keys and values, biases) is under 5 % of that for one row. So is what the splits of attention, which fill
-// the cores, add to it: of 9 splits the queries and the results of 8, and what they count for. Caches serve all but the
-// first fetch of these.
+// (activations, keys and values, biases) is under 5 % of that for one row. So is what the splits of attention, which
+// fill the cores, add to it: of 9 splits the queries and the results of 8, and what they count for. Caches serve all
+// but the first fetch of these.
 func TestBudget(t *testing.T) {
 	racing.Spare(t)
 	const heads = 64 // so many parts of the vocabulary

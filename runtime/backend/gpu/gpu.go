@@ -8,7 +8,8 @@
 //
 // Passes of 1 to 8 rows share one way of summing, and a row's results are the same to the last bit whatever rows are
 // beside it, and however its visible slots lie in memory. Longer passes (prefill, large batches) go through simdgroup
-// matrices, whose sums may differ from that in the last bits; among themselves they keep the same promise.
+// matrices, whose sums may differ from that in the last bits; among themselves a row's results are the same whatever
+// rows are beside it, but keys are summed in the order of their slots.
 package gpu
 
 import (
