@@ -79,6 +79,26 @@ func TestFeedForward(t *testing.T) {
 	})
 }
 
+// TestWideFetches: a long pass fetches and dequantises each weight once for 64 rows.
+func TestWideFetches(t *testing.T) {
+	dev := OpenMetal(t, soft.Options{Variant: soft.Check}).(*soft.Device)
+	d, err := New(dev, Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.Close()) }()
+	x := &fixture{t: t, r: newRand(12), d: d}
+	const in, out = 64, 128
+	w, _ := x.weightOf(gguf.F16, out, in)
+	for _, n := range []int{9, 64, 65, 512} {
+		h, y := x.tensorOf(n, in), x.tensorOf(n, out)
+		require.NoError(t, dev.ResetCounts())
+		p := x.begin(x.kv(backend.KVConfig{Slots: n, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16}), rowsAt(n))
+		p.ProjectAdd(y, w, h)
+		require.NoError(t, p.End(t.Context()))
+		fetched := dev.Counts().Bindings[soft.Binding{Pipeline: "add_wide_f16", Index: 0}].Read
+		assert.Equal(t, int64(ceil(n, 64)*in*out*2), fetched, "%d rows", n)
+	}
+}
+
 // TestMixedTypes: a gate and an up projection of two types, over rows that are longer than threadgroup memory.
 func TestMixedTypes(t *testing.T) {
 	each(t, func(x *fixture) {
