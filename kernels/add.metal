@@ -143,13 +143,13 @@ kernel void add_wide(device const uchar *w [[buffer(0)]], device const float *bi
                      uint2 group [[threadgroup_position_in_grid]], uint2 grid [[threadgroups_per_grid]],
                      ushort tid [[thread_index_in_threadgroup]], ushort sg [[simdgroup_index_in_threadgroup]],
                      ushort lane [[thread_index_in_simdgroup]]) {
-  threadgroup float acts[WideRows * WideStep], weights[WideOuts * WideStep], out[WideRows * WideOuts];
+  threadgroup float out[WideRows * WideOuts];
   const uint begin = group.x * WideOuts, end = min(begin + WideOuts, a.outs), t0 = group.y * WideRows;
   WideTile tile;
   for (ushort i = 0; i < WideMine; i++) {
     tile.row[i] = w + ulong(min(begin + wide_row(tid, i), end - 1)) * a.row_bytes;
   }
-  wide_product<W>(out, tile, h, t0, a.rows, a.cols, acts, weights, tid, sg);
+  wide_product<W>(out, tile, h, t0, a.rows, a.cols, tid, sg);
   for (uint t = sg; t < WideRows && t0 + t < a.rows; t += WideThreads / 32) {
     float sum = 0.0f;
     for (uint i = lane; i < end - begin; i += 32) {

@@ -4,13 +4,16 @@ package kernels
 const (
 	StepColumns   = 512 // columns that a simdgroup takes at a time
 	TileRows      = 4   // weight rows that a simdgroup takes together
-	MaxSplits     = 16  // most splits of the visible keys of a row
-	WideRows      = 32  // activation rows of a threadgroup of a _wide kernel
+	MaxSplits     = 32  // most splits of the visible keys of a row
+	WideRows      = 64  // activation rows of a threadgroup of a _wide kernel
 	WideOuts      = 64  // its weight rows
 	WideStep      = 32  // columns in threadgroup memory at a time
 	WideThreads   = 128
-	AttendThreads = 256
-	AttendOuts    = 2048 // most query heads to a key/value head × padded head size
+	AttendThreads = 128
+	AttendSimds   = AttendThreads / 32
+	BlockSlots    = 32  // slots of a block of attend_wide
+	BandRows      = 8   // rows of the pass in a band of it
+	BandFloats    = 320 // floats of threadgroup memory for each band
 	MergeThreads  = 256
 	MergeWidth    = 1024 // most outputs of a layer of a router
 	MergeLayers   = 16   // most of its layers
@@ -55,12 +58,32 @@ type QKVArgs struct {
 type AttendArgs struct {
 	Heads     uint32
 	Group     uint32 // query heads to a key/value head
+	Parts     uint32 // threadgroups that share these
 	Head      uint32 // Dh
 	HeadRoom  uint32
 	Slots     uint32
-	Tile      uint32 // keys in threadgroup memory at a time, at most 32
 	MaxSplits uint32 // room for splits in the results
 	Scale     float32
+}
+
+// AttendWideArgs are the arguments of attendwide.metal.
+type AttendWideArgs struct {
+	Rows      uint32 // of the pass
+	Heads     uint32
+	Group     uint32 // query heads to a key/value head
+	PartHeads uint32 // of these, for each threadgroup
+	Parts     uint32 // threadgroups that share a group
+	Bands     uint32 // of BandRows rows in a tile: a power of two
+	Head      uint32 // Dh
+	HeadRoom  uint32
+	Slots     uint32
+	Scale     float32
+}
+
+// AttendBlock is BlockSlots slots from Slot on that a tile of rows sees. If Mask is 0 all rows see all of it; else
+// masks[Mask-1] has the slots that any row sees, a bit for each, and those that follow it have what each row sees.
+type AttendBlock struct {
+	Slot, Mask uint32
 }
 
 // AttendRow is what a row sees: spans [FirstSpan, FirstSpan + Spans) of all, Visible slots together, in so many Splits.

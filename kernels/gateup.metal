@@ -75,7 +75,7 @@ kernel void gateup_wide(device const uchar *wg [[buffer(0)]], device const uchar
                         device float *m [[buffer(6)]], constant GateUpArgs &a [[buffer(7)]],
                         uint2 group [[threadgroup_position_in_grid]], ushort tid [[thread_index_in_threadgroup]],
                         ushort sg [[simdgroup_index_in_threadgroup]], ushort lane [[thread_index_in_simdgroup]]) {
-  threadgroup float acts[WideRows * WideStep], weights[WideOuts * WideStep], out[WideRows * WideOuts], scale[WideRows];
+  threadgroup float out[WideRows * WideOuts], scale[WideRows];
   const uint begin = group.x * (WideOuts / 2), end = min(begin + WideOuts / 2, a.outs), t0 = group.y * WideRows;
   wide_scales(scale, squares, t0, a.rows, a.square_parts, a.cols, a.eps, sg, lane);
   WideTile tile;
@@ -83,7 +83,7 @@ kernel void gateup_wide(device const uchar *wg [[buffer(0)]], device const uchar
     const uint j = wide_row(tid, i), row = min(begin + j % (WideOuts / 2), end - 1);
     tile.row[i] = j < WideOuts / 2 ? wg + ulong(row) * a.gate_bytes : wu + ulong(row) * a.up_bytes;
   }
-  wide_product<W>(out, tile, x, t0, a.rows, a.cols, acts, weights, tid, sg);
+  wide_product<W>(out, tile, x, t0, a.rows, a.cols, tid, sg);
   for (uint i = tid; i < WideRows * WideOuts / 2; i += WideThreads) {
     const uint t = i / (WideOuts / 2), j = i % (WideOuts / 2);
     if (t0 + t < a.rows && begin + j < end) {

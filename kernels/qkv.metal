@@ -137,7 +137,7 @@ kernel void qkv_wide(device const uchar *wq [[buffer(0)]], device const uchar *w
                      constant QKVArgs &a [[buffer(13)]], uint2 group [[threadgroup_position_in_grid]],
                      ushort tid [[thread_index_in_threadgroup]], ushort sg [[simdgroup_index_in_threadgroup]],
                      ushort lane [[thread_index_in_simdgroup]]) {
-  threadgroup float acts[WideRows * WideStep], weights[WideOuts * WideStep], out[WideRows * WideOuts], scale[WideRows];
+  threadgroup float out[WideRows * WideOuts], scale[WideRows];
   const QKVPart part = qkv_part(a, group.x);
   device const uchar *w = part.m == 0 ? wq : part.m == 1 ? wk : wv;
   device const float *bias = part.m == 0 ? bq : part.m == 1 ? bk : bv;
@@ -150,7 +150,7 @@ kernel void qkv_wide(device const uchar *wq [[buffer(0)]], device const uchar *w
     const uint row = qkv_row(a, min(part.first + j % (WideOuts / 2), part.end - 1)) + j / (WideOuts / 2) * (a.head / 2);
     tile.row[i] = w + ulong(row) * a.row_bytes[part.m];
   }
-  wide_product<W>(out, tile, x, t0, a.rows, a.cols, acts, weights, tid, sg);
+  wide_product<W>(out, tile, x, t0, a.rows, a.cols, tid, sg);
   for (uint i = tid; i < WideRows * WideOuts / 2; i += WideThreads) {
     const uint t = i / (WideOuts / 2), j = i % (WideOuts / 2);
     if (t0 + t < a.rows && part.first + j < part.end) {

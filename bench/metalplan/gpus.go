@@ -1,10 +1,5 @@
 package metalplan
 
-import (
-	"maps"
-	"slices"
-)
-
 // GPU is what the model has to know of a GPU.
 type GPU struct {
 	Name      string  `json:"name"`
@@ -30,9 +25,9 @@ func GPUs() []GPU {
 const (
 	// lanes is how many instructions of a lane a core begins in a cycle: metal-benchmarks, 4 schedulers of 32 lanes.
 	lanes = 128
-	// coreThreads is how many threads a core holds at most, coreMemory the bytes of threadgroup memory that it has:
-	// metal-benchmarks, sections on occupancy and on memory.
-	coreThreads, coreMemory = 3072, 60 << 10
+	// coreThreads is how many threads a core holds: kernels/README.md assumes 16 simdgroups, as threads have up to 96
+	// registers. coreMemory is the bytes of threadgroup memory that it has: metal-benchmarks, section on memory.
+	coreThreads, coreMemory = 512, 60 << 10
 	// streaming is the share of the bandwidth that long reads reach. llama.cpp on a model of 7 billion weights in Q8_0
 	// reaches 83 % on M1, 87 % on M2, 81 % on M4 and 80 % on M4 Pro
 	// (github.com/ggml-org/llama.cpp/discussions/4167: weights × tokens/s over the bandwidth).
@@ -43,18 +38,21 @@ const (
 	// step is what a dispatch adds that waits for the one before it, in µs, beside its own work: measured on an M2 Pro
 	// as the slope over 832 dispatches (ferrox, issue 149).
 	step = 5.2
-	// fetch is how many bytes a simdgroup has under way: kernels/dot.metal, half a ring while the other half is used.
+	// fetch is how many bytes a simdgroup has under way that copies a row: 16 for each lane.
 	fetch = 512
+	// attendFetch is the same in attention: kernels/attend.metal, two keys and two values of each lane, 8 elements in
+	// F16 each.
+	attendFetch = 32 * 2 * 2 * 16
 )
 
 // instructionsPerWeight is what the mat-vec of one row costs for each weight, by the type of the weights: the inner
-// loop of the same source, compiled by clang-19 for amdgcn with -O3 as a stand-in for Apple's compiler.
-var instructionsPerWeight = map[string]float64{"q8_0": 17.8, "q4_0": 17.5}
-
-// Types returns the types of weights that there are figures for.
-func Types() []string { return slices.Sorted(maps.Keys(instructionsPerWeight)) }
+// loop of the same source, compiled by clang for another GPU as a stand-in for Apple's compiler. `make instructions`
+// prints it; add, qkv, gateup and head cost the same.
+var instructionsPerWeight = map[string]float64{
+	"f32": 2.3, "f16": 3.1, "bf16": 3.4, "q8_0": 3.5, "q4_0": 2.8, "q5_0": 4.7, "q4_k": 4.4, "q5_k": 6.0, "q6_k": 5.1,
+}
 
 // instructionsPerScore is what attention costs for each product of a query with an element of a key, and of a share
-// with an element of a value: the fma, its two loads, and the copy into threadgroup memory shared by the queries of a
-// group. It is assumed, not counted.
-const instructionsPerScore = 4
+// with an element of a value, with F16 keys, heads of 64 and 7 queries to a key: counted like instructionsPerWeight, in
+// kernels/README.md.
+const instructionsPerScore = 4.3

@@ -7,7 +7,7 @@
 // A dispatch takes step + max(memory, arithmetic). Memory is its bytes over the smaller of what the GPU streams and
 // what is in flight per latency; arithmetic is the instructions of the threadgroups that the busiest core gets, over
 // what that core begins in a second. Dispatches of one level run one after the other here, which is too slow for the
-// few levels that have several.
+// few levels that have several. What caches give, such as the activations that each threadgroup fetches, takes no time.
 package metalplan
 
 import (
@@ -46,6 +46,8 @@ type Work struct {
 	Steps        int     `json:"steps"`     // fetches of a simdgroup that wait for each other
 	Micros       float64 `json:"us"`
 	Limit        string  `json:"limit"` // what decides the time: memory, latency, arithmetic or step
+
+	fetch int // bytes that a simdgroup has under way
 }
 
 // Predict plans the last token of a text of n tokens.

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/kernels"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/metal/record"
 )
@@ -78,26 +80,30 @@ func TestTime(t *testing.T) {
 		limit string
 		want  float64
 	}{
-		{Work{Groups: 1000, Threads: 256, Bytes: 83e6}, "memory", step + 1000},
-		{Work{Groups: 10, Threads: 32, Bytes: 1e6}, "latency", step + 1e6/(10*512/latency)},
-		{Work{Groups: 11, Threads: 256, Instructions: 11 * 128e3 * 50}, "arithmetic", step + 100}, // two on one core
-		{Work{Groups: 10, Threads: 256}, "step", step},
+		{Work{Groups: 1000, Threads: 256, Bytes: 83e6, fetch: 2048}, "memory", step + 1000},
+		{Work{Groups: 10, Threads: 32, Bytes: 1e6, fetch: 512}, "latency", step + 1e6/(10*512/latency)},
+		{Work{Groups: 11, Threads: 256, Instructions: 11 * 128e3 * 50, fetch: 512}, "arithmetic", step + 100}, // two on one core
+		{Work{Groups: 10, Threads: 256, fetch: 512}, "step", step},
 	} {
 		c.w.time(g, 16)
 		assert.Equal(t, c.limit, c.w.Limit)
 		assert.InDelta(t, c.want, c.w.Micros, 1e-6, c.limit)
 	}
-	few := Work{Groups: 1000, Threads: 256}
+	few := Work{Groups: 1000, Threads: 64, fetch: 512}
 	few.time(g, 32<<10) // one threadgroup to a core
-	assert.Equal(t, 8*fetch, few.InFlight)
-	many := Work{Groups: 1000, Threads: 256}
+	assert.Equal(t, 2*512, few.InFlight)
+	many := Work{Groups: 1000, Threads: 64, fetch: 512}
 	many.time(g, 16)
-	assert.Equal(t, 12*8*fetch, many.InFlight, "3072 threads")
+	assert.Equal(t, 8*2*512, many.InFlight, "512 threads")
 }
 
-// TestUncounted: a type of weights without counts is refused.
-func TestUncounted(t *testing.T) {
+// TestCounted: every type of weights that there are kernels for has been counted, and one without counts is refused.
+func TestCounted(t *testing.T) {
 	one := metal.Size{X: 1, Y: 1, Z: 1}
-	_, err := workOf(record.Dispatch{Kernel: "add_q6_k_1", Groups: one, Threads: one}, synth.Spec{}, 1)
-	assert.ErrorContains(t, err, "weights of type q6_k")
+	for _, name := range kernels.Types() {
+		assert.Contains(t, instructionsPerWeight, strings.ToLower(name))
+	}
+	assert.Len(t, instructionsPerWeight, len(kernels.Types()))
+	_, err := workOf(record.Dispatch{Kernel: "add_q9_9_1", Groups: one, Threads: one}, synth.Spec{}, 1)
+	assert.ErrorContains(t, err, "weights of type q9_9")
 }

@@ -21,7 +21,7 @@ func argsOf[T any](d record.Dispatch) (args T) {
 func workOf(d record.Dispatch, shape synth.Spec, n int) (Work, error) {
 	w := Work{
 		Kernel: d.Kernel, Count: 1, Groups: d.Groups.X * d.Groups.Y * d.Groups.Z,
-		Threads: d.Threads.X * d.Threads.Y * d.Threads.Z,
+		Threads: d.Threads.X * d.Threads.Y * d.Threads.Z, fetch: fetch,
 	}
 	op, kind, _ := strings.Cut(d.Kernel, "_")
 	weights := int64(0)
@@ -41,6 +41,7 @@ func workOf(d record.Dispatch, shape synth.Spec, n int) (Work, error) {
 		head := shape.Dim / shape.Heads
 		w.Bytes = 2 * int64(n) * int64(shape.KVHeads*head) * 2 // keys and values in F16
 		w.Instructions = instructionsPerScore * 2 * float64(n) * float64(shape.Dim)
+		w.fetch = attendFetch
 		return w, nil
 	case "add":
 		a := argsOf[kernels.AddArgs](d)
@@ -63,6 +64,10 @@ func workOf(d record.Dispatch, shape synth.Spec, n int) (Work, error) {
 		return w, fmt.Errorf("%s: nobody has counted the instructions of weights of type %s", d.Kernel, kind)
 	}
 	w.Instructions = each * float64(weights)
+	w.fetch = int(kernels.TileRows * kernels.StepColumns * w.Bytes / weights)
+	if strings.HasSuffix(kind, "f16") || kind == "f32" {
+		w.fetch /= 2 // numbers by themselves are taken half a step at a time
+	}
 	return w, nil
 }
 
@@ -71,11 +76,11 @@ func (w *Work) time(g GPU, memory int) {
 	groups := (w.Groups + g.Cores - 1) / g.Cores // of the busiest core
 	resident := max(1, min(groups, coreThreads/w.Threads, coreMemory/max(memory, 1)))
 	simdgroups := (w.Threads + 31) / 32
-	w.InFlight = resident * simdgroups * fetch
-	w.Steps = int(math.Ceil(float64(w.Bytes) / float64(w.Groups*simdgroups*fetch)))
+	w.InFlight = resident * simdgroups * w.fetch
+	w.Steps = int(math.Ceil(float64(w.Bytes) / float64(w.Groups*simdgroups*w.fetch)))
 
 	streams := streaming * g.Bandwidth * 1e3 // bytes per µs
-	flies := float64(min(w.Groups, resident*g.Cores)*simdgroups*fetch) / latency
+	flies := float64(min(w.Groups, resident*g.Cores)*simdgroups*w.fetch) / latency
 	w.Limit = "memory"
 	if flies < streams {
 		streams, w.Limit = flies, "latency"

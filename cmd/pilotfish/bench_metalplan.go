@@ -33,7 +33,7 @@ the time, and what decides it: memory (the bandwidth), latency (too little in fl
 to wait for the dispatch before it). Instructions are those of another GPU's compiler; the package bench/metalplan has
 all constants and their sources.
 
-GPUs: ` + strings.Join(gpuNames(), " ") + ". Types: " + strings.Join(metalplan.Types(), " ") + ".",
+GPUs: ` + strings.Join(gpuNames(), " ") + ". Types: " + strings.Join(synth.RecipeNames(), " ") + ".",
 		Example: `  pilotfish bench metal-plan --gpu m4pro --type q4_0`,
 		Args:    noArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return f.run(a, c) },

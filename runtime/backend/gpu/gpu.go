@@ -8,7 +8,8 @@
 //
 // Passes of 1 to 8 rows share one way of summing, and a row's results are the same to the last bit whatever rows are
 // beside it, and however its visible slots lie in memory. Longer passes (prefill, large batches) go through simdgroup
-// matrices, whose sums may differ from that in the last bits; among themselves they keep the same promise.
+// matrices, whose sums may differ from that in the last bits; among themselves a row's results are the same whatever
+// rows are beside it, but keys are summed in the order of their slots.
 package gpu
 
 import (
@@ -35,14 +36,14 @@ type Device struct {
 	mapped    []mapping
 	libraries map[string]metal.Library // by type of weights; "" has the kernels that read none
 	pipelines map[pipelineKey]metal.Pipeline
-	stores    map[bool]bool    // there is a KV store of F32 (true), or of F16
-	bindings  []metal.Binding  // of the dispatch that is encoded
-	buffers   []metal.Buffer   // all that live as long as the device
-	none      metal.Buffer     // is bound where a kernel declares what it will not touch
-	frames    []*frame         // of all passes
-	spare     []*frame         // of these, those that no pass uses
-	alive     map[*memory]bool // of KV stores
-	flights   []*pass          // committed and not waited for, in order
+	stores    map[storeKey]bool // there is such a KV store
+	bindings  []metal.Binding   // of the dispatch that is encoded
+	buffers   []metal.Buffer    // all that live as long as the device
+	none      metal.Buffer      // is bound where a kernel declares what it will not touch
+	frames    []*frame          // of all passes
+	spare     []*frame          // of these, those that no pass uses
+	alive     map[*memory]bool  // of KV stores
+	flights   []*pass           // committed and not waited for, in order
 	scratch   scratch
 	tensors   []*tensor
 	routers   map[routerKey]*router
@@ -66,7 +67,7 @@ func New(dev metal.Device, o Options) (*Device, error) {
 	d := &Device{
 		metal: dev, limits: dev.Limits(),
 		libraries: map[string]metal.Library{}, pipelines: map[pipelineKey]metal.Pipeline{},
-		stores: map[bool]bool{}, alive: map[*memory]bool{}, routers: map[routerKey]*router{},
+		stores: map[storeKey]bool{}, alive: map[*memory]bool{}, routers: map[routerKey]*router{},
 	}
 	for _, bytes := range o.Mapped {
 		d.mapped = append(d.mapped, mapping{bytes: bytes})

@@ -661,7 +661,7 @@ func TestTightMemory(t *testing.T) {
 // TestManyRows: more wanted rows than share a pass over the weights, and more rows than a tile, each as good as alone.
 func TestManyRows(t *testing.T) {
 	racing.Spare(t)
-	ids := randomTokens(rand.New(rand.NewPCG(6, 6)), 45, 512)
+	ids := randomTokens(rand.New(rand.NewPCG(6, 6)), 75, 512)
 	f := file(t, "q5_0", nil)
 	m, _ := load(t, f, gpu.OpenMetal(t, soft.Options{}), gpu.Options{})
 	c, err := m.NewCache(len(ids), gguf.F32)
@@ -674,9 +674,9 @@ func TestManyRows(t *testing.T) {
 	}
 	out := make([]backend.Output, len(rows))
 	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
-	assert.Equal(t, run(t, m, ids, gguf.F16, 45), run(t, m, ids, gguf.F16, 15), "long passes agree among themselves")
+	assert.Equal(t, run(t, m, ids, gguf.F16, 75), run(t, m, ids, gguf.F16, 15), "long passes agree among themselves")
 	ref := exact(t, f)
-	for _, i := range []int{0, 7, 8, 31, 32, 44} {
+	for _, i := range []int{0, 7, 8, 31, 32, 44, 63, 64, 74} {
 		alone := run(t, ref, ids[:i+1], gguf.F32, i+1)
 		assert.Less(t, relativeError(out[i].Logits, alone.Logits), 1e-5, fmt.Sprint("row ", i))
 	}

@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"fmt"
-	"math"
 	"unsafe"
 
 	"github.com/pilotfish-ai/pilotfish/kernels"
@@ -316,19 +315,7 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
 		p.encodeQKV(j, w, take, layer)
 	}
 	p.level()
-	args := kernels.AttendArgs{
-		Heads: uint32(c.Heads), Group: uint32(c.Heads / c.KVHeads),
-		Head: uint32(c.HeadSize), HeadRoom: uint32(p.kv.room),
-		Slots: uint32(c.Slots), Tile: uint32(p.kv.tile()), MaxSplits: uint32(p.frame.splits),
-		Scale: float32(1 / math.Sqrt(float64(c.HeadSize))),
-	}
-	keys, values := p.kv.bounds(layer)
-	p.run(dispatch{
-		pipeline: p.plain("attend"),
-		groups:   metal.Size{X: p.frame.splits, Y: c.KVHeads, Z: p.n}, threads: kernels.AttendThreads,
-		buffers: []bound{of(s.q), keys, values, p.frame.rows, p.frame.spans, of(s.parts), of(s.ml)},
-		args:    raw(&args), memory: p.kv.attendMemory(),
-	})
+	p.encodeAttend(layer)
 	p.attended = a.(*tensor)
 	p.attended.forNext = true
 }

@@ -16,10 +16,17 @@ type pipelineKey struct {
 	kvF32        bool
 }
 
+// storeKey is what kernels have to know of a KV store.
+type storeKey struct {
+	kvF32       bool
+	heads, room int // of its attendPlan
+}
+
 // The kernels that passes ask for: those that read no weights, and for each type of weights those for any number of
-// rows or for many, and those for each of buckets. A name is op, op_type or op_type_rows.
+// rows or for many, and those for each of buckets. A name is op, op_type or op_type_rows. Attention has kernels for each
+// kind of KV stores.
 var (
-	plainKernels  = []string{"norm", "attend", "merge"}
+	plainKernels  = []string{"norm", "merge"}
 	typedKernels  = []string{"embed", "qkv_wide", "add_wide", "gateup_wide"}
 	narrowKernels = []string{"qkv", "add", "gateup", "head"}
 )
@@ -62,16 +69,28 @@ func (d *Device) ready() error {
 			}
 		}
 	}
+	for s := range d.stores {
+		for _, name := range []string{attendKernel(s.heads, s.room), attendWideKernel(s.room)} {
+			if err := d.makePipeline(pipelineKey{"", name, s.kvF32}); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
+
+// attendKernel is the name of the kernel for the attention of few rows, with heads query heads at a time that have room
+// elements; attendWideKernel is that of the one for many rows.
+func attendKernel(heads, room int) string { return fmt.Sprintf("attend_%d_%d", heads, room) }
+func attendWideKernel(room int) string    { return fmt.Sprintf("attend_wide_%d", room) }
 
 // makePipelines makes a kernel ready to run, for each type of KV stores if it touches one.
 func (d *Device) makePipelines(weight, name string) error {
 	if !touchesKV(name) {
 		return d.makePipeline(pipelineKey{weight, name, false})
 	}
-	for kvF32 := range d.stores {
-		if err := d.makePipeline(pipelineKey{weight, name, kvF32}); err != nil {
+	for s := range d.stores {
+		if err := d.makePipeline(pipelineKey{weight, name, s.kvF32}); err != nil {
 			return err
 		}
 	}

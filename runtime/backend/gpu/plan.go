@@ -8,12 +8,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// What a mat-vec is divided into.
+// What a mat-vec is divided into, and attention.
 const (
 	leastRows = 16  // weight rows of a threadgroup
 	mostRows  = 256 // most of them
 	mostSIMDs = 16  // most simdgroups of a threadgroup
-	fewest    = 40  // threadgroups of a mat-vec: two for each core of a GPU of 20 cores
+	fewest    = 40  // threadgroups of a dispatch: two for each core of a GPU of 20 cores
 )
 
 // division is how a matrix is divided among threadgroups and their simdgroups. It depends on its shape alone: the parts
