@@ -11,9 +11,8 @@ import (
 // splits is how many parts the visible keys of a row are attended to in, in a pass of few rows. It depends on nothing
 // but their number and the shape of the model, as the bits of the result do.
 //
-// A threadgroup takes one split of one key/value head. So there are at least fewest/kvHeads splits, where
-// each still has 8 keys: with 2 heads 13 for 100 keys (26 threadgroups) and 20 from 153 keys on (40 threadgroups). A
-// split has at most 128 keys as far as there may be so many: 32 for 4,000 keys (64 threadgroups). More would cost who
+// A threadgroup takes one split of one key/value head. So there are at least fewest/kvHeads splits, where each still
+// has 8 keys: with 2 heads 13 for 100 keys (26 threadgroups) and 20 from 153 keys on (40 threadgroups). A split has at most 128 keys as far as there may be so many: 32 for 4,000 keys (64 threadgroups). More would cost who
 // joins them more than they save: each is another row of results that all threadgroups of ProjectAdd fetch.
 func splits(visible, kvHeads int) int {
 	const fewestKeys, mostKeys = 8, 128
@@ -55,8 +54,8 @@ func planAttend(group, room int) attendPlan {
 func (p attendPlan) tileRows() int { return kernels.BandRows * p.bands }
 
 // wideParts is how many threadgroups share the query heads of a group in a pass of rows rows: as few as threads and
-// threadgroup memory allow, as each fetches keys and values for itself, but more where there would be less than
-// fewest.
+// threadgroup memory allow, as each fetches keys and values for itself, but more where there would be too few to fill
+// the cores.
 func (p attendPlan) wideParts(rows, group, kvHeads, threads, memory int) (int, error) {
 	simds := min(threads/32, (memory-p.blocks)/(4*kernels.BandFloats))
 	if simds < p.bands {

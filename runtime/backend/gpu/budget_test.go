@@ -27,11 +27,11 @@ func isWeight(b soft.Binding) bool {
 // of a part of its vocabulary, and says what a token of the whole model comes to. Every byte of every weight is fetched
 // once, for one row and for four alike: a byte that several lanes want of one load, as the scale of a block, counts
 // once. Everything else together (activations, keys and values, biases) is under 5 % of that for one row, where what
-// many threadgroups fetch in a dispatch counts once, as memory is asked for it once and a cache for the rest. So is what
-// the splits of attention, which fill the cores, add to it: of 9 splits the queries and the results of 8, and what they
-// count for. Caches give under 15 % for each of the two: the threadgroups of a mat-vec, 56 where attention is joined,
-// fetch the same activations. A simdgroup's loads lie so close together that they touch less than four times the lines
-// of 128 bytes that the weights lie on: lanes of one load leave gaps that those of the next one fill.
+// many threadgroups fetch in a dispatch counts once, as memory is asked for it once and a cache for the rest. So is
+// what the splits of attention, which fill the cores, add to it: of 9 splits the queries and the results of 8, and what
+// they count for. Caches give under 15 % for each of the two: the threadgroups of a mat-vec, 56 where attention is
+// joined, fetch the same activations. A simdgroup's loads lie so close together that they touch less than four times
+// the lines of 128 bytes that the weights lie on: lanes of one load leave gaps that those of the next one fill.
 func TestBudget(t *testing.T) {
 	racing.Spare(t)
 	const heads = 32 // so many parts of the vocabulary: 4,748 rows, whole tiles

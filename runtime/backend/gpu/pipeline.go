@@ -23,8 +23,8 @@ type storeKey struct {
 }
 
 // The kernels that passes ask for: those that read no weights, and for each type of weights those for any number of
-// rows or for many, and those for each of buckets. A name is op, op_type or op_type_rows. Attention has kernels for each
-// kind of KV stores.
+// rows or for many, and those for each of buckets. A name is op, op_type or op_type_rows. Attention has kernels for
+// each kind of KV stores.
 var (
 	plainKernels  = []string{"norm", "merge"}
 	typedKernels  = []string{"embed", "qkv_wide", "add_wide", "gateup_wide"}
