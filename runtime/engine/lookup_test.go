@@ -40,7 +40,7 @@ func TestLookup(t *testing.T) {
 	onRunners(t, func(t *testing.T, open func(o Options) *Engine) {
 		s, err := open(Options{}).NewSession()
 		require.NoError(t, err)
-		// All texts begin with what the session holds already, and one pass of few rows: those of many may sum otherwise.
+		// All texts begin with what the session holds already and a pass of one row: long passes may sum otherwise.
 		read(t, s, echo(20), Route{Request: Request{MaxTokens: 1, IgnoreEnd: true}})
 		accepted := 0
 		for mode, name := range []string{"local", "serial", "1 branch", "2 branches"} {
