@@ -12,8 +12,9 @@ import (
 // but their number and the shape of the model, as the bits of the result do.
 //
 // A threadgroup takes one split of one key/value head. So there are at least fewest/kvHeads splits, where each still
-// has 8 keys: with 2 heads 13 for 100 keys (26 threadgroups) and 20 from 153 keys on (40 threadgroups). A split has at most 128 keys as far as there may be so many: 32 for 4,000 keys (64 threadgroups). More would cost who
-// joins them more than they save: each is another row of results that all threadgroups of ProjectAdd fetch.
+// has 8 keys: with 2 heads 13 for 100 keys (26 threadgroups) and 20 from 153 keys on (40 threadgroups). A split has
+// at most 128 keys as far as there may be so many: 32 for 4,000 keys (64 threadgroups). More would cost who joins
+// them more than they save: each is another row of results that all threadgroups of ProjectAdd fetch.
 func splits(visible, kvHeads int) int {
 	const fewestKeys, mostKeys = 8, 128
 	fill := min(ceil(fewest, kvHeads), ceil(visible, fewestKeys))
