@@ -82,7 +82,7 @@ func TestTime(t *testing.T) {
 	}{
 		{Work{Groups: 1000, Threads: 256, Bytes: 83e6, fetch: 2048}, "memory", step + 1000},
 		{Work{Groups: 10, Threads: 32, Bytes: 1e6, fetch: 512}, "latency", step + 1e6/(10*512/latency)},
-		{Work{Groups: 11, Threads: 256, Instructions: 11 * 128e3 * 50, fetch: 512}, "arithmetic", step + 100}, // two per core
+		{Work{Groups: 11, Threads: 256, Instructions: 11 * 128e3 * 50, fetch: 512}, "arithmetic", step + 100},
 		{Work{Groups: 10, Threads: 256, fetch: 512}, "step", step},
 	} {
 		c.w.time(g, 16)
