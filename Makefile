@@ -34,7 +34,7 @@ ABREAST = 3
 # Packages with files, tests included, that start goroutines or guard what several share.
 RACED   = $(shell grep -rlE '^[[:space:]]*go |\.Go\b|"sync"|"sync/atomic"|t\.Parallel\b' --include='*.go' . | xargs -n 1 dirname | sort -u)
 
-.PHONY: help build generate test race fuzz mutants verified branches misuse schedules stories bench matrix results study lint cross arm64 upstream metal deploy clients load terminal man
+.PHONY: help build generate test race fuzz mutants verified branches misuse schedules stories instructions bench matrix results study lint cross arm64 upstream metal deploy clients load terminal man
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ schedules: ## random schedules of every property of routed decoding, BATCHES (48
 
 stories: ## a router for the models that write stories, trained and compared with the other policies in closed loop
 	$(GO) test ./bench -run TestStoryClosedLoop -timeout 30m -v -closed-stories
+
+instructions: ## what a weight costs in the mat-vec kernels, in instructions of a GPU that clang-19 knows
+	$(GO) run ./bench/instructions
 
 bench: ## benchmarks that match BENCH (all)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...

@@ -206,6 +206,19 @@ func (f *File) Tensor(name string) (Tensor, bool) {
 	return f.tensors[i], true
 }
 
+// Mappings returns the bytes of each file of the model, if all tensor data lie in pages of files, which end where the
+// file does; otherwise nothing. They are valid until [File.Close].
+func (f *File) Mappings() (all [][]byte) {
+	if !f.Mapped() || !f.uses.Take() {
+		return nil
+	}
+	defer f.uses.Give()
+	for _, p := range f.parts {
+		all = append(all, p.b)
+	}
+	return all
+}
+
 // Mapped reports whether all tensor data lie in pages of the file, which end where the file's do.
 func (f *File) Mapped() bool {
 	for _, p := range f.parts {

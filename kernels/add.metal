@@ -5,10 +5,12 @@ struct AddArgs {
   uint outs; // weight rows
   uint cols;
   uint row_bytes;
-  uint lead;       // bytes before the first row, back to a multiple of 128
   uint bias;       // W has one
   uint gain;       // a norm follows
   uint group_rows; // weight rows that a threadgroup takes; as many threadgroups leave parts of Σ x²
+  uint parts;      // of the columns: these four are those of Cut
+  uint share;
+  uint abreast;
   uint chunk;
   uint splits; // room for splits in h; 1 means that h is one plain row for each row of x
   uint heads;  // with splits
@@ -24,9 +26,9 @@ template <ushort T> struct Splits {
   uint n, splits, heads, head, cols;
 
   void stage(threadgroup float *to, uint from, uint count, uint tid, uint threads) const {
-    const uint width = (count + StepColumns - 1) / StepColumns * StepColumns;
+    const uint width = staged_width(count);
     for (ushort t = 0; t < T; t++) {
-      const uint used = t < n ? rows[t].splits : 1;
+      const uint used = t < n && splits > 1 ? rows[t].splits : 1;
       device const float *src = h + ulong(t) * splits * cols + from;
       if (used > 1) {
         weigh(t, used, tid, threads);
@@ -87,38 +89,35 @@ kernel void add(device const uchar *w [[buffer(0)]], device const float *bias [[
                 device const AttendRow *rows [[buffer(4)]], device const float *gain [[buffer(5)]],
                 device float *x [[buffer(6)]], device float *normed [[buffer(7)]], device float *squares [[buffer(8)]],
                 constant AddArgs &a [[buffer(9)]], threadgroup float *staged [[threadgroup(0)]],
-                threadgroup uchar *rings [[threadgroup(1)]], threadgroup float *found [[threadgroup(2)]],
-                threadgroup float *share [[threadgroup(3)]], uint group [[threadgroup_position_in_grid]],
+                threadgroup float *found [[threadgroup(1)]], threadgroup float *share [[threadgroup(2)]],
+                uint group [[threadgroup_position_in_grid]],
                 uint tid [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
                 uint grid [[threadgroups_per_grid]], ushort sg [[simdgroup_index_in_threadgroup]],
                 ushort groups [[simdgroups_per_threadgroup]], ushort lane [[thread_index_in_simdgroup]]) {
   const uint begin = group * a.group_rows, end = min(begin + a.group_rows, a.outs);
-  const Place at = place(staged, rings, tid, threads, sg, groups, lane);
-  const Rows<T> plain = first_rows<T>(h, a.cols, a.rows);
-  Splits<T> split;
-  split.h = h;
-  split.ml = ml;
-  split.rows = rows;
-  split.share = share;
-  split.n = a.rows;
-  split.splits = a.splits;
-  split.heads = a.heads;
-  split.head = a.head;
-  split.cols = a.cols;
-  const uint tiles = a.group_rows / TileRows;
-  for (uint i = sg; i < (tiles + groups - 1) / groups * groups; i += groups) {
-    const Tile tile = rows_tile(w, a.lead, a.row_bytes, begin + i * TileRows, i < tiles ? end : 0);
-    if (a.splits > 1) {
-      dot_rows<W, T>(found + i * TileRows, a.group_rows, tile, split, i == sg, a.cols, a.chunk, at);
-    } else {
-      dot_rows<W, T>(found + i * TileRows, a.group_rows, tile, plain, i == sg, a.cols, a.chunk, at);
-    }
+  const Place at = place(staged, tid, threads, sg, groups, lane);
+  const Cut cut = cut_of(a.cols, a.parts, a.share, a.abreast, a.chunk);
+  Splits<T> in;
+  in.h = h;
+  in.ml = ml;
+  in.rows = rows;
+  in.share = share;
+  in.n = a.rows;
+  in.splits = a.splits;
+  in.heads = a.heads;
+  in.head = a.head;
+  in.cols = a.cols;
+  const uint tiles = a.group_rows / TileRows, size = T * a.group_rows;
+  for (uint j = sg; j < jobs(tiles, cut, at); j += groups) {
+    const uint i = j / a.abreast;
+    const Tile tile = rows_tile(w, a.row_bytes, begin + i * TileRows, i < tiles ? end : 0);
+    dot_rows<W, T>(found + i * TileRows, size, a.group_rows, tile, j % a.abreast, in, j == sg, cut, at);
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
   for (uint i = tid; i < a.rows * a.group_rows; i += threads) {
     const uint t = i / a.group_rows, row = begin + i % a.group_rows;
     if (row < end) {
-      found[i] = add_store(a, t, row, found[i], bias, gain, x, normed);
+      found[i] = add_store(a, t, row, joined(found + i, a.parts, size), bias, gain, x, normed);
     }
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -144,13 +143,13 @@ kernel void add_wide(device const uchar *w [[buffer(0)]], device const float *bi
                      uint2 group [[threadgroup_position_in_grid]], uint2 grid [[threadgroups_per_grid]],
                      ushort tid [[thread_index_in_threadgroup]], ushort sg [[simdgroup_index_in_threadgroup]],
                      ushort lane [[thread_index_in_simdgroup]]) {
-  threadgroup float acts[WideRows * WideStep], weights[WideOuts * WideStep], out[WideRows * WideOuts];
+  threadgroup float out[WideRows * WideOuts];
   const uint begin = group.x * WideOuts, end = min(begin + WideOuts, a.outs), t0 = group.y * WideRows;
   WideTile tile;
   for (ushort i = 0; i < WideMine; i++) {
     tile.row[i] = w + ulong(min(begin + wide_row(tid, i), end - 1)) * a.row_bytes;
   }
-  wide_product<W>(out, tile, h, t0, a.rows, a.cols, acts, weights, tid, sg);
+  wide_product<W>(out, tile, h, t0, a.rows, a.cols, tid, sg);
   for (uint t = sg; t < WideRows && t0 + t < a.rows; t += WideThreads / 32) {
     float sum = 0.0f;
     for (uint i = lane; i < end - begin; i += 32) {

@@ -2,16 +2,18 @@ package kernels
 
 // What the kernels and their callers agree on, as in common.metal and beside each kernel.
 const (
-	RingBytes     = 1024 // of threadgroup memory for each simdgroup of a mat-vec
-	StepColumns   = 256  // columns that a simdgroup takes at a time; activations are staged in whole steps
-	TileRows      = 4    // weight rows that a simdgroup takes together
-	MaxSplits     = 16   // most splits of the visible keys of a row
-	WideRows      = 32   // activation rows of a threadgroup of a _wide kernel
-	WideOuts      = 64   // its weight rows
-	WideStep      = 32   // columns in threadgroup memory at a time
+	StepColumns   = 512 // columns that a simdgroup takes at a time
+	TileRows      = 4   // weight rows that a simdgroup takes together
+	MaxSplits     = 32  // most splits of the visible keys of a row
+	WideRows      = 64  // activation rows of a threadgroup of a _wide kernel
+	WideOuts      = 64  // its weight rows
+	WideStep      = 32  // columns in threadgroup memory at a time
 	WideThreads   = 128
-	AttendThreads = 256
-	AttendOuts    = 2048 // most query heads to a key/value head × padded head size
+	AttendThreads = 128
+	AttendSimds   = AttendThreads / 32
+	BlockSlots    = 32  // slots of a block of attend_wide
+	BandRows      = 8   // rows of the pass in a band of it
+	BandFloats    = 320 // floats of threadgroup memory for each band
 	MergeThreads  = 256
 	MergeWidth    = 1024 // most outputs of a layer of a router
 	MergeLayers   = 16   // most of its layers
@@ -33,33 +35,55 @@ type NormArgs struct {
 
 // QKVArgs are the arguments of qkv.metal.
 type QKVArgs struct {
-	Rows       uint32 // of activations
-	Cols       uint32
-	RowBytes   [3]uint32 // of a row of Wq, Wk and Wv
-	Lead       [3]uint32 // bytes of each before its first row, back to a multiple of 128
-	Pairs      [3]uint32
-	Groups     [3]uint32 // threadgroups for each
-	Bias       uint32    // bit i: matrix i has one
-	GroupPairs uint32    // pairs that a threadgroup takes, a multiple of TileRows
-	Chunk      uint32
-	Parts      uint32 // of Σ x²
-	Eps        float32
-	Head       uint32 // Dh
-	HeadRoom   uint32
-	Heads      uint32
-	Slots      uint32
+	Rows        uint32 // of activations
+	Cols        uint32
+	RowBytes    [3]uint32 // of a row of Wq, Wk and Wv
+	Pairs       [3]uint32
+	Groups      [3]uint32 // threadgroups for each
+	Bias        uint32    // bit i: matrix i has one
+	GroupPairs  uint32    // pairs that a threadgroup takes, a multiple of TileRows
+	Parts       uint32    // of the columns: these four are those of Cut in dot.metal
+	Share       uint32
+	Abreast     uint32
+	Chunk       uint32
+	SquareParts uint32 // of Σ x²
+	Eps         float32
+	Head        uint32 // Dh
+	HeadRoom    uint32
+	Heads       uint32
+	Slots       uint32
 }
 
 // AttendArgs are the arguments of attend.metal.
 type AttendArgs struct {
 	Heads     uint32
 	Group     uint32 // query heads to a key/value head
+	Parts     uint32 // threadgroups that share these
 	Head      uint32 // Dh
 	HeadRoom  uint32
 	Slots     uint32
-	Tile      uint32 // keys in threadgroup memory at a time, at most 32
 	MaxSplits uint32 // room for splits in the results
 	Scale     float32
+}
+
+// AttendWideArgs are the arguments of attendwide.metal.
+type AttendWideArgs struct {
+	Rows      uint32 // of the pass
+	Heads     uint32
+	Group     uint32 // query heads to a key/value head
+	PartHeads uint32 // of these, for each threadgroup
+	Parts     uint32 // threadgroups that share a group
+	Bands     uint32 // of BandRows rows in a tile: a power of two
+	Head      uint32 // Dh
+	HeadRoom  uint32
+	Slots     uint32
+	Scale     float32
+}
+
+// AttendBlock is BlockSlots slots from Slot on that a tile of rows sees. If Mask is 0 all rows see all of it; else
+// masks[Mask-1] has the slots that any row sees, a bit for each, and those that follow it have what each row sees.
+type AttendBlock struct {
+	Slot, Mask uint32
 }
 
 // AttendRow is what a row sees: spans [FirstSpan, FirstSpan + Spans) of all, Visible slots together, in so many Splits.
@@ -73,10 +97,12 @@ type AddArgs struct {
 	Outs      uint32 // weight rows
 	Cols      uint32
 	RowBytes  uint32
-	Lead      uint32 // bytes before the first row, back to a multiple of 128
 	Bias      uint32 // W has one
 	Gain      uint32 // a norm follows
 	GroupRows uint32 // weight rows that a threadgroup takes
+	Parts     uint32 // of the columns: these four are those of Cut in dot.metal
+	Share     uint32
+	Abreast   uint32
 	Chunk     uint32
 	Splits    uint32 // room for splits in h; 1 means one plain row for each row of x
 	Heads     uint32 // with splits
@@ -85,39 +111,44 @@ type AddArgs struct {
 
 // GateUpArgs are the arguments of gateup.metal.
 type GateUpArgs struct {
-	Rows       uint32 // of activations
-	Outs       uint32 // F: rows of each weight
-	Cols       uint32
-	GateBytes  uint32 // of a row
-	UpBytes    uint32
-	GateLead   uint32 // bytes before the first row, back to a multiple of 128
-	UpLead     uint32
-	Bias       uint32 // bit 0: Wg has one; bit 1: Wu
-	GroupPairs uint32 // pairs of a gate and an up row that a threadgroup takes, a multiple of TileRows
-	Chunk      uint32
-	Parts      uint32 // of Σ x²
-	Eps        float32
-	Mode       uint32 // 1 leaves Wu h + bu in m, 2 finds it there; otherwise 0
+	Rows        uint32 // of activations
+	Outs        uint32 // F: rows of each weight
+	Cols        uint32
+	GateBytes   uint32 // of a row
+	UpBytes     uint32
+	Bias        uint32 // bit 0: Wg has one; bit 1: Wu
+	GroupPairs  uint32 // pairs of a gate and an up row that a threadgroup takes, a multiple of TileRows
+	Parts       uint32 // of the columns: these four are those of Cut in dot.metal
+	Share       uint32
+	Abreast     uint32
+	Chunk       uint32
+	SquareParts uint32 // of Σ x²
+	Eps         float32
+	Mode        uint32 // 1 leaves Wu h + bu in m, 2 finds it there; otherwise 0
 }
 
 // HeadArgs are the arguments of head.metal.
 type HeadArgs struct {
-	Rows        uint32 // wanted
-	Outs        uint32 // vocabulary
-	Cols        uint32
-	RowBytes    uint32
-	Lead        uint32 // bytes before the first row, back to a multiple of 128
-	Bias        uint32 // W has one
-	GroupRows   uint32 // weight rows that a threadgroup takes, at most 1024
-	Chunk       uint32
-	Parts       uint32 // of Σ x²
-	Eps         float32
-	K           uint32
-	Logits      uint32    // they are asked for
-	Groups      uint32    // threadgroups of the vocabulary
-	Router      uint32    // rows of a router's first layer; 0: no router
-	RouterBytes uint32    // of a row of it
-	Row         [8]uint32 // of x, for each wanted row
+	Rows         uint32 // wanted
+	Outs         uint32 // vocabulary
+	Cols         uint32
+	RowBytes     uint32
+	Bias         uint32 // W has one
+	GroupRows    uint32 // weight rows that a threadgroup takes, at most 1024
+	Parts        uint32 // of the columns: these four are those of Cut in dot.metal
+	Share        uint32
+	Abreast      uint32
+	Chunk        uint32
+	SquareParts  uint32 // of Σ x²
+	Eps          float32
+	K            uint32
+	Logits       uint32    // they are asked for
+	Groups       uint32    // threadgroups of the vocabulary
+	Router       uint32    // rows of a router's first layer; 0: no router
+	RouterBytes  uint32    // of a row of it
+	RouterRows   uint32    // rows that a threadgroup takes, a multiple of TileRows
+	RouterGroups uint32    // threadgroups for them, before those of the vocabulary
+	Row          [8]uint32 // of x, for each wanted row
 }
 
 // HeadSums is what a threadgroup of the head leaves for a row: the largest logit M, Sum e and Moment Σ e·(l - M) for

@@ -2,15 +2,17 @@
 #include <metal_simdgroup_matrix>
 using namespace metal;
 
+// No product and sum is joined into an fma that is not written as one, whatever the compiler's options say.
+#pragma METAL fp contract(off)
+
 // Keys and values are stored as float, otherwise as half.
 constant bool kv_f32 [[function_constant(0)]];
 
 enum : uint {
-  StepColumns = 256, // columns of a row that the 32 lanes of a simdgroup take at a time
+  StepColumns = 512, // columns of a row that the 32 lanes of a simdgroup take at a time
   TileRows = 4,      // weight rows that a simdgroup takes together
-  RingBytes = 1024,  // of threadgroup memory, for each simdgroup, that weights pass through
-  MaxSplits = 16,    // most parts that the visible keys of a row are divided into
-  WideRows = 32,     // activation rows of a tile of the matrix product
+  MaxSplits = 32,    // most parts that the visible keys of a row are divided into
+  WideRows = 64,     // activation rows of a tile of the matrix product
   WideOuts = 64,     // weight rows of that tile
   WideStep = 32,     // columns of both that are in threadgroup memory at a time
   WideThreads = 128,

@@ -1,11 +1,16 @@
 // Matrix times a few rows: the products of up to 8 rows of activations share one pass over the weights.
 //
-// A threadgroup takes so many weight rows that its copy of the activations is small beside them; each simdgroup takes
-// TileRows of them at a time. Every byte of them is fetched once, whatever T is: those of quantised rows pass through
-// threadgroup memory, as blocks of 18 to 210 bytes cannot be read where they are without touching some lines of memory
-// several times. What lane l of a simdgroup adds up is fixed by the type of the weights alone, and the
-// lanes are joined by simd_sum: so a result does not depend on T, on the number of threads, or on how the columns are
-// cut into chunks.
+// A threadgroup takes so many weight rows, keeps the activations in threadgroup memory, and divides the work into
+// tiles of TileRows weight rows and, where there are few tiles, into parts of the columns. A simdgroup takes a tile and
+// a part at a time. It goes through the columns in steps: each lane fetches what it needs of all rows of the tile,
+// where it lies, and then its columns of the activations, which all these rows share.
+//
+// What lane l of a simdgroup adds up, and in which order, is fixed by the type and the shape of the matrix. The lanes
+// are joined by simd_sum and the parts one after the other: so a result does not depend on T, on the number of threads,
+// or on how much of the activations is in threadgroup memory at a time.
+
+// Activations in threadgroup memory come in rows of whole quads.
+inline uint staged_width(uint count) { return (count + 3) / 4 * 4; }
 
 // Activations in device memory, [.., stride], of which row[t] is row t of the T.
 template <ushort T> struct Rows {
@@ -13,9 +18,9 @@ template <ushort T> struct Rows {
   uint stride, n; // n ≤ T rows are there; the rest is computed as zeros and dropped
   uint row[T];
 
-  // Copies columns [from, from + count) to threadgroup memory, with zeros up to a whole step.
+  // Copies columns [from, from + count) to threadgroup memory, with zeros up to a whole quad.
   void stage(threadgroup float *to, uint from, uint count, uint tid, uint threads) const {
-    const uint width = (count + StepColumns - 1) / StepColumns * StepColumns;
+    const uint width = staged_width(count);
     for (ushort t = 0; t < T; t++) {
       device const float *src = x + ulong(row[t]) * stride + from;
       for (uint c = tid; c < width; c += threads) {
@@ -37,146 +42,143 @@ template <ushort T> inline Rows<T> first_rows(device const float *x, uint stride
   return in;
 }
 
-// Weight rows that a simdgroup takes together: row[0] to row[rows - 1]. They begin at row[i] + begin of the matrix at
-// w; lead is how far w is from a multiple of 128 bytes.
+// Weight rows that a simdgroup takes together. Where fewer than TileRows are left, the last one fills the tile up.
 struct Tile {
-  device const uchar *w;
-  ulong row[TileRows]; // bytes from w
-  uint rows;           // 0: it only takes part in the barriers
-  uint lead;
+  device const uchar *w;  // row 0
+  uint row[TileRows];     // bytes from w
+  uint rows;              // how many count; 0: the simdgroup only takes part in the barriers
 };
 
 // Rows first to first + TileRows - 1 of a matrix, those before end.
-inline Tile rows_tile(device const uchar *w, uint lead, uint row_bytes, uint first, uint end) {
+inline Tile rows_tile(device const uchar *w, uint row_bytes, uint first, uint end) {
   Tile t;
-  t.w = w;
-  t.lead = lead;
   t.rows = first < end ? min(end - first, uint(TileRows)) : 0;
+  t.w = w + ulong(t.rows > 0 ? first : 0) * row_bytes;
   for (ushort r = 0; r < TileRows; r++) {
-    t.row[r] = ulong(first + r) * row_bytes;
+    t.row[r] = min(uint(r), max(t.rows, 1u) - 1) * row_bytes;
   }
   return t;
 }
 
-// A stream of bytes from device memory through a ring in threadgroup memory, half a ring at a time: every lane fetches
-// 16 bytes, 512 beside each other from a multiple of 128 on, and those of the half after next while this one is in use.
-struct Stream {
-  device const uchar *line; // where the first half begins, on a line of 128 bytes
-  threadgroup uchar *ring;
-  uint begin, end;          // what is wanted, in bytes from line
-  uint have;                // halves that are in the ring, or were
-  uint4 next;               // this lane's 16 bytes of the half after them
-
-  void fetch(ushort lane) {
-    const uint i = have * (RingBytes / 2) + lane * 16;
-    next = i < end && i + 16 > begin ? *(device const uint4 *)(line + i) : uint4(0);
-  }
-  // Begins with bytes [from, to) of the matrix at w.
-  void open(device const uchar *w, uint lead, ulong from, ulong to, ushort lane) {
-    const ulong at = lead + from, first = at / 128 * 128;
-    line = w + (first - lead);
-    begin = uint(at - first);
-    end = begin + uint(to - from);
-    have = 0;
-    fetch(lane);
-  }
-  // Makes sure of the bytes up to last, counted from line; no more than half a ring before them is still needed.
-  void need(uint last, ushort lane) {
-    while (have * (RingBytes / 2) < last) {
-      simdgroup_barrier(mem_flags::mem_threadgroup); // the half that goes is done with
-      *(threadgroup uint4 *)(ring + have % 2 * (RingBytes / 2) + lane * 16) = next;
-      have++;
-      fetch(lane);
-      simdgroup_barrier(mem_flags::mem_threadgroup);
-    }
-  }
+// Rows of a tile that a simdgroup takes at a time: for many rows of activations only half of them, so that their sums
+// and numbers find room in registers.
+template <ushort T> struct Abreast {
+  enum : ushort { rows = T < 4 ? TileRows : TileRows / 2 };
 };
 
-// sum[r][t] += row r · columns [from, from + count) of x[t], this lane's share. Rows that follow each other are one
-// stream where all columns are taken.
+// sum[of + r][t] += unit h of row of + r · x[t]; xs is where the columns of the unit are in row 0 of x.
+template <typename W, ushort T, ushort R>
+inline void multiply_unit(W w, thread float (&sum)[TileRows][T], ushort of, thread const Raw (&raw)[R], ushort h,
+                          threadgroup const float *xs, uint stride, ushort lane) {
+  Unit u[R];
+  for (ushort r = 0; r < R; r++) {
+    w.unit(u[r], raw[r], h, lane);
+  }
+  for (ushort t = 0; t < T; t++) {
+    const float4 x0 = *(threadgroup const float4 *)(xs + t * stride);
+    const float4 x1 = *(threadgroup const float4 *)(xs + t * stride + 4);
+    const float total = W::Least ? sum4(x0) + sum4(x1) : 0.0f;
+    for (ushort r = 0; r < R; r++) {
+      sum[of + r][t] = w.dot(u[r], x0, x1, total, sum[of + r][t]);
+    }
+  }
+}
+
+// sum[of + r][t] += row of + r · x[t] over columns [from, to), this lane's share, for R rows.
+template <typename W, ushort T, ushort R>
+inline void multiply_rows(W w, thread float (&sum)[TileRows][T], ushort of, thread const Tile &tile,
+                          threadgroup const float *x, uint stride, uint from, uint to, ushort lane) {
+  const uint first = w.first(lane), second = w.second(lane);
+  uint at = from / StepColumns * W::StepBytes;
+  for (uint c = from; c + first < to; c += StepColumns) { // a row may end within a step, but not within a block
+    Raw raw[R];
+    for (ushort r = 0; r < R; r++) {
+      w.load(raw[r], tile.w, tile.row[of + r] + at, lane);
+    }
+    at += W::StepBytes;
+    multiply_unit<W, T, R>(w, sum, of, raw, 0, x + (c - from) + first, stride, lane);
+    multiply_unit<W, T, R>(w, sum, of, raw, 1, x + (c - from) + second, stride, lane);
+  }
+}
+
+// sum[r][t] += row r · x[t] over columns [from, to), this lane's share. from is a multiple of StepColumns; x holds
+// these columns of row t from t · stride on.
 template <typename W, ushort T>
 inline void multiply(W w, thread float (&sum)[TileRows][T], thread const Tile &tile, threadgroup const float *x,
-                     threadgroup uchar *ring, uint from, uint count, uint cols, ushort lane) {
-  const uint width = (count + StepColumns - 1) / StepColumns * StepColumns;
-  const ushort first = w.first(lane), second = w.second(lane);
-  const ulong before = ulong(from / StepColumns) * W::StepBytes;
-  const uint bytes = row_bytes(w, count);
-  Stream s;
-  s.ring = ring;
-  uint at = 0; // where the row begins, in bytes from s.line
-  for (ushort r = 0; r < TileRows; r++) {
-    if (r >= tile.rows) {
-      break;
+                     uint stride, uint from, uint to, ushort lane) {
+  multiply_rows<W, T, Abreast<T>::rows>(w, sum, 0, tile, x, stride, from, to, lane);
+  if (Abreast<T>::rows < TileRows) {
+    multiply_rows<W, T, Abreast<T>::rows>(w, sum, TileRows - Abreast<T>::rows, tile, x, stride, from, to, lane);
+  }
+}
+
+// The same for weights that are numbers by themselves. Of each quarter of a step, lane l takes the quad 4 l, so that
+// lanes read side by side. A row may end within a quarter.
+template <typename E, ushort T>
+inline void multiply(Plain<E> w, thread float (&sum)[TileRows][T], thread const Tile &tile, threadgroup const float *x,
+                     uint stride, uint from, uint to, ushort lane) {
+  for (uint c = from + lane * 4; c < to; c += StepColumns / 2) {
+    const bool two = c + StepColumns / 4 < to;
+    float4 a[TileRows], b[TileRows];
+    for (ushort r = 0; r < TileRows; r++) {
+      a[r] = w.at(tile.w + tile.row[r], c);
     }
-    if (r > 0 && count == cols && tile.row[r] == tile.row[r - 1] + bytes) {
-      at += bytes;
-    } else {
-      uint run = 1;
-      while (count == cols && r + run < tile.rows && tile.row[r + run] == tile.row[r] + run * bytes) {
-        run++;
+    if (two) {
+      for (ushort r = 0; r < TileRows; r++) {
+        b[r] = w.at(tile.w + tile.row[r], c + StepColumns / 4);
       }
-      s.open(tile.w, tile.lead, tile.row[r] + before, tile.row[r] + before + run * bytes, lane);
-      at = s.begin;
     }
-    for (uint c = 0; c < count; c += StepColumns) {
-      const uint step = at + c / StepColumns * W::StepBytes;
-      s.need(min(step + W::StepBytes, at + bytes), lane);
-      Unit u;
-      if (c + first < count) {
-        Ring p;
-        p.ring = ring;
-        p.begin = step;
-        w.load(u, p, lane);
-      } else {
-        nothing(u);
+    for (ushort t = 0; t < T; t++) {
+      const float4 xt = *(threadgroup const float4 *)(x + t * stride + (c - from));
+      for (ushort r = 0; r < TileRows; r++) {
+        sum[r][t] = dot4(a[r], xt, sum[r][t]);
       }
+    }
+    if (two) {
       for (ushort t = 0; t < T; t++) {
-        threadgroup const float *xt = x + t * width + c;
-        sum[r][t] = w.dot(u, *(threadgroup const float4 *)(xt + first), *(threadgroup const float4 *)(xt + second),
-                          sum[r][t]);
+        const float4 xt = *(threadgroup const float4 *)(x + t * stride + (c - from) + StepColumns / 4);
+        for (ushort r = 0; r < TileRows; r++) {
+          sum[r][t] = dot4(b[r], xt, sum[r][t]);
+        }
       }
     }
   }
 }
 
-// The same for weights that are numbers by themselves: lanes read them side by side where they are.
-template <typename E, ushort T>
-inline void multiply(Plain<E> w, thread float (&sum)[TileRows][T], thread const Tile &tile, threadgroup const float *x,
-                     threadgroup uchar *, uint from, uint count, uint cols, ushort lane) {
-  const uint width = (count + StepColumns - 1) / StepColumns * StepColumns;
-  const ushort first = w.first(lane), second = w.second(lane);
-  for (uint c = 0; c < count; c += StepColumns) {
-    Unit u[TileRows];
-    for (ushort r = 0; r < TileRows; r++) {
-      if (r < tile.rows) {
-        w.load(u[r], tile.w + tile.row[r], from + c, cols, lane);
-      } else {
-        nothing(u[r]);
-      }
-    }
-    for (ushort t = 0; t < T; t++) {
-      threadgroup const float *xt = x + t * width + c;
-      const float4 x0 = *(threadgroup const float4 *)(xt + first), x1 = *(threadgroup const float4 *)(xt + second);
-      for (ushort r = 0; r < TileRows; r++) {
-        sum[r][t] = w.dot(u[r], x0, x1, sum[r][t]);
-      }
-    }
+// How the columns of a matrix are divided. Parts and share depend on its shape alone, the rest on what fits into
+// threadgroup memory.
+struct Cut {
+  uint cols;
+  uint parts;   // of the columns
+  uint share;   // columns of a part, a multiple of StepColumns
+  uint abreast; // so many parts at a time, each by a simdgroup of its own
+  uint chunk;   // columns of each of these in threadgroup memory at a time, a multiple of StepColumns, at most share
+
+  // Where a chunk of a part ends that begins after so many columns of it.
+  uint end(uint part, uint begin) const {
+    return min(min(part * share + begin + chunk, (part + 1) * share), cols);
   }
+};
+inline Cut cut_of(uint cols, uint parts, uint share, uint abreast, uint chunk) {
+  Cut c;
+  c.cols = cols;
+  c.parts = parts;
+  c.share = share;
+  c.abreast = abreast;
+  c.chunk = chunk;
+  return c;
 }
 
 // What the threads of a threadgroup share in a mat-vec, and who this one is.
 struct Place {
-  threadgroup float *x;     // [T][chunk]: staged activations
-  threadgroup uchar *rings; // RingBytes for each simdgroup
+  threadgroup float *x; // staged activations
   uint tid, threads;
   ushort sg, groups, lane;
 };
 
-inline Place place(threadgroup float *x, threadgroup uchar *rings, uint tid, uint threads, ushort sg, ushort groups,
-                   ushort lane) {
+inline Place place(threadgroup float *x, uint tid, uint threads, ushort sg, ushort groups, ushort lane) {
   Place p;
   p.x = x;
-  p.rings = rings;
   p.tid = tid;
   p.threads = threads;
   p.sg = sg;
@@ -185,39 +187,64 @@ inline Place place(threadgroup float *x, threadgroup uchar *rings, uint tid, uin
   return p;
 }
 
-// out[t][r] = row r · x[t] for the rows of a tile. In is Rows<T> or what else can stage. Called by all threads of a
-// threadgroup. If all columns fit into p.x it is filled only when fresh.
+// Simdgroups go through this many tiles with parts abreast, more than there are where that keeps them at the same
+// barriers.
+inline uint jobs(uint tiles, thread const Cut &cut, thread const Place &p) {
+  return (tiles * cut.abreast + p.groups - 1) / p.groups * p.groups;
+}
+
+// out[part][t][r] = row r · x[t] for the rows of a tile and the parts of the columns that are number mine of those
+// abreast. In is Rows<T> or what else can stage. Called by all threads of a threadgroup. If all columns fit into p.x it
+// is filled only when fresh.
 template <typename W, ushort T, typename In>
-inline void dot_rows(threadgroup float *out, uint out_stride, thread const Tile &tile, thread const In &in, bool fresh,
-                     uint cols, uint chunk, thread const Place &p) {
-  float sum[TileRows][T];
-  for (ushort r = 0; r < TileRows; r++) {
-    for (ushort t = 0; t < T; t++) {
-      sum[r][t] = 0.0f;
+inline void dot_rows(threadgroup float *out, uint part_stride, uint row_stride, thread const Tile &tile, uint mine,
+                     thread const In &in, bool fresh, thread const Cut &cut, thread const Place &p) {
+  // If all columns are in p.x, the parts follow each other in its rows. Otherwise each part has its own rows there,
+  // T · chunk after those of the part before.
+  const bool whole = cut.abreast == cut.parts && cut.chunk >= cut.share;
+  for (uint first = 0; first < cut.parts; first += cut.abreast) {
+    float sum[TileRows][T];
+    for (ushort r = 0; r < TileRows; r++) {
+      for (ushort t = 0; t < T; t++) {
+        sum[r][t] = 0.0f;
+      }
     }
-  }
-  for (uint from = 0; from < cols; from += chunk) {
-    const uint count = min(chunk, cols - from);
-    if (fresh || chunk < cols) {
-      threadgroup_barrier(mem_flags::mem_threadgroup); // the chunk before is done with
-      in.stage(p.x, from, count, p.tid, p.threads);
-      threadgroup_barrier(mem_flags::mem_threadgroup);
+    const uint part = first + mine;
+    for (uint begin = 0; begin < cut.share; begin += cut.chunk) {
+      if (!whole) {
+        threadgroup_barrier(mem_flags::mem_threadgroup); // the chunk before is done with
+      }
+      for (uint i = 0; i < (whole ? uint(fresh) : cut.abreast); i++) {
+        const uint from = (first + i) * cut.share + begin, to = whole ? cut.cols : cut.end(first + i, begin);
+        in.stage(p.x + i * T * cut.chunk, from, max(from, to) - from, p.tid, p.threads);
+      }
+      if (fresh || !whole) {
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+      }
+      const uint from = part * cut.share + begin, to = cut.end(part, begin);
+      if (tile.rows > 0 && from < to) {
+        multiply(W(), sum, tile, p.x + (whole ? from : mine * T * cut.chunk),
+                 staged_width(whole ? cut.cols : to - from), from, to, p.lane);
+      }
     }
-    if (tile.rows > 0) {
-      multiply(W(), sum, tile, p.x, p.rings + p.sg * RingBytes, from, count, cols, p.lane);
-    }
-  }
-  if (tile.rows == 0) {
-    return;
-  }
-  for (ushort r = 0; r < TileRows; r++) {
-    for (ushort t = 0; t < T; t++) {
-      const float total = simd_sum(sum[r][t]);
-      if (p.lane == 0 && r < tile.rows) {
-        out[t * out_stride + r] = total;
+    for (ushort r = 0; r < TileRows; r++) {
+      for (ushort t = 0; t < T; t++) {
+        const float total = simd_sum(sum[r][t]);
+        if (p.lane == 0 && r < tile.rows) {
+          out[part * part_stride + t * row_stride + r] = total;
+        }
       }
     }
   }
+}
+
+// Adds up the parts of a product in their order; those of one part are size after those of the one before.
+inline float joined(threadgroup const float *found, uint parts, uint size) {
+  float sum = found[0];
+  for (uint i = 1; i < parts; i++) {
+    sum += found[i * size];
+  }
+  return sum;
 }
 
 // scale[t] = 1/rms of row t of x, by as many simdgroups as there are. dot_rows has the barrier before it can be read.
@@ -234,7 +261,7 @@ inline void scale_rows(threadgroup float *scale, device const float *squares, th
   }
 }
 
-// Makes the kernel NAME_TYPE_ROWS for 1, 4 and 8 rows, or NAME_TYPE. The source is compiled for one type of weights,
+// Makes the kernel NAME_TYPE_ROWS for 1, 2, 4 and 8 rows, or NAME_TYPE. The source is compiled for one type of weights,
 // which is then WEIGHT, and WEIGHT_NAME in names; without one, only the kernels that read no weights are there.
 #ifdef WEIGHT
 #define EACH_ROWS(kernel_name) EXPANDED_ROWS(kernel_name, WEIGHT, WEIGHT_NAME)
@@ -247,6 +274,7 @@ inline void scale_rows(threadgroup float *scale, device const float *squares, th
 #define EXPANDED_TYPE(kernel_name, W, w) TYPE_OF(kernel_name, W, w)
 #define ROWS_OF(kernel_name, W, w)                                                                                     \
   FOR_ROWS(kernel_name, W, 1, kernel_name##_##w##_1)                                                                   \
+  FOR_ROWS(kernel_name, W, 2, kernel_name##_##w##_2)                                                                   \
   FOR_ROWS(kernel_name, W, 4, kernel_name##_##w##_4)                                                                   \
   FOR_ROWS(kernel_name, W, 8, kernel_name##_##w##_8)
 #define TYPE_OF(kernel_name, W, w) FOR_TYPE(kernel_name, W, kernel_name##_##w)

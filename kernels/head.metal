@@ -3,24 +3,28 @@
 // Of the weight rows that it takes, a threadgroup leaves for each wanted row the k best, and the sums that log-sum-exp
 // and entropy are made of. The logits themselves stay in threadgroup memory unless they are asked for.
 //
-// A router rides along: the threadgroups after those of the vocabulary compute its first layer, V h + c, before its
-// ReLU. merge.metal does the rest.
+// A router rides along: the threadgroups before those of the vocabulary compute its first layer, V h + c, before its
+// ReLU. They begin first, so that nobody waits for them in the end. merge.metal does the rest.
 struct HeadArgs {
   uint rows; // wanted
   uint outs; // vocabulary
   uint cols;
   uint row_bytes;
-  uint lead;       // bytes before the first row, back to a multiple of 128
   uint bias;       // W has one
   uint group_rows; // weight rows that a threadgroup takes, at most 1024
+  uint parts; // of the columns: these four are those of Cut
+  uint share;
+  uint abreast;
   uint chunk;
-  uint parts; // of Σ x²
+  uint square_parts; // of Σ x²
   float eps;
   uint k;
   uint logits; // they are asked for
   uint groups; // threadgroups of the vocabulary
   uint router; // rows of V; 0: no router
-  uint router_bytes; // of a row
+  uint router_bytes;  // of a row
+  uint router_rows;   // rows that a threadgroup takes
+  uint router_groups; // threadgroups for them, before those of the vocabulary
   uint row[8];       // of x, for each wanted row
 };
 
@@ -87,14 +91,15 @@ inline void head_best(device uint2 *to, threadgroup const float *logits, uint n,
   }
 }
 
-// found[t][i] = row begin + i of w · x[t], for the rows before end.
+// found[t][i] = row begin + i of w · x[t], for the rows before end, of the count that a threadgroup takes.
 template <typename W, ushort T>
-inline void head_products(threadgroup float *found, device const uchar *w, uint lead, uint row_bytes, uint begin,
-                          uint end, thread const Rows<T> &in, constant HeadArgs &a, thread const Place &at) {
-  const uint tiles = a.group_rows / TileRows;
-  for (uint i = at.sg; i < (tiles + at.groups - 1) / at.groups * at.groups; i += at.groups) {
-    const Tile tile = rows_tile(w, lead, row_bytes, begin + i * TileRows, i < tiles ? end : 0);
-    dot_rows<W, T>(found + i * TileRows, a.group_rows, tile, in, i == at.sg, a.cols, a.chunk, at);
+inline void head_products(threadgroup float *found, device const uchar *w, uint row_bytes, uint begin, uint end,
+                          uint count, thread const Rows<T> &in, thread const Cut &cut, thread const Place &at) {
+  const uint tiles = count / TileRows, size = T * count;
+  for (uint j = at.sg; j < jobs(tiles, cut, at); j += at.groups) {
+    const uint i = j / cut.abreast;
+    const Tile tile = rows_tile(w, row_bytes, begin + i * TileRows, i < tiles ? end : 0);
+    dot_rows<W, T>(found + i * TileRows, size, count, tile, j % cut.abreast, in, j == at.sg, cut, at);
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
 }
@@ -106,34 +111,37 @@ kernel void head(device const uchar *w [[buffer(0)]], device const float *bias [
                  device float *logits [[buffer(6)]], device const uchar *router [[buffer(7)]],
                  device const float *router_bias [[buffer(8)]], device float *router_out [[buffer(9)]],
                  constant HeadArgs &a [[buffer(10)]], threadgroup float *staged [[threadgroup(0)]],
-                 threadgroup uchar *rings [[threadgroup(1)]], threadgroup float *found [[threadgroup(2)]],
-                 uint group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
-                 uint threads [[threads_per_threadgroup]], ushort sg [[simdgroup_index_in_threadgroup]],
-                 ushort groups [[simdgroups_per_threadgroup]], ushort lane [[thread_index_in_simdgroup]]) {
+                 threadgroup float *found [[threadgroup(1)]], uint position [[threadgroup_position_in_grid]],
+                 uint tid [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+                 ushort sg [[simdgroup_index_in_threadgroup]], ushort groups [[simdgroups_per_threadgroup]],
+                 ushort lane [[thread_index_in_simdgroup]]) {
   threadgroup float scale[T];
-  const Place at = place(staged, rings, tid, threads, sg, groups, lane);
+  const Place at = place(staged, tid, threads, sg, groups, lane);
+  const Cut cut = cut_of(a.cols, a.parts, a.share, a.abreast, a.chunk);
   Rows<T> in = first_rows<T>(x, a.cols, a.rows);
   for (ushort t = 0; t < T; t++) {
     in.row[t] = a.row[t];
   }
-  scale_rows<T>(scale, squares, in, a.parts, a.eps, at);
-  if (group >= a.groups) {
-    const uint begin = (group - a.groups) * a.group_rows, end = min(begin + a.group_rows, a.router);
-    head_products<F32, T>(found, router, 0, a.router_bytes, begin, end, in, a, at);
-    for (uint i = tid; i < a.rows * a.group_rows; i += threads) {
-      const uint t = i / a.group_rows, row = begin + i % a.group_rows;
+  scale_rows<T>(scale, squares, in, a.square_parts, a.eps, at);
+  if (position < a.router_groups) {
+    const uint begin = position * a.router_rows, end = min(begin + a.router_rows, a.router);
+    head_products<F32, T>(found, router, a.router_bytes, begin, end, a.router_rows, in, cut, at);
+    for (uint i = tid; i < a.rows * a.router_rows; i += threads) {
+      const uint t = i / a.router_rows, row = begin + i % a.router_rows;
       if (row < end) {
-        router_out[t * a.router + row] = fma(found[i], scale[t], router_bias[row]);
+        router_out[t * a.router + row] =
+            fma(joined(found + i, a.parts, T * a.router_rows), scale[t], router_bias[row]);
       }
     }
     return;
   }
+  const uint group = position - a.router_groups;
   const uint begin = group * a.group_rows, end = min(begin + a.group_rows, a.outs);
-  head_products<W, T>(found, w, a.lead, a.row_bytes, begin, end, in, a, at);
+  head_products<W, T>(found, w, a.row_bytes, begin, end, a.group_rows, in, cut, at);
   for (uint i = tid; i < a.rows * a.group_rows; i += threads) {
     const uint t = i / a.group_rows, row = begin + i % a.group_rows;
     if (row < end) {
-      const float l = fma(found[i], scale[t], a.bias ? bias[row] : 0.0f);
+      const float l = fma(joined(found + i, a.parts, T * a.group_rows), scale[t], a.bias ? bias[row] : 0.0f);
       found[i] = l;
       if (a.logits) {
         logits[ulong(t) * a.outs + row] = l;

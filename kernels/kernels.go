@@ -15,11 +15,12 @@ var files embed.FS
 // order is the order in which the files make one source: each may use what stands before it.
 var order = [...]string{
 	"common.metal", "weights.metal", "dot.metal", "wide.metal",
-	"embed.metal", "norm.metal", "qkv.metal", "attend.metal", "add.metal", "gateup.metal", "head.metal", "merge.metal",
+	"embed.metal", "norm.metal", "qkv.metal", "attend.metal", "attendwide.metal", "add.metal", "gateup.metal",
+	"head.metal", "merge.metal",
 }
 
 // weightless are the files of which nothing is used beside weights.
-var weightless = [...]string{"norm.metal", "attend.metal", "merge.metal"}
+var weightless = [...]string{"norm.metal", "attend.metal", "attendwide.metal", "merge.metal"}
 
 // Types returns the types of weights that there are kernels for, by their names in GGUF files.
 func Types() []string {

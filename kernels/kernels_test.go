@@ -50,8 +50,8 @@ func TestArguments(t *testing.T) {
 		}
 	}
 	for _, args := range []any{
-		EmbedArgs{}, NormArgs{}, QKVArgs{}, AttendArgs{}, AttendRow{}, AddArgs{}, GateUpArgs{}, HeadArgs{}, HeadSums{},
-		MergeArgs{},
+		EmbedArgs{}, NormArgs{}, QKVArgs{}, AttendArgs{}, AttendRow{}, AttendWideArgs{}, AttendBlock{}, AddArgs{},
+		GateUpArgs{}, HeadArgs{}, HeadSums{}, MergeArgs{},
 	} {
 		of := reflect.TypeOf(args)
 		var want []string
@@ -96,14 +96,14 @@ func TestConstants(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]int{
-		"RingBytes": RingBytes, "StepColumns": StepColumns, "TileRows": TileRows, "MaxSplits": MaxSplits,
+		"StepColumns": StepColumns, "TileRows": TileRows, "MaxSplits": MaxSplits,
 		"WideRows": WideRows, "WideOuts": WideOuts, "WideStep": WideStep, "WideThreads": WideThreads,
-		"AttendThreads": AttendThreads, "MergeThreads": MergeThreads,
+		"AttendThreads": AttendThreads, "AttendSimds": AttendSimds, "MergeThreads": MergeThreads,
+		"BlockSlots": BlockSlots, "BandRows": BandRows, "BandFloats": BandFloats,
 		"MergeLists": MergeLists, "MergeWidth": MergeWidth,
 	} {
 		assert.Equal(t, want, found[name], name)
 	}
-	assert.Equal(t, AttendOuts, AttendThreads*found["AttendSums"])
 	widths, _ := reflect.TypeFor[MergeArgs]().FieldByName("Widths")
 	assert.Equal(t, MergeLayers+1, widths.Type.Len())
 }

@@ -19,7 +19,8 @@ enum : uint { MergeThreads = 256, MergeLists = 4096, MergeWidth = 1024 };
 // The confidence that the small network comes to, by all threads of a threadgroup. rest holds the weights of margin and
 // then of certainty in the first layer, if it takes them, and matrix and bias of each layer after it.
 inline float merge_route(constant MergeArgs &a, device const float *first, device const float *rest, float margin,
-                         float certainty, threadgroup float *x, threadgroup float *y, uint tid) {
+                         float certainty, threadgroup float *x, threadgroup float *y, uint tid, ushort sg,
+                         ushort lane) {
   uint n = a.widths[0];
   for (uint o = tid; o < n; o += MergeThreads) {
     float v = first[o];
@@ -36,12 +37,15 @@ inline float merge_route(constant MergeArgs &a, device const float *first, devic
     const uint outs = a.widths[layer];
     threadgroup const float *from = layer % 2 ? x : y;
     threadgroup float *to = layer % 2 ? y : x;
-    for (uint o = tid; o < outs; o += MergeThreads) {
-      float v = rest[outs * n + o];
-      for (uint i = 0; i < n; i++) {
+    for (uint o = sg; o < outs; o += MergeThreads / 32) { // a simdgroup reads a row of weights, side by side
+      float v = 0.0f;
+      for (uint i = lane; i < n; i += 32) {
         v = fma(rest[o * n + i], from[i], v);
       }
-      to[o] = layer + 1 < a.layers ? max(v, 0.0f) : v;
+      v = simd_sum(v) + rest[outs * n + o];
+      if (lane == 0) {
+        to[o] = layer + 1 < a.layers ? max(v, 0.0f) : v;
+      }
     }
     rest += outs * n + outs;
     n = outs;
@@ -142,7 +146,7 @@ kernel void merge(device const uint2 *best [[buffer(0)]], device const HeadSums 
   if (a.layers > 0) {
     const float margin = (precise::exp(best_logit - m) - precise::exp(next_logit - m)) / sum;
     const float certainty = precise::exp(min(moment / sum - precise::log(sum), 0.0f));
-    confidence = merge_route(a, first + t * a.widths[0], rest, margin, certainty, x, y, tid);
+    confidence = merge_route(a, first + t * a.widths[0], rest, margin, certainty, x, y, tid, sg, lane);
   }
   if (tid == 0) {
     to[2 * a.k] = as_type<uint>(m);

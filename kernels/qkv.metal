@@ -9,13 +9,15 @@ struct QKVArgs {
   uint rows; // of activations
   uint cols;
   uint row_bytes[3]; // of a row of Wq, Wk and Wv
-  uint lead[3];      // bytes of each before its first row, back to a multiple of 128
   uint pairs[3];
   uint groups[3]; // threadgroups for each
   uint bias;      // bit i: matrix i has one
   uint group_pairs; // pairs that a threadgroup takes, a multiple of TileRows
+  uint parts; // of the columns: these four are those of Cut
+  uint share;
+  uint abreast;
   uint chunk;
-  uint parts; // of Σ x²
+  uint square_parts; // of Σ x²
   float eps;
   uint head; // Dh
   uint head_room;
@@ -88,35 +90,38 @@ kernel void qkv(device const uchar *wq [[buffer(0)]], device const uchar *wk [[b
                 device const float2 *turn [[buffer(8)]], device const uint *slot [[buffer(9)]],
                 device float *q [[buffer(10)]], device uchar *k [[buffer(11)]], device uchar *v [[buffer(12)]],
                 constant QKVArgs &a [[buffer(13)]], threadgroup float *staged [[threadgroup(0)]],
-                threadgroup uchar *rings [[threadgroup(1)]], threadgroup float *found [[threadgroup(2)]],
-                uint group [[threadgroup_position_in_grid]], uint tid [[thread_index_in_threadgroup]],
-                uint threads [[threads_per_threadgroup]], ushort sg [[simdgroup_index_in_threadgroup]],
-                ushort groups [[simdgroups_per_threadgroup]], ushort lane [[thread_index_in_simdgroup]]) {
+                threadgroup float *found [[threadgroup(1)]], uint group [[threadgroup_position_in_grid]],
+                uint tid [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+                ushort sg [[simdgroup_index_in_threadgroup]], ushort groups [[simdgroups_per_threadgroup]],
+                ushort lane [[thread_index_in_simdgroup]]) {
   threadgroup float scale[T];
   const QKVPart part = qkv_part(a, group);
   device const float *bias = part.m == 0 ? bq : part.m == 1 ? bk : bv;
   device uchar *kv = part.m == 1 ? k : v;
-  const Place at = place(staged, rings, tid, threads, sg, groups, lane);
+  const Place at = place(staged, tid, threads, sg, groups, lane);
+  const Cut cut = cut_of(a.cols, a.parts, a.share, a.abreast, a.chunk);
   const Rows<T> in = first_rows<T>(x, a.cols, a.rows);
-  scale_rows<T>(scale, squares, in, a.parts, a.eps, at);
-  const uint half_tiles = a.group_pairs / TileRows; // the first elements of the pairs, then the second
-  for (uint i = sg; i < (2 * half_tiles + groups - 1) / groups * groups; i += groups) {
-    const uint p = part.first + i % half_tiles * TileRows;
+  scale_rows<T>(scale, squares, in, a.square_parts, a.eps, at);
+  const uint half_tiles = a.group_pairs / TileRows, size = T * 2 * a.group_pairs;
+  for (uint j = sg; j < jobs(2 * half_tiles, cut, at); j += groups) {
+    const uint i = j / a.abreast, p = part.first + i % half_tiles * TileRows; // the first elements, then the second
     Tile tile;
-    tile.w = part.m == 0 ? wq : part.m == 1 ? wk : wv;
-    tile.lead = a.lead[part.m];
     tile.rows = i < 2 * half_tiles && p < part.end ? min(part.end - p, uint(TileRows)) : 0;
+    const uint first = tile.rows > 0 ? qkv_row(a, p) : 0;
+    tile.w = (part.m == 0 ? wq : part.m == 1 ? wk : wv) +
+             ulong(first + (tile.rows > 0 ? i / half_tiles * (a.head / 2) : 0)) * a.row_bytes[part.m];
     for (ushort r = 0; r < TileRows; r++) {
-      tile.row[r] = ulong(qkv_row(a, p + r) + i / half_tiles * (a.head / 2)) * a.row_bytes[part.m];
+      tile.row[r] = (qkv_row(a, p + min(uint(r), max(tile.rows, 1u) - 1)) - qkv_row(a, p)) * a.row_bytes[part.m];
     }
-    dot_rows<W, T>(found + i * TileRows, 2 * a.group_pairs, tile, in, i == sg, a.cols, a.chunk, at);
+    dot_rows<W, T>(found + i * TileRows, size, 2 * a.group_pairs, tile, j % a.abreast, in, j == sg, cut, at);
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);
   for (uint i = tid; i < a.rows * a.group_pairs; i += threads) {
     const uint t = i / a.group_pairs, j = i % a.group_pairs;
     threadgroup const float *of = found + t * 2 * a.group_pairs + j;
     if (part.first + j < part.end) {
-      qkv_store(a, part.m, part.first + j, t, of[0], of[a.group_pairs], scale[t], bias, turn, slot, q, kv);
+      qkv_store(a, part.m, part.first + j, t, joined(of, a.parts, size), joined(of + a.group_pairs, a.parts, size),
+                scale[t], bias, turn, slot, q, kv);
     }
   }
 }
@@ -132,20 +137,20 @@ kernel void qkv_wide(device const uchar *wq [[buffer(0)]], device const uchar *w
                      constant QKVArgs &a [[buffer(13)]], uint2 group [[threadgroup_position_in_grid]],
                      ushort tid [[thread_index_in_threadgroup]], ushort sg [[simdgroup_index_in_threadgroup]],
                      ushort lane [[thread_index_in_simdgroup]]) {
-  threadgroup float acts[WideRows * WideStep], weights[WideOuts * WideStep], out[WideRows * WideOuts], scale[WideRows];
+  threadgroup float out[WideRows * WideOuts], scale[WideRows];
   const QKVPart part = qkv_part(a, group.x);
   device const uchar *w = part.m == 0 ? wq : part.m == 1 ? wk : wv;
   device const float *bias = part.m == 0 ? bq : part.m == 1 ? bk : bv;
   device uchar *kv = part.m == 1 ? k : v;
   const uint t0 = group.y * WideRows;
-  wide_scales(scale, squares, t0, a.rows, a.parts, a.cols, a.eps, sg, lane);
+  wide_scales(scale, squares, t0, a.rows, a.square_parts, a.cols, a.eps, sg, lane);
   WideTile tile;
   for (ushort i = 0; i < WideMine; i++) { // the first half of the tile's rows are the first elements of its pairs
     const uint j = wide_row(tid, i);
     const uint row = qkv_row(a, min(part.first + j % (WideOuts / 2), part.end - 1)) + j / (WideOuts / 2) * (a.head / 2);
     tile.row[i] = w + ulong(row) * a.row_bytes[part.m];
   }
-  wide_product<W>(out, tile, x, t0, a.rows, a.cols, acts, weights, tid, sg);
+  wide_product<W>(out, tile, x, t0, a.rows, a.cols, tid, sg);
   for (uint i = tid; i < WideRows * WideOuts / 2; i += WideThreads) {
     const uint t = i / (WideOuts / 2), j = i % (WideOuts / 2);
     if (t0 + t < a.rows && part.first + j < part.end) {

@@ -1,17 +1,32 @@
-// The types of weights. Each has
-//   load   what one lane takes of a row at a time: a Unit of 8 weights, in two runs of 4 columns. 32 lanes together
-//          take the 256 columns of a step.
-//   first, second   where in the step the two runs of a lane begin
-//   dot    sum + unit · (x0, x1)
-//   at     the 4 weights from column c on, c a multiple of 4: for gathers and for tiles
-//   StepBytes   bytes of a step
-// A row of blocks of 32 may end within a step, a row of floats within a run; the lanes beyond it get zeros. Blocks of
-// 18, 22, 34 and 210 bytes lie at any even address, so that nothing wider than two bytes is read from them.
+// The types of weights. In a mat-vec, 32 lanes together take the 512 columns of a step of a row, and each lane 16 of
+// them, as two units of 8 columns beside each other. Each type has
+//   StepBytes       bytes of a step
+//   first, second   where in the step the two units of a lane begin
+//   load            what a lane needs of the step of a row that begins at byte at of w, as it lies in memory
+//   unit            8 of its weights as numbers
+//   dot             sum + unit · (x0, x1)
+//   at              the 4 weights from column c on, c a multiple of 4: for gathers and for tiles
+// Blocks of 18, 22, 34 and 210 bytes lie at any even address, so that nothing wider than vectors of two bytes is read
+// from them; those of 144 and 176 bytes at any multiple of 4. What several lanes need, such as the scale of a block,
+// they load with one instruction.
+//
+// No integer is converted. The bits of n below 1024, put under the exponent of 1024, are the half 1024 + n, and two of
+// them lie in 32 bits: so a mask gives two weights at once, and one exact operation on halves takes off 1024 and the
+// offset of the type. Where a nibble is the upper one of its byte, the number is 1024 + 16 n, so that such a unit has
+// 16 times its numbers and a sixteenth of its scale.
 
+// What a lane has loaded of a row: words of weights, words of further bits of them, scales.
+struct Raw {
+  uint2 q, more, high;
+  uint4 head;
+  half d;
+  char s0, s1;
+};
+
+// Weights 0 to 7 of a unit. The pairs of halves are 0 and 2, 1 and 3, 4 and 6, 5 and 7.
 struct Unit {
-  float4 a, b;  // the integers, or the weights themselves
-  float da, db; // what multiplies them
-  float ma, mb; // what is added: weight = da·a + ma
+  half2 a, b, c, d;
+  float scale, least; // weight = scale · number + least, or without least
 };
 
 // Bytes of a row in device memory.
@@ -28,23 +43,13 @@ inline Memory memory(device const uchar *p) {
   return m;
 }
 
-// Bytes of a row in a ring of threadgroup memory.
-struct Ring {
-  threadgroup const uchar *ring;
-  uint begin;
-  uint place(uint i) const { return (begin + i) % RingBytes; }
-  uchar u8(uint i) const { return ring[place(i)]; }
-  ushort u16(uint i) const { return *(threadgroup const ushort *)(ring + place(i)); }
-  uint u32(uint i) const { return *(threadgroup const uint *)(ring + place(i)); }
-  float f16(uint i) const { return float(*(threadgroup const half *)(ring + place(i))); }
-};
-
 inline float4 bytes4(uint v) {
   return float4(float(v & 255), float(v >> 8 & 255), float(v >> 16 & 255), float(v >> 24));
 }
 
-// Four bytes at an even address.
+// Four bytes at an even address, and eight.
 template <typename P> inline uint halves(P p, uint i) { return uint(p.u16(i)) | uint(p.u16(i + 2)) << 16; }
+inline uint2 eight(device const uchar *p) { return as_type<uint2>(ushort4(*(device const packed_ushort4 *)p)); }
 
 // Four bits of h, spread to bit 4 of four bytes.
 inline uint fifth(uint h) { return (h & 1) << 4 | (h & 2) << 11 | (h & 4) << 18 | (h & 8) << 25; }
@@ -57,69 +62,103 @@ inline float4 quad(device const ushort *p) { // bfloat16
                 as_type<float>(uint(v.w) << 16));
 }
 
-// Weights that are numbers by themselves, in rows of a multiple of 4.
+// Weights that are numbers by themselves, in rows of a multiple of 4: see multiply.
 template <typename E> struct Plain {
-  enum : uint { StepBytes = StepColumns * sizeof(E) };
-  ushort first(ushort lane) const { return lane * 4; }
-  ushort second(ushort lane) const { return lane * 4 + 128; }
   float4 at(device const uchar *row, uint c) const { return quad((device const E *)row + c); }
-  void load(thread Unit &u, device const uchar *row, uint step, uint cols, ushort lane) const {
-    const uint c = step + first(lane);
-    u.a = c < cols ? at(row, c) : float4(0.0f);
-    u.b = c + 128 < cols ? at(row, c + 128) : float4(0.0f);
-  }
-  float dot(thread const Unit &u, float4 x0, float4 x1, float sum) const { return dot4(u.b, x1, dot4(u.a, x0, sum)); }
 };
 typedef Plain<float> F32;
 typedef Plain<half> F16;
 typedef Plain<ushort> BF16;
 
-// Blocks of 32 have one scale, and four lanes take one.
-inline float dot_block(thread const Unit &u, float4 x0, float4 x1, float sum) {
-  return fma(u.da, dot4(u.b, x1, dot4(u.a, x0, 0.0f)), sum);
+constant float Sixteenth = 0.0625f;
+
+// Numbers below 64 in bits 0 to 5 of both halves of low | more, and 16 times such numbers in bits 4 to 9, with the
+// offset of a type taken off.
+inline half2 lower(uint low, uint more, half less) {
+  return as_type<half2>((low | 0x64006400) | more) - half2(1024.0h + less);
 }
-inline void nothing(thread Unit &u) { // for lanes beyond the row
-  u.a = u.b = float4(0.0f);
-  u.da = u.db = u.ma = u.mb = 0.0f;
+inline half2 upper(uint low, uint more, half less) {
+  return as_type<half2>((low | 0x64006400) | more) - half2(1024.0h + 16.0h * less);
 }
 
-// d f16, int8 [32]
+// Products of a unit alone.
+inline float dot8(thread const Unit &u, float4 x0, float4 x1) {
+  float s = fma(float(u.a.x), x0.x, 0.0f);
+  s = fma(float(u.b.x), x0.y, s);
+  s = fma(float(u.a.y), x0.z, s);
+  s = fma(float(u.b.y), x0.w, s);
+  s = fma(float(u.c.x), x1.x, s);
+  s = fma(float(u.d.x), x1.y, s);
+  s = fma(float(u.c.y), x1.z, s);
+  return fma(float(u.d.y), x1.w, s);
+}
+inline float dot_scaled(thread const Unit &u, float4 x0, float4 x1, float sum) {
+  return fma(u.scale, dot8(u, x0, x1), sum);
+}
+// The nibbles of eight bytes: the low ones, or the high ones.
+inline void low_nibbles(thread Unit &u, uint2 q, half less) {
+  u.a = lower(q.x & 0x000f000f, 0, less);
+  u.b = lower(q.x >> 8 & 0x000f000f, 0, less);
+  u.c = lower(q.y & 0x000f000f, 0, less);
+  u.d = lower(q.y >> 8 & 0x000f000f, 0, less);
+}
+inline void high_nibbles(thread Unit &u, uint2 q, half less) {
+  u.a = upper(q.x & 0x00f000f0, 0, less);
+  u.b = upper(q.x >> 8 & 0x00f000f0, 0, less);
+  u.c = upper(q.y & 0x00f000f0, 0, less);
+  u.d = upper(q.y >> 8 & 0x00f000f0, 0, less);
+}
+
+// d f16, int8 [32]. Two lanes take a block. With its sign bit turned, a byte is 128 more than it says.
 struct Q8_0 {
-  enum : uint { StepBytes = 8 * 34 };
-  ushort first(ushort lane) const { return lane * 8; }
-  ushort second(ushort lane) const { return lane * 8 + 4; }
-  float dot(thread const Unit &u, float4 x0, float4 x1, float sum) const { return dot_block(u, x0, x1, sum); }
-  template <typename P> float4 four(P p, uint i) const {
-    const char2 v = as_type<char2>(p.u16(i)), w = as_type<char2>(p.u16(i + 2));
-    return float4(float(v.x), float(v.y), float(w.x), float(w.y));
+  enum : uint { StepBytes = 16 * 34, Least = 0 };
+  ushort first(ushort lane) const { return lane * 16; }
+  ushort second(ushort lane) const { return lane * 16 + 8; }
+  void load(thread Raw &r, device const uchar *w, uint at, ushort lane) const {
+    const uint block = at + lane / 2 * 34;
+    r.d = *(device const half *)(w + block);
+    r.q = eight(w + (block + 2 + lane % 2 * 16));
+    r.more = eight(w + (block + 10 + lane % 2 * 16));
   }
-  template <typename P> void load(thread Unit &u, P p, ushort lane) const {
-    const uint b = lane / 4 * 34, q = b + 2 + lane % 4 * 8;
-    u.da = p.f16(b);
-    u.a = four(p, q);
-    u.b = four(p, q + 4);
+  void unit(thread Unit &u, thread const Raw &r, ushort second, ushort) const {
+    const uint2 q = second ? r.more : r.q;
+    u.scale = float(r.d);
+    u.a = bytes(q.x);
+    u.b = bytes(q.x >> 8);
+    u.c = bytes(q.y);
+    u.d = bytes(q.y >> 8);
   }
+  half2 bytes(uint v) const { return as_type<half2>((v & 0x00ff00ff) ^ 0x64806480) - half2(1152.0h); }
+  float dot(thread const Unit &u, float4 x0, float4 x1, float, float sum) const { return dot_scaled(u, x0, x1, sum); }
   float4 at(device const uchar *row, uint c) const {
     const Memory b = memory(row + c / 32 * 34);
-    return b.f16(0) * four(b, 2 + c % 32);
+    const char2 v = as_type<char2>(b.u16(2 + c % 32)), w = as_type<char2>(b.u16(4 + c % 32));
+    return b.f16(0) * float4(float(v.x), float(v.y), float(w.x), float(w.y));
   }
 };
 
-// Of 16 bytes of nibbles, the low ones are the first 16 weights.
-inline ushort nibbles_first(ushort lane) { return lane / 4 * 32 + lane % 4 * 4; }
+// Of 16 bytes of nibbles, the low ones are the first 16 weights. Two lanes take a block, 8 bytes each.
+inline ushort nibbles_first(ushort lane) { return lane / 2 * 32 + lane % 2 * 8; }
 
 // d f16, nibbles [16], 8 less each
 struct Q4_0 {
-  enum : uint { StepBytes = 8 * 18 };
+  enum : uint { StepBytes = 16 * 18, Least = 0 };
   ushort first(ushort lane) const { return nibbles_first(lane); }
   ushort second(ushort lane) const { return nibbles_first(lane) + 16; }
-  float dot(thread const Unit &u, float4 x0, float4 x1, float sum) const { return dot_block(u, x0, x1, sum); }
-  template <typename P> void load(thread Unit &u, P p, ushort lane) const {
-    const uint b = lane / 4 * 18, v = halves(p, b + 2 + lane % 4 * 4);
-    u.da = p.f16(b);
-    u.a = bytes4(v & 0x0f0f0f0f) - 8.0f;
-    u.b = bytes4(v >> 4 & 0x0f0f0f0f) - 8.0f;
+  void load(thread Raw &r, device const uchar *w, uint at, ushort lane) const {
+    const uint block = at + lane / 2 * 18;
+    r.d = *(device const half *)(w + block);
+    r.q = eight(w + (block + 2 + lane % 2 * 8));
   }
+  void unit(thread Unit &u, thread const Raw &r, ushort second, ushort) const {
+    u.scale = second ? float(r.d) * Sixteenth : float(r.d);
+    if (second) {
+      high_nibbles(u, r.q, 8.0h);
+    } else {
+      low_nibbles(u, r.q, 8.0h);
+    }
+  }
+  float dot(thread const Unit &u, float4 x0, float4 x1, float, float sum) const { return dot_scaled(u, x0, x1, sum); }
   float4 at(device const uchar *row, uint c) const {
     const Memory b = memory(row + c / 32 * 18);
     return b.f16(0) * (bytes4(halves(b, 2 + c % 16) >> (c % 32 / 16 * 4) & 0x0f0f0f0f) - 8.0f);
@@ -128,17 +167,35 @@ struct Q4_0 {
 
 // d f16, fifth bits u32, nibbles [16], 16 less each
 struct Q5_0 {
-  enum : uint { StepBytes = 8 * 22 };
+  enum : uint { StepBytes = 16 * 22, Least = 0 };
   ushort first(ushort lane) const { return nibbles_first(lane); }
   ushort second(ushort lane) const { return nibbles_first(lane) + 16; }
-  float dot(thread const Unit &u, float4 x0, float4 x1, float sum) const { return dot_block(u, x0, x1, sum); }
-  template <typename P> void load(thread Unit &u, P p, ushort lane) const {
-    const uint b = lane / 4 * 22, v = halves(p, b + 6 + lane % 4 * 4);
-    const uint h = halves(p, b + 2) >> (lane % 4 * 4);
-    u.da = p.f16(b);
-    u.a = bytes4((v & 0x0f0f0f0f) | fifth(h)) - 16.0f;
-    u.b = bytes4((v >> 4 & 0x0f0f0f0f) | fifth(h >> 16)) - 16.0f;
+  void load(thread Raw &r, device const uchar *w, uint at, ushort lane) const {
+    const uint block = at + lane / 2 * 22;
+    const packed_ushort2 bits = *(device const packed_ushort2 *)(w + (block + 2));
+    r.d = *(device const half *)(w + block);
+    r.high.x = as_type<uint>(ushort2(bits)) >> (lane % 2 * 8);
+    r.q = eight(w + (block + 6 + lane % 2 * 8));
   }
+  // Four fifth bits go by one product to bits 4 to 7 and, 14 further on, 18 to 21. Of these, 4 and 20 are the bits of
+  // weights 0 and 2; those of 1 and 3 are one further on. For high nibbles all is 4 further on.
+  void unit(thread Unit &u, thread const Raw &r, ushort second, ushort) const {
+    u.scale = second ? float(r.d) * Sixteenth : float(r.d);
+    if (second) {
+      const uint m = (r.high.x >> 16 & 15) * 0x00400100, n = (r.high.x >> 20 & 15) * 0x00400100;
+      u.a = upper(r.q.x & 0x00f000f0, m & 0x01000100, 16.0h);
+      u.b = upper(r.q.x >> 8 & 0x00f000f0, m >> 1 & 0x01000100, 16.0h);
+      u.c = upper(r.q.y & 0x00f000f0, n & 0x01000100, 16.0h);
+      u.d = upper(r.q.y >> 8 & 0x00f000f0, n >> 1 & 0x01000100, 16.0h);
+    } else {
+      const uint m = (r.high.x & 15) * 0x00040010, n = (r.high.x >> 4 & 15) * 0x00040010;
+      u.a = lower(r.q.x & 0x000f000f, m & 0x00100010, 16.0h);
+      u.b = lower(r.q.x >> 8 & 0x000f000f, m >> 1 & 0x00100010, 16.0h);
+      u.c = lower(r.q.y & 0x000f000f, n & 0x00100010, 16.0h);
+      u.d = lower(r.q.y >> 8 & 0x000f000f, n >> 1 & 0x00100010, 16.0h);
+    }
+  }
+  float dot(thread const Unit &u, float4 x0, float4 x1, float, float sum) const { return dot_scaled(u, x0, x1, sum); }
   float4 at(device const uchar *row, uint c) const {
     const Memory b = memory(row + c / 32 * 22);
     const uint v = halves(b, 6 + c % 16) >> (c % 32 / 16 * 4) & 0x0f0f0f0f;
@@ -146,39 +203,53 @@ struct Q5_0 {
   }
 };
 
-// The scales and minima of Q4_K and Q5_K: 6 bits each for 8 groups of 32, in 12 bytes. Groups 0 to 3 have theirs in the
-// low six bits of bytes j and j+4; groups 4 to 7 have low nibbles in byte j+4 and the rest at the top of bytes j-4 and
-// j. Low nibbles of 32 bytes are one group, high nibbles the next: lanes 8g to 8g+7 take groups 2g and 2g+1.
+// The scales and minima of Q4_K and Q5_K: 6 bits each for 8 groups of 32, in 12 bytes after d and m. Groups 0 to 3 have
+// theirs in the low six bits of bytes j and j+4; groups 4 to 7 have low nibbles in byte j+4 and the rest at the top of
+// bytes j-4 and j. Low nibbles of 32 bytes are one group, high nibbles the next: four lanes take groups 2p and 2p+1.
 template <typename P> inline float2 scale_min(P p, uint j) { // d·scale and -m·min of group j
   const uint low = p.u8(4 + j % 4), high = p.u8(8 + j % 4), both = j < 4 ? 0 : p.u8(8 + j);
   const uint scale = j < 4 ? low & 63 : (both & 15) | low >> 6 << 4;
   const uint least = j < 4 ? high & 63 : both >> 4 | high >> 6 << 4;
   return float2(p.f16(0) * float(scale), -(p.f16(2) * float(least)));
 }
-template <typename P> inline void scale_mins(thread Unit &u, P p, ushort lane) {
-  const float2 a = scale_min(p, lane / 8 * 2), b = scale_min(p, lane / 8 * 2 + 1);
-  u.da = a.x;
-  u.ma = a.y;
-  u.db = b.x;
-  u.mb = b.y;
+inline ushort mins_first(ushort lane) { return lane / 16 * 256 + lane % 16 / 4 * 64 + lane % 4 * 8; }
+// Group 2p or 2p+1 of the lane's pair p. The two are neighbouring bytes of the twelve.
+inline void scale_of(thread Unit &u, uint4 head, ushort second, ushort lane) {
+  const ushort pair = lane % 16 / 4, to = pair % 2 * 16; // in bits
+  const uint keep = pair < 2 ? 0x3f3f : 0x3030, low = pair < 2 ? 0 : 0x0f0f;
+  const ushort down = pair < 2 ? to : to + 2;
+  const uint scales = (head.y >> down & keep) | (head.w >> to & low);
+  const uint leasts = (head.z >> down & keep) | (head.w >> (to + 4) & low);
+  const half2 dm = as_type<half2>(head.x);
+  u.scale = float(dm.x) * float(second ? scales >> 8 : scales & 255) * (second ? Sixteenth : 1.0f);
+  u.least = -(float(dm.y) * float(second ? leasts >> 8 : leasts & 255));
 }
-inline float dot_mins(thread const Unit &u, float4 x0, float4 x1, float sum) {
-  sum = fma(u.ma, sum4(x0), fma(u.da, dot4(u.a, x0, 0.0f), sum));
-  return fma(u.mb, sum4(x1), fma(u.db, dot4(u.b, x1, 0.0f), sum));
+inline float dot_least(thread const Unit &u, float4 x0, float4 x1, float total, float sum) {
+  return fma(u.least, total, fma(u.scale, dot8(u, x0, x1), sum));
 }
-inline ushort mins_first(ushort lane) { return lane / 8 * 64 + lane % 8 * 4; }
+inline uint4 sixteen(device const uchar *p) { return uint4(*(device const packed_uint4 *)p); }
+inline uint2 eight4(device const uchar *p) { return uint2(*(device const packed_uint2 *)p); } // at a multiple of 4
 
 // d, m f16, scales [12], nibbles [128]
 struct Q4_K {
-  enum : uint { StepBytes = 144 };
+  enum : uint { StepBytes = 2 * 144, Least = 1 };
   ushort first(ushort lane) const { return mins_first(lane); }
   ushort second(ushort lane) const { return mins_first(lane) + 32; }
-  float dot(thread const Unit &u, float4 x0, float4 x1, float sum) const { return dot_mins(u, x0, x1, sum); }
-  template <typename P> void load(thread Unit &u, P p, ushort lane) const {
-    const uint v = p.u32(16 + lane * 4);
-    scale_mins(u, p, lane);
-    u.a = bytes4(v & 0x0f0f0f0f);
-    u.b = bytes4(v >> 4 & 0x0f0f0f0f);
+  void load(thread Raw &r, device const uchar *w, uint at, ushort lane) const {
+    const uint block = at + lane / 16 * 144;
+    r.head = sixteen(w + block);
+    r.q = eight4(w + (block + 16 + lane % 16 * 8));
+  }
+  void unit(thread Unit &u, thread const Raw &r, ushort second, ushort lane) const {
+    scale_of(u, r.head, second, lane);
+    if (second) {
+      high_nibbles(u, r.q, 0.0h);
+    } else {
+      low_nibbles(u, r.q, 0.0h);
+    }
+  }
+  float dot(thread const Unit &u, float4 x0, float4 x1, float total, float sum) const {
+    return dot_least(u, x0, x1, total, sum);
   }
   float4 at(device const uchar *row, uint c) const {
     const Memory b = memory(row + c / 256 * 144);
@@ -190,16 +261,33 @@ struct Q4_K {
 
 // d, m f16, scales [12], fifth bits [32] (byte l, bit j for group j), nibbles [128]
 struct Q5_K {
-  enum : uint { StepBytes = 176 };
+  enum : uint { StepBytes = 2 * 176, Least = 1 };
   ushort first(ushort lane) const { return mins_first(lane); }
   ushort second(ushort lane) const { return mins_first(lane) + 32; }
-  float dot(thread const Unit &u, float4 x0, float4 x1, float sum) const { return dot_mins(u, x0, x1, sum); }
-  template <typename P> void load(thread Unit &u, P p, ushort lane) const {
-    const uint v = p.u32(48 + lane * 4);
-    const uint h = p.u32(16 + lane % 8 * 4) >> (lane / 8 * 2);
-    scale_mins(u, p, lane);
-    u.a = bytes4((v & 0x0f0f0f0f) | (h & 0x01010101) << 4);
-    u.b = bytes4((v >> 4 & 0x0f0f0f0f) | (h >> 1 & 0x01010101) << 4);
+  void load(thread Raw &r, device const uchar *w, uint at, ushort lane) const {
+    const uint block = at + lane / 16 * 176;
+    r.head = sixteen(w + block);
+    r.high = eight4(w + (block + 16 + lane % 4 * 8));
+    r.q = eight4(w + (block + 48 + lane % 16 * 8));
+  }
+  void unit(thread Unit &u, thread const Raw &r, ushort second, ushort lane) const {
+    scale_of(u, r.head, second, lane);
+    const uint turn = (36 - lane % 16 / 4 * 2) % 32; // the bits of the lane's groups come to bits 4 and 5 of each byte
+    const uint hx = rotate(r.high.x, turn), hy = rotate(r.high.y, turn);
+    if (second) {
+      u.a = upper(r.q.x & 0x00f000f0, hx << 3 & 0x01000100, 0.0h);
+      u.b = upper(r.q.x >> 8 & 0x00f000f0, hx >> 5 & 0x01000100, 0.0h);
+      u.c = upper(r.q.y & 0x00f000f0, hy << 3 & 0x01000100, 0.0h);
+      u.d = upper(r.q.y >> 8 & 0x00f000f0, hy >> 5 & 0x01000100, 0.0h);
+    } else {
+      u.a = lower(r.q.x & 0x000f000f, hx & 0x00100010, 0.0h);
+      u.b = lower(r.q.x >> 8 & 0x000f000f, hx >> 8 & 0x00100010, 0.0h);
+      u.c = lower(r.q.y & 0x000f000f, hy & 0x00100010, 0.0h);
+      u.d = lower(r.q.y >> 8 & 0x000f000f, hy >> 8 & 0x00100010, 0.0h);
+    }
+  }
+  float dot(thread const Unit &u, float4 x0, float4 x1, float total, float sum) const {
+    return dot_least(u, x0, x1, total, sum);
   }
   float4 at(device const uchar *row, uint c) const {
     const Memory b = memory(row + c / 256 * 176);
@@ -211,38 +299,42 @@ struct Q5_K {
 };
 
 // low nibbles [128], high pairs of bits [64], int8 scales [16], d f16; 32 less each. In each half of 128 weights,
-// weight l+32k has nibble k/2 of byte l+32(k%2) and pair k of byte l: lane i takes low bytes 4i to 4i+3.
+// weight l+32k has nibble k/2 of byte l+32(k%2) and pair k of byte l. 16 lanes take a block, 8 low bytes each.
 struct Q6_K {
-  enum : uint { StepBytes = 210 };
-  ushort first(ushort lane) const { return lane / 16 * 128 + lane % 16 * 4; }
+  enum : uint { StepBytes = 2 * 210, Least = 0 };
+  ushort first(ushort lane) const { return lane / 8 * 128 + lane % 8 * 8; }
   ushort second(ushort lane) const { return first(lane) + 64; }
-  float dot(thread const Unit &u, float4 x0, float4 x1, float sum) const {
-    return fma(u.db, dot4(u.b, x1, 0.0f), fma(u.da, dot4(u.a, x0, 0.0f), sum));
+  void load(thread Raw &r, device const uchar *w, uint at, ushort lane) const {
+    const uint block = at + lane / 16 * 210;
+    const uint scales = block + 192 + lane % 16 / 8 * 8 + lane % 8 / 2;
+    r.d = *(device const half *)(w + (block + 208));
+    r.s0 = as_type<char>(w[scales]);
+    r.s1 = as_type<char>(w[scales + 4]);
+    r.q = eight(w + (block + lane % 16 * 8));
+    r.high = eight(w + (block + 128 + lane % 16 / 8 * 32 + lane % 4 * 8));
   }
-  template <typename P> float scale(P p, uint c) const { // of the group of 16 that weight c is in
-    return p.f16(208) * float(as_type<char>(p.u8(192 + c / 16)));
+  void unit(thread Unit &u, thread const Raw &r, ushort second, ushort lane) const {
+    u.scale = float(r.d) * float(second ? r.s1 : r.s0) * (second ? Sixteenth : 1.0f);
+    const uint2 h = r.high >> uint2(lane % 8 / 4 * 2); // bits 0, 1 and 4, 5 of each byte are the lane's
+    if (second) {
+      u.a = upper(r.q.x & 0x00f000f0, h.x << 4 & 0x03000300, 32.0h);
+      u.b = upper(r.q.x >> 8 & 0x00f000f0, h.x >> 4 & 0x03000300, 32.0h);
+      u.c = upper(r.q.y & 0x00f000f0, h.y << 4 & 0x03000300, 32.0h);
+      u.d = upper(r.q.y >> 8 & 0x00f000f0, h.y >> 4 & 0x03000300, 32.0h);
+    } else {
+      u.a = lower(r.q.x & 0x000f000f, h.x << 4 & 0x00300030, 32.0h);
+      u.b = lower(r.q.x >> 8 & 0x000f000f, h.x >> 4 & 0x00300030, 32.0h);
+      u.c = lower(r.q.y & 0x000f000f, h.y << 4 & 0x00300030, 32.0h);
+      u.d = lower(r.q.y >> 8 & 0x000f000f, h.y >> 4 & 0x00300030, 32.0h);
+    }
   }
-  template <typename P> void load(thread Unit &u, P p, ushort lane) const {
-    const uint v = halves(p, lane * 4);
-    const uint h = halves(p, 128 + lane / 16 * 32 + lane % 8 * 4) >> (lane % 16 / 8 * 2);
-    u.da = scale(p, first(lane));
-    u.db = scale(p, second(lane));
-    u.a = bytes4((v & 0x0f0f0f0f) | (h & 0x03030303) << 4) - 32.0f;
-    u.b = bytes4((v >> 4 & 0x0f0f0f0f) | (h >> 4 & 0x03030303) << 4) - 32.0f;
-  }
+  float dot(thread const Unit &u, float4 x0, float4 x1, float, float sum) const { return dot_scaled(u, x0, x1, sum); }
   float4 at(device const uchar *row, uint c) const {
     const Memory b = memory(row + c / 256 * 210);
     const uint n = c % 256 / 128, k = c % 128 / 32, l = c % 32;
     const uint v = halves(b, 64 * n + k % 2 * 32 + l) >> (k / 2 * 4) & 0x0f0f0f0f;
     const uint h = halves(b, 128 + 32 * n + l) >> (2 * k) & 0x03030303;
-    return scale(b, c % 256) * (bytes4(v | h << 4) - 32.0f);
+    const float scale = b.f16(208) * float(as_type<char>(b.u8(192 + c % 256 / 16)));
+    return scale * (bytes4(v | h << 4) - 32.0f);
   }
 };
-
-// Bytes of count columns, whole blocks.
-inline uint row_bytes(Q8_0, uint count) { return count / 32 * 34; }
-inline uint row_bytes(Q4_0, uint count) { return count / 32 * 18; }
-inline uint row_bytes(Q5_0, uint count) { return count / 32 * 22; }
-inline uint row_bytes(Q4_K, uint count) { return count / 256 * 144; }
-inline uint row_bytes(Q5_K, uint count) { return count / 256 * 176; }
-inline uint row_bytes(Q6_K, uint count) { return count / 256 * 210; }

@@ -1,15 +1,43 @@
-// Matrix times matrix for prefill and large batches, with simdgroup matrices: a threadgroup of four simdgroups
-// makes the products of 32 rows of activations and 64 weight rows, which are dequantised to float on the way
-// into threadgroup memory. Its sums are in the order of the hardware's 8 × 8 products: they may differ from
+// Matrix times matrix for prefill and large batches, with simdgroup matrices: a threadgroup of four simdgroups makes
+// the products of 64 rows of activations and 64 weight rows, which are dequantised on the way into threadgroup memory,
+// once for each 64 rows of a pass. Its sums are in the order of the hardware's 8 × 8 products: they may differ from
 // those of dot_rows in the last bits.
+//
+// What is staged is exact: weights that are halves stay halves, all others and the activations are floats. A
+// dequantised weight is a product of a scale and an integer, of which a half would keep 11 bits of up to 18.
 
-enum : uint { WideMine = WideOuts * WideStep / 4 / WideThreads }; // quads of weights that a thread fetches for a step
+enum : uint {
+  WideMine = WideOuts * WideStep / 4 / WideThreads, // quads of weights that a thread fetches for a step
+  WideQuads = WideStep / 4,                         // quads of a row in a step
+  WideBlocks = WideStep / 8,                        // matrices of 8 × 8 in a row of matrices
+};
+
+// How weights of type W are staged.
+template <typename W> struct Staged {
+  typedef float element;
+};
+template <> struct Staged<F16> {
+  typedef half element;
+};
+inline void wide_put(threadgroup float *to, float4 v) { *(threadgroup float4 *)to = v; }
+inline void wide_put(threadgroup half *to, float4 v) { *(threadgroup half4 *)to = half4(v); }
 
 // The weight rows that a thread fetches: it has column tid % 8 · 4 of rows wide_row(tid, i).
 struct WideTile {
   device const uchar *row[WideMine];
 };
-inline uint wide_row(uint tid, uint i) { return tid / (WideStep / 4) + i * (WideThreads / (WideStep / 4)); }
+inline uint wide_row(uint tid, uint i) { return tid / WideQuads + i * (WideThreads / WideQuads); }
+
+// Where element (row, column) of a step is staged: in matrices of 8 × 8 that lie beside each other.
+inline uint wide_place(uint row, uint c) { return ((row / 8 * WideBlocks + c / 8) * 8 + row % 8) * 8 + c % 8; }
+
+// Columns c to c + 3 of a row of cols columns; those beyond it are zeros.
+inline float4 wide_quad(device const float *row, uint c, uint cols) {
+  if (c + 4 <= cols) {
+    return float4(*(device const packed_float4 *)(row + c));
+  }
+  return float4(c < cols ? row[c] : 0.0f, c + 1 < cols ? row[c + 1] : 0.0f, c + 2 < cols ? row[c + 2] : 0.0f, 0.0f);
+}
 
 // scale[t] = 1/rms of row t0 + t.
 inline void wide_scales(threadgroup float *scale, device const float *squares, uint t0, uint rows, uint parts,
@@ -22,47 +50,65 @@ inline void wide_scales(threadgroup float *scale, device const float *squares, u
   }
 }
 
-// out[t][o] = x[t0 + t] · weight row o. Ends with a barrier.
+// out[t][o] = x[t0 + t] · weight row o, [WideRows][WideOuts], for rows that there are. Activations and weights are
+// staged in the memory of out. Ends with a barrier.
 template <typename W>
 inline void wide_product(threadgroup float *out, thread const WideTile &tile, device const float *x, uint t0, uint rows,
-                         uint cols, threadgroup float *acts, threadgroup float *weights, ushort tid, ushort sg) {
+                         uint cols, ushort tid, ushort sg) {
+  typedef typename Staged<W>::element E;
   const W w = W();
-  simdgroup_float8x8 sum[4][2]; // 32 rows of activations × 16 weight rows
+  threadgroup float *acts = out;                                       // [WideRows][WideStep]
+  threadgroup E *weights = (threadgroup E *)(out + WideRows * WideStep); // [WideOuts][WideStep]
+  const uint used = min((rows - t0 + 7) / 8, uint(WideRows / 8));        // rows of matrices that there are
+  // Of 8 rows of matrices a simdgroup takes every second, so that few rows keep all simdgroups busy, and half the
+  // outputs.
+  const ushort half_rows = sg / 2, half_outs = sg % 2, mine = (used + 1 - half_rows) / 2;
+  simdgroup_float8x8 sum[4][4];
+#pragma unroll
   for (ushort i = 0; i < 4; i++) {
-    for (ushort j = 0; j < 2; j++) {
+#pragma unroll
+    for (ushort j = 0; j < 4; j++) {
       sum[i][j] = make_filled_simdgroup_matrix<float, 8>(0.0f);
     }
   }
-  const uint c = tid % (WideStep / 4) * 4;
+  const uint c = tid % WideQuads * 4;
   for (uint k = 0; k < cols; k += WideStep) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
+#pragma unroll
     for (ushort i = 0; i < WideMine; i++) {
       const float4 v = k + c < cols ? w.at(tile.row[i], k + c) : float4(0.0f);
-      *(threadgroup float4 *)(weights + wide_row(tid, i) * WideStep + c) = v;
+      wide_put(weights + wide_place(wide_row(tid, i), c), v);
     }
-    for (uint i = tid; i < WideRows * WideStep; i += WideThreads) {
-      const uint t = i / WideStep, col = k + i % WideStep;
-      acts[i] = t0 + t < rows && col < cols ? x[ulong(t0 + t) * cols + col] : 0.0f;
+    for (uint t = tid / WideQuads; t < used * 8; t += WideThreads / WideQuads) {
+      const float4 v = t0 + t < rows ? wide_quad(x + ulong(t0 + t) * cols, k + c, cols) : float4(0.0f);
+      wide_put(acts + wide_place(t, c), v);
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    for (ushort n = 0; n < WideStep; n += 8) {
-      simdgroup_float8x8 a[4], b[2];
-      for (ushort i = 0; i < 4; i++) {
-        simdgroup_load(a[i], acts + 8 * i * WideStep + n, WideStep);
+    for (ushort n = 0; n < WideBlocks; n++) {
+      simdgroup_matrix<E, 8, 8> b[4];
+#pragma unroll
+      for (ushort j = 0; j < 4; j++) {
+        simdgroup_load(b[j], weights + ((half_outs * 4 + j) * WideBlocks + n) * 64, 8, ulong2(0, 0), true);
       }
-      for (ushort j = 0; j < 2; j++) {
-        simdgroup_load(b[j], weights + (sg * 16 + 8 * j) * WideStep + n, WideStep, ulong2(0, 0), true);
-      }
+#pragma unroll
       for (ushort i = 0; i < 4; i++) {
-        for (ushort j = 0; j < 2; j++) {
-          simdgroup_multiply_accumulate(sum[i][j], a[i], b[j], sum[i][j]);
+        if (i < mine) {
+          simdgroup_float8x8 a;
+          simdgroup_load(a, acts + ((2 * i + half_rows) * WideBlocks + n) * 64, 8);
+#pragma unroll
+          for (ushort j = 0; j < 4; j++) {
+            simdgroup_multiply_accumulate(sum[i][j], a, b[j], sum[i][j]);
+          }
         }
       }
     }
   }
+  threadgroup_barrier(mem_flags::mem_threadgroup); // the last step is done with
+#pragma unroll
   for (ushort i = 0; i < 4; i++) {
-    for (ushort j = 0; j < 2; j++) {
-      simdgroup_store(sum[i][j], out + 8 * i * WideOuts + sg * 16 + 8 * j, WideOuts);
+#pragma unroll
+    for (ushort j = 0; j < 4 && i < mine; j++) {
+      simdgroup_store(sum[i][j], out + (2 * i + half_rows) * 8 * WideOuts + half_outs * 32 + 8 * j, WideOuts);
     }
   }
   threadgroup_barrier(mem_flags::mem_threadgroup);

@@ -65,6 +65,12 @@ type Buffer interface {
 	Close()
 }
 
+// Binding is a buffer from an offset on.
+type Binding struct {
+	Buffer Buffer
+	Offset int // a multiple of 4
+}
+
 // Library is compiled source.
 type Library interface {
 	// NewPipeline makes the kernel called function ready to run, with the given function constants. Errors are a
@@ -98,9 +104,12 @@ type Commands interface {
 	SetPipeline(p Pipeline)
 	// SetBuffer binds b from offset on to [[buffer(index)]]. The offset is a multiple of 4.
 	SetBuffer(index int, b Buffer, offset int)
+	// SetBuffers binds each of bindings as SetBuffer does, to the indices from first on. A device is told at once.
+	SetBuffers(first int, bindings []Binding)
 	// SetBytes binds a copy of at most 4096 bytes to [[buffer(index)]].
 	SetBytes(index int, b []byte)
-	// SetThreadgroupMemory gives [[threadgroup(index)]] length bytes, a multiple of 16.
+	// SetThreadgroupMemory gives [[threadgroup(index)]] length bytes, a multiple of 16. What was given before the
+	// pipeline was set may be taken back: a kernel that needs it is given it anew.
 	SetThreadgroupMemory(index, length int)
 	// Dispatch runs groups threadgroups of threads threads each.
 	Dispatch(groups, threads Size)

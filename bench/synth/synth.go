@@ -70,7 +70,8 @@ func (s Spec) Write(out io.Writer, progress func(done, total int64)) error {
 	}
 	buffered := bufio.NewWriterSize(out, 1<<20)
 	w := gguf.NewWriter(buffered)
-	s.putMetadata(w)
+	s.putShape(w)
+	s.putVocabulary(w)
 	all := s.tensors()
 	total, done := int64(0), int64(0)
 	for _, t := range all {
@@ -104,7 +105,7 @@ func (s Spec) check() error {
 	return nil
 }
 
-func (s Spec) putMetadata(w *gguf.Writer) {
+func (s Spec) putShape(w *gguf.Writer) {
 	gguf.Put(w, "general.architecture", "qwen2")
 	gguf.Put(w, "general.name", "random weights, "+s.Name)
 	gguf.Put(w, "qwen2.block_count", uint32(s.Layers))
@@ -115,7 +116,6 @@ func (s Spec) putMetadata(w *gguf.Writer) {
 	gguf.Put(w, "qwen2.attention.head_count_kv", uint32(s.KVHeads))
 	gguf.Put(w, "qwen2.rope.freq_base", s.RopeBase)
 	gguf.Put(w, "qwen2.attention.layer_norm_rms_epsilon", s.Epsilon)
-	s.putVocabulary(w)
 }
 
 // tensors lists what a model of this shape holds, in the order of the forward pass.

@@ -19,14 +19,18 @@ func newBenchCommand(a *app) *cobra.Command {
 		Example: `  pilotfish bench engine -m model.gguf -p 512 -n 64 -r 5`,
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return usagef("which measurement? Name engine, routing, link, gateway, compare, report, kernels or synth")
+			return usagef("which measurement? Name engine, routing, link, gateway, compare, report, kernels, " +
+				"metal-plan or synth")
 		},
 	}
 	c.AddCommand(newBenchEngineCommand(a), newBenchRoutingCommand(a), newBenchLinkCommand(a), newBenchGatewayCommand(a),
 		newBenchCompareCommand(a),
-		newBenchKernelsCommand(a), newBenchSynthCommand(a), newBenchReportCommand(a))
+		newBenchKernelsCommand(a), newBenchMetalPlanCommand(a), newBenchSynthCommand(a), newBenchReportCommand(a))
 	return c
 }
+
+// shapes are the models of random weights, by their names.
+var shapes = map[string]func(synth.Recipe, uint64) synth.Spec{"tiny": synth.Tiny, "0.5b": synth.Half}
 
 // newBenchSynthCommand writes a model of random weights.
 func newBenchSynthCommand(a *app) *cobra.Command {
@@ -34,7 +38,6 @@ func newBenchSynthCommand(a *app) *cobra.Command {
 		shape, kind string
 		seed        uint64
 	)
-	shapes := map[string]func(synth.Recipe, uint64) synth.Spec{"tiny": synth.Tiny, "0.5b": synth.Half}
 	c := &cobra.Command{
 		Use:   "synth FILE [flags]",
 		Short: "Write a model of random weights, for measurements without a real one",

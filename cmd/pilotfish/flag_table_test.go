@@ -71,6 +71,8 @@ func flagTests() map[string]map[string]string {
 			"asks-per-second": "TestLinkFlags", "connects": "TestLinkFlags", "outages": "TestLinkFlags",
 			"outage": "TestLinkFlags", "loopback": "TestLinkFlags", "json": "TestBenchLink", "qlog": "TestRoutingQlog",
 		},
+		"pilotfish bench metal-plan": {"gpu": "TestBenchMetalPlan", "shape": "TestBenchMetalPlan",
+			"type": "TestBenchMetalPlan", "context": "TestBenchMetalPlan", "json": "TestBenchMetalPlan"},
 		"pilotfish bench kernels": {"set": "TestBenchKernels", "type": "TestBenchKernels", "json": "TestBenchKernels"},
 		"pilotfish bench compare": {
 			"alpha": "TestBenchCompare", "by": "TestBenchCompare", "base": "TestBenchCompare",
@@ -320,7 +322,7 @@ func calls(m string) map[string][]string {
 		"pilotfish bench synth": {"/nowhere/new.gguf"}, "pilotfish bench engine": {"-m", m},
 		"pilotfish bench report":  {"/nowhere/results.jsonl"},
 		"pilotfish bench routing": {"--modes", "pipelined-2"}, "pilotfish bench gateway": {"--devices", "1"},
-		"pilotfish bench link": {}, "pilotfish bench kernels": {},
+		"pilotfish bench link": {}, "pilotfish bench kernels": {}, "pilotfish bench metal-plan": {},
 		"pilotfish bench compare": {"/nowhere/a.jsonl"},
 		"pilotfish demo":          {"--modes", "pipelined-2"},
 		"pilotfish run":           {"-m", m, "--cloud", closedPort, "--tokens", "1"},

@@ -36,6 +36,7 @@ func (d *Device) NewBuffer(length int) (metal.Buffer, error) {
 		s.release(b)
 		return nil, fmt.Errorf("a Metal buffer of %d bytes is not shared with the CPU", length)
 	}
+	d.residency.add(s, b)
 	return &buffer{d, b, unsafe.Slice((*byte)(at(contents)), length)}, nil
 }
 
@@ -59,6 +60,7 @@ func (d *Device) WrapBuffer(pages []byte) (metal.Buffer, error) {
 		return nil, fmt.Errorf("no Metal buffer of the %d bytes at %#x: the system does not share them",
 			len(pages), start)
 	}
+	d.residency.add(s, b)
 	return &buffer{d, b, pages}, nil
 }
 
@@ -72,20 +74,25 @@ func (d *Device) checkLength(length int) error {
 // Bytes implements [metal.Buffer].
 func (b *buffer) Bytes() []byte { return b.bytes }
 
-// Close implements [metal.Buffer]. A command buffer that still uses the buffer keeps its memory, not that of a wrapped
-// one.
+// Close implements [metal.Buffer]. A buffer that a command buffer still uses goes when that is over; the memory of a
+// wrapped one is the caller's.
 func (b *buffer) Close() {
-	b.d.drop(&b.buffer)
+	d := b.d
+	d.drop(&b.buffer, func(s *scope, o id) {
+		d.residency.remove(s, o)
+		s.release(o)
+	})
 	b.bytes = nil
 }
 
-// drop releases an object once.
-func (d *Device) drop(o *id) {
-	if *o == 0 {
+// drop gives an object up, once. It goes when no command buffer can use it.
+func (d *Device) drop(o *id, release func(s *scope, o id)) {
+	gone := *o
+	if gone == 0 {
 		return
 	}
+	*o = 0
 	s := d.objc.begin()
 	defer s.end()
-	s.release(*o)
-	*o = 0
+	d.lifetime.close(s, func(s *scope) { release(s, gone) })
 }

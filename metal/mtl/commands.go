@@ -22,11 +22,16 @@ type commands struct {
 	encoder  id
 	pipeline *pipeline
 	bound    [maxArguments]binding
-	memory   [maxArguments]int // dynamic threadgroup memory
-	fresh    uint32            // bit i: memory[i] is set since the pipeline was
+	memory   [maxArguments]int // dynamic threadgroup memory, as Metal was told
+	wanted   [maxArguments]int // of it, what the pipeline asks for
+	number   uint64            // of lifetime
 	unsynced bool              // a dispatch has no barrier behind it
 	err      error             // the first
-	bytes    [maxBytes]byte    // of SetBytes, in memory that does not move
+
+	// Of SetBuffers and SetBytes, in memory that does not move.
+	buffers [maxArguments]id
+	offsets [maxArguments]uintptr
+	bytes   [maxBytes]byte
 }
 
 // binding is what a [[buffer]] index stands for: a buffer from offset on, or bytes if buffer is 0.
@@ -51,6 +56,7 @@ func (d *Device) NewCommands() (metal.Commands, error) {
 		s.end()
 		return nil, errors.New("no Metal command buffer: out of memory")
 	}
+	c.number = d.lifetime.begin()
 	s.pin.Pin(c)
 	s.send(c.encoder, selWaitForFence, uintptr(d.fence))
 	return c, nil
@@ -94,10 +100,12 @@ func (c *commands) endEncoding(commit bool) {
 	s.send(c.encoder, selEndEncoding)
 	c.encoder = 0
 	if commit {
+		c.d.residency.commit(s)
 		s.send(c.buffer, selCommit)
 	} else {
 		s.release(c.buffer)
 		c.buffer = 0
+		c.d.lifetime.end(s, c.number)
 	}
 	s.end()
 }

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync/atomic"
 
 	"github.com/pilotfish-ai/pilotfish/metal"
@@ -30,6 +31,9 @@ type Device struct {
 	limits metal.Limits
 	most   size // threads of a threadgroup along each axis
 	closed atomic.Bool
+
+	residency *residency
+	lifetime  lifetime
 }
 
 // Open opens the system's default GPU. Where there is none the error is [metal.ErrNoDevice].
@@ -71,13 +75,18 @@ func newDevice(o *objc) (*Device, error) {
 	if d.device == 0 {
 		return nil, fmt.Errorf("%w: the system has no GPU that runs Metal", metal.ErrNoDevice)
 	}
+	d.name = s.text(id(s.send(d.device, selDeviceName)))
+	if !s.yes(d.device, selSupportsFamily, mtlGPUFamilyApple7) {
+		d.release(s)
+		return nil, fmt.Errorf("%w: %s", metal.ErrNoDevice, unfit(d.Name()))
+	}
 	d.queue = id(s.send(d.device, selNewCommandQueue))
 	d.fence = id(s.send(d.device, selNewFence))
 	if d.queue == 0 || d.fence == 0 {
 		d.release(s)
 		return nil, fmt.Errorf("%w: the GPU gives no command queue", metal.ErrNoDevice)
 	}
-	d.name = s.text(id(s.send(d.device, selDeviceName)))
+	d.residency = newResidency(s, d.device, d.queue)
 	d.most = s.size(d.device, selMaxThreadsPerThreadgroup)
 	d.limits = metal.Limits{
 		PageSize:          o.pageSize,
@@ -90,6 +99,18 @@ func newDevice(o *objc) (*Device, error) {
 		return nil, fmt.Errorf("%w: %s has limits that make no sense: %+v", metal.ErrNoDevice, d.name, l)
 	}
 	return d, nil
+}
+
+// unfit says why the kernels do not run on a GPU that is not of the family Apple7, which M1 and A14 began. Apple's
+// Metal Feature Set Tables have SIMD-scoped matrix multiply operations from that family on, and not for Intel's and
+// AMD's GPUs.
+func unfit(name string) string {
+	why := "it is older than the M1, or not Apple's"
+	if strings.Contains(name, "Paravirtual") {
+		why = "a virtual machine's GPU lacks much of what the machine beneath has"
+	}
+	return fmt.Sprintf("%s does not multiply matrices in simdgroups (simdgroup_matrix, GPU family Apple7): %s",
+		name, why)
 }
 
 // Name implements [metal.Device].
@@ -110,6 +131,10 @@ func (d *Device) Close() error {
 }
 
 func (d *Device) release(s *scope) {
+	d.lifetime.all(s)
+	if d.residency != nil {
+		d.residency.end(s)
+	}
 	s.release(d.fence)
 	s.release(d.queue)
 	s.release(d.device)

@@ -3,6 +3,9 @@
 package mtl
 
 import (
+	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 	"unsafe"
@@ -167,7 +170,7 @@ func TestRedundantCalls(t *testing.T) {
 	c := begin(t, b)
 	for range 3 {
 		b.set(c, 1)
-		c.SetThreadgroupMemory(0, 64)
+		c.SetThreadgroupMemory(0, 4096)
 		c.Dispatch(one(1), one(32))
 		c.Barrier()
 		c.Barrier()
@@ -176,6 +179,7 @@ func TestRedundantCalls(t *testing.T) {
 	c.SetBuffer(0, b.out, 0)
 	c.SetBytes(0, word(float32(1)))
 	c.SetBuffer(0, b.out, 0)
+	c.SetThreadgroupMemory(0, 4096-1024)
 	c.SetThreadgroupMemory(0, 32)
 	c.Commit()
 	_, err := c.Wait()
@@ -189,7 +193,8 @@ func TestRedundantCalls(t *testing.T) {
 	assert.Equal(t, 3, f.counts["dispatchThreadgroups:threadsPerThreadgroup:"])
 }
 
-// Memory that was given to one kernel does not count for the next, which may not use it.
+// Memory that was given to one kernel counts for the next, which may not use it, until it is taken back: where it has
+// to be, and no earlier.
 func TestThreadgroupMemory(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)
@@ -201,11 +206,65 @@ func TestThreadgroupMemory(t *testing.T) {
 	c.SetThreadgroupMemory(30, 28656)
 	c.Dispatch(one(1), one(64))
 	c.SetPipeline(newPipeline(t, b, "scale", "scale"))
-	c.SetThreadgroupMemory(0, 28672)
+	c.SetThreadgroupMemory(0, 16)
 	c.Dispatch(one(1), one(64))
+	sets := f.counts["setThreadgroupMemoryLength:atIndex:"]
+	assert.Equal(t, 4, sets)
+	c.SetThreadgroupMemory(0, 28656)
+	c.Dispatch(one(1), one(64))
+	c.SetThreadgroupMemory(0, 28656-512) // what is more is let be
+	assert.Equal(t, sets+2, f.counts["setThreadgroupMemoryLength:atIndex:"])
+	c.SetThreadgroupMemory(1, 512) // until there is no room for it
+	c.Dispatch(one(1), one(64))
+	assert.Equal(t, sets+2+2, f.counts["setThreadgroupMemoryLength:atIndex:"])
 	c.Commit()
 	_, err := c.Wait()
 	require.NoError(t, err)
+}
+
+// Buffers that lie beside each other in the table of arguments are bound by one message, from the first to the last
+// that is another than before.
+func TestSetBuffers(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	c := begin(t, b)
+	spare := newBuffer(t, b, 256)
+	all := func(offsets ...int) (bindings []metal.Binding) {
+		for i, of := range []metal.Buffer{b.x, b.out, spare, b.x, spare} {
+			bindings = append(bindings, metal.Binding{Buffer: of, Offset: offsets[i]})
+		}
+		return bindings
+	}
+	type counts struct{ each, offsets, together int }
+	for _, k := range []struct {
+		offsets []int
+		want    counts // of messages so far
+	}{
+		{[]int{0, 0, 0, 0, 0}, counts{0, 0, 1}},
+		{[]int{0, 0, 0, 0, 0}, counts{0, 0, 1}},
+		{[]int{0, 0, 8, 0, 0}, counts{0, 1, 1}},
+		{[]int{0, 4, 8, 4, 0}, counts{0, 1, 2}},
+		{[]int{4, 4, 8, 4, 4}, counts{0, 1, 3}},
+	} {
+		c.SetBuffers(3, all(k.offsets...))
+		got := counts{f.counts["setBuffer:offset:atIndex:"], f.counts["setBufferOffset:atIndex:"],
+			f.counts["setBuffers:offsets:withRange:"]}
+		assert.Equal(t, k.want, got, "%v", k.offsets)
+	}
+	c.SetBuffers(0, nil)
+	c.SetBuffers(0, all(128, 128, 0, 0, 0)[:2])
+	c.SetPipeline(b.pipeline)
+	c.SetBytes(2, word(float32(1)))
+	c.Dispatch(one(1), one(32))
+	c.SetBuffers(0, []metal.Binding{{Buffer: b.x}, {Buffer: b.out, Offset: 128}})
+	c.SetBuffers(0, []metal.Binding{{Buffer: b.x}, {Buffer: b.out}})
+	c.Dispatch(one(1), one(32))
+	c.Commit()
+	_, err := c.Wait()
+	require.NoError(t, err)
+	for i, v := range floats(b.out) {
+		assert.Equal(t, float32(i)+1, v)
+	}
 }
 
 // A command buffer may be waited for on another goroutine than the one that filled it.
@@ -223,6 +282,47 @@ func TestWaitElsewhere(t *testing.T) {
 	}()
 	require.NoError(t, <-done)
 	assert.Equal(t, float32(64), floats(b.out)[63])
+}
+
+// What is closed goes when no command buffer can use it any more, and no later: in any order of ends.
+func TestLifetime(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 200 {
+		var l lifetime
+		var live []uint64
+		users := map[int][]uint64{} // by closed object: the command buffers that may use it
+		released := map[int]bool{}
+		for object := range 40 {
+			switch r.IntN(3) {
+			case 0:
+				live = append(live, l.begin())
+			case 1:
+				if len(live) > 0 {
+					i := r.IntN(len(live))
+					ended := live[i]
+					live = slices.Delete(live, i, i+1)
+					l.end(nil, ended)
+				}
+			case 2:
+				users[object] = slices.Clone(live)
+				l.close(nil, func(*scope) { released[object] = true })
+			}
+			first := uint64(math.MaxUint64)
+			if len(live) > 0 {
+				first = slices.Min(live)
+			}
+			for o, by := range users {
+				used := slices.ContainsFunc(by, func(n uint64) bool { return slices.Contains(live, n) })
+				require.False(t, used && released[o])
+				require.True(t, released[o] || first <= l.begun, "kept for nothing")
+				if len(by) == 0 || slices.Max(by) < first {
+					require.True(t, released[o])
+				}
+			}
+		}
+		l.all(nil)
+		assert.Len(t, released, len(users))
+	}
 }
 
 // Nothing is left behind by 500 command buffers, libraries, pipelines and buffers, by success and by failure.

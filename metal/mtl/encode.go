@@ -2,7 +2,6 @@ package mtl
 
 import (
 	"fmt"
-	"math/bits"
 	"unsafe"
 
 	"github.com/pilotfish-ai/pilotfish/metal"
@@ -20,7 +19,7 @@ func (c *commands) SetPipeline(p metal.Pipeline) {
 	}
 	if mine != c.pipeline {
 		c.s.send(c.encoder, selSetComputePipelineState, uintptr(mine.pipeline))
-		c.pipeline, c.fresh = mine, 0
+		c.pipeline, c.wanted = mine, [maxArguments]int{}
 	}
 }
 
@@ -29,22 +28,61 @@ func (c *commands) SetBuffer(index int, b metal.Buffer, offset int) {
 	if !c.open("SetBuffer") || !c.checkIndex(index) {
 		return
 	}
-	mine, ok := b.(*buffer)
+	if now, ok := c.binding(index, metal.Binding{Buffer: b, Offset: offset}); ok && c.bound[index] != now {
+		c.bind(index, now)
+	}
+}
+
+// SetBuffers implements [metal.Commands]: one message for all from the first to the last that is another than before.
+func (c *commands) SetBuffers(first int, bindings []metal.Binding) {
+	if len(bindings) == 0 || !c.open("SetBuffers") || !c.checkIndex(first) || !c.checkIndex(first+len(bindings)-1) {
+		return
+	}
+	from, to := 0, 0 // what changes, by index
+	for i, b := range bindings {
+		now, ok := c.binding(first+i, b)
+		if !ok {
+			return
+		}
+		c.buffers[first+i], c.offsets[first+i] = now.buffer, uintptr(now.offset)
+		if c.bound[first+i] != now {
+			if to == 0 {
+				from = first + i
+			}
+			to = first + i + 1
+		}
+	}
+	if to == from+1 {
+		c.bind(from, binding{c.buffers[from], int(c.offsets[from])})
+	} else if to > from {
+		c.s.send(c.encoder, selSetBuffers, uintptr(unsafe.Pointer(&c.buffers[from])),
+			uintptr(unsafe.Pointer(&c.offsets[from])), uintptr(from), uintptr(to-from))
+		for i := from; i < to; i++ {
+			c.bound[i] = binding{c.buffers[i], int(c.offsets[i])}
+		}
+	}
+}
+
+// binding checks what is to be bound to an index.
+func (c *commands) binding(index int, b metal.Binding) (binding, bool) {
+	mine, ok := b.Buffer.(*buffer)
 	if !ok || mine == nil || mine.d != c.d || mine.buffer == 0 {
-		c.failf("[[buffer(%d)]] is set to a %T that is closed or of another device", index, b)
-		return
+		c.failf("[[buffer(%d)]] is set to a %T that is closed or of another device", index, b.Buffer)
+		return binding{}, false
 	}
-	if offset < 0 || offset >= len(mine.bytes) || offset%4 != 0 {
-		c.failf("[[buffer(%d)]] is set to begin at byte %d of %d", index, offset, len(mine.bytes))
-		return
+	if b.Offset < 0 || b.Offset >= len(mine.bytes) || b.Offset%4 != 0 {
+		c.failf("[[buffer(%d)]] is set to begin at byte %d of %d", index, b.Offset, len(mine.bytes))
+		return binding{}, false
 	}
-	now := binding{mine.buffer, offset}
-	switch was := c.bound[index]; {
-	case was == now:
-	case was.buffer == now.buffer:
-		c.s.send(c.encoder, selSetBufferOffset, uintptr(offset), uintptr(index))
-	default:
-		c.s.send(c.encoder, selSetBuffer, uintptr(now.buffer), uintptr(offset), uintptr(index))
+	return binding{mine.buffer, b.Offset}, true
+}
+
+// bind binds another buffer, or the same from elsewhere on.
+func (c *commands) bind(index int, now binding) {
+	if c.bound[index].buffer == now.buffer {
+		c.s.send(c.encoder, selSetBufferOffset, uintptr(now.offset), uintptr(index))
+	} else {
+		c.s.send(c.encoder, selSetBuffer, uintptr(now.buffer), uintptr(now.offset), uintptr(index))
 	}
 	c.bound[index] = now
 }
@@ -68,16 +106,15 @@ func (c *commands) SetThreadgroupMemory(index, length int) {
 	if !c.open("SetThreadgroupMemory") || !c.checkIndex(index) {
 		return
 	}
-	if length < 1 || length%16 != 0 || length > c.d.limits.ThreadgroupMemory {
+	if length < 1 || length%leastMemory != 0 || length > c.d.limits.ThreadgroupMemory {
 		c.failf("[[threadgroup(%d)]] is given %d bytes: multiples of 16 up to %d are possible",
 			index, length, c.d.limits.ThreadgroupMemory)
 		return
 	}
-	if c.memory[index] != length {
-		c.s.send(c.encoder, selSetThreadgroupMemoryLength, uintptr(length), uintptr(index))
-		c.memory[index] = length
+	c.wanted[index] = length
+	if was := c.memory[index]; was < length || was > length+memorySlack {
+		c.setMemory(index, length)
 	}
-	c.fresh |= 1 << index
 }
 
 // Dispatch implements [metal.Commands].
@@ -125,6 +162,9 @@ func (c *commands) checkDispatch(groups, threads metal.Size) error {
 			"at most %d are possible, and %d, %d and %d along each axis",
 			p.name, threads, p.threads, most.width, most.height, most.depth)
 	}
+	if c.threadgroupMemory() > c.d.limits.ThreadgroupMemory {
+		c.shrinkMemory()
+	}
 	if need := c.threadgroupMemory(); need > c.d.limits.ThreadgroupMemory {
 		return fmt.Errorf("%s: Dispatch with %d bytes of threadgroup memory: %d are possible",
 			p.name, need, c.d.limits.ThreadgroupMemory)
@@ -132,14 +172,33 @@ func (c *commands) checkDispatch(groups, threads metal.Size) error {
 	return nil
 }
 
-// threadgroupMemory returns the bytes that a dispatch needs: those that the kernel declares, and those that were given
-// since it was set. Whether it uses any that were given before, only Metal knows.
+// leastMemory is the least length of threadgroup memory, which is a multiple of it. memorySlack bytes more than a
+// kernel asks for are let be, if there is room: they are too few for another threadgroup on a core.
+const leastMemory, memorySlack = 16, 1024
+
+// setMemory tells Metal of a length of threadgroup memory.
+func (c *commands) setMemory(index, length int) {
+	c.s.send(c.encoder, selSetThreadgroupMemoryLength, uintptr(length), uintptr(index))
+	c.memory[index] = length
+}
+
+// threadgroupMemory returns the bytes that Metal counts for a dispatch: those that the kernel declares, and every
+// length that the encoder was given and that was not changed since, for this kernel or for one before it.
 func (c *commands) threadgroupMemory() int {
-	need := (c.pipeline.memory + 15) &^ 15
-	for left := c.fresh; left != 0; left &= left - 1 {
-		need += c.memory[bits.TrailingZeros32(left)]
+	need := (c.pipeline.memory + leastMemory - 1) / leastMemory * leastMemory
+	for _, n := range c.memory {
+		need += n
 	}
 	return need
+}
+
+// shrinkMemory takes back what the pipeline does not ask for, but for the least length.
+func (c *commands) shrinkMemory() {
+	for i, n := range c.memory {
+		if wanted := max(c.wanted[i], leastMemory); n > wanted {
+			c.setMemory(i, wanted)
+		}
+	}
 }
 
 func sizeOf(s metal.Size) size {

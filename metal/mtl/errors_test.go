@@ -103,6 +103,7 @@ func TestMisuse(t *testing.T) {
 	ended := newPipeline(t, b, "scale", "scale")
 	ended.Close()
 	scale := newPipeline(t, b, "scale", "scale")
+	commits := f.counts["commit"] // of the residency set
 	for _, c := range []struct {
 		want string
 		do   func(c metal.Commands)
@@ -117,6 +118,11 @@ func TestMisuse(t *testing.T) {
 		{"is set to a *mtl.goBuffer", func(c metal.Commands) { c.SetBuffer(0, &goBuffer{make([]byte, 4)}, 0) }},
 		{"no argument index 31", func(c metal.Commands) { c.SetBuffer(31, b.x, 0) }},
 		{"no argument index -1", func(c metal.Commands) { c.SetBytes(-1, word(uint32(1))) }},
+		{"[[buffer(1)]] is set to begin at byte 256 of 256", func(c metal.Commands) {
+			c.SetBuffers(0, []metal.Binding{{Buffer: b.x}, {Buffer: b.out, Offset: 256}})
+		}},
+		{"[[buffer(4)]] is set to a <nil>", func(c metal.Commands) { c.SetBuffers(4, make([]metal.Binding, 1)) }},
+		{"no argument index 31", func(c metal.Commands) { c.SetBuffers(30, make([]metal.Binding, 2)) }},
 		{"is set to 4097 bytes", func(c metal.Commands) { c.SetBytes(0, make([]byte, 4097)) }},
 		{"is set to 0 bytes", func(c metal.Commands) { c.SetBytes(0, nil) }},
 		{"SetPipeline with a <nil>", func(c metal.Commands) { c.SetPipeline(nil) }},
@@ -165,7 +171,7 @@ func TestMisuse(t *testing.T) {
 		_, err := commands.Wait()
 		assert.ErrorContains(t, err, c.want)
 	}
-	assert.Zero(t, f.counts["commit"])
+	assert.Equal(t, commits, f.counts["commit"])
 	assert.Zero(t, f.counts["dispatchThreadgroups:threadsPerThreadgroup:"])
 }
 
@@ -251,7 +257,7 @@ func TestOutOfMemory(t *testing.T) {
 	begin := func() error { _, err := b.NewCommands(); return err }
 	buffer := func() error { _, err := b.NewBuffer(16); return err }
 	open := func() error { _, err := Open(Options{Libraries: []string{buildFake(t)}}); return err }
-	refuse("commandBuffer", "no Metal command buffer", begin)
+	refuse("commandBufferWithUnretainedReferences", "no Metal command buffer", begin)
 	refuse("computeCommandEncoderWithDispatchType:", "no Metal command buffer", begin)
 	refuse("newBufferWithLength:options:", "out of memory", buffer)
 	refuse("contents", "not shared with the CPU", buffer)
@@ -304,6 +310,66 @@ func TestClosed(t *testing.T) {
 	assert.ErrorIs(t, err, metal.ErrClosed)
 }
 
+// A GPU without matrices of simdgroups is refused, with what it lacks: Intel's and AMD's, and that of a virtual
+// machine, which is of the family Apple5 whatever is beneath.
+func TestFamilies(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	for _, c := range []struct {
+		name     string
+		families []uintptr
+		want     string
+	}{
+		{"AMD Radeon Pro 5500M", []uintptr{2002, 3003, 5001}, "AMD Radeon Pro 5500M does not multiply matrices " +
+			"in simdgroups (simdgroup_matrix, GPU family Apple7): it is older than the M1, or not Apple's"},
+		{"Apple Paravirtual device", []uintptr{1005, 2002, 3003}, "a virtual machine's GPU lacks"},
+		{"Apple M1", []uintptr{1007, 2002, 3003, 5001}, ""},
+		{"Apple M4", []uintptr{1007, 1008, 1009, 2002, 3003, 5001}, ""},
+	} {
+		f.name, f.families = c.name, c.families
+		d, err := Open(Options{Libraries: []string{buildFake(t)}})
+		if c.want == "" {
+			require.NoError(t, err, c.name)
+			assert.Equal(t, c.name, d.Name())
+			require.NoError(t, d.Close())
+			continue
+		}
+		assert.ErrorIs(t, err, metal.ErrNoDevice)
+		assert.ErrorContains(t, err, c.want)
+	}
+}
+
+// Without residency sets, as before macOS 15, or where the system gives none, everything works as with them.
+func TestResidency(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(f *fake)
+		sets   bool
+	}{
+		"macOS 15":  {func(f *fake) {}, true},
+		"no class":  {func(f *fake) { delete(f.methods, "class MTLResidencySetDescriptor") }, false},
+		"no method": {func(f *fake) { f.without["newResidencySetWithDescriptor:error:"] = true }, false},
+		"no set":    {func(f *fake) { f.refuses["newResidencySetWithDescriptor:error:"] = true }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, &goGPU{})
+			c.change(f)
+			b := newBench(t, f)
+			for range 3 {
+				commands := begin(t, b)
+				b.set(commands, 1)
+				late := newBuffer(t, b, 256) // made while its command buffer is filled
+				commands.SetBuffer(1, late, 0)
+				commands.Dispatch(one(1), one(64))
+				commands.Commit()
+				late.Close()
+				_, err := commands.Wait()
+				require.NoError(t, err)
+			}
+			assert.Equal(t, c.sets, f.counts["requestResidency"] == 3, "once for each change")
+			assert.Equal(t, c.sets, f.counts["removeAllocation:"] == 3)
+		})
+	}
+}
+
 func TestNoDevice(t *testing.T) {
 	_, err := Open(Options{})
 	assert.ErrorIs(t, err, metal.ErrNoDevice)
@@ -331,10 +397,10 @@ func TestPanics(t *testing.T) {
 	b := newBench(t, f)
 	s := b.objc.begin()
 	defer s.end()
-	assert.PanicsWithValue(t, "metal/mtl: setBuffer:offset:atIndex: is sent with 2 arguments", func() {
+	assert.PanicsWithValue(t, "metal/mtl: setBuffer:offset:atIndex: is sent with 2 words of arguments", func() {
 		s.send(b.device, selSetBuffer, 0, 0)
 	})
-	assert.PanicsWithValue(t, "metal/mtl: name is sent with 2 arguments", func() {
+	assert.PanicsWithValue(t, "metal/mtl: name is sent with 6 words of arguments", func() {
 		s.sendSizes(b.device, selDeviceName, size{}, size{})
 	})
 	assert.Panics(t, func() { s.seconds(b.device, selSetBuffer) })

@@ -17,7 +17,8 @@ type fakeCommands struct {
 	run     metal.Commands
 	timing  metal.Timing
 	failure string
-	retains []*object // to its completion
+	queue   *object
+	uses    []*object // must be there to its completion: it does not retain them
 }
 
 // fakeEncoder is what an MTLComputeCommandEncoder keeps.
@@ -26,7 +27,7 @@ type fakeEncoder struct {
 	commands []func(metal.Commands)
 	pipeline *fakePipeline
 	uses     [31]*object // buffers
-	memory   [31]int     // that a dispatch surely uses: set since the pipeline was
+	memory   [31]int     // of every index, as it was last set, for whatever pipeline
 	touched  []*object   // buffers that a dispatch may write
 	waits    *object     // fences
 	updates  *object
@@ -39,6 +40,7 @@ func fakeCommandMethods() map[string]map[string]method {
 	for name, m := range map[string]func(*fake, *fakeEncoder, *fakeCall){
 		"setComputePipelineState:":                    (*fake).encodePipeline,
 		"setBuffer:offset:atIndex:":                   (*fake).encodeBuffer,
+		"setBuffers:offsets:withRange:":               (*fake).encodeBuffers,
 		"setBufferOffset:atIndex:":                    (*fake).encodeOffset,
 		"setBytes:length:atIndex:":                    (*fake).encodeBytes,
 		"setThreadgroupMemoryLength:atIndex:":         (*fake).encodeMemory,
@@ -60,9 +62,12 @@ func fakeCommandMethods() map[string]map[string]method {
 	return map[string]map[string]method{
 		"MTLFence":                 {},
 		"MTLComputeCommandEncoder": encoder,
-		"MTLCommandQueue": {"commandBuffer": func(f *fake, self *object, c *fakeCall) {
-			c.value = f.autorelease(f.newCommandBuffer()).address
-		}},
+		"MTLCommandQueue": {
+			"commandBufferWithUnretainedReferences": func(f *fake, self *object, c *fakeCall) {
+				c.value = f.autorelease(f.newObject("MTLCommandBuffer", &fakeCommands{queue: self})).address
+			},
+			"addResidencySet:": addResidencySet,
+		},
 		"MTLCommandBuffer": {
 			"computeCommandEncoderWithDispatchType:": newEncoder,
 			"commit":                                 commit,
@@ -83,25 +88,6 @@ func fakeCommandMethods() map[string]map[string]method {
 			},
 		},
 	}
-}
-
-func (f *fake) newCommandBuffer() *object {
-	b := &fakeCommands{}
-	o := f.newObject("MTLCommandBuffer", b)
-	o.dealloc = func() {
-		if b.status == 0 {
-			f.letGo(b)
-		}
-	}
-	return o
-}
-
-// letGo releases what a command buffer keeps alive.
-func (f *fake) letGo(b *fakeCommands) {
-	for _, o := range b.retains {
-		f.release(o)
-	}
-	b.retains = nil
 }
 
 func newEncoder(f *fake, self *object, c *fakeCall) {
@@ -137,7 +123,14 @@ func commit(f *fake, self *object, c *fakeCall) {
 		f.fault("commit before endEncoding")
 		return
 	}
+	for _, o := range b.uses {
+		if o.refs <= 0 {
+			f.fault("commit of a command buffer that uses a released %s", o.class)
+			return
+		}
+	}
 	f.checkFences(b)
+	f.checkResidency(b)
 	run, err := f.gpu.NewCommands()
 	if err != nil {
 		f.fault("commit: %v", err)
@@ -191,20 +184,20 @@ func waitUntilCompleted(f *fake, self *object, c *fakeCall) {
 		b.status = 5
 	}
 	f.inFlight = slices.DeleteFunc(f.inFlight, func(o *object) bool { return o == self })
-	f.letGo(b)
 	f.release(self)
 }
 
-// retain keeps an object alive until the command buffer of the encoder is done.
-func (e *fakeEncoder) retain(o *object) {
-	o.refs++
-	e.buffer.retains = append(e.buffer.retains, o)
+// use notes an object that must live until the command buffer of the encoder is done.
+func (e *fakeEncoder) use(o *object) {
+	if !slices.Contains(e.buffer.uses, o) {
+		e.buffer.uses = append(e.buffer.uses, o)
+	}
 }
 
 func (f *fake) encodePipeline(e *fakeEncoder, c *fakeCall) {
 	if p := f.object(c.arg(0), "MTLComputePipelineState", "the pipeline"); p != nil {
-		e.retain(p)
-		e.pipeline, e.memory = p.value.(*fakePipeline), [31]int{}
+		e.use(p)
+		e.pipeline = p.value.(*fakePipeline)
 		gpu := e.pipeline.gpu
 		e.commands = append(e.commands, func(run metal.Commands) { run.SetPipeline(gpu) })
 	}
@@ -225,8 +218,23 @@ func (f *fake) encodeBuffer(e *fakeEncoder, c *fakeCall) {
 	if !ok || o == nil {
 		return
 	}
-	e.retain(o)
+	e.use(o)
 	f.bind(e, i, o, int(c.arg(1)))
+}
+
+func (f *fake) encodeBuffers(e *fakeEncoder, c *fakeCall) {
+	first, n := c.arg(2), c.arg(3)
+	if c.arg(0) == 0 || c.arg(1) == 0 || n < 1 || first+n > 31 {
+		f.fault("setBuffers: %d from %d on: 1 to 31 in all are possible", n, first)
+		return
+	}
+	offsets := unsafe.Slice((*uintptr)(at(c.arg(1))), n)
+	for i, address := range unsafe.Slice((*uintptr)(at(c.arg(0))), n) {
+		if o := f.object(address, "MTLBuffer", "the buffer"); o != nil {
+			e.use(o)
+			f.bind(e, int(first)+i, o, int(offsets[i]))
+		}
+	}
 }
 
 func (f *fake) encodeOffset(e *fakeEncoder, c *fakeCall) {
@@ -288,7 +296,7 @@ func (f *fake) encodeDispatch(e *fakeEncoder, c *fakeCall) {
 		return
 	}
 	l := e.pipeline.limits
-	memory := l.uses
+	memory := (l.uses + 15) / 16 * 16
 	for _, n := range e.memory {
 		memory += n
 	}
@@ -301,6 +309,8 @@ func (f *fake) encodeDispatch(e *fakeEncoder, c *fakeCall) {
 		f.fault("a dispatch of threadgroups of %v threads: %d are possible", metalSize(threads), l.threads)
 		return
 	case memory > l.memory:
+		// "The sum of all threadgroup memory allocations (whether made using this method or directly in the shader)
+		// can't exceed the device limits": MTLComputeCommandEncoder, setThreadgroupMemoryLength(_:index:)
 		f.fault("a dispatch with %d bytes of threadgroup memory: %d are possible", memory, l.memory)
 		return
 	}

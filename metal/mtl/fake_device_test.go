@@ -3,6 +3,8 @@
 package mtl
 
 import (
+	"cmp"
+	"slices"
 	"unsafe"
 
 	"github.com/pilotfish-ai/pilotfish/metal"
@@ -45,7 +47,7 @@ func fakeDeviceMethods() map[string]map[string]method {
 	return map[string]map[string]method{
 		"MTLDevice": {
 			"name": func(f *fake, self *object, c *fakeCall) {
-				c.value = f.autorelease(f.newString("Fake of " + f.gpu.Name())).address
+				c.value = f.autorelease(f.newString(cmp.Or(f.name, "Fake of "+f.gpu.Name()))).address
 			},
 			"maxBufferLength": func(f *fake, self *object, c *fakeCall) {
 				c.value = uintptr(f.limitsOf(nil).buffer)
@@ -59,6 +61,13 @@ func fakeDeviceMethods() map[string]map[string]method {
 			"newCommandQueue": func(f *fake, self *object, c *fakeCall) {
 				c.value = f.newObject("MTLCommandQueue", nil).address
 			},
+			"supportsFamily:": func(f *fake, self *object, c *fakeCall) {
+				c.value = 0xabcdef00
+				if slices.Contains(f.families, c.arg(0)) {
+					c.value++
+				}
+			},
+			"newResidencySetWithDescriptor:error:": newResidencySet,
 			"newFence": func(f *fake, self *object, c *fakeCall) {
 				c.value = f.newObject("MTLFence", nil).address
 			},

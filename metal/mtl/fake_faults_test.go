@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -187,6 +188,30 @@ var plants = []struct {
 		p.dispatch(e)
 		p.send(e, selEndEncoding)
 	}},
+	{"36864 bytes of threadgroup memory", func(p *planted) { // half of it was given to a kernel before
+		_, e := p.begun()
+		p.scale(e)
+		p.send(e, selSetThreadgroupMemoryLength, 16384, 0)
+		p.dispatch(e)
+		p.send(e, selSetComputePipelineState, uintptr(p.b.pipeline.(*pipeline).pipeline))
+		p.send(e, selSetThreadgroupMemoryLength, 16384, 1)
+		p.dispatch(e)
+		p.send(e, selEndEncoding)
+	}},
+	{"setBuffers: 2 from 30 on", func(p *planted) { p.together(30, 2) }},
+	{"setBuffers: 0 from 3 on", func(p *planted) { p.together(3, 0) }},
+	{"the buffer is nil", func(p *planted) { p.together(3, 1) }},
+
+	// Types of arguments.
+	{"word 1 of the arguments of setBuffer:offset:atIndex: is 0x100 instead of a @", func(p *planted) {
+		p.encode(selSetBuffer, 256, uintptr(p.b.x.(*buffer).buffer), 0)
+	}},
+	{"instead of a Q", func(p *planted) { p.encode(selSetThreadgroupMemoryLength, uintptr(p.b.fence), 0) }},
+	{"instead of a Q", func(p *planted) { p.encode(selSetBytes, 4, uintptr(unsafe.Pointer(&p.err)), 0) }},
+	{"instead of a ^v", func(p *planted) { p.encode(selSetBytes, uintptr(p.b.fence), 4, 0) }},
+	{"instead of a :", func(p *planted) { p.send(p.b.device, selRespondsToSelector, 5) }},
+	{"instead of a B", func(p *planted) { p.send(p.make(classCompileOptions), selSetFastMathEnabled, 2) }},
+
 	{"threads: 512 are possible", func(p *planted) { p.sized(1, 513) }},
 	{"a dispatch of {0 1 1} threadgroups", func(p *planted) { p.sized(0, 1) }},
 	{"a barrier of scope 2", func(p *planted) { p.encode(selMemoryBarrierWithScope, 2) }},
@@ -211,6 +236,38 @@ var plants = []struct {
 		c, e := p.begun()
 		p.send(c, selWaitUntilCompleted)
 		p.send(e, selEndEncoding)
+	}},
+
+	{"a MTLBuffer is released while a command buffer uses it", func(p *planted) {
+		gone, c, e := p.extra()
+		p.commit(c, e)
+		p.send(p.b.residency.set, selRemoveAllocation, uintptr(gone))
+		p.release(gone)
+	}},
+	{"commit of a command buffer that uses a released MTLBuffer", func(p *planted) {
+		gone, c, e := p.extra()
+		p.b.residency.remove(p.scope, gone)
+		p.release(gone)
+		p.commit(c, e)
+	}},
+
+	// Residency.
+	{"a MTLBuffer is released that a residency set has", func(p *planted) {
+		gone, _, e := p.extra()
+		p.send(e, selEndEncoding)
+		p.release(gone)
+	}},
+	{"a buffer that the set does not have", func(p *planted) {
+		p.send(p.b.residency.set, selRemoveAllocation, uintptr(p.b.x.(*buffer).buffer))
+		p.send(p.b.residency.set, selRemoveAllocation, uintptr(p.b.x.(*buffer).buffer))
+	}},
+	{"uses a buffer that is not resident", func(p *planted) {
+		p.send(p.b.residency.set, selRemoveAllocation, uintptr(p.b.x.(*buffer).buffer))
+		p.send(p.b.residency.set, selCommit)
+		c, e := p.begun()
+		p.scale(e)
+		p.dispatch(e)
+		p.commit(c, e)
 	}},
 
 	// Fences.
@@ -260,6 +317,27 @@ func (p *planted) encode(sel selector, args ...uintptr) {
 	p.send(e, selEndEncoding)
 }
 
+// nowhere is arguments of setBuffers with no buffer in them, in memory that does not move.
+var nowhere [31]uintptr
+
+// together binds n buffers that are nil.
+func (p *planted) together(first, n uintptr) {
+	address := uintptr(unsafe.Pointer(&nowhere))
+	p.encode(selSetBuffers, address, address, first, n)
+}
+
+// extra returns a buffer that is resident, and a command buffer that uses it.
+func (p *planted) extra() (made, commands, encoder id) {
+	made = id(p.send(p.b.device, selNewBufferWithLength, 256, bufferOptions))
+	p.b.residency.add(p.scope, made)
+	p.b.residency.commit(p.scope)
+	commands, encoder = p.begun()
+	p.scale(encoder)
+	p.send(encoder, selSetBuffer, uintptr(made), 0, 1)
+	p.dispatch(encoder)
+	return made, commands, encoder
+}
+
 // sized dispatches groups threadgroups of threads threads.
 func (p *planted) sized(groups, threads uintptr) {
 	_, e := p.begun()
@@ -301,6 +379,7 @@ func TestFakeFindsFaults(t *testing.T) {
 			b := newBench(t, f)
 			require.Empty(t, f.takeFaults())
 			p := &planted{b.objc.begin(), f, b, b.queue}
+			b.residency.commit(p.scope)
 			plant.do(p)
 			faults := f.takeFaults()
 			if assert.Len(t, faults, 1) {
@@ -318,13 +397,21 @@ func TestFakeAllows(t *testing.T) {
 	b := newBench(t, f)
 	p := &planted{b.objc.begin(), f, b, b.queue}
 	defer p.end()
+	b.residency.commit(p.scope)
 	p.pair(true, true, b.fence)
 
 	out := b.out.(*buffer).buffer
 	b.out.(*buffer).buffer = id(p.send(b.device, selNewBufferWithLength, 256, 0)) // tracked
 	x := b.x.(*buffer).buffer
 	b.x.(*buffer).buffer = id(p.send(b.device, selNewBufferWithLength, 256, 0))
+	for _, o := range []metal.Buffer{b.out, b.x} {
+		b.residency.add(p.scope, o.(*buffer).buffer)
+	}
+	b.residency.commit(p.scope)
 	p.pair(false, false, b.fence)
+	for _, o := range []metal.Buffer{b.out, b.x} {
+		b.residency.remove(p.scope, o.(*buffer).buffer)
+	}
 	p.release(b.out.(*buffer).buffer)
 	p.release(b.x.(*buffer).buffer)
 	b.out.(*buffer).buffer, b.x.(*buffer).buffer = out, x
@@ -337,11 +424,11 @@ func TestFakeCounts(t *testing.T) {
 	b, err := d.NewBuffer(4)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"MTLBuffer with 1 references", "MTLCommandQueue with 1 references",
-		"MTLDevice with 1 references", "MTLFence with 1 references"}, f.left())
+		"MTLDevice with 1 references", "MTLFence with 1 references", "MTLResidencySet with 1 references"}, f.left())
 	s := d.objc.begin()
-	assert.Len(t, f.left(), 5)
+	assert.Len(t, f.left(), 6)
 	assert.Contains(t, strings.Join(f.left(), "\n"), "an autorelease pool of thread")
 	s.end()
 	b.Close()
-	assert.Len(t, f.left(), 3)
+	assert.Len(t, f.left(), 4)
 }

@@ -125,11 +125,16 @@ func (c *goCommands) floats(index int) []float32 {
 
 func (c *goCommands) SetPipeline(p metal.Pipeline)                { c.pipeline = p.(*goPipeline) }
 func (c *goCommands) SetBuffer(i int, b metal.Buffer, offset int) { c.args[i] = b.Bytes()[offset:] }
-func (c *goCommands) SetBytes(i int, b []byte)                    { c.args[i] = b }
-func (c *goCommands) SetThreadgroupMemory(index, length int)      {}
-func (c *goCommands) Barrier()                                    {}
-func (c *goCommands) Commit()                                     {}
-func (c *goCommands) Discard()                                    {}
+func (c *goCommands) SetBuffers(first int, bindings []metal.Binding) {
+	for i, b := range bindings {
+		c.SetBuffer(first+i, b.Buffer, b.Offset)
+	}
+}
+func (c *goCommands) SetBytes(i int, b []byte)               { c.args[i] = b }
+func (c *goCommands) SetThreadgroupMemory(index, length int) {}
+func (c *goCommands) Barrier()                               {}
+func (c *goCommands) Commit()                                {}
+func (c *goCommands) Discard()                               {}
 func (c *goCommands) Dispatch(groups metal.Size, size metal.Size) {
 	c.count = groups.X * groups.Y * groups.Z * size.X * size.Y * size.Z
 	if err := goKernels[c.pipeline.name](c, c.pipeline.constants); err != nil && c.err == nil {

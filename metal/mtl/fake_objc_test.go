@@ -19,6 +19,8 @@ type object struct {
 	refs    int
 	value   any    // what its methods keep
 	dealloc func() // when the last reference is gone
+
+	resident *fakeResidency // of a buffer: the set that it was added to
 }
 
 // fakePool is an autorelease pool.
@@ -97,7 +99,19 @@ func (f *fake) release(o *object) {
 		f.fault("a %s is released once too often", o.class)
 		return
 	}
-	if o.refs--; o.refs == 0 && o.dealloc != nil {
+	if o.refs--; o.refs > 0 {
+		return
+	}
+	for _, running := range f.inFlight {
+		if b := running.value.(*fakeCommands); slices.Contains(b.uses, o) {
+			f.fault("a %s is released while a command buffer uses it that does not retain it", o.class)
+			return
+		}
+	}
+	if o.resident != nil && (o.resident.has[o] || o.resident.staged[o]) {
+		f.fault("a %s is released that a residency set has", o.class)
+	}
+	if o.dealloc != nil {
 		o.dealloc()
 	}
 }
@@ -122,9 +136,9 @@ func (f *fake) send(c *fakeCall) {
 		m := f.method(self, name)
 		if m == nil {
 			f.fault("-[%s %s]: unrecognized selector", self.class, name)
-			return
+		} else if f.checkTypes(c, name) {
+			m(f, self, c)
 		}
-		m(f, self, c)
 	}
 }
 
@@ -171,7 +185,7 @@ func fakeMethods() map[string]map[string]method {
 			},
 		},
 		"class NSString": {"stringWithUTF8String:": func(f *fake, self *object, c *fakeCall) {
-			c.value = f.autorelease(f.newString(cString(c.arg(0)))).address
+			c.value = f.autorelease(f.newString(cText(c.arg(0)))).address
 		}},
 		"NSString": {"UTF8String": func(f *fake, self *object, c *fakeCall) {
 			c.value = uintptr(unsafe.Pointer(&self.value.([]byte)[0]))
@@ -183,6 +197,7 @@ func fakeMethods() map[string]map[string]method {
 	maps.Copy(all, fakeDeviceMethods())
 	maps.Copy(all, fakeLibraryMethods())
 	maps.Copy(all, fakeCommandMethods())
+	maps.Copy(all, fakeResidencyMethods())
 	return all
 }
 

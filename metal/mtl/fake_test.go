@@ -28,6 +28,7 @@ type fake struct {
 	gpu     metal.Device      // runs the kernels
 	without map[string]bool   // selectors of newer systems that this one lacks
 	none    bool              // there is no device
+	name    string            // of the device; empty: that of gpu
 	limits  func(*fakeLimits) // changes what pipelines and the device say of themselves
 	failure string            // why the next command buffer that is committed fails
 	refuses map[string]bool   // selectors that return nil: out of memory
@@ -42,6 +43,8 @@ type fake struct {
 	classes   map[string]*object
 	pools     map[int][]*fakePool // by thread
 	inFlight  []*object           // command buffers, committed and not known to be complete
+	families  []uintptr           // of the GPU
+	encodings map[string]string   // of methods, by selector: testdata/apple.txt
 	counts    map[string]int      // messages by selector
 	last      [2]metal.Size       // threadgroups and threads of the last dispatch
 	next      uintptr
@@ -70,6 +73,9 @@ const (
 	callPoolPop
 	callCreateDevice
 	callThreadSelf
+	callGetObjectClass
+	callGetTypeEncoding
+	callGetInstanceMethod
 )
 
 // arg returns the argument behind the i-th colon of a message without arguments that are structures.
@@ -167,6 +173,9 @@ func buildFake(t testing.TB) string {
 	return path
 }
 
+// objectsFrom is beyond all addresses of memory, so that an object in the place of an address or a number is seen.
+const objectsFrom = 1 << 48
+
 // newFake puts a fake in place that runs kernels on gpu. At the end of the test it must have seen no fault, and no
 // object and no pool may be left.
 func newFake(t testing.TB, gpu metal.Device) *fake {
@@ -182,7 +191,9 @@ func newFake(t testing.TB, gpu metal.Device) *fake {
 		classes:   map[string]*object{},
 		pools:     map[int][]*fakePool{},
 		counts:    map[string]int{},
-		next:      0x7000,
+		next:      objectsFrom,
+		families:  []uintptr{1007, 2002, 3003, 5001}, // Apple7, Mac2, Common3, Metal3
+		encodings: appleEncodings(),
 	}
 	require.Nil(t, current.Swap(f), "a fake is in place already")
 	t.Cleanup(func() {
@@ -219,9 +230,9 @@ func (f *fake) receive(c *fakeCall) {
 	case callSend, callSendStret:
 		f.send(c)
 	case callRegisterName:
-		c.value = f.registerName(cString(c.words[0]))
+		c.value = f.registerName(cText(c.words[0]))
 	case callGetClass:
-		c.value = f.getClass(cString(c.words[0]))
+		c.value = f.getClass(cText(c.words[0]))
 	case callPoolPush:
 		c.value = f.pushPool(syscall.Gettid())
 	case callPoolPop:
@@ -232,6 +243,12 @@ func (f *fake) receive(c *fakeCall) {
 		}
 	case callThreadSelf:
 		c.value = uintptr(syscall.Gettid())
+	case callGetObjectClass:
+		c.value = c.words[0] // what follows looks at the object itself
+	case callGetInstanceMethod:
+		c.value = f.getMethod(c.words[0], c.words[1])
+	case callGetTypeEncoding:
+		c.value = c.words[0]
 	}
 }
 
@@ -277,13 +294,4 @@ func (f *fake) abandon() {
 			o.dealloc()
 		}
 	}
-}
-
-// cString copies a C string.
-func cString(address uintptr) string {
-	n := 0
-	for *(*byte)(unsafe.Add(at(address), n)) != 0 {
-		n++
-	}
-	return string(unsafe.Slice((*byte)(at(address)), n))
 }

@@ -56,7 +56,7 @@ func (s *scope) compileOptions() id {
 }
 
 // Close implements [metal.Library].
-func (l *library) Close() { l.d.drop(&l.library) }
+func (l *library) Close() { l.d.drop(&l.library, (*scope).release) }
 
 // NewPipeline implements [metal.Library].
 func (l *library) NewPipeline(function string, constants ...metal.Constant) (metal.Pipeline, error) {

@@ -3,7 +3,6 @@ package mtl
 import (
 	"fmt"
 	"runtime"
-	"strings"
 	"structs"
 	"sync"
 	"unsafe"
@@ -27,7 +26,7 @@ type objc struct {
 	pageSize           int
 
 	selectors [selectorCount]uintptr
-	colons    [selectorCount]int
+	takes     [selectorCount]int // words of arguments
 	classes   [classCount]id
 
 	sendSeconds func(to, selector uintptr) float64
@@ -76,12 +75,14 @@ func openObjC(paths []string) (*objc, error) {
 func (o *objc) register(getClass, registerName uintptr) error {
 	for i, s := range selectors {
 		o.selectors[i] = withCString(s.name, func(p uintptr) uintptr { return callC(registerName, []uintptr{p}) })
-		o.colons[i] = strings.Count(s.name, ":")
+		for _, t := range parts(s.types)[1:] {
+			o.takes[i] += wordsOf(t)
+		}
 	}
 	for i, c := range classes {
-		o.classes[i] = id(withCString(c, func(p uintptr) uintptr { return callC(getClass, []uintptr{p}) }))
-		if o.classes[i] == 0 {
-			return fmt.Errorf("no Objective-C class %s", c)
+		o.classes[i] = id(withCString(c.name, func(p uintptr) uintptr { return callC(getClass, []uintptr{p}) }))
+		if o.classes[i] == 0 && !c.newer {
+			return fmt.Errorf("no Objective-C class %s", c.name)
 		}
 	}
 	return nil

@@ -54,4 +54,4 @@ func (p *pipeline) SIMDWidth() int { return simdWidth }
 func (p *pipeline) ThreadgroupMemory() int { return p.memory }
 
 // Close implements [metal.Pipeline].
-func (p *pipeline) Close() { p.d.drop(&p.pipeline) }
+func (p *pipeline) Close() { p.d.drop(&p.pipeline, (*scope).release) }

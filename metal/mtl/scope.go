@@ -62,8 +62,8 @@ func (s *scope) end() {
 	runtime.UnlockOSThread()
 }
 
-// send sends a message whose arguments are integers, objects and addresses. An address must be of memory that is pinned
-// or that C owns.
+// send sends a message whose arguments are integers, objects and addresses, an NSRange as two integers: registers take
+// it apart. An address must be of memory that is pinned or that C owns.
 func (s *scope) send(to id, sel selector, args ...uintptr) uintptr {
 	s.check(sel, len(args))
 	n := 2 + copy(s.words[2:], args)
@@ -73,16 +73,16 @@ func (s *scope) send(to id, sel selector, args ...uintptr) uintptr {
 
 // sendSizes sends a message with two MTLSize arguments.
 func (s *scope) sendSizes(to id, sel selector, a, b size) {
-	s.check(sel, 2)
+	s.check(sel, 6)
 	s.sizes = [2]size{a, b}
 	s.words[0], s.words[1] = uintptr(to), s.selectors[sel]
 	callC(s.msgSend, s.words[:putSizes(runtime.GOARCH, &s.words, &s.sizes)])
 }
 
-// check panics if a message has not as many arguments as its selector has colons: C would take whatever lies there.
-func (s *scope) check(sel selector, args int) {
-	if args != s.colons[sel] {
-		panic(fmt.Sprintf("metal/mtl: %s is sent with %d arguments", selectors[sel].name, args))
+// check panics if a message has not as many words of arguments as its method takes: C would take whatever lies there.
+func (s *scope) check(sel selector, words int) {
+	if words != s.takes[sel] {
+		panic(fmt.Sprintf("metal/mtl: %s is sent with %d words of arguments", selectors[sel].name, words))
 	}
 }
 
@@ -110,9 +110,14 @@ func (s *scope) release(o id) {
 	}
 }
 
+// yes sends a message that returns a BOOL: one byte, the others are undefined.
+func (s *scope) yes(o id, sel selector, args ...uintptr) bool {
+	return s.send(o, sel, args...)&0xff != 0
+}
+
 // responds reports whether the system's version of an object's class has a method.
 func (s *scope) responds(o id, sel selector) bool {
-	return s.send(o, selRespondsToSelector, s.selectors[sel])&0xff != 0 // a BOOL is one byte, the others are undefined
+	return s.yes(o, selRespondsToSelector, s.selectors[sel])
 }
 
 // string makes an autoreleased NSString. It is nil if text is not UTF-8; a zero byte ends it.

@@ -24,6 +24,8 @@ const (
 	selNewComputePipelineState
 	selNewFence
 	selNewLibraryWithSource
+	selNewResidencySet
+	selSupportsFamily
 
 	selSetFastMathEnabled
 	selSetLanguageVersion
@@ -39,7 +41,13 @@ const (
 	selStaticThreadgroupMemoryLength
 	selThreadExecutionWidth
 
+	selAddResidencySet
 	selCommandBuffer
+	selAddAllocation
+	selEndResidency
+	selRemoveAllocation
+	selRequestResidency
+
 	selCommit
 	selComputeCommandEncoder
 	selCommandBufferError
@@ -52,6 +60,7 @@ const (
 	selEndEncoding
 	selMemoryBarrierWithScope
 	selSetBuffer
+	selSetBuffers
 	selSetBufferOffset
 	selSetBytes
 	selSetComputePipelineState
@@ -62,61 +71,74 @@ const (
 	selectorCount
 )
 
-// selectors is every message that this package sends, with the class or protocol of Apple's that declares it.
-var selectors = [selectorCount]struct{ class, name string }{
-	selAlloc:                {"NSObject", "alloc"},
-	selInit:                 {"NSObject", "init"},
-	selRelease:              {"NSObject", "release"},
-	selRetain:               {"NSObject", "retain"},
-	selRespondsToSelector:   {"NSObject", "respondsToSelector:"},
-	selStringWithUTF8String: {"NSString", "stringWithUTF8String:"},
-	selUTF8String:           {"NSString", "UTF8String"},
-	selLocalizedDescription: {"NSError", "localizedDescription"},
+// selectors is every message that this package sends, with the class or protocol of Apple's that declares it, and the
+// types of its result and arguments as the Objective-C runtime writes them (Apple's Objective-C Runtime Programming
+// Guide, "Type Encodings"), without receiver, selector, sizes and qualifiers.
+var selectors = [selectorCount]struct{ class, name, types string }{
+	selAlloc:                {"NSObject", "alloc", "@"},
+	selInit:                 {"NSObject", "init", "@"},
+	selRelease:              {"NSObject", "release", "v"},
+	selRetain:               {"NSObject", "retain", "@"},
+	selRespondsToSelector:   {"NSObject", "respondsToSelector:", "B:"},
+	selStringWithUTF8String: {"NSString", "stringWithUTF8String:", "@*"},
+	selUTF8String:           {"NSString", "UTF8String", "*"},
+	selLocalizedDescription: {"NSError", "localizedDescription", "@"},
 
-	selDeviceName:                 {"MTLDevice", "name"},
-	selMaxBufferLength:            {"MTLDevice", "maxBufferLength"},
-	selMaxThreadgroupMemoryLength: {"MTLDevice", "maxThreadgroupMemoryLength"},
-	selMaxThreadsPerThreadgroup:   {"MTLDevice", "maxThreadsPerThreadgroup"},
-	selNewBufferWithLength:        {"MTLDevice", "newBufferWithLength:options:"},
-	selNewBufferWithBytesNoCopy:   {"MTLDevice", "newBufferWithBytesNoCopy:length:options:deallocator:"},
-	selNewCommandQueue:            {"MTLDevice", "newCommandQueue"},
-	selNewComputePipelineState:    {"MTLDevice", "newComputePipelineStateWithFunction:error:"},
-	selNewFence:                   {"MTLDevice", "newFence"},
-	selNewLibraryWithSource:       {"MTLDevice", "newLibraryWithSource:options:error:"},
+	selDeviceName:                 {"MTLDevice", "name", "@"},
+	selMaxBufferLength:            {"MTLDevice", "maxBufferLength", "Q"},
+	selMaxThreadgroupMemoryLength: {"MTLDevice", "maxThreadgroupMemoryLength", "Q"},
+	selMaxThreadsPerThreadgroup:   {"MTLDevice", "maxThreadsPerThreadgroup", "{?=QQQ}"},
+	selNewBufferWithLength:        {"MTLDevice", "newBufferWithLength:options:", "@QQ"},
+	selNewBufferWithBytesNoCopy:   {"MTLDevice", "newBufferWithBytesNoCopy:length:options:deallocator:", "@^vQQ@?"},
+	selNewCommandQueue:            {"MTLDevice", "newCommandQueue", "@"},
+	selNewComputePipelineState:    {"MTLDevice", "newComputePipelineStateWithFunction:error:", "@@^@"},
+	selNewFence:                   {"MTLDevice", "newFence", "@"},
+	selNewLibraryWithSource:       {"MTLDevice", "newLibraryWithSource:options:error:", "@@@^@"},
+	selNewResidencySet:            {"MTLDevice", "newResidencySetWithDescriptor:error:", "@@^@"},
+	selSupportsFamily:             {"MTLDevice", "supportsFamily:", "Bq"},
 
-	selSetFastMathEnabled:            {"MTLCompileOptions", "setFastMathEnabled:"},
-	selSetLanguageVersion:            {"MTLCompileOptions", "setLanguageVersion:"},
-	selSetMathFloatingPointFunctions: {"MTLCompileOptions", "setMathFloatingPointFunctions:"},
-	selSetMathMode:                   {"MTLCompileOptions", "setMathMode:"},
+	selSetFastMathEnabled:            {"MTLCompileOptions", "setFastMathEnabled:", "vB"},
+	selSetLanguageVersion:            {"MTLCompileOptions", "setLanguageVersion:", "vQ"},
+	selSetMathFloatingPointFunctions: {"MTLCompileOptions", "setMathFloatingPointFunctions:", "vq"},
+	selSetMathMode:                   {"MTLCompileOptions", "setMathMode:", "vq"},
 
-	selContents:                 {"MTLBuffer", "contents"},
-	selNewFunctionWithName:      {"MTLLibrary", "newFunctionWithName:"},
-	selNewFunctionWithConstants: {"MTLLibrary", "newFunctionWithName:constantValues:error:"},
-	selSetConstantValue:         {"MTLFunctionConstantValues", "setConstantValue:type:atIndex:"},
+	selContents:                 {"MTLBuffer", "contents", "^v"},
+	selNewFunctionWithName:      {"MTLLibrary", "newFunctionWithName:", "@@"},
+	selNewFunctionWithConstants: {"MTLLibrary", "newFunctionWithName:constantValues:error:", "@@@^@"},
+	selSetConstantValue:         {"MTLFunctionConstantValues", "setConstantValue:type:atIndex:", "v^vQQ"},
 
-	selMaxTotalThreadsPerThreadgroup: {"MTLComputePipelineState", "maxTotalThreadsPerThreadgroup"},
-	selStaticThreadgroupMemoryLength: {"MTLComputePipelineState", "staticThreadgroupMemoryLength"},
-	selThreadExecutionWidth:          {"MTLComputePipelineState", "threadExecutionWidth"},
+	selMaxTotalThreadsPerThreadgroup: {"MTLComputePipelineState", "maxTotalThreadsPerThreadgroup", "Q"},
+	selStaticThreadgroupMemoryLength: {"MTLComputePipelineState", "staticThreadgroupMemoryLength", "Q"},
+	selThreadExecutionWidth:          {"MTLComputePipelineState", "threadExecutionWidth", "Q"},
 
-	selCommandBuffer:         {"MTLCommandQueue", "commandBuffer"},
-	selCommit:                {"MTLCommandBuffer", "commit"},
-	selComputeCommandEncoder: {"MTLCommandBuffer", "computeCommandEncoderWithDispatchType:"},
-	selCommandBufferError:    {"MTLCommandBuffer", "error"},
-	selGPUEndTime:            {"MTLCommandBuffer", "GPUEndTime"},
-	selGPUStartTime:          {"MTLCommandBuffer", "GPUStartTime"},
-	selStatus:                {"MTLCommandBuffer", "status"},
-	selWaitUntilCompleted:    {"MTLCommandBuffer", "waitUntilCompleted"},
+	selAddResidencySet:  {"MTLCommandQueue", "addResidencySet:", "v@"},
+	selCommandBuffer:    {"MTLCommandQueue", "commandBufferWithUnretainedReferences", "@"},
+	selAddAllocation:    {"MTLResidencySet", "addAllocation:", "v@"},
+	selEndResidency:     {"MTLResidencySet", "endResidency", "v"},
+	selRemoveAllocation: {"MTLResidencySet", "removeAllocation:", "v@"},
+	selRequestResidency: {"MTLResidencySet", "requestResidency", "v"},
 
-	selDispatchThreadgroups:       {"MTLComputeCommandEncoder", "dispatchThreadgroups:threadsPerThreadgroup:"},
-	selEndEncoding:                {"MTLCommandEncoder", "endEncoding"},
-	selMemoryBarrierWithScope:     {"MTLComputeCommandEncoder", "memoryBarrierWithScope:"},
-	selSetBuffer:                  {"MTLComputeCommandEncoder", "setBuffer:offset:atIndex:"},
-	selSetBufferOffset:            {"MTLComputeCommandEncoder", "setBufferOffset:atIndex:"},
-	selSetBytes:                   {"MTLComputeCommandEncoder", "setBytes:length:atIndex:"},
-	selSetComputePipelineState:    {"MTLComputeCommandEncoder", "setComputePipelineState:"},
-	selSetThreadgroupMemoryLength: {"MTLComputeCommandEncoder", "setThreadgroupMemoryLength:atIndex:"},
-	selUpdateFence:                {"MTLComputeCommandEncoder", "updateFence:"},
-	selWaitForFence:               {"MTLComputeCommandEncoder", "waitForFence:"},
+	selCommit:                {"MTLCommandBuffer", "commit", "v"},
+	selComputeCommandEncoder: {"MTLCommandBuffer", "computeCommandEncoderWithDispatchType:", "@Q"},
+	selCommandBufferError:    {"MTLCommandBuffer", "error", "@"},
+	selGPUEndTime:            {"MTLCommandBuffer", "GPUEndTime", "d"},
+	selGPUStartTime:          {"MTLCommandBuffer", "GPUStartTime", "d"},
+	selStatus:                {"MTLCommandBuffer", "status", "Q"},
+	selWaitUntilCompleted:    {"MTLCommandBuffer", "waitUntilCompleted", "v"},
+
+	selDispatchThreadgroups: {
+		"MTLComputeCommandEncoder", "dispatchThreadgroups:threadsPerThreadgroup:", "v{?=QQQ}{?=QQQ}",
+	},
+	selEndEncoding:                {"MTLCommandEncoder", "endEncoding", "v"},
+	selMemoryBarrierWithScope:     {"MTLComputeCommandEncoder", "memoryBarrierWithScope:", "vQ"},
+	selSetBuffer:                  {"MTLComputeCommandEncoder", "setBuffer:offset:atIndex:", "v@QQ"},
+	selSetBuffers:                 {"MTLComputeCommandEncoder", "setBuffers:offsets:withRange:", "v^@^Q{_NSRange=QQ}"},
+	selSetBufferOffset:            {"MTLComputeCommandEncoder", "setBufferOffset:atIndex:", "vQQ"},
+	selSetBytes:                   {"MTLComputeCommandEncoder", "setBytes:length:atIndex:", "v^vQQ"},
+	selSetComputePipelineState:    {"MTLComputeCommandEncoder", "setComputePipelineState:", "v@"},
+	selSetThreadgroupMemoryLength: {"MTLComputeCommandEncoder", "setThreadgroupMemoryLength:atIndex:", "vQQ"},
+	selUpdateFence:                {"MTLComputeCommandEncoder", "updateFence:", "v@"},
+	selWaitForFence:               {"MTLComputeCommandEncoder", "waitForFence:", "v@"},
 }
 
 // class is a class of Apple's that this package sends messages to: an index into classes.
@@ -126,14 +148,19 @@ const (
 	classString class = iota
 	classCompileOptions
 	classFunctionConstantValues
+	classResidencySetDescriptor
 	classCount
 )
 
-// classes is every class that this package asks the Objective-C runtime for.
-var classes = [classCount]string{
-	classString:                 "NSString",
-	classCompileOptions:         "MTLCompileOptions",
-	classFunctionConstantValues: "MTLFunctionConstantValues",
+// classes is every class that this package asks the Objective-C runtime for. Systems before macOS 15 lack newer ones.
+var classes = [classCount]struct {
+	name  string
+	newer bool
+}{
+	classString:                 {name: "NSString"},
+	classCompileOptions:         {name: "MTLCompileOptions"},
+	classFunctionConstantValues: {name: "MTLFunctionConstantValues"},
+	classResidencySetDescriptor: {name: "MTLResidencySetDescriptor", newer: true},
 }
 
 // Values of Apple's enumerations, under Apple's names.
@@ -145,6 +172,7 @@ const (
 	mtlDataTypeUInt                        = 33
 	mtlDataTypeBool                        = 53
 	mtlDispatchTypeConcurrent              = 1
+	mtlGPUFamilyApple7                     = 1007
 	mtlLanguageVersion3_1                  = 3<<16 + 1
 	mtlMathFloatingPointFunctionsPrecise   = 1
 	mtlMathModeSafe                        = 0

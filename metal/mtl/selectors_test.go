@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,24 +19,41 @@ var appleMethods string
 
 // Every selector of the table is one of Apple's, of the class that the table names, and stands there once.
 func TestSelectors(t *testing.T) {
-	apple := map[string]bool{}
-	for line := range strings.Lines(appleMethods) {
-		if !strings.HasPrefix(line, "#") {
-			apple[strings.TrimSpace(line)] = true
-		}
-	}
+	apple := appleTypes()
 	seen := map[string]bool{}
 	for i, s := range selectors {
-		assert.True(t, apple[s.class+" "+s.name], "selector %d: %s has no method %q", i, s.class, s.name)
+		types, found := apple[s.class+" "+s.name]
+		assert.True(t, found, "selector %d: %s has no method %q", i, s.class, s.name)
+		assert.Equal(t, s.types, strings.Join(withoutHidden(parts(types)), ""), s.name)
 		assert.False(t, seen[s.name], "%s stands twice in the table", s.name)
 		seen[s.name] = true
 	}
-	assert.False(t, apple["MTLDevice newCommandQueue:"])
+	assert.NotContains(t, apple, "MTLDevice newCommandQueue:")
+}
+
+// appleTypes returns the methods of testdata/apple.txt, as class and selector, with their types where they stand there.
+func appleTypes() map[string]string {
+	all := map[string]string{}
+	for line := range strings.Lines(appleMethods) {
+		if f := strings.Fields(line); f[0] != "#" {
+			all[f[0]+" "+f[1]] = strings.Join(f[2:], "")
+		}
+	}
+	return all
+}
+
+// withoutHidden leaves receiver and selector out of the types of a method.
+func withoutHidden(types []string) []string {
+	if len(types) < 3 || types[1] != "@" || types[2] != ":" {
+		return nil
+	}
+	return append(types[:1:1], types[3:]...)
 }
 
 // site is a message in the source of this package.
 type site struct {
 	place    string
+	method   string // of scope
 	selector string // the constant's name
 	args     int
 }
@@ -76,8 +94,8 @@ func siteOf(c *ast.CallExpr) (site, bool) {
 		return site{}, false
 	}
 	switch f.Sel.Name {
-	case "send", "sendSizes", "seconds", "size":
-		return site{selector: sel.Name, args: len(c.Args) - 2}, true
+	case "send", "sendSizes", "seconds", "size", "yes":
+		return site{method: f.Sel.Name, selector: sel.Name, args: len(c.Args) - 2}, true
 	}
 	return site{}, false
 }
@@ -98,7 +116,8 @@ func constantNames(t *testing.T) (names []string) {
 	return names
 }
 
-// Each message is sent with as many arguments as its selector has colons, and none is in the table for nothing.
+// Each message is sent by the method of scope for the type of its result, with as many words of arguments as its types
+// ask for, and none is in the table for nothing.
 func TestArgumentCounts(t *testing.T) {
 	index := map[string]int{}
 	for i, name := range constantNames(t) {
@@ -110,8 +129,24 @@ func TestArgumentCounts(t *testing.T) {
 		if !assert.True(t, ok, "%s: %s is not in the table", s.place, s.selector) {
 			continue
 		}
-		name := selectors[i].name
-		assert.Equal(t, strings.Count(name, ":"), s.args, "%s: %s", s.place, name)
+		types := parts(selectors[i].types)
+		words := 0
+		for _, t := range types[1:] {
+			words += wordsOf(t)
+		}
+		want := "send"
+		switch {
+		case types[0] == "d":
+			want = "seconds"
+		case types[0] == typeSize:
+			want = "size"
+		case types[0] == "B":
+			want = "yes"
+		case slices.Contains(types, typeSize):
+			want, words = "sendSizes", 2
+		}
+		assert.Equal(t, want, s.method, "%s: %s", s.place, selectors[i].name)
+		assert.Equal(t, words, s.args, "%s: %s", s.place, selectors[i].name)
 		sent[s.selector] = true
 	}
 	for name, i := range index {
@@ -122,10 +157,10 @@ func TestArgumentCounts(t *testing.T) {
 // A wrong number of arguments is seen in the source.
 func TestArgumentCountsFindsFaults(t *testing.T) {
 	for text, want := range map[string]site{
-		`s.send(o, selRelease)`:                   {selector: "selRelease"},
-		`s.send(o, selRelease, 1)`:                {selector: "selRelease", args: 1},
-		`c.s.sendSizes(o, selDispatch, a, b)`:     {selector: "selDispatch", args: 2},
-		`s.send(s.classes[classString], selX, p)`: {selector: "selX", args: 1},
+		`s.send(o, selRelease)`:                   {method: "send", selector: "selRelease"},
+		`s.send(o, selRelease, 1)`:                {method: "send", selector: "selRelease", args: 1},
+		`c.s.sendSizes(o, selDispatch, a, b)`:     {method: "sendSizes", selector: "selDispatch", args: 2},
+		`s.send(s.classes[classString], selX, p)`: {method: "send", selector: "selX", args: 1},
 	} {
 		e, err := parser.ParseExpr(text)
 		require.NoError(t, err)

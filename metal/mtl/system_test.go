@@ -86,6 +86,7 @@ func TestSystem(t *testing.T) {
 	defer d.Close()
 	t.Logf("%s: %+v", d.Name(), d.Limits())
 	saxpy(t, d)
+	sameEncodings(t, systemLibraries(), d)
 	if _, err := d.NewLibrary("kernel void f( {}"); !errors.As(err, new(*metal.CompileError)) {
 		t.Errorf("bad source gives %v", err)
 	}

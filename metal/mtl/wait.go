@@ -22,6 +22,7 @@ func (c *commands) Wait() (metal.Timing, error) {
 	defer func() {
 		s.release(c.buffer)
 		c.buffer = 0
+		c.d.lifetime.end(s, c.number)
 	}()
 	s.send(c.buffer, selWaitUntilCompleted)
 	if status := s.send(c.buffer, selStatus); status != mtlCommandBufferStatusCompleted {

@@ -125,6 +125,13 @@ func (c *commands) SetBuffer(index int, b metal.Buffer, offset int) {
 	c.arguments[index] = argument{buffer: own, offset: offset}
 }
 
+// SetBuffers implements metal.Commands.
+func (c *commands) SetBuffers(first int, bindings []metal.Binding) {
+	for i, b := range bindings {
+		c.SetBuffer(first+i, b.Buffer, b.Offset)
+	}
+}
+
 // hold keeps a buffer until the command buffer is done. It reports whether the buffer is open.
 func (c *commands) hold(b *buffer) bool {
 	if slices.Contains(c.held, b) {

@@ -13,6 +13,8 @@ type Count struct {
 	ReadUnique    int64 // bytes that were read at least once
 	Written       int64
 	WrittenUnique int64
+	// Fetched is as Read, with a byte that several threads of a simdgroup want of one load counted once.
+	Fetched int64
 	// Lines counts the lines of 128 bytes that the threads of a simdgroup touch with one load, for all loads. Ideal is
 	// how many there would be if what they need lay together.
 	Lines, Ideal int64
@@ -91,7 +93,8 @@ func (d *Device) count(q *dispatch, c *dispatchC) {
 	defer d.mu.Unlock()
 	d.tally.dispatches++
 	for _, r := range d.regionsOf(c) {
-		reads := Count{Read: int64(r.read), ReadUnique: int64(r.unique), Lines: int64(r.lines), Ideal: int64(r.ideal)}
+		reads := Count{Read: int64(r.read), ReadUnique: int64(r.unique), Fetched: int64(r.fetched),
+			Lines: int64(r.lines), Ideal: int64(r.ideal)}
 		writes := Count{Written: int64(r.written), WrittenUnique: int64(r.writtenUnique)}
 		d.tally.bind(q.pipeline, int(r.index), reads)
 		d.tally.bind(q.pipeline, int(r.writeIndex), writes)
@@ -136,6 +139,7 @@ func (c *Count) add(n Count) {
 	c.ReadUnique += n.ReadUnique
 	c.Written += n.Written
 	c.WrittenUnique += n.WrittenUnique
+	c.Fetched += n.Fetched
 	c.Lines += n.Lines
 	c.Ideal += n.Ideal
 }

@@ -45,16 +45,17 @@ func TestCounts(t *testing.T) {
 	dispatch("copy4", 2, 64, x, y)
 	c := d.Counts()
 	assert.Equal(t, 1, c.Dispatches)
-	assert.Equal(t, Count{Dispatches: 1, Read: 2048, ReadUnique: 2048, Lines: 16, Ideal: 16},
+	assert.Equal(t, Count{Dispatches: 1, Read: 2048, ReadUnique: 2048, Fetched: 2048, Lines: 16, Ideal: 16},
 		c.Bindings[Binding{"copy4", 0}])
 	assert.Equal(t, Count{Dispatches: 1, Written: 2048, WrittenUnique: 2048}, c.Bindings[Binding{"copy4", 1}])
-	assert.Equal(t, Count{Dispatches: 1, Read: 2048, ReadUnique: 2048, Lines: 16, Ideal: 16}, c.Buffers[x])
+	assert.Equal(t, Count{Dispatches: 1, Read: 2048, ReadUnique: 2048, Fetched: 2048, Lines: 16, Ideal: 16},
+		c.Buffers[x])
 
 	// each lane in a line of its own; and all lanes the same four bytes
 	require.NoError(t, d.ResetCounts())
 	assert.Empty(t, d.Counts().Buffers)
 	dispatch("spread", 1, 32, x, y)
-	assert.Equal(t, Count{Dispatches: 1, Read: 256, ReadUnique: 128, Lines: 33, Ideal: 2},
+	assert.Equal(t, Count{Dispatches: 1, Read: 256, ReadUnique: 128, Fetched: 132, Lines: 33, Ideal: 2},
 		d.Counts().Bindings[Binding{"spread", 0}])
 
 	// each weight once; x once for each of 8 rows; twice the dispatch, once the unique bytes of a buffer
@@ -63,29 +64,33 @@ func TestCounts(t *testing.T) {
 	dispatch("rows", 8, 32, w, x, y)
 	c = d.Counts()
 	assert.Equal(t, 2, c.Dispatches)
-	assert.Equal(t, Count{Dispatches: 2, Read: 4096, ReadUnique: 4096, Lines: 2 * 8 * 8, Ideal: 2 * 8 * 8},
+	assert.Equal(t, Count{Dispatches: 2, Read: 4096, ReadUnique: 4096, Fetched: 4096,
+		Lines: 2 * 8 * 8, Ideal: 2 * 8 * 8},
 		c.Bindings[Binding{"rows", 0}])
-	assert.Equal(t, Count{Dispatches: 2, Read: 4096, ReadUnique: 2048, Lines: 2 * 8 * 8, Ideal: 2 * 8 * 8},
+	assert.Equal(t, Count{Dispatches: 2, Read: 4096, ReadUnique: 2048, Fetched: 4096,
+		Lines: 2 * 8 * 8, Ideal: 2 * 8 * 8},
 		c.Buffers[w])
-	assert.Equal(t, Count{Dispatches: 2, Read: 2 * 8 * 1024, ReadUnique: 2 * 1024, Lines: 2 * 8 * 8, Ideal: 2 * 8 * 8},
+	assert.Equal(t, Count{Dispatches: 2, Read: 2 * 8 * 1024, ReadUnique: 2 * 1024, Fetched: 2 * 8 * 1024,
+		Lines: 2 * 8 * 8, Ideal: 2 * 8 * 8},
 		c.Bindings[Binding{"rows", 1}])
 	assert.Equal(t, Count{Dispatches: 2, Written: 64, WrittenUnique: 32}, c.Buffers[y])
 
 	require.NoError(t, d.ResetCounts())
 	dispatch("half_used", 1, 64, x, y)
-	assert.Equal(t, Count{Dispatches: 1, Read: 128, ReadUnique: 128, Lines: 2, Ideal: 2},
+	assert.Equal(t, Count{Dispatches: 1, Read: 128, ReadUnique: 128, Fetched: 128, Lines: 2, Ideal: 2},
 		d.Counts().Bindings[Binding{"half_used", 0}])
 
 	// in each row, 8 threads load a second time: 4 rows of 128 bytes and 32 bytes, and nobody falls out of step
 	require.NoError(t, d.ResetCounts())
 	dispatch("ragged", 1, 32, x, y)
-	assert.Equal(t, Count{Dispatches: 1, Read: 640, ReadUnique: 640, Lines: 8, Ideal: 8},
+	assert.Equal(t, Count{Dispatches: 1, Read: 640, ReadUnique: 640, Fetched: 640, Lines: 8, Ideal: 8},
 		d.Counts().Bindings[Binding{"ragged", 0}])
 
 	// more loads than are kept at a time
 	require.NoError(t, d.ResetCounts())
 	dispatch("again", 1, 32, x, y)
-	assert.Equal(t, Count{Dispatches: 1, Read: 50000 * 128, ReadUnique: 6400, Lines: 50000, Ideal: 50000},
+	assert.Equal(t, Count{Dispatches: 1, Read: 50000 * 128, ReadUnique: 6400, Fetched: 50000 * 128,
+		Lines: 50000, Ideal: 50000},
 		d.Counts().Bindings[Binding{"again", 0}])
 
 	fast := open(t, Options{})
@@ -118,5 +123,5 @@ func TestCountsByOffset(t *testing.T) {
 	assert.Equal(t, int64(8192), n.Bindings[Binding{"rows", 1}].Read)
 	assert.Equal(t, int64(32), n.Bindings[Binding{"rows", 2}].Written)
 	assert.Equal(t, Count{Dispatches: 1, Read: 10240, ReadUnique: 2048 + 1024, Written: 32, WrittenUnique: 32,
-		Lines: 128, Ideal: 128}, n.Buffers[all])
+		Fetched: 10240, Lines: 128, Ideal: 128}, n.Buffers[all])
 }

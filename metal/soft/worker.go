@@ -32,14 +32,14 @@ type dispatchC struct {
 }
 
 type regionC struct {
-	start, end, limit                                                           uint64
-	base                                                                        uint64
-	cells, unwritten                                                            uint64
-	seen, ever, put, everPut                                                    uint64
-	index, writeIndex                                                           uint32
-	readOnly, _                                                                 uint32
-	read, unique, written, writtenUnique, lines, ideal, everUnique, everWritten uint64
-	low, high, putLow, putHigh                                                  uint64
+	start, end, limit                                                                    uint64
+	base                                                                                 uint64
+	cells, unwritten                                                                     uint64
+	seen, ever, put, everPut                                                             uint64
+	index, writeIndex                                                                    uint32
+	readOnly, _                                                                          uint32
+	read, unique, written, writtenUnique, lines, ideal, fetched, everUnique, everWritten uint64
+	low, high, putLow, putHigh                                                           uint64
 }
 
 type reportC struct {

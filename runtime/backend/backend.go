@@ -99,7 +99,7 @@ type Row struct {
 	Token int32
 	Pos   int32  // position in its text, from 0: the angle of the rotation
 	Slot  int32  // where its key and value go; no two rows of a pass share one
-	See   []Span // the slots it attends to, by rising position, its own last: settled prefix, then ancestors
+	See   []Span // the slots it attends to, each once, by rising position, its own last: settled prefix, then ancestors
 	KV    KV     // whose slots these are, only for a [Mixer]; nil: those of the pass
 }
 

@@ -100,7 +100,7 @@ func (e *Engine) openGPU() error {
 	if err != nil {
 		return fmt.Errorf("backend %s: %w", e.o.Backend, err)
 	}
-	d, err := gpu.New(under, gpu.Options{Mapped: e.file.Mapped()})
+	d, err := gpu.New(under, gpu.Options{Mapped: e.file.Mappings()})
 	if err != nil {
 		return errors.Join(fmt.Errorf("backend %s: %w", e.o.Backend, err), under.Close())
 	}

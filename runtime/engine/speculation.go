@@ -9,12 +9,13 @@ import (
 )
 
 // speculationDepth is how many tokens are evaluated, or about to be, beyond the one that is waited for: the device then
-// has work while the token is looked at, and a token that is not the expected one costs as many evaluations in vain.
-const speculationDepth = 2
+// has work while the token is looked at and the next one encoded, and what is asked for instead of the expected token,
+// after an escalation too, waits for as many evaluations in vain.
+const speculationDepth = 1
 
 // speculation has the device of a session evaluate what is likely to be asked for next: while a token is waited for,
-// its best successor is evaluated, and the best one after that, each taken over on the device. If the session asks for
-// another one, those flights are dropped.
+// its best successor is evaluated, and the best one after that if the depth says so, each taken over on the device. If
+// the session asks for another one, those flights are dropped.
 type speculation struct {
 	depth   int  // 0: never
 	off     bool // tokens are drawn: the best one is only one of many

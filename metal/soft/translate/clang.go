@@ -62,6 +62,8 @@ func language(arch string) []string {
 		return append(flags, "--target=x86_64-linux-gnu", "-march=x86-64-v3")
 	case "arm64":
 		return append(flags, "--target=aarch64-linux-gnu")
+	case "amdgcn":
+		return append(flags, "--target=amdgcn-amd-amdhsa", "-mcpu=gfx1100", "-nogpulib")
 	}
 	return flags
 }
@@ -85,7 +87,7 @@ func (v Variant) flags() []string {
 		"signed-integer-overflow,unreachable,return,null"
 	switch v {
 	case FastMath:
-		return []string{"-O2", "-ffast-math", "-fhonor-nans", "-fhonor-infinities"}
+		return []string{"-O2", "-ffast-math", "-fhonor-nans", "-fhonor-infinities", "-ffp-contract=fast-honor-pragmas"}
 	case Check:
 		return append(exact, "-O1", "-gline-tables-only", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops",
 			"-fsanitize=thread", undefined, "-mllvm", "-tsan-instrument-func-entry-exit=0",

@@ -72,8 +72,33 @@ func knownDirective(text string) bool {
 	if len(fields) == 0 {
 		return false
 	}
-	return slices.Contains([]string{"unroll", "nounroll", "METAL"}, fields[0]) ||
+	return slices.Contains([]string{"unroll", "nounroll"}, fields[0]) || contraction(text) != "" ||
 		len(fields) > 1 && fields[0] == "clang" && fields[1] == "loop"
+}
+
+// contraction returns what clang calls a pragma of Metal's that says whether products and sums may become an fma, or ""
+// if a line is no such pragma.
+func contraction(text string) string {
+	_, text, _ = strings.Cut(text, "pragma")
+	text = strings.Join(strings.Fields(text), "")
+	for _, mode := range []string{"off", "on", "fast"} {
+		if text == "METALfpcontract("+mode+")" {
+			return "#pragma clang fp contract(" + mode + ")"
+		}
+	}
+	return ""
+}
+
+// contractions translates the pragmas that say whether products and sums may become an fma.
+func (u *unit) contractions() {
+	for i, t := range u.tokens {
+		if t.kind != directive {
+			continue
+		}
+		if pragma := contraction(t.text); pragma != "" {
+			u.replace(i, i+1, pragma)
+		}
+	}
 }
 
 // recursion refuses functions that reach themselves: a GPU has no stack to call on.

@@ -11,6 +11,7 @@ func parse(text, file string) *unit {
 	u.bindTemplates()
 	u.constructors()
 	u.findConstants()
+	u.contractions()
 	if !u.includes("metal_stdlib") {
 		first := max(0, slices.IndexFunc(u.tokens, func(t token) bool { return t.kind != directive }))
 		u.fail(u.at(first).at, "the source does not #include <metal_stdlib>")

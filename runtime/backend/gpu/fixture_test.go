@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -241,6 +242,9 @@ func (s *kv) at(layer int, slot int32, head int, v bool) []float64 {
 
 // Frames is how many frames there are, of passes and spare ones.
 func (d *Device) Frames() int { return len(d.frames) }
+
+// Parts are the buffers of the splits of attention: results, and what they count for.
+func (d *Device) Parts() (parts, ml metal.Buffer) { return d.scratch.parts.Buffer, d.scratch.ml.Buffer }
 
 // Spare is how many of them no pass uses.
 func (d *Device) Spare() int { return len(d.spare) }

@@ -43,7 +43,7 @@ func (d *Device) BeginAfter(before backend.Flight, store backend.KV, row backend
 func (d *Device) begin(store *kv, rows []backend.Row) *pass {
 	p := &pass{d: d, kv: store, n: len(rows), rows: rows, frame: d.takeFrame()}
 	p.stats.Rows = len(rows)
-	if p.err = p.frame.fill(d, p.kv.c, rows); p.err != nil {
+	if p.err = p.frame.fill(d, p.kv, rows); p.err != nil {
 		return p
 	}
 	p.tokens = p.frame.tokens

@@ -64,6 +64,12 @@ func (c *lateCommands) SetBuffer(index int, b metal.Buffer, offset int) {
 	c.Commands.SetBuffer(index, own.Buffer, offset)
 }
 
+func (c *lateCommands) SetBuffers(first int, bindings []metal.Binding) {
+	for i, b := range bindings {
+		c.SetBuffer(first+i, b.Buffer, b.Offset)
+	}
+}
+
 func (c *lateCommands) Commit() {
 	c.d.queue, c.d.open = append(c.d.queue, c), append(c.d.open, c)
 	c.d.most = max(c.d.most, len(c.d.open))
@@ -335,6 +341,12 @@ type keptCommands struct{ metal.Commands }
 
 func (c keptCommands) SetBuffer(index int, b metal.Buffer, offset int) {
 	c.Commands.SetBuffer(index, b.(keptBuffer).Buffer, offset)
+}
+
+func (c keptCommands) SetBuffers(first int, bindings []metal.Binding) {
+	for i, b := range bindings {
+		c.SetBuffer(first+i, b.Buffer, b.Offset)
+	}
 }
 
 // TestNothingIsLeft: a device gives back whatever it took for passes with few rows and many, with logits, more best

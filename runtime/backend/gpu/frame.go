@@ -3,7 +3,6 @@ package gpu
 import (
 	"math"
 
-	"github.com/pilotfish-ai/pilotfish/kernels"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -19,11 +18,46 @@ type frame struct {
 	spans  bound // [from, to) of all rows
 	angles bound // [T, Dh/2] cos and sin of pos·base^(-2i/Dh)
 	splits int   // most splits of a row
+	tiling tiling
+	tiles  bound // of tiling, as blocks and masks
+	blocks bound
+	masks  bound
+
+	args []metal.Buffer // arguments of dispatches, in pieces of argsLength bytes
+	used int            // bytes of these
 }
 
 func (f *frame) close() {
 	f.buffer.close()
 	f.result.close()
+	for _, b := range f.args {
+		b.Close()
+	}
+	f.args = nil
+}
+
+const (
+	argsLength = 16 << 10
+	argsAlign  = 256 // enough for the constant memory of any GPU
+)
+
+// put keeps the arguments of a dispatch until the pass is over. They are bound as the buffers are, by the same message,
+// instead of by one of their own.
+func (f *frame) put(d *Device, args []byte) (bound, error) {
+	if f.used%argsLength+len(args) > argsLength {
+		f.used = ceil(f.used, argsLength) * argsLength
+	}
+	piece, at := f.used/argsLength, f.used%argsLength
+	if piece == len(f.args) {
+		b, err := d.metal.NewBuffer(argsLength)
+		if err != nil {
+			return bound{}, err
+		}
+		f.args = append(f.args, b)
+	}
+	copy(f.args[piece].Bytes()[at:], args)
+	f.used += ceil(len(args), argsAlign) * argsAlign
+	return bound{f.args[piece], at}, nil
 }
 
 // bound is a place in a buffer.
@@ -32,20 +66,25 @@ type bound struct {
 	offset int
 }
 
-// splits is how many parts n visible keys are attended to in: about 128 keys each, as far as there may be so many
-// parts.
-func splits(n int) int { return min(max(1, ceil(n, 128)), kernels.MaxSplits) }
-
-// fill writes the frame of rows. Rows that do not share a pass over the weights in order are not split: there are
-// enough of them to keep the device busy.
-func (f *frame) fill(d *Device, c backend.KVConfig, rows []backend.Row) error {
+// fill writes the frame of rows. The keys of rows that do not share a pass over the weights in order are not split.
+func (f *frame) fill(d *Device, store *kv, rows []backend.Row) error {
+	c := store.c
 	half, spans := c.HeadSize/2, 0
 	for _, r := range rows {
 		spans += len(r.See)
 	}
 	n := len(rows)
+	tiled := rows
+	if !wide(n) {
+		tiled = nil
+	}
+	f.tiling.fill(tiled, store.plan.tileRows())
+	tables := [][]uint32{f.tiling.tiles, f.tiling.blocks, f.tiling.masks}
 	sizes := []int{4 * n, 4 * n, 16 * n, 8 * spans, 8 * half * n}
-	places := []*bound{&f.tokens, &f.slots, &f.rows, &f.spans, &f.angles}
+	places := []*bound{&f.tokens, &f.slots, &f.rows, &f.spans, &f.angles, &f.tiles, &f.blocks, &f.masks}
+	for _, table := range tables {
+		sizes = append(sizes, 4*len(table))
+	}
 	total := 0
 	for i, size := range sizes {
 		places[i].offset = total
@@ -61,8 +100,11 @@ func (f *frame) fill(d *Device, c backend.KVConfig, rows []backend.Row) error {
 	tokens, slots := words[uint32](bytes[f.tokens.offset:]), words[uint32](bytes[f.slots.offset:])
 	sees, ends := words[uint32](bytes[f.rows.offset:]), words[uint32](bytes[f.spans.offset:])
 	angles := words[float32](bytes[f.angles.offset:])
+	for i, table := range tables {
+		copy(words[uint32](bytes[places[5+i].offset:]), table)
+	}
 	freq := c.Frequencies()
-	f.splits = 1
+	f.splits, f.used = 1, 0
 	at := 0
 	for t, r := range rows {
 		tokens[t], slots[t] = uint32(r.Token), uint32(r.Slot)
@@ -73,8 +115,8 @@ func (f *frame) fill(d *Device, c backend.KVConfig, rows []backend.Row) error {
 			at++
 		}
 		parts := 1
-		if n <= maxNarrow {
-			parts = splits(visible)
+		if !wide(n) {
+			parts = splits(visible, c.KVHeads)
 		}
 		f.splits = max(f.splits, parts)
 		copy(sees[4*t:], []uint32{uint32(first), uint32(at - first), uint32(visible), uint32(parts)})

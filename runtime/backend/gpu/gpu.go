@@ -8,16 +8,15 @@
 //
 // Passes of 1 to 8 rows share one way of summing, and a row's results are the same to the last bit whatever rows are
 // beside it, and however its visible slots lie in memory. Longer passes (prefill, large batches) go through simdgroup
-// matrices, whose sums may differ from that in the last bits; among themselves they keep the same promise.
+// matrices, whose sums may differ from that in the last bits; among themselves a row's results are the same whatever
+// rows are beside it, but keys are summed in the order of their slots.
 package gpu
 
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
-	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/kernels"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -25,24 +24,26 @@ import (
 
 // Options choose how the device is used. The zero value works.
 type Options struct {
-	// Mapped tells that the tensors given to LoadWeight alias memory-mapped files, whose pages may be handed to the
-	// device as they are. Otherwise weights are copied.
-	Mapped bool
+	// Mapped are memory-mapped files, each from its beginning, on which tensors given to LoadWeight lie. Their pages
+	// are handed to the device as they are: a file is one buffer. Other weights are copied.
+	Mapped [][]byte
 }
 
 // Device is a metal.Device as a [backend.Device].
 type Device struct {
 	metal     metal.Device
 	limits    metal.Limits
-	mapped    bool
+	mapped    []mapping
 	libraries map[string]metal.Library // by type of weights; "" has the kernels that read none
 	pipelines map[pipelineKey]metal.Pipeline
-	buffers   []metal.Buffer   // all that live as long as the device
-	none      metal.Buffer     // is bound where a kernel declares what it will not touch
-	frames    []*frame         // of all passes
-	spare     []*frame         // of these, those that no pass uses
-	alive     map[*memory]bool // of KV stores
-	flights   []*pass          // committed and not waited for, in order
+	stores    map[storeKey]bool // there is such a KV store
+	bindings  []metal.Binding   // of the dispatch that is encoded
+	buffers   []metal.Buffer    // all that live as long as the device
+	none      metal.Buffer      // is bound where a kernel declares what it will not touch
+	frames    []*frame          // of all passes
+	spare     []*frame          // of these, those that no pass uses
+	alive     map[*memory]bool  // of KV stores
+	flights   []*pass           // committed and not waited for, in order
 	scratch   scratch
 	tensors   []*tensor
 	routers   map[routerKey]*router
@@ -50,12 +51,6 @@ type Device struct {
 	mu   sync.Mutex
 	last Stats
 	dead []*memory // of KV stores that nobody holds any more
-}
-
-// pipelineKey is a kernel for a type of weights, which is empty if it reads none, and its function constants.
-type pipelineKey struct {
-	weight, name string
-	kvF32        bool
 }
 
 // Stats describe a pass.
@@ -70,9 +65,12 @@ type Stats struct {
 // loaded. The metal.Device is not closed with the device.
 func New(dev metal.Device, o Options) (*Device, error) {
 	d := &Device{
-		metal: dev, limits: dev.Limits(), mapped: o.Mapped,
+		metal: dev, limits: dev.Limits(),
 		libraries: map[string]metal.Library{}, pipelines: map[pipelineKey]metal.Pipeline{},
-		alive: map[*memory]bool{}, routers: map[routerKey]*router{},
+		stores: map[storeKey]bool{}, alive: map[*memory]bool{}, routers: map[routerKey]*router{},
+	}
+	for _, bytes := range o.Mapped {
+		d.mapped = append(d.mapped, mapping{bytes: bytes})
 	}
 	_, err := d.library("")
 	if err == nil {
@@ -142,45 +140,6 @@ func (d *Device) newBuffer(length int) (metal.Buffer, error) {
 	return b, err
 }
 
-// pipeline returns a kernel that is ready to run, with the width of simdgroups that all kernels rely on. The name of
-// one for a type of weights is op_type or op_type_rows.
-func (d *Device) pipeline(key pipelineKey) (metal.Pipeline, error) {
-	if p, ok := d.pipelines[key]; ok {
-		return p, nil
-	}
-	l, err := d.library(key.weight)
-	if err != nil {
-		return nil, err
-	}
-	p, err := l.NewPipeline(key.name, metal.Constant{Index: 0, Value: key.kvF32})
-	if err != nil {
-		return nil, err
-	}
-	if w := p.SIMDWidth(); w != 32 {
-		p.Close()
-		return nil, fmt.Errorf("%s: simdgroups of %d threads, the kernels need 32", key.name, w)
-	}
-	d.pipelines[key] = p
-	return p, nil
-}
-
-// kernel is the name of an operation's kernel for a type of weights.
-func kernel(op string, t gguf.Type) string { return op + "_" + strings.ToLower(t.String()) }
-
-// bucket is the number of rows that the kernels for n ≤ maxNarrow rows are made for.
-func bucket(n int) int {
-	switch {
-	case n == 1:
-		return 1
-	case n <= 4:
-		return 4
-	}
-	return maxNarrow
-}
-
-// maxNarrow is the most rows that share one pass over the weights in order.
-const maxNarrow = 8
-
 // grown is a buffer that is replaced by a larger one when it is too small. Its contents are then gone.
 type grown struct{ metal.Buffer }
 
@@ -244,7 +203,7 @@ func (d *Device) NewTensor(rows, cols int) (backend.Tensor, error) {
 	return t, nil
 }
 
-// room makes sure of memory for a pass over n rows. The parts of Σ x² are never more than one for 64 columns.
+// room makes sure of memory for a pass over n rows. The parts of Σ x² are never more than one for 16 columns.
 func (t *tensor) room(d *Device, n int) error {
 	return errors.Join(
 		t.values.grow(d, 4*t.rows*t.cols),
@@ -261,12 +220,3 @@ func (t *tensor) close() {
 
 // ceil is a/b rounded up.
 func ceil(a, b int) int { return (a + b - 1) / b }
-
-// power is the largest power of two up to n ≥ 1.
-func power(n int) int {
-	p := 1
-	for 2*p <= n {
-		p *= 2
-	}
-	return p
-}

@@ -11,8 +11,12 @@ import (
 // maxBest is how many best tokens the kernels look for. More are found among all logits on the CPU.
 const maxBest = 64
 
-// headRows is the fewest weight rows that a threadgroup of the head takes: each leaves its best, which are merged.
-const headRows = 256
+// headRows are the weight rows that a threadgroup of the head takes: each leaves its best, which are merged. routerRows
+// are those of a router's first layer: their threadgroups begin first, and fetch less than those of the head.
+const (
+	headRows   = mostRows
+	routerRows = 32
+)
 
 // head is a Head of which the results are still to be read.
 type head struct {
@@ -36,8 +40,7 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 	h := &head{out: out, x: x.(*tensor), g: g.(*norm), w: w.(*weight), want: want}
 	fit(nil, h.w, h.x)
 	p.prepare(h.x, h.g)
-	rows := max(headRows, groupRows(h.w.rows, h.w.cols, h.w.rowBytes))
-	groups := ceil(h.w.rows, rows)
+	groups := ceil(h.w.rows, headRows)
 	h.k, h.logits = min(want.K, h.w.rows), want.Logits
 	if h.k > maxBest || groups > kernels.MergeLists {
 		h.k, h.logits, h.onCPU = 1, true, true
@@ -63,7 +66,7 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 		return
 	}
 	for first := 0; first < n; first += maxNarrow {
-		p.encodeHead(h, first, min(n-first, maxNarrow), rows)
+		p.encodeHead(h, first, min(n-first, maxNarrow))
 	}
 	p.head = h
 	if h.onCPU && h.router == nil {
@@ -79,31 +82,32 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 }
 
 // encodeHead encodes the output matrix for n wanted rows.
-func (p *pass) encodeHead(h *head, first, n, rows int) {
+func (p *pass) encodeHead(h *head, first, n int) {
 	w, s := h.w, &p.d.scratch
-	groups := ceil(w.rows, rows)
+	groups := ceil(w.rows, headRows)
 	args := kernels.HeadArgs{
 		Rows: uint32(n), Outs: uint32(w.rows), Cols: uint32(w.cols),
-		RowBytes: uint32(w.rowBytes), Lead: w.lead(), Bias: w.hasBias(),
-		GroupRows: uint32(rows), Parts: uint32(p.parts), Eps: h.g.eps, K: uint32(h.k), Logits: flag(h.logits),
+		RowBytes: uint32(w.rowBytes), Bias: w.hasBias(),
+		GroupRows: headRows, SquareParts: uint32(p.parts), Eps: h.g.eps, K: uint32(h.k), Logits: flag(h.logits),
 		Groups: uint32(groups),
 	}
 	routed := bound{}
-	if r := h.router; r != nil { // spare threadgroups take its first layer
+	if r := h.router; r != nil { // threadgroups of its own take its first layer
 		args.Router, args.RouterBytes = uint32(r.widths[0]), uint32(r.rowBytes)
+		args.RouterRows, args.RouterGroups = routerRows, uint32(ceil(r.widths[0], routerRows))
 		routed = bound{s.routed.Buffer, 4 * first * r.widths[0]}
 	}
 	for i, t := range h.want.Rows[first : first+n] {
 		args.Row[i] = uint32(t)
 	}
-	plan := p.narrow("head", w, n, rows, 0)
-	args.Chunk = uint32(plan.chunk)
+	plan := p.narrow("head", w, n, divideHead(w.cols), 0)
+	args.Parts, args.Share, args.Abreast, args.Chunk = plan.columns()
 	logits := bound{}
 	if h.logits {
 		logits = bound{s.logits.Buffer, 4 * first * w.rows}
 	}
 	p.run(dispatch{
-		pipeline: plan.pipeline, groups: line(groups + ceil(int(args.Router), rows)), threads: plan.threads,
+		pipeline: plan.pipeline, groups: line(groups + int(args.RouterGroups)), threads: plan.threads,
 		buffers: []bound{
 			w.matrix(), w.biases(), of(h.x.normed), of(h.x.squares),
 			{s.best.Buffer, 8 * first * groups * h.k}, {s.sums.Buffer, 12 * first * groups}, logits,

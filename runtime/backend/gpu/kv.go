@@ -2,10 +2,10 @@ package gpu
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/kernels"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -16,6 +16,7 @@ type kv struct {
 	d      *Device
 	c      backend.KVConfig
 	room   int
+	plan   attendPlan
 	rowLen int            // bytes of one head in one slot
 	layers []metal.Buffer // one per layer
 }
@@ -45,10 +46,10 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 	_, size := c.Type.Block()
 	s := &kv{d: d, c: c, room: ceil(c.HeadSize, 8) * 8}
 	s.rowLen = s.room * size
-	if c.Heads/c.KVHeads*s.room > kernels.AttendOuts || sum(s.attendMemory()) > d.limits.ThreadgroupMemory-256 {
-		return nil, fmt.Errorf("kv: %d query heads of %d to a key and value head are too many for the kernels",
-			c.Heads/c.KVHeads, c.HeadSize)
+	if s.room > maxHead {
+		return nil, fmt.Errorf("kv: head size %d; the kernels take at most %d", c.HeadSize, maxHead)
 	}
+	s.plan = planAttend(c.Heads/c.KVHeads, s.room)
 	if c.Slots > d.limits.BufferLength/(2*c.KVHeads*s.rowLen) {
 		return nil, fmt.Errorf("kv: %d slots do not fit into a buffer of the device", c.Slots)
 	}
@@ -66,6 +67,10 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 		m.buffers = append(m.buffers, b)
 	}
 	s.layers, d.alive[m] = m.buffers, true
+	d.stores[storeKey{c.Type == gguf.F32, s.plan.heads, s.plan.room}] = true
+	if err := d.ready(); err != nil {
+		return nil, err
+	}
 	runtime.AddCleanup(s, d.release, m)
 	return s, nil
 }
@@ -126,14 +131,8 @@ func (s *kv) Swap(a, b int32) {
 	})
 }
 
-// tile is how many keys are in threadgroup memory at a time.
-func (s *kv) tile() int { return min(32, max(4, 2048/s.room)) }
-
-// attendMemory is the threadgroup memory of attention, as attend.metal lists it.
-func (s *kv) attendMemory() []int {
-	group := s.c.Heads / s.c.KVHeads
-	return []int{4 * group * s.room, 4 * s.tile() * (s.room + 1), 4 * s.tile() * s.room, 4 * group * 32, 4 * group * 3}
-}
+// scale is what q·K is multiplied by.
+func (s *kv) scale() float32 { return float32(1 / math.Sqrt(float64(s.c.HeadSize))) }
 
 func sum(n []int) (total int) {
 	for _, v := range n {

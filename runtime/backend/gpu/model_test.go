@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -372,7 +373,7 @@ func TestGolden(t *testing.T) {
 			f, err := gguf.Open(filepath.Join(filepath.Dir(path), g.Model))
 			require.NoError(t, err)
 			defer f.Close()
-			d, err := gpu.New(dev, gpu.Options{Mapped: true})
+			d, err := gpu.New(dev, gpu.Options{Mapped: f.Mappings()})
 			require.NoError(t, err)
 			defer d.Close()
 			m, err := qwen2.Load(f, d)
@@ -431,7 +432,7 @@ func TestTrained(t *testing.T) {
 		f, err := gguf.Open(sharedtest.Shared(t, "data", "models", name+"-qwen2-f32.gguf"))
 		require.NoError(t, err)
 		t.Cleanup(func() { f.Close() })
-		m, _ := load(t, f, dev, gpu.Options{Mapped: true})
+		m, _ := load(t, f, dev, gpu.Options{Mapped: f.Mappings()})
 		k := cases[0]
 		c, err := m.NewCache(len(k.Prompt)+len(k.Greedy), gguf.F32)
 		require.NoError(t, err)
@@ -447,6 +448,8 @@ func TestTrained(t *testing.T) {
 type watched struct {
 	metal.Device
 	made, wrapped int // bytes
+	wraps         int
+	inside        []byte // if given, memory that all wrapped bytes must lie in
 	failWait      error
 }
 
@@ -457,6 +460,14 @@ func (w *watched) NewBuffer(n int) (metal.Buffer, error) {
 
 func (w *watched) WrapBuffer(b []byte) (metal.Buffer, error) {
 	w.wrapped += len(b)
+	w.wraps++
+	if w.inside != nil {
+		first := uintptr(unsafe.Pointer(&w.inside[0]))
+		at := uintptr(unsafe.Pointer(&b[0]))
+		if at < first || at+uintptr(len(b)) > first+uintptr(len(w.inside)) {
+			return nil, fmt.Errorf("%d bytes at %#x are not all mapped", len(b), at)
+		}
+	}
 	return w.Device.WrapBuffer(b)
 }
 
@@ -475,13 +486,25 @@ func (f failing) Wait() (metal.Timing, error) {
 	return timing, errors.Join(err, f.w.failWait)
 }
 
+// limited is a device whose buffers are small.
+type limited struct {
+	metal.Device
+	most int
+}
+
+func (l limited) Limits() metal.Limits {
+	limits := l.Device.Limits()
+	limits.BufferLength = l.most
+	return limits
+}
+
 // TestMapped: the weights of a mapped file are used where they lie, and compute what copies compute.
 func TestMapped(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	r, err := synth.ParseRecipe("q4_k_m")
 	require.NoError(t, err)
 	s := synth.Tiny(r, 1)
-	s.FFN, s.Vocab = 1024, 3000
+	s.FFN, s.Vocab = 1024, 14000
 	to, err := os.Create(path)
 	require.NoError(t, err)
 	require.NoError(t, s.Write(to, nil))
@@ -493,15 +516,26 @@ func TestMapped(t *testing.T) {
 	plain := &watched{Device: gpu.OpenMetal(t, soft.Options{})}
 	mapped := &watched{Device: gpu.OpenMetal(t, soft.Options{})}
 	copies, _ := load(t, f, plain, gpu.Options{})
-	here, _ := load(t, f, mapped, gpu.Options{Mapped: true})
+	here, _ := load(t, f, mapped, gpu.Options{Mapped: f.Mappings()})
 	assert.Zero(t, plain.wrapped)
 	assert.Greater(t, plain.made, int(f.Size())/2)
 	assert.Greater(t, mapped.wrapped, int(f.Size())/2)
 	assert.Less(t, mapped.made, int(f.Size())/20, "norms and biases")
 	assert.Equal(t, run(t, copies, ids, gguf.F16, 2), run(t, here, ids, gguf.F16, 2))
-	large := &watched{Device: gpu.OpenMetal(t, soft.Options{PageSize: 4 * os.Getpagesize()})}
-	load(t, f, large, gpu.Options{Mapped: true})
-	assert.Zero(t, large.wrapped, "the last page of the device could reach beyond the file")
+	assert.Equal(t, 1, mapped.wraps, "one buffer for the whole file")
+
+	// Where the file is too large for one buffer, each matrix is one.
+	small := &watched{Device: limited{gpu.OpenMetal(t, soft.Options{}), int(f.Size()) - 1}}
+	matrices, _ := load(t, f, small, gpu.Options{Mapped: f.Mappings()})
+	assert.Greater(t, small.wraps, 10)
+	assert.Equal(t, run(t, copies, ids, gguf.F16, 2), run(t, matrices, ids, gguf.F16, 2))
+
+	// A last page of the device that is larger than the system's could reach beyond the file.
+	page := os.Getpagesize()
+	whole := f.Mappings()[0]
+	whole = unsafe.Slice(&whole[0], (len(whole)+page-1)/page*page)
+	large := &watched{Device: gpu.OpenMetal(t, soft.Options{PageSize: 4 * page}), inside: whole}
+	load(t, f, large, gpu.Options{Mapped: f.Mappings()})
 }
 
 // TestErrors: what the device says comes out of Forward, and so does a cancelled context; the next pass works.
@@ -581,12 +615,12 @@ func TestFewThreads(t *testing.T) {
 	rows, err := c.Extend(ids[:1])
 	require.NoError(t, err)
 	require.ErrorContains(t, tiny.Forward(t.Context(), c.KV(), rows, nil, backend.Want{}), "allows 64 threads")
-	narrow, _ := load(t, f, few{dev, 16}, gpu.Options{})
-	c, err = narrow.NewCache(1, gguf.F16)
+	narrow, err := gpu.New(few{dev, 16}, gpu.Options{})
 	require.NoError(t, err)
+	defer narrow.Close()
 	for range 2 {
-		require.ErrorContains(t, narrow.Forward(t.Context(), c.KV(), rows, nil, backend.Want{}),
-			"simdgroups of 16 threads, the kernels need 32")
+		_, err = qwen2.Load(f, narrow)
+		require.ErrorContains(t, err, "simdgroups of 16 threads, the kernels need 32")
 	}
 }
 
@@ -627,7 +661,7 @@ func TestTightMemory(t *testing.T) {
 // TestManyRows: more wanted rows than share a pass over the weights, and more rows than a tile, each as good as alone.
 func TestManyRows(t *testing.T) {
 	racing.Spare(t)
-	ids := randomTokens(rand.New(rand.NewPCG(6, 6)), 45, 512)
+	ids := randomTokens(rand.New(rand.NewPCG(6, 6)), 75, 512)
 	f := file(t, "q5_0", nil)
 	m, _ := load(t, f, gpu.OpenMetal(t, soft.Options{}), gpu.Options{})
 	c, err := m.NewCache(len(ids), gguf.F32)
@@ -640,9 +674,9 @@ func TestManyRows(t *testing.T) {
 	}
 	out := make([]backend.Output, len(rows))
 	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
-	assert.Equal(t, run(t, m, ids, gguf.F16, 45), run(t, m, ids, gguf.F16, 15), "long passes agree among themselves")
+	assert.Equal(t, run(t, m, ids, gguf.F16, 75), run(t, m, ids, gguf.F16, 15), "long passes agree among themselves")
 	ref := exact(t, f)
-	for _, i := range []int{0, 7, 8, 31, 32, 44} {
+	for _, i := range []int{0, 7, 8, 31, 32, 44, 63, 64, 74} {
 		alone := run(t, ref, ids[:i+1], gguf.F32, i+1)
 		assert.Less(t, relativeError(out[i].Logits, alone.Logits), 1e-5, fmt.Sprint("row ", i))
 	}

@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"fmt"
-	"math"
 	"unsafe"
 
 	"github.com/pilotfish-ai/pilotfish/kernels"
@@ -91,17 +90,23 @@ func (p *pass) run(d dispatch) {
 		p.fail(fmt.Errorf("%s: %s allows %d threads of a threadgroup, %d are needed",
 			d.pipeline.Name(), p.d.Name(), d.pipeline.Threads(), d.threads))
 	}
+	var args bound
+	if p.err == nil {
+		args, p.err = p.frame.put(p.d, d.args)
+	}
 	if p.err != nil {
 		return
 	}
 	p.c.SetPipeline(d.pipeline)
-	for i, b := range d.buffers {
+	p.d.bindings = p.d.bindings[:0]
+	for _, b := range d.buffers {
 		if b.b == nil {
 			b = bound{p.d.none, 0}
 		}
-		p.c.SetBuffer(i, b.b, b.offset)
+		p.d.bindings = append(p.d.bindings, metal.Binding{Buffer: b.b, Offset: b.offset})
 	}
-	p.c.SetBytes(len(d.buffers), d.args)
+	p.d.bindings = append(p.d.bindings, metal.Binding{Buffer: args.b, Offset: args.offset})
+	p.c.SetBuffers(0, p.d.bindings)
 	for i, n := range d.memory {
 		p.c.SetThreadgroupMemory(i, max(16, ceil(n, 16)*16))
 	}
@@ -132,9 +137,6 @@ func (p *pass) panel(outs, perGroup int) metal.Size {
 	return metal.Size{X: ceil(outs, perGroup), Y: ceil(p.n, kernels.WideRows), Z: 1}
 }
 
-// lead is how far the first row is from a multiple of 128.
-func (w *weight) lead() uint32 { return uint32(w.offset % 128) }
-
 func flag(b bool) uint32 {
 	if b {
 		return 1
@@ -162,11 +164,11 @@ func (p *pass) must(key pipelineKey) metal.Pipeline {
 func (p *pass) kvF32() bool { return p.kv.rowLen == 4*p.kv.room }
 
 // narrow plans a mat-vec, or fails the pass.
-func (p *pass) narrow(op string, w *weight, n, rows, extra int) narrow {
+func (p *pass) narrow(op string, w *weight, n int, c division, extra int) narrow {
 	if p.err != nil {
 		return narrow{}
 	}
-	plan, err := p.d.narrow(op, w.kind, p.kvF32(), n, rows, w.cols, extra)
+	plan, err := p.d.narrow(op, w.kind, p.kvF32(), n, w.cols, c, extra)
 	p.fail(err)
 	return plan
 }
@@ -313,19 +315,7 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
 		p.encodeQKV(j, w, take, layer)
 	}
 	p.level()
-	args := kernels.AttendArgs{
-		Heads: uint32(c.Heads), Group: uint32(c.Heads / c.KVHeads),
-		Head: uint32(c.HeadSize), HeadRoom: uint32(p.kv.room),
-		Slots: uint32(c.Slots), Tile: uint32(p.kv.tile()), MaxSplits: uint32(p.frame.splits),
-		Scale: float32(1 / math.Sqrt(float64(c.HeadSize))),
-	}
-	keys, values := p.kv.bounds(layer)
-	p.run(dispatch{
-		pipeline: p.plain("attend"),
-		groups:   metal.Size{X: p.frame.splits, Y: c.KVHeads, Z: p.n}, threads: kernels.AttendThreads,
-		buffers: []bound{of(s.q), keys, values, p.frame.rows, p.frame.spans, of(s.parts), of(s.ml)},
-		args:    raw(&args), memory: p.kv.attendMemory(),
-	})
+	p.encodeAttend(layer)
 	p.attended = a.(*tensor)
 	p.attended.forNext = true
 }
@@ -340,24 +330,24 @@ func (s *kv) bounds(layer int) (keys, values bound) {
 func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
 	c, total := p.kv.c, 0
 	args := kernels.QKVArgs{
-		Rows: uint32(p.n), Cols: uint32(w.cols), Parts: uint32(p.parts), Eps: j.g.eps, Head: uint32(c.HeadSize),
+		Rows: uint32(p.n), Cols: uint32(w.cols), SquareParts: uint32(p.parts), Eps: j.g.eps, Head: uint32(c.HeadSize),
 		HeadRoom: uint32(p.kv.room), Heads: uint32(c.Heads), Slots: uint32(c.Slots),
 	}
-	rows := kernels.WideOuts
-	if !wide(p.n) {
-		outs := 0
-		for m, w := range j.w {
-			if take[m] {
-				outs += w.rows
-			}
+	outs := 0
+	for m, w := range j.w {
+		if take[m] {
+			outs += w.rows
 		}
-		rows = groupRows(outs, w.cols, w.rowBytes)
+	}
+	part, rows := divide(outs, w.cols), kernels.WideOuts
+	if !wide(p.n) {
+		rows = part.rows
 	}
 	args.GroupPairs = uint32(rows / 2)
 	var weights []*weight
 	var buffers []bound
 	for m, w := range j.w {
-		args.RowBytes[m], args.Pairs[m], args.Lead[m] = uint32(w.rowBytes), uint32(w.rows/2), w.lead()
+		args.RowBytes[m], args.Pairs[m] = uint32(w.rowBytes), uint32(w.rows/2)
 		if take[m] {
 			args.Groups[m] = uint32(ceil(w.rows/2, rows/2))
 			args.Bias |= w.hasBias() << m
@@ -373,15 +363,14 @@ func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
 	buffers = append(buffers, of(j.x.normed), of(j.x.squares), p.frame.angles, p.frame.slots, of(p.d.scratch.q), keys,
 		values)
 	if wide(p.n) {
-		args.Chunk = kernels.WideStep
 		p.run(dispatch{
 			pipeline: p.typed("qkv_wide", w), groups: metal.Size{X: total, Y: ceil(p.n, kernels.WideRows), Z: 1},
 			threads: kernels.WideThreads, buffers: buffers, args: raw(&args), weights: weights,
 		})
 		return
 	}
-	plan := p.narrow("qkv", w, p.n, rows, 0)
-	args.Chunk = uint32(plan.chunk)
+	plan := p.narrow("qkv", w, p.n, part, 0)
+	args.Parts, args.Share, args.Abreast, args.Chunk = plan.columns()
 	p.run(dispatch{
 		pipeline: plan.pipeline, groups: line(total), threads: plan.threads, buffers: buffers, args: raw(&args),
 		memory: plan.memory, weights: weights,
@@ -412,7 +401,7 @@ func (p *pass) ProjectAdd(x backend.Tensor, w backend.Weight, h backend.Tensor) 
 func (p *pass) encodeAdd(x *tensor, w *weight, h *tensor, attended bool, g *norm) {
 	args := kernels.AddArgs{
 		Rows: uint32(p.n), Outs: uint32(w.rows), Cols: uint32(w.cols),
-		RowBytes: uint32(w.rowBytes), Lead: w.lead(), Bias: w.hasBias(),
+		RowBytes: uint32(w.rowBytes), Bias: w.hasBias(),
 		Gain: flag(g != nil), Splits: 1, Heads: uint32(p.kv.c.Heads), Head: uint32(p.kv.c.HeadSize),
 	}
 	in, ml := of(h.values), bound{}
@@ -432,14 +421,15 @@ func (p *pass) encodeAdd(x *tensor, w *weight, h *tensor, attended bool, g *norm
 		})
 		return
 	}
-	rows := groupRows(w.rows, w.cols, w.rowBytes)
+	part := divide(w.rows, w.cols)
 	share := 16
 	if args.Splits > 1 {
 		share = 4 * int(args.Splits*args.Heads)
 	}
-	plan := p.narrow("add", w, p.n, rows, share)
-	args.GroupRows, args.Chunk = uint32(rows), uint32(plan.chunk)
-	p.parts = ceil(w.rows, rows)
+	plan := p.narrow("add", w, p.n, part, share)
+	args.GroupRows = uint32(part.rows)
+	args.Parts, args.Share, args.Abreast, args.Chunk = plan.columns()
+	p.parts = ceil(w.rows, part.rows)
 	p.run(dispatch{
 		pipeline: plan.pipeline, groups: line(p.parts), threads: plan.threads, buffers: buffers, args: raw(&args),
 		memory: plan.memory, weights: []*weight{w},
@@ -470,8 +460,8 @@ func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backen
 func (p *pass) encodeGateUp(m, x *tensor, g *norm, gate, up *weight, mode uint32) {
 	args := kernels.GateUpArgs{
 		Rows: uint32(p.n), Outs: uint32(gate.rows), Cols: uint32(gate.cols),
-		GateBytes: uint32(gate.rowBytes), UpBytes: uint32(up.rowBytes), GateLead: gate.lead(), UpLead: up.lead(),
-		Bias: gate.hasBias() | up.hasBias()<<1, Parts: uint32(p.parts), Eps: g.eps, Mode: mode,
+		GateBytes: uint32(gate.rowBytes), UpBytes: uint32(up.rowBytes),
+		Bias: gate.hasBias() | up.hasBias()<<1, SquareParts: uint32(p.parts), Eps: g.eps, Mode: mode,
 	}
 	buffers := []bound{
 		gate.matrix(), up.matrix(), gate.biases(), up.biases(), of(x.normed), of(x.squares), of(m.values),
@@ -484,11 +474,12 @@ func (p *pass) encodeGateUp(m, x *tensor, g *norm, gate, up *weight, mode uint32
 		})
 		return
 	}
-	rows := groupRows(2*gate.rows, gate.cols, (gate.rowBytes+up.rowBytes)/2)
-	plan := p.narrow("gateup", gate, p.n, rows, 0)
-	args.GroupPairs, args.Chunk = uint32(rows/2), uint32(plan.chunk)
+	part := divide(2*gate.rows, gate.cols)
+	plan := p.narrow("gateup", gate, p.n, part, 0)
+	args.GroupPairs = uint32(part.rows / 2)
+	args.Parts, args.Share, args.Abreast, args.Chunk = plan.columns()
 	p.run(dispatch{
-		pipeline: plan.pipeline, groups: line(ceil(gate.rows, rows/2)), threads: plan.threads, buffers: buffers,
+		pipeline: plan.pipeline, groups: line(ceil(gate.rows, part.rows/2)), threads: plan.threads, buffers: buffers,
 		args: raw(&args), memory: plan.memory, weights: []*weight{gate, up},
 	})
 }

@@ -8,62 +8,97 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// A threadgroup of a mat-vec takes leastRows to mostRows weight rows.
+// What a mat-vec is divided into, and attention.
 const (
-	leastRows = 64
-	mostRows  = 256
+	leastRows = 16  // weight rows of a threadgroup
+	mostRows  = 256 // most of them
+	mostSIMDs = 16  // most simdgroups of a threadgroup
+	fewest    = 40  // threadgroups of a dispatch: two for each core of a GPU of 20 cores
 )
 
-// groupRows is how many weight rows a threadgroup takes of a matrix with outs rows of rowBytes bytes and cols columns:
-// so many that its copy of a row of activations is under 3 % of the weights that it fetches, unless fewer than fewest
-// threadgroups would be left to share the work. It depends on nothing else, as the parts of Σ x² follow from it.
-func groupRows(outs, cols, rowBytes int) int {
-	const fewest = 12
-	n := leastRows
-	for n < mostRows && 100*4*cols > 3*n*rowBytes && outs >= 2*n*fewest {
-		n *= 2
+// division is how a matrix is divided among threadgroups and their simdgroups. It depends on its shape alone: the parts
+// of the columns decide in which order products are added, and the threadgroups in which order Σ x² is.
+type division struct {
+	rows  int // weight rows of a threadgroup: 16, 32, … 256
+	parts int // of the columns: 1, 2 or 4
+	share int // columns of a part, a multiple of kernels.StepColumns
+}
+
+// divide plans a mat-vec with a matrix of outs × cols.
+//
+// Metal does not tell how many cores a GPU has, so that the plan is made for one of 20 (M4 Pro): at least two
+// threadgroups for each core are 40. A GPU of 8 cores has 5 or more for each then, one of 40 cores (M4 Max) one or
+// more. Rows are halved from 256 until there are so many, but not below 16: a threadgroup fetches the activations,
+// 4·cols bytes, for rows · bytes of a row, and with 16 rows of Q4_0 that is 44 % as much as the weights. They come from
+// a cache, as all threadgroups fetch the same.
+//
+// If a load takes 600 ns, which is assumed, a core gets its share of 273 GB/s (M4 Pro) when 600 ns · 13.7 GB/s = 8 KB
+// are under way; there should be twice as much, as a simdgroup computes for a part of its time. One simdgroup has a
+// step of TileRows rows under way, 4 · 512 columns: 1,152 bytes with Q4_0, 2,176 with Q8_0. Two threadgroups for each
+// core with 8 simdgroups each have 2 · 8 · 1,152 = 18 KB. A threadgroup of 16 rows has 4 tiles, which are 4 simdgroups.
+// So the columns are divided, too, into up to 4 parts, until there are 16 simdgroups, or a step for each of them.
+func divide(outs, cols int) division {
+	c := division{rows: mostRows, parts: 1}
+	for c.rows > leastRows && ceil(outs, c.rows) < fewest {
+		c.rows /= 2
 	}
-	return n
+	steps := ceil(cols, kernels.StepColumns)
+	for 2*c.parts <= steps && 2*c.parts*c.rows/kernels.TileRows <= mostSIMDs {
+		c.parts *= 2
+	}
+	c.share = ceil(steps, c.parts) * kernels.StepColumns
+	return c
+}
+
+// divideHead plans the output matrix, which has rows for more threadgroups than any GPU has cores: columns stay whole.
+func divideHead(cols int) division {
+	return division{rows: headRows, parts: 1, share: ceil(cols, kernels.StepColumns) * kernels.StepColumns}
 }
 
 // narrow is how a mat-vec is run.
 type narrow struct {
+	division
 	pipeline metal.Pipeline
 	threads  int
-	chunk    int   // columns in threadgroup memory at a time
-	memory   []int // bytes of threadgroup memory: activations, rings, results, and what else
+	abreast  int   // parts of the columns at a time
+	chunk    int   // columns of each of them in threadgroup memory at a time
+	memory   []int // bytes of threadgroup memory: activations, results, and what else
 }
 
-// The simdgroups of a mat-vec's threadgroup: as many as mostSIMDs where activations of all columns still find room
-// beside a ring for each, otherwise no more than fewSIMDs. Results do not depend on how many there are.
-const (
-	mostSIMDs = 16
-	fewSIMDs  = 8
-)
+// columns are what the arguments of a kernel say of Cut in dot.metal.
+func (p narrow) columns() (parts, share, abreast, chunk uint32) {
+	return uint32(p.parts), uint32(p.share), uint32(p.abreast), uint32(p.chunk)
+}
 
-// narrow plans a mat-vec of n rows of activations over cols columns, with rows weight rows to a threadgroup, beside
-// extra bytes of threadgroup memory.
-func (d *Device) narrow(op string, kind gguf.Type, kvF32 bool, n, rows, cols, extra int) (narrow, error) {
+// narrow plans a mat-vec of n rows of activations over cols columns, divided as c says, beside extra bytes of
+// threadgroup memory. Where the activations do not fit into what there is of it, they pass through it in chunks, if
+// need be of fewer parts at a time. Results do not depend on that, nor on the number of threads.
+func (d *Device) narrow(op string, kind gguf.Type, kvF32 bool, n, cols int, c division, extra int) (narrow, error) {
 	t := bucket(n)
 	p, err := d.pipeline(pipelineKey{kind.String(), fmt.Sprintf("%s_%d", kernel(op, kind), t), kvF32})
 	if err != nil {
 		return narrow{}, err
 	}
-	possible := power(max(1, min(p.Threads(), d.limits.Threads)/32))
-	for _, most := range []int{mostSIMDs, fewSIMDs, 1} {
-		groups := min(most, possible)
-		plan := narrow{pipeline: p, threads: 32 * groups, memory: []int{0, groups * kernels.RingBytes, 4 * t * rows}}
-		if extra > 0 {
-			plan.memory = append(plan.memory, extra)
-		}
-		free := d.limits.ThreadgroupMemory - p.ThreadgroupMemory() - sum(plan.memory) - 128 // each is rounded up
-		steps := min(free/(4*t*kernels.StepColumns), ceil(cols, kernels.StepColumns))
-		if steps < 1 || most == mostSIMDs && steps*kernels.StepColumns < cols {
-			continue
-		}
-		plan.chunk = min(cols, steps*kernels.StepColumns)
-		plan.memory[0] = 4 * t * steps * kernels.StepColumns
-		return plan, nil
+	plan := narrow{
+		division: c, pipeline: p, abreast: c.parts, chunk: c.share,
+		memory: []int{4 * t * ceil(cols, 4) * 4, 4 * t * c.rows * c.parts},
 	}
-	return narrow{}, fmt.Errorf("%s: %d bytes of threadgroup memory are too few", p.Name(), d.limits.ThreadgroupMemory)
+	if extra > 0 {
+		plan.memory = append(plan.memory, extra)
+	}
+	free := d.limits.ThreadgroupMemory - p.ThreadgroupMemory() - sum(plan.memory[1:]) - 64 // each is rounded up
+	if plan.memory[0] > free {
+		step := 4 * t * kernels.StepColumns // bytes of one part
+		for plan.abreast > 1 && plan.abreast*step > free {
+			plan.abreast /= 2
+		}
+		plan.chunk = min(c.share, free/(plan.abreast*step)*kernels.StepColumns)
+		plan.memory[0] = 4 * t * plan.abreast * plan.chunk
+	}
+	if plan.chunk == 0 {
+		return plan, fmt.Errorf("%s: %d bytes of threadgroup memory are too few", p.Name(), d.limits.ThreadgroupMemory)
+	}
+	possible := max(1, min(p.Threads(), d.limits.Threads)/32)
+	plan.threads = 32 * min(mostSIMDs, c.rows/kernels.TileRows*plan.abreast, possible)
+	return plan, nil
 }

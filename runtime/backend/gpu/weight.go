@@ -31,9 +31,9 @@ func hasKernels(t gguf.Type) bool {
 	return slices.Contains(kernels.Types(), t.String())
 }
 
-// LoadWeight implements [backend.Device]. Types that the kernels have stay as they are, in the pages of the file where
-// Options.Mapped says that there are some. IQ4_NL and Q3_K are packed anew as Q8_0 and Q6_K, which hold the same
-// weights; the rest becomes F16, or F32 where a weight is too large for that.
+// LoadWeight implements [backend.Device]. Types that the kernels have stay as they are, in the pages of a file of
+// Options.Mapped. IQ4_NL and Q3_K are packed anew as Q8_0 and Q6_K, which hold the same weights; the rest becomes F16,
+// or F32 where a weight is too large for that.
 func (d *Device) LoadWeight(m gguf.Tensor, bias *gguf.Tensor) (backend.Weight, error) {
 	if len(m.Shape) != 2 {
 		return nil, fmt.Errorf("tensor %q: %d dimensions, a matrix has 2", m.Name, len(m.Shape))
@@ -55,7 +55,9 @@ func (d *Device) LoadWeight(m gguf.Tensor, bias *gguf.Tensor) (backend.Weight, e
 		w.buffer, w.offset, err = d.place(m.Data)
 	}
 	if err == nil {
-		_, err = d.library(w.kind.String())
+		if _, err = d.library(w.kind.String()); err == nil {
+			err = d.ready()
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("tensor %q: %w", m.Name, err)
@@ -75,34 +77,64 @@ func (d *Device) LoadWeight(m gguf.Tensor, bias *gguf.Tensor) (backend.Weight, e
 	return w, nil
 }
 
-// place makes data readable for kernels, without a copy if it lies in mapped pages.
+// mapping is a memory-mapped file.
+type mapping struct {
+	bytes  []byte
+	buffer metal.Buffer // of the whole file; nil while none is needed
+}
+
+// find returns where in the file data lies, if it does.
+func (m *mapping) find(data []byte) (begin int, found bool) {
+	first, at := address(m.bytes), address(data)
+	if len(data) == 0 || at < first || at+uintptr(len(data)) > first+uintptr(len(m.bytes)) {
+		return 0, false
+	}
+	return int(at - first), true
+}
+
+// address is where bytes begin.
+func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// place makes data readable for kernels, without a copy if it lies in a mapped file.
 func (d *Device) place(data []byte) (b metal.Buffer, offset int, err error) {
-	page := d.limits.PageSize
-	// Pages of the device that are larger than those of the system could reach beyond the mapping.
-	if d.mapped && len(data) > 0 && page <= os.Getpagesize() {
-		first := unsafe.Pointer(unsafe.SliceData(data))
-		offset = int(uintptr(first) % uintptr(page))
-		length := ceil(offset+len(data), page) * page
-		if length <= d.limits.BufferLength {
-			b, err = d.metal.WrapBuffer(unsafe.Slice((*byte)(unsafe.Add(first, -offset)), length))
-			if err == nil {
-				d.buffers = append(d.buffers, b)
+	for i := range d.mapped {
+		m := &d.mapped[i]
+		begin, found := m.find(data)
+		if !found {
+			continue
+		}
+		if d.wrappable(m.bytes) {
+			if m.buffer == nil {
+				m.buffer, err = d.wrap(m.bytes)
 			}
+			return m.buffer, begin, err
+		}
+		page := d.limits.PageSize // the file is too large for one buffer, or begins within a page of the device
+		if offset = begin % page; d.wrappable(m.bytes[begin-offset : begin+len(data)]) {
+			b, err = d.wrap(m.bytes[begin-offset : begin+len(data)])
 			return b, offset, err
 		}
 	}
-	if b, err = d.newMatrix(len(data)); err == nil {
+	if b, err = d.newBuffer(len(data)); err == nil {
 		copy(b.Bytes(), data)
 	}
 	return b, 0, err
 }
 
-// newMatrix makes a buffer for length bytes of weights, and what is fetched beside the last of them: mat-vecs take 16
-// bytes at a time.
-func (d *Device) newMatrix(length int) (metal.Buffer, error) {
-	b, err := d.newBuffer(ceil(length, 16) * 16)
+// wrappable reports whether the pages of mapped bytes can be handed to the device: they begin on one of its pages, and
+// the last of these is not larger than those of the system, beyond which there may be nothing.
+func (d *Device) wrappable(bytes []byte) bool {
+	page := d.limits.PageSize
+	return address(bytes)%uintptr(page) == 0 && ceil(len(bytes), page)*page <= d.limits.BufferLength &&
+		ceil(len(bytes), page)*page <= ceil(len(bytes), os.Getpagesize())*os.Getpagesize()
+}
+
+// wrap makes a buffer of the pages of mapped bytes.
+func (d *Device) wrap(bytes []byte) (metal.Buffer, error) {
+	pages := unsafe.Slice(unsafe.SliceData(bytes), ceil(len(bytes), d.limits.PageSize)*d.limits.PageSize)
+	b, err := d.metal.WrapBuffer(pages)
 	if err == nil {
-		clear(b.Bytes()[length:])
+		d.buffers = append(d.buffers, b)
 	}
 	return b, err
 }
@@ -110,7 +142,7 @@ func (d *Device) newMatrix(length int) (metal.Buffer, error) {
 // pad copies rows of floats with a number of columns that is no multiple of 4, with zeros up to one.
 func (d *Device) pad(w *weight, data []byte, size int) (err error) {
 	w.rowBytes = ceil(w.cols, 4) * 4 * size
-	if w.buffer, err = d.newMatrix(w.rows * w.rowBytes); err != nil {
+	if w.buffer, err = d.newBuffer(w.rows * w.rowBytes); err != nil {
 		return err
 	}
 	clear(w.buffer.Bytes())
@@ -139,7 +171,7 @@ func (d *Device) convert(w *weight, m gguf.Tensor) (err error) {
 	}
 	_, size = w.kind.Block()
 	w.rowBytes = w.cols * size // blocks are multiples of 4
-	if w.buffer, err = d.newMatrix(w.rows * w.rowBytes); err != nil {
+	if w.buffer, err = d.newBuffer(w.rows * w.rowBytes); err != nil {
 		return err
 	}
 	for i := range w.rows {
@@ -162,7 +194,7 @@ func (d *Device) repack(w *weight, m gguf.Tensor, to gguf.Type, block func(to, f
 	elems, old := m.Type.Block()
 	_, size := to.Block()
 	w.kind, w.rowBytes = to, w.cols/elems*size
-	if w.buffer, err = d.newMatrix(w.rows * w.rowBytes); err != nil {
+	if w.buffer, err = d.newBuffer(w.rows * w.rowBytes); err != nil {
 		return err
 	}
 	out := w.buffer.Bytes()

@@ -27,12 +27,21 @@ static word receive(word function, word argument) {
 	return c.value;
 }
 
+// class_getInstanceMethod gives a method that is a call itself: nothing but its types is asked for.
+EXPORT word class_getInstanceMethod(word class, word selector) {
+	struct call c = {.function = 10, .words = {class, selector}};
+	receiver(&c);
+	return c.value;
+}
+
 EXPORT word sel_registerName(const char *name) { return receive(2, (word)name); }
 EXPORT word objc_getClass(const char *name) { return receive(3, (word)name); }
 EXPORT word objc_autoreleasePoolPush(void) { return receive(4, 0); }
 EXPORT void objc_autoreleasePoolPop(word token) { receive(5, token); }
 EXPORT word MTLCreateSystemDefaultDevice(void) { return receive(6, 0); }
 EXPORT word pthread_self(void) { return receive(7, 0); }
+EXPORT word object_getClass(word object) { return receive(8, object); }
+EXPORT word method_getTypeEncoding(word method) { return receive(9, method); }
 EXPORT int getpagesize(void) { return 16384; }
 
 // fake_null takes any message and does nothing: what is left is the cost of the call. It returns what passes for an

@@ -95,6 +95,7 @@ static void settle(const Load *d) {
   u64 bytes = 0;
   for (u32 k = 0; k < d->count; k++)
     bytes += __builtin_popcountl(d->line[k].bytes[0]) + __builtin_popcountl(d->line[k].bytes[1]);
+  d->region->fetched += bytes;
   d->region->lines += d->count;
   d->region->ideal += (bytes + kLine - 1) / kLine;
 }

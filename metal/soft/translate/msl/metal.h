@@ -1,12 +1,18 @@
 // What <metal_stdlib> gives, for clang. It stands before each translated source. With MSL_STRICT it only declares, with
-// address spaces that clang keeps apart; otherwise it runs, on the fibres of runtime.h.
+// address spaces that clang keeps apart; with MSL_GPU as well it compiles for a GPU, to be read and not to be run;
+// otherwise it runs, on the fibres of runtime.h.
 //
 // Overloads are as narrow as in the Metal language specification: what is ambiguous there must not compile here.
 #pragma once
 
 #ifdef MSL_STRICT
+#ifdef MSL_GPU
+#define MSL_CONSTANT __attribute__((address_space(4)))
+#else
+#define MSL_CONSTANT __attribute__((address_space(2)))
+#endif
 #define device __attribute__((address_space(1)))
-#define constant const __attribute__((address_space(2)))
+#define constant const MSL_CONSTANT
 #define threadgroup __attribute__((address_space(3)))
 #else
 #include "runtime.h"
@@ -161,7 +167,11 @@ static inline bfloat operator""bf(long double x) { return (bfloat)(float)x; }
 #define is_function_constant_defined(name) msl_given_##name
 #define MSL_FUNCTION_CONSTANT(name) static bool msl_given_##name; MSL_DECLARE
 #ifdef MSL_STRICT
+#ifdef MSL_GPU
+template <class T> MSL_INLINE threadgroup T *msl_threadgroup() { return (threadgroup T *)16384u; } // anywhere
+#else
 template <class T> threadgroup T *msl_threadgroup();
+#endif
 #define MSL_DECLARE extern
 #else
 #define MSL_DECLARE static
@@ -196,11 +206,22 @@ class simd_vote {
 };
 
 #ifdef MSL_STRICT
+#ifdef MSL_GPU
+// What a simdgroup does together is one instruction that nothing is known of.
+#define MSL_OPAQUE(name, T) { asm volatile("; " #name " %0" : "+v"(v) : : "memory"); return (T)v; }
+MSL_INLINE void threadgroup_barrier(mem_flags) { asm volatile("; threadgroup_barrier" : : : "memory"); }
+MSL_INLINE void simdgroup_barrier(mem_flags) { asm volatile("; simdgroup_barrier" : : : "memory"); }
+#define MSL_REDUCE(name) template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) name(T v) MSL_OPAQUE(name, T)
+#define MSL_SHUFFLE(name) \
+  template <class T> MSL_INLINE MSL_ARITHMETIC(T, T) name(T v, ushort) MSL_OPAQUE(name, T)
+#define MSL_BITS(name) template <class T> MSL_INLINE MSL_INTEGER(T, T) name(T v) MSL_OPAQUE(name, T)
+#else
 void threadgroup_barrier(mem_flags);
 void simdgroup_barrier(mem_flags);
 #define MSL_REDUCE(name) template <class T> MSL_ARITHMETIC(T, T) name(T v);
 #define MSL_SHUFFLE(name) template <class T> MSL_ARITHMETIC(T, T) name(T v, ushort n);
 #define MSL_BITS(name) template <class T> MSL_INTEGER(T, T) name(T v);
+#endif
 MSL_REDUCE(simd_sum) MSL_REDUCE(simd_product) MSL_REDUCE(simd_max) MSL_REDUCE(simd_min)
 MSL_REDUCE(simd_prefix_inclusive_sum) MSL_REDUCE(simd_prefix_exclusive_sum)
 MSL_REDUCE(simd_prefix_inclusive_product) MSL_REDUCE(simd_prefix_exclusive_product) MSL_REDUCE(simd_broadcast_first)
@@ -428,7 +449,11 @@ MSL_F2(step, y < x ? 0.0f : 1.0f)
 MSL_F1(sign, x > 0 ? 1.0f : x < 0 ? -1.0f : x == 0 ? x : 0.0f)
 MSL_F1(saturate, msl_float_min(msl_float_max(x, 0.0f), 1.0f))
 MSL_INLINE float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+#ifdef MSL_GPU
+MSL_INLINE half fma(half a, half b, half c) { return __builtin_elementwise_fma(a, b, c); }
+#else
 MSL_INLINE half fma(half a, half b, half c) { return (half)((float)a * (float)b + (float)c); } // the product is exact
+#endif
 MSL_WIDE(MSL_LANES3, fma)
 MSL_F3(smoothstep, (z = msl_float_min(msl_float_max((z - x) / (y - x), 0.0f), 1.0f), z * z * (3.0f - 2.0f * z)))
 MSL_INLINE float ldexp(float x, int n) { return __builtin_ldexpf(x, n); }
@@ -653,7 +678,7 @@ template <class T, int C, int R = C> simdgroup_matrix<T, C, R> make_filled_simdg
 MSL_MATRIX(device)
 MSL_MATRIX(threadgroup)
 template <class T>
-void simdgroup_load(simdgroup_matrix<T, 8, 8> &m, const __attribute__((address_space(2))) T *p, ulong stride = 8,
+void simdgroup_load(simdgroup_matrix<T, 8, 8> &m, const MSL_CONSTANT T *p, ulong stride = 8,
                     ulong2 origin = 0, bool transpose = false);
 template <class T, class A, class B>
 void simdgroup_multiply_accumulate(simdgroup_matrix<T, 8, 8> &d, simdgroup_matrix<A, 8, 8> a,
@@ -744,13 +769,22 @@ MSL_INLINE simdgroup_matrix<T, 8, 8> operator*(simdgroup_matrix<T, 8, 8> a, simd
 // ---- what thunks give to kernels: the parameter's own type asks for what it is ----
 
 #ifdef MSL_STRICT
+#ifdef MSL_GPU
+#define MSL_BUFFER(name, AS)                                                \
+  struct name {                                                             \
+    AS uchar *p;                                                            \
+    template <class T> operator AS T *() const { return (AS T *)p; }        \
+    template <class T> operator AS T &() const { return *(AS T *)p; }       \
+  };
+#else
 #define MSL_BUFFER(name, AS)                    \
   struct name {                                 \
     template <class T> operator AS T *() const; \
     template <class T> operator AS T &() const; \
   };
+#endif
 MSL_BUFFER(msl_device_buffer, device)
-MSL_BUFFER(msl_constant_buffer, __attribute__((address_space(2))))
+MSL_BUFFER(msl_constant_buffer, MSL_CONSTANT)
 MSL_BUFFER(msl_threadgroup_buffer, threadgroup)
 #else
 struct msl_buffer {

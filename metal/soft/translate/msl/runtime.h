@@ -94,7 +94,7 @@ struct Region {
   u64 *put, *everPut; // the same for writes, or null
   u32 index, writeIndex;
   u32 readOnly, spare;
-  u64 read, unique, written, writtenUnique, lines, ideal, everUnique, everWritten;
+  u64 read, unique, written, writtenUnique, lines, ideal, fetched, everUnique, everWritten;
   u64 low, high, putLow, putHigh; // bits of seen and put that may be set
 };
 

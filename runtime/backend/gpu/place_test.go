@@ -15,28 +15,18 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// linesOf is how many lines of 128 bytes the rows of a weight lie on that are taken four at a time, each four counted
-// by itself. first are the rows that the fours begin with.
-func (w *weight) linesOf(first []int) (lines int64) {
-	for _, r := range first {
-		from, to := w.offset+r*w.rowBytes, w.offset+min(r+4, w.rows)*w.rowBytes
-		lines += int64((to-1)/128 - from/128 + 1)
-	}
-	return lines
-}
-
-// TestLines: weights in the pages of a file begin at any multiple of 32 bytes. They compute what copies compute, and
-// from wherever they begin, no line of 128 bytes is touched more often than the rows need it.
-func TestLines(t *testing.T) {
+// TestInPlace: weights in the pages of a file begin at any multiple of 32 bytes. They compute what copies compute, and
+// from wherever they begin, every byte is fetched once by lanes of one load together, and nothing beside the weights.
+func TestInPlace(t *testing.T) {
 	dev := OpenMetal(t, soft.Options{Variant: soft.Check}).(*soft.Device)
-	d, err := New(dev, Options{Mapped: true})
+	page := os.Getpagesize()
+	memory := make([]byte, 1200*page)
+	at := page - int(uintptr(unsafe.Pointer(&memory[0]))%uintptr(page))
+	d, err := New(dev, Options{Mapped: [][]byte{memory[at : at+1198*page]}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, d.Close()) }()
 	x := &fixture{t: t, r: newRand(7), d: d}
 	const cols, ffn, vocab, dh = 256, 60, 300, 8
-	page := os.Getpagesize()
-	memory := make([]byte, 400*page)
-	at := page - int(uintptr(unsafe.Pointer(&memory[0]))%uintptr(page))
 	next := 0
 	mapped := func(kind gguf.Type, out int) (*weight, func([]float64) []float64) {
 		m, values := x.matrix(kind, out, cols)
@@ -47,7 +37,7 @@ func TestLines(t *testing.T) {
 		at += len(m.Data)
 		w, err := d.LoadWeight(m, nil)
 		require.NoError(t, err)
-		require.Equal(t, uint32((next+3)%4*32), w.(*weight).lead())
+		require.Equal(t, (next+3)%4*32, w.(*weight).offset%128)
 		return w.(*weight), func(h []float64) []float64 {
 			y := make([]float64, out)
 			for o := range y {
@@ -58,7 +48,7 @@ func TestLines(t *testing.T) {
 			return y
 		}
 	}
-	for _, kind := range []gguf.Type{gguf.Q8_0, gguf.Q6_K} {
+	for _, kind := range []gguf.Type{gguf.Q8_0, gguf.Q4_0, gguf.Q5_0, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K} {
 		for range 2 { // each matrix begins elsewhere the second time
 			next++
 			next %= 4
@@ -100,35 +90,15 @@ func TestLines(t *testing.T) {
 				op    string
 				index int
 				w     *weight
-				first []int
-			}{
-				{"qkv", 0, wq, fours(wq.rows, dh)},
-				{"qkv", 1, wk, fours(wk.rows, dh)},
-				{"qkv", 2, wv, fours(wv.rows, dh)},
-				{"gateup", 0, gate, fours(ffn, ffn)},
-				{"gateup", 1, up, fours(ffn, ffn)},
-				{"add", 0, add, fours(cols, cols)},
-				{"head", 0, head, fours(vocab, vocab)},
+			}{{"qkv", 0, wq}, {"qkv", 1, wk}, {"qkv", 2, wv}, {"gateup", 0, gate}, {"gateup", 1, up}, {"add", 0, add},
+				{"head", 0, head},
 			} {
 				name := fmt.Sprintf("%s_1", kernel(c.op, kind))
 				n := counts[soft.Binding{Pipeline: name, Index: c.index}]
-				assert.Equal(t, c.w.linesOf(c.first), n.Lines,
-					"%s, matrix %d, which begins %d bytes into a line", name, c.index, c.w.offset%128)
+				what := fmt.Sprintf("%s, matrix %d, which begins %d bytes into a line", name, c.index, c.w.offset%128)
+				assert.Equal(t, int64(c.w.rows*c.w.rowBytes), n.ReadUnique, what)
+				assert.Equal(t, n.ReadUnique, n.Fetched, what)
 			}
 		}
 	}
-}
-
-// fours are the rows that a simdgroup begins with: of a head of dh rows each, the first halves and the second halves.
-func fours(rows, dh int) (first []int) {
-	half := dh
-	if rows != dh {
-		half = dh / 2
-	}
-	for r := 0; r < rows; r += half {
-		for i := 0; i < half; i += 4 {
-			first = append(first, r+i)
-		}
-	}
-	return first
 }

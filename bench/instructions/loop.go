@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// loop is a loop of a kernel, as the comments of the assembler's text tell.
+type loop struct {
+	parent       string // the header of the loop around it, or empty
+	instructions int    // of its own blocks, without those of loops inside
+	fmas         int    // of these
+}
+
+// code is what the assembler's text says of one kernel.
+type code struct {
+	loops     map[string]*loop // by header
+	registers int              // of each thread, 32 bits each
+	private   int              // bytes of private memory of each thread
+}
+
+var (
+	functionAt = regexp.MustCompile(`^(\w+):\s+; @\w+`)
+	blockAt    = regexp.MustCompile(`^(?:\.L(BB\d+_\d+):|; %bb\.\d+:)`)
+	inLoop     = regexp.MustCompile(`; +in Loop: Header=(BB\d+_\d+)`)
+	parentLoop = regexp.MustCompile(`; +Parent Loop (BB\d+_\d+)`)
+	isHeader   = regexp.MustCompile(`; =>.*Loop Header`)
+	// hints are instructions that compute nothing: they tell the hardware when to wait and what may be joined.
+	hints = []string{"s_waitcnt", "s_delay_alu", "s_clause", "s_nop"}
+)
+
+// read finds the loops of each kernel in what [translate.Compiler.Assembly] returns.
+func read(assembly string) map[string]*code {
+	all := map[string]*code{}
+	var c *code
+	label, header, parent := "", "", ""
+	for line := range strings.Lines(assembly) {
+		if m := functionAt.FindStringSubmatch(line); m != nil {
+			c = &code{loops: map[string]*loop{}}
+			all[m[1]] = c
+			header = ""
+			continue
+		}
+		if c == nil {
+			continue
+		}
+		if m := blockAt.FindStringSubmatch(line); m != nil {
+			label, header, parent = m[1], "", ""
+		}
+		if m := inLoop.FindStringSubmatch(line); m != nil {
+			header = m[1]
+		}
+		if m := parentLoop.FindStringSubmatch(line); m != nil {
+			parent = m[1] // the last one is the innermost
+		}
+		if isHeader.MatchString(line) {
+			header = label
+			c.loop(header).parent = parent
+		}
+		_, _ = fmt.Sscanf(line, "; NumVgprs: %d", &c.registers)
+		_, _ = fmt.Sscanf(line, "; ScratchSize: %d", &c.private)
+		if header != "" && strings.HasPrefix(line, "\t") {
+			c.loop(header).count(strings.Fields(line))
+		}
+	}
+	return all
+}
+
+// loop returns the loop with a header, of which some blocks may stand before the header.
+func (c *code) loop(header string) *loop {
+	if c.loops[header] == nil {
+		c.loops[header] = &loop{}
+	}
+	return c.loops[header]
+}
+
+// count counts one line of a block. Two instructions that are issued as a pair count as two.
+func (l *loop) count(words []string) {
+	if len(words) == 0 || strings.HasPrefix(words[0], ";") || strings.HasPrefix(words[0], ".") ||
+		slices.ContainsFunc(hints, func(h string) bool { return strings.HasPrefix(words[0], h) }) {
+		return
+	}
+	for i, w := range words {
+		if i == 0 || words[i-1] == "::" {
+			l.instructions++
+			if strings.Contains(w, "fma") {
+				l.fmas++
+			}
+		}
+	}
+}
+
+// busiest returns the loop with the most fma of its own, of several such loops the one with the most instructions, and
+// the instructions of its body with those of loops inside, each counted once.
+func (c *code) busiest() (best *loop, instructions int) {
+	header := ""
+	for h, l := range c.loops {
+		if best == nil || l.fmas > best.fmas || l.fmas == best.fmas && l.instructions > best.instructions {
+			best, header = l, h
+		}
+	}
+	for h, l := range c.loops {
+		for at := h; at != ""; at = c.loop(at).parent {
+			if at == header {
+				instructions += l.instructions
+				break
+			}
+		}
+	}
+	return best, instructions
+}

@@ -1,0 +1,58 @@
+package metalplan
+
+// GPU is what the model has to know of a GPU.
+type GPU struct {
+	Name      string  `json:"name"`
+	Chip      string  `json:"chip"`
+	Cores     int     `json:"cores"`
+	GHz       float64 `json:"ghz"`
+	Bandwidth float64 `json:"gb_per_s"` // of memory, as Apple publishes it
+}
+
+// GPUs returns those that there are figures for. Cores and bandwidth are Apple's (press releases of November 2020, June
+// 2022, May and October 2024); the clocks of M1 and M2 are those of metal-benchmarks
+// (github.com/philipturner/metal-benchmarks, table "Overview"), those of M4 and M4 Pro of hmc-tech.com.
+func GPUs() []GPU {
+	return []GPU{
+		{"m1", "M1", 8, 1.278, 68.25},
+		{"m2", "M2", 10, 1.398, 100},
+		{"m4", "M4", 10, 1.470, 120},
+		{"m4pro", "M4 Pro", 20, 1.470, 273},
+	}
+}
+
+// What holds for all of these GPUs, and where it is from.
+const (
+	// lanes is how many instructions of a lane a core begins in a cycle: metal-benchmarks, 4 schedulers of 32 lanes.
+	lanes = 128
+	// coreThreads is how many threads a core holds: kernels/README.md assumes 16 simdgroups, as threads have up to 96
+	// registers. coreMemory is the bytes of threadgroup memory that it has: metal-benchmarks, section on memory.
+	coreThreads, coreMemory = 512, 60 << 10
+	// streaming is the share of the bandwidth that long reads reach. llama.cpp on a model of 7 billion weights in Q8_0
+	// reaches 83 % on M1, 87 % on M2, 81 % on M4 and 80 % on M4 Pro
+	// (github.com/ggml-org/llama.cpp/discussions/4167: weights × tokens/s over the bandwidth).
+	streaming = 0.83
+	// latency is the time from a read that no cache answers to its data, in µs. It is assumed: nobody has published it
+	// for these GPUs.
+	latency = 0.5
+	// step is what a dispatch adds that waits for the one before it, in µs, beside its own work: measured on an M2 Pro
+	// as the slope over 832 dispatches (ferrox, issue 149).
+	step = 5.2
+	// fetch is how many bytes a simdgroup has under way that copies a row: 16 for each lane.
+	fetch = 512
+	// attendFetch is the same in attention: kernels/attend.metal, two keys and two values of each lane, 8 elements in
+	// F16 each.
+	attendFetch = 32 * 2 * 2 * 16
+)
+
+// instructionsPerWeight is what the mat-vec of one row costs for each weight, by the type of the weights: the inner
+// loop of the same source, compiled by clang for another GPU as a stand-in for Apple's compiler. `make instructions`
+// prints it; add, qkv, gateup and head cost the same.
+var instructionsPerWeight = map[string]float64{
+	"f32": 2.3, "f16": 3.1, "bf16": 3.4, "q8_0": 3.5, "q4_0": 2.8, "q5_0": 4.7, "q4_k": 4.4, "q5_k": 6.0, "q6_k": 5.1,
+}
+
+// instructionsPerScore is what attention costs for each product of a query with an element of a key, and of a share
+// with an element of a value, with F16 keys, heads of 64 and 7 queries to a key: counted like instructionsPerWeight, in
+// kernels/README.md.
+const instructionsPerScore = 4.3

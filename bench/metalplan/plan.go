@@ -1,0 +1,127 @@
+// Package metalplan predicts the speed of a token on GPUs that are not at hand: what is dispatched is taken from a pass
+// that is encoded for a device which runs nothing, and time from a small model of a GPU. All its figures are
+// predictions; the constants and their sources are in gpus.go.
+//
+// # Model
+//
+// A dispatch takes step + max(memory, arithmetic). Memory is its bytes over the smaller of what the GPU streams and
+// what is in flight per latency; arithmetic is the instructions of the threadgroups that the busiest core gets, over
+// what that core begins in a second. Dispatches of one level run one after the other here, which is too slow for the
+// few levels that have several. What caches give, such as the activations that each threadgroup fetches, takes no time.
+package metalplan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/metal/record"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+)
+
+// Plan is what a token costs.
+type Plan struct {
+	GPU        GPU     `json:"gpu"`
+	Context    int     `json:"context"`    // tokens that it sees, itself among them
+	Dispatches []Work  `json:"dispatches"` // equal ones together
+	Bytes      int64   `json:"bytes"`
+	Levels     int     `json:"levels"` // of dispatches that wait for each other
+	Micros     float64 `json:"us"`
+	Tokens     float64 `json:"tokens_per_s"`
+}
+
+// Work is one dispatch or several equal ones, in the order of the first. All figures are those of one.
+type Work struct {
+	Kernel       string  `json:"kernel"`
+	Count        int     `json:"count"`
+	Groups       int     `json:"threadgroups"`
+	Threads      int     `json:"threads"` // of a threadgroup
+	Bytes        int64   `json:"bytes"`   // of weights, or of keys and values
+	Instructions float64 `json:"instructions"`
+	InFlight     int     `json:"in_flight"` // bytes per core
+	Steps        int     `json:"steps"`     // fetches of a simdgroup that wait for each other
+	Micros       float64 `json:"us"`
+	Limit        string  `json:"limit"` // what decides the time: memory, latency, arithmetic or step
+
+	fetch int // bytes that a simdgroup has under way
+}
+
+// Predict plans the last token of a text of n tokens.
+func Predict(ctx context.Context, g GPU, shape synth.Spec, n int) (Plan, error) {
+	p := Plan{GPU: g, Context: n}
+	all, err := encode(ctx, shape, n)
+	if err != nil {
+		return p, err
+	}
+	for _, d := range all {
+		w, err := workOf(d, shape, n)
+		if err != nil {
+			return p, err
+		}
+		w.time(g, d.Memory)
+		p.Bytes += w.Bytes
+		p.Micros += w.Micros
+		p.Levels = d.Level + 1
+		p.add(w)
+	}
+	p.Tokens = 1e6 / p.Micros
+	return p, nil
+}
+
+// add counts a dispatch, with equal ones if there are such.
+func (p *Plan) add(w Work) {
+	for i := range p.Dispatches {
+		same := p.Dispatches[i]
+		if same.Count = 1; same == w {
+			p.Dispatches[i].Count++
+			return
+		}
+	}
+	p.Dispatches = append(p.Dispatches, w)
+}
+
+// encode returns what the last token of a text of n tokens dispatches.
+func encode(ctx context.Context, shape synth.Spec, n int) (all []record.Dispatch, err error) {
+	blank, err := shape.Blank()
+	if err != nil {
+		return nil, err
+	}
+	f, err := gguf.Parse(blank)
+	if err != nil {
+		return nil, err
+	}
+	under := record.Open()
+	d, err := gpu.New(under, gpu.Options{Mapped: [][]byte{blank[:cap(blank)]}})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	m, err := qwen2.Load(f, d)
+	if err != nil {
+		return nil, err
+	}
+	c, err := m.NewCache(n, gguf.F16)
+	if err != nil {
+		return nil, err
+	}
+	for _, rows := range []int{n - 1, 1} {
+		if rows == 0 {
+			continue
+		}
+		under.Take()
+		ids, err := c.Extend(make([]int32, rows))
+		if err != nil {
+			return nil, err
+		}
+		want := backend.Want{Rows: []int{rows - 1}, K: 1}
+		err = m.Forward(ctx, c.KV(), ids, make([]backend.Output, 1), want)
+		if err != nil && !errors.Is(err, qwen2.ErrNotFinite) { // nothing is computed
+			return nil, fmt.Errorf("encode a token: %w", err)
+		}
+	}
+	return under.Take(), nil
+}

@@ -1,0 +1,109 @@
+package metalplan
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/kernels"
+	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/metal/record"
+)
+
+var update = flag.Bool("update", false, "write testdata/plans.txt anew")
+
+func half(t *testing.T, kind string) synth.Spec {
+	t.Helper()
+	r, err := synth.ParseRecipe(kind)
+	require.NoError(t, err)
+	return synth.Half(r, 1)
+}
+
+// TestGolden shows every change of a prediction: of the dispatches, of their plans, of the constants.
+func TestGolden(t *testing.T) {
+	var b bytes.Buffer
+	fmt.Fprintln(&b, "# Predictions for a model of the shape of Qwen2.5-0.5B; see plan_test.go.")
+	for _, kind := range []string{"q8_0", "q4_0"} {
+		for _, g := range GPUs() {
+			for _, n := range []int{100, 4000} {
+				p, err := Predict(t.Context(), g, half(t, kind), n)
+				require.NoError(t, err)
+				fmt.Fprintf(&b, "\n%s, %s\n", g.Chip, kind)
+				p.Write(&b)
+			}
+		}
+	}
+	const path = "testdata/plans.txt"
+	if *update {
+		require.NoError(t, os.WriteFile(path, b.Bytes(), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), b.String(), "go test ./bench/metalplan -update writes it anew")
+}
+
+// TestBytes: what the plan reads is what the file holds of matrices, but for one row of the embedding where the head
+// reads it whole, and the keys and values.
+func TestBytes(t *testing.T) {
+	s := half(t, "q4_0")
+	p, err := Predict(t.Context(), GPUs()[0], s, 10)
+	require.NoError(t, err)
+	blank, err := s.Blank()
+	require.NoError(t, err)
+	f, err := gguf.Parse(blank)
+	require.NoError(t, err)
+	want := int64(0)
+	for _, tensor := range f.Tensors() {
+		if len(tensor.Shape) == 2 {
+			want += int64(len(tensor.Data))
+		}
+	}
+	row := int64(s.Dim / 32 * 34)
+	keys := int64(s.Layers * 2 * 10 * s.Dim / s.Heads * s.KVHeads * 2)
+	assert.Equal(t, want+row+keys, p.Bytes)
+	assert.Equal(t, 1+5*s.Layers+2, p.Levels)
+}
+
+// TestTime: each of the limits, by hand.
+func TestTime(t *testing.T) {
+	g := GPU{Cores: 10, GHz: 1, Bandwidth: 100}
+	for _, c := range []struct {
+		w     Work
+		limit string
+		want  float64
+	}{
+		{Work{Groups: 1000, Threads: 256, Bytes: 83e6, fetch: 2048}, "memory", step + 1000},
+		{Work{Groups: 10, Threads: 32, Bytes: 1e6, fetch: 512}, "latency", step + 1e6/(10*512/latency)},
+		{Work{Groups: 11, Threads: 256, Instructions: 11 * 128e3 * 50, fetch: 512}, "arithmetic", step + 100},
+		{Work{Groups: 10, Threads: 256, fetch: 512}, "step", step},
+	} {
+		c.w.time(g, 16)
+		assert.Equal(t, c.limit, c.w.Limit)
+		assert.InDelta(t, c.want, c.w.Micros, 1e-6, c.limit)
+	}
+	few := Work{Groups: 1000, Threads: 64, fetch: 512}
+	few.time(g, 32<<10) // one threadgroup to a core
+	assert.Equal(t, 2*512, few.InFlight)
+	many := Work{Groups: 1000, Threads: 64, fetch: 512}
+	many.time(g, 16)
+	assert.Equal(t, 8*2*512, many.InFlight, "512 threads")
+}
+
+// TestCounted: every type of weights that there are kernels for has been counted, and one without counts is refused.
+func TestCounted(t *testing.T) {
+	one := metal.Size{X: 1, Y: 1, Z: 1}
+	for _, name := range kernels.Types() {
+		assert.Contains(t, instructionsPerWeight, strings.ToLower(name))
+	}
+	assert.Len(t, instructionsPerWeight, len(kernels.Types()))
+	_, err := workOf(record.Dispatch{Kernel: "add_q9_9_1", Groups: one, Threads: one}, synth.Spec{}, 1)
+	assert.ErrorContains(t, err, "weights of type q9_9")
+}

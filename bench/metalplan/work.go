@@ -1,0 +1,97 @@
+package metalplan
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"unsafe"
+
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/kernels"
+	"github.com/pilotfish-ai/pilotfish/metal/record"
+)
+
+// argsOf reads the arguments of a kernel.
+func argsOf[T any](d record.Dispatch) (args T) {
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&args)), unsafe.Sizeof(args)), d.Args)
+	return args
+}
+
+// workOf is what a dispatch of a token does that sees n tokens.
+func workOf(d record.Dispatch, shape synth.Spec, n int) (Work, error) {
+	w := Work{
+		Kernel: d.Kernel, Count: 1, Groups: d.Groups.X * d.Groups.Y * d.Groups.Z,
+		Threads: d.Threads.X * d.Threads.Y * d.Threads.Z, fetch: fetch,
+	}
+	op, kind, _ := strings.Cut(d.Kernel, "_")
+	weights := int64(0)
+	switch op {
+	case "embed":
+		w.Bytes = int64(argsOf[kernels.EmbedArgs](d).RowBytes) // fetched, not multiplied
+		return w, nil
+	case "qkv":
+		a := argsOf[kernels.QKVArgs](d)
+		for i, groups := range a.Groups {
+			if groups > 0 {
+				w.Bytes += 2 * int64(a.Pairs[i]) * int64(a.RowBytes[i])
+				weights += 2 * int64(a.Pairs[i]) * int64(a.Cols)
+			}
+		}
+	case "attend":
+		head := shape.Dim / shape.Heads
+		w.Bytes = 2 * int64(n) * int64(shape.KVHeads*head) * 2 // keys and values in F16
+		w.Instructions = instructionsPerScore * 2 * float64(n) * float64(shape.Dim)
+		w.fetch = attendFetch
+		return w, nil
+	case "add":
+		a := argsOf[kernels.AddArgs](d)
+		w.Bytes, weights = int64(a.Outs)*int64(a.RowBytes), int64(a.Outs)*int64(a.Cols)
+	case "gateup":
+		a := argsOf[kernels.GateUpArgs](d)
+		w.Bytes, weights = int64(a.Outs)*int64(a.GateBytes), int64(a.Outs)*int64(a.Cols)
+		if a.Mode == 0 { // both
+			w.Bytes, weights = w.Bytes+int64(a.Outs)*int64(a.UpBytes), 2*weights
+		}
+	case "head":
+		a := argsOf[kernels.HeadArgs](d)
+		w.Bytes, weights = int64(a.Outs)*int64(a.RowBytes), int64(a.Outs)*int64(a.Cols)
+	default: // norm, merge
+		return w, nil
+	}
+	kind = kind[:max(0, strings.LastIndexByte(kind, '_'))] // without the number of rows
+	each, known := instructionsPerWeight[kind]
+	if !known {
+		return w, fmt.Errorf("%s: nobody has counted the instructions of weights of type %s", d.Kernel, kind)
+	}
+	w.Instructions = each * float64(weights)
+	w.fetch = int(kernels.TileRows * kernels.StepColumns * w.Bytes / weights)
+	if strings.HasSuffix(kind, "f16") || kind == "f32" {
+		w.fetch /= 2 // numbers by themselves are taken half a step at a time
+	}
+	return w, nil
+}
+
+// time says how long a dispatch takes whose threadgroups have memory bytes of threadgroup memory each.
+func (w *Work) time(g GPU, memory int) {
+	groups := (w.Groups + g.Cores - 1) / g.Cores // of the busiest core
+	resident := max(1, min(groups, coreThreads/w.Threads, coreMemory/max(memory, 1)))
+	simdgroups := (w.Threads + 31) / 32
+	w.InFlight = resident * simdgroups * w.fetch
+	w.Steps = int(math.Ceil(float64(w.Bytes) / float64(w.Groups*simdgroups*w.fetch)))
+
+	streams := streaming * g.Bandwidth * 1e3 // bytes per µs
+	flies := float64(min(w.Groups, resident*g.Cores)*simdgroups*w.fetch) / latency
+	w.Limit = "memory"
+	if flies < streams {
+		streams, w.Limit = flies, "latency"
+	}
+	takes := float64(w.Bytes) / streams
+	busiest := w.Instructions / float64(w.Groups) * float64(groups)
+	if arithmetic := busiest / (lanes * g.GHz * 1e3); arithmetic > takes {
+		takes, w.Limit = arithmetic, "arithmetic"
+	}
+	if takes < step {
+		w.Limit = "step"
+	}
+	w.Micros = step + takes
+}

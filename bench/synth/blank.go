@@ -1,0 +1,46 @@
+package synth
+
+import (
+	"bytes"
+	"fmt"
+	"unsafe"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+)
+
+// Blank returns a file of the model without a vocabulary and with weights that are all zero. Their memory is never
+// touched: it takes none, of whatever size the model is. It begins on a page of the system, and its capacity ends on
+// one.
+func (s Spec) Blank() ([]byte, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	var header bytes.Buffer
+	w := gguf.NewWriter(&header)
+	s.putShape(w)
+	size := 0
+	for _, t := range s.tensors() {
+		w.Declare(t.name, t.t, t.shape...)
+		elems, bytes := t.t.Block()
+		size += (int(t.elems())/elems*bytes + alignment - 1) / alignment * alignment
+	}
+	if _, err := w.Write(make([]byte, 1)); err != nil { // the header, and one byte
+		return nil, fmt.Errorf("write the beginning of a file: %w", err)
+	}
+	file := pages(header.Len() - 1 + size)
+	copy(file, header.Bytes())
+	return file, nil
+}
+
+// alignment of tensors in a file.
+const alignment = 32
+
+// pages returns n bytes that begin on a page.
+func pages(n int) []byte {
+	b := make([]byte, n+2*largestPage)
+	from := int(-uintptr(unsafe.Pointer(&b[0])) % largestPage)
+	return b[from : from+n : from+(n+largestPage-1)/largestPage*largestPage]
+}
+
+// largestPage is the size of pages of memory, or a multiple of it.
+const largestPage = 16384

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/bench/metalplan"
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+)
+
+// metalPlanFlags are the flags of `pilotfish bench metal-plan`.
+type metalPlanFlags struct {
+	gpu, shape, kind string
+	context          int
+	json             bool
+}
+
+// newBenchMetalPlanCommand predicts the speed of a token on a GPU that is not here.
+func newBenchMetalPlanCommand(a *app) *cobra.Command {
+	var f metalPlanFlags
+	c := &cobra.Command{
+		Use:   "metal-plan [flags]",
+		Short: "Predict the speed of a token on a Mac's GPU, dispatch by dispatch",
+		Long: `Predict what a token costs on the GPU of a Mac, on any machine: a pass is encoded for a device that runs
+nothing, and a small model of the GPU says how long each of its dispatches takes. Nothing is measured.
+
+For each dispatch: how many equal ones a token has, threadgroups and threads of each, bytes of weights (or keys and
+values) that it reads, instructions, bytes that a core has in flight, fetches of a simdgroup that wait for each other,
+the time, and what decides it: memory (the bandwidth), latency (too little in flight), arithmetic, or step (that it has
+to wait for the dispatch before it). Instructions are those of another GPU's compiler; the package bench/metalplan has
+all constants and their sources.
+
+GPUs: ` + strings.Join(gpuNames(), " ") + ". Types: " + strings.Join(synth.RecipeNames(), " ") + ".",
+		Example: `  pilotfish bench metal-plan --gpu m4pro --type q4_0`,
+		Args:    noArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return f.run(a, c) },
+	}
+	c.Flags().StringVar(&f.gpu, "gpu", "m1", "`name` of the GPU")
+	c.Flags().StringVar(&f.shape, "shape", "0.5b", "`shape` of the model: tiny or 0.5b")
+	c.Flags().StringVar(&f.kind, "type", "q8_0", "`type` of the weights")
+	c.Flags().IntVar(&f.context, "context", 100, "`tokens` that the token sees")
+	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
+	return c
+}
+
+func gpuNames() (names []string) {
+	for _, g := range metalplan.GPUs() {
+		names = append(names, g.Name)
+	}
+	return names
+}
+
+func (f *metalPlanFlags) run(a *app, c *cobra.Command) error {
+	shape, ok := shapes[f.shape]
+	if !ok {
+		return usagef("--shape %.40q is not a shape: choose tiny or 0.5b", f.shape)
+	}
+	recipe, err := synth.ParseRecipe(f.kind)
+	if err != nil {
+		return usagef("--type: %w", err)
+	}
+	spec := shape(recipe, 1)
+	if f.context < 1 || f.context > spec.Context {
+		return usagef("--context %d is out of range: a model of this shape has 1 to %d", f.context, spec.Context)
+	}
+	for _, g := range metalplan.GPUs() {
+		if g.Name != f.gpu {
+			continue
+		}
+		p, err := metalplan.Predict(c.Context(), g, spec, f.context)
+		if err != nil {
+			return err
+		}
+		if f.json {
+			return json.NewEncoder(a.stdout).Encode(p)
+		}
+		fmt.Fprintf(a.stdout, "%s, %d cores, %.0f GB/s; shape %s, %s\n", g.Chip, g.Cores, g.Bandwidth, f.shape, f.kind)
+		return p.Write(a.stdout)
+	}
+	return usagef("--gpu %.40q is not a GPU: choose one of %s", f.gpu, strings.Join(gpuNames(), ", "))
+}

@@ -1,0 +1,221 @@
+// a = softmax(q·Kᵀ/√Dh)·V over what each row may see, for passes of more than 8 rows, with simdgroup matrices.  One
+// threadgroup per tile of rows and some of the query heads that share a key/value head.
+//
+// A simdgroup has a band: 8 rows of the tile and one query head. The slots that a tile sees are taken in blocks of 32
+// beside each other, whose keys and values all bands use from threadgroup memory. Blocks begin at multiples of 32
+// slots, and a key that a row does not see adds exactly nothing to it: so the result of a row does not depend on the
+// rows beside it. Keys come in the order of their slots.
+//
+// Softmax is online: m is the largest score of a row so far, l and o the sums of exp(score - m) and exp(score - m)·V,
+// which are multiplied by exp(m before - m) where m grows.
+struct AttendWideArgs {
+  uint rows; // of the pass
+  uint heads;
+  uint group;      // query heads to a key/value head
+  uint part_heads; // of these, for each threadgroup
+  uint parts;      // threadgroups that share a group
+  uint bands;      // of 8 rows in a tile: a power of two
+  uint head;       // Dh
+  uint head_room;
+  uint slots;
+  float scale; // 1/√Dh
+};
+
+enum : uint {
+  BlockSlots = 32,
+  BandRows = 8,
+  BandFloats = 320, // of threadgroup memory for each band: scores [8][32], and a matrix [8][8]
+};
+
+// A block of 32 slots that a tile sees. If mask is 0 all rows see all of it; else masks[mask - 1] has the slots that
+// any row sees, a bit for each, and those that follow it have what each row of the tile sees.
+struct AttendBlock {
+  uint slot, mask;
+};
+
+// Keys or values of a block, in matrices of 8 slots × 8 elements beside each other: [4][D][8][8]. Elements beyond the
+// head and slots that no row sees, which may hold anything, are zeros.
+template <typename E, ushort D>
+inline void block_stage(threadgroup E *to, device const uchar *from, ulong first, uint room, uint seen, uint tid,
+                        uint threads) {
+  for (uint i = tid; i < BlockSlots * D; i += threads) {
+    const uint j = i / D, piece = i % D;
+    threadgroup uint4 *at = (threadgroup uint4 *)(to + ((j / 8 * D + piece) * 8 + j % 8) * 8);
+    device const uint4 *src = (device const uint4 *)from + ((first + j) * room + piece * 8) * sizeof(E) / 16;
+#pragma unroll
+    for (ushort n = 0; n < sizeof(E) / 2; n++) {
+      at[n] = (seen >> j & 1) != 0 && piece * 8 < room ? src[n] : uint4(0);
+    }
+  }
+}
+
+// What a lane keeps of a band: of row lane/4, whose scores lane%4·8 to lane%4·8 + 7 of a block are its own.
+struct Band {
+  float m, l;
+};
+
+// Turns the scores of a block into exp(score - m). Returns what the sums so far are to be multiplied by.
+inline float band_softmax(thread Band &b, threadgroup float *scores, uint seen, ushort lane) {
+  threadgroup float4 *mine = (threadgroup float4 *)(scores + lane * 8);
+  float4 s[2] = {mine[0], mine[1]};
+  float top = b.m;
+#pragma unroll
+  for (ushort i = 0; i < 8; i++) {
+    s[i / 4][i % 4] = seen >> i & 1 ? s[i / 4][i % 4] : -FLT_MAX;
+    top = max(top, s[i / 4][i % 4]);
+  }
+  top = max(top, simd_shuffle_xor(top, 1));
+  top = max(top, simd_shuffle_xor(top, 2));
+  float sum = 0.0f;
+#pragma unroll
+  for (ushort i = 0; i < 8; i++) {
+    s[i / 4][i % 4] = seen >> i & 1 ? precise::exp(s[i / 4][i % 4] - top) : 0.0f;
+    sum += s[i / 4][i % 4];
+  }
+  mine[0] = s[0];
+  mine[1] = s[1];
+  sum += simd_shuffle_xor(sum, 1);
+  sum += simd_shuffle_xor(sum, 2);
+  const float keep = precise::exp(b.m - top);
+  b.m = top;
+  b.l = fma(b.l, keep, sum);
+  return keep;
+}
+
+// The work of one threadgroup, for keys and values of type E and heads of up to 8·D elements.
+template <typename E, ushort D>
+inline void attend_tile(device const float *q, device const uchar *k, device const uchar *v, device const uint2 *tiles,
+                        device const AttendBlock *blocks, device const uint *masks, device float *out,
+                        constant AttendWideArgs &a, threadgroup uchar *memory, uint2 at, uint tid, uint threads,
+                        ushort sg, ushort lane) {
+  const bool apart = sizeof(E) == 2; // keys and values have memory of their own
+  threadgroup E *keys = (threadgroup E *)memory, *values = keys + (apart ? BlockSlots * 8 * D : 0);
+  threadgroup float *scores = (threadgroup float *)(values + BlockSlots * 8 * D) + sg * BandFloats;
+  threadgroup float *diagonal = scores + BandRows * BlockSlots;
+  const uint kv_head = at.y / a.parts, in_part = sg / a.bands, in_group = at.y % a.parts * a.part_heads + in_part;
+  const uint row = sg % a.bands * BandRows + lane / 4, t = at.x * a.bands * BandRows + row; // of this lane
+  const bool works = in_part < a.part_heads && in_group < a.group; // the others only fetch
+  const uint head = kv_head * a.group + in_group, room = a.head_room;
+  const ulong base = ulong(kv_head) * a.slots;
+
+  simdgroup_float8x8 query[D], o[D];
+#pragma unroll
+  for (ushort i = 0; i < D; i++) {
+    query[i] = o[i] = make_filled_simdgroup_matrix<float, 8>(0.0f);
+    if (works) {
+#pragma unroll
+      for (ushort j = 0; j < 2; j++) {
+        const uint d = i * 8 + lane % 4 * 2 + j;
+        diagonal[lane * 2 + j] = t < a.rows && d < a.head ? q[(ulong(t) * a.heads + head) * room + d] * a.scale : 0.0f;
+      }
+      simdgroup_barrier(mem_flags::mem_threadgroup);
+      simdgroup_load(query[i], diagonal, 8);
+      simdgroup_barrier(mem_flags::mem_threadgroup);
+    }
+  }
+  diagonal[lane * 2] = diagonal[lane * 2 + 1] = 0.0f;
+  Band band;
+  band.m = -FLT_MAX;
+  band.l = 0.0f;
+  const uint first = tiles[at.x].x, end = tiles[at.x].y;
+  for (uint b = first; b < end; b++) {
+    const uint mask = blocks[b].mask;
+    const ulong from = base + blocks[b].slot;
+    const uint any = mask == 0 ? 0xffffffff : masks[mask - 1];
+    threadgroup_barrier(mem_flags::mem_threadgroup); // the block before is done with
+    block_stage<E, D>(keys, k, from, room, any, tid, threads);
+    if (apart) {
+      block_stage<E, D>(values, v, from, room, any, tid, threads);
+    }
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    if (works) {
+      simdgroup_float8x8 sum[BlockSlots / 8]; // q·K
+#pragma unroll
+      for (ushort c = 0; c < BlockSlots / 8; c++) {
+        sum[c] = make_filled_simdgroup_matrix<float, 8>(0.0f);
+      }
+#pragma unroll
+      for (ushort i = 0; i < D; i++) {
+#pragma unroll
+        for (ushort c = 0; c < BlockSlots / 8; c++) {
+          simdgroup_matrix<E, 8, 8> key;
+          simdgroup_load(key, keys + (c * D + i) * 64, 8, ulong2(0, 0), true);
+          simdgroup_multiply_accumulate(sum[c], query[i], key, sum[c]);
+        }
+      }
+#pragma unroll
+      for (ushort c = 0; c < BlockSlots / 8; c++) {
+        simdgroup_store(sum[c], scores + c * 8, BlockSlots);
+      }
+      simdgroup_barrier(mem_flags::mem_threadgroup);
+      const uint seen = mask == 0 ? 255 : masks[mask + row] >> (lane % 4 * 8) & 255;
+      const float keep = band_softmax(band, scores, seen, lane);
+      if (simd_any(keep != 1.0f)) {
+        if (lane % 4 == 0) {
+          diagonal[lane / 4 * 9] = keep;
+        }
+        simdgroup_barrier(mem_flags::mem_threadgroup);
+        simdgroup_float8x8 by;
+        simdgroup_load(by, diagonal, 8);
+#pragma unroll
+        for (ushort i = 0; i < D; i++) {
+          simdgroup_multiply(o[i], by, o[i]);
+        }
+      }
+      simdgroup_barrier(mem_flags::mem_threadgroup);
+    }
+    if (!apart) {
+      threadgroup_barrier(mem_flags::mem_threadgroup);
+      block_stage<E, D>(values, v, from, room, any, tid, threads);
+      threadgroup_barrier(mem_flags::mem_threadgroup);
+    }
+    if (!works) {
+      continue;
+    }
+#pragma unroll
+    for (ushort c = 0; c < BlockSlots / 8; c++) { // p·V
+      simdgroup_float8x8 p;
+      simdgroup_load(p, scores + c * 8, BlockSlots);
+#pragma unroll
+      for (ushort i = 0; i < D; i++) {
+        simdgroup_matrix<E, 8, 8> value;
+        simdgroup_load(value, values + (c * D + i) * 64, 8);
+        simdgroup_multiply_accumulate(o[i], p, value, o[i]);
+      }
+    }
+  }
+  if (!works) {
+    return;
+  }
+#pragma unroll
+  for (ushort i = 0; i < D; i++) {
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    simdgroup_store(o[i], diagonal, 8);
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+#pragma unroll
+    for (ushort j = 0; j < 2; j++) {
+      const uint d = i * 8 + lane % 4 * 2 + j;
+      if (t < a.rows && d < a.head) {
+        out[(ulong(t) * a.heads + head) * a.head + d] = diagonal[lane * 2 + j] / band.l;
+      }
+    }
+  }
+}
+
+// out [row][heads·Dh]. memory: keys and values of a block, then BandFloats for each simdgroup.
+template <ushort D>
+kernel void attend_wide(device const float *q [[buffer(0)]], device const uchar *k [[buffer(1)]],
+                        device const uchar *v [[buffer(2)]], device const uint2 *tiles [[buffer(3)]],
+                        device const AttendBlock *blocks [[buffer(4)]], device const uint *masks [[buffer(5)]],
+                        device float *out [[buffer(6)]], constant AttendWideArgs &a [[buffer(7)]],
+                        threadgroup uchar *memory [[threadgroup(0)]], uint2 at [[threadgroup_position_in_grid]],
+                        uint tid [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
+                        ushort sg [[simdgroup_index_in_threadgroup]], ushort lane [[thread_index_in_simdgroup]]) {
+  if (kv_f32) {
+    attend_tile<float, D>(q, k, v, tiles, blocks, masks, out, a, memory, at, tid, threads, sg, lane);
+  } else {
+    attend_tile<half, D>(q, k, v, tiles, blocks, masks, out, a, memory, at, tid, threads, sg, lane);
+  }
+}
+template [[host_name("attend_wide_64")]] kernel decltype(attend_wide<8>) attend_wide<8>;
+template [[host_name("attend_wide_128")]] kernel decltype(attend_wide<16>) attend_wide<16>;

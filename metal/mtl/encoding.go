@@ -1,0 +1,46 @@
+package mtl
+
+import "strings"
+
+// parts splits the types of a method as the Objective-C runtime writes them: v24@0:8r^v16Q is v, @, :, ^v and Q. Sizes,
+// which depend on the processor, and qualifiers such as r (const) and V (oneway) are left out.
+func parts(encoding string) (all []string) {
+	part := ""
+	for i := 0; i < len(encoding); i++ {
+		switch c := encoding[i]; {
+		case strings.IndexByte("0123456789rnNoORV", c) >= 0:
+			continue
+		case c == '^': // a pointer, to what follows
+			part += "^"
+			continue
+		case c == '{':
+			n := strings.IndexByte(encoding[i:], '}')
+			part += encoding[i : i+n+1]
+			i += n
+		case c == '@' && strings.HasPrefix(encoding[i+1:], "?"): // a block
+			part += "@?"
+			i++
+		default:
+			part += string(c)
+		}
+		all, part = append(all, part), ""
+	}
+	return all
+}
+
+// Types of structures.
+const (
+	typeSize  = "{?=QQQ}" // MTLSize, which has no name of its own
+	typeRange = "{_NSRange=QQ}"
+)
+
+// wordsOf is how many words an argument of a type takes.
+func wordsOf(t string) int {
+	switch t {
+	case typeSize:
+		return 3
+	case typeRange:
+		return 2
+	}
+	return 1
+}

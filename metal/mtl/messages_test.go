@@ -1,0 +1,99 @@
+//go:build linux && (amd64 || arm64)
+
+package mtl
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/metal/record"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+)
+
+// mostMessages is the most messages of Objective-C that a token of Qwen2.5-0.5B may cost, from the beginning of its
+// command buffer to the reading of its result.
+const mostMessages = 900
+
+// TestMessages counts the messages of a token of a model of the shape of Qwen2.5-0.5B, with nothing behind the fake
+// that would run it, in short contexts and long ones. While passes are encoded, no pipeline is made.
+func TestMessages(t *testing.T) {
+	recipes := []string{"q8_0", "q4_0", "q4_k_m", "f16"}
+	if testing.Short() {
+		recipes = recipes[:1]
+	}
+	for _, name := range recipes {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, record.Open())
+			recipe, err := synth.ParseRecipe(name)
+			require.NoError(t, err)
+			file, err := synth.Half(recipe, 1).Blank()
+			require.NoError(t, err)
+			parsed, err := gguf.Parse(file)
+			require.NoError(t, err)
+			g, err := gpu.New(f.open(t), gpu.Options{Mapped: [][]byte{file[:cap(file)]}})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, g.Close()) }()
+			m, err := qwen2.Load(parsed, g)
+			require.NoError(t, err)
+			c, err := m.NewCache(4096, gguf.F16)
+			require.NoError(t, err)
+			made := f.counts["newComputePipelineStateWithFunction:error:"]
+			pass := func(rows int) map[string]int {
+				r, err := c.Extend(make([]int32, rows))
+				require.NoError(t, err)
+				before := maps.Clone(f.counts)
+				err = m.Forward(t.Context(), c.KV(), r, make([]backend.Output, 1),
+					backend.Want{Rows: []int{rows - 1}, K: 2})
+				if !errors.Is(err, qwen2.ErrNotFinite) { // nothing is computed
+					require.NoError(t, err)
+				}
+				return since(before, f.counts)
+			}
+			for _, context := range []int{1, 128, 800, 2500} {
+				pass(context) // with rows for the matrices too
+				pass(1)       // buffers have grown
+				sent := pass(1)
+				total := 0
+				for _, n := range sent {
+					total += n
+				}
+				t.Logf("%d tokens of context: %d messages: %v", context, total, listed(sent))
+				assert.LessOrEqual(t, total, mostMessages)
+			}
+			for _, rows := range []int{2, 4, 5, 8, 9, 100} {
+				pass(rows)
+			}
+			assert.Equal(t, made, f.counts["newComputePipelineStateWithFunction:error:"], "pipelines are made at load")
+		})
+	}
+}
+
+// since is what was sent from one count to another.
+func since(before, after map[string]int) map[string]int {
+	sent := map[string]int{}
+	for name, n := range after {
+		if n > before[name] {
+			sent[name] = n - before[name]
+		}
+	}
+	return sent
+}
+
+// listed are counts, the largest first.
+func listed(counts map[string]int) (lines []string) {
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return counts[b] - counts[a] })
+	for _, name := range names {
+		lines = append(lines, name+" "+fmt.Sprint(counts[name]))
+	}
+	return lines
+}

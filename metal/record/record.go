@@ -1,0 +1,187 @@
+// Package record is a Metal device without a GPU: it keeps what it is given to do and runs nothing, so that what a pass
+// asks of a GPU can be counted. Memory that nobody touches takes none.
+package record
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"unsafe"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
+)
+
+// Dispatch is one run of a kernel, as it was encoded.
+type Dispatch struct {
+	Kernel          string
+	Groups, Threads metal.Size
+	Memory          int    // bytes of threadgroup memory, as given since the pipeline was set
+	Args            []byte // what the last of its buffers begins with, at most 256 bytes: its arguments
+	Level           int    // barriers before it
+}
+
+// Device is a [metal.Device] that runs nothing. One goroutine uses it at a time.
+type Device struct {
+	dispatches []Dispatch // of the command buffers that were committed last
+	pipelines  int
+}
+
+// Open makes a device.
+func Open() *Device { return new(Device) }
+
+// Take returns the dispatches that were committed since it was last called, in their order.
+func (d *Device) Take() []Dispatch {
+	taken := d.dispatches
+	d.dispatches = nil
+	return taken
+}
+
+// Pipelines is how many pipelines were made so far.
+func (d *Device) Pipelines() int { return d.pipelines }
+
+// Name implements [metal.Device].
+func (d *Device) Name() string { return "record" }
+
+// Limits are those of Apple's GPUs, except that pages are the system's.
+func (d *Device) Limits() metal.Limits {
+	return metal.Limits{
+		PageSize: os.Getpagesize(), BufferLength: 1 << 40, Threads: 1024, ThreadgroupMemory: 32768,
+	}
+}
+
+// Close implements [metal.Device].
+func (d *Device) Close() error { return nil }
+
+// buffer is memory.
+type buffer struct{ bytes []byte }
+
+// Bytes implements [metal.Buffer].
+func (b *buffer) Bytes() []byte { return b.bytes }
+
+// Close implements [metal.Buffer].
+func (b *buffer) Close() {}
+
+// NewBuffer implements [metal.Device].
+func (d *Device) NewBuffer(length int) (metal.Buffer, error) {
+	if length < 1 {
+		return nil, fmt.Errorf("a buffer of %d bytes", length)
+	}
+	words := make([]uint64, (length+7)/8) // aligned for whatever lies in it
+	return &buffer{unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), length)}, nil
+}
+
+// WrapBuffer implements [metal.Device].
+func (d *Device) WrapBuffer(pages []byte) (metal.Buffer, error) { return &buffer{pages}, nil }
+
+// library is any source.
+type library struct{ device *Device }
+
+// NewLibrary implements [metal.Device].
+func (d *Device) NewLibrary(string) (metal.Library, error) { return library{d}, nil }
+
+// Close implements [metal.Library].
+func (l library) Close() {}
+
+// NewPipeline implements [metal.Library]. Every function is there.
+func (l library) NewPipeline(function string, _ ...metal.Constant) (metal.Pipeline, error) {
+	l.device.pipelines++
+	return &pipeline{function}, nil
+}
+
+// pipeline is the name of a kernel.
+type pipeline struct{ name string }
+
+// Name implements [metal.Pipeline].
+func (p *pipeline) Name() string { return p.name }
+
+// Threads implements [metal.Pipeline].
+func (p *pipeline) Threads() int { return 1024 }
+
+// SIMDWidth implements [metal.Pipeline].
+func (p *pipeline) SIMDWidth() int { return 32 }
+
+// ThreadgroupMemory implements [metal.Pipeline]: what the kernels declare is little.
+func (p *pipeline) ThreadgroupMemory() int { return 64 }
+
+// Close implements [metal.Pipeline].
+func (p *pipeline) Close() {}
+
+const (
+	indices  = 31 // of [[threadgroup]]
+	mostArgs = 256
+)
+
+// commands is a command buffer.
+type commands struct {
+	device     *Device
+	kernel     string
+	last       int // index of the last buffer
+	args       metal.Binding
+	memory     [indices]int
+	level      int
+	open       bool // the level has a dispatch
+	dispatches []Dispatch
+}
+
+// NewCommands implements [metal.Device].
+func (d *Device) NewCommands() (metal.Commands, error) { return &commands{device: d}, nil }
+
+// SetPipeline implements [metal.Commands].
+func (c *commands) SetPipeline(p metal.Pipeline) { c.kernel, c.memory = p.Name(), [indices]int{} }
+
+// SetBuffer implements [metal.Commands].
+func (c *commands) SetBuffer(index int, b metal.Buffer, offset int) {
+	if index >= c.last {
+		c.last, c.args = index, metal.Binding{Buffer: b, Offset: offset}
+	}
+}
+
+// SetBuffers implements [metal.Commands]. It is taken for all buffers of the next dispatch.
+func (c *commands) SetBuffers(first int, bindings []metal.Binding) {
+	c.last = 0
+	for i, b := range bindings {
+		c.SetBuffer(first+i, b.Buffer, b.Offset)
+	}
+}
+
+// SetBytes implements [metal.Commands].
+func (c *commands) SetBytes(index int, b []byte) {
+	c.SetBuffer(index, &buffer{slices.Clone(b)}, 0)
+}
+
+// SetThreadgroupMemory implements [metal.Commands].
+func (c *commands) SetThreadgroupMemory(index, length int) { c.memory[index] = length }
+
+// Dispatch implements [metal.Commands].
+func (c *commands) Dispatch(groups, threads metal.Size) {
+	memory := 0
+	for _, n := range c.memory {
+		memory += n
+	}
+	var args []byte
+	if c.args.Buffer != nil {
+		args = c.args.Buffer.Bytes()[c.args.Offset:]
+		args = slices.Clone(args[:min(len(args), mostArgs)])
+	}
+	c.dispatches = append(c.dispatches, Dispatch{
+		Kernel: c.kernel, Groups: groups, Threads: threads, Memory: memory, Args: args, Level: c.level,
+	})
+	c.open = true
+}
+
+// Barrier implements [metal.Commands].
+func (c *commands) Barrier() {
+	if c.open {
+		c.level++
+		c.open = false
+	}
+}
+
+// Commit implements [metal.Commands].
+func (c *commands) Commit() { c.device.dispatches = append(c.device.dispatches, c.dispatches...) }
+
+// Discard implements [metal.Commands].
+func (c *commands) Discard() {}
+
+// Wait implements [metal.Commands]. What kernels would have written is zero.
+func (c *commands) Wait() (metal.Timing, error) { return metal.Timing{}, nil }

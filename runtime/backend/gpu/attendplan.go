@@ -1,0 +1,187 @@
+package gpu
+
+import (
+	"fmt"
+
+	"github.com/pilotfish-ai/pilotfish/kernels"
+	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// splits is how many parts the visible keys of a row are attended to in, in a pass of few rows. It depends on nothing
+// but their number and the shape of the model, as the bits of the result do.
+//
+// A threadgroup takes one split of one key/value head. So there are at least fewest/kvHeads splits, where each still
+// has 8 keys: with 2 heads 13 for 100 keys (26 threadgroups) and 20 from 153 keys on (40 threadgroups). A split has
+// at most 128 keys as far as there may be so many: 32 for 4,000 keys (64 threadgroups). More would cost who joins
+// them more than they save: each is another row of results that all threadgroups of ProjectAdd fetch.
+func splits(visible, kvHeads int) int {
+	const fewestKeys, mostKeys = 8, 128
+	fill := min(ceil(fewest, kvHeads), ceil(visible, fewestKeys))
+	return max(1, min(kernels.MaxSplits, max(fill, ceil(visible, mostKeys))))
+}
+
+// attendPlan is how attention is run for the shape of a store.
+type attendPlan struct {
+	heads  int // query heads that a threadgroup takes together in a pass of few rows: 1, 2, 4 or 8
+	memory int // bytes of threadgroup memory
+	bands  int // of 8 rows to a tile in a longer pass
+	room   int // elements of a head that the kernels have room for: 64 or 128
+	blocks int // bytes of threadgroup memory for keys and values in a longer pass
+}
+
+// maxHead is the longest head that the kernels have registers for.
+const maxHead = 128
+
+// planAttend plans attention for group query heads to a key/value head, padded to room elements.
+func planAttend(group, room int) attendPlan {
+	p := attendPlan{heads: 1, bands: 1, room: 64}
+	for p.heads < min(group, 8) {
+		p.heads *= 2
+	}
+	for p.bands*group*2 <= 8 {
+		p.bands *= 2
+	}
+	if room > p.room {
+		p.room = maxHead
+	}
+	p.memory = 4*p.heads*p.room*(1+kernels.AttendSimds) + 8*p.heads*kernels.AttendSimds
+	p.blocks = 4 * kernels.BlockSlots * p.room // of keys and values in F16, or of one of both in F32
+	return p
+}
+
+// tileRows is how many rows of a longer pass share the keys and values that a threadgroup fetches, with all the query
+// heads that it takes.
+func (p attendPlan) tileRows() int { return kernels.BandRows * p.bands }
+
+// wideParts is how many threadgroups share the query heads of a group in a pass of rows rows: as few as threads and
+// threadgroup memory allow, as each fetches keys and values for itself, but more where there would be too few to fill
+// the cores.
+func (p attendPlan) wideParts(rows, group, kvHeads, threads, memory int) (int, error) {
+	simds := min(threads/32, (memory-p.blocks)/(4*kernels.BandFloats))
+	if simds < p.bands {
+		return 0, fmt.Errorf("attention: %d threads and %d bytes of a threadgroup are too few", threads, memory)
+	}
+	parts := ceil(group, simds/p.bands)
+	for parts < group && ceil(rows, p.tileRows())*kvHeads*parts < fewest {
+		parts++
+	}
+	return parts, nil
+}
+
+// encodeAttend encodes the attention of a layer.
+func (p *pass) encodeAttend(layer int) {
+	c, s := p.kv.c, &p.d.scratch
+	group, plan := c.Heads/c.KVHeads, p.kv.plan
+	keys, values := p.kv.bounds(layer)
+	if wide(p.n) {
+		p.encodeAttendWide(keys, values)
+		return
+	}
+	args := kernels.AttendArgs{
+		Heads: uint32(c.Heads), Group: uint32(group), Parts: uint32(ceil(group, plan.heads)),
+		Head: uint32(c.HeadSize), HeadRoom: uint32(p.kv.room),
+		Slots: uint32(c.Slots), MaxSplits: uint32(p.frame.splits), Scale: p.kv.scale(),
+	}
+	p.run(dispatch{
+		pipeline: p.plain(attendKernel(plan.heads, plan.room)),
+		groups:   metal.Size{X: p.frame.splits, Y: c.KVHeads * int(args.Parts), Z: p.n}, threads: kernels.AttendThreads,
+		buffers: []bound{of(s.q), keys, values, p.frame.rows, p.frame.spans, of(s.parts), of(s.ml)},
+		args:    raw(&args), memory: []int{plan.memory},
+	})
+}
+
+// encodeAttendWide encodes it for more than maxNarrow rows.
+func (p *pass) encodeAttendWide(keys, values bound) {
+	c, s := p.kv.c, &p.d.scratch
+	group, plan := c.Heads/c.KVHeads, p.kv.plan
+	pipeline := p.plain(attendWideKernel(plan.room))
+	if p.err != nil {
+		return
+	}
+	threads := min(pipeline.Threads(), p.d.limits.Threads)
+	memory := p.d.limits.ThreadgroupMemory - pipeline.ThreadgroupMemory() - 128 // it is rounded up
+	parts, err := plan.wideParts(p.n, group, c.KVHeads, threads, memory)
+	if err != nil {
+		p.fail(err)
+		return
+	}
+	args := kernels.AttendWideArgs{
+		Rows: uint32(p.n), Heads: uint32(c.Heads), Group: uint32(group), PartHeads: uint32(ceil(group, parts)),
+		Parts: uint32(parts), Bands: uint32(plan.bands), Head: uint32(c.HeadSize), HeadRoom: uint32(p.kv.room),
+		Slots: uint32(c.Slots), Scale: p.kv.scale(),
+	}
+	simds := plan.bands * int(args.PartHeads)
+	p.run(dispatch{
+		pipeline: pipeline, groups: metal.Size{X: ceil(p.n, plan.tileRows()), Y: c.KVHeads * parts, Z: 1},
+		threads: 32 * simds,
+		buffers: []bound{of(s.q), keys, values, p.frame.tiles, p.frame.blocks, p.frame.masks, of(s.parts)},
+		args:    raw(&args), memory: []int{plan.blocks + 4*kernels.BandFloats*simds},
+	})
+}
+
+// tiling says which blocks of slots the rows of a long pass see, as attendwide.metal takes it. Its memory is used
+// again.
+type tiling struct {
+	tiles, blocks []uint32
+	masks         []uint32
+	seen          []uint32 // [block][1 + rows of a tile]: what any row sees, and each
+}
+
+// fill cuts rows into tiles of tileRows.
+func (g *tiling) fill(rows []backend.Row, tileRows int) {
+	g.tiles, g.blocks, g.masks = g.tiles[:0], g.blocks[:0], g.masks[:0]
+	for len(rows) > 0 {
+		n := min(tileRows, len(rows))
+		first := len(g.blocks) / 2
+		g.tile(rows[:n], tileRows)
+		g.tiles = append(g.tiles, uint32(first), uint32(len(g.blocks)/2))
+		rows = rows[n:]
+	}
+}
+
+// tile adds the blocks of one tile.
+func (g *tiling) tile(rows []backend.Row, tileRows int) {
+	const slots, all = kernels.BlockSlots, ^uint32(0)
+	blocks := 0
+	for _, r := range rows {
+		for _, s := range r.See {
+			blocks = max(blocks, ceil(int(s.To), slots))
+		}
+	}
+	stride := 1 + tileRows
+	if n := blocks * stride; cap(g.seen) < n {
+		g.seen = make([]uint32, n)
+	} else {
+		g.seen = g.seen[:n]
+		clear(g.seen)
+	}
+	for i, r := range rows {
+		for _, s := range r.See {
+			for from := int(s.From); from < int(s.To); {
+				b := from / slots
+				to := min(int(s.To), (b+1)*slots)
+				bits := all >> (slots - (to - from)) << (from % slots)
+				g.seen[b*stride] |= bits
+				g.seen[b*stride+1+i] |= bits
+				from = to
+			}
+		}
+	}
+	for b := range blocks {
+		seen := g.seen[b*stride:][:stride]
+		if seen[0] == 0 {
+			continue
+		}
+		mask := uint32(0)
+		for _, bits := range seen[1 : 1+len(rows)] {
+			if bits != all {
+				mask = uint32(len(g.masks) + 1)
+			}
+		}
+		if mask != 0 {
+			g.masks = append(g.masks, seen...)
+		}
+		g.blocks = append(g.blocks, uint32(b*slots), mask)
+	}
+}

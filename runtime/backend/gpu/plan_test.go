@@ -1,0 +1,101 @@
+package gpu
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/kernels"
+)
+
+// shape is what a Qwen2.5 has in the matrices of a layer.
+type shape struct {
+	name        string
+	dim, ffn    int
+	heads, kv   int // query heads, and heads of keys and values
+	vocab, head int // size of a head
+}
+
+func qwens() []shape {
+	return []shape{
+		{"0.5B", 896, 4864, 14, 2, 151936, 64}, {"1.5B", 1536, 8960, 12, 2, 151936, 128},
+		{"3B", 2048, 11008, 16, 2, 151936, 128}, {"7B", 3584, 18944, 28, 4, 152064, 128},
+	}
+}
+
+// op is a mat-vec of a layer, or the head.
+type op struct {
+	name       string
+	outs, cols int
+	c          division
+}
+
+func (s shape) ops() []op {
+	matrix := func(name string, outs, cols int) op { return op{name, outs, cols, divide(outs, cols)} }
+	return []op{
+		matrix("qkv", (s.heads+2*s.kv)*s.head, s.dim), matrix("add of attention", s.dim, s.heads*s.head),
+		matrix("gateup", 2*s.ffn, s.dim), matrix("add of feed-forward", s.dim, s.ffn),
+		{"head", s.vocab, s.dim, divideHead(s.dim)},
+	}
+}
+
+// underWay is how many bytes of weights each core of so many has asked for at a time: a simdgroup has one step of a
+// tile, and a core has room for 16 simdgroups, with 96 registers for each thread.
+func (o op) underWay(cores, rowBytes int) float64 {
+	const room = 16
+	simds := min(mostSIMDs, o.c.rows/kernels.TileRows*o.c.parts)
+	each := float64(ceil(o.outs, o.c.rows)*simds) / float64(cores)
+	step := float64(min(kernels.StepColumns, o.cols)) * float64(rowBytes) / float64(o.cols)
+	return min(each, room) * kernels.TileRows * step
+}
+
+// TestDivide: on GPUs of 8 to 20 cores every mat-vec has at least two threadgroups for each core, on one of 40 at least
+// one, and for each core there are 16 KB under way, or all that the matrix has. The parts of the columns are all of
+// them, once, in whole steps.
+func TestDivide(t *testing.T) {
+	for _, s := range qwens() {
+		for _, o := range s.ops() {
+			c, groups := o.c, ceil(o.outs, o.c.rows)
+			assert.Zero(t, c.rows%(2*kernels.TileRows), "a pair of tiles")
+			assert.True(t, c.rows >= leastRows && c.rows <= mostRows)
+			assert.Zero(t, c.share%kernels.StepColumns)
+			assert.GreaterOrEqual(t, c.parts*c.share, o.cols)
+			assert.Less(t, (c.parts-1)*c.share, o.cols, "no part is empty: %s %s", s.name, o.name)
+			for _, cores := range []int{8, 10, 16, 20, 32, 40} {
+				perCore := 2.0
+				if cores > 20 {
+					perCore = 1
+				}
+				assert.GreaterOrEqual(t, float64(groups), perCore*float64(cores), "%s %s", s.name, o.name)
+				for _, kind := range []gguf.Type{gguf.Q4_0, gguf.Q8_0} {
+					elems, size := kind.Block()
+					rowBytes := o.cols / elems * size
+					want := min(16<<10, float64(o.outs*rowBytes)/float64(cores))
+					if cores > 20 {
+						want /= 2 // the plan is made for 20
+					}
+					assert.GreaterOrEqual(t, o.underWay(cores, rowBytes), want,
+						"%s %s, %s, %d cores", s.name, o.name, kind, cores)
+				}
+			}
+			t.Logf("%-4s %-19s %6d x %5d: %3d rows, %d parts, %3d threadgroups; 20 cores, Q4_0: %4.1f KB under way",
+				s.name, o.name, o.outs, o.cols, c.rows, c.parts, groups, o.underWay(20, o.cols/32*18)/1024)
+		}
+	}
+}
+
+// TestDivideAny: shapes of every size are divided into whole tiles, and all columns are in a part.
+func TestDivideAny(t *testing.T) {
+	for _, cols := range []int{4, 64, 512, 516, 2048, 4864, 18944} {
+		for _, outs := range []int{1, 10, 639, 640, 896, 9728, 151936} {
+			what := fmt.Sprintf("%d × %d", outs, cols)
+			c := divide(outs, cols)
+			assert.Contains(t, []int{16, 32, 64, 128, 256}, c.rows, what)
+			assert.True(t, c.rows == leastRows || ceil(outs, c.rows) >= fewest, what)
+			assert.GreaterOrEqual(t, c.parts*c.share, cols, what)
+			assert.LessOrEqual(t, c.rows/kernels.TileRows*c.parts, max(mostSIMDs, c.rows/kernels.TileRows), what)
+		}
+	}
+}
