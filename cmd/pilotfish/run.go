@@ -158,24 +158,9 @@ func (f *runFlags) run(ctx context.Context, a *app, args []string) error {
 		return err
 	}
 	defer e.Close()
-	if err := a.preload(ctx, e); err != nil {
-		return err
-	}
-	if p != nil {
-		if route.Router, err = p.prepare(a, f, e); err != nil {
-			return err
-		}
-	}
-	s, err := e.NewSession()
+	out, err := f.output(ctx, a, e, p, &route, begin)
 	if err != nil {
 		return err
-	}
-	out := newRunOutput(a, f, time.Since(begin), e, s)
-	out.plan, out.about = p, a.measured()
-	if tokens, err := e.Tokenizer(); err == nil { // without one, what is asked for fails by itself
-		if err := checkVocabulary(route.Rules.Bias, tokens.Size()); err != nil {
-			return err
-		}
 	}
 	ids, err := f.prompt(a, e, args)
 	if err != nil {
@@ -185,6 +170,34 @@ func (f *runFlags) run(ctx context.Context, a *app, args []string) error {
 		return out.finish(ctx, out.generate(ctx, ids, route))
 	}
 	return f.routed(ctx, a, e, ids, route, dial, out)
+}
+
+// output begins a session of a model whose loading began at begin, and completes the route: with the router of a plan,
+// if there is one.
+func (f *runFlags) output(
+	ctx context.Context, a *app, e *engine.Engine, p *plan, route *engine.Route, begin time.Time,
+) (*runOutput, error) {
+	err := a.preload(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	if p != nil {
+		if route.Router, err = p.prepare(a, f, e); err != nil {
+			return nil, err
+		}
+	}
+	s, err := e.NewSession()
+	if err != nil {
+		return nil, err
+	}
+	out := newRunOutput(a, f, time.Since(begin), e, s)
+	out.plan, out.about = p, a.measured()
+	if tokens, err := e.Tokenizer(); err == nil { // without one, what is asked for fails by itself
+		if err := checkVocabulary(route.Rules.Bias, tokens.Size()); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // routing returns what the flags say of decoding, of the gateway and of what it may be asked for, where there is one.
