@@ -61,7 +61,7 @@ func newServiceMetrics(stats func() engine.ServiceStats) *serviceMetrics {
 		func(s engine.ServiceStats) uint64 { return s.Shared })
 	count("evicted_tokens_total", "Tokens that made room for others.",
 		func(s engine.ServiceStats) uint64 { return s.Evicted })
-	count("shed_asks_total", "Computations ahead that were given up for questions.",
+	count("shed_asks_total", "Computations in the background that were given up for questions.",
 		func(s engine.ServiceStats) uint64 { return s.Shed })
 	count("shed_ahead_total", "Those of them for a token that a device had not asked for yet.",
 		func(s engine.ServiceStats) uint64 { return s.AheadShed })

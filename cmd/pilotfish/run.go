@@ -172,8 +172,8 @@ func (f *runFlags) run(ctx context.Context, a *app, args []string) error {
 	return f.routed(ctx, a, e, ids, route, dial, out)
 }
 
-// output begins a session of a model whose loading began at begin, and completes the route: with the router of a plan, if
-// there is one.
+// output begins a session of a model whose loading began at begin, and completes the route: with the router of a plan,
+// if there is one.
 func (f *runFlags) output(
 	ctx context.Context, a *app, e *engine.Engine, p *plan, route *engine.Route, begin time.Time,
 ) (*runOutput, error) {

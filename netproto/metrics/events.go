@@ -26,7 +26,7 @@ func NewEvents(to prometheus.Registerer) *Events {
 		asks: r.counters("asks_total", "Questions by what became of them: answered, resent (more of the context was "+
 			"asked for), refused, or dropped (cancelled, or the device has gone).", "outcome", "client"),
 		syncs: r.counters("syncs_total", "Texts sent early by what became of them.", "outcome"),
-		refusals: r.counters("refusals_total", "Refusals by what was refused (connection, ask, sync, or ahead: "+
+		refusals: r.counters("refusals_total", "Refusals by what was refused (connection, ask, sync, or warming: "+
 			"the computing after a sync) and why.", "of", "code"),
 		connections: r.counters("connections_total", "Connections that were welcomed, by whether they began with "+
 			"0-RTT.", "early"),

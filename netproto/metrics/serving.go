@@ -75,7 +75,7 @@ func (m *Serving) Event(e openai.Event) {
 
 // ServingState tells what a server is doing, read when it is asked for.
 func ServingState(load func() openai.Load) prometheus.Collector {
-	s := &servingState{load: load}
+	s := &snapshot[openai.Load]{take: load}
 	for _, g := range []struct {
 		name, help string
 		value      func(openai.Load) int
@@ -91,32 +91,7 @@ func ServingState(load func() openai.Load) prometheus.Collector {
 			return 0
 		}},
 	} {
-		s.gauges = append(s.gauges, loadGauge{prometheus.NewDesc(servingPrefix+g.name, g.help, nil, nil), g.value})
+		s.add(servingPrefix+g.name, g.help, g.value)
 	}
 	return s
-}
-
-type loadGauge struct {
-	desc  *prometheus.Desc
-	value func(openai.Load) int
-}
-
-type servingState struct {
-	load   func() openai.Load
-	gauges []loadGauge
-}
-
-// Describe implements [prometheus.Collector].
-func (s *servingState) Describe(to chan<- *prometheus.Desc) {
-	for _, g := range s.gauges {
-		to <- g.desc
-	}
-}
-
-// Collect implements [prometheus.Collector].
-func (s *servingState) Collect(to chan<- prometheus.Metric) {
-	now := s.load()
-	for _, g := range s.gauges {
-		to <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(g.value(now)))
-	}
 }

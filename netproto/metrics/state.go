@@ -8,7 +8,7 @@ import (
 
 // State tells what a gateway holds, read when it is asked for. stats must not wait for the large model: Gateway.Stats.
 func State(stats func() gateway.Stats) prometheus.Collector {
-	s := &state{stats: stats}
+	s := &snapshot[gateway.Stats]{take: stats}
 	for _, g := range []struct {
 		name, help string
 		value      func(gateway.Stats) int
@@ -28,35 +28,9 @@ func State(stats func() gateway.Stats) prometheus.Collector {
 		{"asks_waiting", "Questions that wait for their turn.", func(s gateway.Stats) int { return s.Waiting }},
 		{"places", "Questions that the upstream takes at a time.", func(s gateway.Stats) int { return s.Places }},
 	} {
-		desc := prometheus.NewDesc(prefix+g.name, g.help, nil, nil)
-		s.gauges = append(s.gauges, gauge{desc, g.value})
+		s.add(prefix+g.name, g.help, g.value)
 	}
 	return s
-}
-
-type gauge struct {
-	desc  *prometheus.Desc
-	value func(gateway.Stats) int
-}
-
-type state struct {
-	stats  func() gateway.Stats
-	gauges []gauge
-}
-
-// Describe implements [prometheus.Collector].
-func (s *state) Describe(to chan<- *prometheus.Desc) {
-	for _, g := range s.gauges {
-		to <- g.desc
-	}
-}
-
-// Collect implements [prometheus.Collector].
-func (s *state) Collect(to chan<- prometheus.Metric) {
-	now := s.stats()
-	for _, g := range s.gauges {
-		to <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(g.value(now)))
-	}
 }
 
 // Health tells whether a check finds nothing wrong, as 1 or 0. It must not wait.

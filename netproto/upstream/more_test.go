@@ -194,6 +194,12 @@ func TestPauses(t *testing.T) {
 		f.on.Store(false)
 		time.Sleep(longestPause + time.Second)
 		require.NoError(t, u.Ready())
+
+		f.on.Store(true)
+		require.Error(t, ask(t, u, 1, time.Second))
+		f.on.Store(false)
+		time.Sleep(firstPause + pulse)
+		require.NoError(t, u.Ready(), "pauses are short again once it has been in service")
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/phase"
@@ -148,13 +147,8 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 	if err != nil {
 		return err
 	}
-	if r.Router != nil {
-		if err := s.e.Fits(r.Router); err != nil {
-			return err
-		}
-		if r.Router, err = s.e.onDevice(ctx, r.Router); err != nil {
-			return s.e.named(ctx, err)
-		}
+	if r.Router, err = s.e.fitted(ctx, r.Router); err != nil {
+		return err
 	}
 	if r.Costs == nil && r.Router != nil {
 		r.Costs = r.Router.NewCosts()
@@ -163,60 +157,16 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 	if err != nil {
 		return err
 	}
-	text, stop := tokens.NewDecoder(), stopper{stops: r.Stop}
-	var all strings.Builder
-	show := func(tokens []Token) bool {
-		for _, t := range tokens {
-			if all.WriteString(t.Text); !yield(t) {
-				return false
-			}
-		}
-		return true
+	n := &narration{
+		s: s, r: r, yield: yield, start: start,
+		decoder: tokens.NewDecoder(), stop: stopper{stops: r.Stop}, more: true,
 	}
-	stopped, more := false, true
-	sum, err := decoder.Decode(ctx, prompt, func(e draft.Event) bool {
-		if r.Observe != nil {
-			r.Observe(e)
-		}
-		if q := e.Escalation; q != nil && r.Costs != nil {
-			tellCosts(r.Costs, q)
-		}
-		if p := e.Pass; p != nil {
-			s.summary.Passes++
-			s.summary.Proposed += p.Proposed
-			s.summary.Accepted += p.Accepted
-		}
-		t := e.Token
-		if t == nil || t.End && !r.IgnoreEnd {
-			return true
-		}
-		if s.summary.Tokens == 0 {
-			s.summary.PromptTime = s.now().Sub(start)
-		}
-		s.count(t)
-		shown := Token{
-			Pos: t.Pos, ID: t.ID, Text: text.Push(t.ID), Origin: string(t.Origin), Unverified: t.Unverified,
-			Confidence: t.Confidence, LogProbs: t.LogProbs,
-		}
-		s.note()
-		var some []Token
-		some, stopped = stop.push(shown)
-		more = show(some) && !s.over()
-		return more && !stopped
-	})
+	sum, err := decoder.Decode(ctx, prompt, n.take)
 	if err == nil && sum.Stop == "" && s.over() {
 		err = ErrClosed
 	}
-	if s.summary.Stop = sum.Stop; stopped {
-		s.summary.Stop = StopString
-	} else {
-		if err == nil && more {
-			show(stop.held)
-		}
-		all.WriteString(text.Flush())
-	}
-	s.summary.Text = all.String()
-	s.summary.Shortened = (r.JSON || r.Schema != nil) && !stopped && sum.Stop != "" &&
+	n.end(sum.Stop, err == nil)
+	s.summary.Shortened = (r.JSON || r.Schema != nil) && !n.stopped && sum.Stop != "" &&
 		(s.tight || sum.Stop == StopEnd && s.summary.Tokens+1 == min(most(r.Request), s.room(prompt)))
 	if r.Router != nil || r.Decider != nil {
 		s.routing = sum
@@ -225,30 +175,20 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 	return s.e.named(ctx, err)
 }
 
-// count adds a token that is shown.
-func (s *Session) count(t *draft.Token) {
-	s.summary.Tokens++
-	switch t.Origin {
-	case draft.FromCloud:
-		s.summary.Cloud++
-	case draft.EdgeTimeout:
-		s.summary.Timeouts++
+// fitted returns a router on the device of the engine, if it fits the model; nil for none.
+func (e *Engine) fitted(ctx context.Context, r *router.Router) (*router.Router, error) {
+	if r == nil {
+		return nil, nil
 	}
+	if err := e.Fits(r); err != nil {
+		return nil, err
+	}
+	r, err := e.onDevice(ctx, r)
+	return r, e.named(ctx, err)
 }
 
 // over reports whether the session or its engine was closed.
 func (s *Session) over() bool { return s.closed.Load() || s.e.closed() }
-
-// tellCosts tells what became of a question that the text passed.
-func tellCosts(c *router.Costs, q *draft.Escalation) {
-	switch q.Outcome {
-	case draft.Hit, draft.Miss, draft.Late, draft.Failed:
-		c.Tell(router.Took{
-			Wait: q.Wait.Seconds(), Hidden: q.Hidden.Seconds(), Hit: q.Outcome == draft.Hit,
-			Bytes: q.BytesUp + q.BytesDown,
-		})
-	}
-}
 
 // Fits reports whether a router can decide for this model; the error says why not.
 func (e *Engine) Fits(r *router.Router) error {

@@ -24,20 +24,10 @@ func (g *Grammar) prune() bool {
 // live tells of each state whether an end of its rule can be reached.
 func (g *Grammar) live() []bool {
 	live := make([]bool, len(g.states))
-	users := make([][]int32, len(g.states)) // states that may be live if this one is
+	users := g.users() // those of a live state may be live
 	var open []int32
 	for i := range g.states {
-		s := &g.states[i]
-		for _, a := range s.arcs {
-			users[a.to] = append(users[a.to], int32(i))
-		}
-		for _, j := range s.jumps {
-			users[j.to] = append(users[j.to], int32(i))
-		}
-		for _, c := range s.calls {
-			users[c.start], users[c.back] = append(users[c.start], int32(i)), append(users[c.back], int32(i))
-		}
-		if s.accept {
+		if g.states[i].accept {
 			live[i] = true
 			open = append(open, int32(i))
 		}
@@ -53,6 +43,24 @@ func (g *Grammar) live() []bool {
 		}
 	}
 	return live
+}
+
+// users returns, for each state, those that lead to it: by an arc, a jump, or a call that begins or goes on there.
+func (g *Grammar) users() [][]int32 {
+	users := make([][]int32, len(g.states))
+	for i := range g.states {
+		s := &g.states[i]
+		for _, a := range s.arcs {
+			users[a.to] = append(users[a.to], int32(i))
+		}
+		for _, j := range s.jumps {
+			users[j.to] = append(users[j.to], int32(i))
+		}
+		for _, c := range s.calls {
+			users[c.start], users[c.back] = append(users[c.start], int32(i)), append(users[c.back], int32(i))
+		}
+	}
+	return users
 }
 
 // leads reports whether a state leads to a live one.

@@ -25,19 +25,10 @@ type shortest struct {
 // Generalization of Dijkstra's Algorithm, 1977): of what is not known yet, the least is final.
 func (g *Grammar) measure() {
 	g.ends = make([][]shortest, len(g.states))
-	users := make([][]int32, len(g.states))
+	users := g.users()
 	var open queue
 	for i := range g.states {
 		s := &g.states[i]
-		for _, a := range s.arcs {
-			users[a.to] = append(users[a.to], int32(i))
-		}
-		for _, j := range s.jumps {
-			users[j.to] = append(users[j.to], int32(i))
-		}
-		for _, c := range s.calls {
-			users[c.start], users[c.back] = append(users[c.start], int32(i)), append(users[c.back], int32(i))
-		}
 		of := make([]shortest, 1+min(g.bounds[s.bounds].least, layers-1))
 		for k := range of {
 			of[k].bytes = endless

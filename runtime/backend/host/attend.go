@@ -8,15 +8,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// window is how many of the slots that a row sees are summed up together. Each window has a softmax of its own, and
+// splitSlots is how many of the slots that a token sees make one KV split. Each split has a softmax of its own, and
 // they are joined in order at the end (online softmax; Milakov and Gimelshein 2018, Dao et al. 2022). It is fixed, and
-// windows are counted in what the row sees and not in slots, so that a result depends neither on where the slots lie
+// splits are counted in what the token sees and not in slots, so that a result depends neither on where the slots lie
 // nor on how many workers there are.
-const window = 256
+const splitSlots = 256
 
 // scoreStride is the length of a query's scores: keys are taken by whole blocks, which may begin before and end after
 // what is seen.
-const scoreStride = window + 2*vector.KeyBlock
+const scoreStride = splitSlots + 2*vector.KeyBlock
 
 // Attend implements [backend.Pass].
 func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
@@ -36,7 +36,7 @@ func (p *pass) Attend(a, q, k, v backend.Tensor, layer int) {
 	switch {
 	case p.d.exact:
 		p.attendExact(out, qs, layer)
-	case len(p.rows) < fewRows:
+	case len(p.rows) < fewTokens:
 		p.attendFew(out, qs, layer)
 	default:
 		p.attendMany(out, qs, layer)
@@ -51,58 +51,59 @@ func (p *pass) layer(t, layer int) layer {
 	return p.kv.layers[layer]
 }
 
-// attendMany shares the teams of all rows among the workers.
+// attendMany shares the groups of all tokens among the workers.
 func (p *pass) attendMany(out, qs *tensor, layer int) {
-	teams := p.kv.teams
-	p.d.pool.Run(len(p.rows)*len(teams), 4, func(worker, lo, hi int) {
+	groups := p.kv.groups
+	p.d.pool.Run(len(p.rows)*len(groups), 4, func(worker, lo, hi int) {
 		ws := &p.d.workers[worker].attention
 		for u := lo; u < hi; u++ {
-			t, m := u/len(teams), teams[u%len(teams)]
-			n := windows(p.rows[t].See)
+			t, m := u/len(groups), groups[u%len(groups)]
+			n := splits(p.rows[t].See)
 			ws.sums.resize(n, p.kv.c.HeadSize)
 			ws.setQueries(qs.row(t), m, p.kv.c.HeadSize)
 			for i := range n {
-				ws.attendWindow(ws.sums.from(i, 1), p.layer(t, layer), m, p.rows[t].See, i)
+				ws.attendSplit(ws.sums.from(i, 1), p.layer(t, layer), m, p.rows[t].See, i)
 			}
 			ws.join(out.row(t), ws.sums, m)
 		}
 	})
 }
 
-// attendFew shares the windows of a few rows among the workers.
+// attendFew shares the KV splits of a few tokens among the workers.
 func (p *pass) attendFew(out, qs *tensor, layer int) {
-	teams, most := p.kv.teams, 0
+	groups, most := p.kv.groups, 0
 	for _, r := range p.rows {
-		most = max(most, windows(r.See))
+		most = max(most, splits(r.See))
 	}
 	all := &p.d.sums
-	all.resize(len(p.rows)*len(teams)*most, p.kv.c.HeadSize)
-	p.d.pool.Run(len(p.rows)*len(teams)*most, 1, func(worker, lo, hi int) {
+	all.resize(len(p.rows)*len(groups)*most, p.kv.c.HeadSize)
+	p.d.pool.Run(len(p.rows)*len(groups)*most, 1, func(worker, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			u := i / most
-			if t, number := u/len(teams), i%most; number < windows(p.rows[t].See) {
-				ws, m := &p.d.workers[worker].attention, teams[u%len(teams)]
+			if t, number := u/len(groups), i%most; number < splits(p.rows[t].See) {
+				ws, m := &p.d.workers[worker].attention, groups[u%len(groups)]
 				ws.setQueries(qs.row(t), m, p.kv.c.HeadSize)
-				ws.attendWindow(all.from(i, 1), p.layer(t, layer), m, p.rows[t].See, number)
+				ws.attendSplit(all.from(i, 1), p.layer(t, layer), m, p.rows[t].See, number)
 			}
 		}
 	})
-	for u := range len(p.rows) * len(teams) {
-		t := u / len(teams)
-		p.d.workers[0].attention.join(out.row(t), all.from(u*most, windows(p.rows[t].See)), teams[u%len(teams)])
+	for u := range len(p.rows) * len(groups) {
+		t := u / len(groups)
+		p.d.workers[0].attention.join(out.row(t), all.from(u*most, splits(p.rows[t].See)), groups[u%len(groups)])
 	}
 }
 
-// team is up to [vector.Queries] query heads, n from first, that share a head of keys and values.
-type team struct{ first, n, head int }
+// group is a GQA group, or a part of one: up to [vector.Queries] query heads, n from first, that share a head of keys
+// and values.
+type group struct{ first, n, head int }
 
-// teamsOf are the teams of a row, in order.
-func teamsOf(c backend.KVConfig) []team {
-	var all []team
-	group := c.Heads / c.KVHeads
-	for h := 0; h < c.Heads; h += group {
-		for i := 0; i < group; i += vector.Queries {
-			all = append(all, team{first: h + i, n: min(vector.Queries, group-i), head: h / group})
+// groupsOf are the groups of a token, in order.
+func groupsOf(c backend.KVConfig) []group {
+	var all []group
+	size := c.Heads / c.KVHeads
+	for h := 0; h < c.Heads; h += size {
+		for i := 0; i < size; i += vector.Queries {
+			all = append(all, group{first: h + i, n: min(vector.Queries, size-i), head: h / size})
 		}
 	}
 	return all
@@ -110,41 +111,41 @@ func teamsOf(c backend.KVConfig) []team {
 
 // attention is what a worker needs for itself.
 type attention struct {
-	q      []float32 // [Dh, 8] queries of a team, zeros where it has fewer
+	q      []float32 // [Dh, 8] queries of a group, zeros where it has fewer
 	scores []float32 // [8, scoreStride]
 	block  []float32 // [8, scoreStride] scores of a span that begins within a block of keys
 	see    []backend.Span
-	sums   windowSums
-	weight []float32 // of each window
+	sums   splitSums
+	weight []float32 // of each split
 }
 
-// windowSums is what windows leave of a team: with top the largest score, the sum of e = exp(score-top) and that of
+// splitSums is what KV splits leave of a group: with top the largest score, the sum of e = exp(score-top) and that of
 // e·V.
-type windowSums struct {
+type splitSums struct {
 	size     int       // Dh
-	mix      []float32 // [windows, 8, Dh]
-	top, sum []float32 // [windows, 8]
+	mix      []float32 // [splits, 8, Dh]
+	top, sum []float32 // [splits, 8]
 }
 
-func (s *windowSums) resize(n, size int) {
+func (s *splitSums) resize(n, size int) {
 	s.size = size
 	s.mix = reuse.Slice(s.mix, n*vector.Queries*size)
 	s.top, s.sum = reuse.Slice(s.top, n*vector.Queries), reuse.Slice(s.sum, n*vector.Queries)
 }
 
-// from is windows i to i+n.
-func (s *windowSums) from(i, n int) windowSums {
+// from is splits i to i+n.
+func (s *splitSums) from(i, n int) splitSums {
 	a, b := i*vector.Queries, (i+n)*vector.Queries
-	return windowSums{size: s.size, mix: s.mix[a*s.size : b*s.size], top: s.top[a:b], sum: s.sum[a:b]}
+	return splitSums{size: s.size, mix: s.mix[a*s.size : b*s.size], top: s.top[a:b], sum: s.sum[a:b]}
 }
 
-// windows counts those of what a row sees.
-func windows(see []backend.Span) int { return (visible(see) + window - 1) / window }
+// splits counts those of what a token sees.
+func splits(see []backend.Span) int { return (visible(see) + splitSlots - 1) / splitSlots }
 
-// attendWindow sets into, the sums of one window, for the team whose queries are set and the number-th window of what
-// their row sees.
-func (ws *attention) attendWindow(into windowSums, l layer, m team, see []backend.Span, number int) {
-	ws.see = cut(ws.see[:0], see, number*window, window)
+// attendSplit sets into, the sums of one KV split, for the group whose queries are set and the number-th split of what
+// their token sees.
+func (ws *attention) attendSplit(into splitSums, l layer, m group, see []backend.Span, number int) {
+	ws.see = cut(ws.see[:0], see, number*splitSlots, splitSlots)
 	ws.scores = reuse.Slice(ws.scores, vector.Queries*scoreStride)
 	ws.block = reuse.Slice(ws.block, vector.Queries*scoreStride)
 	l.scores(ws.scores, ws.block, ws.q, m.head, ws.see)
@@ -160,8 +161,8 @@ func (ws *attention) attendWindow(into windowSums, l layer, m team, see []backen
 	l.mix(into.mix, ws.scores, m.head, ws.see)
 }
 
-// setQueries sets ws.q to the heads of a team, over √Dh.
-func (ws *attention) setQueries(q []float32, m team, size int) {
+// setQueries sets ws.q to the heads of a group, over √Dh.
+func (ws *attention) setQueries(q []float32, m group, size int) {
 	ws.q = reuse.Slice(ws.q, vector.Queries*size)
 	scale := float32(1 / math.Sqrt(float64(size)))
 	for g := range vector.Queries {
@@ -177,9 +178,9 @@ func (ws *attention) setQueries(q []float32, m team, size int) {
 	}
 }
 
-// join sets the heads of a team in out to softmax(q·K/√Dh)·V, from what its windows left: each counts by exp(top -
+// join sets the heads of a group in out to softmax(q·K/√Dh)·V, from what its splits left: each counts by exp(top -
 // largest top).
-func (ws *attention) join(out []float32, sums windowSums, m team) {
+func (ws *attention) join(out []float32, sums splitSums, m group) {
 	n := len(sums.top) / vector.Queries
 	ws.weight = reuse.Slice(ws.weight, n)
 	for g := range m.n {

@@ -22,7 +22,7 @@ import (
 )
 
 // lengths are how many slots the last rows of texts see, themselves among them: around those where keys begin another
-// block, attention another window, and workers share the work otherwise.
+// block, attention another KV split, and workers share the work otherwise.
 var lengths = []int{1, 2, 16, 17, 100, 127, 128, 129, 255, 256, 257, 258, 384, 511, 512, 513, 514, 700, 767, 769}
 
 // crowd is rows of many texts over one store, and what each gives alone, evaluated one after the other. The last of
@@ -85,14 +85,14 @@ func clone(t *testing.T, d *Device, s *kv) *kv {
 	c.reach(0, int32(c.c.Slots))
 	for i := range s.layers {
 		switch from := s.layers[i].(type) {
-		case *rows[uint16]:
-			to := c.layers[i].(*rows[uint16])
+		case *layerOf[uint16]:
+			to := c.layers[i].(*layerOf[uint16])
 			for n := range from.k {
 				copy(to.k[n], from.k[n])
 				copy(to.v[n], from.v[n])
 			}
-		case *rows[float32]:
-			to := c.layers[i].(*rows[float32])
+		case *layerOf[float32]:
+			to := c.layers[i].(*layerOf[float32])
 			for n := range from.k {
 				copy(to.k[n], from.k[n])
 				copy(to.v[n], from.v[n])
@@ -135,7 +135,7 @@ func (c *crowd) add(r *rand.Rand, pos int, see []backend.Span) []backend.Span {
 	return see
 }
 
-// addTree adds a draft tree below a text: a branch that grows from one window into the next, and leaves beside its
+// addTree adds a draft tree below a text: a branch that grows from one KV split into the next, and leaves beside its
 // nodes.
 func (c *crowd) addTree(r *rand.Rand, see []backend.Span) {
 	pos := 0
@@ -158,11 +158,11 @@ func contents(s *kv) [][]uint32 {
 	for _, l := range s.layers {
 		var bits []uint32
 		switch r := l.(type) {
-		case *rows[uint16]:
+		case *layerOf[uint16]:
 			for _, v := range slices.Concat(append(slices.Clone(r.k), r.v...)...) {
 				bits = append(bits, uint32(v))
 			}
-		case *rows[float32]:
+		case *layerOf[float32]:
 			for _, v := range slices.Concat(append(slices.Clone(r.k), r.v...)...) {
 				bits = append(bits, math.Float32bits(v))
 			}
@@ -360,7 +360,7 @@ func TestEveryVariant(t *testing.T) {
 		if name == cpu.Features() || name == "generic" {
 			continue
 		}
-		const tests = "^(TestAloneOrBeside|TestAttendWindows|TestTies|TestRoundedWhereMade)$"
+		const tests = "^(TestAloneOrBeside|TestAttendSplits|TestTies|TestRoundedWhereMade)$"
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.short", "-test.run="+tests)
 		cmd.Env = append(os.Environ(), cpu.Env+"="+name)
 		out, err := cmd.CombinedOutput()

@@ -1,5 +1,5 @@
 // Package host is the backend that runs on the CPU: the operations of a pass on slices, with kernels/cpu doing the
-// arithmetic and a pool of workers sharing the rows of each weight. Operations run at once when they are called.
+// arithmetic and a pool of workers sharing the outputs of each weight. Operations run at once when they are called.
 package host
 
 import (
@@ -25,7 +25,7 @@ type Device struct {
 	exact   bool
 	ops     ops
 	acts    cpu.Acts      // normalised activations of the operation that runs, rounded if its weights need it
-	sums    windowSums    // of the windows of all teams, for a few rows
+	sums    splitSums     // of the KV splits of all groups, for a few tokens
 	workers []workerSpace // one for each worker of pool
 }
 

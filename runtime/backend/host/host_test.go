@@ -169,22 +169,22 @@ func TestGrain(t *testing.T) {
 					small := &weight{Matrix: cpu.Matrix{Type: gguf.Q8_0, Rows: rows, Cols: cols}}
 					large := &weight{Matrix: cpu.Matrix{Type: gguf.F16, Rows: rows, Cols: cols}}
 					got := p.grain(rows, small, large)
-					require.Zero(t, got%pieceRows)
-					require.GreaterOrEqual(t, got, pieceRows)
+					require.Zero(t, got%pieceOutputs)
+					require.GreaterOrEqual(t, got, pieceOutputs)
 					require.Equal(t, got, p.grain(rows, large, small), "the larger of the two counts")
-					if got > pieceRows && n <= fewRows {
+					if got > pieceOutputs && n <= fewTokens {
 						require.LessOrEqual(t, got*2*cols*n, pieceBytes, "bytes that meet rows")
 					}
-					if got > pieceMost && n > fewRows {
+					if got > pieceMost && n > fewTokens {
 						require.LessOrEqual(t, got*2*cols*n, pieceBytes, "many rows: %d of %d", got, rows)
 					}
-					most := max(1, (pieceBytes/(2*cols*n))/pieceRows)
-					if units := (rows + pieceRows - 1) / pieceRows; n <= fewRows && units > most {
+					most := max(1, (pieceBytes/(2*cols*n))/pieceOutputs)
+					if units := (rows + pieceOutputs - 1) / pieceOutputs; n <= fewTokens && units > most {
 						best := false // a number of units from more than half of most that shares the pieces evenly
 						for u := most; u > most/2; u-- {
 							best = best || (units+u-1)/u%threads == 0
 						}
-						pieces := (units + got/pieceRows - 1) / (got / pieceRows)
+						pieces := (units + got/pieceOutputs - 1) / (got / pieceOutputs)
 						require.Equal(t, best, pieces%threads == 0,
 							"%d threads, %d × %d: pieces of %d", threads, rows, cols, got)
 					}

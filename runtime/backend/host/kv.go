@@ -12,7 +12,7 @@ import (
 // kv is the KV store in memory. It takes memory for [backend.KVChunk] slots at a time, when the first of them is used.
 type kv struct {
 	c      backend.KVConfig
-	teams  []team
+	groups []group
 	layers []layer
 	chunk  int             // slots of a chunk
 	taken  []bool          // by chunk
@@ -20,7 +20,7 @@ type kv struct {
 	take   func(chunk int) // memory for a chunk, in every layer
 }
 
-// layer holds the keys and values of one layer: *rows[uint16] (F16) or *rows[float32] (F32).
+// layer holds the keys and values of one layer: *layerOf[uint16] (F16) or *layerOf[float32] (F32).
 type layer interface {
 	// store writes the key and value row [KVHeads·HeadSize] of a slot.
 	store(slot int32, k, v []float32)
@@ -46,15 +46,15 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 	case c.Heads <= 0 || c.Heads%c.KVHeads != 0:
 		return nil, fmt.Errorf("kv: %d query heads are no multiple of %d key and value heads", c.Heads, c.KVHeads)
 	}
-	s := &kv{c: c, teams: teamsOf(c), layers: make([]layer, c.Layers)}
+	s := &kv{c: c, groups: groupsOf(c), layers: make([]layer, c.Layers)}
 	s.chunk = min(backend.KVChunk, blocks(c.Slots)*vector.KeyBlock)
 	s.taken = make([]bool, (c.Slots+s.chunk-1)/s.chunk)
 	switch c.Type {
 	case gguf.F16:
-		s.take = newRows(s, rowOps[uint16]{vector.ToF16, vector.ScoresF16, vector.MixF16, gguf.F16ToF32})
+		s.take = newLayers(s, elemOps[uint16]{vector.ToF16, vector.ScoresF16, vector.MixF16, gguf.F16ToF32})
 	case gguf.F32:
 		same := func(v float32) float32 { return v }
-		s.take = newRows(s, rowOps[float32]{toF32, vector.ScoresF32, vector.MixF32, same})
+		s.take = newLayers(s, elemOps[float32]{toF32, vector.ScoresF32, vector.MixF32, same})
 	default:
 		return nil, fmt.Errorf("kv: type %v; F16 or F32 is possible", c.Type)
 	}
@@ -100,31 +100,31 @@ func (s *kv) Swap(a, b int32) {
 	}
 }
 
-// rows is the layer over elements of one type, by chunks of slots. In a chunk each head has its keys and values in one
-// run of memory, which attention reads from first to last: values as rows [KVHeads, chunk, Dh], keys by blocks of
+// layerOf is the layer over elements of one type, by chunks of slots. In a chunk each head has its keys and values
+// contiguous in memory, which attention reads from first to last: values as [KVHeads, chunk, Dh], keys by blocks of
 // slots, transposed, as [vector.ScoresF16] takes them: [KVHeads, chunk/16, Dh, 16].
-type rows[E uint16 | float32] struct {
-	rowOps[E]
+type layerOf[E uint16 | float32] struct {
+	elemOps[E]
 	heads, size int // Dh
 	chunk       int // slots of a chunk
 	k, v        [][]E
 	run         int // elements of a head in a chunk, of either
 }
 
-// rowOps are the operations on elements of one type.
-type rowOps[E uint16 | float32] struct {
+// elemOps are the operations on elements of one type.
+type elemOps[E uint16 | float32] struct {
 	put    func(dst []E, src []float32)
 	scored func(dst []float32, stride int, q []float32, k []E, step, blocks int)
 	mixed  func(acc, p []float32, stride, n int, v []E, step int)
 	wide   func(E) float32
 }
 
-// newRows makes the layers of s, and returns what takes memory for a chunk.
-func newRows[E uint16 | float32](s *kv, ops rowOps[E]) (take func(chunk int)) {
-	all := make([]*rows[E], s.c.Layers)
+// newLayers makes the layers of s, and returns what takes memory for a chunk.
+func newLayers[E uint16 | float32](s *kv, ops elemOps[E]) (take func(chunk int)) {
+	all := make([]*layerOf[E], s.c.Layers)
 	for i := range all {
-		all[i] = &rows[E]{
-			rowOps: ops, heads: s.c.KVHeads, size: s.c.HeadSize, chunk: s.chunk, run: s.chunk * s.c.HeadSize,
+		all[i] = &layerOf[E]{
+			elemOps: ops, heads: s.c.KVHeads, size: s.c.HeadSize, chunk: s.chunk, run: s.chunk * s.c.HeadSize,
 		}
 		all[i].k, all[i].v = make([][]E, len(s.taken)), make([][]E, len(s.taken))
 		s.layers[i] = all[i]
@@ -145,19 +145,19 @@ func blocks(slots int) int { return (slots + vector.KeyBlock - 1) / vector.KeyBl
 func toF32(dst, src []float32) { copy(dst, src) }
 
 // values returns the values of a head in a slot.
-func (r *rows[E]) values(slot int32, head int) []E {
+func (r *layerOf[E]) values(slot int32, head int) []E {
 	at := head*r.run + int(slot)%r.chunk*r.size
 	return r.v[int(slot)/r.chunk][at : at+r.size]
 }
 
 // column returns the chunk of a slot, and where in its k the key of a head begins; the elements of the key follow each
 // [vector.KeyBlock] places.
-func (r *rows[E]) column(slot int32, head int) (k []E, at int) {
+func (r *layerOf[E]) column(slot int32, head int) (k []E, at int) {
 	in := int(slot) % r.chunk
 	return r.k[int(slot)/r.chunk], head*r.run + in/vector.KeyBlock*vector.KeyBlock*r.size + in%vector.KeyBlock
 }
 
-func (r *rows[E]) store(slot int32, k, v []float32) {
+func (r *layerOf[E]) store(slot int32, k, v []float32) {
 	for h := range r.heads {
 		row := r.values(slot, h)
 		to, at := r.column(slot, h)
@@ -169,20 +169,20 @@ func (r *rows[E]) store(slot int32, k, v []float32) {
 	}
 }
 
-func (r *rows[E]) key(slot int32, head, i int) float32 {
+func (r *layerOf[E]) key(slot int32, head, i int) float32 {
 	k, at := r.column(slot, head)
 	return r.wide(k[at+i*vector.KeyBlock])
 }
 
-func (r *rows[E]) value(slot int32, head, i int) float32 { return r.wide(r.values(slot, head)[i]) }
+func (r *layerOf[E]) value(slot int32, head, i int) float32 { return r.wide(r.values(slot, head)[i]) }
 
 // part returns the chunk in which a span begins, the slot that this is in it, and how many slots of the span it holds.
-func (r *rows[E]) part(s backend.Span) (chunk, first, n int) {
+func (r *layerOf[E]) part(s backend.Span) (chunk, first, n int) {
 	first = int(s.From) % r.chunk
 	return int(s.From) / r.chunk, first, min(int(s.To-s.From), r.chunk-first)
 }
 
-func (r *rows[E]) scores(dst, block, q []float32, head int, see []backend.Span) {
+func (r *layerOf[E]) scores(dst, block, q []float32, head int, see []backend.Span) {
 	step := vector.KeyBlock * r.size
 	for _, s := range see {
 		for s.From < s.To {
@@ -203,7 +203,7 @@ func (r *rows[E]) scores(dst, block, q []float32, head int, see []backend.Span) 
 	}
 }
 
-func (r *rows[E]) mix(acc, p []float32, head int, see []backend.Span) {
+func (r *layerOf[E]) mix(acc, p []float32, head int, see []backend.Span) {
 	for _, s := range see {
 		for s.From < s.To {
 			chunk, first, n := r.part(s)
@@ -214,7 +214,7 @@ func (r *rows[E]) mix(acc, p []float32, head int, see []backend.Span) {
 	}
 }
 
-func (r *rows[E]) copy(dst, src int32) {
+func (r *layerOf[E]) copy(dst, src int32) {
 	for h := range r.heads {
 		copy(r.values(dst, h), r.values(src, h))
 		to, i := r.column(dst, h)
@@ -225,7 +225,7 @@ func (r *rows[E]) copy(dst, src int32) {
 	}
 }
 
-func (r *rows[E]) swap(a, b int32) {
+func (r *layerOf[E]) swap(a, b int32) {
 	for h := range r.heads {
 		x, y := r.values(a, h), r.values(b, h)
 		for i := range x {

@@ -132,7 +132,7 @@ func (p *pass) NormProject(q, k, v, x backend.Tensor, g backend.Norm, wq, wk, wv
 	}
 	total := outs[0].w.Rows + outs[1].w.Rows + outs[2].w.Rows
 	p.eachPiece(total, p.grain(total, outs[0].w, outs[1].w, outs[2].w), func(worker, lo, hi int) {
-		for _, o := range outs { // the rows of the three weights are numbered one after the other
+		for _, o := range outs { // the outputs of the three weights are numbered one after the other
 			if from, to := max(lo, 0), min(hi, o.w.Rows); from < to {
 				p.matmul(o.out.f, o.out.cols, &p.d.acts, o.w, from, to, false, worker)
 			}
@@ -147,46 +147,46 @@ type projection struct {
 	w   *weight
 }
 
-// What a worker takes of a weight at a time: so many bytes, counted once for each row of activations that meets them,
-// in a multiple of the rows that the kernels take together and of those that are rounded together. Long pieces let the
+// What a worker takes of a weight at a time: outputs of so many bytes, counted once for each token, in a multiple of
+// the outputs that the kernels take together and of those that are rounded together. Long pieces let the
 // processor's prefetching run; the last one taken is what the others wait for. A small weight is one piece, and the
-// caller does it alone. Many rows of activations meet up to pieceMost weight rows, so that they are read less often,
-// but a worker has several pieces to take.
+// caller does it alone. With many tokens a piece has up to pieceMost outputs, so that activations are read less
+// often, but a worker has several pieces to take.
 const (
-	pieceBytes = 128 << 10
-	pieceRows  = 32
-	pieceMost  = 64
-	pieceEach  = 4 // pieces for each worker
+	pieceBytes   = 128 << 10
+	pieceOutputs = 32
+	pieceMost    = 64
+	pieceEach    = 4 // pieces for each worker
 )
 
-// grain is how many of so many weight rows make a piece, so that all workers get as many. The weights have the same
+// grain is how many of so many outputs make a piece, so that all workers get as many. The weights have the same
 // number of columns.
-func (p *pass) grain(rows int, weights ...*weight) int {
+func (p *pass) grain(outputs int, weights ...*weight) int {
 	bytes := 0
 	for _, w := range weights {
 		bytes = max(bytes, w.RowBytes())
 	}
 	threads := p.d.Threads()
 	piece := pieceBytes / (bytes * len(p.rows))
-	if len(p.rows) > fewRows {
-		piece = max(piece, min(pieceMost, rows/(pieceEach*threads)))
+	if len(p.rows) > fewTokens {
+		piece = max(piece, min(pieceMost, outputs/(pieceEach*threads)))
 	}
-	units, most := (rows+pieceRows-1)/pieceRows, max(1, piece/pieceRows)
+	units, most := (outputs+pieceOutputs-1)/pieceOutputs, max(1, piece/pieceOutputs)
 	for n := most; n > most/2 && units > most; n-- {
 		if pieces := (units + n - 1) / n; pieces%threads == 0 {
-			return n * pieceRows
+			return n * pieceOutputs
 		}
 	}
-	return most * pieceRows
+	return most * pieceOutputs
 }
 
-// longRows is up to how many rows of activations a worker takes weight rows for as long as it can: calls cost more than
-// a few rows leave to be kept, and memory is read on. More rows would leave more than a cache holds.
-const longRows = 16
+// longTokens is up to how many tokens a worker takes outputs for as long as it can: calls cost more than a few tokens
+// leave to be kept, and memory is read on. More tokens would leave more than a cache holds.
+const longTokens = 16
 
-// eachPiece calls f for pieces of the n rows of a weight, on all workers.
+// eachPiece calls f for pieces of the n outputs of a weight, on all workers.
 func (p *pass) eachPiece(n, grain int, f func(worker, lo, hi int)) {
-	if len(p.rows) <= longRows {
+	if len(p.rows) <= longTokens {
 		p.d.pool.RunLong(n, grain, f)
 	} else {
 		p.d.pool.Run(n, grain, f)
@@ -233,7 +233,7 @@ func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backen
 	p.setActs(x.(*tensor), g.(*norm), quantised)
 	to.acts.Use(to.f, len(p.rows), to.cols)
 	to.forNext = false
-	to.rounded = quantised && !p.d.exact && to.cols%pieceRows == 0
+	to.rounded = quantised && !p.d.exact && to.cols%pieceOutputs == 0
 	p.eachPiece(gate.Rows, p.grain(gate.Rows, gate, up), func(worker, lo, hi int) {
 		ws := &p.d.workers[worker]
 		ws.gate = p.part(ws.gate, &p.d.acts, gate, lo, hi, worker)
@@ -248,7 +248,7 @@ func (p *pass) NormGateUp(m, x backend.Tensor, g backend.Norm, wGate, wUp backen
 	})
 }
 
-// setActs makes the rows of x, normalised, the activations of the products that follow.
+// setActs makes the tokens of x, normalised, the activations of the products that follow.
 func (p *pass) setActs(x *tensor, g *norm, round bool) {
 	p.d.acts.Resize(len(p.rows), x.cols)
 	p.eachRow(func(t int) { p.setAct(t, x.row(t), g, round) })
@@ -261,12 +261,12 @@ func (p *pass) setAct(t int, x []float32, g *norm, round bool) {
 	}
 }
 
-// fewRows is from how many rows on a loop over them is worth waking the workers.
-const fewRows = 4
+// fewTokens is from how many tokens on a loop over them is worth waking the workers.
+const fewTokens = 4
 
 // eachRow calls f for every row of the pass, on all workers if there are rows enough to be worth waking them.
 func (p *pass) eachRow(f func(t int)) {
-	if len(p.rows) < fewRows {
+	if len(p.rows) < fewTokens {
 		for t := range p.rows {
 			f(t)
 		}

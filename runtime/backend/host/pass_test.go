@@ -224,11 +224,11 @@ func (x *fixture) quantised(out, in int) backend.Weight {
 	return w
 }
 
-// attend is attention by its definition in float64: q and k turned, softmax over the visible slots.
+// attend is attention by its definition in float64: q and k rotated, softmax over the visible slots.
 func attend(c backend.KVConfig, r backend.Row, q []float32, keys, values map[int32][]float64) []float64 {
 	size, out := c.HeadSize, make([]float64, 0, len(q))
 	for h := range c.Heads {
-		head := turned(wide(q[h*size:(h+1)*size]), r.Pos, c.RopeBase)
+		head := rotated(wide(q[h*size:(h+1)*size]), r.Pos, c.RopeBase)
 		off := h / (c.Heads / c.KVHeads) * size
 		var weights []float64
 		var slots []int32
@@ -255,8 +255,8 @@ func attend(c backend.KVConfig, r backend.Row, q []float32, keys, values map[int
 	return out
 }
 
-// turned rotates one head: the pair (i, i+Dh/2) by pos·base^(-2i/Dh).
-func turned(x []float64, pos int32, base float64) []float64 {
+// rotated rotates one head: the pair (i, i+Dh/2) by pos·base^(-2i/Dh).
+func rotated(x []float64, pos int32, base float64) []float64 {
 	half, y := len(x)/2, make([]float64, len(x))
 	for i := range half {
 		sin, cos := math.Sincos(float64(pos) * math.Pow(base, -2*float64(i)/float64(len(x))))
@@ -294,7 +294,8 @@ func TestAttend(t *testing.T) {
 				q, k, v, a := x.tensorOf(n, 96), x.tensorOf(n, 32), x.tensorOf(n, 32), x.tensorOf(n, 96)
 				for i, r := range rows {
 					for h := range 2 {
-						keys[r.Slot] = append(keys[r.Slot], turned(wide(k.row(i)[h*16:(h+1)*16]), r.Pos, c.RopeBase)...)
+						key := rotated(wide(k.row(i)[h*16:(h+1)*16]), r.Pos, c.RopeBase)
+						keys[r.Slot] = append(keys[r.Slot], key...)
 					}
 					values[r.Slot] = wide(v.row(i))
 				}
@@ -314,10 +315,10 @@ func TestAttend(t *testing.T) {
 	})
 }
 
-// TestAttendWindows: a text of several windows gives the same bits wherever its slots lie, in one span or in many,
+// TestAttendSplits: a text of several KV splits gives the same bits wherever its slots lie, in one span or in many,
 // alone or among other rows, and however many workers there are; and what the definition gives.
-func TestAttendWindows(t *testing.T) {
-	const length, slots = 2*window + 77, 3*window + 50
+func TestAttendSplits(t *testing.T) {
+	const length, slots = 2*splitSlots + 77, 3*splitSlots + 50
 	some := []int{1, 3}
 	if testing.Short() || cpu.Features() == "generic" { // which takes its time
 		some = some[1:]
@@ -398,12 +399,12 @@ func attendAlone(p backend.Pass, a, q, k, v backend.Tensor, layer int) {
 	p.Attend(a, q, k, v, layer)
 }
 
-// wide are the keys, turned, and the values by slot.
+// wide are the keys, rotated, and the values by slot.
 func (a *textRows) wide() (keys, values map[int32][]float64) {
 	keys, values = map[int32][]float64{}, map[int32][]float64{}
 	for i, s := range a.slots {
 		for h := range 2 {
-			keys[s] = append(keys[s], turned(wide(a.k.row(i)[h*16:(h+1)*16]), int32(i), a.store.Config().RopeBase)...)
+			keys[s] = append(keys[s], rotated(wide(a.k.row(i)[h*16:(h+1)*16]), int32(i), a.store.Config().RopeBase)...)
 		}
 		values[s] = wide(a.v.row(i))
 	}

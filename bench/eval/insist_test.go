@@ -1,0 +1,30 @@
+package eval
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// gone is a cloud without sessions.
+type gone struct{}
+
+func (gone) Session(context.Context) (engine.Cloud, func(), error) {
+	return nil, nil, context.DeadlineExceeded
+}
+
+// TestInsist: what the cloud leaves unanswered is begun again after pauses that double, and then given up.
+func TestInsist(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &decoding{work: &work{Options: Options{Far: gone{}, Pause: time.Second}}}
+		begin := time.Now()
+		_, err := d.insist(t.Context(), Run{})
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, (1+2+4)*time.Second, time.Since(begin))
+	})
+}

@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"strings"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+// narration makes tokens with their text of the events of decoding, and holds back what may be the beginning of a stop
+// string.
+type narration struct {
+	s       *Session
+	r       Route
+	yield   func(Token) bool
+	start   time.Time
+	decoder *tokenizer.Decoder
+	stop    stopper
+	text    strings.Builder // of all tokens that were shown
+	stopped bool            // a stop string is there
+	more    bool            // whether the caller wants more
+}
+
+// take notes an event, and reports whether decoding goes on.
+func (n *narration) take(e draft.Event) bool {
+	if n.r.Observe != nil {
+		n.r.Observe(e)
+	}
+	if q := e.Escalation; q != nil && n.r.Costs != nil {
+		tellCosts(n.r.Costs, q)
+	}
+	if p := e.Pass; p != nil {
+		n.s.summary.Passes++
+		n.s.summary.Proposed += p.Proposed
+		n.s.summary.Accepted += p.Accepted
+	}
+	if t := e.Token; t != nil && (!t.End || n.r.IgnoreEnd) {
+		return n.token(t)
+	}
+	return true
+}
+
+// token shows a token, as far as no stop string may begin in it.
+func (n *narration) token(t *draft.Token) bool {
+	s := n.s
+	if s.summary.Tokens == 0 {
+		s.summary.PromptTime = s.now().Sub(n.start)
+	}
+	s.count(t)
+	shown := Token{
+		Pos: t.Pos, ID: t.ID, Text: n.decoder.Push(t.ID), Origin: string(t.Origin), Unverified: t.Unverified,
+		Confidence: t.Confidence, LogProbs: t.LogProbs,
+	}
+	s.note()
+	var some []Token
+	some, n.stopped = n.stop.push(shown)
+	n.more = n.show(some) && !s.over()
+	return n.more && !n.stopped
+}
+
+func (n *narration) show(tokens []Token) bool {
+	for _, t := range tokens {
+		if n.text.WriteString(t.Text); !n.yield(t) {
+			return false
+		}
+	}
+	return true
+}
+
+// end shows what was held back, unless decoding failed or a stop string is there, and says in the summary how the text
+// ended.
+func (n *narration) end(stop string, well bool) {
+	if n.s.summary.Stop = stop; n.stopped {
+		n.s.summary.Stop = StopString
+	} else {
+		if well && n.more {
+			n.show(n.stop.held)
+		}
+		n.text.WriteString(n.decoder.Flush())
+	}
+	n.s.summary.Text = n.text.String()
+}
+
+// count adds a token that is shown.
+func (s *Session) count(t *draft.Token) {
+	s.summary.Tokens++
+	switch t.Origin {
+	case draft.FromCloud:
+		s.summary.Cloud++
+	case draft.EdgeTimeout:
+		s.summary.Timeouts++
+	}
+}
+
+// tellCosts tells what became of a question that the text passed.
+func tellCosts(c *router.Costs, q *draft.Escalation) {
+	switch q.Outcome {
+	case draft.Hit, draft.Miss, draft.Late, draft.Failed:
+		c.Tell(router.Took{
+			Wait: q.Wait.Seconds(), Hidden: q.Hidden.Seconds(), Hit: q.Outcome == draft.Hit,
+			Bytes: q.BytesUp + q.BytesDown,
+		})
+	}
+}
