@@ -3,6 +3,7 @@ package report
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -54,9 +55,13 @@ func startBrowser(t *testing.T) *browser {
 	require.NoError(t, err)
 	read, fromBrowser, err := os.Pipe()
 	require.NoError(t, err)
-	c := exec.CommandContext(t.Context(), path, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+	// The test's own context ends before the browser is asked to close.
+	ctx, kill := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
+	c := exec.CommandContext(ctx, path, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
 		"--user-data-dir="+t.TempDir(), "--remote-debugging-pipe", "about:blank")
 	c.ExtraFiles = []*os.File{toBrowser, fromBrowser} // 3 and 4
+	c.Stderr = io.Discard                             // through a pipe: Wait waits for all processes that write to it
+	c.WaitDelay = time.Minute
 	require.NoError(t, c.Start())
 	toBrowser.Close()
 	fromBrowser.Close()
@@ -65,6 +70,7 @@ func startBrowser(t *testing.T) *browser {
 		_, _ = write.Write([]byte(`{"id":1000000,"method":"Browser.close"}` + "\x00"))
 		_, _ = io.Copy(io.Discard, read)
 		_ = c.Wait()
+		kill()
 		write.Close()
 		read.Close()
 	})
