@@ -32,9 +32,9 @@ const (
 	// reaches 83 % on M1, 87 % on M2, 81 % on M4 and 80 % on M4 Pro
 	// (github.com/ggml-org/llama.cpp/discussions/4167: weights × tokens/s over the bandwidth).
 	streaming = 0.83
-	// latency is the time from a read that no cache answers to its data, in µs. It is assumed: nobody has published it
-	// for these GPUs.
-	latency = 0.5
+	// latency is the time from a read that no cache answers to its data, in µs. It is assumed, as in the plan of
+	// mat-vecs (runtime/backend/gpu/plan.go): nobody has published it for these GPUs.
+	latency = 0.6
 	// step is what a dispatch adds that waits for the one before it, in µs, beside its own work: measured on an M2 Pro
 	// as the slope over 832 dispatches (ferrox, issue 149).
 	step = 5.2

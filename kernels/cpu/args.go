@@ -72,7 +72,7 @@ type floatArgs struct {
 	rows     int      // of w, for gemv
 	x        *float32 // [tokens, n] activations: gemv one token, gemm four, gemm8 gemm8Tokens
 	n        int      // columns: for gemm and gemm8 a multiple of 16
-	prefetch int      // bytes from w to what gemm8 prefetches meanwhile, as much memory as its rows of w take
+	prefetch int      // bytes from w to what gemm and gemm8 prefetch meanwhile, as much memory as its rows of w take
 	add      bool     // for gemm and gemm8: whether results are added to dst
 }
 

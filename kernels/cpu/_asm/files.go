@@ -33,18 +33,12 @@ type microkernel struct {
 	numbers string
 }
 
-// lists is all that is written.
-var lists = [][]file{quantised, floats}
-
 // files returns the texts of the files, by name.
 func files() map[string][]byte {
 	texts := map[string][]byte{}
 	var stubs strings.Builder
 	stubs.WriteString(notice + "package cpu\n\n")
-	var all []file
-	for _, list := range lists {
-		all = append(all, list...)
-	}
+	all := slices.Concat(quantised, floats)
 	for _, f := range all {
 		name := f.name + "_gen_amd64.s"
 		fmt.Fprintf(&stubs, "// %s\n\n", name)

@@ -1,7 +1,8 @@
-// Command _asm writes the microkernels for quantised weights, as assembly, from descriptions of instruction sets (Set),
-// formats (Format) and shapes: gemv, gemv8, gemm8, gemm4, pack and tile, each a file whose function writes a
-// microkernel for any set and format. Which of them there are is the list in quantised.go. It writes
-// kernels/cpu/*_gen_amd64.s and microkernels_gen_amd64.go with their declarations:
+// Command _asm writes the microkernels of amd64 as assembly. For quantised weights it has descriptions of instruction
+// sets (Set), formats (Format) and shapes: gemv, gemv8, gemm8, gemm4, pack and tile, each a file whose function writes
+// a microkernel for any set and format. For float weights it has types (floatType) and the shapes in gemv_float.go and
+// gemm_float.go. Which of them there are is listed in quantised.go and floats.go. It writes kernels/cpu/*_gen_amd64.s
+// and microkernels_gen_amd64.go with their declarations:
 //
 //	go run . [-check] [directory]
 package main
@@ -22,7 +23,17 @@ func main() {
 	if flag.NArg() > 0 {
 		directory = flag.Arg(0)
 	}
-	for name, text := range files() {
+	written := files()
+	there, err := filepath.Glob(filepath.Join(directory, "*_gen_amd64.*"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, path := range there {
+		if written[filepath.Base(path)] == nil {
+			log.Fatalf("%s is not written by kernels/cpu/_asm any more: delete it", path)
+		}
+	}
+	for name, text := range written {
 		path := filepath.Join(directory, name)
 		if *check {
 			if have, err := os.ReadFile(path); err != nil || !bytes.Equal(have, text) {
