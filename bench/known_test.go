@@ -4,13 +4,13 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -81,7 +81,7 @@ func TestKnownTimes(t *testing.T) {
 			func(asked []int, _ int) time.Duration { return 31*pace + 32*110*ms }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				edge := tiny(t, nil)
 				service, err := edge.Serve(engine.ServeOptions{})
 				require.NoError(t, err)
@@ -132,7 +132,7 @@ func TestKnownTimes(t *testing.T) {
 
 // TestCellsAndTurns: repetitions, warm-up, variants and paces: who is asked how often, and which report is of what.
 func TestCellsAndTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		edge := tiny(t, func(s *synth.Spec) { s.Layers = 1 })
 		cloud := &script{Cloud: fixedCloud(77), away: time.Millisecond}
 		dialled, hung := 0, 0
@@ -189,7 +189,7 @@ func TestCellsAndTurns(t *testing.T) {
 
 // TestOneQuestion: a question that is asked again and again finds no prompt computed: the device is a new one.
 func TestOneQuestion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		edge := tiny(t, func(s *synth.Spec) { s.Layers = 1 })
 		dialled, hung := 0, 0
 		o := RoutingOptions{

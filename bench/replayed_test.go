@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -17,6 +16,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/replay"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -79,7 +79,7 @@ func (r *recordedRun) options() ReplayOptions {
 // TestReplayTimes: over the recorded way every mode takes the recorded times within 2%. In virtual time, where nothing
 // but what is recorded takes any.
 func TestReplayTimes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		edge := tiny(t, nil)
 		service, err := tiny(t, func(s *synth.Spec) { s.Layers = 3 }).Serve(engine.ServeOptions{})
 		require.NoError(t, err)

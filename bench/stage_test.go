@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/link"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -108,7 +108,7 @@ func TestStage(t *testing.T) {
 
 // TestDelayedConn: bytes arrive after the delay, in order, and all of them also where the writer closes.
 func TestDelayedConn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
 		d := delayed(near, 30*time.Millisecond)
 		began := time.Now()
@@ -152,7 +152,7 @@ func TestDelayedConn(t *testing.T) {
 
 // TestDelayedConnBroken: where nobody reads on, writers and Close are not held up.
 func TestDelayedConnBroken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
 		d := delayed(near, time.Second)
 		require.NoError(t, far.Close())

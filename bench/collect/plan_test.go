@@ -5,12 +5,12 @@ import (
 	"errors"
 	"math"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -207,7 +207,7 @@ func (f *flaky) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudAn
 
 // TestPatient: a question is asked a few times, with pauses, and not when nobody waits any more.
 func TestPatient(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		f := &flaky{fails: 4}
 		a, err := patient{f}.Ask(t.Context(), engine.CloudQuestion{Context: []int32{1}})
@@ -248,7 +248,7 @@ func TestPatient(t *testing.T) {
 
 // TestRoutedFailure: a text in which the small model's token would stand for want of an answer is none.
 func TestRoutedFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		o := demoOptions(t, 1, engine.Options{})
 		o.Reference = Routed
 		o.Far = oneCloud{&flaky{fails: 1 << 30}}

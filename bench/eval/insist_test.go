@@ -3,11 +3,11 @@ package eval
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -20,7 +20,7 @@ func (gone) Session(context.Context) (engine.Cloud, func(), error) {
 
 // TestInsist: what the cloud leaves unanswered is begun again after pauses that double, and then given up.
 func TestInsist(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &decoding{work: &work{Options: Options{Far: gone{}, Pause: time.Second}}}
 		begin := time.Now()
 		_, err := d.insist(t.Context(), Run{})

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // departure is what a pipe sent.
@@ -33,7 +35,7 @@ func (p *flow) seen() []departure {
 // flowing runs a pipe in a bubble of virtual time, and stops it when f returns.
 func flowing(t *testing.T, o Options, w way, f func(t *testing.T, p *flow)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p, began := &flow{}, time.Now()
 		p.pipe = newPipe(newEmulator(o, w), func(q *parcel) error {
 			p.left = append(p.left, departure{binary.LittleEndian.Uint64(q.data), time.Since(began)})
@@ -269,7 +271,7 @@ func (c *closing) close() {
 
 // A pipe that has stopped gives back its alarm.
 func TestPipeClosesItsAlarm(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p, a := newPipe(newEmulator(Options{}, wayUp), nil), &closing{alarm: newTimerAlarm()}
 		p.begin(time.Now(), a)
 		go p.run()

@@ -4,12 +4,12 @@ import (
 	"context"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/timelinetest"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -28,7 +28,7 @@ func TestRandomSchedules(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(7, 8))
 	for i := range runs {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			w := random(r)
 			o := draft.Options{
 				Mode: draft.Mode(r.IntN(2)), Branches: 1 + r.IntN(3), Window: 1 + r.IntN(12), InFlight: 1 + r.IntN(4),
@@ -72,7 +72,7 @@ func story(clock bool) *world {
 
 // What a file says of an answer whose times follow from arithmetic.
 func TestKnownTimes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f, _, _ := decode(t, story(true), draft.Options{Mode: draft.Serial, MaxTokens: 5, Deadline: -1})
 		type at struct {
 			name     string
@@ -118,7 +118,7 @@ func TestKnownTimes(t *testing.T) {
 
 // Where the gateway does not tell, its part lies in the middle of the time on the wire, and the file says so.
 func TestEstimated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f, _, _ := decode(t, story(false), draft.Options{Mode: draft.Serial, MaxTokens: 5, Deadline: -1})
 		at := f.All("X", "gateway", "asks", "served")[0]
 		assert.Equal(t, []float64{45000, 55000}, []float64{*at.Time, at.End()}, "25 ms each way, in place of 20 and 30")
@@ -132,7 +132,7 @@ func TestEstimated(t *testing.T) {
 // While a question is open two branches are drafted, what the answer contradicts is dropped, and a token is settled
 // when its question is answered though it is shown only after the forward call.
 func TestBranchesAndRollback(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := story(true)
 		f, sum, _ := decode(t, w, draft.Options{Branches: 2, MaxTokens: 6, Deadline: -1})
 		assert.Equal(t, 1, sum.Hits)
@@ -152,7 +152,7 @@ func TestBranchesAndRollback(t *testing.T) {
 		token := f.All("X", "device", "text", "token")[2]
 		assert.Equal(t, []float64{20000, 80000}, []float64{*token.Time, token.End()}, "from the ask until the answer")
 	})
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := story(true)
 		w.forward = 25 * time.Millisecond
 		f, _, _ := decode(t, w, draft.Options{Branches: 2, MaxTokens: 12, Deadline: -1})
@@ -193,7 +193,7 @@ func TestGPU(t *testing.T) {
 
 // Texts lie beside each other under names of their own, and all begin at 0. Nobody has to end them, and none need be.
 func TestSeveralTexts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		line := new(Timeline)
 		for _, name := range []string{"a", "b"} {
 			text := line.Begin(name)

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -305,7 +306,7 @@ func TestCloudDictionary(t *testing.T) {
 
 // TestWatchRecomputing: texts that are computed again are told of, in the period in which it happens and in no other.
 func TestWatchRecomputing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var out lockedBuffer
 		var now atomic.Pointer[engine.ServiceStats]
 		now.Store(&engine.ServiceStats{Slots: 9, Computed: 100, Recomputed: 7})

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
@@ -203,7 +204,7 @@ func TestTicketsEveryHour(t *testing.T) {
 	ownFolders(t)
 	config, err := os.UserConfigDir()
 	require.NoError(t, err)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := new(cloudCommandFlags)
 		keys, err := f.ticketKeys(time.Now())
 		require.NoError(t, err)

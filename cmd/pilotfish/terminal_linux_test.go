@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -114,7 +114,7 @@ func TestTokenColours(t *testing.T) {
 // TestMeterOnTerminal: a bar, after the time in which nothing is shown, and the next line begins at the margin.
 func TestMeterOnTerminal(t *testing.T) {
 	tty, text := terminal(t)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := newMeter(tty, "load", inBytes)
 		m.quiet = 300 * time.Millisecond
 		m.show(1, 1000)

@@ -5,17 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/ended"
 )
 
 // TestBy: an error that says why a context ended also says how, in the same words; others stay as they are.
 func TestBy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		why, other := errors.New("why"), errors.New("other")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		assert.Equal(t, why, ended.By(ctx, why), "it goes on")

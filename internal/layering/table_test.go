@@ -48,6 +48,7 @@ func tiers() []tier {
 		{[]string{"gguf/block"}, "the types of weights: bytes to numbers and back"},
 		{[]string{"netproto/terms"}, "values that wire, decoding and service share, so that nobody converts"},
 		{[]string{"internal/..."}, "what any package may need"},
+		{[]string{"internal/racing"}, "whether the race detector is on"},
 	}
 }
 
@@ -90,6 +91,7 @@ func forbiddenLinks() []links {
 		{"cmd/...", "internal/racing", "not in a shipped binary"},
 		{"cmd/...", "internal/kerneltest", "not in a shipped binary"},
 		{"cmd/...", "internal/blocktest", "not in a shipped binary"},
+		{"cmd/...", "internal/bubble", "not in a shipped binary"},
 		{"cmd/...", "internal/timelinetest", "not in a shipped binary"},
 		{"cmd/...", "github.com/stretchr/testify/...", "not in a shipped binary"},
 		{"...", "runtime/cgo", "the program builds without a C compiler"},
@@ -176,6 +178,7 @@ func allowedState() map[string]string {
 		"..ErrClosed":           same, "..ErrBusy": same, "..ErrContext": same,
 		"runtime/engine.ErrClosed": same, "runtime/engine.ErrContext": same, "runtime/engine.ErrDeadline": same,
 		"runtime/engine.ErrBreaker": same,
+		"internal/bubble.alone":     "counts the bubbles of a test's process, as GOMAXPROCS is the process's",
 		"gguf.ErrNoQuantizer":       same, "gguf.ErrNotFinite": same,
 	}
 }

@@ -4,15 +4,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // TestLease: whoever has begun a use keeps it until its end, also within another use; nobody begins one afterwards.
 func TestLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var l Lease
 		var closed atomic.Bool
 		var all sync.WaitGroup

@@ -4,17 +4,17 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/wait"
 )
 
 // TestFor: it takes as long as it is told to, or until the context ends, and then says why.
 func TestFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for _, d := range []time.Duration{-time.Second, 0, 1, time.Hour} {
 			begin := time.Now()
 			assert.NoError(t, wait.For(t.Context(), d))

@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto/admin"
 )
 
@@ -149,7 +149,7 @@ func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 // Who opens a connection and says nothing, or headers without end, does not hold it for longer than five seconds.
 func TestSlowHeaders(t *testing.T) {
 	for _, said := range []string{"", "GET / HTTP/1.1\r\nA: "} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			listener := make(pipes)
 			s := admin.Serve(listener, http.NotFoundHandler(), slog.New(slog.DiscardHandler))
 			conn, theirs := net.Pipe()

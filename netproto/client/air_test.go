@@ -9,10 +9,11 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/quic-go/quic-go/testutils/simnet"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // gatewayAt is where a script is in the air.
@@ -42,7 +43,7 @@ func newAir() *air {
 // inAir runs a test in virtual time, with a script that is reached through the air.
 func inAir(t *testing.T, s *script, test func(t *testing.T, a *air)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s.air = newAir()
 		s.start(t)
 		test(t, s.air)

@@ -10,13 +10,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/quic-go/quic-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
@@ -744,7 +744,7 @@ func TestEndOfStream(t *testing.T) {
 
 // Nothing of a client is left where Dial fails.
 func TestDialFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, err := Dial(t.Context(), "nowhere:1", Options{Identity: netproto.Identity{Vocab: 10}, network: newAir()})
 		assert.ErrorContains(t, err, "no such host")
 		assert.ErrorContains(t, err, fmt.Sprint(ErrNoReply))

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
@@ -509,7 +510,7 @@ func TestWrongWelcome(t *testing.T) {
 
 // A packet is heard when it comes, and passed on when the gate is open; a ticket closes the gate.
 func TestGated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := newAir()
 		here, there := a.conn(netip.MustParseAddrPort("10.1.1.1:1")), a.conn(gatewayAt)
 		defer here.Close()
@@ -541,7 +542,7 @@ func TestGated(t *testing.T) {
 
 // A gate holds packets back until it is opened, and for 100 ms at most.
 func TestGate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const most = 100 * time.Millisecond
 		var g gate
 		start := time.Now()

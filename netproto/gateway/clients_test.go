@@ -3,12 +3,12 @@ package gateway
 import (
 	"net/netip"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
@@ -47,7 +47,7 @@ func TestDeviceNumbers(t *testing.T) {
 
 // A device or an address that is connected is remembered, whatever its rates.
 func TestTidyKeepsConnected(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := newClients(Options{DeviceRate: 1, DeviceBurst: 2})
 		here, there := netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix("10.0.0.2/32")
 		hello := netproto.Hello{Device: netproto.Device{1}}
@@ -80,7 +80,7 @@ func TestTidyKeepsConnected(t *testing.T) {
 
 // A message takes a permit of its device and one of the owner: it waits for whichever comes later.
 func TestDeviceTakes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
 			device, owner *bucket
 			want          time.Duration
@@ -105,7 +105,7 @@ func TestNames(t *testing.T) {
 // A bucket that does not say how much may come at once takes twice its rate, at least 8. It never says that there is
 // nothing to wait for where it refuses.
 func TestBucketSizes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
 			rate  float64
 			burst int
@@ -137,7 +137,7 @@ func TestBucketSizes(t *testing.T) {
 // A device that is gone is remembered until all its rates have recovered, those of its asks and those of its syncs, and
 // counts as one more when it comes back.
 func TestRemembered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		hello := func(device byte) netproto.Hello {
 			return netproto.Hello{Secret: secretA, Device: netproto.Device{device}}
 		}

@@ -4,12 +4,12 @@ import (
 	"context"
 	"net"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 )
@@ -158,7 +158,7 @@ func TestDrainNewcomer(t *testing.T) {
 
 // A socket that is closed under the gateway is an error, and ends what was served on it.
 func TestSocketGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		e := &ether{}
 		g, err := gateway.New(gateway.Options{}, &fake{})
 		require.NoError(t, err)

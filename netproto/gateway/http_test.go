@@ -6,11 +6,11 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
@@ -27,7 +27,7 @@ func inBothWorlds(t *testing.T, opt gateway.Options, model func() *fake, scene f
 	})
 	t.Run("over HTTP", func(t *testing.T) {
 		up := model()
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			u := overHTTP(t, up)
 			w := newWorld(t, &ether{}, opt, u)
 			scene(t, w, up)
@@ -95,7 +95,7 @@ func completion(up *fake, w http.ResponseWriter, r *http.Request, body []byte) {
 // TestDeadEngineHoldsNobodyUp: while an engine hangs, connections are welcomed, text is taken early, and the gateway
 // ends when it is told to.
 func TestDeadEngineHoldsNobodyUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		up := &fake{hold: make(chan struct{})}
 		u := overHTTP(t, up)
 		w := newWorld(t, &ether{}, gateway.Options{DrainTimeout: 2 * time.Second}, u)

@@ -16,13 +16,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 )
 
 // The log has a line for what an operator has to know, without secrets.
 func TestLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var out bytes.Buffer // written by one goroutine, which Close waits for
 		log := gateway.NewLog(slog.New(slog.NewTextHandler(&out, nil)))
 		opt := gateway.Options{Events: log.Event, Tokens: []gateway.Token{{Name: "lab", Secret: secretA}}}
@@ -84,7 +85,7 @@ func logTo(to *lines) *gateway.Log {
 func TestLogDebug(t *testing.T) {
 	said := func(texts, show bool) string {
 		var out bytes.Buffer // written by one goroutine, which Close waits for
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			to := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			var text func([]int32) string
 			if show {
@@ -117,7 +118,7 @@ func TestLogDebug(t *testing.T) {
 
 // A line says all that an event has, and nothing of what is zero.
 func TestLogLines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var out lines
 		log := logTo(&out)
 		said := func(e gateway.Event) string {
@@ -180,7 +181,7 @@ func TestLogLines(t *testing.T) {
 // Of each sort of line 20 are written at once and then one a second; the next one says how many of its sort were left
 // out, and the last one of the log what was not told.
 func TestLogRate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var out lines
 		log := logTo(&out)
 		busy, fast := gateway.Event{Kind: gateway.Refused, Err: netproto.Busy},
@@ -218,7 +219,7 @@ func TestLogRate(t *testing.T) {
 // What was left out is told in the end: a single line too, and those of several kinds together.
 func TestLogRest(t *testing.T) {
 	for _, drained := range []int{0, 23} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var out lines
 			log := logTo(&out)
 			for range 21 {
@@ -237,7 +238,7 @@ func TestLogRest(t *testing.T) {
 
 // A log whose reader does not read holds nobody up: 1024 lines wait, and the others are left out, which is told.
 func TestLogBlocked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		out := lines{hold: make(chan struct{})}
 		log := logTo(&out)
 		log.Event(gateway.Event{Kind: gateway.Draining})
@@ -259,7 +260,7 @@ func TestLogBlocked(t *testing.T) {
 
 // What has been told when the log is closed is written.
 func TestLogClose(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		out := lines{hold: make(chan struct{})}
 		log := logTo(&out)
 		for range 10 {

@@ -7,12 +7,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
@@ -169,7 +169,7 @@ func TestTurnsAgainstQueue(t *testing.T) {
 
 // A place that is given at the moment when its asker gives up is not lost, whichever of the two the asker sees.
 func TestTurnsGivenAndGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		turns := newTurns(Options{MaxAsks: 20, MaxAsksPerDevice: 15}, 2)
 		gone, end := context.WithCancelCause(t.Context())
 		why := errors.New("gone")

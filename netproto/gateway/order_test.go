@@ -3,17 +3,18 @@ package gateway
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/quic-go/quic-go"
 	"github.com/stretchr/testify/assert"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // TestOrder: a stream waits for all earlier ones and for no later one, and not longer than its context.
 // In virtual time.
 func TestOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		o := newOrder()
 		for _, id := range []quic.StreamID{4, 8, 12, 16} {
 			o.come(id)

@@ -2,9 +2,9 @@ package gateway
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/stretchr/testify/assert"
 )
@@ -18,7 +18,7 @@ func ids(n int, first int32) []int32 {
 // What is too much is taken from the client that has most, the oldest first; a session is forgotten when nothing is
 // under way for it, and only once.
 func TestSessionsLimits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var gone []sessionKey
 		s := newSessions(Options{MaxSessions: 4, MaxSessionsPerDevice: 100, MaxTokens: 1000, MaxSessionTokens: 500},
 			func(x *session) { gone = append(gone, x.key) })
@@ -58,7 +58,7 @@ func TestSessionsLimits(t *testing.T) {
 
 // Of one device's sessions only so many are kept, those that were used last.
 func TestSessionsPerDevice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var gone []sessionKey
 		o := Options{MaxSessions: 100, MaxSessionsPerDevice: 3, MaxTokens: 1000, MaxSessionTokens: 500}
 		s := newSessions(o, func(x *session) { gone = append(gone, x.key) })
@@ -98,7 +98,7 @@ func TestSessionsForgottenOnce(t *testing.T) {
 
 // A session expires when it was idle for as long as the limit says, no earlier; with no limit at once.
 func TestSessionsExpire(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		forgotten := 0
 		s := newSessions(Options{MaxSessions: 9, MaxSessionsPerDevice: 9, MaxTokens: 1000, MaxSessionTokens: 500},
 			func(*session) { forgotten++ })

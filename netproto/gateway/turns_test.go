@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -31,7 +32,7 @@ func empty(t *testing.T, turns *turns, places int) {
 // modest device are each next when they come, while greedy ones have all of theirs before them.
 func TestTurnsAreFair(t *testing.T) {
 	for _, greedy := range []int{1, 4, 64} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			const second = time.Second
 			turns := newTurns(Options{MaxAsks: 10000, MaxAsksPerDevice: 1000}, 4)
 			var all sync.WaitGroup
@@ -64,7 +65,7 @@ func TestTurnsAreFair(t *testing.T) {
 
 // Two devices that always have asks waiting get as many tokens, whether these come in few asks or in many.
 func TestTurnsShareTokens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		turns := newTurns(Options{MaxAsks: 10000, MaxAsksPerDevice: 1000}, 1)
 		var all sync.WaitGroup
 		var mu sync.Mutex
@@ -99,7 +100,7 @@ func TestTurnsShareTokens(t *testing.T) {
 
 // Who comes late has no claim to what others had before: from then on all get as much.
 func TestTurnsLateComer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		turns := newTurns(Options{MaxAsks: 10000, MaxAsksPerDevice: 1000}, 1)
 		var all sync.WaitGroup
 		var mu sync.Mutex
@@ -136,7 +137,7 @@ func TestTurnsLateComer(t *testing.T) {
 // One device alone holds half of the places; when the gateway is full, devices with few asks still get in; one that has
 // its fill is refused by name of the limit.
 func TestTurnsLimits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		turns := newTurns(Options{MaxAsks: 20, MaxAsksPerDevice: 15}, 8) // places
 		var all sync.WaitGroup
 		var mu sync.Mutex
@@ -187,7 +188,7 @@ func TestTurnsLimits(t *testing.T) {
 
 // A background ask never waits and never takes the last place.
 func TestTurnsBackground(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		turns := newTurns(Options{MaxAsks: 20, MaxAsksPerDevice: 15}, 4)
 		var release []func()
 		for range 2 {
@@ -225,7 +226,7 @@ func TestTurnsOfNothing(t *testing.T) {
 
 // Devices that are gone leave nothing behind.
 func TestTurnsForget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		turns := newTurns(Options{MaxAsks: 20, MaxAsksPerDevice: 15}, 4)
 		stay, err := turns.take(t.Context(), dev("stays"), 1, false)
 		require.NoError(t, err)
@@ -248,7 +249,7 @@ func TestTurnsForget(t *testing.T) {
 
 // Who gives up leaves no trace, also when the place comes at the same moment, and is behind another of his asks.
 func TestTurnsGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		turns := newTurns(Options{MaxAsks: 20, MaxAsksPerDevice: 3}, 1)
 		release, err := turns.take(t.Context(), dev("a"), 1, false)
 		require.NoError(t, err)
@@ -280,7 +281,7 @@ func TestTurnsGivenUp(t *testing.T) {
 
 // A bucket lets a burst through, then its rate.
 func TestBucket(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		b := newBucket(10, 5)
 		for range 5 {
 			require.Zero(t, b.take())

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 )
@@ -39,7 +40,7 @@ const gatewayAt = "10.0.0.1:443"
 // inWorld plays a scene with a gateway. Whatever waits in it, waits in virtual time.
 func inWorld(t *testing.T, opt gateway.Options, up gateway.Upstream, scene func(t *testing.T, w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := newWorld(t, &ether{}, opt, up)
 		late := time.AfterFunc(2*time.Hour, func() { panic("two hours have passed, and the scene is not over") })
 		defer late.Stop()

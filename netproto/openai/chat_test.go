@@ -10,10 +10,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -101,7 +102,7 @@ func TestShapes(t *testing.T) {
 
 // inVirtualTime runs a test that begins at midnight of 1 January 2000.
 func inVirtualTime(t *testing.T, name string, test func(t *testing.T)) {
-	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+	t.Run(name, func(t *testing.T) { bubble.Test(t, test) })
 }
 
 // TestSettings: what the model is asked for is what the request says.

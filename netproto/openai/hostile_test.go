@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // exchange sends bytes over a connection to a server and returns the answer's status and content.
@@ -95,7 +97,7 @@ func TestContent(t *testing.T) {
 // TestDeadlines: whatever is answered at once has deadlines; an answer has none while it is generated, since HTTP/2
 // ends a stream whose deadline passes while nobody writes, and one again at its end.
 func TestDeadlines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, &fakeModel{step: 12 * time.Second, answer: long(2)}, nil)
 		w := newSlowWriter(nil)
 		s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/models", nil))
@@ -126,7 +128,7 @@ func TestDeadlines(t *testing.T) {
 // TestDrainCutsReaders: a reader that takes nothing, and a sender that sends nothing, do not hold up the end of a
 // server.
 func TestDrainCutsReaders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var told []Event
 		s := newTestServer(t, &fakeModel{answer: long(1000)}, func(o *Options) {
 			o.Events = func(e Event) { told = append(told, e) }
@@ -214,7 +216,7 @@ func TestPatience(t *testing.T) {
 	for kind, want := range map[string]time.Duration{
 		"text/plain": 40 * time.Second, "application/json": 10 * time.Second,
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s := newTestServer(t, &fakeModel{}, nil)
 			r := post(t.Context(), "/v1/completions", `{"prompt":"x"}`)
 			r.Header.Set("Content-Type", kind)

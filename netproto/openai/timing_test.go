@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // long is an answer of n tokens.
@@ -26,7 +28,7 @@ const streaming = `{"prompt":"p","stream":true,"max_tokens":100000}`
 
 // TestFlushEachToken: each token is sent when it is there.
 func TestFlushEachToken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(5)}, nil)
 		w := newSlowWriter(nil)
 		go s.ServeHTTP(w, post(t.Context(), "/v1/completions", streaming))
@@ -44,7 +46,7 @@ func TestFlushEachToken(t *testing.T) {
 
 // TestKeepAlive: comments break the silence before and between tokens, and are no events.
 func TestKeepAlive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, &fakeModel{step: 40 * time.Second, answer: long(2)}, nil)
 		w := newSlowWriter(nil)
 		s.ServeHTTP(w, post(t.Context(), "/v1/completions", streaming))
@@ -60,7 +62,7 @@ func TestKeepAlive(t *testing.T) {
 // event, and neither stream ends as if it were whole.
 func TestErrorBehindSilence(t *testing.T) {
 	for _, step := range []time.Duration{0, 20 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			m := &fakeModel{step: step, answer: func(string, Settings) string {
 				return strings.Repeat("x",
 					int(step/time.Second)/20)
@@ -87,7 +89,7 @@ func TestErrorBehindSilence(t *testing.T) {
 // TestDisconnect: when a client goes away, its answer ends at once, and its place is free; streamed or not.
 func TestDisconnect(t *testing.T) {
 	for _, body := range []string{streaming, `{"prompt":"p","max_tokens":100000}`} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var told []Event
 			m := &fakeModel{step: time.Second, answer: long(1000)}
 			s := newTestServer(t, m, func(o *Options) {
@@ -113,7 +115,7 @@ func TestDisconnect(t *testing.T) {
 
 // TestDisconnectInQueue: one that waits and goes away leaves the queue.
 func TestDisconnectInQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := &fakeModel{step: time.Second, answer: long(10)}
 		s := newTestServer(t, m, func(o *Options) { o.Parallel, o.Queue = 1, 1 })
 		go s.ServeHTTP(newSlowWriter(nil), post(t.Context(), "/v1/completions", streaming))
@@ -134,7 +136,7 @@ func TestDisconnectInQueue(t *testing.T) {
 
 // TestQueue: so many at once, so many wait in order, the others are sent away and told when to come back.
 func TestQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := &fakeModel{step: time.Second, answer: func(prompt string, _ Settings) string {
 			return strings.Repeat("x", 10+int(prompt[0]-'0')) // no two end at once
 		}}
@@ -180,7 +182,7 @@ func TestRetryAfter(t *testing.T) {
 
 // TestMean: what answers take of late is known without a jump at each of them.
 func TestMean(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := newGate(1, 0, 1)
 		for _, took := range []time.Duration{16 * time.Second, 8 * time.Second} {
 			p, err := g.enter(t.Context())
@@ -194,7 +196,7 @@ func TestMean(t *testing.T) {
 
 // TestNoQueue: with none that waits, only what has room is taken.
 func TestNoQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(3)}, func(o *Options) {
 			o.Parallel, o.Queue = 1,
 				-1
@@ -209,7 +211,7 @@ func TestNoQueue(t *testing.T) {
 
 // TestTimeout: a request that takes too long ends: with a status, or as a stream with an error.
 func TestTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(1000)},
 			func(o *Options) { o.Timeout = 30 * time.Second })
 		begin := time.Now()
@@ -228,7 +230,7 @@ func TestTimeout(t *testing.T) {
 // TestSlowReader: a reader that takes nothing does not hold up generating as long as there is room, then for a bounded
 // time, and is cut off.
 func TestSlowReader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var told []Event
 		m := &fakeModel{step: 10 * time.Millisecond, answer: long(2000)}
 		s := newTestServer(t, m, func(o *Options) {
@@ -255,7 +257,7 @@ func TestSlowReader(t *testing.T) {
 // answer that fits into the buffer does not wait for it, and its place is free when it is made.
 func TestDrippingReader(t *testing.T) {
 	for tokens, cut := range map[int]bool{200: false, 4000: true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var told []Event
 			m := &fakeModel{step: time.Millisecond, answer: long(tokens), context: 10000}
 			s := newTestServer(t, m, func(o *Options) {
@@ -307,7 +309,7 @@ func TestDrippingReader(t *testing.T) {
 
 // TestStallsAdd: what a reader keeps an answer waiting counts in all.
 func TestStallsAdd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		in, err := newGate(1, 0, 1).enter(t.Context())
 		require.NoError(t, err)
 		b := &stream{chunks: make(chan []byte), left: 10 * time.Second, place: in}
@@ -328,7 +330,7 @@ func TestStallsAdd(t *testing.T) {
 
 // TestOthersGoOn: while one reader takes nothing, others get their answers.
 func TestOthersGoOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := &fakeModel{step: time.Millisecond, answer: long(100)}
 		s := newTestServer(t, m, func(o *Options) { o.Parallel = 1 })
 		for range 5 {
@@ -345,7 +347,7 @@ func TestOthersGoOn(t *testing.T) {
 // TestStalled: readers that take nothing of long texts do not keep others waiting, whose answers come at their full
 // speed; more of them than may wait are cut off at once.
 func TestStalled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		codes := map[string]int{}
 		m := &fakeModel{step: time.Millisecond, context: 10000, answer: func(prompt string, _ Settings) string {
@@ -378,7 +380,7 @@ func TestStalled(t *testing.T) {
 
 // TestComesBack: an answer whose reader takes something again goes on, when there is room for it.
 func TestComesBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, &fakeModel{step: time.Millisecond, context: 10000, answer: long(2000)},
 			func(o *Options) { o.Parallel = 1 })
 		take := make(chan struct{})
@@ -397,7 +399,7 @@ func TestComesBack(t *testing.T) {
 
 // TestDrain: what runs and waits finishes, what comes is refused, and health says so.
 func TestDrain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(10)}, func(o *Options) { o.Parallel = 1 })
 		var all []*slowWriter
 		for range 2 {
@@ -427,7 +429,7 @@ func TestDrain(t *testing.T) {
 
 // TestDrainEnds: what has not finished in time ends with an error.
 func TestDrainEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, &fakeModel{step: time.Second, answer: long(100)}, func(o *Options) { o.Parallel = 1 })
 		w, waits := newSlowWriter(nil), newSlowWriter(nil)
 		go s.ServeHTTP(w, post(t.Context(), "/v1/completions", streaming))

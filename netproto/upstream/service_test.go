@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
@@ -26,7 +27,7 @@ func inWorld(
 	t *testing.T, engines []*fakeengine.Engine, set func(*Options),
 	test func(t *testing.T, w *fakeengine.Wire, u *Upstream),
 ) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := fakeengine.NewWire(map[string]http.Handler{})
 		o := options(w)
 		for i, e := range engines {
@@ -475,7 +476,7 @@ func TestUnheardAudit(t *testing.T) {
 
 // TestLateEngine: an engine that is not there at the start joins later; where none is there, the start waits for one.
 func TestLateEngine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := fakeengine.NewWire(map[string]http.Handler{"1": &fakeengine.Engine{Dialect: "llama"}})
 		u, err := Open(t.Context(), options(w, "0", "1"))
 		require.NoError(t, err)

@@ -3,11 +3,12 @@ package backend
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // slow is a pass whose operations take a millisecond each, and notes what it was told to do.
@@ -46,7 +47,7 @@ func layers(p Pass) {
 
 // Each operation is passed on and told of, with its layer and when it was; a pass that runs later, only as a whole.
 func TestWatched(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var ops []Op
 		time.Sleep(time.Second)
 		w := &Watcher{Zero: time.Now().Add(-time.Minute), Tell: func(o Op) { ops = append(ops, o) }}
@@ -88,7 +89,7 @@ func TestUnwatched(t *testing.T) {
 // Telling takes no more than its share: 12 operations of 70 ns are 0.007% of a pass of 12 ms, and no more than 0.0025%
 // of three such passes.
 func TestWatchShare(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		told := 0
 		ctx := Watch(t.Context(), &Watcher{Zero: time.Now(), Tell: func(Op) { told++ }, Share: 0.000025})
 		p := new(slow)
@@ -109,7 +110,7 @@ func TestWatchShare(t *testing.T) {
 // Time between passes counts, too: once it is known that one takes three times as long with what is around it, all are
 // told of.
 func TestWatchPaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var told []int
 		at := 0
 		ctx := Watch(t.Context(), &Watcher{Zero: time.Now(), Share: 0.000025, Tell: func(o Op) {
@@ -129,7 +130,7 @@ func TestWatchPaced(t *testing.T) {
 
 // Long passes are all told of.
 func TestWatchLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		told := 0
 		ctx := Watch(t.Context(), &Watcher{Zero: time.Now(), Tell: func(Op) { told++ }, Share: 0.001})
 		for range 5 {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
@@ -104,10 +105,10 @@ func TestBystander(t *testing.T) {
 	for name, attack := range attacks {
 		for _, attackers := range crowds {
 			t.Run(fmt.Sprint(attackers, " times ", name), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { bystander(t, attack, attackers, false) })
+				bubble.Test(t, func(t *testing.T) { bystander(t, attack, attackers, false) })
 			})
 			t.Run(fmt.Sprint(attackers, " times alike ", name), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { bystander(t, attack, attackers, true) })
+				bubble.Test(t, func(t *testing.T) { bystander(t, attack, attackers, true) })
 			})
 		}
 	}
@@ -153,7 +154,7 @@ func bystander(t *testing.T, attack func(*crowd, context.Context, int), attacker
 // TestEqualShares: devices that always wait get as many tokens each, within those of a step, however they cut their
 // work.
 func TestEqualShares(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := &counter{perRow: tick}
 		c := &crowd{t: t, s: service(t, m, 6000, batch.Options{Context: 600, Rows: 64})}
 		defer c.s.Close()
@@ -185,7 +186,7 @@ func TestEqualShares(t *testing.T) {
 // TestLight: a device that asks for little at a time is first, but does not take more than its share for ever.
 func TestLight(t *testing.T) {
 	racing.Spare(t)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := &counter{perRow: tick}
 		c := &crowd{t: t, s: service(t, m, 6000, batch.Options{Rows: 16})}
 		defer c.s.Close()
@@ -226,7 +227,7 @@ func TestLight(t *testing.T) {
 // TestDevicesAreForgotten: a device that waits for nothing leaves nothing behind: memory does not grow with their
 // number.
 func TestDevicesAreForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := &crowd{t: t, s: service(t, &counter{perRow: tick}, 520, batch.Options{})}
 		defer c.s.Close()
 		for device := range uint64(5000) {
@@ -242,7 +243,7 @@ func TestDevicesAreForgotten(t *testing.T) {
 
 // TestBackground: a background question takes neither time nor memory from others.
 func TestBackground(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := &counter{perRow: tick}
 		c := &crowd{t: t, s: service(t, m, 1000, batch.Options{})}
 		defer c.s.Close()
@@ -280,7 +281,7 @@ func TestBackground(t *testing.T) {
 
 // TestBackgroundWaits: not longer than some steps of others.
 func TestBackgroundWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := &crowd{t: t, s: service(t, &counter{perRow: tick}, 10_000, batch.Options{})}
 		defer c.s.Close()
 		c.wait.Go(func() { c.mustAsk(batch.Question{Session: 1, Context: text(1, 5000), K: 1}) })
@@ -356,7 +357,7 @@ func TestForgetBackground(t *testing.T) {
 
 // TestBackgroundSteps: they are small, since whoever comes meanwhile waits for one of them.
 func TestBackgroundSteps(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := &counter{perRow: tick}
 		c := &crowd{t: t, s: service(t, m, 1000, batch.Options{Rows: 100})}
 		defer c.s.Close()
@@ -376,7 +377,7 @@ func TestBackgroundSteps(t *testing.T) {
 
 // TestBackgroundGoesOn: a background question that is computed between the steps of others is not given up.
 func TestBackgroundGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := &crowd{t: t, s: service(t, &counter{perRow: tick}, 10_000, batch.Options{})}
 		defer c.s.Close()
 		q := batch.Question{Session: 2, Device: 2, Context: text(2, 128*40), K: 1, Background: true}
@@ -392,7 +393,7 @@ func TestBackgroundGoesOn(t *testing.T) {
 // TestLeaving: a call of the model for nobody is left; one that somebody waits for is not. Nothing is kept of the
 // first.
 func TestLeaving(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := &counter{perRow: tick}
 		c := &crowd{t: t, s: service(t, m, 1000, batch.Options{})}
 		defer c.s.Close()
@@ -439,7 +440,7 @@ func TestLeaving(t *testing.T) {
 // TestLeavingBefore: who leaves while a step is made up does not count as somebody who waits for it.
 func TestLeavingBefore(t *testing.T) {
 	for _, others := range []int{0, 1, 2} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			m, bored, tired := &counter{perRow: tick}, errors.New("bored"), errors.New("tired")
 			first, leave := context.WithCancelCause(t.Context())
 			then, leaveThen := context.WithCancelCause(t.Context())
@@ -526,7 +527,7 @@ func TestForgetInPassing(t *testing.T) {
 
 // TestCloseIsSoon: Close does not wait for the model, and everybody learns of it.
 func TestCloseIsSoon(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := &counter{perRow: time.Hour}
 		c := &crowd{t: t, s: service(t, m, 1000, batch.Options{Rows: 10})}
 		ask := func(session, n int, took time.Duration) {

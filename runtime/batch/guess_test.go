@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -123,7 +124,7 @@ func TestStreams(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		room, rows := []int{61, 100, 150, 1000}[r.IntN(4)], []int{1, 3, 8, 50}[r.IntN(4)]
 		t.Run(fmt.Sprint(seed, " ", room, " slots ", rows, " rows"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { held += streams(t, r, room, rows) })
+			bubble.Test(t, func(t *testing.T) { held += streams(t, r, room, rows) })
 		})
 	}
 	assert.Greater(t, held, 8*seeds(40), "guesses that questions came along")
@@ -225,7 +226,7 @@ func tries(c *crowd, m *watched, r *rand.Rand, q batch.Question) (batch.Answer, 
 func TestGuessesChangeNothing(t *testing.T) {
 	var held, evicted uint64
 	for seed := range seeds(12) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			on := turnabout(t, seed, 0)
 			off := turnabout(t, seed, -1)
 			require.Equal(t, off.answers, on.answers)
@@ -294,7 +295,7 @@ func turnabout(t *testing.T, seed uint64, lookup int) (o outcome) {
 func TestStreamOfRepeats(t *testing.T) {
 	for _, sampling := range []terms.Sampling{{}, {Temperature: 0.3, TopK: 10, Seed: 3}} {
 		for _, devices := range []int{1, 3} {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				m := cheap(0, 8)
 				c := m.over(t, 2000, batch.Options{})
 				defer c.s.Close()
@@ -321,7 +322,7 @@ func TestStreamOfRepeats(t *testing.T) {
 // model, is one as well.
 func TestAskedAgain(t *testing.T) {
 	for _, fails := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			m := cheap(0, 8)
 			c := m.over(t, 2000, batch.Options{})
 			defer c.s.Close()
@@ -350,7 +351,7 @@ func TestAskedAgain(t *testing.T) {
 
 // TestTogether: guesses are there once behind a question that comes twice in a step.
 func TestTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := cheap(0, 8)
 		c := m.over(t, 2000, batch.Options{})
 		defer c.s.Close()
@@ -375,7 +376,7 @@ func TestTogether(t *testing.T) {
 
 // TestGuessesAreSoon: a question that comes along a guess is answered at once, and so it is beside others that compute.
 func TestGuessesAreSoon(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := cheap(0, 8)
 		c := m.over(t, 2000, batch.Options{})
 		defer c.s.Close()
@@ -422,7 +423,7 @@ func TestGuessesAreSoon(t *testing.T) {
 func TestTextWithoutRepeats(t *testing.T) {
 	racing.Spare(t)
 	for _, vocab := range []int{40, 2000} {
-		synctest.Test(t, func(t *testing.T) { withoutRepeats(t, vocab) })
+		bubble.Test(t, func(t *testing.T) { withoutRepeats(t, vocab) })
 	}
 }
 
@@ -451,7 +452,7 @@ func withoutRepeats(t *testing.T, vocab int) {
 
 // TestDearRows: where a row costs as much as a call nothing is guessed for long.
 func TestDearRows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := cheap(0, 8)
 		m.perCall = 0
 		c := m.over(t, 3000, batch.Options{})
@@ -469,7 +470,7 @@ func TestLookupOption(t *testing.T) {
 		assert.ErrorContains(t, err, "lookup")
 	}
 	for lookup, most := range map[int]int{-1: 1, 2: 2, 3: 3, 8: 8, 0: 8} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			m := cheap(0, most)
 			c := m.over(t, 3000, batch.Options{Lookup: lookup})
 			defer c.s.Close()

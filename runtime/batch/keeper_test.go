@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
@@ -421,7 +422,7 @@ func TestKeeper(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		room, rows := []int{30, 31, 60, 100, 200}[r.IntN(5)], []int{1, 2, 3, 8, 30, 50}[r.IntN(6)]
 		t.Run(fmt.Sprint(seed, " ", room, " slots ", rows, " rows"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { keeps(t, r, room, rows, 1+seed%3) })
+			bubble.Test(t, func(t *testing.T) { keeps(t, r, room, rows, 1+seed%3) })
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 )
@@ -190,7 +191,7 @@ func TestPlan(t *testing.T) {
 		}, []string{"1x16 4x16", "1x4 4x8", "1x32", "1x32", "1x17", "2x23 3x9", "2x27"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { assert.Equal(t, scene.steps, stepsOf(t, scene.slots, scene.wishes)) })
+			bubble.Test(t, func(t *testing.T) { assert.Equal(t, scene.steps, stepsOf(t, scene.slots, scene.wishes)) })
 		})
 	}
 }
@@ -233,7 +234,7 @@ func stepsOf(t *testing.T, slots int, wishes []wish) []string {
 // TestClaims: who has not asked has no claim for that time, and who does not ask for a moment does not lose its claim
 // against one who was ahead.
 func TestClaims(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := &witness{counter: &counter{perRow: tick}}
 		c := &crowd{t: t, s: service(t, m, 2000, batch.Options{Rows: 32, Now: m.checks()})}
 		m.of = c.s
@@ -279,7 +280,7 @@ func TestGivesWay(t *testing.T) {
 		if back {
 			slots, steps = 38, 2
 		}
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			m := &witness{counter: &counter{perRow: tick}}
 			c := &crowd{t: t, s: service(t, m, slots, batch.Options{Rows: 32, Now: m.checks()})}
 			m.of = c.s

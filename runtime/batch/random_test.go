@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 )
@@ -82,7 +83,7 @@ func TestSchedules(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		room, rows := []int{30, 31, 45, 100, 600}[r.IntN(5)], []int{1, 2, 3, 8, 50}[r.IntN(5)]
 		t.Run(fmt.Sprint(seed, " ", room, " slots ", rows, " rows"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { schedule(t, r, room, rows, anyQuestion) })
+			bubble.Test(t, func(t *testing.T) { schedule(t, r, room, rows, anyQuestion) })
 		})
 	}
 }
@@ -93,7 +94,7 @@ func TestVerifySchedules(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		room, rows := []int{30, 31, 45, 100, 600}[r.IntN(5)], []int{1, 2, 3, 8, 50, 128}[r.IntN(6)]
 		t.Run(fmt.Sprint(seed, " ", room, " slots ", rows, " rows"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { schedule(t, r, room, rows, anyVerified) })
+			bubble.Test(t, func(t *testing.T) { schedule(t, r, room, rows, anyVerified) })
 		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
@@ -204,7 +205,7 @@ func (m *fake) Forward(
 // TestBatches: what waits while the model runs goes through it together, without what was cancelled, and knows how
 // long it waited. In virtual time.
 func TestBatches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := &fake{}
 		s, err := batch.New(m, slots(100), batch.Options{Rows: 10})
 		require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
@@ -564,7 +565,7 @@ func TestWorkOfSharing(t *testing.T) {
 // it stays a guess: it counts as held when a question of its own comes.
 func TestGuessesOfOthers(t *testing.T) {
 	for _, comes := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			m := cheap(0, 8)
 			c := m.over(t, 2000, batch.Options{})
 			defer c.s.Close()
@@ -604,7 +605,7 @@ func TestGuessesOfOthers(t *testing.T) {
 // TestGuessesBehindOthers: a device whose question is answered by a guess of its own owes nothing, and is not lost when
 // further guesses are added behind that, as another session has its token computed once more.
 func TestGuessesBehindOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := cheap(0, 8)
 		c := m.over(t, 2000, batch.Options{})
 		defer c.s.Close()
@@ -635,7 +636,7 @@ func TestGuessesBehindOthers(t *testing.T) {
 
 // TestGuessesMeet: two streams whose next guesses are the same, behind different questions of one step, have them once.
 func TestGuessesMeet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := cheap(0, 8)
 		c := m.over(t, 2000, batch.Options{})
 		defer c.s.Close()
@@ -680,7 +681,7 @@ func TestGuessesMeet(t *testing.T) {
 
 // TestStreamsAlike: sessions that write the same text beside each other write it with the rows of one.
 func TestStreamsAlike(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := cheap(0, 8)
 		c := m.over(t, 4000, batch.Options{})
 		defer c.s.Close()

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
@@ -20,7 +21,7 @@ import (
 // inBubble runs f over a service in virtual time.
 func inBubble(t *testing.T, slots int, o batch.Options, f func(c *crowd, m *counter)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := &counter{perRow: tick}
 		if slots <= 1000 { // it looks at all of them
 			o.Now = m.checks()

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
@@ -52,7 +53,7 @@ func TestWhoIsNoStream(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				m := cheap(0, 8)
 				o := batch.Options{}
 				if name == "off" {
@@ -78,7 +79,7 @@ func TestWhoIsNoStream(t *testing.T) {
 // TestStreamsAreForgotten: what is kept of streams does not grow with their number, and nothing is left of one that
 // ends, is forgotten or evicted.
 func TestStreamsAreForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := cheap(0, 8)
 		c := m.over(t, 3000, batch.Options{})
 		defer c.s.Close()
@@ -127,7 +128,7 @@ func TestStreamsAreForgotten(t *testing.T) {
 // TestBusy: in steps that have no rows to spare nothing is indexed, since that takes time, and nothing guessed.
 func TestBusy(t *testing.T) {
 	for size, busy := range map[int]bool{0: false, 2: false, 7: true, 200: true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			m := cheap(0, 8)
 			c := m.over(t, 10_000, batch.Options{})
 			defer c.s.Close()
@@ -157,7 +158,7 @@ func TestBusy(t *testing.T) {
 // TestLearnsWhenBusy: a stream learns whether guesses would hold at every question, also when none has been evaluated.
 func TestLearnsWhenBusy(t *testing.T) {
 	racing.Spare(t)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := cheap(0, 8)
 		c := m.over(t, 10_000, batch.Options{})
 		defer c.s.Close()
@@ -180,7 +181,7 @@ func TestLearnsWhenBusy(t *testing.T) {
 // TestManyStreams: when more ask at once than are kept, all are answered, and those that are not kept are none.
 func TestManyStreams(t *testing.T) {
 	racing.Spare(t)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := cheap(0, 8)
 		c := m.over(t, 20_000, batch.Options{Context: 500})
 		defer c.s.Close()
@@ -206,7 +207,7 @@ func TestManyStreams(t *testing.T) {
 
 // TestLongText: of a text that becomes a stream late only the end is indexed.
 func TestLongText(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := &crowd{t: t, s: service(t, idle{}, 40_000, batch.Options{})}
 		defer c.s.Close()
 		c.stream(batch.Question{Session: 1, Context: text(1, 30_000), K: 1}, 10)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
@@ -393,7 +394,7 @@ func TestVerifyStreams(t *testing.T) {
 		for _, sampling := range []terms.Sampling{
 			{}, {Temperature: 0.3, TopK: 5, Seed: 2}, {Temperature: 0.3, TopK: 20, Seed: 2},
 		} {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				w := cheap(0, 8)
 				c := w.over(t, 500, batch.Options{Rows: rows})
 				defer w.of.Close()

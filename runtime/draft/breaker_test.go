@@ -6,11 +6,12 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // TestProbesAreSpaced: a cloud that stays dead is asked again after pauses that double up to 5 seconds, and no more
@@ -101,7 +102,7 @@ func TestProbeAtTheEnd(t *testing.T) {
 // TestAnswerClosesBreaker: an answer to a question that was open when another one failed shows that the cloud is there,
 // long before a probe would.
 func TestAnswerClosesBreaker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &script{escalate: []int{1, 2, 12}}
 		s.slots = 1000
 		cloud := &cloudFunc{ask: func(ctx context.Context, q Question) (Answer, error) {

@@ -7,12 +7,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
@@ -23,7 +23,7 @@ var errStop = errors.New("the user pressed ^C")
 // TestCancel stops random runs at random times: decoding ends within a forward call, with the cause; what was shown is
 // the beginning of the whole text; and nothing is left behind.
 func TestCancel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		stopped := 0
 		for seed := range uint64(1000) {
 			s := newSchedule(seed)
@@ -59,7 +59,7 @@ func TestCancel(t *testing.T) {
 // TestEmitStops: after emit has returned false there are no more events, no more tokens than those it got count as
 // shown, and nothing is left behind.
 func TestEmitStops(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for seed := range uint64(1000) {
 			s := newSchedule(seed)
 			f := s.fakes()
@@ -110,7 +110,7 @@ func (m *failingModel) Extend(ctx context.Context, nodes []Node) ([]backend.Outp
 
 // TestModelFails: an error of the model is that of the run, and nothing is left behind.
 func TestModelFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for seed := range uint64(500) {
 			s := newSchedule(seed)
 			f := s.fakes()
@@ -135,7 +135,7 @@ func TestModelFails(t *testing.T) {
 
 // TestNoRouter is the small model alone: each token has its probability, and a cloud is told nothing.
 func TestNoRouter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newSchedule(1)
 		s.MaxTokens, s.End = 0, nil
 		f := s.fakes()
@@ -236,7 +236,7 @@ func TestSampling(t *testing.T) {
 
 // TestPromptIsKept: decoding does not write into the caller's memory.
 func TestPromptIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newSchedule(1)
 		d, err := New(s.fakes().model, &s.world, s.fakes().cloud, s.Options)
 		require.NoError(t, err)

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // hostError is what a cloud that does not exist comes to.
@@ -195,7 +196,7 @@ func TestRoom(t *testing.T) {
 			assert.Equal(t, c.stop, sum.Stop)
 		})
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &script{}
 		s.slots = 1000
 		d, err := New(s, s, s, Options{MaxTokens: 3, Room: 1, End: func(int32) bool { return true }})

@@ -7,12 +7,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/simclock"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -162,7 +162,7 @@ func TestClock(t *testing.T) {
 			Deadline: []time.Duration{-1, 20 * ms, 70 * ms}[r.IntN(3)],
 		}
 		var want, got []string
-		synctest.Test(t, func(t *testing.T) { want = inBubble(seed).events(t, o) })
+		bubble.Test(t, func(t *testing.T) { want = inBubble(seed).events(t, o) })
 		c := simclock.New(time.Unix(1e9, 0))
 		o.Clock = c
 		c.Run(func() { got = bySimulation(c, seed).events(t, o) })

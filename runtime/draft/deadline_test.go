@@ -6,11 +6,12 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 const (
@@ -105,7 +106,7 @@ func (t *trial) decode(tb testing.TB, d *Decoder) (got shown, events []Event, to
 // bothModes runs a trial serially and pipelined, each in virtual time.
 func bothModes(t *testing.T, test func(t *testing.T, mode Mode)) {
 	for name, mode := range map[string]Mode{"serial": Serial, "pipelined": Pipelined} {
-		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { test(t, mode) }) })
+		t.Run(name, func(t *testing.T) { bubble.Test(t, func(t *testing.T) { test(t, mode) }) })
 	}
 }
 

@@ -5,12 +5,12 @@ import (
 	"context"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -131,7 +131,7 @@ func TestEvents(t *testing.T) {
 		}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := &script{escalate: c.escalate, answers: c.answers}
 				s.slots = 1000
 				if c.o.MaxTokens == 0 {
@@ -167,7 +167,7 @@ func TestEvents(t *testing.T) {
 
 // TestCommitDelay: tokens below an open escalation are shown when it is answered, and know how long they waited.
 func TestCommitDelay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &script{escalate: []int{1}}
 		s.slots = 1000
 		d, err := New(s, s, s, Options{Branches: 1, Window: 2, MaxTokens: 4})

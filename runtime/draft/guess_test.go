@@ -3,12 +3,12 @@ package draft
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
@@ -70,7 +70,7 @@ func TestGuessesPay(t *testing.T) {
 		{1, 0.06, 4, false}, {1, 0.15, 3, false}, {1, 0.3, 1.8, false}, {0.97, 0.1, 1.8, false},
 		{0, 0.06, 0.98, true}, {1, 0.06, 1.8, true},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			faster, s := pace(t, c.repeats, c.rowCost, c.router)
 			t.Logf("%7.2f %9.2f %7t %7.2f %13.3f %9d %9d",
 				c.repeats, c.rowCost, c.router, faster, float64(s.Passes)/float64(s.Tokens), s.Proposed, s.Accepted)
@@ -81,7 +81,7 @@ func TestGuessesPay(t *testing.T) {
 
 // TestNoTime: a clock that stands still tells nothing of costs, and does not keep anything from being guessed.
 func TestNoTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		faster, s := pace(t, 1, 0, false)
 		assert.Greater(t, faster, 5.0)
 		assert.Less(t, 5*s.Passes, s.Tokens)
@@ -97,7 +97,7 @@ func TestNoTime(t *testing.T) {
 
 // TestGuessFromThePrompt: what the prompt holds is guessed from the first tokens on.
 func TestGuessFromThePrompt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := &world{seed: 1, vocab: 60, repeats: 1}
 		prompt := []int32{1, 2, 3}
 		for len(prompt) < 300 {

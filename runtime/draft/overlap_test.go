@@ -3,12 +3,12 @@ package draft
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
@@ -76,7 +76,7 @@ func TestOverlap(t *testing.T) {
 		{300, 20}, {500, 20},
 	} {
 		rtt, cloud := time.Duration(ms[0])*time.Millisecond, time.Duration(ms[1])*time.Millisecond
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			serial, _ := overlap(t, Options{Mode: Serial}, rtt, cloud)
 			for _, branches := range []int{1, 2, 4} {
 				took, s := overlap(t, Options{Branches: branches}, rtt, cloud)

@@ -4,11 +4,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -119,7 +119,7 @@ func TestPlacesPipelinedEqualsSerial(t *testing.T) {
 	var total verifiedSums
 	kept := 0
 	for _, seeds := range randomCases(t, 1, cases) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			for _, seed := range seeds {
 				s := newPlaced(seed)
 				for _, mode := range []Mode{Serial, Pipelined} {

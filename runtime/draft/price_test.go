@@ -7,12 +7,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -187,7 +187,7 @@ func TestAutoBranches(t *testing.T) {
 	}
 	for _, share := range shares {
 		for _, rtt := range []time.Duration{10 * ms, 50 * ms, 100 * ms, 200 * ms, 300 * ms} {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				best := time.Duration(math.MaxInt64)
 				var fixed []float64
 				for _, n := range []int{1, 2, 3, 4, 8} {

@@ -9,11 +9,12 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // TestPromise2: with deadlines, and a cloud in any weather, each text is complete; it is the one that routed decoding
@@ -26,7 +27,7 @@ func TestPromise2(t *testing.T) {
 	}
 	var seen weathered
 	for _, seeds := range randomCases(t, batches, size) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			for _, seed := range seeds {
 				for _, mode := range []Mode{Serial, Pipelined} {
 					require.NoError(t, newSession(seed).check(mode, &seen), "mode %d, %s=%d", mode, oneSeed, seed)
@@ -689,7 +690,7 @@ func TestSharedCloud(t *testing.T) {
 		batches = 1
 	}
 	for _, seeds := range randomCases(t, batches, 100) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			for _, seed := range seeds {
 				require.NoError(t, newSession(seed).together(Mode(seed%2)), "%s=%d", oneSeed, seed)
 			}

@@ -9,11 +9,12 @@ import (
 	"runtime/debug"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // schedule is one random case: a world, options, and how fast everything is.
@@ -260,7 +261,7 @@ func TestPipelinedEqualsSerial(t *testing.T) {
 	}
 	var total sums
 	for _, seeds := range randomCases(t, batches, 500) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			for _, seed := range seeds {
 				s := newSchedule(seed)
 				_, err := s.check(Serial)

@@ -3,12 +3,12 @@ package draft
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
@@ -35,7 +35,7 @@ func (c *telling) Ask(ctx context.Context, q Question) (Answer, error) {
 // Answers say when they were where only in a trace, and events pass that on with the answer that they are of.
 func TestTimesOfAnswers(t *testing.T) {
 	for _, trace := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s := &script{escalate: []int{2, 4}}
 			c := &telling{script: s}
 			d, err := New(s, s, c, Options{Mode: Serial, MaxTokens: 5, Deadline: -1, Trace: trace})

@@ -3,11 +3,11 @@ package draft
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -44,7 +44,7 @@ func TestValueReplays(t *testing.T) {
 		n = 100
 	}
 	moved, asked, stood := 0, 0, 0
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for seed := range uint64(n) {
 			s := newSchedule(seed)
 			s.world.failures, s.MaxTokens = 0, 20+s.MaxTokens
@@ -81,7 +81,7 @@ func TestValueReplays(t *testing.T) {
 // TestValueByThreshold: with constant costs the value rule decides as the threshold 1 - cost/gain, token for token.
 func TestValueByThreshold(t *testing.T) {
 	racing.Spare(t)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for seed := range uint64(100) {
 			s := newSchedule(seed)
 			s.world.failures = 0

@@ -9,12 +9,12 @@ import (
 	"runtime/debug"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
@@ -372,7 +372,7 @@ func TestVerifiedEqualsSerial(t *testing.T) {
 	}
 	var total verifiedSums
 	for _, seeds := range randomCases(t, batches, cases) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			for _, seed := range seeds {
 				s := newVerified(seed)
 				for _, mode := range []Mode{Serial, Pipelined} {

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // weatherStream is a cloud in any weather that decodes on while the weather is fair or slow.
@@ -69,7 +70,7 @@ func TestVerifiedPromise2(t *testing.T) {
 	}
 	var total verifiedSums
 	for _, seeds := range randomCases(t, batches, 100) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			for _, seed := range seeds {
 				for _, mode := range []Mode{Serial, Pipelined} {
 					sum, err := newVerifiedSession(seed).weathered(mode)

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
@@ -137,7 +137,7 @@ func of[T any](events []Event, kind func(e Event) *T) (all []T) {
 
 func both(t *testing.T, test func(t *testing.T, mode Mode)) {
 	for name, mode := range map[string]Mode{"serial": Serial, "pipelined": Pipelined} {
-		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { test(t, mode) }) })
+		t.Run(name, func(t *testing.T) { bubble.Test(t, func(t *testing.T) { test(t, mode) }) })
 	}
 }
 
@@ -271,7 +271,7 @@ func (w *warmer) Warm(context.Context, []int32) (up, down int, err error) {
 
 // TestVerifyWarms: the prompt leaves at once also where only verification asks.
 func TestVerifyWarms(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := &warmer{verifier: &verifier{}}
 		w.slots = 1000
 		d, err := New(w, nil, w, Options{Verify: true, MaxTokens: 4, Deadline: -1})
@@ -362,7 +362,7 @@ func TestAheadStalls(t *testing.T) {
 
 // TestByAhead: a token ahead that comes after all, before the answer to the question that was asked instead, is used.
 func TestByAhead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		v := &verifier{script: script{escalate: []int{1, 5}}, step: 5 * ms}
 		v.next = func(i int, id int32) (int32, bool) {
 			v.slow(map[int]time.Duration{2: 70 * ms}[i] + 5*ms)
@@ -382,7 +382,7 @@ func TestByAhead(t *testing.T) {
 
 // TestAheadStallsTwice: each question goes out when its own token should have come.
 func TestAheadStallsTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		v := &verifier{script: script{escalate: []int{1, 4, 6}}, step: 5 * ms}
 		v.next = func(i int, id int32) (int32, bool) {
 			if i == 1 {
@@ -398,7 +398,7 @@ func TestAheadStallsTwice(t *testing.T) {
 
 // TestAheadBeyond: what a stream will not bring is asked at once, also before it has begun.
 func TestAheadBeyond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		v := &verifier{script: script{escalate: []int{1, 5}}, step: 5 * ms}
 		events, _, _ := v.decode(t, Options{Ahead: 4, Branches: 1})
 		e := of(events, func(e Event) *Escalation { return e.Escalation })
@@ -409,7 +409,7 @@ func TestAheadBeyond(t *testing.T) {
 
 // TestAheadSlowFromTheStart: how long tokens ahead take is remembered from the stream before.
 func TestAheadSlowFromTheStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		v := &verifier{script: script{escalate: []int{1, 16, 18}}, step: 60 * ms}
 		events, _, _ := v.decode(t, Options{Ahead: 12, Branches: 1, MaxTokens: 20})
 		e := of(events, func(e Event) *Escalation { return e.Escalation })
@@ -493,7 +493,7 @@ func TestAheadAfterNonsense(t *testing.T) {
 
 // TestAheadTooMany: what was not asked for is of no use, and ends a stream.
 func TestAheadTooMany(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		v := &verifier{script: script{escalate: []int{1, 5}}, step: 2 * ms}
 		v.odd = func(q Question, a Answer) Answer {
 			tokens := make(chan int32)
@@ -514,7 +514,7 @@ func TestAheadTooMany(t *testing.T) {
 
 // TestAheadBurst: tokens that come together are taken together, and the time between them is shared.
 func TestAheadBurst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		v := &verifier{script: script{escalate: []int{1, 7}}}
 		v.odd = func(q Question, a Answer) Answer {
 			if len(q.Context) > 1 {
@@ -604,7 +604,7 @@ func TestVerifyIncomplete(t *testing.T) {
 
 // TestPreview: drafts are told of as they stand, and taken back where they turn.
 func TestPreview(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		v := &verifier{script: script{answers: map[int]int32{2: 21}}}
 		events, ids, _ := v.decode(t, Options{Mode: Serial, Verify: true, Preview: true, MaxTokens: 4})
 		assert.Equal(t, []int32{10, 21, 30, 40}, ids)
@@ -636,7 +636,7 @@ func TestVerifyOptions(t *testing.T) {
 
 // TestVerifyNoRouter: without a router the large model is asked for the sake of verification alone.
 func TestVerifyNoRouter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		v := &verifier{script: script{answers: map[int]int32{7: 71}}}
 		v.slots = 1000
 		d, err := New(v, nil, v, Options{

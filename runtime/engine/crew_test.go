@@ -9,12 +9,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -146,7 +146,7 @@ func (w *worker) step(t testing.TB, ctx context.Context, r *rand.Rand, n int, lo
 // whatever little time each takes between its tokens; one alone is never kept waiting.
 func TestCrewMeets(t *testing.T) {
 	for _, n := range []int{1, 2, 4, 9} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			c, d := newSlow(t)
 			const tokens = 50
 			var all sync.WaitGroup
@@ -183,7 +183,7 @@ func TestCrewMeets(t *testing.T) {
 // TestCrewLeavesTheSlow: who takes long between tokens holds the others up once, not at each of theirs, and who becomes
 // quick again meets them again.
 func TestCrewLeavesTheSlow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
 		var all sync.WaitGroup
 		r := func() *rand.Rand { return rand.New(rand.NewPCG(1, 1)) }
@@ -230,7 +230,7 @@ func TestCrewLeavesTheSlow(t *testing.T) {
 // TestCrewPrompt: a long prompt of one session does not hold up the decoding of others; it takes few rows of each pass,
 // and many when nobody else decodes, who would have to wait.
 func TestCrewPrompt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
 		var all sync.WaitGroup
 		var over atomic.Bool
@@ -271,7 +271,7 @@ func TestCrewPrompt(t *testing.T) {
 
 // TestCrewShares: more sessions than fit into a pass get as many tokens each.
 func TestCrewShares(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
 		const n = mostShared + 50
 		var all sync.WaitGroup
@@ -299,7 +299,7 @@ func TestCrewShares(t *testing.T) {
 // takes part in a pass returns with it; and a pass is left when nobody waits for it any more.
 func TestCrewEnds(t *testing.T) {
 	why := errors.New("why")
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
 		d.layers = 16
 		r := rand.New(rand.NewPCG(1, 1))
@@ -359,7 +359,7 @@ func TestCrewEnds(t *testing.T) {
 // context ends; then another one leads.
 func TestCrewGathers(t *testing.T) {
 	why := errors.New("why")
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
 		r := rand.New(rand.NewPCG(1, 1))
 		a, b := newWorker(c, 0), newWorker(c, 1)
@@ -414,7 +414,7 @@ func TestCrewGathers(t *testing.T) {
 
 // TestCrewErrors: what is wrong with the rows of one session is its own error alone.
 func TestCrewErrors(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
 		d.bad = 7
 		var all sync.WaitGroup
@@ -445,7 +445,7 @@ func TestCrewErrors(t *testing.T) {
 
 // TestCrewClosed: where the model can be had no more, all who wait are told.
 func TestCrewClosed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
 		hold := c.hold
 		var closed atomic.Bool
@@ -477,7 +477,7 @@ func TestCrewClosed(t *testing.T) {
 
 // TestCrewWatched: who is told of operations has passes of its own; if telling panics, the others go on.
 func TestCrewWatched(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
 		forward := c.forward
 		c.forward = func(
@@ -518,7 +518,7 @@ func TestCrewWatched(t *testing.T) {
 // should, its rows are evaluated once and in order, and nobody is left waiting.
 func TestCrewRandom(t *testing.T) {
 	for seed := range uint64(30) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			c, d := newSlow(t)
 			r := rand.New(rand.NewPCG(seed, 1))
 			d.layers = 1 + r.IntN(3)

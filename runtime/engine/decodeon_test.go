@@ -13,6 +13,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -45,7 +46,7 @@ func follows(t *testing.T, cloud draft.Cloud, q draft.Question, n int) (ids []in
 // TestLocalAhead: the tokens behind an answer are what the same questions one by one say, greedy and drawn, as many as
 // are wanted and the context has room for, and each takes as long as an answer.
 func TestLocalAhead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		e := small(t, Options{Context: 16}, nil)
 		s, err := e.Serve(ServeOptions{AnswerTime: 10 * time.Millisecond})
 		require.NoError(t, err)
@@ -81,7 +82,7 @@ func TestLocalAheadEnds(t *testing.T) {
 		"engine":  func(s *Service, _ func()) { s.e.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				e, err := New(smallest(t, nil), "small", Options{Threads: 1})
 				require.NoError(t, err)
 				defer e.Close()

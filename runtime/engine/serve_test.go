@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -53,7 +54,7 @@ func TestServeOptions(t *testing.T) {
 
 // TestAnswerTime: no answer comes before its time, and whoever has gone does not wait for it.
 func TestAnswerTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		e := small(t, Options{}, nil)
 		s, err := e.Serve(ServeOptions{AnswerTime: 300 * time.Millisecond})
 		require.NoError(t, err)
@@ -168,7 +169,7 @@ func TestLocalAsks(t *testing.T) {
 // TestWaitingEndsWithTheEngine: whoever waits for a turn is told when the engine is closed, and in which model,
 // although another one still uses it.
 func TestWaitingEndsWithTheEngine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		e, err := New(smallest(t, nil), "small", Options{Threads: 1})
 		require.NoError(t, err)
 		s, err := e.Serve(ServeOptions{})

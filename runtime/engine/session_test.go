@@ -6,12 +6,12 @@ import (
 	"math"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -58,7 +58,7 @@ func tokens(t *testing.T, s *Session, prompt []int32, r Route) (all []Token) {
 // TestTokens: each token tells where it is, whose it is and which characters it completes; the summary has the text,
 // the rest of an incomplete character included, why it ended, and how long it took.
 func TestTokens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		e := small(t, Options{Context: 32}, nil)
 		tok, err := e.Tokenizer()
 		require.NoError(t, err)
@@ -207,7 +207,7 @@ func TestRouteReaches(t *testing.T) {
 // TestBranches: as many guesses as are asked for are drafted while the cloud takes its time, so that its answer is a
 // hit when it is the second best token of the small model, or the third.
 func TestBranches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		e := small(t, Options{Context: 40}, nil)
 		s, err := e.NewSession()
 		require.NoError(t, err)
@@ -234,7 +234,7 @@ func TestBranches(t *testing.T) {
 // TestBranchesAreLearnt: what a session has learnt in one text, of rows and of answers, prices the guesses of the next:
 // before that all are drafted, and where a row takes as long as a call few are worth it.
 func TestBranchesAreLearnt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		e := small(t, Options{Context: 64}, nil)
 		s, err := e.NewSession()
 		require.NoError(t, err)
@@ -297,7 +297,7 @@ func TestRouteRefuses(t *testing.T) {
 // TestPace: forward calls take as long as a slower device would, from their beginning; the prompt, and a call that
 // takes longer by itself, are not slowed, and nobody who has gone waits.
 func TestPace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		e := small(t, Options{}, nil)
 		s, err := e.NewSession()
 		require.NoError(t, err)

@@ -11,11 +11,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // TestCloseWaitsForOneCall: Close waits for the forward call that runs, and for none of those that wait for their turn.
 func TestCloseWaitsForOneCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var l life
 		released := false
 		why := errors.New("what the release says")
@@ -51,7 +53,7 @@ func TestCloseWaitsForOneCall(t *testing.T) {
 
 // TestHoldGivesUp: whoever gives up waiting for the model gets the cause, and keeps neither the model nor the engine.
 func TestHoldGivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var l life
 		l.begin(func() error { return nil })
 		done, err := l.hold(t.Context())
@@ -101,7 +103,7 @@ func (c *counting) AfterFunc(f func()) func() bool {
 // TestBind: a bound context ends with its parent, for the parent's cause, and with the engine; what is released leaves
 // nothing behind.
 func TestBind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var l life
 		l.begin(func() error { return nil })
 		closing := &counting{Context: l.closing}

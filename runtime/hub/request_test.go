@@ -11,11 +11,12 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // flaky fails the first requests and then lets a hub answer.
@@ -82,7 +83,7 @@ func TestRetry(t *testing.T) {
 		{"forbidden", 1 << 30, answer(403), 0, 0, "answers 403"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				h := newFakeHub("m.gguf")
 				f := &flaky{next: inProcess{h}, failures: c.failures, fail: c.fail}
 				opt := Options{Dir: t.TempDir(), Endpoint: "http://hub.test", Transport: f}
@@ -103,7 +104,7 @@ func TestRetry(t *testing.T) {
 
 // A body that breaks off is gone on with. As long as megabytes arrive in between, it never gives up.
 func TestRetryBody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := newFakeHub()
 		h.files["m.gguf"] = content(1, 12<<20+5)
 		for range 12 {
@@ -115,7 +116,7 @@ func TestRetryBody(t *testing.T) {
 		pulled(t, h, opt, files, "m.gguf")
 		assert.Equal(t, 12<<20+5, h.bytesSent())
 	})
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := newFakeHub("m.gguf")
 		h.cuts = []int{10, 10, 10, 10}
 		opt := Options{Dir: t.TempDir(), Endpoint: "http://hub.test", Transport: inProcess{h}, Attempts: 3}
@@ -126,7 +127,7 @@ func TestRetryBody(t *testing.T) {
 
 // A body that falls silent is a broken one.
 func TestStalledBody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := newFakeHub("m.gguf")
 		stalled := false
 		opt := Options{Dir: t.TempDir(), Endpoint: "http://hub.test", Stall: 5 * time.Second}
@@ -160,7 +161,7 @@ func (s silent) Read([]byte) (int, error) { <-s.ctx.Done(); return 0, s.ctx.Err(
 
 // Ctrl-C ends the wait between two tries at once.
 func TestCancelWhileWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		f := &flaky{failures: 1 << 30, fail: answer(500)}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
@@ -744,7 +745,7 @@ func TestStandingDevice(t *testing.T) {
 // TestClosedModel: Close waits for what runs, a pass or the wait for a flight; afterwards nothing reaches the device.
 func TestClosedModel(t *testing.T) {
 	for _, what := range []string{"pass", "flight"} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			d := &paper{}
 			m := newSheet().model(t, d)
 			kv, err := m.NewKV(10, gguf.F16)

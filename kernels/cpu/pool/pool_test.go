@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 func TestRunCoversEverythingOnce(t *testing.T) {
@@ -128,7 +130,7 @@ func TestWorkersSleepOutsideAPass(t *testing.T) {
 	eventually(t, func() bool { return p.sleeping() == 3 })
 
 	// Asleep means blocked: the test's clock moves on only when every goroutine in the bubble is.
-	synctest.Test(t, func(*testing.T) {
+	bubble.Test(t, func(*testing.T) {
 		p := New(3)
 		time.Sleep(time.Hour)
 		p.Run(10, 1, func(_, _, _ int) {})
@@ -159,7 +161,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 // A worker that has reason not to sleep when everybody can see that it does goes on, unless somebody owes it a send:
 // that one it takes, so that none is left for the next time. Whoever looks finds it asleep by then.
 func TestSleepWithReason(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := &worker{wake: make(chan struct{}, 1)}
 		p := &Pool{workers: []*worker{w}}
 		w.sleep(func() bool {

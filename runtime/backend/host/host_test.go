@@ -7,12 +7,12 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu/pool"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -197,7 +197,7 @@ func TestGrain(t *testing.T) {
 // TestClose ends the workers of a device, after passes and without any; a second time does nothing.
 func TestClose(t *testing.T) {
 	for _, passes := range []int{0, 2} {
-		synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+		bubble.Test(t, func(t *testing.T) { // which fails if a goroutine is left
 			d, err := New(Options{Threads: 3})
 			require.NoError(t, err)
 			x := &fixture{t: t, r: rand.New(rand.NewPCG(1, 2)), d: d}
