@@ -47,8 +47,8 @@ func tiers() []tier {
 		{[]string{"gguf", "runtime/hub"}, "leaves"},
 		{[]string{"gguf/block"}, "the types of weights: bytes to numbers and back"},
 		{[]string{"netproto/terms"}, "values that wire, decoding and service share, so that nobody converts"},
+		{[]string{"internal/bubble"}, "virtual time, for tests"},
 		{[]string{"internal/..."}, "what any package may need"},
-		{[]string{"internal/racing"}, "whether the race detector is on"},
 	}
 }
 
