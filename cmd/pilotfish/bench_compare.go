@@ -49,12 +49,10 @@ together: if nothing differs, a difference is reported in no more than --alpha o
 				}
 			}
 			r, err := compareFiles(args, o)
-			switch {
-			case errors.Is(err, compare.ErrNothing):
-				return fmt.Errorf("%s: %w", strings.Join(args, " and "), err)
-			case err != nil:
+			if err != nil {
 				return err
-			case asJSON:
+			}
+			if asJSON {
 				return a.printComparison(r)
 			}
 			return printCompared(a.stdout, r)
@@ -70,7 +68,7 @@ together: if nothing differs, a difference is reported in no more than --alpha o
 }
 
 // compareFiles compares one file in itself, or two.
-func compareFiles(paths []string, o compare.Options) (*compare.Report, error) {
+func compareFiles(paths []string, o compare.Options) (r *compare.Report, err error) {
 	var files [][]result.Record
 	for _, path := range paths {
 		records, err := result.ReadFile(path)
@@ -80,9 +78,14 @@ func compareFiles(paths []string, o compare.Options) (*compare.Report, error) {
 		files = append(files, records)
 	}
 	if len(files) == 1 {
-		return compare.Within(files[0], o)
+		r, err = compare.Within(files[0], o)
+	} else {
+		r, err = compare.Files(files[0], files[1], o)
 	}
-	return compare.Files(files[0], files[1], o)
+	if errors.Is(err, compare.ErrNothing) {
+		err = fmt.Errorf("%s: %w", strings.Join(paths, " and "), err)
+	}
+	return r, err
 }
 
 // comparedLine is the JSON of one figure.

@@ -249,17 +249,11 @@ func (c *conversation) makeRoom(question string) error {
 		return fmt.Errorf("the question has about %d tokens, and the context of %d has room for %d: shorten it, or "+
 			"begin with more room by --ctx", asked, context, max(room, 0))
 	}
-	first := head
-	for ; first < len(messages); first += 2 {
-		rest, err := c.tokens(messages[first:]...)
-		if err != nil {
-			return err
-		}
-		if fixed+rest+asked+answer <= context {
-			break
-		}
+	first, err := c.firstKept(messages, head, context-fixed-asked-answer)
+	if err != nil {
+		return err
 	}
-	if first = min(first, len(messages)); first > head {
+	if first > head {
 		c.dropped = append(c.dropped, messages[head:first]...)
 		c.begin(slices.Delete(messages, head, first))
 		turns := "turn is"
@@ -271,6 +265,20 @@ func (c *conversation) makeRoom(question string) error {
 			turns)
 	}
 	return nil
+}
+
+// firstKept is the number of the first message, from head on in whole turns, from which on all fit into so many tokens.
+func (c *conversation) firstKept(messages []pilotfish.Message, head, room int) (int, error) {
+	for first := head; first < len(messages); first += 2 {
+		n, err := c.tokens(messages[first:]...)
+		if err != nil {
+			return 0, err
+		}
+		if n <= room {
+			return first, nil
+		}
+	}
+	return max(head, len(messages)), nil
 }
 
 // messages are all turns, with those that the context has no room for.

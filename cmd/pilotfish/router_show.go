@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/router/train"
 )
@@ -61,7 +62,7 @@ func (f *showFlags) run(_ context.Context, a *app, path string, dirs []string) e
 			}
 		}
 	}
-	file, err := readRouter(path)
+	file, err := engine.ReadRouter(path)
 	if err != nil {
 		return err
 	}
@@ -242,7 +243,7 @@ func (f *showFlags) judge(a *app, path string, file *router.File, folders []trai
 func (w *worth) positions(file *router.File, src *train.Traces, data string) ([]int, error) {
 	rows := train.Labelled(src)
 	if file.About.Data == data && file.About.Validation > 0 {
-		held, err := train.Hold(src, file.About.Validation, uint64(file.About.Seed))
+		held, err := train.HoldOut(src, file.About.Validation, uint64(file.About.Seed))
 		if err != nil {
 			return nil, err
 		}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -98,7 +97,7 @@ func (f *routingFlags) own(ctx context.Context, a *app, workload, edge, large st
 }
 
 // readQuestions reads the first questions of a file: as many as were asked for, or at most the default.
-func (f *routingFlags) readQuestions(path string) (all []bench.Question, err error) {
+func (f *routingFlags) readQuestions(path string) ([]task.Question, error) {
 	set, err := task.Open(path, task.Options{Most: f.questions})
 	if few, ok := errors.AsType[*task.FewError](err); ok {
 		if f.flags.Changed("questions") {
@@ -109,12 +108,5 @@ func (f *routingFlags) readQuestions(path string) (all []bench.Question, err err
 	if err != nil {
 		return nil, fmt.Errorf("--workload: %w", err)
 	}
-	for _, q := range set.Questions {
-		one := bench.Question{Text: q.Text}
-		if q.Grade != nil {
-			one.Correct = func(said string) bool { return q.Grade(said) == task.Right }
-		}
-		all = append(all, one)
-	}
-	return all, nil
+	return set.Questions, nil
 }
