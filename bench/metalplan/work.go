@@ -35,8 +35,8 @@ func workOf(d record.Dispatch, shape synth.Spec, n int) (Work, error) {
 		w.fetch = attendFetch
 		return w, nil
 	}
-	weights := w.multiply(op, d)
-	if weights == 0 { // norm, merge
+	weights, is := w.product(op, d)
+	if !is { // norm, merge
 		return w, nil
 	}
 	kind = kind[:max(0, strings.LastIndexByte(kind, '_'))] // without the number of rows
@@ -52,8 +52,8 @@ func workOf(d record.Dispatch, shape synth.Spec, n int) (Work, error) {
 	return w, nil
 }
 
-// multiply sets the bytes of the weights that a product reads, and counts them; 0: it is none.
-func (w *Work) multiply(op string, d record.Dispatch) (weights int64) {
+// product sets the bytes of the weights that an operation multiplies, and counts these weights, if it is a product.
+func (w *Work) product(op string, d record.Dispatch) (weights int64, is bool) {
 	switch op {
 	case "qkv":
 		a := argsOf[kernels.QKVArgs](d)
@@ -75,8 +75,10 @@ func (w *Work) multiply(op string, d record.Dispatch) (weights int64) {
 	case "head":
 		a := argsOf[kernels.HeadArgs](d)
 		w.Bytes, weights = int64(a.Outs)*int64(a.RowBytes), int64(a.Outs)*int64(a.Cols)
+	default:
+		return 0, false
 	}
-	return weights
+	return weights, true
 }
 
 // time says how long a dispatch takes whose threadgroups have memory bytes of threadgroup memory each.
