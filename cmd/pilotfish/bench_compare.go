@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/bench/compare"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
@@ -40,13 +41,8 @@ together: if nothing differs, a difference is reported in no more than --alpha o
 			return someArgs("a file with measurements, or two to compare")(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if !(o.Alpha > 0 && o.Alpha < 1) {
-				return usagef("--alpha %v is out of range: give a chance above 0 and below 1", o.Alpha)
-			}
-			for _, name := range []string{"by", "base"} {
-				if len(args) == 2 && c.Flags().Changed(name) {
-					return usagef("--%s is for one file: leave it out, or one of the files", name)
-				}
+			if err := checkCompare(c.Flags(), o, len(args)); err != nil {
+				return err
 			}
 			r, err := compareFiles(args, o)
 			if err != nil {
@@ -65,6 +61,19 @@ together: if nothing differs, a difference is reported in no more than --alpha o
 		"first)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per figure")
 	return c
+}
+
+// checkCompare refuses flags that are out of range, or have no effect with so many files.
+func checkCompare(given *pflag.FlagSet, o compare.Options, files int) error {
+	if !(o.Alpha > 0 && o.Alpha < 1) {
+		return usagef("--alpha %v is out of range: give a chance above 0 and below 1", o.Alpha)
+	}
+	for _, name := range []string{"by", "base"} {
+		if files == 2 && given.Changed(name) {
+			return usagef("--%s is for one file: leave it out, or one of the files", name)
+		}
+	}
+	return nil
 }
 
 // compareFiles compares one file in itself, or two.

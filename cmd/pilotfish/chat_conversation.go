@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -132,17 +133,7 @@ func (c *conversation) ask(ctx context.Context, question string) error {
 		route.Cloud = c.gateway
 		options = append(options, route)
 	}
-	var failed, broken error
-	printed := 0
-	for t, err := range c.chat.Send(asking, question, options...) {
-		if failed = err; err != nil {
-			break
-		}
-		printed += len(t.Text)
-		if broken = c.write(engine.Token{Text: t.Text, Origin: string(t.Origin)}); broken != nil {
-			break
-		}
-	}
+	printed, failed, broken := c.print(c.chat.Send(asking, question, options...))
 	s := c.chat.Stats()
 	c.count(s)
 	if broken != nil {
@@ -163,6 +154,21 @@ func (c *conversation) ask(ctx context.Context, question string) error {
 	}
 	c.remarks(s)
 	return nil
+}
+
+// print prints tokens as they come, and says how many bytes that were. It ends with them, where decoding failed, or
+// where nobody reads what is printed.
+func (c *conversation) print(tokens iter.Seq2[pilotfish.Token, error]) (printed int, failed, broken error) {
+	for t, err := range tokens {
+		if err != nil {
+			return printed, err, nil
+		}
+		printed += len(t.Text)
+		if err := c.write(engine.Token{Text: t.Text, Origin: string(t.Origin)}); err != nil {
+			return printed, nil, err
+		}
+	}
+	return printed, nil, nil
 }
 
 // count adds an answer to the totals.

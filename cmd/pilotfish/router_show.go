@@ -296,6 +296,19 @@ func (w *worth) print(out io.Writer) error {
 				b.Confidence-b.Stand)
 		}
 	}
+	w.printRanks(t)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(out, `
+precision: share of the escalated tokens whose label says so
+recall: share of the tokens whose label says so that are escalated, as in the
+last table for each policy`)
+	return err
+}
+
+// printRanks prints what is escalated at thresholds, and for shares of tokens.
+func (w *worth) printRanks(t io.Writer) {
 	fmt.Fprintln(t, "\nthreshold\tescalated\tprecision\trecall\t")
 	for _, x := range thresholds() {
 		p := w.ranks[0].At(x)
@@ -310,14 +323,6 @@ func (w *worth) print(out io.Writer) error {
 		}
 		fmt.Fprintf(t, "%.1f%%\t\n", 100*s)
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(out, `
-precision: share of the escalated tokens whose label says so
-recall: share of the tokens whose label says so that are escalated, as in the
-last table for each policy`)
-	return err
 }
 
 func percentOf(x float64) string {

@@ -47,17 +47,13 @@ unless a "grader" says otherwise: exact, number, or choice for questions with "c
 			if err := f.checkUpstream(); err != nil {
 				return err
 			}
-			if workload == "demo" {
-				if edge != "" || large != "" {
-					return usagef("--model and --large are for questions of your own: add --workload FILE, or leave " +
-						"them out")
-				}
-				if f.raw {
-					return usagef("--raw is for texts of your own: add --workload FILE, or leave it out")
-				}
-				return f.demo(c.Context(), a)
+			if workload != "demo" {
+				return f.own(c.Context(), a, workload, edge, large)
 			}
-			return f.own(c.Context(), a, workload, edge, large)
+			if err := f.checkDemo(edge, large); err != nil {
+				return err
+			}
+			return f.demo(c.Context(), a)
 		},
 	}
 	f.register(c, 0)
@@ -68,6 +64,17 @@ unless a "grader" says otherwise: exact, number, or choice for questions with "c
 	c.Flags().StringVarP(&edge, "model", "m", "", "small model, a GGUF `file`, for your own questions")
 	c.Flags().StringVar(&large, "large", "", "large model, a GGUF `file`, for your own questions")
 	return c
+}
+
+// checkDemo refuses flags that are for questions of the user's own.
+func (f *routingFlags) checkDemo(edge, large string) error {
+	if edge != "" || large != "" {
+		return usagef("--model and --large are for questions of your own: add --workload FILE, or leave them out")
+	}
+	if f.raw {
+		return usagef("--raw is for texts of your own: add --workload FILE, or leave it out")
+	}
+	return nil
 }
 
 // own measures models and questions of the user.
