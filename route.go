@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/ended"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -26,7 +25,8 @@ type Cloud interface {
 	Ask(ctx context.Context, q Question) (Answer, error)
 }
 
-// Question asks a [Cloud] which token follows a text.
+// Question asks a [Cloud] which token follows a text. It has what a cloud of the caller's own can serve: audits, tokens
+// ahead and clocks are between this module's own programs.
 type Question struct {
 	Context     []int32 // the whole text so far, prompt included; it may be kept but not changed
 	Best        int     // how many best tokens are wanted with the answer, 0 to [MostBest]
@@ -101,7 +101,7 @@ func NewRouter(o RouterOptions) (Router, error) {
 	var file *router.File
 	if o.File != "" {
 		var err error
-		if file, err = readRouter(o.File); err != nil {
+		if file, err = engine.ReadRouter(o.File); err != nil {
 			return nil, err
 		}
 		opt.Net = file.Net
@@ -131,20 +131,6 @@ func NewRouter(o RouterOptions) (Router, error) {
 		return nil, err
 	}
 	return policy{r}, nil
-}
-
-// readRouter reads a router file.
-func readRouter(path string) (*router.File, error) {
-	f, err := gguf.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	r, err := router.Read(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return r, nil
 }
 
 // policy is a router of package router.
@@ -219,13 +205,7 @@ func (m *Model) route(ctx context.Context, r request, c *crash) (engine.Route, f
 	if o.Cloud == nil {
 		return out, nil, errors.New("a route without a cloud: give it one, or leave it out")
 	}
-	out.Draft = engine.DraftOptions{
-		Branches: o.Branches, Window: o.Window, InFlight: o.InFlight, Deadline: o.Deadline, Ahead: o.Ahead,
-		Verify: o.Verify, Margin: o.Margin,
-	}
-	if o.Serial {
-		out.Draft.Mode = engine.Serial
-	}
+	out.Draft = o.draft()
 	chosen := o.Router
 	if chosen == nil {
 		var err error
@@ -238,18 +218,32 @@ func (m *Model) route(ctx context.Context, r request, c *crash) (engine.Route, f
 	} else {
 		out.Decider = decider{chosen, s.Best}
 	}
-	there, ok := o.Cloud.(sessions)
-	if !ok {
-		if o.Verify {
-			return out, nil, errors.New("verification takes a gateway or a service: " +
-				"the caller's own clouds cannot verify")
-		}
-		out.Cloud = foreign{o.Cloud, c}
-		return out, func() {}, nil
-	}
-	cloud, end, err := there.session(ctx)
+	cloud, end, err := o.connect(ctx, c)
 	out.Cloud = cloud
 	return out, end, err
+}
+
+// draft is how the route drafts.
+func (o *Route) draft() engine.DraftOptions {
+	d := engine.DraftOptions{
+		Branches: o.Branches, Window: o.Window, InFlight: o.InFlight, Deadline: o.Deadline, Ahead: o.Ahead,
+		Verify: o.Verify, Margin: o.Margin,
+	}
+	if o.Serial {
+		d.Mode = engine.Serial
+	}
+	return d
+}
+
+// connect returns the route's cloud for one text, and what ends it.
+func (o *Route) connect(ctx context.Context, c *crash) (engine.Cloud, func(), error) {
+	if there, ok := o.Cloud.(sessions); ok {
+		return there.session(ctx)
+	}
+	if o.Verify {
+		return nil, nil, errors.New("verification takes a gateway or a service: the caller's own clouds cannot verify")
+	}
+	return foreign{o.Cloud, c}, func() {}, nil
 }
 
 // hooks has the caller's own functions see heads, and choose.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
@@ -209,8 +210,8 @@ func TestWhatWasWarmed(t *testing.T) {
 	defer stage.Close()
 	measure := func(o router.Options) ModeReport {
 		reports, err := Routing(t.Context(), RoutingOptions{
-			Edge: edge, Large: large, Questions: []Question{{Text: "who?"}, {Text: "why?"}}, Modes: modes(t, "serial"),
-			Router: o, Draft: draft.Options{Deadline: -1}, MaxTokens: 6,
+			Edge: edge, Large: large, Questions: []task.Question{{Text: "who?"}, {Text: "why?"}},
+			Modes: modes(t, "serial"), Router: o, Draft: draft.Options{Deadline: -1}, MaxTokens: 6,
 			Direct: stage.Direct(), Dial: stage.Dial,
 		})
 		require.NoError(t, err)

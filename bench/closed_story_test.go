@@ -154,7 +154,7 @@ func TestStoryClosedLoop(t *testing.T) {
 	s.collect(collect.Large, router.Options{})
 	src, made := s.train()
 	for round := 2; round <= *storyRounds; round++ {
-		at := router.Rank(train.Judge(src, made.Held.Rows, made.Net, 2)).Threshold(0.2)
+		at := router.Rank(train.Judge(src, made.HeldOut.Rows, made.Net, 2)).Threshold(0.2)
 		s.collect(collect.Routed, router.Options{Policy: router.Learned, Net: made.Net, Threshold: &at})
 		src, made = s.train()
 	}

@@ -11,22 +11,22 @@ import (
 type delayedConn struct {
 	net.Conn
 	delay time.Duration
-	queue chan parcel
+	queue chan delayedWrite
 	done  chan struct{} // closed when what was written is on its way
 
 	mu     sync.Mutex // of what follows, and of sends to queue
 	closed bool
 }
 
-// parcel is what one Write sends, and when it is due.
-type parcel struct {
+// delayedWrite is what one Write sends, and when it is due.
+type delayedWrite struct {
 	b   []byte
 	due time.Time
 }
 
 // delayed puts a wire of so much delay behind c, for what c writes.
 func delayed(c net.Conn, delay time.Duration) net.Conn {
-	d := &delayedConn{Conn: c, delay: delay, queue: make(chan parcel, 1024), done: make(chan struct{})}
+	d := &delayedConn{Conn: c, delay: delay, queue: make(chan delayedWrite, 1024), done: make(chan struct{})}
 	go d.deliver()
 	return d
 }
@@ -50,7 +50,7 @@ func (d *delayedConn) Write(b []byte) (int, error) {
 	if d.closed {
 		return 0, net.ErrClosed
 	}
-	d.queue <- parcel{append([]byte(nil), b...), time.Now().Add(d.delay)}
+	d.queue <- delayedWrite{append([]byte(nil), b...), time.Now().Add(d.delay)}
 	return len(b), nil
 }
 

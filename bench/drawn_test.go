@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/bench/timeline"
 	"github.com/pilotfish-ai/pilotfish/internal/timelinetest"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -25,10 +26,10 @@ func TestRoutingTimeline(t *testing.T) {
 	told := map[string]int{}
 	line := new(timeline.Timeline)
 	o := RoutingOptions{
-		Edge: edge, Large: edge, Questions: []Question{{Text: "where"}, {Text: "what"}}, Repeat: 2,
+		Edge: edge, Large: edge, Questions: []task.Question{{Text: "where"}, {Text: "what"}}, Repeat: 2,
 		WarmUp: 3, Parallel: 1, MaxTokens: 5, Modes: modes(t, "cloud", "local", "serial"), Paces: []float64{300, 600},
 		Draft: draft.Options{Deadline: -1}, Direct: stage.Direct(), Dial: stage.Dial,
-		Timeline: func(m Mode, c *Cell, q Question) *timeline.Text {
+		Timeline: func(m Mode, c *Cell, q task.Question) *timeline.Text {
 			mu.Lock()
 			defer mu.Unlock()
 			name := fmt.Sprintf("%v %s %s", c.EdgeTPS, m.Name, q.Text)

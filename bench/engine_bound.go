@@ -3,7 +3,6 @@ package bench
 import (
 	"math"
 	"strings"
-	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/stat"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
@@ -121,5 +120,3 @@ func median(samples []EngineSample, of func(EngineSample) float64) float64 {
 	}
 	return stat.Median(x)
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -36,14 +36,14 @@ func (l *engineLoad) run(ctx context.Context) (all []EngineReport, err error) {
 		return nil, err
 	}
 	base := EngineReport{
-		LoadMS: milliseconds(time.Since(begin)), FileBytes: e.File().Size(), Device: e.Device(), Threads: e.Threads(),
-		TokenBytes: tokenBytes(e),
+		LoadMS: result.Milliseconds(time.Since(begin)), FileBytes: e.File().Size(), TokenBytes: tokenBytes(e),
+		Device: e.Device(), Threads: e.Threads(),
 	}
 	x := newMeasurement(e)
 	if _, err := x.generate(ctx, 0, x.before(firstPrompt), 1); err != nil {
 		return nil, err
 	}
-	base.FirstTokenMS = milliseconds(time.Since(begin))
+	base.FirstTokenMS = result.Milliseconds(time.Since(begin))
 	if err := base.awaitWeights(ctx, e); err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (r *EngineReport) awaitWeights(ctx context.Context, e *engine.Engine) error
 	if r.HugeBytes = w.Huge; w.Stay != nil {
 		r.WeightsStay = w.Stay.Error()
 	} else {
-		r.MoveMS = milliseconds(time.Since(begin))
+		r.MoveMS = result.Milliseconds(time.Since(begin))
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // GatewayOptions say what [Gateway] measures.
@@ -86,8 +87,8 @@ const (
 // Gateway measures a gateway under many devices that ask at a steady rate. A question is due at a time that does not
 // depend on how long others take, and its time counts from then, so that a gateway which stalls is seen to.
 func Gateway(ctx context.Context, o GatewayOptions) (*GatewayReport, error) {
-	r := &GatewayReport{Devices: o.Devices, Rate: o.Rate, ModelMS: milliseconds(o.Model), Seconds: o.Duration.Seconds(),
-		Cores: runtime.GOMAXPROCS(0), Refusals: map[string]int{}}
+	r := &GatewayReport{Devices: o.Devices, Rate: o.Rate, ModelMS: result.Milliseconds(o.Model),
+		Seconds: o.Duration.Seconds(), Cores: runtime.GOMAXPROCS(0), Refusals: map[string]int{}}
 	if o.Sessions > 0 {
 		bytes, err := sessionBytes(ctx, o.Sessions)
 		if err != nil {
@@ -281,7 +282,7 @@ func (l *load) connect(ctx context.Context, g benchGateway, r *GatewayReport) er
 			return fmt.Errorf("connect %d devices: %w", l.o.Devices, err)
 		}
 	}
-	r.ConnectMS = milliseconds(time.Since(began))
+	r.ConnectMS = result.Milliseconds(time.Since(began))
 	r.PerConnection = (memoryInUse() - before) / int64(l.o.Devices)
 	return nil
 }
@@ -298,7 +299,7 @@ func (d *loadDevice) connect(ctx context.Context, g benchGateway) (err error) {
 		return fmt.Errorf("the gateway takes contexts of %d tokens, fewer than the %d that are asked about",
 			d.limit, textBefore+textGrowth)
 	}
-	_, err = d.s.Ask(ctx, d.path, client.Query{})
+	_, err = d.s.Ask(ctx, terms.Question{Context: d.path})
 	return err
 }
 
@@ -350,7 +351,7 @@ func (d *loadDevice) next(k int) []int32 {
 }
 
 func (l *load) ask(ctx context.Context, d *loadDevice, path []int32, due time.Time) {
-	a, err := d.s.Ask(ctx, path, client.Query{K: 1})
+	a, err := d.s.Ask(ctx, terms.Question{Context: path, K: 1})
 	took := time.Since(due)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -393,8 +394,8 @@ func latencyOf(h *hdrhistogram.Histogram) Latency {
 	if h.TotalCount() == 0 {
 		return Latency{}
 	}
-	at := func(q float64) float64 { return milliseconds(time.Duration(h.ValueAtQuantile(q))) }
-	return Latency{at(50), at(90), at(99), at(99.9), milliseconds(time.Duration(h.Max()))}
+	at := func(q float64) float64 { return result.Milliseconds(time.Duration(h.ValueAtQuantile(q))) }
+	return Latency{at(50), at(90), at(99), at(99.9), result.Milliseconds(time.Duration(h.Max()))}
 }
 
 // latencyOfAll are the percentiles of times; negative ones count as 0.
@@ -474,7 +475,7 @@ func tellSessions(ctx context.Context, g benchGateway, n, tokens int) error {
 		for k := range path {
 			path[k] = int32((i*7919 + k*104729) % benchVocab)
 		}
-		if _, err := s.Ask(ctx, path, client.Query{}); err != nil {
+		if _, err := s.Ask(ctx, terms.Question{Context: path}); err != nil {
 			return errors.Join(err, c.Close())
 		}
 	}

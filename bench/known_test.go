@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
-	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -91,7 +91,7 @@ func TestKnownTimes(t *testing.T) {
 					cloud.Cloud = service.Local(1)
 				}
 				o := RoutingOptions{
-					Edge: edge, Large: edge, Questions: []Question{{Text: "who?"}},
+					Edge: edge, Large: edge, Questions: []task.Question{{Text: "who?"}},
 					Modes: modes(t, c.mode), Router: c.policy,
 					Draft: draft.Options{Deadline: -1, Window: max(c.window, 1), InFlight: 64,
 						Warm: -1, Lookup: -1},
@@ -138,7 +138,7 @@ func TestCellsAndTurns(t *testing.T) {
 		dialled, hung := 0, 0
 		progress := 0
 		o := RoutingOptions{
-			Edge: edge, Large: edge, Questions: []Question{{Text: "a"}, {Text: "b"}, {Text: "c"}},
+			Edge: edge, Large: edge, Questions: []task.Question{{Text: "a"}, {Text: "b"}, {Text: "c"}},
 			Modes: modes(t, "local", "serial", "serial"), Router: router.Options{Policy: router.Always},
 			Draft: draft.Options{Deadline: -1, Warm: -1}, MaxTokens: 4, Paces: []float64{50, 100},
 			EdgeTPS: 7, Parallel: 1, Repeat: 3, WarmUp: 2, RTT: 30 * time.Millisecond, Loss: 0.1,
@@ -193,7 +193,7 @@ func TestOneQuestion(t *testing.T) {
 		edge := tiny(t, func(s *synth.Spec) { s.Layers = 1 })
 		dialled, hung := 0, 0
 		o := RoutingOptions{
-			Edge: edge, Large: edge, Questions: []Question{{Text: "a"}}, Modes: modes(t, "serial"),
+			Edge: edge, Large: edge, Questions: []task.Question{{Text: "a"}}, Modes: modes(t, "serial"),
 			Repeat: 3, WarmUp: 1, Parallel: 1,
 			Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1, Warm: -1}, MaxTokens: 2,
 			Dial: func(context.Context, int) (draft.Cloud, func(), error) {

@@ -31,9 +31,9 @@ type place struct {
 	pin     netproto.Digest
 	addr    string // of the gateway
 	socket  net.PacketConn
-	gateway task
+	gateway spawned
 	link    *link.Link
-	relay   task
+	relay   spawned
 	remote  *engine.Remote
 	leave   func() // ends the session of the remote
 	session *engine.Session

@@ -15,6 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/replay"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
@@ -48,8 +49,8 @@ func recordsWith(t *testing.T, policy router.Options, questions, repeat int, nam
 		Direct: stage.Direct(), Dial: stage.Dial,
 	}}
 	for _, text := range strings.Fields("where does a nevgle live and what")[:questions] {
-		r.o.Questions = append(r.o.Questions, Question{Text: text,
-			Correct: func(string) bool { return len(text)%2 == 0 }})
+		r.o.Questions = append(r.o.Questions, task.Question{Text: text,
+			Grade: task.JudgeBy(func(string) bool { return len(text)%2 == 0 })})
 	}
 	r.measure(t)
 	return r
@@ -93,7 +94,7 @@ func TestReplayTimes(t *testing.T) {
 			Dial:  func(context.Context, int) (draft.Cloud, func(), error) { return cloud, func() {}, nil },
 		}}
 		for _, text := range strings.Fields("where does a nevgle live") {
-			r.o.Questions = append(r.o.Questions, Question{Text: text})
+			r.o.Questions = append(r.o.Questions, task.Question{Text: text})
 		}
 		r.measure(t)
 		reports, err := Replay(t.Context(), r.options())

@@ -80,20 +80,26 @@ func (b *routing) run(ctx context.Context, modes []Mode, n, warmUp int) ([][]ans
 		}
 		return nil
 	})
-	answers, whole := make([][]answer, len(modes)), 0
+	answers, whole := byMode(rounds, len(modes))
+	if whole { // whatever ended ctx came too late
+		return answers, nil
+	}
+	return answers, context.Cause(ctx)
+}
+
+// byMode is the answers of each mode, from the rounds that were finished, and whether all were.
+func byMode(rounds [][]answer, modes int) (answers [][]answer, whole bool) {
+	answers, whole = make([][]answer, modes), true
 	for _, r := range rounds {
 		if r == nil {
+			whole = false
 			continue
 		}
-		whole++
 		for i := range modes {
 			answers[i] = append(answers[i], r[i])
 		}
 	}
-	if whole == len(rounds) { // whatever ended ctx came too late
-		return answers, nil
-	}
-	return answers, context.Cause(ctx)
+	return answers, whole
 }
 
 // prepare connects a device in each mode and has it answer questions that do not count.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/bench/replay"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/bench/timeline"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -19,16 +20,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// Question is one of a workload.
-type Question struct {
-	Text    string                   // what the user asks
-	Correct func(answer string) bool // nil where there is no right answer
-}
-
 // RoutingOptions say what [Routing] measures.
 type RoutingOptions struct {
 	Edge, Large *engine.Engine
-	Questions   []Question
+	Questions   []task.Question
 	Modes       []Mode
 	Router      router.Options
 	Draft       draft.Options // window, open escalations, deadline; the mode sets the rest
@@ -53,7 +48,7 @@ type RoutingOptions struct {
 
 	// Timeline says where an answer that counts and is about to be decoded is drawn, if given; nil: nowhere. Those of
 	// the mode cloud are not decoded here.
-	Timeline func(Mode, *Cell, Question) *timeline.Text
+	Timeline func(Mode, *Cell, task.Question) *timeline.Text
 	Record   *replay.Recorder // records the answers, if given; not those of a warm-up
 }
 
@@ -246,13 +241,13 @@ func spelled(t *tokenizer.Tokenizer, ids []int32) string {
 
 // ask answers one question. Where it is pictured, spans of the answer are kept.
 func (b *routing) ask(
-	ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, q Question, pictured bool, record recordOf,
+	ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, q task.Question, pictured bool, record recordOf,
 ) (answer, error) {
 	prompt, err := b.Prompt(q.Text)
 	if err != nil {
 		return answer{}, err
 	}
-	a := answer{prompt: len(prompt), known: q.Correct != nil, pictured: pictured, take: b.begin(record, m, prompt)}
+	a := answer{prompt: len(prompt), known: q.Grade != nil, pictured: pictured, take: b.begin(record, m, prompt)}
 	before := b.meter.read()
 	a.begin = time.Now()
 	var text string
@@ -267,7 +262,7 @@ func (b *routing) ask(
 	}
 	a.took = time.Since(a.begin)
 	a.used = b.meter.read().less(before)
-	a.correct = a.known && q.Correct(text)
+	a.correct = a.known && q.Grade(text) == task.Right
 	a.recorded(err)
 	return a, err
 }
@@ -307,7 +302,7 @@ func (b *routing) route(m Mode, far draft.Cloud, a *answer) engine.Route {
 }
 
 // drawn returns where an answer is drawn; nil: nowhere.
-func (b *routing) drawn(m Mode, q Question) *timeline.Text {
+func (b *routing) drawn(m Mode, q task.Question) *timeline.Text {
 	if b.Timeline == nil || !b.counts {
 		return nil
 	}

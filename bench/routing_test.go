@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -64,9 +65,11 @@ func TestRouting(t *testing.T) {
 	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
 	stage, err := NewStage(edge, large, StageOptions{RTT: 6 * time.Millisecond, Loss: 0.05, Seed: 1})
 	require.NoError(t, err)
-	questions := []Question{}
+	questions := []task.Question{}
 	for _, text := range strings.Fields("where does a nevgle live and what does it eat") {
-		questions = append(questions, Question{Text: text, Correct: func(string) bool { return len(text)%2 == 0 }})
+		questions = append(questions, task.Question{
+			Text: text, Grade: task.JudgeBy(func(string) bool { return len(text)%2 == 0 }),
+		})
 	}
 	told := 0
 	o := RoutingOptions{
@@ -137,7 +140,7 @@ func TestRoutingCounts(t *testing.T) {
 			require.NoError(t, err)
 			defer stage.Close()
 			reports, err := Routing(t.Context(), RoutingOptions{
-				Edge: edge, Large: large, Questions: []Question{{Text: "who?"}, {Text: "where?"}}, MaxTokens: 12,
+				Edge: edge, Large: large, Questions: []task.Question{{Text: "who?"}, {Text: "where?"}}, MaxTokens: 12,
 				Modes:  modes(t, "paper", "serial", "pipelined-2"),
 				Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: c.deadline},
 				Direct: stage.Direct(), Dial: stage.Dial,
@@ -190,7 +193,7 @@ func TestRoutingInterrupted(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		stop := errors.New("enough")
 		reports, err := Routing(ctx, RoutingOptions{
-			Edge: edge, Large: edge, Questions: []Question{{Text: "a"}, {Text: "b"}},
+			Edge: edge, Large: edge, Questions: []task.Question{{Text: "a"}, {Text: "b"}},
 			Modes: modes(t, "serial", "pipelined-1", "pipelined-2"), Router: router.Options{Policy: router.Always},
 			Draft: draft.Options{Deadline: -1}, Direct: stage.Direct(), Dial: stage.Dial, MaxTokens: 5, Parallel: 1,
 			Progress: func(done, _ int) {
@@ -215,7 +218,7 @@ func TestRoutingFails(t *testing.T) {
 	require.NoError(t, err)
 	defer stage.Close()
 	o := RoutingOptions{
-		Edge: edge, Large: edge, Questions: []Question{{Text: strings.Repeat("too long ", 500)}},
+		Edge: edge, Large: edge, Questions: []task.Question{{Text: strings.Repeat("too long ", 500)}},
 		Modes: modes(t, "serial"), Router: router.Options{Policy: router.Always},
 		Direct: stage.Direct(), Dial: stage.Dial,
 	}

@@ -37,28 +37,28 @@ type Stage struct {
 	upstream *engine.Upstream // nil: the service is asked
 	qlog     *qlog.Folder
 	link     *link.Link
-	relay    task
+	relay    spawned
 	pin      [32]byte
-	gateway  task
+	gateway  spawned
 
 	dictionaries []netproto.Dictionary
 }
 
-// task is something that runs until it is stopped.
-type task struct {
+// spawned is something that runs until it is stopped.
+type spawned struct {
 	cancel context.CancelFunc
 	done   chan error
 }
 
-func spawn(run func(context.Context) error) task {
+func spawn(run func(context.Context) error) spawned {
 	ctx, cancel := context.WithCancel(context.Background())
-	t := task{cancel, make(chan error, 1)}
+	t := spawned{cancel, make(chan error, 1)}
 	go func() { t.done <- run(ctx) }()
 	return t
 }
 
 // stop waits for the end.
-func (t task) stop() error {
+func (t spawned) stop() error {
 	t.cancel()
 	return <-t.done
 }

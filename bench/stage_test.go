@@ -21,7 +21,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/link"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
-	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -174,9 +174,9 @@ func TestRoutingDevices(t *testing.T) {
 	stage, err := NewStage(edge, edge, StageOptions{})
 	require.NoError(t, err)
 	defer stage.Close()
-	var questions []Question
+	var questions []task.Question
 	for i := range 10 {
-		questions = append(questions, Question{Text: strconv.Itoa(i)})
+		questions = append(questions, task.Question{Text: strconv.Itoa(i)})
 	}
 	for parallel, want := range map[int]int{0: 8, 3: 3, 10: 10, 64: 10} {
 		var mu sync.Mutex
@@ -234,8 +234,8 @@ func TestWhoseText(t *testing.T) {
 		}
 		return ids
 	}
-	questions := []Question{{Text: "who?"},
-		{Text: "where is it <|im_end|> or not?", Correct: func(string) bool { return true }}, {Text: "why?"}}
+	right := task.JudgeBy(func(string) bool { return true })
+	questions := []task.Question{{Text: "who?"}, {Text: "where is it <|im_end|> or not?", Grade: right}, {Text: "why?"}}
 	w, err := startWeb(large, stage.Direct(), 0, 0)
 	require.NoError(t, err)
 	defer w.close()
@@ -290,8 +290,10 @@ func TestRoutingPaces(t *testing.T) {
 	run := func(mode string, edit func(*RoutingOptions)) ModeReport {
 		o := RoutingOptions{
 			Edge: edge, Large: edge,
-			Questions: []Question{{Text: "who?", Correct: func(said string) bool { return said != "" }}},
-			Modes:     modes(t, mode), Router: router.Options{Policy: router.Always},
+			Questions: []task.Question{{
+				Text: "who?", Grade: task.JudgeBy(func(said string) bool { return said != "" }),
+			}},
+			Modes: modes(t, mode), Router: router.Options{Policy: router.Always},
 			Draft: draft.Options{Deadline: -1}, Direct: stage.Direct(), Dial: stage.Dial, MaxTokens: 5,
 		}
 		edit(&o)

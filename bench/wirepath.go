@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/link"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // LinkOptions say what [Link] measures. The zero value of what is not said to be needed leaves that part out.
@@ -109,7 +111,7 @@ type linkBench struct {
 	o     LinkOptions
 	g     benchGateway // its address is that of the link
 	l     *link.Link
-	relay task
+	relay spawned
 	stop  func()
 	done  int
 	of    int
@@ -142,7 +144,9 @@ func Link(ctx context.Context, o LinkOptions, report func(LinkReport) error) err
 		parts = append(parts, b.loopback)
 	}
 	for _, part := range parts {
-		r := LinkReport{RTTMS: milliseconds(o.RTT), Loss: o.Loss, Rate: o.Rate, ModelMS: milliseconds(o.Model)}
+		r := LinkReport{
+			RTTMS: result.Milliseconds(o.RTT), Loss: o.Loss, Rate: o.Rate, ModelMS: result.Milliseconds(o.Model),
+		}
 		watched := watchMachine()
 		if err = part(ctx, &r); err != nil {
 			break
@@ -221,7 +225,7 @@ func (b *linkBench) begin(ctx context.Context) (*client.Client, *client.Session,
 	}
 	s, err := c.NewSession(ctx)
 	if err == nil {
-		_, err = s.Ask(ctx, text, client.Query{})
+		_, err = s.Ask(ctx, terms.Question{Context: text})
 	}
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, c.Close())
@@ -279,7 +283,7 @@ func goOn(text []int32, tokens int, rng *rand.Rand) []int32 {
 
 func (t *timed) ask(ctx context.Context, s *client.Session, path []int32, k int, due time.Time) {
 	began := time.Now()
-	a, err := s.Ask(ctx, path, client.Query{K: 1})
+	a, err := s.Ask(ctx, terms.Question{Context: path, K: 1})
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -342,7 +346,7 @@ func onWire(after, before link.Counts, asks int) (bytes, packets float64) {
 // expected is how long so many round trips take by arithmetic, with the model's time and that of so many bytes on the
 // link, in milliseconds.
 func (b *linkBench) expected(trips, bytes float64) float64 {
-	ms := trips*milliseconds(b.o.RTT) + milliseconds(b.o.Model)
+	ms := trips*result.Milliseconds(b.o.RTT) + result.Milliseconds(b.o.Model)
 	if b.o.Rate > 0 {
 		ms += 1000 * bytes / float64(b.o.Rate)
 	}

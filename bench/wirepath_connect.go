@@ -7,14 +7,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/wait"
-	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // connects measures new connections, and resumed ones, which may ask at once.
 func (b *linkBench) connects(ctx context.Context, r *LinkReport) error {
-	c := &LinkConnect{Connections: b.o.Connects, ExpectedHello: 2 * milliseconds(b.o.RTT),
+	c := &LinkConnect{Connections: b.o.Connects, ExpectedHello: 2 * result.Milliseconds(b.o.RTT),
 		ExpectedFirst: b.expected(3, 0), ExpectedEarly: b.expected(1, 0)}
 	for range b.o.Connects {
 		tickets := tls.NewLRUClientSessionCache(4)
@@ -52,7 +53,7 @@ func (b *linkBench) connect(ctx context.Context, tickets tls.ClientSessionCache,
 	connected = time.Since(start)
 	s, err := c.NewSession(ctx)
 	if err == nil {
-		_, err = s.Ask(ctx, make([]int32, textGrowth), client.Query{K: 1})
+		_, err = s.Ask(ctx, terms.Question{Context: make([]int32, textGrowth), K: 1})
 	}
 	first = time.Since(start)
 	if err == nil {
@@ -63,7 +64,7 @@ func (b *linkBench) connect(ctx context.Context, tickets tls.ClientSessionCache,
 
 // outages lets nothing pass for a while, and asks on meanwhile.
 func (b *linkBench) outages(ctx context.Context, r *LinkReport) error {
-	o := &LinkOutage{Outages: b.o.Outages, OutageMS: milliseconds(b.o.Outage),
+	o := &LinkOutage{Outages: b.o.Outages, OutageMS: result.Milliseconds(b.o.Outage),
 		Expected: b.expected(1, 0) + 1000/b.o.AskRate}
 	for range b.o.Outages {
 		took, lost, err := b.outage(ctx)
@@ -147,7 +148,7 @@ func (b *linkBench) loopback(ctx context.Context, r *LinkReport) error {
 			path := append(append([]int32(nil), text...), make([]int32, textGrowth)...)
 			path[len(text)] = int32(i)
 			for failed[i] == nil && time.Since(start) < b.o.Loopback {
-				if _, failed[i] = s.Ask(ctx, path, client.Query{K: 1}); failed[i] == nil {
+				if _, failed[i] = s.Ask(ctx, terms.Question{Context: path, K: 1}); failed[i] == nil {
 					answers[i]++
 				}
 			}

@@ -7,7 +7,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// Answer is what the large model says to an [Ask]. On the wire a log-probability is a multiple of 1/1024.
+// Answer is the message of what the large model says to an [Ask], and what an upstream of a gateway says. On the wire a
+// log-probability is a multiple of 1/1024. A client makes a terms.Answer of it.
 type Answer struct {
 	Token   int32
 	Top     []terms.Candidate // the most probable tokens, best first

@@ -7,7 +7,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// Ask is a question: which token follows this context? It may be repeated: the answer is the same.
+// Ask is the message of a question: which token follows this context? It may be repeated: the answer is the same. It is
+// a terms.Question with the context as a [Path], that is as what the gateway lacks of it.
 type Ask struct {
 	Session   uint32 // drawn by the client at random; one of the device that the Hello named
 	Path      Path

@@ -1,6 +1,10 @@
 package netproto
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/internal/prefix"
+)
 
 // Known is the set of paths that one session has told of, as a tree: an edge keeps what the gateway acknowledged, a
 // gateway what it was told. It serves one goroutine at a time.
@@ -61,20 +65,10 @@ func (k *Known) step(p place, ids []int32) place {
 	for i := p.segment + 1; i < len(k.segments); i++ { // a child comes after its parent
 		s := &k.segments[i]
 		if s.parent == p.segment && s.start == p.position && s.ids[0] == ids[0] {
-			return place{i, p.position + common(s.ids, ids)}
+			return place{i, p.position + prefix.Len(s.ids, ids)}
 		}
 	}
 	return p
-}
-
-func common(a, b []int32) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		if a[i] != b[i] {
-			return i
-		}
-	}
-	return n
 }
 
 func (k *Known) hash(p place) Hash {
@@ -118,7 +112,7 @@ func (k *Known) Add(path []int32) Hash {
 		trunk := k.path(k.trunk)
 		k.Clear()
 		h := k.Add(path)
-		if common(trunk, path) == len(trunk) {
+		if prefix.Len(trunk, path) == len(trunk) {
 			k.Settle(trunk)
 		}
 		return h

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/prefix"
 )
 
 // model is what Known should be: the beginnings of all paths that it was told of and did not forget, each written as a
@@ -40,7 +42,7 @@ func (m *model) add(path []int32) {
 	n := m.longest(path)
 	if len(m.begins)+len(path)-n > m.limit && n < len(m.begins) {
 		clear(m.begins)
-		if common(m.trunk, path) < len(m.trunk) {
+		if prefix.Len(m.trunk, path) < len(m.trunk) {
 			m.trunk = nil
 		}
 	}

@@ -45,7 +45,8 @@ const (
 	HeldOut = "held-out"
 )
 
-// Question asks for the two facts of a name, each among the words that it offers.
+// Question asks for the two facts of a name, each among the words that it offers. It is a line of questions.jsonl;
+// package task makes a question of a workload of it.
 type Question struct {
 	Split  string   `json:"split"` // Train or HeldOut
 	Text   string   `json:"question"`

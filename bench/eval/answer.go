@@ -163,22 +163,11 @@ func (d *decoding) decode(ctx context.Context, r Run) (a Answer, err error) {
 	defer end()
 	t := &taker{prompt: len(d.prompt), known: decided{policy: r.Policy, ahead: r.Ahead, above: -1, most: 2}}
 	t.a = Answer{Question: d.question.ID, Run: r.Name()}
-	sampling := d.Sampling
-	sampling.Seed = seedOf(d.Sampling.Seed, d.question.ID)
-	route := engine.Route{
-		Request: engine.Request{MaxTokens: d.maxTokens(), Sampling: sampling},
-		Draft:   engine.DraftOptions{Mode: engine.Serial, Deadline: -1, Audit: true, Warm: -1, Ahead: r.Ahead},
-		Observe: t.take,
+	route, err := d.route(r, far)
+	if err != nil {
+		return a, err
 	}
-	if r.Verify != nil {
-		route.Cloud, route.Draft.Verify, route.Draft.Margin, route.Draft.VerifyEvery = far, true, *r.Verify, d.Every
-	}
-	if r.Policy != router.Never {
-		route.Cloud = far
-		if route.Router, err = r.router(sampling.Seed, d.Net); err != nil {
-			return a, err
-		}
-	}
+	route.Observe = t.take
 	begin := time.Now()
 	for token, err := range d.session.Routed(ctx, d.prompt, route) {
 		switch {
@@ -201,6 +190,24 @@ func (d *decoding) decode(ctx context.Context, r Run) (a Answer, err error) {
 		d.known = append(d.known, t.known)
 	}
 	return t.a, nil
+}
+
+// route is how a run decodes: token by token, all of it told.
+func (d *decoding) route(r Run, far draft.Cloud) (route engine.Route, err error) {
+	sampling := d.Sampling
+	sampling.Seed = seedOf(d.Sampling.Seed, d.question.ID)
+	route = engine.Route{
+		Request: engine.Request{MaxTokens: d.maxTokens(), Sampling: sampling},
+		Draft:   engine.DraftOptions{Mode: engine.Serial, Deadline: -1, Audit: true, Warm: -1, Ahead: r.Ahead},
+	}
+	if r.Verify != nil {
+		route.Cloud, route.Draft.Verify, route.Draft.Margin, route.Draft.VerifyEvery = far, true, *r.Verify, d.Every
+	}
+	if r.Policy != router.Never {
+		route.Cloud = far
+		route.Router, err = r.router(sampling.Seed, d.Net)
+	}
+	return route, err
 }
 
 // maxTokens is how long an answer may be.

@@ -57,10 +57,10 @@ func New(o Options) (*Link, error) {
 		target: target, listen: conn, ended: make(chan struct{}),
 		clients: map[netip.AddrPort]*client{},
 	}
-	l.up = newPipe(newEmulator(o, wayUp), func(p *parcel) error {
+	l.up = newPipe(newEmulator(o, wayUp), func(p *datagram) error {
 		return write(func() (int, error) { return p.client.conn.Load().Write(p.data) })
 	})
-	l.down = newPipe(newEmulator(o, wayDown), func(p *parcel) error {
+	l.down = newPipe(newEmulator(o, wayDown), func(p *datagram) error {
 		return write(func() (int, error) { return conn.WriteToUDPAddrPort(p.data, p.client.addr) })
 	})
 	return l, nil
@@ -166,8 +166,8 @@ func (l *Link) Rebind() error {
 // Blackhole makes everything vanish, while it is on, that comes to the link or should leave it, in both directions.
 // Nobody is told: that is what a dead network looks like.
 func (l *Link) Blackhole(on bool) {
-	l.up.darken(on)
-	l.down.darken(on)
+	l.up.setBlackhole(on)
+	l.down.setBlackhole(on)
 }
 
 // Pause keeps everything on the link, while it is on, in both directions. When it ends, all that became due meanwhile

@@ -210,7 +210,7 @@ func TestImpaired(t *testing.T) {
 			say(t, c, fmt.Sprint(i))
 			await(func() bool { return l.Stats().Up.Packets > int64(i) }) // so that no buffer overflows
 		}
-		await(func() bool { s := l.Stats().Up; return s.Packets == n && s.Held == 0 })
+		await(func() bool { s := l.Stats().Up; return s.Packets == n && s.InFlight == 0 })
 		s := l.Stats().Up
 		assert.Positive(t, s.Lost)
 		assert.Positive(t, s.Duplicated)
@@ -265,12 +265,12 @@ func TestControls(t *testing.T) {
 	l := runs(t, Options{Target: echo(t)})
 	c := dials(t, l)
 	l.Blackhole(true)
-	say(t, c, "into the dark")
+	say(t, c, "into the hole")
 	await(func() bool { return l.Stats().Up.Vanished == 1 })
 	l.Blackhole(false)
 	l.Pause(true)
 	say(t, c, "patience")
-	await(func() bool { return l.Stats().Up.Held == 1 })
+	await(func() bool { return l.Stats().Up.InFlight == 1 })
 	assert.Zero(t, l.Stats().Up.Delivered)
 	l.Pause(false)
 	assert.Equal(t, "patience", hear(t, c))
@@ -285,7 +285,7 @@ func TestTargetComesLate(t *testing.T) {
 	c := dials(t, l)
 	for i := range int64(20) {
 		say(t, c, "anybody?")
-		await(func() bool { s := l.Stats().Up; return s.Packets > i && s.Held == 0 })
+		await(func() bool { s := l.Stats().Up; return s.Packets > i && s.InFlight == 0 })
 	}
 	target, err := net.ListenUDP("udp", addr)
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 
 // Limits that keep every sum of times and bytes far from overflow.
 const (
-	maxDelay   = time.Hour
-	maxQueue   = 64 << 20
-	maxRate    = 1 << 40
-	maxStart   = 365 * 24 * time.Hour
-	maxClients = 1024     // sockets of one Link towards its target
-	maxHeld    = 64 << 20 // bytes under way in one direction
+	maxDelay    = time.Hour
+	maxQueue    = 64 << 20
+	maxRate     = 1 << 40
+	maxStart    = 365 * 24 * time.Hour
+	maxClients  = 1024     // sockets of one Link towards its target
+	maxInFlight = 64 << 20 // bytes under way in one direction
 )
 
 // headerBytes is what IPv4 and UDP add to a datagram.

@@ -8,23 +8,23 @@ import (
 // pipe is one direction of a running link: it asks its emulator for the fate of every datagram, and one goroutine sends
 // them when they are due.
 type pipe struct {
-	send func(*parcel) error
+	send func(*datagram) error
 
-	mu      sync.Mutex
-	began   time.Time // zero before the link runs
-	alarm   alarm     // for the goroutine; nil while there is none
-	stopped bool
-	e       *emulator
-	held    held
-	bytes   int // of held, as their datagrams are long
-	dark    bool
-	paused  bool
-	resumed time.Duration // when the last pause ended
-	behind  uint64        // number of the latest packet that departed, plus one
-	counts  Counts
+	mu        sync.Mutex
+	began     time.Time // zero before the link runs
+	alarm     alarm     // for the goroutine; nil while there is none
+	stopped   bool
+	e         *emulator
+	queue     delayQueue
+	bytes     int // of those in queue, as their datagrams are long
+	blackhole bool
+	paused    bool
+	resumed   time.Duration // when the last pause ended
+	behind    uint64        // number of the latest packet that departed, plus one
+	counts    Counts
 }
 
-func newPipe(e *emulator, send func(*parcel) error) *pipe { return &pipe{e: e, send: send} }
+func newPipe(e *emulator, send func(*datagram) error) *pipe { return &pipe{e: e, send: send} }
 
 // now returns the time since the link began.
 func (p *pipe) now() time.Duration {
@@ -44,9 +44,9 @@ func (p *pipe) accept(c *client, data []byte) {
 	p.counts.Bytes += int64(len(data))
 	p.counts.MaxQueue = max(p.counts.MaxQueue, p.e.queued(now))
 	switch {
-	case p.dark:
+	case p.blackhole:
 		f.end = vanished
-	case f.end == departs && p.bytes+f.copies*len(data) > maxHeld:
+	case f.end == departs && p.bytes+f.copies*len(data) > maxInFlight:
 		f.end = tailDrop
 	}
 	if f.end != departs {
@@ -56,28 +56,28 @@ func (p *pipe) accept(c *client, data []byte) {
 	p.counts.Duplicated += int64(f.copies - 1)
 	kept := append([]byte(nil), data...)
 	for range f.copies {
-		p.hold(&parcel{f.due, f.n, c, kept})
+		p.delay(&datagram{f.due, f.n, c, kept})
 	}
 }
 
-// hold puts a parcel among those under way, and sets the alarm if it is the next to depart.
-func (p *pipe) hold(q *parcel) {
-	p.held.put(q)
+// delay puts a packet among those under way, and sets the alarm if it is the next to depart.
+func (p *pipe) delay(q *datagram) {
+	p.queue.put(q)
 	p.bytes += len(q.data)
-	p.counts.Held++
-	if p.held[0] == q {
+	p.counts.InFlight++
+	if p.queue[0] == q {
 		p.rouse()
 	}
 }
 
-// rouse makes the goroutine look again when the next parcel is due, or now.
+// rouse makes the goroutine look again when the next packet is due, or now.
 func (p *pipe) rouse() {
 	switch {
 	case p.alarm == nil:
 	case p.stopped:
 		p.alarm.set(0)
-	case !p.paused && len(p.held) > 0:
-		p.alarm.set(p.held[0].due - p.now())
+	case !p.paused && len(p.queue) > 0:
+		p.alarm.set(p.queue[0].due - p.now())
 	}
 }
 
@@ -113,21 +113,21 @@ func (p *pipe) stop() {
 // deliver sends all that is due and sets the alarm for what is next. It returns false when the pipe was
 // stopped. The lock is held.
 func (p *pipe) deliver() bool {
-	for !p.stopped && !p.paused && len(p.held) > 0 {
+	for !p.stopped && !p.paused && len(p.queue) > 0 {
 		now := p.now()
-		if p.held[0].due > now {
+		if p.queue[0].due > now {
 			break
 		}
-		p.depart(p.held.take(), now)
+		p.depart(p.queue.take(), now)
 	}
 	p.rouse()
 	return !p.stopped
 }
 
-// depart sends a parcel and counts it. The lock is held, except while it sends.
-func (p *pipe) depart(q *parcel, now time.Duration) {
+// depart sends a packet and counts it. The lock is held, except while it sends.
+func (p *pipe) depart(q *datagram, now time.Duration) {
 	end, late := vanished, now-max(q.due, p.resumed)
-	if !p.dark {
+	if !p.blackhole {
 		p.mu.Unlock()
 		err := p.send(q)
 		p.mu.Lock()
@@ -138,11 +138,11 @@ func (p *pipe) depart(q *parcel, now time.Duration) {
 		}
 	}
 	p.bytes -= len(q.data)
-	p.counts.Held--
+	p.counts.InFlight--
 	p.counts.ending(end)
 }
 
-func (p *pipe) delivered(q *parcel, late time.Duration) {
+func (p *pipe) delivered(q *datagram, late time.Duration) {
 	p.counts.Delivered++
 	p.counts.DeliveredBytes += int64(len(q.data))
 	p.counts.late(late)
@@ -152,11 +152,11 @@ func (p *pipe) delivered(q *parcel, late time.Duration) {
 	p.behind = max(p.behind, q.n+1)
 }
 
-// darken makes everything vanish that comes or is due while it is on.
-func (p *pipe) darken(on bool) {
+// setBlackhole makes everything vanish that comes or is due while it is on.
+func (p *pipe) setBlackhole(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.dark = on
+	p.blackhole = on
 }
 
 // pause keeps everything under way that is due while it is on.

@@ -37,7 +37,7 @@ func flowing(t *testing.T, o Options, w way, f func(t *testing.T, p *flow)) {
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
 		p, began := &flow{}, time.Now()
-		p.pipe = newPipe(newEmulator(o, w), func(q *parcel) error {
+		p.pipe = newPipe(newEmulator(o, w), func(q *datagram) error {
 			p.left = append(p.left, departure{binary.LittleEndian.Uint64(q.data), time.Since(began)})
 			return p.err
 		})
@@ -53,7 +53,8 @@ func flowing(t *testing.T, o Options, w way, f func(t *testing.T, p *flow)) {
 // conserved checks that every packet is in one place.
 func conserved(t testing.TB, c Counts) {
 	t.Helper()
-	require.Equal(t, c.Packets+c.Duplicated, c.Delivered+c.Lost+c.Dropped+c.Vanished+c.Failed+int64(c.Held), "%+v", c)
+	ended := c.Delivered + c.Lost + c.Dropped + c.Vanished + c.Failed
+	require.Equal(t, c.Packets+c.Duplicated, ended+int64(c.InFlight), "%+v", c)
 }
 
 // numbered is a datagram with its number, of a size with headers.
@@ -96,7 +97,7 @@ func TestPipeIsTheEmulator(t *testing.T) {
 			}
 			require.Equal(t, want, got, "history %d: %+v", n, o)
 			s := p.stats()
-			require.Zero(t, s.Held)
+			require.Zero(t, s.InFlight)
 			require.Zero(t, s.LateMax)
 			require.Zero(t, s.Queue)
 			if o.Up.Reorder == 0 && w == wayUp {
@@ -120,18 +121,18 @@ func TestPipeWakesForAnEarlierOne(t *testing.T) {
 	})
 }
 
-// While a link is dark, what comes and what is due vanishes; what is due later does not.
+// While a link is a black hole, what comes and what is due vanishes; what is due later does not.
 func TestPipeDark(t *testing.T) {
 	flowing(t, Options{Up: Direction{Delay: time.Second}}, wayUp, func(t *testing.T, p *flow) {
 		p.accept(nil, numbered(0, 100))
 		time.Sleep(500 * time.Millisecond)
-		p.darken(true)
+		p.setBlackhole(true)
 		p.accept(nil, numbered(1, 100))
 		time.Sleep(600 * time.Millisecond) // 0 is due
-		p.darken(false)
+		p.setBlackhole(false)
 		p.accept(nil, numbered(2, 100))
-		p.darken(true)
-		p.darken(false)
+		p.setBlackhole(true)
+		p.setBlackhole(false)
 		time.Sleep(time.Minute)
 		assert.Equal(t, []departure{{2, 2100 * time.Millisecond}}, p.seen())
 		assert.EqualValues(t, 2, p.stats().Vanished)
@@ -147,7 +148,7 @@ func TestPipePause(t *testing.T) {
 		time.Sleep(3500 * time.Millisecond)
 		p.accept(nil, numbered(2, 100))
 		assert.Empty(t, p.seen())
-		assert.Equal(t, 3, p.stats().Held)
+		assert.Equal(t, 3, p.stats().InFlight)
 		p.pause(false)
 		time.Sleep(time.Minute)
 		ms := time.Millisecond
@@ -169,8 +170,8 @@ func TestPipeStops(t *testing.T) {
 	kept.accept(nil, numbered(0, 100))
 	kept.pause(true)
 	kept.pause(false)
-	kept.darken(true)
-	assert.Equal(t, 11, kept.stats().Held)
+	kept.setBlackhole(true)
+	assert.Equal(t, 11, kept.stats().InFlight)
 }
 
 // What the system does not send is counted as such.
@@ -180,7 +181,7 @@ func TestPipeFailure(t *testing.T) {
 		p.accept(nil, numbered(0, 100))
 		time.Sleep(time.Second)
 		assert.EqualValues(t, 1, p.stats().Failed)
-		assert.Zero(t, p.stats().Held)
+		assert.Zero(t, p.stats().InFlight)
 	})
 }
 
@@ -188,11 +189,11 @@ func TestPipeFailure(t *testing.T) {
 func TestPipeHoldsNoMoreThanItMay(t *testing.T) {
 	flowing(t, Options{Up: Direction{Delay: time.Hour}}, wayUp, func(t *testing.T, p *flow) {
 		data := make([]byte, 1<<16)
-		for range maxHeld/len(data) + 5 {
+		for range maxInFlight/len(data) + 5 {
 			p.accept(nil, data)
 		}
 		s := p.stats()
-		assert.Equal(t, maxHeld/len(data), s.Held)
+		assert.Equal(t, maxInFlight/len(data), s.InFlight)
 		assert.EqualValues(t, 5, s.Dropped)
 		time.Sleep(2 * time.Hour)
 		p.accept(nil, data)
@@ -207,15 +208,15 @@ func TestPipeCounts(t *testing.T) {
 		for i := range 4 {
 			p.accept(nil, numbered(i, 1000))
 		}
-		want := Counts{Packets: 4, Bytes: 4 * 972, Dropped: 1, Held: 3, Queue: 3000, MaxQueue: 3000}
+		want := Counts{Packets: 4, Bytes: 4 * 972, Dropped: 1, InFlight: 3, Queue: 3000, MaxQueue: 3000}
 		assert.Equal(t, want, p.stats())
 		time.Sleep(15 * ms)
 		synctest.Wait()
-		want.Delivered, want.DeliveredBytes, want.Held, want.Queue = 1, 972, 2, 2000
+		want.Delivered, want.DeliveredBytes, want.InFlight, want.Queue = 1, 972, 2, 2000
 		assert.Equal(t, want, p.stats())
 		time.Sleep(time.Second)
 		synctest.Wait()
-		want.Delivered, want.DeliveredBytes, want.Held, want.Queue = 3, 3*972, 0, 0
+		want.Delivered, want.DeliveredBytes, want.InFlight, want.Queue = 3, 3*972, 0, 0
 		assert.Equal(t, want, p.stats())
 		assert.Zero(t, p.bytes)
 		p.accept(nil, numbered(4, 500))
@@ -223,18 +224,18 @@ func TestPipeCounts(t *testing.T) {
 	})
 	flowing(t, Options{Up: Direction{Delay: ms, Duplicate: 1}}, wayUp, func(t *testing.T, p *flow) {
 		p.accept(nil, numbered(0, 500))
-		assert.Equal(t, Counts{Packets: 1, Bytes: 472, Duplicated: 1, Held: 2}, p.stats())
+		assert.Equal(t, Counts{Packets: 1, Bytes: 472, Duplicated: 1, InFlight: 2}, p.stats())
 		time.Sleep(2 * ms)
 		assert.Equal(t, []departure{{0, ms}, {0, ms}}, p.seen())
 		assert.Equal(t, Counts{Packets: 1, Bytes: 472, Duplicated: 1, Delivered: 2, DeliveredBytes: 2 * 472}, p.stats())
-		p.darken(true)
+		p.setBlackhole(true)
 		p.accept(nil, numbered(1, 500))
 		assert.Equal(t, Counts{Packets: 2, Bytes: 2 * 472, Duplicated: 1, Delivered: 2, DeliveredBytes: 2 * 472,
 			Vanished: 1}, p.stats())
 	})
 	flowing(t, Options{Up: Direction{Delay: 10 * ms}}, wayUp, func(t *testing.T, p *flow) {
 		send := p.send
-		p.send = func(q *parcel) error { time.Sleep(4 * ms); return send(q) }
+		p.send = func(q *datagram) error { time.Sleep(4 * ms); return send(q) }
 		for i := range 3 {
 			p.accept(nil, numbered(i, 500))
 		}

@@ -29,8 +29,9 @@ type rttRow struct {
 }
 
 // ReadRTT reads a trace of comma-separated values: a line of column names, among them t_ms and rtt_ms, then one line
-// per message. t_ms, from 0 to a day, rises; an empty rtt_ms says that the message was lost, so that the link is dark
-// until the next row. Other columns are not looked at. The path is for errors, which are of type [TraceError].
+// per message. t_ms, from 0 to a day, rises; an empty rtt_ms says that the message was lost, so that the link loses
+// everything until the next row. Other columns are not looked at. The path is for errors, which are of type
+// [TraceError].
 func ReadRTT(r io.Reader, path string) (*RTTTrace, error) {
 	t := &RTTTrace{}
 	columns := rttColumns{}

@@ -11,7 +11,7 @@ type Stats struct {
 
 // Counts is what one direction did so far. Every packet is in one place:
 //
-//	Packets + Duplicated = Delivered + Lost + Dropped + Vanished + Failed + Held
+//	Packets + Duplicated = Delivered + Lost + Dropped + Vanished + Failed + InFlight
 //
 // Bytes are those of the datagrams, without headers.
 type Counts struct {
@@ -25,7 +25,7 @@ type Counts struct {
 	Vanished int64 // in an outage: of a trace, or by [Link.Blackhole]
 	Failed   int64 // that the system refused to send
 
-	Held     int // packets under way now
+	InFlight int // packets under way now
 	Queue    int // bytes with headers that wait for Rate or Capacity now
 	MaxQueue int // the most that did
 

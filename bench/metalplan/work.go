@@ -24,38 +24,19 @@ func workOf(d record.Dispatch, shape synth.Spec, n int) (Work, error) {
 		Threads: d.Threads.X * d.Threads.Y * d.Threads.Z, fetch: fetch,
 	}
 	op, kind, _ := strings.Cut(d.Kernel, "_")
-	weights := int64(0)
 	switch op {
 	case "embed":
 		w.Bytes = int64(argsOf[kernels.EmbedArgs](d).RowBytes) // fetched, not multiplied
 		return w, nil
-	case "qkv":
-		a := argsOf[kernels.QKVArgs](d)
-		for i, groups := range a.Groups {
-			if groups > 0 {
-				w.Bytes += 2 * int64(a.Pairs[i]) * int64(a.RowBytes[i])
-				weights += 2 * int64(a.Pairs[i]) * int64(a.Cols)
-			}
-		}
 	case "attend":
 		head := shape.Dim / shape.Heads
 		w.Bytes = 2 * int64(n) * int64(shape.KVHeads*head) * 2 // keys and values in F16
 		w.Instructions = instructionsPerScore * 2 * float64(n) * float64(shape.Dim)
 		w.fetch = attendFetch
 		return w, nil
-	case "add":
-		a := argsOf[kernels.AddArgs](d)
-		w.Bytes, weights = int64(a.Outs)*int64(a.RowBytes), int64(a.Outs)*int64(a.Cols)
-	case "gateup":
-		a := argsOf[kernels.GateUpArgs](d)
-		w.Bytes, weights = int64(a.Outs)*int64(a.GateBytes), int64(a.Outs)*int64(a.Cols)
-		if a.Mode == 0 { // both
-			w.Bytes, weights = w.Bytes+int64(a.Outs)*int64(a.UpBytes), 2*weights
-		}
-	case "head":
-		a := argsOf[kernels.HeadArgs](d)
-		w.Bytes, weights = int64(a.Outs)*int64(a.RowBytes), int64(a.Outs)*int64(a.Cols)
-	default: // norm, merge
+	}
+	weights, is := w.product(op, d)
+	if !is { // norm, merge
 		return w, nil
 	}
 	kind = kind[:max(0, strings.LastIndexByte(kind, '_'))] // without the number of rows
@@ -69,6 +50,35 @@ func workOf(d record.Dispatch, shape synth.Spec, n int) (Work, error) {
 		w.fetch /= 2 // numbers by themselves are taken half a step at a time
 	}
 	return w, nil
+}
+
+// product sets the bytes of the weights that an operation multiplies, and counts these weights, if it is a product.
+func (w *Work) product(op string, d record.Dispatch) (weights int64, is bool) {
+	switch op {
+	case "qkv":
+		a := argsOf[kernels.QKVArgs](d)
+		for i, groups := range a.Groups {
+			if groups > 0 {
+				w.Bytes += 2 * int64(a.Pairs[i]) * int64(a.RowBytes[i])
+				weights += 2 * int64(a.Pairs[i]) * int64(a.Cols)
+			}
+		}
+	case "add":
+		a := argsOf[kernels.AddArgs](d)
+		w.Bytes, weights = int64(a.Outs)*int64(a.RowBytes), int64(a.Outs)*int64(a.Cols)
+	case "gateup":
+		a := argsOf[kernels.GateUpArgs](d)
+		w.Bytes, weights = int64(a.Outs)*int64(a.GateBytes), int64(a.Outs)*int64(a.Cols)
+		if a.Mode == 0 { // both
+			w.Bytes, weights = w.Bytes+int64(a.Outs)*int64(a.UpBytes), 2*weights
+		}
+	case "head":
+		a := argsOf[kernels.HeadArgs](d)
+		w.Bytes, weights = int64(a.Outs)*int64(a.RowBytes), int64(a.Outs)*int64(a.Cols)
+	default:
+		return 0, false
+	}
+	return weights, true
 }
 
 // time says how long a dispatch takes whose threadgroups have memory bytes of threadgroup memory each.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/prefix"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
@@ -195,11 +196,7 @@ func (t *Text) finding(q draft.Question, text uint64, pos int, token int32) term
 // cached is how many tokens of a context the large model has computed before.
 func (t *Text) cached(context []int32) (most int) {
 	for _, text := range t.served {
-		n := 0
-		for n < min(len(text), len(context)) && text[n] == context[n] {
-			n++
-		}
-		most = max(most, n)
+		most = max(most, prefix.Len(text, context))
 	}
 	return most
 }

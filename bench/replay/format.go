@@ -79,7 +79,8 @@ type Call struct {
 	After time.Duration `json:"after_ns"` // of the program by itself behind it, until it waits or calls again
 }
 
-// Ask is a question to the large model.
+// Ask is a question to the large model and what came of it: a terms.Question and its terms.Answer in the form of the
+// file, with when it was where.
 type Ask struct {
 	Node int32         `json:"node"`    // the context
 	Sent time.Duration `json:"sent_ns"` // since the answer began
@@ -113,7 +114,7 @@ func (a *Ask) answered() bool { return !a.GivenUp && a.Error == "" }
 // wire is what the way took of an answered ask.
 func (a *Ask) wire() time.Duration { return max(0, a.Took-a.Queue-a.Cloud) }
 
-// Candidate is one of the best tokens of the large model.
+// Candidate is a terms.Candidate in the form of the file.
 type Candidate struct {
 	ID      int32   `json:"id"`
 	LogProb float32 `json:"log_prob"`
@@ -125,7 +126,7 @@ type Later struct {
 	At    time.Duration `json:"at_ns"` // since the ask began
 }
 
-// Finding is a position of a context where the large model would have chosen another token.
+// Finding is a terms.Finding in the form of the file, which has no infinities.
 type Finding struct {
 	Pos     int     `json:"pos"`
 	Token   int32   `json:"token"`

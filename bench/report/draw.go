@@ -181,28 +181,36 @@ func (m *Mode) waterfall() Picture {
 			{Name: "ask, not guessed", Colour: drawMiss}, {Name: "in vain", Colour: drawVain},
 			{Name: "shown, the cloud's", Colour: drawCloud}, {Name: "shown, the device's", Colour: drawEdge}},
 	}
-	rows := []chart.Row{{Name: "small model"}, {Name: "waiting"}, {Name: "rolled back"}}
+	for _, one := range m.Waterfall {
+		s.X.End = max(s.X.End, one.End)
+	}
+	s.Rows = waterfallRows(m.Waterfall)
+	return s
+}
+
+// waterfallRows sorts spans into rows: what the small model did, each ask, what was shown.
+func waterfallRows(spans []result.Span) []chart.Row {
+	own := []chart.Row{{Name: "small model"}, {Name: "waiting"}, {Name: "rolled back"}}
 	shown := chart.Row{Name: "text shown"}
 	var asks []chart.Row
-	all := slices.Clone(m.Waterfall)
+	all := slices.Clone(spans)
 	slices.SortStableFunc(all, func(a, b result.Span) int { return cmp.Compare(a.Start, b.Start) })
 	for _, one := range all {
-		s.X.End = max(s.X.End, one.End)
 		d := chart.Span{From: one.Start, To: one.End, Text: spanText(one), Colour: drawPrompt}
 		switch one.Kind {
 		case result.SpanPrompt:
-			rows[0].Spans = append(rows[0].Spans, d)
+			own[0].Spans = append(own[0].Spans, d)
 		case result.SpanStep:
 			if d.Colour = drawStep; one.Leaves > 1 {
 				d.Colour = drawBranches
 			}
-			rows[0].Spans = append(rows[0].Spans, d)
+			own[0].Spans = append(own[0].Spans, d)
 		case result.SpanWait:
 			d.Colour = drawVain
-			rows[1].Spans = append(rows[1].Spans, d)
+			own[1].Spans = append(own[1].Spans, d)
 		case result.SpanRollback, result.SpanTurn:
 			d.Colour = drawVain
-			rows[2].Spans = append(rows[2].Spans, d)
+			own[2].Spans = append(own[2].Spans, d)
 		case result.SpanShown:
 			if d.Colour = drawEdge; one.Outcome == "cloud" {
 				d.Colour = drawCloud
@@ -214,13 +222,12 @@ func (m *Mode) waterfall() Picture {
 		}
 	}
 	const mostAsks = 24
-	s.Rows = slices.DeleteFunc(rows, func(r chart.Row) bool { return len(r.Spans) == 0 })
-	s.Rows = append(s.Rows, asks[:min(len(asks), mostAsks)]...)
+	rows := slices.DeleteFunc(own, func(r chart.Row) bool { return len(r.Spans) == 0 })
+	rows = append(rows, asks[:min(len(asks), mostAsks)]...)
 	if left := len(asks) - mostAsks; left > 0 {
-		s.Rows = append(s.Rows, chart.Row{Name: plural(left, "more ask")})
+		rows = append(rows, chart.Row{Name: plural(left, "more ask")})
 	}
-	s.Rows = append(s.Rows, shown)
-	return s
+	return append(rows, shown)
 }
 
 func askKind(outcome string) int {

@@ -27,7 +27,7 @@ func ofDemo(name string, o Options) (*Set, error) {
 		fmt.Fprintf(sum, "%q %q\n", q.Text, q.Answer)
 		s.Questions = append(s.Questions, Question{
 			ID: fmt.Sprint(i + 1), Text: q.Text, Reference: q.Answer, Key: q.Place + ", " + q.Food,
-			Grade: judge(q.Correct),
+			Grade: JudgeBy(q.Correct),
 		})
 	}
 	s.Hash = hex.EncodeToString(sum.Sum(nil))

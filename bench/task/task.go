@@ -24,7 +24,7 @@ const (
 // String is the verdict in one word.
 func (v Verdict) String() string { return [...]string{"wrong", "right", "silent"}[v] }
 
-// Question is one prompt of a workload.
+// Question is one prompt of a workload, whatever file or task it comes from, with who judges the answer.
 type Question struct {
 	ID        string // names it within its set
 	Text      string // what is asked: the message of a user, or a text to go on with

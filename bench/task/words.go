@@ -2,8 +2,8 @@ package task
 
 import "strings"
 
-// judge is a grader of a rule that only says whether an answer is right. A blank answer is silent.
-func judge(right func(answer string) bool) func(string) Verdict {
+// JudgeBy is a grader by a rule that only says whether an answer is right. A blank answer is silent.
+func JudgeBy(right func(answer string) bool) func(string) Verdict {
 	return func(answer string) Verdict {
 		switch {
 		case strings.TrimSpace(answer) == "":
@@ -17,7 +17,7 @@ func judge(right func(answer string) bool) func(string) Verdict {
 
 // contains grades by whether the key stands anywhere in the answer, as it is written.
 func contains(key string) func(string) Verdict {
-	return judge(func(answer string) bool { return strings.Contains(answer, key) })
+	return JudgeBy(func(answer string) bool { return strings.Contains(answer, key) })
 }
 
 // exact grades by whether the answer is the key, but for case, spaces and a full stop at the end.
@@ -25,5 +25,5 @@ func exact(key string) func(string) Verdict {
 	plain := func(s string) string {
 		return strings.TrimSuffix(strings.ToLower(strings.Join(strings.Fields(s), " ")), ".")
 	}
-	return judge(func(answer string) bool { return plain(answer) == plain(key) })
+	return JudgeBy(func(answer string) bool { return plain(answer) == plain(key) })
 }

@@ -80,8 +80,8 @@ func (a *app) interrupted(stopped *interruption, err error) int {
 	return stopped.code()
 }
 
-// watchBegin notes in a.command which command of the tree began its work. Whatever cobra refuses before
-// that (unknown commands and flags, bad values, missing arguments) is wrong usage.
+// watchBegin notes in a.command which command of the tree began its work, and profiles that work where flags say so.
+// Whatever cobra refuses before it begins (unknown commands and flags, bad values, missing arguments) is wrong usage.
 func (a *app) watchBegin(root *cobra.Command) {
 	var wrap func(c *cobra.Command)
 	wrap = func(c *cobra.Command) {
@@ -100,7 +100,15 @@ func (a *app) watchBegin(root *cobra.Command) {
 				if err := a.findModels(c); err != nil {
 					return err
 				}
-				return modelHint(c, work(c, args))
+				stop, err := startProfile(c)
+				if err != nil {
+					return err
+				}
+				err = work(c, args)
+				if failed := stop(err); failed != nil {
+					err = errors.Join(err, failed)
+				}
+				return modelHint(c, err)
 			}
 		}
 		for _, sub := range c.Commands() {

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/bench/compare"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
@@ -40,21 +41,14 @@ together: if nothing differs, a difference is reported in no more than --alpha o
 			return someArgs("a file with measurements, or two to compare")(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if !(o.Alpha > 0 && o.Alpha < 1) {
-				return usagef("--alpha %v is out of range: give a chance above 0 and below 1", o.Alpha)
-			}
-			for _, name := range []string{"by", "base"} {
-				if len(args) == 2 && c.Flags().Changed(name) {
-					return usagef("--%s is for one file: leave it out, or one of the files", name)
-				}
+			if err := checkCompare(c.Flags(), o, len(args)); err != nil {
+				return err
 			}
 			r, err := compareFiles(args, o)
-			switch {
-			case errors.Is(err, compare.ErrNothing):
-				return fmt.Errorf("%s: %w", strings.Join(args, " and "), err)
-			case err != nil:
+			if err != nil {
 				return err
-			case asJSON:
+			}
+			if asJSON {
 				return a.printComparison(r)
 			}
 			return printCompared(a.stdout, r)
@@ -69,8 +63,21 @@ together: if nothing differs, a difference is reported in no more than --alpha o
 	return c
 }
 
+// checkCompare refuses flags that are out of range, or have no effect with so many files.
+func checkCompare(given *pflag.FlagSet, o compare.Options, files int) error {
+	if !(o.Alpha > 0 && o.Alpha < 1) {
+		return usagef("--alpha %v is out of range: give a chance above 0 and below 1", o.Alpha)
+	}
+	for _, name := range []string{"by", "base"} {
+		if files == 2 && given.Changed(name) {
+			return usagef("--%s is for one file: leave it out, or one of the files", name)
+		}
+	}
+	return nil
+}
+
 // compareFiles compares one file in itself, or two.
-func compareFiles(paths []string, o compare.Options) (*compare.Report, error) {
+func compareFiles(paths []string, o compare.Options) (r *compare.Report, err error) {
 	var files [][]result.Record
 	for _, path := range paths {
 		records, err := result.ReadFile(path)
@@ -80,9 +87,14 @@ func compareFiles(paths []string, o compare.Options) (*compare.Report, error) {
 		files = append(files, records)
 	}
 	if len(files) == 1 {
-		return compare.Within(files[0], o)
+		r, err = compare.Within(files[0], o)
+	} else {
+		r, err = compare.Files(files[0], files[1], o)
 	}
-	return compare.Files(files[0], files[1], o)
+	if errors.Is(err, compare.ErrNothing) {
+		err = fmt.Errorf("%s: %w", strings.Join(paths, " and "), err)
+	}
+	return r, err
 }
 
 // comparedLine is the JSON of one figure.

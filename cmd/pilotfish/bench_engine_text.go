@@ -9,8 +9,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench"
 )
 
+// printEngineReport prints one measurement of an engine, a line for each thing.
 func printEngineReport(a *app, r bench.EngineReport) {
 	fmt.Fprintf(a.stdout, "%s\n", r.Device)
+	printSpeeds(a, r)
+	printMemory(a, r)
+	printNoise(a, r)
+	printScaling(a, r.Scaling)
+}
+
+// printSpeeds says how fast prompts and answers are.
+func printSpeeds(a *app, r bench.EngineReport) {
 	if r.PromptTokens > 0 {
 		fmt.Fprintf(a.stdout, "prompt       %8.1f tokens/s, %d at once", r.PromptTPS, r.PromptTokens)
 		if r.PromptBound > 0 {
@@ -32,6 +41,10 @@ func printEngineReport(a *app, r bench.EngineReport) {
 			"encoded      %8d dispatches a token, in %d levels: those of one level need not wait for each other\n",
 			r.Dispatches, r.Levels)
 	}
+}
+
+// printMemory says what memory gives and takes, and how long it takes until the first token.
+func printMemory(a *app, r bench.EngineReport) {
 	fmt.Fprintf(a.stdout, "memory       %8.1f GB/s can be read; a token reads %s of weights",
 		r.Bandwidth, humanize.Bytes(uint64(r.TokenBytes)))
 	if r.DepthBytes > 0 {
@@ -58,8 +71,6 @@ func printEngineReport(a *app, r bench.EngineReport) {
 		fmt.Fprintf(a.stdout, "peak memory  %8s (file %s, keys and values of a full context %s)\n",
 			humanize.Bytes(uint64(r.PeakRSS)), humanize.Bytes(uint64(r.FileBytes)), humanize.Bytes(uint64(r.KVBytes)))
 	}
-	printNoise(a, r)
-	printScaling(a, r.Scaling)
 }
 
 // printNoise says how far samples lie apart, and what else the machine did.

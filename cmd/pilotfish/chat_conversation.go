@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -132,17 +133,7 @@ func (c *conversation) ask(ctx context.Context, question string) error {
 		route.Cloud = c.gateway
 		options = append(options, route)
 	}
-	var failed, broken error
-	printed := 0
-	for t, err := range c.chat.Send(asking, question, options...) {
-		if failed = err; err != nil {
-			break
-		}
-		printed += len(t.Text)
-		if broken = c.write(engine.Token{Text: t.Text, Origin: string(t.Origin)}); broken != nil {
-			break
-		}
-	}
+	printed, failed, broken := c.print(c.chat.Send(asking, question, options...))
 	s := c.chat.Stats()
 	c.count(s)
 	if broken != nil {
@@ -163,6 +154,21 @@ func (c *conversation) ask(ctx context.Context, question string) error {
 	}
 	c.remarks(s)
 	return nil
+}
+
+// print prints tokens as they come, and says how many bytes that were. It ends with them, where decoding failed, or
+// where nobody reads what is printed.
+func (c *conversation) print(tokens iter.Seq2[pilotfish.Token, error]) (printed int, failed, broken error) {
+	for t, err := range tokens {
+		if err != nil {
+			return printed, err, nil
+		}
+		printed += len(t.Text)
+		if err := c.write(engine.Token{Text: t.Text, Origin: string(t.Origin)}); err != nil {
+			return printed, nil, err
+		}
+	}
+	return printed, nil, nil
 }
 
 // count adds an answer to the totals.
@@ -249,17 +255,11 @@ func (c *conversation) makeRoom(question string) error {
 		return fmt.Errorf("the question has about %d tokens, and the context of %d has room for %d: shorten it, or "+
 			"begin with more room by --ctx", asked, context, max(room, 0))
 	}
-	first := head
-	for ; first < len(messages); first += 2 {
-		rest, err := c.tokens(messages[first:]...)
-		if err != nil {
-			return err
-		}
-		if fixed+rest+asked+answer <= context {
-			break
-		}
+	first, err := c.firstKept(messages, head, context-fixed-asked-answer)
+	if err != nil {
+		return err
 	}
-	if first = min(first, len(messages)); first > head {
+	if first > head {
 		c.dropped = append(c.dropped, messages[head:first]...)
 		c.begin(slices.Delete(messages, head, first))
 		turns := "turn is"
@@ -271,6 +271,20 @@ func (c *conversation) makeRoom(question string) error {
 			turns)
 	}
 	return nil
+}
+
+// firstKept is the number of the first message, from head on in whole turns, from which on all fit into so many tokens.
+func (c *conversation) firstKept(messages []pilotfish.Message, head, room int) (int, error) {
+	for first := head; first < len(messages); first += 2 {
+		n, err := c.tokens(messages[first:]...)
+		if err != nil {
+			return 0, err
+		}
+		if n <= room {
+			return first, nil
+		}
+	}
+	return max(head, len(messages)), nil
 }
 
 // messages are all turns, with those that the context has no room for.

@@ -38,19 +38,8 @@ type cloudCommandFlags struct {
 	operate   operateFlags
 }
 
-// newCloudCommand serves the large model.
-func newCloudCommand(a *app) *cobra.Command {
-	c, _ := cloudCommand(a)
-	return c
-}
-
-// cloudCommand returns the command with its flags.
-func cloudCommand(a *app) (*cobra.Command, *cloudCommandFlags) {
-	f := new(cloudCommandFlags)
-	c := &cobra.Command{
-		Use:   "cloud {-m FILE | --upstream URL --tokenizer FILE} [flags]",
-		Short: "Run the gateway: serve a large model to devices, token by token",
-		Long: `Serve a large model to devices that ask for single tokens, over QUIC with TLS.
+// cloudHelp is what the command tells of itself.
+const cloudHelp = `Serve a large model to devices that ask for single tokens, over QUIC with TLS.
 
 The model is either a GGUF file that this program runs (-m), or is served by an inference engine over HTTP
 (--upstream): SGLang, vLLM, llama-server, or anything with OpenAI's /v1/completions that accepts token ids. The
@@ -84,7 +73,21 @@ access tokens as well:
     - {name: lab, secret-file: lab.secret, rate: 200, burst: 400, devices: 1000}
 
 SIGHUP reloads tokens, certificate, ticket keys and --log-level; changes that need a restart are logged. SIGTERM and
-Ctrl-C let open questions finish. The log goes to stderr; /metrics and other pages for operators are at --admin.`,
+Ctrl-C let open questions finish. The log goes to stderr; /metrics and other pages for operators are at --admin.`
+
+// newCloudCommand serves the large model.
+func newCloudCommand(a *app) *cobra.Command {
+	c, _ := cloudCommand(a)
+	return c
+}
+
+// cloudCommand returns the command with its flags.
+func cloudCommand(a *app) (*cobra.Command, *cloudCommandFlags) {
+	f := new(cloudCommandFlags)
+	c := &cobra.Command{
+		Use:   "cloud {-m FILE | --upstream URL --tokenizer FILE} [flags]",
+		Short: "Run the gateway: serve a large model to devices, token by token",
+		Long:  cloudHelp,
 		Example: `  pilotfish cloud -m big.gguf
   pilotfish cloud -m big.gguf --listen 10.0.0.7:4433 --token-file tokens.txt --slots 200000
   pilotfish cloud --upstream http://10.0.0.8:8000 --upstream http://10.0.0.9:8000 --tokenizer small.gguf`,
@@ -97,6 +100,12 @@ Ctrl-C let open questions finish. The log goes to stderr; /metrics and other pag
 			return f.serve(c.Context(), a)
 		},
 	}
+	f.register(c)
+	c.AddCommand(newCloudCheckCommand(a), newCloudReadyCommand(a))
+	return c, f
+}
+
+func (f *cloudCommandFlags) register(c *cobra.Command) {
 	f.model.registerOptional(c) // or an upstream
 	p := c.Flags()
 	f.upstream.register(p)
@@ -120,8 +129,6 @@ Ctrl-C let open questions finish. The log goes to stderr; /metrics and other pag
 	f.qlog.register(p)
 	f.limits.register(p)
 	f.operate.register(p)
-	c.AddCommand(newCloudCheckCommand(a), newCloudReadyCommand(a))
-	return c, f
 }
 
 // options refuses what is wrong with flags, whatever else there is.
@@ -278,7 +285,7 @@ func (m *builtInModel) close() {
 // logComputed says what the model has done.
 func logComputed(s engine.ServiceStats, log *slog.Logger) {
 	log.Info("computed", "tokens", s.Computed, "passes", s.Steps,
-		"lookup_proposed", s.Guessed, "lookup_accepted", s.Held, "shared", s.Shared)
+		"lookup_proposed", s.Guessed, "lookup_accepted", s.Accepted, "shared", s.Shared)
 }
 
 // socket opens the address that the gateway listens on.

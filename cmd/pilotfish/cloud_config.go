@@ -154,7 +154,7 @@ func (f *cloudCommandFlags) checkConfig(a *app) error {
 // checkFiles reads the model, or the vocabulary of engines, which are not asked. It returns what the gateway would ask.
 func (f *cloudCommandFlags) checkFiles() (what string, err error) {
 	if urls := f.upstream.o.URLs; len(urls) > 0 {
-		_, err := engine.TextOf(f.upstream.tokenizer)
+		_, err := engine.ReadTokenizer(f.upstream.tokenizer)
 		return fmt.Sprintf("%d engines", len(urls)), err
 	}
 	e, err := f.model.open()

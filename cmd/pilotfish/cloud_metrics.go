@@ -72,7 +72,7 @@ func newServiceMetrics(stats func() engine.ServiceStats) *serviceMetrics {
 	count("guessed_tokens_total", "Tokens computed as guesses of what follows.",
 		func(s engine.ServiceStats) uint64 { return s.Guessed })
 	count("held_tokens_total", "Guesses that questions came along.",
-		func(s engine.ServiceStats) uint64 { return s.Held })
+		func(s engine.ServiceStats) uint64 { return s.Accepted })
 	return m
 }
 

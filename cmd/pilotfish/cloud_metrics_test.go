@@ -36,7 +36,7 @@ func TestServiceMetrics(t *testing.T) {
 	for field, name := range map[string]string{"Slots": "slots", "InUse": "slots_used",
 		"InCommon": "slots_common", "Shared": "shared_tokens_total", "Sessions": "sessions",
 		"Waiting": "asks_waiting", "Steps": "steps_total", "Computed": "computed_tokens_total",
-		"Guessed": "guessed_tokens_total", "Held": "held_tokens_total", "Reused": "reused_tokens_total",
+		"Guessed": "guessed_tokens_total", "Accepted": "held_tokens_total", "Reused": "reused_tokens_total",
 		"Evicted": "evicted_tokens_total", "Shed": "shed_asks_total", "Recomputed": "recomputed_tokens_total",
 		"Repeated": "repeated_tokens_total", "Ahead": "ahead_tokens_total", "AheadShed": "shed_ahead_total"} {
 		at, ok := v.Type().FieldByName(field)

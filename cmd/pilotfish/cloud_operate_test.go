@@ -28,6 +28,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -235,7 +236,7 @@ func TestDeadEngine(t *testing.T) {
 		defer d.Close()
 		s, err := d.NewSession(t.Context())
 		require.NoError(t, err)
-		asks.Go(func() { _, _ = s.Ask(asking, []int32{1, 2, 3}, client.Query{}) })
+		asks.Go(func() { _, _ = s.Ask(asking, terms.Question{Context: []int32{1, 2, 3}}) })
 	}
 	<-up.asked
 	var now map[string]*dto.MetricFamily

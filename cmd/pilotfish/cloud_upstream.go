@@ -220,7 +220,13 @@ func (m *upstreamModel) metrics() prometheus.Collector { return newUpstreamMetri
 
 func (m *upstreamModel) ready() error { return m.u.Ready() }
 
-func (m *upstreamModel) text() (func([]int32) string, error) { return engine.TextOf(m.tokenizer) }
+func (m *upstreamModel) text() (func([]int32) string, error) {
+	t, err := engine.ReadTokenizer(m.tokenizer)
+	if err != nil {
+		return nil, err
+	}
+	return t.Decode, nil
+}
 
 // close says what the engines have done.
 func (m *upstreamModel) close() {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
@@ -71,14 +71,14 @@ func embedded(b []byte, name string) (*engine.Engine, error) {
 }
 
 // demoQuestions returns the first of the held-out questions, as many as are asked for.
-func (f *routingFlags) demoQuestions() ([]bench.Question, error) {
+func (f *routingFlags) demoQuestions() ([]task.Question, error) {
 	heldOut := demo.Questions(demo.HeldOut)
 	if f.questions > len(heldOut) {
 		return nil, usagef("--questions %d is too many: the demo has %d", f.questions, len(heldOut))
 	}
-	var all []bench.Question
+	var all []task.Question
 	for _, q := range heldOut[:f.questions] {
-		all = append(all, bench.Question{Text: q.Text, Correct: q.Correct})
+		all = append(all, task.Question{Text: q.Text, Grade: task.JudgeBy(q.Correct)})
 	}
 	return all, nil
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // logitsResult is the output of `pilotfish logits --json`. Its fields are a contract.
@@ -43,17 +46,7 @@ func newLogitsCommand(a *app) *cobra.Command {
 				return err
 			}
 			defer e.Close()
-			logits, top, err := e.Logits(c.Context(), ids, best)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return a.printJSON(logitsResult{Argmax: top[0].ID, Logits: logits})
-			}
-			for _, t := range top {
-				fmt.Fprintf(a.stdout, "%d\t%v\n", t.ID, t.Logit)
-			}
-			return nil
+			return a.printLogits(c.Context(), e, ids, best, asJSON)
 		},
 	}
 	model.registerWithoutContext(c)
@@ -62,4 +55,19 @@ func newLogitsCommand(a *app) *cobra.Command {
 	c.Flags().IntVar(&best, "best", 10, "number of best tokens to print without --json")
 	cobra.CheckErr(c.MarkFlagRequired("tokens"))
 	return c
+}
+
+// printLogits prints the best tokens that follow a text, or all of them as JSON.
+func (a *app) printLogits(ctx context.Context, e *engine.Engine, ids []int32, best int, asJSON bool) error {
+	logits, top, err := e.Logits(ctx, ids, best)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return a.printJSON(logitsResult{Argmax: top[0].ID, Logits: logits})
+	}
+	for _, t := range top {
+		fmt.Fprintf(a.stdout, "%d\t%v\n", t.ID, t.Logit)
+	}
+	return nil
 }

@@ -26,7 +26,7 @@ func addProfiles(root *cobra.Command) {
 		if err != nil || len(rest) > 0 {
 			panic("there is no command " + path) // whoever renames one renames it above
 		}
-		new(profileFlag).register(c)
+		registerProfile(c)
 	}
 }
 
@@ -47,37 +47,32 @@ func profileKinds() []profileKind {
 	}
 }
 
-// register adds the flags to c, and the profile around its work, which must be set already.
-func (p *profileFlag) register(c *cobra.Command) {
-	c.Flags().StringVar(&p.kind, "profile", "",
+func registerProfile(c *cobra.Command) {
+	c.Flags().String("profile", "",
 		"write a profile of this run; `KIND` is cpu, mem, block, mutex or trace. CPU samples are labelled by phase, "+
 			"see `go tool pprof -tags`")
-	c.Flags().StringVar(&p.path, "profile-path", "",
+	c.Flags().String("profile-path", "",
 		"with --profile: `file` to write, or folder for KIND.pprof or trace.out (default: the current folder). "+
 			"Existing files are never overwritten")
-	work := c.RunE
-	c.RunE = func(c *cobra.Command, args []string) error {
-		stop, err := p.start(c.Flags().Changed("profile"), c.Flags().Changed("profile-path"))
-		if err != nil {
-			return err
-		}
-		err = work(c, args)
-		if failed := stop(err); failed != nil {
-			return errors.Join(err, failed)
-		}
-		return err
-	}
 }
 
-// start begins the profile and returns what ends and writes it. No profile is left of a call that was wrong.
-func (p *profileFlag) start(wanted, placed bool) (stop func(error) error, err error) {
-	if !wanted {
-		if placed {
+// startProfile begins the profile that the flags of a command want, if any, and returns what ends and writes it. That
+// takes the error of the command: no profile is left of a call that was wrong.
+func startProfile(c *cobra.Command) (stop func(error) error, err error) {
+	flags := c.Flags()
+	if !flags.Changed("profile") {
+		if flags.Changed("profile-path") {
 			return nil,
 				usagef("--profile-path has no effect without --profile: say what to profile, such as --profile cpu")
 		}
 		return func(error) error { return nil }, nil
 	}
+	p := profileFlag{flags.Lookup("profile").Value.String(), flags.Lookup("profile-path").Value.String()}
+	return p.start()
+}
+
+// start begins the profile and returns what ends and writes it.
+func (p profileFlag) start() (stop func(error) error, err error) {
 	kind, ok := profileKind{}, false
 	for _, k := range profileKinds() {
 		if k.name == p.kind {
@@ -111,7 +106,7 @@ func (p *profileFlag) start(wanted, placed bool) (stop func(error) error, err er
 }
 
 // reserve makes the file of the profile, empty, so that no other one is overwritten.
-func (p *profileFlag) reserve(kind profileKind) (path string, err error) {
+func (p profileFlag) reserve(kind profileKind) (path string, err error) {
 	path = p.path
 	if path == "" {
 		path = kind.file

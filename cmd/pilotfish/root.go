@@ -40,7 +40,19 @@ Text goes to stdout, everything else to stderr. Exit codes:
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.AddCommand(
+	root.AddCommand(subcommands(a)...)
+	addSettings(a, root)
+	addValues(a, root)
+	addProfiles(root)
+	root.InitDefaultCompletionCmd()
+	addHelp(a, root)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagFault(err) })
+	return root
+}
+
+// subcommands are those that the help lists, in its order.
+func subcommands(a *app) []*cobra.Command {
+	return []*cobra.Command{
 		newPullCommand(a),
 		newListCommand(a),
 		newRemoveCommand(a),
@@ -57,14 +69,7 @@ Text goes to stdout, everything else to stderr. Exit codes:
 		newEvalCommand(a),
 		newConfigCommand(a),
 		newVersionCommand(a),
-	)
-	addSettings(a, root)
-	addValues(a, root)
-	addProfiles(root)
-	root.InitDefaultCompletionCmd()
-	addHelp(a, root)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagFault(err) })
-	return root
+	}
 }
 
 // knownCommand refuses whatever is left on the line when no command was found, with the names that are near.

@@ -171,7 +171,7 @@ func (r *routeFlags) router(own []byte) (router.Options, error) {
 	case policy == router.Learned && r.routerGGM == "":
 		r.file, err = parseRouter(own)
 	case r.routerGGM != "":
-		r.file, err = readRouter(r.routerGGM)
+		r.file, err = engine.ReadRouter(r.routerGGM)
 	}
 	if err == nil && r.file != nil {
 		o.Net = r.file.Net
@@ -227,17 +227,4 @@ func parseRouter(b []byte) (*router.File, error) {
 		return nil, err
 	}
 	return router.Read(f)
-}
-
-func readRouter(path string) (*router.File, error) {
-	f, err := gguf.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	r, err := router.Read(f)
-	if err != nil {
-		return nil, fmt.Errorf("load %s: %w", path, err)
-	}
-	return r, nil
 }

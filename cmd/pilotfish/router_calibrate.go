@@ -20,6 +20,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
 )
@@ -187,7 +188,7 @@ func (f *calibrateFlags) read() (*router.File, error) {
 	if f.router == "" {
 		return parseRouter(demo.Router())
 	}
-	return readRouter(f.router)
+	return engine.ReadRouter(f.router)
 }
 
 // drawnQuestions is how many questions of the demo are drawn where nothing else is said.

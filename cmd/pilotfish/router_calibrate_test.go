@@ -15,6 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -87,7 +88,7 @@ func TestCalibrateDemo(t *testing.T) {
 				[]any{c.Threshold, c.Share, c.PValue, c.Tokens})
 		}
 	}
-	file, err := readRouter(out)
+	file, err := engine.ReadRouter(out)
 	require.NoError(t, err)
 	assert.Equal(t, c, newCertificateEvent(file.Certificate))
 	shipped, err := parseRouter(demo.Router())
@@ -167,7 +168,7 @@ func TestCalibrateOwn(t *testing.T) {
 	same := append(args, "--router", out, "--thresholds", "0.02")
 	_, last, _ = calibrated(t, exitDone, same...)
 	assert.Equal(t, 0.02, last.Certificate.Threshold)
-	again, err := readRouter(out)
+	again, err := engine.ReadRouter(out)
 	require.NoError(t, err)
 	assert.Equal(t, 0.02, again.Certificate.Threshold)
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/collect"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
@@ -223,7 +224,7 @@ func (f *collectFlags) options(set *task.Set) (collect.Options, error) {
 	if f.router == "" {
 		return o, nil
 	}
-	file, err := readRouter(f.router)
+	file, err := engine.ReadRouter(f.router)
 	if err != nil {
 		return o, err
 	}

@@ -124,7 +124,7 @@ func (c *course) questions() (*task.Set, error) {
 // escalates the wanted share of the positions held back, and else as those of the first folder.
 func (c *course) routed() collect.Options {
 	last := c.rounds[len(c.rounds)-1]
-	held := train.Judge(c.src, last.result.Held.Rows, last.file.Net, c.f.options().Threads)
+	held := train.Judge(c.src, last.result.HeldOut.Rows, last.file.Net, c.f.options().Threads)
 	threshold := router.Rank(held).Threshold(c.f.rounds.share)
 	sum := sha256.Sum256(last.bytes)
 	s := c.folders[0].Set.Settings()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/router/train"
 )
@@ -61,7 +62,7 @@ func (f *showFlags) run(_ context.Context, a *app, path string, dirs []string) e
 			}
 		}
 	}
-	file, err := readRouter(path)
+	file, err := engine.ReadRouter(path)
 	if err != nil {
 		return err
 	}
@@ -242,7 +243,7 @@ func (f *showFlags) judge(a *app, path string, file *router.File, folders []trai
 func (w *worth) positions(file *router.File, src *train.Traces, data string) ([]int, error) {
 	rows := train.Labelled(src)
 	if file.About.Data == data && file.About.Validation > 0 {
-		held, err := train.Hold(src, file.About.Validation, uint64(file.About.Seed))
+		held, err := train.HoldOut(src, file.About.Validation, uint64(file.About.Seed))
 		if err != nil {
 			return nil, err
 		}
@@ -295,6 +296,19 @@ func (w *worth) print(out io.Writer) error {
 				b.Confidence-b.Stand)
 		}
 	}
+	w.printRanks(t)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(out, `
+precision: share of the escalated tokens whose label says so
+recall: share of the tokens whose label says so that are escalated, as in the
+last table for each policy`)
+	return err
+}
+
+// printRanks prints what is escalated at thresholds, and for shares of tokens.
+func (w *worth) printRanks(t io.Writer) {
 	fmt.Fprintln(t, "\nthreshold\tescalated\tprecision\trecall\t")
 	for _, x := range thresholds() {
 		p := w.ranks[0].At(x)
@@ -309,14 +323,6 @@ func (w *worth) print(out io.Writer) error {
 		}
 		fmt.Fprintf(t, "%.1f%%\t\n", 100*s)
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(out, `
-precision: share of the escalated tokens whose label says so
-recall: share of the tokens whose label says so that are escalated, as in the
-last table for each policy`)
-	return err
 }
 
 func percentOf(x float64) string {

@@ -301,7 +301,7 @@ type roundEvent struct {
 // report tells of one training.
 func (c *course) report(number int, r *train.Result, took time.Duration) error {
 	e := roundEvent{
-		number, r.Prompts, r.Positions, r.Escalate, r.Held.Prompts, len(r.Held.Rows), r.Epochs, r.Best, r.Loss,
+		number, r.Prompts, r.Positions, r.Escalate, r.HeldOut.Prompts, len(r.HeldOut.Rows), r.Epochs, r.Best, r.Loss,
 		number0(r.AUC), r.Calibration, r.Uncalibrated, r.Scale, r.Shift, took.Seconds(),
 	}
 	if c.f.json {
@@ -400,7 +400,7 @@ type comparison struct {
 
 // heldOf returns the positions held back in given texts (kind 0) or in those of a later round.
 func (c *course) heldOf(kind int) (rows []int) {
-	for _, i := range c.rounds[len(c.rounds)-1].result.Held.Rows {
+	for _, i := range c.rounds[len(c.rounds)-1].result.HeldOut.Rows {
 		if max(0, c.src.Folder(i)-c.given+1) == kind {
 			rows = append(rows, i)
 		}

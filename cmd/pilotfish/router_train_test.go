@@ -21,6 +21,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/collect"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/router/train"
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
@@ -103,7 +104,7 @@ func TestTrainCommand(t *testing.T) {
 	assert.Equal(t, out, got[1].File)
 	require.NotNil(t, got[0].AUC)
 	assert.Greater(t, *got[0].AUC, 0.7)
-	file, err := readRouter(out)
+	file, err := engine.ReadRouter(out)
 	require.NoError(t, err)
 	set, err := trace.Open(dir)
 	require.NoError(t, err)
@@ -122,13 +123,13 @@ func TestTrainCommand(t *testing.T) {
 	gateway := traceSettings()
 	gateway.Large, gateway.Prompts = trace.Model{Name: "behind a gateway"}, 30
 	_, both := trainOn(t, traces(t, gateway), dir, "--label", "disagreement", "--epochs", "1")
-	file, err = readRouter(both)
+	file, err = engine.ReadRouter(both)
 	require.NoError(t, err)
 	assert.Equal(t, "0123", file.About.Large, "from the folder that knows")
 	assert.Equal(t, "big", file.About.LargeName)
 	assert.NotEqual(t, about.Data, file.About.Data)
 	_, alone := trainOn(t, traces(t, gateway), "--label", "disagreement", "--epochs", "1")
-	file, err = readRouter(alone)
+	file, err = engine.ReadRouter(alone)
 	require.NoError(t, err)
 	assert.Equal(t, "behind a gateway", file.About.LargeName)
 
@@ -151,7 +152,7 @@ func TestTrainFlags(t *testing.T) {
 	dir := traces(t, traceSettings())
 	show := func(args ...string) (roundEvent, *router.File) {
 		got, out := trainOn(t, append([]string{dir, "--label", "disagreement"}, args...)...)
-		file, err := readRouter(out)
+		file, err := engine.ReadRouter(out)
 		require.NoError(t, err)
 		return got[0].roundEvent, file
 	}
@@ -274,7 +275,7 @@ func TestTrainRounds(t *testing.T) {
 	}
 	got, out := trainOn(t, line...)
 	require.Len(t, got, 2+4+1)
-	file, err := readRouter(out)
+	file, err := engine.ReadRouter(out)
 	require.NoError(t, err)
 	assert.Equal(t, 2, file.About.Rounds)
 	assert.Equal(t, 2, got[1].Round)
@@ -346,7 +347,7 @@ func TestRoutedTexts(t *testing.T) {
 	assert.Equal(t, collect.Routed, o.Reference)
 	assert.Equal(t, c.rounds[0].file.Net, o.Router.Net)
 	assert.Equal(t, fmt.Sprintf("%x", sha256.Sum256(c.rounds[0].bytes)), o.RouterHash)
-	held := train.Judge(c.src, c.rounds[0].result.Held.Rows, o.Router.Net, 1)
+	held := train.Judge(c.src, c.rounds[0].result.HeldOut.Rows, o.Router.Net, 1)
 	assert.InDelta(t, 0.3, router.Rank(held).At(*o.Router.Threshold).Share, 0.002)
 }
 
@@ -361,7 +362,7 @@ type shown struct {
 func TestShowCommand(t *testing.T) {
 	dir := traces(t, traceSettings())
 	_, out := trainOn(t, dir, "--label", "disagreement", "--validation", "0.25", "--seed", "3")
-	file, err := readRouter(out)
+	file, err := engine.ReadRouter(out)
 	require.NoError(t, err)
 
 	code, stdout, stderr := call(t, "router", "show", out)
@@ -462,7 +463,7 @@ func TestShowRefuses(t *testing.T) {
 func TestShowDamagedText(t *testing.T) {
 	dir := traces(t, traceSettings())
 	_, out := trainOn(t, dir, "--label", "r2r")
-	file, err := readRouter(out)
+	file, err := engine.ReadRouter(out)
 	require.NoError(t, err)
 	file.About.ModelName, file.About.Label = "\x1b[2J", "a\nb"
 	require.NoError(t, writeRouter(out, file))

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -48,17 +47,13 @@ unless a "grader" says otherwise: exact, number, or choice for questions with "c
 			if err := f.checkUpstream(); err != nil {
 				return err
 			}
-			if workload == "demo" {
-				if edge != "" || large != "" {
-					return usagef("--model and --large are for questions of your own: add --workload FILE, or leave " +
-						"them out")
-				}
-				if f.raw {
-					return usagef("--raw is for texts of your own: add --workload FILE, or leave it out")
-				}
-				return f.demo(c.Context(), a)
+			if workload != "demo" {
+				return f.own(c.Context(), a, workload, edge, large)
 			}
-			return f.own(c.Context(), a, workload, edge, large)
+			if err := f.checkDemo(edge, large); err != nil {
+				return err
+			}
+			return f.demo(c.Context(), a)
 		},
 	}
 	f.register(c, 0)
@@ -69,6 +64,17 @@ unless a "grader" says otherwise: exact, number, or choice for questions with "c
 	c.Flags().StringVarP(&edge, "model", "m", "", "small model, a GGUF `file`, for your own questions")
 	c.Flags().StringVar(&large, "large", "", "large model, a GGUF `file`, for your own questions")
 	return c
+}
+
+// checkDemo refuses flags that are for questions of the user's own.
+func (f *routingFlags) checkDemo(edge, large string) error {
+	if edge != "" || large != "" {
+		return usagef("--model and --large are for questions of your own: add --workload FILE, or leave them out")
+	}
+	if f.raw {
+		return usagef("--raw is for texts of your own: add --workload FILE, or leave it out")
+	}
+	return nil
 }
 
 // own measures models and questions of the user.
@@ -98,7 +104,7 @@ func (f *routingFlags) own(ctx context.Context, a *app, workload, edge, large st
 }
 
 // readQuestions reads the first questions of a file: as many as were asked for, or at most the default.
-func (f *routingFlags) readQuestions(path string) (all []bench.Question, err error) {
+func (f *routingFlags) readQuestions(path string) ([]task.Question, error) {
 	set, err := task.Open(path, task.Options{Most: f.questions})
 	if few, ok := errors.AsType[*task.FewError](err); ok {
 		if f.flags.Changed("questions") {
@@ -109,12 +115,5 @@ func (f *routingFlags) readQuestions(path string) (all []bench.Question, err err
 	if err != nil {
 		return nil, fmt.Errorf("--workload: %w", err)
 	}
-	for _, q := range set.Questions {
-		one := bench.Question{Text: q.Text}
-		if q.Grade != nil {
-			one.Correct = func(said string) bool { return q.Grade(said) == task.Right }
-		}
-		all = append(all, one)
-	}
-	return all, nil
+	return set.Questions, nil
 }

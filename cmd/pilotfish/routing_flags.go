@@ -64,7 +64,7 @@ type routingFlags struct {
 	upstream  upstreamFlags
 	recording recordFlags
 	price     priceFlag
-	timeline  timedQuestion
+	timeline  questionTimeline
 	qlog      qlogFlag
 	json      bool
 	page      pageFlag // of demo

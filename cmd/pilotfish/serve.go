@@ -174,11 +174,9 @@ func (f *serveFlags) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	log, _, err := a.newLog(f.log, "info")
-	if err != nil {
+	if o.Log, _, err = a.newLog(f.log, "info"); err != nil {
 		return err
 	}
-	o.Log = log
 	settings, err := f.model.served()
 	if err != nil {
 		return err
@@ -187,19 +185,11 @@ func (f *serveFlags) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	say := ""
-	if o.Keys, o.Origins, say, err = f.access.allow(f.listen); err != nil {
-		return err
-	}
-	tls, err := f.access.tls()
+	where, who, err := f.place(&o)
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", f.listen)
-	if err != nil {
-		return fmt.Errorf("--listen %s: %w", f.listen, err)
-	}
-	defer listener.Close()
+	defer where.listener.Close()
 	m, err := pilotfish.Open(f.model.path, settings)
 	if err != nil {
 		return err
@@ -212,7 +202,7 @@ func (f *serveFlags) run(ctx context.Context, a *app) error {
 	if most := m.Context() - 1; o.MaxPrompt > most {
 		return usagef("--max-prompt %d has no effect: the context has room for prompts of %d tokens", o.MaxPrompt, most)
 	}
-	route, hangUp, err := f.via.open(ctx, a, m, dial, log)
+	route, hangUp, err := f.via.open(ctx, a, m, dial, o.Log)
 	if err != nil {
 		return err
 	}
@@ -222,10 +212,25 @@ func (f *serveFlags) run(ctx context.Context, a *app) error {
 	if o.Fingerprint, err = f.fingerprint(m); err != nil {
 		return err
 	}
-	where := &serving{listener: listener, tls: tls, drain: f.limits.drain, log: log}
-	fmt.Fprintf(a.stderr, "serving %s, %s\n", strings.Join(o.Names, ", "), say)
+	fmt.Fprintf(a.stderr, "serving %s, %s\n", strings.Join(o.Names, ", "), who)
 	fmt.Fprintln(a.stdout, where.url())
 	return where.serve(ctx, model, o)
+}
+
+// place opens the address for those who may send requests there, who are told of in words, too.
+func (f *serveFlags) place(o *openai.Options) (where *serving, who string, err error) {
+	if o.Keys, o.Origins, who, err = f.access.allow(f.listen); err != nil {
+		return nil, "", err
+	}
+	tls, err := f.access.tls()
+	if err != nil {
+		return nil, "", err
+	}
+	listener, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return nil, "", fmt.Errorf("--listen %s: %w", f.listen, err)
+	}
+	return &serving{listener: listener, tls: tls, drain: f.limits.drain, log: o.Log}, who, nil
 }
 
 // modelNames are those under which programs may ask for the model: the aliases, and its file's without what says that

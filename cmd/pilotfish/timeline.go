@@ -11,6 +11,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/bench/timeline"
 )
 
@@ -52,19 +53,19 @@ func (t *timelineFlag) write(about result.Run) error {
 	return replaceFile(t.path, b.Bytes(), 0o644)
 }
 
-// timedQuestion draws the answers to one question of several, in every mode.
-type timedQuestion struct {
+// questionTimeline draws the answers to one question of several, in every mode.
+type questionTimeline struct {
 	timelineFlag
 	number int // from 1
 }
 
-func (t *timedQuestion) register(p *pflag.FlagSet) {
+func (t *questionTimeline) register(p *pflag.FlagSet) {
 	t.timelineFlag.register(p, "the answers to one question, in every mode but cloud,")
 	p.IntVar(&t.number, "timeline-question", 1, "with --timeline: `number` of the question to record, from 1")
 }
 
 // check refuses a question that is not asked.
-func (t *timedQuestion) check(set *pflag.FlagSet, questions int) error {
+func (t *questionTimeline) check(set *pflag.FlagSet, questions int) error {
 	if set.Changed("timeline-question") && t.path == "" {
 		return usagef("--timeline-question has no effect without --timeline: give a file with that")
 	}
@@ -74,15 +75,15 @@ func (t *timedQuestion) check(set *pflag.FlagSet, questions int) error {
 
 // drawn returns what begins the drawings: each mode has one in each cell, of the first time that it is asked the
 // question there.
-func (t *timedQuestion) drawn(
-	all []bench.Question, cells bool,
-) func(bench.Mode, *bench.Cell, bench.Question) *timeline.Text {
+func (t *questionTimeline) drawn(
+	all []task.Question, cells bool,
+) func(bench.Mode, *bench.Cell, task.Question) *timeline.Text {
 	if t.line == nil {
 		return nil
 	}
 	var mu sync.Mutex
 	begun := map[string]bool{}
-	return func(m bench.Mode, c *bench.Cell, q bench.Question) *timeline.Text {
+	return func(m bench.Mode, c *bench.Cell, q task.Question) *timeline.Text {
 		name := m.Name
 		if cells {
 			name = cellName(c) + ": " + name

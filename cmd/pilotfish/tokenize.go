@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
@@ -32,14 +32,9 @@ With --jsonl, read one JSON string per line from stdin and print one JSON array 
 			if jsonl && len(args) > 0 {
 				return usagef("--jsonl reads texts from stdin: leave out the text on the command line")
 			}
-			f, err := gguf.Open(path)
+			t, err := engine.ReadTokenizer(path)
 			if err != nil {
 				return err
-			}
-			defer f.Close()
-			t, err := tokenizer.FromGGUF(f)
-			if err != nil {
-				return fmt.Errorf("load %s: %w", path, err)
 			}
 			if jsonl {
 				return a.tokenizeLines(t, !noSpecial)

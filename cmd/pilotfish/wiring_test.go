@@ -19,6 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -396,8 +397,8 @@ func TestDemoWorkload(t *testing.T) {
 		require.Len(t, all, n)
 		for i, q := range all {
 			assert.Equal(t, held[i].Text, q.Text)
-			assert.True(t, q.Correct(held[i].Answer))
-			assert.False(t, q.Correct("nothing of the kind"))
+			assert.Equal(t, task.Right, q.Grade(held[i].Answer))
+			assert.Equal(t, task.Wrong, q.Grade("nothing of the kind"))
 		}
 	}
 	e, err := embedded(demo.Small(), "demo/small.gguf")
@@ -420,7 +421,7 @@ func TestDemoWorkload(t *testing.T) {
 // TestReadQuestions: a workload of one's own is read as far as it is asked for, and what is wrong is named with its
 // line.
 func TestReadQuestions(t *testing.T) {
-	read := func(content string, args ...string) ([]bench.Question, error) {
+	read := func(content string, args ...string) ([]task.Question, error) {
 		var f routingFlags
 		c := new(cobra.Command)
 		f.register(c, 0)
@@ -434,10 +435,10 @@ func TestReadQuestions(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 3, "fewer than the default")
 	assert.Equal(t, []string{"a", "b", "c"}, []string{all[0].Text, all[1].Text, all[2].Text})
-	assert.True(t, all[0].Correct("oh yes!"))
-	assert.False(t, all[0].Correct("no"))
-	assert.Nil(t, all[1].Correct)
-	assert.Nil(t, all[2].Correct)
+	assert.Equal(t, task.Right, all[0].Grade("oh yes!"))
+	assert.Equal(t, task.Wrong, all[0].Grade("no"))
+	assert.Nil(t, all[1].Grade)
+	assert.Nil(t, all[2].Grade)
 	all, err = read(three+"\nthis is not read", "--questions", "3")
 	require.NoError(t, err)
 	assert.Len(t, all, 3)

@@ -29,7 +29,7 @@ func TestArchitecture(t *testing.T) {
 		declared := regexp.MustCompile(`(?m)^(func (\(\w* ?\*?\w+\) )?|type |\t)` + name + `\b`)
 		assert.True(t, declared.MatchString(declares(file)), "%s does not declare %s", file, name)
 	}
-	file := regexp.MustCompile("`([\\w/]+\\.(?:go|md))`")
+	file := regexp.MustCompile("`([\\w/]+\\.(?:go|md|s))`")
 	for _, m := range file.FindAllStringSubmatch(page, -1) {
 		declares(m[1])
 	}
@@ -44,4 +44,21 @@ func TestArchitecture(t *testing.T) {
 		check(m[2], m[1])
 	}
 	assert.Greater(t, named, 30, "what the page names")
+}
+
+// TestWalk: docs/architecture.md walks from main to a microkernel in at most 20 files, each named once.
+func TestWalk(t *testing.T) {
+	text, err := os.ReadFile("../../docs/architecture.md")
+	require.NoError(t, err)
+	_, walk, found := strings.Cut(string(text), "\n## The walk to one product\n")
+	require.True(t, found)
+	walk, _, _ = strings.Cut(walk, "\n## ")
+	files := map[string]bool{}
+	for _, m := range regexp.MustCompile("`([\\w/]+\\.(?:go|s))`").FindAllStringSubmatch(walk, -1) {
+		assert.False(t, files[m[1]], "%s is there twice", m[1])
+		files[m[1]] = true
+	}
+	assert.Contains(t, files, "cmd/pilotfish/main.go")
+	assert.Contains(t, files, "kernels/cpu/q4_0_avx2_gen_amd64.s")
+	assert.LessOrEqual(t, len(files), 20)
 }

@@ -30,7 +30,7 @@ func TestBubbles(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		assert.NotContains(t, string(text), "synctest.Test(", "%s: use bubble.Test", path)
+		assert.False(t, bytes.Contains(text, []byte("synctest.Test(")), "%s: use bubble.Test", path)
 		entered += bytes.Count(text, []byte("bubble.Test("))
 		return nil
 	})

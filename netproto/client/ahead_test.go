@@ -79,7 +79,7 @@ func TestAhead(t *testing.T) {
 			c, session := s.dial(t, nil)
 			require.NoError(t, c.connect(t.Context()))
 			start := time.Now()
-			r, err := session.Ask(t.Context(), ids(3), Query{Ahead: wanted, Deadline: time.Second})
+			r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Ahead: wanted, Within: time.Second})
 			require.NoError(t, err)
 			assert.Equal(t, 2*a.hop, time.Since(start))
 			for i, id := range want {
@@ -104,21 +104,22 @@ func TestAheadUnwanted(t *testing.T) {
 		c, session := s.dial(t, nil)
 		require.NoError(t, c.connect(t.Context()))
 		for i, ahead := range []int{0, 2, 3, 9} {
-			r, err := session.Ask(t.Context(), ids(3), Query{Ahead: ahead})
+			r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Ahead: ahead})
 			require.NoError(t, err)
 			assert.Equal(t, ahead == 0, r.Ahead == nil)
 			assert.Equal(t, min(ahead, 3), s.ask(i).Ahead)
-			assert.Empty(t, all(r.aheadOrNone()))
+			assert.Empty(t, all(aheadOrNone(r)))
 		}
-		for _, q := range []Query{{Ahead: -1}, {Ahead: netproto.MaxAhead + 1}, {Verify: terms.EachScore + 1}} {
-			_, err := session.Ask(t.Context(), ids(3), q)
+		for _, q := range []terms.Question{{Ahead: -1}, {Ahead: netproto.MaxAhead + 1}, {Verify: terms.EachScore + 1}} {
+			q.Context = ids(3)
+			_, err := session.Ask(t.Context(), q)
 			assert.ErrorIs(t, err, netproto.ErrValue)
 		}
 	})
 }
 
 // aheadOrNone is Ahead, closed where there is none.
-func (r Reply) aheadOrNone() <-chan int32 {
+func aheadOrNone(r terms.Answer) <-chan int32 {
 	if r.Ahead != nil {
 		return r.Ahead
 	}
@@ -152,7 +153,7 @@ func TestAheadBroken(t *testing.T) {
 		inAir(t, s, func(t *testing.T, a *air) {
 			f.ended = make(chan error, 1)
 			client, session := s.dial(t, nil)
-			r, err := session.Ask(t.Context(), ids(3), Query{Ahead: 3})
+			r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Ahead: 3})
 			require.NoError(t, err)
 			got := all(r.Ahead)
 			if name == "without end" {
@@ -165,7 +166,7 @@ func TestAheadBroken(t *testing.T) {
 			if !c.end {
 				assert.Equal(t, c.code, f.code(t), name)
 			}
-			_, err = session.Ask(t.Context(), ids(4), Query{})
+			_, err = session.Ask(t.Context(), terms.Question{Context: ids(4)})
 			assert.NoError(t, err, "the connection goes on")
 		})
 	}
@@ -193,7 +194,7 @@ func TestAheadEnds(t *testing.T) {
 			c, session := s.dial(t, nil)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			r, err := session.Ask(ctx, ids(3), Query{Ahead: 3, Deadline: time.Second})
+			r, err := session.Ask(ctx, terms.Question{Context: ids(3), Ahead: 3, Within: time.Second})
 			require.NoError(t, err)
 			require.EqualValues(t, 5, <-r.Ahead)
 			stream := <-streams
@@ -230,7 +231,7 @@ func TestAheadLeavesNothing(t *testing.T) {
 		_, session := s.dial(t, nil)
 		caller, whole := newCounting(t.Context()), newCounting(session.ctx)
 		session.ctx = whole
-		r, err := session.Ask(caller, ids(3), Query{Ahead: 3, Deadline: time.Hour})
+		r, err := session.Ask(caller, terms.Question{Context: ids(3), Ahead: 3, Within: time.Hour})
 		require.NoError(t, err)
 		assert.Equal(t, []int32{5, 6}, all(r.Ahead))
 		settle()
@@ -246,9 +247,9 @@ func TestAheadUnread(t *testing.T) {
 	s := f.script()
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, nil)
-		var replies []Reply
+		var replies []terms.Answer
 		for range 200 {
-			r, err := session.Ask(t.Context(), ids(3), Query{Ahead: netproto.MaxAhead})
+			r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Ahead: netproto.MaxAhead})
 			require.NoError(t, err)
 			replies = append(replies, r)
 		}
@@ -277,7 +278,7 @@ func TestAheadLossy(t *testing.T) {
 			}
 		})
 		for i := range 20 {
-			r, err := session.Ask(t.Context(), ids(3+i), Query{Ahead: 16})
+			r, err := session.Ask(t.Context(), terms.Question{Context: ids(3 + i), Ahead: 16})
 			require.NoError(t, err)
 			assert.Equal(t, []int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7}, all(r.Ahead))
 		}
@@ -329,7 +330,7 @@ func TestVerification(t *testing.T) {
 		s := &script{reply: func(int, netproto.Ask) []byte { return c.a.Append(nil) }}
 		inAir(t, s, func(t *testing.T, a *air) {
 			_, session := s.dial(t, nil)
-			r, err := session.Ask(t.Context(), ids(n), Query{AuditFrom: c.from, Verify: c.verify})
+			r, err := session.Ask(t.Context(), terms.Question{Context: ids(n), AuditFrom: c.from, Verify: c.verify})
 			assert.Equal(t, c.verify, s.ask(0).Verify)
 			if !c.good {
 				assert.ErrorIs(t, err, ErrProtocol, "%+v", c)
@@ -337,7 +338,7 @@ func TestVerification(t *testing.T) {
 			}
 			require.NoError(t, err, "%+v", c)
 			assert.Equal(t, c.a.Audit, r.Audit)
-			assert.Equal(t, n, r.New)
+			assert.Equal(t, n, r.Prefilled)
 		})
 	}
 }
@@ -349,7 +350,9 @@ func TestWrongAnswerAhead(t *testing.T) {
 	inAir(t, s, func(t *testing.T, a *air) {
 		f.ended = make(chan error, 1)
 		_, session := s.dial(t, nil)
-		_, err := session.Ask(t.Context(), ids(3), Query{Ahead: 3, AuditFrom: 1, Verify: terms.EachChoice})
+		_, err := session.Ask(t.Context(), terms.Question{
+			Context: ids(3), Ahead: 3, AuditFrom: 1, Verify: terms.EachChoice,
+		})
 		require.ErrorIs(t, err, ErrProtocol)
 		assert.Equal(t, netproto.Malformed, f.code(t))
 	})

@@ -12,64 +12,65 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// Ask returns the large model's token for the position after a path of tokens, which it does not change. It waits for
-// the answer, for a connection where there is none, and for both only until ctx ends or the deadline has gone by (then
-// the error is netproto.TooLate); the gateway is told to stop. Any number of asks may be under way, about any paths,
-// in any order. One without a deadline is repeated after a refusal that passes, for Patience. With Query.Ahead, tokens
-// come after it has returned, until ctx ends: see Reply.Ahead.
-func (s *Session) Ask(ctx context.Context, path []int32, q Query) (Reply, error) {
-	if err := q.check(path); err != nil {
-		return Reply{}, fmt.Errorf("ask: %w", err)
+// Ask returns the large model's token for the position after the context of q, its path on the wire. It waits for the
+// answer, for a connection where there is none, and for both only until ctx ends or q.Within has gone by (then the
+// error is netproto.TooLate); the gateway is told to stop. Any number of asks may be under way, about any paths, in any
+// order. One without a deadline is repeated after a refusal that passes, for Patience. With q.Ahead, tokens come after
+// it has returned, until ctx ends. An answer whose audit is not what q.Verify wants is an error, netproto.CannotVerify
+// where the gateway says so. With an error, the answer has the payload that it took and nothing else.
+func (s *Session) Ask(ctx context.Context, q terms.Question) (terms.Answer, error) {
+	if err := check(q); err != nil {
+		return terms.Answer{}, fmt.Errorf("ask: %w", err)
 	}
 	if !s.c.enter() {
-		return Reply{}, fmt.Errorf("ask: %w", ErrClosed)
+		return terms.Answer{}, fmt.Errorf("ask: %w", ErrClosed)
 	}
 	defer s.c.tasks.Done()
 	whole := ctx
-	ctx, cancel := s.bound(ctx, q.Deadline)
+	ctx, cancel := s.bound(ctx, q.Within)
 	defer cancel()
 	start := time.Now()
 	ask := func(l *link, p netproto.Path) (message, error) { return s.ask(ctx, l, p, q) }
-	r, cost, err := s.send(ctx, path, ask)
+	r, cost, err := s.send(ctx, q.Context, ask)
 	for err != nil && s.again(ctx, err, start) {
 		before := cost
-		r, cost, err = s.send(ctx, path, ask)
+		r, cost, err = s.send(ctx, q.Context, ask)
 		cost.up, cost.down = cost.up+before.up, cost.down+before.down
 	}
 	if err != nil {
-		return Reply{BytesUp: cost.up, BytesDown: cost.down}, fmt.Errorf("ask: %w", err)
+		return terms.Answer{BytesUp: cost.up, BytesDown: cost.down}, fmt.Errorf("ask: %w", err)
 	}
 	if r.kind != netproto.KindAnswer {
-		return Reply{}, fmt.Errorf("ask: %w: a %s answers it", ErrProtocol, r.kind)
+		return terms.Answer{}, fmt.Errorf("ask: %w: a %s answers it", ErrProtocol, r.kind)
 	}
-	a, err := s.c.read(r.b, path, q)
+	a, err := s.c.read(r.b, q)
 	if err != nil {
 		r.drop(netproto.Malformed)
-		return Reply{}, fmt.Errorf("ask: %w: %w", ErrProtocol, err)
+		return terms.Answer{}, fmt.Errorf("ask: %w: %w", ErrProtocol, err)
 	}
-	wire := max(time.Since(start)-a.Queue-a.Compute, 0)
-	return Reply{Token: a.Token, Top: a.Top, Audited: a.Audited, Sampled: a.Sampled, Audit: a.Audit,
-		Ahead: s.ahead(whole, r), New: r.told,
-		BytesUp: cost.up, BytesDown: cost.down, Timings: Timings{Queue: a.Queue, Compute: a.Compute, Wire: wire},
-		Times: r.at}, nil
+	return terms.Answer{
+		Token: a.Token, Top: a.Top, Audited: a.Audited, Sampled: a.Sampled, Audit: a.Audit,
+		Queue: a.Queue, Cloud: a.Compute, BytesUp: cost.up, BytesDown: cost.down, Prefilled: r.told,
+		Times: r.at, Ahead: s.ahead(whole, r),
+	}, nil
 }
 
 // check refuses what cannot be asked.
-func (q Query) check(path []int32) error {
-	if len(path) == 0 || q.K < 0 || q.K > netproto.MaxK || q.Ahead < 0 || q.Ahead > netproto.MaxAhead ||
+func check(q terms.Question) error {
+	if len(q.Context) == 0 || q.K < 0 || q.K > netproto.MaxK || q.Ahead < 0 || q.Ahead > netproto.MaxAhead ||
 		q.Verify > terms.EachScore {
-		return fmt.Errorf("%d tokens, k of %d, %d ahead, verification %d: %w", len(path), q.K, q.Ahead, q.Verify,
+		return fmt.Errorf("%d tokens, k of %d, %d ahead, verification %d: %w", len(q.Context), q.K, q.Ahead, q.Verify,
 			netproto.ErrValue)
 	}
 	return nil
 }
 
 // ask is a question in the version of a connection.
-func (s *Session) ask(ctx context.Context, l *link, p netproto.Path, q Query) (message, error) {
+func (s *Session) ask(ctx context.Context, l *link, p netproto.Path, q terms.Question) (message, error) {
 	version, ahead := l.offers()
 	a := netproto.Ask{Session: s.number, Path: p, K: q.K, AuditFrom: q.AuditFrom, Sampling: q.Sampling,
 		Deadline: timeLeft(ctx), Verify: q.Verify, Ahead: min(q.Ahead, ahead),
-		Clock: q.Clock && version >= netproto.VerifyVersion}
+		Clock: q.Times && version >= netproto.VerifyVersion}
 	if version < netproto.VerifyVersion && q.Verify != terms.AsItComes {
 		return message{}, fmt.Errorf("%w: the gateway speaks version %d of the protocol, verification takes version %d",
 			netproto.CannotVerify, version, netproto.VerifyVersion)
@@ -77,26 +78,26 @@ func (s *Session) ask(ctx context.Context, l *link, p netproto.Path, q Query) (m
 	return message{a.Append(nil), a.Ahead, a.Clock}, nil
 }
 
-// read parses the answer to a query about a path.
-func (c *Client) read(b []byte, path []int32, q Query) (netproto.Answer, error) {
+// read parses the answer to a question.
+func (c *Client) read(b []byte, q terms.Question) (netproto.Answer, error) {
 	a, _, err := netproto.ParseAnswer(b)
 	switch {
 	case err != nil:
 	case int(a.Token) >= c.opt.Identity.Vocab:
 		err = fmt.Errorf("token %d: %w", a.Token, netproto.ErrValue)
-	case !sound(a, len(path)):
+	case !sound(a, len(q.Context)):
 		err = fmt.Errorf("an audit of %d of %d positions, and findings outside: %w",
-			a.Audited, len(path), netproto.ErrValue)
-	case !c.verifies(a, path, q):
+			a.Audited, len(q.Context), netproto.ErrValue)
+	case !c.verifies(a, q):
 		err = fmt.Errorf("an audit of %d of %d positions is not the verification that was asked for: %w", a.Audited,
-			len(path), netproto.ErrValue)
+			len(q.Context), netproto.ErrValue)
 	}
 	return a, err
 }
 
 // verifies reports whether an answer has the verification that was asked for, and no other: all positions were looked
 // at, and each finding is another token than the one that stands, with scores where these are wanted.
-func (c *Client) verifies(a netproto.Answer, path []int32, q Query) bool {
+func (c *Client) verifies(a netproto.Answer, q terms.Question) bool {
 	if a.Scored() && q.Verify != terms.EachScore {
 		return false
 	}
@@ -105,14 +106,14 @@ func (c *Client) verifies(a netproto.Answer, path []int32, q Query) bool {
 	}
 	wanted := 0
 	if q.AuditFrom > 0 {
-		wanted = max(len(path)-q.AuditFrom, 0)
+		wanted = max(len(q.Context)-q.AuditFrom, 0)
 	}
 	if a.Audited != wanted || a.Sampled != 0 {
 		return false
 	}
 	last := -1
 	for _, f := range a.Audit {
-		if f.Pos == last || int(f.Token) >= c.opt.Identity.Vocab || f.Token == path[f.Pos] {
+		if f.Pos == last || int(f.Token) >= c.opt.Identity.Vocab || f.Token == q.Context[f.Pos] {
 			return false
 		}
 		last = f.Pos

@@ -72,7 +72,7 @@ func TestWrongAnswers(t *testing.T) {
 		s := &script{reply: func(int, netproto.Ask) []byte { return c.reply }}
 		inAir(t, s, func(t *testing.T, a *air) {
 			_, session := s.dial(t, nil)
-			r, err := session.Ask(t.Context(), ids(n), Query{Deadline: time.Minute})
+			r, err := session.Ask(t.Context(), terms.Question{Context: ids(n), Within: time.Minute})
 			_, asks := s.count()
 			assert.Equal(t, 1, asks, "nothing is asked again")
 			if c.good {
@@ -99,23 +99,26 @@ func TestQuery(t *testing.T) {
 	s := &script{reply: func(int, netproto.Ask) []byte { return netproto.Answer{Token: 3, Top: top}.Append(nil) }}
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, nil)
-		q := Query{K: netproto.MaxK, AuditFrom: 2,
+		q := terms.Question{Context: ids(5), K: netproto.MaxK, AuditFrom: 2,
 			Sampling: terms.Sampling{Temperature: 0.5, TopK: 3, TopP: 0.25, Seed: 9}}
-		r, err := session.Ask(t.Context(), ids(5), q)
+		r, err := session.Ask(t.Context(), q)
 		require.NoError(t, err)
 		assert.Equal(t, top, r.Top)
 		have := s.ask(0)
-		assert.Equal(t, q, Query{K: have.K, AuditFrom: have.AuditFrom, Sampling: have.Sampling})
+		assert.Equal(t, q, terms.Question{
+			Context: q.Context, K: have.K, AuditFrom: have.AuditFrom, Sampling: have.Sampling,
+		})
 		assert.Equal(t, session.number, have.Session)
-		for _, q := range []Query{{K: -1}, {K: netproto.MaxK + 1}} {
-			_, err := session.Ask(t.Context(), ids(5), q)
+		for _, q := range []terms.Question{{K: -1}, {K: netproto.MaxK + 1}} {
+			q.Context = ids(5)
+			_, err := session.Ask(t.Context(), q)
 			assert.ErrorIs(t, err, netproto.ErrValue)
 		}
-		_, err = session.Ask(t.Context(), nil, Query{})
+		_, err = session.Ask(t.Context(), terms.Question{})
 		assert.ErrorIs(t, err, netproto.ErrValue)
 		_, _, err = session.Sync(t.Context(), nil)
 		assert.ErrorIs(t, err, netproto.ErrValue)
-		_, err = session.Ask(t.Context(), []int32{1, 10}, Query{})
+		_, err = session.Ask(t.Context(), terms.Question{Context: []int32{1, 10}})
 		assert.ErrorIs(t, err, netproto.ErrValue)
 		_, asks := s.count()
 		assert.Equal(t, 1, asks)
@@ -134,7 +137,7 @@ func TestAcknowledged(t *testing.T) {
 			if i == 3 {
 				s.retire(c)
 			}
-			_, err := session.Ask(t.Context(), ids(n), Query{Deadline: aWhile})
+			_, err := session.Ask(t.Context(), terms.Question{Context: ids(n), Within: aWhile})
 			require.NoError(t, err)
 		}
 		assert.Equal(t, []int{0, 20, 24, 25}, s.bases())
@@ -147,7 +150,7 @@ func TestAcknowledged(t *testing.T) {
 		assert.Equal(t, []int{30, 10}, []int{sync.Path.Base, sync.Path.Delta.Count})
 		assert.Equal(t, session.number, sync.Session)
 		assert.Equal(t, []int{len(sync.Append(nil)), 3}, []int{up, down})
-		_, err = session.Ask(t.Context(), ids(41), Query{Deadline: aWhile})
+		_, err = session.Ask(t.Context(), terms.Question{Context: ids(41), Within: aWhile})
 		require.NoError(t, err)
 		assert.Equal(t, 40, s.ask(4).Path.Base)
 		assert.Equal(t, netproto.RootHash.Over(ids(40)), s.ask(4).Path.Hash)
@@ -164,7 +167,7 @@ func TestUnacknowledged(t *testing.T) {
 		var asks sync.WaitGroup
 		for i := range 4 {
 			asks.Go(func() {
-				_, err := session.Ask(t.Context(), ids(20+i), Query{})
+				_, err := session.Ask(t.Context(), terms.Question{Context: ids(20 + i)})
 				assert.NoError(t, err)
 			})
 			time.Sleep(time.Second)
@@ -185,7 +188,7 @@ func TestBaseOfOldConnection(t *testing.T) {
 	}}
 	inAir(t, s, func(t *testing.T, a *air) {
 		_, session := s.dial(t, nil)
-		r, err := session.Ask(t.Context(), ids(20), Query{Deadline: aWhile})
+		r, err := session.Ask(t.Context(), terms.Question{Context: ids(20), Within: aWhile})
 		require.NoError(t, err)
 		assert.Equal(t, []int{0, 0}, s.bases())
 		assert.Equal(t, 20, s.ask(1).Path.Delta.Count)
@@ -203,11 +206,11 @@ func TestBaseOfOldConnectionLater(t *testing.T) {
 	}}
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, nil)
-		_, err := session.Ask(t.Context(), ids(20), Query{Deadline: time.Second})
+		_, err := session.Ask(t.Context(), terms.Question{Context: ids(20), Within: time.Second})
 		require.ErrorIs(t, err, netproto.TooLate)
 		s.retire(c)
 		for _, path := range [][]int32{{9, 8, 7}, ids(20)} {
-			_, err := session.Ask(t.Context(), path, Query{Deadline: time.Minute})
+			_, err := session.Ask(t.Context(), terms.Question{Context: path, Within: time.Minute})
 			require.NoError(t, err)
 		}
 		assert.Equal(t, []int{0, 0, 0}, s.bases())
@@ -239,7 +242,7 @@ func TestNeed(t *testing.T) {
 		inAir(t, s, func(t *testing.T, a *air) {
 			_, session := s.dial(t, nil)
 			for _, n := range []int{20, 21} {
-				r, err := session.Ask(t.Context(), ids(n), Query{Deadline: aWhile})
+				r, err := session.Ask(t.Context(), terms.Question{Context: ids(n), Within: aWhile})
 				require.NoError(t, err)
 				down := len(netproto.Answer{Token: 1}.Append(nil))
 				if n == 21 {
@@ -263,7 +266,7 @@ func TestNoStreamsOfTheGateway(t *testing.T) {
 	}}
 	inAir(t, s, func(t *testing.T, a *air) {
 		_, session := s.dial(t, nil)
-		_, err := session.Ask(t.Context(), ids(3), Query{Deadline: aWhile})
+		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: aWhile})
 		require.NoError(t, err)
 		for range 2 {
 			assert.ErrorIs(t, <-opened, &quic.StreamLimitReachedError{})
@@ -280,7 +283,7 @@ func TestAttemptsOfAnAsk(t *testing.T) {
 		s := &script{reply: func(int, netproto.Ask) []byte { return []byte(reply) }}
 		inAir(t, s, func(t *testing.T, a *air) {
 			_, session := s.dial(t, nil)
-			_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Hour})
+			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Hour})
 			assert.ErrorIs(t, err, want)
 			assert.Equal(t, want == ErrProtocol,
 				err.Error() == "ask: the gateway breaks the protocol: it does not take the path")
@@ -304,7 +307,7 @@ func TestRefusalOfAsk(t *testing.T) {
 		}
 		inAir(t, s, func(t *testing.T, a *air) {
 			c, session := s.dial(t, nil)
-			r, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Hour})
+			r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Hour})
 			hellos, asks := s.count()
 			if code == netproto.Draining {
 				require.NoError(t, err)
@@ -318,7 +321,7 @@ func TestRefusalOfAsk(t *testing.T) {
 			assert.Equal(t, []int{1, 1}, []int{hellos, asks})
 			assert.Positive(t, min(r.BytesUp, r.BytesDown), "what it cost all the same")
 			assert.Equal(t, []int{0}, s.bases())
-			_, err = session.Ask(t.Context(), ids(3), Query{Deadline: time.Hour})
+			_, err = session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Hour})
 			require.NoError(t, err)
 		})
 	}
@@ -340,7 +343,7 @@ func TestRepeatedAsk(t *testing.T) {
 			inAir(t, s, func(t *testing.T, a *air) {
 				_, session := s.dial(t, nil)
 				began := time.Now()
-				r, err := session.Ask(t.Context(), ids(3), Query{})
+				r, err := session.Ask(t.Context(), terms.Question{Context: ids(3)})
 				took := time.Since(began)
 				_, asks := s.count()
 				switch {
@@ -409,7 +412,7 @@ func TestControlStream(t *testing.T) {
 			client, session := s.dial(t, nil)
 			var first sync.WaitGroup
 			first.Go(func() {
-				r, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+				r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
 				assert.NoError(t, err)
 				assert.EqualValues(t, map[bool]int{true: 1, false: 2}[c.answered], r.Token, "%x", c.say)
 			})
@@ -423,7 +426,7 @@ func TestControlStream(t *testing.T) {
 			require.NoError(t, err)
 			settle()
 			require.False(t, l.usable())
-			r, err := session.Ask(t.Context(), ids(4), Query{Deadline: time.Minute})
+			r, err := session.Ask(t.Context(), terms.Question{Context: ids(4), Within: time.Minute})
 			require.NoError(t, err)
 			assert.EqualValues(t, 2, r.Token)
 			close(hold)
@@ -432,7 +435,7 @@ func TestControlStream(t *testing.T) {
 			client.mu.Lock()
 			assert.Len(t, client.links, 1, "the old one ends with its last ask")
 			client.mu.Unlock()
-			_, err = session.Ask(t.Context(), ids(5), Query{Deadline: time.Minute})
+			_, err = session.Ask(t.Context(), terms.Question{Context: ids(5), Within: time.Minute})
 			require.NoError(t, err)
 			hellos, _ := s.count()
 			assert.Equal(t, 2, hellos, "and does not take the new one with it")
@@ -453,7 +456,7 @@ func TestRetire(t *testing.T) {
 		var asks sync.WaitGroup
 		for i := range holds {
 			asks.Go(func() {
-				_, err := session.Ask(t.Context(), ids(3+i), Query{})
+				_, err := session.Ask(t.Context(), terms.Question{Context: ids(3 + i)})
 				assert.NoError(t, err)
 			})
 		}
@@ -489,7 +492,7 @@ func TestSessionClose(t *testing.T) {
 		require.NoError(t, err)
 		failed := make(chan error, 1)
 		go func() {
-			_, err := session.Ask(t.Context(), ids(7), Query{Deadline: time.Hour})
+			_, err := session.Ask(t.Context(), terms.Question{Context: ids(7), Within: time.Hour})
 			failed <- err
 		}()
 		settle()
@@ -497,11 +500,11 @@ func TestSessionClose(t *testing.T) {
 		session.Close()
 		assert.ErrorIs(t, <-failed, ErrClosed)
 		assert.Zero(t, time.Since(start))
-		_, err = session.Ask(t.Context(), ids(3), Query{})
+		_, err = session.Ask(t.Context(), terms.Question{Context: ids(3)})
 		assert.ErrorIs(t, err, ErrClosed)
 		_, _, err = session.Sync(t.Context(), ids(3))
 		assert.ErrorIs(t, err, ErrClosed)
-		_, err = other.Ask(t.Context(), ids(3), Query{Deadline: time.Hour})
+		_, err = other.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Hour})
 		require.NoError(t, err)
 		s.mu.Lock()
 		assert.Equal(t, []uint32{session.number}, s.byes)
@@ -516,7 +519,7 @@ func TestClose(t *testing.T) {
 		c, session := s.dial(t, nil)
 		var all sync.WaitGroup
 		all.Go(func() {
-			_, err := session.Ask(t.Context(), ids(3), Query{})
+			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3)})
 			assert.ErrorIs(t, err, ErrClosed)
 		})
 		all.Go(func() {
@@ -531,7 +534,7 @@ func TestClose(t *testing.T) {
 		require.NoError(t, c.Close(), "once more")
 		_, err := c.NewSession(t.Context())
 		assert.ErrorIs(t, err, ErrClosed)
-		_, err = session.Ask(t.Context(), ids(3), Query{})
+		_, err = session.Ask(t.Context(), terms.Question{Context: ids(3)})
 		assert.ErrorIs(t, err, ErrClosed)
 		_, _, err = session.Sync(t.Context(), ids(3))
 		assert.ErrorIs(t, err, ErrClosed)
@@ -554,7 +557,7 @@ func TestClose(t *testing.T) {
 		c, session := waiting.dial(t, func(o *Options) { o.Attempted = seen.add })
 		var all sync.WaitGroup
 		all.Go(func() {
-			_, err := session.Ask(t.Context(), ids(3), Query{})
+			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3)})
 			assert.ErrorIs(t, err, ErrClosed)
 		})
 		time.Sleep(time.Second)
@@ -577,7 +580,7 @@ func TestClose(t *testing.T) {
 		c, session := busy.dial(t, nil)
 		var all sync.WaitGroup
 		all.Go(func() {
-			_, err := session.Ask(t.Context(), ids(3), Query{})
+			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3)})
 			assert.ErrorIs(t, err, ErrClosed)
 		})
 		time.Sleep(20 * time.Second) // in a pause of about five
@@ -597,7 +600,7 @@ func TestContextEnds(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(gone) })
 		start := time.Now()
-		_, err := session.Ask(ctx, ids(3), Query{Deadline: time.Hour})
+		_, err := session.Ask(ctx, terms.Question{Context: ids(3), Within: time.Hour})
 		assert.Equal(t, time.Second, time.Since(start))
 		assert.ErrorIs(t, err, gone)
 		assert.NotErrorIs(t, err, ErrNoReply, "the gateway is heard")
@@ -641,7 +644,7 @@ func TestNothingWaits(t *testing.T) {
 		caller, whole := newCounting(t.Context()), newCounting(session.ctx)
 		session.ctx = whole
 		for _, deadline := range []time.Duration{0, time.Hour} {
-			_, err := session.Ask(caller, ids(3), Query{Deadline: deadline})
+			_, err := session.Ask(caller, terms.Question{Context: ids(3), Within: deadline})
 			require.NoError(t, err)
 		}
 		_, _, err := session.Sync(caller, ids(3))
@@ -671,7 +674,7 @@ func TestReset(t *testing.T) {
 		inAir(t, s, func(t *testing.T, a *air) {
 			why = make(chan error, 1)
 			_, session := s.dial(t, nil)
-			_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Second})
+			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Second})
 			require.Error(t, err)
 			settle()
 			select {
@@ -698,7 +701,7 @@ func TestResetUnsent(t *testing.T) {
 	inAir(t, s, func(t *testing.T, a *air) {
 		why = make(chan error, 1)
 		_, session := s.dial(t, func(o *Options) { o.Identity.Vocab = 1 << 20 })
-		_, err := session.Ask(t.Context(), scattered(500_000), Query{Deadline: 10 * time.Second})
+		_, err := session.Ask(t.Context(), terms.Question{Context: scattered(500_000), Within: 10 * time.Second})
 		require.ErrorIs(t, err, netproto.TooLate)
 		stopped, ok := errors.AsType[*quic.StreamError](<-why)
 		require.True(t, ok)
@@ -731,7 +734,7 @@ func TestEndOfStream(t *testing.T) {
 		c, session := s.dial(t, nil)
 		require.NoError(t, c.connect(t.Context()))
 		start := time.Now()
-		_, err := session.Ask(t.Context(), ids(3), Query{})
+		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3)})
 		require.NoError(t, err)
 		assert.Equal(t, 2*a.hop, time.Since(start))
 		assert.Equal(t, io.EOF, <-ended)
@@ -761,7 +764,7 @@ func TestEarlyRefusal(t *testing.T) {
 	for _, tokens := range []int{1, 800_000} { // the second is more than what a stream takes unread
 		s, err := c.NewSession(t.Context())
 		require.NoError(t, err)
-		_, err = s.Ask(t.Context(), scattered(tokens), Query{Deadline: aWhile})
+		_, err = s.Ask(t.Context(), terms.Question{Context: scattered(tokens), Within: aWhile})
 		require.ErrorIs(t, err, netproto.TooLarge)
 		require.ErrorContains(t, err, "much too large")
 	}

@@ -113,11 +113,11 @@ func TestClockInTime(t *testing.T) {
 			c, session := s.dial(t, nil)
 			require.NoError(t, c.connect(t.Context()))
 			for i := range 3 {
-				plain, err := session.Ask(t.Context(), ids(20), Query{})
+				plain, err := session.Ask(t.Context(), terms.Question{Context: ids(20)})
 				require.NoError(t, err)
 				require.Zero(t, plain.Times)
 				start := time.Now()
-				r, err := session.Ask(t.Context(), ids(20), Query{Clock: true})
+				r, err := session.Ask(t.Context(), terms.Question{Context: ids(20), Times: true})
 				require.NoError(t, err)
 				if old {
 					assert.Zero(t, r.Times)
@@ -132,7 +132,7 @@ func TestClockInTime(t *testing.T) {
 				assert.Greater(t, r.BytesDown, plain.BytesDown+3)
 			}
 			if !old {
-				_, err := session.Ask(t.Context(), ids(20), Query{K: 1})
+				_, err := session.Ask(t.Context(), terms.Question{Context: ids(20), K: 1})
 				assert.ErrorIs(t, err, ErrProtocol)
 			}
 			s.retire(c)
@@ -148,7 +148,7 @@ func TestBrokenClock(t *testing.T) {
 	} {
 		s := (&script{reply: func(int, netproto.Ask) []byte { return b }}).start(t)
 		_, session := s.dial(t, nil)
-		_, err := session.Ask(t.Context(), ids(3), Query{Clock: true, Deadline: 5 * time.Second})
+		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Times: true, Within: 5 * time.Second})
 		assert.ErrorIs(t, err, ErrProtocol, name)
 	}
 	s := (&script{raw: func(s *quic.Stream) {
@@ -156,6 +156,6 @@ func TestBrokenClock(t *testing.T) {
 		_ = s.Close()
 	}, reply: always(1)}).start(t)
 	_, session := s.dial(t, nil)
-	_, err := session.Ask(t.Context(), ids(3), Query{Clock: true, Deadline: 5 * time.Second})
+	_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Times: true, Within: 5 * time.Second})
 	assert.Error(t, err)
 }

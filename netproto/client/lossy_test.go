@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // TestAskBehindLostSync: a path that is sent early, and an ask that follows before it was acknowledged. The ask rests
@@ -28,9 +30,9 @@ func TestAskBehindLostSync(t *testing.T) {
 			s := &script{reply: always(1), context: 10_000}
 			inAir(t, s, func(t *testing.T, a *air) {
 				cl, first := s.dial(t, func(o *Options) { o.Identity.Vocab = 1 << 20 })
-				ask := func(session *Session, path []int32) (time.Duration, Reply) {
+				ask := func(session *Session, path []int32) (time.Duration, terms.Answer) {
 					begin := time.Now()
-					r, err := session.Ask(t.Context(), path, Query{Deadline: time.Minute})
+					r, err := session.Ask(t.Context(), terms.Question{Context: path, Within: time.Minute})
 					require.NoError(t, err)
 					return time.Since(begin), r
 				}
@@ -59,7 +61,7 @@ func TestAskBehindLostSync(t *testing.T) {
 				asked := s.ask(n - 1)
 				assert.Equal(t, c.base, asked.Path.Base)
 				assert.Equal(t, len(c.path)+1-c.base, asked.Path.Delta.Count)
-				assert.Equal(t, 1, r.New, "what was sent twice is not new")
+				assert.Equal(t, 1, r.Prefilled, "what was sent twice is not new")
 				if c.lossy && c.base == 0 {
 					assert.Less(t, wait, 3*a.hop, "a round trip")
 					assert.Greater(t, took, 3*a.hop, "what was lost takes longer")
@@ -80,7 +82,7 @@ func TestLoses(t *testing.T) {
 		a.loseOne(t, session)
 		lossy := false
 		for i := range 250 {
-			_, err := session.Ask(t.Context(), ids(i+1), Query{})
+			_, err := session.Ask(t.Context(), terms.Question{Context: ids(i + 1)})
 			require.NoError(t, err)
 			stats := l.qc.ConnectionStats()
 			assert.Equal(t, stats.PacketsLost == 1 && stats.PacketsSent <= 100, l.loses(), "%d sent", stats.PacketsSent)
@@ -107,7 +109,7 @@ func (a *air) loseOne(t *testing.T, session *Session) {
 	var asks sync.WaitGroup
 	for i := range 5 {
 		asks.Go(func() {
-			_, err := session.Ask(t.Context(), []int32{9, int32(i)}, Query{Deadline: time.Minute})
+			_, err := session.Ask(t.Context(), terms.Question{Context: []int32{9, int32(i)}, Within: time.Minute})
 			assert.NoError(t, err)
 		})
 		time.Sleep(time.Millisecond)

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Options that cannot be meant are refused by name, before anything is sent.
@@ -54,7 +55,7 @@ func TestHello(t *testing.T) {
 			o.Identity, o.Secret, o.Device, o.ServerName = who, "open sesame", netproto.Device{3}, "a.name"
 			o.Dictionaries = []netproto.Dictionary{{ID: 9}, {ID: 4}}
 		})
-		_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
 		require.NoError(t, err)
 		want := netproto.Hello{Version: netproto.Version, Identity: who, Device: netproto.Device{3},
 			Dictionaries: []uint32{9, 4}, Secret: "open sesame"}
@@ -65,7 +66,7 @@ func TestHello(t *testing.T) {
 			Limits: netproto.Limits{Context: 1000, Message: netproto.MaxMessage}}, w)
 		settle()
 		s.retire(c)
-		_, err = session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+		_, err = session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
 		require.NoError(t, err)
 		settle()
 		assert.Equal(t, []netproto.Hello{want, want}, s.said)
@@ -101,7 +102,7 @@ func TestTickets(t *testing.T) {
 		for i := range 3 {
 			c, session := s.dial(t, func(o *Options) { o.Tickets = shared })
 			start := time.Now()
-			_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
 			require.NoError(t, err)
 			assert.Equal(t, map[bool]time.Duration{true: 6, false: 2}[i == 0]*a.hop, time.Since(start))
 			settle()
@@ -110,7 +111,7 @@ func TestTickets(t *testing.T) {
 		}
 		c, session := s.dial(t, nil)
 		for i := range 3 {
-			_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
 			require.NoError(t, err)
 			settle()
 			assert.Equal(t, i, c.Stats().Early)
@@ -127,7 +128,7 @@ func TestTicketBrokenOff(t *testing.T) {
 			var seen attempts
 			c, session := s.dial(t, func(o *Options) { o.Attempted = seen.add })
 			for range 2 {
-				_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+				_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
 				require.NoError(t, err)
 				settle()
 				s.retire(c)
@@ -146,14 +147,14 @@ func TestEarlyRejected(t *testing.T) {
 	s := &script{reply: always(1)}
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, nil)
-		_, err := session.Ask(t.Context(), ids(3), Query{})
+		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3)})
 		require.NoError(t, err)
 		settle()
 		s.retire(c)
 		s.stop()
 		s.listen(t, s.pair, netproto.ALPN)
 		for i := range 12 {
-			r, err := session.Ask(t.Context(), ids(4+i), Query{})
+			r, err := session.Ask(t.Context(), terms.Question{Context: ids(4 + i)})
 			require.NoError(t, err)
 			_, asks := s.count()
 			require.Equal(t, 2+i, asks)
@@ -183,7 +184,7 @@ func secondRefused() *script {
 func (s *script) retired(t *testing.T) (*Client, *Session) {
 	t.Helper()
 	c, session := s.dial(t, nil)
-	_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+	_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
 	require.NoError(t, err)
 	settle()
 	s.retire(c)
@@ -199,7 +200,7 @@ func TestEarlyUnwelcome(t *testing.T) {
 		var asks sync.WaitGroup
 		for i := range 24 {
 			asks.Go(func() {
-				_, err := session.Ask(t.Context(), ids(4+i), Query{Deadline: time.Minute})
+				_, err := session.Ask(t.Context(), terms.Question{Context: ids(4 + i), Within: time.Minute})
 				assert.NoError(t, err)
 			})
 		}
@@ -282,7 +283,7 @@ func TestEarlyAsks(t *testing.T) {
 	}}
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, nil)
-		_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
 		require.NoError(t, err)
 		settle()
 		s.retire(c)
@@ -291,7 +292,7 @@ func TestEarlyAsks(t *testing.T) {
 		var asks sync.WaitGroup
 		for i := range 12 {
 			asks.Go(func() {
-				_, err := session.Ask(t.Context(), ids(4+i), Query{Deadline: time.Minute})
+				_, err := session.Ask(t.Context(), terms.Question{Context: ids(4 + i), Within: time.Minute})
 				assert.NoError(t, err)
 			})
 		}
@@ -319,7 +320,7 @@ func TestDictionary(t *testing.T) {
 		inAir(t, s, func(t *testing.T, a *air) {
 			c, session := s.dial(t, func(o *Options) { o.Dictionaries = []netproto.Dictionary{{ID: 3}, dict} })
 			require.NoError(t, c.connect(t.Context()))
-			_, err := session.Ask(t.Context(), paths[19], Query{Deadline: time.Minute})
+			_, err := session.Ask(t.Context(), terms.Question{Context: paths[19], Within: time.Minute})
 			require.NoError(t, err)
 			delta := s.ask(0).Path.Delta
 			assert.Equal(t, want, delta.Coding)
@@ -361,7 +362,7 @@ func TestMaxKnown(t *testing.T) {
 			other := ids(c.holds - 20 + 1)
 			other[0] = 9
 			for _, path := range [][]int32{ids(20), other[:len(other)-1], ids(20), other, ids(20)} {
-				_, err := session.Ask(t.Context(), path, Query{Deadline: time.Minute})
+				_, err := session.Ask(t.Context(), terms.Question{Context: path, Within: time.Minute})
 				require.NoError(t, err)
 			}
 			assert.Equal(t, []int{0, 0, 20, c.holds - 20, 0}, s.bases(), "%+v", c)
@@ -380,7 +381,7 @@ func TestAttempted(t *testing.T) {
 	}}
 	inAir(t, s, func(t *testing.T, a *air) {
 		_, session := s.dial(t, func(o *Options) { o.Attempted = seen.add })
-		_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
 		require.NoError(t, err)
 		settle()
 		all := seen.get()

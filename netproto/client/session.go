@@ -6,10 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Session is one text that is being written, with all its drafts. It is safe for concurrent use.
@@ -55,44 +53,6 @@ func (c *Client) maxKnown() int {
 		return 4 * n
 	}
 	return unknown
-}
-
-// Query says what is wanted of an answer.
-type Query struct {
-	K         int            // most probable tokens wanted beside the chosen one, at most netproto.MaxK
-	AuditFrom int            // position where the edge's own tokens begin, which are to be audited; 0 means no audit
-	Sampling  terms.Sampling // how the token is chosen; zero means greedy
-	Deadline  time.Duration  // until the answer is there; 0 means none
-	// what the audit has to be. Where the gateway cannot give it, the error is netproto.CannotVerify
-	Verify terms.Verify
-	Ahead  int  // most tokens beyond the one asked for that are wanted as well, at most netproto.MaxAhead
-	Clock  bool // the answer says when it was where, if the gateway can tell: see Reply.Times
-}
-
-// Reply is an answer and what it cost.
-type Reply struct {
-	Token   int32
-	Top     []terms.Candidate // the K most probable tokens, best first
-	Audited int               // positions at the end of the path that the audit is about
-	Sampled int               // the only one of them that was looked at, drawn at random; 0: all were
-	Audit   []terms.Finding   // those of them where the large model would have chosen another token
-	// Ahead are the tokens behind Token, each what the large model chooses behind all before, as they come: at most
-	// Query.Ahead. With terms.EachChoice and findings they are those behind the first finding. It is closed when
-	// there are no more, also where the stream breaks off, and soon after the context of the Ask or the session has
-	// ended. Whoever does not read it holds nobody up. nil: none were asked for, or the gateway gives none.
-	Ahead     <-chan int32
-	Timings   Timings
-	Times     terms.Times // with Query.Clock; all zero where the gateway does not tell
-	New       int         // tokens of the path that the gateway had not been told before
-	BytesUp   int         // payload, with all repetitions
-	BytesDown int
-}
-
-// Timings say where the time of an ask went.
-type Timings struct {
-	Queue   time.Duration // in the gateway, before computing
-	Compute time.Duration // of the large model
-	Wire    time.Duration // all the rest: network and reconnecting
 }
 
 // Close ends the session: nothing of it goes on, and the gateway forgets it.

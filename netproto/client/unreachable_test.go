@@ -16,6 +16,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // attempts collects how attempts to connect ended.
@@ -146,7 +147,7 @@ func TestConfigurationAtOnce(t *testing.T) {
 			var seen attempts
 			x := &script{addr: c.addr, opt: s.opt}
 			_, session := x.dial(t, func(o *Options) { o.Pin, o.Attempted = c.pin, seen.add })
-			_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Hour})
+			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Hour})
 			require.ErrorContains(t, err, c.text)
 			assert.NotErrorIs(t, err, netproto.TooLate)
 			why, ok := errors.AsType[*ConnectError](seen.get()[0])

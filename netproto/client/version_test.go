@@ -37,21 +37,21 @@ func TestOldGateway(t *testing.T) {
 		var seen attempts
 		c, session := s.dial(t, func(o *Options) { o.Attempted = seen.add })
 		start := time.Now()
-		r, err := session.Ask(t.Context(), ids(3), Query{Ahead: 8, Deadline: time.Minute})
+		r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Ahead: 8, Within: time.Minute})
 		require.NoError(t, err)
 		assert.LessOrEqual(t, time.Since(start), 10*a.hop, "two handshakes, and no pause")
 		assert.Nil(t, r.Ahead, "it gives none")
-		assert.Equal(t, 3, r.New)
+		assert.Equal(t, 3, r.Prefilled)
 		settle()
 		assert.Equal(t, 3, c.Welcome().Version)
 		s.retire(c)
-		_, err = session.Ask(t.Context(), ids(4), Query{Deadline: time.Minute})
+		_, err = session.Ask(t.Context(), terms.Question{Context: ids(4), Within: time.Minute})
 		require.NoError(t, err)
 		settle()
 		assert.Equal(t, []int{4, 3, 3}, s.versions())
 		assert.Equal(t, []error{nil, nil}, seen.get())
 		assert.Equal(t, 2, c.Stats().Connections, "the refused one is none")
-		_, err = session.Ask(t.Context(), ids(5), Query{AuditFrom: 2, Verify: terms.EachChoice})
+		_, err = session.Ask(t.Context(), terms.Question{Context: ids(5), AuditFrom: 2, Verify: terms.EachChoice})
 		require.ErrorIs(t, err, netproto.CannotVerify)
 		assert.ErrorContains(t, err, "the gateway speaks version 3 of the protocol, verification takes version 4")
 		_, asks := s.count()
@@ -60,7 +60,7 @@ func TestOldGateway(t *testing.T) {
 			assert.False(t, s.ask(i).Tail())
 		}
 		_, session = s.dial(t, nil)
-		_, err = session.Ask(t.Context(), ids(4), Query{Deadline: time.Minute})
+		_, err = session.Ask(t.Context(), terms.Question{Context: ids(4), Within: time.Minute})
 		require.NoError(t, err)
 		assert.Equal(t, []int{4, 3, 3, 4, 3}, s.versions())
 	})
@@ -102,7 +102,7 @@ func TestGatewayBecomesOld(t *testing.T) {
 		inAir(t, s, func(t *testing.T, a *air) {
 			shared := newCache()
 			c, session := s.dial(t, func(o *Options) { o.Tickets = shared })
-			_, err := session.Ask(t.Context(), ids(3), Query{Ahead: 4, Deadline: time.Minute})
+			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Ahead: 4, Within: time.Minute})
 			require.NoError(t, err)
 			assert.Equal(t, 4, s.ask(0).Ahead)
 			settle()
@@ -113,11 +113,11 @@ func TestGatewayBecomesOld(t *testing.T) {
 			var asks sync.WaitGroup
 			for i := range 12 {
 				asks.Go(func() {
-					q := Query{Ahead: 4, Deadline: time.Minute}
+					q := terms.Question{Context: ids(4 + i), Ahead: 4, Within: time.Minute}
 					if verify {
 						q.Verify, q.AuditFrom = terms.EachScore, 2
 					}
-					r, err := session.Ask(t.Context(), ids(4+i), q)
+					r, err := session.Ask(t.Context(), q)
 					if verify {
 						assert.ErrorIs(t, err, netproto.CannotVerify)
 						return
@@ -177,7 +177,7 @@ func TestOldGatewayReplaced(t *testing.T) {
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, nil)
 		for i := range 2 {
-			r, err := session.Ask(t.Context(), ids(3+i), Query{Ahead: 2, Deadline: time.Minute})
+			r, err := session.Ask(t.Context(), terms.Question{Context: ids(3 + i), Ahead: 2, Within: time.Minute})
 			require.NoError(t, err)
 			assert.Nil(t, r.Ahead)
 			settle()
@@ -191,7 +191,7 @@ func TestOldGatewayReplaced(t *testing.T) {
 		assert.Equal(t, []int{4, 3, 3}, s.versions())
 		assert.Equal(t, 3, c.Welcome().Version)
 		_, session = s.dial(t, nil)
-		_, err := session.Ask(t.Context(), ids(9), Query{Ahead: 2, Deadline: time.Minute})
+		_, err := session.Ask(t.Context(), terms.Question{Context: ids(9), Ahead: 2, Within: time.Minute})
 		require.NoError(t, err)
 		assert.Equal(t, 2, s.ask(2).Ahead)
 	})
@@ -205,7 +205,7 @@ func TestNoVersion(t *testing.T) {
 		var seen attempts
 		_, session := s.dial(t, func(o *Options) { o.Attempted = seen.add })
 		for range 2 {
-			_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
 			require.ErrorIs(t, err, netproto.WrongVersion)
 			assert.True(t, lasting(err))
 			synctest.Wait()
@@ -251,9 +251,10 @@ func TestBytesOfVersion3(t *testing.T) {
 		inAir(t, s, func(t *testing.T, a *air) {
 			_, session := s.dial(t, nil)
 			session.number = 0x01020304
-			for i, q := range []Query{{}, {K: 4, AuditFrom: 2, Sampling: terms.Sampling{Temperature: 0.8, Seed: 1},
-				Deadline: time.Minute}} {
-				_, err := session.Ask(t.Context(), ids(30+i), q)
+			for i, q := range []terms.Question{{}, {K: 4, AuditFrom: 2,
+				Sampling: terms.Sampling{Temperature: 0.8, Seed: 1}, Within: time.Minute}} {
+				q.Context = ids(30 + i)
+				_, err := session.Ask(t.Context(), q)
 				require.NoError(t, err)
 			}
 			_, _, err := session.Sync(t.Context(), ids(40))

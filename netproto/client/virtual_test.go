@@ -16,6 +16,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // settle lets virtual time go by until a connection that was just made has its ticket.
@@ -49,7 +50,7 @@ func TestPausesInTime(t *testing.T) {
 			mu.Lock()
 			ends = nil
 			mu.Unlock()
-			_, err := session.Ask(t.Context(), ids(3), Query{Deadline: 40 * time.Second})
+			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: 40 * time.Second})
 			require.ErrorIs(t, err, netproto.TooLate)
 			require.ErrorIs(t, err, netproto.Busy)
 			synctest.Wait()
@@ -66,7 +67,7 @@ func TestPausesInTime(t *testing.T) {
 				pause = min(2*pause, 5*time.Second)
 			}
 			busy.Store(false)
-			_, err = session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+			_, err = session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
 			require.NoError(t, err)
 			settle()
 			c.mu.Lock()
@@ -92,15 +93,16 @@ func TestDeadlineLeftInTime(t *testing.T) {
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, nil)
 		require.NoError(t, c.connect(t.Context()))
-		r, err := session.Ask(t.Context(), ids(20), Query{Deadline: time.Second})
+		begun := time.Now()
+		r, err := session.Ask(t.Context(), terms.Question{Context: ids(20), Within: time.Second})
 		require.NoError(t, err)
 		attempt := 50*time.Millisecond + 2*a.hop
 		for i := range 3 {
 			assert.Equal(t, time.Second-time.Duration(i)*attempt, s.ask(i).Deadline)
 		}
-		assert.Equal(t, Timings{Queue: time.Millisecond, Compute: 2 * time.Millisecond,
-			Wire: 2*attempt + 2*a.hop - 3*time.Millisecond}, r.Timings)
-		_, err = session.Ask(t.Context(), ids(20), Query{})
+		assert.Equal(t, 2*attempt+2*a.hop, time.Since(begun))
+		assert.Equal(t, [2]time.Duration{time.Millisecond, 2 * time.Millisecond}, [2]time.Duration{r.Queue, r.Cloud})
+		_, err = session.Ask(t.Context(), terms.Question{Context: ids(20)})
 		require.NoError(t, err)
 		assert.Zero(t, s.ask(3).Deadline)
 		assert.Equal(t, 2*a.hop, c.Stats().RTT)
@@ -132,7 +134,10 @@ func TestTimeouts(t *testing.T) {
 			0: 30 * time.Second, 3 * time.Second: 3 * time.Second,
 		} {
 			_, session := s.dial(t, func(o *Options) { o.Patience = option })
-			d, err := took(func() error { _, err := session.Ask(t.Context(), ids(3), Query{}); return err })
+			d, err := took(func() error {
+				_, err := session.Ask(t.Context(), terms.Question{Context: ids(3)})
+				return err
+			})
 			assert.Equal(t, want, d)
 			assert.ErrorIs(t, err, ErrNoReply)
 			assert.NotErrorIs(t, err, netproto.TooLate)
@@ -140,7 +145,7 @@ func TestTimeouts(t *testing.T) {
 			assert.Equal(t, want, d)
 			assert.ErrorIs(t, err, ErrNoReply)
 			d, err = took(func() error {
-				_, err := session.Ask(t.Context(), ids(3), Query{Deadline: 700 * time.Millisecond})
+				_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: 700 * time.Millisecond})
 				return err
 			})
 			assert.Equal(t, 700*time.Millisecond, d)
@@ -238,7 +243,7 @@ func TestRouteCheck(t *testing.T) {
 		s := &script{reply: always(1)}
 		inAir(t, s, func(t *testing.T, a *air) {
 			c, session := s.dial(t, func(o *Options) { o.RouteCheck = option })
-			_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
 			require.NoError(t, err)
 			settle()
 			time.Sleep(time.Minute)
@@ -261,7 +266,7 @@ func TestRouteCheck(t *testing.T) {
 			a.set(func() {
 				a.lost = func(from, to netip.AddrPort) bool { return from.Addr() == first || to.Addr() == first }
 			})
-			_, err = session.Ask(t.Context(), ids(4), Query{Deadline: time.Minute})
+			_, err = session.Ask(t.Context(), terms.Question{Context: ids(4), Within: time.Minute})
 			require.NoError(t, err)
 			require.NoError(t, c.Migrate(t.Context()))
 			assert.Equal(t, 2, c.Stats().Migrations)
@@ -278,7 +283,7 @@ func TestRouteCheck(t *testing.T) {
 			c.mu.Unlock()
 			assert.Equal(t, 2, c.Stats().Migrations)
 			a.silence(false)
-			_, err = session.Ask(t.Context(), ids(5), Query{Deadline: time.Minute})
+			_, err = session.Ask(t.Context(), terms.Question{Context: ids(5), Within: time.Minute})
 			require.NoError(t, err)
 			hellos, _ = s.count()
 			assert.Equal(t, 2, hellos)
@@ -311,7 +316,7 @@ func TestSilentExchange(t *testing.T) {
 			a.hop = c.hop
 			client, session := s.dial(t, func(o *Options) { o.KeepAlive = -1 })
 			for range 50 { // the round trip is known well
-				_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+				_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
 				require.NoError(t, err)
 			}
 			settle()
@@ -322,7 +327,7 @@ func TestSilentExchange(t *testing.T) {
 			a.silence(c.silent)
 			hold.Store(true)
 			start := time.Now()
-			_, err := session.Ask(t.Context(), ids(4), Query{Deadline: c.deadline})
+			_, err := session.Ask(t.Context(), terms.Question{Context: ids(4), Within: c.deadline})
 			require.ErrorIs(t, err, netproto.TooLate)
 			assert.Equal(t, c.deadline, time.Since(start))
 			assert.Equal(t, !c.left, l.usable(), "%+v", c)
@@ -346,11 +351,11 @@ func TestTooLateAfterFailure(t *testing.T) {
 	}}
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, nil)
-		_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
 		require.NoError(t, err)
 		settle()
 		s.retire(c)
-		_, err = session.Ask(t.Context(), ids(3), Query{Deadline: time.Second})
+		_, err = session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Second})
 		require.ErrorIs(t, err, netproto.TooLate)
 		assert.ErrorIs(t, err, netproto.Busy)
 		assert.ErrorContains(t, err, "come later")
@@ -454,13 +459,13 @@ func TestClosedLater(t *testing.T) {
 					o.Tickets = none{}
 				}
 			})
-			_, err := session.Ask(t.Context(), ids(3), Query{Deadline: time.Minute})
+			_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
 			require.NoError(t, err)
 			settle()
 			s.retire(c)
 			a.silence(true)
 			a.set(func() { a.closed[gatewayAt] = true })
-			_, err = session.Ask(t.Context(), ids(4), Query{Deadline: 2 * time.Second})
+			_, err = session.Ask(t.Context(), terms.Question{Context: ids(4), Within: 2 * time.Second})
 			require.ErrorIs(t, err, netproto.TooLate)
 			require.EqualError(t, err,
 				"ask: "+netproto.TooLate.Error()+": no connection to the gateway at 10.0.0.1:4433: connection refused")
@@ -473,7 +478,7 @@ func TestClosedLater(t *testing.T) {
 			assert.Equal(t, early, c.Stats().Connections > 1,
 				"with a ticket a connection is there before the gateway is heard")
 			a.silence(false)
-			_, err = session.Ask(t.Context(), ids(4), Query{Deadline: time.Minute})
+			_, err = session.Ask(t.Context(), terms.Question{Context: ids(4), Within: time.Minute})
 			require.NoError(t, err)
 			settle()
 			if early {

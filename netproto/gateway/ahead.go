@@ -28,11 +28,11 @@ func (g *Gateway) mostAhead(a netproto.Ask, token int32) int {
 // decode sends at most so many tokens that follow a context, as they are there, and ends the stream. It is work that
 // nobody waits for: it is left where there is other work, and when the client resets the stream, the session or the
 // connection ends, the gateway is about to go, or AskTimeout has gone by.
-func (c *connection) decode(s *quic.Stream, held *session, q Question, most int) {
+func (c *connection) decode(s *quic.Stream, entry *session, q Question, most int) {
 	e := c.event(Decoded, nil)
-	e.Message, e.Session, e.Context = netproto.KindAsk, held.id, len(q.Context)-1
+	e.Message, e.Session, e.Context = netproto.KindAsk, entry.id, len(q.Context)-1
 	began := time.Now()
-	e.Decoded, e.BytesDown, e.Err = c.decodeFor(s, held, q, most)
+	e.Decoded, e.BytesDown, e.Err = c.decodeFor(s, entry, q, most)
 	if e.Err != nil && s.Context().Err() != nil {
 		e.Err = netproto.Cancelled
 	}
@@ -42,7 +42,7 @@ func (c *connection) decode(s *quic.Stream, held *session, q Question, most int)
 }
 
 // decodeFor is decodeOn as long as anybody wants it and may have it.
-func (c *connection) decodeFor(s *quic.Stream, held *session, q Question, most int) (n, bytes int, err error) {
+func (c *connection) decodeFor(s *quic.Stream, entry *session, q Question, most int) (n, bytes int, err error) {
 	if !c.g.decoding.take(c.who.id) {
 		return 0, 0, busy("%d answers to this device are decoded on behind", streamsAhead)
 	}
@@ -52,7 +52,7 @@ func (c *connection) decodeFor(s *quic.Stream, held *session, q Question, most i
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(c.staying, func() { end(netproto.Draining) })()
-	defer context.AfterFunc(held.ctx, func() { end(netproto.Cancelled) })()
+	defer context.AfterFunc(entry.ctx, func() { end(netproto.Cancelled) })()
 	return c.decodeOn(ctx, s, q, most)
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
-	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
@@ -33,7 +32,7 @@ func TestAheadOfClient(t *testing.T) {
 	for i := range 40 {
 		asks.Go(func() {
 			p := path(20+i, 1)
-			r, err := s.Ask(t.Context(), p, client.Query{Ahead: 1 + i%16})
+			r, err := s.Ask(t.Context(), terms.Question{Context: p, Ahead: 1 + i%16})
 			if !assert.NoError(t, err) {
 				return
 			}
@@ -45,14 +44,14 @@ func TestAheadOfClient(t *testing.T) {
 	asks.Wait()
 	p := path(100, 1)
 	until(func() bool { return up.running.Load() == 0 })
-	r, err := s.Ask(t.Context(), p, client.Query{Ahead: 16})
+	r, err := s.Ask(t.Context(), terms.Question{Context: p, Ahead: 16})
 	require.NoError(t, err)
 	assert.Equal(t, continuation(p, 16)[1:], read(r.Ahead), "alone it has all of them")
 
 	up = &decoder{fake: &fake{}, every: time.Hour}
 	s = session(t, dial(t, start(t, "", gateway.Options{}, up), nil))
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err = s.Ask(ctx, path(50, 2), client.Query{Ahead: 16, Deadline: patience})
+	r, err = s.Ask(ctx, terms.Question{Context: path(50, 2), Ahead: 16, Within: patience})
 	require.NoError(t, err)
 	until(func() bool { return up.running.Load() == 1 })
 	cancel()
@@ -70,7 +69,7 @@ func TestAheadOverRestart(t *testing.T) {
 	s := session(t, c)
 	p := path(20, 1)
 	for i := range 3 {
-		r, err := s.Ask(t.Context(), p, client.Query{Ahead: 16, Deadline: patience})
+		r, err := s.Ask(t.Context(), terms.Question{Context: p, Ahead: 16, Within: patience})
 		require.NoError(t, err)
 		got := []int32{<-r.Ahead}
 		if i < 2 {
@@ -101,12 +100,12 @@ func TestVerificationOfClient(t *testing.T) {
 		return nil
 	}
 	s := session(t, dial(t, start(t, "", gateway.Options{}, up), nil))
-	r, err := s.Ask(t.Context(), p, client.Query{AuditFrom: 12, Verify: terms.EachScore})
+	r, err := s.Ask(t.Context(), terms.Question{Context: p, AuditFrom: 12, Verify: terms.EachScore})
 	require.NoError(t, err)
 	assert.Equal(t, found, r.Audit)
 	assert.Equal(t, 8, r.Audited)
 	sampled := session(t, dial(t, start(t, "", gateway.Options{}, &fake{}), nil))
-	_, err = sampled.Ask(t.Context(), p, client.Query{AuditFrom: 12, Verify: terms.EachScore})
+	_, err = sampled.Ask(t.Context(), terms.Question{Context: p, AuditFrom: 12, Verify: terms.EachScore})
 	require.ErrorIs(t, err, netproto.CannotVerify)
 	assert.ErrorContains(t, err, "looks at no tokens")
 }

@@ -138,7 +138,7 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) (out outcome, err e
 		e.Kind = Resent
 		return outcome{frame: need}, err
 	}
-	held, seen, done := c.g.sessions.learn(key, path, false)
+	entry, seen, done := c.g.sessions.learn(key, path, false)
 	defer func() {
 		if out.afterwards == nil {
 			done()
@@ -146,50 +146,58 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) (out outcome, err e
 	}()
 	c.tells(a.Session)
 	c.order.told(s.StreamID())
-	e.Session = held.id
-	q := Question{
-		Client: c.who.client.number, Device: c.who.number, Session: held.id, Domain: c.g.sessions.domain(held, c.who),
-		Context: path, Base: seen,
-		AuditFrom: a.AuditFrom, K: a.K, Sampling: a.Sampling, Verify: a.Verify,
-	}
-	if a.AuditFrom < 1 || a.AuditFrom >= len(path) { // there is nothing to look at
-		q.AuditFrom, q.Verify = 0, terms.AsItComes
-	}
+	e.Session = entry.id
+	q := c.question(a, entry, path, seen)
 	answer, err := c.g.consult(ctx, c.who, q)
 	if err != nil {
 		return out, err
 	}
-	e.Kind, e.Audited, e.Queue, e.Compute = Answered, len(answer.Audit), answer.Queue, answer.Compute
-	if e.Looked = answer.Audited; answer.Sampled != 0 {
-		e.Looked = 1
-	}
-	if c.g.opt.TellTexts {
-		const last = 64 // tokens
-		e.Text, e.Token = slices.Clone(path[max(0, len(path)-last):]), answer.Token
-	}
+	c.g.answered(e, answer, path)
 	if a.Clock {
 		out.frame = netproto.Clock{Received: arrived.Sub(c.began), Sent: time.Since(c.began)}.Append(nil)
 	}
 	out.frame = answer.Append(out.frame)
-	text, token := path, answer.Token
-	if a.Verify == terms.EachChoice && len(answer.Audit) > 0 { // what is behind it is of no use any more
-		text, token = path[:answer.Audit[0].Pos], answer.Audit[0].Token
-	}
+	text, token := terms.Behind(path, answer.Token, a.Verify, answer.Audit)
 	if most := c.g.mostAhead(a, token); most > 0 {
 		q.K, q.AuditFrom, q.Verify = 0, 0, terms.AsItComes
 		q.Context = append(slices.Clip(text), token)
 		out.open, out.afterwards = true, func() {
 			defer done()
-			c.decode(s, held, q, most)
+			c.decode(s, entry, q, most)
 		}
 	}
 	return out, nil
 }
 
+// question is what the upstream is asked: a, about a path of a session that had so many tokens of it before.
+func (c *connection) question(a netproto.Ask, of *session, path []int32, base int) Question {
+	q := Question{
+		Client: c.who.client.number, Device: c.who.number, Session: of.id, Domain: c.g.sessions.domain(of, c.who),
+		Context: path, Base: base,
+		AuditFrom: a.AuditFrom, K: a.K, Sampling: a.Sampling, Verify: a.Verify,
+	}
+	if a.AuditFrom < 1 || a.AuditFrom >= len(path) { // there is nothing to look at
+		q.AuditFrom, q.Verify = 0, terms.AsItComes
+	}
+	return q
+}
+
+// answered completes the event of an ask about a path.
+func (g *Gateway) answered(e *Event, a netproto.Answer, path []int32) {
+	e.Kind, e.Audited, e.Queue, e.Compute = Answered, len(a.Audit), a.Queue, a.Compute
+	if e.Looked = a.Audited; a.Sampled != 0 {
+		e.Looked = 1
+	}
+	if g.opt.TellTexts {
+		const last = 64 // tokens
+		e.Text, e.Token = slices.Clone(path[max(0, len(path)-last):]), a.Token
+	}
+}
+
 // draws refuses a way of drawing that the upstream cannot follow.
 func (g *Gateway) draws(s terms.Sampling) error {
 	most := g.info.Choices
-	if s.Temperature == 0 || most == 0 || s.TopK >= 1 && s.TopK <= most {
+	if s.Possible(most) {
 		return nil
 	}
 	return netproto.Refusal{Code: netproto.TooLarge, Detail: fmt.Sprintf(

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // An ask that wants to know is told when it was where: between when it left and came back, for as long as the gateway
@@ -19,10 +19,10 @@ func TestClockOfGateway(t *testing.T) {
 	s := session(t, dial(t, g, nil))
 	for i := range 8 {
 		p := path(20+i, 1)
-		plain, err := s.Ask(t.Context(), p, client.Query{})
+		plain, err := s.Ask(t.Context(), terms.Question{Context: p})
 		require.NoError(t, err)
 		assert.Zero(t, plain.Times)
-		r, err := s.Ask(t.Context(), p, client.Query{Clock: true, Ahead: i % 3})
+		r, err := s.Ask(t.Context(), terms.Question{Context: p, Times: true, Ahead: i % 3})
 		require.NoError(t, err)
 		at := r.Times
 		assert.Equal(t, plain.Token, r.Token)

@@ -27,12 +27,12 @@ func TestAsk(t *testing.T) {
 	s := session(t, dial(t, g, nil))
 	p := path(120, 1)
 	r := ask(t, s, p)
-	t.Logf("first: %d up, %d down, %+v", r.BytesUp, r.BytesDown, r.Timings)
+	t.Logf("first: %d up, %d down, %v and %v", r.BytesUp, r.BytesDown, r.Queue, r.Cloud)
 	r = ask(t, s, append(p, path(10, 2)...))
-	t.Logf("next: %d up, %d down, %+v", r.BytesUp, r.BytesDown, r.Timings)
+	t.Logf("next: %d up, %d down, %v and %v", r.BytesUp, r.BytesDown, r.Queue, r.Cloud)
 	assert.LessOrEqual(t, r.BytesUp, 80)
 	assert.LessOrEqual(t, r.BytesDown, 40)
-	assert.Equal(t, 3*time.Millisecond, r.Timings.Compute)
+	assert.Equal(t, 3*time.Millisecond, r.Cloud)
 	assert.Len(t, r.Top, 4)
 	assert.Equal(t, 120, up.question(1).Base)
 }
@@ -49,7 +49,7 @@ func TestAskConcurrently(t *testing.T) {
 			p := slices.Clone(prompt)
 			for range 40 {
 				p = append(p[:len(prompt)+r.IntN(len(p)-len(prompt)+1)], path(1+r.IntN(12), r.Int32N(3))...)
-				reply, err := s.Ask(t.Context(), p, client.Query{K: 2, Deadline: patience})
+				reply, err := s.Ask(t.Context(), terms.Question{Context: p, K: 2, Within: patience})
 				if assert.NoError(t, err) {
 					assert.Equal(t, tokenAfter(p), reply.Token)
 				}
@@ -71,7 +71,7 @@ func TestPayload(t *testing.T) {
 		if i%4 == 3 {
 			p = p[:len(p)-9] // a draft that was wrong
 		}
-		r, err := s.Ask(t.Context(), p, client.Query{K: 4, AuditFrom: 75, Deadline: patience,
+		r, err := s.Ask(t.Context(), terms.Question{Context: p, K: 4, AuditFrom: 75, Within: patience,
 			Sampling: terms.Sampling{Temperature: 0.7, TopP: 0.9, Seed: 1 << 60}})
 		require.NoError(t, err)
 		up, down, n = up+r.BytesUp, down+r.BytesDown, n+1
@@ -140,14 +140,14 @@ func TestCancel(t *testing.T) {
 	branch := errors.New("the branch is gone")
 	failed := make(chan error, 1)
 	go func() {
-		_, err := s.Ask(ctx, path(20, 1), client.Query{})
+		_, err := s.Ask(ctx, terms.Question{Context: path(20, 1)})
 		failed <- err
 	}()
 	up.until(func(f *fake) bool { return len(f.asked) == 1 })
 	cancel(branch)
 	require.ErrorIs(t, <-failed, branch)
 	up.until(func(f *fake) bool { return f.dropped == 1 })
-	_, err := s.Ask(t.Context(), path(20, 1), client.Query{Deadline: 50 * time.Millisecond})
+	_, err := s.Ask(t.Context(), terms.Question{Context: path(20, 1), Within: 50 * time.Millisecond})
 	require.ErrorIs(t, err, netproto.TooLate)
 	close(up.hold)
 	ask(t, s, path(20, 1))
@@ -178,10 +178,10 @@ func TestUnacknowledgedBase(t *testing.T) {
 	s := session(t, dial(t, g, nil))
 	p := path(500, 1)
 	var asks sync.WaitGroup
-	replies := make([]client.Reply, 6)
+	replies := make([]terms.Answer, 6)
 	for i := range replies {
 		asks.Go(func() {
-			r, err := s.Ask(t.Context(), append(slices.Clone(p), int32(i), 7), client.Query{})
+			r, err := s.Ask(t.Context(), terms.Question{Context: append(slices.Clone(p), int32(i), 7)})
 			assert.NoError(t, err)
 			assert.Equal(t, tokenAfter(append(slices.Clone(p), int32(i), 7)), r.Token)
 			replies[i] = r
@@ -230,7 +230,7 @@ func TestSessionClose(t *testing.T) {
 	ask(t, s, path(10, 1))
 	s.Close()
 	up.until(func(f *fake) bool { return len(f.forgot) == 1 })
-	_, err := s.Ask(t.Context(), path(10, 1), client.Query{})
+	_, err := s.Ask(t.Context(), terms.Question{Context: path(10, 1)})
 	require.ErrorIs(t, err, client.ErrClosed)
 }
 
@@ -291,7 +291,7 @@ func TestBlackHole(t *testing.T) {
 	<-tickets.put
 	r.set(true)
 	for range 2 {
-		_, err := s.Ask(t.Context(), path(101, 1), client.Query{Deadline: 400 * time.Millisecond})
+		_, err := s.Ask(t.Context(), terms.Question{Context: path(101, 1), Within: 400 * time.Millisecond})
 		require.ErrorIs(t, err, netproto.TooLate)
 	}
 	r.set(false)
@@ -352,7 +352,7 @@ func TestDrain(t *testing.T) {
 	s := session(t, dial(t, g, nil))
 	answered := make(chan error, 1)
 	go func() {
-		r, err := s.Ask(t.Context(), path(30, 1), client.Query{})
+		r, err := s.Ask(t.Context(), terms.Question{Context: path(30, 1)})
 		if err == nil && r.Token != tokenAfter(path(30, 1)) {
 			err = errors.New("another token")
 		}
@@ -368,7 +368,7 @@ func TestDrain(t *testing.T) {
 	close(up.hold)
 	<-ended
 	require.NoError(t, <-answered)
-	_, err := s.Ask(t.Context(), path(31, 1), client.Query{Deadline: 200 * time.Millisecond})
+	_, err := s.Ask(t.Context(), terms.Question{Context: path(31, 1), Within: 200 * time.Millisecond})
 	require.ErrorIs(t, err, netproto.TooLate)
 	start(t, g.addr, opt, up)
 	ask(t, s, path(31, 1))
@@ -381,7 +381,7 @@ func TestLazy(t *testing.T) {
 	g.stop()
 	c := dial(t, g, func(o *client.Options) { o.Lazy, o.ConnectTimeout = true, 300*time.Millisecond })
 	s := session(t, c)
-	_, err := s.Ask(t.Context(), path(5, 1), client.Query{Deadline: 100 * time.Millisecond})
+	_, err := s.Ask(t.Context(), terms.Question{Context: path(5, 1), Within: 100 * time.Millisecond})
 	require.ErrorIs(t, err, netproto.TooLate)
 	require.ErrorIs(t, err, client.ErrNoReply)
 	start(t, g.addr, opt, &fake{})
@@ -417,14 +417,14 @@ func TestNoGoroutineLeft(t *testing.T) {
 		var asks sync.WaitGroup
 		for i := range 20 {
 			asks.Go(func() {
-				q := client.Query{Deadline: time.Duration(1+i) * time.Millisecond}
-				_, _ = s.Ask(t.Context(), path(10+i, int32(i)), q)
+				within := time.Duration(1+i) * time.Millisecond
+				_, _ = s.Ask(t.Context(), terms.Question{Context: path(10+i, int32(i)), Within: within})
 			})
 		}
 		asks.Go(func() { _, _, _ = s.Sync(t.Context(), path(50, 1)) })
 		asks.Wait()
 		r.set(true)
-		_, err := s.Ask(t.Context(), path(3, 1), client.Query{Deadline: 350 * time.Millisecond})
+		_, err := s.Ask(t.Context(), terms.Question{Context: path(3, 1), Within: 350 * time.Millisecond})
 		require.Error(t, err)
 		r.set(false)
 		ask(t, s, path(3, 1))
@@ -433,7 +433,7 @@ func TestNoGoroutineLeft(t *testing.T) {
 		require.Error(t, err)
 		open := make(chan error, 1)
 		go func() {
-			_, err := s.Ask(context.Background(), path(4, 1), client.Query{})
+			_, err := s.Ask(context.Background(), terms.Question{Context: path(4, 1)})
 			open <- err
 		}()
 		require.NoError(t, c.Close())
@@ -459,14 +459,14 @@ func BenchmarkAsk(b *testing.B) {
 	p := path(500, 1)
 	b.Run("one at a time", func(b *testing.B) {
 		for b.Loop() {
-			_, err = s.Ask(ctx, p, client.Query{K: 4, Deadline: time.Second})
+			_, err = s.Ask(ctx, terms.Question{Context: p, K: 4, Within: time.Second})
 		}
 	})
 	b.Run("many at once", func(b *testing.B) {
 		b.SetParallelism(8)
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
-				_, _ = s.Ask(ctx, p, client.Query{K: 4, Deadline: time.Second})
+				_, _ = s.Ask(ctx, terms.Question{Context: p, K: 4, Within: time.Second})
 			}
 		})
 	})

@@ -233,9 +233,9 @@ func path(n int, seed int32) []int32 {
 // patience is the longest deadline that is as short on the wire as one of 800 ms.
 const patience = 16 * time.Second
 
-func ask(t *testing.T, s *client.Session, p []int32) client.Reply {
+func ask(t *testing.T, s *client.Session, p []int32) terms.Answer {
 	t.Helper()
-	r, err := s.Ask(t.Context(), p, client.Query{K: 4, Deadline: patience})
+	r, err := s.Ask(t.Context(), terms.Question{Context: p, K: 4, Within: patience})
 	require.NoError(t, err)
 	require.Equal(t, tokenAfter(p), r.Token)
 	return r

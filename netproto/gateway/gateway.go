@@ -3,6 +3,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -61,7 +62,7 @@ func New(opt Options, up Upstream) (*Gateway, error) {
 		e.Client, e.Device = s.key.device.names()
 		g.tell(e)
 	})
-	g.turns = newTurns(opt, defaultTo(info.Parallel, 32))
+	g.turns = newTurns(opt, cmp.Or(info.Parallel, 32))
 	g.warming, g.decoding = newBackground(textsWarming), newBackground(streamsAhead)
 	if d, ok := up.(Decoder); ok {
 		g.decoder = d

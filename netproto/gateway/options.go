@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"math"
@@ -67,31 +68,24 @@ type Token struct {
 }
 
 func (o Options) withDefaults(info Info) (Options, error) {
-	o.MaxContext = defaultTo(o.MaxContext, defaultTo(info.MaxContext, 32768))
-	o.MaxAhead = max(defaultTo(o.MaxAhead, 16), -1)
-	o.MaxSessions = defaultTo(o.MaxSessions, 65536)
-	o.MaxSessionsPerDevice = defaultTo(o.MaxSessionsPerDevice, 64)
-	o.MaxSessionTokens = defaultTo(o.MaxSessionTokens, 4*max(o.MaxContext, 0))
-	o.MaxTokens = defaultTo(o.MaxTokens, 16<<20)
-	o.MaxConns = defaultTo(o.MaxConns, 8192)
-	o.MaxConnsPerAddress = defaultTo(o.MaxConnsPerAddress, max(o.MaxConns/2, 1))
-	o.MaxConnsPerDevice = defaultTo(o.MaxConnsPerDevice, 8)
-	o.MaxStreams = defaultTo(o.MaxStreams, 128)
-	o.MaxAsks = defaultTo(o.MaxAsks, 4096)
-	o.MaxAsksPerDevice = defaultTo(o.MaxAsksPerDevice, 256)
-	o.SessionIdle = defaultTo(o.SessionIdle, 15*time.Minute)
-	o.IdleTimeout = defaultTo(o.IdleTimeout, 30*time.Second)
-	o.MessageTimeout = defaultTo(o.MessageTimeout, 5*time.Second)
-	o.AskTimeout = defaultTo(o.AskTimeout, time.Minute)
-	o.DrainTimeout = defaultTo(o.DrainTimeout, 10*time.Second)
+	o.MaxContext = cmp.Or(o.MaxContext, cmp.Or(info.MaxContext, 32768))
+	o.MaxAhead = max(cmp.Or(o.MaxAhead, 16), -1)
+	o.MaxSessions = cmp.Or(o.MaxSessions, 65536)
+	o.MaxSessionsPerDevice = cmp.Or(o.MaxSessionsPerDevice, 64)
+	o.MaxSessionTokens = cmp.Or(o.MaxSessionTokens, 4*max(o.MaxContext, 0))
+	o.MaxTokens = cmp.Or(o.MaxTokens, 16<<20)
+	o.MaxConns = cmp.Or(o.MaxConns, 8192)
+	o.MaxConnsPerAddress = cmp.Or(o.MaxConnsPerAddress, max(o.MaxConns/2, 1))
+	o.MaxConnsPerDevice = cmp.Or(o.MaxConnsPerDevice, 8)
+	o.MaxStreams = cmp.Or(o.MaxStreams, 128)
+	o.MaxAsks = cmp.Or(o.MaxAsks, 4096)
+	o.MaxAsksPerDevice = cmp.Or(o.MaxAsksPerDevice, 256)
+	o.SessionIdle = cmp.Or(o.SessionIdle, 15*time.Minute)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, 30*time.Second)
+	o.MessageTimeout = cmp.Or(o.MessageTimeout, 5*time.Second)
+	o.AskTimeout = cmp.Or(o.AskTimeout, time.Minute)
+	o.DrainTimeout = cmp.Or(o.DrainTimeout, 10*time.Second)
 	return o, o.validate(info)
-}
-
-func defaultTo[T int | time.Duration](v, def T) T {
-	if v == 0 {
-		return def
-	}
-	return v
 }
 
 func (o Options) validate(info Info) error {

@@ -94,26 +94,26 @@ func (s *sessions) base(key sessionKey, p netproto.Path, told bool) ([]int32, ne
 	return base, need, ok
 }
 
-// learn makes a context known and holds the session until done is called. seen is how much of it was known before.
-func (s *sessions) learn(key sessionKey, context []int32, settled bool) (held *session, seen int, done func()) {
+// learn makes a context known and keeps the session until done is called. seen is how much of it was known before.
+func (s *sessions) learn(key sessionKey, context []int32, settled bool) (entry *session, seen int, done func()) {
 	s.mu.Lock()
-	held = s.byKey[key]
-	if held == nil {
-		held = s.add(key)
+	entry = s.byKey[key]
+	if entry == nil {
+		entry = s.add(key)
 	}
-	s.touch(held)
-	held.open++
-	seen, _ = held.known.Longest(context)
-	before := held.known.Tokens()
-	held.known.Add(context)
+	s.touch(entry)
+	entry.open++
+	seen, _ = entry.known.Longest(context)
+	before := entry.known.Tokens()
+	entry.known.Add(context)
 	if settled {
-		held.known.Settle(context)
+		entry.known.Settle(context)
 	}
-	s.weigh(held, held.known.Tokens()-before)
-	out := s.shrink(held)
+	s.weigh(entry, entry.known.Tokens()-before)
+	out := s.shrink(entry)
 	s.mu.Unlock()
 	s.tell(out)
-	return held, seen, sync.OnceFunc(func() { s.done(held) })
+	return entry, seen, sync.OnceFunc(func() { s.done(entry) })
 }
 
 // add makes a session.
@@ -149,22 +149,22 @@ func (s *sessions) weigh(x *session, more int) {
 
 // domain returns the domain of a session: that of its device when it was first asked about, whatever becomes of the
 // device's access token later.
-func (s *sessions) domain(held *session, of *device) uint64 {
+func (s *sessions) domain(entry *session, of *device) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !held.placed {
-		held.placed, held.domain = true, of.domain()
+	if !entry.placed {
+		entry.placed, entry.domain = true, of.domain()
 	}
-	return held.domain
+	return entry.domain
 }
 
-func (s *sessions) done(held *session) {
+func (s *sessions) done(entry *session) {
 	s.mu.Lock()
-	held.open--
-	last := held.gone && held.open == 0
+	entry.open--
+	last := entry.gone && entry.open == 0
 	s.mu.Unlock()
 	if last {
-		s.forget(held)
+		s.forget(entry)
 	}
 }
 

@@ -26,14 +26,14 @@ func (c *connection) sync(s *quic.Stream, b []byte, e *Event) (out outcome, err 
 		e.Kind = Resent
 		return outcome{frame: need}, err
 	}
-	held, seen, done := c.g.sessions.learn(key, path, true)
+	entry, seen, done := c.g.sessions.learn(key, path, true)
 	c.tells(y.Session)
 	c.order.told(s.StreamID())
-	e.Kind, e.Session = Synced, held.id
+	e.Kind, e.Session = Synced, entry.id
 	out.afterwards = func() {
 		defer done()
-		c.warm(Question{Client: c.who.client.number, Device: c.who.number, Session: held.id,
-			Domain:  c.g.sessions.domain(held, c.who),
+		c.warm(Question{Client: c.who.client.number, Device: c.who.number, Session: entry.id,
+			Domain:  c.g.sessions.domain(entry, c.who),
 			Context: path, Base: seen})
 	}
 	out.frame = netproto.Ack{Position: len(path)}.Append(nil)

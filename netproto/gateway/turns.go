@@ -38,7 +38,7 @@ type turns struct {
 type line struct {
 	device  deviceID
 	open    int     // asks that wait or hold a place
-	held    int     // places
+	taken   int     // places
 	ends    float64 // virtual time at which its last ask ends
 	waiting []*turn // oldest first
 	place   int     // in next
@@ -109,7 +109,7 @@ func (t *turns) admit(l *line, background bool) error {
 		return busy("%d asks of this device are open", l.open)
 	case t.open >= t.maxOpen && l.open >= fair:
 		return busy("%d asks of all devices are open", t.open)
-	case background && (t.next.Len() > 0 || t.free < t.places && l.held+1 >= t.free):
+	case background && (t.next.Len() > 0 || t.free < t.places && l.taken+1 >= t.free):
 		return busy("all places at the large model are taken", 0)
 	}
 	return nil
@@ -146,7 +146,7 @@ func (t *turns) give() {
 	var later []*line // hold more places than are free, so there are no more of them than places
 	for t.free > 0 && t.next.Len() > 0 {
 		l := t.next.First()
-		if l.held >= t.free {
+		if l.taken >= t.free {
 			t.next.Set(l, false)
 			later = append(later, l)
 			continue
@@ -154,7 +154,7 @@ func (t *turns) give() {
 		mine := l.waiting[0]
 		t.now += float64(mine.tokens) / float64(t.busy)
 		t.free--
-		l.held++
+		l.taken++
 		mine.given = true
 		close(mine.ready)
 		t.drop(l, mine)
@@ -208,7 +208,7 @@ func (t *turns) release(who deviceID) {
 	defer t.mu.Unlock()
 	l := t.lines[who]
 	t.free++
-	l.held--
+	l.taken--
 	t.leave(l)
 	t.give()
 }

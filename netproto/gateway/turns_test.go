@@ -24,7 +24,7 @@ func empty(t *testing.T, turns *turns, places int) {
 	assert.Zero(t, turns.busy)
 	assert.Zero(t, turns.next.Len())
 	for _, l := range turns.lines {
-		assert.Zero(t, l.held+l.open+len(l.waiting))
+		assert.Zero(t, l.taken+l.open+len(l.waiting))
 	}
 }
 

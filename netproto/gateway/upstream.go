@@ -51,7 +51,8 @@ type Info struct {
 	Ends     []int32        // tokens that end a text: nothing is decoded behind them
 }
 
-// Question is an ask with its whole context.
+// Question is an ask as the gateway puts it to its [Upstream]: with its whole context, and whose it is. Devices and
+// sessions are numbered by the gateway, so that an upstream learns no secret and no address.
 type Question struct {
 	Client    uint64  // numbered by the gateway: the owner of an access token, on an open gateway of an address
 	Device    uint64  // numbered by the gateway: whose turn it is

@@ -219,10 +219,10 @@ func TestGateway(t *testing.T) {
 	require.NoError(t, err)
 	for range 3 {
 		path = append(path, 7)
-		_, err = s.Ask(t.Context(), path, client.Query{AuditFrom: 3})
+		_, err = s.Ask(t.Context(), terms.Question{Context: path, AuditFrom: 3})
 		require.NoError(t, err)
 	}
-	_, err = s.Ask(t.Context(), []int32{66}, client.Query{})
+	_, err = s.Ask(t.Context(), terms.Question{Context: []int32{66}})
 	require.ErrorIs(t, err, netproto.Failed)
 	for told := 0; told < 7; time.Sleep(time.Millisecond) { // an event comes after its answer
 		mu.Lock()

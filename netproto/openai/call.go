@@ -20,7 +20,7 @@ type callScanner struct {
 	value    bool   // it is a value
 	name     string
 	named    bool
-	held     []byte // arguments that came before the name
+	pending  []byte // arguments that came before the name
 	done     bool
 	argument bool // the arguments were there
 }
@@ -42,7 +42,7 @@ func (s *callScanner) push(piece string) (name bool, arguments string, err error
 	s.text = append(s.text, piece...)
 	before := s.named
 	if before {
-		s.held = s.held[:0] // it was told
+		s.pending = s.pending[:0] // it was told
 	}
 	for ; s.at < len(s.text); s.at++ {
 		if err := s.step(s.text[s.at]); err != nil {
@@ -52,7 +52,7 @@ func (s *callScanner) push(piece string) (name bool, arguments string, err error
 	if !s.named {
 		return false, "", nil
 	}
-	return !before, string(s.held), nil
+	return !before, string(s.pending), nil
 }
 
 // step reads one byte.
@@ -82,7 +82,7 @@ func (s *callScanner) step(c byte) error {
 		s.inValue(c)
 	}
 	if inside {
-		s.held = append(s.held, c)
+		s.pending = append(s.pending, c)
 	}
 	return nil
 }

@@ -17,6 +17,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/prefix"
 )
 
 // fakeModel says what a test has it say. Its tokens are the bytes of a text, the id of each its value; 256 ends.
@@ -147,7 +149,7 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o Settings) 
 			s.m.running--
 			s.m.mu.Unlock()
 		}()
-		same := min(prefix(s.text, prompt), len(prompt)-1)
+		same := min(prefix.Len(s.text, prompt), len(prompt)-1)
 		s.sum = Summary{Reused: same}
 		s.text = append([]int32{}, prompt...)
 		stop := StopEnd

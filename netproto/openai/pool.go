@@ -3,6 +3,8 @@ package openai
 import (
 	"slices"
 	"sync"
+
+	"github.com/pilotfish-ai/pilotfish/internal/prefix"
 )
 
 // pool keeps sessions with their texts, so that a request which goes on with one of them has only what is new computed.
@@ -11,12 +13,12 @@ type pool struct {
 	most  int // sessions, those in use included
 
 	mu   sync.Mutex
-	idle []*held // the one that was used last is last
+	idle []*pooled // the one that was used last is last
 	used int
 }
 
-// held is a session and what it holds.
-type held struct {
+// pooled is a session with its text.
+type pooled struct {
 	Session
 	text   []int32 // of the last prompt and its answer
 	prompt int     // tokens of the prompt
@@ -26,13 +28,13 @@ type held struct {
 // own last prompt, since the rest is lost: a chat that goes on, or an answer that is asked for again. Others that begin
 // alike, such as by the same system message, do not lose their texts while there is room. Else it is a new session, in
 // the place of the one that was used longest ago where there are as many as there may be.
-func (p *pool) take(prompt []int32) *held {
+func (p *pool) take(prompt []int32) *pooled {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.used++
 	best, common := -1, 0
 	for i, h := range p.idle {
-		if n := prefix(h.text, prompt); n > common && 2*n >= h.prompt {
+		if n := prefix.Len(h.text, prompt); n > common && 2*n >= h.prompt {
 			best, common = i, n
 		}
 	}
@@ -46,12 +48,12 @@ func (p *pool) take(prompt []int32) *held {
 		p.idle = slices.Delete(p.idle, 0, 1)
 		_ = h.Close() // it gives its memory back
 	}
-	return &held{Session: p.model.NewSession()}
+	return &pooled{Session: p.model.NewSession()}
 }
 
 // give puts a session back with the text that it holds now, of which so many tokens are the prompt.
 // Without a text it is of no more use.
-func (p *pool) give(h *held, text []int32, prompt int) {
+func (p *pool) give(h *pooled, text []int32, prompt int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.used--
@@ -78,13 +80,4 @@ func (p *pool) close() {
 		_ = h.Close()
 	}
 	p.idle = nil
-}
-
-// prefix returns how many ids a and b begin with alike.
-func prefix(a, b []int32) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n
 }

@@ -51,7 +51,7 @@ func TestReuseBehindLongAnswer(t *testing.T) {
 func TestPool(t *testing.T) {
 	m := &fakeModel{}
 	p := &pool{model: m, most: 3}
-	put := func(h *held, text string, prompt int) { p.give(h, idsOf(text), prompt) }
+	put := func(h *pooled, text string, prompt int) { p.give(h, idsOf(text), prompt) }
 	a := p.take(idsOf("aaaa"))
 	b := p.take(idsOf("bbbb"))
 	c := p.take(idsOf("aabb"))

@@ -11,20 +11,20 @@ const (
 // tagScanner finds where a call of a tool begins in a text that comes in pieces. It holds back what may be the
 // beginning of the mark, and blanks that may stand before it: these belong to the call.
 type tagScanner struct {
-	held  string
-	begun bool // there was something that is neither blank nor a mark
+	pending string
+	begun   bool // there was something that is neither blank nor a mark
 }
 
 // push adds a piece and returns the text that is no part of a mark. Once found, nothing more is to be pushed.
 func (s *tagScanner) push(piece string) (text string, found bool) {
-	all := s.held + piece
+	all := s.pending + piece
 	if at := strings.Index(all, callBegin); at >= 0 {
-		s.held = ""
+		s.pending = ""
 		return s.tell(strings.TrimRight(all[:at], blanks)), true
 	}
 	keep := len(all) - partOf(all, callBegin)
 	keep = len(strings.TrimRight(all[:keep], blanks))
-	s.held = all[keep:]
+	s.pending = all[keep:]
 	return s.tell(all[:keep]), false
 }
 
@@ -39,8 +39,8 @@ func (s *tagScanner) tell(text string) string {
 
 // flush returns what was held back, at the end of the text.
 func (s *tagScanner) flush() string {
-	text := s.held
-	s.held = ""
+	text := s.pending
+	s.pending = ""
 	return text
 }
 

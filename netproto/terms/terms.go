@@ -1,7 +1,7 @@
-// Package terms has the values in which edge and cloud speak: how a token is chosen, how probable it is, where the
-// large model would have chosen another, when an answer was where. The wire (netproto), decoding (runtime/draft) and
-// the large model as a service (runtime/batch) mean the same by them, so they share the types, and nobody converts. The
-// package knows none of the three.
+// Package terms has the values in which edge and cloud speak: what a device asks and is answered, how a token is
+// chosen, how probable it is, where the large model would have chosen another, when an answer was where. The wire
+// (netproto), decoding (runtime/draft) and the large model as a service (runtime/batch) mean the same by them, so they
+// share the types, and nobody converts. The package knows none of the three.
 package terms
 
 import (
@@ -33,6 +33,11 @@ func (s Sampling) Validate() error {
 
 // Greedy reports whether the best token is always taken: then nobody needs logits.
 func (s Sampling) Greedy() bool { return s.Temperature == 0 || s.TopK == 1 }
+
+// Possible reports whether a token can be chosen so where a model gives only so many of its most probable ones; 0: all.
+func (s Sampling) Possible(choices int) bool {
+	return choices == 0 || s.Greedy() || s.TopK >= 1 && s.TopK <= choices
+}
 
 // Candidate is a token that could follow, and how probable it is.
 type Candidate struct {

@@ -232,19 +232,11 @@ func (c *check) audit(ctx context.Context) (Verdict, string, error) {
 			return Fail, "", err
 		}
 		looked, extra = looked+r.Audited, extra+r.Extra
-		for pos := from; pos < len(context); pos++ {
-			if pos < len(context)-r.Audited && a.Sample == 0 || a.Sample > 0 && pos != a.Sample {
-				continue
-			}
-			direct, err := c.ask(ctx, c.question(context[:pos]))
-			if err != nil {
-				return Fail, "", err
-			}
-			at := slices.IndexFunc(r.Audit, func(f terms.Finding) bool { return f.Pos == pos })
-			if (direct.Token != context[pos]) != (at >= 0) || at >= 0 && r.Audit[at].Token != direct.Token {
-				wrong++
-			}
+		different, err := c.differs(ctx, a, r, from)
+		if err != nil {
+			return Fail, "", err
 		}
+		wrong += different
 	}
 	found := fmt.Sprintf("%s: %d positions, for %d tokens computed beside; %d are not as when asked for alone",
 		kind, looked, extra, wrong)
@@ -255,6 +247,24 @@ func (c *check) audit(ctx context.Context) (Verdict, string, error) {
 		return Note, found, nil
 	}
 	return Pass, found, nil
+}
+
+// differs counts the positions from one on of which the audit in r says something else than an ask for them alone.
+func (c *check) differs(ctx context.Context, a dialect.Ask, r dialect.Reply, from int) (wrong int, err error) {
+	for pos := from; pos < len(a.Context); pos++ {
+		if pos < len(a.Context)-r.Audited && a.Sample == 0 || a.Sample > 0 && pos != a.Sample {
+			continue
+		}
+		direct, err := c.ask(ctx, c.question(a.Context[:pos]))
+		if err != nil {
+			return 0, err
+		}
+		at := slices.IndexFunc(r.Audit, func(f terms.Finding) bool { return f.Pos == pos })
+		if (direct.Token != a.Context[pos]) != (at >= 0) || at >= 0 && r.Audit[at].Token != direct.Token {
+			wrong++
+		}
+	}
+	return wrong, nil
 }
 
 // verification has positions looked at that the engine's cache knows, as devices that verify want it, and compares what

@@ -43,7 +43,7 @@ func (m *memory) key(q gateway.Question) uint64 {
 	h.SetSeed(m.seed)
 	b := make([]byte, 0, 64+4*len(q.Context))
 	b = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(b, q.Client), q.Domain)
-	if draws(q.Sampling) {
+	if !q.Sampling.Greedy() {
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(q.Sampling.Temperature))
 		b = binary.LittleEndian.AppendUint64(b, uint64(q.Sampling.TopK))
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(q.Sampling.TopP))

@@ -7,6 +7,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -64,9 +65,9 @@ type Options struct {
 }
 
 func (o Options) withDefaults() (Options, error) {
-	o.AuditEvery = defaultTo(o.AuditEvery, 8)
-	o.WarmFrom = defaultTo(o.WarmFrom, 128)
-	o.Remember = defaultTo(o.Remember, 65536)
+	o.AuditEvery = cmp.Or(o.AuditEvery, 8)
+	o.WarmFrom = cmp.Or(o.WarmFrom, 128)
+	o.Remember = cmp.Or(o.Remember, 65536)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -87,13 +88,6 @@ func (o Options) withDefaults() (Options, error) {
 		}
 	}
 	return o, nil
-}
-
-func defaultTo(v, def int) int {
-	if v == 0 {
-		return def
-	}
-	return v
 }
 
 func systemRandom() uint64 {
@@ -218,7 +212,7 @@ func (u *Upstream) Close() {
 func (u *Upstream) Info() gateway.Info { return u.info }
 
 // Ask implements gateway.Upstream. Asked again, a question gets the token that it got before, as long as that is
-// remembered: an engine may round in another way in another company.
+// remembered: an engine may round in another way in another batch.
 func (u *Upstream) Ask(ctx context.Context, q gateway.Question) (netproto.Answer, error) {
 	key := u.memory.key(q)
 	if a, ok := u.memory.recall(key, q); ok {
@@ -235,7 +229,7 @@ func (u *Upstream) Ask(ctx context.Context, q gateway.Question) (netproto.Answer
 		return netproto.Answer{}, err
 	}
 	a := netproto.Answer{Token: r.Token, Top: r.Top, Compute: r.Compute}
-	if draws(q.Sampling) {
+	if !q.Sampling.Greedy() {
 		if a.Token, err = u.draw(q, r.Top); err != nil {
 			return netproto.Answer{}, err
 		}
@@ -255,9 +249,6 @@ func (u *Upstream) Ask(ctx context.Context, q gateway.Question) (netproto.Answer
 	return u.memory.keep(key, q, a), nil
 }
 
-// draws reports whether the token is drawn: else it is the most probable one.
-func draws(s terms.Sampling) bool { return s.Temperature > 0 && s.TopK != 1 }
-
 // draw draws the token of a question.
 func (u *Upstream) draw(q gateway.Question, top []terms.Candidate) (int32, error) {
 	if want := min(q.Sampling.TopK, u.o.Vocabulary.Size()); want < 1 || len(top) < want {
@@ -274,7 +265,7 @@ func (u *Upstream) ask(q gateway.Question) dialect.Ask {
 		Context: q.Context,
 		K:       min(q.K, u.most),
 	}
-	if draws(q.Sampling) {
+	if !q.Sampling.Greedy() {
 		a.K = max(a.K, min(q.Sampling.TopK, u.most))
 	}
 	if q.AuditFrom < 1 || q.AuditFrom >= len(q.Context) {
@@ -285,7 +276,7 @@ func (u *Upstream) ask(q gateway.Question) dialect.Ask {
 		a.AuditFrom = q.AuditFrom
 		if q.Verify != terms.AsItComes {
 			a.Rows = 1
-			if draws(q.Sampling) {
+			if !q.Sampling.Greedy() {
 				a.Rows = min(q.Sampling.TopK, u.most)
 			}
 		}

@@ -42,7 +42,7 @@ func (u *Upstream) verify(q gateway.Question, r dialect.Reply) (all []terms.Find
 func (u *Upstream) choose(q gateway.Question, pos int, row dialect.Row) (f terms.Finding, err error) {
 	best := row.Top[0]
 	f = terms.Finding{Pos: pos, Token: best.ID, LogProb: best.LogProb, Score: best.LogProb, Stands: row.Stands}
-	if !draws(q.Sampling) {
+	if q.Sampling.Greedy() {
 		return f, nil
 	}
 	most := min(q.Sampling.TopK, u.o.Vocabulary.Size())

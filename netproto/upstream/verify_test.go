@@ -25,7 +25,7 @@ func choices(e *fakeengine.Engine, q gateway.Question) (all []terms.Finding) {
 		top, stands := truth(e, q.Context[:pos]), q.Context[pos]
 		at := slices.IndexFunc(top, func(c terms.Candidate) bool { return c.ID == stands })
 		f := terms.Finding{Pos: pos, Token: top[0].ID, Score: top[0].LogProb, Stands: top[at].LogProb}
-		if draws(q.Sampling) {
+		if !q.Sampling.Greedy() {
 			f.Token, f.Score, f.Stands, _ = drawn(q.Sampling, pos, top[:q.Sampling.TopK], stands)
 		}
 		f.LogProb = top[slices.IndexFunc(top, func(c terms.Candidate) bool { return c.ID == f.Token })].LogProb
@@ -95,7 +95,7 @@ func TestVerify(t *testing.T) {
 				require.Equal(t, []int{len(q.Context) - q.AuditFrom, 0}, []int{a.Audited, a.Sampled})
 				same(t, choices(c.engine, q), a.Audit)
 				found += len(a.Audit)
-				if draws(q.Sampling) {
+				if !q.Sampling.Greedy() {
 					drawnFor++
 				}
 				again, err := u.Ask(t.Context(), q)

@@ -93,6 +93,15 @@ type KV interface {
 // Span is the run of KV slots [From, To).
 type Span struct{ From, To int32 }
 
+// AppendSlot adds a slot to spans, to the last of them where it follows on, which that changes.
+func AppendSlot(see []Span, slot int32) []Span {
+	if n := len(see); n > 0 && see[n-1].To == slot {
+		see[n-1].To++
+		return see
+	}
+	return append(see, Span{From: slot, To: slot + 1})
+}
+
 // Row is one token to evaluate. Its key and value are stored in Slot before any row of the pass attends, so rows of
 // one pass can see each other.
 type Row struct {

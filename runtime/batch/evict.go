@@ -34,14 +34,14 @@ func (s *Service) room(a *ask, n int, ends bool) int {
 // first. If nobody holds as much as two contexts like that of a, nobody has more than others, and the least recently
 // used leaf of all goes.
 func (f *forest) victim(a *ask) *node {
-	var oldest *holder
+	var oldest *owner
 	slots := 0 // of the device that holds most
 	for i := range slices.Backward(f.bySize[:]) {
 		if f.bySize[i].Len() == 0 {
 			continue
 		}
 		h := f.bySize[i].First()
-		switch own := a.tree.holder; {
+		switch own := a.tree.owner; {
 		case oldest == nil && own.trees.Len() > 0 && own.slots >= h.slots:
 			return own.oldest()
 		case oldest == nil:
@@ -87,7 +87,7 @@ func (f *forest) evict(n *node) {
 // sessions where a slot is needed.
 func (f *forest) mostNodes() int { return max(16*f.slots, 1<<18) }
 
-// thin takes leaves from the devices with most nodes as long as there are too many in all, but for what asks hold.
+// thin takes leaves from the devices with most nodes as long as there are too many in all, but for what asks retain.
 func (f *forest) thin() {
 	for size := len(f.bySize) - 1; size >= 0 && f.nodes > f.mostNodes(); {
 		if f.bySize[size].Len() == 0 {

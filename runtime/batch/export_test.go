@@ -12,7 +12,7 @@ import (
 
 // Remembered counts what is kept in memory of devices, sessions and domains.
 func Remembered(s *Service) int {
-	return len(s.front.flows) + len(s.back.flows) + len(s.trees.holders) + len(s.trees.trees) + len(s.trees.domains)
+	return len(s.front.flows) + len(s.back.flows) + len(s.trees.owners) + len(s.trees.trees) + len(s.trees.domains)
 }
 
 // CountComparisons counts, from now on, how often two leaves, sessions or devices are compared to find what to evict.
@@ -21,7 +21,7 @@ func CountComparisons(s *Service) *int {
 	for i := range s.trees.bySize {
 		counted(&s.trees.bySize[i], n)
 	}
-	for _, h := range s.trees.holders {
+	for _, h := range s.trees.owners {
 		counted(&h.trees, n)
 	}
 	for _, t := range s.trees.trees {
@@ -87,7 +87,7 @@ func Check(s *Service) error {
 	}
 	c.domains()
 	c.slots()
-	c.holders()
+	c.owners()
 	c.past()
 	c.streams()
 	c.queue(s.front, false)
@@ -167,15 +167,15 @@ func (c *checker) tree(t *tree) {
 		}
 	}
 	for _, n := range append(nodes, &t.root) {
-		c.equal("held", held[n], n.held)
+		c.equal("held", held[n], n.asks)
 		c.say(n.used <= c.s.trees.clock && n.step <= c.s.trees.clock, "a node of the future: %+v", n)
 	}
 	c.equal("open", open, t.open)
 	c.equal("slots of a tree", len(nodes), t.slots)
-	inHeap(c, "leaves", &t.leaves, nodes, func(n *node) bool { return n.held == 0 && n.isLeaf() })
+	inHeap(c, "leaves", &t.leaves, nodes, func(n *node) bool { return n.asks == 0 && n.isLeaf() })
 	c.say(t.forgotten != (c.s.trees.trees[t.session] == t), "session %d, forgotten: %v", t.session, t.forgotten)
 	c.say(t.open > 0 || t.slots > 0 || t.past > 0, "session %d is empty", t.session)
-	c.say(c.s.trees.holders[t.holder.device] == t.holder, "device %d is lost", t.holder.device)
+	c.say(c.s.trees.owners[t.owner.device] == t.owner, "device %d is lost", t.owner.device)
 }
 
 // below returns all nodes under n.
@@ -277,14 +277,14 @@ func (c *checker) slots() {
 	c.equal("sessions", sessions, f.sessions)
 }
 
-// holders checks the devices that hold slots.
-func (c *checker) holders() {
-	all := []*holder{}
-	for _, h := range c.s.trees.holders {
+// owners checks the devices that hold slots.
+func (c *checker) owners() {
+	all := []*owner{}
+	for _, h := range c.s.trees.owners {
 		all = append(all, h)
 		trees, slots := []*tree{}, 0
 		for t := range c.trees {
-			if t.holder == h {
+			if t.owner == h {
 				trees, slots = append(trees, t), slots+t.slots
 			}
 		}
@@ -295,8 +295,8 @@ func (c *checker) holders() {
 		c.say(h.trees.Len() > 0 == (h.place > 0), "device %d has a place: %d", h.device, h.place)
 	}
 	for size := range c.s.trees.bySize {
-		same := slices.DeleteFunc(slices.Clone(all), func(h *holder) bool { return bits.Len(uint(h.slots)) != size })
-		inHeap(c, "devices by size", &c.s.trees.bySize[size], same, func(h *holder) bool { return h.trees.Len() > 0 })
+		same := slices.DeleteFunc(slices.Clone(all), func(h *owner) bool { return bits.Len(uint(h.slots)) != size })
+		inHeap(c, "devices by size", &c.s.trees.bySize[size], same, func(h *owner) bool { return h.trees.Len() > 0 })
 	}
 }
 
@@ -333,7 +333,7 @@ func (c *checker) streams() {
 		for _, n := range nodes {
 			if n.guess {
 				all++
-				c.say(listed[n] && n.held == 0, "a guess is lost, or held: %+v", n)
+				c.say(listed[n] && n.asks == 0, "a guess is lost, or held: %+v", n)
 			} else {
 				c.say(!n.parent.guess, "text hangs on a guess: %+v", n)
 			}

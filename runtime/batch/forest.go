@@ -19,8 +19,8 @@ type forest struct {
 	shared   int // cells of more than one session
 	nodes    int // of all sessions
 	trees    map[uint64]*tree
-	holders  map[uint64]*holder
-	bySize   [33]sorted.Heap[*holder] // those with leaves to evict, by bits.Len of slots; least recently used first
+	owners   map[uint64]*owner
+	bySize   [33]sorted.Heap[*owner] // those with leaves to evict, by bits.Len of slots; least recently used first
 	past     past
 	streams  list.List // of *stream, those with the latest questions first
 	guessed  int       // guesses that no question has come along
@@ -30,9 +30,9 @@ type forest struct {
 	evicted  uint64    // slots, since the start
 }
 
-// holder is a device as the owner of slots. Each of its sessions counts with all its tokens, as if nobody else used
+// owner is a device as the owner of slots. Each of its sessions counts with all its tokens, as if nobody else used
 // them: what others share with a device neither costs nor saves it anything, and it cannot keep more for that.
-type holder struct {
+type owner struct {
 	device uint64
 	open   int                // trees
 	slots  int                // of its trees
@@ -42,20 +42,20 @@ type holder struct {
 }
 
 // oldest returns the leaf that was used least recently. There must be one.
-func (h *holder) oldest() *node { return h.trees.First().leaves.First() }
+func (h *owner) oldest() *node { return h.trees.First().leaves.First() }
 
 // tree is what is kept of one session.
 type tree struct {
 	session   uint64
 	domain    *domain
-	holder    *holder
+	owner     *owner
 	root      node
 	open      int                // asks that are not answered yet
 	slots     int                // in use: its nodes
 	alone     int                // of these, those that no other session uses
 	past      int                // evicted tokens that are remembered
 	forgotten bool               // it goes when its last ask is answered
-	leaves    sorted.Heap[*node] // those that nobody holds, least recently used first
+	leaves    sorted.Heap[*node] // those that no ask has come to, least recently used first
 	place     int
 	waiting   *ask    // its background question
 	last      *reply  // to the question before; nil: there was none, or it does not matter any more
@@ -71,7 +71,7 @@ type node struct {
 	before, after *node  // others with this cell
 	used          uint64 // step in which the session used it last
 	place         int    // in leaves
-	held          int    // asks that have come as far as here
+	asks          int    // that have come as far as here
 	guess         bool   // no question of the session has come along it yet
 }
 
@@ -84,11 +84,11 @@ type choice struct {
 
 func newForest(slots int, share bool) *forest {
 	f := &forest{free: newSlotSet(slots), slots: slots, share: share, domains: map[uint64]*domain{},
-		trees: map[uint64]*tree{}, holders: map[uint64]*holder{}}
+		trees: map[uint64]*tree{}, owners: map[uint64]*owner{}}
 	for i := range f.bySize {
-		f.bySize[i] = sorted.Heap[*holder]{
-			Before: func(a, b *holder) bool { return a.oldest().used < b.oldest().used },
-			Place:  func(h *holder) *int { return &h.place },
+		f.bySize[i] = sorted.Heap[*owner]{
+			Before: func(a, b *owner) bool { return a.oldest().used < b.oldest().used },
+			Place:  func(h *owner) *int { return &h.place },
 		}
 	}
 	f.past = newPast(pastPerSlot * slots)
@@ -103,8 +103,8 @@ func (f *forest) open(session, device, domain uint64) *tree {
 	}
 	t := f.trees[session]
 	if t == nil {
-		t = &tree{session: session, domain: f.domain(domain), holder: f.holder(device)}
-		t.holder.open++
+		t = &tree{session: session, domain: f.domain(domain), owner: f.owner(device)}
+		t.owner.open++
 		t.leaves = sorted.Heap[*node]{
 			Before: func(a, b *node) bool { return a.used < b.used },
 			Place:  func(n *node) *int { return &n.place },
@@ -116,14 +116,14 @@ func (f *forest) open(session, device, domain uint64) *tree {
 	return t
 }
 
-func (f *forest) holder(device uint64) *holder {
-	h := f.holders[device]
+func (f *forest) owner(device uint64) *owner {
+	h := f.owners[device]
 	if h == nil {
-		h = &holder{device: device, trees: sorted.Heap[*tree]{
+		h = &owner{device: device, trees: sorted.Heap[*tree]{
 			Before: func(a, b *tree) bool { return a.leaves.First().used < b.leaves.First().used },
 			Place:  func(t *tree) *int { return &t.place },
 		}}
-		f.holders[device] = h
+		f.owners[device] = h
 	}
 	return h
 }
@@ -151,17 +151,17 @@ func (f *forest) tidy(t *tree) {
 	for t.forgotten && t.leaves.Len() > 0 {
 		f.remove(t.leaves.First())
 	}
-	if t.slots > 0 || t.past > 0 && !t.forgotten || t.holder == nil {
+	if t.slots > 0 || t.past > 0 && !t.forgotten || t.owner == nil {
 		return
 	}
 	if !t.forgotten {
 		delete(f.trees, t.session)
 	}
-	if t.holder.open--; t.holder.open == 0 {
-		delete(f.holders, t.holder.device)
+	if t.owner.open--; t.owner.open == 0 {
+		delete(f.owners, t.owner.device)
 	}
 	f.leave(t.domain)
-	t.holder = nil
+	t.owner = nil
 }
 
 func (n *node) isLeaf() bool { return n.below.any() == nil }
@@ -225,12 +225,12 @@ func (f *forest) cut(n *node) {
 func (f *forest) account(t *tree, n int) {
 	f.nodes += n
 	t.slots += n
-	t.holder.slots += n
-	f.rank(t.holder)
+	t.owner.slots += n
+	f.rank(t.owner)
 }
 
 // rank puts h where it belongs among those with something to evict.
-func (f *forest) rank(h *holder) {
+func (f *forest) rank(h *owner) {
 	size := bits.Len32(uint32(h.slots))
 	if size != h.size && h.place > 0 {
 		f.bySize[h.size].Set(h, false)
@@ -239,24 +239,24 @@ func (f *forest) rank(h *holder) {
 	f.bySize[size].Set(h, h.trees.Len() > 0)
 }
 
-// hold keeps n and what is before it in memory until release.
-func (f *forest) hold(n *node) {
-	n.held++
+// retain keeps n and what is before it in memory until release.
+func (f *forest) retain(n *node) {
+	n.asks++
 	f.review(n)
 }
 
 func (f *forest) release(n *node) {
-	n.held--
+	n.asks--
 	f.review(n)
 }
 
 // review puts n among the leaves that can be evicted, or takes it away from them.
 func (f *forest) review(n *node) {
-	in := n.parent != nil && n.held == 0 && n.isLeaf()
+	in := n.parent != nil && n.asks == 0 && n.isLeaf()
 	if t := n.tree; in != (n.place > 0) {
 		t.leaves.Set(n, in)
-		t.holder.trees.Set(t, t.leaves.Len() > 0)
-		f.rank(t.holder)
+		t.owner.trees.Set(t, t.leaves.Len() > 0)
+		f.rank(t.owner)
 	}
 }
 
@@ -264,7 +264,7 @@ func (f *forest) review(n *node) {
 func (n *node) spans(before *node, seen []backend.Span) []backend.Span {
 	if n.parent == before && before != nil {
 		see := append(make([]backend.Span, 0, len(seen)+1), seen...)
-		return appendSlot(see, n.slot)
+		return backend.AppendSlot(see, n.slot)
 	}
 	slots := make([]int32, 0, n.pos+1)
 	for a := n; a.parent != nil; a = a.parent {
@@ -272,17 +272,9 @@ func (n *node) spans(before *node, seen []backend.Span) []backend.Span {
 	}
 	var see []backend.Span
 	for _, s := range slices.Backward(slots) {
-		see = appendSlot(see, s)
+		see = backend.AppendSlot(see, s)
 	}
 	return see
-}
-
-func appendSlot(see []backend.Span, slot int32) []backend.Span {
-	if n := len(see); n > 0 && see[n-1].To == slot {
-		see[n-1].To++
-		return see
-	}
-	return append(see, backend.Span{From: slot, To: slot + 1})
 }
 
 // mix scatters the bits of x (the last steps of MurmurHash3, Appleby 2011).

@@ -69,7 +69,7 @@ func (s *Service) busy(st *step) bool {
 }
 
 // spare is how many guesses a step can have, behind rows of its own: no call of the model is made for guesses alone.
-// Their slots must be free. Where the head is dear they are not worth it.
+// Their slots must be free. Where the head is costly they are not worth it.
 func (s *Service) spare(st *step) int {
 	if s.busy(st) {
 		return 0
@@ -94,13 +94,13 @@ func (s *Service) places(st *step, most int) (chains []lookup.Chain, places []pl
 		c := &chains[a.at.row]
 		c.Weight = 1
 		x := a.tree.stream
-		if a.Background || x == nil || x.hash != a.at.hash || c.Holds != nil {
+		if a.Background || x == nil || x.hash != a.at.hash || c.Accept != nil {
 			continue
 		}
 		length, next := x.text.Find(nil, min(most, s.o.Context-len(a.Context)))
 		behind, skip := a.at.along(next, a.need().K)
 		if skip < len(next) && behind.cell.below.at(next[skip]) == nil {
-			c.Holds = x.text.Rate().Chances(length, len(next))[skip:]
+			c.Accept = x.text.Rate().Chances(length, len(next))[skip:]
 			places = append(places, place{a, behind, next[skip:]})
 		}
 	}
@@ -142,7 +142,7 @@ func (s *Service) addGuesses(st *step, p place, n int) {
 func (s *Service) asked(n *node) {
 	n.guess = false
 	s.trees.guessed--
-	s.stats.Held++
+	s.stats.Accepted++
 	if s.trees.past.take(n.hash) {
 		s.stats.Recomputed++
 	}

@@ -97,7 +97,7 @@ func (w *watched) rest(t testing.TB) {
 	require.NoError(t, batch.CheckAtRest(w.of))
 	st := w.of.Stats()
 	require.Equal(t, [2]int{w.guessed, w.done}, [2]int{int(st.Guessed), int(st.Computed)}, "guessed, computed")
-	require.LessOrEqual(t, st.Held, st.Guessed)
+	require.LessOrEqual(t, st.Accepted, st.Guessed)
 }
 
 // stream asks for n tokens, one after the other, and returns the whole text.
@@ -150,7 +150,7 @@ func streams(t *testing.T, r *rand.Rand, room, rows int) (held uint64) {
 	st := c.s.Stats()
 	assert.Equal(t, [2]int{}, [2]int{st.InUse, st.Sessions}, "in use, sessions")
 	c.s.Close()
-	return st.Held
+	return st.Accepted
 }
 
 // writer writes texts token by token, and does now and then what ends a stream or looks as if it did.
@@ -231,14 +231,14 @@ func TestGuessesChangeNothing(t *testing.T) {
 			off := turnabout(t, seed, -1)
 			require.Equal(t, off.answers, on.answers)
 			a, b := on.stats, off.stats
-			assert.Equal(t, [2]uint64{}, [2]uint64{b.Guessed, b.Held}, "guessed, held")
-			assert.Equal(t, b.Reused+a.Held, a.Reused, "reused")
+			assert.Equal(t, [2]uint64{}, [2]uint64{b.Guessed, b.Accepted}, "guessed, held")
+			assert.Equal(t, b.Reused+a.Accepted, a.Reused, "reused")
 			assert.Equal(t, b.InUse+on.guesses, a.InUse, "in use")
-			assert.Equal(t, b.Computed+a.Guessed-a.Held, a.Computed, "computed")
+			assert.Equal(t, b.Computed+a.Guessed-a.Accepted, a.Computed, "computed")
 			assert.LessOrEqual(t, a.Steps, b.Steps)
 			assert.Equal(t, [4]uint64{b.Evicted, b.Recomputed, b.Shed, uint64(b.Sessions)},
 				[4]uint64{a.Evicted, a.Recomputed, a.Shed, uint64(a.Sessions)}, "evicted, recomputed, shed, sessions")
-			held, evicted = held+a.Held, evicted+a.Evicted
+			held, evicted = held+a.Accepted, evicted+a.Evicted
 		})
 	}
 	if !testing.Short() { // the first seeds alone evict nothing
@@ -344,7 +344,7 @@ func TestAskedAgain(t *testing.T) {
 			assert.Equal(t, fails, failed > 0)
 			assert.Equal(t, 209, batch.Indexed(c.s, 1))
 			assert.LessOrEqual(t, m.steps, 100)
-			assert.Greater(t, 4*c.stats().Held, 3*c.stats().Guessed)
+			assert.Greater(t, 4*c.stats().Accepted, 3*c.stats().Guessed)
 		})
 	}
 }
@@ -370,7 +370,7 @@ func TestTogether(t *testing.T) {
 			q.Context = append(q.Context, c.mustAsk(q).Token)
 		}
 		m.rest(t)
-		assert.Greater(t, c.stats().Held, uint64(10))
+		assert.Greater(t, c.stats().Accepted, uint64(10))
 	})
 }
 
@@ -446,7 +446,7 @@ func withoutRepeats(t *testing.T, vocab int) {
 	synctest.Wait()
 	m.habit = repeat
 	q.Context = c.stream(q, 200)
-	assert.Greater(t, c.stats().Held, after.Held+100)
+	assert.Greater(t, c.stats().Accepted, after.Accepted+100)
 	m.rest(t)
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/prefix"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
@@ -35,7 +36,7 @@ type ask struct {
 	flow     *flow         // of its device
 	element  *list.Element // in flow.asks, while it waits
 	work     uint64        // tokens that it still needs, about
-	at       *node         // the last of its context that is held for it, or nil
+	at       *node         // the last of its context that is retained for it, or nil
 	done     int           // tokens of the context up to at
 	begun    uint64        // counts questions in the order in which their computing began; 0 before that
 	reserved int           // tokens for which it has room reserved
@@ -192,7 +193,7 @@ func (s *Service) known(a *ask) int {
 	n := a.inMemory()
 	if f := s.queueOf(a).flows[a.Device]; f != nil && f.asks.Len() > 0 {
 		if last := f.asks.Back().Value.(*ask); last.tree.domain == a.tree.domain {
-			n = max(n, common(last.Context, a.Context))
+			n = max(n, prefix.Len(last.Context, a.Context))
 		}
 	}
 	return n
@@ -217,16 +218,6 @@ func (a *ask) further(at *cell, n int) int {
 		}
 	}
 	return n
-}
-
-// common is how many tokens two contexts begin with alike.
-func common(a, b []int32) int {
-	for i := range min(len(a), len(b)) {
-		if a[i] != b[i] {
-			return i
-		}
-	}
-	return min(len(a), len(b))
 }
 
 func (s *Service) queueOf(a *ask) *fair {

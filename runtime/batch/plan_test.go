@@ -303,7 +303,7 @@ func TestGivesWay(t *testing.T) {
 					}
 				}
 			}
-			for i := range uint64(4) { // one in each step: the head is dear
+			for i := range uint64(4) { // one in each step: the head is costly
 				ask(nil, wish{device: 3, n: 1, k: 256, session: 4 + i})
 			}
 			time.Sleep(time.Duration(8+5*steps-4) * tick) // in the last of these steps

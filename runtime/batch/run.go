@@ -114,7 +114,7 @@ type call struct {
 	heads []int // rows of the step that the head runs for
 }
 
-// split makes the calls of a step: one, or if some rows want so much of the head that it would be dear for all, a
+// split makes the calls of a step: one, or if some rows want so much of the head that it would be costly for all, a
 // second in which these are computed once more.
 func (s *Service) split(st *step) (first, second *call) {
 	heads, deepest := 0, 0
@@ -129,7 +129,7 @@ func (s *Service) split(st *step) (first, second *call) {
 	for i, r := range st.rows {
 		row = backend.Row{Token: r.token, Pos: r.pos, Slot: r.slot, See: r.spans(before, row.See)}
 		if before = r.node; r.aside() {
-			row.See, before = appendSlot(r.parent.spans(nil, nil), r.slot), nil
+			row.See, before = backend.AppendSlot(r.parent.spans(nil, nil), r.slot), nil
 		}
 		if heads*deepest > s.deepest() && depth(r.k, r.logits) > plainDepth {
 			if !r.again {

@@ -67,7 +67,8 @@ type Options struct {
 	Now     func() time.Time // the clock of Answer.Queue and Answer.Compute; nil means time.Now
 }
 
-// Question asks which token follows Context.
+// Question asks which token follows Context. It says whose work it is, so that devices share the service fairly, and
+// whether anybody waits: a question of package terms knows neither.
 type Question struct {
 	Session   uint64         // contexts of one session share what they have in common
 	Domain    uint64         // sessions of one domain share as well; a session that comes with another one begins anew
@@ -89,7 +90,8 @@ type Question struct {
 	Background bool
 }
 
-// Answer is the token that follows.
+// Answer is the token that follows, with what the service did for it. Whoever asked over a network, or in this process,
+// is told of it as an answer of package terms.
 type Answer struct {
 	Token int32
 	Top   []terms.Candidate // the K best, best first; fewer if the vocabulary is smaller

@@ -584,14 +584,14 @@ func TestGuessesOfOthers(t *testing.T) {
 			require.Equal(t, m.answer(t, other).Token, a.Token)
 			assert.Equal(t, len(other.Context), a.Reused)
 			after := c.stats()
-			assert.Equal(t, before.Held, after.Held)
+			assert.Equal(t, before.Accepted, after.Accepted)
 			_, still := batch.Streams(c.s)
 			assert.Equal(t, guesses, still)
 			if comes {
 				c.mustAsk(q)
-				assert.Equal(t, before.Held+1, c.stats().Held)
+				assert.Equal(t, before.Accepted+1, c.stats().Accepted)
 				c.mustAsk(batch.Question{Session: 1, Device: 1, Context: other.Context, K: 1})
-				assert.Equal(t, before.Held+2, c.stats().Held)
+				assert.Equal(t, before.Accepted+2, c.stats().Accepted)
 			} else {
 				require.NoError(t, c.s.Forget(t.Context(), 1))
 				assert.Equal(t, len(other.Context), c.stats().InUse)

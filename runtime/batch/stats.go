@@ -10,7 +10,7 @@ type Stats struct {
 	Steps    uint64 // calls of the model
 	Computed uint64 // rows of these calls: tokens computed
 	Guessed  uint64 // of these rows, guesses of what would follow in a stream: see [Options.Lookup]
-	Held     uint64 // of the guesses, those that questions came along
+	Accepted uint64 // of the guesses, those that questions came along
 	Reused   uint64 // tokens of answered questions that were there already when their computing began
 	Shared   uint64 // tokens that a session took over from others, instead of computing them
 	Evicted  uint64 // tokens that made room for others

@@ -18,7 +18,7 @@ type step struct {
 	closed bool   // an ask could not begin for want of room: those after it do not either, unless they end in this step
 	uncut  int    // asks that need up to so many tokens are not cut in two
 	used   int    // rows that are paid for: what is in memory costs an ask one, too
-	deep   int    // asks that want so much of the head that it is dear
+	deep   int    // asks that want so much of the head that it is costly
 	most   int    // what the deepest of them wants: in one call, the head of each costs as much
 }
 
@@ -273,12 +273,12 @@ func (st *step) lacksHead(a *ask, c *cell) bool {
 // audits reports whether a wants to know what follows a token of its context.
 func (a *ask) audits(c *cell) bool { return a.AuditFrom >= 1 && int(c.pos) >= a.AuditFrom-1 }
 
-// moveTo holds at, instead of what was held for a before.
+// moveTo retains at for a, instead of what it retained before.
 func (s *Service) moveTo(a *ask, at *node) {
 	if at == a.at {
 		return
 	}
-	s.trees.hold(at)
+	s.trees.retain(at)
 	if a.at != nil {
 		s.trees.release(a.at)
 	}

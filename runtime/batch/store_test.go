@@ -292,7 +292,7 @@ func TestSharedEnd(t *testing.T) {
 	})
 }
 
-// TestManyCandidates: who asks for many candidates, or for all logits, makes the head of the same step no dearer for
+// TestManyCandidates: who asks for many candidates, or for all logits, makes the head of the same step no costlier for
 // others, and gets them, even if fewer were kept.
 func TestManyCandidates(t *testing.T) {
 	inBubble(t, 3000, batch.Options{}, func(c *crowd, m *counter) {

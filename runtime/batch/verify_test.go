@@ -146,8 +146,8 @@ func TestVerifyOwn(t *testing.T) {
 	}
 }
 
-// TestVerifyParts: positions whose heads are dear are looked at in parts, each in one call, with at most as many as the
-// head of a step is bounded to, and rows that are computed once.
+// TestVerifyParts: positions whose heads are costly are looked at in parts, each in one call, with at most as many as
+// the head of a step is bounded to, and rows that are computed once.
 func TestVerifyParts(t *testing.T) {
 	for name, c := range map[string]struct {
 		sampling terms.Sampling
@@ -411,8 +411,8 @@ func TestVerifyStreams(t *testing.T) {
 				synctest.Wait()
 				require.NoError(t, w.wrong)
 				require.NoError(t, batch.CheckAtRest(w.of))
-				if sampling.TopK < 20 { // a head for 20 is dear
-					assert.Positive(t, c.stats().Held, "%d rows, %+v", rows, sampling)
+				if sampling.TopK < 20 { // a head for 20 is costly
+					assert.Positive(t, c.stats().Accepted, "%d rows, %+v", rows, sampling)
 				}
 			})
 		}

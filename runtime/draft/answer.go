@@ -209,7 +209,7 @@ func (r *run) abandon(e, by *escalation) {
 // shut takes e off the lists of questions and tells its goroutine, if it has one.
 func (r *run) shut(e *escalation, why error) {
 	same := func(x *escalation) bool { return x == e }
-	r.held = slices.DeleteFunc(r.held, same)
+	r.unsent = slices.DeleteFunc(r.unsent, same)
 	r.asked = slices.DeleteFunc(r.asked, same)
 	if s := e.stream; s != nil && !s.turned && (why != nil || len(s.tokens) == 0) {
 		s.live = false

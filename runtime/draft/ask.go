@@ -52,13 +52,13 @@ func (e *escalation) answered() bool { return e.Outcome != waiting && e.Outcome 
 // ask sends the questions that there is room for, the likeliest to matter first, and guesses their answers. While the
 // breaker is open the local tokens stand at once.
 func (r *run) ask(ctx context.Context) {
-	if len(r.held) == 0 {
+	if len(r.unsent) == 0 {
 		return
 	}
 	defer runtime.Gosched() // the questions leave before a forward call takes the processors
-	slices.SortStableFunc(r.held, func(a, b *escalation) int { return cmp.Compare(r.chance(b.at), r.chance(a.at)) })
-	for i := 0; i < len(r.held); {
-		e := r.held[i]
+	slices.SortStableFunc(r.unsent, func(a, b *escalation) int { return cmp.Compare(r.chance(b.at), r.chance(a.at)) })
+	for i := 0; i < len(r.unsent); {
+		e := r.unsent[i]
 		switch {
 		case r.Deadline > 0 && r.Breaker.Open():
 			r.probe(ctx, e)
@@ -74,7 +74,7 @@ func (r *run) ask(ctx context.Context) {
 		case r.idle(e):
 			i++
 		case len(r.asked) < r.InFlight:
-			r.held = slices.Delete(r.held, i, i+1)
+			r.unsent = slices.Delete(r.unsent, i, i+1)
 			r.send(ctx, e)
 		default:
 			return

@@ -80,35 +80,11 @@ type Warmer interface {
 	Warm(ctx context.Context, text []int32) (bytesUp, bytesDown int, err error)
 }
 
-// Question is one escalation: which token follows this context?
-type Question struct {
-	Context   []int32        // the whole text so far, prompt included; the receiver may keep it but not change it
-	K         int            // how many best tokens are wanted with the answer; 0: none
-	AuditFrom int            // position of Context from which on its tokens are to be audited; 0: none are
-	Sampling  terms.Sampling // how the token is chosen
-	Verify    terms.Verify   // what the audit has to be
-	Ahead     int            // most tokens beyond the one asked for that the large model may decode on by itself
-	Within    time.Duration  // how long the answer is of use, where that is not until the end of ctx; 0: until then
-	Times     bool           // the answer is to say when it was where
-}
-
-// Answer is what the large model says, and what it cost.
-type Answer struct {
-	Token              int32
-	Top                []terms.Candidate // the best tokens, best first, where they were asked for
-	Audited            int               // positions at the end of the context that the audit is about
-	Sampled            int               // the only one of them that was looked at, drawn at random; 0: all were
-	Audit              []terms.Finding   // those of them where the large model would have chosen another token
-	Queue, Cloud       time.Duration     // waiting in the cloud, and computing there; 0 if unknown
-	BytesUp, BytesDown int               // payload of this question and its answer
-	Prefilled          int               // tokens of the context that the large model had to compute for it
-	Times              terms.Times       // where [Question.Times] asks for them; all zero where nobody can tell
-	// Ahead are the tokens behind Token, as the large model decodes on: each what it would answer if it was asked
-	// behind all before. To a question with [terms.EachChoice] whose audit has findings, they are those behind the
-	// token of the first: what follows there is of no use any more. It is closed where there are no more, and soon
-	// after the context of the ask is done. nil: there are none.
-	Ahead <-chan int32
-}
+// Question and Answer are what goes between decoding and the large model, on a wire or not.
+type (
+	Question = terms.Question
+	Answer   = terms.Answer
+)
 
 // AutoBranches is the value of [Options.Branches] for as many guesses as are worth their price.
 const AutoBranches = -1

@@ -169,7 +169,7 @@ func (r *run) covered(e *escalation, now time.Time) (until time.Time, ok bool) {
 
 // nextUncovered is the earliest moment at which an escalation no longer waits for a stream.
 func (r *run) nextUncovered(now time.Time) (next time.Time, ok bool) {
-	for _, e := range r.held {
+	for _, e := range r.unsent {
 		if until, waits := r.covered(e, now); waits && !until.IsZero() && (!ok || until.Before(next)) {
 			next, ok = until, true
 		}

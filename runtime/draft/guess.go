@@ -35,7 +35,7 @@ func (r *run) guess(leaves []*node) [][]*node {
 		places[i].Weight = r.chance(n)
 		length, next := r.Find(r.tail(n), min(most, r.reach(n)))
 		likely[i] = r.cut(next)
-		places[i].Holds = r.Rate().Chances(length, len(likely[i]))
+		places[i].Accept = r.Rate().Chances(length, len(likely[i]))
 		some = some || len(likely[i]) > 0
 	}
 	if !some {

@@ -169,7 +169,7 @@ func mistakes() []mistake {
 	}
 	next := `,
 			`	if n.esc != nil && PLANTED && n.esc.Local == guess.token {
-		r.held, n.esc = r.held[:len(r.held)-1], nil
+		r.unsent, n.esc = r.unsent[:len(r.unsent)-1], nil
 		r.child(n, guess.token, 0)
 	}
 	if n.esc != nil {

@@ -45,7 +45,7 @@ func TestWorth(t *testing.T) {
 		"nothing follows":                 {price{rising(8, 1), 10, 0, 1000, inf, 1}, nil, some, 5},
 		"no rows yet for more than three": {price{rising(3, 0), 10, 32, 1000, inf, 1}, nil, some, 5},
 		"nor for more than one":           {price{rising(3, 0), 10, 32, 1000, inf, 1}, []float64{0.9, 0.8}, some, 5},
-		"rows for three are dear":         {price{rising(3, 1), 1000, 2000, 1e6, inf, 1}, []float64{0.9}, some, 1},
+		"rows for three are costly":       {price{rising(3, 1), 1000, 2000, 1e6, inf, 1}, []float64{0.9}, some, 1},
 		"others that are less likely go last": {
 			price{rising(2, 0.5), 1000, 2000, 1e6, inf, 1}, []float64{0.01}, some, 5,
 		},
@@ -54,7 +54,7 @@ func TestWorth(t *testing.T) {
 		// (0.7/1.5 = 0.467) < 0.5 < (0.7/1.39 = 0.504)
 		"a row for half a call":    {price{rising(8, 0.5), 1000, 2000, 1e6, inf, 1}, nil, some, 1},
 		"a row for 0.39 of a call": {price{rising(8, 0.39), 1000, 2000, 1e6, inf, 1}, nil, some, 2},
-		"the first of a pair of rows is dear": {
+		"the first of a pair of rows is costly": {
 			price{[]float64{1, 1.5, 1.5, 1.5, 3}, 1000, 2000, 1e6, inf, 1}, nil, some, 4,
 		},
 		"rows to spare beside others": {

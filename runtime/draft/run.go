@@ -46,7 +46,7 @@ type run struct {
 	viewed  preview         // what was told last of the tokens beyond the text
 	traced  []Drafted       // rows of forward calls as they were told: see [run.drafted]
 
-	held    []*escalation // to be asked when there is room
+	unsent  []*escalation // to be asked when there is room
 	asked   []*escalation // open, in the order in which they were asked
 	silent  *escalation   // one that the deadline ended and whose ask may not have returned
 	results *results
@@ -212,7 +212,7 @@ func (r *run) decide(n *node, head *backend.Output) {
 		n.esc.Escalation = Escalation{
 			Pos: n.pos + 1, Decided: r.since(r.began), Outcome: waiting, Why: why, Local: local, Confidence: confidence,
 		}
-		r.held = append(r.held, n.esc)
+		r.unsent = append(r.unsent, n.esc)
 	}
 	r.apply(n)
 }

@@ -315,9 +315,9 @@ func (p *place) place(mask grammar.Mask) sample.Place {
 
 // stopper holds tokens back that may be the beginning of a stop string.
 type stopper struct {
-	stops []string
-	held  []Token
-	text  string // of held
+	stops   []string
+	pending []Token
+	text    string // of pending
 }
 
 // push takes a token and returns those that can be shown; stop: a stop string is there, and nothing follows.
@@ -325,7 +325,7 @@ func (s *stopper) push(t Token) (shown []Token, stop bool) {
 	if len(s.stops) == 0 {
 		return []Token{t}, false
 	}
-	s.held, s.text = append(s.held, t), s.text+t.Text
+	s.pending, s.text = append(s.pending, t), s.text+t.Text
 	at, end := -1, 0 // of the one that is whole first, however the text is cut into tokens
 	for _, stop := range s.stops {
 		if i := strings.Index(s.text, stop); i >= 0 &&
@@ -354,16 +354,16 @@ func (s *stopper) begun() (most int) {
 // upTo returns the tokens of which all text lies before a place, and to the last that of which a part does.
 func (s *stopper) upTo(end int, last bool) []Token {
 	begin, n := 0, 0
-	for n < len(s.held) && begin+len(s.held[n].Text) <= end {
-		begin += len(s.held[n].Text)
+	for n < len(s.pending) && begin+len(s.pending[n].Text) <= end {
+		begin += len(s.pending[n].Text)
 		n++
 	}
-	shown := slices.Clone(s.held[:n])
+	shown := slices.Clone(s.pending[:n])
 	if last && begin < end {
-		t := s.held[n]
+		t := s.pending[n]
 		t.Text = t.Text[:end-begin]
 		shown = append(shown, t)
 	}
-	s.held, s.text = slices.Clone(s.held[n:]), s.text[begin:]
+	s.pending, s.text = slices.Clone(s.pending[n:]), s.text[begin:]
 	return shown
 }

@@ -64,10 +64,10 @@ func TestStopper(t *testing.T) {
 				break
 			}
 			require.Equal(t, seen, got+s.text)
-			for j := range s.held {
-				rest := s.text[len(s.text)-max(0, lengthOf(s.held[j:])):]
+			for j := range s.pending {
+				rest := s.text[len(s.text)-max(0, lengthOf(s.pending[j:])):]
 				begins := j > 0 || slices.ContainsFunc(s.stops, func(stop string) bool {
-					for k := range max(1, len(s.held[0].Text)) {
+					for k := range max(1, len(s.pending[0].Text)) {
 						if k < len(rest) && strings.HasPrefix(stop, rest[k:]) {
 							return true
 						}

@@ -29,7 +29,7 @@ const (
 // In the steady state n sessions meet in every pass: before it begins, those who took part in the last one are waited
 // for, a share of what that took at most, and only those who came back in time before.
 type crew struct {
-	hold    func(ctx context.Context) (done func(), err error)
+	acquire func(ctx context.Context) (done func(), err error)
 	label   func(ctx context.Context) // has the workers known by the labels of ctx
 	forward forward
 
@@ -212,7 +212,7 @@ func (c *crew) pass(leader *entry) error {
 	if err := c.gather(leader.ctx); err != nil {
 		return err
 	}
-	done, err := c.hold(leader.ctx)
+	done, err := c.acquire(leader.ctx)
 	if err != nil {
 		return err
 	}

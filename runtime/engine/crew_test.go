@@ -95,7 +95,7 @@ func newSlow(t testing.TB) (*crew, *slow) {
 	d := &slow{t: t, base: 16 * time.Millisecond, each: time.Millisecond}
 	c := newCrew()
 	turn := make(chan struct{}, 1)
-	c.hold = func(ctx context.Context) (func(), error) {
+	c.acquire = func(ctx context.Context) (func(), error) {
 		select {
 		case turn <- struct{}{}:
 			return func() { <-turn }, nil
@@ -447,13 +447,13 @@ func TestCrewErrors(t *testing.T) {
 func TestCrewClosed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
-		hold := c.hold
+		acquire := c.acquire
 		var closed atomic.Bool
-		c.hold = func(ctx context.Context) (func(), error) {
+		c.acquire = func(ctx context.Context) (func(), error) {
 			if closed.Load() {
 				return nil, ErrClosed
 			}
-			return hold(ctx)
+			return acquire(ctx)
 		}
 		var all sync.WaitGroup
 		for i := range 5 {

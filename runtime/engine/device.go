@@ -110,7 +110,7 @@ func (e *Engine) openGPU() error {
 
 // onDevice returns the router with its network on the device, where that evaluates one.
 func (e *Engine) onDevice(ctx context.Context, r *router.Router) (*router.Router, error) {
-	done, err := e.hold(ctx)
+	done, err := e.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -71,19 +71,45 @@ func (m *edge) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output
 	return m.out, nil
 }
 
-// several evaluates nodes together; the one that is in flight already, if one is, is only waited for. No further flight
-// begins beside guesses from the text: it would be in the way of the next ones.
-func (m *edge) several(ctx context.Context, nodes []draft.Node) error {
-	s := m.s
-	m.out = slices.Grow(m.out[:0], len(nodes))[:len(nodes)]
-	if s.speculation.depth == 0 {
-		err := m.together(ctx, nodes, -1, s.share)
-		if err != nil {
-			m.lose(nodes)
-		}
-		return err
+// one evaluates a token whose ancestors beyond the settled text lie in path, and returns its slot and what the head
+// finds, which lasts until the next call.
+func (s *Session) one(
+	ctx context.Context, token int32, path []int32, want backend.Want,
+) (int32, *backend.Output, error) {
+	if s.speculates(want) {
+		return s.inFlight(ctx, token, path, want)
 	}
-	done, err := s.e.hold(ctx)
+	slot, err := s.cache.Alloc(s.cache.Len() + len(path))
+	if err != nil {
+		return 0, nil, err
+	}
+	s.row[0] = s.cache.Node(token, slot, path...)
+	want.Rows = s.first[:]
+	if err := s.e.share(ctx, s.member, s.cache.KV(), s.row[:], s.out[:], want, false); err != nil {
+		s.cache.Free(slot)
+		return 0, nil, err
+	}
+	return slot, &s.out[0], nil
+}
+
+// several evaluates nodes together.
+func (m *edge) several(ctx context.Context, nodes []draft.Node) error {
+	m.out = slices.Grow(m.out[:0], len(nodes))[:len(nodes)]
+	if m.s.speculation.depth > 0 {
+		return m.besideFlight(ctx, nodes)
+	}
+	err := m.together(ctx, nodes, -1, m.s.share)
+	if err != nil {
+		m.lose(nodes)
+	}
+	return err
+}
+
+// besideFlight evaluates nodes together; the one that is in flight already, if one is, is only waited for. No further
+// flight begins beside guesses from the text: it would be in the way of the next ones.
+func (m *edge) besideFlight(ctx context.Context, nodes []draft.Node) error {
+	s := m.s
+	done, err := s.e.acquire(ctx)
 	if err != nil {
 		return err
 	}

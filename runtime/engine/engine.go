@@ -105,7 +105,7 @@ func (e *Engine) load() (err error) {
 	e.name, e.tokens = e.device.Name(), sync.OnceValues(e.loadTokenizer)
 	if e.model.Mixes() {
 		e.crew = newCrew()
-		e.crew.hold, e.crew.label, e.crew.forward = e.hold, e.label, e.pass
+		e.crew.acquire, e.crew.label, e.crew.forward = e.acquire, e.label, e.pass
 	}
 	return e.setDefaults()
 }
@@ -130,7 +130,7 @@ func (e *Engine) setDefaults() error {
 
 // newCache makes a KV cache of the type that the options ask for.
 func (e *Engine) newCache(slots int) (*qwen2.Cache, error) {
-	done, err := e.hold(context.Background())
+	done, err := e.acquire(context.Background())
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +293,7 @@ func (e *Engine) share(
 func (e *Engine) run(
 	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
 ) error {
-	done, err := e.hold(ctx)
+	done, err := e.acquire(ctx)
 	if err != nil {
 		return err
 	}

@@ -73,8 +73,8 @@ func (l *life) bind(ctx context.Context) (bound context.Context, release func())
 	}
 }
 
-// hold waits until the model may be used, and keeps it until done is called.
-func (l *life) hold(ctx context.Context) (done func(), err error) {
+// acquire waits until the model may be used, and keeps it until done is called.
+func (l *life) acquire(ctx context.Context) (done func(), err error) {
 	give, err := l.use()
 	if err != nil {
 		return nil, err

@@ -231,15 +231,15 @@ func TestServeLookup(t *testing.T) {
 			return all, s.Stats()
 		}
 		want, none := answers(-1)
-		assert.Equal(t, [3]uint64{40, 0, 0}, [3]uint64{none.Steps, none.Guessed, none.Held})
+		assert.Equal(t, [3]uint64{40, 0, 0}, [3]uint64{none.Steps, none.Guessed, none.Accepted})
 		for _, lookup := range []int{0, 2, 8} {
 			have, st := answers(lookup)
 			require.Equal(t, want, have, "lookup %d", lookup)
-			assert.Equal(t, none.Computed+st.Guessed-st.Held, st.Computed)
+			assert.Equal(t, none.Computed+st.Guessed-st.Accepted, st.Computed)
 			if lookup == 2 {
 				assert.LessOrEqual(t, st.Guessed, st.Steps)
 			}
-			held += st.Held
+			held += st.Accepted
 		}
 	}
 	assert.Positive(t, held, "how many are tried depends on the time they take")

@@ -76,7 +76,7 @@ func (n *narration) end(stop string, well bool) {
 		n.s.summary.Stop = StopString
 	} else {
 		if well && n.more {
-			n.show(n.stop.held)
+			n.show(n.stop.pending)
 		}
 		n.text.WriteString(n.decoder.Flush())
 	}

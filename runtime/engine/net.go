@@ -191,7 +191,7 @@ func verifies(w netproto.Welcome, sampling terms.Sampling) error {
 	if err := w.Audit.CannotVerify(); err != nil {
 		return err
 	}
-	if n := w.Choices; n > 0 && !sampling.Greedy() && (sampling.TopK < 1 || sampling.TopK > n) {
+	if n := w.Choices; !sampling.Possible(n) {
 		return fmt.Errorf("%w: at a temperature above 0 the gateway's engine gives its %d most probable tokens: "+
 			"top-k must be 1 to %d", netproto.CannotVerify, n, n)
 	}
@@ -213,25 +213,12 @@ type remote struct{ s *client.Session }
 // Ask implements [draft.Cloud].
 func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	defer phase.Enter(phase.With(ctx, phase.Ask), ctx)()
-	query := client.Query{
-		K: q.K, AuditFrom: q.AuditFrom, Sampling: q.Sampling, Verify: q.Verify, Ahead: min(q.Ahead, netproto.MaxAhead),
-		Clock: q.Times,
+	q.Ahead = min(q.Ahead, netproto.MaxAhead)
+	if due, ok := ctx.Deadline(); ok && q.Within <= 0 {
+		q.Within = time.Until(due)
 	}
-	if due, ok := ctx.Deadline(); ok {
-		query.Deadline = time.Until(due)
-	}
-	if q.Within > 0 {
-		query.Deadline = q.Within
-	}
-	r, err := c.s.Ask(ctx, q.Context, query)
-	if err != nil {
-		return draft.Answer{BytesUp: r.BytesUp, BytesDown: r.BytesDown}, closedToo(err)
-	}
-	return draft.Answer{
-		Token: r.Token, Top: r.Top, Audited: r.Audited, Sampled: r.Sampled, Audit: r.Audit,
-		Queue: r.Timings.Queue, Cloud: r.Timings.Compute, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
-		Prefilled: r.New, Ahead: r.Ahead, Times: r.Times,
-	}, nil
+	a, err := c.s.Ask(ctx, q)
+	return a, closedToo(err)
 }
 
 // Warm implements [draft.Warmer].

@@ -236,7 +236,7 @@ func TestManyAsksAtOnce(t *testing.T) {
 	g, err := service.Gateway(GatewayOptions{})
 	require.NoError(t, err)
 	_, cloud := call(t, edge, listen(t, g), DialOptions{Pin: g.Fingerprint()})
-	done, err := large.hold(t.Context()) // nothing is computed meanwhile
+	done, err := large.acquire(t.Context()) // nothing is computed meanwhile
 	require.NoError(t, err)
 	var all sync.WaitGroup
 	for i := range asks {

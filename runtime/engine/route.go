@@ -227,16 +227,26 @@ func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
 	if r.Want != nil {
 		want = r.Want(want)
 	}
-	var policy draft.Router // a nil *router.Router must not become a router
-	if r.Router != nil {
-		want, policy = r.Router.Want(want), r.Router.With(r.Costs)
-		if !r.Router.Asks() && !o.Verify {
-			o.Warm = -1 // in vain
-		}
+	if r.Router != nil && !r.Router.Asks() && !o.Verify {
+		o.Warm = -1 // in vain
 	}
-	if r.Router == nil && r.Decider != nil {
-		want, policy = r.Decider.Want(want), r.Decider
+	want, policy := r.rule(want)
+	return draft.New(s.drafter(r, want), policy, r.Cloud, o)
+}
+
+// rule is what decides which tokens stay, with what it wants of each head on top. nil: nothing does.
+func (r Route) rule(want backend.Want) (backend.Want, draft.Router) {
+	switch {
+	case r.Router != nil:
+		return r.Router.Want(want), r.Router.With(r.Costs)
+	case r.Decider != nil:
+		return r.Decider.Want(want), r.Decider
 	}
+	return want, nil
+}
+
+// drafter is the session as the model of a draft, with all that a route puts around it.
+func (s *Session) drafter(r Route, want backend.Want) draft.Model {
 	var pace time.Duration
 	if r.Pace > 0 {
 		pace = time.Duration(float64(time.Second) / r.Pace)
@@ -250,7 +260,7 @@ func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
 	if r.Wrap != nil {
 		model = r.Wrap(model)
 	}
-	return draft.New(model, policy, r.Cloud, o)
+	return model
 }
 
 // most is how many tokens are asked for at most, the end token included.

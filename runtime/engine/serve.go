@@ -64,7 +64,7 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 	if err := fits(o.Slots, e.kvBytes(1)); err != nil {
 		return nil, err
 	}
-	done, err := e.hold(context.Background())
+	done, err := e.acquire(context.Background())
 	if err != nil {
 		return nil, e.named(context.Background(), err)
 	}
@@ -149,10 +149,7 @@ func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 		Queue: a.Queue, Cloud: a.Compute, Prefilled: a.Computed,
 	}
 	if most := min(q.Ahead, l.s.Context()-len(q.Context)); most > 0 {
-		text, token := q.Context, a.Token
-		if q.Verify == terms.EachChoice && len(a.Audit) > 0 { // what is behind it is of no use any more
-			text, token = q.Context[:a.Audit[0].Pos], a.Audit[0].Token
-		}
+		text, token := terms.Behind(q.Context, a.Token, q.Verify, a.Audit)
 		answer.Ahead = l.s.decodeOn(ctx, batch.Question{
 			Device: asked.Device, Session: asked.Session, Context: text, Sampling: q.Sampling,
 		}, token, most)

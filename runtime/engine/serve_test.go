@@ -77,7 +77,7 @@ func TestAnswerTime(t *testing.T) {
 		assert.ErrorIs(t, err, batch.ErrContext)
 		assert.Zero(t, time.Since(begin), "an error does not wait")
 
-		done, err := e.hold(t.Context()) // a model that is slower than that
+		done, err := e.acquire(t.Context()) // a model that is slower than that
 		require.NoError(t, err)
 		begin = time.Now()
 		time.AfterFunc(time.Second, done)
@@ -86,7 +86,7 @@ func TestAnswerTime(t *testing.T) {
 		assert.Equal(t, time.Second, time.Since(begin))
 		assert.Equal(t, time.Second, a.Queue+a.Cloud)
 
-		done, err = e.hold(t.Context()) // a step that others wait for
+		done, err = e.acquire(t.Context()) // a step that others wait for
 		require.NoError(t, err)
 		go func() { _, _ = cloud.Ask(t.Context(), draft.Question{Context: []int32{7}}) }()
 		synctest.Wait()
@@ -176,7 +176,7 @@ func TestWaitingEndsWithTheEngine(t *testing.T) {
 		require.NoError(t, err)
 		session, err := e.NewSession()
 		require.NoError(t, err)
-		done, err := e.hold(t.Context())
+		done, err := e.acquire(t.Context())
 		require.NoError(t, err)
 		ask := func() error {
 			_, err := s.Ask(context.Background(), batch.Question{Context: []int32{1}, K: 1})

@@ -123,7 +123,7 @@ type Session struct {
 type told struct {
 	summary Summary
 	routing draft.Summary
-	held    int // tokens in the cache
+	cached  int // tokens in the cache
 }
 
 // NewSession makes an empty session of [Engine.Context] tokens.
@@ -227,7 +227,7 @@ func (s *Session) KVLimit() int64 { return s.e.kvBytes(s.e.o.Context) }
 
 // KVTokens is how many tokens the cache held after the last token: the text, and while routed decoding runs, the
 // drafts.
-func (s *Session) KVTokens() int { return s.tell().held }
+func (s *Session) KVTokens() int { return s.tell().cached }
 
 // inUse is how many tokens the cache holds now, without those in flight.
 func (s *Session) inUse() int { return s.cache.InUse() - len(s.speculation.flights) }
@@ -241,7 +241,7 @@ func (s *Session) tell() told {
 
 // note makes what the session is doing known.
 func (s *Session) note() {
-	s.held = s.inUse()
+	s.cached = s.inUse()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = s.told

@@ -38,15 +38,16 @@ func (e *Engine) newSpeculation() *speculation {
 	return &speculation{}
 }
 
-// one evaluates a token whose ancestors beyond the settled text lie in path, and returns its slot and what the head
-// finds, which lasts until the next call.
-func (s *Session) one(
+// speculates reports whether a token that is wanted so is evaluated in a flight, with others behind it.
+func (s *Session) speculates(want backend.Want) bool {
+	return s.speculation.depth > 0 && !s.speculation.off && !want.Logits && !want.Hidden
+}
+
+// inFlight is [Session.one] where the session speculates.
+func (s *Session) inFlight(
 	ctx context.Context, token int32, path []int32, want backend.Want,
 ) (int32, *backend.Output, error) {
-	if s.speculation.depth == 0 || s.speculation.off || want.Logits || want.Hidden {
-		return s.alone(ctx, token, path, want)
-	}
-	done, err := s.e.hold(ctx)
+	done, err := s.e.acquire(ctx)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -69,23 +70,6 @@ func (s *Session) one(
 	s.follow(f, want)
 	out, err := s.land(ctx, f)
 	return f.row.Slot, out, err
-}
-
-// alone is one without flights.
-func (s *Session) alone(
-	ctx context.Context, token int32, path []int32, want backend.Want,
-) (int32, *backend.Output, error) {
-	slot, err := s.cache.Alloc(s.cache.Len() + len(path))
-	if err != nil {
-		return 0, nil, err
-	}
-	s.row[0] = s.cache.Node(token, slot, path...)
-	want.Rows = s.first[:]
-	if err := s.e.share(ctx, s.member, s.cache.KV(), s.row[:], s.out[:], want, false); err != nil {
-		s.cache.Free(slot)
-		return 0, nil, err
-	}
-	return slot, &s.out[0], nil
 }
 
 // follow lets others run behind a flight that is about to be waited for.
@@ -165,7 +149,7 @@ func (s *Session) alloc(pos int) (int32, error) {
 // has to move.
 func (s *Session) settle(path ...int32) []qwen2.Move {
 	if s.e.model.HasFlights() { // keys and values may move in the device's memory
-		done, err := s.e.hold(context.Background())
+		done, err := s.e.acquire(context.Background())
 		if err != nil {
 			return nil // closed: the session holds nothing any more
 		}
@@ -185,7 +169,7 @@ func (s *Session) stopFlights() {
 	if len(s.speculation.flights) == 0 {
 		return
 	}
-	done, err := s.e.hold(context.Background())
+	done, err := s.e.acquire(context.Background())
 	if err != nil {
 		s.speculation.flights = nil // closed, and the device has waited for them
 		return

@@ -11,8 +11,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // TestCloseWaitsForOneCall: Close waits for the forward call that runs, and for none of those that wait for their turn.
@@ -22,13 +20,13 @@ func TestCloseWaitsForOneCall(t *testing.T) {
 		released := false
 		why := errors.New("what the release says")
 		l.begin(func() error { released = true; return why })
-		running, err := l.hold(t.Context())
+		running, err := l.acquire(t.Context())
 		require.NoError(t, err)
 		ran := 0
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
-				done, err := l.hold(context.Background())
+				done, err := l.acquire(context.Background())
 				if err == nil {
 					ran++
 					done()
@@ -51,25 +49,25 @@ func TestCloseWaitsForOneCall(t *testing.T) {
 	})
 }
 
-// TestHoldGivesUp: whoever gives up waiting for the model gets the cause, and keeps neither the model nor the engine.
-func TestHoldGivesUp(t *testing.T) {
+// TestAcquireGivesUp: who gives up waiting for the model gets the cause, and keeps neither the model nor the engine.
+func TestAcquireGivesUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var l life
 		l.begin(func() error { return nil })
-		done, err := l.hold(t.Context())
+		done, err := l.acquire(t.Context())
 		require.NoError(t, err)
 		why := errors.New("why")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(why) })
 		begin := time.Now()
 		for range 3 {
-			_, err = l.hold(ctx)
+			_, err = l.acquire(ctx)
 			assert.Equal(t, why, err)
 		}
 		assert.Equal(t, time.Second, time.Since(begin))
 		done()
 		for range 3 { // the model is free, and only one holds it at a time
-			done, err := l.hold(t.Context())
+			done, err := l.acquire(t.Context())
 			require.NoError(t, err)
 			assert.Empty(t, l.turn)
 			done()
@@ -79,7 +77,7 @@ func TestHoldGivesUp(t *testing.T) {
 		assert.True(t, l.closed())
 		_, err = l.use()
 		assert.Equal(t, ErrClosed, err)
-		_, err = l.hold(t.Context())
+		_, err = l.acquire(t.Context())
 		assert.Equal(t, ErrClosed, err)
 	})
 }

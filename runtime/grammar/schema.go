@@ -246,14 +246,13 @@ var annotations = []string{
 // keyword reads one keyword into n.
 func (s *schema) keyword(n *node, m member, depth int) (err error) {
 	path := n.path + "/" + pointed(m.name)
-	wrong := func(what string) error { return errorf(path, "it must be %s", what) }
 	switch m.name {
 	case "type":
 		n.kinds, err = parseKinds(path, m.value)
 	case "enum":
 		var values []json.RawMessage
 		if json.Unmarshal(m.value, &values) != nil || len(values) == 0 {
-			return wrong("a list of at least one value")
+			return errorf(path, "it must be a list of at least one value")
 		}
 		n.allow(values)
 	case "const":
@@ -279,26 +278,38 @@ func (s *schema) keyword(n *node, m member, depth int) (err error) {
 		n.implied |= number
 		err = numberKeyword(n, path, m)
 	case "$defs", "definitions":
-		all, err := members(m.value)
-		for _, d := range all {
-			s.raw[path+"/"+pointed(d.name)] = d.value
-		}
-		if err != nil {
-			return &Error{path, err}
-		}
+		err = s.definitions(path, m.value)
 	case "$id":
 		if n.path != "#" {
 			return errorf(path, "it is supported at the root alone")
 		}
 	default:
-		if !slices.Contains(annotations, m.name) && !strings.HasPrefix(m.name, "x-") {
-			return errorf(path, "this keyword is not supported")
-		}
-		if m.name == "nullable" && string(m.value) != "false" {
-			return errorf(path, `it is no keyword of JSON schema: give "type": ["…", "null"] instead`)
-		}
+		err = annotation(path, m)
 	}
 	return err
+}
+
+// definitions notes schemas that references may name.
+func (s *schema) definitions(path string, value json.RawMessage) error {
+	all, err := members(value)
+	for _, d := range all {
+		s.raw[path+"/"+pointed(d.name)] = d.value
+	}
+	if err != nil {
+		return &Error{path, err}
+	}
+	return nil
+}
+
+// annotation refuses a keyword that is not one of those that change nothing.
+func annotation(path string, m member) error {
+	if !slices.Contains(annotations, m.name) && !strings.HasPrefix(m.name, "x-") {
+		return errorf(path, "this keyword is not supported")
+	}
+	if m.name == "nullable" && string(m.value) != "false" {
+		return errorf(path, `it is no keyword of JSON schema: give "type": ["…", "null"] instead`)
+	}
+	return nil
 }
 
 // allow leaves only those of some values that were listed before, too, if any were.

@@ -23,8 +23,8 @@ const (
 // The times of a shared machine have outliers, and upwards only: a call takes what it takes, or longer as something
 // else ran. So the median of the last few counts, what the other numbers of rows make likely counts as one of them,
 // and no row is taken to cost more than a call of its own. One bad time therefore changes little; and old times give
-// way to what is assumed, little by little, so that rows that were dear are tried again first where guesses hold
-// most. So a bad start cannot switch guessing off for good. Nor can a good one keep it on where rows are dear: calls
+// way to what is assumed, little by little, so that rows that were costly are tried again first where guesses hold
+// most. So a bad start cannot switch guessing off for good. Nor can a good one keep it on where rows are costly: calls
 // without guesses are timed now and then, and calls grow to twice the rows at a time, see [Cost.Reach].
 type Cost struct {
 	calls int
@@ -57,7 +57,7 @@ func (c *Cost) Learn(rows int, took float64) {
 }
 
 // Reach returns how many rows a call may have in which a number of rows is evaluated anyway. It is that number as long
-// as there is no call of it to compare with, and else twice as many as the most that were seen: should those be dear,
+// as there is no call of it to compare with, and else twice as many as the most that were seen: should those be costly,
 // not much is lost.
 func (c *Cost) Reach(rows int) int {
 	if rows >= len(c.rows) || !c.rows[rows].recent(c.calls) {

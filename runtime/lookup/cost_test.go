@@ -100,7 +100,7 @@ func TestCostOneOutlier(t *testing.T) {
 	}
 }
 
-// Rows that are dear are known after two calls; what was so once is forgotten, so that it is tried again.
+// Rows that are costly are known after two calls; what was so once is forgotten, so that it is tried again.
 func TestCostForgets(t *testing.T) {
 	var c Cost
 	c.Learn(1, 1)

@@ -4,7 +4,7 @@
 // comes and never the text.
 //
 //   - [Index] finds the last place of a text that went like its end, and what followed there.
-//   - [Rate] learns how often such guesses hold.
+//   - [Rate] learns how often such guesses are accepted.
 //   - [Cost] learns what another row in a forward call takes.
 //   - [Share] says how many guesses are worth their rows.
 //

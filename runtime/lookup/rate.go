@@ -15,9 +15,10 @@ const (
 // taught at every token, whether the guess was evaluated or not: so guesses that fail stop costing anything, and come
 // back by themselves when a text begins to repeat. Old observations are forgotten, since texts change.
 //
-// The zero value knows nothing and assumes: at a match of 2 tokens one guess in three holds, at long ones nearly all.
+// The zero value knows nothing and assumes: at a match of 2 tokens one guess in three is accepted, at long ones nearly
+// all.
 type Rate struct {
-	held, seen [lengths + 1]float64 // by length, sums of observations that fade, the first of them what is assumed
+	right, seen [lengths + 1]float64 // by length, sums of observations that fade, the first of them what is assumed
 }
 
 // assumed is the rate of a length that nothing is known of.
@@ -26,30 +27,30 @@ func assumed(length int) float64 { return 1 - 4/(3*float64(length)) }
 func bucket(length int) int { return max(pair, min(length, lengths)) }
 
 // Learn notes whether the guess behind a match of a length was the token that followed.
-func (r *Rate) Learn(length int, held bool) {
+func (r *Rate) Learn(length int, right bool) {
 	b := bucket(length)
 	const keep = 1 - 1./memory
 	if r.seen[b] == 0 {
-		r.held[b], r.seen[b] = priorWeight*assumed(b), priorWeight
+		r.right[b], r.seen[b] = priorWeight*assumed(b), priorWeight
 	}
-	r.held[b] *= keep
+	r.right[b] *= keep
 	r.seen[b] = r.seen[b]*keep + 1
-	if held {
-		r.held[b]++
+	if right {
+		r.right[b]++
 	}
 }
 
-// Of is the probability that the guess behind a match of a length holds, between 0 and 1, both excluded.
+// Of is the probability that the guess behind a match of a length is accepted, between 0 and 1, both excluded.
 func (r *Rate) Of(length int) float64 {
 	b := bucket(length)
 	if r.seen[b] == 0 {
 		return assumed(b)
 	}
-	return max(rarest, min(r.held[b]/r.seen[b], surest))
+	return max(rarest, min(r.right[b]/r.seen[b], surest))
 }
 
-// Chances returns, for n guesses behind a match of a length, the probability that all up to each hold: the product of
-// the rates, as a guess that holds makes the match longer by one.
+// Chances returns, for n guesses behind a match of a length, the probability that all up to each are accepted: the
+// product of the rates, as a guess that is accepted makes the match longer by one.
 func (r *Rate) Chances(length, n int) []float64 {
 	all := make([]float64, n)
 	for i, p := 0, 1.0; i < n; i++ {

@@ -6,21 +6,22 @@ const gain = 1.1
 
 // Chain is a row that is evaluated anyway, and the guesses that can be evaluated behind it.
 type Chain struct {
-	Weight float64   // probability that the text comes through the row
-	Holds  []float64 // for each guess, the probability that it and all before it hold; falling, see [Rate.Chances]
+	Weight float64 // probability that the text comes through the row
+	// for each guess, the probability that it and all before it are accepted; falling, see [Rate.Chances]
+	Accept []float64
 }
 
 // Share says how many guesses of each chain to evaluate, at most most of them together, so that one forward call brings
 // the most tokens for its time.
 //
 // A call of n rows without a guess brings one token for each that the text comes through: W = Σᵢ wᵢ. Guess j behind row
-// i brings one more if the text comes through the row and the guesses up to it hold: with the probability wᵢ·Holdsᵢ[j].
-// So k guesses bring
+// i brings one more if the text comes through the row and the guesses up to it are accepted: with the probability
+// wᵢ·Acceptᵢ[j]. So k guesses bring
 //
-//	E(k) = W + the sum of the k greatest wᵢ·Holdsᵢ[j]    tokens for the time cost(n+k)
+//	E(k) = W + the sum of the k greatest wᵢ·Acceptᵢ[j]    tokens for the time cost(n+k)
 //
-// where the greatest can be taken one after the other: Holds falls along a chain, so that no guess comes before the one
-// that it follows. The k with the greatest E(k)/cost(n+k) is taken, and none if that is not well above E(0)/cost(n).
+// where the greatest can be taken one after the other: Accept falls along a chain, so that no guess comes before what
+// it follows. The k with the greatest E(k)/cost(n+k) is taken, and none if that is not well above E(0)/cost(n).
 func Share(chains []Chain, most int, c *Cost) []int {
 	share := make([]int, len(chains))
 	curve := c.Curve(len(chains) + max(0, most))
@@ -36,8 +37,8 @@ func Share(chains []Chain, most int, c *Cost) []int {
 	for len(order) < most {
 		next, worth := -1, 0.0
 		for i, chain := range chains {
-			if n := share[i]; n < len(chain.Holds) && chain.Weight*chain.Holds[n] > worth {
-				next, worth = i, chain.Weight*chain.Holds[n]
+			if n := share[i]; n < len(chain.Accept) && chain.Weight*chain.Accept[n] > worth {
+				next, worth = i, chain.Weight*chain.Accept[n]
 			}
 		}
 		if next < 0 {

@@ -13,7 +13,7 @@ func rateOf(chains []Chain, share []int, c *Cost) float64 {
 	tokens, rows := 0.0, len(chains)
 	for i, chain := range chains {
 		tokens += chain.Weight
-		for _, h := range chain.Holds[:share[i]] {
+		for _, h := range chain.Accept[:share[i]] {
 			tokens += chain.Weight * h
 			rows++
 		}
@@ -30,7 +30,7 @@ func each(chains []Chain, most int, f func(share []int)) {
 			f(share)
 			return
 		}
-		for share[i] = 0; share[i] <= min(left, len(chains[i].Holds)); share[i]++ {
+		for share[i] = 0; share[i] <= min(left, len(chains[i].Accept)); share[i]++ {
 			try(i+1, left-share[i])
 		}
 		share[i] = 0
@@ -51,9 +51,9 @@ func FuzzShare(f *testing.F) {
 		chains := make([]Chain, 1+r.IntN(3))
 		for i := range chains {
 			chains[i].Weight = []float64{1, r.Float64()}[r.IntN(2)]
-			for p, n := 1.0, r.IntN(8); len(chains[i].Holds) < n; {
+			for p, n := 1.0, r.IntN(8); len(chains[i].Accept) < n; {
 				p *= r.Float64()
-				chains[i].Holds = append(chains[i].Holds, p)
+				chains[i].Accept = append(chains[i].Accept, p)
 			}
 		}
 		spare := int(most % 9)
@@ -61,7 +61,7 @@ func FuzzShare(f *testing.F) {
 		require.Len(t, got, len(chains))
 		sum, none := 0, make([]int, len(chains))
 		for i, n := range got {
-			require.LessOrEqual(t, n, len(chains[i].Holds))
+			require.LessOrEqual(t, n, len(chains[i].Accept))
 			sum += n
 		}
 		require.LessOrEqual(t, sum, spare)
@@ -75,8 +75,8 @@ func FuzzShare(f *testing.F) {
 	})
 }
 
-// Where guesses hold and rows are cheap all are taken, and where they do not hold or rows are dear none; and rows that
-// the guesses of a likely row would fill are not given to an unlikely one.
+// Where guesses are accepted and rows are cheap all are taken, and where they are not or rows are costly none; and rows
+// that the guesses of a likely row would fill are not given to an unlikely one.
 func TestShare(t *testing.T) {
 	var cheap, dear Cost
 	learn(&cheap, 100, 0.1, exact)

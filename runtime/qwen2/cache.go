@@ -172,16 +172,8 @@ func (c *Cache) Node(token int32, slot int32, ancestors ...int32) backend.Row {
 		see = append(see, backend.Span{From: 0, To: c.prefix})
 	}
 	for _, a := range ancestors {
-		see = appendSlot(see, a)
+		see = backend.AppendSlot(see, a)
 	}
-	return backend.Row{Token: token, Pos: c.prefix + int32(len(ancestors)), Slot: slot, See: appendSlot(see, slot)}
-}
-
-// appendSlot adds one slot to spans, to the last of them where it follows on.
-func appendSlot(see []backend.Span, slot int32) []backend.Span {
-	if n := len(see); n > 0 && see[n-1].To == slot {
-		see[n-1].To++
-		return see
-	}
-	return append(see, backend.Span{From: slot, To: slot + 1})
+	see = backend.AppendSlot(see, slot)
+	return backend.Row{Token: token, Pos: c.prefix + int32(len(ancestors)), Slot: slot, See: see}
 }

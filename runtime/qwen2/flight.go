@@ -80,5 +80,5 @@ func (f *Flight) Drop() {
 // Child returns the row of a token that follows that of row, in another slot.
 func Child(row backend.Row, slot int32) backend.Row {
 	see := append(make([]backend.Span, 0, len(row.See)+1), row.See...)
-	return backend.Row{Pos: row.Pos + 1, Slot: slot, See: appendSlot(see, slot)}
+	return backend.Row{Pos: row.Pos + 1, Slot: slot, See: backend.AppendSlot(see, slot)}
 }

@@ -62,8 +62,8 @@ const replacement = string(utf8.RuneError)
 // Decoder makes text of tokens one by one. What it returns is whole characters only, and together exactly what
 // [Tokenizer.Decode] makes of all the tokens. It is for one goroutine.
 type Decoder struct {
-	t    *Tokenizer
-	held []byte // the beginning of a character, at most 3 bytes
+	t       *Tokenizer
+	pending []byte // the beginning of a character, at most 3 bytes
 }
 
 // NewDecoder returns a decoder at the beginning of a text.
@@ -71,19 +71,19 @@ func (t *Tokenizer) NewDecoder() *Decoder { return &Decoder{t: t} }
 
 // Push adds a token and returns the characters that are whole now, often none.
 func (d *Decoder) Push(id int32) string {
-	d.held = d.t.appendBytes(d.held, id)
-	out, rest := appendValid(nil, d.held)
-	d.held = append(d.held[:0], rest...)
+	d.pending = d.t.appendBytes(d.pending, id)
+	out, rest := appendValid(nil, d.pending)
+	d.pending = append(d.pending[:0], rest...)
 	return string(out)
 }
 
 // Flush returns what is left at the end of a text: U+FFFD if a character has remained unfinished. The decoder is then
 // at the beginning of another text.
 func (d *Decoder) Flush() string {
-	if len(d.held) == 0 {
+	if len(d.pending) == 0 {
 		return ""
 	}
-	d.held = d.held[:0]
+	d.pending = d.pending[:0]
 	return replacement
 }
 

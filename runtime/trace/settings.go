@@ -33,7 +33,8 @@ type Model struct {
 	Compute     string `json:"compute,omitempty"`     // what was asked for of how it is run, if anything: "kv f32"
 }
 
-// Sampling says how an answer was drawn.
+// Sampling says how an answer was drawn, as the manifest has it: the two settings that sampled traces differ in. It is
+// part of the format, and no terms.Sampling: that one may grow.
 type Sampling struct {
 	Temperature float64 `json:"temperature"`
 	Seed        uint64  `json:"seed"` // of the noise, mixed with the number of each prompt

@@ -64,7 +64,8 @@ type Facts struct {
 	Notes      []string // for the operator: what was found, and what would serve better
 }
 
-// Ask is a question to an engine.
+// Ask is a question to an engine over HTTP. An engine neither draws nor verifies as a gateway promises: an upstream
+// asks for the most probable tokens that this takes, and makes the answer of them. So it is no gateway.Question.
 type Ask struct {
 	Name      string  // unique among requests: for the engine's log, and to cancel it
 	Session   uint64  // whose contexts begin alike
@@ -78,7 +79,7 @@ type Ask struct {
 	Rows int
 }
 
-// Reply is what an engine says to an Ask.
+// Reply is what an engine says to an Ask: what an upstream makes a netproto.Answer of.
 type Reply struct {
 	Token    int32             // the most probable one
 	Top      []terms.Candidate // the K most probable ones, best first; fewer, or none, where the engine gives fewer

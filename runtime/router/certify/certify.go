@@ -62,7 +62,7 @@ func ParseMethod(name string) (Method, error) {
 	return "", fmt.Errorf("%q is not a method: choose one of %s", name, strings.Join(names, ", "))
 }
 
-// Answer is what decoding one prompt took.
+// Answer counts the tokens of one decoded answer: the observation that a proof is made of.
 type Answer struct {
 	Escalated int // tokens that the large model chose
 	Tokens    int // all, an end token included; 1 or more

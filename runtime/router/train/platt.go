@@ -8,12 +8,12 @@ import (
 // these, and how good what comes out is.
 func (t *trainer) judge(r *Result, logits []float64) {
 	keep := make([]bool, len(logits))
-	for k, i := range r.Held.Rows {
+	for k, i := range r.HeldOut.Rows {
 		keep[k] = t.src.Label(i) == Keep
 	}
 	r.Scale, r.Shift = 1, 0
 	r.Uncalibrated = router.CalibrationError(router.Reliability(verdicts(logits, keep, 1, 0)))
-	one, other := t.halves(r.Held.Rows)
+	one, other := t.halves(r.HeldOut.Rows)
 	if scale, shift, ok := platt(logits, keep, one); ok && len(other) > 0 &&
 		loss(logits, keep, other, scale, shift) < loss(logits, keep, other, 1, 0) {
 		if scale, shift, ok := platt(logits, keep, append(one, other...)); ok {

@@ -17,17 +17,17 @@ type span struct{ from, to int }
 type parts struct {
 	train   []span // of texts, in the order of the source
 	prompts int    // of these
-	held    Held
+	heldOut HeldOut
 }
 
-// Hold returns the positions that [Train] holds back of a source, with the same share and seed. More texts for the same
-// prompts do not change on which side a prompt is.
-func Hold(src Source, share float64, seed uint64) (Held, error) {
+// HoldOut returns the positions that [Train] holds back of a source, with the same share and seed. More texts for the
+// same prompts do not change on which side a prompt is.
+func HoldOut(src Source, share float64, seed uint64) (HeldOut, error) {
 	p, err := split(src, share, seed)
 	if err != nil {
-		return Held{}, err
+		return HeldOut{}, err
 	}
-	return p.held, nil
+	return p.heldOut, nil
 }
 
 // split holds back a share of the prompts that have labels: those whose numbers have the least hashes.
@@ -55,7 +55,7 @@ func split(src Source, share float64, seed uint64) (*parts, error) {
 	for _, p := range prompts[:n] {
 		held[p] = true
 	}
-	p := &parts{prompts: len(prompts) - n, held: Held{Prompts: n}}
+	p := &parts{prompts: len(prompts) - n, heldOut: HeldOut{Prompts: n}}
 	for _, s := range texts {
 		if !held[src.Prompt(s.from)] {
 			p.train = append(p.train, s)
@@ -63,7 +63,7 @@ func split(src Source, share float64, seed uint64) (*parts, error) {
 		}
 		for i := s.from; i < s.to; i++ {
 			if src.Label(i) != Unlabelled {
-				p.held.Rows = append(p.held.Rows, i)
+				p.heldOut.Rows = append(p.heldOut.Rows, i)
 			}
 		}
 	}

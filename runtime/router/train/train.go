@@ -104,7 +104,7 @@ type Result struct {
 	Prompts      int     // learnt from
 	Positions    int     // of these, labelled
 	Escalate     float64 // share of these whose label is to escalate
-	Held         Held    // the prompts held back
+	HeldOut      HeldOut // the prompts held back
 	Loss         float64 // cross-entropy on them, nats
 	AUC          float64 // on them; NaN if they have one label only
 	Calibration  float64 // expected calibration error on them, ten bins
@@ -112,8 +112,8 @@ type Result struct {
 	Uncalibrated float64 // expected calibration error before that
 }
 
-// Held is the positions that training does not see.
-type Held struct {
+// HeldOut is the positions that training does not see.
+type HeldOut struct {
 	Prompts int
 	Rows    []int // labelled positions, in order
 }
@@ -185,12 +185,12 @@ func Train(ctx context.Context, src Source, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Prompts: parts.prompts, Positions: t.keep + t.escalate, Held: parts.held,
+	r := &Result{Prompts: parts.prompts, Positions: t.keep + t.escalate, HeldOut: parts.heldOut,
 		Escalate: float64(t.escalate) / float64(t.keep+t.escalate)}
 	if err := t.run(ctx, r); err != nil {
 		return nil, err
 	}
-	logits, err := t.logits(ctx, parts.held.Rows)
+	logits, err := t.logits(ctx, parts.heldOut.Rows)
 	if err != nil {
 		return nil, err
 	}
@@ -208,13 +208,13 @@ func (t *trainer) run(ctx context.Context, r *Result) error {
 		if err := t.epoch(ctx, e); err != nil {
 			return err
 		}
-		logits, err := t.logits(ctx, t.parts.held.Rows)
+		logits, err := t.logits(ctx, t.parts.heldOut.Rows)
 		if err != nil {
 			return err
 		}
 		loss := 0.0
 		for i, z := range logits {
-			loss += crossEntropy(z, t.src.Label(t.parts.held.Rows[i]) == Keep)
+			loss += crossEntropy(z, t.src.Label(t.parts.heldOut.Rows[i]) == Keep)
 		}
 		loss /= float64(len(logits))
 		if math.IsNaN(loss) {

@@ -92,10 +92,10 @@ func TestTrainLearns(t *testing.T) {
 	} {
 		r := mustTrain(t, src, c.o)
 		var best []router.Verdict
-		for _, i := range r.Held.Rows {
+		for _, i := range r.HeldOut.Rows {
 			best = append(best, router.Verdict{Confidence: float32(sigmoid(truth[i])), Stands: src.label[i] == Keep})
 		}
-		got := Judge(src, r.Held.Rows, r.Net, 2)
+		got := Judge(src, r.HeldOut.Rows, r.Net, 2)
 		assert.InDelta(t, router.AUC(best), r.AUC, c.lost, "%+v", c.o)
 		assert.InDelta(t, router.AUC(got), r.AUC, 1e-4, "%+v", c.o)
 		assert.InDelta(t, router.CrossEntropy(got), r.Loss, 1e-4, "%+v", c.o)
@@ -103,10 +103,10 @@ func TestTrainLearns(t *testing.T) {
 		assert.Less(t, r.Calibration, 0.05, "%+v", c.o)
 		keep, escalate, err := count(src, textsOf(src))
 		require.NoError(t, err)
-		assert.Equal(t, keep+escalate, r.Positions+len(r.Held.Rows))
+		assert.Equal(t, keep+escalate, r.Positions+len(r.HeldOut.Rows))
 		assert.InDelta(t, float64(escalate)/float64(keep+escalate), r.Escalate, 0.02)
 		assert.Equal(t, 720, r.Prompts)
-		assert.Equal(t, 80, r.Held.Prompts)
+		assert.Equal(t, 80, r.HeldOut.Prompts)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestTrainIsRepeatable(t *testing.T) {
 	o.Seed = 8
 	other := mustTrain(t, src, o)
 	assert.NotEqual(t, want.Net, other.Net)
-	assert.NotEqual(t, want.Held, other.Held)
+	assert.NotEqual(t, want.HeldOut, other.HeldOut)
 }
 
 // reference is the mean weighted loss of a network at positions, in float64, as its formula stands.
@@ -351,10 +351,10 @@ func TestSplit(t *testing.T) {
 	for share, want := range map[float64]int{0.1: 10, 0.25: 25, 0.001: 1, 0.999: 99} {
 		p, err := split(src, share, 3)
 		require.NoError(t, err)
-		assert.Equal(t, want, p.held.Prompts)
+		assert.Equal(t, want, p.heldOut.Prompts)
 		assert.Equal(t, 100-want, p.prompts)
 		held := map[int]bool{}
-		for _, i := range p.held.Rows {
+		for _, i := range p.heldOut.Rows {
 			held[src.prompt[i]] = true
 			assert.NotEqual(t, Unlabelled, src.label[i])
 		}
@@ -371,9 +371,9 @@ func TestSplit(t *testing.T) {
 		}
 		keep, escalate, err := count(src, textsOf(src))
 		require.NoError(t, err)
-		assert.Equal(t, keep+escalate, learnt+len(p.held.Rows), "every position is on one of the sides")
+		assert.Equal(t, keep+escalate, learnt+len(p.heldOut.Rows), "every position is on one of the sides")
 	}
-	one, err := Hold(src, 0.1, 3)
+	one, err := HoldOut(src, 0.1, 3)
 	require.NoError(t, err)
 	twice := &rows{width: src.width}
 	for range 2 {
@@ -381,13 +381,13 @@ func TestSplit(t *testing.T) {
 			twice.add(src.prompt[i], src.label[i], 0, 0, src.hidden[3*i:3*i+3]...)
 		}
 	}
-	two, err := Hold(twice, 0.1, 3)
+	two, err := HoldOut(twice, 0.1, 3)
 	require.NoError(t, err)
 	for k, i := range one.Rows {
 		assert.Equal(t, i, two.Rows[k])
 		assert.Equal(t, i+src.Len(), two.Rows[len(one.Rows)+k])
 	}
-	another, err := Hold(src, 0.1, 4)
+	another, err := HoldOut(src, 0.1, 4)
 	require.NoError(t, err)
 	assert.NotEqual(t, one, another)
 }
@@ -451,7 +451,7 @@ func TestEarlyStopping(t *testing.T) {
 	}
 	assert.Equal(t, r.Best, least+1)
 	logits, keep := []float64{}, []bool{}
-	for _, v := range Judge(src, r.Held.Rows, r.Net, 2) {
+	for _, v := range Judge(src, r.HeldOut.Rows, r.Net, 2) {
 		c := float64(v.Confidence)
 		logits, keep = append(logits, (math.Log(c/(1-c))-r.Shift)/r.Scale), append(keep, v.Stands)
 	}
@@ -489,7 +489,7 @@ func TestPlatt(t *testing.T) {
 func TestJudgeScales(t *testing.T) {
 	src, _ := planted(600, 3, 4)
 	tr := newTest(t, src, Options{Validation: 0.5})
-	held := tr.parts.held
+	held := tr.parts.heldOut
 	one, other := tr.halves(held.Rows)
 	require.Greater(t, len(one), 500)
 	require.Greater(t, len(other), 500)
@@ -512,7 +512,7 @@ func TestJudgeScales(t *testing.T) {
 			src.label[i] = Keep
 		}
 	}
-	got := &Result{Held: held}
+	got := &Result{HeldOut: held}
 	tr.judge(got, logits)
 	scale, shift, ok := platt(logits, keep, every(len(logits)))
 	require.True(t, ok)

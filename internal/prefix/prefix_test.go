@@ -1,0 +1,28 @@
+package prefix
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestLen: what both begin with is equal, and what follows there is not, or one of them has ended.
+func TestLen(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	text := func() []int32 {
+		ids := make([]int32, r.IntN(6))
+		for i := range ids {
+			ids[i] = r.Int32N(2)
+		}
+		return ids
+	}
+	for range 2000 {
+		a, b := text(), text()
+		n := Len(a, b)
+		require.Equal(t, n, Len(b, a))
+		require.True(t, slices.Equal(a[:n], b[:n]))
+		require.True(t, n == len(a) || n == len(b) || a[n] != b[n], "%v %v: %d", a, b, n)
+	}
+}
