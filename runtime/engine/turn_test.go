@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // TestCloseWaitsForOneCall: Close waits for the forward call that runs, and for none of those that wait for their turn.
