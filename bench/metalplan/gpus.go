@@ -21,6 +21,31 @@ func GPUs() []GPU {
 	}
 }
 
+// Called returns the GPU that Metal calls name, such as "Apple M4 Pro". The name does not say how many cores are there
+// (an M1 has 7 or 8, an M4 8 or 10, an M4 Pro 16 or 20): the figures are those of the larger one.
+func Called(name string) (g GPU, known bool) {
+	for _, g := range GPUs() {
+		if name == "Apple "+g.Chip {
+			return g, true
+		}
+	}
+	return GPU{}, false
+}
+
+// Constants are what a prediction assumes of every GPU.
+type Constants struct {
+	Streaming float64 `json:"streaming"`    // share of the bandwidth that long reads reach
+	Latency   float64 `json:"latency_us"`   // from a read that no cache answers to its data
+	Step      float64 `json:"step_us"`      // of a dispatch that waits for the one before it, beside its own work
+	Lanes     int     `json:"instructions"` // that a core begins in a cycle, of a lane each
+	Threads   int     `json:"core_threads"` // that a core holds
+}
+
+// Assumed returns them.
+func Assumed() Constants {
+	return Constants{Streaming: streaming, Latency: latency, Step: step, Lanes: lanes, Threads: coreThreads}
+}
+
 // What holds for all of these GPUs, and where it is from.
 const (
 	// lanes is how many instructions of a lane a core begins in a cycle: metal-benchmarks, 4 schedulers of 32 lanes.

@@ -104,6 +104,19 @@ func TestCounted(t *testing.T) {
 		assert.Contains(t, instructionsPerWeight, strings.ToLower(name))
 	}
 	assert.Len(t, instructionsPerWeight, len(kernels.Types()))
-	_, err := workOf(record.Dispatch{Kernel: "add_q9_9_1", Groups: one, Threads: one}, synth.Spec{}, 1)
+	_, err := workOf(record.Dispatch{Kernel: "add_q9_9_1", Groups: one, Threads: one}, 1, 2)
 	assert.ErrorContains(t, err, "weights of type q9_9")
+}
+
+// TestCalled: a GPU is known by Metal's name for it, and by no other.
+func TestCalled(t *testing.T) {
+	for _, g := range GPUs() {
+		found, known := Called("Apple " + g.Chip)
+		assert.True(t, known)
+		assert.Equal(t, g, found)
+	}
+	for _, name := range []string{"", "Apple ", "M1", "Apple M4 Max", "Apple Paravirtual device", "software Metal"} {
+		_, known := Called(name)
+		assert.False(t, known, name)
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/kernels"
 	"github.com/pilotfish-ai/pilotfish/metal/record"
 )
@@ -17,8 +16,8 @@ func argsOf[T any](d record.Dispatch) (args T) {
 	return args
 }
 
-// workOf is what a dispatch of a token does that sees n tokens.
-func workOf(d record.Dispatch, shape synth.Spec, n int) (Work, error) {
+// workOf is what a dispatch of a token does that sees n tokens, of whose keys and values an element has kvBytes.
+func workOf(d record.Dispatch, n, kvBytes int) (Work, error) {
 	w := Work{
 		Kernel: d.Kernel, Count: 1, Groups: d.Groups.X * d.Groups.Y * d.Groups.Z,
 		Threads: d.Threads.X * d.Threads.Y * d.Threads.Z, fetch: fetch,
@@ -38,9 +37,9 @@ func workOf(d record.Dispatch, shape synth.Spec, n int) (Work, error) {
 			}
 		}
 	case "attend":
-		head := shape.Dim / shape.Heads
-		w.Bytes = 2 * int64(n) * int64(shape.KVHeads*head) * 2 // keys and values in F16
-		w.Instructions = instructionsPerScore * 2 * float64(n) * float64(shape.Dim)
+		a := argsOf[kernels.AttendArgs](d)
+		w.Bytes = 2 * int64(n) * int64(a.Heads/a.Group*a.HeadRoom) * int64(kvBytes) // keys and values
+		w.Instructions = instructionsPerScore * 2 * float64(n) * float64(a.Heads*a.Head)
 		w.fetch = attendFetch
 		return w, nil
 	case "add":
