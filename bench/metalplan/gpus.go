@@ -36,6 +36,7 @@ func Called(name string) (g GPU, known bool) {
 type Constants struct {
 	Streaming float64 `json:"streaming"`    // share of the bandwidth that long reads reach
 	Latency   float64 `json:"latency_us"`   // from a read that no cache answers to its data
+	Cache     float64 `json:"cache_bytes"`  // that a core fetches in a cycle from the cache that all share
 	Step      float64 `json:"step_us"`      // of a dispatch that waits for the one before it, beside its own work
 	Lanes     int     `json:"instructions"` // that a core begins in a cycle, of a lane each
 	Threads   int     `json:"core_threads"` // that a core holds
@@ -43,7 +44,7 @@ type Constants struct {
 
 // Assumed returns them.
 func Assumed() Constants {
-	return Constants{Streaming: streaming, Latency: latency, Step: step, Lanes: lanes, Threads: coreThreads}
+	return Constants{Streaming: streaming, Latency: latency, Cache: cache, Step: step, Lanes: lanes, Threads: coreThreads}
 }
 
 // What holds for all of these GPUs, and where it is from.
@@ -58,8 +59,13 @@ const (
 	// (github.com/ggml-org/llama.cpp/discussions/4167: weights × tokens/s over the bandwidth).
 	streaming = 0.83
 	// latency is the time from a read that no cache answers to its data, in µs. It is assumed, as in the plan of
-	// mat-vecs (runtime/backend/gpu/plan.go): nobody has published it for these GPUs.
+	// mat-vecs (runtime/backend/gpu/plan.go): an M1 that does nothing else takes 0.31 (the source of cache), and a busy
+	// memory takes longer.
 	latency = 0.6
+	// cache is how many bytes a core fetches in a cycle from the cache that all cores share, here 384 GB/s over 8 cores
+	// of 1.278 GHz: measured on an M1 (chipsandcheese.com, "iGPU Cache Setups Compared, Including M1", as in
+	// github.com/azhirnov/cpu-gpu-arch, gpu/Apple-M1.md). It is taken for all of these GPUs.
+	cache = 37.5
 	// step is what a dispatch adds that waits for the one before it, in µs, beside its own work: measured on an M2 Pro
 	// as the slope over 832 dispatches (ferrox, issue 149).
 	step = 5.2

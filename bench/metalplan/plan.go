@@ -4,10 +4,11 @@
 //
 // # Model
 //
-// A dispatch takes step + max(memory, arithmetic). Memory is its bytes over the smaller of what the GPU streams and
+// A dispatch takes step + caches + max(memory, arithmetic). Caches give what each threadgroup fetches for itself before
+// it begins with weights or keys: activations, with all their splits where attention is joined. Memory is its bytes over the smaller of what the GPU streams and
 // what is in flight per latency; arithmetic is the instructions of the threadgroups that the busiest core gets, over
 // what that core begins in a second. Dispatches of one level run one after the other here, which is too slow for the
-// few levels that have several. What caches give, such as the activations that each threadgroup fetches, takes no time.
+// few levels that have several.
 package metalplan
 
 import (
@@ -41,11 +42,12 @@ type Work struct {
 	Groups       int     `json:"threadgroups"`
 	Threads      int     `json:"threads"` // of a threadgroup
 	Bytes        int64   `json:"bytes"`   // of weights, or of keys and values
+	Cached       int64   `json:"cached"`  // bytes that all threadgroups fetch of the same activations
 	Instructions float64 `json:"instructions"`
 	InFlight     int     `json:"in_flight"` // bytes per core
 	Steps        int     `json:"steps"`     // fetches of a simdgroup that wait for each other
 	Micros       float64 `json:"us"`
-	Limit        string  `json:"limit"` // what decides the time: memory, latency, arithmetic or step
+	Limit        string  `json:"limit"` // what decides the time: memory, latency, arithmetic, caches or step
 
 	fetch int // bytes that a simdgroup has under way
 }

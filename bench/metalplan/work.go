@@ -23,13 +23,14 @@ func workOf(d record.Dispatch, n, kvBytes int) (Work, error) {
 		Threads: d.Threads.X * d.Threads.Y * d.Threads.Z, fetch: fetch,
 	}
 	op, kind, _ := strings.Cut(d.Kernel, "_")
-	weights := int64(0)
+	weights, activations := int64(0), int64(0) // activations: bytes that each threadgroup fetches
 	switch op {
 	case "embed":
 		w.Bytes = int64(argsOf[kernels.EmbedArgs](d).RowBytes) // fetched, not multiplied
 		return w, nil
 	case "qkv":
 		a := argsOf[kernels.QKVArgs](d)
+		activations = 4 * int64(a.Cols)
 		for i, groups := range a.Groups {
 			if groups > 0 {
 				w.Bytes += 2 * int64(a.Pairs[i]) * int64(a.RowBytes[i])
@@ -40,19 +41,26 @@ func workOf(d record.Dispatch, n, kvBytes int) (Work, error) {
 		a := argsOf[kernels.AttendArgs](d)
 		w.Bytes = 2 * int64(n) * int64(a.Heads/a.Group*a.HeadRoom) * int64(kvBytes) // keys and values
 		w.Instructions = instructionsPerScore * 2 * float64(n) * float64(a.Heads*a.Head)
+		w.Cached = int64(d.Groups.X) * int64(a.Heads*a.HeadRoom) * 4 // queries, for each split
 		w.fetch = attendFetch
 		return w, nil
 	case "add":
 		a := argsOf[kernels.AddArgs](d)
+		activations = 4 * int64(a.Splits) * int64(a.Cols)
+		if a.Splits > 1 {
+			activations += 8 * int64(a.Splits*a.Heads) // what they count for
+		}
 		w.Bytes, weights = int64(a.Outs)*int64(a.RowBytes), int64(a.Outs)*int64(a.Cols)
 	case "gateup":
 		a := argsOf[kernels.GateUpArgs](d)
+		activations = 4 * int64(a.Cols)
 		w.Bytes, weights = int64(a.Outs)*int64(a.GateBytes), int64(a.Outs)*int64(a.Cols)
 		if a.Mode == 0 { // both
 			w.Bytes, weights = w.Bytes+int64(a.Outs)*int64(a.UpBytes), 2*weights
 		}
 	case "head":
 		a := argsOf[kernels.HeadArgs](d)
+		activations = 4 * int64(a.Cols)
 		w.Bytes, weights = int64(a.Outs)*int64(a.RowBytes), int64(a.Outs)*int64(a.Cols)
 	default: // norm, merge
 		return w, nil
@@ -62,7 +70,7 @@ func workOf(d record.Dispatch, n, kvBytes int) (Work, error) {
 	if !known {
 		return w, fmt.Errorf("%s: nobody has counted the instructions of weights of type %s", d.Kernel, kind)
 	}
-	w.Instructions = each * float64(weights)
+	w.Instructions, w.Cached = each*float64(weights), activations*int64(w.Groups)
 	w.fetch = int(kernels.TileRows * kernels.StepColumns * w.Bytes / weights)
 	if strings.HasSuffix(kind, "f16") || kind == "f32" {
 		w.fetch /= 2 // numbers by themselves are taken half a step at a time
@@ -89,8 +97,12 @@ func (w *Work) time(g GPU, memory int) {
 	if arithmetic := busiest / (lanes * g.GHz * 1e3); arithmetic > takes {
 		takes, w.Limit = arithmetic, "arithmetic"
 	}
-	if takes < step {
+	cached := float64(w.Cached) / (cache * float64(min(w.Groups, g.Cores)) * g.GHz * 1e3)
+	if cached > takes {
+		w.Limit = "caches"
+	}
+	if max(takes, cached) < step {
 		w.Limit = "step"
 	}
-	w.Micros = step + takes
+	w.Micros = step + cached + takes
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -174,6 +175,36 @@ func TestWrapBuffer(t *testing.T) {
 	}
 	_, err = b.WrapBuffer(nil)
 	assert.ErrorContains(t, err, "has 1 to")
+}
+
+// Goroutines may make pipelines of one library at once, and each has the constants that were given.
+func TestPipelinesAtOnce(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	l, err := b.NewLibrary("scale")
+	require.NoError(t, err)
+	defer l.Close()
+	made := make([]metal.Pipeline, 64)
+	var all sync.WaitGroup
+	for i := range made {
+		all.Go(func() {
+			p, err := l.NewPipeline("scale", metal.Constant{Value: float32(i)})
+			assert.NoError(t, err)
+			made[i] = p
+		})
+	}
+	all.Wait()
+	for i, p := range made {
+		c := begin(t, b)
+		b.set(c, 1)
+		c.SetPipeline(p)
+		c.Dispatch(one(1), one(64))
+		c.Commit()
+		_, err := c.Wait()
+		require.NoError(t, err)
+		require.Equal(t, float32(3*i+1), floats(b.out)[3])
+		p.Close()
+	}
 }
 
 // Metal is not told what it knows.

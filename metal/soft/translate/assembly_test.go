@@ -1,10 +1,14 @@
 package translate
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
 // TestAssembly: the text for a GPU has the kernels that are asked for, with loads from the spaces of their parameters.
@@ -30,4 +34,18 @@ kernel void other(device float *y [[buffer(0)]], uint tid [[thread_index_in_thre
 	assert.NotContains(t, text, "\nother:")
 	_, err = c.Assembly(source, "none")
 	assert.ErrorContains(t, err, "no kernel none")
+}
+
+// TestAssemblyLacksGPU: a clang that was built for other processors alone is no device, and not a wrong source.
+func TestAssemblyLacksGPU(t *testing.T) {
+	real := open(t, Options{}).clang
+	poor := filepath.Join(t.TempDir(), "clang")
+	script := "#!/bin/sh\ncase \"$*\" in *amdgcn*)\n" +
+		"echo \"error: unable to create target: 'No available targets are compatible with triple'\" >&2\nexit 1;;\n" +
+		"esac\nexec " + real + " \"$@\"\n"
+	require.NoError(t, os.WriteFile(poor, []byte(script), 0o777))
+	c := open(t, Options{Clang: poor})
+	_, err := c.Assembly("#include <metal_stdlib>\nusing namespace metal;\nkernel void k() {}", "k")
+	assert.ErrorIs(t, err, metal.ErrNoDevice)
+	assert.ErrorContains(t, err, "does not know the GPU")
 }

@@ -20,7 +20,7 @@ var headers embed.FS
 
 // translator is what makes C++ of Metal: when it changes, what is in the cache is of no use.
 //
-//go:embed body.go clang.go compiler.go constants.go edit.go emit.go kernel.go lexer.go lint.go parse.go templates.go
+//go:embed assembly.go body.go clang.go compiler.go constants.go edit.go emit.go kernel.go lexer.go lint.go parse.go templates.go
 //go:embed translate.go unit.go vectors.go
 var translator embed.FS
 
@@ -132,7 +132,7 @@ func prune(dir string, now time.Time) {
 	}
 	for _, f := range files {
 		name := f.Name()
-		own := slices.ContainsFunc([]string{"library-", "runtime-", "strict-", "shim-", "new-"}, func(s string) bool {
+		own := slices.ContainsFunc([]string{"library-", "runtime-", "strict-", "shim-", "assembly-", "new-"}, func(s string) bool {
 			return strings.HasPrefix(name, s)
 		})
 		info, err := f.Info()
