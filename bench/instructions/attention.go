@@ -55,8 +55,8 @@ func measureLong(c *translate.Compiler) (l long, err error) {
 	// more than one piece of keys and values, in loops inside.
 	_, n = found[many].busiest(1)
 	l.many = float64(n) / (kernels.BandRows * kernels.BlockSlots)
-	// Four simdgroups have a step of 64 rows and 64 outputs at a time. Each thread copies four pieces of activations, in
-	// the loop inside.
+	// Four simdgroups have a step of 64 rows and 64 outputs at a time. Each thread copies four pieces of activations,
+	// in the loop inside.
 	_, n = wide[product].busiest(4)
 	l.products = 4 * float64(n) / (kernels.WideRows * kernels.WideOuts * kernels.WideStep)
 	for _, k := range []*code{found[few], found[many], wide[product]} {

@@ -1,12 +1,12 @@
 // Command instructions counts what the kernels cost: mat-vecs for each weight, attention for each multiplication or for
-// each row, key and head, and the matrix products of long passes. There is no Mac where this program is written, so that
-// another GPU of which clang knows the instructions stands in: the same source is compiled for it, and the instructions
-// of the inner loop are counted. The figures are an estimate of what Apple's compiler makes.
+// each row, key and head, and the matrix products of long passes. There is no Mac where this program is written, so
+// that another GPU of which clang knows the instructions stands in: the same source is compiled for it, and the
+// instructions of the inner loop are counted. The figures are an estimate of what Apple's compiler makes.
 //
 // The inner loop is the one with the most fma. All instructions of its body count, those for vectors and scalars alike,
-// with those of loops inside; only hints about waiting and barriers do not. A product of 8 × 8 matrices counts as its 16
-// fma of 32 lanes, every other operation of a simdgroup as one instruction. For several rows of activations, the figure
-// of a mat-vec is what a weight costs for all of them together.
+// with those of loops inside; only hints about waiting and barriers do not. A product of 8 × 8 matrices counts as its
+// 16 fma of 32 lanes, every other operation of a simdgroup as one instruction. For several rows of activations, the
+// figure of a mat-vec is what a weight costs for all of them together.
 package main
 
 import (

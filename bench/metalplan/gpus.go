@@ -44,7 +44,9 @@ type Constants struct {
 
 // Assumed returns them.
 func Assumed() Constants {
-	return Constants{Streaming: streaming, Latency: latency, Cache: cache, Step: step, Lanes: lanes, Threads: coreThreads}
+	return Constants{
+		Streaming: streaming, Latency: latency, Cache: cache, Step: step, Lanes: lanes, Threads: coreThreads,
+	}
 }
 
 // What holds for all of these GPUs, and where it is from.
@@ -62,8 +64,8 @@ const (
 	// mat-vecs (runtime/backend/gpu/plan.go): an M1 that does nothing else takes 0.31 (the source of cache), and a busy
 	// memory takes longer.
 	latency = 0.6
-	// cache is how many bytes a core fetches in a cycle from the cache that all cores share, here 384 GB/s over 8 cores
-	// of 1.278 GHz: measured on an M1 (chipsandcheese.com, "iGPU Cache Setups Compared, Including M1", as in
+	// cache is how many bytes a core fetches in a cycle from the cache that all cores share, here 384 GB/s over 8
+	// cores of 1.278 GHz: measured on an M1 (chipsandcheese.com, "iGPU Cache Setups Compared, Including M1", as in
 	// github.com/azhirnov/cpu-gpu-arch, gpu/Apple-M1.md). It is taken for all of these GPUs.
 	cache = 37.5
 	// step is what a dispatch adds that waits for the one before it, in µs, beside its own work: measured on an M2 Pro

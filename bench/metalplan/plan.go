@@ -5,10 +5,10 @@
 // # Model
 //
 // A dispatch takes step + caches + max(memory, arithmetic). Caches give what each threadgroup fetches for itself before
-// it begins with weights or keys: activations, with all their splits where attention is joined. Memory is its bytes over the smaller of what the GPU streams and
-// what is in flight per latency; arithmetic is the instructions of the threadgroups that the busiest core gets, over
-// what that core begins in a second. Dispatches of one level run one after the other here, which is too slow for the
-// few levels that have several.
+// it begins with weights or keys: activations, with all their splits where attention is joined. Memory is its bytes
+// over the smaller of what the GPU streams and what is in flight per latency; arithmetic is the instructions of the
+// threadgroups that the busiest core gets, over what that core begins in a second. Dispatches of one level run one
+// after the other here, which is too slow for the few levels that have several.
 package metalplan
 
 import (

@@ -84,6 +84,7 @@ func TestTime(t *testing.T) {
 		{Work{Groups: 10, Threads: 32, Bytes: 1e6, fetch: 512}, "latency", step + 1e6/(10*512/latency)},
 		{Work{Groups: 11, Threads: 256, Instructions: 11 * 128e3 * 50, fetch: 512}, "arithmetic", step + 100},
 		{Work{Groups: 10, Threads: 256, fetch: 512}, "step", step},
+		{Work{Groups: 1000, Threads: 256, Bytes: 83e6, Cached: 37.5 * 10e3 * 7, fetch: 2048}, "memory", step + 1007},
 		{Work{Groups: 100, Threads: 256, Cached: 37.5 * 10e3 * 50, fetch: 512}, "caches", step + 50},
 		{Work{Groups: 5, Threads: 256, Cached: 37.5 * 5e3 * 2, fetch: 512}, "step", step + 2},
 	} {

@@ -19,8 +19,8 @@ var gpuFlags = []string{"-O3", "-ffp-contract=off", "-mllvm", "-unroll-runtime=f
 
 // Assembly returns what clang makes of the named kernels of a source for a GPU, in the assembler's language. It is
 // there to be read: nothing can run it, and what it says of Apple's GPUs is an estimate. What a simdgroup does together
-// is a comment of one line there: "; simd_sum", "; simdgroup_multiply" and so on. It is kept in the cache. What is wrong with the source is a
-// [*metal.CompileError]; a clang that was built without this GPU is [metal.ErrNoDevice].
+// is a comment of one line there: "; simd_sum", "; simdgroup_multiply" and so on. The text is kept in the cache. What
+// is wrong with the source is a [*metal.CompileError]; a clang that was built without this GPU is [metal.ErrNoDevice].
 func (c *Compiler) Assembly(source string, names ...string) (string, error) {
 	u, err := c.translate(source)
 	if err != nil {

@@ -35,12 +35,12 @@ func isWeight(b soft.Binding) bool {
 // of a part of its vocabulary, and says what a token of the whole model comes to. Every byte of every weight is fetched
 // once, for one row and for four alike: a byte that several lanes want of one load, as the scale of a block, counts
 // once. Everything else together (activations, keys and values, biases) is under 5 % of that for one row, where what
-// many threadgroups fetch in a dispatch counts once, as memory is asked for it once and a cache for the rest. What
-// the splits of attention, which fill the cores, add to it is under 1 %: of 7 splits the queries and the results of 6,
-// and what they count for. Caches give under 15 %, and 10 % for the splits: the threadgroups of a mat-vec, 56 where
-// attention is joined, fetch the same activations. A simdgroup's loads lie so close together that they touch less than four times
-// the lines of 128 bytes that the weights lie on: lanes of one load leave gaps that those of the next one fill. How
-// often each kernel touches lines, and all other counts, are those of testdata/budget.
+// many threadgroups fetch in a dispatch counts once, as memory is asked for it once and a cache for the rest. What the
+// splits of attention, which fill the cores, add to it is under 1 %: of 7 splits the queries and the results of 6, and
+// what they count for. Caches give under 15 %, and 10 % for the splits: the threadgroups of a mat-vec, 56 where
+// attention is joined, fetch the same activations. A simdgroup's loads lie so close together that they touch less than
+// four times the lines of 128 bytes that the weights lie on: lanes of one load leave gaps that those of the next one
+// fill. How often each kernel touches lines, and all other counts, are those of testdata/budget.
 func TestBudget(t *testing.T) {
 	racing.Spare(t)
 	const heads = 32 // so many parts of the vocabulary: 4,748 rows, whole tiles
@@ -127,8 +127,8 @@ func sameCounts(t *testing.T, path string, c soft.Counts) {
 	t.Helper()
 	var lines []string
 	for b, n := range c.Bindings {
-		lines = append(lines, fmt.Sprintf("%s [[buffer(%d)]]: %d dispatches, fetched %d, of these once %d, lines %d, "+
-			"written %d\n", b.Pipeline, b.Index, n.Dispatches, n.Fetched, n.ReadUnique, n.Lines, n.Written))
+		lines = append(lines, fmt.Sprintf("%s [[buffer(%d)]]: %d dispatches, fetched %d, of these once %d, "+
+			"lines %d, written %d\n", b.Pipeline, b.Index, n.Dispatches, n.Fetched, n.ReadUnique, n.Lines, n.Written))
 	}
 	slices.Sort(lines)
 	have := strings.Join(lines, "")

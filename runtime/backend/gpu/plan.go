@@ -35,9 +35,9 @@ type division struct {
 // Two for each of 40 cores would be 8 rows where a matrix has 896: 112 threadgroups instead of 56, which fetch twice as
 // many activations from caches. bench/metalplan says what that costs M4 Pro at 4,000 tokens: 1 µs in the second matrix
 // of the feed-forward block and 4 µs where attention is joined, in each layer: 4.5 % of a token. And M4 Max would gain
-// nothing: its busiest cores have 2 of 56 threadgroups, where 1.4 would be even, and compute 2.3 µs of Q4_0 while memory
-// takes 5.4 µs for all (TestDivide: it is so for every matrix); under way are 56 · 18 KB, three times what it streams in
-// 600 ns.
+// nothing: its busiest cores have 2 of 56 threadgroups, where 1.4 would be even, and compute 2.3 µs of Q4_0 while
+// memory takes 5.4 µs for all (TestDivide: it is so for every matrix); under way are 40 · 18 KB, 2.7 times what it
+// streams in 600 ns.
 //
 // If a load takes 600 ns, which is assumed, a core gets its share of 273 GB/s (M4 Pro) when 600 ns · 13.7 GB/s = 8 KB
 // are under way; there should be twice as much, as a simdgroup computes for a part of its time. One simdgroup has a
