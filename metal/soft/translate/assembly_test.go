@@ -36,16 +36,24 @@ kernel void other(device float *y [[buffer(0)]], uint tid [[thread_index_in_thre
 	assert.ErrorContains(t, err, "no kernel none")
 }
 
-// TestAssemblyLacksGPU: a clang that was built for other processors alone is no device, and not a wrong source.
+// TestAssemblyLacksGPU: a clang that was built for other processors alone is no device, and not a wrong source. What
+// was made before is in the cache.
 func TestAssemblyLacksGPU(t *testing.T) {
-	real := open(t, Options{}).clang
+	const source = "#include <metal_stdlib>\nusing namespace metal;\nkernel void k() {}"
+	cache := t.TempDir()
+	rich := open(t, Options{Cache: cache})
 	poor := filepath.Join(t.TempDir(), "clang")
 	script := "#!/bin/sh\ncase \"$*\" in *amdgcn*)\n" +
 		"echo \"error: unable to create target: 'No available targets are compatible with triple'\" >&2\nexit 1;;\n" +
-		"esac\nexec " + real + " \"$@\"\n"
+		"esac\nexec " + rich.clang + " \"$@\"\n"
 	require.NoError(t, os.WriteFile(poor, []byte(script), 0o777))
-	c := open(t, Options{Clang: poor})
-	_, err := c.Assembly("#include <metal_stdlib>\nusing namespace metal;\nkernel void k() {}", "k")
+	c := open(t, Options{Clang: poor, Cache: cache})
+	_, err := c.Assembly(source, "k")
 	assert.ErrorIs(t, err, metal.ErrNoDevice)
 	assert.ErrorContains(t, err, "does not know the GPU")
+	text, err := rich.Assembly(source, "k")
+	require.NoError(t, err)
+	kept, err := c.Assembly(source, "k")
+	require.NoError(t, err)
+	assert.Equal(t, text, kept)
 }

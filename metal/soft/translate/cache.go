@@ -20,8 +20,8 @@ var headers embed.FS
 
 // translator is what makes C++ of Metal: when it changes, what is in the cache is of no use.
 //
-//go:embed assembly.go body.go clang.go compiler.go constants.go edit.go emit.go kernel.go lexer.go lint.go parse.go
-//go:embed templates.go translate.go unit.go vectors.go
+//go:embed body.go clang.go compiler.go constants.go edit.go emit.go kernel.go lexer.go lint.go parse.go templates.go
+//go:embed translate.go unit.go vectors.go
 var translator embed.FS
 
 // stubs are the headers of Metal. The shim holds what is in them, so that they are empty.
