@@ -66,7 +66,8 @@ func TestPipelinesAtOnce(t *testing.T) {
 			d.stores[storeKey{false, 8, 64}], d.stores[storeKey{true, 8, 64}] = true, true
 			begin := time.Now()
 			err = d.ready()
-			const all = 2 + 2*2 + 2*(2*5+3+3*4) // plain; of two stores, attention; of two types, those of two stores, the rest
+			// Plain ones, attention of two stores; of each type, five for each store and the rest.
+			const all = 2 + 2*2 + 2*(2*5+3+3*4)
 			want := all
 			if bad == "" {
 				require.NoError(t, err)
