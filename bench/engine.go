@@ -84,11 +84,12 @@ type EngineReport struct {
 	Device      string  `json:"device"`
 	Threads     int     `json:"threads"`
 	// of context before prompt, rows and generation; there at least 8
-	Depth      int     `json:"depth_tokens"`
-	KV         string  `json:"kv"`                             // how keys and values are kept: f16 or f32
-	Dispatches int     `json:"dispatches_per_token,omitempty"` // of a GPU, for the last token
-	Levels     int     `json:"levels_per_token,omitempty"`     // of dispatches that wait for those before
-	Scaling    []Scale `json:"scaling,omitempty"`
+	Depth      int               `json:"depth_tokens"`
+	KV         string            `json:"kv"`                             // how keys and values are kept: f16 or f32
+	Dispatches int               `json:"dispatches_per_token,omitempty"` // of a GPU, for the last token
+	Levels     int               `json:"levels_per_token,omitempty"`     // of dispatches that wait for those before
+	Predicted  *EnginePrediction `json:"predicted,omitempty"`            // with a generation on a GPU
+	Scaling    []Scale           `json:"scaling,omitempty"`
 }
 
 // Scale is what so many threads reach.

@@ -58,7 +58,7 @@ func (l *engineLoad) run(ctx context.Context) (all []EngineReport, err error) {
 	if err := l.measure(ctx, x, all); err != nil {
 		return nil, err
 	}
-	l.finish(x, all)
+	l.finish(ctx, x, all)
 	return all, nil
 }
 
@@ -132,18 +132,22 @@ func (l *engineLoad) readFirst(x *measurement, all []EngineReport) {
 }
 
 // finish sets what follows from the samples, and measures what the machine can do.
-func (l *engineLoad) finish(x *measurement, all []EngineReport) {
+func (l *engineLoad) finish(ctx context.Context, x *measurement, all []EngineReport) {
 	threads := all[0].Threads
 	var by []float64
 	for n := 1; n < threads; n++ {
 		by = append(by, cpu.ReadBandwidth(n, x.memory...)/1e9)
 	}
 	encoded, onGPU := x.e.LastEncoded()
+	name, _ := x.e.GPU()
 	bytes, floats := 0., 0.
 	for k := range all {
 		r := &all[k]
 		if r.summarise(); onGPU {
 			r.Dispatches, r.Levels = encoded.Dispatches, encoded.Levels
+			if r.DecodedTokens > 0 {
+				r.Predicted = r.predict(ctx, cmp.Or(l.m.gpu, name), x.e.File())
+			}
 		} else if r.PromptTokens > 0 {
 			if bytes == 0 {
 				bytes, floats = cpu.Peak(threads)

@@ -34,6 +34,7 @@ type EngineMatrix struct {
 
 	sampled func(EngineCell) // told of what was sampled, in tests
 	memory  [][]byte         // that the bandwidth is measured with, in tests: less than [farMemory]
+	gpu     string           // what a GPU is called, in tests
 }
 
 // EngineCell is one combination. Prompt, Decode and Rows that are 0 are not measured in it.

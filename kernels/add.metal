@@ -27,12 +27,14 @@ template <ushort T> struct Splits {
 
   void stage(threadgroup float *to, uint from, uint count, uint tid, uint threads) const {
     const uint width = staged_width(count);
+    const uint whole = threads / head, rest = threads % head; // heads from one column of a thread to its next
     for (ushort t = 0; t < T; t++) {
       const uint used = t < n && splits > 1 ? rows[t].splits : 1;
       device const float *src = h + ulong(t) * splits * cols + from;
       if (used > 1) {
         weigh(t, used, tid, threads);
       }
+      uint of = (from + tid) / head, in_head = (from + tid) % head; // where column c lies
       for (uint c = tid; c < width; c += threads) {
         float v = 0.0f;
         if (t < n && c < count) {
@@ -40,11 +42,17 @@ template <ushort T> struct Splits {
             v = src[c];
           } else {
             for (uint s = 0; s < used; s++) {
-              v = fma(share[s * heads + (from + c) / head], src[ulong(s) * cols + c], v);
+              v = fma(share[s * heads + of], src[ulong(s) * cols + c], v);
             }
           }
         }
         to[t * width + c] = v;
+        of += whole;
+        in_head += rest;
+        if (in_head >= head) {
+          in_head -= head;
+          of++;
+        }
       }
     }
   }

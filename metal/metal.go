@@ -73,8 +73,8 @@ type Binding struct {
 
 // Library is compiled source.
 type Library interface {
-	// NewPipeline makes the kernel called function ready to run, with the given function constants. Errors are a
-	// [*CompileError].
+	// NewPipeline makes the kernel called function ready to run, with the given function constants. It may be called
+	// from several goroutines at once. Errors are a [*CompileError].
 	NewPipeline(function string, constants ...Constant) (Pipeline, error)
 	Close()
 }
@@ -106,8 +106,6 @@ type Commands interface {
 	SetBuffer(index int, b Buffer, offset int)
 	// SetBuffers binds each of bindings as SetBuffer does, to the indices from first on. A device is told at once.
 	SetBuffers(first int, bindings []Binding)
-	// SetBytes binds a copy of at most 4096 bytes to [[buffer(index)]].
-	SetBytes(index int, b []byte)
 	// SetThreadgroupMemory gives [[threadgroup(index)]] length bytes, a multiple of 16. What was given before the
 	// pipeline was set may be taken back: a kernel that needs it is given it anew.
 	SetThreadgroupMemory(index, length int)

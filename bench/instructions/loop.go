@@ -11,7 +11,10 @@ import (
 type loop struct {
 	parent       string // the header of the loop around it, or empty
 	instructions int    // of its own blocks, without those of loops inside
-	fmas         int    // of these
+	fmas         int    // of these; a product of matrices is 16
+	// divisions of integers, which a GPU has no instruction for: each is the high half of a product with the
+	// reciprocal of the divisor, which may be made before the loop, and a few more.
+	divisions int
 }
 
 // code is what the assembler's text says of one kernel.
@@ -30,6 +33,9 @@ var (
 	// hints are instructions that compute nothing: they tell the hardware when to wait and what may be joined.
 	hints = []string{"s_waitcnt", "s_delay_alu", "s_clause", "s_nop"}
 )
+
+// matrixFMAs are the fma of 32 lanes that a product of two matrices of 8 × 8 stands for.
+const matrixFMAs = 8 * 8 * 8 / 32
 
 // read finds the loops of each kernel in what [translate.Compiler.Assembly] returns.
 func read(assembly string) map[string]*code {
@@ -76,8 +82,18 @@ func (c *code) loop(header string) *loop {
 	return c.loops[header]
 }
 
-// count counts one line of a block. Two instructions that are issued as a pair count as two.
+// count counts one line of a block. Two instructions that are issued as a pair count as two. What a simdgroup does
+// together is one, but for a product of matrices.
 func (l *loop) count(words []string) {
+	if len(words) > 1 && words[0] == ";" {
+		switch {
+		case words[1] == "simdgroup_multiply":
+			l.instructions, l.fmas = l.instructions+matrixFMAs, l.fmas+matrixFMAs
+		case words[1] != "simdgroup_barrier" && strings.HasPrefix(words[1], "simd"):
+			l.instructions++
+		}
+		return
+	}
 	if len(words) == 0 || strings.HasPrefix(words[0], ";") || strings.HasPrefix(words[0], ".") ||
 		slices.ContainsFunc(hints, func(h string) bool { return strings.HasPrefix(words[0], h) }) {
 		return
@@ -88,26 +104,45 @@ func (l *loop) count(words []string) {
 			if strings.Contains(w, "fma") {
 				l.fmas++
 			}
+			if strings.HasPrefix(w, "v_mul_hi_u32") {
+				l.divisions++
+			}
 		}
 	}
 }
 
-// busiest returns the loop with the most fma of its own, of several such loops the one with the most instructions, and
-// the instructions of its body with those of loops inside, each counted once.
-func (c *code) busiest() (best *loop, instructions int) {
-	header := ""
+// busiest returns the header of the loop with the most fma of its own, of several such loops the one with the most
+// instructions, and the instructions of its body with those of loops inside, each counted inside times.
+func (c *code) busiest(inside int) (header string, instructions int) {
+	best := &loop{instructions: -1}
 	for h, l := range c.loops {
-		if best == nil || l.fmas > best.fmas || l.fmas == best.fmas && l.instructions > best.instructions {
+		if l.fmas > best.fmas || l.fmas == best.fmas && l.instructions > best.instructions {
 			best, header = l, h
 		}
 	}
 	for h, l := range c.loops {
+		times := 1
 		for at := h; at != ""; at = c.loop(at).parent {
 			if at == header {
-				instructions += l.instructions
+				instructions += times * l.instructions
 				break
 			}
+			times *= inside
 		}
 	}
-	return best, instructions
+	return header, instructions
+}
+
+// divides returns the loops that divide integers though they multiply, or a loop right inside them does.
+func (c *code) divides() (headers []string) {
+	for h, l := range c.loops {
+		works := l.fmas > 0
+		for _, inner := range c.loops {
+			works = works || inner.parent == h && inner.fmas > 0
+		}
+		if works && l.divisions > 0 {
+			headers = append(headers, h)
+		}
+	}
+	return headers
 }

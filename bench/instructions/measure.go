@@ -30,25 +30,47 @@ type figures struct {
 	perWeight          float64 // instructions of the inner loop for each weight that a lane takes
 	fmas               int     // of the inner loop
 	registers, private int     // of a thread: registers of 32 bits, bytes of private memory
+	divides            []string
 }
 
-// measure compiles an operation for a type of weights and all numbers of rows, and returns the text as well.
-func measure(c *translate.Compiler, op, weight string) (all []figures, text string, err error) {
+// measure compiles operations for a type of weights and all numbers of rows, in one run of the compiler, and returns
+// the text as well.
+func measure(
+	c *translate.Compiler, weight string, operations []string,
+) (all map[string][]figures, text string, err error) {
 	var names []string
-	for _, t := range rows {
-		names = append(names, fmt.Sprintf("%s_%s_%d", op, strings.ToLower(weight), t))
+	for _, op := range operations {
+		for _, t := range rows {
+			names = append(names, fmt.Sprintf("%s_%s_%d", op, strings.ToLower(weight), t))
+		}
 	}
-	if text, err = c.Assembly(kernels.Source(weight), names...); err != nil {
+	found, text, err := compile(c, kernels.Source(weight), names)
+	if err != nil {
+		return nil, text, err
+	}
+	all = map[string][]figures{}
+	for i, name := range names {
+		k, op, t := found[name], operations[i/len(rows)], rows[i%len(rows)]
+		header, n := k.busiest(1)
+		all[op] = append(all[op], figures{
+			perWeight: float64(n) / float64(weightsEach(weight, t)), fmas: k.loops[header].fmas,
+			registers: k.registers, private: k.private, divides: k.divides(),
+		})
+	}
+	return all, text, nil
+}
+
+// compile returns what clang makes of some kernels.
+func compile(c *translate.Compiler, source string, names []string) (map[string]*code, string, error) {
+	text, err := c.Assembly(source, names...)
+	if err != nil {
 		return nil, "", err
 	}
 	found := read(text)
-	for i, name := range names {
-		k := found[name]
-		if k == nil || len(k.loops) == 0 {
+	for _, name := range names {
+		if k := found[name]; k == nil || len(k.loops) == 0 {
 			return nil, text, fmt.Errorf("%s: no loop in what clang made of it", name)
 		}
-		l, n := k.busiest()
-		all = append(all, figures{float64(n) / float64(weightsEach(weight, rows[i])), l.fmas, k.registers, k.private})
 	}
-	return all, text, nil
+	return found, text, nil
 }

@@ -2,6 +2,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,32 +25,82 @@ var most = map[string][len(rows)]float64{
 	"Q4_K": {4.6, 6.2, 10.8, 18.5}, "Q5_K": {6, 7.9, 12.7, 20.4}, "Q6_K": {5.4, 6.7, 9.6, 15},
 }
 
-// TestInstructions: no mat-vec costs more than 6 instructions for a weight and one row of activations, whatever the
-// type, and none has anything in private memory. The inner loop has an fma for each weight and row, and few more.
-func TestInstructions(t *testing.T) {
+// compiler is clang with a GPU, where there is one.
+func compiler(t *testing.T) *translate.Compiler {
+	t.Helper()
 	racing.Spare(t)
 	c, err := translate.NewCompiler(translate.Options{})
+	if err == nil {
+		_, err = c.Assembly("#include <metal_stdlib>\nusing namespace metal;\nkernel void none() {}", "none")
+	}
 	if errors.Is(err, metal.ErrNoDevice) {
 		sharedtest.Missing(t, err)
 	}
 	require.NoError(t, err)
+	return c
+}
+
+// TestInstructions: no mat-vec costs more than 6 instructions for a weight and one row of activations, whatever the
+// type, and none has anything in private memory. The inner loop has an fma for each weight and row, and few more, and
+// nothing divides integers for each element. The README says what add costs.
+func TestInstructions(t *testing.T) {
+	c := compiler(t)
 	ops := operations[:]
 	if testing.Short() {
 		ops = ops[:1]
 	}
 	for _, weight := range kernels.Types() {
-		for _, op := range ops {
-			all, _, err := measure(c, op, weight)
+		t.Run(weight, func(t *testing.T) {
+			t.Parallel()
+			all, _, err := measure(c, weight, ops)
 			require.NoError(t, err)
-			for i, n := range all {
-				assert.LessOrEqual(t, n.perWeight, most[weight][i], "%s, %s, %d rows", op, weight, rows[i])
-				assert.Zero(t, n.private, "%s, %s, %d rows: bytes of private memory", op, weight, rows[i])
-				products := weightsEach(weight, rows[i]) * rows[i]
-				assert.GreaterOrEqual(t, n.fmas, products, "%s, %s, %d rows", op, weight, rows[i])
-				assert.LessOrEqual(t, n.fmas, products*3/2, "%s, %s, %d rows", op, weight, rows[i])
+			for _, op := range ops {
+				for i, n := range all[op] {
+					assert.LessOrEqual(t, n.perWeight, most[weight][i], "%s, %d rows", op, rows[i])
+					assert.Zero(t, n.private, "%s, %d rows: bytes of private memory", op, rows[i])
+					products := weightsEach(weight, rows[i]) * rows[i]
+					assert.GreaterOrEqual(t, n.fmas, products, "%s, %d rows", op, rows[i])
+					assert.LessOrEqual(t, n.fmas, products*3/2, "%s, %d rows", op, rows[i])
+					if op == "add" {
+						assert.Empty(t, n.divides, "%s, %d rows", op, rows[i])
+					}
+				}
 			}
-		}
+			add := all["add"]
+			const line = `(?m)^\| %s \| [\d.]+ \| %.1f \| %.1f \| [\d.]+ \| %.1f \| [\d.]+ \| %.1f \|$`
+			said := regexp.MustCompile(fmt.Sprintf(line, weight, add[0].perWeight, add[1].perWeight, add[2].perWeight,
+				add[3].perWeight))
+			assert.True(t, said.MatchString(readme(t)), "kernels/README.md has no line %s", said)
+		})
 	}
+}
+
+// TestLong: attention and the matrix products of long passes cost what the README says, which is what TestInstructions'
+// script prints; nothing is in private memory, and nothing divides integers for each element.
+func TestLong(t *testing.T) {
+	l, err := measureLong(compiler(t))
+	require.NoError(t, err)
+	assert.Zero(t, l.private)
+	assert.Empty(t, l.divides)
+	assert.Less(t, l.attends(), l.multiplies(), "with 4,096 keys")
+	text := readme(t)
+	for what, n := range map[string]string{
+		`1 to 8 rows: instructions of a lane for each multiplication`:         fmt.Sprintf("%.1f", l.few),
+		`more rows: the same for each of a row, key and head [^|]*`:           fmt.Sprintf("%.1f", l.many),
+		`a layer and row of prefill that sees 4,096 keys, [^|]*`:              fmt.Sprintf("%.0f", l.attends()),
+		`the matrix products of that layer and row \(14\.9 M weights, Q8_0\)`: fmt.Sprintf("%.0f", l.multiplies()),
+	} {
+		line := regexp.MustCompile(`(?m)^\| ` + what + ` \| [\d.,]+ \| ` + regexp.QuoteMeta(n) + ` \|$`)
+		assert.True(t, line.MatchString(text), "kernels/README.md has no line %s", line)
+	}
+}
+
+// readme explains the kernels.
+func readme(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../kernels/README.md")
+	require.NoError(t, err)
+	return string(text)
 }
 
 // TestRead finds the loops of a text, with blocks before their header and pairs of instructions.
@@ -67,6 +120,10 @@ one:                                    ; @one
 	v_dual_fmac_f32 v0, v1, v2 :: v_dual_fmac_f32 v3, v4, v5
 	s_cbranch_scc1 .LBB0_3
 ; %bb.4:                                ;   in Loop: Header=BB0_2 Depth=1
+	; simdgroup_multiply v0 v1 v2 v3 v4 v5
+	; simdgroup_barrier
+	; simd_sum v0
+	v_mul_hi_u32 v0, v1, v2
 	s_cbranch_scc1 .LBB0_1
 ; %bb.5:
 	s_endpgm
@@ -77,9 +134,14 @@ one:                                    ; @one
 	assert.Equal(t, 6, k.registers)
 	assert.Equal(t, 8, k.private)
 	assert.Equal(t, map[string]*loop{
-		"BB0_2": {instructions: 3}, "BB0_3": {parent: "BB0_2", instructions: 3, fmas: 2},
+		"BB0_2": {instructions: 21, fmas: 16, divisions: 1}, "BB0_3": {parent: "BB0_2", instructions: 3, fmas: 2},
 	}, k.loops)
-	best, n := k.busiest()
-	assert.Equal(t, 2, best.fmas)
+	best, n := k.busiest(4)
+	assert.Equal(t, "BB0_2", best)
+	assert.Equal(t, 21+4*3, n)
+	assert.Equal(t, []string{"BB0_2"}, k.divides())
+	k.loops["BB0_2"].fmas = 1
+	best, n = k.busiest(1)
+	assert.Equal(t, "BB0_3", best)
 	assert.Equal(t, 3, n)
 }

@@ -21,6 +21,34 @@ func GPUs() []GPU {
 	}
 }
 
+// Called returns the GPU that Metal calls name, such as "Apple M4 Pro". The name does not say how many cores are there
+// (an M1 has 7 or 8, an M4 8 or 10, an M4 Pro 16 or 20): the figures are those of the larger one.
+func Called(name string) (g GPU, known bool) {
+	for _, g := range GPUs() {
+		if name == "Apple "+g.Chip {
+			return g, true
+		}
+	}
+	return GPU{}, false
+}
+
+// Constants are what a prediction assumes of every GPU.
+type Constants struct {
+	Streaming float64 `json:"streaming"`    // share of the bandwidth that long reads reach
+	Latency   float64 `json:"latency_us"`   // from a read that no cache answers to its data
+	Cache     float64 `json:"cache_bytes"`  // that a core fetches in a cycle from the cache that all share
+	Step      float64 `json:"step_us"`      // of a dispatch that waits for the one before it, beside its own work
+	Lanes     int     `json:"instructions"` // that a core begins in a cycle, of a lane each
+	Threads   int     `json:"core_threads"` // that a core holds
+}
+
+// Assumed returns them.
+func Assumed() Constants {
+	return Constants{
+		Streaming: streaming, Latency: latency, Cache: cache, Step: step, Lanes: lanes, Threads: coreThreads,
+	}
+}
+
 // What holds for all of these GPUs, and where it is from.
 const (
 	// lanes is how many instructions of a lane a core begins in a cycle: metal-benchmarks, 4 schedulers of 32 lanes.
@@ -33,8 +61,13 @@ const (
 	// (github.com/ggml-org/llama.cpp/discussions/4167: weights × tokens/s over the bandwidth).
 	streaming = 0.83
 	// latency is the time from a read that no cache answers to its data, in µs. It is assumed, as in the plan of
-	// mat-vecs (runtime/backend/gpu/plan.go): nobody has published it for these GPUs.
+	// mat-vecs (runtime/backend/gpu/plan.go): an M1 that does nothing else takes 0.31 (the source of cache), and a busy
+	// memory takes longer.
 	latency = 0.6
+	// cache is how many bytes a core fetches in a cycle from the cache that all cores share, here 384 GB/s over 8
+	// cores of 1.278 GHz: measured on an M1 (chipsandcheese.com, "iGPU Cache Setups Compared, Including M1", as in
+	// github.com/azhirnov/cpu-gpu-arch, gpu/Apple-M1.md). It is taken for all of these GPUs.
+	cache = 37.5
 	// step is what a dispatch adds that waits for the one before it, in µs, beside its own work: measured on an M2 Pro
 	// as the slope over 832 dispatches (ferrox, issue 149).
 	step = 5.2

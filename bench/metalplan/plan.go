@@ -4,10 +4,11 @@
 //
 // # Model
 //
-// A dispatch takes step + max(memory, arithmetic). Memory is its bytes over the smaller of what the GPU streams and
-// what is in flight per latency; arithmetic is the instructions of the threadgroups that the busiest core gets, over
-// what that core begins in a second. Dispatches of one level run one after the other here, which is too slow for the
-// few levels that have several. What caches give, such as the activations that each threadgroup fetches, takes no time.
+// A dispatch takes step + caches + max(memory, arithmetic). Caches give what each threadgroup fetches for itself before
+// it begins with weights or keys: activations, with all their splits where attention is joined. Memory is its bytes
+// over the smaller of what the GPU streams and what is in flight per latency; arithmetic is the instructions of the
+// threadgroups that the busiest core gets, over what that core begins in a second. Dispatches of one level run one
+// after the other here, which is too slow for the few levels that have several.
 package metalplan
 
 import (
@@ -41,24 +42,43 @@ type Work struct {
 	Groups       int     `json:"threadgroups"`
 	Threads      int     `json:"threads"` // of a threadgroup
 	Bytes        int64   `json:"bytes"`   // of weights, or of keys and values
+	Cached       int64   `json:"cached"`  // bytes that all threadgroups fetch of the same activations
 	Instructions float64 `json:"instructions"`
 	InFlight     int     `json:"in_flight"` // bytes per core
 	Steps        int     `json:"steps"`     // fetches of a simdgroup that wait for each other
 	Micros       float64 `json:"us"`
-	Limit        string  `json:"limit"` // what decides the time: memory, latency, arithmetic or step
+	Limit        string  `json:"limit"` // what decides the time: memory, latency, arithmetic, caches or step
 
 	fetch int // bytes that a simdgroup has under way
 }
 
-// Predict plans the last token of a text of n tokens.
+// Predict plans the last token of a text of n tokens, of a model of a shape.
 func Predict(ctx context.Context, g GPU, shape synth.Spec, n int) (Plan, error) {
+	blank, err := shape.Blank()
+	if err != nil {
+		return Plan{}, err
+	}
+	f, err := gguf.Parse(blank)
+	if err != nil {
+		return Plan{}, err
+	}
+	return predict(ctx, g, f, [][]byte{blank[:cap(blank)]}, gguf.F16, n)
+}
+
+// PredictFile plans it for the model of a file, with keys and values of type kv.
+func PredictFile(ctx context.Context, g GPU, f *gguf.File, kv gguf.Type, n int) (Plan, error) {
+	return predict(ctx, g, f, f.Mappings(), kv, n)
+}
+
+func predict(ctx context.Context, g GPU, f *gguf.File, mapped [][]byte, kv gguf.Type, n int) (Plan, error) {
 	p := Plan{GPU: g, Context: n}
-	all, err := encode(ctx, shape, n)
+	all, err := encode(ctx, f, mapped, kv, n)
 	if err != nil {
 		return p, err
 	}
+	_, kvBytes := kv.Block()
 	for _, d := range all {
-		w, err := workOf(d, shape, n)
+		w, err := workOf(d, n, kvBytes)
 		if err != nil {
 			return p, err
 		}
@@ -85,17 +105,11 @@ func (p *Plan) add(w Work) {
 }
 
 // encode returns what the last token of a text of n tokens dispatches.
-func encode(ctx context.Context, shape synth.Spec, n int) (all []record.Dispatch, err error) {
-	blank, err := shape.Blank()
-	if err != nil {
-		return nil, err
-	}
-	f, err := gguf.Parse(blank)
-	if err != nil {
-		return nil, err
-	}
+func encode(
+	ctx context.Context, f *gguf.File, mapped [][]byte, kv gguf.Type, n int,
+) (all []record.Dispatch, err error) {
 	under := record.Open()
-	d, err := gpu.New(under, gpu.Options{Mapped: [][]byte{blank[:cap(blank)]}})
+	d, err := gpu.New(under, gpu.Options{Mapped: mapped})
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +118,7 @@ func encode(ctx context.Context, shape synth.Spec, n int) (all []record.Dispatch
 	if err != nil {
 		return nil, err
 	}
-	c, err := m.NewCache(n, gguf.F16)
+	c, err := m.NewCache(n, kv)
 	if err != nil {
 		return nil, err
 	}

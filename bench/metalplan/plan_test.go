@@ -84,6 +84,9 @@ func TestTime(t *testing.T) {
 		{Work{Groups: 10, Threads: 32, Bytes: 1e6, fetch: 512}, "latency", step + 1e6/(10*512/latency)},
 		{Work{Groups: 11, Threads: 256, Instructions: 11 * 128e3 * 50, fetch: 512}, "arithmetic", step + 100},
 		{Work{Groups: 10, Threads: 256, fetch: 512}, "step", step},
+		{Work{Groups: 1000, Threads: 256, Bytes: 83e6, Cached: 37.5 * 10e3 * 7, fetch: 2048}, "memory", step + 1007},
+		{Work{Groups: 100, Threads: 256, Cached: 37.5 * 10e3 * 50, fetch: 512}, "caches", step + 50},
+		{Work{Groups: 5, Threads: 256, Cached: 37.5 * 5e3 * 2, fetch: 512}, "step", step + 2},
 	} {
 		c.w.time(g, 16)
 		assert.Equal(t, c.limit, c.w.Limit)
@@ -104,6 +107,19 @@ func TestCounted(t *testing.T) {
 		assert.Contains(t, instructionsPerWeight, strings.ToLower(name))
 	}
 	assert.Len(t, instructionsPerWeight, len(kernels.Types()))
-	_, err := workOf(record.Dispatch{Kernel: "add_q9_9_1", Groups: one, Threads: one}, synth.Spec{}, 1)
+	_, err := workOf(record.Dispatch{Kernel: "add_q9_9_1", Groups: one, Threads: one}, 1, 2)
 	assert.ErrorContains(t, err, "weights of type q9_9")
+}
+
+// TestCalled: a GPU is known by Metal's name for it, and by no other.
+func TestCalled(t *testing.T) {
+	for _, g := range GPUs() {
+		found, known := Called("Apple " + g.Chip)
+		assert.True(t, known)
+		assert.Equal(t, g, found)
+	}
+	for _, name := range []string{"", "Apple ", "M1", "Apple M4 Max", "Apple Paravirtual device", "software Metal"} {
+		_, known := Called(name)
+		assert.False(t, known, name)
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/kernels"
 	"github.com/pilotfish-ai/pilotfish/metal/record"
 )
@@ -17,8 +16,8 @@ func argsOf[T any](d record.Dispatch) (args T) {
 	return args
 }
 
-// workOf is what a dispatch of a token does that sees n tokens.
-func workOf(d record.Dispatch, shape synth.Spec, n int) (Work, error) {
+// workOf is what a dispatch of a token does that sees n tokens, of whose keys and values an element has kvBytes.
+func workOf(d record.Dispatch, n, kvBytes int) (Work, error) {
 	w := Work{
 		Kernel: d.Kernel, Count: 1, Groups: d.Groups.X * d.Groups.Y * d.Groups.Z,
 		Threads: d.Threads.X * d.Threads.Y * d.Threads.Z, fetch: fetch,
@@ -29,13 +28,14 @@ func workOf(d record.Dispatch, shape synth.Spec, n int) (Work, error) {
 		w.Bytes = int64(argsOf[kernels.EmbedArgs](d).RowBytes) // fetched, not multiplied
 		return w, nil
 	case "attend":
-		head := shape.Dim / shape.Heads
-		w.Bytes = 2 * int64(n) * int64(shape.KVHeads*head) * 2 // keys and values in F16
-		w.Instructions = instructionsPerScore * 2 * float64(n) * float64(shape.Dim)
+		a := argsOf[kernels.AttendArgs](d)
+		w.Bytes = 2 * int64(n) * int64(a.Heads/a.Group*a.HeadRoom) * int64(kvBytes) // keys and values
+		w.Instructions = instructionsPerScore * 2 * float64(n) * float64(a.Heads*a.Head)
+		w.Cached = int64(d.Groups.X) * int64(a.Heads*a.HeadRoom) * 4 // queries, for each split
 		w.fetch = attendFetch
 		return w, nil
 	}
-	weights, is := w.product(op, d)
+	weights, activations, is := w.product(op, d)
 	if !is { // norm, merge
 		return w, nil
 	}
@@ -44,7 +44,7 @@ func workOf(d record.Dispatch, shape synth.Spec, n int) (Work, error) {
 	if !known {
 		return w, fmt.Errorf("%s: nobody has counted the instructions of weights of type %s", d.Kernel, kind)
 	}
-	w.Instructions = each * float64(weights)
+	w.Instructions, w.Cached = each*float64(weights), activations*int64(w.Groups)
 	w.fetch = int(kernels.TileRows * kernels.StepColumns * w.Bytes / weights)
 	if strings.HasSuffix(kind, "f16") || kind == "f32" {
 		w.fetch /= 2 // numbers by themselves are taken half a step at a time
@@ -52,11 +52,13 @@ func workOf(d record.Dispatch, shape synth.Spec, n int) (Work, error) {
 	return w, nil
 }
 
-// product sets the bytes of the weights that an operation multiplies, and counts these weights, if it is a product.
-func (w *Work) product(op string, d record.Dispatch) (weights int64, is bool) {
+// product sets the bytes of the weights that an operation multiplies, if it is a product, counts these weights, and
+// says how many bytes of activations each threadgroup fetches.
+func (w *Work) product(op string, d record.Dispatch) (weights, activations int64, is bool) {
 	switch op {
 	case "qkv":
 		a := argsOf[kernels.QKVArgs](d)
+		activations = 4 * int64(a.Cols)
 		for i, groups := range a.Groups {
 			if groups > 0 {
 				w.Bytes += 2 * int64(a.Pairs[i]) * int64(a.RowBytes[i])
@@ -65,20 +67,26 @@ func (w *Work) product(op string, d record.Dispatch) (weights int64, is bool) {
 		}
 	case "add":
 		a := argsOf[kernels.AddArgs](d)
+		activations = 4 * int64(a.Splits) * int64(a.Cols)
+		if a.Splits > 1 {
+			activations += 8 * int64(a.Splits*a.Heads) // what they count for
+		}
 		w.Bytes, weights = int64(a.Outs)*int64(a.RowBytes), int64(a.Outs)*int64(a.Cols)
 	case "gateup":
 		a := argsOf[kernels.GateUpArgs](d)
+		activations = 4 * int64(a.Cols)
 		w.Bytes, weights = int64(a.Outs)*int64(a.GateBytes), int64(a.Outs)*int64(a.Cols)
 		if a.Mode == 0 { // both
 			w.Bytes, weights = w.Bytes+int64(a.Outs)*int64(a.UpBytes), 2*weights
 		}
 	case "head":
 		a := argsOf[kernels.HeadArgs](d)
+		activations = 4 * int64(a.Cols)
 		w.Bytes, weights = int64(a.Outs)*int64(a.RowBytes), int64(a.Outs)*int64(a.Cols)
 	default:
-		return 0, false
+		return 0, 0, false
 	}
-	return weights, true
+	return weights, activations, true
 }
 
 // time says how long a dispatch takes whose threadgroups have memory bytes of threadgroup memory each.
@@ -100,8 +108,12 @@ func (w *Work) time(g GPU, memory int) {
 	if arithmetic := busiest / (lanes * g.GHz * 1e3); arithmetic > takes {
 		takes, w.Limit = arithmetic, "arithmetic"
 	}
-	if takes < step {
+	cached := float64(w.Cached) / (cache * float64(min(w.Groups, g.Cores)) * g.GHz * 1e3)
+	if cached > takes {
+		w.Limit = "caches"
+	}
+	if max(takes, cached) < step {
 		w.Limit = "step"
 	}
-	w.Micros = step + takes
+	w.Micros = step + cached + takes
 }

@@ -41,6 +41,9 @@ func printSpeeds(a *app, r bench.EngineReport) {
 			"encoded      %8d dispatches a token, in %d levels: those of one level need not wait for each other\n",
 			r.Dispatches, r.Levels)
 	}
+	if r.Predicted != nil {
+		fmt.Fprintf(a.stdout, "predicted    %s\n", predictedText(*r.Predicted))
+	}
 }
 
 // printMemory says what memory gives and takes, and how long it takes until the first token.
@@ -123,6 +126,9 @@ func printEngineReports(a *app, all []bench.EngineReport) {
 		}
 		if c.Decode > 0 {
 			line(a, at("tg", c.Decode, c.Depth), r.GenerationTPS, r.Noise.Decode, bandwidthText(r))
+			if r.Predicted != nil {
+				fmt.Fprintf(a.stdout, "  predicted  %s\n", predictedText(*r.Predicted))
+			}
 		}
 	}
 }
@@ -147,6 +153,19 @@ func line(a *app, test string, tps float64, s *bench.Spread, remark string) {
 		noise = fmt.Sprintf("%8.1f%% %8.1f%%", 100*s.MAD, 100*s.Range)
 	}
 	fmt.Fprintf(a.stdout, "%-20s %10.1f %s   %s\n", test, tps, noise, remark)
+}
+
+// predictedText says what is predicted of the generation, beside what was measured, and with which figures.
+func predictedText(p bench.EnginePrediction) string {
+	if p.Why != "" {
+		return "nothing: " + p.Why
+	}
+	g, c := p.GPU, p.Assumed
+	return fmt.Sprintf("%8.1f tokens/s, %.0f µs a token with %d tokens of context; measured %.0f µs: %.2f times that"+
+		"\n             of an %s with %d cores at %.2f GHz and %.0f GB/s, %.0f%% of it reached; %.1f µs until a read "+
+		"has its data, %.1f µs a dispatch",
+		p.GenerationTPS, p.TokenUS, p.Context, p.MeasuredUS, p.MeasuredUS/p.TokenUS,
+		g.Chip, g.Cores, g.GHz, g.Bandwidth, 100*c.Streaming, c.Latency, c.Step)
 }
 
 // bandwidthText says what the bandwidth of memory means for the generation.

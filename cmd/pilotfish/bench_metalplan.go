@@ -28,10 +28,10 @@ func newBenchMetalPlanCommand(a *app) *cobra.Command {
 nothing, and a small model of the GPU says how long each of its dispatches takes. Nothing is measured.
 
 For each dispatch: how many equal ones a token has, threadgroups and threads of each, bytes of weights (or keys and
-values) that it reads, instructions, bytes that a core has in flight, fetches of a simdgroup that wait for each other,
-the time, and what decides it: memory (the bandwidth), latency (too little in flight), arithmetic, or step (that it has
-to wait for the dispatch before it). Instructions are those of another GPU's compiler; the package bench/metalplan has
-all constants and their sources.
+values) that it reads, bytes that its threadgroups fetch from caches, instructions, bytes that a core has in flight,
+fetches of a simdgroup that wait for each other, the time, and what decides it: memory (the bandwidth), latency (too
+little in flight), arithmetic, caches, or step (that it has to wait for the dispatch before it). Instructions are those
+of another GPU's compiler; the package bench/metalplan has all constants and their sources.
 
 GPUs: ` + strings.Join(gpuNames(), " ") + ". Types: " + strings.Join(synth.RecipeNames(), " ") + ".",
 		Example: `  pilotfish bench metal-plan --gpu m4pro --type q4_0`,

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/metalplan"
 	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -68,6 +69,17 @@ threads   prompt, tokens/s   generation, tokens/s   GB/s read   share of what re
       1               31.0                   21.0        11.0   50%
       2               32.0                   22.0        12.0   fits in the cache
 `, said(r))
+	r = engineReport()
+	g, known := metalplan.Called("Apple M2")
+	require.True(t, known)
+	r.Predicted = &bench.EnginePrediction{GenerationTPS: 20, TokenUS: 50000, MeasuredUS: 75000, Context: 40, GPU: &g,
+		Assumed: &metalplan.Constants{Streaming: 0.83, Latency: 0.6, Step: 5.2}}
+	assert.Contains(t, said(r), `
+predicted        20.0 tokens/s, 50000 µs a token with 40 tokens of context; measured 75000 µs: 1.50 times that
+             of an M2 with 10 cores at 1.40 GHz and 100 GB/s, 83% of it reached; 0.6 µs until a read has its data, `+
+		"5.2 µs a dispatch\n")
+	r.Predicted = &bench.EnginePrediction{MeasuredUS: 9, Why: "it is no GPU"}
+	assert.Contains(t, said(r), "\npredicted    nothing: it is no GPU\n")
 	r = engineReport()
 	r.PromptTPS = 500
 	assert.Contains(t, said(r), ": 100% of the 480 ", "a bound is measured with an error")

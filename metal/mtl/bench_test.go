@@ -26,7 +26,7 @@ func toNothing(t testing.TB, d *Device) {
 	}
 }
 
-// dispatcher returns a function that encodes the i-th dispatch of a model: another pipeline, four other buffers, bytes,
+// dispatcher returns a function that encodes the i-th dispatch of a model: another pipeline, five other buffers,
 // the dispatch and a barrier. They are 8 messages.
 func dispatcher(t testing.TB) func(i int) {
 	b := newBench(t, newFake(t, &goGPU{}))
@@ -38,13 +38,12 @@ func dispatcher(t testing.TB) func(i int) {
 	c := begin(t, b)
 	t.Cleanup(c.Discard)
 	toNothing(t, b.Device)
-	args := make([]byte, 16)
 	return func(i int) {
 		c.SetPipeline(pipelines[i%2])
 		for n := range 4 {
-			c.SetBuffer(n, buffers[(i+n)%5], 0)
+			c.SetBuffer(n, buffers[(i+n)%4], 0)
 		}
-		c.SetBytes(4, args)
+		c.SetBuffer(4, buffers[4], i%2*16)
 		c.Dispatch(one(8), one(32))
 		c.Barrier()
 	}

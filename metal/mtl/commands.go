@@ -7,11 +7,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
-// Limits of Metal's own, the same on every GPU.
-const (
-	maxArguments = 31   // indices of [[buffer]] and [[threadgroup]]
-	maxBytes     = 4096 // of SetBytes
-)
+// maxArguments are the indices of [[buffer]] and [[threadgroup]], the same on every GPU.
+const maxArguments = 31
 
 // commands is an MTLCommandBuffer with its one MTLComputeCommandEncoder. It remembers what is set, and does not tell
 // Metal twice.
@@ -28,13 +25,12 @@ type commands struct {
 	unsynced bool              // a dispatch has no barrier behind it
 	err      error             // the first
 
-	// Of SetBuffers and SetBytes, in memory that does not move.
+	// Of SetBuffers, in memory that does not move.
 	buffers [maxArguments]id
 	offsets [maxArguments]uintptr
-	bytes   [maxBytes]byte
 }
 
-// binding is what a [[buffer]] index stands for: a buffer from offset on, or bytes if buffer is 0.
+// binding is what a [[buffer]] index stands for: a buffer from offset on; 0 is nothing yet.
 type binding struct {
 	buffer id
 	offset int

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -28,13 +29,15 @@ func one(x int) metal.Size { return metal.Size{X: x, Y: 1, Z: 1} }
 // bench is a device with the kernel scale and two buffers of 64 floats.
 type bench struct {
 	*Device
+	t        testing.TB
+	biases   map[float32]metal.Buffer
 	x, out   metal.Buffer
 	pipeline metal.Pipeline
 }
 
 func newBench(t testing.TB, f *fake) *bench {
 	t.Helper()
-	b := &bench{Device: f.open(t)}
+	b := &bench{Device: f.open(t), t: t, biases: map[float32]metal.Buffer{}}
 	b.x, b.out = newBuffer(t, b, 256), newBuffer(t, b, 256)
 	b.pipeline = newPipeline(t, b, "scale", "scale")
 	for i := range floats(b.x) {
@@ -76,7 +79,18 @@ func (b *bench) set(c metal.Commands, bias float32) {
 	c.SetPipeline(b.pipeline)
 	c.SetBuffer(0, b.x, 0)
 	c.SetBuffer(1, b.out, 0)
-	c.SetBytes(2, word(bias))
+	if b.biases[bias] == nil {
+		b.biases[bias] = bytesOf(b.t, b, word(bias))
+	}
+	c.SetBuffer(2, b.biases[bias], 0)
+}
+
+// bytesOf makes a buffer of bytes.
+func bytesOf(t testing.TB, d metal.Device, bytes []byte) metal.Buffer {
+	t.Helper()
+	b := newBuffer(t, d, len(bytes))
+	copy(b.Bytes(), bytes)
+	return b
 }
 
 func TestDispatch(t *testing.T) {
@@ -163,6 +177,36 @@ func TestWrapBuffer(t *testing.T) {
 	assert.ErrorContains(t, err, "has 1 to")
 }
 
+// Goroutines may make pipelines of one library at once, and each has the constants that were given.
+func TestPipelinesAtOnce(t *testing.T) {
+	f := newFake(t, &goGPU{})
+	b := newBench(t, f)
+	l, err := b.NewLibrary("scale")
+	require.NoError(t, err)
+	defer l.Close()
+	made := make([]metal.Pipeline, 64)
+	var all sync.WaitGroup
+	for i := range made {
+		all.Go(func() {
+			p, err := l.NewPipeline("scale", metal.Constant{Value: float32(i)})
+			assert.NoError(t, err)
+			made[i] = p
+		})
+	}
+	all.Wait()
+	for i, p := range made {
+		c := begin(t, b)
+		b.set(c, 1)
+		c.SetPipeline(p)
+		c.Dispatch(one(1), one(64))
+		c.Commit()
+		_, err := c.Wait()
+		require.NoError(t, err)
+		require.Equal(t, float32(3*i+1), floats(b.out)[3])
+		p.Close()
+	}
+}
+
 // Metal is not told what it knows.
 func TestRedundantCalls(t *testing.T) {
 	f := newFake(t, &goGPU{})
@@ -177,17 +221,14 @@ func TestRedundantCalls(t *testing.T) {
 	}
 	c.SetBuffer(0, b.x, 128)
 	c.SetBuffer(0, b.out, 0)
-	c.SetBytes(0, word(float32(1)))
-	c.SetBuffer(0, b.out, 0)
 	c.SetThreadgroupMemory(0, 4096-1024)
 	c.SetThreadgroupMemory(0, 32)
 	c.Commit()
 	_, err := c.Wait()
 	require.NoError(t, err)
 	assert.Equal(t, 1, f.counts["setComputePipelineState:"])
-	assert.Equal(t, 2+2, f.counts["setBuffer:offset:atIndex:"])
+	assert.Equal(t, 3+1, f.counts["setBuffer:offset:atIndex:"])
 	assert.Equal(t, 1, f.counts["setBufferOffset:atIndex:"])
-	assert.Equal(t, 3+1, f.counts["setBytes:length:atIndex:"])
 	assert.Equal(t, 2, f.counts["setThreadgroupMemoryLength:atIndex:"])
 	assert.Equal(t, 3, f.counts["memoryBarrierWithScope:"])
 	assert.Equal(t, 3, f.counts["dispatchThreadgroups:threadsPerThreadgroup:"])
@@ -254,7 +295,7 @@ func TestSetBuffers(t *testing.T) {
 	c.SetBuffers(0, nil)
 	c.SetBuffers(0, all(128, 128, 0, 0, 0)[:2])
 	c.SetPipeline(b.pipeline)
-	c.SetBytes(2, word(float32(1)))
+	c.SetBuffer(2, bytesOf(t, b, word(float32(1))), 0)
 	c.Dispatch(one(1), one(32))
 	c.SetBuffers(0, []metal.Binding{{Buffer: b.x}, {Buffer: b.out, Offset: 128}})
 	c.SetBuffers(0, []metal.Binding{{Buffer: b.x}, {Buffer: b.out}})
@@ -329,6 +370,9 @@ func TestLifetime(t *testing.T) {
 func TestNoLeaks(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	b := newBench(t, f)
+	first := begin(t, b)
+	b.set(first, 1) // makes a buffer
+	first.Discard()
 	before := f.left()
 	for i := range 500 {
 		extra, err := b.NewBuffer(4 + i)

@@ -87,20 +87,6 @@ func (c *commands) bind(index int, now binding) {
 	c.bound[index] = now
 }
 
-// SetBytes implements [metal.Commands].
-func (c *commands) SetBytes(index int, b []byte) {
-	if !c.open("SetBytes") || !c.checkIndex(index) {
-		return
-	}
-	if len(b) == 0 || len(b) > maxBytes {
-		c.failf("[[buffer(%d)]] is set to %d bytes: 1 to %d are possible", index, len(b), maxBytes)
-		return
-	}
-	copy(c.bytes[:], b)
-	c.s.send(c.encoder, selSetBytes, uintptr(unsafe.Pointer(&c.bytes)), uintptr(len(b)), uintptr(index))
-	c.bound[index] = binding{}
-}
-
 // SetThreadgroupMemory implements [metal.Commands].
 func (c *commands) SetThreadgroupMemory(index, length int) {
 	if !c.open("SetThreadgroupMemory") || !c.checkIndex(index) {

@@ -117,14 +117,12 @@ func TestMisuse(t *testing.T) {
 		{"is set to a <nil>", func(c metal.Commands) { c.SetBuffer(0, nil, 0) }},
 		{"is set to a *mtl.goBuffer", func(c metal.Commands) { c.SetBuffer(0, &goBuffer{make([]byte, 4)}, 0) }},
 		{"no argument index 31", func(c metal.Commands) { c.SetBuffer(31, b.x, 0) }},
-		{"no argument index -1", func(c metal.Commands) { c.SetBytes(-1, word(uint32(1))) }},
+		{"no argument index -1", func(c metal.Commands) { c.SetBuffer(-1, b.x, 0) }},
 		{"[[buffer(1)]] is set to begin at byte 256 of 256", func(c metal.Commands) {
 			c.SetBuffers(0, []metal.Binding{{Buffer: b.x}, {Buffer: b.out, Offset: 256}})
 		}},
 		{"[[buffer(4)]] is set to a <nil>", func(c metal.Commands) { c.SetBuffers(4, make([]metal.Binding, 1)) }},
 		{"no argument index 31", func(c metal.Commands) { c.SetBuffers(30, make([]metal.Binding, 2)) }},
-		{"is set to 4097 bytes", func(c metal.Commands) { c.SetBytes(0, make([]byte, 4097)) }},
-		{"is set to 0 bytes", func(c metal.Commands) { c.SetBytes(0, nil) }},
 		{"SetPipeline with a <nil>", func(c metal.Commands) { c.SetPipeline(nil) }},
 		{"SetPipeline with a *mtl.pipeline that is closed", func(c metal.Commands) { c.SetPipeline(ended) }},
 		{"SetPipeline with a *mtl.pipeline", func(c metal.Commands) { c.SetPipeline(other.pipeline) }},
@@ -190,7 +188,6 @@ func TestOrder(t *testing.T) {
 
 	for want, do := range map[string]func(c metal.Commands){
 		"SetBuffer after":            func(c metal.Commands) { c.SetBuffer(0, b.x, 0) },
-		"SetBytes after":             func(c metal.Commands) { c.SetBytes(0, word(uint32(1))) },
 		"SetPipeline after":          func(c metal.Commands) { c.SetPipeline(b.pipeline) },
 		"SetThreadgroupMemory after": func(c metal.Commands) { c.SetThreadgroupMemory(0, 16) },
 		"Dispatch after":             func(c metal.Commands) { c.Dispatch(one(1), one(1)) },

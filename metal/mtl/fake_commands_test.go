@@ -3,7 +3,6 @@
 package mtl
 
 import (
-	"bytes"
 	"slices"
 	"unsafe"
 
@@ -42,7 +41,6 @@ func fakeCommandMethods() map[string]map[string]method {
 		"setBuffer:offset:atIndex:":                   (*fake).encodeBuffer,
 		"setBuffers:offsets:withRange:":               (*fake).encodeBuffers,
 		"setBufferOffset:atIndex:":                    (*fake).encodeOffset,
-		"setBytes:length:atIndex:":                    (*fake).encodeBytes,
 		"setThreadgroupMemoryLength:atIndex:":         (*fake).encodeMemory,
 		"dispatchThreadgroups:threadsPerThreadgroup:": (*fake).encodeDispatch,
 		"memoryBarrierWithScope:":                     (*fake).encodeBarrier,
@@ -257,21 +255,6 @@ func (f *fake) bind(e *fakeEncoder, i int, o *object, offset int) {
 	}
 	e.uses[i] = o
 	e.commands = append(e.commands, func(run metal.Commands) { run.SetBuffer(i, b.gpu, offset) })
-}
-
-func (f *fake) encodeBytes(e *fakeEncoder, c *fakeCall) {
-	i, ok := f.index(c.arg(2))
-	n := c.arg(1)
-	if c.arg(0) == 0 || n < 1 || n > 4096 {
-		f.fault("setBytes: %d bytes: 1 to 4096 are possible", n)
-		return
-	}
-	if !ok {
-		return
-	}
-	copied := bytes.Clone(unsafe.Slice((*byte)(at(c.arg(0))), n))
-	e.uses[i] = nil
-	e.commands = append(e.commands, func(run metal.Commands) { run.SetBytes(i, copied) })
 }
 
 func (f *fake) encodeMemory(e *fakeEncoder, c *fakeCall) {

@@ -33,7 +33,7 @@ func (p *planted) scale(encoder id) {
 	p.send(encoder, selSetComputePipelineState, uintptr(p.b.pipeline.(*pipeline).pipeline))
 	p.send(encoder, selSetBuffer, uintptr(p.b.x.(*buffer).buffer), 0, 0)
 	p.send(encoder, selSetBuffer, uintptr(p.b.out.(*buffer).buffer), 0, 1)
-	p.send(encoder, selSetBytes, uintptr(unsafe.Pointer(&p.err)), 4, 2)
+	p.send(encoder, selSetBuffer, uintptr(p.b.x.(*buffer).buffer), 0, 2)
 }
 
 // dispatch encodes a small dispatch.
@@ -178,8 +178,6 @@ var plants = []struct {
 	{"no buffer is bound to index 7", func(p *planted) { p.encode(selSetBufferOffset, 0, 7) }},
 	{"argument index 31", func(p *planted) { p.encode(selSetBuffer, uintptr(p.b.x.(*buffer).buffer), 0, 31) }},
 	{"argument index 31", func(p *planted) { p.encode(selSetThreadgroupMemoryLength, 16, 31) }},
-	{"setBytes: 4097 bytes", func(p *planted) { p.encode(selSetBytes, uintptr(unsafe.Pointer(&p.err)), 4097, 0) }},
-	{"setBytes: 4 bytes", func(p *planted) { p.encode(selSetBytes, 0, 4, 0) }},
 	{"24 bytes is no multiple of 16", func(p *planted) { p.encode(selSetThreadgroupMemoryLength, 24, 0) }},
 	{"36864 bytes of threadgroup memory", func(p *planted) {
 		_, e := p.begun()
@@ -207,8 +205,10 @@ var plants = []struct {
 		p.encode(selSetBuffer, 256, uintptr(p.b.x.(*buffer).buffer), 0)
 	}},
 	{"instead of a Q", func(p *planted) { p.encode(selSetThreadgroupMemoryLength, uintptr(p.b.fence), 0) }},
-	{"instead of a Q", func(p *planted) { p.encode(selSetBytes, 4, uintptr(unsafe.Pointer(&p.err)), 0) }},
-	{"instead of a ^v", func(p *planted) { p.encode(selSetBytes, uintptr(p.b.fence), 4, 0) }},
+	{"instead of a Q", func(p *planted) { p.encode(selSetBufferOffset, uintptr(unsafe.Pointer(&p.err)), 0) }},
+	{"instead of a ^v", func(p *planted) {
+		p.send(p.b.device, selNewBufferWithBytesNoCopy, uintptr(p.b.fence), fakePage, bufferOptions, 0)
+	}},
 	{"instead of a :", func(p *planted) { p.send(p.b.device, selRespondsToSelector, 5) }},
 	{"instead of a B", func(p *planted) { p.send(p.make(classCompileOptions), selSetFastMathEnabled, 2) }},
 

@@ -130,7 +130,6 @@ func (c *goCommands) SetBuffers(first int, bindings []metal.Binding) {
 		c.SetBuffer(first+i, b.Buffer, b.Offset)
 	}
 }
-func (c *goCommands) SetBytes(i int, b []byte)               { c.args[i] = b }
 func (c *goCommands) SetThreadgroupMemory(index, length int) {}
 func (c *goCommands) Barrier()                               {}
 func (c *goCommands) Commit()                                {}

@@ -82,7 +82,7 @@ func TestEncodingsOfRuntime(t *testing.T) {
 	f := newFake(t, &goGPU{})
 	d := f.open(t)
 	assert.Greater(t, sameEncodings(t, []string{buildFake(t)}, d), 25)
-	f.encodings["setBytes:length:atIndex:"] = "v40@0:8r^v16Q24@32"
+	f.encodings["setBufferOffset:atIndex:"] = "v32@0:8Q16@24"
 	other := new(testing.T)
 	sameEncodings(other, []string{buildFake(t)}, d)
 	assert.True(t, other.Failed(), "an index is no object")

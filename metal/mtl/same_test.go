@@ -41,6 +41,10 @@ func randomRun(t *testing.T, d metal.Device, seed uint64) (all [][]float32) {
 		}
 		buffers = append(buffers, b)
 	}
+	factors := newBuffer(t, d, 32)
+	for i := range floats(factors) {
+		floats(factors)[i] = r.Float32()
+	}
 	pipelines := []metal.Pipeline{
 		newPipeline(t, d, blend, "blend", metal.Constant{Value: float32(0.25)}),
 		newPipeline(t, d, blend, "blend", metal.Constant{Value: float32(-1)}),
@@ -48,7 +52,7 @@ func randomRun(t *testing.T, d metal.Device, seed uint64) (all [][]float32) {
 	var running []metal.Commands
 	for range 5 {
 		c := begin(t, d)
-		randomCommands(r, c, buffers, pipelines)
+		randomCommands(r, c, buffers, factors, pipelines)
 		c.Commit()
 		running = append(running, c)
 	}
@@ -64,7 +68,9 @@ func randomRun(t *testing.T, d metal.Device, seed uint64) (all [][]float32) {
 
 // randomCommands encodes dispatches of 64 threads, with a barrier behind each. The buffer that is written is never read
 // by the same dispatch.
-func randomCommands(r *rand.Rand, c metal.Commands, buffers []metal.Buffer, pipelines []metal.Pipeline) {
+func randomCommands(
+	r *rand.Rand, c metal.Commands, buffers []metal.Buffer, factors metal.Buffer, pipelines []metal.Pipeline,
+) {
 	x, out := 0, 1
 	offset := func() int { return 4 * r.IntN(256-64+1) }
 	set := []func(){
@@ -72,8 +78,8 @@ func randomCommands(r *rand.Rand, c metal.Commands, buffers []metal.Buffer, pipe
 		func() { c.SetBuffer(0, buffers[x], offset()) },
 		func() { c.SetBuffer(1, buffers[out], offset()) },
 		func() { c.SetThreadgroupMemory(0, 256+16*r.IntN(3)) },
-		func() { c.SetBytes(2, word(r.Float32())) },
-		func() { c.SetBuffer(2, buffers[x], offset()) }, // instead of bytes
+		func() { c.SetBuffer(2, factors, 4*r.IntN(8)) },
+		func() { c.SetBuffer(2, buffers[x], offset()) },
 		func() { // another pair
 			p := r.Perm(4)
 			x, out = p[0], p[1]

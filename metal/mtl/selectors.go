@@ -62,7 +62,6 @@ const (
 	selSetBuffer
 	selSetBuffers
 	selSetBufferOffset
-	selSetBytes
 	selSetComputePipelineState
 	selSetThreadgroupMemoryLength
 	selUpdateFence
@@ -134,7 +133,6 @@ var selectors = [selectorCount]struct{ class, name, types string }{
 	selSetBuffer:                  {"MTLComputeCommandEncoder", "setBuffer:offset:atIndex:", "v@QQ"},
 	selSetBuffers:                 {"MTLComputeCommandEncoder", "setBuffers:offsets:withRange:", "v^@^Q{_NSRange=QQ}"},
 	selSetBufferOffset:            {"MTLComputeCommandEncoder", "setBufferOffset:atIndex:", "vQQ"},
-	selSetBytes:                   {"MTLComputeCommandEncoder", "setBytes:length:atIndex:", "v^vQQ"},
 	selSetComputePipelineState:    {"MTLComputeCommandEncoder", "setComputePipelineState:", "v@"},
 	selSetThreadgroupMemoryLength: {"MTLComputeCommandEncoder", "setThreadgroupMemoryLength:atIndex:", "vQQ"},
 	selUpdateFence:                {"MTLComputeCommandEncoder", "updateFence:", "v@"},

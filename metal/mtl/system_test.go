@@ -55,7 +55,11 @@ func saxpy(t *testing.T, d metal.Device) {
 	for i := range 3 {
 		c.SetBuffer(i, buffers[i], 0)
 	}
-	c.SetBytes(3, []byte{n & 0xff, n >> 8, 0, 0})
+	count, err := d.NewBuffer(4)
+	must(err)
+	defer count.Close()
+	copy(count.Bytes(), []byte{n & 0xff, n >> 8, 0, 0})
+	c.SetBuffer(3, count, 0)
 	c.Dispatch(metal.Size{X: (n + 63) / 64, Y: 1, Z: 1}, metal.Size{X: 64, Y: 1, Z: 1})
 	c.Barrier()
 	c.SetBuffer(0, buffers[2], 0)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/pilotfish-ai/pilotfish/metal"
@@ -20,10 +21,10 @@ type Dispatch struct {
 	Level           int    // barriers before it
 }
 
-// Device is a [metal.Device] that runs nothing. One goroutine uses it at a time.
+// Device is a [metal.Device] that runs nothing. One goroutine uses it at a time, but for making pipelines.
 type Device struct {
 	dispatches []Dispatch // of the command buffers that were committed last
-	pipelines  int
+	pipelines  atomic.Int64
 }
 
 // Open makes a device.
@@ -37,7 +38,7 @@ func (d *Device) Take() []Dispatch {
 }
 
 // Pipelines is how many pipelines were made so far.
-func (d *Device) Pipelines() int { return d.pipelines }
+func (d *Device) Pipelines() int { return int(d.pipelines.Load()) }
 
 // Name implements [metal.Device].
 func (d *Device) Name() string { return "record" }
@@ -84,7 +85,7 @@ func (l library) Close() {}
 
 // NewPipeline implements [metal.Library]. Every function is there.
 func (l library) NewPipeline(function string, _ ...metal.Constant) (metal.Pipeline, error) {
-	l.device.pipelines++
+	l.device.pipelines.Add(1)
 	return &pipeline{function}, nil
 }
 
@@ -142,11 +143,6 @@ func (c *commands) SetBuffers(first int, bindings []metal.Binding) {
 	for i, b := range bindings {
 		c.SetBuffer(first+i, b.Buffer, b.Offset)
 	}
-}
-
-// SetBytes implements [metal.Commands].
-func (c *commands) SetBytes(index int, b []byte) {
-	c.SetBuffer(index, &buffer{slices.Clone(b)}, 0)
 }
 
 // SetThreadgroupMemory implements [metal.Commands].

@@ -44,7 +44,7 @@ func TestRecord(t *testing.T) {
 		c.Barrier()
 		c.SetPipeline(pipelines[1])
 		c.SetBuffers(0, []metal.Binding{{Buffer: b, Offset: 56}})
-		c.SetBytes(1, []byte{7, 8})
+		c.SetBuffer(1, b, 62)
 		c.Dispatch(one, one)
 		return c
 	}
@@ -57,7 +57,7 @@ func TestRecord(t *testing.T) {
 	want := []Dispatch{
 		{"first", metal.Size{X: 3, Y: 2, Z: 1}, metal.Size{X: 64, Y: 1, Z: 1}, 48, []byte{60, 61, 62, 63}, 0},
 		{"first", one, one, 48, []byte{60, 61, 62, 63}, 0},
-		{"second", one, one, 0, []byte{7, 8}, 1},
+		{"second", one, one, 0, []byte{62, 63}, 1},
 	}
 	assert.Equal(t, want, d.Take())
 	assert.Empty(t, d.Take())

@@ -39,10 +39,15 @@ func (b *bench) buffer(n int) metal.Buffer {
 	return m
 }
 
-func words(v ...uint32) (b []byte) {
-	for _, x := range v {
-		b = binary.NativeEndian.AppendUint32(b, x)
+// words makes a buffer of numbers.
+func words(t testing.TB, d *Device, v ...uint32) metal.Buffer {
+	t.Helper()
+	b, err := d.NewBuffer(4 * len(v))
+	require.NoError(t, err)
+	for i, x := range v {
+		binary.NativeEndian.PutUint32(b.Bytes()[4*i:], x)
 	}
+	t.Cleanup(b.Close)
 	return b
 }
 
@@ -54,6 +59,10 @@ func BenchmarkToken(b *testing.B) {
 		{896, 896, 48}, {128, 896, 48}, {4864, 896, 48}, {896, 4864, 24}, {151936, 896, 1},
 	}
 	macs := 0
+	var sizes []metal.Buffer
+	for _, s := range shapes {
+		sizes = append(sizes, words(b, k.Device, s.rows, s.columns))
+	}
 	for b.Loop() {
 		c, err := k.NewCommands()
 		require.NoError(b, err)
@@ -61,8 +70,8 @@ func BenchmarkToken(b *testing.B) {
 		c.SetBuffer(0, w, 0)
 		c.SetBuffer(1, x, 0)
 		c.SetBuffer(2, y, 0)
-		for _, s := range shapes {
-			c.SetBytes(3, words(s.rows, s.columns))
+		for i, s := range shapes {
+			c.SetBuffer(3, sizes[i], 0)
 			for range s.times {
 				c.Dispatch(metal.Size{X: int(s.rows) / 16, Y: 1, Z: 1}, metal.Size{X: 128, Y: 1, Z: 1})
 				c.Barrier()
@@ -77,27 +86,28 @@ func BenchmarkToken(b *testing.B) {
 }
 
 func BenchmarkSmall(b *testing.B) {
-	for _, n := range []string{"barriers", "sums", "nothing"} {
-		b.Run(n, func(b *testing.B) {
+	for _, name := range []string{"barriers", "sums", "nothing"} {
+		b.Run(name, func(b *testing.B) {
 			k := newBench(b, Options{Threads: 1})
 			out := k.buffer(1 << 20)
 			times, groups := uint32(1000), 4
-			if n == "nothing" {
+			if name == "nothing" {
 				times, groups = 1<<30, 1000
 			}
+			n := words(b, k.Device, times)
 			for b.Loop() {
 				c, err := k.NewCommands()
 				require.NoError(b, err)
-				c.SetPipeline(k.pipelines[n])
+				c.SetPipeline(k.pipelines[name])
 				c.SetBuffer(0, out, 0)
-				c.SetBytes(1, words(times))
+				c.SetBuffer(1, n, 0)
 				c.Dispatch(metal.Size{X: groups, Y: 1, Z: 1}, metal.Size{X: 128, Y: 1, Z: 1})
 				c.Commit()
 				_, err = c.Wait()
 				require.NoError(b, err)
 			}
 			each := 128 * groups
-			if n != "nothing" {
+			if name != "nothing" {
 				each *= int(times)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(each), "ns/thread")
@@ -108,6 +118,7 @@ func BenchmarkSmall(b *testing.B) {
 func BenchmarkMatmul(b *testing.B) {
 	k := newBench(b, Options{})
 	x, y, z := k.buffer(128*896*2), k.buffer(896*896*2), k.buffer(128*896*4)
+	sizes := words(b, k.Device, 128, 896, 896)
 	for b.Loop() {
 		c, err := k.NewCommands()
 		require.NoError(b, err)
@@ -115,7 +126,7 @@ func BenchmarkMatmul(b *testing.B) {
 		c.SetBuffer(0, x, 0)
 		c.SetBuffer(1, y, 0)
 		c.SetBuffer(2, z, 0)
-		c.SetBytes(3, words(128, 896, 896))
+		c.SetBuffer(3, sizes, 0)
 		c.Dispatch(metal.Size{X: 28, Y: 4, Z: 1}, metal.Size{X: 128, Y: 1, Z: 1})
 		c.Commit()
 		_, err = c.Wait()

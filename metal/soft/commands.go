@@ -17,16 +17,11 @@ var (
 	errUnwaited  = errors.New("the command buffer was not committed")
 )
 
-const maxBytes = 4096 // of SetBytes
-
-// argument is what is bound to a buffer index: a buffer from an offset on, or bytes.
+// argument is what is bound to a buffer index: a buffer from an offset on.
 type argument struct {
-	buffer *buffer
+	buffer *buffer // nil if nothing is
 	offset int
-	bytes  []byte
 }
-
-func (a argument) bound() bool { return a.buffer != nil || a.bytes != nil }
 
 // dispatch is one encoded dispatch.
 type dispatch struct {
@@ -155,18 +150,6 @@ func (c *commands) index(what string, i int) bool {
 	return true
 }
 
-// SetBytes implements metal.Commands.
-func (c *commands) SetBytes(index int, b []byte) {
-	if !c.open("set bytes") || !c.index("set bytes", index) {
-		return
-	}
-	if len(b) == 0 || len(b) > maxBytes {
-		c.fail("set bytes %d: %d bytes: want 1 to %d", index, len(b), maxBytes)
-		return
-	}
-	c.arguments[index] = argument{bytes: slices.Clone(b)}
-}
-
 // SetThreadgroupMemory implements metal.Commands.
 func (c *commands) SetThreadgroupMemory(index, length int) {
 	if !c.open("set threadgroup memory") || !c.index("set threadgroup memory", index) {
@@ -210,11 +193,8 @@ func (c *commands) resolve(d *dispatch) error {
 		switch {
 		case !p.has(a):
 		case a.Kind == "buffer":
-			if d.arguments[i] = c.arguments[a.Index]; !d.arguments[i].bound() {
+			if d.arguments[i] = c.arguments[a.Index]; d.arguments[i].buffer == nil {
 				return fmt.Errorf("buffer %d (%s) is not bound", a.Index, a.Name)
-			}
-			if d.arguments[i].bytes != nil && a.Space == "device" && !a.Const {
-				return fmt.Errorf("buffer %d (%s) is written, but bound to bytes", a.Index, a.Name)
 			}
 		case a.Kind == "threadgroup":
 			if d.memory[a.Index] = c.memory[a.Index]; d.memory[a.Index] == 0 {

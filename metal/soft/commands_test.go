@@ -57,7 +57,7 @@ func TestMistakes(t *testing.T) {
 	good := func(c metal.Commands) {
 		c.SetPipeline(r.pipeline("add"))
 		c.SetBuffer(0, x, 0)
-		c.SetBytes(1, words(1))
+		c.SetBuffer(1, words(t, r.Device, 1), 0)
 	}
 	for _, c := range []struct {
 		want   string // empty: no mistake
@@ -71,11 +71,6 @@ func TestMistakes(t *testing.T) {
 			c.SetPipeline(r.pipeline("add"))
 			c.SetBuffer(0, x, 0)
 			c.Dispatch(size(1, 1, 1), size(32, 1, 1))
-		}},
-		{"buffer 0 (x) is written, but bound to bytes", func(c metal.Commands) {
-			good(c)
-			c.SetBytes(0, words(1))
-			c.Dispatch(size(1, 1, 1), size(1, 1, 1))
 		}},
 		{"at least 1", func(c metal.Commands) { good(c); c.Dispatch(size(0, 1, 1), size(32, 1, 1)) }},
 		{"at least 1", func(c metal.Commands) { good(c); c.Dispatch(size(1, 1, 1), size(32, -1, 1)) }},
@@ -108,9 +103,7 @@ func TestMistakes(t *testing.T) {
 		{"want a multiple of 4 inside it", func(c metal.Commands) { c.SetBuffer(0, x, 4096) }},
 		{"want a multiple of 4 inside it", func(c metal.Commands) { c.SetBuffer(0, x, -4) }},
 		{"want 0 to 30", func(c metal.Commands) { c.SetBuffer(31, x, 0) }},
-		{"want 0 to 30", func(c metal.Commands) { c.SetBytes(-1, words(1)) }},
-		{"want 1 to 4096", func(c metal.Commands) { c.SetBytes(1, make([]byte, 4097)) }},
-		{"want 1 to 4096", func(c metal.Commands) { c.SetBytes(1, nil) }},
+		{"want 0 to 30", func(c metal.Commands) { c.SetBuffer(-1, x, 0) }},
 		{"not an object of this device", func(c metal.Commands) { c.SetBuffer(0, other.buffer(64), 0) }},
 		{"not an object of this device", func(c metal.Commands) { c.SetBuffer(0, nil, 0) }},
 		{"not an object of this device", func(c metal.Commands) { c.SetPipeline(other.pipeline("add")) }},
@@ -179,9 +172,7 @@ func TestInFlight(t *testing.T) {
 				n    uint32
 			}{{"add", i}, {"times", 3}} {
 				c.SetPipeline(r.pipeline(k.name))
-				b := words(k.n)
-				c.SetBytes(1, b)
-				clear(b) // SetBytes has a copy
+				c.SetBuffer(1, words(t, r.Device, k.n), 0)
 				c.Dispatch(size(10, 1, 1), size(100, 1, 1))
 				c.Barrier()
 			}
@@ -219,7 +210,7 @@ func TestManyGoroutines(t *testing.T) {
 		}
 	})
 	for g := range 8 {
-		x := r.buffer(4 * 256)
+		x, n := r.buffer(4*256), words(t, r.Device, uint32(g))
 		all.Go(func() {
 			for range 20 {
 				p, err := r.library.NewPipeline("add")
@@ -232,7 +223,7 @@ func TestManyGoroutines(t *testing.T) {
 				}
 				c.SetPipeline(p)
 				c.SetBuffer(0, x, 0)
-				c.SetBytes(1, words(uint32(g)))
+				c.SetBuffer(1, n, 0)
 				c.Dispatch(size(4, 1, 1), size(64, 1, 1))
 				c.Commit()
 				_, err = c.Wait()

@@ -111,7 +111,7 @@ func (d *Device) count(q *dispatch, c *dispatchC) {
 	}
 	seen := map[*buffer]bool{}
 	for i, a := range q.arguments {
-		if !a.bound() {
+		if a.buffer == nil {
 			continue
 		}
 		key := Binding{q.pipeline.Name(), q.pipeline.Params[i].Index}

@@ -13,7 +13,7 @@ import (
 // execution is the part of a device that runs dispatches, one after the other.
 type execution struct {
 	workers []*worker
-	scratch pages // a dispatchC, its regions, and copies of bytes
+	scratch pages // a dispatchC and its regions
 	random  *rand.Rand
 	shuffle bool
 	level   []run // that Check has run since the last barrier
@@ -27,8 +27,8 @@ type run struct {
 }
 
 const (
-	regionsAt = 4096 // in scratch
-	bytesAt   = 16384
+	regionsAt   = 4096 // in scratch
+	scratchSize = 16384
 )
 
 func (e *execution) open(o Options) error {
@@ -36,7 +36,7 @@ func (e *execution) open(o Options) error {
 	e.shuffle = o.Seed != 0
 	e.tally.clear()
 	var err error
-	e.scratch, err = mapPages(bytesAt + translate.MaxBuffers*maxBytes)
+	e.scratch, err = mapPages(scratchSize)
 	for range o.Threads {
 		if err == nil {
 			var w *worker
@@ -134,13 +134,8 @@ func (d *Device) prepare(q *dispatch) *dispatchC {
 		c.memory[i] = uint32(n)
 	}
 	for i, a := range q.arguments {
-		switch at := q.pipeline.Params[i].Index; {
-		case a.buffer != nil:
-			c.buffers[at] = address(a.buffer.bytes) + uint64(a.offset)
-		case a.bytes != nil:
-			own := d.scratch.used[bytesAt+at*maxBytes:][:maxBytes]
-			copy(own, a.bytes)
-			c.buffers[at] = address(own)
+		if a.buffer != nil {
+			c.buffers[q.pipeline.Params[i].Index] = address(a.buffer.bytes) + uint64(a.offset)
 		}
 	}
 	return c
@@ -152,7 +147,7 @@ func (d *Device) regions(q *dispatch, c *dispatchC) error {
 	all := unsafe.Slice((*regionC)(unsafe.Pointer(unsafe.SliceData(d.scratch.used[regionsAt:]))), translate.MaxBuffers)
 	n := 0
 	for i, a := range q.arguments {
-		if !a.bound() {
+		if a.buffer == nil {
 			continue
 		}
 		p := q.pipeline.Params[i]
@@ -182,10 +177,6 @@ func (d *Device) regions(q *dispatch, c *dispatchC) error {
 func (a argument) region(start uint64, p translate.Parameter) regionC {
 	r := regionC{start: start, base: start, index: uint32(p.Index), writeIndex: uint32(p.Index), readOnly: b32(p.Const)}
 	r.low, r.putLow = ^uint64(0), ^uint64(0)
-	if a.bytes != nil {
-		r.limit = start + uint64(len(a.bytes))
-		return r
-	}
 	r.base, r.limit = address(a.buffer.bytes), address(a.buffer.bytes)+uint64(len(a.buffer.bytes))
 	r.readOnly |= b32(a.buffer.wrapped)
 	s := a.buffer.shadow

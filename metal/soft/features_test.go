@@ -93,14 +93,14 @@ func features() []feature {
 				{Index: 2, Value: uint32(0)}, {Index: 30, Value: float32(2)}, {Index: 31, Value: int32(50)}},
 			bind: func(t *testing.T, d *Device, c metal.Commands) {
 				c.SetBuffer(5, floats(t, d, 0.25), 0)
-				c.SetBytes(6, words(3))
+				c.SetBuffer(6, words(t, d, 3), 0)
 			}},
 		{name: "arguments", want: func(i int, x []float32) float64 { return 2*float64(x[i]) + 5 + 30 + 9 + 8 },
-			bind: func(_ *testing.T, _ *Device, c metal.Commands) {
+			bind: func(t *testing.T, d *Device, c metal.Commands) {
 				f := math.Float32bits
-				c.SetBytes(2, words(2, f(2), f(4), f(5), f(7), f(8)))
-				c.SetBytes(3, words(f(10), f(20), f(30)))
-				c.SetBytes(4, words(1, 9))
+				c.SetBuffer(2, words(t, d, 2, f(2), f(4), f(5), f(7), f(8)), 0)
+				c.SetBuffer(3, words(t, d, f(10), f(20), f(30)), 0)
+				c.SetBuffer(4, words(t, d, 1, 9), 0)
 			}},
 		{name: "dynamic", want: func(i int, x []float32) float64 { return float64(x[i/64*64+63-i%64]) + 100 },
 			bind: func(_ *testing.T, _ *Device, c metal.Commands) {

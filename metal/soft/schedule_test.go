@@ -71,7 +71,7 @@ func TestSchedules(t *testing.T) {
 			require.NoError(t, err)
 			c.SetPipeline(p)
 			c.SetBuffer(0, out, 0)
-			c.SetBytes(1, words(rounds))
+			c.SetBuffer(1, words(t, d, rounds), 0)
 			c.Dispatch(size(groups, 1, 1), size(threads, 1, 1))
 			c.Commit()
 			_, err = c.Wait()

@@ -124,6 +124,15 @@ func KernelType(t gguf.Type) gguf.Type { return gpu.KernelType(t) }
 // Device says what runs the model, for reports.
 func (e *Engine) Device() string { return e.name }
 
+// GPU is Metal's name of the GPU that runs the model, or of what stands in for one; false where none does.
+func (e *Engine) GPU() (name string, ok bool) {
+	d, ok := e.device.(*gpu.Device)
+	if !ok {
+		return "", false
+	}
+	return d.GPU(), true
+}
+
 // Threads is the number of threads that compute, or that may where a GPU does.
 func (e *Engine) Threads() int {
 	if d, ok := e.device.(*host.Device); ok {

@@ -91,7 +91,6 @@ typedef struct _NSRange { NSUInteger location, length; } NSRange;
 - (void)setBuffer:(id)buffer offset:(NSUInteger)offset atIndex:(NSUInteger)index;
 - (void)setBuffers:(const id[])buffers offsets:(const NSUInteger[])offsets withRange:(NSRange)range;
 - (void)setBufferOffset:(NSUInteger)offset atIndex:(NSUInteger)index;
-- (void)setBytes:(const void *)bytes length:(NSUInteger)length atIndex:(NSUInteger)index;
 - (void)setComputePipelineState:(id)state;
 - (void)setThreadgroupMemoryLength:(NSUInteger)length atIndex:(NSUInteger)index;
 - (void)updateFence:(id)fence;

@@ -1,19 +1,26 @@
 package translate
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
 // gpuFlags compile for a GPU of which clang knows the instructions: an RDNA 3 of AMD, with simdgroups of 32. Loops are
 // not repeated in their bodies beyond what the source says, so that a body stands for one iteration.
 var gpuFlags = []string{"-O3", "-ffp-contract=off", "-mllvm", "-unroll-runtime=false",
-	"-mllvm", "-unroll-allow-partial=false", "-DMSL_STRICT", "-DMSL_GPU", "-include", "metal.h", "-S", "-o", "-"}
+	"-mllvm", "-unroll-allow-partial=false", "-mllvm", "-inline-threshold=100000",
+	"-DMSL_STRICT", "-DMSL_GPU", "-include", "metal.h", "-S", "-o", "-"}
 
 // Assembly returns what clang makes of the named kernels of a source for a GPU, in the assembler's language. It is
-// there to be read: nothing can run it, and what it says of Apple's GPUs is an estimate. What is wrong with the source
-// is a [*metal.CompileError].
+// there to be read: nothing can run it, and what it says of Apple's GPUs is an estimate. What a simdgroup does together
+// is a comment of one line there: "; simd_sum", "; simdgroup_multiply" and so on. The text is kept in the cache. What
+// is wrong with the source is a [*metal.CompileError]; a clang that was built without this GPU is [metal.ErrNoDevice].
 func (c *Compiler) Assembly(source string, names ...string) (string, error) {
 	u, err := c.translate(source)
 	if err != nil {
@@ -25,7 +32,33 @@ func (c *Compiler) Assembly(source string, names ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return gpu.clangRun(text, gpuFlags...)
+	own, err := ownText()
+	if err != nil {
+		return "", err
+	}
+	kept := filepath.Join(c.cache, "assembly-"+gpu.key(text, own, gpuFlags)+".s")
+	if inCache(kept) {
+		assembly, err := os.ReadFile(kept)
+		return string(assembly), err
+	}
+	assembly, err := gpu.clangRun(text, gpuFlags...)
+	if e, ok := errors.AsType[*metal.CompileError](err); ok && strings.Contains(e.Log, "unable to create target") {
+		return "", fmt.Errorf("%w: %s does not know the GPU: %s", metal.ErrNoDevice, c.clang, e.Log)
+	}
+	if err != nil {
+		return "", err
+	}
+	return assembly, c.keep(kept, assembly)
+}
+
+// keep puts a text into the cache.
+func (c *Compiler) keep(path, text string) error {
+	f, err := os.CreateTemp(c.cache, "new-")
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close(), os.Rename(f.Name(), path))
 }
 
 // gpuText is the source as the strict pass reads it, and an entry for each of the named kernels.

@@ -1,10 +1,14 @@
 package translate
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
 // TestAssembly: the text for a GPU has the kernels that are asked for, with loads from the spaces of their parameters.
@@ -30,4 +34,26 @@ kernel void other(device float *y [[buffer(0)]], uint tid [[thread_index_in_thre
 	assert.NotContains(t, text, "\nother:")
 	_, err = c.Assembly(source, "none")
 	assert.ErrorContains(t, err, "no kernel none")
+}
+
+// TestAssemblyLacksGPU: a clang that was built for other processors alone is no device, and not a wrong source. What
+// was made before is in the cache.
+func TestAssemblyLacksGPU(t *testing.T) {
+	const source = "#include <metal_stdlib>\nusing namespace metal;\nkernel void k() {}"
+	cache := t.TempDir()
+	rich := open(t, Options{Cache: cache})
+	poor := filepath.Join(t.TempDir(), "clang")
+	script := "#!/bin/sh\ncase \"$*\" in *amdgcn*)\n" +
+		"echo \"error: unable to create target: 'No available targets are compatible with triple'\" >&2\nexit 1;;\n" +
+		"esac\nexec " + rich.clang + " \"$@\"\n"
+	require.NoError(t, os.WriteFile(poor, []byte(script), 0o777))
+	c := open(t, Options{Clang: poor, Cache: cache})
+	_, err := c.Assembly(source, "k")
+	assert.ErrorIs(t, err, metal.ErrNoDevice)
+	assert.ErrorContains(t, err, "does not know the GPU")
+	text, err := rich.Assembly(source, "k")
+	require.NoError(t, err)
+	kept, err := c.Assembly(source, "k")
+	require.NoError(t, err)
+	assert.Equal(t, text, kept)
 }

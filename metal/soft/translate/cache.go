@@ -132,9 +132,8 @@ func prune(dir string, now time.Time) {
 	}
 	for _, f := range files {
 		name := f.Name()
-		own := slices.ContainsFunc([]string{"library-", "runtime-", "strict-", "shim-", "new-"}, func(s string) bool {
-			return strings.HasPrefix(name, s)
-		})
+		kinds := []string{"library-", "runtime-", "strict-", "shim-", "assembly-", "new-"}
+		own := slices.ContainsFunc(kinds, func(s string) bool { return strings.HasPrefix(name, s) })
 		info, err := f.Info()
 		if !own || err != nil {
 			continue

@@ -74,8 +74,8 @@ func TestPrune(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	for name, age := range map[string]time.Duration{
 		"library-old.so": 31 * 24 * time.Hour, "library-new.so": 29 * 24 * time.Hour,
-		"library-used.so": 31 * 24 * time.Hour,
-		"new-left":        2 * time.Hour, "new-busy": time.Minute, "other": 1000 * time.Hour,
+		"library-used.so": 31 * 24 * time.Hour, "assembly-old.s": 31 * 24 * time.Hour,
+		"new-left": 2 * time.Hour, "new-busy": time.Minute, "other": 1000 * time.Hour,
 	} {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(path, nil, 0o644))

@@ -11,14 +11,17 @@ import (
 // splits is how many parts the visible keys of a row are attended to in, in a pass of few rows. It depends on nothing
 // but their number and the shape of the model, as the bits of the result do.
 //
-// A threadgroup takes one split of one key/value head. So there are at least fewest/kvHeads splits, where each still
-// has 8 keys: with 2 heads 13 for 100 keys (26 threadgroups) and 20 from 153 keys on (40 threadgroups). A split has
-// at most 128 keys as far as there may be so many: 32 for 4,000 keys (64 threadgroups). More would cost who joins
-// them more than they save: each is another row of results that all threadgroups of ProjectAdd fetch.
+// A threadgroup takes one split of one key/value head. So there are fewest/kvHeads splits, where each still has 10
+// keys: with 2 heads 10 for 100 keys, one threadgroup for each of 20 cores, and 20 from 191 keys on, two for each.
+//
+// More would cost who joins them and save nothing. Each is another row of results that all threadgroups of ProjectAdd
+// fetch from caches: 4 · 896 bytes · 56 = 0.2 MB with the shape of Qwen2.5-0.5B, 0.5 µs of an M1. For 4,000 keys, 32
+// splits instead of 20 are 64 threadgroups, of which some of 20 cores have 4 and others 3: the longest takes 4 · 125
+// keys instead of 2 · 200, while 2 threadgroups already have 2 · 8 KB of keys and values under way (attendFetch of
+// bench/metalplan for each of 4 simdgroups), twice what a core's share of the bandwidth asks for (divide).
 func splits(visible, kvHeads int) int {
-	const fewestKeys, mostKeys = 8, 128
-	fill := min(ceil(fewest, kvHeads), ceil(visible, fewestKeys))
-	return max(1, min(kernels.MaxSplits, max(fill, ceil(visible, mostKeys))))
+	const fewestKeys = 10
+	return max(1, min(kernels.MaxSplits, ceil(fewest, kvHeads), ceil(visible, fewestKeys)))
 }
 
 // attendPlan is how attention is run for the shape of a store.

@@ -1,6 +1,12 @@
 package gpu_test
 
 import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +21,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
 )
 
+var update = flag.Bool("update", false, "write testdata/budget anew")
+
 // isWeight reports whether a parameter of a kernel is a matrix.
 func isWeight(b soft.Binding) bool {
 	op, _, _ := strings.Cut(b.Pipeline, "_")
@@ -27,11 +35,12 @@ func isWeight(b soft.Binding) bool {
 // of a part of its vocabulary, and says what a token of the whole model comes to. Every byte of every weight is fetched
 // once, for one row and for four alike: a byte that several lanes want of one load, as the scale of a block, counts
 // once. Everything else together (activations, keys and values, biases) is under 5 % of that for one row, where what
-// many threadgroups fetch in a dispatch counts once, as memory is asked for it once and a cache for the rest. So is
-// what the splits of attention, which fill the cores, add to it: of 9 splits the queries and the results of 8, and what
-// they count for. Caches give under 15 % for each of the two: the threadgroups of a mat-vec, 56 where attention is
-// joined, fetch the same activations. A simdgroup's loads lie so close together that they touch less than four times
-// the lines of 128 bytes that the weights lie on: lanes of one load leave gaps that those of the next one fill.
+// many threadgroups fetch in a dispatch counts once, as memory is asked for it once and a cache for the rest. What the
+// splits of attention, which fill the cores, add to it is under 1 %: of 7 splits the queries and the results of 6, and
+// what they count for. Caches give under 15 %, and 10 % for the splits: the threadgroups of a mat-vec, 56 where
+// attention is joined, fetch the same activations. A simdgroup's loads lie so close together that they touch less than
+// four times the lines of 128 bytes that the weights lie on: lanes of one load leave gaps that those of the next one
+// fill. How often each kernel touches lines, and all other counts, are those of testdata/budget.
 func TestBudget(t *testing.T) {
 	racing.Spare(t)
 	const heads = 32 // so many parts of the vocabulary: 4,748 rows, whole tiles
@@ -93,6 +102,7 @@ func TestBudget(t *testing.T) {
 				}
 			}
 			assert.Equal(t, d.LastPass().WeightBytes, weights, "%s: all weights, once", recipe)
+			sameCounts(t, fmt.Sprintf("testdata/budget/%s_%d.txt", recipe, rows), dev.Counts())
 			assert.Less(t, float64(lines)*128, 4*float64(weights), "%s: lines, %d rows", recipe, rows)
 			// A whole token: 24 such layers and the whole head.
 			whole := float64(24*(weights-headWeights) + heads*headWeights)
@@ -104,17 +114,40 @@ func TestBudget(t *testing.T) {
 				100*memory, 100*joinedCache, 100*cache, float64(lines)*128/float64(weights))
 			if rows == 1 {
 				assert.Less(t, memory, 0.05, recipe)
-				assert.Less(t, joinedMemory, 0.05, recipe)
+				assert.Less(t, joinedMemory, 0.01, recipe)
 				assert.Less(t, cache, 0.15, recipe)
-				assert.Less(t, joinedCache, 0.15, recipe)
+				assert.Less(t, joinedCache, 0.1, recipe)
 			}
 		}
 	}
 }
 
-// joins is what the splits of attention add to its layer: 9 of 65 keys, where one is the least.
+// sameCounts compares the counts of each binding with those of a file.
+func sameCounts(t *testing.T, path string, c soft.Counts) {
+	t.Helper()
+	var lines []string
+	for b, n := range c.Bindings {
+		lines = append(lines, fmt.Sprintf("%s [[buffer(%d)]]: %d dispatches, fetched %d, of these once %d, "+
+			"lines %d, written %d\n", b.Pipeline, b.Index, n.Dispatches, n.Fetched, n.ReadUnique, n.Lines, n.Written))
+	}
+	slices.Sort(lines)
+	have := strings.Join(lines, "")
+	if *update {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
+		require.NoError(t, os.WriteFile(path, []byte(have), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	if runtime.GOARCH != "amd64" {
+		t.Logf("%s is of code for amd64: what clang makes for another processor may load in other pieces", path)
+		return
+	}
+	assert.Equal(t, string(want), have, "go test ./runtime/backend/gpu -run TestBudget -update writes it anew")
+}
+
+// joins is what the splits of attention add to its layer: 7 of 65 keys, where one is the least.
 func joins(t *testing.T, c soft.Counts, d *gpu.Device, rows int) rest {
-	const splits = 9
+	const splits = 7
 	parts, ml := d.Parts()
 	results, sums := c.Buffers[parts], c.Buffers[ml]
 	require.Equal(t, int64(rows*splits*896*4), results.WrittenUnique, "%d rows", rows)

@@ -98,6 +98,9 @@ func (d *Device) library(weight string) (metal.Library, error) {
 // Name implements [backend.Device].
 func (d *Device) Name() string { return fmt.Sprintf("gpu (%s)", d.metal.Name()) }
 
+// GPU is Apple's name of the GPU, or says what stands in for one.
+func (d *Device) GPU() string { return d.metal.Name() }
+
 // LastPass describes the last pass that has ended.
 func (d *Device) LastPass() Stats {
 	d.mu.Lock()

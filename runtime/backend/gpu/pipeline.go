@@ -1,10 +1,14 @@
 package gpu
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/metal"
@@ -49,34 +53,41 @@ func (d *Device) pipeline(key pipelineKey) (metal.Pipeline, error) {
 // ready makes the pipelines that passes may ask for, whatever their number of rows: of all types of weights and all KV
 // stores there are so far. None is made while a pass is encoded.
 func (d *Device) ready() error {
+	var keys []pipelineKey
 	for _, weight := range slices.Sorted(maps.Keys(d.libraries)) {
-		names := plainKernels
-		if weight != "" {
-			names = nil
-			suffix := "_" + strings.ToLower(weight)
-			for _, op := range typedKernels {
-				names = append(names, op+suffix)
+		for _, name := range kernelsOf(weight) {
+			if !touchesKV(name) {
+				keys = append(keys, pipelineKey{weight, name, false})
+				continue
 			}
-			for _, op := range narrowKernels {
-				for _, rows := range buckets {
-					names = append(names, fmt.Sprintf("%s%s_%d", op, suffix, rows))
-				}
-			}
-		}
-		for _, name := range names {
-			if err := d.makePipelines(weight, name); err != nil {
-				return err
+			for s := range d.stores {
+				keys = append(keys, pipelineKey{weight, name, s.kvF32})
 			}
 		}
 	}
 	for s := range d.stores {
 		for _, name := range []string{attendKernel(s.heads, s.room), attendWideKernel(s.room)} {
-			if err := d.makePipeline(pipelineKey{"", name, s.kvF32}); err != nil {
-				return err
-			}
+			keys = append(keys, pipelineKey{"", name, s.kvF32})
 		}
 	}
-	return nil
+	return d.makePipelines(keys)
+}
+
+// kernelsOf are the kernels for a type of weights, or those that read none, but for attention.
+func kernelsOf(weight string) (names []string) {
+	if weight == "" {
+		return plainKernels
+	}
+	suffix := "_" + strings.ToLower(weight)
+	for _, op := range typedKernels {
+		names = append(names, op+suffix)
+	}
+	for _, op := range narrowKernels {
+		for _, rows := range buckets {
+			names = append(names, fmt.Sprintf("%s%s_%d", op, suffix, rows))
+		}
+	}
+	return names
 }
 
 // attendKernel is the name of the kernel for the attention of few rows, with heads query heads at a time that have room
@@ -84,38 +95,56 @@ func (d *Device) ready() error {
 func attendKernel(heads, room int) string { return fmt.Sprintf("attend_%d_%d", heads, room) }
 func attendWideKernel(room int) string    { return fmt.Sprintf("attend_wide_%d", room) }
 
-// makePipelines makes a kernel ready to run, for each type of KV stores if it touches one.
-func (d *Device) makePipelines(weight, name string) error {
-	if !touchesKV(name) {
-		return d.makePipeline(pipelineKey{weight, name, false})
+// makePipelines makes kernels ready to run, each once: several at a time, as Metal compiles each of them for the GPU.
+func (d *Device) makePipelines(keys []pipelineKey) error {
+	slices.SortFunc(keys, pipelineKey.compare)
+	keys = slices.DeleteFunc(slices.Compact(keys), func(k pipelineKey) bool { return d.pipelines[k] != nil })
+	made, errs := make([]metal.Pipeline, len(keys)), make([]error, len(keys))
+	var all sync.WaitGroup
+	turns := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i, key := range keys {
+		l, err := d.library(key.weight)
+		if err != nil {
+			errs[i] = err
+			continue
+		}
+		all.Go(func() {
+			turns <- struct{}{}
+			made[i], errs[i] = newPipeline(l, key)
+			<-turns
+		})
 	}
-	for s := range d.stores {
-		if err := d.makePipeline(pipelineKey{weight, name, s.kvF32}); err != nil {
-			return err
+	all.Wait()
+	for i, p := range made {
+		if errs[i] == nil {
+			d.pipelines[keys[i]] = p
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// makePipeline makes a kernel ready to run, once, with the width of simdgroups that all kernels rely on.
-func (d *Device) makePipeline(key pipelineKey) error {
-	if _, made := d.pipelines[key]; made {
-		return nil
+func (k pipelineKey) compare(other pipelineKey) int {
+	order := cmp.Or(strings.Compare(k.weight, other.weight), strings.Compare(k.name, other.name))
+	if order == 0 && k.kvF32 != other.kvF32 {
+		if other.kvF32 {
+			return -1
+		}
+		return 1
 	}
-	l, err := d.library(key.weight)
-	if err != nil {
-		return err
-	}
+	return order
+}
+
+// newPipeline makes a kernel ready to run, with the width of simdgroups that all kernels rely on.
+func newPipeline(l metal.Library, key pipelineKey) (metal.Pipeline, error) {
 	p, err := l.NewPipeline(key.name, metal.Constant{Index: 0, Value: key.kvF32})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if w := p.SIMDWidth(); w != 32 {
 		p.Close()
-		return fmt.Errorf("%s: simdgroups of %d threads, the kernels need 32", key.name, w)
+		return nil, fmt.Errorf("%s: simdgroups of %d threads, the kernels need 32", key.name, w)
 	}
-	d.pipelines[key] = p
-	return nil
+	return p, nil
 }
 
 // kernel is the name of an operation's kernel for a type of weights.

@@ -52,8 +52,9 @@ func (o op) underWay(cores, rowBytes int) float64 {
 }
 
 // TestDivide: on GPUs of 8 to 20 cores every mat-vec has at least two threadgroups for each core, on one of 40 at least
-// one, and for each core there are 16 KB under way, or all that the matrix has. The parts of the columns are all of
-// them, once, in whole steps.
+// one, and for each core there are 16 KB under way, or all that the matrix has. The busiest core computes for less time
+// than memory takes for all, on GPUs with the clock of M4 Pro and as much bandwidth for each core. The parts of the
+// columns are all of them, once, in whole steps.
 func TestDivide(t *testing.T) {
 	for _, s := range qwens() {
 		for _, o := range s.ops() {
@@ -69,7 +70,7 @@ func TestDivide(t *testing.T) {
 					perCore = 1
 				}
 				assert.GreaterOrEqual(t, float64(groups), perCore*float64(cores), "%s %s", s.name, o.name)
-				for _, kind := range []gguf.Type{gguf.Q4_0, gguf.Q8_0} {
+				for kind, instructions := range map[gguf.Type]float64{gguf.Q4_0: 2.8, gguf.Q8_0: 3.5} { // of a weight
 					elems, size := kind.Block()
 					rowBytes := o.cols / elems * size
 					want := min(16<<10, float64(o.outs*rowBytes)/float64(cores))
@@ -78,6 +79,11 @@ func TestDivide(t *testing.T) {
 					}
 					assert.GreaterOrEqual(t, o.underWay(cores, rowBytes), want,
 						"%s %s, %s, %d cores", s.name, o.name, kind, cores)
+					const lanes, clock, bandwidth = 128, 1.47, 0.83 * 273 / 20 // a core's: in a cycle, GHz, GB/s
+					busiest := float64(min(o.outs, ceil(groups, cores)*o.c.rows) * o.cols)
+					memory := float64(o.outs*rowBytes) / (bandwidth * float64(cores))
+					assert.Less(t, busiest*instructions/(lanes*clock), memory, "%s %s, %s, %d cores: ns",
+						s.name, o.name, kind, cores)
 				}
 			}
 			t.Logf("%-4s %-19s %6d x %5d: %3d rows, %d parts, %3d threadgroups; 20 cores, Q4_0: %4.1f KB under way",

@@ -228,7 +228,15 @@ MSL_REDUCE(simd_prefix_inclusive_product) MSL_REDUCE(simd_prefix_exclusive_produ
 MSL_BITS(simd_and) MSL_BITS(simd_or) MSL_BITS(simd_xor)
 MSL_SHUFFLE(simd_shuffle) MSL_SHUFFLE(simd_shuffle_xor) MSL_SHUFFLE(simd_shuffle_up) MSL_SHUFFLE(simd_shuffle_down)
 MSL_SHUFFLE(simd_shuffle_rotate_up) MSL_SHUFFLE(simd_shuffle_rotate_down) MSL_SHUFFLE(simd_broadcast)
+#ifdef MSL_GPU
+MSL_INLINE bool simd_any(bool v) {
+  uint any;
+  asm volatile("; simd_any %0 %1" : "=s"(any) : "v"((uint)v));
+  return any != 0;
+}
+#else
 bool simd_any(bool);
+#endif
 bool simd_all(bool);
 simd_vote simd_ballot(bool);
 simd_vote simd_active_threads_mask();
@@ -668,7 +676,38 @@ template <class T, int C, int R> struct simdgroup_matrix {
 typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
 typedef simdgroup_matrix<half, 8, 8> simdgroup_half8x8;
 typedef simdgroup_matrix<bfloat, 8, 8> simdgroup_bfloat8x8;
-#ifdef MSL_STRICT
+#ifdef MSL_GPU
+template <class T, int C, int R = C> MSL_INLINE simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T v) {
+  simdgroup_matrix<T, C, R> m;
+  m.msl_e[0] = m.msl_e[1] = v;
+  return m;
+}
+// Each operation is one instruction that nothing is known of.
+#define MSL_MATRIX(AS)                                                                                              \
+  template <class T> MSL_INLINE void simdgroup_load(simdgroup_matrix<T, 8, 8> &m, const AS T *p, ulong stride = 8,   \
+                                                    ulong2 origin = 0, bool transpose = false) {                     \
+    asm volatile("; simdgroup_load %0 %1 %2" : "=v"(m.msl_e[0]), "=v"(m.msl_e[1]) : "v"(p) : "memory");              \
+  }                                                                                                                  \
+  template <class T> MSL_INLINE void simdgroup_store(simdgroup_matrix<T, 8, 8> m, AS T *p, ulong stride = 8,         \
+                                                     ulong2 origin = 0, bool transpose = false) {                    \
+    asm volatile("; simdgroup_store %0 %1 %2" : : "v"(m.msl_e[0]), "v"(m.msl_e[1]), "v"(p) : "memory");              \
+  }
+MSL_MATRIX(device)
+MSL_MATRIX(threadgroup)
+template <class T, class A, class B>
+MSL_INLINE void simdgroup_multiply_accumulate(simdgroup_matrix<T, 8, 8> &d, simdgroup_matrix<A, 8, 8> a,
+                                              simdgroup_matrix<B, 8, 8> b, simdgroup_matrix<T, 8, 8> c) {
+  asm volatile("; simdgroup_multiply %0 %1 %2 %3 %4 %5"
+               : "+v"(c.msl_e[0]), "+v"(c.msl_e[1])
+               : "v"(a.msl_e[0]), "v"(a.msl_e[1]), "v"(b.msl_e[0]), "v"(b.msl_e[1]));
+  d = c;
+}
+template <class T, class A, class B>
+MSL_INLINE void simdgroup_multiply(simdgroup_matrix<T, 8, 8> &d, simdgroup_matrix<A, 8, 8> a,
+                                   simdgroup_matrix<B, 8, 8> b) {
+  simdgroup_multiply_accumulate(d, a, b, make_filled_simdgroup_matrix<T, 8>((T)0));
+}
+#elif defined MSL_STRICT
 template <class T, int C, int R = C> simdgroup_matrix<T, C, R> make_filled_simdgroup_matrix(T v);
 #define MSL_MATRIX(AS)                                                                                               \
   template <class T> void simdgroup_load(simdgroup_matrix<T, 8, 8> &m, const AS T *p, ulong stride = 8,              \

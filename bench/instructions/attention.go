@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/kernels"
+	"github.com/pilotfish-ai/pilotfish/metal/soft/translate"
+)
+
+// The shape of Qwen2.5-0.5B, which these figures are of.
+const (
+	heads        = 14
+	layerWeights = 2*896*896 + 2*128*896 + 3*4864*896
+	context      = 4096 // tokens that a row of a prompt sees
+	attendKeys   = 2    // AttendKeys of attend.metal
+)
+
+// long is what attention and the matrix products of long passes cost, with keys in F16 and weights in Q8_0.
+type long struct {
+	few      float64 // instructions of a lane for each multiplication, in attention of 1 to 8 rows
+	many     float64 // of a simdgroup for each row, key and head, in that of more
+	products float64 // of a simdgroup for each weight and row of a matrix product
+	private  int     // bytes of private memory of a thread, in any of these kernels
+	divides  []string
+}
+
+// attends are thousands of instructions of a simdgroup for a layer and a row of a prompt that sees all of the context;
+// multiplies are those of the matrix products of that layer and row.
+func (l long) attends() float64    { return l.many * context * heads / 1e3 }
+func (l long) multiplies() float64 { return l.products * layerWeights / 1e3 }
+
+// measureLong compiles these kernels.
+func measureLong(c *translate.Compiler) (l long, err error) {
+	const few, many, product = "attend_8_64", "attend_wide_64", "add_wide_q8_0"
+	const constant = "constant bool kv_f32 [[function_constant(0)]];"
+	source := kernels.Source("")
+	if !strings.Contains(source, constant) {
+		return l, fmt.Errorf("the kernels have no %s", constant)
+	}
+	found, _, err := compile(c, strings.Replace(source, constant, "constant bool kv_f32 = false;", 1),
+		[]string{few, many})
+	if err != nil {
+		return l, err
+	}
+	wide, _, err := compile(c, kernels.Source("Q8_0"), []string{product})
+	if err != nil {
+		return l, err
+	}
+	// A lane has attendKeys keys at a time, 8 elements of each, and multiplies them and those of as many values for 8
+	// heads. Looking for the slot of a key is a loop inside, which counts once.
+	_, n := found[few].busiest(1)
+	l.few = float64(n) / (attendKeys * 8 * 2 * 8)
+	// A simdgroup has a band of rows and a block of slots at a time. Each of the threads of 7 simdgroups copies little
+	// more than one piece of keys and values, in loops inside.
+	_, n = found[many].busiest(1)
+	l.many = float64(n) / (kernels.BandRows * kernels.BlockSlots)
+	// Four simdgroups have a step of 64 rows and 64 outputs at a time. Each thread copies four pieces of activations,
+	// in the loop inside.
+	_, n = wide[product].busiest(4)
+	l.products = 4 * float64(n) / (kernels.WideRows * kernels.WideOuts * kernels.WideStep)
+	for _, k := range []*code{found[few], found[many], wide[product]} {
+		l.private = max(l.private, k.private)
+		l.divides = append(l.divides, k.divides()...)
+	}
+	return l, nil
+}

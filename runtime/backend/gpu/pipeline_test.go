@@ -1,0 +1,90 @@
+package gpu
+
+import (
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/metal/record"
+)
+
+// slow is a device that takes a second for each pipeline, and fails with those called bad.
+type slow struct {
+	*record.Device
+	bad  string
+	open atomic.Int64 // pipelines that are not closed
+}
+
+type slowLibrary struct {
+	metal.Library
+	d *slow
+}
+
+type slowPipeline struct {
+	metal.Pipeline
+	d *slow
+}
+
+var errBad = errors.New("a bad kernel")
+
+func (d *slow) NewLibrary(source string) (metal.Library, error) {
+	l, err := d.Device.NewLibrary(source)
+	return slowLibrary{l, d}, err
+}
+
+func (l slowLibrary) NewPipeline(function string, constants ...metal.Constant) (metal.Pipeline, error) {
+	time.Sleep(time.Second)
+	if function == l.d.bad {
+		return nil, errBad
+	}
+	l.d.open.Add(1)
+	p, err := l.Library.NewPipeline(function, constants...)
+	return slowPipeline{p, l.d}, err
+}
+
+func (p slowPipeline) Close() { p.d.open.Add(-1) }
+
+// TestPipelinesAtOnce: pipelines are made once each, as many at a time as there are processors. If one cannot be made
+// loading fails, and the others are closed with the device.
+func TestPipelinesAtOnce(t *testing.T) {
+	for _, bad := range []string{"", "add_q8_0_2"} {
+		bubble.Test(t, func(t *testing.T) {
+			under := &slow{Device: record.Open(), bad: bad}
+			d, err := New(under, Options{})
+			require.NoError(t, err)
+			for _, weight := range []string{"Q8_0", "Q4_0"} {
+				_, err := d.library(weight)
+				require.NoError(t, err)
+			}
+			d.stores[storeKey{false, 8, 64}], d.stores[storeKey{true, 8, 64}] = true, true
+			begin := time.Now()
+			err = d.ready()
+			// Plain ones, attention of two stores; of each type, five for each store and the rest.
+			const all = 2 + 2*2 + 2*(2*5+3+3*4)
+			want := all
+			if bad == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, errBad)
+				want--
+			}
+			assert.EqualValues(t, want, under.open.Load())
+			turns := runtime.GOMAXPROCS(0)
+			assert.Equal(t, time.Duration(ceil(all, turns))*time.Second, time.Since(begin))
+			begin = time.Now()
+			if bad == "" {
+				require.NoError(t, d.ready())
+				assert.Zero(t, time.Since(begin), "all are there")
+			}
+			require.NoError(t, d.Close())
+			assert.Zero(t, under.open.Load())
+		})
+	}
+}
