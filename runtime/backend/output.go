@@ -17,6 +17,7 @@ type Output struct {
 	Logits     []float32   // [vocabulary], only if asked for
 	Hidden     []float32   // [D] after the final norm, only if asked for
 	Confidence float32     // of Want.Router, in [0, 1]
+	Next       int32       // of a [Flight]: the token that one begun after it takes, as [Runner].BeginAfter says
 }
 
 // LogProbs returns the k best tokens with their log-probabilities: log pᵢ = logitᵢ - ln Σ exp(logit). They are fewer

@@ -14,11 +14,12 @@ import (
 const speculationDepth = 1
 
 // speculation has the device of a session evaluate what is likely to be asked for next: while a token is waited for,
-// its best successor is evaluated, and the best one after that if the depth says so, each taken over on the device. If
-// the session asks for another one, those flights are dropped.
+// its successor is evaluated, and the one after that if the depth says so, each taken over on the device. It is the best
+// one, or where tokens are drawn the device's guess at the draw. If the session asks for another one, those flights are
+// dropped, so that the text is the same with them and without.
 type speculation struct {
 	depth   int  // 0: never
-	off     bool // tokens are drawn: the best one is only one of many
+	off     bool // nobody can tell on the device what will be asked for
 	flights []flight
 	token   int32  // that the first flight evaluates; known once the one before it has been waited for
 	tail    flight // the last one under way
@@ -43,7 +44,7 @@ func (e *Engine) newSpeculation() *speculation {
 func (s *Session) one(
 	ctx context.Context, token int32, path []int32, want backend.Want,
 ) (int32, *backend.Output, error) {
-	if s.speculation.depth == 0 || s.speculation.off || want.Logits || want.Hidden {
+	if !s.flies(want) {
 		return s.alone(ctx, token, path, want)
 	}
 	done, err := s.e.hold(ctx)
@@ -54,7 +55,7 @@ func (s *Session) one(
 	s.e.label(ctx)
 	f, found := s.adopt(token, path)
 	if !found {
-		s.dropFlights()
+		s.missFlights()
 		pos := s.cache.Len() + len(path)
 		slot, err := s.alloc(pos)
 		if err != nil {
@@ -69,6 +70,13 @@ func (s *Session) one(
 	s.follow(f, want)
 	out, err := s.land(ctx, f)
 	return f.row.Slot, out, err
+}
+
+// flies reports whether a token with such a head is evaluated in flight. A choice among all logits that is not drawn is
+// one by rules or a grammar, of which the device knows nothing.
+func (s *Session) flies(want backend.Want) bool {
+	a := s.speculation
+	return a.depth > 0 && !a.off && !want.Hidden && (!want.Logits || !want.Draw.Greedy())
 }
 
 // alone is one without flights.
@@ -104,7 +112,7 @@ func (s *Session) land(ctx context.Context, f flight) (*backend.Output, error) {
 		s.cache.Free(f.row.Slot)
 		return nil, err
 	}
-	s.speculation.token = out.Top[0].ID
+	s.speculation.token = out.Next
 	return out, nil
 }
 
@@ -139,6 +147,12 @@ func (s *Session) speculate(want backend.Want) {
 		}
 		a.flights, a.tail = append(a.flights, f), f
 	}
+}
+
+// missFlights drops all flights, as another token is asked for.
+func (s *Session) missFlights() {
+	s.summary.Missed += min(1, len(s.speculation.flights))
+	s.dropFlights()
 }
 
 // dropFlights drops all flights and frees their slots. Whoever takes them next is evaluated after it. The caller may

@@ -31,7 +31,7 @@ func (d *Device) BeginAfter(before backend.Flight, store backend.KV, row backend
 		p.fail(errors.New("a pass after one that is not committed"))
 	case b.frame == nil:
 		p.fail(errors.New("a pass after one that is over"))
-	case b.head == nil || len(b.head.want.Rows) != 1 || b.head.onCPU:
+	case b.head == nil || !b.head.handsOn():
 		p.fail(errors.New("a pass after one that does not find its token on the device"))
 	default:
 		p.tokens = of(b.frame.result)
