@@ -27,6 +27,9 @@ type plain struct {
 	begun int              // passes
 	fails map[int]struct{} // of these, those that fail
 	open  int              // flights that nobody has waited for or dropped
+	most  int              // of these at a time
+
+	guesses, wrong int // draws that were guessed at; of so many one is wrong, 0: none
 }
 
 // failing makes the nth pass from now on fail; 1 is the next one.

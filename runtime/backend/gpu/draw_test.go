@@ -61,7 +61,7 @@ func (x *drawing) round(d backend.Draw) (guess, drawn int32) {
 	p := x.begin(x.store, row)
 	p.Head(out, x.h, x.g, x.w, want)
 	require.NoError(x.t, p.End(x.t.Context()))
-	require.Len(x.t, out[0].Top, want.K)
+	require.Len(x.t, out[0].Top, min(want.K, x.w.rows))
 	return out[0].Next, s.PickBy(int(row[0].Pos)+1, &out[0], sample.Rules{MinP: d.MinP}, sample.Place{})
 }
 
@@ -143,9 +143,8 @@ func TestDrawOfMany(t *testing.T) {
 // mistaken is a device that is given kernels with a mistake.
 type mistaken struct {
 	metal.Device
-	t         *testing.T
 	right, is string
-	made      int
+	made      int // mistakes
 }
 
 func (d *mistaken) NewLibrary(source string) (metal.Library, error) {
@@ -156,24 +155,21 @@ func (d *mistaken) NewLibrary(source string) (metal.Library, error) {
 // TestDrawMistakes: noise that is wrong by a bit of the generator, of another position or seed, or not the logarithm
 // that it should be, and tokens that cannot be drawn or can and are not, show in how often guesses hold.
 func TestDrawMistakes(t *testing.T) {
-	all := backend.Draw{Sampling: terms.Sampling{Temperature: 20}}
-	best := backend.Draw{Sampling: terms.Sampling{Temperature: 20, TopK: 60}}
-	share := backend.Draw{Sampling: terms.Sampling{Temperature: 20, TopK: 60, TopP: 0.5}}
-	least := backend.Draw{Sampling: terms.Sampling{Temperature: 20, TopK: 60}, MinP: 0.5}
-	whole := backend.Draw{Sampling: terms.Sampling{Temperature: 5, TopP: 0.6}}
-	for _, c := range []struct {
+	draw := func(temperature float64, k int, p, least float64) backend.Draw {
+		return backend.Draw{Sampling: terms.Sampling{Temperature: temperature, TopK: k, TopP: p}, MinP: least}
+	}
+	all, best, two := draw(20, 0, 0, 0), draw(20, 60, 0, 0), draw(20, 2, 0, 0)
+	share, least, whole := draw(20, 60, 0.5, 0), draw(20, 60, 0, 0.5), draw(3, 0, 0.6, 0)
+	cases := []struct {
 		right, is string
 		draw      backend.Draw
 	}{
-		{"", "", all}, {"", "", best}, {"", "", share}, {"", "", least}, {"", "", whole}, // no mistake
 		{"PhiloxLow = 0xB1CE6E93", "PhiloxLow = 0xB1CE6E92", best},
 		{"WeylHigh = 0x9E3779B9", "WeylHigh = 0x9E3779B8", all},
-		{"round < 10", "round < 9", best},
 		{"token = high ^ seed ^ pos", "token = high ^ pos", all},
 		{"(middle >> 32) + (other >> 32)", "(middle >> 32)", best},
 		{"const float below = draw_unit(~bits)", "const float below = draw_unit(bits)", all},
-		{"return -precise::log(e)", "return precise::log(e)", best},
-		{"e = 2.0f * z * series", "e = z * series", all},
+		{"e = 2.0f * z * series", "e = z * series", two},
 		{"fma(logits[i], a.sharpness, draw_noise(", "fma(logits[i], 1.0f, draw_noise(", all},
 		{"fma(l, a.sharpness, draw_noise(", "fma(l, 0.0f, draw_noise(", best},
 		{"a.top_p * mass", "2 * mass", share},
@@ -181,28 +177,33 @@ func TestDrawMistakes(t *testing.T) {
 		{"if (!a.rest || !simd_any(last))", "if (false)", best},
 		{"if (!a.rest || !simd_any(last))", "if (true)", all},
 		{"n < 32 ? above : far_above", "above", share},
-		{"mass = a.rest ? simd_sum(mass)", "mass = a.rest ? 0.5f * simd_sum(mass)", whole},
-		{"n + 1 == a.best", "false", all},
 		{"mass += precise::exp((logits[i] - m) * a.sharpness)", "mass += precise::exp(logits[i] - m)", whole},
-	} {
-		under := &mistaken{Device: OpenMetal(t, fastOptions()), t: t, right: c.right, is: c.is}
-		if c.right == "" {
-			under.right = "\x00"
-		}
-		d, err := New(under, Options{})
-		require.NoError(t, err)
-		x := &fixture{t: t, r: newRand(17), d: d}
-		const rounds = 200
-		right, _ := x.drawing(300).held(rounds, func() backend.Draw {
-			c.draw.Seed = x.r.Uint64()
-			return c.draw
-		})
-		if c.right == "" {
-			assert.GreaterOrEqual(t, right, rounds-1, "%+v", c.draw)
-		} else {
-			assert.Less(t, right, rounds*98/100, "%s instead of %s", c.is, c.right)
-			assert.Positive(t, under.made, c.right)
-		}
-		require.NoError(t, d.Close())
 	}
+	for _, d := range []backend.Draw{all, best, two, share, least, whole} {
+		assert.GreaterOrEqual(t, heldWith(t, "\x00", "", d), mistakeRounds-1, "without a mistake: %+v", d)
+	}
+	if testing.Short() {
+		cases = cases[:2] // kernels are compiled for each
+	}
+	for _, c := range cases {
+		assert.Less(t, heldWith(t, c.right, c.is, c.draw), mistakeRounds*98/100, "%s instead of %s", c.is, c.right)
+	}
+}
+
+const mistakeRounds = 200
+
+// heldWith is how many of mistakeRounds draws a device guesses right whose kernels say is in place of right.
+func heldWith(t *testing.T, right, is string, draw backend.Draw) int {
+	t.Helper()
+	under := &mistaken{Device: OpenMetal(t, fastOptions()), right: right, is: is}
+	d, err := New(under, Options{})
+	require.NoError(t, err)
+	x := &fixture{t: t, r: newRand(17), d: d}
+	held, _ := x.drawing(300).held(mistakeRounds, func() backend.Draw {
+		draw.Seed = x.r.Uint64()
+		return draw
+	})
+	require.NoError(t, d.Close())
+	require.Equal(t, is != "", under.made > 0, right)
+	return held
 }
