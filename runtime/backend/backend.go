@@ -159,8 +159,8 @@ type Runner interface {
 	// BeginAlone is Begin for one row, as a flight.
 	BeginAlone(kv KV, row Row) Flight
 	// BeginAfter is BeginAlone for a row whose token is the one that before finds for its only wanted row, whatever
-	// row.Token says: [Output].Next, the best one or, with [Want].Draw, a guess at the one that will be drawn. before is
-	// committed and neither waited for nor dropped, and its pass is of the same device.
+	// row.Token says: [Output].Next, the best one or, with [Want].Draw, a guess at the one that will be drawn. before
+	// is committed and neither waited for nor dropped, and its pass is of the same device.
 	BeginAfter(before Flight, kv KV, row Row) Flight
 }
 
@@ -183,16 +183,16 @@ type Want struct {
 	Logits bool   // also all logits
 	Hidden bool   // also the hidden state after the final norm
 	Router Router // also its confidence; only a router of this device. Who cannot load one asks for Hidden instead
-	// Draw, if its sampling is not greedy, says how the token behind the only wanted row of a [Flight] will be drawn: the
-	// flight hands on its guess at it. It changes nothing of what is found. Other passes may leave it alone.
+	// Draw, if its sampling is not greedy, says how the token behind the only wanted row of a [Flight] will be drawn:
+	// the flight hands on its guess at it. It changes nothing of what is found. Other passes may leave it alone.
 	Draw Draw
 	// Each, if not empty, says of each of Rows what is to be returned for it, in place of K, Logits and Hidden; only
 	// for a [Mixer].
 	Each []WantRow
 }
 
-// Draw is how package sample draws a token, as far as a device that guesses at it has to know. The zero value is the best
-// token.
+// Draw is how package sample draws a token, as far as a device that guesses at it has to know. The zero value is the
+// best token.
 type Draw struct {
 	terms.Sampling
 	MinP float64 // least share of the probability of the best token; 0: any

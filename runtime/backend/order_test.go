@@ -94,7 +94,10 @@ func newLayer(t *testing.T, d backend.Device, watched bool) *layer {
 		}
 		return gguf.Tensor{Name: "t", Type: gguf.F32, Shape: shape, Data: b}
 	}
-	l := &layer{t: t, Device: d, watched: watched, out: make([]backend.Output, 1), next: make([]backend.Output, 1), token: 3}
+	l := &layer{
+		t: t, Device: d, watched: watched, token: 3,
+		out: make([]backend.Output, 1), next: make([]backend.Output, 1),
+	}
 	var err error
 	for _, to := range []*backend.Tensor{&l.x, &l.q, &l.a, &l.m, &l.y} {
 		*to, err = d.NewTensor(1, width)
@@ -290,6 +293,28 @@ func TestFlightOrder(t *testing.T) {
 	} {
 		l.holds(calls, wrong)
 	}
+}
+
+// TestAskedFor: an output that is used again holds what is asked for, and nothing of before.
+func TestAskedFor(t *testing.T) {
+	devices(t, func(l *layer) {
+		out := make([]backend.Output, 1)
+		pass := func(want backend.Want) {
+			p := l.Begin(l.kv, []backend.Row{{Token: 3, See: []backend.Span{{From: 0, To: 1}}}})
+			p.Embed(l.x, l.square)
+			want.Rows, want.K = []int{0}, 1
+			p.Head(out, l.x, l.norm, l.square, want)
+			require.NoError(t, p.End(t.Context()))
+		}
+		for range 2 {
+			pass(backend.Want{Logits: true, Hidden: true})
+			require.Len(t, out[0].Logits, width)
+			require.Len(t, out[0].Hidden, width)
+			pass(backend.Want{})
+			require.Empty(t, out[0].Logits)
+			require.Empty(t, out[0].Hidden)
+		}
+	})
 }
 
 // TestDrawChangesNothing: what a head finds is the same with a draw and without. A flight hands on the best token

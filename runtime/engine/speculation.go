@@ -14,9 +14,9 @@ import (
 const speculationDepth = 1
 
 // speculation has the device of a session evaluate what is likely to be asked for next: while a token is waited for,
-// its successor is evaluated, and the one after that if the depth says so, each taken over on the device. It is the best
-// one, or where tokens are drawn the device's guess at the draw. If the session asks for another one, those flights are
-// dropped, so that the text is the same with them and without.
+// its successor is evaluated, and the one after that if the depth says so, each taken over on the device. It is the
+// best one, or where tokens are drawn the device's guess at the draw. If the session asks for another one, those
+// flights are dropped, so that the text is the same with them and without.
 type speculation struct {
 	depth   int  // 0: never
 	off     bool // nobody can tell on the device what will be asked for

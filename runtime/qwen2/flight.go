@@ -23,9 +23,9 @@ func (m *Model) HasFlights() bool {
 	return ok
 }
 
-// Start begins to evaluate one row, and does not wait. The token of the row is the one that after hands on, the best one
-// or what it guesses by [backend.Want].Draw, or row.Token where after is nil. Flights run in the order of Start, before
-// any later [Model.Forward]. want asks for no hidden states.
+// Start begins to evaluate one row, and does not wait. The token of the row is the one that after hands on, the best
+// one or what it guesses by [backend.Want].Draw, or row.Token where after is nil. Flights run in the order of Start,
+// before any later [Model.Forward]. want asks for no hidden states.
 func (m *Model) Start(kv backend.KV, row backend.Row, want backend.Want, after *Flight) (*Flight, error) {
 	device, ok := m.device.(backend.Runner)
 	if !ok || want.Hidden {

@@ -142,8 +142,9 @@ func (h *head) read(p *pass) {
 		if h.logits {
 			logits = words[float32](p.frame.logits.Bytes())[i*h.w.rows : (i+1)*h.w.rows]
 		}
+		o.Logits, o.Hidden = o.Logits[:0], o.Hidden[:0] // also what is not asked for
 		if h.want.Logits {
-			o.Logits = append(o.Logits[:0], logits...)
+			o.Logits = append(o.Logits, logits...)
 		}
 		if h.want.Hidden {
 			row := words[float32](h.x.values.Bytes())[t*h.x.cols : (t+1)*h.x.cols]
