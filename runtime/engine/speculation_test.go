@@ -122,6 +122,9 @@ func TestFlights(t *testing.T) {
 	learned, err := router.New(router.Options{Policy: router.Learned, Threshold: new(0.5), Net: randomNet(t, 64)})
 	require.NoError(t, err)
 	routes["learned"] = Route{Router: learned, Cloud: cloud.Local(9), Draft: DraftOptions{Deadline: -1, Branches: 2}}
+	drawn := routes["2 branches"]
+	drawn.Sampling = terms.Sampling{Temperature: 1, TopK: 30, TopP: 0.9, Seed: 4}
+	routes["2 branches, drawn"] = drawn
 	const tokens = 24
 	for device, open := range runners {
 		s, err := open(t, Options{}).NewSession()
@@ -134,7 +137,7 @@ func TestFlights(t *testing.T) {
 				continue
 			}
 			t.Run(device+"/"+name, func(t *testing.T) {
-				r.Request = Request{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1}
+				r.Request = Request{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1, Sampling: r.Sampling}
 				s.speculation.depth = 0
 				want := read(t, s, []int32{1, 2, 3, 4, 5}, r)
 				require.Len(t, want.ids, tokens)

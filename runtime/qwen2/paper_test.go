@@ -693,6 +693,9 @@ func TestFlights(t *testing.T) {
 	assert.Equal(t, &backend.Output{LogSumExp: 3, Entropy: 4}, out)
 	second.Drop()
 	assert.Equal(t, []string{"wait 14", "drop 14"}, d.log)
+	want.Rows = []int{1}
+	require.NoError(t, m.Forward(t.Context(), kv, rowsOnPaper(2), make([]backend.Output, 1), want))
+	assert.Zero(t, d.want.Draw, "nobody goes on behind a pass")
 	d.result = func(out []backend.Output) { out[0].LogSumExp = float32(math.NaN()) }
 	_, err = second.Wait(t.Context())
 	require.ErrorIs(t, err, qwen2.ErrNotFinite)
