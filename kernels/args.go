@@ -18,6 +18,7 @@ const (
 	MergeWidth    = 1024 // most outputs of a layer of a router
 	MergeLayers   = 16   // most of its layers
 	MergeLists    = 4096 // most threadgroups of a head
+	MergeBest     = 64   // most best tokens
 )
 
 // EmbedArgs are the arguments of embed.metal.
@@ -142,12 +143,17 @@ type HeadArgs struct {
 	SquareParts  uint32 // of Σ x²
 	Eps          float32
 	K            uint32
-	Logits       uint32    // they are asked for
-	Groups       uint32    // threadgroups of the vocabulary
-	Router       uint32    // rows of a router's first layer; 0: no router
-	RouterBytes  uint32    // of a row of it
-	RouterRows   uint32    // rows that a threadgroup takes, a multiple of TileRows
-	RouterGroups uint32    // threadgroups for them, before those of the vocabulary
+	Logits       uint32  // they are asked for
+	Groups       uint32  // threadgroups of the vocabulary
+	Router       uint32  // rows of a router's first layer; 0: no router
+	RouterBytes  uint32  // of a row of it
+	RouterRows   uint32  // rows that a threadgroup takes, a multiple of TileRows
+	RouterGroups uint32  // threadgroups for them, before those of the vocabulary
+	Draw         uint32  // a token is drawn too, for the only wanted row: HeadDraw
+	Sharpness    float32 // 1/temperature
+	Pos          uint32  // of that token
+	SeedLow      uint32
+	SeedHigh     uint32
 	Row          [8]uint32 // of x, for each wanted row
 }
 
@@ -157,12 +163,28 @@ type HeadSums struct {
 	M, Sum, Moment float32
 }
 
+// HeadDraw is what a threadgroup of the head leaves where a token is drawn: Mass Σ exp((l - M)/temperature), and the
+// Token that has the largest Score l/temperature + noise.
+type HeadDraw struct {
+	Mass, Score float32
+	Token       uint32
+}
+
 // MergeArgs are the arguments of merge.metal.
 type MergeArgs struct {
-	Groups   uint32 // of the head, at most MergeLists
-	K        uint32
-	Stride   uint32                  // words of a result
-	Layers   uint32                  // of the router; 0: none
-	Features uint32                  // the first layer takes margin and certainty; K is at least 2
-	Widths   [MergeLayers + 1]uint32 // Widths[i] is what layer i gives, at most MergeWidth
+	Groups    uint32 // of the head, at most MergeLists
+	K         uint32
+	Stride    uint32  // words of a result
+	Layers    uint32  // of the router; 0: none
+	Features  uint32  // the first layer takes margin and certainty; K is at least 2
+	Draw      uint32  // a token is drawn, for the only wanted row
+	Best      uint32  // of the K best, those that can be drawn at most; at least 1
+	Rest      uint32  // others can be drawn too: the head has drawn one, and has masses
+	Sharpness float32 // 1/temperature
+	TopP      float32 // over 1: all can be drawn
+	MinLogit  float32 // below the best one, of what can be drawn: temperature · ln min-p
+	Pos       uint32  // of that token
+	SeedLow   uint32
+	SeedHigh  uint32
+	Widths    [MergeLayers + 1]uint32 // Widths[i] is what layer i gives, at most MergeWidth
 }

@@ -3,6 +3,8 @@
 // Of the weight rows that it takes, a threadgroup leaves for each wanted row the k best, and the sums that log-sum-exp
 // and entropy are made of. The logits themselves stay in threadgroup memory unless they are asked for.
 //
+// With a.draw, each also leaves what a draw from the whole vocabulary is made of.
+//
 // A router rides along: the threadgroups before those of the vocabulary compute its first layer, V h + c, before its
 // ReLU. They begin first, so that nobody waits for them in the end. merge.metal does the rest.
 struct HeadArgs {
@@ -25,12 +27,22 @@ struct HeadArgs {
   uint router_bytes;  // of a row
   uint router_rows;   // rows that a threadgroup takes
   uint router_groups; // threadgroups for them, before those of the vocabulary
+  uint draw;          // a token is drawn too, for the only wanted row: HeadDraw
+  float sharpness;    // 1/temperature
+  uint pos;           // of that token
+  uint seed_low, seed_high;
   uint row[8];       // of x, for each wanted row
 };
 
 // The largest logit m, Σ e and Σ e·(l - m) for e = exp(l - m).
 struct HeadSums {
   float m, sum, moment;
+};
+
+// Where a token is drawn: Σ exp((l - m)/temperature), and the token of the largest score l/temperature + noise.
+struct HeadDraw {
+  float mass, score;
+  uint token;
 };
 
 // Floats as integers of the same order. Every bit pattern has its place, so that nothing is lost among NaNs.
@@ -91,6 +103,33 @@ inline void head_best(device uint2 *to, threadgroup const float *logits, uint n,
   }
 }
 
+// What n logits leave of a draw, by one simdgroup.
+inline void head_draw(device HeadDraw *to, constant HeadArgs &a, threadgroup const float *logits, uint n, uint first_id,
+                      ushort lane) {
+  float m = -FLT_MAX, most = -FLT_MAX, mass = 0.0f;
+  uint token = first_id;
+  for (uint i = lane; i < n; i += 32) {
+    m = max(m, logits[i]);
+    const float score = fma(logits[i], a.sharpness, draw_noise(first_id + i, a.pos, a.seed_low, a.seed_high));
+    if (score > most) {
+      most = score;
+      token = first_id + i;
+    }
+  }
+  m = simd_max(m);
+  for (uint i = lane; i < n; i += 32) {
+    mass += precise::exp((logits[i] - m) * a.sharpness);
+  }
+  mass = simd_sum(mass);
+  const float best = simd_max(most);
+  token = simd_min(most == best ? token : ~0u);
+  if (lane == 0) {
+    to->mass = mass;
+    to->score = best;
+    to->token = token;
+  }
+}
+
 // found[t][i] = row begin + i of w · x[t], for the rows before end, of the count that a threadgroup takes.
 template <typename W, ushort T>
 inline void head_products(threadgroup float *found, device const uchar *w, uint row_bytes, uint begin, uint end,
@@ -110,8 +149,9 @@ kernel void head(device const uchar *w [[buffer(0)]], device const float *bias [
                  device uint2 *best [[buffer(4)]], device HeadSums *sums [[buffer(5)]],
                  device float *logits [[buffer(6)]], device const uchar *router [[buffer(7)]],
                  device const float *router_bias [[buffer(8)]], device float *router_out [[buffer(9)]],
-                 constant HeadArgs &a [[buffer(10)]], threadgroup float *staged [[threadgroup(0)]],
-                 threadgroup float *found [[threadgroup(1)]], uint position [[threadgroup_position_in_grid]],
+                 device HeadDraw *drawn [[buffer(10)]], constant HeadArgs &a [[buffer(11)]],
+                 threadgroup float *staged [[threadgroup(0)]], threadgroup float *found [[threadgroup(1)]],
+                 uint position [[threadgroup_position_in_grid]],
                  uint tid [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
                  ushort sg [[simdgroup_index_in_threadgroup]], ushort groups [[simdgroups_per_threadgroup]],
                  ushort lane [[thread_index_in_simdgroup]]) {
@@ -153,6 +193,9 @@ kernel void head(device const uchar *w [[buffer(0)]], device const float *bias [
     threadgroup const float *of = found + t * a.group_rows;
     head_sums(sums + t * a.groups + group, of, end - begin, lane);
     head_best(best + (ulong(t) * a.groups + group) * a.k, of, end - begin, begin, a.k, lane);
+  }
+  if (a.draw && sg == groups - 1) { // the first one has the sums of the only row
+    head_draw(drawn + group, a, found, end - begin, begin, lane);
   }
 }
 EACH_ROWS(head)

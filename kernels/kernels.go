@@ -16,7 +16,7 @@ var files embed.FS
 var order = [...]string{
 	"common.metal", "weights.metal", "dot.metal", "wide.metal",
 	"embed.metal", "norm.metal", "qkv.metal", "attend.metal", "attendwide.metal", "add.metal", "gateup.metal",
-	"head.metal", "merge.metal",
+	"draw.metal", "head.metal", "merge.metal",
 }
 
 // weightless are the files of which nothing is used beside weights.

@@ -51,7 +51,7 @@ func TestArguments(t *testing.T) {
 	}
 	for _, args := range []any{
 		EmbedArgs{}, NormArgs{}, QKVArgs{}, AttendArgs{}, AttendRow{}, AttendWideArgs{}, AttendBlock{}, AddArgs{},
-		GateUpArgs{}, HeadArgs{}, HeadSums{}, MergeArgs{},
+		GateUpArgs{}, HeadArgs{}, HeadSums{}, HeadDraw{}, MergeArgs{},
 	} {
 		of := reflect.TypeOf(args)
 		var want []string
@@ -100,7 +100,7 @@ func TestConstants(t *testing.T) {
 		"WideRows": WideRows, "WideOuts": WideOuts, "WideStep": WideStep, "WideThreads": WideThreads,
 		"AttendThreads": AttendThreads, "AttendSimds": AttendSimds, "MergeThreads": MergeThreads,
 		"BlockSlots": BlockSlots, "BandRows": BandRows, "BandFloats": BandFloats,
-		"MergeLists": MergeLists, "MergeWidth": MergeWidth,
+		"MergeLists": MergeLists, "MergeWidth": MergeWidth, "MergeBest": MergeBest,
 	} {
 		assert.Equal(t, want, found[name], name)
 	}

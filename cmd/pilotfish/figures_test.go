@@ -305,10 +305,13 @@ func TestSummaryOfRun(t *testing.T) {
 
 // TestPassesOfRun: each figure of passes and guesses has its name.
 func TestPassesOfRun(t *testing.T) {
-	b, err := json.Marshal(summaryEvent{Passes: 3, PassesPerToken: 0.75, LookupProposed: 5, LookupAccepted: 1})
+	b, err := json.Marshal(summaryEvent{
+		Passes: 3, PassesPerToken: 0.75, LookupProposed: 5, LookupAccepted: 1, RanAhead: 6, RanInVain: 2,
+	})
 	require.NoError(t, err)
 	for _, want := range []string{
 		`"passes":3,`, `"passes_per_token":0.75,`, `"lookup_proposed":5,`, `"lookup_accepted":1,`,
+		`"ran_ahead":6,`, `"ran_in_vain":2,`,
 	} {
 		assert.Contains(t, string(b), want)
 	}

@@ -76,7 +76,8 @@ until a prompt could be accepted, without waiting for stdin; "timeouts" counts t
 because an answer was late or failed; "error" says why the run failed or answers are missing, and is otherwise null.
 "passes" counts passes over the small model after the prompt, and "passes_per_token" is that number per token after the
 first, including an end token; "lookup_proposed" counts tokens that --lookup guessed and a pass evaluated, and
-"lookup_accepted" those of them that turned out right.`,
+"lookup_accepted" those of them that turned out right. On a GPU, "ran_ahead" counts tokens whose pass had begun before
+it was certain that they follow, and "ran_in_vain" passes that had begun for a token that did not follow.`,
 		Example: `  pilotfish run -m qwen2.5-0.5b-instruct-q8_0.gguf "What does a pilot fish do?"
   pilotfish run -m small.gguf --cloud gpu.example.org:4433 --pin 9f86…  "What does a pilot fish do?"`,
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), a, args) },

@@ -89,7 +89,10 @@ type summaryEvent struct {
 	PassesPerToken  float64 `json:"passes_per_token"` // of the tokens after the first, an end token included
 	LookupProposed  int     `json:"lookup_proposed"`  // guesses from the text that were evaluated
 	LookupAccepted  int     `json:"lookup_accepted"`  // of these, the tokens that did follow
-	KVBytes         int64   `json:"kv_bytes"`
+	// tokens that a device went on with before it was certain that they follow: those that did, and those that did not
+	RanAhead  int   `json:"ran_ahead,omitempty"`
+	RanInVain int   `json:"ran_in_vain,omitempty"`
+	KVBytes   int64 `json:"kv_bytes"`
 	// why the run failed, or questions to the cloud stayed without an answer; else null
 	Error *string `json:"error"`
 
@@ -266,7 +269,7 @@ func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 		KVBytes: o.session.KVLimit(), PromptTPS: perSecond(s.PromptTokens, s.PromptTime),
 		GenerationTPS: perSecond(s.Tokens-1, s.DecodeTime), // the first token is the prompt's
 		Passes:        s.Passes, PassesPerToken: s.PassesPerToken(), LookupProposed: s.Proposed,
-		LookupAccepted: s.Accepted,
+		LookupAccepted: s.Accepted, RanAhead: s.Flights, RanInVain: s.Missed,
 	}
 	switch {
 	case e.Stop == "" && ctx.Err() != nil:

@@ -15,6 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/metal/record"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
@@ -48,6 +49,19 @@ func TestMessages(t *testing.T) {
 			c, err := m.NewCache(4096, gguf.F16)
 			require.NoError(t, err)
 			made := f.counts["newComputePipelineStateWithFunction:error:"]
+			fly := func(draw backend.Draw) int { // a token in flight, which is drawn if a draw is given
+				at := c.Len()
+				defer c.Truncate(at) // all see as many tokens
+				row, err := c.Extend(make([]int32, 1))
+				require.NoError(t, err)
+				before := maps.Clone(f.counts)
+				flight, err := m.Start(c.KV(), row[0], backend.Want{K: 2, Draw: draw}, nil)
+				require.NoError(t, err)
+				if _, err = flight.Wait(t.Context()); !errors.Is(err, qwen2.ErrNotFinite) { // nothing is computed
+					require.NoError(t, err)
+				}
+				return total(since(before, f.counts))
+			}
 			pass := func(rows int) map[string]int {
 				r, err := c.Extend(make([]int32, rows))
 				require.NoError(t, err)
@@ -63,12 +77,14 @@ func TestMessages(t *testing.T) {
 				pass(context) // with rows for the matrices too
 				pass(1)       // buffers have grown
 				sent := pass(1)
-				total := 0
-				for _, n := range sent {
-					total += n
+				t.Logf("%d tokens of context: %d messages: %v", context, total(sent), listed(sent))
+				assert.LessOrEqual(t, total(sent), mostMessages)
+				for _, o := range []terms.Sampling{
+					{Temperature: 1, TopK: 40}, {Temperature: 1, TopP: 0.9}, {Temperature: 1},
+				} {
+					fly(backend.Draw{Sampling: o}) // buffers have grown
+					assert.Equal(t, fly(backend.Draw{}), fly(backend.Draw{Sampling: o}), "a draw costs none")
 				}
-				t.Logf("%d tokens of context: %d messages: %v", context, total, listed(sent))
-				assert.LessOrEqual(t, total, mostMessages)
 			}
 			for _, rows := range []int{2, 4, 5, 8, 9, 100} {
 				pass(rows)
@@ -87,6 +103,14 @@ func since(before, after map[string]int) map[string]int {
 		}
 	}
 	return sent
+}
+
+// total is how many messages there are.
+func total(sent map[string]int) (all int) {
+	for _, n := range sent {
+		all += n
+	}
+	return all
 }
 
 // listed are counts, the largest first.

@@ -11,6 +11,7 @@ import (
 	"math"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Device holds weights, activations and KV rows, and runs passes over them. A device runs one pass at a time.
@@ -130,7 +131,8 @@ type Mixer interface {
 //
 // Attend takes the q, k and v of the NormProject right before it. Nothing else reads these, and only the next
 // ProjectAdd reads what Attend wrote: a device need not have them as tensors. In place of End, a [Flight] has Commit
-// and then, once, Wait or Drop.
+// and then, once, Wait or Drop; between these two, [Runner].BeginAfter may take the token that its Head finds, if that
+// is for one row.
 //
 // A call in another order fails the pass with an error that wraps [ErrOrder] and says what was called when. The first
 // error of a pass sticks: later operations do nothing, End comes all the same and reports it. After End a pass is over:
@@ -165,13 +167,14 @@ type Runner interface {
 	Device
 	// BeginAlone is Begin for one row, as a flight.
 	BeginAlone(kv KV, row Row) Flight
-	// BeginAfter is BeginAlone for a row whose token is the best one that before finds for its only wanted row,
-	// whatever row.Token says. before is committed, and its pass is of the same device.
+	// BeginAfter is BeginAlone for a row whose token is the one that before finds for its only wanted row, whatever
+	// row.Token says: [Output].Next, the best one or, with [Want].Draw, a guess at the one that will be drawn. before
+	// is committed and neither waited for nor dropped, and its pass is of the same device.
 	BeginAfter(before Flight, kv KV, row Row) Flight
 }
 
-// Flight is a pass that runs while its caller goes on. Flights run in the order of their Commit; logits and hidden
-// states that one stores last until the next is begun. In place of End stand Commit and then, once, Wait or Drop.
+// Flight is a pass that runs while its caller goes on. Flights run in the order of their Commit; hidden states that one
+// stores last until the next is begun. In place of End stand Commit and then, once, Wait or Drop.
 type Flight interface {
 	Pass
 	// Commit hands the pass to the device and does not wait.
@@ -189,9 +192,19 @@ type Want struct {
 	Logits bool   // also all logits
 	Hidden bool   // also the hidden state after the final norm
 	Router Router // also its confidence; only a router of this device. Who cannot load one asks for Hidden instead
+	// Draw, if its sampling is not greedy, says how the token behind the only wanted row of a [Flight] will be drawn:
+	// the flight hands on its guess at it. It changes nothing of what is found. Other passes may leave it alone.
+	Draw Draw
 	// Each, if not empty, says of each of Rows what is to be returned for it, in place of K, Logits and Hidden; only
 	// for a [Mixer].
 	Each []WantRow
+}
+
+// Draw is how package sample draws a token, as far as a device that guesses at it has to know. The zero value is the
+// best token.
+type Draw struct {
+	terms.Sampling
+	MinP float64 // least share of the probability of the best token; 0: any
 }
 
 // WantRow is what [Want] says, for one row.

@@ -15,9 +15,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // width is that of a layer in these tests: two heads, which share one head of keys and values. The vocabulary is as
@@ -33,7 +35,13 @@ type layer struct {
 	norm                backend.Norm
 	square, narrow      backend.Weight // [width, width], [width/2, width]
 	kv                  backend.KV
-	out                 []backend.Output
+	out, next           []backend.Output
+	token               int32 // of the row
+}
+
+// drawn is a head behind which a token is drawn.
+var drawn = backend.Want{
+	Rows: []int{0}, K: 3, Draw: backend.Draw{Sampling: terms.Sampling{Temperature: 50, Seed: 5}},
 }
 
 // devices runs f on each backend, bare and watched.
@@ -86,7 +94,10 @@ func newLayer(t *testing.T, d backend.Device, watched bool) *layer {
 		}
 		return gguf.Tensor{Name: "t", Type: gguf.F32, Shape: shape, Data: b}
 	}
-	l := &layer{t: t, Device: d, watched: watched, out: make([]backend.Output, 1)}
+	l := &layer{
+		t: t, Device: d, watched: watched, token: 3,
+		out: make([]backend.Output, 1), next: make([]backend.Output, 1),
+	}
 	var err error
 	for _, to := range []*backend.Tensor{&l.x, &l.q, &l.a, &l.m, &l.y} {
 		*to, err = d.NewTensor(1, width)
@@ -138,6 +149,12 @@ func (l *layer) call(p backend.Pass, name string) error {
 		p.Head(l.out, l.x, l.norm, l.square, backend.Want{Rows: []int{0}, K: 3})
 	case "head-of-a":
 		p.Head(l.out, l.a, l.norm, l.square, backend.Want{Rows: []int{0}, K: 3})
+	case "draw":
+		p.Head(l.out, l.x, l.norm, l.square, drawn)
+	case "draw-all": // and say all logits
+		want := drawn
+		want.Logits = true
+		p.Head(l.out, l.x, l.norm, l.square, want)
 	case "end":
 		return p.End(l.t.Context())
 	case "commit":
@@ -146,6 +163,13 @@ func (l *layer) call(p backend.Pass, name string) error {
 		return p.(backend.Flight).Wait(l.t.Context())
 	case "drop":
 		p.(backend.Flight).Drop()
+	case "next":
+		row := backend.Row{Token: 1000, Pos: 1, See: []backend.Span{{From: 0, To: 1}}} // of the token nothing counts
+		f := l.Device.(backend.Runner).BeginAfter(p.(backend.Flight), l.kv, row)
+		f.Embed(l.y, l.square)
+		f.Head(l.next, l.y, l.norm, l.square, drawn)
+		f.Commit()
+		return f.Wait(l.t.Context())
 	default:
 		l.t.Fatalf("there is no %s", name)
 	}
@@ -159,7 +183,7 @@ func (l *layer) run(calls string) (err error) {
 	if l.watched {
 		ctx = backend.Watch(ctx, &backend.Watcher{Zero: time.Now(), Tell: func(backend.Op) {}})
 	}
-	rows := []backend.Row{{Token: 3, See: []backend.Span{{From: 0, To: 1}}}}
+	rows := []backend.Row{{Token: l.token, See: []backend.Span{{From: 0, To: 1}}}}
 	p := backend.Watched(ctx, l.Begin(l.kv, rows), 1)
 	for name := range strings.FieldsSeq(calls) {
 		err = errors.Join(err, l.call(p, name))
@@ -193,6 +217,7 @@ func TestOrder(t *testing.T) {
 		{"embed end", ""},
 		{"embed head end", ""},
 		{"embed project attend add gate down head end", ""},
+		{"embed project attend add gate down draw end", ""},
 		{"embed project attend add gate down project attend add gate down head end", ""},
 		{"embed gate down down gate embed gate down head end", ""},
 		{"embed project attend end", ""},
@@ -210,6 +235,7 @@ func TestOrder(t *testing.T) {
 		{"embed project head end", "call 3, head after norm+project"},
 		{"embed project end", "call 3, end after norm+project"},
 		{"embed head head end", "call 3, head after head"},
+		{"embed head draw end", "call 3, head after head"},
 		{"embed head embed end", "call 3, embed after head"},
 		{"embed head project attend end", "call 3, norm+project after head"},
 		{"embed gate head down end", "call 4, project+add after head"},
@@ -256,7 +282,67 @@ func TestFlightOrder(t *testing.T) {
 		"embed head commit embed wait":   "call 4, embed after end",
 		"embed head commit wait end":     "call 4, end after end",
 		"project attend commit add wait": "call 4, project+add after end",
+
+		"embed head commit next wait":      "",
+		"embed draw commit next wait":      "",
+		"embed draw commit next next drop": "",
+		"embed draw next commit wait":      "after one that is not committed",
+		"embed draw commit wait next":      "after one that is over",
+		"embed draw commit drop next":      "after one that is over",
+		"embed commit next wait":           "does not find its token",
 	} {
 		l.holds(calls, wrong)
 	}
+}
+
+// TestAskedFor: an output that is used again holds what is asked for, and nothing of before.
+func TestAskedFor(t *testing.T) {
+	devices(t, func(l *layer) {
+		out := make([]backend.Output, 1)
+		pass := func(want backend.Want) {
+			p := l.Begin(l.kv, []backend.Row{{Token: 3, See: []backend.Span{{From: 0, To: 1}}}})
+			p.Embed(l.x, l.square)
+			want.Rows, want.K = []int{0}, 1
+			p.Head(out, l.x, l.norm, l.square, want)
+			require.NoError(t, p.End(t.Context()))
+		}
+		for range 2 {
+			pass(backend.Want{Logits: true, Hidden: true})
+			require.Len(t, out[0].Logits, width)
+			require.Len(t, out[0].Hidden, width)
+			pass(backend.Want{})
+			require.Empty(t, out[0].Logits)
+			require.Empty(t, out[0].Hidden)
+		}
+	})
+}
+
+// TestDrawChangesNothing: what a head finds is the same with a draw and without. A flight hands on the best token
+// without one, and with one what package sample draws, which the row after it takes.
+func TestDrawChangesNothing(t *testing.T) {
+	devices(t, func(l *layer) {
+		_, flies := l.Device.(backend.Runner)
+		require.NoError(t, l.run("embed head end"))
+		found := l.out[0]
+		require.NoError(t, l.run("embed draw end"))
+		if flies {
+			require.Equal(t, found.Top[0].ID, found.Next)
+			s, err := sample.New(drawn.Draw.Sampling)
+			require.NoError(t, err)
+			require.NoError(t, l.run("embed draw-all end"))
+			require.Equal(t, s.Pick(1, &l.out[0]), l.out[0].Next)
+			require.NotEqual(t, found.Next, l.out[0].Next, "of one that has no more than its share")
+			next := l.out[0].Next
+			require.NoError(t, l.run("embed draw commit next wait"))
+			after := l.next[0]
+			l.token = next
+			require.NoError(t, l.run("embed head end"))
+			require.Equal(t, l.out[0].Top, after.Top, "of that token")
+			l.token = 3
+		}
+		found.Next, l.out[0].Next = 0, 0
+		require.NoError(t, l.run("embed draw end"))
+		l.out[0].Next = 0
+		require.Equal(t, found, l.out[0])
+	})
 }

@@ -14,9 +14,10 @@ type Output struct {
 	Top        []Candidate // the K best, best first; of equal logits the lower id first
 	LogSumExp  float32     // ln Σ exp(logit): a token's log-probability is its logit less this
 	Entropy    float32     // of the next token, in nats
-	Logits     []float32   // [vocabulary], only if asked for
-	Hidden     []float32   // [D] after the final norm, only if asked for
+	Logits     []float32   // [vocabulary], if asked for; else empty
+	Hidden     []float32   // [D] after the final norm, if asked for; else empty
 	Confidence float32     // of Want.Router, in [0, 1]
+	Next       int32       // of a [Flight]: the token that one begun after it takes, as [Runner].BeginAfter says
 }
 
 // LogProbs returns the k best tokens with their log-probabilities: log pᵢ = logitᵢ - ln Σ exp(logit). They are fewer

@@ -131,7 +131,7 @@ type place struct {
 
 // choose says of o how tokens are chosen behind a prompt, and returns what the heads have to be for that.
 func (s *Session) choose(o *draft.Options, sampler *sample.Sampler, prompt []int32, r Route) (backend.Want, error) {
-	want := sampler.Want(backend.Want{K: 1})
+	want := sampler.Want(backend.Want{K: 1, Draw: backend.Draw{Sampling: r.Sampling, MinP: r.Rules.MinP}})
 	o.Pick, o.Top = sampler.Pick, r.Top
 	c := &chooser{
 		sampler: sampler, route: r, rules: r.Rules.Any(r.Sampling), counts: map[int32]int{},

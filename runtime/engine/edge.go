@@ -124,7 +124,10 @@ func (m *edge) besideFlight(ctx context.Context, nodes []draft.Node) error {
 			break
 		}
 	}
-	if at < 0 || guesses > 0 {
+	switch {
+	case at < 0:
+		s.missFlights()
+	case guesses > 0:
 		s.dropFlights()
 	}
 	if err := m.together(ctx, nodes, at, s.e.pass); err != nil {

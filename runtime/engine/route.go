@@ -138,7 +138,7 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 
 // text generates a text.
 func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(Token) bool) error {
-	s.speculation.off = !r.Sampling.Greedy() || r.Pick != nil
+	s.speculation.off = r.Pick != nil || !r.Sampling.Greedy() && (r.Rules.Adjusts() || r.JSON || r.Schema != nil)
 	outer := ctx
 	ctx = phase.With(ctx, phase.Draft)
 	defer phase.Enter(ctx, outer)()

@@ -74,6 +74,7 @@ type Summary struct {
 	Cloud        int           // of these, chosen by the cloud
 	Timeouts     int           // of these, chosen by the small model as the cloud did not answer in time
 	Flights      int           // tokens whose evaluation had begun before they were asked for
+	Missed       int           // times that it had begun of another token than was then asked for: in vain
 	Passes       int           // forward calls after the prompt
 	Proposed     int           // guesses from the text that were evaluated in them: see [Request.Lookup]
 	Accepted     int           // of these, those that held: tokens without a call of their own

@@ -14,11 +14,12 @@ import (
 const speculationDepth = 1
 
 // speculation has the device of a session evaluate what is likely to be asked for next: while a token is waited for,
-// its best successor is evaluated, and the best one after that if the depth says so, each taken over on the device. If
-// the session asks for another one, those flights are dropped.
+// its successor is evaluated, and the one after that if the depth says so, each taken over on the device. It is the
+// best one, or where tokens are drawn the device's guess at the draw. If the session asks for another one, those
+// flights are dropped, so that the text is the same with them and without.
 type speculation struct {
 	depth   int  // 0: never
-	off     bool // tokens are drawn: the best one is only one of many
+	off     bool // nobody can tell on the device what will be asked for
 	flights []flight
 	token   int32  // that the first flight evaluates; known once the one before it has been waited for
 	tail    flight // the last one under way
@@ -38,9 +39,11 @@ func (e *Engine) newSpeculation() *speculation {
 	return &speculation{}
 }
 
-// speculates reports whether a token that is wanted so is evaluated in a flight, with others behind it.
+// speculates reports whether a token with such a head is evaluated in a flight, with others behind it. A choice among
+// all logits that is not drawn is one by rules or a grammar, of which the device knows nothing.
 func (s *Session) speculates(want backend.Want) bool {
-	return s.speculation.depth > 0 && !s.speculation.off && !want.Logits && !want.Hidden
+	a := s.speculation
+	return a.depth > 0 && !a.off && !want.Hidden && (!want.Logits || !want.Draw.Greedy())
 }
 
 // inFlight is [Session.one] where the session speculates.
@@ -55,7 +58,7 @@ func (s *Session) inFlight(
 	s.e.label(ctx)
 	f, found := s.adopt(token, path)
 	if !found {
-		s.dropFlights()
+		s.missFlights()
 		pos := s.cache.Len() + len(path)
 		slot, err := s.alloc(pos)
 		if err != nil {
@@ -88,7 +91,7 @@ func (s *Session) land(ctx context.Context, f flight) (*backend.Output, error) {
 		s.cache.Free(f.row.Slot)
 		return nil, err
 	}
-	s.speculation.token = out.Top[0].ID
+	s.speculation.token = out.Next
 	return out, nil
 }
 
@@ -123,6 +126,12 @@ func (s *Session) speculate(want backend.Want) {
 		}
 		a.flights, a.tail = append(a.flights, f), f
 	}
+}
+
+// missFlights drops all flights, as another token is asked for.
+func (s *Session) missFlights() {
+	s.summary.Missed += min(1, len(s.speculation.flights))
+	s.dropFlights()
 }
 
 // dropFlights drops all flights and frees their slots. Whoever takes them next is evaluated after it. The caller may

@@ -17,6 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -121,6 +122,9 @@ func TestFlights(t *testing.T) {
 	learned, err := router.New(router.Options{Policy: router.Learned, Threshold: new(0.5), Net: randomNet(t, 64)})
 	require.NoError(t, err)
 	routes["learned"] = Route{Router: learned, Cloud: cloud.Local(9), Draft: DraftOptions{Deadline: -1, Branches: 2}}
+	drawn := routes["2 branches"]
+	drawn.Sampling = terms.Sampling{Temperature: 1, TopK: 30, TopP: 0.9, Seed: 4}
+	routes["2 branches, drawn"] = drawn
 	const tokens = 24
 	for device, open := range runners {
 		s, err := open(t, Options{}).NewSession()
@@ -133,7 +137,7 @@ func TestFlights(t *testing.T) {
 				continue
 			}
 			t.Run(device+"/"+name, func(t *testing.T) {
-				r.Request = Request{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1}
+				r.Request = Request{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1, Sampling: r.Sampling}
 				s.speculation.depth = 0
 				want := read(t, s, []int32{1, 2, 3, 4, 5}, r)
 				require.Len(t, want.ids, tokens)
@@ -228,23 +232,112 @@ func TestFlightsTogether(t *testing.T) {
 	assert.Equal(t, alone, together)
 }
 
-// TestFlightsSampled: what is drawn is drawn from the same numbers, and there are no flights behind it.
+// anySampling is a request that draws, with or without each of the rules that a device can guess by.
+func anySampling(r *rand.Rand) Request {
+	q := Request{IgnoreEnd: true, Lookup: -1, MaxTokens: 30} // with the prompt's, 28 can be in flight
+	q.Sampling = terms.Sampling{Temperature: []float64{0.3, 0.7, 1, 1.5}[r.IntN(4)], Seed: r.Uint64()}
+	q.Sampling.TopK = []int{0, 0, 2, 20, 40, 64, 100}[r.IntN(7)]
+	q.Sampling.TopP = []float64{0, 0.5, 0.8, 0.95}[r.IntN(4)]
+	q.Rules.MinP = []float64{0, 0, 0.05, 0.2}[r.IntN(4)]
+	return q
+}
+
+// TestFlightsSampled: texts are drawn alike with flights and without, to the last bit of their confidence, whatever is
+// drawn by, and on a GPU as without one. Nearly all tokens are in flight when they are asked for, and most where more
+// can be drawn than the best tokens that a GPU knows. With a device that guesses wrong now and then, or always, the
+// texts stay.
 func TestFlightsSampled(t *testing.T) {
+	reference, err := small(t, Options{Exact: true}, nil).NewSession()
+	require.NoError(t, err)
 	onRunners(t, func(t *testing.T, open func(o Options) *Engine) {
-		s, err := open(Options{}).NewSession()
+		e := open(Options{KV: KVF32})
+		s, err := e.NewSession()
 		require.NoError(t, err)
-		r := Route{Request: Request{
-			MaxTokens: 12, IgnoreEnd: true, Sampling: terms.Sampling{Temperature: 1, TopK: 20, Seed: 3}, Lookup: -1,
-		}}
-		want := read(t, s, []int32{1, 2, 3}, r)
-		assert.Zero(t, s.Summary().Flights)
-		s.speculation.depth = 0
-		assert.Equal(t, want, read(t, s, []int32{1, 2, 3}, r))
-		s.speculation.depth = 2
-		r.Sampling = terms.Sampling{TopK: 20, Seed: 3}
-		read(t, s, []int32{1, 2, 3}, r)
-		assert.Equal(t, 10, s.Summary().Flights, "and again when nothing is drawn")
+		r, held, all := rand.New(rand.NewPCG(7, 9)), map[bool]int{}, map[bool]int{} // by whether it knows them
+		for n := range 16 {
+			route := Route{Request: anySampling(r)}
+			prompt := []int32{1, 2, int32(3 + n)}
+			s.speculation.depth = 0
+			want := read(t, s, prompt, route)
+			assert.Zero(t, s.Summary().Flights+s.Summary().Missed)
+			for _, depth := range []int{1, 3} {
+				s.speculation.depth = depth
+				assert.Equal(t, want, read(t, s, prompt, route), "depth %d, %+v", depth, route.Request)
+				sum := s.Summary()
+				assert.Equal(t, 28, sum.Flights+sum.Missed, "all but the prompt's token and the first after it")
+				o := route.Sampling
+				knows := o.TopK > 0 && o.TopK <= 64 || o.TopK == 0 && o.TopP == 0 && route.Rules.MinP == 0
+				held[knows], all[knows] = held[knows]+sum.Flights, all[knows]+28
+				for _, wrong := range []int{1, 5} {
+					d, ok := e.device.(eager)
+					if !ok {
+						break
+					}
+					d.wrong = wrong
+					assert.Equal(t, want, read(t, s, prompt, route), "one guess of %d is wrong", wrong)
+					assert.Positive(t, s.Summary().Missed)
+					d.wrong = 0
+				}
+			}
+			if _, ok := e.device.(*gpu.Device); ok {
+				assert.Equal(t, want.ids, read(t, reference, prompt, route).ids, "%+v", route.Request)
+			}
+		}
+		t.Logf("%d of %d guesses held, and %d of %d of what it does not know", held[true], all[true], held[false],
+			all[false])
+		assert.GreaterOrEqual(t, 100*held[true], 99*all[true])
+		assert.GreaterOrEqual(t, 100*held[false], 90*all[false])
 	})
+}
+
+// TestFlightsNotGuessed: no token is in flight where a device cannot know what will be drawn: by penalties, a bias, a
+// schema, or a sampler of the caller's own. The texts are those without flights.
+func TestFlightsNotGuessed(t *testing.T) {
+	e, _ := troubled(t, Options{}, true)
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	drawn := terms.Sampling{Temperature: 1, Seed: 3, TopK: 20}
+	for name, r := range map[string]Route{
+		"penalty": {Request: Request{Sampling: drawn, Rules: Rules{RepeatPenalty: 1.5}}},
+		"bias":    {Request: Request{Sampling: drawn, Rules: Rules{Bias: map[int32]float32{7: 3}}}},
+		"JSON":    {Request: Request{Sampling: drawn, JSON: true}},
+		"pick": {Request: Request{Sampling: drawn},
+			Pick: func(_ int, _ []int32, o *backend.Output) int32 { return o.Top[0].ID }},
+	} {
+		r.MaxTokens, r.IgnoreEnd, r.Lookup = 10, !r.JSON, -1
+		for _, err := range s.Routed(t.Context(), []int32{1, 2, 3}, r) {
+			require.NoError(t, err)
+		}
+		assert.Zero(t, s.Summary().Flights+s.Summary().Missed, name)
+	}
+}
+
+// TestEscalationWaitsForOne: where tokens are drawn and a router asks for the cloud now and then, no more than one pass
+// is under way behind the one that is waited for. Texts and origins are those without flights.
+func TestEscalationWaitsForOne(t *testing.T) {
+	e, d := troubled(t, Options{}, true)
+	large := random(t, Options{Threads: 1}, 5)
+	cloud, err := large.Serve(ServeOptions{})
+	require.NoError(t, err)
+	defer cloud.Close()
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	for n, mode := range []DraftOptions{{Mode: Serial}, {Branches: 1}, {Branches: 3}} {
+		r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.25), Seed: 2})
+		require.NoError(t, err)
+		mode.Deadline = -1
+		route := Route{Router: r, Cloud: cloud.Local(uint64(n)), Draft: mode, Request: Request{
+			MaxTokens: 30, IgnoreEnd: true, Lookup: -1,
+			Sampling: terms.Sampling{Temperature: 1, Seed: uint64(n), TopK: 30, TopP: 0.9},
+		}}
+		s.speculation.depth = 0
+		want := read(t, s, []int32{1, 2, 3}, route)
+		assert.Contains(t, want.origins, "cloud")
+		s.speculation.depth, d.most = speculationDepth, 0
+		assert.Equal(t, want, read(t, s, []int32{1, 2, 3}, route))
+		assert.Equal(t, 2, d.most, "the one that is waited for, and one more")
+		assert.Positive(t, s.Summary().Flights)
+	}
 }
 
 // TestCloseInFlight: Close while tokens are in flight, from within the loop and from beside it, at any token: the text

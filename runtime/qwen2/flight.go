@@ -23,12 +23,12 @@ func (m *Model) HasFlights() bool {
 	return ok
 }
 
-// Start begins to evaluate one row, and does not wait. The token of the row is the best one that after finds, or
-// row.Token where after is nil. Flights run in the order of Start, before any later [Model.Forward]. want asks for
-// neither logits nor hidden states.
+// Start begins to evaluate one row, and does not wait. The token of the row is the one that after hands on, the best
+// one or what it guesses by [backend.Want].Draw, or row.Token where after is nil. Flights run in the order of Start,
+// before any later [Model.Forward]. want asks for no hidden states.
 func (m *Model) Start(kv backend.KV, row backend.Row, want backend.Want, after *Flight) (*Flight, error) {
 	device, ok := m.device.(backend.Runner)
-	if !ok || want.Logits || want.Hidden {
+	if !ok || want.Hidden {
 		return nil, errors.New("the device has no flights, or not for what is wanted")
 	}
 	if !m.uses.Take() {
@@ -39,8 +39,9 @@ func (m *Model) Start(kv backend.KV, row backend.Row, want backend.Want, after *
 		row.Token = 0
 	}
 	f := &Flight{
-		m: m, row: row, want: backend.Want{Rows: []int{0}, K: want.K, Router: want.Router},
-		out: make([]backend.Output, 1),
+		m: m, row: row,
+		want: backend.Want{Rows: []int{0}, K: want.K, Logits: want.Logits, Router: want.Router, Draw: want.Draw},
+		out:  make([]backend.Output, 1),
 	}
 	if err := m.check(kv, []backend.Row{row}, f.out, f.want); err != nil {
 		return nil, err

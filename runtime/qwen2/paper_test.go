@@ -17,6 +17,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
@@ -674,11 +675,13 @@ func TestFlights(t *testing.T) {
 		"gate blk.1.ffn_norm blk.1.ffn_gate blk.1.ffn_up", "add blk.1.ffn_down",
 		"head output_norm output of [0], 6 best", "commit",
 	}
-	want := backend.Want{Rows: []int{4, 5}, K: 6, Router: paperRouter(12)} // which rows is not for the caller to say
+	draw := backend.Draw{Sampling: terms.Sampling{Temperature: 2, Seed: 3}, MinP: 0.5}
+	// which rows is not for the caller to say
+	want := backend.Want{Rows: []int{4, 5}, K: 6, Logits: true, Router: paperRouter(12), Draw: draw}
 	first, err := m.Start(kv, rows[1], want, nil)
 	require.NoError(t, err)
 	assert.Equal(t, append([]string{"begin 1 rows from 1, token 1"}, layers...), d.log)
-	assert.Equal(t, backend.Want{Rows: []int{0}, K: 6, Router: paperRouter(12)}, d.want)
+	assert.Equal(t, backend.Want{Rows: []int{0}, K: 6, Logits: true, Router: paperRouter(12), Draw: draw}, d.want)
 	d.log = nil
 	rows[2].Token = -1 // not known
 	second, err := m.Start(kv, rows[2], want, first)
@@ -691,6 +694,9 @@ func TestFlights(t *testing.T) {
 	assert.Equal(t, &backend.Output{LogSumExp: 3, Entropy: 4}, out)
 	second.Drop()
 	assert.Equal(t, []string{"wait 14", "drop 14"}, d.log)
+	want.Rows = []int{1}
+	require.NoError(t, m.Forward(t.Context(), kv, rowsOnPaper(2), make([]backend.Output, 1), want))
+	assert.Zero(t, d.want.Draw, "nobody goes on behind a pass")
 	d.result = func(out []backend.Output) { out[0].LogSumExp = float32(math.NaN()) }
 	_, err = second.Wait(t.Context())
 	require.ErrorIs(t, err, qwen2.ErrNotFinite)
@@ -708,7 +714,6 @@ func TestFlightsRefused(t *testing.T) {
 	require.NoError(t, err)
 	row := rowsOnPaper(1)[0]
 	for name, try := range map[string]func() (*qwen2.Flight, error){
-		"logits": func() (*qwen2.Flight, error) { return m.Start(kv, row, backend.Want{K: 1, Logits: true}, nil) },
 		"hidden": func() (*qwen2.Flight, error) { return m.Start(kv, row, backend.Want{K: 1, Hidden: true}, nil) },
 		"none":   func() (*qwen2.Flight, error) { return m.Start(kv, row, backend.Want{}, nil) },
 		"slot": func() (*qwen2.Flight, error) {

@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -28,11 +27,11 @@ func (d *Device) BeginAfter(before backend.Flight, store backend.KV, row backend
 	p := d.begin(store.(*kv), []backend.Row{row})
 	switch {
 	case !b.order.Ended():
-		p.fail(errors.New("a pass after one that is not committed"))
-	case b.frame == nil:
-		p.fail(errors.New("a pass after one that is over"))
-	case b.head == nil || len(b.head.want.Rows) != 1 || b.head.onCPU:
-		p.fail(errors.New("a pass after one that does not find its token on the device"))
+		p.fail(fmt.Errorf("%w: a pass after one that is not committed", backend.ErrOrder))
+	case b.frame == nil || b.dropped:
+		p.fail(fmt.Errorf("%w: a pass after one that is over", backend.ErrOrder))
+	case b.head == nil || !b.head.handsOn():
+		p.fail(fmt.Errorf("%w: a pass after one that does not find its token on the device", backend.ErrOrder))
 	default:
 		p.tokens = of(b.frame.result)
 	}

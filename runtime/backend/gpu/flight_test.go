@@ -14,6 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/metal"
 	"github.com/pilotfish-ai/pilotfish/metal/soft"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
@@ -92,7 +93,8 @@ func small(t testing.TB) *gguf.File {
 	})
 }
 
-// text is a program of random passes over one KV store: rows that take their token from the row before, batches, and
+// text is a program of random passes over one KV store: rows that take their token, the best or one that is drawn, from
+// the row before, batches, and
 // slots that are copied and exchanged. Run ahead, what it finds must be what it finds step by step.
 type text struct {
 	t     *testing.T
@@ -133,10 +135,14 @@ func (x *text) next() {
 	if x.chain {
 		last := x.under[len(x.under)-1]
 		if before = last.f; !x.ahead {
-			row.Token, before = last.out.Top[0].ID, nil
+			row.Token, before = last.out.Next, nil
 		}
 	}
-	f, err := x.m.Start(x.kv, row, backend.Want{Rows: []int{0}, K: 3}, before)
+	want := backend.Want{Rows: []int{0}, K: 1 + x.r.IntN(3), Logits: x.r.IntN(3) == 0}
+	if x.r.IntN(2) == 0 {
+		want.Draw.Sampling = terms.Sampling{Temperature: 20, Seed: x.r.Uint64(), TopK: 20 * x.r.IntN(2)}
+	}
+	f, err := x.m.Start(x.kv, row, want, before)
 	require.NoError(x.t, err)
 	now := flown{f: f}
 	if !x.ahead {
@@ -265,6 +271,7 @@ func TestNoToken(t *testing.T) {
 		p.Commit()
 		return p
 	}
+	drawn := backend.Draw{Sampling: terms.Sampling{Temperature: 1, TopK: 65}}
 	for _, k := range []struct {
 		rows int
 		want backend.Want
@@ -275,6 +282,8 @@ func TestNoToken(t *testing.T) {
 		{1, backend.Want{}, false, "does not find its token"},
 		{2, backend.Want{Rows: []int{0, 1}, K: 3}, false, "does not find its token"},
 		{1, backend.Want{Rows: []int{0}, K: 65}, false, "does not find its token"},
+		{1, backend.Want{Rows: []int{0}, K: 65, Draw: drawn}, false, ""},
+		{2, backend.Want{Rows: []int{0, 1}, K: 3, Draw: drawn}, false, "does not find its token"},
 		{2, backend.Want{Rows: []int{1}, K: 64}, false, ""},
 	} {
 		before := pass(k.rows, k.want)

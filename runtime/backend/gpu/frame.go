@@ -11,7 +11,8 @@ import (
 // that is under way has its own; all else is used by one pass after the other on the device.
 type frame struct {
 	buffer grown
-	result grown // what the merge of the head leaves
+	result grown // what the merge of the head leaves: the token to go on with first
+	logits grown // [wanted rows, vocabulary]
 	tokens bound // [T] token ids
 	slots  bound // [T] KV slots
 	rows   bound // [T] kernels.AttendRow
@@ -30,6 +31,7 @@ type frame struct {
 func (f *frame) close() {
 	f.buffer.close()
 	f.result.close()
+	f.logits.close()
 	for _, b := range f.args {
 		b.Close()
 	}

@@ -172,12 +172,12 @@ type scratch struct {
 	q          grown // [T, H, head room]
 	parts, ml  grown // [T, splits, H·Dh] and [T, splits, H, 2] of attention
 	best, sums grown // what the threadgroups of the head leave
-	logits     grown // [wanted rows, vocabulary]
+	drawn      grown // the same of a draw
 	routed     grown // [wanted rows, outputs of a router's first layer]
 }
 
 func (s *scratch) close() {
-	for _, g := range []*grown{&s.q, &s.parts, &s.ml, &s.best, &s.sums, &s.logits, &s.routed} {
+	for _, g := range []*grown{&s.q, &s.parts, &s.ml, &s.best, &s.sums, &s.drawn, &s.routed} {
 		g.close()
 	}
 }

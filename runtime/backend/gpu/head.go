@@ -30,7 +30,11 @@ type head struct {
 	onCPU  bool // best tokens and sums come from them
 	stride int  // words of a result
 	router *router
+	draw   *draw // nil: the best token is handed on
 }
+
+// handsOn reports whether the token for the pass that follows is found on the device.
+func (h *head) handsOn() bool { return len(h.want.Rows) == 1 && (!h.onCPU || h.draw != nil) }
 
 // Head implements [backend.Pass]: the output matrix in one level, the merge of what its threadgroups found in the next.
 func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w backend.Weight, want backend.Want) {
@@ -45,13 +49,18 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 	if h.k > maxBest || groups > kernels.MergeLists {
 		h.k, h.logits, h.onCPU = 1, true, true
 	}
+	if groups <= kernels.MergeLists {
+		if h.draw = p.drawOf(want); h.draw != nil {
+			h.k = min(max(h.k, h.draw.k), h.w.rows)
+		}
+	}
 	if want.Router != nil {
 		if h.router = want.Router.(*router); groups > kernels.MergeLists || h.router.dim != h.x.cols {
 			p.fail(fmt.Errorf("router: width %d and %d tokens: impossible for this model", h.router.dim, h.w.rows))
 		}
 		h.k = max(h.k, 2) // for the margin
 	}
-	h.stride = 2*h.k + 4
+	h.stride = 2*h.k + 5
 	s, n := &p.d.scratch, len(want.Rows)
 	p.fail(s.best.grow(p.d, 8*n*groups*h.k))
 	p.fail(s.sums.grow(p.d, 12*n*groups))
@@ -59,8 +68,11 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 	if h.router != nil {
 		p.fail(s.routed.grow(p.d, 4*n*h.router.widths[0]))
 	}
+	if h.draw != nil && h.draw.rest {
+		p.fail(s.drawn.grow(p.d, 12*groups))
+	}
 	if h.logits {
-		p.fail(s.logits.grow(p.d, 4*n*h.w.rows))
+		p.fail(p.frame.logits.grow(p.d, 4*n*h.w.rows))
 	}
 	if p.err != nil {
 		return
@@ -69,15 +81,19 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 		p.encodeHead(h, first, min(n-first, maxNarrow))
 	}
 	p.head = h
-	if h.onCPU && h.router == nil {
+	if h.onCPU && h.router == nil && h.draw == nil {
 		return
 	}
 	p.level()
 	args := kernels.MergeArgs{Groups: uint32(groups), K: uint32(h.k), Stride: uint32(h.stride)}
 	h.router.merge(&args)
+	h.draw.merge(&args)
 	p.run(dispatch{
 		pipeline: p.plain("merge"), groups: line(n), threads: kernels.MergeThreads,
-		buffers: []bound{of(s.best), of(s.sums), of(s.routed), h.router.bound(2), of(p.frame.result)}, args: raw(&args),
+		buffers: []bound{
+			of(s.best), of(s.sums), of(s.routed), h.router.bound(2), of(p.frame.result), h.draw.bound(s),
+		},
+		args: raw(&args),
 	})
 }
 
@@ -100,18 +116,19 @@ func (p *pass) encodeHead(h *head, first, n int) {
 	for i, t := range h.want.Rows[first : first+n] {
 		args.Row[i] = uint32(t)
 	}
+	h.draw.head(&args)
 	plan := p.narrow("head", w, n, divideHead(w.cols), 0)
 	args.Parts, args.Share, args.Abreast, args.Chunk = plan.columns()
 	logits := bound{}
 	if h.logits {
-		logits = bound{s.logits.Buffer, 4 * first * w.rows}
+		logits = bound{p.frame.logits.Buffer, 4 * first * w.rows}
 	}
 	p.run(dispatch{
 		pipeline: plan.pipeline, groups: line(groups + int(args.RouterGroups)), threads: plan.threads,
 		buffers: []bound{
 			w.matrix(), w.biases(), of(h.x.normed), of(h.x.squares),
 			{s.best.Buffer, 8 * first * groups * h.k}, {s.sums.Buffer, 12 * first * groups}, logits,
-			h.router.bound(0), h.router.bound(1), routed,
+			h.router.bound(0), h.router.bound(1), routed, h.draw.bound(s),
 		},
 		args: raw(&args), memory: plan.memory, weights: []*weight{w},
 	})
@@ -119,33 +136,37 @@ func (p *pass) encodeHead(h *head, first, n int) {
 
 // read fills the outputs when the pass is done.
 func (h *head) read(p *pass) {
-	s := &p.d.scratch
 	for i, t := range h.want.Rows {
 		o := &h.out[i]
 		var logits []float32
 		if h.logits {
-			logits = words[float32](s.logits.Bytes())[i*h.w.rows : (i+1)*h.w.rows]
+			logits = words[float32](p.frame.logits.Bytes())[i*h.w.rows : (i+1)*h.w.rows]
 		}
+		o.Logits, o.Hidden = o.Logits[:0], o.Hidden[:0] // also what is not asked for
 		if h.want.Logits {
-			o.Logits = append(o.Logits[:0], logits...)
+			o.Logits = append(o.Logits, logits...)
 		}
 		if h.want.Hidden {
 			row := words[float32](h.x.values.Bytes())[t*h.x.cols : (t+1)*h.x.cols]
 			o.Hidden = h.g.apply(o.Hidden, row)
 		}
 		if h.router != nil {
-			o.Confidence = confidence(words[float32](p.frame.result.Bytes())[i*h.stride+2*h.k+3])
+			o.Confidence = confidence(words[float32](p.frame.result.Bytes())[i*h.stride+2*h.k+4])
 		}
 		if h.onCPU {
 			fromLogits(o, logits, h.want.K)
+			if o.Next = o.Top[0].ID; h.draw != nil {
+				o.Next = int32(words[uint32](p.frame.result.Bytes())[0])
+			}
 			continue
 		}
 		result := words[uint32](p.frame.result.Bytes())[i*h.stride : (i+1)*h.stride]
+		o.Next, result = int32(result[0]), result[1:]
 		o.Top = o.Top[:0]
 		for j := range min(h.k, h.want.K, h.w.rows) {
 			o.Top = append(o.Top, backend.Candidate{ID: int32(result[2*j]), Logit: math.Float32frombits(result[2*j+1])})
 		}
-		sums := words[float32](p.frame.result.Bytes())[i*h.stride+2*h.k:]
+		sums := words[float32](p.frame.result.Bytes())[i*h.stride+2*h.k+1:]
 		setSums(o, float64(sums[0]), float64(sums[1]), float64(sums[2]))
 	}
 }

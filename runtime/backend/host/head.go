@@ -25,8 +25,9 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 		row := want.Of(i)
 		most = max(most, row.K)
 		p.setAct(i, in.row(t), g.(*norm), m.Quantised())
+		out[i].Logits, out[i].Hidden = out[i].Logits[:0], out[i].Hidden[:0] // also what is not asked for
 		if row.Hidden {
-			out[i].Hidden = append(out[i].Hidden[:0], d.acts.Token(i)...)
+			out[i].Hidden = append(out[i].Hidden, d.acts.Token(i)...)
 		}
 		if row.Logits {
 			out[i].Logits = reuse.Slice(out[i].Logits, m.Rows)

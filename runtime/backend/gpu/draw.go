@@ -1,0 +1,76 @@
+package gpu
+
+import (
+	"math"
+
+	"github.com/pilotfish-ai/pilotfish/kernels"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+)
+
+// draw is what the kernels need to guess at the token that package sample will draw.
+type draw struct {
+	k         int  // best tokens that they look for, at least
+	best      int  // of the best tokens, those that can be drawn at most
+	rest      bool // others can be drawn too
+	sharpness float32
+	topP      float32
+	minLogit  float32
+	pos       uint32
+	seed      uint64
+}
+
+// mostSharpness is 1/temperature of the least temperature that is told from less: any that does not round is.
+const mostSharpness = 1e30
+
+// drawOf returns the draw that a head is to guess at; nil for none.
+func (p *pass) drawOf(want backend.Want) *draw {
+	o := want.Draw
+	if o.Greedy() || len(want.Rows) != 1 {
+		return nil
+	}
+	d := &draw{
+		k: 1, best: 1, rest: o.TopK == 0 || o.TopK > maxBest,
+		sharpness: float32(min(1/o.Temperature, mostSharpness)), topP: 2, minLogit: -math.MaxFloat32,
+		pos: uint32(p.rows[want.Rows[0]].Pos) + 1, seed: o.Seed,
+	}
+	if o.TopP > 0 && o.TopP < 1 {
+		d.topP = float32(o.TopP)
+	}
+	if o.MinP > 0 {
+		d.minLogit = float32(max(o.Temperature*math.Log(o.MinP), -math.MaxFloat32))
+	}
+	switch cuts := o.TopK > 0 || d.topP < 1 || o.MinP > 0; {
+	case !d.rest:
+		d.k, d.best = o.TopK, o.TopK
+	case cuts:
+		d.k, d.best = maxBest, maxBest
+	}
+	return d
+}
+
+// head fills in what the head has to know.
+func (d *draw) head(a *kernels.HeadArgs) {
+	if d == nil || !d.rest {
+		return
+	}
+	a.Draw, a.Sharpness, a.Pos = 1, d.sharpness, d.pos
+	a.SeedLow, a.SeedHigh = uint32(d.seed), uint32(d.seed>>32)
+}
+
+// merge fills in what the merge has to know.
+func (d *draw) merge(a *kernels.MergeArgs) {
+	if d == nil {
+		return
+	}
+	a.Draw, a.Best, a.Rest = 1, min(uint32(d.best), a.K), flag(d.rest)
+	a.Sharpness, a.TopP, a.MinLogit, a.Pos = d.sharpness, d.topP, d.minLogit, d.pos
+	a.SeedLow, a.SeedHigh = uint32(d.seed), uint32(d.seed>>32)
+}
+
+// bound is what the head leaves of a draw for the merge, or nothing without one.
+func (d *draw) bound(s *scratch) bound {
+	if d == nil {
+		return bound{}
+	}
+	return of(s.drawn)
+}

@@ -1,0 +1,209 @@
+package gpu
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/metal/soft"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+)
+
+// drawing is a head over random logits, of which tokens are drawn.
+type drawing struct {
+	*fixture
+	h     *tensor
+	g     *norm
+	w     *weight
+	store *kv
+}
+
+func (x *fixture) drawing(vocab int) *drawing {
+	const dim = 64
+	g, _ := x.normOf(dim)
+	m, _ := x.matrix(gguf.F32, vocab, dim)
+	w, err := x.d.LoadWeight(m, nil)
+	require.NoError(x.t, err)
+	store := x.kv(backend.KVConfig{Slots: 1, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16})
+	return &drawing{fixture: x, h: x.tensorOf(1, dim), g: g, w: w.(*weight), store: store}
+}
+
+// anyDraw is a draw with or without each of the rules. Logits of these heads deviate by 8.
+func anyDraw(r *rand.Rand) backend.Draw {
+	d := backend.Draw{Sampling: terms.Sampling{Temperature: []float64{0.2, 1, 3, 8, 30}[r.IntN(5)], Seed: r.Uint64()}}
+	if r.IntN(2) == 0 {
+		d.TopK = []int{2, 5, 20, 40, 64, 65, 200}[r.IntN(7)]
+	}
+	if r.IntN(2) == 0 {
+		d.TopP = []float64{0.1, 0.5, 0.9, 0.99}[r.IntN(4)]
+	}
+	if r.IntN(3) == 0 {
+		d.MinP = []float64{0.01, 0.05, 0.3, 1}[r.IntN(4)]
+	}
+	return d
+}
+
+// round draws a token of other logits at some position, and returns the guess at it and what package sample draws.
+func (x *drawing) round(d backend.Draw) (guess, drawn int32) {
+	copy(x.h.all(), x.floats(len(x.h.all())))
+	s, err := sample.New(d.Sampling)
+	require.NoError(x.t, err)
+	row, out := rowsAt(1), make([]backend.Output, 1)
+	row[0].Pos = x.r.Int32N(5000)
+	want := s.Want(backend.Want{Rows: []int{0}, K: 1 + x.r.IntN(8), Draw: d})
+	p := x.begin(x.store, row)
+	p.Head(out, x.h, x.g, x.w, want)
+	require.NoError(x.t, p.End(x.t.Context()))
+	require.Len(x.t, out[0].Top, min(want.K, x.w.rows))
+	return out[0].Next, s.PickBy(int(row[0].Pos)+1, &out[0], sample.Rules{MinP: d.MinP}, sample.Place{})
+}
+
+// held is how many of n draws a device guesses right, and those that it does not.
+func (x *drawing) held(n int, draw func() backend.Draw) (right int, misses []backend.Draw) {
+	for range n {
+		d := draw()
+		if guess, drawn := x.round(d); guess == drawn {
+			right++
+		} else {
+			misses = append(misses, d)
+		}
+	}
+	return right, misses
+}
+
+// narrowed reports whether a device knows all that it takes to guess: what can be drawn is among the best tokens, or is
+// the whole vocabulary.
+func narrowed(d backend.Draw) bool {
+	return d.TopK > 0 && d.TopK <= maxBest || d.TopK == 0 && d.TopP == 0 && d.MinP == 0
+}
+
+// TestDraw: the token that a device goes on with is the one that package sample draws, of any temperature, top-k,
+// top-p, min-p, seed and position: nearly always, but for scores so near each other that float cannot tell them apart.
+// Where more can be drawn than the best tokens that kernels look for, and not all, most guesses hold.
+func TestDraw(t *testing.T) {
+	each(t, func(x *fixture) {
+		for _, vocab := range []int{3, 300, 1100} {
+			v := x.drawing(vocab)
+			rounds := 400
+			if x.variant == soft.Check {
+				rounds = 40
+			}
+			right, misses := v.held(rounds, func() backend.Draw {
+				d := anyDraw(x.r)
+				for !narrowed(d) {
+					d = anyDraw(x.r)
+				}
+				if d.TopK > vocab {
+					d.TopK = vocab
+				}
+				return d
+			})
+			t.Logf("%d tokens: %d of %d guesses hold", vocab, right, rounds)
+			assert.GreaterOrEqual(t, right, rounds-rounds/200, "%d tokens: %+v", vocab, misses)
+			right, misses = v.held(rounds/4, func() backend.Draw {
+				d := anyDraw(x.r)
+				for narrowed(d) || d.TopK > vocab {
+					d = anyDraw(x.r)
+				}
+				return d
+			})
+			t.Logf("%d tokens: %d of %d guesses hold where more can be drawn", vocab, right, rounds/4)
+			assert.GreaterOrEqual(t, right, rounds/4*8/10, "%d tokens: %+v", vocab, misses)
+		}
+	})
+}
+
+// TestDrawOfMany: of several wanted rows none is drawn, and of a greedy draw the token is the best one.
+func TestDrawOfMany(t *testing.T) {
+	x := &fixture{t: t, r: newRand(4), d: open(t, fastOptions())}
+	v := x.drawing(100)
+	v.h = x.tensorOf(2, 64)
+	drawn := backend.Draw{Sampling: terms.Sampling{Temperature: 100, TopK: 64}}
+	for _, c := range []backend.Want{
+		{Rows: []int{0, 1}, K: 3, Draw: drawn}, {Rows: []int{1}, K: 3}, {Rows: []int{1}, K: 70},
+		{Rows: []int{1}, K: 3, Draw: backend.Draw{Sampling: terms.Sampling{Temperature: 100, TopK: 1}}},
+	} {
+		out := make([]backend.Output, len(c.Rows))
+		p := x.begin(x.kv(backend.KVConfig{Slots: 2, Heads: 1, KVHeads: 1, HeadSize: 8, Type: gguf.F16}), rowsAt(2))
+		p.Head(out, v.h, v.g, v.w, c)
+		require.NoError(t, p.End(t.Context()))
+		for _, o := range out {
+			assert.Equal(t, o.Top[0].ID, o.Next)
+		}
+	}
+}
+
+// mistaken is a device that is given kernels with a mistake.
+type mistaken struct {
+	metal.Device
+	right, is string
+	made      int // mistakes
+}
+
+func (d *mistaken) NewLibrary(source string) (metal.Library, error) {
+	d.made += strings.Count(source, d.right)
+	return d.Device.NewLibrary(strings.ReplaceAll(source, d.right, d.is))
+}
+
+// TestDrawMistakes: noise that is wrong by a bit of the generator, of another position or seed, or not the logarithm
+// that it should be, and tokens that cannot be drawn or can and are not, show in how often guesses hold.
+func TestDrawMistakes(t *testing.T) {
+	draw := func(temperature float64, k int, p, least float64) backend.Draw {
+		return backend.Draw{Sampling: terms.Sampling{Temperature: temperature, TopK: k, TopP: p}, MinP: least}
+	}
+	all, best, near := draw(20, 0, 0, 0), draw(20, 60, 0, 0), draw(4, 20, 0, 0)
+	share, least, whole := draw(20, 60, 0.5, 0), draw(20, 60, 0, 0.5), draw(3, 0, 0.6, 0)
+	cases := []struct {
+		right, is string
+		draw      backend.Draw
+	}{
+		{"PhiloxLow = 0xB1CE6E93", "PhiloxLow = 0xB1CE6E92", best},
+		{"WeylHigh = 0x9E3779B9", "WeylHigh = 0x9E3779B8", all},
+		{"token = high ^ seed ^ pos", "token = high ^ pos", all},
+		{"(middle >> 32) + (other >> 32)", "(middle >> 32)", best},
+		{"const float below = draw_unit(~bits)", "const float below = draw_unit(bits)", all},
+		{"e = 2.0f * z * series", "e = z * z * series", near},
+		{"fma(logits[i], a.sharpness, draw_noise(", "fma(logits[i], 1.0f, draw_noise(", all},
+		{"fma(l, a.sharpness, draw_noise(", "fma(l, 0.0f, draw_noise(", best},
+		{"a.top_p * mass", "2 * mass", share},
+		{"l >= a.min_logit", "true", least},
+		{"if (!a.rest || !simd_any(last))", "if (false)", best},
+		{"if (!a.rest || !simd_any(last))", "if (true)", all},
+		{"n < 32 ? above : far_above", "above", share},
+		{"mass += precise::exp((logits[i] - m) * a.sharpness)", "mass += precise::exp(logits[i] - m)", whole},
+	}
+	for _, d := range []backend.Draw{all, best, near, share, least, whole} {
+		assert.GreaterOrEqual(t, heldWith(t, "\x00", "", d), mistakeRounds-1, "without a mistake: %+v", d)
+	}
+	if testing.Short() {
+		cases = cases[:2] // kernels are compiled for each
+	}
+	for _, c := range cases {
+		assert.Less(t, heldWith(t, c.right, c.is, c.draw), mistakeRounds*98/100, "%s instead of %s", c.is, c.right)
+	}
+}
+
+const mistakeRounds = 200
+
+// heldWith is how many of mistakeRounds draws a device guesses right whose kernels say is in place of right.
+func heldWith(t *testing.T, right, is string, draw backend.Draw) int {
+	t.Helper()
+	under := &mistaken{Device: OpenMetal(t, fastOptions()), right: right, is: is}
+	d, err := New(under, Options{})
+	require.NoError(t, err)
+	x := &fixture{t: t, r: newRand(17), d: d}
+	held, _ := x.drawing(300).held(mistakeRounds, func() backend.Draw {
+		draw.Seed = x.r.Uint64()
+		return draw
+	})
+	require.NoError(t, d.Close())
+	require.Equal(t, is != "", under.made > 0, right)
+	return held
+}
