@@ -25,7 +25,7 @@ builds() {
 if [ $# -eq 1 ]; then
 	dir=$(mktemp -d)
 	trap 'rm -r "$dir"' EXIT
-	builds | xargs -P "$(getconf _NPROCESSORS_ONLN)" -L 1 "$0"
+	builds | xargs -r -P "$(getconf _NPROCESSORS_ONLN)" -L 1 "$0"
 	[ -e "$dir/built" ]
 	exit
 fi
