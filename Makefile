@@ -23,6 +23,9 @@ ARM64LIBC ?= /usr/aarch64-linux-gnu
 # Packages that compute differently without assembly, and what the engine above them is tried with then.
 PLAIN   = ./kernels/cpu/... ./runtime/backend/host ./runtime/qwen2
 PLAINLY = ^Test(GreedyIsArgmax|Exact|Reuse|Lookup|Routed|Schema|Read|AuditAgrees)$$
+# Packages that would not build without assembly if something were there with it only: the kernels, and who imports them.
+SEEPLAIN = ./kernels/... $(shell grep -rl '"github.com/pilotfish-ai/pilotfish/kernels/cpu' --include='*.go' . | \
+	xargs -n 1 dirname | sort -u)
 # Plants small mistakes in a copy of the source, see .gremlins.yaml. It is run by version instead of being a tool of
 # go.mod, so that its own dependencies stay out of ours.
 GREMLINS = github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
@@ -31,8 +34,10 @@ WORKERS ?= 1
 
 # Packages tested at a time: more than the two cores of a small machine, as some wait more than they compute.
 ABREAST = 3
-# Packages with files, tests included, that start goroutines or guard what several share.
-RACED   = $(shell grep -rlE '^[[:space:]]*go |\.Go\b|"sync"|"sync/atomic"|t\.Parallel\b' --include='*.go' . | xargs -n 1 dirname | sort -u)
+# Packages with files, tests included, that start goroutines, or give work to those of another package; and vector, as
+# the race detector checks pointers too. The programs of docs/examples are run by their tests, and built without it.
+RACED   = $(filter-out ./docs/examples%,$(shell grep -rlE '^[[:space:]]*go |\.Go[^[:alnum:], ]|\bpool\.New\b|t\.Parallel\b' \
+	--include='*.go' . | xargs -n 1 dirname | sort -u)) ./kernels/cpu/vector ./runtime/backend/gpu
 
 .PHONY: help build generate test race fuzz mutants verified branches misuse schedules stories instructions bench matrix results study lint cross arm64 upstream metal deploy clients load terminal man
 
@@ -42,10 +47,11 @@ help: ## this list
 build: ## the program, as ./pilotfish, with its version stamped
 	$(GO) build $(if $(VERSION),-ldflags '-X main.version=$(VERSION)') -o $(PROGRAM) ./cmd/pilotfish
 
+# None of the tests vets again what make lint vets, tests included.
 test: ## all tests, with assembly and without; needs nothing but Go (for the GPU's kernels clang-19 and lld-19), and lists what had to be left out
-	$(GO) run ./internal/cmd/gotest -p $(ABREAST) ./...
-	$(GO) test -short -p $(ABREAST) -tags noasm $(PLAIN)
-	$(GO) test -short -tags noasm -run '$(PLAINLY)' ./runtime/engine
+	$(GO) run ./internal/cmd/gotest -vet=off -p $(ABREAST) ./...
+	$(GO) test -short -vet=off -p $(ABREAST) -tags noasm $(PLAIN)
+	$(GO) test -short -vet=off -tags noasm -run '$(PLAINLY)' ./runtime/engine
 
 race: ## tests of what runs in parallel, under the race detector; needs a C compiler
 	CGO_ENABLED=1 $(GO) test -race -short -vet=off -p $(ABREAST) $(RACED)
@@ -95,7 +101,7 @@ study: ## measures what these show anew on this machine, into OUT (study), and s
 lint: ## gofmt, go vet of every file on some machine, staticcheck, and the order of imports
 	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) vet -tags noasm ./...
+	$(GO) vet -tags noasm $(SEEPLAIN)
 	$(GO) vet -tags live ./bench
 	$(GO) vet -tags clients ./bench/clients
 	$(GO) vet -tags terminal ./cmd/pilotfish
@@ -128,10 +134,10 @@ cross: ## builds for every system that the program runs on
 		$(GO) list -export ./... >/dev/null; $(GO) build -o /dev/null ./cmd/pilotfish; done
 
 arm64: ## tests of the arm64 assembly on another machine; needs qemu-user
-	GOARCH=arm64 $(GO) test -short -exec $(QEMU) $(ARM64)
+	GOARCH=arm64 $(GO) test -short -vet=off -exec $(QEMU) $(ARM64)
 	@if [ -e $(ARM64LIBC)/lib/libc.so.6 ]; then \
 		echo "calls of Objective-C as arm64 makes them"; \
-		GOARCH=arm64 $(GO) test -exec '$(QEMU) -L $(ARM64LIBC)' -skip 'Soft|TestModel' ./metal/mtl; \
+		GOARCH=arm64 $(GO) test -vet=off -exec '$(QEMU) -L $(ARM64LIBC)' -skip 'Soft|TestModel' ./metal/mtl; \
 	else echo "*** LEFT OUT: ./metal/mtl on arm64, which needs libc6-arm64-cross ***"; fi
 
 # The engine serves bench/demo/large.gguf, or the folder that bench/hf makes of it.

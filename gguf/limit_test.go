@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // sparse makes a file of size bytes that begins with b and holds zeros otherwise, which take no room on the disk.
@@ -67,6 +69,7 @@ func TestLimits(t *testing.T) {
 
 // TestHostileSize: files that are nothing but many small things take time and memory in proportion.
 func TestHostileSize(t *testing.T) {
+	racing.Spare(t)
 	const n = 100_000
 	pairs, tensors, strs, nested := header(0, n), header(n, 0), header(0, 1).array("a", KindString, n),
 		header(0, 1).array("a", KindArray, n)
@@ -116,6 +119,7 @@ func TestManyLargePairs(t *testing.T) {
 
 // TestManyArrays: arrays that are allowed alone are too much together.
 func TestManyArrays(t *testing.T) {
+	racing.Spare(t)
 	const each = 4 + 8 // an empty array; zeros are one of bytes
 	inner := raw{}.u32(uint32(KindArray)).u64(maxElements)
 	b := header(0, 1).array("a", KindArray, 2)
@@ -146,6 +150,7 @@ func TestManyArrays(t *testing.T) {
 
 // TestLargeString: what is allowed is read, by the writer's rules too.
 func TestLargeString(t *testing.T) {
+	racing.Spare(t)
 	text := strings.Repeat("é", maxString/2)
 	b := written(t, func(w *Writer) { Put(w, "text", text); PutArray(w, "list", []string{"a", text}) })
 	f, err := Parse(b)

@@ -171,10 +171,14 @@ func TestReferences(t *testing.T) {
 // TestGateway: a large model behind a gateway gives the traces that it gives here, but for probabilities that an audit
 // does not tell.
 func TestGateway(t *testing.T) {
-	here := demoOptions(t, 6, engine.Options{})
+	prompts, references := 6, References()
+	if testing.Short() {
+		prompts, references = 2, []Reference{Sampled, Routed}
+	}
+	here := demoOptions(t, prompts, engine.Options{})
 	here.MaxTokens = 42
 	there := behind(t, here)
-	for _, reference := range References() {
+	for _, reference := range references {
 		here.Reference, there.Reference = reference, reference
 		want, sum := gather(t, here)
 		got, summed := gather(t, there)
@@ -253,7 +257,11 @@ func TestStopped(t *testing.T) {
 	require.NoError(t, err)
 	want := filesOf(t, whole)
 	enough := errors.New("enough")
-	for stop := range 8 {
+	stops := []int{0, 1, 2, 3, 4, 5, 6, 7}
+	if testing.Short() {
+		stops = []int{1, 4, 7} // within a shard, between two, and behind all
+	}
+	for _, stop := range stops {
 		dir := t.TempDir()
 		ctx, cancel := context.WithCancelCause(t.Context())
 		_, err := plan(t, o).Run(ctx, dir, func(done, total int) {

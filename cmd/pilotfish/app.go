@@ -31,6 +31,9 @@ type app struct {
 	// patience is how long a run that needed no answer waits for its first attempt to connect, from when that began.
 	patience time.Duration
 
+	// bandwidth measures that of memory in 1e9 bytes per second, as [result.Bandwidth] does.
+	bandwidth func() float64
+
 	command *cobra.Command    // at work; nil before
 	settled map[string]string // flags that are not from the command line, and where they are from
 }

@@ -15,14 +15,25 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// call runs the program in this process with an empty stdin and returns what a shell would see.
+// call runs the program in this process with an empty stdin and returns what a shell would see. The bandwidth of memory
+// is not measured, which takes a second of both cores: TestBandwidth does that once.
 func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = run(t.Context(), args, strings.NewReader(""), &out, &errs)
+	a := newApp(strings.NewReader(""), &out, &errs)
+	a.bandwidth = func() float64 { return 12.5 }
+	code = a.run(t.Context(), args)
 	return code, out.String(), errs.String()
+}
+
+// TestBandwidth: outside of tests it is what the machine does.
+func TestBandwidth(t *testing.T) {
+	racing.Spare(t)
+	assert.Greater(t, newApp(nil, nil, nil).bandwidth(), 0.1)
 }
 
 func TestExitCodes(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
-	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -87,7 +86,7 @@ func (f *benchGatewayFlags) run(ctx context.Context, a *app) error {
 	}
 	about := a.measured()
 	if f.json {
-		about.Machine.Bandwidth = result.Bandwidth()
+		about.Machine.Bandwidth = a.bandwidth()
 	}
 	m := newMeter(a.stderr, "questions", inPieces)
 	f.o.Progress = func(done, of int) { m.show(int64(done), int64(of)) }

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
-	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
 // benchLinkFlags are the flags of `pilotfish bench link`.
@@ -120,7 +119,7 @@ func (f *benchLinkFlags) run(ctx context.Context, a *app) (err error) {
 	defer func() { err = errors.Join(err, f.o.QLog.Close()) }()
 	about := a.measured()
 	if f.json {
-		about.Machine.Bandwidth = result.Bandwidth()
+		about.Machine.Bandwidth = a.bandwidth()
 	}
 	m := newMeter(a.stderr, "questions and connections", inPieces)
 	f.o.Progress = func(done, of int) { m.show(int64(done), int64(of)) }

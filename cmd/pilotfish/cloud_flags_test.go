@@ -347,6 +347,8 @@ func TestGarbagePercent(t *testing.T) {
 // TestSpendMemory: large keys and values make the collector run at a smaller share, small ones at a larger, and in the
 // end it is as before. Whoever sets GOGC decides himself.
 func TestSpendMemory(t *testing.T) {
+	t.Setenv("GOGC", "")
+	require.NoError(t, os.Unsetenv("GOGC"))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	undo := spendMemory(1 << 20)
 	small := gcPercent()

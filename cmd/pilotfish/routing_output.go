@@ -33,7 +33,7 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 		return err
 	}
 	if f.json || f.page != "" {
-		about.Machine.Bandwidth = result.Bandwidth()
+		about.Machine.Bandwidth = a.bandwidth()
 	}
 	if s.QLog, err = f.qlog.open(); err != nil {
 		return err

@@ -1,34 +1,43 @@
 #!/bin/sh
 # fuzz.sh TIME: runs every fuzz target of the module for TIME ("20s"), as many at once as there are cores, with one
-# worker each. A package is built once for all its targets, which go test -fuzz does again for each.
+# worker each. A package is built once for all its targets, which go test -fuzz does again for each, and while those of
+# packages before it run.
 #
-# fuzz.sh TIME FOLDER BINARY TARGET: runs one of them.
+# fuzz.sh TIME FOLDER BINARY CORPUS TARGET: runs one of them. CORPUS is the folder for inputs that reach new code.
 set -eu
 GO=${GO:-go}
 time=$1
 
-if [ $# -eq 1 ]; then
-	dir=$(mktemp -d)
-	trap 'rm -r "$dir"' EXIT
+# builds prints a line for each target as soon as its package is built, and leaves $dir/built behind if all could be.
+builds() {
+	cache=$($GO env GOCACHE)/fuzz
 	n=0
 	for folder in $(grep -rl '^func Fuzz' --include='*_test.go' . | xargs -n 1 dirname | sort -u); do
 		n=$((n + 1))
-		$GO test -c -fuzz . -o "$dir/$n.test" "$folder"
-		(cd "$folder" && "$dir/$n.test" -test.list '^Fuzz') | sed "s|^|$time $folder $dir/$n.test |" >>"$dir/targets"
+		$GO test -c -vet=off -fuzz . -o "$dir/$n.test" "$folder"
+		corpus=$cache/$($GO list "$folder")
+		(cd "$folder" && "$dir/$n.test" -test.list '^Fuzz') >"$dir/$n.list"
+		sed "s|^|$time $folder $dir/$n.test $corpus |" "$dir/$n.list"
 	done
-	xargs -P "$(getconf _NPROCESSORS_ONLN)" -L 1 "$0" <"$dir/targets"
+	touch "$dir/built"
+}
+
+if [ $# -eq 1 ]; then
+	dir=$(mktemp -d)
+	trap 'rm -r "$dir"' EXIT
+	builds | xargs -r -P "$(getconf _NPROCESSORS_ONLN)" -L 1 "$0"
+	[ -e "$dir/built" ]
 	exit
 fi
 
-binary=$3 target=$4
+binary=$3 corpus=$4 target=$5
 cd "$2"
-cache=$($GO env GOCACHE)/fuzz/$($GO list .)
 log=$(mktemp)
 trap 'rm "$log"' EXIT
 
 fuzz() {
 	"$binary" -test.run '^$' -test.fuzz "^$target\$" -test.fuzztime "$time" -test.fuzzminimizetime 10x \
-		-test.fuzzcachedir "$cache" -test.parallel 1 </dev/null >"$log" 2>&1
+		-test.fuzzcachedir "$corpus" -test.parallel 1 </dev/null >"$log" 2>&1
 }
 
 missedDeadline() { grep -qx '    context deadline exceeded' "$log" && ! grep -q 'Failing input' "$log"; }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/kerneltest"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // checkFloat holds the microkernels on float weights against their twins, for rows of n elements, pad elements apart.
@@ -117,6 +118,7 @@ func FuzzFloat(f *testing.F) {
 // TestEveryF16 multiplies every half-precision number with 1, at each place of a row that a microkernel loads
 // differently.
 func TestEveryF16(t *testing.T) {
+	racing.Spare(t)
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		const n = 57 // 32 columns, 16, 8 and one
 		for _, at := range []int{0, 13, 31, 40, 50, 56} {

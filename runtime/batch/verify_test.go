@@ -55,6 +55,10 @@ func verdicts(t testing.TB, m *qwen2.Model, q batch.Question) (all []terms.Findi
 // position is what a question for that position alone answers, and its scores are those of the model's logits, to the
 // last bit.
 func TestVerdicts(t *testing.T) {
+	rounds := 8
+	if testing.Short() {
+		rounds = 3
+	}
 	m, alone := model(t), model(t)
 	differ, checked := 0, 0
 	for _, slots := range []int{40, 64, 500} {
@@ -63,7 +67,7 @@ func TestVerdicts(t *testing.T) {
 			single := start(t, alone, 40, batch.Options{Lookup: -1})
 			r := rand.New(rand.NewPCG(uint64(slots), uint64(rows)))
 			var before [][]int32
-			for range 8 {
+			for range rounds {
 				questions := make([]batch.Question, 1+r.IntN(6))
 				for i := range questions {
 					questions[i] = anyVerified(r, before, 40, 512)

@@ -517,6 +517,7 @@ func TestHeadAndWrap(t *testing.T) {
 // TestPickIsBestAllowed: a greedy choice by a schema is the best of all tokens that may follow, also where the room
 // left rules most of the better ones out, unless these are very many.
 func TestPickIsBestAllowed(t *testing.T) {
+	racing.Spare(t)
 	e := tiny(t, demo.Small())
 	s, err := e.NewSession()
 	require.NoError(t, err)

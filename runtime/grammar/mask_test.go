@@ -1,13 +1,32 @@
 package grammar
 
 import (
+	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
+
+// TestTogether: goroutines that draw answers by one matcher draw what each would draw by a matcher of its own.
+func TestTogether(t *testing.T) {
+	g, err := Schema([]byte(`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"array",` +
+		`"items":{"enum":["ab","more",120,null]}}},"required":["a","b"],"additionalProperties":false}`))
+	require.NoError(t, err)
+	v := smallVocabulary(t)
+	shared := NewMatcher(g, v)
+	var texts, alone [4]string
+	var all sync.WaitGroup
+	for i := range texts {
+		all.Go(func() { texts[i], _ = draw(rand.New(rand.NewPCG(uint64(i), 1)), shared, v, 200) })
+		alone[i], _ = draw(rand.New(rand.NewPCG(uint64(i), 1)), NewMatcher(g, v), v, 200)
+	}
+	all.Wait()
+	assert.Equal(t, alone, texts)
+}
 
 // TestMaskSet: a set of tokens, also beyond its bounds.
 func TestMaskSet(t *testing.T) {
