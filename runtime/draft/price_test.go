@@ -325,6 +325,13 @@ func TestWaits(t *testing.T) {
 		w.learn(20)
 	}
 	assert.EqualValues(t, 20, w.likely(), "the old ones are forgotten")
+	for d := range 9 {
+		w.learn(time.Duration(9 - d))
+	}
+	for range 4 {
+		w.learn(100)
+	}
+	assert.EqualValues(t, 5, w.likely(), "the four that came first are, not the four that are least")
 }
 
 // TestGuessesAt: the local token comes first, the others as likely as they are to be the answer: by the small model's
