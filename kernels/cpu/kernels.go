@@ -57,8 +57,8 @@ type packedKernels struct {
 	tileLeast    int
 	twoPanels    [formats]tile // of two panels behind each other, as are their accumulators; nil if nothing is gained
 
-	// horizontalSum sets dst[i] to the sum of the accumulators of each result, epilogue puts such sums at dst, or adds
-	// them, and leaves zeros; it may be nil.
+	// horizontalSum sets dst[i] to the sum of the accumulators of each result; epilogue puts such sums at dst, or adds
+	// them, and leaves zeros. A table has one of the two.
 	horizontalSum, epilogue func(a *sumArgs)
 }
 

@@ -47,6 +47,16 @@ func gemm8Q6_KAVX2(a *gemmArgs)
 func packQ6_KAVX2(a *packArgs)
 func tileQ6_KAVX2(a *tileArgs)
 
+// every_format_avx2_gen_amd64.s
+
+func roundAVX2(a *actsArgs)
+func epilogueAVX2(a *sumArgs)
+
+// every_format_avx512_gen_amd64.s
+
+func interleaveVNNI(a *actsArgs)
+func epilogueAVX512(a *sumArgs)
+
 // quantised_avxvnni_gen_amd64.s
 
 func gemvQ8_0AVXVNNI(a *gemmArgs)
@@ -137,27 +147,14 @@ func (k *kernels) quantisedAVX2() {
 	k.pack[q6_K] = packQ6_KAVX2
 	k.tile[q6_K] = tileQ6_KAVX2
 	k.smallGEMMs[q6_K] = []smallGEMM{{gemm8Q6_KAVX2, 8, 2, 16}}
-}
-
-// quantisedAVXVNNI sets the microkernels that are generated.
-func (k *kernels) quantisedAVXVNNI() {
-	k.gemv[q8_0] = gemvQ8_0AVXVNNI
-	k.tile[q8_0] = tile32AVXVNNI
-	k.tile[q4_0] = tile32AVXVNNI
-	k.tile[q5_0] = tile32AVXVNNI
-	k.tile[q4_K] = tileKAVXVNNI
-	k.tile[q5_K] = tileKAVXVNNI
-	k.tile[q6_K] = tile6AVXVNNI
-	k.smallGEMMs[q4_0] = []smallGEMM{{gemv8Q4_0AVXVNNI, 8, 1, 1}, {gemm8Q4_0AVXVNNI, 8, 2, 16}}
-	k.smallGEMMs[q4_K] = []smallGEMM{{gemv8Q4_KAVXVNNI, 8, 1, 1}, {gemm8Q4_KAVXVNNI, 8, 2, 16}}
-	k.smallGEMMs[q8_0] = []smallGEMM{{gemm8Q8_0AVXVNNI, 8, 2, 16}}
-	k.smallGEMMs[q5_0] = []smallGEMM{{gemm8Q5_0AVXVNNI, 8, 1, 16}}
-	k.smallGEMMs[q5_K] = []smallGEMM{{gemm8Q5_KAVXVNNI, 8, 2, 16}}
-	k.smallGEMMs[q6_K] = []smallGEMM{{gemm8Q6_KAVXVNNI, 8, 2, 16}}
+	k.round = roundAVX2
+	k.epilogue = epilogueAVX2
 }
 
 // quantisedVNNI sets the microkernels that are generated.
 func (k *kernels) quantisedVNNI() {
+	k.interleave = interleaveVNNI
+	k.epilogue = epilogueAVX512
 	k.gemv[q8_0] = gemvQ8_0VNNI
 	k.pack[q8_0] = packQ8_0VNNI
 	k.pack[q4_0] = packQ4_0VNNI
@@ -177,12 +174,29 @@ func (k *kernels) quantisedVNNI() {
 	k.twoPanels[q4_K] = tileKx2VNNI
 	k.twoPanels[q5_K] = tileKx2VNNI
 	k.twoPanels[q6_K] = tile6x2VNNI
-	k.smallGEMMs[q8_0] = []smallGEMM{{gemm4Q8_0VNNI, 4, 2, 8}}
 	k.smallGEMMs[q4_0] = []smallGEMM{{gemm4Q4_0VNNI, 4, 1, 8}}
-	k.smallGEMMs[q5_0] = []smallGEMM{{gemm4Q5_0VNNI, 4, 1, 8}}
 	k.smallGEMMs[q4_K] = []smallGEMM{{gemm4Q4_KVNNI, 4, 1, 8}}
+	k.smallGEMMs[q5_0] = []smallGEMM{{gemm4Q5_0VNNI, 4, 1, 8}}
 	k.smallGEMMs[q5_K] = []smallGEMM{{gemm4Q5_KVNNI, 4, 1, 8}}
 	k.smallGEMMs[q6_K] = []smallGEMM{{gemm4Q6_KVNNI, 4, 1, 8}}
+	k.smallGEMMs[q8_0] = []smallGEMM{{gemm4Q8_0VNNI, 4, 2, 8}}
+}
+
+// quantisedAVXVNNI sets the microkernels that are generated.
+func (k *kernels) quantisedAVXVNNI() {
+	k.gemv[q8_0] = gemvQ8_0AVXVNNI
+	k.tile[q8_0] = tile32AVXVNNI
+	k.tile[q4_0] = tile32AVXVNNI
+	k.tile[q5_0] = tile32AVXVNNI
+	k.tile[q4_K] = tileKAVXVNNI
+	k.tile[q5_K] = tileKAVXVNNI
+	k.tile[q6_K] = tile6AVXVNNI
+	k.smallGEMMs[q4_0] = []smallGEMM{{gemv8Q4_0AVXVNNI, 8, 1, 1}, {gemm8Q4_0AVXVNNI, 8, 2, 16}}
+	k.smallGEMMs[q4_K] = []smallGEMM{{gemv8Q4_KAVXVNNI, 8, 1, 1}, {gemm8Q4_KAVXVNNI, 8, 2, 16}}
+	k.smallGEMMs[q5_0] = []smallGEMM{{gemm8Q5_0AVXVNNI, 8, 1, 16}}
+	k.smallGEMMs[q5_K] = []smallGEMM{{gemm8Q5_KAVXVNNI, 8, 2, 16}}
+	k.smallGEMMs[q6_K] = []smallGEMM{{gemm8Q6_KAVXVNNI, 8, 2, 16}}
+	k.smallGEMMs[q8_0] = []smallGEMM{{gemm8Q8_0AVXVNNI, 8, 2, 16}}
 }
 
 // floatAVX2 sets the microkernels that are generated.

@@ -1,7 +1,6 @@
 //go:build !noasm
 
 #include "textflag.h"
-#include "avxvnni_amd64.h"
 
 // peak(n int) uint64: n rounds of twelve instructions OP on zeros, which do not wait for each other.
 #define PEAK(OP, A, B, C, D, E, F, G, H, I, J, K, L) \
@@ -27,7 +26,8 @@ round: \
 	RET
 #define MADDUBS(R) VPMADDUBSW Y0, Y1, R
 #define FMA(R) VFMADD231PS Y0, Y1, R
-#define DPBUSD256(p) DPBUSD(0, 1, p)
+// VPDPBUSD Y0, Y1, Yp in the form of AVX-VNNI; the assembler knows only that of AVX-512.
+#define DPBUSD256(p) BYTE $0xc4; BYTE $(0xe2 - 128*(p/8)); BYTE $0x75; BYTE $0x50; BYTE $(0xc0 + 8*(p%8))
 #define DPBUSD512(R) VPDPBUSD Z0, Z1, R
 #define FMA512(R) VFMADD231PS Z0, Z1, R
 

@@ -739,15 +739,15 @@ accumulator:
 	LEAQ 32(AX), R12
 	MOVQ (SP), R14
 	MOVQ gemmArgs_stride(R14), DX
-	SHLQ $2, DX
 	MOVQ 8(SP), BX
 	ADDQ $32, 8(SP)
 	MOVQ 40(SP), R11
+	SHLQ $2, DX
 	MOVQ R11, R13
 	SHLQ $5, R13
 	LEAQ (R13)(R13*2), CX
 	LEAQ (R12)(R13*4), R14
-put:
+token:
 	VMOVUPS (R12), Y0
 	VMOVUPS (R12)(R13*1), Y1
 	VMOVUPS (R12)(R13*2), Y2
@@ -760,7 +760,7 @@ put:
 	ADDQ $32, R14
 	ADDQ DX, BX
 	DECQ R11
-	JNZ put
+	JNZ token
 	CMPQ SI, 16(SP)
 	JLT outputs
 	VZEROUPPER 

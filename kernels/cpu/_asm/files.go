@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"go/format"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -104,25 +105,20 @@ func tables(all []file) string {
 	return text.String()
 }
 
-// rows are the assignments to the table.
-func (f file) rows() string {
-	var rows strings.Builder
-	var order []string
-	groups := map[string]string{}
+// rows are the assignments to the table; a field with small GEMMs has all of them.
+func (f file) rows() (rows string) {
+	small := map[string]string{}
 	for _, m := range f.kernels {
 		for _, field := range m.fields {
 			if m.numbers == "" {
-				fmt.Fprintf(&rows, "\tk.%s = %s\n", field, m.name)
-				continue
+				rows += fmt.Sprintf("\tk.%s = %s\n", field, m.name)
+			} else {
+				small[field] += fmt.Sprintf("{%s, %s}, ", m.name, m.numbers)
 			}
-			if groups[field] == "" {
-				order = append(order, field)
-			}
-			groups[field] += fmt.Sprintf("{%s, %s}, ", m.name, m.numbers)
 		}
 	}
-	for _, field := range order {
-		fmt.Fprintf(&rows, "\tk.%s = []smallGEMM{%s}\n", field, strings.TrimSuffix(groups[field], ", "))
+	for _, field := range slices.Sorted(maps.Keys(small)) {
+		rows += fmt.Sprintf("\tk.%s = []smallGEMM{%s}\n", field, strings.TrimSuffix(small[field], ", "))
 	}
-	return rows.String()
+	return rows
 }

@@ -128,8 +128,8 @@ func (g *gemm8) nextBlock32() {
 
 // signed is block32 for signed weights, half by half.
 func (g *gemm8) signed() {
-	g.signedBlock(g.count, g.saved, g.waiting, g.scales.Scales, func(half int) [4]Vec {
-		w := g.Format.(q8_0).unpackHalf(g.Kernel, panelRows, half)
+	g.signedBlock(g.count, g.saved, g.waiting, g.scales.Scales, func(half int) []Vec {
+		w := panelRows.Load(g.Kernel, 2, half)
 		if half == 0 {
 			g.Format.StoreScales(g.Kernel, panelRows, g.scales)
 		}
@@ -190,52 +190,15 @@ func (g *gemm8) clearSums() {
 
 // putSums adds the accumulators of each token and puts them at dst, which moves on to the next outputs.
 func (g *gemm8) putSums() {
-	width := g.Set.Width()
 	g.Op("LEAQ", g.sums, R12)
 	g.Op("MOVQ", g.args, R14)
 	g.Load(R14, "stride", DX)
-	g.Op("SHLQ", 2, DX)
 	g.Op("MOVQ", g.dst, BX)
-	g.Op("ADDQ", width, g.dst)
+	g.Op("ADDQ", g.Set.Width(), g.dst)
 	g.Op("MOVQ", g.count, R11)
-	g.Op("MOVQ", R11, R13)
-	g.Op("SHLQ", log2(width), R13)           // bytes of an accumulator
-	g.Op("LEAQ", At(R13).Times(R13, 2), CX)  // of three
-	g.Op("LEAQ", At(R12).Times(R13, 4), R14) // the fifth
-	put := g.Here("put")
-	sum := g.addAccumulators(g.b.Accumulators(), R12, R14)
-	g.Op("VMOVUPS", sum, At(BX))
-	g.Free(sum)
-	g.Op("ADDQ", width, R12)
-	g.Op("ADDQ", width, R14)
-	g.Op("ADDQ", DX, BX)
-	g.Op("DECQ", R11)
-	g.Op("JNZ", put)
-}
-
-// addAccumulators adds four accumulators from first on, or eight, of which the fifth is at fifth. One takes R13 bytes,
-// three take CX.
-func (k *Kernel) addAccumulators(n int, first, fifth Reg) Vec {
-	v := k.Vecs(4)
-	for i := range v {
-		k.Op("VMOVUPS", accumulator(first, i), v[i])
-	}
-	for i := range n - 4 {
-		k.Op("VADDPS", accumulator(fifth, i), v[i], v[i])
-	}
-	k.addFour(v)
-	return v[0]
-}
-
-// addFour makes v[0] (v[0]+v[2]) + (v[1]+v[3]) and gives the others back.
-func (k *Kernel) addFour(v []Vec) {
-	k.Op("VADDPS", v[2], v[0], v[0])
-	k.Op("VADDPS", v[3], v[1], v[1])
-	k.Op("VADDPS", v[1], v[0], v[0])
-	k.Free(v[1:]...)
-}
-
-// accumulator is the i-th from base on.
-func accumulator(base Reg, i int) Mem {
-	return [4]Mem{At(base), At(base).Times(R13, 1), At(base).Times(R13, 2), At(base).Times(CX, 1)}[i]
+	g.sumTokens(func(v []Vec) {
+		if g.b.Accumulators() == 8 {
+			g.addFifth(v)
+		}
+	}, func(Vec) {})
 }

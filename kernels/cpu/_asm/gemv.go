@@ -113,7 +113,7 @@ func (g *gemv) byEights() {
 	var p [4]Vec
 	var fours []Vec
 	visited := 0
-	g.Format.UnpackContiguous(g.Kernel, 0, func(block int, w Vec) {
+	g.Format.Unpack(g.Kernel, Row(0), func(block, _ int, w Vec) {
 		p[block%4] = g.set.Dot(g.Kernel, w, At(R11).Plus(32*block))
 		g.Free(w)
 		if visited++; visited%4 == 0 {
@@ -172,7 +172,7 @@ func (g *gemv) prefetchNext(lines int) {
 
 // products multiplies the block of 32 columns that is some bytes after SI with the activations q bytes after R11.
 func (g *gemv) products(bytes, q int) (p Vec) {
-	g.Format.UnpackContiguous(g.Kernel, bytes, func(_ int, w Vec) {
+	g.Format.Unpack(g.Kernel, Row(bytes), func(_, _ int, w Vec) {
 		p = g.set.Dot(g.Kernel, w, At(R11).Plus(q))
 		g.Free(w)
 	})

@@ -181,9 +181,7 @@ func (g *gemv8) put() {
 			g.Op("VADDPS", acc, v[i-4], v[i-4])
 		}
 	}
-	g.Op("VADDPS", v[2], v[0], v[0])
-	g.Op("VADDPS", v[3], v[1], v[1])
-	g.Op("VADDPS", v[1], v[0], v[0])
+	g.addFour(v)
 	g.Op("VMOVUPS", v[0], At(R12))
 	g.Op("ADDQ", g.Set.Width(), R12)
 }

@@ -95,6 +95,31 @@ func (r Rows) At(row, offset int) Mem {
 	return m.Times(r.multiples[row/scale], scale)
 }
 
+// Halves implements Source.
+func (r Rows) Halves() int { return 2 }
+
+// Load implements Source.
+func (r Rows) Load(k *Kernel, offset, half int) []Vec {
+	v := k.Set.Interleave(k, r, offset+16*half)
+	return v[:]
+}
+
+// Nibbles implements Source.
+func (r Rows) Nibbles(k *Kernel, offset int, visit func(part int, w Vec)) {
+	for i, v := range r.Load(k, offset, 0) {
+		low, high := weightNibbles(k, v)
+		visit(i, low)
+		visit(4+i, high)
+	}
+}
+
+// FifthBits implements Source.
+func (r Rows) FifthBits(k *Kernel, offset int, w [8]Vec) {
+	bits := k.Set.FourBytes(k, r, offset)
+	k.Set.FifthBits(k, bits, w)
+	k.Free(bits)
+}
+
 // panelRows are the rows of a panel, from SI on.
 var panelRows = Rows{even: SI, odd: BX, multiples: map[int]Reg{1: DI, 3: R8, 5: R10, 7: R11}}
 

@@ -3,7 +3,7 @@ package main
 // signedBlock multiplies a block of 32 columns of signed weights with all tokens, for AVX2, half by half: both the
 // weights and their magnitudes have registers then. The products of the first half wait in memory for those of the
 // second, from waiting on, which is at a multiple of 32; saved is room for a pointer, BX for anything in the end.
-func (k *Kernel) signedBlock(count, saved, waiting, scale Mem, half func(i int) [4]Vec) {
+func (k *Kernel) signedBlock(count, saved, waiting, scale Mem, half func(i int) []Vec) {
 	var w Weights
 	k.Op("MOVQ", R12, saved)
 	k.signedHalf(&w, half(0))
@@ -35,7 +35,7 @@ func (k *Kernel) signedBlock(count, saved, waiting, scale Mem, half func(i int) 
 }
 
 // signedHalf makes v the parts of half a block, with their magnitudes.
-func (k *Kernel) signedHalf(w *Weights, v [4]Vec) {
+func (k *Kernel) signedHalf(w *Weights, v []Vec) {
 	k.magnitudes = map[Vec]Vec{}
 	for i, part := range v {
 		w.Parts[i], w.Parts[4+i] = part, part

@@ -78,9 +78,9 @@ func (t *tile) load() {
 func (t *tile) block() {
 	if t.Scheme.Signed() {
 		t.prefetchNext()
-		t.signedBlock(t.count, t.saved, t.waiting, At(AX), func(half int) (w [4]Vec) {
+		t.signedBlock(t.count, t.saved, t.waiting, At(AX), func(half int) []Vec {
+			w := t.Vecs(4)
 			for i := range w {
-				w[i] = t.Vec()
 				t.Op("VMOVDQU", At(SI).Plus(128*half+32*i), w[i])
 			}
 			return w

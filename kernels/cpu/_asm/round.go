@@ -1,0 +1,125 @@
+package main
+
+// round rounds activations to 8 bits by blocks of 32, as Acts says of Q, D, S and H.
+//
+// SI x, R8 blocks of it left; DI q, DX d, CX s, BX h.
+func round(k *Kernel) {
+	k.ToArgs(AX)
+	k.Load(AX, "q", DI, "d", DX, "n", R8, "s", CX, "h", BX, "x", SI)
+	k.Op("SHRQ", 5, R8)
+	block, zero, fill := k.Here("block"), k.Label("zero"), k.Label("fill")
+	v := k.Vecs(4)
+	for i := range v {
+		k.Op("VMOVUPS", At(SI).Plus(32*i), v[i])
+	}
+	largest := k.largestMagnitude(v)
+	k.Op("VMOVD", largest, AX)
+	k.Op("CMPL", AX, 0x03aa2425) // 1e-36
+	k.Op("JLT", zero)
+	k.Op("CMPL", AX, 0x7f800000) // infinity or NaN
+	k.Op("MOVL", 0x7fc00000, AX)
+	k.Op("JGE", fill)
+	k.roundBlock(v, largest)
+	next := k.Here("next")
+	for _, step := range []struct {
+		bytes int
+		r     Reg
+	}{{128, SI}, {32, DI}, {4, DX}, {4, CX}, {4, BX}} {
+		k.Op("ADDQ", step.bytes, step.r)
+	}
+	k.Op("DECQ", R8)
+	k.Op("JNZ", block)
+	k.Return()
+
+	k.Place(zero)
+	k.Op("XORL", AX, AX)
+	k.Place(fill)
+	k.Op("MOVL", AX, At(DX))
+	k.Op("MOVL", AX, At(CX))
+	k.Op("MOVL", 0, At(BX))
+	k.Op("VPXOR", v[0], v[0], v[0])
+	k.Op("VMOVDQU", v[0], At(DI))
+	k.Op("JMP", next)
+}
+
+// largestMagnitude is that of 32 numbers: magnitudes order as integers do, infinity and NaN above all.
+func (k *Kernel) largestMagnitude(v []Vec) Vec {
+	all := k.Vecs(4)
+	for i, m := range all {
+		k.Op("VPAND", k.Broadcast(0x7fffffff), v[i], m)
+	}
+	k.Op("VPMAXSD", all[1], all[0], all[0])
+	k.Op("VPMAXSD", all[3], all[2], all[2])
+	k.Op("VPMAXSD", all[2], all[0], all[0])
+	m, t := all[0].X(), all[1].X()
+	k.Op("VEXTRACTI128", 1, all[0], t)
+	k.Op("VPMAXSD", t, m, m)
+	for _, order := range []int{0x4e, 0xb1} {
+		k.Op("VPSHUFD", order, m, t)
+		k.Op("VPMAXSD", t, m, m)
+	}
+	k.Free(all[1:]...)
+	return m
+}
+
+// roundBlock sets d to largest/127, q to v/d, h to the sums of both halves of q, s to d times that of both.
+func (k *Kernel) roundBlock(v []Vec, largest Vec) {
+	d, inverse, most := k.Vec(), k.Vec(), k.Broadcast(0x42fe0000).X() // 127
+	k.Op("VDIVSS", most, largest, d.X())
+	k.Op("VMOVSS", d.X(), At(DX))
+	k.Op("VDIVSS", largest, most, inverse.X())
+	k.Op("VBROADCASTSS", inverse.X(), inverse)
+	for _, v := range v {
+		k.Op("VMULPS", inverse, v, v)
+		k.Op("VCVTPS2DQ", v, v)
+	}
+	sum, t := largest.Y(), inverse
+	k.Op("VPADDD", v[1], v[0], sum)
+	k.Op("VPADDD", v[3], v[2], t)
+	k.Op("VPHADDD", t, sum, sum)
+	k.Op("VPHADDD", sum, sum, sum)
+	k.Op("VEXTRACTI128", 1, sum, t.X())
+	k.Op("VPADDD", t.X(), sum.X(), sum.X())
+	k.Op("VPACKSSDW", sum.X(), sum.X(), t.X())
+	k.Op("VMOVD", t.X(), At(BX))
+	k.Op("VPHADDD", sum.X(), sum.X(), sum.X())
+	k.Op("VCVTDQ2PS", sum.X(), sum.X())
+	k.Op("VMULSS", d.X(), sum.X(), sum.X())
+	k.Op("VMOVSS", sum.X(), At(CX))
+	k.Op("VPACKSSDW", v[1], v[0], v[0])
+	k.Op("VPACKSSDW", v[3], v[2], v[2])
+	k.Op("VPACKSSWB", v[2], v[0], v[0])
+	// VPACK works on halves of a register: this puts its groups of four bytes back into order.
+	k.Op("VPERMD", v[0], k.Lookup("packed", 4, []int{0, 4, 1, 5, 2, 6, 3, 7}), v[0])
+	k.Op("VMOVDQU", v[0], At(DI))
+	k.Free(append(v, sum, t, d)...)
+}
+
+// interleave makes P of Q: the first sixteen of each of four blocks, then the last sixteen of each.
+//
+// SI q, R8 bytes of it left; DI p of the four blocks, AX place of the block there.
+func interleave(k *Kernel) {
+	k.ToArgs(AX)
+	k.Load(AX, "p", DI, "q", SI, "n", R8, "from", AX)
+	k.Op("MOVQ", AX, BX)
+	k.Op("SHRQ", 2, BX)
+	k.Op("SHLQ", 7, BX)
+	k.Op("ADDQ", BX, DI)
+	k.Op("ANDQ", 3, AX)
+	k.Op("SHLQ", 4, AX)
+	block, same := k.Here("block"), k.Label("same")
+	for half, v := range k.Vecs(2) {
+		k.Op("VMOVDQU", At(SI).Plus(16*half), v.X())
+		k.Op("VMOVDQU", v.X(), At(DI).Plus(64*half).Times(AX, 1))
+	}
+	k.Op("ADDQ", 32, SI)
+	k.Op("ADDQ", 16, AX)
+	k.Op("TESTQ", 63, AX)
+	k.Op("JNZ", same)
+	k.Op("ADDQ", 128, DI)
+	k.Op("XORL", AX, AX)
+	k.Place(same)
+	k.Op("SUBQ", 32, R8)
+	k.Op("JNZ", block)
+	k.Return()
+}
