@@ -97,6 +97,12 @@ func tile32x2VNNI(a *tileArgs)
 func tileKx2VNNI(a *tileArgs)
 func tile6x2VNNI(a *tileArgs)
 
+// quantised_amx_gen_amd64.s
+
+func tile32AMX(a *tileArgs)
+func tileKAMX(a *tileArgs)
+func tile6AMX(a *tileArgs)
+
 // gemv_float_gen_amd64.s
 
 func gemvF32AVX2(a *floatArgs)
@@ -197,6 +203,16 @@ func (k *kernels) quantisedAVXVNNI() {
 	k.smallGEMMs[q5_K] = []smallGEMM{{gemm8Q5_KAVXVNNI, 8, 2, 16}}
 	k.smallGEMMs[q6_K] = []smallGEMM{{gemm8Q6_KAVXVNNI, 8, 2, 16}}
 	k.smallGEMMs[q8_0] = []smallGEMM{{gemm8Q8_0AVXVNNI, 8, 2, 16}}
+}
+
+// quantisedAMX sets the microkernels that are generated.
+func (k *kernels) quantisedAMX() {
+	k.tile[q8_0] = tile32AMX
+	k.tile[q4_0] = tile32AMX
+	k.tile[q5_0] = tile32AMX
+	k.tile[q4_K] = tileKAMX
+	k.tile[q5_K] = tileKAMX
+	k.tile[q6_K] = tile6AMX
 }
 
 // floatAVX2 sets the microkernels that are generated.

@@ -51,6 +51,36 @@ TEXT ·peakFloatsAVX512(SB), NOSPLIT, $0-16
 TEXT ·peakBytesAVXVNNI(SB), NOSPLIT, $0-16
 	PEAK(DPBUSD256, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13)
 
+// Four products of tiles of 16 rows of 64 bytes, the instructions as kernels/cpu/_asm writes them. The configuration is
+// byte 0 the palette, words 8-15 bytes of a row of each tile, bytes 48-55 their rows; tiles then are zeros.
+#define LDTILECFG BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0x04; BYTE $0x24
+#define TILERELEASE BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0
+#define TDPBSSD(c, a, b) BYTE $0xC4; BYTE $0xE2; BYTE $(0x7B - b*8); BYTE $0x5E; BYTE $(0xC0 + c*8 + a)
+
+// func peakBytesAMX(n int) uint64
+TEXT ·peakBytesAMX(SB), NOSPLIT, $64-16
+	VPXORD    Z16, Z16, Z16
+	VMOVDQU64 Z16, (SP)
+	MOVB $1, (SP)
+	MOVQ $0x0040004000400040, R14
+	MOVQ R14, 16(SP)
+	MOVQ R14, 24(SP)
+	MOVQ $0x1010101010101010, R14
+	MOVQ R14, 48(SP)
+	LDTILECFG
+	MOVQ n+0(FP), CX
+round:
+	TDPBSSD(0, 4, 5)
+	TDPBSSD(1, 4, 5)
+	TDPBSSD(2, 4, 5)
+	TDPBSSD(3, 4, 5)
+	DECQ CX
+	JNZ  round
+	TILERELEASE
+	VZEROUPPER
+	MOVQ CX, ret+8(FP)
+	RET
+
 // func readAVX2(p []byte) uint64
 // Reads 256 bytes a pass; what is left below that is not read.
 TEXT ·readAVX2(SB), NOSPLIT, $0-32

@@ -49,9 +49,9 @@ type Format interface {
 	// StoreScales stores the scales of each block of 32 columns, and the minima if there are any, one to a row.
 	StoreScales(k *Kernel, rows Rows, to ScalePlaces)
 
-	// ContiguousScales is the scales of the blocks at SI, four blocks of 32 or one of 256, and their minima if any. Of
-	// half blocks the second register has the scales of the second halves.
-	ContiguousScales(k *Kernel) [2]Vec
+	// ContiguousScales is the scales of the blocks of 32 columns at SI, one, four, or the eight of a block of 256, and
+	// their minima if any. Of half blocks the second register has the scales of the second halves.
+	ContiguousScales(k *Kernel, blocks int) [2]Vec
 
 	// UnpackQuarters unpacks four blocks of 32, or a half of a block of 256, of four rows: its first half leaves what
 	// it likes for the second in kept, 128 bytes.
@@ -150,10 +150,10 @@ func (oneScale) StoreScales(k *Kernel, rows Rows, to ScalePlaces) {
 	k.Free(v)
 }
 
-// ContiguousScales collects the scales of four blocks in integer registers, which have nothing else to do.
-func (oneScale) ContiguousScales(k *Kernel) (scales [2]Vec) {
+// ContiguousScales collects scales in integer registers, which have nothing else to do.
+func (oneScale) ContiguousScales(k *Kernel, blocks int) (scales [2]Vec) {
 	k.Op("MOVWQZX", At(SI), AX)
-	for block := 1; block < 4; block++ {
+	for block := 1; block < blocks; block++ {
 		k.Op("MOVWQZX", At(SI).Plus(block*k.Format.Block().Bytes), BX)
 		k.Op("SHLQ", 16*block, BX)
 		k.Op("ORQ", BX, AX)

@@ -155,12 +155,7 @@ func (g *gemm8) block256() {
 	g.Op("LEAQ", g.scales.Scales, R8)
 	block := g.Here("block32")
 	w := Weights{Parts: g.loadParts(At(BX), 0)}
-	w.Scales[0] = g.loadScale(0, At(R8))
-	second := At(R8).Plus(width)
-	if g.Scheme.Minima {
-		second = At(R8).Plus(g.scales.Minima.Offset - g.scales.Scales.Offset)
-	}
-	w.Scales[1] = g.loadScale(1, second)
+	w.loadScales(g.Kernel, At(R8), func() Mem { return At(R8).Plus(g.scales.Minima.Offset - g.scales.Scales.Offset) })
 	g.EachToken(g.count, 2, 1, func(t []Token) { g.MultiplyTokens(t, []Weights{w}) })
 	w.free(g.Kernel)
 	g.nextBlock32()

@@ -51,59 +51,42 @@ func (g *gemv) byFours() {
 	g.Op("JG", last)
 	four := g.Here("four")
 	g.prefetchNext(2)
-	var p [4]Vec
-	for block := range p {
-		p[block] = g.products(block*g.b.Bytes, 32*block)
-	}
-	total := g.addFours(p)
-	t := g.Vec()
-	g.Op("VEXTRACTI128", 1, total, t.X())
-	g.Op("VPADDD", t.X(), total.X(), total.X())
-	if g.Scheme.Offset != 0 {
-		g.Op("VPMADDWD", nextSums, g.Words(-g.Scheme.Offset).X(), t.X())
-		g.Op("VPADDD", t.X(), total.X(), total.X())
-	}
-	g.Free(t)
-	g.Op("VCVTDQ2PS", total.X(), total.X())
-	scale := g.Format.ContiguousScales(g.Kernel)[0]
-	g.Op("VMULPS", nextD, scale.X(), scale.X())
-	g.Op("VFMADD231PS", total.X(), scale.X(), g.sum.X())
-	g.Free(total, scale)
-	g.next(4)
+	g.add(4, nextD, nextSums)
 	g.Op("CMPQ", R12, R15)
 	g.Op("JLE", four)
 	g.Place(last)
 	g.Op("CMPQ", R12, R9)
 	g.Op("JEQ", done)
-	g.single()
+	one, d, sums := g.Here("one"), g.Vec().X(), g.Vec().X()
+	g.Op("VMOVSS", nextD, d)
+	if g.Scheme.Offset != 0 {
+		g.Op("VMOVD", nextSums, sums)
+	}
+	g.add(1, d, sums)
+	g.Free(d, sums)
+	g.Op("VPERMILPS", 0x39, g.sum.X(), g.sum.X())
+	g.Op("CMPQ", R12, R9)
+	g.Op("JLT", one)
 	g.Place(done)
 }
 
-// single adds the blocks that are left, one at a time.
-func (g *gemv) single() {
-	one := g.Here("one")
-	total := g.products(0, 0)
-	g.set.Widen(g.Kernel, total)
-	t := g.Vec()
+// add adds the products of the next four blocks of 32 columns to an accumulator each, or those of one to the first.
+func (g *gemv) add(blocks int, d, sums any) {
+	var p [4]Vec
+	for block := range p {
+		if block < blocks {
+			p[block] = g.products(block*g.b.Bytes, 32*block)
+			continue
+		}
+		p[block] = g.Vec()
+		g.Op("VPXOR", p[block], p[block], p[block])
+	}
+	total, t := g.addFours(p), g.Vec()
 	g.Op("VEXTRACTI128", 1, total, t.X())
 	g.Op("VPADDD", t.X(), total.X(), total.X())
-	g.Op("VPHADDD", total.X(), total.X(), total.X())
-	g.Op("VPHADDD", total.X(), total.X(), total.X())
-	if g.Scheme.Offset != 0 {
-		g.Op("VMOVD", nextSums, t.X())
-		g.Op("VPMADDWD", t.X(), g.Words(-g.Scheme.Offset).X(), t.X())
-		g.Op("VPADDD", t.X(), total.X(), total.X())
-	}
-	g.Op("VCVTDQ2PS", total.X(), total.X())
-	g.Op("VPBROADCASTW", At(SI), t.X())
-	g.Op("VCVTPH2PS", t.X(), t.X())
-	g.Op("VMULSS", nextD, t.X(), t.X())
-	g.Op("VFMADD231SS", total.X(), t.X(), g.sum.X())
-	g.Free(total, t)
-	g.Op("VPERMILPS", 0x39, g.sum.X(), g.sum.X())
-	g.next(1)
-	g.Op("CMPQ", R12, R9)
-	g.Op("JLT", one)
+	g.Free(t)
+	g.addScaled(total.X(), g.Format.ContiguousScales(g.Kernel, blocks)[0], d, sums, false)
+	g.next(blocks)
 }
 
 // byEights adds a row of blocks of 256 columns: an accumulator for each block of 32 in it.
@@ -128,10 +111,10 @@ func (g *gemv) byEights() {
 		g.Op("VPADDD", second, first, first)
 		g.Free(second)
 	}
-	scales := g.Format.ContiguousScales(g.Kernel)
-	g.addScaled(first, scales[0], false)
+	scales := g.Format.ContiguousScales(g.Kernel, 8)
+	g.addScaled(first, scales[0], nextD, nextSums, false)
 	if g.Scheme.Halves {
-		g.addScaled(second, scales[1], true)
+		g.addScaled(second, scales[1], nextD, nextSums, true)
 	}
 	if g.Scheme.Minima {
 		g.Op("VFNMADD231PS", nextSums, scales[1], g.sum)
@@ -142,17 +125,18 @@ func (g *gemv) byEights() {
 	g.Op("JLT", block)
 }
 
-// addScaled adds eight integers, less their offset, times scale and d, to the accumulators.
-func (g *gemv) addScaled(total, scale Vec, second bool) {
+// addScaled adds integers, less their offset, times scale and d, to the accumulators.
+func (g *gemv) addScaled(total, scale Vec, d, sums any, second bool) {
+	scale = scale.like(total)
 	if g.Scheme.Offset != 0 {
-		t := g.Vec()
-		g.Op("VPMADDWD", nextSums, g.offset(second), t)
+		t := g.Vec().like(total)
+		g.Op("VPMADDWD", sums, g.offset(second).like(total), t)
 		g.Op("VPADDD", t, total, total)
 		g.Free(t)
 	}
 	g.Op("VCVTDQ2PS", total, total)
-	g.Op("VMULPS", nextD, scale, scale)
-	g.Op("VFMADD231PS", total, scale, g.sum)
+	g.Op("VMULPS", d, scale, scale)
+	g.Op("VFMADD231PS", total, scale, g.sum.like(total))
 	g.Free(total, scale)
 }
 

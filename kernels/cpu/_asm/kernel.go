@@ -49,6 +49,9 @@ func (v Vec) String() string { return fmt.Sprint(v.letter, v.number) }
 func (v Vec) X() Vec { return Vec{v.number, "X"} }
 func (v Vec) Y() Vec { return Vec{v.number, "Y"} }
 
+// like is as much of v as w has.
+func (v Vec) like(w Vec) Vec { return Vec{v.number, w.letter} }
+
 // Mem is an address: Symbol or Offset, plus Base, plus Index times Scale.
 type Mem struct {
 	Symbol      string

@@ -26,7 +26,7 @@ func (q4_K) Unpack(k *Kernel, from Source, visit func(block, part int, w Vec)) {
 }
 
 func (q4_K) StoreScales(k *Kernel, rows Rows, to ScalePlaces) {
-	v := k.Set.Interleave(k, rows, 0)
+	v := k.Interleave(rows, 0)
 	d, dmin := k.Set.SplitHalves(k, v[0])
 	last := k.Vecs(2)
 	low, high := nibbles(k, v[3])
@@ -46,7 +46,7 @@ func (q4_K) StoreScales(k *Kernel, rows Rows, to ScalePlaces) {
 }
 
 // ContiguousScales splits the bytes in integer registers, which have nothing else to do.
-func (q4_K) ContiguousScales(k *Kernel) (numbers [2]Vec) {
+func (q4_K) ContiguousScales(k *Kernel, _ int) (numbers [2]Vec) {
 	k.Op("MOVL", At(SI).Plus(4), AX)
 	k.Op("MOVL", At(SI).Plus(8), BX)
 	k.Op("MOVL", At(SI).Plus(12), R10)

@@ -32,14 +32,14 @@ func (q6_K) Unpack(k *Kernel, from Source, visit func(block, part int, w Vec)) {
 
 func (q6_K) StoreScales(k *Kernel, rows Rows, to ScalePlaces) {
 	d := k.Set.Scales(k, rows, 208)
-	for i, v := range k.Set.Interleave(k, rows, 192) {
+	for i, v := range k.Interleave(rows, 192) {
 		k.StoreBytes(v, d, true, to.Scales.Plus(2*i*to.Step), to.Step/2)
 		k.Free(v)
 	}
 	k.Free(d)
 }
 
-func (q6_K) ContiguousScales(k *Kernel) [2]Vec {
+func (q6_K) ContiguousScales(k *Kernel, _ int) [2]Vec {
 	first, second := k.Vec(), k.Vec()
 	k.Op("VPMOVSXWD", At(SI).Plus(192), second)
 	k.Op("VPSLLD", 24, second, first)

@@ -40,20 +40,21 @@ func (s shape) of(set string, formats ...Format) (all []microkernel) {
 	return all
 }
 
-// tilesOf are tiles for panels of all formats, whose integers are of three schemes: with each, so many tokens at a time.
-func tilesOf(set, field string, panels int, atATime [3]int) (all []microkernel) {
-	for i, of := range []struct {
+// tilesOf are tiles for panels of all formats, whose integers are of three schemes.
+func tilesOf(set, field string, tile32, tileK, tile6 func(*Kernel)) (all []microkernel) {
+	for _, of := range []struct {
 		name    string
+		write   func(*Kernel)
 		scheme  Scheme
 		formats []Format
 	}{
-		{"tile32", Scheme{Bits: 8, Offset: 128}, []Format{q8_0{}, q4_0{}, q5_0{}}},
-		{"tileK", Scheme{Bits: 5, Minima: true}, []Format{q4_K{}, q5_K{}}},
-		{"tile6", Scheme{Bits: 8, Offset: 128, Halves: true}, []Format{q6_K{}}},
+		{"tile32", tile32, Scheme{Bits: 8, Offset: 128}, []Format{q8_0{}, q4_0{}, q5_0{}}},
+		{"tileK", tileK, Scheme{Bits: 5, Minima: true}, []Format{q4_K{}, q5_K{}}},
+		{"tile6", tile6, Scheme{Bits: 8, Offset: 128, Halves: true}, []Format{q6_K{}}},
 	} {
 		m := microkernel{name: of.name + set, args: tiles.args, write: func(k *Kernel) {
 			k.Scheme = of.scheme
-			tileOf(panels, atATime[i])(k)
+			of.write(k)
 		}}
 		for _, f := range of.formats {
 			m.fields = append(m.fields, field+index(f))
@@ -100,14 +101,15 @@ var quantised = []file{
 		gemm8s.of("AVXVNNI", q8_0{}, q4_0{}),
 		gemm8s.taking("8, 1, 16").of("AVXVNNI", q5_0{}),
 		gemm8s.of("AVXVNNI", q4_K{}, q5_K{}, q6_K{}),
-		tilesOf("AVXVNNI", "tile", 1, [3]int{2, 2, 2}),
+		tilesOf("AVXVNNI", "tile", tileOf(1, 2), tileOf(1, 2), tileOf(1, 2)),
 	)},
 	{"q8_0_vnni256", vnni256{}, "quantisedVNNI", gemvs.of("VNNI", q8_0{})},
 	{"quantised_vnni", vnni{}, "quantisedVNNI", slices.Concat(
 		gemm4s.taking("4, 2, 8").of("VNNI", q8_0{}),
 		gemm4s.of("VNNI", q4_0{}, q5_0{}, q4_K{}, q5_K{}, q6_K{}),
 		packs.of("VNNI", q8_0{}, q4_0{}, q5_0{}, q4_K{}, q5_K{}, q6_K{}),
-		tilesOf("VNNI", "tile", 1, [3]int{1, 1, 1}),
-		tilesOf("x2VNNI", "twoPanels", 2, [3]int{2, 2, 1}),
+		tilesOf("VNNI", "tile", tileOf(1, 1), tileOf(1, 1), tileOf(1, 1)),
+		tilesOf("x2VNNI", "twoPanels", tileOf(2, 2), tileOf(2, 2), tileOf(2, 1)),
 	)},
+	{"quantised_amx", vnni{}, "quantisedAMX", tilesOf("AMX", "tile", tileAMX(4), tileAMX(8), tileAMX(8))},
 }

@@ -7,11 +7,8 @@ type Set interface {
 	Width() int                          // bytes of a register
 	Outputs() int                        // rows of weights in a panel, one to each 32-bit lane of a register
 
-	// Interleave loads 16 bytes of each row of the panel: register i has bytes 4i to 4i+3 of all rows, one row to a
-	// lane.
-	Interleave(k *Kernel, rows Rows, offset int) [4]Vec
-	// FourBytes loads 4 bytes of each row.
-	FourBytes(k *Kernel, rows Rows, offset int) Vec
+	// LoadRows loads 16 bytes of each row of a panel: register i those of row i, of row 4+i and so on.
+	LoadRows(k *Kernel, rows Rows, offset int) [4]Vec
 	// Scales loads a half-precision number of each row, in float32.
 	Scales(k *Kernel, rows Rows, offset int) Vec
 	// SplitHalves makes float32 of the lower and of the upper half of each lane.
@@ -53,8 +50,8 @@ type RowSet interface {
 type Sum struct {
 	total Vec // in 32 bits
 	empty bool
-	chain Vec // in 16 bits
-	links int // products in chain
+	words Vec // of the last products, in 16 bits
+	added int // products in words
 
 	times16 bool // of high nibbles as they lie, see Kernel.highAsTheyLie
 }
@@ -62,9 +59,8 @@ type Sum struct {
 // Correction is what makes up for the offset of weights: the products of the offset with two sums of sixteen
 // activations each, which are the words at Sums. The zero value is for weights without an offset.
 type Correction struct {
-	Sums    Mem
-	Product bool // Sums is their product already, in 32 bits
-	Second  bool // the second sum alone, for half blocks
+	Sums   Mem
+	Second bool // the second sum alone, for half blocks
 }
 
 // Needed reports whether there is an offset.
@@ -100,8 +96,7 @@ func (r Rows) Halves() int { return 2 }
 
 // Load implements Source.
 func (r Rows) Load(k *Kernel, offset, half int) []Vec {
-	v := k.Set.Interleave(k, r, offset+16*half)
-	return v[:]
+	return k.Interleave(r, offset+16*half)
 }
 
 // Nibbles implements Source.
@@ -115,7 +110,13 @@ func (r Rows) Nibbles(k *Kernel, offset int, visit func(part int, w Vec)) {
 
 // FifthBits implements Source.
 func (r Rows) FifthBits(k *Kernel, offset int, w [8]Vec) {
-	bits := k.Set.FourBytes(k, r, offset)
+	v := k.Set.LoadRows(k, r, offset)
+	bits := v[0]
+	k.Op("VPUNPCKLDQ", v[1], v[0], v[0])
+	k.Op("VPUNPCKLDQ", v[3], v[2], v[2])
+	k.Op("VPUNPCKLQDQ", v[2], v[0], bits)
+	k.Free(v[1:]...)
+	k.Loaded(32)
 	k.Set.FifthBits(k, bits, w)
 	k.Free(bits)
 }
@@ -141,8 +142,10 @@ func (k *Kernel) RowBytes(columns, to Reg) {
 	k.Op("IMUL3Q", b.Bytes, to, to)
 }
 
-// transpose4 turns 4 by 4 lanes: what was lane j of v[i] in each 16 bytes is lane i of the j-th result.
-func transpose4(k *Kernel, v [4]Vec) [4]Vec {
+// Interleave loads 16 bytes of each row of a panel: register i has bytes 4i to 4i+3 of all rows, one row to a lane.
+func (k *Kernel) Interleave(rows Rows, offset int) []Vec {
+	v := k.Set.LoadRows(k, rows, offset)
+	k.Loaded(64)
 	t := k.Vecs(3)
 	k.Op("VPUNPCKLDQ", v[1], v[0], t[0])
 	k.Op("VPUNPCKHDQ", v[1], v[0], t[1])
@@ -153,5 +156,6 @@ func transpose4(k *Kernel, v [4]Vec) [4]Vec {
 	k.Op("VPUNPCKLQDQ", v[3], t[1], v[2])
 	k.Op("VPUNPCKHQDQ", v[3], t[1], v[3])
 	k.Free(t...)
-	return v
+	k.Loaded(64)
+	return v[:]
 }

@@ -114,14 +114,7 @@ func (t *tile) loadPanel(panel int) (w Weights) {
 		return At(base).Times(R13, 1)
 	}
 	w.Parts = t.loadParts(at(SI, t.second[0]), t.Scheme.Offset)
-	scales := at(AX, t.second[1])
-	w.Scales[0] = t.loadScale(0, scales)
-	switch {
-	case t.Scheme.Halves:
-		w.Scales[1] = t.loadScale(1, scales.Plus(t.Set.Width()))
-	case t.Scheme.Minima:
-		w.Scales[1] = t.loadScale(1, at(BX, t.second[2]))
-	}
+	w.loadScales(t.Kernel, at(AX, t.second[1]), func() Mem { return at(BX, t.second[2]) })
 	return w
 }
 

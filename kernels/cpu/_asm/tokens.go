@@ -31,14 +31,24 @@ func (k *Kernel) loadParts(from Mem, offset int) (w [8]Vec) {
 	return w
 }
 
-// loadScale loads the first scale, or the second or the minimum, to a register if the set has one for it.
-func (k *Kernel) loadScale(i int, from Mem) any {
-	if i >= k.Set.InRegisters() {
-		return from
+// loadScales sets the scales to those in memory, or loads as many to registers as the set has for them.
+func (w *Weights) loadScales(k *Kernel, from Mem, minima func() Mem) {
+	for i := range w.Scales {
+		switch {
+		case i == 1 && k.Scheme.Minima:
+			from = minima()
+		case i == 1 && !k.Scheme.Halves:
+			return
+		case i == 1:
+			from = from.Plus(k.Set.Width())
+		}
+		w.Scales[i] = from
+		if i < k.Set.InRegisters() {
+			v := k.Vec()
+			k.Op("VMOVUPS", from, v)
+			w.Scales[i] = v
+		}
 	}
-	v := k.Vec()
-	k.Op("VMOVUPS", from, v)
-	return v
 }
 
 // free gives the registers back.

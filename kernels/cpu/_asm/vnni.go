@@ -1,6 +1,9 @@
 package main
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // vnni is AVX-512 VNNI: 32 registers of 64 bytes, panels of 16 outputs. VPDPBUSD multiplies unsigned bytes with signed
 // ones and adds by fours in 32 bits, and takes four activations right from memory for all outputs.
@@ -23,12 +26,7 @@ func (vnni) Spell(name string) string {
 	return name
 }
 
-func (s vnni) Interleave(k *Kernel, rows Rows, offset int) [4]Vec {
-	return transpose4(k, s.load(k, rows, offset))
-}
-
-// load loads 16 bytes of each row: register i those of rows i, i+4, i+8 and i+12.
-func (vnni) load(k *Kernel, rows Rows, offset int) [4]Vec {
+func (vnni) LoadRows(k *Kernel, rows Rows, offset int) [4]Vec {
 	v := [4]Vec(k.Vecs(4))
 	for i := range v {
 		k.Op("VMOVDQU", rows.At(i, offset), v[i].X())
@@ -37,15 +35,6 @@ func (vnni) load(k *Kernel, rows Rows, offset int) [4]Vec {
 		}
 	}
 	return v
-}
-
-func (s vnni) FourBytes(k *Kernel, rows Rows, offset int) Vec {
-	v := s.load(k, rows, offset)
-	k.Op("VPUNPCKLDQ", v[1], v[0], v[0])
-	k.Op("VPUNPCKLDQ", v[3], v[2], v[2])
-	k.Op("VPUNPCKLQDQ", v[2], v[0], v[0])
-	k.Free(v[1:]...)
-	return v[0]
 }
 
 func (vnni) Scales(k *Kernel, rows Rows, offset int) Vec {
@@ -92,23 +81,27 @@ func (vnni) InRegisters() int { return 2 }
 
 func (vnni) Order(Scheme) [][]int { return [][]int{{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}} }
 
-// Start adds the correction to zeros in one instruction; of several panels it is the same.
+// Start begins with the correction, which is the same of several panels.
 func (vnni) Start(k *Kernel, c Correction, halves, panels int) [][]*Sum {
 	sums := make([][]*Sum, halves)
 	for half := range sums {
+		var offset any
+		if half == 1 {
+			name, n := fmt.Sprint("secondOffset", k.Scheme.Offset), -k.Scheme.Offset<<16
+			offset = k.Table(name, 4, repeat(k.Set.Width()/4, n))
+		} else if c.Needed() {
+			offset = k.offset(false)
+		}
 		for panel := range panels {
 			total := k.Vec()
 			switch {
 			case !c.Needed():
 				k.Op("VPXOR", total, total, total)
-			case panels == 1:
-				k.Op("VPXOR", total, total, total)
-				k.Op("VPDPWSSD.BCST", c.Sums, k.offset(half == 1), total)
-			case panel == 0:
-				k.Op("VPBROADCASTD", c.Sums, total)
-				k.Op("VPMADDWD", k.offset(half == 1), total, total)
-			default:
+			case panel > 0:
 				k.Op("VMOVDQA", sums[half][0].total, total)
+			default:
+				k.Op("VPBROADCASTD", c.Sums, total)
+				k.Op("VPMADDWD", offset, total, total)
 			}
 			sums[half] = append(sums[half], &Sum{total: total})
 		}
