@@ -177,35 +177,34 @@ done:
 	RET 
 
 // func gemm8Q5_0AVX2(a *gemmArgs)
-TEXT ·gemm8Q5_0AVX2(SB), 0, $2184-8
+TEXT ·gemm8Q5_0AVX2(SB), 0, $2168-8
 	VPBROADCASTD each10001<>(SB), Y15
 	VPBROADCASTD eachfff0fff0<>(SB), Y14
 	MOVQ a+0(FP), R14
-	LEAQ 103(SP), AX
+	LEAQ 87(SP), AX
 	ANDQ $-32, AX
-	MOVQ R14, (SP)
 	MOVQ gemmArgs_dst(R14), R11
 	MOVQ gemmArgs_tokens(R14), R12
 	MOVQ gemmArgs_w(R14), SI
 	MOVQ gemmArgs_wBytes(R14), R13
 	MOVQ gemmArgs_n(R14), R9
 	MOVQ gemmArgs_h(R14), R15
-	MOVQ R11, 8(SP)
-	MOVQ R12, 40(SP)
+	MOVQ R11, (SP)
+	MOVQ R12, 8(SP)
 	ADDQ SI, R13
 	MOVQ R13, 16(SP)
 	IMUL3Q $128, R12, R12
 	LEAQ 32(AX)(R12*1), R12
 	MOVQ R12, 24(SP)
 	LEAQ 32(AX), R12
-	MOVQ R12, 64(SP)
+	MOVQ R12, 32(SP)
 	MOVQ R9, DI
 	SHRQ $5, DI
 	IMUL3Q $22, DI, DI
 	LEAQ (SI)(DI*1), BX
 	LEAQ (DI)(DI*2), R8
 	LEAQ 8192(SI)(DI*8), R11
-	MOVQ R11, 56(SP)
+	MOVQ R11, 40(SP)
 	MOVQ R9, R10
 	SHRQ $3, R10
 	SUBQ gemmArgs_d(R14), R15
@@ -223,12 +222,12 @@ clear:
 	CMPQ R12, 24(SP)
 	JLT clear
 	LEAQ 32(AX), R12
-	MOVQ (SP), R14
+	MOVQ a+0(FP), R14
 	MOVQ gemmArgs_q(R14), DX
 	MOVQ gemmArgs_d(R14), CX
 	MOVQ R9, R13
 	SHRQ $5, R13
-	MOVQ R13, 32(SP)
+	MOVQ R13, 48(SP)
 block:
 	VMOVDQU 6(SI), X0
 	VMOVDQU 6(BX), X1
@@ -238,7 +237,7 @@ block:
 	VINSERTI128 $1, 6(BX)(DI*4), Y1, Y1
 	VINSERTI128 $1, 6(SI)(R8*2), Y2, Y2
 	VINSERTI128 $1, 6(BX)(R8*2), Y3, Y3
-	MOVQ 56(SP), R14
+	MOVQ 40(SP), R14
 	PREFETCHT1 16384(R14)
 	PREFETCHT1 8192(R14)
 	PREFETCHT0 (R14)
@@ -332,10 +331,10 @@ block:
 	VCVTPH2PS X8, Y8
 	VMOVUPS Y8, (AX)
 	ADDQ $176, R14
-	MOVQ R14, 56(SP)
+	MOVQ R14, 40(SP)
 	MOVQ DX, R13
 	MOVQ CX, R14
-	MOVQ 40(SP), R11
+	MOVQ 8(SP), R11
 	SUBQ $2, R11
 	JLT last
 pair:
@@ -456,15 +455,15 @@ done:
 accumulator:
 	ADDQ $22, SI
 	LEAQ (SI)(DI*1), BX
-	DECQ 32(SP)
+	DECQ 48(SP)
 	JNZ block
 	LEAQ (BX)(R8*2), SI
 	LEAQ 32(AX), R12
-	MOVQ (SP), R14
+	MOVQ a+0(FP), R14
 	MOVQ gemmArgs_stride(R14), DX
-	MOVQ 8(SP), BX
-	ADDQ $32, 8(SP)
-	MOVQ 40(SP), R11
+	MOVQ (SP), BX
+	ADDQ $32, (SP)
+	MOVQ 8(SP), R11
 	SHLQ $2, DX
 	MOVQ R11, R13
 	SHLQ $5, R13
@@ -623,7 +622,7 @@ prefetched:
 	RET 
 
 // func tileQ5_0AVX2(a *tileArgs)
-TEXT ·tileQ5_0AVX2(SB), NOSPLIT, $72-8
+TEXT ·tileQ5_0AVX2(SB), NOSPLIT, $40-8
 	VPBROADCASTD each10101010<>(SB), Y15
 	VPBROADCASTD each10001<>(SB), Y14
 	VPBROADCASTD eachfff0fff0<>(SB), Y13
@@ -635,18 +634,17 @@ TEXT ·tileQ5_0AVX2(SB), NOSPLIT, $72-8
 	MOVQ tileArgs_d(AX), CX
 	MOVQ tileArgs_n(AX), R9
 	MOVQ tileArgs_tokens(AX), R11
-	MOVQ R11, 16(SP)
+	MOVQ R11, (SP)
 	MOVQ R9, R10
 	SHRQ $3, R10
-	MOVQ tileArgs_prefetch(AX), R13
-	MOVQ tileArgs_prefetchBytes(AX), R14
-	MOVQ R13, 32(SP)
-	ADDQ R13, R14
-	MOVQ R14, 40(SP)
+	MOVQ tileArgs_prefetch(AX), R14
+	MOVQ R14, 8(SP)
+	ADDQ tileArgs_prefetchBytes(AX), R14
+	MOVQ R14, 16(SP)
 	MOVQ tileArgs_wBytes(AX), R13
-	MOVQ R13, 8(SP)
+	MOVQ R13, 24(SP)
 	ADDQ DI, R12
-	MOVQ R12, (SP)
+	MOVQ R12, 32(SP)
 	MOVQ DI, R12
 	MOVQ tileArgs_h(AX), R15
 	MOVQ tileArgs_mins(AX), BX
@@ -662,8 +660,8 @@ block:
 	VPADDB 160(SI), Y15, Y5
 	VPADDB 192(SI), Y15, Y6
 	VPADDB 224(SI), Y15, Y7
-	MOVQ 32(SP), R13
-	CMPQ R13, 40(SP)
+	MOVQ 8(SP), R13
+	CMPQ R13, 16(SP)
 	JGE prefetched
 	PREFETCHT0 (R13)
 	PREFETCHT0 64(R13)
@@ -672,10 +670,10 @@ block:
 	PREFETCHT0 256(R13)
 	ADDQ $320, R13
 prefetched:
-	MOVQ R13, 32(SP)
+	MOVQ R13, 8(SP)
 	MOVQ DX, R13
 	MOVQ CX, R14
-	MOVQ 16(SP), R11
+	MOVQ (SP), R11
 	SUBQ $2, R11
 	JLT last
 pair:
@@ -788,7 +786,7 @@ last:
 	VMOVUPS Y8, (R12)
 	ADDQ $32, R12
 done:
-	CMPQ R12, (SP)
+	CMPQ R12, 32(SP)
 	JNE accumulator
 	MOVQ DI, R12
 accumulator:
@@ -797,7 +795,7 @@ accumulator:
 	ADDQ $32, BX
 	ADDQ $32, DX
 	ADDQ $4, CX
-	SUBQ $256, 8(SP)
+	SUBQ $256, 24(SP)
 	JNZ block
 	VZEROUPPER 
 	RET 

@@ -143,34 +143,33 @@ done:
 	RET 
 
 // func gemm8Q8_0AVX2(a *gemmArgs)
-TEXT ·gemm8Q8_0AVX2(SB), 0, $2696-8
+TEXT ·gemm8Q8_0AVX2(SB), 0, $2688-8
 	VPBROADCASTD each10001<>(SB), Y15
 	MOVQ a+0(FP), R14
-	LEAQ 103(SP), AX
+	LEAQ 95(SP), AX
 	ANDQ $-32, AX
-	MOVQ R14, (SP)
 	MOVQ gemmArgs_dst(R14), R11
 	MOVQ gemmArgs_tokens(R14), R12
 	MOVQ gemmArgs_w(R14), SI
 	MOVQ gemmArgs_wBytes(R14), R13
 	MOVQ gemmArgs_n(R14), R9
 	MOVQ gemmArgs_h(R14), R15
-	MOVQ R11, 8(SP)
-	MOVQ R12, 40(SP)
+	MOVQ R11, (SP)
+	MOVQ R12, 8(SP)
 	ADDQ SI, R13
 	MOVQ R13, 16(SP)
 	IMUL3Q $128, R12, R12
 	LEAQ 544(AX)(R12*1), R12
 	MOVQ R12, 24(SP)
 	LEAQ 32(AX), R12
-	MOVQ R12, 64(SP)
+	MOVQ R12, 32(SP)
 	MOVQ R9, DI
 	SHRQ $5, DI
 	IMUL3Q $34, DI, DI
 	LEAQ (SI)(DI*1), BX
 	LEAQ (DI)(DI*2), R8
 	LEAQ 8192(SI)(DI*8), R11
-	MOVQ R11, 56(SP)
+	MOVQ R11, 40(SP)
 	MOVQ R9, R10
 	SHRQ $3, R10
 	SUBQ gemmArgs_d(R14), R15
@@ -188,14 +187,14 @@ clear:
 	CMPQ R12, 24(SP)
 	JLT clear
 	LEAQ 544(AX), R12
-	MOVQ (SP), R14
+	MOVQ a+0(FP), R14
 	MOVQ gemmArgs_q(R14), DX
 	MOVQ gemmArgs_d(R14), CX
 	MOVQ R9, R13
 	SHRQ $5, R13
-	MOVQ R13, 32(SP)
+	MOVQ R13, 48(SP)
 block:
-	MOVQ R12, 48(SP)
+	MOVQ R12, 56(SP)
 	VMOVDQU 2(SI), X0
 	VMOVDQU 2(BX), X1
 	VMOVDQU 2(SI)(DI*2), X2
@@ -204,7 +203,7 @@ block:
 	VINSERTI128 $1, 2(BX)(DI*4), Y1, Y1
 	VINSERTI128 $1, 2(SI)(R8*2), Y2, Y2
 	VINSERTI128 $1, 2(BX)(R8*2), Y3, Y3
-	MOVQ 56(SP), R14
+	MOVQ 40(SP), R14
 	PREFETCHT1 16384(R14)
 	PREFETCHT1 8192(R14)
 	PREFETCHT0 (R14)
@@ -240,7 +239,7 @@ block:
 	VCVTPH2PS X4, Y4
 	VMOVUPS Y4, (AX)
 	ADDQ $144, R14
-	MOVQ R14, 56(SP)
+	MOVQ R14, 40(SP)
 	VPABSB Y0, Y4
 	VPABSB Y1, Y5
 	VPABSB Y2, Y6
@@ -248,7 +247,7 @@ block:
 	LEAQ 32(AX), R12
 	MOVQ DX, R13
 	MOVQ CX, R14
-	MOVQ 40(SP), R11
+	MOVQ 8(SP), R11
 	SUBQ $2, R11
 	JLT last
 pair:
@@ -330,7 +329,7 @@ done:
 	VINSERTI128 $1, 18(BX)(DI*4), Y1, Y1
 	VINSERTI128 $1, 18(SI)(R8*2), Y2, Y2
 	VINSERTI128 $1, 18(BX)(R8*2), Y3, Y3
-	MOVQ 56(SP), R14
+	MOVQ 40(SP), R14
 	PREFETCHT1 16384(R14)
 	PREFETCHT1 8192(R14)
 	PREFETCHT0 (R14)
@@ -346,16 +345,16 @@ done:
 	PREFETCHT1 8256(R14)
 	PREFETCHT0 64(R14)
 	ADDQ $128, R14
-	MOVQ R14, 56(SP)
+	MOVQ R14, 40(SP)
 	VPABSB Y0, Y4
 	VPABSB Y1, Y5
 	VPABSB Y2, Y6
 	VPABSB Y3, Y7
-	MOVQ 48(SP), R12
+	MOVQ 56(SP), R12
 	LEAQ 32(AX), BX
 	MOVQ DX, R13
 	MOVQ CX, R14
-	MOVQ 40(SP), R11
+	MOVQ 8(SP), R11
 	SUBQ $2, R11
 	JLT last2
 pair2:
@@ -453,15 +452,15 @@ done2:
 accumulator:
 	ADDQ $34, SI
 	LEAQ (SI)(DI*1), BX
-	DECQ 32(SP)
+	DECQ 48(SP)
 	JNZ block
 	LEAQ (BX)(R8*2), SI
 	LEAQ 544(AX), R12
-	MOVQ (SP), R14
+	MOVQ a+0(FP), R14
 	MOVQ gemmArgs_stride(R14), DX
-	MOVQ 8(SP), BX
-	ADDQ $32, 8(SP)
-	MOVQ 40(SP), R11
+	MOVQ (SP), BX
+	ADDQ $32, (SP)
+	MOVQ 8(SP), R11
 	SHLQ $2, DX
 	MOVQ R11, R13
 	SHLQ $5, R13
@@ -578,10 +577,10 @@ prefetched:
 	RET 
 
 // func tileQ8_0AVX2(a *tileArgs)
-TEXT ·tileQ8_0AVX2(SB), 0, $616-8
+TEXT ·tileQ8_0AVX2(SB), 0, $592-8
 	VPBROADCASTD each10001<>(SB), Y15
 	MOVQ a+0(FP), AX
-	LEAQ 103(SP), R8
+	LEAQ 79(SP), R8
 	ANDQ $-32, R8
 	MOVQ tileArgs_acc(AX), DI
 	MOVQ tileArgs_accBytes(AX), R12
@@ -590,18 +589,17 @@ TEXT ·tileQ8_0AVX2(SB), 0, $616-8
 	MOVQ tileArgs_d(AX), CX
 	MOVQ tileArgs_n(AX), R9
 	MOVQ tileArgs_tokens(AX), R11
-	MOVQ R11, 16(SP)
+	MOVQ R11, (SP)
 	MOVQ R9, R10
 	SHRQ $3, R10
-	MOVQ tileArgs_prefetch(AX), R13
-	MOVQ tileArgs_prefetchBytes(AX), R14
-	MOVQ R13, 32(SP)
-	ADDQ R13, R14
-	MOVQ R14, 40(SP)
+	MOVQ tileArgs_prefetch(AX), R14
+	MOVQ R14, 8(SP)
+	ADDQ tileArgs_prefetchBytes(AX), R14
+	MOVQ R14, 16(SP)
 	MOVQ tileArgs_wBytes(AX), R13
-	MOVQ R13, 8(SP)
+	MOVQ R13, 24(SP)
 	ADDQ DI, R12
-	MOVQ R12, (SP)
+	MOVQ R12, 32(SP)
 	MOVQ DI, R12
 	MOVQ tileArgs_h(AX), R15
 	MOVQ tileArgs_mins(AX), BX
@@ -609,8 +607,8 @@ TEXT ·tileQ8_0AVX2(SB), 0, $616-8
 	SUBQ CX, R15
 	LEAQ (R15)(R10*1), BP
 block:
-	MOVQ 32(SP), R13
-	CMPQ R13, 40(SP)
+	MOVQ 8(SP), R13
+	CMPQ R13, 16(SP)
 	JGE prefetched
 	PREFETCHT0 (R13)
 	PREFETCHT0 64(R13)
@@ -619,8 +617,8 @@ block:
 	PREFETCHT0 256(R13)
 	ADDQ $320, R13
 prefetched:
-	MOVQ R13, 32(SP)
-	MOVQ R12, 24(SP)
+	MOVQ R13, 8(SP)
+	MOVQ R12, 40(SP)
 	VMOVDQU (SI), Y0
 	VMOVDQU 32(SI), Y1
 	VMOVDQU 64(SI), Y2
@@ -632,7 +630,7 @@ prefetched:
 	LEAQ (R8), R12
 	MOVQ DX, R13
 	MOVQ CX, R14
-	MOVQ 16(SP), R11
+	MOVQ (SP), R11
 	SUBQ $2, R11
 	JLT last
 pair:
@@ -714,11 +712,11 @@ done:
 	VPABSB Y1, Y5
 	VPABSB Y2, Y6
 	VPABSB Y3, Y7
-	MOVQ 24(SP), R12
+	MOVQ 40(SP), R12
 	LEAQ (R8), BX
 	MOVQ DX, R13
 	MOVQ CX, R14
-	MOVQ 16(SP), R11
+	MOVQ (SP), R11
 	SUBQ $2, R11
 	JLT last2
 pair2:
@@ -808,7 +806,7 @@ last2:
 	VMOVUPS Y8, (R12)
 	ADDQ $32, R12
 done2:
-	CMPQ R12, (SP)
+	CMPQ R12, 32(SP)
 	JNE accumulator
 	MOVQ DI, R12
 accumulator:
@@ -817,7 +815,7 @@ accumulator:
 	ADDQ $32, BX
 	ADDQ $32, DX
 	ADDQ $4, CX
-	SUBQ $256, 8(SP)
+	SUBQ $256, 24(SP)
 	JNZ block
 	VZEROUPPER 
 	RET 

@@ -17,28 +17,27 @@ TEXT ·tile32AMX(SB), 0, $2256-8
 	MOVQ tileArgs_n(AX), R9
 	MOVQ tileArgs_acc(AX), DI
 	MOVQ tileArgs_accBytes(AX), R14
-	MOVQ tileArgs_prefetch(AX), R12
-	MOVQ tileArgs_prefetchBytes(AX), R13
 	ADDQ DI, R14
-	MOVQ R14, 40(SP)
-	MOVQ R12, 56(SP)
-	ADDQ R12, R13
-	MOVQ R13, 64(SP)
+	MOVQ R14, (SP)
+	MOVQ tileArgs_prefetch(AX), R14
+	MOVQ R14, 8(SP)
+	ADDQ tileArgs_prefetchBytes(AX), R14
+	MOVQ R14, 16(SP)
 	MOVQ tileArgs_wBytes(AX), R14
 	MOVQ tileArgs_s(AX), R12
-	MOVQ R14, 48(SP)
-	SUBQ tileArgs_d(AX), R12
-	MOVQ R12, 72(SP)
-	MOVQ tileArgs_w(AX), R14
-	MOVQ R14, (SP)
-	MOVQ tileArgs_ds(AX), R14
-	MOVQ R14, 8(SP)
-	MOVQ tileArgs_mins(AX), R14
-	MOVQ R14, 16(SP)
-	MOVQ tileArgs_q(AX), R14
 	MOVQ R14, 24(SP)
+	SUBQ tileArgs_d(AX), R12
+	MOVQ R12, 32(SP)
+	MOVQ tileArgs_w(AX), R14
+	MOVQ R14, 40(SP)
+	MOVQ tileArgs_ds(AX), R14
+	MOVQ R14, 48(SP)
+	MOVQ tileArgs_mins(AX), R14
+	MOVQ R14, 56(SP)
+	MOVQ tileArgs_q(AX), R14
+	MOVQ R14, 64(SP)
 	MOVQ tileArgs_d(AX), R14
-	MOVQ R14, 32(SP)
+	MOVQ R14, 72(SP)
 	MOVQ R9, R10
 	SHRQ $3, R10
 	LEAQ (R10)(R10*2), R13
@@ -54,15 +53,15 @@ TEXT ·tile32AMX(SB), 0, $2256-8
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x84; BYTE $0x24; BYTE $0x50; BYTE $0x0; BYTE $0x0; BYTE $0x0 // LDTILECFG tile 0, 80(SP)
 accumulator:
 	MOVQ $16384, R8
-	CMPQ R8, 48(SP)
+	CMPQ R8, 24(SP)
 	JLE whole
-	MOVQ 48(SP), R8
+	MOVQ 24(SP), R8
 whole:
-	MOVQ (SP), SI
-	MOVQ 8(SP), AX
-	MOVQ 16(SP), BX
-	MOVQ 24(SP), DX
-	MOVQ 32(SP), CX
+	MOVQ 40(SP), SI
+	MOVQ 48(SP), AX
+	MOVQ 56(SP), BX
+	MOVQ 64(SP), DX
+	MOVQ 72(SP), CX
 	VMOVUPS (DI), Z0
 	CMPQ R11, $1
 	JEQ tokens
@@ -121,8 +120,8 @@ whole:
 	LEAQ (R12)(R10*4), R12
 tokens:
 block:
-	MOVQ 56(SP), R14
-	CMPQ R14, 64(SP)
+	MOVQ 8(SP), R14
+	CMPQ R14, 16(SP)
 	JGE prefetched
 	PREFETCHT0 (R14)
 	PREFETCHT0 64(R14)
@@ -131,7 +130,7 @@ block:
 	PREFETCHT0 256(R14)
 	ADDQ $320, R14
 prefetched:
-	MOVQ R14, 56(SP)
+	MOVQ R14, 8(SP)
 	MOVQ $64, R14
 	BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x8c; BYTE $0xa; BYTE $0x0; BYTE $0x0; BYTE $0x0; BYTE $0x0 // TILELOADD tile 1, (DX)(R9*1)
 	BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x94; BYTE $0x36; BYTE $0x0; BYTE $0x0; BYTE $0x0; BYTE $0x0 // TILELOADD tile 2, (SI)(R14*1)
@@ -140,7 +139,7 @@ prefetched:
 	BYTE $0xc4; BYTE $0x82; BYTE $0x7a; BYTE $0x4b; BYTE $0x84; BYTE $0x37; BYTE $0x0; BYTE $0x0; BYTE $0x0; BYTE $0x0 // TILESTORED tile 0, (R15)(R14*1)
 	VMOVUPS (AX), Z16
 	MOVQ CX, R14
-	MOVQ 72(SP), R12
+	MOVQ 32(SP), R12
 	ADDQ CX, R12
 	VCVTDQ2PS (R15), Z18
 	VMULPS.BCST (R14), Z16, Z19
@@ -298,21 +297,21 @@ tokens3:
 	MOVQ R11, R14
 	SHLQ $6, R14
 	ADDQ R14, DI
-	ADDQ $512, (SP)
-	ADDQ $128, 8(SP)
-	ADDQ $64, 16(SP)
-	ADDQ $32, 24(SP)
-	ADDQ $4, 32(SP)
-	SUBQ $512, 48(SP)
+	ADDQ $512, 40(SP)
+	ADDQ $128, 48(SP)
+	ADDQ $64, 56(SP)
+	ADDQ $32, 64(SP)
+	ADDQ $4, 72(SP)
+	SUBQ $512, 24(SP)
 	JLE done
-	CMPQ DI, 40(SP)
+	CMPQ DI, (SP)
 	JNE accumulator
-	ADDQ $14336, (SP)
-	ADDQ $3584, 8(SP)
-	ADDQ $1792, 16(SP)
-	ADDQ $896, 24(SP)
-	ADDQ $112, 32(SP)
-	SUBQ $14336, 48(SP)
+	ADDQ $14336, 40(SP)
+	ADDQ $3584, 48(SP)
+	ADDQ $1792, 56(SP)
+	ADDQ $896, 64(SP)
+	ADDQ $112, 72(SP)
+	SUBQ $14336, 24(SP)
 	JLE done
 	MOVQ a+0(FP), DI
 	MOVQ tileArgs_acc(DI), DI
@@ -331,28 +330,27 @@ TEXT ·tileKAMX(SB), 0, $2256-8
 	MOVQ tileArgs_n(AX), R9
 	MOVQ tileArgs_acc(AX), DI
 	MOVQ tileArgs_accBytes(AX), R14
-	MOVQ tileArgs_prefetch(AX), R12
-	MOVQ tileArgs_prefetchBytes(AX), R13
 	ADDQ DI, R14
-	MOVQ R14, 40(SP)
-	MOVQ R12, 56(SP)
-	ADDQ R12, R13
-	MOVQ R13, 64(SP)
+	MOVQ R14, (SP)
+	MOVQ tileArgs_prefetch(AX), R14
+	MOVQ R14, 8(SP)
+	ADDQ tileArgs_prefetchBytes(AX), R14
+	MOVQ R14, 16(SP)
 	MOVQ tileArgs_wBytes(AX), R14
 	MOVQ tileArgs_s(AX), R12
-	MOVQ R14, 48(SP)
-	SUBQ tileArgs_d(AX), R12
-	MOVQ R12, 72(SP)
-	MOVQ tileArgs_w(AX), R14
-	MOVQ R14, (SP)
-	MOVQ tileArgs_ds(AX), R14
-	MOVQ R14, 8(SP)
-	MOVQ tileArgs_mins(AX), R14
-	MOVQ R14, 16(SP)
-	MOVQ tileArgs_q(AX), R14
 	MOVQ R14, 24(SP)
+	SUBQ tileArgs_d(AX), R12
+	MOVQ R12, 32(SP)
+	MOVQ tileArgs_w(AX), R14
+	MOVQ R14, 40(SP)
+	MOVQ tileArgs_ds(AX), R14
+	MOVQ R14, 48(SP)
+	MOVQ tileArgs_mins(AX), R14
+	MOVQ R14, 56(SP)
+	MOVQ tileArgs_q(AX), R14
+	MOVQ R14, 64(SP)
 	MOVQ tileArgs_d(AX), R14
-	MOVQ R14, 32(SP)
+	MOVQ R14, 72(SP)
 	MOVQ R9, R10
 	SHRQ $3, R10
 	LEAQ (R10)(R10*2), R13
@@ -368,15 +366,15 @@ TEXT ·tileKAMX(SB), 0, $2256-8
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x84; BYTE $0x24; BYTE $0x50; BYTE $0x0; BYTE $0x0; BYTE $0x0 // LDTILECFG tile 0, 80(SP)
 accumulator:
 	MOVQ $16384, R8
-	CMPQ R8, 48(SP)
+	CMPQ R8, 24(SP)
 	JLE whole
-	MOVQ 48(SP), R8
+	MOVQ 24(SP), R8
 whole:
-	MOVQ (SP), SI
-	MOVQ 8(SP), AX
-	MOVQ 16(SP), BX
-	MOVQ 24(SP), DX
-	MOVQ 32(SP), CX
+	MOVQ 40(SP), SI
+	MOVQ 48(SP), AX
+	MOVQ 56(SP), BX
+	MOVQ 64(SP), DX
+	MOVQ 72(SP), CX
 	VMOVUPS (DI), Z0
 	CMPQ R11, $1
 	JEQ tokens
@@ -435,8 +433,8 @@ whole:
 	LEAQ (R12)(R10*4), R12
 tokens:
 block:
-	MOVQ 56(SP), R14
-	CMPQ R14, 64(SP)
+	MOVQ 8(SP), R14
+	CMPQ R14, 16(SP)
 	JGE prefetched
 	PREFETCHT0 (R14)
 	PREFETCHT0 64(R14)
@@ -445,7 +443,7 @@ block:
 	PREFETCHT0 256(R14)
 	ADDQ $320, R14
 prefetched:
-	MOVQ R14, 56(SP)
+	MOVQ R14, 8(SP)
 	MOVQ $64, R14
 	BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x8c; BYTE $0xa; BYTE $0x0; BYTE $0x0; BYTE $0x0; BYTE $0x0 // TILELOADD tile 1, (DX)(R9*1)
 	BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x94; BYTE $0x36; BYTE $0x0; BYTE $0x0; BYTE $0x0; BYTE $0x0 // TILELOADD tile 2, (SI)(R14*1)
@@ -455,7 +453,7 @@ prefetched:
 	VMOVUPS (AX), Z16
 	VMOVUPS (BX), Z17
 	MOVQ CX, R14
-	MOVQ 72(SP), R12
+	MOVQ 32(SP), R12
 	ADDQ CX, R12
 	VCVTDQ2PS (R15), Z18
 	VMULPS.BCST (R14), Z16, Z19
@@ -629,21 +627,21 @@ tokens3:
 	MOVQ R11, R14
 	SHLQ $6, R14
 	ADDQ R14, DI
-	ADDQ $512, (SP)
-	ADDQ $128, 8(SP)
-	ADDQ $64, 16(SP)
-	ADDQ $32, 24(SP)
-	ADDQ $4, 32(SP)
-	SUBQ $512, 48(SP)
+	ADDQ $512, 40(SP)
+	ADDQ $128, 48(SP)
+	ADDQ $64, 56(SP)
+	ADDQ $32, 64(SP)
+	ADDQ $4, 72(SP)
+	SUBQ $512, 24(SP)
 	JLE done
-	CMPQ DI, 40(SP)
+	CMPQ DI, (SP)
 	JNE accumulator
-	ADDQ $12288, (SP)
-	ADDQ $3072, 8(SP)
-	ADDQ $1536, 16(SP)
-	ADDQ $768, 24(SP)
-	ADDQ $96, 32(SP)
-	SUBQ $12288, 48(SP)
+	ADDQ $12288, 40(SP)
+	ADDQ $3072, 48(SP)
+	ADDQ $1536, 56(SP)
+	ADDQ $768, 64(SP)
+	ADDQ $96, 72(SP)
+	SUBQ $12288, 24(SP)
 	JLE done
 	MOVQ a+0(FP), DI
 	MOVQ tileArgs_acc(DI), DI
@@ -662,28 +660,27 @@ TEXT ·tile6AMX(SB), 0, $2256-8
 	MOVQ tileArgs_n(AX), R9
 	MOVQ tileArgs_acc(AX), DI
 	MOVQ tileArgs_accBytes(AX), R14
-	MOVQ tileArgs_prefetch(AX), R12
-	MOVQ tileArgs_prefetchBytes(AX), R13
 	ADDQ DI, R14
-	MOVQ R14, 40(SP)
-	MOVQ R12, 56(SP)
-	ADDQ R12, R13
-	MOVQ R13, 64(SP)
+	MOVQ R14, (SP)
+	MOVQ tileArgs_prefetch(AX), R14
+	MOVQ R14, 8(SP)
+	ADDQ tileArgs_prefetchBytes(AX), R14
+	MOVQ R14, 16(SP)
 	MOVQ tileArgs_wBytes(AX), R14
 	MOVQ tileArgs_s(AX), R12
-	MOVQ R14, 48(SP)
-	SUBQ tileArgs_d(AX), R12
-	MOVQ R12, 72(SP)
-	MOVQ tileArgs_w(AX), R14
-	MOVQ R14, (SP)
-	MOVQ tileArgs_ds(AX), R14
-	MOVQ R14, 8(SP)
-	MOVQ tileArgs_mins(AX), R14
-	MOVQ R14, 16(SP)
-	MOVQ tileArgs_q(AX), R14
 	MOVQ R14, 24(SP)
+	SUBQ tileArgs_d(AX), R12
+	MOVQ R12, 32(SP)
+	MOVQ tileArgs_w(AX), R14
+	MOVQ R14, 40(SP)
+	MOVQ tileArgs_ds(AX), R14
+	MOVQ R14, 48(SP)
+	MOVQ tileArgs_mins(AX), R14
+	MOVQ R14, 56(SP)
+	MOVQ tileArgs_q(AX), R14
+	MOVQ R14, 64(SP)
 	MOVQ tileArgs_d(AX), R14
-	MOVQ R14, 32(SP)
+	MOVQ R14, 72(SP)
 	MOVQ R9, R10
 	SHRQ $3, R10
 	LEAQ (R10)(R10*2), R13
@@ -705,15 +702,15 @@ TEXT ·tile6AMX(SB), 0, $2256-8
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x84; BYTE $0x24; BYTE $0x50; BYTE $0x0; BYTE $0x0; BYTE $0x0 // LDTILECFG tile 0, 80(SP)
 accumulator:
 	MOVQ $16384, R8
-	CMPQ R8, 48(SP)
+	CMPQ R8, 24(SP)
 	JLE whole
-	MOVQ 48(SP), R8
+	MOVQ 24(SP), R8
 whole:
-	MOVQ (SP), SI
-	MOVQ 8(SP), AX
-	MOVQ 16(SP), BX
-	MOVQ 24(SP), DX
-	MOVQ 32(SP), CX
+	MOVQ 40(SP), SI
+	MOVQ 48(SP), AX
+	MOVQ 56(SP), BX
+	MOVQ 64(SP), DX
+	MOVQ 72(SP), CX
 	VMOVUPS (DI), Z0
 	CMPQ R11, $1
 	JEQ tokens
@@ -772,8 +769,8 @@ whole:
 	LEAQ (R12)(R10*4), R12
 tokens:
 block:
-	MOVQ 56(SP), R14
-	CMPQ R14, 64(SP)
+	MOVQ 8(SP), R14
+	CMPQ R14, 16(SP)
 	JGE prefetched
 	PREFETCHT0 (R14)
 	PREFETCHT0 64(R14)
@@ -782,7 +779,7 @@ block:
 	PREFETCHT0 256(R14)
 	ADDQ $320, R14
 prefetched:
-	MOVQ R14, 56(SP)
+	MOVQ R14, 8(SP)
 	MOVQ $64, R14
 	BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x8c; BYTE $0xa; BYTE $0x0; BYTE $0x0; BYTE $0x0; BYTE $0x0 // TILELOADD tile 1, (DX)(R9*1)
 	BYTE $0xc4; BYTE $0xa2; BYTE $0x7b; BYTE $0x4b; BYTE $0x94; BYTE $0x36; BYTE $0x0; BYTE $0x0; BYTE $0x0; BYTE $0x0 // TILELOADD tile 2, (SI)(R14*1)
@@ -797,7 +794,7 @@ prefetched:
 	BYTE $0xc4; BYTE $0x82; BYTE $0x7a; BYTE $0x4b; BYTE $0x9c; BYTE $0x37; BYTE $0x0; BYTE $0x4; BYTE $0x0; BYTE $0x0 // TILESTORED tile 3, 1024(R15)(R14*1)
 	VMOVUPS 64(AX), Z17
 	MOVQ CX, R14
-	MOVQ 72(SP), R12
+	MOVQ 32(SP), R12
 	ADDQ CX, R12
 	VCVTDQ2PS (R15), Z18
 	VMULPS.BCST (R14), Z16, Z19
@@ -1003,21 +1000,21 @@ tokens3:
 	MOVQ R11, R14
 	SHLQ $6, R14
 	ADDQ R14, DI
-	ADDQ $512, (SP)
-	ADDQ $128, 8(SP)
-	ADDQ $64, 16(SP)
-	ADDQ $32, 24(SP)
-	ADDQ $4, 32(SP)
-	SUBQ $512, 48(SP)
+	ADDQ $512, 40(SP)
+	ADDQ $128, 48(SP)
+	ADDQ $64, 56(SP)
+	ADDQ $32, 64(SP)
+	ADDQ $4, 72(SP)
+	SUBQ $512, 24(SP)
 	JLE done
-	CMPQ DI, 40(SP)
+	CMPQ DI, (SP)
 	JNE accumulator
-	ADDQ $12288, (SP)
-	ADDQ $3072, 8(SP)
-	ADDQ $1536, 16(SP)
-	ADDQ $768, 24(SP)
-	ADDQ $96, 32(SP)
-	SUBQ $12288, 48(SP)
+	ADDQ $12288, 40(SP)
+	ADDQ $3072, 48(SP)
+	ADDQ $1536, 56(SP)
+	ADDQ $768, 64(SP)
+	ADDQ $96, 72(SP)
+	SUBQ $12288, 24(SP)
 	JLE done
 	MOVQ a+0(FP), DI
 	MOVQ tileArgs_acc(DI), DI

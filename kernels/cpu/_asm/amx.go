@@ -19,21 +19,20 @@ import (
 // and s, R11 tokens, R15 C; R12, R14 for anything.
 type amxTile struct {
 	*Kernel
-	accumulators                                       int
-	sums                                               []Vec  // of each token
-	scales                                             [2]Vec // the second are minima, or those of second half blocks
-	end, left, prefetch, prefetchEnd, distance, config Mem    // distance is from d to s
-	blocks                                             []blockArg
-	c                                                  Mem // [half blocks, 16 tokens, outputs]
+	accumulators int
+	sums         []Vec  // of each token
+	scales       [2]Vec // the second are minima, or those of second half blocks
+	blocks       []blockArg
+	config       Mem // of the tiles
+	c            Mem // [half blocks, 16 tokens, outputs]
 }
 
-// blockArg is an argument that goes on from block to block: in a register those of an accumulator, and on the stack the
-// first of the next accumulator.
+// blockArg is an argument that goes on from block to block: in a register those of an accumulator, and in the slot of
+// its name the first of the next accumulator.
 type blockArg struct {
 	field string
 	at    Reg
 	bytes int // of a block
-	next  Mem
 }
 
 // amxBlocks is how many blocks pass before the next accumulators do.
@@ -43,11 +42,7 @@ const amxBlocks = 32
 func tileAMX(accumulators int) func(k *Kernel) {
 	return func(k *Kernel) {
 		t := &amxTile{Kernel: k, accumulators: accumulators, sums: k.Vecs(maxTokens), scales: [2]Vec(k.Vecs(2))}
-		t.blocks = []blockArg{{"w", SI, 512, k.Local(8)}, {"ds", AX, 128, k.Local(8)}, {"mins", BX, 64, k.Local(8)},
-			{"q", DX, 32, k.Local(8)}, {"d", CX, 4, k.Local(8)}}
-		for _, local := range []*Mem{&t.end, &t.left, &t.prefetch, &t.prefetchEnd, &t.distance} {
-			*local = k.Local(8)
-		}
+		t.blocks = []blockArg{{"w", SI, 512}, {"ds", AX, 128}, {"mins", BX, 64}, {"q", DX, 32}, {"d", CX, 4}}
 		t.config, t.c = k.Local(64), k.Aligned(R15, 2*64*maxTokens)
 		t.load()
 		t.multiply()
@@ -60,19 +55,17 @@ func tileAMX(accumulators int) func(k *Kernel) {
 func (t *amxTile) load() {
 	t.ToArgs(AX)
 	t.AlignStack(R15)
-	t.Load(AX, "tokens", R11, "n", R9, "acc", DI, "accBytes", R14, "prefetch", R12, "prefetchBytes", R13)
+	t.Load(AX, "tokens", R11, "n", R9, "acc", DI, "accBytes", R14)
 	t.Op("ADDQ", DI, R14)
-	t.Op("MOVQ", R14, t.end)
-	t.Op("MOVQ", R12, t.prefetch)
-	t.Op("ADDQ", R12, R13)
-	t.Op("MOVQ", R13, t.prefetchEnd)
+	t.Op("MOVQ", R14, t.Slot("end"))
+	t.keepPrefetch(AX, R14)
 	t.Load(AX, "wBytes", R14, "s", R12)
-	t.Op("MOVQ", R14, t.left)
+	t.Op("MOVQ", R14, t.Slot("left"))
 	t.Op("SUBQ", t.Field(AX, "d"), R12)
-	t.Op("MOVQ", R12, t.distance)
+	t.Op("MOVQ", R12, t.Slot("from d to s"))
 	for _, a := range t.blocks {
 		t.Load(AX, a.field, R14)
-		t.Op("MOVQ", R14, a.next)
+		t.Op("MOVQ", R14, t.Slot(a.field))
 	}
 	t.Op("MOVQ", R9, R10)
 	t.Op("SHRQ", 3, R10)
@@ -106,12 +99,12 @@ func (t *amxTile) multiply() {
 	whole, done := t.Label("whole"), t.Label("done")
 	accumulator := t.Here("accumulator")
 	t.Op("MOVQ", 512*amxBlocks, R8)
-	t.Op("CMPQ", R8, t.left)
+	t.Op("CMPQ", R8, t.Slot("left"))
 	t.Op("JLE", whole)
-	t.Op("MOVQ", t.left, R8)
+	t.Op("MOVQ", t.Slot("left"), R8)
 	t.Place(whole)
 	for _, a := range t.blocks {
-		t.Op("MOVQ", a.next, a.at)
+		t.Op("MOVQ", t.Slot(a.field), a.at)
 	}
 	t.eachToken(func(i int, _, _ Mem) { t.Op("VMOVUPS", At(DI).Plus(64*i), t.sums[i]) })
 	block := t.Here("block")
@@ -126,7 +119,7 @@ func (t *amxTile) multiply() {
 	t.Op("SHLQ", 6, R14)
 	t.Op("ADDQ", R14, DI)
 	t.advance(1, done)
-	t.Op("CMPQ", DI, t.end)
+	t.Op("CMPQ", DI, t.Slot("end"))
 	t.Op("JNE", accumulator)
 	t.advance(amxBlocks-t.accumulators, done)
 	t.ToArgs(DI)
@@ -138,17 +131,15 @@ func (t *amxTile) multiply() {
 // advance goes on by blocks, to done if none is left.
 func (t *amxTile) advance(blocks int, done string) {
 	for _, a := range t.blocks {
-		t.Op("ADDQ", a.bytes*blocks, a.next)
+		t.Op("ADDQ", a.bytes*blocks, t.Slot(a.field))
 	}
-	t.Op("SUBQ", 512*blocks, t.left)
+	t.Op("SUBQ", 512*blocks, t.Slot("left"))
 	t.Op("JLE", done)
 }
 
 // block adds the products of a block with all tokens to their sums.
 func (t *amxTile) block() {
-	t.Op("MOVQ", t.prefetch, R14)
-	t.PrefetchNext(R14, t.prefetchEnd, 1)
-	t.Op("MOVQ", R14, t.prefetch)
+	t.prefetchNext(R14)
 	t.Op("MOVQ", 64, R14)
 	for half := range t.Scheme.Scales() {
 		c, a, b := 3*half, 3*half+1, 3*half+2
@@ -163,7 +154,7 @@ func (t *amxTile) block() {
 		t.Op("VMOVUPS", At(BX), t.scales[1])
 	}
 	t.Op("MOVQ", CX, R14)
-	t.Op("MOVQ", t.distance, R12)
+	t.Op("MOVQ", t.Slot("from d to s"), R12)
 	t.Op("ADDQ", CX, R12)
 	t.eachToken(func(i int, d, s Mem) {
 		for half := range t.Scheme.Scales() {

@@ -21,27 +21,6 @@ func (avx2) LoadRows(k *Kernel, rows Rows, offset int) [4]Vec {
 	return v
 }
 
-// Scales collects them in integer registers, which have nothing else to do. One load sets the words of two rows: that of an odd row comes as the upper half of 32
-// bits, whose lower half is overwritten.
-func (avx2) Scales(k *Kernel, rows Rows, offset int) Vec {
-	v, t := k.Vec(), k.Vec()
-	for half, x := range []Vec{v, t} {
-		row := 4 * half
-		k.Op("MOVL", rows.At(row+1, offset-2), R13)
-		k.Op("MOVL", rows.At(row+3, offset-2), R11)
-		k.Op("MOVW", rows.At(row, offset), R13)
-		k.Op("MOVW", rows.At(row+2, offset), R11)
-		k.Op("SHLQ", 32, R11)
-		k.Op("ORQ", R11, R13)
-		k.Op("VMOVQ", R13, x.X())
-	}
-	k.Loaded(16)
-	k.Op("VPUNPCKLQDQ", t.X(), v.X(), v.X())
-	k.Op("VCVTPH2PS", v.X(), v)
-	k.Free(t)
-	return v
-}
-
 func (avx2) SplitHalves(k *Kernel, v Vec) (lower, upper Vec) {
 	upper = k.Vec()
 	halves := k.Table("halves", 1, repeat(2, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15))
@@ -101,7 +80,7 @@ func (s avx2) Order(scheme Scheme) [][]int {
 
 func (avx2) Start(_ *Kernel, _ Correction, halves, _ int) (sums [][]*Sum) {
 	for range halves {
-		sums = append(sums, []*Sum{{empty: true}})
+		sums = append(sums, []*Sum{{}})
 	}
 	return sums
 }
@@ -131,8 +110,8 @@ func (s avx2) MultiplyAdd(k *Kernel, sums []*Sum, w []Vec, q Mem) {
 // widenWords adds what is in 16 bits to the total.
 func (avx2) widenWords(k *Kernel, sum *Sum) {
 	k.Op("VPMADDWD", k.Words(1), sum.words, sum.words)
-	if sum.empty {
-		sum.total, sum.empty = sum.words, false
+	if sum.total == (Vec{}) {
+		sum.total = sum.words
 	} else {
 		k.Op("VPADDD", sum.words, sum.total, sum.total)
 		k.Free(sum.words)

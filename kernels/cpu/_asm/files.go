@@ -69,11 +69,12 @@ func (f file) text(stubs *strings.Builder) string {
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-// kernel writes the microkernel, twice: the second time it begins with the constants that the first one asked for.
+// kernel writes the microkernel, twice: the second time it begins with the constants and the slots that the first one asked for.
 func (m microkernel) kernel(set Set, tables *Tables) *Kernel {
 	first := &Kernel{tables: &Tables{seen: map[string]bool{}}}
 	for _, k := range []*Kernel{first, {tables: tables}} {
 		k.Set, k.Name, k.Args, k.labels = set, m.name, m.args, map[string]int{}
+		k.slots, k.frame = first.slots, 8*len(first.slots)
 		for _, c := range first.constants {
 			if k != first {
 				k.take(&constant{key: c.key, set: c.set}, c.mask != "")

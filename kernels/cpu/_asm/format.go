@@ -70,11 +70,11 @@ type Source interface {
 	FifthBits(k *Kernel, offset int, w [8]Vec)
 }
 
-// ScalePlaces is where scales and minima go: those of the next block of 32 columns lie Step and MinimumStep bytes
+// ScalePlaces is where scales and minima go: those of the next block of 32 columns lie Step bytes and a register
 // further on. The scale of a second half block comes right after that of the first.
 type ScalePlaces struct {
-	Scales, Minima    Mem
-	Step, MinimumStep int
+	Scales, Minima Mem
+	Step           int
 }
 
 // StoreBytes stores the bytes 0 to 3 of each lane of v, with a sign or without, times scale, step bytes apart.
@@ -145,7 +145,7 @@ func addBits(k *Kernel, mask int, bits Vec, left int, w Vec) {
 type oneScale struct{}
 
 func (oneScale) StoreScales(k *Kernel, rows Rows, to ScalePlaces) {
-	v := k.Set.Scales(k, rows, 0)
+	v := k.Scales(rows, 0)
 	k.Op("VMOVUPS", v, to.Scales)
 	k.Free(v)
 }

@@ -9,17 +9,16 @@ type gemv struct {
 	*Kernel
 	set RowSet
 	b   Block
-	end Mem // of the weights
 	sum Vec // accumulators: four, or eight in formats with blocks of 256
 }
 
 func writeGEMV(k *Kernel) {
 	k.UnsignWeights()
-	g := &gemv{Kernel: k, set: k.Set.(RowSet), b: k.Format.Block(), end: k.Local(8), sum: k.Vec()}
+	g := &gemv{Kernel: k, set: k.Set.(RowSet), b: k.Format.Block(), sum: k.Vec()}
 	g.ToArgs(AX)
 	g.Load(AX, "dst", DI, "w", SI, "wBytes", R8, "q", DX, "d", CX, g.Scheme.Sums(), R13, "n", R9)
 	g.Op("ADDQ", SI, R8)
-	g.Op("MOVQ", R8, g.end)
+	g.Op("MOVQ", R8, g.Slot("end"))
 	g.Op("SHRQ", 3, R9)
 	g.Op("ADDQ", CX, R9)
 	g.Op("SUBQ", CX, R13)
@@ -35,7 +34,7 @@ func writeGEMV(k *Kernel) {
 		g.byEights()
 	}
 	g.put()
-	g.Op("CMPQ", SI, g.end)
+	g.Op("CMPQ", SI, g.Slot("end"))
 	g.Op("JLT", output)
 	g.Return()
 }

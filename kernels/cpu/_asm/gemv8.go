@@ -50,7 +50,7 @@ func (g *gemv8) layOut() {
 	}
 	if g.b.Columns > 32 {
 		step := g.Set.Width()
-		g.scales = ScalePlaces{g.Local(8 * step), g.Local(8 * step), step, step}
+		g.scales = ScalePlaces{g.Local(8 * step), g.Local(8 * step), step}
 	}
 }
 
@@ -84,7 +84,7 @@ func (g *gemv8) block(i int) {
 	rows := panelRows.Plus(i * g.b.Bytes)
 	var scale Vec
 	if g.b.Columns == 32 {
-		scale = g.Set.Scales(g.Kernel, rows, 0)
+		scale = g.Scales(rows, 0)
 	} else {
 		g.Format.StoreScales(g.Kernel, rows, g.scales)
 	}
@@ -140,7 +140,7 @@ func (g *gemv8) add(block int, scale any) {
 	place := g.accumulators[block%len(g.accumulators)]
 	acc := g.Set.ScaleAdd(g.Kernel, total, scale, t.D, place)
 	if g.Scheme.Minima {
-		g.Set.SubtractMinimum(g.Kernel, g.scales.Minima.Plus(block*g.scales.MinimumStep), t.S, acc)
+		g.Set.SubtractMinimum(g.Kernel, g.scales.Minima.Plus(block*g.Set.Width()), t.S, acc)
 	}
 	if m, ok := place.(Mem); ok {
 		g.Op("VMOVUPS", acc, m)

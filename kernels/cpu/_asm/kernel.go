@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -19,6 +20,7 @@ type Kernel struct {
 	constants      []*constant
 	inPhase        bool
 	frame, aligned int // bytes of the stack in use
+	slots          []string
 	prefetching    *prefetcher
 	labels         map[string]int
 	magnitudes     map[Vec]Vec // of signed weights
@@ -178,6 +180,17 @@ func (k *Kernel) Field(r Reg, name string) Mem { return Mem{Symbol: k.Args + "_"
 func (k *Kernel) Local(bytes int) Mem {
 	k.frame += bytes
 	return At(SP).Plus(k.frame - bytes)
+}
+
+// Slot is eight bytes of the stack with a name. Microkernels are written twice: the second time their frame begins with
+// the slots that the first one asked for.
+func (k *Kernel) Slot(name string) Mem {
+	i := slices.Index(k.slots, name)
+	if i < 0 {
+		i = len(k.slots)
+		k.slots = append(k.slots, name)
+	}
+	return At(SP).Plus(8 * i)
 }
 
 // Aligned is some bytes of the stack at a multiple of a register's width, by a register that AlignStack sets.

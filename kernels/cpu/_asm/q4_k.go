@@ -39,8 +39,8 @@ func (q4_K) StoreScales(k *Kernel, rows Rows, to ScalePlaces) {
 	k.Free(low, high)
 	k.StoreBytes(v[1], d, false, to.Scales, to.Step)
 	k.StoreBytes(last[0], d, false, to.Scales.Plus(4*to.Step), to.Step)
-	k.StoreBytes(v[2], dmin, false, to.Minima, to.MinimumStep)
-	k.StoreBytes(last[1], dmin, false, to.Minima.Plus(4*to.MinimumStep), to.MinimumStep)
+	k.StoreBytes(v[2], dmin, false, to.Minima, k.Set.Width())
+	k.StoreBytes(last[1], dmin, false, to.Minima.Plus(4*k.Set.Width()), k.Set.Width())
 	k.Free(v[1], v[2], d, dmin)
 	k.Free(last...)
 }

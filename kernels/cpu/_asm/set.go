@@ -9,8 +9,6 @@ type Set interface {
 
 	// LoadRows loads 16 bytes of each row of a panel: register i those of row i, of row 4+i and so on.
 	LoadRows(k *Kernel, rows Rows, offset int) [4]Vec
-	// Scales loads a half-precision number of each row, in float32.
-	Scales(k *Kernel, rows Rows, offset int) Vec
 	// SplitHalves makes float32 of the lower and of the upper half of each lane.
 	SplitHalves(k *Kernel, v Vec) (lower, upper Vec)
 	// FifthBits adds 16 to the bytes of w, four columns of each row to a register, where bits has a one: 32 bits of
@@ -48,8 +46,7 @@ type RowSet interface {
 
 // Sum is a running sum of products.
 type Sum struct {
-	total Vec // in 32 bits
-	empty bool
+	total Vec // in 32 bits, once there is one
 	words Vec // of the last products, in 16 bits
 	added int // products in words
 
@@ -140,6 +137,39 @@ func (k *Kernel) RowBytes(columns, to Reg) {
 	k.Op("MOVQ", columns, to)
 	k.Op("SHRQ", log2(b.Columns), to)
 	k.Op("IMUL3Q", b.Bytes, to, to)
+}
+
+// Scales loads a half-precision number of each row, in float32. It collects them in integer registers, which have
+// nothing else to do. One load sets the words of two rows: that of an odd row comes as the upper half of 32 bits, whose
+// lower half is overwritten.
+func (k *Kernel) Scales(rows Rows, offset int) Vec {
+	spare := R11
+	if k.Set.Outputs() == 16 {
+		spare = R15
+	}
+	fours := k.Vecs(k.Set.Outputs() / 4)
+	for i, v := range fours {
+		k.Op("MOVL", rows.At(4*i+1, offset-2), R13)
+		k.Op("MOVL", rows.At(4*i+3, offset-2), spare)
+		k.Op("MOVW", rows.At(4*i, offset), R13)
+		k.Op("MOVW", rows.At(4*i+2, offset), spare)
+		k.Op("SHLQ", 32, spare)
+		k.Op("ORQ", spare, R13)
+		k.Op("VMOVQ", R13, v.X())
+	}
+	k.Loaded(16)
+	v := fours[0]
+	for i := 0; i < len(fours); i += 2 {
+		k.Op("VPUNPCKLQDQ", fours[i+1].X(), fours[i].X(), fours[i].X())
+	}
+	if len(fours) == 4 {
+		k.Op("VINSERTI128", 1, fours[2].X(), v.Y(), v.Y())
+		k.Op("VCVTPH2PS", v.Y(), v)
+	} else {
+		k.Op("VCVTPH2PS", v.X(), v)
+	}
+	k.Free(fours[1:]...)
+	return v
 }
 
 // Interleave loads 16 bytes of each row of a panel: register i has bytes 4i to 4i+3 of all rows, one row to a lane.

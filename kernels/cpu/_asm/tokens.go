@@ -66,12 +66,12 @@ func (w Weights) free(k *Kernel) {
 // DX the first token's q, CX its d; R9, R10 a token's bytes of q and of d, s or h; R15 from d to s or h, BP the same of
 // the next token; R12 the first token's sums, R8 from the sums of a panel to those of the next. R13, R14 and R12 go on
 // from token to token, R11 tokens left.
-func (k *Kernel) EachToken(count Mem, atATime, panels int, multiply func([]Token)) {
+func (k *Kernel) EachToken(atATime, panels int, multiply func([]Token)) {
 	width := k.Set.Width()
 	tokens := k.tokens(panels)
 	k.Op("MOVQ", DX, R13)
 	k.Op("MOVQ", CX, R14)
-	k.Op("MOVQ", count, R11)
+	k.Op("MOVQ", k.Slot("tokens"), R11)
 	if atATime == 1 {
 		token := k.Here("token")
 		multiply(tokens[:1])

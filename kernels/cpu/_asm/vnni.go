@@ -1,9 +1,6 @@
 package main
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // vnni is AVX-512 VNNI: 32 registers of 64 bytes, panels of 16 outputs. VPDPBUSD multiplies unsigned bytes with signed
 // ones and adds by fours in 32 bits, and takes four activations right from memory for all outputs.
@@ -34,18 +31,6 @@ func (vnni) LoadRows(k *Kernel, rows Rows, offset int) [4]Vec {
 			k.Op("VBROADCASTI32X4", rows.At(i+4*quarter, offset), k.Mask(0xf<<(4*quarter)), v[i])
 		}
 	}
-	return v
-}
-
-func (vnni) Scales(k *Kernel, rows Rows, offset int) Vec {
-	v, t := k.Vec(), k.Vec()
-	for row := range 16 {
-		x := [2]Vec{v, t}[row/8].X()
-		k.Op("VPINSRW", row%8, rows.At(row, offset), x, x)
-	}
-	k.Op("VINSERTI128", 1, t.X(), v.Y(), v.Y())
-	k.Op("VCVTPH2PS", v.Y(), v)
-	k.Free(t)
 	return v
 }
 
@@ -82,28 +67,29 @@ func (vnni) InRegisters() int { return 2 }
 func (vnni) Order(Scheme) [][]int { return [][]int{{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}} }
 
 // Start begins with the correction, which is the same of several panels.
-func (vnni) Start(k *Kernel, c Correction, halves, panels int) [][]*Sum {
-	sums := make([][]*Sum, halves)
-	for half := range sums {
-		var offset any
-		if half == 1 {
-			name, n := fmt.Sprint("secondOffset", k.Scheme.Offset), -k.Scheme.Offset<<16
-			offset = k.Table(name, 4, repeat(k.Set.Width()/4, n))
-		} else if c.Needed() {
-			offset = k.offset(false)
+func (vnni) Start(k *Kernel, c Correction, halves, panels int) (sums [][]*Sum) {
+	h := k.Vec()
+	if c.Needed() {
+		k.Op("VPBROADCASTD", c.Sums, h)
+	}
+	for half := range halves {
+		total := h
+		if half < halves-1 {
+			total = k.Vec()
 		}
-		for panel := range panels {
-			total := k.Vec()
-			switch {
-			case !c.Needed():
-				k.Op("VPXOR", total, total, total)
-			case panel > 0:
-				k.Op("VMOVDQA", sums[half][0].total, total)
-			default:
-				k.Op("VPBROADCASTD", c.Sums, total)
-				k.Op("VPMADDWD", offset, total, total)
-			}
-			sums[half] = append(sums[half], &Sum{total: total})
+		if half == 1 {
+			k.Op("VPSRLD", 16, h, h)
+		}
+		if c.Needed() {
+			k.Op("VPMADDWD", k.offset(false), h, total)
+		} else {
+			k.Op("VPXOR", total, total, total)
+		}
+		sums = append(sums, []*Sum{{total: total}})
+		for range panels - 1 {
+			other := k.Vec()
+			k.Op("VMOVDQA", total, other)
+			sums[half] = append(sums[half], &Sum{total: other})
 		}
 	}
 	return sums
