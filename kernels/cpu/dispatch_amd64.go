@@ -48,7 +48,7 @@ func avx512vnni() *kernels {
 	k := avx2()
 	k.quantisedVNNI()
 	k.peakBytes, k.peakFloats = peak{peakBytesVNNI, 12 * 64}, peak{peakFloatsAVX512, 12 * 16}
-	k.panelOutputs = 16
+	k.panelOutputs, k.interleaved = 16, true
 	k.gemm8Tokens = 8
 	k.floatAVX512()
 	k.cacheBytes = 320 << 10 // who has AVX-512 has a second-level cache of 512 KiB or more

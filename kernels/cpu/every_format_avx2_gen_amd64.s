@@ -21,6 +21,14 @@ TEXT ·roundAVX2(SB), NOSPLIT, $0-8
 	MOVQ actsArgs_h(AX), BX
 	MOVQ actsArgs_x(AX), SI
 	SHRQ $5, R8
+	MOVQ actsArgs_p(AX), R12
+	MOVQ actsArgs_from(AX), R10
+	MOVQ R10, R9
+	SHRQ $2, R9
+	SHLQ $7, R9
+	ADDQ R12, R9
+	ANDQ $3, R10
+	SHLQ $4, R10
 block:
 	VMOVUPS (SI), Y0
 	VMOVUPS 32(SI), Y1
@@ -73,7 +81,17 @@ block:
 	VPACKSSDW Y3, Y2, Y2
 	VPACKSSWB Y2, Y0, Y0
 	VPERMD Y0, Y13, Y0
+store:
 	VMOVDQU Y0, (DI)
+	TESTQ R12, R12
+	JZ next
+	VMOVDQU X0, (R9)(R10*1)
+	VEXTRACTI128 $1, Y0, 64(R9)(R10*1)
+	ADDQ $16, R10
+	TESTQ $63, R10
+	JNZ next
+	ADDQ $128, R9
+	XORL R10, R10
 next:
 	ADDQ $128, SI
 	ADDQ $32, DI
@@ -91,8 +109,7 @@ fill:
 	MOVL AX, (CX)
 	MOVL $0, (BX)
 	VPXOR Y0, Y0, Y0
-	VMOVDQU Y0, (DI)
-	JMP next
+	JMP store
 
 // func epilogueAVX2(a *sumArgs)
 TEXT ·epilogueAVX2(SB), NOSPLIT, $0-8

@@ -8,36 +8,6 @@
 #include "textflag.h"
 #include "go_asm.h"
 
-// func interleaveVNNI(a *actsArgs)
-TEXT ·interleaveVNNI(SB), NOSPLIT, $0-8
-	MOVQ a+0(FP), AX
-	MOVQ actsArgs_p(AX), DI
-	MOVQ actsArgs_q(AX), SI
-	MOVQ actsArgs_n(AX), R8
-	MOVQ actsArgs_from(AX), AX
-	MOVQ AX, BX
-	SHRQ $2, BX
-	SHLQ $7, BX
-	ADDQ BX, DI
-	ANDQ $3, AX
-	SHLQ $4, AX
-block:
-	VMOVDQU32 (SI), X0
-	VMOVDQU32 X0, (DI)(AX*1)
-	VMOVDQU32 16(SI), X1
-	VMOVDQU32 X1, 64(DI)(AX*1)
-	ADDQ $32, SI
-	ADDQ $16, AX
-	TESTQ $63, AX
-	JNZ same
-	ADDQ $128, DI
-	XORL AX, AX
-same:
-	SUBQ $32, R8
-	JNZ block
-	VZEROUPPER 
-	RET 
-
 // func epilogueAVX512(a *sumArgs)
 TEXT ·epilogueAVX512(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), AX

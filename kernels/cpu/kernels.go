@@ -22,16 +22,14 @@ type storedKernels struct {
 	gemv       [formats]gemm        // one token, one output after the other; dst has the outputs of w's rows
 	smallGEMMs [formats][]smallGEMM // a few tokens, some outputs at a time
 	round      func(a *actsArgs)    // activations to 8 bits, see [Acts]
-	actsArgs   *sync.Pool           // arguments for round and interleave, as who rounds has no [Scratch]
+	actsArgs   *sync.Pool           // arguments for round, as who rounds has no [Scratch]
 
-	// interleave sets P of a token ([Acts]) from Q of whole blocks, the from-th and following; nil if smallGEMMs take
-	// Q.
-	interleave func(a *actsArgs)
+	interleaved bool // smallGEMMs take P of [Acts], which round sets too if there is one
 }
 
 // activations are those of some tokens, rounded, as in [Acts].
 type activations struct {
-	q    []int8 // Q, or P for a smallGEMM of an instruction set that has interleave
+	q    []int8 // Q, or P for a smallGEMM of an instruction set that takes it
 	d, s []float32
 	h    []int16
 }

@@ -54,7 +54,6 @@ func epilogueAVX2(a *sumArgs)
 
 // every_format_avx512_gen_amd64.s
 
-func interleaveVNNI(a *actsArgs)
 func epilogueAVX512(a *sumArgs)
 
 // quantised_avxvnni_gen_amd64.s
@@ -159,7 +158,6 @@ func (k *kernels) quantisedAVX2() {
 
 // quantisedVNNI sets the microkernels that are generated.
 func (k *kernels) quantisedVNNI() {
-	k.interleave = interleaveVNNI
 	k.epilogue = epilogueAVX512
 	k.gemv[q8_0] = gemvQ8_0VNNI
 	k.pack[q8_0] = packQ8_0VNNI

@@ -138,20 +138,19 @@ func (s avx2) Finish(k *Kernel, c Correction, sums ...*Sum) Vec {
 func (avx2) correct(k *Kernel, c Correction, total Vec) {
 	t := k.Vec()
 	k.Op("VPBROADCASTD", c.Sums, t)
-	bits := log2(k.Scheme.Offset)
+	operation, bits := "VPSUBD", log2(k.Scheme.Offset)
 	switch {
-	case k.Scheme.Halves && c.Second:
+	case !k.Scheme.Halves:
+		operation = "VPADDD"
+		k.Op("VPMADDWD", k.Words(-k.Scheme.Offset), t, t)
+	case c.Second:
 		k.Op("VPSRAD", 16, t, t)
 		k.Op("VPSLLD", bits, t, t)
-		k.Op("VPSUBD", t, total, total)
-	case k.Scheme.Halves:
+	default:
 		k.Op("VPSLLD", 16, t, t)
 		k.Op("VPSRAD", 16-bits, t, t)
-		k.Op("VPSUBD", t, total, total)
-	default:
-		k.Op("VPMADDWD", k.Words(-k.Scheme.Offset), t, t)
-		k.Op("VPADDD", t, total, total)
 	}
+	k.Op(operation, t, total, total)
 	k.Free(t)
 }
 

@@ -32,13 +32,8 @@ func (k *Kernel) constant(key string, isMask bool, set func(k *Kernel, c *consta
 // take takes the register of a constant and sets it.
 func (k *Kernel) take(c *constant, isMask bool) {
 	if isMask {
-		masks := 1
-		for _, other := range k.constants {
-			if other.mask != "" {
-				masks++
-			}
-		}
-		c.mask = Reg(fmt.Sprint("K", masks))
+		k.masks++
+		c.mask = Reg(fmt.Sprint("K", k.masks))
 	} else {
 		c.reg = k.lastVec()
 	}

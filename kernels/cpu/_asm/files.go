@@ -69,7 +69,8 @@ func (f file) text(stubs *strings.Builder) string {
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-// kernel writes the microkernel, twice: the second time it begins with the constants and the slots that the first one asked for.
+// kernel writes the microkernel, twice: the second time it begins with the constants and slots that the first one asked
+// for.
 func (m microkernel) kernel(set Set, tables *Tables) *Kernel {
 	first := &Kernel{tables: &Tables{seen: map[string]bool{}}}
 	for _, k := range []*Kernel{first, {tables: tables}} {

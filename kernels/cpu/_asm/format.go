@@ -59,7 +59,7 @@ type Format interface {
 }
 
 // Source is where a block is unpacked from: many rows, interleaved (Rows), or one (Row). 32 columns are parts 0 to 7,
-// of four columns each, as Interleave orders them, or part 0 alone.
+// of four columns each, or part 0 alone.
 type Source interface {
 	// Halves is how often Load is called for 32 bytes of a row: it returns 4 parts, or one.
 	Halves() int

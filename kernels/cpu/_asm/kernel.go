@@ -18,6 +18,7 @@ type Kernel struct {
 	tables         *Tables
 	taken          [32]bool // vector registers in use
 	constants      []*constant
+	masks          int // in use by constants
 	inPhase        bool
 	frame, aligned int // bytes of the stack in use
 	slots          []string
@@ -124,27 +125,24 @@ func (k *Kernel) Here(name string) string {
 }
 
 // Vec takes a free vector register.
-func (k *Kernel) Vec() Vec {
-	letter, count := k.Set.Vectors()
-	for i, taken := range k.taken[:count] {
-		if !taken {
-			k.taken[i] = true
-			return Vec{i, letter}
-		}
-	}
-	panic(k.Name + ": no vector register is free")
-}
+func (k *Kernel) Vec() Vec { return k.firstFree(0, 1) }
 
 // lastVec is Vec for constants: from the end, as AVX-512 alone has instructions for registers from 16 on.
 func (k *Kernel) lastVec() Vec {
+	_, count := k.Set.Vectors()
+	return k.firstFree(count-1, -1)
+}
+
+// firstFree takes the first free vector register, tried in steps from one on.
+func (k *Kernel) firstFree(from, step int) Vec {
 	letter, count := k.Set.Vectors()
-	for i := count - 1; i >= 0; i-- {
+	for i := from; 0 <= i && i < count; i += step {
 		if !k.taken[i] {
 			k.taken[i] = true
 			return Vec{i, letter}
 		}
 	}
-	panic(k.Name + ": no vector register is free for a constant")
+	panic(k.Name + ": no vector register is free")
 }
 
 // Vecs takes n of them.

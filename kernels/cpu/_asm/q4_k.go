@@ -26,7 +26,7 @@ func (q4_K) Unpack(k *Kernel, from Source, visit func(block, part int, w Vec)) {
 }
 
 func (q4_K) StoreScales(k *Kernel, rows Rows, to ScalePlaces) {
-	v := k.Interleave(rows, 0)
+	v := rows.Load(k, 0, 0)
 	d, dmin := k.Set.SplitHalves(k, v[0])
 	last := k.Vecs(2)
 	low, high := nibbles(k, v[3])

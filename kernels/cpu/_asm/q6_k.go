@@ -32,7 +32,7 @@ func (q6_K) Unpack(k *Kernel, from Source, visit func(block, part int, w Vec)) {
 
 func (q6_K) StoreScales(k *Kernel, rows Rows, to ScalePlaces) {
 	d := k.Scales(rows, 208)
-	for i, v := range k.Interleave(rows, 192) {
+	for i, v := range rows.Load(k, 192, 0) {
 		k.StoreBytes(v, d, true, to.Scales.Plus(2*i*to.Step), to.Step/2)
 		k.Free(v)
 	}

@@ -15,16 +15,15 @@ type shape struct {
 }
 
 var (
-	gemvs  = shape{"gemv", "gemmArgs", "gemv", "", writeGEMV}
-	gemv8s = shape{"gemv8", "gemmArgs", "smallGEMMs", "8, 1, 1", writeGEMV8}
-	gemm8s = shape{"gemm8", "gemmArgs", "smallGEMMs", "8, 2, 16", writeGEMM8}
-	gemm4s = shape{"gemm4", "gemmArgs", "smallGEMMs", "4, 1, 8", writeGEMM4}
-	packs  = shape{"pack", "packArgs", "pack", "", pack}
-	tiles  = shape{"tile", "tileArgs", "tile", "", tileOf(1, 2)}
+	gemvs       = shape{"gemv", "gemmArgs", "gemv", "", writeGEMV}
+	gemv8s      = shape{"gemv8", "gemmArgs", "smallGEMMs", "8, 1, 1", writeGEMV8}
+	gemm8s      = shape{"gemm8", "gemmArgs", "smallGEMMs", "8, 2, 16", writeGEMM8}
+	gemm8sFrom1 = shape{"gemm8", "gemmArgs", "smallGEMMs", "8, 1, 16", writeGEMM8}
+	gemm4s      = shape{"gemm4", "gemmArgs", "smallGEMMs", "4, 1, 8", writeGEMM4}
+	gemm4sFrom2 = shape{"gemm4", "gemmArgs", "smallGEMMs", "4, 2, 8", writeGEMM4}
+	packs       = shape{"pack", "packArgs", "pack", "", pack}
+	tiles       = shape{"tile", "tileArgs", "tile", "", tileOf(1, 2)}
 )
-
-// taking is the shape for other numbers.
-func (s shape) taking(numbers string) shape { s.numbers = numbers; return s }
 
 // of is the shape with an instruction set, for each format.
 func (s shape) of(set string, formats ...Format) (all []microkernel) {
@@ -83,7 +82,7 @@ func withAVX2(f Format, products ...shape) file {
 var quantised = []file{
 	withAVX2(q8_0{}, gemvs, gemm8s),
 	withAVX2(q4_0{}, gemvs, gemv8s, gemm8s),
-	withAVX2(q5_0{}, gemvs, gemm8s.taking("8, 1, 16")),
+	withAVX2(q5_0{}, gemvs, gemm8sFrom1),
 	withAVX2(q4_K{}, gemvs, gemm8s),
 	withAVX2(q5_K{}, gemvs, gemm8s),
 	withAVX2(q6_K{}, gemvs, gemm8s),
@@ -92,20 +91,19 @@ var quantised = []file{
 		{name: "epilogueAVX2", args: "sumArgs", fields: []string{"epilogue"}, write: epilogue},
 	}},
 	{"every_format_avx512", vnni{}, "quantisedVNNI", []microkernel{
-		{name: "interleaveVNNI", args: "actsArgs", fields: []string{"interleave"}, write: interleave},
 		{name: "epilogueAVX512", args: "sumArgs", fields: []string{"epilogue"}, write: epilogue},
 	}},
 	{"quantised_avxvnni", avxvnni{}, "quantisedAVXVNNI", slices.Concat(
 		gemvs.of("AVXVNNI", q8_0{}),
 		gemv8s.of("AVXVNNI", q4_0{}, q4_K{}),
 		gemm8s.of("AVXVNNI", q8_0{}, q4_0{}),
-		gemm8s.taking("8, 1, 16").of("AVXVNNI", q5_0{}),
+		gemm8sFrom1.of("AVXVNNI", q5_0{}),
 		gemm8s.of("AVXVNNI", q4_K{}, q5_K{}, q6_K{}),
 		tilesOf("AVXVNNI", "tile", tileOf(1, 2), tileOf(1, 2), tileOf(1, 2)),
 	)},
 	{"q8_0_vnni256", vnni256{}, "quantisedVNNI", gemvs.of("VNNI", q8_0{})},
 	{"quantised_vnni", vnni{}, "quantisedVNNI", slices.Concat(
-		gemm4s.taking("4, 2, 8").of("VNNI", q8_0{}),
+		gemm4sFrom2.of("VNNI", q8_0{}),
 		gemm4s.of("VNNI", q4_0{}, q5_0{}, q4_K{}, q5_K{}, q6_K{}),
 		packs.of("VNNI", q8_0{}, q4_0{}, q5_0{}, q4_K{}, q5_K{}, q6_K{}),
 		tilesOf("VNNI", "tile", tileOf(1, 1), tileOf(1, 1), tileOf(1, 1)),

@@ -1,12 +1,14 @@
 package main
 
-// round rounds activations to 8 bits by blocks of 32, as Acts says of Q, D, S and H.
+// round rounds activations to 8 bits by blocks of 32, as Acts says of Q, D, S and H, and of P if there is one.
 //
-// SI x, R8 blocks of it left; DI q, DX d, CX s, BX h.
+// SI x, R8 blocks of it left; DI q, DX d, CX s, BX h; R12 p, R9 the next four blocks in it, R10 place of the block
+// there.
 func round(k *Kernel) {
 	k.ToArgs(AX)
 	k.Load(AX, "q", DI, "d", DX, "n", R8, "s", CX, "h", BX, "x", SI)
 	k.Op("SHRQ", 5, R8)
+	k.startInterleaving(AX)
 	block, zero, fill := k.Here("block"), k.Label("zero"), k.Label("fill")
 	v := k.Vecs(4)
 	for i := range v {
@@ -20,12 +22,13 @@ func round(k *Kernel) {
 	k.Op("MOVL", 0x7fc00000, AX)
 	k.Op("JGE", fill)
 	k.roundBlock(v, largest)
-	next := k.Here("next")
-	for _, step := range []struct {
-		bytes int
-		r     Reg
-	}{{128, SI}, {32, DI}, {4, DX}, {4, CX}, {4, BX}} {
-		k.Op("ADDQ", step.bytes, step.r)
+	store := k.Here("store")
+	k.Op("VMOVDQU", v[0], At(DI))
+	k.interleave(v[0])
+	k.Op("ADDQ", 128, SI)
+	k.Op("ADDQ", 32, DI)
+	for _, r := range []Reg{DX, CX, BX} {
+		k.Op("ADDQ", 4, r)
 	}
 	k.Op("DECQ", R8)
 	k.Op("JNZ", block)
@@ -38,8 +41,33 @@ func round(k *Kernel) {
 	k.Op("MOVL", AX, At(CX))
 	k.Op("MOVL", 0, At(BX))
 	k.Op("VPXOR", v[0], v[0], v[0])
-	k.Op("VMOVDQU", v[0], At(DI))
-	k.Op("JMP", next)
+	k.Op("JMP", store)
+}
+
+// startInterleaving makes R9 and R10 the place of the first block in P.
+func (k *Kernel) startInterleaving(args Reg) {
+	k.Load(args, "p", R12, "from", R10)
+	k.Op("MOVQ", R10, R9)
+	k.Op("SHRQ", 2, R9)
+	k.Op("SHLQ", 7, R9)
+	k.Op("ADDQ", R12, R9)
+	k.Op("ANDQ", 3, R10)
+	k.Op("SHLQ", 4, R10)
+}
+
+// interleave stores a block in P: the first sixteen of each of four blocks lie there, then the last sixteen of each.
+func (k *Kernel) interleave(q Vec) {
+	next := k.Label("next")
+	k.Op("TESTQ", R12, R12)
+	k.Op("JZ", next)
+	k.Op("VMOVDQU", q.X(), At(R9).Times(R10, 1))
+	k.Op("VEXTRACTI128", 1, q, At(R9).Plus(64).Times(R10, 1))
+	k.Op("ADDQ", 16, R10)
+	k.Op("TESTQ", 63, R10)
+	k.Op("JNZ", next)
+	k.Op("ADDQ", 128, R9)
+	k.Op("XORL", R10, R10)
+	k.Place(next)
 }
 
 // largestMagnitude is that of 32 numbers: magnitudes order as integers do, infinity and NaN above all.
@@ -62,7 +90,8 @@ func (k *Kernel) largestMagnitude(v []Vec) Vec {
 	return m
 }
 
-// roundBlock sets d to largest/127, q to v/d, h to the sums of both halves of q, s to d times that of both.
+// roundBlock sets d to largest/127, v[0] to q, which is v/d, h to the sums of both halves of q, s to d times that of
+// both.
 func (k *Kernel) roundBlock(v []Vec, largest Vec) {
 	d, inverse, most := k.Vec(), k.Vec(), k.Broadcast(0x42fe0000).X() // 127
 	k.Op("VDIVSS", most, largest, d.X())
@@ -90,36 +119,7 @@ func (k *Kernel) roundBlock(v []Vec, largest Vec) {
 	k.Op("VPACKSSDW", v[3], v[2], v[2])
 	k.Op("VPACKSSWB", v[2], v[0], v[0])
 	// VPACK works on halves of a register: this puts its groups of four bytes back into order.
-	k.Op("VPERMD", v[0], k.Lookup("packed", 4, []int{0, 4, 1, 5, 2, 6, 3, 7}), v[0])
-	k.Op("VMOVDQU", v[0], At(DI))
+	order := k.Lookup("packed", 4, []int{0, 4, 1, 5, 2, 6, 3, 7})
+	k.Op("VPERMD", v[0], order, v[0])
 	k.Free(append(v, sum, t, d)...)
-}
-
-// interleave makes P of Q: the first sixteen of each of four blocks, then the last sixteen of each.
-//
-// SI q, R8 bytes of it left; DI p of the four blocks, AX place of the block there.
-func interleave(k *Kernel) {
-	k.ToArgs(AX)
-	k.Load(AX, "p", DI, "q", SI, "n", R8, "from", AX)
-	k.Op("MOVQ", AX, BX)
-	k.Op("SHRQ", 2, BX)
-	k.Op("SHLQ", 7, BX)
-	k.Op("ADDQ", BX, DI)
-	k.Op("ANDQ", 3, AX)
-	k.Op("SHLQ", 4, AX)
-	block, same := k.Here("block"), k.Label("same")
-	for half, v := range k.Vecs(2) {
-		k.Op("VMOVDQU", At(SI).Plus(16*half), v.X())
-		k.Op("VMOVDQU", v.X(), At(DI).Plus(64*half).Times(AX, 1))
-	}
-	k.Op("ADDQ", 32, SI)
-	k.Op("ADDQ", 16, AX)
-	k.Op("TESTQ", 63, AX)
-	k.Op("JNZ", same)
-	k.Op("ADDQ", 128, DI)
-	k.Op("XORL", AX, AX)
-	k.Place(same)
-	k.Op("SUBQ", 32, R8)
-	k.Op("JNZ", block)
-	k.Return()
 }

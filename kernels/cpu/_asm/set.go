@@ -91,9 +91,22 @@ func (r Rows) At(row, offset int) Mem {
 // Halves implements Source.
 func (r Rows) Halves() int { return 2 }
 
-// Load implements Source.
+// Load implements Source: register i has bytes 4i to 4i+3 of the half in all rows, one row to a lane.
 func (r Rows) Load(k *Kernel, offset, half int) []Vec {
-	return k.Interleave(r, offset+16*half)
+	v := k.Set.LoadRows(k, r, offset+16*half)
+	k.Loaded(64)
+	t := k.Vecs(3)
+	k.Op("VPUNPCKLDQ", v[1], v[0], t[0])
+	k.Op("VPUNPCKHDQ", v[1], v[0], t[1])
+	k.Op("VPUNPCKLDQ", v[3], v[2], t[2])
+	k.Op("VPUNPCKHDQ", v[3], v[2], v[3])
+	k.Op("VPUNPCKLQDQ", t[2], t[0], v[0])
+	k.Op("VPUNPCKHQDQ", t[2], t[0], v[1])
+	k.Op("VPUNPCKLQDQ", v[3], t[1], v[2])
+	k.Op("VPUNPCKHQDQ", v[3], t[1], v[3])
+	k.Free(t...)
+	k.Loaded(64)
+	return v[:]
 }
 
 // Nibbles implements Source.
@@ -170,22 +183,4 @@ func (k *Kernel) Scales(rows Rows, offset int) Vec {
 	}
 	k.Free(fours[1:]...)
 	return v
-}
-
-// Interleave loads 16 bytes of each row of a panel: register i has bytes 4i to 4i+3 of all rows, one row to a lane.
-func (k *Kernel) Interleave(rows Rows, offset int) []Vec {
-	v := k.Set.LoadRows(k, rows, offset)
-	k.Loaded(64)
-	t := k.Vecs(3)
-	k.Op("VPUNPCKLDQ", v[1], v[0], t[0])
-	k.Op("VPUNPCKHDQ", v[1], v[0], t[1])
-	k.Op("VPUNPCKLDQ", v[3], v[2], t[2])
-	k.Op("VPUNPCKHDQ", v[3], v[2], v[3])
-	k.Op("VPUNPCKLQDQ", t[2], t[0], v[0])
-	k.Op("VPUNPCKHQDQ", t[2], t[0], v[1])
-	k.Op("VPUNPCKLQDQ", v[3], t[1], v[2])
-	k.Op("VPUNPCKHQDQ", v[3], t[1], v[3])
-	k.Free(t...)
-	k.Loaded(64)
-	return v[:]
 }
