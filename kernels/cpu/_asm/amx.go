@@ -1,9 +1,6 @@
 package main
 
-import (
-	"encoding/binary"
-	"fmt"
-)
+import "fmt"
 
 // amxTile is a tile of AVX-512 VNNI with the products taken by AMX. A panel's dwords, four columns of sixteen rows of
 // weights after each other, are what AMX wants of its second factor, tokens are the first as they lie:
@@ -189,11 +186,9 @@ func (t *amxTile) eachToken(write func(i int, d, s Mem)) {
 func (k *Kernel) memory(name string, prefix, opcode, tile int, m Mem) {
 	numbers := map[Reg]int{"": 4, DX: 2, SP: 4, SI: 6, R9: 9, R14: 14, R15: 15}
 	base, index := numbers[m.Base], numbers[m.Index]
-	bytes := []int{0xc4, 0xe2 - index/8*64 - base/8*32, prefix, opcode, 0x84 + 8*tile, index%8*8 + base%8}
-	for _, b := range binary.LittleEndian.AppendUint32(nil, uint32(m.Offset)) {
-		bytes = append(bytes, int(b))
-	}
-	k.encoded(fmt.Sprintf("%s tile %d, %s", name, tile, m), bytes...)
+	k.encoded(fmt.Sprintf("%s tile %d, %s", name, tile, m),
+		0xc4, 0xe2-index/8*64-base/8*32, prefix, opcode, 0x84+8*tile, index%8*8+base%8)
+	k.Op("LONG", m.Offset)
 }
 
 // encoded writes an instruction that the assembler does not know.
