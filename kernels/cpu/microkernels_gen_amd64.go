@@ -126,6 +126,39 @@ func gemm8F32AVX512(a *floatArgs)
 func gemm8F16AVX512(a *floatArgs)
 func gemm8BF16AVX512(a *floatArgs)
 
+// floatAVX2 sets the microkernels that are generated.
+func (k *kernels) floatAVX2() {
+	k.gemvF32 = gemvF32AVX2
+	k.gemvF16 = gemvF16AVX2
+	k.gemvBF16 = gemvBF16AVX2
+	k.gemmF32 = gemmF32AVX2
+	k.gemmF16 = gemmF16AVX2
+	k.gemmBF16 = gemmBF16AVX2
+	k.gemm8F32 = gemm8F32AVX2
+	k.gemm8F16 = gemm8F16AVX2
+	k.gemm8BF16 = gemm8BF16AVX2
+}
+
+// floatAVX512 sets the microkernels that are generated.
+func (k *kernels) floatAVX512() {
+	k.gemmF32 = gemmF32AVX512
+	k.gemmF16 = gemmF16AVX512
+	k.gemmBF16 = gemmBF16AVX512
+	k.gemm8F32 = gemm8F32AVX512
+	k.gemm8F16 = gemm8F16AVX512
+	k.gemm8BF16 = gemm8BF16AVX512
+}
+
+// quantisedAMX sets the microkernels that are generated.
+func (k *kernels) quantisedAMX() {
+	k.tile[q8_0] = tile32AMX
+	k.tile[q4_0] = tile32AMX
+	k.tile[q5_0] = tile32AMX
+	k.tile[q4_K] = tileKAMX
+	k.tile[q5_K] = tileKAMX
+	k.tile[q6_K] = tile6AMX
+}
+
 // quantisedAVX2 sets the microkernels that are generated.
 func (k *kernels) quantisedAVX2() {
 	k.gemv[q8_0] = gemvQ8_0AVX2
@@ -156,6 +189,23 @@ func (k *kernels) quantisedAVX2() {
 	k.epilogue = epilogueAVX2
 }
 
+// quantisedAVXVNNI sets the microkernels that are generated.
+func (k *kernels) quantisedAVXVNNI() {
+	k.gemv[q8_0] = gemvQ8_0AVXVNNI
+	k.tile[q8_0] = tile32AVXVNNI
+	k.tile[q4_0] = tile32AVXVNNI
+	k.tile[q5_0] = tile32AVXVNNI
+	k.tile[q4_K] = tileKAVXVNNI
+	k.tile[q5_K] = tileKAVXVNNI
+	k.tile[q6_K] = tile6AVXVNNI
+	k.smallGEMMs[q4_0] = []smallGEMM{{gemv8Q4_0AVXVNNI, 8, 1, 1}, {gemm8Q4_0AVXVNNI, 8, 2, 16}}
+	k.smallGEMMs[q4_K] = []smallGEMM{{gemv8Q4_KAVXVNNI, 8, 1, 1}, {gemm8Q4_KAVXVNNI, 8, 2, 16}}
+	k.smallGEMMs[q5_0] = []smallGEMM{{gemm8Q5_0AVXVNNI, 8, 1, 16}}
+	k.smallGEMMs[q5_K] = []smallGEMM{{gemm8Q5_KAVXVNNI, 8, 2, 16}}
+	k.smallGEMMs[q6_K] = []smallGEMM{{gemm8Q6_KAVXVNNI, 8, 2, 16}}
+	k.smallGEMMs[q8_0] = []smallGEMM{{gemm8Q8_0AVXVNNI, 8, 2, 16}}
+}
+
 // quantisedVNNI sets the microkernels that are generated.
 func (k *kernels) quantisedVNNI() {
 	k.epilogue = epilogueAVX512
@@ -184,54 +234,4 @@ func (k *kernels) quantisedVNNI() {
 	k.smallGEMMs[q5_K] = []smallGEMM{{gemm4Q5_KVNNI, 4, 1, 8}}
 	k.smallGEMMs[q6_K] = []smallGEMM{{gemm4Q6_KVNNI, 4, 1, 8}}
 	k.smallGEMMs[q8_0] = []smallGEMM{{gemm4Q8_0VNNI, 4, 2, 8}}
-}
-
-// quantisedAVXVNNI sets the microkernels that are generated.
-func (k *kernels) quantisedAVXVNNI() {
-	k.gemv[q8_0] = gemvQ8_0AVXVNNI
-	k.tile[q8_0] = tile32AVXVNNI
-	k.tile[q4_0] = tile32AVXVNNI
-	k.tile[q5_0] = tile32AVXVNNI
-	k.tile[q4_K] = tileKAVXVNNI
-	k.tile[q5_K] = tileKAVXVNNI
-	k.tile[q6_K] = tile6AVXVNNI
-	k.smallGEMMs[q4_0] = []smallGEMM{{gemv8Q4_0AVXVNNI, 8, 1, 1}, {gemm8Q4_0AVXVNNI, 8, 2, 16}}
-	k.smallGEMMs[q4_K] = []smallGEMM{{gemv8Q4_KAVXVNNI, 8, 1, 1}, {gemm8Q4_KAVXVNNI, 8, 2, 16}}
-	k.smallGEMMs[q5_0] = []smallGEMM{{gemm8Q5_0AVXVNNI, 8, 1, 16}}
-	k.smallGEMMs[q5_K] = []smallGEMM{{gemm8Q5_KAVXVNNI, 8, 2, 16}}
-	k.smallGEMMs[q6_K] = []smallGEMM{{gemm8Q6_KAVXVNNI, 8, 2, 16}}
-	k.smallGEMMs[q8_0] = []smallGEMM{{gemm8Q8_0AVXVNNI, 8, 2, 16}}
-}
-
-// quantisedAMX sets the microkernels that are generated.
-func (k *kernels) quantisedAMX() {
-	k.tile[q8_0] = tile32AMX
-	k.tile[q4_0] = tile32AMX
-	k.tile[q5_0] = tile32AMX
-	k.tile[q4_K] = tileKAMX
-	k.tile[q5_K] = tileKAMX
-	k.tile[q6_K] = tile6AMX
-}
-
-// floatAVX2 sets the microkernels that are generated.
-func (k *kernels) floatAVX2() {
-	k.gemvF32 = gemvF32AVX2
-	k.gemvF16 = gemvF16AVX2
-	k.gemvBF16 = gemvBF16AVX2
-	k.gemmF32 = gemmF32AVX2
-	k.gemmF16 = gemmF16AVX2
-	k.gemmBF16 = gemmBF16AVX2
-	k.gemm8F32 = gemm8F32AVX2
-	k.gemm8F16 = gemm8F16AVX2
-	k.gemm8BF16 = gemm8BF16AVX2
-}
-
-// floatAVX512 sets the microkernels that are generated.
-func (k *kernels) floatAVX512() {
-	k.gemmF32 = gemmF32AVX512
-	k.gemmF16 = gemmF16AVX512
-	k.gemmBF16 = gemmBF16AVX512
-	k.gemm8F32 = gemm8F32AVX512
-	k.gemm8F16 = gemm8F16AVX512
-	k.gemm8BF16 = gemm8BF16AVX512
 }

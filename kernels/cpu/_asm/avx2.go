@@ -197,19 +197,14 @@ func (avx2) Dot(k *Kernel, w Vec, q Mem) Vec {
 	return p
 }
 
-func (avx2) AddDots(s Scheme) string {
-	if s.Signed() {
-		return "VPADDD"
-	}
-	return "VPADDW"
-}
-
 // Adds is how many products of 127, two to a word, fit in 16 bits. Of signed weights the products of one register
 // alone.
 func (avx2) Adds(s Scheme) int { return max(1, 128>>s.Bits) }
 
-func (avx2) Widen(k *Kernel, p Vec) {
-	if !k.Scheme.Signed() {
-		k.Op("VPMADDWD", k.Words(1), p, p)
+// DotAdds is Adds, but products of signed weights have 32 bits.
+func (s avx2) DotAdds(scheme Scheme) int {
+	if scheme.Signed() {
+		return 0
 	}
+	return s.Adds(scheme)
 }

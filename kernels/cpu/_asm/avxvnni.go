@@ -10,8 +10,8 @@ func (avxvnni) InRegisters() int { return 1 }
 // Order lets both half blocks alternate.
 func (avxvnni) Order(Scheme) [][]int { return [][]int{{0}, {4}, {1}, {5}, {2}, {6}, {3}, {7}} }
 
-func (avxvnni) Start(k *Kernel, c Correction, halves, panels int) [][]*Sum {
-	return vnni{}.Start(k, c, halves, panels)
+func (avxvnni) Start(k *Kernel, c Correction, halves, _ int) [][]*Sum {
+	return vnni{}.Start(k, c, halves, 1)
 }
 
 // offset is words of what makes up for the offset of the weights: of half blocks that of the first or the second.
@@ -57,9 +57,7 @@ func (avxvnni) Dot(k *Kernel, w Vec, q Mem) Vec {
 	return p
 }
 
-func (avxvnni) AddDots(Scheme) string { return "VPADDD" }
-func (avxvnni) Adds(Scheme) int       { return 8 }
-func (avxvnni) Widen(*Kernel, Vec)    {}
+func (avxvnni) DotAdds(Scheme) int { return 0 }
 
 // dotBytes is VPDPBUSD q, w, p in the form of AVX-VNNI; the assembler knows only that of AVX-512.
 func (k *Kernel) dotBytes(q, w, p Vec) {

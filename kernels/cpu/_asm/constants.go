@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -117,12 +118,7 @@ func (k *Kernel) Table(name string, size int, values []int) Mem {
 }
 
 // repeat is the values, n times.
-func repeat(n int, values ...int) (all []int) {
-	for range n {
-		all = append(all, values...)
-	}
-	return all
-}
+func repeat(n int, values ...int) []int { return slices.Repeat(values, n) }
 
 // spread is, for VPSHUFB, the bytes of 16 that become 32-bit numbers without a sign: n of them, step bytes apart.
 func spread(first, step int) (all []int) {

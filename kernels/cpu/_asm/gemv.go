@@ -165,23 +165,25 @@ func (g *gemv) products(bytes, q int) (p Vec) {
 // addFours adds the products of four blocks until each half of the result has a number of each block. (VPHADDD is three
 // operations and a slow one.)
 func (g *gemv) addFours(p [4]Vec) Vec {
-	t, add := g.Vec(), g.set.AddDots(g.Scheme)
+	t, add, adds := g.Vec(), "VPADDD", g.set.DotAdds(g.Scheme)
+	if adds > 0 {
+		add = "VPADDW"
+	}
 	for i := 0; i < 4; i += 2 {
 		g.Op("VPUNPCKLQDQ", p[i+1], p[i], t)
 		g.Op("VPUNPCKHQDQ", p[i+1], p[i], p[i])
 		g.Op(add, t, p[i], p[i])
 	}
-	early := g.set.Adds(g.Scheme) < 4
-	if early {
-		g.set.Widen(g.Kernel, p[0])
-		g.set.Widen(g.Kernel, p[2])
+	if 0 < adds && adds < 4 {
+		g.Op("VPMADDWD", g.Words(1), p[0], p[0])
+		g.Op("VPMADDWD", g.Words(1), p[2], p[2])
 		add = "VPADDD"
 	}
 	g.Op("VSHUFPS", 0x88, p[2], p[0], t)
 	g.Op("VSHUFPS", 0xdd, p[2], p[0], p[0])
 	g.Op(add, t, p[0], p[0])
-	if !early {
-		g.set.Widen(g.Kernel, p[0])
+	if adds >= 4 {
+		g.Op("VPMADDWD", g.Words(1), p[0], p[0])
 	}
 	g.Free(t, p[1], p[2], p[3])
 	return p[0]

@@ -36,9 +36,9 @@ func (t floatType) gemv(k *Kernel) {
 
 // addRegisters adds the products of 32 columns at a time, then of 16 and of 8, and leaves R11 eight too few.
 func (g *gemvFloat) addRegisters() {
-	sixteen, eight, sum := g.Label("sixteen"), g.Label("eight"), g.Label("sum")
+	next := g.Label("sixteen")
 	g.Op("SUBQ", 32, R11)
-	g.Op("JLT", sixteen)
+	g.Op("JLT", next)
 	wide := g.Here("wide")
 	for line := 0; line < 32*g.bytes; line += 64 {
 		g.PrefetchLine(At(AX).Plus(4096 + line))
@@ -49,19 +49,16 @@ func (g *gemvFloat) addRegisters() {
 	g.Op("SUBQ", 32, R11)
 	g.Op("JGE", wide)
 
-	g.Place(sixteen)
-	g.Op("ADDQ", 16, R11)
-	g.Op("JLT", eight)
-	g.add(0, 2)
-	g.advance(16)
-	g.Op("SUBQ", 16, R11)
-	g.Place(eight)
-	g.Op("ADDQ", 8, R11)
-	g.Op("JLT", sum)
-	g.add(0, 1)
-	g.advance(8)
-	g.Op("SUBQ", 8, R11)
-	g.Place(sum)
+	for _, columns := range []int{16, 8} {
+		g.Place(next)
+		next = g.Label(map[int]string{16: "eight", 8: "sum"}[columns])
+		g.Op("ADDQ", columns, R11)
+		g.Op("JLT", next)
+		g.add(0, columns/8)
+		g.advance(columns)
+		g.Op("SUBQ", columns, R11)
+	}
+	g.Place(next)
 }
 
 // addRest adds the products of the columns that are left.

@@ -37,11 +37,8 @@ type RowSet interface {
 	Set
 	// Dot is products of 32 columns with activations: by twos in 16 bits, or by fours in 32.
 	Dot(k *Kernel, w Vec, q Mem) Vec
-	// AddDots is the instruction that adds them, and Adds how many may be added before Widen.
-	AddDots(s Scheme) string
-	Adds(s Scheme) int
-	// Widen makes sums by fours, in 32 bits.
-	Widen(k *Kernel, p Vec)
+	// DotAdds is how many of them may be added in 16 bits; 0 if they have 32.
+	DotAdds(s Scheme) int
 }
 
 // Sum is a running sum of products.

@@ -19,12 +19,9 @@ func (k *Kernel) loadParts(from Mem, offset int) (w [8]Vec) {
 	for part := range w {
 		w[part] = k.Vec()
 		m := from.Plus(k.Set.Width() * part)
-		switch offset {
-		case 0:
+		if offset == 0 {
 			k.Op("VMOVDQU", m, w[part])
-		case 0x80:
-			k.Op("VPXOR", m, k.Bytes(offset), w[part])
-		default:
+		} else {
 			k.Op("VPADDB", m, k.Bytes(offset), w[part])
 		}
 	}
