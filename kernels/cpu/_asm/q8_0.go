@@ -11,6 +11,12 @@ type q8_0 struct{ oneScale }
 func (q8_0) Block() Block { return Block{"Q8_0", 32, 34, Scheme{Bits: 8}} }
 
 func (q8_0) Unpack(k *Kernel, from Source, visit func(block, part int, w Vec)) {
+	if row, one := from.(Row); one && !k.Scheme.Signed() {
+		w := k.Vec()
+		k.Op("VPXOR", row.at(2), k.Bytes(0x80), w) // two instructions take 1.5% longer
+		visit(0, 0, w)
+		return
+	}
 	for half := range from.Halves() {
 		for i, w := range from.Load(k, 2, half) {
 			if !k.Scheme.Signed() {
