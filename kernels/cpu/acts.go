@@ -87,18 +87,17 @@ func (a *Acts) RoundPart(t, lo, hi int) {
 	args.x, args.n = unsafe.SliceData(a.F[from:to]), to-from
 	args.q, args.h = unsafe.SliceData(a.Q[from:to]), unsafe.SliceData(a.H[2*first:2*last])
 	args.d, args.s = unsafe.SliceData(a.D[first:last]), unsafe.SliceData(a.S[first:last])
-	k.round(args)
 	if a.interleaves(k) {
 		args.p, args.from = unsafe.SliceData(a.P[t*a.N:(t+1)*a.N]), lo/actBlock
-		k.interleave(args)
 	}
+	k.round(args)
 	*args = actsArgs{}
 	k.actsArgs.Put(args)
 }
 
 // interleaves reports whether k wants P of these activations.
 func (a *Acts) interleaves(k *kernels) bool {
-	return k.interleave != nil && a.T <= interleavedTokens && a.N%(4*actBlock) == 0
+	return k.interleaved && a.T <= interleavedTokens && a.N%(4*actBlock) == 0
 }
 
 // rounded returns Q, D, S and H of n tokens from the t-th, without the columns below c, a multiple of 32.

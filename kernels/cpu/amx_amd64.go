@@ -22,13 +22,13 @@ func amx() *kernels {
 	k := avx512vnni()
 	k.twoPanels = [formats]tile{}
 	k.peakBytes = peak{peakBytesAMX, 4 * 16 * 16 * 64}
-	for f, multiply := range [formats]tile{tile32AMX, tile32AMX, tile32AMX, tileKAMX, tileKAMX, tile6AMX} {
+	for f := range formats {
 		for i := range k.smallGEMMs[f] {
 			k.smallGEMMs[f][i].most = min(k.smallGEMMs[f][i].most, amxTokens-1)
 		}
-		k.tile[f] = multiply
 	}
-	k.fewTile, k.tileLeast = avx512vnni().tile, amxTokens
+	k.fewTile, k.tileLeast = k.tile, amxTokens
+	k.quantisedAMX()
 	return k
 }
 
@@ -70,12 +70,3 @@ func sameTiles(a, b *kernels) bool {
 	}
 	return true
 }
-
-// Microkernels in amx_amd64.s for up to 16 tokens; they return the same bits as those of the tiles of AVX-512 VNNI.
-
-func tile32AMX(a *tileArgs)
-func tileKAMX(a *tileArgs)
-func tile6AMX(a *tileArgs)
-
-//go:noescape
-func peakBytesAMX(n int) uint64

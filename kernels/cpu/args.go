@@ -16,7 +16,7 @@ type gemmArgs struct {
 	stride    int      // results from one token's to the next token's; of no meaning for one token
 	w         *byte    // rows of n weights, which lie behind each other
 	wBytes    int      // bytes of all rows
-	q         *int8    // [tokens, n] Q of activations, or P for gemm4 of an instruction set that has interleave
+	q         *int8    // [tokens, n] Q of activations, or P for gemm4 of an instruction set that takes it
 	d, s      *float32 // [tokens, n/32]
 	h         *int16   // [tokens, n/16]
 	tokens, n int      // n is the columns of w; gemv and gemv8 take one token
@@ -76,14 +76,15 @@ type floatArgs struct {
 	add      bool     // for gemm and gemm8: whether results are added to dst
 }
 
-// actsArgs are those of round and interleave, which make what [Acts] holds of n activations of a token.
+// actsArgs are those of round, which makes what [Acts] holds of n activations of a token.
 type actsArgs struct {
-	x    *float32 // [n] what round takes
-	q, p *int8    // [n] what round writes and interleave takes; all of the token's P, which interleave writes
-	d, s *float32 // [n/32] what round writes
-	h    *int16   // [n/16] what round writes
+	x    *float32 // [n] what is rounded
+	q    *int8    // [n], to be written, as are d, s and h
+	d, s *float32 // [n/32]
+	h    *int16   // [n/16]
 	n    int      // a multiple of 32
-	from int      // blocks of the token that lie before q, for interleave
+	p    *int8    // all of the token's P, of which the n are written, or nil
+	from int      // blocks of the token that lie before the n
 }
 
 // setActs sets the activations.

@@ -64,11 +64,6 @@ func callRound(f func(*actsArgs), q []int8, d, s []float32, h []int16, x []float
 	called(f, a)
 }
 
-// callInterleave interleaves q, whose first block is the from-th.
-func callInterleave(f func(*actsArgs), p, q []int8, from int) {
-	called(f, actsArgs{q: unsafe.SliceData(q), p: unsafe.SliceData(p), n: len(q), from: from})
-}
-
 // callFloat multiplies rows of w, which begin stride bytes apart, with one token of n activations.
 func callFloat(f floatGEMM, dst []float32, w []byte, stride int, x []float32, n int) {
 	a := floatArgs{dst: unsafe.SliceData(dst), w: unsafe.SliceData(w), rowBytes: stride, rows: len(dst)}

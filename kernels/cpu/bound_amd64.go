@@ -20,4 +20,7 @@ func peakBytesAVXVNNI(n int) uint64
 func peakBytesVNNI(n int) uint64
 
 //go:noescape
+func peakBytesAMX(n int) uint64
+
+//go:noescape
 func peakFloatsAVX512(n int) uint64

@@ -26,10 +26,9 @@ func right(k *kernels) bool { return k.name != isa.AMX || sameTiles(k, avx512vnn
 func avx2() *kernels {
 	k := generic()
 	k.quantisedAVX2()
-	k.panelOutputs, k.horizontalSum, k.epilogue = 8, horizontalSumAVX2, epilogueAVX2
+	k.panelOutputs, k.horizontalSum = 8, nil // there is epilogue
 	k.gemm8Tokens = 6
 	k.floatAVX2()
-	k.round = roundAVX2
 	k.read = readAVX2
 	k.peakBytes, k.peakFloats = peak{peakBytesAVX2, 12 * 32}, peak{peakFloatsAVX2, 12 * 8}
 	return k
@@ -49,8 +48,7 @@ func avx512vnni() *kernels {
 	k := avx2()
 	k.quantisedVNNI()
 	k.peakBytes, k.peakFloats = peak{peakBytesVNNI, 12 * 64}, peak{peakFloatsAVX512, 12 * 16}
-	k.interleave = interleaveVNNI
-	k.panelOutputs, k.epilogue = 16, epilogueAVX512
+	k.panelOutputs, k.interleaved = 16, true
 	k.gemm8Tokens = 8
 	k.floatAVX512()
 	k.cacheBytes = 320 << 10 // who has AVX-512 has a second-level cache of 512 KiB or more

@@ -34,19 +34,24 @@
 // it for review. A name says what it is: gemm8Q4_0AVX2 multiplies few tokens with 8 rows of Q4_0, on AVX2. The
 // instruction sets are AVX2, AVX-VNNI (AVXVNNI), AVX-512 VNNI (VNNI, AVX512) and AMX; NEON, SDOT and SMMLA.
 //
-// Assembly for products on amd64, but for AMX, is written by a Go program, in a module of its own (kernels/cpu/_asm),
-// that has a description of each instruction set (avx2.go, avxvnni.go, vnni.go), of each format (q8_0.go to q6_k.go)
-// and of each shape (gemv.go, gemv8.go, gemm8.go, gemm4.go, pack.go, tile.go); for float weights gemv_float.go and
-// gemm_float.go. Its quantised.go and floats.go list the microkernels: gemm8Q4_0AVX2 is gemm8.go with q4_0.go and
-// avx2.go, and what is written of it stands in q4_0_avx2_gen_amd64.s, its declaration and its row of the table in
-// microkernels_gen_amd64.go. make generate writes these files, make lint checks that they are what it would write. All
-// other assembly is written by hand. Every microkernel takes a pointer to its arguments (args.go).
+// Assembly for products on amd64 is written by a Go program, in a module of its own (kernels/cpu/_asm), that has a
+// description of each instruction set (avx2.go, avxvnni.go, vnni.go), of each format (q8_0.go to q6_k.go) and of each
+// shape (gemv.go, gemv8.go, gemm8.go, gemm4.go, pack.go, tile.go, amx.go); for float weights gemv_float.go and
+// gemm_float.go, for all formats round.go and epilogue.go. Its quantised.go and floats.go list the microkernels:
+// gemm8Q4_0AVX2 is gemm8.go with q4_0.go and avx2.go, and what is written of it stands in q4_0_avx2_gen_amd64.s, its
+// declaration and its row of the table in microkernels_gen_amd64.go. make generate writes these files, make lint checks
+// that they are what it would write. All other assembly is written by hand. Every microkernel takes a pointer to its
+// arguments (args.go).
 //
 // Every microkernel has a twin in plain Go with its formula (generic.go, generic_packed.go, generic_float.go), which
 // fuzzing holds it to. testdata/bits_amd64.txt and bits_arm64.txt hold results to the last bit. The instruction set is
 // chosen at first use by the features of the CPU, or by [Env]; the build tag noasm leaves only Go. [Detect] names it.
 //
+// What was tried to make it fast, what it was expected to bring and what was found is in [EXPERIMENTS.md].
+//
 // Promise: a result depends on the instruction set, the weight and the activations of the one token, on nothing else.
 // How many tokens share a call, how the outputs are cut into ranges and how many workers there are never change a bit
 // of it.
+//
+// [EXPERIMENTS.md]: https://github.com/pilotfish-ai/pilotfish/blob/main/kernels/cpu/EXPERIMENTS.md
 package cpu

@@ -15,9 +15,13 @@ import (
 func interleaving() *kernels {
 	k := generic()
 	k.name = "generic, interleaved"
-	k.interleave = func(a *actsArgs) {
-		end := (a.from + a.n/actBlock + 3) / 4 * 4 * actBlock
-		interleave(unsafe.Slice(a.p, end), unsafe.Slice(a.q, a.n), a.from)
+	k.interleaved = true
+	k.round = func(a *actsArgs) {
+		roundGeneric(a)
+		if a.p != nil {
+			end := (a.from + a.n/actBlock + 3) / 4 * 4 * actBlock
+			interleave(unsafe.Slice(a.p, end), unsafe.Slice(a.q, a.n), a.from)
+		}
 	}
 	for f := range formats {
 		k.smallGEMMs[f] = []smallGEMM{{interleavedGEMM4(k, f), 4, 1, 8}}
@@ -59,7 +63,7 @@ func TestRoundedIsAllThatProductsTake(t *testing.T) {
 		in := newInputs(t, 4, 0)
 		for f := range formats {
 			for _, g := range k.smallGEMMs[f] {
-				fits := k.interleave == nil || g.most <= interleavedTokens
+				fits := !k.interleaved || g.most <= interleavedTokens
 				require.True(t, fits, "%s takes what is not interleaved", k.name)
 			}
 		}
@@ -76,7 +80,7 @@ func TestRoundedIsAllThatProductsTake(t *testing.T) {
 						lo = hi
 					}
 				}
-				if k.interleave != nil && tokens <= interleavedTokens && n%128 == 0 {
+				if k.interleaved && tokens <= interleavedTokens && n%128 == 0 {
 					want := make([]int8, tokens*n)
 					for i := range tokens {
 						interleave(want[i*n:], x.Q[i*n:][:n], 0)

@@ -22,16 +22,14 @@ type storedKernels struct {
 	gemv       [formats]gemm        // one token, one output after the other; dst has the outputs of w's rows
 	smallGEMMs [formats][]smallGEMM // a few tokens, some outputs at a time
 	round      func(a *actsArgs)    // activations to 8 bits, see [Acts]
-	actsArgs   *sync.Pool           // arguments for round and interleave, as who rounds has no [Scratch]
+	actsArgs   *sync.Pool           // arguments for round, as who rounds has no [Scratch]
 
-	// interleave sets P of a token ([Acts]) from Q of whole blocks, the from-th and following; nil if smallGEMMs take
-	// Q.
-	interleave func(a *actsArgs)
+	interleaved bool // smallGEMMs take P of [Acts], which round sets too if there is one
 }
 
 // activations are those of some tokens, rounded, as in [Acts].
 type activations struct {
-	q    []int8 // Q, or P for a smallGEMM of an instruction set that has interleave
+	q    []int8 // Q, or P for a smallGEMM of an instruction set that takes it
 	d, s []float32
 	h    []int16
 }
@@ -57,8 +55,8 @@ type packedKernels struct {
 	tileLeast    int
 	twoPanels    [formats]tile // of two panels behind each other, as are their accumulators; nil if nothing is gained
 
-	// horizontalSum sets dst[i] to the sum of the accumulators of each result, epilogue puts such sums at dst, or adds
-	// them, and leaves zeros; it may be nil.
+	// horizontalSum sets dst[i] to the sum of the accumulators of each result; epilogue puts such sums at dst, or adds
+	// them, and leaves zeros. A table has one of the two.
 	horizontalSum, epilogue func(a *sumArgs)
 }
 

@@ -47,6 +47,15 @@ func gemm8Q6_KAVX2(a *gemmArgs)
 func packQ6_KAVX2(a *packArgs)
 func tileQ6_KAVX2(a *tileArgs)
 
+// every_format_avx2_gen_amd64.s
+
+func roundAVX2(a *actsArgs)
+func epilogueAVX2(a *sumArgs)
+
+// every_format_avx512_gen_amd64.s
+
+func epilogueAVX512(a *sumArgs)
+
 // quantised_avxvnni_gen_amd64.s
 
 func gemvQ8_0AVXVNNI(a *gemmArgs)
@@ -87,6 +96,12 @@ func tile32x2VNNI(a *tileArgs)
 func tileKx2VNNI(a *tileArgs)
 func tile6x2VNNI(a *tileArgs)
 
+// quantised_amx_gen_amd64.s
+
+func tile32AMX(a *tileArgs)
+func tileKAMX(a *tileArgs)
+func tile6AMX(a *tileArgs)
+
 // gemv_float_gen_amd64.s
 
 func gemvF32AVX2(a *floatArgs)
@@ -110,6 +125,39 @@ func gemmBF16AVX512(a *floatArgs)
 func gemm8F32AVX512(a *floatArgs)
 func gemm8F16AVX512(a *floatArgs)
 func gemm8BF16AVX512(a *floatArgs)
+
+// floatAVX2 sets the microkernels that are generated.
+func (k *kernels) floatAVX2() {
+	k.gemvF32 = gemvF32AVX2
+	k.gemvF16 = gemvF16AVX2
+	k.gemvBF16 = gemvBF16AVX2
+	k.gemmF32 = gemmF32AVX2
+	k.gemmF16 = gemmF16AVX2
+	k.gemmBF16 = gemmBF16AVX2
+	k.gemm8F32 = gemm8F32AVX2
+	k.gemm8F16 = gemm8F16AVX2
+	k.gemm8BF16 = gemm8BF16AVX2
+}
+
+// floatAVX512 sets the microkernels that are generated.
+func (k *kernels) floatAVX512() {
+	k.gemmF32 = gemmF32AVX512
+	k.gemmF16 = gemmF16AVX512
+	k.gemmBF16 = gemmBF16AVX512
+	k.gemm8F32 = gemm8F32AVX512
+	k.gemm8F16 = gemm8F16AVX512
+	k.gemm8BF16 = gemm8BF16AVX512
+}
+
+// quantisedAMX sets the microkernels that are generated.
+func (k *kernels) quantisedAMX() {
+	k.tile[q8_0] = tile32AMX
+	k.tile[q4_0] = tile32AMX
+	k.tile[q5_0] = tile32AMX
+	k.tile[q4_K] = tileKAMX
+	k.tile[q5_K] = tileKAMX
+	k.tile[q6_K] = tile6AMX
+}
 
 // quantisedAVX2 sets the microkernels that are generated.
 func (k *kernels) quantisedAVX2() {
@@ -137,6 +185,8 @@ func (k *kernels) quantisedAVX2() {
 	k.pack[q6_K] = packQ6_KAVX2
 	k.tile[q6_K] = tileQ6_KAVX2
 	k.smallGEMMs[q6_K] = []smallGEMM{{gemm8Q6_KAVX2, 8, 2, 16}}
+	k.round = roundAVX2
+	k.epilogue = epilogueAVX2
 }
 
 // quantisedAVXVNNI sets the microkernels that are generated.
@@ -150,14 +200,15 @@ func (k *kernels) quantisedAVXVNNI() {
 	k.tile[q6_K] = tile6AVXVNNI
 	k.smallGEMMs[q4_0] = []smallGEMM{{gemv8Q4_0AVXVNNI, 8, 1, 1}, {gemm8Q4_0AVXVNNI, 8, 2, 16}}
 	k.smallGEMMs[q4_K] = []smallGEMM{{gemv8Q4_KAVXVNNI, 8, 1, 1}, {gemm8Q4_KAVXVNNI, 8, 2, 16}}
-	k.smallGEMMs[q8_0] = []smallGEMM{{gemm8Q8_0AVXVNNI, 8, 2, 16}}
 	k.smallGEMMs[q5_0] = []smallGEMM{{gemm8Q5_0AVXVNNI, 8, 1, 16}}
 	k.smallGEMMs[q5_K] = []smallGEMM{{gemm8Q5_KAVXVNNI, 8, 2, 16}}
 	k.smallGEMMs[q6_K] = []smallGEMM{{gemm8Q6_KAVXVNNI, 8, 2, 16}}
+	k.smallGEMMs[q8_0] = []smallGEMM{{gemm8Q8_0AVXVNNI, 8, 2, 16}}
 }
 
 // quantisedVNNI sets the microkernels that are generated.
 func (k *kernels) quantisedVNNI() {
+	k.epilogue = epilogueAVX512
 	k.gemv[q8_0] = gemvQ8_0VNNI
 	k.pack[q8_0] = packQ8_0VNNI
 	k.pack[q4_0] = packQ4_0VNNI
@@ -177,33 +228,10 @@ func (k *kernels) quantisedVNNI() {
 	k.twoPanels[q4_K] = tileKx2VNNI
 	k.twoPanels[q5_K] = tileKx2VNNI
 	k.twoPanels[q6_K] = tile6x2VNNI
-	k.smallGEMMs[q8_0] = []smallGEMM{{gemm4Q8_0VNNI, 4, 2, 8}}
 	k.smallGEMMs[q4_0] = []smallGEMM{{gemm4Q4_0VNNI, 4, 1, 8}}
-	k.smallGEMMs[q5_0] = []smallGEMM{{gemm4Q5_0VNNI, 4, 1, 8}}
 	k.smallGEMMs[q4_K] = []smallGEMM{{gemm4Q4_KVNNI, 4, 1, 8}}
+	k.smallGEMMs[q5_0] = []smallGEMM{{gemm4Q5_0VNNI, 4, 1, 8}}
 	k.smallGEMMs[q5_K] = []smallGEMM{{gemm4Q5_KVNNI, 4, 1, 8}}
 	k.smallGEMMs[q6_K] = []smallGEMM{{gemm4Q6_KVNNI, 4, 1, 8}}
-}
-
-// floatAVX2 sets the microkernels that are generated.
-func (k *kernels) floatAVX2() {
-	k.gemvF32 = gemvF32AVX2
-	k.gemvF16 = gemvF16AVX2
-	k.gemvBF16 = gemvBF16AVX2
-	k.gemmF32 = gemmF32AVX2
-	k.gemmF16 = gemmF16AVX2
-	k.gemmBF16 = gemmBF16AVX2
-	k.gemm8F32 = gemm8F32AVX2
-	k.gemm8F16 = gemm8F16AVX2
-	k.gemm8BF16 = gemm8BF16AVX2
-}
-
-// floatAVX512 sets the microkernels that are generated.
-func (k *kernels) floatAVX512() {
-	k.gemmF32 = gemmF32AVX512
-	k.gemmF16 = gemmF16AVX512
-	k.gemmBF16 = gemmBF16AVX512
-	k.gemm8F32 = gemm8F32AVX512
-	k.gemm8F16 = gemm8F16AVX512
-	k.gemm8BF16 = gemm8BF16AVX512
+	k.smallGEMMs[q8_0] = []smallGEMM{{gemm4Q8_0VNNI, 4, 2, 8}}
 }

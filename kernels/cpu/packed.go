@@ -71,7 +71,7 @@ func (k *kernels) panelForFew(
 		k.fill(p, m, f, c, n, next[:len(next)/2], sc)
 		k.multiplySegment(p, f, c, n, x, next[len(next)/2:], sc)
 	}
-	k.store(dst[o:], stride, sc.acc, p, o, end, x.T, add, sc)
+	k.finish(dst[o:], stride, sc.acc, p, o, end, x.T, add, sc)
 }
 
 // panelsForMany computes the outputs o to end, of several panels: they are multiplied with [tileTokens] tokens after
@@ -136,31 +136,27 @@ func (k *kernels) multiplySegment(p *panel, f format, c, n int, x *Acts, prefetc
 	k.tileOf(f, x.T)(a)
 }
 
-// finish is store that leaves zeros in acc.
+// finish puts the sums of acc for the outputs o to end and some tokens at dst, or adds them, and leaves zeros in acc.
 func (k *kernels) finish(
 	dst []float32, stride int, acc []float32, p *panel, o, end, tokens int, add bool, sc *Scratch,
 ) {
+	a := &sc.sum
+	a.n, a.tokens = tokens*p.outputs, tokens
+	acc = acc[:p.accumulators*a.n]
+	a.acc, a.accumulators = unsafe.SliceData(acc), p.accumulators
 	if k.epilogue != nil && o == p.first && end-o == p.outputs {
-		a := &sc.sum
-		a.dst, a.stride = unsafe.SliceData(dst[:(tokens-1)*stride+p.outputs]), stride
-		a.acc, a.accumulators, a.n = unsafe.SliceData(acc), p.accumulators, tokens*p.outputs
-		a.tokens, a.add = tokens, add
+		a.dst, a.stride, a.add = unsafe.SliceData(dst[:(tokens-1)*stride+p.outputs]), stride, add
 		k.epilogue(a)
 		return
 	}
-	k.store(dst, stride, acc, p, o, end, tokens, add, sc)
-	clear(acc)
-}
-
-// store puts the horizontal sums of acc for the outputs o to end and some tokens at dst, or adds them.
-func (k *kernels) store(
-	dst []float32, stride int, acc []float32, p *panel, o, end, tokens int, add bool, sc *Scratch,
-) {
-	out := sc.out[:tokens*p.outputs]
-	a := &sc.sum
-	a.dst, a.n = unsafe.SliceData(out), len(out)
-	a.acc, a.accumulators = unsafe.SliceData(acc[:p.accumulators*len(out)]), p.accumulators
-	k.horizontalSum(a)
+	out := sc.out[:a.n]
+	a.dst, a.stride, a.add = unsafe.SliceData(out), p.outputs, false
+	if k.epilogue != nil {
+		k.epilogue(a)
+	} else {
+		k.horizontalSum(a)
+		clear(acc)
+	}
 	for t := range tokens {
 		put(dst[t*stride:][:end-o], out[t*p.outputs+o-p.first:][:end-o], add)
 	}

@@ -1,7 +1,6 @@
 //go:build !noasm
 
 #include "textflag.h"
-#include "avxvnni_amd64.h"
 
 // peak(n int) uint64: n rounds of twelve instructions OP on zeros, which do not wait for each other.
 #define PEAK(OP, A, B, C, D, E, F, G, H, I, J, K, L) \
@@ -27,7 +26,8 @@ round: \
 	RET
 #define MADDUBS(R) VPMADDUBSW Y0, Y1, R
 #define FMA(R) VFMADD231PS Y0, Y1, R
-#define DPBUSD256(p) DPBUSD(0, 1, p)
+// VPDPBUSD Y0, Y1, Yp in the form of AVX-VNNI; the assembler knows only that of AVX-512.
+#define DPBUSD256(p) BYTE $0xc4; BYTE $(0xe2 - 128*(p/8)); BYTE $0x75; BYTE $0x50; BYTE $(0xc0 + 8*(p%8))
 #define DPBUSD512(R) VPDPBUSD Z0, Z1, R
 #define FMA512(R) VFMADD231PS Z0, Z1, R
 
@@ -50,6 +50,36 @@ TEXT ·peakFloatsAVX512(SB), NOSPLIT, $0-16
 // func peakBytesAVXVNNI(n int) uint64
 TEXT ·peakBytesAVXVNNI(SB), NOSPLIT, $0-16
 	PEAK(DPBUSD256, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13)
+
+// Four products of tiles of 16 rows of 64 bytes, the instructions as kernels/cpu/_asm writes them. The configuration is
+// byte 0 the palette, words 8-15 bytes of a row of each tile, bytes 48-55 their rows; tiles then are zeros.
+#define LDTILECFG BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0x04; BYTE $0x24
+#define TILERELEASE BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0xC0
+#define TDPBSSD(c, a, b) BYTE $0xC4; BYTE $0xE2; BYTE $(0x7B - b*8); BYTE $0x5E; BYTE $(0xC0 + c*8 + a)
+
+// func peakBytesAMX(n int) uint64
+TEXT ·peakBytesAMX(SB), NOSPLIT, $64-16
+	VPXORD    Z16, Z16, Z16
+	VMOVDQU64 Z16, (SP)
+	MOVB $1, (SP)
+	MOVQ $0x0040004000400040, R14
+	MOVQ R14, 16(SP)
+	MOVQ R14, 24(SP)
+	MOVQ $0x1010101010101010, R14
+	MOVQ R14, 48(SP)
+	LDTILECFG
+	MOVQ n+0(FP), CX
+round:
+	TDPBSSD(0, 4, 5)
+	TDPBSSD(1, 4, 5)
+	TDPBSSD(2, 4, 5)
+	TDPBSSD(3, 4, 5)
+	DECQ CX
+	JNZ  round
+	TILERELEASE
+	VZEROUPPER
+	MOVQ CX, ret+8(FP)
+	RET
 
 // func readAVX2(p []byte) uint64
 // Reads 256 bytes a pass; what is left below that is not read.

@@ -143,34 +143,33 @@ block:
 	RET 
 
 // func gemm8Q4_KAVX2(a *gemmArgs)
-TEXT ·gemm8Q4_KAVX2(SB), 0, $6760-8
+TEXT ·gemm8Q4_KAVX2(SB), 0, $6744-8
 	VPBROADCASTD each10001<>(SB), Y15
 	MOVQ a+0(FP), R14
-	LEAQ 103(SP), AX
+	LEAQ 87(SP), AX
 	ANDQ $-32, AX
-	MOVQ R14, (SP)
 	MOVQ gemmArgs_dst(R14), R11
 	MOVQ gemmArgs_tokens(R14), R12
 	MOVQ gemmArgs_w(R14), SI
 	MOVQ gemmArgs_wBytes(R14), R13
 	MOVQ gemmArgs_n(R14), R9
 	MOVQ gemmArgs_s(R14), R15
-	MOVQ R11, 8(SP)
-	MOVQ R12, 40(SP)
+	MOVQ R11, (SP)
+	MOVQ R12, 8(SP)
 	ADDQ SI, R13
 	MOVQ R13, 16(SP)
 	IMUL3Q $256, R12, R12
 	LEAQ 2560(AX)(R12*1), R12
 	MOVQ R12, 24(SP)
 	LEAQ 256(AX), R12
-	MOVQ R12, 64(SP)
+	MOVQ R12, 32(SP)
 	MOVQ R9, DI
 	SHRQ $8, DI
 	IMUL3Q $144, DI, DI
 	LEAQ (SI)(DI*1), BX
 	LEAQ (DI)(DI*2), R8
 	LEAQ 8192(SI)(DI*8), R11
-	MOVQ R11, 56(SP)
+	MOVQ R11, 40(SP)
 	MOVQ R9, R10
 	SHRQ $3, R10
 	SUBQ gemmArgs_d(R14), R15
@@ -188,12 +187,12 @@ clear:
 	CMPQ R12, 24(SP)
 	JLT clear
 	LEAQ 2560(AX), R12
-	MOVQ (SP), R14
+	MOVQ a+0(FP), R14
 	MOVQ gemmArgs_q(R14), DX
 	MOVQ gemmArgs_d(R14), CX
 	MOVQ R9, R13
 	SHRQ $8, R13
-	MOVQ R13, 32(SP)
+	MOVQ R13, 48(SP)
 block:
 	VMOVDQU (SI), X0
 	VMOVDQU (BX), X1
@@ -203,7 +202,7 @@ block:
 	VINSERTI128 $1, (BX)(DI*4), Y1, Y1
 	VINSERTI128 $1, (SI)(R8*2), Y2, Y2
 	VINSERTI128 $1, (BX)(R8*2), Y3, Y3
-	MOVQ 56(SP), R14
+	MOVQ 40(SP), R14
 	PREFETCHT1 16384(R14)
 	PREFETCHT1 8192(R14)
 	PREFETCHT0 (R14)
@@ -636,7 +635,7 @@ block:
 	VMOVDQU Y0, 2272(AX)
 	VMOVDQU Y3, 2528(AX)
 	ADDQ $1152, R14
-	MOVQ R14, 56(SP)
+	MOVQ R14, 40(SP)
 	LEAQ 512(AX), BX
 	LEAQ (AX), R8
 block32:
@@ -650,7 +649,7 @@ block32:
 	VMOVDQU 224(BX), Y7
 	MOVQ DX, R13
 	MOVQ CX, R14
-	MOVQ 40(SP), R11
+	MOVQ 8(SP), R11
 	SUBQ $2, R11
 	JLT last
 pair:
@@ -761,27 +760,27 @@ done:
 	ADDQ $4, CX
 	ADDQ $256, BX
 	ADDQ $32, R8
-	CMPQ R8, 64(SP)
+	CMPQ R8, 32(SP)
 	JNE block32
 	LEAQ (DI)(DI*2), R8
 	LEAQ 2560(AX), R12
 	ADDQ $144, SI
 	LEAQ (SI)(DI*1), BX
-	DECQ 32(SP)
+	DECQ 48(SP)
 	JNZ block
 	LEAQ (BX)(R8*2), SI
 	LEAQ 2560(AX), R12
-	MOVQ (SP), R14
+	MOVQ a+0(FP), R14
 	MOVQ gemmArgs_stride(R14), DX
+	MOVQ (SP), BX
+	ADDQ $32, (SP)
+	MOVQ 8(SP), R11
 	SHLQ $2, DX
-	MOVQ 8(SP), BX
-	ADDQ $32, 8(SP)
-	MOVQ 40(SP), R11
 	MOVQ R11, R13
 	SHLQ $5, R13
 	LEAQ (R13)(R13*2), CX
 	LEAQ (R12)(R13*4), R14
-put:
+token:
 	VMOVUPS (R12), Y0
 	VMOVUPS (R12)(R13*1), Y1
 	VMOVUPS (R12)(R13*2), Y2
@@ -798,7 +797,7 @@ put:
 	ADDQ $32, R14
 	ADDQ DX, BX
 	DECQ R11
-	JNZ put
+	JNZ token
 	CMPQ SI, 16(SP)
 	JLT outputs
 	VZEROUPPER 
@@ -1232,7 +1231,7 @@ prefetched:
 	RET 
 
 // func tileQ4_KAVX2(a *tileArgs)
-TEXT ·tileQ4_KAVX2(SB), NOSPLIT, $72-8
+TEXT ·tileQ4_KAVX2(SB), NOSPLIT, $40-8
 	VPBROADCASTD each10001<>(SB), Y15
 	MOVQ a+0(FP), AX
 	MOVQ tileArgs_acc(AX), DI
@@ -1242,18 +1241,17 @@ TEXT ·tileQ4_KAVX2(SB), NOSPLIT, $72-8
 	MOVQ tileArgs_d(AX), CX
 	MOVQ tileArgs_n(AX), R9
 	MOVQ tileArgs_tokens(AX), R11
-	MOVQ R11, 16(SP)
+	MOVQ R11, (SP)
 	MOVQ R9, R10
 	SHRQ $3, R10
-	MOVQ tileArgs_prefetch(AX), R13
-	MOVQ tileArgs_prefetchBytes(AX), R14
-	MOVQ R13, 32(SP)
-	ADDQ R13, R14
-	MOVQ R14, 40(SP)
+	MOVQ tileArgs_prefetch(AX), R14
+	MOVQ R14, 8(SP)
+	ADDQ tileArgs_prefetchBytes(AX), R14
+	MOVQ R14, 16(SP)
 	MOVQ tileArgs_wBytes(AX), R13
-	MOVQ R13, 8(SP)
+	MOVQ R13, 24(SP)
 	ADDQ DI, R12
-	MOVQ R12, (SP)
+	MOVQ R12, 32(SP)
 	MOVQ DI, R12
 	MOVQ tileArgs_s(AX), R15
 	MOVQ tileArgs_mins(AX), BX
@@ -1269,8 +1267,8 @@ block:
 	VMOVDQU 160(SI), Y5
 	VMOVDQU 192(SI), Y6
 	VMOVDQU 224(SI), Y7
-	MOVQ 32(SP), R13
-	CMPQ R13, 40(SP)
+	MOVQ 8(SP), R13
+	CMPQ R13, 16(SP)
 	JGE prefetched
 	PREFETCHT0 (R13)
 	PREFETCHT0 64(R13)
@@ -1279,10 +1277,10 @@ block:
 	PREFETCHT0 256(R13)
 	ADDQ $320, R13
 prefetched:
-	MOVQ R13, 32(SP)
+	MOVQ R13, 8(SP)
 	MOVQ DX, R13
 	MOVQ CX, R14
-	MOVQ 16(SP), R11
+	MOVQ (SP), R11
 	SUBQ $2, R11
 	JLT last
 pair:
@@ -1389,7 +1387,7 @@ last:
 	VMOVUPS Y8, (R12)
 	ADDQ $32, R12
 done:
-	CMPQ R12, (SP)
+	CMPQ R12, 32(SP)
 	JNE accumulator
 	MOVQ DI, R12
 accumulator:
@@ -1398,7 +1396,7 @@ accumulator:
 	ADDQ $32, BX
 	ADDQ $32, DX
 	ADDQ $4, CX
-	SUBQ $256, 8(SP)
+	SUBQ $256, 24(SP)
 	JNZ block
 	VZEROUPPER 
 	RET 

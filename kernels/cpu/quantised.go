@@ -47,7 +47,7 @@ func (k *kernels) quantisedSmallGEMM(
 	most := max(1, callBytes/(g.outputs*m.RowBytes())) * g.outputs
 	sc.out = grow(sc.out, x.T*most, x.T*most)
 	acts, a := x.rounded(0, x.T, 0), &sc.gemm
-	if k.interleave != nil {
+	if k.interleaved {
 		acts.q = x.P
 	}
 	for o := lo; o < hi; o += most {

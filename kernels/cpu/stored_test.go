@@ -190,7 +190,7 @@ func checkSmallGEMM(t *testing.T, k *kernels, f format, in *inputs, times, n int
 
 // taken returns activations as the small GEMMs of k take them.
 func (in *inputs) taken(k *kernels, x activations) activations {
-	if k.interleave != nil {
+	if k.interleaved {
 		p, _ := kerneltest.Guarded[int8](in.T, len(x.q), in.Off)
 		interleave(p, x.q, 0)
 		x.q = p
@@ -206,22 +206,28 @@ func interleave(p, q []int8, from int) {
 	}
 }
 
-// TestInterleave: any part of a token, and nothing written beside it.
+// TestInterleave: round interleaves any part of a token, and writes nothing beside it.
 func TestInterleave(t *testing.T) {
 	eachVariant(t, func(t *testing.T, k *kernels) {
-		if k.interleave == nil {
+		if !k.interleaved {
 			return
 		}
 		const blocks = 12
 		in := newInputs(t, 1, 4)
-		q := in.acts(1, blocks*actBlock, in.small).q
+		x := in.Floats(blocks * actBlock)
+		clear(x[2*actBlock:][:actBlock])
+		x[5*actBlock] = float32(math.Inf(1))
 		for from := range blocks {
 			for to := from + 1; to <= blocks; to++ {
-				got, intact := kerneltest.Guarded[int8](t, len(q), in.Off)
-				want, _ := kerneltest.Guarded[int8](t, len(q), in.Off)
-				callInterleave(k.interleave, got, q[from*actBlock:to*actBlock], from)
+				n := (to - from) * actBlock
+				q, ds, h := make([]int8, n), make([]float32, 2*n/actBlock), make([]int16, n/16)
+				got, intact := kerneltest.Guarded[int8](t, len(x), in.Off)
+				want, _ := kerneltest.Guarded[int8](t, len(x), in.Off)
+				called(k.round, actsArgs{
+					x: &x[from*actBlock], q: &q[0], d: &ds[0], s: &ds[to-from], h: &h[0], n: n, p: &got[0], from: from,
+				})
 				intact()
-				interleave(want, q[from*actBlock:to*actBlock], from)
+				interleave(want, q, from)
 				require.Equal(t, want, got, "blocks %d to %d", from, to)
 			}
 		}
@@ -232,7 +238,7 @@ func TestSmallGEMM(t *testing.T) {
 	eachVariant(t, func(t *testing.T, k *kernels) {
 		for f := range formats {
 			for _, g := range k.smallGEMMs[f] {
-				if k.interleave != nil {
+				if k.interleaved {
 					require.LessOrEqual(t, g.most, interleavedTokens, "activations are interleaved up to there")
 				}
 				require.LessOrEqual(t, g.most, tileTokens, "checked up to there")

@@ -10,7 +10,7 @@ func (avx2) Spell(name string) string { return name }
 func (avx2) Width() int               { return 32 }
 func (avx2) Outputs() int             { return 8 }
 
-func (avx2) Interleave(k *Kernel, rows Rows, offset int) [4]Vec {
+func (avx2) LoadRows(k *Kernel, rows Rows, offset int) [4]Vec {
 	v := [4]Vec(k.Vecs(4))
 	for i := range v {
 		k.Op("VMOVDQU", rows.At(i, offset), v[i].X())
@@ -18,48 +18,6 @@ func (avx2) Interleave(k *Kernel, rows Rows, offset int) [4]Vec {
 	for i := range v {
 		k.Op("VINSERTI128", 1, rows.At(i+4, offset), v[i], v[i])
 	}
-	k.Loaded(64)
-	v = transpose4(k, v)
-	k.Loaded(64)
-	return v
-}
-
-// FourBytes collects them in integer registers, which have nothing else to do.
-func (avx2) FourBytes(k *Kernel, rows Rows, offset int) Vec {
-	v := k.Vecs(4)
-	for i, pair := range v {
-		k.Op("MOVL", rows.At(2*i+1, offset), R13)
-		k.Op("MOVL", rows.At(2*i, offset), R11)
-		k.Op("SHLQ", 32, R13)
-		k.Op("ORQ", R11, R13)
-		k.Op("VMOVQ", R13, pair.X())
-	}
-	k.Op("VPUNPCKLQDQ", v[1].X(), v[0].X(), v[0].X())
-	k.Op("VPUNPCKLQDQ", v[3].X(), v[2].X(), v[2].X())
-	k.Op("VINSERTI128", 1, v[2].X(), v[0], v[0])
-	k.Free(v[1:]...)
-	k.Loaded(32)
-	return v[0]
-}
-
-// Scales collects them likewise. One load sets the words of two rows: that of an odd row comes as the upper half of 32
-// bits, whose lower half is overwritten.
-func (avx2) Scales(k *Kernel, rows Rows, offset int) Vec {
-	v, t := k.Vec(), k.Vec()
-	for half, x := range []Vec{v, t} {
-		row := 4 * half
-		k.Op("MOVL", rows.At(row+1, offset-2), R13)
-		k.Op("MOVL", rows.At(row+3, offset-2), R11)
-		k.Op("MOVW", rows.At(row, offset), R13)
-		k.Op("MOVW", rows.At(row+2, offset), R11)
-		k.Op("SHLQ", 32, R11)
-		k.Op("ORQ", R11, R13)
-		k.Op("VMOVQ", R13, x.X())
-	}
-	k.Loaded(16)
-	k.Op("VPUNPCKLQDQ", t.X(), v.X(), v.X())
-	k.Op("VCVTPH2PS", v.X(), v)
-	k.Free(t)
 	return v
 }
 
@@ -122,7 +80,7 @@ func (s avx2) Order(scheme Scheme) [][]int {
 
 func (avx2) Start(_ *Kernel, _ Correction, halves, _ int) (sums [][]*Sum) {
 	for range halves {
-		sums = append(sums, []*Sum{{empty: true}})
+		sums = append(sums, []*Sum{{}})
 	}
 	return sums
 }
@@ -137,38 +95,38 @@ func (s avx2) MultiplyAdd(k *Kernel, sums []*Sum, w []Vec, q Mem) {
 		} else {
 			k.Op("VPMADDUBSW", p, w[i], p)
 		}
-		if sum.links == 0 {
-			sum.chain = p
+		if sum.added == 0 {
+			sum.words = p
 		} else {
-			k.Op("VPADDW", p, sum.chain, sum.chain)
+			k.Op("VPADDW", p, sum.words, sum.words)
 			k.Free(p)
 		}
-		if sum.links++; sum.links == s.Adds(k.Scheme) {
-			s.widenChain(k, sum)
+		if sum.added++; sum.added == s.Adds(k.Scheme) {
+			s.widenWords(k, sum)
 		}
 	}
 }
 
-// widenChain adds what is in 16 bits to the total.
-func (avx2) widenChain(k *Kernel, sum *Sum) {
-	k.Op("VPMADDWD", k.Words(1), sum.chain, sum.chain)
-	if sum.empty {
-		sum.total, sum.empty = sum.chain, false
+// widenWords adds what is in 16 bits to the total.
+func (avx2) widenWords(k *Kernel, sum *Sum) {
+	k.Op("VPMADDWD", k.Words(1), sum.words, sum.words)
+	if sum.total == (Vec{}) {
+		sum.total = sum.words
 	} else {
-		k.Op("VPADDD", sum.chain, sum.total, sum.total)
-		k.Free(sum.chain)
+		k.Op("VPADDD", sum.words, sum.total, sum.total)
+		k.Free(sum.words)
 	}
-	sum.links = 0
+	sum.added = 0
 }
 
 func (s avx2) Finish(k *Kernel, c Correction, sums ...*Sum) Vec {
 	first := sums[0]
 	for _, other := range sums[1:] {
-		k.Op("VPADDW", other.chain, first.chain, first.chain)
-		k.Free(other.chain)
+		k.Op("VPADDW", other.words, first.words, first.words)
+		k.Free(other.words)
 	}
-	if first.links > 0 {
-		s.widenChain(k, first)
+	if first.added > 0 {
+		s.widenWords(k, first)
 	}
 	if c.Needed() {
 		s.correct(k, c, first.total)
@@ -180,22 +138,19 @@ func (s avx2) Finish(k *Kernel, c Correction, sums ...*Sum) Vec {
 func (avx2) correct(k *Kernel, c Correction, total Vec) {
 	t := k.Vec()
 	k.Op("VPBROADCASTD", c.Sums, t)
-	bits := log2(k.Scheme.Offset)
+	operation, bits := "VPSUBD", log2(k.Scheme.Offset)
 	switch {
-	case k.Scheme.Halves && c.Second:
+	case !k.Scheme.Halves:
+		operation = "VPADDD"
+		k.Op("VPMADDWD", k.Words(-k.Scheme.Offset), t, t)
+	case c.Second:
 		k.Op("VPSRAD", 16, t, t)
 		k.Op("VPSLLD", bits, t, t)
-		k.Op("VPSUBD", t, total, total)
-	case k.Scheme.Halves:
+	default:
 		k.Op("VPSLLD", 16, t, t)
 		k.Op("VPSRAD", 16-bits, t, t)
-		k.Op("VPSUBD", t, total, total)
-	default:
-		if !c.Product {
-			k.Op("VPMADDWD", k.Words(-k.Scheme.Offset), t, t)
-		}
-		k.Op("VPADDD", t, total, total)
 	}
+	k.Op(operation, t, total, total)
 	k.Free(t)
 }
 
@@ -242,19 +197,14 @@ func (avx2) Dot(k *Kernel, w Vec, q Mem) Vec {
 	return p
 }
 
-func (avx2) AddDots(s Scheme) string {
-	if s.Signed() {
-		return "VPADDD"
-	}
-	return "VPADDW"
-}
-
 // Adds is how many products of 127, two to a word, fit in 16 bits. Of signed weights the products of one register
 // alone.
 func (avx2) Adds(s Scheme) int { return max(1, 128>>s.Bits) }
 
-func (avx2) Widen(k *Kernel, p Vec) {
-	if !k.Scheme.Signed() {
-		k.Op("VPMADDWD", k.Words(1), p, p)
+// DotAdds is Adds, but products of signed weights have 32 bits.
+func (s avx2) DotAdds(scheme Scheme) int {
+	if scheme.Signed() {
+		return 0
 	}
+	return s.Adds(scheme)
 }

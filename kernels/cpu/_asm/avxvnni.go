@@ -10,28 +10,8 @@ func (avxvnni) InRegisters() int { return 1 }
 // Order lets both half blocks alternate.
 func (avxvnni) Order(Scheme) [][]int { return [][]int{{0}, {4}, {1}, {5}, {2}, {6}, {3}, {7}} }
 
-func (avxvnni) Start(k *Kernel, c Correction, halves, _ int) (sums [][]*Sum) {
-	h := k.Vec()
-	if c.Needed() {
-		k.Op("VPBROADCASTD", c.Sums, h)
-	}
-	for half := range halves {
-		total := h
-		if half < halves-1 {
-			total = k.Vec()
-		}
-		switch {
-		case !c.Needed():
-			k.Op("VPXOR", total, total, total)
-		case !c.Product:
-			if half == 1 {
-				k.Op("VPSRLD", 16, h, h)
-			}
-			k.Op("VPMADDWD", k.offset(false), h, total)
-		}
-		sums = append(sums, []*Sum{{total: total}})
-	}
-	return sums
+func (avxvnni) Start(k *Kernel, c Correction, halves, _ int) [][]*Sum {
+	return vnni{}.Start(k, c, halves, 1)
 }
 
 // offset is words of what makes up for the offset of the weights: of half blocks that of the first or the second.
@@ -77,15 +57,12 @@ func (avxvnni) Dot(k *Kernel, w Vec, q Mem) Vec {
 	return p
 }
 
-func (avxvnni) AddDots(Scheme) string { return "VPADDD" }
-func (avxvnni) Adds(Scheme) int       { return 8 }
-func (avxvnni) Widen(*Kernel, Vec)    {}
+func (avxvnni) DotAdds(Scheme) int { return 0 }
 
 // dotBytes is VPDPBUSD q, w, p in the form of AVX-VNNI; the assembler knows only that of AVX-512.
 func (k *Kernel) dotBytes(q, w, p Vec) {
 	rex, vvvv := 0xe2-128*(p.number/8)-32*(q.number/8), 8*(15-w.number)+5
-	fmt.Fprintf(&k.text, "\tBYTE $0xc4; BYTE $%#x; BYTE $%#x; BYTE $0x50; BYTE $%#x // VPDPBUSD %s, %s, %s\n",
-		rex, vvvv, 0xc0+8*(p.number%8)+q.number%8, q, w, p)
+	k.encoded(fmt.Sprintf("VPDPBUSD %s, %s, %s", q, w, p), 0xc4, rex, vvvv, 0x50, 0xc0+8*(p.number%8)+q.number%8)
 }
 
 // vnni256 is AVX-512 VNNI on 32 bytes, for a row of weights at a time.

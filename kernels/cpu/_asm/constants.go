@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -32,13 +33,8 @@ func (k *Kernel) constant(key string, isMask bool, set func(k *Kernel, c *consta
 // take takes the register of a constant and sets it.
 func (k *Kernel) take(c *constant, isMask bool) {
 	if isMask {
-		masks := 1
-		for _, other := range k.constants {
-			if other.mask != "" {
-				masks++
-			}
-		}
-		c.mask = Reg(fmt.Sprint("K", masks))
+		k.masks++
+		c.mask = Reg(fmt.Sprint("K", k.masks))
 	} else {
 		c.reg = k.lastVec()
 	}
@@ -122,12 +118,7 @@ func (k *Kernel) Table(name string, size int, values []int) Mem {
 }
 
 // repeat is the values, n times.
-func repeat(n int, values ...int) (all []int) {
-	for range n {
-		all = append(all, values...)
-	}
-	return all
-}
+func repeat(n int, values ...int) []int { return slices.Repeat(values, n) }
 
 // spread is, for VPSHUFB, the bytes of 16 that become 32-bit numbers without a sign: n of them, step bytes apart.
 func spread(first, step int) (all []int) {

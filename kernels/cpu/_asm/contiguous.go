@@ -1,30 +1,43 @@
 package main
 
-// What the formats share to unpack a row in its order, for gemv.
+// Row is a block of one row, at SI and so many bytes on, whose 32 columns have a register of 32 bytes: for gemv.
+type Row int
 
-// fourScales is the half-precision numbers of four blocks at SI, size bytes apart, in float32. They are collected in
-// integer registers, which have nothing else to do.
-func (k *Kernel) fourScales(size int) (scales [2]Vec) {
-	k.Op("MOVWQZX", At(SI), AX)
-	for block := 1; block < 4; block++ {
-		k.Op("MOVWQZX", At(SI).Plus(block*size), BX)
-		k.Op("SHLQ", 16*block, BX)
-		k.Op("ORQ", BX, AX)
-	}
+func (r Row) at(offset int) Mem { return At(SI).Plus(int(r) + offset) }
+
+// Halves implements Source.
+func (r Row) Halves() int { return 1 }
+
+// Load implements Source.
+func (r Row) Load(k *Kernel, offset, _ int) []Vec {
 	v := k.Vec()
-	k.Op("VMOVQ", AX, v.X())
-	k.Op("VCVTPH2PS", v.X(), v.X())
-	scales[0] = v
-	return scales
+	k.Op("VMOVDQU", r.at(offset), v)
+	return []Vec{v}
 }
 
-// bothNibbles is the low nibbles of 16 bytes and, in the upper half of the register, their high ones.
-func (k *Kernel) bothNibbles(bytes Mem) Vec {
+// Nibbles implements Source: the high nibbles are the upper half of the register.
+func (r Row) Nibbles(k *Kernel, offset int, visit func(part int, w Vec)) {
 	w := k.Vec()
-	k.Op("VBROADCASTI128", bytes, w)
+	k.Op("VBROADCASTI128", r.at(offset), w)
 	k.Op("VPSRLVD", k.Lookup("nibbleShifts", 4, []int{0, 0, 0, 0, 4, 4, 4, 4}), w, w)
 	k.Op("VPAND", k.Bytes(0x0f), w, w)
-	return w
+	visit(0, w)
+}
+
+// FifthBits implements Source: it finds the bits that are set by making all bytes ones that have theirs.
+func (r Row) FifthBits(k *Kernel, offset int, w [8]Vec) {
+	bits := k.Vec()
+	var each []int
+	for byte := range 4 {
+		each = append(each, repeat(8, byte)...)
+	}
+	k.Op("VPBROADCASTD", r.at(offset), bits)
+	k.Op("VPSHUFB", k.Lookup("eachEightTimes", 1, each), bits, bits)
+	k.Op("VPOR", k.Lookup("allBitsButOne", 1, repeat(4, 0xfe, 0xfd, 0xfb, 0xf7, 0xef, 0xdf, 0xbf, 0x7f)), bits, bits)
+	k.Op("VPCMPEQB", k.Bytes(0xff), bits, bits)
+	k.Op("VPAND", k.Bytes(0x10), bits, bits)
+	k.Op("VPOR", bits, w[0], w[0])
+	k.Free(bits)
 }
 
 // timesHalf makes float32 of the integers in v, times a number in half precision.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"go/format"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -68,61 +69,52 @@ func (f file) text(stubs *strings.Builder) string {
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-// kernel writes the microkernel, twice: the second time it begins with the constants that the first one asked for.
+// kernel writes the microkernel, twice: the second time it begins with the constants and slots that the first one asked
+// for.
 func (m microkernel) kernel(set Set, tables *Tables) *Kernel {
-	first := &Kernel{tables: &Tables{seen: map[string]bool{}}}
-	for _, k := range []*Kernel{first, {tables: tables}} {
-		k.Set, k.Name, k.Args, k.labels = set, m.name, m.args, map[string]int{}
-		for _, c := range first.constants {
-			if k != first {
-				k.take(&constant{key: c.key, set: c.set}, c.mask != "")
-			}
-		}
-		m.write(k)
-		if k != first {
-			return k
-		}
+	first := m.after(&Kernel{}, set, &Tables{seen: map[string]bool{}})
+	return m.after(first, set, tables)
+}
+
+// after writes the microkernel, which begins with the constants and slots of the first one.
+func (m microkernel) after(first *Kernel, set Set, tables *Tables) *Kernel {
+	k := &Kernel{Set: set, Name: m.name, Args: m.args, tables: tables, labels: map[string]int{}}
+	k.slots, k.frame = first.slots, 8*len(first.slots)
+	for _, c := range first.constants {
+		k.take(&constant{key: c.key, set: c.set}, c.mask != "")
 	}
-	return nil
+	m.write(k)
+	return k
 }
 
 // tables is the methods that put microkernels into the table of the package.
 func tables(all []file) string {
-	var names []string
 	lines := map[string]string{}
 	for _, f := range all {
-		if !slices.Contains(names, f.table) {
-			names = append(names, f.table)
-		}
 		lines[f.table] += f.rows()
 	}
 	var text strings.Builder
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(lines)) {
 		fmt.Fprintf(&text, "// %s sets the microkernels that are generated.\nfunc (k *kernels) %[1]s() {\n%s}\n\n",
 			name, lines[name])
 	}
 	return text.String()
 }
 
-// rows are the assignments to the table.
-func (f file) rows() string {
-	var rows strings.Builder
-	var order []string
-	groups := map[string]string{}
+// rows are the assignments to the table; a field with small GEMMs has all of them.
+func (f file) rows() (rows string) {
+	small := map[string]string{}
 	for _, m := range f.kernels {
 		for _, field := range m.fields {
 			if m.numbers == "" {
-				fmt.Fprintf(&rows, "\tk.%s = %s\n", field, m.name)
-				continue
+				rows += fmt.Sprintf("\tk.%s = %s\n", field, m.name)
+			} else {
+				small[field] += fmt.Sprintf("{%s, %s}, ", m.name, m.numbers)
 			}
-			if groups[field] == "" {
-				order = append(order, field)
-			}
-			groups[field] += fmt.Sprintf("{%s, %s}, ", m.name, m.numbers)
 		}
 	}
-	for _, field := range order {
-		fmt.Fprintf(&rows, "\tk.%s = []smallGEMM{%s}\n", field, strings.TrimSuffix(groups[field], ", "))
+	for _, field := range slices.Sorted(maps.Keys(small)) {
+		rows += fmt.Sprintf("\tk.%s = []smallGEMM{%s}\n", field, strings.TrimSuffix(small[field], ", "))
 	}
-	return rows.String()
+	return rows
 }

@@ -44,28 +44,37 @@ func (b Block) Accumulators() int { return min(8, 4*b.Columns/32) }
 type Format interface {
 	Block() Block
 
-	// Unpack calls visit with registers of four columns of each row, which visit is to free: those of part 0 to 7 of a
-	// block of 32 columns, as Interleave orders them.
-	Unpack(k *Kernel, rows Rows, visit func(block, part int, w Vec))
+	// Unpack calls visit with each part of each block of 32 columns, in a register that visit is to free.
+	Unpack(k *Kernel, from Source, visit func(block, part int, w Vec))
 	// StoreScales stores the scales of each block of 32 columns, and the minima if there are any, one to a row.
 	StoreScales(k *Kernel, rows Rows, to ScalePlaces)
 
-	// UnpackContiguous calls visit with each block of 32 columns of the block that is bytes after SI.
-	UnpackContiguous(k *Kernel, bytes int, visit func(block int, w Vec))
-	// ContiguousScales is the scales of the blocks at SI, four blocks of 32 or one of 256, and their minima if any. Of
-	// half blocks the second register has the scales of the second halves.
-	ContiguousScales(k *Kernel) [2]Vec
+	// ContiguousScales is the scales of the blocks of 32 columns at SI, one, four, or the eight of a block of 256, and
+	// their minima if any. Of half blocks the second register has the scales of the second halves.
+	ContiguousScales(k *Kernel, blocks int) [2]Vec
 
 	// UnpackQuarters unpacks four blocks of 32, or a half of a block of 256, of four rows: its first half leaves what
 	// it likes for the second in kept, 128 bytes.
 	UnpackQuarters(k *Kernel, rows Rows, half int, kept Mem) Quarters
 }
 
-// ScalePlaces is where scales and minima go: those of the next block of 32 columns lie Step and MinimumStep bytes
+// Source is where a block is unpacked from: many rows, interleaved (Rows), or one (Row). 32 columns are parts 0 to 7,
+// of four columns each, or part 0 alone.
+type Source interface {
+	// Halves is how often Load is called for 32 bytes of a row: it returns 4 parts, or one.
+	Halves() int
+	Load(k *Kernel, offset, half int) []Vec
+	// Nibbles calls visit with 32 columns: the low nibbles of 16 bytes, then the high ones.
+	Nibbles(k *Kernel, offset int, visit func(part int, w Vec))
+	// FifthBits adds 16 to the parts where the 32 bits at offset, one for each column, have a one.
+	FifthBits(k *Kernel, offset int, w [8]Vec)
+}
+
+// ScalePlaces is where scales and minima go: those of the next block of 32 columns lie Step bytes and a register
 // further on. The scale of a second half block comes right after that of the first.
 type ScalePlaces struct {
-	Scales, Minima    Mem
-	Step, MinimumStep int
+	Scales, Minima Mem
+	Step           int
 }
 
 // StoreBytes stores the bytes 0 to 3 of each lane of v, with a sign or without, times scale, step bytes apart.
@@ -132,11 +141,28 @@ func addBits(k *Kernel, mask int, bits Vec, left int, w Vec) {
 	k.Free(t)
 }
 
-// storeScale is StoreScales of a format that begins its block with a scale.
-func (k *Kernel) storeScale(rows Rows, to ScalePlaces) {
-	v := k.Set.Scales(k, rows, 0)
+// oneScale is what formats share whose blocks are 32 columns and begin with a scale in half precision.
+type oneScale struct{}
+
+func (oneScale) StoreScales(k *Kernel, rows Rows, to ScalePlaces) {
+	v := k.Scales(rows, 0)
 	k.Op("VMOVUPS", v, to.Scales)
 	k.Free(v)
+}
+
+// ContiguousScales collects scales in integer registers, which have nothing else to do.
+func (oneScale) ContiguousScales(k *Kernel, blocks int) (scales [2]Vec) {
+	k.Op("MOVWQZX", At(SI), AX)
+	for block := 1; block < blocks; block++ {
+		k.Op("MOVWQZX", At(SI).Plus(block*k.Format.Block().Bytes), BX)
+		k.Op("SHLQ", 16*block, BX)
+		k.Op("ORQ", BX, AX)
+	}
+	v := k.Vec()
+	k.Op("VMOVQ", AX, v.X())
+	k.Op("VCVTPH2PS", v.X(), v.X())
+	scales[0] = v
+	return scales
 }
 
 // UnsignWeights gives signed weights an offset of 128 where the instruction set has no product of signed bytes.

@@ -11,9 +11,8 @@ package main
 // to the next, and R9 is the end of R14. BP is the stack from where it is aligned.
 type gemm4 struct {
 	*Kernel
-	sums        []Vec // of each token: lane r of quarter b is of row r and block b
-	later       []Mem // of second halves
-	args, count Mem
+	sums  []Vec // of each token: lane r of quarter b is of row r and block b
+	later []Mem // of second halves
 }
 
 // gemm4Tokens is the most tokens that gemm4 takes.
@@ -23,7 +22,7 @@ func writeGEMM4(k *Kernel) {
 	k.UnsignWeights()
 	b := k.Format.Block()
 	columns := max(b.Columns, 128) // at a time
-	g := &gemm4{Kernel: k, args: k.Local(8), count: k.Local(8)}
+	g := &gemm4{Kernel: k}
 	kept := k.Aligned(BP, 128)
 	if columns > 128 {
 		for range gemm4Tokens {
@@ -60,9 +59,8 @@ func writeGEMM4(k *Kernel) {
 func (g *gemm4) load() {
 	g.ToArgs(R14)
 	g.AlignStack(BP)
-	g.Op("MOVQ", R14, g.args)
 	g.Load(R14, "dst", R12, "w", SI, "wBytes", R8, "q", DX, "d", CX, "n", R10, "tokens", R11, g.Scheme.Sums(), R13)
-	g.Op("MOVQ", R11, g.count)
+	g.Op("MOVQ", R11, g.Slot("tokens"))
 	g.Op("ADDQ", SI, R8)
 	g.RowBytes(R10, DI)
 	pages := 8192
@@ -92,7 +90,7 @@ func (g *gemm4) eachToken(q Quarters, half int) {
 	g.Op("MOVQ", DX, AX)
 	for t, sum := range g.sums {
 		if t > 0 {
-			g.Op("CMPQ", g.count, t)
+			g.Op("CMPQ", g.Slot("tokens"), t)
 			g.Op("JEQ", done)
 			g.Op("ADDQ", R10, AX)
 			g.Op("ADDQ", R9, R11)
@@ -214,14 +212,14 @@ func (g *gemm4) spread(base Reg) Vec {
 // put adds the quarters of each token's sums, (0+2)+(1+3), and puts them at dst, which moves on to the next outputs.
 func (g *gemm4) put() {
 	done := g.Label("put")
-	g.Op("MOVQ", g.args, R11)
-	g.Op("MOVQ", g.Field(R11, "stride"), AX)
+	g.ToArgs(R11)
+	g.Load(R11, "stride", AX)
 	g.Op("SHLQ", 2, AX)
 	g.Op("MOVQ", R12, R11)
 	v := g.Vec()
 	for t, sum := range g.sums {
 		if t > 0 {
-			g.Op("CMPQ", g.count, t)
+			g.Op("CMPQ", g.Slot("tokens"), t)
 			g.Op("JEQ", done)
 			g.Op("ADDQ", AX, R11)
 		}

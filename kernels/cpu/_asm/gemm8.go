@@ -11,11 +11,9 @@ const maxTokens = 16
 // multiplied, BX and R8 are places in the unpacked weights and their scales.
 type gemm8 struct {
 	*Kernel
-	b                                                  Block
-	args, dst, weightsEnd, sumsEnd, left, count, saved Mem
-	prefetch, panelEnd                                 Mem
-	unpacked, waiting, sums                            Mem // at multiples of a register's width
-	scales                                             ScalePlaces
+	b                       Block
+	unpacked, waiting, sums Mem // at multiples of a register's width
+	scales                  ScalePlaces
 }
 
 func writeGEMM8(k *Kernel) {
@@ -26,11 +24,11 @@ func writeGEMM8(k *Kernel) {
 	outputs := k.Here("outputs")
 	k.Op("LEAQ", At(SI).Times(DI, 1), BX)
 	g.clearSums()
-	k.Op("MOVQ", g.args, R14)
+	k.ToArgs(R14)
 	k.Load(R14, "q", DX, "d", CX)
 	k.Op("MOVQ", R9, R13)
 	k.Op("SHRQ", log2(g.b.Columns), R13)
-	k.Op("MOVQ", R13, g.left)
+	k.Op("MOVQ", R13, g.Slot("left"))
 
 	block := k.Here("block")
 	switch {
@@ -43,25 +41,20 @@ func writeGEMM8(k *Kernel) {
 	}
 	k.Op("ADDQ", g.b.Bytes, SI)
 	k.Op("LEAQ", At(SI).Times(DI, 1), BX)
-	k.Op("DECQ", g.left)
+	k.Op("DECQ", g.Slot("left"))
 	k.Op("JNZ", block)
 
 	k.Op("LEAQ", At(BX).Times(R8, 2), SI)
 	g.putSums()
-	k.Op("CMPQ", SI, g.weightsEnd)
+	k.Op("CMPQ", SI, g.Slot("end"))
 	k.Op("JLT", outputs)
 	k.Return()
 }
 
 // layOutStack says what is where on the stack.
 func (g *gemm8) layOutStack() {
-	for _, local := range []*Mem{
-		&g.args, &g.dst, &g.weightsEnd, &g.sumsEnd, &g.left, &g.count, &g.saved, &g.prefetch, &g.panelEnd,
-	} {
-		*local = g.Local(8)
-	}
 	width, blocks := g.Set.Width(), g.b.Columns/32
-	g.scales.Step, g.scales.MinimumStep = g.Scheme.Scales()*width, width
+	g.scales.Step = g.Scheme.Scales() * width
 	g.scales.Scales = g.Aligned(AX, blocks*g.scales.Step)
 	if g.Scheme.Minima {
 		g.scales.Minima = g.Aligned(AX, blocks*width)
@@ -79,22 +72,21 @@ func (g *gemm8) layOutStack() {
 func (g *gemm8) load() {
 	g.ToArgs(R14)
 	g.AlignStack(AX)
-	g.Op("MOVQ", R14, g.args)
 	g.Load(R14, "dst", R11, "tokens", R12, "w", SI, "wBytes", R13, "n", R9, g.Scheme.Sums(), R15)
-	g.Op("MOVQ", R11, g.dst)
-	g.Op("MOVQ", R12, g.count)
+	g.Op("MOVQ", R11, g.Slot("dst"))
+	g.Op("MOVQ", R12, g.Slot("tokens"))
 	g.Op("ADDQ", SI, R13)
-	g.Op("MOVQ", R13, g.weightsEnd)
+	g.Op("MOVQ", R13, g.Slot("end"))
 	g.Op("IMUL3Q", g.Set.Width()*g.b.Accumulators(), R12, R12)
 	g.Op("LEAQ", g.sums.Times(R12, 1), R12)
-	g.Op("MOVQ", R12, g.sumsEnd)
+	g.Op("MOVQ", R12, g.Slot("sumsEnd"))
 	g.Op("LEAQ", g.scales.Scales.Plus(g.b.Columns/32*g.scales.Step), R12)
-	g.Op("MOVQ", R12, g.panelEnd)
+	g.Op("MOVQ", R12, g.Slot("panelEnd"))
 	g.RowBytes(R9, DI)
 	g.RowPointers()
 	g.Op("LEAQ", At(SI).Plus(8192).Times(DI, 8), R11)
-	g.Op("MOVQ", R11, g.prefetch)
-	g.prefetching = &prefetcher{at: R14, kept: g.prefetch.String()}
+	g.Op("MOVQ", R11, g.Slot("prefetch"))
+	g.prefetching = &prefetcher{at: R14, kept: g.Slot("prefetch").String()}
 	g.Op("MOVQ", R9, R10)
 	g.Op("SHRQ", 3, R10)
 	g.Op("SUBQ", g.Field(R14, "d"), R15)
@@ -107,17 +99,17 @@ func (g *gemm8) block32() {
 	g.Phase(func() {
 		g.Format.Unpack(g.Kernel, panelRows, func(_, part int, v Vec) { w.Parts[part] = v })
 		if g.Set.InRegisters() > 0 {
-			w.Scales[0] = g.Set.Scales(g.Kernel, panelRows, 0)
+			w.Scales[0] = g.Scales(panelRows, 0)
 		} else {
 			g.Format.StoreScales(g.Kernel, panelRows, g.scales)
 			w.Scales[0] = g.scales.Scales
 		}
 	})
 	g.EndPrefetch()
-	g.EachToken(g.count, 2, 1, func(t []Token) { g.MultiplyTokens(t, []Weights{w}) })
+	g.EachToken(2, 1, func(t []Token) { g.MultiplyTokens(t, []Weights{w}) })
 	w.free(g.Kernel)
 	g.nextBlock32()
-	g.nextAccumulator("LEAQ", g.sums, g.sumsEnd)
+	g.nextAccumulator("LEAQ", g.sums, g.Slot("sumsEnd"))
 }
 
 // nextBlock32 moves on in the activations.
@@ -128,8 +120,8 @@ func (g *gemm8) nextBlock32() {
 
 // signed is block32 for signed weights, half by half.
 func (g *gemm8) signed() {
-	g.signedBlock(g.count, g.saved, g.waiting, g.scales.Scales, func(half int) [4]Vec {
-		w := g.Format.(q8_0).unpackHalf(g.Kernel, panelRows, half)
+	g.signedBlock(g.waiting, g.scales.Scales, func(half int) []Vec {
+		w := panelRows.Load(g.Kernel, 2, half)
 		if half == 0 {
 			g.Format.StoreScales(g.Kernel, panelRows, g.scales)
 		}
@@ -137,7 +129,7 @@ func (g *gemm8) signed() {
 		return w
 	})
 	g.nextBlock32()
-	g.nextAccumulator("LEAQ", g.sums, g.sumsEnd)
+	g.nextAccumulator("LEAQ", g.sums, g.Slot("sumsEnd"))
 }
 
 // block256 unpacks a block of 256 columns to the stack, whose blocks of 32 have an accumulator each.
@@ -155,18 +147,13 @@ func (g *gemm8) block256() {
 	g.Op("LEAQ", g.scales.Scales, R8)
 	block := g.Here("block32")
 	w := Weights{Parts: g.loadParts(At(BX), 0)}
-	w.Scales[0] = g.loadScale(0, At(R8))
-	second := At(R8).Plus(width)
-	if g.Scheme.Minima {
-		second = At(R8).Plus(g.scales.Minima.Offset - g.scales.Scales.Offset)
-	}
-	w.Scales[1] = g.loadScale(1, second)
-	g.EachToken(g.count, 2, 1, func(t []Token) { g.MultiplyTokens(t, []Weights{w}) })
+	w.loadScales(g.Kernel, At(R8), func() Mem { return At(R8).Plus(g.scales.Minima.Offset - g.scales.Scales.Offset) })
+	g.EachToken(2, 1, func(t []Token) { g.MultiplyTokens(t, []Weights{w}) })
 	w.free(g.Kernel)
 	g.nextBlock32()
 	g.Op("ADDQ", 8*width, BX)
 	g.Op("ADDQ", g.scales.Step, R8)
-	g.Op("CMPQ", R8, g.panelEnd)
+	g.Op("CMPQ", R8, g.Slot("panelEnd"))
 	g.Op("JNE", block)
 	g.Op("LEAQ", At(DI).Times(DI, 2), R8)
 	g.Op("LEAQ", g.sums, R12)
@@ -182,7 +169,7 @@ func (g *gemm8) clearSums() {
 		g.Op("VMOVUPS", zero, At(R12).Plus(g.Set.Width()*i))
 	}
 	g.Op("SUBQ", -4*g.Set.Width(), R12)
-	g.Op("CMPQ", R12, g.sumsEnd)
+	g.Op("CMPQ", R12, g.Slot("sumsEnd"))
 	g.Op("JLT", clear)
 	g.Op("LEAQ", g.sums, R12)
 	g.Free(zero)
@@ -190,52 +177,15 @@ func (g *gemm8) clearSums() {
 
 // putSums adds the accumulators of each token and puts them at dst, which moves on to the next outputs.
 func (g *gemm8) putSums() {
-	width := g.Set.Width()
 	g.Op("LEAQ", g.sums, R12)
-	g.Op("MOVQ", g.args, R14)
+	g.ToArgs(R14)
 	g.Load(R14, "stride", DX)
-	g.Op("SHLQ", 2, DX)
-	g.Op("MOVQ", g.dst, BX)
-	g.Op("ADDQ", width, g.dst)
-	g.Op("MOVQ", g.count, R11)
-	g.Op("MOVQ", R11, R13)
-	g.Op("SHLQ", log2(width), R13)           // bytes of an accumulator
-	g.Op("LEAQ", At(R13).Times(R13, 2), CX)  // of three
-	g.Op("LEAQ", At(R12).Times(R13, 4), R14) // the fifth
-	put := g.Here("put")
-	sum := g.addAccumulators(g.b.Accumulators(), R12, R14)
-	g.Op("VMOVUPS", sum, At(BX))
-	g.Free(sum)
-	g.Op("ADDQ", width, R12)
-	g.Op("ADDQ", width, R14)
-	g.Op("ADDQ", DX, BX)
-	g.Op("DECQ", R11)
-	g.Op("JNZ", put)
-}
-
-// addAccumulators adds four accumulators from first on, or eight, of which the fifth is at fifth. One takes R13 bytes,
-// three take CX.
-func (k *Kernel) addAccumulators(n int, first, fifth Reg) Vec {
-	v := k.Vecs(4)
-	for i := range v {
-		k.Op("VMOVUPS", accumulator(first, i), v[i])
-	}
-	for i := range n - 4 {
-		k.Op("VADDPS", accumulator(fifth, i), v[i], v[i])
-	}
-	k.addFour(v)
-	return v[0]
-}
-
-// addFour makes v[0] (v[0]+v[2]) + (v[1]+v[3]) and gives the others back.
-func (k *Kernel) addFour(v []Vec) {
-	k.Op("VADDPS", v[2], v[0], v[0])
-	k.Op("VADDPS", v[3], v[1], v[1])
-	k.Op("VADDPS", v[1], v[0], v[0])
-	k.Free(v[1:]...)
-}
-
-// accumulator is the i-th from base on.
-func accumulator(base Reg, i int) Mem {
-	return [4]Mem{At(base), At(base).Times(R13, 1), At(base).Times(R13, 2), At(base).Times(CX, 1)}[i]
+	g.Op("MOVQ", g.Slot("dst"), BX)
+	g.Op("ADDQ", g.Set.Width(), g.Slot("dst"))
+	g.Op("MOVQ", g.Slot("tokens"), R11)
+	g.sumTokens(func(v []Vec) {
+		if g.b.Accumulators() == 8 {
+			g.addFifth(v)
+		}
+	}, func(Vec) {})
 }

@@ -8,6 +8,8 @@ import "fmt"
 // at a time, or all that are left if these are at most whole; the sums wait on the stack. An element is added to the
 // same sum as in gemv, in the same order.
 //
+// Slots: left has bytes of a token from this part on, skipped bytes of a row in this part.
+//
 // SI w, R9 and R10 one and three rows of it in bytes; CX x, R12, R13 and R15 one, three and five tokens; DX sums; R8
 // bytes of the part of a token; AX, BX places in w and x, R11 bytes left in the part; R14 and DI the row of w and the
 // token that are prefetched.
@@ -18,9 +20,8 @@ type gemmFloat struct {
 	prefetchesTokens     bool // of the next part
 
 	*Kernel
-	weights       floatType
-	left, skipped Mem // bytes of a token from this part on; of a row in this part
-	sums          Mem
+	weights floatType
+	sums    Mem
 }
 
 // multiples are registers with one, three and five times some bytes.
@@ -49,7 +50,7 @@ func (b multiples) after(m Mem, n int) Mem {
 
 // write writes the microkernel.
 func (g gemmFloat) write(t floatType, k *Kernel) {
-	g.Kernel, g.weights, g.left, g.skipped = k, t, k.Local(8), k.Local(8)
+	g.Kernel, g.weights = k, t
 	g.sums = k.Aligned(DX, g.passes()*g.tileRows*g.tileTokens*k.Set.Width())
 	k.AlignStack(DX)
 	k.ToArgs(AX)
@@ -58,16 +59,16 @@ func (g gemmFloat) write(t floatType, k *Kernel) {
 	k.Op("LEAQ", At(R9).Times(R9, 2), R10)
 	k.Op("LEAQ", At(R12).Times(R12, 2), R13)
 	k.Op("LEAQ", At(R12).Times(R12, 4), R15)
-	k.Op("MOVQ", R12, g.left)
+	k.Op("MOVQ", R12, g.Slot("left"))
 
 	part := k.Here("part")
-	k.Op("MOVQ", g.left, R8)
+	k.Op("MOVQ", g.Slot("left"), R8)
 	k.Op("MOVQ", g.part, R11)
 	k.Op("CMPQ", R8, g.whole)
 	k.Op("CMOVQGT", R11, R8)
 	k.Op("MOVQ", R8, R11)
 	k.Op("SHRQ", log2(4/g.weights.bytes), R11)
-	k.Op("MOVQ", R11, g.skipped)
+	k.Op("MOVQ", R11, g.Slot("skipped"))
 	k.ToArgs(R14)
 	k.Op("MOVQ", k.Field(R14, "prefetch"), R14)
 	k.Op("ADDQ", SI, R14)
@@ -76,8 +77,8 @@ func (g gemmFloat) write(t floatType, k *Kernel) {
 		g.pass(pass)
 	}
 	k.Op("ADDQ", R8, CX)
-	k.Op("ADDQ", g.skipped, SI)
-	k.Op("SUBQ", R8, g.left)
+	k.Op("ADDQ", g.Slot("skipped"), SI)
+	k.Op("SUBQ", R8, g.Slot("left"))
 	k.Op("JNZ", part)
 	if g.halves() == 2 {
 		g.putHalves()
@@ -115,7 +116,7 @@ func (g *gemmFloat) pass(pass int) {
 	g.Op("JNZ", loop)
 	last, ended := g.Label("last"), g.Label("ended")
 	if g.halves() == 1 {
-		g.Op("CMPQ", R8, g.left)
+		g.Op("CMPQ", R8, g.Slot("left"))
 		g.Op("JEQ", last)
 	}
 	for i, sum := range sums {
@@ -129,7 +130,7 @@ func (g *gemmFloat) pass(pass int) {
 		g.Place(ended)
 	}
 	g.Free(sums...)
-	g.Op("SUBQ", g.skipped, R14)
+	g.Op("SUBQ", g.Slot("skipped"), R14)
 	g.Op("LEAQ", rowBytes.after(At(R14), g.rows/g.passes()), R14)
 	if g.prefetchesTokens {
 		g.Op("SUBQ", R8, DI)
@@ -140,7 +141,7 @@ func (g *gemmFloat) pass(pass int) {
 // startSums makes the sums of a pass zero, or what they were after the last part.
 func (g *gemmFloat) startSums(sums []Vec, place Mem) {
 	first, started := g.Label("first"), g.Label("started")
-	g.Op("CMPQ", R12, g.left)
+	g.Op("CMPQ", R12, g.Slot("left"))
 	g.Op("JEQ", first)
 	for i, sum := range sums {
 		g.Op("VMOVUPS", place.Plus(i*g.Set.Width()), sum)

@@ -9,17 +9,16 @@ type gemv struct {
 	*Kernel
 	set RowSet
 	b   Block
-	end Mem // of the weights
 	sum Vec // accumulators: four, or eight in formats with blocks of 256
 }
 
 func writeGEMV(k *Kernel) {
 	k.UnsignWeights()
-	g := &gemv{Kernel: k, set: k.Set.(RowSet), b: k.Format.Block(), end: k.Local(8), sum: k.Vec()}
+	g := &gemv{Kernel: k, set: k.Set.(RowSet), b: k.Format.Block(), sum: k.Vec()}
 	g.ToArgs(AX)
 	g.Load(AX, "dst", DI, "w", SI, "wBytes", R8, "q", DX, "d", CX, g.Scheme.Sums(), R13, "n", R9)
 	g.Op("ADDQ", SI, R8)
-	g.Op("MOVQ", R8, g.end)
+	g.Op("MOVQ", R8, g.Slot("end"))
 	g.Op("SHRQ", 3, R9)
 	g.Op("ADDQ", CX, R9)
 	g.Op("SUBQ", CX, R13)
@@ -35,7 +34,7 @@ func writeGEMV(k *Kernel) {
 		g.byEights()
 	}
 	g.put()
-	g.Op("CMPQ", SI, g.end)
+	g.Op("CMPQ", SI, g.Slot("end"))
 	g.Op("JLT", output)
 	g.Return()
 }
@@ -51,59 +50,42 @@ func (g *gemv) byFours() {
 	g.Op("JG", last)
 	four := g.Here("four")
 	g.prefetchNext(2)
-	var p [4]Vec
-	for block := range p {
-		p[block] = g.products(block*g.b.Bytes, 32*block)
-	}
-	total := g.addFours(p)
-	t := g.Vec()
-	g.Op("VEXTRACTI128", 1, total, t.X())
-	g.Op("VPADDD", t.X(), total.X(), total.X())
-	if g.Scheme.Offset != 0 {
-		g.Op("VPMADDWD", nextSums, g.Words(-g.Scheme.Offset).X(), t.X())
-		g.Op("VPADDD", t.X(), total.X(), total.X())
-	}
-	g.Free(t)
-	g.Op("VCVTDQ2PS", total.X(), total.X())
-	scale := g.Format.ContiguousScales(g.Kernel)[0]
-	g.Op("VMULPS", nextD, scale.X(), scale.X())
-	g.Op("VFMADD231PS", total.X(), scale.X(), g.sum.X())
-	g.Free(total, scale)
-	g.next(4)
+	g.add(4, nextD, nextSums)
 	g.Op("CMPQ", R12, R15)
 	g.Op("JLE", four)
 	g.Place(last)
 	g.Op("CMPQ", R12, R9)
 	g.Op("JEQ", done)
-	g.single()
+	one, d, sums := g.Here("one"), g.Vec().X(), g.Vec().X()
+	g.Op("VMOVSS", nextD, d)
+	if g.Scheme.Offset != 0 {
+		g.Op("VMOVD", nextSums, sums)
+	}
+	g.add(1, d, sums)
+	g.Free(d, sums)
+	g.Op("VPERMILPS", 0x39, g.sum.X(), g.sum.X())
+	g.Op("CMPQ", R12, R9)
+	g.Op("JLT", one)
 	g.Place(done)
 }
 
-// single adds the blocks that are left, one at a time.
-func (g *gemv) single() {
-	one := g.Here("one")
-	total := g.products(0, 0)
-	g.set.Widen(g.Kernel, total)
-	t := g.Vec()
+// add adds the products of the next four blocks of 32 columns to an accumulator each, or those of one to the first.
+func (g *gemv) add(blocks int, d, sums any) {
+	var p [4]Vec
+	for block := range p {
+		if block < blocks {
+			p[block] = g.products(block*g.b.Bytes, 32*block)
+			continue
+		}
+		p[block] = g.Vec()
+		g.Op("VPXOR", p[block], p[block], p[block])
+	}
+	total, t := g.addFours(p), g.Vec()
 	g.Op("VEXTRACTI128", 1, total, t.X())
 	g.Op("VPADDD", t.X(), total.X(), total.X())
-	g.Op("VPHADDD", total.X(), total.X(), total.X())
-	g.Op("VPHADDD", total.X(), total.X(), total.X())
-	if g.Scheme.Offset != 0 {
-		g.Op("VMOVD", nextSums, t.X())
-		g.Op("VPMADDWD", t.X(), g.Words(-g.Scheme.Offset).X(), t.X())
-		g.Op("VPADDD", t.X(), total.X(), total.X())
-	}
-	g.Op("VCVTDQ2PS", total.X(), total.X())
-	g.Op("VPBROADCASTW", At(SI), t.X())
-	g.Op("VCVTPH2PS", t.X(), t.X())
-	g.Op("VMULSS", nextD, t.X(), t.X())
-	g.Op("VFMADD231SS", total.X(), t.X(), g.sum.X())
-	g.Free(total, t)
-	g.Op("VPERMILPS", 0x39, g.sum.X(), g.sum.X())
-	g.next(1)
-	g.Op("CMPQ", R12, R9)
-	g.Op("JLT", one)
+	g.Free(t)
+	g.addScaled(total.X(), g.Format.ContiguousScales(g.Kernel, blocks)[0], d, sums, false)
+	g.next(blocks)
 }
 
 // byEights adds a row of blocks of 256 columns: an accumulator for each block of 32 in it.
@@ -113,7 +95,7 @@ func (g *gemv) byEights() {
 	var p [4]Vec
 	var fours []Vec
 	visited := 0
-	g.Format.UnpackContiguous(g.Kernel, 0, func(block int, w Vec) {
+	g.Format.Unpack(g.Kernel, Row(0), func(block, _ int, w Vec) {
 		p[block%4] = g.set.Dot(g.Kernel, w, At(R11).Plus(32*block))
 		g.Free(w)
 		if visited++; visited%4 == 0 {
@@ -128,10 +110,10 @@ func (g *gemv) byEights() {
 		g.Op("VPADDD", second, first, first)
 		g.Free(second)
 	}
-	scales := g.Format.ContiguousScales(g.Kernel)
-	g.addScaled(first, scales[0], false)
+	scales := g.Format.ContiguousScales(g.Kernel, 8)
+	g.addScaled(first, scales[0], nextD, nextSums, false)
 	if g.Scheme.Halves {
-		g.addScaled(second, scales[1], true)
+		g.addScaled(second, scales[1], nextD, nextSums, true)
 	}
 	if g.Scheme.Minima {
 		g.Op("VFNMADD231PS", nextSums, scales[1], g.sum)
@@ -142,17 +124,18 @@ func (g *gemv) byEights() {
 	g.Op("JLT", block)
 }
 
-// addScaled adds eight integers, less their offset, times scale and d, to the accumulators.
-func (g *gemv) addScaled(total, scale Vec, second bool) {
+// addScaled adds integers, less their offset, times scale and d, to the accumulators.
+func (g *gemv) addScaled(total, scale Vec, d, sums any, second bool) {
+	scale = scale.like(total)
 	if g.Scheme.Offset != 0 {
-		t := g.Vec()
-		g.Op("VPMADDWD", nextSums, g.offset(second), t)
+		t := g.Vec().like(total)
+		g.Op("VPMADDWD", sums, g.offset(second).like(total), t)
 		g.Op("VPADDD", t, total, total)
 		g.Free(t)
 	}
 	g.Op("VCVTDQ2PS", total, total)
-	g.Op("VMULPS", nextD, scale, scale)
-	g.Op("VFMADD231PS", total, scale, g.sum)
+	g.Op("VMULPS", d, scale, scale)
+	g.Op("VFMADD231PS", total, scale, g.sum.like(total))
 	g.Free(total, scale)
 }
 
@@ -172,7 +155,7 @@ func (g *gemv) prefetchNext(lines int) {
 
 // products multiplies the block of 32 columns that is some bytes after SI with the activations q bytes after R11.
 func (g *gemv) products(bytes, q int) (p Vec) {
-	g.Format.UnpackContiguous(g.Kernel, bytes, func(_ int, w Vec) {
+	g.Format.Unpack(g.Kernel, Row(bytes), func(_, _ int, w Vec) {
 		p = g.set.Dot(g.Kernel, w, At(R11).Plus(q))
 		g.Free(w)
 	})
@@ -182,23 +165,25 @@ func (g *gemv) products(bytes, q int) (p Vec) {
 // addFours adds the products of four blocks until each half of the result has a number of each block. (VPHADDD is three
 // operations and a slow one.)
 func (g *gemv) addFours(p [4]Vec) Vec {
-	t, add := g.Vec(), g.set.AddDots(g.Scheme)
+	t, add, adds := g.Vec(), "VPADDD", g.set.DotAdds(g.Scheme)
+	if adds > 0 {
+		add = "VPADDW"
+	}
 	for i := 0; i < 4; i += 2 {
 		g.Op("VPUNPCKLQDQ", p[i+1], p[i], t)
 		g.Op("VPUNPCKHQDQ", p[i+1], p[i], p[i])
 		g.Op(add, t, p[i], p[i])
 	}
-	early := g.set.Adds(g.Scheme) < 4
-	if early {
-		g.set.Widen(g.Kernel, p[0])
-		g.set.Widen(g.Kernel, p[2])
+	if 0 < adds && adds < 4 {
+		g.Op("VPMADDWD", g.Words(1), p[0], p[0])
+		g.Op("VPMADDWD", g.Words(1), p[2], p[2])
 		add = "VPADDD"
 	}
 	g.Op("VSHUFPS", 0x88, p[2], p[0], t)
 	g.Op("VSHUFPS", 0xdd, p[2], p[0], p[0])
 	g.Op(add, t, p[0], p[0])
-	if !early {
-		g.set.Widen(g.Kernel, p[0])
+	if adds >= 4 {
+		g.Op("VPMADDWD", g.Words(1), p[0], p[0])
 	}
 	g.Free(t, p[1], p[2], p[3])
 	return p[0]

@@ -10,7 +10,6 @@ type gemv8 struct {
 	b            Block
 	accumulators []any       // four in registers, the others on the stack
 	scales       ScalePlaces // of blocks of 256
-	offsets      Mem         // the corrections of four blocks
 	sums         [8][]*Sum   // of each block of the iteration: two, of low and of high nibbles, or one
 	parts        [8]int      // multiplied so far
 }
@@ -24,9 +23,6 @@ func writeGEMV8(k *Kernel) {
 	g.clear()
 	blocks := k.Here("blocks")
 	stored := max(1, 128/g.b.Columns)
-	if k.Scheme.Offset != 0 {
-		g.storeOffsets()
-	}
 	for i := range stored {
 		g.block(i)
 	}
@@ -45,7 +41,6 @@ func writeGEMV8(k *Kernel) {
 
 // layOut says what is in which register and where on the stack.
 func (g *gemv8) layOut() {
-	g.offsets = g.Local(16)
 	for i := range g.b.Accumulators() {
 		if i < 4 {
 			g.accumulators = append(g.accumulators, g.Vec())
@@ -55,7 +50,7 @@ func (g *gemv8) layOut() {
 	}
 	if g.b.Columns > 32 {
 		step := g.Set.Width()
-		g.scales = ScalePlaces{g.Local(8 * step), g.Local(8 * step), step, step}
+		g.scales = ScalePlaces{g.Local(8 * step), g.Local(8 * step), step}
 	}
 }
 
@@ -84,20 +79,12 @@ func (g *gemv8) clear() {
 	}
 }
 
-// storeOffsets stores what the offset gives in four blocks.
-func (g *gemv8) storeOffsets() {
-	t := g.Vec().X()
-	g.Op("VPMADDWD", At(AX).Times(R15, 1), g.Words(-g.Scheme.Offset).X(), t)
-	g.Op("VMOVDQU", t, g.offsets)
-	g.Free(t)
-}
-
 // block multiplies the i-th stored block of the iteration.
 func (g *gemv8) block(i int) {
 	rows := panelRows.Plus(i * g.b.Bytes)
 	var scale Vec
 	if g.b.Columns == 32 {
-		scale = g.Set.Scales(g.Kernel, rows, 0)
+		scale = g.Scales(rows, 0)
 	} else {
 		g.Format.StoreScales(g.Kernel, rows, g.scales)
 	}
@@ -120,50 +107,40 @@ func (g *gemv8) block(i int) {
 // multiply adds the products of four columns to the sum of the low or of the high nibbles. The first sum of a block
 // begins with the correction.
 func (g *gemv8) multiply(block, part int, w Vec) {
-	chain, high := 0, block%2 == 1
+	sum, high, t := 0, block%2 == 1, g.token(block)
 	if g.b.Columns == 32 {
-		chain, high = part/4, part >= 4
+		sum, high = part/4, part >= 4
 	}
 	if g.parts[block]%8 == 0 {
-		g.sums[block] = make([]*Sum, g.b.chains())
+		g.sums[block] = make([]*Sum, max(1, 64/g.b.Columns))
 	}
-	sums := g.sums[block][chain : chain+1]
+	sums := g.sums[block][sum : sum+1]
 	if sums[0] == nil {
 		var c Correction
-		if chain == 0 {
-			c = g.correction(block)
+		if sum == 0 {
+			c = g.correction(t, 0)
 		}
 		sums[0] = g.Set.Start(g.Kernel, c, 1, 1)[0][0]
 		sums[0].times16 = high && g.highAsTheyLie
 	}
-	g.Set.MultiplyAdd(g.Kernel, sums, []Vec{w}, At(DX).Times(R15, 8).Plus(32*block+4*part))
+	g.Set.MultiplyAdd(g.Kernel, sums, []Vec{w}, t.Q.Plus(4*part))
 	g.Free(w)
 }
 
-// chains is how many sums a block of 32 columns has: its low and its high nibbles, or one of these.
-func (b Block) chains() int {
-	if b.Columns == 32 {
-		return 2
-	}
-	return 1
-}
-
-// correction is what makes up for the offset.
-func (g *gemv8) correction(block int) (c Correction) {
-	if g.Scheme.Offset != 0 {
-		c = Correction{Sums: g.offsets.Plus(4 * block), Product: true}
-	}
-	return c
+// token is where the token's numbers for a block are.
+func (g *gemv8) token(block int) Token {
+	at := func(base Reg, bytes int) Mem { return At(base).Times(R15, bytes/4).Plus(bytes * block) }
+	return Token{Q: at(DX, 32), D: at(CX, 4), S: at(AX, 4)}
 }
 
 // add adds the products of a block of 32 columns, times scale and d, less minimum·s, to its accumulator.
 func (g *gemv8) add(block int, scale any) {
-	total := g.Set.Finish(g.Kernel, g.correction(block), g.sums[block]...)
+	t := g.token(block)
+	total := g.Set.Finish(g.Kernel, g.correction(t, 0), g.sums[block]...)
 	place := g.accumulators[block%len(g.accumulators)]
-	acc := g.Set.ScaleAdd(g.Kernel, total, scale, At(CX).Times(R15, 1).Plus(4*block), place)
+	acc := g.Set.ScaleAdd(g.Kernel, total, scale, t.D, place)
 	if g.Scheme.Minima {
-		minimum := g.scales.Minima.Plus(block * g.scales.MinimumStep)
-		g.Set.SubtractMinimum(g.Kernel, minimum, At(AX).Times(R15, 1).Plus(4*block), acc)
+		g.Set.SubtractMinimum(g.Kernel, g.scales.Minima.Plus(block*g.Set.Width()), t.S, acc)
 	}
 	if m, ok := place.(Mem); ok {
 		g.Op("VMOVUPS", acc, m)
@@ -181,9 +158,7 @@ func (g *gemv8) put() {
 			g.Op("VADDPS", acc, v[i-4], v[i-4])
 		}
 	}
-	g.Op("VADDPS", v[2], v[0], v[0])
-	g.Op("VADDPS", v[3], v[1], v[1])
-	g.Op("VADDPS", v[1], v[0], v[0])
+	g.addFour(v)
 	g.Op("VMOVUPS", v[0], At(R12))
 	g.Op("ADDQ", g.Set.Width(), R12)
 }

@@ -1,76 +1,92 @@
 package main
 
-// gemv multiplies rows of weights with one token: elements 16i to 16i+7 are summed in one register, 16i+8 to 16i+15 in
-// another; a last eight in the first; what is left is added to the horizontal sum.
+// gemvFloat multiplies rows of weights with one token: elements 16i to 16i+7 are summed in one register, 16i+8 to
+// 16i+15 in another; a last eight in the first; what is left is added to the horizontal sum.
 //
 // DI dst, R8 rows left, SI w, R9 from row to row, DX x, R10 columns; AX place in w, CX in x, R11 columns left.
+type gemvFloat struct {
+	*Kernel
+	floatType
+	sums, w []Vec
+}
+
+// gemv writes the microkernel.
 func (t floatType) gemv(k *Kernel) {
+	g := &gemvFloat{k, t, k.Vecs(2), k.Vecs(2)}
 	k.ToArgs(AX)
 	k.Load(AX, "dst", DI, "rows", R8, "w", SI, "rowBytes", R9, "x", DX, "n", R10)
-	sums, w := k.Vecs(2), k.Vecs(2)
-	// multiplyAdd goes on by up to two registers of columns.
-	multiplyAdd := func(from, registers int) {
-		for i := range registers {
-			t.load(k, At(AX).Plus((from+i)*8*t.bytes), w[i])
-		}
-		for i := range registers {
-			k.Op("VFMADD231PS", At(CX).Plus((from+i)*32), w[i], sums[i])
-		}
-	}
-	advance := func(columns int) {
-		k.Op("ADDQ", columns*t.bytes, AX)
-		k.Op("ADDQ", columns*4, CX)
-	}
-
 	row := k.Here("row")
 	k.Op("MOVQ", SI, AX)
 	k.Op("MOVQ", DX, CX)
 	k.Op("MOVQ", R10, R11)
-	for _, sum := range sums {
+	for _, sum := range g.sums {
 		k.Op("VXORPS", sum, sum, sum)
 	}
-	sixteen, eight, sum, store := k.Label("sixteen"), k.Label("eight"), k.Label("sum"), k.Label("store")
-	k.Op("SUBQ", 32, R11)
-	k.Op("JLT", sixteen)
-	wide := k.Here("wide")
-	for line := 0; line < 32*t.bytes; line += 64 {
-		k.PrefetchLine(At(AX).Plus(4096 + line))
-	}
-	multiplyAdd(0, 2)
-	multiplyAdd(2, 2)
-	advance(32)
-	k.Op("SUBQ", 32, R11)
-	k.Op("JGE", wide)
-
-	k.Place(sixteen)
-	k.Op("ADDQ", 16, R11)
-	k.Op("JLT", eight)
-	multiplyAdd(0, 2)
-	advance(16)
-	k.Op("SUBQ", 16, R11)
-	k.Place(eight)
-	k.Op("ADDQ", 8, R11)
-	k.Op("JLT", sum)
-	multiplyAdd(0, 1)
-	advance(8)
-	k.Op("SUBQ", 8, R11)
-
-	k.Place(sum)
-	k.Op("VADDPS", sums[1], sums[0], sums[0])
-	total := k.HorizontalSums(sums[:1])
-	k.Op("ADDQ", 8, R11)
-	k.Op("JZ", store)
-	one := k.Here("one")
-	t.loadOne(k, At(AX), w[0].X())
-	k.Op("VFMADD231SS", At(CX), w[0].X(), total.X())
-	advance(1)
-	k.Op("DECQ", R11)
-	k.Op("JNZ", one)
-	k.Place(store)
+	g.addRegisters()
+	k.Op("VADDPS", g.sums[1], g.sums[0], g.sums[0])
+	total := k.HorizontalSums(g.sums[:1])
+	g.addRest(total)
 	k.Op("VMOVSS", total.X(), At(DI))
 	k.Op("ADDQ", 4, DI)
 	k.Op("ADDQ", R9, SI)
 	k.Op("DECQ", R8)
 	k.Op("JNZ", row)
 	k.Return()
+}
+
+// addRegisters adds the products of 32 columns at a time, then of 16 and of 8, and leaves R11 eight too few.
+func (g *gemvFloat) addRegisters() {
+	next := g.Label("sixteen")
+	g.Op("SUBQ", 32, R11)
+	g.Op("JLT", next)
+	wide := g.Here("wide")
+	for line := 0; line < 32*g.bytes; line += 64 {
+		g.PrefetchLine(At(AX).Plus(4096 + line))
+	}
+	g.add(0, 2)
+	g.add(2, 2)
+	g.advance(32)
+	g.Op("SUBQ", 32, R11)
+	g.Op("JGE", wide)
+
+	for _, columns := range []int{16, 8} {
+		g.Place(next)
+		next = g.Label(map[int]string{16: "eight", 8: "sum"}[columns])
+		g.Op("ADDQ", columns, R11)
+		g.Op("JLT", next)
+		g.add(0, columns/8)
+		g.advance(columns)
+		g.Op("SUBQ", columns, R11)
+	}
+	g.Place(next)
+}
+
+// addRest adds the products of the columns that are left.
+func (g *gemvFloat) addRest(total Vec) {
+	store := g.Label("store")
+	g.Op("ADDQ", 8, R11)
+	g.Op("JZ", store)
+	one := g.Here("one")
+	g.loadOne(g.Kernel, At(AX), g.w[0].X())
+	g.Op("VFMADD231SS", At(CX), g.w[0].X(), total.X())
+	g.advance(1)
+	g.Op("DECQ", R11)
+	g.Op("JNZ", one)
+	g.Place(store)
+}
+
+// add adds the products of up to two registers of columns.
+func (g *gemvFloat) add(from, registers int) {
+	for i := range registers {
+		g.load(g.Kernel, At(AX).Plus((from+i)*8*g.bytes), g.w[i])
+	}
+	for i := range registers {
+		g.Op("VFMADD231PS", At(CX).Plus((from+i)*32), g.w[i], g.sums[i])
+	}
+}
+
+// advance goes on by columns.
+func (g *gemvFloat) advance(columns int) {
+	g.Op("ADDQ", columns*g.bytes, AX)
+	g.Op("ADDQ", columns*4, CX)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -17,8 +18,10 @@ type Kernel struct {
 	tables         *Tables
 	taken          [32]bool // vector registers in use
 	constants      []*constant
+	masks          int // in use by constants
 	inPhase        bool
 	frame, aligned int // bytes of the stack in use
+	slots          []string
 	prefetching    *prefetcher
 	labels         map[string]int
 	magnitudes     map[Vec]Vec // of signed weights
@@ -48,6 +51,9 @@ func (v Vec) String() string { return fmt.Sprint(v.letter, v.number) }
 // X is the lower 16 bytes of v, Y the lower 32.
 func (v Vec) X() Vec { return Vec{v.number, "X"} }
 func (v Vec) Y() Vec { return Vec{v.number, "Y"} }
+
+// like is as much of v as w has.
+func (v Vec) like(w Vec) Vec { return Vec{v.number, w.letter} }
 
 // Mem is an address: Symbol or Offset, plus Base, plus Index times Scale.
 type Mem struct {
@@ -119,27 +125,24 @@ func (k *Kernel) Here(name string) string {
 }
 
 // Vec takes a free vector register.
-func (k *Kernel) Vec() Vec {
-	letter, count := k.Set.Vectors()
-	for i, taken := range k.taken[:count] {
-		if !taken {
-			k.taken[i] = true
-			return Vec{i, letter}
-		}
-	}
-	panic(k.Name + ": no vector register is free")
-}
+func (k *Kernel) Vec() Vec { return k.firstFree(0, 1) }
 
 // lastVec is Vec for constants: from the end, as AVX-512 alone has instructions for registers from 16 on.
 func (k *Kernel) lastVec() Vec {
+	_, count := k.Set.Vectors()
+	return k.firstFree(count-1, -1)
+}
+
+// firstFree takes the first free vector register, tried in steps from one on.
+func (k *Kernel) firstFree(from, step int) Vec {
 	letter, count := k.Set.Vectors()
-	for i := count - 1; i >= 0; i-- {
+	for i := from; 0 <= i && i < count; i += step {
 		if !k.taken[i] {
 			k.taken[i] = true
 			return Vec{i, letter}
 		}
 	}
-	panic(k.Name + ": no vector register is free for a constant")
+	panic(k.Name + ": no vector register is free")
 }
 
 // Vecs takes n of them.
@@ -175,6 +178,17 @@ func (k *Kernel) Field(r Reg, name string) Mem { return Mem{Symbol: k.Args + "_"
 func (k *Kernel) Local(bytes int) Mem {
 	k.frame += bytes
 	return At(SP).Plus(k.frame - bytes)
+}
+
+// Slot is eight bytes of the stack with a name. Microkernels are written twice: the second time their frame begins with
+// the slots that the first one asked for.
+func (k *Kernel) Slot(name string) Mem {
+	i := slices.Index(k.slots, name)
+	if i < 0 {
+		i = len(k.slots)
+		k.slots = append(k.slots, name)
+	}
+	return At(SP).Plus(8 * i)
 }
 
 // Aligned is some bytes of the stack at a multiple of a register's width, by a register that AlignStack sets.

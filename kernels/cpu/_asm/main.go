@@ -1,10 +1,23 @@
-// Command _asm writes the microkernels of amd64 as assembly. For quantised weights it has descriptions of instruction
-// sets (Set), formats (Format) and shapes: gemv, gemv8, gemm8, gemm4, pack and tile, each a file whose function writes
-// a microkernel for any set and format. For float weights it has types (floatType) and the shapes in gemv_float.go and
-// gemm_float.go. Which of them there are is listed in quantised.go and floats.go. It writes kernels/cpu/*_gen_amd64.s
-// and microkernels_gen_amd64.go with their declarations:
+// Command _asm writes the microkernels of amd64 as assembly, from descriptions of
+//
+//	instruction sets   Set        avx2.go, avxvnni.go, vnni.go
+//	formats            Format     q8_0.go, q4_0.go, q5_0.go, q4_k.go, q5_k.go, q6_k.go
+//	shapes             functions  gemv.go, gemv8.go, gemm8.go, gemm4.go, pack.go, tile.go, amx.go
+//	float weights      floatType  float.go, gemv_float.go, gemm_float.go
+//
+// and of what all formats share, round.go and epilogue.go. A shape's function writes a microkernel for any set and
+// format; quantised.go and floats.go list which there are. It writes kernels/cpu/*_gen_amd64.s, and
+// microkernels_gen_amd64.go with their declarations and their rows of the table:
 //
 //	go run . [-check] [directory]
+//
+// A new pair of format and set is a name in the list of quantised.go if both are described. A new format describes its
+// block, how one is unpacked (Unpack, for all sets and for rows as for panels), its scales (StoreScales,
+// ContiguousScales; those of a block of 32 columns are there, oneScale), and for gemm4 of AVX-512 how four of its
+// blocks come to the quarters of a register. Q4_0 is 33 lines for three sets, Q5_K 39; the longest is the first format
+// with blocks of 256 columns, Q4_K, 117 lines: 39 for a pair. A new set of the family of AVX2 says how it multiplies:
+// AVX-VNNI is 78 lines for six formats. Then kernels/cpu/dispatch_amd64.go calls the method that fills the table, and
+// the tests of kernels/cpu find the pair there.
 package main
 
 import (

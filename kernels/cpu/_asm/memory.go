@@ -17,6 +17,20 @@ func (k *Kernel) PrefetchNext(p Reg, end any, times int) {
 	k.Place(done)
 }
 
+// keepPrefetch keeps what the arguments, to which args points, say of prefetching; prefetchNext does so once.
+func (k *Kernel) keepPrefetch(args, r Reg) {
+	k.Load(args, "prefetch", r)
+	k.Op("MOVQ", r, k.Slot("prefetch"))
+	k.Op("ADDQ", k.Field(args, "prefetchBytes"), r)
+	k.Op("MOVQ", r, k.Slot("prefetchEnd"))
+}
+
+func (k *Kernel) prefetchNext(p Reg) {
+	k.Op("MOVQ", k.Slot("prefetch"), p)
+	k.PrefetchNext(p, k.Slot("prefetchEnd"), 1)
+	k.Op("MOVQ", p, k.Slot("prefetch"))
+}
+
 // PrefetchLine prefetches the line at m, from further and further away: what a loop reads next. The CPU's own
 // prefetching stops at the end of a page, and on AMD's Zen 4 nearly all of it once other pages are read alternately
 // with the weights, as those of long activations are. What is asked for into the first level then waits in one of its

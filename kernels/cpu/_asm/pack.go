@@ -5,7 +5,7 @@ package main
 // sets than it is packed with.
 //
 // SI, BX, DI, R8, R10, R11 rows; AX weights, DX scales, CX minima of the panel; R9 columns left; R12 what is
-// prefetched, R14 its end; R11, R13 for anything in panels of 8 rows.
+// prefetched, R14 its end; R13 for anything, and R11, or R15 in panels of 16 rows.
 func pack(k *Kernel) {
 	b, width := k.Format.Block(), k.Set.Width()
 	k.ToArgs(AX)
@@ -16,7 +16,7 @@ func pack(k *Kernel) {
 	k.withSign = true
 
 	block := k.Here("block")
-	k.Format.StoreScales(k, panelRows, ScalePlaces{At(DX), At(CX), 2 * width, width})
+	k.Format.StoreScales(k, panelRows, ScalePlaces{At(DX), At(CX), 2 * width})
 	k.Format.Unpack(k, panelRows, func(block, part int, w Vec) {
 		k.Op("VMOVDQU", w, At(AX).Plus((8*block+part)*width))
 		k.Free(w)

@@ -4,25 +4,13 @@ package main
 //
 //	0   d, in half precision
 //	2   16 bytes: column i in the low nibble of byte i, column 16+i in the high one
-type q4_0 struct{}
+type q4_0 struct{ oneScale }
 
 func (q4_0) Block() Block { return Block{"Q4_0", 32, 18, Scheme{Bits: 4, Offset: 8}} }
 
-func (q4_0) Unpack(k *Kernel, rows Rows, visit func(block, part int, w Vec)) {
-	for i, v := range k.Set.Interleave(k, rows, 2) {
-		low, high := weightNibbles(k, v)
-		visit(0, i, k.sign(low))
-		visit(0, 4+i, k.sign(high))
-	}
+func (q4_0) Unpack(k *Kernel, from Source, visit func(block, part int, w Vec)) {
+	from.Nibbles(k, 2, func(part int, w Vec) { visit(0, part, k.sign(w)) })
 }
-
-func (q4_0) StoreScales(k *Kernel, rows Rows, to ScalePlaces) { k.storeScale(rows, to) }
-
-func (q4_0) UnpackContiguous(k *Kernel, bytes int, visit func(block int, w Vec)) {
-	visit(0, k.bothNibbles(At(SI).Plus(2+bytes)))
-}
-
-func (f q4_0) ContiguousScales(k *Kernel) [2]Vec { return k.fourScales(f.Block().Bytes) }
 
 // UnpackQuarters takes the first 64 of the 72 bytes of four blocks, whose words it brings to their quarters; the last
 // eight bytes are the last of the nibbles.

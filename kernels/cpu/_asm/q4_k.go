@@ -13,10 +13,10 @@ type q4_K struct{}
 
 func (q4_K) Block() Block { return Block{"Q4_K", 256, 144, Scheme{Bits: 4, Minima: true}} }
 
-func (q4_K) Unpack(k *Kernel, rows Rows, visit func(block, part int, w Vec)) {
+func (q4_K) Unpack(k *Kernel, from Source, visit func(block, part int, w Vec)) {
 	for pair := range 4 {
-		for half := range 2 {
-			for i, v := range k.Set.Interleave(k, rows, 16+32*pair+16*half) {
+		for half := range from.Halves() {
+			for i, v := range from.Load(k, 16+32*pair, half) {
 				low, high := weightNibbles(k, v)
 				visit(2*pair, 4*half+i, low)
 				visit(2*pair+1, 4*half+i, high)
@@ -26,7 +26,7 @@ func (q4_K) Unpack(k *Kernel, rows Rows, visit func(block, part int, w Vec)) {
 }
 
 func (q4_K) StoreScales(k *Kernel, rows Rows, to ScalePlaces) {
-	v := k.Set.Interleave(k, rows, 0)
+	v := rows.Load(k, 0, 0)
 	d, dmin := k.Set.SplitHalves(k, v[0])
 	last := k.Vecs(2)
 	low, high := nibbles(k, v[3])
@@ -39,24 +39,14 @@ func (q4_K) StoreScales(k *Kernel, rows Rows, to ScalePlaces) {
 	k.Free(low, high)
 	k.StoreBytes(v[1], d, false, to.Scales, to.Step)
 	k.StoreBytes(last[0], d, false, to.Scales.Plus(4*to.Step), to.Step)
-	k.StoreBytes(v[2], dmin, false, to.Minima, to.MinimumStep)
-	k.StoreBytes(last[1], dmin, false, to.Minima.Plus(4*to.MinimumStep), to.MinimumStep)
+	k.StoreBytes(v[2], dmin, false, to.Minima, k.Set.Width())
+	k.StoreBytes(last[1], dmin, false, to.Minima.Plus(4*k.Set.Width()), k.Set.Width())
 	k.Free(v[1], v[2], d, dmin)
 	k.Free(last...)
 }
 
-func (q4_K) UnpackContiguous(k *Kernel, bytes int, visit func(block int, w Vec)) {
-	for pair := range 4 {
-		v := k.Vec()
-		k.Op("VMOVDQU", At(SI).Plus(bytes+16+32*pair), v)
-		low, high := nibbles(k, v)
-		visit(2*pair, low)
-		visit(2*pair+1, high)
-	}
-}
-
 // ContiguousScales splits the bytes in integer registers, which have nothing else to do.
-func (q4_K) ContiguousScales(k *Kernel) (numbers [2]Vec) {
+func (q4_K) ContiguousScales(k *Kernel, _ int) (numbers [2]Vec) {
 	k.Op("MOVL", At(SI).Plus(4), AX)
 	k.Op("MOVL", At(SI).Plus(8), BX)
 	k.Op("MOVL", At(SI).Plus(12), R10)

@@ -5,43 +5,19 @@ package main
 //	0   d, in half precision
 //	2   32 bits: bit i is the fifth bit of column i
 //	6   16 bytes: column i in the low nibble of byte i, column 16+i in the high one
-type q5_0 struct{}
+type q5_0 struct{ oneScale }
 
 func (q5_0) Block() Block { return Block{"Q5_0", 32, 22, Scheme{Bits: 5, Offset: 16}} }
 
-func (q5_0) Unpack(k *Kernel, rows Rows, visit func(block, part int, w Vec)) {
+func (q5_0) Unpack(k *Kernel, from Source, visit func(block, part int, w Vec)) {
 	var w [8]Vec
-	for i, v := range k.Set.Interleave(k, rows, 6) {
-		w[i], w[4+i] = nibbles(k, v)
-	}
-	bits := k.Set.FourBytes(k, rows, 2)
-	k.Set.FifthBits(k, bits, w)
-	k.Free(bits)
-	for part, v := range w {
+	parts := 0
+	from.Nibbles(k, 6, func(part int, v Vec) { w[part], parts = v, parts+1 })
+	from.FifthBits(k, 2, w)
+	for part, v := range w[:parts] {
 		visit(0, part, v)
 	}
 }
-
-func (q5_0) StoreScales(k *Kernel, rows Rows, to ScalePlaces) { k.storeScale(rows, to) }
-
-// UnpackContiguous finds the bits that are set by making all bytes ones that have theirs.
-func (q5_0) UnpackContiguous(k *Kernel, bytes int, visit func(block int, w Vec)) {
-	w, bits := k.bothNibbles(At(SI).Plus(6+bytes)), k.Vec()
-	var each []int
-	for byte := range 4 {
-		each = append(each, repeat(8, byte)...)
-	}
-	k.Op("VPBROADCASTD", At(SI).Plus(2+bytes), bits)
-	k.Op("VPSHUFB", k.Lookup("eachEightTimes", 1, each), bits, bits)
-	k.Op("VPOR", k.Lookup("allBitsButOne", 1, repeat(4, 0xfe, 0xfd, 0xfb, 0xf7, 0xef, 0xdf, 0xbf, 0x7f)), bits, bits)
-	k.Op("VPCMPEQB", k.Bytes(0xff), bits, bits)
-	k.Op("VPAND", k.Bytes(0x10), bits, bits)
-	k.Op("VPOR", bits, w, w)
-	k.Free(bits)
-	visit(0, w)
-}
-
-func (f q5_0) ContiguousScales(k *Kernel) [2]Vec { return k.fourScales(f.Block().Bytes) }
 
 // UnpackQuarters takes the 88 bytes of four blocks from bytes 0 and 24. Beside the nibbles it makes of them the head of
 // a row, 32 bytes: four scales, and from byte 8 and byte 16 on the fifth bits of columns 0 to 15 and of columns 16 to

@@ -7,11 +7,11 @@ type q5_K struct{ q4_K }
 
 func (q5_K) Block() Block { return Block{"Q5_K", 256, 176, Scheme{Bits: 5, Minima: true}} }
 
-func (q5_K) Unpack(k *Kernel, rows Rows, visit func(block, part int, w Vec)) {
-	for half := range 2 {
-		bits := k.Set.Interleave(k, rows, 16+16*half)
+func (q5_K) Unpack(k *Kernel, from Source, visit func(block, part int, w Vec)) {
+	for half := range from.Halves() {
+		bits := from.Load(k, 16, half)
 		for pair := range 4 {
-			for i, v := range k.Set.Interleave(k, rows, 48+32*pair+16*half) {
+			for i, v := range from.Load(k, 48+32*pair, half) {
 				low, high := nibbles(k, v)
 				addBits(k, 0x10, bits[i], 4-2*pair, low)
 				visit(2*pair, 4*half+i, low)
@@ -19,21 +19,7 @@ func (q5_K) Unpack(k *Kernel, rows Rows, visit func(block, part int, w Vec)) {
 				visit(2*pair+1, 4*half+i, high)
 			}
 		}
-		k.Free(bits[:]...)
-	}
-}
-
-func (q5_K) UnpackContiguous(k *Kernel, bytes int, visit func(block int, w Vec)) {
-	for pair := range 4 {
-		v, bits := k.Vec(), k.Vec()
-		k.Op("VMOVDQU", At(SI).Plus(bytes+48+32*pair), v)
-		k.Op("VMOVDQU", At(SI).Plus(bytes+16), bits)
-		low, high := nibbles(k, v)
-		addBits(k, 0x10, bits, 4-2*pair, low)
-		addBits(k, 0x10, bits, 3-2*pair, high)
-		k.Free(bits)
-		visit(2*pair, low)
-		visit(2*pair+1, high)
+		k.Free(bits...)
 	}
 }
 

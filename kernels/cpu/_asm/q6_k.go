@@ -12,12 +12,12 @@ type q6_K struct{}
 
 func (q6_K) Block() Block { return Block{"Q6_K", 256, 210, Scheme{Bits: 6, Offset: 32, Halves: true}} }
 
-func (q6_K) Unpack(k *Kernel, rows Rows, visit func(block, part int, w Vec)) {
+func (q6_K) Unpack(k *Kernel, from Source, visit func(block, part int, w Vec)) {
 	for four := range 2 {
-		for half := range 2 {
-			bits := k.Set.Interleave(k, rows, 128+32*four+16*half)
+		for half := range from.Halves() {
+			bits := from.Load(k, 128+32*four, half)
 			for b := range 2 {
-				for i, v := range k.Set.Interleave(k, rows, 64*four+32*b+16*half) {
+				for i, v := range from.Load(k, 64*four+32*b, half) {
 					low, high := nibbles(k, v)
 					addBits(k, 0x30, bits[i], 4-2*b, low)
 					visit(4*four+b, 4*half+i, k.sign(low))
@@ -25,37 +25,21 @@ func (q6_K) Unpack(k *Kernel, rows Rows, visit func(block, part int, w Vec)) {
 					visit(4*four+2+b, 4*half+i, k.sign(high))
 				}
 			}
-			k.Free(bits[:]...)
+			k.Free(bits...)
 		}
 	}
 }
 
 func (q6_K) StoreScales(k *Kernel, rows Rows, to ScalePlaces) {
-	d := k.Set.Scales(k, rows, 208)
-	for i, v := range k.Set.Interleave(k, rows, 192) {
+	d := k.Scales(rows, 208)
+	for i, v := range rows.Load(k, 192, 0) {
 		k.StoreBytes(v, d, true, to.Scales.Plus(2*i*to.Step), to.Step/2)
 		k.Free(v)
 	}
 	k.Free(d)
 }
 
-func (q6_K) UnpackContiguous(k *Kernel, bytes int, visit func(block int, w Vec)) {
-	for four := range 2 {
-		for b := range 2 {
-			v, bits := k.Vec(), k.Vec()
-			k.Op("VMOVDQU", At(SI).Plus(bytes+64*four+32*b), v)
-			k.Op("VMOVDQU", At(SI).Plus(bytes+128+32*four), bits)
-			low, high := nibbles(k, v)
-			addBits(k, 0x30, bits, 4-2*b, low)
-			addBits(k, 0x30, bits, -2*b, high)
-			k.Free(bits)
-			visit(4*four+b, low)
-			visit(4*four+2+b, high)
-		}
-	}
-}
-
-func (q6_K) ContiguousScales(k *Kernel) [2]Vec {
+func (q6_K) ContiguousScales(k *Kernel, _ int) [2]Vec {
 	first, second := k.Vec(), k.Vec()
 	k.Op("VPMOVSXWD", At(SI).Plus(192), second)
 	k.Op("VPSLLD", 24, second, first)

@@ -1,31 +1,66 @@
 package main
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// q is a microkernel for weights in a format.
-func q(name string, write func(*Kernel), f Format, args string, field, numbers string) microkernel {
-	return microkernel{
-		name: name, args: args, fields: []string{field + index(f)}, numbers: numbers,
-		write: func(k *Kernel) {
-			k.Format, k.Scheme = f, f.Block().Scheme
-			write(k)
-		},
-	}
+// shape is a shape of microkernel for weights in a format.
+type shape struct {
+	name    string
+	args    string // the Go struct of its arguments
+	field   string // of the table
+	numbers string // of a smallGEMM: outputs at a time, least and most tokens
+	write   func(*Kernel)
 }
 
-// t is a tile for the panels of some formats, whose integers are of a scheme.
-func t(name string, panels, atATime int, s Scheme, field string, formats ...Format) microkernel {
-	var fields []string
+var (
+	gemvs       = shape{"gemv", "gemmArgs", "gemv", "", writeGEMV}
+	gemv8s      = shape{"gemv8", "gemmArgs", "smallGEMMs", "8, 1, 1", writeGEMV8}
+	gemm8s      = shape{"gemm8", "gemmArgs", "smallGEMMs", "8, 2, 16", writeGEMM8}
+	gemm8sFrom1 = shape{"gemm8", "gemmArgs", "smallGEMMs", "8, 1, 16", writeGEMM8}
+	gemm4s      = shape{"gemm4", "gemmArgs", "smallGEMMs", "4, 1, 8", writeGEMM4}
+	gemm4sFrom2 = shape{"gemm4", "gemmArgs", "smallGEMMs", "4, 2, 8", writeGEMM4}
+	packs       = shape{"pack", "packArgs", "pack", "", pack}
+	tiles       = shape{"tile", "tileArgs", "tile", "", tileOf(1, 2)}
+)
+
+// of is the shape with an instruction set, for each format.
+func (s shape) of(set string, formats ...Format) (all []microkernel) {
 	for _, f := range formats {
-		fields = append(fields, field+index(f))
+		all = append(all, microkernel{
+			name: s.name + f.Block().Name + set, args: s.args, fields: []string{s.field + index(f)}, numbers: s.numbers,
+			write: func(k *Kernel) {
+				k.Format, k.Scheme = f, f.Block().Scheme
+				s.write(k)
+			},
+		})
 	}
-	return microkernel{
-		name: name, args: "tileArgs", fields: fields,
-		write: func(k *Kernel) {
-			k.Scheme = s
-			tileOf(panels, atATime)(k)
-		},
+	return all
+}
+
+// tilesOf are tiles for panels of all formats, whose integers are of three schemes.
+func tilesOf(set, field string, tile32, tileK, tile6 func(*Kernel)) (all []microkernel) {
+	for _, of := range []struct {
+		name    string
+		write   func(*Kernel)
+		scheme  Scheme
+		formats []Format
+	}{
+		{"tile32", tile32, Scheme{Bits: 8, Offset: 128}, []Format{q8_0{}, q4_0{}, q5_0{}}},
+		{"tileK", tileK, Scheme{Bits: 5, Minima: true}, []Format{q4_K{}, q5_K{}}},
+		{"tile6", tile6, Scheme{Bits: 8, Offset: 128, Halves: true}, []Format{q6_K{}}},
+	} {
+		m := microkernel{name: of.name + set, args: tiles.args, write: func(k *Kernel) {
+			k.Scheme = of.scheme
+			of.write(k)
+		}}
+		for _, f := range of.formats {
+			m.fields = append(m.fields, field+index(f))
+		}
+		all = append(all, m)
 	}
+	return all
 }
 
 // index is the format as an index of the tables.
@@ -34,86 +69,45 @@ func index(f Format) string {
 	return "[" + strings.ToLower(name[:1]) + name[1:] + "]"
 }
 
-var (
-	bytes128  = Scheme{Bits: 8, Offset: 128}
-	halves128 = Scheme{Bits: 8, Offset: 128, Halves: true}
-	minima    = Scheme{Bits: 5, Minima: true}
-)
+// withAVX2 is the file of a format for AVX2; products are those of weights as they are stored.
+func withAVX2(f Format, products ...shape) file {
+	var all []microkernel
+	for _, s := range append(products, packs, tiles) {
+		all = append(all, s.of("AVX2", f)...)
+	}
+	return file{strings.ToLower(f.Block().Name) + "_avx2", avx2{}, "quantisedAVX2", all}
+}
 
 // quantised is the microkernels for quantised weights.
 var quantised = []file{
-	{"q8_0_avx2", avx2{}, "quantisedAVX2", []microkernel{
-		q("gemvQ8_0AVX2", writeGEMV, q8_0{}, "gemmArgs", "gemv", ""),
-		q("gemm8Q8_0AVX2", writeGEMM8, q8_0{}, "gemmArgs", "smallGEMMs", "8, 2, 16"),
-		q("packQ8_0AVX2", pack, q8_0{}, "packArgs", "pack", ""),
-		q("tileQ8_0AVX2", tileOf(1, 2), q8_0{}, "tileArgs", "tile", ""),
+	withAVX2(q8_0{}, gemvs, gemm8s),
+	withAVX2(q4_0{}, gemvs, gemv8s, gemm8s),
+	withAVX2(q5_0{}, gemvs, gemm8sFrom1),
+	withAVX2(q4_K{}, gemvs, gemm8s),
+	withAVX2(q5_K{}, gemvs, gemm8s),
+	withAVX2(q6_K{}, gemvs, gemm8s),
+	{"every_format_avx2", avx2{}, "quantisedAVX2", []microkernel{
+		{name: "roundAVX2", args: "actsArgs", fields: []string{"round"}, write: round},
+		{name: "epilogueAVX2", args: "sumArgs", fields: []string{"epilogue"}, write: epilogue},
 	}},
-	{"q4_0_avx2", avx2{}, "quantisedAVX2", []microkernel{
-		q("gemvQ4_0AVX2", writeGEMV, q4_0{}, "gemmArgs", "gemv", ""),
-		q("gemv8Q4_0AVX2", writeGEMV8, q4_0{}, "gemmArgs", "smallGEMMs", "8, 1, 1"),
-		q("gemm8Q4_0AVX2", writeGEMM8, q4_0{}, "gemmArgs", "smallGEMMs", "8, 2, 16"),
-		q("packQ4_0AVX2", pack, q4_0{}, "packArgs", "pack", ""),
-		q("tileQ4_0AVX2", tileOf(1, 2), q4_0{}, "tileArgs", "tile", ""),
+	{"every_format_avx512", vnni{}, "quantisedVNNI", []microkernel{
+		{name: "epilogueAVX512", args: "sumArgs", fields: []string{"epilogue"}, write: epilogue},
 	}},
-	{"q5_0_avx2", avx2{}, "quantisedAVX2", []microkernel{
-		q("gemvQ5_0AVX2", writeGEMV, q5_0{}, "gemmArgs", "gemv", ""),
-		q("gemm8Q5_0AVX2", writeGEMM8, q5_0{}, "gemmArgs", "smallGEMMs", "8, 1, 16"),
-		q("packQ5_0AVX2", pack, q5_0{}, "packArgs", "pack", ""),
-		q("tileQ5_0AVX2", tileOf(1, 2), q5_0{}, "tileArgs", "tile", ""),
-	}},
-	{"q4_k_avx2", avx2{}, "quantisedAVX2", []microkernel{
-		q("gemvQ4_KAVX2", writeGEMV, q4_K{}, "gemmArgs", "gemv", ""),
-		q("gemm8Q4_KAVX2", writeGEMM8, q4_K{}, "gemmArgs", "smallGEMMs", "8, 2, 16"),
-		q("packQ4_KAVX2", pack, q4_K{}, "packArgs", "pack", ""),
-		q("tileQ4_KAVX2", tileOf(1, 2), q4_K{}, "tileArgs", "tile", ""),
-	}},
-	{"q5_k_avx2", avx2{}, "quantisedAVX2", []microkernel{
-		q("gemvQ5_KAVX2", writeGEMV, q5_K{}, "gemmArgs", "gemv", ""),
-		q("gemm8Q5_KAVX2", writeGEMM8, q5_K{}, "gemmArgs", "smallGEMMs", "8, 2, 16"),
-		q("packQ5_KAVX2", pack, q5_K{}, "packArgs", "pack", ""),
-		q("tileQ5_KAVX2", tileOf(1, 2), q5_K{}, "tileArgs", "tile", ""),
-	}},
-	{"q6_k_avx2", avx2{}, "quantisedAVX2", []microkernel{
-		q("gemvQ6_KAVX2", writeGEMV, q6_K{}, "gemmArgs", "gemv", ""),
-		q("gemm8Q6_KAVX2", writeGEMM8, q6_K{}, "gemmArgs", "smallGEMMs", "8, 2, 16"),
-		q("packQ6_KAVX2", pack, q6_K{}, "packArgs", "pack", ""),
-		q("tileQ6_KAVX2", tileOf(1, 2), q6_K{}, "tileArgs", "tile", ""),
-	}},
-	{"quantised_avxvnni", avxvnni{}, "quantisedAVXVNNI", []microkernel{
-		q("gemvQ8_0AVXVNNI", writeGEMV, q8_0{}, "gemmArgs", "gemv", ""),
-		q("gemv8Q4_0AVXVNNI", writeGEMV8, q4_0{}, "gemmArgs", "smallGEMMs", "8, 1, 1"),
-		q("gemv8Q4_KAVXVNNI", writeGEMV8, q4_K{}, "gemmArgs", "smallGEMMs", "8, 1, 1"),
-		q("gemm8Q8_0AVXVNNI", writeGEMM8, q8_0{}, "gemmArgs", "smallGEMMs", "8, 2, 16"),
-		q("gemm8Q4_0AVXVNNI", writeGEMM8, q4_0{}, "gemmArgs", "smallGEMMs", "8, 2, 16"),
-		q("gemm8Q5_0AVXVNNI", writeGEMM8, q5_0{}, "gemmArgs", "smallGEMMs", "8, 1, 16"),
-		q("gemm8Q4_KAVXVNNI", writeGEMM8, q4_K{}, "gemmArgs", "smallGEMMs", "8, 2, 16"),
-		q("gemm8Q5_KAVXVNNI", writeGEMM8, q5_K{}, "gemmArgs", "smallGEMMs", "8, 2, 16"),
-		q("gemm8Q6_KAVXVNNI", writeGEMM8, q6_K{}, "gemmArgs", "smallGEMMs", "8, 2, 16"),
-		t("tile32AVXVNNI", 1, 2, bytes128, "tile", q8_0{}, q4_0{}, q5_0{}),
-		t("tileKAVXVNNI", 1, 2, minima, "tile", q4_K{}, q5_K{}),
-		t("tile6AVXVNNI", 1, 2, halves128, "tile", q6_K{}),
-	}},
-	{"q8_0_vnni256", vnni256{}, "quantisedVNNI", []microkernel{
-		q("gemvQ8_0VNNI", writeGEMV, q8_0{}, "gemmArgs", "gemv", ""),
-	}},
-	{"quantised_vnni", vnni{}, "quantisedVNNI", []microkernel{
-		q("gemm4Q8_0VNNI", writeGEMM4, q8_0{}, "gemmArgs", "smallGEMMs", "4, 2, 8"),
-		q("gemm4Q4_0VNNI", writeGEMM4, q4_0{}, "gemmArgs", "smallGEMMs", "4, 1, 8"),
-		q("gemm4Q5_0VNNI", writeGEMM4, q5_0{}, "gemmArgs", "smallGEMMs", "4, 1, 8"),
-		q("gemm4Q4_KVNNI", writeGEMM4, q4_K{}, "gemmArgs", "smallGEMMs", "4, 1, 8"),
-		q("gemm4Q5_KVNNI", writeGEMM4, q5_K{}, "gemmArgs", "smallGEMMs", "4, 1, 8"),
-		q("gemm4Q6_KVNNI", writeGEMM4, q6_K{}, "gemmArgs", "smallGEMMs", "4, 1, 8"),
-		q("packQ8_0VNNI", pack, q8_0{}, "packArgs", "pack", ""),
-		q("packQ4_0VNNI", pack, q4_0{}, "packArgs", "pack", ""),
-		q("packQ5_0VNNI", pack, q5_0{}, "packArgs", "pack", ""),
-		q("packQ4_KVNNI", pack, q4_K{}, "packArgs", "pack", ""),
-		q("packQ5_KVNNI", pack, q5_K{}, "packArgs", "pack", ""),
-		q("packQ6_KVNNI", pack, q6_K{}, "packArgs", "pack", ""),
-		t("tile32VNNI", 1, 1, bytes128, "tile", q8_0{}, q4_0{}, q5_0{}),
-		t("tileKVNNI", 1, 1, minima, "tile", q4_K{}, q5_K{}),
-		t("tile6VNNI", 1, 1, halves128, "tile", q6_K{}),
-		t("tile32x2VNNI", 2, 2, bytes128, "twoPanels", q8_0{}, q4_0{}, q5_0{}),
-		t("tileKx2VNNI", 2, 2, minima, "twoPanels", q4_K{}, q5_K{}),
-		t("tile6x2VNNI", 2, 1, halves128, "twoPanels", q6_K{}),
-	}},
+	{"quantised_avxvnni", avxvnni{}, "quantisedAVXVNNI", slices.Concat(
+		gemvs.of("AVXVNNI", q8_0{}),
+		gemv8s.of("AVXVNNI", q4_0{}, q4_K{}),
+		gemm8s.of("AVXVNNI", q8_0{}, q4_0{}),
+		gemm8sFrom1.of("AVXVNNI", q5_0{}),
+		gemm8s.of("AVXVNNI", q4_K{}, q5_K{}, q6_K{}),
+		tilesOf("AVXVNNI", "tile", tileOf(1, 2), tileOf(1, 2), tileOf(1, 2)),
+	)},
+	{"q8_0_vnni256", vnni256{}, "quantisedVNNI", gemvs.of("VNNI", q8_0{})},
+	{"quantised_vnni", vnni{}, "quantisedVNNI", slices.Concat(
+		gemm4sFrom2.of("VNNI", q8_0{}),
+		gemm4s.of("VNNI", q4_0{}, q5_0{}, q4_K{}, q5_K{}, q6_K{}),
+		packs.of("VNNI", q8_0{}, q4_0{}, q5_0{}, q4_K{}, q5_K{}, q6_K{}),
+		tilesOf("VNNI", "tile", tileOf(1, 1), tileOf(1, 1), tileOf(1, 1)),
+		tilesOf("x2VNNI", "twoPanels", tileOf(2, 2), tileOf(2, 2), tileOf(2, 1)),
+	)},
+	{"quantised_amx", vnni{}, "quantisedAMX", tilesOf("AMX", "tile", tileAMX(4), tileAMX(8), tileAMX(8))},
 }

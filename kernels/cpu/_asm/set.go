@@ -7,13 +7,8 @@ type Set interface {
 	Width() int                          // bytes of a register
 	Outputs() int                        // rows of weights in a panel, one to each 32-bit lane of a register
 
-	// Interleave loads 16 bytes of each row of the panel: register i has bytes 4i to 4i+3 of all rows, one row to a
-	// lane.
-	Interleave(k *Kernel, rows Rows, offset int) [4]Vec
-	// FourBytes loads 4 bytes of each row.
-	FourBytes(k *Kernel, rows Rows, offset int) Vec
-	// Scales loads a half-precision number of each row, in float32.
-	Scales(k *Kernel, rows Rows, offset int) Vec
+	// LoadRows loads 16 bytes of each row of a panel: register i those of row i, of row 4+i and so on.
+	LoadRows(k *Kernel, rows Rows, offset int) [4]Vec
 	// SplitHalves makes float32 of the lower and of the upper half of each lane.
 	SplitHalves(k *Kernel, v Vec) (lower, upper Vec)
 	// FifthBits adds 16 to the bytes of w, four columns of each row to a register, where bits has a one: 32 bits of
@@ -42,19 +37,15 @@ type RowSet interface {
 	Set
 	// Dot is products of 32 columns with activations: by twos in 16 bits, or by fours in 32.
 	Dot(k *Kernel, w Vec, q Mem) Vec
-	// AddDots is the instruction that adds them, and Adds how many may be added before Widen.
-	AddDots(s Scheme) string
-	Adds(s Scheme) int
-	// Widen makes sums by fours, in 32 bits.
-	Widen(k *Kernel, p Vec)
+	// DotAdds is how many of them may be added in 16 bits; 0 if they have 32.
+	DotAdds(s Scheme) int
 }
 
 // Sum is a running sum of products.
 type Sum struct {
-	total Vec // in 32 bits
-	empty bool
-	chain Vec // in 16 bits
-	links int // products in chain
+	total Vec // in 32 bits, once there is one
+	words Vec // of the last products, in 16 bits
+	added int // products in words
 
 	times16 bool // of high nibbles as they lie, see Kernel.highAsTheyLie
 }
@@ -62,9 +53,8 @@ type Sum struct {
 // Correction is what makes up for the offset of weights: the products of the offset with two sums of sixteen
 // activations each, which are the words at Sums. The zero value is for weights without an offset.
 type Correction struct {
-	Sums    Mem
-	Product bool // Sums is their product already, in 32 bits
-	Second  bool // the second sum alone, for half blocks
+	Sums   Mem
+	Second bool // the second sum alone, for half blocks
 }
 
 // Needed reports whether there is an offset.
@@ -95,6 +85,49 @@ func (r Rows) At(row, offset int) Mem {
 	return m.Times(r.multiples[row/scale], scale)
 }
 
+// Halves implements Source.
+func (r Rows) Halves() int { return 2 }
+
+// Load implements Source: register i has bytes 4i to 4i+3 of the half in all rows, one row to a lane.
+func (r Rows) Load(k *Kernel, offset, half int) []Vec {
+	v := k.Set.LoadRows(k, r, offset+16*half)
+	k.Loaded(64)
+	t := k.Vecs(3)
+	k.Op("VPUNPCKLDQ", v[1], v[0], t[0])
+	k.Op("VPUNPCKHDQ", v[1], v[0], t[1])
+	k.Op("VPUNPCKLDQ", v[3], v[2], t[2])
+	k.Op("VPUNPCKHDQ", v[3], v[2], v[3])
+	k.Op("VPUNPCKLQDQ", t[2], t[0], v[0])
+	k.Op("VPUNPCKHQDQ", t[2], t[0], v[1])
+	k.Op("VPUNPCKLQDQ", v[3], t[1], v[2])
+	k.Op("VPUNPCKHQDQ", v[3], t[1], v[3])
+	k.Free(t...)
+	k.Loaded(64)
+	return v[:]
+}
+
+// Nibbles implements Source.
+func (r Rows) Nibbles(k *Kernel, offset int, visit func(part int, w Vec)) {
+	for i, v := range r.Load(k, offset, 0) {
+		low, high := weightNibbles(k, v)
+		visit(i, low)
+		visit(4+i, high)
+	}
+}
+
+// FifthBits implements Source.
+func (r Rows) FifthBits(k *Kernel, offset int, w [8]Vec) {
+	v := k.Set.LoadRows(k, r, offset)
+	bits := v[0]
+	k.Op("VPUNPCKLDQ", v[1], v[0], v[0])
+	k.Op("VPUNPCKLDQ", v[3], v[2], v[2])
+	k.Op("VPUNPCKLQDQ", v[2], v[0], bits)
+	k.Free(v[1:]...)
+	k.Loaded(32)
+	k.Set.FifthBits(k, bits, w)
+	k.Free(bits)
+}
+
 // panelRows are the rows of a panel, from SI on.
 var panelRows = Rows{even: SI, odd: BX, multiples: map[int]Reg{1: DI, 3: R8, 5: R10, 7: R11}}
 
@@ -116,17 +149,35 @@ func (k *Kernel) RowBytes(columns, to Reg) {
 	k.Op("IMUL3Q", b.Bytes, to, to)
 }
 
-// transpose4 turns 4 by 4 lanes: what was lane j of v[i] in each 16 bytes is lane i of the j-th result.
-func transpose4(k *Kernel, v [4]Vec) [4]Vec {
-	t := k.Vecs(3)
-	k.Op("VPUNPCKLDQ", v[1], v[0], t[0])
-	k.Op("VPUNPCKHDQ", v[1], v[0], t[1])
-	k.Op("VPUNPCKLDQ", v[3], v[2], t[2])
-	k.Op("VPUNPCKHDQ", v[3], v[2], v[3])
-	k.Op("VPUNPCKLQDQ", t[2], t[0], v[0])
-	k.Op("VPUNPCKHQDQ", t[2], t[0], v[1])
-	k.Op("VPUNPCKLQDQ", v[3], t[1], v[2])
-	k.Op("VPUNPCKHQDQ", v[3], t[1], v[3])
-	k.Free(t...)
+// Scales loads a half-precision number of each row, in float32. It collects them in integer registers, which have
+// nothing else to do. One load sets the words of two rows: that of an odd row comes as the upper half of 32 bits, whose
+// lower half is overwritten.
+func (k *Kernel) Scales(rows Rows, offset int) Vec {
+	spare := R11
+	if k.Set.Outputs() == 16 {
+		spare = R15
+	}
+	fours := k.Vecs(k.Set.Outputs() / 4)
+	for i, v := range fours {
+		k.Op("MOVL", rows.At(4*i+1, offset-2), R13)
+		k.Op("MOVL", rows.At(4*i+3, offset-2), spare)
+		k.Op("MOVW", rows.At(4*i, offset), R13)
+		k.Op("MOVW", rows.At(4*i+2, offset), spare)
+		k.Op("SHLQ", 32, spare)
+		k.Op("ORQ", spare, R13)
+		k.Op("VMOVQ", R13, v.X())
+	}
+	k.Loaded(16)
+	v := fours[0]
+	for i := 0; i < len(fours); i += 2 {
+		k.Op("VPUNPCKLQDQ", fours[i+1].X(), fours[i].X(), fours[i].X())
+	}
+	if len(fours) == 4 {
+		k.Op("VINSERTI128", 1, fours[2].X(), v.Y(), v.Y())
+		k.Op("VCVTPH2PS", v.Y(), v)
+	} else {
+		k.Op("VCVTPH2PS", v.X(), v)
+	}
+	k.Free(fours[1:]...)
 	return v
 }

@@ -3,12 +3,12 @@ package main
 // signedBlock multiplies a block of 32 columns of signed weights with all tokens, for AVX2, half by half: both the
 // weights and their magnitudes have registers then. The products of the first half wait in memory for those of the
 // second, from waiting on, which is at a multiple of 32; saved is room for a pointer, BX for anything in the end.
-func (k *Kernel) signedBlock(count, saved, waiting, scale Mem, half func(i int) [4]Vec) {
+func (k *Kernel) signedBlock(waiting, scale Mem, half func(i int) []Vec) {
 	var w Weights
-	k.Op("MOVQ", R12, saved)
+	k.Op("MOVQ", R12, k.Slot("sums"))
 	k.signedHalf(&w, half(0))
 	k.Op("LEAQ", waiting, R12)
-	k.EachToken(count, 2, 1, func(tokens []Token) {
+	k.EachToken(2, 1, func(tokens []Token) {
 		for t, sums := range k.products(tokens, []Weights{w}, [][]int{{0}, {1}, {2}, {3}}) {
 			k.Op("VMOVDQU", sums[0][0].total, tokens[t].Sums[0])
 			k.Free(sums[0][0].total)
@@ -17,9 +17,9 @@ func (k *Kernel) signedBlock(count, saved, waiting, scale Mem, half func(i int) 
 	k.freeSigned(w)
 	k.signedHalf(&w, half(1))
 	w.Scales[0] = scale
-	k.Op("MOVQ", saved, R12)
+	k.Op("MOVQ", k.Slot("sums"), R12)
 	k.Op("LEAQ", waiting, BX)
-	k.EachToken(count, 2, 1, func(tokens []Token) {
+	k.EachToken(2, 1, func(tokens []Token) {
 		all := k.products(tokens, []Weights{w}, [][]int{{4}, {5}, {6}, {7}})
 		for t, sums := range all {
 			k.Op("VPADDD", At(BX).Plus(32*t), sums[0][0].total, sums[0][0].total)
@@ -35,7 +35,7 @@ func (k *Kernel) signedBlock(count, saved, waiting, scale Mem, half func(i int) 
 }
 
 // signedHalf makes v the parts of half a block, with their magnitudes.
-func (k *Kernel) signedHalf(w *Weights, v [4]Vec) {
+func (k *Kernel) signedHalf(w *Weights, v []Vec) {
 	k.magnitudes = map[Vec]Vec{}
 	for i, part := range v {
 		w.Parts[i], w.Parts[4+i] = part, part

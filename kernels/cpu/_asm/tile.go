@@ -6,33 +6,25 @@ package main
 // SI weights, AX scales, BX minima of the panel, DI sums; the others as in EachToken.
 type tile struct {
 	*Kernel
-	panels, atATime         int
-	end, left, count, saved Mem
-	prefetch, prefetchEnd   Mem
-	waiting                 Mem    // sums of signed weights
-	second                  [3]Mem // from a panel to the second, of weights, scales and minima
+	panels, atATime int
+	waiting         Mem // sums of signed weights
 }
 
 // tileOf writes a tile for some panels, which takes so many tokens at a time.
 func tileOf(panels, atATime int) func(k *Kernel) {
 	return func(k *Kernel) {
 		t := &tile{Kernel: k, panels: panels, atATime: atATime}
-		for _, local := range []*Mem{
-			&t.end, &t.left, &t.count, &t.saved, &t.prefetch, &t.prefetchEnd, &t.second[0], &t.second[1], &t.second[2],
-		} {
-			*local = k.Local(8)
-		}
 		t.load()
 		block := k.Here("block")
 		t.block()
-		k.nextAccumulator("MOVQ", DI, t.end)
+		k.nextAccumulator("MOVQ", DI, t.Slot("end"))
 		width := k.Set.Width()
 		k.Op("ADDQ", 8*width, SI)
 		k.Op("ADDQ", 2*width, AX)
 		k.Op("ADDQ", width, BX)
 		k.Op("ADDQ", 32, DX)
 		k.Op("ADDQ", 4, CX)
-		k.Op("SUBQ", 8*width, t.left)
+		k.Op("SUBQ", 8*width, t.Slot("left"))
 		k.Op("JNZ", block)
 		k.Return()
 	}
@@ -46,28 +38,25 @@ func (t *tile) load() {
 		t.AlignStack(R8)
 	}
 	t.Load(AX, "acc", DI, "accBytes", R12, "w", SI, "q", DX, "d", CX, "n", R9, "tokens", R11)
-	t.Op("MOVQ", R11, t.count)
+	t.Op("MOVQ", R11, t.Slot("tokens"))
 	t.Op("MOVQ", R9, R10)
 	t.Op("SHRQ", 3, R10)
-	t.Load(AX, "prefetch", R13, "prefetchBytes", R14)
-	t.Op("MOVQ", R13, t.prefetch)
-	t.Op("ADDQ", R13, R14)
-	t.Op("MOVQ", R14, t.prefetchEnd)
+	t.keepPrefetch(AX, R14)
 	t.Load(AX, "wBytes", R13)
 	if t.panels == 2 {
 		t.Op("SHRQ", 1, R13)
 		t.Op("SHRQ", 1, R12)
 		t.Op("MOVQ", R12, R8)
-		t.Op("MOVQ", R13, t.second[0])
-		for i, field := range []string{"dsBytes", "minsBytes"} {
+		t.Op("MOVQ", R13, t.Slot("wBytes"))
+		for _, field := range []string{"dsBytes", "minsBytes"} {
 			t.Load(AX, field, R14)
 			t.Op("SHRQ", 1, R14)
-			t.Op("MOVQ", R14, t.second[1+i])
+			t.Op("MOVQ", R14, t.Slot(field))
 		}
 	}
-	t.Op("MOVQ", R13, t.left)
+	t.Op("MOVQ", R13, t.Slot("left"))
 	t.Op("ADDQ", DI, R12)
-	t.Op("MOVQ", R12, t.end)
+	t.Op("MOVQ", R12, t.Slot("end"))
 	t.Op("MOVQ", DI, R12)
 	t.Load(AX, t.Scheme.Sums(), R15, "mins", BX, "ds", AX)
 	t.Op("SUBQ", CX, R15)
@@ -77,10 +66,10 @@ func (t *tile) load() {
 // block multiplies 32 columns with all tokens. What comes next is prefetched meanwhile, but not by two panels.
 func (t *tile) block() {
 	if t.Scheme.Signed() {
-		t.prefetchNext()
-		t.signedBlock(t.count, t.saved, t.waiting, At(AX), func(half int) (w [4]Vec) {
+		t.prefetchNext(R13)
+		t.signedBlock(t.waiting, At(AX), func(half int) []Vec {
+			w := t.Vecs(4)
 			for i := range w {
-				w[i] = t.Vec()
 				t.Op("VMOVDQU", At(SI).Plus(128*half+32*i), w[i])
 			}
 			return w
@@ -91,37 +80,23 @@ func (t *tile) block() {
 	for p := range t.panels {
 		weights = append(weights, t.loadPanel(p))
 	}
-	t.prefetchNext()
-	t.EachToken(t.count, t.atATime, t.panels, func(tokens []Token) { t.MultiplyTokens(tokens, weights) })
-}
-
-// prefetchNext prefetches, if there is one panel.
-func (t *tile) prefetchNext() {
 	if t.panels == 1 {
-		t.Op("MOVQ", t.prefetch, R13)
-		t.PrefetchNext(R13, t.prefetchEnd, 1)
-		t.Op("MOVQ", R13, t.prefetch)
+		t.prefetchNext(R13)
 	}
+	t.EachToken(t.atATime, t.panels, func(tokens []Token) { t.MultiplyTokens(tokens, weights) })
 }
 
-// loadPanel loads 32 columns of the first panel or the second, by the places of which R13 leads there.
+// loadPanel loads 32 columns of the first panel or the second, to which R13 leads.
 func (t *tile) loadPanel(panel int) (w Weights) {
-	at := func(base Reg, distance Mem) Mem {
+	at := func(base Reg, bytes string) Mem {
 		if panel == 0 {
 			return At(base)
 		}
-		t.Op("MOVQ", distance, R13)
+		t.Op("MOVQ", t.Slot(bytes), R13)
 		return At(base).Times(R13, 1)
 	}
-	w.Parts = t.loadParts(at(SI, t.second[0]), t.Scheme.Offset)
-	scales := at(AX, t.second[1])
-	w.Scales[0] = t.loadScale(0, scales)
-	switch {
-	case t.Scheme.Halves:
-		w.Scales[1] = t.loadScale(1, scales.Plus(t.Set.Width()))
-	case t.Scheme.Minima:
-		w.Scales[1] = t.loadScale(1, at(BX, t.second[2]))
-	}
+	w.Parts = t.loadParts(at(SI, "wBytes"), t.Scheme.Offset)
+	w.loadScales(t.Kernel, at(AX, "dsBytes"), func() Mem { return at(BX, "minsBytes") })
 	return w
 }
 

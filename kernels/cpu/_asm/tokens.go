@@ -19,26 +19,33 @@ func (k *Kernel) loadParts(from Mem, offset int) (w [8]Vec) {
 	for part := range w {
 		w[part] = k.Vec()
 		m := from.Plus(k.Set.Width() * part)
-		switch offset {
-		case 0:
+		if offset == 0 {
 			k.Op("VMOVDQU", m, w[part])
-		case 0x80:
-			k.Op("VPXOR", m, k.Bytes(offset), w[part])
-		default:
+		} else {
 			k.Op("VPADDB", m, k.Bytes(offset), w[part])
 		}
 	}
 	return w
 }
 
-// loadScale loads the first scale, or the second or the minimum, to a register if the set has one for it.
-func (k *Kernel) loadScale(i int, from Mem) any {
-	if i >= k.Set.InRegisters() {
-		return from
+// loadScales sets the scales to those in memory, or loads as many to registers as the set has for them.
+func (w *Weights) loadScales(k *Kernel, from Mem, minima func() Mem) {
+	for i := range w.Scales {
+		switch {
+		case i == 1 && k.Scheme.Minima:
+			from = minima()
+		case i == 1 && !k.Scheme.Halves:
+			return
+		case i == 1:
+			from = from.Plus(k.Set.Width())
+		}
+		w.Scales[i] = from
+		if i < k.Set.InRegisters() {
+			v := k.Vec()
+			k.Op("VMOVUPS", from, v)
+			w.Scales[i] = v
+		}
 	}
-	v := k.Vec()
-	k.Op("VMOVUPS", from, v)
-	return v
 }
 
 // free gives the registers back.
@@ -56,12 +63,12 @@ func (w Weights) free(k *Kernel) {
 // DX the first token's q, CX its d; R9, R10 a token's bytes of q and of d, s or h; R15 from d to s or h, BP the same of
 // the next token; R12 the first token's sums, R8 from the sums of a panel to those of the next. R13, R14 and R12 go on
 // from token to token, R11 tokens left.
-func (k *Kernel) EachToken(count Mem, atATime, panels int, multiply func([]Token)) {
+func (k *Kernel) EachToken(atATime, panels int, multiply func([]Token)) {
 	width := k.Set.Width()
 	tokens := k.tokens(panels)
 	k.Op("MOVQ", DX, R13)
 	k.Op("MOVQ", CX, R14)
-	k.Op("MOVQ", count, R11)
+	k.Op("MOVQ", k.Slot("tokens"), R11)
 	if atATime == 1 {
 		token := k.Here("token")
 		multiply(tokens[:1])

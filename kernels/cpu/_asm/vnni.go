@@ -23,12 +23,7 @@ func (vnni) Spell(name string) string {
 	return name
 }
 
-func (s vnni) Interleave(k *Kernel, rows Rows, offset int) [4]Vec {
-	return transpose4(k, s.load(k, rows, offset))
-}
-
-// load loads 16 bytes of each row: register i those of rows i, i+4, i+8 and i+12.
-func (vnni) load(k *Kernel, rows Rows, offset int) [4]Vec {
+func (vnni) LoadRows(k *Kernel, rows Rows, offset int) [4]Vec {
 	v := [4]Vec(k.Vecs(4))
 	for i := range v {
 		k.Op("VMOVDQU", rows.At(i, offset), v[i].X())
@@ -36,27 +31,6 @@ func (vnni) load(k *Kernel, rows Rows, offset int) [4]Vec {
 			k.Op("VBROADCASTI32X4", rows.At(i+4*quarter, offset), k.Mask(0xf<<(4*quarter)), v[i])
 		}
 	}
-	return v
-}
-
-func (s vnni) FourBytes(k *Kernel, rows Rows, offset int) Vec {
-	v := s.load(k, rows, offset)
-	k.Op("VPUNPCKLDQ", v[1], v[0], v[0])
-	k.Op("VPUNPCKLDQ", v[3], v[2], v[2])
-	k.Op("VPUNPCKLQDQ", v[2], v[0], v[0])
-	k.Free(v[1:]...)
-	return v[0]
-}
-
-func (vnni) Scales(k *Kernel, rows Rows, offset int) Vec {
-	v, t := k.Vec(), k.Vec()
-	for row := range 16 {
-		x := [2]Vec{v, t}[row/8].X()
-		k.Op("VPINSRW", row%8, rows.At(row, offset), x, x)
-	}
-	k.Op("VINSERTI128", 1, t.X(), v.Y(), v.Y())
-	k.Op("VCVTPH2PS", v.Y(), v)
-	k.Free(t)
 	return v
 }
 
@@ -92,25 +66,30 @@ func (vnni) InRegisters() int { return 2 }
 
 func (vnni) Order(Scheme) [][]int { return [][]int{{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}} }
 
-// Start adds the correction to zeros in one instruction; of several panels it is the same.
-func (vnni) Start(k *Kernel, c Correction, halves, panels int) [][]*Sum {
-	sums := make([][]*Sum, halves)
-	for half := range sums {
-		for panel := range panels {
-			total := k.Vec()
-			switch {
-			case !c.Needed():
-				k.Op("VPXOR", total, total, total)
-			case panels == 1:
-				k.Op("VPXOR", total, total, total)
-				k.Op("VPDPWSSD.BCST", c.Sums, k.offset(half == 1), total)
-			case panel == 0:
-				k.Op("VPBROADCASTD", c.Sums, total)
-				k.Op("VPMADDWD", k.offset(half == 1), total, total)
-			default:
-				k.Op("VMOVDQA", sums[half][0].total, total)
-			}
-			sums[half] = append(sums[half], &Sum{total: total})
+// Start begins with the correction, which is the same of several panels.
+func (vnni) Start(k *Kernel, c Correction, halves, panels int) (sums [][]*Sum) {
+	h := k.Vec()
+	if c.Needed() {
+		k.Op("VPBROADCASTD", c.Sums, h)
+	}
+	for half := range halves {
+		total := h
+		if half < halves-1 {
+			total = k.Vec()
+		}
+		if half == 1 {
+			k.Op("VPSRLD", 16, h, h)
+		}
+		if c.Needed() {
+			k.Op("VPMADDWD", k.offset(false), h, total)
+		} else {
+			k.Op("VPXOR", total, total, total)
+		}
+		sums = append(sums, []*Sum{{total: total}})
+		for range panels - 1 {
+			other := k.Vec()
+			k.Op("VMOVDQA", total, other)
+			sums[half] = append(sums[half], &Sum{total: other})
 		}
 	}
 	return sums
