@@ -91,7 +91,10 @@ func (k *Kernel) Op(name string, operands ...any) {
 			words[i] = fmt.Sprintf("$%d", n)
 		}
 	}
-	fmt.Fprintf(&k.text, "\t%s %s\n", k.Set.Spell(name), strings.Join(words, ", "))
+	if k.Set != nil {
+		name = k.Set.Spell(name)
+	}
+	fmt.Fprintf(&k.text, "\t%s %s\n", name, strings.Join(words, ", "))
 }
 
 // Comment writes a line for the reader of the assembly.

@@ -24,7 +24,7 @@ func main() {
 		directory = flag.Arg(0)
 	}
 	written := files()
-	there, err := filepath.Glob(filepath.Join(directory, "*_gen_amd64.*"))
+	there, err := filepath.Glob(filepath.Join(directory, "*_gen_a*64.*"))
 	if err != nil {
 		log.Fatal(err)
 	}

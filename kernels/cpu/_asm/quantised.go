@@ -14,7 +14,7 @@ func q(name string, write func(*Kernel), f Format, args string, field, numbers s
 }
 
 // t is a tile for the panels of some formats, whose integers are of a scheme.
-func t(name string, panels, atATime int, s Scheme, field string, formats ...Format) microkernel {
+func t(name string, write func(*Kernel), s Scheme, field string, formats ...Format) microkernel {
 	var fields []string
 	for _, f := range formats {
 		fields = append(fields, field+index(f))
@@ -23,7 +23,7 @@ func t(name string, panels, atATime int, s Scheme, field string, formats ...Form
 		name: name, args: "tileArgs", fields: fields,
 		write: func(k *Kernel) {
 			k.Scheme = s
-			tileOf(panels, atATime)(k)
+			write(k)
 		},
 	}
 }
@@ -89,9 +89,9 @@ var quantised = []file{
 		q("gemm8Q4_KAVXVNNI", writeGEMM8, q4_K{}, "gemmArgs", "smallGEMMs", "8, 2, 16"),
 		q("gemm8Q5_KAVXVNNI", writeGEMM8, q5_K{}, "gemmArgs", "smallGEMMs", "8, 2, 16"),
 		q("gemm8Q6_KAVXVNNI", writeGEMM8, q6_K{}, "gemmArgs", "smallGEMMs", "8, 2, 16"),
-		t("tile32AVXVNNI", 1, 2, bytes128, "tile", q8_0{}, q4_0{}, q5_0{}),
-		t("tileKAVXVNNI", 1, 2, minima, "tile", q4_K{}, q5_K{}),
-		t("tile6AVXVNNI", 1, 2, halves128, "tile", q6_K{}),
+		t("tile32AVXVNNI", tileOf(1, 2), bytes128, "tile", q8_0{}, q4_0{}, q5_0{}),
+		t("tileKAVXVNNI", tileOf(1, 2), minima, "tile", q4_K{}, q5_K{}),
+		t("tile6AVXVNNI", tileOf(1, 2), halves128, "tile", q6_K{}),
 	}},
 	{"q8_0_vnni256", vnni256{}, "quantisedVNNI", []microkernel{
 		q("gemvQ8_0VNNI", writeGEMV, q8_0{}, "gemmArgs", "gemv", ""),
@@ -109,11 +109,11 @@ var quantised = []file{
 		q("packQ4_KVNNI", pack, q4_K{}, "packArgs", "pack", ""),
 		q("packQ5_KVNNI", pack, q5_K{}, "packArgs", "pack", ""),
 		q("packQ6_KVNNI", pack, q6_K{}, "packArgs", "pack", ""),
-		t("tile32VNNI", 1, 1, bytes128, "tile", q8_0{}, q4_0{}, q5_0{}),
-		t("tileKVNNI", 1, 1, minima, "tile", q4_K{}, q5_K{}),
-		t("tile6VNNI", 1, 1, halves128, "tile", q6_K{}),
-		t("tile32x2VNNI", 2, 2, bytes128, "twoPanels", q8_0{}, q4_0{}, q5_0{}),
-		t("tileKx2VNNI", 2, 2, minima, "twoPanels", q4_K{}, q5_K{}),
-		t("tile6x2VNNI", 2, 1, halves128, "twoPanels", q6_K{}),
+		t("tile32VNNI", tileOf(1, 1), bytes128, "tile", q8_0{}, q4_0{}, q5_0{}),
+		t("tileKVNNI", tileOf(1, 1), minima, "tile", q4_K{}, q5_K{}),
+		t("tile6VNNI", tileOf(1, 1), halves128, "tile", q6_K{}),
+		t("tile32x2VNNI", tileOf(2, 2), bytes128, "twoPanels", q8_0{}, q4_0{}, q5_0{}),
+		t("tileKx2VNNI", tileOf(2, 2), minima, "twoPanels", q4_K{}, q5_K{}),
+		t("tile6x2VNNI", tileOf(2, 1), halves128, "twoPanels", q6_K{}),
 	}},
 }
