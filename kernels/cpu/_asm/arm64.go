@@ -27,8 +27,8 @@ const (
 	R22, R23, R24, R25, R26 Reg = "R22", "R23", "R24", "R25", "R26"
 )
 
-// next is n registers from v on.
-func next(n int, v V) (vs []V) {
+// registers are n of them, from v on.
+func registers(n int, v V) (vs []V) {
 	for i := range n {
 		vs = append(vs, v+V(i))
 	}
@@ -46,9 +46,9 @@ func (a *arm) Load(r Reg, pairs ...any) {
 }
 
 // Word writes an instruction of words_arm64.h, which Go's assembler does not have; there a register is its number.
-func (a *arm) Word(name string, registers ...V) {
+func (a *arm) Word(name string, vs ...V) {
 	text := ""
-	for i, v := range registers {
+	for i, v := range vs {
 		if i > 0 {
 			text += ", "
 		}
@@ -59,28 +59,28 @@ func (a *arm) Word(name string, registers ...V) {
 
 // Each writes an instruction of words_arm64.h on a register, in place, for n of them from v on.
 func (a *arm) Each(name string, n int, v V) {
-	for _, v := range next(n, v) {
+	for _, v := range registers(n, v) {
 		a.Word(name, v, v)
 	}
 }
 
 // Zero sets n registers from v on to zero.
 func (a *arm) Zero(n int, v V) {
-	for _, v := range next(n, v) {
+	for _, v := range registers(n, v) {
 		a.Word("ZERO", v)
 	}
 }
 
 // Lanes writes an instruction on registers as lanes: B16 is 16 bytes, H8 8 words, S4 and D2 4 and 2 of 32 and 64 bits.
-func (a *arm) Lanes(lanes, name string, registers ...V) { a.Op(name, a.inLanes(lanes, registers)...) }
+func (a *arm) Lanes(lanes, name string, vs ...V) { a.Op(name, a.inLanes(lanes, vs)...) }
 
 // Shift is Lanes with a number before the registers, by which mostly is shifted.
-func (a *arm) Shift(lanes, name string, n int, registers ...V) {
-	a.Op(name, append([]any{n}, a.inLanes(lanes, registers)...)...)
+func (a *arm) Shift(lanes, name string, n int, vs ...V) {
+	a.Op(name, append([]any{n}, a.inLanes(lanes, vs)...)...)
 }
 
-func (a *arm) inLanes(lanes string, registers []V) (operands []any) {
-	for _, v := range registers {
+func (a *arm) inLanes(lanes string, vs []V) (operands []any) {
+	for _, v := range vs {
 		operands = append(operands, v.In(lanes))
 	}
 	return operands
@@ -95,17 +95,17 @@ func pair(v V) Reg                                { return Reg(fmt.Sprintf("(%v,
 func (a *arm) Address(table Mem, r Reg) { a.Op("MOVD", Reg("$"+table.String()), r) }
 
 // List is registers that one instruction loads.
-func (a *arm) List(lanes string, registers ...V) Reg {
+func (a *arm) List(lanes string, vs ...V) Reg {
 	text := ""
-	for _, o := range a.inLanes(lanes, registers) {
+	for _, o := range a.inLanes(lanes, vs) {
 		text += fmt.Sprintf(", %s", o)
 	}
 	return Reg("[" + text[2:] + "]")
 }
 
 // Advance adds n to registers.
-func (a *arm) Advance(n int, registers ...Reg) {
-	for _, r := range registers {
+func (a *arm) Advance(n int, rs ...Reg) {
+	for _, r := range rs {
 		a.Op("ADD", n, r)
 	}
 }

@@ -11,7 +11,7 @@ func (t floatType) armLoad(a *arm, r Reg, temporary V, to ...V) {
 		a.Op("VLD1.P", At(r).Plus(bytes), a.List("S4", to...))
 		return
 	}
-	halves := next((len(to)+1)/2, temporary)
+	halves := registers((len(to)+1)/2, temporary)
 	lanes := "H8"
 	if len(to) == 1 {
 		lanes = "H4"
@@ -81,16 +81,16 @@ func (t floatType) armGEMV(k *Kernel) {
 	a.Op("MOVD", R4, R7)
 	a.Zero(8, 0)
 	// loop multiplies so many registers of columns while there are any, and leaves what is left less from in R8.
-	loop := func(name string, registers int) {
+	loop := func(name string, count int) {
 		loop := Reg(a.Here(name))
-		a.Op("VLD1.P", At(R7).Plus(16*registers), a.List("S4", next(registers, 20)...))
+		a.Op("VLD1.P", At(R7).Plus(16*count), a.List("S4", registers(count, 20)...))
 		for i, r := range w {
-			t.armLoad(a, r, 24, next(registers, 16)...)
-			for j := range V(registers) {
+			t.armLoad(a, r, 24, registers(count, 16)...)
+			for j := range V(count) {
 				a.Word("FMLA", 16+j, 20+j, V(2*i)+j%2)
 			}
 		}
-		a.Op("SUBS", 4*registers, R8)
+		a.Op("SUBS", 4*count, R8)
 		a.Op("BGE", loop)
 	}
 	a.Op("SUBS", 16, R5, R8)

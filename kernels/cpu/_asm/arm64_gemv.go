@@ -137,7 +137,7 @@ func (a *arm) minimaBlocks(l *layout) {
 		first := []V{6, 12}[block/4]
 		a.dot(w, 32*block, first+V(block%4))
 		if block%4 == 3 {
-			a.sums([4]V(next(4, first)), first)
+			a.sums([4]V(registers(4, first)), first)
 		}
 	})
 	a.Word("SCVTF", 6, 6)

@@ -90,12 +90,6 @@ func (a *arm) fourHalves(offset int) {
 	a.Word("FCVTL", 15, 15)
 }
 
-// storeScale is ArmPanelScales of a format that begins its block with a scale.
-func (a *arm) storeScale() {
-	a.fourHalves(0)
-	a.Op("FMOVQ", V(15), At(R9))
-}
-
 // storeBytes stores bytes 0 to 3 of each lane of v, with a sign or without, times scale, step bytes apart; by way of
 // V12.
 func (a *arm) storeBytes(v, scale V, signed bool, to Mem, step int) {

@@ -5,6 +5,7 @@ package main
 type armSet interface {
 	Name() string // in the names of microkernels, and in those that pack for it
 	Packs() string
+	FourTokens() bool // whether tile takes four at a time
 
 	// Dot makes p four integers that add up to the products of all weights w with activations q, by way of t.
 	Dot(a *arm, p, t V, w, q []V)
@@ -27,8 +28,9 @@ type armSet interface {
 // for 256 products, as many as GEMV takes with Q8_0; what the other formats save is unpacking.
 type neon struct{}
 
-func (neon) Name() string  { return "NEON" }
-func (neon) Packs() string { return "By16" }
+func (neon) Name() string     { return "NEON" }
+func (neon) Packs() string    { return "By16" }
+func (neon) FourTokens() bool { return false }
 
 // Dot: |weight| ≤ 128 and |activation| ≤ 127, so two products add up to at most 32512 and fit in 16 bits.
 func (neon) Dot(a *arm, p, t V, w, q []V) {
@@ -60,7 +62,7 @@ func (neon) LoadTokens(a *arm, tokens int) {
 func (s neon) Products(a *arm, tokens int, halves bool) (sums [2]V, free V) {
 	for half := range 2 {
 		for t := range tokens {
-			q := next(2, V(2*t))
+			q := registers(2, V(2*t))
 			if halves {
 				q = q[half : half+1]
 			}
@@ -89,8 +91,9 @@ func (a *arm) sums(v [4]V, to V) {
 // cycles where there are four units, with 17 loads and stores beside them.
 type sdot struct{ neon }
 
-func (sdot) Name() string  { return "SDOT" }
-func (sdot) Packs() string { return "By4" }
+func (sdot) Name() string     { return "SDOT" }
+func (sdot) Packs() string    { return "By4" }
+func (sdot) FourTokens() bool { return true }
 
 func (sdot) Dot(a *arm, p, _ V, w, q []V) {
 	a.Zero(1, p)

@@ -3,7 +3,7 @@ package main
 import "fmt"
 
 // armTile multiplies a panel of sixteen rows with up to 16 tokens and adds the products to accumulators in memory: four
-// tokens at a time if the instruction set gains by it, then two. A group of four rows is multiplied with all of them, a
+// tokens at a time with SDOT and SMMLA, then two. A group of four rows is multiplied with all of them, a
 // block of 32 columns at a time, all sums in registers. Where a token is missing the last one is taken again, and its
 // sums are stored twice.
 //
@@ -40,7 +40,7 @@ func writeArmTile(a *arm) {
 	a.Load(R22, "wBytes", R21)
 	a.Op("LSR", 9, R21)
 	a.Op("MOVD", R21, tileBlocks)
-	if _, few := a.set.(neon); !few {
+	if a.set.FourTokens() {
 		a.Op("CMP", 3, R3)
 		a.Op("BLT", Reg("two"))
 		four := a.Here("four")

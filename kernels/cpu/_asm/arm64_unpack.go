@@ -8,11 +8,21 @@ type armFormat interface {
 	// ArmUnpack calls l.visit with registers of weights: of each block of 32 columns as many as there are. Those with
 	// an offset in the scheme keep it.
 	ArmUnpack(l *layout)
-	// ArmScales, for blocks of 256, makes float32 of the scales of the row at R2, V24 on, and of the minima, V26 on; by
+	// ArmScales, of blocks of 256, makes float32 of the scales of the row at R2, V24 on, and of the minima, V26 on; by
 	// way of V8-V11 and R11-R15.
 	ArmScales(a *arm)
 	// ArmPanelScales stores the scales of four rows, at R9, and the minima, at R10.
 	ArmPanelScales(a *arm)
+}
+
+// oneScale is what formats with blocks of 32 have in common: a scale at the beginning of a block.
+type oneScale struct{}
+
+func (oneScale) ArmScales(*arm) {}
+
+func (oneScale) ArmPanelScales(a *arm) {
+	a.fourHalves(0)
+	a.Op("FMOVQ", V(15), At(R9))
 }
 
 // layout is how weights lie in registers while they are unpacked: one row for GEMV (16 columns to a register, and of
@@ -35,14 +45,14 @@ func rowLayout(a *arm) *layout {
 	if a.format.Block().Columns == 256 {
 		n = 2
 	}
-	return &layout{arm: a, bytes: [2][]V{next(n, 16), next(n, 18)}, bits: next(n, 20), low: next(n, 2), high: next(n, 22)}
+	return &layout{arm: a, bytes: [2][]V{registers(n, 16), registers(n, 18)}, bits: registers(n, 20), low: registers(n, 2), high: registers(n, 22)}
 }
 
 // panelLayout is that of packing.
 func panelLayout(a *arm) *layout {
 	return &layout{
 		arm: a, panel: true,
-		bytes: [2][]V{next(4, 4), next(4, 20)}, bits: next(4, 16), low: next(4, 12), high: next(4, 8),
+		bytes: [2][]V{registers(4, 4), registers(4, 20)}, bits: registers(4, 16), low: registers(4, 12), high: registers(4, 8),
 	}
 }
 

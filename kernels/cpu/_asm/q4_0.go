@@ -4,7 +4,7 @@ package main
 //
 //	0   d, in half precision
 //	2   16 bytes: column i in the low nibble of byte i, column 16+i in the high one
-type q4_0 struct{}
+type q4_0 struct{ oneScale }
 
 func (q4_0) Block() Block { return Block{"Q4_0", 32, 18, Scheme{Bits: 4, Offset: 8}} }
 
@@ -51,7 +51,3 @@ func (q4_0) ArmUnpack(l *layout) {
 	l.visit(0, 0, low)
 	l.visit(0, 1, high)
 }
-
-func (q4_0) ArmScales(*arm) {}
-
-func (q4_0) ArmPanelScales(a *arm) { a.storeScale() }

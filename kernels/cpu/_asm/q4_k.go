@@ -175,7 +175,7 @@ func (q4_K) ArmScales(a *arm) {
 
 func (q4_K) ArmPanelScales(a *arm) {
 	a.fourRows(0)
-	a.transpose(next(4, 4))
+	a.transpose(registers(4, 4))
 	a.Lanes("H8", "VUZP1", 4, 4, 20)
 	a.Lanes("H8", "VUZP2", 4, 4, 21)
 	a.Each("FCVTL", 2, 20)

@@ -5,7 +5,7 @@ package main
 //	0   d, in half precision
 //	2   32 bits: bit i is the fifth bit of column i
 //	6   16 bytes: column i in the low nibble of byte i, column 16+i in the high one
-type q5_0 struct{}
+type q5_0 struct{ oneScale }
 
 func (q5_0) Block() Block { return Block{"Q5_0", 32, 22, Scheme{Bits: 5, Offset: 16}} }
 
@@ -114,7 +114,7 @@ func (f q5_0) ArmConstants(l *layout) {
 // armFifth is the registers of ArmConstants.
 func (q5_0) armFifth(l *layout) (low, high, mask []V) {
 	if l.panel {
-		return next(4, 16), next(4, 20), []V{24, 25, 24, 25}
+		return registers(4, 16), registers(4, 20), []V{24, 25, 24, 25}
 	}
 	return []V{28}, []V{29}, []V{27}
 }
@@ -150,11 +150,11 @@ func (q5_0) armClear(l *layout) V {
 		l.Op("MOVWU", At(groupRows[i+1]).Plus(2), R16)
 		l.Op("ORR", R16+"<<32", R15)
 		l.Op("MVN", R15, R15)
-		l.Op("VMOV", R15, V(28).In([]string{"D[0]", "", "D[1]"}[i]))
+		if i == 0 {
+			l.Op("FMOVD", R15, V(28))
+			continue
+		}
+		l.Op("VMOV", R15, V(28).In("D[1]"))
 	}
 	return 28
 }
-
-func (q5_0) ArmScales(*arm) {}
-
-func (q5_0) ArmPanelScales(a *arm) { a.storeScale() }

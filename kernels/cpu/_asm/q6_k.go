@@ -143,7 +143,7 @@ func (q6_K) ArmScales(a *arm) {
 func (q6_K) ArmPanelScales(a *arm) {
 	a.fourHalves(208)
 	a.fourRows(192)
-	a.transpose(next(4, 4))
+	a.transpose(registers(4, 4))
 	for i := range 4 {
 		a.storeBytes(V(4+i), 15, true, At(R9).Plus(256*i), 64)
 	}

@@ -6,7 +6,7 @@ package main
 //	2   32 signed bytes
 //
 // Where the instruction set multiplies unsigned bytes alone, the scheme has an offset of 128, which is the sign bit.
-type q8_0 struct{}
+type q8_0 struct{ oneScale }
 
 func (q8_0) Block() Block { return Block{"Q8_0", 32, 34, Scheme{Bits: 8}} }
 
@@ -80,7 +80,3 @@ func (q8_0) ArmUnpack(l *layout) {
 	l.visit(0, 0, l.load(2))
 	l.visit(0, 1, l.load(18))
 }
-
-func (q8_0) ArmScales(*arm) {}
-
-func (q8_0) ArmPanelScales(a *arm) { a.storeScale() }
