@@ -121,8 +121,9 @@ func (q5_0) armFifth(l *layout) (low, high, mask []V) {
 
 // ArmUnpack puts ones above a nibble, which is less 16, where its bit is clear.
 func (f q5_0) ArmUnpack(l *layout) {
+	bits := f.armBits(l)
 	low, high := l.load(6), l.high
-	bits := f.armClear(l)
+	l.Lanes("B16", "VEOR", 31, bits, bits)
 	fromLow, fromHigh, mask := f.armFifth(l)
 	for i := range low {
 		for j, from := range []V{fromLow[i], fromHigh[i]} {
@@ -138,23 +139,20 @@ func (f q5_0) ArmUnpack(l *layout) {
 	l.visit(0, 1, high)
 }
 
-// armClear is the fifth bits of each row, inverted.
-func (q5_0) armClear(l *layout) V {
+// armBits is the fifth bits of each row.
+func (q5_0) armBits(l *layout) V {
 	if !l.panel {
 		l.Op("FMOVS", At(R2).Plus(l.at+2), V(20))
-		l.Lanes("B16", "VEOR", 31, 20, 20)
 		return 20
 	}
-	for i := 0; i < 4; i += 2 {
-		l.Op("MOVWU", At(groupRows[i]).Plus(2), R15)
-		l.Op("MOVWU", At(groupRows[i+1]).Plus(2), R16)
+	twoRows := func(first, second Reg) {
+		l.Op("MOVWU", At(first).Plus(2), R15)
+		l.Op("MOVWU", At(second).Plus(2), R16)
 		l.Op("ORR", R16+"<<32", R15)
-		l.Op("MVN", R15, R15)
-		if i == 0 {
-			l.Op("FMOVD", R15, V(28))
-			continue
-		}
-		l.Op("VMOV", R15, V(28).In("D[1]"))
 	}
+	twoRows(R4, R5)
+	l.Op("FMOVD", R15, V(28))
+	twoRows(R6, R7)
+	l.Op("VMOV", R15, V(28).In("D[1]"))
 	return 28
 }
