@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // arm is a microkernel of arm64 that is being written. Which register holds what is said where it is written: there are
 // enough of them, so none is taken or freed.
@@ -47,14 +50,11 @@ func (a *arm) Load(r Reg, pairs ...any) {
 
 // Word writes an instruction of words_arm64.h, which Go's assembler does not have; there a register is its number.
 func (a *arm) Word(name string, vs ...V) {
-	text := ""
+	numbers := make([]string, len(vs))
 	for i, v := range vs {
-		if i > 0 {
-			text += ", "
-		}
-		text += fmt.Sprint(int(v))
+		numbers[i] = fmt.Sprint(int(v))
 	}
-	fmt.Fprintf(&a.text, "\t%s(%s)\n", name, text)
+	fmt.Fprintf(&a.text, "\t%s(%s)\n", name, strings.Join(numbers, ", "))
 }
 
 // Each writes an instruction of words_arm64.h on a register, in place, for n of them from v on.
@@ -74,7 +74,7 @@ func (a *arm) Zero(n int, v V) {
 // Lanes writes an instruction on registers as lanes: B16 is 16 bytes, H8 8 words, S4 and D2 4 and 2 of 32 and 64 bits.
 func (a *arm) Lanes(lanes, name string, vs ...V) { a.Op(name, a.inLanes(lanes, vs)...) }
 
-// Shift is Lanes with a number before the registers, by which mostly is shifted.
+// Shift is Lanes with a number before the registers: mostly one to shift by.
 func (a *arm) Shift(lanes, name string, n int, vs ...V) {
 	a.Op(name, append([]any{n}, a.inLanes(lanes, vs)...)...)
 }
@@ -86,21 +86,28 @@ func (a *arm) inLanes(lanes string, vs []V) (operands []any) {
 	return operands
 }
 
-// LoadPair loads v and the next register, StorePair stores them; with ".P" the address goes on by that many bytes.
+// LoadPair loads v and the next register, from m or, with the suffix ".P", from the register in m, which moves on by
+// the offset in m.
 func (a *arm) LoadPair(suffix string, m Mem, v V) { a.Op("FLDPQ"+suffix, m, pair(v)) }
-func (a *arm) StorePair(v V, m Mem)               { a.Op("FSTPQ", pair(v), m) }
-func pair(v V) Reg                                { return Reg(fmt.Sprintf("(%v, %v)", v, v+1)) }
+
+// StorePair stores v and the next register.
+func (a *arm) StorePair(v V, m Mem) { a.Op("FSTPQ", pair(v), m) }
+
+func pair(v V) Reg { return Reg(fmt.Sprintf("(%v, %v)", v, v+1)) }
+
+// Constant sets all bytes of v.
+func (a *arm) Constant(v V, byte int) { a.Shift("B16", "VMOVI", byte, v) }
 
 // Address sets r to the address of a table.
 func (a *arm) Address(table Mem, r Reg) { a.Op("MOVD", Reg("$"+table.String()), r) }
 
 // List is registers that one instruction loads.
 func (a *arm) List(lanes string, vs ...V) Reg {
-	text := ""
-	for _, o := range a.inLanes(lanes, vs) {
-		text += fmt.Sprintf(", %s", o)
+	names := make([]string, len(vs))
+	for i, v := range vs {
+		names[i] = string(v.In(lanes))
 	}
-	return Reg("[" + text[2:] + "]")
+	return Reg("[" + strings.Join(names, ", ") + "]")
 }
 
 // Advance adds n to registers.
@@ -120,9 +127,9 @@ func (a *arm) HorizontalSum(v, t V) {
 // Prefetch prefetches lines at p, a multiple of 64 bytes, and moves on; nothing if that is the end.
 func (a *arm) Prefetch(p, end Reg, bytes int, done string) {
 	a.Op("CMP", end, p)
-	a.Op("BGE", Reg(done))
+	a.Op("BGE", done)
 	for line := 0; line < bytes; line += 64 {
-		a.Op("PRFM", At(p).Plus(line), Reg("PLDL1KEEP"))
+		a.Op("PRFM", At(p).Plus(line), "PLDL1KEEP")
 	}
 	a.Advance(bytes, p)
 }

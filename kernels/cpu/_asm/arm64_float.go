@@ -69,20 +69,20 @@ func (t floatType) armGEMV(k *Kernel) {
 	a.ToArgs(R6)
 	a.Load(R6, "dst", R0, "rows", R1, "w", R2, "rowBytes", R3, "x", R4, "n", R5)
 	a.Zero(1, 31)
-	row := Reg(a.Here("row"))
+	row := a.Here("row")
 	a.Op("MOVD", R2, R6)
 	for i := 1; i < 4; i++ {
 		a.Op("ADD", R3, w[i-1], w[i])
 		a.Op("ADD", 4, dst[i-1], dst[i])
 		a.Op("CMP", i, R1)
-		a.Op("CSEL", Reg("GT"), w[i], w[i-1], w[i])
-		a.Op("CSEL", Reg("GT"), dst[i], dst[i-1], dst[i])
+		a.Op("CSEL", "GT", w[i], w[i-1], w[i])
+		a.Op("CSEL", "GT", dst[i], dst[i-1], dst[i])
 	}
 	a.Op("MOVD", R4, R7)
 	a.Zero(8, 0)
 	// loop multiplies so many registers of columns while there are any, and leaves what is left less from in R8.
 	loop := func(name string, count int) {
-		loop := Reg(a.Here(name))
+		loop := a.Here(name)
 		a.Op("VLD1.P", At(R7).Plus(16*count), a.List("S4", registers(count, 20)...))
 		for i, r := range w {
 			t.armLoad(a, r, 24, registers(count, 16)...)
@@ -94,17 +94,17 @@ func (t floatType) armGEMV(k *Kernel) {
 		a.Op("BGE", loop)
 	}
 	a.Op("SUBS", 16, R5, R8)
-	a.Op("BLT", Reg("fours"))
+	a.Op("BLT", "fours")
 	loop("sixteen", 4)
 	a.Place("fours")
 	a.Op("ADDS", 12, R8)
-	a.Op("BLT", Reg("sum"))
+	a.Op("BLT", "sum")
 	loop("four", 1)
 	a.Place("sum")
 	a.armSum(4, 0)
 	a.Op("ADDS", 4, R8)
-	a.Op("BEQ", Reg("store"))
-	one := Reg(a.Here("one"))
+	a.Op("BEQ", "store")
+	one := a.Here("one")
 	a.Op("FMOVS.P", At(R7).Plus(4), V(20))
 	for i, r := range w {
 		t.armLoadOne(a, r)
@@ -135,7 +135,7 @@ func (t floatType) armGEMM(k *Kernel) {
 	a.Load(R8, "dst", R0, "w", R2, "rowBytes", R3)
 	a.Op("MOVD", 2, R9)
 	a.Zero(1, 31)
-	pass := Reg(a.Here("pass"))
+	pass := a.Here("pass")
 	a.Op("MOVD", R2, R6)
 	a.Op("ADD", R3, R6, R10)
 	a.ToArgs(R8)
@@ -144,7 +144,7 @@ func (t floatType) armGEMM(k *Kernel) {
 		a.Op("ADD", R8+"<<2", x[i], x[i+1])
 	}
 	a.Zero(16, 0)
-	eight := Reg(a.Here("eight"))
+	eight := a.Here("eight")
 	t.armLoad(a, R6, 16, 16, 17)
 	t.armLoad(a, R10, 18, 18, 19)
 	for i, r := range x {

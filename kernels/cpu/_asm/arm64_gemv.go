@@ -20,7 +20,7 @@ func armGEMV(a *arm) {
 	a.format.ArmConstants(l)
 	if a.Scheme.Offset != 0 {
 		a.Op("MOVD", a.Scheme.Offset, R11)
-		a.Op("VDUP", R11, Reg("V29.S4"))
+		a.Op("VDUP", R11, V(29).In("S4"))
 	}
 	row := a.Here("row")
 	for _, r := range [][2]Reg{{R3, R7}, {R4, R8}, {R6, R10}, {R16, R17}, {R5, R9}} {
@@ -38,7 +38,7 @@ func armGEMV(a *arm) {
 	a.HorizontalSum(0, 1)
 	a.Op("FMOVS.P", V(0), At(R0).Plus(4))
 	a.Op("CMP", R1, R2)
-	a.Op("BLT", Reg(row))
+	a.Op("BLT", row)
 	a.Op("RET")
 }
 
@@ -58,9 +58,8 @@ func (a *arm) byFours(l *layout) {
 		l.eachBlock(func(_ int, w []V) { a.dot(w, 32*block, p) })
 	}
 	a.Op("SUBS", 4, R9)
-	last, sum := Reg("last"), Reg("sum")
-	a.Op("BLT", last)
-	four := Reg(a.Here("four"))
+	a.Op("BLT", "last")
+	four := a.Here("four")
 	total := [4]V{6, 7, 14, 15}
 	for block, p := range total {
 		multiply(block, p)
@@ -82,10 +81,10 @@ func (a *arm) byFours(l *layout) {
 	a.Op("SUBS", 4, R9)
 	a.Op("BGE", four)
 
-	a.Place(string(last))
+	a.Place("last")
 	a.Op("ADDS", 4, R9)
-	a.Op("BEQ", sum)
-	one := Reg(a.Here("one"))
+	a.Op("BEQ", "sum")
+	one := a.Here("one")
 	multiply(0, 6)
 	a.Lanes("S4", "VADDP", 6, 6, 6)
 	a.Lanes("S4", "VADDP", 6, 6, 6)
@@ -100,7 +99,7 @@ func (a *arm) byFours(l *layout) {
 	a.Advance(32, R7)
 	a.Op("SUBS", 1, R9)
 	a.Op("BNE", one)
-	a.Place(string(sum))
+	a.Place("sum")
 }
 
 // addBlocks adds the integers V6, less the offset times sums of activations, which load brings, times V11.
@@ -116,7 +115,7 @@ func (a *arm) addBlocks(load string, bytes int) {
 
 // byEights adds a row of blocks of 256 columns: an accumulator for each block of 32 in it.
 func (a *arm) byEights(l *layout, add func(l *layout)) {
-	block := Reg(a.Here("block"))
+	block := a.Here("block")
 	a.format.ArmScales(a)
 	add(l)
 	a.Advance(a.format.Block().Bytes, R2)

@@ -17,7 +17,7 @@ func armPack(a *arm) {
 	if a.Scheme.Offset != 0 {
 		a.Constant(29, a.Scheme.Offset)
 	}
-	group := Reg(a.Here("group"))
+	group := a.Here("group")
 	a.Op("MOVD", R3, R4)
 	a.Op("ADD", R12, R4, R5)
 	a.Op("ADD", R12, R5, R6)
@@ -26,7 +26,7 @@ func armPack(a *arm) {
 	for _, r := range [][2]Reg{{R0, R8}, {R1, R9}, {R2, R10}, {R19, R11}} {
 		a.Op("MOVD", r[0], r[1])
 	}
-	block := Reg(a.Here("block"))
+	block := a.Here("block")
 	l.storeBlock(b.Columns / 32)
 	a.format.ArmPanelScales(a)
 	for range (2*b.Bytes + 127) / 128 { // half of what is loaded

@@ -3,9 +3,9 @@ package main
 // armSet is an instruction set of arm64: how it multiplies signed bytes, and how a panel suits it. A group of a panel
 // is four of its sixteen rows; sixteen columns of it are four registers.
 type armSet interface {
-	Name() string // in the names of microkernels, and in those that pack for it
-	Packs() string
-	FourTokens() bool // whether tile takes four at a time
+	Name() string     // at the end of the names of microkernels
+	Packs() string    // at the end of the names of those that pack for it
+	FourTokens() bool // whether tile takes four tokens at a time
 
 	// Dot makes p four integers that add up to the products of all weights w with activations q, by way of t.
 	Dot(a *arm, p, t V, w, q []V)
@@ -13,8 +13,8 @@ type armSet interface {
 	// Interleave makes the registers to, sixteen columns of a group, from V0-V3, which have those of a row each; by way
 	// of V8-V11.
 	Interleave(a *arm, to []V)
-	// Place is the row and the column that Interleave brings to byte i of register r.
-	Place(r, i int) (row, column int)
+	// Source is the row and the column that Interleave brings to byte i of register r.
+	Source(r, i int) (row, column int)
 
 	// LoadTokens loads the activations of a block, at R6, R7 and so on, to registers up to V7.
 	LoadTokens(a *arm, tokens int)
@@ -51,7 +51,7 @@ func (neon) Interleave(a *arm, to []V) {
 	}
 }
 
-func (neon) Place(r, i int) (row, column int) { return r, i }
+func (neon) Source(r, i int) (row, column int) { return r, i }
 
 func (neon) LoadTokens(a *arm, tokens int) {
 	for t := range tokens {
@@ -116,7 +116,7 @@ func (a *arm) transpose(to []V) {
 	a.Lanes("D2", "VTRN2", 11, 9, to[3])
 }
 
-func (sdot) Place(r, i int) (row, column int) { return i / 4, 4*r + i%4 }
+func (sdot) Source(r, i int) (row, column int) { return i / 4, 4*r + i%4 }
 
 func (sdot) Products(a *arm, tokens int, halves bool) (sums [2]V, free V) {
 	sums = a.zeroSums(tokens, halves)
@@ -155,7 +155,7 @@ func (smmla) Interleave(a *arm, to []V) {
 	}
 }
 
-func (smmla) Place(r, i int) (row, column int) { return 2*(r%2) + i/8, 8*(r/2) + i%8 }
+func (smmla) Source(r, i int) (row, column int) { return 2*(r%2) + i/8, 8*(r/2) + i%8 }
 
 // LoadTokens makes registers of columns 0-7, 8-15, 16-23, 24-31 of two tokens.
 func (smmla) LoadTokens(a *arm, tokens int) {

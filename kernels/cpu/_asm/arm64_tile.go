@@ -42,20 +42,20 @@ func writeArmTile(a *arm) {
 	a.Op("MOVD", R21, tileBlocks)
 	if a.set.FourTokens() {
 		a.Op("CMP", 3, R3)
-		a.Op("BLT", Reg("two"))
+		a.Op("BLT", "two")
 		four := a.Here("four")
 		armTile{a, 4}.tokensAtOnce()
 		a.Op("SUB", 4, R3)
 		a.Op("CMP", 3, R3)
-		a.Op("BGE", Reg(four))
+		a.Op("BGE", four)
 		a.Place("two")
 	}
 	a.Op("CMP", 0, R3)
-	a.Op("BLE", Reg("done"))
+	a.Op("BLE", "done")
 	two := a.Here("next")
 	armTile{a, 2}.tokensAtOnce()
 	a.Op("SUBS", 2, R3)
-	a.Op("BGT", Reg(two))
+	a.Op("BGT", two)
 	a.Place("done")
 	a.Op("RET")
 }
@@ -74,7 +74,7 @@ func (t armTile) tokensAtOnce() {
 		t.Op("ADD", 64, tokenAcc[i-1], tokenAcc[i])
 		t.Op("CMP", i, R3)
 		for _, of := range [][4]Reg{tokenQ, tokenD, tokenAcc} {
-			t.Op("CSEL", Reg("GT"), of[i], of[i-1], of[i])
+			t.Op("CSEL", "GT", of[i], of[i-1], of[i])
 		}
 	}
 	t.eachBlock()
@@ -90,7 +90,7 @@ func (t armTile) eachBlock() {
 	if !t.Scheme.Halves && !t.Scheme.Minima {
 		accumulators = 4
 	}
-	block := Reg(t.Here("block"))
+	block := t.Here("block")
 	t.set.LoadTokens(t.arm, t.tokens)
 	for i := range t.tokens {
 		if t.Scheme.Minima {
@@ -112,7 +112,7 @@ func (t armTile) eachBlock() {
 		t.Op("ADD", R20, r)
 	}
 	t.Op("TST", accumulators-1, R22)
-	t.Op("BNE", Reg(accumulator))
+	t.Op("BNE", accumulator)
 	for _, r := range tokenAcc[:t.tokens] {
 		t.Op("SUB", R20+Reg(fmt.Sprintf("<<%d", log2(accumulators))), r)
 	}

@@ -5,8 +5,8 @@ type armFormat interface {
 	Block() Block
 	// ArmConstants sets registers that the others need, V16-V31.
 	ArmConstants(l *layout)
-	// ArmUnpack calls l.visit with registers of weights: of each block of 32 columns as many as there are. Those with
-	// an offset in the scheme keep it.
+	// ArmUnpack calls l.visit with registers of weights, of a half of a block of 32 columns or of all of it, see
+	// layout. An offset in the scheme stays in them.
 	ArmUnpack(l *layout)
 	// ArmScales, of blocks of 256, makes float32 of the scales of the row at R2, V24 on, and of the minima, V26 on; by
 	// way of V8-V11 and R11-R15.
@@ -30,13 +30,14 @@ func (oneScale) ArmPanelScales(a *arm) {
 // for the instruction set; of blocks of 256 one half of all blocks of 32, then the other).
 type layout struct {
 	*arm
-	panel           bool
-	bytes           [2][]V // what is loaded, in turn
-	bits, low, high []V    // further bits; results
-	at              int    // place of the block, after R2
-	half            int    // that is unpacked
-	loads           int
-	visit           func(block, half int, w []V)
+	panel     bool
+	bytes     [2][]V // where load loads to, in turn
+	bits      []V    // where further bits are loaded to
+	low, high []V    // results: of low nibbles, of high ones
+	at        int    // of a row: bytes from R2 to the block
+	half      int    // of a panel: 0 or 1, the half of blocks of 256 that is unpacked
+	loads     int    // so far
+	visit     func(block, half int, w []V)
 }
 
 // rowLayout is that of GEMV.
@@ -45,14 +46,19 @@ func rowLayout(a *arm) *layout {
 	if a.format.Block().Columns == 256 {
 		n = 2
 	}
-	return &layout{arm: a, bytes: [2][]V{registers(n, 16), registers(n, 18)}, bits: registers(n, 20), low: registers(n, 2), high: registers(n, 22)}
+	return &layout{
+		arm:   a,
+		bytes: [2][]V{registers(n, 16), registers(n, 18)}, bits: registers(n, 20),
+		low: registers(n, 2), high: registers(n, 22),
+	}
 }
 
 // panelLayout is that of packing.
 func panelLayout(a *arm) *layout {
 	return &layout{
 		arm: a, panel: true,
-		bytes: [2][]V{registers(4, 4), registers(4, 20)}, bits: registers(4, 16), low: registers(4, 12), high: registers(4, 8),
+		bytes: [2][]V{registers(4, 4), registers(4, 20)}, bits: registers(4, 16),
+		low: registers(4, 12), high: registers(4, 8),
 	}
 }
 
@@ -69,7 +75,7 @@ func (l *layout) eachBlock(multiply func(block int, w []V)) {
 	l.format.ArmUnpack(l)
 }
 
-// load loads what is offset bytes into the block: 16 bytes of each row, and of the one row of blocks of 256 32.
+// load loads what is offset bytes into the block: 16 bytes of each row, or 32 if the one row has blocks of 256.
 func (l *layout) load(offset int) []V {
 	l.loads++
 	return l.loadTo(l.bytes[(l.loads-1)%2], offset)
@@ -141,6 +147,3 @@ func (l *layout) keepBits(w []V, left int) {
 		l.Lanes("B16", "VAND", 30, v, v)
 	}
 }
-
-// Constant sets all bytes of v.
-func (a *arm) Constant(v V, byte int) { a.Shift("B16", "VMOVI", byte, v) }

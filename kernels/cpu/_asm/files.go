@@ -25,8 +25,8 @@ const (
 	includes = "#include \"textflag.h\"\n#include \"go_asm.h\"\n"
 )
 
-// file is an assembly file: its name before _gen_amd64.s or _gen_arm64.s, and its microkernels, which have an instruction set in
-// common.
+// file is an assembly file: its name before _gen_amd64.s or _gen_arm64.s, and its microkernels, which have an
+// instruction set in common.
 type file struct {
 	name    string
 	set     Set

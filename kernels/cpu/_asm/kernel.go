@@ -7,7 +7,7 @@ import (
 
 // Kernel is a microkernel that is being written: its instructions so far, and the registers that are free.
 type Kernel struct {
-	Set    Set
+	Set    Set // of amd64; nil on arm64, see arm
 	Name   string
 	Args   string // the Go struct that it gets a pointer to
 	Format Format // of the weights, where they are read as they are stored

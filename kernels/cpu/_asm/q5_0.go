@@ -88,15 +88,15 @@ func (q5_0) UnpackQuarters(k *Kernel, rows Rows, _ int, kept Mem) (q Quarters) {
 // weights sixteen columns on take, and to the bit in it.
 func (f q5_0) ArmConstants(l *layout) {
 	l.Scheme.Offset = 0 // weights are unpacked with a sign
-	name, place := "q5_0Row", neon{}.Place
+	name, source := "q5_0Row", neon{}.Source
 	if l.panel {
-		name, place = "q5_0"+l.set.Packs(), l.set.Place
+		name, source = "q5_0"+l.set.Packs(), l.set.Source
 	}
 	low, high, mask := f.armFifth(l)
 	var bytes, bits []int
 	for r := range low {
 		for i := range 16 {
-			row, column := place(r, i)
+			row, column := source(r, i)
 			bytes, bits = append(bytes, 4*row+column/8), append(bits, 1<<(column%8))
 		}
 	}
