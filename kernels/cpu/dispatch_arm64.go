@@ -24,9 +24,8 @@ func right(*kernels) bool { return true }
 func neon() *kernels {
 	k := generic()
 	k.quantisedNEON()
-	k.panelOutputs, k.horizontalSum = 16, horizontalSumNEON
+	k.panelOutputs = 16
 	k.floatNEON()
-	k.round = roundNEON
 	k.read = readNEON
 	k.peakBytes, k.peakFloats = peak{peakBytesNEON, 12 * 8}, peak{peakFloatsNEON, 12 * 4}
 	return k

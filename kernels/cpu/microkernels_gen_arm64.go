@@ -21,6 +21,8 @@ func packQ6_KBy16(a *packArgs)
 func tile32NEON(a *tileArgs)
 func tileKNEON(a *tileArgs)
 func tile6NEON(a *tileArgs)
+func roundNEON(a *actsArgs)
+func horizontalSumNEON(a *sumArgs)
 
 // quantised_sdot_gen_arm64.s
 
@@ -81,6 +83,8 @@ func (k *kernels) quantisedNEON() {
 	k.tile[q4_K] = tileKNEON
 	k.tile[q5_K] = tileKNEON
 	k.tile[q6_K] = tile6NEON
+	k.round = roundNEON
+	k.horizontalSum = horizontalSumNEON
 }
 
 // quantisedSDOT sets the microkernels that are generated.

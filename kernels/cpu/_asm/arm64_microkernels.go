@@ -4,7 +4,15 @@ import "slices"
 
 // arm64 is the microkernels of arm64.
 var arm64 = []file{
-	{"quantised_neon", nil, "quantisedNEON", slices.Concat(armGEMVs(neon{}), armPacks(neon{}), armTiles(neon{}))},
+	{"quantised_neon", nil, "quantisedNEON", slices.Concat(armGEMVs(neon{}), armPacks(neon{}), armTiles(neon{}),
+		[]microkernel{
+			{name: "roundNEON", write: onArm(neon{}, armRound), args: "actsArgs", fields: []string{"round"}},
+			{
+				name: "horizontalSumNEON", write: onArm(neon{}, armHorizontalSum), args: "sumArgs",
+				fields: []string{"horizontalSum"},
+			},
+		},
+	)},
 	{"quantised_sdot", nil, "quantisedSDOT", slices.Concat(armGEMVs(sdot{}), armPacks(sdot{}), armTiles(sdot{}))},
 	{"quantised_smmla", nil, "quantisedSMMLA", slices.Concat(armPacks(smmla{}), armTiles(smmla{}))},
 	{"float_neon", nil, "floatNEON", slices.Concat(

@@ -166,3 +166,38 @@ func (t armTile) scaleAdd(sums, scale, free V) {
 		t.Word("FMLA", sums+i, free+i, 8+i)
 	}
 }
+
+// armHorizontalSum adds the accumulators of a tile, four or eight: first those four apart, then two, then one.
+//
+// R0 dst, R1 results left, R3 an accumulator in bytes, R2 and R4-R10 accumulators, R11 how many.
+func armHorizontalSum(a *arm) {
+	acc := []Reg{R2, R4, R5, R6, R7, R8, R9, R10}
+	a.ToArgs(R3)
+	a.Load(R3, "dst", R0, "n", R1, "acc", R2, "accumulators", R11)
+	a.Op("LSL", 2, R1, R3)
+	for i := range acc[1:] {
+		a.Op("ADD", R3, acc[i], acc[i+1])
+	}
+	next := a.Here("next")
+	load := func(from int) {
+		for i, r := range acc[from : from+4] {
+			a.Op("FMOVQ.P", At(r).Plus(16), V(from+i))
+		}
+	}
+	load(0)
+	a.Op("CMP", 4, R11)
+	a.Op("BEQ", "four")
+	load(4)
+	for apart := V(4); apart > 0; apart /= 2 {
+		for v := range apart {
+			a.Word("FADD", v+apart, v, v)
+		}
+		if apart == 4 {
+			a.Place("four")
+		}
+	}
+	a.Op("FMOVQ.P", V(0), At(R0).Plus(16))
+	a.Op("SUBS", 4, R1)
+	a.Op("BNE", next)
+	a.Op("RET")
+}
