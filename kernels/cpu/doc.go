@@ -41,9 +41,9 @@
 // written of it stands in q4_0_avx2_gen_amd64.s, its declaration and its row of the table in microkernels_gen_amd64.go.
 // For arm64 instruction sets are in arm64_sets.go, formats in the same files (a format is unpacked once for all sets,
 // and for GEMV and packing), shapes in arm64_gemv.go, arm64_pack.go, arm64_tile.go and arm64_float.go, and the list in
-// arm64_microkernels.go; packQ4_0By8 packs for SMMLA, which has registers of eight columns, By4 for SDOT, By16 for NEON.
-// make generate writes these files, make lint checks that they are what it would write. All other assembly is written by
-// hand. Every microkernel takes a pointer to its arguments (args.go).
+// arm64_microkernels.go; packQ4_0By8 packs for SMMLA, which has registers of eight columns, By4 for SDOT, By16 for
+// NEON. make generate writes these files, make lint checks that they are what it would write. All other assembly is
+// written by hand. Every microkernel takes a pointer to its arguments (args.go).
 //
 // Every microkernel has a twin in plain Go with its formula (generic.go, generic_packed.go, generic_float.go), which
 // fuzzing holds it to. testdata/bits_amd64.txt and bits_arm64.txt hold results to the last bit. The instruction set is
