@@ -2,7 +2,7 @@
 
 package cpu
 
-// In peak_arm64.s and gemv_float_arm64.s.
+// In peak_arm64.s.
 
 //go:noescape
 func readNEON(p []byte) uint64

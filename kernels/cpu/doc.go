@@ -34,14 +34,13 @@
 // it for review. A name says what it is: gemm8Q4_0AVX2 multiplies few tokens with 8 rows of Q4_0, on AVX2. The
 // instruction sets are AVX2, AVX-VNNI (AVXVNNI), AVX-512 VNNI (VNNI, AVX512) and AMX; NEON, SDOT and SMMLA.
 //
-// Assembly for products on amd64 is written by a Go program, in a module of its own (kernels/cpu/_asm), that has a
-// description of each instruction set (avx2.go, avxvnni.go, vnni.go), of each format (q8_0.go to q6_k.go) and of each
-// shape (gemv.go, gemv8.go, gemm8.go, gemm4.go, pack.go, tile.go, amx.go); for float weights gemv_float.go and
-// gemm_float.go, for all formats round.go and epilogue.go. Its quantised.go and floats.go list the microkernels:
-// gemm8Q4_0AVX2 is gemm8.go with q4_0.go and avx2.go, and what is written of it stands in q4_0_avx2_gen_amd64.s, its
-// declaration and its row of the table in microkernels_gen_amd64.go. make generate writes these files, make lint checks
-// that they are what it would write. All other assembly is written by hand. Every microkernel takes a pointer to its
-// arguments (args.go).
+// Assembly for products is written by a Go program, in a module of its own (kernels/cpu/_asm), that has a description of
+// each instruction set, of each format and of each shape. Its quantised.go, floats.go and arm64_microkernels.go list the
+// microkernels: gemm8Q4_0AVX2 is gemm8.go with q4_0.go and avx2.go, and what is written of it stands in
+// q4_0_avx2_gen_amd64.s, its declaration and its row of the table in microkernels_gen_amd64.go. On arm64 packQ4_0By8
+// packs for SMMLA, which has registers of eight columns, By4 for SDOT, By16 for NEON. make generate writes these files,
+// make lint checks that they are what it would write. All other assembly is written by hand. Every microkernel takes a
+// pointer to its arguments (args.go).
 //
 // Every microkernel has a twin in plain Go with its formula (generic.go, generic_packed.go, generic_float.go), which
 // fuzzing holds it to. testdata/bits_amd64.txt and bits_arm64.txt hold results to the last bit. The instruction set is

@@ -27,25 +27,3 @@
 #define ZERO(d) WORD $(0x6f00e400 | (d))                            // d = 0
 #define FADD(m, n, d) WORD $(0x4e20d400 | (m)<<16 | (n)<<5 | (d))   // d.S4 = n.S4 + m.S4
 #define FADDP(n, d) WORD $(0x7e30d800 | (n)<<5 | (d))               // lane 0 of d = n.S[0] + n.S[1]
-
-// Zeros two, four or eight registers from d on.
-#define ZERO2(d) \
-	ZERO(d); \
-	ZERO(d+1)
-#define ZERO4(d) \
-	ZERO2(d); \
-	ZERO2(d+2)
-#define ZERO8(d) \
-	ZERO4(d); \
-	ZERO4(d+4)
-
-// Lane 0 of register a, called A, = (a0+a2) + (a1+a3). Uses t, called T.
-#define HSUM(a, A, t, T) \
-	VEXT $8, A.B16, A.B16, T.B16; \
-	FADD(t, a, a); \
-	FADDP(a, a)
-
-// Bytes shifted; or not.
-#define LEFT(i, A, B) VSHL $i, A.B16, B.B16
-#define RIGHT(i, A, B) VUSHR $i, A.B16, B.B16
-#define STAY(i, A, B) VMOV A.B16, B.B16

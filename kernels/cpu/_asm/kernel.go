@@ -8,7 +8,7 @@ import (
 
 // Kernel is a microkernel that is being written: its instructions so far, and the registers that are free.
 type Kernel struct {
-	Set    Set
+	Set    Set // of amd64; nil on arm64, see arm
 	Name   string
 	Args   string // the Go struct that it gets a pointer to
 	Format Format // of the weights, where they are read as they are stored
@@ -97,7 +97,10 @@ func (k *Kernel) Op(name string, operands ...any) {
 			words[i] = fmt.Sprintf("$%d", n)
 		}
 	}
-	fmt.Fprintf(&k.text, "\t%s %s\n", k.Set.Spell(name), strings.Join(words, ", "))
+	if k.Set != nil {
+		name = k.Set.Spell(name)
+	}
+	fmt.Fprintf(&k.text, "\t%s %s\n", name, strings.Join(words, ", "))
 }
 
 // Comment writes a line for the reader of the assembly.

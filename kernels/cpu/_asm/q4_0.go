@@ -31,3 +31,11 @@ func (q4_0) UnpackQuarters(k *Kernel, rows Rows, _ int, _ Mem) (q Quarters) {
 	k.Op("VCVTPH2PS", q.Scales[0].Y(), q.Scales[0])
 	return q
 }
+
+func (q4_0) ArmConstants(l *layout) { l.Constant(31, 0x0f) }
+
+func (q4_0) ArmUnpack(l *layout) {
+	low, high := l.nibbles(l.load(2))
+	l.visit(0, 0, low)
+	l.visit(0, 1, high)
+}

@@ -115,3 +115,70 @@ func (q4_K) quarterHalves(k *Kernel, head Vec) (d, dmin Vec) {
 	k.Op("VCVTPH2PS", dmin.Y(), dmin)
 	return d, dmin
 }
+
+// ArmConstants sets, beside the nibbles' mask, those of scales.
+func (q4_K) ArmConstants(l *layout) {
+	l.Constant(31, 0x0f)
+	if l.panel {
+		l.Constant(28, 0x3f)
+		l.Constant(27, 0x30)
+	}
+}
+
+func (q4_K) ArmUnpack(l *layout) {
+	for pair := range 4 {
+		low, high := l.nibbles(l.load(16 + 32*pair))
+		l.visit(2*pair, l.half, low)
+		l.visit(2*pair+1, l.half, high)
+	}
+}
+
+// ArmScales splits the bytes in integer registers, as ContiguousScales does.
+func (q4_K) ArmScales(a *arm) {
+	a.Op("MOVWU", At(R2).Plus(4), R11)
+	a.Op("MOVWU", At(R2).Plus(8), R12)
+	a.Op("MOVWU", At(R2).Plus(12), R13)
+	for i, first := range []Reg{R11, R12} {
+		a.Op("LSR", 2, first, R14)
+		a.Op("AND", eachByte(0x30), R14)
+		if i == 1 {
+			a.Op("LSR", 4, R13)
+		}
+		a.Op("AND", eachByte(0x0f), R13, R15) // the last four, to the upper half
+		a.Op("ORR", R15, R14)
+		a.Op("AND", eachByte(0x3f), first)
+		a.Op("ORR", R14+"<<32", first)
+		a.Op("FMOVD", first, V(8+i))
+	}
+	for i := range V(2) {
+		a.Op("VUXTL", (8 + i).In("B8"), (8 + i).In("H8"))
+		a.Op("VUXTL", (8 + i).In("H4"), (24 + 2*i).In("S4"))
+		a.Op("VUXTL2", (8 + i).In("H8"), (25 + 2*i).In("S4"))
+	}
+	a.Each("SCVTF", 4, 24)
+	a.Op("FMOVS", At(R2), V(10))
+	a.Word("FCVTL", 10, 10)
+	for i := range V(4) {
+		a.Word([]string{"FMULE", "FMULE1"}[i/2], 10, 24+i, 24+i)
+	}
+}
+
+func (q4_K) ArmPanelScales(a *arm) {
+	a.fourRows(0)
+	a.transpose(registers(4, 4))
+	a.Lanes("H8", "VUZP1", 4, 4, 20)
+	a.Lanes("H8", "VUZP2", 4, 4, 21)
+	a.Each("FCVTL", 2, 20)
+	a.Lanes("B16", "VAND", 31, 7, 8)
+	a.Shift("B16", "VUSHR", 4, 7, 9)
+	for i := range V(2) { // scales, minima: the first four to V22, V23, the last four to V5, V6
+		a.Lanes("B16", "VAND", 28, 5+i, 22+i)
+		a.Shift("B16", "VUSHR", 2, 5+i, 5+i)
+		a.Lanes("B16", "VAND", 27, 5+i, 5+i)
+		a.Lanes("B16", "VORR", 8+i, 5+i, 5+i)
+	}
+	a.storeBytes(22, 20, false, At(R9), 128)
+	a.storeBytes(5, 20, false, At(R9).Plus(512), 128)
+	a.storeBytes(23, 21, false, At(R10), 64)
+	a.storeBytes(6, 21, false, At(R10).Plus(256), 64)
+}

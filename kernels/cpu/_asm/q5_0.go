@@ -59,3 +59,76 @@ func (q5_0) UnpackQuarters(k *Kernel, rows Rows, _ int, kept Mem) (q Quarters) {
 	}
 	return q
 }
+
+// ArmConstants sets registers to the bytes of the fifth bits which the weights of a register take, to those which the
+// weights sixteen columns on take, and to the bit in it.
+func (f q5_0) ArmConstants(l *layout) {
+	l.Scheme.Offset = 0 // weights are unpacked with a sign
+	name, source := "q5_0Row", neon{}.Source
+	if l.panel {
+		name, source = "q5_0"+l.set.Packs(), l.set.Source
+	}
+	low, high, mask := f.armFifth(l)
+	var bytes, bits []int
+	for r := range low {
+		for i := range 16 {
+			row, column := source(r, i)
+			bytes, bits = append(bytes, 4*row+column/8), append(bits, 1<<(column%8))
+		}
+	}
+	bits = bits[:16*min(2, len(low))]
+	l.Address(l.Table(name, 1, append(bytes, bits...)), R15)
+	l.Op("VLD1.P", At(R15).Plus(len(bytes)), l.List("B16", low...))
+	l.Op("VLD1", At(R15), l.List("B16", mask[:len(bits)/16]...))
+	l.Constant(31, 2)
+	for r := range low {
+		l.Lanes("B16", "VADD", 31, low[r], high[r])
+	}
+	l.Constant(31, 0xff)
+}
+
+// armFifth is the registers of ArmConstants.
+func (q5_0) armFifth(l *layout) (low, high, mask []V) {
+	if l.panel {
+		return registers(4, 16), registers(4, 20), []V{24, 25, 24, 25}
+	}
+	return []V{28}, []V{29}, []V{27}
+}
+
+// ArmUnpack puts ones above a nibble, which is less 16, where its bit is clear.
+func (f q5_0) ArmUnpack(l *layout) {
+	bits := f.armBits(l)
+	low, high := l.load(6), l.high
+	l.Lanes("B16", "VEOR", 31, bits, bits)
+	fromLow, fromHigh, mask := f.armFifth(l)
+	for i := range low {
+		for j, from := range []V{fromLow[i], fromHigh[i]} {
+			l.Op("VTBL", from.In("B16"), l.List("B16", bits), V(12+j).In("B16"))
+		}
+		l.Lanes("B16", "VCMTST", mask[i], 12, 12)
+		l.Lanes("B16", "VCMTST", mask[i], 13, 13)
+		l.Shift("B16", "VUSHR", 4, low[i], high[i])
+		l.Shift("B16", "VSLI", 4, 12, low[i])
+		l.Shift("B16", "VSLI", 4, 13, high[i])
+	}
+	l.visit(0, 0, low)
+	l.visit(0, 1, high)
+}
+
+// armBits is the fifth bits of each row.
+func (q5_0) armBits(l *layout) V {
+	if !l.panel {
+		l.Op("FMOVS", At(R2).Plus(l.at+2), V(20))
+		return 20
+	}
+	twoRows := func(first, second Reg) {
+		l.Op("MOVWU", At(first).Plus(2), R15)
+		l.Op("MOVWU", At(second).Plus(2), R16)
+		l.Op("ORR", R16+"<<32", R15)
+	}
+	twoRows(R4, R5)
+	l.Op("FMOVD", R15, V(28))
+	twoRows(R6, R7)
+	l.Op("VMOV", R15, V(28).In("D[1]"))
+	return 28
+}

@@ -37,3 +37,17 @@ func (f q5_K) UnpackQuarters(k *Kernel, rows Rows, half int, kept Mem) (q Quarte
 	}
 	return q
 }
+
+func (q5_K) ArmConstants(l *layout) {
+	q4_K{}.ArmConstants(l)
+	l.Constant(30, 0x1f)
+}
+
+func (q5_K) ArmUnpack(l *layout) {
+	bits := l.loadTo(l.bits, 16)
+	for pair := range 4 {
+		low, high := l.withBits(l.load(48+32*pair), bits, 4-2*pair, 3-2*pair)
+		l.visit(2*pair, l.half, low)
+		l.visit(2*pair+1, l.half, high)
+	}
+}

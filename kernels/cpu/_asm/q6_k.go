@@ -89,3 +89,46 @@ func (q6_K) quarterScales(k *Kernel, rows Rows, half int, kept Mem) [2]Vec {
 	k.Free(d)
 	return [2]Vec(numbers[:2])
 }
+
+func (q6_K) ArmConstants(l *layout) {
+	l.Constant(31, 0x0f)
+	l.Constant(30, 0x3f)
+}
+
+func (q6_K) ArmUnpack(l *layout) {
+	for four := range 2 {
+		v := [2][]V{l.load(64 * four), l.load(64*four + 32)}
+		bits := l.loadTo(l.bits, 128+32*four)
+		for b := range 2 {
+			low, high := l.withBits(v[b], bits, 4-2*b, -2*b)
+			l.visit(4*four+b, l.half, low)
+			l.visit(4*four+2+b, l.half, high)
+		}
+	}
+}
+
+func (q6_K) ArmScales(a *arm) {
+	a.Op("FMOVQ", At(R2).Plus(192), V(9))
+	a.Op("MOVHU", At(R2).Plus(208), R11)
+	a.Op("FMOVS", R11, V(8))
+	a.Word("FCVTL", 8, 8)
+	a.Word("SXTLB", 9, 10)
+	a.Word("SXTLB2", 9, 11)
+	for i := range V(2) {
+		a.Word("SXTLH", 10+i, 24+2*i)
+		a.Word("SXTLH2", 10+i, 25+2*i)
+	}
+	a.Each("SCVTF", 4, 24)
+	for i := range V(4) {
+		a.Word("FMULE", 8, 24+i, 24+i)
+	}
+}
+
+func (q6_K) ArmPanelScales(a *arm) {
+	a.fourHalves(208)
+	a.fourRows(192)
+	a.transpose(registers(4, 4))
+	for i := range 4 {
+		a.storeBytes(V(4+i), 15, true, At(R9).Plus(256*i), 64)
+	}
+}

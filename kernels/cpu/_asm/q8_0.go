@@ -60,3 +60,10 @@ func (q8_0) UnpackQuarters(k *Kernel, rows Rows, _ int, _ Mem) (q Quarters) {
 	q.Scales[0] = first
 	return q
 }
+
+func (q8_0) ArmConstants(*layout) {}
+
+func (q8_0) ArmUnpack(l *layout) {
+	l.visit(0, 0, l.load(2))
+	l.visit(0, 1, l.load(18))
+}

@@ -1,0 +1,48 @@
+package main
+
+import "slices"
+
+// arm64 is the microkernels of arm64.
+var arm64 = []file{
+	{"quantised_neon", nil, "quantisedNEON", slices.Concat(armGEMVs(neon{}), armPacks(neon{}), armTiles(neon{}),
+		[]microkernel{
+			{name: "roundNEON", write: onArm(neon{}, armRound), args: "actsArgs", fields: []string{"round"}},
+			{
+				name: "horizontalSumNEON", write: onArm(neon{}, armHorizontalSum), args: "sumArgs",
+				fields: []string{"horizontalSum"},
+			},
+		},
+	)},
+	{"quantised_sdot", nil, "quantisedSDOT", slices.Concat(armGEMVs(sdot{}), armPacks(sdot{}), armTiles(sdot{}))},
+	{"quantised_smmla", nil, "quantisedSMMLA", slices.Concat(armPacks(smmla{}), armTiles(smmla{}))},
+	{"float_neon", nil, "floatNEON", slices.Concat(
+		ofEachType("gemv", "NEON", floatType.armGEMV), ofEachType("gemm", "NEON", floatType.armGEMM),
+	)},
+}
+
+var armFormats = []Format{q8_0{}, q4_0{}, q5_0{}, q4_K{}, q5_K{}, q6_K{}}
+
+// armGEMVs are a GEMV for each format.
+func armGEMVs(set armSet) []microkernel {
+	return shape{"gemv", "gemmArgs", "gemv", "", onArm(set, armGEMV)}.of(set.Name(), armFormats...)
+}
+
+// armPacks pack each format.
+func armPacks(set armSet) []microkernel {
+	return shape{"pack", "packArgs", "pack", "", onArm(set, armPack)}.of(set.Packs(), armFormats...)
+}
+
+// armTiles are the tiles for panels.
+func armTiles(set armSet) []microkernel {
+	write := onArm(set, writeArmTile)
+	return tilesOf(set.Name(), "tile", write, write, write)
+}
+
+// onArm writes a microkernel of arm64.
+func onArm(set armSet, write func(a *arm)) func(*Kernel) {
+	return func(k *Kernel) {
+		a := &arm{Kernel: k, set: set}
+		a.format, _ = k.Format.(armFormat)
+		write(a)
+	}
+}
