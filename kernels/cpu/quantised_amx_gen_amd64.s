@@ -119,6 +119,8 @@ whole:
 	JEQ tokens
 	LEAQ (R14)(R10*4), R14
 	LEAQ (R12)(R10*4), R12
+	PCALIGN $64
+	BYTE $0x66; BYTE $0xf; BYTE $0x1f; BYTE $0x84; BYTE $0x0; BYTE $0x0; BYTE $0x0; BYTE $0x0; BYTE $0x0 // NOP
 tokens:
 block:
 	MOVQ 8(SP), R14
@@ -436,6 +438,8 @@ whole:
 	JEQ tokens
 	LEAQ (R14)(R10*4), R14
 	LEAQ (R12)(R10*4), R12
+	PCALIGN $64
+	BYTE $0x66; BYTE $0xf; BYTE $0x1f; BYTE $0x84; BYTE $0x0; BYTE $0x0; BYTE $0x0; BYTE $0x0; BYTE $0x0 // NOP
 tokens:
 block:
 	MOVQ 8(SP), R14
@@ -776,6 +780,8 @@ whole:
 	JEQ tokens
 	LEAQ (R14)(R10*4), R14
 	LEAQ (R12)(R10*4), R12
+	PCALIGN $64
+	BYTE $0x66; BYTE $0xf; BYTE $0x1f; BYTE $0x84; BYTE $0x0; BYTE $0x0; BYTE $0x0; BYTE $0x0; BYTE $0x0 // NOP
 tokens:
 block:
 	MOVQ 8(SP), R14
