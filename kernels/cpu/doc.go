@@ -34,9 +34,9 @@
 // it for review. A name says what it is: gemm8Q4_0AVX2 multiplies few tokens with 8 rows of Q4_0, on AVX2. The
 // instruction sets are AVX2, AVX-VNNI (AVXVNNI), AVX-512 VNNI (VNNI, AVX512) and AMX; NEON, SDOT and SMMLA.
 //
-// Assembly for products is written by a Go program, in a module of its own (kernels/cpu/_asm), that has a description of
-// each instruction set, of each format and of each shape. Its quantised.go, floats.go and arm64_microkernels.go list the
-// microkernels: gemm8Q4_0AVX2 is gemm8.go with q4_0.go and avx2.go, and what is written of it stands in
+// Assembly for products is written by a Go program, in a module of its own (kernels/cpu/_asm), that has a description
+// of each instruction set, of each format and of each shape. Its quantised.go, floats.go and arm64_microkernels.go list
+// the microkernels: gemm8Q4_0AVX2 is gemm8.go with q4_0.go and avx2.go, and what is written of it stands in
 // q4_0_avx2_gen_amd64.s, its declaration and its row of the table in microkernels_gen_amd64.go. On arm64 packQ4_0By8
 // packs for SMMLA, which has registers of eight columns, By4 for SDOT, By16 for NEON. make generate writes these files,
 // make lint checks that they are what it would write. All other assembly is written by hand. Every microkernel takes a
