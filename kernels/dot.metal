@@ -9,7 +9,7 @@
 // are joined by simd_sum and the parts one after the other: so a result does not depend on T, on the number of threads,
 // or on how much of the activations is in threadgroup memory at a time.
 
-// Activations in threadgroup memory come in rows of whole quads.
+// Activations in threadgroup memory come in rows of whole float4s.
 inline uint staged_width(uint count) { return (count + 3) / 4 * 4; }
 
 // Activations in device memory, [.., stride], of which row[t] is row t of the T.
@@ -18,7 +18,7 @@ template <ushort T> struct Rows {
   uint stride, n; // n ≤ T rows are there; the rest is computed as zeros and dropped
   uint row[T];
 
-  // Copies columns [from, from + count) to threadgroup memory, with zeros up to a whole quad.
+  // Copies columns [from, from + count) to threadgroup memory, with zeros up to a whole float4.
   void stage(threadgroup float *to, uint from, uint count, uint tid, uint threads) const {
     const uint width = staged_width(count);
     for (ushort t = 0; t < T; t++) {
@@ -112,8 +112,8 @@ inline void multiply(W w, thread float (&sum)[TileRows][T], thread const Tile &t
   }
 }
 
-// The same for weights that are numbers by themselves. Of each quarter of a step, lane l takes the quad 4 l, so that
-// lanes read side by side. A row may end within a quarter.
+// The same for weights that are numbers by themselves. Of each quarter of a step, lane l takes columns 4 l to 4 l + 3,
+// so that lanes read side by side. A row may end within a quarter.
 template <typename E, ushort T>
 inline void multiply(Plain<E> w, thread float (&sum)[TileRows][T], thread const Tile &tile, threadgroup const float *x,
                      uint stride, uint from, uint to, ushort lane) {

@@ -54,9 +54,9 @@ inline uint2 eight(device const uchar *p) { return as_type<uint2>(ushort4(*(devi
 // Four bits of h, spread to bit 4 of four bytes.
 inline uint fifth(uint h) { return (h & 1) << 4 | (h & 2) << 11 | (h & 4) << 18 | (h & 8) << 25; }
 
-inline float4 quad(device const float *p) { return *(device const float4 *)p; }
-inline float4 quad(device const half *p) { return float4(*(device const half4 *)p); }
-inline float4 quad(device const ushort *p) { // bfloat16
+inline float4 load4(device const float *p) { return *(device const float4 *)p; }
+inline float4 load4(device const half *p) { return float4(*(device const half4 *)p); }
+inline float4 load4(device const ushort *p) { // bfloat16
   const ushort4 v = *(device const ushort4 *)p;
   return float4(as_type<float>(uint(v.x) << 16), as_type<float>(uint(v.y) << 16), as_type<float>(uint(v.z) << 16),
                 as_type<float>(uint(v.w) << 16));
@@ -64,7 +64,7 @@ inline float4 quad(device const ushort *p) { // bfloat16
 
 // Weights that are numbers by themselves, in rows of a multiple of 4: see multiply.
 template <typename E> struct Plain {
-  float4 at(device const uchar *row, uint c) const { return quad((device const E *)row + c); }
+  float4 at(device const uchar *row, uint c) const { return load4((device const E *)row + c); }
 };
 typedef Plain<float> F32;
 typedef Plain<half> F16;

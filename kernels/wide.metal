@@ -7,8 +7,8 @@
 // dequantised weight is a product of a scale and an integer, of which a half would keep 11 bits of up to 18.
 
 enum : uint {
-  WideMine = WideOuts * WideStep / 4 / WideThreads, // quads of weights that a thread fetches for a step
-  WideQuads = WideStep / 4,                         // quads of a row in a step
+  WideMine = WideOuts * WideStep / 4 / WideThreads, // float4s of weights that a thread fetches for a step
+  WideFours = WideStep / 4,                         // float4s of a row in a step
   WideBlocks = WideStep / 8,                        // matrices of 8 × 8 in a row of matrices
 };
 
@@ -26,13 +26,13 @@ inline void wide_put(threadgroup half *to, float4 v) { *(threadgroup half4 *)to 
 struct WideTile {
   device const uchar *row[WideMine];
 };
-inline uint wide_row(uint tid, uint i) { return tid / WideQuads + i * (WideThreads / WideQuads); }
+inline uint wide_row(uint tid, uint i) { return tid / WideFours + i * (WideThreads / WideFours); }
 
 // Where element (row, column) of a step is staged: in matrices of 8 × 8 that lie beside each other.
 inline uint wide_place(uint row, uint c) { return ((row / 8 * WideBlocks + c / 8) * 8 + row % 8) * 8 + c % 8; }
 
 // Columns c to c + 3 of a row of cols columns; those beyond it are zeros.
-inline float4 wide_quad(device const float *row, uint c, uint cols) {
+inline float4 wide_load4(device const float *row, uint c, uint cols) {
   if (c + 4 <= cols) {
     return float4(*(device const packed_float4 *)(row + c));
   }
@@ -71,7 +71,7 @@ inline void wide_product(threadgroup float *out, thread const WideTile &tile, de
       sum[i][j] = make_filled_simdgroup_matrix<float, 8>(0.0f);
     }
   }
-  const uint c = tid % WideQuads * 4;
+  const uint c = tid % WideFours * 4;
   for (uint k = 0; k < cols; k += WideStep) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
 #pragma unroll
@@ -79,8 +79,8 @@ inline void wide_product(threadgroup float *out, thread const WideTile &tile, de
       const float4 v = k + c < cols ? w.at(tile.row[i], k + c) : float4(0.0f);
       wide_put(weights + wide_place(wide_row(tid, i), c), v);
     }
-    for (uint t = tid / WideQuads; t < used * 8; t += WideThreads / WideQuads) {
-      const float4 v = t0 + t < rows ? wide_quad(x + ulong(t0 + t) * cols, k + c, cols) : float4(0.0f);
+    for (uint t = tid / WideFours; t < used * 8; t += WideThreads / WideFours) {
+      const float4 v = t0 + t < rows ? wide_load4(x + ulong(t0 + t) * cols, k + c, cols) : float4(0.0f);
       wide_put(acts + wide_place(t, c), v);
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);

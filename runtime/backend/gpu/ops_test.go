@@ -17,7 +17,7 @@ import (
 // bar is the relative error that float32 sums over these shapes are allowed.
 const bar = 2e-6
 
-// kinds are the types with kernels, each with columns that are ragged for it: no whole step, no whole quad.
+// kinds are the types with kernels, each with columns that are ragged for it: no whole step, no whole float4.
 func kinds() []kind {
 	return []kind{
 		{gguf.F32, 70}, {gguf.F16, 301}, {gguf.BF16, 388}, {gguf.Q8_0, 352}, {gguf.Q4_0, 96}, {gguf.Q5_0, 288},
