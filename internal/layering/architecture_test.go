@@ -14,7 +14,6 @@ import (
 // TestArchitecture: the files and folders that docs/architecture.md names are there, and functions and types named
 // behind a file, or before "in" and a file, are declared in it.
 func TestArchitecture(t *testing.T) {
-	const root = "../.."
 	text, err := os.ReadFile(filepath.Join(root, "docs/architecture.md"))
 	require.NoError(t, err)
 	page := strings.Join(strings.Fields(string(text)), " ")

@@ -24,27 +24,33 @@ var asOthersWrite = []string{"bench/llamabench/llamabench_test.go"}
 
 // TestColumns: no line of source is longer than a page is wide.
 func TestColumns(t *testing.T) {
-	const root = "../.."
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	eachFile(t, func(path string) {
+		if !slices.Contains([]string{".go", ".s", ".h", ".cpp", ".metal"}, filepath.Ext(path)) ||
+			slices.Contains(asOthersWrite, path) {
+			return
 		}
-		if name := d.Name(); d.IsDir() && path != root && strings.HasPrefix(name, ".") {
-			return filepath.SkipDir
-		}
-		if d.IsDir() || !slices.Contains([]string{".go", ".s", ".h", ".cpp", ".metal"}, filepath.Ext(path)) {
-			return nil
-		}
-		if rel, err := filepath.Rel(root, path); err != nil || slices.Contains(asOthersWrite, filepath.ToSlash(rel)) {
-			return err
-		}
-		file, err := os.Open(path)
-		if err != nil {
-			return err
-		}
+		file, err := os.Open(filepath.Join(root, path))
+		require.NoError(t, err)
 		defer file.Close()
 		for _, line := range longLines(file) {
 			assert.Fail(t, "a line is longer than 120 columns", "%s:%d", path, line)
+		}
+	})
+}
+
+// root is the folder of the module.
+const root = "../.."
+
+// eachFile visits all files of the module but those in hidden folders, by their path below root, with slashes.
+func eachFile(t *testing.T, visit func(path string)) {
+	err := fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !d.IsDir():
+			visit(path)
+		case path != "." && d.Name()[0] == '.':
+			return fs.SkipDir
 		}
 		return nil
 	})

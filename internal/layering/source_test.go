@@ -246,7 +246,7 @@ func rootName(e ast.Expr) string {
 // sources parses every package of the module.
 func sources(t *testing.T) []source {
 	t.Helper()
-	root, err := filepath.Abs("../..")
+	root, err := filepath.Abs(root)
 	require.NoError(t, err)
 	byDir := map[string]*source{}
 	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

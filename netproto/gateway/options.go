@@ -68,7 +68,7 @@ type Token struct {
 }
 
 func (o Options) withDefaults(info Info) (Options, error) {
-	o.MaxContext = cmp.Or(o.MaxContext, cmp.Or(info.MaxContext, 32768))
+	o.MaxContext = cmp.Or(o.MaxContext, info.MaxContext, 32768)
 	o.MaxAhead = max(cmp.Or(o.MaxAhead, 16), -1)
 	o.MaxSessions = cmp.Or(o.MaxSessions, 65536)
 	o.MaxSessionsPerDevice = cmp.Or(o.MaxSessionsPerDevice, 64)
