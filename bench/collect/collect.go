@@ -23,13 +23,14 @@ type Reference string
 // The references.
 const (
 	Given   Reference = "given"   // the questions bring them
+	Small   Reference = "small"   // the small model decodes them greedily: what a router sees before it asks
 	Large   Reference = "large"   // the large model decodes them greedily
 	Sampled Reference = "sampled" // the large model draws them
 	Routed  Reference = "routed"  // both models decode them with a router: what it will see in use
 )
 
 // References returns all of them.
-func References() []Reference { return []Reference{Given, Large, Sampled, Routed} }
+func References() []Reference { return []Reference{Given, Small, Large, Sampled, Routed} }
 
 // Options say what is collected.
 type Options struct {
@@ -52,7 +53,7 @@ type Options struct {
 	ShardPrompts int      // prompts of a file; 0 means 32
 
 	Compute  string // how the small model is run, where that can change its last bits; for the manifest
-	Parallel int    // texts at a time; 0 means 2, or 8 with a gateway to wait for
+	Parallel int    // texts at a time, which share passes; 0 means 32
 }
 
 // Plan is what is going to be collected, checked.

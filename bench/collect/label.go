@@ -29,10 +29,15 @@ const (
 	// the end of the sentence: escalate if the words differ, else keep. (There a model of 72 billion weights compares
 	// the sentences.) Elsewhere keep.
 	RuleR2R = "r2r"
+
+	// RuleConsequence asks what one question would change. Where the models choose different tokens, the small one goes
+	// on alone from both: escalate if the answer is right only from the large model's choice, else keep. On texts of the
+	// small model itself ([Small]) that is what a single escalation at this place is worth.
+	RuleConsequence = "consequence"
 )
 
 // Rules are the names of all rules.
-func Rules() []string { return []string{RuleDisagreement, RuleCiter, RuleR2R} }
+func Rules() []string { return []string{RuleDisagreement, RuleCiter, RuleR2R, RuleConsequence} }
 
 // sentenceTokens is the most tokens of what follows a choice up to the end of its sentence.
 const sentenceTokens = 64
@@ -77,6 +82,8 @@ func (w *worker) verdict(ctx context.Context, d *draft, rule string, i int, p *t
 		return w.each(ctx, d, i, p)
 	case agree:
 		return trace.Keep, nil
+	case rule == RuleConsequence:
+		return w.compare(ctx, d, i, p, d.small, d.small)
 	case rule == RuleR2R && d.question.Grade == nil:
 		return w.sentences(ctx, d, i, p)
 	case rule == RuleR2R:
@@ -87,22 +94,24 @@ func (w *worker) verdict(ctx context.Context, d *draft, rule string, i int, p *t
 
 // each compares what the models answer when each goes on alone from its own choice.
 func (w *worker) each(ctx context.Context, d *draft, i int, p *trace.Position) (trace.Verdict, error) {
-	return w.compare(ctx, d, i, p, d.small)
+	return w.compare(ctx, d, i, p, d.small, d.large)
 }
 
 // answers compares what the large model answers when it goes on from both choices.
 func (w *worker) answers(ctx context.Context, d *draft, i int, p *trace.Position) (trace.Verdict, error) {
-	return w.compare(ctx, d, i, p, d.large)
+	return w.compare(ctx, d, i, p, d.large, d.large)
 }
 
-// compare grades the answer from the small model's choice, which the model of t goes on with, and that from the large
-// model's, which the large one goes on with. It is worth asking only where that makes the answer right.
-func (w *worker) compare(ctx context.Context, d *draft, i int, p *trace.Position, t *tree) (trace.Verdict, error) {
-	kept, err := t.goOn(ctx, variant(d.answer[:i], p.Small), nil)
+// compare grades two answers: from the small model's choice, continued by the model of keep, and from the large model's,
+// continued by the model of ask. It is worth asking only where that makes the answer right.
+func (w *worker) compare(
+	ctx context.Context, d *draft, i int, p *trace.Position, keep, ask *tree,
+) (trace.Verdict, error) {
+	kept, err := keep.goOn(ctx, variant(d.answer[:i], p.Small), nil)
 	if err != nil {
 		return trace.Unknown, err
 	}
-	asked, err := d.large.goOn(ctx, variant(d.answer[:i], p.Large), nil)
+	asked, err := ask.goOn(ctx, variant(d.answer[:i], p.Large), nil)
 	if err != nil {
 		return trace.Unknown, err
 	}

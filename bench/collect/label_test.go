@@ -25,7 +25,7 @@ func definition(
 ) trace.Verdict {
 	tokens, err := o.Edge.Tokenizer()
 	require.NoError(t, err)
-	outcome := func(e *engine.Engine, id int32) bool {
+	outcome := func(e *engine.Engine, id int32) bool { // whether the answer is right when e goes on from id
 		all := append(slices.Clone(answer[:j]), id)
 		if !tokens.IsEnd(id) && len(all) < o.MaxTokens {
 			text := append(slices.Clone(prompt), all...)
@@ -36,8 +36,8 @@ func definition(
 		}
 		return grade(tokens.Decode(all)) == task.Right
 	}
-	worth := func(small *engine.Engine) trace.Verdict {
-		if outcome(o.Large, p.Large) && !outcome(small, p.Small) {
+	worth := func(asked, kept *engine.Engine) trace.Verdict {
+		if outcome(asked, p.Large) && !outcome(kept, p.Small) {
 			return trace.Escalate
 		}
 		return trace.Keep
@@ -46,7 +46,7 @@ func definition(
 	case rule == RuleCiter && o.Reference == Routed && p.Small == p.Large:
 		return trace.Keep
 	case rule == RuleCiter && o.Reference == Routed:
-		return worth(o.Edge)
+		return worth(o.Large, o.Edge)
 	case rule == RuleCiter && !right:
 		return trace.Unknown
 	case rule == RuleCiter && p.Small == p.Reference:
@@ -56,9 +56,11 @@ func definition(
 	case p.Small == p.Large:
 		return trace.Keep
 	case rule == RuleCiter:
-		return worth(o.Edge)
+		return worth(o.Large, o.Edge)
 	case rule == RuleR2R:
-		return worth(o.Large)
+		return worth(o.Large, o.Large)
+	case rule == RuleConsequence:
+		return worth(o.Edge, o.Edge)
 	}
 	return trace.Escalate
 }

@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	defaultTokens = 256
-	defaultShard  = 32
+	defaultTokens   = 256
+	defaultShard    = 32
+	defaultParallel = 32
 )
 
 // auditor is a gateway.
@@ -29,6 +30,7 @@ type auditor interface {
 // NewPlan checks options. Errors say what to do.
 func NewPlan(o Options) (*Plan, error) {
 	o.MaxTokens, o.ShardPrompts = cmp.Or(o.MaxTokens, defaultTokens), cmp.Or(o.ShardPrompts, defaultShard)
+	o.Parallel = cmp.Or(o.Parallel, defaultParallel)
 	p := &Plan{o: o}
 	if err := p.chooseReference(); err != nil {
 		return nil, err
@@ -63,7 +65,7 @@ func (p *Plan) chooseReference() error {
 			return fmt.Errorf("reference given: question %s of %s has none: add \"reference\" to it, or take answers "+
 				"of the large model", o.Data.Questions[lacking].ID, o.Data.Name)
 		}
-	case Large:
+	case Small, Large:
 	case Sampled:
 		if !(o.Temperature > 0) || math.IsInf(o.Temperature, 1) {
 			return fmt.Errorf("reference sampled: a temperature of %v draws nothing: it must be above 0", o.Temperature)
@@ -97,18 +99,18 @@ func (p *Plan) checkLabels() error {
 		}
 	}
 	ungraded := slices.IndexFunc(o.Data.Questions, func(q task.Question) bool { return q.Grade == nil })
-	if slices.Contains(o.Labels, RuleCiter) {
-		if ungraded >= 0 {
-			return fmt.Errorf("label rule citer compares final answers, and question %s of %s has no right one: "+
-				"add \"answer\" to it, or leave citer out", o.Data.Questions[ungraded].ID, o.Data.Name)
+	for _, rule := range []string{RuleCiter, RuleConsequence} {
+		if ungraded >= 0 && slices.Contains(o.Labels, rule) {
+			return fmt.Errorf("label rule %[3]s compares final answers, and question %[1]s of %[2]s has no right one: "+
+				"add \"answer\" to it, or leave %[3]s out", o.Data.Questions[ungraded].ID, o.Data.Name, rule)
 		}
-		if o.Reference == Large {
-			p.notes = append(p.notes, "with the large model's own greedy answers as reference, the rule citer says "+
-				"what disagreement says, of the answers that are right: where the small model's choice is not the "+
-				"reference, the large one's always is; "+
-				"give references of another origin, or sampled ones, for a difference")
-			p.settings.Collapse = true
-		}
+	}
+	if slices.Contains(o.Labels, RuleCiter) && o.Reference == Large {
+		p.notes = append(p.notes, "with the large model's own greedy answers as reference, the rule citer says "+
+			"what disagreement says, of the answers that are right: where the small model's choice is not the "+
+			"reference, the large one's always is; "+
+			"give references of another origin, or sampled ones, for a difference")
+		p.settings.Collapse = true
 	}
 	return nil
 }
@@ -157,10 +159,8 @@ func (p *Plan) describeLarge() (err error) {
 			return err
 		}
 		m.Name, m.Context = o.Large.Name(), o.Large.Context()
-		p.o.Parallel = cmp.Or(o.Parallel, 2)
 		return nil
 	}
-	p.o.Parallel = cmp.Or(o.Parallel, 8)
 	g, ok := o.Far.(auditor)
 	if !ok {
 		return errors.New("there is no large model")

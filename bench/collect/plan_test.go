@@ -48,7 +48,12 @@ func TestPlanRefused(t *testing.T) {
 		"policy learned: no router":          func(o *Options) { o.Reference, o.Router.Net = Routed, nil },
 		`label rule "x": choose among dis`:   func(o *Options) { o.Labels = []string{"x"} },
 		`label rule "r2r" is named twice`:    func(o *Options) { o.Labels = []string{"r2r", "citer", "r2r"} },
-		`question 3 of demo-train has no ri`: func(o *Options) { o.Data.Questions[2].Grade = nil },
+		`label rule citer compares final answers, and question 3 of demo-train has no ri`: func(o *Options) {
+			o.Data.Questions[2].Grade = nil
+		},
+		`label rule consequence compares final answers, and question 3 of demo-train has no ri`: func(o *Options) {
+			o.Labels, o.Data.Questions[2].Grade = []string{RuleConsequence}, nil
+		},
 		"there is no large model":            func(o *Options) { o.Large = nil },
 		"theirs looks at none of":            func(o *Options) { o.Large, o.Far = nil, fakeGateway{nil, "none", 0} },
 		"theirs looks at one of":             func(o *Options) { o.Large, o.Far = nil, fakeGateway{nil, "sampled", 0} },
@@ -66,8 +71,7 @@ func TestPlanRefused(t *testing.T) {
 	o.Large, o.Far = nil, fakeGateway{nil, "exact", 20}
 	p := plan(t, o)
 	assert.Equal(t, 300, p.limit)
-	assert.Equal(t, 8, p.o.Parallel)
-	assert.Equal(t, 2, plan(t, good).o.Parallel)
+	assert.Equal(t, 32, p.o.Parallel)
 }
 
 // TestPlanDefaults: a plan says what was chosen.
@@ -132,9 +136,14 @@ func TestSummary(t *testing.T) {
 	set, got := gather(t, o)
 	want := Summary{
 		Reference: "sampled", Prompts: 4, Positions: set.Len(), Bytes: set.Bytes(), Hash: set.Hash(),
-		Labels: []LabelSummary{{Rule: "disagreement"}, {Rule: "citer"}, {Rule: "r2r"}},
-		Pairs: []PairSummary{{Rules: [2]string{"disagreement", "citer"}}, {Rules: [2]string{"disagreement", "r2r"}},
-			{Rules: [2]string{"citer", "r2r"}}},
+	}
+	var pairs [][2]int
+	for r, rule := range Rules() {
+		want.Labels = append(want.Labels, LabelSummary{Rule: rule})
+		for other := r + 1; other < len(Rules()); other++ {
+			pairs = append(pairs, [2]int{r, other})
+			want.Pairs = append(want.Pairs, PairSummary{Rules: [2]string{rule, Rules()[other]}})
+		}
 	}
 	for p := range 4 {
 		about, _, _ := set.Prompt(p)
@@ -153,7 +162,7 @@ func TestSummary(t *testing.T) {
 		if p.Small != p.Large {
 			want.Differ++
 		}
-		for r := range 3 {
+		for r := range Rules() {
 			if p.Labels[r] != trace.Unknown {
 				want.Labels[r].Labelled++
 			}
@@ -161,7 +170,7 @@ func TestSummary(t *testing.T) {
 				want.Labels[r].Escalate++
 			}
 		}
-		for n, pair := range [][2]int{{0, 1}, {0, 2}, {1, 2}} {
+		for n, pair := range pairs {
 			a, b := p.Labels[pair[0]], p.Labels[pair[1]]
 			if a != 0 && b != 0 {
 				want.Pairs[n].Both++

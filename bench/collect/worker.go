@@ -121,6 +121,9 @@ func (w *worker) refer(ctx context.Context, d *draft, number, most int) (err err
 			d.answer, d.about.Cut = d.answer[:room], true
 		}
 		return nil
+	case Small:
+		d.answer, err = d.small.goOn(ctx, nil, nil)
+		d.small.rollouts, d.small.tokens = 0, 0
 	case Large:
 		d.answer, err = d.large.goOn(ctx, nil, nil)
 		d.large.rollouts, d.large.tokens = 0, 0 // that was no work for labels

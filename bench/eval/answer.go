@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,6 +83,21 @@ type decided struct {
 	ahead       int
 	above, most float64
 	answer      Answer
+}
+
+// hold has the large model read the prompt, and keep it until release is called: all runs share it then, each in a
+// session of its own. If it cannot, each run has it read again.
+func (d *decoding) hold(ctx context.Context) (release func()) {
+	missing := func(r Run) bool { return !d.Log.has(d.question.ID, r.Name()) }
+	if len(d.prompt) >= d.Context || !slices.ContainsFunc(d.Runs, missing) {
+		return func() {}
+	}
+	far, release, err := d.Far.Session(ctx)
+	if err != nil {
+		return func() {}
+	}
+	far.Ask(ctx, engine.CloudQuestion{Context: d.prompt}) // the answer is not needed
+	return release
 }
 
 // answer decodes and grades. An answer that is known under another threshold is not decoded again.

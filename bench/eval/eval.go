@@ -27,7 +27,7 @@ type Options struct {
 	Raw       bool           // questions are texts to go on with, without chat template
 	MaxTokens int            // of an answer; 0: as many as the context holds
 	Sampling  terms.Sampling // zero: greedy
-	Parallel  int            // questions at the same time; 0 means 4
+	Parallel  int            // questions at the same time, which share passes; 0 means 32
 	Every     int            // with verification: most tokens that nobody has looked at; 0 means 16
 	Log       *Log           // keeps the answers, and has those of an earlier call
 
@@ -49,7 +49,7 @@ func (o Options) Run(ctx context.Context) error {
 		return errors.New("eval: there is nothing to keep the answers in")
 	}
 	if o.Parallel == 0 {
-		o.Parallel = 4
+		o.Parallel = 32
 	}
 	if o.Pause == 0 {
 		o.Pause = time.Second
@@ -116,6 +116,7 @@ func (w *work) question(ctx context.Context, s *engine.Session, q task.Question)
 		return err
 	}
 	d := &decoding{work: w, session: s, question: q, prompt: prompt}
+	defer d.hold(ctx)()
 	for _, r := range w.Runs {
 		if !w.Log.has(q.ID, r.Name()) {
 			a, err := d.answer(ctx, r)

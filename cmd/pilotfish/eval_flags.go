@@ -70,7 +70,7 @@ func (f *evalFlags) register(c *cobra.Command) {
 			"(default csqa and arc 96, gsm8k 320, demo 64, a file 256)")
 	p.Float64Var(&f.temp, "temp", 0, "temperature; 0 always picks the most probable token")
 	p.Uint64Var(&f.seed, "seed", 0, "random seed of the policy random, and of sampling with --temp")
-	p.IntVar(&f.parallel, "parallel", 4, "number of questions answered at the same time, 1 to 64")
+	p.IntVar(&f.parallel, "parallel", 32, "number of questions answered at the same time, 1 to 64")
 	p.StringVarP(&f.out, "out", "o", "", "`file` that stores each answer, and from which the same command continues")
 	p.StringVar(&f.html, "html", "", "write a report with curves and all answers to this `file`")
 	p.BoolVar(&f.json, "json", false, "print one JSON object per policy and threshold")

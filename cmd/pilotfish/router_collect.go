@@ -54,6 +54,7 @@ func newRouterCollectCommand(a *app) *cobra.Command {
 
 Each text is a prompt with an answer (--reference):
   given    the answer in the data: the default if every question has one
+  small    the small model's own greedy answer: what a router sees before it asks
   large    the large model's own greedy answer: the default otherwise
   sampled  an answer sampled from the large model (--temp, --seed)
   routed   an answer decoded by both models with a router (--router, with --threshold or --budget)
@@ -66,6 +67,8 @@ the large model:
                 each model continues alone, and the final answers decide (arXiv 2502.01976). Only for correct answers
   r2r           where the choices differ and it matters: the large model continues from both, and the final answers, or
                 if there are no correct answers the words of the sentence, decide (after arXiv 2505.21600)
+  consequence   where the choices differ and a single question decides: the small model continues alone from both, and
+                the answer is correct only from the large model's choice. Best with --reference small or routed
 
 A gateway must be able to check every token of a text (an exact audit), and does not report all log-probabilities.
 
@@ -94,7 +97,7 @@ func (f *collectFlags) register(c *cobra.Command) {
 	p.IntVar(&f.questions, "questions", 0, "number of questions to use, from the first; 0 means all. For demo-train, "+
 		"any number: beyond those built in, more are generated")
 	p.Uint64Var(&f.seed, "seed", 0, "random seed of sampled answers and of generated demo-train questions")
-	p.StringVar(&f.reference, "reference", "", "`origin` of the answers: given, large, sampled or routed")
+	p.StringVar(&f.reference, "reference", "", "`origin` of the answers: given, small, large, sampled or routed")
 	p.Float64Var(&f.temperature, "temp", 1, "temperature of sampled answers")
 	p.StringVar(&f.router, "router", "", "router `file` for routed answers")
 	p.Float64Var(&f.threshold, "threshold", router.Learned.DefaultThreshold(),
@@ -123,7 +126,7 @@ func (f *collectFlags) check() error {
 	reference := collect.Reference(f.reference)
 	switch {
 	case f.reference != "" && !slices.Contains(collect.References(), reference):
-		return usagef("--reference %.40q is not known: choose given, large, sampled or routed", f.reference)
+		return usagef("--reference %.40q is not known: choose given, small, large, sampled or routed", f.reference)
 	case f.task != "" && !slices.Contains([]string{task.CSQA, task.GSM8K, task.ARC}, f.task):
 		return usagef("--task %.40q is not known: choose csqa, gsm8k or arc", f.task)
 	case f.task != "" && ours:
