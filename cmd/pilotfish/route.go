@@ -176,6 +176,9 @@ func (r *routeFlags) router(own []byte) (router.Options, error) {
 	if err == nil && r.file != nil {
 		o.Net = r.file.Net
 	}
+	if err == nil && policy == router.Learned {
+		o.Calibration = r.file.Confidences
+	}
 	return o, err
 }
 

@@ -237,7 +237,10 @@ func (f *collectFlags) options(set *task.Set) (collect.Options, error) {
 	}
 	sum := sha256.Sum256(b)
 	o.RouterHash = hex.EncodeToString(sum[:])
-	o.Router = router.Options{Policy: router.Learned, Net: file.Net, Threshold: &f.threshold, Budget: f.budget}
+	o.Router = router.Options{Policy: router.Learned, Net: file.Net, Calibration: file.Confidences, Budget: f.budget}
+	if f.budget == 0 {
+		o.Router.Threshold = &f.threshold
+	}
 	return o, nil
 }
 

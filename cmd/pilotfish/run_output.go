@@ -148,16 +148,17 @@ type RoutedEvent struct {
 	Unverified *int     `json:"unverified,omitempty"` // shown without verification, as no answer came in time
 
 	Policy    string   `json:"policy,omitempty"`
-	Promise   string   `json:"promise,omitempty"`   // of the share: certified (a bound), target, live (over many runs)
+	Promise   string   `json:"promise,omitempty"`   // of the share: certified, or balance (over all answers)
 	Budget    float64  `json:"budget,omitempty"`    // that is promised
 	Threshold *float64 `json:"threshold,omitempty"` // where it is the same for all tokens
 	// what was proven of the threshold, and why that may not hold of this run
 	Certificate *certificateEvent `json:"certificate,omitempty"`
 	Doubts      []string          `json:"doubts,omitempty"`
-	LiveBefore  *router.Live      `json:"live_before,omitempty"` // with --budget-live: its state before this answer
-	Live        *router.Live      `json:"live,omitempty"`        // and after it
-	Costs       []router.Cost     `json:"costs,omitempty"`       // with --policy value, for --costs
-	Explain     []explanation     `json:"explain,omitempty"`     // with --explain
+	// of a budget: the sums of all answers before this one, and with it
+	BalanceBefore *balanceEvent `json:"balance_before,omitempty"`
+	Balance       *balanceEvent `json:"balance,omitempty"`
+	Costs         []router.Cost `json:"costs,omitempty"`   // with --policy value, for --costs
+	Explain       []explanation `json:"explain,omitempty"` // with --explain
 
 	tokens int // of all, an end token included
 }
@@ -237,7 +238,7 @@ func (o *runOutput) token(t engine.Token) error {
 // finish prints the rest of the text and what it took, and returns err, or why that cannot be printed. Where stdout
 // takes no more, and as text where not even the prompt was run, it prints nothing.
 func (o *runOutput) finish(ctx context.Context, err error) error {
-	o.keepLive()
+	o.keepBalance()
 	if undrawn := o.draw(); undrawn != nil {
 		err = errors.Join(err, undrawn)
 	}
@@ -297,14 +298,15 @@ func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 	return e
 }
 
-// keepLive keeps the live threshold for the next run. That it cannot be kept is no reason to fail this one.
-func (o *runOutput) keepLive() {
-	r := o.session.Routing()
-	if o.plan == nil || o.plan.live == nil || r.Tokens == 0 {
+// keepBalance keeps what the budget has spent for the next run, also where the answer was cut. That it cannot be kept is
+// no reason to fail this one.
+func (o *runOutput) keepBalance() {
+	a := o.session.Spent()
+	if o.plan == nil || o.plan.kept == nil || len(a.Confidences) == 0 && a.Escalations == 0 {
 		return
 	}
-	if err := o.plan.live.update(r.Cloud+r.Timeouts, r.Tokens); err != nil {
-		fmt.Fprintf(o.a.stderr, "\npilotfish: the live threshold of this run is lost: %v\n", err)
+	if err := o.plan.kept.add(o.plan.options, a); err != nil {
+		fmt.Fprintf(o.a.stderr, "\npilotfish: what the budget spent in this run is not kept: %v\n", err)
 	}
 }
 
@@ -315,15 +317,13 @@ func (o *runOutput) promised(r *RoutedEvent) {
 		if p.kind != "" {
 			r.Budget = p.budget
 		}
-		if p.options.Budget == 0 && p.kind != live {
-			r.Threshold = p.options.Threshold
-		}
+		r.Threshold = p.options.Threshold
 		if p.kind == certified {
 			r.Certificate = new(newCertificateEvent(p.certificate))
 			r.Doubts = p.late(o.remote, r.Timeouts)
 		}
-		if l := p.live; l != nil {
-			r.Threshold, r.LiveBefore, r.Live = &l.before.Value, &l.before, &l.after
+		if k := p.kept; k != nil {
+			r.BalanceBefore, r.Balance = &k.before, &k.after
 		}
 	}
 	if o.costs != nil {
@@ -424,11 +424,9 @@ func (o *runOutput) reportPromise(r *RoutedEvent) {
 	case r.Promise == certified:
 		fmt.Fprintf(o.a.stderr, "%s\nhere that is a target, not a bound: %s\n",
 			certificateText(o.plan.certificate), strings.Join(r.Doubts, "; "))
-	case r.Promise == target:
-		fmt.Fprintf(o.a.stderr, "budget %s (a target, not a bound): ", share(r.Budget))
-	case r.Promise == live:
-		fmt.Fprintf(o.a.stderr, "budget %s over all runs: %s of %d tokens so far; threshold %.4g here, %.4g next\n",
-			share(r.Budget), share(r.Live.Share()), r.Live.Tokens, r.LiveBefore.Value, r.Live.Value)
+	case r.Promise == balanced:
+		fmt.Fprintf(o.a.stderr, "budget %s: %d of %d tokens of all answers so far (%.1f%%); here ", share(r.Budget),
+			r.Balance.Escalations, r.Balance.Tokens, 100*r.Balance.Share)
 	}
 	if o.costs != nil && o.costs.Lacking() {
 		fmt.Fprintln(o.a.stderr,

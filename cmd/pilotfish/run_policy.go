@@ -14,18 +14,16 @@ import (
 
 // policyFlags say what a single run may take from the cloud, beside [routeFlags].
 type policyFlags struct {
-	live      bool
-	liveState string
-	explain   bool
-	costs     string
-	prices    router.Prices
+	budgetState string
+	explain     bool
+	costs       string
+	prices      router.Prices
 }
 
 func (p *policyFlags) register(f *pflag.FlagSet) {
-	f.BoolVar(&p.live, "budget-live", false,
-		"keep to --budget over many runs: the threshold is constant within an answer and "+
-			"adapts after it. It is stored in your cache folder, per router, model and budget")
-	f.StringVar(&p.liveState, "live-state", "", "with --budget-live: store the threshold in this `file`")
+	f.StringVar(&p.budgetState, "budget-state", "",
+		"keep what the budget has spent in this `file`, from one run to the next, or off: begin anew and keep nothing "+
+			"(default: a file in your cache folder per model, gateway, router and budget)")
 	f.BoolVar(&p.explain, "explain", false, "explain for each token why the cloud was asked or not, and what it "+
 		"answered: a table on stderr, or additional fields with --json")
 	f.Float64Var(&p.prices.Gain, "value-gain", 1,
@@ -60,14 +58,8 @@ func (p *policyFlags) check(given func(string) bool, policy router.Policy) error
 	switch {
 	case p.prices.Gain == 0:
 		return usagef("--value-gain 0 makes no question worth its price: give more than 0, or --policy never")
-	case given("live-state") && !p.live:
-		return usagef("--live-state has no effect without --budget-live: add it")
-	case given("live-state") && p.liveState == "":
-		return usagef("--live-state names no file: give one, or leave it out")
-	case p.live && given("threshold"):
-		return usagef("--budget-live and --threshold exclude each other: the threshold then moves by itself")
-	case p.live && (policy == router.Never || policy == router.Always || policy == router.Value):
-		return usagef("--budget-live has no effect with --policy %s: leave one of them out", policy)
+	case given("budget-state") && p.budgetState == "":
+		return usagef("--budget-state names no file: give one, or off, or leave it out")
 	case given("costs") && p.costs == "":
 		return usagef("--costs names no file: give one, or leave it out")
 	}
@@ -77,8 +69,7 @@ func (p *policyFlags) check(given func(string) bool, policy router.Policy) error
 // The kinds of promise that a run makes of its share of tokens from the cloud.
 const (
 	certified = "certified" // a bound, proven of texts like those of the certificate
-	target    = "target"    // along the path; no bound for a short text
-	live      = "live"      // over all runs
+	balanced  = "balance"   // a bound of the share of all answers so far
 )
 
 // plan is which tokens a run asks the cloud for, and what is known of how many they will be.
@@ -88,8 +79,8 @@ type plan struct {
 	kind        string       // of the promise; "" where there is none
 	budget      float64      // that is promised
 	certificate *router.Certificate
-	doubts      []string // why the certificate may not hold here
-	live        *liveState
+	doubts      []string     // why the certificate may not hold here
+	kept        *keptBalance // with the kind balanced
 }
 
 // plan says what the flags ask for. It opens no model.
@@ -114,17 +105,21 @@ func (f *runFlags) plan() (*plan, error) {
 	switch c := p.certificate; {
 	case o.Policy == router.Never, o.Policy == router.Always, o.Policy == router.Value, o.Threshold != nil:
 		p.certificate = nil
-	case f.policy.live:
-		p.kind, p.options.Budget = live, 0
 	case c != nil && (!f.route.given("budget") || p.budget >= c.Budget):
 		p.kind, p.budget, p.options.Budget, p.options.Threshold = certified, c.Budget, 0, &c.Threshold
 	default:
-		p.kind, p.options.Budget = target, p.budget
-		if c != nil {
-			p.options.Threshold = &c.Threshold // where the path begins
-		}
+		p.kind, p.options.Budget, p.certificate = balanced, p.budget, nil
 	}
-	return p, nil
+	switch {
+	case p.kind == balanced || !f.set.Changed("budget-state"):
+		return p, nil
+	case p.kind == certified:
+		return nil, usagef("--budget-state has no effect with the fixed threshold of the router's certificate: " +
+			"leave it out, or give a smaller --budget")
+	case o.Threshold != nil:
+		return nil, usagef("--budget-state has no effect with --threshold: leave one of them out")
+	}
+	return nil, usagef("--budget-state has no effect with --policy %s: leave one of them out", o.Policy)
 }
 
 // prepare makes the router for a model: one for another width is refused, and doubts are said.
@@ -138,14 +133,20 @@ func (p *plan) prepare(a *app, f *runFlags, e *engine.Engine) (*router.Router, e
 	if p.kind == certified {
 		p.doubts = f.doubts(p.certificate, e)
 	}
-	if p.kind == live {
-		var err error
-		if p.live, err = openLive(f, p, e); err != nil {
-			return nil, err
-		}
-		p.options.Live = &p.live.before
+	if p.kind != balanced {
+		return router.New(p.options)
 	}
-	return router.New(p.options)
+	var err error
+	if p.kept, err = openBalance(f, p, e); err != nil {
+		return nil, err
+	}
+	r, err := router.New(p.options)
+	if err != nil {
+		return nil, err
+	}
+	p.kept.before = newBalanceEvent(r)
+	p.kept.after = p.kept.before
+	return r, nil
 }
 
 // doubts are the ways in which a run is not like those of the certificate, as far as is known before it begins.

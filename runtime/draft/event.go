@@ -156,6 +156,8 @@ type Escalation struct {
 	ByAhead     bool // asked, but tokens ahead told what it is about before its own answer: that is not used
 	Decoded     bool // an answer came, be it in vain: the large model has decoded a token for it
 	Branches    int  // guesses at its answer
+	// Cut says that the router asked for the token after the last one shown, and that it was dropped as decoding ended.
+	Cut bool
 	// Kept says that the small model's token stands because none of the answer may stand there: see [Options.Place].
 	Kept bool
 }
@@ -215,6 +217,7 @@ type Summary struct {
 
 	Asks    int // questions sent: escalations, dropped ones and probes
 	Dropped int // of these, dropped
+	Cut     int // of Dropped, those about the token after the last one shown: see [Escalation.Cut]
 	Drafted int // tokens evaluated below open escalations
 	Wasted  int // tokens evaluated in vain, besides guesses from the text that did not hold
 	Audited int // tokens that the router let stand and the cloud compared
@@ -302,6 +305,9 @@ func (s *Summary) addEscalation(q *Escalation) {
 		return
 	case Dropped:
 		s.Dropped++
+		if q.Cut {
+			s.Cut++
+		}
 		return
 	}
 	s.Escalations++

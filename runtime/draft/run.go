@@ -266,8 +266,9 @@ func (r *run) close() {
 		for _, c := range r.tip.children {
 			r.drop(c, new(escalation))
 		}
-		if r.tip.esc != nil {
-			r.abandon(r.tip.esc, new(escalation))
+		if e := r.tip.esc; e != nil {
+			e.Cut = e.Why == Routed
+			r.abandon(e, new(escalation))
 		}
 		r.settle()
 	}

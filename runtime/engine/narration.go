@@ -19,6 +19,8 @@ type narration struct {
 	decoder *tokenizer.Decoder
 	stop    stopper
 	text    strings.Builder // of all tokens that were shown
+	path    uint64          // of the router's decisions, where it has a budget
+	spent   router.Answer   // of that
 	stopped bool            // a stop string is there
 	more    bool            // whether the caller wants more
 }
@@ -36,10 +38,39 @@ func (n *narration) take(e draft.Event) bool {
 		n.s.summary.Proposed += p.Proposed
 		n.s.summary.Accepted += p.Accepted
 	}
-	if t := e.Token; t != nil && (!t.End || n.r.IgnoreEnd) {
+	t := e.Token
+	if t != nil && n.budgeted() {
+		n.decided(t)
+	}
+	if t != nil && (!t.End || n.r.IgnoreEnd) {
 		return n.token(t)
 	}
 	return true
+}
+
+// budgeted reports whether the router follows a budget.
+func (n *narration) budgeted() bool { return n.r.Router != nil && n.r.Router.Balance() != nil }
+
+// decided notes what was decided about a token.
+func (n *narration) decided(t *draft.Token) {
+	var asked bool
+	if asked, n.path = n.r.Router.Judge(n.path, t.Pos, t.Confidence); asked {
+		n.spent.Escalations++
+	}
+	n.spent.Confidences = append(n.spent.Confidences, t.Confidence)
+}
+
+// spend adds the answer to the balance of the router's budget. cut questions about the token that would follow count
+// too, unless a stop string ended the text: whether there is one depends on the mode then.
+func (n *narration) spend(cut int) {
+	if !n.budgeted() {
+		return
+	}
+	if n.spent.Tokens = n.s.summary.Tokens; !n.stopped {
+		n.spent.Escalations += cut
+	}
+	n.r.Router.Add(n.spent)
+	n.s.spent = n.spent
 }
 
 // token shows a token, as far as no stop string may begin in it.

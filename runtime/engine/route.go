@@ -61,7 +61,7 @@ const (
 // Route says how tokens come from two models. The zero value of Draft is pipelined decoding.
 type Route struct {
 	Request
-	Router  *router.Router // which tokens the cloud is asked for; nil: Decider says
+	Router  *router.Router // which tokens the cloud is asked for; nil: Decider says. The answer is added to its balance
 	Decider Decider        // which tokens the cloud is asked for, where Router is nil; nil: none
 	Cloud   draft.Cloud    // who answers
 	Draft   DraftOptions   // mode, branches, window, deadline; what [Request] says is filled in, Lookup where it is 0
@@ -94,6 +94,10 @@ type Decider interface {
 // Routing is what the last call of [Session.Routed] did, besides its [Summary]: zero while it runs, and where there was
 // no router.
 func (s *Session) Routing() Routing { return s.tell().routing }
+
+// Spent returns what the last call of [Session.Routed] added to the balance of its router's budget: zero while it runs,
+// and without a budget.
+func (s *Session) Spent() router.Answer { return s.tell().spent }
 
 // Routed is [Session.Generate] with tokens that the router has doubts of chosen by the cloud.
 func (s *Session) Routed(ctx context.Context, prompt []int32, r Route) iter.Seq2[Token, error] {
@@ -150,8 +154,9 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 	if r.Router, err = s.e.fitted(ctx, r.Router); err != nil {
 		return err
 	}
-	if r.Costs == nil && r.Router != nil {
-		r.Costs = r.Router.NewCosts()
+	if r.Router != nil {
+		r.Router = r.Router.Begin()
+		r.Costs = cmp.Or(r.Costs, r.Router.NewCosts())
 	}
 	decoder, err := s.decoder(prompt, r)
 	if err != nil {
@@ -161,7 +166,9 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 		s: s, r: r, yield: yield, start: start,
 		decoder: tokens.NewDecoder(), stop: stopper{stops: r.Stop}, more: true,
 	}
-	sum, err := decoder.Decode(ctx, prompt, n.take)
+	var sum draft.Summary
+	defer func() { n.spend(sum.Cut) }() // also where a function of the caller's panics
+	sum, err = decoder.Decode(ctx, prompt, n.take)
 	if err == nil && sum.Stop == "" && s.over() {
 		err = ErrClosed
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // MostLookup is the largest [Request.Lookup].
@@ -124,6 +125,7 @@ type Session struct {
 type told struct {
 	summary Summary
 	routing draft.Summary
+	spent   router.Answer
 	cached  int // tokens in the cache
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 )
@@ -16,7 +17,12 @@ type File struct {
 	Net         *Net
 	About       About
 	Certificate *Certificate // nil: nothing was proven
+	// Confidences is a sample of what the router gave the tokens that it was trained or calibrated on, as [Calibration]
+	// returns it: ascending, within 0 to 1, at most [MaxConfidences]. A budget starts from it. nil: none was kept.
+	Confidences []float32
 }
+
+const keyConfidences = architecture + ".confidences" // array of F32
 
 // About says how a router was made. What is not known is empty or 0.
 type About struct {
@@ -119,7 +125,25 @@ func Read(f *gguf.File) (*File, error) {
 	if r.Certificate, err = readCertificate(f); err != nil {
 		return nil, err
 	}
+	r.Confidences, err = f.Floats(keyConfidences)
+	if err != nil && !errors.Is(err, gguf.ErrAbsent) {
+		return nil, err
+	}
+	if err := validCalibration(r.Confidences); err != nil {
+		return nil, fmt.Errorf("%s: %w", architecture, err)
+	}
 	return r, nil
+}
+
+// validCalibration reports what [Calibration] does not return.
+func validCalibration(all []float32) error {
+	if err := validConfidences(all); err != nil {
+		return err
+	}
+	if !slices.IsSorted(all) {
+		return errors.New("confidences: they are not in ascending order")
+	}
+	return nil
 }
 
 // validate refuses figures that are no shares.
@@ -197,8 +221,12 @@ func (e entry) read(f *gguf.File) (err error) {
 	return err
 }
 
-// Write stores a router file. Fields of About that are empty or 0 are left out.
+// Write stores a router file. Fields of About that are empty or 0 are left out. Confidences that [Read] would refuse
+// are refused.
 func (r *File) Write(w *gguf.Writer) error {
+	if err := validCalibration(r.Confidences); err != nil {
+		return err
+	}
 	r.Net.describe(w)
 	for _, e := range r.About.entries() {
 		e.write(w, false)
@@ -207,6 +235,9 @@ func (r *File) Write(w *gguf.Writer) error {
 		for _, e := range r.Certificate.entries() {
 			e.write(w, true)
 		}
+	}
+	if len(r.Confidences) > 0 {
+		gguf.PutArray(w, keyConfidences, r.Confidences)
 	}
 	return r.Net.store(w)
 }

@@ -16,7 +16,7 @@ import (
 func everyField(t *testing.T) *File {
 	n, err := NewNet([]Layer{{In: 3, Out: 1, Weight: []float32{1, 2, 3}, Bias: []float32{4}}}, true)
 	require.NoError(t, err)
-	r := &File{Net: n, Certificate: new(Certificate)}
+	r := &File{Net: n, Certificate: new(Certificate), Confidences: []float32{0, 0.25, 0.25, 1}}
 	next := 0
 	for _, of := range []any{&r.About, r.Certificate} {
 		fields := reflect.ValueOf(of).Elem()
@@ -109,4 +109,42 @@ func TestAboutRefused(t *testing.T) {
 		_, err := Read(stored(t, r))
 		assert.ErrorContains(t, err, key)
 	}
+}
+
+// TestFileConfidences: what is no calibration is neither written nor read, and a file without one has none.
+func TestFileConfidences(t *testing.T) {
+	good := everyField(t)
+	for part, all := range map[string][]float32{
+		"there are 1025":         make([]float32, MaxConfidences+1),
+		"confidences[1]: NaN":    {0, float32(math.NaN())},
+		"confidences[0]: -0.5":   {-0.5, 0},
+		"confidences[2]: 1.5":    {0, 1, 1.5},
+		"confidences[0]: +Inf":   {float32(math.Inf(1))},
+		"not in ascending order": {0.5, 0.25},
+	} {
+		r := &File{Net: good.Net, Confidences: all}
+		assert.ErrorContains(t, r.Write(gguf.NewWriter(new(bytes.Buffer))), part)
+		var b bytes.Buffer
+		w := gguf.NewWriter(&b)
+		r.Net.describe(w)
+		gguf.PutArray(w, keyConfidences, all)
+		require.NoError(t, r.Net.store(w))
+		f, err := gguf.Parse(b.Bytes())
+		require.NoError(t, err)
+		_, err = Read(f)
+		assert.ErrorContains(t, err, part)
+	}
+	var b bytes.Buffer
+	w := gguf.NewWriter(&b)
+	good.Net.describe(w)
+	gguf.Put(w, keyConfidences, "0.5")
+	require.NoError(t, good.Net.store(w))
+	f, err := gguf.Parse(b.Bytes())
+	require.NoError(t, err)
+	_, err = Read(f)
+	assert.ErrorContains(t, err, keyConfidences)
+	full := &File{Net: good.Net, Confidences: make([]float32, MaxConfidences)}
+	got, err := Read(stored(t, full))
+	require.NoError(t, err)
+	assert.Equal(t, full, got)
 }

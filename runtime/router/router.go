@@ -10,8 +10,9 @@
 //	learned   sigmoid(f(h)), f linear with ReLU between      h: the hidden state after the final norm; see [Net]
 //	value     that of learned, or of margin without one      the threshold follows from what a question costs: [Costs]
 //
-// A decision is a function of the path alone, that is of the tokens before it and the decisions about them, so that
-// decoding with or without drafting decides alike.
+// With a budget the threshold follows a [Balance] of all answers. A decision is a function of the balance before the
+// answer and of the path, that is of the tokens before it and the decisions about them: decoding makes the same
+// decisions with and without drafting.
 package router
 
 import (
@@ -70,11 +71,16 @@ func (p Policy) DefaultThreshold() float64 {
 type Options struct {
 	Policy    Policy   // "" means never
 	Threshold *float64 // escalate below this confidence, 0 (never) to 1; nil means [Policy.DefaultThreshold]
-	Budget    float64  // share of tokens to escalate, in (0, 1]: moves the threshold along the path; 0: it stays
-	Live      *Live    // the threshold of this answer, in place of Threshold and Budget; nil: those count
-	Seed      uint64   // of the random policy
-	Net       *Net     // of the learned policy, and if given of the value policy
-	Prices    Prices   // of the value policy, which has no other threshold
+	// Budget is the share of tokens to escalate over all answers, in (0, 1]: the threshold follows a balance; 0: it
+	// stays. It excludes Threshold.
+	Budget  float64
+	Balance *Balance // of the budget: shared, and changed by [Router.Add]; nil: a new one
+	// Calibration has the confidences to expect of the policy in ascending order, as [Calibration] returns them: a
+	// budget's thresholds start from them. nil: values measured with one small model, or uniform ones.
+	Calibration []float32
+	Seed        uint64 // of the random policy
+	Net         *Net   // of the learned policy, and if given of the value policy
+	Prices      Prices // of the value policy, which has no other threshold
 }
 
 // Validate reports a value that is out of range.
@@ -91,20 +97,28 @@ func (o Options) Validate() error {
 		return fmt.Errorf("budget: %v is not within 0 to 1", o.Budget)
 	case o.Policy == Learned && o.Net == nil:
 		return errors.New("policy learned: no router was given")
-	case o.Live != nil && (o.Threshold != nil || o.Budget != 0):
-		return errors.New("a live threshold excludes another threshold and a budget along the path")
-	case o.Policy == Value && (o.Live != nil || o.Threshold != nil || o.Budget != 0):
+	case o.Policy == Value && (o.Threshold != nil || o.Budget != 0):
 		return errors.New("policy value: its threshold follows from prices, and excludes another one and a budget")
+	case o.Threshold != nil && o.Budget != 0:
+		return errors.New("a threshold and a budget exclude each other: leave one of them out")
+	case o.Balance != nil && o.Budget == 0:
+		return errors.New("balance: there is no budget: give one, or leave the balance out")
 	case o.Policy == Value:
 		return o.Prices.Validate()
+	}
+	if err := validCalibration(o.Calibration); err != nil {
+		return fmt.Errorf("calibration: %w", err)
 	}
 	return nil
 }
 
-// Router decides by one policy. It keeps nothing between decisions and may serve many texts at once.
+// Router decides by one policy. It keeps nothing between decisions and may serve many texts at once; with a budget it
+// holds the balance of them.
 type Router struct {
 	o     Options
-	start float64        // threshold at the start of a path
+	fixed float64        // threshold without a budget
+	prior []float32      // sample of confidences from before the first answer, with a budget
+	from  *opening       // state before the answer, with a budget
 	on    backend.Router // the network on a device that evaluates it, or nil
 	costs *Costs         // of the text, for the value policy; nil: a question costs its price
 }
@@ -117,16 +131,48 @@ func New(o Options) (*Router, error) {
 	if o.Policy == "" {
 		o.Policy = Never
 	}
-	r := &Router{o: o, start: o.Policy.DefaultThreshold()}
-	switch {
-	case o.Threshold != nil:
-		r.start = *o.Threshold
-	case o.Live != nil:
-		r.start = o.Live.Value
-	case o.Budget > 0:
-		r.start = budgetStart(o.Policy, o.Budget)
+	r := &Router{o: o, fixed: o.Policy.DefaultThreshold()}
+	if o.Threshold != nil {
+		r.fixed = *o.Threshold
 	}
-	return r, nil
+	if o.Budget == 0 || o.Policy == Never || o.Policy == Always {
+		return r, nil
+	}
+	if r.o.Balance == nil {
+		r.o.Balance = new(Balance)
+	}
+	if err := r.o.Balance.adopt(o.Budget); err != nil {
+		return nil, err
+	}
+	r.prior = prior(o.Policy, o.Calibration)
+	return r.Begin(), nil
+}
+
+// Begin returns the router for one answer: its decisions start from the balance as it is now. Other answers do not
+// change them. A router with which no answer was begun decides from the balance at the call of [New]. Without a budget
+// it returns r.
+func (r *Router) Begin() *Router {
+	if r.prior == nil {
+		return r
+	}
+	begun := *r
+	begun.from = open(r.o.Balance.state(), r.prior)
+	return &begun
+}
+
+// Add adds an answer to the balance. Without a budget it does nothing.
+func (r *Router) Add(a Answer) {
+	if r.prior != nil {
+		r.o.Balance.Add(a)
+	}
+}
+
+// Balance returns the balance of the budget; nil without one.
+func (r *Router) Balance() *Balance {
+	if r.prior == nil {
+		return nil
+	}
+	return r.o.Balance
 }
 
 // learns reports whether a network gives the confidence.
@@ -188,7 +234,7 @@ func (r *Router) Asks() bool {
 	case Always, Value:
 		return true
 	}
-	return r.o.Budget > 0 || r.start > 0
+	return r.o.Budget > 0 || r.fixed > 0
 }
 
 // Want adds to w what the policy needs of each head.
@@ -207,15 +253,21 @@ func (r *Router) Want(w backend.Want) backend.Want {
 // is to be asked. path is what the decisions before it left, 0 at the start of a text; next is what this one leaves.
 func (r *Router) Decide(path uint64, pos int, head *backend.Output) (confidence float32, escalate bool, next uint64) {
 	confidence = r.Confidence(pos, head)
+	escalate, next = r.Judge(path, pos, confidence)
+	return confidence, escalate, next
+}
+
+// Judge is Decide for a confidence that is known.
+func (r *Router) Judge(path uint64, pos int, confidence float32) (escalate bool, next uint64) {
 	switch r.o.Policy {
 	case Never:
-		return confidence, false, path
+		return false, path
 	case Always:
-		return confidence, true, path
+		return true, path
 	}
 	count := countOf(path)
 	escalate = float64(confidence) < r.threshold(count, pos)
-	return confidence, escalate, count.add(escalate).path()
+	return escalate, count.add(escalate).path()
 }
 
 // Explain tells of the decision that Decide makes with the same arguments: the margin and the entropy in nats of the
@@ -231,6 +283,23 @@ func (r *Router) Explain(path uint64, pos int, head *backend.Output) (gap, entro
 	}
 	return gap, entropy, r.threshold(countOf(path), pos)
 }
+
+// threshold is the confidence below which to escalate the token at pos after a path.
+func (r *Router) threshold(c count, pos int) float64 {
+	switch {
+	case r.o.Policy == Value && r.costs != nil:
+		return 1 - r.costs.at(pos)/r.o.Prices.Gain
+	case r.o.Policy == Value:
+		return 1 - r.o.Prices.Ask/r.o.Prices.Gain
+	case r.from != nil:
+		return r.from.threshold(c)
+	}
+	return r.fixed
+}
+
+// Threshold returns the confidence below which the first token of an answer is escalated: with a budget, as the
+// balance of [Router.Begin] has it.
+func (r *Router) Threshold() float64 { return r.threshold(count{}, 0) }
 
 // Confidence is that of the policy, in [0, 1].
 func (r *Router) Confidence(pos int, head *backend.Output) float32 {

@@ -141,8 +141,8 @@ func TestValueRefused(t *testing.T) {
 // TestExplain: what a decision was made of, by policy.
 func TestExplain(t *testing.T) {
 	head := headOf(0.7, 0.2, 0.1)
-	for p, want := range map[Policy]float64{Never: 0, Always: 1, Margin: 0.9 - 0.5*(5-0.5), Random: 0.05} {
-		r, err := New(Options{Policy: p, Budget: map[Policy]float64{Margin: 0.05}[p]})
+	for p, want := range map[Policy]float64{Never: 0, Always: 1, Margin: 0.8, Random: 0} {
+		r, err := New(Options{Policy: p, Budget: map[Policy]float64{Random: 0.5}[p]})
 		require.NoError(t, err)
 		gap, entropy, threshold := r.Explain(count{10, 5}.path(), 3, head)
 		assert.InDelta(t, want, threshold, 1e-12, p)

@@ -1,0 +1,158 @@
+package router
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+const (
+	// MaxConfidences is the number of confidences that a [Balance] and a [File] hold at most.
+	MaxConfidences = 1024
+	maxTokens      = 1 << 52 // of a balance: sums up to here are exact in float64
+)
+
+// Answer is what one answer adds to a [Balance].
+type Answer struct {
+	Tokens      int       // that were shown; the end token is not counted
+	Escalations int       // decisions to escalate, with that about the end token, and those without a reply
+	Confidences []float32 // of all decisions, in the order of the text
+}
+
+// Balance is what a budget has spent in the answers so far, and the confidences that were seen last: the state that
+// the decisions of the next answer start from. Routers made with the same Balance share it.
+//
+// Answers that run at the same time all start from the state before them. Each keeps the budget by itself, so their
+// sum may exceed it for a time: the next answers escalate less until it is kept again.
+//
+// The zero value is the state before the first answer. All methods are safe for concurrent use. The JSON form is
+//
+//	{"budget": 0.07, "tokens": 1000, "escalations": 68, "confidences": [0.98, …]}
+//
+// with up to [MaxConfidences] confidences, the oldest first.
+type Balance struct {
+	mu sync.Mutex
+	s  state
+}
+
+// Total is the sum of all answers of a [Balance].
+type Total struct {
+	Budget      float64 `json:"budget"`      // share of tokens; 0: no router was made with the balance
+	Tokens      int     `json:"tokens"`      // as in [Answer]
+	Escalations int     `json:"escalations"` // as in [Answer]
+}
+
+// Share returns the escalations per token, 0 before the first token.
+func (t Total) Share() float64 { return float64(t.Escalations) / float64(max(t.Tokens, 1)) }
+
+// state is the content of a [Balance].
+type state struct {
+	Total
+	Confidences []float32 `json:"confidences"` // the oldest first
+}
+
+// Total returns the sums so far.
+func (b *Balance) Total() Total {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.s.Total
+}
+
+// Add adds an answer. Counts that no answer has change nothing; confidences outside of 0 to 1 are left out.
+func (b *Balance) Add(a Answer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := &b.s
+	if a.Tokens < 0 || a.Escalations < 0 ||
+		a.Tokens > maxTokens-s.Tokens || a.Escalations > maxTokens-s.Escalations {
+		return
+	}
+	s.Tokens, s.Escalations = s.Tokens+a.Tokens, s.Escalations+a.Escalations
+	fresh := a.Confidences[max(0, len(a.Confidences)-MaxConfidences):]
+	s.Confidences = append(s.Confidences, slices.DeleteFunc(slices.Clone(fresh), outside)...)
+	s.Confidences = slices.Clone(s.Confidences[max(0, len(s.Confidences)-MaxConfidences):])
+}
+
+// outside reports whether a value is no confidence.
+func outside(c float32) bool { return !(c >= 0 && c <= 1) }
+
+// state returns a copy of the state.
+func (b *Balance) state() state {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.s
+	s.Confidences = slices.Clone(s.Confidences)
+	return s
+}
+
+// adopt makes the balance one of a budget. A balance of another budget is refused.
+func (b *Balance) adopt(budget float64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.s.Budget != 0 && b.s.Budget != budget {
+		return fmt.Errorf("balance: it is of a budget of %v, not of %v: give that budget, or begin a new balance",
+			b.s.Budget, budget)
+	}
+	b.s.Budget = budget
+	return nil
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (b *Balance) MarshalJSON() ([]byte, error) {
+	s := b.state()
+	if s.Confidences == nil {
+		s.Confidences = []float32{}
+	}
+	return json.Marshal(s)
+}
+
+// UnmarshalJSON implements [json.Unmarshaler]. It refuses unknown fields and values out of range, and changes nothing
+// then.
+func (b *Balance) UnmarshalJSON(text []byte) error {
+	if bytes.Equal(bytes.TrimSpace(text), []byte("null")) {
+		return errors.New("balance: it is null")
+	}
+	var s state
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&s); err != nil {
+		return fmt.Errorf("balance: %w", err)
+	}
+	if err := s.validate(); err != nil {
+		return fmt.Errorf("balance: %w", err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.s = s
+	return nil
+}
+
+// validate reports a value that is out of range.
+func (s *state) validate() error {
+	if !(s.Budget >= 0 && s.Budget <= 1) {
+		return fmt.Errorf("budget: %v is not within 0 to 1", s.Budget)
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"tokens", s.Tokens}, {"escalations", s.Escalations}} {
+		if n.value < 0 || n.value > maxTokens {
+			return fmt.Errorf("%s: %d is not within 0 to 2^52", n.name, n.value)
+		}
+	}
+	return validConfidences(s.Confidences)
+}
+
+// validConfidences reports what of a list of confidences is out of range.
+func validConfidences(all []float32) error {
+	if len(all) > MaxConfidences {
+		return fmt.Errorf("confidences: there are %d, at most %d are possible", len(all), MaxConfidences)
+	}
+	if i := slices.IndexFunc(all, outside); i >= 0 {
+		return fmt.Errorf("confidences[%d]: %v is not within 0 to 1", i, all[i])
+	}
+	return nil
+}

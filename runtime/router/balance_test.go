@@ -1,0 +1,161 @@
+package router
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestBalanceAdd: a balance is the sum of its answers and has their last confidences, the oldest first.
+func TestBalanceAdd(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 20 {
+		var b Balance
+		var want Total
+		var all []float32
+		for range 200 {
+			a := Answer{Tokens: rng.IntN(30), Escalations: rng.IntN(5)}
+			for range a.Tokens {
+				a.Confidences = append(a.Confidences, rng.Float32())
+			}
+			if rng.IntN(50) == 0 {
+				a.Confidences = make([]float32, 2*MaxConfidences)
+				for i := range a.Confidences {
+					a.Confidences[i] = float32(i) / (2 * MaxConfidences)
+				}
+			}
+			b.Add(a)
+			want.Tokens, want.Escalations = want.Tokens+a.Tokens, want.Escalations+a.Escalations
+			all = append(all, a.Confidences...)
+			require.Equal(t, want, b.Total())
+			require.Equal(t, all[max(0, len(all)-MaxConfidences):], append([]float32(nil), b.state().Confidences...))
+		}
+	}
+}
+
+// TestBalanceRefuses: counts that no answer has change nothing, and what is no confidence is left out.
+func TestBalanceRefuses(t *testing.T) {
+	var b Balance
+	b.Add(Answer{Tokens: 5, Escalations: 1, Confidences: []float32{0.5}})
+	for _, a := range []Answer{
+		{Tokens: -1}, {Escalations: -1}, {Tokens: math.MaxInt}, {Escalations: math.MaxInt}, {Tokens: maxTokens - 4},
+	} {
+		a.Confidences = []float32{0.25}
+		before := b.state()
+		b.Add(a)
+		assert.Equal(t, before, b.state(), "%+v", a)
+	}
+	b.Add(Answer{Confidences: []float32{float32(math.NaN()), 1, -0.1, 1.1, 0, float32(math.Inf(1))}})
+	assert.Equal(t, []float32{0.5, 1, 0}, b.state().Confidences)
+	b.Add(Answer{Tokens: maxTokens - 5})
+	assert.Equal(t, maxTokens, b.Total().Tokens)
+	assert.Zero(t, new(Balance).Total().Share())
+	assert.Equal(t, 0.25, Total{Tokens: 8, Escalations: 2}.Share())
+}
+
+// TestBalanceJSON: reading what was written gives the same state, and the same decisions follow from it.
+func TestBalanceJSON(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	r, err := New(Options{Policy: Entropy, Budget: 0.07})
+	require.NoError(t, err)
+	for range 60 {
+		r.Add(answered(r.Begin(), 30, true, func(int, int) float64 { return rng.Float64() }, func(Answer) {}))
+		text, err := json.Marshal(r.Balance())
+		require.NoError(t, err)
+		var b Balance
+		require.NoError(t, json.Unmarshal(text, &b))
+		require.Equal(t, r.Balance().state(), b.state())
+		again, err := New(Options{Policy: Entropy, Budget: 0.07, Balance: &b})
+		require.NoError(t, err)
+		require.Equal(t, r.Begin().from, again.from)
+	}
+	text, err := json.Marshal(new(Balance))
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"budget":0,"tokens":0,"escalations":0,"confidences":[]}`, string(text))
+	require.NoError(t, json.Unmarshal(text, new(Balance)))
+}
+
+// TestBalanceHostile: what is no balance is refused with the name of the field, and changes nothing.
+func TestBalanceHostile(t *testing.T) {
+	for text, part := range map[string]string{
+		`null`: "null", `[]`: "array", `"x"`: "string", `{"budget":0.07,"tokens":1,"escalated":1}`: "escalated",
+		`{"budget":2}`: "budget", `{"budget":-0.1}`: "budget", `{"budget":"0.07"}`: "budget",
+		`{"tokens":-1}`: "tokens", `{"tokens":4503599627370497}`: "tokens", `{"tokens":1.5}`: "tokens",
+		`{"tokens":1e30}`: "tokens", `{"escalations":-1}`: "escalations", `{"escalations":9007199254740992}`: "escalations",
+		`{"confidences":[0.5,1.5]}`: "confidences[1]", `{"confidences":[-1]}`: "confidences[0]",
+		`{"confidences":[1e39]}`: "confidences", `{"confidences":{"0":1}}`: "confidences",
+		`{"confidences":[` + strings.Repeat("0,", MaxConfidences) + `0]}`: "1025",
+		`{"budget":0.07,"threshold":0.1}`:                                 "threshold",
+	} {
+		var b Balance
+		b.Add(Answer{Tokens: 3, Confidences: []float32{0.5}})
+		before := b.state()
+		assert.ErrorContains(t, json.Unmarshal([]byte(text), &b), part, text)
+		assert.Equal(t, before, b.state())
+	}
+}
+
+// FuzzBalance: whatever a balance is read from, decisions can be made from it, and it is written as it was read.
+func FuzzBalance(f *testing.F) {
+	f.Add([]byte(`{"budget":0.07,"tokens":1000,"escalations":68,"confidences":[0.1,0.9]}`), uint64(0))
+	f.Add([]byte(`{"budget":1,"tokens":0,"escalations":4503599627370496,"confidences":[]}`), uint64(1)<<33)
+	f.Add([]byte(`{}`), uint64(math.MaxUint64))
+	f.Fuzz(func(t *testing.T, text []byte, path uint64) {
+		var b, again Balance
+		if json.Unmarshal(text, &b) != nil {
+			return
+		}
+		written, err := json.Marshal(&b)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(written, &again))
+		require.Equal(t, b.Total(), again.Total())
+		budget := b.Total().Budget
+		if budget == 0 {
+			budget = 0.5
+		}
+		r, err := New(Options{Policy: Margin, Budget: budget, Balance: &b})
+		require.NoError(t, err)
+		_, _, threshold := r.Explain(path, 0, headOf(0.5, 0.5))
+		require.True(t, threshold >= 0 && threshold <= everything, "%v", threshold)
+		r.Add(Answer{Tokens: 1, Escalations: 1, Confidences: []float32{0.5}})
+	})
+}
+
+// TestBalanceShared: routers and answers at the same time share a balance, and a balance of another budget is refused.
+func TestBalanceShared(t *testing.T) {
+	var b Balance
+	one, err := New(Options{Policy: Margin, Budget: 0.1, Balance: &b})
+	require.NoError(t, err)
+	two, err := New(Options{Policy: Entropy, Budget: 0.1, Balance: &b})
+	require.NoError(t, err)
+	var running sync.WaitGroup
+	for _, r := range []*Router{one, two.On(here{}), one.Begin()} {
+		running.Go(func() {
+			for range 100 {
+				r.Begin().Decide(0, 0, headOf(0.5, 0.5))
+				r.Add(Answer{Tokens: 10, Escalations: 1, Confidences: []float32{0.5, 0.25}})
+			}
+		})
+	}
+	running.Wait()
+	assert.Equal(t, Total{0.1, 3000, 300}, b.Total())
+	assert.Same(t, &b, one.Balance())
+	_, err = New(Options{Policy: Margin, Budget: 0.2, Balance: &b})
+	assert.ErrorContains(t, err, "of a budget of 0.1, not of 0.2")
+	for _, o := range []Options{{Policy: Margin}, {Policy: Never, Budget: 0.1}, {Policy: Always, Budget: 0.1}} {
+		r, err := New(o)
+		require.NoError(t, err)
+		assert.Nil(t, r.Balance(), "%+v", o)
+		assert.Same(t, r, r.Begin())
+		r.Add(Answer{Tokens: 1})
+	}
+	private, err := New(Options{Policy: Margin, Budget: 0.2})
+	require.NoError(t, err)
+	assert.Equal(t, Total{Budget: 0.2}, private.Balance().Total())
+}
