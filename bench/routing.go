@@ -291,12 +291,12 @@ func (b *routing) stream(ctx context.Context, prompt []int32, a *answer) (string
 	return got.text, err
 }
 
-// route is how an answer is decoded in a mode.
-func (b *routing) route(m Mode, s *seat, a *answer) engine.Route {
+// route is how an answer is decoded in a mode, without its router.
+func (b *routing) route(m Mode, far draft.Cloud, a *answer) engine.Route {
 	o := m.Draft(b.Draft)
 	o.Trace = o.Trace || a.pictured
 	return engine.Route{
-		Request: engine.Request{MaxTokens: b.MaxTokens}, Router: s.router, Cloud: s.far, Draft: o, Pace: b.paceOf(m),
+		Request: engine.Request{MaxTokens: b.MaxTokens}, Cloud: far, Draft: o, Pace: b.paceOf(m),
 		RowCost: b.RowCost, Observe: a.observe,
 	}
 }
@@ -313,7 +313,8 @@ func (b *routing) drawn(m Mode, q task.Question) *timeline.Text {
 func (b *routing) decode(
 	ctx context.Context, m Mode, s *seat, prompt []int32, a *answer, drawn *timeline.Text,
 ) error {
-	r := b.route(m, s, a)
+	r := b.route(m, s.far, a)
+	r.Router = s.router
 	drawn.Watch(&r)
 	defer drawn.End()
 	a.record(&r)
