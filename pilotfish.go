@@ -72,7 +72,16 @@ func (o Options) engine() (engine.Options, error) {
 
 // Model is an open model file.
 type Model struct {
-	e *engine.Engine
+	e     *engine.Engine
+	usual Router // of routes without one
+}
+
+func newModel(e *engine.Engine) (*Model, error) {
+	usual, err := NewRouter(RouterOptions{})
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return &Model{e, usual}, nil
 }
 
 // Open maps a GGUF file and loads its weights. name is the path of the file, of a split one that of the first part, or
@@ -91,7 +100,7 @@ func Open(name string, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Model{e}, nil
+	return newModel(e)
 }
 
 // pulled returns the path of the model that name means.
@@ -120,7 +129,7 @@ func Load(data []byte, name string, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Model{e}, nil
+	return newModel(e)
 }
 
 // Close gives everything back that the model has. It waits for the forward call that runs; an answer that is being

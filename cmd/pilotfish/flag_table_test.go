@@ -126,7 +126,7 @@ func flagTests() map[string]map[string]string {
 			"system": "TestSystemMessage",
 			"tokens": "TestRunJSON", "raw": "TestRunPrompts", "max-tokens": "TestRunJSON",
 			"ignore-eos": "TestFlagsOfRouting", "temp": "TestFlagsOfRouting", "top-k": "TestFlagsOfRouting",
-			"budget-live": "TestLiveRuns", "live-state": "TestLiveRuns", "explain": "TestExplainRun",
+			"budget-state": "TestBudgetRuns", "explain": "TestExplainRun",
 			"ahead": "TestFlagsOfRouting", "verify": "TestFlagsOfRouting", "verify-every": "TestFlagsOfRouting",
 			"show-unverified": "TestFlagsOfRouting", "price": "TestRunPrice",
 			"value-gain": "TestPlan", "value-second": "TestPlan", "value-byte": "TestPlan", "value-ask": "TestPlan",
