@@ -160,7 +160,7 @@ func (f *calibrateFlags) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return fmt.Errorf("--data: %w", err)
 	}
-	models, err := f.pair.open(ctx, a)
+	models, err := f.pair.open(ctx, a, f.raw)
 	if err != nil {
 		return err
 	}

@@ -97,6 +97,9 @@ func (f *routingFlags) own(ctx context.Context, a *app, workload, edge, large st
 		return err
 	}
 	defer o.Large.Close()
+	if err := a.checkPair(o.Edge, o.Large, "--large "+large, f.raw); err != nil {
+		return err
+	}
 	if o.MaxTokens == 0 {
 		o.MaxTokens = 256
 	}
