@@ -177,6 +177,9 @@ func (f *calibrateFlags) run(ctx context.Context, a *app) error {
 	o.Progress = meter.show
 	result, err := calibrate.Run(ctx, o)
 	meter.close()
+	if errors.Is(err, calibrate.ErrFew) {
+		err = fmt.Errorf("--data, --questions: %w", err)
+	}
 	if err != nil {
 		return err
 	}
