@@ -304,6 +304,11 @@ func (g *Gateway) Close() error { return g.r.Close() }
 // Model is the name of the large model that the gateway gives; "" before the first connection.
 func (g *Gateway) Model() string { return g.r.Model() }
 
+// OtherTemplate reports whether the chat templates of the two models write ordinary chats differently; false before the
+// first connection. Chats are written by the small model's template, so that the large model then reads a form of chat
+// that it was not trained on, and may answer worse.
+func (g *Gateway) OtherTemplate() bool { return g.r.OtherTemplate() }
+
 // ServeOptions bound a model that answers questions of others. The zero value works.
 type ServeOptions struct {
 	Tokens int // kept in memory for all texts together; 0 means what fits into half of the memory that is free

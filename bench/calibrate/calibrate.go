@@ -55,6 +55,9 @@ func pilotShares() []float64 { return []float64{0.25, 0.5, 0.65, 0.8, 0.9, 1} }
 // Pilots is how many of n prompts choose the thresholds: a tenth, 8 at least and 50 at most.
 func Pilots(n int) int { return min(max(n/10, leastPilots), mostPilots) }
 
+// ErrFew says that there are too few prompts for any threshold to be tested.
+var ErrFew = errors.New("too few prompts")
+
 // Run tests thresholds from few to many escalations.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	r := &Result{Chosen: -1, Thresholds: o.Thresholds, Test: certify.Test{
@@ -111,7 +114,7 @@ func (o *Options) check(r *Result) error {
 		r.Pilots = Pilots(len(o.Prompts))
 	}
 	if least := r.Pilots + leastPrompts; len(o.Prompts) < least {
-		return fmt.Errorf("%d prompts are too few: give at least %d", len(o.Prompts), least)
+		return fmt.Errorf("%w: %d, where at least %d are needed", ErrFew, len(o.Prompts), least)
 	}
 	if o.Net == nil {
 		return errors.New("there is no router to calibrate")

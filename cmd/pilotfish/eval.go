@@ -71,7 +71,7 @@ func (f *evalFlags) run(c *cobra.Command, a *app, name string) (err error) {
 		return err
 	}
 	f.oneThread()
-	models, err := f.pair.open(ctx, a)
+	models, err := f.pair.open(ctx, a, f.raw)
 	if err != nil {
 		return err
 	}

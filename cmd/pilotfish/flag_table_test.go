@@ -207,7 +207,7 @@ func flagTests() map[string]map[string]string {
 			"admin-pprof": "TestAdminAddress", "ticket-key-file": "TestTicketsOutliveRestart",
 			"log-level": "TestLogLevel", "log-text": "TestLogText",
 			"cert": "TestCloudCertificate", "key": "TestCloudCertificate", "token-file": "TestConfigurationEndsRun",
-			"dictionary": "TestCloudDictionary", "any-template": "TestAnyTemplate",
+			"dictionary":  "TestCloudDictionary",
 			"max-context": "TestLimitFlags", "max-connections": "TestLimitFlags",
 			"max-connections-per-address": "TestLimitFlags", "max-connections-per-device": "TestLimitFlags",
 			"max-questions": "TestLimitFlags", "max-questions-per-device": "TestLimitFlags",

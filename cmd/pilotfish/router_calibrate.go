@@ -160,7 +160,7 @@ func (f *calibrateFlags) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return fmt.Errorf("--data: %w", err)
 	}
-	models, err := f.pair.open(ctx, a)
+	models, err := f.pair.open(ctx, a, f.raw)
 	if err != nil {
 		return err
 	}
@@ -177,6 +177,9 @@ func (f *calibrateFlags) run(ctx context.Context, a *app) error {
 	o.Progress = meter.show
 	result, err := calibrate.Run(ctx, o)
 	meter.close()
+	if errors.Is(err, calibrate.ErrFew) {
+		err = fmt.Errorf("--data, --questions: %w", err)
+	}
 	if err != nil {
 		return err
 	}

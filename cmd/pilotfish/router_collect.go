@@ -200,7 +200,7 @@ func (f *collectFlags) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	models, err := f.pair.open(ctx, a)
+	models, err := f.pair.open(ctx, a, f.raw)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func TestPairFlags(t *testing.T) {
 	}
 	large := demoFile("large.gguf")
 	for _, threads := range []string{"1", "2"} {
-		got, err := parse("--large", large, "--threads", threads).open(t.Context(), &app{stderr: io.Discard})
+		got, err := parse("--large", large, "--threads", threads).open(t.Context(), &app{stderr: io.Discard}, false)
 		require.NoError(t, err)
 		assert.Equal(t, threads, fmt.Sprint(got.edge.Threads()))
 		assert.Equal(t, threads, fmt.Sprint(got.large.Threads()))

@@ -280,7 +280,10 @@ func (f *runFlags) routed(
 	if err == nil && f.gateway.require {
 		err = w.required()
 	}
-	return out.finish(ctx, err)
+	err = out.finish(ctx, err)
+	chat := !f.raw && !f.set.Changed("tokens")
+	a.warnTemplate(chat && remote.OtherTemplate(), "--cloud "+f.gateway.address)
+	return err
 }
 
 // able refuses what the gateway's model cannot do. It is called while the connection comes about, and must not wait.
