@@ -161,7 +161,7 @@ func flagTests() map[string]map[string]string {
 			"data": "TestCollectFlags", "out": "TestCollectAgain", "raw": "TestCollectFlags",
 			"questions": "TestCollectFlags", "seed": "TestCollectFlags", "reference": "TestCollectFlags",
 			"temp": "TestCollectFlags", "router": "TestCollectFlags", "threshold": "TestCollectFlags",
-			"budget": "TestCollectFlags", "labels": "TestCollectFlags", "max-tokens": "TestCollectFlags",
+			"labels": "TestCollectFlags", "max-tokens": "TestCollectFlags",
 			"shard": "TestCollectFlags", "json": "TestCollectJSON", "task": "TestCollectTask",
 			"shots": "TestCollectTask",
 		}),

@@ -247,6 +247,7 @@ func (f *calibrateFlags) finish(a *app, file *router.File, models *pair, set *ta
 	if file.Certificate, err = f.certificate(models, set, r); err != nil {
 		return err
 	}
+	file.Confidences = router.Calibration(r.Confidences)
 	if err := writeRouter(f.out, file); err != nil {
 		return err
 	}
