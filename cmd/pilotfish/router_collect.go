@@ -113,6 +113,9 @@ func (f *collectFlags) register(c *cobra.Command) {
 	}
 }
 
+// publicTasks are the benchmarks whose questions come in files of their own form.
+func publicTasks() []string { return []string{task.CSQA, task.GSM8K, task.ARC} }
+
 // check refuses wrong values, and flags that would have no effect, before anything is opened.
 func (f *collectFlags) check() error {
 	set := f.pair.set
@@ -124,8 +127,8 @@ func (f *collectFlags) check() error {
 	switch {
 	case f.reference != "" && !slices.Contains(collect.References(), reference):
 		return usagef("--reference %.40q is not known: choose given, small, large, sampled or routed", f.reference)
-	case f.task != "" && !slices.Contains([]string{task.CSQA, task.GSM8K, task.ARC}, f.task):
-		return usagef("--task %.40q is not known: choose csqa, gsm8k or arc", f.task)
+	case f.task != "" && !slices.Contains(publicTasks(), f.task):
+		return usagef("--task %.40q is not known: choose from %s", f.task, strings.Join(publicTasks(), ", "))
 	case f.task != "" && ours:
 		return usagef("--task is for a file of questions: name it with --data, or leave --task out")
 	case set.Changed("shots") && f.task == "":

@@ -270,7 +270,7 @@ func TestCollectRefused(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                          "2|data",
 		"--data demo --task csqa":   "2|--task is for a file",
-		"--data q --task x" + pair:  "2|--task \"x\" is not known: choose csqa",
+		"--data q --task x" + pair:  "2|--task \"x\" is not known: choose from csqa",
 		"--data q --shots 1" + pair: "2|--shots has no effect without --task",
 		"--data " + bad + " --task arc --shots 99" + pair: "" +
 			"1|99 worked examples are not possible: arc has 0 to 4",
