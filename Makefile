@@ -39,7 +39,7 @@ ABREAST = 3
 RACED   = $(filter-out ./docs/examples%,$(shell grep -rlE '^[[:space:]]*go |\.Go[^[:alnum:], ]|\bpool\.New\b|t\.Parallel\b' \
 	--include='*.go' . | xargs -n 1 dirname | sort -u)) ./kernels/cpu/vector ./runtime/backend/gpu
 
-.PHONY: help build generate test race fuzz mutants verified branches misuse schedules stories instructions bench matrix results study lint cross arm64 upstream metal deploy clients load terminal man
+.PHONY: help build generate test race fuzz mutants verified branches misuse schedules stories instructions bench matrix results study real lint cross arm64 upstream metal deploy clients load terminal man
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,6 +97,11 @@ results: ## tables and figures of README.md and docs/results.md, from the measur
 # With PAIR=FOLDER the models that write stories too. go run ./bench/results adopt FOLDER puts a study into docs/results.
 study: ## measures what these show anew on this machine, into OUT (study), and says what differs; on a quiet machine
 	$(GO) run ./bench/results study $(if $(OUT),$(OUT),study)
+
+# What is measured already is not measured again: the same command goes on. go run ./bench/results adopt FOLDER as above.
+real: ## trains, certifies and measures the routed pair of real models in MODELS, into OUT (real); takes hours, on a quiet machine
+	@test -n "$(MODELS)" || { echo "name the folder of the two models: make real MODELS=FOLDER; docs/reproducing.md says which"; exit 2; }
+	$(GO) run ./bench/results real $(if $(OUT),$(OUT),real) $(MODELS)
 
 lint: ## gofmt, go vet of every file on some machine, staticcheck, and the order of imports
 	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi

@@ -57,7 +57,7 @@ func blocks(root string) (texts map[string]string, figures map[string][]byte, er
 	texts, figures = map[string]string{}, map[string][]byte{}
 	makers := map[string]func(*made) error{
 		"demo": (*made).demo, "rtt": (*made).sweep, "stories": (*made).stories, "engine": (*made).engine,
-		"gateway": (*made).gateway, "link": (*made).link,
+		"gateway": (*made).gateway, "link": (*made).link, "real-times": (*made).realTimes,
 	}
 	for _, name := range slices.Sorted(maps.Keys(makers)) {
 		records, err := measured(root, name)
@@ -76,7 +76,7 @@ func blocks(root string) (texts map[string]string, figures map[string][]byte, er
 			texts[name+"-sources"] = s
 		}
 	}
-	return texts, figures, nil
+	return texts, figures, realBlocks(root, texts)
 }
 
 // made is what becomes of an experiment.
@@ -169,7 +169,7 @@ func changed(root string) (string, error) {
 		return "", err
 	}
 	var lines []string
-	for _, e := range experiments() {
+	for _, e := range allExperiments() {
 		records, err := measured(root, e.name)
 		if err != nil {
 			return "", err

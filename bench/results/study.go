@@ -44,6 +44,9 @@ func experiments() []experiment {
 	}
 }
 
+// allExperiments are these and those of the real pair.
+func allExperiments() []experiment { return append(experiments(), realExperiments()...) }
+
 // study measures the experiments of these names, or all, into the files of a folder, and says how they differ from
 // those that are kept. What is there already is not measured again, so that a study that was stopped goes on.
 func study(ctx context.Context, root, dir string, names []string) error {
@@ -52,38 +55,44 @@ func study(ctx context.Context, root, dir string, names []string) error {
 			return fmt.Errorf("there is no experiment %q", name)
 		}
 	}
-	dir, err := filepath.Abs(dir)
+	dir, program, err := prepare(ctx, root, dir)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	program := filepath.Join(dir, "pilotfish")
-	if err := command(ctx, root, os.Stdout, "go", "build", "-o", program, "./cmd/pilotfish"); err != nil {
-		return err
-	}
+	p := paths{dir: dir, pair: os.Getenv("PAIR")}
 	for _, e := range experiments() {
 		if len(names) > 0 && !slices.Contains(names, e.name) {
 			continue
 		}
-		if e.pair && os.Getenv("PAIR") == "" {
+		if e.pair && p.pair == "" {
 			fmt.Printf("*** LEFT OUT: %s, which needs the folder of the models that write stories: PAIR=FOLDER ***\n",
 				e.name)
 			continue
 		}
-		if err := e.measure(ctx, root, dir, program); err != nil {
+		if err := e.measure(ctx, root, program, p); err != nil {
 			return fmt.Errorf("%s: %w", e.name, err)
 		}
 	}
 	return nil
 }
 
+// prepare makes the folder and builds the program into it. It returns the paths of both.
+func prepare(ctx context.Context, root, folder string) (dir, program string, err error) {
+	if dir, err = filepath.Abs(folder); err != nil {
+		return "", "", err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", "", err
+	}
+	program = filepath.Join(dir, "pilotfish")
+	return dir, program, command(ctx, root, os.Stdout, "go", "build", "-o", program, "./cmd/pilotfish")
+}
+
 // measure runs an experiment, and compares it.
-func (e *experiment) measure(ctx context.Context, root, dir, program string) error {
-	path := filepath.Join(dir, e.name+".jsonl")
+func (e *experiment) measure(ctx context.Context, root, program string, p paths) error {
+	path := filepath.Join(p.dir, e.name+".jsonl")
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		if err := e.run(ctx, root, dir, program, path); err != nil {
+		if err := e.run(ctx, root, program, p, path); err != nil {
 			return err
 		}
 	}
@@ -96,10 +105,10 @@ func (e *experiment) measure(ctx context.Context, root, dir, program string) err
 }
 
 // run writes the lines of an experiment to a file, with the hashes of the measured packages. It is there when all is.
-func (e *experiment) run(ctx context.Context, root, dir, program, path string) error {
-	args := strings.Fields(strings.ReplaceAll(e.args, "PAIR", os.Getenv("PAIR")))
+func (e *experiment) run(ctx context.Context, root, program string, p paths, path string) error {
+	args := p.fill(e.args)
 	if i := slices.Index(args, "random.gguf"); i >= 0 {
-		args[i] = filepath.Join(dir, args[i])
+		args[i] = filepath.Join(p.dir, args[i])
 		if _, err := os.Stat(args[i]); err != nil {
 			if err := command(ctx, root, os.Stdout, program, "bench", "synth", args[i]); err != nil {
 				return err
@@ -172,7 +181,7 @@ func rewritten(r result.Record) ([]byte, error) {
 
 // adopt puts the measurements of a study into the checkout, compressed, without paths of the machine.
 func adopt(root, dir string) error {
-	for _, e := range experiments() {
+	for _, e := range allExperiments() {
 		records, err := result.ReadFile(filepath.Join(dir, e.name+".jsonl"))
 		if errors.Is(err, os.ErrNotExist) {
 			continue
@@ -203,7 +212,7 @@ func adopt(root, dir string) error {
 			return err
 		}
 	}
-	return nil
+	return adoptRouters(root, dir)
 }
 
 // keptFile is the file of an experiment that is committed.

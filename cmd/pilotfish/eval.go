@@ -42,7 +42,7 @@ each answer of the large model is waited for: this command is about answers; "be
 With --verify and --ahead, each policy and threshold is also tried with each verification margin and each number of
 tokens per answer: accuracy against questions per answer then shows what they are worth.
 
-A router with a certificate is also tried at its threshold, unless --threshold or --budget is given.
+A router with a certificate is also tried at its threshold, unless --threshold is given.
 
 With -o, each answer is stored in a file as soon as it is graded, and the same command continues where it was stopped,
 even by kill -9. An answer with the same decisions as at another threshold is not decoded twice.

@@ -348,17 +348,20 @@ func (f *evalFlags) learned(a *app, models *pair, runs []eval.Run) (*router.File
 
 func isLearned(r eval.Run) bool { return r.Policy == router.Learned }
 
-// certified adds the threshold of a certificate to those of the learned policy that are taken where none is asked for.
+// certified adds the threshold of a certificate to the runs of the learned policy, unless thresholds are asked for.
 func (f *evalFlags) certified(runs []eval.Run, c *router.Certificate) []eval.Run {
-	if c == nil || f.thresholds != "" || f.budgets != "" {
+	if c == nil || f.thresholds != "" {
 		return runs
 	}
 	at := len(runs)
 	for i, r := range runs {
-		if isLearned(r) && *r.Threshold == c.Threshold {
+		switch {
+		case !isLearned(r):
+		case r.Threshold == nil: // a budget
+			at = min(at, i)
+		case *r.Threshold == c.Threshold:
 			return runs
-		}
-		if isLearned(r) && *r.Threshold < c.Threshold {
+		case *r.Threshold < c.Threshold:
 			at = i + 1
 		}
 	}

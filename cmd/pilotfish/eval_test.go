@@ -126,7 +126,11 @@ func TestEvalCertified(t *testing.T) {
 	usual := []string{"never", "learned 0.3", "learned 0.9", "margin 0.9"}
 	assert.Equal(t, usual, names(evalFlags{}, 0.9))
 	assert.Equal(t, usual, names(evalFlags{thresholds: "0.3,0.9"}, 0.45))
-	assert.Equal(t, usual, names(evalFlags{budgets: "0.1"}, 0.45))
+	budgets := []eval.Run{{Policy: router.Margin, Budget: 0.1}, {Policy: router.Learned, Budget: 0.05},
+		{Policy: router.Learned, Budget: 0.1}}
+	with := (&evalFlags{verify: "off", ahead: "1", budgets: "0.05,0.1"}).certified(budgets,
+		&router.Certificate{Threshold: 0.45})
+	assert.Equal(t, []string{"margin 10%", "learned 0.45", "learned 5%", "learned 10%"}, eval.Names(with))
 	assert.Len(t, (&evalFlags{}).certified(make([]eval.Run, 3), nil), 3)
 
 	runs, _ := evaluated(t, "demo", "--questions", "1", "--router", certifiedRouter(t, nil), "--policy", "learned",

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// The files of the real pair, as they are called where they are published.
+const (
+	realSmall = "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
+	realLarge = "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"
+)
+
+// realTask is a benchmark on which the real pair is measured. Its training split is cut into parts that have no question
+// in common: for traces of the small model's own answers, for traces of routed ones, and for the certificate.
+type realTask struct {
+	name                     string // of eval; its training split is called so with -train
+	tokens                   int    // most tokens of an answer
+	own, routed, certificate int    // questions of the training split
+	judged                   int    // questions of the split that routers are judged by
+	run                      string // more flags of commands that grade
+}
+
+// realTasks are those of the published table. Their sizes are chosen so that all of it takes a few hours on two cores.
+func realTasks() []realTask {
+	return []realTask{
+		{name: "csqa", tokens: 96, own: 320, routed: 160, certificate: 300, judged: 400},
+		{name: "arc", tokens: 96, own: 320, routed: 160, certificate: 300, judged: 400},
+		{name: "gsm8k", tokens: 320, own: 96, certificate: 120, judged: 150},
+		{name: "mbpp", tokens: 256, own: 96, certificate: 120, judged: 150, run: " --run-code"},
+	}
+}
+
+// realStep makes a file or folder that later steps need. It is left out where that is there already.
+type realStep struct {
+	outcome string // in the folder of the study
+	args    string // of a command, in which SMALL, LARGE and OUT/ stand for paths
+	part    *part  // in place of a command
+}
+
+// part is some lines, the first of which is 1, of a file that eval fetch fetches.
+type part struct {
+	of          string
+	from, lines int
+}
+
+// realSteps make parts of the questions, traces, a router and its certificates. The router learns what single questions
+// to the large model change, first on the small model's own answers and then on those that such a router leads to.
+func realSteps() (all []realStep) {
+	const (
+		models  = " -m SMALL --large LARGE"
+		collect = "router collect --labels disagreement,consequence" + models
+		train   = "router train --label consequence --hidden 16"
+	)
+	add := func(outcome, args string) { all = append(all, realStep{outcome: outcome, args: args}) }
+	traces := ""
+	learn := func(router string) { add(router, train+traces+" -o OUT/"+router) }
+	gather := func(t realTask, kind string, from, lines int, args string) {
+		questions, folder := t.name+"-"+kind+".jsonl", t.name+"-"+kind
+		all = append(all, realStep{outcome: questions, part: &part{t.name + "-train", from, lines}})
+		add(folder, fmt.Sprintf("%s %s --task %s -n %d --data OUT/%s%s -o OUT/%s", collect, args, t.name, t.tokens,
+			questions, t.run, folder))
+		traces += " OUT/" + folder
+	}
+	for _, t := range realTasks() {
+		gather(t, "own", 1, t.own, "--reference small")
+	}
+	learn("first.gguf")
+	for _, t := range realTasks() {
+		if t.routed > 0 {
+			gather(t, "routed", 1+t.own, t.routed, "--reference routed --router OUT/first.gguf --threshold 0.97")
+		}
+	}
+	learn("router.gguf")
+	for _, t := range realTasks() {
+		questions := t.name + "-certificate.jsonl"
+		all = append(all, realStep{outcome: questions, part: &part{t.name + "-train", 1 + t.own + t.routed, t.certificate}})
+		add(t.name+".gguf", fmt.Sprintf("router calibrate%s --router OUT/router.gguf --task %s -n %d --data OUT/%s "+
+			"-o OUT/%s.gguf", models, t.name, t.tokens, questions, t.name))
+	}
+	add("times.recording", "bench routing"+models+" --workload OUT/csqa-certificate.jsonl --questions 40 -n 96 "+
+		"--router OUT/csqa.gguf --modes local,cloud,serial,pipelined-8 --edge-tps 60 --cloud-ms 40 --deadline off "+
+		"--record OUT/times.recording")
+	return all
+}
+
+// realExperiments are what is measured of the pair.
+func realExperiments() (all []experiment) {
+	for _, t := range realTasks() {
+		all = append(all, experiment{name: "real-" + t.name, args: fmt.Sprintf("eval %s -m SMALL --large LARGE "+
+			"--router OUT/%[1]s.gguf --budget 0.03,0.05,0.07 --questions %d -n %d%s -o OUT/%[1]s-answers.jsonl --json",
+			t.name, t.judged, t.tokens, t.run)})
+	}
+	return append(all,
+		experiment{name: "real-times", args: "bench routing --replay OUT/times.recording --router OUT/csqa.gguf " +
+			"--modes local,cloud,serial,pipelined-8 --rtt 50ms,100ms,300ms --edge-tps 60 --cloud-ms 40 --deadline off --json"},
+		experiment{name: "real-capacity", args: "bench capacity -m LARGE --json"})
+}
+
+// realPair measures the real pair, whose files are in the folder models. What is in the folder dir already is not made
+// again, so that a run that was stopped goes on.
+func realPair(ctx context.Context, root, dir, models string) error {
+	dir, program, err := prepare(ctx, root, dir)
+	if err != nil {
+		return err
+	}
+	p := paths{dir: dir, models: models}
+	for _, name := range []string{realSmall, realLarge} {
+		if _, err := os.Stat(filepath.Join(models, name)); err != nil {
+			return fmt.Errorf("the folder of the models: %w", err)
+		}
+	}
+	for _, s := range realSteps() {
+		if _, err := os.Stat(filepath.Join(dir, s.outcome)); err == nil && s.done(dir) {
+			continue
+		}
+		if err := s.make(ctx, program, p); err != nil {
+			return fmt.Errorf("%s: %w", s.outcome, err)
+		}
+	}
+	for _, e := range realExperiments() {
+		if err := e.measure(ctx, root, program, p); err != nil {
+			return fmt.Errorf("%s: %w", e.name, err)
+		}
+	}
+	return nil
+}
+
+// done reports whether what is there is whole. A folder of traces is once collect has ended; files appear when they are.
+func (s *realStep) done(dir string) bool {
+	if !strings.HasPrefix(s.args, "router collect") {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(dir, s.outcome+".done"))
+	return err == nil
+}
+
+// make runs the step.
+func (s *realStep) make(ctx context.Context, program string, p paths) error {
+	began := time.Now()
+	if s.part != nil {
+		return s.part.cut(ctx, program, filepath.Join(p.dir, s.outcome))
+	}
+	fmt.Printf("\n%s: pilotfish %s\n", s.outcome, s.args)
+	args := p.fill(s.args)
+	if err := command(ctx, p.dir, os.Stdout, program, args...); err != nil {
+		return err
+	}
+	fmt.Printf("%s: %v\n", s.outcome, time.Since(began).Round(time.Second))
+	if strings.HasPrefix(s.args, "router collect") {
+		return os.WriteFile(filepath.Join(p.dir, s.outcome+".done"), nil, 0o644)
+	}
+	return nil
+}
+
+// cut writes the lines of the part to a file.
+func (q *part) cut(ctx context.Context, program, path string) error {
+	var out bytes.Buffer
+	if err := command(ctx, filepath.Dir(path), &out, program, "eval", "fetch", q.of); err != nil {
+		return err
+	}
+	b, err := os.ReadFile(strings.TrimSpace(out.String()))
+	if err != nil {
+		return err
+	}
+	lines := bytes.SplitAfter(b, []byte("\n"))
+	if len(lines) < q.from-1+q.lines {
+		return errors.New(q.of + " has too few questions")
+	}
+	return os.WriteFile(path, bytes.Join(lines[q.from-1:q.from-1+q.lines], nil), 0o644)
+}
+
+// paths are what stands for SMALL, LARGE, OUT/ and PAIR in the arguments of a command.
+type paths struct{ dir, models, pair string }
+
+// fill returns the arguments of a command with paths in them.
+func (p paths) fill(args string) []string {
+	return strings.Fields(strings.NewReplacer("SMALL", filepath.Join(p.models, realSmall),
+		"LARGE", filepath.Join(p.models, realLarge), "OUT/", p.dir+string(filepath.Separator), "PAIR", p.pair).
+		Replace(args))
+}
+
+// keptRouters is where the routers of the real pair are committed, with their certificates.
+const keptRouters = kept + "/routers"
+
+// adoptRouters puts the certified routers of a study of the real pair into the checkout.
+func adoptRouters(root, dir string) error {
+	for _, t := range realTasks() {
+		b, err := os.ReadFile(filepath.Join(dir, t.name+".gguf"))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = os.MkdirAll(filepath.Join(root, keptRouters), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(root, keptRouters, t.name+".gguf"), b, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
