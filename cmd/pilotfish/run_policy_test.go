@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -366,6 +368,49 @@ func TestBudgetAlone(t *testing.T) {
 	got := b.Total()
 	assert.Positive(t, got.Escalations)
 	assert.InDelta(t, 0.5*float64(got.Tokens), got.Escalations, 4)
+}
+
+// TestBudgetOfCutRun: what an answer spent before it was interrupted, or before stdout broke, is kept.
+func TestBudgetOfCutRun(t *testing.T) {
+	ownFolders(t)
+	small, large, _ := demoPairFiles(t)
+	address, pin, _ := startCloud(t, "-m", large)
+	for _, interrupt := range []bool{true, false} {
+		mine := filepath.Join(t.TempDir(), "state.json")
+		ctx, cancel := context.WithCancel(t.Context())
+		out := &cutting{lines: 9, then: cancel}
+		if !interrupt {
+			out.then = func() {}
+			out.err = io.ErrClosedPipe
+		}
+		a := newApp(strings.NewReader(""), out, io.Discard)
+		a.run(ctx, []string{"run", "-m", small, "--cloud", address, "--pin", pin, "--deadline", "off", "--json",
+			"--budget", "0.5", "--budget-state", mine, "-n", "200", "--ignore-eos", demo.Questions(demo.HeldOut)[0].Text})
+		cancel()
+		b, err := (&keptBalance{path: mine}).read(0.5)
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, b.Total().Tokens, 9)
+		assert.Less(t, b.Total().Tokens, 200)
+		assert.Positive(t, b.Total().Escalations)
+		assert.LessOrEqual(t, b.Total().Share(), 0.5)
+	}
+}
+
+// cutting is stdout that calls then with the write of so many lines, and fails from there if it has an error.
+type cutting struct {
+	lines int
+	then  func()
+	err   error
+}
+
+func (c *cutting) Write(b []byte) (int, error) {
+	if c.lines--; c.lines == 0 {
+		c.then()
+	}
+	if c.lines <= 0 && c.err != nil {
+		return 0, c.err
+	}
+	return len(b), nil
 }
 
 // TestBudgetStateBroken: a file that is no balance, or one of another budget, is named with what to do, and stays.

@@ -71,9 +71,8 @@ func (b *Balance) Add(a Answer) {
 		return
 	}
 	s.Tokens, s.Escalations = s.Tokens+a.Tokens, s.Escalations+a.Escalations
-	fresh := a.Confidences[max(0, len(a.Confidences)-MaxConfidences):]
-	s.Confidences = append(s.Confidences, slices.DeleteFunc(slices.Clone(fresh), outside)...)
-	s.Confidences = slices.Clone(s.Confidences[max(0, len(s.Confidences)-MaxConfidences):])
+	all := slices.DeleteFunc(slices.Concat(s.Confidences, a.Confidences), outside)
+	s.Confidences = slices.Clone(all[max(0, len(all)-MaxConfidences):])
 }
 
 // outside reports whether a value is no confidence.
