@@ -3,7 +3,8 @@
 //
 //	go run ./bench/results                        write what stands between the markers of the pages, and the figures
 //	go run ./bench/results study FOLDER [NAME...] measure on this machine, and say what differs from docs/results
-//	go run ./bench/results real FOLDER MODELS     the same for the real pair, whose files are in MODELS; takes hours
+//	go run ./bench/results real FOLDER MODELS [ROUTER...]
+//	                                              the same for the real pair, whose files are in MODELS; takes hours
 //	go run ./bench/results adopt FOLDER           put what a study measured into docs/results, and write the pages
 package main
 
@@ -40,15 +41,15 @@ func run(ctx context.Context, args []string) error {
 		return write(root)
 	case args[0] == "study" && len(args) > 1:
 		return study(ctx, root, args[1], args[2:])
-	case args[0] == "real" && len(args) == 3:
-		return realPair(ctx, root, args[1], args[2])
+	case args[0] == "real" && len(args) > 2:
+		return realPair(ctx, root, args[1], args[2], args[3:])
 	case args[0] == "adopt" && len(args) == 2:
 		if err := adopt(root, args[1]); err != nil {
 			return err
 		}
 		return write(root)
 	}
-	return fmt.Errorf("%q is nothing to do: give nothing, study FOLDER [NAME...], real FOLDER MODELS, or adopt FOLDER", args)
+	return fmt.Errorf("%q is nothing to do: give nothing, study FOLDER [NAME...], real FOLDER MODELS [ROUTER...], or adopt FOLDER", args)
 }
 
 // checkout is the folder of go.mod, from the working directory upwards.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -27,14 +28,32 @@ type realTask struct {
 	run                      string // more flags of commands that grade
 }
 
-// realTasks are those of the published table. Their sizes are chosen so that all of it takes a few hours on two cores.
-func realTasks() []realTask {
-	return []realTask{
-		{name: "csqa", tokens: 96, own: 320, routed: 160, certificate: 300, judged: 400},
-		{name: "arc", tokens: 96, own: 320, routed: 160, certificate: 300, judged: 400},
-		{name: "gsm8k", tokens: 320, own: 96, certificate: 120, judged: 150},
-		{name: "mbpp", tokens: 256, own: 96, certificate: 120, judged: 150, run: " --run-code"},
+// realRouter is a router of the real pair and the benchmarks that it is trained on and judged by.
+type realRouter struct {
+	name  string
+	tasks []realTask
+}
+
+// realRouters are those of the published table. Sizes are chosen so that all of it takes a few hours on two cores.
+func realRouters() []realRouter {
+	return []realRouter{
+		{"choice", []realTask{
+			{name: "csqa", tokens: 96, own: 320, routed: 160, certificate: 200, judged: 300},
+			{name: "arc", tokens: 96, own: 480, routed: 160, certificate: 200, judged: 300},
+		}},
+		{"sums", []realTask{{name: "gsm8k", tokens: 320, own: 96, routed: 48, certificate: 120, judged: 150}}},
+		{"code", []realTask{
+			{name: "mbpp", tokens: 256, own: 96, routed: 48, certificate: 120, judged: 150, run: " --run-code"},
+		}},
 	}
+}
+
+// realTasks are the benchmarks of all routers.
+func realTasks() (all []realTask) {
+	for _, r := range realRouters() {
+		all = append(all, r.tasks...)
+	}
+	return all
 }
 
 // realStep makes a file or folder that later steps need. It is left out where that is there already.
@@ -50,52 +69,66 @@ type part struct {
 	from, lines int
 }
 
-// realSteps make parts of the questions, traces, a router and its certificates. The router learns what single questions
-// to the large model change, first on the small model's own answers and then on those that such a router leads to.
+// What the commands of the steps begin with.
+const (
+	realModels  = " -m SMALL --large LARGE"
+	realCollect = "router collect --labels disagreement,consequence" + realModels
+	realTrain   = "router train --label consequence --hidden 16"
+)
+
+// realSteps are the steps of all routers, and what times are measured with.
 func realSteps() (all []realStep) {
-	const (
-		models  = " -m SMALL --large LARGE"
-		collect = "router collect --labels disagreement,consequence" + models
-		train   = "router train --label consequence --hidden 16"
-	)
-	add := func(outcome, args string) { all = append(all, realStep{outcome: outcome, args: args}) }
+	for _, r := range realRouters() {
+		all = append(all, r.steps()...)
+	}
+	return append(all, realStep{outcome: "times.recording", args: "bench routing" + realModels +
+		" --workload OUT/csqa-certificate.jsonl --questions 40 -n 96 --router OUT/csqa.gguf " +
+		"--modes local,cloud,serial,pipelined-8 --edge-tps 60 --cloud-ms 40 --deadline off --record OUT/times.recording"})
+}
+
+// steps make parts of the questions, traces, the router and its certificates. The router learns what single questions to
+// the large model change, first on the small model's own answers and then on those that such a router leads to.
+func (r *realRouter) steps() (all []realStep) {
 	traces := ""
-	learn := func(router string) { add(router, train+traces+" -o OUT/"+router) }
-	gather := func(t realTask, kind string, from, lines int, args string) {
-		questions, folder := t.name+"-"+kind+".jsonl", t.name+"-"+kind
+	add := func(outcome, args string) { all = append(all, realStep{outcome: outcome, args: args}) }
+	cut := func(t realTask, kind string, from, lines int) (questions string) {
+		questions = t.name + "-" + kind + ".jsonl"
 		all = append(all, realStep{outcome: questions, part: &part{t.name + "-train", from, lines}})
-		add(folder, fmt.Sprintf("%s %s --task %s -n %d --data OUT/%s%s -o OUT/%s", collect, args, t.name, t.tokens,
-			questions, t.run, folder))
+		return fmt.Sprintf(" --task %s -n %d --data OUT/%s", t.name, t.tokens, questions)
+	}
+	gather := func(t realTask, kind, questions, reference string) {
+		folder := t.name + "-" + kind
+		add(folder, realCollect+" --reference "+reference+questions+t.run+" -o OUT/"+folder)
 		traces += " OUT/" + folder
 	}
-	for _, t := range realTasks() {
-		gather(t, "own", 1, t.own, "--reference small")
+	for _, t := range r.tasks {
+		gather(t, "own", cut(t, "own", 1, t.own), "small")
 	}
-	learn("first.gguf")
-	for _, t := range realTasks() {
-		if t.routed > 0 {
-			gather(t, "routed", 1+t.own, t.routed, "--reference routed --router OUT/first.gguf --threshold 0.97")
-		}
+	first := r.name + "-first.gguf"
+	add(first, realTrain+traces+" -o OUT/"+first)
+	for _, t := range r.tasks {
+		gather(t, "routed", cut(t, "routed", 1+t.own, t.routed), "routed --router OUT/"+first+" --threshold 0.97")
 	}
-	learn("router.gguf")
-	for _, t := range realTasks() {
-		questions := t.name + "-certificate.jsonl"
-		all = append(all, realStep{outcome: questions, part: &part{t.name + "-train", 1 + t.own + t.routed, t.certificate}})
-		add(t.name+".gguf", fmt.Sprintf("router calibrate%s --router OUT/router.gguf --task %s -n %d --data OUT/%s "+
-			"-o OUT/%s.gguf", models, t.name, t.tokens, questions, t.name))
+	second := r.name + "-second.gguf"
+	add(second, realTrain+traces+" -o OUT/"+second)
+	for _, t := range r.tasks {
+		questions := cut(t, "certificate", 1+t.own+t.routed, t.certificate)
+		add(t.name+".gguf", "router calibrate"+realModels+" --router OUT/"+second+questions+" -o OUT/"+t.name+".gguf")
 	}
-	add("times.recording", "bench routing"+models+" --workload OUT/csqa-certificate.jsonl --questions 40 -n 96 "+
-		"--router OUT/csqa.gguf --modes local,cloud,serial,pipelined-8 --edge-tps 60 --cloud-ms 40 --deadline off "+
-		"--record OUT/times.recording")
 	return all
 }
 
-// realExperiments are what is measured of the pair.
+// experiment is what eval measures of a task.
+func (t realTask) experiment() experiment {
+	return experiment{name: "real-" + t.name, args: fmt.Sprintf("eval %s%s --router OUT/%[1]s.gguf "+
+		"--budget 0.03,0.05,0.07 --questions %[3]d -n %d%s -o OUT/%[1]s-answers.jsonl --json",
+		t.name, realModels, t.judged, t.tokens, t.run)}
+}
+
+// realExperiments are all that is measured of the pair.
 func realExperiments() (all []experiment) {
 	for _, t := range realTasks() {
-		all = append(all, experiment{name: "real-" + t.name, args: fmt.Sprintf("eval %s -m SMALL --large LARGE "+
-			"--router OUT/%[1]s.gguf --budget 0.03,0.05,0.07 --questions %d -n %d%s -o OUT/%[1]s-answers.jsonl --json",
-			t.name, t.judged, t.tokens, t.run)})
+		all = append(all, t.experiment())
 	}
 	return append(all,
 		experiment{name: "real-times", args: "bench routing --replay OUT/times.recording --router OUT/csqa.gguf " +
@@ -103,28 +136,35 @@ func realExperiments() (all []experiment) {
 		experiment{name: "real-capacity", args: "bench capacity -m LARGE --json"})
 }
 
-// realPair measures the real pair, whose files are in the folder models. What is in the folder dir already is not made
-// again, so that a run that was stopped goes on.
-func realPair(ctx context.Context, root, dir, models string) error {
+// realPair measures the real pair, whose files are in the folder models: with all routers, or those of these names. What
+// is in the folder dir already is not made again, so that a run that was stopped goes on.
+func realPair(ctx context.Context, root, dir, models string, names []string) error {
 	dir, program, err := prepare(ctx, root, dir)
 	if err != nil {
 		return err
 	}
-	p := paths{dir: dir, models: models}
+	if models, err = filepath.Abs(models); err != nil {
+		return err
+	}
 	for _, name := range []string{realSmall, realLarge} {
 		if _, err := os.Stat(filepath.Join(models, name)); err != nil {
 			return fmt.Errorf("the folder of the models: %w", err)
 		}
 	}
-	for _, s := range realSteps() {
-		if _, err := os.Stat(filepath.Join(dir, s.outcome)); err == nil && s.done(dir) {
+	steps, measure, err := realChosen(names)
+	if err != nil {
+		return err
+	}
+	p := paths{dir: dir, models: models}
+	for _, s := range steps {
+		if s.done(dir) {
 			continue
 		}
 		if err := s.make(ctx, program, p); err != nil {
 			return fmt.Errorf("%s: %w", s.outcome, err)
 		}
 	}
-	for _, e := range realExperiments() {
+	for _, e := range measure {
 		if err := e.measure(ctx, root, program, p); err != nil {
 			return fmt.Errorf("%s: %w", e.name, err)
 		}
@@ -132,12 +172,33 @@ func realPair(ctx context.Context, root, dir, models string) error {
 	return nil
 }
 
-// done reports whether what is there is whole. A folder of traces is once collect has ended; files appear when they are.
-func (s *realStep) done(dir string) bool {
-	if !strings.HasPrefix(s.args, "router collect") {
-		return true
+// realChosen are the steps and experiments of some routers; of all, and the times and the capacity, without names.
+func realChosen(names []string) (steps []realStep, measure []experiment, err error) {
+	if len(names) == 0 {
+		return realSteps(), realExperiments(), nil
 	}
-	_, err := os.Stat(filepath.Join(dir, s.outcome+".done"))
+	for _, name := range names {
+		i := slices.IndexFunc(realRouters(), func(r realRouter) bool { return r.name == name })
+		if i < 0 {
+			return nil, nil, fmt.Errorf("there is no router %q", name)
+		}
+		r := realRouters()[i]
+		steps = append(steps, r.steps()...)
+		for _, t := range r.tasks {
+			measure = append(measure, t.experiment())
+		}
+	}
+	return steps, measure, nil
+}
+
+// done reports whether the outcome is there, and whole. A folder of traces is when collect has ended, which a file
+// beside it says; files are there when they are whole.
+func (s *realStep) done(dir string) bool {
+	mark := filepath.Join(dir, s.outcome)
+	if strings.HasPrefix(s.args, "router collect") {
+		mark += ".done"
+	}
+	_, err := os.Stat(mark)
 	return err == nil
 }
 
