@@ -61,7 +61,7 @@ def long_text():
     acts = ["follows a shark", "hides under a boat", "eats what is left over", "leaves the shoal", "swims ahead"]
     return "Log of the research vessel.\n" + "\n".join(
         f"Day {d}: in {seas[d * 7 % 5]}, {3 + d * d % 17} miles off the coast, a pilot fish of {12 + d % 9} cm "
-        f"{acts[d * 3 % 5]} at {d % 24:02}:{d * 13 % 60:02}." for d in range(1, 50)) + "\nSummary: the pilot fish"
+        f"{acts[d * 3 % 5]} at {d % 24:02}:{d * 13 % 60:02}." for d in range(1, 54)) + "\nSummary: the pilot fish"
 
 
 TEXTS = {
