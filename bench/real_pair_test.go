@@ -61,15 +61,26 @@ func openRealPair(t *testing.T) realPair {
 // realAnswer is the tokens of an answer, each with who chose it.
 type realAnswer []string
 
-// each answers all prompts at the same time.
-func (p realPair) each(t *testing.T, answer func(prompt []int32) (realAnswer, error)) []realAnswer {
+// each answers all prompts at the same time. meanwhile runs beside that, if given, and is passed what is closed after
+// the last answer.
+func (p realPair) each(
+	t *testing.T, answer func(prompt []int32) (realAnswer, error), meanwhile func(over <-chan struct{}),
+) []realAnswer {
 	t.Helper()
 	all, failed := make([]realAnswer, len(p.prompts)), make([]error, len(p.prompts))
 	var answers sync.WaitGroup
 	for i, prompt := range p.prompts {
 		answers.Go(func() { all[i], failed[i] = answer(prompt) })
 	}
-	answers.Wait()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		answers.Wait()
+	}()
+	if meanwhile != nil {
+		meanwhile(over)
+	}
+	<-over
 	for i, err := range failed {
 		require.NoError(t, err, realPrompts[i])
 		require.NotEmpty(t, all[i], realPrompts[i])
@@ -85,6 +96,7 @@ func (p realPair) alone(t *testing.T, s terms.Sampling) []realAnswer {
 		if err != nil {
 			return nil, err
 		}
+		defer session.Close()
 		for tok, err := range session.Generate(t.Context(), prompt, engine.Request{MaxTokens: realLength, Sampling: s}) {
 			if err != nil {
 				return nil, err
@@ -92,7 +104,7 @@ func (p realPair) alone(t *testing.T, s terms.Sampling) []realAnswer {
 			got = append(got, realToken(tok, false))
 		}
 		return got, nil
-	})
+	}, nil)
 }
 
 // realCount is what was counted over all answers.
@@ -107,55 +119,69 @@ func (c *realCount) add(r engine.Routing) {
 	c.turned += r.Turned
 }
 
-// routed is what both models say over a link, decoded as o says, with origins unless the text is verified. If kill is
-// set, the gateway is killed, and started again with nothing in memory, where half of the tokens are there.
-func (p realPair) routed(t *testing.T, o draft.Options, s terms.Sampling, kill bool) (all []realAnswer, sum realCount) {
+// routed is what both models say over a link, decoded as o says, with origins unless the text is verified. After the
+// first killAt tokens of all answers the gateway is killed, and started again with nothing in memory; 0 means never.
+func (p realPair) routed(
+	t *testing.T, o draft.Options, s terms.Sampling, killAt int,
+) (all []realAnswer, sum realCount) {
 	t.Helper()
 	world := newPlace(t, p.edge, p.large, 0)
 	defer world.close()
 	world.dial("") // each answer has a session of its own
+	o.Branches, o.Deadline = 2, -1
 	var tokens atomic.Int64
-	half, killed := make(chan struct{}), make(chan struct{})
-	reach := sync.OnceFunc(func() { close(half) })
-	go func() {
-		defer close(killed)
-		if <-half; kill {
-			world.kill()
-			world.open()
+	reached := make(chan struct{})
+	count := func() {
+		if tokens.Add(1) == int64(killAt) {
+			close(reached)
 		}
-	}()
+	}
 	var mu sync.Mutex
-	all = p.each(t, func(prompt []int32) (got realAnswer, err error) {
-		session, err := p.edge.NewSession()
-		if err != nil {
-			return nil, err
-		}
-		route := engine.Route{Request: engine.Request{MaxTokens: realLength, Sampling: s}, Draft: o}
-		route.Draft.Branches, route.Draft.Deadline = 2, -1
-		var leave func()
-		if route.Cloud, leave, err = world.remote.Session(t.Context()); err != nil {
-			return nil, err
-		}
-		defer leave()
-		if route.Router, err = router.New(router.Options{Policy: router.Margin, Threshold: new(0.6)}); err != nil {
-			return nil, err
-		}
-		for tok, err := range session.Routed(t.Context(), prompt, route) {
-			if err != nil {
-				return nil, err
-			}
-			if got = append(got, realToken(tok, !o.Verify)); tokens.Add(1) == int64(len(p.prompts)*realLength/2) {
-				reach()
-			}
-		}
+	all = p.each(t, func(prompt []int32) (realAnswer, error) {
+		got, counted, err := p.answer(t, world, prompt, engine.Route{
+			Request: engine.Request{MaxTokens: realLength, Sampling: s}, Draft: o,
+		}, count)
 		mu.Lock()
 		defer mu.Unlock()
-		sum.add(session.Routing())
-		return got, nil
+		sum.add(counted)
+		return got, err
+	}, func(over <-chan struct{}) {
+		select {
+		case <-reached:
+			world.kill()
+			world.open()
+		case <-over:
+			assert.Zero(t, killAt, "the gateway was to be killed")
+		}
 	})
-	reach() // answers may have ended early
-	<-killed
 	return all, sum
+}
+
+// answer is one answer with the help of the large model, over the place's connection.
+func (p realPair) answer(t *testing.T, world *place, prompt []int32, route engine.Route, count func()) (
+	got realAnswer, counted engine.Routing, err error,
+) {
+	session, err := p.edge.NewSession()
+	if err != nil {
+		return nil, counted, err
+	}
+	defer session.Close()
+	var leave func()
+	if route.Cloud, leave, err = world.remote.Session(t.Context()); err != nil {
+		return nil, counted, err
+	}
+	defer leave()
+	if route.Router, err = router.New(router.Options{Policy: router.Margin, Threshold: new(0.6)}); err != nil {
+		return nil, counted, err
+	}
+	for tok, err := range session.Routed(t.Context(), prompt, route) {
+		if err != nil {
+			return nil, counted, err
+		}
+		got = append(got, realToken(tok, !route.Draft.Verify))
+		count()
+	}
+	return got, session.Routing(), nil
 }
 
 // realToken is a token as it is compared.
@@ -178,19 +204,19 @@ func TestRealPair(t *testing.T) {
 				t.Logf("%-30s %v", what, time.Since(began).Round(time.Second))
 				began = time.Now()
 			}
-			serial, sum := p.routed(t, draft.Options{Mode: draft.Serial}, s, false)
+			serial, sum := p.routed(t, draft.Options{Mode: draft.Serial}, s, 0)
 			assert.Greater(t, sum.cloud, len(p.prompts), "the large model has a say")
 			assert.Less(t, sum.cloud, sum.tokens*2/3)
 			step(fmt.Sprintf("serial, %d of %d tokens asked", sum.cloud, sum.tokens))
-			for what, kill := range map[string]bool{"pipelined": false, "pipelined, gateway killed": true} {
-				got, sum := p.routed(t, draft.Options{}, s, kill)
+			for what, killAt := range map[string]int{"pipelined": 0, "pipelined, gateway killed": sum.tokens / 2} {
+				got, sum := p.routed(t, draft.Options{}, s, killAt)
 				assert.Equal(t, serial, got, what)
 				assert.Zero(t, sum.timeouts, what)
 				step(what)
 			}
 			alone := p.alone(t, s)
 			step("large model alone")
-			got, sum := p.routed(t, draft.Options{Verify: true, VerifyEvery: 8}, s, false)
+			got, sum := p.routed(t, draft.Options{Verify: true, VerifyEvery: 8}, s, 0)
 			assert.Equal(t, alone, got)
 			assert.Zero(t, sum.unverified+sum.timeouts)
 			step(fmt.Sprintf("verified, %d tokens turned", sum.turned))
