@@ -39,10 +39,10 @@ ABREAST = 3
 RACED   = $(filter-out ./docs/examples%,$(shell grep -rlE '^[[:space:]]*go |\.Go[^[:alnum:], ]|\bpool\.New\b|t\.Parallel\b' \
 	--include='*.go' . | xargs -n 1 dirname | sort -u)) ./kernels/cpu/vector ./runtime/backend/gpu
 
-.PHONY: help build generate test race fuzz mutants verified branches misuse schedules stories instructions bench matrix results study real lint cross arm64 upstream metal deploy clients load terminal man
+.PHONY: help build generate test race fuzz mutants verified branches misuse schedules stories instructions bench matrix results study real lint cross arm64 upstream metal deploy clients load terminal man real-check
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## the program, as ./pilotfish, with its version stamped
 	$(GO) build $(if $(VERSION),-ldflags '-X main.version=$(VERSION)') -o $(PROGRAM) ./cmd/pilotfish
@@ -108,6 +108,7 @@ lint: ## gofmt, go vet of every file on some machine, staticcheck, and the order
 	$(GO) vet ./...
 	$(GO) vet -tags noasm $(SEEPLAIN)
 	$(GO) vet -tags live ./bench
+	$(GO) vet -tags real ./bench
 	$(GO) vet -tags clients ./bench/clients
 	$(GO) vet -tags terminal ./cmd/pilotfish
 	@set -e; for s in $(VETTED); do echo "$(GO) vet ./... for $$s"; GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) vet ./...; done
@@ -149,6 +150,12 @@ arm64: ## tests of the arm64 assembly on another machine; needs qemu-user
 upstream: ## end-to-end tests against a live inference engine at URL; docs/engines.md says how to get one
 	@test -n "$(URL)" || { echo "name the engine: make upstream URL=http://127.0.0.1:8080"; exit 2; }
 	PILOTFISH_UPSTREAM=$(URL) $(GO) test -tags live -count=1 -timeout 30m -v -run Live ./bench
+
+# What is expected of them, bench/real/reference.py wrote.
+real-check: ## two real Qwen2.5 models in the folder MODELS against other programs' results, and routed over a link; minutes
+	@test -d "$(MODELS)" || { echo "MODELS=$(MODELS) is no folder: name the one with the models of bench/real/reference.py: \
+	make real-check MODELS=FOLDER"; exit 2; }
+	PILOTFISH_REAL_MODELS="$(abspath $(MODELS))" $(GO) test -tags real -count=1 -timeout 60m -v -run '^TestReal' ./bench
 
 clients: ## the official clients for Python, Node and Go against serve; needs python3, npm and a network for what is missing
 	$(GO) test -tags clients -count=1 -timeout 20m -v -run TestClients ./bench/clients
