@@ -41,7 +41,7 @@ func (c *Costs) Validate() error {
 	case c.Depth < 0:
 		return fmt.Errorf("costs.depth_tokens is %d: give 0 or more", c.Depth)
 	case !within(c.AskMS, 0):
-		return fmt.Errorf("costs.ask_ms is %v: give milliseconds, 0 or more", c.AskMS)
+		return fmt.Errorf("costs.ask_ms is %v: give milliseconds, 0 to 60000", c.AskMS)
 	case len(c.Passes) == 0:
 		return errors.New("costs.passes is empty: give the time of a pass of 1 row, and of more rows")
 	}
@@ -54,9 +54,9 @@ func (c *Costs) Validate() error {
 			return fmt.Errorf("costs.passes[%d].rows is %d: rows rise from pass to pass, to %d at most", i, p.Rows,
 				maxRows)
 		case p.MS == 0 || !within(p.MS, 0):
-			return fmt.Errorf("costs.passes[%d].ms is %v: give milliseconds above 0", i, p.MS)
+			return fmt.Errorf("costs.passes[%d].ms is %v: give milliseconds, above 0 to 60000", i, p.MS)
 		case !within(p.HeadsMS, p.MS):
-			return fmt.Errorf("costs.passes[%d].heads_ms is %v: give milliseconds, not fewer than ms, %v", i,
+			return fmt.Errorf("costs.passes[%d].heads_ms is %v: give milliseconds, from ms (%v) to 60000", i,
 				p.HeadsMS, p.MS)
 		}
 		before = p.Rows
@@ -64,10 +64,10 @@ func (c *Costs) Validate() error {
 	return nil
 }
 
-// maxMS is the longest time that costs may have, in milliseconds: an hour.
-const maxMS = 3600e3
+// maxMS is the longest time that costs may have, in milliseconds: a minute.
+const maxMS = 60e3
 
-// within reports whether x is a time of at least low and at most an hour; NaN is none.
+// within reports whether x is a time of at least low and at most a minute; NaN is none.
 func within(x, low float64) bool { return x >= low && x <= maxMS }
 
 // Time of a pass of so many rows, with the next token predicted behind so many of them: on straight lines between the

@@ -23,7 +23,7 @@ type Live struct {
 	Workload Workload
 	Mode     Mode
 
-	mu       sync.Mutex
+	pool     sync.Mutex        // of sessions
 	sessions []*engine.Session // that no device uses
 }
 
@@ -247,8 +247,8 @@ func (r *liveRun) stream(d *liveDevice) error {
 
 // session returns one that no device uses.
 func (l *Live) session() (*engine.Session, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.pool.Lock()
+	defer l.pool.Unlock()
 	if n := len(l.sessions); n > 0 {
 		s := l.sessions[n-1]
 		l.sessions = l.sessions[:n-1]
@@ -258,14 +258,14 @@ func (l *Live) session() (*engine.Session, error) {
 }
 
 func (l *Live) giveBack(s *engine.Session) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.pool.Lock()
+	defer l.pool.Unlock()
 	l.sessions = append(l.sessions, s)
 }
 
 func (l *Live) closeSessions() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.pool.Lock()
+	defer l.pool.Unlock()
 	for _, s := range l.sessions {
 		s.Close()
 	}

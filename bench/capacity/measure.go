@@ -3,6 +3,7 @@ package capacity
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -15,11 +16,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// passSamples is how many passes of each size are measured: the median counts. askSamples is the same of asks.
+// passSamples is how many passes of each kind are measured: the median counts. askSamples is the same of asks.
 const passSamples, askSamples = 5, 21
 
 // Measure measures what passes of the large model cost behind a context of depth tokens, at least 1. AskMS is not
-// measured. progress is called after each size, if given.
+// measured. Passes of all sizes are measured in turns, so that a machine that slows down affects all of them. progress
+// is called after each turn, if given.
 func Measure(ctx context.Context, large *engine.Engine, depth int, progress func(done, of int)) (Costs, error) {
 	c := Costs{Device: large.Device(), Threads: max(large.Threads(), 1), Depth: depth}
 	cache, err := large.Model().NewCache(depth+serviceRows, gguf.F16)
@@ -31,23 +33,21 @@ func Measure(ctx context.Context, large *engine.Engine, depth int, progress func
 		return c, err
 	}
 	sizes := []int{1, 2, 4, 8, 16, 32, 64, serviceRows}
-	if _, err := m.time(ctx, 1, 1); err != nil { // not measured: the first pass reads the weights from the disk
-		return c, err
-	}
-	for i, rows := range sizes {
-		p := Pass{Rows: rows}
-		if p.MS, err = m.time(ctx, rows, 1); err != nil {
-			return c, err
-		}
-		if p.HeadsMS = p.MS; rows > 1 {
-			if p.HeadsMS, err = m.time(ctx, rows, rows); err != nil {
+	one, each := make([][]time.Duration, len(sizes)), make([][]time.Duration, len(sizes))
+	for turn := range passSamples {
+		for i, rows := range sizes {
+			if err := errors.Join(m.sample(ctx, rows, 1, &one[i]), m.sample(ctx, rows, rows, &each[i])); err != nil {
 				return c, err
 			}
 		}
-		p.HeadsMS = max(p.HeadsMS, p.MS) // less is noise
-		if c.Passes = append(c.Passes, p); progress != nil {
-			progress(i+1, len(sizes))
+		if progress != nil {
+			progress(turn+1, passSamples)
 		}
+	}
+	for i, rows := range sizes {
+		p := Pass{Rows: rows, MS: median(one[i]), HeadsMS: median(each[i])}
+		p.HeadsMS = max(p.HeadsMS, p.MS) // less is noise
+		c.Passes = append(c.Passes, p)
 	}
 	return c, nil
 }
@@ -75,12 +75,12 @@ func (m *passMeter) fill(ctx context.Context, depth int) error {
 	return m.model.Forward(ctx, m.cache.KV(), rows, make([]backend.Output, 1), want)
 }
 
-// time is the median time of passes with so many rows and heads, in milliseconds. Each row follows the same context.
-func (m *passMeter) time(ctx context.Context, n, heads int) (_ float64, err error) {
+// sample measures one pass with so many rows and heads. Each row follows the same context.
+func (m *passMeter) sample(ctx context.Context, n, heads int, to *[]time.Duration) (err error) {
 	slots, rows, want := make([]int32, n), make([]backend.Row, n), backend.Want{K: 1}
 	for i := range rows {
 		if slots[i], err = m.cache.Alloc(m.cache.Len()); err != nil {
-			return 0, err
+			return err
 		}
 		rows[i] = m.cache.Node(m.token(), slots[i])
 	}
@@ -88,15 +88,10 @@ func (m *passMeter) time(ctx context.Context, n, heads int) (_ float64, err erro
 	for i := range heads {
 		want.Rows = append(want.Rows, n-heads+i)
 	}
-	var all []time.Duration
-	for range passSamples {
-		begin := time.Now()
-		if err := m.model.Forward(ctx, m.cache.KV(), rows, make([]backend.Output, heads), want); err != nil {
-			return 0, err
-		}
-		all = append(all, time.Since(begin))
-	}
-	return median(all), nil
+	begin := time.Now()
+	err = m.model.Forward(ctx, m.cache.KV(), rows, make([]backend.Output, heads), want)
+	*to = append(*to, time.Since(begin))
+	return err
 }
 
 // median of times, in milliseconds.

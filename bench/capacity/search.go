@@ -12,9 +12,9 @@ import (
 const (
 	// MaxDevices is the largest number of devices that is simulated.
 	MaxDevices = 100_000
-	// manyAnswers is on how many answers a simulated percentile rests at least, and perDevice on how many of each device
-	// on average.
-	manyAnswers, perDevice = 10_000, 3
+	// A simulated percentile rests on as many answers as have manyTokens, from minAnswers to maxAnswers, and on perDevice
+	// of each device on average.
+	manyTokens, minAnswers, maxAnswers, perDevice = 1_000_000, 1000, 10_000, 3
 	// precision is how far a capacity that is searched for may lie below the true one, as a share.
 	precision = 0.005
 )
@@ -101,7 +101,7 @@ func (o *Options) check() error {
 // find sets the capacity. Gateways do not differ but for chance: one of them is searched, and then all are simulated.
 func (o *Options) find(ctx context.Context, r *Report) error {
 	limit := MaxDevices / o.Gateways
-	each, err := largest(1, limit, precision, func(n int) (bool, error) {
+	each, err := largest(limit, precision, func(n int) (bool, error) {
 		p, err := o.simulate(ctx, n, 1)
 		return err == nil && p.P95 <= r.BoundMS, err
 	})
@@ -123,10 +123,11 @@ func (o *Options) find(ctx context.Context, r *Report) error {
 }
 
 // largest is the largest n up to limit that is ok, where all smaller ones are; 0 if none is. It is exact, or lower by
-// at most a share. It begins at a guess.
-func largest(guess, limit int, share float64, ok func(n int) (bool, error)) (int, error) {
+// at most a share.
+func largest(limit int, share float64, ok func(n int) (bool, error)) (int, error) {
 	low, high := 0, limit+1 // low is ok, high is not
-	for n := min(max(guess, 1), limit); high-low > max(1, int(float64(low)*share)); n = next(low, high, limit) {
+	for high-low > max(1, int(float64(low)*share)) {
+		n := next(low, high, limit)
 		good, err := ok(n)
 		if err != nil {
 			return 0, err
@@ -148,18 +149,15 @@ func next(low, high, limit int) int {
 	return low + (high-low)/2
 }
 
-// simulate simulates for as long as the percentiles need.
+// simulate simulates for as long as the percentiles need. Before the window that counts, devices have the time for a
+// pause and some answers.
 func (o *Options) simulate(ctx context.Context, devices, gateways int) (Point, error) {
-	return Simulate(ctx, &o.Workload, &o.Costs, o.Mode, devices, gateways, o.window(devices, manyAnswers, perDevice))
-}
-
-// window is one in which so many answers begin if nobody has to wait, and so many of each device. Before it devices have
-// the time for a pause and some answers.
-func (o *Options) window(devices, answers, each int) Window {
-	cycle := o.Workload.Think + o.alone()
-	n := max(float64(answers)/float64(devices), float64(each))
-	warm := o.Workload.Think + 10*o.alone()
-	return Window{warm, warm + max(1, time.Duration(n*float64(cycle)))}
+	answers := min(max(manyTokens/o.Workload.Tokens, minAnswers), maxAnswers)
+	alone := o.alone()
+	each := max(float64(answers)/float64(devices), perDevice)
+	warm := o.Workload.Think + 10*alone
+	length := max(1, time.Duration(each*float64(o.Workload.Think+alone)))
+	return Simulate(ctx, &o.Workload, &o.Costs, o.Mode, devices, gateways, Window{warm, warm + length})
 }
 
 // alone is the time of an answer of one device alone, about: each token is asked for.
