@@ -23,6 +23,7 @@ type Live struct {
 	Workload Workload
 	Mode     Mode
 
+	vocab    int32             // 0: that of the model
 	pool     sync.Mutex        // of sessions
 	sessions []*engine.Session // that no device uses
 }
@@ -85,11 +86,15 @@ type liveDevice struct {
 
 // connect connects the devices. Those that it returns are connected, also with an error.
 func (l *Live) connect(ctx context.Context, devices int) (all []*liveDevice, err error) {
+	vocab := l.vocab
+	if vocab == 0 {
+		vocab = int32(l.Large.Model().Config().Vocab)
+	}
 	for i := range devices {
 		d := &liveDevice{
 			user: newUser(&l.Workload, l.Mode, i), leave: func() {},
 			random: rand.New(rand.NewPCG(^l.Workload.Seed, uint64(i))),
-			vocab:  int32(l.Large.Model().Config().Vocab),
+			vocab:  vocab,
 		}
 		if l.Mode != Cloud {
 			if d.cloud, d.leave, err = l.Dial(ctx, i); err != nil {

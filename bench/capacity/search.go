@@ -47,6 +47,8 @@ type Report struct {
 	At       *Point   `json:"at_capacity,omitempty"` // absent of no devices
 	Points   []Point  `json:"points,omitempty"`      // of the numbers of devices that were asked for
 	Measured []Trial  `json:"measured,omitempty"`    // real devices against the model
+	// the largest number of real devices within the bound; 0: none was, or none were tried
+	MeasuredDevices int `json:"measured_devices,omitempty"`
 	Workload Workload `json:"workload"`
 	Costs    Costs    `json:"costs"`
 }

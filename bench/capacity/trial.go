@@ -39,6 +39,7 @@ func (o *Options) Try(
 		r.Measured = append(r.Measured, t)
 		if t.Within {
 			low = max(low, n)
+			r.MeasuredDevices = low
 		} else {
 			high = min(high, n)
 		}
