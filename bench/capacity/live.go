@@ -87,8 +87,12 @@ type liveDevice struct {
 // connect connects the devices. Those that it returns are connected, also with an error.
 func (l *Live) connect(ctx context.Context, devices int) (all []*liveDevice, err error) {
 	vocab := l.vocab
-	if vocab == 0 {
-		vocab = int32(l.Large.Model().Config().Vocab)
+	if vocab == 0 { // the model may have weights for more ids than the tokenizer has
+		id, err := l.Large.Identity()
+		if err != nil {
+			return nil, err
+		}
+		vocab = int32(id.Vocab)
 	}
 	for i := range devices {
 		d := &liveDevice{

@@ -43,14 +43,14 @@ type Report struct {
 	Gateways int     `json:"gateways"`
 	Threads  int     `json:"threads"` // of the large model of each gateway
 	// one device at each gateway
-	Unloaded Point    `json:"unloaded"`
-	At       *Point   `json:"at_capacity,omitempty"` // absent of no devices
-	Points   []Point  `json:"points,omitempty"`      // of the numbers of devices that were asked for
-	Measured []Trial  `json:"measured,omitempty"`    // real devices against the model
+	Unloaded Point   `json:"unloaded"`
+	At       *Point  `json:"at_capacity,omitempty"` // absent of no devices
+	Points   []Point `json:"points,omitempty"`      // of the numbers of devices that were asked for
+	Measured []Trial `json:"measured,omitempty"`    // real devices against the model
 	// the largest number of real devices within the bound; 0: none was, or none were tried
-	MeasuredDevices int `json:"measured_devices,omitempty"`
-	Workload Workload `json:"workload"`
-	Costs    Costs    `json:"costs"`
+	MeasuredDevices int      `json:"measured_devices,omitempty"`
+	Workload        Workload `json:"workload"`
+	Costs           Costs    `json:"costs"`
 }
 
 // Search simulates to find the capacity of a mode.

@@ -30,15 +30,15 @@ type benchCapacityFlags struct {
 }
 
 // capacityTerms says what the figures of the table are. It is printed below the table.
-const capacityTerms = `devices   the largest number at which 95% of the answers take no longer than --bound. per core: over the threads of all
-          large models.
-p50, …    time of a whole answer: from sending the prompt until the last token is on the device, with the passes of
-          the device's small model (one for the prompt, one for each token, at --edge-tps) and all round trips.
-busy      share of the time in which the large models compute.
-cloud     the large model generates the whole answer and streams it. All answers under way share its passes.
-routed    the small model generates, and asks for a --budget of the tokens. It waits for each of them.
-verified  routed, and with each ask, the last of which is at the end, the large model checks the tokens since the ask
-          before. It replaces a share --turned of the small model's, and the small model generates anew from there.
+const capacityTerms = `  devices   the largest number at which 95% of the answers take no longer than --bound. per core: over the threads of
+            all large models.
+  p50, …    time of a whole answer: from sending the prompt until the last token is on the device, with the passes of
+            the device's small model (one for the prompt, one for each token, at --edge-tps) and all round trips.
+  busy      share of the time in which the large models compute.
+  cloud     the large model generates the whole answer and streams it. All answers under way share its passes.
+  routed    the small model generates, and asks for a --budget of the tokens. It waits for each of them.
+  verified  routed, and with each ask, the last of which is at the end, the large model checks the tokens since the ask
+            before. It replaces a share --turned of the small model's, and the small model generates anew from there.
 `
 
 // newBenchCapacityCommand finds out how many devices a large model carries.
@@ -46,7 +46,7 @@ func newBenchCapacityCommand(a *app) *cobra.Command {
 	var f benchCapacityFlags
 	c := &cobra.Command{
 		Use:   "capacity (-m FILE | --costs FILE) [flags]",
-		Short: "Find out how many devices one core of a server carries, by measurement and by simulation",
+		Short: "Find out how many devices one core of a server carries, measured and simulated",
 		Long: `Find out how many devices one core of a server carries: the largest number at which 95% of the answers take no
 longer than --bound, over the cores that compute the large model. There is one row for each way to use it:
 
