@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -81,33 +80,38 @@ func TestReadCosts(t *testing.T) {
 	_, _, err = ReadCosts(filepath.Join(dir, "none"))
 	assert.ErrorIs(t, err, os.ErrNotExist)
 	const of = `"run":{"measurement":"bench capacity"}`
-	pass := `{"rows":1,"ms":4,"heads_ms":4}`
-	for text, want := range map[string]string{
-		"":            "it is empty",
-		"not json":    "bad:1",
-		`{"costs":1}`: "bad:1",
+	const first = `{"rows":1,"ms":4,"heads_ms":4}`
+	passes := func(list string) string { return `{"threads":1,"passes":[` + list + `]}` }
+	texts := map[string]string{"": "it is empty", "not json": "bad:1", `{"costs":1}`: "bad:1",
 		`{"costs":{},"run":{"measurement":"bench gateway"}}`: `bad:1: it is of "bench gateway"`,
-		`{` + of + `}`:                                                                                       "bad:1: it has no field costs",
-		`{"costs":null,` + of + `}`:                                                                          "bad:1: it has no field costs",
-		`{"costs":[],` + of + `}`:                                                                            "bad:1",
-		`{"costs":{"threads":"two"},` + of + `}`:                                                             "costs.threads",
-		`{"costs":{"threads":0},` + of + `}`:                                                                 "bad:1: costs.threads is 0",
-		`{"costs":{"threads":-3},` + of + `}`:                                                                "costs.threads is -3",
-		`{"costs":{"threads":1},` + of + `}`:                                                                 "costs.passes is empty",
-		`{"costs":{"threads":1,"depth_tokens":-1},` + of + `}`:                                               "costs.depth_tokens is -1",
-		`{"costs":{"threads":1,"ask_ms":-1},` + of + `}`:                                                     "costs.ask_ms is -1",
-		`{"costs":{"threads":1,"ask_ms":1e9},` + of + `}`:                                                    "costs.ask_ms is 1e+09",
-		`{"costs":{"threads":1,"passes":[{"rows":2,"ms":4,"heads_ms":4}]},` + of + `}`:                       "costs.passes[0].rows is 2",
-		`{"costs":{"threads":1,"passes":[` + pass + `,` + pass + `]},` + of + `}`:                            "costs.passes[1].rows is 1",
-		`{"costs":{"threads":1,"passes":[{"rows":1,"ms":0,"heads_ms":4}]},` + of + `}`:                       "costs.passes[0].ms is 0",
-		`{"costs":{"threads":1,"passes":[{"rows":1,"ms":-4,"heads_ms":4}]},` + of + `}`:                      "costs.passes[0].ms is -4",
-		`{"costs":{"threads":1,"passes":[{"rows":1,"ms":4,"heads_ms":3}]},` + of + `}`:                       "costs.passes[0].heads_ms is 3",
-		`{"costs":{"threads":1,"passes":[` + pass + `,{"rows":2000000000,"ms":4,"heads_ms":4}]},` + of + `}`: "[1].rows is",
+		`{` + of + `}`: "bad:1: it has no field costs",
+	}
+	for costs, want := range map[string]string{
+		"null":                                   "bad:1: it has no field costs",
+		"[]":                                     "bad:1",
+		`{"threads":"two"}`:                      "costs.threads",
+		`{"threads":0}`:                          "bad:1: costs.threads is 0",
+		`{"threads":-3}`:                         "costs.threads is -3",
+		`{"threads":1}`:                          "costs.passes is empty",
+		`{"threads":1,"depth_tokens":-1}`:        "costs.depth_tokens is -1",
+		`{"threads":1,"ask_ms":-1}`:              "costs.ask_ms is -1",
+		`{"threads":1,"ask_ms":1e9}`:             "costs.ask_ms is 1e+09",
+		passes(first + "," + first):              "costs.passes[1].rows is 1",
+		passes(`{"rows":2,"ms":4}`):              "costs.passes[0].rows is 2",
+		passes(`{"rows":1,"heads_ms":4}`):        "costs.passes[0].ms is 0",
+		passes(`{"rows":1,"ms":-4}`):             "costs.passes[0].ms is -4",
+		passes(`{"rows":1,"ms":6e4}`):            "costs.passes[0].heads_ms is 0",
+		passes(`{"rows":1,"ms":6.1e4}`):          "costs.passes[0].ms is 61000",
+		passes(`{"rows":1,"ms":4,"heads_ms":3}`): "costs.passes[0].heads_ms is 3",
+		passes(first + `,{"rows":2000000000,"ms":4,"heads_ms":4}`): "costs.passes[1].rows is 2000000000",
 	} {
+		texts[`{"costs":`+costs+`,`+of+`}`] = want
+	}
+	for text, want := range texts {
 		_, _, err := ReadCosts(write("bad", text))
 		require.Error(t, err, text)
 		assert.Contains(t, err.Error(), want, text)
-		assert.True(t, strings.Contains(err.Error(), "bad"), "the file is named: %v", err)
+		assert.Contains(t, err.Error(), "bad", "the file is named")
 	}
 	nan := linear(1, 1, 1)
 	nan.Passes[2].MS = math.NaN()

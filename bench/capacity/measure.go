@@ -100,8 +100,8 @@ func median(all []time.Duration) float64 {
 	return result.Milliseconds(all[len(all)/2])
 }
 
-// MeasureAsk returns [Costs.AskMS] of a cloud over a link with a round trip, for a model of at least 2 tokens: the median
-// time of an ask that was answered before, less the round trip.
+// MeasureAsk returns [Costs.AskMS] of a cloud over a link with a round trip, for a model of at least 2 tokens: the
+// median time of an ask that was answered before, less the round trip.
 func MeasureAsk(ctx context.Context, cloud draft.Cloud, rtt time.Duration) (float64, error) {
 	text := []int32{0, 1}
 	var all []time.Duration

@@ -30,7 +30,8 @@ type benchCapacityFlags struct {
 }
 
 // capacityTerms says what the figures of the table are. It is printed below the table.
-const capacityTerms = `  devices   the largest number at which 95% of the answers take no longer than --bound. per core: over the threads of
+const capacityTerms = `
+  devices   the largest number at which 95% of the answers take no longer than --bound. per core: over the threads of
             all large models.
   p50, …    time of a whole answer: from sending the prompt until the last token is on the device, with the passes of
             the device's small model (one for the prompt, one for each token, at --edge-tps) and all round trips.
@@ -49,7 +50,6 @@ func newBenchCapacityCommand(a *app) *cobra.Command {
 		Short: "Find out how many devices one core of a server carries, measured and simulated",
 		Long: `Find out how many devices one core of a server carries: the largest number at which 95% of the answers take no
 longer than --bound, over the cores that compute the large model. There is one row for each way to use it:
-
 ` + capacityTerms + `
 With -m FILE, three things happen. First the costs of the large model are measured: a pass of 1 to 128 rows, and an ask
 without a pass. Then the capacity is found by simulation from these costs, in virtual time, on at least 10000 answers
@@ -95,26 +95,27 @@ func (f *benchCapacityFlags) register(c *cobra.Command) {
 
 // check refuses values out of range, and flags without an effect.
 func (f *benchCapacityFlags) check() error {
-	w := &f.o.Workload
+	w, most := &f.o.Workload, fmt.Sprintf("1 to %d", capacity.MaxDevices)
+	tokens := fmt.Sprintf("1 to %d tokens", capacity.MaxTokens)
 	for _, err := range []error{
 		checkRange("threads", f.threads, 0, mostThreads, fmt.Sprintf("0 to %d", mostThreads)),
 		checkRange("answers", f.answers, 0, mostQuestions, "0 to 1000000 answers"),
-		checkRange("prompt", w.Prompt, 1, capacity.MaxTokens, fmt.Sprintf("1 to %d tokens", capacity.MaxTokens)),
-		checkRange("tokens", w.Tokens, 1, capacity.MaxTokens, fmt.Sprintf("1 to %d tokens", capacity.MaxTokens)),
+		checkRange("prompt", w.Prompt, 1, capacity.MaxTokens, tokens),
+		checkRange("tokens", w.Tokens, 1, capacity.MaxTokens, tokens),
 		checkRange("think", w.Think, time.Millisecond, time.Hour, "1ms to 1h"),
 		checkRange("rtt", w.RTT, 0, longestRTT, "0 to 10s"),
 		checkRange("edge-tps", w.EdgeTPS, 0.01, mostEdgeTPS, "0.01 to 1e6 passes per second"),
 		checkRange("budget", w.Budget, 0, 1, "a share from 0 to 1"),
 		checkRange("turned", w.Turned, 0, 1, "a share from 0 to 1"),
 		checkRange("bound", f.o.Bound, time.Millisecond, time.Hour, "1ms to 1h"),
-		checkRange("gateways", f.o.Gateways, 1, capacity.MaxDevices, fmt.Sprintf("1 to %d", capacity.MaxDevices)),
+		checkRange("gateways", f.o.Gateways, 1, capacity.MaxDevices, most),
 	} {
 		if err != nil {
 			return err
 		}
 	}
 	for _, n := range f.devices {
-		if err := checkRange("devices", n, 1, capacity.MaxDevices, fmt.Sprintf("1 to %d", capacity.MaxDevices)); err != nil {
+		if err := checkRange("devices", n, 1, capacity.MaxDevices, most); err != nil {
 			return err
 		}
 	}
@@ -239,12 +240,11 @@ func (f *benchCapacityFlags) report(
 func printCapacity(to io.Writer, all []*capacity.Report) error {
 	var b textBuffer
 	b.costs(all[0])
-	b.printf("%-9s %8s %9s %8s %8s %8s %5s %10s %9s %7s %10s\n", "", "devices", "per core", "p50 ms", "p95 ms",
-		"p99 ms", "busy", "answers/s", "tokens/s", "asks/s", "rows/pass")
+	b.WriteString(capacityHead)
 	for _, r := range all {
 		b.capacity(r)
 	}
-	b.printf("\n%s", capacityTerms)
+	b.WriteString(capacityTerms)
 	b.points(all)
 	b.trials(all)
 	_, err := io.WriteString(to, b.String())

@@ -88,7 +88,8 @@ func TestCapacityText(t *testing.T) {
 	costs := costsFile(t)
 	code, stdout, stderr := call(t, "bench", "capacity", "--costs", costs, "--tokens", "4", "--devices", "3")
 	require.Equal(t, exitDone, code, stderr)
-	for _, want := range []string{"\ncloud ", "\nrouted ", "\nverified ", "2 threads", "128 rows 404.0 ms", capacityTerms} {
+	for _, want := range []string{"\ncloud ", "\nrouted ", "\nverified ", "2 threads", "128 rows 404.0 ms",
+		capacityTerms} {
 		assert.Contains(t, stdout, want)
 	}
 	assert.Equal(t, 2, strings.Count(stdout, "\nrouted   "+"  "), "at the capacity, and of 3 devices: %s", stdout)

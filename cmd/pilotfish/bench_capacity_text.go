@@ -14,10 +14,14 @@ type textBuffer struct{ strings.Builder }
 
 func (b *textBuffer) printf(format string, args ...any) { fmt.Fprintf(b, format, args...) }
 
+// capacityHead names the columns of a table.
+const capacityHead = "           devices  per core   p50 ms   p95 ms   p99 ms  busy  answers/s  tokens/s  asks/s  rows/pass\n"
+
 // costs says what the figures are of.
 func (b *textBuffer) costs(r *capacity.Report) {
 	c, w := &r.Costs, &r.Workload
-	b.printf("large model  %d threads of each of %d gateways; passes:", c.Threads, r.Gateways)
+	b.printf("large model  %d threads of each of %d gateways; passes with a prediction for each row:", c.Threads,
+		r.Gateways)
 	for i, p := range c.Passes {
 		if i > 0 {
 			b.WriteByte(',')
@@ -54,8 +58,7 @@ func (b *textBuffer) points(all []*capacity.Report) {
 	if len(all[0].Points) == 0 {
 		return
 	}
-	b.printf("\n%-9s %8s %9s %8s %8s %8s %5s %10s %9s %7s %10s\n", "", "devices", "per core", "p50 ms", "p95 ms",
-		"p99 ms", "busy", "answers/s", "tokens/s", "asks/s", "rows/pass")
+	b.WriteString("\n" + capacityHead)
 	for _, r := range all {
 		for _, p := range r.Points {
 			b.printf("%-9s %8d %9.1f %s\n", r.Mode, p.Devices, float64(p.Devices)/float64(r.Gateways*r.Threads), figures(&p))
