@@ -13,7 +13,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/capacity"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
-	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -195,7 +194,6 @@ func (f *benchCapacityFlags) measure(ctx context.Context, a *app, about result.R
 }
 
 func (f *benchCapacityFlags) measureAsk(ctx context.Context, stage *bench.Stage) (err error) {
-	var cloud draft.Cloud
 	cloud, leave, err := stage.Dial(ctx, 0)
 	if err != nil {
 		return err

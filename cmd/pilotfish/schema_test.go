@@ -57,8 +57,8 @@ func measurements() map[string][]reflect.Type {
 // measurementSchema is the schema of all lines.
 func measurementSchema(t *testing.T) []byte {
 	folders := map[string]string{".": "main"}
-	for _, dir := range []string{"bench", "bench/capacity", "bench/eval", "bench/eval/stats", "bench/metalplan", "bench/price",
-		"bench/replay", "bench/result"} {
+	for _, dir := range []string{"bench", "bench/capacity", "bench/eval", "bench/eval/stats", "bench/metalplan",
+		"bench/price", "bench/replay", "bench/result"} {
 		folders["../../"+dir] = path.Join(module, dir)
 	}
 	w, err := schema.New(folders)
