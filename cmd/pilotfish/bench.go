@@ -19,12 +19,12 @@ func newBenchCommand(a *app) *cobra.Command {
 		Example: `  pilotfish bench engine -m model.gguf -p 512 -n 64 -r 5`,
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return usagef("which measurement? Name engine, routing, link, gateway, compare, report, kernels, " +
-				"metal-plan or synth")
+			return usagef("which measurement? Name engine, routing, link, gateway, capacity, compare, report, " +
+				"kernels, metal-plan or synth")
 		},
 	}
 	c.AddCommand(newBenchEngineCommand(a), newBenchRoutingCommand(a), newBenchLinkCommand(a), newBenchGatewayCommand(a),
-		newBenchCompareCommand(a),
+		newBenchCapacityCommand(a), newBenchCompareCommand(a),
 		newBenchKernelsCommand(a), newBenchMetalPlanCommand(a), newBenchSynthCommand(a), newBenchReportCommand(a))
 	return c
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
@@ -20,6 +21,10 @@ import (
 func quickly() [][2]string {
 	return [][2]string{
 		{`--rtt 50ms,150ms,300ms --questions 16`, `--rtt 1ms,3ms --questions 2 --edge-tps 0 --cloud-ms 0 --warm-up 0`},
+		{`-m large.gguf --prompt 130 --tokens 25 --think 1m --bound 5s`,
+			`-m large.gguf --prompt 8 --tokens 4 --bound 1ms --answers 0`},
+		{`--prompt 130 --tokens 25 --gateways 8 --devices 1000,10000,100000`,
+			`--prompt 8 --tokens 4 --bound 1ms --gateways 8 --devices 1000`},
 		{`--rtt 50ms --questions 16`, `--rtt 1ms --questions 3 --edge-tps 2000 --cloud-ms 0 --warm-up 0`},
 	}
 }
@@ -41,6 +46,7 @@ func TestMeasuring(t *testing.T) {
 		text = strings.ReplaceAll(text, change[0], change[1])
 	}
 	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "large.gguf"), demo.Large(), 0o644))
 	out := inShell(t, dir, text)
 	for _, name := range []string{"sweep.html", "figures/study1-time-over-rtt.svg",
 		"figures/study1-cell2-waterfall-verified.svg", "replayed.html"} {
@@ -53,6 +59,9 @@ func TestMeasuring(t *testing.T) {
 	sweep, err := result.ReadFile(filepath.Join(dir, "sweep.jsonl"))
 	require.NoError(t, err)
 	assert.Len(t, sweep, 2*6+1)
+	large, err := result.ReadFile(filepath.Join(dir, "large.jsonl"))
+	require.NoError(t, err)
+	assert.Len(t, large, 3, "a line for each mode")
 }
 
 // TestMeasuringNames: the page names no field that no measurement has.

@@ -15,7 +15,7 @@ import (
 func profiledCommands() []string {
 	return []string{
 		"run", "demo", "cloud", "eval", "bench engine", "bench routing", "bench link", "bench gateway",
-		"router train", "router collect", "router calibrate",
+		"bench capacity", "router train", "router collect", "router calibrate",
 	}
 }
 

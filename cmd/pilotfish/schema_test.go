@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/capacity"
 	"github.com/pilotfish-ai/pilotfish/bench/eval"
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
@@ -42,21 +43,22 @@ func measurements() map[string][]reflect.Type {
 		Summary summaryEvent `json:"summary"`
 	}
 	return map[string][]reflect.Type{
-		"demo":          {reflect.TypeFor[bench.ModeReport]()},
-		"bench routing": {reflect.TypeFor[replayed](), reflect.TypeFor[breakEven]()},
-		"bench engine":  {reflect.TypeFor[bench.EngineReport]()},
-		"bench gateway": {reflect.TypeFor[bench.GatewayReport]()},
-		"bench link":    {reflect.TypeFor[bench.LinkReport]()},
-		"eval":          {reflect.TypeFor[eval.RunReport]()},
-		"run":           {reflect.TypeFor[summary]()},
+		"demo":           {reflect.TypeFor[bench.ModeReport]()},
+		"bench routing":  {reflect.TypeFor[replayed](), reflect.TypeFor[breakEven]()},
+		"bench engine":   {reflect.TypeFor[bench.EngineReport]()},
+		"bench gateway":  {reflect.TypeFor[bench.GatewayReport]()},
+		"bench link":     {reflect.TypeFor[bench.LinkReport]()},
+		"bench capacity": {reflect.TypeFor[capacity.Report]()},
+		"eval":           {reflect.TypeFor[eval.RunReport]()},
+		"run":            {reflect.TypeFor[summary]()},
 	}
 }
 
 // measurementSchema is the schema of all lines.
 func measurementSchema(t *testing.T) []byte {
 	folders := map[string]string{".": "main"}
-	for _, dir := range []string{"bench", "bench/eval", "bench/eval/stats", "bench/metalplan", "bench/price",
-		"bench/replay", "bench/result"} {
+	for _, dir := range []string{"bench", "bench/capacity", "bench/eval", "bench/eval/stats", "bench/metalplan",
+		"bench/price", "bench/replay", "bench/result"} {
 		folders["../../"+dir] = path.Join(module, dir)
 	}
 	w, err := schema.New(folders)
@@ -66,8 +68,8 @@ func measurementSchema(t *testing.T) []byte {
 	run := w.Of(reflect.TypeFor[result.Run]())
 	var each []schema.Object
 	names := []string{}
-	for _, name := range []string{"demo", "bench routing", "bench engine", "bench gateway", "bench link", "eval",
-		"run"} {
+	for _, name := range []string{"demo", "bench routing", "bench engine", "bench gateway", "bench link",
+		"bench capacity", "eval", "run"} {
 		var kinds []schema.Object
 		for _, of := range measurements()[name] {
 			one := w.Struct(of)
@@ -148,6 +150,7 @@ func TestSchema(t *testing.T) {
 		{"bench gateway --devices 2 --rate 20 --model-ms 0 --seconds 0.2 --sessions 2 --json", 1},
 		{"bench link --rtt 1ms --tokens 4 --asks 5 --asks-per-second 500 --connects 1 --outages 0 --loopback 50ms " +
 			"--json", 3},
+		{"bench capacity --costs " + costsFile(t) + " --tokens 2 --devices 1,3 --json", 3},
 		{"eval demo --questions 3 --policy never,always,margin --threshold 0.5,0.9 --json", 5},
 		{"run -m " + small + " --json -n 4 hello", 1},
 		{"run -m " + small + " --json -n 9 --policy always --cloud " + address + " --pin " + pin + " hello", 1},

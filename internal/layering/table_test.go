@@ -19,6 +19,7 @@ func tiers() []tier {
 			"what routers are trained, calibrated and judged with"},
 		{[]string{"bench/task"}, "questions, and when an answer is right"},
 		{[]string{"bench/replay"}, "recordings of routed answers, decoded again in virtual time"},
+		{[]string{"bench/capacity"}, "how many devices a large model carries: measured costs, simulated devices"},
 		{[]string{"bench/metalplan"}, "predictions from what passes ask of a GPU"},
 		{[]string{"bench/..."}, "what the runs stand on"},
 		{[]string{"."}, "the stable API for embedding: a thin face of the engine"},

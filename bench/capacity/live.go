@@ -1,0 +1,282 @@
+package capacity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/internal/wait"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// Live is a large model that real devices of this process use: over connections of their own through a gateway, or in
+// the mode cloud as sessions of the engine, with half a round trip before and after each answer. The devices pause and
+// ask as the simulated ones do. Their small model takes its time and computes nothing; texts are random tokens.
+type Live struct {
+	Large    *engine.Engine
+	Dial     func(ctx context.Context, device int) (draft.Cloud, func(), error) // connects a device
+	Workload Workload
+	Mode     Mode
+
+	vocab    int32             // 0: that of the model
+	pool     sync.Mutex        // of sessions
+	sessions []*engine.Session // that no device uses
+}
+
+// MaxLive is the largest number of devices that a process has.
+const MaxLive = 1000
+
+// errOver ends the devices when all answers that count are complete.
+var errOver = errors.New("the measurement is over")
+
+// Run measures with so many devices, 1 to [MaxLive].
+func (l *Live) Run(ctx context.Context, devices int, window Window) (p Point, err error) {
+	if err := errors.Join(l.Workload.Validate(), window.check()); err != nil {
+		return p, err
+	}
+	if devices < 1 || devices > MaxLive {
+		return p, fmt.Errorf("%d devices in this process: give 1 to %d", devices, MaxLive)
+	}
+	defer l.closeSessions()
+	all, err := l.connect(ctx, devices)
+	defer func() {
+		for _, d := range all {
+			d.leave()
+		}
+	}()
+	if err != nil {
+		return p, err
+	}
+	r := &liveRun{Live: l, tally: tally{window: window}}
+	r.ctx, r.end = context.WithCancelCause(ctx)
+	defer r.end(nil)
+	r.start = time.Now()
+	var running sync.WaitGroup
+	for _, d := range all {
+		running.Go(func() { r.end(r.drive(d)) })
+	}
+	running.Go(r.watch)
+	running.Wait()
+	if err := context.Cause(r.ctx); !errors.Is(err, errOver) {
+		return p, err
+	}
+	p = r.point(&l.Workload)
+	p.Devices, p.Gateways = devices, 1
+	if n := float64(p.Answers); n > 0 {
+		p.BytesUp, p.BytesDown = float64(r.up)/n, float64(r.down)/n
+	}
+	return p, nil
+}
+
+// liveDevice is a device of this process.
+type liveDevice struct {
+	user
+	script
+	cloud  draft.Cloud // nil in the mode cloud
+	leave  func()
+	random *rand.Rand // of its texts
+	text   []int32
+	vocab  int32
+}
+
+// connect connects the devices. Those that it returns are connected, also with an error.
+func (l *Live) connect(ctx context.Context, devices int) (all []*liveDevice, err error) {
+	vocab := l.vocab
+	if vocab == 0 { // the model may have weights for more ids than the tokenizer has
+		id, err := l.Large.Identity()
+		if err != nil {
+			return nil, err
+		}
+		vocab = int32(id.Vocab)
+	}
+	for i := range devices {
+		d := &liveDevice{
+			user: newUser(&l.Workload, l.Mode, i), leave: func() {},
+			random: rand.New(rand.NewPCG(^l.Workload.Seed, uint64(i))),
+			vocab:  vocab,
+		}
+		if l.Mode != Cloud {
+			if d.cloud, d.leave, err = l.Dial(ctx, i); err != nil {
+				return all, fmt.Errorf("connect device %d of %d: %w", i+1, devices, err)
+			}
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// liveRun is one call of [Live.Run].
+type liveRun struct {
+	*Live
+	ctx   context.Context
+	end   context.CancelCauseFunc
+	start time.Time
+
+	mu       sync.Mutex
+	left     int
+	open     int
+	up, down int // of answers that count
+	tally
+}
+
+// watch ends the run after the window, if all answers that count are complete then.
+func (r *liveRun) watch() {
+	if wait.For(r.ctx, r.window.End) == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.check(r.window.End)
+	}
+}
+
+// check ends the run if all answers that count are complete.
+func (r *liveRun) check(now time.Duration) {
+	if now >= r.window.End && r.left == 0 {
+		r.end(errOver)
+	}
+}
+
+// within is 1 if a time is in the window, and 0 otherwise.
+func (r *liveRun) within(t time.Duration) int {
+	if t >= r.window.Warm && t < r.window.End {
+		return 1
+	}
+	return 0
+}
+
+// drive lets a device pause and answer until the run is over.
+func (r *liveRun) drive(d *liveDevice) error {
+	for {
+		if err := wait.For(r.ctx, d.pause()); err != nil {
+			return err
+		}
+		d.user.next(&d.script)
+		d.text = d.tokens(nil, r.Workload.Prompt)
+		begin := r.begin()
+		up, down, err := r.answer(d)
+		if err != nil {
+			return err
+		}
+		r.complete(begin, up, down)
+	}
+}
+
+// begin notes that a prompt is sent now.
+func (r *liveRun) begin() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Since(r.start)
+	r.left += r.within(now)
+	r.open++
+	r.maxOpen = max(r.maxOpen, r.open)
+	return now
+}
+
+// complete notes that an answer is complete now.
+func (r *liveRun) complete(begin time.Duration, up, down int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Since(r.start)
+	r.open--
+	r.answers += r.within(now)
+	if r.within(begin) == 1 {
+		r.left--
+		r.took = append(r.took, now-begin)
+		r.up, r.down = r.up+up, r.down+down
+	}
+	r.check(now)
+}
+
+// noteAsk counts an ask.
+func (r *liveRun) noteAsk() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asks += r.within(time.Since(r.start))
+}
+
+// answer takes a device through one answer, and returns the payload of its asks.
+func (r *liveRun) answer(d *liveDevice) (up, down int, err error) {
+	if r.Mode == Cloud {
+		return 0, 0, r.stream(d)
+	}
+	for _, a := range d.asks {
+		if err := wait.For(r.ctx, r.Workload.passes(a.passes)); err != nil {
+			return up, down, err
+		}
+		if a.keep > 0 {
+			d.text = d.text[:a.keep:a.keep]
+		}
+		d.text = d.tokens(d.text, a.text)
+		q := draft.Question{Context: d.text, K: 1, AuditFrom: a.from}
+		if a.from > 0 {
+			q.Verify = terms.EachChoice
+		}
+		r.noteAsk()
+		got, err := d.cloud.Ask(r.ctx, q)
+		if err != nil {
+			return up, down, err
+		}
+		up, down = up+got.BytesUp, down+got.BytesDown
+	}
+	return up, down, wait.For(r.ctx, r.Workload.passes(d.rest))
+}
+
+// tokens returns a text of n tokens that begins as text does: the receiver may have kept that.
+func (d *liveDevice) tokens(text []int32, n int) []int32 {
+	all := append(make([]int32, 0, n), text...)
+	for len(all) < n {
+		all = append(all, d.random.Int32N(d.vocab))
+	}
+	return all
+}
+
+// stream has the large model generate a whole answer.
+func (r *liveRun) stream(d *liveDevice) error {
+	if err := wait.For(r.ctx, r.Workload.RTT/2); err != nil {
+		return err
+	}
+	s, err := r.session()
+	if err != nil {
+		return err
+	}
+	defer r.giveBack(s)
+	r.noteAsk()
+	o := engine.Request{MaxTokens: r.Workload.Tokens, IgnoreEnd: true, Lookup: -1}
+	for _, err := range s.Generate(r.ctx, d.text, o) {
+		if err != nil {
+			return err
+		}
+	}
+	return wait.For(r.ctx, r.Workload.RTT/2)
+}
+
+// session returns one that no device uses.
+func (l *Live) session() (*engine.Session, error) {
+	l.pool.Lock()
+	defer l.pool.Unlock()
+	if n := len(l.sessions); n > 0 {
+		s := l.sessions[n-1]
+		l.sessions = l.sessions[:n-1]
+		return s, nil
+	}
+	return l.Large.NewSession()
+}
+
+func (l *Live) giveBack(s *engine.Session) {
+	l.pool.Lock()
+	defer l.pool.Unlock()
+	l.sessions = append(l.sessions, s)
+}
+
+func (l *Live) closeSessions() {
+	l.pool.Lock()
+	defer l.pool.Unlock()
+	for _, s := range l.sessions {
+		s.Close()
+	}
+	l.sessions = nil
+}

@@ -1,0 +1,174 @@
+package capacity
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// options are those of a search.
+func options(mode Mode) Options {
+	return Options{Workload: usual(), Costs: linear(20, 3, 1), Mode: mode, Bound: 4 * time.Second, Gateways: 1}
+}
+
+// TestLargest: the search finds the last that is ok, and looks at few.
+func TestLargest(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 1000 {
+		limit, share := 1+r.IntN(2000), r.Float64()/10
+		last, looks := r.IntN(limit+1), 0
+		got, err := largest(limit, share, func(n int) (bool, error) {
+			looks++
+			assert.True(t, n >= 1 && n <= limit)
+			return n <= last, nil
+		})
+		require.NoError(t, err)
+		assert.LessOrEqual(t, got, last)
+		assert.GreaterOrEqual(t, float64(got), float64(last)-share*float64(last))
+		assert.LessOrEqual(t, looks, 24)
+	}
+	failed := errors.New("failed")
+	_, err := largest(5, 0, func(int) (bool, error) { return true, failed })
+	assert.ErrorIs(t, err, failed)
+}
+
+// TestSearch: at the number that is found the bound holds, and with a tenth more devices it does not.
+func TestSearch(t *testing.T) {
+	for _, mode := range Modes() {
+		o := options(mode)
+		o.Devices = []int{1, 7}
+		r, err := Search(t.Context(), o)
+		require.NoError(t, err)
+		assert.Positive(t, r.Devices)
+		assert.False(t, r.AtLeast)
+		assert.Empty(t, r.WhyNone)
+		require.NotNil(t, r.At)
+		assert.Equal(t, r.Devices, r.At.Devices)
+		assert.LessOrEqual(t, r.At.P95, r.BoundMS)
+		assert.InDelta(t, float64(r.Devices)/2, r.PerCore, 1e-9, "2 threads")
+		more, err := o.simulate(t.Context(), r.Devices+max(2, r.Devices/10), 1)
+		require.NoError(t, err)
+		assert.Greater(t, more.P95, r.BoundMS, mode)
+		assert.GreaterOrEqual(t, r.At.Answers, minAnswers)
+		require.Len(t, r.Points, 2)
+		assert.Equal(t, []int{1, 7}, []int{r.Points[0].Devices, r.Points[1].Devices})
+		assert.Equal(t, r.Unloaded, r.Points[0])
+		again, err := Search(t.Context(), o)
+		require.NoError(t, err)
+		assert.Equal(t, r, again, "the same each time")
+	}
+}
+
+// TestSearchGateways: several gateways carry as many devices for each as one, about, and no fewer with a later bound.
+func TestSearchGateways(t *testing.T) {
+	for _, mode := range Modes() {
+		o := options(mode)
+		one, err := Search(t.Context(), o)
+		require.NoError(t, err)
+		o.Gateways = 4
+		four, err := Search(t.Context(), o)
+		require.NoError(t, err)
+		assert.InEpsilon(t, 4*one.Devices, four.Devices, 0.1, mode)
+		assert.InEpsilon(t, one.PerCore, four.PerCore, 0.1, mode)
+		assert.LessOrEqual(t, four.At.P95, four.BoundMS)
+		o.Gateways, o.Bound = 1, 8*time.Second
+		later, err := Search(t.Context(), o)
+		require.NoError(t, err)
+		assert.Greater(t, later.Devices, one.Devices, mode)
+	}
+}
+
+// TestNone: a bound that one device alone exceeds is met by no devices, and the report says why.
+func TestNone(t *testing.T) {
+	for _, mode := range Modes() {
+		o := options(mode)
+		o.Bound = 200 * time.Millisecond
+		r, err := Search(t.Context(), o)
+		require.NoError(t, err)
+		assert.Zero(t, r.Devices)
+		assert.Zero(t, r.PerCore)
+		assert.Nil(t, r.At)
+		assert.Contains(t, r.WhyNone, "one device alone")
+		assert.Contains(t, r.WhyNone, "200 ms")
+		require.NoError(t, o.Try(t.Context(), r, 10, nil), "there is nothing to measure")
+		assert.Empty(t, r.Measured)
+	}
+}
+
+// TestAtLeast: where the largest number of devices that is simulated is not too much, the report says that.
+func TestAtLeast(t *testing.T) {
+	o := options(Routed)
+	o.Workload.Budget = 0 // nothing is asked for
+	r, err := Search(t.Context(), o)
+	require.NoError(t, err)
+	assert.Equal(t, MaxDevices, r.Devices)
+	assert.True(t, r.AtLeast)
+	o.Gateways = 3
+	r, err = Search(t.Context(), o)
+	require.NoError(t, err)
+	assert.Equal(t, MaxDevices/3*3, r.Devices)
+	assert.True(t, r.AtLeast)
+}
+
+// TestSearchRefused: options without sense are refused by name.
+func TestSearchRefused(t *testing.T) {
+	for want, spoil := range map[string]func(*Options){
+		"bound is 0s": func(o *Options) { o.Bound = 0 }, "0 gateways": func(o *Options) { o.Gateways = 0 },
+		"100001 gateways": func(o *Options) { o.Gateways = MaxDevices + 1 },
+		"0 devices":       func(o *Options) { o.Devices = []int{5, 0} },
+		"100001 devices":  func(o *Options) { o.Devices = []int{MaxDevices + 1} },
+		"prompt_tokens":   func(o *Options) { o.Workload.Prompt = -1 },
+		"costs.threads":   func(o *Options) { o.Costs.Threads = 0 },
+	} {
+		o := options(Cloud)
+		spoil(&o)
+		_, err := Search(t.Context(), o)
+		assert.ErrorContains(t, err, want)
+	}
+}
+
+// TestTry: trials begin at the number of the simulation, look in the direction of their outcome, and end; each is
+// beside a simulation in the same window.
+func TestTry(t *testing.T) {
+	o := options(Routed)
+	found, err := Search(t.Context(), o)
+	require.NoError(t, err)
+	for _, factor := range []float64{0.5, 1, 1.5} { // of the true capacity, over that of the simulation
+		r := *found
+		var tried []int
+		run := func(_ context.Context, n int, w Window) (Point, error) {
+			tried = append(tried, n)
+			assert.InEpsilon(t, 4, float64(w.End-w.Warm)/float64(w.Warm), 0.01)
+			p := Point{Devices: n, P50: 100, P95: r.BoundMS + 1}
+			if float64(n) <= factor*float64(r.Devices) {
+				p.P95 = r.BoundMS
+			}
+			return p, nil
+		}
+		require.NoError(t, o.Try(t.Context(), &r, 50, run))
+		assert.Equal(t, r.Devices, tried[0])
+		assert.LessOrEqual(t, len(tried), maxTrials)
+		require.Len(t, r.Measured, len(tried))
+		for i, trial := range r.Measured {
+			assert.Equal(t, tried[i], trial.Measured.Devices)
+			assert.Equal(t, tried[i], trial.Simulated.Devices)
+			assert.Equal(t, float64(tried[i]) <= factor*float64(r.Devices), trial.Within)
+			assert.InDelta(t, 100/trial.Simulated.P50, trial.RatioP50, 1e-9)
+			assert.InDelta(t, trial.Measured.P95/trial.Simulated.P95, trial.RatioP95, 1e-9)
+			assert.InDelta(t, 50, trial.Simulated.Answers, 25)
+		}
+		for i := range tried[1:] {
+			assert.NotEqual(t, tried[i], tried[i+1])
+			assert.Equal(t, r.Measured[0].Within, tried[1] > tried[0], "the second is to the side of the outcome")
+		}
+	}
+	failed := errors.New("failed")
+	r := *found
+	run := func(context.Context, int, Window) (Point, error) { return Point{}, failed }
+	assert.ErrorIs(t, o.Try(t.Context(), &r, 50, run), failed)
+}

@@ -1,0 +1,139 @@
+package capacity
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+)
+
+// priced is a model whose passes take what costs say, and compute nothing.
+type priced struct {
+	c            *Costs
+	passes, rows int
+}
+
+// Forward implements [batch.Model].
+func (m *priced) Forward(
+	_ context.Context, _ backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
+) error {
+	time.Sleep(m.c.Time(len(rows), len(want.Rows)))
+	m.passes, m.rows = m.passes+1, m.rows+len(rows)
+	for i := range out {
+		for id := range int32(max(want.K, 1)) {
+			out[i].Top = append(out[i].Top, backend.Candidate{ID: id})
+		}
+	}
+	return nil
+}
+
+// slots is a store of keys and values that holds nothing.
+type slots int
+
+func (s slots) Config() backend.KVConfig { return backend.KVConfig{Slots: int(s)} }
+func (s slots) Bytes() int64             { return 0 }
+func (s slots) Copy(_, _ int32)          {}
+func (s slots) Swap(_, _ int32)          {}
+
+// direct is the service as a device sees it, over a link without a gateway.
+type direct struct {
+	s      *batch.Service
+	device uint64
+	way    time.Duration
+}
+
+// Ask implements [draft.Cloud].
+func (d direct) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
+	time.Sleep(d.way)
+	a, err := d.s.Ask(ctx, batch.Question{Session: d.device, Device: d.device, Context: q.Context, K: q.K,
+		AuditFrom: q.AuditFrom, Verify: q.Verify})
+	time.Sleep(d.way)
+	return draft.Answer{Token: a.Token, BytesUp: 1, BytesDown: 2}, err
+}
+
+// TestAsService: the simulation of the service's steps gives the times that the service itself gives, in virtual time,
+// from an idle one to one with more than it can do.
+func TestAsService(t *testing.T) {
+	for _, mode := range []Mode{Routed, Verified} {
+		for _, n := range []int{1, 30, 100} {
+			c, w := linear(20, 3, 1), usual()
+			window := Window{2 * time.Minute, 17 * time.Minute}
+			simulation := newGateway(&w, &c, mode, window)
+			for i := range n {
+				simulation.join(i)
+			}
+			require.NoError(t, simulation.run(t.Context()))
+			want := simulation.point(&w)
+			bubble.Test(t, func(t *testing.T) {
+				m := &priced{c: &c}
+				s, err := batch.New(m, slots(1<<20), batch.Options{Lookup: -1, Apart: true, Context: 1000})
+				require.NoError(t, err)
+				defer s.Close()
+				l := &Live{Workload: w, Mode: mode, vocab: 50000,
+					Dial: func(_ context.Context, device int) (draft.Cloud, func(), error) {
+						return direct{s, uint64(device) + 1, w.RTT / 2}, func() {}, nil
+					}}
+				got, err := l.Run(t.Context(), n, window)
+				require.NoError(t, err)
+				t.Logf("%s, %d devices: %d answers of %d; p50 %.0f of %.0f, p95 %.0f of %.0f, p99 %.0f of %.0f", mode, n,
+					got.Answers, want.Answers, got.P50, want.P50, got.P95, want.P95, got.P99, want.P99)
+				assert.InEpsilon(t, want.Answers, got.Answers, 0.02)
+				assert.InEpsilon(t, want.P50, got.P50, 0.03)
+				assert.InEpsilon(t, want.P95, got.P95, 0.08)
+				assert.InEpsilon(t, want.AsksPS, got.AsksPS, 0.03)
+				assert.InEpsilon(t, want.KVTokens, got.KVTokens, 0.2)
+				assert.InDelta(t, 2, got.BytesDown/got.BytesUp, 1e-9)
+			})
+		}
+	}
+}
+
+// TestLiveEnds: a run ends with the first error of a device, and with its context, and leaves no device connected.
+func TestLiveEnds(t *testing.T) {
+	w := usual()
+	w.Think, w.Budget = 10*time.Millisecond, 1
+	var mu sync.Mutex
+	connected := 0
+	l := &Live{Workload: w, Mode: Routed, vocab: 10,
+		Dial: func(context.Context, int) (draft.Cloud, func(), error) {
+			mu.Lock()
+			defer mu.Unlock()
+			connected++
+			return failing{}, func() { connected-- }, nil
+		}}
+	_, err := l.Run(t.Context(), 3, Window{0, time.Hour})
+	assert.ErrorIs(t, err, errRefused)
+	assert.Zero(t, connected)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err = l.Run(ctx, 3, Window{0, time.Hour})
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.Zero(t, connected)
+	for _, n := range []int{0, -1, MaxLive + 1} {
+		_, err = l.Run(t.Context(), n, Window{0, time.Hour})
+		assert.ErrorContains(t, err, "devices in this process")
+	}
+	l.Dial = func(context.Context, int) (draft.Cloud, func(), error) { return nil, nil, errRefused }
+	_, err = l.Run(t.Context(), 2, Window{0, time.Hour})
+	assert.ErrorIs(t, err, errRefused)
+	assert.ErrorContains(t, err, "connect device 1 of 2")
+}
+
+var errRefused = errors.New("refused")
+
+// failing is a cloud that answers nothing.
+type failing struct{}
+
+// Ask implements [draft.Cloud].
+func (failing) Ask(context.Context, draft.Question) (draft.Answer, error) {
+	return draft.Answer{}, errRefused
+}

@@ -1,0 +1,239 @@
+package capacity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/internal/sorted"
+)
+
+// Window is which answers of a run count: those with a prompt sent from Warm on and before End. The devices go on until
+// all of these are complete.
+type Window struct{ Warm, End time.Duration }
+
+// check refuses a window without time.
+func (w Window) check() error {
+	if w.Warm < 0 || w.End <= w.Warm {
+		return fmt.Errorf("a window from %v to %v has no time", w.Warm, w.End)
+	}
+	return nil
+}
+
+// device is a simulated device: at any time it waits for one thing.
+type device struct {
+	user
+	script
+	asked int  // asks of the script that were sent
+	open  bool // an answer is under way
+	next  what // what happens when due
+	due   time.Duration
+	order uint64 // of those with the same time, those are first that were planned first
+	place int    // among the events
+	begin time.Duration
+
+	work // at the large model
+}
+
+// what happens to a device.
+type what int
+
+const (
+	prompts  what = iota // it sends its next prompt
+	arrives              // its ask, or its prompt in the mode cloud, is at the gateway
+	complete             // the last token is on the device
+)
+
+// scheduler is how the large model shares its passes.
+type scheduler interface {
+	add(d *device)           // an ask, or a prompt, has arrived
+	plan() (rows, heads int) // the next pass; no rows: there is nothing to compute
+	end(done func(*device))  // the pass has ended: calls done for each that is complete
+}
+
+// gateway is the simulation of one gateway with its devices.
+type gateway struct {
+	w      *Workload
+	c      *Costs
+	mode   Mode
+	window Window
+	s      scheduler
+	now    time.Duration
+	events sorted.Heap[*device]
+	count  uint64        // of events planned
+	ends   time.Duration // of the pass that runs; 0: none runs
+	left   int           // answers that count and are not complete
+	open   int           // answers under way
+	tally
+}
+
+// Simulate runs devices against gateways, each with a large model of these costs, in virtual time. Devices are spread
+// evenly. The result depends on nothing but the arguments.
+func Simulate(
+	ctx context.Context, w *Workload, c *Costs, mode Mode, devices, gateways int, window Window,
+) (Point, error) {
+	if err := errors.Join(w.Validate(), c.Validate(), window.check()); err != nil {
+		return Point{}, err
+	}
+	if devices < 1 || gateways < 1 {
+		return Point{}, fmt.Errorf("%d devices and %d gateways: give 1 or more of each", devices, gateways)
+	}
+	all := tally{window: window}
+	for g := range min(gateways, devices) {
+		one := newGateway(w, c, mode, window)
+		for i := g; i < devices; i += gateways {
+			one.join(i)
+		}
+		if err := one.run(ctx); err != nil {
+			return Point{}, err
+		}
+		all.add(&one.tally)
+	}
+	p := all.point(w)
+	p.Devices, p.Gateways = devices, gateways
+	p.Utilisation /= float64(gateways)
+	return p, nil
+}
+
+func newGateway(w *Workload, c *Costs, mode Mode, window Window) *gateway {
+	g := &gateway{w: w, c: c, mode: mode, window: window, tally: tally{window: window}}
+	g.events = sorted.Heap[*device]{
+		Before: func(a, b *device) bool { return a.due < b.due || a.due == b.due && a.order < b.order },
+		Place:  func(d *device) *int { return &d.place },
+	}
+	if mode == Cloud {
+		g.s = newStreams(w)
+	} else {
+		g.s = newService(serviceRows)
+	}
+	return g
+}
+
+// join adds a device, in a pause.
+func (g *gateway) join(number int) {
+	d := &device{user: newUser(g.w, g.mode, number)}
+	g.plan(d, prompts, d.pause())
+}
+
+// plan says what happens to a device next, and when.
+func (g *gateway) plan(d *device, next what, at time.Duration) {
+	g.count++
+	d.next, d.due, d.order = next, at, g.count
+	g.events.Set(d, true)
+}
+
+// run simulates until all answers that count are complete.
+func (g *gateway) run(ctx context.Context) error {
+	const between = 1 << 14 // events from one look at ctx to the next
+	for n := 0; ; n++ {
+		if n%between == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		d := g.events
+		pass := g.ends > 0 && (d.Len() == 0 || g.ends < d.First().due)
+		switch {
+		case pass:
+			g.now = g.ends
+		case d.Len() > 0:
+			g.now = d.First().due
+		}
+		if g.now >= g.window.End && g.left == 0 {
+			return nil
+		}
+		if pass {
+			g.endPass()
+		} else {
+			g.event(g.events.First())
+		}
+	}
+}
+
+// event lets happen what is due.
+func (g *gateway) event(d *device) {
+	g.events.Set(d, false)
+	switch d.next {
+	case prompts:
+		g.prompt(d)
+	case arrives:
+		g.asks += g.within()
+		g.s.add(d)
+		if g.ends == 0 {
+			g.beginPass()
+		}
+	case complete:
+		g.complete(d)
+	}
+}
+
+// within is 1 within the window, and 0 outside.
+func (g *gateway) within() int {
+	if g.now >= g.window.Warm && g.now < g.window.End {
+		return 1
+	}
+	return 0
+}
+
+// prompt begins an answer.
+func (g *gateway) prompt(d *device) {
+	d.begin, d.asked = g.now, 0
+	g.left += g.within()
+	g.open++
+	g.maxOpen = max(g.maxOpen, g.open)
+	d.user.next(&d.script)
+	if g.mode == Cloud {
+		g.plan(d, arrives, g.now+g.w.RTT/2+g.c.ask())
+		return
+	}
+	g.onward(d, g.now)
+}
+
+// onward is what a device does from a moment on: it generates up to its next ask, or to the end.
+func (g *gateway) onward(d *device, from time.Duration) {
+	if d.asked == len(d.asks) {
+		g.plan(d, complete, from+g.w.passes(d.rest))
+		return
+	}
+	d.ask = d.asks[d.asked]
+	d.asked++
+	g.plan(d, arrives, from+g.w.passes(d.ask.passes)+g.w.RTT/2+g.c.ask())
+}
+
+// complete ends an answer, after which there is a pause.
+func (g *gateway) complete(d *device) {
+	if d.begin >= g.window.Warm && d.begin < g.window.End {
+		g.left--
+		g.took = append(g.took, g.now-d.begin)
+	}
+	g.answers += g.within()
+	g.open--
+	g.plan(d, prompts, g.now+d.pause())
+}
+
+// beginPass starts the next pass, if there is something to compute.
+func (g *gateway) beginPass() {
+	g.ends = 0
+	rows, heads := g.s.plan()
+	if rows == 0 {
+		return
+	}
+	took := g.c.Time(rows, heads)
+	g.ends = g.now + max(took, 1)
+	if g.within() == 1 {
+		g.passes++
+		g.rows += rows
+	}
+	g.busy += max(0, min(g.ends, g.window.End)-max(g.now, g.window.Warm))
+}
+
+// endPass sends what is complete, and starts the next pass: who asks again at once comes too late for it.
+func (g *gateway) endPass() {
+	g.s.end(func(d *device) {
+		if g.mode == Cloud {
+			g.plan(d, complete, g.now+g.w.RTT/2)
+		} else {
+			g.onward(d, g.now+g.w.RTT/2)
+		}
+	})
+	g.beginPass()
+}

@@ -1,0 +1,214 @@
+package capacity
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+)
+
+// TestOneDevice: the time of an answer of a device that is alone is a sum.
+func TestOneDevice(t *testing.T) {
+	c := linear(20, 3, 1)
+	c.AskMS = 2
+	window := Window{0, 20 * time.Minute}
+	same := func(want float64, w Workload, mode Mode) {
+		t.Helper()
+		p := simulated(t, w, c, mode, 1, 1, window)
+		assert.Greater(t, p.Answers, 10)
+		assert.InDelta(t, want, p.P50, 0.001)
+		assert.InDelta(t, want, p.P99, 0.001)
+		assert.InDelta(t, p.PerSecond*float64(w.Tokens), p.TokensTPS, 1e-9)
+	}
+	w := usual()
+	// a prompt of 130 tokens takes passes of 128 and 2 rows, of which the first predicts nothing
+	prompt := (20 + 128*3 - 1) + (20 + 2*3.)
+	same(100+2+prompt+24*23, w, Cloud)
+	w.Budget = 0
+	same(25*20, w, Routed)
+	w.Budget = 1
+	same(25*(20+100+2)+prompt+24*23, w, Routed)
+	same(25*(20+100+2)+prompt+24*23, w, Verified)
+	w.Budget, w.Turned = 0, 0
+	// at the end of the answer: 154 rows, and predictions behind the last 25
+	last := (20 + 128*3 - 1.) // of the first 128 rows, none predicts anything
+	last += 20 + 26*3 + 24    // and of the other 26, all but the first
+	same(25*20+100+2+last, w, Verified)
+	w.RTT, w.EdgeTPS, w.Prompt, w.Tokens, w.Budget = 0, 1e6, 1, 1, 1
+	same(0.001+2+23, w, Routed)
+	same(2+23, w, Cloud)
+}
+
+// TestMD1: asks that are computed one at a time wait as in the queue M/D/1, ρ/(2(1-ρ)) of the time of one.
+func TestMD1(t *testing.T) {
+	c := Costs{Threads: 1, Passes: []Pass{{1, 10, 10}}}
+	w := Workload{Prompt: 1, Tokens: 1, Think: 10 * time.Second, EdgeTPS: 1e6, Budget: 1}
+	for _, load := range []float64{0.2, 0.5, 0.8} {
+		g := newGateway(&w, &c, Routed, Window{time.Minute, 40 * time.Minute})
+		g.s = newService(1)
+		for i := range int(load * 1000) {
+			g.join(i)
+		}
+		require.NoError(t, g.run(t.Context()))
+		sum := time.Duration(0)
+		for _, d := range g.took {
+			sum += d
+		}
+		mean := result.Milliseconds(sum) / float64(len(g.took))
+		// the loop is closed: a device that waits does not ask, which lowers the load a little
+		assert.InEpsilon(t, 10+10*load/(2*(1-load)), mean, 0.05, "at a load of %v", load)
+		p := g.point(&w)
+		assert.InEpsilon(t, load, p.Utilisation, 0.03)
+		assert.InEpsilon(t, 1., p.RowsPerPass, 1e-9)
+	}
+}
+
+// TestSaturation: devices without end get as many answers as the costs allow.
+func TestSaturation(t *testing.T) {
+	c := linear(20, 3, 1)
+	full := c.Time(128, 128).Seconds()
+	w := usual()
+	w.Prompt, w.Tokens, w.Budget = 1, 1, 1
+	window := Window{30 * time.Second, 90 * time.Second}
+	for _, mode := range Modes() {
+		p := simulated(t, w, c, mode, 20000, 1, window)
+		assert.InEpsilon(t, 128/full, p.PerSecond, 0.02, mode)
+		assert.InEpsilon(t, 1, p.Utilisation, 1e-6, mode)
+		assert.InEpsilon(t, 128, p.RowsPerPass, 1e-6, mode)
+	}
+	w = usual()
+	w.Budget = 0.3 // so that nearly each answer has an ask
+	for mode, rows := range map[Mode]float64{Cloud: 130 + 24, Routed: 130} {
+		p := simulated(t, w, c, mode, 1000, 1, Window{time.Hour, 2 * time.Hour})
+		bound := 128 / c.Time(128, 1).Seconds() // rows per second
+		assert.Less(t, p.PerSecond, bound/rows*1.01, mode)
+		assert.Greater(t, p.PerSecond, bound/rows/2, mode)
+		assert.InEpsilon(t, 1, p.Utilisation, 0.01, mode)
+	}
+}
+
+// TestLittle: the mean number of answers under way is their rate times their time, and devices that are not under way
+// pause, in every mode and at every load.
+func TestLittle(t *testing.T) {
+	c, w := linear(20, 3, 1), usual()
+	for _, mode := range Modes() {
+		for _, n := range []int{5, 40, 200} {
+			g := newGateway(&w, &c, mode, Window{10 * time.Minute, 200 * time.Minute})
+			for i := range n {
+				g.join(i)
+			}
+			require.NoError(t, g.run(t.Context()))
+			sum := time.Duration(0)
+			for _, d := range g.took {
+				sum += d
+			}
+			cycle := w.Think.Seconds() + sum.Seconds()/float64(len(g.took))
+			assert.InEpsilon(t, float64(n)/cycle, g.point(&w).PerSecond, 0.1, "%s with %d devices", mode, n)
+			assert.LessOrEqual(t, g.maxOpen, n)
+		}
+	}
+}
+
+// TestMore: more devices never make the percentiles lower, and more gateways, and cheaper passes, never higher.
+func TestMore(t *testing.T) {
+	c, w := linear(20, 3, 1), usual()
+	dear := linear(25, 4, 1)
+	const noise = 1.02
+	window := Window{2 * time.Minute, 40 * time.Minute}
+	for _, mode := range Modes() {
+		before := 0.
+		for _, n := range []int{5, 20, 40, 80, 160, 320} {
+			p := simulated(t, w, c, mode, n, 1, window)
+			assert.LessOrEqual(t, before, noise*p.P95, "%s: %d devices", mode, n)
+			before = p.P95
+			assert.LessOrEqual(t, p.P95, noise*simulated(t, w, dear, mode, n, 1, window).P95, "%s: %d devices", mode, n)
+		}
+		before = math.Inf(1)
+		for _, gateways := range []int{1, 2, 4, 8, 400} {
+			p := simulated(t, w, c, mode, 200, gateways, window)
+			assert.LessOrEqual(t, p.P95, noise*before, "%s: %d gateways", mode, gateways)
+			before = p.P95
+			assert.Equal(t, []int{200, gateways}, []int{p.Devices, p.Gateways})
+			assert.LessOrEqual(t, p.Utilisation, 1.)
+		}
+	}
+}
+
+// TestGatewaysApart: a gateway with its devices is like the only one, so that two with half of the devices each do
+// twice as much as one.
+func TestGatewaysApart(t *testing.T) {
+	c, w := linear(20, 3, 1), usual()
+	window := Window{2 * time.Minute, 60 * time.Minute}
+	for _, mode := range Modes() {
+		one, two := simulated(t, w, c, mode, 60, 1, window), simulated(t, w, c, mode, 120, 2, window)
+		assert.InEpsilon(t, one.Utilisation, two.Utilisation, 0.05)
+		assert.InEpsilon(t, 2*one.PerSecond, two.PerSecond, 0.05)
+		assert.InEpsilon(t, one.P95, two.P95, 0.1)
+	}
+}
+
+// TestSame: the same arguments give the same result to the last digit, and another seed gives another.
+func TestSame(t *testing.T) {
+	c, w := linear(20, 3, 1), usual()
+	window := Window{time.Minute, 10 * time.Minute}
+	for _, mode := range Modes() {
+		a := simulated(t, w, c, mode, 50, 3, window)
+		assert.Equal(t, a, simulated(t, w, c, mode, 50, 3, window))
+		other := w
+		other.Seed++
+		assert.NotEqual(t, a, simulated(t, other, c, mode, 50, 3, window))
+	}
+}
+
+// TestSimulateRefused: what has no sense is refused, and a run ends with its context.
+func TestSimulateRefused(t *testing.T) {
+	c, w, window := linear(20, 3, 1), usual(), Window{0, time.Second}
+	refused := func(want string, w Workload, c Costs, devices, gateways int, window Window) {
+		t.Helper()
+		_, err := Simulate(t.Context(), &w, &c, Cloud, devices, gateways, window)
+		assert.ErrorContains(t, err, want)
+	}
+	refused("0 devices", w, c, 0, 1, window)
+	refused("0 gateways", w, c, 1, 0, window)
+	refused("no time", w, c, 1, 1, Window{time.Second, time.Second})
+	refused("no time", w, c, 1, 1, Window{-1, time.Second})
+	refused("costs.passes is empty", w, Costs{Threads: 1}, 1, 1, window)
+	w.Budget = 2
+	refused("budget is 2", w, c, 1, 1, window)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w = usual()
+	_, err := Simulate(ctx, &w, &c, Cloud, 1, 1, window)
+	assert.ErrorIs(t, err, context.Canceled)
+}
+
+// TestPercentiles: percentiles are times that occurred, and the interval of the 95th holds it.
+func TestPercentiles(t *testing.T) {
+	w := usual()
+	empty := tally{window: Window{0, time.Second}}
+	assert.Zero(t, empty.point(&w).P95)
+	r := rand.New(rand.NewPCG(8, 9))
+	for n := 1; n < 300; n++ {
+		all := tally{window: Window{0, time.Second}}
+		for range n {
+			all.took = append(all.took, time.Duration(r.IntN(1000))*time.Millisecond)
+		}
+		p := all.point(&w)
+		assert.Equal(t, n, p.Answers)
+		for share, got := range map[float64]float64{0.5: p.P50, 0.95: p.P95, 0.99: p.P99} {
+			upTo, _ := slices.BinarySearch(all.took, ms(got)+1)
+			below, _ := slices.BinarySearch(all.took, ms(got))
+			assert.GreaterOrEqual(t, float64(upTo), share*float64(n)-1e-9)
+			assert.Less(t, float64(below), share*float64(n))
+		}
+		assert.LessOrEqual(t, p.P95Low, p.P95)
+		assert.GreaterOrEqual(t, p.P95High, p.P95)
+	}
+}

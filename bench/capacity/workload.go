@@ -1,0 +1,159 @@
+package capacity
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// Mode is a way to use the large model.
+type Mode string
+
+// The modes.
+const (
+	// Cloud: the large model generates the whole answer and streams it. Texts share passes as sessions of one engine.
+	Cloud Mode = "cloud"
+	// Routed: the small model of the device generates the answer and asks the gateway for single tokens. It waits for
+	// each of them.
+	Routed Mode = "routed"
+	// Verified: as routed, and with each ask, the last of which is at the end, the large model checks all tokens since
+	// the ask before. From the first one that it would not have chosen, the small model generates anew.
+	Verified Mode = "verified"
+)
+
+// Modes are all modes.
+func Modes() []Mode { return []Mode{Cloud, Routed, Verified} }
+
+// Workload is what devices do.
+type Workload struct {
+	Prompt int `json:"prompt_tokens"` // of each prompt, which has no beginning in common with others; at least 1
+	Tokens int `json:"answer_tokens"` // of each answer; at least 1
+	// mean pause from the last token of an answer to the next prompt; exponential distribution; above 0
+	Think   time.Duration `json:"think_ns"`
+	RTT     time.Duration `json:"rtt_ns"`   // round trip, half of it each way; 0 or more
+	EdgeTPS float64       `json:"edge_tps"` // passes of the small model per second: one for a prompt, one for a token
+	Budget  float64       `json:"budget"`   // share of tokens that the device asks for; 0 to 1
+	Turned  float64       `json:"turned"`   // share of the small model's tokens that verification replaces; 0 to 1
+	// verification asks after this many tokens that are not checked; 0 means 64
+	VerifyEvery int    `json:"verify_every"`
+	Seed        uint64 `json:"seed"`
+}
+
+// MaxTokens is the longest prompt, and the longest answer.
+const MaxTokens = 1 << 15
+
+// Validate returns an error that names the first field without sense.
+func (w *Workload) Validate() error {
+	share := func(x float64) bool { return x >= 0 && x <= 1 }
+	for _, f := range []struct {
+		ok    bool
+		name  string
+		value any
+		want  string
+	}{
+		{w.Prompt >= 1 && w.Prompt <= MaxTokens, "prompt_tokens", w.Prompt, "1 to 32768 tokens"},
+		{w.Tokens >= 1 && w.Tokens <= MaxTokens, "answer_tokens", w.Tokens, "1 to 32768 tokens"},
+		{w.Think >= time.Millisecond && w.Think <= time.Hour, "think", w.Think, "1ms to 1h"},
+		{w.RTT >= 0 && w.RTT <= 10*time.Second, "rtt", w.RTT, "0 to 10s"},
+		{w.EdgeTPS >= 0.01 && w.EdgeTPS <= 1e6, "edge_tps", w.EdgeTPS, "0.01 to 1e6 passes per second"},
+		{share(w.Budget), "budget", w.Budget, "a share from 0 to 1"},
+		{share(w.Turned), "turned", w.Turned, "a share from 0 to 1"},
+		{w.VerifyEvery >= 0, "verify_every", w.VerifyEvery, "0 or more"},
+	} {
+		if !f.ok {
+			return fmt.Errorf("%s is %v: give %s", f.name, f.value, f.want)
+		}
+	}
+	return nil
+}
+
+// passes is the time of so many passes of the small model.
+func (w *Workload) passes(n int) time.Duration {
+	return time.Duration(math.Round(float64(n) / w.EdgeTPS * float64(time.Second)))
+}
+
+// ask is one question of a device to the large model.
+type ask struct {
+	passes int // of the small model, since the ask before
+	keep   int // tokens that the text has in common with that of the ask before
+	text   int // tokens of the context
+	from   int // position from which on tokens are verified; 0: none are
+}
+
+// heads is for how many of the rows from begin to end the next token is predicted.
+func (a ask) heads(begin, end int) int {
+	first := a.text - 1
+	if a.from > 0 {
+		first = a.from - 1
+	}
+	return max(0, end-max(begin, first))
+}
+
+// script is what a device does for one answer.
+type script struct {
+	asks []ask
+	rest int // passes of the small model after the last ask
+}
+
+// user is the random numbers of a device.
+type user struct {
+	w       *Workload
+	mode    Mode
+	pauses  *rand.Rand
+	choices *rand.Rand
+}
+
+func newUser(w *Workload, mode Mode, device int) user {
+	stream := func(of uint64) *rand.Rand { return rand.New(rand.NewPCG(w.Seed, 2*uint64(device)+of)) }
+	return user{w, mode, stream(0), stream(1)}
+}
+
+// pause is the time until the next prompt.
+func (u *user) pause() time.Duration {
+	return time.Duration(u.pauses.ExpFloat64() * float64(u.w.Think))
+}
+
+// next is what the device does for its next answer. It reuses the memory of s. In the mode cloud there are no asks.
+func (u *user) next(s *script) {
+	s.asks, s.rest = s.asks[:0], 0
+	switch u.mode {
+	case Routed:
+		u.routed(s)
+	case Verified:
+		u.verified(s)
+	}
+}
+
+func (u *user) routed(s *script) {
+	before := 0
+	for t := range u.w.Tokens {
+		s.rest++
+		if u.choices.Float64() < u.w.Budget {
+			text := u.w.Prompt + t
+			s.asks = append(s.asks, ask{passes: s.rest, keep: before, text: text})
+			before, s.rest = text, 0
+		}
+	}
+}
+
+func (u *user) verified(s *script) {
+	w, keep := u.w, 0
+	for begin := 0; begin < w.Tokens; {
+		t := begin
+		for t < w.Tokens-1 && t-begin < cmp.Or(w.VerifyEvery, 64) && u.choices.Float64() >= w.Budget {
+			t++
+		}
+		a := ask{passes: t - begin + 1, keep: keep, text: w.Prompt + t}
+		if t > begin {
+			a.from = w.Prompt + begin
+		}
+		s.asks = append(s.asks, a)
+		end := begin
+		for end < t && u.choices.Float64() >= w.Turned {
+			end++
+		}
+		begin, keep = end+1, w.Prompt+end // the token at end is the large model's
+	}
+}
