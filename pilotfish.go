@@ -72,7 +72,16 @@ func (o Options) engine() (engine.Options, error) {
 
 // Model is an open model file.
 type Model struct {
-	e *engine.Engine
+	e     *engine.Engine
+	usual Router // of routes without one
+}
+
+func newModel(e *engine.Engine) (*Model, error) {
+	usual, err := NewRouter(RouterOptions{})
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return &Model{e, usual}, nil
 }
 
 // Open maps a GGUF file and loads its weights. name is the path of the file, of a split one that of the first part, or
@@ -91,7 +100,7 @@ func Open(name string, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Model{e}, nil
+	return newModel(e)
 }
 
 // pulled returns the path of the model that name means.
@@ -120,7 +129,7 @@ func Load(data []byte, name string, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Model{e}, nil
+	return newModel(e)
 }
 
 // Close gives everything back that the model has. It waits for the forward call that runs; an answer that is being
@@ -294,6 +303,11 @@ func (g *Gateway) Close() error { return g.r.Close() }
 
 // Model is the name of the large model that the gateway gives; "" before the first connection.
 func (g *Gateway) Model() string { return g.r.Model() }
+
+// OtherTemplate reports whether the chat templates of the two models write ordinary chats differently; false before the
+// first connection. Chats are written by the small model's template, so that the large model then reads a form of chat
+// that it was not trained on, and may answer worse.
+func (g *Gateway) OtherTemplate() bool { return g.r.OtherTemplate() }
 
 // ServeOptions bound a model that answers questions of others. The zero value works.
 type ServeOptions struct {

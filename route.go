@@ -85,19 +85,34 @@ type RouterOptions struct {
 	Policy string
 	// Threshold: ask below this confidence, 0 (never) to 1. nil means that Budget says, or the certificate of File.
 	Threshold *float64
-	// Budget is the share of tokens that is asked for, above 0 up to 1: the threshold moves along the text. 0 means
-	// 0.07 where there is no Threshold.
+	// Budget is the share of tokens that is asked for, above 0 up to 1, over all answers with the router: the threshold
+	// follows a [Balance]. 0 means 0.07 where there is no Threshold.
 	Budget float64
-	File   string // router file, as `pilotfish router train` makes it
-	Seed   uint64 // of the policy random
+	// Balance holds what the budget has spent, and changes with each answer; nil means that the router has its own,
+	// which begins with it. Routers of the same budget may share one.
+	Balance *Balance
+	File    string // router file, as `pilotfish router train` makes it
+	Seed    uint64 // of the policy random
 }
+
+// Balance is what a budget has spent in the answers so far: the state that the next answer starts from. The zero value
+// is the state before the first answer. Its JSON form can be stored, and read again into a new Balance; text that is
+// no balance is an error then. It is safe for concurrent use.
+//
+// After each answer that runs alone, the share of the tokens that was asked for is at most the budget. Answers at the
+// same time may exceed it together for a while: the next ones make up for it. Questions without a reply count, also one
+// that was open when the answer was cut. A [Router] of the caller's own that calls one of [NewRouter] changes no
+// balance: it keeps to the budget within each answer.
+type Balance = router.Balance
 
 // DefaultBudget is the share of tokens that is asked for where nothing else is said.
 const DefaultBudget = 0.07
 
 // NewRouter makes a router by one of the known policies.
 func NewRouter(o RouterOptions) (Router, error) {
-	opt := router.Options{Policy: router.Policy(o.Policy), Threshold: o.Threshold, Budget: o.Budget, Seed: o.Seed}
+	opt := router.Options{
+		Policy: router.Policy(o.Policy), Threshold: o.Threshold, Budget: o.Budget, Balance: o.Balance, Seed: o.Seed,
+	}
 	var file *router.File
 	if o.File != "" {
 		var err error
@@ -112,15 +127,18 @@ func NewRouter(o RouterOptions) (Router, error) {
 	case o.Policy == "":
 		opt.Policy = router.Margin
 	}
+	if opt.Policy == router.Learned && file != nil {
+		opt.Calibration = file.Confidences
+	}
 	if opt.Policy == router.Value {
 		return nil, errors.New("the policy value needs costs, which this package does not follow: choose another one")
 	}
 	asks := opt.Policy != router.Always && opt.Policy != router.Never
-	if !asks && (o.Budget != 0 || o.Threshold != nil) {
-		return nil, fmt.Errorf("the policy %s has neither a budget nor a threshold: leave them out", opt.Policy)
+	if !asks && (o.Budget != 0 || o.Threshold != nil || o.Balance != nil) {
+		return nil, fmt.Errorf("the policy %s has no budget, no balance and no threshold: leave them out", opt.Policy)
 	}
 	if asks && o.Threshold == nil && o.Budget == 0 {
-		if file != nil && file.Certificate != nil && opt.Policy == router.Learned {
+		if file != nil && file.Certificate != nil && opt.Policy == router.Learned && o.Balance == nil {
 			opt.Threshold = &file.Certificate.Threshold
 		} else {
 			opt.Budget = DefaultBudget
@@ -147,7 +165,7 @@ func (p policy) Decide(h Head) Decision {
 // Route says how a large model has a say in an answer. [Via] makes one that can be used as it is.
 type Route struct {
 	Cloud  Cloud
-	Router Router // which tokens are asked for; nil means 7%, those with the smallest margin
+	Router Router // which tokens are asked for; nil means 7% of the model's answers, those with the smallest margin
 
 	Serial   bool          // stop at each question until its answer is there, instead of drafting on
 	Branches int           // guesses at each answer; 0 means 2, -1 as many as are worth their price
@@ -208,10 +226,7 @@ func (m *Model) route(ctx context.Context, r request, c *crash) (engine.Route, f
 	out.Draft = o.draft()
 	chosen := o.Router
 	if chosen == nil {
-		var err error
-		if chosen, err = NewRouter(RouterOptions{}); err != nil {
-			return out, nil, err
-		}
+		chosen = m.usual
 	}
 	if p, ok := chosen.(policy); ok {
 		out.Router = p.r

@@ -147,12 +147,21 @@ func (m Mode) AsSerial() bool { return m.kind == routed }
 // AsCloud reports whether the tokens are to be those of the large model alone.
 func (m Mode) AsCloud() bool { return m.Verifies() && m.margin == 0 }
 
-// Router makes the router of a mode, from the options that all modes share.
+// Router makes the router of a mode, from the options that all modes share. With a budget each has a balance of its own.
 func (m Mode) Router(o router.Options) (*router.Router, error) {
 	if m.kind == speculative {
 		o = router.Options{Policy: router.Never}
 	}
+	o.Balance = nil
 	return router.New(o)
+}
+
+// seated is the router of a device in a mode; nil where nothing is asked for token by token.
+func (m Mode) seated(o router.Options) (*router.Router, error) {
+	if m.kind == local || m.kind == cloud || m.kind == reference {
+		return nil, nil
+	}
+	return m.Router(o)
 }
 
 // Draft returns the options of routed decoding in this mode, from those that all modes share.

@@ -242,6 +242,7 @@ func (r *replaying) jobs(
 					return fmt.Errorf("mode %s, question %d: %w", m.Name, one.question+1, err)
 				}
 				if one.warmUp != nil {
+					d.router = nil // budgets begin after the warm-up
 					continue
 				}
 				a.question, a.repetition = one.question, one.take
@@ -278,9 +279,10 @@ func atOnce(ctx context.Context, jobs []func() error) error {
 // replayed is a device that is replayed in a mode.
 type replayed struct {
 	*replaying
-	m     Mode
-	cost  lookup.Cost
-	waits draft.Waits
+	m      Mode
+	router *router.Router // nil before the first question, and where the mode has none
+	cost   lookup.Cost
+	waits  draft.Waits
 }
 
 // epoch is when virtual time begins.
@@ -356,20 +358,21 @@ func (d *replayed) verdict(question int, ids []int32) (known, correct bool) {
 
 // decode decodes an answer with the models of a recording.
 func (d *replayed) decode(ctx context.Context, clock *simclock.Clock, t *replay.Text, prompt []int32, a *answer) error {
-	begun := clock.Now()
+	start := clock.Now()
 	t.Lead(ctx)
-	decoder, err := d.decoder(clock, t, prompt)
+	begun, decoder, err := d.decoder(clock, t, prompt)
 	if err != nil {
 		return err
 	}
 	var shown []draft.Token
+	var seen []float32
 	sum, err := decoder.Decode(ctx, prompt, func(e draft.Event) bool {
 		a.observe(e)
 		t.Observe(ctx, e)
 		if token := e.Token; token != nil {
-			shown = append(shown, *token)
+			shown, seen = append(shown, *token), append(seen, token.Confidence)
 			if !token.End {
-				a.shown = append(a.shown, clock.Now().Sub(begun))
+				a.shown = append(a.shown, clock.Now().Sub(start))
 				a.ids, a.origins = append(a.ids, token.ID), append(a.origins, string(token.Origin))
 			}
 		}
@@ -378,37 +381,52 @@ func (d *replayed) decode(ctx context.Context, clock *simclock.Clock, t *replay.
 	if err != nil {
 		return err
 	}
+	if begun != nil {
+		begun.Add(begun.Spent(seen, len(a.ids)))
+	}
 	t.Tail(ctx)
 	t.Shown(prompt, shown, d.m.Verifies())
-	a.took = clock.Now().Sub(begun)
+	a.took = clock.Now().Sub(start)
 	if sum.Asks == 0 {
 		a.tally.WarmedInVain = a.tally.Warmed
 	}
 	return nil
 }
 
-// decoder is the decoder of a mode, as package engine puts it together.
-func (d *replayed) decoder(clock *simclock.Clock, t *replay.Text, prompt []int32) (*draft.Decoder, error) {
+// decoder is the decoder of a mode, as package engine puts it together, and its router, begun; nil: it has none.
+func (d *replayed) decoder(
+	clock *simclock.Clock, t *replay.Text, prompt []int32,
+) (*router.Router, *draft.Decoder, error) {
 	p := d.Player
 	o := d.m.Draft(d.Draft)
 	o.Vocab, o.Cost, o.Waits, o.Clock, o.Trace = p.Vocab, &d.cost, &d.waits, clock, true
 	o.MaxTokens, o.Room = p.MaxTokens, max(1, p.Context-len(prompt))
 	o.End = func(id int32) bool { return slices.Contains(p.Ends, id) }
-	if d.m.kind == local {
-		return draft.New(t.Model(), nil, nil, o)
+	if d.router == nil {
+		if err := d.seat(); err != nil {
+			return nil, nil, err
+		}
 	}
+	if d.router == nil {
+		decoder, err := draft.New(t.Model(), nil, nil, o)
+		return nil, decoder, err
+	}
+	r := d.router.Begin()
+	if !r.Asks() && !o.Verify {
+		o.Warm = -1
+	}
+	decoder, err := draft.New(t.Model(), r.On(confident{}), t.Cloud(), o)
+	return r, decoder, err
+}
+
+// seat gives the device the router of its mode.
+func (d *replayed) seat() (err error) {
 	rule := d.Router
 	if rule.Policy == router.Learned && rule.Net == nil {
 		rule.Net = unused()
 	}
-	r, err := d.m.Router(rule)
-	if err != nil {
-		return nil, err
-	}
-	if !r.Asks() && !o.Verify {
-		o.Warm = -1
-	}
-	return draft.New(t.Model(), r.On(confident{}), t.Cloud(), o)
+	d.router, err = d.m.seated(rule)
+	return err
 }
 
 // unused is a network in the place of one that the recording alone knows.

@@ -109,6 +109,44 @@ func TestReplayTimes(t *testing.T) {
 	})
 }
 
+// TestBudgetOfModes: with a budget modes ask for the same tokens, at most its share, as each begins with a balance of
+// its own after the warm-up; and so does a replay.
+func TestBudgetOfModes(t *testing.T) {
+	racing.Spare(t)
+	const budget = 0.3
+	rule := router.Options{Policy: router.Margin, Budget: budget}
+	names := []string{"serial", "pipelined-2", "paper", "pipelined-1", "local"}
+	r := recordsWith(t, rule, 7, 3, names...)
+	replayed, err := Replay(t.Context(), r.options())
+	require.NoError(t, err)
+	for _, all := range [][]ModeReport{r.reports, replayed} {
+		for _, one := range all[:4] {
+			if one.Mode != "paper" { // which has texts of random tokens tokenized anew
+				assert.Equal(t, *r.reports[0].EscalatedShare, *one.EscalatedShare, one.Mode)
+			}
+			assert.LessOrEqual(t, *one.EscalatedShare, budget)
+			assert.Greater(t, *one.EscalatedShare, budget/2)
+			if one.EqualToSerial != nil {
+				assert.True(t, *one.EqualToSerial, one.Mode)
+			}
+		}
+		assert.Nil(t, all[4].EscalatedShare)
+	}
+	o := r.o
+	o.Record, o.Parallel, o.Modes = nil, 1, modes(t, "serial")
+	stage, err := NewStage(o.Edge, o.Large, StageOptions{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, stage.Close()) }()
+	o.Direct, o.Dial = stage.Direct(), stage.Dial
+	var shares []float64
+	for _, o.WarmUp = range []int{0, 3} {
+		reports, err := Routing(t.Context(), o)
+		require.NoError(t, err)
+		shares = append(shares, *reports[0].EscalatedShare)
+	}
+	assert.Equal(t, shares[0], shares[1], "a warm-up leaves nothing")
+}
+
 // TestReplayUnchanged: every mode says what it said, and asks for as much, over the recorded way and others.
 func TestReplayUnchanged(t *testing.T) {
 	racing.Spare(t)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // order is in which order the modes answer the question of a round. Over 2n rounds each mode comes as often at each
@@ -29,9 +30,11 @@ func order(round, modes int) []int {
 	return all
 }
 
-// seat is a device in one mode: its memory and its connection. Between questions it stays as it is.
+// seat is a device in one mode: its memory, its connection and its router, which has a balance of its own. Between
+// questions it stays as it is.
 type seat struct {
 	session *engine.Session
+	router  *router.Router // nil: the mode has none
 	far     draft.Cloud
 	hangUp  func()
 	last    string // the question that it was asked before
@@ -102,7 +105,7 @@ func byMode(rounds [][]answer, modes int) (answers [][]answer, whole bool) {
 	return answers, whole
 }
 
-// prepare connects a device in each mode and has it answer questions that do not count.
+// prepare connects a device in each mode and has it answer questions that do not count. Budgets begin after them.
 func (d *device) prepare(ctx context.Context, warmUp int) error {
 	for i := range d.modes {
 		if err := d.open(ctx, i); err != nil {
@@ -116,6 +119,12 @@ func (d *device) prepare(ctx context.Context, warmUp int) error {
 			if _, err := d.ask(ctx, i, q, recordOf{q, d.number, true}); err != nil {
 				return err
 			}
+		}
+	}
+	for i, s := range d.seats {
+		var err error
+		if s.router, err = d.modes[i].seated(d.b.Router); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -138,18 +147,20 @@ func (d *device) round(ctx context.Context, round int) ([]answer, error) {
 }
 
 // ask answers a question in a mode. What has been asked just before would find its prompt computed: such a question
-// gets a device that is new.
+// gets a device that is new, with the router of the old one.
 func (d *device) ask(ctx context.Context, mode, question int, record recordOf) (answer, error) {
 	q := d.b.Questions[question]
 	if d.seats[mode].last == q.Text {
 		d.seats[mode].hangUp()
+		kept := d.seats[mode].router
 		if err := d.open(ctx, mode); err != nil {
 			return answer{}, err
 		}
+		d.seats[mode].router = kept
 	}
 	s := d.seats[mode]
 	s.last = q.Text
-	a, err := d.b.ask(ctx, d.modes[mode], s.session, s.far, q, question < pictured, record)
+	a, err := d.b.ask(ctx, d.modes[mode], s, q, question < pictured, record)
 	if err != nil {
 		return a, fmt.Errorf("mode %s: %w", d.modes[mode].Name, err)
 	}
@@ -168,7 +179,8 @@ func (d *device) open(ctx context.Context, mode int) error {
 		return fmt.Errorf("mode %s: %w", d.modes[mode].Name, err)
 	}
 	d.seats[mode] = &seat{session: session, far: far, hangUp: hangUp}
-	return nil
+	d.seats[mode].router, err = d.modes[mode].seated(d.b.Router)
+	return err
 }
 
 func (d *device) close() {

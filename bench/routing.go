@@ -241,7 +241,7 @@ func spelled(t *tokenizer.Tokenizer, ids []int32) string {
 
 // ask answers one question. Where it is pictured, spans of the answer are kept.
 func (b *routing) ask(
-	ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, q task.Question, pictured bool, record recordOf,
+	ctx context.Context, m Mode, s *seat, q task.Question, pictured bool, record recordOf,
 ) (answer, error) {
 	prompt, err := b.Prompt(q.Text)
 	if err != nil {
@@ -257,8 +257,8 @@ func (b *routing) ask(
 	case cloud:
 		text, err = b.stream(ctx, prompt, &a)
 	default:
-		err = b.decode(ctx, m, s, far, prompt, &a, b.drawn(m, q))
-		text = s.Summary().Text
+		err = b.decode(ctx, m, s, prompt, &a, b.drawn(m, q))
+		text = s.session.Summary().Text
 	}
 	a.took = time.Since(a.begin)
 	a.used = b.meter.read().less(before)
@@ -311,18 +311,14 @@ func (b *routing) drawn(m Mode, q task.Question) *timeline.Text {
 
 // decode answers with the small model, alone or with the large one to ask.
 func (b *routing) decode(
-	ctx context.Context, m Mode, s *engine.Session, far draft.Cloud, prompt []int32, a *answer, drawn *timeline.Text,
-) (err error) {
-	r := b.route(m, far, a)
+	ctx context.Context, m Mode, s *seat, prompt []int32, a *answer, drawn *timeline.Text,
+) error {
+	r := b.route(m, s.far, a)
+	r.Router = s.router
 	drawn.Watch(&r)
 	defer drawn.End()
-	if m.kind != local {
-		if r.Router, err = m.Router(b.Router); err != nil {
-			return err
-		}
-	}
 	a.record(&r)
-	for t, err := range s.Routed(ctx, prompt, r) {
+	for t, err := range s.session.Routed(ctx, prompt, r) {
 		if err != nil {
 			return err
 		}

@@ -76,7 +76,7 @@ func numbers() []number {
 		{KindSync, "base", MaxPosition, zeros(4), join(zeros(8), deltaOf0)},
 		{KindSync, "tokens", MaxPosition, zeros(5), []byte{0, 0}},
 		{KindAck, "position", MaxPosition, nil, nil},
-		{KindWelcome, "ahead", MaxAhead, join(uv(Version), zeros(5), zeros(6)), nil},
+		{KindWelcome, "ahead", MaxAhead, join(uv(Version), zeros(5), zeros(6)), []byte{0}},
 		{KindAsk, "ahead", MaxAhead, join(askHead, path, askTail, []byte{0}), nil},
 		{KindAhead, "token", math.MaxInt32, nil, nil},
 		{KindClock, "received", maxMillis * 1000, nil, zeros(1)},

@@ -17,7 +17,7 @@
 //	1 Hello    version uvarint, tokenizer [32], vocab uvarint, template [32], device [16],
 //	           dictionaries (count uvarint, u32 each), secret string
 //	2 Welcome  version uvarint, model string, limits (context, sessions, asks, message: uvarint each), dictionary u32,
-//	           audit u8, choices uvarint; ahead uvarint
+//	           audit u8, choices uvarint; ahead uvarint, other template u8 (from version 5 on)
 //	3 Refusal  code u8, retry after ms uvarint, detail string
 //	4 Ask      session u32, path, k uvarint, audit from uvarint, sampling, deadline ms uvarint;
 //	           verify u8 (and 128 where a Clock is wanted), ahead uvarint
@@ -57,11 +57,14 @@ package netproto
 // connection: the lower one of both sides. A gateway refuses a Hello of a version that it does not speak; the client
 // then says one of a version before. Version 2 added the device to the Hello, version 3 the kinds of audit and of
 // drawing to Welcome and Answer, version 4 the tails, Ahead and Clock: without these its messages are those of version
-// 3.
+// 3. From version 5 on the digest of the template in the Hello is of what the template writes, and a template that
+// differs is noted in the Welcome. Before, the digest was of the template's text, and a gateway refused one that
+// differed: a client that says an older version leaves it zero, and a gateway ignores that of an older client.
 const (
-	Version       = 4 // the highest that this package speaks
-	OldestVersion = 3 // the lowest
-	VerifyVersion = 4 // the first with verification, tokens ahead and clocks
+	Version         = 5 // the highest that this package speaks
+	OldestVersion   = 3 // the lowest
+	VerifyVersion   = 4 // the first with verification, tokens ahead and clocks
+	TemplateVersion = 5 // the first that compares what chat templates write
 )
 
 // ALPN is the name of the protocol within TLS. It does not change with [Version], so that the refusal can name the

@@ -30,11 +30,25 @@ func ParseDigest(s string) (d Digest, err error) {
 	return d, nil
 }
 
-// Identity says what a model's tokens mean. Two models whose identities differ do not understand each other's ids.
+// Identity says what a model's tokens mean, and how it writes a chat.
 type Identity struct {
 	Tokenizer Digest // of vocabulary and merges
 	Vocab     int    // ids that the tokenizer has; a model's table may have more rows than that
-	Template  Digest // of the chat template; zero where there is none
+	// of what the chat template writes for ordinary chats, not of its text: templates with the same effect agree. Zero
+	// where there is no template. Before [TemplateVersion] it was of the text, and is not compared
+	Template Digest
+}
+
+// Compare compares the identity of a large model with that of a small one. The error is [WrongTokenizer] if ids mean
+// different tokens: the models cannot work together. If only the templates write chats differently, they can: the small
+// model's template writes the prompt, and the large model reads a form of chat that it was not trained on. A digest
+// that the large model does not state is not compared, nor is a template that the small one does not have.
+func (id Identity) Compare(small Identity) (otherTemplate bool, err error) {
+	none := Digest{}
+	if id.Tokenizer != none && id.Tokenizer != small.Tokenizer || id.Vocab != small.Vocab {
+		return false, WrongTokenizer
+	}
+	return id.Template != none && small.Template != none && id.Template != small.Template, nil
 }
 
 func (id Identity) append(b []byte) []byte {

@@ -52,7 +52,8 @@ func messages() []message {
 		{KindWelcome, of(ParseWelcome), func(r *rand.Rand) appender {
 			return Welcome{Version, letters(r),
 				Limits{r.IntN(1 << 20), r.IntN(1000), r.IntN(300), r.IntN(1 << 22)}, r.Uint32(),
-				Audit(r.IntN(int(audits))), r.IntN(MaxVocab + 1), r.IntN(2) * r.IntN(MaxAhead+1)}
+				Audit(r.IntN(int(audits))), r.IntN(MaxVocab + 1), r.IntN(2) * r.IntN(MaxAhead+1),
+				r.IntN(2) == 0}
 		}},
 		{KindRefusal, of(ParseRefusal), func(r *rand.Rand) appender {
 			return Refusal{Code(r.IntN(256)), time.Duration(r.IntN(1e6)) * time.Millisecond, letters(r)}
@@ -220,7 +221,7 @@ func TestPrefix(t *testing.T) {
 func withoutTail(v appender) appender {
 	switch v := v.(type) {
 	case Welcome:
-		v.Ahead = 0
+		v.Ahead, v.OtherTemplate = 0, false
 		return v
 	case Ask:
 		v.Verify, v.Ahead, v.Clock = terms.AsItComes, 0, false
@@ -478,7 +479,8 @@ func TestNumbersOfTheProtocol(t *testing.T) {
 	assert.Equal(t, []int{1 << 22, 1 << 24, 1 << 24, 256, 1 << 10, 1 << 10, 1 << 32, 1 << 17, 1024},
 		[]int{MaxMessage, MaxPosition, MaxVocab, MaxK, maxString, maxList, maxMillis, maxLogProb, logProbUnit})
 	assert.Equal(t, []int{1, 2, 4, 8, 16}, []int{hasTemperature, hasTopK, hasTopP, hasSeed, flagsEnd})
-	assert.Equal(t, []int{4, 3, 4, 64}, []int{Version, OldestVersion, VerifyVersion, MaxAhead})
+	assert.Equal(t, []int{5, 3, 4, 5, 64}, []int{Version, OldestVersion, VerifyVersion, TemplateVersion,
+		MaxAhead})
 	assert.Equal(t, 128, wantsClock)
 	assert.Equal(t, []terms.Verify{0, 1, 2}, []terms.Verify{terms.AsItComes, terms.EachChoice, terms.EachScore})
 	assert.Equal(t, "pilotfish/1", ALPN)

@@ -15,7 +15,7 @@ const (
 	NoReason       Code = iota // closed without a fault
 	WrongVersion               // the gateway speaks another version of the protocol
 	WrongTokenizer             // edge and cloud number tokens differently
-	WrongTemplate              // edge and cloud write a chat differently
+	WrongTemplate              // edge and cloud write a chat differently; from gateways before TemplateVersion
 	WrongSecret                // the access token is missing or wrong
 	Malformed                  // bytes that are no message, or not the one that is due here
 	TooLarge                   // a context, or a message, above the limits

@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// A message that wants nothing of version 4 has the very bytes of version 3, but for the number.
+// A message that wants nothing of versions 4 and 5 has the very bytes of version 3, but for the number.
 func TestNothingNew(t *testing.T) {
 	r := source()
 	for range 200 {
@@ -32,7 +32,7 @@ func TestNothingNew(t *testing.T) {
 			if kind == KindWelcome || kind == KindHello {
 				_, body := split(want)
 				require.Equal(t, byte(3), body[0])
-				want[len(want)-len(body)] = 4
+				want[len(want)-len(body)] = Version
 			}
 			require.Equal(t, want, b)
 		}
@@ -52,8 +52,16 @@ func TestTails(t *testing.T) {
 	faultIn(t, KindAsk, append(slices.Clone(ask), 1, 0, 0), "end", ErrRest)
 
 	welcome := append(uv(Version), zeros(5+6)...)
+	faultIn(t, KindWelcome, append(slices.Clone(welcome), 0), "other template", io.ErrUnexpectedEOF)
+	faultIn(t, KindWelcome, append(slices.Clone(welcome), 0, 0), "ahead", ErrValue)
+	faultIn(t, KindWelcome, append(slices.Clone(welcome), 0, 2), "other template", ErrValue)
+	faultIn(t, KindWelcome, append(slices.Clone(welcome), 1, 0, 0), "end", ErrRest)
+	welcome[0] = 4
 	faultIn(t, KindWelcome, append(slices.Clone(welcome), 0), "ahead", ErrValue)
 	faultIn(t, KindWelcome, append(slices.Clone(welcome), 1, 0), "end", ErrRest)
+	assert.Equal(t, frame(KindWelcome, append(slices.Clone(welcome), 1)),
+		Welcome{Version: 4, Ahead: 1, OtherTemplate: true}.Append(nil), "version 4 has no word for a template")
+	assert.Equal(t, frame(KindWelcome, welcome), Welcome{Version: 4, OtherTemplate: true}.Append(nil))
 	welcome[0] = 3
 	faultIn(t, KindWelcome, append(slices.Clone(welcome), 1), "end", ErrRest)
 

@@ -17,6 +17,9 @@ type Welcome struct {
 	// have a top-k of at most that; 0 means any.
 	Choices int
 	Ahead   int // most tokens beyond the one asked for that an ask can get; 0: none. At most MaxAhead
+	// the chat templates of edge and cloud write chats differently, see [Identity.Compare]; false before
+	// [TemplateVersion]
+	OtherTemplate bool
 }
 
 // Audit is the kind of audit that a large model can give.
@@ -69,10 +72,16 @@ func (w Welcome) Append(b []byte) []byte {
 		}
 		b = binary.LittleEndian.AppendUint32(b, w.Dictionary)
 		b = appendUvarint(append(b, byte(w.Audit)), w.Choices)
-		if w.Ahead > 0 {
-			b = appendUvarint(b, w.Ahead)
+		other := w.OtherTemplate && w.Version >= TemplateVersion
+		switch {
+		case w.Ahead == 0 && !other:
+			return b
+		case w.Version < TemplateVersion:
+			return appendUvarint(b, w.Ahead)
+		case other:
+			return append(appendUvarint(b, w.Ahead), 1)
 		}
-		return b
+		return append(appendUvarint(b, w.Ahead), 0)
 	})
 }
 
@@ -90,7 +99,14 @@ func ParseWelcome(b []byte) (w Welcome, n int, err error) {
 	}
 	w.Choices = int(p.uvarint("choices", MaxVocab))
 	if p.tail(w.Version >= VerifyVersion) {
-		if w.Ahead = int(p.uvarint("ahead", MaxAhead)); w.Ahead == 0 {
+		w.Ahead = int(p.uvarint("ahead", MaxAhead))
+		if w.Version >= TemplateVersion {
+			other := p.u8("other template")
+			if w.OtherTemplate = other == 1; other > 1 {
+				p.fail("other template", ErrValue)
+			}
+		}
+		if w.Ahead == 0 && !w.OtherTemplate {
 			p.fail("ahead", ErrValue)
 		}
 	}

@@ -40,6 +40,8 @@ type Result struct {
 	Steps      []certify.Step // of the first so many thresholds
 	Chosen     int            // the step to use; -1: nothing could be shown
 	Needed     int            // where nothing could: about how many prompts would be needed; 0: more do not help
+	// Confidences are those of all tokens that were decoded at the chosen threshold, in the order of the prompts.
+	Confidences []float32
 }
 
 // The least prompts of a test, and the thresholds that pilots choose.
@@ -54,6 +56,9 @@ func pilotShares() []float64 { return []float64{0.25, 0.5, 0.65, 0.8, 0.9, 1} }
 
 // Pilots is how many of n prompts choose the thresholds: a tenth, 8 at least and 50 at most.
 func Pilots(n int) int { return min(max(n/10, leastPilots), mostPilots) }
+
+// ErrFew says that there are too few prompts for any threshold to be tested.
+var ErrFew = errors.New("too few prompts")
 
 // Run tests thresholds from few to many escalations.
 func Run(ctx context.Context, o Options) (*Result, error) {
@@ -75,9 +80,12 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		prompts[i], prompts[j] = prompts[j], prompts[i]
 	})
 	var last []certify.Answer
+	var confidences [][]float32 // by threshold
 	var err error
 	r.Steps, err = r.Test.Walk(len(r.Thresholds), func(i int) ([]certify.Answer, error) {
-		last, err = o.answers(ctx, prompts, r.Thresholds[i])
+		var seen []float32
+		last, seen, err = o.answers(ctx, prompts, r.Thresholds[i])
+		confidences = append(confidences, seen)
 		for _, a := range last {
 			r.Longest = max(r.Longest, a.Tokens)
 		}
@@ -88,7 +96,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	for i, s := range r.Steps {
 		if s.Certified {
-			r.Chosen = i
+			r.Chosen, r.Confidences = i, confidences[i]
 		}
 	}
 	if r.Chosen < 0 {
@@ -111,7 +119,7 @@ func (o *Options) check(r *Result) error {
 		r.Pilots = Pilots(len(o.Prompts))
 	}
 	if least := r.Pilots + leastPrompts; len(o.Prompts) < least {
-		return fmt.Errorf("%d prompts are too few: give at least %d", len(o.Prompts), least)
+		return fmt.Errorf("%w: %d, where at least %d are needed", ErrFew, len(o.Prompts), least)
 	}
 	if o.Net == nil {
 		return errors.New("there is no router to calibrate")
@@ -120,14 +128,15 @@ func (o *Options) check(r *Result) error {
 }
 
 // answers decodes at a threshold.
-func (o *Options) answers(ctx context.Context, prompts [][]int32, threshold float64) ([]certify.Answer, error) {
+func (o *Options) answers(
+	ctx context.Context, prompts [][]int32, threshold float64,
+) (all []certify.Answer, confidences []float32, err error) {
 	stage := fmt.Sprintf("threshold %v", threshold)
 	decoded, err := o.decode(ctx, stage, prompts, router.Options{Threshold: &threshold})
-	all := make([]certify.Answer, len(decoded))
-	for i, d := range decoded {
-		all[i] = d.Answer
+	for _, d := range decoded {
+		all, confidences = append(all, d.Answer), append(confidences, d.Confidences...)
 	}
-	return all, err
+	return all, confidences, err
 }
 
 // decode answers prompts with the learned policy.
@@ -154,11 +163,13 @@ func short(low, high float64) float64 {
 	return high
 }
 
-// choose puts thresholds where parts of the budget of the pilots' tokens lie below. The pilots are decoded with the
-// budget along the path, so that their texts are like those that the thresholds will give. It is a guess that the test
+// choose puts thresholds where parts of the budget of the pilots' tokens lie below. The pilots are decoded one after the
+// other with the budget, so that their texts are like those that the thresholds will give. It is a guess that the test
 // does not rely on.
 func (o *Options) choose(ctx context.Context, pilots [][]int32) ([]float64, error) {
-	decoded, err := o.decode(ctx, "choosing thresholds", pilots, router.Options{Budget: o.Budget})
+	serial := *o
+	serial.Parallel = 1 // the balance of the budget follows the order of the answers
+	decoded, err := serial.decode(ctx, "choosing thresholds", pilots, router.Options{Budget: o.Budget})
 	if err != nil {
 		return nil, err
 	}

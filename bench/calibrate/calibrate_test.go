@@ -46,6 +46,9 @@ func TestRun(t *testing.T) {
 	assert.Len(t, told, 1+len(r.Steps))
 	for i, s := range r.Steps {
 		assert.Equal(t, i <= r.Chosen, s.Certified)
+		if i == r.Chosen {
+			assert.Len(t, r.Confidences, s.Tokens)
+		}
 		v := r.Thresholds[i]
 		at := router.Options{Policy: router.Learned, Net: net, Threshold: &v}
 		decoded, err := p.Decode(t.Context(), prompts[pilots:], at, func() {})
@@ -80,6 +83,7 @@ func TestChoose(t *testing.T) {
 	o := Options{Pair: p, Net: net, Budget: 0.1}
 	got, err := o.choose(t.Context(), prompts)
 	require.NoError(t, err)
+	p.Parallel = 1 // a balance follows the order of the answers
 	decoded, err := p.Decode(t.Context(), prompts, router.Options{Policy: router.Learned, Net: net, Budget: 0.1},
 		func() {})
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -15,7 +16,7 @@ type Pair struct {
 	Edge      *engine.Engine
 	Far       engine.Far // the large model to be asked
 	MaxTokens int        // most tokens of an answer, at least 1
-	Parallel  int        // answers at the same time; 0 means 4
+	Parallel  int        // answers at the same time, which share passes; 0 means 32
 }
 
 // Decoded is an answer, and what the router said of its tokens.
@@ -36,11 +37,7 @@ func (p Pair) Decode(ctx context.Context, prompts [][]int32, o router.Options, e
 	got, next := make([]Decoded, len(prompts)), make(chan int)
 	var devices sync.WaitGroup
 	var mu sync.Mutex // of each
-	parallel := p.Parallel
-	if parallel == 0 {
-		parallel = 4
-	}
-	for range min(parallel, len(prompts)) {
+	for range min(cmp.Or(p.Parallel, 32), len(prompts)) {
 		devices.Go(func() {
 			err := p.device(ctx, r, next, prompts, got, func() {
 				mu.Lock()

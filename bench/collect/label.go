@@ -29,9 +29,10 @@ const (
 	// the sentences.) Elsewhere keep.
 	RuleR2R = "r2r"
 
-	// RuleConsequence asks what one question would change. Where the models choose different tokens, the small one goes
-	// on alone from both: escalate if the answer is right only from the large model's choice, else keep. On texts of the
-	// small model itself ([Small]) that is what a single escalation at this place is worth.
+	// RuleConsequence marks the last place where one question makes the answer right. Where the models choose different
+	// tokens, the small one goes on alone from both: escalate if the answer is right only from the large model's choice,
+	// and no later place of the text that the small model chose is marked; else keep. An earlier question is not worth
+	// its price where a later one does the same.
 	RuleConsequence = "consequence"
 )
 
@@ -81,8 +82,12 @@ func (w *worker) verdict(ctx context.Context, d *draft, rule string, i int, p *t
 		return w.each(ctx, d, i, p)
 	case agree:
 		return trace.Keep, nil
+	case rule == RuleConsequence && d.decided && p.Small == p.Reference:
+		return trace.Keep, nil
 	case rule == RuleConsequence:
-		return w.compare(ctx, d, i, p, d.small, d.small)
+		v, err := w.compare(ctx, d, i, p, d.small, d.small)
+		d.decided = d.decided || v == trace.Escalate
+		return v, err
 	case rule == RuleR2R && d.question.Grade == nil:
 		return w.sentences(ctx, d, i, p)
 	case rule == RuleR2R:

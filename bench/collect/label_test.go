@@ -84,10 +84,17 @@ func TestLabels(t *testing.T) {
 		for number, q := range o.Data.Questions {
 			prompt, answer := textOf(t, &o, set, number)
 			about, from, to := set.Prompt(number)
-			for i := from; i < to; i++ {
+			decided := false // a later place is marked by consequence
+			for i := to - 1; i >= from; i-- {
 				p := set.At(i)
 				for r, rule := range o.Labels {
 					want := definition(t, &o, rule, prompt, answer, i-from, p, about.Right, q.Grade)
+					if rule == RuleConsequence {
+						if decided && p.Small == p.Reference {
+							want = trace.Keep
+						}
+						decided = decided || want == trace.Escalate
+					}
 					require.Equal(t, want, p.Labels[r], "%s of %s, question %d, position %d", rule,
 						reference, number, i-from)
 					if seen[rule] == nil {

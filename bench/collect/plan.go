@@ -146,7 +146,7 @@ func (p *Plan) describe() error {
 		if o.Router.Threshold != nil {
 			threshold = *o.Router.Threshold
 		}
-		s.Routing = &trace.Routing{Router: o.RouterHash, Threshold: threshold, Budget: o.Router.Budget}
+		s.Routing = &trace.Routing{Router: o.RouterHash, Threshold: threshold}
 	}
 	return nil
 }

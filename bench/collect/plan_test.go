@@ -44,19 +44,19 @@ func TestPlanRefused(t *testing.T) {
 		"it needs a router file": func(o *Options) {
 			o.Reference, o.Router = Routed, router.Options{Policy: router.Margin}
 		},
-		"a large model to ask":               func(o *Options) { o.Reference, o.Far = Routed, nil },
-		"policy learned: no router":          func(o *Options) { o.Reference, o.Router.Net = Routed, nil },
-		`label rule "x": choose among dis`:   func(o *Options) { o.Labels = []string{"x"} },
-		`label rule "r2r" is named twice`:    func(o *Options) { o.Labels = []string{"r2r", "citer", "r2r"} },
+		"a large model to ask":             func(o *Options) { o.Reference, o.Far = Routed, nil },
+		"policy learned: no router":        func(o *Options) { o.Reference, o.Router.Net = Routed, nil },
+		`label rule "x": choose among dis`: func(o *Options) { o.Labels = []string{"x"} },
+		`label rule "r2r" is named twice`:  func(o *Options) { o.Labels = []string{"r2r", "citer", "r2r"} },
 		`label rule citer compares final answers, and question 3 of demo-train has no ri`: func(o *Options) {
 			o.Data.Questions[2].Grade = nil
 		},
 		`label rule consequence compares final answers, and question 3 of demo-train has no ri`: func(o *Options) {
 			o.Labels, o.Data.Questions[2].Grade = []string{RuleConsequence}, nil
 		},
-		"there is no large model":            func(o *Options) { o.Large = nil },
-		"theirs looks at none of":            func(o *Options) { o.Large, o.Far = nil, fakeGateway{nil, "none", 0} },
-		"theirs looks at one of":             func(o *Options) { o.Large, o.Far = nil, fakeGateway{nil, "sampled", 0} },
+		"there is no large model": func(o *Options) { o.Large = nil },
+		"theirs looks at none of": func(o *Options) { o.Large, o.Far = nil, fakeGateway{nil, "none", 0} },
+		"theirs looks at one of":  func(o *Options) { o.Large, o.Far = nil, fakeGateway{nil, "sampled", 0} },
 		"its 20 best tokens only": func(o *Options) {
 			o.Large, o.Far, o.Reference = nil, fakeGateway{nil, "exact", 20}, Sampled
 		},
@@ -108,8 +108,8 @@ func TestPlanDefaults(t *testing.T) {
 	o.Reference = Routed
 	assert.Equal(t, &trace.Routing{Router: "abc", Threshold: 0.5}, plan(t, o).settings.Routing)
 	threshold := 0.25
-	o.Router.Threshold, o.Router.Budget = &threshold, 0.1
-	assert.Equal(t, &trace.Routing{Router: "abc", Threshold: 0.25, Budget: 0.1}, plan(t, o).settings.Routing)
+	o.Router.Threshold = &threshold
+	assert.Equal(t, &trace.Routing{Router: "abc", Threshold: 0.25}, plan(t, o).settings.Routing)
 }
 
 // TestUngraded: without right answers, the rules that do without work.

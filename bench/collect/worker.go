@@ -61,6 +61,7 @@ type draft struct {
 	small    *tree
 	large    *tree
 	about    trace.Prompt
+	decided  bool // a place was marked by [RuleConsequence]; labels are found from the last position on
 }
 
 // collect makes the text of a question.

@@ -48,6 +48,8 @@ type Answer struct {
 	Up   int `json:"up,omitempty"`   // bytes of these
 	Down int `json:"down,omitempty"`
 
+	Spent *router.Answer `json:"spent,omitempty"` // of a budget
+
 	Same string `json:"same,omitempty"` // the run whose decisions are the same here: its answer, its figures
 	// until the answer was complete; the only field that chance has a part in
 	Milliseconds float64 `json:"ms"`
@@ -74,6 +76,7 @@ type decoding struct {
 	question task.Question
 	prompt   []int32
 	known    []decided
+	balance  *router.Balance // before this question, of the run that answers it, where that has a budget
 }
 
 // decided is an answer with the thresholds of its policy that lead to it: above the confidence of each token that was
@@ -86,10 +89,10 @@ type decided struct {
 }
 
 // hold has the large model read the prompt, and keep it until release is called: all runs share it then, each in a
-// session of its own. If it cannot, each run has it read again.
+// session of its own. If it cannot, each run has it read again, and so it is if there is only one.
 func (d *decoding) hold(ctx context.Context) (release func()) {
-	missing := func(r Run) bool { return !d.Log.has(d.question.ID, r.Name()) }
-	if len(d.prompt) >= d.Context || !slices.ContainsFunc(d.Runs, missing) {
+	there := func(r Run) bool { return d.Log.has(d.question.ID, r.Name()) }
+	if len(d.prompt) >= d.Context || len(slices.DeleteFunc(slices.Clone(d.Runs), there)) < 2 {
 		return func() {}
 	}
 	far, release, err := d.Far.Session(ctx)
@@ -202,6 +205,9 @@ func (d *decoding) decode(ctx context.Context, r Run) (a Answer, err error) {
 		return a, &unanswered{t.failed}
 	}
 	t.a.Milliseconds = float64(time.Since(begin).Microseconds()) / 1000
+	if r.Budget > 0 {
+		t.a.Spent = new(d.session.Spent())
+	}
 	t.finish(d.session.Summary())
 	if err := t.auditRest(ctx, far, d.prompt); err != nil {
 		return a, err
@@ -225,9 +231,24 @@ func (d *decoding) route(r Run, far draft.Cloud) (route engine.Route, err error)
 	}
 	if r.Policy != router.Never {
 		route.Cloud = far
-		route.Router, err = r.router(sampling.Seed, d.Net)
+		route.Router, err = d.router(r, sampling.Seed)
 	}
 	return route, err
+}
+
+// router makes the router of a run. Where chance decides it begins with seed. An attempt that fails spends nothing.
+func (d *decoding) router(r Run, seed uint64) (*router.Router, error) {
+	o := router.Options{Policy: r.Policy, Threshold: r.Threshold, Budget: r.Budget, Seed: seed}
+	if r.Policy == router.Learned {
+		o.Net = d.Net
+	}
+	if r.Budget > 0 {
+		o.Balance = d.balance.Clone()
+		if r.Policy == router.Learned {
+			o.Calibration = d.Expected
+		}
+	}
+	return router.New(o)
 }
 
 // maxTokens is how long an answer may be.

@@ -43,7 +43,7 @@ type At struct {
 }
 
 // atShares are the shares at which policies are compared.
-func atShares() []float64 { return []float64{0.07, 0.1, 0.2, 0.3} }
+func atShares() []float64 { return []float64{0.03, 0.05, 0.07, 0.1, 0.2, 0.3} }
 
 // rivals are the policies that others are compared with.
 func rivals() []router.Policy { return []router.Policy{router.Random, router.Margin, router.Entropy} }
@@ -87,6 +87,7 @@ func (t *table) compare(r *Report) {
 		}, func(s *resample) float64 { return s.agreement[i] })
 		if t.graded {
 			one.Always, one.Never = t.versus(&c, i, t.always), t.versus(&c, i, t.never)
+			t.gap(&c, i, &one.Gap)
 		}
 	}
 	r.Policies, r.Dials = t.areas(&c), t.dials(&c)
@@ -138,6 +139,25 @@ func (t *table) versus(c *comparison, run, with int) *Versus {
 		return s.accuracy[run] / s.accuracy[with]
 	})
 	return v
+}
+
+// gap finds which part of the distance between the small and the large model alone a run gains: 0 for the one, 1 for
+// the other. It stays nil for these two, where one of them was not asked, and where they are equally good.
+func (t *table) gap(c *comparison, run int, to **stats.Interval) {
+	if t.never < 0 || t.always < 0 || run == t.never || run == t.always {
+		return
+	}
+	c.add(func(v stats.Interval) {
+		if !math.IsNaN(v.Value) {
+			*to = &v
+		}
+	}, func(s *resample) float64 {
+		small, large := s.accuracy[t.never], s.accuracy[t.always]
+		if small == large {
+			return math.NaN()
+		}
+		return (s.accuracy[run] - small) / (large - small)
+	})
 }
 
 // areas are the curves of the policies, over the shares that all of them reach.

@@ -24,6 +24,7 @@ type Options struct {
 	Set       *task.Set
 	Runs      []Run
 	Net       *router.Net    // of the learned policy
+	Expected  []float32      // confidences that a budget of the learned policy begins with; see [router.Calibration]
 	Raw       bool           // questions are texts to go on with, without chat template
 	MaxTokens int            // of an answer; 0: as many as the context holds
 	Sampling  terms.Sampling // zero: greedy
@@ -54,14 +55,18 @@ func (o Options) Run(ctx context.Context) error {
 	if o.Pause == 0 {
 		o.Pause = time.Second
 	}
-	w := &work{Options: o, total: len(o.Set.Questions) * len(o.Runs), next: make(chan task.Question)}
+	w := &work{
+		Options: o, total: len(o.Set.Questions) * len(o.Runs), next: make(chan int),
+		turns: newTurns(o.Runs, o.Set.Questions),
+	}
 	return w.run(ctx)
 }
 
 // work is one call of [Options.Run].
 type work struct {
 	Options
-	next  chan task.Question
+	next  chan int // numbers of questions
+	turns *turns
 	mu    sync.Mutex // of done, and of calls of Progress
 	done  int
 	total int
@@ -80,9 +85,9 @@ func (w *work) run(ctx context.Context) error {
 		})
 	}
 feed:
-	for _, q := range w.Set.Questions {
+	for number := range w.Set.Questions {
 		select {
-		case w.next <- q:
+		case w.next <- number:
 		case <-ctx.Done():
 			break feed
 		}
@@ -101,8 +106,8 @@ func (w *work) questions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for q := range w.next {
-		if err := w.question(ctx, s, q); err != nil {
+	for number := range w.next {
+		if err := w.question(ctx, s, number); err != nil {
 			return err
 		}
 	}
@@ -110,7 +115,8 @@ func (w *work) questions(ctx context.Context) error {
 }
 
 // question answers one question in all runs.
-func (w *work) question(ctx context.Context, s *engine.Session, q task.Question) error {
+func (w *work) question(ctx context.Context, s *engine.Session, number int) error {
+	q := w.Set.Questions[number]
 	prompt, err := w.prompt(q)
 	if err != nil {
 		return err
@@ -118,16 +124,32 @@ func (w *work) question(ctx context.Context, s *engine.Session, q task.Question)
 	d := &decoding{work: w, session: s, question: q, prompt: prompt}
 	defer d.hold(ctx)()
 	for _, r := range w.Runs {
-		if !w.Log.has(q.ID, r.Name()) {
-			a, err := d.answer(ctx, r)
-			if err != nil {
-				return fmt.Errorf("question %s, %s: %w", q.ID, r.Name(), err)
-			}
-			if err := w.Log.add(a); err != nil {
-				return err
-			}
+		if err := d.run(ctx, number, r); err != nil {
+			return fmt.Errorf("question %s, %s: %w", q.ID, r.Name(), err)
 		}
 		w.tick()
+	}
+	return nil
+}
+
+// run sees to it that the log has the answer of a run.
+func (d *decoding) run(ctx context.Context, number int, r Run) (err error) {
+	if r.Budget > 0 {
+		if d.balance, err = d.turns.wait(ctx, r, number); err != nil {
+			return err
+		}
+	}
+	a, ok := d.Log.Answer(d.question.ID, r.Name())
+	if !ok {
+		if a, err = d.answer(ctx, r); err != nil {
+			return err
+		}
+		if err := d.Log.add(a); err != nil {
+			return err
+		}
+	}
+	if r.Budget > 0 {
+		d.turns.end(r, number, a.Spent)
 	}
 	return nil
 }

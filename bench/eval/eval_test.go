@@ -126,6 +126,9 @@ func TestAnswers(t *testing.T) {
 			if a.Same != "" {
 				same++
 			}
+			if r.Budget > 0 {
+				continue // what earlier questions have spent counts: see TestBudget
+			}
 			alone := o
 			alone.Runs, alone.Log, alone.Progress = []Run{r}, NewLog(Settings{}, About{}), nil
 			alone.Set = &task.Set{Questions: []task.Question{q}}
@@ -181,6 +184,71 @@ func TestSame(t *testing.T) {
 		k.token(tokenOf(e.origin, e.confidence))
 	}
 	assert.Equal(t, []float64{0.25, 0.75}, []float64{k.known.above, k.known.most})
+}
+
+// TestBudget: runs with a budget answer one question after the other, whatever is answered at the same time and wherever
+// a run was stopped: the same answers as one device gives, which never spends more than the budget.
+func TestBudget(t *testing.T) {
+	budgets := []Run{
+		{Policy: router.Margin, Budget: 0.07}, {Policy: router.Random, Budget: 0.2}, {Policy: router.Learned, Budget: 0.07},
+	}
+	runs := append([]Run{{Policy: router.Never}}, budgets...)
+	want := demoOptions(t, 40, runs...)
+	want.Parallel = 1
+	require.NoError(t, want.Run(t.Context()))
+	for _, r := range budgets {
+		balance, spent := new(router.Balance), 0
+		for i, q := range want.Set.Questions {
+			a, _ := want.Log.Answer(q.ID, r.Name())
+			require.NotNil(t, a.Spent)
+			alone := want
+			alone.Set = &task.Set{Name: want.Set.Name, Questions: []task.Question{q}}
+			w := &work{Options: alone, turns: newTurns([]Run{r}, alone.Set.Questions)}
+			w.turns.balance[r.Name()] = balance
+			s, err := w.Edge.NewSession()
+			require.NoError(t, err)
+			w.Log, w.Runs = NewLog(Settings{}, About{}), []Run{r}
+			require.NoError(t, w.question(t.Context(), s, 0))
+			again, _ := w.Log.Answer(q.ID, r.Name())
+			require.Equal(t, without(a), without(again), "question %d of %s: with what was spent before", i, r.Name())
+			spent += a.cloudTokens()
+			total := balance.Total()
+			assert.LessOrEqual(t, float64(total.Escalations), r.Budget*float64(total.Tokens)+1e-9)
+			assert.GreaterOrEqual(t, total.Escalations, spent)
+		}
+		total := balance.Total()
+		assert.Greater(t, total.Share(), r.Budget-10/float64(total.Tokens), "%s: the budget is used", r.Name())
+	}
+	for _, parallel := range []int{0, 3} {
+		o := demoOptions(t, 40, runs...)
+		o.Parallel = parallel
+		dir := t.TempDir()
+		path := filepath.Join(dir, "answers")
+		settings := Settings{Task: "demo", Runs: Names(runs)}
+		var err error
+		o.Log, err = OpenLog(path, settings, About{})
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		o.Progress = func(done, _ int) {
+			if done == 50 {
+				stop()
+			}
+		}
+		require.ErrorIs(t, o.Run(ctx), context.Canceled)
+		require.NoError(t, o.Log.Close())
+		o.Progress = nil
+		o.Log, err = OpenLog(path, settings, About{})
+		require.NoError(t, err)
+		require.NoError(t, o.Run(t.Context()))
+		require.NoError(t, o.Log.Close())
+		for _, q := range want.Set.Questions {
+			for _, r := range runs {
+				a, _ := want.Log.Answer(q.ID, r.Name())
+				b, _ := o.Log.Answer(q.ID, r.Name())
+				require.Equal(t, without(a), without(b))
+			}
+		}
+	}
 }
 
 // TestNoRoom: a question that does not fit the context has a silent answer, and none of the others suffers.

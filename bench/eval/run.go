@@ -60,13 +60,6 @@ func (d dial) suffix() (s string) {
 // plain reports whether a run is of the router alone.
 func (r Run) plain() bool { return r.dial() == dial{ahead: 1} }
 
-// router makes the router of a run. Where chance decides it begins with seed.
-func (r Run) router(seed uint64, net *router.Net) (*router.Router, error) {
-	return router.New(router.Options{
-		Policy: r.Policy, Threshold: r.Threshold, Budget: r.Budget, Seed: seed, Net: net,
-	})
-}
-
 // seedOf is the seed of all that chance decides about a question: the same positions of two answers have nothing in
 // common, and those of one question in two runs have the same draws.
 func seedOf(seed uint64, question string) uint64 {

@@ -52,7 +52,9 @@ type RunReport struct {
 
 	Always *Versus `json:"versus_always,omitempty"` // this run against the large model alone
 	Never  *Versus `json:"versus_never,omitempty"`  // against the small model alone
-	Curve  *Area   `json:"curve,omitempty"`         // of the policy, all its runs together
+	// part of the distance from the small model's accuracy to the large one's that this run gains
+	Gap   *stats.Interval `json:"gap_recovered,omitempty"`
+	Curve *Area           `json:"curve,omitempty"` // of the policy, all its runs together
 	// of the policy with this verification and these answers ahead, all thresholds together, against that without
 	AsksCurve *AsksCurve `json:"asks_curve,omitempty"`
 }

@@ -117,8 +117,13 @@ func TestSummarize(t *testing.T) {
 	assert.InDelta(t, 3./16*0.625+13./16*0.75, area.Area.Value, 1e-12)
 	assert.Equal(t, &r.Policies[0], margin.Curve)
 	assert.Nil(t, never.Curve)
-	require.Len(t, area.At, 4)
-	assert.InDelta(t, 0.5+0.25*0.07/(3./16), area.At[0].Quality.Value, 1e-12)
+	require.Len(t, area.At, 6)
+	for i, share := range []float64{0.03, 0.05, 0.07} {
+		assert.InDelta(t, 0.5+0.25*share/(3./16), area.At[i].Quality.Value, 1e-12)
+	}
+	assert.InDelta(t, 1, margin.Gap.Value, 1e-12, "all of the distance from 0.5 to 0.75")
+	assert.Nil(t, never.Gap)
+	assert.Nil(t, always.Gap)
 	b, err := json.Marshal(r.Runs)
 	require.NoError(t, err)
 	for _, field := range []string{`"policy":"margin","threshold":0.5,"answers":4,`, `"accuracy":0.75,"accuracy_low":`,
@@ -141,6 +146,9 @@ func TestSummarizeParts(t *testing.T) {
 	r := Summarize(set, runs, l)
 	assert.Equal(t, []int{3, 4, 1}, []int{r.Questions, r.Asked, r.NoRoom})
 	b := r.Runs[3]
+	small, large := *r.Runs[0].Accuracy, *r.Runs[1].Accuracy
+	assert.InDelta(t, (*b.Accuracy-small)/(large-small), b.Gap.Value, 1e-12)
+	assert.LessOrEqual(t, b.Gap.Low, b.Gap.Value)
 	assert.Equal(t, []any{"margin 50%", 0.5, 20.0, 4.0}, []any{b.Name(), *b.Budget, *b.BytesUp, *b.BytesDown})
 	assert.InDelta(t, 0.5, *b.Missed, 1e-12)
 	assert.InDelta(t, 12./22, b.Agreement.Value, 1e-12)

@@ -321,6 +321,7 @@ func (c *conversation) connect(ctx context.Context, by, address, pin string) err
 	}
 	c.disconnect()
 	c.gateway, c.address = g, address
+	c.a.warnTemplate(g.OtherTemplate(), by+" "+address)
 	return nil
 }
 

@@ -213,7 +213,6 @@ func TestLimitFlags(t *testing.T) {
 		"--drain-timeout 77s": func(o *engine.GatewayOptions) {
 			o.DrainTimeout = 77 * time.Second
 		},
-		"--any-template": func(o *engine.GatewayOptions) { o.AnyTemplate = true },
 		"--max-context 1 --max-sessions 1000000000": func(o *engine.GatewayOptions) {
 			o.MaxContext, o.MaxSessions = 1, 1e9
 		},
@@ -509,22 +508,6 @@ func TestCloudCertificate(t *testing.T) {
 	_, pin2, stop := startCloud(t, "-m", m, "--log", "off", "--cert", cert, "--key", key)
 	stop()
 	assert.Equal(t, pin, pin2, "nothing needs to be kept")
-}
-
-// TestAnyTemplate: a device whose chat template differs is refused, unless --any-template serves it.
-func TestAnyTemplate(t *testing.T) {
-	ownFolders(t)
-	m := tinyModel(t, "q8_0")
-	args := []string{"-m", otherTemplate(t, m), "--policy", "always", "--tokens", "1", "-n", "2", "--deadline", "off",
-		"--require-cloud"}
-	address, pin, stop := startCloud(t, "-m", m, "--log", "off")
-	code, _, stderr := call(t, append([]string{"run", "--cloud", address, "--pin", pin}, args...)...)
-	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "templates")
-	stop()
-	address, pin, _ = startCloud(t, "-m", m, "--log", "off", "--any-template")
-	code, _, stderr = call(t, append([]string{"run", "--cloud", address, "--pin", pin}, args...)...)
-	assert.Equal(t, exitDone, code, stderr)
 }
 
 // TestCloudGreeting: what a device needs is said for the address at hand.

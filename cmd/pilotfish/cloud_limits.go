@@ -60,7 +60,6 @@ func (l *limitFlags) register(f *pflag.FlagSet) {
 		"device gives")
 	duration(&l.o.DrainTimeout, "drain-timeout", 10*time.Second,
 		"time for open questions to finish when the gateway shuts down")
-	f.BoolVar(&l.o.AnyTemplate, "any-template", false, "accept devices whose chat template differs from the model's")
 	registerDictionaries(f, &l.dictionaries)
 }
 

@@ -112,6 +112,39 @@ func TestBenchRoutingOwn(t *testing.T) {
 	assert.Zero(t, *reports[1].Accuracy)
 }
 
+// TestBenchRoutingEveryday: two models of one's own are enough, and there are questions for them. A column says where
+// answers were late.
+func TestBenchRoutingEveryday(t *testing.T) {
+	models := []string{"-m", tinyModel(t, "q4_0"), "--large", tinyModel(t, "q8_0")}
+	routing := func(more ...string) (code int, stdout, stderr string) {
+		return call(t, append(append([]string{"bench", "routing"}, models...), more...)...)
+	}
+	code, stdout, stderr := routing("--questions", "2", "--modes", "local", "--json")
+	require.Equal(t, exitDone, code, stderr)
+	reports := lines[bench.ModeReport](t, stdout)
+	require.Len(t, reports, 1)
+	assert.Equal(t, 2, reports[0].Answers)
+	assert.Nil(t, reports[0].Accuracy, "no answer is graded")
+	code, stdout, stderr = routing("--modes", "local", "--workload", "everyday", "--json", "-n", "1")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Equal(t, len(everydayQuestions()), lines[bench.ModeReport](t, stdout)[0].Answers)
+	code, _, stderr = routing("--questions", "9")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "--questions 9 is too many")
+	assert.Contains(t, stderr, "--workload FILE")
+	code, _, stderr = routing("--workload", "demo")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "--workload FILE")
+
+	for deadline, late := range map[string]bool{"off": false, "1ms": true} {
+		code, stdout, stderr = routing("--questions", "1", "-n", "4", "--modes", "serial", "--policy", "always",
+			"--deadline", deadline, "--rtt", "30ms")
+		require.Equal(t, exitDone, code, stderr)
+		table, _, _ := strings.Cut(stdout, "\n\n")
+		assert.Equal(t, late, strings.Contains(table, "late"), stdout)
+	}
+}
+
 func TestWrongDemoCalls(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad.jsonl")
 	require.NoError(t, os.WriteFile(bad, []byte("{\"question\":\"a\"}\n{}\n"), 0o644))

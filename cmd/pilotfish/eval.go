@@ -71,7 +71,7 @@ func (f *evalFlags) run(c *cobra.Command, a *app, name string) (err error) {
 		return err
 	}
 	f.oneThread()
-	models, err := f.pair.open(ctx, a)
+	models, err := f.pair.open(ctx, a, f.raw)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (f *evalFlags) run(c *cobra.Command, a *app, name string) (err error) {
 		return err
 	}
 	if file != nil {
-		o.Net, o.Runs = file.Net, f.certified(runs, file.Certificate)
+		o.Net, o.Expected, o.Runs = file.Net, file.Confidences, f.certified(runs, file.Certificate)
 	}
 	settings, about, err := f.settings(c, a, models, o, sum)
 	if err != nil {

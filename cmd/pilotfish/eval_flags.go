@@ -123,7 +123,7 @@ func (f *evalFlags) check(name string) ([]eval.Run, error) {
 
 // checkTask refuses flags that are not for the task.
 func (f *evalFlags) checkTask(name string) error {
-	public := slices.Contains([]string{task.CSQA, task.GSM8K, task.ARC}, name)
+	public := slices.Contains(publicTasks(), name)
 	switch given := f.pair.set.Changed; {
 	case name == task.DemoTrain || name == csqaTrain:
 		return usagef("%s is what routers learn from: judge them with %s", name, strings.TrimSuffix(name, "-train"))

@@ -123,7 +123,7 @@ func printVersus(b *strings.Builder, r *eval.Report) {
 	}
 	b.WriteString("\nAccuracy against the large model alone (always) and the small one alone (never)\n\n")
 	t := newTable(b)
-	t.cells("run", "of always", "interval", ">= 0.95", "McNemar", "of never", "interval", "McNemar")
+	t.cells("run", "of always", "interval", ">= 0.95", "McNemar", "of never", "interval", "McNemar", "gap", "interval")
 	for _, run := range r.Runs {
 		if run.Always == nil && run.Never == nil {
 			continue
@@ -132,10 +132,14 @@ func printVersus(b *strings.Builder, r *eval.Report) {
 		t.cell(run.Name())
 		t.versus(run.Always, true)
 		t.versus(run.Never, false)
+		if run.Gap != nil {
+			t.cells(fmt.Sprintf("%.2f", run.Gap.Value), fmt.Sprintf("%.2f to %.2f", run.Gap.Low, run.Gap.High))
+		}
 	}
 	t.end()
 	b.WriteString("\nRatios of accuracy, with 95% intervals by the paired bootstrap over questions (percentiles of\n" +
-		"2,000 draws); >= 0.95 says whether the low end is; McNemar is the exact two-sided p-value.\n")
+		"2,000 draws); >= 0.95 says whether the low end is; McNemar is the exact two-sided p-value;\n" +
+		"gap is the part of the distance from never to always that a run gains.\n")
 }
 
 // evalTable is a table with its numbers to the right.

@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -96,8 +96,9 @@ func (g *pair) context() int {
 	return min(g.edge.Context(), g.large.Context())
 }
 
-// open opens both models. Without -m they are the demo's. A gateway has been reached when it returns.
-func (p *pairFlags) open(ctx context.Context, a *app) (*pair, error) {
+// open opens both models. Without -m they are the demo's. A gateway has been reached when it returns. With raw, prompts
+// are written without chat template.
+func (p *pairFlags) open(ctx context.Context, a *app, raw bool) (*pair, error) {
 	var err error
 	got := &pair{close: func() {}}
 	if p.set.Changed("model") {
@@ -109,7 +110,7 @@ func (p *pairFlags) open(ctx context.Context, a *app) (*pair, error) {
 		return nil, err
 	}
 	got.closing(func() { got.edge.Close() })
-	if err := p.openLarge(ctx, a, got); err != nil {
+	if err := p.openLarge(ctx, a, got, raw); err != nil {
 		got.close()
 		return nil, err
 	}
@@ -122,10 +123,10 @@ func (g *pair) closing(f func()) {
 	g.close = func() { f(); before() }
 }
 
-func (p *pairFlags) openLarge(ctx context.Context, a *app, got *pair) (err error) {
+func (p *pairFlags) openLarge(ctx context.Context, a *app, got *pair, raw bool) (err error) {
 	switch {
 	case p.set.Changed("cloud"):
-		return p.connect(ctx, a, got)
+		return p.connect(ctx, a, got, raw)
 	case p.set.Changed("model"):
 		got.large, err = engine.Open(p.large, engine.Options{Threads: p.model.threads, Context: p.model.context})
 	default:
@@ -141,27 +142,47 @@ func (p *pairFlags) openLarge(ctx context.Context, a *app, got *pair) (err error
 	}
 	got.closing(service.Close)
 	got.far = service
-	return p.sameTokens(got)
+	return a.checkPair(got.edge, got.large, "--large "+p.large, raw)
 }
 
-// sameTokens refuses models whose ids mean different tokens; a gateway does that by itself.
-func (p *pairFlags) sameTokens(got *pair) error {
-	small, err := got.edge.Identity()
+// identified is a model that states what its tokens mean.
+type identified interface {
+	Identity() (netproto.Identity, error)
+}
+
+// checkPair applies [netproto.Identity.Compare], the rule for two models, to a large one in this process. name is the
+// large one's on the command line. A gateway applies the same rule, and refuses or notes in its Welcome what differs.
+func (a *app) checkPair(small, large identified, name string, raw bool) error {
+	ours, err := small.Identity()
 	if err != nil {
 		return err
 	}
-	large, err := got.large.Identity()
+	theirs, err := large.Identity()
 	if err != nil {
 		return err
 	}
-	if small.Tokenizer != large.Tokenizer {
-		return errors.New("--large: its tokens are not those of the small model: give two models of one family")
+	other, err := theirs.Compare(ours)
+	if err != nil {
+		return fmt.Errorf("%s: its tokens are not those of the small model (-m): give two models of one family", name)
 	}
+	a.warnTemplate(other && !raw, name)
 	return nil
 }
 
+// otherTemplateText is what is said of a large model that was trained on another form of chat.
+const otherTemplateText = "its chat template writes chats differently from that of the small model (-m), which " +
+	"writes the prompts here: the large model may answer worse than with its own. Two models of one family and " +
+	"release avoid this"
+
+// warnTemplate says so where it is so.
+func (a *app) warnTemplate(so bool, name string) {
+	if so {
+		fmt.Fprintf(a.stderr, "warning: %s: %s\n", name, otherTemplateText)
+	}
+}
+
 // connect reaches the gateway.
-func (p *pairFlags) connect(ctx context.Context, a *app, got *pair) error {
+func (p *pairFlags) connect(ctx context.Context, a *app, got *pair, raw bool) error {
 	o, err := p.gateway.parse(a)
 	if err != nil {
 		return err
@@ -172,6 +193,7 @@ func (p *pairFlags) connect(ctx context.Context, a *app, got *pair) error {
 		return fmt.Errorf("%w", p.gateway.explain(err))
 	}
 	got.closing(func() { remote.Close() })
+	a.warnTemplate(remote.OtherTemplate() && !raw, "--cloud "+p.gateway.address)
 	got.far = remote
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -30,6 +31,7 @@ type calibrateFlags struct {
 	pair       pairFlags
 	router     string
 	data       string
+	task       string
 	raw        bool
 	questions  int
 	thresholds string
@@ -79,6 +81,7 @@ func (f *calibrateFlags) register(c *cobra.Command) {
 	p.StringVar(&f.router, "router", "", "router `file` to calibrate (default without -m: the demo's own)")
 	p.StringVar(&f.data, "data", "", "prompts that the router was not trained on: a `file` of JSON lines "+
 		"{\"question\": \"…\"}, or a benchmark (default without -m: 400 generated questions of the demo)")
+	p.StringVar(&f.task, "task", "", "`name` of the benchmark whose format --data has, as for collect")
 	p.BoolVar(&f.raw, "raw", false, "use the prompts as texts to continue, without chat template")
 	p.IntVar(&f.questions, "questions", 0, "number of prompts to use, from the first; 0 means all")
 	p.StringVar(&f.thresholds, "thresholds", "",
@@ -111,6 +114,10 @@ func (f *calibrateFlags) check() ([]float64, certify.Method, error) {
 		return nil, "", usagef("there is no router: name its file with --router")
 	case !ours && f.data == "":
 		return nil, "", usagef("there are no prompts: name their file with --data")
+	case f.task != "" && !slices.Contains(publicTasks(), f.task):
+		return nil, "", usagef("--task %.40q is not known: choose from %s", f.task, strings.Join(publicTasks(), ", "))
+	case f.task != "" && f.data == "":
+		return nil, "", usagef("--task is for a file of questions: name it with --data, or leave --task out")
 	case !(f.budget > 0 && f.budget < 1):
 		return nil, "", usagef("--budget %v is out of range: give a share above 0 and below 1", f.budget)
 	case !(f.confidence > 0 && f.confidence < 1):
@@ -160,7 +167,7 @@ func (f *calibrateFlags) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return fmt.Errorf("--data: %w", err)
 	}
-	models, err := f.pair.open(ctx, a)
+	models, err := f.pair.open(ctx, a, f.raw)
 	if err != nil {
 		return err
 	}
@@ -177,6 +184,9 @@ func (f *calibrateFlags) run(ctx context.Context, a *app) error {
 	o.Progress = meter.show
 	result, err := calibrate.Run(ctx, o)
 	meter.close()
+	if errors.Is(err, calibrate.ErrFew) {
+		err = fmt.Errorf("--data, --questions: %w", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -197,7 +207,7 @@ const drawnQuestions = 400
 // open returns the questions. Those of the demo that are drawn are none of the shipped ones, which routers learn from.
 func (f *calibrateFlags) open() (*task.Set, error) {
 	if f.data != "" {
-		return task.Open(f.data, task.Options{Most: f.questions, Seed: f.seed})
+		return task.Open(cmp.Or(f.task, f.data), task.Options{Most: f.questions, Seed: f.seed, Data: f.data})
 	}
 	shipped := len(demo.Questions(demo.Train))
 	set, err := task.Open(task.DemoTrain, task.Options{
@@ -244,6 +254,7 @@ func (f *calibrateFlags) finish(a *app, file *router.File, models *pair, set *ta
 	if file.Certificate, err = f.certificate(models, set, r); err != nil {
 		return err
 	}
+	file.Confidences = router.Calibration(r.Confidences)
 	if err := writeRouter(f.out, file); err != nil {
 		return err
 	}

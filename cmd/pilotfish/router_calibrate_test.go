@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -164,6 +165,16 @@ func TestCalibrateOwn(t *testing.T) {
 	assert.Equal(t, router.Raw, last.Certificate.Prompt)
 	assert.NotEqual(t, steps[0].Tokens, raw[0].Tokens)
 
+	// a benchmark's questions are asked as eval asks them: its file is not one of our own form
+	sums := filepath.Join(t.TempDir(), "gsm8k.jsonl")
+	line := `{"question":"One and one?","answer":"1+1=2\n#### 2"}` + "\n"
+	require.NoError(t, os.WriteFile(sums, []byte(strings.Repeat(line, 4)), 0o600))
+	_, last, _ = calibrated(t, exitDone, append(args, "--task", "gsm8k", "--data", sums, "-n", "2",
+		"--thresholds", "0.000001", "--budget", "0.9")...)
+	set, err := task.Open(task.GSM8K, task.Options{Data: sums})
+	require.NoError(t, err)
+	assert.Equal(t, set.Hash, last.Certificate.Data)
+
 	// onto itself: the certificate is replaced, and the network stays
 	same := append(args, "--router", out, "--thresholds", "0.02")
 	_, last, _ = calibrated(t, exitDone, same...)
@@ -264,6 +275,8 @@ func TestCalibrateRefused(t *testing.T) {
 		"-o X -m M":                         "--large",
 		"-o X -m M --large L":               "--router",
 		"-o X -m M --large L --router R":    "--data",
+		"-o X --task csqa":                  "--task is for a file of questions",
+		"-o X --task nosuch --data f":       "--task \"nosuch\" is not known: choose from csqa, gsm8k, arc",
 		"-o X --threads 3":                  "--threads has no effect on the demo",
 		"-o X --pin 00":                     "--pin has no effect",
 		"-o X -m M --large L --threads -1":  "--threads -1",

@@ -37,7 +37,6 @@ type collectFlags struct {
 	temperature float64
 	router      string
 	threshold   float64
-	budget      float64
 	labels      []string
 	max         int
 	shard       int
@@ -57,7 +56,7 @@ Each text is a prompt with an answer (--reference):
   small    the small model's own greedy answer: what a router sees before it asks
   large    the large model's own greedy answer: the default otherwise
   sampled  an answer sampled from the large model (--temp, --seed)
-  routed   an answer decoded by both models with a router (--router, with --threshold or --budget)
+  routed   an answer decoded by both models with a router (--router, --threshold)
 
 Both models read the whole text. For each token of the answer, the folder then holds the small model's final hidden
 state, margin and entropy, the choices of both models, log-probabilities, and labels (--labels), which say where to ask
@@ -102,8 +101,6 @@ func (f *collectFlags) register(c *cobra.Command) {
 	p.StringVar(&f.router, "router", "", "router `file` for routed answers")
 	p.Float64Var(&f.threshold, "threshold", router.Learned.DefaultThreshold(),
 		"with routed answers: ask the large model where the router's confidence is below this, 0 to 1")
-	p.Float64Var(&f.budget, "budget", 0, "with routed answers: ask for this `share` of the tokens, above 0 and up "+
-		"to 1, instead of a fixed threshold")
 	p.StringSliceVar(&f.labels, "labels", []string{collect.RuleDisagreement},
 		"`rules`, separated by commas: "+strings.Join(collect.Rules(), ", ")+`; "" for none`)
 	p.IntVarP(&f.max, "max-tokens", "n", 256,
@@ -116,6 +113,9 @@ func (f *collectFlags) register(c *cobra.Command) {
 	}
 }
 
+// publicTasks are the benchmarks whose questions come in files of their own form.
+func publicTasks() []string { return []string{task.CSQA, task.GSM8K, task.ARC} }
+
 // check refuses wrong values, and flags that would have no effect, before anything is opened.
 func (f *collectFlags) check() error {
 	set := f.pair.set
@@ -127,8 +127,8 @@ func (f *collectFlags) check() error {
 	switch {
 	case f.reference != "" && !slices.Contains(collect.References(), reference):
 		return usagef("--reference %.40q is not known: choose given, small, large, sampled or routed", f.reference)
-	case f.task != "" && !slices.Contains([]string{task.CSQA, task.GSM8K, task.ARC}, f.task):
-		return usagef("--task %.40q is not known: choose csqa, gsm8k or arc", f.task)
+	case f.task != "" && !slices.Contains(publicTasks(), f.task):
+		return usagef("--task %.40q is not known: choose from %s", f.task, strings.Join(publicTasks(), ", "))
 	case f.task != "" && ours:
 		return usagef("--task is for a file of questions: name it with --data, or leave --task out")
 	case set.Changed("shots") && f.task == "":
@@ -172,18 +172,12 @@ func checkRules(names []string) error {
 // checkRouted refuses wrong flags of a router.
 func (f *collectFlags) checkRouted(routed bool) error {
 	set := f.pair.set
-	for _, name := range []string{"router", "threshold", "budget"} {
+	for _, name := range []string{"router", "threshold"} {
 		if set.Changed(name) && !routed {
 			return usagef("--%s has no effect without --reference routed: leave it out, or add that", name)
 		}
 	}
-	switch {
-	case set.Changed("threshold") && set.Changed("budget"):
-		return usagef("--threshold and --budget exclude each other: a budget moves the threshold by itself")
-	case set.Changed("budget") && f.budget == 0:
-		return usagef("--budget 0 asks for no token: give a share above 0")
-	}
-	return errors.Join(inRange("threshold", f.threshold, 0, 1), inRange("budget", f.budget, 0, 1))
+	return inRange("threshold", f.threshold, 0, 1)
 }
 
 func (f *collectFlags) run(ctx context.Context, a *app) error {
@@ -200,7 +194,7 @@ func (f *collectFlags) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	models, err := f.pair.open(ctx, a)
+	models, err := f.pair.open(ctx, a, f.raw)
 	if err != nil {
 		return err
 	}
@@ -237,10 +231,7 @@ func (f *collectFlags) options(set *task.Set) (collect.Options, error) {
 	}
 	sum := sha256.Sum256(b)
 	o.RouterHash = hex.EncodeToString(sum[:])
-	o.Router = router.Options{Policy: router.Learned, Net: file.Net, Calibration: file.Confidences, Budget: f.budget}
-	if f.budget == 0 {
-		o.Router.Threshold = &f.threshold
-	}
+	o.Router = router.Options{Policy: router.Learned, Net: file.Net, Threshold: &f.threshold}
 	return o, nil
 }
 

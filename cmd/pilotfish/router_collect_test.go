@@ -46,7 +46,7 @@ func TestPairFlags(t *testing.T) {
 	}
 	large := demoFile("large.gguf")
 	for _, threads := range []string{"1", "2"} {
-		got, err := parse("--large", large, "--threads", threads).open(t.Context(), &app{stderr: io.Discard})
+		got, err := parse("--large", large, "--threads", threads).open(t.Context(), &app{stderr: io.Discard}, false)
 		require.NoError(t, err)
 		assert.Equal(t, threads, fmt.Sprint(got.edge.Threads()))
 		assert.Equal(t, threads, fmt.Sprint(got.large.Threads()))
@@ -180,8 +180,6 @@ func TestCollectFlags(t *testing.T) {
 	assert.Greater(t, sum.Cloud, sum.Positions/2)
 	sum, _ = with("--reference", "routed", "--router", router, "--threshold", "0")
 	assert.Zero(t, sum.Cloud)
-	_, settings = with("--reference", "routed", "--router", router, "--budget", "0.2")
-	assert.InDelta(t, 0.2, settings.Routing.Budget, 0)
 }
 
 // TestCollectTask: a public data set is asked as eval asks it.
@@ -272,29 +270,25 @@ func TestCollectRefused(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                          "2|data",
 		"--data demo --task csqa":   "2|--task is for a file",
-		"--data q --task x" + pair:  "2|--task \"x\" is not known: choose csqa",
+		"--data q --task x" + pair:  "2|--task \"x\" is not known: choose from csqa",
 		"--data q --shots 1" + pair: "2|--shots has no effect without --task",
 		"--data " + bad + " --task arc --shots 99" + pair: "" +
 			"1|99 worked examples are not possible: arc has 0 to 4",
 		"--data " + bad + " --task gsm8k" + pair: "1|bad.jsonl: line 1",
 		"--data demo --reference x": `2|--reference "x" is not known: ` +
 			`choose given`,
-		"--data demo --questions=-1":                                         "2|--questions -1 is negative",
-		"--data demo -n 0":                                                   "2|-n 0 is out of range",
-		"--data demo --shard 0":                                              "2|--shard 0 is out of range",
-		"--data demo --shard 2000000":                                        "2|--shard 2000000 is out of range",
-		"--data demo --reference sampled --temp 0":                           "2|--temp 0 draws nothing",
-		"--data demo --reference sampled --temp NaN":                         "2|--temp NaN draws nothing",
-		"--data demo --seed 1":                                               "2|--seed has no effect",
-		"--data demo --temp 1":                                               "2|--temp has no effect",
-		"--data demo --reference routed":                                     "2|give its file with --router",
-		"--data demo" + router:                                               "2|--router has no effect",
-		"--data demo --threshold 0.1":                                        "2|--threshold has no effect",
-		"--data demo --budget 0.1":                                           "2|--budget has no effect",
-		"--data demo --reference routed --threshold 2" + router:              "2|--threshold 2 is out of range",
-		"--data demo --reference routed --budget 2" + router:                 "2|--budget 2 is out of range",
-		"--data demo --reference routed --budget 0" + router:                 "2|--budget 0 asks for no token",
-		"--data demo --reference routed --budget .1 --threshold .1" + router: "2|exclude each other",
+		"--data demo --questions=-1":                            "2|--questions -1 is negative",
+		"--data demo -n 0":                                      "2|-n 0 is out of range",
+		"--data demo --shard 0":                                 "2|--shard 0 is out of range",
+		"--data demo --shard 2000000":                           "2|--shard 2000000 is out of range",
+		"--data demo --reference sampled --temp 0":              "2|--temp 0 draws nothing",
+		"--data demo --reference sampled --temp NaN":            "2|--temp NaN draws nothing",
+		"--data demo --seed 1":                                  "2|--seed has no effect",
+		"--data demo --temp 1":                                  "2|--temp has no effect",
+		"--data demo --reference routed":                        "2|give its file with --router",
+		"--data demo" + router:                                  "2|--router has no effect",
+		"--data demo --threshold 0.1":                           "2|--threshold has no effect",
+		"--data demo --reference routed --threshold 2" + router: "2|--threshold 2 is out of range",
 		"--data demo --labels citer,x": "2|--labels \"x\" is not known: choose " +
 			"among",
 		"--data demo --labels citer,citer": "2|--labels names citer twice",

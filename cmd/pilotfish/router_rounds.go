@@ -76,7 +76,7 @@ func (c *course) onPolicy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	models, err := c.f.pair.open(ctx, c.a)
+	models, err := c.f.pair.open(ctx, c.a, c.folders[0].Set.Settings().Raw)
 	if err != nil {
 		return err
 	}

@@ -241,7 +241,11 @@ func (c *course) train(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	file := &router.File{Net: r.Net, About: c.about(r)}
+	var confidences []float32
+	for _, v := range train.Judge(src, r.HeldOut.Rows, r.Net, o.Threads) {
+		confidences = append(confidences, v.Confidence)
+	}
+	file := &router.File{Net: r.Net, About: c.about(r), Confidences: router.Calibration(confidences)}
 	var b bytes.Buffer
 	if err := file.Write(gguf.NewWriter(&b)); err != nil {
 		return err

@@ -25,9 +25,9 @@ model, at the speed of the engines: --cloud-ms then applies to paper and cloud o
 the engines cannot report for each token whether it is their choice; the large model's text is used for comparisons
 with cloud.
 
-The workload is the demo's models and questions, or a file of your own questions with --model and --large: one JSON
-object {"question": "…"} per line. If it also has an "answer", an answer that contains that text counts as correct,
-unless a "grader" says otherwise: exact, number, or choice for questions with "choices".
+The workload is the demo's models and questions. With --model and --large it is a few everyday questions, or a file of
+your own questions: one JSON object {"question": "…"} per line. If it also has an "answer", an answer that contains that
+text counts as correct, unless a "grader" says otherwise: exact, number, or choice for questions with "choices".
 
 ` + sweepHelp + `
 
@@ -38,7 +38,8 @@ unless a "grader" says otherwise: exact, number, or choice for questions with "c
 ` + promiseHelp,
 		Example: `  pilotfish bench routing --workload demo --rtt 0,50,100,200,300ms ` +
 			`--modes local,serial,pipelined-4 --json
-  pilotfish bench routing --workload questions.jsonl -m small.gguf --large big.gguf`,
+  pilotfish bench routing -m small.gguf --large big.gguf --questions 2
+  pilotfish bench routing -m small.gguf --large big.gguf --workload questions.jsonl`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.recording.replay != "" {
@@ -46,6 +47,9 @@ unless a "grader" says otherwise: exact, number, or choice for questions with "c
 			}
 			if err := f.checkUpstream(); err != nil {
 				return err
+			}
+			if edge != "" && large != "" && !f.flags.Changed("workload") {
+				workload = everyday
 			}
 			if workload != "demo" {
 				return f.own(c.Context(), a, workload, edge, large)
@@ -60,16 +64,38 @@ unless a "grader" says otherwise: exact, number, or choice for questions with "c
 	f.registerSweep(c)
 	f.upstream.registerAll(c.Flags())
 	f.recording.register(c)
-	c.Flags().StringVar(&workload, "workload", "demo", "demo, or a `file` of questions")
-	c.Flags().StringVarP(&edge, "model", "m", "", "small model, a GGUF `file`, for your own questions")
-	c.Flags().StringVar(&large, "large", "", "large model, a GGUF `file`, for your own questions")
+	c.Flags().StringVar(&workload, "workload", "demo", "demo, everyday (the default with --model and --large), "+
+		"or a `file` of questions")
+	c.Flags().StringVarP(&edge, "model", "m", "", "small model, a GGUF `file`, in place of the demo's")
+	c.Flags().StringVar(&large, "large", "", "large model, a GGUF `file`, in place of the demo's")
 	return c
 }
 
-// checkDemo refuses flags that are for questions of the user's own.
+// everyday is the workload of models of the user's own without a file of questions.
+const everyday = "everyday"
+
+// everydayQuestions have short answers, which are not graded.
+func everydayQuestions() (all []task.Question) {
+	for _, text := range []string{
+		"In one sentence: why does the sea look blue?",
+		"Write a Python function that returns the sum of a list of numbers.",
+		"Name three fish that live in rivers.",
+		"What is 17 + 25? Answer with the number alone.",
+		"Translate into French: Good morning, how are you?",
+		"In two sentences: what does a compiler do?",
+		"Which planet of our solar system is the largest?",
+		"Give me a one-line shell command that counts the lines of a file.",
+	} {
+		all = append(all, task.Question{Text: text})
+	}
+	return all
+}
+
+// checkDemo refuses flags that are for models and questions of the user's own.
 func (f *routingFlags) checkDemo(edge, large string) error {
 	if edge != "" || large != "" {
-		return usagef("--model and --large are for questions of your own: add --workload FILE, or leave them out")
+		return usagef("--model and --large are for two models of your own: give both, or leave them out; --workload FILE " +
+			"gives them your own questions")
 	}
 	if f.raw {
 		return usagef("--raw is for texts of your own: add --workload FILE, or leave it out")
@@ -97,7 +123,10 @@ func (f *routingFlags) own(ctx context.Context, a *app, workload, edge, large st
 		return err
 	}
 	defer o.Large.Close()
-	if o.MaxTokens == 0 {
+	if err := a.checkPair(o.Edge, o.Large, "--large "+large, f.raw); err != nil {
+		return err
+	}
+	if o.MaxTokens == 0 && workload != everyday {
 		o.MaxTokens = 256
 	}
 	return f.measure(ctx, a, o, s)
@@ -105,6 +134,13 @@ func (f *routingFlags) own(ctx context.Context, a *app, workload, edge, large st
 
 // readQuestions reads the first questions of a file: as many as were asked for, or at most the default.
 func (f *routingFlags) readQuestions(path string) ([]task.Question, error) {
+	if all := everydayQuestions(); path == everyday {
+		if f.flags.Changed("questions") && f.questions > len(all) {
+			return nil, usagef("--questions %d is too many: there are %d everyday questions; --workload FILE names a "+
+				"file of your own", f.questions, len(all))
+		}
+		return all[:min(f.questions, len(all))], nil
+	}
 	set, err := task.Open(path, task.Options{Most: f.questions})
 	if few, ok := errors.AsType[*task.FewError](err); ok {
 		if f.flags.Changed("questions") {

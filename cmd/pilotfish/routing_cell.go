@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
@@ -35,6 +36,8 @@ func cellColumns() []routingColumn {
 			return percent(r.EscalatedShare)
 		}},
 		{"asks", "tokens asked for, per answer", func(r bench.ModeReport) string { return number(r.Asks) }},
+		{"late", "the small model's tokens, in all answers, where the large one's came after --deadline",
+			func(r bench.ModeReport) string { return count(r.Timeouts) }},
 		{"wait", "milliseconds lost waiting for the large model, per answer", func(r bench.ModeReport) string {
 			return whole(r.Exposed)
 		}},
@@ -53,6 +56,12 @@ func cellColumns() []routingColumn {
 		}},
 		{"as", "s: the tokens of serial; c: of the large model; ≠: not these, in how many answers", sameText},
 	}
+}
+
+// shownColumns are those with something to say of these reports: where no answer was late, there is no column for it.
+func shownColumns(reports []bench.ModeReport) []routingColumn {
+	late := slices.ContainsFunc(reports, func(r bench.ModeReport) bool { return r.Timeouts != nil && *r.Timeouts > 0 })
+	return slices.DeleteFunc(cellColumns(), func(c routingColumn) bool { return c.name == "late" && !late })
 }
 
 // cellLegend says what the columns mean.
@@ -101,7 +110,7 @@ func printCell(out io.Writer, reports []bench.ModeReport) error {
 	if _, err := fmt.Fprintln(out, text); err != nil {
 		return err
 	}
-	return printColumns(out, cellColumns(), reports)
+	return printColumns(out, shownColumns(reports), reports)
 }
 
 // printBreakEvens says for each mode up to which round trip it is worth it.

@@ -36,9 +36,9 @@ HTTP is subject to the round trip of the link, but not to its losses or traces.`
 // promiseHelp says when pipelined decoding gives the tokens of serial decoding.
 const promiseHelp = `Pipelined modes give exactly the tokens of serial as long as every answer arrives before its
 deadline (--deadline). Otherwise the small model's token is used and the text may continue differently: the column
-"timed out" counts such tokens, and "same" then says "no". With --deadline off, the tokens are the same even over poor
-links. Likewise, the tokens of verified, speculative-K and overlapped-K are those of the large model alone, unless some
-are shown "unverified".`
+"timed out" or "late" counts such tokens, and "same" then says "no", or "as" that the text is another one. With
+--deadline off, the tokens are the same even over poor links. Likewise, the tokens of verified, speculative-K and
+overlapped-K are those of the large model alone, unless some are shown "unverified".`
 
 // routingFlags are shared by `demo` and `bench routing`.
 type routingFlags struct {

@@ -24,6 +24,9 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 	}
 	if s.Upstream != nil {
 		defer s.Upstream.Close()
+		if err := a.checkPair(o.Edge, s.Upstream, "--tokenizer "+f.upstream.tokenizer, f.raw); err != nil {
+			return err
+		}
 	}
 	about, err := describe(a.measured(), o.Edge.File(), o.Large.File())
 	if err != nil {

@@ -29,8 +29,8 @@ func (f *routingFlags) registerSweep(c *cobra.Command) {
 		"separate "+
 		"link; NAME stands for NAME.up and NAME.down")
 	p.BoolVar(&f.raw, "raw", false, "use the questions of --workload FILE as texts to continue, without chat template")
-	p.IntVarP(&f.maxTokens, "max-tokens", "n", 0, "maximum tokens per answer, up to 100000; 0 means 64 for the demo's "+
-		"questions and 256 for your own")
+	p.IntVarP(&f.maxTokens, "max-tokens", "n", 0, "maximum tokens per answer, up to 100000; 0 means 256 for a "+
+		"--workload FILE, otherwise 64")
 	p.IntVar(&f.repeat, "repeat", 1, "number of times each question is asked in each mode, 1 to 1000")
 	p.IntVar(&f.warmUp, "warm-up", 1, "questions that each device answers first in each mode, which are not "+
 		"counted, 0 to 1000")

@@ -58,13 +58,14 @@ stdin is not a terminal, it is read from stdin.
 
 With --cloud, a large model behind a gateway chooses the tokens that the small model is unsure of. If an answer is late
 (--deadline) or fails, the small model's token is used instead: the text is always complete, and the summary says how
-many tokens this affected and why. With --deadline off, pipelined and serial decoding give the same tokens. A wrong
-address, certificate, access token or model ends the run at once with exit code 1.
+many tokens this affected and why. With --deadline off, pipelined and serial decoding give the same tokens from the same
+--budget-state. A wrong address, certificate, access token or model ends the run at once with exit code 1.
 
 By default the large model is asked for 7% of the tokens (--budget). If the router has a certificate (see router
-calibrate), its threshold applies, and the budget is a proven bound. Otherwise the budget is a target: the threshold
-adapts along the text, which keeps the count within 3 tokens of the budget. With --threshold, the large model is asked
-wherever the small one is less confident than that, however often this happens. See docs/routing.md.
+calibrate), its threshold applies, and the budget is a proven bound. Otherwise the budget holds for the tokens of all
+answers so far: what was spent is kept from one run to the next (--budget-state), so the same prompt can have another
+answer in the next run. With --threshold, the large model is asked wherever the small one is less confident than that,
+however often this happens. See docs/routing.md.
 
 With --verify, the large model checks every token of the small one before it is shown. --verify 0 gives exactly the
 large model's own text; --verify 2 accepts a token if the large model prefers its own by no more than 2 nats. Tokens
@@ -96,7 +97,8 @@ func (f *runFlags) register(c *cobra.Command) {
 	f.registerRouting(p)
 	p.StringVar(&f.mode, "mode", "", "decoding `mode`; local: this device alone; "+
 		"serial: wait for the answer to each question to the cloud; "+
-		"pipelined: keep drafting meanwhile, which gives the same tokens as serial with --deadline off "+
+		"pipelined: keep drafting meanwhile, which gives the same tokens as serial with --deadline off and the same "+
+		"--budget-state "+
 		"(default pipelined with --cloud, otherwise local)")
 	p.StringVar(&f.system, "system", "",
 		`system `+"`message`"+` of the chat; "" for an empty one (default: the model's own)`)
@@ -134,9 +136,9 @@ func (f *runFlags) registerRouting(p *pflag.FlagSet) {
 		"is given"
 	p.Lookup("threshold").Usage = "ask the cloud where the confidence is below this, 0 (never) to 1, instead of " +
 		"following a budget"
-	p.Lookup("budget").Usage = fmt.Sprintf("ask the cloud for this `share` of the tokens, above 0 and up to 1: a "+
-		"bound if "+
-		"the router has a certificate for it, otherwise a target (default %v)", defaultBudget)
+	p.Lookup("budget").Usage = fmt.Sprintf("ask the cloud for at most this `share` of the tokens of all answers so "+
+		"far, above 0 and up to 1; or as the router's certificate says, if it has one for it (default %v)",
+		defaultBudget)
 }
 
 func (f *runFlags) run(ctx context.Context, a *app, args []string) error {
@@ -278,7 +280,10 @@ func (f *runFlags) routed(
 	if err == nil && f.gateway.require {
 		err = w.required()
 	}
-	return out.finish(ctx, err)
+	err = out.finish(ctx, err)
+	chat := !f.raw && !f.set.Changed("tokens")
+	a.warnTemplate(chat && remote.OtherTemplate(), "--cloud "+f.gateway.address)
+	return err
 }
 
 // able refuses what the gateway's model cannot do. It is called while the connection comes about, and must not wait.

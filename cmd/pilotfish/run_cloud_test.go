@@ -30,17 +30,6 @@ import (
 // closedPort is an address where nothing listens.
 const closedPort = "127.0.0.1:9"
 
-// otherTemplate copies a model with another chat template.
-func otherTemplate(t *testing.T, m string) string {
-	t.Helper()
-	b, err := os.ReadFile(m)
-	require.NoError(t, err)
-	b = bytes.Replace(b, []byte("add_generation_prompt"), []byte("add_generation_tpompr"), 1)
-	path := filepath.Join(t.TempDir(), "other.gguf")
-	require.NoError(t, os.WriteFile(path, b, 0o600))
-	return path
-}
-
 // TestConfigurationEndsRun: what only another configuration can mend ends a run at once, whatever the deadline, with
 // the cause and the flag; also where no token was asked for.
 func TestConfigurationEndsRun(t *testing.T) {
@@ -62,7 +51,7 @@ func TestConfigurationEndsRun(t *testing.T) {
 			[]string{"certificate", "--pin", "pilotfish cloud"}},
 		"no token":    {good[:4], []string{"access token", "--token-file", "PILOTFISH_TOKEN"}},
 		"wrong token": {append(good, "--token-file", other), []string{"access token", "--token-file"}},
-		"other model": {append(good, "-m", otherTemplate(t, m)), []string{"templates", "-m"}},
+		"other model": {append(good, "-m", otherTokens(t)), []string{"tokenizers", "-m"}},
 	} {
 		for _, policy := range []string{"always", "never"} {
 			t.Run(name+"/"+policy, func(t *testing.T) {

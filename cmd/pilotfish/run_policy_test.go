@@ -37,7 +37,7 @@ func certifiedRouter(t *testing.T, change func(*router.Certificate)) string {
 	if change != nil {
 		change(c)
 	}
-	file.Certificate = c
+	file.Certificate, file.Confidences = c, []float32{0.25, 0.5}
 	path := filepath.Join(t.TempDir(), "certified.gguf")
 	require.NoError(t, writeRouter(path, file))
 	return path
@@ -61,15 +61,15 @@ func TestPlan(t *testing.T) {
 		router.Options
 		promise
 	}{
-		"":                 {router.Options{Policy: router.Margin, Budget: 0.07}, promise{target, 0.07}},
-		"--budget 0.2":     {router.Options{Policy: router.Margin, Budget: 0.2}, promise{target, 0.2}},
-		"--budget 1":       {router.Options{Policy: router.Margin, Budget: 1}, promise{target, 1}},
-		"--policy entropy": {router.Options{Policy: router.Entropy, Budget: 0.07}, promise{target, 0.07}},
-		"--policy random":  {router.Options{Policy: router.Random, Budget: 0.07}, promise{target, 0.07}},
+		"":                 {router.Options{Policy: router.Margin, Budget: 0.07}, promise{balanced, 0.07}},
+		"--budget 0.2":     {router.Options{Policy: router.Margin, Budget: 0.2}, promise{balanced, 0.2}},
+		"--budget 1":       {router.Options{Policy: router.Margin, Budget: 1}, promise{balanced, 1}},
+		"--policy entropy": {router.Options{Policy: router.Entropy, Budget: 0.07}, promise{balanced, 0.07}},
+		"--policy random":  {router.Options{Policy: router.Random, Budget: 0.07}, promise{balanced, 0.07}},
 		"--threshold 0.8":  {router.Options{Policy: router.Margin, Threshold: new(0.8)}, promise{"", 0.07}},
 		"--policy never":   {router.Options{Policy: router.Never}, promise{"", 0.07}},
 		"--policy always":  {router.Options{Policy: router.Always}, promise{"", 0.07}},
-		"--router NET":     {router.Options{Policy: router.Learned, Budget: 0.07}, promise{target, 0.07}},
+		"--router NET":     {router.Options{Policy: router.Learned, Budget: 0.07}, promise{balanced, 0.07}},
 		"--router NET --threshold 0.5": {router.Options{Policy: router.Learned, Threshold: new(0.5)},
 			promise{"", 0.07}},
 		"--policy learned --router WITH": {
@@ -81,11 +81,9 @@ func TestPlan(t *testing.T) {
 		"--router WITH --threshold 0.5": {router.Options{Policy: router.Learned, Threshold: new(0.5)},
 			promise{"", 0.07}},
 		"--router WITH --budget 0.05": {
-			router.Options{Policy: router.Learned, Threshold: new(0.625), Budget: 0.05}, promise{target, 0.05},
+			router.Options{Policy: router.Learned, Budget: 0.05, Calibration: []float32{0.25, 0.5}}, promise{balanced, 0.05},
 		},
-		"--budget-live":                {router.Options{Policy: router.Margin}, promise{live, 0.07}},
-		"--budget-live --budget 0.2":   {router.Options{Policy: router.Margin}, promise{live, 0.2}},
-		"--budget-live --router WITH":  {router.Options{Policy: router.Learned}, promise{live, 0.07}},
+		"--budget-state off":           {router.Options{Policy: router.Margin, Budget: 0.07}, promise{balanced, 0.07}},
 		"--policy value":               {router.Options{Policy: router.Value, Prices: usual}, promise{"", 0.07}},
 		"--policy value --router WITH": {router.Options{Policy: router.Value, Prices: usual}, promise{"", 0.07}},
 		"--policy value --value-gain 3": {router.Options{Policy: router.Value, Prices: priced(3, 1, 0.0005, 0.2)},
@@ -98,13 +96,17 @@ func TestPlan(t *testing.T) {
 			promise{"", 0.07}},
 		"--policy value --value-ask 0 --raw": {router.Options{Policy: router.Value, Prices: priced(1, 1, 0.0005, 0)},
 			promise{"", 0.07}},
-		"--policy margin --budget-live --explain": {router.Options{Policy: router.Margin}, promise{live, 0.07}},
+		"--policy margin --budget-state f --explain": {router.Options{Policy: router.Margin, Budget: 0.07},
+			promise{balanced, 0.07}},
 	} {
 		f := parsedRun(t, "--cloud h:1 "+strings.NewReplacer("NET", net, "WITH", with).Replace(args))
 		require.NoError(t, f.check(nil), args)
 		p, err := f.plan()
 		require.NoError(t, err, args)
 		assert.Equal(t, strings.Contains(args, "--router"), p.options.Net != nil, args)
+		if p.kind != balanced {
+			p.options.Calibration = nil // of no use
+		}
 		p.options.Net = nil
 		assert.Equal(t, want.Options, p.options, args)
 		assert.Equal(t, want.promise, promise{p.kind, p.budget}, args)
@@ -119,30 +121,30 @@ func TestPlanRefused(t *testing.T) {
 	ownFolders(t)
 	net := filepath.Join(t.TempDir(), "net.gguf")
 	require.NoError(t, os.WriteFile(net, demo.Router(), 0o600))
+	with := certifiedRouter(t, nil)
 	for args, want := range map[string]string{
-		"--value-gain 2":                                "--value-gain has no effect with --policy margin",
-		"--value-second 2 --policy entropy":             "--value-second has no effect",
-		"--value-byte 2":                                "--value-byte has no effect",
-		"--value-ask 2":                                 "--value-ask has no effect",
-		"--costs f":                                     "--costs has no effect",
-		"--policy value --value-gain 0":                 "--value-gain 0",
-		"--policy value --value-ask -1":                 "--value-ask -1",
-		"--policy value --value-byte NaN":               "--value-byte NaN",
-		"--policy value --value-second Inf":             "--value-second +Inf",
-		"--policy value --budget 0.1":                   "--budget has no effect with --policy value",
-		"--policy value --threshold 0.1":                "--threshold has no effect with --policy value",
-		"--policy value --costs=":                       "--costs names no file",
-		"--policy value --router=":                      "--router names no file",
-		"--budget-live --policy value":                  "--budget-live has no effect with --policy value",
-		"--budget-live --policy never":                  "--budget-live has no effect with --policy never",
-		"--budget-live --threshold 0.5":                 "exclude each other",
-		"--live-state f":                                "--live-state has no effect without --budget-live",
-		"--budget-live --live-state=":                   "--live-state names no file",
-		"--budget-live --budget 1":                      "--budget 1 with --budget-live",
-		"--policy=":                                     "--policy",
-		"--router " + net + " --policy random":          "--router has no effect with --policy random",
-		"--router " + net + " --value-ask 1":            "--value-ask has no effect with --policy learned",
-		"--budget-live --live-state f --policy always ": "--budget-live has no effect with --policy always",
+		"--value-gain 2":                       "--value-gain has no effect with --policy margin",
+		"--value-second 2 --policy entropy":    "--value-second has no effect",
+		"--value-byte 2":                       "--value-byte has no effect",
+		"--value-ask 2":                        "--value-ask has no effect",
+		"--costs f":                            "--costs has no effect",
+		"--policy value --value-gain 0":        "--value-gain 0",
+		"--policy value --value-ask -1":        "--value-ask -1",
+		"--policy value --value-byte NaN":      "--value-byte NaN",
+		"--policy value --value-second Inf":    "--value-second +Inf",
+		"--policy value --budget 0.1":          "--budget has no effect with --policy value",
+		"--policy value --threshold 0.1":       "--threshold has no effect with --policy value",
+		"--policy value --costs=":              "--costs names no file",
+		"--policy value --router=":             "--router names no file",
+		"--budget-state off --policy value":    "--budget-state has no effect with --policy value",
+		"--budget-state off --policy never":    "--budget-state has no effect with --policy never",
+		"--budget-state f --threshold 0.5":     "--budget-state has no effect with --threshold",
+		"--budget-state=":                      "--budget-state names no file",
+		"--budget-state f --router " + with:    "fixed threshold of the router's certificate",
+		"--policy=":                            "--policy",
+		"--router " + net + " --policy random": "--router has no effect with --policy random",
+		"--router " + net + " --value-ask 1":   "--value-ask has no effect with --policy learned",
+		"--budget-state f --policy always ":    "--budget-state has no effect with --policy always",
 	} {
 		words := append([]string{"run", "-m", tinyModel(t, "q8_0"), "--tokens", "1", "--cloud", closedPort},
 			strings.Fields(args)...)
@@ -151,7 +153,7 @@ func TestPlanRefused(t *testing.T) {
 		assert.Empty(t, stdout)
 		assert.Contains(t, stderr, want, args)
 	}
-	for _, flag := range []string{"--explain", "--budget-live", "--value-gain=1", "--costs=f", "--live-state=f"} {
+	for _, flag := range []string{"--explain", "--budget-state=off", "--value-gain=1", "--costs=f"} {
 		code, _, stderr := call(t, "run", "-m", "x", flag, "hello")
 		assert.Equal(t, exitUsage, code)
 		assert.Contains(t, stderr, "has no effect without a gateway")
@@ -214,7 +216,7 @@ func TestCertifiedRun(t *testing.T) {
 	_, s, _ = run("--router", with, "-n", "48", "--system", "hello")
 	assert.Len(t, s.Doubts, 1)
 	_, s, _ = run("--router", with, "-n", "48", "--budget", "0.03")
-	assert.Equal(t, []any{target, 0.03}, []any{s.Promise, s.Budget})
+	assert.Equal(t, []any{balanced, 0.03}, []any{s.Promise, s.Budget})
 	assert.Nil(t, s.Threshold, "it moves")
 	assert.Nil(t, s.Certificate)
 
@@ -241,8 +243,12 @@ func TestPromiseSaid(t *testing.T) {
 	}
 	head := func(text string) string { return strings.Split(text, "\nanswers took")[0] + "\n" }
 	assert.Equal(t, asked, head(said(nil, &counts)))
-	assert.Equal(t, "budget 7% (a target, not a bound): "+asked,
-		head(said(nil, with(func(r *RoutedEvent) { r.Promise, r.Budget = target, 0.07 }))))
+	budget := func(r *RoutedEvent) {
+		r.Promise, r.Budget = balanced, 0.07
+		r.Balance = &balanceEvent{Total: router.Total{Budget: 0.07, Tokens: 1000, Escalations: 66}, Share: 0.066}
+	}
+	const sofar = "budget 7%: 66 of 1000 tokens of all answers so far (6.6%); here "
+	assert.Equal(t, sofar+asked, head(said(nil, with(budget))))
 	p := &plan{certificate: &router.Certificate{Budget: 0.07, Confidence: 0.9, Threshold: 0.625, Share: 0.02,
 		Prompts: 400, Tokens: 16000, MaxTokens: 48, Method: "betting\x1b"}}
 	const proven = "at most 7% of the tokens from the cloud with confidence 90%, shown on 400 prompts " +
@@ -252,14 +258,9 @@ func TestPromiseSaid(t *testing.T) {
 	assert.Equal(t, proven+"here that is a target, not a bound: a; b\n"+asked, head(said(p, with(func(r *RoutedEvent) {
 		r.Promise, r.Doubts = certified, []string{"a", "b"}
 	}))))
-	before, after := router.NewLive(0.07, 0.5), router.NewLive(0.07, 0.25)
-	after.Tokens, after.Escalated = 200, 10
-	assert.Equal(t, "budget 7% over all runs: 5% of 200 tokens so far; threshold 0.5 here, 0.25 next\n"+asked,
-		head(said(nil, with(func(r *RoutedEvent) {
-			r.Promise, r.Budget, r.LiveBefore, r.Live = live, 0.07, before, after
-		}))))
-	assert.Equal(t, "budget 7% (a target, not a bound): the cloud was not asked for any of these tokens\n",
-		said(nil, &RoutedEvent{Promise: target, Budget: 0.07}))
+	none := new(RoutedEvent)
+	budget(none)
+	assert.Equal(t, sofar+"the cloud was not asked for any of these tokens\n", said(nil, none))
 }
 
 // TestLateDoubts: what the end of a run tells of a certificate.
@@ -268,7 +269,7 @@ func TestLateDoubts(t *testing.T) {
 	assert.Equal(t, []string{"early"}, p.late(nil, 0))
 	assert.Equal(t, []string{"early", "3 tokens stood without an answer"}, p.late(nil, 3))
 	assert.Equal(t, []string{"early"}, p.doubts)
-	p.kind = target
+	p.kind = balanced
 	assert.Empty(t, p.late(nil, 3))
 }
 
@@ -293,92 +294,122 @@ func TestRouterWidth(t *testing.T) {
 	}
 }
 
-// TestLiveRuns: the threshold goes from one run to the next in a file, and only there; each run can be repeated from
-// the state before it.
-func TestLiveRuns(t *testing.T) {
+// TestBudgetRuns: a budget goes on from one run to the next in a file, and only there. A run is a function of the state
+// before it, and the sum of all is within the budget.
+func TestBudgetRuns(t *testing.T) {
 	run := demoRuns(t)
-	cache, err := os.UserCacheDir()
-	require.NoError(t, err)
-	var before []router.Live
-	var tokens [][]int32
-	expect := router.NewLive(0.2, liveStart)
-	for range 3 {
-		_, s, stderr := run("--budget-live", "--budget", "0.2", "-n", "30")
-		require.Empty(t, stderr)
-		assert.Equal(t, []any{live, 0.2}, []any{s.Promise, s.Budget})
-		assert.Equal(t, *expect, *s.LiveBefore)
-		assert.Equal(t, expect.Value, *s.Threshold)
-		before, tokens = append(before, *s.LiveBefore), append(tokens, s.Tokens)
-		expect.Update(s.CloudTokens, len(s.Tokens))
-		if s.Stop == "end" {
-			t.Fatal("the answer is longer than 30 tokens")
-		}
-		assert.Equal(t, *expect, *s.Live)
-	}
-	files, err := filepath.Glob(filepath.Join(cache, "pilotfish", "live", "*"))
-	require.NoError(t, err)
-	require.Len(t, files, 1)
-	run("--budget-live", "--budget", "0.3", "-n", "9")
-	run("--budget-live", "--budget", "0.2", "-n", "9", "--policy", "entropy")
-	files, _ = filepath.Glob(filepath.Join(cache, "pilotfish", "live", "*"))
-	assert.Len(t, files, 3, "each budget and each policy has its own")
-
-	mine := filepath.Join(t.TempDir(), "deep", "state.json")
-	for i, b := range before {
-		text, err := json.Marshal(b)
+	kept := func() []string {
+		files, err := filepath.Glob(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "pilotfish", "budget", "*"))
 		require.NoError(t, err)
-		require.NoError(t, os.MkdirAll(filepath.Dir(mine), 0o700))
-		require.NoError(t, os.WriteFile(mine, text, 0o600))
-		_, s, _ := run("--budget-live", "--budget", "0.2", "-n", "30", "--live-state", mine)
-		assert.Equal(t, tokens[i], s.Tokens, "run %d again", i)
+		return files
 	}
-	state, err := json.Marshal(router.Live{Budget: 0.2, Value: 1.5})
+	var states [][]byte
+	var tokens [][]int32
+	last := balanceEvent{Total: router.Total{Budget: 0.2}}
+	for i := range 4 {
+		_, s, stderr := run("--budget", "0.2", "-n", "30")
+		require.Empty(t, stderr)
+		require.Len(t, kept(), 1)
+		assert.Equal(t, []any{balanced, 0.2}, []any{s.Promise, s.Budget})
+		assert.Nil(t, s.Threshold, "it is another one at each token")
+		assert.Equal(t, last, *s.BalanceBefore)
+		last = *s.Balance
+		assert.Equal(t, s.BalanceBefore.Tokens+len(s.Tokens), last.Tokens)
+		assert.Equal(t, s.BalanceBefore.Escalations+s.CloudTokens, last.Escalations)
+		assert.Equal(t, float64(last.Escalations)/float64(last.Tokens), last.Share)
+		assert.LessOrEqual(t, last.Share, 0.2)
+		assert.Equal(t, i > 0, s.BalanceBefore.Threshold > 0, "it begins with nothing to spend")
+		state, err := os.ReadFile(kept()[0])
+		require.NoError(t, err)
+		states, tokens = append(states, state), append(tokens, s.Tokens)
+	}
+	assert.Positive(t, last.Escalations)
+	run("--budget", "0.3", "-n", "9")
+	run("--budget", "0.2", "-n", "9", "--policy", "entropy")
+	assert.Len(t, kept(), 3, "each budget and each policy has its own")
+	_, s, _ := run("--budget", "0.2", "-n", "30", "--budget-state", "off")
+	assert.Equal(t, tokens[0], s.Tokens, "as the first run")
+	assert.Equal(t, router.Total{Budget: 0.2}, s.BalanceBefore.Total)
+	assert.Len(t, kept(), 3, "nothing more is kept")
+	unchanged, err := os.ReadFile(kept()[0])
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(mine, state, 0o600))
+	mine := filepath.Join(t.TempDir(), "deep", "state.json")
+	require.NoError(t, os.MkdirAll(filepath.Dir(mine), 0o700))
+	for i, state := range states[:3] {
+		for _, mode := range []string{"serial", "pipelined"} {
+			require.NoError(t, os.WriteFile(mine, state, 0o600))
+			_, s, _ := run("--budget", "0.2", "-n", "30", "--budget-state", mine, "--mode", mode)
+			assert.Equal(t, tokens[i+1], s.Tokens, "run %d again, %s", i+1, mode)
+			after, err := os.ReadFile(mine)
+			require.NoError(t, err)
+			assert.Equal(t, string(states[i+1]), string(after))
+		}
+	}
+	again, err := os.ReadFile(kept()[0])
+	require.NoError(t, err)
+	assert.Equal(t, unchanged, again, "another file is not touched")
+}
+
+// TestBudgetAlone: tokens that stood without an answer count as asked for, and a folder that is not there is made.
+func TestBudgetAlone(t *testing.T) {
+	ownFolders(t)
 	small, _, _ := demoPairFiles(t)
-	code, _, stderr := call(t, "run", "-m", small, "--cloud", closedPort, "--budget-live", "--budget", "0.2",
-		"--live-state", mine, "--raw", "-n", "9", "--deadline", "50ms", "hello")
-	require.Equal(t, exitDone, code, stderr)
-	l, err := readLive(mine, 0.2, 0)
+	mine := filepath.Join(t.TempDir(), "deep", "state.json")
+	for range 2 {
+		code, _, stderr := call(t, "run", "-m", small, "--cloud", closedPort, "--budget", "0.5", "--budget-state", mine,
+			"--raw", "-n", "20", "--deadline", "50ms", "hello")
+		require.Equal(t, exitDone, code, stderr)
+		assert.Regexp(t, `budget 50%: \d+ of \d+ tokens of all answers so far`, stderr)
+	}
+	b, err := (&keptBalance{path: mine}).read(0.5)
 	require.NoError(t, err)
-	assert.Equal(t, l.Tokens, l.Escalated, "tokens that stood without an answer were escalated all the same")
-	assert.Positive(t, l.Tokens)
-	require.NoError(t, os.Remove(mine))
-	with := certifiedRouter(t, nil)
-	_, s, _ := run("--budget-live", "--router", with, "--live-state", mine)
-	assert.Equal(t, 0.625, *s.Threshold, "a certificate says where to begin")
+	got := b.Total()
+	assert.Positive(t, got.Escalations)
+	assert.InDelta(t, 0.5*float64(got.Tokens), got.Escalations, 4)
+}
+
+// TestBudgetStateBroken: a file that is no balance, or one of another budget, is named with what to do, and stays.
+func TestBudgetStateBroken(t *testing.T) {
+	ownFolders(t)
+	small, _, _ := demoPairFiles(t)
+	mine := filepath.Join(t.TempDir(), "state.json")
 	for text, want := range map[string]string{
-		"{": "delete it", `{"budget":0.2,"threshold":null,"tokens":1,"escalated":2}`: "delete it",
-		`{"budget":0.5,"threshold":0.1,"tokens":0,"escalated":0}`: "follows a budget of 50%",
+		"{": "delete it", "": "delete it", "null": "delete it", `{"budget":0.07,"tokens":-1}`: "tokens: -1",
+		`{"budget":0.07,"threshold":0.1,"tokens":9,"escalated":2}`:   "delete it",
+		`{"budget":0.5,"tokens":0,"escalations":0,"confidences":[]}`: "is of a budget of 50%: give --budget 0.5",
+		strings.Repeat("7", maxBalance+1):                            "more than such a file ever has",
 	} {
 		require.NoError(t, os.WriteFile(mine, []byte(text), 0o600))
-		code, stdout, stderr := call(t, "run", "-m", small, "--cloud", closedPort, "--budget-live", "--live-state",
-			mine, "hi")
+		code, stdout, stderr := call(t, "run", "-m", small, "--cloud", closedPort, "--budget-state", mine, "hi")
 		assert.NotEqual(t, exitDone, code)
 		assert.Empty(t, stdout)
 		assert.Contains(t, stderr, want)
 		assert.Contains(t, stderr, mine)
+		after, err := os.ReadFile(mine)
+		require.NoError(t, err)
+		assert.Equal(t, text, string(after))
 	}
 }
 
-// TestLiveTogether: runs that end at the same time leave a state that is whole.
-func TestLiveTogether(t *testing.T) {
-	s := liveState{path: filepath.Join(t.TempDir(), "state.json"), before: *router.NewLive(0.1, 0.5)}
+// TestBudgetStateTogether: runs that end at the same time leave a file that is whole.
+func TestBudgetStateTogether(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	o := router.Options{Policy: router.Margin, Budget: 0.1}
 	var all sync.WaitGroup
 	for range 20 {
-		mine := s
 		all.Go(func() {
+			k := keptBalance{path: path}
 			for range 20 {
-				assert.NoError(t, mine.update(1, 10))
+				assert.NoError(t, k.add(o, router.Answer{Tokens: 10, Escalations: 1, Confidences: []float32{0.5}}))
 			}
 		})
 	}
 	all.Wait()
-	l, err := readLive(s.path, 0.1, 0)
+	b, err := (&keptBalance{path: path}).read(0.1)
 	require.NoError(t, err)
-	assert.Equal(t, l.Tokens, 10*l.Escalated)
-	assert.InDelta(t, 0.5, l.Value, 1e-9)
-	left, err := os.ReadDir(filepath.Dir(s.path))
+	assert.Equal(t, b.Total().Tokens, 10*b.Total().Escalations)
+	assert.GreaterOrEqual(t, b.Total().Tokens, 200, "runs one after another all count")
+	left, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
 	assert.Len(t, left, 1)
 }

@@ -101,6 +101,9 @@ func (v *viaFlags) open(ctx context.Context, a *app, m *pilotfish.Model, o pilot
 	if err != nil {
 		return nil, nil, v.gateway.explain(err)
 	}
+	if g.OtherTemplate() {
+		log.Warn(otherTemplateText, "cloud", v.gateway.address)
+	}
 	r := v.routing(chosen)
 	r.Cloud = g
 	return &r, func() { _ = g.Close() }, nil // whatever it says, nothing more is asked

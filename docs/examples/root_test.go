@@ -2,6 +2,7 @@ package examples
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"math"
@@ -318,5 +319,79 @@ func TestCloudByRules(t *testing.T) {
 			got = append(got, tok.ID)
 		}
 		assert.Equal(t, c.want, got, "%+v", c.settings)
+	}
+}
+
+// TestBudget: a budget is one of all answers with a router, chats and sessions alike, goes on where its balance is read
+// again, and is the model's own where a route has no router.
+func TestBudget(t *testing.T) {
+	m, service := served(t)
+	decode := func(r pilotfish.Router, n int) (asked, tokens int, ids []int32) {
+		s, chat := m.NewSession(), m.NewChat(pilotfish.ChatOptions{})
+		route := pilotfish.Route{Cloud: service, Router: r, Deadline: -1}
+		for i := range n {
+			answer, stats := s.Generate(t.Context(), "In the barn", pilotfish.MaxTokens(12), route), s.Stats
+			if i%2 == 1 {
+				answer, stats = chat.Send(t.Context(), question, pilotfish.MaxTokens(20), route), chat.Stats
+			}
+			for tok, err := range answer {
+				require.NoError(t, err)
+				ids = append(ids, tok.ID)
+			}
+			asked, tokens = asked+stats().CloudTokens, tokens+stats().Tokens
+		}
+		return asked, tokens, ids
+	}
+	router := func(b *pilotfish.Balance, budget float64) pilotfish.Router {
+		r, err := pilotfish.NewRouter(pilotfish.RouterOptions{Budget: budget, Balance: b})
+		require.NoError(t, err)
+		return r
+	}
+	var whole, half pilotfish.Balance
+	asked, tokens, want := decode(router(&whole, 0.2), 8)
+	got := whole.Total()
+	assert.Equal(t, tokens, got.Tokens)
+	assert.GreaterOrEqual(t, got.Escalations, asked, "an end token counts too")
+	assert.LessOrEqual(t, got.Share(), 0.2)
+	assert.Greater(t, got.Share(), 0.1)
+
+	_, _, first := decode(router(&half, 0.2), 4)
+	stored, err := json.Marshal(&half)
+	require.NoError(t, err)
+	var again pilotfish.Balance
+	require.NoError(t, json.Unmarshal(stored, &again))
+	_, _, second := decode(router(&again, 0.2), 4)
+	assert.Equal(t, want[:len(first)], first)
+	assert.Equal(t, half.Total().Tokens+len(second), again.Total().Tokens)
+	assert.LessOrEqual(t, again.Total().Share(), 0.2)
+
+	asked, tokens, _ = decode(nil, 8)
+	assert.Positive(t, asked, "answers of 20 tokens alone would ask for one at most")
+	assert.LessOrEqual(t, float64(asked), 0.07*float64(tokens))
+	for _, o := range []pilotfish.RouterOptions{
+		{Policy: "always", Balance: &whole}, {Threshold: new(0.5), Balance: &whole}, {Budget: 0.3, Balance: &whole},
+		{Balance: &whole},
+	} {
+		_, err := pilotfish.NewRouter(o)
+		assert.ErrorContains(t, err, "balance", "%+v", o)
+	}
+}
+
+// wrapped is a router of the caller's own that leaves most to another one.
+type wrapped struct{ pilotfish.Router }
+
+// TestWrappedBudget: a router inside of another one keeps its budget within each answer, and its balance stays.
+func TestWrappedBudget(t *testing.T) {
+	m, service := served(t)
+	var b pilotfish.Balance
+	r, err := pilotfish.NewRouter(pilotfish.RouterOptions{Budget: 0.25, Balance: &b})
+	require.NoError(t, err)
+	for range 3 {
+		chat := m.NewChat(pilotfish.ChatOptions{})
+		_, err := pilotfish.Text(chat.Send(t.Context(), question, pilotfish.MaxTokens(16),
+			pilotfish.Route{Cloud: service, Router: wrapped{r}, Deadline: -1}))
+		require.NoError(t, err)
+		assert.LessOrEqual(t, float64(chat.Stats().CloudTokens), 0.25*float64(chat.Stats().Tokens))
+		assert.Zero(t, b.Total().Tokens)
 	}
 }

@@ -76,6 +76,9 @@ func (l *link) hello(early bool) error {
 	}
 	hello := netproto.Hello{Version: l.said, Identity: l.c.opt.Identity, Device: l.c.opt.Device,
 		Secret: l.c.opt.Secret}
+	if l.said < netproto.TemplateVersion {
+		hello.Identity.Template = netproto.Digest{} // else the gateway compares it with one of another meaning
+	}
 	for _, d := range l.c.opt.Dictionaries {
 		hello.Dictionaries = append(hello.Dictionaries, d.ID)
 	}

@@ -24,7 +24,7 @@ func (c *Client) open() (*link, error) {
 	var failed error
 	for i, to := range addresses {
 		l, err := c.openTo(ctx, to, len(addresses)-i)
-		if errors.Is(err, errOlder) {
+		for errors.Is(err, errOlder) {
 			l, err = c.openTo(ctx, to, len(addresses)-i)
 		}
 		if err == nil {

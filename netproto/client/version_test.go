@@ -27,8 +27,8 @@ func (s *script) versions() (all []int) {
 	return all
 }
 
-// A gateway that refuses version 4 is asked in version 3 at once, and that is no failure: not to the ask, nor to
-// whoever is told of attempts, nor to the pause before the next one. The client remembers it; a new one tries 4
+// A gateway of version 3 is asked in each older version at once, and that is no failure: not to the ask, nor to
+// whoever is told of attempts, nor to the pause before the next one. The client remembers it; a new one tries 5
 // again.
 func TestOldGateway(t *testing.T) {
 	s := &script{reply: always(1)}
@@ -39,7 +39,7 @@ func TestOldGateway(t *testing.T) {
 		start := time.Now()
 		r, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Ahead: 8, Within: time.Minute})
 		require.NoError(t, err)
-		assert.LessOrEqual(t, time.Since(start), 10*a.hop, "two handshakes, and no pause")
+		assert.LessOrEqual(t, time.Since(start), 15*a.hop, "three handshakes, and no pause")
 		assert.Nil(t, r.Ahead, "it gives none")
 		assert.Equal(t, 3, r.Prefilled)
 		settle()
@@ -48,9 +48,9 @@ func TestOldGateway(t *testing.T) {
 		_, err = session.Ask(t.Context(), terms.Question{Context: ids(4), Within: time.Minute})
 		require.NoError(t, err)
 		settle()
-		assert.Equal(t, []int{4, 3, 3}, s.versions())
+		assert.Equal(t, []int{5, 4, 3, 3}, s.versions())
 		assert.Equal(t, []error{nil, nil}, seen.get())
-		assert.Equal(t, 2, c.Stats().Connections, "the refused one is none")
+		assert.Equal(t, 3, c.Stats().Connections, "a refused one counts only if it began with the ticket of the first")
 		_, err = session.Ask(t.Context(), terms.Question{Context: ids(5), AuditFrom: 2, Verify: terms.EachChoice})
 		require.ErrorIs(t, err, netproto.CannotVerify)
 		assert.ErrorContains(t, err, "the gateway speaks version 3 of the protocol, verification takes version 4")
@@ -62,7 +62,7 @@ func TestOldGateway(t *testing.T) {
 		_, session = s.dial(t, nil)
 		_, err = session.Ask(t.Context(), terms.Question{Context: ids(4), Within: time.Minute})
 		require.NoError(t, err)
-		assert.Equal(t, []int{4, 3, 3, 4, 3}, s.versions())
+		assert.Equal(t, []int{5, 4, 3, 3, 5, 4, 3}, s.versions())
 	})
 }
 
@@ -128,7 +128,7 @@ func TestGatewayBecomesOld(t *testing.T) {
 			}
 			asks.Wait()
 			settle()
-			assert.Equal(t, []int{4, 4, 3}, s.versions())
+			assert.Equal(t, []int{5, 5, 4, 3}, s.versions())
 			assert.Equal(t, []bool{false, true}, s.resumed[:2])
 			assert.Equal(t, []error{nil}, seen.get())
 			_, n := s.count()
@@ -152,12 +152,12 @@ func TestGatewayBecomesOldDialled(t *testing.T) {
 		for i := range 2 {
 			c, err := Dial(t.Context(), s.addr, o)
 			require.NoError(t, err)
-			assert.Equal(t, 4-i, c.Welcome().Version)
+			assert.Equal(t, 5-2*i, c.Welcome().Version)
 			settle()
 			require.NoError(t, c.Close())
 			s.old.Store(true)
 		}
-		assert.Equal(t, []int{4, 4, 3}, s.versions())
+		assert.Equal(t, []int{5, 5, 4, 3}, s.versions())
 		for range 2 {
 			c, _ := s.dial(t, func(lazy *Options) { lazy.Tickets = o.Tickets })
 			w, err := c.Connect(t.Context())
@@ -166,11 +166,11 @@ func TestGatewayBecomesOldDialled(t *testing.T) {
 			settle()
 			require.NoError(t, c.Close())
 		}
-		assert.Equal(t, []int{4, 4, 3, 4, 3, 4, 3}, s.versions())
+		assert.Equal(t, []int{5, 5, 4, 3, 5, 4, 3, 5, 4, 3}, s.versions())
 	})
 }
 
-// A gateway that is replaced by one of version 4 takes the Hello of version 3; a new client has all of it.
+// A gateway that is replaced by one of version 5 takes the Hello of version 3; a new client has all of it.
 func TestOldGatewayReplaced(t *testing.T) {
 	s := &script{reply: always(1), ahead: 8}
 	s.old.Store(true)
@@ -188,7 +188,7 @@ func TestOldGatewayReplaced(t *testing.T) {
 				s.listen(t, s.pair, netproto.ALPN)
 			}
 		}
-		assert.Equal(t, []int{4, 3, 3}, s.versions())
+		assert.Equal(t, []int{5, 4, 3, 3}, s.versions())
 		assert.Equal(t, 3, c.Welcome().Version)
 		_, session = s.dial(t, nil)
 		_, err := session.Ask(t.Context(), terms.Question{Context: ids(9), Ahead: 2, Within: time.Minute})
@@ -197,8 +197,8 @@ func TestOldGatewayReplaced(t *testing.T) {
 	})
 }
 
-// A gateway that takes neither version is one that only a change of the configuration helps against; each attempt tries
-// both.
+// A gateway that takes no version is one that only a change of the configuration helps against; each attempt tries
+// all of them.
 func TestNoVersion(t *testing.T) {
 	s := &script{hello: func(int) []byte { return refuse(netproto.WrongVersion) }}
 	inAir(t, s, func(t *testing.T, a *air) {
@@ -210,7 +210,7 @@ func TestNoVersion(t *testing.T) {
 			assert.True(t, lasting(err))
 			synctest.Wait()
 		}
-		assert.Equal(t, []int{4, 3, 4, 3}, s.versions())
+		assert.Equal(t, []int{5, 4, 3, 5, 4, 3}, s.versions())
 		for _, err := range seen.get() {
 			assert.ErrorIs(t, err, netproto.WrongVersion)
 		}
@@ -220,7 +220,7 @@ func TestNoVersion(t *testing.T) {
 
 // A Welcome is of a version that the client can speak and has not been told of a later one than the Hello's.
 func TestVersionOfWelcome(t *testing.T) {
-	for version, good := range map[int]bool{0: false, 2: false, 3: true, 4: true, 5: false} {
+	for version, good := range map[int]bool{0: false, 2: false, 3: true, 4: true, 5: true, 6: false} {
 		welcome := netproto.Welcome{Version: version}
 		s := &script{reply: always(1), hello: func(int) []byte { return welcome.Append(nil) }}
 		inAir(t, s, func(t *testing.T, a *air) {
@@ -235,7 +235,7 @@ func TestVersionOfWelcome(t *testing.T) {
 	}
 }
 
-// Where nothing new is wanted, what a client of version 4 sends is what one of version 3 sent, to the byte: these bytes
+// Where nothing new is wanted, what a client of version 5 sends is what one of version 3 sent, to the byte: these bytes
 // are those of the last client of version 3.
 func TestBytesOfVersion3(t *testing.T) {
 	for _, old := range []bool{false, true} {
@@ -266,6 +266,24 @@ func TestBytesOfVersion3(t *testing.T) {
 			}, have)
 		})
 	}
+}
+
+// To a gateway of an older version a client states no template: there the digest has another meaning, and the gateway
+// would refuse one that differs.
+func TestTemplateOfOlderVersion(t *testing.T) {
+	s := &script{reply: always(1)}
+	s.old.Store(true)
+	inAir(t, s, func(t *testing.T, a *air) {
+		who := netproto.Identity{Tokenizer: netproto.Digest{1}, Vocab: 10, Template: netproto.Digest{2}}
+		_, session := s.dial(t, func(o *Options) { o.Identity = who })
+		_, err := session.Ask(t.Context(), terms.Question{Context: ids(3), Within: time.Minute})
+		require.NoError(t, err)
+		bare := who
+		bare.Template = netproto.Digest{}
+		for i, want := range []netproto.Identity{who, bare, bare} {
+			assert.Equal(t, want, s.said[i].Identity, "version %d", s.said[i].Version)
+		}
+	})
 }
 
 // Before the Welcome a connection offers what its Hello asks for, and so does one that failed meanwhile; after it, what

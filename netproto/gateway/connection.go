@@ -144,7 +144,8 @@ func (c *connection) admit(control *quic.Stream) (w netproto.Welcome, err error)
 	if err != nil {
 		return w, err
 	}
-	if err = c.g.compatible(hello.Identity); err == nil {
+	otherTemplate, err := c.g.compare(hello)
+	if err == nil {
 		var victim *connection
 		victim, err = c.g.room.welcome(c, who)
 		victim.displace()
@@ -155,7 +156,7 @@ func (c *connection) admit(control *quic.Stream) (w netproto.Welcome, err error)
 	}
 	c.who, c.version = who, min(hello.Version, netproto.Version)
 	w = netproto.Welcome{Version: c.version, Model: c.g.info.Model, Limits: c.g.opt.limits(),
-		Audit: c.g.info.Audit, Choices: c.g.info.Choices}
+		Audit: c.g.info.Audit, Choices: c.g.info.Choices, OtherTemplate: otherTemplate}
 	if c.version >= netproto.VerifyVersion && c.g.decoder != nil {
 		w.Ahead = max(c.g.opt.MaxAhead, 0)
 	}
@@ -185,16 +186,14 @@ func readHello(control io.Reader) (netproto.Hello, error) {
 	return hello, nil
 }
 
-// compatible compares what tokens mean.
-func (g *Gateway) compatible(theirs netproto.Identity) error {
-	ours, none := g.info.Identity, netproto.Digest{}
-	switch {
-	case ours.Tokenizer != none && ours.Tokenizer != theirs.Tokenizer, ours.Vocab != theirs.Vocab:
-		return netproto.Refusal{Code: netproto.WrongTokenizer}
-	case ours.Template != none && theirs.Template != none && ours.Template != theirs.Template && !g.opt.AnyTemplate:
-		return netproto.Refusal{Code: netproto.WrongTemplate}
+// compare compares the models of both sides. The digest of a template of an older client is of its text, and says
+// nothing here.
+func (g *Gateway) compare(hello netproto.Hello) (otherTemplate bool, err error) {
+	otherTemplate, err = g.info.Identity.Compare(hello.Identity)
+	if err != nil {
+		return false, netproto.Refusal{Code: netproto.WrongTokenizer}
 	}
-	return nil
+	return otherTemplate && hello.Version >= netproto.TemplateVersion, nil
 }
 
 // listen reads what comes on the control stream after the Hello: sessions that end.

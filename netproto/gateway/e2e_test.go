@@ -98,8 +98,6 @@ func TestDialRefused(t *testing.T) {
 			netproto.WrongTokenizer},
 		"other vocab": {func(o *client.Options) { o.Secret = "0123456789abcdef"; o.Identity.Vocab++ },
 			netproto.WrongTokenizer},
-		"other template": {func(o *client.Options) { o.Secret = "fedcba9876543210"; o.Identity.Template[5]++ },
-			netproto.WrongTemplate},
 		"system roots": {func(o *client.Options) { o.Pin = netproto.Digest{} }, nil},
 		"wrong pin":    {func(o *client.Options) { o.Pin[0]++ }, nil},
 	} {

@@ -540,41 +540,44 @@ func TestDictionaryChosen(t *testing.T) {
 func TestIdentity(t *testing.T) {
 	none := netproto.Digest{}
 	for name, c := range map[string]struct {
-		ours netproto.Identity
-		opt  gateway.Options
-		say  func(*netproto.Hello)
-		want netproto.Code // NoReason is welcome
+		ours  netproto.Identity
+		say   func(*netproto.Hello)
+		want  netproto.Code // NoReason is welcome
+		other bool          // the Welcome notes that the template differs
 	}{
-		"the same": {identity(), gateway.Options{}, func(*netproto.Hello) {}, netproto.NoReason},
-		"other tokenizer": {identity(), gateway.Options{},
-			func(h *netproto.Hello) { h.Identity.Tokenizer[5]++ }, netproto.WrongTokenizer},
-		"no tokenizer": {identity(), gateway.Options{},
-			func(h *netproto.Hello) { h.Identity.Tokenizer = none }, netproto.WrongTokenizer},
-		"tokenizer is not stated": {netproto.Identity{Vocab: vocab}, gateway.Options{},
-			func(*netproto.Hello) {}, netproto.NoReason},
-		"other vocabulary": {netproto.Identity{Vocab: vocab}, gateway.Options{},
-			func(h *netproto.Hello) { h.Identity.Vocab++ }, netproto.WrongTokenizer},
-		"other template": {identity(), gateway.Options{},
-			func(h *netproto.Hello) { h.Identity.Template[5]++ }, netproto.WrongTemplate},
-		"other template may be": {identity(), gateway.Options{AnyTemplate: true},
-			func(h *netproto.Hello) { h.Identity.Template[5]++ }, netproto.NoReason},
-		"no template": {identity(), gateway.Options{},
-			func(h *netproto.Hello) { h.Identity.Template = none }, netproto.NoReason},
-		"other tokenizer may not be": {identity(), gateway.Options{AnyTemplate: true},
-			func(h *netproto.Hello) { h.Identity.Tokenizer[5]++ }, netproto.WrongTokenizer},
-		"no version that there is": {identity(), gateway.Options{},
-			func(h *netproto.Hello) { h.Version++ }, netproto.WrongVersion},
-		"a secret on an open gateway": {identity(), gateway.Options{},
-			func(h *netproto.Hello) { h.Secret = secretA }, netproto.NoReason},
+		"the same": {identity(), func(*netproto.Hello) {}, netproto.NoReason, false},
+		"other tokenizer": {identity(),
+			func(h *netproto.Hello) { h.Identity.Tokenizer[5]++ }, netproto.WrongTokenizer, false},
+		"no tokenizer": {identity(),
+			func(h *netproto.Hello) { h.Identity.Tokenizer = none }, netproto.WrongTokenizer, false},
+		"tokenizer is not stated": {netproto.Identity{Vocab: vocab}, func(*netproto.Hello) {}, netproto.NoReason, false},
+		"other vocabulary": {netproto.Identity{Vocab: vocab},
+			func(h *netproto.Hello) { h.Identity.Vocab++ }, netproto.WrongTokenizer, false},
+		"other template": {identity(), func(h *netproto.Hello) { h.Identity.Template[5]++ }, netproto.NoReason, true},
+		"other template of an older client": {identity(),
+			func(h *netproto.Hello) { h.Version, h.Identity.Template[5] = 4, 0 }, netproto.NoReason, false},
+		"no template": {identity(),
+			func(h *netproto.Hello) { h.Identity.Template = none }, netproto.NoReason, false},
+		"template is not stated": {netproto.Identity{Vocab: vocab, Tokenizer: identity().Tokenizer},
+			func(*netproto.Hello) {}, netproto.NoReason, false},
+		"other tokenizer and template": {identity(),
+			func(h *netproto.Hello) { h.Identity.Tokenizer[5]++; h.Identity.Template[5]++ }, netproto.WrongTokenizer,
+			false},
+		"no version that there is": {identity(),
+			func(h *netproto.Hello) { h.Version++ }, netproto.WrongVersion, false},
+		"a secret on an open gateway": {identity(),
+			func(h *netproto.Hello) { h.Secret = secretA }, netproto.NoReason, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := &stating{&fake{}, gateway.Info{Model: "the model", Identity: c.ours}}
-			inWorld(t, c.opt, up, func(t *testing.T, w *world) {
+			inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
 				if c.want != netproto.NoReason {
 					w.turned(guest{hello: c.say}, c.want)
 					return
 				}
-				want := netproto.Welcome{Version: netproto.Version, Model: "the model"}
+				said := netproto.Hello{Version: netproto.Version}
+				c.say(&said)
+				want := netproto.Welcome{Version: said.Version, Model: "the model", OtherTemplate: c.other}
 				want.Limits = netproto.Limits{Context: 32768, Sessions: 64, Asks: 128, Message: 3*32768 + 256}
 				assert.Equal(t, want, w.enter(guest{hello: c.say}).welcome)
 			})

@@ -17,7 +17,6 @@ type Options struct {
 	TicketKeys   []TicketKey           // see Gateway.SetTicketKeys; none: made on the spot, and again every day
 	Tokens       []Token               // who may ask; none means anybody
 	Dictionaries []netproto.Dictionary // trained dictionaries that devices may use, best first
-	AnyTemplate  bool                  // take devices whose chat template differs
 
 	MaxContext int // tokens of a context; 0 means what the upstream takes
 	// most tokens that an ask can have decoded beyond the one asked for, where the upstream is a Decoder; 0 means 16,

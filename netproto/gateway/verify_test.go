@@ -54,7 +54,7 @@ func TestClientOfVersion3(t *testing.T) {
 // The Welcome has the lower version of both sides, and a Hello of no version that the gateway speaks is refused.
 func TestVersions(t *testing.T) {
 	inWorld(t, gateway.Options{}, &decoder{fake: &fake{}}, func(t *testing.T, w *world) {
-		for version, ahead := range map[int]int{3: 0, 4: 16} {
+		for version, ahead := range map[int]int{3: 0, 4: 16, 5: 16} {
 			r := w.enter(guest{hello: func(h *netproto.Hello) { h.Version = version }})
 			assert.Equal(t, []int{version, ahead}, []int{r.welcome.Version, r.welcome.Ahead})
 			a := wanting(t, 1, path(20, 1), 4)
@@ -65,7 +65,7 @@ func TestVersions(t *testing.T) {
 			s, _ := r.follow(a)
 			assert.Len(t, rest(t, s), 4)
 		}
-		for _, version := range []int{0, 2, 5} {
+		for _, version := range []int{0, 2, 6} {
 			w.turned(guest{hello: func(h *netproto.Hello) { h.Version = version }}, netproto.WrongVersion)
 		}
 	})

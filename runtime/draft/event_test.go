@@ -72,6 +72,15 @@ func TestWarmedInVain(t *testing.T) {
 	assert.Equal(t, []int{30, 0}, []int{s.Warmed, s.WarmedInVain()})
 }
 
+// TestCut: a question about the token after the last one shown is told apart from other dropped ones, where the router
+// asked it.
+func TestCut(t *testing.T) {
+	var s Summary
+	s.Add(Event{Escalation: &Escalation{Outcome: Dropped}})
+	s.Add(Event{Escalation: &Escalation{Outcome: Dropped, Cut: true}})
+	assert.Equal(t, []int{2, 1}, []int{s.Dropped, s.Cut})
+}
+
 // TestEvents follows single escalations through their times, each worked out by hand.
 func TestEvents(t *testing.T) {
 	base := Escalation{

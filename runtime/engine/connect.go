@@ -25,7 +25,7 @@ const (
 	GivePin                   // the fingerprint of a certificate that no authority signs for
 	RightHost                 // a name that exists
 	RightSecret               // the gateway's access token
-	SameFamily                // a small model with the vocabulary and template of the gateway's
+	SameFamily                // a small model with the vocabulary of the gateway's
 	SameVersion               // one version of the program on both sides
 	ReadRefusal               // what the gateway says itself
 )
@@ -45,7 +45,7 @@ func RemedyFor(err error) Remedy {
 		return RightHost
 	case code == netproto.WrongSecret:
 		return RightSecret
-	case code == netproto.WrongTokenizer, code == netproto.WrongTemplate:
+	case code == netproto.WrongTokenizer:
 		return SameFamily
 	case code == netproto.WrongVersion:
 		return SameVersion

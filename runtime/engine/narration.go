@@ -19,8 +19,7 @@ type narration struct {
 	decoder *tokenizer.Decoder
 	stop    stopper
 	text    strings.Builder // of all tokens that were shown
-	path    uint64          // of the router's decisions, where it has a budget
-	spent   router.Answer   // of that
+	seen    []float32       // confidences of all tokens, where there is a router
 	stopped bool            // a stop string is there
 	more    bool            // whether the caller wants more
 }
@@ -39,8 +38,8 @@ func (n *narration) take(e draft.Event) bool {
 		n.s.summary.Accepted += p.Accepted
 	}
 	t := e.Token
-	if t != nil && n.budgeted() {
-		n.decided(t)
+	if t != nil && n.r.Router != nil {
+		n.seen = append(n.seen, t.Confidence)
 	}
 	if t != nil && (!t.End || n.r.IgnoreEnd) {
 		return n.token(t)
@@ -48,29 +47,18 @@ func (n *narration) take(e draft.Event) bool {
 	return true
 }
 
-// budgeted reports whether the router follows a budget.
-func (n *narration) budgeted() bool { return n.r.Router != nil && n.r.Router.Balance() != nil }
-
-// decided notes what was decided about a token.
-func (n *narration) decided(t *draft.Token) {
-	var asked bool
-	if asked, n.path = n.r.Router.Judge(n.path, t.Pos, t.Confidence); asked {
-		n.spent.Escalations++
-	}
-	n.spent.Confidences = append(n.spent.Confidences, t.Confidence)
-}
-
 // spend adds the answer to the balance of the router's budget. cut questions about the token that would follow count
 // too, unless a stop string ended the text: whether there is one depends on the mode then.
 func (n *narration) spend(cut int) {
-	if !n.budgeted() {
+	if n.r.Router == nil || n.r.Router.Balance() == nil {
 		return
 	}
-	if n.spent.Tokens = n.s.summary.Tokens; !n.stopped {
-		n.spent.Escalations += cut
+	a := n.r.Router.Spent(n.seen, n.s.summary.Tokens)
+	if !n.stopped {
+		a.Escalations += cut
 	}
-	n.r.Router.Add(n.spent)
-	n.s.spent = n.spent
+	n.r.Router.Add(a)
+	n.s.spent = a
 }
 
 // token shows a token, as far as no stop string may begin in it.

@@ -2,13 +2,11 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/ended"
 	"github.com/pilotfish-ai/pilotfish/internal/phase"
 	"github.com/pilotfish-ai/pilotfish/netproto"
@@ -29,25 +27,18 @@ type (
 	ServiceStats   = batch.Stats
 )
 
-// Identity says what the ids of the model mean: edge and cloud must agree in it.
+// Identity says what the ids of the model mean, and how it writes a chat: see [netproto.Identity.Compare].
 func (e *Engine) Identity() (netproto.Identity, error) {
 	t, err := e.Tokenizer()
 	if err != nil {
 		return netproto.Identity{}, err
 	}
-	return identityOf(e.file, t)
+	return identityOf(t), nil
 }
 
 // identityOf says what the ids of a file with this tokenizer mean.
-func identityOf(f *gguf.File, t *tokenizer.Tokenizer) (netproto.Identity, error) {
-	id := netproto.Identity{Tokenizer: t.Hash(), Vocab: t.Used()}
-	switch template, err := f.String("tokenizer.chat_template"); {
-	case err == nil:
-		id.Template = sha256.Sum256([]byte(template))
-	case !errors.Is(err, gguf.ErrAbsent):
-		return netproto.Identity{}, err
-	}
-	return id, nil
+func identityOf(t *tokenizer.Tokenizer) netproto.Identity {
+	return netproto.Identity{Tokenizer: t.Hash(), Vocab: t.Used(), Template: t.ChatHash()}
 }
 
 // Gateway makes a QUIC server in front of the service.
@@ -154,6 +145,11 @@ func (r *Remote) Audit() string {
 	}
 	return w.Audit.String()
 }
+
+// OtherTemplate reports whether the chat templates of edge and cloud write chats differently; false before the first
+// connection, and where the gateway is of an older version. The large model then reads a form of chat that it was not
+// trained on.
+func (r *Remote) OtherTemplate() bool { return r.c.Welcome().OtherTemplate }
 
 // Choices is from how many of its most probable tokens the gateway's model can draw; 0 means from all, or that there
 // was no connection yet.

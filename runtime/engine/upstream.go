@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream"
@@ -62,15 +63,16 @@ func withTokens(path string, o UpstreamOptions) (UpstreamOptions, error) {
 	if err != nil {
 		return o, fmt.Errorf("%s: %w", path, err)
 	}
-	if o.Identity, err = identityOf(f, t); err != nil {
-		return o, fmt.Errorf("%s: %w", path, err)
-	}
-	o.Vocabulary, o.Draw, o.Ends = newVocabulary(t), draw, endsOf(t)
+	o.Identity, o.Vocabulary, o.Draw, o.Ends = identityOf(t), newVocabulary(t), draw, endsOf(t)
 	return o, nil
 }
 
 // Gateway makes a QUIC server in front of the engines.
 func (u *Upstream) Gateway(o GatewayOptions) (*gateway.Gateway, error) { return gateway.New(o, u.u) }
+
+// Identity says what the ids of the engines' model mean, and how it writes a chat, by the file with its vocabulary. The
+// error is nil, as that file has been read.
+func (u *Upstream) Identity() (netproto.Identity, error) { return u.u.Info().Identity, nil }
 
 // Context is the longest context of a question, in tokens; 0 if no engine says so.
 func (u *Upstream) Context() int { return u.u.Info().MaxContext }

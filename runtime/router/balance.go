@@ -17,9 +17,9 @@ const (
 
 // Answer is what one answer adds to a [Balance].
 type Answer struct {
-	Tokens      int       // that were shown; the end token is not counted
-	Escalations int       // decisions to escalate, with that about the end token, and those without a reply
-	Confidences []float32 // of all decisions, in the order of the text
+	Tokens      int       `json:"tokens"`      // that were shown; the end token is not counted
+	Escalations int       `json:"escalations"` // decisions to escalate, about the end token and without a reply too
+	Confidences []float32 `json:"confidences"` // of all decisions, in the order of the text
 }
 
 // Balance is what a budget has spent in the answers so far, and the confidences that were seen last: the state that
@@ -78,6 +78,9 @@ func (b *Balance) Add(a Answer) {
 
 // outside reports whether a value is no confidence.
 func outside(c float32) bool { return !(c >= 0 && c <= 1) }
+
+// Clone returns a balance with the same content, which does not change with b.
+func (b *Balance) Clone() *Balance { return &Balance{s: b.state()} }
 
 // state returns a copy of the state.
 func (b *Balance) state() state {

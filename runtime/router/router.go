@@ -160,6 +160,23 @@ func (r *Router) Begin() *Router {
 	return &begun
 }
 
+// Spent returns what an answer spends whose decisions had these confidences, in the order of the text, and of which so
+// many tokens were shown. The router is the one that the answer was begun with. Without a budget it returns the zero
+// value.
+func (r *Router) Spent(confidences []float32, tokens int) Answer {
+	if r.from == nil {
+		return Answer{}
+	}
+	a, c := Answer{Tokens: tokens, Confidences: confidences}, count{}
+	for _, confidence := range confidences {
+		escalated := float64(confidence) < r.from.threshold(c)
+		if c = c.add(escalated); escalated {
+			a.Escalations++
+		}
+	}
+	return a
+}
+
 // Add adds an answer to the balance. Without a budget it does nothing.
 func (r *Router) Add(a Answer) {
 	if r.prior != nil {
@@ -253,21 +270,15 @@ func (r *Router) Want(w backend.Want) backend.Want {
 // is to be asked. path is what the decisions before it left, 0 at the start of a text; next is what this one leaves.
 func (r *Router) Decide(path uint64, pos int, head *backend.Output) (confidence float32, escalate bool, next uint64) {
 	confidence = r.Confidence(pos, head)
-	escalate, next = r.Judge(path, pos, confidence)
-	return confidence, escalate, next
-}
-
-// Judge is Decide for a confidence that is known.
-func (r *Router) Judge(path uint64, pos int, confidence float32) (escalate bool, next uint64) {
 	switch r.o.Policy {
 	case Never:
-		return false, path
+		return confidence, false, path
 	case Always:
-		return true, path
+		return confidence, true, path
 	}
 	count := countOf(path)
 	escalate = float64(confidence) < r.threshold(count, pos)
-	return escalate, count.add(escalate).path()
+	return confidence, escalate, count.add(escalate).path()
 }
 
 // Explain tells of the decision that Decide makes with the same arguments: the margin and the entropy in nats of the

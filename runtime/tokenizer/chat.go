@@ -25,6 +25,7 @@ type chatML struct {
 	start, end int32  // the tokens
 	system     string // content of the system turn where a chat begins with another
 	addSystem  bool
+	toolsEnd   string // what follows the definitions of tools
 }
 
 // newChatML recognises the chat template of a file.
@@ -39,7 +40,21 @@ func newChatML(template string, v *vocabulary) (c chatML, err error) {
 		return c, &KeyError{keyTokens, err}
 	}
 	c.system, c.addSystem = defaultSystem(template)
+	c.toolsEnd = endOfTools(template)
 	return c, nil
+}
+
+// endOfTools finds what a template writes between the definitions of tools and the end of the turn; without it, it is
+// that of most files of Qwen2.5. Published files differ in the braces of the example.
+func endOfTools(template string) string {
+	for _, quote := range []byte{'"', '\''} {
+		if _, rest, found := strings.Cut(template, string(quote)+`\n</tools>`); found {
+			if text, ok := unquote(rest, quote); ok {
+				return "\n</tools>" + text
+			}
+		}
+	}
+	return toolsEnd
 }
 
 // defaultSystem finds the system turn that a template writes of its own accord: the first place where it writes the

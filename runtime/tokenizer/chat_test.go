@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"encoding/hex"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -97,4 +98,40 @@ func TestDefaultSystem(t *testing.T) {
 		_, ok := defaultSystem(template)
 		assert.False(t, ok, template)
 	}
+}
+
+// TestChatHash: templates that render ordinary chats to the same ids have one hash, whatever else their texts say.
+func TestChatHash(t *testing.T) {
+	const system = "<|im_start|>system\\nYou swim.<|im_end|>\\n"
+	const turns = `{{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}`
+	hash := func(template string) [32]byte {
+		t.Helper()
+		return trained(1).with(keyTemplate, template).tokenizer(t).ChatHash()
+	}
+	want := hash("{{ '" + system + "' }}" + turns)
+	for _, same := range []string{
+		`{{ "` + system + `" }}` + turns,
+		"{%- if tools %}{{- '# Tools: {\"name\": <function>}' }}{% endif %}{{ '" + system + "' }}" + turns,
+		"{%- if tools %}{{- '# Tools: {{\"name\": <function>}}' }}{% endif %}{{ '" + system + "' }}" + turns,
+	} {
+		assert.Equal(t, want, hash(same), same)
+	}
+
+	seen := map[[32]byte]string{want: "the first", {}: "none"}
+	for _, other := range []string{
+		turns, // no system message of its own
+		"{{ '<|im_start|>system\\n<|im_end|>\\n' }}" + turns,           // an empty one
+		"{{ '<|im_start|>system\\nYou swim. <|im_end|>\\n' }}" + turns, // a blank
+		"{{ '[INST] ' + message.content + ' [/INST]' }}",               // not supported
+		"{{ '[INST]' + message.content + '[/INST]' }}",
+		"{{ '<|im_start|>' + message }}",
+	} {
+		have := hash(other)
+		assert.Empty(t, seen[have], other)
+		seen[have] = other
+	}
+	assert.Equal(t, "026485b16e30da33d1f75e6fd83f3c7e30beab0d7b6518fade3c1c13d3cbb528", hex.EncodeToString(want[:]),
+		"devices and gateways of other builds compare it")
+	assert.Zero(t, hash(""), "a file without a template")
+	assert.Equal(t, hash("[INST]"), hash("[INST]"))
 }

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -137,6 +138,11 @@ func build(s source) (*Tokenizer, error) {
 	t.always, t.parsed = newSpecials(&t.vocab)
 	t.chat, t.chatErr = newChatML(s.template, &t.vocab)
 	t.hash = sync.OnceValue(t.digest)
+	t.chatHash = func() (none [32]byte) { return none }
+	if s.template != "" {
+		text := sha256.Sum256([]byte(s.template))
+		t.chatHash = sync.OnceValue(func() [32]byte { return t.chatDigest(text) })
+	}
 	return t, nil
 }
 

@@ -34,6 +34,7 @@ type Tokenizer struct {
 	chat     chatML
 	chatErr  error // why chat cannot be used
 	hash     func() [32]byte
+	chatHash func() [32]byte
 }
 
 // Size returns the number of tokens, those that only pad the embedding included.
@@ -83,6 +84,41 @@ func (t *Tokenizer) digest() (sum [32]byte) {
 	w.number(-1)
 	if t.addBOS {
 		w.number(int(t.bos))
+	}
+	w.b.Flush()
+	h.Sum(sum[:0])
+	return sum
+}
+
+// ChatHash returns the SHA-256 of what the model's chat template writes for ordinary chats, as ids: with and without a
+// system message, of one and of several turns, each up to where the assistant's turn begins. Templates of different
+// text with the same effect agree, as far as [Tokenizer.Chat] renders them: what a template writes about tools does not
+// count. Of a template that is not supported it is the hash of the text, which no rendering has; of a file without a
+// template it is zero. It says nothing about the vocabulary, see [Tokenizer.Hash].
+func (t *Tokenizer) ChatHash() [32]byte { return t.chatHash() }
+
+// chatDigest computes [Tokenizer.ChatHash] of a template with this SHA-256. The name of the form is written first: a
+// version that renders other chats, or renders them in another way, has another one.
+func (t *Tokenizer) chatDigest(template [32]byte) (sum [32]byte) {
+	h := sha256.New()
+	w := digestWriter{bufio.NewWriter(h)}
+	if t.chatErr != nil {
+		w.text("pilotfish chat 1 text")
+		w.text(string(template[:]))
+	} else {
+		w.text("pilotfish chat 1 ids")
+	}
+	system, user := Message{"system", "Be brief."}, Message{"user", "What is 2 + 2?"}
+	answer, next := Message{"assistant", "4"}, Message{"user", "And 3 + 3?"}
+	for _, chat := range [][]Message{{user}, {system, user}, {user, answer, next}, {system, user, answer, next}} {
+		ids, err := t.Chat(chat, true)
+		if err != nil {
+			break // each fails as the first does
+		}
+		w.number(len(ids))
+		for _, id := range ids {
+			w.number(int(id))
+		}
 	}
 	w.b.Flush()
 	h.Sum(sum[:0])

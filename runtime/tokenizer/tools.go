@@ -33,9 +33,10 @@ const (
 
 // ChatTools is [Tokenizer.Chat], up to where the assistant's turn begins, for a chat in which the model may call tools:
 // each is the JSON text of its definition, {"type": "function", "function": {"name": …}}. The turns are those of the
-// template of Qwen2.5: definitions stand in the system's turn, calls between <tool_call> and </tool_call> in the
-// assistant's, and what tools return between <tool_response> and </tool_response> in a turn of the user, one for all
-// tools that answer together. JSON is written as Python's json.dumps does.
+// template of Qwen2.5: definitions stand in the system's turn, followed by what the file's own template says about them,
+// calls between <tool_call> and </tool_call> in the assistant's, and what tools return between <tool_response> and
+// </tool_response> in a turn of the user, one for all tools that answer together. JSON is written as Python's
+// json.dumps does.
 //
 // As in Chat, special tokens in what others wrote are not parsed.
 func (t *Tokenizer) ChatTools(turns []Turn, tools [][]byte) ([]int32, error) {
@@ -71,7 +72,7 @@ func (t *Tokenizer) turnTexts(turns []Turn, tools [][]byte) ([]string, error) {
 	}
 	var texts []string
 	if len(tools) > 0 {
-		text, err := toolsText(tools)
+		text, err := t.toolsText(tools)
 		if err != nil {
 			return nil, err
 		}
@@ -102,7 +103,7 @@ func (t *Tokenizer) turnTexts(turns []Turn, tools [][]byte) ([]string, error) {
 }
 
 // toolsText returns what the system's turn says of tools.
-func toolsText(tools [][]byte) (string, error) {
+func (t *Tokenizer) toolsText(tools [][]byte) (string, error) {
 	var b strings.Builder
 	b.WriteString(toolsBegin)
 	for i, tool := range tools {
@@ -112,7 +113,7 @@ func toolsText(tools [][]byte) (string, error) {
 		}
 		b.WriteString("\n" + text)
 	}
-	b.WriteString(toolsEnd)
+	b.WriteString(t.chat.toolsEnd)
 	return b.String(), nil
 }
 

@@ -53,6 +53,26 @@ func (c toolsCase) chat() (turns []Turn, tools [][]byte) {
 // qwenSystem is the system message of Qwen2.5's own template.
 const qwenSystem = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
 
+// TestEndOfTools: what follows the definitions is read out of the template, where it is there.
+func TestEndOfTools(t *testing.T) {
+	const doubled = "\n</tools>\n\nReturn {{\"name\": 'x'}}"
+	for template, want := range map[string]string{
+		`{{- "\n</tools>\n\nReturn {{\"name\": 'x'}}<|im_end|>\n" }}`: doubled,
+		`{{- '\n</tools>\n\nReturn {{"name": \'x\'}}<|im_end|>\n' }}`: doubled,
+		`{{- "\n</tools>" }}{{ "<|im_end|>" }}`:                       toolsEnd, // it is not in one string
+		`{{- "abz\n</tools>Return<|im_end|>" }}`:                      toolsEnd,
+		`\n</tools>Return<|im_end|>`:                                  toolsEnd,
+		"":                                                            toolsEnd,
+	} {
+		assert.Equal(t, want, endOfTools(template), template)
+	}
+	template := `<|im_start|>{{- "\n</tools>\nReturn {{}}<|im_end|>\n" }}`
+	tok := trained(1).with(keyTemplate, template).tokenizer(t)
+	ids, err := tok.ChatTools([]Turn{{Role: "user", Content: "x"}}, [][]byte{[]byte(`{"a":1}`)})
+	require.NoError(t, err)
+	assert.Contains(t, tok.Decode(ids), "<tools>\n{\"a\": 1}\n</tools>\nReturn {{}}")
+}
+
 // TestToolTexts compares with what the template of Qwen2.5 itself writes.
 func TestToolTexts(t *testing.T) {
 	tok := trained(1).tokenizer(t)

@@ -43,8 +43,7 @@ type Sampling struct {
 // Routing says with which router a text was decoded.
 type Routing struct {
 	Router    string  `json:"router"`    // SHA-256 of its file, in hexadecimal digits
-	Threshold float64 `json:"threshold"` // of confidence; where a budget moves it, at the start
-	Budget    float64 `json:"budget"`    // share of tokens to ask for; 0: the threshold stays
+	Threshold float64 `json:"threshold"` // of confidence
 }
 
 // Settings are everything that decides what a set of traces holds. Two sets with the same settings are the same to the

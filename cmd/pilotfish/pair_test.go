@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// withTemplate copies a model and replaces a part of its chat template with text of the same length.
+func withTemplate(t *testing.T, model, part, by string) string {
+	t.Helper()
+	require.Len(t, by, len(part))
+	b, err := os.ReadFile(model)
+	require.NoError(t, err)
+	require.Contains(t, string(b), part)
+	path := filepath.Join(t.TempDir(), "other.gguf")
+	require.NoError(t, os.WriteFile(path, bytes.Replace(b, []byte(part), []byte(by), 1), 0o600))
+	return path
+}
+
+// otherTokens is a model with another tokenizer than tinyModel's.
+func otherTokens(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tokens.gguf")
+	code, _, stderr := call(t, "bench", "synth", "--shape", "tiny", "--type", "q8_0", "--seed", "2", path)
+	require.Equal(t, exitDone, code, stderr)
+	return path
+}
+
+// pairCommands are the command lines of each command that takes two models, without those that name the small one; a
+// gateway is at cloud, the large model in a file. Some can leave the chat template out.
+func pairCommands(t *testing.T, cloud []string, large string) map[string][]string {
+	t.Helper()
+	dir := t.TempDir()
+	questions := filepath.Join(dir, "questions.jsonl")
+	require.NoError(t, os.WriteFile(questions, []byte(`{"question": "What swims?", "answer": "fish"}`+"\n"), 0o600))
+	few := []string{"--questions", "1", "-n", "2"}
+	eval := append([]string{"eval", questions, "--policy", "always"}, few...)
+	collect := append([]string{"router", "collect", "--data", questions}, few...)
+	in := func(line, where []string) []string { return append(append([]string{}, line...), where...) }
+	here := []string{"--large", large}
+	return map[string][]string{
+		"run --cloud": append([]string{"run", "--policy", "always", "-n", "2", "--deadline", "off", "--require-cloud",
+			"What swims?"}, cloud...),
+		"chat --cloud":           in([]string{"chat", "-n", "2"}, cloud),
+		"eval --cloud":           in(eval, cloud),
+		"eval --large":           in(eval, here),
+		"router collect --cloud": in(append(collect, "-o", filepath.Join(dir, "far")), cloud),
+		"router collect --large": in(append(collect, "-o", filepath.Join(dir, "near")), here),
+		"bench routing --large": in([]string{"bench", "routing", "--workload", questions, "--modes", "serial", "-n", "2",
+			"--deadline", "off"}, here),
+		"bench gateway --cloud": in([]string{"bench", "gateway", "--devices", "1", "--seconds", "0.2"}, cloud),
+	}
+}
+
+// flagOf is the flag by which a command line names its large model, with its value.
+func flagOf(line []string) string {
+	for i, arg := range line {
+		if arg == "--cloud" || arg == "--large" {
+			return arg + " " + line[i+1]
+		}
+	}
+	return ""
+}
+
+// TestPair: all commands that take two models have one rule. Templates of different text with the same effect are not
+// worth a word; one with another effect is warned about, unless no chat is written; another tokenizer is refused. Each
+// message names the flag.
+func TestPair(t *testing.T) {
+	ownFolders(t)
+	large := tinyModel(t, "q8_0")
+	address, pin, _ := startCloud(t, "-m", large, "--log", "off")
+	same := withTemplate(t, large, "add_generation_prompt", "add_generation_tpompr")
+	other := withTemplate(t, large, "{% for message in messages %}", "<|im_start|>system\n<|im_end|>")
+	none := withTemplate(t, large, "tokenizer.chat_template", "tokenizer.tach_template")
+	tokens := otherTokens(t)
+	for name, line := range pairCommands(t, []string{"--cloud", address, "--pin", pin}, large) {
+		run := func(small string, more ...string) (code int, stderr string) {
+			line := append(append(append([]string{}, line...), "-m", small), more...)
+			for i := range line[:len(line)-1] {
+				if line[i] == "-o" { // a folder of its own
+					line[i+1] = filepath.Join(t.TempDir(), "out")
+				}
+			}
+			code, _, stderr = callWith(t, "What swims?\n", line...)
+			return code, stderr
+		}
+		t.Run(name, func(t *testing.T) {
+			for _, small := range []string{same, none} {
+				code, stderr := run(small)
+				assert.Equal(t, exitDone, code, stderr)
+				assert.NotContains(t, stderr, "template")
+			}
+			code, stderr := run(other)
+			assert.Equal(t, exitDone, code, stderr)
+			writes := !strings.HasPrefix(name, "bench gateway") // its texts are no chats
+			assert.Equal(t, writes, strings.Contains(stderr, "warning: "+flagOf(line)+": its chat template"), stderr)
+			assert.LessOrEqual(t, strings.Count(stderr, "warning"), 1)
+			if writes && !strings.HasPrefix(name, "chat") {
+				code, stderr = run(other, "--raw")
+				assert.Equal(t, exitDone, code, stderr)
+				assert.NotContains(t, stderr, "template")
+			}
+			code, stderr = run(tokens)
+			assert.Equal(t, exitFailed, code, stderr)
+			assert.Contains(t, stderr, flagOf(line)+": ")
+			assert.Contains(t, stderr, "token")
+			assert.Contains(t, stderr, "-m")
+			assert.Contains(t, stderr, "family")
+			assert.NotContains(t, stderr, "template")
+		})
+	}
+}
+
+// callWith is call with something on stdin.
+func callWith(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = newApp(strings.NewReader(stdin), &out, &errs).run(t.Context(), args)
+	return code, out.String(), errs.String()
+}
+
+// TestServePair: the server applies the same rule, and says so in its log.
+func TestServePair(t *testing.T) {
+	ownFolders(t)
+	large := tinyModel(t, "q8_0")
+	address, pin, _ := startCloud(t, "-m", large, "--log", "off")
+	cloud := []string{"--cloud", address, "--pin", pin}
+	other := withTemplate(t, large, "{% for message in messages %}", "<|im_start|>system\n<|im_end|>")
+	for model, want := range map[string]bool{large: false, other: true} {
+		s := startServe(t, append([]string{"-m", model}, cloud...)...)
+		s.stop()
+		said := s.errs.String()
+		assert.Equal(t, want, strings.Contains(said, "chat template writes chats differently"), said)
+		assert.Equal(t, want, strings.Contains(said, "cloud="+address), said)
+	}
+	began := time.Now()
+	code, _, stderr := call(t, append([]string{"serve", "-m", otherTokens(t), "--listen", "127.0.0.1:0"}, cloud...)...)
+	assert.Equal(t, exitFailed, code)
+	assert.Less(t, time.Since(began), 30*time.Second)
+	assert.Contains(t, stderr, "--cloud "+address+": ")
+	assert.Contains(t, stderr, "tokenizers of edge and cloud differ")
+}

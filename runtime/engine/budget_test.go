@@ -1,0 +1,270 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// budgeted is a router with a budget and a balance of its own.
+func budgeted(t testing.TB, p router.Policy, budget float64) *router.Router {
+	t.Helper()
+	r, err := router.New(router.Options{Policy: p, Budget: budget, Seed: 3})
+	require.NoError(t, err)
+	return r
+}
+
+// stateOf is a balance as it is stored.
+func stateOf(t testing.TB, r *router.Router) string {
+	t.Helper()
+	text, err := json.Marshal(r.Balance())
+	require.NoError(t, err)
+	return string(text)
+}
+
+// routed is what an answer came to: its tokens, and what follows from the events of its tokens.
+type routed struct {
+	IDs     []int32
+	Origins []string
+	Spent   router.Answer
+}
+
+// answer decodes one answer and counts from its events what it spends.
+func answer(
+	t testing.TB, ctx context.Context, s *engine.Session, r engine.Route, prompt []int32,
+) (a routed, err error) {
+	t.Helper()
+	var counted router.Answer
+	r.Observe = func(e engine.Event) {
+		if k := e.Token; k != nil {
+			counted.Confidences = append(counted.Confidences, k.Confidence)
+			if k.Origin != draft.Edge {
+				counted.Escalations++
+			}
+			if !k.End || r.IgnoreEnd {
+				counted.Tokens++
+			}
+		}
+	}
+	for tok, e := range s.Routed(ctx, prompt, r) {
+		if err = e; err == nil {
+			a.IDs, a.Origins = append(a.IDs, tok.ID), append(a.Origins, tok.Origin)
+		}
+	}
+	a.Spent = s.Spent()
+	if err == nil {
+		assert.Equal(t, counted, a.Spent)
+	}
+	return a, err
+}
+
+// TestBudgetModes: answers one after the other have the same tokens and leave the same balance after each in every
+// mode, also where an end token or a stop string ends them, and the share of all of them is at most the budget.
+func TestBudgetModes(t *testing.T) {
+	edge, _, cloud := pair(t)
+	modes := map[string]draft.Options{
+		"serial":    {Mode: draft.Serial, Deadline: -1},
+		"pipelined": {Deadline: -1},
+		"wide":      {Branches: 4, InFlight: 8, Window: 20, Deadline: -1},
+		"little":    {Branches: 1, InFlight: 1, Window: 2, Rows: 1, Deadline: -1},
+	}
+	for _, p := range []router.Policy{router.Margin, router.Entropy, router.Random} {
+		for _, budget := range []float64{0.07, 0.3, 1} {
+			routers, sessions := map[string]*router.Router{}, map[string]*engine.Session{}
+			for name := range modes {
+				routers[name], sessions[name] = budgeted(t, p, budget), session(t, edge)
+			}
+			stop, asked := "", false
+			for i := range 12 {
+				request := engine.Request{MaxTokens: 8 + 5*i%23, IgnoreEnd: i%2 == 0}
+				if i%3 == 2 {
+					request.Stop = []string{stop}
+				}
+				want := routed{}
+				for _, name := range []string{"serial", "pipelined", "wide", "little"} {
+					got, err := answer(t, t.Context(), sessions[name], engine.Route{
+						Request: request, Router: routers[name], Draft: modes[name],
+						Cloud: &delayed{Cloud: cloud.Local(uint64(i))},
+					}, []int32{1, 2, int32(i), 9})
+					require.NoError(t, err)
+					if name == "serial" {
+						want = got
+					}
+					require.Equal(t, want, got, "%s, %v, %s, answer %d", p, budget, name, i)
+					require.Equal(t, stateOf(t, routers["serial"]), stateOf(t, routers[name]))
+				}
+				if text := sessions["serial"].Summary().Text; len(text) > 8 {
+					stop = text[4:7]
+				}
+				total := routers["serial"].Balance().Total()
+				asked = asked || total.Escalations > 0
+				if budget < 1 {
+					require.LessOrEqual(t, total.Share(), budget)
+				}
+			}
+			assert.True(t, asked)
+		}
+	}
+}
+
+// TestBudgetOfSessions: answers at the same time all count, and those that follow make up for what they spent too much.
+func TestBudgetOfSessions(t *testing.T) {
+	edge, _, cloud := pair(t)
+	r := budgeted(t, router.Margin, 0.2)
+	var running sync.WaitGroup
+	var mu sync.Mutex
+	var sum router.Total
+	run := func(i int) {
+		got, err := answer(t, t.Context(), session(t, edge), engine.Route{
+			Request: engine.Request{MaxTokens: 20, IgnoreEnd: true}, Router: r, Cloud: cloud.Local(uint64(i)),
+			Draft: draft.Options{Deadline: -1},
+		}, []int32{1, int32(i)})
+		assert.NoError(t, err)
+		mu.Lock()
+		defer mu.Unlock()
+		sum.Tokens, sum.Escalations = sum.Tokens+got.Spent.Tokens, sum.Escalations+got.Spent.Escalations
+	}
+	for i := range 6 {
+		running.Go(func() { run(i); run(i + 10) })
+	}
+	running.Wait()
+	for i := range 6 {
+		run(i + 20)
+	}
+	sum.Budget = 0.2
+	assert.Equal(t, sum, r.Balance().Total())
+	assert.LessOrEqual(t, sum.Share(), 0.2)
+	assert.Positive(t, sum.Escalations)
+}
+
+// TestBudgetOfTimeouts: tokens that stand without an answer of the cloud were escalated all the same.
+func TestBudgetOfTimeouts(t *testing.T) {
+	edge, _, _ := pair(t)
+	r, s := budgeted(t, router.Margin, 0.4), session(t, edge)
+	for range 3 {
+		_, err := answer(t, t.Context(), s, engine.Route{
+			Request: engine.Request{MaxTokens: 20, IgnoreEnd: true}, Router: r, Cloud: dead{},
+			Draft: draft.Options{Deadline: time.Millisecond},
+		}, []int32{7, 8})
+		require.NoError(t, err)
+		assert.Equal(t, s.Routing().Timeouts, s.Spent().Escalations)
+	}
+	assert.InDelta(t, 0.4*60, r.Balance().Total().Escalations, 4)
+}
+
+// errLeft is the cause of a context that ends.
+var errLeft = errors.New("the reader left")
+
+// TestBudgetOfCut: of an answer that is cut, what was shown counts, and the question that was open; also where the
+// caller panics.
+func TestBudgetOfCut(t *testing.T) {
+	edge, _, cloud := pair(t)
+	for _, mode := range []draft.Mode{draft.Serial, draft.Pipelined} {
+		r := budgeted(t, router.Margin, 1)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		waits := func(yes bool) engine.Route {
+			var far draft.Cloud = cloud.Local(1)
+			if yes {
+				far = &stuck{Cloud: far, answers: 3, then: func() { cancel(errLeft) }}
+			}
+			return engine.Route{Request: engine.Request{MaxTokens: 20, IgnoreEnd: true}, Router: r, Cloud: far,
+				Draft: draft.Options{Mode: mode, Deadline: -1, InFlight: 1}}
+		}
+		s := session(t, edge)
+		got, err := answer(t, ctx, s, waits(true), []int32{7, 8})
+		require.ErrorIs(t, err, errLeft)
+		require.Len(t, got.IDs, 3)
+		assert.Equal(t, []int{3, 4}, []int{got.Spent.Tokens, got.Spent.Escalations}, "the open question counts")
+		assert.Equal(t, router.Total{Budget: 1, Tokens: 3, Escalations: 4}, r.Balance().Total())
+		assert.Len(t, got.Spent.Confidences, 3)
+
+		for range s.Routed(t.Context(), []int32{7, 8}, waits(false)) {
+			break
+		}
+		assert.Equal(t, 4, r.Balance().Total().Tokens)
+		assert.Equal(t, s.Spent().Escalations, r.Balance().Total().Escalations-4)
+		assert.GreaterOrEqual(t, s.Spent().Escalations, 1)
+		assert.LessOrEqual(t, s.Spent().Escalations, 2)
+
+		before := r.Balance().Total()
+		assert.Panics(t, func() {
+			for range s.Routed(t.Context(), []int32{7, 8}, waits(false)) {
+				panic("trouble of the caller")
+			}
+		})
+		assert.Equal(t, before.Tokens+1, r.Balance().Total().Tokens)
+		assert.Equal(t, before.Escalations+1, r.Balance().Total().Escalations)
+	}
+}
+
+// stuck is a cloud that answers so many questions, and none after them: then is called instead.
+type stuck struct {
+	draft.Cloud
+	mu      sync.Mutex
+	answers int
+	then    func()
+}
+
+func (c *stuck) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
+	c.mu.Lock()
+	c.answers--
+	left := c.answers
+	c.mu.Unlock()
+	if left >= 0 {
+		return c.Cloud.Ask(ctx, q)
+	}
+	time.AfterFunc(50*time.Millisecond, c.then)
+	<-ctx.Done()
+	return draft.Answer{}, context.Cause(ctx)
+}
+
+// TestBudgetOfVerified: tokens that verification replaces cost nothing of the budget; the router's own questions do.
+func TestBudgetOfVerified(t *testing.T) {
+	edge, _, cloud := pair(t)
+	r, s := budgeted(t, router.Margin, 0.2), session(t, edge)
+	turned := 0
+	for i := range 5 {
+		for _, err := range s.Routed(t.Context(), []int32{7, int32(i)}, engine.Route{
+			Request: engine.Request{MaxTokens: 30, IgnoreEnd: true}, Router: r, Cloud: cloud.Local(1),
+			Draft: draft.Options{Deadline: -1, Verify: true},
+		}) {
+			require.NoError(t, err)
+		}
+		turned += s.Routing().Turned
+	}
+	total := r.Balance().Total()
+	assert.Positive(t, turned)
+	assert.Positive(t, total.Escalations)
+	assert.LessOrEqual(t, total.Share(), 0.2)
+	assert.Equal(t, 150, total.Tokens)
+}
+
+// TestNoBudget: without a budget nothing is spent, and a failed answer spends nothing.
+func TestNoBudget(t *testing.T) {
+	edge, _, cloud := pair(t)
+	s := session(t, edge)
+	plain, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.5)})
+	require.NoError(t, err)
+	for _, err := range s.Routed(t.Context(), []int32{1}, engine.Route{
+		Request: engine.Request{MaxTokens: 5}, Router: plain, Cloud: cloud.Local(1),
+	}) {
+		require.NoError(t, err)
+	}
+	assert.Zero(t, s.Spent())
+	r := budgeted(t, router.Margin, 0.5)
+	for _, err := range s.Routed(t.Context(), []int32{-1}, engine.Route{Router: r, Cloud: cloud.Local(1)}) {
+		require.Error(t, err)
+	}
+	assert.Zero(t, s.Spent())
+	assert.Equal(t, router.Total{Budget: 0.5}, r.Balance().Total())
+}
