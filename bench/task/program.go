@@ -4,6 +4,7 @@ import (
 	"context"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Runner runs the texts of a program one after another, then its tests, and reports whether the tests ran to their end.
@@ -29,8 +30,23 @@ func (p problem) graded(q *Question, run Runner) {
 		}
 		return Wrong
 	}
+	var mu sync.Mutex // of what is known of programs: answers of several runs are often equal
+	known := map[string]bool{}
 	q.Run = func(ctx context.Context, answer string) (bool, error) {
-		return run(ctx, []string{p.before, p.program(answer)}, p.tests)
+		program := p.program(answer)
+		mu.Lock()
+		passed, again := known[program]
+		mu.Unlock()
+		if again {
+			return passed, nil
+		}
+		passed, err := run(ctx, []string{p.before, program}, p.tests)
+		if err == nil {
+			mu.Lock()
+			known[program] = passed
+			mu.Unlock()
+		}
+		return passed, err
 	}
 }
 

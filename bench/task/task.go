@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -89,9 +88,6 @@ func formats(run Runner) map[string]func() *Set {
 		MBPPTrain: func() *Set { return mbpp(MBPPTrain, mbppTrain, run) },
 	}
 }
-
-// Public are the names of the public sets, each with a form of its own.
-func Public() []string { return slices.Sorted(maps.Keys(formats(nil))) }
 
 // RunsPrograms reports whether answers to a task are graded by running their programs.
 func RunsPrograms(name string) bool {
