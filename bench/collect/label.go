@@ -6,7 +6,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
 
@@ -120,11 +119,14 @@ func (w *worker) compare(
 	if err != nil {
 		return trace.Unknown, err
 	}
-	right := func(answer []int32) bool { return d.question.Grade(w.o.Data.Cut(w.text(answer))) == task.Right }
-	if right(asked) && !right(kept) {
-		return trace.Escalate, nil
+	right, err := w.right(ctx, d, w.text(asked))
+	if err != nil || !right {
+		return trace.Keep, err
 	}
-	return trace.Keep, nil
+	if right, err = w.right(ctx, d, w.text(kept)); err != nil || right {
+		return trace.Keep, err
+	}
+	return trace.Escalate, nil
 }
 
 // variant is an answer up to a position, with a token there.

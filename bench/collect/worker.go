@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -89,10 +90,19 @@ func (w *worker) collect(ctx context.Context, number int) (trace.Text, error) {
 	if err := w.refer(ctx, d, number, most); err != nil {
 		return trace.Text{}, err
 	}
-	if grade := d.question.Grade; grade != nil {
-		d.about.Graded, d.about.Right = true, grade(w.o.Data.Cut(d.whole)) == task.Right
+	if d.question.Grade != nil {
+		d.about.Graded = true
+		if d.about.Right, err = w.right(ctx, d, d.whole); err != nil {
+			return trace.Text{}, err
+		}
 	}
 	return w.read(ctx, d)
+}
+
+// right reports whether an answer is the right one.
+func (w *worker) right(ctx context.Context, d *draft, answer string) (bool, error) {
+	v, err := d.question.Judge(ctx, w.o.Data.Cut(answer))
+	return v == task.Right, err
 }
 
 // chat is a question after the worked examples of its set.
@@ -111,7 +121,7 @@ func (w *worker) refer(ctx context.Context, d *draft, number, most int) (err err
 	case Given:
 		answer := d.question.Reference
 		if w.o.Raw {
-			answer = w.o.Data.Follow(answer)
+			answer = w.o.Data.Follow(cmp.Or(d.question.RawReference, answer))
 		}
 		d.answer = w.tokens.Encode(answer, false)
 		if w.end >= 0 {

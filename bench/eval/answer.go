@@ -120,7 +120,11 @@ func (d *decoding) answer(ctx context.Context, r Run) (Answer, error) {
 		return a, err
 	}
 	if d.question.Grade != nil {
-		a.Verdict = d.question.Grade(d.said(&a)).String()
+		verdict, err := d.question.Judge(ctx, d.said(&a))
+		if err != nil {
+			return a, err
+		}
+		a.Verdict = verdict.String()
 	}
 	if r.shares() {
 		d.known[len(d.known)-1].answer = a

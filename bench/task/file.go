@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -41,7 +42,11 @@ func ofFile(name string) *Set { return &Set{Name: name, Prompts: "file-1", Token
 func (s *Set) read(r io.Reader, name string, most int) error {
 	sum, seen := sha256.New(), map[string]int{}
 	r = io.TeeReader(r, sum)
-	lines := bufio.NewScanner(r)
+	text, err := unpacked(r)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	lines := bufio.NewScanner(text)
 	lines.Buffer(nil, maxLine)
 	line := 0
 	for (most == 0 || len(s.Questions) < most) && lines.Scan() {
@@ -50,6 +55,9 @@ func (s *Set) read(r io.Reader, name string, most int) error {
 			continue
 		}
 		q, err := s.parse(lines.Bytes())
+		if errors.Is(err, errOtherPart) {
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("%s: line %d: %w", name, line, err)
 		}
@@ -67,6 +75,8 @@ func (s *Set) read(r io.Reader, name string, most int) error {
 		return fmt.Errorf("%s: line %d is longer than 1 MB", name, line+1)
 	case err != nil:
 		return fmt.Errorf("%s: %w", name, err)
+	case len(s.Questions) == 0 && s.fromFile:
+		return fmt.Errorf("%s: the file has no questions of %s, which are chosen by task_id", name, s.Name)
 	case len(s.Questions) == 0:
 		return fmt.Errorf("%s: the file has no questions", name)
 	}
@@ -75,6 +85,15 @@ func (s *Set) read(r io.Reader, name string, most int) error {
 	}
 	s.Hash = hex.EncodeToString(sum.Sum(nil))
 	return nil
+}
+
+// unpacked is a text that may be packed with gzip.
+func unpacked(r io.Reader) (io.Reader, error) {
+	b := bufio.NewReader(r)
+	if begin, err := b.Peek(2); err != nil || string(begin) != "\x1f\x8b" {
+		return b, nil
+	}
+	return gzip.NewReader(b)
 }
 
 // parse reads one line of a file.

@@ -1,13 +1,15 @@
 // Package task reads questions and tells whether an answer to one is right: the workloads that routers are trained,
 // calibrated and judged with. What each public data set is asked, and how its answers are graded, stands in one file:
-// csqa.go, arc.go, gsm8k.go.
+// csqa.go, arc.go, gsm8k.go, humaneval.go, mbpp.go.
 package task
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -18,7 +20,7 @@ type Verdict int
 const (
 	Wrong  Verdict = iota
 	Right          // the answer is the right one
-	Silent         // the answer makes no choice, or gives no number: it counts as not right
+	Silent         // the answer makes no choice, or has no number, no program: it counts as not right
 )
 
 // String is the verdict in one word.
@@ -34,6 +36,23 @@ type Question struct {
 	Guess float64
 	Twins bool                        // two of its options have the same text
 	Grade func(answer string) Verdict // nil where there is no right answer
+	// runs the program of an answer, which for Grade is not right; nil where the answer's text decides
+	Run func(ctx context.Context, answer string) (passed bool, err error)
+
+	Raw          string // the text to go on with where there is no chat template; "" for Text and what follows it
+	RawReference string // a right answer to that; "" for Reference
+}
+
+// Judge grades an answer. Its program is run where there is no other way. An error means that it was not judged.
+func (q *Question) Judge(ctx context.Context, answer string) (Verdict, error) {
+	v := q.Grade(answer)
+	if v == Silent || q.Run == nil {
+		return v, nil
+	}
+	if passed, err := q.Run(ctx, answer); err != nil || !passed {
+		return Wrong, err
+	}
+	return Right, nil
 }
 
 // Shot is a worked example that comes before a question.
@@ -51,19 +70,42 @@ type Set struct {
 
 	lead  string                              // follows a question where there is no chat template
 	next  string                              // begins another question: a text that goes on so far is past its answer
-	parse func(line []byte) (Question, error) // of the file
+	parse func(line []byte) (Question, error) // of the file; [errOtherPart] leaves the line out
+	// the worked examples are in the file: parse appends them
+	fromFile bool
+	rawShots []string // the worked examples as texts without chat template; none: as [Set.Raw] puts them together
 }
 
+// errOtherPart says that a line is not of the part of the file that is read.
+var errOtherPart = errors.New("another part of the file")
+
 // formats are the sets that are read from a file of their own form, each without its questions.
-func formats() map[string]func() *Set {
-	return map[string]func() *Set{CSQA: csqa, ARC: arc, GSM8K: gsm8k}
+func formats(run Runner) map[string]func() *Set {
+	return map[string]func() *Set{
+		CSQA: csqa, ARC: arc, GSM8K: gsm8k,
+		HumanEval: func() *Set { return humanEval(run) },
+		MBPP:      func() *Set { return mbpp(MBPP, mbppTest, run) },
+		MBPPTrain: func() *Set { return mbpp(MBPPTrain, mbppTrain, run) },
+	}
+}
+
+// RunsPrograms reports whether answers to a task are graded by running their programs.
+func RunsPrograms(name string) bool {
+	return slices.Contains([]string{HumanEval, MBPP, MBPPTrain}, name)
 }
 
 // Raw is a question as a text to go on with, for models without a chat template.
 func (s *Set) Raw(q Question) string {
 	var b strings.Builder
-	for _, shot := range s.Shots {
+	for i, shot := range s.Shots {
+		if i < len(s.rawShots) {
+			fmt.Fprintf(&b, "%s\n", s.rawShots[i])
+			continue
+		}
 		fmt.Fprintf(&b, "%s%s %s\n\n", shot.Question, s.lead, shot.Answer)
+	}
+	if q.Raw != "" {
+		return b.String() + q.Raw
 	}
 	return b.String() + q.Text + s.lead
 }
@@ -91,6 +133,9 @@ const (
 	CSQA      = "csqa"       // CommonsenseQA
 	ARC       = "arc"        // the AI2 Reasoning Challenge
 	GSM8K     = "gsm8k"      // grade school mathematics
+	HumanEval = "humaneval"  // functions in Python
+	MBPP      = "mbpp"       // programs in Python
+	MBPPTrain = "mbpp-train" // of the same file, those to learn from
 )
 
 // MostShots is the most worked examples before a question.
@@ -100,18 +145,20 @@ const MostShots = 4
 type Options struct {
 	Most  int    // the first so many, no line after them is looked at; 0: all, and of [DemoTrain] the shipped ones
 	Seed  uint64 // of the questions that are drawn
-	Data  string // the file that [CSQA], [ARC] and [GSM8K] are read from
+	Data  string // the file that a public set is read from
 	Shots int    // worked examples before each question of these, at most [MostShots]
+	// runs the answers to [HumanEval], [MBPP] and [MBPPTrain]; nil: none of them is right or wrong
+	Run Runner
 }
 
 // Open returns the questions of a task or a file. [Read] says what a file looks like.
 func Open(name string, o Options) (*Set, error) {
-	form, public := formats()[name]
+	form, public := formats(o.Run)[name]
 	switch {
 	case name == Demo || name == DemoTrain:
 		return ofDemo(name, o)
 	case !public && o.Shots != 0:
-		return nil, fmt.Errorf("%s has no worked examples: they are for %s, %s and %s", name, CSQA, ARC, GSM8K)
+		return nil, fmt.Errorf("%s has no worked examples: they are for %s, %s, %s and %s", name, CSQA, ARC, GSM8K, MBPP)
 	case !public:
 		b, err := os.ReadFile(name)
 		if err != nil {
@@ -130,13 +177,21 @@ func Open(name string, o Options) (*Set, error) {
 		return nil, err
 	}
 	s := form()
-	if o.Shots < 0 || o.Shots > MostShots {
+	switch {
+	case o.Shots < 0 || o.Shots > MostShots:
 		return nil, fmt.Errorf("%d worked examples are not possible: %s has 0 to %d", o.Shots, name, MostShots)
+	case name == HumanEval && o.Shots > 0:
+		return nil, fmt.Errorf("%s has no worked examples", name)
+	case !s.fromFile:
+		s.Shots = s.Shots[:o.Shots]
 	}
-	s.Shots = s.Shots[:o.Shots]
 	if err := s.read(bytes.NewReader(b), o.Data, o.Most); err != nil {
 		return nil, err
 	}
+	if o.Shots > len(s.Shots) {
+		return nil, fmt.Errorf("%s has %d worked examples before its questions, not %d", o.Data, len(s.Shots), o.Shots)
+	}
+	s.Shots = s.Shots[:o.Shots]
 	return s.first(o.Most)
 }
 

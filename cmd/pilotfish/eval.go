@@ -25,7 +25,7 @@ import (
 func newEvalCommand(a *app) *cobra.Command {
 	var f evalFlags
 	c := &cobra.Command{
-		Use:   "eval csqa|gsm8k|arc|demo|FILE.jsonl [flags]",
+		Use:   "eval csqa|gsm8k|arc|humaneval|mbpp|demo|FILE.jsonl [flags]",
 		Short: "Measure accuracy against the share of tokens from the large model",
 		Long: `Answer the questions of a benchmark or a file with each policy and threshold, and compare the answers:
 accuracy against the share of tokens from the large model. Decoding is serial, which is the definition of routing, and
@@ -33,11 +33,18 @@ each answer of the large model is waited for: this command is about answers; "be
 
   csqa        CommonsenseQA, 1,221 questions with five options; download it with "pilotfish eval fetch csqa"
   gsm8k       grade school mathematics, 1,319 problems; download it with "pilotfish eval fetch gsm8k"
-  arc         ARC, with --data FILE
+  arc         ARC, the challenge set, 1,172 questions of science; download it with "pilotfish eval fetch arc"
+  humaneval   HumanEval, 164 functions in Python, with --run-code; download it with "pilotfish eval fetch humaneval"
+  mbpp        MBPP, 500 programs in Python, with --run-code; download it with "pilotfish eval fetch mbpp"
   demo        held-out questions about the world of the demo; without -m, with the models of the demo
   FILE.jsonl  your own: {"question": "…", "answer": "…", "grader": "contains"} per line. The grader is contains, exact
               or number; with "choices": {"label": […], "text": […]} it is choice. Without "answer", answers are
               compared by how far they match the large model's own text
+
+Answers to humaneval and mbpp are right if their programs pass the tests of the question: the accuracy is pass@1. With
+--run-code the programs are run by python3, at most two at a time, each in a process and an empty folder of its own, with
+at most 10 s of computing, 40 s in all, 512 MB of memory, one process, 64 MB of files, and no output. On Linux they have
+no network and write nowhere else; what a system does not limit is said. Python has to be 3.8 or later.
 
 With --verify and --ahead, each policy and threshold is also tried with each verification margin and each number of
 tokens per answer: accuracy against questions per answer then shows what they are worth.
@@ -51,7 +58,7 @@ Without --json, the output is a table with a legend; --html writes a page with c
 is 0 even if accuracy is no better than guessing: the text says so.`,
 		Example: `  pilotfish eval demo --questions 100
   pilotfish eval csqa -m small.gguf --large big.gguf --router router.gguf -o csqa.jsonl --html csqa.html`,
-		Args: oneArg("a data set: csqa, gsm8k, arc, demo, or a file of questions"),
+		Args: oneArg("a data set: csqa, gsm8k, arc, humaneval, mbpp, demo, or a file of questions"),
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, a, args[0]) },
 	}
 	f.register(c)
@@ -66,7 +73,11 @@ func (f *evalFlags) run(c *cobra.Command, a *app, name string) (err error) {
 	if err != nil {
 		return err
 	}
-	set, err := f.open(name)
+	run, err := f.code.runner(ctx, a, name)
+	if err != nil {
+		return err
+	}
+	set, err := f.open(name, run)
 	if err != nil {
 		return err
 	}
@@ -272,8 +283,8 @@ func taskFile(name string) (path string, known bool, err error) {
 }
 
 // open reads the questions.
-func (f *evalFlags) open(name string) (*task.Set, error) {
-	o := task.Options{Most: f.questions, Data: f.data, Shots: f.shots}
+func (f *evalFlags) open(name string, run task.Runner) (*task.Set, error) {
+	o := task.Options{Most: f.questions, Data: f.data, Shots: f.shots, Run: run}
 	path, known, err := taskFile(name)
 	switch {
 	case f.data != "" || !known:

@@ -32,6 +32,7 @@ type evalFlags struct {
 	ahead      string
 	raw        bool
 	shots      int
+	code       codeFlag
 	max        int
 	temp       float64
 	seed       uint64
@@ -45,7 +46,7 @@ func (f *evalFlags) register(c *cobra.Command) {
 	f.pair.register(c)
 	p := c.Flags()
 	p.StringVar(&f.data, "data", "",
-		"`file` with the questions of csqa, gsm8k or arc (default: as downloaded by eval fetch)")
+		"`file` with the questions of a benchmark (default: as downloaded by eval fetch)")
 	p.IntVar(&f.questions, "questions", 0, "number of questions to ask, from the first; 0 means all")
 	p.StringVar(&f.policies, "policy", "", "`list` of policies: "+policyNames()+
 		" (default all, learned if there is a router)")
@@ -64,10 +65,11 @@ func (f *evalFlags) register(c *cobra.Command) {
 		"`list` of numbers of tokens per answer of the large model, 1 to 64, such as "+
 			"1,8: each is combined with each policy and threshold")
 	p.BoolVar(&f.raw, "raw", false, "use the questions as texts to continue, without chat template")
-	p.IntVar(&f.shots, "shots", 0, "worked examples before each question of csqa, gsm8k and arc, 0 to 4")
+	p.IntVar(&f.shots, "shots", 0, "worked examples before each question of csqa, gsm8k, arc and mbpp, 0 to 4")
+	f.code.register(p)
 	p.IntVarP(&f.max, "max-tokens", "n", 0,
 		"maximum tokens per answer; 0 means as many as fit into the context "+
-			"(default csqa and arc 96, gsm8k 320, demo 64, a file 256)")
+			"(default csqa and arc 96, gsm8k 320, humaneval and mbpp 512, demo 64, a file 256)")
 	p.Float64Var(&f.temp, "temp", 0, "temperature; 0 always picks the most probable token")
 	p.Uint64Var(&f.seed, "seed", 0, "random seed of the policy random, and of sampling with --temp")
 	p.IntVar(&f.parallel, "parallel", 32, "number of questions answered at the same time, 1 to 64")
@@ -125,16 +127,14 @@ func (f *evalFlags) check(name string) ([]eval.Run, error) {
 func (f *evalFlags) checkTask(name string) error {
 	public := slices.Contains(publicTasks(), name)
 	switch given := f.pair.set.Changed; {
-	case name == task.DemoTrain || name == csqaTrain:
+	case name != "" && strings.TrimSuffix(name, "-train") != name && !strings.ContainsAny(name, "./\\"):
 		return usagef("%s is what routers learn from: judge them with %s", name, strings.TrimSuffix(name, "-train"))
 	case given("data") && f.data == "":
 		return usagef("--data names no file: give one, or leave it out")
 	case !public && given("data"):
-		return usagef("--data is for csqa, gsm8k and arc: give the file itself in place of %s", name)
-	case name == task.ARC && f.data == "":
-		return usagef("arc needs the file of its questions: give it with --data")
-	case !public && given("shots"):
-		return usagef("--shots has no effect with %s: csqa, gsm8k and arc have worked examples", name)
+		return usagef("--data is for csqa, gsm8k, arc, humaneval and mbpp: give the file itself in place of %s", name)
+	case (!public || name == task.HumanEval) && given("shots"):
+		return usagef("--shots has no effect with %s: csqa, gsm8k, arc and mbpp have worked examples", name)
 	case f.shots < 0 || f.shots > task.MostShots:
 		return usagef("--shots %d is out of range: give 0 to %d", f.shots, task.MostShots)
 	case given("out") && f.out == "" || given("html") && f.html == "":
@@ -142,7 +142,7 @@ func (f *evalFlags) checkTask(name string) error {
 	case f.out != "" && f.out == f.html:
 		return usagef("-o and --html are the same file: give two names")
 	}
-	return nil
+	return f.code.check(name)
 }
 
 // runs are the policies with their thresholds and budgets.

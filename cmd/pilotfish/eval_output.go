@@ -10,6 +10,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval"
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
 )
 
 // evalColumn is a column of the table of runs.
@@ -20,16 +21,20 @@ type evalColumn struct {
 }
 
 // evalColumns are the columns for a report.
-func evalColumns(r *eval.Report) []evalColumn {
+func evalColumns(name string, r *eval.Report) []evalColumn {
+	right, legend := "right", "share of the questions with the right answer"
+	if task.RunsPrograms(name) {
+		right, legend = "pass@1", "share of the questions whose program passes the tests"
+	}
 	all := []evalColumn{{"run", "", func(r eval.RunReport) string { return r.Name() }}}
 	if r.Graded {
 		all = append(all,
-			evalColumn{"right", "share of the questions with the right answer",
+			evalColumn{right, legend,
 				func(r eval.RunReport) string { return percent(r.Accuracy) }},
 			evalColumn{"interval", "its 95% interval (Wilson)", func(r eval.RunReport) string {
 				return fmt.Sprintf("%.1f–%.1f", 100*(*r.AccuracyLow), 100*(*r.AccuracyHigh))
 			}},
-			evalColumn{"silent", "answers that make no choice or give no number; not right",
+			evalColumn{"silent", "answers that make no choice, or have no number or program; not right",
 				func(r eval.RunReport) string { return fmt.Sprint(*r.Silent) }})
 	}
 	if slices.ContainsFunc(r.Runs, func(r eval.RunReport) bool { return r.Distinct != nil }) {
@@ -84,7 +89,7 @@ func printEval(w io.Writer, o eval.Options, r *eval.Report) error {
 	s := o.Log.Settings
 	fmt.Fprintf(&b, "%s: %d of %d questions, prompts %s, %d worked examples, at most %d tokens an answer\n\n",
 		s.Task, r.Questions, r.Asked, s.Prompts, s.Shots, s.MaxTokens)
-	columns := evalColumns(r)
+	columns := evalColumns(s.Task, r)
 	t := newTable(&b)
 	for _, c := range columns {
 		t.cell(c.name)

@@ -226,7 +226,11 @@ func (f *calibrateFlags) prompts(a *app, models *pair, set *task.Set) (all [][]i
 		room = min(room, models.large.Context())
 	}
 	for _, q := range set.Questions {
-		ids, err := promptOf(models.edge, q.Text, f.raw)
+		text := q.Text
+		if f.raw {
+			text = set.Raw(q)
+		}
+		ids, err := promptOf(models.edge, text, f.raw)
 		if err != nil {
 			return nil, fmt.Errorf("--data: question %s: %w", q.ID, err)
 		}

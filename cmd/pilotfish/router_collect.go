@@ -40,6 +40,7 @@ type collectFlags struct {
 	labels      []string
 	max         int
 	shard       int
+	code        codeFlag
 	json        bool
 }
 
@@ -88,8 +89,8 @@ func (f *collectFlags) register(c *cobra.Command) {
 	p := c.Flags()
 	p.StringVar(&f.data, "data", "", "questions: a `file` of JSON lines {\"question\": \"…\"}, or demo-train or "+
 		"demo for those of the built-in demo (required)")
-	p.StringVar(&f.task, "task", "", "`name` of the benchmark whose format --data has: csqa, gsm8k or "+
-		"arc. Questions are asked and answers graded as with eval")
+	p.StringVar(&f.task, "task", "", "`name` of the benchmark whose format --data has: "+
+		strings.Join(publicTasks(), ", ")+". Questions are asked and answers graded as with eval")
 	p.IntVar(&f.shots, "shots", 0, "with --task: worked examples before each question, 0 to 4")
 	p.StringVarP(&f.out, "out", "o", "", "`folder` to write to (required)")
 	p.BoolVar(&f.raw, "raw", false, "use the questions as texts to continue, without chat template")
@@ -107,6 +108,7 @@ func (f *collectFlags) register(c *cobra.Command) {
 		"maximum tokens per answer, including given ones; longer answers are cut and counted")
 	p.IntVar(&f.shard, "shard", 32,
 		"prompts per file: also the most that is lost when a run is stopped, and what is kept in memory")
+	f.code.register(p)
 	p.BoolVar(&f.json, "json", false, "print one JSON object that describes what was collected")
 	for _, name := range []string{"data", "out"} {
 		cobra.CheckErr(c.MarkFlagRequired(name))
@@ -114,7 +116,9 @@ func (f *collectFlags) register(c *cobra.Command) {
 }
 
 // publicTasks are the benchmarks whose questions come in files of their own form.
-func publicTasks() []string { return []string{task.CSQA, task.GSM8K, task.ARC} }
+func publicTasks() []string {
+	return []string{task.CSQA, task.GSM8K, task.ARC, task.HumanEval, task.MBPP, task.MBPPTrain}
+}
 
 // check refuses wrong values, and flags that would have no effect, before anything is opened.
 func (f *collectFlags) check() error {
@@ -150,7 +154,7 @@ func (f *collectFlags) check() error {
 	case reference == collect.Routed && f.router == "":
 		return usagef("--reference routed needs a router: give its file with --router")
 	}
-	if err := checkRules(f.labels); err != nil {
+	if err := errors.Join(f.code.check(f.task), checkRules(f.labels)); err != nil {
 		return err
 	}
 	return f.checkRouted(reference == collect.Routed)
@@ -184,8 +188,12 @@ func (f *collectFlags) run(ctx context.Context, a *app) error {
 	if err := f.check(); err != nil {
 		return err
 	}
+	run, err := f.code.runner(ctx, a, f.task)
+	if err != nil {
+		return err
+	}
 	set, err := task.Open(cmp.Or(f.task, f.data), task.Options{
-		Most: f.questions, Seed: f.seed, Data: f.data, Shots: f.shots,
+		Most: f.questions, Seed: f.seed, Data: f.data, Shots: f.shots, Run: run,
 	})
 	if err != nil {
 		return fmt.Errorf("--data: %w", err)

@@ -1,0 +1,58 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// watch calls full when the folder has more files or bytes than a program may leave there. It ends with ctx.
+func watch(ctx context.Context, full func(), dir string) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(checkFolder):
+			if overfull(dir) {
+				full()
+			}
+		}
+	}
+}
+
+var errFull = errors.New("the folder is full")
+
+// overfull measures a folder. What cannot be read, or is gone, does not count.
+func overfull(dir string) bool {
+	entries, size := 0, int64(0)
+	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
+			size += info.Size()
+		}
+		if entries++; entries > maxEntries || size > maxFolder {
+			return errFull
+		}
+		return nil
+	})
+	return err != nil
+}
+
+// remove removes a folder, also where its program took away the right to.
+func remove(dir string) error {
+	if err := os.RemoveAll(dir); err == nil {
+		return nil
+	}
+	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			return os.Chmod(path, 0o700) // before its entries are read
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}

@@ -1,0 +1,160 @@
+package sandbox
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// place is how a program is confined beside the limits of prelude.py.
+type place struct {
+	apart bool // namespaces of its own: no network, no signals to others, all processes end with the first
+	tied  bool // Landlock: it may write in its folder alone
+	reads bool // of root: it may read what root may, as Python may lie where nobody else may read
+}
+
+// places are those to try, the strictest first.
+func places() (all []place) {
+	for _, p := range []place{{apart: true, tied: true}, {apart: true}, {tied: true}, {}} {
+		if all = append(all, p); isRoot() {
+			p.reads = true
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func isRoot() bool { return os.Geteuid() == 0 }
+
+// nobody is the user and group that programs run as where this program runs as root, for whom the number of processes
+// would have no limit.
+const nobody = 65534
+
+// lacks says what is missing, in words.
+func (p place) lacks() (all []string) {
+	if !p.apart {
+		all = append(all, "network")
+	}
+	if !p.tied {
+		all = append(all, "writing outside of the program's folder")
+	}
+	return all
+}
+
+// within describes the confinement of a program in a folder, and has run start it there. The thread is given up
+// afterwards: what Landlock takes from it, nothing gives back.
+func (p place) within(dir string, run func(c *exec.Cmd) error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		done <- p.start(dir, run)
+	}()
+	return <-done
+}
+
+func (p place) start(dir string, run func(c *exec.Cmd) error) error {
+	a := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	user, group := os.Geteuid(), os.Getegid()
+	if isRoot() {
+		user, group = nobody, nobody
+		a.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+		if err := os.Chown(dir, nobody, nobody); err != nil {
+			return err
+		}
+	}
+	if p.reads {
+		a.AmbientCaps = []uintptr{unix.CAP_DAC_READ_SEARCH}
+	}
+	if p.apart {
+		a.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS |
+			syscall.CLONE_NEWNS
+	}
+	if p.apart && !p.reads { // a right to read all files would end with the namespace of users
+		a.Cloneflags |= syscall.CLONE_NEWUSER
+		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: nobody, HostID: user, Size: 1}}
+		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: nobody, HostID: group, Size: 1}}
+		a.GidMappingsEnableSetgroups = isRoot()
+	}
+	if p.tied {
+		if err := tie(dir); err != nil {
+			return err
+		}
+	}
+	c := &exec.Cmd{Dir: dir, SysProcAttr: a}
+	if p.reads { // the right to read holds from the first program on, not for finding that one
+		c.Args = []string{"/bin/sh", "-c", `exec "$@"`, "sh"}
+	}
+	return run(c)
+}
+
+// The rights that Landlock handles: to change files, and to speak TCP.
+const (
+	changes = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR |
+		unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG |
+		unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO |
+		unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_MAKE_SYM
+	own = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR |
+		unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG
+	spoken = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+)
+
+// tie takes from this thread, and from what it starts, the right to change files outside of a folder.
+func tie(dir string) error {
+	version, _, no := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if no != 0 {
+		return errors.Join(errors.New("no Landlock"), no)
+	}
+	rules := unix.LandlockRulesetAttr{Handled_access_fs: changes}
+	inside := uint64(own)
+	if version >= 2 {
+		rules.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_REFER
+	}
+	if version >= 3 {
+		rules.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
+		inside |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	}
+	if version >= 4 {
+		rules.Handled_access_net = spoken
+	}
+	fd, _, no := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&rules)),
+		unsafe.Sizeof(rules), 0)
+	if no != 0 {
+		return no
+	}
+	defer unix.Close(int(fd))
+	write := uint64(unix.LANDLOCK_ACCESS_FS_WRITE_FILE)
+	// below /proc lie the identities of a new namespace, which are written as it begins
+	for path, rights := range map[string]uint64{dir: inside, os.DevNull: write, "/proc": write} {
+		if err := allow(int(fd), path, rights); err != nil {
+			return err
+		}
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	if _, _, no := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); no != 0 {
+		return no
+	}
+	return nil
+}
+
+// allow adds a rule.
+func allow(rules int, path string, rights uint64) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
+	_, _, no := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(rules), unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	if no != 0 {
+		return no
+	}
+	return nil
+}

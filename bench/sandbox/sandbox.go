@@ -1,0 +1,202 @@
+// Package sandbox runs programs that models wrote, with python3, in a process of their own: with limits of time, memory,
+// processes, files and output, in an empty folder, without network and without leave to write anywhere else where the
+// system allows that. When a run is over, no process and no file of it is left.
+//
+// A program that passes has run to the end of its tests. The verdict does not depend on an exit code or on what is
+// printed: after the tests, prelude.py sends the key of the run, receives a number that did not exist before, and sends
+// that back. A program that ends early, or that writes to every file that is open, does neither. One that is written
+// against this very protocol can forge a verdict: limits hold for it, but its answer is its own.
+package sandbox
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// The limits of a program.
+const (
+	maxCPU       = 10       // seconds that it computes, the start of python3 included
+	maxMemory    = 1 << 29  // bytes of address space
+	maxFile      = 16 << 20 // bytes of a file
+	maxFolder    = 64 << 20 // bytes of all files in its folder
+	maxEntries   = 1000     // files and folders in its folder
+	maxOpen      = 64       // open files
+	maxProcesses = 1        // itself
+	maxParallel  = 2        // programs at the same time
+)
+
+// maxWall is how long a program may take, waits and other programs included.
+const maxWall = 40 * time.Second
+
+// checkFolder is how often the folder of a program is measured.
+const checkFolder = 50 * time.Millisecond
+
+//go:embed prelude.py
+var prelude string
+
+// Python runs programs, at most two at a time. It is safe for use by several goroutines.
+type Python struct {
+	path    string
+	place   place
+	running chan struct{}
+	wall    time.Duration
+	folder  string // holds the folders of programs; "" is the system's for temporary files
+}
+
+// New finds python3 and the strictest confinement in which it runs. Its errors say what is missing.
+func New(ctx context.Context) (*Python, error) {
+	path, err := find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := &Python{path: path, running: make(chan struct{}, maxParallel), wall: maxWall}
+	return p, p.settle(ctx)
+}
+
+// find returns the python3 of PATH. What stands there may be a script that chooses one: it is asked for the program.
+func find(ctx context.Context) (string, error) {
+	for _, name := range []string{"python3", "python"} {
+		found, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		c := exec.CommandContext(ctx, found, "-c", "import sys; sys.stdout.write(sys.version_info >= (3, 8) and sys.executable or '')")
+		c.WaitDelay = time.Second
+		path, err := c.Output()
+		switch {
+		case ctx.Err() != nil:
+			return "", context.Cause(ctx)
+		case err == nil && len(path) > 0:
+			return string(path), nil
+		}
+	}
+	return "", errors.New("running programs needs Python 3.8 or later as python3 in PATH: install it")
+}
+
+// settle chooses the strictest place in which a program passes its tests.
+func (p *Python) settle(ctx context.Context) error {
+	var failed []error
+	for _, p.place = range places() {
+		passed, err := p.Run(ctx, []string{"x = 6 * 7"}, "assert x == 42")
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case passed:
+			return nil
+		}
+		failed = append(failed, cmp.Or(err, errors.New("a program that is right did not pass")))
+	}
+	return fmt.Errorf("%s cannot run programs under limits here (%s): let every user read Python and the folder for "+
+		"temporary files, or install Python anew", p.path, errors.Join(failed...))
+}
+
+// Unlimited says what this system does not limit, in words; "" where it limits all.
+func (p *Python) Unlimited() string { return strings.Join(p.place.lacks(), ", ") }
+
+// job is what prelude.py reads.
+type job struct {
+	Program []string       `json:"program"` // texts that run one after another, with the same names
+	Tests   string         `json:"tests"`   // what runs then, with those names and with Python's own functions restored
+	Key     string         `json:"key"`
+	Limits  map[string]int `json:"limits"` // by their names in the module resource
+}
+
+func limits() map[string]int {
+	return map[string]int{
+		"RLIMIT_CPU": maxCPU, "RLIMIT_AS": maxMemory, "RLIMIT_FSIZE": maxFile, "RLIMIT_NOFILE": maxOpen,
+		"RLIMIT_NPROC": maxProcesses, "RLIMIT_CORE": 0,
+	}
+}
+
+// Run runs the texts of a program one after another, then its tests, and reports whether the tests ran to their end. It
+// waits for its turn. An error means that the program was not judged.
+func (p *Python) Run(ctx context.Context, program []string, tests string) (passed bool, err error) {
+	select {
+	case p.running <- struct{}{}:
+		defer func() { <-p.running }()
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+	dir, err := os.MkdirTemp(p.folder, "pilotfish-code-")
+	if err != nil {
+		return false, fmt.Errorf("a folder for a program: %w", err)
+	}
+	defer func() { err = errors.Join(err, remove(dir)) }()
+	j := job{Program: program, Tests: tests, Key: rand.Text(), Limits: limits()}
+	line, err := json.Marshal(j)
+	if err != nil {
+		return false, err
+	}
+	err = p.place.within(dir, func(c *exec.Cmd) (err error) {
+		passed, err = p.judge(ctx, c, append(line, '\n'), j.Key)
+		return err
+	})
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	return passed, err
+}
+
+// judge runs python3 as c describes its confinement, and ends it.
+func (p *Python) judge(ctx context.Context, c *exec.Cmd, line []byte, key string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.wall)
+	defer cancel()
+	in, toProgram, err := os.Pipe()
+	if err != nil {
+		return false, err
+	}
+	defer toProgram.Close()
+	fromProgram, out, err := os.Pipe()
+	if err != nil {
+		return false, errors.Join(err, in.Close())
+	}
+	defer fromProgram.Close()
+	c.Path, c.Args = p.path, append(c.Args, p.path, "-s", "-S", "-B", "-c", prelude)
+	if c.Args[0] != p.path {
+		c.Path = c.Args[0]
+	}
+	c.Env = []string{"HOME=" + c.Dir, "TMPDIR=" + c.Dir, "PYTHONHASHSEED=0", "PYTHONUTF8=1"}
+	c.Stdin, c.Stdout = in, out
+	err = errors.Join(c.Start(), in.Close(), out.Close())
+	if c.Process == nil {
+		return false, fmt.Errorf("start python3: %w", err)
+	}
+	defer context.AfterFunc(ctx, func() { toProgram.Close(); fromProgram.Close() })()
+	watched := make(chan struct{})
+	go func() { defer close(watched); watch(ctx, cancel, c.Dir) }()
+	passed := passes(toProgram, fromProgram, line, key)
+	end(c.Process)
+	c.Wait() // how a program ends says nothing
+	cancel()
+	<-watched
+	return passed, nil
+}
+
+// passes gives a program its job and hears what its tests came to.
+func passes(to io.Writer, from io.Reader, line []byte, key string) bool {
+	if _, err := to.Write(line); err != nil {
+		return false
+	}
+	said := func(want string) bool {
+		got := make([]byte, len(want))
+		_, err := io.ReadFull(from, got)
+		return err == nil && bytes.Equal(got, []byte(want))
+	}
+	if !said(key) {
+		return false
+	}
+	nonce := rand.Text() + "\n"
+	_, err := io.WriteString(to, nonce)
+	return err == nil && said(nonce)
+}

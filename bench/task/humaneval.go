@@ -1,0 +1,61 @@
+package task
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// HumanEval (Chen et al., arXiv 2107.03374): 164 functions in Python, each with a header, a description and tests. An
+// answer is right if its program passes the tests: the accuracy is pass@1. Answers are read by [problem.program].
+
+// humanEvalPrompts names the prompt below. It changes when the prompt or the grader does.
+const humanEvalPrompts = "humaneval-1"
+
+// humanEvalInstruction is what is asked for in a chat, before the header. A text to go on with is the header alone.
+const humanEvalInstruction = "Complete this Python function. Answer with one code block that has the whole function, " +
+	"and the imports that it needs.\n\n"
+
+// humanEval is the set without its questions.
+func humanEval(run Runner) *Set {
+	return &Set{Name: HumanEval, Prompts: humanEvalPrompts, Tokens: 512, parse: func(line []byte) (Question, error) {
+		return parseHumanEval(line, run)
+	}}
+}
+
+// parseHumanEval reads a line.
+func parseHumanEval(line []byte, run Runner) (Question, error) {
+	var q struct {
+		ID       string `json:"task_id"`
+		Prompt   string
+		Entry    string `json:"entry_point"`
+		Solution string `json:"canonical_solution"`
+		Test     string
+	}
+	if err := json.Unmarshal(line, &q); err != nil {
+		return Question{}, err
+	}
+	at := strings.LastIndex("\n"+q.Prompt, "\ndef "+q.Entry+"(")
+	switch {
+	case strings.TrimSpace(q.ID) == "":
+		return Question{}, errors.New(`the object has no "task_id"`)
+	case q.Entry == "" || at < 0:
+		return Question{}, fmt.Errorf(`the "prompt" does not define the "entry_point" %.40q`, q.Entry)
+	case !strings.Contains(q.Test, "def check("):
+		return Question{}, errors.New(`the "test" does not define check`)
+	}
+	p := problem{
+		entry: q.Entry, before: q.Prompt[:at], header: q.Prompt[at:],
+		tests: fmt.Sprintf("%s\ncheck(%s)\n", q.Test, q.Entry),
+	}
+	one := Question{
+		ID: q.ID, Text: humanEvalInstruction + fenced(q.Prompt), Raw: q.Prompt,
+		Reference: fenced(q.Prompt + q.Solution), RawReference: q.Solution, Key: q.Solution,
+	}
+	p.graded(&one, run)
+	return one, nil
+}
+
+// fenced is a program as a block of Markdown.
+func fenced(program string) string { return "```python\n" + strings.Trim(program, "\n") + "\n```" }

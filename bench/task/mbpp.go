@@ -1,0 +1,95 @@
+package task
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Mostly Basic Python Problems (Austin et al., arXiv 2108.07732): 974 problems in a file, each with a description, a
+// program and three tests. An answer is right if its program passes the three: the accuracy is pass@1. Answers are read
+// by [problem.program]. The parts of the file are those of the paper, by the number of a problem.
+
+// mbppPrompts names the prompt below. It changes when the prompt or the grader does.
+const mbppPrompts = "mbpp-1"
+
+// part is a range of numbers of problems.
+type part struct{ first, last int }
+
+// has reports whether a number is in a part.
+func (p part) has(number int) bool { return p.first <= number && number <= p.last }
+
+// The parts of the file: worked examples, tests, and what routers may learn from.
+var (
+	mbppShots = part{1, 10}
+	mbppTest  = part{11, 510}
+	mbppTrain = part{601, 974}
+)
+
+// mbpp is a part of the set without its questions. Worked examples are the first problems of the file.
+func mbpp(name string, which part, run Runner) *Set {
+	s := &Set{Name: name, Prompts: mbppPrompts, Tokens: 512, fromFile: true}
+	s.parse = func(line []byte) (Question, error) {
+		number, q, err := parseMBPP(line, run)
+		switch {
+		case err != nil:
+			return q, err
+		case mbppShots.has(number):
+			s.Shots = append(s.Shots, Shot{Question: q.Text, Answer: q.Reference})
+			s.rawShots = append(s.rawShots, q.Raw+q.RawReference)
+			fallthrough
+		case !which.has(number):
+			return q, errOtherPart
+		}
+		return q, nil
+	}
+	return s
+}
+
+// parseMBPP reads a line, with the number of the problem.
+func parseMBPP(line []byte, run Runner) (number int, q Question, err error) {
+	var m struct {
+		ID    *int `json:"task_id"`
+		Text  string
+		Code  string
+		Setup string   `json:"test_setup_code"`
+		Tests []string `json:"test_list"`
+	}
+	if err := json.Unmarshal(line, &m); err != nil {
+		return 0, q, err
+	}
+	switch {
+	case m.ID == nil:
+		return 0, q, errors.New(`the object has no "task_id"`)
+	case strings.TrimSpace(m.Text) == "":
+		return 0, q, errors.New(`the object has no "text"`)
+	case len(m.Tests) == 0:
+		return 0, q, errors.New(`the "test_list" is empty`)
+	}
+	code := strings.TrimRight(strings.ReplaceAll(m.Code, "\r\n", "\n"), " \n")
+	tests := strings.Join(m.Tests, "\n")
+	p := problem{entry: calledIn(code, tests), tests: m.Setup + "\n" + tests + "\n"}
+	q = Question{
+		ID: fmt.Sprintf("MBPP/%d", *m.ID), Key: code, Reference: fenced(code), RawReference: code + "\n",
+		Text: fmt.Sprintf("%s\nYour code has to pass these tests:\n\n%s\n\nAnswer with one code block.", m.Text,
+			fenced(tests)),
+		Raw: fmt.Sprintf("\"\"\"\n%s\n%s\n\"\"\"\n", m.Text, tests),
+	}
+	p.graded(&q, run)
+	return *m.ID, q, nil
+}
+
+// defined matches the functions of a program.
+var defined = regexp.MustCompile(`(?m)^def[ \t]+(\w+)`)
+
+// calledIn is the function of a program that tests call; "" for none.
+func calledIn(code, tests string) (last string) {
+	for _, m := range defined.FindAllStringSubmatch(code, -1) {
+		if regexp.MustCompile(`\b` + m[1] + `\b`).MatchString(tests) {
+			last = m[1]
+		}
+	}
+	return last
+}

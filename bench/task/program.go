@@ -1,0 +1,257 @@
+package task
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// Runner runs the texts of a program one after another, then its tests, and reports whether the tests ran to their end.
+// An error means that they were not judged.
+type Runner func(ctx context.Context, program []string, tests string) (passed bool, err error)
+
+// problem is a task of programming: an answer is right if its program passes the tests.
+type problem struct {
+	entry  string // the name of the function that is asked for; "" if it is not known
+	before string // what stands before that function: imports, other functions
+	header string // the function's first lines, which an answer may go on with; "" if there are none
+	tests  string
+}
+
+// graded sets the graders of a question. Without a runner there is nothing to say of an answer.
+func (p problem) graded(q *Question, run Runner) {
+	if run == nil {
+		return
+	}
+	q.Grade = func(answer string) Verdict {
+		if p.program(answer) == "" {
+			return Silent
+		}
+		return Wrong
+	}
+	var mu sync.Mutex // of what is known of programs: answers of several runs are often equal
+	known := map[string]bool{}
+	q.Run = func(ctx context.Context, answer string) (bool, error) {
+		program := p.program(answer)
+		mu.Lock()
+		passed, again := known[program]
+		mu.Unlock()
+		if again {
+			return passed, nil
+		}
+		passed, err := run(ctx, []string{p.before, program}, p.tests)
+		if err == nil {
+			mu.Lock()
+			known[program] = passed
+			mu.Unlock()
+		}
+		return passed, err
+	}
+}
+
+// program is the program of an answer, "" for none. The first of these rules that finds one decides:
+//
+//  1. of the blocks in fences that are Python, or of no language, the last that defines the function, with the blocks
+//     before it that only define and import; of blocks of which none does, the first that is code;
+//  2. outside of fences, from the first line that defines, imports or assigns to the last line of code;
+//  3. with a header, an answer that begins with an indented line, or that has a return or is a block of one of these: the
+//     rest of the function.
+//
+// A block without an end is one up to the end of the answer.
+func (p problem) program(answer string) string {
+	blocks, fenced := codeBlocks(strings.ReplaceAll(answer, "\r\n", "\n"))
+	if fenced {
+		return p.ofBlocks(blocks)
+	}
+	text := blocks[0]
+	if p.header != "" && indented(text) && !p.defines(dedented(text)) {
+		return p.completed(text)
+	}
+	text = dedented(text)
+	if at := begun.FindStringIndex(text); at != nil && definition.MatchString(text) {
+		return codeOf(text[at[0]:])
+	}
+	if p.header != "" && returns.MatchString(firstLine(text)) {
+		return p.completed(text)
+	}
+	return ""
+}
+
+// ofBlocks is the program in blocks of code.
+func (p problem) ofBlocks(blocks []string) string {
+	last := -1
+	for i, b := range blocks {
+		if p.defines(b) {
+			last = i
+		}
+	}
+	if last < 0 {
+		for _, b := range blocks {
+			switch {
+			case p.header != "" && (indented(b) || returns.MatchString(b)) && !definition.MatchString(b):
+				return p.completed(b)
+			case strings.TrimSpace(b) != "":
+				return b
+			}
+		}
+		return ""
+	}
+	var all []string
+	for _, b := range blocks[:last] {
+		if !p.defines(b) && onlyDefines(b) {
+			all = append(all, b)
+		}
+	}
+	return strings.Join(append(all, blocks[last]), "\n")
+}
+
+// completed is the function with a rest that an answer gives, up to the first line that is not indented.
+func (p problem) completed(rest string) string {
+	if !indented(rest) {
+		rest = "    " + strings.ReplaceAll(strings.TrimLeft(rest, "\n"), "\n", "\n    ")
+	}
+	var b strings.Builder
+	quoted := false // within a text in three quotes
+	for line := range strings.Lines(rest) {
+		if !quoted && strings.TrimSpace(line) != "" && !strings.ContainsAny(line[:1], " \t)]}") {
+			break
+		}
+		b.WriteString(line)
+		quoted = quoted != opens(line)
+	}
+	return p.header + b.String()
+}
+
+// opens reports whether a line begins or ends a text in three quotes that has several lines.
+func opens(line string) bool { return (strings.Count(line, `"""`)+strings.Count(line, `'''`))%2 == 1 }
+
+// defines reports whether a text defines the function, or any if its name is not known.
+func (p problem) defines(text string) bool {
+	for _, m := range definition.FindAllStringSubmatch(text, -1) {
+		if m[1] != "" && (p.entry == "" || m[1] == p.entry) {
+			return true
+		}
+	}
+	return p.entry != "" && strings.Contains("\n"+text, "\n"+p.entry+" = ")
+}
+
+var (
+	// definition matches a line that defines a name, which it captures, or that is before one which does
+	definition = regexp.MustCompile(`(?m)^(?:(?:async[ \t]+)?def[ \t]+(\w+)[ \t]*\(|class[ \t]+(\w+)[ \t]*[(:]|` +
+		`import[ \t]+\w|from[ \t]+[\w.]+[ \t]+import\b|@\w)`)
+	// begun matches a line that a program may begin with
+	begun = regexp.MustCompile(definition.String() + `|(?m)^[A-Za-z_]\w* ?= ?[^=\s]`)
+	// coded matches lines that are code rather than prose
+	coded = regexp.MustCompile(`^(?:\s|$|#|@|[)\]}]|(?:async |def |class |import |from \S+ import\b|if |for |while |with |` +
+		`elif |return\b|raise\b|assert |del |global )|(?:try|else|finally)\s*:|except\b.*:|` +
+		`\w[\w.\[\]'"]*(?:, ?\w[\w.\[\]'"]*)*\s*(?::[^=]*)?[-+*/%|&]?=[^=]|\w[\w.]*\(.*[)(,\[{:\\]\s*(?:#.*)?$)`)
+	// named matches a line without effects but names: those of a block that only defines
+	named = regexp.MustCompile(`^(?:\s|$|#|@|[)\]}]|"""|'''|async |def |class |import |from |[A-Z_][A-Z0-9_]*\s*=)`)
+	// returns matches a return that stands where no function is
+	returns = regexp.MustCompile(`(?m)^(?:return|yield)\b`)
+)
+
+// onlyDefines reports whether a block defines and imports, and does nothing else.
+func onlyDefines(block string) bool {
+	for line := range strings.Lines(block) {
+		if !named.MatchString(strings.TrimRight(line, "\n")) {
+			return false
+		}
+	}
+	return true
+}
+
+// codeOf is a text up to its first line that is no code.
+func codeOf(text string) string {
+	end, quoted := 0, false // quoted: within a text in three quotes, which begins in an indented line
+	for line := range strings.Lines(text) {
+		if !quoted && !coded.MatchString(strings.TrimRight(line, "\n")) {
+			break
+		}
+		end += len(line)
+		quoted = quoted != opens(line)
+	}
+	return text[:end]
+}
+
+// indented reports whether the first line that is not blank is indented.
+func indented(text string) bool {
+	text = strings.TrimLeft(text, "\n")
+	for line := range strings.Lines(text) {
+		if strings.TrimSpace(line) != "" {
+			return line[0] == ' ' || line[0] == '\t'
+		}
+	}
+	return false
+}
+
+// dedented is a text without the indentation of its first line that is not blank.
+func dedented(text string) string {
+	if !indented(text) {
+		return text
+	}
+	first := firstLineKept(text)
+	return unindent(text, first[:len(first)-len(strings.TrimLeft(first, " \t"))])
+}
+
+// firstLineKept is the first line that is not blank, with its indentation.
+func firstLineKept(text string) string {
+	for line := range strings.Lines(text) {
+		if strings.TrimSpace(line) != "" {
+			return line
+		}
+	}
+	return ""
+}
+
+// unindent takes an indentation from the lines that begin with it.
+func unindent(text, space string) string {
+	if space == "" {
+		return text
+	}
+	return strings.ReplaceAll(strings.TrimPrefix(text, space), "\n"+space, "\n")
+}
+
+// fence matches a line that begins or ends a block of code in Markdown.
+var fence = regexp.MustCompile("^([ \t]*(?:[-*>][ \t]+|\\d+[.)][ \t]+)?)(```+|~~~+)[ \t]*([^`\\s]*)[^`]*$")
+
+// codeBlocks are the blocks in fences whose language is Python, or, where there are none, those of no language. Without
+// any fence, the text is the only block.
+func codeBlocks(text string) (blocks []string, fenced bool) {
+	var python, plain []string
+	var block []string
+	var space, mark, language string // of the block that is open
+	end := func() {
+		code := unindent(strings.Join(block, "\n"), space)
+		switch language {
+		case "":
+			plain = append(plain, code)
+		case "python", "python3", "py", "py3":
+			python = append(python, code)
+		}
+		block, mark = nil, ""
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		m := fence.FindStringSubmatch(line)
+		switch {
+		case mark == "" && m != nil:
+			fenced, mark = true, m[2]
+			space, language = strings.Repeat(" ", len(m[1])), strings.ToLower(m[3])
+		case mark != "" && m != nil && m[3] == "" && m[2][0] == mark[0] && len(m[2]) >= len(mark):
+			end()
+		case mark != "":
+			block = append(block, line)
+		}
+	}
+	if mark != "" {
+		end()
+	}
+	switch {
+	case !fenced:
+		return []string{text}, false
+	case len(python) > 0:
+		return python, true
+	}
+	return plain, true
+}
