@@ -28,32 +28,14 @@ type realTask struct {
 	run                      string // more flags of commands that grade
 }
 
-// realRouter is a router of the real pair and the benchmarks that it is trained on and judged by.
-type realRouter struct {
-	name  string
-	tasks []realTask
-}
-
-// realRouters are those of the published table. Sizes are chosen so that all of it takes a few hours on two cores.
-func realRouters() []realRouter {
-	return []realRouter{
-		{"choice", []realTask{
-			{name: "csqa", tokens: 96, own: 320, routed: 160, certificate: 200, judged: 300},
-			{name: "arc", tokens: 96, own: 480, routed: 160, certificate: 200, judged: 300},
-		}},
-		{"sums", []realTask{{name: "gsm8k", tokens: 320, own: 96, routed: 48, certificate: 120, judged: 150}}},
-		{"code", []realTask{
-			{name: "mbpp", tokens: 256, own: 96, routed: 48, certificate: 120, judged: 150, run: " --run-code"},
-		}},
+// realTasks are those of the published table. Their sizes are chosen so that all of it takes a few hours on two cores.
+func realTasks() []realTask {
+	return []realTask{
+		{name: "csqa", tokens: 96, own: 320, routed: 160, certificate: 200, judged: 300},
+		{name: "arc", tokens: 96, own: 320, routed: 160, certificate: 200, judged: 300},
+		{name: "gsm8k", tokens: 320, own: 96, routed: 48, certificate: 120, judged: 150},
+		{name: "mbpp", tokens: 256, own: 96, routed: 48, certificate: 120, judged: 150, run: " --run-code"},
 	}
-}
-
-// realTasks are the benchmarks of all routers.
-func realTasks() (all []realTask) {
-	for _, r := range realRouters() {
-		all = append(all, r.tasks...)
-	}
-	return all
 }
 
 // realStep makes a file or folder that later steps need. It is left out where that is there already.
@@ -76,45 +58,40 @@ const (
 	realTrain   = "router train --label consequence --hidden 16"
 )
 
-// realSteps are the steps of all routers, and what times are measured with.
+// realSteps are the steps of all tasks, and what times are measured with.
 func realSteps() (all []realStep) {
-	for _, r := range realRouters() {
-		all = append(all, r.steps()...)
+	for _, t := range realTasks() {
+		all = append(all, t.steps()...)
 	}
 	return append(all, realStep{outcome: "times.recording", args: "bench routing" + realModels +
 		" --workload OUT/csqa-certificate.jsonl --questions 40 -n 96 --router OUT/csqa.gguf " +
 		"--modes local,cloud,serial,pipelined-8 --edge-tps 60 --cloud-ms 40 --deadline off --record OUT/times.recording"})
 }
 
-// steps make parts of the questions, traces, the router and its certificates. The router learns what single questions to
+// steps make parts of the questions, traces, the router and its certificate. The router learns what single questions to
 // the large model change, first on the small model's own answers and then on those that such a router leads to.
-func (r *realRouter) steps() (all []realStep) {
-	traces := ""
+func (t realTask) steps() (all []realStep) {
+	traces, next := "", 1
 	add := func(outcome, args string) { all = append(all, realStep{outcome: outcome, args: args}) }
-	cut := func(t realTask, kind string, from, lines int) (questions string) {
-		questions = t.name + "-" + kind + ".jsonl"
-		all = append(all, realStep{outcome: questions, part: &part{t.name + "-train", from, lines}})
-		return fmt.Sprintf(" --task %s -n %d --data OUT/%s", t.name, t.tokens, questions)
+	questions := func(kind string, lines int) string {
+		file := t.name + "-" + kind + ".jsonl"
+		all = append(all, realStep{outcome: file, part: &part{t.name + "-train", next, lines}})
+		next += lines
+		return fmt.Sprintf(" --task %s -n %d --data OUT/%s", t.name, t.tokens, file)
 	}
-	gather := func(t realTask, kind, questions, reference string) {
+	gather := func(kind string, lines int, reference string) {
 		folder := t.name + "-" + kind
-		add(folder, realCollect+" --reference "+reference+questions+t.run+" -o OUT/"+folder)
+		add(folder, realCollect+questions(kind, lines)+" --reference "+reference+t.run+" -o OUT/"+folder)
 		traces += " OUT/" + folder
 	}
-	for _, t := range r.tasks {
-		gather(t, "own", cut(t, "own", 1, t.own), "small")
-	}
-	first := r.name + "-first.gguf"
-	add(first, realTrain+traces+" -o OUT/"+first)
-	for _, t := range r.tasks {
-		gather(t, "routed", cut(t, "routed", 1+t.own, t.routed), "routed --router OUT/"+first+" --threshold 0.97")
-	}
-	second := r.name + "-second.gguf"
-	add(second, realTrain+traces+" -o OUT/"+second)
-	for _, t := range r.tasks {
-		questions := cut(t, "certificate", 1+t.own+t.routed, t.certificate)
-		add(t.name+".gguf", "router calibrate"+realModels+" --router OUT/"+second+questions+" -o OUT/"+t.name+".gguf")
-	}
+	learn := func(router string) { add(router, realTrain+traces+" -o OUT/"+router) }
+	first, second, certified := t.name+"-first.gguf", t.name+"-second.gguf", t.name+".gguf"
+	gather("own", t.own, "small")
+	learn(first)
+	gather("routed", t.routed, "routed --router OUT/"+first+" --threshold 0.97")
+	learn(second)
+	add(certified, "router calibrate"+realModels+questions("certificate", t.certificate)+" --router OUT/"+second+
+		" -o OUT/"+certified)
 	return all
 }
 
@@ -136,7 +113,7 @@ func realExperiments() (all []experiment) {
 		experiment{name: "real-capacity", args: "bench capacity -m LARGE --json"})
 }
 
-// realPair measures the real pair, whose files are in the folder models: with all routers, or those of these names. What
+// realPair measures the real pair, whose files are in the folder models: for all tasks, or those of these names. What
 // is in the folder dir already is not made again, so that a run that was stopped goes on.
 func realPair(ctx context.Context, root, dir, models string, names []string) error {
 	dir, program, err := prepare(ctx, root, dir)
@@ -172,21 +149,18 @@ func realPair(ctx context.Context, root, dir, models string, names []string) err
 	return nil
 }
 
-// realChosen are the steps and experiments of some routers; of all, and the times and the capacity, without names.
+// realChosen are the steps and experiments of some tasks; of all, and the times and the capacity, without names.
 func realChosen(names []string) (steps []realStep, measure []experiment, err error) {
 	if len(names) == 0 {
 		return realSteps(), realExperiments(), nil
 	}
 	for _, name := range names {
-		i := slices.IndexFunc(realRouters(), func(r realRouter) bool { return r.name == name })
+		i := slices.IndexFunc(realTasks(), func(t realTask) bool { return t.name == name })
 		if i < 0 {
-			return nil, nil, fmt.Errorf("there is no router %q", name)
+			return nil, nil, fmt.Errorf("there is no task %q", name)
 		}
-		r := realRouters()[i]
-		steps = append(steps, r.steps()...)
-		for _, t := range r.tasks {
-			measure = append(measure, t.experiment())
-		}
+		steps = append(steps, realTasks()[i].steps()...)
+		measure = append(measure, realTasks()[i].experiment())
 	}
 	return steps, measure, nil
 }

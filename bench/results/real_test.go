@@ -41,12 +41,12 @@ func TestRealSteps(t *testing.T) {
 	for _, e := range realExperiments() {
 		check(e.args)
 	}
-	steps, measure, err := realChosen([]string{"choice"})
+	steps, measure, err := realChosen([]string{"arc"})
 	require.NoError(t, err)
 	assert.Less(t, len(steps), len(realSteps()))
-	assert.Len(t, measure, 2)
-	_, _, err = realChosen([]string{"choice", "x"})
-	assert.ErrorContains(t, err, `no router "x"`)
+	assert.Len(t, measure, 1)
+	_, _, err = realChosen([]string{"arc", "x"})
+	assert.ErrorContains(t, err, `no task "x"`)
 }
 
 // TestRealPaths: placeholders become paths, and nothing else does.
