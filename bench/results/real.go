@@ -22,7 +22,7 @@ const (
 // in common: for traces of the small model's own answers, for traces of routed ones, and for the certificate.
 type realTask struct {
 	name                     string // of eval; its training split is called so with -train
-	tokens                   int    // most tokens of an answer
+	traced, tokens           int    // most tokens of an answer in traces, and where it is judged
 	own, routed, certificate int    // questions of the training split
 	judged                   int    // questions of the split that routers are judged by
 	run                      string // more flags of commands that grade
@@ -31,10 +31,10 @@ type realTask struct {
 // realTasks are those of the published table. Their sizes are chosen so that all of it takes a few hours on two cores.
 func realTasks() []realTask {
 	return []realTask{
-		{name: "csqa", tokens: 96, own: 320, routed: 160, certificate: 200, judged: 300},
-		{name: "arc", tokens: 96, own: 320, routed: 160, certificate: 200, judged: 300},
-		{name: "gsm8k", tokens: 320, own: 96, routed: 48, certificate: 120, judged: 150},
-		{name: "mbpp", tokens: 256, own: 96, routed: 48, certificate: 120, judged: 150, run: " --run-code"},
+		{name: "csqa", traced: 96, tokens: 64, own: 320, routed: 160, certificate: 400, judged: 300},
+		{name: "arc", traced: 96, tokens: 64, own: 320, routed: 160, certificate: 400, judged: 300},
+		{name: "gsm8k", traced: 320, tokens: 320, own: 96, routed: 48, certificate: 120, judged: 150},
+		{name: "mbpp", traced: 256, tokens: 256, own: 96, routed: 48, certificate: 120, judged: 150, run: " --run-code"},
 	}
 }
 
@@ -64,7 +64,7 @@ func realSteps() (all []realStep) {
 		all = append(all, t.steps()...)
 	}
 	return append(all, realStep{outcome: "times.recording", args: "bench routing" + realModels +
-		" --workload OUT/csqa-certificate.jsonl --questions 40 -n 96 --router OUT/csqa.gguf " +
+		" --workload OUT/csqa-certificate.jsonl --questions 40 -n 64 --router OUT/csqa.gguf " +
 		"--modes local,cloud,serial,pipelined-8 --edge-tps 60 --cloud-ms 40 --deadline off --record OUT/times.recording"})
 }
 
@@ -73,15 +73,15 @@ func realSteps() (all []realStep) {
 func (t realTask) steps() (all []realStep) {
 	traces, next := "", 1
 	add := func(outcome, args string) { all = append(all, realStep{outcome: outcome, args: args}) }
-	questions := func(kind string, lines int) string {
+	questions := func(kind string, lines, tokens int) string {
 		file := t.name + "-" + kind + ".jsonl"
 		all = append(all, realStep{outcome: file, part: &part{t.name + "-train", next, lines}})
 		next += lines
-		return fmt.Sprintf(" --task %s -n %d --data OUT/%s", t.name, t.tokens, file)
+		return fmt.Sprintf(" --task %s -n %d --data OUT/%s", t.name, tokens, file)
 	}
 	gather := func(kind string, lines int, reference string) {
 		folder := t.name + "-" + kind
-		add(folder, realCollect+questions(kind, lines)+" --reference "+reference+t.run+" -o OUT/"+folder)
+		add(folder, realCollect+questions(kind, lines, t.traced)+" --reference "+reference+t.run+" -o OUT/"+folder)
 		traces += " OUT/" + folder
 	}
 	learn := func(router string) { add(router, realTrain+traces+" -o OUT/"+router) }
@@ -90,7 +90,8 @@ func (t realTask) steps() (all []realStep) {
 	learn(first)
 	gather("routed", t.routed, "routed --router OUT/"+first+" --threshold 0.97")
 	learn(second)
-	add(certified, "router calibrate"+realModels+questions("certificate", t.certificate)+" --router OUT/"+second+
+	add(certified, "router calibrate"+realModels+questions("certificate", t.certificate, t.tokens)+
+		" --thresholds 0.9,0.95,0.97,0.98 --router OUT/"+second+
 		" -o OUT/"+certified)
 	return all
 }

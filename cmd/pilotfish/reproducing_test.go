@@ -28,11 +28,12 @@ func madeSmall() [][2]string {
 	return [][2]string{
 		{`"$(pilotfish eval fetch csqa-train)"`, `fetched.jsonl`},
 		{`"$(pilotfish eval fetch csqa)"`, `fetched.jsonl`},
-		{`--task csqa --data "$TRAIN" --questions 2000`, `--data demo-train --questions 60`},
-		{`--reference large`, `--reference given`},
-		{`--data calibrate.jsonl`, `--data demo-train --questions 400`},
+		{`--task csqa --data own.jsonl`, `--data demo-train --questions 60`},
+		{`--task csqa --data routed.jsonl`, `--data demo-train --questions 20`},
+		{`--task csqa --data certificate.jsonl`, `--data demo-train --questions 400`},
 		{`--budget 0.07 --confidence`, `--budget 0.1 --confidence`},
-		{`eval csqa`, `eval demo --questions 8`},
+		{`eval csqa`, `eval demo`},
+		{`--questions 300`, `--questions 8`},
 		{` -n 96`, ` -n 48`},
 	}
 }
@@ -54,18 +55,20 @@ func TestReproducing(t *testing.T) {
 		text = strings.ReplaceAll(text, change[0], change[1])
 	}
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "fetched.jsonl"), bytes.Repeat([]byte("a line\n"), 2005), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "fetched.jsonl"), bytes.Repeat([]byte("a line\n"), 500), 0o600))
 	out := inShell(t, dir, text)
-	for _, want := range []string{`demo: 8 of 8 questions`, `learned 7% `, `learned 0\.95 `, `oracle `} {
+	for _, want := range []string{`demo: 8 of 8 questions`, `learned 7% `, `learned 0\.`, `margin 3% `, `oracle `} {
 		assert.Regexp(t, `(?m)^`+want, out)
 	}
-	for _, name := range []string{"traces", "router.gguf", "certified.gguf", "csqa.jsonl", "csqa.html", "seven.jsonl"} {
+	for _, name := range []string{"own", "routed", "first.gguf", "router.gguf", "certified.gguf", "csqa.jsonl", "csqa.html", "seven.jsonl"} {
 		_, err := os.Stat(filepath.Join(dir, name))
 		assert.NoError(t, err)
 	}
-	kept, err := os.ReadFile(filepath.Join(dir, "calibrate.jsonl"))
-	require.NoError(t, err)
-	assert.Equal(t, 5, bytes.Count(kept, []byte("\n")), "lines 2,001 and on")
+	for name, lines := range map[string]int{"own": 320, "routed": 160, "certificate": 20} {
+		kept, err := os.ReadFile(filepath.Join(dir, name+".jsonl"))
+		require.NoError(t, err)
+		assert.Equal(t, lines, bytes.Count(kept, []byte("\n")), "%s: of 500 lines", name)
+	}
 }
 
 // inShell runs a script in a folder, with this program as pilotfish and a hub that has the demo's models under the
@@ -96,11 +99,12 @@ PILOTFISH_TEST_ARGS="$args" exec "$PILOTFISH_TEST_BINARY" -test.run='^TestProgra
 
 // qwenHub is a hub whose repositories of Qwen2.5 have the demo's models.
 func qwenHub(t *testing.T) string {
-	models := map[string][]byte{"Qwen2.5-0.5B-Instruct-GGUF": demo.Small(), "Qwen2.5-7B-Instruct-GGUF": demo.Large()}
+	models := map[string][]byte{"Qwen2.5-Coder-0.5B-Instruct-GGUF": demo.Small(),
+		"Qwen2.5-Coder-1.5B-Instruct-GGUF": demo.Large()}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/models/Qwen/{name}/tree/main", func(w http.ResponseWriter, r *http.Request) {
 		size := len(models[r.PathValue("name")])
-		list := []map[string]any{{"type": "file", "path": "model-q8_0.gguf", "size": size}}
+		list := []map[string]any{{"type": "file", "path": "model-q4_k_m.gguf", "size": size}}
 		assert.NoError(t, json.NewEncoder(w).Encode(list))
 	})
 	mux.HandleFunc("/Qwen/{name}/resolve/main/{file}", func(w http.ResponseWriter, r *http.Request) {
