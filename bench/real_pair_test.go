@@ -97,7 +97,8 @@ func (p realPair) alone(t *testing.T, s terms.Sampling) []realAnswer {
 			return nil, err
 		}
 		defer session.Close()
-		for tok, err := range session.Generate(t.Context(), prompt, engine.Request{MaxTokens: realLength, Sampling: s}) {
+		request := engine.Request{MaxTokens: realLength, Sampling: s}
+		for tok, err := range session.Generate(t.Context(), prompt, request) {
 			if err != nil {
 				return nil, err
 			}

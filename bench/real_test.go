@@ -122,7 +122,8 @@ func TestRealChats(t *testing.T) {
 					turn.Calls = append(turn.Calls,
 						tokenizer.ToolCall{Name: call.Function.Name, Arguments: call.Function.Arguments})
 				}
-				turns, messages = append(turns, turn), append(messages, tokenizer.Message{Role: m.Role, Content: m.Content})
+				turns = append(turns, turn)
+				messages = append(messages, tokenizer.Message{Role: m.Role, Content: m.Content})
 			}
 			var tools [][]byte
 			for _, tool := range c.Tools {
@@ -197,8 +198,8 @@ func fastLogits(t *testing.T, f realFile) {
 		assert.Less(t, off, realFast, p.Name)
 		most = max(most, off)
 	}
-	t.Logf("%d prompts, a logit is off by at most %.2g standard deviations after several tokens; another best token in "+
-		"%d, behind by at most %.2g", len(f.Prompts), most, other, farthest)
+	t.Logf("%d prompts, a logit is off by at most %.2g standard deviations after several tokens; another best "+
+		"token in %d, behind by at most %.2g", len(f.Prompts), most, other, farthest)
 }
 
 // realError returns by how much logits of a prompt are off at most, and how far the best token is behind the

@@ -10,8 +10,8 @@ MODELS is a folder with the files of FILES. For each file:
            lstrip_blocks, tojson without escapes), and their ids by the package tokenizers: a byte-level BPE of the
            file's vocabulary and merges, with the pattern of Qwen2 and without normalisation
   logits   of 16 prompts: the 10 best tokens and SAMPLE others with their logits, and the standard deviation of all
-           logits. The weights are dequantised by the package gguf, and the forward pass of Qwen2 is evaluated in float64
-           by numpy: this file is all of it
+           logits. The weights are dequantised by the package gguf, and numpy evaluates the forward pass of Qwen2 in
+           float64: this file is all of it
 
 A layer is dequantised at a time, for all prompts together, so the larger file takes about 3 GB of memory. Numbers are
 written with 8 digits. It takes about 6 minutes on two cores.
@@ -35,8 +35,10 @@ SYSTEM = {"role": "system", "content": "You are terse. Answer in one word."}
 ASK = {"role": "user", "content": "Which animal swims ahead of the shark?"}
 ANSWER = {"role": "assistant", "content": "The pilot fish."}
 NEXT = {"role": "user", "content": "  And why?\n"}
-TOOL = {"type": "function", "function": {"name": "weather", "description": "Weather <now> & \"here\" in Zürich", "parameters": {
-    "type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}, "required": ["city"]}}}
+TOOL = {"type": "function", "function": {
+    "name": "weather", "description": "Weather <now> & \"here\" in Zürich", "parameters": {
+        "type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+        "required": ["city"]}}}
 CALL = {"role": "assistant", "content": "", "tool_calls": [
     {"type": "function", "function": {"name": "weather", "arguments": {"city": "北京", "days": 2}}}]}
 RESULT = {"role": "tool", "content": "{\"degrees\": 21}"}

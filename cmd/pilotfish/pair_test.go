@@ -53,8 +53,8 @@ func pairCommands(t *testing.T, cloud []string, large string) map[string][]strin
 		"eval --large":           in(eval, here),
 		"router collect --cloud": in(append(collect, "-o", filepath.Join(dir, "far")), cloud),
 		"router collect --large": in(append(collect, "-o", filepath.Join(dir, "near")), here),
-		"bench routing --large": in([]string{"bench", "routing", "--workload", questions, "--modes", "serial", "-n", "2",
-			"--deadline", "off"}, here),
+		"bench routing --large": in([]string{"bench", "routing", "--workload", questions, "--modes", "serial",
+			"-n", "2", "--deadline", "off"}, here),
 		"bench gateway --cloud": in([]string{"bench", "gateway", "--devices", "1", "--seconds", "0.2"}, cloud),
 	}
 }

@@ -94,8 +94,8 @@ func everydayQuestions() (all []task.Question) {
 // checkDemo refuses flags that are for models and questions of the user's own.
 func (f *routingFlags) checkDemo(edge, large string) error {
 	if edge != "" || large != "" {
-		return usagef("--model and --large are for two models of your own: give both, or leave them out; --workload FILE " +
-			"gives them your own questions")
+		return usagef("--model and --large are for two models of your own: give both, or leave them out; " +
+			"--workload FILE gives them your own questions")
 	}
 	if f.raw {
 		return usagef("--raw is for texts of your own: add --workload FILE, or leave it out")

@@ -33,9 +33,9 @@ const (
 
 // ChatTools is [Tokenizer.Chat], up to where the assistant's turn begins, for a chat in which the model may call tools:
 // each is the JSON text of its definition, {"type": "function", "function": {"name": …}}. The turns are those of the
-// template of Qwen2.5: definitions stand in the system's turn, followed by what the file's own template says about them,
-// calls between <tool_call> and </tool_call> in the assistant's, and what tools return between <tool_response> and
-// </tool_response> in a turn of the user, one for all tools that answer together. JSON is written as Python's
+// template of Qwen2.5: definitions stand in the system's turn, followed by what the file's own template says about
+// them, calls between <tool_call> and </tool_call> in the assistant's, and what tools return between <tool_response>
+// and </tool_response> in a turn of the user, one for all tools that answer together. JSON is written as Python's
 // json.dumps does.
 //
 // As in Chat, special tokens in what others wrote are not parsed.
