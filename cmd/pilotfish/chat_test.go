@@ -419,7 +419,7 @@ func TestChatCloud(t *testing.T) {
 	assert.NoDirExists(t, filepath.Join(cache, "pilotfish", "tickets"), "--no-resume")
 
 	code, _, stderr = chat(t, "/cloud "+address+" "+pin+"\n"+question(0)+"\n/stats\n", "-m", small, "--token-file",
-		token)
+		token, "--budget", "0.3")
 	require.Equal(t, exitDone, code, stderr)
 	assert.Contains(t, stderr, "asks with ")
 	assert.DirExists(t, filepath.Join(cache, "pilotfish", "tickets"))

@@ -84,10 +84,10 @@ func TestBudgetModes(t *testing.T) {
 			for name := range modes {
 				routers[name], sessions[name] = budgeted(t, p, budget), session(t, edge)
 			}
-			stop, asked := "", false
+			stop, stopped, asked := "", false, false
 			for i := range 12 {
 				request := engine.Request{MaxTokens: 8 + 5*i%23, IgnoreEnd: i%2 == 0}
-				if i%3 == 2 {
+				if i%3 == 2 { // the prompt of the answers before
 					request.Stop = []string{stop}
 				}
 				want := routed{}
@@ -95,7 +95,7 @@ func TestBudgetModes(t *testing.T) {
 					got, err := answer(t, t.Context(), sessions[name], engine.Route{
 						Request: request, Router: routers[name], Draft: modes[name],
 						Cloud: &delayed{Cloud: cloud.Local(uint64(i))},
-					}, []int32{1, 2, int32(i), 9})
+					}, []int32{1, 2, int32(i / 3), 9})
 					require.NoError(t, err)
 					if name == "serial" {
 						want = got
@@ -103,8 +103,10 @@ func TestBudgetModes(t *testing.T) {
 					require.Equal(t, want, got, "%s, %v, %s, answer %d", p, budget, name, i)
 					require.Equal(t, stateOf(t, routers["serial"]), stateOf(t, routers[name]))
 				}
-				if text := sessions["serial"].Summary().Text; len(text) > 8 {
-					stop = text[4:7]
+				summary := sessions["serial"].Summary()
+				stopped = stopped || summary.Stop == engine.StopString
+				if text := []rune(summary.Text); len(text) > 5 {
+					stop = string(text[3:5])
 				}
 				total := routers["serial"].Balance().Total()
 				asked = asked || total.Escalations > 0
@@ -113,6 +115,7 @@ func TestBudgetModes(t *testing.T) {
 				}
 			}
 			assert.True(t, asked)
+			assert.True(t, stopped)
 		}
 	}
 }
