@@ -12,8 +12,8 @@ import (
 const (
 	// MaxDevices is the largest number of devices that is simulated.
 	MaxDevices = 100_000
-	// A simulated percentile rests on as many answers as have manyTokens, from minAnswers to maxAnswers, and on perDevice
-	// of each device on average.
+	// A simulated percentile rests on as many answers as have manyTokens, from minAnswers to maxAnswers, and on
+	// perDevice of each device on average.
 	manyTokens, minAnswers, maxAnswers, perDevice = 1_000_000, 1000, 10_000, 3
 	// precision is how far a capacity that is searched for may lie below the true one, as a share.
 	precision = 0.005

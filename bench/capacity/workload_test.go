@@ -132,8 +132,9 @@ func TestWorkloadRefused(t *testing.T) {
 	w := usual()
 	require.NoError(t, w.Validate())
 	for name, spoil := range map[string]func(*Workload){
-		"prompt_tokens": func(w *Workload) { w.Prompt = 0 }, "answer_tokens": func(w *Workload) { w.Tokens = MaxTokens + 1 },
-		"think": func(w *Workload) { w.Think = 0 }, "rtt": func(w *Workload) { w.RTT = -1 },
+		"prompt_tokens": func(w *Workload) { w.Prompt = 0 },
+		"answer_tokens": func(w *Workload) { w.Tokens = MaxTokens + 1 },
+		"think":         func(w *Workload) { w.Think = 0 }, "rtt": func(w *Workload) { w.RTT = -1 },
 		"edge_tps": func(w *Workload) { w.EdgeTPS = math.NaN() }, "budget": func(w *Workload) { w.Budget = 1.01 },
 		"turned": func(w *Workload) { w.Turned = math.NaN() }, "verify_every": func(w *Workload) { w.VerifyEvery = -1 },
 	} {

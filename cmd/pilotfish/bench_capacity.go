@@ -47,8 +47,8 @@ func newBenchCapacityCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "capacity (-m FILE | --costs FILE) [flags]",
 		Short: "Find out how many devices one core of a server carries, measured and simulated",
-		Long: `Find out how many devices one core of a server carries: the largest number at which 95% of the answers take no
-longer than --bound, over the cores that compute the large model. There is one row for each way to use it:
+		Long: `Find out how many devices one core of a server carries: the largest number at which 95% of the answers
+take no longer than --bound, over the cores that compute the large model. There is one row for each way to use it:
 ` + capacityTerms + `
 With -m FILE, three things happen. First the costs of the large model are measured: a pass of 1 to 128 rows, and an ask
 without a pass. Then the capacity is found by simulation from these costs, in virtual time, on at least 10000 answers
@@ -80,7 +80,7 @@ func (f *benchCapacityFlags) register(c *cobra.Command) {
 	p.IntVar(&f.answers, "answers", 100, "with -m: answers of each measurement with real devices; 0 skips these")
 	p.IntVar(&w.Prompt, "prompt", 128, "tokens of each prompt")
 	p.IntVar(&w.Tokens, "tokens", 32, "tokens of each answer")
-	p.DurationVar(&w.Think, "think", time.Minute, "mean pause of a device, from the end of an answer to the next prompt")
+	p.DurationVar(&w.Think, "think", time.Minute, "mean pause of a device, from an answer's end to the next prompt")
 	p.DurationVar(&w.RTT, "rtt", 100*time.Millisecond, "round-trip time to the cloud, up to 10s")
 	p.Float64Var(&w.EdgeTPS, "edge-tps", 60, "speed of the small model on a device, in `passes` per second")
 	p.Float64Var(&w.Budget, "budget", 0.07, "`share` of the tokens that a device asks for, 0 to 1")

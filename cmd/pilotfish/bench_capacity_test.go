@@ -60,7 +60,8 @@ func TestCapacityFlags(t *testing.T) {
 		modes []capacity.Mode
 		more  bool // devices than usual
 	}{
-		{"--prompt 20", all, true}, {"--tokens 30", all, false}, {"--think 30s", all, true}, {"--rtt 900ms", asked, false},
+		{"--prompt 20", all, true}, {"--tokens 30", all, false}, {"--think 30s", all, true},
+		{"--rtt 900ms", asked, false},
 		{"--edge-tps 8", asked, false}, {"--budget 0.7", asked[:1], false}, {"--turned 0.9", asked[1:], false},
 		{"--bound 4s", all, true}, {"--gateways 2", all, true},
 	} {
@@ -133,8 +134,10 @@ func TestCapacityMeasured(t *testing.T) {
 	ownFolders(t)
 	t.Chdir(t.TempDir())
 	m := tinyModel(t, "q8_0")
-	workload := strings.Fields("--prompt 100 --tokens 6 --think 20ms --rtt 4ms --edge-tps 1000 --bound 100ms --budget 0.5")
-	args := append([]string{"bench", "capacity", "--json", "--model", m, "--threads", "1", "--answers", "20"}, workload...)
+	workload := strings.Fields("--prompt 100 --tokens 6 --think 20ms --rtt 4ms --edge-tps 1000 --bound 100ms " +
+		"--budget 0.5")
+	args := append([]string{"bench", "capacity", "--json", "--model", m, "--threads", "1", "--answers", "20"},
+		workload...)
 	code, stdout, stderr := call(t, args...)
 	require.Equal(t, exitDone, code, stderr)
 	require.NoError(t, os.WriteFile("costs", []byte(stdout), 0o644))

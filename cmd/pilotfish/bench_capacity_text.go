@@ -15,7 +15,8 @@ type textBuffer struct{ strings.Builder }
 func (b *textBuffer) printf(format string, args ...any) { fmt.Fprintf(b, format, args...) }
 
 // capacityHead names the columns of a table.
-const capacityHead = "           devices  per core   p50 ms   p95 ms   p99 ms  busy  answers/s  tokens/s  asks/s  rows/pass\n"
+const capacityHead = "           devices  per core   p50 ms   p95 ms   p99 ms  busy  answers/s  tokens/s  asks/s " +
+	" rows/pass\n"
 
 // costs says what the figures are of.
 func (b *textBuffer) costs(r *capacity.Report) {
@@ -61,7 +62,8 @@ func (b *textBuffer) points(all []*capacity.Report) {
 	b.WriteString("\n" + capacityHead)
 	for _, r := range all {
 		for _, p := range r.Points {
-			b.printf("%-9s %8d %9.1f %s\n", r.Mode, p.Devices, float64(p.Devices)/float64(r.Gateways*r.Threads), figures(&p))
+			perCore := float64(p.Devices) / float64(r.Gateways*r.Threads)
+			b.printf("%-9s %8d %9.1f %s\n", r.Mode, p.Devices, perCore, figures(&p))
 		}
 	}
 }
@@ -86,7 +88,8 @@ func (b *textBuffer) trials(all []*capacity.Report) {
 	if rows.Len() == 0 {
 		return
 	}
-	b.printf("\nReal devices beside simulated ones with the same pauses and asks; one gateway:\n%-9s %8s %8s %9s %9s %9s "+
-		"%9s %13s  %s\n", "", "devices", "answers", "p50 ms", "simulated", "p95 ms", "simulated", "ratio 50, 95", "bound")
+	b.WriteString("\nReal devices beside simulated ones with the same pauses and asks; one gateway:\n")
+	b.printf("%-9s %8s %8s %9s %9s %9s %9s %13s  %s\n", "", "devices", "answers", "p50 ms", "simulated", "p95 ms",
+		"simulated", "ratio 50, 95", "bound")
 	b.WriteString(rows.String())
 }
