@@ -33,7 +33,7 @@ func madeSmall() [][2]string {
 		{`--task csqa --data certificate.jsonl`, `--data demo-train --questions 400`},
 		{`--budget 0.07 --confidence`, `--budget 0.1 --confidence`},
 		{`eval csqa`, `eval demo`},
-		{`--questions 300`, `--questions 8`},
+		{`--questions 200`, `--questions 8`},
 		{` -n 96`, ` -n 48`},
 	}
 }
