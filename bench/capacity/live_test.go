@@ -41,7 +41,7 @@ func TestLiveModel(t *testing.T) {
 	defer s.Close()
 	c.AskMS, err = MeasureAsk(t.Context(), s.Local(1<<40), 0)
 	require.NoError(t, err)
-	assert.Less(t, c.AskMS, 20.)
+	assert.Less(t, c.AskMS, 1000.)
 	w := Workload{Prompt: 20, Tokens: 5, Think: 5 * time.Millisecond, RTT: 2 * time.Millisecond, EdgeTPS: 1000,
 		Budget: 0.5, Turned: 0.1}
 	for _, mode := range Modes() {

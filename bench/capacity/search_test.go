@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // options are those of a search.
@@ -39,6 +41,7 @@ func TestLargest(t *testing.T) {
 
 // TestSearch: at the number that is found the bound holds, and with a tenth more devices it does not.
 func TestSearch(t *testing.T) {
+	racing.Spare(t)
 	for _, mode := range Modes() {
 		o := options(mode)
 		o.Devices = []int{1, 7}
@@ -66,6 +69,7 @@ func TestSearch(t *testing.T) {
 
 // TestSearchGateways: several gateways carry as many devices for each as one, about, and no fewer with a later bound.
 func TestSearchGateways(t *testing.T) {
+	racing.Spare(t)
 	for _, mode := range Modes() {
 		o := options(mode)
 		one, err := Search(t.Context(), o)
@@ -85,6 +89,7 @@ func TestSearchGateways(t *testing.T) {
 
 // TestNone: a bound that one device alone exceeds is met by no devices, and the report says why.
 func TestNone(t *testing.T) {
+	racing.Spare(t)
 	for _, mode := range Modes() {
 		o := options(mode)
 		o.Bound = 200 * time.Millisecond
@@ -102,14 +107,11 @@ func TestNone(t *testing.T) {
 
 // TestAtLeast: where the largest number of devices that is simulated is not too much, the report says that.
 func TestAtLeast(t *testing.T) {
+	racing.Spare(t)
 	o := options(Routed)
 	o.Workload.Budget = 0 // nothing is asked for
-	r, err := Search(t.Context(), o)
-	require.NoError(t, err)
-	assert.Equal(t, MaxDevices, r.Devices)
-	assert.True(t, r.AtLeast)
 	o.Gateways = 3
-	r, err = Search(t.Context(), o)
+	r, err := Search(t.Context(), o)
 	require.NoError(t, err)
 	assert.Equal(t, MaxDevices/3*3, r.Devices)
 	assert.True(t, r.AtLeast)
@@ -135,6 +137,7 @@ func TestSearchRefused(t *testing.T) {
 // TestTry: trials begin at the number of the simulation, look in the direction of their outcome, and end; each is
 // beside a simulation in the same window.
 func TestTry(t *testing.T) {
+	racing.Spare(t)
 	o := options(Routed)
 	found, err := Search(t.Context(), o)
 	require.NoError(t, err)

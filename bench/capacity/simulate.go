@@ -26,7 +26,6 @@ type device struct {
 	user
 	script
 	asked int  // asks of the script that were sent
-	open  bool // an answer is under way
 	next  what // what happens when due
 	due   time.Duration
 	order uint64 // of those with the same time, those are first that were planned first

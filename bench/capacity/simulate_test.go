@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // TestOneDevice: the time of an answer of a device that is alone is a sum.
@@ -48,6 +49,7 @@ func TestOneDevice(t *testing.T) {
 
 // TestMD1: asks that are computed one at a time wait as in the queue M/D/1, ρ/(2(1-ρ)) of the time of one.
 func TestMD1(t *testing.T) {
+	racing.Spare(t)
 	c := Costs{Threads: 1, Passes: []Pass{{1, 10, 10}}}
 	w := Workload{Prompt: 1, Tokens: 1, Think: 10 * time.Second, EdgeTPS: 1e6, Budget: 1}
 	for _, load := range []float64{0.2, 0.5, 0.8} {
@@ -72,6 +74,7 @@ func TestMD1(t *testing.T) {
 
 // TestSaturation: devices without end get as many answers as the costs allow.
 func TestSaturation(t *testing.T) {
+	racing.Spare(t)
 	c := linear(20, 3, 1)
 	full := c.Time(128, 128).Seconds()
 	w := usual()
@@ -97,6 +100,7 @@ func TestSaturation(t *testing.T) {
 // TestLittle: the mean number of answers under way is their rate times their time, and devices that are not under way
 // pause, in every mode and at every load.
 func TestLittle(t *testing.T) {
+	racing.Spare(t)
 	c, w := linear(20, 3, 1), usual()
 	for _, mode := range Modes() {
 		for _, n := range []int{5, 40, 200} {
@@ -118,6 +122,7 @@ func TestLittle(t *testing.T) {
 
 // TestMore: more devices never make the percentiles lower, and more gateways, and cheaper passes, never higher.
 func TestMore(t *testing.T) {
+	racing.Spare(t)
 	c, w := linear(20, 3, 1), usual()
 	dear := linear(25, 4, 1)
 	const noise = 1.02
@@ -144,6 +149,7 @@ func TestMore(t *testing.T) {
 // TestGatewaysApart: a gateway with its devices is like the only one, so that two with half of the devices each do
 // twice as much as one.
 func TestGatewaysApart(t *testing.T) {
+	racing.Spare(t)
 	c, w := linear(20, 3, 1), usual()
 	window := Window{2 * time.Minute, 60 * time.Minute}
 	for _, mode := range Modes() {
@@ -156,6 +162,7 @@ func TestGatewaysApart(t *testing.T) {
 
 // TestSame: the same arguments give the same result to the last digit, and another seed gives another.
 func TestSame(t *testing.T) {
+	racing.Spare(t)
 	c, w := linear(20, 3, 1), usual()
 	window := Window{time.Minute, 10 * time.Minute}
 	for _, mode := range Modes() {
