@@ -92,7 +92,7 @@ func (p place) start(dir string, run func(c *exec.Cmd) error) error {
 	return run(c)
 }
 
-// The rights that Landlock handles: to change files, and to speak TCP.
+// The rights that Landlock handles, to change files and to speak TCP, and those in the program's own folder.
 const (
 	changes = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR |
 		unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG |
@@ -120,6 +120,9 @@ func tie(dir string) error {
 	}
 	if version >= 4 {
 		rules.Handled_access_net = spoken
+	}
+	if version >= 6 {
+		rules.Scoped = unix.LANDLOCK_SCOPE_SIGNAL | unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
 	}
 	fd, _, no := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&rules)),
 		unsafe.Sizeof(rules), 0)

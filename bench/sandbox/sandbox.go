@@ -1,11 +1,11 @@
-// Package sandbox runs programs that models wrote, with python3, in a process of their own: with limits of time, memory,
-// processes, files and output, in an empty folder, without network and without leave to write anywhere else where the
-// system allows that. When a run is over, no process and no file of it is left.
+// Package sandbox runs programs that models wrote, with python3, each in a process of its own: with limits of time,
+// memory, processes, files and output, in an empty folder, and where the system allows that without network and without
+// the right to write elsewhere. After a run, no process and no file of it is left.
 //
-// A program that passes has run to the end of its tests. The verdict does not depend on an exit code or on what is
-// printed: after the tests, prelude.py sends the key of the run, receives a number that did not exist before, and sends
-// that back. A program that ends early, or that writes to every file that is open, does neither. One that is written
-// against this very protocol can forge a verdict: limits hold for it, but its answer is its own.
+// A program passes when its tests have run to their end. The verdict does not depend on an exit code or on output: after
+// the tests, prelude.py sends the key of the run, receives a number that did not exist before, and sends it back. A
+// program that ends early, or that writes to every open file, does neither. A program that is written against this
+// protocol can forge its verdict. The limits hold for it too.
 package sandbox
 
 import (
@@ -51,6 +51,7 @@ type Python struct {
 	place   place
 	running chan struct{}
 	wall    time.Duration
+	limits  map[string]int
 	folder  string // holds the folders of programs; "" is the system's for temporary files
 }
 
@@ -60,9 +61,12 @@ func New(ctx context.Context) (*Python, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Python{path: path, running: make(chan struct{}, maxParallel), wall: maxWall}
+	p := &Python{path: path, running: make(chan struct{}, maxParallel), wall: maxWall, limits: limits()}
 	return p, p.settle(ctx)
 }
+
+// executable prints the path of the running Python, if it is new enough.
+const executable = `import sys; sys.stdout.write(sys.version_info >= (3, 8) and sys.executable or "")`
 
 // find returns the python3 of PATH. What stands there may be a script that chooses one: it is asked for the program.
 func find(ctx context.Context) (string, error) {
@@ -71,7 +75,7 @@ func find(ctx context.Context) (string, error) {
 		if err != nil {
 			continue
 		}
-		c := exec.CommandContext(ctx, found, "-c", "import sys; sys.stdout.write(sys.version_info >= (3, 8) and sys.executable or '')")
+		c := exec.CommandContext(ctx, found, "-c", executable)
 		c.WaitDelay = time.Second
 		path, err := c.Output()
 		switch {
@@ -112,6 +116,7 @@ type job struct {
 	Limits  map[string]int `json:"limits"` // by their names in the module resource
 }
 
+// limits are those that the system counts by itself.
 func limits() map[string]int {
 	return map[string]int{
 		"RLIMIT_CPU": maxCPU, "RLIMIT_AS": maxMemory, "RLIMIT_FSIZE": maxFile, "RLIMIT_NOFILE": maxOpen,
@@ -132,8 +137,8 @@ func (p *Python) Run(ctx context.Context, program []string, tests string) (passe
 	if err != nil {
 		return false, fmt.Errorf("a folder for a program: %w", err)
 	}
-	defer func() { err = errors.Join(err, remove(dir)) }()
-	j := job{Program: program, Tests: tests, Key: rand.Text(), Limits: limits()}
+	defer func() { err = cmp.Or(err, remove(dir)) }()
+	j := job{Program: program, Tests: tests, Key: rand.Text(), Limits: p.limits}
 	line, err := json.Marshal(j)
 	if err != nil {
 		return false, err

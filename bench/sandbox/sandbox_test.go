@@ -1,27 +1,230 @@
 package sandbox
 
 import (
-	"fmt"
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
-func TestTry(t *testing.T) {
-	p, err := New(t.Context())
-	if err != nil {
-		t.Fatal(err)
+// python is a sandbox with small limits, and with its folders in one of the test's own.
+func python(t *testing.T) *Python {
+	t.Helper()
+	if _, err := exec.LookPath("python3"); err != nil {
+		sharedtest.Missing(t, err)
 	}
-	fmt.Println(p.path, p.place, p.Unlimited())
-	for _, s := range []string{"x=1", "x=2", "import sys; sys.exit(0)", "import os; os._exit(0)", "while 1: pass", "x=[0]*10**9", "import os\nwhile 1:\n  try: os.fork()\n  except OSError: x=1; break",
-		"open('/tmp/zz','w')", "open('a','w').write('1'*100); x=1", "x=1 if open('/etc/passwd').read() else 2",
-		"import threading; threading.Thread(target=print).start(); x=1",
-		"import socket\ns=socket.create_connection(('127.0.0.1',22))",
-		"import os\ni=0\nwhile 1:\n  os.mkdir('d'); os.chdir('d')",
-		"import time; time.sleep(100)",
-		"import os\nfor i in range(1000):\n  f=open(str(i),'wb'); f.write(b'x'*(15<<20)); f.close()",
+	p, err := New(t.Context())
+	require.NoError(t, err)
+	p.folder = t.TempDir()
+	require.NoError(t, os.Chmod(filepath.Dir(p.folder), 0o755)) // programs may run as another user
+	p.limits = maps.Clone(p.limits)
+	p.limits["RLIMIT_CPU"], p.wall = 1, 15*time.Second
+	t.Cleanup(func() { nothingLeft(t, p) })
+	return p
+}
+
+// nothingLeft checks that no folder and no process of a sandbox is there.
+func nothingLeft(t *testing.T, p *Python) {
+	t.Helper()
+	left, err := os.ReadDir(p.folder)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+	environments, err := filepath.Glob("/proc/[0-9]*/environ")
+	require.NoError(t, err)
+	for _, path := range environments {
+		if b, err := os.ReadFile(path); err == nil {
+			assert.NotContains(t, string(b), "HOME="+p.folder, path)
+		}
+	}
+}
+
+const tests = "assert f() == 1"
+
+// TestPrograms: programs that pass, and that do not.
+func TestPrograms(t *testing.T) {
+	p := python(t)
+	for program, want := range map[string]bool{
+		"def f(): return 1": true,
+		"def f(): return 2": false,
+		"f = lambda: True":  true,
+		"":                  false,
+		"def f(:":           false,
+		"x = 1 / 0":         false,
+		"import time\ndef f(): time.sleep(0.01); return 1":                                              true,
+		"def f():\n  with open('a', 'w') as a: a.write('1')\n  return int(open('a').read())":            true,
+		"import os\ndef f(): return len(os.listdir()) + 1":                                              true,
+		"import os\ndef f(): return int(os.environ['HOME'] == os.environ['TMPDIR'] == os.getcwd())":     true,
+		"import sys\ndef f(): return int(sys.stdin.read() == '')":                                       true,
+		"from dataclasses import dataclass\n@dataclass\nclass P:\n  x: 'int'\ndef f(): return P(1).x":   true,
+		"f = lambda: 1\nif __name__ == '__main__': f = None":                                            true,
+		"print('é' * 100_000)\ndef f(): return 1":                                                       true,
+		"import json, math, re, heapq, itertools, collections, typing, datetime\ndef f(): return 1":     true,
+		"import os\ndef f(): return int(os.environ['PYTHONHASHSEED'] == '0')":                           true,
+		"import sys\nsys.setrecursionlimit(10**9)\ndef g(n): return g(n + 1) + 1\ndef f(): return g(0)": false,
 	} {
-		b := time.Now()
-		ok, err := p.Run(t.Context(), []string{s}, "assert x==1")
-		fmt.Println(ok, err, time.Since(b), s)
+		got, err := p.Run(t.Context(), []string{"", program}, tests)
+		require.NoError(t, err, program)
+		assert.Equal(t, want, got, program)
+	}
+	got, err := p.Run(t.Context(), []string{"from math import pi",
+		"from __future__ import annotations\nf = lambda: int(pi) - 2"}, tests)
+	require.NoError(t, err)
+	assert.True(t, got, "the texts share names, and each begins a file")
+}
+
+// TestForged: a program that ends before its tests, that says it has passed, or that takes the tests' means away does
+// not pass.
+func TestForged(t *testing.T) {
+	p := python(t)
+	for _, program := range []string{
+		"import sys; sys.exit(0)", "import os; os._exit(0)", "raise SystemExit", "exit()", "quit(0)",
+		"import sys\ndef f(): sys.exit(0)", "import os\ndef f(): os._exit(0)",
+		"import os\nfor d in range(64):\n  try: os.write(d, b'passed\\n')\n  except OSError: pass\nf = lambda: 2",
+		"import os\nfor d in range(64):\n  try: os.write(d, b'A' * 26)\n  except OSError: pass\nf = lambda: 1",
+		"import os\nfor d in range(3, 64):\n  try: os.close(d)\n  except OSError: pass\nf = lambda: 1",
+		"import builtins\nbuiltins.exec = builtins.compile = lambda *a: None\nf = lambda: 2",
+		"import builtins\nbuiltins.AssertionError = ZeroDivisionError\nf = lambda: 2",
+		"import os\nos.write = os.read = lambda *a: b''\nf = lambda: 2",
+		"import atexit\natexit.register(print, 'passed')\nf = lambda: 2",
+		"import threading, os\nthreading.Timer(0.01, os._exit, [0]).start()\nf = lambda: 2",
+		"import os\nif os.fork(): os._exit(0)\nf = lambda: 1",
+		"import os, sys\nos.execv(sys.executable, [sys.executable, '-c', 'print(\"passed\")'])",
+		"import signal, os\nos.kill(os.getpid(), signal.SIGSEGV)\nos.abort()",
+		"'''", "f = lambda: 2\nassert_ = '''", "f = lambda: 2\n#",
+		"import sys\nsys.excepthook = lambda *a: None\nf = lambda: 2",
+	} {
+		got, err := p.Run(t.Context(), []string{program}, tests)
+		require.NoError(t, err, program)
+		assert.False(t, got, program)
+	}
+}
+
+// TestHostile: whatever a program does, it ends within its limits, and nothing of it is left.
+func TestHostile(t *testing.T) {
+	p := python(t)
+	outside := filepath.Join(t.TempDir(), "outside")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	reached := make(chan struct{}, 1)
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			c.Close()
+			reached <- struct{}{}
+		}
+	}()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	for name, program := range map[string]string{
+		"loop":           "while True: pass",
+		"many processes": "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass",
+		"many threads":   "import threading\nwhile True: threading.Thread(target=threading.Event().wait).start()",
+		"memory":         "x = []\nwhile True: x.append(bytearray(1 << 20))",
+		"limits raised": "import resource\nfor l in resource.RLIMIT_AS, resource.RLIMIT_CPU:\n" +
+			"  try: resource.setrlimit(l, (-1, -1))\n  except (ValueError, OSError): pass\n" +
+			"x = []\nwhile True: x.append(bytearray(1 << 20))",
+		"big file":       "a = open('a', 'wb')\nwhile True: a.write(bytes(1 << 20))",
+		"many big files": "n = 0\nwhile True:\n  n += 1\n  open(str(n), 'wb').write(bytes(8 << 20))",
+		"many files":     "n = 0\nwhile True:\n  n += 1\n  open(str(n), 'w').close()",
+		"open files":     "x = []\nwhile True: x.append(open('/dev/null'))",
+		"deep folders":   "import os\nwhile True: os.mkdir('d'); os.chdir('d')",
+		"output":         "import os\nwhile True: os.write(1, bytes(1 << 16)); os.write(2, bytes(1 << 16))",
+		"other files":    "import os\nfor p in ['/etc/passwd', '/etc/shadow']: print(open(p).read())",
+		"writes outside": "open('" + outside + "', 'w').write('x')",
+		"network":        "import socket\nsocket.create_connection(('127.0.0.1', " + port + "))",
+		"signals": "import signal\nfor s in range(1, 32):\n" +
+			"  try: signal.signal(s, signal.SIG_IGN)\n  except OSError: pass\nwhile True: pass",
+		"children": "import os, time\nfor i in range(3):\n" +
+			"  if os.fork() == 0:\n    os.setsid()\n    time.sleep(100)\nf = lambda: 1",
+		"children, run":  "import subprocess\nsubprocess.Popen(['sleep', '100'], start_new_session=True)\nf = lambda: 1",
+		"no folder":      "import os, shutil\nshutil.rmtree(os.getcwd(), ignore_errors=True)\nwhile True: pass",
+		"another folder": "import os\nos.chdir('/')\nwhile True: pass",
+		"sealed folder": "import os\nos.makedirs('a/b')\nopen('a/b/c', 'w')\n" +
+			"os.chmod('a/b', 0)\nos.chmod('a', 0)\nos.chmod('.', 0)",
+		"sealed contents": "import os\nopen('a', 'w')\nos.chmod('a', 0)\nos.chmod('.', 0o500)",
+		"waits for input": "import sys\nsys.stdin.read()\ninput()",
+	} {
+		begin := time.Now()
+		got, err := p.Run(t.Context(), []string{program}, tests)
+		require.NoError(t, err, name)
+		assert.False(t, got, name)
+		assert.Less(t, time.Since(begin), p.wall+5*time.Second, name)
+		nothingLeft(t, p)
+	}
+	if !strings.Contains(p.Unlimited(), "writing") {
+		assert.NoFileExists(t, outside)
+	}
+	if !strings.Contains(p.Unlimited(), "network") {
+		assert.Empty(t, reached)
+	}
+}
+
+// TestWall: a program that waits is ended, as is one that is running when the context ends, and one that has not begun.
+func TestWall(t *testing.T) {
+	p := python(t)
+	const sleeps = "import time\ntime.sleep(1000)"
+	p.wall = 2 * time.Second
+	got, err := p.Run(t.Context(), []string{sleeps}, tests)
+	require.NoError(t, err)
+	assert.False(t, got)
+
+	p.wall = time.Hour
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var all sync.WaitGroup
+	for range 4 { // two of them wait for their turn
+		all.Go(func() {
+			_, err := p.Run(ctx, []string{sleeps}, tests)
+			assert.Equal(t, cause, err)
+		})
+	}
+	require.Eventually(t, func() bool {
+		running, err := os.ReadDir(p.folder)
+		return err == nil && len(running) == maxParallel
+	}, 20*time.Second, 5*time.Millisecond)
+	time.Sleep(50 * time.Millisecond)
+	running, err := os.ReadDir(p.folder)
+	require.NoError(t, err)
+	assert.Len(t, running, maxParallel, "not more at a time")
+	cancel(cause)
+	all.Wait()
+}
+
+// TestNoPython: without python3 the error says what is needed.
+func TestNoPython(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	_, err := New(t.Context())
+	assert.ErrorContains(t, err, "needs Python 3.8 or later as python3 in PATH")
+	if runtime.GOOS == "windows" {
+		return
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "python3"), []byte("#!/bin/sh\nexit 1\n"), 0o755))
+	_, err = New(t.Context())
+	assert.ErrorContains(t, err, "needs Python 3.8 or later as python3 in PATH")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "python3"), []byte("#!/bin/sh\necho /bin/false\n"), 0o755))
+	_, err = New(t.Context())
+	assert.ErrorContains(t, err, "cannot run programs under limits here")
+}
+
+// TestPasses: nothing but the key and then the number that was sent passes.
+func TestPasses(t *testing.T) {
+	for said, want := range map[string]bool{"": false, "KE": false, "KEY": false, "passed": false, "KEYKEY": false} {
+		var sent bytes.Buffer
+		assert.Equal(t, want, passes(&sent, strings.NewReader(said), []byte("job\n"), "KEY"), said)
 	}
 }

@@ -127,7 +127,7 @@ func (f *evalFlags) check(name string) ([]eval.Run, error) {
 func (f *evalFlags) checkTask(name string) error {
 	public := slices.Contains(publicTasks(), name)
 	switch given := f.pair.set.Changed; {
-	case name != "" && strings.TrimSuffix(name, "-train") != name && !strings.ContainsAny(name, "./\\"):
+	case slices.Contains([]string{task.DemoTrain, csqaTrain, gsm8kTrain, arcTrain, task.MBPPTrain}, name):
 		return usagef("%s is what routers learn from: judge them with %s", name, strings.TrimSuffix(name, "-train"))
 	case given("data") && f.data == "":
 		return usagef("--data names no file: give one, or leave it out")
