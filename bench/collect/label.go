@@ -29,10 +29,10 @@ const (
 	// the sentences.) Elsewhere keep.
 	RuleR2R = "r2r"
 
-	// RuleConsequence marks the last place where one question makes the answer right. Where the models choose different
-	// tokens, the small one goes on alone from both: escalate if the answer is right only from the large model's choice,
-	// and no later place of the text that the small model chose is marked; else keep. An earlier question is not worth
-	// its price where a later one does the same.
+	// RuleConsequence marks the last place where one question makes the answer right. Where the models choose
+	// different tokens, the small one goes on alone from both: escalate if the answer is right only from the large
+	// model's choice, and no later place of the text that the small model chose is marked; else keep. An earlier
+	// question is not worth its price where a later one does the same.
 	RuleConsequence = "consequence"
 )
 
@@ -106,8 +106,8 @@ func (w *worker) answers(ctx context.Context, d *draft, i int, p *trace.Position
 	return w.compare(ctx, d, i, p, d.large, d.large)
 }
 
-// compare grades two answers: from the small model's choice, continued by the model of keep, and from the large model's,
-// continued by the model of ask. It is worth asking only where that makes the answer right.
+// compare grades two answers: from the small model's choice, continued by the model of keep, and from the large
+// model's, continued by the model of ask. It is worth asking only where that makes the answer right.
 func (w *worker) compare(
 	ctx context.Context, d *draft, i int, p *trace.Position, keep, ask *tree,
 ) (trace.Verdict, error) {

@@ -186,11 +186,12 @@ func TestSame(t *testing.T) {
 	assert.Equal(t, []float64{0.25, 0.75}, []float64{k.known.above, k.known.most})
 }
 
-// TestBudget: runs with a budget answer one question after the other, whatever is answered at the same time and wherever
-// a run was stopped: the same answers as one device gives, which never spends more than the budget.
+// TestBudget: runs with a budget answer one question after the other, whatever is answered at the same time and
+// wherever a run was stopped: the same answers as one device gives, which never spends more than the budget.
 func TestBudget(t *testing.T) {
 	budgets := []Run{
-		{Policy: router.Margin, Budget: 0.07}, {Policy: router.Random, Budget: 0.2}, {Policy: router.Learned, Budget: 0.07},
+		{Policy: router.Margin, Budget: 0.07}, {Policy: router.Random, Budget: 0.2},
+		{Policy: router.Learned, Budget: 0.07},
 	}
 	runs := append([]Run{{Policy: router.Never}}, budgets...)
 	want := demoOptions(t, 40, runs...)

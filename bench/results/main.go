@@ -49,7 +49,8 @@ func run(ctx context.Context, args []string) error {
 		}
 		return write(root)
 	}
-	return fmt.Errorf("%q is nothing to do: give nothing, study FOLDER [NAME...], real FOLDER MODELS [TASK...], or adopt FOLDER", args)
+	return fmt.Errorf("%q is nothing to do: give nothing, study FOLDER [NAME...], real FOLDER MODELS [TASK...], "+
+		"or adopt FOLDER", args)
 }
 
 // checkout is the folder of go.mod, from the working directory upwards.

@@ -18,8 +18,8 @@ const (
 	realLarge = "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"
 )
 
-// realTask is a benchmark on which the real pair is measured. Its training split is cut into parts that have no question
-// in common: for traces of the small model's own answers, for traces of routed ones, and for the certificate.
+// realTask is a benchmark on which the real pair is measured. Its training split is cut into parts that have no
+// question in common: for traces of the small model's own answers, for traces of routed ones, and for the certificate.
 type realTask struct {
 	name                     string // of eval; its training split is called so with -train
 	traced, tokens           int    // most tokens of an answer in traces, and where it is judged
@@ -34,7 +34,8 @@ func realTasks() []realTask {
 		{name: "csqa", traced: 96, tokens: 64, own: 320, routed: 160, certificate: 400, judged: 200},
 		{name: "arc", traced: 96, tokens: 64, own: 320, routed: 160, certificate: 400, judged: 200},
 		{name: "gsm8k", traced: 320, tokens: 320, own: 96, routed: 48, certificate: 120, judged: 150},
-		{name: "mbpp", traced: 256, tokens: 256, own: 96, routed: 48, certificate: 120, judged: 150, run: " --run-code"},
+		{name: "mbpp", traced: 256, tokens: 256, own: 96, routed: 48, certificate: 120, judged: 150,
+			run: " --run-code"},
 	}
 }
 
@@ -65,7 +66,8 @@ func realSteps() (all []realStep) {
 	}
 	return append(all, realStep{outcome: "times.recording", args: "bench routing" + realModels +
 		" --workload OUT/csqa-certificate.jsonl --questions 40 -n 64 --router OUT/csqa.gguf " +
-		"--modes local,cloud,serial,pipelined-8 --edge-tps 60 --cloud-ms 40 --deadline off --record OUT/times.recording"})
+		"--modes local,cloud,serial,pipelined-8 --edge-tps 60 --cloud-ms 40 --deadline off " +
+		"--record OUT/times.recording"})
 }
 
 // steps make parts of the questions, traces, the router and its certificate. The router learns what single questions to
@@ -110,7 +112,8 @@ func realExperiments() (all []experiment) {
 	}
 	return append(all,
 		experiment{name: "real-times", args: "bench routing --replay OUT/times.recording --router OUT/csqa.gguf " +
-			"--modes local,cloud,serial,pipelined-8 --rtt 50ms,100ms,300ms --edge-tps 60 --cloud-ms 40 --deadline off --json"},
+			"--modes local,cloud,serial,pipelined-8 --rtt 50ms,100ms,300ms --edge-tps 60 --cloud-ms 40 --deadline off " +
+			"--json"},
 		experiment{name: "real-capacity", args: "bench capacity -m LARGE --json"})
 }
 

@@ -85,8 +85,8 @@ func realBlocks(root string, texts map[string]string) error {
 // realLine is a sentence on the first task.
 func realLine(j *judged) string {
 	c := j.certified
-	return wrapped(fmt.Sprintf("On %d questions of CommonsenseQA, Qwen2.5-Coder-0.5B alone answers %s correctly and the "+
-		"1.5B alone %s; with %s of its tokens from the 1.5B, the 0.5B answers %s correctly.",
+	return wrapped(fmt.Sprintf("On %d questions of CommonsenseQA, Qwen2.5-Coder-0.5B alone answers %s correctly and "+
+		"the 1.5B alone %s; with %s of its tokens from the 1.5B, the 0.5B answers %s correctly.",
 		c.Answers, share(j.never.Accuracy), share(j.always.Accuracy), share(&c.EscalatedShare), share(c.Accuracy)))
 }
 
@@ -159,11 +159,11 @@ func (m *made) realTimes() error {
 		return err
 	}
 	var b strings.Builder
-	b.WriteString("| round trip, ms | mode | ms, median | p90 | over small alone (95%) | tokens from the large model | " +
-		"bytes up, down per answer of the cloud |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| round trip, ms | mode | ms, median | p90 | over small alone (95%) | " +
+		"tokens from the large model | bytes up, down per answer of the cloud |\n|---|---|---|---|---|---|---|\n")
 	for _, r := range all {
-		fmt.Fprintf(&b, "| %s | %s | %.0f | %.0f | %s | %s | %s |\n", chart.Number(r.Cell.RTT), inWords(r.Mode), r.Time.P50,
-			r.Time.P90, over(r.RatioTo), share(r.EscalatedShare), each(r.BytesUp, r.BytesDown))
+		fmt.Fprintf(&b, "| %s | %s | %.0f | %.0f | %s | %s | %s |\n", chart.Number(r.Cell.RTT), inWords(r.Mode),
+			r.Time.P50, r.Time.P90, over(r.RatioTo), share(r.EscalatedShare), each(r.BytesUp, r.BytesDown))
 	}
 	m.texts[m.name+"-table"] = b.String()
 	return nil

@@ -60,7 +60,8 @@ func TestReproducing(t *testing.T) {
 	for _, want := range []string{`demo: 8 of 8 questions`, `learned 7% `, `learned 0\.`, `margin 3% `, `oracle `} {
 		assert.Regexp(t, `(?m)^`+want, out)
 	}
-	for _, name := range []string{"own", "routed", "first.gguf", "router.gguf", "certified.gguf", "csqa.jsonl", "csqa.html", "seven.jsonl"} {
+	for _, name := range []string{"own", "routed", "first.gguf", "router.gguf", "certified.gguf", "csqa.jsonl",
+		"csqa.html", "seven.jsonl"} {
 		_, err := os.Stat(filepath.Join(dir, name))
 		assert.NoError(t, err)
 	}
