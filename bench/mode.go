@@ -147,7 +147,8 @@ func (m Mode) AsSerial() bool { return m.kind == routed }
 // AsCloud reports whether the tokens are to be those of the large model alone.
 func (m Mode) AsCloud() bool { return m.Verifies() && m.margin == 0 }
 
-// Router makes the router of a mode, from the options that all modes share. With a budget each has a balance of its own.
+// Router makes the router of a mode, from the options that all modes share. With a budget each has a balance of its
+// own.
 func (m Mode) Router(o router.Options) (*router.Router, error) {
 	if m.kind == speculative {
 		o = router.Options{Policy: router.Never}

@@ -62,8 +62,8 @@ func openBalance(f *runFlags, p *plan, e *engine.Engine) (*keptBalance, error) {
 	return k, err
 }
 
-// balanceName is the name of the file of a small model, a gateway, a policy with its router, and a budget. The gateway's
-// address stands for its model, which is not known before the first question.
+// balanceName is the name of the file of a small model, a gateway, a policy with its router, and a budget. The
+// gateway's address stands for its model, which is not known before the first question.
 func balanceName(f *runFlags, p *plan, e *engine.Engine) (string, error) {
 	model, err := e.Fingerprint()
 	if err != nil {
@@ -94,8 +94,8 @@ func (k *keptBalance) read(budget float64) (*router.Balance, error) {
 		return nil, fmt.Errorf("--budget-state: %w", err)
 	}
 	if err := json.Unmarshal(text, b); err != nil {
-		return nil, fmt.Errorf("%s holds no balance of a budget (%w): delete it, and the next run begins anew, or give "+
-			"another file with --budget-state", k.path, err)
+		return nil, fmt.Errorf("%s holds no balance of a budget (%w): delete it, and the next run begins anew, or "+
+			"give another file with --budget-state", k.path, err)
 	}
 	if of := b.Total().Budget; of != budget {
 		return nil, usagef("--budget-state %s is of a budget of %s: give --budget %v, or another file", k.path,

@@ -298,8 +298,8 @@ func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 	return e
 }
 
-// keepBalance keeps what the budget has spent for the next run, also where the answer was cut. That it cannot be kept is
-// no reason to fail this one.
+// keepBalance keeps what the budget has spent for the next run, also where the answer was cut. That it cannot be kept
+// is no reason to fail this one.
 func (o *runOutput) keepBalance() {
 	a := o.session.Spent()
 	if o.plan == nil || o.plan.kept == nil || len(a.Confidences) == 0 && a.Escalations == 0 {

@@ -83,7 +83,8 @@ func TestPlan(t *testing.T) {
 		"--router WITH --threshold 0.5": {router.Options{Policy: router.Learned, Threshold: new(0.5)},
 			promise{"", 0.07}},
 		"--router WITH --budget 0.05": {
-			router.Options{Policy: router.Learned, Budget: 0.05, Calibration: []float32{0.25, 0.5}}, promise{balanced, 0.05},
+			router.Options{Policy: router.Learned, Budget: 0.05, Calibration: []float32{0.25, 0.5}},
+			promise{balanced, 0.05},
 		},
 		"--budget-state off":           {router.Options{Policy: router.Margin, Budget: 0.07}, promise{balanced, 0.07}},
 		"--policy value":               {router.Options{Policy: router.Value, Prices: usual}, promise{"", 0.07}},
@@ -385,7 +386,8 @@ func TestBudgetOfCutRun(t *testing.T) {
 		}
 		a := newApp(strings.NewReader(""), out, io.Discard)
 		a.run(ctx, []string{"run", "-m", small, "--cloud", address, "--pin", pin, "--deadline", "off", "--json",
-			"--budget", "0.5", "--budget-state", mine, "-n", "200", "--ignore-eos", demo.Questions(demo.HeldOut)[0].Text})
+			"--budget", "0.5", "--budget-state", mine, "-n", "200", "--ignore-eos",
+			demo.Questions(demo.HeldOut)[0].Text})
 		cancel()
 		b, err := (&keptBalance{path: mine}).read(0.5)
 		require.NoError(t, err)

@@ -59,7 +59,7 @@ func TestExamples(t *testing.T) {
 		{"owncloud", nil, right + "\n2 tokens of the table\n"},
 		{"ownsampler", nil, half + "\n"},
 		{"ownsampler", []string{"-ban", " unsaid"}, alone + "\n"},
-		{"stats", nil, "position 42: miss\nposition 69: miss\n" + half +
+		{"stats", nil, "position 42: miss\nposition 47: miss\n" + right +
 			"\n37 tokens, 2 of them the large model's, 2 questions, ended by \"end\"\n"},
 		{"structured", nil, "barn and eggs\n"}, // of a model that knows no JSON: the schema leads it
 		{"sessions", nil, "In the reef, and it eats figs: so say all the old books"},
@@ -95,7 +95,7 @@ func TestChat(t *testing.T) {
 func TestGateway(t *testing.T) {
 	addr, pin := gateway(t)
 	got := run(t, "", "gateway", "-cloud", addr, "-pin", pin, "-deadline", "1m")
-	want := strings.NewReplacer(" barn", "* barn", " for one", " for one*").Replace(half)
+	want := strings.NewReplacer(" barn", "* barn", " mint", "* mint").Replace(right)
 	assert.Equal(t, want+"\n2 of 37 tokens are those of pilotfish-demo-large\n", got)
 
 	wrong := strings.Repeat("12", len(pin)/2)

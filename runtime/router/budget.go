@@ -139,19 +139,19 @@ func Calibration(confidences []float32) []float32 {
 // quantiles are values by the share of tokens with less confidence, ascending in both.
 type quantiles []struct{ share, confidence float64 }
 
-// measured returns the confidences of Qwen2.5-Coder-0.5B-Instruct (Q4_K_M) in 296 tokens of 24 short chats, for a policy
-// that needs no training; nil for others.
+// measured returns the confidences of Qwen2.5-Coder-0.5B-Instruct (Q4_K_M) in 296 tokens of 24 short chats, for a
+// policy that needs no training; nil for others.
 func measured(p Policy) quantiles {
 	switch p {
 	case Margin:
 		return quantiles{
-			{0.01, 0.002}, {0.03, 0.028}, {0.05, 0.044}, {0.07, 0.06}, {0.1, 0.11}, {0.2, 0.33}, {0.3, 0.55}, {0.5, 0.88},
-			{0.7, 0.987},
+			{0.01, 0.002}, {0.03, 0.028}, {0.05, 0.044}, {0.07, 0.06}, {0.1, 0.11}, {0.2, 0.33}, {0.3, 0.55},
+			{0.5, 0.88}, {0.7, 0.987},
 		}
 	case Entropy:
 		return quantiles{
-			{0.01, 0.004}, {0.03, 0.009}, {0.05, 0.016}, {0.07, 0.036}, {0.1, 0.087}, {0.2, 0.21}, {0.3, 0.4}, {0.5, 0.69},
-			{0.7, 0.94},
+			{0.01, 0.004}, {0.03, 0.009}, {0.05, 0.016}, {0.07, 0.036}, {0.1, 0.087}, {0.2, 0.21}, {0.3, 0.4},
+			{0.5, 0.69}, {0.7, 0.94},
 		}
 	}
 	return nil

@@ -96,8 +96,8 @@ func TestBudgetIsMet(t *testing.T) {
 		"nearly sure": func(int, int) float64 { return 1 - 0.05*rng.Float64() },
 		"low":         func(int, int) float64 { return 0.01 * rng.Float64() },
 		"by answer":   func(int, int) float64 { return min(rng.Float64()/scale, 1) },
-		"saturated":   func(int, int) float64 { return map[bool]float64{true: 1, false: rng.Float64()}[rng.IntN(5) > 0] },
-		"two values":  func(int, int) float64 { return map[bool]float64{true: 0.1, false: 0.9}[rng.IntN(5) == 0] },
+		"saturated":   func(int, int) float64 { return []float64{1, 1, 1, 1, rng.Float64()}[rng.IntN(5)] },
+		"two values":  func(int, int) float64 { return []float64{0.1, 0.9, 0.9, 0.9, 0.9}[rng.IntN(5)] },
 		"all equal":   func(int, int) float64 { return 1 },
 	} {
 		for _, budget := range []float64{0.03, 0.05, 0.07, 0.15} {
@@ -167,7 +167,8 @@ func TestBudgetOfOne(t *testing.T) {
 		small, err := New(Options{Policy: p, Budget: math.SmallestNonzeroFloat64})
 		require.NoError(t, err)
 		for pos := range 50 {
-			_, escalate, _ := small.Decide(count{tokens: math.MaxUint32, escalations: uint32(pos)}.path(), pos, headOf(0.5, 0.5))
+			path := count{tokens: math.MaxUint32, escalations: uint32(pos)}.path()
+			_, escalate, _ := small.Decide(path, pos, headOf(0.5, 0.5))
 			require.False(t, escalate)
 		}
 	}

@@ -57,7 +57,8 @@ func TestDecide(t *testing.T) {
 	}{
 		{Options{}, half, false},
 		{Options{Policy: Never, Threshold: new(1.0)}, half, false}, {Options{Policy: Never, Budget: 1}, half, false},
-		{Options{Policy: Always, Threshold: new(0.01)}, half, true}, {Options{Policy: Always, Budget: 0.01}, half, true},
+		{Options{Policy: Always, Threshold: new(0.01)}, half, true},
+		{Options{Policy: Always, Budget: 0.01}, half, true},
 		{Options{Policy: Entropy}, half, true},
 		{Options{Policy: Entropy}, headOf(0.99, 0.01), false},
 		{Options{Policy: Entropy, Threshold: new(0.51)}, half, true},

@@ -36,8 +36,12 @@ func main() {
 	}
 	defer cloud.Close()
 
-	// Without a router 7% of the tokens are asked for, those that the small model is the least sure of.
-	route := pilotfish.Route{Cloud: cloud, Deadline: *deadline}
+	// Without a router at most 7% of the tokens of all answers are asked for, and nothing of the first 14.
+	r, err := pilotfish.NewRouter(pilotfish.RouterOptions{Threshold: new(0.8)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	route := pilotfish.Route{Cloud: cloud, Router: r, Deadline: *deadline}
 	chat := m.NewChat(pilotfish.ChatOptions{Options: []pilotfish.Option{route}})
 	defer chat.Close()
 	for tok, err := range chat.Send(ctx, *question, pilotfish.MaxTokens(100)) {

@@ -36,7 +36,8 @@ func main() {
 		log.Fatal(err)
 	}
 	defer cloud.Close() // before big
-	r, err := pilotfish.NewRouter(pilotfish.RouterOptions{File: *router})
+	// Without a threshold the budget is 7% of all answers so far, which leaves nothing for the first 14 tokens.
+	r, err := pilotfish.NewRouter(pilotfish.RouterOptions{File: *router, Threshold: new(0.8)})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -42,7 +42,11 @@ func main() {
 		}
 	})
 	chat := edge.NewChat(pilotfish.ChatOptions{})
-	route := pilotfish.Route{Cloud: cloud, Deadline: -1, Serial: true}
+	r, err := pilotfish.NewRouter(pilotfish.RouterOptions{Threshold: new(0.8)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	route := pilotfish.Route{Cloud: cloud, Router: r, Deadline: -1, Serial: true}
 	for _, err := range chat.Send(context.Background(), *question, route, events, heads) {
 		if err != nil {
 			log.Fatal(err)
