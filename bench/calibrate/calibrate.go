@@ -164,8 +164,8 @@ func short(low, high float64) float64 {
 }
 
 // choose puts thresholds where parts of the budget of the pilots' tokens lie below. The pilots are decoded one after
-// the other with the budget, so that their texts are like those that the thresholds will give. It is a guess that the test
-// does not rely on.
+// the other with the budget, so that their texts are like those that the thresholds will give. It is a guess that the
+// test does not rely on.
 func (o *Options) choose(ctx context.Context, pilots [][]int32) ([]float64, error) {
 	serial := *o
 	serial.Parallel = 1 // the balance of the budget follows the order of the answers

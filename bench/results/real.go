@@ -112,8 +112,8 @@ func realExperiments() (all []experiment) {
 	}
 	return append(all,
 		experiment{name: "real-times", args: "bench routing --replay OUT/times.recording --router OUT/csqa.gguf " +
-			"--modes local,cloud,serial,pipelined-8 --rtt 50ms,100ms,300ms --edge-tps 60 --cloud-ms 40 --deadline off " +
-			"--json"},
+			"--modes local,cloud,serial,pipelined-8 --rtt 50ms,100ms,300ms --edge-tps 60 --cloud-ms 40 " +
+			"--deadline off --json"},
 		experiment{name: "real-capacity", args: "bench capacity -m LARGE --json"})
 }
 

@@ -173,6 +173,28 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestPlaces: the limits of processes, memory and time hold in each confinement that works here, also in the laxest.
+func TestPlaces(t *testing.T) {
+	p := python(t)
+	worked := 0
+	for _, p.place = range places() {
+		if ok, err := p.Run(t.Context(), []string{"f = lambda: 1"}, tests); err != nil || !ok {
+			continue
+		}
+		worked++
+		for _, program := range []string{
+			"import os\nos.fork()\nf = lambda: 1", "x = bytes(1 << 30)\nf = lambda: 1", "while True: pass",
+			"open('a', 'wb').write(bytes(1 << 25))\nf = lambda: 1", "import os\nos._exit(0)",
+		} {
+			got, err := p.Run(t.Context(), []string{program}, tests)
+			require.NoError(t, err, program)
+			assert.False(t, got && runtime.GOOS == "linux", "%+v: %s", p.place, program)
+			nothingLeft(t, p)
+		}
+	}
+	assert.Positive(t, worked)
+}
+
 // TestWall: a program that waits is ended, as is one that is running when the context ends, and one that has not begun.
 func TestWall(t *testing.T) {
 	p := python(t)

@@ -172,7 +172,7 @@ func flagTests() map[string]map[string]string {
 			"temp": "TestCollectFlags", "router": "TestCollectFlags", "threshold": "TestCollectFlags",
 			"labels": "TestCollectFlags", "max-tokens": "TestCollectFlags",
 			"shard": "TestCollectFlags", "json": "TestCollectJSON", "task": "TestCollectTask",
-			"shots": "TestCollectTask",
+			"shots": "TestCollectTask", "run-code": "TestRunCode",
 		}),
 		"pilotfish cloud ready": {"admin": "TestCloudReady"},
 		"pilotfish eval": joined(pairTests(), map[string]string{
@@ -182,7 +182,7 @@ func flagTests() map[string]map[string]string {
 			"max-tokens": "TestEvalFlags", "temp": "TestEvalFlags", "seed": "TestEvalFlags",
 			"parallel": "TestEvalFlags",
 			"verify":   "TestEvalDials", "verify-every": "TestEvalDials", "ahead": "TestEvalDials",
-			"out": "TestEvalOut", "html": "TestEvalHTML", "json": "TestEvalDemo",
+			"out": "TestEvalOut", "html": "TestEvalHTML", "json": "TestEvalDemo", "run-code": "TestRunCode",
 		}),
 		"pilotfish eval fetch": {"dir": "TestEvalFetch", "from": "TestEvalFetch"},
 		"pilotfish serve": {
