@@ -150,7 +150,8 @@ func TestHostile(t *testing.T) {
 			"  try: signal.signal(s, signal.SIG_IGN)\n  except OSError: pass\nwhile True: pass",
 		"children": "import os, time\nfor i in range(3):\n" +
 			"  if os.fork() == 0:\n    os.setsid()\n    time.sleep(100)\nf = lambda: 1",
-		"children, run":  "import subprocess\nsubprocess.Popen(['sleep', '100'], start_new_session=True)\nf = lambda: 1",
+		"children, run": "import subprocess\n" +
+			"subprocess.Popen(['sleep', '100'], start_new_session=True)\nf = lambda: 1",
 		"no folder":      "import os, shutil\nshutil.rmtree(os.getcwd(), ignore_errors=True)\nwhile True: pass",
 		"another folder": "import os\nos.chdir('/')\nwhile True: pass",
 		"sealed folder": "import os\nos.makedirs('a/b')\nopen('a/b/c', 'w')\n" +

@@ -55,8 +55,8 @@ func (p problem) graded(q *Question, run Runner) {
 //  1. of the blocks in fences that are Python, or of no language, the last that defines the function, with the blocks
 //     before it that only define and import; of blocks of which none does, the first that is code;
 //  2. outside of fences, from the first line that defines, imports or assigns to the last line of code;
-//  3. with a header, an answer that begins with an indented line, or that has a return or is a block of one of these: the
-//     rest of the function.
+//  3. with a header, an answer that begins with an indented line, or that has a return or is a block of one of these:
+//     the rest of the function.
 //
 // A block without an end is one up to the end of the answer.
 func (p problem) program(answer string) string {
@@ -143,8 +143,8 @@ var (
 	// begun matches a line that a program may begin with
 	begun = regexp.MustCompile(definition.String() + `|(?m)^[A-Za-z_]\w* ?= ?[^=\s]`)
 	// coded matches lines that are code rather than prose
-	coded = regexp.MustCompile(`^(?:\s|$|#|@|[)\]}]|(?:async |def |class |import |from \S+ import\b|if |for |while |with |` +
-		`elif |return\b|raise\b|assert |del |global )|(?:try|else|finally)\s*:|except\b.*:|` +
+	coded = regexp.MustCompile(`^(?:\s|$|#|@|[)\]}]|(?:async |def |class |import |from \S+ import\b|if |for |while |` +
+		`with |elif |return\b|raise\b|assert |del |global )|(?:try|else|finally)\s*:|except\b.*:|` +
 		`\w[\w.\[\]'"]*(?:, ?\w[\w.\[\]'"]*)*\s*(?::[^=]*)?[-+*/%|&]?=[^=]|\w[\w.]*\(.*[)(,\[{:\\]\s*(?:#.*)?$)`)
 	// named matches a line without effects but names: those of a block that only defines
 	named = regexp.MustCompile(`^(?:\s|$|#|@|[)\]}]|"""|'''|async |def |class |import |from |[A-Z_][A-Z0-9_]*\s*=)`)

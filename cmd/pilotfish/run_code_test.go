@@ -63,19 +63,20 @@ func TestRunCode(t *testing.T) {
 // TestRunCodeRefused: without the permission nothing is opened, and it is for programs alone.
 func TestRunCodeRefused(t *testing.T) {
 	const allow = "add --run-code to allow that; it needs python3 and sets limits"
+	const pair = " -m x --large y"
 	for args, want := range map[string]string{
-		"eval humaneval -m x --large y":                                            "humaneval grades answers by running",
-		"eval mbpp -m x --large y --data z":                                        allow,
-		"eval demo --run-code":                                                     "--run-code has no effect here",
-		"eval gsm8k -m x --large y --run-code":                                     "it is for humaneval and mbpp",
-		"eval mbpp-train -m x --large y --run-code":                                "judge them with mbpp",
-		"eval humaneval -m x --large y --run-code --shots 1":                       "--shots has no effect with humaneval",
-		"router collect -m x --large y --data z --task humaneval -o w":             allow,
-		"router collect -m x --large y --data z --task mbpp-train -o w":            allow,
-		"router collect -m x --large y --data z --task csqa -o w --run-code":       "--run-code has no effect here",
-		"router collect --data demo -o w --run-code":                               "--run-code has no effect here",
-		"router collect -m x --large y --data z --task bbh -o w":                   "humaneval, mbpp, mbpp-train",
-		"router calibrate -m x --large y --router r --data z --task mbpp -o w -n0": "-n 0 is out of range",
+		"eval humaneval" + pair:                                            "humaneval grades answers by running",
+		"eval mbpp --data z" + pair:                                        allow,
+		"eval demo --run-code":                                             "--run-code has no effect here",
+		"eval gsm8k --run-code" + pair:                                     "it is for humaneval and mbpp",
+		"eval mbpp-train --run-code" + pair:                                "judge them with mbpp",
+		"eval humaneval --run-code --shots 1" + pair:                       "--shots has no effect with humaneval",
+		"router collect --data z --task humaneval -o w" + pair:             allow,
+		"router collect --data z --task mbpp-train -o w" + pair:            allow,
+		"router collect --data z --task csqa -o w --run-code" + pair:       "--run-code has no effect here",
+		"router collect --data demo -o w --run-code":                       "--run-code has no effect here",
+		"router collect --data z --task bbh -o w" + pair:                   "humaneval, mbpp, mbpp-train",
+		"router calibrate --router r --data z --task mbpp -o w -n0" + pair: "-n 0 is out of range",
 	} {
 		code, stdout, stderr := call(t, strings.Fields(args)...)
 		assert.Equal(t, exitUsage, code, "%s: %s", args, stderr)
