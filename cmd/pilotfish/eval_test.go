@@ -99,7 +99,7 @@ func TestEvalDemo(t *testing.T) {
 		"demo: 8 of 8 questions, prompts demo-1, 0 worked examples, at most 64 tokens an answer\n",
 		`(?m)^run +right +interval +silent +cloud +asks +tokens +ms +missed +needless +agree$`,
 		`(?m)^always +100\.0% +67\.6–100\.0 +0 +100\.0% `, `(?m)^oracle +100\.0% `, `(?m)^missed +of the small`,
-		`(?m)^run +of always +interval +>= 0\.95 +McNemar +of never +interval +McNemar$`,
+		`(?m)^run +of always +interval +>= 0\.95 +McNemar +of never +interval +McNemar +gap +interval$`,
 		`(?m)^margin 0\.97 +1\.000 +1\.000 to 1\.000 +yes +1 `,
 		`(?m)^policy +share +height +interval +over random +over margin +over entropy$`,
 		`(?m)^learned +all +0\.\d+ `, `(?m)^entropy +10% `,

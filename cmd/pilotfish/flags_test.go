@@ -46,7 +46,7 @@ func TestWrongFlags(t *testing.T) {
 		args  string
 		parts string // of the message, separated by |
 	}{
-		{"bench", "engine, routing, link, gateway, compare, report, kernels, metal-plan or synth"},
+		{"bench", "engine, routing, link, gateway, capacity, compare, report, kernels, metal-plan or synth"},
 		{"bench engine -m M -p 512", "-p 512 is too long|give at most 511"},
 		{"bench engine -m M -n 504", "-n 504 is too long|give at most 503"},
 		{"bench engine -m M -d 511", "-d 511 is too long|give at most 510"},
