@@ -52,12 +52,14 @@ func TestProgram(t *testing.T) {
 		block("bash", "pip install x") + "\n" + block("python", whole):                           whole,
 		block("bash", "pip install x") + "\n" + block("", whole):                                 whole,
 		block("python", "def double(x):\n    return x") + "\nBetter:\n" + block("python", whole): whole,
-		block("python", "import cmath\nTWO = 2") + "\n" + block("python", whole):                 "import cmath\nTWO = 2\n" + whole,
-		block("python", "def two():\n    return 2") + "\n" + block("python", whole):              "def two():\n    return 2\n" + whole,
-		block("python", "double(2)\nx = 1") + "\n" + block("python", whole):                      whole,
-		block("python", "def twice(x):\n    return 2 * x"):                                       "def twice(x):\n    return 2 * x",
-		block("text", "4") + "\nNo.":                                                             "",
-		block("javascript", "function double(x) { return 2 * x }"):                               "",
+		block("python", "import cmath\nTWO = 2") + "\n" + block("python", whole): "import cmath\nTWO = 2\n" +
+			whole,
+		block("python", "def two():\n    return 2") + "\n" + block("python", whole): "def two():\n    return 2\n" +
+			whole,
+		block("python", "double(2)\nx = 1") + "\n" + block("python", whole): whole,
+		block("python", "def twice(x):\n    return 2 * x"):                  "def twice(x):\n    return 2 * x",
+		block("text", "4") + "\nNo.":                                        "",
+		block("javascript", "function double(x) { return 2 * x }"):          "",
 		// without blocks
 		whole:                          whole,
 		"\n\n" + whole + "\n":          whole + "\n",
@@ -72,19 +74,19 @@ func TestProgram(t *testing.T) {
 		"double = lambda x: 2 * x\ndef g(): pass":             "double = lambda x: 2 * x\ndef g(): pass",
 		// the rest of the function
 		"    return 2 * x": p.header + "    return 2 * x",
-		"    y = 2\n\n    return y * x\n\n\ndef triple(x):\n    return": p.header + "    y = 2\n\n    return y * x\n\n\n",
-		"\n    return 2 * x\n\nprint(double(1))":                        p.header + "\n    return 2 * x\n\n",
-		"    return (2 *\nx)":                                           p.header + "    return (2 *\n",
-		"    return (2 * x\n)\nNo.":                                     p.header + "    return (2 * x\n)\n",
-		"    '''\nx\n'''\n    return 2":                                 p.header + "    '''\nx\n'''\n    return 2",
-		block("python", "    return 2 * x"):                             p.header + "    return 2 * x",
-		block("python", "y = 2\nreturn y * x"):                          p.header + "    y = 2\n    return y * x",
-		"return 2 * x":                                                  p.header + "    return 2 * x",
+		"    y = 2\n\n    return y * x\n\n\ndef triple(x):\n    return": p.header +
+			"    y = 2\n\n    return y * x\n\n\n",
+		"\n    return 2 * x\n\nprint(double(1))": p.header + "\n    return 2 * x\n\n",
+		"    return (2 *\nx)":                    p.header + "    return (2 *\n",
+		"    return (2 * x\n)\nNo.":              p.header + "    return (2 * x\n)\n",
+		"    '''\nx\n'''\n    return 2":          p.header + "    '''\nx\n'''\n    return 2",
+		block("python", "    return 2 * x"):      p.header + "    return 2 * x",
+		block("python", "y = 2\nreturn y * x"):   p.header + "    y = 2\n    return y * x",
+		"return 2 * x":                           p.header + "    return 2 * x",
 		"    def two():\n        return 2\n    return two() * x": p.header +
 			"    def two():\n        return 2\n    return two() * x",
 		// nothing
-		"": "", " \n": "", "I cannot do that.": "", "The answer is 4.": "", "return to sender": p.header + "    return to sender",
-		"import is a keyword": "import is a keyword",
+		"": "", " \n": "", "I cannot do that.": "", "The answer is 4.": "",
 	} {
 		assert.Equal(t, want, p.program(answer), "%q", answer)
 	}
@@ -114,14 +116,15 @@ func FuzzProgram(f *testing.F) {
 
 // humanEvalLine and mbppLine are problems in the forms of the published files.
 func humanEvalLine(id string) string {
-	return fmt.Sprintf(`{"task_id":%q,"prompt":"from typing import List\n\n\ndef first(x: List[int]) -> int:\n    \"\"\" The `+
-		`first.\n    \"\"\"\n","entry_point":"first","canonical_solution":"    return x[0]\n","test":"def check(candidate):`+
-		`\n    assert candidate([3, 4]) == 3\n"}`, id)
+	return fmt.Sprintf(`{"task_id":%q,"prompt":"from typing import List\n\n\ndef first(x: List[int]) -> int:\n    `+
+		`\"\"\" The first.\n    \"\"\"\n","entry_point":"first","canonical_solution":"    return x[0]\n",`+
+		`"test":"def check(candidate):\n    assert candidate([3, 4]) == 3\n"}`, id)
 }
 
 func mbppLine(id int) string {
-	return fmt.Sprintf(`{"text":"Write a function to add %[1]d.","code":"def help(x):\r\n  return x\r\ndef add(x):\r\n  return `+
-		`help(x) + %[1]d ","task_id":%[1]d,"test_setup_code":"one = 1","test_list":["assert add(one) == %[2]d",`+
+	return fmt.Sprintf(`{"text":"Write a function to add %[1]d.","code":"def help(x):\r\n  return x\r\n`+
+		`def add(x):\r\n  return help(x) + %[1]d ","task_id":%[1]d,"test_setup_code":"one = 1",`+
+		`"test_list":["assert add(one) == %[2]d",`+
 		`"assert add(2) == %[3]d"],"challenge_test_list":[]}`, id, id+1, id+2)
 }
 
@@ -139,7 +142,7 @@ func (r *ran) run(_ context.Context, program []string, tests string) (bool, erro
 	return r.passed, r.err
 }
 
-// TestHumanEval: a problem is asked as a chat and as a text, and its program is run with what stood before the function.
+// TestHumanEval: a problem is asked as a chat and as a text; its program runs after the text before the function.
 func TestHumanEval(t *testing.T) {
 	path := written(t, humanEvalLine("HumanEval/0"))
 	none, err := Open(HumanEval, Options{Data: path})
@@ -220,7 +223,8 @@ func TestMBPP(t *testing.T) {
 		assert.Equal(t, fmt.Sprintf("MBPP/%d", want[2]), s.Questions[want[0]-1].ID)
 		require.Len(t, s.Shots, 3)
 		q := s.Questions[0]
-		assert.Contains(t, q.Text, fmt.Sprintf("```python\nassert add(one) == %d\nassert add(2) == %d\n```", want[1]+1, want[1]+2))
+		asserts := fmt.Sprintf("assert add(one) == %d\nassert add(2) == %d\n", want[1]+1, want[1]+2)
+		assert.Contains(t, q.Text, "```python\n"+asserts+"```")
 		raw := s.Raw(q)
 		assert.Equal(t, 3, strings.Count(raw, "def add(x):"))
 		assert.True(t, strings.HasSuffix(raw, fmt.Sprintf("assert add(2) == %d\n\"\"\"\n", want[1]+2)))
@@ -229,7 +233,7 @@ func TestMBPP(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, Right, v)
 		assert.Equal(t, []string{"", q.RawReference}, r.program)
-		assert.Equal(t, fmt.Sprintf("one = 1\nassert add(one) == %d\nassert add(2) == %d\n", want[1]+1, want[1]+2), r.tests)
+		assert.Equal(t, "one = 1\n"+asserts, r.tests)
 		none, err := Open(name, Options{Data: path, Most: 2})
 		require.NoError(t, err)
 		assert.Empty(t, none.Shots)
@@ -245,8 +249,8 @@ func TestMBPP(t *testing.T) {
 func TestProgramLinesRefused(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"task_id":""}`: `the object has no "task_id"`,
-		strings.Replace(humanEvalLine("a"), `"first"`, `"second"`, 1): `the "prompt" does not define the "entry_point" "second"`,
-		strings.Replace(humanEvalLine("a"), "check", "test", 1):       `the "test" does not define check`,
+		strings.Replace(humanEvalLine("a"), `"first"`, `"other"`, 1): `not define the "entry_point" "other"`,
+		strings.Replace(humanEvalLine("a"), "check", "test", 1):      `the "test" does not define check`,
 		"[]": "line 1",
 	} {
 		_, err := Open(HumanEval, Options{Data: written(t, line)})

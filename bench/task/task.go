@@ -158,7 +158,8 @@ func Open(name string, o Options) (*Set, error) {
 	case name == Demo || name == DemoTrain:
 		return ofDemo(name, o)
 	case !public && o.Shots != 0:
-		return nil, fmt.Errorf("%s has no worked examples: they are for %s, %s, %s and %s", name, CSQA, ARC, GSM8K, MBPP)
+		return nil, fmt.Errorf("%s has no worked examples: they are for %s, %s, %s and %s", name, CSQA, ARC, GSM8K,
+			MBPP)
 	case !public:
 		b, err := os.ReadFile(name)
 		if err != nil {

@@ -64,20 +64,20 @@ func TestRunCode(t *testing.T) {
 func TestRunCodeRefused(t *testing.T) {
 	const allow = "add --run-code to allow that; it needs python3 and sets limits"
 	for args, want := range map[string]string{
-		"eval humaneval -m x --large y":                                            "humaneval grades answers by running",
-		"eval mbpp -m x --large y --data z":                                        allow,
-		"eval demo --run-code":                                                     "--run-code has no effect here",
-		"eval gsm8k -m x --large y --run-code":                                     "it is for humaneval and mbpp",
-		"eval mbpp-train -m x --large y --run-code":                                "judge them with mbpp",
-		"eval humaneval -m x --large y --run-code --shots 1":                       "--shots has no effect with humaneval",
-		"router collect -m x --large y --data z --task humaneval -o w":             allow,
-		"router collect -m x --large y --data z --task mbpp-train -o w":            allow,
-		"router collect -m x --large y --data z --task csqa -o w --run-code":       "--run-code has no effect here",
-		"router collect --data demo -o w --run-code":                               "--run-code has no effect here",
-		"router collect -m x --large y --data z --task bbh -o w":                   "humaneval, mbpp, mbpp-train",
-		"router calibrate -m x --large y --router r --data z --task mbpp -o w -n0": "-n 0 is out of range",
+		"eval humaneval PAIR":                                            "humaneval grades answers by running",
+		"eval mbpp PAIR --data z":                                        allow,
+		"eval demo --run-code":                                           "--run-code has no effect here",
+		"eval gsm8k PAIR --run-code":                                     "it is for humaneval and mbpp",
+		"eval mbpp-train PAIR --run-code":                                "judge them with mbpp",
+		"eval humaneval PAIR --run-code --shots 1":                       "--shots has no effect with humaneval",
+		"router collect PAIR --data z --task humaneval -o w":             allow,
+		"router collect PAIR --data z --task mbpp-train -o w":            allow,
+		"router collect PAIR --data z --task csqa -o w --run-code":       "--run-code has no effect here",
+		"router collect --data demo -o w --run-code":                     "--run-code has no effect here",
+		"router collect PAIR --data z --task bbh -o w":                   "humaneval, mbpp, mbpp-train",
+		"router calibrate PAIR --router r --data z --task mbpp -o w -n0": "-n 0 is out of range",
 	} {
-		code, stdout, stderr := call(t, strings.Fields(args)...)
+		code, stdout, stderr := call(t, strings.Fields(strings.Replace(args, "PAIR", "-m x --large y", 1))...)
 		assert.Equal(t, exitUsage, code, "%s: %s", args, stderr)
 		assert.Empty(t, stdout)
 		assert.Contains(t, stderr, want, args)
