@@ -1,11 +1,11 @@
 // Package sandbox runs programs that models wrote, with python3, each in a process of its own: with limits of time,
-// memory, processes, files and output, in an empty folder, and where the system allows that without network and without
-// the right to write elsewhere. After a run, no process and no file of it is left.
+// memory, processes, files and output, in an empty folder, and where the system allows that without network and
+// without the right to write elsewhere. After a run, no process and no file of it is left.
 //
 // A program passes when its tests have run to their end. The verdict does not depend on an exit code or on output:
-// after the tests, prelude.py sends the key of the run, receives a number that did not exist before, and sends it
-// back. A program that ends early, or that writes to every open file, does neither. A program that is written against
-// this protocol can forge its verdict. The limits hold for it too.
+// after the tests, prelude.py sends the key of the run, receives a number that did not exist before, and sends it back.
+// A program that ends early, or that writes to every open file, does neither. A program that is written against this
+// protocol can forge its verdict. The limits hold for it too.
 package sandbox
 
 import (

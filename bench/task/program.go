@@ -50,15 +50,15 @@ func (p problem) graded(q *Question, run Runner) {
 	}
 }
 
-// program is the program of an answer, "" for none. The first of these rules that finds one decides:
+// program returns the program of an answer, "" for none. The first rule that finds one decides:
 //
-//  1. of the blocks in fences that are Python, or of no language, the last that defines the function, with the blocks
-//     before it that only define and import; of blocks of which none does, the first that is code;
-//  2. outside of fences, from the first line that defines, imports or assigns to the last line of code;
-//  3. with a header, an answer that begins with an indented line, or that has a return or is a block of one of these:
-//     the rest of the function.
+//  1. Blocks in fences: those of Python, or where there are none, those without a language. The last block that defines
+//     the function counts, after the earlier blocks that only define and import. Where no block defines the function,
+//     the first block counts.
+//  2. Without fences: from the first line that defines, imports or assigns to the last line of code.
+//  3. Where there is a header: the rest of the function, which begins with an indented line or with a return.
 //
-// A block without an end is one up to the end of the answer.
+// A block without an end goes on to the end of the answer.
 func (p problem) program(answer string) string {
 	blocks, fenced := codeBlocks(strings.ReplaceAll(answer, "\r\n", "\n"))
 	if fenced {

@@ -87,8 +87,6 @@ func TestProgram(t *testing.T) {
 			"    def two():\n        return 2\n    return two() * x",
 		// nothing
 		"": "", " \n": "", "I cannot do that.": "", "The answer is 4.": "",
-		"return to sender":    p.header + "    return to sender",
-		"import is a keyword": "import is a keyword",
 	} {
 		assert.Equal(t, want, p.program(answer), "%q", answer)
 	}
@@ -118,10 +116,9 @@ func FuzzProgram(f *testing.F) {
 
 // humanEvalLine and mbppLine are problems in the forms of the published files.
 func humanEvalLine(id string) string {
-	return fmt.Sprintf(`{"task_id":%q,"prompt":"from typing import List\n\n\n`+
-		`def first(x: List[int]) -> int:\n    \"\"\" The first.\n    \"\"\"\n","entry_point":"first",`+
-		`"canonical_solution":"    return x[0]\n","test":"def check(candidate):`+
-		`\n    assert candidate([3, 4]) == 3\n"}`, id)
+	return fmt.Sprintf(`{"task_id":%q,"prompt":"from typing import List\n\n\ndef first(x: List[int]) -> int:\n    `+
+		`\"\"\" The first.\n    \"\"\"\n","entry_point":"first","canonical_solution":"    return x[0]\n",`+
+		`"test":"def check(candidate):\n    assert candidate([3, 4]) == 3\n"}`, id)
 }
 
 func mbppLine(id int) string {
@@ -145,8 +142,7 @@ func (r *ran) run(_ context.Context, program []string, tests string) (bool, erro
 	return r.passed, r.err
 }
 
-// TestHumanEval: a problem is asked as a chat and as a text, and its program is run with what stood before the
-// function.
+// TestHumanEval: a problem is asked as a chat and as a text; its program runs after the text before the function.
 func TestHumanEval(t *testing.T) {
 	path := written(t, humanEvalLine("HumanEval/0"))
 	none, err := Open(HumanEval, Options{Data: path})
@@ -227,8 +223,8 @@ func TestMBPP(t *testing.T) {
 		assert.Equal(t, fmt.Sprintf("MBPP/%d", want[2]), s.Questions[want[0]-1].ID)
 		require.Len(t, s.Shots, 3)
 		q := s.Questions[0]
-		assert.Contains(t, q.Text, fmt.Sprintf("```python\nassert add(one) == %d\nassert add(2) == %d\n```",
-			want[1]+1, want[1]+2))
+		asserts := fmt.Sprintf("assert add(one) == %d\nassert add(2) == %d\n", want[1]+1, want[1]+2)
+		assert.Contains(t, q.Text, "```python\n"+asserts+"```")
 		raw := s.Raw(q)
 		assert.Equal(t, 3, strings.Count(raw, "def add(x):"))
 		assert.True(t, strings.HasSuffix(raw, fmt.Sprintf("assert add(2) == %d\n\"\"\"\n", want[1]+2)))
@@ -237,8 +233,7 @@ func TestMBPP(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, Right, v)
 		assert.Equal(t, []string{"", q.RawReference}, r.program)
-		assert.Equal(t, fmt.Sprintf("one = 1\nassert add(one) == %d\nassert add(2) == %d\n", want[1]+1, want[1]+2),
-			r.tests)
+		assert.Equal(t, "one = 1\n"+asserts, r.tests)
 		none, err := Open(name, Options{Data: path, Most: 2})
 		require.NoError(t, err)
 		assert.Empty(t, none.Shots)
@@ -254,9 +249,8 @@ func TestMBPP(t *testing.T) {
 func TestProgramLinesRefused(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"task_id":""}`: `the object has no "task_id"`,
-		strings.Replace(humanEvalLine("a"), `"first"`, `"second"`, 1): `the "prompt" does not define the ` +
-			`"entry_point" "second"`,
-		strings.Replace(humanEvalLine("a"), "check", "test", 1): `the "test" does not define check`,
+		strings.Replace(humanEvalLine("a"), `"first"`, `"other"`, 1): `not define the "entry_point" "other"`,
+		strings.Replace(humanEvalLine("a"), "check", "test", 1):      `the "test" does not define check`,
 		"[]": "line 1",
 	} {
 		_, err := Open(HumanEval, Options{Data: written(t, line)})

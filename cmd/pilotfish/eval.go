@@ -41,11 +41,10 @@ each answer of the large model is waited for: this command is about answers; "be
               or number; with "choices": {"label": […], "text": […]} it is choice. Without "answer", answers are
               compared by how far they match the large model's own text
 
-Answers to humaneval and mbpp are right if their programs pass the tests of the question: the accuracy is pass@1.
-With --run-code the programs are run by python3, at most two at a time, each in a process and an empty folder of its
-own, with at most 10 s of computing, 40 s in all, 512 MB of memory, one process, 64 MB of files, and no output. On
-Linux they have no network and write nowhere else; what a system does not limit is said. Python has to be 3.8 or
-later.
+Answers to humaneval and mbpp are right if their programs pass the tests of the question: the accuracy is pass@1. With
+--run-code python3 (3.8 or later) runs the programs, at most two at a time, each in a process and an empty folder of its
+own, with at most 10 s of computing, 40 s in all, 512 MB of memory, one process, 64 MB of files, and no output. On Linux
+they have no network and write nowhere else. What a system does not limit is named on stderr.
 
 With --verify and --ahead, each policy and threshold is also tried with each verification margin and each number of
 tokens per answer: accuracy against questions per answer then shows what they are worth.

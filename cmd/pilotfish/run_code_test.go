@@ -63,22 +63,21 @@ func TestRunCode(t *testing.T) {
 // TestRunCodeRefused: without the permission nothing is opened, and it is for programs alone.
 func TestRunCodeRefused(t *testing.T) {
 	const allow = "add --run-code to allow that; it needs python3 and sets limits"
-	const pair = " -m x --large y"
 	for args, want := range map[string]string{
-		"eval humaneval" + pair:                                            "humaneval grades answers by running",
-		"eval mbpp --data z" + pair:                                        allow,
-		"eval demo --run-code":                                             "--run-code has no effect here",
-		"eval gsm8k --run-code" + pair:                                     "it is for humaneval and mbpp",
-		"eval mbpp-train --run-code" + pair:                                "judge them with mbpp",
-		"eval humaneval --run-code --shots 1" + pair:                       "--shots has no effect with humaneval",
-		"router collect --data z --task humaneval -o w" + pair:             allow,
-		"router collect --data z --task mbpp-train -o w" + pair:            allow,
-		"router collect --data z --task csqa -o w --run-code" + pair:       "--run-code has no effect here",
-		"router collect --data demo -o w --run-code":                       "--run-code has no effect here",
-		"router collect --data z --task bbh -o w" + pair:                   "humaneval, mbpp, mbpp-train",
-		"router calibrate --router r --data z --task mbpp -o w -n0" + pair: "-n 0 is out of range",
+		"eval humaneval PAIR":                                            "humaneval grades answers by running",
+		"eval mbpp PAIR --data z":                                        allow,
+		"eval demo --run-code":                                           "--run-code has no effect here",
+		"eval gsm8k PAIR --run-code":                                     "it is for humaneval and mbpp",
+		"eval mbpp-train PAIR --run-code":                                "judge them with mbpp",
+		"eval humaneval PAIR --run-code --shots 1":                       "--shots has no effect with humaneval",
+		"router collect PAIR --data z --task humaneval -o w":             allow,
+		"router collect PAIR --data z --task mbpp-train -o w":            allow,
+		"router collect PAIR --data z --task csqa -o w --run-code":       "--run-code has no effect here",
+		"router collect --data demo -o w --run-code":                     "--run-code has no effect here",
+		"router collect PAIR --data z --task bbh -o w":                   "humaneval, mbpp, mbpp-train",
+		"router calibrate PAIR --router r --data z --task mbpp -o w -n0": "-n 0 is out of range",
 	} {
-		code, stdout, stderr := call(t, strings.Fields(args)...)
+		code, stdout, stderr := call(t, strings.Fields(strings.Replace(args, "PAIR", "-m x --large y", 1))...)
 		assert.Equal(t, exitUsage, code, "%s: %s", args, stderr)
 		assert.Empty(t, stdout)
 		assert.Contains(t, stderr, want, args)
