@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ type realTask struct {
 	own, routed, certificate int    // questions of the training split
 	judged                   int    // questions of the split that routers are judged by
 	run                      string // more flags of commands that grade
+	split                    string // --task of the training split, where that is not the name
+	before                   int    // lines of the fetched file before the training split
 }
 
 // realTasks are those of the published table. Their sizes are chosen so that all of it takes a few hours on two cores.
@@ -35,7 +38,7 @@ func realTasks() []realTask {
 		{name: "arc", traced: 96, tokens: 64, own: 320, routed: 160, certificate: 400, judged: 200},
 		{name: "gsm8k", traced: 320, tokens: 320, own: 96, routed: 48, certificate: 120, judged: 150},
 		{name: "mbpp", traced: 256, tokens: 256, own: 96, routed: 48, certificate: 120, judged: 150,
-			run: " --run-code"},
+			run: " --run-code", split: "mbpp-train", before: 600},
 	}
 }
 
@@ -73,13 +76,13 @@ func realSteps() (all []realStep) {
 // steps make parts of the questions, traces, the router and its certificate. The router learns what single questions to
 // the large model change, first on the small model's own answers and then on those that such a router leads to.
 func (t realTask) steps() (all []realStep) {
-	traces, next := "", 1
+	traces, next := "", 1+t.before
 	add := func(outcome, args string) { all = append(all, realStep{outcome: outcome, args: args}) }
 	questions := func(kind string, lines, tokens int) string {
 		file := t.name + "-" + kind + ".jsonl"
 		all = append(all, realStep{outcome: file, part: &part{t.name + "-train", next, lines}})
 		next += lines
-		return fmt.Sprintf(" --task %s -n %d --data OUT/%s", t.name, tokens, file)
+		return fmt.Sprintf(" --task %s -n %d --data OUT/%s", cmp.Or(t.split, t.name), tokens, file)
 	}
 	gather := func(kind string, lines int, reference string) {
 		folder := t.name + "-" + kind

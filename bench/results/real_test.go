@@ -29,6 +29,9 @@ func TestRealSteps(t *testing.T) {
 		require.Equal(t, s.part == nil, s.args != "")
 		if q := s.part; q != nil {
 			assert.True(t, strings.HasSuffix(q.of, "-train"), "%s: routers are judged by the other split", q.of)
+			if q.of == "mbpp-train" { // of a file with all splits, lines 601 to 974
+				assert.True(t, q.from > 600 && q.from+q.lines <= 975, "%v", q)
+			}
 			for _, other := range used[q.of] {
 				assert.True(t, q.from >= other.from+other.lines || other.from >= q.from+q.lines, "%v %v", q, other)
 			}
@@ -36,6 +39,9 @@ func TestRealSteps(t *testing.T) {
 			continue
 		}
 		assert.Contains(t, s.args, "OUT/"+s.outcome, "a step writes its outcome")
+		if strings.Contains(s.args, "--data OUT/mbpp-") {
+			assert.Contains(t, s.args, "--task mbpp-train ")
+		}
 		check(s.args)
 	}
 	for _, e := range realExperiments() {
