@@ -15,7 +15,7 @@ import (
 )
 
 // logFormat is the version of the file. It changes when a field changes its meaning.
-const logFormat = 1
+const logFormat = 2 // 1: runs with a budget did not say what they spent
 
 // Log has the answers of all runs, in memory and, if it was opened from one, in a file:
 //

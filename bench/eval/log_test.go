@@ -20,7 +20,7 @@ func tokenOf(origin string, confidence float32) *draft.Token {
 }
 
 // head begins a file of one run.
-const head = `{"settings":{"format":1,"task":"t","runs":["never"]},"about":{"version":"1"}}` + "\n"
+const head = `{"settings":{"format":2,"task":"t","runs":["never"]},"about":{"version":"1"}}` + "\n"
 
 // good is an answer of it.
 const good = `{"question":"a","run":"never","verdict":"right","stop":"end","tokens":[1,2],"pieces":["x","y"],` +

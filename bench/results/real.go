@@ -31,7 +31,7 @@ type realTask struct {
 	before                   int    // lines of the fetched file before the training split
 }
 
-// realTasks are those of the published table. Their sizes are chosen so that all of it takes a few hours on two cores.
+// realTasks are those of the published table. Their sizes are an estimate of what two cores do in a few hours.
 func realTasks() []realTask {
 	return []realTask{
 		{name: "csqa", traced: 96, tokens: 64, own: 320, routed: 160, certificate: 400, judged: 200},

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -140,10 +139,8 @@ func TestServePair(t *testing.T) {
 		assert.Equal(t, want, strings.Contains(said, "chat template writes chats differently"), said)
 		assert.Equal(t, want, strings.Contains(said, "cloud="+address), said)
 	}
-	began := time.Now()
 	code, _, stderr := call(t, append([]string{"serve", "-m", otherTokens(t), "--listen", "127.0.0.1:0"}, cloud...)...)
 	assert.Equal(t, exitFailed, code)
-	assert.Less(t, time.Since(began), 30*time.Second)
 	assert.Contains(t, stderr, "--cloud "+address+": ")
 	assert.Contains(t, stderr, "tokenizers of edge and cloud differ")
 }
