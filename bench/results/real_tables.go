@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pilotfish-ai/pilotfish/bench/capacity"
 	"github.com/pilotfish-ai/pilotfish/bench/eval"
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
@@ -164,6 +165,23 @@ func (m *made) realTimes() error {
 	for _, r := range all {
 		fmt.Fprintf(&b, "| %s | %s | %.0f | %.0f | %s | %s | %s |\n", chart.Number(r.Cell.RTT), inWords(r.Mode),
 			r.Time.P50, r.Time.P90, over(r.RatioTo), share(r.EscalatedShare), each(r.BytesUp, r.BytesDown))
+	}
+	m.texts[m.name+"-table"] = b.String()
+	return nil
+}
+
+// realCapacity makes the table of devices per core.
+func (m *made) realCapacity() error {
+	var b strings.Builder
+	b.WriteString("| the large model | devices per core | largest number with real devices | p95 at most, s |\n" +
+		"|---|---|---|---|\n")
+	for i := range m.records {
+		var r capacity.Report
+		if err := m.records[i].Into(&r); err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "| %s | %s | %d | %s |\n", r.Mode, chart.Number(r.PerCore), r.MeasuredDevices,
+			chart.Number(r.BoundMS/1000))
 	}
 	m.texts[m.name+"-table"] = b.String()
 	return nil

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,6 +56,41 @@ func TestRealSteps(t *testing.T) {
 	assert.Len(t, measure, 1)
 	_, _, err = realChosen([]string{"arc", "x"})
 	assert.ErrorContains(t, err, `no task "x"`)
+}
+
+// TestRealBlocks: the tables say what the lines say, and a file that lacks a run is refused.
+func TestRealBlocks(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, kept), 0o755))
+	keep := func(name, lines string) {
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		_, err := z.Write([]byte(lines))
+		require.NoError(t, errors.Join(err, z.Close(), os.WriteFile(keptFile(dir, name), packed.Bytes(), 0o644)))
+	}
+	line := func(run, fields string) string {
+		return `{"policy":"` + run + `","answers":200,"accuracy_low":0.1,"accuracy_high":0.9,` + fields +
+			`,"run":{"measurement":"eval","command":"c","date":"2026-01-02T00:00:00Z"}}` + "\n"
+	}
+	never := line("never", `"accuracy":0.25,"escalated_share":0`)
+	always := line("always", `"accuracy":0.65,"escalated_share":1`)
+	keep("real-csqa", never+always+line("margin", `"budget":0.07,"accuracy":0.4,"escalated_share":0.066`))
+	assert.ErrorContains(t, realBlocks(dir, map[string]string{}), "the certified threshold is missing")
+	keep("real-csqa", never+always+line("margin", `"budget":0.07,"accuracy":0.4,"escalated_share":0.066`)+
+		line("learned", `"threshold":0.9,"accuracy":0.605,"escalated_share":0.042,`+
+			`"gap_recovered":{"value":0.8875,"low":0.7,"high":1.1}`))
+	texts := map[string]string{}
+	require.NoError(t, realBlocks(dir, texts))
+	assert.Contains(t, texts["real-table"], "| csqa, 200 | 25.0% (10.0 to 90.0) | 65.0% (10.0 to 90.0) | "+
+		"60.5% (10.0 to 90.0) | 4.2% | 0.89 (0.70 to 1.10) | 40.0% (6.6%) |  |  |\n")
+	assert.Contains(t, strings.ReplaceAll(texts["real-line"], "\n", " "), "alone answers 25.0% correctly and the "+
+		"1.5B alone 65.0%; with 4.2% of its tokens from the 1.5B, the 0.5B answers 60.5% correctly.")
+
+	keep("real-capacity", `{"mode":"routed","devices":80,"devices_per_core":40,"bound_ms":5000,"measured_devices":7,`+
+		`"run":{"measurement":"bench capacity","command":"c","date":"2026-01-02T00:00:00Z"}}`+"\n")
+	texts, _, err := blocks(dir)
+	require.NoError(t, err)
+	assert.Contains(t, texts["real-capacity-table"], "| routed | 40 | 7 | 5 |\n")
 }
 
 // TestRealPaths: placeholders become paths, and nothing else does.
