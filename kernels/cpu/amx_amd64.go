@@ -4,11 +4,10 @@ package cpu
 
 import "slices"
 
-// amxTokens is the fewest tokens that AMX takes. By the figures that Intel gives, a block of a panel costs VNNI 6
-// cycles for each token, and AMX no more than 16 for all of up to 16 tokens, or 1.5 to 3 a token for the vector units;
-// but configuring the tiles costs 250 once a call. With 1024 columns four tokens are as fast either way, and six are
-// faster by half.
-const amxTokens = 6
+// amxTokens is the fewest tokens that AMX takes: one more than gemm4, which reads weights as they are stored. On a Xeon
+// of 2 cores a pass with 8 tokens took Qwen2.5-0.5B 1.6 times as long as one with a single token, and 2.2 times as long
+// with panels and AMX (EXPERIMENTS.md).
+const amxTokens = 9
 
 const _ uint = 16 - tileTokens // rows of a tile
 
@@ -22,11 +21,6 @@ func amx() *kernels {
 	k := avx512vnni()
 	k.twoPanels = [formats]tile{}
 	k.peakBytes = peak{peakBytesAMX, 4 * 16 * 16 * 64}
-	for f := range formats {
-		for i := range k.smallGEMMs[f] {
-			k.smallGEMMs[f][i].most = min(k.smallGEMMs[f][i].most, amxTokens-1)
-		}
-	}
 	k.fewTile, k.tileLeast = k.tile, amxTokens
 	k.quantisedAMX()
 	return k
