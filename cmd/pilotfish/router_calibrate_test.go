@@ -103,6 +103,11 @@ func TestCalibrateDemo(t *testing.T) {
 		assert.Equal(t, sum, of)
 	}
 
+	for args, want := range map[string]float64{"": c.Threshold, "--threshold 0.6": 0.6} {
+		report := measureDemo(t, "2", append(strings.Fields(args), "--modes", "serial", "--router", out)...)
+		assert.Equal(t, fmt.Sprint(want), lines[replayed](t, report)[0].Run.Flags["threshold"], "bench routing, as run")
+	}
+
 	p := func(flags ...string) float64 {
 		steps, _, _ := calibrated(t, exitDone, append(usual, flags...)...)
 		return steps[0].PValue

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/link"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // modesHelp says what the modes are.
@@ -87,6 +88,8 @@ func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 	f.lookup = lookupOff // the modes are compared with a pass for each token, which --edge-tps bounds
 	p.Var(&f.lookup, "lookup", lookupHelp+". Applies to all modes but cloud and paper")
 	p.Lookup("branches").Usage = "with verified: " + p.Lookup("branches").Usage + "; other modes state their own"
+	p.Lookup("router").Usage += ". If it has a certificate, that threshold is used unless --threshold or --budget " +
+		"is given"
 	p.Lookup("verify-every").Usage = "with verified: ask after this many `tokens` that the large model has not " +
 		"checked, 1 to 1024"
 	f.price.register(p)
@@ -125,6 +128,9 @@ func (f *routingFlags) options(own []byte) (o bench.RoutingOptions, s bench.Stag
 	if o.Router, err = f.route.router(own); err != nil {
 		return o, s, err
 	}
+	if err := f.certified(&o.Router); err != nil {
+		return o, s, err
+	}
 	o.Draft.Lookup = int(f.lookup)
 	o.RowCost, o.Parallel, o.Repeat, o.WarmUp = f.rowCost, f.parallel, f.repeat, f.warmUp
 	o.Raw, o.MaxTokens = f.raw, f.maxTokens
@@ -133,6 +139,16 @@ func (f *routingFlags) options(own []byte) (o bench.RoutingOptions, s bench.Stag
 	s = bench.StageOptions{Seed: f.seed, AnswerTime: o.CloudPace}
 	f.cells()[0].set(&o, &s)
 	return o, s, nil
+}
+
+// certified takes the threshold of the router's certificate, as run does, where neither a threshold nor a budget is
+// given. The flag then says so in the report, and in a recording.
+func (f *routingFlags) certified(o *router.Options) error {
+	if o.Policy != router.Learned || f.anyGiven("threshold budget") || f.route.file.Certificate == nil {
+		return nil
+	}
+	o.Threshold = &f.route.threshold
+	return f.flags.Set("threshold", fmt.Sprint(f.route.file.Certificate.Threshold))
 }
 
 // parseModes reads a list of modes. One that stands there twice is measured twice.
