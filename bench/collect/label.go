@@ -31,8 +31,8 @@ const (
 
 	// RuleConsequence marks the last place where one question makes the answer right. Where the models choose
 	// different tokens, the small one goes on alone from both: escalate if the answer is right only from the large
-	// model's choice, and no later place of the text that the small model chose is marked; else keep. An earlier
-	// question is not worth its price where a later one does the same.
+	// model's choice, and no later place of the text that the small model chose is marked; spoil if it is right only
+	// from the small one's; else keep. An earlier question is not worth its price where a later one does the same.
 	RuleConsequence = "consequence"
 )
 
@@ -107,7 +107,7 @@ func (w *worker) answers(ctx context.Context, d *draft, i int, p *trace.Position
 }
 
 // compare grades two answers: from the small model's choice, continued by the model of keep, and from the large
-// model's, continued by the model of ask. It is worth asking only where that makes the answer right.
+// model's, continued by the model of ask.
 func (w *worker) compare(
 	ctx context.Context, d *draft, i int, p *trace.Position, keep, ask *tree,
 ) (trace.Verdict, error) {
@@ -119,14 +119,20 @@ func (w *worker) compare(
 	if err != nil {
 		return trace.Unknown, err
 	}
-	right, err := w.right(ctx, d, w.text(asked))
-	if err != nil || !right {
-		return trace.Keep, err
+	askedRight, err := w.right(ctx, d, w.text(asked))
+	if err != nil {
+		return trace.Unknown, err
 	}
-	if right, err = w.right(ctx, d, w.text(kept)); err != nil || right {
-		return trace.Keep, err
+	keptRight, err := w.right(ctx, d, w.text(kept))
+	switch {
+	case err != nil:
+		return trace.Unknown, err
+	case askedRight && !keptRight:
+		return trace.Escalate, nil
+	case keptRight && !askedRight:
+		return trace.Spoil, nil
 	}
-	return trace.Escalate, nil
+	return trace.Keep, nil
 }
 
 // variant is an answer up to a position, with a token there.

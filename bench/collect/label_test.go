@@ -37,8 +37,11 @@ func definition(
 		return grade(tokens.Decode(all)) == task.Right
 	}
 	worth := func(asked, kept *engine.Engine) trace.Verdict {
-		if outcome(asked, p.Large) && !outcome(kept, p.Small) {
+		switch ask, keep := outcome(asked, p.Large), outcome(kept, p.Small); {
+		case ask && !keep:
 			return trace.Escalate
+		case keep && !ask:
+			return trace.Spoil
 		}
 		return trace.Keep
 	}
@@ -191,7 +194,7 @@ func TestRules(t *testing.T) {
 		{"both choose another", given, "ab yes", "c", "c", nil, nil,
 			map[string]trace.Verdict{RuleDisagreement: trace.Keep, RuleCiter: trace.Keep, RuleR2R: trace.Keep}, 0},
 		{"the small one is right", given, "ab yes", "b", "c", nil, map[string]string{"ac": " no"},
-			map[string]trace.Verdict{RuleDisagreement: trace.Escalate, RuleCiter: trace.Keep, RuleR2R: trace.Keep}, 1},
+			map[string]trace.Verdict{RuleDisagreement: trace.Escalate, RuleCiter: trace.Keep, RuleR2R: trace.Spoil}, 1},
 		{"the large one is right", given, "ab yes", "c", "b", nil, map[string]string{"ac": " yes"},
 			map[string]trace.Verdict{RuleDisagreement: trace.Escalate, RuleCiter: trace.Escalate,
 				RuleR2R: trace.Keep}, 1},
@@ -209,7 +212,7 @@ func TestRules(t *testing.T) {
 			map[string]trace.Verdict{RuleCiter: trace.Keep, RuleR2R: trace.Keep}, 3},
 		{"neither, the small one gets there", given, "ab yes", "c", "d", map[string]string{"ac": " yes"},
 			map[string]string{"ac": " yes", "ad": " no"},
-			map[string]trace.Verdict{RuleCiter: trace.Keep, RuleR2R: trace.Keep}, 3},
+			map[string]trace.Verdict{RuleCiter: trace.Spoil, RuleR2R: trace.Spoil}, 3},
 		{"a wrong reference", given, "ab no", "b", "c", nil, map[string]string{"ac": " yes"},
 			map[string]trace.Verdict{RuleDisagreement: trace.Escalate, RuleCiter: trace.Unknown,
 				RuleR2R: trace.Escalate}, 1},

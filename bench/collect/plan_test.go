@@ -169,12 +169,15 @@ func TestSummary(t *testing.T) {
 			if p.Labels[r] == trace.Escalate {
 				want.Labels[r].Escalate++
 			}
+			if p.Labels[r] == trace.Spoil {
+				want.Labels[r].Spoil++
+			}
 		}
 		for n, pair := range pairs {
 			a, b := p.Labels[pair[0]], p.Labels[pair[1]]
 			if a != 0 && b != 0 {
 				want.Pairs[n].Both++
-				if a != b {
+				if a == trace.Escalate != (b == trace.Escalate) {
 					want.Pairs[n].Differ++
 				}
 			}

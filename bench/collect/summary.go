@@ -30,6 +30,7 @@ type LabelSummary struct {
 	Rule     string  `json:"rule"`
 	Labelled int     `json:"labelled"`       // positions of which it says something
 	Escalate int     `json:"escalate"`       // of these, where the large model is to be asked
+	Spoil    int     `json:"spoil"`          // of these, where to ask would make a right answer wrong
 	Share    float64 `json:"escalate_share"` // of those that are labelled
 }
 
@@ -37,7 +38,7 @@ type LabelSummary struct {
 type PairSummary struct {
 	Rules  [2]string `json:"rules"`
 	Both   int       `json:"both"`         // positions of which both say something
-	Differ int       `json:"differ"`       // of these, where they do not say the same
+	Differ int       `json:"differ"`       // of these, where one says to ask and the other not
 	Share  float64   `json:"differ_share"` // of those of which both say something
 }
 
@@ -98,10 +99,13 @@ func (s *Summary) add(p *trace.Position) {
 		if a == trace.Escalate {
 			s.Labels[i].Escalate++
 		}
+		if a == trace.Spoil {
+			s.Labels[i].Spoil++
+		}
 		for _, b := range p.Labels[i+1 : len(s.Labels)] {
 			if a != trace.Unknown && b != trace.Unknown {
 				s.Pairs[pair].Both++
-				if a != b {
+				if (a == trace.Escalate) != (b == trace.Escalate) {
 					s.Pairs[pair].Differ++
 				}
 			}

@@ -89,7 +89,7 @@ func (p *Position) check() error {
 		}
 	}
 	for rule, v := range p.Labels {
-		if v > Escalate {
+		if v > Spoil {
 			return fmt.Errorf("label %d is %d: %w", rule, v, ErrValue)
 		}
 	}

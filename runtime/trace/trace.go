@@ -22,7 +22,7 @@
 //	large_logprob    f32[m]    the large model's of its own; not a number where a gateway did not tell
 //	reference_small  f32[m]    the small model's of the token that stands
 //	reference_large  f32[m]    the large model's of it; not a number where a gateway did not tell
-//	label            u8[m]     once for each rule, each a section: 0 unknown, 1 keep, 2 escalate
+//	label            u8[m]     once for each rule, each a section: 0 unknown, 1 keep, 2 escalate, 3 spoil
 //	hidden           f16[m,D]  the small model's state at the tap point
 //	checksum         u8[32]    SHA-256 of all bytes before
 //
@@ -59,6 +59,7 @@ const (
 	Unknown  Verdict = iota // the rule does not say
 	Keep                    // it may stand
 	Escalate                // the large model is to be asked
+	Spoil                   // it may stand, and the large model's choice would make a right answer wrong
 )
 
 // Position is one token of a text after its prompt, and what the models made of the tokens before it.

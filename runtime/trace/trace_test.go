@@ -271,7 +271,7 @@ func TestHostile(t *testing.T) {
 		{128, math.MaxUint32, "prompt[0,0]", ErrValue}, {132, 1, "prompt: 3 positions", ErrValue},
 		{132, 3, "prompt: 5 positions", ErrValue}, {132, 5, "prompt: 5 positions", ErrValue},
 		{192, math.MaxUint32, "position 0: reference is -1", ErrValue}, {384, math.Float32bits(2), "margin", ErrValue},
-		{768, 0x0300, "position 1: label 0 is 3", ErrValue}, {832, 0x7c000000, "hidden[0,1]", ErrValue},
+		{768, 0x0400, "position 1: label 0 is 4", ErrValue}, {832, 0x7c000000, "hidden[0,1]", ErrValue},
 		{840, 0xfe00, "hidden[1,1]", ErrValue},
 	} {
 		bad := slices.Clone(b)

@@ -9,7 +9,7 @@ import (
 func (t *trainer) judge(r *Result, logits []float64) {
 	keep := make([]bool, len(logits))
 	for k, i := range r.HeldOut.Rows {
-		keep[k] = t.src.Label(i) == Keep
+		keep[k] = t.src.Label(i).stands()
 	}
 	r.Scale, r.Shift = 1, 0
 	r.Uncalibrated = router.CalibrationError(router.Reliability(verdicts(logits, keep, 1, 0)))

@@ -96,7 +96,7 @@ func count(src Source, texts []span) (keep, escalate int, err error) {
 	for _, s := range texts {
 		for i := s.from; i < s.to; i++ {
 			switch src.Label(i) {
-			case Keep:
+			case Keep, Spoil:
 				keep++
 			case Escalate:
 				escalate++

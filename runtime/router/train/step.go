@@ -145,8 +145,8 @@ func (t *trainer) gradient(w *worker, g []float32, rows []int, of int) {
 	clear(w.dz[:])
 	for k, i := range rows {
 		weight, y := t.weight[1], 0.0
-		if t.src.Label(i) == Keep {
-			weight, y = t.weight[0], 1
+		if label := t.src.Label(i); label.stands() {
+			weight, y = t.weight[0]*label.weight(), 1
 		}
 		w.dz[k] = float32(weight * (sigmoid(z[k]) - y) / float64(of))
 	}

@@ -86,6 +86,8 @@ func labelOf(v trace.Verdict) Label {
 		return Keep
 	case trace.Escalate:
 		return Escalate
+	case trace.Spoil:
+		return Spoil
 	}
 	return Unlabelled
 }

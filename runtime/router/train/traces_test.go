@@ -50,6 +50,9 @@ func store(t testing.TB, s trace.Settings, positions int, seed uint64) *trace.Se
 				if r.Float64() < sigmoid(z) {
 					p.Labels[0] = trace.Keep
 				}
+				if p.Labels[0] == trace.Keep && pos%3 == 0 {
+					p.Labels[0] = trace.Spoil
+				}
 				p.Labels[1] = trace.Verdict(pos % 2 * int(p.Labels[0]))
 				texts[i].Positions = append(texts[i].Positions, p)
 				texts[i].Hidden, err = trace.AppendHalves(texts[i].Hidden, h)

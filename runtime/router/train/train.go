@@ -50,7 +50,22 @@ const (
 	Unlabelled Label = iota // nothing: the position is left out
 	Keep                    // it may stand
 	Escalate                // the large model is to choose
+	Spoil                   // it may stand, and to ask would make a right answer wrong
 )
+
+// stands reports whether the small model's token may stand.
+func (l Label) stands() bool { return l == Keep || l == Spoil }
+
+// spoilWeight is how much more a position counts that a question would spoil: a question is worth what it makes right
+// less what it spoils, but the label that is learned is the first alone.
+const spoilWeight = 20
+
+func (l Label) weight() float64 {
+	if l == Spoil {
+		return spoilWeight
+	}
+	return 1
+}
 
 // Source is positions to learn from. Positions of one text stand together. Its methods are called from several
 // goroutines at once.
@@ -214,7 +229,8 @@ func (t *trainer) run(ctx context.Context, r *Result) error {
 		}
 		loss := 0.0
 		for i, z := range logits {
-			loss += crossEntropy(z, t.src.Label(t.parts.heldOut.Rows[i]) == Keep)
+			label := t.src.Label(t.parts.heldOut.Rows[i])
+			loss += label.weight() * crossEntropy(z, label.stands())
 		}
 		loss /= float64(len(logits))
 		if math.IsNaN(loss) {

@@ -76,6 +76,32 @@ func mustTrain(t *testing.T, src Source, o Options) *Result {
 	return r
 }
 
+// TestTrainSpoils: of two kinds of positions at which questions make as many answers right, the one at which they spoil
+// others is asked last; what is measured of the router counts both as tokens that may stand.
+func TestTrainSpoils(t *testing.T) {
+	src := &rows{width: 2}
+	r := rand.New(rand.NewPCG(7, 0))
+	for p := range 400 {
+		for range 10 {
+			kind := r.IntN(2)
+			l := Keep
+			switch share := r.Float64(); {
+			case share < 0.2:
+				l = Escalate
+			case share < 0.4 && kind == 1:
+				l = Spoil
+			}
+			src.add(p, l, 0.5, 0.5, float32(kind), float32(r.NormFloat64()))
+		}
+	}
+	got := mustTrain(t, src, Options{Features: Hidden, Threads: 2, Epochs: 30, Rate: 0.01})
+	of := func(kind float32) float64 {
+		return float64(got.Net.Of([]float32{kind, 0}, 0.5, 0.5))
+	}
+	assert.Less(t, of(0)+0.1, of(1))
+	assert.InDelta(t, 0.2, got.Escalate, 0.02)
+}
+
 // TestTrainLearns: each kind of network learns what its features tell, nearly as well as who knows the rule; what
 // is said of it is what it does in use.
 func TestTrainLearns(t *testing.T) {
