@@ -203,7 +203,7 @@ func TestTextRefused(t *testing.T) {
 		"small_logprob":      func(x *Text) { x.Positions[0].SmallLogProb = float32(math.NaN()) },
 		"large_logprob is 1": func(x *Text) { x.Positions[0].LargeLogProb = 1 },
 		"reference_small":    func(x *Text) { x.Positions[0].ReferenceSmall = float32(math.Inf(-1)) },
-		"label 0 is 3":       func(x *Text) { x.Positions[0].Labels[0] = 3 },
+		"label 0 is 4":       func(x *Text) { x.Positions[0].Labels[0] = 4 },
 	} {
 		x := good()
 		spoil(&x)

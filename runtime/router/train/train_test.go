@@ -98,7 +98,7 @@ func TestTrainSpoils(t *testing.T) {
 	of := func(kind float32) float64 {
 		return float64(got.Net.Of([]float32{kind, 0}, 0.5, 0.5))
 	}
-	assert.Less(t, of(0)+0.1, of(1))
+	assert.Less(t, of(0)+0.05, of(1))
 	assert.InDelta(t, 0.2, got.Escalate, 0.02)
 }
 
