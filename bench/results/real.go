@@ -63,7 +63,7 @@ const (
 )
 
 // realTimes is what times are measured of: a device on which a forward pass takes 1/60 s, and 5% of that for each
-// further token, as they do on two cores that nothing else uses; and a large model as fast as those, where it is slower.
+// further token, as on two cores that nothing else uses; and a large model as fast as on those, where that is slower.
 const realTimes = " --modes local,cloud,serial,pipelined-auto --edge-tps 60 --edge-row-cost 0.05 --cloud-ms 40" +
 	" --deadline off"
 
@@ -72,10 +72,13 @@ func realSteps() (all []realStep) {
 	for _, t := range realTasks() {
 		all = append(all, t.steps()...)
 	}
-	return append(all, realStep{outcome: "times.recording", args: "bench routing" + realModels +
-		" --workload OUT/csqa-certificate.jsonl --questions 60 -n 64 --router OUT/csqa.gguf --parallel 1" +
-		realTimes + " --record OUT/times.recording"})
+	return append(all, realRecording)
 }
+
+// realRecording is what times are measured with.
+var realRecording = realStep{outcome: "times.recording", args: "bench routing" + realModels +
+	" --workload OUT/csqa-certificate.jsonl --questions 60 -n 64 --router OUT/csqa.gguf --parallel 1" +
+	realTimes + " --record OUT/times.recording"}
 
 // steps make parts of the questions, traces, the router and its certificate. The router learns what single questions to
 // the large model change, first on the small model's own answers and then on those that such a router leads to.
@@ -159,15 +162,23 @@ func realPair(ctx context.Context, root, dir, models string, names []string) err
 	return nil
 }
 
-// realChosen are the steps and experiments of some tasks; of all, and the times and the capacity, without names.
+// realChosen are the steps and experiments of some tasks, times and capacity; of all without names.
 func realChosen(names []string) (steps []realStep, measure []experiment, err error) {
 	if len(names) == 0 {
 		return realSteps(), realExperiments(), nil
 	}
 	for _, name := range names {
+		if name == "times" || name == "capacity" {
+			all := realExperiments()
+			measure = append(measure, all[slices.IndexFunc(all, func(e experiment) bool { return e.name == "real-"+name })])
+			if name == "times" {
+				steps = append(steps, realRecording)
+			}
+			continue
+		}
 		i := slices.IndexFunc(realTasks(), func(t realTask) bool { return t.name == name })
 		if i < 0 {
-			return nil, nil, fmt.Errorf("there is no task %q", name)
+			return nil, nil, fmt.Errorf("there is no %q: name tasks, times, or capacity", name)
 		}
 		steps = append(steps, realTasks()[i].steps()...)
 		measure = append(measure, realTasks()[i].experiment())

@@ -55,7 +55,7 @@ func TestRealSteps(t *testing.T) {
 	assert.Less(t, len(steps), len(realSteps()))
 	assert.Len(t, measure, 1)
 	_, _, err = realChosen([]string{"arc", "x"})
-	assert.ErrorContains(t, err, `no task "x"`)
+	assert.ErrorContains(t, err, `no "x": name tasks, times, or capacity`)
 }
 
 // TestRealBlocks: the tables say what the lines say, and a file that lacks a run is refused.
