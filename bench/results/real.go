@@ -170,7 +170,8 @@ func realChosen(names []string) (steps []realStep, measure []experiment, err err
 	for _, name := range names {
 		if name == "times" || name == "capacity" {
 			all := realExperiments()
-			measure = append(measure, all[slices.IndexFunc(all, func(e experiment) bool { return e.name == "real-"+name })])
+			i := slices.IndexFunc(all, func(e experiment) bool { return e.name == "real-"+name })
+			measure = append(measure, all[i])
 			if name == "times" {
 				steps = append(steps, realRecording)
 			}
