@@ -116,7 +116,7 @@ func TestProfileLabels(t *testing.T) {
 	racing.Spare(t)
 	m := tinyModel(t, "q8_0")
 	path := filepath.Join(t.TempDir(), "p")
-	code, _, stderr := call(t, "bench", "engine", "-m", m, "-p", "500", "-n", "490", "-r", "3", "-t", "2",
+	code, _, stderr := call(t, "bench", "engine", "-m", m, "-p", "500", "-n", "490", "-r", "8", "-t", "2",
 		"--profile", "cpu", "--profile-path", path)
 	require.Equal(t, exitDone, code, stderr)
 	f, err := os.Open(path)
