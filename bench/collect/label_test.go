@@ -121,6 +121,23 @@ func TestLabels(t *testing.T) {
 	}
 }
 
+// TestGradedOnce: an answer that many choices lead to is graded once, as it may be a program that has to be run.
+func TestGradedOnce(t *testing.T) {
+	o := demoOptions(t, 1, engine.Options{})
+	o.MaxTokens, o.Reference, o.Labels = 24, Small, []string{RuleR2R, RuleConsequence}
+	grade, graded := o.Data.Questions[0].Grade, map[string]int{}
+	o.Data.Questions[0].Grade = func(answer string) task.Verdict {
+		graded[answer]++
+		return grade(answer)
+	}
+	set, _ := gather(t, o)
+	assert.Greater(t, set.Len(), 1)
+	assert.Greater(t, len(graded), 1)
+	for answer, times := range graded {
+		assert.Equal(t, 1, times, answer)
+	}
+}
+
 // script is a model that goes on with answers as it is told: from the answer so far to what follows.
 type script struct {
 	tokens *tokenizer.Tokenizer

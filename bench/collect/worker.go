@@ -61,7 +61,8 @@ type draft struct {
 	small    *tree
 	large    *tree
 	about    trace.Prompt
-	decided  bool // a place was marked by [RuleConsequence]; labels are found from the last position on
+	decided  bool            // a place was marked by [RuleConsequence]; labels are found from the last position on
+	graded   map[string]bool // answers, and whether each is right
 }
 
 // collect makes the text of a question.
@@ -99,10 +100,21 @@ func (w *worker) collect(ctx context.Context, number int) (trace.Text, error) {
 	return w.read(ctx, d)
 }
 
-// right reports whether an answer is the right one.
+// right reports whether an answer is the right one. Each is graded once: many choices lead to the same answer, and a
+// program has to be run.
 func (w *worker) right(ctx context.Context, d *draft, answer string) (bool, error) {
+	if right, known := d.graded[answer]; known {
+		return right, nil
+	}
 	v, err := d.question.Judge(ctx, w.o.Data.Cut(answer))
-	return v == task.Right, err
+	if err != nil {
+		return false, err
+	}
+	if d.graded == nil {
+		d.graded = map[string]bool{}
+	}
+	d.graded[answer] = v == task.Right
+	return v == task.Right, nil
 }
 
 // chat is a question after the worked examples of its set.

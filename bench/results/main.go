@@ -3,7 +3,7 @@
 //
 //	go run ./bench/results                        write what stands between the markers of the pages, and the figures
 //	go run ./bench/results study FOLDER [NAME...] measure on this machine, and say what differs from docs/results
-//	go run ./bench/results real FOLDER MODELS [TASK...]
+//	go run ./bench/results real FOLDER MODELS [NAME...]
 //	                                              the same for the real pair, whose files are in MODELS; takes hours
 //	go run ./bench/results adopt FOLDER           put what a study measured into docs/results, and write the pages
 package main
@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		return write(root)
 	}
-	return fmt.Errorf("%q is nothing to do: give nothing, study FOLDER [NAME...], real FOLDER MODELS [TASK...], "+
+	return fmt.Errorf("%q is nothing to do: give nothing, study FOLDER [NAME...], real FOLDER MODELS [NAME...], "+
 		"or adopt FOLDER", args)
 }
 

@@ -62,12 +62,12 @@ const (
 	realTrain   = "router train --label consequence --hidden 16"
 )
 
-// realTimes is what times are measured of: a device on which a forward pass takes 1/60 s, and 5% of that for each
+// realTimed is what times are measured of: a device on which a forward pass takes 1/60 s, and 5% of that for each
 // further token, as on two cores that nothing else uses; and a large model as fast as on those, where that is slower.
-const realTimes = " --modes local,cloud,serial,pipelined-auto --edge-tps 60 --edge-row-cost 0.05 --cloud-ms 40" +
+const realTimed = " --modes local,cloud,serial,pipelined-auto --edge-tps 60 --edge-row-cost 0.05 --cloud-ms 40" +
 	" --deadline off"
 
-// realSteps are the steps of all tasks, and what times are measured with.
+// realSteps are the steps of all tasks, and the recording.
 func realSteps() (all []realStep) {
 	for _, t := range realTasks() {
 		all = append(all, t.steps()...)
@@ -75,10 +75,10 @@ func realSteps() (all []realStep) {
 	return append(all, realRecording)
 }
 
-// realRecording is what times are measured with.
+// realRecording is made for the times: the answers of all modes, one at a time, to be decoded again over other links.
 var realRecording = realStep{outcome: "times.recording", args: "bench routing" + realModels +
 	" --workload OUT/csqa-certificate.jsonl --questions 60 -n 64 --router OUT/csqa.gguf --parallel 1" +
-	realTimes + " --record OUT/times.recording"}
+	realTimed + " --record OUT/times.recording"}
 
 // steps make parts of the questions, traces, the router and its certificate. The router learns what single questions to
 // the large model change, first on the small model's own answers and then on those that such a router leads to.
@@ -122,7 +122,7 @@ func realExperiments() (all []experiment) {
 	}
 	return append(all,
 		experiment{name: "real-times", args: "bench routing --replay OUT/times.recording --router OUT/csqa.gguf " +
-			"--rtt 50ms,100ms,300ms --json" + realTimes},
+			"--rtt 50ms,100ms,300ms --json" + realTimed},
 		experiment{name: "real-capacity", args: "bench capacity -m LARGE --json"})
 }
 
@@ -167,22 +167,21 @@ func realChosen(names []string) (steps []realStep, measure []experiment, err err
 	if len(names) == 0 {
 		return realSteps(), realExperiments(), nil
 	}
+	all := realExperiments()
 	for _, name := range names {
-		if name == "times" || name == "capacity" {
-			all := realExperiments()
-			i := slices.IndexFunc(all, func(e experiment) bool { return e.name == "real-"+name })
-			measure = append(measure, all[i])
-			if name == "times" {
-				steps = append(steps, realRecording)
-			}
-			continue
-		}
-		i := slices.IndexFunc(realTasks(), func(t realTask) bool { return t.name == name })
+		i := slices.IndexFunc(all, func(e experiment) bool { return e.name == "real-"+name })
 		if i < 0 {
 			return nil, nil, fmt.Errorf("there is no %q: name tasks, times, or capacity", name)
 		}
-		steps = append(steps, realTasks()[i].steps()...)
-		measure = append(measure, realTasks()[i].experiment())
+		measure = append(measure, all[i])
+		if name == "times" {
+			steps = append(steps, realRecording)
+		}
+		for _, t := range realTasks() {
+			if t.name == name {
+				steps = append(steps, t.steps()...)
+			}
+		}
 	}
 	return steps, measure, nil
 }

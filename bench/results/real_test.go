@@ -54,6 +54,11 @@ func TestRealSteps(t *testing.T) {
 	require.NoError(t, err)
 	assert.Less(t, len(steps), len(realSteps()))
 	assert.Len(t, measure, 1)
+	steps, measure, err = realChosen([]string{"times", "capacity"})
+	require.NoError(t, err)
+	assert.Equal(t, []realStep{realRecording}, steps)
+	require.Len(t, measure, 2)
+	assert.Equal(t, []string{"real-times", "real-capacity"}, []string{measure[0].name, measure[1].name})
 	_, _, err = realChosen([]string{"arc", "x"})
 	assert.ErrorContains(t, err, `no "x": name tasks, times, or capacity`)
 }

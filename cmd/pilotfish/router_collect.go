@@ -295,6 +295,9 @@ func (f *collectFlags) report(a *app, s *collect.Summary, seconds float64) {
 	}
 	for _, l := range s.Labels {
 		say("%s: escalate at %.2f%% of %d labelled positions", l.Rule, 100*l.Share, l.Labelled)
+		if l.Spoil > 0 {
+			say("%s: at %d positions the large model's choice would spoil a right answer", l.Rule, l.Spoil)
+		}
 	}
 	for _, p := range s.Pairs {
 		say("%s and %s differ at %.2f%% of the %d positions that both label", p.Rules[0], p.Rules[1], 100*p.Share,

@@ -4,10 +4,12 @@ package cpu
 
 import "slices"
 
-// amxTokens is the fewest tokens that AMX takes: one more than gemm4, which reads weights as they are stored. On a Xeon
-// of 2 cores a pass with 8 tokens took Qwen2.5-0.5B 1.6 times as long as one with a single token, and 2.2 times as long
-// with panels and AMX (EXPERIMENTS.md).
-const amxTokens = 9
+// amxTokens is the fewest tokens of a panel that AMX takes. By the figures that Intel gives, a block of a panel costs
+// VNNI 6 cycles for each token, and AMX no more than 16 for all of up to 16 tokens, or 1.5 to 3 a token for the vector
+// units; but configuring the tiles costs 250 once a call. With 1024 columns four tokens are as fast either way, and six
+// are faster by half. Up to 8 tokens in all are gemm4's, which needs no panel: with 8 it takes 0.7 of the time
+// (EXPERIMENTS.md).
+const amxTokens = 6
 
 const _ uint = 16 - tileTokens // rows of a tile
 

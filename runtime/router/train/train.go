@@ -56,10 +56,11 @@ const (
 // stands reports whether the small model's token may stand.
 func (l Label) stands() bool { return l == Keep || l == Spoil }
 
-// spoilWeight is how much more a position counts that a question would spoil: a question is worth what it makes right
-// less what it spoils, but the label that is learned is the first alone.
+// spoilWeight is how often a position counts that a question would spoil: a question is worth what it makes right less
+// what it spoils, but only what it makes right is learned. docs/training.md has what other weights gain.
 const spoilWeight = 20
 
+// weight is how often the label counts in the loss.
 func (l Label) weight() float64 {
 	if l == Spoil {
 		return spoilWeight
@@ -108,7 +109,7 @@ type Options struct {
 // Epoch is what one pass over the positions left.
 type Epoch struct {
 	Number int     // from 1
-	Loss   float64 // mean cross-entropy of the prompts held back, in nats
+	Loss   float64 // mean cross-entropy of the prompts held back, in nats; see spoilWeight
 	Best   bool    // no earlier one left less
 }
 
