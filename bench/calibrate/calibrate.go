@@ -19,7 +19,7 @@ import (
 type Options struct {
 	Pair
 	Net     *router.Net
-	Prompts [][]int32 // the unit of the test
+	Prompts []Prompt // the unit of the test
 	// Thresholds to test, rising, above 0 up to 1, chosen without a look at the prompts. With none, the first prompts
 	// (see [Pilots]) are left out of the test and say which thresholds are worth a try.
 	Thresholds []float64
@@ -38,8 +38,12 @@ type Result struct {
 	Longest    int // tokens of the longest answer to them
 	Thresholds []float64
 	Steps      []certify.Step // of the first so many thresholds
-	Chosen     int            // the step to use; -1: nothing could be shown
-	Needed     int            // where nothing could: about how many prompts would be needed; 0: more do not help
+	Graded     int            // of Prompts, those with answers that are right or wrong
+	Right      []int          // of the answers to these, by step
+	// the step to use: of those that were shown the one with most right answers, and of equal ones the first; the last
+	// that was shown where answers are not graded; -1: nothing could be shown
+	Chosen int
+	Needed int // where nothing could: about how many prompts would be needed; 0: more do not help
 	// Confidences are those of all tokens that were decoded at the chosen threshold, in the order of the prompts.
 	Confidences []float32
 }
@@ -79,30 +83,62 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	rand.New(rand.NewPCG(o.Seed, 0)).Shuffle(len(prompts), func(i, j int) {
 		prompts[i], prompts[j] = prompts[j], prompts[i]
 	})
+	for _, p := range prompts {
+		if p.Right != nil {
+			r.Graded++
+		}
+	}
 	var last []certify.Answer
 	var confidences [][]float32 // by threshold
 	var err error
 	r.Steps, err = r.Test.Walk(len(r.Thresholds), func(i int) ([]certify.Answer, error) {
-		var seen []float32
-		last, seen, err = o.answers(ctx, prompts, r.Thresholds[i])
-		confidences = append(confidences, seen)
-		for _, a := range last {
-			r.Longest = max(r.Longest, a.Tokens)
-		}
+		decoded, err := o.at(ctx, prompts, r.Thresholds[i])
+		last = r.note(decoded)
+		confidences = append(confidences, confidencesOf(decoded))
 		return last, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	for i, s := range r.Steps {
-		if s.Certified {
-			r.Chosen, r.Confidences = i, confidences[i]
+	if r.Chosen = r.best(); r.Chosen < 0 {
+		r.Needed, _ = r.Test.Needed(last)
+		return r, nil
+	}
+	r.Confidences = confidences[r.Chosen]
+	return r, nil
+}
+
+// note counts what came of a threshold, and returns what the test is to see of it.
+func (r *Result) note(decoded []Decoded) (all []certify.Answer) {
+	right := 0
+	for _, d := range decoded {
+		all = append(all, d.Answer)
+		r.Longest = max(r.Longest, d.Tokens)
+		if d.Right {
+			right++
 		}
 	}
-	if r.Chosen < 0 {
-		r.Needed, _ = r.Test.Needed(last)
+	r.Right = append(r.Right, right)
+	return all
+}
+
+// best is the step to use. That it is chosen by what was seen breaks no certificate: with the same confidence, all
+// thresholds that were shown keep the budget.
+func (r *Result) best() int {
+	best := -1
+	for i, s := range r.Steps {
+		if s.Certified && (best < 0 || r.Graded == 0 || r.Right[i] > r.Right[best]) {
+			best = i
+		}
 	}
-	return r, nil
+	return best
+}
+
+func confidencesOf(decoded []Decoded) (all []float32) {
+	for _, d := range decoded {
+		all = append(all, d.Confidences...)
+	}
+	return all
 }
 
 // check refuses what cannot be calibrated, and says in r how many prompts are pilots.
@@ -127,21 +163,14 @@ func (o *Options) check(r *Result) error {
 	return nil
 }
 
-// answers decodes at a threshold.
-func (o *Options) answers(
-	ctx context.Context, prompts [][]int32, threshold float64,
-) (all []certify.Answer, confidences []float32, err error) {
-	stage := fmt.Sprintf("threshold %v", threshold)
-	decoded, err := o.decode(ctx, stage, prompts, router.Options{Threshold: &threshold})
-	for _, d := range decoded {
-		all, confidences = append(all, d.Answer), append(confidences, d.Confidences...)
-	}
-	return all, confidences, err
+// at decodes at a threshold.
+func (o *Options) at(ctx context.Context, prompts []Prompt, threshold float64) ([]Decoded, error) {
+	return o.decode(ctx, fmt.Sprintf("threshold %v", threshold), prompts, router.Options{Threshold: &threshold})
 }
 
 // decode answers prompts with the learned policy.
 func (o *Options) decode(
-	ctx context.Context, stage string, prompts [][]int32, r router.Options,
+	ctx context.Context, stage string, prompts []Prompt, r router.Options,
 ) ([]Decoded, error) {
 	r.Policy, r.Net = router.Learned, o.Net
 	done := 0
@@ -166,17 +195,14 @@ func short(low, high float64) float64 {
 // choose puts thresholds where parts of the budget of the pilots' tokens lie below. The pilots are decoded one after
 // the other with the budget, so that their texts are like those that the thresholds will give. It is a guess that the
 // test does not rely on.
-func (o *Options) choose(ctx context.Context, pilots [][]int32) ([]float64, error) {
+func (o *Options) choose(ctx context.Context, pilots []Prompt) ([]float64, error) {
 	serial := *o
 	serial.Parallel = 1 // the balance of the budget follows the order of the answers
 	decoded, err := serial.decode(ctx, "choosing thresholds", pilots, router.Options{Budget: o.Budget})
 	if err != nil {
 		return nil, err
 	}
-	var all []float32
-	for _, d := range decoded {
-		all = append(all, d.Confidences...)
-	}
+	all := confidencesOf(decoded)
 	slices.Sort(all)
 	var thresholds []float64
 	for _, part := range pilotShares() {

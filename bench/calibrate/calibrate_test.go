@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -74,6 +75,53 @@ func TestRun(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []int{0, all}, []int{named.Pilots, named.Prompts}, "no pilots where thresholds are named")
 	assert.Equal(t, o.Thresholds, named.Thresholds)
+}
+
+// TestBest: of the thresholds that were shown the one with most right answers is chosen, and of equal ones the first;
+// without graded answers the last.
+func TestBest(t *testing.T) {
+	for _, c := range []struct {
+		certified, graded, want int
+		right                   []int
+	}{
+		{3, 0, 2, []int{0, 0, 0, 0}}, {3, 9, 1, []int{4, 6, 5, 9}}, {3, 9, 1, []int{4, 6, 6, 9}},
+		{3, 9, 0, []int{0, 0, 0, 0}}, {0, 9, -1, []int{3}}, {0, 0, -1, []int{0}}, {2, 9, 1, []int{1, 2}},
+	} {
+		r := Result{Graded: c.graded, Right: c.right}
+		for i := range c.right {
+			r.Steps = append(r.Steps, certify.Step{Certified: i < c.certified})
+		}
+		assert.Equal(t, c.want, r.best(), "%+v", c)
+	}
+}
+
+// TestRight: answers are graded as they are read, at each threshold; what grading fails with ends it.
+func TestRight(t *testing.T) {
+	p, net := demoPair(t)
+	prompts := demoPrompts(t, p.Edge, 20)
+	o := Options{Pair: p, Net: net, Thresholds: []float64{0.3, 0.9}, Budget: 0.5, Confidence: 0.5}
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	for i := range prompts[:15] {
+		prompts[i].Right = func(_ context.Context, answer string) (bool, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen[answer] = true
+			return i < 10, nil
+		}
+	}
+	o.Prompts = prompts
+	r, err := Run(t.Context(), o)
+	require.NoError(t, err)
+	assert.Equal(t, 15, r.Graded)
+	assert.Equal(t, []int{10, 10}, r.Right)
+	assert.Zero(t, r.Chosen)
+	for answer := range seen {
+		assert.Regexp(t, `^[A-Z].*\.$`, answer, "a sentence of the demo, without an end token")
+	}
+	prompts[3].Right = func(context.Context, string) (bool, error) { return false, errAway }
+	_, err = Run(t.Context(), o)
+	assert.ErrorIs(t, err, errAway)
 }
 
 // TestChoose: the thresholds lie where parts of the budget of the pilots' tokens are below them.
@@ -155,7 +203,7 @@ func TestFails(t *testing.T) {
 		"at least 10":          func(o *Options) { o.Thresholds, o.Prompts = nil, prompts[:9] },
 		"no router":            func(o *Options) { o.Net = nil },
 		"width":                func(o *Options) { o.Net = narrow(t) },
-		"leaves no room":       func(o *Options) { o.Prompts = [][]int32{make([]int32, 600), {1}} },
+		"leaves no room":       func(o *Options) { o.Prompts = []Prompt{{IDs: make([]int32, 600)}, {IDs: []int32{1}}} },
 	} {
 		o := good
 		change(&o)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -19,15 +20,22 @@ type Pair struct {
 	Parallel  int        // answers at the same time, which share passes; 0 means 32
 }
 
+// Prompt is one to be answered.
+type Prompt struct {
+	IDs   []int32
+	Right func(ctx context.Context, answer string) (bool, error) // grades an answer; nil where none is right or wrong
+}
+
 // Decoded is an answer, and what the router said of its tokens.
 type Decoded struct {
 	certify.Answer
 	Confidences []float32 // of the tokens, an end token included
+	Right       bool      // false also where answers are not graded
 }
 
-// Decode answers prompts, several at a time, and calls each after every answer. Decoding is serial and greedy and waits
+// Decode answers prompts and grades the answers, several at a time, and calls each after every one. Decoding is serial and greedy and waits
 // for every answer of the large model: one that does not come ends it with an error.
-func (p Pair) Decode(ctx context.Context, prompts [][]int32, o router.Options, each func()) ([]Decoded, error) {
+func (p Pair) Decode(ctx context.Context, prompts []Prompt, o router.Options, each func()) ([]Decoded, error) {
 	r, err := router.New(o)
 	if err != nil {
 		return nil, err
@@ -68,7 +76,7 @@ func feed(ctx context.Context, next chan<- int, n int) {
 
 // device answers prompts until there are no more.
 func (p Pair) device(
-	ctx context.Context, r *router.Router, next <-chan int, prompts [][]int32, got []Decoded, each func(),
+	ctx context.Context, r *router.Router, next <-chan int, prompts []Prompt, got []Decoded, each func(),
 ) error {
 	s, err := p.Edge.NewSession()
 	if err != nil {
@@ -88,9 +96,9 @@ func (p Pair) device(
 	return nil
 }
 
-// answer decodes one prompt.
+// answer decodes and grades the answer to one prompt.
 func (p Pair) answer(
-	ctx context.Context, r *router.Router, s *engine.Session, cloud engine.Cloud, prompt []int32,
+	ctx context.Context, r *router.Router, s *engine.Session, cloud engine.Cloud, prompt Prompt,
 ) (d Decoded, err error) {
 	route := engine.Route{
 		Request: engine.Request{MaxTokens: p.MaxTokens}, Router: r, Cloud: cloud,
@@ -101,15 +109,20 @@ func (p Pair) answer(
 			}
 		},
 	}
-	for _, err := range s.Routed(ctx, prompt, route) {
+	var text strings.Builder
+	for t, err := range s.Routed(ctx, prompt.IDs, route) {
 		if err != nil {
 			return d, err
 		}
+		text.WriteString(t.Text)
 	}
 	sum := s.Routing()
 	d.Answer = certify.Answer{Escalated: sum.Cloud, Tokens: sum.Tokens}
 	if sum.Answered < sum.Escalations {
 		return d, fmt.Errorf("the large model did not answer: %w", sum.Cause)
 	}
-	return d, nil
+	if prompt.Right != nil {
+		d.Right, err = prompt.Right(ctx, text.String())
+	}
+	return d, err
 }

@@ -37,7 +37,7 @@ func demoPair(t testing.TB) (Pair, *router.Net) {
 }
 
 // demoPrompts are chats of the training split.
-func demoPrompts(t testing.TB, e *engine.Engine, n int) (all [][]int32) {
+func demoPrompts(t testing.TB, e *engine.Engine, n int) (all []Prompt) {
 	t.Helper()
 	questions := demo.Questions(demo.Train)
 	if more := n - len(questions); more > 0 {
@@ -46,7 +46,7 @@ func demoPrompts(t testing.TB, e *engine.Engine, n int) (all [][]int32) {
 	for _, q := range questions[:n] {
 		ids, err := e.Chat(tokenizer.Message{Role: "user", Content: q.Text})
 		require.NoError(t, err)
-		all = append(all, ids)
+		all = append(all, Prompt{IDs: ids})
 	}
 	return all
 }

@@ -62,6 +62,9 @@ const (
 	realTrain   = "router train --label consequence --hidden 16"
 )
 
+// realThresholds are those that are tried. On answers of some 30 tokens, of which few matter, confidences are high.
+const realThresholds = "0.8,0.9,0.93,0.95,0.97,0.98"
+
 // realTimed is what times are measured of: a device on which a forward pass takes 1/60 s, and 5% of that for each
 // further token, as on two cores that nothing else uses; and a large model as fast as on those, where that is slower.
 const realTimed = " --modes local,cloud,serial,pipelined-auto --edge-tps 60 --edge-row-cost 0.05 --cloud-ms 40" +
@@ -103,8 +106,7 @@ func (t realTask) steps() (all []realStep) {
 	gather("routed", t.routed, "routed --router OUT/"+first+" --threshold 0.97")
 	learn(second)
 	add(certified, "router calibrate"+realModels+questions("certificate", t.certificate, t.tokens)+
-		" --thresholds 0.9,0.95,0.97,0.98 --router OUT/"+second+
-		" -o OUT/"+certified)
+		" --thresholds "+realThresholds+t.run+" --router OUT/"+second+" -o OUT/"+certified)
 	return all
 }
 

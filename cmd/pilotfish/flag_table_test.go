@@ -154,6 +154,7 @@ func flagTests() map[string]map[string]string {
 			"thresholds": "TestCalibrateDemo", "budget": "TestCalibrateDemo", "confidence": "TestCalibrateDemo",
 			"method": "TestCalibrateDemo", "max-tokens": "TestCalibrateDemo", "seed": "TestCalibrateDemo",
 			"out": "TestCalibrateDemo", "json": "TestCalibrateDemo",
+			"run-code": "TestRunCode",
 		}),
 		"pilotfish router": {},
 		"pilotfish router train": joined(pairTests(), map[string]string{

@@ -41,6 +41,7 @@ type calibrateFlags struct {
 	max        int
 	seed       uint64
 	out        string
+	code       codeFlag
 	json       bool
 }
 
@@ -50,9 +51,10 @@ func newRouterCalibrateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "calibrate [-m FILE (--large FILE | --cloud HOST:PORT)] --router FILE --data FILE -o FILE",
 		Short: "Find a threshold at which a router provably stays within a budget",
-		Long: `Decode prompts at a few thresholds, from few questions to many, and find the highest threshold for which
-it can be shown that at most --budget of the tokens come from the large model, with probability --confidence over the
-choice of prompts. The router is written together with this certificate, and run uses it.
+		Long: `Decode prompts at a few thresholds, from few questions to many, and find those for which it can be shown
+that at most --budget of the tokens come from the large model, with probability --confidence over the choice of prompts.
+Of these, the one with most correct answers is chosen, or the highest where the prompts have no correct answers. The
+router is written together with this certificate, and run uses it.
 
 Changing the threshold changes the text that follows, so recorded texts are not used. The search stops at the first
 threshold that cannot be shown to stay within the budget. Without --thresholds, a tenth of the prompts (at least 8, at
@@ -96,6 +98,7 @@ func (f *calibrateFlags) register(c *cobra.Command) {
 	p.IntVarP(&f.max, "max-tokens", "n", defaultMaxTokens, "maximum tokens per answer, at least 1")
 	p.Uint64Var(&f.seed, "seed", 1, "random seed of the order of prompts in the test, and of generated questions")
 	p.StringVarP(&f.out, "out", "o", "", "`file` to write the router with its certificate to (required)")
+	f.code.register(p)
 	p.BoolVar(&f.json, "json", false, "print one JSON object per threshold, then the certificate")
 	cobra.CheckErr(c.MarkFlagRequired("out"))
 }
@@ -133,6 +136,9 @@ func (f *calibrateFlags) check() ([]float64, certify.Method, error) {
 	if err != nil {
 		return nil, "", usagef("--method: %w", err)
 	}
+	if err := f.code.check(f.task); err != nil {
+		return nil, "", err
+	}
 	thresholds, err := parseThresholds(f.thresholds)
 	return thresholds, method, err
 }
@@ -163,7 +169,11 @@ func (f *calibrateFlags) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	set, err := f.open()
+	run, err := f.code.runner(ctx, a, f.task)
+	if err != nil {
+		return err
+	}
+	set, err := f.open(run)
 	if err != nil {
 		return fmt.Errorf("--data: %w", err)
 	}
@@ -205,9 +215,11 @@ func (f *calibrateFlags) read() (*router.File, error) {
 const drawnQuestions = 400
 
 // open returns the questions. Those of the demo that are drawn are none of the shipped ones, which routers learn from.
-func (f *calibrateFlags) open() (*task.Set, error) {
+func (f *calibrateFlags) open(run task.Runner) (*task.Set, error) {
 	if f.data != "" {
-		return task.Open(cmp.Or(f.task, f.data), task.Options{Most: f.questions, Seed: f.seed, Data: f.data})
+		return task.Open(cmp.Or(f.task, f.data), task.Options{
+			Most: f.questions, Seed: f.seed, Data: f.data, Run: run,
+		})
 	}
 	shipped := len(demo.Questions(demo.Train))
 	set, err := task.Open(task.DemoTrain, task.Options{
@@ -219,8 +231,8 @@ func (f *calibrateFlags) open() (*task.Set, error) {
 	return set, err
 }
 
-// prompts are those of the set that leave room for an answer, as ids.
-func (f *calibrateFlags) prompts(a *app, models *pair, set *task.Set) (all [][]int32, err error) {
+// prompts are those of the set that leave room for an answer.
+func (f *calibrateFlags) prompts(a *app, models *pair, set *task.Set) (all []calibrate.Prompt, err error) {
 	room := models.edge.Context()
 	if models.large != nil {
 		room = min(room, models.large.Context())
@@ -235,7 +247,7 @@ func (f *calibrateFlags) prompts(a *app, models *pair, set *task.Set) (all [][]i
 			return nil, fmt.Errorf("--data: question %s: %w", q.ID, err)
 		}
 		if len(ids) > 0 && len(ids) < room {
-			all = append(all, ids)
+			all = append(all, calibrate.Prompt{IDs: ids, Right: grader(set, q)})
 		}
 	}
 	if out := len(set.Questions) - len(all); out > 0 {
@@ -244,6 +256,17 @@ func (f *calibrateFlags) prompts(a *app, models *pair, set *task.Set) (all [][]i
 			len(set.Questions), room)
 	}
 	return all, nil
+}
+
+// grader reports whether an answer to a question of the set is right; nil where none is right or wrong.
+func grader(set *task.Set, q task.Question) func(context.Context, string) (bool, error) {
+	if q.Grade == nil {
+		return nil
+	}
+	return func(ctx context.Context, answer string) (bool, error) {
+		v, err := q.Judge(ctx, set.Cut(answer))
+		return v == task.Right, err
+	}
 }
 
 // finish prints what was shown and writes the file, if there is something to write.
@@ -325,13 +348,16 @@ type thresholdEvent struct {
 	Share     float64 `json:"escalated_share"`
 	PValue    float64 `json:"p_value"`
 	Certified bool    `json:"certified"`
+	Graded    int     `json:"graded"` // of the prompts, those with answers that are right or wrong
+	Right     int     `json:"right"`  // of these
 }
 
 // print prints a line for each threshold that was tested.
 func (f *calibrateFlags) print(a *app, r *calibrate.Result) error {
 	if f.json {
 		for i, s := range r.Steps {
-			e := thresholdEvent{r.Thresholds[i], r.Prompts, s.Tokens, s.Escalated, s.Share(), s.PValue, s.Certified}
+			e := thresholdEvent{r.Thresholds[i], r.Prompts, s.Tokens, s.Escalated, s.Share(), s.PValue, s.Certified,
+				r.Graded, r.Right[i]}
 			if err := a.printJSON(e); err != nil {
 				return err
 			}
@@ -342,13 +368,18 @@ func (f *calibrateFlags) print(a *app, r *calibrate.Result) error {
 		fmt.Fprintf(a.stdout, "%d prompts chose the thresholds, %d others test them\n", r.Pilots, r.Prompts)
 	}
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "threshold\tfrom cloud\ttokens\tp-value\tverdict\t")
+	fmt.Fprintln(table, "threshold\tfrom cloud\ttokens\tp-value\tright\tverdict\t")
 	for i, s := range r.Steps {
 		verdict := "not shown"
 		if s.Certified {
 			verdict = "certified"
 		}
-		fmt.Fprintf(table, "%v\t%.2f%%\t%d\t%.2g\t%s\t\n", r.Thresholds[i], 100*s.Share(), s.Tokens, s.PValue, verdict)
+		right := "-"
+		if r.Graded > 0 {
+			right = fmt.Sprintf("%d of %d", r.Right[i], r.Graded)
+		}
+		fmt.Fprintf(table, "%v\t%.2f%%\t%d\t%.2g\t%s\t%s\t\n", r.Thresholds[i], 100*s.Share(), s.Tokens, s.PValue,
+			right, verdict)
 	}
 	return table.Flush()
 }

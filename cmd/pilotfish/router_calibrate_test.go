@@ -79,12 +79,17 @@ func TestCalibrateDemo(t *testing.T) {
 	assert.Equal(t, out, last.File)
 	assert.Equal(t, []any{0.08, 0.7, 60, 48, router.Chat, "learn-then-test, betting"},
 		[]any{c.Budget, c.Confidence, c.Prompts, c.MaxTokens, c.Prompt, c.Method})
+	best := 0
+	if steps[1].Certified && steps[1].Right > steps[0].Right {
+		best = 1
+	}
 	for i, s := range steps {
 		assert.Equal(t, []float64{0.3, 0.9}[i], s.Threshold)
 		assert.Equal(t, 60, s.Prompts)
 		assert.InDelta(t, float64(s.Escalated)/float64(s.Tokens), s.Share, 1e-12)
 		assert.Equal(t, s.PValue <= 1-0.7, s.Certified)
-		if s.Certified && (i == 1 || !steps[1].Certified) {
+		assert.Equal(t, 60, s.Graded)
+		if i == best {
 			assert.Equal(t, []any{s.Threshold, s.Share, s.PValue, s.Tokens},
 				[]any{c.Threshold, c.Share, c.PValue, c.Tokens})
 		}
@@ -137,7 +142,7 @@ func TestCalibrateDemo(t *testing.T) {
 		"--confidence", "0.5")
 	require.Equal(t, exitDone, code, stderr)
 	assert.Regexp(t, `(?m)^9 prompts chose the thresholds, 81 others test them$`, stdout)
-	assert.Regexp(t, `(?m)^ *threshold +from cloud +tokens +p-value +verdict$`, strings.ReplaceAll(stdout, "\t", " "))
+	assert.Regexp(t, `(?m)^ *threshold +from cloud +tokens +p-value +right +verdict$`, strings.ReplaceAll(stdout, "\t", " "))
 	assert.Regexp(t, `at most 7% of the tokens from the cloud with confidence 50%, shown on 81 prompts`, stdout)
 	assert.Contains(t, stdout, "written to "+out)
 	assert.Contains(t, stderr, "choosing thresholds")
@@ -174,11 +179,12 @@ func TestCalibrateOwn(t *testing.T) {
 	sums := filepath.Join(t.TempDir(), "gsm8k.jsonl")
 	line := `{"question":"One and one?","answer":"1+1=2\n#### 2"}` + "\n"
 	require.NoError(t, os.WriteFile(sums, []byte(strings.Repeat(line, 4)), 0o600))
-	_, last, _ = calibrated(t, exitDone, append(args, "--task", "gsm8k", "--data", sums, "-n", "2",
+	graded, last, _ := calibrated(t, exitDone, append(args, "--task", "gsm8k", "--data", sums, "-n", "2",
 		"--thresholds", "0.000001", "--budget", "0.9")...)
 	set, err := task.Open(task.GSM8K, task.Options{Data: sums})
 	require.NoError(t, err)
 	assert.Equal(t, set.Hash, last.Certificate.Data)
+	assert.Equal(t, []int{4, 0}, []int{graded[0].Graded, graded[0].Right})
 
 	// onto itself: the certificate is replaced, and the network stays
 	same := append(args, "--router", out, "--thresholds", "0.02")

@@ -43,6 +43,11 @@ func TestRunCode(t *testing.T) {
 	sum, _, _ = collected(t, append(given, "--raw")...)
 	assert.Equal(t, 1, sum.Right)
 
+	_, _, router := demoPairFiles(t)
+	steps, _, stderr := calibrated(t, exitDone, append(given, "--router", router, "-o", filepath.Join(t.TempDir(), "r"),
+		"-n", "2", "--thresholds", "0.000001", "--budget", "0.9", "--confidence", "0.1", "--json")...)
+	assert.Equal(t, []int{2, 0}, []int{steps[0].Graded, steps[0].Right}, stderr)
+
 	line := append([]string{"eval", "mbpp", "--run-code", "--policy", "never", "-n", "4", "--data", programFile(t, 11)},
 		pair...)
 	code, stdout, stderr := call(t, line...)
@@ -75,6 +80,7 @@ func TestRunCodeRefused(t *testing.T) {
 		"router collect PAIR --data z --task csqa -o w --run-code":       "--run-code has no effect here",
 		"router collect --data demo -o w --run-code":                     "--run-code has no effect here",
 		"router collect PAIR --data z --task bbh -o w":                   "humaneval, mbpp, mbpp-train",
+		"router calibrate PAIR --router r --data z --task mbpp -o w":     allow,
 		"router calibrate PAIR --router r --data z --task mbpp -o w -n0": "-n 0 is out of range",
 	} {
 		code, stdout, stderr := call(t, strings.Fields(strings.Replace(args, "PAIR", "-m x --large y", 1))...)
