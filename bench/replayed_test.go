@@ -154,6 +154,10 @@ func TestReplayUnchanged(t *testing.T) {
 	reports, err := Replay(t.Context(), r.options())
 	require.NoError(t, err)
 	require.Len(t, reports, len(r.reports))
+	for _, a := range r.player.Found("cloud", 0) {
+		assert.Greater(t, a.Prefill, time.Duration(0))
+		assert.Less(t, a.Prefill, a.Took)
+	}
 	for i, got := range reports {
 		want := r.reports[i]
 		assert.True(t, got.Replayed)

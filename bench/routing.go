@@ -288,6 +288,9 @@ func (b *routing) stream(ctx context.Context, prompt []int32, a *answer) (string
 		a.tally.Tokens++
 	}
 	a.tally.Decoded = a.tally.Tokens
+	if a.take != nil && len(a.shown) > 0 {
+		a.take.Streamed(a.shown[0] - b.RTT)
+	}
 	return got.text, err
 }
 

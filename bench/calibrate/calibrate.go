@@ -90,10 +90,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	var last []certify.Answer
 	var confidences [][]float32 // by threshold
+	decoded, before := make([]Decoded, len(prompts)), 0.0
 	var err error
 	r.Steps, err = r.Test.Walk(len(r.Thresholds), func(i int) ([]certify.Answer, error) {
-		decoded, err := o.at(ctx, prompts, r.Thresholds[i])
-		last = r.note(decoded)
+		err := o.advance(ctx, prompts, decoded, before, r.Thresholds[i])
+		before, last = r.Thresholds[i], r.note(decoded)
 		confidences = append(confidences, confidencesOf(decoded))
 		return last, err
 	})
@@ -163,9 +164,22 @@ func (o *Options) check(r *Result) error {
 	return nil
 }
 
-// at decodes at a threshold.
-func (o *Options) at(ctx context.Context, prompts []Prompt, threshold float64) ([]Decoded, error) {
-	return o.decode(ctx, fmt.Sprintf("threshold %v", threshold), prompts, router.Options{Threshold: &threshold})
+// advance takes the answers from the threshold before, 0 where there is none, to the next one. Only those are decoded in
+// which a confidence lies between them: all others ask for the same tokens.
+func (o *Options) advance(ctx context.Context, prompts []Prompt, known []Decoded, before, next float64) error {
+	var changed []int
+	var left []Prompt
+	for i, d := range known {
+		asks := func(c float32) bool { return float64(c) >= before && float64(c) < next }
+		if d.Tokens == 0 || slices.ContainsFunc(d.Confidences, asks) {
+			changed, left = append(changed, i), append(left, prompts[i])
+		}
+	}
+	decoded, err := o.decode(ctx, fmt.Sprintf("threshold %v", next), left, router.Options{Threshold: &next})
+	for i, d := range decoded {
+		known[changed[i]] = d
+	}
+	return err
 }
 
 // decode answers prompts with the learned policy.

@@ -38,14 +38,14 @@ func (c cloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 		return draft.Answer{}, ErrRecorded
 	}
 	a := t.answer(q, text, exact, like)
-	if !t.travel(ctx, text, exact, like, worked, &a) {
+	if !t.travel(ctx, q.Context, exact, like, worked, &a) {
 		if exact != nil && !exact.answered() {
 			a.BytesUp, a.BytesDown = exact.BytesUp, exact.BytesDown
 		}
 		return draft.Answer{BytesUp: a.BytesUp, BytesDown: a.BytesDown}, context.Cause(ctx)
 	}
 	if exact == nil || !exact.answered() {
-		a.Prefilled = len(q.Context) - t.cached(q.Context)
+		a.Prefilled = len(q.Context) - common(t.served, q.Context)
 	}
 	t.served = append(t.served, q.Context)
 	if q.Ahead > 0 {
@@ -69,26 +69,41 @@ func (t *Text) exact(text uint64) (exact, like *Ask) {
 	return exact, like
 }
 
-// compute is what the large model takes for an answer.
-func (t *Text) compute(like *Ask) time.Duration {
-	if t.terms.CloudPace != nil {
-		return *t.terms.CloudPace
+// compute is how long an ask waits at the large model, and what it takes there, if it comes now.
+func (t *Text) compute(like *Ask, context []int32) (queue, cloud time.Duration) {
+	if t.terms.CloudPace == nil {
+		return like.Queue, like.Cloud
 	}
-	return like.Cloud
+	if t.pipe == nil || t.p.reading(t.of.Question, len(context)) == 0 {
+		return like.Queue, *t.terms.CloudPace
+	}
+	queue = max(0, t.busy-t.passed())
+	return queue, t.read(context) - queue + *t.terms.CloudPace
+}
+
+// read has the server read what is new in a text, after what it reads already, and returns how long that takes from now
+// on. The last token is the one that a pass of its own would have.
+func (t *Text) read(text []int32) time.Duration {
+	n := max(0, len(text)-1-common(t.begun, text))
+	t.begun = append(t.begun, text)
+	t.busy = max(t.busy, t.passed()) + t.p.reading(t.of.Question, n)
+	return t.busy - t.passed()
 }
 
 // travel waits until an answer is there, and fills in its times; false: ctx is done before.
 func (t *Text) travel(
-	ctx context.Context, text uint64, exact, like *Ask, worked time.Duration, a *draft.Answer,
+	ctx context.Context, context []int32, exact, like *Ask, worked time.Duration, a *draft.Answer,
 ) bool {
-	a.Queue, a.Cloud = like.Queue, t.compute(like)
 	if t.pipe == nil {
+		a.Queue, a.Cloud = t.compute(like, context)
 		return t.rest(ctx, t.asRecorded(exact, like, worked))
 	}
-	own := t.p.own
-	return t.rest(ctx, max(0, own.lag-worked+own.way)) && t.carry(ctx, upwards, text, a.BytesUp) &&
-		t.rest(ctx, a.Queue+a.Cloud) &&
-		t.carry(ctx, downwards, text, a.BytesDown)
+	own, text := t.p.own, hashOf(context)
+	if !t.rest(ctx, max(0, own.lag-worked+own.way)) || !t.carry(ctx, upwards, text, a.BytesUp) {
+		return false
+	}
+	a.Queue, a.Cloud = t.compute(like, context)
+	return t.rest(ctx, a.Queue+a.Cloud) && t.carry(ctx, downwards, text, a.BytesDown)
 }
 
 // asRecorded is the time of an ask over the recorded way, or over HTTP, which has a link of its own.
@@ -193,9 +208,9 @@ func (t *Text) finding(q draft.Question, text uint64, pos int, token int32) term
 	return f
 }
 
-// cached is how many tokens of a context the large model has computed before.
-func (t *Text) cached(context []int32) (most int) {
-	for _, text := range t.served {
+// common is how many tokens a context has in common with one of some texts, at most.
+func common(texts [][]int32, context []int32) (most int) {
+	for _, text := range texts {
 		most = max(most, prefix.Len(text, context))
 	}
 	return most
@@ -209,7 +224,10 @@ func (c warmer) Warm(ctx context.Context, text []int32) (up, down int, err error
 	switch {
 	case t.pipe != nil:
 		key := hashOf(text) + 1 // it is no ask
-		ok = t.carry(ctx, upwards, key, like.BytesUp) && t.carry(ctx, downwards, key, like.BytesDown)
+		if ok = t.carry(ctx, upwards, key, like.BytesUp); ok {
+			t.read(text)
+			ok = t.carry(ctx, downwards, key, like.BytesDown)
+		}
 	case exact != nil && exact.GivenUp:
 		ok = t.rest(ctx, max(like.Took, exact.Took+1))
 	default:

@@ -16,6 +16,13 @@
 //     tokens; so is the time of an answer in the cloud. Times that are drawn have the mean and the spread of those that
 //     were recorded, which a median would not have.
 //
+// # Computers of their own
+//
+// With a pace of the small model, and one of the large model and another link, both have computers of their own. The
+// small model evaluates a prompt as fast as in [LocalMode], and the large one reads new tokens as fast as in
+// [CloudMode], in the order in which texts come, where these modes were recorded. In other modes both may have computed
+// on the same cores.
+//
 // # The way
 //
 // Without another link an ask takes as long as it did, or as another one did that is drawn by its context. Over

@@ -43,18 +43,19 @@ type Answer struct {
 	Prompt   []int32       `json:"prompt"`
 	Tokens   []int32       `json:"tokens,omitempty"`
 	Parents  []int32       `json:"parents,omitempty"`
-	Heads    []Head        `json:"heads,omitempty"`      // those that no line before has with as many candidates
-	Lead     time.Duration `json:"lead_ns,omitempty"`    // until the prompt was evaluated
-	Prefill  time.Duration `json:"prefill_ns,omitempty"` // evaluating it
-	Tail     time.Duration `json:"tail_ns,omitempty"`    // of the program by itself at the end, behind the last wait
-	Took     time.Duration `json:"took_ns"`              // all of it
-	Calls    []Call        `json:"calls,omitempty"`      // of the small model, in their order
-	Asks     []Ask         `json:"asks,omitempty"`       // in the order in which they began
-	Warms    []Warm        `json:"warms,omitempty"`      // alike
-	IDs      []int32       `json:"ids"`                  // the text shown, without an end token
-	Ended    bool          `json:"ended,omitempty"`      // with an end token
-	Graded   bool          `json:"graded,omitempty"`     // it is known whether it is right
-	Correct  bool          `json:"correct,omitempty"`
+	Heads    []Head        `json:"heads,omitempty"`   // those that no line before has with as many candidates
+	Lead     time.Duration `json:"lead_ns,omitempty"` // until the prompt was evaluated
+	// evaluating it; of the large model alone until its first token, less the round trip
+	Prefill time.Duration `json:"prefill_ns,omitempty"`
+	Tail    time.Duration `json:"tail_ns,omitempty"` // of the program by itself at the end, behind the last wait
+	Took    time.Duration `json:"took_ns"`           // all of it
+	Calls   []Call        `json:"calls,omitempty"`   // of the small model, in their order
+	Asks    []Ask         `json:"asks,omitempty"`    // in the order in which they began
+	Warms   []Warm        `json:"warms,omitempty"`   // alike
+	IDs     []int32       `json:"ids"`               // the text shown, without an end token
+	Ended   bool          `json:"ended,omitempty"`   // with an end token
+	Graded  bool          `json:"graded,omitempty"`  // it is known whether it is right
+	Correct bool          `json:"correct,omitempty"`
 
 	texts []uint64         // hashes of the nodes
 	calls map[uint64]*Call // by the hashes of their nodes

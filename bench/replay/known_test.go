@@ -97,6 +97,40 @@ func TestKnownTimes(t *testing.T) {
 	}
 }
 
+// TestOwnServer: with paces and another link, device and server are computers of their own. The device reads the prompt
+// as fast as alone; the server reads new tokens as fast as alone, in the order in which texts come.
+func TestOwnServer(t *testing.T) {
+	link := linkOf(100*ms, 0, 1)
+	for _, c := range []struct {
+		name  string
+		alone time.Duration // until the large model's first token, of a prompt of 2 tokens
+		warm  int           // [draft.Options.Warm]
+		want  time.Duration
+	}{
+		// as above until 52 ms, there at 102 ms, and 2 of the 3 tokens are read before a pass of 20 ms
+		{"the question brings the prompt", 60 * ms, -1, (52 + 100 + 60 + 20 + 20) * ms},
+		{"the prompt was sent before", 60 * ms, 0, (52 + 100 + 20 + 20) * ms},
+		{"it is still read", 300 * ms, 0, (50 + 150 + 20 + 50 + 20) * ms},
+		{"not recorded: as recorded", 0, 0, (52 + 100 + 5 + 20 + 20) * ms},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := scripted(11, 11)
+			for mode, prefill := range map[string]time.Duration{LocalMode: 30 * ms, CloudMode: c.alone} {
+				a := &Answer{Mode: mode, Prompt: r.Answers[0].Prompt, Prefill: prefill}
+				a.index()
+				r.Answers = append(r.Answers, a)
+			}
+			terms := Terms{Link: link, EdgeTPS: 100, CloudPace: new(20 * ms)}
+			_, text, took := plays(t, r, "serial", terms, func(o *draft.Options) {
+				ways()["serial"](o)
+				o.Warm = c.warm
+			})
+			assert.Equal(t, c.want, took)
+			assert.Zero(t, text.Assumed)
+		})
+	}
+}
+
 // TestRowsCost: with a pace each further row of a call takes its share.
 func TestRowsCost(t *testing.T) {
 	p, err := NewPlayer(scripted(11, 11))

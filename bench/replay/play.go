@@ -14,11 +14,13 @@ import (
 
 // Terms say what is another than when the recording was made. The zero value is: nothing.
 type Terms struct {
-	Link      *Link          // nil: the recorded way
-	EdgeTPS   float64        // forward calls of one row per second; 0: the recorded times
-	RowCost   float64        // with EdgeTPS: share of a call that each further row takes on top
-	Sure      bool           // the router takes the confidences that were recorded
-	CloudPace *time.Duration // what the large model computes for an answer; nil: the recorded times
+	Link    *Link   // nil: the recorded way
+	EdgeTPS float64 // forward calls of one row per second; 0: the recorded times
+	RowCost float64 // with EdgeTPS: share of a call that each further row takes on top
+	Sure    bool    // the router takes the confidences that were recorded
+	// what the large model computes for the token of an answer; nil: the recorded times. With another link it is that of
+	// a server of its own: it reads new tokens at the pace at which it read prompts alone, where that was recorded.
+	CloudPace *time.Duration
 }
 
 // Assumed counts what a recording did not have.
@@ -62,7 +64,9 @@ type Text struct {
 	pipe   *pipe         // nil: the recorded way
 	last   *Call         // that was made
 	work   time.Duration // since when the program is at work by itself: the end of the last call, or of a wait
-	served [][]int32
+	served [][]int32     // texts that the large model has computed
+	begun  [][]int32     // those, and texts that it reads
+	busy   time.Duration // until then it reads
 	Assumed
 	strange map[uint64]bool // texts whose heads are assumed
 	guessed map[uint64]bool // texts behind which the large model's choice is assumed
@@ -156,7 +160,7 @@ func (m *model) Prefill(ctx context.Context, prompt []int32) (backend.Output, er
 	t := m.t
 	m.settled, m.length = hashOf(prompt), len(prompt)
 	d := t.p.prefill(t.of.Question)
-	if t.from != nil {
+	if t.from != nil && t.terms.EdgeTPS == 0 {
 		d = t.from.Prefill
 	}
 	if !t.rest(ctx, d) {

@@ -74,12 +74,13 @@ func NewPlayer(r *Recording) (*Player, error) {
 	return p, nil
 }
 
-// Modes of a recording that are special: what the large model says alone, over HTTP and without a network, and
-// questions over HTTP.
+// Modes of a recording that are special: questions over HTTP, what the large model says alone, over HTTP and without a
+// network, and what the small one says alone.
 const (
 	PaperMode     = "paper"
 	CloudMode     = "cloud"
 	ReferenceMode = "reference"
+	LocalMode     = "local"
 )
 
 // largeAlone reports whether an answer is the large model's own, without the small one.
@@ -357,18 +358,36 @@ func (p *Player) ask(mode string, text uint64) *Ask {
 	return nil
 }
 
-// prefill is the time that evaluating the prompt of a question takes: the median of its answers.
+// prefill is the time that a device of its own takes to evaluate the prompt of a question: that of the small model
+// alone, or else, where that was not recorded, of all modes. In these the large model may read the prompt meanwhile,
+// on the same computer. It is the median of the answers.
 func (p *Player) prefill(question int) time.Duration {
-	var all []time.Duration
+	var alone, all []time.Duration
 	for of, answers := range p.found {
 		for _, a := range answers {
-			if of.question == question && !a.largeAlone() {
-				all = append(all, a.Prefill)
+			if of.question != question || a.largeAlone() {
+				continue
+			}
+			all = append(all, a.Prefill)
+			if of.mode == LocalMode {
+				alone = append(alone, a.Prefill)
 			}
 		}
 	}
-	if len(all) == 0 {
-		return p.own.prefill
+	switch {
+	case len(alone) > 0:
+		return median(alone)
+	case len(all) > 0:
+		return median(all)
 	}
-	return median(all)
+	return p.own.prefill
+}
+
+// reading is the time that a server of its own takes to read n tokens of a question's prompt, or of a text that goes on
+// behind it; 0 where the large model alone was not recorded.
+func (p *Player) reading(question, n int) time.Duration {
+	for _, a := range p.found[take{CloudMode, question}] {
+		return a.Prefill * time.Duration(n) / time.Duration(len(a.Prompt))
+	}
+	return 0
 }

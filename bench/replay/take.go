@@ -55,6 +55,9 @@ func (r *Recorder) Begin(mode string, question, device int, prompt []int32, net 
 // WarmUp says that the answer does not count. What the device learns from it does.
 func (t *Take) WarmUp() { t.a.WarmUp = true }
 
+// Streamed says of an answer of the large model alone when its first token came, less the round trip.
+func (t *Take) Streamed(first time.Duration) { t.a.Prefill = max(0, first) }
+
 // End ends the answer and keeps it: the text that was shown, whether an end token came behind it, whether there is a
 // right answer, and whether this is right. No call and no ask is under way any more.
 func (t *Take) End(ids []int32, ended, graded, correct bool) {
