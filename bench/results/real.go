@@ -65,9 +65,9 @@ const (
 // realThresholds are those that are tried. On answers of some 30 tokens, of which few matter, confidences are high.
 const realThresholds = "0.8,0.9,0.93,0.95,0.97,0.98"
 
-// realTimed is what times are measured of: a device on which a forward pass takes 1/60 s, and 5% of that for each
+// realTimed is what times are measured of: a device on which a forward pass takes 1/60 s, and 8% of that for each
 // further token, as on two cores that nothing else uses; and a large model as fast as on those, where that is slower.
-const realTimed = " --modes local,cloud,serial,pipelined-auto --edge-tps 60 --edge-row-cost 0.05 --cloud-ms 40" +
+const realTimed = " --modes local,cloud,serial,pipelined-auto --edge-tps 60 --edge-row-cost 0.08 --cloud-ms 40" +
 	" --deadline off"
 
 // realSteps are the steps of all tasks, and the recording.
@@ -80,7 +80,7 @@ func realSteps() (all []realStep) {
 
 // realRecording is made for the times: the answers of all modes, one at a time, to be decoded again over other links.
 var realRecording = realStep{outcome: "times.recording", args: "bench routing" + realModels +
-	" --workload OUT/csqa-certificate.jsonl --questions 60 -n 64 --router OUT/csqa.gguf --parallel 1" +
+	" --workload OUT/csqa-certificate.jsonl --questions 100 -n 64 --router OUT/csqa.gguf --parallel 1" +
 	realTimed + " --record OUT/times.recording"}
 
 // steps make parts of the questions, traces, the router and its certificate. The router learns what single questions to
