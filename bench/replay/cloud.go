@@ -82,9 +82,9 @@ func (t *Text) compute(like *Ask, context []int32) (queue, cloud time.Duration) 
 }
 
 // read has the server read what is new in a text, after what it reads already, and returns how long that takes from now
-// on. The last token is the one that a pass of its own would have.
+// on. What all prompts begin with it has read before. The last token is that of the pass that answers.
 func (t *Text) read(text []int32) time.Duration {
-	n := max(0, len(text)-1-common(t.begun, text))
+	n := max(0, len(text)-1-max(t.p.shared, common(t.begun, text)))
 	t.begun = append(t.begun, text)
 	t.busy = max(t.busy, t.passed()) + t.p.reading(t.of.Question, n)
 	return t.busy - t.passed()

@@ -111,6 +111,7 @@ func TestOwnServer(t *testing.T) {
 		{"the question brings the prompt", 60 * ms, -1, (52 + 100 + 60 + 20 + 20) * ms},
 		{"the prompt was sent before", 60 * ms, 0, (52 + 100 + 20 + 20) * ms},
 		{"it is still read", 300 * ms, 0, (50 + 150 + 20 + 50 + 20) * ms},
+		{"all prompts begin so", 60 * ms, -1, (52 + 100 + 30 + 20 + 20) * ms},
 		{"not recorded: as recorded", 0, 0, (52 + 100 + 5 + 20 + 20) * ms},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -119,6 +120,9 @@ func TestOwnServer(t *testing.T) {
 				a := &Answer{Mode: mode, Prompt: r.Answers[0].Prompt, Prefill: prefill}
 				a.index()
 				r.Answers = append(r.Answers, a)
+			}
+			if c.name == "all prompts begin so" {
+				r.Answers = append(r.Answers, &Answer{Mode: LocalMode, Question: 1, Prompt: []int32{2, 4}})
 			}
 			terms := Terms{Link: link, EdgeTPS: 100, CloudPace: new(20 * ms)}
 			_, text, took := plays(t, r, "serial", terms, func(o *draft.Options) {
@@ -129,6 +133,20 @@ func TestOwnServer(t *testing.T) {
 			assert.Zero(t, text.Assumed)
 		})
 	}
+}
+
+// TestBeginning: what the prompts of all questions begin with is counted, of several answers to one question nothing.
+func TestBeginning(t *testing.T) {
+	of := func(prompts ...[]int32) (all []*Answer) {
+		for _, p := range prompts {
+			all = append(all, &Answer{Prompt: p})
+		}
+		return all
+	}
+	assert.Zero(t, beginning(nil))
+	assert.Zero(t, beginning(of([]int32{1, 2, 3}, []int32{1, 2, 3})))
+	assert.Equal(t, 2, beginning(of([]int32{1, 2, 3}, []int32{1, 2, 3}, []int32{1, 2, 4}, []int32{1, 2, 3, 5})))
+	assert.Zero(t, beginning(of([]int32{1, 2}, []int32{3, 2}, []int32{1, 2, 3})))
 }
 
 // TestRowsCost: with a pace each further row of a call takes its share.

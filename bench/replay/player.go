@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/prefix"
 	"github.com/pilotfish-ai/pilotfish/internal/stat"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -24,6 +25,7 @@ type Player struct {
 	asks   map[string][]*Ask // those that were answered; all of them under ""
 	warms  []*Warm
 	pace   time.Duration // between tokens that come ahead
+	shared int           // tokens that the prompts of all questions begin with; 0 where there is one question
 	own    overheads
 }
 
@@ -67,6 +69,7 @@ func NewPlayer(r *Recording) (*Player, error) {
 			p.learnText(a)
 		}
 	}
+	p.shared = beginning(r.Answers)
 	if len(p.heads) == 0 {
 		return nil, errors.New("the recording has nothing of the small model: record a mode that it takes part in")
 	}
@@ -230,6 +233,20 @@ func (a *Answer) context(node int32) []int32 {
 	}
 	slices.Reverse(back)
 	return append(slices.Clone(a.Prompt), back...)
+}
+
+// beginning is how many tokens the prompts of all questions begin with; 0 of one question.
+func beginning(answers []*Answer) int {
+	all := map[int]bool{}
+	for _, a := range answers {
+		if first := answers[0].Prompt; !slices.Equal(a.Prompt, first) {
+			all[prefix.Len(a.Prompt, first)] = true
+		}
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	return slices.Min(slices.Collect(maps.Keys(all)))
 }
 
 // summarise works out the medians.
