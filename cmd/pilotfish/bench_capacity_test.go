@@ -134,7 +134,7 @@ func TestCapacityMeasured(t *testing.T) {
 	ownFolders(t)
 	t.Chdir(t.TempDir())
 	m := tinyModel(t, "q8_0")
-	workload := strings.Fields("--prompt 100 --tokens 6 --think 20ms --rtt 4ms --edge-tps 1000 --bound 500ms " +
+	workload := strings.Fields("--prompt 100 --tokens 6 --think 20ms --rtt 4ms --edge-tps 1000 --bound 100ms " +
 		"--budget 0.5")
 	args := append([]string{"bench", "capacity", "--json", "--model", m, "--threads", "1", "--answers", "20"},
 		workload...)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -71,6 +72,7 @@ func answer(
 // TestBudgetModes: answers one after the other have the same tokens and leave the same balance after each in every
 // mode, also where an end token or a stop string ends them, and the share of all of them is at most the budget.
 func TestBudgetModes(t *testing.T) {
+	racing.Spare(t)
 	edge, _, cloud := pair(t)
 	modes := map[string]draft.Options{
 		"serial":    {Mode: draft.Serial, Deadline: -1},
