@@ -103,15 +103,17 @@ type Settings struct {
 	Top  int // best tokens told with each token, 0 to 20, and its log-probability; 0: none of that
 
 	// Schema is a JSON schema that the answer is a value of, and JSON asks for any JSON object: only tokens that lead
-	// to such a value are chosen, and the end token where it is whole. Where MaxTokens or the context leave no more
-	// room than the shortest end needs, that follows, and [Stats].Shortened says so: an answer is cut only if there is
-	// no room for any value. What docs/structured.md does not list is refused with a [SchemaError].
+	// to such a value are chosen, and the end token where it is whole. What docs/structured.md does not list is refused
+	// with a [SchemaError]. Where MaxTokens or the context leave no more room the value is cut, and [Stats].Stop says
+	// "length" or "context". With Complete the shortest end of a value follows in time: Stop is the same, and
+	// [Stats].Shortened says that the value may lack something. It is cut then if there is no room for any value.
 	//
 	// Large models behind a gateway are told nothing of all that: by penalties, bias and MinP, and where their token
 	// may not stand, the token is chosen among their 32 best in the same way, and if none of these may stand the small
 	// model's does. Verification goes with a Schema alone.
-	Schema []byte
-	JSON   bool
+	Schema   []byte
+	JSON     bool
+	Complete bool
 }
 
 // SchemaError says what of a [Settings].Schema is wrong or not supported, and where.
@@ -146,7 +148,7 @@ type Stats struct {
 	Stop         string        // why it ended: "end", "stop", "length", "context"; "" while it runs and after an error
 	PromptTokens int           // tokens of the prompt
 	ReusedTokens int           // of these, tokens that were known from before
-	Shortened    bool          // a value of [Settings].Schema had to end as room ran out: it may lack something
+	Shortened    bool          // a value was ended by [Settings].Complete: it may lack something, and Stop is why
 	Tokens       int           // tokens generated, the end token not counted
 	CloudTokens  int           // of these, chosen by the large model
 	Timeouts     int           // of these, tokens that the small model chose as the large one did not answer in time
@@ -170,7 +172,7 @@ func (s Settings) request() engine.Request {
 			MinP: s.MinP, RepeatPenalty: s.RepeatPenalty, PresencePenalty: s.PresencePenalty,
 			FrequencyPenalty: s.FrequencyPenalty, Bias: s.LogitBias,
 		},
-		Stop: s.Stop, Top: s.Top, Schema: s.Schema, JSON: s.JSON,
+		Stop: s.Stop, Top: s.Top, Schema: s.Schema, JSON: s.JSON, Complete: s.Complete,
 	}
 }
 

@@ -164,8 +164,8 @@ func (o *Options) check(r *Result) error {
 	return nil
 }
 
-// advance takes the answers from the threshold before, 0 where there is none, to the next one. Only those are decoded in
-// which a confidence lies between them: all others ask for the same tokens.
+// advance takes the answers from the threshold before, 0 where there is none, to the next one. Only those are decoded
+// in which a confidence lies between them: all others ask for the same tokens.
 func (o *Options) advance(ctx context.Context, prompts []Prompt, known []Decoded, before, next float64) error {
 	var changed []int
 	var left []Prompt

@@ -33,8 +33,8 @@ type Decoded struct {
 	Right       bool      // false also where answers are not graded
 }
 
-// Decode answers prompts and grades the answers, several at a time, and calls each after every one. Decoding is serial and greedy and waits
-// for every answer of the large model: one that does not come ends it with an error.
+// Decode answers prompts and grades the answers, several at a time, and calls each after every one. Decoding is serial
+// and greedy and waits for every answer of the large model: one that does not come ends it with an error.
 func (p Pair) Decode(ctx context.Context, prompts []Prompt, o router.Options, each func()) ([]Decoded, error) {
 	r, err := router.New(o)
 	if err != nil {

@@ -18,8 +18,8 @@ type Terms struct {
 	EdgeTPS float64 // forward calls of one row per second; 0: the recorded times
 	RowCost float64 // with EdgeTPS: share of a call that each further row takes on top
 	Sure    bool    // the router takes the confidences that were recorded
-	// what the large model computes for the token of an answer; nil: the recorded times. With another link it is that of
-	// a server of its own: it reads new tokens at the pace at which it read prompts alone, where that was recorded.
+	// what the large model computes for the token of an answer; nil: the recorded times. With another link it is that
+	// of a server of its own: it reads new tokens at the pace at which it read prompts alone, where that was recorded.
 	CloudPace *time.Duration
 }
 

@@ -192,6 +192,7 @@ func (f *chatFlags) settings() (pilotfish.Settings, error) {
 		MaxTokens: f.max, Temperature: f.sampling.Temperature, TopK: f.sampling.TopK, TopP: f.sampling.TopP, Seed: seed,
 		MinP: r.Rules.MinP, RepeatPenalty: r.Rules.RepeatPenalty, PresencePenalty: r.Rules.PresencePenalty,
 		FrequencyPenalty: r.Rules.FrequencyPenalty, LogitBias: r.Rules.Bias, Stop: r.Stop, Schema: r.Schema,
+		Complete: r.Complete,
 	}, nil
 }
 

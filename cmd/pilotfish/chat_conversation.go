@@ -185,18 +185,17 @@ func (c *conversation) count(s pilotfish.Stats) {
 
 // remarks says what somebody would want to know of an answer at once.
 func (c *conversation) remarks(s pilotfish.Stats) {
-	switch s.Stop {
-	case "length":
-		fmt.Fprintf(c.a.stderr, "(cut off after %d tokens: -n sets the most)\n", s.Tokens)
-	case "context":
-		fmt.Fprintf(c.a.stderr,
-			"(cut off: the context of %d tokens is full. The next question leaves out the oldest turns; "+
-				"/clear begins anew, --ctx gives more room)\n", c.model.Context())
-	}
-	if s.Shortened {
+	switch {
+	case s.Shortened:
 		fmt.Fprintf(c.a.stderr,
 			"(the value of --json-schema had to end after %d tokens, see -n and --ctx: something may be "+
 				"missing)\n", s.Tokens)
+	case s.Stop == "length":
+		fmt.Fprintf(c.a.stderr, "(cut off after %d tokens: -n sets the most)\n", s.Tokens)
+	case s.Stop == "context":
+		fmt.Fprintf(c.a.stderr,
+			"(cut off: the context of %d tokens is full. The next question leaves out the oldest turns; "+
+				"/clear begins anew, --ctx gives more room)\n", c.model.Context())
 	}
 	if s.Timeouts > 0 {
 		fmt.Fprintf(c.a.stderr, "(the cloud did not answer for %d tokens: %s; /cloud off stops asking)\n", s.Timeouts,

@@ -142,7 +142,8 @@ func TestCalibrateDemo(t *testing.T) {
 		"--confidence", "0.5")
 	require.Equal(t, exitDone, code, stderr)
 	assert.Regexp(t, `(?m)^9 prompts chose the thresholds, 81 others test them$`, stdout)
-	assert.Regexp(t, `(?m)^ *threshold +from cloud +tokens +p-value +right +verdict$`, strings.ReplaceAll(stdout, "\t", " "))
+	assert.Regexp(t, `(?m)^ *threshold +from cloud +tokens +p-value +right +verdict$`,
+		strings.ReplaceAll(stdout, "\t", " "))
 	assert.Regexp(t, `at most 7% of the tokens from the cloud with confidence 50%, shown on 81 prompts`, stdout)
 	assert.Contains(t, stdout, "written to "+out)
 	assert.Contains(t, stderr, "choosing thresholds")

@@ -90,6 +90,7 @@ func (f *chooseFlags) request(r *engine.Request) (err error) {
 		}
 		r.Rules.Bias[id] = bias
 	}
+	r.Complete = f.schema != "" // whoever reads the value wants a whole one, and is told where the model did not end it
 	switch {
 	case f.schema == "":
 	case strings.HasPrefix(strings.TrimSpace(f.schema), "{"):

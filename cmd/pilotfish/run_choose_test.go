@@ -39,9 +39,11 @@ func TestChooseFlags(t *testing.T) {
 			r.Rules.Bias = map[int32]float32{5: -1.5, 0: 100}
 		}},
 		{[]string{"--logprobs", "20"}, func(r *engine.Request) { r.Top = 20 }},
-		{[]string{"--json-schema", file}, func(r *engine.Request) { r.Schema = []byte(`{"type":"null"}`) }},
+		{[]string{"--json-schema", file}, func(r *engine.Request) {
+			r.Schema, r.Complete = []byte(`{"type":"null"}`), true
+		}},
 		{[]string{"--json-schema", ` {"type":"array"}`},
-			func(r *engine.Request) { r.Schema = []byte(` {"type":"array"}`) }},
+			func(r *engine.Request) { r.Schema, r.Complete = []byte(` {"type":"array"}`), true }},
 	} {
 		want := parse()
 		c.change(&want)

@@ -264,14 +264,14 @@ func TestShortened(t *testing.T) {
 		return "{}"
 	}}
 	s := newTestServer(t, m, nil)
-	const format = `,"n":2,"response_format":{"type":"json_object"}`
+	const format = `,"n":2,"response_format":{"type":"json_object"},"pilotfish":{"complete":true}`
 	for path, body := range map[string]string{
 		"/v1/chat/completions": hello, "/v1/completions": `"prompt":"a","seed":7`,
 	} {
 		answer := object(t, ask(t, s, path, `{`+body+format+`}`).Body.Bytes())
 		assert.Nil(t, at(answer, "choices", 0, "pilotfish"), path)
 		assert.Equal(t, true, at(answer, "choices", 1, "pilotfish", "shortened"), path)
-		assert.Equal(t, "stop", at(answer, "choices", 1, "finish_reason"))
+		assert.Equal(t, "length", at(answer, "choices", 1, "finish_reason"))
 		all, done := events(t, ask(t, s, path, `{`+body+format+`,"stream":true}`).Body.Bytes())
 		require.True(t, done)
 		var shortened []any
@@ -280,6 +280,6 @@ func TestShortened(t *testing.T) {
 				shortened = append(shortened, at(e, "choices", 0, "index"), at(e, "choices", 0, "finish_reason"))
 			}
 		}
-		assert.Equal(t, []any{1.0, "stop"}, shortened, path)
+		assert.Equal(t, []any{1.0, "length"}, shortened, path)
 	}
 }

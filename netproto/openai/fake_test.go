@@ -189,6 +189,9 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o Settings) 
 		if s.m.short != nil {
 			s.sum.Shortened = s.m.short(text)
 		}
+		if s.sum.Shortened = s.sum.Shortened && o.Complete; s.sum.Shortened {
+			s.sum.Stop = StopLength
+		}
 	}
 }
 

@@ -77,6 +77,8 @@ type Settings struct {
 
 	Schema []byte // JSON schema that the answer is to follow; nil: none
 	JSON   bool   // the answer is to be a JSON object
+	// Complete has the shortest end of a value of either follow where there is no more room: see [Summary.Shortened].
+	Complete bool
 }
 
 // Token is one token of an answer.
@@ -109,7 +111,7 @@ const (
 type Summary struct {
 	Text string // all of it, also what has not been part of a token's text
 	Stop string // "" while it runs and after an error
-	// Shortened says that a value of [Settings].Schema had to end, as there was no more room: it may lack something.
+	// Shortened says that a value was ended by [Settings].Complete: it may lack something, and Stop is why.
 	Shortened bool
 
 	Reused int // tokens of the prompt that were known from before

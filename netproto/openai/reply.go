@@ -347,7 +347,7 @@ type result struct {
 // ending is how an answer ended.
 type ending struct {
 	finish    string // why, as clients are told
-	shortened bool   // as a value of a schema had to: see [Summary.Shortened]
+	shortened bool   // see [Summary.Shortened]
 }
 
 // add adds a piece.

@@ -38,7 +38,7 @@ type extension struct {
 // origins is what is told beyond OpenAI's API of one choice.
 type origins struct {
 	Tokens    []provenance `json:"tokens,omitempty"`    // where they are from, if that is wanted
-	Shortened bool         `json:"shortened,omitempty"` // a value of a schema had to end: see [Summary.Shortened]
+	Shortened bool         `json:"shortened,omitempty"` // a value was ended by pilotfish.complete
 }
 
 // provenance says where a token is from.

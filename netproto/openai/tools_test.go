@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -283,9 +284,80 @@ func TestStopAndCalls(t *testing.T) {
 func TestShortenedCall(t *testing.T) {
 	m := newToolModel("", `{"name":"f","arguments":{}}`, "")
 	m.short = func(text string) bool { return strings.Contains(text, "arguments") }
-	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,`+twoTools+`}`)
+	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions",
+		`{`+hello+`,`+twoTools+`,"pilotfish":{"complete":true}}`)
 	answer := object(t, w.Body.Bytes())
 	assert.Equal(t, true, at(answer, "choices", 0, "pilotfish", "shortened"))
+	assert.Equal(t, "length", at(answer, "choices", 0, "finish_reason"), "the model did not end it")
+}
+
+// TestCutIsLength: what max_tokens cuts is shown as far as it came and said to be cut, wherever that is: a format, in
+// a chat or completion, a call that may or must be, one of several, streamed or not. Nothing is made up.
+func TestCutIsLength(t *testing.T) {
+	const call = `{"name":"f","arguments":{"x":"ab"}}`
+	const marked = len(callBegin + "\n" + call + "\n" + callEnd)
+	format := `"response_format":{"type":"json_object"}`
+	for name, c := range map[string]struct {
+		path, body string
+		texts      []string
+		whole      int // bytes of the answer of the model
+	}{
+		"chat":       {"/v1/chat/completions", hello + "," + format, []string{`{"a":"bcd"}`}, 11},
+		"completion": {"/v1/completions", `"prompt":"a",` + format, []string{`{"a":"bcd"}`}, 11},
+		"auto":       {"/v1/chat/completions", hello + "," + twoTools, []string{"", call, ""}, marked},
+		"required": {"/v1/chat/completions", hello + "," + twoTools + `,"tool_choice":"required"`,
+			[]string{"", call}, len(callBegin) + 1 + len(call)},
+		"second": {"/v1/chat/completions", hello + "," + twoTools, []string{"", call, "", call, ""}, 2 * marked},
+	} {
+		for most := 1; most < c.whole; most++ {
+			for _, stream := range []string{"", `,"stream":true`} {
+				s := newTestServer(t, newToolModel(c.texts...), nil)
+				w := ask(t, s, c.path, fmt.Sprintf(`{%s,"max_tokens":%d%s}`, c.body, most, stream))
+				finish, text, arguments := told(t, w.Body.Bytes(), stream != "")
+				require.Equal(t, "length", finish, "%s, %d tokens%s", name, most, stream)
+				if !strings.HasPrefix(callBegin, text) { // it might have become something else
+					require.True(t, strings.HasPrefix(`{"a":"bcd"}`, text), text)
+				}
+				for _, a := range arguments {
+					require.True(t, strings.HasPrefix(`{"x":"ab"}`, a), a)
+				}
+			}
+		}
+	}
+}
+
+// told is what an answer says of its end, its text, and the arguments of its calls.
+func told(t *testing.T, body []byte, stream bool) (finish, text string, arguments []string) {
+	t.Helper()
+	all, message := []map[string]any{nil}, "delta"
+	if stream {
+		var done bool
+		all, done = events(t, body)
+		require.True(t, done)
+	} else {
+		all[0], message = object(t, body), "message"
+	}
+	for _, e := range all {
+		if why, ok := at(e, "choices", 0, "finish_reason").(string); ok {
+			finish = why
+		}
+		for _, of := range [][]any{{"choices", 0, message, "content"}, {"choices", 0, "text"}} {
+			part, _ := at(e, of...).(string)
+			text += part
+		}
+		calls, _ := at(e, "choices", 0, message, "tool_calls").([]any)
+		for i, call := range calls {
+			if number, ok := at(call, "index").(float64); ok {
+				i = int(number)
+			}
+			for len(arguments) <= i {
+				arguments = append(arguments, "")
+			}
+			part, _ := at(call, "function", "arguments").(string)
+			arguments[i] += part
+		}
+	}
+	return finish, text, arguments
 }
 
 // TestFormatBegins: with tools and a format, what the model began to write, or that it ended at once, leaves no trace.

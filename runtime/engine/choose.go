@@ -110,11 +110,12 @@ type chooser struct {
 	rules   bool             // there are some
 	matcher *grammar.Matcher // nil: anything may follow
 	end     int32            // ends the text; it stands where nothing may, too: never, as any value can be completed
-	room    int              // most tokens of the answer, with the end token; 0: no value of the schema has so few
-	recent  []int32          // the last tokens of the prompt
-	mask    grammar.Mask
-	tail    []int32
-	counts  map[int32]int
+	// most tokens of the answer, with the end token; 0: the value need not be whole, or no value has so few
+	room   int
+	recent []int32 // the last tokens of the prompt
+	mask   grammar.Mask
+	tail   []int32
+	counts map[int32]int
 }
 
 // place is a place of an answer: behind the token, and those of up before it.
@@ -159,7 +160,7 @@ func (s *Session) choose(o *draft.Options, sampler *sample.Sampler, prompt []int
 	first := &place{chooser: c}
 	if c.matcher != nil {
 		first.text = c.matcher.Start()
-		if room := min(o.MaxTokens, o.Room); c.matcher.Fits(first.text, room) {
+		if room := min(o.MaxTokens, o.Room); r.Complete && c.matcher.Fits(first.text, room) {
 			c.room, s.tight = room, !c.matcher.Fits(first.text, room-1)
 			first.close()
 		}

@@ -278,7 +278,7 @@ func TestSchema(t *testing.T) {
 	for _, schema := range schemas {
 		for seed := range uint64(24) {
 			sampling := terms.Sampling{Temperature: float64(min(seed%8, 1)), Seed: seed}
-			r := Request{Schema: []byte(schema), Sampling: sampling}
+			r := Request{Schema: []byte(schema), Sampling: sampling, Complete: true}
 			r.MaxTokens = []int{150, 40, 30, 22, 14, 8, 4, 1}[seed%8]
 			if seed == 7 {
 				r.Sampling.TopP, r.Rules = 0.9, Rules{PresencePenalty: 1, MinP: 0.01}
@@ -298,20 +298,30 @@ func TestSchema(t *testing.T) {
 				}
 				continue
 			}
-			require.Equal(t, StopEnd, stop, "%s in %d tokens", text, r.MaxTokens)
 			require.Equal(t, sum.Tokens+1 == r.MaxTokens, sum.Shortened)
+			require.Equal(t, map[bool]string{true: StopLength, false: StopEnd}[sum.Shortened], stop, "%s in %d tokens",
+				text, r.MaxTokens)
 			valid(t, r.Schema, text)
 			if sum.Shortened {
 				shortened++
+			}
+			r.Complete = false
+			free, freely, why := said(t, s, prompt, Route{Request: r})
+			require.False(t, s.Summary().Shortened)
+			if why == StopEnd { // by itself: room did not matter
+				require.Equal(t, all, free)
+			} else {
+				require.Equal(t, StopLength, why)
+				require.Equal(t, r.MaxTokens, s.Summary().Tokens)
+				require.True(t, sum.Shortened, "%s: the model had not ended this in time: %s", schema, freely)
 			}
 		}
 	}
 	assert.Positive(t, cut)
 	assert.Positive(t, shortened)
-	_, text, stop := said(t, s, []int32{70},
-		Route{Request: Request{JSON: true, MaxTokens: 300, Sampling: terms.Sampling{Temperature: 1}}})
+	_, text, _ := said(t, s, []int32{70},
+		Route{Request: Request{JSON: true, Complete: true, MaxTokens: 300, Sampling: terms.Sampling{Temperature: 1}}})
 	assert.True(t, strings.HasPrefix(text, "{"))
-	assert.Equal(t, StopEnd, stop)
 	assert.True(t, json.Valid([]byte(text)), text)
 }
 
@@ -329,14 +339,14 @@ func TestSchemaFitsExactly(t *testing.T) {
 	s, err := e.NewSession()
 	require.NoError(t, err)
 	for _, schema := range schemas {
-		r := Request{Schema: []byte(schema)}
+		r := Request{Schema: []byte(schema), Complete: true}
 		n := shortest(t, e, r)
 		for _, most := range []int{n - 1, n, n + 1} {
 			if r.MaxTokens = most; most == 0 {
 				continue
 			}
 			_, text, stop := said(t, s, []int32{70, 71, 72}, Route{Request: r})
-			assert.Equal(t, most > n, stop == StopEnd, "%s in %d tokens", schema, most)
+			assert.Equal(t, StopLength, stop, "%s in %d tokens", schema, most)
 			if assert.Equal(t, most >= n, s.Summary().Shortened, "%s in %d tokens", schema, most); most >= n {
 				valid(t, r.Schema, text)
 			}
@@ -356,15 +366,17 @@ func TestSchemaFillsContext(t *testing.T) {
 	require.NoError(t, err)
 	shortened := 0
 	for seed := range uint64(20) {
-		r := Request{Schema: []byte(`{"type":"array","items":{"type":"string"},"minItems":1}`)}
+		r := Request{Schema: []byte(`{"type":"array","items":{"type":"string"},"minItems":1}`), Complete: true}
 		r.Sampling = terms.Sampling{Temperature: 1.5, Seed: seed}
 		_, text, stop := said(t, s, []int32{70, 71, 72}, Route{Request: r})
-		require.Equal(t, StopEnd, stop)
 		valid(t, r.Schema, text)
-		if s.Summary().Shortened {
-			assert.Equal(t, 60, s.Summary().Tokens)
-			shortened++
+		if !s.Summary().Shortened {
+			require.Equal(t, StopEnd, stop)
+			continue
 		}
+		assert.Equal(t, StopContext, stop)
+		assert.Equal(t, 60, s.Summary().Tokens)
+		shortened++
 	}
 	assert.Positive(t, shortened)
 }
@@ -414,7 +426,7 @@ func TestSchemaRouted(t *testing.T) {
 				k := &known{Cloud: service.Local(uint64(100*i + 2))}
 				r := Route{
 					Request: Request{MaxTokens: 20 + 10*i, Schema: []byte(schema), Rules: c.rules, Top: 3,
-						Sampling: terms.Sampling{Temperature: c.temperature, Seed: 5}},
+						Complete: true, Sampling: terms.Sampling{Temperature: c.temperature, Seed: 5}},
 					Router: asksAlways(t), Cloud: k,
 					Draft: DraftOptions{
 						Mode: []draft.Mode{Serial, Pipelined}[mode], Deadline: -1, Ahead: c.ahead, Verify: c.verify,
@@ -430,7 +442,7 @@ func TestSchemaRouted(t *testing.T) {
 				}
 				texts[mode] = all
 				if shortest(t, small, r.Request) < r.MaxTokens {
-					require.Equal(t, StopEnd, stop)
+					require.Equal(t, !s.Summary().Shortened, stop == StopEnd)
 					valid(t, r.Schema, text)
 				}
 				kept += s.Routing().Kept

@@ -173,13 +173,26 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 		err = ErrClosed
 	}
 	n.end(sum.Stop, err == nil)
-	s.summary.Shortened = (r.JSON || r.Schema != nil) && !n.stopped && sum.Stop != "" &&
-		(s.tight || sum.Stop == StopEnd && s.summary.Tokens+1 == min(most(r.Request), s.room(prompt)))
+	s.noteShortened(prompt, r.Request, sum.Stop, n.stopped)
 	if r.Router != nil || r.Decider != nil {
 		s.routing = sum
 	}
 	s.summary.DecodeTime = s.now().Sub(start) - s.summary.PromptTime
 	return s.e.named(ctx, err)
+}
+
+// noteShortened says in the summary whether a value had to end as room ran out, and what room. stop is why the tokens
+// ended, and stopped whether a stop string ended the text.
+func (s *Session) noteShortened(prompt []int32, r Request, stop string, stopped bool) {
+	room := s.room(prompt)
+	full := s.tight || stop == StopEnd && s.summary.Tokens+1 == min(most(r), room)
+	if !r.Complete || !r.JSON && r.Schema == nil || stopped || stop == "" || !full {
+		return
+	}
+	s.summary.Shortened, s.summary.Stop = true, StopLength
+	if room < most(r) {
+		s.summary.Stop = StopContext
+	}
 }
 
 // fitted returns a router on the device of the engine, if it fits the model; nil for none.

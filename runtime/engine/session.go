@@ -36,11 +36,13 @@ type Request struct {
 	Stop []string
 	Top  int // best tokens told with each token, 0 to [MostTop], and its log-probability; 0: none of that
 	// Schema is a JSON schema that the answer is a value of, and JSON asks for any JSON object: only tokens that lead
-	// to such a value can be chosen, and the end token where it is whole. Where MaxTokens or the context leave no more
-	// room than the shortest end needs, that follows: see [Summary.Shortened]. An answer is cut only if there is no
-	// room for any value. Which schemas are possible says docs/structured.md; others are a [SchemaError].
+	// to such a value can be chosen, and the end token where it is whole. Which schemas are possible says
+	// docs/structured.md; others are a [SchemaError].
 	Schema []byte
 	JSON   bool
+	// Complete has the shortest end of a value follow where MaxTokens or the context leave no more room: see
+	// [Summary.Shortened]. Otherwise, and where there is no room for any value, the value is cut as other texts are.
+	Complete bool
 }
 
 // Token is one generated token.
@@ -68,7 +70,7 @@ const (
 type Summary struct {
 	Text         string        // all text, also what an incomplete character at the end left
 	Stop         string        // why it ended: see [StopEnd]; "" while it runs and after an error
-	Shortened    bool          // a value of [Request.Schema] had to end as room ran out: it may lack something
+	Shortened    bool          // a value was ended by [Request.Complete]: it may lack something, and Stop is why
 	PromptTokens int           // tokens of the prompt
 	ReusedTokens int           // of these, tokens whose keys and values were still there from before
 	Tokens       int           // tokens generated, the end token not counted
