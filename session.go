@@ -111,9 +111,12 @@ type Settings struct {
 	// Large models behind a gateway are told nothing of all that: by penalties, bias and MinP, and where their token
 	// may not stand, the token is chosen among their 32 best in the same way, and if none of these may stand the small
 	// model's does. Verification goes with a Schema alone.
+	//
+	// With Closed, objects whose properties the schema lists have no others, unless additionalProperties allows them.
 	Schema   []byte
 	JSON     bool
 	Complete bool
+	Closed   bool
 }
 
 // SchemaError says what of a [Settings].Schema is wrong or not supported, and where.
@@ -173,6 +176,7 @@ func (s Settings) request() engine.Request {
 			FrequencyPenalty: s.FrequencyPenalty, Bias: s.LogitBias,
 		},
 		Stop: s.Stop, Top: s.Top, Schema: s.Schema, JSON: s.JSON, Complete: s.Complete,
+		Closed: s.Closed,
 	}
 }
 

@@ -131,7 +131,7 @@ func servedOptions(o openai.Settings, route *pilotfish.Route) []pilotfish.Option
 		MaxTokens: o.MaxTokens, Temperature: o.Temperature, TopK: o.TopK, TopP: o.TopP, MinP: o.MinP, Seed: o.Seed,
 		RepeatPenalty: o.RepeatPenalty, PresencePenalty: o.PresencePenalty, FrequencyPenalty: o.FrequencyPenalty,
 		LogitBias: o.LogitBias, Stop: o.Stop, Schema: o.Schema, JSON: o.JSON,
-		Complete: o.Complete,
+		Complete: o.Complete, Closed: o.Closed,
 	}
 	if o.LogProbs {
 		s.Top = max(o.Top, 1) // with none there would be no log-probabilities at all

@@ -103,10 +103,17 @@ func (a *answer) write(ids []int32) bool {
 	return true
 }
 
+// bare are the settings without those that are of texts alone.
+func (a *answer) bare() Settings {
+	s := a.s
+	s.Schema, s.JSON, s.Closed, s.Stop, s.LogProbs, s.Top = nil, false, false, nil, false, 0
+	return s
+}
+
 // plain generates a text without calls.
 func (a *answer) plain(ctx context.Context) (string, error) {
 	s := a.s
-	s.JSON, s.Schema = a.format.json, a.format.schema
+	s.JSON, s.Schema, s.Closed = a.format.json, a.format.schema, a.format.strict
 	var sent int
 	var out error
 	sum, err := a.stretch(ctx, s, func(t Token) bool {
@@ -206,8 +213,8 @@ func (a *answer) call(ctx context.Context) (string, error) {
 	if !a.write(mark) {
 		return finishLength, nil
 	}
-	s := a.s
-	s.Schema, s.JSON, s.Stop, s.LogProbs, s.Top = a.schema, false, nil, false, 0
+	s := a.bare()
+	s.Schema, s.Closed = a.schema, true
 	scan := newCallScanner()
 	index, sent := a.calls, 0
 	var out error
@@ -268,9 +275,7 @@ func (a *answer) after(ctx context.Context) (string, error) {
 func (a *answer) either(ctx context.Context) (string, error) {
 	begin := len(a.ids)
 	text, found := "", false
-	s := a.s
-	s.Schema, s.JSON, s.Stop, s.LogProbs, s.Top = nil, false, nil, false, 0 // within the format there would be no call
-	sum, err := a.stretch(ctx, s, func(t Token) bool {
+	sum, err := a.stretch(ctx, a.bare(), func(t Token) bool { // within the format there would be no call
 		text += t.Text
 		found = strings.Contains(text, callBegin)
 		return !found && !plain(text)

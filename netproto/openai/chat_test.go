@@ -136,7 +136,10 @@ func TestSettings(t *testing.T) {
 		},
 		`,"reasoning_effort":"none","verbosity":"medium","modalities":["text"]`: {Temperature: 1, TopP: 1, Seed: 7},
 		`,"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{"type":"null"}}}`: {
-			Temperature: 1, TopP: 1, Seed: 7, Schema: []byte(`{"type":"null"}`)},
+			Temperature: 1, TopP: 1, Seed: 7, Schema: []byte(`{"type":"null"}`), Closed: true},
+		`,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{}}},` +
+			`"pilotfish":{"complete":true}`: {
+			Temperature: 1, TopP: 1, Seed: 7, Schema: []byte(`{}`), Complete: true},
 	} {
 		m := &fakeModel{}
 		w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+body+`}`)

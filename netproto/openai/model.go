@@ -79,6 +79,7 @@ type Settings struct {
 	JSON   bool   // the answer is to be a JSON object
 	// Complete has the shortest end of a value of either follow where there is no more room: see [Summary.Shortened].
 	Complete bool
+	Closed   bool // objects whose properties Schema lists have no others, unless it says so
 }
 
 // Token is one token of an answer.

@@ -39,6 +39,7 @@ type request struct {
 // format is what response_format asks for.
 type format struct {
 	schema []byte
+	strict bool // objects of the schema are closed: see [Settings].Closed
 	json   bool
 }
 
@@ -202,10 +203,11 @@ func (f *fields) responseFormat(r *request) {
 	if err := o.end(); err != nil {
 		f.fails(err)
 	}
-	r.settings.JSON, r.settings.Schema = r.format.json, r.format.schema
+	r.settings.JSON, r.settings.Schema, r.settings.Closed = r.format.json, r.format.schema, r.format.strict
 }
 
-// jsonSchema reads the schema of an answer. Answers follow it whether strict or not.
+// jsonSchema reads the schema of an answer. Answers follow it whether strict or not; OpenAI's strict mode has closed
+// objects alone.
 func (f *fields) jsonSchema(to *format) {
 	raw, ok := f.take("json_schema")
 	if !ok {
@@ -213,9 +215,9 @@ func (f *fields) jsonSchema(to *format) {
 		return
 	}
 	o := parseFields(f.path("json_schema"), raw)
-	name, strict := "", false
+	name := ""
 	o.text("name", &name)
-	o.flag("strict", &strict)
+	o.flag("strict", &to.strict)
 	o.harmless("description")
 	schema, ok := o.take("schema")
 	if !ok {

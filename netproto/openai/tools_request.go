@@ -12,7 +12,7 @@ import (
 // tool is a function that the model may call.
 type tool struct {
 	name       string
-	parameters json.RawMessage // JSON schema; nil: any object
+	parameters json.RawMessage // JSON schema
 	strict     bool
 }
 
@@ -82,10 +82,38 @@ func (f *fields) tool() (t tool) {
 	if t.parameters, ok = o.take("parameters"); ok && !isObject(t.parameters) {
 		o.fail("parameters", "give a JSON schema of an object")
 	}
+	if !describes(t.parameters) {
+		t.parameters = json.RawMessage(noParameters)
+	}
 	if err := o.end(); err != nil {
 		f.fails(err)
 	}
 	return t
+}
+
+// describes reports whether the JSON schema of parameters says anything of them. One that only says that there is an
+// object has nobody think of parameters: a function that takes any would say so by additionalProperties.
+func describes(parameters json.RawMessage) bool {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(parameters, &all) != nil {
+		return false // there is none
+	}
+	for name, value := range all {
+		switch name {
+		case "type":
+			if string(value) != `"object"` {
+				return true
+			}
+		case "required":
+			if string(value) != "[]" {
+				return true
+			}
+		case "$schema", "title", "description":
+		default:
+			return true
+		}
+	}
+	return false
 }
 
 // toolChoice reads which function is to be called, if any.
@@ -145,8 +173,9 @@ func (f *fields) namedChoice(r *chatRequest, raw json.RawMessage) {
 	}
 }
 
-// callSchema is the JSON schema of a call of one of the functions. Parameters that the model cannot follow are any
-// object, unless the request insists on them. Nobody waits for it once ctx has ended.
+// callSchema is the JSON schema of a call of one of the functions, to be followed with [Settings].Closed. Parameters
+// that the model cannot follow are any object, unless the request insists on them. Nobody waits for it once ctx has
+// ended.
 func (r *chatRequest) callSchema(ctx context.Context, m Model) ([]byte, error) {
 	var may []tool
 	for _, t := range r.tools {
@@ -159,10 +188,7 @@ func (r *chatRequest) callSchema(ctx context.Context, m Model) ([]byte, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if t.parameters == nil {
-			t.parameters = json.RawMessage(anyObject)
-		}
-		if err := m.Check(Settings{TopP: 1, Schema: callOf(t, "")}); err != nil {
+		if err := m.Check(Settings{TopP: 1, Schema: callOf(t, ""), Closed: true}); err != nil {
 			if t.strict {
 				return nil, invalid("tools", "tools: parameters of %s: %v (as arguments are an object)", t.name, err)
 			}
@@ -174,14 +200,17 @@ func (r *chatRequest) callSchema(ctx context.Context, m Model) ([]byte, error) {
 		all = append(all, callOf(t, "/anyOf/"+strconv.Itoa(i)))
 	}
 	whole := encode(map[string]any{"anyOf": all})
-	if err := m.Check(Settings{TopP: 1, Schema: whole}); err != nil {
+	if err := m.Check(Settings{TopP: 1, Schema: whole, Closed: true}); err != nil {
 		return nil, invalid("tools", "tools: all of them together: %v", err)
 	}
 	return whole, nil
 }
 
-// anyObject is the JSON schema of parameters that nothing is said of.
-const anyObject = `{"type":"object"}`
+// JSON schemas of parameters that cannot be followed, and of none.
+const (
+	anyObject    = `{"type":"object"}`
+	noParameters = `{"type":"object","properties":{}}`
+)
 
 // callOf is the JSON schema of a call of a function, which stands at a place in another one. References within the
 // parameters are to themselves, and have to go on to be.

@@ -146,11 +146,14 @@ func TestCallSchema(t *testing.T) {
 	const f = `{"type":"object","properties":{"name":{"const":"f"},"arguments":{"type":"object",
 		"properties":{"x":{"$ref":"#PLACE/$defs/n"}},` +
 		`"$defs":{"n":{"type":"number"}}}},"required":["name","arguments"],"additionalProperties":false}`
-	const g = `{"type":"object","properties":{"name":{"const":"g"},"arguments":{"type":"object"}},` +
+	const g = `{"type":"object","properties":{"name":{"const":"g"},"arguments":` + noParameters + `},` +
 		`"required":["name","arguments"],"additionalProperties":false}`
 	inAny := strings.Replace(f, "PLACE", "/anyOf/0/properties/arguments", 1)
 	assert.JSONEq(t, `{"anyOf":[`+inAny+`,`+g+`]}`, m.schemas[0])
 	assert.JSONEq(t, strings.Replace(f, "PLACE", "/properties/arguments", 1), m.schemas[1])
+	for _, s := range m.asked {
+		assert.Equal(t, s.Schema != nil, s.Closed, "only calls are closed")
+	}
 }
 
 // TestStrictTools: parameters that cannot be followed are any object, but an error where the request insists.
@@ -289,6 +292,19 @@ func TestShortenedCall(t *testing.T) {
 	answer := object(t, w.Body.Bytes())
 	assert.Equal(t, true, at(answer, "choices", 0, "pilotfish", "shortened"))
 	assert.Equal(t, "length", at(answer, "choices", 0, "finish_reason"), "the model did not end it")
+}
+
+// TestDescribes: a function whose parameters nobody describes has none; one that takes any object says so.
+func TestDescribes(t *testing.T) {
+	for parameters, want := range map[string]bool{
+		"": false, "{}": false, `{"type":"object"}`: false, `{"type":"object","required":[],"title":"x"}`: false,
+		`{"$schema":"http://x/schema#","description":"none","type":"object"}`: false,
+		`{"type":"object","properties":{}}`: true, `{"type":"object","additionalProperties":true}`: true,
+		`{"type":["object","null"]}`: true, `{"type":"object","required":["a"]}`: true, `{"anyOf":[]}`: true,
+		`{"$ref":"#/$defs/x"}`: true,
+	} {
+		assert.Equal(t, want, describes([]byte(parameters)), parameters)
+	}
 }
 
 // TestCutIsLength: what max_tokens cuts is shown as far as it came and said to be cut, wherever that is: a format, in

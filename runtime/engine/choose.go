@@ -85,7 +85,7 @@ func (e *Engine) Check(r Route) error {
 	if _, err := sample.New(r.Sampling); err != nil || !r.JSON && r.Schema == nil {
 		return err
 	}
-	_, _, err := e.structured.matcher(e, r.Schema)
+	_, _, err := e.structured.matcher(e, r.Request)
 	return err
 }
 
@@ -143,7 +143,7 @@ func (s *Session) choose(o *draft.Options, sampler *sample.Sampler, prompt []int
 	}
 	if r.JSON || r.Schema != nil {
 		var err error
-		if c.matcher, c.end, err = s.e.structured.matcher(s.e, r.Schema); err != nil {
+		if c.matcher, c.end, err = s.e.structured.matcher(s.e, r.Request); err != nil {
 			return want, err
 		}
 		want.K, want.Logits = max(want.K, headBest), true

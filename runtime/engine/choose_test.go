@@ -327,7 +327,7 @@ func TestSchema(t *testing.T) {
 
 // shortest is how many tokens the shortest value of a request's schema has.
 func shortest(t testing.TB, e *Engine, r Request) int {
-	m, _, err := e.structured.matcher(e, r.Schema)
+	m, _, err := e.structured.matcher(e, r)
 	require.NoError(t, err)
 	return len(m.Shortest(m.Start()))
 }
@@ -489,23 +489,35 @@ func TestPickBySchema(t *testing.T) {
 	assert.ErrorContains(t, err, "sampler")
 }
 
+// TestSchemaClosed: a closed grammar is another one than that of the same schema.
+func TestSchemaClosed(t *testing.T) {
+	e := tiny(t, demo.Small())
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	r := Request{Schema: []byte(`{"type":"object","properties":{},"required":[]}`), MaxTokens: 40, Complete: true}
+	for _, r.Closed = range []bool{false, true, false} {
+		_, text, _ := said(t, s, []int32{70, 71, 72}, Route{Request: r})
+		assert.Equal(t, r.Closed, text == "{}", text)
+	}
+}
+
 // TestStructuredKept: a grammar is made once for all answers by its schema, and few are kept.
 func TestStructuredKept(t *testing.T) {
 	e := tiny(t, demo.Small())
-	a, _, err := e.structured.matcher(e, []byte(schemas[0]))
+	a, _, err := e.structured.matcher(e, Request{Schema: []byte(schemas[0])})
 	require.NoError(t, err)
-	b, end, err := e.structured.matcher(e, []byte(schemas[0]))
+	b, end, err := e.structured.matcher(e, Request{Schema: []byte(schemas[0])})
 	require.NoError(t, err)
 	assert.Same(t, a, b, "it is made once")
 	tok, err := e.Tokenizer()
 	require.NoError(t, err)
 	assert.True(t, tok.IsEnd(end))
 	for i := range keptGrammars {
-		_, _, err := e.structured.matcher(e, fmt.Appendf(nil, `{"const":%d}`, i))
+		_, _, err := e.structured.matcher(e, Request{Schema: fmt.Appendf(nil, `{"const":%d}`, i)})
 		require.NoError(t, err)
 	}
 	assert.Equal(t, keptGrammars, e.structured.kept.Len())
-	b, _, err = e.structured.matcher(e, []byte(schemas[0]))
+	b, _, err = e.structured.matcher(e, Request{Schema: []byte(schemas[0])})
 	require.NoError(t, err)
 	assert.NotSame(t, a, b, "others took its place")
 }

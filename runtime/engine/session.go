@@ -40,6 +40,8 @@ type Request struct {
 	// docs/structured.md; others are a [SchemaError].
 	Schema []byte
 	JSON   bool
+	// Closed means that objects whose properties Schema lists have no others, unless it says so: additionalProperties.
+	Closed bool
 	// Complete has the shortest end of a value follow where MaxTokens or the context leave no more room: see
 	// [Summary.Shortened]. Otherwise, and where there is no room for any value, the value is cut as other texts are.
 	Complete bool

@@ -22,17 +22,20 @@ type structured struct {
 	kept   *lru.Cache[string, *grammar.Matcher]
 }
 
-// matcher returns the matcher of a schema, of any object without one. A schema that takes long to compile holds nobody
-// up who has another one.
-func (s *structured) matcher(e *Engine, schema []byte) (*grammar.Matcher, int32, error) {
-	key := string(schema)
+// matcher returns the matcher of the schema of a request, of any object without one. A schema that takes long to
+// compile holds nobody up who has another one.
+func (s *structured) matcher(e *Engine, r Request) (*grammar.Matcher, int32, error) {
+	key, read := string(r.Schema), grammar.Schema
+	if r.Closed {
+		key, read = "closed "+key, grammar.Closed
+	}
 	m, err := s.known(e, key)
 	if m != nil || err != nil {
 		return m, s.end, err
 	}
 	g := grammar.Object()
-	if schema != nil {
-		if g, err = grammar.Schema(schema); err != nil {
+	if r.Schema != nil {
+		if g, err = read(r.Schema); err != nil {
 			return nil, 0, &schemaError{err}
 		}
 	}

@@ -12,11 +12,18 @@ import (
 
 // Schema makes the grammar of the values of a JSON schema: a part of draft 2020-12 that docs/structured.md lists. What
 // is wrong, is not supported, or allows no value at all is an [Error].
-func Schema(raw []byte) (*Grammar, error) {
+func Schema(raw []byte) (*Grammar, error) { return grammarOf(raw, false) }
+
+// Closed makes the grammar of those values of a JSON schema in which objects have no other properties than those that
+// are listed, unless none are or additionalProperties says otherwise: what is meant where nobody thought of others.
+func Closed(raw []byte) (*Grammar, error) { return grammarOf(raw, true) }
+
+func grammarOf(raw []byte, closed bool) (*Grammar, error) {
 	s, err := parse(raw)
 	if err != nil {
 		return nil, err
 	}
+	s.closed = closed
 	return compile(s)
 }
 

@@ -118,6 +118,42 @@ func TestMultiples(t *testing.T) {
 	}
 }
 
+// TestClosed: objects that list properties have no others, unless the schema says something of others; all that is said
+// of an object counts together. Nothing is allowed that is not allowed otherwise.
+func TestClosed(t *testing.T) {
+	for _, c := range []struct {
+		schema      string
+		yes, closed []string // values of the schema; those that are closed out
+	}{
+		{`{"type":"object","properties":{"a":{"type":"integer"}}}`, []string{`{}`, `{"a":1}`},
+			[]string{`{"a":1,"b":2}`}},
+		{`{"type":"object","properties":{}}`, []string{`{}`}, []string{`{"b":2}`}},
+		{`{"type":"object"}`, []string{`{}`, `{"b":2}`}, nil},
+		{`{"type":"object","properties":{"a":{}},"additionalProperties":true}`, []string{`{"a":1,"b":2}`}, nil},
+		{`{"type":"object","properties":{"a":{}},"additionalProperties":{"type":"null"}}`, []string{`{"b":null}`}, nil},
+		{`{"type":"object","properties":{"a":{}},"required":["z"]}`, []string{`{"a":1,"z":2}`},
+			[]string{`{"z":2,"b":1}`}},
+		{`{"type":"object","allOf":[{"properties":{"a":{}}},{"properties":{"b":{}}}]}`, []string{`{"a":1,"b":2}`},
+			[]string{`{"c":1}`}},
+		{`{"type":"object","properties":{"a":{}},` +
+			`"anyOf":[{"properties":{"b":{}},"required":["b"]},{"required":["a"]}]}`,
+			[]string{`{"a":1,"b":2}`, `{"b":2}`, `{"a":1}`}, []string{`{"a":1,"c":2}`}},
+		{`{"type":"array","items":{"type":"object","properties":{"a":{"$ref":"#"}}}}`, []string{`[{"a":[{}]}]`},
+			[]string{`[{"a":[{"b":1}]}]`}},
+	} {
+		open, err := Schema([]byte(c.schema))
+		require.NoError(t, err)
+		closed, err := Closed([]byte(c.schema))
+		require.NoError(t, err)
+		for i, value := range append(c.yes, c.closed...) {
+			whole, _ := fits(open, value)
+			assert.True(t, whole, "%s: %s", c.schema, value)
+			whole, _ = fits(closed, value)
+			assert.Equal(t, i < len(c.yes), whole, "%s: %s", c.schema, value)
+		}
+	}
+}
+
 // TestUnique: of lists over some values those are allowed that have each once, in the order of the schema.
 func TestUnique(t *testing.T) {
 	for _, c := range []struct {

@@ -86,12 +86,13 @@ type node struct {
 
 // schema is a whole schema.
 type schema struct {
-	root  *node
-	nodes map[string]*node           // by path
-	raw   map[string]json.RawMessage // all, and what is defined, by path: read when something refers to it
-	count int
-	refs  []*node // that refer to what may not have been read yet
-	far   int     // references to what is neither a schema that was read nor defined
+	root   *node
+	nodes  map[string]*node           // by path
+	raw    map[string]json.RawMessage // all, and what is defined, by path: read when something refers to it
+	count  int
+	closed bool    // objects that list properties have no others
+	refs   []*node // that refer to what may not have been read yet
+	far    int     // references to what is neither a schema that was read nor defined
 }
 
 // member is an entry of an object.

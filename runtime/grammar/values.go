@@ -258,6 +258,12 @@ func (o objects) others() (all []*node) {
 	return all
 }
 
+// listed reports whether properties are listed, and nothing is said of others.
+func (o objects) listed() bool {
+	return slices.ContainsFunc(o.facts, func(n *node) bool { return n.properties != nil }) &&
+		!slices.ContainsFunc(o.facts, func(n *node) bool { return n.additional != nil })
+}
+
 // object adds objects: their properties in order, then others if there may be some.
 //
 //	first[i], more[i]: before property i, and whether there was one before it
@@ -285,8 +291,10 @@ func (c *compiler) object(start int32, facts []*node) error {
 		}
 		first, behind = nextFirst, nextMore
 	}
-	if err := c.other(o, first, behind); err != nil {
-		return err
+	if !c.closed || !o.listed() {
+		if err := c.other(o, first, behind); err != nil {
+			return err
+		}
 	}
 	c.literal(first, "}", closed)
 	c.literal(behind, "}", closed)
