@@ -197,6 +197,20 @@ func (f *fields) calls(known map[string]bool) (calls []Call) {
 	return calls
 }
 
+// arguments reads what a function was called with: a string, whatever the model wrote in it, or as other servers have it
+// the object itself.
+func (f *fields) arguments() []byte {
+	if raw, ok := f.all["arguments"]; ok && isObject(raw) {
+		f.take("arguments")
+		return raw
+	}
+	text := ""
+	if f.text("arguments", &text); strings.TrimSpace(text) == "" {
+		text = "{}"
+	}
+	return []byte(text)
+}
+
 // called reads which function was called, and with what.
 func (f *fields) called(c *Call) {
 	raw, ok := f.take("function")
@@ -205,18 +219,10 @@ func (f *fields) called(c *Call) {
 		return
 	}
 	o := parseFields(f.path("function"), raw)
-	arguments := "{}"
 	if !o.text("name", &c.Name) {
 		o.missing("name", "give the name of the function")
 	}
-	o.text("arguments", &arguments)
-	if strings.TrimSpace(arguments) == "" {
-		arguments = "{}"
-	}
-	if !isObject([]byte(arguments)) || !json.Valid([]byte(arguments)) {
-		o.fail("arguments", "give a JSON object as a string")
-	}
-	c.Arguments = json.RawMessage(arguments)
+	c.Arguments = o.arguments()
 	if err := o.end(); err != nil {
 		f.fails(err)
 	}

@@ -54,7 +54,7 @@ type Message struct {
 type Call struct {
 	ID        string
 	Name      string
-	Arguments json.RawMessage // an object
+	Arguments []byte // JSON text of an object, or whatever else a model wrote there
 }
 
 // Settings say how an answer is generated.

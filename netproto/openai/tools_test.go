@@ -294,12 +294,27 @@ func TestShortenedCall(t *testing.T) {
 	assert.Equal(t, "length", at(answer, "choices", 0, "finish_reason"), "the model did not end it")
 }
 
+// TestCalledWith: a chat goes on whatever an earlier call was made with, as a string or as the object itself.
+func TestCalledWith(t *testing.T) {
+	for arguments, want := range map[string]string{
+		`"{\"city\": \"Par"`: `{"city": "Par`, `"no JSON"`: "no JSON", `""`: "{}", `" "`: "{}", `"[1]"`: "[1]",
+		`{"a": 1}`: `{"a": 1}`, `null`: "{}", `"{\"a\":1}"`: `{"a":1}`,
+	} {
+		m := new(fakeModel)
+		w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"},
+			{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":`+arguments+`}}]},
+			{"role":"tool","tool_call_id":"c","content":"no"}]}`)
+		require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
+		assert.Contains(t, m.prompts[0], "[f"+want+"]", arguments)
+	}
+}
+
 // TestDescribes: a function whose parameters nobody describes has none; one that takes any object says so.
 func TestDescribes(t *testing.T) {
 	for parameters, want := range map[string]bool{
 		"": false, "{}": false, `{"type":"object"}`: false, `{"type":"object","required":[],"title":"x"}`: false,
 		`{"$schema":"http://x/schema#","description":"none","type":"object"}`: false,
-		`{"type":"object","properties":{}}`: true, `{"type":"object","additionalProperties":true}`: true,
+		`{"type":"object","properties":{}}`:                                   true, `{"type":"object","additionalProperties":true}`: true,
 		`{"type":["object","null"]}`: true, `{"type":"object","required":["a"]}`: true, `{"anyOf":[]}`: true,
 		`{"$ref":"#/$defs/x"}`: true,
 	} {

@@ -19,7 +19,7 @@ type Turn struct {
 // ToolCall is a call of a tool, as a model made it.
 type ToolCall struct {
 	Name      string
-	Arguments []byte // JSON text of an object
+	Arguments []byte // JSON text of an object; what is none, as models write it now and then, is shown as a string
 }
 
 // The texts around tools in the system's turn, as the models of Qwen2.5 were trained on them.
@@ -132,13 +132,21 @@ func turnText(m Turn) (string, error) {
 		text += "\n" + m.Content
 	}
 	for _, c := range m.Calls {
-		arguments, err := pythonJSON(c.Arguments)
-		if err != nil {
-			return "", fmt.Errorf("arguments of %s: %w", quote.Text(c.Name), err)
-		}
-		text += "\n<tool_call>\n{\"name\": \"" + c.Name + "\", \"arguments\": " + arguments + "}\n</tool_call>"
+		text += "\n<tool_call>\n{\"name\": \"" + c.Name + "\", \"arguments\": " + argumentsText(c.Arguments) +
+			"}\n</tool_call>"
 	}
 	return text, nil
+}
+
+// argumentsText writes arguments as the template's filter tojson does: text that is no JSON as a string.
+func argumentsText(arguments []byte) string {
+	text, err := pythonJSON(arguments)
+	if err == nil {
+		return text
+	}
+	var b strings.Builder
+	appendString(&b, string(arguments))
+	return b.String()
 }
 
 // pythonJSON writes JSON text as json.dumps of Python does with ensure_ascii=False: a blank after each colon and comma,
