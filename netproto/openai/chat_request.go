@@ -25,7 +25,9 @@ func parseChat(body []byte, d Defaults) (*chatRequest, *Error) {
 	f.chatLogProbs(&r.settings)
 	f.messages(r)
 	f.tools(r)
-	f.chatRefusals()
+	f.idle("best_of", idle{"1", "take n"})
+	f.idle("echo", idle{values: "false"})
+	f.idle("suffix", idle{`""`, "take /v1/completions"})
 	return r, f.end()
 }
 
@@ -40,6 +42,9 @@ func (f *fields) chatLimits(r *request) {
 
 // integerMax reads a number of tokens to generate at most.
 func (f *fields) integerMax(name string, r *request) bool {
+	if means(f.all[name], "-1") { // as many as there is room for
+		f.take(name)
+	}
 	given := f.count(name, 1, math.MaxInt32, &r.settings.MaxTokens)
 	r.maxTokens = r.maxTokens || given
 	return given
@@ -48,40 +53,9 @@ func (f *fields) integerMax(name string, r *request) bool {
 // chatLogProbs reads which log-probabilities are wanted.
 func (f *fields) chatLogProbs(s *Settings) {
 	f.flag("logprobs", &s.LogProbs)
-	if f.count("top_logprobs", 0, mostTop, &s.Top) && !s.LogProbs {
+	if f.count("top_logprobs", 0, mostTop, &s.Top) && s.Top > 0 && !s.LogProbs {
 		f.fail("top_logprobs", "this is for answers with log-probabilities: set logprobs, or leave it out")
 	}
-}
-
-// chatRefusals refuses what would change the answer and is not supported.
-func (f *fields) chatRefusals() {
-	f.refuse("functions", "functions are not supported in this form: give them as tools")
-	f.refuse("function_call", "functions are not supported in this form: give tools and tool_choice")
-	f.refuse("audio", "this model makes no sound")
-	f.refuse("web_search_options", "this server searches nothing: give what was found as a message")
-	f.only("reasoning_effort", "none", "minimal")
-	f.only("verbosity", "medium")
-	if modes, ok := f.list("modalities", 2); ok {
-		for _, m := range modes {
-			if string(m) != `"text"` {
-				f.fail("modalities", "this model makes text alone")
-			}
-		}
-	}
-}
-
-// only accepts a field that has one of the values which change nothing.
-func (f *fields) only(name string, values ...string) {
-	got := ""
-	if !f.text(name, &got) {
-		return
-	}
-	for _, v := range values {
-		if got == v {
-			return
-		}
-	}
-	f.fail(name, "this has no effect here: leave it out, or give %s", strings.Join(values, " or "))
 }
 
 // messages reads the turns so far.
@@ -106,7 +80,13 @@ func (f *fields) messages(r *chatRequest) {
 // message reads one turn. known are the calls of tools up to there.
 func (f *fields) message(known map[string]bool) (m Message) {
 	f.text("role", &m.Role)
-	f.harmless("name")
+	f.harmless(ignoredInMessages()...)
+	f.idle("prefix", idle{values: "false"})
+	f.idle("partial", idle{values: "false"})
+	f.idle("images", idle{`[]`, "this model reads text alone"})
+	if m.Role != "assistant" {
+		f.idle("tool_calls", idle{values: "[]"})
+	}
 	switch m.Role {
 	case "user", "system":
 		m.Content = f.content(true)
@@ -115,7 +95,6 @@ func (f *fields) message(known map[string]bool) (m Message) {
 	case "assistant":
 		m.Calls = f.calls(known)
 		m.Content = f.content(len(m.Calls) == 0)
-		f.harmless("refusal", "annotations")
 		f.refuse("audio", "this model hears nothing")
 		f.refuse("function_call", "functions are not supported in this form: give tool_calls")
 	case "tool":
@@ -153,15 +132,19 @@ func (f *fields) content(needed bool) string {
 	var all strings.Builder
 	for i, part := range parts {
 		o := parseFields(f.element("content", i), part)
-		kind := ""
-		o.text("type", &kind)
-		if kind != "text" {
+		kind, field := "", "text"
+		switch o.text("type", &kind); kind {
+		case "text", "input_text", "output_text":
+		case "refusal":
+			field = kind
+		default:
 			o.all = nil
 			o.fail("type", "this model reads text alone: give parts of type text")
 		}
-		if !o.text("text", &text) {
-			o.missing("text", "give a text")
+		if !o.text(field, &text) {
+			o.missing(field, "give a text")
 		}
+		o.harmless(ignoredInParts()...)
 		all.WriteString(text)
 		if err := o.end(); err != nil {
 			f.fails(err)
@@ -185,7 +168,7 @@ func (f *fields) calls(known map[string]bool) (calls []Call) {
 		if !o.text("id", &c.ID) {
 			o.missing("id", "give the id of the call")
 		}
-		o.harmless("index")
+		o.harmless(ignoredInCalls()...)
 		o.called(&c)
 		if err := o.end(); err != nil {
 			f.fails(err)
@@ -197,8 +180,8 @@ func (f *fields) calls(known map[string]bool) (calls []Call) {
 	return calls
 }
 
-// arguments reads what a function was called with: a string, whatever the model wrote in it, or as other servers have it
-// the object itself.
+// arguments reads what a function was called with: a string, whatever the model wrote in it, or as other servers have
+// it the object itself.
 func (f *fields) arguments() []byte {
 	if raw, ok := f.all["arguments"]; ok && isObject(raw) {
 		f.take("arguments")

@@ -35,7 +35,7 @@ func parseCompletion(body []byte, d Defaults) (*completionRequest, *Error) {
 	if best := r.n; f.count("best_of", 1, mostChoices, &best) && best != r.n {
 		f.fail("best_of", "answers are not sorted here: leave it out, and take n")
 	}
-	f.refuse("suffix", "this server does not fill gaps: leave it out")
+	f.idle("suffix", idle{`""`, "this server does not fill gaps"})
 	f.prompts(r)
 	if n := (len(r.texts) + len(r.ids)) * r.n; n > mostAnswers {
 		f.fail("prompt", "%d answers are too many: ask for at most %d in one request", n, mostAnswers)

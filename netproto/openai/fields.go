@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -182,14 +183,13 @@ func (f *fields) refuse(name, why string) {
 	}
 }
 
+// names are those of the fields that have not been read, in order.
+func (f *fields) names() []string { return slices.Sorted(maps.Keys(f.all)) }
+
 // end refuses what has not been read.
 func (f *fields) end() *Error {
-	names := make([]string, 0, len(f.all))
-	for name := range f.all {
-		names = append(names, name)
-	}
-	if len(names) > 0 && f.err == nil {
-		name := slices.Min(names) // the same one each time
+	if names := f.names(); len(names) > 0 && f.err == nil {
+		name := names[0] // the same one each time
 		f.fail(shown(name), "this server knows no such parameter: leave it out")
 		f.err.Code = "unknown_parameter"
 	}

@@ -59,8 +59,8 @@ func (f *fields) common(r *request, d Defaults) {
 	if f.number("top_p", 0, 1, &s.TopP) && s.TopP == 0 {
 		s.TopK, s.TopP = 1, 1 // only the best token reaches a share of nothing
 	}
-	if k := 0; f.count("top_k", 0, math.MaxInt32, &k) && s.TopK == 0 {
-		s.TopK = k
+	if k := 0; f.count("top_k", -1, math.MaxInt32, &k) && s.TopK == 0 {
+		s.TopK = max(k, 0)
 	}
 	f.number("min_p", 0, 1, &s.MinP)
 	f.number("presence_penalty", -2, 2, &s.PresencePenalty)
@@ -72,8 +72,7 @@ func (f *fields) common(r *request, d Defaults) {
 	f.stop(s)
 	f.bias(s)
 	f.extension(r)
-	f.harmless("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
-		"prompt_cache_retention", "prediction")
+	f.foreign()
 }
 
 // seed reads the seed: any whole number of 64 bits.
@@ -95,10 +94,6 @@ func (f *fields) seed(r *request) {
 func (f *fields) streamOptions(r *request) {
 	raw, ok := f.take("stream_options")
 	if !ok {
-		return
-	}
-	if !r.stream {
-		f.fail("stream_options", "this is for answers that are streamed: set stream, or leave it out")
 		return
 	}
 	o := parseFields(f.path("stream_options"), raw)

@@ -29,7 +29,8 @@ var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 func (f *fields) tools(r *chatRequest) {
 	all, given := f.list("tools", mostTools)
 	for i, raw := range all {
-		o := parseFields(f.element("tools", i), raw)
+		all[i] = without(raw, ignoredInTools())
+		o := parseFields(f.element("tools", i), all[i])
 		t := o.tool()
 		if err := o.end(); err != nil {
 			f.fails(err)
@@ -65,6 +66,7 @@ func (f *fields) tool() (t tool) {
 	if kind != "function" {
 		f.fail("type", "give function: no other tools are known")
 	}
+	f.flag("strict", &t.strict)
 	raw, ok := f.take("function")
 	if !ok {
 		f.missing("function", "give the definition of the function")
@@ -129,7 +131,11 @@ func (f *fields) toolChoice(r *chatRequest) {
 	}
 	switch mode {
 	case "none":
-	case "auto", "required":
+	case "auto": // also without tools, of which there is nothing to choose then
+		if len(r.tools) == 0 {
+			return
+		}
+	case "required":
 		if len(r.tools) == 0 {
 			f.fail("tool_choice", "there are no tools to choose from: give some, or leave it out")
 		}
