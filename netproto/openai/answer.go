@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -30,6 +32,8 @@ type answer struct {
 	prompt  []int32
 	s       Settings
 	schema  []byte // of calls; nil: no tools
+	// the schemas of calls of each tool, by names
+	schemas map[string][]byte
 	forced  bool   // it must be a call
 	single  bool   // at most one
 	format  format // of what is no call
@@ -54,7 +58,7 @@ func (a *answer) run(ctx context.Context) (finish string, err error) {
 	case a.schema == nil:
 		return a.plain(ctx)
 	case a.forced:
-		return a.call(ctx)
+		return a.call(ctx, a.schema)
 	case a.format.constrained():
 		return a.either(ctx)
 	}
@@ -140,7 +144,7 @@ func finishOf(s Summary) string {
 
 // text generates a text up to the first call of a tool, and then that.
 func (a *answer) text(ctx context.Context) (string, error) {
-	var scan tagScanner
+	scan := &callFinder{names: a.names()}
 	var tokens []Token // whose text is held back
 	var out error
 	begin, sent, found := len(a.ids), 0, false
@@ -159,13 +163,13 @@ func (a *answer) text(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if found {
-		return a.called(ctx, begin)
+		return a.called(ctx, begin, scan)
 	}
 	rest := scan.flush()
 	if sent < len(sum.Text) {
 		rest += sum.Text[sent:]
 	}
-	if a.calls > 0 && !scan.begun && strings.TrimLeft(rest, blanks) == "" {
+	if a.calls > 0 && !scan.begun() && strings.TrimLeft(rest, blanks) == "" {
 		rest, tokens = "", nil // blanks alone after calls are none of the text
 	}
 	if rest != "" || len(tokens) > 0 {
@@ -179,16 +183,20 @@ func (a *answer) text(ctx context.Context) (string, error) {
 	return finishOf(sum), nil
 }
 
-// called goes on with the call whose mark stands in the answer after its first tokens: begin is where the stretch
-// began. The mark is put there anew, so that its tokens are those that the model was trained on.
-func (a *answer) called(ctx context.Context, begin int) (string, error) {
+// names are those of the tools.
+func (a *answer) names() []string { return slices.Sorted(maps.Keys(a.schemas)) }
+
+// called goes on with the call that was found in the answer after its first tokens: begin is where the stretch began.
+// It is begun anew with its mark, so that its tokens are those that the model was trained on; a tool that it named
+// stays.
+func (a *answer) called(ctx context.Context, begin int, found *callFinder) (string, error) {
 	var text []byte
 	var starts []int
 	for _, id := range a.ids[begin:] {
 		starts = append(starts, len(text))
 		text = append(text, a.model.Bytes(id)...)
 	}
-	mark := bytes.Index(text, []byte(callBegin))
+	mark := bytes.LastIndex(text, []byte(found.mark))
 	if mark < 0 {
 		return "", fmt.Errorf("%d tokens do not make the text that they made", len(a.ids)-begin)
 	}
@@ -201,11 +209,14 @@ func (a *answer) called(ctx context.Context, begin int) (string, error) {
 		return "", err
 	}
 	a.ids = append(a.ids[:begin+at], before...)
-	return a.call(ctx)
+	if found.name != "" {
+		return a.call(ctx, a.schemas[found.name])
+	}
+	return a.call(ctx, a.schema)
 }
 
-// call generates a call of a tool, and what follows it.
-func (a *answer) call(ctx context.Context) (string, error) {
+// call generates a call of a tool by a schema, and what follows it.
+func (a *answer) call(ctx context.Context, schema []byte) (string, error) {
 	mark, err := a.model.Tokenize(callBegin+"\n", false)
 	if err != nil {
 		return "", err
@@ -214,7 +225,7 @@ func (a *answer) call(ctx context.Context) (string, error) {
 		return finishLength, nil
 	}
 	s := a.bare()
-	s.Schema, s.Closed = a.schema, true
+	s.Schema, s.Closed = schema, true
 	scan := newCallScanner()
 	index, sent := a.calls, 0
 	var out error
@@ -273,19 +284,18 @@ func (a *answer) after(ctx context.Context) (string, error) {
 
 // either generates a call, or a text that follows the format: the model's own beginning decides.
 func (a *answer) either(ctx context.Context) (string, error) {
-	begin := len(a.ids)
-	text, found := "", false
+	begin, found := len(a.ids), false
+	scan := &callFinder{names: a.names()}
 	sum, err := a.stretch(ctx, a.bare(), func(t Token) bool { // within the format there would be no call
-		text += t.Text
-		found = strings.Contains(text, callBegin)
-		return !found && !plain(text)
+		_, found = scan.push(t.Text)
+		return !found && !scan.begun()
 	})
 	if err != nil {
 		return "", err
 	}
 	switch {
 	case found:
-		return a.called(ctx, begin)
+		return a.called(ctx, begin, scan)
 	case a.calls > 0 && sum.Stop == StopEnd:
 		return finishCalls, nil
 	}

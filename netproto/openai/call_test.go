@@ -19,50 +19,60 @@ func pieces(text string, n int) (all []string) {
 	return append(all, text)
 }
 
-// TestTagScanner: whatever the pieces, the text before a mark comes out, without blanks before the mark, and the mark
-// does not.
-func TestTagScanner(t *testing.T) {
-	for text, want := range map[string]string{
-		"plain": "plain", "a < b <tool> c\n": "a < b <tool> c\n", "x \n\n<tool_call>y": "x", "<tool_call>": "",
-		"a <tool_cal": "a <tool_cal", "<<tool_call>": "<", "a\n\nb <tool_call": "a\n\nb <tool_call",
-		"é<tool_call>": "é", "": "",
+// finds has a finder of two tools read a text in pieces, up to where a call begins.
+func finds(text string, n int) (got string, s *callFinder) {
+	s = &callFinder{names: []string{"get", "get_weather"}}
+	for _, p := range pieces(text, n) {
+		part, found := s.push(p)
+		if got += part; found {
+			return got, s
+		}
+	}
+	return got + s.flush(), s
+}
+
+// TestCallFinder: whatever the pieces, the text before a call comes out, without blanks before it, and nothing of the
+// call does. A bare object is a call where a line begins with it, or a fence does, and it has the name of a tool.
+func TestCallFinder(t *testing.T) {
+	const bare, spread = `{"name":"get"`, "{\n  \"name\": \"get_weather\""
+	for _, c := range []struct{ text, before, mark, name string }{
+		{"plain", "plain", "", ""}, {"", "", "", ""}, {"a < b <tool> c\n", "a < b <tool> c\n", "", ""},
+		{"x \n\n<tool_call>y", "x", callBegin, ""}, {"<tool_call>", "", callBegin, ""},
+		{"a <tool_cal", "a <tool_cal", "", ""}, {"<<tool_call>", "<", callBegin, ""},
+		{"a\n\nb <tool_call", "a\n\nb <tool_call", "", ""}, {"é<tool_call>", "é", callBegin, ""},
+
+		{bare + `,"arguments":{}}`, "", bare, "get"}, {"\n " + spread, "", spread, "get_weather"},
+		{"```json\n" + spread + ",", "", "```json\n" + spread, "get_weather"},
+		{"```\n" + bare, "", "```\n" + bare, "get"},
+		{"Sure:\n\n```json\n" + bare, "Sure:", "```json\n" + bare, "get"},
+		{"Sure:\n" + bare, "Sure:", bare, "get"}, {"a\n {\n" + bare, "a\n {", bare, "get"},
+
+		{"Sure: " + bare, "Sure: " + bare, "", ""}, {"`" + bare + "`", "`" + bare + "`", "", ""},
+		{"{" + bare, "{" + bare, "", ""}, {`{"name":"gets"}`, `{"name":"gets"}`, "", ""},
+		{`{"name":"get`, `{"name":"get`, "", ""}, {`{"name":"get_w"}`, `{"name":"get_w"}`, "", ""},
+		{"```json\n{\n  \"name\": \"John\"\n}\n```", "```json\n{\n  \"name\": \"John\"\n}\n```", "", ""},
+		{"```python\n" + bare, "```python\n" + bare, "", ""},
+		{"```js\nx\n```\n" + bare, "```js\nx\n```", bare, "get"},
+		{"```js\nx", "```js\nx", "", ""}, {"``", "``", "", ""},
+		{`{"names":"get"`, `{"names":"get"`, "", ""}, {`{"name":{"get":1}}`, `{"name":{"get":1}}`, "", ""},
+		{"```json\n", "```json\n", "", ""}, {"{}", "{}", "", ""}, {"{ ", "{ ", "", ""},
 	} {
-		for n := 1; n <= len(text)+1; n++ {
-			var s tagScanner
-			got, found := "", false
-			for _, p := range pieces(text, n) {
-				var part string
-				part, found = s.push(p)
-				got += part
-				if found {
-					break
-				}
-			}
-			if !found {
-				got += s.flush()
-			}
-			assert.Equal(t, want, got, "%q in pieces of %d", text, n)
-			assert.Equal(t, strings.Contains(text, callBegin), found)
+		for n := 1; n <= len(c.text)+1; n++ {
+			got, s := finds(c.text, n)
+			assert.Equal(t, []string{c.before, c.mark, c.name}, []string{got, s.mark, s.name}, "%q in pieces of %d",
+				c.text, n)
 		}
 	}
 }
 
-// TestTagScannerShows what it can at once.
-func TestTagScannerShows(t *testing.T) {
-	var s tagScanner
+// TestCallFinderShows what it can at once.
+func TestCallFinderShows(t *testing.T) {
+	s := &callFinder{names: []string{"f"}}
 	for _, c := range [][2]string{{"a", "a"}, {" ", ""}, {"b", " b"}, {"<too", ""}, {"x", "<toox"}, {"\n", ""},
+		{"{", ""}, {`"na`, ""}, {"x", "\n{\"nax"}, {"{", "{"}, {"\n`", ""}, {"``j", ""}, {"s", ""}, {"\n", "\n```js"},
 		{"<tool_call>", ""}} {
 		got, _ := s.push(c[0])
 		assert.Equal(t, c[1], got, "%q", c[0])
-	}
-}
-
-// TestPlain: what may become a call is not yet plain text.
-func TestPlain(t *testing.T) {
-	for text, want := range map[string]bool{"": false, " \n": false, "<": false, "\n<tool_call>": false,
-		"<tool_call>x": false,
-		"{":            true, "<b": true, " a": true} {
-		assert.Equal(t, want, plain(text), "%q", text)
 	}
 }
 
@@ -166,27 +176,23 @@ func FuzzCalls(f *testing.F) {
 	})
 }
 
-// FuzzTags: a mark is found exactly where there is one, and nothing of the text is lost.
-func FuzzTags(f *testing.F) {
+// FuzzCallFinder: the pieces of a text do not matter, nothing is lost before a call, and no mark is missed.
+func FuzzCallFinder(f *testing.F) {
 	f.Add("a <tool_call>b", uint8(1))
 	f.Add("<tool_<tool_call>", uint8(3))
+	f.Add("a\n```json\n{ \"name\" : \"get_weather\"", uint8(2))
 	f.Fuzz(func(t *testing.T, text string, n uint8) {
-		var s tagScanner
-		got, found := "", false
-		for _, p := range pieces(text, max(int(n), 1)) {
-			var part string
-			if part, found = s.push(p); found {
-				got += part
-				break
-			}
-			got += part
-		}
-		before, _, there := strings.Cut(text, callBegin)
-		require.Equal(t, there, found)
-		if !found {
-			require.Equal(t, text, got+s.flush())
+		got, s := finds(text, max(int(n), 1))
+		whole, same := finds(text, len(text)+1)
+		require.Equal(t, []string{whole, same.mark, same.name}, []string{got, s.mark, s.name})
+		if s.mark == "" {
+			require.Equal(t, text, got)
+			require.NotContains(t, text, callBegin)
 			return
 		}
-		require.Equal(t, strings.TrimRight(before, blanks), got)
+		rest, ok := strings.CutPrefix(text, got)
+		require.True(t, ok)
+		require.True(t, strings.HasPrefix(strings.TrimLeft(rest, blanks), s.mark))
+		require.NotContains(t, got, callBegin)
 	})
 }

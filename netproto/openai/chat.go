@@ -8,21 +8,24 @@ func (s *Server) chat(ctx context.Context, t *reply, body []byte) error {
 	if wrong != nil {
 		return wrong
 	}
-	var schema []byte // of calls
+	var schema []byte             // of calls
+	var schemas map[string][]byte // of calls of each tool
 	shape := &chatShape{s: s, r: r}
 	return t.do(ctx, &job{request: &r.request, shape: shape,
 		prompts: func() ([][]int32, error) {
 			shape.head = s.head("chatcmpl-", "chat.completion", r.model)
 			if r.choice.mode != "none" {
 				var err error
-				if schema, err = r.callSchema(ctx, s.model); err != nil {
+				if schema, schemas, err = r.callSchema(ctx, s.model); err != nil {
 					return nil, err
 				}
 			}
 			ids, err := s.model.Chat(r.talk)
 			return [][]int32{ids}, err
 		},
-		plan: func(a *answer) { a.schema, a.forced, a.single = schema, r.choice.mode == "required", r.single },
+		plan: func(a *answer) {
+			a.schema, a.schemas, a.forced, a.single = schema, schemas, r.choice.mode == "required", r.single
+		},
 	})
 }
 

@@ -72,8 +72,9 @@ func TestForeignTables(t *testing.T) {
 		assert.NotContains(t, idleFields(), name)
 	}
 	followed := []string{"model", "messages", "prompt", "stream", "stream_options", "n", "temperature", "top_p",
-		"top_k", "min_p", "presence_penalty", "frequency_penalty", "repeat_penalty", "seed", "stop", "logit_bias", "pilotfish",
-		"response_format", "logprobs", "top_logprobs", "max_tokens", "max_completion_tokens", "tools", "tool_choice",
+		"top_k", "min_p", "presence_penalty", "frequency_penalty", "repeat_penalty", "seed", "stop", "logit_bias",
+		"pilotfish", "response_format", "logprobs", "top_logprobs", "max_tokens", "max_completion_tokens", "tools",
+		"tool_choice",
 		"parallel_tool_calls"}
 	for _, name := range followed {
 		assert.NotContains(t, idleFields(), name)

@@ -179,10 +179,10 @@ func (f *fields) namedChoice(r *chatRequest, raw json.RawMessage) {
 	}
 }
 
-// callSchema is the JSON schema of a call of one of the functions, to be followed with [Settings].Closed. Parameters
-// that the model cannot follow are any object, unless the request insists on them. Nobody waits for it once ctx has
-// ended.
-func (r *chatRequest) callSchema(ctx context.Context, m Model) ([]byte, error) {
+// callSchema is the JSON schema of a call of one of the functions, and that of each by its name, to be followed with
+// [Settings].Closed. Parameters that the model cannot follow are any object, unless the request insists on them. Nobody
+// waits for it once ctx has ended.
+func (r *chatRequest) callSchema(ctx context.Context, m Model) (one []byte, each map[string][]byte, err error) {
 	var may []tool
 	for _, t := range r.tools {
 		if r.choice.name == "" || t.name == r.choice.name {
@@ -190,26 +190,29 @@ func (r *chatRequest) callSchema(ctx context.Context, m Model) ([]byte, error) {
 		}
 	}
 	var all []json.RawMessage
+	each = map[string][]byte{}
 	for i, t := range may {
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return nil, nil, context.Cause(ctx)
 		}
-		if err := m.Check(Settings{TopP: 1, Schema: callOf(t, ""), Closed: true}); err != nil {
+		if err = m.Check(Settings{TopP: 1, Schema: callOf(t, ""), Closed: true}); err != nil {
 			if t.strict {
-				return nil, invalid("tools", "tools: parameters of %s: %v (as arguments are an object)", t.name, err)
+				return nil, nil, invalid("tools", "tools: parameters of %s: %v (as arguments are an object)", t.name,
+					err)
 			}
 			t.parameters = json.RawMessage(anyObject)
 		}
+		each[t.name] = callOf(t, "")
 		if len(may) == 1 {
-			return callOf(t, ""), nil
+			return each[t.name], each, nil
 		}
 		all = append(all, callOf(t, "/anyOf/"+strconv.Itoa(i)))
 	}
 	whole := encode(map[string]any{"anyOf": all})
-	if err := m.Check(Settings{TopP: 1, Schema: whole, Closed: true}); err != nil {
-		return nil, invalid("tools", "tools: all of them together: %v", err)
+	if err = m.Check(Settings{TopP: 1, Schema: whole, Closed: true}); err != nil {
+		return nil, nil, invalid("tools", "tools: all of them together: %v", err)
 	}
-	return whole, nil
+	return whole, each, nil
 }
 
 // JSON schemas of parameters that cannot be followed, and of none.

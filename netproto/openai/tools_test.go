@@ -107,6 +107,13 @@ func TestToolCalls(t *testing.T) {
 			`,"tool_choice":{"type":"function","function":{"name":"g"}}`, "",
 			[]string{`g({"é":"\""})`}, "tool_calls"},
 		{"none wanted", []string{"text"}, `,"tool_choice":"none"`, "text", nil, "stop"},
+		{"bare", []string{"{\n\"name\": \"g\", \"x\": 1", `{"name":"g","arguments":{}}`, ""}, "", "", []string{"g({})"},
+			"tool_calls"},
+		{"in a fence", []string{"Well:\n\n```json\n{\"name\":\"f\"}\n```", `{"name":"f","arguments":{"x":2}}`, ""}, "",
+			"Well:", []string{`f({"x":2})`}, "tool_calls"},
+		{"of no tool", []string{"```json\n{\"name\":\"h\"}\n```"}, "", "```json\n{\"name\":\"h\"}\n```", nil, "stop"},
+		{"bare, none wanted", []string{`{"name":"f","arguments":{}}`}, `,"tool_choice":"none"`,
+			`{"name":"f","arguments":{}}`, nil, "stop"},
 		{"text behind", []string{"", `{"name":"g","arguments":{}}`, "\nDone."}, "", "\nDone.", []string{"g({})"},
 			"tool_calls"},
 	} {
@@ -127,7 +134,7 @@ func TestToolCalls(t *testing.T) {
 			assert.Equal(t, c.calls, calls)
 			assert.Equal(t, c.finish, finish)
 			for _, p := range m.prompts {
-				assert.Equal(t, c.name != "none wanted", strings.Contains(p, "tool {"),
+				assert.Equal(t, !strings.Contains(c.extra, `"none"`), strings.Contains(p, "tool {"),
 					"the prompt has the tools, unless none is wanted")
 				assert.Zero(t, strings.Count(p, callBegin+"\n{"+callBegin))
 			}
@@ -426,7 +433,7 @@ func TestToolsOfNobody(t *testing.T) {
 		leave(gone)
 		return nil
 	}}
-	_, err := r.callSchema(ctx, m)
+	_, _, err := r.callSchema(ctx, m)
 	assert.ErrorIs(t, err, gone)
 	assert.Equal(t, 1, checked)
 }
