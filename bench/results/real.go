@@ -125,7 +125,7 @@ func realExperiments() (all []experiment) {
 	return append(all,
 		experiment{name: "real-times", args: "bench routing --replay OUT/times.recording --router OUT/csqa.gguf " +
 			"--rtt 50ms,100ms,300ms --json" + realTimed},
-		experiment{name: "real-capacity", args: "bench capacity -m LARGE --json"})
+		experiment{name: "real-capacity", args: "bench capacity -m LARGE --answers 0 --json"})
 }
 
 // realPair measures the real pair, whose files are in the folder models: for all tasks, or those of these names. What
