@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -173,15 +174,16 @@ func (m *made) realTimes() error {
 // realCapacity makes the table of devices per core.
 func (m *made) realCapacity() error {
 	var b strings.Builder
-	b.WriteString("| the large model | devices per core | largest number with real devices | p95 at most, s |\n" +
-		"|---|---|---|---|\n")
+	b.WriteString("| the large model | devices per core | answers, ms, median | p95 | p95 of one device alone |\n" +
+		"|---|---|---|---|---|\n")
 	for i := range m.records {
 		var r capacity.Report
 		if err := m.records[i].Into(&r); err != nil {
 			return err
 		}
-		fmt.Fprintf(&b, "| %s | %s | %d | %s |\n", r.Mode, chart.Number(r.PerCore), r.MeasuredDevices,
-			chart.Number(r.BoundMS/1000))
+		at := cmp.Or(r.At, new(capacity.Point))
+		fmt.Fprintf(&b, "| %s | %s | %.0f | %.0f | %.0f |\n", r.Mode, chart.Number(r.PerCore), at.P50, at.P95,
+			r.Unloaded.P95)
 	}
 	m.texts[m.name+"-table"] = b.String()
 	return nil

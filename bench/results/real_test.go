@@ -91,11 +91,12 @@ func TestRealBlocks(t *testing.T) {
 	assert.Contains(t, strings.ReplaceAll(texts["real-line"], "\n", " "), "alone answers 25.0% correctly and the "+
 		"1.5B alone 65.0%; with 4.2% of its tokens from the 1.5B, the 0.5B answers 60.5% correctly.")
 
-	keep("real-capacity", `{"mode":"routed","devices":80,"devices_per_core":40,"bound_ms":5000,"measured_devices":7,`+
+	keep("real-capacity", `{"mode":"routed","devices":80,"devices_per_core":40,"bound_ms":5000,`+
+		`"unloaded":{"p95_ms":900},"at_capacity":{"p50_ms":2000,"p95_ms":4900},`+
 		`"run":{"measurement":"bench capacity","command":"c","date":"2026-01-02T00:00:00Z"}}`+"\n")
 	texts, _, err := blocks(dir)
 	require.NoError(t, err)
-	assert.Contains(t, texts["real-capacity-table"], "| routed | 40 | 7 | 5 |\n")
+	assert.Contains(t, texts["real-capacity-table"], "| routed | 40 | 2000 | 4900 | 900 |\n")
 }
 
 // TestRealPaths: placeholders become paths, and nothing else does.
