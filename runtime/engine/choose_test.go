@@ -551,7 +551,7 @@ func TestPickIsBestAllowed(t *testing.T) {
 	vocab, ruledOut, many := e.model.Config().Vocab, 0, 0
 	all := append([]string{`{"type":"string","pattern":"^(k|[^k].{90})$"}`}, schemas...)
 	for i := range 20 * len(all) {
-		route := Route{Request: Request{Schema: []byte(all[i%len(all)])}}
+		route := Route{Request: Request{Schema: []byte(all[i%len(all)]), Complete: true}}
 		o := draft.Options{MaxTokens: shortest(t, e, route.Request) + 1 + r.IntN(12), Room: 512}
 		_, err := s.choose(&o, sampler, []int32{70}, route)
 		require.NoError(t, err)
