@@ -106,15 +106,15 @@ func (w *worker) right(ctx context.Context, d *draft, answer string) (bool, erro
 	if right, known := d.graded[answer]; known {
 		return right, nil
 	}
-	v, err := d.question.Judge(ctx, w.o.Data.Cut(answer))
+	right, err := w.o.Data.Right(ctx, &d.question, answer)
 	if err != nil {
 		return false, err
 	}
 	if d.graded == nil {
 		d.graded = map[string]bool{}
 	}
-	d.graded[answer] = v == task.Right
-	return v == task.Right, nil
+	d.graded[answer] = right
+	return right, nil
 }
 
 // chat is a question after the worked examples of its set.

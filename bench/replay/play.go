@@ -159,15 +159,19 @@ type model struct {
 func (m *model) Prefill(ctx context.Context, prompt []int32) (backend.Output, error) {
 	t := m.t
 	m.settled, m.length = hashOf(prompt), len(prompt)
-	d := t.p.prefill(t.of.Question)
-	if t.from != nil && t.terms.EdgeTPS == 0 {
-		d = t.from.Prefill
-	}
-	if !t.rest(ctx, d) {
+	if !t.rest(ctx, t.prefill()) {
 		return backend.Output{}, context.Cause(ctx)
 	}
 	t.work = t.passed()
 	return m.head(m.settled, m.length-1), nil
+}
+
+// prefill is how long the small model evaluates the prompt.
+func (t *Text) prefill() time.Duration {
+	if t.from != nil && t.terms.EdgeTPS == 0 {
+		return t.from.Prefill
+	}
+	return t.p.prefill(t.of.Question)
 }
 
 // head is what follows a text whose last token is at a position.

@@ -93,9 +93,12 @@ func TestRealBlocks(t *testing.T) {
 
 	keep("real-capacity", `{"mode":"routed","devices":80,"devices_per_core":40,"bound_ms":5000,`+
 		`"unloaded":{"p95_ms":900},"at_capacity":{"p50_ms":2000,"p95_ms":4900},`+
+		`"workload":{"prompt_tokens":9,"answer_tokens":8,"think_ns":60000000000,"rtt_ns":100000000,"budget":0.07},`+
 		`"run":{"measurement":"bench capacity","command":"c","date":"2026-01-02T00:00:00Z"}}`+"\n")
 	texts, _, err := blocks(dir)
 	require.NoError(t, err)
+	assert.Contains(t, texts["real-capacity-table"], "Prompts of 9 tokens, answers of 8, pauses of 1m0s, "+
+		"a round trip of 100ms, 7.0% of the tokens asked for, and 95% of the\nanswers within 5s:\n\n| the large model")
 	assert.Contains(t, texts["real-capacity-table"], "| routed | 40 | 2000 | 4900 | 900 |\n")
 }
 

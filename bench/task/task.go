@@ -55,6 +55,13 @@ func (q *Question) Judge(ctx context.Context, answer string) (Verdict, error) {
 	return Right, nil
 }
 
+// Right reports whether an answer to a question of the set is right, as far as it goes before the next question. Its
+// program is run, if it is one. An error means that it was not judged.
+func (s *Set) Right(ctx context.Context, q *Question, answer string) (bool, error) {
+	v, err := q.Judge(ctx, s.Cut(answer))
+	return v == Right, err
+}
+
 // Shot is a worked example that comes before a question.
 type Shot struct{ Question, Answer string }
 

@@ -247,7 +247,11 @@ func (f *calibrateFlags) prompts(a *app, models *pair, set *task.Set) (all []cal
 			return nil, fmt.Errorf("--data: question %s: %w", q.ID, err)
 		}
 		if len(ids) > 0 && len(ids) < room {
-			all = append(all, calibrate.Prompt{IDs: ids, Right: grader(set, q)})
+			p := calibrate.Prompt{IDs: ids}
+			if q.Grade != nil {
+				p.Right = func(ctx context.Context, answer string) (bool, error) { return set.Right(ctx, &q, answer) }
+			}
+			all = append(all, p)
 		}
 	}
 	if out := len(set.Questions) - len(all); out > 0 {
@@ -256,17 +260,6 @@ func (f *calibrateFlags) prompts(a *app, models *pair, set *task.Set) (all []cal
 			len(set.Questions), room)
 	}
 	return all, nil
-}
-
-// grader reports whether an answer to a question of the set is right; nil where none is right or wrong.
-func grader(set *task.Set, q task.Question) func(context.Context, string) (bool, error) {
-	if q.Grade == nil {
-		return nil
-	}
-	return func(ctx context.Context, answer string) (bool, error) {
-		v, err := q.Judge(ctx, set.Cut(answer))
-		return v == task.Right, err
-	}
 }
 
 // finish prints what was shown and writes the file, if there is something to write.

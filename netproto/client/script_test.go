@@ -210,8 +210,10 @@ func (s *script) serve(ctx context.Context, qc *quic.Conn, tasks *sync.WaitGroup
 	}
 }
 
-// turnAway does what a gateway of version 3 does with a Hello of another one, with the bytes that it sends.
+// turnAway does what a gateway of version 3 does with a Hello of another one, with the bytes that it sends. The ticket
+// that TLS sends behind the handshake is on its way before.
 func (s *script) turnAway(qc *quic.Conn, control *quic.Stream) {
+	time.Sleep(time.Millisecond)
 	control.CancelRead(1)
 	control.Write([]byte{3, 3, 1, 0, 0}) // Refusal, of 3 bytes: wrong version, no time, no detail
 	control.Close()

@@ -27,6 +27,7 @@ func parseChat(body []byte, d Defaults) (*chatRequest, *Error) {
 	f.tools(r)
 	f.idle("best_of", idle{"1", "take n"})
 	f.idle("echo", idle{values: "false"})
+	f.idle("add_special_tokens", idle{values: "false"}) // the template has them
 	f.idle("suffix", idle{`""`, "take /v1/completions"})
 	return r, f.end()
 }
@@ -80,7 +81,7 @@ func (f *fields) messages(r *chatRequest) {
 // message reads one turn. known are the calls of tools up to there.
 func (f *fields) message(known map[string]bool) (m Message) {
 	f.text("role", &m.Role)
-	f.harmless(ignoredInMessages()...)
+	f.harmless(ignoredInMessages...)
 	f.idle("prefix", idle{values: "false"})
 	f.idle("partial", idle{values: "false"})
 	f.idle("images", idle{`[]`, "this model reads text alone"})
@@ -144,7 +145,7 @@ func (f *fields) content(needed bool) string {
 		if !o.text(field, &text) {
 			o.missing(field, "give a text")
 		}
-		o.harmless(ignoredInParts()...)
+		o.harmless(ignoredInParts...)
 		all.WriteString(text)
 		if err := o.end(); err != nil {
 			f.fails(err)
@@ -168,7 +169,7 @@ func (f *fields) calls(known map[string]bool) (calls []Call) {
 		if !o.text("id", &c.ID) {
 			o.missing("id", "give the id of the call")
 		}
-		o.harmless(ignoredInCalls()...)
+		o.harmless(ignoredInCalls...)
 		o.called(&c)
 		if err := o.end(); err != nil {
 			f.fails(err)

@@ -35,6 +35,7 @@ func parseCompletion(body []byte, d Defaults) (*completionRequest, *Error) {
 	if best := r.n; f.count("best_of", 1, mostChoices, &best) && best != r.n {
 		f.fail("best_of", "answers are not sorted here: leave it out, and take n")
 	}
+	f.idle("add_special_tokens", idle{values: "true"})
 	f.idle("suffix", idle{`""`, "this server does not fill gaps"})
 	f.prompts(r)
 	if n := (len(r.texts) + len(r.ids)) * r.n; n > mostAnswers {

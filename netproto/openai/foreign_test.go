@@ -32,12 +32,12 @@ func TestForeign(t *testing.T) {
 			require.Equal(t, m.asked[0], m.asked[len(m.asked)-1], "%s: %s", field, value)
 			require.Equal(t, m.prompts[0], m.prompts[len(m.prompts)-1], "%s: %s", field, value)
 		}
-		for _, name := range ignoredFields() {
+		for _, name := range ignoredFields {
 			for _, value := range []string{`"x"`, `7`, `{"a":[1]}`, `null`, `[]`, `true`} {
 				same(name, value)
 			}
 		}
-		for name, one := range idleFields() {
+		for name, one := range idleFields {
 			for d := json.NewDecoder(strings.NewReader(one.values)); d.More(); {
 				var value json.RawMessage
 				require.NoError(t, d.Decode(&value))
@@ -68,8 +68,8 @@ func TestForeign(t *testing.T) {
 
 // TestForeignTables: no field is in both tables, and none of them is one that this server follows.
 func TestForeignTables(t *testing.T) {
-	for _, name := range ignoredFields() {
-		assert.NotContains(t, idleFields(), name)
+	for _, name := range ignoredFields {
+		assert.NotContains(t, idleFields, name)
 	}
 	followed := []string{"model", "messages", "prompt", "stream", "stream_options", "n", "temperature", "top_p",
 		"top_k", "min_p", "presence_penalty", "frequency_penalty", "repeat_penalty", "seed", "stop", "logit_bias",
@@ -77,8 +77,8 @@ func TestForeignTables(t *testing.T) {
 		"tool_choice",
 		"parallel_tool_calls"}
 	for _, name := range followed {
-		assert.NotContains(t, idleFields(), name)
-		assert.False(t, slices.Contains(ignoredFields(), name), name)
+		assert.NotContains(t, idleFields, name)
+		assert.False(t, slices.Contains(ignoredFields, name), name)
 	}
 }
 
@@ -101,9 +101,9 @@ func TestForeignParts(t *testing.T) {
 	s := newTestServer(t, m, nil)
 	require.Equal(t, http.StatusOK, ask(t, s, "/v1/chat/completions", plain).Code)
 	for old, add := range map[string]string{
-		`{"role":`: with(ignoredInMessages()), `{"type":"text"`: with(ignoredInParts()),
-		`{"id":"c"`: with(ignoredInCalls()),
-		`{"type":"function","function":{"name":"f","description`: with(ignoredInTools()),
+		`{"role":`: with(ignoredInMessages), `{"type":"text"`: with(ignoredInParts),
+		`{"id":"c"`: with(ignoredInCalls),
+		`{"type":"function","function":{"name":"f","description`: with(ignoredInTools),
 		`{"role":"user"`: `"tool_calls":[],"prefix":false,"partial":false,"images":[],"audio":null,`,
 	} {
 		w := ask(t, s, "/v1/chat/completions", strings.ReplaceAll(plain, old, "{"+add+old[1:]))

@@ -29,7 +29,7 @@ var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 func (f *fields) tools(r *chatRequest) {
 	all, given := f.list("tools", mostTools)
 	for i, raw := range all {
-		all[i] = without(raw, ignoredInTools())
+		all[i] = without(raw, ignoredInTools)
 		o := parseFields(f.element("tools", i), all[i])
 		t := o.tool()
 		if err := o.end(); err != nil {

@@ -304,6 +304,8 @@ func TestSchema(t *testing.T) {
 			valid(t, r.Schema, text)
 			if sum.Shortened {
 				shortened++
+				require.Equal(t, float64(sum.Passes)/float64(max(sum.Tokens, 1)), sum.PassesPerToken(),
+					"with the end token")
 			}
 			r.Complete = false
 			free, freely, why := said(t, s, prompt, Route{Request: r})

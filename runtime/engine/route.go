@@ -189,7 +189,7 @@ func (s *Session) noteShortened(prompt []int32, r Request, stop string, stopped 
 	if !r.Complete || !r.JSON && r.Schema == nil || stopped || stop == "" || !full {
 		return
 	}
-	s.summary.Shortened, s.summary.Stop = true, StopLength
+	s.summary.Shortened, s.summary.closed, s.summary.Stop = true, stop == StopEnd, StopLength
 	if room < most(r) {
 		s.summary.Stop = StopContext
 	}

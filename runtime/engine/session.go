@@ -85,13 +85,15 @@ type Summary struct {
 	Accepted     int           // of these, those that held: tokens without a call of their own
 	PromptTime   time.Duration // from the call until the first token was known
 	DecodeTime   time.Duration // from then on
+
+	closed bool // Shortened, with an end token behind the value
 }
 
 // PassesPerToken is how many forward calls each token took, of those that follow the prompt's token, an end token
 // included: 1 where every token has a call of its own, and 0 where none follows.
 func (s Summary) PassesPerToken() float64 {
 	tokens := s.Tokens - 1
-	if s.Stop == StopEnd {
+	if s.Stop == StopEnd || s.closed {
 		tokens++
 	}
 	if tokens <= 0 {
