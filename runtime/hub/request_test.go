@@ -226,6 +226,72 @@ func TestRedirectLoop(t *testing.T) {
 	assert.Equal(t, 10, requests)
 }
 
+// An encrypted connection is not left, and nothing but the web is asked: at the first try, with nothing written.
+func TestRedirectScheme(t *testing.T) {
+	const token = "hf_verysecret"
+	plain := newFakeHub("m.gguf")
+	open := httptest.NewServer(plain)
+	defer open.Close()
+	targets := []string{open.URL + "/o/n/resolve/main/m.gguf", "file:///etc/passwd", "ftp://h/m.gguf"}
+	for i, target := range append(targets, targets...) {
+		h, requests := newFakeHub("m.gguf"), 0
+		h.noList = i < len(targets) // its headers are asked for first
+		s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.Contains(r.URL.Path, "/resolve/") {
+				requests++
+				http.Redirect(w, r, target, http.StatusFound)
+				return
+			}
+			h.ServeHTTP(w, r)
+		}))
+		opt := Options{Dir: t.TempDir(), Endpoint: s.URL, Token: token, Attempts: 5, Transport: s.Client().Transport}
+		_, err := Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
+		require.ErrorContains(t, err, "redirects to an address that is not https: check HF_ENDPOINT", target)
+		assert.Equal(t, 1, requests, target)
+		assert.Empty(t, left(t, opt.Dir))
+		s.Close()
+	}
+	assert.Zero(t, plain.count(""))
+}
+
+// Who has the name and the port of the endpoint, but no encryption, is somebody else.
+func TestTokenNeedsScheme(t *testing.T) {
+	var sent []string
+	next := roundTrip(func(r *http.Request) (*http.Response, error) {
+		sent = append(sent, r.Header.Get("Authorization"))
+		return answer(200)(r)
+	})
+	endpoint, err := url.Parse("https://hub.test")
+	require.NoError(t, err)
+	transport := &tokenTransport{next: next, endpoint: endpoint, token: "t"}
+	for _, at := range []string{"https://hub.test/x", "http://hub.test/x", "https://hub.test:444/x", "https://a.hub.test/"} {
+		r, err := http.NewRequest(http.MethodGet, at, nil)
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer of a redirect")
+		res, err := transport.RoundTrip(r)
+		require.NoError(t, err)
+		res.Body.Close()
+	}
+	assert.Equal(t, []string{"Bearer t", "", "", ""}, sent)
+}
+
+// A listing has no more files, and its pages no more bytes, than are taken.
+func TestListingBounds(t *testing.T) {
+	list := func(page string) (unread int, err error) {
+		body := strings.NewReader(page)
+		opt := Options{Dir: t.TempDir(), Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(body), Request: r}, nil
+		})}
+		_, err = Pull(t.Context(), mustRef(t, "o/n"), opt)
+		return body.Len(), err
+	}
+	_, err := list("[" + strings.Repeat(`{"path":"a.gguf"},`, maxFiles) + `{"path":"a.gguf"}]`)
+	require.ErrorContains(t, err, "more than 20000 GGUF files")
+	unread, err := list("[" + strings.Repeat(" ", 2*maxPage) + "]")
+	require.ErrorContains(t, err, "a page of more than")
+	assert.Greater(t, unread, maxPage/2)
+}
+
 // Every element of an address is escaped as one: a revision with a slash stays one element.
 func TestAddresses(t *testing.T) {
 	p, err := newPuller(Options{Dir: "d", Endpoint: "https://mirror.test/hf%2Fx/"})
