@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
@@ -29,7 +30,7 @@ func python(t *testing.T) *Python {
 	}
 	p, err := New(t.Context())
 	require.NoError(t, err)
-	p.folder = t.TempDir()
+	p.folder = held.TempDir(t)
 	require.NoError(t, os.Chmod(filepath.Dir(p.folder), 0o755)) // programs may run as another user
 	p.limits = maps.Clone(p.limits)
 	p.limits["RLIMIT_CPU"], p.wall = 1, 15*time.Second
@@ -124,7 +125,7 @@ func TestForged(t *testing.T) {
 // TestHostile: whatever a program does, it ends within its limits, and nothing of it is left.
 func TestHostile(t *testing.T) {
 	p := python(t)
-	outside := filepath.Join(t.TempDir(), "outside")
+	outside := filepath.Join(held.TempDir(t), "outside")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
@@ -240,7 +241,7 @@ func TestWall(t *testing.T) {
 
 // TestNoPython: without python3 the error says what is needed.
 func TestNoPython(t *testing.T) {
-	dir := t.TempDir()
+	dir := held.TempDir(t)
 	t.Setenv("PATH", dir)
 	_, err := New(t.Context())
 	assert.ErrorContains(t, err, "needs Python 3.8 or later as python3 in PATH")

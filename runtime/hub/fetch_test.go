@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // A pull that is cut off at any place and called again until it is through sends no byte twice.
@@ -79,7 +80,7 @@ func TestChangedFile(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				h := newFakeHub("m.gguf")
 				h.plainGit, h.etag, h.cuts = true, etags[0], []int{100_000}
-				opt := Options{Dir: t.TempDir(), Endpoint: "http://hub.test", Attempts: 3}
+				opt := Options{Dir: held.TempDir(t), Endpoint: "http://hub.test", Attempts: 3}
 				opt.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
 					if len(h.cuts) == 0 && r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/resolve/") {
 						h.files["m.gguf"], h.etag = content(7, 300_000), etags[1]
