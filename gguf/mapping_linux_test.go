@@ -126,6 +126,8 @@ func TestNothingIsLeft(t *testing.T) {
 		f, err := Open(path)
 		require.NoError(t, err)
 		assert.ErrorIs(t, f.MoveToHugePages(ctx), context.Canceled)
+		_, err = f.Placement()
+		require.NoError(t, err)
 		require.NoError(t, f.Close())
 	}
 	pagesAfter, filesAfter := taken()

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -89,6 +90,28 @@ func TestPrograms(t *testing.T) {
 		"from __future__ import annotations\nf = lambda: int(pi) - 2"}, tests)
 	require.NoError(t, err)
 	assert.True(t, got, "the texts share names, and each begins a file")
+}
+
+// TestPipes: none is left of a program that runs, that is ended, or that cannot start.
+func TestPipes(t *testing.T) {
+	p := python(t)
+	run := func() {
+		_, err := p.Run(t.Context(), []string{"f = lambda: 1"}, tests)
+		require.NoError(t, err)
+	}
+	run()
+	percent := debug.SetGCPercent(-1) // it would close what is forgotten
+	defer debug.SetGCPercent(percent)
+	before := held.Descriptors()
+	run()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	_, err := p.Run(ctx, []string{"while True: pass"}, tests)
+	require.ErrorIs(t, err, context.Canceled)
+	p.path = filepath.Join(p.folder, "none")
+	_, err = p.judge(t.Context(), exec.Command(p.path), nil, "")
+	require.ErrorContains(t, err, "start python3")
+	assert.Equal(t, before, held.Descriptors())
 }
 
 // TestForged: a program that ends before its tests, that says it has passed, or that takes the tests' means away does

@@ -30,6 +30,13 @@ func TestLock(t *testing.T) {
 	assert.NotErrorIs(t, err, ErrHeld)
 }
 
+// TestSyncFolder: the folder is not held, and one that is not there is an error.
+func TestSyncFolder(t *testing.T) {
+	dir := held.TempDir(t)
+	require.NoError(t, SyncFolder(filepath.Join(dir, "a")))
+	assert.Error(t, SyncFolder(filepath.Join(dir, "none", "a")))
+}
+
 // TestLockAtOnce: of many that try, never two have it.
 func TestLockAtOnce(t *testing.T) {
 	path := filepath.Join(held.TempDir(t), "a.lock")

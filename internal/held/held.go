@@ -26,6 +26,15 @@ func TempDir(t testing.TB) string {
 	return dir
 }
 
+// Descriptors is how many this process has open, of files, pipes and connections; 0 where the system does not tell. What
+// is compared with it runs once before, as a program's first pipe and its first connection open some for good.
+func Descriptors() int {
+	entries, _ := os.ReadDir(descriptors)
+	return len(entries)
+}
+
+const descriptors = "/proc/self/fd"
+
 // Files returns "open PATH" for each descriptor of a file or folder in dir, dir itself included, and "mapped PATH" for
 // each mapping of one. A file that is deleted meanwhile counts.
 func Files(dir string) (held []string) {
@@ -33,7 +42,6 @@ func Files(dir string) (held []string) {
 		dir = real
 	}
 	within := func(path string) bool { return path == dir || strings.HasPrefix(path, dir+string(filepath.Separator)) }
-	const descriptors = "/proc/self/fd"
 	entries, _ := os.ReadDir(descriptors)
 	for _, e := range entries {
 		if path, err := os.Readlink(filepath.Join(descriptors, e.Name())); err == nil && within(path) {

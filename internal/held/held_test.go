@@ -25,8 +25,10 @@ func TestFiles(t *testing.T) {
 	defer other.Close()
 	assert.Empty(t, Files(dir))
 
+	before := Descriptors()
 	open, err := os.Open(a)
 	require.NoError(t, err)
+	assert.Equal(t, before+1, Descriptors())
 	_, unmap, err := mapfile.Map(open, 4096)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"open " + a, "mapped " + a}, Files(dir))
