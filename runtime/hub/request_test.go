@@ -265,7 +265,9 @@ func TestTokenNeedsScheme(t *testing.T) {
 	endpoint, err := url.Parse("https://hub.test")
 	require.NoError(t, err)
 	transport := &tokenTransport{next: next, endpoint: endpoint, token: "t"}
-	for _, at := range []string{"https://hub.test/x", "http://hub.test/x", "https://hub.test:444/x", "https://a.hub.test/"} {
+	for _, at := range []string{
+		"https://hub.test/x", "http://hub.test/x", "https://hub.test:444/x", "https://a.hub.test/",
+	} {
 		r, err := http.NewRequest(http.MethodGet, at, nil)
 		require.NoError(t, err)
 		r.Header.Set("Authorization", "Bearer of a redirect")
