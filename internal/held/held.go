@@ -26,8 +26,8 @@ func TempDir(t testing.TB) string {
 	return dir
 }
 
-// Descriptors is how many this process has open, of files, pipes and connections; 0 where the system does not tell. What
-// is compared with it runs once before, as a program's first pipe and its first connection open some for good.
+// Descriptors is how many this process has open, of files, pipes and connections; 0 where the system does not tell.
+// What is compared runs once before that, as a program's first pipe and its first connection open some for good.
 func Descriptors() int {
 	entries, _ := os.ReadDir(descriptors)
 	return len(entries)

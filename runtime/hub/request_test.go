@@ -245,7 +245,8 @@ func TestRedirectScheme(t *testing.T) {
 			}
 			h.ServeHTTP(w, r)
 		}))
-		opt := Options{Dir: held.TempDir(t), Endpoint: s.URL, Token: token, Attempts: 5, Transport: s.Client().Transport}
+		opt := Options{Dir: held.TempDir(t), Endpoint: s.URL, Token: token, Attempts: 5}
+		opt.Transport = s.Client().Transport
 		_, err := Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
 		require.ErrorContains(t, err, "redirects to an address that is not https: check HF_ENDPOINT", target)
 		assert.Equal(t, 1, requests, target)
