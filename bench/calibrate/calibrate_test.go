@@ -182,6 +182,43 @@ func (silent) Ask(context.Context, engine.CloudQuestion) (engine.CloudAnswer, er
 
 func (silent) Session(context.Context) (engine.Cloud, func(), error) { return silent{}, func() {}, nil }
 
+// patient is a large model that fails the test where an answer is not waited for, or where text is sent before it is
+// asked about.
+type patient struct {
+	engine.Cloud
+	far engine.Far
+	t   *testing.T
+}
+
+func (p patient) Session(ctx context.Context) (engine.Cloud, func(), error) {
+	cloud, end, err := p.far.Session(ctx)
+	return patient{cloud, p.far, p.t}, end, err
+}
+
+func (p patient) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudAnswer, error) {
+	_, limited := ctx.Deadline()
+	assert.False(p.t, limited, "an answer that is late is none, and the router would look cheaper than it is")
+	return p.Cloud.Ask(ctx, q)
+}
+
+func (p patient) Warm(context.Context, []int32) (up, down int, err error) {
+	p.t.Error("text was sent early")
+	return 0, 0, nil
+}
+
+// TestWaits: whatever an answer of the large model takes, it is waited for.
+func TestWaits(t *testing.T) {
+	p, net := demoPair(t)
+	p.Far = patient{far: p.Far, t: t}
+	threshold := 1.
+	decoded, err := p.Decode(t.Context(), demoPrompts(t, p.Edge, 2),
+		router.Options{Policy: router.Learned, Net: net, Threshold: &threshold}, func() {})
+	require.NoError(t, err)
+	for _, d := range decoded {
+		assert.NotZero(t, d.Escalated)
+	}
+}
+
 // unreachable is one that cannot be reached.
 type unreachable struct{}
 
