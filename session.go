@@ -186,7 +186,8 @@ func statsOf(s *engine.Session) Stats {
 	a, r := s.Summary(), s.Routing()
 	return Stats{
 		Text: a.Text, Stop: a.Stop, Stopped: a.Stopped, Shortened: a.Shortened,
-		PromptTokens: a.PromptTokens, ReusedTokens: a.ReusedTokens, Tokens: a.Tokens, Passes: a.Passes, PromptTime: a.PromptTime, DecodeTime: a.DecodeTime,
+		PromptTokens: a.PromptTokens, ReusedTokens: a.ReusedTokens, Tokens: a.Tokens,
+		Passes: a.Passes, PromptTime: a.PromptTime, DecodeTime: a.DecodeTime,
 		CloudTokens: a.Cloud, Timeouts: a.Timeouts, Asks: r.Asks, Hits: r.Hits,
 		BytesUp: r.BytesUp, BytesDown: r.BytesDown, Hidden: r.Hidden, Exposed: r.Exposed, Err: r.Cause,
 	}

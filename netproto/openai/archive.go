@@ -113,8 +113,8 @@ func (a *archive) remove(id string) bool {
 
 // notKept is the error of an answer that is not in the archive.
 func notKept(status int, param, id string) *Error {
-	return &Error{status, "there is no response " + shown(id) + ": it was made with store false or by another process, " +
-		"was deleted, or made room for others. Send the whole conversation as input", invalidRequest, param,
+	return &Error{status, "there is no response " + shown(id) + ": it was made with store false or by another " +
+		"process, was deleted, or made room for others. Send the whole conversation as input", invalidRequest, param,
 		"previous_response_not_found"}
 }
 

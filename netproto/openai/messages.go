@@ -131,11 +131,10 @@ func (m *messageShape) stop() (reason string, sequence *string) {
 
 // all leaves out a call that was cut: it has no input that is an object.
 func (m *messageShape) all(results []result, u usage) any {
-	m.result = results[0]
+	m.result = results[0].complete(m.s.id)
 	_, tokens := m.text()
 	o := m.object(u, m.own(m.r.originsOf(tokens)))
 	for i, p := range m.parts {
-		m.parts[i].id = m.s.id("toolu_")
 		b := m.block(i)
 		if text := string(p.text); p.tool == "" {
 			b.Text = &text
@@ -152,7 +151,7 @@ func (m *messageShape) all(results []result, u usage) any {
 // block returns a part without what it says.
 func (m *messageShape) block(i int) contentBlock {
 	if p := m.parts[i]; p.tool != "" {
-		return contentBlock{Type: "tool_use", ID: p.id, Name: p.tool, Input: json.RawMessage("{}")}
+		return contentBlock{Type: "tool_use", ID: "toolu_" + p.id, Name: p.tool, Input: json.RawMessage("{}")}
 	}
 	return contentBlock{Type: "text", Text: new(string)}
 }
@@ -162,7 +161,7 @@ func (m *messageShape) begin() []any {
 }
 
 func (m *messageShape) open(i int) []any {
-	m.parts[i].id = m.s.id("toolu_")
+	m.parts[i].id = m.s.id("")
 	return []any{named{"type": "content_block_start", "index": i, "content_block": m.block(i)}}
 }
 

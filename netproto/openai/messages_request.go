@@ -89,11 +89,7 @@ func (f *fields) outputConfig(r *request) {
 
 // turns reads the turns so far. A last one of the assistant is what the answer begins with.
 func (f *fields) turns(r *chatRequest) {
-	all, ok := f.list("messages", mostMessages)
-	if !ok || len(all) == 0 {
-		f.missing("messages", "give at least one message")
-		return
-	}
+	all, _ := f.list("messages", mostMessages)
 	known := map[string]bool{} // calls that were made
 	for i, raw := range all {
 		o := parseFields(f.element("messages", i), raw)
@@ -104,7 +100,11 @@ func (f *fields) turns(r *chatRequest) {
 		}
 	}
 	last := len(r.talk.Messages) - 1
-	if last < 0 || r.talk.Messages[last].Role != "assistant" || len(r.talk.Messages[last].Calls) > 0 {
+	if last < 0 || len(all) == 0 {
+		f.missing("messages", "give at least one message")
+		return
+	}
+	if r.talk.Messages[last].Role != "assistant" || len(r.talk.Messages[last].Calls) > 0 {
 		return
 	}
 	r.prefix = r.talk.Messages[last].Content
@@ -171,7 +171,6 @@ func (f *fields) blocks(role string, all []json.RawMessage, talk *Conversation, 
 func (f *fields) block(role string, known map[string]bool) (m Message, told bool) {
 	kind := ""
 	f.text("type", &kind)
-	f.harmless(ignoredInParts...)
 	m.Role = role
 	switch {
 	case kind == "text":
@@ -182,7 +181,6 @@ func (f *fields) block(role string, known map[string]bool) (m Message, told bool
 		f.all = nil // of other models
 		return m, false
 	case role == "assistant" && kind == "tool_use":
-		f.harmless("caller")
 		m.Calls = []Call{f.toolUse(known)}
 	case role == "user" && kind == "tool_result":
 		m.Role = "tool"
@@ -192,12 +190,13 @@ func (f *fields) block(role string, known map[string]bool) (m Message, told bool
 		} else if !known[id] {
 			f.fail("tool_use_id", "no assistant's message before has a call with this id")
 		}
-		f.harmless("is_error")
 		m.Content = f.content("content", false)
 	default:
 		f.all = nil
 		f.fail("type", "this model reads text and calls of tools alone: give text, tool_use or tool_result")
 	}
+	f.harmless("caller", "is_error", "toolset_name")
+	f.harmless(ignoredInParts...)
 	return m, true
 }
 

@@ -72,9 +72,6 @@ func (c *responseShape) param() string { return "input" }
 
 func (c *responseShape) start() { c.id, c.created = c.s.id("resp_"), time.Now().Unix() }
 
-// name names a part that begins.
-func (c *responseShape) name(i int) { c.parts[i].id = c.s.id("") }
-
 // itemID is the id of a part as an item. A call has another one beside it, by which its result is told.
 func (p part) itemID() string {
 	if p.tool != "" {
@@ -134,8 +131,8 @@ func (c *responseShape) object(status string) map[string]any {
 	}
 	o := maps.Clone(c.r.echo)
 	maps.Copy(o, map[string]any{
-		"id": c.id, "object": "response", "created_at": c.created, "completed_at": nil, "status": status, "model": c.r.model,
-		"output": output, "error": nil, "incomplete_details": nil, "usage": nil,
+		"id": c.id, "object": "response", "created_at": c.created, "completed_at": nil, "status": status,
+		"model": c.r.model, "output": output, "error": nil, "incomplete_details": nil, "usage": nil,
 		"system_fingerprint": c.s.finger, extensionName: extension{c.r.settings.Seed},
 	})
 	return o
@@ -181,13 +178,7 @@ func (c *responseShape) keep(object []byte) {
 }
 
 func (c *responseShape) all(results []result, u usage) any {
-	c.result = results[0]
-	if len(c.parts) == 0 {
-		c.take(piece{})
-	}
-	for i := range c.parts {
-		c.name(i)
-	}
+	c.result = results[0].complete(c.s.id)
 	return c.over(u)
 }
 
@@ -213,7 +204,7 @@ func (c *responseShape) begin() []any {
 }
 
 func (c *responseShape) open(i int) []any {
-	c.name(i)
+	c.parts[i].id = c.s.id("")
 	all := []any{c.event("response.output_item.added", named{"output_index": i, "item": c.item(i, inProgress)})}
 	if c.parts[i].tool == "" {
 		all = append(all, c.ofItem("response.content_part.added", i, named{"part": c.says("", nil)}))

@@ -115,7 +115,9 @@ func (f *fields) input(r *responseRequest, kept *archive) {
 	if f.text("previous_response_id", &id); id != "" {
 		before := kept.get(id)
 		if before == nil {
-			f.fails(notKept(http.StatusBadRequest, "previous_response_id", id))
+			err := notKept(http.StatusBadRequest, "previous_response_id", id)
+			err.Message = err.Param + ": " + err.Message
+			f.fails(err)
 			return
 		}
 		r.talk.Messages = append(r.talk.Messages, before.turns()...)
@@ -132,10 +134,7 @@ func (f *fields) input(r *responseRequest, kept *archive) {
 		r.talk.add(Message{Role: "user", Content: text})
 		return
 	}
-	all, ok := f.list("input", mostMessages)
-	if !ok || len(all) == 0 {
-		f.missing("input", "give a text, or at least one item")
-	}
+	all, _ := f.list("input", mostMessages)
 	for i, raw := range all {
 		o := parseFields(f.element("input", i), raw)
 		if m := o.item(known, kept); m.Role != "" {
@@ -145,6 +144,9 @@ func (f *fields) input(r *responseRequest, kept *archive) {
 			f.fails(err)
 			return
 		}
+	}
+	if len(r.talk.Messages) == 0 || len(all) == 0 {
+		f.missing("input", "give a text, or at least one message")
 	}
 }
 

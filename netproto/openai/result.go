@@ -49,6 +49,17 @@ func (r *result) text() (text string, tokens []Token) {
 	return text, tokens
 }
 
+// complete returns a whole answer with at least one part, and a name for each.
+func (r result) complete(name func(prefix string) string) result {
+	if len(r.parts) == 0 {
+		r.take(piece{})
+	}
+	for i := range r.parts {
+		r.parts[i].id = name("")
+	}
+	return r
+}
+
 // parted writes a stream of an answer part by part.
 type parted interface {
 	begin() []any               // before the first part

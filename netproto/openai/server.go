@@ -86,7 +86,8 @@ func New(m Model, o Options) *Server {
 	o = o.withDefaults()
 	s := &Server{o: o, model: m, keys: newKeys(o.Keys),
 		gate: newGate(o.Parallel, o.Queue, max(o.Sessions-o.Parallel, 1)),
-		pool: &pool{model: m, most: o.Sessions}, kept: newArchive(o.Kept), mux: http.NewServeMux(), begun: time.Now(), finger: o.Fingerprint}
+		pool: &pool{model: m, most: o.Sessions}, kept: newArchive(o.Kept), mux: http.NewServeMux(),
+		begun: time.Now(), finger: o.Fingerprint}
 	s.closing, s.end = context.WithCancelCause(context.Background())
 	s.routes()
 	return s

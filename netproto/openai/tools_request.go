@@ -73,7 +73,8 @@ func (f *fields) choose(r *chatRequest, choice func(*chatRequest)) {
 		}
 	}
 	if r.choice.mode == "required" && r.format.constrained() && f.err == nil {
-		f.err = invalid(r.format.at, "%s: an answer that must be a call has no format of its own: leave it out", r.format.at)
+		f.err = invalid(r.format.at, "%s: an answer that must be a call has no format of its own: leave it out",
+			r.format.at)
 	}
 }
 
