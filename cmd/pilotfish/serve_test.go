@@ -411,7 +411,7 @@ func TestServeLimits(t *testing.T) {
 	o.Random = nil
 	assert.Equal(t, openai.Options{Parallel: 3, Queue: -1, Sessions: 5, MaxBody: 1000, MaxPrompt: 7,
 		Kept: -1, Timeout: 2 * time.Second,
-		Stall:   3 * time.Second, Defaults: openai.Defaults{Temperature: 0.5, Provenance: true}}, o)
+		Stall: 3 * time.Second, Defaults: openai.Defaults{Temperature: 0.5, Provenance: true}}, o)
 	assert.Equal(t, 4*time.Second, f.limits.drain)
 
 	s := startServe(t, "-m", m, "--max-prompt", "5", "--provenance", "--temp", "0", "--log", "json", "-c", "100",
