@@ -43,13 +43,17 @@ type compiler struct {
 	rules   map[string]int32 // starts, by the facts that they are of
 	parts   map[string]int32 // starts of regular parts, by what they are
 	pending []func() error   // what is still to be made of rules that have a start
-	proved  map[*node]bool   // schemas of whose oneOf at most one holds
 	work    int              // so far: see mostWork
+
+	apartOf  map[*node][]*node // what to choose of where one of oneOf holds: see exclusive
+	negated  map[*node]*node   // what does not fit a schema
+	matchers map[string]*dfa   // of patterns
 }
 
 func newCompiler(s *schema) *compiler {
 	g := &Grammar{bounds: []bounds{{0, unbounded}}}
-	return &compiler{schema: s, g: g, rules: map[string]int32{}, parts: map[string]int32{}, proved: map[*node]bool{}}
+	return &compiler{schema: s, g: g, rules: map[string]int32{}, parts: map[string]int32{},
+		apartOf: map[*node][]*node{}, negated: map[*node]*node{}, matchers: map[string]*dfa{}}
 }
 
 func compile(s *schema) (*Grammar, error) {
@@ -66,6 +70,7 @@ func compile(s *schema) (*Grammar, error) {
 		return nil, err
 	}
 	c.g.measure()
+	c.g.ignored = s.ignored
 	return c.g, nil
 }
 
@@ -222,23 +227,57 @@ func (c *compiler) expand(nodes []*node) (ways [][]*node, err error) {
 		if err := c.spend(100 + len(w.facts)*len(w.facts)); err != nil { // that much more than a place of an automaton
 			return nil, errorf(pathOf(nodes), "%w", err)
 		}
-		if len(w.choices) == 0 {
+		switch {
+		case impossible(w.facts):
+			continue
+		case len(w.choices) == 0:
 			ways = append(ways, w.facts)
-		} else {
-			chosen := w.choices[0]
-			for _, n := range slices.Backward(chosen.options) {
-				next := way{slices.Clone(w.facts), slices.Clone(w.choices[1:])}
-				if err := c.gather(&next, n, chosen.above); err != nil {
-					return nil, err
-				}
-				open = append(open, next)
+		default:
+			more, err := c.choose(w)
+			if err != nil {
+				return nil, err
 			}
+			open = append(open, more...)
 		}
 		if len(ways)+len(open) > mostWays {
 			return nil, errorf(pathOf(nodes), "more than %d combinations of alternatives are not supported", mostWays)
 		}
 	}
 	return ways, nil
+}
+
+// choose returns the ways in which one of the first choice of a way holds, the first of them last.
+func (c *compiler) choose(w way) (ways []way, err error) {
+	chosen := w.choices[0]
+	if slices.ContainsFunc(chosen.options, func(n *node) bool { return slices.Contains(w.facts, n) }) {
+		return []way{{w.facts, w.choices[1:]}}, nil
+	}
+	for _, n := range slices.Backward(chosen.options) {
+		next := way{slices.Clone(w.facts), slices.Clone(w.choices[1:])}
+		if err := c.gather(&next, n, chosen.above); err != nil {
+			return nil, err
+		}
+		ways = append(ways, next)
+	}
+	return ways, nil
+}
+
+// impossible reports whether some schemas contradict each other, as far as types, values and properties tell.
+func impossible(facts []*node) bool {
+	k := strictKinds(facts)
+	if k != object {
+		return k == 0
+	}
+	for _, n := range facts {
+		for _, name := range n.required {
+			for _, o := range facts {
+				if p := o.properties[name]; p != nil && p.never {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // gather adds a schema to a way, with those that it refers to or holds together. It stands in those above.
@@ -258,46 +297,84 @@ func (c *compiler) gather(w *way, n *node, above []*node) error {
 	if n.ref != "" {
 		more = append(slices.Clone(more), c.nodes[n.ref])
 	}
+	for _, m := range n.not {
+		not, err := c.negation(m)
+		if err != nil {
+			return err
+		}
+		more = append(slices.Clone(more), not)
+	}
 	for _, m := range more {
 		if err := c.gather(w, m, above); err != nil {
 			return err
 		}
 	}
-	if n.anyOf != nil {
-		w.choices = append(w.choices, choice{n.anyOf, above})
+	for _, options := range n.choices {
+		w.choices = append(w.choices, choice{options, above})
 	}
 	if n.oneOf != nil {
-		if err := c.exclusive(n); err != nil {
+		options, err := c.exclusive(n)
+		if err != nil {
 			return err
 		}
-		w.choices = append(w.choices, choice{n.oneOf, above})
+		w.choices = append(w.choices, choice{options, above})
 	}
 	return nil
 }
 
-// exclusive refuses alternatives of oneOf of which two may hold at once.
-func (c *compiler) exclusive(n *node) error {
-	if c.proved[n] {
-		return nil
+// exclusive returns alternatives of oneOf of which no two hold at once: each as it is if that is known of it, and else
+// without the values of the others.
+func (c *compiler) exclusive(n *node) ([]*node, error) {
+	if options := c.apartOf[n]; options != nil {
+		return options, nil
 	}
-	c.proved[n] = true
+	c.apartOf[n] = n.oneOf // of a value within itself
 	if len(n.oneOf) > mostWays {
-		return errorf(n.path+"/oneOf", "more than %d alternatives are not supported", mostWays)
+		return nil, errorf(n.path+"/oneOf", "more than %d alternatives are not supported", mostWays)
 	}
+	both := make([][]*node, len(n.oneOf)) // by alternative, those that may hold beside it
 	for i, a := range n.oneOf {
-		for j := range i {
-			apart, err := c.apart(n.oneOf[j], a, 0)
+		for j, b := range n.oneOf[:i] {
+			apart, err := c.apart(b, a, 0)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if !apart {
-				return errorf(fmt.Sprintf("%s/oneOf/%d", n.path, i),
-					"a value may fit oneOf/%d, too, as far as is known: "+
-						"give anyOf in place of oneOf, or a required property with a const of its own", j)
+				both[i], both[j] = append(both[i], b), append(both[j], a)
 			}
 		}
 	}
-	return nil
+	var options []*node
+	var first error
+	for i, a := range n.oneOf {
+		option, err := c.alone(a, both[i])
+		if err != nil && first == nil {
+			first = errorf(a.path, "a value may fit other schemas of oneOf, too, as far as is known (%w): "+
+				"give anyOf in place of oneOf, or a required property with a const of its own", err)
+		} else if err == nil {
+			options = append(options, option)
+		}
+	}
+	if len(options) == 0 {
+		return nil, first
+	}
+	c.apartOf[n] = options
+	return options, nil
+}
+
+// alone returns the schema of values of a that do not fit others.
+func (c *compiler) alone(a *node, others []*node) (*node, error) {
+	if len(others) == 0 {
+		return a, nil
+	}
+	for _, o := range others {
+		if _, err := c.negation(o); err != nil {
+			return nil, err
+		}
+	}
+	option := c.follows(a.path)
+	option.allOf, option.not = []*node{a}, others
+	return option, nil
 }
 
 // apart reports whether no value can fit two schemas, as far as types and values tell.
@@ -342,13 +419,16 @@ func (c *compiler) waysApart(a, b []*node, depth int) (bool, error) {
 	if err := c.spend(100 * (len(one.names) + len(other.names))); err != nil {
 		return false, errorf(pathOf(a), "%w", err)
 	}
+	if impossible(slices.Concat(a, b)) {
+		return true, nil
+	}
 	also := setOf(other.required)
 	for _, name := range one.required {
 		if !also.has(name) {
 			continue
 		}
 		for _, p := range one.of(name) {
-			for _, q := range other.of(name) {
+			for _, q := range other.of(name) { // without those of patterns
 				if apart, err := c.apart(p, q, depth+1); err != nil || apart {
 					return apart, err
 				}

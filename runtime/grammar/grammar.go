@@ -75,7 +75,13 @@ type Grammar struct {
 	bounds []bounds
 	start  int32
 	ends   [][]shortest // of states, by how many repetitions are missing
+
+	ignored []string
 }
+
+// Ignored returns the paths of keywords that have no effect: those that no draft of JSON schema defines, and formats
+// that are not known. There are at most 100 of them, also where more have none.
+func (g *Grammar) Ignored() []string { return g.ignored }
 
 // frame is a rule that waits for a value.
 type frame struct {

@@ -1,7 +1,6 @@
 package grammar
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"strconv"
@@ -167,14 +166,6 @@ func (a *nfa) encoded(from int32, lo, hi []byte, to int32) {
 	}
 }
 
-// dfa is a regular set of texts with one way to read each: state 0 is the beginning, and of each state a text of the
-// set can be reached.
-type dfa struct {
-	arcs [][]arc
-	end  []bool
-	work int // that it took
-}
-
 // determine returns the same texts as a dfa; it is empty if there are none.
 func (a *nfa) determine() (*dfa, error) {
 	d, known := new(dfa), map[string]int32{}
@@ -269,38 +260,3 @@ func (a *nfa) closure(from []int32) []int32 {
 	slices.Sort(all)
 	return all
 }
-
-// trim drops the states of which no text of the set can be reached.
-func (d *dfa) trim() *dfa {
-	live := slices.Clone(d.end)
-	for more := true; more; {
-		more = false
-		for i := len(d.arcs) - 1; i >= 0; i-- {
-			if !live[i] && slices.ContainsFunc(d.arcs[i], func(x arc) bool { return live[x.to] }) {
-				live[i], more = true, true
-			}
-		}
-	}
-	if len(live) == 0 || !live[0] {
-		return new(dfa)
-	}
-	names, trimmed := make([]int32, len(live)), new(dfa)
-	for i, ok := range live {
-		if ok {
-			names[i] = int32(len(trimmed.end))
-			trimmed.arcs, trimmed.end = append(trimmed.arcs, d.arcs[i]), append(trimmed.end, d.end[i])
-		}
-	}
-	for i, arcs := range trimmed.arcs {
-		arcs = slices.DeleteFunc(slices.Clone(arcs), func(x arc) bool { return !live[x.to] })
-		for j := range arcs {
-			arcs[j].to = names[arcs[j].to]
-		}
-		slices.SortFunc(arcs, func(x, y arc) int { return cmp.Compare(x.lo, y.lo) })
-		trimmed.arcs[i] = arcs
-	}
-	return trimmed
-}
-
-// empty reports whether there is no text.
-func (d *dfa) empty() bool { return len(d.arcs) == 0 }

@@ -58,6 +58,24 @@ func (b *numbers) multipleOf(v *big.Rat) {
 	b.step = new(big.Rat).SetFrac(lcm, new(big.Int).GCD(nil, nil, b.step.Denom(), v.Denom()))
 }
 
+// without returns parts of b, which together leave out some numbers.
+func (b numbers) without(values []string) (parts []numbers) {
+	parts = []numbers{b}
+	for _, v := range values {
+		r, err := parseNumber(v)
+		if err != nil {
+			continue // no number of a schema, which was read before
+		}
+		for _, p := range parts {
+			low, high := p, p
+			low.atMost(r, true)
+			high.atLeast(r, true)
+			parts = append(parts[1:], low, high)
+		}
+	}
+	return parts
+}
+
 // scaled returns the least and the most whole numbers n such that n/scale is within the bounds; nil for none.
 func (b *numbers) scaled(scale *big.Int) (least, most *big.Int) {
 	factor := new(big.Rat).SetInt(scale)

@@ -3,6 +3,7 @@ package grammar
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 )
@@ -12,7 +13,7 @@ func (c *compiler) values(start int32, facts []*node) error {
 	if list := listed(facts); list != nil {
 		return c.list(start, facts, list)
 	}
-	k := allowedKinds(facts)
+	k, not := allowedKinds(facts), exceptions(facts)
 	for _, of := range []struct {
 		kinds kinds
 		make  func(int32, []*node) error
@@ -27,11 +28,33 @@ func (c *compiler) values(start int32, facts []*node) error {
 		kinds kinds
 		text  string
 	}{{boolean, "true"}, {boolean, "false"}, {null, "null"}} {
-		if k&word.kinds != 0 {
+		if k&word.kinds != 0 && !not.has(word.text) {
 			c.literal(start, word.text, c.end())
 		}
 	}
 	return nil
+}
+
+// exceptions returns the values that some schemas except, spelled as they are generated.
+func exceptions(facts []*node) set {
+	not := set{}
+	for _, n := range facts {
+		for _, v := range n.except {
+			not.add(v)
+		}
+	}
+	return not
+}
+
+// of returns those of some values that are of a type.
+func (s set) of(k kinds) (values []string) {
+	for v := range s {
+		if kindOf(json.RawMessage(v))&k != 0 {
+			values = append(values, v)
+		}
+	}
+	slices.Sort(values)
+	return values
 }
 
 // end makes a state at which a rule ends.
@@ -81,40 +104,111 @@ func (c *compiler) list(start int32, facts []*node, values []string) error {
 
 // text adds strings.
 func (c *compiler) text(start int32, facts []*node) error {
-	b, pattern := bounds{0, unbounded}, (*node)(nil)
+	t := textsOf(facts)
+	switch {
+	case t.bounds.most != unbounded && t.bounds.least > t.bounds.most:
+		return nil
+	case len(t.patterns) == 0 && len(t.except) == 0:
+		c.jump(start, c.string(t.bounds), keep)
+		return nil
+	}
+	err := c.regular(start, fmt.Sprintf("string %v", t), func() (*dfa, error) { return c.strings(t) })
+	if err == nil || len(t.patterns) == 0 {
+		return err
+	}
+	return &Error{t.path, err}
+}
+
+// texts are what some schemas say of strings together.
+type texts struct {
+	bounds   bounds
+	patterns []string // that match
+	not      []string // that do not
+	except   []string
+	path     string // of a pattern
+}
+
+func textsOf(facts []*node) (t texts) {
+	t.bounds = bounds{0, unbounded}
 	for _, n := range facts {
-		b = b.both(n.charBounds)
-		if n.pattern == "" || pattern != nil && pattern.pattern == n.pattern {
-			continue
+		t.bounds = t.bounds.both(n.charBounds)
+		for _, p := range n.patterns {
+			t.path = p.path
+			if p.not {
+				t.not = append(t.not, p.text)
+			} else {
+				t.patterns = append(t.patterns, p.text)
+			}
 		}
-		if pattern != nil {
-			return errorf(n.patternPath, "two patterns or formats of one string are not supported: the other is %s",
-				pattern.patternPath)
-		}
-		pattern = n
 	}
-	if b.most != unbounded && b.least > b.most {
-		return nil
+	t.except = exceptions(facts).of(text)
+	for _, list := range []*[]string{&t.patterns, &t.not} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
 	}
-	if pattern == nil {
-		c.jump(start, c.string(b), keep)
-		return nil
+	return t
+}
+
+// strings returns the strings of which t tells, as JSON spells them.
+func (c *compiler) strings(t texts) (*dfa, error) {
+	first := `^` // any
+	if len(t.patterns) > 0 {
+		first = t.patterns[0]
 	}
-	key := "string " + strconv.Itoa(int(b.least)) + " " + strconv.Itoa(int(b.most)) + " " + pattern.pattern
-	err := c.regular(start, key, func() (*dfa, error) {
-		p, err := parsePattern(pattern.pattern)
-		if err == nil {
-			p, err = p.bound(b)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return p.quoted()
-	})
+	p, err := parsePattern(first)
+	if err == nil {
+		p, err = p.bound(t.bounds)
+	}
 	if err != nil {
-		return &Error{pattern.patternPath, err}
+		return nil, err
 	}
-	return nil
+	d, err := p.quoted()
+	for _, one := range t.patterns[min(1, len(t.patterns)):] {
+		d, err = c.split(d, err, one, false)
+	}
+	for _, one := range t.not {
+		d, err = c.split(d, err, one, true)
+	}
+	if err == nil && len(t.except) > 0 {
+		a := newNFA()
+		for _, v := range t.except {
+			a.end[a.text(0, v)] = true
+		}
+		var not *dfa
+		if not, err = a.determine(); err == nil {
+			d, err = d.product(not, true)
+		}
+	}
+	return d, err
+}
+
+// split leaves of strings those that match a pattern, or those that do not, if there was no error before.
+func (c *compiler) split(d *dfa, err error, pattern string, not bool) (*dfa, error) {
+	if err != nil {
+		return nil, err
+	}
+	m, err := c.matcher(pattern)
+	if err != nil {
+		return nil, err
+	}
+	return d.product(m, not)
+}
+
+// matcher returns the strings that match a pattern, as JSON spells them.
+func (c *compiler) matcher(pattern string) (*dfa, error) {
+	if d := c.matchers[pattern]; d != nil {
+		return d, nil
+	}
+	p, err := parsePattern(pattern)
+	if err != nil {
+		return nil, err
+	}
+	d, err := p.quoted()
+	if err == nil {
+		c.matchers[pattern] = d
+		err = c.spend(d.work)
+	}
+	return d, err
 }
 
 // both returns the bounds that hold where two do.
@@ -192,15 +286,21 @@ func (c *compiler) number(start int32, facts []*node) error {
 			path = n.path + "/multipleOf"
 		}
 	}
-	make, key := b.all, "number"
-	if allowedKinds(facts)&broken == 0 {
-		make, key = b.integers, "integer"
+	whole, key := allowedKinds(facts)&broken == 0, "number"
+	if whole {
+		key = "integer"
 	}
-	if b.least != nil || b.most != nil || b.step != nil {
+	if len(exceptions(facts).of(number)) > 0 || b.least != nil || b.most != nil || b.step != nil {
 		key = ""
 	}
-	if err := c.regular(start, key, make); err != nil {
-		return &Error{path, err}
+	for _, part := range b.without(exceptions(facts).of(number)) {
+		make := part.all
+		if whole {
+			make = part.integers
+		}
+		if err := c.regular(start, key, make); err != nil {
+			return &Error{path, err}
+		}
 	}
 	return nil
 }
@@ -234,11 +334,11 @@ func objectOf(facts []*node) objects {
 	return o
 }
 
-// of returns the schemas of a property.
+// of returns the schemas of a property that its name alone tells of.
 func (o objects) of(name string) (all []*node) {
 	for _, n := range o.facts {
 		p := n.properties[name]
-		if p == nil {
+		if p == nil && n.patterned == nil {
 			p = n.additional
 		}
 		if p != nil {
@@ -248,76 +348,37 @@ func (o objects) of(name string) (all []*node) {
 	return all
 }
 
-// others returns the schemas of properties that have no name.
-func (o objects) others() (all []*node) {
+// listed reports whether properties are listed, and nothing is said of others.
+func (o objects) listed() bool {
+	return slices.ContainsFunc(o.facts, func(n *node) bool { return n.properties != nil && !n.made }) &&
+		!slices.ContainsFunc(o.facts, func(n *node) bool { return n.additional != nil })
+}
+
+// named returns the schema of a property with a name; nil where there is none.
+func (n *node) named(name *string) *node {
+	if name == nil {
+		return nil
+	}
+	return n.properties[*name]
+}
+
+// values returns the schemas of a property with a name, or nil for any that is not named, that matches patterns or not.
+func (o objects) values(name *string, matches func(pattern string) bool) (all []*node) {
 	for _, n := range o.facts {
-		if n.additional != nil {
+		known := false
+		if p := n.named(name); p != nil {
+			all, known = append(all, p), true
+		}
+		for _, q := range n.patterned {
+			if matches(q.pattern.text) {
+				all, known = append(all, q.value), true
+			}
+		}
+		if !known && n.additional != nil {
 			all = append(all, n.additional)
 		}
 	}
 	return all
-}
-
-// listed reports whether properties are listed, and nothing is said of others.
-func (o objects) listed() bool {
-	return slices.ContainsFunc(o.facts, func(n *node) bool { return n.properties != nil }) &&
-		!slices.ContainsFunc(o.facts, func(n *node) bool { return n.additional != nil })
-}
-
-// object adds objects: their properties in order, then others if there may be some.
-//
-//	first[i], more[i]: before property i, and whether there was one before it
-func (c *compiler) object(start int32, facts []*node) error {
-	o := objectOf(facts)
-	open, closed := c.state(0), c.end()
-	c.literal(start, "{", open)
-	first, more := open, c.state(0)
-	behind := more // a comma, if there was a property
-	required := setOf(o.required)
-	for _, name := range o.names {
-		value, err := c.rule(o.of(name)...)
-		if err != nil {
-			return err
-		}
-		key, found := c.state(0), c.state(0)
-		c.spaced(key, quote(name)+":", found)
-		nextFirst, nextMore := c.state(0), c.state(0)
-		c.at(found).calls = append(c.at(found).calls, call{value, nextMore})
-		c.jump(first, key, keep)
-		c.spaced(behind, ",", key)
-		if !required.has(name) {
-			c.jump(first, nextFirst, keep)
-			c.jump(behind, nextMore, keep)
-		}
-		first, behind = nextFirst, nextMore
-	}
-	if !c.closed || !o.listed() {
-		if err := c.other(o, first, behind); err != nil {
-			return err
-		}
-	}
-	c.literal(first, "}", closed)
-	c.literal(behind, "}", closed)
-	return nil
-}
-
-// other adds properties that have no name, behind some or none.
-func (c *compiler) other(o objects, first, behind int32) error {
-	value, err := c.rule(o.others()...)
-	if err != nil {
-		return err
-	}
-	names, err := c.place("", func() (*dfa, error) { return unlike(o.names).quoted() })
-	if err != nil {
-		return errorf(pathOf(o.facts), "%w", err)
-	}
-	key, colon, found := c.state(0), c.state(0), c.state(0)
-	c.at(key).calls = append(c.at(key).calls, call{names, colon})
-	c.spaced(colon, ":", found)
-	c.at(found).calls = append(c.at(found).calls, call{value, behind})
-	c.jump(first, key, keep)
-	c.spaced(behind, ",", key)
-	return nil
 }
 
 // unlike is all strings but some.

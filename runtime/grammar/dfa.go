@@ -1,0 +1,150 @@
+package grammar
+
+import (
+	"cmp"
+	"slices"
+)
+
+// dfa is a regular set of texts with one way to read each: state 0 is the beginning, and of each state a text of the
+// set can be reached.
+type dfa struct {
+	arcs [][]arc
+	end  []bool
+	work int // that it took
+}
+
+// trim drops the states of which no text of the set can be reached.
+func (d *dfa) trim() *dfa {
+	live := slices.Clone(d.end)
+	for more := true; more; {
+		more = false
+		for i := len(d.arcs) - 1; i >= 0; i-- {
+			if !live[i] && slices.ContainsFunc(d.arcs[i], func(x arc) bool { return live[x.to] }) {
+				live[i], more = true, true
+			}
+		}
+	}
+	if len(live) == 0 || !live[0] {
+		return new(dfa)
+	}
+	names, trimmed := make([]int32, len(live)), new(dfa)
+	for i, ok := range live {
+		if ok {
+			names[i] = int32(len(trimmed.end))
+			trimmed.arcs, trimmed.end = append(trimmed.arcs, d.arcs[i]), append(trimmed.end, d.end[i])
+		}
+	}
+	for i, arcs := range trimmed.arcs {
+		arcs = slices.DeleteFunc(slices.Clone(arcs), func(x arc) bool { return !live[x.to] })
+		for j := range arcs {
+			arcs[j].to = names[arcs[j].to]
+		}
+		slices.SortFunc(arcs, func(x, y arc) int { return cmp.Compare(x.lo, y.lo) })
+		trimmed.arcs[i] = arcs
+	}
+	return trimmed
+}
+
+// empty reports whether there is no text.
+func (d *dfa) empty() bool { return len(d.arcs) == 0 }
+
+// accepts reports whether a text is of the set.
+func (d *dfa) accepts(text string) bool {
+	if d.empty() {
+		return false
+	}
+	at := int32(0)
+	for i := range len(text) {
+		if at = d.next(at, text[i]); at < 0 {
+			return false
+		}
+	}
+	return d.end[at]
+}
+
+// next returns the state behind a byte; -1 for none.
+func (d *dfa) next(at int32, b byte) int32 {
+	for _, a := range d.arcs[at] {
+		if a.lo <= b && b <= a.hi {
+			return a.to
+		}
+	}
+	return -1
+}
+
+// pair is a state of two sets; the second is -1 where no text of the second set can be reached.
+type pair struct{ a, b int32 }
+
+// product returns the texts of d that are of o as well, or with not those that are not.
+func (d *dfa) product(o *dfa, not bool) (*dfa, error) {
+	if d.empty() || o.empty() {
+		if not {
+			return d, nil
+		}
+		return new(dfa), nil
+	}
+	out, known, open := new(dfa), map[pair]int32{}, []pair(nil)
+	enter := func(p pair) int32 {
+		id, ok := known[p]
+		if !ok {
+			id = int32(len(open))
+			known[p], open = id, append(open, p)
+			inBoth := p.b >= 0 && o.end[p.b]
+			out.arcs, out.end = append(out.arcs, nil), append(out.end, d.end[p.a] && inBoth != not)
+		}
+		return id
+	}
+	enter(pair{0, 0})
+	for i := 0; i < len(open); i++ {
+		p := open[i]
+		if out.work += 1 + len(d.arcs[p.a]); len(open) > mostRegular {
+			return nil, errSize
+		}
+		for _, x := range d.arcs[p.a] {
+			for lo := int(x.lo); lo <= int(x.hi); {
+				to, hi := o.stretch(p.b, byte(lo), x.hi)
+				if out.work++; to >= 0 || not {
+					out.arcs[i] = append(out.arcs[i], arc{lo: byte(lo), hi: hi, to: enter(pair{x.to, to})})
+				}
+				lo = int(hi) + 1
+			}
+		}
+	}
+	work := out.work
+	out = out.trim()
+	out.work = work
+	return out, nil
+}
+
+// stretch returns where the byte lo leads, -1 for nowhere, and the last byte up to hi that leads there as well.
+func (d *dfa) stretch(at int32, lo, hi byte) (to int32, last byte) {
+	if at < 0 {
+		return -1, hi
+	}
+	for _, a := range d.arcs[at] {
+		switch {
+		case lo < a.lo:
+			return -1, min(hi, a.lo-1)
+		case lo <= a.hi:
+			return a.to, min(hi, a.hi)
+		}
+	}
+	return -1, hi
+}
+
+// include puts the texts of d into a, and returns where they begin.
+func (a *nfa) include(d *dfa) int32 {
+	first := int32(len(a.places))
+	for i := range max(1, len(d.arcs)) {
+		a.place()
+		if !d.empty() {
+			a.end[first+int32(i)] = d.end[i]
+		}
+	}
+	for i, arcs := range d.arcs {
+		for _, x := range arcs {
+			a.arc(first+int32(i), x.lo, x.hi, first+x.to)
+		}
+	}
+	return first
+}
