@@ -48,6 +48,7 @@ type compiler struct {
 	apartOf  map[*node][]*node // what to choose of where one of oneOf holds: see exclusive
 	negated  map[*node]*node   // what does not fit a schema
 	matchers map[string]*dfa   // of patterns
+	char     *dfa              // any character of a string; nil until it is needed
 }
 
 func newCompiler(s *schema) *compiler {
@@ -145,9 +146,19 @@ func (c *compiler) place(key string, make func() (*dfa, error)) (int32, error) {
 	if d.empty() {
 		return c.state(0), nil // it leads nowhere
 	}
-	first := int32(len(c.g.states))
+	any, err := c.matcher("^")
+	if err != nil {
+		return 0, err
+	}
+	first, frees := int32(len(c.g.states)), d.frees()
 	for i, arcs := range d.arcs {
-		s := state{arcs: slices.Clone(arcs), accept: d.end[i]}
+		s := state{arcs: slices.Clone(arcs), accept: d.end[i], regular: true}
+		if frees[i] {
+			s.free = free
+			if d.same(int32(i), any, any.next(0, '"')) {
+				s.free = inString
+			}
+		}
 		for j := range s.arcs {
 			s.arcs[j].to += first
 		}

@@ -148,3 +148,58 @@ func (a *nfa) include(d *dfa) int32 {
 	}
 	return first
 }
+
+// setOfTexts returns the set of some texts.
+func setOfTexts(texts []string) (*dfa, error) {
+	d := new(dfa)
+	if len(texts) == 0 {
+		return d, nil
+	}
+	state := func() int32 {
+		d.arcs, d.end = append(d.arcs, nil), append(d.end, false)
+		return int32(len(d.end) - 1)
+	}
+	state()
+	for _, text := range slices.Sorted(slices.Values(texts)) { // so that the last arc of a state is the one to share
+		at := int32(0)
+		for i := range len(text) {
+			arcs := d.arcs[at]
+			if n := len(arcs); n > 0 && arcs[n-1].lo == text[i] {
+				at = arcs[n-1].to
+				continue
+			}
+			to := state()
+			d.arcs[at] = append(d.arcs[at], arc{lo: text[i], hi: text[i], to: to})
+			at = to
+		}
+		if d.end[at] = true; len(d.end) > mostRegular {
+			return nil, errSize
+		}
+	}
+	d.work = len(d.end)
+	return d, nil
+}
+
+// same reports whether the states of two sets have the same texts before them, arc by arc.
+func (d *dfa) same(at int32, o *dfa, other int32) bool {
+	known, open := map[pair]bool{}, []pair{{at, other}}
+	for len(open) > 0 {
+		p := open[len(open)-1]
+		open = open[:len(open)-1]
+		if known[p] {
+			continue
+		}
+		known[p] = true
+		x, y := d.arcs[p.a], o.arcs[p.b]
+		if d.end[p.a] != o.end[p.b] || len(x) != len(y) {
+			return false
+		}
+		for i := range x {
+			if x[i].lo != y[i].lo || x[i].hi != y[i].hi {
+				return false
+			}
+			open = append(open, pair{x[i].to, y[i].to})
+		}
+	}
+	return true
+}

@@ -15,9 +15,11 @@ type state struct {
 	arcs   []arc  // taken with a byte
 	jumps  []jump // taken without one
 	calls  []call // a value that stands here
-	accept bool   // the rule may end here
-	text   bool   // any character of a string may follow, and leads back here
 	bounds int32  // of what the rule counts: an index
+	accept bool   // the rule may end here
+
+	regular bool // of a part in which arcs alone lead on, and do not count
+	free    freedom
 }
 
 // arc leads to a state with any byte of lo to hi.

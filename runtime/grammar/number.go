@@ -18,7 +18,7 @@ type numbers struct {
 const (
 	wholeDigits = 15 // of which a float64 keeps each
 	partDigits  = 15
-	openDigits  = 2 // next to a bound that is not in itself
+	openDigits  = 6 // next to a bound that is not in itself
 )
 
 // parseNumber reads a number of a schema.
@@ -183,6 +183,29 @@ func (a *nfa) divisible(m *big.Int) (*nfa, error) {
 		}
 	}
 	return out, nil
+}
+
+// of returns the numbers within bounds that are whole, or are not, or both.
+func (b *numbers) of(k kinds) (*dfa, error) {
+	switch k {
+	case integer:
+		return b.integers()
+	case number:
+		return b.all()
+	}
+	all, err := b.all()
+	if err != nil {
+		return nil, err
+	}
+	p, err := parsePattern(`^-?[0-9]+\.[0-9]*[1-9][0-9]*$`)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := p.bytes("")
+	if err != nil {
+		return nil, err
+	}
+	return all.product(parts, false)
 }
 
 // integers returns the whole numbers within bounds.
@@ -361,7 +384,7 @@ func maxInt(x, y *big.Int) *big.Int {
 	return x
 }
 
-// between adds the numbers with as many digits behind the point as the bounds have: those next to the bounds.
+// between adds the numbers with up to as many digits behind the point as the bounds have: those next to the bounds.
 func (b *numbers) between(a *nfa) error {
 	digits := 0
 	for _, r := range []*big.Rat{b.least, b.most} {
@@ -380,8 +403,16 @@ func (b *numbers) between(a *nfa) error {
 	if digits == 0 {
 		return nil
 	}
+	for n := 1; n <= digits; n++ {
+		b.nextTo(a, n)
+	}
+	return nil
+}
+
+// nextTo adds the numbers with so many digits behind the point that are within bounds and next to them: with one bound,
+// those up to the next whole number.
+func (b *numbers) nextTo(a *nfa, digits int) {
 	scale := power(digits)
-	// With one bound only, numbers next to it: the others have a whole number on either side.
 	least, most := b.scaled(scale)
 	if least == nil {
 		least = new(big.Int).Sub(most, scale)
@@ -394,7 +425,6 @@ func (b *numbers) between(a *nfa) error {
 		point.end[end] = true
 	}
 	a.pointed(point, digits)
-	return nil
 }
 
 // pointed adds numbers with a point before the last digits.

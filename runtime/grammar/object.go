@@ -83,11 +83,7 @@ func (c *compiler) nameSetOf(facts []*node) (*dfa, error) {
 	if err != nil || list == nil {
 		return d, err
 	}
-	a := newNFA()
-	for _, v := range list {
-		a.end[a.text(0, v)] = true
-	}
-	some, err := a.determine()
+	some, err := setOfTexts(list)
 	if err != nil {
 		return nil, err
 	}
@@ -183,6 +179,15 @@ func (c *compiler) valuesOf(p *properties, name string) ([]*node, error) {
 	return values, failed
 }
 
+// closed reports whether there can be no properties but those that are named; listed: where none others are meant.
+func (p *properties) closed(listed bool) bool {
+	if slices.ContainsFunc(p.facts, func(n *node) bool { return n.patterned != nil }) {
+		return false
+	}
+	return listed && p.listed() ||
+		slices.ContainsFunc(p.facts, func(n *node) bool { return n.additional != nil && n.additional.never })
+}
+
 // class are names of properties that match the same patterns.
 type class struct {
 	names   *dfa
@@ -191,13 +196,16 @@ type class struct {
 
 // others adds properties that have no name, behind those that have.
 func (c *compiler) others(p *properties, at []int32) error {
+	if p.closed(c.schema.closed) {
+		return nil
+	}
 	classes, err := c.classes(p)
 	if err != nil {
 		return errorf(pathOf(p.facts), "%w", err)
 	}
 	keys := c.keys(at, p)
 	for _, class := range classes {
-		if len(class.matches) == 0 && c.closed && p.listed() {
+		if len(class.matches) == 0 && c.schema.closed && p.listed() {
 			continue
 		}
 		values := p.values(nil, class.matches.has)
@@ -224,9 +232,20 @@ func (c *compiler) others(p *properties, at []int32) error {
 
 // classes returns the names that properties can have beside those that are named, by the patterns that they match.
 func (c *compiler) classes(p *properties) ([]class, error) {
-	names, err := unlike(p.objects.names).quoted()
-	if err == nil && p.names != nil {
-		names, err = p.names.product(names, false)
+	names, err := p.names, error(nil)
+	if names == nil {
+		names, err = c.matcher("^") // any
+	}
+	if err != nil {
+		return nil, err
+	}
+	var named []string
+	for _, name := range p.objects.names {
+		named = append(named, quote(name))
+	}
+	known, err := setOfTexts(named)
+	if err == nil {
+		names, err = names.product(known, true)
 	}
 	if err != nil {
 		return nil, err

@@ -248,13 +248,16 @@ func (c *chars) bound(b bounds) (*chars, error) {
 }
 
 // quoted returns the strings as JSON spells them.
-func (c *chars) quoted() (*dfa, error) {
+func (c *chars) quoted() (*dfa, error) { return c.bytes(`"`) }
+
+// bytes returns the strings with their characters as JSON spells them, between quotes or none.
+func (c *chars) bytes(quote string) (*dfa, error) {
 	a := newNFA()
 	first := int32(len(a.places))
 	for range c.places {
 		a.place()
 	}
-	a.arc(0, '"', '"', first)
+	a.jump(a.text(0, quote), first)
 	end := a.place()
 	a.end[end] = true
 	for p, at := range c.places {
@@ -269,7 +272,7 @@ func (c *chars) quoted() (*dfa, error) {
 			}
 		}
 		if c.end[p] {
-			a.arc(from, '"', '"', end)
+			a.jump(a.text(from, quote), end)
 		}
 	}
 	return a.determine()

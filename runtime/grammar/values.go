@@ -17,7 +17,7 @@ func (c *compiler) values(start int32, facts []*node) error {
 	for _, of := range []struct {
 		kinds kinds
 		make  func(int32, []*node) error
-	}{{text, c.text}, {integer, c.number}, {object, c.object}, {array, c.array}} {
+	}{{text, c.text}, {number, c.number}, {object, c.object}, {array, c.array}} {
 		if k&of.kinds != 0 {
 			if err := of.make(start, facts); err != nil {
 				return err
@@ -75,6 +75,18 @@ func (c *compiler) regular(start int32, key string, make func() (*dfa, error)) e
 
 // list adds those of some values that the schemas allow otherwise as well.
 func (c *compiler) list(start int32, facts []*node, values []string) error {
+	values, err := c.fitting(facts, values)
+	if err != nil {
+		return err
+	}
+	return c.regular(start, "", func() (*dfa, error) { return setOfTexts(values) })
+}
+
+// fitting returns those of some values that some schemas allow that list them.
+func (c *compiler) fitting(facts []*node, values []string) (fit []string, err error) {
+	if !slices.ContainsFunc(facts, func(n *node) bool { return n.implied|n.kinds != 0 || n.except != nil || n.never }) {
+		return values, nil
+	}
 	others := make([]*node, len(facts))
 	for i, n := range facts {
 		others[i] = new(*n)
@@ -84,22 +96,18 @@ func (c *compiler) list(start int32, facts []*node, values []string) error {
 	rest.work = c.work
 	begin := rest.state(0)
 	if err := rest.values(begin, others); err != nil {
-		return err
+		return nil, err
 	}
 	if some, err := rest.finish(begin); err != nil || !some {
-		return err
+		return nil, err
 	}
 	c.work = rest.work
-	a := newNFA()
 	for _, v := range values {
 		if s := rest.g.Next(rest.g.Start(), []byte(v)...); s != nil && s.Done() {
-			a.end[a.text(0, v)] = true
-		}
-		if len(a.places) > mostRegular {
-			return errorf(pathOf(facts), "%w", errSize)
+			fit = append(fit, v)
 		}
 	}
-	return c.regular(start, "", a.determine)
+	return fit, nil
 }
 
 // text adds strings.
@@ -108,7 +116,7 @@ func (c *compiler) text(start int32, facts []*node) error {
 	switch {
 	case t.bounds.most != unbounded && t.bounds.least > t.bounds.most:
 		return nil
-	case len(t.patterns) == 0 && len(t.except) == 0:
+	case len(t.patterns)+len(t.not)+len(t.except) == 0:
 		c.jump(start, c.string(t.bounds), keep)
 		return nil
 	}
@@ -169,17 +177,14 @@ func (c *compiler) strings(t texts) (*dfa, error) {
 	for _, one := range t.not {
 		d, err = c.split(d, err, one, true)
 	}
-	if err == nil && len(t.except) > 0 {
-		a := newNFA()
-		for _, v := range t.except {
-			a.end[a.text(0, v)] = true
-		}
-		var not *dfa
-		if not, err = a.determine(); err == nil {
-			d, err = d.product(not, true)
-		}
+	if err != nil || len(t.except) == 0 {
+		return d, err
 	}
-	return d, err
+	not, err := setOfTexts(t.except)
+	if err != nil {
+		return nil, err
+	}
+	return d.product(not, true)
 }
 
 // split leaves of strings those that match a pattern, or those that do not, if there was no error before.
@@ -231,11 +236,7 @@ func (c *compiler) string(b bounds) int32 {
 	start, loop := c.state(of), c.state(of)
 	c.parts[key] = start
 	c.literal(start, `"`, loop)
-	a := newNFA()
-	back := a.place()
-	a.end[back] = true
-	a.chars(0, anyChar, back)
-	d, err := a.determine()
+	d, err := c.oneChar()
 	if err != nil {
 		panic(err) // it is always the same
 	}
@@ -258,10 +259,26 @@ func (c *compiler) string(b bounds) int32 {
 		}
 	}
 	quote := c.end()
-	c.at(loop).text = true
+	c.at(loop).free = inString
 	c.at(loop).arcs = append(c.at(loop).arcs, arc{'"', '"', enough, quote})
 	sortArcs(c.at(loop).arcs)
 	return start
+}
+
+// oneChar returns any character, as JSON spells it in a string.
+func (c *compiler) oneChar() (*dfa, error) {
+	if c.char == nil {
+		a := newNFA()
+		end := a.place()
+		a.end[end] = true
+		a.chars(0, anyChar, end)
+		d, err := a.determine()
+		if err != nil {
+			return nil, err
+		}
+		c.char = d
+	}
+	return c.char, nil
 }
 
 func sortArcs(arcs []arc) {
@@ -286,19 +303,13 @@ func (c *compiler) number(start int32, facts []*node) error {
 			path = n.path + "/multipleOf"
 		}
 	}
-	whole, key := allowedKinds(facts)&broken == 0, "number"
-	if whole {
-		key = "integer"
-	}
-	if len(exceptions(facts).of(number)) > 0 || b.least != nil || b.most != nil || b.step != nil {
+	kinds, not := allowedKinds(facts)&number, exceptions(facts).of(number)
+	key := fmt.Sprint("number ", kinds)
+	if not != nil || b.least != nil || b.most != nil || b.step != nil {
 		key = ""
 	}
-	for _, part := range b.without(exceptions(facts).of(number)) {
-		make := part.all
-		if whole {
-			make = part.integers
-		}
-		if err := c.regular(start, key, make); err != nil {
+	for _, part := range b.without(not) {
+		if err := c.regular(start, key, func() (*dfa, error) { return part.of(kinds) }); err != nil {
 			return &Error{path, err}
 		}
 	}
@@ -381,50 +392,14 @@ func (o objects) values(name *string, matches func(pattern string) bool) (all []
 	return all
 }
 
-// unlike is all strings but some.
-func unlike(names []string) *chars {
-	c := newChars()
-	rest := c.any(c.place())
-	c.end[0], c.end[rest] = true, true
-	at := map[string]int32{"": 0}
-	for _, name := range names {
-		for i, r := range name {
-			before, after := name[:i], name[:i]+string(r)
-			if _, ok := at[after]; !ok {
-				at[after] = c.char(at[before], []rune{r, r})
-				c.end[at[after]] = true
-			}
-		}
-	}
-	for _, name := range names {
-		c.end[at[name]] = false
-	}
-	for _, p := range at {
-		var used []rune
-		for _, a := range c.places[p].arcs {
-			used = append(used, a.ranges[0])
-		}
-		c.places[p].arcs = append(c.places[p].arcs, charArc{except(used), rest})
-	}
-	return c
-}
-
-// except is all characters but some.
-func except(used []rune) (ranges []rune) {
-	slices.Sort(used)
-	from := rune(0)
-	for _, r := range used {
-		if from < r {
-			ranges = append(ranges, from, r-1)
-		}
-		from = r + 1
-	}
-	return append(ranges, from, anyChar[1])
-}
-
 // array adds lists: the items that have schemas of their own, then as many of the others as there may be.
 func (c *compiler) array(start int32, facts []*node) error {
 	b, own, unique := bounds{0, unbounded}, 0, ""
+	not := exceptions(facts).of(array)
+	if len(not) > 1 || len(not) == 1 && not[0] != "[]" {
+		return nil // to tell others apart from these would take too much
+	}
+	b.least = int32(len(not))
 	for _, n := range facts {
 		b, own, unique = b.both(n.itemBounds), max(own, len(n.prefix)), cmp.Or(unique, n.unique)
 	}
