@@ -52,7 +52,7 @@ type compiler struct {
 }
 
 func newCompiler(s *schema) *compiler {
-	g := &Grammar{bounds: []bounds{{0, unbounded}}}
+	g := &Grammar{bounds: []bounds{anyNumber}}
 	return &compiler{schema: s, g: g, rules: map[string]int32{}, parts: map[string]int32{},
 		apartOf: map[*node][]*node{}, negated: map[*node]*node{}, matchers: map[string]*dfa{}}
 }
@@ -238,12 +238,11 @@ func (c *compiler) expand(nodes []*node) (ways [][]*node, err error) {
 		if err := c.spend(100 + len(w.facts)*len(w.facts)); err != nil { // that much more than a place of an automaton
 			return nil, errorf(pathOf(nodes), "%w", err)
 		}
-		switch {
-		case impossible(w.facts):
-			continue
-		case len(w.choices) == 0:
-			ways = append(ways, w.facts)
-		default:
+		if len(w.choices) == 0 {
+			if !impossible(w.facts) {
+				ways = append(ways, w.facts)
+			}
+		} else {
 			more, err := c.choose(w)
 			if err != nil {
 				return nil, err
@@ -257,20 +256,70 @@ func (c *compiler) expand(nodes []*node) (ways [][]*node, err error) {
 	return ways, nil
 }
 
-// choose returns the ways in which one of the first choice of a way holds, the first of them last.
+// choose returns the ways in which one of the first choice of a way holds, the first of them last; none if one of
+// all choices is impossible.
 func (c *compiler) choose(w way) (ways []way, err error) {
-	chosen := w.choices[0]
-	if slices.ContainsFunc(chosen.options, func(n *node) bool { return slices.Contains(w.facts, n) }) {
-		return []way{{w.facts, w.choices[1:]}}, nil
+	w.choices = slices.DeleteFunc(slices.Clone(w.choices), func(x choice) bool {
+		return slices.ContainsFunc(x.options, func(n *node) bool { return holds(w.facts, n) })
+	})
+	switch {
+	case impossible(w.facts):
+		return nil, nil
+	case len(w.choices) == 0:
+		return []way{w}, nil
 	}
-	for _, n := range slices.Backward(chosen.options) {
-		next := way{slices.Clone(w.facts), slices.Clone(w.choices[1:])}
-		if err := c.gather(&next, n, chosen.above); err != nil {
-			return nil, err
+	rest := w.choices[1:]
+	for i, x := range w.choices {
+		var all []way
+		for _, n := range slices.Backward(x.options) {
+			next := way{slices.Clone(w.facts), slices.Clone(rest)}
+			if err := c.gather(&next, n, x.above); err != nil {
+				return nil, err
+			}
+			if err := c.spend(10 + len(next.facts)); err != nil {
+				return nil, errorf(n.path, "%w", err)
+			}
+			if !impossible(next.facts) {
+				if all = append(all, next); i > 0 {
+					break
+				}
+			}
 		}
-		ways = append(ways, next)
+		if len(all) == 0 {
+			return nil, nil
+		}
+		if i == 0 {
+			ways = all
+		}
 	}
 	return ways, nil
+}
+
+// holds reports whether a schema says no more than some others, as far as that is told at a glance.
+func holds(facts []*node, n *node) bool {
+	if slices.Contains(facts, n) {
+		return true
+	}
+	if !n.made || n.kinds != 0 && strictKinds(facts)&^n.kinds != 0 {
+		return false
+	}
+	if len(n.names) == 0 {
+		return n.onlyKinds()
+	}
+	return len(n.names) == 1 && n.properties[n.names[0]].never && forbidden(facts, n.names[0])
+}
+
+// onlyKinds reports whether a schema that was made says nothing but the type.
+func (n *node) onlyKinds() bool {
+	o := *n
+	o.kinds = 0
+	return o.anything() && len(o.patterns) == 0 && o.itemBounds == anyNumber && o.charBounds == anyNumber && o.prefix == nil &&
+		o.propertyBounds == anyNumber && o.numbers == numbers{}
+}
+
+// forbidden reports whether objects cannot have a property.
+func forbidden(facts []*node, name string) bool {
+	return slices.ContainsFunc(objects{facts: facts}.of(name), func(p *node) bool { return p.never })
 }
 
 // impossible reports whether some schemas contradict each other, as far as types, values and properties tell.
@@ -281,10 +330,8 @@ func impossible(facts []*node) bool {
 	}
 	for _, n := range facts {
 		for _, name := range n.required {
-			for _, o := range facts {
-				if p := o.properties[name]; p != nil && p.never {
-					return true
-				}
+			if strictKinds(objects{facts: facts}.of(name)) == 0 {
+				return true
 			}
 		}
 	}

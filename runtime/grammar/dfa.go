@@ -203,3 +203,13 @@ func (d *dfa) same(at int32, o *dfa, other int32) bool {
 	}
 	return true
 }
+
+// space makes marks spaces that may be left out, in a set of texts in which no other one begins where a mark stands.
+func (d *dfa) space() {
+	for i, arcs := range slices.Backward(d.arcs) { // what a mark leads to stands behind it
+		if len(arcs) == 1 && arcs[0].lo == mark {
+			to := arcs[0].to
+			d.arcs[i] = append([]arc{{lo: ' ', hi: ' ', to: to}}, d.arcs[to]...)
+		}
+	}
+}

@@ -58,6 +58,9 @@ type bounds struct {
 
 const unbounded = -1
 
+// anyNumber are the bounds of what is not counted.
+var anyNumber = bounds{0, unbounded}
+
 // after returns a count after op, and whether op is possible.
 func (b bounds) after(o op, n int32) (int32, bool) {
 	switch {

@@ -21,7 +21,7 @@ type properties struct {
 
 // object adds objects: their properties in order, then others if there may be some.
 func (c *compiler) object(start int32, facts []*node) error {
-	p := properties{objects: objectOf(facts), b: bounds{0, unbounded}}
+	p := properties{objects: objectOf(facts), b: anyNumber}
 	not := exceptions(facts).of(object)
 	if len(not) > 1 || len(not) == 1 && not[0] != "{}" {
 		return nil // to tell others apart from these would take too much

@@ -277,25 +277,3 @@ func (c *chars) bytes(quote string) (*dfa, error) {
 	}
 	return a.determine()
 }
-
-// formats are what strings of the formats of JSON schema look like. Some leave texts out that are of the format, too.
-var formats = map[string]string{
-	"date":      `^` + date + `$`,
-	"time":      `^` + clock + `$`,
-	"date-time": `^` + date + `T` + clock + `$`,
-	"uuid":      `^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`,
-	"email":     `^[a-z0-9_+-]{1,20}(\.[a-z0-9_+-]{1,20}){0,2}@` + host + `$`,
-	"hostname":  `^` + host + `$`,
-	"ipv4":      `^` + octet + `(\.` + octet + `){3}$`,
-	"uri":       `^https?://` + host + `(/[A-Za-z0-9_.~-]{0,40}){0,8}$`,
-	"duration":  `^P([0-9]{1,4}D(T` + timeSpan + `)?|T` + timeSpan + `|[0-9]{1,4}W)$`,
-}
-
-const (
-	date = `[1-9][0-9]{3}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|` +
-		`02-(0[1-9]|1[0-9]|2[0-8]))`
-	clock    = `([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])`
-	host     = `[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?){0,4}`
-	octet    = `(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])`
-	timeSpan = `([0-9]{1,4}H([0-9]{1,4}M([0-9]{1,4}S)?)?|[0-9]{1,4}M([0-9]{1,4}S)?|[0-9]{1,4}S)`
-)

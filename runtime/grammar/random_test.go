@@ -127,7 +127,7 @@ func (m *maker) fine() obj {
 			"minItems": m.IntN(3), "maxItems": 2 + m.IntN(3)}
 	case 0:
 		return obj{"type": "string", "format": m.one(
-			"date", "time", "date-time", "uuid", "email", "ipv4", "hostname", "uri", "duration")}
+			"date", "time", "date-time", "uuid", "email", "ipv4", "ipv6", "hostname", "uri", "duration", "regex")}
 	case 1:
 		return obj{"type": "string", "pattern": m.one(
 			"^[a-z]{2,5}$", "a+b?", "^(x|yy)*$", `^\d{3}-\d{2}$`, `^[^"]{1,3}$`, "^.$|z")}

@@ -191,9 +191,8 @@ func unescape(part string) string { return strings.NewReplacer("~1", "/", "~0", 
 
 // empty makes a schema that allows anything.
 func (s *schema) empty(path string) *node {
-	free := bounds{0, unbounded}
 	s.count++
-	return &node{id: s.count - 1, path: path, itemBounds: free, charBounds: free, propertyBounds: free}
+	return &node{id: s.count - 1, path: path, itemBounds: anyNumber, charBounds: anyNumber, propertyBounds: anyNumber}
 }
 
 // read reads the schema at a path.

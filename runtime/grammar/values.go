@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // values adds what some schemas allow together to a rule.
@@ -75,11 +76,46 @@ func (c *compiler) regular(start int32, key string, make func() (*dfa, error)) e
 
 // list adds those of some values that the schemas allow otherwise as well.
 func (c *compiler) list(start int32, facts []*node, values []string) error {
-	values, err := c.fitting(facts, values)
+	values, err := c.fitting(facts, slices.Clone(values))
 	if err != nil {
 		return err
 	}
-	return c.regular(start, "", func() (*dfa, error) { return setOfTexts(values) })
+	for i, v := range values {
+		values[i] = marked(v)
+	}
+	return c.regular(start, "", func() (*dfa, error) {
+		d, err := setOfTexts(values)
+		if err == nil {
+			d.space()
+		}
+		return d, err
+	})
+}
+
+// mark stands for a space if one likes. No value has it: JSON escapes it.
+const mark = '\x1f'
+
+// marked puts marks behind the commas and colons of a value.
+func marked(value string) string {
+	if value[0] != '[' && value[0] != '{' {
+		return value
+	}
+	var b strings.Builder
+	in := false // a string
+	for i := 0; i < len(value); i++ {
+		c := value[i]
+		b.WriteByte(c)
+		switch {
+		case c == '"':
+			in = !in
+		case in && c == '\\':
+			i++
+			b.WriteByte(value[i])
+		case !in && (c == ',' || c == ':'):
+			b.WriteByte(mark)
+		}
+	}
+	return b.String()
 }
 
 // fitting returns those of some values that some schemas allow that list them.
@@ -137,7 +173,7 @@ type texts struct {
 }
 
 func textsOf(facts []*node) (t texts) {
-	t.bounds = bounds{0, unbounded}
+	t.bounds = anyNumber
 	for _, n := range facts {
 		t.bounds = t.bounds.both(n.charBounds)
 		for _, p := range n.patterns {
@@ -394,7 +430,7 @@ func (o objects) values(name *string, matches func(pattern string) bool) (all []
 
 // array adds lists: the items that have schemas of their own, then as many of the others as there may be.
 func (c *compiler) array(start int32, facts []*node) error {
-	b, own, unique := bounds{0, unbounded}, 0, ""
+	b, own, unique := anyNumber, 0, ""
 	not := exceptions(facts).of(array)
 	if len(not) > 1 || len(not) == 1 && not[0] != "[]" {
 		return nil // to tell others apart from these would take too much
@@ -505,9 +541,8 @@ func few(facts []*node) []string {
 
 // constant makes the schema of one value.
 func (c *compiler) constant(value string) *node {
-	free := bounds{0, unbounded}
-	n := &node{id: c.count, itemBounds: free, charBounds: free, values: []json.RawMessage{json.RawMessage(value)}}
-	c.count++
+	n := c.empty("#")
+	n.values = raws([]string{value})
 	return n
 }
 
