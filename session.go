@@ -152,6 +152,7 @@ type Stats struct {
 	PromptTokens int           // tokens of the prompt
 	ReusedTokens int           // of these, tokens that were known from before
 	Shortened    bool          // a value was ended by [Settings].Complete: it may lack something, and Stop is why
+	Ignored      []string      // paths of keywords of [Settings].Schema that have no effect; at most 100
 	Tokens       int           // tokens generated, the end token not counted
 	CloudTokens  int           // of these, chosen by the large model
 	Timeouts     int           // of these, tokens that the small model chose as the large one did not answer in time
@@ -185,7 +186,7 @@ func statsOf(s *engine.Session) Stats {
 	a, r := s.Summary(), s.Routing()
 	return Stats{
 		Text: a.Text, Stop: a.Stop, Shortened: a.Shortened, PromptTokens: a.PromptTokens, ReusedTokens: a.ReusedTokens,
-		Tokens: a.Tokens, Passes: a.Passes, PromptTime: a.PromptTime, DecodeTime: a.DecodeTime,
+		Ignored: a.Ignored, Tokens: a.Tokens, Passes: a.Passes, PromptTime: a.PromptTime, DecodeTime: a.DecodeTime,
 		CloudTokens: a.Cloud, Timeouts: a.Timeouts, Asks: r.Asks, Hits: r.Hits,
 		BytesUp: r.BytesUp, BytesDown: r.BytesDown, Hidden: r.Hidden, Exposed: r.Exposed, Err: r.Cause,
 	}

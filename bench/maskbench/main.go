@@ -7,6 +7,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -84,6 +85,8 @@ type bench struct {
 	invalid, let    int
 	reasons         map[string]int // why schemas did not pass
 	masks, compiles []time.Duration
+	largest         int // bytes of a grammar
+	ignored         int // schemas with keywords that have no effect
 }
 
 // example is a value of a schema, or no value of it.
@@ -107,12 +110,15 @@ func (b *bench) file(name string) error {
 	}
 	b.schemas++
 	start := b.clock()
-	g, err := grammar.Schema(of.Schema)
+	g, err := grammar.Schema(context.Background(), of.Schema)
 	b.compiles = append(b.compiles, b.clock()-start)
 	if err != nil {
 		b.refused++
 		b.fail(name, "refused: "+general(err), err.Error())
 		return nil
+	}
+	if b.largest = max(b.largest, g.Bytes()); len(g.Ignored()) > 0 {
+		b.ignored++
 	}
 	m, ok := grammar.NewMatcher(g, b.vocab), true
 	for i, e := range of.Tests {
@@ -190,6 +196,8 @@ func (b *bench) report(w io.Writer) {
 	fmt.Fprintf(w, "schemas           %d\n", b.schemas)
 	fmt.Fprintf(w, "pass              %d (%.1f%%)\n", b.passed, 100*float64(b.passed)/float64(b.schemas))
 	fmt.Fprintf(w, "refused           %d\n", b.refused)
+	fmt.Fprintf(w, "with ignored keys %d\n", b.ignored)
+	fmt.Fprintf(w, "largest grammar   %.1f MiB\n", float64(b.largest)/(1<<20))
 	fmt.Fprintf(w, "valid values      %d, %d accepted\n", b.valid, b.accepted)
 	fmt.Fprintf(w, "invalid values    %d, %d let through\n", b.invalid, b.let)
 	times(w, "masks", b.masks)

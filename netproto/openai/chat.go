@@ -12,14 +12,13 @@ func (s *Server) chat(ctx context.Context, t *reply, body []byte) error {
 	var schemas map[string][]byte // of calls of each tool
 	shape := &chatShape{s: s, r: r}
 	return t.do(ctx, &job{request: &r.request, shape: shape,
+		tools: len(r.tools) > 0 && r.choice.mode != "none",
+		follow: func(ctx context.Context) (err error) {
+			schema, schemas, err = r.callSchema(ctx, s.model)
+			return err
+		},
 		prompts: func() ([][]int32, error) {
 			shape.head = s.head("chatcmpl-", "chat.completion", r.model)
-			if r.choice.mode != "none" {
-				var err error
-				if schema, schemas, err = r.callSchema(ctx, s.model); err != nil {
-					return nil, err
-				}
-			}
 			ids, err := s.model.Chat(r.talk)
 			return [][]int32{ids}, err
 		},
@@ -42,7 +41,7 @@ type chatObject struct {
 	head
 	Choices []chatChoice `json:"choices"`
 	Usage   usage        `json:"usage"`
-	Own     extension    `json:"pilotfish"`
+	Own     *extension   `json:"pilotfish"`
 }
 
 type chatChoice struct {
@@ -76,7 +75,7 @@ type toolCalled struct {
 func (c *chatShape) param() string { return "messages" }
 
 func (c *chatShape) all(results []result, u usage) any {
-	o := chatObject{head: c.head, Usage: u, Own: extension{c.r.settings.Seed}}
+	o := chatObject{head: c.head, Usage: u, Own: c.r.extension()}
 	for i, r := range results {
 		text := string(r.text)
 		m := chatMessage{Role: "assistant", Content: &text}
@@ -134,7 +133,7 @@ func (c *chatShape) begin(index int) (all []any) {
 	empty := ""
 	first := c.chunk(chatDelta{Index: index, Delta: delta{Role: "assistant", Content: &empty}})
 	if index == 0 {
-		first.Own = &extension{c.r.settings.Seed}
+		first.Own = c.r.extension()
 	}
 	return []any{first}
 }

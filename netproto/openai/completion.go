@@ -177,7 +177,7 @@ type textChoice struct {
 func (c *textShape) param() string { return "prompt" }
 
 func (c *textShape) all(results []result, u usage) any {
-	o := textObject{head: c.head, Usage: &u, Own: &extension{c.r.settings.Seed}}
+	o := textObject{head: c.head, Usage: &u, Own: c.r.extension()}
 	for i, r := range results {
 		at := 0
 		o.Choices = append(o.Choices, textChoice{c.echo(i) + string(r.text), i,
@@ -200,7 +200,7 @@ func (c *textShape) chunks(index int, p piece) []any {
 	}
 	o := textObject{head: c.head, Choices: []textChoice{{text, index, probs, nil, own}}}
 	if !begun && index == 0 {
-		o.Own = &extension{c.r.settings.Seed}
+		o.Own = c.r.extension()
 	}
 	return []any{o}
 }

@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,24 +13,29 @@ import (
 
 // Schema makes the grammar of the values of a JSON schema: a part of draft 2020-12 that docs/structured.md lists. What
 // is wrong, is not supported, or allows no value at all is an [Error].
-func Schema(raw []byte) (*Grammar, error) { return grammarOf(raw, false) }
+//
+// What it takes is bounded, in steps and in memory, and it ends with the cause of ctx when that does.
+func Schema(ctx context.Context, raw []byte) (*Grammar, error) { return grammarOf(ctx, raw, false) }
 
 // Closed makes the grammar of those values of a JSON schema in which objects have no other properties than those that
 // are listed, unless none are or additionalProperties says otherwise: what is meant where nobody thought of others.
-func Closed(raw []byte) (*Grammar, error) { return grammarOf(raw, true) }
+func Closed(ctx context.Context, raw []byte) (*Grammar, error) { return grammarOf(ctx, raw, true) }
 
-func grammarOf(raw []byte, closed bool) (*Grammar, error) {
-	s, err := parse(raw)
-	if err != nil {
-		return nil, err
+func grammarOf(ctx context.Context, raw []byte, closed bool) (g *Grammar, err error) {
+	s, err := parse(&effort{stop: func() error { return context.Cause(ctx) }}, raw)
+	if err == nil {
+		s.closed = closed
+		g, err = compile(s)
 	}
-	s.closed = closed
-	return compile(s)
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return g, err
 }
 
 // Object makes the grammar of all JSON objects.
 func Object() *Grammar {
-	g, err := Schema([]byte(`{"type": "object"}`))
+	g, err := Schema(context.Background(), []byte(`{"type": "object"}`))
 	if err != nil {
 		panic(err)
 	}
@@ -43,7 +49,6 @@ type compiler struct {
 	rules   map[string]int32 // starts, by the facts that they are of
 	parts   map[string]int32 // starts of regular parts, by what they are
 	pending []func() error   // what is still to be made of rules that have a start
-	work    int              // so far: see mostWork
 
 	apartOf  map[*node][]*node // what to choose of where one of oneOf holds: see exclusive
 	negated  map[*node]*node   // what does not fit a schema
@@ -91,14 +96,6 @@ func (c *compiler) finish(start int32) (some bool, err error) {
 	return c.g.prune(), nil
 }
 
-// spend counts work, of which there may be so much.
-func (c *compiler) spend(work int) error {
-	if c.work += work; c.work > mostWork {
-		return errWork
-	}
-	return nil
-}
-
 // state makes a state; of the rule of another, where they share a count.
 func (c *compiler) state(bounds int32) int32 {
 	c.g.states = append(c.g.states, state{bounds: bounds})
@@ -138,7 +135,7 @@ func (c *compiler) place(key string, make func() (*dfa, error)) (int32, error) {
 	}
 	d, err := make()
 	if err == nil {
-		err = c.spend(d.work)
+		err = c.spend(20 * len(d.arcs))
 	}
 	if err != nil {
 		return 0, err

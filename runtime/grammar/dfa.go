@@ -10,20 +10,18 @@ import (
 type dfa struct {
 	arcs [][]arc
 	end  []bool
-	work int // that it took
 }
 
 // trim drops the states of which no text of the set can be reached.
 func (d *dfa) trim() *dfa {
-	live := slices.Clone(d.end)
-	for more := true; more; {
-		more = false
-		for i := len(d.arcs) - 1; i >= 0; i-- {
-			if !live[i] && slices.ContainsFunc(d.arcs[i], func(x arc) bool { return live[x.to] }) {
-				live[i], more = true, true
-			}
+	next := make([][]int32, len(d.arcs))
+	for i, arcs := range d.arcs {
+		for _, x := range arcs {
+			next[i] = append(next[i], x.to)
 		}
 	}
+	live := slices.Clone(d.end)
+	reaching(next, live)
 	if len(live) == 0 || !live[0] {
 		return new(dfa)
 	}
@@ -43,6 +41,30 @@ func (d *dfa) trim() *dfa {
 		trimmed.arcs[i] = arcs
 	}
 	return trimmed
+}
+
+// reaching adds to some states those from which one of them is reached.
+func reaching(next [][]int32, in []bool) {
+	before := make([][]int32, len(next))
+	var open []int32
+	for i, all := range next {
+		for _, to := range all {
+			before[to] = append(before[to], int32(i))
+		}
+		if in[i] {
+			open = append(open, int32(i))
+		}
+	}
+	for len(open) > 0 {
+		at := open[len(open)-1]
+		open = open[:len(open)-1]
+		for _, i := range before[at] {
+			if !in[i] {
+				in[i] = true
+				open = append(open, i)
+			}
+		}
+	}
 }
 
 // empty reports whether there is no text.
@@ -76,7 +98,7 @@ func (d *dfa) next(at int32, b byte) int32 {
 type pair struct{ a, b int32 }
 
 // product returns the texts of d that are of o as well, or with not those that are not.
-func (d *dfa) product(o *dfa, not bool) (*dfa, error) {
+func (d *dfa) product(e *effort, o *dfa, not bool) (*dfa, error) {
 	if d.empty() || o.empty() {
 		if not {
 			return d, nil
@@ -97,23 +119,24 @@ func (d *dfa) product(o *dfa, not bool) (*dfa, error) {
 	enter(pair{0, 0})
 	for i := 0; i < len(open); i++ {
 		p := open[i]
-		if out.work += 1 + len(d.arcs[p.a]); len(open) > mostRegular {
+		if len(open) > mostRegular {
 			return nil, errSize
 		}
+		steps := 1
 		for _, x := range d.arcs[p.a] {
 			for lo := int(x.lo); lo <= int(x.hi); {
 				to, hi := o.stretch(p.b, byte(lo), x.hi)
-				if out.work++; to >= 0 || not {
+				if steps++; to >= 0 || not {
 					out.arcs[i] = append(out.arcs[i], arc{lo: byte(lo), hi: hi, to: enter(pair{x.to, to})})
 				}
 				lo = int(hi) + 1
 			}
 		}
+		if err := e.spend(steps); err != nil {
+			return nil, err
+		}
 	}
-	work := out.work
-	out = out.trim()
-	out.work = work
-	return out, nil
+	return out.trim(), nil
 }
 
 // stretch returns where the byte lo leads, -1 for nowhere, and the last byte up to hi that leads there as well.
@@ -176,7 +199,6 @@ func setOfTexts(texts []string) (*dfa, error) {
 			return nil, errSize
 		}
 	}
-	d.work = len(d.end)
 	return d, nil
 }
 

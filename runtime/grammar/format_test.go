@@ -21,7 +21,7 @@ func TestFormats(t *testing.T) {
 	for _, format := range slices.Sorted(maps.Keys(formats)) {
 		raw, err := json.Marshal(obj{"type": "string", "format": format})
 		require.NoError(t, err)
-		g, err := Schema(raw)
+		g, err := Schema(t.Context(), raw)
 		require.NoError(t, err, format)
 		valid, m := validator(t, raw), NewMatcher(g, v)
 		for i := range 60 {
@@ -56,7 +56,7 @@ func TestCommonForms(t *testing.T) {
 		"relative-json-pointer": {[]string{"0#", "12/a"}, []string{"01/a", "/a"}},
 		"regex":                 {[]string{`^[a-z]+\\d*$`, "a|b"}[:1], []string{"(", "[z-a]", "*"}},
 	} {
-		g, err := Schema([]byte(`{"type":"string","format":"` + format + `"}`))
+		g, err := Schema(t.Context(), []byte(`{"type":"string","format":"`+format+`"}`))
 		require.NoError(t, err, format)
 		for _, text := range c.yes {
 			whole, _ := fits(g, `"`+text+`"`)

@@ -10,6 +10,8 @@
 // must be. Every text that is a beginning of one can be completed.
 package grammar
 
+import "unsafe"
+
 // state is a place in a rule.
 type state struct {
 	arcs   []arc  // taken with a byte
@@ -87,6 +89,20 @@ type Grammar struct {
 // Ignored returns the paths of keywords that have no effect: those that no draft of JSON schema defines, and formats
 // that are not known. There are at most 100 of them, also where more have none.
 func (g *Grammar) Ignored() []string { return g.ignored }
+
+// Bytes is about how much memory the grammar takes.
+func (g *Grammar) Bytes() int {
+	n := 0
+	for i := range g.states {
+		s := &g.states[i]
+		n += int(unsafe.Sizeof(*s)) + cap(s.arcs)*int(unsafe.Sizeof(arc{})) + cap(s.jumps)*int(unsafe.Sizeof(jump{})) +
+			cap(s.calls)*int(unsafe.Sizeof(call{}))
+	}
+	for _, of := range g.ends {
+		n += int(unsafe.Sizeof(of)) + len(of)*int(unsafe.Sizeof(shortest{}))
+	}
+	return n + len(g.bounds)*int(unsafe.Sizeof(bounds{}))
+}
 
 // frame is a rule that waits for a value.
 type frame struct {

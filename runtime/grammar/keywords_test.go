@@ -59,7 +59,7 @@ func TestKeywords(t *testing.T) {
 		`{"oneOf":[{"type":"string","minLength":2},{"type":"string","pattern":"^a"}]}`,
 		`{"oneOf":[{"type":"integer","maximum":5},{"type":"integer","minimum":2}]}`,
 	} {
-		g, err := Schema([]byte(schema))
+		g, err := Schema(t.Context(), []byte(schema))
 		if !assert.NoError(t, err, schema) {
 			continue
 		}
@@ -87,7 +87,7 @@ func TestEarlierDrafts(t *testing.T) {
 		{`{"id":"http://x.org/s","type":"null"}`, `null`, `1`},
 		{`{"type":"object","properties":{"a":{"type":"null","required":true}}}`, `{}`, `{"a":1}`},
 	} {
-		g, err := Schema([]byte(c.schema))
+		g, err := Schema(t.Context(), []byte(c.schema))
 		require.NoError(t, err, c.schema)
 		whole, _ := fits(g, c.yes)
 		assert.True(t, whole, "%s: %s", c.schema, c.yes)
@@ -105,7 +105,7 @@ func TestIgnored(t *testing.T) {
 		`{"type":"string","format":"int32"}`:                                    {"#/format"},
 		`{"$defs":{"a":{"odd":1},"b":{"odd":1}},"items":{"$ref":"#/$defs/a"}}`:  {"#/$defs/a/odd"},
 	} {
-		g, err := Schema([]byte(schema))
+		g, err := Schema(t.Context(), []byte(schema))
 		require.NoError(t, err)
 		assert.Equal(t, want, g.Ignored(), schema)
 	}
@@ -113,7 +113,7 @@ func TestIgnored(t *testing.T) {
 	for i := range 2 * mostIgnored {
 		many = append(many, fmt.Sprintf(`"k%d":0`, i))
 	}
-	g, err := Schema([]byte("{" + strings.Join(many, ",") + "}"))
+	g, err := Schema(t.Context(), []byte("{"+strings.Join(many, ",")+"}"))
 	require.NoError(t, err)
 	assert.Len(t, g.Ignored(), mostIgnored)
 }
@@ -139,7 +139,7 @@ func TestReferences(t *testing.T) {
 			`"definitions":{"a":{"const":"a"}}}`,
 		`{"$ref":"#/else","else":{"const":"a"},"enum":[{"$id":"#/else"},"a"]}`,
 	} {
-		g, err := Schema([]byte(schema))
+		g, err := Schema(t.Context(), []byte(schema))
 		if assert.NoError(t, err, schema) {
 			whole, _ := fits(g, `"a"`)
 			assert.True(t, whole, schema)
@@ -156,7 +156,7 @@ func TestReferences(t *testing.T) {
 		`{"$ref":"t.json#/b","$defs":{"a":{"$id":"t.json"}}}`:            "nothing is there",
 		`{"$ref":"#/$defs/a/0/b","$defs":{"a":[{"b":{"type":"none"}}]}}`: "#/$defs/a/0/b/type: ",
 	} {
-		_, err := Schema([]byte(schema))
+		_, err := Schema(t.Context(), []byte(schema))
 		assert.ErrorContains(t, err, want, schema)
 	}
 }
@@ -244,7 +244,7 @@ func TestRandomCombinations(t *testing.T) {
 	for range 600 {
 		raw, err := json.Marshal(m.combination(1))
 		require.NoError(t, err)
-		g, err := Schema(raw)
+		g, err := Schema(t.Context(), raw)
 		if err != nil {
 			continue // many have no values, or too many ways
 		}

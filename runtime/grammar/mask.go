@@ -3,7 +3,6 @@ package grammar
 import (
 	"math/bits"
 	"slices"
-	"sync"
 )
 
 // Mask is a set of tokens, one bit each.
@@ -26,14 +25,15 @@ type Matcher struct {
 	g *Grammar
 	v *Vocabulary
 
-	mu   sync.Mutex
-	kept map[local]*reach
-	size int // words of the masks that are kept
+	id uint64 // of g, among those whose masks v keeps
 }
 
 // local is a place within a rule, as far as tokens can tell: a count that is further from its bounds than any token is
 // long counts as one.
-type local struct{ at, least, most int32 }
+type local struct {
+	grammar         uint64 // 0: of any, in a string
+	at, least, most int32
+}
 
 // reach is what a place allows by itself.
 type reach struct {
@@ -43,13 +43,13 @@ type reach struct {
 	behind *tree   // what further tokens have behind the end of the rule; nil: nothing
 }
 
-// mostKept is how many words of masks are kept: 32 MiB.
-const mostKept = 1 << 22
-
 // NewMatcher puts a grammar and a vocabulary together.
 func NewMatcher(g *Grammar, v *Vocabulary) *Matcher {
-	return &Matcher{g: g, v: v, kept: map[local]*reach{}}
+	return &Matcher{g: g, v: v, id: v.kept.grammars.Add(1)}
 }
+
+// Ignored is [Grammar.Ignored].
+func (m *Matcher) Ignored() []string { return m.g.ignored }
 
 // Start is the beginning of a text.
 func (m *Matcher) Start() *State { return m.g.Start() }
@@ -123,51 +123,34 @@ func (m Mask) unite(o Mask) {
 // reach returns what the place of a thread allows by itself.
 func (m *Matcher) reach(t thread) *reach {
 	key := m.local(t)
-	if key.at < 0 {
-		if r, ok := m.v.strings.Get(key); ok {
-			return r
-		}
-		r := m.explore(t, key)
-		m.v.strings.Add(key, r)
-		return r
+	r := m.v.kept.get(key)
+	if r == nil {
+		r = m.explore(t, key)
+		m.v.kept.put(key, r)
 	}
-	m.mu.Lock()
-	r := m.kept[key]
-	m.mu.Unlock()
-	if r != nil {
-		return r
-	}
-	r = m.explore(t, key)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.size += r.words(); m.size > mostKept {
-		clear(m.kept)
-		m.size = 0
-	}
-	m.kept[key] = r
 	return r
 }
 
-// local returns the place of a thread. That in a string is the same for all grammars: its state is -1.
+// local returns the place of a thread.
 func (m *Matcher) local(t thread) local {
 	s := &m.g.states[t.at]
 	b := m.g.bounds[s.bounds]
 	far := m.v.longest + 1
-	key := local{at: t.at, least: min(max(b.least-t.n, 0), far), most: -1}
+	key := local{grammar: m.id, at: t.at, least: min(max(b.least-t.n, 0), far), most: -1}
 	if b.most != unbounded {
 		key.most = min(b.most-t.n, far)
 	}
 	if s.free == inString {
-		key.at = -1
+		key.grammar, key.at = 0, 0
 	}
 	return key
 }
 
-// words is about how much memory it takes, in words.
-func (r *reach) words() int {
-	n := 16 + len(r.all) + len(r.few)/2
+// bytes is about how much memory it takes.
+func (r *reach) bytes() int {
+	n := 256 + 8*len(r.all) + 4*len(r.few)
 	if r.behind != nil {
-		n += 4 * len(r.behind.bytes)
+		n += 16*len(r.behind.bytes) + 4*len(r.behind.ids)
 	}
 	return n
 }

@@ -124,26 +124,26 @@ func power(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(
 
 // multiples returns the numbers within bounds that have so many digits behind the point and, read without it, are
 // multiples of m.
-func (b *numbers) multiples(m *big.Int, digits int) (*dfa, error) {
+func (b *numbers) multiples(e *effort, m *big.Int, digits int) (*dfa, error) {
 	whole := newNFA()
 	least, most := fill(b.scaled(power(digits)))
 	for _, end := range whole.whole(0, least, most, min(digits, 1)+digits) {
 		whole.end[end] = true
 	}
-	whole, err := whole.divisible(m)
+	whole, err := whole.divisible(e, m)
 	if err != nil {
 		return nil, err
 	}
 	if digits == 0 {
-		return whole.determine()
+		return whole.determine(e)
 	}
 	a := newNFA()
 	a.pointed(whole, digits)
-	return a.determine()
+	return a.determine(e)
 }
 
 // divisible returns those of the texts, numbers in digits with or without a sign, that are multiples of m.
-func (a *nfa) divisible(m *big.Int) (*nfa, error) {
+func (a *nfa) divisible(e *effort, m *big.Int) (*nfa, error) {
 	if m.Cmp(big.NewInt(mostRegular)) > 0 {
 		return nil, errSize
 	}
@@ -178,22 +178,25 @@ func (a *nfa) divisible(m *big.Int) (*nfa, error) {
 				out.arc(here, d, d, enter(pair{x.to, int32((int64(p.rest)*10 + int64(d-'0')) % int64(of))}))
 			}
 		}
-		if len(out.places) > 4*mostRegular {
+		if len(out.places) > mostPlaces {
 			return nil, errSize
+		}
+		if err := e.spend(20); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
 }
 
 // of returns the numbers within bounds that are whole, or are not, or both.
-func (b *numbers) of(k kinds) (*dfa, error) {
+func (b *numbers) of(e *effort, k kinds) (*dfa, error) {
 	switch k {
 	case integer:
-		return b.integers()
+		return b.integers(e)
 	case number:
-		return b.all()
+		return b.all(e)
 	}
-	all, err := b.all()
+	all, err := b.all(e)
 	if err != nil {
 		return nil, err
 	}
@@ -201,40 +204,40 @@ func (b *numbers) of(k kinds) (*dfa, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts, err := p.bytes("")
+	parts, err := p.bytes(e, "")
 	if err != nil {
 		return nil, err
 	}
-	return all.product(parts, false)
+	return all.product(e, parts, false)
 }
 
 // integers returns the whole numbers within bounds.
-func (b *numbers) integers() (*dfa, error) {
+func (b *numbers) integers(e *effort) (*dfa, error) {
 	if b.step != nil {
-		return b.multiples(b.step.Num(), 0) // of fractions in lowest terms, too
+		return b.multiples(e, b.step.Num(), 0) // of fractions in lowest terms, too
 	}
 	a := newNFA()
 	least, most := fill(b.scaled(big.NewInt(1)))
 	for _, end := range a.whole(0, least, most, 0) {
 		a.end[end] = true
 	}
-	return a.determine()
+	return a.determine(e)
 }
 
 // all returns the numbers within bounds.
-func (b *numbers) all() (*dfa, error) {
+func (b *numbers) all(e *effort) (*dfa, error) {
 	if b.step != nil {
 		digits, exact := b.step.FloatPrec()
 		if !exact || digits > partDigits {
 			return nil, fmt.Errorf("multiples of %s are not supported: it has more than %d digits behind the point",
 				b.step.RatString(), partDigits)
 		}
-		return b.multiples(new(big.Int).Div(new(big.Int).Mul(b.step.Num(), power(digits)), b.step.Denom()), digits)
+		return b.multiples(e, new(big.Int).Div(new(big.Int).Mul(b.step.Num(), power(digits)), b.step.Denom()), digits)
 	}
 	a := newNFA()
 	if b.least == nil && b.most == nil {
 		a.unbounded()
-		return a.determine()
+		return a.determine(e)
 	}
 	least, most := fill(b.scaled(big.NewInt(1)))
 	for _, end := range a.whole(0, least, most, 0) {
@@ -244,7 +247,7 @@ func (b *numbers) all() (*dfa, error) {
 	if err := b.between(a); err != nil {
 		return nil, err
 	}
-	return a.determine()
+	return a.determine(e)
 }
 
 // unbounded adds any number, with some digits and an exponent of up to two.

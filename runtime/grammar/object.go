@@ -69,7 +69,7 @@ func (c *compiler) nameSet(facts []*node) (names *dfa, err error) {
 		}
 		some.jump(0, some.include(d))
 	}
-	return some.determine()
+	return some.determine(c.effort)
 }
 
 // nameSetOf returns the strings that some schemas allow.
@@ -87,7 +87,7 @@ func (c *compiler) nameSetOf(facts []*node) (*dfa, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.product(some, false)
+	return d.product(c.effort, some, false)
 }
 
 // properties adds the properties of an object, the first of which come in order.
@@ -245,7 +245,7 @@ func (c *compiler) classes(p *properties) ([]class, error) {
 	}
 	known, err := setOfTexts(named)
 	if err == nil {
-		names, err = names.product(known, true)
+		names, err = names.product(c.effort, known, true)
 	}
 	if err != nil {
 		return nil, err
@@ -261,7 +261,7 @@ func (c *compiler) classes(p *properties) ([]class, error) {
 			if err != nil {
 				return nil, err
 			}
-			if all, err = splitClasses(all, q.pattern.text, m); err != nil {
+			if all, err = c.splitClasses(all, q.pattern.text, m); err != nil {
 				return nil, err
 			}
 		}
@@ -270,10 +270,10 @@ func (c *compiler) classes(p *properties) ([]class, error) {
 }
 
 // splitClasses splits classes into the names that match a pattern and those that do not.
-func splitClasses(all []class, pattern string, m *dfa) (split []class, err error) {
+func (c *compiler) splitClasses(all []class, pattern string, m *dfa) (split []class, err error) {
 	for _, k := range all {
 		for _, not := range []bool{false, true} {
-			names, err := k.names.product(m, not)
+			names, err := k.names.product(c.effort, m, not)
 			if err != nil {
 				return nil, err
 			}

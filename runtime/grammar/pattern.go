@@ -248,10 +248,10 @@ func (c *chars) bound(b bounds) (*chars, error) {
 }
 
 // quoted returns the strings as JSON spells them.
-func (c *chars) quoted() (*dfa, error) { return c.bytes(`"`) }
+func (c *chars) quoted(e *effort) (*dfa, error) { return c.bytes(e, `"`) }
 
 // bytes returns the strings with their characters as JSON spells them, between quotes or none.
-func (c *chars) bytes(quote string) (*dfa, error) {
+func (c *chars) bytes(e *effort, quote string) (*dfa, error) {
 	a := newNFA()
 	first := int32(len(a.places))
 	for range c.places {
@@ -267,7 +267,7 @@ func (c *chars) bytes(quote string) (*dfa, error) {
 		}
 		for _, x := range at.arcs {
 			a.chars(from, x.ranges, first+x.to)
-			if len(a.places) > 16*mostRegular {
+			if len(a.places) > mostPlaces {
 				return nil, errSize
 			}
 		}
@@ -275,5 +275,5 @@ func (c *chars) bytes(quote string) (*dfa, error) {
 			a.jump(a.text(from, quote), end)
 		}
 	}
-	return a.determine()
+	return a.determine(e)
 }

@@ -130,19 +130,15 @@ func (d *dfa) frees() []bool {
 	for i := range d.arcs {
 		next[i] = d.plainly(nil, int32(i), boundary)
 	}
-	free := make([]bool, len(d.arcs))
-	for i := range free {
-		free[i] = next[i] != nil
+	bound := make([]bool, len(d.arcs))
+	for i := range bound {
+		bound[i] = next[i] == nil
 	}
-	for more := true; more; {
-		more = false
-		for i := range free {
-			if free[i] && slices.ContainsFunc(next[i], func(to int32) bool { return !free[to] }) {
-				free[i], more = false, true
-			}
-		}
+	reaching(next, bound)
+	for i := range bound {
+		bound[i] = !bound[i]
 	}
-	return free
+	return bound
 }
 
 // plainly appends the states behind one plain character, of which some was read; it returns nil if one cannot follow.

@@ -20,22 +20,23 @@ import (
 // and alternatives each of which would have to be compared with each other.
 func TestWork(t *testing.T) {
 	racing.Spare(t)
-	_, err := Schema([]byte(`{"pattern":"` + strings.Repeat("a?", 5000) + strings.Repeat("a", 5000) + `"}`))
+	_, err := Schema(t.Context(), []byte(`{"pattern":"`+strings.Repeat("a?", 5000)+strings.Repeat("a", 5000)+`"}`))
 	require.ErrorIs(t, err, errWork)
 	assert.ErrorContains(t, err, "#/pattern: ")
 	many := func(n int) string {
 		return `{"oneOf":[` + strings.TrimSuffix(strings.Repeat(`{"const":1},`, n), ",") + `]}`
 	}
-	_, err = Schema([]byte(many(mostWays + 1)))
+	_, err = Schema(t.Context(), []byte(many(mostWays+1)))
 	assert.EqualError(t, err, "#/oneOf: more than 512 alternatives are not supported")
-	_, err = Schema([]byte(many(mostWays)))
+	_, err = Schema(t.Context(), []byte(many(mostWays)))
 	assert.ErrorContains(t, err, "#/oneOf/509: more than 512 schemas")
 	for _, raw := range []string{`{"pattern":"a"}`, `{"anyOf":[{"const":1}]}`, `{"oneOf":[{"const":1},{"const":2}]}`,
 		`{"oneOf":[{"required":["a"]},{"type":"null"}]}`, `{"enum":[{"a":1}]}`} {
-		s, err := parse([]byte(raw))
+		e := &effort{stop: func() error { return nil }}
+		s, err := parse(e, []byte(raw))
 		require.NoError(t, err)
 		c := newCompiler(s)
-		c.work = mostWork
+		e.steps = mostSteps
 		start, err := c.rule(s.root)
 		require.NoError(t, err)
 		_, err = c.finish(start)
@@ -111,7 +112,7 @@ func TestRefusals(t *testing.T) {
 		strings.Repeat(`{"items":`, 200) + `{}` + strings.Repeat(`}`, 200): "more than 128 schemas within each other",
 		strings.Repeat(" ", mostSchema) + "true":                           "#: the schema has",
 	} {
-		_, err := Schema([]byte(schema))
+		_, err := Schema(t.Context(), []byte(schema))
 		var e *Error
 		if assert.ErrorAs(t, err, &e, "%.200s", schema) {
 			assert.ErrorContains(t, err, want, "%.200s", schema)
@@ -149,7 +150,7 @@ func TestAccepted(t *testing.T) {
 		`{"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],` +
 			`"$defs":{"a":{"anyOf":[{"type":"string"},{"type":"null"}]}}}`: `null`,
 	} {
-		g, err := Schema([]byte(schema))
+		g, err := Schema(t.Context(), []byte(schema))
 		if assert.NoError(t, err, schema) {
 			whole, _ := fits(g, value)
 			assert.True(t, whole, "%s: %s", schema, value)
@@ -186,7 +187,7 @@ func FuzzSchema(f *testing.F) {
 		if len(schema) > 2000 {
 			return
 		}
-		g, err := Schema([]byte(schema))
+		g, err := Schema(t.Context(), []byte(schema))
 		if err != nil {
 			var e *Error
 			require.ErrorAs(t, err, &e)
@@ -215,7 +216,7 @@ func FuzzPattern(f *testing.F) {
 		raw, _ := json.Marshal(obj{
 			"type": "string", "pattern": pattern, "minLength": least % 10, "maxLength": most % 20,
 		})
-		g, err := Schema(raw)
+		g, err := Schema(t.Context(), raw)
 		if err != nil {
 			return
 		}
@@ -249,7 +250,7 @@ func TestNumbers(t *testing.T) {
 			schema["type"] = "integer"
 		}
 		raw, _ := json.Marshal(schema)
-		g, err := Schema(raw)
+		g, err := Schema(t.Context(), raw)
 		if err != nil {
 			require.Contains(t, err.Error(), "no value fits")
 			g = nil

@@ -103,8 +103,9 @@ type pattern struct {
 
 // schema is a whole schema.
 type schema struct {
-	root *node
+	*effort
 	document
+	root    *node
 	nodes   map[string]*node // by path
 	count   int
 	closed  bool     // objects that list properties have no others
@@ -145,7 +146,7 @@ func members(raw json.RawMessage) ([]member, error) {
 }
 
 // parse reads a schema.
-func parse(raw []byte) (*schema, error) {
+func parse(e *effort, raw []byte) (*schema, error) {
 	if len(raw) > mostSchema {
 		return nil, errorf("#", "the schema has %d bytes, of which %d are possible", len(raw), mostSchema)
 	}
@@ -153,7 +154,7 @@ func parse(raw []byte) (*schema, error) {
 	if err := json.Unmarshal(raw, &whole); err != nil {
 		return nil, errorf("#", "it is not JSON: %w", err)
 	}
-	s := &schema{nodes: map[string]*node{}, document: document{top: &part{raw: whole}}}
+	s := &schema{effort: e, nodes: map[string]*node{}, document: document{top: &part{raw: whole}}}
 	var err error
 	if s.root, err = s.read("#", whole, 0); err != nil {
 		return nil, err
@@ -202,6 +203,9 @@ func (s *schema) read(path string, raw json.RawMessage, depth int) (*node, error
 	}
 	if n := s.nodes[path]; n != nil {
 		return n, nil
+	}
+	if err := s.spend(1 + len(raw)/16); err != nil {
+		return nil, &Error{path, err}
 	}
 	n := s.empty(path)
 	s.nodes[path] = n

@@ -129,7 +129,6 @@ func (c *compiler) fitting(facts []*node, values []string) (fit []string, err er
 		others[i].values = nil
 	}
 	rest := newCompiler(c.schema)
-	rest.work = c.work
 	begin := rest.state(0)
 	if err := rest.values(begin, others); err != nil {
 		return nil, err
@@ -137,7 +136,6 @@ func (c *compiler) fitting(facts []*node, values []string) (fit []string, err er
 	if some, err := rest.finish(begin); err != nil || !some {
 		return nil, err
 	}
-	c.work = rest.work
 	for _, v := range values {
 		if s := rest.g.Next(rest.g.Start(), []byte(v)...); s != nil && s.Done() {
 			fit = append(fit, v)
@@ -206,7 +204,7 @@ func (c *compiler) strings(t texts) (*dfa, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := p.quoted()
+	d, err := p.quoted(c.effort)
 	for _, one := range t.patterns[min(1, len(t.patterns)):] {
 		d, err = c.split(d, err, one, false)
 	}
@@ -220,7 +218,7 @@ func (c *compiler) strings(t texts) (*dfa, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.product(not, true)
+	return d.product(c.effort, not, true)
 }
 
 // split leaves of strings those that match a pattern, or those that do not, if there was no error before.
@@ -232,7 +230,7 @@ func (c *compiler) split(d *dfa, err error, pattern string, not bool) (*dfa, err
 	if err != nil {
 		return nil, err
 	}
-	return d.product(m, not)
+	return d.product(c.effort, m, not)
 }
 
 // matcher returns the strings that match a pattern, as JSON spells them.
@@ -244,10 +242,9 @@ func (c *compiler) matcher(pattern string) (*dfa, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := p.quoted()
+	d, err := p.quoted(c.effort)
 	if err == nil {
 		c.matchers[pattern] = d
-		err = c.spend(d.work)
 	}
 	return d, err
 }
@@ -308,7 +305,7 @@ func (c *compiler) oneChar() (*dfa, error) {
 		end := a.place()
 		a.end[end] = true
 		a.chars(0, anyChar, end)
-		d, err := a.determine()
+		d, err := a.determine(c.effort)
 		if err != nil {
 			return nil, err
 		}
@@ -345,7 +342,7 @@ func (c *compiler) number(start int32, facts []*node) error {
 		key = ""
 	}
 	for _, part := range b.without(not) {
-		if err := c.regular(start, key, func() (*dfa, error) { return part.of(kinds) }); err != nil {
+		if err := c.regular(start, key, func() (*dfa, error) { return part.of(c.effort, kinds) }); err != nil {
 			return &Error{path, err}
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
-
-	"github.com/hashicorp/golang-lru/v2"
 )
 
 // Vocabulary is what the tokens of a model stand for, as a tree of their bytes. It never changes, but for what it keeps
@@ -20,7 +18,7 @@ type Vocabulary struct {
 	rest  *tree  // of the tokens that are not plain
 	plain []Mask // the plain tokens of at most so many characters
 
-	strings *lru.Cache[local, *reach] // what places in any string allow
+	kept *kept
 }
 
 // tree is some tokens by their bytes: the nodes in the order of a walk, each behind its parent.
@@ -32,9 +30,6 @@ type tree struct {
 	plain []uint16 // from which states of reading all that is below it can stand in a string
 	depth []int32  // bytes below
 }
-
-// keptStrings is how many places in strings a vocabulary keeps masks of.
-const keptStrings = 1024
 
 // NewVocabulary makes the tree of size tokens. bytes says what a token stands for, end which tokens end a text. There
 // have to be some of these, and a token for each byte that a text can have, so that any value can be written.
@@ -61,7 +56,7 @@ func NewVocabulary(size int, bytes func(id int32) []byte, end func(id int32) boo
 		}
 	}
 	v.sortOut()
-	v.strings, _ = lru.New[local, *reach](keptStrings) // an error is of the size alone
+	v.kept = newKept()
 	return v, nil
 }
 
