@@ -79,6 +79,9 @@ func dumpString(b *strings.Builder, s string) {
 
 // pythonNumber writes a number as Python's repr does.
 func pythonNumber(text string) string {
+	if text == "-0" {
+		return "0"
+	}
 	if !strings.ContainsAny(text, ".eE") {
 		return text
 	}

@@ -63,7 +63,8 @@ func run(model, folder string, sample int, seed uint64, verbose bool) error {
 	if b.vocab, err = grammar.NewVocabulary(b.tokens.Size(), b.tokens.Bytes, b.tokens.IsEnd); err != nil {
 		return fmt.Errorf("%s: %w", model, err)
 	}
-	fmt.Printf("vocabulary        %d tokens, prepared in %v\n", b.tokens.Size(), (b.clock() - start).Round(time.Millisecond))
+	took := (b.clock() - start).Round(time.Millisecond)
+	fmt.Printf("vocabulary        %d tokens, prepared in %v\n", b.tokens.Size(), took)
 	for _, file := range files {
 		if err := b.file(file); err != nil {
 			return fmt.Errorf("%s: %w", file, err)

@@ -15,7 +15,7 @@ const (
 	longestPrepared = 10 * time.Second // of one request, beside the wait for others
 )
 
-var errPreparing = errors.New("grammars of the schemas of this request take too long to make: give fewer or simpler ones")
+var errPreparing = errors.New("the schemas of this request take too long: give fewer or simpler ones")
 
 // preparing lets requests in whose schemas are made grammars of: so many at a time, and one of each client, so that no
 // client holds up all others. It is apart from the gate: who is in there takes the place of an answer.

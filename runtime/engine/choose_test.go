@@ -517,7 +517,7 @@ func TestStructuredKept(t *testing.T) {
 	k := &e.structured
 	require.Equal(t, 1, k.kept.Len())
 	first := k.bytes
-	require.Greater(t, first, 10000, "what a grammar takes")
+	require.Greater(t, first, 1000, "what a grammar takes")
 	k.bytes = keptGrammars // as if there were others
 	_, _, err = k.matcher(t.Context(), e, Request{Schema: []byte(`{"const":1}`)})
 	require.NoError(t, err)

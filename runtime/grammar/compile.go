@@ -310,8 +310,8 @@ func holds(facts []*node, n *node) bool {
 func (n *node) onlyKinds() bool {
 	o := *n
 	o.kinds = 0
-	return o.anything() && len(o.patterns) == 0 && o.itemBounds == anyNumber && o.charBounds == anyNumber && o.prefix == nil &&
-		o.propertyBounds == anyNumber && o.numbers == numbers{}
+	return o.anything() && o.patterns == nil && o.prefix == nil && o.numbers == numbers{} &&
+		o.itemBounds == anyNumber && o.charBounds == anyNumber && o.propertyBounds == anyNumber
 }
 
 // forbidden reports whether objects cannot have a property.

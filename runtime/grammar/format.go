@@ -1,6 +1,6 @@
 package grammar
 
-// formats are what strings of the formats of JSON schema look like, all that draft 2020-12 defines. Some leave texts out
+// formats are what strings of the formats of JSON schema look like: all formats of draft 2020-12. Some leave texts out
 // that are of the format, too.
 var formats = map[string]string{
 	"date":                  `^` + date + `$`,

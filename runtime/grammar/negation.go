@@ -48,7 +48,7 @@ func (c *compiler) negation(n *node) (*node, error) {
 	c.negateText(n, way)
 	negateNumber(n, way)
 	if len(ways) == 0 {
-		if !n.anything() {
+		if !n.anything() && !(n.kinds == anyKind && n.onlyKinds()) {
 			return nil, errorf(n.path, "values that do not fit it cannot be described")
 		}
 		not.never = true

@@ -6,6 +6,7 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -76,7 +77,7 @@ func parsePattern(pattern string) (*chars, error) {
 		return nil, fmt.Errorf("this part of regular expressions is not supported: %w", err)
 	}
 	c := newChars()
-	end, err := c.search(0, re)
+	end, err := c.search(0, re, false, false)
 	if err != nil {
 		return nil, err
 	}
@@ -84,15 +85,17 @@ func parsePattern(pattern string) (*chars, error) {
 	return c, nil
 }
 
-// search leads along the strings in which re is found.
-func (c *chars) search(from int32, re *syntax.Regexp) (int32, error) {
+// search leads along the strings in which re is found: anywhere, or where they begin, or end.
+func (c *chars) search(from int32, re *syntax.Regexp, begins, ends bool) (int32, error) {
 	for re.Op == syntax.OpCapture {
 		re = re.Sub[0]
 	}
 	if re.Op == syntax.OpAlternate {
-		return c.alternatives(from, re.Sub, c.search)
+		return c.alternatives(from, re.Sub, func(from int32, re *syntax.Regexp) (int32, error) {
+			return c.search(from, re, begins, ends)
+		})
 	}
-	parts, begins, ends := []*syntax.Regexp{re}, false, false
+	parts := []*syntax.Regexp{re}
 	if re.Op == syntax.OpConcat {
 		parts = re.Sub
 	}
@@ -101,6 +104,9 @@ func (c *chars) search(from int32, re *syntax.Regexp) (int32, error) {
 	}
 	for n := len(parts); n > 0 && parts[n-1].Op == syntax.OpEndText; n = len(parts) {
 		ends, parts = true, parts[:n-1]
+	}
+	if len(parts) == 1 && (parts[0].Op == syntax.OpAlternate || parts[0].Op == syntax.OpCapture) {
+		return c.search(from, parts[0], begins, ends)
 	}
 	if !begins {
 		from = c.any(from)
@@ -143,11 +149,14 @@ func (c *chars) match(from int32, re *syntax.Regexp) (int32, error) {
 	case syntax.OpEmptyMatch:
 		return from, nil
 	case syntax.OpLiteral:
-		if re.Flags&syntax.FoldCase != 0 {
-			return 0, errors.New("letters of either case are not supported")
-		}
 		for _, r := range re.Rune {
-			from = c.char(from, []rune{r, r})
+			ranges := []rune{r, r}
+			if re.Flags&syntax.FoldCase != 0 { // such as [aA]
+				for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+					ranges = append(ranges, other, other)
+				}
+			}
+			from = c.char(from, ranges)
 		}
 		return from, nil
 	case syntax.OpCharClass:
@@ -213,6 +222,10 @@ func (c *chars) repeat(from int32, re *syntax.Regexp, least, most int) (_ int32,
 	return end, nil
 }
 
+// mostCounted is how many places, times characters that are counted, are enough: where a bound takes more, strings up
+// to fewer characters are left.
+const mostCounted = 1 << 13
+
 // bound leaves of the strings those with as many characters as b says.
 func (c *chars) bound(b bounds) (*chars, error) {
 	if b.least == 0 && b.most == unbounded {
@@ -220,7 +233,8 @@ func (c *chars) bound(b bounds) (*chars, error) {
 	}
 	top := b.least // counted up to there
 	if b.most != unbounded {
-		top = b.most
+		top = max(min(b.most, max(mostCounted/int32(len(c.places)), 64)), b.least)
+		b.most = top
 	}
 	if int64(len(c.places))*(int64(top)+1) > mostRegular {
 		return nil, fmt.Errorf("with lengths of up to %d characters %w", top, errSize)

@@ -3,8 +3,8 @@ package grammar
 import "slices"
 
 // States of reading UTF-8: at a character's beginning, or behind bytes after which so many follow, the next of which
-// may be all or some that continue characters. What ends a line beside those that JSON escapes, U+2028 and U+2029, is not
-// plain, since the dot of a pattern does not stand for it.
+// may be all or some that continue characters. U+2028 and U+2029, which end lines, are not plain: the dot of a pattern
+// does not stand for them.
 const (
 	boundary = iota
 	one

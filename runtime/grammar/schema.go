@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -241,9 +242,42 @@ func (s *schema) together(n *node, all []member, depth int) error {
 		}
 	}
 	if given["if"] != nil {
-		return s.conditional(n, given, depth)
+		if err := s.conditional(n, given, depth); err != nil {
+			return err
+		}
 	}
+	s.discriminate(n, given["discriminator"])
 	return nil
+}
+
+// discriminate reads discriminator, as OpenAPI has it: where a mapping names the schemas of oneOf or anyOf that are
+// references, each holds of objects in which a property has its name.
+func (s *schema) discriminate(n *node, raw json.RawMessage) {
+	var by struct {
+		PropertyName string
+		Mapping      map[string]string
+	}
+	if raw == nil || json.Unmarshal(raw, &by) != nil || by.PropertyName == "" {
+		return // it says nothing of values by itself
+	}
+	names := map[string][]json.RawMessage{} // by references
+	for _, name := range slices.Sorted(maps.Keys(by.Mapping)) {
+		names[by.Mapping[name]] = append(names[by.Mapping[name]], json.RawMessage(quote(name)))
+	}
+	for _, list := range append(n.choices, n.oneOf) {
+		for i, option := range list {
+			values := names[option.ref]
+			if option.ref == "" || values == nil {
+				continue
+			}
+			both, tag, value := s.follows(option.path), s.follows(option.path), s.follows(option.path)
+			value.values = values
+			tag.required, tag.names = []string{by.PropertyName}, []string{by.PropertyName}
+			tag.properties = map[string]*node{by.PropertyName: value}
+			both.allOf = []*node{option, tag}
+			list[i] = both
+		}
+	}
 }
 
 // additionalItems reads what earlier drafts wrote behind a list of items.
@@ -468,8 +502,10 @@ func (s *schema) propertyKeyword(n *node, keyword, path string, p member, depth 
 		n.names = append(n.names, p.name)
 		n.properties[p.name] = value
 	case "patternProperties":
-		if _, err := parsePattern(p.name); err != nil {
-			return &Error{path, err}
+		for _, part := range lookaheads(p.name, path) {
+			if _, err := parsePattern(part.text); err != nil {
+				return &Error{path, err}
+			}
 		}
 		n.patterned = append(n.patterned, property{pattern{text: p.name, path: path}, value})
 	default:
@@ -544,10 +580,16 @@ func (s *schema) textKeyword(n *node, path string, m member) (err error) {
 			return nil
 		}
 	}
-	if _, err := parsePattern(p.text); err != nil {
-		return &Error{path, err}
+	parts := []pattern{p}
+	if !p.format {
+		parts = lookaheads(p.text, path)
 	}
-	n.patterns = append(n.patterns, p)
+	for _, part := range parts {
+		if _, err := parsePattern(part.text); err != nil {
+			return &Error{path, err}
+		}
+	}
+	n.patterns = append(n.patterns, parts...)
 	return nil
 }
 

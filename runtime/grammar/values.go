@@ -234,17 +234,22 @@ func (c *compiler) split(d *dfa, err error, pattern string, not bool) (*dfa, err
 }
 
 // matcher returns the strings that match a pattern, as JSON spells them.
-func (c *compiler) matcher(pattern string) (*dfa, error) {
-	if d := c.matchers[pattern]; d != nil {
+func (c *compiler) matcher(text string) (d *dfa, err error) {
+	if d = c.matchers[text]; d != nil {
 		return d, nil
 	}
-	p, err := parsePattern(pattern)
+	parts := lookaheads(text, "")
+	last := len(parts) - 1
+	p, err := parsePattern(parts[last].text)
 	if err != nil {
 		return nil, err
 	}
-	d, err := p.quoted(c.effort)
+	d, err = p.quoted(c.effort)
+	for _, part := range parts[:last] {
+		d, err = c.split(d, err, part.text, part.not)
+	}
 	if err == nil {
-		c.matchers[pattern] = d
+		c.matchers[text] = d
 	}
 	return d, err
 }
