@@ -103,10 +103,11 @@ type Settings struct {
 	Top  int // best tokens told with each token, 0 to 20, and its log-probability; 0: none of that
 
 	// Schema is a JSON schema that the answer is a value of, and JSON asks for any JSON object: only tokens that lead
-	// to such a value are chosen, and the end token where it is whole. What docs/structured.md does not list is refused
-	// with a [SchemaError]. Where MaxTokens or the context leave no more room the value is cut, and [Stats].Stop says
-	// "length" or "context". With Complete the shortest end of a value follows in time: Stop is the same, and
-	// [Stats].Shortened says that the value may lack something. It is cut then if there is no room for any value.
+	// to such a value are chosen, and the end token where it is whole. What cannot be followed is refused with a
+	// [SchemaError]: docs/structured.md says what can. [Stats].Ignored has keywords without effect. Where MaxTokens or
+	// the context leave no more room the value is cut, and [Stats].Stop says "length" or "context". With Complete the
+	// shortest end of a value follows in time: Stop is the same, and [Stats].Shortened says that the value may lack
+	// something. It is cut then if there is no room for any value.
 	//
 	// Large models behind a gateway are told nothing of all that: by penalties, bias and MinP, and where their token
 	// may not stand, the token is chosen among their 32 best in the same way, and if none of these may stand the small
