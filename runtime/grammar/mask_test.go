@@ -72,6 +72,22 @@ func TestMaskNearBounds(t *testing.T) {
 	}
 }
 
+// TestLines: the dot of a pattern stands for what any string may have but the ends of lines, in tokens too.
+func TestLines(t *testing.T) {
+	for _, c := range []struct {
+		schema string
+		want   []bool
+	}{{`{"type":"string"}`, []bool{true, true, true}}, {`{"pattern":"^.*$"}`, []bool{true, false, false}}} {
+		m := matcher(t, c.schema, "ab é", "a\u2028", `\n`)
+		s := m.g.Next(m.Start(), '"')
+		assert.NotNil(t, m.reach(s.threads[0]).base, "it begins with what all of these strings have in common")
+		mask := m.Mask(nil, s)
+		for id, want := range c.want {
+			assert.Equal(t, want, mask.Has(int32(id)), "%s: %q", c.schema, m.v.tokens[id])
+		}
+	}
+}
+
 // TestMasksKept: no more masks are kept than there may be.
 func TestMasksKept(t *testing.T) {
 	m := matcher(t, `{"type":"string","maxLength":10}`)
