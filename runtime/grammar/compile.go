@@ -256,6 +256,13 @@ func (c *compiler) expand(nodes []*node) (ways [][]*node, err error) {
 // choose returns the ways in which one of the first choice of a way holds, the first of them last; none if one of
 // all choices is impossible.
 func (c *compiler) choose(w way) (ways []way, err error) {
+	steps := 1
+	for _, x := range w.choices {
+		steps += 4 + 5*len(x.options)*(8+len(w.facts))
+	}
+	if err := c.spend(steps); err != nil {
+		return nil, errorf(pathOf(w.facts), "%w", err)
+	}
 	w.choices = slices.DeleteFunc(slices.Clone(w.choices), func(x choice) bool {
 		return slices.ContainsFunc(x.options, func(n *node) bool { return holds(w.facts, n) })
 	})
@@ -273,7 +280,7 @@ func (c *compiler) choose(w way) (ways []way, err error) {
 			if err := c.gather(&next, n, x.above); err != nil {
 				return nil, err
 			}
-			if err := c.spend(10 + len(next.facts)); err != nil {
+			if err := c.spend(50 + 20*len(next.facts) + 4*len(rest)); err != nil {
 				return nil, errorf(n.path, "%w", err)
 			}
 			if !impossible(next.facts) {

@@ -20,6 +20,17 @@ func lookaheads(text, path string) []pattern {
 	return append(all, pattern{text: rest, path: path})
 }
 
+// readPattern is lookaheads of a pattern that is possible.
+func readPattern(text, path string) ([]pattern, error) {
+	parts := lookaheads(text, path)
+	for _, p := range parts {
+		if _, err := parsePattern(p.text); err != nil {
+			return nil, &Error{path, err}
+		}
+	}
+	return parts, nil
+}
+
 // group returns where in a text that is one byte longer the group ends that it begins with, or -1, and whether the
 // group has alternatives.
 func group(text string) (end int, alternatives bool) {

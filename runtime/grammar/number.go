@@ -58,6 +58,18 @@ func (b *numbers) multipleOf(v *big.Rat) {
 	b.step = new(big.Rat).SetFrac(lcm, new(big.Int).GCD(nil, nil, b.step.Denom(), v.Denom()))
 }
 
+// forget drops a bound that is beyond all numbers which are written without it: the other one is not as large.
+func (b *numbers) forget() {
+	large := new(big.Rat).SetInt(power(wholeDigits))
+	far := new(big.Rat).Mul(large, large)
+	if b.most != nil && b.most.Cmp(far) > 0 && (b.least == nil || b.least.Cmp(large) < 0) {
+		b.most = nil
+	}
+	if b.least != nil && b.least.Cmp(far.Neg(far)) < 0 && (b.most == nil || b.most.Cmp(large.Neg(large)) > 0) {
+		b.least = nil
+	}
+}
+
 // without returns parts of b, which together leave out some numbers.
 func (b numbers) without(values []string) (parts []numbers) {
 	parts = []numbers{b}

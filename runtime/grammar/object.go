@@ -36,7 +36,7 @@ func (c *compiler) object(start int32, facts []*node) error {
 	if p.counts = max(1, p.b.least); p.b.most != unbounded {
 		p.counts = p.b.most
 	}
-	if int64(p.counts)*int64(len(p.objects.names)+1) > mostNumbered {
+	if p.counts > 1 && int64(p.counts)*int64(len(p.objects.names)+1) > mostNumbered {
 		return errorf(pathOf(facts), "to count so many properties %w", errSize)
 	}
 	var err error

@@ -30,6 +30,12 @@ func TestWork(t *testing.T) {
 	assert.EqualError(t, err, "#/oneOf: more than 512 alternatives are not supported")
 	_, err = Schema(t.Context(), []byte(many(mostWays)))
 	assert.ErrorContains(t, err, "#/oneOf/509: more than 512 schemas")
+	var depend []string // each doubles the combinations
+	for i := range 2000 {
+		depend = append(depend, fmt.Sprintf(`"a%d":["b%d"]`, i, i))
+	}
+	_, err = Schema(t.Context(), []byte(`{"dependentRequired":{`+strings.Join(depend, ",")+`}}`))
+	require.ErrorIs(t, err, errWork)
 	for _, raw := range []string{`{"pattern":"a"}`, `{"anyOf":[{"const":1}]}`, `{"oneOf":[{"const":1},{"const":2}]}`,
 		`{"oneOf":[{"required":["a"]},{"type":"null"}]}`, `{"enum":[{"a":1}]}`} {
 		e := &effort{stop: func() error { return nil }}

@@ -205,7 +205,7 @@ func (s *schema) read(path string, raw json.RawMessage, depth int) (*node, error
 	if n := s.nodes[path]; n != nil {
 		return n, nil
 	}
-	if err := s.spend(1 + len(raw)/16); err != nil {
+	if err := s.spend(1 + len(raw)/4); err != nil {
 		return nil, &Error{path, err}
 	}
 	n := s.empty(path)
@@ -502,10 +502,8 @@ func (s *schema) propertyKeyword(n *node, keyword, path string, p member, depth 
 		n.names = append(n.names, p.name)
 		n.properties[p.name] = value
 	case "patternProperties":
-		for _, part := range lookaheads(p.name, path) {
-			if _, err := parsePattern(part.text); err != nil {
-				return &Error{path, err}
-			}
+		if _, err := readPattern(p.name, path); err != nil {
+			return err
 		}
 		n.patterned = append(n.patterned, property{pattern{text: p.name, path: path}, value})
 	default:
@@ -580,17 +578,13 @@ func (s *schema) textKeyword(n *node, path string, m member) (err error) {
 			return nil
 		}
 	}
-	parts := []pattern{p}
-	if !p.format {
-		parts = lookaheads(p.text, path)
+	if p.format {
+		n.patterns = append(n.patterns, p)
+		return nil
 	}
-	for _, part := range parts {
-		if _, err := parsePattern(part.text); err != nil {
-			return &Error{path, err}
-		}
-	}
+	parts, err := readPattern(p.text, path)
 	n.patterns = append(n.patterns, parts...)
-	return nil
+	return err
 }
 
 func numberKeyword(n *node, path string, m member) error {

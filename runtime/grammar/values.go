@@ -154,7 +154,8 @@ func (c *compiler) text(start int32, facts []*node) error {
 		c.jump(start, c.string(t.bounds), keep)
 		return nil
 	}
-	err := c.regular(start, fmt.Sprintf("string %v", t), func() (*dfa, error) { return c.strings(t) })
+	key := fmt.Sprintf("string %v %q %q %q", t.bounds, t.patterns, t.not, t.except)
+	err := c.regular(start, key, func() (*dfa, error) { return c.strings(t) })
 	if err == nil || len(t.patterns) == 0 {
 		return err
 	}
@@ -341,6 +342,7 @@ func (c *compiler) number(start int32, facts []*node) error {
 			path = n.path + "/multipleOf"
 		}
 	}
+	b.forget()
 	kinds, not := allowedKinds(facts)&number, exceptions(facts).of(number)
 	key := fmt.Sprint("number ", kinds)
 	if not != nil || b.least != nil || b.most != nil || b.step != nil {
