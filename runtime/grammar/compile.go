@@ -54,6 +54,7 @@ type compiler struct {
 	negated  map[*node]*node   // what does not fit a schema
 	matchers map[string]*dfa   // of patterns
 	char     *dfa              // any character of a string; nil until it is needed
+	loose    bool              // values may be more than fit: see apart
 }
 
 func newCompiler(s *schema) *compiler {
@@ -360,6 +361,9 @@ func (c *compiler) gather(w *way, n *node, above []*node) error {
 		more = append(slices.Clone(more), c.nodes[n.ref])
 	}
 	for _, m := range n.not {
+		if c.loose {
+			break
+		}
 		not, err := c.negation(m)
 		if err != nil {
 			return err
@@ -387,6 +391,9 @@ func (c *compiler) gather(w *way, n *node, above []*node) error {
 // exclusive returns alternatives of oneOf of which no two hold at once: each as it is if that is known of it, and else
 // without the values of the others.
 func (c *compiler) exclusive(n *node) ([]*node, error) {
+	if c.loose {
+		return n.oneOf, nil
+	}
 	if options := c.apartOf[n]; options != nil {
 		return options, nil
 	}
@@ -439,11 +446,14 @@ func (c *compiler) alone(a *node, others []*node) (*node, error) {
 	return option, nil
 }
 
-// apart reports whether no value can fit two schemas, as far as types and values tell.
+// apart reports whether no value can fit two schemas, as far as types and values tell. What negations leave is known
+// in part alone, and so is not looked at.
 func (c *compiler) apart(a, b *node, depth int) (bool, error) {
-	if depth > 4 || slices.ContainsFunc([]*node{a, b}, func(n *node) bool { return n.oneOf != nil }) {
+	if depth > 4 {
 		return false, nil
 	}
+	defer func(before bool) { c.loose = before }(c.loose)
+	c.loose = true
 	ways, err := c.expand([]*node{a})
 	if err != nil {
 		return false, err

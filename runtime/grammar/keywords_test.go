@@ -84,6 +84,26 @@ func TestKeywords(t *testing.T) {
 	}
 }
 
+// TestNeverTwo: no value of two schemas of oneOf is allowed, also where what does not fit one of them cannot be
+// described, or in part alone.
+func TestNeverTwo(t *testing.T) {
+	for schema, value := range map[string]string{
+		`{"oneOf":[{"maxProperties":0,"type":"string"},{"additionalProperties":{"type":"integer"}},` +
+			`{"required":["b"]}]}`: `false`,
+		`{"oneOf":[{"type":"object"},{"allOf":[{"patternProperties":{"^a":{"enum":["a"]}},"type":"object"},` +
+			`{"not":{"propertyNames":{"enum":["a"]},"type":"object"}}]}]}`: `{"x":"F"}`,
+		`{"oneOf":[{"type":"object"},{"type":"object","not":{"required":["a"],"format":"date"}}]}`: `{"a":1}`,
+	} {
+		g, err := Schema(t.Context(), []byte(schema))
+		if err != nil {
+			continue // no value is allowed at all
+		}
+		require.Error(t, validator(t, []byte(schema))(value))
+		whole, _ := fits(g, value)
+		assert.False(t, whole, "%s: %s", schema, value)
+	}
+}
+
 // TestDiscriminator: a mapping tells schemas apart that would not be otherwise; those that it does not name stay as they
 // are, and a discriminator without one says nothing.
 func TestDiscriminator(t *testing.T) {

@@ -9,15 +9,11 @@ func (c *compiler) negation(n *node) (*node, error) {
 		return known, nil
 	}
 	not := c.follows(n.path)
-	c.negated[n] = not
 	var ways []*node
 	way := func(change func(*node)) {
 		w := c.follows(n.path)
 		change(w)
 		ways = append(ways, w)
-	}
-	if n.never {
-		return not, nil
 	}
 	if rest := anyKind &^ n.kinds; n.kinds != 0 && rest != 0 {
 		way(func(w *node) { w.kinds = rest })
@@ -47,14 +43,16 @@ func (c *compiler) negation(n *node) (*node, error) {
 	c.negateArray(n, way)
 	c.negateText(n, way)
 	negateNumber(n, way)
-	if len(ways) == 0 {
-		if !n.anything() && !(n.kinds == anyKind && n.onlyKinds()) {
-			return nil, errorf(n.path, "values that do not fit it cannot be described")
-		}
+	switch {
+	case n.never: // anything does not fit it
+	case len(ways) > 0:
+		not.choices = [][]*node{ways}
+	case n.anything() || n.kinds == anyKind && n.onlyKinds():
 		not.never = true
-		return not, nil
+	default:
+		return nil, errorf(n.path, "values that do not fit it cannot be described")
 	}
-	not.choices = [][]*node{ways}
+	c.negated[n] = not
 	return not, nil
 }
 
