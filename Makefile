@@ -39,7 +39,7 @@ ABREAST = 3
 RACED   = $(filter-out ./docs/examples%,$(shell grep -rlE '^[[:space:]]*go |\.Go[^[:alnum:], ]|\bpool\.New\b|t\.Parallel\b' \
 	--include='*.go' . | xargs -n 1 dirname | sort -u)) ./kernels/cpu/vector ./runtime/backend/gpu
 
-.PHONY: help build generate test race fuzz mutants verified branches misuse schedules stories instructions bench matrix results study real lint cross arm64 upstream metal deploy clients load terminal man real-check
+.PHONY: help build generate test race fuzz mutants verified branches misuse schedules stories instructions bench maskbench matrix results study real lint cross arm64 upstream metal deploy clients load terminal man real-check
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,11 @@ instructions: ## what a weight costs in the mat-vec kernels, in instructions of 
 
 bench: ## benchmarks that match BENCH (all)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+# The schemas: maskbench/data of https://github.com/guidance-ai/jsonschemabench. MODEL is any GGUF file with a vocabulary.
+maskbench: ## grammars of the real JSON schemas of MaskBench in DATA with the vocabulary of MODEL; SAMPLE=N takes N of them
+	@test -n "$(DATA)" -a -n "$(MODEL)" || { echo "name both: make maskbench DATA=FOLDER MODEL=FILE.gguf"; exit 2; }
+	$(GO) run ./bench/maskbench -m $(MODEL) $(if $(SAMPLE),-sample $(SAMPLE)) $(DATA)
 
 MATRIX = --rtt 50,100,200,300ms --edge-tps 60 --cloud-ms 40 --deadline off --ahead 8 --questions 48 \
 	--modes local,cloud,paper,speculative-8,overlapped-8,serial,pipelined-1,pipelined-2,pipelined-4,pipelined-8,pipelined-auto,verified

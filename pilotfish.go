@@ -189,13 +189,21 @@ func (m *Model) TextTokens(text string) ([]int32, error) { return m.e.RawPrompt(
 // Check reports what of the options of an answer cannot be, before one is begun: values out of range, options that
 // exclude each other, and schemas that are wrong or not supported. It asks no cloud.
 func (m *Model) Check(options ...Option) error {
+	_, err := m.CheckContext(context.Background(), options...)
+	return err
+}
+
+// CheckContext is Check for options with a large schema, of which it takes a while to make a grammar: that ends with
+// the cause of ctx when ctx does. It returns the paths of the schema's keywords that have no effect, at most 100: those
+// that no draft of JSON schema defines, and formats that are not known.
+func (m *Model) CheckContext(ctx context.Context, options ...Option) (ignored []string, err error) {
 	r := newRequest(options)
 	if err := r.settings.check(); err != nil {
-		return err
+		return nil, err
 	}
 	route := engine.Route{Request: r.settings.request()}
 	route.Draft.Verify = r.route != nil && r.route.Verify
-	return m.e.Check(route)
+	return m.e.Check(ctx, route)
 }
 
 // Turn is a turn of a chat with tools, and ToolCall a call of one by the model.

@@ -103,10 +103,11 @@ type Settings struct {
 	Top  int // best tokens told with each token, 0 to 20, and its log-probability; 0: none of that
 
 	// Schema is a JSON schema that the answer is a value of, and JSON asks for any JSON object: only tokens that lead
-	// to such a value are chosen, and the end token where it is whole. What docs/structured.md does not list is refused
-	// with a [SchemaError]. Where MaxTokens or the context leave no more room the value is cut, and [Stats].Stop says
-	// "length" or "context". With Complete the shortest end of a value follows in time: Stop is the same, and
-	// [Stats].Shortened says that the value may lack something. It is cut then if there is no room for any value.
+	// to such a value are chosen, and the end token where it is whole. What cannot be followed is refused with a
+	// [SchemaError]: docs/structured.md says what can. [Stats].Ignored has keywords without effect. Where MaxTokens or
+	// the context leave no more room the value is cut, and [Stats].Stop says "length" or "context". With Complete the
+	// shortest end of a value follows in time: Stop is the same, and [Stats].Shortened says that the value may lack
+	// something. It is cut then if there is no room for any value.
 	//
 	// Large models behind a gateway are told nothing of all that: by penalties, bias and MinP, and where their token
 	// may not stand, the token is chosen among their 32 best in the same way, and if none of these may stand the small
@@ -153,6 +154,7 @@ type Stats struct {
 	PromptTokens int           // tokens of the prompt
 	ReusedTokens int           // of these, tokens that were known from before
 	Shortened    bool          // a value was ended by [Settings].Complete: it may lack something, and Stop is why
+	Ignored      []string      // paths of keywords of [Settings].Schema that have no effect; at most 100
 	Tokens       int           // tokens generated, the end token not counted
 	CloudTokens  int           // of these, chosen by the large model
 	Timeouts     int           // of these, tokens that the small model chose as the large one did not answer in time
@@ -185,7 +187,7 @@ func (s Settings) request() engine.Request {
 func statsOf(s *engine.Session) Stats {
 	a, r := s.Summary(), s.Routing()
 	return Stats{
-		Text: a.Text, Stop: a.Stop, Stopped: a.Stopped, Shortened: a.Shortened,
+		Text: a.Text, Stop: a.Stop, Stopped: a.Stopped, Shortened: a.Shortened, Ignored: a.Ignored,
 		PromptTokens: a.PromptTokens, ReusedTokens: a.ReusedTokens, Tokens: a.Tokens,
 		Passes: a.Passes, PromptTime: a.PromptTime, DecodeTime: a.DecodeTime,
 		CloudTokens: a.Cloud, Timeouts: a.Timeouts, Asks: r.Asks, Hits: r.Hits,

@@ -155,7 +155,7 @@ func (f *chatFlags) run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer m.Close()
-	if err := f.possible(m, settings, route); err != nil {
+	if err := f.possible(ctx, a, m, settings, route); err != nil {
 		return err
 	}
 	c := newConversation(a, f, m, settings, route)
@@ -197,7 +197,9 @@ func (f *chatFlags) settings() (pilotfish.Settings, error) {
 }
 
 // possible refuses what the model cannot do, or what excludes each other, before the first question.
-func (f *chatFlags) possible(m *pilotfish.Model, s pilotfish.Settings, r pilotfish.Route) error {
+func (f *chatFlags) possible(
+	ctx context.Context, a *app, m *pilotfish.Model, s pilotfish.Settings, r pilotfish.Route,
+) error {
 	tokens, err := m.Vocabulary()
 	if err != nil {
 		return err
@@ -209,7 +211,9 @@ func (f *chatFlags) possible(m *pilotfish.Model, s pilotfish.Settings, r pilotfi
 	if f.verify.on {
 		options = append(options, r)
 	}
-	return m.Check(options...)
+	ignored, err := m.CheckContext(ctx, options...)
+	tellIgnored(a.stderr, ignored)
+	return err
 }
 
 // drawSeed draws what draws of tokens begin with: ten digits are enough to type.

@@ -36,6 +36,8 @@ func TestChatChoose(t *testing.T) {
 	assert.Equal(t, `"x"`, answer("--json-schema", file))
 	_, _, stderr := chat(t, question(0)+"\n", "-m", small, "-n", "4", "--json-schema", `{"type":"string"}`)
 	assert.Contains(t, stderr, "(the value of --json-schema had to end after ")
+	_, _, stderr = chat(t, question(0)+"\n", "-m", small, "--json-schema", `{"const":"x","a":1,"b":2}`)
+	assert.Contains(t, stderr, "--json-schema: no effect have #/a, #/b\n")
 	assert.Equal(t, plain, answer("--temp", "2", "--min-p", "1"), "only the best token remains")
 
 	for _, c := range []struct {

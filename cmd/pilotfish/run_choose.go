@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"os"
@@ -177,4 +178,11 @@ func (o *runOutput) logProbsOf(t engine.Token) (*LogProbs, error) {
 		p.Top = append(p.Top, topLogProb{c.ID, tokens.Decode([]int32{c.ID}), c.LogProb})
 	}
 	return p, nil
+}
+
+// tellIgnored says which keywords of a schema have no effect, if any.
+func tellIgnored(w io.Writer, paths []string) {
+	if len(paths) > 0 {
+		fmt.Fprintf(w, "--json-schema: no effect have %s\n", strings.Join(paths, ", "))
+	}
 }

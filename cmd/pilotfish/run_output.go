@@ -73,22 +73,23 @@ type Decision struct {
 
 // summaryEvent is the last line of --json. Its fields are a contract.
 type summaryEvent struct {
-	Tokens          []int32 `json:"tokens"`
-	Text            string  `json:"text"`
-	Stop            string  `json:"stop"`                // end, stop, length (-n), context (full), interrupted, failed
-	Shortened       bool    `json:"shortened,omitempty"` // the value of --json-schema ended as the room did
-	PromptTokens    int     `json:"prompt_tokens"`
-	GeneratedTokens int     `json:"generated_tokens"`
-	Seed            *uint64 `json:"seed,omitempty"` // of the draws, with a temperature only
-	LoadMS          float64 `json:"load_ms"`        // from opening the model's file until a prompt could be taken
-	PromptMS        float64 `json:"prompt_ms"`      // until the first token
-	DecodeMS        float64 `json:"decode_ms"`      // from then on
-	PromptTPS       float64 `json:"prompt_tps"`
-	GenerationTPS   float64 `json:"generation_tps"`
-	Passes          int     `json:"passes"`           // forward calls of the small model after the prompt
-	PassesPerToken  float64 `json:"passes_per_token"` // of the tokens after the first, an end token included
-	LookupProposed  int     `json:"lookup_proposed"`  // guesses from the text that were evaluated
-	LookupAccepted  int     `json:"lookup_accepted"`  // of these, the tokens that did follow
+	Tokens          []int32  `json:"tokens"`
+	Text            string   `json:"text"`
+	Stop            string   `json:"stop"`                // end, stop, length (-n), context (full), interrupted, failed
+	Shortened       bool     `json:"shortened,omitempty"` // the value of --json-schema ended as the room did
+	Ignored         []string `json:"ignored,omitempty"`   // paths of keywords of --json-schema that have no effect
+	PromptTokens    int      `json:"prompt_tokens"`
+	GeneratedTokens int      `json:"generated_tokens"`
+	Seed            *uint64  `json:"seed,omitempty"` // of the draws, with a temperature only
+	LoadMS          float64  `json:"load_ms"`        // from opening the model's file until a prompt could be taken
+	PromptMS        float64  `json:"prompt_ms"`      // until the first token
+	DecodeMS        float64  `json:"decode_ms"`      // from then on
+	PromptTPS       float64  `json:"prompt_tps"`
+	GenerationTPS   float64  `json:"generation_tps"`
+	Passes          int      `json:"passes"`           // forward calls of the small model after the prompt
+	PassesPerToken  float64  `json:"passes_per_token"` // of the tokens after the first, an end token included
+	LookupProposed  int      `json:"lookup_proposed"`  // guesses from the text that were evaluated
+	LookupAccepted  int      `json:"lookup_accepted"`  // of these, the tokens that did follow
 	// tokens that a device went on with before it was certain that they follow: those that did, and those that did not
 	RanAhead  int   `json:"ran_ahead,omitempty"`
 	RanInVain int   `json:"ran_in_vain,omitempty"`
@@ -265,6 +266,7 @@ func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 	s := o.session.Summary()
 	e := summaryEvent{
 		Tokens: append([]int32{}, o.ids...), Text: s.Text, Stop: s.Stop, Shortened: s.Shortened,
+		Ignored:         s.Ignored,
 		PromptTokens:    s.PromptTokens,
 		GeneratedTokens: s.Tokens, LoadMS: ms(o.load), PromptMS: ms(s.PromptTime), DecodeMS: ms(s.DecodeTime),
 		KVBytes: o.session.KVLimit(), PromptTPS: perSecond(s.PromptTokens, s.PromptTime),
@@ -360,6 +362,7 @@ func (o *runOutput) report(e summaryEvent) {
 	fmt.Fprintf(o.a.stderr,
 		"%d tokens of prompt in %.0f ms (%.1f/s), %d generated at %.1f/s, %s; model loaded in %.0f ms\n",
 		e.PromptTokens, e.PromptMS, e.PromptTPS, e.GeneratedTokens, e.GenerationTPS, o.stopped(e.Stop), e.LoadMS)
+	tellIgnored(o.a.stderr, e.Ignored)
 	if e.Shortened {
 		fmt.Fprintf(o.a.stderr,
 			"the value of --json-schema ended with the last of %d tokens (-n, -c): it may lack something\n",

@@ -88,7 +88,9 @@ func (s *servedModel) Bytes(id int32) []byte {
 }
 
 // Check implements [openai.Model].
-func (s *servedModel) Check(o openai.Settings) error { return s.m.Check(servedOptions(o, s.route)...) }
+func (s *servedModel) Check(ctx context.Context, o openai.Settings) ([]string, error) {
+	return s.m.CheckContext(ctx, servedOptions(o, s.route)...)
+}
 
 // NewSession implements [openai.Model].
 func (s *servedModel) NewSession() openai.Session { return &servedSession{s.m.NewSession(), s.route} }

@@ -16,13 +16,12 @@ func (s *Server) turn(ctx context.Context, t *reply, r *chatRequest, shape shape
 	var schema []byte             // of calls
 	var schemas map[string][]byte // of calls of each tool
 	return t.do(ctx, &job{request: &r.request, shape: shape,
+		tools: len(r.tools) > 0 && r.choice.mode != "none",
+		follow: func(ctx context.Context) (err error) {
+			schema, schemas, err = r.callSchema(ctx, s.model)
+			return err
+		},
 		prompts: func() ([][]int32, error) {
-			if r.choice.mode != "none" {
-				var err error
-				if schema, schemas, err = r.callSchema(ctx, s.model); err != nil {
-					return nil, err
-				}
-			}
 			ids, err := r.prompt(s.model)
 			return [][]int32{ids}, err
 		},
@@ -46,7 +45,7 @@ type chatObject struct {
 	head
 	Choices []chatChoice `json:"choices"`
 	Usage   usage        `json:"usage"`
-	Own     extension    `json:"pilotfish"`
+	Own     *extension   `json:"pilotfish"`
 }
 
 type chatChoice struct {
@@ -82,7 +81,7 @@ func (c *chatShape) param() string { return "messages" }
 func (c *chatShape) start() { c.head = c.s.head("chatcmpl-", "chat.completion", c.r.model) }
 
 func (c *chatShape) all(results []result, u usage) any {
-	o := chatObject{head: c.head, Usage: u, Own: extension{c.r.settings.Seed}}
+	o := chatObject{head: c.head, Usage: u, Own: c.r.extension()}
 	for i, r := range results {
 		text, tokens := r.text()
 		m := chatMessage{Role: "assistant", Content: &text}
@@ -142,7 +141,7 @@ func (c *chatShape) begin(index int) (all []any) {
 	empty := ""
 	first := c.chunk(chatDelta{Index: index, Delta: delta{Role: "assistant", Content: &empty}})
 	if index == 0 {
-		first.Own = &extension{c.r.settings.Seed}
+		first.Own = c.r.extension()
 	}
 	return []any{first}
 }

@@ -176,7 +176,7 @@ func (c *textShape) param() string { return "prompt" }
 func (c *textShape) start() { c.head = c.s.head("cmpl-", "text_completion", c.r.model) }
 
 func (c *textShape) all(results []result, u usage) any {
-	o := textObject{head: c.head, Usage: &u, Own: &extension{c.r.settings.Seed}}
+	o := textObject{head: c.head, Usage: &u, Own: c.r.extension()}
 	for i, r := range results {
 		at := 0
 		text, tokens := r.text()
@@ -200,7 +200,7 @@ func (c *textShape) chunks(index int, p piece) []any {
 	}
 	o := textObject{head: c.head, Choices: []textChoice{{text, index, probs, nil, own}}}
 	if !begun && index == 0 {
-		o.Own = &extension{c.r.settings.Seed}
+		o.Own = c.r.extension()
 	}
 	return []any{o}
 }

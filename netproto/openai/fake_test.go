@@ -27,9 +27,10 @@ type fakeModel struct {
 	step    time.Duration // that a token takes
 	// answer returns what follows a prompt, by what was asked for: the rest is cut at Stop and MaxTokens. nil: "ok".
 	answer func(prompt string, s Settings) string
-	fail   func(prompt string) error // in place of an answer
-	refuse func(s Settings) error    // what Check says
-	short  func(text string) bool    // answers that had to end; nil: {} in a format
+	fail   func(prompt string) error                               // in place of an answer
+	refuse func(s Settings) error                                  // what Check says
+	check  func(ctx context.Context, s Settings) ([]string, error) // the same, with what it ignores
+	short  func(text string) bool                                  // answers that had to end; nil: {} in a format
 
 	mu       sync.Mutex
 	asked    []Settings
@@ -69,11 +70,14 @@ func (m *fakeModel) Tokenize(text string, _ bool) ([]int32, error) { return idsO
 
 func (m *fakeModel) Bytes(id int32) []byte { return []byte{byte(id)} }
 
-func (m *fakeModel) Check(s Settings) error {
-	if m.refuse == nil {
-		return nil
+func (m *fakeModel) Check(ctx context.Context, s Settings) ([]string, error) {
+	if m.check != nil {
+		return m.check(ctx, s)
 	}
-	return m.refuse(s)
+	if m.refuse == nil {
+		return nil, nil
+	}
+	return nil, m.refuse(s)
 }
 
 func (m *fakeModel) NewSession() Session {

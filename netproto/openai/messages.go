@@ -84,7 +84,7 @@ type messageObject struct {
 
 // messageOwn is what is told beyond Anthropic's API.
 type messageOwn struct {
-	extension
+	*extension
 	*origins
 }
 
@@ -113,7 +113,7 @@ func (m *messageShape) start() { m.id = m.s.id("msg_") }
 func (m *messageShape) object(u usage, o *origins) messageObject {
 	return messageObject{ID: m.id, Type: "message", Role: "assistant", Model: m.r.model, Content: []contentBlock{},
 		Usage: messageUsage{Input: u.Prompt - u.Details.Cached, Cached: u.Details.Cached, Output: u.Completion},
-		Own:   messageOwn{extension{m.r.settings.Seed}, o}}
+		Own:   messageOwn{m.r.extension(), o}}
 }
 
 // stop returns why the answer ended, as Anthropic's API says it.

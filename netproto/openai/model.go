@@ -20,8 +20,9 @@ type Model interface {
 	Tokenize(text string, special bool) ([]int32, error)
 	// Bytes are what a token stands for in a text, often no whole characters.
 	Bytes(id int32) []byte
-	// Check reports settings that the model cannot follow, such as a schema with keywords that cannot be decided.
-	Check(s Settings) error
+	// Check reports settings that the model cannot follow, such as a schema with keywords that cannot be decided. It
+	// returns the paths of keywords of the schema that have no effect, and ends with the cause of ctx when that does.
+	Check(ctx context.Context, s Settings) (ignored []string, err error)
 	// NewSession makes an empty text.
 	NewSession() Session
 }

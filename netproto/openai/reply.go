@@ -221,6 +221,8 @@ type job struct {
 	*request
 	prompts func() ([][]int32, error)
 	plan    func(a *answer) // completes what is to be generated
+	tools   bool            // there are some: follow finds out what their calls are like
+	follow  func(ctx context.Context) error
 	shape   shape
 }
 
@@ -228,6 +230,9 @@ type job struct {
 func (t *reply) do(ctx context.Context, j *job) error {
 	t.e.Stream = j.stream
 	if err := j.check(t.s); err != nil {
+		return err
+	}
+	if err := t.prepare(ctx, j); err != nil {
 		return err
 	}
 	t.shape = j.shape
@@ -248,12 +253,9 @@ func (t *reply) do(ctx context.Context, j *job) error {
 	return t.collected(ctx, j, prompts, in)
 }
 
-// prompts returns the ids of what is to be gone on with, if the model can do what is asked for.
+// prompts returns the ids of what is to be gone on with.
 func (t *reply) prompts(j *job) (_ [][]int32, err error) {
 	defer caught(&err)
-	if err := j.possible(t.s.model); err != nil {
-		return nil, err
-	}
 	all, err := j.prompts()
 	if err != nil {
 		return nil, err

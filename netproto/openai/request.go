@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -34,6 +35,7 @@ type request struct {
 	origins   bool // tell of each token who chose it
 	format    format
 	maxTokens bool // the request gave the most tokens
+	ignored   []string
 }
 
 // format is the form that an answer is to have.
@@ -254,12 +256,23 @@ func (r *request) check(s *Server) *Error {
 	return nil
 }
 
-// possible refuses what the model cannot do. A large schema takes it a while to find out.
-func (r *request) possible(m Model) error {
-	err := m.Check(r.settings)
+// mostIgnored is how many keywords without effect are told of.
+const mostIgnored = 100
+
+// ignores notes keywords without effect of a schema that stands somewhere in the request.
+func (r *request) ignores(where string, paths []string) {
+	for _, path := range paths[:min(len(paths), mostIgnored-len(r.ignored))] {
+		r.ignored = append(r.ignored, where+path)
+	}
+}
+
+// possible refuses what the model cannot do.
+func (r *request) possible(ctx context.Context, m Model) error {
+	ignored, err := m.Check(ctx, r.settings)
+	r.ignores("response_format.json_schema.schema", ignored)
 	switch {
-	case err == nil:
-		return nil
+	case err == nil || ctx.Err() != nil:
+		return err
 	case r.format.constrained():
 		return invalid(r.format.at, "%s: %v", r.format.at, err)
 	}

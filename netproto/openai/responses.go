@@ -133,7 +133,7 @@ func (c *responseShape) object(status string) map[string]any {
 	maps.Copy(o, map[string]any{
 		"id": c.id, "object": "response", "created_at": c.created, "completed_at": nil, "status": status,
 		"model": c.r.model, "output": output, "error": nil, "incomplete_details": nil, "usage": nil,
-		"system_fingerprint": c.s.finger, extensionName: extension{c.r.settings.Seed},
+		"system_fingerprint": c.s.finger, extensionName: c.r.extension(),
 	})
 	return o
 }
@@ -154,7 +154,7 @@ func (c *responseShape) over(u usage) map[string]any {
 		"output_tokens": u.Completion, "output_tokens_details": map[string]int{"reasoning_tokens": 0},
 		"total_tokens": u.Total}
 	_, tokens := c.text()
-	o[extensionName] = messageOwn{extension{c.r.settings.Seed}, c.own(c.r.originsOf(tokens))}
+	o[extensionName] = messageOwn{c.r.extension(), c.own(c.r.originsOf(tokens))}
 	if c.r.store {
 		c.keep(encode(o))
 	}

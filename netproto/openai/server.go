@@ -63,15 +63,16 @@ func (o Options) withDefaults() Options {
 
 // Server answers requests. It is an [http.Handler].
 type Server struct {
-	o      Options
-	model  Model
-	keys   keys
-	gate   *gate
-	pool   *pool
-	kept   *archive
-	mux    *http.ServeMux
-	begun  time.Time
-	finger string
+	o         Options
+	model     Model
+	keys      keys
+	gate      *gate
+	preparing *preparing
+	pool      *pool
+	kept      *archive
+	mux       *http.ServeMux
+	begun     time.Time
+	finger    string
 
 	closing context.Context // ends when running answers are to end
 	end     context.CancelCauseFunc
@@ -85,8 +86,9 @@ type Server struct {
 func New(m Model, o Options) *Server {
 	o = o.withDefaults()
 	s := &Server{o: o, model: m, keys: newKeys(o.Keys),
-		gate: newGate(o.Parallel, o.Queue, max(o.Sessions-o.Parallel, 1)),
-		pool: &pool{model: m, most: o.Sessions}, kept: newArchive(o.Kept), mux: http.NewServeMux(),
+		gate:      newGate(o.Parallel, o.Queue, max(o.Sessions-o.Parallel, 1)),
+		preparing: newPreparing(o.Parallel + o.Queue),
+		pool:      &pool{model: m, most: o.Sessions}, kept: newArchive(o.Kept), mux: http.NewServeMux(),
 		begun: time.Now(), finger: o.Fingerprint}
 	s.closing, s.end = context.WithCancelCause(context.Background())
 	s.routes()

@@ -40,7 +40,11 @@ func (s *Server) head(prefix, object, model string) head {
 // extension is what is told beyond OpenAI's API, of a whole answer.
 type extension struct {
 	Seed uint64 `json:"seed"` // of the draws, with which the same request gets the same answer
+	// keywords of schemas that have no effect: where the schema stands in the request, and the path in it
+	Ignored []string `json:"ignored,omitempty"`
 }
+
+func (r *request) extension() *extension { return &extension{r.settings.Seed, r.ignored} }
 
 // origins is what is told beyond OpenAI's API of one choice.
 type origins struct {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // tool is a function that the model may call.
@@ -222,39 +224,53 @@ func (f *fields) chosen(r *chatRequest) {
 }
 
 // callSchema is the JSON schema of a call of one of the functions, and that of each by its name, to be followed with
-// [Settings].Closed. Parameters that the model cannot follow are any object, unless the request insists on them. Nobody
-// waits for it once ctx has ended.
+// [Settings].Closed. Parameters that the model cannot follow are any object, unless the request insists on them. It
+// ends with the cause of ctx when that does.
 func (r *chatRequest) callSchema(ctx context.Context, m Model) (one []byte, each map[string][]byte, err error) {
-	var may []tool
-	for _, t := range r.tools {
-		if r.choice.name == "" || t.name == r.choice.name {
-			may = append(may, t)
-		}
-	}
 	var all []json.RawMessage
 	each = map[string][]byte{}
-	for i, t := range may {
-		if ctx.Err() != nil {
-			return nil, nil, context.Cause(ctx)
+	for i, t := range r.tools {
+		if r.choice.name != "" && t.name != r.choice.name {
+			continue
 		}
-		if err = m.Check(Settings{TopP: 1, Schema: callOf(t, ""), Closed: true}); err != nil {
-			if t.strict {
-				return nil, nil, invalid("tools", "tools: parameters of %s: %v (as arguments are an object)", t.name,
-					err)
-			}
-			t.parameters = json.RawMessage(anyObject)
+		if t.parameters, err = r.followed(ctx, m, i); err != nil {
+			return nil, nil, err
 		}
 		each[t.name] = callOf(t, "")
-		if len(may) == 1 {
-			return each[t.name], each, nil
+		all = append(all, callOf(t, "/anyOf/"+strconv.Itoa(len(all))))
+		one = each[t.name]
+	}
+	if len(all) == 1 {
+		return one, each, nil
+	}
+	one = encode(map[string]any{"anyOf": all})
+	_, err = m.Check(ctx, Settings{TopP: 1, Schema: one, Closed: true})
+	if err != nil && ctx.Err() == nil {
+		err = invalid("tools", "tools: all of them together: %v", err)
+	}
+	return one, each, err
+}
+
+// followed returns the parameters of a tool as the model follows them, and notes what of them it does not.
+func (r *chatRequest) followed(ctx context.Context, m Model, i int) (json.RawMessage, error) {
+	t, where := r.tools[i], fmt.Sprintf("tools[%d].function.parameters", i)
+	ignored, err := m.Check(ctx, Settings{TopP: 1, Schema: callOf(t, ""), Closed: true})
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err == nil:
+		var paths []string
+		for _, path := range ignored {
+			_, path, _ = strings.Cut(path, "/properties/arguments")
+			paths = append(paths, "#"+strings.TrimPrefix(path, "/allOf/1"))
 		}
-		all = append(all, callOf(t, "/anyOf/"+strconv.Itoa(i)))
+		r.ignores(where, paths)
+		return t.parameters, nil
+	case t.strict:
+		return nil, invalid("tools", "tools: parameters of %s: %v (as arguments are an object)", t.name, err)
 	}
-	whole := encode(map[string]any{"anyOf": all})
-	if err = m.Check(Settings{TopP: 1, Schema: whole, Closed: true}); err != nil {
-		return nil, nil, invalid("tools", "tools: all of them together: %v", err)
-	}
-	return whole, each, nil
+	r.ignores(where, []string{""}) // all of them
+	return json.RawMessage(anyObject), nil
 }
 
 // JSON schemas of parameters that cannot be followed, and of none.

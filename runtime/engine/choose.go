@@ -74,19 +74,23 @@ func (r Route) validate() error {
 }
 
 // Check reports what of a route cannot be, before anything is generated: values out of range, options that exclude each
-// other, and schemas that are wrong or not supported.
-func (e *Engine) Check(r Route) error {
+// other, and schemas that are wrong or not supported. It returns the paths of the keywords of the schema that have no
+// effect; making a grammar of it ends with the cause of ctx when that does.
+func (e *Engine) Check(ctx context.Context, r Route) (ignored []string, err error) {
 	if e.closed() {
-		return e.named(context.Background(), ErrClosed)
+		return nil, e.named(ctx, ErrClosed)
 	}
 	if err := e.validate(r); err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := sample.New(r.Sampling); err != nil || !r.JSON && r.Schema == nil {
-		return err
+		return nil, err
 	}
-	_, _, err := e.structured.matcher(e, r.Request)
-	return err
+	m, _, err := e.structured.matcher(ctx, e, r.Request)
+	if err != nil {
+		return nil, err
+	}
+	return m.Ignored(), nil
 }
 
 // validate reports what of a route cannot be with this model.
@@ -131,7 +135,9 @@ type place struct {
 }
 
 // choose says of o how tokens are chosen behind a prompt, and returns what the heads have to be for that.
-func (s *Session) choose(o *draft.Options, sampler *sample.Sampler, prompt []int32, r Route) (backend.Want, error) {
+func (s *Session) choose(
+	ctx context.Context, o *draft.Options, sampler *sample.Sampler, prompt []int32, r Route,
+) (backend.Want, error) {
 	want := sampler.Want(backend.Want{K: 1, Draw: backend.Draw{Sampling: r.Sampling, MinP: r.Rules.MinP}})
 	o.Pick, o.Top = sampler.Pick, r.Top
 	c := &chooser{
@@ -143,9 +149,10 @@ func (s *Session) choose(o *draft.Options, sampler *sample.Sampler, prompt []int
 	}
 	if r.JSON || r.Schema != nil {
 		var err error
-		if c.matcher, c.end, err = s.e.structured.matcher(s.e, r.Request); err != nil {
+		if c.matcher, c.end, err = s.e.structured.matcher(ctx, s.e, r.Request); err != nil {
 			return want, err
 		}
+		s.summary.Ignored = c.matcher.Ignored()
 		want.K, want.Logits = max(want.K, headBest), true
 	}
 	if c.rules {

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -329,7 +329,7 @@ func TestSchema(t *testing.T) {
 
 // shortest is how many tokens the shortest value of a request's schema has.
 func shortest(t testing.TB, e *Engine, r Request) int {
-	m, _, err := e.structured.matcher(e, r)
+	m, _, err := e.structured.matcher(t.Context(), e, r)
 	require.NoError(t, err)
 	return len(m.Shortest(m.Start()))
 }
@@ -506,22 +506,47 @@ func TestSchemaClosed(t *testing.T) {
 // TestStructuredKept: a grammar is made once for all answers by its schema, and few are kept.
 func TestStructuredKept(t *testing.T) {
 	e := tiny(t, demo.Small())
-	a, _, err := e.structured.matcher(e, Request{Schema: []byte(schemas[0])})
+	a, _, err := e.structured.matcher(t.Context(), e, Request{Schema: []byte(schemas[0])})
 	require.NoError(t, err)
-	b, end, err := e.structured.matcher(e, Request{Schema: []byte(schemas[0])})
+	b, end, err := e.structured.matcher(t.Context(), e, Request{Schema: []byte(schemas[0])})
 	require.NoError(t, err)
 	assert.Same(t, a, b, "it is made once")
 	tok, err := e.Tokenizer()
 	require.NoError(t, err)
 	assert.True(t, tok.IsEnd(end))
-	for i := range keptGrammars {
-		_, _, err := e.structured.matcher(e, Request{Schema: fmt.Appendf(nil, `{"const":%d}`, i)})
-		require.NoError(t, err)
-	}
-	assert.Equal(t, keptGrammars, e.structured.kept.Len())
-	b, _, err = e.structured.matcher(e, Request{Schema: []byte(schemas[0])})
+	k := &e.structured
+	require.Equal(t, 1, k.kept.Len())
+	first := k.bytes
+	require.Greater(t, first, 1000, "what a grammar takes")
+	k.bytes = keptGrammars // as if there were others
+	_, _, err = k.matcher(t.Context(), e, Request{Schema: []byte(`{"const":1}`)})
 	require.NoError(t, err)
-	assert.NotSame(t, a, b, "others took its place")
+	assert.Equal(t, 1, k.kept.Len(), "the first one made room")
+	c, _, err := k.matcher(t.Context(), e, Request{Schema: []byte(schemas[0])})
+	require.NoError(t, err)
+	assert.NotSame(t, a, c)
+}
+
+// TestSchemaEnds: making a grammar ends with its context, with its cause, as do checks and answers that need one.
+func TestSchemaEnds(t *testing.T) {
+	e := tiny(t, demo.Small())
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	gone := errors.New("nobody waits")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(gone)
+	large := []byte(`{"pattern":"` + strings.Repeat("(a|b)?", 3000) + `"}`)
+	r := Route{Request: Request{Schema: large}}
+	_, err = e.Check(ctx, r)
+	require.ErrorIs(t, err, gone)
+	var wrong *SchemaError
+	assert.NotErrorAs(t, err, &wrong, "the schema is not to blame")
+	for _, err := range s.Routed(ctx, []int32{70}, r) {
+		require.ErrorIs(t, err, gone)
+	}
+	ignored, err := e.Check(t.Context(), Route{Request: Request{Schema: []byte(`{"type":"null","typ":1}`)}})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"#/typ"}, ignored)
 }
 
 // TestHeadAndWrap: who is shown heads sees them behind a wrapped model too.
@@ -555,7 +580,7 @@ func TestPickIsBestAllowed(t *testing.T) {
 	for i := range 20 * len(all) {
 		route := Route{Request: Request{Schema: []byte(all[i%len(all)]), Complete: true}}
 		o := draft.Options{MaxTokens: shortest(t, e, route.Request) + 1 + r.IntN(12), Room: 512}
-		_, err := s.choose(&o, sampler, []int32{70}, route)
+		_, err := s.choose(t.Context(), &o, sampler, []int32{70}, route)
 		require.NoError(t, err)
 		for p := o.Place.(*place); p.n < o.MaxTokens; {
 			head := backend.Output{Logits: make([]float32, vocab)}

@@ -158,7 +158,7 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 		r.Router = r.Router.Begin()
 		r.Costs = cmp.Or(r.Costs, r.Router.NewCosts())
 	}
-	decoder, err := s.decoder(prompt, r)
+	decoder, err := s.decoder(ctx, prompt, r)
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func (e *Engine) Fits(r *router.Router) error {
 }
 
 // decoder puts the parts of a route together.
-func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
+func (s *Session) decoder(ctx context.Context, prompt []int32, r Route) (*draft.Decoder, error) {
 	tokens, err := s.e.Tokenizer()
 	if err != nil {
 		return nil, err
@@ -239,7 +239,7 @@ func (s *Session) decoder(prompt []int32, r Route) (*draft.Decoder, error) {
 		o.End = tokens.IsEnd
 	}
 	s.tight = false
-	want, err := s.choose(&o, sampler, prompt, r)
+	want, err := s.choose(ctx, &o, sampler, prompt, r)
 	if err != nil {
 		return nil, err
 	}

@@ -74,6 +74,7 @@ type Summary struct {
 	Stop         string        // why it ended: see [StopEnd]; "" while it runs and after an error
 	Stopped      string        // with [StopString]: the stop string that ended it
 	Shortened    bool          // a value was ended by [Request.Complete]: it may lack something, and Stop is why
+	Ignored      []string      // paths of keywords of [Request.Schema] that have no effect; at most 100
 	PromptTokens int           // tokens of the prompt
 	ReusedTokens int           // of these, tokens whose keys and values were still there from before
 	Tokens       int           // tokens generated, the end token not counted

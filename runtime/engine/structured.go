@@ -1,63 +1,88 @@
 package engine
 
 import (
+	"context"
+	"crypto/sha256"
 	"errors"
+	"math"
 	"sync"
 
-	"github.com/hashicorp/golang-lru/v2"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
 )
 
-// keptGrammars is how many grammars an engine keeps for the next answers by the same schema.
-const keptGrammars = 16
+// keptGrammars is how many bytes of grammars an engine keeps for the next answers by the same schemas.
+const keptGrammars = 128 << 20
 
-// structured is what an engine keeps for answers that are JSON: the vocabulary as a tree, and grammars by their
-// schemas, with the masks that were found.
+// structured is what an engine keeps for answers that are JSON: the vocabulary as a tree with masks, and grammars by
+// the hashes of their schemas.
 type structured struct {
 	mu     sync.Mutex
 	failed error
 	vocab  *grammar.Vocabulary // nil before the first use
 	end    int32               // a token that ends texts
-	kept   *lru.Cache[string, *grammar.Matcher]
+	kept   *simplelru.LRU[schemaHash, keptGrammar]
+	bytes  int // of what is kept
+}
+
+type schemaHash [sha256.Size]byte
+
+// keptGrammar is a grammar with the vocabulary, and how much memory it takes.
+type keptGrammar struct {
+	*grammar.Matcher
+	bytes int
 }
 
 // matcher returns the matcher of the schema of a request, of any object without one. A schema that takes long to
-// compile holds nobody up who has another one.
-func (s *structured) matcher(e *Engine, r Request) (*grammar.Matcher, int32, error) {
-	key, read := string(r.Schema), grammar.Schema
+// compile holds nobody up who has another one; it ends with the cause of ctx when that does.
+func (s *structured) matcher(ctx context.Context, e *Engine, r Request) (*grammar.Matcher, int32, error) {
+	text, read := r.Schema, grammar.Schema
+	if text == nil {
+		text = []byte(`{"type":"object"}`)
+	}
+	key := sha256.Sum256(text)
 	if r.Closed {
-		key, read = "closed "+key, grammar.Closed
+		key, read = sha256.Sum256(append([]byte("closed "), text...)), grammar.Closed
 	}
 	m, err := s.known(e, key)
 	if m != nil || err != nil {
 		return m, s.end, err
 	}
-	g := grammar.Object()
-	if r.Schema != nil {
-		if g, err = read(r.Schema); err != nil {
-			return nil, 0, &schemaError{err}
-		}
+	g, err := read(ctx, text)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, 0, err
+	case err != nil:
+		return nil, 0, &schemaError{err}
 	}
-	m = grammar.NewMatcher(g, s.vocab)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if first, ok := s.kept.Get(key); ok { // somebody else was faster
-		return first, s.end, nil
-	}
-	s.kept.Add(key, m)
-	return m, s.end, nil
+	return s.keep(key, keptGrammar{grammar.NewMatcher(g, s.vocab), g.Bytes()}), s.end, nil
 }
 
 // known returns the matcher that is kept for a schema; nil if there is none.
-func (s *structured) known(e *Engine, key string) (*grammar.Matcher, error) {
+func (s *structured) known(e *Engine, key schemaHash) (*grammar.Matcher, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.prepare(e); err != nil {
 		return nil, err
 	}
-	m, _ := s.kept.Get(key)
-	return m, nil
+	k, _ := s.kept.Get(key)
+	return k.Matcher, nil
+}
+
+// keep keeps a matcher and drops those that were not used for the longest time, as far as there are too many bytes. It
+// returns the one that was kept first.
+func (s *structured) keep(key schemaHash, k keptGrammar) *grammar.Matcher {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first, ok := s.kept.Get(key); ok {
+		return first.Matcher
+	}
+	s.kept.Add(key, k)
+	for s.bytes += k.bytes; s.bytes > keptGrammars && s.kept.Len() > 1; {
+		s.kept.RemoveOldest()
+	}
+	return k.Matcher
 }
 
 // prepare makes the tree at the first use.
@@ -79,7 +104,7 @@ func (s *structured) prepare(e *Engine) (err error) {
 			s.end = id
 		}
 	}
-	s.kept, err = lru.New[string, *grammar.Matcher](keptGrammars)
+	s.kept, err = simplelru.NewLRU(math.MaxInt32, func(_ schemaHash, k keptGrammar) { s.bytes -= k.bytes })
 	return err
 }
 

@@ -42,7 +42,7 @@ func BenchmarkMask(b *testing.B) {
 	ids := t.Encode(text, false)
 	for _, fresh := range []bool{true, false} {
 		b.Run(fmt.Sprintf("fresh=%v", fresh), func(b *testing.B) {
-			g, err := grammar.Schema([]byte(benchSchema))
+			g, err := grammar.Schema(b.Context(), []byte(benchSchema))
 			require.NoError(b, err)
 			m := grammar.NewMatcher(g, v)
 			var mask grammar.Mask

@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,24 +13,29 @@ import (
 
 // Schema makes the grammar of the values of a JSON schema: a part of draft 2020-12 that docs/structured.md lists. What
 // is wrong, is not supported, or allows no value at all is an [Error].
-func Schema(raw []byte) (*Grammar, error) { return grammarOf(raw, false) }
+//
+// What it takes is bounded, in steps and in memory, and it ends with the cause of ctx when that does.
+func Schema(ctx context.Context, raw []byte) (*Grammar, error) { return grammarOf(ctx, raw, false) }
 
 // Closed makes the grammar of those values of a JSON schema in which objects have no other properties than those that
 // are listed, unless none are or additionalProperties says otherwise: what is meant where nobody thought of others.
-func Closed(raw []byte) (*Grammar, error) { return grammarOf(raw, true) }
+func Closed(ctx context.Context, raw []byte) (*Grammar, error) { return grammarOf(ctx, raw, true) }
 
-func grammarOf(raw []byte, closed bool) (*Grammar, error) {
-	s, err := parse(raw)
-	if err != nil {
-		return nil, err
+func grammarOf(ctx context.Context, raw []byte, closed bool) (g *Grammar, err error) {
+	s, err := parse(&effort{stop: func() error { return context.Cause(ctx) }}, raw)
+	if err == nil {
+		s.closed = closed
+		g, err = compile(s)
 	}
-	s.closed = closed
-	return compile(s)
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return g, err
 }
 
 // Object makes the grammar of all JSON objects.
 func Object() *Grammar {
-	g, err := Schema([]byte(`{"type": "object"}`))
+	g, err := Schema(context.Background(), []byte(`{"type": "object"}`))
 	if err != nil {
 		panic(err)
 	}
@@ -43,13 +49,18 @@ type compiler struct {
 	rules   map[string]int32 // starts, by the facts that they are of
 	parts   map[string]int32 // starts of regular parts, by what they are
 	pending []func() error   // what is still to be made of rules that have a start
-	proved  map[*node]bool   // schemas of whose oneOf at most one holds
-	work    int              // so far: see mostWork
+
+	apartOf  map[*node][]*node // what to choose of where one of oneOf holds: see exclusive
+	negated  map[*node]*node   // what does not fit a schema
+	matchers map[string]*dfa   // of patterns
+	char     *dfa              // any character of a string; nil until it is needed
+	loose    bool              // values may be more than fit: see apart
 }
 
 func newCompiler(s *schema) *compiler {
-	g := &Grammar{bounds: []bounds{{0, unbounded}}}
-	return &compiler{schema: s, g: g, rules: map[string]int32{}, parts: map[string]int32{}, proved: map[*node]bool{}}
+	g := &Grammar{bounds: []bounds{anyNumber}}
+	return &compiler{schema: s, g: g, rules: map[string]int32{}, parts: map[string]int32{},
+		apartOf: map[*node][]*node{}, negated: map[*node]*node{}, matchers: map[string]*dfa{}}
 }
 
 func compile(s *schema) (*Grammar, error) {
@@ -66,6 +77,7 @@ func compile(s *schema) (*Grammar, error) {
 		return nil, err
 	}
 	c.g.measure()
+	c.g.ignored = s.ignored
 	return c.g, nil
 }
 
@@ -83,14 +95,6 @@ func (c *compiler) finish(start int32) (some bool, err error) {
 	}
 	c.g.start = start
 	return c.g.prune(), nil
-}
-
-// spend counts work, of which there may be so much.
-func (c *compiler) spend(work int) error {
-	if c.work += work; c.work > mostWork {
-		return errWork
-	}
-	return nil
 }
 
 // state makes a state; of the rule of another, where they share a count.
@@ -132,7 +136,7 @@ func (c *compiler) place(key string, make func() (*dfa, error)) (int32, error) {
 	}
 	d, err := make()
 	if err == nil {
-		err = c.spend(d.work)
+		err = c.spend(20 * len(d.arcs))
 	}
 	if err != nil {
 		return 0, err
@@ -140,9 +144,19 @@ func (c *compiler) place(key string, make func() (*dfa, error)) (int32, error) {
 	if d.empty() {
 		return c.state(0), nil // it leads nowhere
 	}
-	first := int32(len(c.g.states))
+	any, err := c.matcher("^")
+	if err != nil {
+		return 0, err
+	}
+	first, frees := int32(len(c.g.states)), d.frees()
 	for i, arcs := range d.arcs {
-		s := state{arcs: slices.Clone(arcs), accept: d.end[i]}
+		s := state{arcs: slices.Clone(arcs), accept: d.end[i], regular: true}
+		if frees[i] {
+			s.free = free
+			if d.same(int32(i), any, any.next(0, '"')) {
+				s.free = inString
+			}
+		}
 		for j := range s.arcs {
 			s.arcs[j].to += first
 		}
@@ -223,22 +237,110 @@ func (c *compiler) expand(nodes []*node) (ways [][]*node, err error) {
 			return nil, errorf(pathOf(nodes), "%w", err)
 		}
 		if len(w.choices) == 0 {
-			ways = append(ways, w.facts)
-		} else {
-			chosen := w.choices[0]
-			for _, n := range slices.Backward(chosen.options) {
-				next := way{slices.Clone(w.facts), slices.Clone(w.choices[1:])}
-				if err := c.gather(&next, n, chosen.above); err != nil {
-					return nil, err
-				}
-				open = append(open, next)
+			if !impossible(w.facts) {
+				ways = append(ways, w.facts)
 			}
+		} else {
+			more, err := c.choose(w)
+			if err != nil {
+				return nil, err
+			}
+			open = append(open, more...)
 		}
 		if len(ways)+len(open) > mostWays {
 			return nil, errorf(pathOf(nodes), "more than %d combinations of alternatives are not supported", mostWays)
 		}
 	}
 	return ways, nil
+}
+
+// choose returns the ways in which one of the first choice of a way holds, the first of them last; none if one of
+// all choices is impossible.
+func (c *compiler) choose(w way) (ways []way, err error) {
+	steps := 1
+	for _, x := range w.choices {
+		steps += 4 + 5*len(x.options)*(8+len(w.facts))
+	}
+	if err := c.spend(steps); err != nil {
+		return nil, errorf(pathOf(w.facts), "%w", err)
+	}
+	w.choices = slices.DeleteFunc(slices.Clone(w.choices), func(x choice) bool {
+		return slices.ContainsFunc(x.options, func(n *node) bool { return holds(w.facts, n) })
+	})
+	switch {
+	case impossible(w.facts):
+		return nil, nil
+	case len(w.choices) == 0:
+		return []way{w}, nil
+	}
+	rest := w.choices[1:]
+	for i, x := range w.choices {
+		var all []way
+		for _, n := range slices.Backward(x.options) {
+			next := way{slices.Clone(w.facts), slices.Clone(rest)}
+			if err := c.gather(&next, n, x.above); err != nil {
+				return nil, err
+			}
+			if err := c.spend(50 + 20*len(next.facts) + 4*len(rest)); err != nil {
+				return nil, errorf(n.path, "%w", err)
+			}
+			if !impossible(next.facts) {
+				if all = append(all, next); i > 0 {
+					break
+				}
+			}
+		}
+		if len(all) == 0 {
+			return nil, nil
+		}
+		if i == 0 {
+			ways = all
+		}
+	}
+	return ways, nil
+}
+
+// holds reports whether a schema says no more than some others, as far as that is told at a glance.
+func holds(facts []*node, n *node) bool {
+	if slices.Contains(facts, n) {
+		return true
+	}
+	if !n.made || n.kinds != 0 && strictKinds(facts)&^n.kinds != 0 {
+		return false
+	}
+	if len(n.names) == 0 {
+		return n.onlyKinds()
+	}
+	return len(n.names) == 1 && n.properties[n.names[0]].never && forbidden(facts, n.names[0])
+}
+
+// onlyKinds reports whether a schema that was made says nothing but the type.
+func (n *node) onlyKinds() bool {
+	o := *n
+	o.kinds = 0
+	return o.anything() && o.patterns == nil && o.prefix == nil && o.numbers == numbers{} &&
+		o.itemBounds == anyNumber && o.charBounds == anyNumber && o.propertyBounds == anyNumber
+}
+
+// forbidden reports whether objects cannot have a property.
+func forbidden(facts []*node, name string) bool {
+	return slices.ContainsFunc(objects{facts: facts}.of(name), func(p *node) bool { return p.never })
+}
+
+// impossible reports whether some schemas contradict each other, as far as types, values and properties tell.
+func impossible(facts []*node) bool {
+	k := strictKinds(facts)
+	if k != object {
+		return k == 0
+	}
+	for _, n := range facts {
+		for _, name := range n.required {
+			if strictKinds(objects{facts: facts}.of(name)) == 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // gather adds a schema to a way, with those that it refers to or holds together. It stands in those above.
@@ -258,53 +360,100 @@ func (c *compiler) gather(w *way, n *node, above []*node) error {
 	if n.ref != "" {
 		more = append(slices.Clone(more), c.nodes[n.ref])
 	}
+	for _, m := range n.not {
+		if c.loose {
+			break
+		}
+		not, err := c.negation(m)
+		if err != nil {
+			return err
+		}
+		more = append(slices.Clone(more), not)
+	}
 	for _, m := range more {
 		if err := c.gather(w, m, above); err != nil {
 			return err
 		}
 	}
-	if n.anyOf != nil {
-		w.choices = append(w.choices, choice{n.anyOf, above})
+	for _, options := range n.choices {
+		w.choices = append(w.choices, choice{options, above})
 	}
 	if n.oneOf != nil {
-		if err := c.exclusive(n); err != nil {
+		options, err := c.exclusive(n)
+		if err != nil {
 			return err
 		}
-		w.choices = append(w.choices, choice{n.oneOf, above})
+		w.choices = append(w.choices, choice{options, above})
 	}
 	return nil
 }
 
-// exclusive refuses alternatives of oneOf of which two may hold at once.
-func (c *compiler) exclusive(n *node) error {
-	if c.proved[n] {
-		return nil
+// exclusive returns alternatives of oneOf of which no two hold at once: each as it is if that is known of it, and else
+// without the values of the others.
+func (c *compiler) exclusive(n *node) ([]*node, error) {
+	if c.loose {
+		return n.oneOf, nil
 	}
-	c.proved[n] = true
+	if options := c.apartOf[n]; options != nil {
+		return options, nil
+	}
+	c.apartOf[n] = n.oneOf // of a value within itself
 	if len(n.oneOf) > mostWays {
-		return errorf(n.path+"/oneOf", "more than %d alternatives are not supported", mostWays)
+		return nil, errorf(n.path+"/oneOf", "more than %d alternatives are not supported", mostWays)
 	}
+	both := make([][]*node, len(n.oneOf)) // by alternative, those that may hold beside it
 	for i, a := range n.oneOf {
-		for j := range i {
-			apart, err := c.apart(n.oneOf[j], a, 0)
+		for j, b := range n.oneOf[:i] {
+			apart, err := c.apart(b, a, 0)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if !apart {
-				return errorf(fmt.Sprintf("%s/oneOf/%d", n.path, i),
-					"a value may fit oneOf/%d, too, as far as is known: "+
-						"give anyOf in place of oneOf, or a required property with a const of its own", j)
+				both[i], both[j] = append(both[i], b), append(both[j], a)
 			}
 		}
 	}
-	return nil
+	var options []*node
+	var first error
+	for i, a := range n.oneOf {
+		option, err := c.alone(a, both[i])
+		if err != nil && first == nil {
+			first = errorf(a.path, "a value may fit other schemas of oneOf, too, as far as is known (%w): "+
+				"give anyOf in place of oneOf, or a required property with a const of its own", err)
+		} else if err == nil {
+			options = append(options, option)
+		}
+	}
+	if len(options) == 0 {
+		return nil, first
+	}
+	c.apartOf[n] = options
+	return options, nil
 }
 
-// apart reports whether no value can fit two schemas, as far as types and values tell.
+// alone returns the schema of values of a that do not fit others.
+func (c *compiler) alone(a *node, others []*node) (*node, error) {
+	if len(others) == 0 {
+		return a, nil
+	}
+	for _, o := range others {
+		if _, err := c.negation(o); err != nil {
+			return nil, err
+		}
+	}
+	option := c.follows(a.path)
+	option.allOf, option.not = []*node{a}, others
+	return option, nil
+}
+
+// apart reports whether no value can fit two schemas, as far as types and values tell. What negations leave is known
+// in part alone, and so is not looked at.
 func (c *compiler) apart(a, b *node, depth int) (bool, error) {
-	if depth > 4 || slices.ContainsFunc([]*node{a, b}, func(n *node) bool { return n.oneOf != nil }) {
+	if depth > 4 {
 		return false, nil
 	}
+	defer func(before bool) { c.loose = before }(c.loose)
+	c.loose = true
 	ways, err := c.expand([]*node{a})
 	if err != nil {
 		return false, err
@@ -342,13 +491,16 @@ func (c *compiler) waysApart(a, b []*node, depth int) (bool, error) {
 	if err := c.spend(100 * (len(one.names) + len(other.names))); err != nil {
 		return false, errorf(pathOf(a), "%w", err)
 	}
+	if impossible(slices.Concat(a, b)) {
+		return true, nil
+	}
 	also := setOf(other.required)
 	for _, name := range one.required {
 		if !also.has(name) {
 			continue
 		}
 		for _, p := range one.of(name) {
-			for _, q := range other.of(name) {
+			for _, q := range other.of(name) { // without those of patterns
 				if apart, err := c.apart(p, q, depth+1); err != nil || apart {
 					return apart, err
 				}

@@ -10,14 +10,18 @@
 // must be. Every text that is a beginning of one can be completed.
 package grammar
 
+import "unsafe"
+
 // state is a place in a rule.
 type state struct {
 	arcs   []arc  // taken with a byte
 	jumps  []jump // taken without one
 	calls  []call // a value that stands here
-	accept bool   // the rule may end here
-	text   bool   // any character of a string may follow, and leads back here
 	bounds int32  // of what the rule counts: an index
+	accept bool   // the rule may end here
+
+	regular bool // of a part in which arcs alone lead on, and do not count
+	free    freedom
 }
 
 // arc leads to a state with any byte of lo to hi.
@@ -56,6 +60,9 @@ type bounds struct {
 
 const unbounded = -1
 
+// anyNumber are the bounds of what is not counted.
+var anyNumber = bounds{0, unbounded}
+
 // after returns a count after op, and whether op is possible.
 func (b bounds) after(o op, n int32) (int32, bool) {
 	switch {
@@ -75,6 +82,26 @@ type Grammar struct {
 	bounds []bounds
 	start  int32
 	ends   [][]shortest // of states, by how many repetitions are missing
+
+	ignored []string
+}
+
+// Ignored returns the paths of keywords that have no effect: those that no draft of JSON schema defines, and formats
+// that are not known. There are at most 100 of them, also where more have none.
+func (g *Grammar) Ignored() []string { return g.ignored }
+
+// Bytes is about how much memory the grammar takes.
+func (g *Grammar) Bytes() int {
+	n := 0
+	for i := range g.states {
+		s := &g.states[i]
+		n += int(unsafe.Sizeof(*s)) + cap(s.arcs)*int(unsafe.Sizeof(arc{})) + cap(s.jumps)*int(unsafe.Sizeof(jump{})) +
+			cap(s.calls)*int(unsafe.Sizeof(call{}))
+	}
+	for _, of := range g.ends {
+		n += int(unsafe.Sizeof(of)) + len(of)*int(unsafe.Sizeof(shortest{}))
+	}
+	return n + len(g.bounds)*int(unsafe.Sizeof(bounds{}))
 }
 
 // frame is a rule that waits for a value.

@@ -64,7 +64,7 @@ func TestSchema(t *testing.T) {
 			`"required":["k","v"],"additionalProperties":false}]}`,
 			[]string{`{"k":"a"}`, `{"k":"b","v":null}`}, []string{`{"k":"b"}`, `{"k":"a","v":null}`}},
 	} {
-		g, err := Schema([]byte(c.schema))
+		g, err := Schema(t.Context(), []byte(c.schema))
 		require.NoError(t, err, c.schema)
 		for _, text := range c.yes {
 			whole, _ := fits(g, text)
@@ -88,7 +88,7 @@ func TestMultiples(t *testing.T) {
 		least, most := r.Int64N(200)-100, r.Int64N(200)-50
 		schema := fmt.Sprintf(`{"type":"number","multipleOf":%s,"minimum":%d,"maximum":%d}`,
 			step.FloatString(digits), least, most)
-		g, err := Schema([]byte(schema))
+		g, err := Schema(t.Context(), []byte(schema))
 		some := false
 		scale := power(digits).Int64()
 		for n := (least - 3) * scale; n <= (most+3)*scale; n++ {
@@ -109,7 +109,7 @@ func TestMultiples(t *testing.T) {
 		`{"allOf":[{"multipleOf":0.5},{"multipleOf":0.75}],"type":"number"}`:     "4.5",
 		`{"multipleOf":0.25,"exclusiveMinimum":0,"maximum":0.3,"type":"number"}`: "0.25",
 	} {
-		g, err := Schema([]byte(schema))
+		g, err := Schema(t.Context(), []byte(schema))
 		require.NoError(t, err)
 		whole, _ := fits(g, value)
 		assert.True(t, whole, schema)
@@ -141,9 +141,9 @@ func TestClosed(t *testing.T) {
 		{`{"type":"array","items":{"type":"object","properties":{"a":{"$ref":"#"}}}}`, []string{`[{"a":[{}]}]`},
 			[]string{`[{"a":[{"b":1}]}]`}},
 	} {
-		open, err := Schema([]byte(c.schema))
+		open, err := Schema(t.Context(), []byte(c.schema))
 		require.NoError(t, err)
-		closed, err := Closed([]byte(c.schema))
+		closed, err := Closed(t.Context(), []byte(c.schema))
 		require.NoError(t, err)
 		for i, value := range append(c.yes, c.closed...) {
 			whole, _ := fits(open, value)
@@ -168,7 +168,7 @@ func TestUnique(t *testing.T) {
 	} {
 		schema := fmt.Sprintf(`{"type":"array","items":%s,"uniqueItems":true,"minItems":%d,"maxItems":%d}`,
 			c.items, c.least, c.most)
-		g, err := Schema([]byte(schema))
+		g, err := Schema(t.Context(), []byte(schema))
 		require.NoError(t, err)
 		valid := validator(t, []byte(schema))
 		allowed := 0

@@ -3,7 +3,6 @@ package grammar
 import (
 	"math/bits"
 	"slices"
-	"sync"
 )
 
 // Mask is a set of tokens, one bit each.
@@ -26,29 +25,31 @@ type Matcher struct {
 	g *Grammar
 	v *Vocabulary
 
-	mu   sync.Mutex
-	kept map[local]*reach
-	size int // words of the masks that are kept
+	id uint64 // of g, among those whose masks v keeps
 }
 
 // local is a place within a rule, as far as tokens can tell: a count that is further from its bounds than any token is
 // long counts as one.
-type local struct{ at, least, most int32 }
+type local struct {
+	grammar         uint64 // 0: of any, in a string
+	at, least, most int32
+}
 
 // reach is what a place allows by itself.
 type reach struct {
-	few   []int32 // tokens, if they are few
-	all   Mask    // else
-	exits []int32 // nodes of the vocabulary's tree at which the rule may be over, with more below
+	base   Mask    // tokens that many places have in common; it is not to be changed
+	few    []int32 // further tokens, if they are few
+	all    Mask    // else
+	behind *tree   // what further tokens have behind the end of the rule; nil: nothing
 }
-
-// mostKept is how many words of masks are kept: 32 MiB.
-const mostKept = 1 << 22
 
 // NewMatcher puts a grammar and a vocabulary together.
 func NewMatcher(g *Grammar, v *Vocabulary) *Matcher {
-	return &Matcher{g: g, v: v, kept: map[local]*reach{}}
+	return &Matcher{g: g, v: v, id: v.kept.grammars.Add(1)}
 }
+
+// Ignored is [Grammar.Ignored].
+func (m *Matcher) Ignored() []string { return m.g.ignored }
 
 // Start is the beginning of a text.
 func (m *Matcher) Start() *State { return m.g.Start() }
@@ -97,54 +98,77 @@ func (m *Matcher) Mask(dst Mask, s *State) Mask {
 	}
 	for _, t := range s.threads {
 		r := m.reach(t)
+		dst.unite(r.base)
+		dst.unite(r.all)
 		for _, id := range r.few {
 			dst.add(id)
 		}
-		for i, word := range r.all {
-			dst[i] |= word
-		}
-		if t.up == nil || len(r.exits) == 0 {
+		if t.up == nil || r.behind == nil {
 			continue
 		}
 		behind, _ := m.g.arrive(nil, t.up.back, t.up.n, t.up.up)
-		w := walker{g: m.g, v: m.v, mask: dst}
-		for _, node := range r.exits {
-			w.below(node, behind, 0)
-		}
+		w := walker{g: m.g, tree: r.behind, mask: dst}
+		w.below(0, behind, 0)
 	}
 	return dst
 }
 
+// unite adds the tokens of another set; nil is the empty one.
+func (m Mask) unite(o Mask) {
+	for i, word := range o {
+		m[i] |= word
+	}
+}
+
 // reach returns what the place of a thread allows by itself.
 func (m *Matcher) reach(t thread) *reach {
-	b := m.g.bounds[m.g.states[t.at].bounds]
-	far := m.v.longest + 1
-	key := local{at: t.at, least: min(max(b.least-t.n, 0), far), most: -1}
-	if b.most != unbounded {
-		key.most = min(b.most-t.n, far)
+	key := m.local(t)
+	r := m.v.kept.get(key)
+	if r == nil {
+		r = m.explore(t, key)
+		m.v.kept.put(key, r)
 	}
-	m.mu.Lock()
-	r := m.kept[key]
-	m.mu.Unlock()
-	if r != nil {
-		return r
-	}
-	r = m.explore(t)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.size += len(r.all) + len(r.few)/2 + len(r.exits)/2; m.size > mostKept {
-		clear(m.kept)
-		m.size = 0
-	}
-	m.kept[key] = r
 	return r
 }
 
+// local returns the place of a thread.
+func (m *Matcher) local(t thread) local {
+	s := &m.g.states[t.at]
+	b := m.g.bounds[s.bounds]
+	far := m.v.longest + 1
+	key := local{grammar: m.id, at: t.at, least: min(max(b.least-t.n, 0), far), most: -1}
+	if b.most != unbounded {
+		key.most = min(b.most-t.n, far)
+	}
+	if s.free == inString {
+		key.grammar, key.at = 0, 0
+	}
+	return key
+}
+
+// bytes is about how much memory it takes.
+func (r *reach) bytes() int {
+	n := 256 + 8*len(r.all) + 4*len(r.few)
+	if r.behind != nil {
+		n += 16*len(r.behind.bytes) + 4*len(r.behind.ids)
+	}
+	return n
+}
+
 // explore finds what the place of a thread allows by itself.
-func (m *Matcher) explore(t thread) *reach {
+func (m *Matcher) explore(t thread, key local) *reach {
 	r := new(reach)
-	w := walker{g: m.g, v: m.v, mask: make(Mask, (m.v.size+63)/64), exits: &r.exits}
+	w := walker{g: m.g, tree: m.v.all, mask: make(Mask, (m.v.size+63)/64)}
+	if m.g.states[t.at].free != bound {
+		most := len(m.v.plain) - 1
+		if key.most >= 0 {
+			most = min(most, int(key.most))
+		}
+		r.base, w.tree = m.v.plain[most], m.v.rest
+	}
+	w.exits = &exits{}
 	w.below(0, []thread{{t.at, t.n, nil}}, 0)
+	r.behind = w.exits.tree()
 	if w.count*2 >= len(w.mask) {
 		r.all = w.mask
 		return r
@@ -157,42 +181,118 @@ func (m *Matcher) explore(t thread) *reach {
 	return r
 }
 
-// walker follows the tokens of a vocabulary.
+// exits are what tokens have behind the place at which the outermost rule may be over.
+type exits struct{ rests []entry }
+
+// tree puts them together; nil if there are none.
+func (e *exits) tree() *tree {
+	if len(e.rests) == 0 {
+		return nil
+	}
+	return plant(e.rests)
+}
+
+// add notes the tokens below a node.
+func (e *exits) add(v *tree, node int32, text []byte) {
+	for c, end := node+1, v.below[node]; c < end; c = v.below[c] {
+		rest := append(text[:len(text):len(text)], v.bytes[c])
+		for _, id := range v.own(c) {
+			e.rests = append(e.rests, entry{rest, id})
+		}
+		e.add(v, c, rest)
+	}
+}
+
+// walker follows the tokens of a tree.
 type walker struct {
 	g     *Grammar
-	v     *Vocabulary
+	tree  *tree
 	mask  Mask
 	count int        // tokens
-	exits *[]int32   // nodes at which the outermost rule may be over
+	exits *exits     // nil: what may follow the outermost rule is not of interest
 	spare [][]thread // by depth
 }
 
 // below adds the tokens below a node of the tree that threads can follow.
 func (w *walker) below(node int32, threads []thread, depth int) {
+	if len(threads) == 1 && w.g.states[threads[0].at].regular {
+		w.along(node, threads[0])
+		return
+	}
 	if depth == len(w.spare) {
 		w.spare = append(w.spare, nil)
 	}
-	for c, end := node+1, w.v.below[node]; c < end; c = w.v.below[c] {
-		next, done := w.g.step(w.spare[depth][:0], threads, w.v.bytes[c])
+	for c, end := node+1, w.tree.below[node]; c < end; c = w.tree.below[c] {
+		next, done := w.g.step(w.spare[depth][:0], threads, w.tree.bytes[c])
 		w.spare[depth] = next
 		if len(next) == 0 && !done {
 			continue
 		}
 		if !done && len(next) == 1 && w.whole(next[0], c) {
-			w.add(w.v.ids[w.v.first[c]:w.v.first[w.v.below[c]]])
+			w.add(w.tree.under(c))
 			continue
 		}
-		w.add(w.v.ids[w.v.first[c]:w.v.first[c+1]])
-		if w.v.below[c] == c+1 {
+		w.add(w.tree.own(c))
+		if w.tree.below[c] == c+1 {
 			continue
 		}
 		if done && w.exits != nil {
-			*w.exits = append(*w.exits, c)
+			w.exits.add(w.tree, c, nil)
 		}
 		if len(next) > 0 {
 			w.below(c, next, depth+1)
 		}
 	}
+}
+
+// along is below for one thread of a regular part, as long as it stays in it.
+func (w *walker) along(node int32, t thread) {
+	arcs := w.g.states[t.at].arcs
+	for c, end := node+1, w.tree.below[node]; c < end; c = w.tree.below[c] {
+		b := w.tree.bytes[c]
+		if b > arcs[len(arcs)-1].hi {
+			return // nodes are sorted, as arcs are
+		}
+		for _, a := range arcs {
+			if b < a.lo {
+				break
+			}
+			if b <= a.hi {
+				w.enter(c, thread{a.to, t.n, t.up})
+				break
+			}
+		}
+	}
+}
+
+// enter adds the tokens of a node and of those below it that a thread of a regular part can follow behind it.
+func (w *walker) enter(node int32, t thread) {
+	if w.whole(t, node) {
+		w.add(w.tree.under(node))
+		return
+	}
+	w.add(w.tree.own(node))
+	s := &w.g.states[t.at]
+	if w.tree.below[node] == node+1 {
+		return
+	}
+	if !s.accept {
+		w.along(node, t)
+		return
+	}
+	if t.up == nil {
+		if w.exits != nil {
+			w.exits.add(w.tree, node, nil)
+		}
+		if len(s.arcs) > 0 {
+			w.along(node, t)
+		}
+		return
+	}
+	threads, _ := w.g.arrive(nil, t.at, t.n, t.up)
+	other := walker{g: w.g, tree: w.tree, mask: w.mask}
+	other.below(node, threads, 0)
+	w.count += other.count
 }
 
 func (w *walker) add(ids []int32) {

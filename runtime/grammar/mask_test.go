@@ -13,7 +13,7 @@ import (
 
 // TestTogether: goroutines that draw answers by one matcher draw what each would draw by a matcher of its own.
 func TestTogether(t *testing.T) {
-	g, err := Schema([]byte(`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"array",` +
+	g, err := Schema(t.Context(), []byte(`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"array",`+
 		`"items":{"enum":["ab","more",120,null]}}},"required":["a","b"],"additionalProperties":false}`))
 	require.NoError(t, err)
 	v := smallVocabulary(t)
@@ -45,7 +45,7 @@ func TestMaskSet(t *testing.T) {
 // matcher is one of a schema and a vocabulary of some texts, an end and all bytes.
 func matcher(t *testing.T, schema string, texts ...string) *Matcher {
 	t.Helper()
-	g, err := Schema([]byte(schema))
+	g, err := Schema(t.Context(), []byte(schema))
 	require.NoError(t, err)
 	var tokens [][]byte
 	for _, text := range append(texts, "") {
@@ -72,14 +72,34 @@ func TestMaskNearBounds(t *testing.T) {
 	}
 }
 
+// TestLines: the dot of a pattern stands for what any string may have but the ends of lines, in tokens too.
+func TestLines(t *testing.T) {
+	for _, c := range []struct {
+		schema string
+		want   []bool
+	}{{`{"type":"string"}`, []bool{true, true, true}}, {`{"pattern":"^.*$"}`, []bool{true, false, false}}} {
+		m := matcher(t, c.schema, "ab é", "a\u2028", `\n`)
+		s := m.g.Next(m.Start(), '"')
+		assert.NotNil(t, m.reach(s.threads[0]).base, "it begins with what all of these strings have in common")
+		mask := m.Mask(nil, s)
+		for id, want := range c.want {
+			assert.Equal(t, want, mask.Has(int32(id)), "%s: %q", c.schema, m.v.tokens[id])
+		}
+	}
+}
+
 // TestMasksKept: no more masks are kept than there may be.
 func TestMasksKept(t *testing.T) {
 	m := matcher(t, `{"type":"string","maxLength":10}`)
 	m.Mask(nil, m.Start())
-	require.Len(t, m.kept, 1)
-	m.size = mostKept
+	k := m.v.kept
+	require.Equal(t, 1, k.masks.Len())
+	first := k.bytes
+	assert.Positive(t, first)
+	k.bytes += mostKept - first // as if there were many
 	m.Mask(nil, m.g.Next(m.Start(), '"'))
-	assert.Len(t, m.kept, 1, "the first one made room")
+	assert.Equal(t, 1, k.masks.Len(), "the first one made room")
+	assert.Equal(t, mostKept-first+k.masks.Values()[0].bytes(), k.bytes)
 }
 
 // TestFits: a text that the longest tokens alone make whole has room where there is room for just these.
@@ -99,9 +119,9 @@ func TestMostDifferent(t *testing.T) {
 		}
 		return `{"items":{"enum":[` + strings.Join(all, ",") + `]},"uniqueItems":true}`
 	}
-	_, err := Schema([]byte(schema(mostDifferent)))
+	_, err := Schema(t.Context(), []byte(schema(mostDifferent)))
 	require.NoError(t, err)
-	_, err = Schema([]byte(schema(mostDifferent + 1)))
+	_, err = Schema(t.Context(), []byte(schema(mostDifferent+1)))
 	require.ErrorContains(t, err, "#/uniqueItems: ")
 }
 
@@ -112,7 +132,7 @@ func TestEqualBounds(t *testing.T) {
 		`{"type":"integer","exclusiveMaximum":5,"maximum":5,"exclusiveMinimum":3,"minimum":3}`,
 		`{"allOf":[{"type":"integer","exclusiveMaximum":5,"minimum":3},{"maximum":5,"exclusiveMinimum":3}]}`,
 	} {
-		g, err := Schema([]byte(schema))
+		g, err := Schema(t.Context(), []byte(schema))
 		require.NoError(t, err)
 		for digit := byte('0'); digit <= '9'; digit++ {
 			s := g.Next(g.Start(), digit)

@@ -1,25 +1,9 @@
 package grammar
 
 import (
-	"cmp"
-	"errors"
 	"slices"
 	"strconv"
 	"unicode/utf8"
-)
-
-// errSize says that an automaton grows too large.
-var errSize = errors.New("it makes too large an automaton")
-
-// errWork says that a schema is small and yet takes too long.
-var errWork = errors.New("it takes too long to make an automaton of it")
-
-// The most states of one regular part, and of a grammar. The work that a grammar takes is counted in places, arcs and
-// schemas that are looked at, so that what is refused does not depend on the machine: some seconds at most.
-const (
-	mostRegular = 1 << 16
-	mostStates  = 1 << 19
-	mostWork    = 1 << 28
 )
 
 // nfa is a regular set of texts, as a graph of places. Place 0 is where texts begin.
@@ -27,7 +11,6 @@ type nfa struct {
 	places []place
 	end    []bool // of places: a text may end there
 
-	work  int     // that determine took so far
 	round int32   // of closure
 	seen  []int32 // by place: the last round of closure that came there
 }
@@ -167,17 +150,9 @@ func (a *nfa) encoded(from int32, lo, hi []byte, to int32) {
 	}
 }
 
-// dfa is a regular set of texts with one way to read each: state 0 is the beginning, and of each state a text of the
-// set can be reached.
-type dfa struct {
-	arcs [][]arc
-	end  []bool
-	work int // that it took
-}
-
 // determine returns the same texts as a dfa; it is empty if there are none.
-func (a *nfa) determine() (*dfa, error) {
-	d, known := new(dfa), map[string]int32{}
+func (a *nfa) determine(e *effort) (*dfa, error) {
+	d, known, size := new(dfa), map[string]int32{}, 0
 	var sets [][]int32
 	enter := func(set []int32) int32 {
 		key := keyOf(set)
@@ -185,22 +160,23 @@ func (a *nfa) determine() (*dfa, error) {
 		if !ok {
 			id = int32(len(sets))
 			known[key] = id
+			size += 2*len(key) + 64
 			sets, d.arcs, d.end = append(sets, set), append(d.arcs, nil), append(d.end, a.ends(set))
 		}
 		return id
 	}
 	enter(a.closure([]int32{0}))
 	for i := 0; i < len(sets); i++ {
-		if len(sets) > mostRegular {
+		if len(sets) > mostRegular || size > mostSets {
 			return nil, errSize
 		}
-		if d.arcs[i] = a.leave(sets[i], enter); a.work > mostWork {
-			return nil, errWork
+		arcs, work := a.leave(sets[i], enter)
+		d.arcs[i] = arcs
+		if err := e.spend(work); err != nil {
+			return nil, err
 		}
 	}
-	trimmed := d.trim()
-	trimmed.work = a.work
-	return trimmed, nil
+	return d.trim(), nil
 }
 
 // keyOf names a sorted set.
@@ -217,7 +193,7 @@ func (a *nfa) ends(set []int32) bool {
 }
 
 // leave returns the arcs of a set of places, sorted and disjoint.
-func (a *nfa) leave(set []int32, enter func([]int32) int32) (arcs []arc) {
+func (a *nfa) leave(set []int32, enter func([]int32) int32) (arcs []arc, work int) {
 	var out []arc
 	cuts := []int{}
 	for _, p := range set {
@@ -228,7 +204,7 @@ func (a *nfa) leave(set []int32, enter func([]int32) int32) (arcs []arc) {
 	}
 	slices.Sort(cuts)
 	cuts = slices.Compact(cuts)
-	a.work += len(set) + len(out)*len(cuts)
+	work = len(set) + len(out)*len(cuts)
 	for i := 0; i+1 < len(cuts); i++ {
 		lo, hi := byte(cuts[i]), byte(cuts[i+1]-1)
 		var to []int32
@@ -240,14 +216,16 @@ func (a *nfa) leave(set []int32, enter func([]int32) int32) (arcs []arc) {
 		if len(to) == 0 {
 			continue
 		}
-		id := enter(a.closure(to))
+		all := a.closure(to)
+		work += 2 * len(all)
+		id := enter(all)
 		if n := len(arcs); n > 0 && arcs[n-1].to == id && arcs[n-1].hi+1 == lo {
 			arcs[n-1].hi = hi
 		} else {
 			arcs = append(arcs, arc{lo: lo, hi: hi, to: id})
 		}
 	}
-	return arcs
+	return arcs, work
 }
 
 // closure returns the places that can be reached from some without a byte, sorted.
@@ -263,44 +241,8 @@ func (a *nfa) closure(from []int32) []int32 {
 			a.seen[p] = a.round
 			all = append(all, p)
 			from = append(from, a.places[p].jumps...)
-			a.work += 1 + len(a.places[p].jumps)
 		}
 	}
 	slices.Sort(all)
 	return all
 }
-
-// trim drops the states of which no text of the set can be reached.
-func (d *dfa) trim() *dfa {
-	live := slices.Clone(d.end)
-	for more := true; more; {
-		more = false
-		for i := len(d.arcs) - 1; i >= 0; i-- {
-			if !live[i] && slices.ContainsFunc(d.arcs[i], func(x arc) bool { return live[x.to] }) {
-				live[i], more = true, true
-			}
-		}
-	}
-	if len(live) == 0 || !live[0] {
-		return new(dfa)
-	}
-	names, trimmed := make([]int32, len(live)), new(dfa)
-	for i, ok := range live {
-		if ok {
-			names[i] = int32(len(trimmed.end))
-			trimmed.arcs, trimmed.end = append(trimmed.arcs, d.arcs[i]), append(trimmed.end, d.end[i])
-		}
-	}
-	for i, arcs := range trimmed.arcs {
-		arcs = slices.DeleteFunc(slices.Clone(arcs), func(x arc) bool { return !live[x.to] })
-		for j := range arcs {
-			arcs[j].to = names[arcs[j].to]
-		}
-		slices.SortFunc(arcs, func(x, y arc) int { return cmp.Compare(x.lo, y.lo) })
-		trimmed.arcs[i] = arcs
-	}
-	return trimmed
-}
-
-// empty reports whether there is no text.
-func (d *dfa) empty() bool { return len(d.arcs) == 0 }

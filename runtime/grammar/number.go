@@ -18,7 +18,7 @@ type numbers struct {
 const (
 	wholeDigits = 15 // of which a float64 keeps each
 	partDigits  = 15
-	openDigits  = 2 // next to a bound that is not in itself
+	openDigits  = 6 // next to a bound that is not in itself
 )
 
 // parseNumber reads a number of a schema.
@@ -56,6 +56,36 @@ func (b *numbers) multipleOf(v *big.Rat) {
 	lcm := new(big.Int).Mul(b.step.Num(), v.Num())
 	lcm.Div(lcm, new(big.Int).GCD(nil, nil, b.step.Num(), v.Num()))
 	b.step = new(big.Rat).SetFrac(lcm, new(big.Int).GCD(nil, nil, b.step.Denom(), v.Denom()))
+}
+
+// forget drops a bound that is beyond all numbers which are written without it: the other one is not as large.
+func (b *numbers) forget() {
+	large := new(big.Rat).SetInt(power(wholeDigits))
+	far := new(big.Rat).Mul(large, large)
+	if b.most != nil && b.most.Cmp(far) > 0 && (b.least == nil || b.least.Cmp(large) < 0) {
+		b.most = nil
+	}
+	if b.least != nil && b.least.Cmp(far.Neg(far)) < 0 && (b.most == nil || b.most.Cmp(large.Neg(large)) > 0) {
+		b.least = nil
+	}
+}
+
+// without returns parts of b, which together leave out some numbers.
+func (b numbers) without(values []string) (parts []numbers) {
+	parts = []numbers{b}
+	for _, v := range values {
+		r, err := parseNumber(v)
+		if err != nil {
+			continue // no number of a schema, which was read before
+		}
+		for _, p := range parts {
+			low, high := p, p
+			low.atMost(r, true)
+			high.atLeast(r, true)
+			parts = append(parts[1:], low, high)
+		}
+	}
+	return parts
 }
 
 // scaled returns the least and the most whole numbers n such that n/scale is within the bounds; nil for none.
@@ -106,26 +136,26 @@ func power(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(
 
 // multiples returns the numbers within bounds that have so many digits behind the point and, read without it, are
 // multiples of m.
-func (b *numbers) multiples(m *big.Int, digits int) (*dfa, error) {
+func (b *numbers) multiples(e *effort, m *big.Int, digits int) (*dfa, error) {
 	whole := newNFA()
 	least, most := fill(b.scaled(power(digits)))
 	for _, end := range whole.whole(0, least, most, min(digits, 1)+digits) {
 		whole.end[end] = true
 	}
-	whole, err := whole.divisible(m)
+	whole, err := whole.divisible(e, m)
 	if err != nil {
 		return nil, err
 	}
 	if digits == 0 {
-		return whole.determine()
+		return whole.determine(e)
 	}
 	a := newNFA()
 	a.pointed(whole, digits)
-	return a.determine()
+	return a.determine(e)
 }
 
 // divisible returns those of the texts, numbers in digits with or without a sign, that are multiples of m.
-func (a *nfa) divisible(m *big.Int) (*nfa, error) {
+func (a *nfa) divisible(e *effort, m *big.Int) (*nfa, error) {
 	if m.Cmp(big.NewInt(mostRegular)) > 0 {
 		return nil, errSize
 	}
@@ -160,40 +190,66 @@ func (a *nfa) divisible(m *big.Int) (*nfa, error) {
 				out.arc(here, d, d, enter(pair{x.to, int32((int64(p.rest)*10 + int64(d-'0')) % int64(of))}))
 			}
 		}
-		if len(out.places) > 4*mostRegular {
+		if len(out.places) > mostPlaces {
 			return nil, errSize
+		}
+		if err := e.spend(20); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
 }
 
+// of returns the numbers within bounds that are whole, or are not, or both.
+func (b *numbers) of(e *effort, k kinds) (*dfa, error) {
+	switch k {
+	case integer:
+		return b.integers(e)
+	case number:
+		return b.all(e)
+	}
+	all, err := b.all(e)
+	if err != nil {
+		return nil, err
+	}
+	p, err := parsePattern(`^-?[0-9]+\.[0-9]*[1-9][0-9]*$`)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := p.bytes(e, "")
+	if err != nil {
+		return nil, err
+	}
+	return all.product(e, parts, false)
+}
+
 // integers returns the whole numbers within bounds.
-func (b *numbers) integers() (*dfa, error) {
+func (b *numbers) integers(e *effort) (*dfa, error) {
 	if b.step != nil {
-		return b.multiples(b.step.Num(), 0) // of fractions in lowest terms, too
+		return b.multiples(e, b.step.Num(), 0) // of fractions in lowest terms, too
 	}
 	a := newNFA()
 	least, most := fill(b.scaled(big.NewInt(1)))
 	for _, end := range a.whole(0, least, most, 0) {
 		a.end[end] = true
 	}
-	return a.determine()
+	return a.determine(e)
 }
 
 // all returns the numbers within bounds.
-func (b *numbers) all() (*dfa, error) {
+func (b *numbers) all(e *effort) (*dfa, error) {
 	if b.step != nil {
 		digits, exact := b.step.FloatPrec()
 		if !exact || digits > partDigits {
 			return nil, fmt.Errorf("multiples of %s are not supported: it has more than %d digits behind the point",
 				b.step.RatString(), partDigits)
 		}
-		return b.multiples(new(big.Int).Div(new(big.Int).Mul(b.step.Num(), power(digits)), b.step.Denom()), digits)
+		return b.multiples(e, new(big.Int).Div(new(big.Int).Mul(b.step.Num(), power(digits)), b.step.Denom()), digits)
 	}
 	a := newNFA()
 	if b.least == nil && b.most == nil {
 		a.unbounded()
-		return a.determine()
+		return a.determine(e)
 	}
 	least, most := fill(b.scaled(big.NewInt(1)))
 	for _, end := range a.whole(0, least, most, 0) {
@@ -203,7 +259,7 @@ func (b *numbers) all() (*dfa, error) {
 	if err := b.between(a); err != nil {
 		return nil, err
 	}
-	return a.determine()
+	return a.determine(e)
 }
 
 // unbounded adds any number, with some digits and an exponent of up to two.
@@ -343,7 +399,7 @@ func maxInt(x, y *big.Int) *big.Int {
 	return x
 }
 
-// between adds the numbers with as many digits behind the point as the bounds have: those next to the bounds.
+// between adds the numbers with up to as many digits behind the point as the bounds have: those next to the bounds.
 func (b *numbers) between(a *nfa) error {
 	digits := 0
 	for _, r := range []*big.Rat{b.least, b.most} {
@@ -362,8 +418,16 @@ func (b *numbers) between(a *nfa) error {
 	if digits == 0 {
 		return nil
 	}
+	for n := 1; n <= digits; n++ {
+		b.nextTo(a, n)
+	}
+	return nil
+}
+
+// nextTo adds the numbers with so many digits behind the point that are within bounds and next to them: with one bound,
+// those up to the next whole number.
+func (b *numbers) nextTo(a *nfa, digits int) {
 	scale := power(digits)
-	// With one bound only, numbers next to it: the others have a whole number on either side.
 	least, most := b.scaled(scale)
 	if least == nil {
 		least = new(big.Int).Sub(most, scale)
@@ -376,7 +440,6 @@ func (b *numbers) between(a *nfa) error {
 		point.end[end] = true
 	}
 	a.pointed(point, digits)
-	return nil
 }
 
 // pointed adds numbers with a point before the last digits.

@@ -6,6 +6,7 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -76,7 +77,7 @@ func parsePattern(pattern string) (*chars, error) {
 		return nil, fmt.Errorf("this part of regular expressions is not supported: %w", err)
 	}
 	c := newChars()
-	end, err := c.search(0, re)
+	end, err := c.search(0, re, false, false)
 	if err != nil {
 		return nil, err
 	}
@@ -84,15 +85,17 @@ func parsePattern(pattern string) (*chars, error) {
 	return c, nil
 }
 
-// search leads along the strings in which re is found.
-func (c *chars) search(from int32, re *syntax.Regexp) (int32, error) {
+// search leads along the strings in which re is found: anywhere, or where they begin, or end.
+func (c *chars) search(from int32, re *syntax.Regexp, begins, ends bool) (int32, error) {
 	for re.Op == syntax.OpCapture {
 		re = re.Sub[0]
 	}
 	if re.Op == syntax.OpAlternate {
-		return c.alternatives(from, re.Sub, c.search)
+		return c.alternatives(from, re.Sub, func(from int32, re *syntax.Regexp) (int32, error) {
+			return c.search(from, re, begins, ends)
+		})
 	}
-	parts, begins, ends := []*syntax.Regexp{re}, false, false
+	parts := []*syntax.Regexp{re}
 	if re.Op == syntax.OpConcat {
 		parts = re.Sub
 	}
@@ -101,6 +104,9 @@ func (c *chars) search(from int32, re *syntax.Regexp) (int32, error) {
 	}
 	for n := len(parts); n > 0 && parts[n-1].Op == syntax.OpEndText; n = len(parts) {
 		ends, parts = true, parts[:n-1]
+	}
+	if len(parts) == 1 && (parts[0].Op == syntax.OpAlternate || parts[0].Op == syntax.OpCapture) {
+		return c.search(from, parts[0], begins, ends)
 	}
 	if !begins {
 		from = c.any(from)
@@ -143,11 +149,14 @@ func (c *chars) match(from int32, re *syntax.Regexp) (int32, error) {
 	case syntax.OpEmptyMatch:
 		return from, nil
 	case syntax.OpLiteral:
-		if re.Flags&syntax.FoldCase != 0 {
-			return 0, errors.New("letters of either case are not supported")
-		}
 		for _, r := range re.Rune {
-			from = c.char(from, []rune{r, r})
+			ranges := []rune{r, r}
+			if re.Flags&syntax.FoldCase != 0 { // such as [aA]
+				for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+					ranges = append(ranges, other, other)
+				}
+			}
+			from = c.char(from, ranges)
 		}
 		return from, nil
 	case syntax.OpCharClass:
@@ -213,6 +222,10 @@ func (c *chars) repeat(from int32, re *syntax.Regexp, least, most int) (_ int32,
 	return end, nil
 }
 
+// mostCounted is how many places, times characters that are counted, are enough: where a bound takes more, strings up
+// to fewer characters are left.
+const mostCounted = 1 << 13
+
 // bound leaves of the strings those with as many characters as b says.
 func (c *chars) bound(b bounds) (*chars, error) {
 	if b.least == 0 && b.most == unbounded {
@@ -220,7 +233,8 @@ func (c *chars) bound(b bounds) (*chars, error) {
 	}
 	top := b.least // counted up to there
 	if b.most != unbounded {
-		top = b.most
+		top = max(min(b.most, max(mostCounted/int32(len(c.places)), 64)), b.least)
+		b.most = top
 	}
 	if int64(len(c.places))*(int64(top)+1) > mostRegular {
 		return nil, fmt.Errorf("with lengths of up to %d characters %w", top, errSize)
@@ -248,13 +262,16 @@ func (c *chars) bound(b bounds) (*chars, error) {
 }
 
 // quoted returns the strings as JSON spells them.
-func (c *chars) quoted() (*dfa, error) {
+func (c *chars) quoted(e *effort) (*dfa, error) { return c.bytes(e, `"`) }
+
+// bytes returns the strings with their characters as JSON spells them, between quotes or none.
+func (c *chars) bytes(e *effort, quote string) (*dfa, error) {
 	a := newNFA()
 	first := int32(len(a.places))
 	for range c.places {
 		a.place()
 	}
-	a.arc(0, '"', '"', first)
+	a.jump(a.text(0, quote), first)
 	end := a.place()
 	a.end[end] = true
 	for p, at := range c.places {
@@ -264,35 +281,13 @@ func (c *chars) quoted() (*dfa, error) {
 		}
 		for _, x := range at.arcs {
 			a.chars(from, x.ranges, first+x.to)
-			if len(a.places) > 16*mostRegular {
+			if len(a.places) > mostPlaces {
 				return nil, errSize
 			}
 		}
 		if c.end[p] {
-			a.arc(from, '"', '"', end)
+			a.jump(a.text(from, quote), end)
 		}
 	}
-	return a.determine()
+	return a.determine(e)
 }
-
-// formats are what strings of the formats of JSON schema look like. Some leave texts out that are of the format, too.
-var formats = map[string]string{
-	"date":      `^` + date + `$`,
-	"time":      `^` + clock + `$`,
-	"date-time": `^` + date + `T` + clock + `$`,
-	"uuid":      `^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`,
-	"email":     `^[a-z0-9_+-]{1,20}(\.[a-z0-9_+-]{1,20}){0,2}@` + host + `$`,
-	"hostname":  `^` + host + `$`,
-	"ipv4":      `^` + octet + `(\.` + octet + `){3}$`,
-	"uri":       `^https?://` + host + `(/[A-Za-z0-9_.~-]{0,40}){0,8}$`,
-	"duration":  `^P([0-9]{1,4}D(T` + timeSpan + `)?|T` + timeSpan + `|[0-9]{1,4}W)$`,
-}
-
-const (
-	date = `[1-9][0-9]{3}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|` +
-		`02-(0[1-9]|1[0-9]|2[0-8]))`
-	clock    = `([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])`
-	host     = `[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?){0,4}`
-	octet    = `(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])`
-	timeSpan = `([0-9]{1,4}H([0-9]{1,4}M([0-9]{1,4}S)?)?|[0-9]{1,4}M([0-9]{1,4}S)?|[0-9]{1,4}S)`
-)

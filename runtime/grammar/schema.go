@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -30,9 +30,9 @@ func errorf(path, format string, args ...any) error {
 
 // Bounds of a schema.
 const (
-	mostSchema = 1 << 20 // bytes
-	mostDepth  = 128     // schemas within schemas
-	mostFar    = 64      // references that are looked up in the whole text
+	mostSchema  = 1 << 20 // bytes
+	mostDepth   = 128     // schemas within schemas
+	mostIgnored = 100     // keywords without effect that are told of
 )
 
 // kinds are a set of types of values. A number is a whole one or not.
@@ -55,44 +55,63 @@ var kindNames = map[string]kinds{
 	"array": array,
 }
 
-// node is one schema as it is written.
+// node is one schema as it is written, or one that follows from others: see negation.
 type node struct {
 	id      int
 	path    string
+	made    bool  // it follows from others
 	never   bool  // false
 	kinds   kinds // types allowed; 0: nothing is said
 	implied kinds // of which its keywords are
 	ref     string
 	allOf   []*node
-	anyOf   []*node
+	choices [][]*node // of each list at least one holds: anyOf, and what is the same
 	oneOf   []*node
+	not     []*node           // none of which holds
 	values  []json.RawMessage // of enum or const; nil: nothing is said
 	spelled []string          // values as they are generated; nil until they are asked for
+	except  []string          // values that are not allowed, spelled alike
 
-	names      []string // of properties, in the order of the schema
-	properties map[string]*node
-	required   []string
-	additional *node // nil: any
+	names          []string // of properties, in the order of the schema
+	properties     map[string]*node
+	required       []string
+	patterned      []property
+	additional     *node // nil: any
+	propertyNames  *node // nil: any
+	propertyBounds bounds
 
-	prefix      []*node
-	items       *node // nil: any
-	itemBounds  bounds
-	charBounds  bounds
-	pattern     string // regular expression, of pattern or of format
-	patternPath string
-	numbers     numbers
-	unique      string // path of uniqueItems, where it is true
+	prefix     []*node
+	items      *node // nil: any
+	itemBounds bounds
+	unique     string // path of uniqueItems, where it is true
+
+	charBounds bounds
+	patterns   []pattern
+	numbers    numbers
+}
+
+// property is the schema of properties whose names match a pattern.
+type property struct {
+	pattern pattern
+	value   *node
+}
+
+// pattern is a regular expression, of pattern or of format, that strings match or, turned round, do not match.
+type pattern struct {
+	text, path  string
+	not, format bool
 }
 
 // schema is a whole schema.
 type schema struct {
-	root   *node
-	nodes  map[string]*node           // by path
-	raw    map[string]json.RawMessage // all, and what is defined, by path: read when something refers to it
-	count  int
-	closed bool    // objects that list properties have no others
-	refs   []*node // that refer to what may not have been read yet
-	far    int     // references to what is neither a schema that was read nor defined
+	*effort
+	document
+	root    *node
+	nodes   map[string]*node // by path
+	count   int
+	closed  bool     // objects that list properties have no others
+	refs    []*node  // that refer to what may not have been read yet
+	ignored []string // paths of keywords that no draft defines
 }
 
 // member is an entry of an object.
@@ -128,7 +147,7 @@ func members(raw json.RawMessage) ([]member, error) {
 }
 
 // parse reads a schema.
-func parse(raw []byte) (*schema, error) {
+func parse(e *effort, raw []byte) (*schema, error) {
 	if len(raw) > mostSchema {
 		return nil, errorf("#", "the schema has %d bytes, of which %d are possible", len(raw), mostSchema)
 	}
@@ -136,7 +155,7 @@ func parse(raw []byte) (*schema, error) {
 	if err := json.Unmarshal(raw, &whole); err != nil {
 		return nil, errorf("#", "it is not JSON: %w", err)
 	}
-	s := &schema{nodes: map[string]*node{}, raw: map[string]json.RawMessage{"#": whole}}
+	s := &schema{effort: e, nodes: map[string]*node{}, document: document{top: &part{raw: whole}}}
 	var err error
 	if s.root, err = s.read("#", whole, 0); err != nil {
 		return nil, err
@@ -155,57 +174,28 @@ func (s *schema) refer() error {
 	s.refs = nil
 	slices.SortFunc(missing, func(a, b *node) int { return strings.Compare(a.path, b.path) })
 	for _, n := range missing {
-		if s.nodes[n.ref] != nil {
-			continue
-		}
-		raw, err := s.find(n.ref)
+		path, raw, err := s.resolve(n.path, n.ref)
 		if err != nil {
 			return errorf(n.path+"/$ref", "%s: %w", n.ref, err)
 		}
-		if _, err := s.read(n.ref, raw, strings.Count(n.ref, "/")); err != nil {
+		n.ref = path
+		if _, err := s.read(path, raw, strings.Count(path, "/")); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// find returns what a JSON pointer in a fragment points to.
-func (s *schema) find(path string) (json.RawMessage, error) {
-	if raw, ok := s.raw[path]; ok {
-		return raw, nil
-	}
-	if s.far++; s.far > mostFar {
-		return nil, fmt.Errorf("more than %d references to elsewhere than $defs are not supported", mostFar)
-	}
-	raw := s.raw["#"]
-	for _, part := range strings.Split(path, "/")[1:] {
-		name := unescape(part)
-		var list []json.RawMessage
-		if json.Unmarshal(raw, &list) == nil {
-			i, err := strconv.Atoi(name)
-			if err != nil || i < 0 || i >= len(list) {
-				return nil, errors.New("nothing is there")
-			}
-			raw = list[i]
-			continue
-		}
-		all, err := members(raw)
-		if err != nil {
-			return nil, err
-		}
-		i := slices.IndexFunc(all, func(m member) bool { return m.name == name })
-		if i < 0 {
-			return nil, errors.New("nothing is there")
-		}
-		raw = all[i].value
-	}
-	return raw, nil
-}
-
 // pointed spells a name as a part of a JSON pointer, unescape the other way round.
 func pointed(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
 
 func unescape(part string) string { return strings.NewReplacer("~1", "/", "~0", "~").Replace(part) }
+
+// empty makes a schema that allows anything.
+func (s *schema) empty(path string) *node {
+	s.count++
+	return &node{id: s.count - 1, path: path, itemBounds: anyNumber, charBounds: anyNumber, propertyBounds: anyNumber}
+}
 
 // read reads the schema at a path.
 func (s *schema) read(path string, raw json.RawMessage, depth int) (*node, error) {
@@ -215,9 +205,10 @@ func (s *schema) read(path string, raw json.RawMessage, depth int) (*node, error
 	if n := s.nodes[path]; n != nil {
 		return n, nil
 	}
-	free := bounds{0, unbounded}
-	n := &node{id: s.count, path: path, itemBounds: free, charBounds: free}
-	s.count++
+	if err := s.spend(1 + len(raw)/4); err != nil {
+		return nil, &Error{path, err}
+	}
+	n := s.empty(path)
 	s.nodes[path] = n
 	switch string(bytes.TrimSpace(raw)) {
 	case "true":
@@ -235,13 +226,109 @@ func (s *schema) read(path string, raw json.RawMessage, depth int) (*node, error
 			return nil, err
 		}
 	}
-	return n, nil
+	return n, s.together(n, all, depth)
+}
+
+// together reads the keywords that others of their schema change.
+func (s *schema) together(n *node, all []member, depth int) error {
+	given := map[string]json.RawMessage{}
+	for _, m := range all {
+		given[m.name] = m.value
+	}
+	n.numbers.draft4(given)
+	if list := given["items"]; given["prefixItems"] != nil || bytes.HasPrefix(bytes.TrimSpace(list), []byte("[")) {
+		if err := s.additionalItems(n, given["additionalItems"], depth); err != nil {
+			return err
+		}
+	}
+	if given["if"] != nil {
+		if err := s.conditional(n, given, depth); err != nil {
+			return err
+		}
+	}
+	s.discriminate(n, given["discriminator"])
+	return nil
+}
+
+// discriminate reads discriminator, as OpenAPI has it: where a mapping names the schemas of oneOf or anyOf that are
+// references, each holds of objects in which a property has its name.
+func (s *schema) discriminate(n *node, raw json.RawMessage) {
+	var by struct {
+		PropertyName string
+		Mapping      map[string]string
+	}
+	if raw == nil || json.Unmarshal(raw, &by) != nil || by.PropertyName == "" {
+		return // it says nothing of values by itself
+	}
+	names := map[string][]json.RawMessage{} // by references
+	for _, name := range slices.Sorted(maps.Keys(by.Mapping)) {
+		names[by.Mapping[name]] = append(names[by.Mapping[name]], json.RawMessage(quote(name)))
+	}
+	for _, list := range append(n.choices, n.oneOf) {
+		for i, option := range list {
+			values := names[option.ref]
+			if option.ref == "" || values == nil {
+				continue
+			}
+			both, tag, value := s.follows(option.path), s.follows(option.path), s.follows(option.path)
+			value.values = values
+			tag.required, tag.names = []string{by.PropertyName}, []string{by.PropertyName}
+			tag.properties = map[string]*node{by.PropertyName: value}
+			both.allOf = []*node{option, tag}
+			list[i] = both
+		}
+	}
+}
+
+// additionalItems reads what earlier drafts wrote behind a list of items.
+func (s *schema) additionalItems(n *node, raw json.RawMessage, depth int) (err error) {
+	if raw != nil && n.items == nil {
+		n.items, err = s.read(n.path+"/additionalItems", raw, depth+1)
+	}
+	return err
+}
+
+// conditional reads if, then and else: either if and then hold, or if does not and else does.
+func (s *schema) conditional(n *node, given map[string]json.RawMessage, depth int) error {
+	then, other := s.follows(n.path), s.follows(n.path)
+	for _, part := range []struct {
+		name string
+		to   *[]*node
+	}{{"if", &then.allOf}, {"if", &other.not}, {"then", &then.allOf}, {"else", &other.allOf}} {
+		if given[part.name] == nil {
+			continue
+		}
+		p, err := s.read(n.path+"/"+part.name, given[part.name], depth+1)
+		if err != nil {
+			return err
+		}
+		*part.to = append(*part.to, p)
+	}
+	if given["then"] != nil || given["else"] != nil {
+		n.choices = append(n.choices, []*node{then, other})
+	}
+	return nil
+}
+
+// follows makes a schema that follows from others.
+func (s *schema) follows(path string) *node {
+	n := s.empty(path)
+	n.made = true
+	return n
 }
 
 // annotations are keywords that say nothing of values.
 var annotations = []string{
 	"title", "description", "default", "examples", "$comment", "$schema", "deprecated", "readOnly", "writeOnly",
-	"contentEncoding", "contentMediaType", "strict", "nullable", "example",
+	"contentEncoding", "contentMediaType", "contentSchema", "strict", "example", "$id", "id", "$anchor", "$vocabulary",
+	"discriminator", "externalDocs", "xml", "$defs", "definitions", "then", "else", "if", "additionalItems",
+	"$dynamicAnchor", "minContains", "maxContains",
+}
+
+// refused are keywords of some draft that say something of values and are not supported.
+var refused = []string{
+	"contains", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef", "extends", "disallow",
+	"divisibleBy",
 }
 
 // keyword reads one keyword into n.
@@ -259,14 +346,24 @@ func (s *schema) keyword(n *node, m member, depth int) (err error) {
 	case "const":
 		n.allow([]json.RawMessage{m.value})
 	case "$ref":
-		return s.reference(n, path, m.value)
+		if json.Unmarshal(m.value, &n.ref) != nil {
+			return errorf(path, "it must be a string")
+		}
+		s.refs = append(s.refs, n)
 	case "allOf":
 		n.allOf, err = s.list(path, m.value, depth)
 	case "anyOf":
-		n.anyOf, err = s.list(path, m.value, depth)
+		var any []*node
+		any, err = s.list(path, m.value, depth)
+		n.choices = append(n.choices, any)
 	case "oneOf":
 		n.oneOf, err = s.list(path, m.value, depth)
-	case "properties", "required", "additionalProperties":
+	case "not":
+		var not *node
+		not, err = s.read(path, m.value, depth+1)
+		n.not = append(n.not, not)
+	case "properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties",
+		"maxProperties", "dependencies", "dependentRequired", "dependentSchemas":
 		n.implied |= object
 		err = s.objectKeyword(n, path, m, depth)
 	case "items", "prefixItems", "minItems", "maxItems", "uniqueItems":
@@ -274,43 +371,32 @@ func (s *schema) keyword(n *node, m member, depth int) (err error) {
 		err = s.arrayKeyword(n, path, m, depth)
 	case "minLength", "maxLength", "pattern", "format":
 		n.implied |= text
-		err = textKeyword(n, path, m)
+		err = s.textKeyword(n, path, m)
 	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
 		n.implied |= number
 		err = numberKeyword(n, path, m)
-	case "$defs", "definitions":
-		err = s.definitions(path, m.value)
-	case "$id":
-		if n.path != "#" {
-			return errorf(path, "it is supported at the root alone")
-		}
 	default:
-		err = annotation(path, m)
+		err = s.other(path, m.name)
 	}
 	return err
 }
 
-// definitions notes schemas that references may name.
-func (s *schema) definitions(path string, value json.RawMessage) error {
-	all, err := members(value)
-	for _, d := range all {
-		s.raw[path+"/"+pointed(d.name)] = d.value
+// other refuses a keyword that says something of values, and notes one that no draft defines.
+func (s *schema) other(path, name string) error {
+	if slices.Contains(refused, name) {
+		return errorf(path, "this keyword is not supported")
 	}
-	if err != nil {
-		return &Error{path, err}
+	if !slices.Contains(annotations, name) && !strings.HasPrefix(name, "x-") {
+		s.ignore(path)
 	}
 	return nil
 }
 
-// annotation refuses a keyword that is not one of those that change nothing.
-func annotation(path string, m member) error {
-	if !slices.Contains(annotations, m.name) && !strings.HasPrefix(m.name, "x-") {
-		return errorf(path, "this keyword is not supported")
+// ignore notes a keyword without effect.
+func (s *schema) ignore(path string) {
+	if len(s.ignored) < mostIgnored {
+		s.ignored = append(s.ignored, path)
 	}
-	if m.name == "nullable" && string(m.value) != "false" {
-		return errorf(path, `it is no keyword of JSON schema: give "type": ["…", "null"] instead`)
-	}
-	return nil
 }
 
 // allow leaves only those of some values that were listed before, too, if any were.
@@ -342,17 +428,6 @@ func parseKinds(path string, raw json.RawMessage) (of kinds, err error) {
 	return of, nil
 }
 
-// reference reads $ref.
-func (s *schema) reference(n *node, path string, raw json.RawMessage) error {
-	var ref string
-	if json.Unmarshal(raw, &ref) != nil || ref != "#" && !strings.HasPrefix(ref, "#/") || strings.Contains(ref, "%") {
-		return errorf(path, `only references within the schema are supported, such as "#/$defs/name"`)
-	}
-	n.ref = ref
-	s.refs = append(s.refs, n)
-	return nil
-}
-
 // list reads a list of schemas.
 func (s *schema) list(path string, raw json.RawMessage, depth int) ([]*node, error) {
 	var all []json.RawMessage
@@ -374,24 +449,85 @@ func (s *schema) objectKeyword(n *node, path string, m member, depth int) (err e
 	case "additionalProperties":
 		n.additional, err = s.read(path, m.value, depth+1)
 		return err
+	case "propertyNames":
+		n.propertyNames, err = s.read(path, m.value, depth+1)
+		return err
 	case "required":
+		if bytes.Equal(m.value, []byte("true")) || bytes.Equal(m.value, []byte("false")) {
+			s.ignore(path) // of draft 3, where it is about a property
+			return nil
+		}
 		if json.Unmarshal(m.value, &n.required) != nil {
 			return errorf(path, "it must be a list of names")
 		}
 		return nil
+	case "minProperties":
+		n.propertyBounds.least, err = natural(path, m.value)
+		return err
+	case "maxProperties":
+		n.propertyBounds.most, err = natural(path, m.value)
+		return err
 	}
 	all, err := members(m.value)
 	if err != nil {
 		return errorf(path, "%w", err)
 	}
-	n.properties = map[string]*node{}
+	if m.name == "properties" {
+		n.properties = map[string]*node{}
+	}
 	for _, p := range all {
-		n.names = append(n.names, p.name)
-		if n.properties[p.name], err = s.read(path+"/"+pointed(p.name), p.value, depth+1); err != nil {
+		if err := s.propertyKeyword(n, m.name, path+"/"+pointed(p.name), p, depth); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// propertyKeyword reads what a keyword says of one property, or of those whose names match a pattern.
+func (s *schema) propertyKeyword(n *node, keyword, path string, p member, depth int) error {
+	if names := []string(nil); keyword == "dependentRequired" || keyword == "dependencies" &&
+		json.Unmarshal(p.value, &names) == nil {
+		if json.Unmarshal(p.value, &names) != nil {
+			return errorf(path, "it must be a list of names")
+		}
+		n.choices = append(n.choices, s.depends(path, p.name, names, nil))
+		return nil
+	}
+	value, err := s.read(path, p.value, depth+1)
+	if err != nil {
+		return err
+	}
+	switch keyword {
+	case "properties":
+		n.names = append(n.names, p.name)
+		n.properties[p.name] = value
+	case "patternProperties":
+		if _, err := readPattern(p.name, path); err != nil {
+			return err
+		}
+		n.patterned = append(n.patterned, property{pattern{text: p.name, path: path}, value})
+	default:
+		n.choices = append(n.choices, s.depends(path, p.name, nil, value))
+	}
+	return nil
+}
+
+// depends returns what is to choose of where a property asks for others or for a schema: no such property, or all that.
+func (s *schema) depends(path, name string, others []string, value *node) []*node {
+	without, with := s.without(path, name), s.follows(path)
+	with.required = append([]string{name}, others...)
+	if value != nil {
+		with.allOf = []*node{value}
+	}
+	return []*node{without, with}
+}
+
+// without makes the schema of values that do not have a property.
+func (s *schema) without(path, name string) *node {
+	n, never := s.follows(path), s.follows(path)
+	never.never = true
+	n.names, n.properties = []string{name}, map[string]*node{name: never}
+	return n
 }
 
 func (s *schema) arrayKeyword(n *node, path string, m member, depth int) (err error) {
@@ -399,10 +535,11 @@ func (s *schema) arrayKeyword(n *node, path string, m member, depth int) (err er
 	case "prefixItems":
 		n.prefix, err = s.list(path, m.value, depth)
 	case "items":
-		if bytes.HasPrefix(bytes.TrimSpace(m.value), []byte("[")) {
-			return errorf(path, "a list is what earlier drafts wrote: give prefixItems instead")
+		if !bytes.HasPrefix(bytes.TrimSpace(m.value), []byte("[")) {
+			n.items, err = s.read(path, m.value, depth+1)
+		} else if string(m.value) != "[]" { // what earlier drafts wrote for prefixItems
+			n.prefix, err = s.list(path, m.value, depth)
 		}
-		n.items, err = s.read(path, m.value, depth+1)
 	case "minItems":
 		n.itemBounds.least, err = natural(path, m.value)
 	case "maxItems":
@@ -419,7 +556,7 @@ func (s *schema) arrayKeyword(n *node, path string, m member, depth int) (err er
 	return err
 }
 
-func textKeyword(n *node, path string, m member) (err error) {
+func (s *schema) textKeyword(n *node, path string, m member) (err error) {
 	switch m.name {
 	case "minLength":
 		n.charBounds.least, err = natural(path, m.value)
@@ -428,31 +565,32 @@ func textKeyword(n *node, path string, m member) (err error) {
 		n.charBounds.most, err = natural(path, m.value)
 		return err
 	}
-	if n.pattern != "" {
-		return errorf(path, "pattern and format side by side are not supported: leave one of them out")
-	}
 	var given *string
 	if json.Unmarshal(m.value, &given) != nil || given == nil {
 		return errorf(path, "it must be a string")
 	}
-	n.pattern, n.patternPath = *given, path
+	p := pattern{text: *given, path: path}
 	if m.name == "format" {
 		var known bool
-		if n.pattern, known = formats[*given]; !known {
-			return errorf(path,
-				"%q is not supported: date-time, date, time, duration, email, hostname, ipv4, uri and uuid are", *given)
+		p.format = true
+		if p.text, known = formats[*given]; !known {
+			s.ignore(path)
+			return nil
 		}
 	}
-	if n.pattern == "" {
-		n.pattern = "^|$" // any string
+	if p.format {
+		n.patterns = append(n.patterns, p)
+		return nil
 	}
-	if _, err := parsePattern(n.pattern); err != nil {
-		return &Error{path, err}
-	}
-	return nil
+	parts, err := readPattern(p.text, path)
+	n.patterns = append(n.patterns, parts...)
+	return err
 }
 
 func numberKeyword(n *node, path string, m member) error {
+	if raw := string(m.value); m.name[0] == 'e' && (raw == "true" || raw == "false") {
+		return nil // of draft 4: see draft4
+	}
 	var given json.Number
 	if d := json.NewDecoder(bytes.NewReader(m.value)); decodeNumber(d, &given) != nil {
 		return errorf(path, "it must be a number")
@@ -475,6 +613,12 @@ func numberKeyword(n *node, path string, m member) error {
 	return nil
 }
 
+// draft4 reads exclusiveMinimum and exclusiveMaximum as they were before they had bounds of their own.
+func (b *numbers) draft4(given map[string]json.RawMessage) {
+	b.aboveLeast = b.aboveLeast || b.least != nil && string(given["exclusiveMinimum"]) == "true"
+	b.belowMost = b.belowMost || b.most != nil && string(given["exclusiveMaximum"]) == "true"
+}
+
 // decodeNumber reads a number, and no string that holds one.
 func decodeNumber(d *json.Decoder, to *json.Number) error {
 	d.UseNumber()
@@ -494,4 +638,12 @@ func natural(path string, raw json.RawMessage) (int32, error) {
 		return 0, errorf(path, "it must be a whole number from 0 to %d", math.MaxInt32/2)
 	}
 	return int32(n), nil
+}
+
+// raws are values as they are written.
+func raws(values []string) (all []json.RawMessage) {
+	for _, v := range values {
+		all = append(all, json.RawMessage(v))
+	}
+	return all
 }

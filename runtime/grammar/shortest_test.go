@@ -34,7 +34,7 @@ func TestShortest(t *testing.T) {
 	m := &maker{Rand: rand.New(rand.NewPCG(7, 8))}
 	for range 300 {
 		_, raw := m.whole(3)
-		g, err := Schema(raw)
+		g, err := Schema(t.Context(), raw)
 		require.NoError(t, err, "%s", raw)
 		for range 3 {
 			s := g.Start()
@@ -68,7 +68,7 @@ func TestShortestCounts(t *testing.T) {
 		`{"$ref":"#/$defs/n","$defs":{"n":{"type":"object","properties":{"n":{"anyOf":[{"$ref":"#/$defs/n"},
 			{"const":7}]}},"required":["n"]}}}`: 7,
 	} {
-		g, err := Schema([]byte(raw))
+		g, err := Schema(t.Context(), []byte(raw))
 		require.NoError(t, err, raw)
 		assert.Equal(t, want, g.Least(g.Start()), raw)
 		for s := g.Start(); want < 2000 && !s.Done(); s = g.Next(s, g.Shortest(s)[0]) {

@@ -3,8 +3,10 @@ package grammar
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // values adds what some schemas allow together to a rule.
@@ -12,11 +14,11 @@ func (c *compiler) values(start int32, facts []*node) error {
 	if list := listed(facts); list != nil {
 		return c.list(start, facts, list)
 	}
-	k := allowedKinds(facts)
+	k, not := allowedKinds(facts), exceptions(facts)
 	for _, of := range []struct {
 		kinds kinds
 		make  func(int32, []*node) error
-	}{{text, c.text}, {integer, c.number}, {object, c.object}, {array, c.array}} {
+	}{{text, c.text}, {number, c.number}, {object, c.object}, {array, c.array}} {
 		if k&of.kinds != 0 {
 			if err := of.make(start, facts); err != nil {
 				return err
@@ -27,11 +29,33 @@ func (c *compiler) values(start int32, facts []*node) error {
 		kinds kinds
 		text  string
 	}{{boolean, "true"}, {boolean, "false"}, {null, "null"}} {
-		if k&word.kinds != 0 {
+		if k&word.kinds != 0 && !not.has(word.text) {
 			c.literal(start, word.text, c.end())
 		}
 	}
 	return nil
+}
+
+// exceptions returns the values that some schemas except, spelled as they are generated.
+func exceptions(facts []*node) set {
+	not := set{}
+	for _, n := range facts {
+		for _, v := range n.except {
+			not.add(v)
+		}
+	}
+	return not
+}
+
+// of returns those of some values that are of a type.
+func (s set) of(k kinds) (values []string) {
+	for v := range s {
+		if kindOf(json.RawMessage(v))&k != 0 {
+			values = append(values, v)
+		}
+	}
+	slices.Sort(values)
+	return values
 }
 
 // end makes a state at which a rule ends.
@@ -52,69 +76,183 @@ func (c *compiler) regular(start int32, key string, make func() (*dfa, error)) e
 
 // list adds those of some values that the schemas allow otherwise as well.
 func (c *compiler) list(start int32, facts []*node, values []string) error {
+	values, err := c.fitting(facts, slices.Clone(values))
+	if err != nil {
+		return err
+	}
+	for i, v := range values {
+		values[i] = marked(v)
+	}
+	return c.regular(start, "", func() (*dfa, error) {
+		d, err := setOfTexts(values)
+		if err == nil {
+			d.space()
+		}
+		return d, err
+	})
+}
+
+// mark stands for a space if one likes. No value has it: JSON escapes it.
+const mark = '\x1f'
+
+// marked puts marks behind the commas and colons of a value.
+func marked(value string) string {
+	if value[0] != '[' && value[0] != '{' {
+		return value
+	}
+	var b strings.Builder
+	in := false // a string
+	for i := 0; i < len(value); i++ {
+		c := value[i]
+		b.WriteByte(c)
+		switch {
+		case c == '"':
+			in = !in
+		case in && c == '\\':
+			i++
+			b.WriteByte(value[i])
+		case !in && (c == ',' || c == ':'):
+			b.WriteByte(mark)
+		}
+	}
+	return b.String()
+}
+
+// fitting returns those of some values that some schemas allow that list them.
+func (c *compiler) fitting(facts []*node, values []string) (fit []string, err error) {
+	if !slices.ContainsFunc(facts, func(n *node) bool { return n.implied|n.kinds != 0 || n.except != nil || n.never }) {
+		return values, nil
+	}
 	others := make([]*node, len(facts))
 	for i, n := range facts {
 		others[i] = new(*n)
 		others[i].values = nil
 	}
 	rest := newCompiler(c.schema)
-	rest.work = c.work
 	begin := rest.state(0)
 	if err := rest.values(begin, others); err != nil {
-		return err
+		return nil, err
 	}
 	if some, err := rest.finish(begin); err != nil || !some {
-		return err
+		return nil, err
 	}
-	c.work = rest.work
-	a := newNFA()
 	for _, v := range values {
 		if s := rest.g.Next(rest.g.Start(), []byte(v)...); s != nil && s.Done() {
-			a.end[a.text(0, v)] = true
-		}
-		if len(a.places) > mostRegular {
-			return errorf(pathOf(facts), "%w", errSize)
+			fit = append(fit, v)
 		}
 	}
-	return c.regular(start, "", a.determine)
+	return fit, nil
 }
 
 // text adds strings.
 func (c *compiler) text(start int32, facts []*node) error {
-	b, pattern := bounds{0, unbounded}, (*node)(nil)
+	t := textsOf(facts)
+	switch {
+	case t.bounds.most != unbounded && t.bounds.least > t.bounds.most:
+		return nil
+	case len(t.patterns)+len(t.not)+len(t.except) == 0:
+		c.jump(start, c.string(t.bounds), keep)
+		return nil
+	}
+	key := fmt.Sprintf("string %v %q %q %q", t.bounds, t.patterns, t.not, t.except)
+	err := c.regular(start, key, func() (*dfa, error) { return c.strings(t) })
+	if err == nil || len(t.patterns) == 0 {
+		return err
+	}
+	return &Error{t.path, err}
+}
+
+// texts are what some schemas say of strings together.
+type texts struct {
+	bounds   bounds
+	patterns []string // that match
+	not      []string // that do not
+	except   []string
+	path     string // of a pattern
+}
+
+func textsOf(facts []*node) (t texts) {
+	t.bounds = anyNumber
 	for _, n := range facts {
-		b = b.both(n.charBounds)
-		if n.pattern == "" || pattern != nil && pattern.pattern == n.pattern {
-			continue
+		t.bounds = t.bounds.both(n.charBounds)
+		for _, p := range n.patterns {
+			t.path = p.path
+			if p.not {
+				t.not = append(t.not, p.text)
+			} else {
+				t.patterns = append(t.patterns, p.text)
+			}
 		}
-		if pattern != nil {
-			return errorf(n.patternPath, "two patterns or formats of one string are not supported: the other is %s",
-				pattern.patternPath)
-		}
-		pattern = n
 	}
-	if b.most != unbounded && b.least > b.most {
-		return nil
+	t.except = exceptions(facts).of(text)
+	for _, list := range []*[]string{&t.patterns, &t.not} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
 	}
-	if pattern == nil {
-		c.jump(start, c.string(b), keep)
-		return nil
+	return t
+}
+
+// strings returns the strings of which t tells, as JSON spells them.
+func (c *compiler) strings(t texts) (*dfa, error) {
+	first := `^` // any
+	if len(t.patterns) > 0 {
+		first = t.patterns[0]
 	}
-	key := "string " + strconv.Itoa(int(b.least)) + " " + strconv.Itoa(int(b.most)) + " " + pattern.pattern
-	err := c.regular(start, key, func() (*dfa, error) {
-		p, err := parsePattern(pattern.pattern)
-		if err == nil {
-			p, err = p.bound(b)
-		}
-		if err != nil {
-			return nil, err
-		}
-		return p.quoted()
-	})
+	p, err := parsePattern(first)
+	if err == nil {
+		p, err = p.bound(t.bounds)
+	}
 	if err != nil {
-		return &Error{pattern.patternPath, err}
+		return nil, err
 	}
-	return nil
+	d, err := p.quoted(c.effort)
+	for _, one := range t.patterns[min(1, len(t.patterns)):] {
+		d, err = c.split(d, err, one, false)
+	}
+	for _, one := range t.not {
+		d, err = c.split(d, err, one, true)
+	}
+	if err != nil || len(t.except) == 0 {
+		return d, err
+	}
+	not, err := setOfTexts(t.except)
+	if err != nil {
+		return nil, err
+	}
+	return d.product(c.effort, not, true)
+}
+
+// split leaves of strings those that match a pattern, or those that do not, if there was no error before.
+func (c *compiler) split(d *dfa, err error, pattern string, not bool) (*dfa, error) {
+	if err != nil {
+		return nil, err
+	}
+	m, err := c.matcher(pattern)
+	if err != nil {
+		return nil, err
+	}
+	return d.product(c.effort, m, not)
+}
+
+// matcher returns the strings that match a pattern, as JSON spells them.
+func (c *compiler) matcher(text string) (d *dfa, err error) {
+	if d = c.matchers[text]; d != nil {
+		return d, nil
+	}
+	parts := lookaheads(text, "")
+	last := len(parts) - 1
+	p, err := parsePattern(parts[last].text)
+	if err != nil {
+		return nil, err
+	}
+	d, err = p.quoted(c.effort)
+	for _, part := range parts[:last] {
+		d, err = c.split(d, err, part.text, part.not)
+	}
+	if err == nil {
+		c.matchers[text] = d
+	}
+	return d, err
 }
 
 // both returns the bounds that hold where two do.
@@ -137,11 +275,7 @@ func (c *compiler) string(b bounds) int32 {
 	start, loop := c.state(of), c.state(of)
 	c.parts[key] = start
 	c.literal(start, `"`, loop)
-	a := newNFA()
-	back := a.place()
-	a.end[back] = true
-	a.chars(0, anyChar, back)
-	d, err := a.determine()
+	d, err := c.oneChar()
 	if err != nil {
 		panic(err) // it is always the same
 	}
@@ -164,10 +298,26 @@ func (c *compiler) string(b bounds) int32 {
 		}
 	}
 	quote := c.end()
-	c.at(loop).text = true
+	c.at(loop).free = inString
 	c.at(loop).arcs = append(c.at(loop).arcs, arc{'"', '"', enough, quote})
 	sortArcs(c.at(loop).arcs)
 	return start
+}
+
+// oneChar returns any character, as JSON spells it in a string.
+func (c *compiler) oneChar() (*dfa, error) {
+	if c.char == nil {
+		a := newNFA()
+		end := a.place()
+		a.end[end] = true
+		a.chars(0, anyChar, end)
+		d, err := a.determine(c.effort)
+		if err != nil {
+			return nil, err
+		}
+		c.char = d
+	}
+	return c.char, nil
 }
 
 func sortArcs(arcs []arc) {
@@ -192,15 +342,16 @@ func (c *compiler) number(start int32, facts []*node) error {
 			path = n.path + "/multipleOf"
 		}
 	}
-	make, key := b.all, "number"
-	if allowedKinds(facts)&broken == 0 {
-		make, key = b.integers, "integer"
-	}
-	if b.least != nil || b.most != nil || b.step != nil {
+	b.forget()
+	kinds, not := allowedKinds(facts)&number, exceptions(facts).of(number)
+	key := fmt.Sprint("number ", kinds)
+	if not != nil || b.least != nil || b.most != nil || b.step != nil {
 		key = ""
 	}
-	if err := c.regular(start, key, make); err != nil {
-		return &Error{path, err}
+	for _, part := range b.without(not) {
+		if err := c.regular(start, key, func() (*dfa, error) { return part.of(c.effort, kinds) }); err != nil {
+			return &Error{path, err}
+		}
 	}
 	return nil
 }
@@ -234,11 +385,11 @@ func objectOf(facts []*node) objects {
 	return o
 }
 
-// of returns the schemas of a property.
+// of returns the schemas of a property that its name alone tells of.
 func (o objects) of(name string) (all []*node) {
 	for _, n := range o.facts {
 		p := n.properties[name]
-		if p == nil {
+		if p == nil && n.patterned == nil {
 			p = n.additional
 		}
 		if p != nil {
@@ -248,122 +399,47 @@ func (o objects) of(name string) (all []*node) {
 	return all
 }
 
-// others returns the schemas of properties that have no name.
-func (o objects) others() (all []*node) {
+// listed reports whether properties are listed, and nothing is said of others.
+func (o objects) listed() bool {
+	return slices.ContainsFunc(o.facts, func(n *node) bool { return n.properties != nil && !n.made }) &&
+		!slices.ContainsFunc(o.facts, func(n *node) bool { return n.additional != nil })
+}
+
+// named returns the schema of a property with a name; nil where there is none.
+func (n *node) named(name *string) *node {
+	if name == nil {
+		return nil
+	}
+	return n.properties[*name]
+}
+
+// values returns the schemas of a property with a name, or nil for any that is not named, that matches patterns or not.
+func (o objects) values(name *string, matches func(pattern string) bool) (all []*node) {
 	for _, n := range o.facts {
-		if n.additional != nil {
+		known := false
+		if p := n.named(name); p != nil {
+			all, known = append(all, p), true
+		}
+		for _, q := range n.patterned {
+			if matches(q.pattern.text) {
+				all, known = append(all, q.value), true
+			}
+		}
+		if !known && n.additional != nil {
 			all = append(all, n.additional)
 		}
 	}
 	return all
 }
 
-// listed reports whether properties are listed, and nothing is said of others.
-func (o objects) listed() bool {
-	return slices.ContainsFunc(o.facts, func(n *node) bool { return n.properties != nil }) &&
-		!slices.ContainsFunc(o.facts, func(n *node) bool { return n.additional != nil })
-}
-
-// object adds objects: their properties in order, then others if there may be some.
-//
-//	first[i], more[i]: before property i, and whether there was one before it
-func (c *compiler) object(start int32, facts []*node) error {
-	o := objectOf(facts)
-	open, closed := c.state(0), c.end()
-	c.literal(start, "{", open)
-	first, more := open, c.state(0)
-	behind := more // a comma, if there was a property
-	required := setOf(o.required)
-	for _, name := range o.names {
-		value, err := c.rule(o.of(name)...)
-		if err != nil {
-			return err
-		}
-		key, found := c.state(0), c.state(0)
-		c.spaced(key, quote(name)+":", found)
-		nextFirst, nextMore := c.state(0), c.state(0)
-		c.at(found).calls = append(c.at(found).calls, call{value, nextMore})
-		c.jump(first, key, keep)
-		c.spaced(behind, ",", key)
-		if !required.has(name) {
-			c.jump(first, nextFirst, keep)
-			c.jump(behind, nextMore, keep)
-		}
-		first, behind = nextFirst, nextMore
-	}
-	if !c.closed || !o.listed() {
-		if err := c.other(o, first, behind); err != nil {
-			return err
-		}
-	}
-	c.literal(first, "}", closed)
-	c.literal(behind, "}", closed)
-	return nil
-}
-
-// other adds properties that have no name, behind some or none.
-func (c *compiler) other(o objects, first, behind int32) error {
-	value, err := c.rule(o.others()...)
-	if err != nil {
-		return err
-	}
-	names, err := c.place("", func() (*dfa, error) { return unlike(o.names).quoted() })
-	if err != nil {
-		return errorf(pathOf(o.facts), "%w", err)
-	}
-	key, colon, found := c.state(0), c.state(0), c.state(0)
-	c.at(key).calls = append(c.at(key).calls, call{names, colon})
-	c.spaced(colon, ":", found)
-	c.at(found).calls = append(c.at(found).calls, call{value, behind})
-	c.jump(first, key, keep)
-	c.spaced(behind, ",", key)
-	return nil
-}
-
-// unlike is all strings but some.
-func unlike(names []string) *chars {
-	c := newChars()
-	rest := c.any(c.place())
-	c.end[0], c.end[rest] = true, true
-	at := map[string]int32{"": 0}
-	for _, name := range names {
-		for i, r := range name {
-			before, after := name[:i], name[:i]+string(r)
-			if _, ok := at[after]; !ok {
-				at[after] = c.char(at[before], []rune{r, r})
-				c.end[at[after]] = true
-			}
-		}
-	}
-	for _, name := range names {
-		c.end[at[name]] = false
-	}
-	for _, p := range at {
-		var used []rune
-		for _, a := range c.places[p].arcs {
-			used = append(used, a.ranges[0])
-		}
-		c.places[p].arcs = append(c.places[p].arcs, charArc{except(used), rest})
-	}
-	return c
-}
-
-// except is all characters but some.
-func except(used []rune) (ranges []rune) {
-	slices.Sort(used)
-	from := rune(0)
-	for _, r := range used {
-		if from < r {
-			ranges = append(ranges, from, r-1)
-		}
-		from = r + 1
-	}
-	return append(ranges, from, anyChar[1])
-}
-
 // array adds lists: the items that have schemas of their own, then as many of the others as there may be.
 func (c *compiler) array(start int32, facts []*node) error {
-	b, own, unique := bounds{0, unbounded}, 0, ""
+	b, own, unique := anyNumber, 0, ""
+	not := exceptions(facts).of(array)
+	if len(not) > 1 || len(not) == 1 && not[0] != "[]" {
+		return nil // to tell others apart from these would take too much
+	}
+	b.least = int32(len(not))
 	for _, n := range facts {
 		b, own, unique = b.both(n.itemBounds), max(own, len(n.prefix)), cmp.Or(unique, n.unique)
 	}
@@ -469,9 +545,8 @@ func few(facts []*node) []string {
 
 // constant makes the schema of one value.
 func (c *compiler) constant(value string) *node {
-	free := bounds{0, unbounded}
-	n := &node{id: c.count, itemBounds: free, charBounds: free, values: []json.RawMessage{json.RawMessage(value)}}
-	c.count++
+	n := c.empty("#")
+	n.values = raws([]string{value})
 	return n
 }
 

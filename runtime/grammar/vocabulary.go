@@ -6,21 +6,29 @@ import (
 	"slices"
 )
 
-// Vocabulary is what the tokens of a model stand for, as a tree of their bytes. It never changes.
+// Vocabulary is what the tokens of a model stand for, as a tree of their bytes. It never changes, but for what it keeps
+// of masks that all grammars have in common.
 type Vocabulary struct {
 	size    int
 	tokens  [][]byte // by id; empty: never a part of a value
 	ends    []int32
 	longest int32
 
-	// The nodes of the tree in the order of a walk, each behind its parent: the byte that leads to it, the end of the
-	// nodes below it, and its tokens, which are ids[first[i]:first[i+1]].
-	bytes []byte
-	below []int32
-	first []int32
+	all   *tree
+	rest  *tree  // of the tokens that are not plain
+	plain []Mask // the plain tokens of at most so many characters
+
+	kept *kept
+}
+
+// tree is some tokens by their bytes: the nodes in the order of a walk, each behind its parent.
+type tree struct {
+	bytes []byte  // that leads to the node
+	below []int32 // the end of the nodes below it
+	first []int32 // its tokens are ids[first[i]:first[i+1]]
 	ids   []int32
-	plain []uint8 // from which states of reading all that is below a node can stand in a string
-	depth []int32 // bytes below
+	plain []uint16 // from which states of reading all that is below it can stand in a string
+	depth []int32  // bytes below
 }
 
 // NewVocabulary makes the tree of size tokens. bytes says what a token stands for, end which tokens end a text. There
@@ -47,24 +55,52 @@ func NewVocabulary(size int, bytes func(id int32) []byte, end func(id int32) boo
 			return nil, fmt.Errorf("no token of the vocabulary is the byte %#02x alone", b)
 		}
 	}
-	v.plant()
-	v.survey()
+	v.sortOut()
+	v.kept = newKept()
 	return v, nil
 }
 
-// plant makes the tree.
-func (v *Vocabulary) plant() {
-	order := make([]int32, 0, v.size)
+// sortOut makes the trees, and the sets of plain tokens.
+func (v *Vocabulary) sortOut() {
+	var all, rest []entry
+	chars := make([]int, v.size) // of plain tokens
 	for id, t := range v.tokens {
-		if len(t) > 0 {
-			order = append(order, int32(id))
+		if len(t) == 0 {
+			continue
+		}
+		all = append(all, entry{t, int32(id)})
+		if chars[id] = plainChars(t); chars[id] == 0 {
+			rest = append(rest, entry{t, int32(id)})
 		}
 	}
-	slices.SortFunc(order, func(a, b int32) int { return bytes.Compare(v.tokens[a], v.tokens[b]) })
-	v.bytes, v.below, v.first = []byte{0}, []int32{0}, []int32{0} // the root
-	open, last := []int32{0}, []byte(nil)                         // nodes of the token before, from the root on
-	for _, id := range order {
-		t, same := v.tokens[id], 0
+	v.all, v.rest = plant(all), plant(rest)
+	v.plain = make([]Mask, slices.Max(append(chars, 0))+1)
+	for n := range v.plain {
+		v.plain[n] = make(Mask, (v.size+63)/64)
+		if n > 0 {
+			copy(v.plain[n], v.plain[n-1])
+		}
+		for id, c := range chars {
+			if c == n && n > 0 {
+				v.plain[n].add(int32(id))
+			}
+		}
+	}
+}
+
+// entry is a text that leads to a token.
+type entry struct {
+	text []byte
+	id   int32
+}
+
+// plant makes the tree of some texts.
+func plant(entries []entry) *tree {
+	slices.SortStableFunc(entries, func(a, b entry) int { return bytes.Compare(a.text, b.text) })
+	v := &tree{bytes: []byte{0}, below: []int32{0}, first: []int32{0}} // the root
+	open, last := []int32{0}, []byte(nil)                              // nodes of the text before, from the root on
+	for _, e := range entries {
+		t, same := e.text, 0
 		for same < min(len(t), len(last)) && t[same] == last[same] {
 			same++
 		}
@@ -76,13 +112,15 @@ func (v *Vocabulary) plant() {
 			open = append(open, int32(len(v.bytes)))
 			v.bytes, v.below, v.first = append(v.bytes, b), append(v.below, 0), append(v.first, int32(len(v.ids)))
 		}
-		v.ids = append(v.ids, id)
+		v.ids = append(v.ids, e.id)
 		last = t
 	}
 	for _, n := range open {
 		v.below[n] = int32(len(v.bytes))
 	}
 	v.first = append(v.first, int32(len(v.ids)))
+	v.survey()
+	return v
 }
 
 // Size is the number of tokens.
@@ -93,11 +131,11 @@ func (v *Vocabulary) cut(text []byte) (ids []int32) {
 	for len(text) > 0 {
 		id, length := int32(-1), 0
 		for i, node := 0, int32(0); i < len(text); i++ {
-			if node = v.child(node, text[i]); node == 0 {
+			if node = v.all.child(node, text[i]); node == 0 {
 				break
 			}
-			if v.first[node] < v.first[node+1] {
-				id, length = v.ids[v.first[node]], i+1
+			if own := v.all.own(node); len(own) > 0 {
+				id, length = own[0], i+1
 			}
 		}
 		if length == 0 {
@@ -109,7 +147,7 @@ func (v *Vocabulary) cut(text []byte) (ids []int32) {
 }
 
 // child returns the node behind a byte; 0 if there is none.
-func (v *Vocabulary) child(node int32, b byte) int32 {
+func (v *tree) child(node int32, b byte) int32 {
 	for c := node + 1; c < v.below[node]; c = v.below[c] {
 		if v.bytes[c] == b {
 			return c
@@ -117,3 +155,8 @@ func (v *Vocabulary) child(node int32, b byte) int32 {
 	}
 	return 0
 }
+
+// own returns the tokens of a node, under all those of it and of the nodes below.
+func (v *tree) own(node int32) []int32 { return v.ids[v.first[node]:v.first[node+1]] }
+
+func (v *tree) under(node int32) []int32 { return v.ids[v.first[node]:v.first[v.below[node]]] }

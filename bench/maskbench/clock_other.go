@@ -1,0 +1,11 @@
+//go:build !linux
+
+package main
+
+import "time"
+
+// newClock returns a clock of the time that passes.
+func newClock() func() time.Duration {
+	begin := time.Now()
+	return func() time.Duration { return time.Since(begin) }
+}

@@ -1,0 +1,232 @@
+// Command maskbench measures grammars of JSON schemas with the data of MaskBench: schemas, each with values that fit it
+// or not (https://github.com/guidance-ai/jsonschemabench, folder maskbench/data).
+//
+// A schema passes if a grammar can be made of it, and if that allows all tokens of each valid value and not all of any
+// invalid one. Values are written as MaskBench writes them: by Python's json.dumps, without escapes of what needs none.
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+func main() {
+	model := flag.String("m", "", "GGUF file with the vocabulary; it needs no weights")
+	sample := flag.Int("sample", 0, "how many schemas to take, drawn at random; 0: all")
+	seed := flag.Uint64("seed", 1, "of the draw")
+	verbose := flag.Bool("v", false, "name each schema that does not pass")
+	flag.Parse()
+	if *model == "" || flag.NArg() != 1 {
+		fmt.Fprintln(os.Stderr, "usage: maskbench -m MODEL.gguf [-sample N] [-seed N] [-v] FOLDER")
+		os.Exit(2)
+	}
+	if err := run(*model, flag.Arg(0), *sample, *seed, *verbose); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(model, folder string, sample int, seed uint64, verbose bool) error {
+	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
+	if err != nil || len(files) == 0 {
+		return errors.Join(fmt.Errorf("%s: no files *.json", folder), err)
+	}
+	if sample > 0 && sample < len(files) {
+		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
+		files = files[:sample]
+	}
+	f, err := gguf.Open(model)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	b := &bench{reasons: map[string]int{}, verbose: verbose, clock: newClock()}
+	if b.tokens, err = tokenizer.FromGGUF(f); err != nil {
+		return fmt.Errorf("%s: %w", model, err)
+	}
+	start := b.clock()
+	if b.vocab, err = grammar.NewVocabulary(b.tokens.Size(), b.tokens.Bytes, b.tokens.IsEnd); err != nil {
+		return fmt.Errorf("%s: %w", model, err)
+	}
+	took := (b.clock() - start).Round(time.Millisecond)
+	fmt.Printf("vocabulary        %d tokens, prepared in %v\n", b.tokens.Size(), took)
+	for _, file := range files {
+		if err := b.file(file); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	b.report(os.Stdout)
+	return nil
+}
+
+// bench is what was measured.
+type bench struct {
+	tokens          *tokenizer.Tokenizer
+	vocab           *grammar.Vocabulary
+	verbose         bool
+	clock           func() time.Duration // processor time, where it can be told
+	schemas, passed int
+	refused         int // schemas of which no grammar was made
+	valid, accepted int // values, and those of them whose tokens were all allowed
+	invalid, let    int
+	reasons         map[string]int // why schemas did not pass
+	masks, compiles []time.Duration
+	largest         int // bytes of a grammar
+	ignored         int // schemas with keywords that have no effect
+}
+
+// example is a value of a schema, or no value of it.
+type example struct {
+	Valid bool
+	Data  json.RawMessage
+}
+
+// file measures one schema.
+func (b *bench) file(name string) error {
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	var of struct {
+		Schema json.RawMessage
+		Tests  []example
+	}
+	if err := json.Unmarshal(raw, &of); err != nil {
+		return err
+	}
+	b.schemas++
+	start := b.clock()
+	g, err := grammar.Schema(context.Background(), of.Schema)
+	b.compiles = append(b.compiles, b.clock()-start)
+	if err != nil {
+		b.refused++
+		b.fail(name, "refused: "+general(err), err.Error())
+		return nil
+	}
+	if b.largest = max(b.largest, g.Bytes()); len(g.Ignored()) > 0 {
+		b.ignored++
+	}
+	m, ok := grammar.NewMatcher(g, b.vocab), true
+	for i, e := range of.Tests {
+		text, err := dump(e.Data)
+		if err != nil {
+			return fmt.Errorf("test %d: %w", i, err)
+		}
+		if why := b.check(m, e.Valid, text); why != "" && ok {
+			ok = false
+			b.fail(name, why, fmt.Sprintf("test %d", i))
+		}
+	}
+	if ok {
+		b.passed++
+	}
+	return nil
+}
+
+// check follows a value and returns what is wrong.
+func (b *bench) check(m *grammar.Matcher, valid bool, text string) (wrong string) {
+	s, at, over := m.Start(), 0, false
+	var mask grammar.Mask
+	for _, id := range b.tokens.Encode(text, false) {
+		start := b.clock()
+		mask = m.Mask(mask, s)
+		if over = !mask.Has(id); !over {
+			s = m.Next(s, id)
+		}
+		b.masks = append(b.masks, b.clock()-start)
+		if over {
+			break
+		}
+		at += len(b.tokens.Bytes(id))
+	}
+	whole := !over && s.Done()
+	switch {
+	case valid:
+		if b.valid++; whole {
+			b.accepted++
+			return ""
+		}
+		if b.verbose {
+			fmt.Printf("  %s >>> %s\n", text[max(0, at-100):at], text[at:min(len(text), at+60)])
+		}
+		return "a valid value is refused"
+	default:
+		if b.invalid++; !whole {
+			return ""
+		}
+		b.let++
+		return "an invalid value is let through"
+	}
+}
+
+func (b *bench) fail(file, reason, detail string) {
+	b.reasons[reason]++
+	if b.verbose {
+		fmt.Printf("%s: %s: %s\n", filepath.Base(file), reason, detail)
+	}
+}
+
+var particular = regexp.MustCompile(`"[^"]*"|[0-9]+`)
+
+// general is an error without what is of one schema alone: the path up to the keyword, names and numbers.
+func general(err error) string {
+	var e *grammar.Error
+	if !errors.As(err, &e) {
+		return err.Error()
+	}
+	return regexp.MustCompile(`[0-9]+$`).ReplaceAllString(filepath.Base(e.Path), "N") + ": " +
+		particular.ReplaceAllString(e.Err.Error(), "…")
+}
+
+func (b *bench) report(w io.Writer) {
+	fmt.Fprintf(w, "schemas           %d\n", b.schemas)
+	fmt.Fprintf(w, "pass              %d (%.1f%%)\n", b.passed, 100*float64(b.passed)/float64(b.schemas))
+	fmt.Fprintf(w, "refused           %d\n", b.refused)
+	fmt.Fprintf(w, "with ignored keys %d\n", b.ignored)
+	fmt.Fprintf(w, "largest grammar   %.1f MiB\n", float64(b.largest)/(1<<20))
+	fmt.Fprintf(w, "valid values      %d, %d accepted\n", b.valid, b.accepted)
+	fmt.Fprintf(w, "invalid values    %d, %d let through\n", b.invalid, b.let)
+	times(w, "masks", b.masks)
+	times(w, "compiling", b.compiles)
+	fmt.Fprintln(w, "why schemas do not pass:")
+	reasons := make([]string, 0, len(b.reasons))
+	for r := range b.reasons {
+		reasons = append(reasons, r)
+	}
+	slices.SortFunc(reasons, func(x, y string) int {
+		return cmp.Or(cmp.Compare(b.reasons[y], b.reasons[x]), cmp.Compare(x, y))
+	})
+	for _, r := range reasons {
+		fmt.Fprintf(w, "%7d  %s\n", b.reasons[r], r)
+	}
+}
+
+// times writes the distribution of some durations.
+func times(w io.Writer, what string, all []time.Duration) {
+	if len(all) == 0 {
+		return
+	}
+	slices.Sort(all)
+	sum := time.Duration(0)
+	for _, d := range all {
+		sum += d
+	}
+	at := func(share float64) float64 { return all[int(share*float64(len(all)-1))].Seconds() * 1e3 }
+	fmt.Fprintf(w, "%-17s %d; ms: mean %.4f, p50 %.4f, p90 %.4f, p99 %.3f, p99.9 %.3f, max %.1f\n", what, len(all),
+		sum.Seconds()*1e3/float64(len(all)), at(.5), at(.9), at(.99), at(.999), at(1))
+}

@@ -1,0 +1,125 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// What it may take to find out what the schemas of requests ask for.
+const (
+	preparedAtOnce  = 2                // requests
+	longestPrepared = 10 * time.Second // of one request, beside the wait for others
+)
+
+var errPreparing = errors.New("the schemas of this request take too long: give fewer or simpler ones")
+
+// preparing lets requests in whose schemas are made grammars of: so many at a time, and one of each client, so that no
+// client holds up all others. It is apart from the gate: who is in there takes the place of an answer.
+type preparing struct {
+	slots chan struct{}
+	most  int // requests that are in or wait
+
+	mu      sync.Mutex
+	all     int
+	clients map[string]*turn
+}
+
+// turn is what the requests of a client take turns with.
+type turn struct {
+	slot  chan struct{}
+	users int // requests that have it or wait for it
+}
+
+func newPreparing(most int) *preparing {
+	return &preparing{slots: make(chan struct{}, preparedAtOnce), most: most, clients: map[string]*turn{}}
+}
+
+// enter waits until a request of a client is let in. The caller calls leave once.
+func (p *preparing) enter(ctx context.Context, client string) (leave func(), err error) {
+	own, err := p.come(client)
+	if err != nil {
+		return nil, err
+	}
+	var held []chan struct{}
+	leave = func() {
+		for _, slot := range held {
+			<-slot
+		}
+		p.gone(client)
+	}
+	for _, slot := range []chan struct{}{own, p.slots} { // who waits for its own one takes no other
+		select {
+		case slot <- struct{}{}:
+			held = append(held, slot)
+		case <-ctx.Done():
+			leave()
+			return nil, context.Cause(ctx)
+		}
+	}
+	return leave, nil
+}
+
+// come counts a request, and returns the slot of its client.
+func (p *preparing) come(client string) (chan struct{}, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.all >= p.most {
+		return nil, &busyError{time.Second}
+	}
+	p.all++
+	t := p.clients[client]
+	if t == nil {
+		t = &turn{slot: make(chan struct{}, 1)}
+		p.clients[client] = t
+	}
+	t.users++
+	return t.slot, nil
+}
+
+func (p *preparing) gone(client string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all--
+	t := p.clients[client]
+	if t.users--; t.users == 0 {
+		delete(p.clients, client)
+	}
+}
+
+// client names who sent a request: by its key, or where there are none by its address.
+func (s *Server) client(r *http.Request) string {
+	if len(s.keys) > 0 {
+		return r.Header.Get("Authorization")
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// prepare refuses what the model cannot do. Of a large schema it takes a while to find out.
+func (t *reply) prepare(ctx context.Context, j *job) (err error) {
+	defer caught(&err)
+	if !j.format.constrained() && !j.tools {
+		return j.possible(ctx, t.s.model)
+	}
+	leave, err := t.s.preparing.enter(ctx, t.s.client(t.r))
+	if err != nil {
+		return err
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeoutCause(ctx, longestPrepared, errPreparing)
+	defer cancel()
+	if err = j.possible(ctx, t.s.model); err == nil && j.tools {
+		err = j.follow(ctx)
+	}
+	if errors.Is(err, errPreparing) {
+		return invalid("", "%v", err)
+	}
+	return err
+}

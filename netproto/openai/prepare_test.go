@@ -1,0 +1,146 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+)
+
+const withSchema = `{"prompt":"x","response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{}}}}`
+
+// slowSchemas is a model that takes a while for the grammar of a schema.
+func slowSchemas(takes time.Duration) *fakeModel {
+	return &fakeModel{check: func(ctx context.Context, s Settings) ([]string, error) {
+		if s.Schema == nil {
+			return nil, nil
+		}
+		select {
+		case <-time.After(takes):
+			return nil, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}}
+}
+
+// from is a request of a client.
+func from(ctx context.Context, client, body string) *http.Request {
+	r := post(ctx, "/v1/completions", body)
+	r.RemoteAddr = client + ":1234"
+	return r
+}
+
+// TestPreparedInTurn: grammars of one client's schemas are made one after the other; another client does not wait for
+// them, nor does a request without schemas, and they take the place of no answer.
+func TestPreparedInTurn(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := newTestServer(t, slowSchemas(time.Second), func(o *Options) { o.Parallel, o.Queue = 1, 7 })
+		begin := time.Now()
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		took := map[string][]time.Duration{}
+		send := func(client, body string) {
+			all.Go(func() {
+				w := httptest.NewRecorder()
+				s.ServeHTTP(w, from(t.Context(), client, body))
+				mu.Lock()
+				defer mu.Unlock()
+				assert.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
+				took[client] = append(took[client], time.Since(begin))
+			})
+			synctest.Wait()
+		}
+		for range 5 {
+			send("10.0.0.1", withSchema)
+		}
+		send("10.0.0.2", withSchema)
+		send("10.0.0.3", `{"prompt":"x"}`)
+		all.Wait()
+		assert.Equal(t, []time.Duration{1e9, 2e9, 3e9, 4e9, 5e9}, took["10.0.0.1"])
+		assert.Equal(t, []time.Duration{1e9}, took["10.0.0.2"])
+		assert.Equal(t, []time.Duration{0}, took["10.0.0.3"])
+		assert.Empty(t, s.preparing.clients)
+		assert.Zero(t, s.preparing.all)
+	})
+}
+
+// TestPreparedBounds: so many requests wait, and others are refused at once; who goes away makes room at once, in front
+// or behind; and what takes too long is refused.
+func TestPreparedBounds(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := newTestServer(t, slowSchemas(time.Hour), func(o *Options) { o.Parallel, o.Queue = 1, 1 })
+		ctx, leave := context.WithCancelCause(t.Context())
+		var all sync.WaitGroup
+		codes := make([]int, 2)
+		for i := range codes {
+			all.Go(func() {
+				w := httptest.NewRecorder()
+				s.ServeHTTP(w, from(ctx, "10.0.0.1", withSchema))
+				codes[i] = w.Code
+			})
+		}
+		synctest.Wait()
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, from(t.Context(), "10.0.0.2", withSchema))
+		assert.Equal(t, http.StatusTooManyRequests, w.Code)
+		leave(errors.New("gone"))
+		all.Wait()
+		assert.Zero(t, s.preparing.all)
+		begin := time.Now()
+		w = httptest.NewRecorder()
+		s.ServeHTTP(w, from(t.Context(), "10.0.0.2", withSchema))
+		assert.Equal(t, longestPrepared, time.Since(begin))
+		assert.Equal(t, http.StatusBadRequest, w.Code)
+		assert.Contains(t, w.Body.String(), errPreparing.Error())
+	})
+}
+
+// TestClients: a client is who has a key, or an address where there are no keys.
+func TestClients(t *testing.T) {
+	a, b := from(t.Context(), "10.0.0.1", ""), from(t.Context(), "10.0.0.1", "")
+	a.Header.Set("Authorization", "Bearer one")
+	b.RemoteAddr = "10.0.0.1:99"
+	open := newTestServer(t, &fakeModel{}, nil)
+	assert.Equal(t, open.client(a), open.client(b))
+	keyed := newTestServer(t, &fakeModel{}, func(o *Options) { o.Keys = []string{"one"} })
+	assert.NotEqual(t, keyed.client(a), keyed.client(b))
+}
+
+// TestIgnoredTold: keywords without effect are told in the answer, and in the first chunk of a stream: of the schema of
+// the answer, and of parameters of tools, whole ones too.
+func TestIgnoredTold(t *testing.T) {
+	m := &fakeModel{check: func(_ context.Context, s Settings) ([]string, error) {
+		switch {
+		case s.Schema == nil:
+			return nil, nil
+		case !s.Closed:
+			return []string{"#/a"}, nil
+		case string(s.Schema) == string(callOf(tool{name: "h", parameters: []byte(`{"contains":1}`)}, "")):
+			return nil, errors.New("no")
+		}
+		return []string{"#/properties/arguments/b", "#/properties/arguments/allOf/1/c"}, nil
+	}}
+	s := newTestServer(t, m, nil)
+	const format = `"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{}}}`
+	w := ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],`+format+`,"tools":[`+
+		`{"type":"function","function":{"name":"f","parameters":{"type":"object"}}},`+
+		`{"type":"function","function":{"name":"h","parameters":{"contains":1}}}]}`)
+	require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
+	assert.Equal(t, []any{"response_format.json_schema.schema#/a", "tools[0].function.parameters#/b",
+		"tools[0].function.parameters#/c", "tools[1].function.parameters"},
+		at(object(t, w.Body.Bytes()), "pilotfish", "ignored"))
+	w = ask(t, s, "/v1/completions", `{"prompt":"x","stream":true,`+format+`}`)
+	assert.Contains(t, w.Body.String(), `"ignored":["response_format.json_schema.schema#/a"]`)
+	w = ask(t, s, "/v1/completions", `{"prompt":"x"}`)
+	assert.NotContains(t, w.Body.String(), "ignored")
+}
