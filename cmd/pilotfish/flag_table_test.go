@@ -191,7 +191,7 @@ func flagTests() map[string]map[string]string {
 			"model":  "TestServe", "alias": "TestServe", "threads": "TestServeLimits", "ctx": "TestServeLimits",
 			"kv": "TestServeLimits", "backend": "TestServeLimits", "huge-pages": "TestServeLimits",
 			"listen": "TestServeRefuses", "temp": "TestServeLimits", "provenance": "TestServeLimits",
-			"log":          "TestServeLimits",
+			"log": "TestServeLimits", "no-page": "TestServePage",
 			"api-key-file": "TestServeAccess", "open": "TestServeOpen", "cors-origin": "TestServeAccess",
 			"cert": "TestServeTLS", "key": "TestServeTLS", "parallel": "TestServeLimits", "queue": "TestServeLimits",
 			"sessions": "TestServeLimits", "max-body": "TestServeLimits", "max-prompt": "TestServeLimits",

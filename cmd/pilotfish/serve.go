@@ -35,6 +35,7 @@ type serveFlags struct {
 	names      []string
 	temp       float64
 	provenance bool
+	noPage     bool
 	log        string
 }
 
@@ -46,7 +47,8 @@ func newServeCommand(a *app) *cobra.Command {
 		Short: "Serve a model over HTTP with OpenAI's API",
 		Long: `Serve a model over HTTP with OpenAI's API: /v1/chat/completions, /v1/completions and /v1/models. Clients
 of that API use the address that is printed to stdout as their base URL, with any API key unless the server has one.
-/health says whether requests are accepted; /metrics has counters for Prometheus. There are no embeddings.
+/health says whether requests are accepted; /metrics has counters for Prometheus. There are no embeddings. The address
+without a path is a chat page for browsers, which also shows the tokens of the large model; --no-page leaves it out.
 
 Answers can be streamed, call tools, and be restricted to JSON or to a JSON schema. A parameter that would change the
 answer but is not supported is refused by name. If a request has no seed, one is drawn and reported in the field
@@ -61,9 +63,10 @@ computed; usage reports the rest as cached_tokens. Up to --parallel answers are 
 requests wait, and others get status 429. A client that disconnects frees its place at once. A slow reader holds nobody
 up: its answer is buffered, and is cut off once it has kept the model waiting for --reader-timeout in total.
 
-On a loopback address, any program on this machine may send requests. Other addresses need an API key, in a file
-(--api-key-file, one per line) or in the environment variable PILOTFISH_API_KEY, or --open. Web pages may send requests
-if their origin is given with --cors-origin. SIGTERM and Ctrl-C let answers finish, for at most --drain.
+On a loopback address, any program on this machine may send requests, to localhost or to the address itself: other
+names in the header Host are refused, unless they are those of a --cors-origin. Other addresses need an API key, in a
+file (--api-key-file, one per line) or in the environment variable PILOTFISH_API_KEY, or --open. Web pages may send
+requests if their origin is given with --cors-origin. SIGTERM and Ctrl-C let answers finish, for at most --drain.
 
 The log on stderr has a line for each request, without texts.`,
 		Example: `  pilotfish serve -m qwen2.5-0.5b-instruct-q8_0.gguf
@@ -89,6 +92,7 @@ func (f *serveFlags) register(c *cobra.Command) {
 	p.BoolVar(&f.provenance, "provenance", false,
 		"report for each token which model chose it, even if a request does not "+
 			"ask for it")
+	p.BoolVar(&f.noPage, "no-page", false, "do not serve the chat page at /")
 	p.StringVar(&f.log, "log", "text", "`format` of the log on stderr: text, json or off")
 	f.access.register(p)
 	f.limits.register(p)
@@ -155,7 +159,7 @@ func (f *serveFlags) options() (o openai.Options, err error) {
 	o = openai.Options{
 		Defaults: openai.Defaults{Temperature: f.temp, Provenance: f.provenance},
 		Parallel: l.parallel, Queue: l.queue, Sessions: l.sessions, MaxBody: int64(l.body), MaxPrompt: l.prompt,
-		Timeout: l.request, Stall: l.reader, Random: rand.Uint64,
+		Timeout: l.request, Stall: l.reader, Random: rand.Uint64, Page: !f.noPage,
 	}
 	if l.queue == 0 {
 		o.Queue = -1
@@ -213,6 +217,9 @@ func (f *serveFlags) run(ctx context.Context, a *app) error {
 		return err
 	}
 	fmt.Fprintf(a.stderr, "serving %s, %s\n", strings.Join(o.Names, ", "), who)
+	if o.Page {
+		fmt.Fprintf(a.stderr, "chat page: %s\n", strings.TrimSuffix(where.url(), "v1"))
+	}
 	fmt.Fprintln(a.stdout, where.url())
 	return where.serve(ctx, model, o)
 }
@@ -222,6 +229,7 @@ func (f *serveFlags) place(o *openai.Options) (where *serving, who string, err e
 	if o.Keys, o.Origins, who, err = f.access.allow(f.listen); err != nil {
 		return nil, "", err
 	}
+	o.Hosts = f.access.hosts(f.listen)
 	tls, err := f.access.tls()
 	if err != nil {
 		return nil, "", err

@@ -326,6 +326,42 @@ func TestServeAccess(t *testing.T) {
 	assert.Equal(t, 200, status)
 }
 
+// TestServePage: the chat page is there unless --no-page is given; hosts are checked on loopback, where names are those
+// of this machine and of pages that may ask; what is refused is counted and logged.
+func TestServePage(t *testing.T) {
+	m := tinyModel(t, "q8_0")
+	s := startServe(t, "-m", m, "--cors-origin", "https://chat.example")
+	status, text := s.ask(t, "/", "")
+	assert.Equal(t, 200, status)
+	assert.Contains(t, text, "<title>Pilotfish</title>")
+	assert.Contains(t, s.errs.String(), "chat page: "+s.url+"/\n")
+	for host, want := range map[string]int{"localhost": 200, "chat.example": 200, "evil.example": 403} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/v1/models", nil)
+		require.NoError(t, err)
+		r.Host = host
+		answer, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		assert.Equal(t, want, answer.StatusCode, host)
+	}
+	_, text = s.ask(t, "/metrics", "")
+	assert.Contains(t, text, `pilotfish_serve_refused_total{code="host_not_allowed",status="403"} 1`)
+	assert.Regexp(t, `msg=refused status=403 code=host_not_allowed method=GET path=/v1/models from=127.0.0.1 `+
+		`host=evil.example`, s.errs.String())
+
+	s = startServe(t, "-m", m, "--no-page")
+	status, _ = s.ask(t, "/", "")
+	assert.Equal(t, 404, status)
+	assert.NotContains(t, s.errs.String(), "chat page")
+
+	for listen, want := range map[string][]string{
+		"127.0.0.2:80": {"localhost", "127.0.0.1", "::1", "127.0.0.2", "chat.example"}, "0.0.0.0:80": nil, ":80": nil,
+	} {
+		assert.Equal(t, want, (&serveAccess{origins: []string{"https://chat.example:8443"}}).hosts(listen))
+		assert.Nil(t, (&serveAccess{origins: []string{"*"}}).hosts(listen), "any page may ask: no name is worse")
+	}
+}
+
 // TestServeRefuses: wrong calls, before the model is opened and before anything is served.
 func TestServeRefuses(t *testing.T) {
 	dir := t.TempDir()
@@ -408,7 +444,7 @@ func TestServeLimits(t *testing.T) {
 	o, err := f.options()
 	require.NoError(t, err)
 	o.Random = nil
-	assert.Equal(t, openai.Options{Parallel: 3, Queue: -1, Sessions: 5, MaxBody: 1000, MaxPrompt: 7,
+	assert.Equal(t, openai.Options{Parallel: 3, Queue: -1, Sessions: 5, MaxBody: 1000, MaxPrompt: 7, Page: true,
 		Timeout: 2 * time.Second,
 		Stall:   3 * time.Second, Defaults: openai.Defaults{Temperature: 0.5, Provenance: true}}, o)
 	assert.Equal(t, 4*time.Second, f.limits.drain)

@@ -9,7 +9,7 @@ import (
 // Event tells of a request that is over. It holds no text of a user.
 type Event struct {
 	ID       string // of the request
-	Endpoint string // "chat" or "completions"
+	Endpoint string // "chat" or "completions"; "" where it was refused before: then Status and Code alone are set
 	Status   int    // of HTTP; 499 where the client has gone before there was one
 	Code     string // of the error; "" where there was none
 	Stream   bool

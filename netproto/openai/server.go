@@ -25,6 +25,8 @@ type Options struct {
 
 	Keys    []string // one of them must be shown; none: anybody is served
 	Origins []string // web pages that may ask, such as "https://example.org"; "*": any
+	Hosts   []string // names and addresses of the server in requests, without ports; none: they are not checked
+	Page    bool     // there is a chat page at /, which may ask
 
 	Parallel int // answers that are generated at once; 0 means 4
 	Queue    int // requests that wait; 0 means 64, negative none
@@ -68,6 +70,8 @@ type Server struct {
 	begun  time.Time
 	finger string
 
+	refusals *refusals
+
 	closing context.Context // ends when running answers are to end
 	end     context.CancelCauseFunc
 	refuse  atomic.Bool // new requests
@@ -81,7 +85,8 @@ func New(m Model, o Options) *Server {
 	o = o.withDefaults()
 	s := &Server{o: o, model: m, keys: newKeys(o.Keys),
 		gate: newGate(o.Parallel, o.Queue, max(o.Sessions-o.Parallel, 1)),
-		pool: &pool{model: m, most: o.Sessions}, mux: http.NewServeMux(), begun: time.Now(), finger: o.Fingerprint}
+		pool: &pool{model: m, most: o.Sessions}, mux: http.NewServeMux(), begun: time.Now(), finger: o.Fingerprint,
+		refusals: newRefusals()}
 	s.closing, s.end = context.WithCancelCause(context.Background())
 	s.routes()
 	return s
@@ -98,12 +103,15 @@ func (s *Server) routes() {
 	if s.o.Metrics != nil {
 		s.mux.HandleFunc("/metrics", s.only("GET", s.o.Metrics.ServeHTTP))
 	}
+	if s.o.Page {
+		s.mux.HandleFunc("/{$}", s.only("GET", page()))
+	}
 	s.mux.HandleFunc("/", s.nowhere)
 }
 
 // nowhere answers requests for what there is not.
 func (s *Server) nowhere(w http.ResponseWriter, r *http.Request) {
-	send(w, &Error{http.StatusNotFound, "there is nothing at " + shown(r.URL.Path) +
+	s.reject(w, r, &Error{http.StatusNotFound, "there is nothing at " + shown(r.URL.Path) +
 		": the API is at /v1/chat/completions, /v1/completions and /v1/models", invalidRequest, "", "unknown_url"})
 }
 
@@ -127,8 +135,8 @@ func (s *Server) only(method string, then http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != method && !(method == "GET" && r.Method == "HEAD") {
 			w.Header().Set("Allow", method)
-			send(w, &Error{http.StatusMethodNotAllowed, fmt.Sprintf("%s takes %s, not %s", shown(r.URL.Path), method,
-				shown(r.Method)), invalidRequest, "", "method_not_allowed"})
+			say := fmt.Sprintf("%s takes %s, not %s", shown(r.URL.Path), method, shown(r.Method))
+			s.reject(w, r, &Error{http.StatusMethodNotAllowed, say, invalidRequest, "", "method_not_allowed"})
 			return
 		}
 		then(w, r)
@@ -244,7 +252,7 @@ func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !s.named(name) {
-		send(w, s.unknownModel(name))
+		s.reject(w, r, s.unknownModel(name))
 		return
 	}
 	write(w, http.StatusOK, encode(s.modelObject(name)))
@@ -260,14 +268,9 @@ func (s *Server) named(name string) bool {
 	return false
 }
 
-func (s *Server) embeddings(w http.ResponseWriter, _ *http.Request) {
-	send(w, &Error{http.StatusNotFound, "this server makes no embeddings: its model generates text. Use " +
+func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
+	s.reject(w, r, &Error{http.StatusNotFound, "this server makes no embeddings: its model generates text. Use " +
 		"/v1/chat/completions, or a server with a model for embeddings", invalidRequest, "", "unsupported_endpoint"})
-}
-
-// send answers with an error.
-func send(w http.ResponseWriter, e *Error) {
-	write(w, e.Status, e.body())
 }
 
 // write answers with JSON.
