@@ -20,8 +20,8 @@ var (
 )
 
 // SaveKV writes the text of the session with the keys and values that were computed for it. A session that reads them
-// by [Session.LoadKV], also in another process, goes on with the same bits, and computes nothing of the text again. They
-// tell the text to whoever can read them: give a file mode 0600.
+// by [Session.LoadKV], also in another process, goes on with the same bits, and computes nothing of the text again.
+// Whoever can read them can read the text: give a file mode 0600.
 func (s *Session) SaveKV(ctx context.Context, w io.Writer) error {
 	_, err := s.saveKV(ctx, w, nil)
 	return err
@@ -85,7 +85,7 @@ func (c *Chat) SaveKV(ctx context.Context, w io.Writer) error {
 	ids := c.ids
 	c.mu.Unlock()
 	if ids == nil {
-		return errors.New("the chat has no answer yet: there are no keys and values to save")
+		return errors.New("nothing has been generated in this chat yet: there are no keys and values to save")
 	}
 	_, err := c.s.saveKV(ctx, w, ids)
 	return err

@@ -192,6 +192,7 @@ func flagTests() map[string]map[string]string {
 			"kv": "TestServeLimits", "backend": "TestServeLimits", "huge-pages": "TestServeLimits",
 			"listen": "TestServeRefuses", "temp": "TestServeLimits", "provenance": "TestServeLimits",
 			"log": "TestServeLimits", "no-page": "TestServePage",
+			"kv-folder": "TestServeKVFolder", "kv-folder-bytes": "TestServeKVFolder",
 			"api-key-file": "TestServeAccess", "open": "TestServeOpen", "cors-origin": "TestServeAccess",
 			"cert": "TestServeTLS", "key": "TestServeTLS", "parallel": "TestServeLimits", "queue": "TestServeLimits",
 			"sessions": "TestServeLimits", "max-body": "TestServeLimits", "max-prompt": "TestServeLimits",

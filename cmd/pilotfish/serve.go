@@ -59,9 +59,13 @@ With --cloud, a large model behind a gateway chooses the tokens that the small m
 answer is late or fails, the small model's token is used instead.
 
 The model is loaded once. Texts stay in memory after their answer, so that only the new part of a continued chat is
-computed; usage reports the rest as cached_tokens. Up to --parallel answers are generated at once, up to --queue
-requests wait, and others get status 429. A client that disconnects frees its place at once. A slow reader holds nobody
-up: its answer is buffered, and is cut off once it has kept the model waiting for --reader-timeout in total.
+computed; usage reports the rest as cached_tokens. A text that begins like another one, such as with the same system
+message, begins with a copy of what was computed for it. With --kv-folder, texts that have no place in memory are kept
+in files, and all of them when the server ends: the next one computes nothing of them again.
+
+Up to --parallel answers are generated at once, up to --queue requests wait, and others get status 429. A client that
+disconnects frees its place at once. A slow reader holds nobody up: its answer is buffered, and is cut off once it has
+kept the model waiting for --reader-timeout in total.
 
 On a loopback address, any program on this machine may send requests, to localhost or to the address itself: other
 names in the header Host are refused, unless they are those of a --cors-origin. Other addresses need an API key, in a
@@ -102,6 +106,8 @@ func (f *serveFlags) register(c *cobra.Command) {
 type serveLimits struct {
 	parallel, queue, sessions int
 	body, prompt              int
+	folder                    string // of texts that have no place in memory
+	folderBytes               int64
 	request, reader, drain    time.Duration
 }
 
@@ -109,6 +115,10 @@ func (l *serveLimits) register(p *pflag.FlagSet) {
 	p.IntVar(&l.parallel, "parallel", 4, "maximum number of answers generated at once")
 	p.IntVar(&l.queue, "queue", 64, "maximum number of waiting requests; others get status 429. 0: none may wait")
 	p.IntVar(&l.sessions, "sessions", 0, "maximum number of texts kept in memory (default twice --parallel)")
+	p.StringVar(&l.folder, "kv-folder", "", "`folder` for texts that have no place in memory, and for all when the "+
+		"server ends, with what was computed for them (default: they are dropped)")
+	p.Int64Var(&l.folderBytes, "kv-folder-bytes", 4<<30, "maximum size of the files in --kv-folder, in `bytes`; the "+
+		"text used longest ago is removed first")
 	p.IntVar(&l.body, "max-body", 4<<20, "maximum size of a request, in `bytes`")
 	p.IntVar(&l.prompt, "max-prompt", 0, "maximum length of a prompt, in `tokens` (default: what fits into the "+
 		"context)")
@@ -140,6 +150,12 @@ func (l *serveLimits) check(given func(string) bool) error {
 	switch {
 	case l.drain < 0:
 		return usagef("--drain %v is negative: give a time, or 0 to end answers at once", l.drain)
+	case given("kv-folder") && l.folder == "":
+		return usagef("--kv-folder names no folder: give one, or leave it out")
+	case l.folderBytes < 1:
+		return usagef("--kv-folder-bytes %d is too few: it must be at least 1", l.folderBytes)
+	case given("kv-folder-bytes") && l.folder == "":
+		return usagef("--kv-folder-bytes has no effect without a folder: give one with --kv-folder")
 	case given("sessions") && l.sessions < l.parallel:
 		return usagef("--sessions %d is too few: each of the %d answers at once (--parallel) needs one", l.sessions,
 			l.parallel)
@@ -194,6 +210,12 @@ func (f *serveFlags) run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer where.listener.Close()
+	if l := &f.limits; l.folder != "" {
+		if o.Folder, err = openai.OpenFolder(l.folder, l.folderBytes, o.Log); err != nil {
+			return fmt.Errorf("--kv-folder: %w", err)
+		}
+		defer o.Folder.Close()
+	}
 	m, err := pilotfish.Open(f.model.path, settings)
 	if err != nil {
 		return err

@@ -362,6 +362,53 @@ func TestServePage(t *testing.T) {
 	}
 }
 
+// TestServeKVFolder: after a restart nothing of a text is computed again but the last token of its prompt, and the
+// answer has the same bits; files are bounded, and of no use to another model.
+func TestServeKVFolder(t *testing.T) {
+	folder, m := filepath.Join(t.TempDir(), "kv"), tinyModel(t, "q8_0")
+	const body = `{"messages":[{"role":"system","content":"You are a fish, who eats, sleeps and swims."},` +
+		`{"role":"user","content":"%s"}],"temperature":0,"max_tokens":5,"logprobs":true,"top_logprobs":3}`
+	first, second := fmt.Sprintf(body, "hi"), fmt.Sprintf(body, "and who are you?")
+	s := startServe(t, "-m", m, "--kv-folder", folder)
+	want := s.answer(t, askChat, first)
+	assert.Zero(t, want.Usage.Details.Cached)
+	other := s.answer(t, askChat, second)
+	assert.Greater(t, other.Usage.Details.Cached, 20, "the message of the system, copied")
+	for range 2 {
+		assert.Equal(t, want.Usage.Prompt-1, s.answer(t, askChat, first).Usage.Details.Cached)
+		assert.Equal(t, other.Usage.Prompt-1, s.answer(t, askChat, second).Usage.Details.Cached)
+	}
+	code, _, stderr := call(t, "serve", "-m", m, "--kv-folder", folder, "--listen", "127.0.0.1:0")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "give each server a folder of its own")
+	s.stop()
+	require.Zero(t, s.code, s.errs.String())
+
+	s = startServe(t, "-m", m, "--kv-folder", folder, "--threads", "1")
+	got := s.answer(t, askChat, first)
+	assert.Equal(t, want.Usage.Prompt-1, got.Usage.Details.Cached)
+	assert.Equal(t, want.Choices, got.Choices, "with the bits of all log-probabilities")
+	assert.Equal(t, other.Usage.Prompt-1, s.answer(t, askChat, second).Usage.Details.Cached)
+	s.stop()
+	assert.Contains(t, s.errs.String(), "texts=2 of_no_use=0")
+
+	s = startServe(t, "-m", tinyModel(t, "f16"), "--kv-folder", folder, "--kv-folder-bytes", "150000")
+	assert.Zero(t, s.answer(t, askChat, first).Usage.Details.Cached)
+	s.stop()
+	assert.Contains(t, s.errs.String(), "are of another model")
+	assert.NotContains(t, s.errs.String(), "swims")
+	var bytes int64
+	files, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	for _, f := range files {
+		info, err := f.Info()
+		require.NoError(t, err)
+		bytes += info.Size()
+	}
+	assert.LessOrEqual(t, bytes, int64(150000))
+	assert.Positive(t, bytes)
+}
+
 // TestServeRefuses: wrong calls, before the model is opened and before anything is served.
 func TestServeRefuses(t *testing.T) {
 	dir := t.TempDir()
@@ -379,6 +426,10 @@ func TestServeRefuses(t *testing.T) {
 	}{
 		{"--parallel 0", exitUsage, "--parallel 0 is too few"},
 		{"--sessions 2 --parallel 3", exitUsage, "--sessions 2 is too few: each of the 3 answers"},
+		{"--kv-folder-bytes 5", exitUsage, "--kv-folder-bytes has no effect without a folder"},
+		{"--kv-folder x --kv-folder-bytes 0", exitUsage, "--kv-folder-bytes 0 is too few"},
+		{"--kv-folder=", exitUsage, "--kv-folder names no folder"},
+		{"--kv-folder " + short, exitFailed, "--kv-folder: "},
 		{"--max-body 0", exitUsage, "--max-body"}, {"--max-prompt 0", exitUsage, "--max-prompt"},
 		{"--request-timeout 0s", exitUsage, "--request-timeout"},
 		{"--reader-timeout 0s", exitUsage, "--reader-timeout"},

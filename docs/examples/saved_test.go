@@ -31,7 +31,7 @@ func TestChatSaved(t *testing.T) {
 	first := m.NewChat(pilotfish.ChatOptions{System: "Be a fish."})
 	defer first.Close()
 	var file bytes.Buffer
-	assert.ErrorContains(t, first.SaveKV(t.Context(), &file), "no answer yet")
+	assert.ErrorContains(t, first.SaveKV(t.Context(), &file), "nothing has been generated")
 	_ = all(t, first.Send(t.Context(), "What do you eat?", settings))
 	_ = all(t, first.Send(t.Context(), "And then?", settings))
 	require.NoError(t, first.SaveKV(t.Context(), &file))

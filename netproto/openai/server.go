@@ -32,6 +32,7 @@ type Options struct {
 	Queue    int // requests that wait; 0 means 64, negative none
 	// Sessions is how many texts are kept; 0 means twice Parallel. So many more than Parallel may wait for readers.
 	Sessions  int
+	Folder    *Folder       // of texts that have no place among these; nil: they are dropped
 	MaxBody   int64         // bytes of a request; 0 means 4 MiB
 	MaxPrompt int           // tokens of a prompt; 0 means what the context holds
 	Read      time.Duration // for a client to send its request; 0 means 30 s
@@ -85,10 +86,11 @@ func New(m Model, o Options) *Server {
 	o = o.withDefaults()
 	s := &Server{o: o, model: m, keys: newKeys(o.Keys),
 		gate: newGate(o.Parallel, o.Queue, max(o.Sessions-o.Parallel, 1)),
-		pool: &pool{model: m, most: o.Sessions}, mux: http.NewServeMux(), begun: time.Now(), finger: o.Fingerprint,
-		refusals: newRefusals()}
+		pool: newPool(m, o.Sessions, o.Folder, o.Log), mux: http.NewServeMux(), begun: time.Now(),
+		finger: o.Fingerprint, refusals: newRefusals()}
 	s.closing, s.end = context.WithCancelCause(context.Background())
 	s.routes()
+	o.Folder.index(m)
 	return s
 }
 
