@@ -43,6 +43,8 @@ func (s slots) Config() backend.KVConfig { return backend.KVConfig{Slots: int(s)
 func (s slots) Bytes() int64             { return 0 }
 func (s slots) Copy(_, _ int32)          {}
 func (s slots) Swap(_, _ int32)          {}
+func (s slots) Read(int, int, []byte)    {}
+func (s slots) Write(int, int, []byte)   {}
 
 // direct is the service as a device sees it, over a link without a gateway.
 type direct struct {

@@ -161,7 +161,7 @@ func (f *chatFlags) run(ctx context.Context, a *app) error {
 	c := newConversation(a, f, m, settings, route)
 	defer c.close()
 	if f.load != "" {
-		err = c.load(f.load)
+		err = c.load(ctx, f.load)
 	}
 	if err == nil && f.set.Changed("cloud") {
 		err = c.connect(ctx, "--cloud", f.gateway.address, f.gateway.pin)

@@ -31,7 +31,8 @@ func chatCommands() []chatCommand {
 		{"/retry", "", "ask the last question again", (*conversation).retry},
 		{"/undo", "", "forget the last question and its answer", (*conversation).undo},
 		{"/clear", "", "start a new conversation; the system message stays", (*conversation).clear},
-		{"/save", "FILE", "write the conversation to a file", (*conversation).saveCommand},
+		{"/save", "FILE [--kv]", "write the conversation to a file; --kv: and to FILE.kv what is computed of it",
+			(*conversation).saveCommand},
 		{"/load", "FILE", "continue a saved conversation", (*conversation).loadCommand},
 		{"/stats", "", "speed, tokens and cloud use of the last answer, and totals", (*conversation).stats},
 		{"/cloud", "[HOST:PORT [PIN] | off]", "show the gateway of the large model, connect to one, or disconnect",
@@ -191,23 +192,30 @@ func userPath(path string) string {
 	return filepath.Join(home, rest)
 }
 
-func (c *conversation) saveCommand(_ context.Context, path string) error {
-	if path == "" {
+func (c *conversation) saveCommand(ctx context.Context, args string) error {
+	path, kv := strings.CutSuffix(" "+args, " --kv")
+	if path = userPath(strings.TrimSpace(path)); path == "" {
 		return fmt.Errorf("/save needs the name of a file, such as /save talk.json")
 	}
-	path = userPath(path)
 	if err := c.save(path); err != nil {
 		return fmt.Errorf("save the conversation: %w", err)
 	}
 	fmt.Fprintf(c.a.stderr, "%d messages in %s\n", len(c.messages()), path)
+	if !kv {
+		return nil
+	}
+	if err := c.saveKV(ctx, path+kvSuffix); err != nil {
+		return fmt.Errorf("save keys and values: %w", err)
+	}
+	fmt.Fprintf(c.a.stderr, "keys and values in %s\n", path+kvSuffix)
 	return nil
 }
 
-func (c *conversation) loadCommand(_ context.Context, path string) error {
+func (c *conversation) loadCommand(ctx context.Context, path string) error {
 	if path == "" {
 		return fmt.Errorf("/load needs the name of a file that /save has written, such as /load talk.json")
 	}
-	return c.load(userPath(path))
+	return c.load(ctx, userPath(path))
 }
 
 func (c *conversation) cloud(ctx context.Context, args string) error {

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"reflect"
 	"slices"
@@ -64,7 +67,7 @@ func (c *conversation) save(path string) error {
 }
 
 // load goes on with a conversation that was saved.
-func (c *conversation) load(path string) error {
+func (c *conversation) load(ctx context.Context, path string) error {
 	saved, err := readChat(path)
 	if err != nil {
 		return fmt.Errorf("load the conversation: %w", err)
@@ -84,7 +87,42 @@ func (c *conversation) load(path string) error {
 	if saved.Model != c.model.Name() && saved.Model != "" {
 		fmt.Fprintf(c.a.stderr, "(with answers of another model: %s)\n", quote.Text(saved.Model))
 	}
+	c.loadKV(ctx, path+kvSuffix)
 	return nil
+}
+
+// kvSuffix is what the name of a file with keys and values ends with, behind that of the conversation.
+const kvSuffix = ".kv"
+
+// saveKV writes what was computed of the conversation. It replaces no file but one of that kind.
+func (c *conversation) saveKV(ctx context.Context, path string) error {
+	f, _, err := openRegular(path)
+	if err == nil {
+		_, err = c.model.SavedText(bufio.NewReader(f))
+		_ = f.Close() // it was only read
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, pilotfish.ErrOtherSaved) {
+		return fmt.Errorf("%s already exists, and only saved keys and values are replaced: choose another name (%w)",
+			path, err)
+	}
+	return replaceFileBy(path, 0o600, func(w io.Writer) error { return c.chat.SaveKV(ctx, w) })
+}
+
+// loadKV goes on with what was computed of the conversation, if a file has it. Otherwise it is computed again.
+func (c *conversation) loadKV(ctx context.Context, path string) {
+	f, _, err := openRegular(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err == nil {
+		err = c.chat.LoadKV(ctx, bufio.NewReader(f))
+		_ = f.Close() // it was only read
+	}
+	if err != nil {
+		fmt.Fprintf(c.a.stderr, "(%s is not used, the conversation is computed again: %v)\n", path, err)
+		return
+	}
+	fmt.Fprintf(c.a.stderr, "loaded keys and values from %s\n", path)
 }
 
 // readChat reads a file that /save has written.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -256,6 +257,56 @@ func TestChatSaveLoad(t *testing.T) {
 	assert.Len(t, left, 2, "nothing else is left")
 }
 
+// TestChatSaveKV: with --kv, what was computed of a conversation comes back with it; it is for this user alone, and
+// takes the place of no other file. What does not belong to the conversation is not used.
+func TestChatSaveKV(t *testing.T) {
+	ownFolders(t)
+	small, large, _ := demoPairFiles(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a talk.json")
+	_, whole, _ := chat(t, question(0)+"\n"+question(1)+"\n", "-m", small)
+	code, first, stderr := chat(t, question(0)+"\n/save "+file+" --kv\n/save "+file+" --kv\n", "-m", small)
+	require.Equal(t, exitDone, code, stderr)
+	assert.Contains(t, stderr, "keys and values in "+file+".kv\n")
+	info, err := os.Stat(file + ".kv")
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode())
+	code, rest, stderr := chat(t, question(1)+"\n/stats\n", "-m", small, "--load", file)
+	require.Equal(t, exitDone, code, stderr)
+	assert.Equal(t, whole, first+rest)
+	assert.Contains(t, stderr, "loaded keys and values from "+file+".kv\n")
+	with := reused(t, stderr)
+	_, _, stderr = chat(t, question(0)+"\n"+question(1)+"\n/stats\n", "-m", small)
+	assert.Equal(t, reused(t, stderr), with, "as if it had gone on")
+	assert.Positive(t, with)
+
+	_, _, stderr = chat(t, question(1)+"\n", "-m", large, "--load", file)
+	assert.Contains(t, stderr, file+".kv is not used, the conversation is computed again: ")
+	assert.Contains(t, stderr, "the file of the model was")
+	require.NoError(t, os.WriteFile(file+".kv", []byte("precious"), 0o600))
+	code, rest, stderr = chat(t, question(1)+"\n/save "+file+" --kv\n", "-m", small, "--load", file)
+	assert.Equal(t, exitFailed, code)
+	assert.Equal(t, whole, first+rest)
+	assert.Contains(t, stderr, file+".kv already exists, and only saved keys and values are replaced")
+	b, err := os.ReadFile(file + ".kv")
+	require.NoError(t, err)
+	assert.Equal(t, "precious", string(b))
+	_, _, stderr = chat(t, "/save "+filepath.Join(dir, "new")+" --kv\n", "-m", small)
+	assert.Contains(t, stderr, "nothing has been generated in this chat yet")
+	_, _, stderr = chat(t, "/save --kv\n", "-m", small)
+	assert.Contains(t, stderr, "/save needs the name of a file")
+}
+
+// reused is how many tokens of the last prompt /stats says were known.
+func reused(t *testing.T, stderr string) (n int) {
+	t.Helper()
+	found := regexp.MustCompile(`(\d+) of them reused`).FindStringSubmatch(stderr)
+	require.Len(t, found, 2, stderr)
+	n, err := strconv.Atoi(found[1])
+	require.NoError(t, err)
+	return n
+}
+
 func TestParseChat(t *testing.T) {
 	head := `{"format":"pilotfish-chat","version":1,`
 	turn := func(roles ...string) string {
@@ -381,7 +432,7 @@ func TestChatMakeRoom(t *testing.T) {
 		require.NotEmpty(t, c.dropped)
 		file := filepath.Join(t.TempDir(), "c.json")
 		require.NoError(t, c.save(file))
-		require.NoError(t, c.load(file))
+		require.NoError(t, c.load(t.Context(), file))
 		assert.Len(t, c.messages(), min(len(system), 1)+16)
 		require.NoError(t, c.ask(t.Context(), question(9)))
 		require.NotEmpty(t, c.dropped)

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -410,6 +412,14 @@ func writeRouter(path string, r *router.File) error {
 // replaceFile gives a file its content, whole or not at all. Errors name that file, and not the one beside it that
 // takes its place.
 func replaceFile(path string, content []byte, mode fs.FileMode) error {
+	return replaceFileBy(path, mode, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	})
+}
+
+// replaceFileBy is [replaceFile] for content that write writes.
+func replaceFileBy(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("write %s: there is no folder %s: create it, or choose another place", path,
@@ -419,8 +429,9 @@ func replaceFile(path string, content []byte, mode fs.FileMode) error {
 		return fmt.Errorf("write %s: the folder takes no new file: %w", path, bareCause(err))
 	}
 	defer os.Remove(f.Name()) // gone already where it was renamed
-	_, err = f.Write(content)
-	if err = errors.Join(bareCause(err), bareCause(f.Chmod(mode)), bareCause(f.Sync()),
+	to := bufio.NewWriterSize(f, 1<<20)
+	err = write(to)
+	if err = errors.Join(bareCause(err), bareCause(to.Flush()), bareCause(f.Chmod(mode)), bareCause(f.Sync()),
 		bareCause(f.Close())); err == nil {
 		err = bareCause(os.Rename(f.Name(), path))
 	}

@@ -35,6 +35,7 @@ type serveFlags struct {
 	names      []string
 	temp       float64
 	provenance bool
+	noPage     bool
 	log        string
 }
 
@@ -47,7 +48,8 @@ func newServeCommand(a *app) *cobra.Command {
 		Long: `Serve a model over HTTP with OpenAI's API (/v1/chat/completions, /v1/completions, /v1/responses and
 /v1/models) and Anthropic's (/v1/messages). OpenAI's clients use the address that is printed to stdout as their base
 URL, Anthropic's the same without /v1, with any API key unless the server has one. /health says whether requests are
-accepted; /metrics has counters for Prometheus. There are no embeddings.
+accepted; /metrics has counters for Prometheus. There are no embeddings. The address
+without a path is a chat page for browsers, which also shows the tokens of the large model; --no-page leaves it out.
 
 Answers can be streamed, call tools, and be restricted to JSON or to a JSON schema. A parameter that would change the
 answer but is not supported is refused by name. If a request has no seed, one is drawn and reported in the field
@@ -58,13 +60,18 @@ With --cloud, a large model behind a gateway chooses the tokens that the small m
 answer is late or fails, the small model's token is used instead.
 
 The model is loaded once. Texts stay in memory after their answer, so that only the new part of a continued chat is
-computed; usage reports the rest as cached_tokens. Up to --parallel answers are generated at once, up to --queue
-requests wait, and others get status 429. A client that disconnects frees its place at once. A slow reader holds nobody
-up: its answer is buffered, and is cut off once it has kept the model waiting for --reader-timeout in total.
+computed; usage reports the rest as cached_tokens. A text that begins like another one, such as with the same system
+message, begins with a copy of what was computed for it. With --kv-folder, texts that have no place in memory are kept
+in files, and all of them when the server ends: the next one computes nothing of them again.
 
-On a loopback address, any program on this machine may send requests. Other addresses need an API key, in a file
-(--api-key-file, one per line) or in the environment variable PILOTFISH_API_KEY, or --open. Web pages may send requests
-if their origin is given with --cors-origin. SIGTERM and Ctrl-C let answers finish, for at most --drain.
+Up to --parallel answers are generated at once, up to --queue requests wait, and others get status 429. A client that
+disconnects frees its place at once. A slow reader holds nobody up: its answer is buffered, and is cut off once it has
+kept the model waiting for --reader-timeout in total.
+
+On a loopback address, any program on this machine may send requests, to localhost or to the address itself: other
+names in the header Host are refused, unless they are those of a --cors-origin. Other addresses need an API key, in a
+file (--api-key-file, one per line) or in the environment variable PILOTFISH_API_KEY, or --open. Web pages may send
+requests if their origin is given with --cors-origin. SIGTERM and Ctrl-C let answers finish, for at most --drain.
 
 The log on stderr has a line for each request, without texts.`,
 		Example: `  pilotfish serve -m qwen2.5-0.5b-instruct-q8_0.gguf
@@ -90,6 +97,7 @@ func (f *serveFlags) register(c *cobra.Command) {
 	p.BoolVar(&f.provenance, "provenance", false,
 		"report for each token which model chose it, even if a request does not "+
 			"ask for it")
+	p.BoolVar(&f.noPage, "no-page", false, "do not serve the chat page at /")
 	p.StringVar(&f.log, "log", "text", "`format` of the log on stderr: text, json or off")
 	f.access.register(p)
 	f.limits.register(p)
@@ -99,6 +107,8 @@ func (f *serveFlags) register(c *cobra.Command) {
 type serveLimits struct {
 	parallel, queue, sessions int
 	body, prompt, kept        int
+	folder                    string // of texts that have no place in memory
+	folderBytes               int64
 	request, reader, drain    time.Duration
 }
 
@@ -106,6 +116,10 @@ func (l *serveLimits) register(p *pflag.FlagSet) {
 	p.IntVar(&l.parallel, "parallel", 4, "maximum number of answers generated at once")
 	p.IntVar(&l.queue, "queue", 64, "maximum number of waiting requests; others get status 429. 0: none may wait")
 	p.IntVar(&l.sessions, "sessions", 0, "maximum number of texts kept in memory (default twice --parallel)")
+	p.StringVar(&l.folder, "kv-folder", "", "`folder` for texts that have no place in memory, and for all when the "+
+		"server ends, with what was computed for them (default: they are dropped)")
+	p.Int64Var(&l.folderBytes, "kv-folder-bytes", 4<<30, "maximum size of the files in --kv-folder, in `bytes`; the "+
+		"text used longest ago is removed first")
 	p.IntVar(&l.body, "max-body", 4<<20, "maximum size of a request, in `bytes`")
 	p.IntVar(&l.prompt, "max-prompt", 0, "maximum length of a prompt, in `tokens` (default: what fits into the "+
 		"context)")
@@ -139,6 +153,12 @@ func (l *serveLimits) check(given func(string) bool) error {
 	switch {
 	case l.drain < 0:
 		return usagef("--drain %v is negative: give a time, or 0 to end answers at once", l.drain)
+	case given("kv-folder") && l.folder == "":
+		return usagef("--kv-folder names no folder: give one, or leave it out")
+	case l.folderBytes < 1:
+		return usagef("--kv-folder-bytes %d is too few: it must be at least 1", l.folderBytes)
+	case given("kv-folder-bytes") && l.folder == "":
+		return usagef("--kv-folder-bytes has no effect without a folder: give one with --kv-folder")
 	case given("sessions") && l.sessions < l.parallel:
 		return usagef("--sessions %d is too few: each of the %d answers at once (--parallel) needs one", l.sessions,
 			l.parallel)
@@ -158,7 +178,7 @@ func (f *serveFlags) options() (o openai.Options, err error) {
 	o = openai.Options{
 		Defaults: openai.Defaults{Temperature: f.temp, Provenance: f.provenance},
 		Parallel: l.parallel, Queue: l.queue, Sessions: l.sessions, MaxBody: int64(l.body), MaxPrompt: l.prompt,
-		Kept: l.kept, Timeout: l.request, Stall: l.reader, Random: rand.Uint64,
+		Kept: l.kept, Timeout: l.request, Stall: l.reader, Random: rand.Uint64, Page: !f.noPage,
 	}
 	if l.queue == 0 {
 		o.Queue = -1
@@ -196,6 +216,12 @@ func (f *serveFlags) run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer where.listener.Close()
+	if l := &f.limits; l.folder != "" {
+		if o.Folder, err = openai.OpenFolder(l.folder, l.folderBytes, o.Log); err != nil {
+			return fmt.Errorf("--kv-folder: %w", err)
+		}
+		defer o.Folder.Close()
+	}
 	m, err := pilotfish.Open(f.model.path, settings)
 	if err != nil {
 		return err
@@ -219,6 +245,9 @@ func (f *serveFlags) run(ctx context.Context, a *app) error {
 		return err
 	}
 	fmt.Fprintf(a.stderr, "serving %s, %s\n", strings.Join(o.Names, ", "), who)
+	if o.Page {
+		fmt.Fprintf(a.stderr, "chat page: %s\n", strings.TrimSuffix(where.url(), "v1"))
+	}
 	fmt.Fprintln(a.stdout, where.url())
 	return where.serve(ctx, model, o)
 }
@@ -228,6 +257,7 @@ func (f *serveFlags) place(o *openai.Options) (where *serving, who string, err e
 	if o.Keys, o.Origins, who, err = f.access.allow(f.listen); err != nil {
 		return nil, "", err
 	}
+	o.Hosts = f.access.hosts(f.listen)
 	tls, err := f.access.tls()
 	if err != nil {
 		return nil, "", err

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -70,6 +71,22 @@ func listensOnLoopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	ip := net.ParseIP(host)
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// hosts are the names and addresses that requests may be for: on loopback those of this machine, that of --listen, and
+// those of pages that may ask. nil: any.
+func (s *serveAccess) hosts(listen string) []string {
+	if !listensOnLoopback(listen) || slices.Contains(s.origins, "*") {
+		return nil
+	}
+	host, _, _ := net.SplitHostPort(listen) // allow has looked at it
+	all := []string{"localhost", "127.0.0.1", "::1", host}
+	for _, o := range s.origins {
+		if u, err := url.Parse(o); err == nil {
+			all = append(all, u.Hostname())
+		}
+	}
+	return all
 }
 
 // checkOrigin refuses what no browser sends as the origin of a page.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"iter"
 
 	"github.com/spf13/cobra"
@@ -92,6 +93,9 @@ func (s *servedModel) Check(ctx context.Context, o openai.Settings) ([]string, e
 	return s.m.CheckContext(ctx, servedOptions(o, s.route)...)
 }
 
+// SavedText implements [openai.Model].
+func (s *servedModel) SavedText(r io.Reader) ([]int32, error) { return s.m.SavedText(r) }
+
 // NewSession implements [openai.Model].
 func (s *servedModel) NewSession() openai.Session { return &servedSession{s.m.NewSession(), s.route} }
 
@@ -149,6 +153,20 @@ func (s *servedSession) Summary() openai.Summary {
 	a := s.s.Stats()
 	return openai.Summary{Text: a.Text, Stop: a.Stop, Stopped: a.Stopped, Shortened: a.Shortened,
 		Reused: a.ReusedTokens, Tokens: a.Tokens, Cloud: a.CloudTokens, Asks: a.Asks}
+}
+
+// CopyKV implements [openai.Session].
+func (s *servedSession) CopyKV(ctx context.Context, from openai.Session, n int) error {
+	return s.s.CopyKV(ctx, from.(*servedSession).s, n)
+}
+
+// SaveKV implements [openai.Session].
+func (s *servedSession) SaveKV(ctx context.Context, w io.Writer) error { return s.s.SaveKV(ctx, w) }
+
+// LoadKV implements [openai.Session].
+func (s *servedSession) LoadKV(ctx context.Context, r io.Reader) error {
+	_, err := s.s.LoadKV(ctx, r)
+	return err
 }
 
 // Close implements [openai.Session].

@@ -254,7 +254,7 @@ func TestServeFormats(t *testing.T) {
 		`{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema",`+
 			`"json_schema":{"name":"x","schema":{"type":"object","not":{}}}}}`)
 	assert.Equal(t, http.StatusBadRequest, status)
-	assert.Contains(t, text, "#/not")
+	assert.Contains(t, text, "JSON schema: #: no value fits")
 }
 
 // validates checks JSON text by a schema.
@@ -326,6 +326,89 @@ func TestServeAccess(t *testing.T) {
 	assert.Equal(t, 200, status)
 }
 
+// TestServePage: the chat page is there unless --no-page is given; hosts are checked on loopback, where names are those
+// of this machine and of pages that may ask; what is refused is counted and logged.
+func TestServePage(t *testing.T) {
+	m := tinyModel(t, "q8_0")
+	s := startServe(t, "-m", m, "--cors-origin", "https://chat.example")
+	status, text := s.ask(t, "/", "")
+	assert.Equal(t, 200, status)
+	assert.Contains(t, text, "<title>Pilotfish</title>")
+	assert.Contains(t, s.errs.String(), "chat page: "+s.url+"/\n")
+	for host, want := range map[string]int{"localhost": 200, "chat.example": 200, "evil.example": 403} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/v1/models", nil)
+		require.NoError(t, err)
+		r.Host = host
+		answer, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		assert.Equal(t, want, answer.StatusCode, host)
+	}
+	_, text = s.ask(t, "/metrics", "")
+	assert.Contains(t, text, `pilotfish_serve_refused_total{code="host_not_allowed",status="403"} 1`)
+	assert.Regexp(t, `msg=refused status=403 code=host_not_allowed method=GET path=/v1/models from=127.0.0.1 `+
+		`host=evil.example`, s.errs.String())
+
+	s = startServe(t, "-m", m, "--no-page")
+	status, _ = s.ask(t, "/", "")
+	assert.Equal(t, 404, status)
+	assert.NotContains(t, s.errs.String(), "chat page")
+
+	for listen, want := range map[string][]string{
+		"127.0.0.2:80": {"localhost", "127.0.0.1", "::1", "127.0.0.2", "chat.example"}, "0.0.0.0:80": nil, ":80": nil,
+	} {
+		assert.Equal(t, want, (&serveAccess{origins: []string{"https://chat.example:8443"}}).hosts(listen))
+		assert.Nil(t, (&serveAccess{origins: []string{"*"}}).hosts(listen), "any page may ask: no name is worse")
+	}
+}
+
+// TestServeKVFolder: after a restart nothing of a text is computed again but the last token of its prompt, and the
+// answer has the same bits; files are bounded, and of no use to another model.
+func TestServeKVFolder(t *testing.T) {
+	folder, m := filepath.Join(t.TempDir(), "kv"), tinyModel(t, "q8_0")
+	const body = `{"messages":[{"role":"system","content":"You are a fish, who eats, sleeps and swims."},` +
+		`{"role":"user","content":"%s"}],"temperature":0,"max_tokens":5,"logprobs":true,"top_logprobs":3}`
+	first, second := fmt.Sprintf(body, "hi"), fmt.Sprintf(body, "and who are you?")
+	s := startServe(t, "-m", m, "--kv-folder", folder)
+	want := s.answer(t, askChat, first)
+	assert.Zero(t, want.Usage.Details.Cached)
+	other := s.answer(t, askChat, second)
+	assert.Greater(t, other.Usage.Details.Cached, 20, "the message of the system, copied")
+	for range 2 {
+		assert.Equal(t, want.Usage.Prompt-1, s.answer(t, askChat, first).Usage.Details.Cached)
+		assert.Equal(t, other.Usage.Prompt-1, s.answer(t, askChat, second).Usage.Details.Cached)
+	}
+	code, _, stderr := call(t, "serve", "-m", m, "--kv-folder", folder, "--listen", "127.0.0.1:0")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "give each server a folder of its own")
+	s.stop()
+	require.Zero(t, s.code, s.errs.String())
+
+	s = startServe(t, "-m", m, "--kv-folder", folder, "--threads", "1")
+	got := s.answer(t, askChat, first)
+	assert.Equal(t, want.Usage.Prompt-1, got.Usage.Details.Cached)
+	assert.Equal(t, want.Choices, got.Choices, "with the bits of all log-probabilities")
+	assert.Equal(t, other.Usage.Prompt-1, s.answer(t, askChat, second).Usage.Details.Cached)
+	s.stop()
+	assert.Contains(t, s.errs.String(), "texts=2 of_no_use=0")
+
+	s = startServe(t, "-m", tinyModel(t, "f16"), "--kv-folder", folder, "--kv-folder-bytes", "150000")
+	assert.Zero(t, s.answer(t, askChat, first).Usage.Details.Cached)
+	s.stop()
+	assert.Contains(t, s.errs.String(), "are of another model")
+	assert.NotContains(t, s.errs.String(), "swims")
+	var bytes int64
+	files, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	for _, f := range files {
+		info, err := f.Info()
+		require.NoError(t, err)
+		bytes += info.Size()
+	}
+	assert.LessOrEqual(t, bytes, int64(150000))
+	assert.Positive(t, bytes)
+}
+
 // TestServeRefuses: wrong calls, before the model is opened and before anything is served.
 func TestServeRefuses(t *testing.T) {
 	dir := t.TempDir()
@@ -343,6 +426,10 @@ func TestServeRefuses(t *testing.T) {
 	}{
 		{"--parallel 0", exitUsage, "--parallel 0 is too few"},
 		{"--sessions 2 --parallel 3", exitUsage, "--sessions 2 is too few: each of the 3 answers"},
+		{"--kv-folder-bytes 5", exitUsage, "--kv-folder-bytes has no effect without a folder"},
+		{"--kv-folder x --kv-folder-bytes 0", exitUsage, "--kv-folder-bytes 0 is too few"},
+		{"--kv-folder=", exitUsage, "--kv-folder names no folder"},
+		{"--kv-folder " + short, exitFailed, "--kv-folder: "},
 		{"--max-body 0", exitUsage, "--max-body"}, {"--max-prompt 0", exitUsage, "--max-prompt"},
 		{"--max-stored -1", exitUsage, "--max-stored"},
 		{"--request-timeout 0s", exitUsage, "--request-timeout"},
@@ -409,7 +496,7 @@ func TestServeLimits(t *testing.T) {
 	o, err := f.options()
 	require.NoError(t, err)
 	o.Random = nil
-	assert.Equal(t, openai.Options{Parallel: 3, Queue: -1, Sessions: 5, MaxBody: 1000, MaxPrompt: 7,
+	assert.Equal(t, openai.Options{Parallel: 3, Queue: -1, Sessions: 5, MaxBody: 1000, MaxPrompt: 7, Page: true,
 		Kept: -1, Timeout: 2 * time.Second,
 		Stall: 3 * time.Second, Defaults: openai.Defaults{Temperature: 0.5, Provenance: true}}, o)
 	assert.Equal(t, 4*time.Second, f.limits.drain)

@@ -49,6 +49,7 @@ func tiers() []tier {
 		{[]string{"gguf/block"}, "the types of weights: bytes to numbers and back"},
 		{[]string{"netproto/terms"}, "values that wire, decoding and service share, so that nobody converts"},
 		{[]string{"internal/bubble"}, "virtual time, for tests"},
+		{[]string{"internal/browsertest"}, "pages in a browser, for tests"},
 		{[]string{"internal/..."}, "what any package may need"},
 	}
 }
@@ -88,6 +89,7 @@ func forbiddenLinks() []links {
 		{"runtime/tokenizer", "kernels/...", "text needs no arithmetic"},
 		{"cmd/...", "testing", "not in a shipped binary"},
 		{"cmd/...", "internal/sharedtest", "not in a shipped binary"},
+		{"cmd/...", "internal/browsertest", "not in a shipped binary"},
 		{"cmd/...", "internal/fakeengine", "not in a shipped binary"},
 		{"cmd/...", "internal/racing", "not in a shipped binary"},
 		{"cmd/...", "internal/kerneltest", "not in a shipped binary"},

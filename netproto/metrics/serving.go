@@ -13,7 +13,7 @@ const servingPrefix = "pilotfish_serve_"
 
 // Serving counts the requests of a server for programs. Its Event method is for openai.Options.Events.
 type Serving struct {
-	requests, finished                       *prometheus.CounterVec
+	requests, refused, finished              *prometheus.CounterVec
 	prompt, cached, generated, cloud, asks   prometheus.Counter
 	received, sent                           prometheus.Counter
 	queue, first, whole, perToken, promptLen prometheus.Histogram
@@ -26,6 +26,9 @@ func NewServing(to prometheus.Registerer) *Serving {
 		requests: r.counters("requests_total", "Requests by where they went, the status of HTTP, and the code of the "+
 			"error; none: there was none. Status 499: the client went away, or read too slowly.",
 			"endpoint", "status", "code"),
+		refused: r.counters("refused_total", "Requests that were refused before an endpoint answered them: for their "+
+			"host, origin, API key, path or method. By the status of HTTP and the code of the error.",
+			"status", "code"),
 		finished:  r.counters("finished_total", "Requests with an answer, by why the last one ended.", "reason"),
 		prompt:    r.counter("prompt_tokens_total", "Tokens of prompts."),
 		cached:    r.counter("cached_tokens_total", "Tokens of these that were known from before: hits of the cache."),
@@ -45,6 +48,10 @@ func NewServing(to prometheus.Registerer) *Serving {
 
 // Event counts a request that is over.
 func (m *Serving) Event(e openai.Event) {
+	if e.Endpoint == "" {
+		m.refused.WithLabelValues(strconv.Itoa(e.Status), e.Code).Inc()
+		return
+	}
 	code := e.Code
 	if code == "" {
 		code = "none"

@@ -3,7 +3,9 @@ package openai
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -27,53 +29,112 @@ func (k keys) take(key string) bool {
 	return ok == 1
 }
 
+// Codes of what is wrong with a header of a request.
+const (
+	codeHost   = "host_not_allowed"
+	codeOrigin = "origin_not_allowed"
+)
+
 // allow reports whether a request may go on. Otherwise it has been answered.
 func (s *Server) allow(w http.ResponseWriter, r *http.Request) bool {
-	if !s.origin(w, r) {
+	wrong := s.host(r)
+	if wrong == nil {
+		wrong = s.origin(w, r)
+	}
+	if wrong == nil && preflight(w, r) {
 		return false
 	}
-	if len(s.keys) == 0 || r.URL.Path == "/health" {
-		return true
+	if wrong == nil {
+		wrong = s.key(w, r)
+	}
+	if wrong != nil {
+		s.reject(w, r, wrong)
+	}
+	return wrong == nil
+}
+
+// key refuses requests without one of the keys. The page and health have no secrets.
+func (s *Server) key(w http.ResponseWriter, r *http.Request) *Error {
+	if len(s.keys) == 0 || r.URL.Path == "/health" || s.o.Page && r.URL.Path == "/" {
+		return nil
 	}
 	scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	bearer, other := strings.EqualFold(scheme, "Bearer"), r.Header.Get("X-Api-Key")
 	if bearer && s.keys.take(strings.TrimSpace(key)) || other != "" && s.keys.take(other) {
-		return true
+		return nil
 	}
 	say := "this API key is not the server's: give one that is in its list"
 	if other == "" && (!bearer || key == "") {
 		say = "there is no API key: send it in the header Authorization: Bearer KEY, or X-Api-Key: KEY"
 	}
 	w.Header().Set("WWW-Authenticate", "Bearer")
-	send(w, r, &Error{http.StatusUnauthorized, say, invalidRequest, "", "invalid_api_key"})
-	return false
+	return &Error{http.StatusUnauthorized, say, invalidRequest, "", "invalid_api_key"}
 }
 
-// origin answers what browsers ask before a request, and refuses pages that may not ask: without that, any page that a
-// user of this machine looks at could have the model work.
-func (s *Server) origin(w http.ResponseWriter, r *http.Request) bool {
+// host refuses requests to other names than those of the server. The owner of a web page can have the page's name mean
+// the address of this machine (DNS rebinding): its scripts could then read what the server answers.
+func (s *Server) host(r *http.Request) *Error {
+	if len(s.o.Hosts) == 0 {
+		return nil
+	}
+	name := hostOf(r.Host)
+	if name == "" {
+		return &Error{http.StatusBadRequest, "the request has no header Host: give the address of this server, such " +
+			"as 127.0.0.1:8080", invalidRequest, "", codeHost}
+	}
+	for _, h := range s.o.Hosts {
+		if strings.EqualFold(name, h) {
+			return nil
+		}
+	}
+	return &Error{http.StatusForbidden, "the request is for the host " + shown(r.Host) + ", which is no name of this " +
+		"server: use http://localhost or http://127.0.0.1 with its port, or allow the name with --cors-origin",
+		invalidRequest, "", codeHost}
+}
+
+// hostOf returns the name or address in a header Host, without the port.
+func hostOf(header string) string {
+	u := url.URL{Host: header}
+	return strings.TrimSuffix(u.Hostname(), ".")
+}
+
+// origin refuses pages that may not ask: without that, any page that a user of this machine looks at could have the
+// model work.
+func (s *Server) origin(w http.ResponseWriter, r *http.Request) *Error {
 	from := r.Header.Get("Origin")
 	if from == "" {
-		return true
+		return nil
 	}
 	h := w.Header()
 	h.Add("Vary", "Origin")
-	if !slices.Contains(s.o.Origins, from) && !slices.Contains(s.o.Origins, "*") {
-		send(w, r, &Error{http.StatusForbidden, "web pages of " + shown(from) +
-			" may not ask this server: it allows them with " +
-			"--cors-origin", invalidRequest, "", "origin_not_allowed"})
-		return false
+	if !slices.Contains(s.o.Origins, from) && !slices.Contains(s.o.Origins, "*") && !s.fromPage(r) {
+		return &Error{http.StatusForbidden, "web pages of " + shown(from) + " may not ask this server: it allows " +
+			"them with --cors-origin", invalidRequest, "", codeOrigin}
 	}
 	h.Set("Access-Control-Allow-Origin", from)
 	h.Set("Access-Control-Expose-Headers", "X-Request-Id, Request-Id, Retry-After")
-	if r.Method != http.MethodOptions {
-		return true
+	return nil
+}
+
+// fromPage reports whether a request is from the server's own page, of the host that it is for. That proves it where
+// the host cannot be the name of another page: where names are checked, or keys are, and for an IP address.
+func (s *Server) fromPage(r *http.Request) bool {
+	u, err := url.Parse(r.Header.Get("Origin"))
+	return s.o.Page && err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host) &&
+		(len(s.o.Hosts) > 0 || len(s.keys) > 0 || net.ParseIP(hostOf(r.Host)) != nil)
+}
+
+// preflight answers what browsers ask before a request of a page that may ask.
+func preflight(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method != http.MethodOptions || r.Header.Get("Origin") == "" {
+		return false
 	}
+	h := w.Header()
 	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS")
 	if want := r.Header.Get("Access-Control-Request-Headers"); want != "" {
 		h.Set("Access-Control-Allow-Headers", want)
 	}
 	h.Set("Access-Control-Max-Age", "600")
 	w.WriteHeader(http.StatusNoContent)
-	return false
+	return true
 }

@@ -124,11 +124,11 @@ func (s *Server) oneResponse(w http.ResponseWriter, r *http.Request) {
 	k := s.kept.get(id)
 	switch {
 	case k == nil || r.Method == http.MethodDelete && !s.kept.remove(id):
-		send(w, r, notKept(http.StatusNotFound, "response_id", id))
+		s.reject(w, r, notKept(http.StatusNotFound, "response_id", id))
 	case r.Method == http.MethodDelete:
 		write(w, http.StatusOK, encode(map[string]any{"id": id, "object": "response", "deleted": true}))
 	case r.URL.Query().Get("stream") == "true":
-		send(w, r, invalid("stream", "stream: what is kept is told whole: leave it out"))
+		s.reject(w, r, invalid("stream", "stream: what is kept is told whole: leave it out"))
 	default:
 		write(w, http.StatusOK, k.object)
 	}

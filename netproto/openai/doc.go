@@ -11,11 +11,12 @@
 //	GET  /v1/models[/{id}]           the names under which the model can be asked for
 //	GET  /health                     200 while requests are taken, 503 while the server drains
 //	GET  /metrics                    what the caller hangs there
+//	GET  /                           a chat page for browsers
 //
 // It knows the model through [Model] alone, and links no inference code. A parameter that would change the answer and
 // is not supported is refused by its name; one that would not is accepted. A request goes this way:
 //
-//	access.go    who asks, from where
+//	access.go    who asks, from where; refused.go counts and logs those who may not
 //	request.go   JSON to values, with the path of what is wrong (fields.go). Of chats there are three forms, all read
 //	             into one request: chat_request.go, responses_request.go, messages_request.go
 //	gate.go      so many requests at once, so many that wait, the others are sent away

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"iter"
 	"log/slog"
@@ -122,6 +123,37 @@ func (s *fakeSession) Close() error {
 	s.closed = true
 	s.m.open--
 	return nil
+}
+
+func (m *fakeModel) SavedText(r io.Reader) (ids []int32, err error) {
+	b, err := io.ReadAll(r)
+	text, ok := strings.CutPrefix(string(b), "saved:")
+	if err == nil && !ok {
+		err = errors.New("not saved here")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return idsOf(text), nil
+}
+
+func (s *fakeSession) CopyKV(_ context.Context, from Session, n int) error {
+	other := from.(*fakeSession)
+	if other.closed || s.closed {
+		panic("a closed session is used")
+	}
+	s.text = append([]int32{}, other.text[:min(n, len(other.text))]...)
+	return nil
+}
+
+func (s *fakeSession) SaveKV(_ context.Context, w io.Writer) error {
+	_, err := io.WriteString(w, "saved:"+textOf(s.text))
+	return err
+}
+
+func (s *fakeSession) LoadKV(_ context.Context, r io.Reader) (err error) {
+	s.text, err = s.m.SavedText(r)
+	return err
 }
 
 // note is what the model is asked.

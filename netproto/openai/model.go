@@ -3,6 +3,7 @@ package openai
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"iter"
 	"time"
 )
@@ -25,6 +26,9 @@ type Model interface {
 	Check(ctx context.Context, s Settings) (ignored []string, err error)
 	// NewSession makes an empty text.
 	NewSession() Session
+	// SavedText returns the text that [Session.SaveKV] has written, if a session can load it. It reads the head of it
+	// alone.
+	SavedText(r io.Reader) ([]int32, error)
 }
 
 // Session is one text. It generates one answer at a time.
@@ -34,6 +38,11 @@ type Session interface {
 	Generate(ctx context.Context, prompt []int32, s Settings) iter.Seq2[Token, error]
 	// Summary is what the last answer took, as of now.
 	Summary() Summary
+	// CopyKV makes the first n tokens of another session of the model the text, with what was computed for them.
+	CopyKV(ctx context.Context, from Session, n int) error
+	// SaveKV writes the text with what was computed for it, and LoadKV makes what it has written the text.
+	SaveKV(ctx context.Context, w io.Writer) error
+	LoadKV(ctx context.Context, r io.Reader) error
 	// Close gives the memory of the text back.
 	Close() error
 }

@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"context"
+	"log/slog"
 	"slices"
 	"sync"
 
@@ -9,12 +11,21 @@ import (
 
 // pool keeps sessions with their texts, so that a request which goes on with one of them has only what is new computed.
 type pool struct {
-	model Model
-	most  int // sessions, those in use included
+	model  Model
+	most   int     // sessions, those in use included
+	folder *Folder // of texts that have no place in memory; nil: they are dropped
+	log    *slog.Logger
 
 	mu   sync.Mutex
+	back sync.Cond // of mu: a session is lent no more, or is idle
 	idle []*pooled // the one that was used last is last
 	used int
+}
+
+func newPool(m Model, most int, f *Folder, log *slog.Logger) *pool {
+	p := &pool{model: m, most: most, folder: f, log: log}
+	p.back.L = &p.mu
+	return p
 }
 
 // pooled is a session with its text.
@@ -22,33 +33,93 @@ type pooled struct {
 	Session
 	text   []int32 // of the last prompt and its answer
 	prompt int     // tokens of the prompt
+	lent   int     // so many others are copying its beginning
 }
 
-// take returns the session for a prompt: the one whose text has most in common with it, if that is at least half of its
-// own last prompt, since the rest is lost: a chat that goes on, or an answer that is asked for again. Others that begin
-// alike, such as by the same system message, do not lose their texts while there is room. Else it is a new session, in
-// the place of the one that was used longest ago where there are as many as there may be.
-func (p *pool) take(prompt []int32) *pooled {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.used++
-	best, common := -1, 0
-	for i, h := range p.idle {
-		if n := prefix.Len(h.text, prompt); n > common && 2*n >= h.prompt {
-			best, common = i, n
-		}
+// take returns a session for a prompt, with as much of it as is known. A text that goes on, or is answered again, has
+// the session that it had. What else begins like another text, such as by the same system message, begins with a copy
+// in a session of its own, so that neither loses what it has: a free one, else in the place of the text that was used
+// longest ago. Prompts of completions differ from one to the next, as an editor's do, and none of them comes back: they
+// take over a session if they have half of its last prompt.
+func (p *pool) take(ctx context.Context, prompt []int32, chat bool) *pooled {
+	c := p.choose(prompt, chat)
+	if c.use != nil {
+		return c.use
 	}
-	if best >= 0 {
-		h := p.idle[best]
-		p.idle = slices.Delete(p.idle, best, best+1)
+	if c.old != nil {
+		p.folder.save(ctx, c.old.Session, c.old.text)
+		_ = c.old.Close() // it gives its memory back
+	}
+	h := &pooled{Session: p.model.NewSession()}
+	loaded := p.folder.load(ctx, h.Session, prompt, c.same)
+	if c.from == nil {
 		return h
 	}
-	if len(p.idle) > 0 && len(p.idle)+p.used > p.most {
-		h := p.idle[0]
-		p.idle = slices.Delete(p.idle, 0, 1)
-		_ = h.Close() // it gives its memory back
+	if !loaded {
+		if err := h.CopyKV(ctx, c.from.Session, c.same); err != nil && ctx.Err() == nil {
+			p.log.Warn("the beginning of a text could not be copied: it is computed again", "error", err)
+		}
 	}
-	return &pooled{Session: p.model.NewSession()}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.from.lent--
+	p.back.Broadcast()
+	return h
+}
+
+// choice is the session for a prompt.
+type choice struct {
+	use  *pooled // nil: a new one
+	from *pooled // that a new one may begin with a copy of, and that is lent until then; nil: none
+	same int     // tokens that from has in common with the prompt
+	old  *pooled // that has to make room for a new one; nil: none
+}
+
+// choose chooses the session for a prompt.
+func (p *pool) choose(prompt []int32, chat bool) choice {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for ; ; p.back.Wait() {
+		c := p.nearest(prompt)
+		full := len(p.idle) > 0 && len(p.idle)+p.used >= p.most
+		if h := c.from; h != nil &&
+			(c.same >= h.prompt || !chat && 2*c.same >= h.prompt || full && h == p.idle[0]) {
+			if h.lent > 0 {
+				continue
+			}
+			p.remove(h)
+			p.used++
+			return choice{use: h}
+		}
+		if full {
+			i := slices.IndexFunc(p.idle, func(h *pooled) bool { return h.lent == 0 && h != c.from })
+			if i < 0 {
+				continue
+			}
+			c.old = p.idle[i]
+			p.remove(c.old)
+		}
+		if c.from != nil {
+			c.from.lent++
+		}
+		p.used++
+		return c
+	}
+}
+
+// nearest returns the session whose text has most in common with a prompt.
+func (p *pool) nearest(prompt []int32) (c choice) {
+	for _, h := range p.idle {
+		if n := prefix.Len(h.text, prompt); n > c.same {
+			c.from, c.same = h, n
+		}
+	}
+	return c
+}
+
+// remove takes a session out of those that are idle.
+func (p *pool) remove(h *pooled) {
+	p.idle = slices.DeleteFunc(p.idle, func(o *pooled) bool { return o == h })
 }
 
 // give puts a session back with the text that it holds now, of which so many tokens are the prompt.
@@ -56,6 +127,7 @@ func (p *pool) take(prompt []int32) *pooled {
 func (p *pool) give(h *pooled, text []int32, prompt int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	defer p.back.Broadcast()
 	p.used--
 	if len(text) == 0 {
 		_ = h.Close()
@@ -72,11 +144,12 @@ func (p *pool) size() int {
 	return len(p.idle) + p.used
 }
 
-// close closes those that are not in use.
+// close saves and closes those that are not in use.
 func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, h := range p.idle {
+		p.folder.save(context.Background(), h.Session, h.text)
 		_ = h.Close()
 	}
 	p.idle = nil

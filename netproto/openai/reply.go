@@ -314,7 +314,7 @@ func (t *reply) generate(ctx context.Context, j *job, prompts [][]int32, tell fu
 // answers makes the answers to one prompt.
 func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32, tell func(index int, p piece) error,
 	finish func(index int, e ending) error) error {
-	h, text := t.s.pool.take(prompt), []int32(nil)
+	h, text := t.s.pool.take(ctx, prompt, t.e.Endpoint == "chat"), []int32(nil)
 	defer func() { t.s.pool.give(h, text, len(prompt)) }()
 	for i := range j.n {
 		index := first + i

@@ -27,11 +27,14 @@ type Options struct {
 
 	Keys    []string // one of them must be shown; none: anybody is served
 	Origins []string // web pages that may ask, such as "https://example.org"; "*": any
+	Hosts   []string // names and addresses of the server in requests, without ports; none: they are not checked
+	Page    bool     // there is a chat page at /, which may ask
 
 	Parallel int // answers that are generated at once; 0 means 4
 	Queue    int // requests that wait; 0 means 64, negative none
 	// Sessions is how many texts are kept; 0 means twice Parallel. So many more than Parallel may wait for readers.
 	Sessions  int
+	Folder    *Folder       // of texts that have no place among these; nil: they are dropped
 	MaxBody   int64         // bytes of a request; 0 means 4 MiB
 	MaxPrompt int           // tokens of a prompt; 0 means what the context holds
 	Kept      int           // bytes of answers of /v1/responses that are kept; 0 means 64 MiB, negative none
@@ -74,6 +77,8 @@ type Server struct {
 	begun     time.Time
 	finger    string
 
+	refusals *refusals
+
 	closing context.Context // ends when running answers are to end
 	end     context.CancelCauseFunc
 	refuse  atomic.Bool // new requests
@@ -88,10 +93,11 @@ func New(m Model, o Options) *Server {
 	s := &Server{o: o, model: m, keys: newKeys(o.Keys),
 		gate:      newGate(o.Parallel, o.Queue, max(o.Sessions-o.Parallel, 1)),
 		preparing: newPreparing(o.Parallel + o.Queue),
-		pool:      &pool{model: m, most: o.Sessions}, kept: newArchive(o.Kept), mux: http.NewServeMux(),
-		begun: time.Now(), finger: o.Fingerprint}
+		pool:      newPool(m, o.Sessions, o.Folder, o.Log), kept: newArchive(o.Kept), mux: http.NewServeMux(),
+		begun: time.Now(), finger: o.Fingerprint, refusals: newRefusals()}
 	s.closing, s.end = context.WithCancelCause(context.Background())
 	s.routes()
+	o.Folder.index(m)
 	return s
 }
 
@@ -111,14 +117,16 @@ func (s *Server) routes() {
 	if s.o.Metrics != nil {
 		s.mux.HandleFunc("/metrics", s.only("GET", s.o.Metrics.ServeHTTP))
 	}
+	if s.o.Page {
+		s.mux.HandleFunc("/{$}", s.only("GET", page()))
+	}
 	s.mux.HandleFunc("/", s.nowhere)
 }
 
 // nowhere answers requests for what there is not.
 func (s *Server) nowhere(w http.ResponseWriter, r *http.Request) {
-	send(w, r, &Error{http.StatusNotFound, "there is nothing at " + shown(r.URL.Path) +
-		": the API is at /v1/chat/completions, /v1/completions, /v1/responses, " +
-		"/v1/messages and /v1/models",
+	s.reject(w, r, &Error{http.StatusNotFound, "there is nothing at " + shown(r.URL.Path) +
+		": the API is at /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages and /v1/models",
 		invalidRequest, "", "unknown_url"})
 }
 
@@ -146,8 +154,8 @@ func (s *Server) only(methods string, then http.HandlerFunc) http.HandlerFunc {
 		}
 		if !slices.Contains(strings.Split(methods, ", "), method) {
 			w.Header().Set("Allow", methods)
-			send(w, r, &Error{http.StatusMethodNotAllowed, fmt.Sprintf("%s takes %s, not %s", shown(r.URL.Path),
-				methods, shown(r.Method)), invalidRequest, "", "method_not_allowed"})
+			say := fmt.Sprintf("%s takes %s, not %s", shown(r.URL.Path), methods, shown(r.Method))
+			s.reject(w, r, &Error{http.StatusMethodNotAllowed, say, invalidRequest, "", "method_not_allowed"})
 			return
 		}
 		then(w, r)
@@ -268,7 +276,7 @@ func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !s.named(name) {
-		send(w, r, s.unknownModel(name))
+		s.reject(w, r, s.unknownModel(name))
 		return
 	}
 	write(w, http.StatusOK, encode(s.modelObject(name)))
@@ -280,13 +288,8 @@ func (s *Server) named(name string) bool {
 }
 
 func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
-	send(w, r, &Error{http.StatusNotFound, "this server makes no embeddings: its model generates text. Use " +
+	s.reject(w, r, &Error{http.StatusNotFound, "this server makes no embeddings: its model generates text. Use " +
 		"/v1/chat/completions, or a server with a model for embeddings", invalidRequest, "", "unsupported_endpoint"})
-}
-
-// send answers with an error.
-func send(w http.ResponseWriter, r *http.Request, e *Error) {
-	write(w, e.Status, e.body(r, w.Header().Get("X-Request-Id")))
 }
 
 // write answers with JSON.

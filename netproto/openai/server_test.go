@@ -2,17 +2,22 @@ package openai
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // TestReuse: a second turn of a chat computes what is new alone, and usage says so; another chat has a session of its
@@ -46,42 +51,130 @@ func TestReuseBehindLongAnswer(t *testing.T) {
 	assert.Equal(t, 1, s.Load().Sessions)
 }
 
-// TestPool: the session with most in common is taken if little of it is lost, else a new one, else the one that was not
-// used for longest.
+// TestPool: a prompt that goes on with a text has its session; one that begins alike has a copy of the beginning in a
+// new session, in the place of the text that was not used for longest.
 func TestPool(t *testing.T) {
 	m := &fakeModel{}
-	p := &pool{model: m, most: 3}
-	put := func(h *pooled, text string, prompt int) { p.give(h, idsOf(text), prompt) }
-	a := p.take(idsOf("aaaa"))
-	b := p.take(idsOf("bbbb"))
-	c := p.take(idsOf("aabb"))
-	put(a, "aaaa", 4)
-	put(b, "bbbbxx", 4)
-	put(c, "aabbcc", 4)
+	p := newPool(m, 3, nil, slog.New(slog.DiscardHandler))
+	put := func(h *pooled, text string, prompt int) {
+		h.Session.(*fakeSession).text = idsOf(text)
+		p.give(h, idsOf(text), prompt)
+	}
+	take := func(prompt string) (h *pooled, known string) {
+		h = p.take(t.Context(), idsOf(prompt), true)
+		return h, textOf(h.Session.(*fakeSession).text)
+	}
+	a, known := take("system a?")
+	assert.Empty(t, known)
+	put(a, "system a?yes", 9)
+	b, known := take("system b?")
+	assert.NotSame(t, a, b)
+	assert.Equal(t, "system ", known)
+	put(b, "system b?no", 9)
+	for range 3 {
+		got, known := take("system a?yes, and?")
+		assert.Same(t, a, got)
+		assert.Equal(t, "system a?yes", known)
+		put(a, "system a?yes", 9)
+		got, known = take("system b?")
+		assert.Same(t, b, got, "an answer that is asked for again")
+		assert.Equal(t, "system b?no", known)
+		put(b, "system b?no", 9)
+	}
+	c, known := take("other")
+	assert.Empty(t, known)
+	put(c, "other", 5)
 	require.Equal(t, 3, m.open)
-	got := p.take(idsOf("aabbz"))
-	assert.Same(t, c, got, "most in common")
-	put(got, "aabbz", 5)
-	got = p.take(idsOf("bbyy"))
-	assert.Same(t, b, got, "half of its prompt")
-	put(got, "bbyy", 4)
-	got = p.take(idsOf("bcde"))
-	assert.True(t, a.Session.(*fakeSession).closed, "the oldest one makes room")
-	assert.NotSame(t, b, got)
+	d, known := take("system d?")
+	assert.Equal(t, "system a?yes", known, "its place is the oldest, and nothing is copied")
+	assert.Same(t, a, d)
+	put(d, "system d?", 9)
+	e, known := take("outside")
+	assert.Equal(t, "o", known)
+	assert.True(t, b.Session.(*fakeSession).closed, "the oldest one makes room")
+	put(e, "outside", 7)
 	assert.Equal(t, 3, m.open)
-	put(got, "bcde", 4)
-	p.give(p.take(idsOf("bcde")), nil, 0)
+	p.give(p.take(t.Context(), idsOf("outside"), true), nil, 0)
 	assert.Equal(t, 2, p.size(), "without a text it is of no use")
 	p.close()
 	assert.Zero(t, m.open)
 }
 
+// TestPoolOfCompletions: a prompt of completions takes over a session if it has half of its last prompt, so that an
+// editor has one place; what has less begins with a copy.
+func TestPoolOfCompletions(t *testing.T) {
+	m := &fakeModel{}
+	p := newPool(m, 4, nil, slog.New(slog.DiscardHandler))
+	a := p.take(t.Context(), idsOf("aabb"), false)
+	p.give(a, idsOf("aabbcccc"), 4)
+	got := p.take(t.Context(), idsOf("aaxx"), false)
+	assert.Same(t, a, got)
+	p.give(a, idsOf("aaxxcccc"), 4)
+	a.Session.(*fakeSession).text = idsOf("aaxxcccc")
+	got = p.take(t.Context(), idsOf("ayyy"), false)
+	assert.NotSame(t, a, got)
+	assert.Equal(t, "a", textOf(got.Session.(*fakeSession).text))
+	p.give(got, idsOf("ayyy"), 4)
+	p.close()
+}
+
+// slowCopy is a model whose sessions take their time to be copied.
+type slowCopy struct{ *fakeModel }
+
+func (m slowCopy) NewSession() Session { return slowSession{m.fakeModel.NewSession().(*fakeSession)} }
+
+type slowSession struct{ *fakeSession }
+
+func (s slowSession) CopyKV(ctx context.Context, from Session, n int) error {
+	time.Sleep(time.Second)
+	return s.fakeSession.CopyKV(ctx, from.(slowSession).fakeSession, n)
+}
+
+// TestPoolLends: whoever goes on with a text whose beginning is being copied waits for that, and has all of it; a text
+// that is being copied does not make room.
+func TestPoolLends(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		m := &fakeModel{}
+		p := newPool(slowCopy{m}, 2, nil, slog.New(slog.DiscardHandler))
+		give := func(h *pooled, text string) {
+			h.Session.(slowSession).fakeSession.text = idsOf(text)
+			p.give(h, idsOf(text), len(text))
+		}
+		give(p.take(t.Context(), idsOf("x"), true), "x")
+		a := p.take(t.Context(), idsOf("system a"), true)
+		give(a, "system a")
+		var all sync.WaitGroup
+		begin := time.Now()
+		all.Go(func() {
+			h := p.take(t.Context(), idsOf("system b"), true) // in the place of x
+			assert.Equal(t, "system ", textOf(h.Session.(slowSession).text))
+			give(h, "system b")
+		})
+		synctest.Wait()
+		all.Go(func() {
+			h := p.take(t.Context(), idsOf("system a and"), true)
+			assert.Same(t, a, h)
+			assert.Equal(t, time.Second, time.Since(begin))
+			give(h, "system a and")
+		})
+		all.Go(func() {
+			h := p.take(t.Context(), idsOf("new"), true)
+			assert.False(t, a.Session.(slowSession).closed)
+			give(h, "new")
+		})
+		all.Wait()
+		assert.LessOrEqual(t, m.most, 2)
+		p.close()
+		assert.Zero(t, m.open)
+	})
+}
+
 // TestPoolBound: sessions in use count, and no more are kept than may be.
 func TestPoolBound(t *testing.T) {
 	m := &fakeModel{}
-	p := &pool{model: m, most: 2}
+	p := newPool(m, 2, nil, slog.New(slog.DiscardHandler))
 	for i := range 20 {
-		h := p.take(idsOf(fmt.Sprintf("%02d", i)))
+		h := p.take(t.Context(), idsOf(fmt.Sprintf("%02d", i)), true)
 		p.give(h, idsOf(fmt.Sprintf("%02d", i)), 2)
 	}
 	assert.LessOrEqual(t, m.most, 2)

@@ -65,6 +65,12 @@ func (c KVConfig) Bytes() int64 {
 	return 2 * int64(c.Layers) * int64(c.Slots) * int64(c.KVHeads) * int64(c.HeadSize) * int64(size)
 }
 
+// LayerBytes is the length of what [KV].Read copies of n slots.
+func (c KVConfig) LayerBytes(n int) int {
+	_, size := c.Type.Block()
+	return 2 * n * c.KVHeads * c.HeadSize * int(size)
+}
+
 // Frequencies are the angles per position by which the pairs (i, i+Dh/2) of a head are rotated: RopeBase^(-2i/Dh),
 // [Dh/2].
 func (c KVConfig) Frequencies() []float64 {
@@ -89,6 +95,11 @@ type KV interface {
 	Copy(dst, src int32)
 	// Swap exchanges the keys and values of two slots in every layer.
 	Swap(a, b int32)
+	// Read copies the rows of the slots [0, n) of a layer to b, [n, 2, KVHeads·HeadSize]: of each slot the key, then
+	// the value, elements of the store's type, little endian. Write is the way back. Neither may be called while a
+	// pass runs.
+	Read(layer, n int, b []byte)
+	Write(layer, n int, b []byte)
 }
 
 // Span is the run of KV slots [From, To).

@@ -62,9 +62,10 @@ type Engine struct {
 	model  *qwen2.Model
 	o      Options
 	tokens func() (*tokenizer.Tokenizer, error)
-	wide   bool  // keys and values are kept as float32
-	move   move  // of the weights into huge pages
-	crew   *crew // of the sessions; nil where the device cannot mix their rows
+	saved  func() (savedHeader, error) // of what sessions save
+	wide   bool                        // keys and values are kept as float32
+	move   move                        // of the weights into huge pages
+	crew   *crew                       // of the sessions; nil where the device cannot mix their rows
 
 	structured structured // for answers that are JSON
 
@@ -103,6 +104,7 @@ func (e *Engine) load() (err error) {
 		return err
 	}
 	e.name, e.tokens = e.device.Name(), sync.OnceValues(e.loadTokenizer)
+	e.saved = sync.OnceValues(e.savedAs)
 	if e.model.Mixes() {
 		e.crew = newCrew()
 		e.crew.acquire, e.crew.label, e.crew.forward = e.acquire, e.label, e.pass

@@ -135,6 +135,22 @@ func (c *Cache) Truncate(n int) {
 	c.prefix = int32(n)
 }
 
+// Restore makes n tokens the prefix of an empty cache. The caller writes their keys and values with [backend.KV].Write.
+// [ErrContext] if they do not fit.
+func (c *Cache) Restore(n int) error {
+	if c.InUse() != 0 {
+		panic("qwen2: restore into a cache in use")
+	}
+	if n < 0 || n > len(c.used) {
+		return fmt.Errorf("%d tokens do not fit into %d slots: %w", n, len(c.used), ErrContext)
+	}
+	for i := range n {
+		c.used[i] = true
+	}
+	c.prefix = int32(n)
+	return nil
+}
+
 // Clear drops everything, the draft tree too.
 func (c *Cache) Clear() {
 	clear(c.used)

@@ -17,6 +17,8 @@ type fakeKV struct{ slots []int }
 func (f *fakeKV) Config() backend.KVConfig { return backend.KVConfig{Slots: len(f.slots)} }
 func (f *fakeKV) Bytes() int64             { return 0 }
 func (f *fakeKV) Copy(dst, src int32)      { f.slots[dst] = f.slots[src] }
+func (f *fakeKV) Read(int, int, []byte)    {}
+func (f *fakeKV) Write(int, int, []byte)   {}
 func (f *fakeKV) Swap(a, b int32)          { f.slots[a], f.slots[b] = f.slots[b], f.slots[a] }
 
 // draft is a node of a draft tree: the number stored in its slot, and the index of its parent, -1 for the prefix.

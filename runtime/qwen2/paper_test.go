@@ -51,6 +51,8 @@ func (k *paperKV) Config() backend.KVConfig    { return k.c }
 func (*paperKV) Bytes() int64                  { return 0 }
 func (*paperKV) Copy(dst, src int32)           {}
 func (*paperKV) Swap(a, b int32)               {}
+func (*paperKV) Read(int, int, []byte)         {}
+func (*paperKV) Write(int, int, []byte)        {}
 func (*paper) Name() string                    { return "paper" }
 func (*paper) Close() error                    { return nil }
 func (p *paper) note(format string, values ...any) {

@@ -131,6 +131,29 @@ func (s *kv) Swap(a, b int32) {
 	})
 }
 
+// rows calls f with the bytes of each head of a layer's slots [0, n), and with its part of b: see [backend.KV].Read.
+func (s *kv) rows(layer, n int, b []byte, f func(head, part []byte)) {
+	s.d.land(nil)
+	all, size := s.layers[layer].Bytes(), s.rowLen/s.room*s.c.HeadSize
+	for slot := range n {
+		for h := range 2 * s.c.KVHeads {
+			at := (h*s.c.Slots + slot) * s.rowLen
+			f(all[at:at+size], b[:size])
+			b = b[size:]
+		}
+	}
+}
+
+// Read implements [backend.KV].
+func (s *kv) Read(layer, n int, b []byte) {
+	s.rows(layer, n, b, func(head, part []byte) { copy(part, head) })
+}
+
+// Write implements [backend.KV].
+func (s *kv) Write(layer, n int, b []byte) {
+	s.rows(layer, n, b, func(head, part []byte) { copy(head, part) })
+}
+
 // scale is what q·K is multiplied by.
 func (s *kv) scale() float32 { return float32(1 / math.Sqrt(float64(s.c.HeadSize))) }
 

@@ -326,6 +326,36 @@ func (x *fixture) fill(s *kv) {
 	}
 }
 
+// TestReadBack: what is read of some slots of a store another one has after writing it, in the order of [backend.KV];
+// slots behind them stay as they are.
+func TestReadBack(t *testing.T) {
+	each(t, func(x *fixture) {
+		for _, c := range shapes() {
+			from, to := x.kv(c), x.kv(c)
+			x.fill(from)
+			x.fill(to)
+			const n = 33
+			behind := to.at(1, n, 0, true)
+			b := make([]byte, from.c.LayerBytes(n))
+			from.Read(1, n, b)
+			to.Write(1, n, b)
+			for slot := range int32(n) {
+				for h := range c.KVHeads {
+					for _, v := range []bool{false, true} {
+						require.Equal(t, from.at(1, slot, h, v), to.at(1, slot, h, v))
+					}
+				}
+			}
+			require.Equal(t, behind, to.at(1, n, 0, true))
+			first := float64(gguf.F16ToF32(uint16(b[0]) | uint16(b[1])<<8))
+			if c.Type == gguf.F32 {
+				first = float64(words[float32](b)[0])
+			}
+			require.Equal(t, from.at(1, 0, 0, false)[0], first)
+		}
+	})
+}
+
 // TestLong: so many keys that they are split, for one row and for several that see different numbers of them. A row
 // comes out the same, to the last bit, alone and beside others, and with its keys in other places.
 func TestLong(t *testing.T) {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"encoding/binary"
 	"fmt"
 	"sync/atomic"
 
@@ -34,6 +35,9 @@ type layer interface {
 	value(slot int32, head, i int) float32
 	copy(dst, src int32)
 	swap(a, b int32)
+	// read and write are those of [backend.KV] for the layer.
+	read(n int, b []byte)
+	write(n int, b []byte)
 }
 
 // NewKV implements [backend.Device].
@@ -98,6 +102,18 @@ func (s *kv) Swap(a, b int32) {
 	for _, l := range s.layers {
 		l.swap(a, b)
 	}
+}
+
+// Read implements [backend.KV].
+func (s *kv) Read(layer, n int, b []byte) {
+	s.reach(0, int32(n))
+	s.layers[layer].read(n, b[:s.c.LayerBytes(n)])
+}
+
+// Write implements [backend.KV].
+func (s *kv) Write(layer, n int, b []byte) {
+	s.reach(0, int32(n))
+	s.layers[layer].write(n, b[:s.c.LayerBytes(n)])
 }
 
 // layerOf is the layer over elements of one type, by chunks of slots. In a chunk each head has its keys and values
@@ -236,6 +252,36 @@ func (r *layerOf[E]) swap(a, b int32) {
 		for range r.size {
 			k[i], l[j] = l[j], k[i]
 			i, j = i+vector.KeyBlock, j+vector.KeyBlock
+		}
+	}
+}
+
+func (r *layerOf[E]) read(n int, b []byte) {
+	row := make([]E, 2*r.heads*r.size)
+	step := len(b) / max(n, 1)
+	for slot := range int32(n) {
+		for h := range r.heads {
+			k, at := r.column(slot, h)
+			for i := range r.size {
+				row[h*r.size+i] = k[at+i*vector.KeyBlock]
+			}
+			copy(row[(r.heads+h)*r.size:], r.values(slot, h))
+		}
+		_, _ = binary.Encode(b[int(slot)*step:], binary.LittleEndian, row) // it has room
+	}
+}
+
+func (r *layerOf[E]) write(n int, b []byte) {
+	row := make([]E, 2*r.heads*r.size)
+	step := len(b) / max(n, 1)
+	for slot := range int32(n) {
+		_, _ = binary.Decode(b[int(slot)*step:], binary.LittleEndian, row)
+		for h := range r.heads {
+			k, at := r.column(slot, h)
+			for i := range r.size {
+				k[at+i*vector.KeyBlock] = row[h*r.size+i]
+			}
+			copy(r.values(slot, h), row[(r.heads+h)*r.size:])
 		}
 	}
 }

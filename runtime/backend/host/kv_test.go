@@ -1,6 +1,8 @@
 package host
 
 import (
+	"encoding/binary"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -75,6 +77,60 @@ func TestMoves(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestReadBack: what is read of some slots of a store another one has after writing it, bit by bit; slots behind them
+// stay as they are.
+func TestReadBack(t *testing.T) {
+	d := devices(t, Options{Threads: 1})[0]
+	for _, kind := range []gguf.Type{gguf.F16, gguf.F32} {
+		c := backend.KVConfig{Layers: 2, Slots: backend.KVChunk + 21, Heads: 6, KVHeads: 3, HeadSize: 10, Type: kind,
+			RopeBase: 1000}
+		made := func(seed uint64) backend.KV {
+			store, err := d.NewKV(c)
+			require.NoError(t, err)
+			store.(*kv).reach(0, int32(c.Slots))
+			r := rand.New(rand.NewPCG(seed, 2))
+			for _, l := range store.(*kv).layers {
+				for at := range int32(c.Slots) {
+					k, v := make([]float32, 30), make([]float32, 30)
+					for i := range k {
+						k[i], v[i] = r.Float32(), r.Float32()
+					}
+					l.store(at, k, v)
+				}
+			}
+			return store
+		}
+		from, to, before := made(1).(*kv), made(2).(*kv), made(2).(*kv)
+		const n = backend.KVChunk + 5
+		for layer := range c.Layers {
+			b := make([]byte, c.LayerBytes(n))
+			from.Read(layer, n, b)
+			to.Write(layer, n, b)
+			if first := b[:c.LayerBytes(1)/2]; kind == gguf.F32 {
+				assert.Equal(t, from.layers[layer].key(0, 0, 0), math.Float32frombits(binary.LittleEndian.Uint32(first)),
+					"the key of the first slot comes first")
+			}
+		}
+		for layer := range c.Layers {
+			for at := range int32(c.Slots) {
+				want := from.layers[layer]
+				if at >= n {
+					want = before.layers[layer]
+				}
+				for h := range c.KVHeads {
+					for i := range c.HeadSize {
+						require.Equal(t, want.key(at, h, i), to.layers[layer].key(at, h, i))
+						require.Equal(t, want.value(at, h, i), to.layers[layer].value(at, h, i))
+					}
+				}
+			}
+		}
+		fresh, err := d.NewKV(c)
+		require.NoError(t, err)
+		fresh.Read(0, n, make([]byte, c.LayerBytes(n))) // of memory that is not taken yet
 	}
 }
 

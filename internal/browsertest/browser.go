@@ -1,0 +1,218 @@
+// Package browsertest shows pages in a headless Chromium, for tests of what the program writes and serves.
+package browsertest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+)
+
+// Browser is a headless Chromium that is told what to do over a pipe (DevTools protocol).
+type Browser struct {
+	Problems []string // of pages and their scripts, and requests to anything but the page and its server
+
+	t       *testing.T
+	in      io.Writer
+	out     *bufio.Reader
+	id      int
+	session string
+	home    string // what addresses of pages begin with
+}
+
+// message is one of the protocol, either way.
+type message struct {
+	ID      int             `json:"id,omitempty"`
+	Session string          `json:"sessionId,omitempty"`
+	Method  string          `json:"method,omitempty"`
+	Params  json.RawMessage `json:"params,omitempty"`
+	Result  json.RawMessage `json:"result,omitempty"`
+	Error   json.RawMessage `json:"error,omitempty"`
+}
+
+// Start starts one with an empty page, for as long as the test runs. Pages are at addresses that begin with home, such
+// as "file://": those that ask for anything else have a problem.
+func Start(t *testing.T, home string) *Browser {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		sharedtest.Missing(t, errors.New("there is no chromium in PATH to show a page with"))
+	}
+	toBrowser, write, err := os.Pipe()
+	must(t, err)
+	read, fromBrowser, err := os.Pipe()
+	must(t, err)
+	// The test's own context ends before the browser is asked to close.
+	ctx, kill := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
+	c := exec.CommandContext(ctx, path, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+		"--user-data-dir="+t.TempDir(), "--remote-debugging-pipe", "about:blank")
+	c.ExtraFiles = []*os.File{toBrowser, fromBrowser} // 3 and 4
+	c.Stderr = io.Discard                             // through a pipe: Wait waits for all processes that write to it
+	c.WaitDelay = time.Minute
+	must(t, c.Start())
+	toBrowser.Close()
+	fromBrowser.Close()
+	must(t, read.SetDeadline(time.Now().Add(time.Minute)))
+	t.Cleanup(func() {
+		_, _ = write.Write([]byte(`{"id":1000000,"method":"Browser.close"}` + "\x00"))
+		_, _ = io.Copy(io.Discard, read)
+		_ = c.Wait()
+		kill()
+		write.Close()
+		read.Close()
+	})
+	b := &Browser{t: t, in: write, out: bufio.NewReader(read), home: home}
+	var target struct {
+		TargetID string `json:"targetId"`
+	}
+	b.Call("Target.createTarget", `{"url":"about:blank"}`, &target)
+	var attached struct {
+		SessionID string `json:"sessionId"`
+	}
+	b.Call("Target.attachToTarget", fmt.Sprintf(`{"targetId":%q,"flatten":true}`, target.TargetID), &attached)
+	b.session = attached.SessionID
+	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
+		b.Call(domain+".enable", `{}`, nil)
+	}
+	return b
+}
+
+// Call asks for something and waits for what comes of it; complaints of the page that come before are kept.
+func (b *Browser) Call(method, params string, into any) {
+	b.t.Helper()
+	b.id++
+	text, err := json.Marshal(message{ID: b.id, Session: b.session, Method: method, Params: json.RawMessage(params)})
+	must(b.t, err)
+	_, err = b.in.Write(append(text, 0))
+	must(b.t, err)
+	for {
+		m := b.next()
+		if m.ID != b.id {
+			continue
+		}
+		if len(m.Error) > 0 {
+			b.t.Fatalf("%s: %s", method, m.Error)
+		}
+		if into != nil {
+			must(b.t, json.Unmarshal(m.Result, into))
+		}
+		return
+	}
+}
+
+// next reads a message, and notes it where it is a complaint or a request to anything but the page itself.
+func (b *Browser) next() (m message) {
+	b.t.Helper()
+	line, err := b.out.ReadBytes(0)
+	must(b.t, err)
+	must(b.t, json.Unmarshal(bytes.TrimSuffix(line, []byte{0}), &m))
+	switch m.Method {
+	case "Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded":
+		b.Problems = append(b.Problems, string(m.Params))
+	case "Network.requestWillBeSent":
+		var r struct {
+			Request struct{ URL string }
+		}
+		must(b.t, json.Unmarshal(m.Params, &r))
+		if u := r.Request.URL; !strings.HasPrefix(u, b.home) && !strings.HasPrefix(u, "data:") {
+			b.Problems = append(b.Problems, "it asks for "+u)
+		}
+	}
+	return m
+}
+
+// Open shows a page at a width, in light or dark: path follows on home.
+func (b *Browser) Open(path string, width int, scheme string) {
+	b.t.Helper()
+	b.Call("Emulation.setDeviceMetricsOverride",
+		fmt.Sprintf(`{"width":%d,"height":900,"deviceScaleFactor":1,"mobile":%v}`, width, width < 600), nil)
+	b.Call("Emulation.setEmulatedMedia",
+		fmt.Sprintf(`{"features":[{"name":"prefers-color-scheme","value":%q}]}`, scheme), nil)
+	b.Call("Page.navigate", fmt.Sprintf(`{"url":%q}`, b.home+path), nil)
+	for b.next().Method != "Page.loadEventFired" {
+	}
+}
+
+// Evaluated is what an expression of JavaScript comes to; of a promise, what it is fulfilled with.
+func Evaluated[T any](b *Browser, expression string) T {
+	b.t.Helper()
+	var r struct {
+		Result    struct{ Value T }
+		Exception json.RawMessage `json:"exceptionDetails"`
+	}
+	const params = `{"expression":%s,"returnByValue":true,"awaitPromise":true}`
+	b.Call("Runtime.evaluate", fmt.Sprintf(params, jsonOf(b.t, expression)), &r)
+	if len(r.Exception) > 0 {
+		b.t.Fatalf("%s: %s", expression, r.Exception)
+	}
+	return r.Result.Value
+}
+
+// Picture writes what the whole page looks like into the folder that PILOTFISH_SCREENSHOTS names, if it is set.
+func (b *Browser) Picture(name string) {
+	folder := os.Getenv("PILOTFISH_SCREENSHOTS")
+	if folder == "" {
+		return
+	}
+	var shot struct{ Data string }
+	b.Call("Page.captureScreenshot", `{"captureBeyondViewport":true}`, &shot)
+	image, err := base64.StdEncoding.DecodeString(shot.Data)
+	must(b.t, err)
+	must(b.t, os.WriteFile(filepath.Join(folder, name+".png"), image, 0o644))
+}
+
+// Until waits until an expression of JavaScript is true, for ten seconds.
+func (b *Browser) Until(expression string) {
+	b.t.Helper()
+	const look = `new Promise((done) => {
+		const end = Date.now() + 10000;
+		const look = () => %s ? done(true) : Date.now() > end ? done(false) : setTimeout(look, 10);
+		look();
+	})`
+	if !Evaluated[bool](b, fmt.Sprintf(look, "("+expression+")")) {
+		b.t.Fatalf("not within ten seconds: %s", expression)
+	}
+}
+
+// Type types a text where the focus is, and then a key, such as "Enter"; "" is none.
+func (b *Browser) Type(text, key string) {
+	b.t.Helper()
+	if text != "" {
+		b.Call("Input.insertText", fmt.Sprintf(`{"text":%s}`, jsonOf(b.t, text)), nil)
+	}
+	if key == "" {
+		return
+	}
+	typed := map[string]string{"Enter": "\r"}[key]
+	code := map[string]int{"Enter": 13, "Escape": 27, "Tab": 9}[key]
+	const params = `{"type":%q,"key":%q,"code":%q,"text":%s,"windowsVirtualKeyCode":%d}`
+	for _, kind := range []string{"keyDown", "keyUp"} {
+		b.Call("Input.dispatchKeyEvent", fmt.Sprintf(params, kind, key, key, jsonOf(b.t, typed), code), nil)
+	}
+}
+
+// must ends the test after an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func jsonOf(t *testing.T, v any) []byte {
+	b, err := json.Marshal(v)
+	must(t, err)
+	return b
+}

@@ -1,0 +1,296 @@
+package openai
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/internal/filelock"
+	"github.com/pilotfish-ai/pilotfish/internal/prefix"
+)
+
+// Names of the files of a folder.
+const (
+	savedSuffix = ".kv"
+	newPrefix   = "new-" // of those that are being written
+	nameBytes   = 16     // of the hash of a text that is its name, in hexadecimal digits
+)
+
+// Folder keeps texts, with what was computed for them, that have no place in memory any more, and those of a server
+// that has ended. Those that were used longest ago are removed where there are too many bytes. One process at a time
+// uses it. Its files tell the texts of users: nobody else can read them.
+type Folder struct {
+	path   string
+	most   int64 // bytes of all files
+	log    *slog.Logger
+	unlock func()
+	model  Model
+
+	mu    sync.Mutex
+	saved []savedText // the one that was used last is last
+	bytes int64       // of all
+}
+
+// savedText is a file.
+type savedText struct {
+	name  string
+	text  []int32 // nil: of another model, or other settings
+	bytes int64
+}
+
+// OpenFolder takes a folder, made if there is none, for files of at most so many bytes together. The caller closes it
+// after the server.
+func OpenFolder(path string, most int64, log *slog.Logger) (*Folder, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, err
+	}
+	unlock, err := filelock.Lock(filepath.Join(path, "lock"))
+	if errors.Is(err, filelock.ErrHeld) {
+		return nil, fmt.Errorf("%w: give each server a folder of its own", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := &Folder{path: path, most: most, log: log, unlock: unlock}
+	if err := f.list(); err != nil {
+		unlock()
+		return nil, err
+	}
+	return f, nil
+}
+
+// list finds the files of earlier processes.
+func (f *Folder) list() error {
+	entries, err := os.ReadDir(f.path)
+	if err != nil {
+		return err
+	}
+	used := map[string]time.Time{}
+	for _, e := range entries {
+		name := e.Name()
+		if strings.HasPrefix(name, newPrefix) {
+			_ = os.Remove(f.file(name)) // of a process that was killed
+		}
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() || !isSaved(name) {
+			continue // gone meanwhile, or none of ours
+		}
+		used[name] = info.ModTime()
+		f.saved = append(f.saved, savedText{name: name, bytes: info.Size()})
+		f.bytes += info.Size()
+	}
+	slices.SortFunc(f.saved, func(a, b savedText) int { return used[a.name].Compare(used[b.name]) })
+	f.makeRoom(0)
+	return nil
+}
+
+// isSaved reports whether a name is one that add gives.
+func isSaved(name string) bool {
+	digits, ok := strings.CutSuffix(name, savedSuffix)
+	b, err := hex.DecodeString(digits)
+	return ok && err == nil && len(b) == nameBytes
+}
+
+// index reads the texts of the files that a model can go on with.
+func (f *Folder) index(m Model) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.model = m
+	known, other := 0, 0
+	for i := range f.saved {
+		s := &f.saved[i]
+		file, err := os.Open(f.file(s.name))
+		if err == nil {
+			s.text, err = m.SavedText(bufio.NewReader(file))
+			_ = file.Close() // it was only read
+		}
+		if known++; err != nil {
+			known, other = known-1, other+1
+			f.log.Info("saved keys and values are of no use here", "file", s.name, "error", err)
+		}
+	}
+	f.log.Info("saved keys and values", "folder", f.path, "texts", known, "of_no_use", other, "bytes", f.bytes)
+}
+
+// Close lets other processes use the folder.
+func (f *Folder) Close() { f.unlock() }
+
+func (f *Folder) file(name string) string { return filepath.Join(f.path, name) }
+
+// load makes the saved text that has most in common with a prompt that of a session, if that is more than so many
+// tokens. It reports whether it has. A file that cannot be loaded is removed.
+func (f *Folder) load(ctx context.Context, s Session, prompt []int32, more int) bool {
+	if f == nil {
+		return false
+	}
+	name := f.nearest(prompt, more)
+	if name == "" {
+		return false
+	}
+	file, err := os.Open(f.file(name))
+	if err == nil {
+		err = s.LoadKV(ctx, bufio.NewReader(file))
+		_ = file.Close() // it was only read
+	}
+	if err != nil && ctx.Err() != nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := f.find(name)
+	switch {
+	case err != nil:
+		f.log.Warn("saved keys and values cannot be used: they are computed again", "file", name, "error", err)
+		if i >= 0 {
+			f.remove(i)
+		}
+	case i >= 0:
+		f.touch(i)
+	}
+	return err == nil
+}
+
+// nearest returns the file whose text has most in common with a prompt, if that is more than so many tokens.
+func (f *Folder) nearest(prompt []int32, more int) (name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.saved {
+		if n := prefix.Len(s.text, prompt); n > more {
+			name, more = s.name, n
+		}
+	}
+	return name
+}
+
+// save writes the text of a session, unless a file has it already. It replaces files whose texts are the beginning of
+// this one. What goes wrong is logged: the text has to be computed again then.
+func (f *Folder) save(ctx context.Context, s Session, text []int32) {
+	if f == nil || len(text) == 0 || f.has(text) {
+		return
+	}
+	ctx = context.WithoutCancel(ctx) // whoever needed the place is not who needs the text
+	if err := f.write(ctx, s); err != nil {
+		f.log.Warn("keys and values could not be saved", "folder", f.path, "error", err)
+	}
+}
+
+// has reports whether a file has a text, but for the last token of an answer, which was never evaluated. It counts as
+// used now.
+func (f *Folder) has(text []int32) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, s := range f.saved {
+		if prefix.Len(s.text, text) >= len(text)-1 {
+			f.touch(i)
+			return true
+		}
+	}
+	return false
+}
+
+// write writes the text of a session under a new name, and then renames it.
+func (f *Folder) write(ctx context.Context, s Session) (err error) {
+	file, err := os.CreateTemp(f.path, newPrefix+"*"+savedSuffix) // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name()) // gone already where it was renamed
+	b := &bounded{file, f.most}
+	to := bufio.NewWriterSize(b, 1<<20)
+	if err = s.SaveKV(ctx, to); err != nil && b.left == f.most && to.Buffered() == 0 {
+		f.log.Debug("there are no keys and values to save", "error", err) // such as of an answer that ended before
+		return file.Close()
+	}
+	if err = errors.Join(err, to.Flush()); err == nil {
+		err = file.Sync()
+	}
+	var text []int32
+	if err == nil {
+		if _, err = file.Seek(0, io.SeekStart); err == nil {
+			text, err = f.model.SavedText(bufio.NewReader(file))
+		}
+	}
+	info, wrong := file.Stat()
+	if err = errors.Join(err, wrong, file.Close()); err != nil {
+		return err
+	}
+	return f.add(file.Name(), text, info.Size())
+}
+
+// bounded is a writer that takes so many bytes.
+type bounded struct {
+	to   io.Writer
+	left int64
+}
+
+// Write implements [io.Writer].
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.left -= int64(len(p)); b.left < 0 {
+		return 0, errors.New("the text takes more bytes than the whole folder may have: allow it more")
+	}
+	return b.to.Write(p)
+}
+
+// add makes a file that was written one of the folder's.
+func (f *Folder) add(temp string, text []int32, size int64) error {
+	sum := sha256.New()
+	_ = binary.Write(sum, binary.LittleEndian, text) // a hash takes everything
+	name := hex.EncodeToString(sum.Sum(nil)[:nameBytes]) + savedSuffix
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := len(f.saved) - 1; i >= 0; i-- {
+		if s := f.saved[i]; s.name == name || s.text != nil && prefix.Len(s.text, text) == len(s.text) {
+			f.remove(i)
+		}
+	}
+	f.makeRoom(size)
+	if err := os.Rename(temp, f.file(name)); err != nil {
+		return err
+	}
+	f.saved = append(f.saved, savedText{name, text, size})
+	f.bytes += size
+	return nil
+}
+
+// makeRoom removes those that were used longest ago until there is room for so many bytes.
+func (f *Folder) makeRoom(size int64) {
+	for len(f.saved) > 0 && f.bytes+size > f.most {
+		f.remove(0)
+	}
+}
+
+func (f *Folder) find(name string) int {
+	return slices.IndexFunc(f.saved, func(s savedText) bool { return s.name == name })
+}
+
+// remove removes a file.
+func (f *Folder) remove(i int) {
+	if err := os.Remove(f.file(f.saved[i].name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		f.log.Warn("saved keys and values could not be removed", "error", err)
+	}
+	f.bytes -= f.saved[i].bytes
+	f.saved = slices.Delete(f.saved, i, i+1)
+}
+
+// touch makes a file the one that was used last, for later processes too.
+func (f *Folder) touch(i int) {
+	s := f.saved[i]
+	f.saved = append(slices.Delete(f.saved, i, i+1), s)
+	now := time.Now()
+	_ = os.Chtimes(f.file(s.name), now, now) // its place in the order is all that is lost
+}

@@ -1,0 +1,177 @@
+package openai
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// folder opens one, with its log.
+func folder(t *testing.T, path string, most int64) (*Folder, *strings.Builder) {
+	t.Helper()
+	var log strings.Builder
+	f, err := OpenFolder(path, most, slog.New(slog.NewTextHandler(&log, nil)))
+	require.NoError(t, err)
+	return f, &log
+}
+
+// filesOf are the contents of the files of a folder.
+func filesOf(t *testing.T, path string) (all []string) {
+	t.Helper()
+	entries, err := os.ReadDir(path)
+	require.NoError(t, err)
+	for _, e := range entries {
+		if e.Name() == "lock" {
+			continue
+		}
+		info, err := e.Info()
+		require.NoError(t, err)
+		assert.EqualValues(t, 0o600, info.Mode(), e.Name())
+		b, err := os.ReadFile(filepath.Join(path, e.Name()))
+		require.NoError(t, err)
+		all = append(all, strings.TrimPrefix(string(b), "saved:"))
+	}
+	return all
+}
+
+// savedTo saves a text to a folder.
+func savedTo(t *testing.T, f *Folder, text string) {
+	f.save(t.Context(), &fakeSession{m: &fakeModel{}, text: idsOf(text)}, idsOf(text))
+}
+
+// TestFolder: what has no place in memory is in the folder, and comes back; after a restart too, nothing but the last
+// token of a prompt is computed.
+func TestFolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a", "b")
+	m := &fakeModel{answer: func(string, Settings) string { return "fine" }}
+	serve := func() (s *Server, cached func(text string) int) {
+		f, _ := folder(t, path, 1000)
+		s = newTestServer(t, m, func(o *Options) { o.Parallel, o.Sessions, o.Folder = 1, 1, f })
+		t.Cleanup(func() { require.NoError(t, s.Close()); f.Close() })
+		return s, func(text string) int {
+			w := ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"`+text+`"}]}`)
+			require.Equal(t, 200, w.Code, "%s", w.Body)
+			return int(at(object(t, w.Body.Bytes()), "usage", "prompt_tokens_details", "cached_tokens").(float64))
+		}
+	}
+	s, cached := serve()
+	assert.Equal(t, 0, cached("first"))
+	assert.Equal(t, len("user:"), cached("second"), "the same place begins alike")
+	require.NoError(t, s.Close())
+	s.o.Folder.Close()
+	assert.ElementsMatch(t, []string{"user:second\nassistant:fine"}, filesOf(t, path))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.EqualValues(t, 0o700, info.Mode().Perm())
+
+	s, cached = serve()
+	prompt := len("user:second\nassistant:")
+	assert.Equal(t, prompt-1, cached("second"))
+	assert.Equal(t, prompt-1, cached("second"), "from memory")
+	_, err = OpenFolder(path, 1, s.o.Log)
+	assert.ErrorContains(t, err, "give each server a folder of its own")
+}
+
+// TestFolderEvicted: two texts that share one place in memory each come back from the folder.
+func TestFolderEvicted(t *testing.T) {
+	f, log := folder(t, t.TempDir(), 1000)
+	defer f.Close()
+	m := &fakeModel{}
+	f.index(m)
+	p := newPool(m, 1, f, slog.New(slog.DiscardHandler))
+	a := p.take(t.Context(), idsOf("one?"), true)
+	a.Session.(*fakeSession).text = idsOf("one?yes")
+	p.give(a, idsOf("one?yes."), 4) // its last token was not evaluated
+	b := p.take(t.Context(), idsOf("two?"), true)
+	b.Session.(*fakeSession).text = idsOf("two?no")
+	p.give(b, idsOf("two?no."), 4)
+	for range 3 {
+		for _, text := range []string{"one?yes", "two?no"} {
+			h := p.take(t.Context(), idsOf(text+". Why?"), true)
+			assert.Equal(t, text, textOf(h.Session.(*fakeSession).text))
+			p.give(h, idsOf(text+"."), 4)
+		}
+	}
+	p.close()
+	assert.ElementsMatch(t, []string{"one?yes", "two?no"}, filesOf(t, f.path))
+	assert.Empty(t, log.String()[strings.Index(log.String(), "\n")+1:], "nothing goes wrong")
+}
+
+// TestFolderBound: what was used longest ago goes first, also after a restart; a text that goes on replaces its
+// beginning; one that is there already is not written again; one that is too large is not kept.
+func TestFolderBound(t *testing.T) {
+	f, log := folder(t, t.TempDir(), 40)
+	m := &fakeModel{}
+	f.index(m)
+	savedTo(t, f, "aaaa")
+	savedTo(t, f, "bbbb")
+	savedTo(t, f, "cccc")
+	savedTo(t, f, "dddd") // 4 of 10 bytes
+	savedTo(t, f, "aaaa")
+	assert.ElementsMatch(t, []string{"aaaa", "bbbb", "cccc", "dddd"}, filesOf(t, f.path))
+	savedTo(t, f, "eeee")
+	assert.ElementsMatch(t, []string{"aaaa", "cccc", "dddd", "eeee"}, filesOf(t, f.path))
+	s := m.NewSession()
+	assert.False(t, f.load(t.Context(), s, idsOf("cccx"), 3), "no more than is known")
+	assert.True(t, f.load(t.Context(), s, idsOf("cccx"), 2))
+	savedTo(t, f, "ffff")
+	assert.ElementsMatch(t, []string{"aaaa", "cccc", "eeee", "ffff"}, filesOf(t, f.path))
+	savedTo(t, f, "aaaabb")
+	assert.ElementsMatch(t, []string{"cccc", "ffff", "aaaabb"}, filesOf(t, f.path), "12 bytes more, 10 less")
+	savedTo(t, f, strings.Repeat("x", 35))
+	assert.Contains(t, log.String(), "more bytes than the whole folder may have")
+	assert.NotContains(t, log.String(), "xxx")
+	assert.Len(t, filesOf(t, f.path), 3)
+	assert.EqualValues(t, 32, f.bytes)
+
+	for i, text := range []string{"ffff", "aaaabb", "cccc"} { // their order as of now
+		at := time.Now().Add(time.Duration(i-10) * time.Minute)
+		name := f.saved[f.find(f.nearest(idsOf(text), 3))].name
+		require.NoError(t, os.Chtimes(f.file(name), at, at))
+	}
+	for name, content := range map[string]string{"new-1.kv": "x", "talk.json.kv": "saved:mine", "notes.txt": "mine"} {
+		require.NoError(t, os.WriteFile(f.file(name), []byte(content), 0o600))
+	}
+	f.Close()
+	f, _ = folder(t, f.path, 25)
+	f.index(m)
+	assert.ElementsMatch(t, []string{"cccc", "aaaabb", "mine", "mine"}, filesOf(t, f.path),
+		"not what others have there")
+	f.Close()
+}
+
+// TestFolderDamaged: a file of something else is of no use, and kept for whoever it is of; one that turns out to be
+// damaged is removed, and its text computed.
+func TestFolderDamaged(t *testing.T) {
+	f, log := folder(t, t.TempDir(), 1000)
+	m := &fakeModel{}
+	f.index(m)
+	savedTo(t, f, "aaaa")
+	name := f.nearest(idsOf("aaaa"), 0)
+	require.NoError(t, os.WriteFile(f.file(name), []byte("broken"), 0o600))
+	assert.False(t, f.load(t.Context(), m.NewSession(), idsOf("aaaa"), 0))
+	assert.Contains(t, log.String(), "cannot be used")
+	assert.Empty(t, filesOf(t, f.path))
+	other := strings.Repeat("0", 32) + ".kv"
+	require.NoError(t, os.WriteFile(f.file(other), []byte("of another model"), 0o600))
+	f.Close()
+	f, log = folder(t, f.path, 1000)
+	defer f.Close()
+	f.index(m)
+	assert.Contains(t, log.String(), "of no use here")
+	assert.Contains(t, log.String(), "texts=0 of_no_use=1 bytes=16")
+	assert.Len(t, filesOf(t, f.path), 1)
+	assert.Empty(t, f.nearest(idsOf("o"), 0))
+	savedTo(t, f, "bbbb")
+	assert.Len(t, filesOf(t, f.path), 2)
+	require.NoError(t, os.RemoveAll(f.path))
+	savedTo(t, f, "cccc")
+	assert.Contains(t, log.String(), "could not be saved")
+	assert.False(t, f.load(t.Context(), m.NewSession(), idsOf("bbbb"), 0), "it has gone")
+}

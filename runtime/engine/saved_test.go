@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+)
+
+// savedRequest is what answers are compared by: tokens with the bits of their log-probabilities.
+var savedRequest = Route{Request: Request{MaxTokens: 6, IgnoreEnd: true, Top: 5}}
+
+// answered returns what follows a prompt, and how much of that was known.
+func answered(t *testing.T, s *Session, prompt []int32) ([]Token, int) {
+	t.Helper()
+	all := tokens(t, s, prompt, savedRequest)
+	require.Len(t, all, savedRequest.MaxTokens)
+	return all, s.Summary().ReusedTokens
+}
+
+// newSession makes a session that is closed with the test.
+func newSession(t testing.TB, e *Engine) *Session {
+	t.Helper()
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	return s
+}
+
+var longPrompt = []int32{1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 1, 4, 9, 16, 25, 36, 49, 64}
+
+// savedSession returns a saved session, its text, and what would follow that and more.
+func savedSession(t *testing.T, e *Engine) (file []byte, text, next []int32, follows []Token) {
+	t.Helper()
+	s := newSession(t, e)
+	answered(t, s, longPrompt)
+	var b bytes.Buffer
+	text, err := s.Save(t.Context(), &b, nil)
+	require.NoError(t, err)
+	require.Greater(t, len(text), len(longPrompt))
+	next = append(cloned(text), 7, 77, 222)
+	follows, reused := answered(t, s, next)
+	require.Equal(t, len(text), reused)
+	return b.Bytes(), text, next, follows
+}
+
+func cloned(ids []int32) []int32 { return append([]int32{}, ids...) }
+
+// TestSaved: what a session saves another one of the same model goes on with, in another process, with the same bits as
+// the first, and as one that computes all of it; nothing of the text is computed again.
+func TestSaved(t *testing.T) {
+	for _, o := range []Options{{}, {KV: KVF32}, {Exact: true}} {
+		file, text, next, want := savedSession(t, small(t, o, nil))
+		e := small(t, Options{KV: o.KV, Exact: o.Exact, Threads: 2}, nil)
+		got, err := e.SavedText(bytes.NewReader(file))
+		require.NoError(t, err)
+		assert.Equal(t, text, got)
+		s := newSession(t, e)
+		answered(t, s, []int32{9, 9, 9}) // it had another text
+		got, err = s.Load(t.Context(), iotest.OneByteReader(bytes.NewReader(file)))
+		require.NoError(t, err)
+		assert.Equal(t, text, got)
+		assert.Equal(t, len(text), s.KVTokens())
+		all, reused := answered(t, s, next)
+		assert.Equal(t, want, all)
+		assert.Equal(t, len(text), reused)
+		all, _ = answered(t, newSession(t, e), next)
+		assert.Equal(t, want, all, "computed")
+		var again bytes.Buffer
+		_, err = s.Save(t.Context(), &again, text)
+		require.NoError(t, err)
+		assert.Equal(t, file, again.Bytes(), "bit by bit")
+	}
+}
+
+// TestSavedTail: a text may have tokens behind those that were computed, which come back with it.
+func TestSavedTail(t *testing.T) {
+	e := small(t, Options{}, nil)
+	s := newSession(t, e)
+	answered(t, s, longPrompt)
+	var b bytes.Buffer
+	longer := append(cloned(longPrompt), 3, 3, 3, 3)
+	_, err := s.Save(t.Context(), &b, longer)
+	require.NoError(t, err)
+	other := newSession(t, e)
+	text, err := other.Load(t.Context(), &b)
+	require.NoError(t, err)
+	assert.Equal(t, longer, text)
+	_, reused := answered(t, other, longer)
+	assert.Equal(t, len(longPrompt), reused)
+	_, err = s.Save(t.Context(), &b, []int32{200, 1})
+	assert.ErrorContains(t, err, "no keys and values to save")
+	_, err = newSession(t, e).Save(t.Context(), &b, nil)
+	assert.ErrorContains(t, err, "no keys and values to save")
+}
+
+// TestSavedDamaged: no byte can be changed, be missing or follow; the session is empty then, and can be used.
+func TestSavedDamaged(t *testing.T) {
+	e := small(t, Options{}, nil)
+	file, text, next, want := savedSession(t, e)
+	s := newSession(t, e)
+	refused := func(b []byte, what string, at int) {
+		got, err := s.Load(t.Context(), bytes.NewReader(b))
+		require.Error(t, err, "%s %d", what, at)
+		require.Nil(t, got)
+		require.Zero(t, s.KVTokens())
+		if !errors.Is(err, ErrOtherSaved) && !errors.Is(err, ErrContext) {
+			require.ErrorIs(t, err, ErrNotSaved, "%s %d", what, at)
+		}
+	}
+	for i := 0; i < len(file); i += 1 + i/400*37 { // all of the head, and some of what follows
+		b := bytes.Clone(file)
+		b[i] ^= 1 << (i % 8)
+		refused(b, "changed", i)
+		refused(file[:i], "cut", i)
+	}
+	refused(append(bytes.Clone(file), 0), "longer", 1)
+	_, err := s.Load(t.Context(), iotest.ErrReader(io.ErrClosedPipe))
+	assert.ErrorIs(t, err, io.ErrClosedPipe)
+	all, reused := answered(t, s, next)
+	assert.Equal(t, want, all)
+	assert.Zero(t, reused)
+	_, err = s.Load(t.Context(), bytes.NewReader(file))
+	require.NoError(t, err)
+	assert.Equal(t, len(text), s.KVTokens())
+}
+
+// TestSavedElsewhere: another model, other settings, another program and another version of the format are told apart.
+func TestSavedElsewhere(t *testing.T) {
+	file, text, _, _ := savedSession(t, small(t, Options{}, nil))
+	load := func(e *Engine, b []byte) error {
+		_, err := newSession(t, e).Load(t.Context(), bytes.NewReader(b))
+		_, text := e.SavedText(bytes.NewReader(b))
+		assert.Equal(t, err, text, "before it is read whole")
+		return err
+	}
+	for want, e := range map[string]*Engine{
+		"the file of the model was":                                    small(t, Options{}, func(s *synth.Spec) { s.Seed++ }),
+		"the type of keys and values was \"F16\", and is \"F32\" here": small(t, Options{KV: KVF32}, nil),
+		"the device was": small(t, Options{Exact: true, KV: KVF16}, nil),
+	} {
+		err := load(e, file)
+		require.ErrorIs(t, err, ErrOtherSaved)
+		assert.ErrorContains(t, err, want)
+	}
+	e := small(t, Options{}, nil)
+	own, err := e.saved()
+	require.NoError(t, err)
+	own.Program = "v0.0.1"
+	e.saved = func() (savedHeader, error) { return own, nil }
+	assert.ErrorContains(t, load(e, file), "the version of the program was")
+	b := bytes.Clone(file)
+	b[len(savedMagic)-1]++
+	assert.ErrorContains(t, load(small(t, Options{}, nil), b), "version 2 of the format, this program has version 1")
+	err = load(small(t, Options{Context: len(text) - 1}, nil), file)
+	require.ErrorIs(t, err, ErrContext)
+	assert.ErrorIs(t, load(small(t, Options{}, nil), []byte(strings.Repeat("{}", 99))), ErrNotSaved)
+}
+
+// TestCopied: a session goes on with a copy of another one's beginning, with the same bits; that one is as before.
+func TestCopied(t *testing.T) {
+	e := small(t, Options{}, nil)
+	from, to := newSession(t, e), newSession(t, e)
+	answered(t, from, longPrompt)
+	answered(t, to, []int32{9, 9})
+	require.NoError(t, to.CopyFrom(t.Context(), from, 12))
+	next := append(cloned(longPrompt[:12]), 99, 98)
+	all, reused := answered(t, to, next)
+	assert.Equal(t, 12, reused)
+	want, _ := answered(t, newSession(t, e), next)
+	assert.Equal(t, want, all)
+	_, reused = answered(t, from, longPrompt)
+	assert.Equal(t, len(longPrompt)-1, reused)
+	require.NoError(t, to.CopyFrom(t.Context(), from, 1000))
+	assert.Equal(t, from.KVTokens(), to.KVTokens())
+	require.NoError(t, to.CopyFrom(t.Context(), from, -1))
+	assert.Zero(t, to.KVTokens())
+	assert.ErrorIs(t, to.CopyFrom(t.Context(), to, 1), ErrBusy)
+	assert.ErrorContains(t, to.CopyFrom(t.Context(), newSession(t, small(t, Options{}, nil)), 1), "two models")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, to.CopyFrom(ended, from, 5), context.Canceled)
+	assert.Zero(t, to.KVTokens())
+	require.NoError(t, from.Close())
+	assert.ErrorIs(t, to.CopyFrom(t.Context(), from, 1), ErrClosed)
+}
+
+// FuzzLoad: whatever the bytes, they are refused or are those that were saved.
+func FuzzLoad(f *testing.F) {
+	e := small(f, Options{}, nil)
+	s := newSession(f, e)
+	for _, err := range s.Generate(f.Context(), longPrompt, Request{MaxTokens: 2}) {
+		require.NoError(f, err)
+	}
+	var b bytes.Buffer
+	_, err := s.Save(f.Context(), &b, nil)
+	require.NoError(f, err)
+	file := b.Bytes()
+	f.Add(file)
+	f.Add(file[:300])
+	f.Add([]byte(savedMagic + "\xff\xff\xff\xff"))
+	f.Add([]byte(savedMagic + "\x02\x00\x00\x00{}"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if _, err := s.Load(t.Context(), bytes.NewReader(b)); err == nil {
+			require.Equal(t, file, b)
+		}
+		_, _ = e.SavedText(bytes.NewReader(b))
+	})
+}

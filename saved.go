@@ -1,0 +1,141 @@
+package pilotfish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+// Errors of saved keys and values.
+var (
+	// ErrNotSaved says that bytes are no saved keys and values, or damaged ones.
+	ErrNotSaved = engine.ErrNotSaved
+	// ErrOtherSaved says that keys and values were saved with another model, other settings, on another kind of device
+	// or by another version of the program: they would not have the same bits here.
+	ErrOtherSaved = engine.ErrOtherSaved
+)
+
+// SaveKV writes the text of the session with the keys and values that were computed for it. A session that reads them
+// by [Session.LoadKV], also in another process, goes on with the same bits, and computes nothing of the text again.
+// Whoever can read them can read the text: give a file mode 0600.
+func (s *Session) SaveKV(ctx context.Context, w io.Writer) error {
+	_, err := s.saveKV(ctx, w, nil)
+	return err
+}
+
+func (s *Session) saveKV(ctx context.Context, w io.Writer, text []int32) ([]int32, error) {
+	e, done, err := s.hold()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return e.Save(ctx, w, text)
+}
+
+// LoadKV makes a text that [Session.SaveKV] or [Chat.SaveKV] has written the session's, and returns its tokens. r ends
+// with it. After an error the session has no text. The error is [ErrNotSaved], [ErrOtherSaved], [ErrContext] if the
+// text has no room, or that of r.
+func (s *Session) LoadKV(ctx context.Context, r io.Reader) ([]int32, error) {
+	e, done, err := s.hold()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return e.Load(ctx, r)
+}
+
+// CopyKV makes the first tokens of another session's text the session's, at most so many, with their keys and values:
+// texts that begin alike, such as with one long system prompt, then compute that once. Both are of one model. After an
+// error the session has no text.
+func (s *Session) CopyKV(ctx context.Context, from *Session, most int) error {
+	other, left, err := from.hold()
+	if err != nil {
+		return err
+	}
+	defer left()
+	e, done, err := s.hold()
+	if err != nil {
+		return err
+	}
+	defer done()
+	return e.CopyFrom(ctx, other, most)
+}
+
+// hold returns the engine's session, with which nobody else generates until done is called.
+func (s *Session) hold() (e *engine.Session, done func(), err error) {
+	if !s.busy.CompareAndSwap(false, true) {
+		return nil, nil, s.busyOrClosed()
+	}
+	done = func() { s.busy.Store(false) }
+	if e, err = s.open(); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return e, done, nil
+}
+
+// SaveKV writes the tokens of the conversation up to the last answer, with the keys and values that were computed for
+// them. A chat that begins with the same messages and reads them by [Chat.LoadKV] goes on as this one would.
+func (c *Chat) SaveKV(ctx context.Context, w io.Writer) error {
+	c.mu.Lock()
+	ids := c.ids
+	c.mu.Unlock()
+	if ids == nil {
+		return errors.New("nothing has been generated in this chat yet: there are no keys and values to save")
+	}
+	_, err := c.s.saveKV(ctx, w, ids)
+	return err
+}
+
+// LoadKV goes on with what [Chat.SaveKV] has written of a chat with the same messages, and fails if they are others, or
+// as [Session.LoadKV] does. The chat goes on without them then.
+func (c *Chat) LoadKV(ctx context.Context, r io.Reader) error {
+	ids, err := c.s.LoadKV(ctx, r)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	same, err := c.says(ids)
+	switch {
+	case err != nil:
+		return err
+	case !same:
+		return fmt.Errorf("%w: they are of a chat with other messages", ErrOtherSaved)
+	}
+	c.ids = ids
+	return nil
+}
+
+// says reports whether ids are the turns of the chat: a question after them makes the same text either way, though not
+// always the same tokens.
+func (c *Chat) says(ids []int32) (bool, error) {
+	t, err := c.s.m.e.Tokenizer()
+	if err != nil {
+		return false, err
+	}
+	next, err := t.Next(ids, tokenizer.Message{Role: "user"})
+	if err != nil {
+		return false, err
+	}
+	var all []tokenizer.Message
+	for _, m := range c.messages {
+		all = append(all, tokenizer.Message(m))
+	}
+	own, err := c.s.m.e.Chat(append(all, tokenizer.Message{Role: "user"})...)
+	return err == nil && t.Decode(next) == t.Decode(own), err
+}
+
+// CopyKV has the chat begin with the keys and values of another one of the same model: what its next prompt has in
+// common with that one's, such as a long system message, is not computed again.
+func (c *Chat) CopyKV(ctx context.Context, from *Chat) error {
+	return c.s.CopyKV(ctx, from.s, c.s.m.Context())
+}
+
+// SavedText returns the tokens of saved keys and values, if they can be loaded here. It reads their head alone: damage
+// behind it is seen when they are loaded.
+func (m *Model) SavedText(r io.Reader) ([]int32, error) { return m.e.SavedText(r) }
