@@ -150,6 +150,7 @@ func (s Settings) sampling() terms.Sampling {
 type Stats struct {
 	Text         string        // all of it, also what an incomplete character at the end left
 	Stop         string        // why it ended: "end", "stop", "length", "context"; "" while it runs and after an error
+	Stopped      string        // with "stop": the stop string that ended it
 	PromptTokens int           // tokens of the prompt
 	ReusedTokens int           // of these, tokens that were known from before
 	Shortened    bool          // a value was ended by [Settings].Complete: it may lack something, and Stop is why
@@ -186,8 +187,9 @@ func (s Settings) request() engine.Request {
 func statsOf(s *engine.Session) Stats {
 	a, r := s.Summary(), s.Routing()
 	return Stats{
-		Text: a.Text, Stop: a.Stop, Shortened: a.Shortened, PromptTokens: a.PromptTokens, ReusedTokens: a.ReusedTokens,
-		Ignored: a.Ignored, Tokens: a.Tokens, Passes: a.Passes, PromptTime: a.PromptTime, DecodeTime: a.DecodeTime,
+		Text: a.Text, Stop: a.Stop, Stopped: a.Stopped, Shortened: a.Shortened, Ignored: a.Ignored,
+		PromptTokens: a.PromptTokens, ReusedTokens: a.ReusedTokens, Tokens: a.Tokens,
+		Passes: a.Passes, PromptTime: a.PromptTime, DecodeTime: a.DecodeTime,
 		CloudTokens: a.Cloud, Timeouts: a.Timeouts, Asks: r.Asks, Hits: r.Hits,
 		BytesUp: r.BytesUp, BytesDown: r.BytesDown, Hidden: r.Hidden, Exposed: r.Exposed, Err: r.Cause,
 	}

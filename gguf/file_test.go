@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // save writes b to a new file and returns its path.
@@ -24,7 +26,7 @@ func save(t testing.TB, dir, name string, b []byte) string {
 
 func TestOpen(t *testing.T) {
 	b := written(t, func(w *Writer) { everyKind(w); everyType(t, w) })
-	f, err := Open(save(t, t.TempDir(), "model.gguf", b))
+	f, err := Open(save(t, held.TempDir(t), "model.gguf", b))
 	require.NoError(t, err)
 	require.Equal(t, int64(len(b)), f.Size())
 	require.Equal(t, b, rewrite(t, f))
@@ -46,7 +48,7 @@ func TestCloseWhileRead(t *testing.T) {
 		w.Declare("a", F32, 1<<20)
 		require.NoError(t, w.WriteFloats(make([]float32, 1<<20)))
 	})
-	path := save(t, t.TempDir(), "model.gguf", b)
+	path := save(t, held.TempDir(t), "model.gguf", b)
 	for range 30 {
 		f, err := Open(path)
 		require.NoError(t, err)
@@ -86,7 +88,7 @@ func TestCloseWhileRead(t *testing.T) {
 // TestOpenRefuses: what is no file is an error of the operating system, what is no GGUF file a FormatError that names
 // it.
 func TestOpenRefuses(t *testing.T) {
-	dir := t.TempDir()
+	dir := held.TempDir(t)
 	_, err := Open(filepath.Join(dir, "absent.gguf"))
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.ErrorContains(t, err, "absent.gguf")
@@ -118,7 +120,7 @@ func TestFormatErrorMessage(t *testing.T) {
 // splitModel writes a model of n parts with one tensor each, and returns the path of the first. Each part may be
 // edited.
 func splitModel(t *testing.T, n int, edit func(part int, w *Writer) (skip bool)) string {
-	dir := t.TempDir()
+	dir := held.TempDir(t)
 	var first string
 	for i := range n {
 		b := written(t, func(w *Writer) {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // hostile is a file that must be refused, the cause, and the field that the refusal must name.
@@ -289,7 +291,7 @@ func TestHostile(t *testing.T) {
 			}
 			require.Less(t, mem, uint64(64<<10+20*len(h.b)))
 			require.Less(t, took, time.Second)
-			_, err = Open(save(t, t.TempDir(), "hostile.gguf", h.b))
+			_, err = Open(save(t, held.TempDir(t), "hostile.gguf", h.b))
 			require.IsType(t, fe, err)
 			require.ErrorAs(t, err, &fe)
 			require.Contains(t, fe.Path, "hostile.gguf")

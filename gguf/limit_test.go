@@ -12,13 +12,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // sparse makes a file of size bytes that begins with b and holds zeros otherwise, which take no room on the disk.
 func sparse(t *testing.T, b raw, size int64) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "sparse.gguf")
+	path := filepath.Join(held.TempDir(t), "sparse.gguf")
 	require.NoError(t, os.WriteFile(path, b, 0o600))
 	require.NoError(t, os.Truncate(path, size))
 	return path

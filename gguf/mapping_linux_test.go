@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/hugemem"
 )
 
@@ -43,7 +44,7 @@ func largeFile(t *testing.T, pages float64) (path string, content []byte) {
 		require.NoError(t, w.WriteFloats(v))
 	}
 	require.NoError(t, w.Close())
-	path = filepath.Join(t.TempDir(), "large.gguf")
+	path = filepath.Join(held.TempDir(t), "large.gguf")
 	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
 	return path, b.Bytes()
 }
@@ -125,6 +126,8 @@ func TestNothingIsLeft(t *testing.T) {
 		f, err := Open(path)
 		require.NoError(t, err)
 		assert.ErrorIs(t, f.MoveToHugePages(ctx), context.Canceled)
+		_, err = f.Placement()
+		require.NoError(t, err)
 		require.NoError(t, f.Close())
 	}
 	pagesAfter, filesAfter := taken()
@@ -220,7 +223,7 @@ func TestMoveSplit(t *testing.T) {
 	if hugemem.Size() == 0 {
 		t.Skip("this system has no huge pages")
 	}
-	dir := t.TempDir()
+	dir := held.TempDir(t)
 	var first string
 	for part, elems := range []int{1, 3 * hugemem.Size() / 4, 2} {
 		path := save(t, dir, fmt.Sprintf("m-%05d-of-00003.gguf", part+1), written(t, func(w *Writer) {

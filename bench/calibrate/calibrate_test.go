@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -75,6 +78,24 @@ func TestRun(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []int{0, all}, []int{named.Pilots, named.Prompts}, "no pilots where thresholds are named")
 	assert.Equal(t, o.Thresholds, named.Thresholds)
+}
+
+// TestNextThreshold: a token as sure as one threshold says is not asked for there, and is at the next one.
+func TestNextThreshold(t *testing.T) {
+	p, net := demoPair(t)
+	prompts := demoPrompts(t, p.Edge, 20)
+	none := 1e-9
+	alone, err := p.Decode(t.Context(), prompts,
+		router.Options{Policy: router.Learned, Net: net, Threshold: &none}, func() {})
+	require.NoError(t, err)
+	least := float64(slices.Min(confidencesOf(alone)))
+	require.Greater(t, least, none)
+	r, err := Run(t.Context(), Options{Pair: p, Net: net, Prompts: prompts, Budget: 0.5, Confidence: 0.6,
+		Thresholds: []float64{least, math.Nextafter(least, 1)}})
+	require.NoError(t, err)
+	require.Len(t, r.Steps, 2)
+	assert.Zero(t, r.Steps[0].Escalated)
+	assert.NotZero(t, r.Steps[1].Escalated)
 }
 
 // TestBest: of the thresholds that were shown the one with most right answers is chosen, and of equal ones the first;
@@ -181,6 +202,47 @@ func (silent) Ask(context.Context, engine.CloudQuestion) (engine.CloudAnswer, er
 }
 
 func (silent) Session(context.Context) (engine.Cloud, func(), error) { return silent{}, func() {}, nil }
+
+// patient is a large model that fails the test where an answer is not waited for, or where text is sent before it is
+// asked about.
+type patient struct {
+	engine.Cloud
+	far  engine.Far
+	open *atomic.Int32 // sessions
+	t    *testing.T
+}
+
+func (p patient) Session(ctx context.Context) (engine.Cloud, func(), error) {
+	cloud, end, err := p.far.Session(ctx)
+	p.open.Add(1)
+	return patient{cloud, p.far, p.open, p.t}, func() { p.open.Add(-1); end() }, err
+}
+
+func (p patient) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudAnswer, error) {
+	_, limited := ctx.Deadline()
+	assert.False(p.t, limited, "an answer that is late is none, and the router would look cheaper than it is")
+	return p.Cloud.Ask(ctx, q)
+}
+
+func (p patient) Warm(context.Context, []int32) (up, down int, err error) {
+	p.t.Error("text was sent early")
+	return 0, 0, nil
+}
+
+// TestWaits: whatever an answer of the large model takes, it is waited for.
+func TestWaits(t *testing.T) {
+	p, net := demoPair(t)
+	far := patient{far: p.Far, open: new(atomic.Int32), t: t}
+	p.Far = far
+	threshold := 1.
+	decoded, err := p.Decode(t.Context(), demoPrompts(t, p.Edge, 2),
+		router.Options{Policy: router.Learned, Net: net, Threshold: &threshold}, func() {})
+	require.NoError(t, err)
+	for _, d := range decoded {
+		assert.NotZero(t, d.Escalated)
+	}
+	assert.Zero(t, far.open.Load(), "sessions that were not ended")
+}
 
 // unreachable is one that cannot be reached.
 type unreachable struct{}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -228,7 +229,7 @@ func TestSameBytes(t *testing.T) {
 	}
 	for _, parallel := range counts {
 		o.Parallel = parallel
-		dir := t.TempDir()
+		dir := held.TempDir(t)
 		_, err := plan(t, o).Run(t.Context(), dir, nil)
 		require.NoError(t, err)
 		if files := filesOf(t, dir); first == nil {
@@ -252,7 +253,7 @@ func TestSameBytes(t *testing.T) {
 func TestStopped(t *testing.T) {
 	o := demoOptions(t, 7, engine.Options{})
 	o.ShardPrompts, o.Parallel = 2, 1
-	whole := t.TempDir()
+	whole := held.TempDir(t)
 	_, err := plan(t, o).Run(t.Context(), whole, nil)
 	require.NoError(t, err)
 	want := filesOf(t, whole)
@@ -262,7 +263,7 @@ func TestStopped(t *testing.T) {
 		stops = []int{1, 4, 7} // within a shard, between two, and behind all
 	}
 	for _, stop := range stops {
-		dir := t.TempDir()
+		dir := held.TempDir(t)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		_, err := plan(t, o).Run(ctx, dir, func(done, total int) {
 			assert.Equal(t, 7, total)
@@ -304,10 +305,10 @@ func TestKilled(t *testing.T) {
 		})
 		t.Fatal("still alive:", err)
 	}
-	whole := t.TempDir()
+	whole := held.TempDir(t)
 	_, err := plan(t, o).Run(t.Context(), whole, nil)
 	require.NoError(t, err)
-	dir := t.TempDir()
+	dir := held.TempDir(t)
 	for _, at := range []int{1, 3, 6} {
 		c := exec.Command(os.Args[0], "-test.run=^TestKilled$", "-test.timeout=60s")
 		c.Env = append(os.Environ(), "COLLECT_INTO="+dir, fmt.Sprint("COLLECT_KILLED_AT=", at))
@@ -414,7 +415,7 @@ func TestRaw(t *testing.T) {
 func TestFollow(t *testing.T) {
 	racing.Spare(t)
 	o := demoOptions(t, 1, engine.Options{})
-	path := filepath.Join(t.TempDir(), "q.jsonl")
+	path := filepath.Join(held.TempDir(t), "q.jsonl")
 	require.NoError(t, os.WriteFile(path, []byte(`{"question":"One and one?","answer":"2\n#### 2"}`), 0o600))
 	var err error
 	o.Data, err = task.Open(task.GSM8K, task.Options{Data: path})
@@ -454,6 +455,6 @@ func TestFailure(t *testing.T) {
 	o.Reference = Large
 	p := plan(t, o)
 	require.NoError(t, o.Large.Close())
-	_, err := p.Run(t.Context(), t.TempDir(), nil)
+	_, err := p.Run(t.Context(), held.TempDir(t), nil)
 	assert.ErrorIs(t, err, engine.ErrClosed)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
@@ -83,7 +84,7 @@ func plan(t testing.TB, o Options) *Plan {
 
 // gather collects into a folder of its own and opens it.
 func gather(t testing.TB, o Options) (*trace.Set, *Summary) {
-	dir := t.TempDir()
+	dir := held.TempDir(t)
 	sum, err := plan(t, o).Run(t.Context(), dir, nil)
 	require.NoError(t, err)
 	set, err := trace.Open(dir)

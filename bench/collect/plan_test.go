@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -192,7 +193,7 @@ func TestSummary(t *testing.T) {
 	}
 	assert.Equal(t, &want, got)
 	assert.Positive(t, got.Differ)
-	_, err := Summarize(t.TempDir())
+	_, err := Summarize(held.TempDir(t))
 	assert.Error(t, err)
 }
 
@@ -266,7 +267,7 @@ func TestRoutedFailure(t *testing.T) {
 		o.Far = oneCloud{&flaky{fails: 1 << 30}}
 		threshold := 1.0
 		o.Router.Threshold = &threshold
-		_, err := plan(t, o).Run(t.Context(), t.TempDir(), nil)
+		_, err := plan(t, o).Run(t.Context(), held.TempDir(t), nil)
 		assert.ErrorIs(t, err, errFlaky)
 		assert.ErrorContains(t, err, "question 1: ")
 	})

@@ -251,8 +251,10 @@ func TestJoin(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, r.Pairs, 2)
 	assert.Equal(t, []Difference{{"edge_tps", "60", "58"}}, r.Pairs[0].Between)
-	r, err = Within(sweep, Options{By: "mode", Base: "serial"})
+	assert.Equal(t, 0.01, r.Alpha)
+	r, err = Within(sweep, Options{By: "mode", Base: "serial", Alpha: 0.2})
 	require.NoError(t, err)
+	assert.Equal(t, 0.2, r.Alpha)
 	assert.Equal(t, []Difference{{"mode", "serial", "local"}}, r.Pairs[1].Between)
 	assert.Less(t, *r.Pairs[0].Metrics[0].Change, 0.0)
 	for _, c := range []struct {

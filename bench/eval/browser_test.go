@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
@@ -25,12 +26,12 @@ func TestPageInBrowser(t *testing.T) {
 	}
 	set, runs, l := comparedRuns()
 	set.Questions[0].Text = hostile
-	path := filepath.Join(t.TempDir(), "page.html")
+	path := filepath.Join(held.TempDir(t), "page.html")
 	require.NoError(t, os.WriteFile(path, []byte(written(t, set, runs, l)), 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu",
-		"--user-data-dir="+t.TempDir(), "--enable-logging=stderr", "--virtual-time-budget=1000",
+		"--user-data-dir="+held.TempDir(t), "--enable-logging=stderr", "--virtual-time-budget=1000",
 		"--dump-dom", "file://"+path)
 	var complaints strings.Builder
 	c.Stderr = &complaints

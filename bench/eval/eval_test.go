@@ -19,6 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -227,7 +228,7 @@ func TestBudget(t *testing.T) {
 	for _, parallel := range []int{0, 3} {
 		o := demoOptions(t, 40, runs...)
 		o.Parallel = parallel
-		dir := t.TempDir()
+		dir := held.TempDir(t)
 		path := filepath.Join(dir, "answers")
 		settings := Settings{Task: "demo", Runs: Names(runs)}
 		var err error
@@ -318,7 +319,7 @@ func TestRawAndShots(t *testing.T) {
 	assert.Equal(t, want, raw)
 	assert.Less(t, len(raw), len(chat))
 
-	path := filepath.Join(t.TempDir(), "q.jsonl")
+	path := filepath.Join(held.TempDir(t), "q.jsonl")
 	require.NoError(t, os.WriteFile(path, []byte(`{"question":"How many?","answer":"#### 3"}`), 0o600))
 	w.Set, err = task.Open(task.GSM8K, task.Options{Data: path})
 	require.NoError(t, err)
@@ -476,7 +477,7 @@ func logged(t *testing.T, path string) (all []Answer) {
 // TestGoesOn: a file that was cut off anywhere goes on to what one has that was not.
 func TestGoesOn(t *testing.T) {
 	o := demoOptions(t, 4, at(router.Margin, 0.3), at(router.Margin, 0.9), Run{Policy: router.Never})
-	dir := t.TempDir()
+	dir := held.TempDir(t)
 	settings := Settings{Task: "demo", Runs: Names(o.Runs)}
 	whole := filepath.Join(dir, "whole")
 	run := func(path string) {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/filelock"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
@@ -47,7 +48,7 @@ func TestLogRefuses(t *testing.T) {
 		change(`"ms"`, `"secs"`):               "unknown field",
 		strings.Replace(head, `"t"`, `"u"`, 1): `the answers there are of other settings: task (there "u", here "t")`,
 	} {
-		path := filepath.Join(t.TempDir(), "log")
+		path := filepath.Join(held.TempDir(t), "log")
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		_, err := OpenLog(path, Settings{Task: "t", Runs: []string{"never"}}, About{})
 		require.ErrorContains(t, err, want, text)
@@ -61,7 +62,7 @@ func TestLogRefuses(t *testing.T) {
 
 // TestLogTakesUp: what is there is there, and says of itself what the first call said.
 func TestLogTakesUp(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log")
+	path := filepath.Join(held.TempDir(t), "log")
 	require.NoError(t, os.WriteFile(path, []byte(head+good+`{"quest`), 0o600))
 	s := Settings{Task: "t", Runs: []string{"never"}}
 	l, err := OpenLog(path, s, About{Version: "2"})

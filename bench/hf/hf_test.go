@@ -15,6 +15,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // tensor is a tensor of a safetensors file as it is read back.
@@ -89,7 +90,7 @@ func nameOf(t *testing.T, name string) string {
 // made converts a model into a folder of the test.
 func made(t *testing.T, model string) string {
 	t.Helper()
-	folder := filepath.Join(t.TempDir(), "new", "folder")
+	folder := filepath.Join(held.TempDir(t), "new", "folder")
 	require.NoError(t, convert(model, folder))
 	return folder
 }
@@ -130,7 +131,7 @@ func random(t *testing.T, recipe string, tied bool) string {
 	require.NoError(t, err)
 	spec := synth.Tiny(r, 1)
 	spec.Tied = tied
-	path := filepath.Join(t.TempDir(), "random.gguf")
+	path := filepath.Join(held.TempDir(t), "random.gguf")
 	out, err := os.Create(path)
 	require.NoError(t, err)
 	require.NoError(t, spec.Write(out, nil))
@@ -248,7 +249,7 @@ func TestAModelThatCannotBeWrittenIsRefused(t *testing.T) {
 			p := small()
 			c.change(p)
 			model := p.write(t)
-			folder := filepath.Join(t.TempDir(), "folder")
+			folder := filepath.Join(held.TempDir(t), "folder")
 			err := convert(model, folder)
 			require.ErrorContains(t, err, c.want)
 			assert.ErrorContains(t, err, model, "the file is named")
@@ -276,12 +277,12 @@ func TestUsage(t *testing.T) {
 		want string
 	}{
 		{[]string{"-m", model}, 2, "give the model with -m and the folder with -o"},
-		{[]string{"-o", t.TempDir()}, 2, "give the model with -m and the folder with -o"},
-		{[]string{"-m", model, "-o", t.TempDir(), "more"}, 2, "and nothing else"},
+		{[]string{"-o", held.TempDir(t)}, 2, "give the model with -m and the folder with -o"},
+		{[]string{"-m", model, "-o", held.TempDir(t), "more"}, 2, "and nothing else"},
 		{[]string{"-x"}, 2, "-x"},
-		{[]string{"-m", filepath.Join(t.TempDir(), "none.gguf"), "-o", t.TempDir()}, 1, "none.gguf"},
+		{[]string{"-m", filepath.Join(held.TempDir(t), "none.gguf"), "-o", t.TempDir()}, 1, "none.gguf"},
 		{[]string{"-m", model, "-o", model}, 1, "mkdir "},
-		{[]string{"-m", model, "-o", t.TempDir()}, 0, ""},
+		{[]string{"-m", model, "-o", held.TempDir(t)}, 0, ""},
 	} {
 		var stderr strings.Builder
 		assert.Equal(t, c.code, run(c.args, &stderr), c.args)

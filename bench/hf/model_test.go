@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // parts are what a GGUF file is written from, for a test to change.
@@ -71,7 +72,7 @@ func (p parts) write(t *testing.T) string {
 		require.NoError(t, w.WriteFloats(values))
 	}
 	require.NoError(t, w.Close())
-	path := filepath.Join(t.TempDir(), "model.gguf")
+	path := filepath.Join(held.TempDir(t), "model.gguf")
 	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o644))
 	return path
 }

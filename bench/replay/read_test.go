@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/simclock"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
@@ -73,7 +74,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 	}
 	assert.Equal(t, string(unpacked(t, b)), again.String())
-	path := filepath.Join(t.TempDir(), "r.zst")
+	path := filepath.Join(held.TempDir(t), "r.zst")
 	require.NoError(t, os.WriteFile(path, b, 0o600))
 	_, err = ReadFile(path)
 	assert.NoError(t, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
@@ -58,7 +59,7 @@ func startBrowser(t *testing.T) *browser {
 	// The test's own context ends before the browser is asked to close.
 	ctx, kill := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
 	c := exec.CommandContext(ctx, path, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
-		"--user-data-dir="+t.TempDir(), "--remote-debugging-pipe", "about:blank")
+		"--user-data-dir="+held.TempDir(t), "--remote-debugging-pipe", "about:blank")
 	c.ExtraFiles = []*os.File{toBrowser, fromBrowser} // 3 and 4
 	c.Stderr = io.Discard                             // through a pipe: Wait waits for all processes that write to it
 	c.WaitDelay = time.Minute
@@ -189,7 +190,7 @@ func TestPageInBrowser(t *testing.T) {
 		t.Skip("a browser takes its time: not with -short")
 	}
 	b := startBrowser(t)
-	path := filepath.Join(t.TempDir(), "page.html")
+	path := filepath.Join(held.TempDir(t), "page.html")
 	f, err := os.Create(path)
 	require.NoError(t, err)
 	require.NoError(t, sample(t).WriteHTML(f))

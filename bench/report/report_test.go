@@ -18,6 +18,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // written is the page of a report.
@@ -220,7 +221,7 @@ func TestPageIsText(t *testing.T) {
 // TestPictures: each picture is whole and has a file of its own.
 func TestPictures(t *testing.T) {
 	r := sample(t)
-	dir := filepath.Join(t.TempDir(), "new", "figures")
+	dir := filepath.Join(held.TempDir(t), "new", "figures")
 	names, err := r.WriteSVG(dir)
 	require.NoError(t, err)
 	assert.Len(t, names, 1+3*(3+4)+1+1+1,
@@ -235,7 +236,7 @@ func TestPictures(t *testing.T) {
 		assert.ErrorIs(t, err, io.EOF, name)
 		assert.NotContains(t, string(b), "NaN")
 	}
-	file := filepath.Join(t.TempDir(), "file")
+	file := filepath.Join(held.TempDir(t), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	_, err = r.WriteSVG(file)
 	assert.Error(t, err)

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
@@ -29,7 +31,7 @@ func python(t *testing.T) *Python {
 	}
 	p, err := New(t.Context())
 	require.NoError(t, err)
-	p.folder = t.TempDir()
+	p.folder = held.TempDir(t)
 	require.NoError(t, os.Chmod(filepath.Dir(p.folder), 0o755)) // programs may run as another user
 	p.limits = maps.Clone(p.limits)
 	p.limits["RLIMIT_CPU"], p.wall = 1, 15*time.Second
@@ -90,6 +92,28 @@ func TestPrograms(t *testing.T) {
 	assert.True(t, got, "the texts share names, and each begins a file")
 }
 
+// TestPipes: none is left of a program that runs, that is ended, or that cannot start.
+func TestPipes(t *testing.T) {
+	p := python(t)
+	run := func() {
+		_, err := p.Run(t.Context(), []string{"f = lambda: 1"}, tests)
+		require.NoError(t, err)
+	}
+	run()
+	percent := debug.SetGCPercent(-1) // it would close what is forgotten
+	defer debug.SetGCPercent(percent)
+	before := held.Descriptors()
+	run()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	_, err := p.Run(ctx, []string{"while True: pass"}, tests)
+	require.ErrorIs(t, err, context.Canceled)
+	p.path = filepath.Join(p.folder, "none")
+	_, err = p.judge(t.Context(), exec.Command(p.path), nil, "")
+	require.ErrorContains(t, err, "start python3")
+	assert.Equal(t, before, held.Descriptors())
+}
+
 // TestForged: a program that ends before its tests, that says it has passed, or that takes the tests' means away does
 // not pass.
 func TestForged(t *testing.T) {
@@ -124,7 +148,7 @@ func TestForged(t *testing.T) {
 // TestHostile: whatever a program does, it ends within its limits, and nothing of it is left.
 func TestHostile(t *testing.T) {
 	p := python(t)
-	outside := filepath.Join(t.TempDir(), "outside")
+	outside := filepath.Join(held.TempDir(t), "outside")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
@@ -240,7 +264,7 @@ func TestWall(t *testing.T) {
 
 // TestNoPython: without python3 the error says what is needed.
 func TestNoPython(t *testing.T) {
-	dir := t.TempDir()
+	dir := held.TempDir(t)
 	t.Setenv("PATH", dir)
 	_, err := New(t.Context())
 	assert.ErrorContains(t, err, "needs Python 3.8 or later as python3 in PATH")

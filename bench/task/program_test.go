@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // double is a problem with a header and something before it.
@@ -276,7 +278,7 @@ func TestPacked(t *testing.T) {
 	_, err := w.Write([]byte(humanEvalLine("a") + "\n" + humanEvalLine("b")))
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
-	path := filepath.Join(t.TempDir(), "q.jsonl.gz")
+	path := filepath.Join(held.TempDir(t), "q.jsonl.gz")
 	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
 	s, err := Open(HumanEval, Options{Data: path})
 	require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
@@ -23,7 +24,7 @@ const (
 
 // written is a file with such lines.
 func written(t *testing.T, lines ...string) string {
-	path := filepath.Join(t.TempDir(), "q.jsonl")
+	path := filepath.Join(held.TempDir(t), "q.jsonl")
 	require.NoError(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600))
 	return path
 }
@@ -204,7 +205,7 @@ func FuzzRead(f *testing.F) {
 
 // TestFollow: an answer follows a text as those of the worked examples do.
 func TestFollow(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "q.jsonl")
+	path := filepath.Join(held.TempDir(t), "q.jsonl")
 	require.NoError(t, os.WriteFile(path, []byte(`{"question":"One and one?","answer":"2\n#### 2"}`), 0o600))
 	s, err := Open(GSM8K, Options{Data: path, Shots: 1})
 	require.NoError(t, err)

@@ -11,10 +11,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 func TestFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "q.jsonl")
+	path := filepath.Join(held.TempDir(t), "q.jsonl")
 	require.NoError(t, os.WriteFile(path, []byte(
 		`{"question":"How many?","answer":"42","reference":"There are 42.","id":"a"}`+"\n\n"+`{"question":"Why?"}`),
 		0o644))

@@ -195,6 +195,7 @@ func flagTests() map[string]map[string]string {
 			"api-key-file": "TestServeAccess", "open": "TestServeOpen", "cors-origin": "TestServeAccess",
 			"cert": "TestServeTLS", "key": "TestServeTLS", "parallel": "TestServeLimits", "queue": "TestServeLimits",
 			"sessions": "TestServeLimits", "max-body": "TestServeLimits", "max-prompt": "TestServeLimits",
+			"max-stored":      "TestServeLimits",
 			"request-timeout": "TestServeLimits", "reader-timeout": "TestServeLimits", "drain": "TestServeDrain",
 			"cloud": "TestServeCloud", "pin": "TestServeCloud", "token-file": "TestServeCloudRefuses",
 			"no-resume": "TestServeCloud", "policy": "TestServeCloud", "threshold": "TestServeCloud",

@@ -43,10 +43,11 @@ func newServeCommand(a *app) *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{
 		Use:   "serve -m FILE [flags]",
-		Short: "Serve a model over HTTP with OpenAI's API",
-		Long: `Serve a model over HTTP with OpenAI's API: /v1/chat/completions, /v1/completions and /v1/models. Clients
-of that API use the address that is printed to stdout as their base URL, with any API key unless the server has one.
-/health says whether requests are accepted; /metrics has counters for Prometheus. There are no embeddings.
+		Short: "Serve a model over HTTP with OpenAI's and Anthropic's APIs",
+		Long: `Serve a model over HTTP with OpenAI's API (/v1/chat/completions, /v1/completions, /v1/responses and
+/v1/models) and Anthropic's (/v1/messages). OpenAI's clients use the address that is printed to stdout as their base
+URL, Anthropic's the same without /v1, with any API key unless the server has one. /health says whether requests are
+accepted; /metrics has counters for Prometheus. There are no embeddings.
 
 Answers can be streamed, call tools, and be restricted to JSON or to a JSON schema. A parameter that would change the
 answer but is not supported is refused by name. If a request has no seed, one is drawn and reported in the field
@@ -97,7 +98,7 @@ func (f *serveFlags) register(c *cobra.Command) {
 // serveLimits bound what clients may take.
 type serveLimits struct {
 	parallel, queue, sessions int
-	body, prompt              int
+	body, prompt, kept        int
 	request, reader, drain    time.Duration
 }
 
@@ -108,6 +109,8 @@ func (l *serveLimits) register(p *pflag.FlagSet) {
 	p.IntVar(&l.body, "max-body", 4<<20, "maximum size of a request, in `bytes`")
 	p.IntVar(&l.prompt, "max-prompt", 0, "maximum length of a prompt, in `tokens` (default: what fits into the "+
 		"context)")
+	p.IntVar(&l.kept, "max-stored", 64<<20, "maximum size of all stored answers of /v1/responses, in `bytes`; the "+
+		"least recently used are dropped. 0: none are stored")
 	p.DurationVar(&l.request, "request-timeout", 10*time.Minute, "maximum `time` for a request, including waiting")
 	p.DurationVar(&l.reader, "reader-timeout", 10*time.Second, "maximum `time` that a slow reader may keep the model "+
 		"waiting in total, or read nothing")
@@ -120,7 +123,7 @@ func (l *serveLimits) check(given func(string) bool) error {
 		name         string
 		value, least int
 	}{{"parallel", l.parallel, 1}, {"queue", l.queue, 0}, {"sessions", l.sessions, 1}, {"max-body", l.body, 1},
-		{"max-prompt", l.prompt, 1}} {
+		{"max-prompt", l.prompt, 1}, {"max-stored", l.kept, 0}} {
 		if n.value < n.least && given(n.name) {
 			return usagef("--%s %d is too few: it must be at least %d", n.name, n.value, n.least)
 		}
@@ -155,10 +158,13 @@ func (f *serveFlags) options() (o openai.Options, err error) {
 	o = openai.Options{
 		Defaults: openai.Defaults{Temperature: f.temp, Provenance: f.provenance},
 		Parallel: l.parallel, Queue: l.queue, Sessions: l.sessions, MaxBody: int64(l.body), MaxPrompt: l.prompt,
-		Timeout: l.request, Stall: l.reader, Random: rand.Uint64,
+		Kept: l.kept, Timeout: l.request, Stall: l.reader, Random: rand.Uint64,
 	}
 	if l.queue == 0 {
 		o.Queue = -1
+	}
+	if l.kept == 0 {
+		o.Kept = -1
 	}
 	for i, name := range f.names {
 		if strings.TrimSpace(name) == "" {

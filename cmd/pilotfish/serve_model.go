@@ -147,8 +147,8 @@ func servedOptions(o openai.Settings, route *pilotfish.Route) []pilotfish.Option
 // Summary implements [openai.Session].
 func (s *servedSession) Summary() openai.Summary {
 	a := s.s.Stats()
-	return openai.Summary{Text: a.Text, Stop: a.Stop, Shortened: a.Shortened, Reused: a.ReusedTokens, Tokens: a.Tokens,
-		Cloud: a.CloudTokens, Asks: a.Asks}
+	return openai.Summary{Text: a.Text, Stop: a.Stop, Stopped: a.Stopped, Shortened: a.Shortened,
+		Reused: a.ReusedTokens, Tokens: a.Tokens, Cloud: a.CloudTokens, Asks: a.Asks}
 }
 
 // Close implements [openai.Session].

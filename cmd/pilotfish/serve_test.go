@@ -349,6 +349,7 @@ func TestServeRefuses(t *testing.T) {
 		{"--parallel 0", exitUsage, "--parallel 0 is too few"},
 		{"--sessions 2 --parallel 3", exitUsage, "--sessions 2 is too few: each of the 3 answers"},
 		{"--max-body 0", exitUsage, "--max-body"}, {"--max-prompt 0", exitUsage, "--max-prompt"},
+		{"--max-stored -1", exitUsage, "--max-stored"},
 		{"--request-timeout 0s", exitUsage, "--request-timeout"},
 		{"--reader-timeout 0s", exitUsage, "--reader-timeout"},
 		{"--temp 2.1", exitUsage, "--temp 2.1 is out of range"}, {"--log loud", exitUsage, "--log loud"},
@@ -408,14 +409,14 @@ func TestServeLimits(t *testing.T) {
 	var f serveFlags
 	f.register(new(cobra.Command))
 	require.NoError(t, f.set.Parse([]string{"--parallel", "3", "--queue", "0", "--sessions", "5", "--max-body", "1000",
-		"--max-prompt", "7",
+		"--max-prompt", "7", "--max-stored", "0",
 		"--request-timeout", "2s", "--reader-timeout", "3s", "--drain", "4s", "--temp", "0.5", "--provenance"}))
 	o, err := f.options()
 	require.NoError(t, err)
 	o.Random = nil
 	assert.Equal(t, openai.Options{Parallel: 3, Queue: -1, Sessions: 5, MaxBody: 1000, MaxPrompt: 7,
-		Timeout: 2 * time.Second,
-		Stall:   3 * time.Second, Defaults: openai.Defaults{Temperature: 0.5, Provenance: true}}, o)
+		Kept: -1, Timeout: 2 * time.Second,
+		Stall: 3 * time.Second, Defaults: openai.Defaults{Temperature: 0.5, Provenance: true}}, o)
 	assert.Equal(t, 4*time.Second, f.limits.drain)
 
 	s := startServe(t, "-m", m, "--max-prompt", "5", "--provenance", "--temp", "0", "--log", "json", "-c", "100",

@@ -8,11 +8,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // TestLock: one has the lock until it lets go, and then nothing is left of it.
 func TestLock(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a.lock")
+	path := filepath.Join(held.TempDir(t), "a.lock")
 	unlock, err := Lock(path)
 	require.NoError(t, err)
 	_, err = Lock(path)
@@ -28,9 +30,16 @@ func TestLock(t *testing.T) {
 	assert.NotErrorIs(t, err, ErrHeld)
 }
 
+// TestSyncFolder: the folder is not held, and one that is not there is an error.
+func TestSyncFolder(t *testing.T) {
+	dir := held.TempDir(t)
+	require.NoError(t, SyncFolder(filepath.Join(dir, "a")))
+	assert.Error(t, SyncFolder(filepath.Join(dir, "none", "a")))
+}
+
 // TestLockAtOnce: of many that try, never two have it.
 func TestLockAtOnce(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a.lock")
+	path := filepath.Join(held.TempDir(t), "a.lock")
 	var holders, had atomic.Int32
 	var all sync.WaitGroup
 	for range 8 {

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
@@ -30,7 +31,7 @@ func TestOptionsRefused(t *testing.T) {
 		"Patience is negative":                func(o *Options) { o.Patience = -1 },
 		"IdleTimeout is negative":             func(o *Options) { o.IdleTimeout = -1 },
 		"MaxKnown is negative":                func(o *Options) { o.MaxKnown = -1 },
-		"Tickets and TicketFolder: only one ": func(o *Options) { o.Tickets, o.TicketFolder = none{}, t.TempDir() },
+		"Tickets and TicketFolder: only one ": func(o *Options) { o.Tickets, o.TicketFolder = none{}, held.TempDir(t) },
 	} {
 		o := Options{Identity: netproto.Identity{Vocab: 10}, Lazy: true}
 		change(&o)

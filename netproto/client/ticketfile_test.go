@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
@@ -84,7 +85,7 @@ func state(t testing.TB, s *tls.ClientSessionState) string {
 
 // What is put is got, once, whoever asks; other keys have their own.
 func TestTicketFolder(t *testing.T) {
-	dir := ticketFolder(filepath.Join(t.TempDir(), "a", "b"))
+	dir := ticketFolder(filepath.Join(held.TempDir(t), "a", "b"))
 	_, ok := dir.Get("k")
 	assert.False(t, ok, "no folder yet")
 	a, b := realSession(t), realSession(t)
@@ -150,7 +151,7 @@ func TestTicketFolderBroken(t *testing.T) {
 		"of a server":      changed(func(f *ticketFile) { f.state = server }),
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := ticketFolder(t.TempDir())
+			dir := ticketFolder(held.TempDir(t))
 			require.NoError(t, os.WriteFile(dir.file(key), b, 0o600))
 			_, ok := dir.Get("k")
 			assert.False(t, ok)
@@ -159,7 +160,7 @@ func TestTicketFolderBroken(t *testing.T) {
 			assert.Empty(t, left)
 		})
 	}
-	dir := ticketFolder(t.TempDir())
+	dir := ticketFolder(held.TempDir(t))
 	require.NoError(t, os.WriteFile(dir.file(key), good.append(nil), 0o600))
 	_, ok := dir.Get("k")
 	assert.True(t, ok, "and this is one")
@@ -167,7 +168,7 @@ func TestTicketFolderBroken(t *testing.T) {
 	_, ok = dir.Get("k")
 	assert.False(t, ok, "a folder in its place")
 	ticketFolder(filepath.Join(dir.file(key), "x")).Put("k", realSession(t))
-	blocked := filepath.Join(t.TempDir(), "file")
+	blocked := filepath.Join(held.TempDir(t), "file")
 	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
 	ticketFolder(blocked).Put("k", realSession(t)) // nowhere to write: no more than no ticket
 }
@@ -229,7 +230,7 @@ func TestTicketAge(t *testing.T) {
 		_, err := f.session([32]byte{}, made.Add(age))
 		assert.Equal(t, good, err == nil, "after %v: %v", age, err)
 	}
-	dir := ticketFolder(t.TempDir())
+	dir := ticketFolder(held.TempDir(t))
 	path := filepath.Join(string(dir), "a.ticket")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	require.NoError(t, os.Chtimes(path, made, made))
@@ -241,7 +242,7 @@ func TestTicketAge(t *testing.T) {
 
 // A file is kept and read up to its longest, and is a file: nothing that only stands in its place.
 func TestTicketFolderBounds(t *testing.T) {
-	dir := ticketFolder(t.TempDir())
+	dir := ticketFolder(held.TempDir(t))
 	key := sha256.Sum256([]byte("k"))
 	plain := realSession(t)
 	f, err := newTicketFile(key, plain, time.Now())
@@ -262,7 +263,7 @@ func TestTicketFolderBounds(t *testing.T) {
 			assert.Equal(t, state(t, s), state(t, have))
 		}
 	}
-	elsewhere := filepath.Join(t.TempDir(), "file")
+	elsewhere := filepath.Join(held.TempDir(t), "file")
 	require.NoError(t, os.WriteFile(elsewhere, f.append(nil), 0o600))
 	if err := os.Symlink(elsewhere, dir.file(key)); err == nil { // not every system has them
 		_, ok := dir.Get("k")
@@ -301,7 +302,7 @@ func TestPin(t *testing.T) {
 
 // What nobody came back for goes after a week; other files stay.
 func TestTicketFolderSweep(t *testing.T) {
-	dir := ticketFolder(t.TempDir())
+	dir := ticketFolder(held.TempDir(t))
 	old := time.Now().Add(-ticketLasts - time.Hour)
 	for name, when := range map[string]time.Time{
 		"a.ticket": old, "new-1.ticket": old, "b.ticket": time.Now(), "other": old,

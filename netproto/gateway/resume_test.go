@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/stretchr/testify/assert"
@@ -56,7 +57,7 @@ func tickets(t *testing.T, folder string) (all [][]byte) {
 func TestResume(t *testing.T) {
 	up := &fake{}
 	g := start(t, "", gateway.Options{}, up)
-	folder := filepath.Join(t.TempDir(), "new", "tickets")
+	folder := filepath.Join(held.TempDir(t), "new", "tickets")
 	assert.False(t, visit(t, g, folder, nil))
 	first := tickets(t, folder)
 	require.Len(t, first, 1)
@@ -81,7 +82,7 @@ func TestResume(t *testing.T) {
 func TestResumeElsewhere(t *testing.T) {
 	g := start(t, "", gateway.Options{}, &fake{})
 	other := start(t, "", gateway.Options{}, &fake{})
-	folder := t.TempDir()
+	folder := held.TempDir(t)
 	assert.False(t, visit(t, g, folder, nil))
 	kept := tickets(t, folder)
 
@@ -115,7 +116,7 @@ func TestResumeElsewhere(t *testing.T) {
 func TestResumeRestarted(t *testing.T) {
 	opt := gateway.Options{Certificate: keys(t)}
 	g := start(t, "", opt, &fake{})
-	folder := t.TempDir()
+	folder := held.TempDir(t)
 	assert.False(t, visit(t, g, folder, nil))
 	g.stop()
 	g = start(t, g.addr, opt, &fake{})
@@ -126,7 +127,7 @@ func TestResumeRestarted(t *testing.T) {
 // A ticket whose key is not the gateway's costs a few attempts, not sixteen.
 func TestResumeWrongKey(t *testing.T) {
 	g := start(t, "", gateway.Options{}, &fake{})
-	folder := t.TempDir()
+	folder := held.TempDir(t)
 	assert.False(t, visit(t, g, folder, nil))
 	b := tickets(t, folder)[0]
 	at := len("pilotfish ticket 1\n") + 32 + 8

@@ -36,16 +36,16 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	bearer := strings.EqualFold(scheme, "Bearer")
-	if bearer && s.keys.take(strings.TrimSpace(key)) {
+	bearer, other := strings.EqualFold(scheme, "Bearer"), r.Header.Get("X-Api-Key")
+	if bearer && s.keys.take(strings.TrimSpace(key)) || other != "" && s.keys.take(other) {
 		return true
 	}
 	say := "this API key is not the server's: give one that is in its list"
-	if !bearer || key == "" {
-		say = "there is no API key: send it in the header Authorization: Bearer KEY"
+	if other == "" && (!bearer || key == "") {
+		say = "there is no API key: send it in the header Authorization: Bearer KEY, or X-Api-Key: KEY"
 	}
 	w.Header().Set("WWW-Authenticate", "Bearer")
-	send(w, &Error{http.StatusUnauthorized, say, invalidRequest, "", "invalid_api_key"})
+	send(w, r, &Error{http.StatusUnauthorized, say, invalidRequest, "", "invalid_api_key"})
 	return false
 }
 
@@ -59,17 +59,17 @@ func (s *Server) origin(w http.ResponseWriter, r *http.Request) bool {
 	h := w.Header()
 	h.Add("Vary", "Origin")
 	if !slices.Contains(s.o.Origins, from) && !slices.Contains(s.o.Origins, "*") {
-		send(w, &Error{http.StatusForbidden, "web pages of " + shown(from) +
+		send(w, r, &Error{http.StatusForbidden, "web pages of " + shown(from) +
 			" may not ask this server: it allows them with " +
 			"--cors-origin", invalidRequest, "", "origin_not_allowed"})
 		return false
 	}
 	h.Set("Access-Control-Allow-Origin", from)
-	h.Set("Access-Control-Expose-Headers", "X-Request-Id, Retry-After")
+	h.Set("Access-Control-Expose-Headers", "X-Request-Id, Request-Id, Retry-After")
 	if r.Method != http.MethodOptions {
 		return true
 	}
-	h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
+	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS")
 	if want := r.Header.Get("Access-Control-Request-Headers"); want != "" {
 		h.Set("Access-Control-Allow-Headers", want)
 	}

@@ -91,6 +91,7 @@ func (a *answer) stretch(ctx context.Context, s Settings, visit func(Token) bool
 		a.first, a.total.Reused = true, sum.Reused
 	}
 	a.total.Shortened = a.total.Shortened || sum.Shortened
+	a.total.Stopped = sum.Stopped
 	a.total.Tokens += sum.Tokens
 	a.total.Cloud += sum.Cloud
 	a.total.Asks += sum.Asks

@@ -8,9 +8,13 @@ func (s *Server) chat(ctx context.Context, t *reply, body []byte) error {
 	if wrong != nil {
 		return wrong
 	}
+	return s.turn(ctx, t, r, &chatShape{s: s, r: r})
+}
+
+// turn answers a request for a turn of a chat, whatever API it came by.
+func (s *Server) turn(ctx context.Context, t *reply, r *chatRequest, shape shape) error {
 	var schema []byte             // of calls
 	var schemas map[string][]byte // of calls of each tool
-	shape := &chatShape{s: s, r: r}
 	return t.do(ctx, &job{request: &r.request, shape: shape,
 		tools: len(r.tools) > 0 && r.choice.mode != "none",
 		follow: func(ctx context.Context) (err error) {
@@ -18,8 +22,7 @@ func (s *Server) chat(ctx context.Context, t *reply, body []byte) error {
 			return err
 		},
 		prompts: func() ([][]int32, error) {
-			shape.head = s.head("chatcmpl-", "chat.completion", r.model)
-			ids, err := s.model.Chat(r.talk)
+			ids, err := r.prompt(s.model)
 			return [][]int32{ids}, err
 		},
 		plan: func(a *answer) {
@@ -30,6 +33,7 @@ func (s *Server) chat(ctx context.Context, t *reply, body []byte) error {
 
 // chatShape writes turns of a chat.
 type chatShape struct {
+	plainErrors
 	s    *Server
 	r    *chatRequest
 	head head
@@ -74,20 +78,24 @@ type toolCalled struct {
 
 func (c *chatShape) param() string { return "messages" }
 
+func (c *chatShape) start() { c.head = c.s.head("chatcmpl-", "chat.completion", c.r.model) }
+
 func (c *chatShape) all(results []result, u usage) any {
 	o := chatObject{head: c.head, Usage: u, Own: c.r.extension()}
 	for i, r := range results {
-		text := string(r.text)
+		text, tokens := r.text()
 		m := chatMessage{Role: "assistant", Content: &text}
-		for _, call := range r.calls {
-			m.Calls = append(m.Calls, toolCall{ID: c.s.id("call_"), Type: "function",
-				Function: toolCalled{call.name, call.arguments}})
+		for _, p := range r.parts {
+			if p.tool != "" {
+				m.Calls = append(m.Calls, toolCall{ID: c.s.id("call_"), Type: "function",
+					Function: toolCalled{p.tool, string(p.text)}})
+			}
 		}
 		if text == "" && len(m.Calls) > 0 {
 			m.Content = nil
 		}
-		o.Choices = append(o.Choices, chatChoice{i, m, c.s.chatLogProbs(&c.r.request, r.tokens), r.finish,
-			r.own(c.r.originsOf(r.tokens))})
+		o.Choices = append(o.Choices, chatChoice{i, m, c.s.chatLogProbs(&c.r.request, tokens), r.finish,
+			r.own(c.r.originsOf(tokens))})
 	}
 	return o
 }
@@ -161,8 +169,11 @@ func (c *chatShape) last(index int, e ending) []any {
 	return append(c.begin(index), c.chunk(chatDelta{Index: index, Finish: &e.finish, Own: e.own(nil)}))
 }
 
-func (c *chatShape) usage(u usage) any {
-	out := c.chunk()
-	out.Choices, out.Usage = []chatDelta{}, &u
-	return out
+func (c *chatShape) end(u usage) (all []any) {
+	if c.r.usage {
+		out := c.chunk()
+		out.Choices, out.Usage = []chatDelta{}, &u
+		all = append(all, out)
+	}
+	return append(all, streamEnd)
 }

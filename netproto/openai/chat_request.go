@@ -12,7 +12,18 @@ type chatRequest struct {
 	talk   Conversation
 	tools  []tool
 	choice toolChoice
-	single bool // at most one call
+	single bool   // at most one call
+	prefix string // what the answer begins with, which is not told again
+}
+
+// prompt returns the ids that the answer follows.
+func (r *chatRequest) prompt(m Model) ([]int32, error) {
+	ids, err := m.Chat(r.talk)
+	if err != nil || r.prefix == "" {
+		return ids, err
+	}
+	begun, err := m.Tokenize(r.prefix, false)
+	return append(ids, begun...), err
 }
 
 // parseChat reads a request.
@@ -90,12 +101,12 @@ func (f *fields) message(known map[string]bool) (m Message) {
 	}
 	switch m.Role {
 	case "user", "system":
-		m.Content = f.content(true)
+		m.Content = f.content("content", true)
 	case "developer":
-		m.Role, m.Content = "system", f.content(true)
+		m.Role, m.Content = "system", f.content("content", true)
 	case "assistant":
 		m.Calls = f.calls(known)
-		m.Content = f.content(len(m.Calls) == 0)
+		m.Content = f.content("content", len(m.Calls) == 0)
 		f.refuse("audio", "this model hears nothing")
 		f.refuse("function_call", "functions are not supported in this form: give tool_calls")
 	case "tool":
@@ -105,7 +116,7 @@ func (f *fields) message(known map[string]bool) (m Message) {
 		} else if !known[id] && f.err == nil {
 			f.fail("tool_call_id", "no assistant's message before has a call with this id")
 		}
-		m.Content = f.content(true)
+		m.Content = f.content("content", true)
 	default:
 		f.fail("role", "give system, developer, user, assistant or tool")
 	}
@@ -113,11 +124,11 @@ func (f *fields) message(known map[string]bool) (m Message) {
 }
 
 // content reads a text, or a list of texts, which count as one.
-func (f *fields) content(needed bool) string {
-	raw, ok := f.take("content")
+func (f *fields) content(name string, needed bool) string {
+	raw, ok := f.take(name)
 	if !ok {
 		if needed {
-			f.missing("content", "give a text")
+			f.missing(name, "give a text")
 		}
 		return ""
 	}
@@ -127,12 +138,12 @@ func (f *fields) content(needed bool) string {
 	}
 	var parts []json.RawMessage
 	if json.Unmarshal(raw, &parts) != nil {
-		f.fail("content", "give a string, or a list of parts of type text")
+		f.fail(name, "give a string, or a list of parts of type text")
 		return ""
 	}
 	var all strings.Builder
 	for i, part := range parts {
-		o := parseFields(f.element("content", i), part)
+		o := parseFields(f.element(name, i), part)
 		kind, field := "", "text"
 		switch o.text("type", &kind); kind {
 		case "text", "input_text", "output_text":
@@ -210,4 +221,17 @@ func (f *fields) called(c *Call) {
 	if err := o.end(); err != nil {
 		f.fails(err)
 	}
+}
+
+// add puts a turn behind the others. What an assistant says and calls in one go is one turn.
+func (c *Conversation) add(m Message) {
+	if last := len(c.Messages) - 1; last >= 0 && m.Role == "assistant" && c.Messages[last].Role == m.Role {
+		before := &c.Messages[last]
+		if before.Content == "" || m.Content == "" {
+			before.Content += m.Content
+			before.Calls = append(before.Calls, m.Calls...)
+			return
+		}
+	}
+	c.Messages = append(c.Messages, m)
 }

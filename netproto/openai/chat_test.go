@@ -37,6 +37,9 @@ const hello = `"messages":[{"role":"user","content":"hi"}],"seed":7`
 // TestShapes: what clients get, to the letter, at the beginning of virtual time. go test -update writes it anew.
 func TestShapes(t *testing.T) {
 	const tools = `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`
+	const said = `"input":"hi","seed":7`
+	const flat = `"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}]`
+	const input = `"tools":[{"name":"f","input_schema":{"type":"object"}}]`
 	for name, c := range map[string]struct{ path, body string }{
 		"chat.json": {"/v1/chat/completions", `{` + hello + `,"pilotfish":{"provenance":true}}`},
 		"chat-logprobs.json": {"/v1/chat/completions",
@@ -54,16 +57,32 @@ func TestShapes(t *testing.T) {
 			`{"prompt":"a","seed":7,"echo":true,"stream":true,"stream_options":{"include_usage":true},"max_tokens":2}`},
 		"text-logprobs-stream.txt": {"/v1/completions",
 			`{"prompt":[[97],[98]],"seed":7,"stream":true,"logprobs":1,"max_tokens":2}`},
-		"models.json":      {"/v1/models", ""},
-		"model.json":       {"/v1/models/small", ""},
-		"health.json":      {"/health", ""},
-		"no-model.json":    {"/v1/models/big", ""},
-		"embeddings.json":  {"/v1/embeddings", `{"input":"x"}`},
-		"unknown.json":     {"/v1/responses", `{}`},
-		"bad-field.json":   {"/v1/chat/completions", `{` + hello + `,"temperature":3}`},
-		"bad-json.json":    {"/v1/chat/completions", `{"messages":`},
-		"other-model.json": {"/v1/completions", `{"prompt":"x","model":"gpt-9"}`},
-		"too-long.json":    {"/v1/completions", `{"prompt":"` + strings.Repeat("x", 400) + `"}`},
+		"response.json": {"/v1/responses", `{` + said + `,"max_output_tokens":2,"top_logprobs":1,` +
+			`"metadata":{"a":"b"},"pilotfish":{"provenance":true}}`},
+		"response-call.json":       {"/v1/responses", `{` + said + `,` + flat + `}`},
+		"response-stream.txt":      {"/v1/responses", `{` + said + `,"stream":true,"max_output_tokens":3}`},
+		"response-call-stream.txt": {"/v1/responses", `{` + said + `,"stream":true,` + flat + `}`},
+		"response-broken.txt":      {"/v1/responses", `{"input":"break","stream":true}`},
+		"message.json": {"/v1/messages",
+			`{` + hello + `,"max_tokens":2,"system":"s","pilotfish":{"provenance":true}}`},
+		"message-call.json":       {"/v1/messages", `{` + hello + `,` + input + `}`},
+		"message-stream.txt":      {"/v1/messages", `{` + hello + `,"stream":true,"stop_sequences":["x","é"]}`},
+		"message-call-stream.txt": {"/v1/messages", `{` + hello + `,"stream":true,` + input + `}`},
+		"message-broken.txt":      {"/v1/messages", `{"messages":[{"role":"user","content":"break"}],"stream":true}`},
+		"message-bad.json":        {"/v1/messages", `{` + hello + `,"temperature":3}`},
+		"message-model.json":      {"/v1/messages", `{` + hello + `,"model":"big"}`},
+		"message-tokens.json":     {"/v1/messages/count_tokens", `{` + hello + `}`},
+		"response-tokens.json":    {"/v1/responses/input_tokens", `{` + said + `}`},
+		"models.json":             {"/v1/models", ""},
+		"model.json":              {"/v1/models/small", ""},
+		"health.json":             {"/health", ""},
+		"no-model.json":           {"/v1/models/big", ""},
+		"embeddings.json":         {"/v1/embeddings", `{"input":"x"}`},
+		"unknown.json":            {"/v1/audio/speech", `{}`},
+		"bad-field.json":          {"/v1/chat/completions", `{` + hello + `,"temperature":3}`},
+		"bad-json.json":           {"/v1/chat/completions", `{"messages":`},
+		"other-model.json":        {"/v1/completions", `{"prompt":"x","model":"gpt-9"}`},
+		"too-long.json":           {"/v1/completions", `{"prompt":"` + strings.Repeat("x", 400) + `"}`},
 		"bad-schema.json": {"/v1/chat/completions", `{` + hello +
 			`,"response_format":{"type":"json_schema","json_schema":{"schema":{"not":{}}}}}`},
 		"broken-model.json": {"/v1/completions", `{"prompt":"break"}`},
@@ -78,7 +97,7 @@ func TestShapes(t *testing.T) {
 				}
 				return "aCé!"
 			}, fail: func(prompt string) error {
-				if prompt == "break" {
+				if strings.HasPrefix(strings.TrimPrefix(prompt, "user:"), "break") {
 					return errors.New("the file /secret/place is broken")
 				}
 				return nil

@@ -96,15 +96,12 @@ func (s *Server) complete(ctx context.Context, t *reply, body []byte) error {
 	}
 	shape := &textShape{s: s, r: r, at: map[int]int{}}
 	return t.do(ctx, &job{request: &r.request, shape: shape, plan: func(*answer) {},
-		prompts: func() (all [][]int32, err error) {
-			shape.head = s.head("cmpl-", "text_completion", r.model)
-			return shape.prompts()
-		},
-	})
+		prompts: shape.prompts})
 }
 
 // textShape writes completions.
 type textShape struct {
+	plainErrors
 	s     *Server
 	r     *completionRequest
 	head  head
@@ -176,12 +173,15 @@ type textChoice struct {
 
 func (c *textShape) param() string { return "prompt" }
 
+func (c *textShape) start() { c.head = c.s.head("cmpl-", "text_completion", c.r.model) }
+
 func (c *textShape) all(results []result, u usage) any {
 	o := textObject{head: c.head, Usage: &u, Own: c.r.extension()}
 	for i, r := range results {
 		at := 0
-		o.Choices = append(o.Choices, textChoice{c.echo(i) + string(r.text), i,
-			c.s.textLogProbs(&c.r.request, r.tokens, &at), &r.finish, r.own(c.r.originsOf(r.tokens))})
+		text, tokens := r.text()
+		o.Choices = append(o.Choices, textChoice{c.echo(i) + text, i,
+			c.s.textLogProbs(&c.r.request, tokens, &at), &r.finish, r.own(c.r.originsOf(tokens))})
 	}
 	return o
 }
@@ -213,6 +213,9 @@ func (c *textShape) last(index int, e ending) []any {
 	return []any{textObject{head: c.head, Choices: []textChoice{{text, index, nil, &e.finish, e.own(nil)}}}}
 }
 
-func (c *textShape) usage(u usage) any {
-	return textObject{head: c.head, Choices: []textChoice{}, Usage: &u}
+func (c *textShape) end(u usage) (all []any) {
+	if c.r.usage {
+		all = append(all, textObject{head: c.head, Choices: []textChoice{}, Usage: &u})
+	}
+	return append(all, streamEnd)
 }

@@ -68,8 +68,17 @@ func errorOf(err error) *Error {
 		serverError, "", "internal_error"}
 }
 
-// body returns an error as it is sent.
-func (e *Error) body() []byte {
+// body returns an error as it is sent in place of an answer, in the form of the API that the request belongs to. id is
+// the request's.
+func (e *Error) body(r *http.Request, id string) []byte {
+	if ofAnthropic(r) {
+		return encode(e.message(id))
+	}
+	return encode(e.object())
+}
+
+// object returns an error in OpenAI's form.
+func (e *Error) object() map[string]any {
 	type object struct {
 		Message string  `json:"message"`
 		Type    string  `json:"type"`
@@ -83,7 +92,7 @@ func (e *Error) body() []byte {
 	if e.Code != "" {
 		o.Code = &e.Code
 	}
-	return encode(map[string]object{"error": o})
+	return map[string]any{"error": o}
 }
 
 // encode returns v as JSON with the characters as they are. Values are this package's own and always have a form.

@@ -9,7 +9,7 @@ import (
 // Event tells of a request that is over. It holds no text of a user.
 type Event struct {
 	ID       string // of the request
-	Endpoint string // "chat" or "completions"
+	Endpoint string // "chat", "completions", "responses", "input_tokens", "messages" or "count_tokens"
 	Status   int    // of HTTP; 499 where the client has gone before there was one
 	Code     string // of the error; "" where there was none
 	Stream   bool

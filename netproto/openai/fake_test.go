@@ -156,10 +156,10 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o Settings) 
 		same := min(prefix.Len(s.text, prompt), len(prompt)-1)
 		s.sum = Summary{Reused: same}
 		s.text = append([]int32{}, prompt...)
-		stop := StopEnd
+		stop, stopped := StopEnd, ""
 		for _, mark := range o.Stop {
 			if before, _, found := strings.Cut(text, mark); found {
-				text, stop = before, StopString
+				text, stop, stopped = before, StopString, mark
 			}
 		}
 		var held []byte // of a character
@@ -189,6 +189,7 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o Settings) 
 			yield(Token{}, err)
 			return
 		}
+		s.sum.Stopped = stopped
 		s.sum.Stop, s.sum.Shortened = stop, text == "{}" && (o.JSON || o.Schema != nil)
 		if s.m.short != nil {
 			s.sum.Shortened = s.m.short(text)

@@ -113,6 +113,8 @@ const (
 type Summary struct {
 	Text string // all of it, also what has not been part of a token's text
 	Stop string // "" while it runs and after an error
+	// Stopped is the text of [Settings].Stop that ended it, with [StopString].
+	Stopped string
 	// Shortened says that a value was ended by [Settings].Complete: it may lack something, and Stop is why.
 	Shortened bool
 

@@ -25,6 +25,7 @@ type reply struct {
 	begun time.Time
 	whole atomic.Bool // the request has come whole
 	sent  bool        // the status has been sent
+	shape shape       // of the answer, once the request is in order
 }
 
 // posted answers a request that has content.
@@ -34,6 +35,7 @@ func (s *Server) posted(endpoint string, answer func(ctx context.Context, t *rep
 		t := &reply{s: s, w: w, rc: http.NewResponseController(w), r: r, begun: time.Now()}
 		t.e = Event{Endpoint: endpoint, ID: s.id("req_"), Status: http.StatusOK}
 		w.Header().Set("X-Request-Id", t.e.ID)
+		w.Header().Set("Request-Id", t.e.ID) // as Anthropic's clients look for it
 		done, err := s.begin()
 		if err == nil {
 			defer done() // what is told of an error belongs to the request, too
@@ -124,7 +126,11 @@ func (t *reply) fail(err error) {
 	case e.Status == statusGone:
 		_ = t.rc.SetWriteDeadline(time.Unix(1, 0)) // what has not been sent is not worth waiting for
 	case t.sent:
-		_ = t.write(event(e.body()))
+		if t.e.Stream {
+			for _, c := range t.shape.failed(e) {
+				_ = t.write(event(c))
+			}
+		}
 	default:
 		h := t.w.Header()
 		if busy, ok := errors.AsType[*busyError](err); ok {
@@ -132,7 +138,7 @@ func (t *reply) fail(err error) {
 		} else if e.Status == http.StatusServiceUnavailable {
 			h.Set("Retry-After", "1")
 		}
-		_ = t.answer(e.Status, e.body())
+		_ = t.answer(e.Status, e.body(t.r, t.e.ID))
 	}
 }
 
@@ -229,6 +235,8 @@ func (t *reply) do(ctx context.Context, j *job) error {
 	if err := t.prepare(ctx, j); err != nil {
 		return err
 	}
+	t.shape = j.shape
+	t.shape.start()
 	in, err := t.s.gate.enter(ctx)
 	t.e.Queue = time.Since(t.begun)
 	if err != nil {
@@ -266,6 +274,22 @@ func (t *reply) prompts(j *job) (_ [][]int32, err error) {
 		}
 	}
 	return all, nil
+}
+
+// count returns how many tokens the prompt of a request has.
+func (t *reply) count(ctx context.Context, r *chatRequest) (n int, err error) {
+	if err := r.check(t.s); err != nil {
+		return 0, err
+	}
+	in, err := t.s.gate.enter(ctx)
+	t.e.Queue = time.Since(t.begun)
+	if err != nil {
+		return 0, err
+	}
+	defer in.leave()
+	defer caught(&err)
+	ids, err := r.prompt(t.s.model)
+	return len(ids), err
 }
 
 // caught makes an error of a panic: a bug of the model ends the request, not the server, and gives its place back.
@@ -314,7 +338,7 @@ func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32, 
 		text = append(prompt[:len(prompt):len(prompt)], a.ids...)
 		if err == nil {
 			t.e.Finish = why
-			err = finish(index, ending{why, a.total.Shortened})
+			err = finish(index, ending{why, a.total.Stopped, a.total.Shortened})
 		}
 		if err != nil {
 			return err
@@ -329,7 +353,7 @@ func (t *reply) collected(ctx context.Context, j *job, prompts [][]int32, in *pl
 	err := func() error {
 		defer in.leave()
 		return t.generate(ctx, j, prompts,
-			func(i int, p piece) error { all[i].add(p); return nil },
+			func(i int, p piece) error { all[i].take(p); return nil },
 			func(i int, e ending) error { all[i].ending = e; return nil })
 	}()
 	if err != nil {
@@ -338,32 +362,11 @@ func (t *reply) collected(ctx context.Context, j *job, prompts [][]int32, in *pl
 	return t.answer(http.StatusOK, encode(j.shape.all(all, t.usage())))
 }
 
-// result is one whole answer.
-type result struct {
-	text   []byte
-	tokens []Token
-	calls  []callPiece
-	ending
-}
-
 // ending is how an answer ended.
 type ending struct {
 	finish    string // why, as clients are told
+	stopped   string // the stop string that ended it; "" where none did
 	shortened bool   // see [Summary.Shortened]
-}
-
-// add adds a piece.
-func (r *result) add(p piece) {
-	r.text = append(r.text, p.text...)
-	r.tokens = append(r.tokens, p.tokens...)
-	if p.call == nil {
-		return
-	}
-	if p.call.index == len(r.calls) {
-		r.calls = append(r.calls, *p.call)
-	} else {
-		r.calls[p.call.index].arguments += p.call.arguments
-	}
 }
 
 // usage is what a request took.

@@ -38,8 +38,9 @@ type request struct {
 	ignored   []string
 }
 
-// format is what response_format asks for.
+// format is the form that an answer is to have.
 type format struct {
+	at     string // path of the field that asks for it
 	schema []byte
 	strict bool // objects of the schema are closed: see [Settings].Closed
 	json   bool
@@ -71,7 +72,7 @@ func (f *fields) common(r *request, d Defaults) {
 		f.fail("repeat_penalty", "logits cannot be divided by 0: give 1 for no penalty, or more")
 	}
 	f.seed(r)
-	f.stop(s)
+	f.stop("stop", mostStops, s)
 	f.bias(s)
 	f.extension(r)
 	f.foreign()
@@ -106,9 +107,9 @@ func (f *fields) streamOptions(r *request) {
 	}
 }
 
-// stop reads one text or a list of them.
-func (f *fields) stop(s *Settings) {
-	raw, ok := f.take("stop")
+// stop reads one text or a list of at most so many.
+func (f *fields) stop(name string, most int, s *Settings) {
+	raw, ok := f.take(name)
 	if !ok {
 		return
 	}
@@ -116,15 +117,15 @@ func (f *fields) stop(s *Settings) {
 	if json.Unmarshal(raw, &one) == nil {
 		s.Stop = []string{one}
 	} else if json.Unmarshal(raw, &s.Stop) != nil {
-		f.fail("stop", "give a string, or a list of at most %d strings", mostStops)
+		f.fail(name, "give a string, or a list of at most %d strings", most)
 		return
 	}
-	if len(s.Stop) > mostStops {
-		f.fail("stop", "%d strings are too many: give at most %d", len(s.Stop), mostStops)
+	if len(s.Stop) > most {
+		f.fail(name, "%d strings are too many: give at most %d", len(s.Stop), most)
 	}
 	for i, text := range s.Stop {
 		if text == "" {
-			f.fail("stop", "string %d is empty, and would end every answer: leave it out", i)
+			f.fail(name, "string %d is empty, and would end every answer: leave it out", i)
 		}
 	}
 }
@@ -185,20 +186,26 @@ func (f *fields) responseFormat(r *request) {
 		return
 	}
 	o := parseFields(f.path("response_format"), raw)
+	o.format(r, o.jsonSchema)
+	o.refuse("schema", "give type json_schema, and the schema as json_schema.schema")
+	if err := o.end(); err != nil {
+		f.fails(err)
+	}
+}
+
+// format reads the form of an answer. schema reads the fields of the type json_schema.
+func (o *fields) format(r *request, schema func(*format)) {
+	r.format.at = o.at
 	kind := ""
 	o.text("type", &kind)
 	switch kind {
 	case "text":
 	case "json_object":
 		r.format.json = true
-		o.refuse("schema", "this type has none: give type json_schema, and the schema as json_schema.schema")
 	case "json_schema":
-		o.jsonSchema(&r.format)
+		schema(&r.format)
 	default:
 		o.fail("type", "give text, json_object or json_schema")
-	}
-	if err := o.end(); err != nil {
-		f.fails(err)
 	}
 	r.settings.JSON, r.settings.Schema, r.settings.Closed = r.format.json, r.format.schema, r.format.strict
 }
@@ -212,17 +219,20 @@ func (f *fields) jsonSchema(to *format) {
 		return
 	}
 	o := parseFields(f.path("json_schema"), raw)
-	name := ""
-	o.text("name", &name)
-	o.flag("strict", &to.strict)
-	o.harmless("description")
-	schema, ok := o.take("schema")
-	if !ok {
-		o.missing("schema", "give a JSON schema")
-	}
-	to.schema = schema
+	o.schema(to)
 	if err := o.end(); err != nil {
 		f.fails(err)
+	}
+}
+
+// schema reads a schema with its name.
+func (f *fields) schema(to *format) {
+	name, ok := "", false
+	f.text("name", &name)
+	f.flag("strict", &to.strict)
+	f.harmless("description")
+	if to.schema, ok = f.take("schema"); !ok {
+		f.missing("schema", "give a JSON schema")
 	}
 }
 
@@ -264,7 +274,7 @@ func (r *request) possible(ctx context.Context, m Model) error {
 	case err == nil || ctx.Err() != nil:
 		return err
 	case r.format.constrained():
-		return invalid("response_format", "response_format: %v", err)
+		return invalid(r.format.at, "%s: %v", r.format.at, err)
 	}
 	return invalid("", "%v", err)
 }

@@ -225,13 +225,33 @@ func FuzzRequests(f *testing.F) {
 		`{"messages":[{"role":"assistant","tool_calls":[{"id":"","function":{"name":"f","arguments":"{}"}}]}],` +
 			`"tools":[{"type":"function","function":{"name":"f"}}],` +
 			`"tool_choice":{"type":"function","function":{"name":"f"}}}`,
-		`{"response_format":{"type":"json_schema","json_schema":{"schema":{}}},"logit_bias":{"1":2}}`} {
+		`{"response_format":{"type":"json_schema","json_schema":{"schema":{}}},"logit_bias":{"1":2}}`,
+		`{"input":[{"type":"reasoning"}]}`, `{"input":[{"role":"user","content":"x"},{"type":"function_call",` +
+			`"call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"r"}],` +
+			`"tools":[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"}]}],"text":{}}`,
+		`{"messages":[{"role":"assistant","content":[{"type":"thinking"}]}]}`,
+		`{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"text","text":"y"},` +
+			`{"type":"tool_use","id":"c","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result",` +
+			`"tool_use_id":"c","content":"r"}]}],"system":[{"type":"text","text":"s"}],` +
+			`"thinking":{"type":"adaptive"},"tools":[{"name":"f","input_schema":{}}],` +
+			`"tool_choice":{"type":"tool","name":"f"}}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if r, err := parseChat(b, Defaults{}); err == nil {
 			require.NotEmpty(t, r.talk.Messages)
 			require.LessOrEqual(t, len(r.settings.Stop), mostStops)
+		} else {
+			require.NotEmpty(t, err.Message)
+		}
+		if r, err := parseMessages(b, Defaults{}); err == nil {
+			require.NotZero(t, len(r.talk.Messages))
+		} else {
+			require.NotEmpty(t, err.Message)
+		}
+		if r, err := parseResponse(b, Defaults{}, newArchive(1)); err == nil {
+			require.NotZero(t, len(r.talk.Messages))
+			encode(r.echo)
 		} else {
 			require.NotEmpty(t, err.Message)
 		}

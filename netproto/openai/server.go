@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +34,7 @@ type Options struct {
 	Sessions  int
 	MaxBody   int64         // bytes of a request; 0 means 4 MiB
 	MaxPrompt int           // tokens of a prompt; 0 means what the context holds
+	Kept      int           // bytes of answers of /v1/responses that are kept; 0 means 64 MiB, negative none
 	Read      time.Duration // for a client to send its request; 0 means 30 s
 	Timeout   time.Duration // of a request, from when it was read; 0 means 10 minutes
 	Stall     time.Duration // that a reader may keep an answer waiting, in all; 0 means 10 s
@@ -49,6 +52,7 @@ func (o Options) withDefaults() Options {
 	o.Parallel, o.Queue = cmp.Or(o.Parallel, 4), max(cmp.Or(o.Queue, 64), 0)
 	o.Sessions = max(cmp.Or(o.Sessions, 2*o.Parallel), o.Parallel)
 	o.MaxBody = cmp.Or(o.MaxBody, 4<<20)
+	o.Kept = max(cmp.Or(o.Kept, 64<<20), 0)
 	o.Read, o.Timeout = cmp.Or(o.Read, 30*time.Second), cmp.Or(o.Timeout, 10*time.Minute)
 	o.Stall, o.KeepAlive = cmp.Or(o.Stall, 10*time.Second), cmp.Or(o.KeepAlive, 15*time.Second)
 	if o.Events == nil {
@@ -65,6 +69,7 @@ type Server struct {
 	gate      *gate
 	preparing *preparing
 	pool      *pool
+	kept      *archive
 	mux       *http.ServeMux
 	begun     time.Time
 	finger    string
@@ -83,7 +88,8 @@ func New(m Model, o Options) *Server {
 	s := &Server{o: o, model: m, keys: newKeys(o.Keys),
 		gate:      newGate(o.Parallel, o.Queue, max(o.Sessions-o.Parallel, 1)),
 		preparing: newPreparing(o.Parallel + o.Queue),
-		pool:      &pool{model: m, most: o.Sessions}, mux: http.NewServeMux(), begun: time.Now(), finger: o.Fingerprint}
+		pool:      &pool{model: m, most: o.Sessions}, kept: newArchive(o.Kept), mux: http.NewServeMux(),
+		begun: time.Now(), finger: o.Fingerprint}
 	s.closing, s.end = context.WithCancelCause(context.Background())
 	s.routes()
 	return s
@@ -96,6 +102,11 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("/v1/models/{id...}", s.only("GET", s.oneModel))
 	s.mux.HandleFunc("/v1/chat/completions", s.only("POST", s.posted("chat", s.chat)))
 	s.mux.HandleFunc("/v1/completions", s.only("POST", s.posted("completions", s.complete)))
+	s.mux.HandleFunc("/v1/responses", s.only("POST", s.posted("responses", s.respond)))
+	s.mux.HandleFunc("/v1/responses/input_tokens", s.only("POST", s.posted("input_tokens", s.countInput)))
+	s.mux.HandleFunc("/v1/responses/{id}", s.only("GET, DELETE", s.oneResponse))
+	s.mux.HandleFunc("/v1/messages", s.only("POST", s.posted("messages", s.messages)))
+	s.mux.HandleFunc("/v1/messages/count_tokens", s.only("POST", s.posted("count_tokens", s.countMessages)))
 	s.mux.HandleFunc("/v1/embeddings", s.only("POST", s.embeddings))
 	if s.o.Metrics != nil {
 		s.mux.HandleFunc("/metrics", s.only("GET", s.o.Metrics.ServeHTTP))
@@ -105,8 +116,10 @@ func (s *Server) routes() {
 
 // nowhere answers requests for what there is not.
 func (s *Server) nowhere(w http.ResponseWriter, r *http.Request) {
-	send(w, &Error{http.StatusNotFound, "there is nothing at " + shown(r.URL.Path) +
-		": the API is at /v1/chat/completions, /v1/completions and /v1/models", invalidRequest, "", "unknown_url"})
+	send(w, r, &Error{http.StatusNotFound, "there is nothing at " + shown(r.URL.Path) +
+		": the API is at /v1/chat/completions, /v1/completions, /v1/responses, " +
+		"/v1/messages and /v1/models",
+		invalidRequest, "", "unknown_url"})
 }
 
 // ServeHTTP implements [http.Handler].
@@ -124,13 +137,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// only refuses other methods. Whatever can be read can be asked for without its content.
-func (s *Server) only(method string, then http.HandlerFunc) http.HandlerFunc {
+// only refuses methods other than those of a list. Whatever can be read can be asked for without its content.
+func (s *Server) only(methods string, then http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != method && !(method == "GET" && r.Method == "HEAD") {
-			w.Header().Set("Allow", method)
-			send(w, &Error{http.StatusMethodNotAllowed, fmt.Sprintf("%s takes %s, not %s", shown(r.URL.Path), method,
-				shown(r.Method)), invalidRequest, "", "method_not_allowed"})
+		method := r.Method
+		if method == "HEAD" {
+			method = "GET"
+		}
+		if !slices.Contains(strings.Split(methods, ", "), method) {
+			w.Header().Set("Allow", methods)
+			send(w, r, &Error{http.StatusMethodNotAllowed, fmt.Sprintf("%s takes %s, not %s", shown(r.URL.Path),
+				methods, shown(r.Method)), invalidRequest, "", "method_not_allowed"})
 			return
 		}
 		then(w, r)
@@ -219,16 +236,20 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	}))
 }
 
-// modelObject is a name of the model as it is listed.
+// modelObject is a name of the model as it is listed, for OpenAI's clients and for Anthropic's.
 type modelObject struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Created int64  `json:"created"`
-	OwnedBy string `json:"owned_by"`
+	ID      string    `json:"id"`
+	Object  string    `json:"object"`
+	Created int64     `json:"created"`
+	OwnedBy string    `json:"owned_by"`
+	Type    string    `json:"type"`
+	Name    string    `json:"display_name"`
+	Since   time.Time `json:"created_at"`
 }
 
 func (s *Server) modelObject(name string) modelObject {
-	return modelObject{name, "model", s.begun.Unix(), extensionName}
+	return modelObject{name, "model", s.begun.Unix(), extensionName, "model", name,
+		s.begun.UTC().Truncate(time.Second)}
 }
 
 func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
@@ -236,7 +257,8 @@ func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
 	for _, name := range s.o.Names {
 		all = append(all, s.modelObject(name))
 	}
-	write(w, http.StatusOK, encode(map[string]any{"object": "list", "data": all}))
+	write(w, http.StatusOK, encode(map[string]any{"object": "list", "data": all, "has_more": false,
+		"first_id": s.o.Names[0], "last_id": s.o.Names[len(all)-1]}))
 }
 
 func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
@@ -246,7 +268,7 @@ func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !s.named(name) {
-		send(w, s.unknownModel(name))
+		send(w, r, s.unknownModel(name))
 		return
 	}
 	write(w, http.StatusOK, encode(s.modelObject(name)))
@@ -254,22 +276,17 @@ func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
 
 // named reports whether the model goes by a name.
 func (s *Server) named(name string) bool {
-	for _, n := range s.o.Names {
-		if n == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s.o.Names, name)
 }
 
-func (s *Server) embeddings(w http.ResponseWriter, _ *http.Request) {
-	send(w, &Error{http.StatusNotFound, "this server makes no embeddings: its model generates text. Use " +
+func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
+	send(w, r, &Error{http.StatusNotFound, "this server makes no embeddings: its model generates text. Use " +
 		"/v1/chat/completions, or a server with a model for embeddings", invalidRequest, "", "unsupported_endpoint"})
 }
 
 // send answers with an error.
-func send(w http.ResponseWriter, e *Error) {
-	write(w, e.Status, e.body())
+func send(w http.ResponseWriter, r *http.Request, e *Error) {
+	write(w, e.Status, e.body(r, w.Header().Get("X-Request-Id")))
 }
 
 // write answers with JSON.

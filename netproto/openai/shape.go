@@ -10,11 +10,18 @@ import (
 // shape is how answers are written.
 type shape interface {
 	param() string                     // what the prompt is called
+	start()                            // called first: the request is in order
 	all(results []result, u usage) any // everything at once
 	chunks(index int, p piece) []any   // what is new of an answer
 	last(index int, e ending) []any
-	usage(u usage) any // the chunk behind all answers
+	end(u usage) []any     // behind all answers
+	failed(e *Error) []any // in place of what is still to come of a stream
 }
+
+// plainErrors tells of errors in streams as it does elsewhere.
+type plainErrors struct{}
+
+func (plainErrors) failed(e *Error) []any { return []any{e.object()} }
 
 // head is what every object of an answer begins with.
 type head struct {

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 )
@@ -41,8 +42,25 @@ func (b *stream) push(ctx context.Context, chunk []byte) error {
 	}
 }
 
-// event is JSON as an event of a stream.
-func event(data []byte) []byte { return append(append([]byte("data: "), data...), "\n\n"...) }
+// named is an object of a stream whose event has the name of its type.
+type named map[string]any
+
+// streamEnd ends streams whose events have no names.
+const streamEnd = "[DONE]"
+
+// event is an object as an event of a stream.
+func event(v any) []byte {
+	var b []byte
+	switch v := v.(type) {
+	case string:
+		b = append(b, "data: "+v...)
+	case named:
+		b = fmt.Appendf(b, "event: %s\ndata: %s", v["type"], encode(v))
+	default:
+		b = append(append(b, "data: "...), encode(v)...)
+	}
+	return append(b, "\n\n"...)
+}
 
 // streamed answers piece by piece. Once all of it is generated its place is free, however slow the reader is.
 func (t *reply) streamed(ctx context.Context, j *job, prompts [][]int32, in *place) error {
@@ -66,18 +84,18 @@ func (t *reply) streamed(ctx context.Context, j *job, prompts [][]int32, in *pla
 	if err := <-failed; err != nil {
 		return err
 	}
-	if j.usage {
-		if err := t.write(event(encode(j.shape.usage(t.usage())))); err != nil {
+	for _, c := range j.shape.end(t.usage()) {
+		if err := t.write(event(c)); err != nil {
 			return err
 		}
 	}
-	return t.write(event([]byte("[DONE]")))
+	return nil
 }
 
 // pushAll adds chunks.
 func (b *stream) pushAll(ctx context.Context, chunks []any) error {
 	for _, c := range chunks {
-		if err := b.push(ctx, event(encode(c))); err != nil {
+		if err := b.push(ctx, event(c)); err != nil {
 			return err
 		}
 	}

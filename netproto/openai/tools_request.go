@@ -16,6 +16,8 @@ type tool struct {
 	name       string
 	parameters json.RawMessage // JSON schema
 	strict     bool
+	definition json.RawMessage // as the model is told of it
+	namespace  string          // that the request has it in; "" for none
 }
 
 // toolChoice says which calls an answer may have.
@@ -29,7 +31,7 @@ var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
 // tools reads the functions that may be called.
 func (f *fields) tools(r *chatRequest) {
-	all, given := f.list("tools", mostTools)
+	all, _ := f.list("tools", mostTools)
 	for i, raw := range all {
 		all[i] = without(raw, ignoredInTools)
 		o := parseFields(f.element("tools", i), all[i])
@@ -38,26 +40,43 @@ func (f *fields) tools(r *chatRequest) {
 			f.fails(err)
 			return
 		}
-		for _, other := range r.tools {
-			if other.name == t.name {
-				f.fail("tools", "two functions are called %s", t.name)
-			}
-		}
-		r.tools = append(r.tools, t)
+		t.definition = all[i]
+		f.offer(r, t)
 	}
+	f.choose(r, f.toolChoice)
+}
+
+// offer adds a function that may be called.
+func (f *fields) offer(r *chatRequest, t tool) {
+	if r.offers(t.name) {
+		f.fail("tools", "two functions are called %s", t.name)
+	}
+	r.tools = append(r.tools, t)
+}
+
+// offers reports whether there is a function of this name.
+func (r *chatRequest) offers(name string) bool {
+	return slices.ContainsFunc(r.tools, func(t tool) bool { return t.name == name })
+}
+
+// choose reads which functions are to be called, and tells the model of them.
+func (f *fields) choose(r *chatRequest, choice func(*chatRequest)) {
 	r.choice = toolChoice{mode: "none"}
-	if given && len(all) > 0 {
+	if len(r.tools) > 0 {
 		r.choice.mode = "auto"
 	}
-	f.toolChoice(r)
-	parallel := true
+	choice(r)
+	parallel := !r.single
 	f.flag("parallel_tool_calls", &parallel)
 	r.single = !parallel
 	if r.choice.mode != "none" {
-		r.talk.Tools = all
+		for _, t := range r.tools {
+			r.talk.Tools = append(r.talk.Tools, t.definition)
+		}
 	}
-	if r.choice.mode == "required" && r.format.constrained() {
-		f.fail("response_format", "an answer that must be a call has no format of its own: leave it out")
+	if r.choice.mode == "required" && r.format.constrained() && f.err == nil {
+		f.err = invalid(r.format.at, "%s: an answer that must be a call has no format of its own: leave it out",
+			r.format.at)
 	}
 }
 
@@ -75,24 +94,44 @@ func (f *fields) tool() (t tool) {
 		return t
 	}
 	o := parseFields(f.path("function"), raw)
-	if !o.text("name", &t.name) {
-		o.missing("name", "give the name of the function")
-	} else if !toolName.MatchString(t.name) {
-		o.fail("name", "give 1 to 64 letters, digits, and _ - .")
-	}
-	description := ""
-	o.text("description", &description)
-	o.flag("strict", &t.strict)
-	if t.parameters, ok = o.take("parameters"); ok && !isObject(t.parameters) {
-		o.fail("parameters", "give a JSON schema of an object")
-	}
-	if !describes(t.parameters) {
-		t.parameters = json.RawMessage(noParameters)
-	}
+	o.function(&t, "parameters")
 	if err := o.end(); err != nil {
 		f.fails(err)
 	}
 	return t
+}
+
+// definition is that of a function, as the model was trained to read it.
+type definition struct {
+	Type     string  `json:"type"`
+	Function defined `json:"function"`
+}
+
+type defined struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters,omitempty"`
+}
+
+// function reads the definition of a function, of which a field is the JSON schema of its parameters.
+func (f *fields) function(t *tool, parameters string) {
+	if !f.text("name", &t.name) {
+		f.missing("name", "give the name of the function")
+	} else if !toolName.MatchString(t.name) {
+		f.fail("name", "give 1 to 64 letters, digits, and _ - .")
+	}
+	description, ok := "", false
+	f.text("description", &description)
+	f.flag("strict", &t.strict)
+	if t.parameters, ok = f.take(parameters); ok && !isObject(t.parameters) {
+		f.fail(parameters, "give a JSON schema of an object")
+	}
+	if f.err == nil {
+		t.definition = encode(definition{"function", defined{t.name, description, t.parameters}})
+	}
+	if !describes(t.parameters) {
+		t.parameters = json.RawMessage(noParameters)
+	}
 }
 
 // describes reports whether the JSON schema of parameters says anything of them. One that only says that there is an
@@ -154,30 +193,33 @@ func (f *fields) namedChoice(r *chatRequest, raw json.RawMessage) {
 		return
 	}
 	o := parseFields(f.path("tool_choice"), raw)
-	kind, name := "", ""
+	kind := ""
 	o.text("type", &kind)
 	if kind != "function" {
 		o.all = nil
 		o.fail("type", "give function: no other choice is known")
 	}
-	const form = `give the function's name: {"type": "function", "function": {"name": …}}`
 	if raw, ok := o.take("function"); !ok {
-		o.missing("function", form)
+		o.missing("function", `give the function's name: {"type": "function", "function": {"name": …}}`)
 	} else {
 		in := parseFields(o.path("function"), raw)
-		if !in.text("name", &name) {
-			in.missing("name", form)
-		}
+		in.chosen(r)
 		if err := in.end(); err != nil {
 			o.fails(err)
 		}
 	}
-	r.choice = toolChoice{"required", name}
-	if !slices.ContainsFunc(r.tools, func(t tool) bool { return t.name == name }) {
-		o.fail("function.name", "no tool has this name")
-	}
 	if err := o.end(); err != nil {
 		f.fails(err)
+	}
+}
+
+// chosen reads the name of the one function that is to be called.
+func (f *fields) chosen(r *chatRequest) {
+	r.choice.mode = "required"
+	if !f.text("name", &r.choice.name) {
+		f.missing("name", "give the function's name")
+	} else if !r.offers(r.choice.name) {
+		f.fail("name", "no tool has this name")
 	}
 }
 

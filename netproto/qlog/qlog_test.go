@@ -24,6 +24,8 @@ import (
 	"github.com/quic-go/quic-go/qlogwriter"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // talk connects two sides that log to folders, which may be nil, and sends a text each way.
@@ -73,7 +75,7 @@ func talk(t *testing.T, client, server *Folder, text string) {
 // Each side of a connection has a file of its own that is whole after Close; what streams carried is not in it, nor a
 // token that gives power over the connection.
 func TestFiles(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "made", "here")
+	folder := filepath.Join(held.TempDir(t), "made", "here")
 	f, err := Open(folder)
 	require.NoError(t, err)
 	const text = "what a user says"
@@ -162,7 +164,7 @@ func (c *closing) Close() error { close(c.done); return nil }
 
 // No file is overwritten: a name that is taken gets a number.
 func TestNeverOverwrites(t *testing.T) {
-	folder := t.TempDir()
+	folder := held.TempDir(t)
 	id := quic.ConnectionIDFromBytes([]byte{1, 2, 3, 4})
 	path := filepath.Join(folder, "01020304_client.sqlog")
 	require.NoError(t, os.WriteFile(path, []byte("mine"), 0o600))
@@ -189,12 +191,12 @@ func TestNeverOverwrites(t *testing.T) {
 
 // Where nothing can be written the connection goes on, and Close says why.
 func TestErrors(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
+	file := filepath.Join(held.TempDir(t), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	_, err := Open(file)
 	assert.Error(t, err)
 
-	folder := filepath.Join(t.TempDir(), "gone")
+	folder := filepath.Join(held.TempDir(t), "gone")
 	f, err := Open(folder)
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(folder))
@@ -208,7 +210,7 @@ func TestErrors(t *testing.T) {
 	assert.Nil(t, none.Tracer())
 	assert.NoError(t, none.Close())
 
-	to, err := os.Create(filepath.Join(t.TempDir(), "full"))
+	to, err := os.Create(filepath.Join(held.TempDir(t), "full"))
 	require.NoError(t, err)
 	require.NoError(t, to.Close()) // writing to it fails from now on
 	f = &Folder{}

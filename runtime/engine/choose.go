@@ -326,6 +326,7 @@ type stopper struct {
 	stops   []string
 	pending []Token
 	text    string // of pending
+	found   string // the one that is there
 }
 
 // push takes a token and returns those that can be shown; stop: a stop string is there, and nothing follows.
@@ -338,7 +339,7 @@ func (s *stopper) push(t Token) (shown []Token, stop bool) {
 	for _, stop := range s.stops {
 		if i := strings.Index(s.text, stop); i >= 0 &&
 			(at < 0 || i+len(stop) < end || i+len(stop) == end && i < at) {
-			at, end = i, i+len(stop)
+			at, end, s.found = i, i+len(stop), stop
 		}
 	}
 	if at >= 0 {

@@ -92,7 +92,7 @@ func (n *narration) show(tokens []Token) bool {
 // ended.
 func (n *narration) end(stop string, well bool) {
 	if n.s.summary.Stop = stop; n.stopped {
-		n.s.summary.Stop = StopString
+		n.s.summary.Stop, n.s.summary.Stopped = StopString, n.stop.found
 	} else {
 		if well && n.more {
 			n.show(n.stop.pending)

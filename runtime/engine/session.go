@@ -72,6 +72,7 @@ const (
 type Summary struct {
 	Text         string        // all text, also what an incomplete character at the end left
 	Stop         string        // why it ended: see [StopEnd]; "" while it runs and after an error
+	Stopped      string        // with [StopString]: the stop string that ended it
 	Shortened    bool          // a value was ended by [Request.Complete]: it may lack something, and Stop is why
 	Ignored      []string      // paths of keywords of [Request.Schema] that have no effect; at most 100
 	PromptTokens int           // tokens of the prompt

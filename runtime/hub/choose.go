@@ -95,37 +95,45 @@ func quantOf(name string) string {
 
 // named returns the wanted files with what the listing says about them.
 func named(r Ref, listed, wanted []remote) ([]remote, error) {
+	files := byName(listed)
 	for i, w := range wanted {
-		at := slices.IndexFunc(listed, func(l remote) bool { return l.name == w.name })
-		if at < 0 {
+		l, ok := files[w.name]
+		if !ok {
 			return nil, choiceError(r, "there is no file "+quote.Text(w.name), models(listed))
 		}
-		wanted[i] = listed[at]
+		wanted[i] = l
 	}
 	return wanted, nil
+}
+
+// byName maps the names of files to them.
+func byName(listed []remote) map[string]remote {
+	files := make(map[string]remote, len(listed))
+	for _, l := range listed {
+		files[l.name] = l
+	}
+	return files
 }
 
 // models groups a listing by model, in the order of names: a plain file alone, a split one with all its parts. Files
 // that are no language model, and splits with a part missing, are left out.
 func models(listed []remote) [][]remote {
-	byName := make(map[string]remote, len(listed))
-	for _, l := range listed {
-		byName[l.name] = l
+	files, here := byName(listed), map[split]int{}
+	for name := range files {
+		here[splitOf(name)]++
 	}
 	var found [][]remote
-	for _, l := range listed {
-		parts := partNames(l.name)
-		if parts[0].name != l.name || !isGGUF(l.name) ||
-			strings.HasPrefix(strings.ToLower(path.Base(l.name)), "mmproj") {
+	for name, l := range files {
+		s := splitOf(name)
+		if s.count > 1 && (here[s] < s.count || name != s.part(1)) || !isGGUF(name) ||
+			strings.HasPrefix(strings.ToLower(path.Base(name)), "mmproj") {
 			continue
 		}
-		complete := true
-		for i, p := range parts {
-			parts[i], complete = byName[p.name], complete && byName[p.name].name != ""
+		parts := []remote{l}
+		for i := 2; i <= s.count; i++ {
+			parts = append(parts, files[s.part(i)])
 		}
-		if complete {
-			found = append(found, parts)
-		}
+		found = append(found, parts)
 	}
 	slices.SortFunc(found, func(a, b []remote) int { return strings.Compare(a[0].name, b[0].name) })
 	return found
@@ -153,23 +161,48 @@ func isWord(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z'
 }
 
-// splitName matches the names of split files: BASE-00001-of-00003.gguf.
+// split is what all names of a split file have in common: BASE-00001-of-00003.gguf. Of a file of its own, count is 1
+// and base its name.
+type split struct {
+	base, end string
+	count     int
+}
+
+// splitName matches the names of split files.
 var splitName = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})(\.[gG][gG][uU][fF])$`)
+
+// mostParts is more than any split model has. A name that tells of more is that of a file of its own.
+const mostParts = 1 << 12
+
+// splitOf returns the split that a name belongs to.
+func splitOf(name string) split {
+	m := splitName.FindStringSubmatch(name)
+	if m == nil {
+		return split{base: name, count: 1}
+	}
+	i, _ := strconv.Atoi(m[2]) // five digits
+	n, _ := strconv.Atoi(m[3])
+	if i < 1 || i > n || n < 2 || n > mostParts {
+		return split{base: name, count: 1}
+	}
+	return split{m[1], m[4], n}
+}
+
+// part is the name of the i-th part, from 1 on.
+func (s split) part(i int) string {
+	if s.count == 1 {
+		return s.base
+	}
+	return fmt.Sprintf("%s-%05d-of-%05d%s", s.base, i, s.count, s.end)
+}
 
 // partNames returns the names of all parts of a split file, given any of them, or the name alone, with nothing else
 // known.
 func partNames(name string) []remote {
-	m := splitName.FindStringSubmatch(name)
-	if m == nil {
-		return []remote{{name: name, size: -1}}
-	}
-	n, err := strconv.Atoi(m[3])
-	if i, e := strconv.Atoi(m[2]); err != nil || e != nil || i < 1 || i > n {
-		return []remote{{name: name, size: -1}}
-	}
-	parts := make([]remote, n)
+	s := splitOf(name)
+	parts := make([]remote, s.count)
 	for i := range parts {
-		parts[i] = remote{name: fmt.Sprintf("%s-%05d-of-%s%s", m[1], i+1, m[3], m[4]), size: -1}
+		parts[i] = remote{name: s.part(i + 1), size: -1}
 	}
 	return parts
 }

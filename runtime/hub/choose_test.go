@@ -1,11 +1,31 @@
 package hub
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
+
+// Names that tell of many parts cost no more than others: of 300 such files none is whole. More parts than any model
+// has are none.
+func TestManyParts(t *testing.T) {
+	var listed []remote
+	for i := range 300 {
+		listed = append(listed, remote{name: fmt.Sprintf("m%d-00001-of-04096.gguf", i)},
+			remote{name: fmt.Sprintf("n%d-00001-of-99999.gguf", i)})
+	}
+	allocated := testing.AllocsPerRun(1, func() {
+		for _, m := range models(listed) {
+			assert.Len(t, m, 1)
+			assert.Equal(t, "n", m[0].name[:1])
+		}
+	})
+	assert.Less(t, allocated, 20_000., "one name for each part would be 30 million")
+	assert.Len(t, models(listed), 300)
+	assert.Equal(t, []remote{{name: "m-00001-of-99999.gguf", size: -1}}, partNames("m-00001-of-99999.gguf"))
+}
 
 func TestChoose(t *testing.T) {
 	for _, c := range []struct {

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // fakeHub is a hub with one repository, o/n, whose faults can be set.
@@ -204,7 +206,49 @@ func (h *fakeHub) serve(t *testing.T) Options {
 	t.Cleanup(s.Close)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	return Options{Dir: t.TempDir(), Endpoint: s.URL, Attempts: 1, Transport: transport}
+	return Options{Dir: held.TempDir(t), Endpoint: s.URL, Attempts: 1, Transport: returned(t, transport)}
+}
+
+// returned carries requests on and has the test fail unless, in the end, each body is closed and each request's context
+// is done, which what waits for its silence holds. A context that ends with the test tells nothing of that.
+func returned(t *testing.T, next http.RoundTripper) http.RoundTripper {
+	var mu sync.Mutex
+	open := map[*http.Request]string{}
+	t.Cleanup(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for r, what := range open {
+			if what != "" || r.Context().Err() == nil {
+				t.Errorf("%s %s: %s, context: %v", r.Method, r.URL, what, r.Context().Err())
+			}
+		}
+	})
+	note := func(r *http.Request, what string) {
+		mu.Lock()
+		defer mu.Unlock()
+		open[r] = what
+	}
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
+		note(r, "")
+		res, err := next.RoundTrip(r)
+		if err == nil {
+			note(r, "body not closed")
+			res.Body = closing{res.Body, func() { note(r, "") }}
+		}
+		return res, err
+	})
+}
+
+// closing is a body that tells when it is closed.
+type closing struct {
+	io.ReadCloser
+	closed func()
+}
+
+// Close implements io.Closer.
+func (c closing) Close() error {
+	c.closed()
+	return c.ReadCloser.Close()
 }
 
 // inProcess carries requests to a handler without a network, so that time in a synctest bubble can stand still.

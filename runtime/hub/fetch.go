@@ -94,6 +94,11 @@ func (p *puller) fill(ctx context.Context, u *url.URL, pt *part, report func(don
 
 // attempt asks once for the bytes that are missing and writes what comes.
 func (p *puller) attempt(ctx context.Context, u *url.URL, pt *part, report func(done, size int64)) error {
+	if !pt.vouched() {
+		if err := pt.restart(); err != nil {
+			return err
+		}
+	}
 	res, wait, err := p.get(ctx, p.http, http.MethodGet, u, rangeHeader(pt))
 	if err != nil {
 		return err
@@ -132,7 +137,7 @@ func (p *puller) accept(res *http.Response, pt *part) error {
 	switch res.StatusCode {
 	case http.StatusPartialContent:
 		first, total, err := parseContentRange(res.Header.Get("Content-Range"))
-		if err != nil || first != pt.size || pt.from.strong() && etag != "" && etag != pt.from.ETag {
+		if err != nil || first != pt.size || pt.isOther(etag) {
 			return startAgain(pt, "the server sent another range than was asked for, or of another file")
 		}
 		return pt.learnSize(total)

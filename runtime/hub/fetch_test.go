@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,6 +14,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // A pull that is cut off at any place and called again until it is through sends no byte twice.
@@ -65,6 +69,36 @@ func TestRestart(t *testing.T) {
 			require.NoError(t, err)
 			pulled(t, h, opt, files, "m.gguf")
 		})
+	}
+}
+
+// Where no SHA-256 is known, bytes of a changed file are never put behind those of the old one, neither by the next try
+// nor by the next pull, whatever the server says about the file.
+func TestChangedFile(t *testing.T) {
+	for _, etags := range [][2]string{{"", ""}, {`W/"1"`, `W/"1"`}, {`"1"`, ""}, {`"1"`, `"2"`}} {
+		for _, again := range []bool{false, true} { // whether there is a second pull
+			bubble.Test(t, func(t *testing.T) {
+				h := newFakeHub("m.gguf")
+				h.plainGit, h.etag, h.cuts = true, etags[0], []int{100_000}
+				opt := Options{Dir: held.TempDir(t), Endpoint: "http://hub.test", Attempts: 3}
+				opt.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+					if len(h.cuts) == 0 && r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/resolve/") {
+						h.files["m.gguf"], h.etag = content(7, 300_000), etags[1]
+						r.Header.Del("If-Range") // as of a server that does not know it
+					}
+					return inProcess{h}.RoundTrip(r)
+				})
+				if again {
+					opt.Attempts = 1
+					_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+					require.ErrorContains(t, err, "broke off after 100000 bytes")
+					opt.Attempts = 3
+				}
+				files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+				require.NoError(t, err)
+				pulled(t, h, opt, files, "m.gguf")
+			})
+		}
 	}
 }
 

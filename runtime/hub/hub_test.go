@@ -17,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // pulled checks that the files are exactly the hub's, in their places, with nothing beside them.
@@ -197,7 +199,7 @@ func TestFetch(t *testing.T) {
 		assert.Empty(t, r.Header.Get("Authorization"), "the token is for the hub alone")
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 	})
-	dir := filepath.Join(t.TempDir(), "new")
+	dir := filepath.Join(held.TempDir(t), "new")
 	f, err := Fetch(t.Context(), a, Options{Dir: dir, Token: "secret"})
 	require.NoError(t, err)
 	assert.Equal(t, File{Path: filepath.Join(dir, "q.jsonl"), Size: a.Size, SHA256: a.SHA256, Fetched: true}, f)
@@ -245,7 +247,7 @@ func TestFetchRefuses(t *testing.T) {
 		"none": {http.NotFound, "404 Not Found"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
+			dir := held.TempDir(t)
 			_, err := Fetch(t.Context(), addressOf(t, content, c.serve),
 				Options{Dir: dir, Progress: func(done, _ int64) {
 					if done == int64(len("the file")) {
@@ -276,13 +278,15 @@ func TestFetchGoesOn(t *testing.T) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	})
-	dir := t.TempDir()
+	dir := held.TempDir(t)
 	_, err := Fetch(ctx, a, Options{Dir: dir, Progress: func(done, _ int64) {
 		if done >= 100_000 {
 			cancel()
 		}
 	}})
 	require.ErrorContains(t, err, "keeps what has arrived")
+	_, err = Fetch(ctx, a, Options{Dir: dir})
+	require.ErrorIs(t, err, context.Canceled, "while what is here is read")
 	f, err := Fetch(t.Context(), a, Options{Dir: dir})
 	require.NoError(t, err)
 	assert.Equal(t, a.SHA256, f.SHA256)
@@ -302,7 +306,7 @@ func TestFetchAddress(t *testing.T) {
 	} {
 		bad := good
 		change(&bad)
-		_, err := Fetch(t.Context(), bad, Options{Dir: t.TempDir()})
+		_, err := Fetch(t.Context(), bad, Options{Dir: held.TempDir(t)})
 		require.Error(t, err)
 		assert.Regexp(t, "it must have a plain name|its address is not like", err.Error())
 		assert.NotContains(t, err.Error(), "u:p")

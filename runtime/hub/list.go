@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	maxPage  = 32 << 20 // bytes of one page of a listing
+	maxPage  = 4 << 20 // bytes of one page of a listing
 	maxPages = 200
+	maxFiles = 20_000 // GGUF files of a listing
 )
 
 // treeEntry is an element of the hub's listing, as far as it is read here.
@@ -44,7 +45,10 @@ func (p *puller) list(ctx context.Context, r Ref) ([]remote, error) {
 				files = append(files, e.remote())
 			}
 		}
-		if next == nil {
+		switch {
+		case len(files) > maxFiles:
+			return nil, fmt.Errorf("list files: more than %d GGUF files", maxFiles)
+		case next == nil:
 			return files, nil
 		}
 		page = next
@@ -123,7 +127,7 @@ func (p *puller) describe(ctx context.Context, r Ref, w remote) (remote, error) 
 		if req.Response.Header.Get("X-Linked-Etag") != "" || len(via) > 5 {
 			return http.ErrUseLastResponse
 		}
-		return nil
+		return checkRedirect(req, via)
 	}
 	err := p.retry(ctx, func() error {
 		res, wait, err := p.get(ctx, &client, http.MethodHead, p.resolveURL(r, w.name), nil)

@@ -98,25 +98,23 @@ func repository(dir, owner, name string) ([]Model, error) {
 	seen := map[string]bool{}
 	var all []Model
 	for file := range files {
-		parts := partNames(strings.TrimSuffix(file, ".part"))
-		first := parts[0].name
-		if !isGGUF(first) || seen[first] || len(parts) > mostParts {
+		s := splitOf(strings.TrimSuffix(file, ".part"))
+		first := s.part(1)
+		if !isGGUF(first) || seen[first] {
 			continue
 		}
 		seen[first] = true
 		m := Model{Owner: owner, Name: name, File: first, Quant: quantOf(first),
 			Path: filepath.Join(root, filepath.FromSlash(first))}
-		for _, p := range parts {
-			m.add(files[p.name], files[p.name+".part"])
+		for i := range s.count {
+			name := s.part(i + 1)
+			m.add(files[name], files[name+".part"])
 		}
 		all = append(all, m)
 	}
 	slices.SortFunc(all, func(a, b Model) int { return strings.Compare(a.File, b.File) })
 	return all, nil
 }
-
-// mostParts is more than any split model has.
-const mostParts = 1 << 12
 
 // add counts a part: the file, or what has come of it; both nil where it is not here.
 func (m *Model) add(whole, begun fs.FileInfo) {
@@ -154,7 +152,7 @@ func find(all []Model, r Ref) (found []Model) {
 }
 
 // anyPart reports whether file is the model's file, or another part of it.
-func anyPart(m Model, file string) bool { return partNames(file)[0].name == m.File }
+func anyPart(m Model, file string) bool { return splitOf(file).part(1) == m.File }
 
 // MissingError is a model that was named but is not here.
 type MissingError struct {

@@ -10,12 +10,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // folder makes a folder of models with such files, each of which holds its name.
 func folder(t testing.TB, files ...string) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := held.TempDir(t)
 	for _, f := range files {
 		p := filepath.Join(dir, filepath.FromSlash(f))
 		require.NoError(t, os.MkdirAll(filepath.Dir(p), 0o700))
@@ -118,7 +120,7 @@ func TestResolve(t *testing.T) {
 	dir := folder(t, "o/n/m-q8_0.gguf", "o/n/m-Q4_K_M.gguf", "o/one/x.gguf", "o/s/m-f16-00001-of-00002.gguf",
 		"o/s/m-f16-00002-of-00002.gguf", "o/part/m-q8_0-00001-of-00002.gguf", "o/two/a-q8_0.gguf", "o/two/b-q8_0.gguf",
 		"o/cut/m-q8_0.gguf.part", "o/both/m-q8_0.gguf", "o/both/m-q4_0.gguf.part", "O/N/m-q2_k.gguf")
-	t.Chdir(t.TempDir())
+	t.Chdir(held.TempDir(t))
 	require.NoError(t, os.MkdirAll("o/n", 0o700))
 	require.NoError(t, os.WriteFile("o/one", []byte("a file"), 0o600))
 	for name, want := range map[string]string{

@@ -46,6 +46,16 @@ type origin struct {
 // strong reports whether the entity tag stands for the bytes themselves, so that it may decide about going on.
 func (o origin) strong() bool { return o.ETag != "" && !strings.HasPrefix(o.ETag, "W/") }
 
+// vouched reports whether something will tell if what comes next is of another file than what is here: the SHA-256 of
+// the whole file, or a strong entity tag.
+func (p *part) vouched() bool { return p.want.sha256 != "" || p.from.strong() }
+
+// isOther reports whether the bytes behind an entity tag are of another file. Where no SHA-256 will tell, a server that
+// does not repeat the tag says nothing for them.
+func (p *part) isOther(etag string) bool {
+	return p.from.strong() && etag != p.from.ETag && (etag != "" || p.want.sha256 == "")
+}
+
 // openPart opens what an earlier call left of the file, and empties it if it may be the beginning of another file.
 func openPart(ctx context.Context, path string, want remote) (*part, error) {
 	f, err := os.OpenFile(path+".part", os.O_RDWR|os.O_CREATE, 0o644)

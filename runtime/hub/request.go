@@ -60,7 +60,7 @@ func connectError(u *url.URL, err error) error {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return err
 	}
-	if errors.Is(err, errRedirects) {
+	if errors.Is(err, errRedirects) || errors.Is(err, errUnsafe) {
 		return err
 	}
 	return &transientError{err: err}
@@ -69,10 +69,18 @@ func connectError(u *url.URL, err error) error {
 // errRedirects is a server that leads from one address to the next without end.
 var errRedirects = errors.New("the server redirects again and again: check HF_ENDPOINT")
 
-// checkRedirect follows no more redirects than a hub needs.
-func checkRedirect(_ *http.Request, via []*http.Request) error {
-	if len(via) >= 10 {
+// errUnsafe is a server that leads to what is no web address, or from an encrypted connection to an open one.
+var errUnsafe = errors.New("the server redirects to an address that is not https: check HF_ENDPOINT")
+
+// checkRedirect follows no more redirects than a hub needs, and none that loses the encryption: on an open connection
+// anybody could put another file in the place of one whose SHA-256 the hub does not tell.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	scheme := req.URL.Scheme
+	switch {
+	case len(via) >= 10:
 		return errRedirects
+	case scheme != "https" && (scheme != "http" || via[len(via)-1].URL.Scheme != "http"):
+		return errUnsafe
 	}
 	return nil
 }
@@ -147,7 +155,7 @@ func printable(s string) string {
 		}
 		return c
 	}, s)
-	return s[:min(len(s), 200)]
+	return strings.ToValidUTF8(s[:min(len(s), 200)], "")
 }
 
 // url returns an address below the endpoint. Each element is escaped as one, so a slash in it stays part of it.

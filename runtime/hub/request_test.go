@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // flaky fails the first requests and then lets a hub answer.
@@ -86,9 +87,9 @@ func TestRetry(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				h := newFakeHub("m.gguf")
 				f := &flaky{next: inProcess{h}, failures: c.failures, fail: c.fail}
-				opt := Options{Dir: t.TempDir(), Endpoint: "http://hub.test", Transport: f}
+				opt := Options{Dir: held.TempDir(t), Endpoint: "http://hub.test", Transport: returned(t, f)}
 				begin := time.Now()
-				files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
+				files, err := Pull(context.WithoutCancel(t.Context()), mustRef(t, "o/n"), opt)
 				took := time.Since(begin)
 				assert.True(t, c.min <= took && took <= c.max, "%v", took)
 				if c.want != "" {
@@ -110,7 +111,7 @@ func TestRetryBody(t *testing.T) {
 		for range 12 {
 			h.cuts = append(h.cuts, 1<<20)
 		}
-		opt := Options{Dir: t.TempDir(), Endpoint: "http://hub.test", Transport: inProcess{h}, Attempts: 2}
+		opt := Options{Dir: held.TempDir(t), Endpoint: "http://hub.test", Transport: inProcess{h}, Attempts: 2}
 		files, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
 		require.NoError(t, err)
 		pulled(t, h, opt, files, "m.gguf")
@@ -119,7 +120,7 @@ func TestRetryBody(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := newFakeHub("m.gguf")
 		h.cuts = []int{10, 10, 10, 10}
-		opt := Options{Dir: t.TempDir(), Endpoint: "http://hub.test", Transport: inProcess{h}, Attempts: 3}
+		opt := Options{Dir: held.TempDir(t), Endpoint: "http://hub.test", Transport: inProcess{h}, Attempts: 3}
 		_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
 		require.ErrorContains(t, err, "gave up after 3 tries: m.gguf broke off after 30 bytes: unexpected EOF")
 	})
@@ -130,7 +131,7 @@ func TestStalledBody(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := newFakeHub("m.gguf")
 		stalled := false
-		opt := Options{Dir: t.TempDir(), Endpoint: "http://hub.test", Stall: 5 * time.Second}
+		opt := Options{Dir: held.TempDir(t), Endpoint: "http://hub.test", Stall: 5 * time.Second}
 		opt.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
 			res, err := inProcess{h}.RoundTrip(r)
 			if strings.Contains(r.URL.Path, "/resolve/") && !stalled {
@@ -165,7 +166,7 @@ func TestCancelWhileWaiting(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		f := &flaky{failures: 1 << 30, fail: answer(500)}
-		_, err := Pull(ctx, mustRef(t, "o/n"), Options{Dir: t.TempDir(), Endpoint: "http://hub.test", Transport: f})
+		_, err := Pull(ctx, mustRef(t, "o/n"), Options{Dir: held.TempDir(t), Endpoint: "http://hub.test", Transport: f})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Len(t, f.asked, 1)
 	})
@@ -219,11 +220,80 @@ func TestRedirectLoop(t *testing.T) {
 		http.Redirect(w, r, r.URL.Path, http.StatusFound)
 	}))
 	defer s.Close()
-	opt := Options{Dir: t.TempDir(), Endpoint: s.URL, Attempts: 5}
+	opt := Options{Dir: held.TempDir(t), Endpoint: s.URL, Attempts: 5}
 	_, err := Pull(t.Context(), mustRef(t, "o/n"), opt)
 	require.ErrorContains(t, err,
 		s.URL+"/api/models/o/n/tree/main: the server redirects again and again: check HF_ENDPOINT")
 	assert.Equal(t, 10, requests)
+}
+
+// An encrypted connection is not left, and nothing but the web is asked: at the first try, with nothing written.
+func TestRedirectScheme(t *testing.T) {
+	const token = "hf_verysecret"
+	plain := newFakeHub("m.gguf")
+	open := httptest.NewServer(plain)
+	defer open.Close()
+	targets := []string{open.URL + "/o/n/resolve/main/m.gguf", "file:///etc/passwd", "ftp://h/m.gguf"}
+	for i, target := range append(targets, targets...) {
+		h, requests := newFakeHub("m.gguf"), 0
+		h.noList = i < len(targets) // its headers are asked for first
+		s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.Contains(r.URL.Path, "/resolve/") {
+				requests++
+				http.Redirect(w, r, target, http.StatusFound)
+				return
+			}
+			h.ServeHTTP(w, r)
+		}))
+		opt := Options{Dir: held.TempDir(t), Endpoint: s.URL, Token: token, Attempts: 5}
+		opt.Transport = s.Client().Transport
+		_, err := Pull(t.Context(), mustRef(t, "o/n:m.gguf"), opt)
+		require.ErrorContains(t, err, "redirects to an address that is not https: check HF_ENDPOINT", target)
+		assert.Equal(t, 1, requests, target)
+		assert.Empty(t, left(t, opt.Dir))
+		s.Close()
+	}
+	assert.Zero(t, plain.count(""))
+}
+
+// Who has the name and the port of the endpoint, but no encryption, is somebody else.
+func TestTokenNeedsScheme(t *testing.T) {
+	var sent []string
+	next := roundTrip(func(r *http.Request) (*http.Response, error) {
+		sent = append(sent, r.Header.Get("Authorization"))
+		return answer(200)(r)
+	})
+	endpoint, err := url.Parse("https://hub.test")
+	require.NoError(t, err)
+	transport := &tokenTransport{next: next, endpoint: endpoint, token: "t"}
+	for _, at := range []string{
+		"https://hub.test/x", "http://hub.test/x", "https://hub.test:444/x", "https://a.hub.test/",
+	} {
+		r, err := http.NewRequest(http.MethodGet, at, nil)
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer of a redirect")
+		res, err := transport.RoundTrip(r)
+		require.NoError(t, err)
+		res.Body.Close()
+	}
+	assert.Equal(t, []string{"Bearer t", "", "", ""}, sent)
+}
+
+// A listing has no more files, and its pages no more bytes, than are taken.
+func TestListingBounds(t *testing.T) {
+	list := func(page string) (unread int, err error) {
+		body := strings.NewReader(page)
+		opt := Options{Dir: held.TempDir(t), Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(body), Request: r}, nil
+		})}
+		_, err = Pull(t.Context(), mustRef(t, "o/n"), opt)
+		return body.Len(), err
+	}
+	_, err := list("[" + strings.Repeat(`{"path":"a.gguf"},`, maxFiles) + `{"path":"a.gguf"}]`)
+	require.ErrorContains(t, err, "more than 20000 GGUF files")
+	unread, err := list("[" + strings.Repeat(" ", 2*maxPage) + "]")
+	require.ErrorContains(t, err, "a page of more than")
+	assert.Greater(t, unread, maxPage/2)
 }
 
 // Every element of an address is escaped as one: a revision with a slash stays one element.

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // settingsOf are those of a small set.
@@ -88,7 +89,7 @@ func TestRoundTrip(t *testing.T) {
 	for seed := range uint64(60) {
 		s := settingsOf(1+r.IntN(9), 1+r.IntN(5), 1+r.IntN(70), []string{"x", "y", "z"}[:r.IntN(4)]...)
 		texts := randomTexts(t, seed, &s)
-		dir := filepath.Join(t.TempDir(), "new", "folder")
+		dir := filepath.Join(held.TempDir(t), "new", "folder")
 		fill(t, dir, s, texts)
 		set, err := Open(dir)
 		require.NoError(t, err)
@@ -140,7 +141,7 @@ func TestLayout(t *testing.T) {
 		},
 		{Prompt: Prompt{Tokens: 9, LeftOut: true}},
 	}
-	dir := t.TempDir()
+	dir := held.TempDir(t)
 	fill(t, dir, s, texts)
 	b, err := os.ReadFile(filepath.Join(dir, "shard-00000.trace"))
 	require.NoError(t, err)
@@ -185,7 +186,7 @@ func TestTextRefused(t *testing.T) {
 	good := func() Text {
 		return Text{Positions: []Position{{ReferenceLarge: float32(math.NaN())}}, Hidden: []uint16{0, 0}}
 	}
-	w, err := Create(t.TempDir(), s)
+	w, err := Create(held.TempDir(t), s)
 	require.NoError(t, err)
 	defer w.Close()
 	require.NoError(t, w.Write(0, []Text{good()}))
@@ -394,13 +395,13 @@ func TestOpenRefused(t *testing.T) {
 			write(t, dir, "shard-00001.trace", b.String())
 		}, ErrManifest, "00001.trace: rules: 2 instead of 1"},
 		{"foreign", func(dir string) {
-			there := t.TempDir()
+			there := held.TempDir(t)
 			fill(t, there, other, texts)
 			require.NoError(t, os.Rename(shardPath(there, 1), shardPath(dir, 1)))
 		}, ErrManifest, "00001.trace: manifest"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := t.TempDir()
+			dir := held.TempDir(t)
 			fill(t, dir, s, texts)
 			c.spoil(dir)
 			_, err := Open(dir)
@@ -444,12 +445,12 @@ func filesOf(t *testing.T, dir string) map[string]string {
 func TestResume(t *testing.T) {
 	s := settingsOf(7, 2, 3, "x")
 	texts := randomTexts(t, 8, &s)
-	whole := t.TempDir()
+	whole := held.TempDir(t)
 	fill(t, whole, s, texts)
 	want := filesOf(t, whole)
 	assert.Len(t, want, 5)
 	for missing := range 1 << s.Shards() {
-		dir := t.TempDir()
+		dir := held.TempDir(t)
 		w, err := Create(dir, s)
 		require.NoError(t, err)
 		for i := range s.Shards() {
@@ -475,7 +476,7 @@ func TestResume(t *testing.T) {
 func TestCreateRefused(t *testing.T) {
 	s := settingsOf(2, 1, 3, "x")
 	s.Sampling = &Sampling{Temperature: 1}
-	dir := t.TempDir()
+	dir := held.TempDir(t)
 	fill(t, dir, s, randomTexts(t, 9, &s))
 	before := filesOf(t, dir)
 	for want, change := range map[string]func(s *Settings){
@@ -497,7 +498,7 @@ func TestCreateRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "manifest.json has been changed")
 	write(t, dir, manifestName, before[manifestName])
 	assert.Equal(t, before, filesOf(t, dir))
-	_, err = Create(t.TempDir(), Settings{})
+	_, err = Create(held.TempDir(t), Settings{})
 	assert.ErrorIs(t, err, ErrValue)
 
 	require.NoError(t, os.WriteFile(shardPath(dir, 1), []byte(before["shard-00001.trace"][1:]), 0o644))
@@ -508,7 +509,7 @@ func TestCreateRefused(t *testing.T) {
 
 // TestCreateAgain: settings may change as long as there is no shard; shards without a manifest are nobody's.
 func TestCreateAgain(t *testing.T) {
-	dir, s := t.TempDir(), settingsOf(2, 1, 3, "x")
+	dir, s := held.TempDir(t), settingsOf(2, 1, 3, "x")
 	w, err := Create(dir, s)
 	require.NoError(t, err)
 	w.Close()
@@ -528,7 +529,7 @@ func TestCreateAgain(t *testing.T) {
 
 // TestOneWriter: nobody writes to a folder that somebody writes to.
 func TestOneWriter(t *testing.T) {
-	dir, s := t.TempDir(), settingsOf(1, 1, 1)
+	dir, s := held.TempDir(t), settingsOf(1, 1, 1)
 	w, err := Create(dir, s)
 	require.NoError(t, err)
 	_, err = Create(dir, s)
@@ -543,7 +544,7 @@ func TestOneWriter(t *testing.T) {
 func TestHash(t *testing.T) {
 	s := settingsOf(3, 2, 2)
 	hash := func(s Settings, seed uint64) string {
-		dir := t.TempDir()
+		dir := held.TempDir(t)
 		fill(t, dir, s, randomTexts(t, seed, &s))
 		set, err := Open(dir)
 		require.NoError(t, err)

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -119,6 +120,64 @@ func TestLargeSamples(t *testing.T) {
 	assert.InDelta(t, exact, SignedRank(append(d, 1e-9)), 0.01)
 	a, b := normal(30, 0.4), normal(30, 0)
 	assert.InDelta(t, RankSum(a, b), RankSum(a, append(b, 0.2)), 0.06)
+}
+
+// TestNormalLaw: with many values, the textbook's normal laws: of the count of pairs in which a is above b, and of the
+// sum of ranks above 0, to the nearest half, with their variances where values are equal.
+func TestNormalLaw(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	tail := func(off, variance float64) float64 {
+		return min(1, math.Erfc((math.Abs(off)-0.5)/math.Sqrt(2*variance)))
+	}
+	cubes := func(all []float64) (sum float64) { // Σ t³-t over groups of t equal ones
+		counts := map[float64]float64{}
+		for _, x := range all {
+			counts[x]++
+		}
+		for _, n := range counts {
+			sum += n*n*n - n
+		}
+		return sum
+	}
+	for round := range 200 {
+		a, b, d := make([]float64, 21+r.IntN(9)), make([]float64, 21+r.IntN(9)), make([]float64, 61+r.IntN(9))
+		draw := func(x []float64, shift int) {
+			for i := range x {
+				x[i] = float64(shift + r.IntN([]int{6, 1 << 40}[round%2])) // ties, and none
+			}
+		}
+		draw(a, 1)
+		draw(b, 2)
+		draw(d, -1-round%3)
+		wins := 0.0
+		for _, x := range a {
+			for _, y := range b {
+				wins += float64(cmp.Compare(x, y)+1) / 2
+			}
+		}
+		m, n := float64(len(a)), float64(len(b))
+		all := m + n
+		variance := m * n / 12 * (all + 1 - cubes(slices.Concat(a, b))/(all*(all-1)))
+		assert.InDelta(t, tail(wins-m*n/2, variance), RankSum(a, b), 1e-9)
+
+		d = slices.DeleteFunc(d, func(x float64) bool { return x == 0 })
+		if len(d) <= exactRanks {
+			continue
+		}
+		sum, sizes := 0.0, make([]float64, len(d))
+		for i, x := range d {
+			sizes[i] = math.Abs(x)
+			if x > 0 {
+				for _, y := range d {
+					sum += float64(cmp.Compare(math.Abs(x), math.Abs(y))+1) / 2
+				}
+				sum += 0.5
+			}
+		}
+		n = float64(len(d))
+		variance = n*(n+1)*(2*n+1)/24 - cubes(sizes)/48
+		assert.InDelta(t, tail(sum-n*(n+1)/4, variance), SignedRank(d), 1e-9)
+	}
 }
 
 // TestMiddle: the interval holds the middle as often as it says, and what it leaves out the test refuses.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
@@ -40,9 +41,9 @@ kernel void other(device float *y [[buffer(0)]], uint tid [[thread_index_in_thre
 // was made before is in the cache.
 func TestAssemblyLacksGPU(t *testing.T) {
 	const source = "#include <metal_stdlib>\nusing namespace metal;\nkernel void k() {}"
-	cache := t.TempDir()
+	cache := held.TempDir(t)
 	rich := open(t, Options{Cache: cache})
-	poor := filepath.Join(t.TempDir(), "clang")
+	poor := filepath.Join(held.TempDir(t), "clang")
 	script := "#!/bin/sh\ncase \"$*\" in *amdgcn*)\n" +
 		"echo \"error: unable to create target: 'No available targets are compatible with triple'\" >&2\nexit 1;;\n" +
 		"esac\nexec " + rich.clang + " \"$@\"\n"

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -17,7 +18,7 @@ import (
 // cacheWithRuntime is a new cache with the runtime in it, which takes longer to compile than what these tests compile.
 func cacheWithRuntime(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := held.TempDir(t)
 	parts, err := open(t, Options{}).runtime()
 	require.NoError(t, err)
 	for _, p := range parts {
@@ -71,7 +72,7 @@ func TestCacheKeepsNothingRefused(t *testing.T) {
 
 // What is old leaves the cache, what is used stays, and what is not ours is not touched.
 func TestPrune(t *testing.T) {
-	dir, now := t.TempDir(), time.Now()
+	dir, now := held.TempDir(t), time.Now()
 	for name, age := range map[string]time.Duration{
 		"library-old.so": 31 * 24 * time.Hour, "library-new.so": 29 * 24 * time.Hour,
 		"library-used.so": 31 * 24 * time.Hour, "assembly-old.s": 31 * 24 * time.Hour,

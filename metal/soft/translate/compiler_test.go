@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/metal"
 )
 
@@ -98,7 +99,7 @@ func TestOtherProcessors(t *testing.T) {
 			continue
 		}
 		c := *own
-		c.arch, c.cache = arch, t.TempDir()
+		c.arch, c.cache = arch, held.TempDir(t)
 		_, err := c.runtime()
 		require.NoError(t, err)
 		u, err := c.translate(source(t, "features"))

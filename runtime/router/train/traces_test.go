@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
@@ -25,7 +26,7 @@ func settings(prompts, width int) trace.Settings {
 // store writes a set of texts with so many positions each. Its hidden states are noise, which one direction in them and
 // the margin turn into labels of the first rule; the second rule has labels of every other position.
 func store(t testing.TB, s trace.Settings, positions int, seed uint64) *trace.Set {
-	dir := filepath.Join(t.TempDir(), "traces")
+	dir := filepath.Join(held.TempDir(t), "traces")
 	w, err := trace.Create(dir, s)
 	require.NoError(t, err)
 	defer w.Close()

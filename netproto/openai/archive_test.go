@@ -1,0 +1,131 @@
+package openai
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// respondTo asks for an answer of /v1/responses.
+func respondTo(t testing.TB, s *Server, body string) (id string, answer map[string]any) {
+	t.Helper()
+	w := ask(t, s, responses, `{"seed":7,`+body+`}`)
+	require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
+	answer = object(t, w.Body.Bytes())
+	return answer["id"].(string), answer
+}
+
+// erase deletes an answer.
+func erase(s *Server, id string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, httptest.NewRequest(http.MethodDelete, responses+"/"+id, nil))
+	return w
+}
+
+// TestGoesOn: an answer that goes on with another one has its whole conversation, without its instructions, and with
+// what tools returned; also once the answers before it are deleted, and also where it was streamed.
+func TestGoesOn(t *testing.T) {
+	m := newToolModel("Sure. ", `{"name": "f", "arguments": {"x":1}}`, "fine")
+	s := newTestServer(t, m, nil)
+	const tools = `"tools":[{"type":"function","name":"f"}]`
+	first, answer := respondTo(t, s, `"instructions":"be","input":"u",`+tools)
+	call := at(answer, "output", 1, "call_id").(string)
+	text, called := at(answer, "output", 0, "id").(string), at(answer, "output", 1, "id").(string)
+	m.answer = func(string, Settings) string { return "so" }
+	want := "user:u\nassistant:Sure.[f{\"x\":1}]\nassistant:fine\ntool:r\nassistant:"
+	result := fmt.Sprintf(`{"type":"function_call_output","call_id":%q,"output":"r"}`, call)
+	second, _ := respondTo(t, s, `"input":[`+result+`],"previous_response_id":"`+first+`"`)
+	assert.Equal(t, want, m.prompts[len(m.prompts)-1])
+	respondTo(t, s, fmt.Sprintf(`"input":[{"role":"user","content":"u"},{"type":"item_reference","id":%q},`+
+		`{"type":"item_reference","id":%q},%s]`, text, called, result))
+	assert.Equal(t, strings.Replace(want, "assistant:fine\n", "", 1), m.prompts[len(m.prompts)-1])
+	require.Equal(t, http.StatusOK, erase(s, first).Code)
+	assert.Equal(t, http.StatusNotFound, erase(s, first).Code)
+	assert.Equal(t, http.StatusNotFound, ask(t, s, responses+"/"+first, "").Code)
+	w := ask(t, s, responses, `{"instructions":"now","input":"v","stream":true,"previous_response_id":"`+second+`"}`)
+	_, third := streamedResponse(t, w.Body.Bytes())
+	assert.Equal(t, "system:now\n"+want+"so\nuser:v\nassistant:", m.prompts[len(m.prompts)-1])
+	kept := ask(t, s, responses+"/"+at(third, "id").(string), "")
+	assert.Equal(t, third, any(object(t, kept.Body.Bytes())), "as it was told")
+	assert.Equal(t, second, at(third, "previous_response_id"))
+	w = ask(t, s, responses, `{"input":[{"type":"item_reference","id":"`+text+`"}]}`)
+	assert.Equal(t, http.StatusBadRequest, w.Code)
+	w = ask(t, s, responses, `{"input":"x","previous_response_id":"`+first+`"}`)
+	assert.Equal(t, "previous_response_not_found", at(object(t, w.Body.Bytes()), "error", "code"))
+}
+
+// TestNotStored: what is not to be stored is not, nor where the server keeps nothing, nor what failed.
+func TestNotStored(t *testing.T) {
+	for most, body := range map[int]string{0: `"input":"u","store":false`, -1: `"input":"u"`} {
+		s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Kept = most })
+		id, answer := respondTo(t, s, body)
+		assert.Equal(t, false, answer["store"])
+		assert.Equal(t, http.StatusNotFound, ask(t, s, responses+"/"+id, "").Code)
+	}
+	s := newTestServer(t, &fakeModel{fail: func(string) error { return http.ErrAbortHandler }}, nil)
+	ask(t, s, responses, `{"input":"u"}`)
+	ask(t, s, responses, `{"input":"u","stream":true}`)
+	assert.Zero(t, s.kept.bytes)
+}
+
+// TestArchiveBound: no more bytes are kept than may be, and those that are used stay longest.
+func TestArchiveBound(t *testing.T) {
+	const most = 40_000
+	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Kept = most })
+	first, _ := respondTo(t, s, `"input":"u"`)
+	one := s.kept.bytes
+	require.Positive(t, one)
+	last, ids := "", []string{}
+	for range 3 * most / one {
+		last, _ = respondTo(t, s, `"input":"u"`)
+		ids = append(ids, last)
+		require.LessOrEqual(t, s.kept.bytes, most)
+		require.Equal(t, http.StatusOK, ask(t, s, responses+"/"+first, "").Code, "it is asked for")
+	}
+	assert.Equal(t, most/one, len(s.kept.all))
+	assert.Equal(t, len(s.kept.all), len(s.kept.items))
+	assert.Equal(t, http.StatusNotFound, ask(t, s, responses+"/"+ids[0], "").Code)
+	assert.Equal(t, http.StatusOK, ask(t, s, responses+"/"+last, "").Code)
+	large, _ := respondTo(t, s, `"input":"`+strings.Repeat("x", 3000)+`","instructions":"y","metadata":{"a":"`+
+		strings.Repeat("x", most)+`"}`)
+	assert.Equal(t, http.StatusNotFound, ask(t, s, responses+"/"+large, "").Code, "it would be all there is")
+	assert.Equal(t, http.StatusOK, ask(t, s, responses+"/"+last, "").Code)
+	for _, id := range append(ids, first) {
+		erase(s, id)
+	}
+	assert.Zero(t, s.kept.bytes)
+	assert.Empty(t, s.kept.items)
+}
+
+// TestGoOnAtOnce: answers that go on with the same one do not see each other.
+func TestGoOnAtOnce(t *testing.T) {
+	m := newToolModel("Sure. ", `{"name": "f", "arguments": {"x":1}}`)
+	s := newTestServer(t, m, nil)
+	first, answer := respondTo(t, s, `"input":"u","tools":[{"type":"function","name":"f"}]`)
+	call := at(answer, "output", 1, "call_id").(string)
+	m.answer = func(string, Settings) string { return "so" }
+	var wait sync.WaitGroup
+	for i := range 8 {
+		wait.Go(func() {
+			ask(t, s, responses, fmt.Sprintf(`{"previous_response_id":%q,"input":[{"type":"function_call",`+
+				`"call_id":"c%d","name":"f%d","arguments":"{}"},`+
+				`{"type":"function_call_output","call_id":%q,"output":"r%d"}]}`,
+				first, i, i, call, i))
+		})
+	}
+	wait.Wait()
+	seen := map[string]bool{}
+	for _, p := range m.prompts[len(m.prompts)-8:] {
+		seen[p] = true
+	}
+	for i := range 8 {
+		assert.Contains(t, seen,
+			fmt.Sprintf("user:u\nassistant:Sure.[f{\"x\":1}][f%d{}]\ntool:r%d\nassistant:", i, i))
+	}
+}

@@ -1,0 +1,454 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const responses, messages = "/v1/responses", "/v1/messages"
+
+// named events of a stream: each has the name of its type.
+func namedEvents(t testing.TB, body []byte) (all []map[string]any) {
+	t.Helper()
+	for part := range strings.SplitSeq(strings.TrimSuffix(string(body), "\n\n"), "\n\n") {
+		if strings.HasPrefix(part, ":") {
+			continue
+		}
+		name, data, ok := strings.Cut(part, "\ndata: ")
+		require.True(t, ok, part)
+		e := object(t, []byte(data))
+		require.Equal(t, "event: "+e["type"].(string), name)
+		all = append(all, e)
+	}
+	return all
+}
+
+// TestDoorsAskTheSame: a request means the same in each API: the same prompt, and the same settings.
+func TestDoorsAskTheSame(t *testing.T) {
+	const schema = `{"type":"object","properties":{"x":{"type":"number"}},"required":["x"]}`
+	for name, c := range map[string]struct{ chat, response, message string }{
+		"text": {
+			`"messages":[{"role":"system","content":"s"},{"role":"user","content":"u"}],"max_tokens":5,"stop":["x"]`,
+			`"instructions":"s","input":"u","max_output_tokens":5,"stop":["x"]`,
+			`"system":"s","messages":[{"role":"user","content":"u"}],"max_tokens":5,"stop_sequences":["x"]`,
+		},
+		"settings": {
+			`"messages":[{"role":"user","content":"u"}],"temperature":0.5,"top_p":0.25,"top_k":7,"min_p":0.1`,
+			`"input":"u","temperature":0.5,"top_p":0.25,"top_k":7,"min_p":0.1`,
+			`"messages":[{"role":"user","content":"u"}],"temperature":0.5,"top_p":0.25,"top_k":7,"min_p":0.1`,
+		},
+		"parts": {
+			`"messages":[{"role":"system","content":"st"},{"role":"user","content":"ab"},{"role":"assistant",` +
+				`"content":"c"},{"role":"user","content":"d"}]`,
+			`"input":[{"role":"developer","content":"st"},{"type":"message","role":"user","content":[` +
+				`{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]},{"type":"reasoning","id":"r",` +
+				`"summary":[]},{"type":"message","id":"m","status":"completed","role":"assistant",` +
+				`"phase":"commentary","content":[{"type":"output_text","text":"c","annotations":[],"logprobs":[]}]},` +
+				`{"role":"user","content":"d"}]`,
+			`"system":[{"type":"text","text":"s"},{"type":"text","text":"t","cache_control":{"type":"ephemeral"}}],` +
+				`"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},` +
+				`{"role":"assistant","content":[{"type":"thinking","thinking":"h","signature":"g"},` +
+				`{"type":"text","text":"c","citations":null}]},{"role":"user","content":"d"}]`,
+		},
+		"calls": {
+			`"messages":[{"role":"user","content":"u"},{"role":"assistant","content":"a","tool_calls":[{"id":"1",` +
+				`"type":"function","function":{"name":"f","arguments":"{\"x\":1}"}},{"id":"2","type":"function",` +
+				`"function":{"name":"f","arguments":"{\"x\":2}"}}]},{"role":"tool","tool_call_id":"1","content":"r"},` +
+				`{"role":"tool","tool_call_id":"2","content":"s"},{"role":"user","content":"v"}],` +
+				`"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":` + schema + `}}]`,
+			`"input":[{"role":"user","content":"u"},{"role":"assistant","content":"a"},{"type":"function_call",` +
+				`"id":"fc","call_id":"1","name":"f","arguments":"{\"x\":1}","status":"completed"},` +
+				`{"type":"function_call","call_id":"2","name":"f","arguments":"{\"x\":2}"},{"type":` +
+				`"function_call_output","call_id":"1","output":"r"},{"type":"function_call_output","call_id":"2",` +
+				`"output":[{"type":"input_text","text":"s"}]},{"role":"user","content":"v"}],` +
+				`"tools":[{"type":"function","name":"f","description":"d","parameters":` + schema + `}]`,
+			`"messages":[{"role":"user","content":"u"},{"role":"assistant","content":[{"type":"text","text":"a"},` +
+				`{"type":"tool_use","id":"1","name":"f","input":{"x":1}},{"type":"tool_use","id":"2","name":"f",` +
+				`"input":{"x":2},"caller":{"type":"direct"}}]},{"role":"user","content":[{"type":"tool_result",` +
+				`"tool_use_id":"1","content":"r"},{"type":"tool_result","tool_use_id":"2","is_error":true,"content":` +
+				`[{"type":"text","text":"s"}]},{"type":"text","text":"v"}]}],` +
+				`"tools":[{"name":"f","description":"d","input_schema":` + schema + `}]`,
+		},
+		"required": {
+			`"messages":[{"role":"user","content":"u"}],"tool_choice":{"type":"function","function":{"name":"g"}},` +
+				`"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"g"}}]`,
+			`"input":"u","tool_choice":{"type":"function","name":"g"},` +
+				`"tools":[{"type":"function","name":"f"},{"type":"namespace","name":"n","tools":[` +
+				`{"type":"function","name":"g"}]}]`,
+			`"messages":[{"role":"user","content":"u"}],"tool_choice":{"type":"tool","name":"g"},` +
+				`"tools":[{"name":"f"},{"type":"custom","name":"g"}]`,
+		},
+		"none": {
+			`"messages":[{"role":"user","content":"u"}]`,
+			`"input":"u","tool_choice":"none","tools":[{"type":"function","name":"f"}]`,
+			`"messages":[{"role":"user","content":"u"}],"tool_choice":{"type":"none"},"tools":[{"name":"f"}]`,
+		},
+		"format": {
+			`"messages":[{"role":"user","content":"u"}],"response_format":{"type":"json_schema","json_schema":` +
+				`{"name":"n","strict":true,"schema":` + schema + `}}`,
+			`"input":"u","text":{"format":{"type":"json_schema","name":"n","strict":true,"schema":` + schema + `}}`,
+			`"messages":[{"role":"user","content":"u"}],"output_config":{"effort":"high","format":{"type":` +
+				`"json_schema","strict":true,"schema":` + schema + `}}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &fakeModel{answer: func(_ string, s Settings) string {
+				if strings.Contains(string(s.Schema), `"arguments"`) {
+					return `{"name":"g","arguments":{}}`
+				}
+				return "{}"
+			}}
+			s := newTestServer(t, m, nil)
+			for path, body := range map[string]string{
+				"/v1/chat/completions": c.chat, responses: c.response, messages: c.message} {
+				w := ask(t, s, path, `{"seed":7,`+body+`}`)
+				require.Equal(t, http.StatusOK, w.Code, "%s: %s", path, w.Body)
+			}
+			require.Len(t, m.prompts, 3)
+			for i := range m.prompts {
+				assert.Equal(t, m.prompts[0], m.prompts[i])
+				assert.Equal(t, m.asked[0], m.asked[i])
+			}
+		})
+	}
+}
+
+// doorAnswer is what a client makes of an answer, however it came: "text" or "NAME(ARGUMENTS)" for each part, and why
+// it ended.
+type doorAnswer struct {
+	parts []string
+	end   string
+}
+
+// ofResponse reads a whole answer of /v1/responses.
+func ofResponse(v any) (a doorAnswer) {
+	for _, o := range at(v, "output").([]any) {
+		if at(o, "type") == "message" {
+			a.parts = append(a.parts, at(o, "content", 0, "text").(string))
+		} else {
+			a.parts = append(a.parts, at(o, "name").(string)+"("+at(o, "arguments").(string)+")")
+		}
+		a.end = at(o, "status").(string)
+	}
+	if why := at(v, "incomplete_details", "reason"); why != nil {
+		a.end = why.(string) + " " + a.end
+	}
+	a.end = at(v, "status").(string) + " " + a.end
+	return a
+}
+
+// streamedResponse puts a stream of /v1/responses together as clients do, and checks the order of its events.
+func streamedResponse(t testing.TB, body []byte) (a doorAnswer, last any) {
+	t.Helper()
+	all := namedEvents(t, body)
+	require.Equal(t, "response.created", at(all[0], "type"))
+	require.Equal(t, "response.in_progress", at(all[1], "type"))
+	open := ""
+	for i, e := range all {
+		require.EqualValues(t, i, e["sequence_number"])
+		n := len(a.parts) - 1
+		if index, ok := e["output_index"].(float64); ok && e["type"] != "response.output_item.added" {
+			require.EqualValues(t, n, index)
+			require.NotEmpty(t, open)
+			if id, ok := e["item_id"]; ok {
+				require.Equal(t, open, id)
+			}
+		}
+		switch e["type"] {
+		case "response.output_item.added":
+			require.Empty(t, open, "one at a time")
+			open = at(e, "item", "id").(string)
+			require.EqualValues(t, n+1, e["output_index"])
+			name, _ := at(e, "item", "name").(string)
+			if name != "" {
+				require.Empty(t, at(e, "item", "arguments"))
+				name += "("
+			}
+			a.parts = append(a.parts, name)
+		case "response.output_text.delta", "response.function_call_arguments.delta":
+			a.parts[n] += e["delta"].(string)
+		case "response.output_text.done":
+			require.Equal(t, a.parts[n], e["text"])
+		case "response.content_part.done":
+			require.Equal(t, a.parts[n], at(e, "part", "text"))
+		case "response.function_call_arguments.done":
+			a.parts[n] += ")"
+			require.Equal(t, a.parts[n], e["name"].(string)+"("+e["arguments"].(string)+")")
+		case "response.output_item.done":
+			require.Equal(t, open, at(e, "item", "id"))
+			open = ""
+		}
+	}
+	last = all[len(all)-1]
+	require.Empty(t, open)
+	whole := at(last, "response")
+	require.Equal(t, "response."+at(whole, "status").(string), at(last, "type"))
+	require.Equal(t, a.parts, ofResponse(whole).parts)
+	return ofResponse(whole), whole
+}
+
+// ofMessage reads a whole answer of /v1/messages.
+func ofMessage(t testing.TB, v any) (a doorAnswer) {
+	for _, o := range at(v, "content").([]any) {
+		if at(o, "type") == "text" {
+			a.parts = append(a.parts, at(o, "text").(string))
+			continue
+		}
+		b, err := json.Marshal(at(o, "input"))
+		require.NoError(t, err)
+		a.parts = append(a.parts, at(o, "name").(string)+"("+string(b)+")")
+	}
+	a.end = fmt.Sprint(at(v, "stop_reason"), at(v, "stop_sequence"))
+	return a
+}
+
+// streamedMessage puts a stream of /v1/messages together as clients do, and checks the order of its events. A call
+// whose input is no object is left out.
+func streamedMessage(t testing.TB, body []byte) (a doorAnswer, usage any) {
+	t.Helper()
+	all := namedEvents(t, body)
+	require.Equal(t, "message_start", at(all[0], "type"))
+	require.Empty(t, at(all[0], "message", "content"))
+	require.Equal(t, "message_delta", at(all[len(all)-2], "type"))
+	require.Equal(t, "message_stop", at(all[len(all)-1], "type"))
+	open, index, name, text := false, -1, "", ""
+	for _, e := range all[1 : len(all)-2] {
+		switch e["type"] {
+		case "content_block_start":
+			require.False(t, open, "one at a time")
+			open, text = true, ""
+			index++
+			name, _ = at(e, "content_block", "name").(string)
+			if name != "" {
+				require.Empty(t, at(e, "content_block", "input"))
+			}
+		case "content_block_delta":
+			require.True(t, open)
+			part, ok := at(e, "delta", "text").(string)
+			if name != "" {
+				part, ok = at(e, "delta", "partial_json").(string)
+			}
+			require.True(t, ok)
+			text += part
+		case "content_block_stop":
+			open = false
+			var input map[string]any
+			if name == "" {
+				a.parts = append(a.parts, text)
+			} else if json.Unmarshal([]byte(text), &input) == nil {
+				b, err := json.Marshal(input)
+				require.NoError(t, err)
+				a.parts = append(a.parts, name+"("+string(b)+")")
+			}
+		}
+		require.EqualValues(t, index, e["index"])
+	}
+	require.False(t, open)
+	end := all[len(all)-2]
+	a.end = fmt.Sprint(at(end, "delta", "stop_reason"), at(end, "delta", "stop_sequence"))
+	return a, at(end, "usage")
+}
+
+// TestDoorsStream: a stream makes the whole answer, wherever it is cut; a cut one says so in its own words, and nothing
+// is closed that the model did not close.
+func TestDoorsStream(t *testing.T) {
+	const f, input = `"tools":[{"type":"function","name":"f"}]`, `"tools":[{"name":"f"}]`
+	steps := []string{"Sure. ", `{"name": "f", "arguments": {"x": [1, "é"]}}`, "\n", `{"name": "f", "arguments": {}}`,
+		"done"}
+	whole := strings.Join(steps, "")
+	ends := map[string]bool{}
+	for most := 1; most < len(whole)+4*len(callBegin+callEnd); most++ {
+		s := newTestServer(t, newToolModel(steps...), nil)
+		body := fmt.Sprintf(`{"input":"u","seed":7,%s,"max_output_tokens":%d`, f, most)
+		r := object(t, ask(t, s, responses, body+`}`).Body.Bytes())
+		got, last := streamedResponse(t, ask(t, s, responses, body+`,"stream":true}`).Body.Bytes())
+		assert.Equal(t, ofResponse(r), got, most)
+		assert.Equal(t, at(r, "usage", "output_tokens"), at(last, "usage", "output_tokens"))
+		for i, part := range got.parts {
+			name, arguments, _ := strings.Cut(strings.TrimSuffix(part, ")"), "(")
+			if name == "f" && (i < len(got.parts)-1 || strings.HasSuffix(got.end, completed)) {
+				assert.Contains(t, []string{`{"x": [1, "é"]}`, `{}`}, arguments, most)
+			}
+		}
+		ends[got.end] = true
+
+		body = fmt.Sprintf(`{%s,%s,"max_tokens":%d`, hello, input, most)
+		m := object(t, ask(t, s, messages, body+`}`).Body.Bytes())
+		told, usage := streamedMessage(t, ask(t, s, messages, body+`,"stream":true}`).Body.Bytes())
+		assert.Equal(t, ofMessage(t, m), told, most)
+		assert.Equal(t, at(m, "usage", "output_tokens"), at(usage, "output_tokens"))
+		assert.Equal(t, got.end[:3] == "inc", strings.HasPrefix(told.end, "max_tokens"), most)
+		ends[told.end] = true
+	}
+	assert.Equal(t, map[string]bool{"completed completed": true, "incomplete max_output_tokens incomplete": true,
+		"incomplete max_output_tokens completed": true, "max_tokens<nil>": true, "tool_use<nil>": true}, ends)
+}
+
+// TestDoorsEmpty: an answer without a token has one text, which is empty.
+func TestDoorsEmpty(t *testing.T) {
+	s := newTestServer(t, &fakeModel{answer: func(string, Settings) string { return "" }}, nil)
+	a, _ := streamedResponse(t, ask(t, s, responses, `{"input":"u","stream":true}`).Body.Bytes())
+	assert.Equal(t, doorAnswer{[]string{""}, "completed completed"}, a)
+	assert.Equal(t, a, ofResponse(object(t, ask(t, s, responses, `{"input":"u"}`).Body.Bytes())))
+	a, _ = streamedMessage(t, ask(t, s, messages, `{`+hello+`,"stream":true}`).Body.Bytes())
+	assert.Equal(t, doorAnswer{[]string{""}, "end_turn<nil>"}, a)
+	assert.Equal(t, a, ofMessage(t, object(t, ask(t, s, messages, `{`+hello+`}`).Body.Bytes())))
+}
+
+// TestDoorsRefuse: what is wrong is named by its path in the API's own names, and nothing is generated.
+func TestDoorsRefuse(t *testing.T) {
+	const user = `"messages":[{"role":"user","content":"x"}]`
+	for _, c := range []struct{ path, body, at, say string }{
+		{responses, `{}`, "input", "give a text"},
+		{responses, `{"input":[]}`, "input", "give a text"},
+		{responses, `{"input":[{"type":"reasoning","id":"r","summary":[]}]}`, "input", "give a text"},
+		{responses, `{"input":[{"role":"user"}]}`, "input[0].content", "give a text"},
+		{responses, `{"input":[{"role":"robot","content":"x"}]}`, "input[0].role", "give system"},
+		{responses, `{"input":[{"role":"user","content":[{"type":"input_image","image_url":"x"}]}]}`,
+			"input[0].content[0].type", "text alone"},
+		{responses, `{"input":[{"role":"user","content":"x","weight":1}]}`, "input[0].weight", "no such parameter"},
+		{responses, `{"input":[{"type":"web_search_call","id":"w"}]}`, "input[0].type", "function_call"},
+		{responses, `{"input":[{"type":"function_call_output","call_id":"c","output":"r"}]}`, "input[0].call_id", ""},
+		{responses, `{"input":[{"type":"function_call","name":"f"}]}`, "input[0].call_id", "give the id"},
+		{responses, `{"input":[{"type":"function_call","call_id":"c"}]}`, "input[0].name", "give the name"},
+		{responses, `{"input":[{"type":"item_reference","id":"msg_1"}]}`, "input[0].id", "there is no item msg_1"},
+		{responses, `{"input":"x","previous_response_id":"resp_1"}`, "previous_response_id", "no response resp_1"},
+		{responses, `{"input":"x","max_tokens":5}`, "max_tokens", "give max_output_tokens"},
+		{responses, `{"input":"x","max_output_tokens":0}`, "max_output_tokens", "from 1"},
+		{responses, `{"input":"x","n":2}`, "n", "not supported"},
+		{responses, `{"input":"x","conversation":"conv_1"}`, "conversation", "previous_response_id"},
+		{responses, `{"input":"x","prompt":{"id":"p"}}`, "prompt", "instructions"},
+		{responses, `{"input":"x","background":true}`, "background", "not supported"},
+		{responses, `{"input":"x","truncation":"auto"}`, "truncation", "not supported"},
+		{responses, `{"input":"x","reasoning":{"effort":"high"}}`, "reasoning.effort", "without thinking"},
+		{responses, `{"input":"x","text":{"verbosity":"low"}}`, "text.verbosity", "not supported"},
+		{responses, `{"input":"x","text":{"format":{"type":"xml"}}}`, "text.format.type", "json_schema"},
+		{responses, `{"input":"x","text":{"format":{"type":"json_schema","name":"n"}}}`, "text.format.schema", ""},
+		{responses, `{"input":"x","text":{"format":{"type":"json_schema","schema":{"not":{}}}}}`, "text.format", ""},
+		{responses, `{"input":"x","tools":[{"type":"web_search"}]}`, "tools[0].type", "leave out web_search"},
+		{responses, `{"input":"x","tools":[{"type":"function","function":{"name":"f"}}]}`, "tools[0].name", "name"},
+		{responses, `{"input":"x","tools":[{"type":"namespace","name":"n","tools":[{"type":"custom"}]}]}`,
+			"tools[0].tools[0].type", "leave out custom"},
+		{responses, `{"input":"x","tools":[{"type":"function","name":"f"}],` +
+			`"tool_choice":{"type":"function","name":"g"}}`, "tool_choice.name", "no tool"},
+		{responses, `{"input":"x","tools":[{"type":"function","name":"f"}],"tool_choice":{"type":"allowed_tools"}}`,
+			"tool_choice.type", "no other choice"},
+		{responses, `{"input":"x","tools":[{"type":"function","name":"f"}],"tool_choice":"required",` +
+			`"text":{"format":{"type":"json_object"}}}`, "text.format", "no format of its own"},
+		{messages, `{}`, "messages", "at least one"},
+		{messages, `{"messages":[]}`, "messages", "at least one"},
+		{messages, `{"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"x"}]}]}`,
+			"messages", "at least one"},
+		{messages, `{"messages":[{"role":"assistant","content":"x"}]}`, "messages", "before the assistant's"},
+		{messages, `{"messages":[{"role":"tool","content":"x"}]}`, "messages[0].role", "give user"},
+		{messages, `{"messages":[{"role":"user","content":7}]}`, "messages[0].content", "list of blocks"},
+		{messages, `{"messages":[{"role":"user","content":[{"type":"image","source":{}}]}]}`,
+			"messages[0].content[0].type", "text"},
+		{messages, `{"messages":[{"role":"user","content":[{"type":"tool_use","id":"c","name":"f","input":{}}]}]}`,
+			"messages[0].content[0].type", "text"},
+		{messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c"}]}]}`,
+			"messages[0].content[0].tool_use_id", "no assistant's message"},
+		{messages, `{"messages":[{"role":"assistant","content":[{"type":"tool_use","name":"f"}]}]}`,
+			"messages[0].content[0].id", "give the id"},
+		{messages, `{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f",` +
+			`"input":"x"}]}]}`, "messages[0].content[0].input", "JSON object"},
+		{messages, `{` + user + `,"thinking":{"type":"enabled","budget_tokens":2000}}`, "thinking.type",
+			"without thinking"},
+		{messages, `{` + user + `,"output_config":{"effort":"low"}}`, "output_config.effort", "not supported"},
+		{messages, `{` + user + `,"context_management":{"edits":[{"type":"clear_tool_uses_20250919"}]}}`,
+			"context_management.edits[0].type", "change the prompt"},
+		{messages, `{` + user + `,"container":"c"}`, "container", "leave it out"},
+		{messages, `{` + user + `,"mcp_servers":[{}]}`, "mcp_servers", "not supported"},
+		{messages, `{` + user + `,"tools":[{"type":"bash_20250124","name":"bash"}]}`, "tools[0].type", "runs no tools"},
+		{messages, `{` + user + `,"tools":[{"name":"f","parameters":{}}]}`, "tools[0].parameters", "no such parameter"},
+		{messages, `{` + user + `,"tool_choice":{"type":"any"}}`, "tool_choice.type", "no tools"},
+		{messages, `{` + user + `,"tools":[{"name":"f"}],"tool_choice":{"type":"tool"}}`, "tool_choice.name", "name"},
+		{messages, `{` + user + `,"stop_sequences":[""]}`, "stop_sequences", "is empty"},
+		{messages, `{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}],` +
+			`"output_config":{"format":{"type":"json_object"}}}`, "messages[1]", "begins by itself"},
+	} {
+		m := &fakeModel{refuse: func(s Settings) error {
+			if strings.Contains(string(s.Schema), `"not"`) {
+				return errors.New("not: this keyword cannot be decided")
+			}
+			return nil
+		}}
+		w := ask(t, newTestServer(t, m, nil), c.path, c.body)
+		assert.Equal(t, http.StatusBadRequest, w.Code, c.body)
+		e := object(t, w.Body.Bytes())
+		say, _ := at(e, "error", "message").(string)
+		assert.True(t, strings.HasPrefix(say, c.at+": "), "%s: %s", c.body, say)
+		assert.Contains(t, say, c.say, c.body)
+		assert.Equal(t, "invalid_request_error", at(e, "error", "type"))
+		if c.path == messages {
+			assert.Equal(t, "error", e["type"])
+		} else {
+			assert.Equal(t, c.at, at(e, "error", "param"))
+		}
+		assert.Empty(t, m.asked)
+	}
+}
+
+// TestDoorsAccept: what clients of these APIs send, and what changes no answer.
+func TestDoorsAccept(t *testing.T) {
+	for path, c := range map[string]struct{ plain, more string }{
+		responses: {`"input":"u"`, `"n":1,"include":["reasoning.encrypted_content"],"reasoning":{"effort":"none",` +
+			`"summary":"auto"},"client_metadata":{"a":"b"},"prompt_cache_key":"k","text":{"verbosity":"medium",` +
+			`"format":{"type":"text"}},"truncation":"disabled","background":false,"max_tool_calls":3,"tools":[],` +
+			`"tool_choice":"auto","context_management":[],"stream_options":{"include_obfuscation":false},"user":"u",` +
+			`"metadata":{"a":"b"},"service_tier":"auto","store":false,"top_logprobs":0,"conversation":null`},
+		messages: {`"messages":[{"role":"user","content":"u"}]`, `"thinking":{"type":"adaptive","display":"omitted"},` +
+			`"output_config":{"effort":"high"},"context_management":{"edits":[{"type":"clear_thinking_20251015",` +
+			`"keep":"all"}]},"metadata":{"user_id":"u"},"service_tier":"auto","cache_control":{"type":"ephemeral"},` +
+			`"tools":[],"stop_sequences":[],"mcp_servers":[],"speed":"standard","inference_geo":"x","container":null`},
+	} {
+		m := new(fakeModel)
+		s := newTestServer(t, m, nil)
+		for _, body := range []string{c.plain, c.plain + "," + c.more} {
+			w := ask(t, s, path, `{"seed":7,`+body+`}`)
+			require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
+		}
+		m.asked[1].Stop = nil
+		assert.Equal(t, m.asked[0], m.asked[1])
+		assert.Equal(t, m.prompts[0], m.prompts[1])
+	}
+}
+
+// TestBegun: the assistant's last message is what the answer of /v1/messages begins with, and is not told again.
+func TestBegun(t *testing.T) {
+	m := new(fakeModel)
+	s := newTestServer(t, m, nil)
+	w := ask(t, s, messages, `{"messages":[{"role":"user","content":"u"},{"role":"assistant","content":[`+
+		`{"type":"text","text":"{\"a\": "}]}]}`)
+	require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
+	assert.Equal(t, []string{`user:u` + "\n" + `assistant:{"a": `}, m.prompts)
+	assert.Equal(t, []string{"ok"}, ofMessage(t, object(t, w.Body.Bytes())).parts)
+}
+
+// TestMessagesAccess: Anthropic's clients show their key in a header of its own, and are told of errors in their form,
+// also where they ask for models.
+func TestMessagesAccess(t *testing.T) {
+	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Keys = []string{"one-key"} })
+	for _, path := range []string{messages, messages + "/count_tokens"} {
+		assert.Equal(t, 200, ask(t, s, path, `{`+hello+`}`, "X-Api-Key", "one-key").Code)
+		assert.Equal(t, 200, ask(t, s, path, `{`+hello+`}`, "Authorization", "Bearer one-key").Code)
+		for _, key := range []string{"other", ""} {
+			w := ask(t, s, path, `{`+hello+`}`, "X-Api-Key", key)
+			assert.Equal(t, 401, w.Code)
+			assert.Equal(t, "authentication_error", at(object(t, w.Body.Bytes()), "error", "type"))
+			assert.NotContains(t, w.Body.String(), "one-key")
+		}
+	}
+	w := ask(t, s, "/v1/models/none", "", "X-Api-Key", "one-key", "Anthropic-Version", "2023-06-01")
+	assert.Equal(t, "not_found_error", at(object(t, w.Body.Bytes()), "error", "type"))
+	assert.Equal(t, 401, ask(t, s, responses, `{"input":"x"}`, "X-Api-Key", "").Code)
+	w = ask(t, s, messages+"/batches", `{}`, "X-Api-Key", "one-key")
+	assert.Equal(t, "not_found_error", at(object(t, w.Body.Bytes()), "error", "type"))
+}

@@ -1,0 +1,207 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+)
+
+// messages answers a request of Anthropic's API for a turn of a chat.
+func (s *Server) messages(ctx context.Context, t *reply, body []byte) error {
+	r, wrong := parseMessages(body, s.o.Defaults)
+	if wrong != nil {
+		return wrong
+	}
+	return s.turn(ctx, t, r, &messageShape{s: s, r: r, t: t})
+}
+
+// countMessages counts the tokens of the prompt that a request would have.
+func (s *Server) countMessages(ctx context.Context, t *reply, body []byte) error {
+	r, wrong := parseMessages(body, s.o.Defaults)
+	if wrong != nil {
+		return wrong
+	}
+	n, err := t.count(ctx, r)
+	if err != nil {
+		return err
+	}
+	return t.answer(http.StatusOK, encode(map[string]int{"input_tokens": n}))
+}
+
+// ofAnthropic reports whether a request belongs to Anthropic's API: its clients say so wherever they ask.
+func ofAnthropic(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, "/v1/messages") || r.Header.Get("Anthropic-Version") != ""
+}
+
+// messageError is an error in Anthropic's form.
+type messageError struct {
+	Type  string `json:"type"` // "error"
+	Error struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+	} `json:"error"`
+	Request string `json:"request_id,omitempty"`
+}
+
+// message returns an error in Anthropic's form. id is the request's.
+func (e *Error) message(id string) messageError {
+	m := messageError{Type: "error", Request: id}
+	m.Error.Message = e.Message
+	m.Error.Type = map[int]string{
+		http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error",
+		http.StatusNotFound: "not_found_error", http.StatusRequestEntityTooLarge: "request_too_large",
+		http.StatusTooManyRequests: rateLimit, http.StatusServiceUnavailable: "overloaded_error",
+		http.StatusGatewayTimeout: "timeout_error", http.StatusInternalServerError: "api_error",
+	}[e.Status]
+	if m.Error.Type == "" {
+		m.Error.Type = invalidRequest
+	}
+	return m
+}
+
+// messageShape writes turns of a chat as Anthropic's API has them.
+type messageShape struct {
+	s  *Server
+	r  *chatRequest
+	t  *reply
+	id string
+	result
+}
+
+// messageObject is an answer, or what is known of it at its beginning.
+type messageObject struct {
+	ID       string         `json:"id"`
+	Type     string         `json:"type"` // "message"
+	Role     string         `json:"role"` // "assistant"
+	Model    string         `json:"model"`
+	Content  []contentBlock `json:"content"`
+	Stop     *string        `json:"stop_reason"`
+	Sequence *string        `json:"stop_sequence"`
+	Usage    messageUsage   `json:"usage"`
+	Own      messageOwn     `json:"pilotfish"`
+}
+
+// messageOwn is what is told beyond Anthropic's API.
+type messageOwn struct {
+	*extension
+	*origins
+}
+
+// contentBlock is a text or a call.
+type contentBlock struct {
+	Type  string          `json:"type"`
+	Text  *string         `json:"text,omitempty"`
+	ID    string          `json:"id,omitempty"`
+	Name  string          `json:"name,omitempty"`
+	Input json.RawMessage `json:"input,omitempty"`
+}
+
+// messageUsage is what an answer took. Cached tokens are no part of Input.
+type messageUsage struct {
+	Input   int `json:"input_tokens"`
+	Created int `json:"cache_creation_input_tokens"` // always 0: what is kept costs nothing more
+	Cached  int `json:"cache_read_input_tokens"`
+	Output  int `json:"output_tokens"`
+}
+
+func (m *messageShape) param() string { return "messages" }
+
+func (m *messageShape) start() { m.id = m.s.id("msg_") }
+
+// object returns the answer without its content.
+func (m *messageShape) object(u usage, o *origins) messageObject {
+	return messageObject{ID: m.id, Type: "message", Role: "assistant", Model: m.r.model, Content: []contentBlock{},
+		Usage: messageUsage{Input: u.Prompt - u.Details.Cached, Cached: u.Details.Cached, Output: u.Completion},
+		Own:   messageOwn{m.r.extension(), o}}
+}
+
+// stop returns why the answer ended, as Anthropic's API says it.
+func (m *messageShape) stop() (reason string, sequence *string) {
+	switch {
+	case m.finish == finishLength:
+		return "max_tokens", nil
+	case m.finish == finishCalls:
+		return "tool_use", nil
+	case m.stopped != "":
+		return "stop_sequence", &m.stopped
+	}
+	return "end_turn", nil
+}
+
+// all leaves out a call that was cut: it has no input that is an object.
+func (m *messageShape) all(results []result, u usage) any {
+	m.result = results[0].complete(m.s.id)
+	_, tokens := m.text()
+	o := m.object(u, m.own(m.r.originsOf(tokens)))
+	for i, p := range m.parts {
+		b := m.block(i)
+		if text := string(p.text); p.tool == "" {
+			b.Text = &text
+		} else if b.Input = p.text; !json.Valid(p.text) {
+			continue
+		}
+		o.Content = append(o.Content, b)
+	}
+	reason, sequence := m.stop()
+	o.Stop, o.Sequence = &reason, sequence
+	return o
+}
+
+// block returns a part without what it says.
+func (m *messageShape) block(i int) contentBlock {
+	if p := m.parts[i]; p.tool != "" {
+		return contentBlock{Type: "tool_use", ID: "toolu_" + p.id, Name: p.tool, Input: json.RawMessage("{}")}
+	}
+	return contentBlock{Type: "text", Text: new(string)}
+}
+
+func (m *messageShape) begin() []any {
+	return []any{named{"type": "message_start", "message": m.object(usage{Prompt: m.t.e.Prompt}, nil)}}
+}
+
+func (m *messageShape) open(i int) []any {
+	m.parts[i].id = m.s.id("")
+	return []any{named{"type": "content_block_start", "index": i, "content_block": m.block(i)}}
+}
+
+func (m *messageShape) delta(i int, p piece) []any {
+	own := m.r.originsOf(p.tokens)
+	d := map[string]any{"type": "text_delta", "text": p.text}
+	text := p.text
+	if p.call != nil {
+		text, own = p.call.arguments, nil
+		d = map[string]any{"type": "input_json_delta", "partial_json": text}
+	}
+	if text == "" && own == nil {
+		return nil
+	}
+	out := named{"type": "content_block_delta", "index": i, "delta": d}
+	if own != nil {
+		out[extensionName] = own
+	}
+	return []any{out}
+}
+
+func (m *messageShape) close(i int) []any {
+	return []any{named{"type": "content_block_stop", "index": i}}
+}
+
+func (m *messageShape) chunks(_ int, p piece) []any { return m.tell(p, m) }
+
+func (m *messageShape) last(_ int, e ending) []any { return m.finishes(e, m) }
+
+func (m *messageShape) end(u usage) []any {
+	reason, sequence := m.stop()
+	out := named{"type": "message_delta", "delta": map[string]any{"stop_reason": reason, "stop_sequence": sequence},
+		"usage": m.object(u, nil).Usage}
+	if own := m.own(nil); own != nil {
+		out[extensionName] = own
+	}
+	return []any{out, named{"type": "message_stop"}}
+}
+
+func (m *messageShape) failed(e *Error) []any {
+	told := e.message(m.t.e.ID)
+	return []any{named{"type": told.Type, "error": told.Error, "request_id": told.Request}}
+}

@@ -1,0 +1,268 @@
+package openai
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// mostStopSequences bounds the texts that end an answer, of which Anthropic's API has more than OpenAI's.
+const mostStopSequences = 64
+
+// parseMessages reads a request of Anthropic's API for a turn of a chat.
+func parseMessages(body []byte, d Defaults) (*chatRequest, *Error) {
+	r := new(chatRequest)
+	f := parseBody(body)
+	f.idle("n", idle{values: "1"})
+	f.thinking()
+	f.contextManagement()
+	f.common(&r.request, d)
+	f.integerMax("max_tokens", &r.request)
+	f.stop("stop_sequences", mostStopSequences, &r.settings)
+	f.outputConfig(&r.request)
+	if system := f.content("system", false); system != "" {
+		r.talk.add(Message{Role: "system", Content: system})
+	}
+	f.turns(r)
+	f.inputTools(r)
+	f.harmless("cache_control", "diagnostics", "inference_geo", "user_profile_id", "workspace_id",
+		"anthropic_version", "anthropic_beta")
+	f.idle("speed", idle{values: `"standard"`})
+	f.idle("mcp_servers", idle{`[]`, "give functions as tools"})
+	f.refuse("container", "this server runs nothing but a model: leave it out")
+	return r, f.end()
+}
+
+// thinking accepts what a model that never thinks before it answers obeys.
+func (f *fields) thinking() {
+	raw, ok := f.take("thinking")
+	if !ok {
+		return
+	}
+	o := parseFields(f.path("thinking"), raw)
+	o.idle("type", idle{`"disabled" "adaptive"`, hintThinks})
+	o.harmless("display", "budget_tokens")
+	if err := o.end(); err != nil {
+		f.fails(err)
+	}
+}
+
+// contextManagement accepts the edits that are of thoughts alone: prompts have none here.
+func (f *fields) contextManagement() {
+	raw, ok := f.take("context_management")
+	if !ok {
+		return
+	}
+	o := parseFields(f.path("context_management"), raw)
+	edits, _ := o.list("edits", mostMessages)
+	for i, raw := range edits {
+		e := parseFields(o.element("edits", i), raw)
+		kind := ""
+		if e.text("type", &kind); !strings.HasPrefix(kind, "clear_thinking_") {
+			e.fail("type", "this would change the prompt, and is not supported: leave the edit out")
+			o.fails(e.err)
+		}
+	}
+	if err := o.end(); err != nil {
+		f.fails(err)
+	}
+}
+
+// outputConfig reads the form that the answer is to have.
+func (f *fields) outputConfig(r *request) {
+	raw, ok := f.take("output_config")
+	if !ok {
+		return
+	}
+	o := parseFields(f.path("output_config"), raw)
+	o.idle("effort", idle{`"high"`, hintThinks})
+	if raw, ok := o.take("format"); ok {
+		in := parseFields(o.path("format"), raw)
+		in.format(r, in.schema)
+		if err := in.end(); err != nil {
+			o.fails(err)
+		}
+	}
+	if err := o.end(); err != nil {
+		f.fails(err)
+	}
+}
+
+// turns reads the turns so far. A last one of the assistant is what the answer begins with.
+func (f *fields) turns(r *chatRequest) {
+	all, _ := f.list("messages", mostMessages)
+	known := map[string]bool{} // calls that were made
+	for i, raw := range all {
+		o := parseFields(f.element("messages", i), raw)
+		o.turn(&r.talk, known)
+		if err := o.end(); err != nil {
+			f.fails(err)
+			return
+		}
+	}
+	last := len(r.talk.Messages) - 1
+	if last < 0 || len(all) == 0 {
+		f.missing("messages", "give at least one message")
+		return
+	}
+	if r.talk.Messages[last].Role != "assistant" || len(r.talk.Messages[last].Calls) > 0 {
+		return
+	}
+	r.prefix = r.talk.Messages[last].Content
+	r.talk.Messages = r.talk.Messages[:last]
+	switch at := f.element("messages", len(all)-1); {
+	case last == 0:
+		f.missing("messages", "give a message of the user before the assistant's")
+	case r.prefix != "" && r.format.constrained():
+		f.fails(invalid(at, "%s: an answer with a format begins by itself: leave out the assistant's last message", at))
+	}
+}
+
+// turn reads one message. known are the calls of tools up to there.
+func (f *fields) turn(talk *Conversation, known map[string]bool) {
+	role := ""
+	f.text("role", &role)
+	f.harmless(ignoredInMessages...)
+	if role != "user" && role != "assistant" && role != "system" {
+		f.fail("role", "give user, assistant or system")
+	}
+	var text string
+	var blocks []json.RawMessage
+	raw, ok := f.take("content")
+	switch {
+	case !ok:
+		f.missing("content", "give a text")
+	case json.Unmarshal(raw, &text) == nil:
+		talk.add(Message{Role: role, Content: text})
+	case json.Unmarshal(raw, &blocks) == nil:
+		f.blocks(role, blocks, talk, known)
+	default:
+		f.fail("content", "give a string, or a list of blocks")
+	}
+}
+
+// blocks reads the parts of a message: what tools returned, in turns of their own, and what its author says and calls.
+func (f *fields) blocks(role string, all []json.RawMessage, talk *Conversation, known map[string]bool) {
+	said, calls, says := strings.Builder{}, []Call(nil), false
+	end := func() {
+		if says {
+			talk.add(Message{role, said.String(), calls})
+		}
+		said, calls, says = strings.Builder{}, nil, false
+	}
+	for i, raw := range all {
+		o := parseFields(f.element("content", i), raw)
+		m, told := o.block(role, known)
+		if err := o.end(); err != nil {
+			f.fails(err)
+			return
+		}
+		if m.Role == "tool" {
+			end()
+			talk.add(m)
+		} else if told {
+			said.WriteString(m.Content)
+			calls, says = append(calls, m.Calls...), true
+		}
+	}
+	end()
+}
+
+// block reads a part of a message. It reports false of one that no prompt has.
+func (f *fields) block(role string, known map[string]bool) (m Message, told bool) {
+	kind := ""
+	f.text("type", &kind)
+	m.Role = role
+	switch {
+	case kind == "text":
+		if !f.text("text", &m.Content) {
+			f.missing("text", "give a text")
+		}
+	case role == "assistant" && (kind == "thinking" || kind == "redacted_thinking"):
+		f.all = nil // of other models
+		return m, false
+	case role == "assistant" && kind == "tool_use":
+		m.Calls = []Call{f.toolUse(known)}
+	case role == "user" && kind == "tool_result":
+		m.Role = "tool"
+		id := ""
+		if !f.text("tool_use_id", &id) {
+			f.missing("tool_use_id", "give the id of the call that this answers")
+		} else if !known[id] {
+			f.fail("tool_use_id", "no assistant's message before has a call with this id")
+		}
+		m.Content = f.content("content", false)
+	default:
+		f.all = nil
+		f.fail("type", "this model reads text and calls of tools alone: give text, tool_use or tool_result")
+	}
+	f.harmless("caller", "is_error", "toolset_name")
+	f.harmless(ignoredInParts...)
+	return m, true
+}
+
+// toolUse reads a call that an assistant made.
+func (f *fields) toolUse(known map[string]bool) Call {
+	var c Call
+	if !f.text("id", &c.ID) {
+		f.missing("id", "give the id of the call")
+	}
+	if !f.text("name", &c.Name) {
+		f.missing("name", "give the name of the function")
+	}
+	known[c.ID] = true
+	c.Arguments = []byte("{}")
+	if input, ok := f.take("input"); ok {
+		if c.Arguments = input; !isObject(input) {
+			f.fail("input", "give a JSON object")
+		}
+	}
+	return c
+}
+
+// inputTools reads the functions that may be called.
+func (f *fields) inputTools(r *chatRequest) {
+	all, _ := f.list("tools", mostTools)
+	for i, raw := range all {
+		o := parseFields(f.element("tools", i), raw)
+		var t tool
+		o.harmless(ignoredInTools...)
+		o.idle("type", idle{`"custom"`, "this server runs no tools: give a name, a description and an input_schema"})
+		o.idle("allowed_callers", idle{values: `["direct"]`})
+		o.function(&t, "input_schema")
+		if err := o.end(); err != nil {
+			f.fails(err)
+			return
+		}
+		f.offer(r, t)
+	}
+	f.choose(r, f.inputChoice)
+}
+
+// inputChoice reads which function is to be called, if any.
+func (f *fields) inputChoice(r *chatRequest) {
+	raw, ok := f.take("tool_choice")
+	if !ok {
+		return
+	}
+	o := parseFields(f.path("tool_choice"), raw)
+	kind := ""
+	o.text("type", &kind)
+	o.flag("disable_parallel_tool_use", &r.single)
+	switch kind {
+	case "none":
+		r.choice.mode = "none"
+	case "auto":
+	case "any":
+		r.choice.mode = "required"
+	case "tool":
+		o.chosen(r)
+	default:
+		o.fail("type", "give auto, any, tool or none")
+	}
+	if r.choice.mode == "required" && len(r.tools) == 0 {
+		o.fail("type", "there are no tools to choose from: give some, or leave it out")
+	}
+	if err := o.end(); err != nil {
+		f.fails(err)
+	}
+}

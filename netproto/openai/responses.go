@@ -1,0 +1,264 @@
+package openai
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// respond answers a request of /v1/responses.
+func (s *Server) respond(ctx context.Context, t *reply, body []byte) error {
+	r, wrong := parseResponse(body, s.o.Defaults, s.kept)
+	if wrong != nil {
+		return wrong
+	}
+	return s.turn(ctx, t, &r.chatRequest, &responseShape{s: s, r: r})
+}
+
+// countInput counts the tokens of the prompt that a request would have.
+func (s *Server) countInput(ctx context.Context, t *reply, body []byte) error {
+	r, wrong := parseResponse(body, s.o.Defaults, s.kept)
+	if wrong != nil {
+		return wrong
+	}
+	n, err := t.count(ctx, &r.chatRequest)
+	if err != nil {
+		return err
+	}
+	return t.answer(http.StatusOK, encode(map[string]any{"object": "response.input_tokens", "input_tokens": n}))
+}
+
+// responseShape writes answers of /v1/responses.
+type responseShape struct {
+	s       *Server
+	r       *responseRequest
+	id      string
+	created int64
+	events  int // that were told
+	result
+}
+
+// The states of answers and their items.
+const (
+	inProgress = "in_progress"
+	completed  = "completed"
+	incomplete = "incomplete"
+)
+
+// outputItem is a text or a call.
+type outputItem struct {
+	ID        string        `json:"id"`
+	Type      string        `json:"type"` // "message" or "function_call"
+	Status    string        `json:"status"`
+	Role      string        `json:"role,omitempty"`
+	Content   *[]outputText `json:"content,omitempty"`
+	CallID    string        `json:"call_id,omitempty"`
+	Namespace string        `json:"namespace,omitempty"`
+	Name      string        `json:"name,omitempty"`
+	Arguments *string       `json:"arguments,omitempty"`
+}
+
+// outputText is what a message says.
+type outputText struct {
+	Type        string         `json:"type"` // "output_text"
+	Text        string         `json:"text"`
+	Annotations []struct{}     `json:"annotations"` // none
+	LogProbs    []tokenLogProb `json:"logprobs"`
+}
+
+func (c *responseShape) param() string { return "input" }
+
+func (c *responseShape) start() { c.id, c.created = c.s.id("resp_"), time.Now().Unix() }
+
+// itemID is the id of a part as an item. A call has another one beside it, by which its result is told.
+func (p part) itemID() string {
+	if p.tool != "" {
+		return "fc_" + p.id
+	}
+	return "msg_" + p.id
+}
+
+// status is the state of a part that is over.
+func (c *responseShape) status(i int) string {
+	if c.whole(i) {
+		return completed
+	}
+	return incomplete
+}
+
+// item returns a part, which at its beginning is empty.
+func (c *responseShape) item(i int, status string) outputItem {
+	p := c.parts[i]
+	o := outputItem{ID: p.itemID(), Type: "message", Status: status}
+	if p.tool == "" {
+		o.Role, o.Content = "assistant", &[]outputText{}
+		if status != inProgress {
+			*o.Content = append(*o.Content, c.says(string(p.text), p.tokens))
+		}
+		return o
+	}
+	arguments := ""
+	if status != inProgress {
+		arguments = string(p.text)
+	}
+	o.Type, o.CallID, o.Name, o.Arguments = "function_call", "call_"+p.id, p.tool, &arguments
+	for _, t := range c.r.tools {
+		if t.name == p.tool {
+			o.Namespace = t.namespace
+		}
+	}
+	return o
+}
+
+// says returns what a message says.
+func (c *responseShape) says(text string, tokens []Token) outputText {
+	o := outputText{"output_text", text, []struct{}{}, []tokenLogProb{}}
+	if l := c.s.chatLogProbs(&c.r.request, tokens); l != nil {
+		o.LogProbs = l.Content
+	}
+	return o
+}
+
+// object returns the answer as it stands.
+func (c *responseShape) object(status string) map[string]any {
+	output := []outputItem{}
+	if status != inProgress {
+		for i := range c.parts {
+			output = append(output, c.item(i, c.status(i)))
+		}
+	}
+	o := maps.Clone(c.r.echo)
+	maps.Copy(o, map[string]any{
+		"id": c.id, "object": "response", "created_at": c.created, "completed_at": nil, "status": status,
+		"model": c.r.model, "output": output, "error": nil, "incomplete_details": nil, "usage": nil,
+		"system_fingerprint": c.s.finger, extensionName: c.r.extension(),
+	})
+	return o
+}
+
+// over keeps the answer where that is wanted, and returns it.
+func (c *responseShape) over(u usage) map[string]any {
+	status := completed
+	if c.finish == finishLength {
+		status = incomplete
+	}
+	o := c.object(status)
+	if status == incomplete {
+		o["incomplete_details"] = map[string]string{"reason": "max_output_tokens"}
+	} else {
+		o["completed_at"] = time.Now().Unix()
+	}
+	o["usage"] = map[string]any{"input_tokens": u.Prompt, "input_tokens_details": u.Details,
+		"output_tokens": u.Completion, "output_tokens_details": map[string]int{"reasoning_tokens": 0},
+		"total_tokens": u.Total}
+	_, tokens := c.text()
+	o[extensionName] = messageOwn{c.r.extension(), c.own(c.r.originsOf(tokens))}
+	if c.r.store {
+		c.keep(encode(o))
+	}
+	return o
+}
+
+// keep keeps the answer for requests that go on with it.
+func (c *responseShape) keep(object []byte) {
+	talk, items := Conversation{Messages: slices.Clone(c.r.talk.Messages[c.r.from:])}, map[string]Message{}
+	for _, p := range c.parts {
+		m := Message{Role: "assistant"}
+		if p.tool == "" {
+			m.Content = string(p.text)
+		} else {
+			m.Calls = []Call{{"call_" + p.id, p.tool, p.text}}
+		}
+		items[p.itemID()] = m
+		talk.add(m)
+	}
+	c.s.kept.put(&keptAnswer{c.id, object, talk.Messages, items})
+}
+
+func (c *responseShape) all(results []result, u usage) any {
+	c.result = results[0].complete(c.s.id)
+	return c.over(u)
+}
+
+// event returns an event with its number.
+func (c *responseShape) event(kind string, fields named) any {
+	fields["type"], fields["sequence_number"] = kind, c.events
+	c.events++
+	return fields
+}
+
+// ofItem returns an event about a part.
+func (c *responseShape) ofItem(kind string, i int, fields named) any {
+	fields["output_index"], fields["item_id"] = i, c.parts[i].itemID()
+	if c.parts[i].tool == "" {
+		fields["content_index"] = 0
+	}
+	return c.event(kind, fields)
+}
+
+func (c *responseShape) begin() []any {
+	return []any{c.event("response.created", named{"response": c.object(inProgress)}),
+		c.event("response.in_progress", named{"response": c.object(inProgress)})}
+}
+
+func (c *responseShape) open(i int) []any {
+	c.parts[i].id = c.s.id("")
+	all := []any{c.event("response.output_item.added", named{"output_index": i, "item": c.item(i, inProgress)})}
+	if c.parts[i].tool == "" {
+		all = append(all, c.ofItem("response.content_part.added", i, named{"part": c.says("", nil)}))
+	}
+	return all
+}
+
+func (c *responseShape) delta(i int, p piece) []any {
+	if p.call != nil {
+		if p.call.arguments == "" {
+			return nil
+		}
+		return []any{c.ofItem("response.function_call_arguments.delta", i, named{"delta": p.call.arguments})}
+	}
+	own, says := c.r.originsOf(p.tokens), c.says(p.text, p.tokens)
+	if p.text == "" && own == nil && len(says.LogProbs) == 0 {
+		return nil
+	}
+	fields := named{"delta": p.text, "logprobs": says.LogProbs}
+	if own != nil {
+		fields[extensionName] = own
+	}
+	return []any{c.ofItem("response.output_text.delta", i, fields)}
+}
+
+func (c *responseShape) close(i int) (all []any) {
+	p, item := c.parts[i], c.item(i, c.status(i))
+	if p.tool != "" {
+		all = append(all, c.ofItem("response.function_call_arguments.done", i,
+			named{"name": p.tool, "arguments": string(p.text)}))
+	} else {
+		says := (*item.Content)[0]
+		all = append(all, c.ofItem("response.output_text.done", i, named{"text": says.Text, "logprobs": says.LogProbs}),
+			c.ofItem("response.content_part.done", i, named{"part": says}))
+	}
+	return append(all, c.event("response.output_item.done", named{"output_index": i, "item": item}))
+}
+
+func (c *responseShape) chunks(_ int, p piece) []any { return c.tell(p, c) }
+
+func (c *responseShape) last(_ int, e ending) []any { return c.finishes(e, c) }
+
+func (c *responseShape) end(u usage) []any {
+	o := c.over(u)
+	return []any{c.event("response."+o["status"].(string), named{"response": o})}
+}
+
+// failed tells of an error twice: as clients raise it, and as the end of the answer.
+func (c *responseShape) failed(e *Error) []any {
+	const failed = "failed"
+	c.ending = ending{finish: finishLength} // the last part is not whole
+	o := c.object(failed)
+	o["error"] = map[string]string{"code": e.Code, "message": e.Message}
+	told := named{"message": e.Message, "code": e.Code, "param": nil}
+	maps.Copy(told, e.object())
+	return []any{c.event("error", told), c.event("response."+failed, named{"response": o})}
+}
