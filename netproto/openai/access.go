@@ -35,18 +35,36 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) bool {
 	if len(s.keys) == 0 || r.URL.Path == "/health" {
 		return true
 	}
-	scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	bearer, other := strings.EqualFold(scheme, "Bearer"), r.Header.Get("X-Api-Key")
-	if bearer && s.keys.take(strings.TrimSpace(key)) || other != "" && s.keys.take(other) {
+	if s.key(r) != "" {
 		return true
 	}
 	say := "this API key is not the server's: give one that is in its list"
-	if other == "" && (!bearer || key == "") {
+	if bearer, other := shownKeys(r); bearer == "" && other == "" {
 		say = "there is no API key: send it in the header Authorization: Bearer KEY, or X-Api-Key: KEY"
 	}
 	w.Header().Set("WWW-Authenticate", "Bearer")
 	send(w, r, &Error{http.StatusUnauthorized, say, invalidRequest, "", "invalid_api_key"})
 	return false
+}
+
+// shownKeys returns the keys that a request shows in either header; "" for none.
+func shownKeys(r *http.Request) (bearer, other string) {
+	if scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
+		bearer = strings.TrimSpace(key)
+	}
+	return bearer, r.Header.Get("X-Api-Key")
+}
+
+// key returns the key that a request shows and the server has; "" if there is none.
+func (s *Server) key(r *http.Request) string {
+	bearer, other := shownKeys(r)
+	switch {
+	case bearer != "" && s.keys.take(bearer):
+		return bearer
+	case other != "" && s.keys.take(other):
+		return other
+	}
+	return ""
 }
 
 // origin answers what browsers ask before a request, and refuses pages that may not ask: without that, any page that a
