@@ -252,9 +252,14 @@ func TestServeFormats(t *testing.T) {
 	assert.True(t, strings.HasPrefix(object.Choices[0].Message.Content, "{"))
 	status, text := s.ask(t, askChat,
 		`{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema",`+
-			`"json_schema":{"name":"x","schema":{"type":"object","not":{}}}}}`)
+			`"json_schema":{"name":"x","schema":{"type":"object","contains":{}}}}}`)
 	assert.Equal(t, http.StatusBadRequest, status)
-	assert.Contains(t, text, "JSON schema: #: no value fits")
+	assert.Contains(t, text, "#/contains")
+	status, text = s.ask(t, askChat,
+		`{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema",`+
+			`"json_schema":{"name":"x","schema":{"const":1,"odd":2}}}}`)
+	assert.Equal(t, http.StatusOK, status)
+	assert.Contains(t, text, `"ignored":["response_format.json_schema.schema#/odd"]`)
 }
 
 // validates checks JSON text by a schema.

@@ -45,7 +45,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	if wrong == nil {
-		wrong = s.key(w, r)
+		wrong = s.authorise(w, r)
 	}
 	if wrong != nil {
 		s.reject(w, r, wrong)
@@ -53,22 +53,40 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) bool {
 	return wrong == nil
 }
 
-// key refuses requests without one of the keys. The page and health have no secrets.
-func (s *Server) key(w http.ResponseWriter, r *http.Request) *Error {
+// authorise refuses requests without one of the keys. The page and health have no secrets.
+func (s *Server) authorise(w http.ResponseWriter, r *http.Request) *Error {
 	if len(s.keys) == 0 || r.URL.Path == "/health" || s.o.Page && r.URL.Path == "/" {
 		return nil
 	}
-	scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	bearer, other := strings.EqualFold(scheme, "Bearer"), r.Header.Get("X-Api-Key")
-	if bearer && s.keys.take(strings.TrimSpace(key)) || other != "" && s.keys.take(other) {
+	if s.key(r) != "" {
 		return nil
 	}
 	say := "this API key is not the server's: give one that is in its list"
-	if other == "" && (!bearer || key == "") {
+	if bearer, other := shownKeys(r); bearer == "" && other == "" {
 		say = "there is no API key: send it in the header Authorization: Bearer KEY, or X-Api-Key: KEY"
 	}
 	w.Header().Set("WWW-Authenticate", "Bearer")
 	return &Error{http.StatusUnauthorized, say, invalidRequest, "", "invalid_api_key"}
+}
+
+// shownKeys returns the keys that a request shows in either header; "" for none.
+func shownKeys(r *http.Request) (bearer, other string) {
+	if scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
+		bearer = strings.TrimSpace(key)
+	}
+	return bearer, r.Header.Get("X-Api-Key")
+}
+
+// key returns the key that a request shows and the server has; "" if there is none.
+func (s *Server) key(r *http.Request) string {
+	bearer, other := shownKeys(r)
+	switch {
+	case bearer != "" && s.keys.take(bearer):
+		return bearer
+	case other != "" && s.keys.take(other):
+		return other
+	}
+	return ""
 }
 
 // host refuses requests to other names than those of the server. The owner of a web page can have the page's name mean

@@ -93,7 +93,7 @@ func (p *preparing) gone(client string) {
 // client names who sent a request: by its key, or where there are none by its address.
 func (s *Server) client(r *http.Request) string {
 	if len(s.keys) > 0 {
-		return r.Header.Get("Authorization")
+		return s.key(r)
 	}
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

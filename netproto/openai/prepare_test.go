@@ -112,8 +112,11 @@ func TestClients(t *testing.T) {
 	b.RemoteAddr = "10.0.0.1:99"
 	open := newTestServer(t, &fakeModel{}, nil)
 	assert.Equal(t, open.client(a), open.client(b))
-	keyed := newTestServer(t, &fakeModel{}, func(o *Options) { o.Keys = []string{"one"} })
+	keyed := newTestServer(t, &fakeModel{}, func(o *Options) { o.Keys = []string{"one", "two"} })
+	b.Header.Set("X-Api-Key", "two")
 	assert.NotEqual(t, keyed.client(a), keyed.client(b))
+	b.Header.Set("Authorization", "bearer  one")
+	assert.Equal(t, keyed.client(a), keyed.client(b), "another header makes it no other client")
 }
 
 // TestIgnoredTold: keywords without effect are told in the answer, and in the first chunk of a stream: of the schema of

@@ -60,7 +60,8 @@ func TestKeywords(t *testing.T) {
 		`{"type":"integer","not":{"minimum":2,"maximum":5}}`, `{"type":"integer","not":{"exclusiveMinimum":2}}`,
 		`{"type":"number","not":{"type":"integer"}}`, `{"oneOf":[{"type":"integer"},{"type":"number"}]}`,
 		`{"not":{"type":["object","array","string","boolean"]}}`,
-		object(`"properties":{"a":{"not":{"type":["object","array","string","boolean","null","number"]}}}`), `{"not":{"enum":[null,true,2,"a",[]]}}`,
+		object(`"properties":{"a":{"not":{"type":["object","array","string","boolean","null","number"]}}}`),
+		`{"not":{"enum":[null,true,2,"a",[]]}}`,
 		`{"type":"array","not":{"minItems":2}}`, `{"type":"array","not":{"prefixItems":[{"const":1}]}}`,
 		`{"type":"array","prefixItems":[{"type":"integer"}],"items":{"type":"string"}}`,
 		`{"oneOf":[{"type":"string","minLength":2},{"type":"string","pattern":"^a"}]}`,
@@ -103,8 +104,8 @@ func TestNeverTwo(t *testing.T) {
 	}
 }
 
-// TestDiscriminator: a mapping tells schemas apart that would not be otherwise; those that it does not name stay as they
-// are, and a discriminator without one says nothing.
+// TestDiscriminator: a mapping tells schemas apart that would not be otherwise, and a discriminator without one says
+// nothing.
 func TestDiscriminator(t *testing.T) {
 	const rest = `,"oneOf":[{"$ref":"#/$defs/A"},{"$ref":"#/$defs/B"}],"$defs":{` +
 		`"A":{"type":"object","properties":{"n":{"type":"integer"},"k":{"type":"string"}},"required":["k"]},` +
