@@ -59,7 +59,9 @@ stdin is not a terminal, it is read from stdin.
 With --cloud, a large model behind a gateway chooses the tokens that the small model is unsure of. If an answer is late
 (--deadline) or fails, the small model's token is used instead: the text is always complete, and the summary says how
 many tokens this affected and why. With --deadline off, pipelined and serial decoding give the same tokens from the same
---budget-state. A wrong address, certificate, access token or model ends the run at once with exit code 1.
+--budget-state. A wrong certificate, access token or model ends the run at once with exit code 1, and so does a gateway
+that cannot be reached at the start, unless --require-cloud=false is given. Where that becomes known only after text was
+shown, the text is completed first.
 
 By default the large model is asked for 7% of the tokens (--budget). If the router has a certificate (see router
 calibrate), its threshold applies, and the budget is a proven bound. Otherwise the budget holds for the tokens of all
@@ -256,6 +258,7 @@ func (f *runFlags) routed(
 	w := newCloudWatch(cancel, f.gateway.explain, func(why error) {
 		fmt.Fprintf(a.stderr, "\npilotfish: no answer from the cloud, going on alone: %v\n", why)
 	})
+	w.alone = f.set.Changed("require-cloud") && !f.gateway.require
 	o.Attempted, r.Observe, out.watch, out.costs = w.attempted, w.observe, w, r.Costs
 	if out.tokens, err = e.Tokenizer(); err != nil {
 		return err
