@@ -22,24 +22,26 @@ import (
 
 // runFlags are the flags of `pilotfish run`.
 type runFlags struct {
-	set       *pflag.FlagSet // which were given
-	model     modelFlags
-	timeline  timelineFlag
-	qlog      qlogFlag
-	route     routeFlags
-	policy    policyFlags
-	gateway   gatewayFlags
-	verify    verifyFlags
-	mode      string
-	system    string
-	ids       string
-	raw       bool
-	max       int
-	ignoreEnd bool
-	lookup    lookupRows
-	json      bool
-	sampling  terms.Sampling
-	choose    chooseFlags
+	set   *pflag.FlagSet // which were given
+	model modelFlags
+	// the first argument is the model
+	modelFirst bool
+	timeline   timelineFlag
+	qlog       qlogFlag
+	route      routeFlags
+	policy     policyFlags
+	gateway    gatewayFlags
+	verify     verifyFlags
+	mode       string
+	system     string
+	ids        string
+	raw        bool
+	max        int
+	ignoreEnd  bool
+	lookup     lookupRows
+	json       bool
+	sampling   terms.Sampling
+	choose     chooseFlags
 }
 
 // defaultMaxTokens is the longest answer where nothing else is said.
@@ -51,7 +53,8 @@ func newRunCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run -m FILE [flags] [PROMPT | -]",
 		Short: "Answer a prompt or continue a text",
-		Long: `Answer a prompt. The text goes to stdout as it is generated, timings go to stderr.
+		Long: `Answer a prompt. The text goes to stdout as it is generated, timings go to stderr. Without -m, the model may
+also be the first argument: a file whose name ends in .gguf, or a downloaded model.
 
 The prompt is a question in a chat; with --raw it is the beginning of a text to continue. If it is "-", or missing while
 stdin is not a terminal, it is read from stdin.
@@ -83,10 +86,25 @@ first, including an end token; "lookup_proposed" counts tokens that --lookup gue
 it was certain that they follow, and "ran_in_vain" passes that had begun for a token that did not follow.`,
 		Example: `  pilotfish run -m qwen2.5-0.5b-instruct-q8_0.gguf "What does a pilot fish do?"
   pilotfish run -m small.gguf --cloud gpu.example.org:4433 --pin 9f86…  "What does a pilot fish do?"`,
-		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), a, args) },
+		PreRunE: func(_ *cobra.Command, args []string) error { return f.takeModel(a, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if f.modelFirst {
+				args = args[1:]
+			}
+			return f.run(c.Context(), a, args)
+		},
 	}
 	f.register(c)
 	return c
+}
+
+// takeModel takes the first argument for --model, where that is not given and the argument names a model.
+func (f *runFlags) takeModel(a *app, args []string) error {
+	if len(args) == 0 || f.set.Changed("model") || !a.namesModel(args[0]) {
+		return nil
+	}
+	f.modelFirst = true
+	return f.set.Set("model", args[0])
 }
 
 func (f *runFlags) register(c *cobra.Command) {

@@ -74,7 +74,15 @@ func addSettings(a *app, root *cobra.Command) {
 				flag.Usage += " [" + s.variable() + "]"
 			}
 		}
-		c.PreRunE = func(c *cobra.Command, _ []string) error { return a.applySettings(c.Flags(), file) }
+		before := c.PreRunE
+		c.PreRunE = func(c *cobra.Command, args []string) error {
+			if before != nil {
+				if err := before(c, args); err != nil {
+					return err
+				}
+			}
+			return a.applySettings(c.Flags(), file)
+		}
 	}
 }
 

@@ -17,7 +17,10 @@ func TestRefused(t *testing.T) {
 	tool := `"tools":[{"type":"function","function":{"name":"f"}}]`
 	for _, c := range []struct{ path, body, param, code, say string }{
 		{chat, `[]`, "", "invalid_value", "give a JSON object"},
-		{chat, `{`, "", "invalid_value", "this is not JSON"},
+		{chat, `{`, "", "invalid_value", "this is not JSON: unexpected end of JSON input, at byte 1: line 1, column 1"},
+		{chat, `hello`, "", "invalid_value", "'h' looking for beginning of value, at byte 1: line 1, column 1"},
+		{chat, "{\"model\": \"ä\",\n \"x\": \"é\",}", "", "invalid_value", "at byte 28: line 2, column 11"},
+		{text, "{\"prompt\": \"a\nb\"}", "", "invalid_value", "at byte 14: line 1, column 14"},
 		{chat, `{}`, "messages", "missing_required_parameter", "at least one"},
 		{chat, `{"messages":[]}`, "messages", "missing_required_parameter", "at least one"},
 		{chat, `{"messages":{}}`, "messages", "invalid_value", "give a list"},
