@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -226,6 +227,60 @@ func (s *Session) GenerateTokens(ctx context.Context, ids []int32, options ...Op
 		defer s.busy.Store(false)
 		s.generate(ctx, ids, newRequest(options), yield)
 	}
+}
+
+// Score yields the tokens of a text, given as ids, with their log-probabilities behind the tokens before them, and with
+// so many of the most probable tokens at each place, 0 to 20. The first token has none: its LogProb is NaN. The text
+// may be as long as the context. No large model is asked. An error ends the sequence.
+func (s *Session) Score(ctx context.Context, ids []int32, top int) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		if !s.busy.CompareAndSwap(false, true) {
+			yield(Token{}, s.busyOrClosed())
+			return
+		}
+		defer s.busy.Store(false)
+		if err := s.score(ctx, ids, top, yield); err != nil && err != errEnough {
+			yield(Token{}, err)
+		}
+	}
+}
+
+// errEnough says that somebody wants no more tokens.
+var errEnough = errors.New("enough")
+
+// score yields the tokens of a text until one is refused.
+func (s *Session) score(ctx context.Context, ids []int32, top int, yield func(Token, error) bool) error {
+	if len(ids) == 0 {
+		return errors.New("no tokens: a text needs at least one")
+	}
+	begin := time.Now()
+	e, err := s.open()
+	if err != nil {
+		return err
+	}
+	t, err := s.m.e.Tokenizer()
+	if err != nil {
+		return err
+	}
+	text := t.NewDecoder()
+	tell := func(pos int, p float32, best []Candidate) error {
+		token := Token{
+			ID: ids[pos], Pos: pos, Text: text.Push(ids[pos]), Origin: Edge, At: time.Since(begin), LogProb: p,
+			Top: best,
+		}
+		if !yield(token, nil) {
+			return errEnough
+		}
+		return nil
+	}
+	if err := tell(0, float32(math.NaN()), nil); err != nil {
+		return err
+	}
+	err = e.Score(ctx, ids, top, func(one engine.Seen) error { return tell(one.Pos, one.Given, one.Top) })
+	if errors.Is(err, errEnough) {
+		return errEnough
+	}
+	return err
 }
 
 // busyOrClosed is why a second answer cannot begin before the first is over.

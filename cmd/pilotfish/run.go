@@ -53,8 +53,8 @@ func newRunCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run -m FILE [flags] [PROMPT | -]",
 		Short: "Answer a prompt or continue a text",
-		Long: `Answer a prompt. The text goes to stdout as it is generated, timings go to stderr. Without -m, the model may
-also be the first argument: a file whose name ends in .gguf, or a downloaded model.
+		Long: `Answer a prompt. The text goes to stdout as it is generated, timings go to stderr. Without -m, the model
+may also be the first argument: a file whose name ends in .gguf, or a downloaded model.
 
 The prompt is a question in a chat; with --raw it is the beginning of a text to continue. If it is "-", or missing while
 stdin is not a terminal, it is read from stdin.

@@ -87,6 +87,24 @@ func (s *servedModel) Bytes(id int32) []byte {
 	return b
 }
 
+// Name implements [openai.Model].
+func (s *servedModel) Name(id int32) string {
+	name, err := s.m.TokenName(id)
+	if err != nil {
+		return "" // as with Bytes
+	}
+	return name
+}
+
+// Infill implements [openai.Model].
+func (s *servedModel) Infill(f openai.Infill) ([]int32, error) {
+	ids, err := s.m.InfillTokens(pilotfish.Infill(f))
+	if errors.Is(err, tokenizer.ErrUnsupported) {
+		return nil, openai.ErrNoInfill
+	}
+	return ids, err
+}
+
 // Check implements [openai.Model].
 func (s *servedModel) Check(o openai.Settings) error { return s.m.Check(servedOptions(o, s.route)...) }
 
@@ -106,6 +124,17 @@ func (s *servedSession) Generate(ctx context.Context, prompt []int32, o openai.S
 	return func(yield func(openai.Token, error) bool) {
 		for t, err := range s.s.GenerateTokens(ctx, prompt, options...) {
 			if !yield(servedToken(t, o), err) {
+				return
+			}
+		}
+	}
+}
+
+// Score implements [openai.Session].
+func (s *servedSession) Score(ctx context.Context, text []int32, top int) iter.Seq2[openai.Token, error] {
+	return func(yield func(openai.Token, error) bool) {
+		for t, err := range s.s.Score(ctx, text, top) {
+			if !yield(servedToken(t, openai.Settings{Top: top}), err) {
 				return
 			}
 		}

@@ -20,6 +20,11 @@ type Model interface {
 	Tokenize(text string, special bool) ([]int32, error)
 	// Bytes are what a token stands for in a text, often no whole characters.
 	Bytes(id int32) []byte
+	// Name is how a token is called that stands for nothing in a text; "" for others.
+	Name(id int32) string
+	// Infill returns the prompt for a text with a gap, for an empty one its three marks alone. The error is
+	// [ErrNoInfill] where the model knows no such marks.
+	Infill(f Infill) ([]int32, error)
 	// Check reports settings that the model cannot follow, such as a schema with keywords that cannot be decided.
 	Check(s Settings) error
 	// NewSession makes an empty text.
@@ -31,6 +36,9 @@ type Session interface {
 	// Generate yields the tokens that follow a prompt. What it has in common with the text so far, which is the last
 	// prompt and its answer, is not computed again. An error ends the sequence, and so does ctx.
 	Generate(ctx context.Context, prompt []int32, s Settings) iter.Seq2[Token, error]
+	// Score yields the tokens of a text with their log-probabilities and so many best tokens at each place; of the
+	// first token both are absent (NaN, nil).
+	Score(ctx context.Context, text []int32, top int) iter.Seq2[Token, error]
 	// Summary is what the last answer took, as of now.
 	Summary() Summary
 	// Close gives the memory of the text back.

@@ -216,6 +216,7 @@ type job struct {
 	prompts func() ([][]int32, error)
 	plan    func(a *answer) // completes what is to be generated
 	shape   shape
+	quiet   bool // no [DONE] follows a stream
 }
 
 // do answers a request that is in order.
@@ -312,7 +313,7 @@ func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32, 
 		text = append(prompt[:len(prompt):len(prompt)], a.ids...)
 		if err == nil {
 			t.e.Finish = why
-			err = finish(index, ending{why, a.total.Shortened})
+			err = finish(index, ending{why, a.total.Shortened, a.total.Stop})
 		}
 		if err != nil {
 			return err
@@ -340,6 +341,7 @@ func (t *reply) collected(ctx context.Context, j *job, prompts [][]int32, in *pl
 type result struct {
 	text   []byte
 	tokens []Token
+	prompt []Token // see [piece]
 	calls  []callPiece
 	ending
 }
@@ -348,12 +350,13 @@ type result struct {
 type ending struct {
 	finish    string // why, as clients are told
 	shortened bool   // see [Summary.Shortened]
+	stop      string // see [Summary.Stop]
 }
 
 // add adds a piece.
 func (r *result) add(p piece) {
 	r.text = append(r.text, p.text...)
-	r.tokens = append(r.tokens, p.tokens...)
+	r.tokens, r.prompt = append(r.tokens, p.tokens...), append(r.prompt, p.prompt...)
 	if p.call == nil {
 		return
 	}
@@ -372,10 +375,13 @@ type usage struct {
 	Details    struct {
 		Cached int `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
+
+	first, took time.Duration // to the first token, and from then on
 }
 
 func (t *reply) usage() usage {
 	u := usage{Prompt: t.e.Prompt, Completion: t.e.Tokens, Total: t.e.Prompt + t.e.Tokens}
 	u.Details.Cached = t.e.Cached
+	u.first, u.took = t.e.First, time.Since(t.begun)-t.e.Queue-t.e.First
 	return u
 }

@@ -94,6 +94,7 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("/v1/models/{id...}", s.only("GET", s.oneModel))
 	s.mux.HandleFunc("/v1/chat/completions", s.only("POST", s.posted("chat", s.chat)))
 	s.mux.HandleFunc("/v1/completions", s.only("POST", s.posted("completions", s.complete)))
+	s.mux.HandleFunc("/infill", s.only("POST", s.posted("infill", s.infill)))
 	s.mux.HandleFunc("/v1/embeddings", s.only("POST", s.embeddings))
 	if s.o.Metrics != nil {
 		s.mux.HandleFunc("/metrics", s.only("GET", s.o.Metrics.ServeHTTP))

@@ -71,6 +71,9 @@ func (t *reply) streamed(ctx context.Context, j *job, prompts [][]int32, in *pla
 			return err
 		}
 	}
+	if j.quiet {
+		return nil
+	}
 	return t.write(event([]byte("[DONE]")))
 }
 
