@@ -150,6 +150,7 @@ func (s Settings) sampling() terms.Sampling {
 type Stats struct {
 	Text         string        // all of it, also what an incomplete character at the end left
 	Stop         string        // why it ended: "end", "stop", "length", "context"; "" while it runs and after an error
+	End          *Token        // the end token, which is no part of the answer; nil where none ended it
 	PromptTokens int           // tokens of the prompt
 	ReusedTokens int           // of these, tokens that were known from before
 	Shortened    bool          // a value was ended by [Settings].Complete: it may lack something, and Stop is why
@@ -184,12 +185,27 @@ func (s Settings) request() engine.Request {
 // statsOf returns what the last answer of s took.
 func statsOf(s *engine.Session) Stats {
 	a, r := s.Summary(), s.Routing()
-	return Stats{
+	stats := Stats{
 		Text: a.Text, Stop: a.Stop, Shortened: a.Shortened, PromptTokens: a.PromptTokens, ReusedTokens: a.ReusedTokens,
 		Tokens: a.Tokens, Passes: a.Passes, PromptTime: a.PromptTime, DecodeTime: a.DecodeTime,
 		CloudTokens: a.Cloud, Timeouts: a.Timeouts, Asks: r.Asks, Hits: r.Hits,
 		BytesUp: r.BytesUp, BytesDown: r.BytesDown, Hidden: r.Hidden, Exposed: r.Exposed, Err: r.Cause,
 	}
+	if a.End != nil {
+		stats.End = new(shownToken(*a.End))
+	}
+	return stats
+}
+
+// shownToken is a token of the engine.
+func shownToken(t engine.Token) Token {
+	out := Token{
+		ID: t.ID, Pos: t.Pos, Text: t.Text, Origin: Origin(t.Origin), Confidence: t.Confidence, Unverified: t.Unverified,
+	}
+	if p := t.LogProbs; p != nil {
+		out.LogProb, out.Top = p.Token, p.Top
+	}
+	return out
 }
 
 // Session is one text as it stands, without a chat's turns.
@@ -321,13 +337,8 @@ func (s *Session) generate(ctx context.Context, ids []int32, r request, yield fu
 			}
 			return
 		}
-		shown := Token{
-			ID: t.ID, Pos: t.Pos, Text: t.Text, Origin: Origin(t.Origin),
-			Confidence: t.Confidence, Unverified: t.Unverified, At: time.Since(begin),
-		}
-		if p := t.LogProbs; p != nil {
-			shown.LogProb, shown.Top = p.Token, p.Top
-		}
+		shown := shownToken(t)
+		shown.At = time.Since(begin)
 		if !yield(shown, nil) {
 			return
 		}

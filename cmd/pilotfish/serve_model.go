@@ -174,8 +174,12 @@ func servedOptions(o openai.Settings, route *pilotfish.Route) []pilotfish.Option
 // Summary implements [openai.Session].
 func (s *servedSession) Summary() openai.Summary {
 	a := s.s.Stats()
-	return openai.Summary{Text: a.Text, Stop: a.Stop, Shortened: a.Shortened, Reused: a.ReusedTokens, Tokens: a.Tokens,
+	sum := openai.Summary{Text: a.Text, Stop: a.Stop, Shortened: a.Shortened, Reused: a.ReusedTokens, Tokens: a.Tokens,
 		Cloud: a.CloudTokens, Asks: a.Asks}
+	if a.End != nil {
+		sum.End = new(servedToken(*a.End, openai.Settings{Top: len(a.End.Top)}))
+	}
+	return sum
 }
 
 // Close implements [openai.Session].

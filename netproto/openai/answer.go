@@ -164,6 +164,9 @@ func (a *answer) plain(ctx context.Context) (string, error) {
 	if err = errors.Join(err, out); err != nil {
 		return "", err
 	}
+	if a.score && sum.End != nil { // who scores the prompt takes the last token off
+		err = a.emit(piece{tokens: []Token{*sum.End}})
+	}
 	if cut != "" {
 		sum.Stop, a.total.Stop = cut, cut
 	} else if sent < len(sum.Text) { // what has been held back

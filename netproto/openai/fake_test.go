@@ -210,6 +210,9 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o Settings) 
 			yield(Token{}, err)
 			return
 		}
+		if stop == StopEnd {
+			s.sum.End = &Token{ID: 256, Origin: "edge", LogProb: -0.5, Top: []Candidate{{256, -0.5}}}
+		}
 		s.sum.Stop, s.sum.Shortened = stop, text == "{}" && (o.JSON || o.Schema != nil)
 		if s.m.short != nil {
 			s.sum.Shortened = s.m.short(text)

@@ -129,18 +129,18 @@ func TestLines(t *testing.T) {
 	})
 }
 
-// TestEchoLogProbs: the prompt's tokens come with their log-probabilities, the first without one, whole and streamed;
-// with max_tokens 0 alone.
+// TestEchoLogProbs: the prompt's tokens come with their log-probabilities, the first without one, and the answer's with
+// the end token, whole and streamed; with max_tokens 0 alone.
 func TestEchoLogProbs(t *testing.T) {
 	m := &fakeModel{answer: func(string, Settings) string { return "xy" }}
 	s := newTestServer(t, m, nil)
 	probs := func(o any) any { return at(o, "choices", 0, "logprobs") }
 	o := object(t, ask(t, s, "/v1/completions",
-		`{"prompt":"aéb","max_tokens":2,"echo":true,"logprobs":1}`).Body.Bytes())
+		`{"prompt":"aéb","max_tokens":3,"echo":true,"logprobs":1}`).Body.Bytes())
 	assert.Equal(t, "aébxy", at(o, "choices", 0, "text"))
-	assert.Equal(t, []any{"a", `bytes:\xc3`, `bytes:\xa9`, "b", "x", "y"}, at(probs(o), "tokens"))
-	assert.Equal(t, []any{nil, -0.125, -0.25, -0.375, -0.25, -0.25}, at(probs(o), "token_logprobs"))
-	assert.Equal(t, []any{0.0, 1.0, 1.0, 2.0, 3.0, 4.0}, at(probs(o), "text_offset"))
+	assert.Equal(t, []any{"a", `bytes:\xc3`, `bytes:\xa9`, "b", "x", "y", "<end>"}, at(probs(o), "tokens"))
+	assert.Equal(t, []any{nil, -0.125, -0.25, -0.375, -0.25, -0.25, -0.5}, at(probs(o), "token_logprobs"))
+	assert.Equal(t, []any{0.0, 1.0, 1.0, 2.0, 3.0, 4.0, 5.0}, at(probs(o), "text_offset"))
 	assert.Equal(t, nil, at(probs(o), "top_logprobs", 0))
 	assert.Equal(t, map[string]any{"b": -0.375}, at(probs(o), "top_logprobs", 3))
 

@@ -120,6 +120,7 @@ const (
 type Summary struct {
 	Text string // all of it, also what has not been part of a token's text
 	Stop string // "" while it runs and after an error
+	End  *Token // the end token, which is no part of the answer; nil where none ended it
 	// Shortened says that a value was ended by [Settings].Complete: it may lack something, and Stop is why.
 	Shortened bool
 

@@ -72,6 +72,7 @@ const (
 type Summary struct {
 	Text         string        // all text, also what an incomplete character at the end left
 	Stop         string        // why it ended: see [StopEnd]; "" while it runs and after an error
+	End          *Token        // the end token, which is not yielded; nil where none ended it
 	Shortened    bool          // a value was ended by [Request.Complete]: it may lack something, and Stop is why
 	PromptTokens int           // tokens of the prompt
 	ReusedTokens int           // of these, tokens whose keys and values were still there from before
