@@ -164,7 +164,8 @@ func (m *Model) Detokenize(ids []int32) (string, error) {
 	return t.Decode(ids), nil
 }
 
-// TokenBytes is what a token stands for in a text: often no whole characters. Control tokens stand for nothing: [Model.TokenName].
+// TokenBytes is what a token stands for in a text: often no whole characters. Control tokens stand for nothing, and
+// have a [Model.TokenName].
 func (m *Model) TokenBytes(id int32) ([]byte, error) {
 	t, err := m.e.Tokenizer()
 	if err != nil {
@@ -200,6 +201,9 @@ func (m *Model) TextTokens(text string) ([]int32, error) { return m.e.RawPrompt(
 func (m *Model) Check(options ...Option) error {
 	r := newRequest(options)
 	if err := r.settings.check(); err != nil {
+		return err
+	}
+	if err := r.settings.local(r.route); err != nil {
 		return err
 	}
 	route := engine.Route{Request: r.settings.request()}

@@ -369,7 +369,7 @@ func TestChatMakeRoom(t *testing.T) {
 			pilotfish.Route{})
 		defer c.close()
 		for i := range 8 {
-			require.NoError(t, c.ask(t.Context(), question(i)))
+			require.NoError(t, c.ask(t.Context(), question(i), false))
 			head, turns := split(c.chat.Messages())
 			assert.Len(t, head, min(len(system), 1))
 			require.NotEmpty(t, turns)
@@ -383,7 +383,7 @@ func TestChatMakeRoom(t *testing.T) {
 		require.NoError(t, c.save(file))
 		require.NoError(t, c.load(file))
 		assert.Len(t, c.messages(), min(len(system), 1)+16)
-		require.NoError(t, c.ask(t.Context(), question(9)))
+		require.NoError(t, c.ask(t.Context(), question(9), false))
 		require.NotEmpty(t, c.dropped)
 		require.NoError(t, c.clear(t.Context(), ""))
 		assert.Len(t, c.messages(), min(len(system), 1))

@@ -78,7 +78,8 @@ func TestModelNames(t *testing.T) {
 	for _, args := range [][]string{
 		{"run", "-n", "1", "-m", "o/n:q8_0", "hello"}, {"run", "-n", "1", "-m", "O/N:Q8_0", "hello"},
 		{"run", "o/n:q8_0", "-n", "1", "hello"}, {"run", "-n", "1", path, "two", "words"},
-		{"run", "-n", "1", path, "--tokens", "1"}, {"tokenize", "-m", "o/n:Q8_0", "hello"}, {"logits", "-m", "o/n:Q8_0", "--tokens", "1"}, {"inspect", "o/n:Q8_0"},
+		{"run", "-n", "1", path, "--tokens", "1"}, {"tokenize", "-m", "o/n:Q8_0", "hello"},
+		{"logits", "-m", "o/n:Q8_0", "--tokens", "1"}, {"inspect", "o/n:Q8_0"},
 		{"bench", "engine", "-m", "o/n:Q8_0", "-p", "2", "-n", "1", "-r", "1"},
 		{"chat", "-m", "o/n:m-Q8_0.gguf"},
 		{"bench", "routing", "-m", "o/n:Q8_0", "--large", "o/n:Q8_0", "--workload", demoData(t, 1), "--modes", "local",

@@ -160,7 +160,7 @@ func servedOptions(o openai.Settings, route *pilotfish.Route) []pilotfish.Option
 		MaxTokens: o.MaxTokens, Temperature: o.Temperature, TopK: o.TopK, TopP: o.TopP, MinP: o.MinP, Seed: o.Seed,
 		RepeatPenalty: o.RepeatPenalty, PresencePenalty: o.PresencePenalty, FrequencyPenalty: o.FrequencyPenalty,
 		LogitBias: o.LogitBias, Stop: o.Stop, Schema: o.Schema, JSON: o.JSON,
-		Complete: o.Complete, Closed: o.Closed,
+		Complete: o.Complete, Closed: o.Closed, Local: o.Local,
 	}
 	if o.LogProbs {
 		s.Top = max(o.Top, 1) // with none there would be no log-probabilities at all
@@ -175,7 +175,7 @@ func servedOptions(o openai.Settings, route *pilotfish.Route) []pilotfish.Option
 func (s *servedSession) Summary() openai.Summary {
 	a := s.s.Stats()
 	sum := openai.Summary{Text: a.Text, Stop: a.Stop, Shortened: a.Shortened, Reused: a.ReusedTokens, Tokens: a.Tokens,
-		Cloud: a.CloudTokens, Asks: a.Asks}
+		Cloud: a.CloudTokens, Asks: a.Asks, Sent: openai.Sent(a.Receipt)}
 	if a.End != nil {
 		sum.End = new(servedToken(*a.End, openai.Settings{Top: len(a.End.Top)}))
 	}

@@ -185,7 +185,8 @@ func (a *app) applySettings(f *pflag.FlagSet, file string) error {
 	a.settled = map[string]string{}
 	line := map[string]bool{} // given on the command line
 	f.Visit(func(flag *pflag.Flag) { line[flag.Name] = true })
-	local := f.Lookup("mode") != nil && f.Lookup("mode").Value.String() == "local"
+	local := f.Lookup("mode") != nil && f.Lookup("mode").Value.String() == "local" ||
+		f.Lookup("local") != nil && f.Lookup("local").Value.String() == "true"
 	for _, s := range settings() {
 		g, ok := all[s.flag]
 		if !ok || line[s.flag] || f.Lookup(s.flag) == nil || local && (s.flag == "cloud" || s.needs == "cloud") {

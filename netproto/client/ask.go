@@ -237,6 +237,7 @@ func (s *Session) once(
 	r, err = l.exchange(ctx, m, func() {
 		s.noteSent(l, path)
 		told, up = fresh, len(m.frame)
+		s.leave(len(path)-p.Base, up)
 	})
 	r.told = told
 	if err != nil && ctx.Err() != nil {

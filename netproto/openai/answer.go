@@ -119,6 +119,7 @@ func (a *answer) stretch(ctx context.Context, s Settings, visit func(Token) bool
 	a.total.Tokens += sum.Tokens
 	a.total.Cloud += sum.Cloud
 	a.total.Asks += sum.Asks
+	a.total.Sent.add(sum.Sent)
 	return sum, err
 }
 

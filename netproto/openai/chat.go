@@ -8,6 +8,7 @@ func (s *Server) chat(ctx context.Context, t *reply, body []byte) error {
 	if wrong != nil {
 		return wrong
 	}
+	r.settings.Local = s.kept.local(r.talk.Messages) || r.settings.Local
 	var schema []byte             // of calls
 	var schemas map[string][]byte // of calls of each tool
 	shape := &chatShape{s: s, r: r}
@@ -76,7 +77,7 @@ type toolCalled struct {
 func (c *chatShape) param() string { return "messages" }
 
 func (c *chatShape) all(results []result, u usage) any {
-	o := chatObject{head: c.head, Usage: u, Own: extension{c.r.settings.Seed}}
+	o := chatObject{head: c.head, Usage: u, Own: extension{c.r.settings.Seed, &u.sent}}
 	for i, r := range results {
 		text := string(r.text)
 		m := chatMessage{Role: "assistant", Content: &text}
@@ -134,7 +135,7 @@ func (c *chatShape) begin(index int) (all []any) {
 	empty := ""
 	first := c.chunk(chatDelta{Index: index, Delta: delta{Role: "assistant", Content: &empty}})
 	if index == 0 {
-		first.Own = &extension{c.r.settings.Seed}
+		first.Own = &extension{Seed: c.r.settings.Seed}
 	}
 	return []any{first}
 }
@@ -159,7 +160,9 @@ func (c *chatShape) chunks(index int, p piece) []any {
 }
 
 func (c *chatShape) last(index int, e ending) []any {
-	return append(c.begin(index), c.chunk(chatDelta{Index: index, Finish: &e.finish, Own: e.own(nil)}))
+	end := c.chunk(chatDelta{Index: index, Finish: &e.finish, Own: e.own(nil)})
+	end.Own = &extension{c.r.settings.Seed, &e.sent}
+	return append(c.begin(index), end)
 }
 
 func (c *chatShape) usage(u usage) any {

@@ -81,6 +81,7 @@ func (f *fields) messages(r *chatRequest) {
 // message reads one turn. known are the calls of tools up to there.
 func (f *fields) message(known map[string]bool) (m Message) {
 	f.text("role", &m.Role)
+	f.mark(&m)
 	f.harmless(ignoredInMessages...)
 	f.idle("prefix", idle{values: "false"})
 	f.idle("partial", idle{values: "false"})

@@ -200,7 +200,7 @@ type textChoice struct {
 func (c *textShape) param() string { return "prompt" }
 
 func (c *textShape) all(results []result, u usage) any {
-	o := textObject{head: c.head, Usage: &u, Own: &extension{c.r.settings.Seed}}
+	o := textObject{head: c.head, Usage: &u, Own: &extension{c.r.settings.Seed, &u.sent}}
 	for i, r := range results {
 		at := 0
 		probs := c.s.textLogProbs(&c.r.request, piece{prompt: r.prompt, tokens: r.tokens}, &at)
@@ -224,7 +224,7 @@ func (c *textShape) chunks(index int, p piece) []any {
 	}
 	o := textObject{head: c.head, Choices: []textChoice{{text, index, probs, nil, own}}}
 	if !begun && index == 0 {
-		o.Own = &extension{c.r.settings.Seed}
+		o.Own = &extension{Seed: c.r.settings.Seed}
 	}
 	return []any{o}
 }
@@ -234,7 +234,8 @@ func (c *textShape) last(index int, e ending) []any {
 	if _, begun := c.at[index]; !begun {
 		text = c.echo(index) // an answer without a token
 	}
-	return []any{textObject{head: c.head, Choices: []textChoice{{text, index, nil, &e.finish, e.own(nil)}}}}
+	return []any{textObject{head: c.head, Choices: []textChoice{{text, index, nil, &e.finish, e.own(nil)}},
+		Own: &extension{c.r.settings.Seed, &e.sent}}}
 }
 
 func (c *textShape) usage(u usage) any {

@@ -252,6 +252,7 @@ func (s *fakeSession) token(id int32, text string, o Settings, at time.Duration)
 		t.Origin = "cloud"
 		s.sum.Cloud++
 		s.sum.Asks++
+		s.sum.Sent.add(Sent{3, 7, "gw:1"})
 	}
 	if o.LogProbs {
 		for i := range o.Top {

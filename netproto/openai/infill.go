@@ -286,7 +286,7 @@ func (c *infillShape) end(text string, u usage) infillPiece {
 	end := &infillEnd{
 		Model: c.name, Prompt: spelled.String(), NewLine: bytes.ContainsRune(c.made.text, '\n'),
 		StopType: cmp.Or(kind, "limit"), StopString: word, Cached: len(c.prompt) + u.Completion,
-		Own: extension{Seed: s.Seed},
+		Own: extension{s.Seed, &u.sent},
 		Settings: infillSettings{
 			Predict: cmp.Or(s.MaxTokens, -1), Seed: s.Seed, Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP,
 			MinP: s.MinP, Stop: append([]string{}, s.Stop...), Stream: c.r.stream,

@@ -56,6 +56,7 @@ type Message struct {
 	Role    string // "system", "user", "assistant", or "tool" for what a tool returned
 	Content string
 	Calls   []Call // of tools, by an assistant
+	Local   bool   // see [Settings].Local
 }
 
 // Call is a call of a tool.
@@ -88,6 +89,8 @@ type Settings struct {
 	// Complete has the shortest end of a value of either follow where there is no more room: see [Summary.Shortened].
 	Complete bool
 	Closed   bool // objects whose properties Schema lists have no others, unless it says so
+
+	Local bool // nothing of the text may leave this device
 }
 
 // Token is one token of an answer.
@@ -128,4 +131,5 @@ type Summary struct {
 	Tokens int // generated
 	Cloud  int // of these, chosen by a large model
 	Asks   int // questions to it
+	Sent   Sent
 }

@@ -307,13 +307,14 @@ func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32, 
 		t.e.Tokens += len(a.ids)
 		t.e.Cloud += a.total.Cloud
 		t.e.Asks += a.total.Asks
+		t.e.Left.add(a.total.Sent)
 		if i == 0 {
 			t.e.Cached += a.total.Reused
 		}
 		text = append(prompt[:len(prompt):len(prompt)], a.ids...)
 		if err == nil {
 			t.e.Finish = why
-			err = finish(index, ending{why, a.total.Shortened, a.total.Stop})
+			err = finish(index, ending{why, a.total.Shortened, a.total.Stop, t.e.Left})
 		}
 		if err != nil {
 			return err
@@ -351,6 +352,7 @@ type ending struct {
 	finish    string // why, as clients are told
 	shortened bool   // see [Summary.Shortened]
 	stop      string // see [Summary.Stop]
+	sent      Sent   // of the whole request so far
 }
 
 // add adds a piece.
@@ -377,11 +379,13 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 
 	first, took time.Duration // to the first token, and from then on
+	sent        Sent
 }
 
 func (t *reply) usage() usage {
 	u := usage{Prompt: t.e.Prompt, Completion: t.e.Tokens, Total: t.e.Prompt + t.e.Tokens}
 	u.Details.Cached = t.e.Cached
+	u.sent = t.e.Left
 	u.first, u.took = t.e.First, time.Since(t.begun)-t.e.Queue-t.e.First
 	return u
 }

@@ -67,6 +67,7 @@ type Server struct {
 	mux    *http.ServeMux
 	begun  time.Time
 	finger string
+	kept   keptMessages
 
 	closing context.Context // ends when running answers are to end
 	end     context.CancelCauseFunc

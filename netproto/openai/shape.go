@@ -34,7 +34,8 @@ func (s *Server) head(prefix, object, model string) head {
 
 // extension is what is told beyond OpenAI's API, of a whole answer.
 type extension struct {
-	Seed uint64 `json:"seed"` // of the draws, with which the same request gets the same answer
+	Seed uint64 `json:"seed"`              // of the draws, with which the same request gets the same answer
+	Sent *Sent  `json:"receipt,omitempty"` // of the whole request so far; with the end of an answer
 }
 
 // origins is what is told beyond OpenAI's API of one choice.
