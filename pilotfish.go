@@ -164,13 +164,23 @@ func (m *Model) Detokenize(ids []int32) (string, error) {
 	return t.Decode(ids), nil
 }
 
-// TokenBytes is what a token stands for in a text: often no whole characters. Special tokens stand for their names.
+// TokenBytes is what a token stands for in a text: often no whole characters. Control tokens stand for nothing, and
+// have a [Model.TokenName].
 func (m *Model) TokenBytes(id int32) ([]byte, error) {
 	t, err := m.e.Tokenizer()
 	if err != nil {
 		return nil, err
 	}
 	return t.Bytes(id), nil
+}
+
+// TokenName is how a token is called that stands for nothing in a text, such as <|im_end|>; "" for others.
+func (m *Model) TokenName(id int32) (string, error) {
+	t, err := m.e.Tokenizer()
+	if err != nil || !t.IsControl(id) {
+		return "", err
+	}
+	return t.Text(id), nil
 }
 
 // Vocabulary is the number of tokens that the model knows; their ids are below it.
@@ -201,6 +211,9 @@ func (m *Model) CheckContext(ctx context.Context, options ...Option) (ignored []
 	if err := r.settings.check(); err != nil {
 		return nil, err
 	}
+	if err := r.settings.local(r.route); err != nil {
+		return nil, err
+	}
 	route := engine.Route{Request: r.settings.request()}
 	route.Draft.Verify = r.route != nil && r.route.Verify
 	return m.e.Check(ctx, route)
@@ -221,6 +234,20 @@ func (m *Model) ChatTokens(turns []Turn, tools [][]byte) ([]int32, error) {
 		return nil, err
 	}
 	return t.ChatTools(turns, tools)
+}
+
+// Infill is a text with a gap to fill.
+type Infill = tokenizer.Infill
+
+// InfillTokens returns the prompt with which a model fills a gap in a text: the tokens that [Session.GenerateTokens]
+// yields for it belong there. That of an empty Infill has the three marks alone. It is an error for a model whose
+// vocabulary has no such marks.
+func (m *Model) InfillTokens(f Infill) ([]int32, error) {
+	t, err := m.e.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	return t.Infill(f)
 }
 
 // DialOptions say how a gateway is trusted, and what is shown to it. The zero value is for one whose certificate is

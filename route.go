@@ -7,6 +7,7 @@ import (
 	"math"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/ended"
@@ -216,7 +217,10 @@ func (m *Model) route(ctx context.Context, r request, c *crash) (engine.Route, f
 		}
 	}
 	m.hooks(&out, r)
-	if r.route == nil {
+	if err := r.settings.local(r.route); err != nil {
+		return out, nil, err
+	}
+	if r.route == nil || r.settings.Local {
 		return out, func() {}, nil
 	}
 	o := r.route
@@ -236,6 +240,33 @@ func (m *Model) route(ctx context.Context, r request, c *crash) (engine.Route, f
 	cloud, end, err := o.connect(ctx, c)
 	out.Cloud = cloud
 	return out, end, err
+}
+
+// errUnverified is that of an answer that is to be verified, and to stay on this device.
+var errUnverified = errors.New("nothing of a local answer may leave this device, so that the large model cannot " +
+	"verify it: leave out Local, or the verification")
+
+// local reports that an answer cannot stay on this device.
+func (s Settings) local(r *Route) error {
+	if s.Local && r != nil && r.Verify {
+		return errUnverified
+	}
+	return nil
+}
+
+// receipt says what has left for an answer that asked a cloud, which nothing is asked any more.
+func (r request) receipt(cloud engine.Cloud) (sent Receipt) {
+	switch c := cloud.(type) {
+	case engine.Leaver:
+		left := c.Left()
+		sent.Tokens, sent.Bytes = left.Tokens, left.Bytes
+		if g, ok := r.route.Cloud.(*Gateway); ok && left != (engine.Left{}) {
+			sent.To = g.r.Addr()
+		}
+	case *foreign:
+		sent.Tokens = int(c.tokens.Load())
+	}
+	return sent
 }
 
 // draft is how the route drafts.
@@ -258,7 +289,7 @@ func (o *Route) connect(ctx context.Context, c *crash) (engine.Cloud, func(), er
 	if o.Verify {
 		return nil, nil, errors.New("verification takes a gateway or a service: the caller's own clouds cannot verify")
 	}
-	return foreign{o.Cloud, c}, func() {}, nil
+	return &foreign{c: o.Cloud, crash: c}, func() {}, nil
 }
 
 // hooks has the caller's own functions see heads, and choose.
@@ -381,12 +412,14 @@ func askOnce(ctx context.Context, s sessions, q Question, vocabulary, longest in
 
 // foreign is a caller's cloud as the engine takes it.
 type foreign struct {
-	c     Cloud
-	crash *crash
+	c      Cloud
+	crash  *crash
+	tokens atomic.Int64 // of the texts that it was asked about
 }
 
 // Ask implements [engine.Cloud]. It runs in a goroutine that nobody can recover in.
-func (f foreign) Ask(ctx context.Context, q engine.CloudQuestion) (_ engine.CloudAnswer, err error) {
+func (f *foreign) Ask(ctx context.Context, q engine.CloudQuestion) (_ engine.CloudAnswer, err error) {
+	f.tokens.Add(int64(len(q.Context)))
 	back := false
 	defer f.crash.catch(&err, &back)
 	s := q.Sampling

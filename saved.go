@@ -124,7 +124,7 @@ func (c *Chat) says(ids []int32) (bool, error) {
 	}
 	var all []tokenizer.Message
 	for _, m := range c.messages {
-		all = append(all, tokenizer.Message(m))
+		all = append(all, tokenizer.Message{Role: m.Role, Content: m.Content})
 	}
 	own, err := c.s.m.e.Chat(append(all, tokenizer.Message{Role: "user"})...)
 	return err == nil && t.Decode(next) == t.Decode(own), err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -100,7 +101,11 @@ type Settings struct {
 	// Stop are texts that end the answer where they come: nothing of them is shown, and tokens that may be the
 	// beginning of one are held back until they are not. [Stats].Stop is "stop" then.
 	Stop []string
-	Top  int // best tokens told with each token, 0 to 20, and its log-probability; 0: none of that
+	// Local keeps the text on this device: a [Route] is left out, and no cloud is told anything of it. It is an error
+	// with [Route].Verify, as nothing would be verified. In a [Chat] all later questions are local too, as they come
+	// with this one. Settings that come later do not take it back.
+	Local bool
+	Top   int // best tokens told with each token, 0 to 20, and its log-probability; 0: none of that
 
 	// Schema is a JSON schema that the answer is a value of, and JSON asks for any JSON object: only tokens that lead
 	// to such a value are chosen, and the end token where it is whole. What cannot be followed is refused with a
@@ -123,7 +128,10 @@ type Settings struct {
 // SchemaError says what of a [Settings].Schema is wrong or not supported, and where.
 type SchemaError = engine.SchemaError
 
-func (s Settings) set(r *request) { r.settings = s }
+func (s Settings) set(r *request) {
+	s.Local = s.Local || r.settings.Local
+	r.settings = s
+}
 
 // check reports what of the settings the engine does not look at and cannot be.
 func (s Settings) check() error {
@@ -151,6 +159,7 @@ type Stats struct {
 	Text         string        // all of it, also what an incomplete character at the end left
 	Stop         string        // why it ended: "end", "stop", "length", "context"; "" while it runs and after an error
 	Stopped      string        // with "stop": the stop string that ended it
+	End          *Token        // the end token, which is no part of the answer; nil where none ended it
 	PromptTokens int           // tokens of the prompt
 	ReusedTokens int           // of these, tokens that were known from before
 	Shortened    bool          // a value was ended by [Settings].Complete: it may lack something, and Stop is why
@@ -168,6 +177,15 @@ type Stats struct {
 	Hidden       time.Duration // of waiting for answers, spent on drafting that held
 	Exposed      time.Duration // of waiting for answers, lost
 	Err          error         // why answers of the large model did not come: the first reason; nil if all came
+	Receipt      Receipt       // what has left this device, once the answer is over
+}
+
+// Receipt says what of a text has left this device for an answer: for questions to a large model, those that were in
+// vain included, and for what was sent before the first of them.
+type Receipt struct {
+	Tokens int    // of the text, each as often as it was sent
+	Bytes  int    // of the messages, before encryption; 0 for a [Cloud] of the caller's own, whose messages nobody sees
+	To     string // address of the gateway, host:port; "" where nothing was sent, or not to a gateway
 }
 
 // request returns the settings as the engine takes them.
@@ -186,13 +204,29 @@ func (s Settings) request() engine.Request {
 // statsOf returns what the last answer of s took.
 func statsOf(s *engine.Session) Stats {
 	a, r := s.Summary(), s.Routing()
-	return Stats{
+	stats := Stats{
 		Text: a.Text, Stop: a.Stop, Stopped: a.Stopped, Shortened: a.Shortened, Ignored: a.Ignored,
 		PromptTokens: a.PromptTokens, ReusedTokens: a.ReusedTokens, Tokens: a.Tokens,
 		Passes: a.Passes, PromptTime: a.PromptTime, DecodeTime: a.DecodeTime,
 		CloudTokens: a.Cloud, Timeouts: a.Timeouts, Asks: r.Asks, Hits: r.Hits,
 		BytesUp: r.BytesUp, BytesDown: r.BytesDown, Hidden: r.Hidden, Exposed: r.Exposed, Err: r.Cause,
 	}
+	if a.End != nil {
+		stats.End = new(shownToken(*a.End))
+	}
+	return stats
+}
+
+// shownToken is a token of the engine.
+func shownToken(t engine.Token) Token {
+	out := Token{
+		ID: t.ID, Pos: t.Pos, Text: t.Text, Origin: Origin(t.Origin), Confidence: t.Confidence,
+		Unverified: t.Unverified,
+	}
+	if p := t.LogProbs; p != nil {
+		out.LogProb, out.Top = p.Token, p.Top
+	}
+	return out
 }
 
 // Session is one text as it stands, without a chat's turns.
@@ -201,6 +235,7 @@ type Session struct {
 	busy   atomic.Bool
 	mu     sync.Mutex
 	s      *engine.Session // nil before the first text
+	sent   Receipt         // of the last answer
 	closed bool
 }
 
@@ -232,6 +267,60 @@ func (s *Session) GenerateTokens(ctx context.Context, ids []int32, options ...Op
 	}
 }
 
+// Score yields the tokens of a text, given as ids, with their log-probabilities behind the tokens before them, and with
+// so many of the most probable tokens at each place, 0 to 20. The first token has none: its LogProb is NaN. The text
+// may be as long as the context. No large model is asked. An error ends the sequence.
+func (s *Session) Score(ctx context.Context, ids []int32, top int) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		if !s.busy.CompareAndSwap(false, true) {
+			yield(Token{}, s.busyOrClosed())
+			return
+		}
+		defer s.busy.Store(false)
+		if err := s.score(ctx, ids, top, yield); err != nil && err != errEnough {
+			yield(Token{}, err)
+		}
+	}
+}
+
+// errEnough says that somebody wants no more tokens.
+var errEnough = errors.New("enough")
+
+// score yields the tokens of a text until one is refused.
+func (s *Session) score(ctx context.Context, ids []int32, top int, yield func(Token, error) bool) error {
+	if len(ids) == 0 {
+		return errors.New("no tokens: a text needs at least one")
+	}
+	begin := time.Now()
+	e, err := s.open()
+	if err != nil {
+		return err
+	}
+	t, err := s.m.e.Tokenizer()
+	if err != nil {
+		return err
+	}
+	text := t.NewDecoder()
+	tell := func(pos int, p float32, best []Candidate) error {
+		token := Token{
+			ID: ids[pos], Pos: pos, Text: text.Push(ids[pos]), Origin: Edge, At: time.Since(begin), LogProb: p,
+			Top: best,
+		}
+		if !yield(token, nil) {
+			return errEnough
+		}
+		return nil
+	}
+	if err := tell(0, float32(math.NaN()), nil); err != nil {
+		return err
+	}
+	err = e.Score(ctx, ids, top, func(one engine.Seen) error { return tell(one.Pos, one.Given, one.Top) })
+	if errors.Is(err, errEnough) {
+		return errEnough
+	}
+	return err
+}
+
 // busyOrClosed is why a second answer cannot begin before the first is over.
 func (s *Session) busyOrClosed() error {
 	s.mu.Lock()
@@ -254,12 +343,16 @@ func (s *Session) generate(ctx context.Context, ids []int32, r request, yield fu
 	defer crash.raise()
 	ctx, crash.stop = context.WithCancelCause(ctx)
 	defer crash.stop(nil)
+	s.receive(Receipt{})
 	route, end, err := s.m.route(ctx, r, &crash)
 	if err != nil {
 		yield(Token{}, ended.By(ctx, err))
 		return
 	}
-	defer end()
+	defer func() {
+		end()
+		s.receive(r.receipt(route.Cloud))
+	}()
 	for t, err := range e.Routed(ctx, ids, route) {
 		if err != nil {
 			if errors.Is(err, errExit) {
@@ -270,17 +363,19 @@ func (s *Session) generate(ctx context.Context, ids []int32, r request, yield fu
 			}
 			return
 		}
-		shown := Token{
-			ID: t.ID, Pos: t.Pos, Text: t.Text, Origin: Origin(t.Origin),
-			Confidence: t.Confidence, Unverified: t.Unverified, At: time.Since(begin),
-		}
-		if p := t.LogProbs; p != nil {
-			shown.LogProb, shown.Top = p.Token, p.Top
-		}
+		shown := shownToken(t)
+		shown.At = time.Since(begin)
 		if !yield(shown, nil) {
 			return
 		}
 	}
+}
+
+// receive notes what has left for an answer.
+func (s *Session) receive(r Receipt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent = r
 }
 
 // open returns the engine's session, made at the first call.
@@ -306,7 +401,9 @@ func (s *Session) Stats() Stats {
 	if s.s == nil {
 		return Stats{}
 	}
-	return statsOf(s.s)
+	stats := statsOf(s.s)
+	stats.Receipt = s.sent
+	return stats
 }
 
 // Close gives the memory of the session back. An answer that is being generated ends with [ErrClosed], as does every
@@ -325,6 +422,7 @@ func (s *Session) Close() error {
 type Message struct {
 	Role    string // "system", "user" or "assistant"
 	Content string
+	Local   bool // questions that come with it are local: see [Settings].Local
 }
 
 // ChatOptions say what a chat begins with, and how its answers are generated unless [Chat.Send] is told otherwise.
@@ -348,7 +446,7 @@ type Chat struct {
 func (m *Model) NewChat(o ChatOptions) *Chat {
 	messages := slices.Clone(o.Messages)
 	if o.System != "" {
-		messages = slices.Insert(messages, 0, Message{"system", o.System})
+		messages = slices.Insert(messages, 0, Message{Role: "system", Content: o.System})
 	}
 	return &Chat{s: m.NewSession(), options: slices.Clone(o.Options), messages: messages}
 }
@@ -367,19 +465,25 @@ func (c *Chat) Send(ctx context.Context, question string, options ...Option) ite
 			yield(Token{}, err)
 			return
 		}
-		answer := slices.Clone(ids)
+		answer, r := slices.Clone(ids), newRequest(slices.Concat(c.options, options))
+		r.settings.Local = r.settings.Local || c.local()
 		defer func() {
 			if len(answer) > len(ids) {
-				c.add(question, answer, len(ids))
+				c.add(question, answer, r.settings.Local)
 			}
 		}()
-		c.s.generate(ctx, ids, newRequest(slices.Concat(c.options, options)), func(t Token, err error) bool {
+		c.s.generate(ctx, ids, r, func(t Token, err error) bool {
 			if err == nil {
 				answer = append(answer, t.ID)
 			}
 			return yield(t, err)
 		})
 	}
+}
+
+// local reports whether the conversation stays on this device.
+func (c *Chat) local() bool {
+	return slices.ContainsFunc(c.Messages(), func(m Message) bool { return m.Local })
 }
 
 // prompt returns the ids of the conversation with question as its last turn.
@@ -396,17 +500,17 @@ func (c *Chat) prompt(question string) ([]int32, error) {
 	}
 	var all []tokenizer.Message
 	for _, m := range c.messages {
-		all = append(all, tokenizer.Message(m))
+		all = append(all, tokenizer.Message{Role: m.Role, Content: m.Content})
 	}
 	return c.s.m.e.Chat(append(all, asked)...)
 }
 
-// add makes a question and its answer, ids[from:], part of the conversation.
-func (c *Chat) add(question string, ids []int32, from int) {
+// add makes a question and its answer part of the conversation, which has these ids then.
+func (c *Chat) add(question string, ids []int32, local bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ids = ids
-	c.messages = append(c.messages, Message{"user", question}, Message{"assistant", c.s.Stats().Text})
+	c.messages = append(c.messages, Message{"user", question, local}, Message{"assistant", c.s.Stats().Text, local})
 }
 
 // Messages returns the turns so far.

@@ -29,6 +29,7 @@ type chatFlags struct {
 	sampling  terms.Sampling
 	choose    chooseFlags
 	load      string
+	local     bool
 	noHistory bool
 }
 
@@ -51,6 +52,7 @@ error ends the chat.
 
 With --cloud, a large model behind a gateway chooses the tokens that the small model is unsure of, as explained by
 "pilotfish run --help"; on a terminal they are shown in colour, unless NO_COLOR is set. /cloud connects and disconnects.
+/local, or --local from the beginning, keeps a question on this device, and with it the rest of the conversation.
 
 When the conversation no longer fits into the context, its oldest turns are dropped, with a message.`,
 		Example: `  pilotfish chat -m Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0
@@ -94,12 +96,16 @@ func (f *chatFlags) register(c *cobra.Command) {
 	p.IntVarP(&f.max, "max-tokens", "n", defaultChatTokens,
 		"maximum tokens per answer; 0 means as many as fit into the context")
 	registerSampling(p, &f.sampling, "the same seed and questions give the same answers")
+	registerLocal(p, &f.local)
 	p.StringVar(&f.load, "load", "", "continue the conversation that /save has written to this `file`")
 	p.BoolVar(&f.noHistory, "no-history", false, "do not read or write a history of lines")
 }
 
 // check refuses wrong values, and flags that would have no effect.
 func (f *chatFlags) check() error {
+	if err := checkLocal(f.set); err != nil {
+		return err
+	}
 	sampling := runFlags{set: f.set, sampling: f.sampling}
 	if err := sampling.checkSampling(); err != nil {
 		return err

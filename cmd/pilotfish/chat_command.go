@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,6 +38,8 @@ func chatCommands() []chatCommand {
 		{"/stats", "", "speed, tokens and cloud use of the last answer, and totals", (*conversation).stats},
 		{"/cloud", "[HOST:PORT [PIN] | off]", "show the gateway of the large model, connect to one, or disconnect",
 			(*conversation).cloud},
+		{"/local", "[on | off]", "keep the next questions on this device, or show whether that is so",
+			(*conversation).keepLocal},
 		{"/quit", "", "end the chat; so do Ctrl-D, and Ctrl-C twice",
 			func(*conversation, context.Context, string) error { return errQuit }},
 	}
@@ -155,6 +158,7 @@ func (c *conversation) retry(ctx context.Context, _ string) error {
 	if err != nil {
 		return err
 	}
+	local := c.chat.Messages()[len(before)].Local
 	c.begin(before)
 	if c.settings.Temperature > 0 {
 		c.settings.Seed = drawSeed()
@@ -162,7 +166,7 @@ func (c *conversation) retry(ctx context.Context, _ string) error {
 	} else {
 		fmt.Fprintln(c.a.stderr, "(at temperature 0 the answer is the same unless something else has changed)")
 	}
-	return c.ask(ctx, question)
+	return c.ask(ctx, question, local || c.local)
 }
 
 // shortened is the beginning of a text, as one line.
@@ -228,6 +232,8 @@ func (c *conversation) cloud(ctx context.Context, args string) error {
 	case len(fields) == 1 && fields[0] == "off":
 		c.disconnect()
 		fmt.Fprintln(c.a.stderr, "the small model answers alone")
+	case c.local:
+		return errors.New("nothing may leave this device: /local off comes before /cloud")
 	case len(fields) > 2:
 		return errors.New("/cloud takes an address and the fingerprint of its certificate, such as " +
 			"/cloud gpu.example.org:4433 9f86…")
@@ -244,6 +250,28 @@ func (c *conversation) cloud(ctx context.Context, args string) error {
 			return err
 		}
 		fmt.Fprintf(c.a.stderr, "connected to %s, with the model %q\n", c.address, c.gateway.Model())
+	}
+	return nil
+}
+
+// keepLocal says whether the next questions stay on this device.
+func (c *conversation) keepLocal(_ context.Context, args string) error {
+	switch args {
+	case "on", "off":
+		c.local = args == "on"
+	case "":
+	default:
+		return fmt.Errorf("/local %.40s: give on or off", args)
+	}
+	kept := slices.ContainsFunc(c.chat.Messages(), func(m pilotfish.Message) bool { return m.Local })
+	switch {
+	case c.local:
+		fmt.Fprintln(c.a.stderr, "nothing of the next questions leaves this device, nor of what follows them here")
+	case kept:
+		fmt.Fprintln(c.a.stderr, "this conversation has local questions, so that nothing of it leaves this device: "+
+			"/clear begins another one, /undo takes the last question out")
+	default:
+		fmt.Fprintln(c.a.stderr, "the cloud may be asked, if there is one")
 	}
 	return nil
 }
@@ -265,6 +293,9 @@ func (c *conversation) stats(context.Context, string) error {
 			"%.0f ms, hidden %.0f ms\n", s.CloudTokens, s.Tokens, s.Asks, s.Hits, s.Timeouts, ms(s.Exposed),
 			ms(s.Hidden))
 	}
+	r := s.Receipt
+	fmt.Fprintf(w, "left this device for it: %d tokens in %s%s, for all answers %s\n", r.Tokens,
+		humanize.Bytes(uint64(r.Bytes)), address(r.To), humanize.Bytes(uint64(t.sent)))
 	fmt.Fprintf(w, "all %d answers: %d tokens", t.answers, t.tokens)
 	if t.asks > 0 {
 		fmt.Fprintf(w, ", %d from the cloud (%.1f%%), %d asks, %s up, %s down, %d tokens without an answer in time",
@@ -273,4 +304,12 @@ func (c *conversation) stats(context.Context, string) error {
 	}
 	fmt.Fprintln(w)
 	return nil
+}
+
+// address is where something went, behind what that is.
+func address(to string) string {
+	if to == "" {
+		return ""
+	}
+	return " to " + to
 }

@@ -27,17 +27,19 @@ type conversation struct {
 	route   pilotfish.Route     // without its cloud
 	gateway *pilotfish.Gateway  // nil: the small model alone
 	address string              // of the gateway
+	local   bool                // nothing of the next questions leaves
 	dropped []pilotfish.Message // oldest turns, for which the context has no room
 	total   chatTotal
 }
 
 // chatTotal counts over all answers.
-type chatTotal struct{ answers, tokens, cloud, timeouts, asks, up, down int }
+type chatTotal struct{ answers, tokens, cloud, timeouts, asks, up, down, sent int }
 
 func newConversation(
 	a *app, f *chatFlags, m *pilotfish.Model, settings pilotfish.Settings, route pilotfish.Route,
 ) *conversation {
-	c := &conversation{a: a, f: f, model: m, settings: settings, route: route, write: newTokenPrinter(a)}
+	c := &conversation{a: a, f: f, model: m, settings: settings, route: route, write: newTokenPrinter(a),
+		local: f.local}
 	var messages []pilotfish.Message
 	if f.set.Changed("system") {
 		messages = []pilotfish.Message{{Role: "system", Content: f.system}}
@@ -115,11 +117,11 @@ func (c *conversation) do(ctx context.Context, text string, command bool) error 
 	case command:
 		return c.command(ctx, text)
 	}
-	return c.ask(ctx, text)
+	return c.ask(ctx, text, c.local)
 }
 
-// ask prints the answer to a question. Ctrl-C stops it.
-func (c *conversation) ask(ctx context.Context, question string) error {
+// ask prints the answer to a question, of which nothing leaves if it is local. Ctrl-C stops it.
+func (c *conversation) ask(ctx context.Context, question string, local bool) error {
 	asking, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	release := takeInterrupts(ctx, func() { stop(errStopped) })
@@ -127,7 +129,9 @@ func (c *conversation) ask(ctx context.Context, question string) error {
 	if err := c.makeRoom(question); err != nil {
 		return err
 	}
-	options := []pilotfish.Option{c.settings}
+	settings := c.settings
+	settings.Local = local
+	options := []pilotfish.Option{settings}
 	if c.gateway != nil {
 		route := c.route
 		route.Cloud = c.gateway
@@ -180,6 +184,7 @@ func (c *conversation) count(s pilotfish.Stats) {
 	t.timeouts += s.Timeouts
 	t.asks += s.Asks
 	t.up += s.BytesUp
+	t.sent += s.Receipt.Bytes
 	t.down += s.BytesDown
 }
 

@@ -30,6 +30,7 @@ type savedChat struct {
 type savedMessage struct {
 	Role    string `json:"role"` // system, user or assistant
 	Content string `json:"content"`
+	Local   bool   `json:"local,omitempty"` // nothing of a conversation with it may leave
 }
 
 const (

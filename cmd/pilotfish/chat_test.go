@@ -420,7 +420,7 @@ func TestChatMakeRoom(t *testing.T) {
 			pilotfish.Route{})
 		defer c.close()
 		for i := range 8 {
-			require.NoError(t, c.ask(t.Context(), question(i)))
+			require.NoError(t, c.ask(t.Context(), question(i), false))
 			head, turns := split(c.chat.Messages())
 			assert.Len(t, head, min(len(system), 1))
 			require.NotEmpty(t, turns)
@@ -434,7 +434,7 @@ func TestChatMakeRoom(t *testing.T) {
 		require.NoError(t, c.save(file))
 		require.NoError(t, c.load(t.Context(), file))
 		assert.Len(t, c.messages(), min(len(system), 1)+16)
-		require.NoError(t, c.ask(t.Context(), question(9)))
+		require.NoError(t, c.ask(t.Context(), question(9), false))
 		require.NotEmpty(t, c.dropped)
 		require.NoError(t, c.clear(t.Context(), ""))
 		assert.Len(t, c.messages(), min(len(system), 1))

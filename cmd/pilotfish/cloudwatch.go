@@ -15,6 +15,7 @@ type cloudWatch struct {
 	warn    func(why error)         // called once, at the first question without an answer
 	explain func(error) error       // an error of configuration, with what to do about it
 	cancel  context.CancelCauseFunc // ends the run
+	alone   bool                    // a gateway that cannot be reached does not end the run
 	began   time.Time               // of the first attempt to connect
 	tried   chan struct{}           // closed when the first attempt has ended, and the welcome is checked
 
@@ -25,8 +26,9 @@ type cloudWatch struct {
 	mu        sync.Mutex
 	check     func() error // of what the gateway said in its welcome: an error of configuration; nil: none
 	connected bool         // once, at least
+	shown     bool         // a token was shown
 	connect   error        // why the last attempt to connect failed; nil after a success
-	fatal     error        // an error of configuration
+	fatal     error        // an error of configuration, or a gateway that could not be reached before text was shown
 	cause     error        // why the last question that was asked stayed without an answer
 	unasked   error        // why the last one that was not asked was not: an earlier failure, which may be told later
 	ended     bool         // the first attempt
@@ -37,7 +39,8 @@ func newCloudWatch(cancel context.CancelCauseFunc, explain func(error) error, wa
 }
 
 // attempted is told how each attempt to connect ended. An error of configuration ends the run, unless there was a
-// connection before: an answer that has begun well is not cut off.
+// connection before, and so does a gateway that cannot be reached, unless text is shown already: an answer that has
+// begun well is not cut off.
 func (w *cloudWatch) attempted(err error) {
 	first := w.note(err)
 	if err == nil {
@@ -58,7 +61,8 @@ func (w *cloudWatch) note(err error) (first bool) {
 		w.connected = true
 		return first
 	}
-	if c, ok := errors.AsType[*engine.ConnectError](err); ok && c.Configuration() && !w.connected && w.fatal == nil {
+	c, ok := errors.AsType[*engine.ConnectError](err)
+	if ok && !w.connected && w.fatal == nil && (c.Configuration() || c.Unreachable() && !w.alone && !w.shown) {
 		w.fatal = w.explain(err)
 		w.cancel(w.fatal)
 	}
@@ -138,7 +142,7 @@ func (w *cloudWatch) why() error {
 }
 
 // settle waits until the first attempt to connect has ended, but not longer than patience from when it began, and
-// returns an error of configuration.
+// returns an error of configuration, or that the gateway was never reached.
 // So a wrong address or pin is told also where no token was asked for.
 func (w *cloudWatch) settle(ctx context.Context, patience time.Duration) error {
 	select {
@@ -146,19 +150,48 @@ func (w *cloudWatch) settle(ctx context.Context, patience time.Duration) error {
 	case <-ctx.Done():
 	case <-time.After(time.Until(w.began.Add(patience))):
 	}
-	return w.failed()
+	if err := w.failed(); err != nil {
+		return err
+	}
+	return w.unreached()
 }
 
-// fit returns an error of configuration, before a token of the large model is shown. That came behind a welcome, which
-// may still be looked at.
+// unreached says that the gateway was never reached, as far as that is known: an attempt to connect failed, or
+// questions had no answer.
+func (w *cloudWatch) unreached() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	why := w.connect
+	if why == nil {
+		why = w.cause
+	}
+	c, ok := errors.AsType[*engine.ConnectError](why)
+	if w.connected || w.alone || !ok || !c.Unreachable() {
+		return nil
+	}
+	return fmt.Errorf("%w: the small model answered alone, which --require-cloud=false allows", w.explain(why))
+}
+
+// reached reports whether there was a connection.
+func (w *cloudWatch) reached() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.connected
+}
+
+// fit returns what ends the run, before a token is shown. One of the large model came behind a welcome, which may still
+// be looked at.
 func (w *cloudWatch) fit(t engine.Token) error {
 	if t.Origin == "cloud" {
 		<-w.tried
 	}
-	return w.failed()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.shown = w.fatal == nil
+	return w.fatal
 }
 
-// failed returns the error of configuration, if there was one.
+// failed returns the error that ends the run, if there was one.
 func (w *cloudWatch) failed() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

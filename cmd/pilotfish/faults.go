@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,6 +27,29 @@ func flagFault(err error) error {
 		return fmt.Errorf("%s%s needs a value", dashes, wrong.GetSpecifiedName())
 	}
 	return err
+}
+
+// nearFlag adds to the error of a flag that a command does not have those that are called alike.
+func nearFlag(c *cobra.Command, err error) error {
+	wrong, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || wrong.GetSpecifiedShortnames() != "" {
+		return flagFault(err)
+	}
+	name := wrong.GetSpecifiedName()
+	names := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra compares names of commands, but not of flags
+	var near []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+		if len(f.Name) > 2 && strings.HasPrefix(name, f.Name) {
+			near = append(near, f.Name)
+		}
+	})
+	near = append(near, names.SuggestionsFor(name)...)
+	slices.Sort(near)
+	if near = slices.Compact(near); len(near) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; did you mean --%s?", err, strings.Join(near, " or --"))
 }
 
 // valueFault says which flag has a wrong value, and what would be a right one.

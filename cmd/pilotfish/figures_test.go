@@ -161,6 +161,7 @@ func TestRunReport(t *testing.T) {
 	report := func(e summaryEvent) string {
 		var out strings.Builder
 		w := newCloudWatch(nil, nil, nil)
+		w.attempted(nil)
 		w.cause = late
 		o := &runOutput{a: &app{stderr: &out}, f: &runFlags{max: 9}, context: 512, watch: w}
 		o.report(e)
@@ -226,10 +227,16 @@ func TestRoutedEvent(t *testing.T) {
 	assert.Equal(t, 116, routedEvent(r, w).WarmedInVain)
 	var out strings.Builder
 	o := &runOutput{a: &app{stderr: &out}, watch: newCloudWatch(nil, nil, nil)}
-	o.reportCloud(summaryEvent{RoutedEvent: &RoutedEvent{}})
-	assert.Equal(t, "the cloud was not asked for any of these tokens\n", out.String())
-	o.reportCloud(summaryEvent{RoutedEvent: &RoutedEvent{WarmedInVain: 7}})
-	assert.Contains(t, out.String(), "7 tokens of the prompt were sent early in vain (--no-warm")
+	said := func(e RoutedEvent) string {
+		out.Reset()
+		o.reportCloud(summaryEvent{RoutedEvent: &e})
+		return out.String()
+	}
+	assert.Contains(t, said(RoutedEvent{}), "there was no connection to the cloud")
+	o.watch.attempted(nil)
+	assert.Equal(t, "the cloud was not asked for any of these tokens\n", said(RoutedEvent{}))
+	assert.Contains(t, said(RoutedEvent{WarmedInVain: 7}), "7 tokens of the prompt were sent early in vain (--no-warm")
+	assert.Contains(t, said(RoutedEvent{Asks: 2}), "(2 questions) did not become part of the text")
 }
 
 // TestVerifiedOfRun: what is said of verification, answers ahead and costs where they are asked for, and not a word of

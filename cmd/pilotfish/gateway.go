@@ -31,7 +31,8 @@ type gatewayFlags struct {
 func (c *gatewayFlags) register(f *pflag.FlagSet) {
 	c.registerAddress(f)
 	f.BoolVar(&c.require, "require-cloud", false, "exit with 1 if any question to the cloud remains unanswered; "+
-		"the text is complete all the same")
+		"the text is complete all the same. With --require-cloud=false, the small model answers alone even if the "+
+		"gateway cannot be reached at the start")
 }
 
 // registerAddress adds the flags of commands for which each question must be answered.

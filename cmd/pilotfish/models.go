@@ -240,6 +240,18 @@ func modelHint(c *cobra.Command, err error) error {
 	return err
 }
 
+// namesModel reports whether an argument is the file of a model by its name, or a model that is downloaded.
+func (a *app) namesModel(arg string) bool {
+	if strings.HasSuffix(arg, ".gguf") && !strings.ContainsAny(arg, " \t\n") {
+		return true
+	}
+	dir, err := a.modelFolder("")
+	if err == nil {
+		_, err = hub.Find(dir, arg)
+	}
+	return err == nil
+}
+
 // modelPath is the path of the file that name means: its own, or that of a pulled model.
 func (a *app) modelPath(ctx context.Context, name string) (string, error) {
 	if _, err := os.Stat(name); err == nil {

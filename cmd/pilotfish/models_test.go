@@ -77,7 +77,9 @@ func TestModelNames(t *testing.T) {
 
 	for _, args := range [][]string{
 		{"run", "-n", "1", "-m", "o/n:q8_0", "hello"}, {"run", "-n", "1", "-m", "O/N:Q8_0", "hello"},
-		{"tokenize", "-m", "o/n:Q8_0", "hello"}, {"logits", "-m", "o/n:Q8_0", "--tokens", "1"}, {"inspect", "o/n:Q8_0"},
+		{"run", "o/n:q8_0", "-n", "1", "hello"}, {"run", "-n", "1", path, "two", "words"},
+		{"run", "-n", "1", path, "--tokens", "1"}, {"tokenize", "-m", "o/n:Q8_0", "hello"},
+		{"logits", "-m", "o/n:Q8_0", "--tokens", "1"}, {"inspect", "o/n:Q8_0"},
 		{"bench", "engine", "-m", "o/n:Q8_0", "-p", "2", "-n", "1", "-r", "1"},
 		{"chat", "-m", "o/n:m-Q8_0.gguf"},
 		{"bench", "routing", "-m", "o/n:Q8_0", "--large", "o/n:Q8_0", "--workload", demoData(t, 1), "--modes", "local",
@@ -86,6 +88,14 @@ func TestModelNames(t *testing.T) {
 		code, _, stderr := call(t, args...)
 		assert.Equal(t, exitDone, code, "%v: %s", args, stderr)
 	}
+	_, want, _ := call(t, "run", "-n", "3", "-m", path, "two", "words")
+	t.Setenv("PILOTFISH_MODEL", "not-this-one.gguf")
+	_, got, stderr := call(t, "run", "-n", "3", path, "two", "words")
+	assert.Equal(t, want, got, stderr)
+	t.Setenv("PILOTFISH_MODEL", path)
+	code, _, stderr = call(t, "run", "-n", "3", "describe m.gguf")
+	assert.Equal(t, exitDone, code, "a sentence is a prompt: %s", stderr)
+	t.Setenv("PILOTFISH_MODEL", "")
 	m, err := pilotfish.Open("o/n:Q8_0", pilotfish.Options{})
 	require.NoError(t, err)
 	require.NoError(t, m.Close())

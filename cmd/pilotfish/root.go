@@ -45,8 +45,9 @@ Text goes to stdout, everything else to stderr. Exit codes:
 	addValues(a, root)
 	addProfiles(root)
 	root.InitDefaultCompletionCmd()
+	root.SetHelpCommand(newHelpCommand(root))
 	addHelp(a, root)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagFault(err) })
+	root.SetFlagErrorFunc(nearFlag)
 	return root
 }
 
@@ -69,6 +70,36 @@ func subcommands(a *app) []*cobra.Command {
 		newEvalCommand(a),
 		newConfigCommand(a),
 		newVersionCommand(a),
+	}
+}
+
+// newHelpCommand shows the help of a command.
+func newHelpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:                   "help [COMMAND]",
+		DisableFlagsInUseLine: true,
+		Short:                 "Show the help of a command",
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (all []string, d cobra.ShellCompDirective) {
+			if of, rest, err := root.Find(args); err == nil && len(rest) == 0 {
+				for _, sub := range of.Commands() {
+					all = append(all, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+				}
+			}
+			return all, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			of, rest, err := root.Find(args)
+			switch {
+			case err != nil:
+				return &usageError{err}
+			case len(rest) > 0 && of == root:
+				return &usageError{knownCommand(root, rest)}
+			case len(rest) > 0:
+				return usagef("%s has no command %.40q", of.CommandPath(), rest[0])
+			}
+			of.InitDefaultHelpFlag()
+			return of.Help()
+		},
 	}
 }
 

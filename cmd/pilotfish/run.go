@@ -22,24 +22,26 @@ import (
 
 // runFlags are the flags of `pilotfish run`.
 type runFlags struct {
-	set       *pflag.FlagSet // which were given
-	model     modelFlags
-	timeline  timelineFlag
-	qlog      qlogFlag
-	route     routeFlags
-	policy    policyFlags
-	gateway   gatewayFlags
-	verify    verifyFlags
-	mode      string
-	system    string
-	ids       string
-	raw       bool
-	max       int
-	ignoreEnd bool
-	lookup    lookupRows
-	json      bool
-	sampling  terms.Sampling
-	choose    chooseFlags
+	set   *pflag.FlagSet // which were given
+	model modelFlags
+	// the first argument is the model
+	modelFirst bool
+	timeline   timelineFlag
+	qlog       qlogFlag
+	route      routeFlags
+	policy     policyFlags
+	gateway    gatewayFlags
+	verify     verifyFlags
+	mode       string
+	system     string
+	ids        string
+	raw        bool
+	max        int
+	ignoreEnd  bool
+	lookup     lookupRows
+	json       bool
+	sampling   terms.Sampling
+	choose     chooseFlags
 }
 
 // defaultMaxTokens is the longest answer where nothing else is said.
@@ -51,7 +53,8 @@ func newRunCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run -m FILE [flags] [PROMPT | -]",
 		Short: "Answer a prompt or continue a text",
-		Long: `Answer a prompt. The text goes to stdout as it is generated, timings go to stderr.
+		Long: `Answer a prompt. The text goes to stdout as it is generated, timings go to stderr. Without -m, the model
+may also be the first argument: a file whose name ends in .gguf, or a downloaded model.
 
 The prompt is a question in a chat; with --raw it is the beginning of a text to continue. If it is "-", or missing while
 stdin is not a terminal, it is read from stdin.
@@ -59,7 +62,9 @@ stdin is not a terminal, it is read from stdin.
 With --cloud, a large model behind a gateway chooses the tokens that the small model is unsure of. If an answer is late
 (--deadline) or fails, the small model's token is used instead: the text is always complete, and the summary says how
 many tokens this affected and why. With --deadline off, pipelined and serial decoding give the same tokens from the same
---budget-state. A wrong address, certificate, access token or model ends the run at once with exit code 1.
+--budget-state. A wrong certificate, access token or model ends the run at once with exit code 1, and so does a gateway
+that cannot be reached at the start, unless --require-cloud=false is given. Where that becomes known only after text was
+shown, the text is completed first.
 
 By default the large model is asked for 7% of the tokens (--budget). If the router has a certificate (see router
 calibrate), its threshold applies, and the budget is a proven bound. Otherwise the budget holds for the tokens of all
@@ -81,10 +86,25 @@ first, including an end token; "lookup_proposed" counts tokens that --lookup gue
 it was certain that they follow, and "ran_in_vain" passes that had begun for a token that did not follow.`,
 		Example: `  pilotfish run -m qwen2.5-0.5b-instruct-q8_0.gguf "What does a pilot fish do?"
   pilotfish run -m small.gguf --cloud gpu.example.org:4433 --pin 9f86…  "What does a pilot fish do?"`,
-		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), a, args) },
+		PreRunE: func(_ *cobra.Command, args []string) error { return f.takeModel(a, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if f.modelFirst {
+				args = args[1:]
+			}
+			return f.run(c.Context(), a, args)
+		},
 	}
 	f.register(c)
 	return c
+}
+
+// takeModel takes the first argument for --model, where that is not given and the argument names a model.
+func (f *runFlags) takeModel(a *app, args []string) error {
+	if len(args) == 0 || f.set.Changed("model") || !a.namesModel(args[0]) {
+		return nil
+	}
+	f.modelFirst = true
+	return f.set.Set("model", args[0])
 }
 
 func (f *runFlags) register(c *cobra.Command) {
@@ -256,6 +276,7 @@ func (f *runFlags) routed(
 	w := newCloudWatch(cancel, f.gateway.explain, func(why error) {
 		fmt.Fprintf(a.stderr, "\npilotfish: no answer from the cloud, going on alone: %v\n", why)
 	})
+	w.alone = f.set.Changed("require-cloud") && !f.gateway.require
 	o.Attempted, r.Observe, out.watch, out.costs = w.attempted, w.observe, w, r.Costs
 	if out.tokens, err = e.Tokenizer(); err != nil {
 		return err

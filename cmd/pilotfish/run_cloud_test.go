@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,13 +123,27 @@ func TestEndedBeforeAsking(t *testing.T) {
 	assert.Contains(t, *events[0].Summary.Error, "ended")
 }
 
-// TestClosedPort: the answer is complete without the cloud, and says why; --require-cloud makes it a failure.
+// TestClosedPort: a gateway that cannot be reached at the start ends the run. With --require-cloud=false, the answer is
+// complete without the cloud, and says why.
 func TestClosedPort(t *testing.T) {
 	ownFolders(t)
 	m := tinyModel(t, "q8_0")
 	args := []string{"-m", m, "--tokens", "1,2", "-n", "5", "--ignore-eos"}
 	_, local, _ := call(t, append([]string{"run"}, args...)...)
 	args = append(args, "--cloud", closedPort, "--policy", "always", "--deadline", "600ms")
+	for _, more := range [][]string{nil, {"--require-cloud"}, {"--deadline", "off"}} {
+		code, text, stderr := call(t, slices.Concat([]string{"run"}, args, more)...)
+		assert.Equal(t, exitFailed, code, more)
+		assert.Empty(t, text)
+		assert.Contains(t, stderr, "pilotfish: --cloud "+closedPort+": connection refused (check the address")
+		assert.Equal(t, 1, strings.Count(stderr, "pilotfish: "), stderr)
+	}
+	never := append(slices.Clone(args[:len(args)-4]), "--policy", "never")
+	code, _, stderr := call(t, append([]string{"run"}, never...)...)
+	assert.Equal(t, exitFailed, code, "also where no token is asked for")
+	assert.Contains(t, stderr, "connection refused")
+
+	args = append(args, "--require-cloud=false")
 	code, text, stderr := call(t, append([]string{"run"}, args...)...)
 	assert.Equal(t, exitDone, code)
 	assert.Equal(t, local, text)
@@ -143,13 +158,10 @@ func TestClosedPort(t *testing.T) {
 	assert.Zero(t, s.WaitMS+s.HiddenMS)
 	assert.Positive(t, s.LostMS)
 
-	code, text, stderr = call(t, append([]string{"run", "--require-cloud"}, args...)...)
-	assert.Equal(t, exitFailed, code)
-	assert.Equal(t, local, text)
-	assert.Contains(t, stderr, "pilotfish: --require-cloud: 5 of 5 questions")
-	code, _, stderr = call(t, append([]string{"run", "--require-cloud", "--policy", "never"}, args[:len(args)-4]...)...)
+	code, _, stderr = call(t, append([]string{"run", "--require-cloud=false"}, never...)...)
 	assert.Equal(t, exitDone, code, "no question was left without an answer")
-	assert.Contains(t, stderr, "was not asked")
+	assert.Contains(t, stderr, "there was no connection to the cloud")
+	assert.NotContains(t, stderr, "early", "without a connection nothing is sent")
 }
 
 // TestFlagsOfRouting: each flag changes what it is named after, and nothing else.
@@ -267,6 +279,11 @@ func TestFlagsOfRoutingAct(t *testing.T) {
 	assert.Equal(t, serial.Tokens, pipelined.Tokens)
 	late := do("--deadline 1us")
 	assert.Equal(t, late.Escalations, late.Timeouts)
+	code, text, stderr := call(t, "run", "-m", edge, "--cloud", address, "--pin", pin, "--tokens", "5,6,7", "-n", "9",
+		"--policy", "always", "--deadline", "1us", "--require-cloud")
+	assert.Equal(t, exitFailed, code)
+	assert.NotEmpty(t, text, "the answer is complete all the same")
+	assert.Contains(t, stderr, "pilotfish: --require-cloud: 9 of 9 questions")
 	require.NotNil(t, late.Error)
 	assert.Contains(t, *late.Error, "deadline")
 	silent := do("--deadline off --threshold 0")
@@ -330,6 +347,39 @@ func TestCloudWatch(t *testing.T) {
 	w, _, _ = watch()
 	w.observe(missed(draft.Late, fmt.Errorf("%w: ask: %w", late, busy)))
 	assert.ErrorIs(t, w.why(), netproto.Busy)
+}
+
+// TestUnreachable: a gateway that gives no answer ends a run before its text begins; later, it makes the complete text
+// a failure. A connection, or the flag for going on alone, prevents both.
+func TestUnreachable(t *testing.T) {
+	silent := &engine.ConnectError{Addr: "h:1", Err: errors.New("no reply")}
+	watch := func() (*cloudWatch, context.Context) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		return newCloudWatch(cancel, func(err error) error { return fmt.Errorf("explained: %w", err) },
+			func(error) {}), ctx
+	}
+	w, ctx := watch()
+	w.attempted(silent)
+	assert.ErrorContains(t, context.Cause(ctx), "explained: ")
+	assert.ErrorIs(t, w.fit(engine.Token{}), silent)
+
+	w, ctx = watch()
+	require.NoError(t, w.fit(engine.Token{Origin: "edge"}))
+	w.attempted(silent)
+	assert.NoError(t, ctx.Err())
+	assert.ErrorContains(t, w.settle(t.Context(), 0), "answered alone")
+	w.attempted(nil)
+	assert.NoError(t, w.settle(t.Context(), 0), "it was reached in the end")
+
+	w, ctx = watch()
+	w.observe(engine.Event{Escalation: &draft.Escalation{Outcome: draft.Late, Err: fmt.Errorf("late: %w", silent)}})
+	assert.ErrorIs(t, w.settle(t.Context(), 0), silent, "the attempt is still under way, and a question was in vain")
+
+	w, ctx = watch()
+	w.alone = true
+	w.attempted(silent)
+	assert.NoError(t, ctx.Err())
+	assert.NoError(t, w.settle(t.Context(), 0))
 }
 
 // TestSettle: a run that needed no answer does not wait for a gateway that is silent, or not for long.

@@ -387,7 +387,7 @@ func (o *runOutput) reportCloud(e summaryEvent) {
 	r := e.RoutedEvent
 	o.reportPromise(r)
 	if r.Escalations == 0 {
-		fmt.Fprintln(o.a.stderr, "the cloud was not asked for any of these tokens")
+		fmt.Fprintln(o.a.stderr, o.unasked(r))
 		if r.WarmedInVain > 0 {
 			const vain = "%d tokens of the prompt were sent early in vain (--no-warm keeps them here)\n"
 			fmt.Fprintf(o.a.stderr, vain, r.WarmedInVain)
@@ -417,6 +417,18 @@ func (o *runOutput) reportCloud(e summaryEvent) {
 		fmt.Fprintln(o.a.stderr, costText(r.Cost))
 	}
 	o.reportAudit(r)
+}
+
+// unasked says why none of the tokens are the cloud's.
+func (o *runOutput) unasked(r *RoutedEvent) string {
+	switch {
+	case r.Asks > 0:
+		return fmt.Sprintf("no token is the cloud's: what it was asked for (%d questions) did not become part of the "+
+			"text", r.Asks)
+	case o.watch.reached():
+		return "the cloud was not asked for any of these tokens"
+	}
+	return "there was no connection to the cloud, and no token that it was to be asked for"
 }
 
 // reportPromise says what was promised of the share, before what it is.

@@ -56,6 +56,9 @@ answer but is not supported is refused by name. If a request has no seed, one is
 pilotfish of the answer. With {"pilotfish": {"provenance": true}} in a request, or with --provenance, the answer
 reports for each token which model chose it.
 
+Models with marks for gaps fill in the middle (suffix, /infill). {"pilotfish": {"local": true}} in a request or a
+message keeps it on this device, and --local everything; each answer tells what has left.
+
 With --cloud, a large model behind a gateway chooses the tokens that the small model is unsure of, as with run. If its
 answer is late or fails, the small model's token is used instead.
 

@@ -88,6 +88,24 @@ func (s *servedModel) Bytes(id int32) []byte {
 	return b
 }
 
+// Name implements [openai.Model].
+func (s *servedModel) Name(id int32) string {
+	name, err := s.m.TokenName(id)
+	if err != nil {
+		return "" // as with Bytes
+	}
+	return name
+}
+
+// Infill implements [openai.Model].
+func (s *servedModel) Infill(f openai.Infill) ([]int32, error) {
+	ids, err := s.m.InfillTokens(pilotfish.Infill(f))
+	if errors.Is(err, tokenizer.ErrUnsupported) {
+		return nil, openai.ErrNoInfill
+	}
+	return ids, err
+}
+
 // Check implements [openai.Model].
 func (s *servedModel) Check(ctx context.Context, o openai.Settings) ([]string, error) {
 	return s.m.CheckContext(ctx, servedOptions(o, s.route)...)
@@ -118,6 +136,17 @@ func (s *servedSession) Generate(ctx context.Context, prompt []int32, o openai.S
 	}
 }
 
+// Score implements [openai.Session].
+func (s *servedSession) Score(ctx context.Context, text []int32, top int) iter.Seq2[openai.Token, error] {
+	return func(yield func(openai.Token, error) bool) {
+		for t, err := range s.s.Score(ctx, text, top) {
+			if !yield(servedToken(t, openai.Settings{Top: top}), err) {
+				return
+			}
+		}
+	}
+}
+
 // servedToken is a token as the server knows it.
 func servedToken(t pilotfish.Token, o openai.Settings) openai.Token {
 	out := openai.Token{
@@ -137,7 +166,7 @@ func servedOptions(o openai.Settings, route *pilotfish.Route) []pilotfish.Option
 		MaxTokens: o.MaxTokens, Temperature: o.Temperature, TopK: o.TopK, TopP: o.TopP, MinP: o.MinP, Seed: o.Seed,
 		RepeatPenalty: o.RepeatPenalty, PresencePenalty: o.PresencePenalty, FrequencyPenalty: o.FrequencyPenalty,
 		LogitBias: o.LogitBias, Stop: o.Stop, Schema: o.Schema, JSON: o.JSON,
-		Complete: o.Complete, Closed: o.Closed,
+		Complete: o.Complete, Closed: o.Closed, Local: o.Local,
 	}
 	if o.LogProbs {
 		s.Top = max(o.Top, 1) // with none there would be no log-probabilities at all
@@ -151,8 +180,12 @@ func servedOptions(o openai.Settings, route *pilotfish.Route) []pilotfish.Option
 // Summary implements [openai.Session].
 func (s *servedSession) Summary() openai.Summary {
 	a := s.s.Stats()
-	return openai.Summary{Text: a.Text, Stop: a.Stop, Stopped: a.Stopped, Shortened: a.Shortened,
-		Reused: a.ReusedTokens, Tokens: a.Tokens, Cloud: a.CloudTokens, Asks: a.Asks}
+	sum := openai.Summary{Text: a.Text, Stop: a.Stop, Stopped: a.Stopped, Shortened: a.Shortened,
+		Reused: a.ReusedTokens, Tokens: a.Tokens, Cloud: a.CloudTokens, Asks: a.Asks, Sent: openai.Sent(a.Receipt)}
+	if a.End != nil {
+		sum.End = new(servedToken(*a.End, openai.Settings{Top: len(a.End.Top)}))
+	}
+	return sum
 }
 
 // CopyKV implements [openai.Session].

@@ -112,7 +112,10 @@ type served struct {
 			Cached int `json:"cached_tokens"`
 		} `json:"prompt_tokens_details"`
 	}
-	Own struct{ Seed uint64 } `json:"pilotfish"`
+	Own struct {
+		Seed    uint64
+		Receipt receipt
+	} `json:"pilotfish"`
 }
 
 // answer sends a request that is answered.

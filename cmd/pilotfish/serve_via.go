@@ -21,6 +21,7 @@ type viaFlags struct {
 	gateway gatewayFlags
 	verify  verifyFlags
 	mode    string
+	local   bool
 }
 
 // viaFlagNames are the flags of routing that a server takes, of those of a run.
@@ -38,13 +39,31 @@ func (v *viaFlags) register(p *pflag.FlagSet) {
 		p.AddFlag(all.Lookup(name))
 	}
 	v.set, v.route.set, v.gateway.set = p, p, p
+	registerLocal(p, &v.local)
 	p.StringVar(&v.mode, "mode", "pipelined",
 		"decoding `mode` with --cloud; serial: wait for the answer to each question; "+
 			"pipelined: keep drafting meanwhile")
 }
 
+// registerLocal adds the flag that keeps texts on this device.
+func registerLocal(p *pflag.FlagSet, local *bool) {
+	p.BoolVar(local, "local", false, "keep all texts on this device: there is no cloud, whatever the environment or "+
+		"the configuration file says")
+}
+
+// checkLocal refuses a gateway where nothing may leave.
+func checkLocal(set *pflag.FlagSet) error {
+	if set.Lookup("local").Value.String() == "true" && set.Changed("cloud") {
+		return usagef("--cloud has no effect with --local: leave one of them out")
+	}
+	return nil
+}
+
 // check refuses wrong values and flags without effect, before the model is opened.
 func (v *viaFlags) check(a *app) (o pilotfish.DialOptions, err error) {
+	if err := checkLocal(v.set); err != nil {
+		return o, err
+	}
 	if v.mode != "serial" && v.mode != "pipelined" {
 		return o, usagef("--mode %s is not a mode: choose serial or pipelined", v.mode)
 	}

@@ -74,7 +74,15 @@ func addSettings(a *app, root *cobra.Command) {
 				flag.Usage += " [" + s.variable() + "]"
 			}
 		}
-		c.PreRunE = func(c *cobra.Command, _ []string) error { return a.applySettings(c.Flags(), file) }
+		before := c.PreRunE
+		c.PreRunE = func(c *cobra.Command, args []string) error {
+			if before != nil {
+				if err := before(c, args); err != nil {
+					return err
+				}
+			}
+			return a.applySettings(c.Flags(), file)
+		}
 	}
 }
 
@@ -177,7 +185,8 @@ func (a *app) applySettings(f *pflag.FlagSet, file string) error {
 	a.settled = map[string]string{}
 	line := map[string]bool{} // given on the command line
 	f.Visit(func(flag *pflag.Flag) { line[flag.Name] = true })
-	local := f.Lookup("mode") != nil && f.Lookup("mode").Value.String() == "local"
+	local := f.Lookup("mode") != nil && f.Lookup("mode").Value.String() == "local" ||
+		f.Lookup("local") != nil && f.Lookup("local").Value.String() == "true"
 	for _, s := range settings() {
 		g, ok := all[s.flag]
 		if !ok || line[s.flag] || f.Lookup(s.flag) == nil || local && (s.flag == "cloud" || s.needs == "cloud") {

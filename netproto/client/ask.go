@@ -233,8 +233,13 @@ func (s *Session) once(
 		return r, 0, err
 	}
 	before, start := l.qc.ConnectionStats().PacketsReceived, time.Now()
-	r, err = l.exchange(ctx, m, func() { s.noteSent(l, path) })
-	r.told = fresh
+	told := 0
+	r, err = l.exchange(ctx, m, func() {
+		s.noteSent(l, path)
+		told, up = fresh, len(m.frame)
+		s.leave(len(path)-p.Base, up)
+	})
+	r.told = told
 	if err != nil && ctx.Err() != nil {
 		err = s.c.tooLate(l, err, before, start)
 	}
@@ -242,7 +247,7 @@ func (s *Session) once(
 		s.c.retire(l)
 		err = errRepeat
 	}
-	return r, len(m.frame), err
+	return r, up, err
 }
 
 // link waits for a connection, not longer than Patience.

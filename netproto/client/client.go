@@ -132,6 +132,9 @@ func (c *Client) Welcome() netproto.Welcome {
 	return c.welcome
 }
 
+// Addr is the gateway's address as it was given, host:port.
+func (c *Client) Addr() string { return c.addr }
+
 // Stats returns the counts so far.
 func (c *Client) Stats() Stats {
 	c.mu.Lock()

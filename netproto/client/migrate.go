@@ -42,15 +42,18 @@ func (l *link) routeChanged() bool {
 	return source != l.sockets[len(l.sockets)-1].source
 }
 
-// bye tells the gateway that a session is over, if that is possible at once.
-func (l *link) bye(session uint32) {
+// bye tells the gateway that a session is over, if that is possible at once, and returns how many bytes that took.
+func (l *link) bye(session uint32) int {
 	select {
 	case <-l.ready:
 	default:
-		return
+		return 0
 	}
-	if l.err == nil {
-		// Without it, the gateway forgets the session by itself in time.
-		_ = l.control.TryWriteAll(netproto.Bye{Session: session}.Append(nil))
+	if l.err != nil {
+		return 0
 	}
+	frame := netproto.Bye{Session: session}.Append(nil)
+	// Without it, the gateway forgets the session by itself in time.
+	_ = l.control.TryWriteAll(frame)
+	return len(frame)
 }

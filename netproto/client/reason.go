@@ -31,6 +31,12 @@ func (e *ConnectError) Unwrap() []error { return []error{ErrNoReply, e.Err} }
 // protocol. Waiting helps against all other errors, such as a port that is closed or a gateway that is busy.
 func (e *ConnectError) Configuration() bool { return configuration(e.Err) }
 
+// Unreachable reports whether the gateway gave no answer, which a refusal would be.
+func (e *ConnectError) Unreachable() bool {
+	_, refused := errors.AsType[netproto.Code](e.Err)
+	return !refused
+}
+
 func configuration(err error) bool {
 	_, wrongPin := errors.AsType[*PinError](err)
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)

@@ -18,6 +18,7 @@ type Session struct {
 	cancel context.CancelCauseFunc
 
 	mu    sync.Mutex
+	left  Left
 	known *netproto.Known // what the gateway acknowledged
 	sent  *netproto.Known // what was sent on the connection via, acknowledged or not
 	via   *link
@@ -55,6 +56,27 @@ func (c *Client) maxKnown() int {
 	return unknown
 }
 
+// Left is what was handed over to be sent to a gateway, before it is encrypted and packed.
+type Left struct {
+	Tokens int // of texts, each as often as it was sent
+	Bytes  int // of the messages that they were in, and of others about the session
+}
+
+// Left returns what has been sent for the session. After Close there is no more.
+func (s *Session) Left() Left {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.left
+}
+
+// leave counts what is about to be sent.
+func (s *Session) leave(tokens, bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left.Tokens += tokens
+	s.left.Bytes += bytes
+}
+
 // Close ends the session: nothing of it goes on, and the gateway forgets it.
 func (s *Session) Close() {
 	s.cancel(ErrClosed)
@@ -62,7 +84,7 @@ func (s *Session) Close() {
 	l := s.c.current
 	s.c.mu.Unlock()
 	if l != nil {
-		l.bye(s.number)
+		s.leave(0, l.bye(s.number))
 	}
 }
 

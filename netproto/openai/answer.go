@@ -14,6 +14,7 @@ import (
 type piece struct {
 	text   string
 	tokens []Token // that the text was made of
+	prompt []Token // with their log-probabilities; of the first piece, where these are wanted
 	call   *callPiece
 }
 
@@ -34,9 +35,13 @@ type answer struct {
 	schema  []byte // of calls; nil: no tools
 	// the schemas of calls of each tool, by names
 	schemas map[string][]byte
-	forced  bool   // it must be a call
-	single  bool   // at most one
-	format  format // of what is no call
+	forced  bool       // it must be a call
+	single  bool       // at most one
+	format  format     // of what is no call
+	score   bool       // the prompt's log-probabilities come first
+	none    bool       // nothing is generated
+	ends    []int32    // tokens that end it, besides the model's own
+	lines   *lineLimit // nil: none
 	emit    func(piece) error
 
 	ids   []int32 // of the answer so far
@@ -54,7 +59,14 @@ const (
 
 // run generates the answer and returns why it ended.
 func (a *answer) run(ctx context.Context) (finish string, err error) {
+	if a.score {
+		if err := a.scored(ctx); err != nil {
+			return "", err
+		}
+	}
 	switch {
+	case a.none:
+		return finishLength, nil
 	case a.schema == nil:
 		return a.plain(ctx)
 	case a.forced:
@@ -63,6 +75,19 @@ func (a *answer) run(ctx context.Context) (finish string, err error) {
 		return a.either(ctx)
 	}
 	return a.text(ctx)
+}
+
+// scored tells the log-probabilities of the prompt, which is read anew for that.
+func (a *answer) scored(ctx context.Context) error {
+	a.first = true
+	var all []Token
+	for t, err := range a.session.Score(ctx, a.prompt, a.s.Top) {
+		if err != nil {
+			return err
+		}
+		all = append(all, t)
+	}
+	return a.emit(piece{prompt: all})
 }
 
 // stretch generates from where the answer stands, until visit returns false.
@@ -90,11 +115,12 @@ func (a *answer) stretch(ctx context.Context, s Settings, visit func(Token) bool
 	if !a.first {
 		a.first, a.total.Reused = true, sum.Reused
 	}
+	a.total.Stop, a.total.Stopped = sum.Stop, sum.Stopped
 	a.total.Shortened = a.total.Shortened || sum.Shortened
-	a.total.Stopped = sum.Stopped
 	a.total.Tokens += sum.Tokens
 	a.total.Cloud += sum.Cloud
 	a.total.Asks += sum.Asks
+	a.total.Sent.add(sum.Sent)
 	return sum, err
 }
 
@@ -121,15 +147,31 @@ func (a *answer) plain(ctx context.Context) (string, error) {
 	s.JSON, s.Schema, s.Closed = a.format.json, a.format.schema, a.format.strict
 	var sent int
 	var out error
+	cut := "" // why it ends before the model's own end
 	sum, err := a.stretch(ctx, s, func(t Token) bool {
+		if slices.Contains(a.ends, t.ID) {
+			cut = StopEnd
+			return false
+		}
 		sent += len(t.Text)
+		if a.lines != nil {
+			var over bool
+			if t.Text, over = a.lines.take(t.Text); over {
+				cut = StopLength
+			}
+		}
 		out = a.emit(piece{text: t.Text, tokens: []Token{t}})
-		return out == nil
+		return out == nil && cut == ""
 	})
 	if err = errors.Join(err, out); err != nil {
 		return "", err
 	}
-	if sent < len(sum.Text) { // what has been held back
+	if a.score && sum.End != nil { // who scores the prompt takes the last token off
+		err = a.emit(piece{tokens: []Token{*sum.End}})
+	}
+	if cut != "" {
+		sum.Stop, a.total.Stop = cut, cut
+	} else if sent < len(sum.Text) { // what has been held back
 		err = a.emit(piece{text: sum.Text[sent:]})
 	}
 	return finishOf(sum), err

@@ -13,6 +13,7 @@ func (s *Server) chat(ctx context.Context, t *reply, body []byte) error {
 
 // turn answers a request for a turn of a chat, whatever API it came by.
 func (s *Server) turn(ctx context.Context, t *reply, r *chatRequest, shape shape) error {
+	r.settings.Local = s.locals.local(r.talk.Messages) || r.settings.Local
 	var schema []byte             // of calls
 	var schemas map[string][]byte // of calls of each tool
 	return t.do(ctx, &job{request: &r.request, shape: shape,
@@ -81,7 +82,7 @@ func (c *chatShape) param() string { return "messages" }
 func (c *chatShape) start() { c.head = c.s.head("chatcmpl-", "chat.completion", c.r.model) }
 
 func (c *chatShape) all(results []result, u usage) any {
-	o := chatObject{head: c.head, Usage: u, Own: c.r.extension()}
+	o := chatObject{head: c.head, Usage: u, Own: c.r.ended(u.sent)}
 	for i, r := range results {
 		text, tokens := r.text()
 		m := chatMessage{Role: "assistant", Content: &text}
@@ -166,7 +167,9 @@ func (c *chatShape) chunks(index int, p piece) []any {
 }
 
 func (c *chatShape) last(index int, e ending) []any {
-	return append(c.begin(index), c.chunk(chatDelta{Index: index, Finish: &e.finish, Own: e.own(nil)}))
+	end := c.chunk(chatDelta{Index: index, Finish: &e.finish, Own: e.own(nil)})
+	end.Own = c.r.ended(e.sent)
+	return append(c.begin(index), end)
 }
 
 func (c *chatShape) end(u usage) (all []any) {

@@ -92,6 +92,7 @@ func (f *fields) messages(r *chatRequest) {
 // message reads one turn. known are the calls of tools up to there.
 func (f *fields) message(known map[string]bool) (m Message) {
 	f.text("role", &m.Role)
+	f.mark(&m)
 	f.harmless(ignoredInMessages...)
 	f.idle("prefix", idle{values: "false"})
 	f.idle("partial", idle{values: "false"})
@@ -230,6 +231,7 @@ func (c *Conversation) add(m Message) {
 		if before.Content == "" || m.Content == "" {
 			before.Content += m.Content
 			before.Calls = append(before.Calls, m.Calls...)
+			before.Local = before.Local || m.Local
 			return
 		}
 	}

@@ -200,7 +200,7 @@ func TestSeeds(t *testing.T) {
 func TestSeedsFit(t *testing.T) {
 	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Random = func() uint64 { return math.MaxUint64 } })
 	w := ask(t, s, "/v1/completions", `{"prompt":"x"}`)
-	assert.Contains(t, w.Body.String(), `{"seed":9007199254740991}`)
+	assert.Contains(t, w.Body.String(), `{"seed":9007199254740991,`)
 }
 
 // TestProvenance: off by default, on by the request or by the server, and off again by the request.

@@ -15,6 +15,9 @@ type completionRequest struct {
 	texts []string  // prompts; nil where they are given as ids
 	ids   [][]int32 // prompts
 	echo  bool
+	none  bool // nothing is generated: max_tokens is 0
+
+	suffix string // that follows the answer; "": no matter what
 }
 
 // parseCompletion reads a request.
@@ -23,21 +26,23 @@ func parseCompletion(body []byte, d Defaults) (*completionRequest, *Error) {
 	r.settings.MaxTokens = completionTokens
 	f := parseBody(body)
 	f.common(&r.request, d)
+	if r.none = means(f.all["max_tokens"], "0"); r.none {
+		f.take("max_tokens")
+	}
 	f.integerMax("max_tokens", &r.request)
 	f.responseFormat(&r.request)
 	if f.count("logprobs", 0, mostTopText, &r.settings.Top) {
 		r.settings.LogProbs = true
 	}
 	f.flag("echo", &r.echo)
-	if r.echo && r.settings.LogProbs {
-		f.fail("echo", "there are no log-probabilities of prompts: leave out echo or logprobs")
-	}
 	if best := r.n; f.count("best_of", 1, mostChoices, &best) && best != r.n {
 		f.fail("best_of", "answers are not sorted here: leave it out, and take n")
 	}
 	f.idle("add_special_tokens", idle{values: "true"})
-	f.idle("suffix", idle{`""`, "this server does not fill gaps"})
 	f.prompts(r)
+	if f.text("suffix", &r.suffix); r.suffix != "" && (r.echo || r.ids != nil) {
+		f.fail("suffix", "a gap is in a text: leave out echo, and give texts as prompt")
+	}
 	if n := (len(r.texts) + len(r.ids)) * r.n; n > mostAnswers {
 		f.fail("prompt", "%d answers are too many: ask for at most %d in one request", n, mostAnswers)
 	}
@@ -95,8 +100,9 @@ func (s *Server) complete(ctx context.Context, t *reply, body []byte) error {
 		return wrong
 	}
 	shape := &textShape{s: s, r: r, at: map[int]int{}}
-	return t.do(ctx, &job{request: &r.request, shape: shape, plan: func(*answer) {},
-		prompts: shape.prompts})
+	return t.do(ctx, &job{request: &r.request, shape: shape, prompts: shape.prompts, plan: func(a *answer) {
+		a.score, a.none, a.ends = r.echo && r.settings.LogProbs, r.none, shape.marks
+	}})
 }
 
 // textShape writes completions.
@@ -106,6 +112,7 @@ type textShape struct {
 	r     *completionRequest
 	head  head
 	echos []string    // what is put before answers, by prompt
+	marks []int32     // of a gap
 	at    map[int]int // where the text of an answer stands, in characters, of those that have begun
 }
 
@@ -120,8 +127,14 @@ func (c *textShape) prompts() ([][]int32, error) {
 			}
 		}
 	}
+	if c.r.suffix != "" {
+		var err error
+		if c.marks, err = model.Infill(Infill{}); err != nil {
+			return nil, err
+		}
+	}
 	for _, text := range c.r.texts {
-		ids, err := model.Tokenize(text, true)
+		ids, err := c.ids(text)
 		if err != nil {
 			return nil, err
 		}
@@ -146,6 +159,14 @@ func (c *textShape) prompts() ([][]int32, error) {
 		}
 	}
 	return all, nil
+}
+
+// ids are those of a text, or of the gap behind it.
+func (c *textShape) ids(text string) ([]int32, error) {
+	if c.r.suffix != "" {
+		return c.s.model.Infill(Infill{Prefix: text, Suffix: c.r.suffix})
+	}
+	return c.s.model.Tokenize(text, true)
 }
 
 // echo is what is put before an answer.
@@ -176,12 +197,13 @@ func (c *textShape) param() string { return "prompt" }
 func (c *textShape) start() { c.head = c.s.head("cmpl-", "text_completion", c.r.model) }
 
 func (c *textShape) all(results []result, u usage) any {
-	o := textObject{head: c.head, Usage: &u, Own: c.r.extension()}
+	o := textObject{head: c.head, Usage: &u, Own: c.r.ended(u.sent)}
 	for i, r := range results {
 		at := 0
 		text, tokens := r.text()
-		o.Choices = append(o.Choices, textChoice{c.echo(i) + text, i,
-			c.s.textLogProbs(&c.r.request, tokens, &at), &r.finish, r.own(c.r.originsOf(tokens))})
+		probs := c.s.textLogProbs(&c.r.request, piece{prompt: r.prompt, tokens: tokens}, &at)
+		o.Choices = append(o.Choices, textChoice{c.echo(i) + text, i, probs, &r.finish,
+			r.own(c.r.originsOf(tokens))})
 	}
 	return o
 }
@@ -193,7 +215,7 @@ func (c *textShape) chunks(index int, p piece) []any {
 	if !begun {
 		text = c.echo(index) + text
 	}
-	probs := c.s.textLogProbs(&c.r.request, p.tokens, &at)
+	probs := c.s.textLogProbs(&c.r.request, p, &at)
 	c.at[index] = at
 	if text == "" && probs == nil && own == nil {
 		return nil
@@ -210,7 +232,8 @@ func (c *textShape) last(index int, e ending) []any {
 	if _, begun := c.at[index]; !begun {
 		text = c.echo(index) // an answer without a token
 	}
-	return []any{textObject{head: c.head, Choices: []textChoice{{text, index, nil, &e.finish, e.own(nil)}}}}
+	return []any{textObject{head: c.head, Choices: []textChoice{{text, index, nil, &e.finish, e.own(nil)}},
+		Own: c.r.ended(e.sent)}}
 }
 
 func (c *textShape) end(u usage) (all []any) {

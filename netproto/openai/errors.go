@@ -36,6 +36,10 @@ func invalid(param, format string, args ...any) *Error {
 // ErrNoChat says that a model continues texts but has no form for chats.
 var ErrNoChat = errors.New("this model has no chat template: send a text to /v1/completions instead")
 
+// ErrNoInfill says that a model has no form for texts with gaps.
+var ErrNoInfill = errors.New("this model cannot fill gaps: its vocabulary has no marks for that, such as " +
+	"<|fim_prefix|>; give what comes before alone, as prompt of /v1/completions")
+
 // Causes of the end of a request.
 var (
 	errTimeout = errors.New("the answer took longer than this server allows")
@@ -55,6 +59,8 @@ func errorOf(err error) *Error {
 	switch {
 	case errors.Is(err, ErrNoChat):
 		return &Error{http.StatusBadRequest, ErrNoChat.Error(), invalidRequest, "messages", "no_chat_template"}
+	case errors.Is(err, ErrNoInfill):
+		return &Error{http.StatusBadRequest, ErrNoInfill.Error(), invalidRequest, "suffix", "no_infill"}
 	case errors.Is(err, errTimeout):
 		return &Error{http.StatusGatewayTimeout, errTimeout.Error(), serverError, "", "timeout"}
 	case errors.Is(err, errDrained):

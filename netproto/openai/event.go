@@ -21,6 +21,7 @@ type Event struct {
 	Tokens   int           // generated
 	Cloud    int           // of these, chosen by the large model
 	Asks     int           // questions to it
+	Left     Sent          // of the request, to the large model
 	Queue    time.Duration // waited for room
 	First    time.Duration // from there to the first token; 0 without one
 	Took     time.Duration // in all
@@ -40,8 +41,9 @@ func (e Event) log(to *slog.Logger) {
 		"prompt_tokens", e.Prompt, "cached_tokens", e.Cached, "tokens", e.Tokens, "finish", e.Finish,
 		"queue_ms", ms(e.Queue), "first_token_ms", ms(e.First), "ms", ms(e.Took),
 		"bytes_in", e.Received, "bytes_out", e.Sent}
-	if e.Asks > 0 {
-		args = append(args, "cloud_tokens", e.Cloud, "asks", e.Asks)
+	if e.Asks > 0 || e.Left != (Sent{}) {
+		args = append(args, "cloud_tokens", e.Cloud, "asks", e.Asks, "sent_tokens", e.Left.Tokens,
+			"sent_bytes", e.Left.Bytes)
 	}
 	if e.Code != "" {
 		args = append(args, "code", e.Code)

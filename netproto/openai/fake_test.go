@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -32,6 +33,7 @@ type fakeModel struct {
 	refuse func(s Settings) error                                  // what Check says
 	check  func(ctx context.Context, s Settings) ([]string, error) // the same, with what it ignores
 	short  func(text string) bool                                  // answers that had to end; nil: {} in a format
+	solid  bool                                                    // it knows no gaps
 
 	mu       sync.Mutex
 	asked    []Settings
@@ -69,7 +71,30 @@ func (m *fakeModel) Chat(c Conversation) ([]int32, error) {
 
 func (m *fakeModel) Tokenize(text string, _ bool) ([]int32, error) { return idsOf(text), nil }
 
-func (m *fakeModel) Bytes(id int32) []byte { return []byte{byte(id)} }
+func (m *fakeModel) Bytes(id int32) []byte {
+	if id == 256 {
+		return nil
+	}
+	return []byte{byte(id)}
+}
+
+// Name is how 256 is called.
+func (m *fakeModel) Name(id int32) string { return map[int32]string{256: "<end>"}[id] }
+
+// Infill writes a text with a gap with the bytes 1, 2 and 3 as marks, and other files before it.
+func (m *fakeModel) Infill(f Infill) ([]int32, error) {
+	if m.solid {
+		return nil, ErrNoInfill
+	}
+	head := ""
+	if f.Repo != "" {
+		head = f.Repo + "/"
+	}
+	for _, other := range f.Files {
+		head += other.Name + ":" + other.Text + ";"
+	}
+	return idsOf(head + f.Name + "\x01" + f.Prefix + "\x02" + f.Suffix + "\x03"), nil
+}
 
 func (m *fakeModel) Check(ctx context.Context, s Settings) ([]string, error) {
 	if m.check != nil {
@@ -222,12 +247,37 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o Settings) 
 			return
 		}
 		s.sum.Stopped = stopped
+		if stop == StopEnd {
+			s.sum.End = &Token{ID: 256, Origin: "edge", LogProb: -0.5, Top: []Candidate{{256, -0.5}}}
+		}
 		s.sum.Stop, s.sum.Shortened = stop, text == "{}" && (o.JSON || o.Schema != nil)
 		if s.m.short != nil {
 			s.sum.Shortened = s.m.short(text)
 		}
 		if s.sum.Shortened = s.sum.Shortened && o.Complete; s.sum.Shortened {
 			s.sum.Stop = StopLength
+		}
+	}
+}
+
+// Score implements Session: each token but the first has a log-probability that its place tells.
+func (s *fakeSession) Score(ctx context.Context, text []int32, top int) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		var held []byte // of a character
+		for i, id := range text {
+			t := Token{ID: id, Origin: "edge", LogProb: math.NaN()}
+			if held = append(held, byte(id)); utf8.Valid(held) {
+				t.Text, held = string(held), nil
+			}
+			for k := range min(i, 1) * top {
+				t.Top = append(t.Top, Candidate{id + int32(k), -float64(i+k) / 8})
+			}
+			if i > 0 {
+				t.LogProb = -float64(i) / 8
+			}
+			if !yield(t, context.Cause(ctx)) {
+				return
+			}
 		}
 	}
 }
@@ -239,6 +289,7 @@ func (s *fakeSession) token(id int32, text string, o Settings, at time.Duration)
 		t.Origin = "cloud"
 		s.sum.Cloud++
 		s.sum.Asks++
+		s.sum.Sent.add(Sent{3, 7, "gw:1"})
 	}
 	if o.LogProbs {
 		for i := range o.Top {

@@ -3,6 +3,8 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -24,11 +26,14 @@ type fields struct {
 // parseFields reads an object. What is wrong is said of the path at.
 func parseFields(at string, raw []byte) *fields {
 	f := &fields{at: at}
-	if !isObject(raw) {
+	err := json.Unmarshal(raw, &f.all)
+	wrong, syntax := errors.AsType[*json.SyntaxError](err)
+	switch {
+	case syntax:
+		f.fail("", "this is not JSON: %v, %s", err, position(raw, int(wrong.Offset)))
+	case !isObject(raw):
 		f.fail("", "give a JSON object")
-		return f
-	}
-	if err := json.Unmarshal(raw, &f.all); err != nil {
+	case err != nil:
 		f.fail("", "this is not JSON: %v", err)
 	}
 	for name, value := range f.all {
@@ -37,6 +42,14 @@ func parseFields(at string, raw []byte) *fields {
 		}
 	}
 	return f
+}
+
+// position says in words where the n-th byte of a text is.
+func position(text []byte, n int) string {
+	before := text[:min(max(n-1, 0), len(text))]
+	line := before[bytes.LastIndexByte(before, '\n')+1:]
+	return fmt.Sprintf("at byte %d: line %d, column %d", n, bytes.Count(before, []byte("\n"))+1,
+		utf8.RuneCount(line)+1)
 }
 
 // isObject reports whether JSON text begins as an object does.

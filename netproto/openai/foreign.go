@@ -177,7 +177,7 @@ var ignoredInMessages = []string{
 	"name", "id", "object", "created_at", "timestamp", "status", "metadata", "cache_control", "refusal",
 	"annotations", "citations", "reasoning", "reasoning_content", "reasoning_details", "thinking",
 	"thinking_blocks", "model", "provider_specific_fields", "finish_reason", "index", "parsed", "tool_name",
-	"is_error", "pilotfish",
+	"is_error",
 }
 
 var ignoredInParts = []string{"id", "cache_control", "annotations", "citations", "logprobs"}

@@ -144,7 +144,7 @@ func (m *messageShape) all(results []result, u usage) any {
 		o.Content = append(o.Content, b)
 	}
 	reason, sequence := m.stop()
-	o.Stop, o.Sequence = &reason, sequence
+	o.Stop, o.Sequence, o.Own.Sent = &reason, sequence, &u.sent
 	return o
 }
 
@@ -195,9 +195,7 @@ func (m *messageShape) end(u usage) []any {
 	reason, sequence := m.stop()
 	out := named{"type": "message_delta", "delta": map[string]any{"stop_reason": reason, "stop_sequence": sequence},
 		"usage": m.object(u, nil).Usage}
-	if own := m.own(nil); own != nil {
-		out[extensionName] = own
-	}
+	out[extensionName] = messageOwn{m.r.ended(u.sent), m.own(nil)}
 	return []any{out, named{"type": "message_stop"}}
 }
 

@@ -125,6 +125,12 @@ func (f *fields) turn(talk *Conversation, known map[string]bool) {
 	if role != "user" && role != "assistant" && role != "system" {
 		f.fail("role", "give user, assistant or system")
 	}
+	var of Message
+	f.mark(&of)
+	add := func(m Message) {
+		m.Local = of.Local
+		talk.add(m)
+	}
 	var text string
 	var blocks []json.RawMessage
 	raw, ok := f.take("content")
@@ -132,20 +138,20 @@ func (f *fields) turn(talk *Conversation, known map[string]bool) {
 	case !ok:
 		f.missing("content", "give a text")
 	case json.Unmarshal(raw, &text) == nil:
-		talk.add(Message{Role: role, Content: text})
+		add(Message{Role: role, Content: text})
 	case json.Unmarshal(raw, &blocks) == nil:
-		f.blocks(role, blocks, talk, known)
+		f.blocks(role, blocks, add, known)
 	default:
 		f.fail("content", "give a string, or a list of blocks")
 	}
 }
 
 // blocks reads the parts of a message: what tools returned, in turns of their own, and what its author says and calls.
-func (f *fields) blocks(role string, all []json.RawMessage, talk *Conversation, known map[string]bool) {
+func (f *fields) blocks(role string, all []json.RawMessage, add func(Message), known map[string]bool) {
 	said, calls, says := strings.Builder{}, []Call(nil), false
 	end := func() {
 		if says {
-			talk.add(Message{role, said.String(), calls})
+			add(Message{Role: role, Content: said.String(), Calls: calls})
 		}
 		said, calls, says = strings.Builder{}, nil, false
 	}
@@ -158,7 +164,7 @@ func (f *fields) blocks(role string, all []json.RawMessage, talk *Conversation, 
 		}
 		if m.Role == "tool" {
 			end()
-			talk.add(m)
+			add(m)
 		} else if told {
 			said.WriteString(m.Content)
 			calls, says = append(calls, m.Calls...), true

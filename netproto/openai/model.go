@@ -21,6 +21,11 @@ type Model interface {
 	Tokenize(text string, special bool) ([]int32, error)
 	// Bytes are what a token stands for in a text, often no whole characters.
 	Bytes(id int32) []byte
+	// Name is how a token is called that stands for nothing in a text; "" for others.
+	Name(id int32) string
+	// Infill returns the prompt for a text with a gap, for an empty one its three marks alone. The error is
+	// [ErrNoInfill] where the model knows no such marks.
+	Infill(f Infill) ([]int32, error)
 	// Check reports settings that the model cannot follow, such as a schema with keywords that cannot be decided. It
 	// returns the paths of keywords of the schema that have no effect, and ends with the cause of ctx when that does.
 	Check(ctx context.Context, s Settings) (ignored []string, err error)
@@ -36,6 +41,9 @@ type Session interface {
 	// Generate yields the tokens that follow a prompt. What it has in common with the text so far, which is the last
 	// prompt and its answer, is not computed again. An error ends the sequence, and so does ctx.
 	Generate(ctx context.Context, prompt []int32, s Settings) iter.Seq2[Token, error]
+	// Score yields the tokens of a text with their log-probabilities and so many best tokens at each place; of the
+	// first token both are absent (NaN, nil).
+	Score(ctx context.Context, text []int32, top int) iter.Seq2[Token, error]
 	// Summary is what the last answer took, as of now.
 	Summary() Summary
 	// CopyKV makes the first n tokens of another session of the model the text, with what was computed for them.
@@ -58,6 +66,7 @@ type Message struct {
 	Role    string // "system", "user", "assistant", or "tool" for what a tool returned
 	Content string
 	Calls   []Call // of tools, by an assistant
+	Local   bool   // see [Settings].Local
 }
 
 // Call is a call of a tool.
@@ -90,6 +99,8 @@ type Settings struct {
 	// Complete has the shortest end of a value of either follow where there is no more room: see [Summary.Shortened].
 	Complete bool
 	Closed   bool // objects whose properties Schema lists have no others, unless it says so
+
+	Local bool // nothing of the text may leave this device
 }
 
 // Token is one token of an answer.
@@ -124,6 +135,7 @@ type Summary struct {
 	Stop string // "" while it runs and after an error
 	// Stopped is the text of [Settings].Stop that ended it, with [StopString].
 	Stopped string
+	End     *Token // the end token, which is no part of the answer; nil where none ended it
 	// Shortened says that a value was ended by [Settings].Complete: it may lack something, and Stop is why.
 	Shortened bool
 
@@ -131,4 +143,5 @@ type Summary struct {
 	Tokens int // generated
 	Cloud  int // of these, chosen by a large model
 	Asks   int // questions to it
+	Sent   Sent
 }

@@ -332,13 +332,14 @@ func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32, 
 		t.e.Tokens += len(a.ids)
 		t.e.Cloud += a.total.Cloud
 		t.e.Asks += a.total.Asks
+		t.e.Left.add(a.total.Sent)
 		if i == 0 {
 			t.e.Cached += a.total.Reused
 		}
 		text = append(prompt[:len(prompt):len(prompt)], a.ids...)
 		if err == nil {
 			t.e.Finish = why
-			err = finish(index, ending{why, a.total.Stopped, a.total.Shortened})
+			err = finish(index, ending{why, a.total.Stopped, a.total.Shortened, a.total.Stop, t.e.Left})
 		}
 		if err != nil {
 			return err
@@ -367,6 +368,8 @@ type ending struct {
 	finish    string // why, as clients are told
 	stopped   string // the stop string that ended it; "" where none did
 	shortened bool   // see [Summary.Shortened]
+	stop      string // see [Summary.Stop]
+	sent      Sent   // of the whole request so far
 }
 
 // usage is what a request took.
@@ -377,10 +380,15 @@ type usage struct {
 	Details    struct {
 		Cached int `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
+
+	first, took time.Duration // to the first token, and from then on
+	sent        Sent
 }
 
 func (t *reply) usage() usage {
 	u := usage{Prompt: t.e.Prompt, Completion: t.e.Tokens, Total: t.e.Prompt + t.e.Tokens}
 	u.Details.Cached = t.e.Cached
+	u.sent = t.e.Left
+	u.first, u.took = t.e.First, time.Since(t.begun)-t.e.Queue-t.e.First
 	return u
 }

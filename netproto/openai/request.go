@@ -171,6 +171,7 @@ func (f *fields) extension(r *request) {
 	o := parseFields(f.path(extensionName), raw)
 	o.flag("provenance", &r.origins)
 	o.flag("complete", &r.settings.Complete)
+	o.flag("local", &r.settings.Local)
 	if err := o.end(); err != nil {
 		f.fails(err)
 	}

@@ -154,7 +154,7 @@ func (c *responseShape) over(u usage) map[string]any {
 		"output_tokens": u.Completion, "output_tokens_details": map[string]int{"reasoning_tokens": 0},
 		"total_tokens": u.Total}
 	_, tokens := c.text()
-	o[extensionName] = messageOwn{c.r.extension(), c.own(c.r.originsOf(tokens))}
+	o[extensionName] = messageOwn{c.r.ended(u.sent), c.own(c.r.originsOf(tokens))}
 	if c.r.store {
 		c.keep(encode(o))
 	}

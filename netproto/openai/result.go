@@ -4,7 +4,8 @@ import "encoding/json"
 
 // result is an answer as far as it has come: its texts and calls, in their order.
 type result struct {
-	parts []part
+	prompt []Token // see [piece]
+	parts  []part
 	ending
 }
 
@@ -18,6 +19,7 @@ type part struct {
 
 // take adds a piece, and reports whether a part begins with it.
 func (r *result) take(p piece) (begins bool) {
+	r.prompt = append(r.prompt, p.prompt...)
 	last := len(r.parts) - 1
 	switch {
 	case p.call != nil:

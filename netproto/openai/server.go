@@ -78,6 +78,7 @@ type Server struct {
 	finger    string
 
 	refusals *refusals
+	locals   keptMessages
 
 	closing context.Context // ends when running answers are to end
 	end     context.CancelCauseFunc
@@ -113,6 +114,7 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("/v1/responses/{id}", s.only("GET, DELETE", s.oneResponse))
 	s.mux.HandleFunc("/v1/messages", s.only("POST", s.posted("messages", s.messages)))
 	s.mux.HandleFunc("/v1/messages/count_tokens", s.only("POST", s.posted("count_tokens", s.countMessages)))
+	s.mux.HandleFunc("/infill", s.only("POST", s.posted("infill", s.infill)))
 	s.mux.HandleFunc("/v1/embeddings", s.only("POST", s.embeddings))
 	if s.o.Metrics != nil {
 		s.mux.HandleFunc("/metrics", s.only("GET", s.o.Metrics.ServeHTTP))

@@ -1,8 +1,10 @@
 package openai
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 	"unicode/utf8"
 )
@@ -42,9 +44,19 @@ type extension struct {
 	Seed uint64 `json:"seed"` // of the draws, with which the same request gets the same answer
 	// keywords of schemas that have no effect: where the schema stands in the request, and the path in it
 	Ignored []string `json:"ignored,omitempty"`
+	Sent    *Sent    `json:"receipt,omitempty"` // of the whole request so far; with the end of an answer
 }
 
-func (r *request) extension() *extension { return &extension{r.settings.Seed, r.ignored} }
+func (r *request) extension() *extension {
+	return &extension{Seed: r.settings.Seed, Ignored: r.ignored}
+}
+
+// ended is the extension with the end of an answer.
+func (r *request) ended(sent Sent) *extension {
+	e := r.extension()
+	e.Sent = &sent
+	return e
+}
 
 // origins is what is told beyond OpenAI's API of one choice.
 type origins struct {
@@ -143,27 +155,32 @@ func (s *Server) chatLogProbs(r *request, tokens []Token) *chatLogProbs {
 // textLogProbs are the log-probabilities of a completion.
 type textLogProbs struct {
 	Tokens []string             `json:"tokens"`
-	Chosen []float64            `json:"token_logprobs"`
+	Chosen []*float64           `json:"token_logprobs"`
 	Top    []map[string]float64 `json:"top_logprobs"`
 	Offset []int                `json:"text_offset"` // in characters
 }
 
-// textLogProbs returns what is told of tokens, if that is wanted. at is where their text begins; it moves on.
-func (s *Server) textLogProbs(r *request, tokens []Token, at *int) *textLogProbs {
+// textLogProbs returns what is told of a piece, if that is wanted. at is where its text begins; it moves on. The first
+// token of a prompt has no log-probability: it is null.
+func (s *Server) textLogProbs(r *request, p piece, at *int) *textLogProbs {
 	if !r.settings.LogProbs {
 		return nil
 	}
-	l := &textLogProbs{[]string{}, []float64{}, []map[string]float64{}, []int{}}
-	for _, t := range tokens {
+	l := &textLogProbs{[]string{}, []*float64{}, []map[string]float64{}, []int{}}
+	for i, t := range slices.Concat(p.prompt, p.tokens) {
 		l.Tokens = append(l.Tokens, s.spelled(t.ID))
-		l.Chosen = append(l.Chosen, logProb(t.LogProb))
+		l.Offset = append(l.Offset, *at)
+		*at += utf8.RuneCountInString(t.Text)
+		if i == 0 && len(p.prompt) > 0 {
+			l.Chosen, l.Top = append(l.Chosen, nil), append(l.Top, nil)
+			continue
+		}
+		l.Chosen = append(l.Chosen, new(logProb(t.LogProb)))
 		top := map[string]float64{}
 		for _, c := range t.Top[:min(len(t.Top), r.settings.Top)] {
 			top[s.spelled(c.ID)] = logProb(c.LogProb)
 		}
 		l.Top = append(l.Top, top)
-		l.Offset = append(l.Offset, *at)
-		*at += utf8.RuneCountInString(t.Text)
 	}
 	return l
 }
@@ -172,7 +189,7 @@ func (s *Server) textLogProbs(r *request, tokens []Token, at *int) *textLogProbs
 func (s *Server) spelled(id int32) string {
 	b := s.model.Bytes(id)
 	if utf8.Valid(b) {
-		return string(b)
+		return cmp.Or(string(b), s.model.Name(id))
 	}
 	out := "bytes:"
 	for _, c := range b {

@@ -88,7 +88,7 @@ type Warming struct {
 	New       int           // of these, those that the cloud had not been told of
 	Began     time.Duration // since the call of [Decoder.Decode]
 	Took      time.Duration
-	BytesUp   int
+	BytesUp   int // 0: nothing was sent, as there was no connection
 	BytesDown int
 	Err       error // nothing is lost then: the next question carries the text
 }
@@ -268,12 +268,7 @@ func (s *Summary) Add(e Event) {
 func (s *Summary) addOther(e Event) {
 	switch {
 	case e.Warming != nil:
-		s.BytesUp += e.Warming.BytesUp
-		s.BytesDown += e.Warming.BytesDown
-		s.Prefilled += e.Warming.New
-		if e.Warming.New == e.Warming.Tokens { // the cloud had been told of nothing
-			s.Warmed += e.Warming.New
-		}
+		s.addWarming(e.Warming)
 	case e.Pass != nil:
 		s.Passes++
 		s.Proposed += e.Pass.Proposed
@@ -285,6 +280,19 @@ func (s *Summary) addOther(e Event) {
 	case e.Ahead != nil:
 		s.Ahead += e.Ahead.Tokens
 		s.AheadUsed += e.Ahead.Used
+	}
+}
+
+// addWarming counts text that was sent early, unless there was no connection to send it on.
+func (s *Summary) addWarming(w *Warming) {
+	s.BytesUp += w.BytesUp
+	s.BytesDown += w.BytesDown
+	if w.BytesUp == 0 {
+		return
+	}
+	s.Prefilled += w.New
+	if w.New == w.Tokens { // the cloud had been told of nothing
+		s.Warmed += w.New
 	}
 }
 

@@ -60,11 +60,13 @@ func (s *script) Ask(ctx context.Context, q Question) (Answer, error) {
 	return Answer{Token: id, Queue: 5 * ms, Cloud: 20 * ms, BytesUp: 30, BytesDown: 7}, sleep(ctx, 45*ms)
 }
 
-// TestWarmedInVain: the prompt was sent early in vain where nothing is asked then.
+// TestWarmedInVain: the prompt was sent early in vain where nothing is asked then; what had no connection was not sent.
 func TestWarmedInVain(t *testing.T) {
 	var s Summary
 	s.Add(Event{Warming: &Warming{Tokens: 30, New: 30}})
-	s.Add(Event{Warming: &Warming{Tokens: 160, New: 130}})
+	assert.Zero(t, s.Warmed+s.Prefilled)
+	s.Add(Event{Warming: &Warming{Tokens: 30, New: 30, BytesUp: 60}})
+	s.Add(Event{Warming: &Warming{Tokens: 160, New: 130, BytesUp: 90}})
 	assert.Equal(t, []int{30, 30}, []int{s.Warmed, s.WarmedInVain()})
 	s.Add(Event{Escalation: &Escalation{Outcome: Unasked}})
 	assert.Equal(t, 30, s.WarmedInVain())

@@ -640,8 +640,11 @@ func tally(events []Event) (s Summary) {
 			s.Cloud += map[Origin]int{FromCloud: 1}[t.Origin]
 			s.Timeouts += map[Origin]int{EdgeTimeout: 1}[t.Origin]
 		} else if w := e.Warming; w != nil {
-			s.BytesUp, s.BytesDown, s.Prefilled = s.BytesUp+w.BytesUp, s.BytesDown+w.BytesDown, s.Prefilled+w.New
-			s.Warmed += map[bool]int{true: w.Tokens}[w.New == w.Tokens]
+			s.BytesUp, s.BytesDown = s.BytesUp+w.BytesUp, s.BytesDown+w.BytesDown
+			if w.BytesUp > 0 {
+				s.Prefilled += w.New
+				s.Warmed += map[bool]int{true: w.Tokens}[w.New == w.Tokens]
+			}
 		} else if p := e.Pass; p != nil {
 			s.Passes, s.Proposed, s.Accepted = s.Passes+1, s.Proposed+p.Proposed, s.Accepted+p.Accepted
 		} else {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -14,6 +15,12 @@ type (
 	CloudQuestion = draft.Question
 	CloudAnswer   = draft.Answer
 	CloudFinding  = terms.Finding
+)
+
+// Left is what was sent of a text, and Leaver a [Cloud] that leaves this device for it.
+type (
+	Left   = client.Left
+	Leaver interface{ Left() Left }
 )
 
 // Far is a large model that can be asked for many texts at once: a [Service] of this process, or a [Remote].

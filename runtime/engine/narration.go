@@ -41,10 +41,14 @@ func (n *narration) take(e draft.Event) bool {
 	if t != nil && n.r.Router != nil {
 		n.seen = append(n.seen, t.Confidence)
 	}
-	if t != nil && (!t.End || n.r.IgnoreEnd) {
-		return n.token(t)
+	switch {
+	case t == nil:
+		return true
+	case t.End && !n.r.IgnoreEnd:
+		n.s.summary.End = new(shown(t))
+		return true
 	}
-	return true
+	return n.token(t)
 }
 
 // spend adds the answer to the balance of the router's budget. cut questions about the token that would follow count
@@ -61,6 +65,14 @@ func (n *narration) spend(cut int) {
 	n.s.spent = a
 }
 
+// shown is a token without its text.
+func shown(t *draft.Token) Token {
+	return Token{
+		Pos: t.Pos, ID: t.ID, Origin: string(t.Origin), Unverified: t.Unverified, Confidence: t.Confidence,
+		LogProbs: t.LogProbs,
+	}
+}
+
 // token shows a token, as far as no stop string may begin in it.
 func (n *narration) token(t *draft.Token) bool {
 	s := n.s
@@ -68,13 +80,11 @@ func (n *narration) token(t *draft.Token) bool {
 		s.summary.PromptTime = s.now().Sub(n.start)
 	}
 	s.count(t)
-	shown := Token{
-		Pos: t.Pos, ID: t.ID, Text: n.decoder.Push(t.ID), Origin: string(t.Origin), Unverified: t.Unverified,
-		Confidence: t.Confidence, LogProbs: t.LogProbs,
-	}
+	one := shown(t)
+	one.Text = n.decoder.Push(t.ID)
 	s.note()
 	var some []Token
-	some, n.stopped = n.stop.push(shown)
+	some, n.stopped = n.stop.push(one)
 	n.more = n.show(some) && !s.over()
 	return n.more && !n.stopped
 }

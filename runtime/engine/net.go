@@ -136,6 +136,9 @@ func (e *Engine) Dial(ctx context.Context, addr string, o DialOptions) (*Remote,
 // Close ends the connection. Its sessions must not be used any more.
 func (r *Remote) Close() error { return r.c.Close() }
 
+// Addr is the gateway's address as it was given, host:port.
+func (r *Remote) Addr() string { return r.c.Addr() }
+
 // Audit is the kind of audit that the gateway's model gives: "exact", "sampled" or "none"; "" before the first
 // connection.
 func (r *Remote) Audit() string {
@@ -216,6 +219,9 @@ func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	a, err := c.s.Ask(ctx, q)
 	return a, closedToo(err)
 }
+
+// Left returns what has been sent of the text, and for it.
+func (c remote) Left() client.Left { return c.s.Left() }
 
 // Warm implements [draft.Warmer].
 func (c remote) Warm(ctx context.Context, text []int32) (bytesUp, bytesDown int, err error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -21,6 +22,8 @@ type Seen struct {
 	Given   float32 // of that of the token that stands there
 	Margin  float32 // p₁ - p₂ of the two most probable tokens, in [0, 1]: to the last bit what a router sees
 	Entropy float32 // in nats, at least 0
+	// Top are the most probable tokens, best first: with [Session.Score] only.
+	Top []terms.Candidate
 
 	// Hidden is the state after the final norm, as the output matrix sees it. It is overwritten later.
 	Hidden []float32
@@ -30,16 +33,30 @@ type Seen struct {
 // holds of the text already is not run again, but for those. from is at least 1: nothing comes before the first token.
 // The text may be as long as the session's. An error of see ends it and is returned.
 func (s *Session) Read(ctx context.Context, text []int32, from int, see func(Seen) error) error {
+	return s.reading(ctx, text, from, 0, see)
+}
+
+// Score is [Session.Read] from the second token on, with so many of the most probable tokens at each position, 0 to
+// [MostTop].
+func (s *Session) Score(ctx context.Context, text []int32, top int, see func(Seen) error) error {
+	if top < 0 || top > MostTop {
+		return fmt.Errorf("%d best tokens with each token are not possible: 0 to %d are", top, MostTop)
+	}
+	return s.reading(ctx, text, 1, top, see)
+}
+
+// reading is a reading of a text, which nothing else of the session disturbs.
+func (s *Session) reading(ctx context.Context, text []int32, from, top int, see func(Seen) error) error {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
 		return s.e.named(ctx, err)
 	}
 	defer done()
 	defer s.note()
-	return s.e.named(ctx, s.read(ctx, text, from, see))
+	return s.e.named(ctx, s.read(ctx, text, from, top, see))
 }
 
-func (s *Session) read(ctx context.Context, text []int32, from int, see func(Seen) error) error {
+func (s *Session) read(ctx context.Context, text []int32, from, top int, see func(Seen) error) error {
 	switch {
 	case from < 1 || from > len(text):
 		return fmt.Errorf("reading a text of %d tokens from position %d on: it must be 1 to %d",
@@ -66,12 +83,14 @@ func (s *Session) read(ctx context.Context, text []int32, from int, see func(See
 	out := make([]backend.Output, min(readRows, len(text)-from))
 	for pos := from; pos < len(text); {
 		n := min(len(out), len(text)-pos)
-		want := backend.Want{K: 2, Logits: true, Hidden: true}
+		want := backend.Want{K: max(2, top), Logits: true, Hidden: true}
 		if err := s.append(ctx, text[pos-1:pos-1+n], out[:n], want); err != nil {
 			return err
 		}
 		for i := range n {
-			if err := see(seen(pos, text[pos], &out[i], margin)); err != nil {
+			one := seen(pos, text[pos], &out[i], margin)
+			one.Top = out[i].LogProbs(top)
+			if err := see(one); err != nil {
 				return err
 			}
 			pos++

@@ -73,6 +73,7 @@ type Summary struct {
 	Text         string        // all text, also what an incomplete character at the end left
 	Stop         string        // why it ended: see [StopEnd]; "" while it runs and after an error
 	Stopped      string        // with [StopString]: the stop string that ended it
+	End          *Token        // the end token, which is not yielded; nil where none ended it
 	Shortened    bool          // a value was ended by [Request.Complete]: it may lack something, and Stop is why
 	Ignored      []string      // paths of keywords of [Request.Schema] that have no effect; at most 100
 	PromptTokens int           // tokens of the prompt

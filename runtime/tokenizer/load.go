@@ -181,7 +181,7 @@ func (t *Tokenizer) setSpecialIDs(ids map[string]int64) error {
 	if t.addBOS && t.bos < 0 {
 		return &KeyError{keyAddBOS, fmt.Errorf("true, but there is no %s: %w", keyBOS, ErrVocabulary)}
 	}
-	promote(&t.vocab, checked)
+	t.fim = promote(&t.vocab, checked)
 	return nil
 }
 
@@ -223,9 +223,10 @@ var fimRoles = []struct {
 // endKeys name tokens that end a generation.
 var endKeys = []string{"eos_token_id", "eot_token_id", "eom_token_id"}
 
-// promote adds to the kinds of v what spellings and the special ids of the file (by key, without the prefix) say.
-func promote(v *vocabulary, ids map[string]int32) {
-	for _, role := range fimRoles {
+// promote adds to the kinds of v what spellings and the special ids of the file (by key, without the prefix) say, and
+// returns the marks of gaps.
+func promote(v *vocabulary, ids map[string]int32) (fim fimMarks) {
+	for n, role := range fimRoles {
 		id := int32(-1)
 		for _, key := range role.keys {
 			if named, ok := ids[key]; ok {
@@ -240,6 +241,7 @@ func promote(v *vocabulary, ids map[string]int32) {
 		if id >= 0 && role.ends {
 			v.kinds[id] |= end
 		}
+		fim[n] = id
 	}
 	for _, text := range endSpellings {
 		if id := v.find([]byte(text)); id >= 0 {
@@ -256,6 +258,7 @@ func promote(v *vocabulary, ids map[string]int32) {
 			v.kinds[id] |= end
 		}
 	}
+	return fim
 }
 
 // newSpecials lists the special tokens of v, the longest first, for they are looked for in this order: those found in

@@ -30,6 +30,7 @@ type Tokenizer struct {
 	always   []special  // cut out of any text: user-defined tokens
 	parsed   []special  // cut out when special tokens are parsed: always and the control tokens
 	bos, eos int32      // -1 where the file has none
+	fim      fimMarks
 	addBOS   bool
 	chat     chatML
 	chatErr  error // why chat cannot be used

@@ -1,0 +1,163 @@
+package openai
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+)
+
+// TestSuffix: a completion with a suffix is asked for as a gap, and ends at a mark.
+func TestSuffix(t *testing.T) {
+	m := &fakeModel{answer: func(string, Settings) string { return "mid\x02dle" }}
+	s := newTestServer(t, m, nil)
+	w := ask(t, s, "/v1/completions", `{"prompt":["a","b"],"suffix":"z","max_tokens":20}`)
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	assert.Equal(t, []string{"\x01a\x02z\x03", "\x01b\x02z\x03"}, m.prompts)
+	o := object(t, w.Body.Bytes())
+	for i := range 2 {
+		assert.Equal(t, []any{"mid", "stop"},
+			[]any{at(o, "choices", i, "text"), at(o, "choices", i, "finish_reason")})
+	}
+	w = ask(t, s, "/v1/completions", `{"prompt":"a","suffix":"","max_tokens":20}`)
+	assert.Equal(t, "mid\x02dle", at(object(t, w.Body.Bytes()), "choices", 0, "text"),
+		"without a gap a mark ends nothing")
+	for path, body := range map[string]string{"/v1/completions": `{"prompt":"a","suffix":"z"}`,
+		"/infill": `{"input_prefix":"a","input_suffix":"z"}`} {
+		w = ask(t, newTestServer(t, &fakeModel{solid: true}, nil), path, body)
+		assert.Equal(t, http.StatusBadRequest, w.Code)
+		assert.Equal(t, "no_infill", at(object(t, w.Body.Bytes()), "error", "code"))
+	}
+}
+
+// TestInfill: the answer has the fields of llama-server's, whole and streamed, with the same text.
+func TestInfill(t *testing.T) {
+	m := &fakeModel{answer: func(string, Settings) string { return "x\n y\x03z" }}
+	s := newTestServer(t, m, nil)
+	const request = `{"input_prefix":"a\n","prompt":"  b","input_suffix":"c","n_predict":9,"cache_prompt":true,` +
+		`"input_extra":[{"filename":"f","text":"t"},{"text":"u"}]%s}`
+	const prompt = "myproject/f:t;tmp:u;filename\x01a\n  b\x02c\x03"
+	w := ask(t, s, "/infill", fmt.Sprintf(request, ""))
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	o := object(t, w.Body.Bytes())
+	assert.Equal(t, []string{prompt}, m.prompts)
+	whole := map[string]any{"content": "x\n y", "stop": true, "stop_type": "eos", "stopping_word": "", "index": 0.0,
+		"id_slot": 0.0, "tokens_predicted": 5.0, "tokens_evaluated": float64(len(prompt)), "prompt": prompt,
+		"model": "fish", "has_new_line": true, "truncated": false}
+	for name, want := range whole {
+		assert.Equal(t, want, o[name], name)
+	}
+	assert.Equal(t, Settings{MaxTokens: 9, Temperature: 0.8, TopP: 0.95, TopK: 40, MinP: 0.05,
+		Seed: m.asked[0].Seed}, m.asked[0], "as llama-server has it")
+	assert.Positive(t, at(o, "timings", "prompt_n"))
+
+	all, done := events(t, ask(t, s, "/infill", fmt.Sprintf(request, `,"stream":true`)).Body.Bytes())
+	assert.False(t, done, "llama-server sends no [DONE] here")
+	text := ""
+	for i, one := range all {
+		text += one["content"].(string)
+		assert.Equal(t, i == len(all)-1, one["stop"])
+	}
+	assert.Equal(t, "x\n y", text)
+	last := all[len(all)-1]
+	for name, want := range whole {
+		if name != "content" {
+			assert.Equal(t, want, last[name], name)
+		}
+	}
+	for request, want := range map[string]string{
+		`"n_predict":2`: "limit", `"stop":["y"]`: "word", `"n_predict":0`: "limit", `"n_predict":-1`: "eos",
+	} {
+		o = object(t, ask(t, s, "/infill", `{"input_prefix":"a","input_suffix":"c",`+request+`}`).Body.Bytes())
+		assert.Equal(t, want, o["stop_type"], request)
+	}
+	assert.Equal(t, "y", object(t, ask(t, s, "/infill",
+		`{"input_prefix":"a","input_suffix":"c","stop":"y"}`).Body.Bytes())["stopping_word"])
+}
+
+// TestInfillSettings: what is said holds; samplers that a list leaves out do nothing.
+func TestInfillSettings(t *testing.T) {
+	m := &fakeModel{}
+	s := newTestServer(t, m, nil)
+	for more, want := range map[string]Settings{
+		`"temperature":0,"top_k":0,"top_p":1,"min_p":0`:                {TopP: 1},
+		`"samplers":["top_k","top_p","infill"],"top_p":0.99,"seed":-1`: {Temperature: 1, TopK: 40, TopP: 0.99},
+		`"samplers":["temperature"],"repeat_penalty":1.1`:              {Temperature: 0.8, TopP: 1},
+		`"samplers":["temperature","penalties","min_p"],"repeat_penalty":1.1`: {
+			Temperature: 0.8, TopP: 1, MinP: 0.05, RepeatPenalty: 1.1},
+		`"samplers":[],"top_k":7,"t_max_prompt_ms":500,"t_max_predict_ms":500`: {
+			Temperature: 0.8, TopP: 0.95, TopK: 7, MinP: 0.05},
+	} {
+		m.asked = nil
+		w := ask(t, s, "/infill", `{"input_prefix":"a","input_suffix":"c",`+more+`}`)
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		want.Seed = m.asked[0].Seed
+		assert.Equal(t, want, m.asked[0], more)
+	}
+}
+
+// TestLines: a line that is indented less ends what fills a gap, before its first character, and a second line does
+// after a time.
+func TestLines(t *testing.T) {
+	for _, pieces := range [][]string{{"a\n\n    b\n  ", "c\n"}, {"a\n", "\n", "    ", "b", "\n ", " c"},
+		{"a\n\n    b\n  c\n    d"}} {
+		l := &lineLimit{indent: 3}
+		text, over := "", false
+		for _, p := range pieces {
+			require.False(t, over, "it goes on after its end")
+			var kept string
+			kept, over = l.take(p)
+			text += kept
+		}
+		assert.True(t, over)
+		assert.Equal(t, "a\n\n    b\n  ", text)
+	}
+	bubble.Test(t, func(t *testing.T) {
+		m := &fakeModel{step: time.Second, answer: func(string, Settings) string { return "abcd\nefgh" }}
+		s := newTestServer(t, m, nil)
+		o := object(t, ask(t, s, "/infill",
+			`{"input_prefix":"a","input_suffix":"c","t_max_predict_ms":2500}`).Body.Bytes())
+		assert.Equal(t, []any{"abcd\n", "limit"}, []any{o["content"], o["stop_type"]})
+		o = object(t, ask(t, s, "/infill",
+			`{"input_prefix":"a","input_suffix":"c","t_max_predict_ms":5500}`).Body.Bytes())
+		assert.Equal(t, "abcd\nef", o["content"])
+	})
+}
+
+// TestEchoLogProbs: the prompt's tokens come with their log-probabilities, the first without one, and the answer's with
+// the end token, whole and streamed; with max_tokens 0 alone.
+func TestEchoLogProbs(t *testing.T) {
+	m := &fakeModel{answer: func(string, Settings) string { return "xy" }}
+	s := newTestServer(t, m, nil)
+	probs := func(o any) any { return at(o, "choices", 0, "logprobs") }
+	o := object(t, ask(t, s, "/v1/completions",
+		`{"prompt":"aéb","max_tokens":3,"echo":true,"logprobs":1}`).Body.Bytes())
+	assert.Equal(t, "aébxy", at(o, "choices", 0, "text"))
+	assert.Equal(t, []any{"a", `bytes:\xc3`, `bytes:\xa9`, "b", "x", "y", "<end>"}, at(probs(o), "tokens"))
+	assert.Equal(t, []any{nil, -0.125, -0.25, -0.375, -0.25, -0.25, -0.5}, at(probs(o), "token_logprobs"))
+	assert.Equal(t, []any{0.0, 1.0, 1.0, 2.0, 3.0, 4.0, 5.0}, at(probs(o), "text_offset"))
+	assert.Equal(t, nil, at(probs(o), "top_logprobs", 0))
+	assert.Equal(t, map[string]any{"b": -0.375}, at(probs(o), "top_logprobs", 3))
+
+	m.asked = nil
+	o = object(t, ask(t, s, "/v1/completions",
+		`{"prompt":[[97,98],[256]],"max_tokens":0,"echo":true,"logprobs":0,"n":2}`).Body.Bytes())
+	assert.Empty(t, m.asked, "nothing is generated")
+	assert.Len(t, at(o, "choices"), 4)
+	assert.Equal(t, []any{nil, -0.125}, at(o, "choices", 1, "logprobs", "token_logprobs"))
+	assert.Equal(t, []any{"<end>"}, at(o, "choices", 2, "logprobs", "tokens"))
+	assert.Equal(t, "length", at(o, "choices", 3, "finish_reason"))
+	assert.Equal(t, 0.0, at(o, "usage", "completion_tokens"))
+
+	all, done := events(t, ask(t, s, "/v1/completions",
+		`{"prompt":"ab","max_tokens":1,"echo":true,"logprobs":1,"stream":true}`).Body.Bytes())
+	require.True(t, done)
+	assert.Equal(t, "ab", at(all[0], "choices", 0, "text"))
+	assert.Equal(t, []any{nil, -0.125}, at(probs(all[0]), "token_logprobs"))
+	assert.Equal(t, []any{2.0}, at(probs(all[1]), "text_offset"))
+}

@@ -1,0 +1,98 @@
+package openai
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestLocal: a request is local that says so, one with a message that says so, and each later one with that message,
+// whatever else is in it, also if it does not say so again.
+func TestLocal(t *testing.T) {
+	m := &fakeModel{}
+	s := newTestServer(t, m, nil)
+	local := func(path, body string) bool {
+		t.Helper()
+		m.asked = nil
+		w := ask(t, s, path, body)
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		return m.asked[0].Local
+	}
+	const chat, public = "/v1/chat/completions", `{"role":"user","content":"public"}`
+	assert.False(t, local(chat, `{"messages":[`+public+`]}`))
+	assert.True(t, local(chat, `{"messages":[`+public+`],"pilotfish":{"local":true}}`))
+	assert.False(t, local(chat, `{"messages":[`+public+`]}`), "nothing is remembered of a request")
+	assert.True(t, local("/v1/completions", `{"prompt":"x","pilotfish":{"local":true}}`))
+	assert.True(t, local("/infill", `{"input_prefix":"x","input_suffix":"","pilotfish":{"local":true}}`))
+
+	const secret = `{"role":"user","content":"secret"%s}`
+	plain, mark := fmt.Sprintf(secret, ""), fmt.Sprintf(secret, `,"pilotfish":{"local":true}`)
+	assert.False(t, local(chat, `{"messages":[`+plain+`]}`))
+	assert.True(t, local(chat, `{"messages":[`+public+`,`+mark+`]}`))
+	assert.True(t, local(chat, `{"messages":[`+plain+`]}`))
+	assert.True(t, local(chat, `{"messages":[{"role":"system","content":"s"},`+plain+`,`+public+
+		`],"pilotfish":{"local":false}}`))
+	assert.True(t, local(chat, `{"messages":[{"role":"user","content":[{"type":"text","text":"secret"}]}]}`))
+	assert.False(t, local(chat, `{"messages":[{"role":"system","content":"secret"}]}`), "another message")
+	assert.False(t, local(chat, `{"messages":[`+public+`]}`))
+	const answered = `{"role":"assistant","content":"a","pilotfish":{"tokens":[],"receipt":{}}}`
+	assert.False(t, local(chat, `{"messages":[`+public+`,`+answered+`,`+public+`]}`))
+
+	for body, param := range map[string]string{
+		`{"messages":[{"role":"user","content":"x","pilotfish":"local"}]}`:         "messages[0].pilotfish",
+		`{"messages":[{"role":"user","content":"x","pilotfish":{"local":1}}]}`:     "messages[0].pilotfish.local",
+		`{"messages":[{"role":"user","content":"x","pilotfish":{"lokal":true}}]}`:  "messages[0].pilotfish.lokal",
+		`{"messages":[` + public + `],"pilotfish":{"local":"yes"}}`:                "pilotfish.local",
+		`{"messages":[{"role":"user","content":"x","pilotfish":{"locals":true}}]}`: "messages[0].pilotfish.locals",
+	} {
+		w := ask(t, s, chat, body)
+		assert.Equal(t, http.StatusBadRequest, w.Code, body)
+		assert.Equal(t, param, at(object(t, w.Body.Bytes()), "error", "param"))
+	}
+}
+
+// TestKept: the messages that stay are known up to a bound, and the oldest ones are forgotten then.
+func TestKept(t *testing.T) {
+	var k keptMessages
+	message := func(i int, local bool) []Message {
+		return []Message{{Role: "user", Content: fmt.Sprint(i), Local: local}}
+	}
+	for i := range mostKept + 10 {
+		require.True(t, k.local(message(i, true)))
+		require.True(t, k.local(message(i, true)), "twice is once")
+	}
+	assert.Len(t, k.all, mostKept)
+	for i, want := range map[int]bool{0: false, 9: false, 10: true, mostKept + 9: true, mostKept + 10: false} {
+		assert.Equal(t, want, k.local(message(i, false)), i)
+	}
+	both := append(message(-1, true), message(-2, true)...)
+	assert.True(t, k.local(both))
+	assert.True(t, k.local(message(-2, false)), "each of several is known")
+}
+
+// TestReceipt: what has left for all answers of a request is told at its end, also that it is nothing.
+func TestReceipt(t *testing.T) {
+	s := newTestServer(t, &fakeModel{answer: func(prompt string, s Settings) string {
+		if s.Local {
+			return "a"
+		}
+		return "aCC"
+	}}, nil)
+	none, some := map[string]any{"tokens": 0.0, "bytes": 0.0, "to": ""},
+		map[string]any{"tokens": 12.0, "bytes": 28.0, "to": "gw:1"}
+	for path, prompt := range map[string]string{"/v1/chat/completions": `"messages":[{"role":"user","content":"x"}]`,
+		"/v1/completions": `"prompt":"x"`} {
+		for more, want := range map[string]any{`,"n":2`: some, `,"n":2,"pilotfish":{"local":true}`: none} {
+			o := object(t, ask(t, s, path, "{"+prompt+more+"}").Body.Bytes())
+			assert.Equal(t, want, at(o, "pilotfish", "receipt"), path)
+			all, _ := events(t, ask(t, s, path, "{"+prompt+more+`,"stream":true}`).Body.Bytes())
+			assert.Equal(t, want, at(all[len(all)-1], "pilotfish", "receipt"), path)
+			assert.Nil(t, at(all[0], "pilotfish", "receipt"), "nothing is known at the beginning")
+		}
+	}
+	o := object(t, ask(t, s, "/infill", `{"input_prefix":"x","input_suffix":"y"}`).Body.Bytes())
+	assert.Equal(t, 14.0, at(o, "pilotfish", "receipt", "bytes"))
+}

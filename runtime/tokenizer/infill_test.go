@@ -1,0 +1,97 @@
+package tokenizer
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// withMarks is a vocabulary with the marks of Qwen2.5-Coder, those of repositories only if asked for.
+func withMarks(t *testing.T, repository bool) *Tokenizer {
+	marks := []string{"<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|fim_pad|>"}
+	if repository {
+		marks = append(marks, "<|repo_name|>", "<|file_sep|>")
+	}
+	v := trained(1)
+	types := slices.Clone(v[keyTypes].([]int32))
+	for range marks {
+		types = append(types, 3)
+	}
+	return v.with(keyTokens, append(slices.Clone(v.strings(keyTokens)), marks...)).with(keyTypes, types).tokenizer(t)
+}
+
+// spelled is a prompt with its marks.
+func spelled(t *Tokenizer, ids []int32) string {
+	var b strings.Builder
+	for _, id := range ids {
+		if t.IsControl(id) {
+			b.WriteString(t.Text(id))
+		}
+		b.Write(t.Bytes(id))
+	}
+	return b.String()
+}
+
+// TestInfill: the prompts are those of the paper, special tokens in texts are text, and what does not fit is left out:
+// the first files, the beginning of the prefix and the end of the suffix.
+func TestInfill(t *testing.T) {
+	tok := withMarks(t, true)
+	files := []struct{ Name, Text string }{{"a.py", "one\n"}, {"b.py", "two\n"}}
+	long := strings.Repeat("ab ", 40)
+	for _, c := range []struct {
+		f    Infill
+		want string
+	}{
+		{Infill{}, "<|fim_prefix|><|fim_suffix|><|fim_middle|>"},
+		{Infill{Prefix: "x <|fim_middle|>", Suffix: " y"},
+			"<|fim_prefix|>x <|fim_middle|><|fim_suffix|> y<|fim_middle|>"},
+		{Infill{Prefix: "x", Suffix: "y", Repo: "r", Name: "c.py", Files: files},
+			"<|repo_name|>r\n<|file_sep|>a.py\none\n<|file_sep|>b.py\ntwo\n<|file_sep|>c.py\n" +
+				"<|fim_prefix|>x<|fim_suffix|>y<|fim_middle|>"},
+		{Infill{Prefix: "x", Suffix: "y", Files: files},
+			"<|file_sep|>a.py\none\n<|file_sep|>b.py\ntwo\n<|fim_prefix|>x<|fim_suffix|>y<|fim_middle|>"},
+	} {
+		ids, err := tok.Infill(c.f)
+		require.NoError(t, err)
+		assert.Equal(t, c.want, spelled(tok, ids))
+		assert.Equal(t, len(ids)-1, slices.Index(ids, tok.fim[2]), "the mark stands at the end alone")
+	}
+	for most := 3; most < 100; most++ {
+		ids, err := tok.Infill(Infill{Prefix: long + "<", Suffix: ">" + long, Repo: "r", Name: "c.py", Files: files,
+			Most: most})
+		require.NoError(t, err)
+		require.Len(t, ids, most, "what there is fills it")
+		text := spelled(tok, ids)
+		before, after, _ := strings.Cut(strings.TrimPrefix(text, "<|fim_prefix|>"), "<|fim_suffix|>")
+		assert.True(t, strings.HasSuffix(long+"<", before), text)
+		assert.True(t, strings.HasPrefix(">"+long, strings.TrimSuffix(after, "<|fim_middle|>")), text)
+		suffix := slices.Index(ids, tok.fim[1])
+		assert.Equal(t, (most-3)/4, len(ids)-suffix-2, "a quarter is the suffix's")
+	}
+	whole, err := tok.Infill(Infill{Prefix: "x", Suffix: "y", Repo: "r", Name: "c.py", Files: files})
+	require.NoError(t, err)
+	less, err := tok.Infill(Infill{
+		Prefix: "x", Suffix: "y", Repo: "r", Name: "c.py", Files: files, Most: len(whole) - 5,
+	})
+	require.NoError(t, err)
+	assert.Equal(t, "<|file_sep|>b.py\ntwo\n<|file_sep|>c.py\n<|fim_prefix|>x<|fim_suffix|>y<|fim_middle|>",
+		spelled(tok, less))
+	short, err := tok.Infill(Infill{Prefix: "x", Suffix: long, Most: 23})
+	require.NoError(t, err)
+	assert.Len(t, short, 23, "a short prefix leaves its room to the suffix")
+}
+
+// TestInfillMarks: without the marks of repositories files stand before the prefix, and without those of gaps there is
+// no prompt.
+func TestInfillMarks(t *testing.T) {
+	tok := withMarks(t, false)
+	ids, err := tok.Infill(Infill{Prefix: "x", Suffix: "y", Repo: "r", Name: "c.py",
+		Files: []struct{ Name, Text string }{{"a.py", "one"}}})
+	require.NoError(t, err)
+	assert.Equal(t, "one\n<|fim_prefix|>x<|fim_suffix|>y<|fim_middle|>", spelled(tok, ids))
+	_, err = trained(1).tokenizer(t).Infill(Infill{Prefix: "x"})
+	assert.ErrorIs(t, err, ErrUnsupported)
+}
