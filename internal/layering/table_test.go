@@ -178,7 +178,8 @@ func allowedState() map[string]string {
 	const same = "the error of another package, for programs that see only the engine"
 	return map[string]string{
 		"cmd/pilotfish.version": "written by the linker, before the program runs",
-		"..ErrClosed":           same, "..ErrBusy": same, "..ErrContext": same,
+		"..ErrClosed":           same, "..ErrBusy": same, "..ErrContext": same, "..ErrNotSaved": same,
+		"..ErrOtherSaved":          same,
 		"runtime/engine.ErrClosed": same, "runtime/engine.ErrContext": same, "runtime/engine.ErrDeadline": same,
 		"runtime/engine.ErrBreaker": same,
 		"internal/bubble.alone":     "counts the bubbles of a test's process, as GOMAXPROCS is the process's",

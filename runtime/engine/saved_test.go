@@ -142,8 +142,9 @@ func TestSavedElsewhere(t *testing.T) {
 		assert.Equal(t, err, text, "before it is read whole")
 		return err
 	}
+	other := small(t, Options{}, func(s *synth.Spec) { s.Seed++ })
 	for want, e := range map[string]*Engine{
-		"the file of the model was":                                    small(t, Options{}, func(s *synth.Spec) { s.Seed++ }),
+		"the file of the model was":                                    other,
 		"the type of keys and values was \"F16\", and is \"F32\" here": small(t, Options{KV: KVF32}, nil),
 		"the device was": small(t, Options{Exact: true, KV: KVF16}, nil),
 	} {

@@ -110,7 +110,8 @@ func TestReadBack(t *testing.T) {
 			from.Read(layer, n, b)
 			to.Write(layer, n, b)
 			if first := b[:c.LayerBytes(1)/2]; kind == gguf.F32 {
-				assert.Equal(t, from.layers[layer].key(0, 0, 0), math.Float32frombits(binary.LittleEndian.Uint32(first)),
+				assert.Equal(t, from.layers[layer].key(0, 0, 0),
+					math.Float32frombits(binary.LittleEndian.Uint32(first)),
 					"the key of the first slot comes first")
 			}
 		}
