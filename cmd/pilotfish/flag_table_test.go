@@ -116,7 +116,7 @@ func flagTests() map[string]map[string]string {
 			"top-k": "TestChatSampling",
 			"top-p": "TestChatSampling", "seed": "TestChatSampling", "load": "TestChatSaveLoad",
 			"local": "TestServeLocalFlag", "no-history": "TestChatTerminal", "config": "TestSettings",
-			"model": "TestChatFlags",
+			"model":   "TestChatFlags",
 			"threads": "TestChatFlags",
 			"kv":      "TestChatFlags", "backend": "TestChatFlags", "stop": "TestChatChoose", "min-p": "TestChatChoose",
 			"repeat-penalty": "TestChatChoose", "presence-penalty": "TestChatChoose",
