@@ -547,7 +547,8 @@ func TestNothingIsLeft(t *testing.T) {
 			"demo --questions 1 --modes cloud,paper,serial --edge-tps 0 --cloud-ms 0 --rtt 0 --deadline off",
 			"inspect " + m,
 			"tokenize -m " + m + " a", "logits -m " + m + " --tokens 1",
-			"run -m " + m + " --tokens 1 -n 2 --cloud " + closedPort,
+			"run -m " + m + " --tokens 1 -n 2 --require-cloud=false --cloud " +
+				closedPort,
 		} {
 			code, _, stderr := call(t, strings.Fields(line)...)
 			require.Equal(t, exitDone, code, stderr)

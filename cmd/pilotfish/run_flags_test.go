@@ -137,7 +137,7 @@ func TestRunRefusesFlags(t *testing.T) {
 func TestRunLookup(t *testing.T) {
 	ownFolders(t)
 	m, accepted := tinyModel(t, "q8_0"), 0
-	for _, cloud := range []string{"", " --policy never --cloud " + closedPort} {
+	for _, cloud := range []string{"", " --policy never --require-cloud=false --cloud " + closedPort} {
 		do := func(flags string) (*summaryEvent, string) {
 			line := "-m " + m + " --tokens 1,2,3,4,1,2,3,4,1,2,3,4 -n 60" + cloud + " " + flags
 			_, _, s, stderr := routedTokens(t, strings.Fields(line)...)
@@ -255,7 +255,7 @@ func (f *full) Write(b []byte) (int, error) {
 func TestFullOutput(t *testing.T) {
 	ownFolders(t)
 	m := tinyModel(t, "q8_0")
-	for _, flags := range []string{"", "--json", "--cloud " + closedPort + " --deadline 1us"} {
+	for _, flags := range []string{"", "--json", "--require-cloud=false --deadline 1us --cloud " + closedPort} {
 		for _, room := range []int{0, 1, 7, 30} {
 			args := append([]string{"run", "-m", m, "--tokens", "5,6,7", "-n", "400", "--ignore-eos"},
 				strings.Fields(flags)...)

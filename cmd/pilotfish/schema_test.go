@@ -154,7 +154,8 @@ func TestSchema(t *testing.T) {
 		{"eval demo --questions 3 --policy never,always,margin --threshold 0.5,0.9 --json", 5},
 		{"run -m " + small + " --json -n 4 hello", 1},
 		{"run -m " + small + " --json -n 9 --policy always --cloud " + address + " --pin " + pin + " hello", 1},
-		{"run -m " + tiny + " --json --tokens 1,2 -n 2 --cloud " + closedPort + " --deadline 1ms", 1},
+		{"run -m " + tiny + " --json --tokens 1,2 -n 2 --cloud " + closedPort + " --deadline 1ms --require-cloud=false",
+			1},
 	} {
 		code, stdout, stderr := call(t, strings.Fields(c.args)...)
 		require.Equal(t, exitDone, code, "%s: %s", c.args, stderr)

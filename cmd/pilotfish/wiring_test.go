@@ -137,7 +137,7 @@ func TestThreadsBesideTheNetwork(t *testing.T) {
 
 	var seen int
 	out := writerFunc(func(b []byte) (int, error) { seen = runtime.GOMAXPROCS(0); return len(b), nil })
-	line := "run -m " + m + " --threads 7 --tokens 1 -n 1 --policy never --cloud " + closedPort
+	line := "run -m " + m + " --threads 7 --tokens 1 -n 1 --policy never --require-cloud=false --cloud " + closedPort
 	require.Equal(t, exitDone, run(t.Context(), strings.Fields(line), strings.NewReader(""), out, io.Discard))
 	assert.Equal(t, before, runtime.GOMAXPROCS(0))
 	assert.Equal(t, 9, seen)
