@@ -162,7 +162,7 @@ real-check: ## two real Qwen2.5 models in the folder MODELS against other progra
 	make real-check MODELS=FOLDER"; exit 2; }
 	PILOTFISH_REAL_MODELS="$(abspath $(MODELS))" $(GO) test -tags real -count=1 -timeout 60m -v -run '^TestReal' ./bench
 
-clients: ## the official clients for Python, Node and Go against serve; needs python3, npm and a network for what is missing
+clients: ## the official clients of OpenAI and Anthropic for Python, Node and Go against serve; needs python3, npm and a network for what is missing
 	$(GO) test -tags clients -count=1 -timeout 20m -v -run TestClients ./bench/clients
 
 # With MODEL=FILE against that model; CONNECTIONS, SECONDS and TOKENS say how much.

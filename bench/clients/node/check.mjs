@@ -1,10 +1,12 @@
-// Tries a server with OpenAI's client for Node: node check.mjs BASE_URL KEY
+// Tries a server with the clients of OpenAI and Anthropic for Node: node check.mjs BASE_URL KEY
 
 import assert from 'node:assert/strict';
+import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 
 const [baseURL, apiKey] = process.argv.slice(2);
 const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 });
+const claude = new Anthropic({ baseURL: baseURL.replace(/\/v1$/, ''), apiKey, maxRetries: 0 });
 const models = await client.models.list();
 const model = models.data[0].id;
 const messages = [{ role: 'user', content: 'hi' }];
@@ -101,6 +103,51 @@ const checks = {
     await assert.rejects(client.embeddings.create({ model, input: 'x' }), (e) => e instanceof OpenAI.NotFoundError);
   },
 
+  async responses() {
+    const few = { model, input: 'hi', instructions: 'be brief', max_output_tokens: 8, seed: 1 };
+    const a = await client.responses.create(few);
+    let text = '';
+    const kinds = [];
+    for await (const e of await client.responses.create({ ...few, stream: true })) {
+      assert.equal(e.sequence_number, kinds.length);
+      kinds.push(e.type);
+      if (e.type === 'response.output_text.delta') text += e.delta;
+    }
+    assert.equal(text, a.output_text);
+    assert.equal(kinds[0], 'response.created');
+    assert.equal(kinds.at(-1), `response.${a.status}`);
+    const b = await client.responses.create({ ...few, input: 'more', previous_response_id: a.id });
+    assert.ok(b.usage.input_tokens > a.usage.input_tokens);
+    await client.responses.delete(a.id);
+    await assert.rejects(client.responses.retrieve(a.id), (e) => e instanceof OpenAI.NotFoundError);
+    const tools = [{ type: tool.type, ...tool.function }];
+    const more = { model, input: 'hi', tools, tool_choice: 'required', seed: 1 };
+    const call = (await client.responses.create(more)).output[0];
+    const { days } = JSON.parse(call.arguments);
+    assert.ok(days >= 1 && days <= 7);
+    const final = await client.responses.stream(more).finalResponse();
+    assert.equal(final.output[0].arguments, call.arguments);
+  },
+
+  async messages() {
+    const few = { model, max_tokens: 8, system: 'be brief', messages, seed: 1 };
+    const a = await claude.messages.create(few);
+    const b = await claude.messages.stream(few).finalMessage();
+    assert.deepEqual(b.content, a.content);
+    assert.equal(b.stop_reason, a.stop_reason);
+    const tools = [{ name: 'weather', input_schema: tool.function.parameters }];
+    const more = { model, max_tokens: 500, messages, tools, tool_choice: { type: 'any' }, seed: 1 };
+    const c = await claude.messages.create(more);
+    assert.equal(c.stop_reason, 'tool_use');
+    assert.ok(c.content[0].input.days >= 1);
+    const d = await claude.messages.stream(more).finalMessage();
+    assert.deepEqual(d.content[0].input, c.content[0].input);
+    const n = await claude.messages.countTokens({ model, system: 'be brief', messages });
+    assert.equal(n.input_tokens, a.usage.input_tokens + a.usage.cache_read_input_tokens);
+    await assert.rejects(claude.messages.create({ ...few, model: 'none' }), (e) => e instanceof Anthropic.NotFoundError);
+    await assert.rejects(claude.messages.create({ ...few, messages: [] }), (e) => e instanceof Anthropic.BadRequestError);
+  },
+
   async cancel() {
     const stream = await client.completions.create({ model, prompt: 'a', max_tokens: 8000, stream: true, logit_bias: { 65: 100 } });
     for await (const _ of stream) {
@@ -121,5 +168,5 @@ const checks = {
 for (const [name, check] of Object.entries(checks)) {
   const begin = Date.now();
   await check();
-  console.log(`openai for Node: ${name}: ${(Date.now() - begin) / 1000} s`);
+  console.log(`openai and @anthropic-ai/sdk for Node: ${name}: ${(Date.now() - begin) / 1000} s`);
 }

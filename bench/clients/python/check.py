@@ -1,4 +1,4 @@
-"""Tries a server with OpenAI's client for Python: check.py BASE_URL KEY"""
+"""Tries a server with the clients of OpenAI and Anthropic for Python, and OpenAI's Agents SDK: check.py BASE_URL KEY"""
 
 import asyncio
 import json
@@ -7,6 +7,8 @@ import sys
 import time
 import urllib.request
 
+import agents
+import anthropic
 import jsonschema
 import openai
 from pydantic import BaseModel, Field
@@ -14,6 +16,7 @@ from pydantic import BaseModel, Field
 URL, KEY = sys.argv[1:]
 client = openai.OpenAI(base_url=URL, api_key=KEY, max_retries=0)
 MODEL = client.models.list().data[0].id
+claude = anthropic.Anthropic(base_url=URL.removesuffix("/v1"), api_key=KEY, max_retries=0)
 HI = [{"role": "user", "content": "hi"}]
 WEATHER = {"type": "function", "function": {"name": "weather", "strict": True, "parameters": {
     "type": "object", "properties": {"place": {"type": "string", "maxLength": 8}, "days": {"type": "integer", "minimum": 1, "maximum": 7}},
@@ -194,6 +197,104 @@ def errors():
         assert e.code == "invalid_api_key"
 
 
+def responses():
+    flat = {"type": "function", **WEATHER["function"]}
+    a = client.responses.create(model=MODEL, input="hi", instructions="be brief", max_output_tokens=8, extra_body={"seed": 1})
+    b = client.responses.create(model=MODEL, input=HI, instructions="be brief", max_output_tokens=8, extra_body={"seed": 1})
+    assert a.output_text == b.output_text and a.usage.total_tokens == a.usage.input_tokens + a.usage.output_tokens
+    assert a.status == ("incomplete" if a.incomplete_details else "completed")
+    with client.responses.stream(model=MODEL, input=HI, instructions="be brief", max_output_tokens=8, extra_body={"seed": 1}) as stream:
+        text = "".join(e.delta for e in stream if e.type == "response.output_text.delta")
+    assert text == a.output_text
+    c = client.responses.create(model=MODEL, input="more", previous_response_id=a.id, max_output_tokens=4)
+    d = client.responses.create(model=MODEL, input=[*HI, *a.output, {"role": "user", "content": "more"}], max_output_tokens=4, store=False)
+    assert c.usage.input_tokens == d.usage.input_tokens
+    assert client.responses.retrieve(a.id).output_text == a.output_text
+    client.responses.delete(a.id)
+    for gone in (a.id, d.id):
+        try:
+            client.responses.retrieve(gone)
+            raise AssertionError("an answer that is not stored")
+        except openai.NotFoundError:
+            pass
+    for seed in range(4):
+        more = {"model": MODEL, "input": HI, "tools": [flat], "tool_choice": "required", "extra_body": {"seed": seed}}
+        call = client.responses.create(**more).output[0]
+        jsonschema.validate(json.loads(call.arguments), flat["parameters"])
+        with client.responses.stream(**more) as stream:
+            assert stream.get_final_response().output[0].arguments == call.arguments
+        client.responses.create(model=MODEL, max_output_tokens=4, tools=[flat], input=[
+            *HI, call, {"type": "function_call_output", "call_id": call.call_id, "output": "rain"}])
+    plan = client.responses.parse(model=MODEL, input=HI, text_format=Plan, max_output_tokens=1500)
+    assert isinstance(plan.output_parsed, Plan)
+    try:
+        client.responses.create(model=MODEL, input=HI, tools=[{"type": "web_search"}])
+        raise AssertionError("a tool that the server would run")
+    except openai.BadRequestError as e:
+        assert e.param == "tools[0].type", e.body
+
+
+def messages():
+    tool = {"name": "weather", "input_schema": WEATHER["function"]["parameters"]}
+    few = {"model": MODEL, "max_tokens": 8, "system": "be brief", "messages": HI, "extra_body": {"seed": 1}}
+    a = claude.messages.create(**few)
+    with claude.messages.stream(**few) as stream:
+        text = "".join(stream.text_stream)
+        b = stream.get_final_message()
+    assert text == a.content[0].text and a.stop_reason == b.stop_reason in ("max_tokens", "end_turn")
+    assert a.usage.output_tokens == b.usage.output_tokens
+    count = claude.messages.count_tokens(model=MODEL, system="be brief", messages=HI).input_tokens
+    for m in (a, b):
+        assert count == m.usage.input_tokens + m.usage.cache_read_input_tokens
+    for choice in ({"type": "any"}, {"type": "tool", "name": "weather"}):
+        more = {"model": MODEL, "max_tokens": 500, "messages": HI, "tools": [tool], "tool_choice": choice, "extra_body": {"seed": 2}}
+        c = claude.messages.create(**more)
+        assert c.stop_reason == "tool_use"
+        jsonschema.validate(c.content[0].input, tool["input_schema"])
+        with claude.messages.stream(**more) as stream:
+            assert stream.get_final_message().content[0].input == c.content[0].input
+        claude.messages.create(model=MODEL, max_tokens=4, tools=[tool], messages=[*HI, {"role": "assistant", "content": c.content}, {
+            "role": "user", "content": [{"type": "tool_result", "tool_use_id": c.content[0].id, "content": "rain"}]}])
+    d = claude.messages.create(model=MODEL, max_tokens=8, messages=HI, stop_sequences=["AAA", "AA"],
+                               extra_body={"logit_bias": {"65": 100}})
+    assert (d.stop_reason, d.stop_sequence) == ("stop_sequence", "AA"), d
+    assert claude.models.retrieve(MODEL).id == MODEL
+    for wrong, kind in (({"model": "none"}, anthropic.NotFoundError), ({"messages": []}, anthropic.BadRequestError)):
+        try:
+            claude.messages.create(**{**few, **wrong})
+            raise AssertionError(wrong)
+        except kind as e:
+            assert e.body["type"] == "error" and e.request_id, e.body
+    try:
+        anthropic.Anthropic(base_url=URL.removesuffix("/v1"), api_key="wrong", max_retries=0).models.list()
+        raise AssertionError("a wrong key")
+    except anthropic.AuthenticationError as e:
+        assert e.body["error"]["type"] == "authentication_error"
+
+
+def agent():
+    called = []
+
+    @agents.function_tool
+    def weather(days: int) -> str:
+        called.append(days)
+        return "rain"
+
+    agents.set_tracing_disabled(True)
+    model = agents.OpenAIResponsesModel(MODEL, openai.AsyncOpenAI(base_url=URL, api_key=KEY, max_retries=0))
+    one = agents.Agent("a", instructions="be brief", tools=[weather], model=model, tool_use_behavior="stop_on_first_tool",
+                       model_settings=agents.ModelSettings(tool_choice="required"))
+
+    async def both():
+        whole = await agents.Runner.run(one, "hi")
+        run = agents.Runner.run_streamed(one, "hi")
+        kinds = [event.type async for event in run.stream_events()]
+        assert whole.final_output == run.final_output == "rain" and "raw_response_event" in kinds
+
+    asyncio.run(both())
+    assert len(called) == 2
+
+
 def cancel():
     stream = client.completions.create(model=MODEL, prompt="a", max_tokens=8000, stream=True, logit_bias={"65": 100})
     next(iter(stream))
@@ -216,7 +317,7 @@ def cancel():
         time.sleep(0.01)
 
 
-for check in (models, chat, streaming, settings, tools, schemas, random_schemas, errors, cancel):
+for check in (models, chat, streaming, settings, tools, schemas, random_schemas, errors, responses, messages, agent, cancel):
     begin = time.monotonic()
     check()
-    print(f"openai {openai.__version__} for Python: {check.__name__}: {time.monotonic() - begin:.2f} s")
+    print(f"openai {openai.__version__} and anthropic {anthropic.__version__} for Python: {check.__name__}: {time.monotonic() - begin:.2f} s")
