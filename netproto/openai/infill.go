@@ -236,6 +236,7 @@ type infillSettings struct {
 }
 
 type infillTimings struct {
+	CacheN        int     `json:"cache_n"`  // tokens of the prompt that were known from before
 	PromptN       int     `json:"prompt_n"` // tokens that had to be computed
 	PromptMS      float64 `json:"prompt_ms"`
 	PromptTPS     float64 `json:"prompt_per_second"`
@@ -294,14 +295,14 @@ func (c *infillShape) over(shown, text string, u usage) infillPiece {
 			Predict: cmp.Or(s.MaxTokens, -1), Seed: s.Seed, Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP,
 			MinP: s.MinP, Stop: append([]string{}, s.Stop...), Stream: c.r.stream,
 		},
-		Timings: timingsOf(u.Prompt-u.Details.Cached, u.first, u.Completion, u.took),
+		Timings: timingsOf(u),
 	}
 	return infillPiece{Content: shown, Tokens: []int32{}, Stop: true, Predicted: u.Completion, Evaluated: u.Prompt,
 		infillEnd: end}
 }
 
 // timingsOf says how long the prompt and what followed took, in all and by token.
-func timingsOf(prompt int, first time.Duration, made int, took time.Duration) infillTimings {
+func timingsOf(u usage) infillTimings {
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	each := func(n int, d time.Duration) (rate, one float64) {
 		if n == 0 || d <= 0 {
@@ -309,8 +310,11 @@ func timingsOf(prompt int, first time.Duration, made int, took time.Duration) in
 		}
 		return float64(n) / d.Seconds(), ms(d) / float64(n)
 	}
-	t := infillTimings{PromptN: prompt, PromptMS: ms(first), PredictedN: made, PredictedMS: ms(took)}
-	t.PromptTPS, t.PromptEach = each(prompt, first)
-	t.PredictedTPS, t.PredictedEach = each(made, took)
+	t := infillTimings{
+		CacheN: u.Details.Cached, PromptN: u.Prompt - u.Details.Cached, PromptMS: ms(u.first),
+		PredictedN: u.Completion, PredictedMS: ms(u.took),
+	}
+	t.PromptTPS, t.PromptEach = each(t.PromptN, u.first)
+	t.PredictedTPS, t.PredictedEach = each(t.PredictedN, u.took)
 	return t
 }
