@@ -39,7 +39,8 @@ func TestTallyOfARun(t *testing.T) {
 	for _, e := range []draft.Event{
 		{Token: &draft.Token{Origin: draft.Edge, CommitDelay: 17}},
 		{Warming: &draft.Warming{BytesUp: 300, BytesDown: 7, Tokens: 30, New: 30}},
-		{Warming: &draft.Warming{Tokens: 160, New: 130}},
+		{Warming: &draft.Warming{BytesUp: 60, Tokens: 160, New: 130}},
+		{Warming: &draft.Warming{Tokens: 170, New: 170}}, // there was no connection
 		{Pass: &draft.Pass{Rows: 3}},
 		{Escalation: &draft.Escalation{Outcome: draft.Hit, Wait: 50, Hidden: 40, Exposed: 13, Drafted: 5, Wasted: 2,
 			BytesUp: 20, BytesDown: 5, Audited: 6, Missed: make([]terms.Finding, 2)}},
@@ -61,7 +62,7 @@ func TestTallyOfARun(t *testing.T) {
 	}
 	assert.Equal(t, Tally{
 		Tokens: 5, Cloud: 3, Timeouts: 1, Escalations: 4, Asks: 5, Answered: 2, Hits: 1, Wait: 110, Hidden: 41,
-		Up: 300 + 20 + 30 + 40, Down: 7 + 5 + 6 + 8, Audited: 9, Missed: 3, AuditedFor: 6 + 30, MissedFor: 2 + 10,
+		Up: 300 + 60 + 20 + 30 + 40, Down: 7 + 5 + 6 + 8, Audited: 9, Missed: 3, AuditedFor: 6 + 30, MissedFor: 2 + 10,
 		Known: 1, Turned: 3, Unverified: 1, Prefilled: 160 + 11, Decoded: 1, Ahead: 7, AheadUsed: 2,
 		Passes: 2, Warmed: 30, Exposed: 13, TimedOut: 800, Delay: 17, Drafted: 5, Wasted: 5,
 	}, got)
