@@ -105,10 +105,11 @@ func TestArchiveBound(t *testing.T) {
 
 // TestGoOnAtOnce: answers that go on with the same one do not see each other.
 func TestGoOnAtOnce(t *testing.T) {
-	m := newToolModel("Sure. ", `{"name": "f", "arguments": {"x":1}}`)
+	const one = `{"name": "f", "arguments": {}}`
+	m := newToolModel("", one, "", one, "", one) // a list of three has room for more
 	s := newTestServer(t, m, nil)
 	first, answer := respondTo(t, s, `"input":"u","tools":[{"type":"function","name":"f"}]`)
-	call := at(answer, "output", 1, "call_id").(string)
+	call := at(answer, "output", 2, "call_id").(string)
 	m.answer = func(string, Settings) string { return "so" }
 	var wait sync.WaitGroup
 	for i := range 8 {
@@ -120,12 +121,17 @@ func TestGoOnAtOnce(t *testing.T) {
 		})
 	}
 	wait.Wait()
+	calls := s.kept.get(first).talk[1].Calls
+	require.Len(t, calls, 3)
+	for _, beyond := range calls[:cap(calls)][3:] {
+		assert.Empty(t, beyond.Name)
+	}
 	seen := map[string]bool{}
 	for _, p := range m.prompts[len(m.prompts)-8:] {
 		seen[p] = true
 	}
 	for i := range 8 {
 		assert.Contains(t, seen,
-			fmt.Sprintf("user:u\nassistant:Sure.[f{\"x\":1}][f%d{}]\ntool:r%d\nassistant:", i, i))
+			fmt.Sprintf("user:u\nassistant:[f{}][f{}][f{}][f%d{}]\ntool:r%d\nassistant:", i, i))
 	}
 }

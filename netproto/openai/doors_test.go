@@ -452,3 +452,57 @@ func TestMessagesAccess(t *testing.T) {
 	w = ask(t, s, messages+"/batches", `{}`, "X-Api-Key", "one-key")
 	assert.Equal(t, "not_found_error", at(object(t, w.Body.Bytes()), "error", "type"))
 }
+
+// TestMessageOrder: what a user says before and behind what a tool returned stands there in the prompt.
+func TestMessageOrder(t *testing.T) {
+	m := new(fakeModel)
+	w := ask(t, newTestServer(t, m, nil), messages, `{"messages":[{"role":"user","content":"u"},{"role":"assistant",`+
+		`"content":[{"type":"tool_use","id":"c","name":"f","input":{}}]},{"role":"user","content":[`+
+		`{"type":"text","text":"a"},{"type":"tool_result","tool_use_id":"c"},{"type":"text","text":"b"}]}]}`)
+	require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
+	assert.Equal(t, []string{"user:u\nassistant:[f{}]\nuser:a\ntool:\nuser:b\nassistant:"}, m.prompts)
+}
+
+// TestOneCall: clients may ask for one call at most, in each API's words.
+func TestOneCall(t *testing.T) {
+	const one = `{"name": "f", "arguments": {}}`
+	for path, body := range map[string]string{
+		responses: `"input":"u","tools":[{"type":"function","name":"f"}],"parallel_tool_calls":`,
+		messages:  hello + `,"tools":[{"name":"f"}],"tool_choice":{"type":"auto","disable_parallel_tool_use":`,
+	} {
+		for single, want := range map[bool]int{true: 1, false: 2} {
+			value := fmt.Sprint(single == (path == messages))
+			if path == messages {
+				value += "}"
+			}
+			w := ask(t, newTestServer(t, newToolModel("", one, "", one), nil), path, `{`+body+value+`}`)
+			require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
+			answer := object(t, w.Body.Bytes())
+			if path == responses {
+				assert.Len(t, ofResponse(answer).parts, want)
+			} else {
+				assert.Len(t, ofMessage(t, answer).parts, want)
+			}
+		}
+	}
+}
+
+// TestNamespace: a call says in which group its function was.
+func TestNamespace(t *testing.T) {
+	m := newToolModel("", `{"name": "f", "arguments": {}}`, "", `{"name": "g", "arguments": {}}`)
+	_, answer := respondTo(t, newTestServer(t, m, nil), `"input":"u","tools":[{"type":"function","name":"f"},`+
+		`{"type":"namespace","name":"n","description":"d","tools":[{"type":"function","name":"g"}]}]`)
+	assert.Nil(t, at(answer, "output", 0, "namespace"))
+	assert.Equal(t, "n", at(answer, "output", 1, "namespace"))
+}
+
+// TestMessageUsage: tokens of the prompt that were known from before are told apart.
+func TestMessageUsage(t *testing.T) {
+	s := newTestServer(t, &fakeModel{}, nil)
+	count := at(object(t, ask(t, s, messages+"/count_tokens", `{`+hello+`}`).Body.Bytes()), "input_tokens").(float64)
+	for _, cached := range []float64{0, count - 1} {
+		u := at(object(t, ask(t, s, messages, `{`+hello+`}`).Body.Bytes()), "usage")
+		assert.Equal(t, cached, at(u, "cache_read_input_tokens"))
+		assert.Equal(t, count-cached, at(u, "input_tokens"))
+	}
+}

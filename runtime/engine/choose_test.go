@@ -126,7 +126,7 @@ func TestStop(t *testing.T) {
 	all, whole, _ := said(t, s, prompt, r)
 	require.Greater(t, len(whole), 12)
 	for _, stop := range []string{whole[4:9], whole[len(whole)-3:], whole[:2], "\x00", whole[len(whole)-2:] + "\x00"} {
-		r.Stop = []string{stop, "\x01"}
+		r.Stop = []string{"\x01", stop}
 		tokens, text, why := said(t, s, prompt, r)
 		want, _, found := strings.Cut(whole, stop)
 		assert.Equal(t, want, text)
@@ -137,8 +137,10 @@ func TestStop(t *testing.T) {
 		assert.Equal(t, text, shown, "the tokens are the text")
 		if found {
 			assert.Equal(t, StopString, why)
+			assert.Equal(t, stop, s.Summary().Stopped)
 		} else {
 			assert.Equal(t, StopLength, why)
+			assert.Empty(t, s.Summary().Stopped)
 			assert.Len(t, tokens, len(all), "what was held back is shown at the end")
 		}
 	}
