@@ -428,7 +428,7 @@ func (o *runOutput) unasked(r *RoutedEvent) string {
 	case o.watch.reached():
 		return "the cloud was not asked for any of these tokens"
 	}
-	return "there was no connection to the cloud, and no token that it was to be asked for"
+	return "there was no connection to the cloud, and none of these tokens needed it"
 }
 
 // reportPromise says what was promised of the share, before what it is.
