@@ -191,6 +191,9 @@ func (s *Session) refill(text []int32, err error) {
 
 // between calls f when no pass runs.
 func (e *Engine) between(ctx context.Context, f func()) error {
+	if ctx.Err() != nil { // a turn that is free may be taken all the same
+		return context.Cause(ctx)
+	}
 	done, err := e.acquire(ctx)
 	if err != nil {
 		return err
