@@ -371,7 +371,7 @@ func TestUnreachable(t *testing.T) {
 	w.attempted(nil)
 	assert.NoError(t, w.settle(t.Context(), 0), "it was reached in the end")
 
-	w, ctx = watch()
+	w, _ = watch()
 	w.observe(engine.Event{Escalation: &draft.Escalation{Outcome: draft.Late, Err: fmt.Errorf("late: %w", silent)}})
 	assert.ErrorIs(t, w.settle(t.Context(), 0), silent, "the attempt is still under way, and a question was in vain")
 

@@ -1,7 +1,8 @@
 // Package openai serves a model over HTTP in the form of OpenAI's API, as far as it fits a small model on a device:
 //
 //	POST /v1/chat/completions  a turn of a chat, whole or streamed, with tools and formats
-//	POST /v1/completions       what follows a text, whole or streamed
+//	POST /v1/completions       what follows a text, or fills a gap in it, whole or streamed; scores of texts
+//	POST /infill               what fills a gap, in the form of llama-server
 //	GET  /v1/models[/{id}]     the names under which the model can be asked for
 //	GET  /health               200 while requests are taken, 503 while the server drains
 //	GET  /metrics              what the caller hangs there
@@ -11,6 +12,7 @@
 //
 //	access.go    who asks, from where
 //	request.go   JSON to values, with the path of what is wrong (fields.go); chat and completions apart
+//	local.go     whether anything of it may leave this device
 //	gate.go      so many requests at once, so many that wait, the others are sent away
 //	pool.go      the session whose text has most in common with the prompt
 //	answer.go    tokens to pieces of text and of calls of tools (tags.go, call.go)
