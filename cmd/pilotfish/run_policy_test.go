@@ -360,9 +360,8 @@ func TestBudgetAlone(t *testing.T) {
 	small, _, _ := demoPairFiles(t)
 	mine := filepath.Join(t.TempDir(), "deep", "state.json")
 	for range 2 {
-		code, _, stderr := call(t, "run", "-m", small, "--cloud", closedPort, "--require-cloud=false", "--budget", "0.5",
-			"--budget-state", mine,
-			"--raw", "-n", "20", "--deadline", "50ms", "hello")
+		code, _, stderr := call(t, "run", "-m", small, "--cloud", closedPort, "--require-cloud=false", "--budget",
+			"0.5", "--budget-state", mine, "--raw", "-n", "20", "--deadline", "50ms", "hello")
 		require.Equal(t, exitDone, code, stderr)
 		assert.Regexp(t, `budget 50%: \d+ of \d+ tokens of all answers so far`, stderr)
 	}
