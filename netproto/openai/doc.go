@@ -2,7 +2,8 @@
 // model on a device:
 //
 //	POST /v1/chat/completions        a turn of a chat, whole or streamed, with tools and formats
-//	POST /v1/completions             what follows a text, whole or streamed
+//	POST /v1/completions             what follows a text, or fills a gap in it, whole or streamed; scores of texts
+//	POST /infill                     what fills a gap, in the form of llama-server
 //	POST /v1/responses               a turn of a chat, which later ones can go on with
 //	GET  /v1/responses/{id}          an answer that was stored; DELETE forgets it
 //	POST /v1/responses/input_tokens  how many tokens a prompt has
@@ -19,6 +20,7 @@
 //	access.go    who asks, from where; refused.go counts and logs those who may not
 //	request.go   JSON to values, with the path of what is wrong (fields.go). Of chats there are three forms, all read
 //	             into one request: chat_request.go, responses_request.go, messages_request.go
+//	local.go     whether anything of it may leave this device
 //	gate.go      so many requests at once, so many that wait, the others are sent away
 //	pool.go      the session whose text has most in common with the prompt
 //	answer.go    tokens to pieces of text and of calls of tools (tags.go, call.go)
