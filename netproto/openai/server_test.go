@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -127,46 +128,47 @@ type slowSession struct{ *fakeSession }
 
 func (s slowSession) CopyKV(ctx context.Context, from Session, n int) error {
 	time.Sleep(time.Second)
+	if from.(slowSession).closed {
+		return errors.New("it was closed while it was copied")
+	}
 	return s.fakeSession.CopyKV(ctx, from.(slowSession).fakeSession, n)
 }
 
 // TestPoolLends: whoever goes on with a text whose beginning is being copied waits for that, and has all of it; a text
-// that is being copied does not make room.
+// that is being copied does not make room, for which a new one waits.
 func TestPoolLends(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		m := &fakeModel{}
-		p := newPool(slowCopy{m}, 2, nil, slog.New(slog.DiscardHandler))
-		give := func(h *pooled, text string) {
-			h.Session.(slowSession).fakeSession.text = idsOf(text)
-			p.give(h, idsOf(text), len(text))
-		}
-		give(p.take(t.Context(), idsOf("x"), true), "x")
-		a := p.take(t.Context(), idsOf("system a"), true)
-		give(a, "system a")
-		var all sync.WaitGroup
-		begin := time.Now()
-		all.Go(func() {
-			h := p.take(t.Context(), idsOf("system b"), true) // in the place of x
-			assert.Equal(t, "system ", textOf(h.Session.(slowSession).text))
-			give(h, "system b")
+	for text, goesOn := range map[string]bool{"system a and": true, "new": false} {
+		bubble.Test(t, func(t *testing.T) {
+			m := &fakeModel{}
+			p := newPool(slowCopy{m}, 2, nil, slog.New(slog.DiscardHandler))
+			give := func(h *pooled, text string) {
+				h.Session.(slowSession).fakeSession.text = idsOf(text)
+				p.give(h, idsOf(text), len(text))
+			}
+			give(p.take(t.Context(), idsOf("x"), true), "x")
+			a := p.take(t.Context(), idsOf("system a"), true)
+			give(a, "system a")
+			var all sync.WaitGroup
+			begin := time.Now()
+			all.Go(func() {
+				h := p.take(t.Context(), idsOf("system b"), true) // in the place of x
+				assert.Equal(t, "system ", textOf(h.Session.(slowSession).text))
+				assert.False(t, goesOn && a.Session.(slowSession).closed)
+				give(h, "system b")
+			})
+			synctest.Wait()
+			all.Go(func() {
+				h := p.take(t.Context(), idsOf(text), true)
+				assert.Equal(t, goesOn, h == a)
+				assert.Equal(t, time.Second, time.Since(begin))
+				give(h, text)
+			})
+			all.Wait()
+			assert.LessOrEqual(t, m.most, 2)
+			p.close()
+			assert.Zero(t, m.open)
 		})
-		synctest.Wait()
-		all.Go(func() {
-			h := p.take(t.Context(), idsOf("system a and"), true)
-			assert.Same(t, a, h)
-			assert.Equal(t, time.Second, time.Since(begin))
-			give(h, "system a and")
-		})
-		all.Go(func() {
-			h := p.take(t.Context(), idsOf("new"), true)
-			assert.False(t, a.Session.(slowSession).closed)
-			give(h, "new")
-		})
-		all.Wait()
-		assert.LessOrEqual(t, m.most, 2)
-		p.close()
-		assert.Zero(t, m.open)
-	})
+	}
 }
 
 // TestPoolBound: sessions in use count, and no more are kept than may be.
