@@ -78,15 +78,7 @@ func (f *fields) messages(r *chatRequest) {
 		return
 	}
 	known := map[string]bool{} // calls that were made
-	for i, raw := range all {
-		o := parseFields(f.element("messages", i), raw)
-		m := o.message(known)
-		if err := o.end(); err != nil {
-			f.fails(err)
-			return
-		}
-		r.talk.Messages = append(r.talk.Messages, m)
-	}
+	f.elements("messages", all, func(o *fields) { r.talk.Messages = append(r.talk.Messages, o.message(known)) })
 }
 
 // message reads one turn. known are the calls of tools up to there.
@@ -143,8 +135,7 @@ func (f *fields) content(name string, needed bool) string {
 		return ""
 	}
 	var all strings.Builder
-	for i, part := range parts {
-		o := parseFields(f.element(name, i), part)
+	f.elements(name, parts, func(o *fields) {
 		kind, field := "", "text"
 		switch o.text("type", &kind); kind {
 		case "text", "input_text", "output_text":
@@ -159,19 +150,13 @@ func (f *fields) content(name string, needed bool) string {
 		}
 		o.harmless(ignoredInParts...)
 		all.WriteString(text)
-		if err := o.end(); err != nil {
-			f.fails(err)
-			return ""
-		}
-	}
+	})
 	return all.String()
 }
 
 // calls reads the calls that an assistant made.
 func (f *fields) calls(known map[string]bool) (calls []Call) {
-	all, _ := f.list("tool_calls", mostTools)
-	for i, raw := range all {
-		o := parseFields(f.element("tool_calls", i), raw)
+	f.objects("tool_calls", mostTools, func(o *fields) {
 		var c Call
 		kind := "function"
 		o.text("type", &kind)
@@ -183,13 +168,9 @@ func (f *fields) calls(known map[string]bool) (calls []Call) {
 		}
 		o.harmless(ignoredInCalls...)
 		o.called(&c)
-		if err := o.end(); err != nil {
-			f.fails(err)
-			return nil
-		}
 		known[c.ID] = true
 		calls = append(calls, c)
-	}
+	})
 	return calls
 }
 
@@ -209,18 +190,13 @@ func (f *fields) arguments() []byte {
 
 // called reads which function was called, and with what.
 func (f *fields) called(c *Call) {
-	raw, ok := f.take("function")
-	if !ok {
+	if !f.object("function", func(o *fields) {
+		if !o.text("name", &c.Name) {
+			o.missing("name", "give the name of the function")
+		}
+		c.Arguments = o.arguments()
+	}) {
 		f.missing("function", "give the function that was called")
-		return
-	}
-	o := parseFields(f.path("function"), raw)
-	if !o.text("name", &c.Name) {
-		o.missing("name", "give the name of the function")
-	}
-	c.Arguments = o.arguments()
-	if err := o.end(); err != nil {
-		f.fails(err)
 	}
 }
 

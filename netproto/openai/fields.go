@@ -176,6 +176,40 @@ func (f *fields) list(name string, most int) ([]json.RawMessage, bool) {
 	return nil, true
 }
 
+// object reads a field that is an object, if it is there.
+func (f *fields) object(name string, read func(o *fields)) bool {
+	raw, ok := f.take(name)
+	if ok {
+		f.within(f.path(name), raw, read)
+	}
+	return ok
+}
+
+// objects reads a list of objects, at most so many, if it is there, up to the first that is wrong.
+func (f *fields) objects(name string, most int, read func(o *fields)) {
+	all, _ := f.list(name, most)
+	f.elements(name, all, read)
+}
+
+// elements reads the elements of a list.
+func (f *fields) elements(name string, all []json.RawMessage, read func(o *fields)) {
+	for i, raw := range all {
+		if f.err != nil {
+			return
+		}
+		f.within(f.element(name, i), raw, read)
+	}
+}
+
+// within reads an object in this one, and refuses what read leaves of it.
+func (f *fields) within(at string, raw []byte, read func(o *fields)) {
+	o := parseFields(at, raw)
+	read(o)
+	if err := o.end(); err != nil {
+		f.fails(err)
+	}
+}
+
 // element returns the path of an element of a list.
 func (f *fields) element(name string, i int) string {
 	return f.path(name) + "[" + strconv.Itoa(i) + "]"

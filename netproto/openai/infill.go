@@ -76,21 +76,15 @@ func parseInfill(body []byte, d Defaults) (*infillRequest, *Error) {
 
 // inputExtra reads other files of the repository.
 func (f *fields) inputExtra(to *Infill) {
-	all, _ := f.list("input_extra", mostFiles)
-	for i, raw := range all {
-		o := parseFields(f.element("input_extra", i), raw)
+	f.objects("input_extra", mostFiles, func(o *fields) {
 		file := struct{ Name, Text string }{Name: "tmp"}
 		o.text("filename", &file.Name)
 		if !o.text("text", &file.Text) {
 			o.missing("text", "give a text")
 		}
 		o.harmless("time") // of llama.vim
-		if err := o.end(); err != nil {
-			f.fails(err)
-			return
-		}
 		to.Files = append(to.Files, file)
-	}
+	})
 }
 
 // samplers neutralises what a list of samplers leaves out. They are always applied in the same order.

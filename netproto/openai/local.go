@@ -71,14 +71,8 @@ func (m Message) hash() [sha256.Size]byte {
 
 // mark reads what a message says of itself, beside what answers have there.
 func (f *fields) mark(m *Message) {
-	raw, ok := f.take(extensionName)
-	if !ok {
-		return
-	}
-	o := parseFields(f.path(extensionName), raw)
-	o.flag("local", &m.Local)
-	o.harmless("tokens", "shortened", "seed", "receipt")
-	if err := o.end(); err != nil {
-		f.fails(err)
-	}
+	f.object(extensionName, func(o *fields) {
+		o.flag("local", &m.Local)
+		o.harmless("tokens", "shortened", "seed", "receipt")
+	})
 }

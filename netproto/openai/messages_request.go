@@ -34,71 +34,38 @@ func parseMessages(body []byte, d Defaults) (*chatRequest, *Error) {
 
 // thinking accepts what a model that never thinks before it answers obeys.
 func (f *fields) thinking() {
-	raw, ok := f.take("thinking")
-	if !ok {
-		return
-	}
-	o := parseFields(f.path("thinking"), raw)
-	o.idle("type", idle{`"disabled" "adaptive"`, hintThinks})
-	o.harmless("display", "budget_tokens")
-	if err := o.end(); err != nil {
-		f.fails(err)
-	}
+	f.object("thinking", func(o *fields) {
+		o.idle("type", idle{`"disabled" "adaptive"`, hintThinks})
+		o.harmless("display", "budget_tokens")
+	})
 }
 
 // contextManagement accepts the edits that are of thoughts alone: prompts have none here.
 func (f *fields) contextManagement() {
-	raw, ok := f.take("context_management")
-	if !ok {
-		return
-	}
-	o := parseFields(f.path("context_management"), raw)
-	edits, _ := o.list("edits", mostMessages)
-	for i, raw := range edits {
-		e := parseFields(o.element("edits", i), raw)
-		kind := ""
-		if e.text("type", &kind); !strings.HasPrefix(kind, "clear_thinking_") {
-			e.fail("type", "this would change the prompt, and is not supported: leave the edit out")
-			o.fails(e.err)
-		}
-	}
-	if err := o.end(); err != nil {
-		f.fails(err)
-	}
+	f.object("context_management", func(o *fields) {
+		o.objects("edits", mostMessages, func(e *fields) {
+			kind := ""
+			if e.text("type", &kind); !strings.HasPrefix(kind, "clear_thinking_") {
+				e.fail("type", "this would change the prompt, and is not supported: leave the edit out")
+			}
+			e.all = nil
+		})
+	})
 }
 
 // outputConfig reads the form that the answer is to have.
 func (f *fields) outputConfig(r *request) {
-	raw, ok := f.take("output_config")
-	if !ok {
-		return
-	}
-	o := parseFields(f.path("output_config"), raw)
-	o.idle("effort", idle{`"high"`, hintThinks})
-	if raw, ok := o.take("format"); ok {
-		in := parseFields(o.path("format"), raw)
-		in.format(r, in.schema)
-		if err := in.end(); err != nil {
-			o.fails(err)
-		}
-	}
-	if err := o.end(); err != nil {
-		f.fails(err)
-	}
+	f.object("output_config", func(o *fields) {
+		o.idle("effort", idle{`"high"`, hintThinks})
+		o.object("format", func(in *fields) { in.format(r, in.schema) })
+	})
 }
 
 // turns reads the turns so far. A last one of the assistant is what the answer begins with.
 func (f *fields) turns(r *chatRequest) {
 	all, _ := f.list("messages", mostMessages)
 	known := map[string]bool{} // calls that were made
-	for i, raw := range all {
-		o := parseFields(f.element("messages", i), raw)
-		o.turn(&r.talk, known)
-		if err := o.end(); err != nil {
-			f.fails(err)
-			return
-		}
-	}
+	f.elements("messages", all, func(o *fields) { o.turn(&r.talk, known) })
 	last := len(r.talk.Messages) - 1
 	if last < 0 || len(all) == 0 {
 		f.missing("messages", "give at least one message")
@@ -155,13 +122,8 @@ func (f *fields) blocks(role string, all []json.RawMessage, add func(Message), k
 		}
 		said, calls, says = strings.Builder{}, nil, false
 	}
-	for i, raw := range all {
-		o := parseFields(f.element("content", i), raw)
+	f.elements("content", all, func(o *fields) {
 		m, told := o.block(role, known)
-		if err := o.end(); err != nil {
-			f.fails(err)
-			return
-		}
 		if m.Role == "tool" {
 			end()
 			add(m)
@@ -169,7 +131,7 @@ func (f *fields) blocks(role string, all []json.RawMessage, add func(Message), k
 			said.WriteString(m.Content)
 			calls, says = append(calls, m.Calls...), true
 		}
-	}
+	})
 	end()
 }
 
@@ -227,48 +189,36 @@ func (f *fields) toolUse(known map[string]bool) Call {
 
 // inputTools reads the functions that may be called.
 func (f *fields) inputTools(r *chatRequest) {
-	all, _ := f.list("tools", mostTools)
-	for i, raw := range all {
-		o := parseFields(f.element("tools", i), raw)
+	f.objects("tools", mostTools, func(o *fields) {
 		var t tool
 		o.harmless(ignoredInTools...)
 		o.idle("type", idle{`"custom"`, "this server runs no tools: give a name, a description and an input_schema"})
 		o.idle("allowed_callers", idle{values: `["direct"]`})
 		o.function(&t, "input_schema")
-		if err := o.end(); err != nil {
-			f.fails(err)
-			return
-		}
 		f.offer(r, t)
-	}
+	})
 	f.choose(r, f.inputChoice)
 }
 
 // inputChoice reads which function is to be called, if any.
 func (f *fields) inputChoice(r *chatRequest) {
-	raw, ok := f.take("tool_choice")
-	if !ok {
-		return
-	}
-	o := parseFields(f.path("tool_choice"), raw)
-	kind := ""
-	o.text("type", &kind)
-	o.flag("disable_parallel_tool_use", &r.single)
-	switch kind {
-	case "none":
-		r.choice.mode = "none"
-	case "auto":
-	case "any":
-		r.choice.mode = "required"
-	case "tool":
-		o.chosen(r)
-	default:
-		o.fail("type", "give auto, any, tool or none")
-	}
-	if r.choice.mode == "required" && len(r.tools) == 0 {
-		o.fail("type", "there are no tools to choose from: give some, or leave it out")
-	}
-	if err := o.end(); err != nil {
-		f.fails(err)
-	}
+	f.object("tool_choice", func(o *fields) {
+		kind := ""
+		o.text("type", &kind)
+		o.flag("disable_parallel_tool_use", &r.single)
+		switch kind {
+		case "none":
+			r.choice.mode = "none"
+		case "auto":
+		case "any":
+			r.choice.mode = "required"
+		case "tool":
+			o.chosen(r)
+		default:
+			o.fail("type", "give auto, any, tool or none")
+		}
+		if r.choice.mode == "required" && len(r.tools) == 0 {
+			o.fail("type", "there are no tools to choose from: give some, or leave it out")
+		}
+	})
 }

@@ -95,16 +95,10 @@ func (f *fields) seed(r *request) {
 
 // streamOptions reads how an answer is streamed.
 func (f *fields) streamOptions(r *request) {
-	raw, ok := f.take("stream_options")
-	if !ok {
-		return
-	}
-	o := parseFields(f.path("stream_options"), raw)
-	o.flag("include_usage", &r.usage)
-	o.harmless("include_obfuscation")
-	if err := o.end(); err != nil {
-		f.fails(err)
-	}
+	f.object("stream_options", func(o *fields) {
+		o.flag("include_usage", &r.usage)
+		o.harmless("include_obfuscation")
+	})
 }
 
 // stop reads one text or a list of at most so many.
@@ -164,17 +158,11 @@ func (f *fields) bias(s *Settings) {
 
 // extension reads what this server knows beyond OpenAI's API.
 func (f *fields) extension(r *request) {
-	raw, ok := f.take(extensionName)
-	if !ok {
-		return
-	}
-	o := parseFields(f.path(extensionName), raw)
-	o.flag("provenance", &r.origins)
-	o.flag("complete", &r.settings.Complete)
-	o.flag("local", &r.settings.Local)
-	if err := o.end(); err != nil {
-		f.fails(err)
-	}
+	f.object(extensionName, func(o *fields) {
+		o.flag("provenance", &r.origins)
+		o.flag("complete", &r.settings.Complete)
+		o.flag("local", &r.settings.Local)
+	})
 }
 
 // extensionName is the field of this server's own in requests and answers.
@@ -182,16 +170,10 @@ const extensionName = "pilotfish"
 
 // responseFormat reads what form the answer is to have.
 func (f *fields) responseFormat(r *request) {
-	raw, ok := f.take("response_format")
-	if !ok {
-		return
-	}
-	o := parseFields(f.path("response_format"), raw)
-	o.format(r, o.jsonSchema)
-	o.refuse("schema", "give type json_schema, and the schema as json_schema.schema")
-	if err := o.end(); err != nil {
-		f.fails(err)
-	}
+	f.object("response_format", func(o *fields) {
+		o.format(r, o.jsonSchema)
+		o.refuse("schema", "give type json_schema, and the schema as json_schema.schema")
+	})
 }
 
 // format reads the form of an answer. schema reads the fields of the type json_schema.
@@ -214,15 +196,8 @@ func (o *fields) format(r *request, schema func(*format)) {
 // jsonSchema reads the schema of an answer. Answers follow it whether strict or not; OpenAI's strict mode has closed
 // objects alone.
 func (f *fields) jsonSchema(to *format) {
-	raw, ok := f.take("json_schema")
-	if !ok {
+	if !f.object("json_schema", func(o *fields) { o.schema(to) }) {
 		f.missing("json_schema", "give the schema: {\"name\": …, \"schema\": {…}}")
-		return
-	}
-	o := parseFields(f.path("json_schema"), raw)
-	o.schema(to)
-	if err := o.end(); err != nil {
-		f.fails(err)
 	}
 }
 

@@ -57,36 +57,18 @@ func (r *responseRequest) echoes(given map[string]json.RawMessage) {
 
 // textConfig reads the form that the answer is to have.
 func (f *fields) textConfig(r *request) {
-	raw, ok := f.take("text")
-	if !ok {
-		return
-	}
-	o := parseFields(f.path("text"), raw)
-	o.idle("verbosity", idle{values: `"medium"`})
-	if raw, ok := o.take("format"); ok {
-		in := parseFields(o.path("format"), raw)
-		in.format(r, in.schema)
-		if err := in.end(); err != nil {
-			o.fails(err)
-		}
-	}
-	if err := o.end(); err != nil {
-		f.fails(err)
-	}
+	f.object("text", func(o *fields) {
+		o.idle("verbosity", idle{values: `"medium"`})
+		o.object("format", func(in *fields) { in.format(r, in.schema) })
+	})
 }
 
 // reasoning accepts what a model that never thinks before it answers obeys.
 func (f *fields) reasoning() {
-	raw, ok := f.take("reasoning")
-	if !ok {
-		return
-	}
-	o := parseFields(f.path("reasoning"), raw)
-	o.idle("effort", idle{`"none" "minimal"`, hintThinks})
-	o.harmless("summary", "generate_summary")
-	if err := o.end(); err != nil {
-		f.fails(err)
-	}
+	f.object("reasoning", func(o *fields) {
+		o.idle("effort", idle{`"none" "minimal"`, hintThinks})
+		o.harmless("summary", "generate_summary")
+	})
 }
 
 // included reads what the answer is to tell besides: of what is not there, there is nothing to tell.
@@ -135,16 +117,11 @@ func (f *fields) input(r *responseRequest, kept *archive) {
 		return
 	}
 	all, _ := f.list("input", mostMessages)
-	for i, raw := range all {
-		o := parseFields(f.element("input", i), raw)
+	f.elements("input", all, func(o *fields) {
 		if m := o.item(known, kept); m.Role != "" {
 			r.talk.add(m)
 		}
-		if err := o.end(); err != nil {
-			f.fails(err)
-			return
-		}
-	}
+	})
 	if len(r.talk.Messages) == 0 || len(all) == 0 {
 		f.missing("input", "give a text, or at least one message")
 	}
@@ -206,15 +183,7 @@ func (f *fields) functionCall(known map[string]bool) (c Call) {
 
 // namespacedTools reads the functions that may be called, which may be grouped.
 func (f *fields) namespacedTools(r *chatRequest) {
-	all, _ := f.list("tools", mostTools)
-	for i, raw := range all {
-		o := parseFields(f.element("tools", i), raw)
-		o.grouped(r, "")
-		if err := o.end(); err != nil {
-			f.fails(err)
-			return
-		}
-	}
+	f.objects("tools", mostTools, func(o *fields) { o.grouped(r, "") })
 	if len(r.tools) > mostTools {
 		f.fail("tools", "%d functions are too many: give at most %d", len(r.tools), mostTools)
 	}
@@ -237,15 +206,7 @@ func (f *fields) grouped(r *chatRequest, namespace string) {
 		name := ""
 		f.text("name", &name)
 		f.harmless("description")
-		all, _ := f.list("tools", mostTools)
-		for i, raw := range all {
-			o := parseFields(f.element("tools", i), raw)
-			o.grouped(r, name)
-			if err := o.end(); err != nil {
-				f.fails(err)
-				return
-			}
-		}
+		f.objects("tools", mostTools, func(o *fields) { o.grouped(r, name) })
 	default:
 		f.all = nil
 		f.fail("type", "this server runs no tools, and knows functions alone: leave out %s", shown(kind))
@@ -259,15 +220,12 @@ func (f *fields) flatChoice(r *chatRequest) {
 		f.toolChoice(r)
 		return
 	}
-	o := parseFields(f.path("tool_choice"), raw)
-	f.take("tool_choice")
-	kind := ""
-	if o.text("type", &kind); kind != "function" {
-		o.all = nil
-		o.fail("type", "give function: no other choice is known")
-	}
-	o.chosen(r)
-	if err := o.end(); err != nil {
-		f.fails(err)
-	}
+	f.object("tool_choice", func(o *fields) {
+		kind := ""
+		if o.text("type", &kind); kind != "function" {
+			o.all = nil
+			o.fail("type", "give function: no other choice is known")
+		}
+		o.chosen(r)
+	})
 }

@@ -34,15 +34,12 @@ func (f *fields) tools(r *chatRequest) {
 	all, _ := f.list("tools", mostTools)
 	for i, raw := range all {
 		all[i] = without(raw, ignoredInTools)
-		o := parseFields(f.element("tools", i), all[i])
-		t := o.tool()
-		if err := o.end(); err != nil {
-			f.fails(err)
-			return
-		}
-		t.definition = all[i]
-		f.offer(r, t)
 	}
+	f.elements("tools", all, func(o *fields) {
+		t := o.tool()
+		t.definition = all[len(r.tools)]
+		f.offer(r, t)
+	})
 	f.choose(r, f.toolChoice)
 }
 
@@ -88,15 +85,8 @@ func (f *fields) tool() (t tool) {
 		f.fail("type", "give function: no other tools are known")
 	}
 	f.flag("strict", &t.strict)
-	raw, ok := f.take("function")
-	if !ok {
+	if !f.object("function", func(o *fields) { o.function(&t, "parameters") }) {
 		f.missing("function", "give the definition of the function")
-		return t
-	}
-	o := parseFields(f.path("function"), raw)
-	o.function(&t, "parameters")
-	if err := o.end(); err != nil {
-		f.fails(err)
 	}
 	return t
 }
@@ -192,25 +182,17 @@ func (f *fields) namedChoice(r *chatRequest, raw json.RawMessage) {
 		f.fail("tool_choice", "give none, auto, required, or an object that names a function")
 		return
 	}
-	o := parseFields(f.path("tool_choice"), raw)
-	kind := ""
-	o.text("type", &kind)
-	if kind != "function" {
-		o.all = nil
-		o.fail("type", "give function: no other choice is known")
-	}
-	if raw, ok := o.take("function"); !ok {
-		o.missing("function", `give the function's name: {"type": "function", "function": {"name": …}}`)
-	} else {
-		in := parseFields(o.path("function"), raw)
-		in.chosen(r)
-		if err := in.end(); err != nil {
-			o.fails(err)
+	f.within(f.path("tool_choice"), raw, func(o *fields) {
+		kind := ""
+		o.text("type", &kind)
+		if kind != "function" {
+			o.all = nil
+			o.fail("type", "give function: no other choice is known")
 		}
-	}
-	if err := o.end(); err != nil {
-		f.fails(err)
-	}
+		if !o.object("function", func(in *fields) { in.chosen(r) }) {
+			o.missing("function", `give the function's name: {"type": "function", "function": {"name": …}}`)
+		}
+	})
 }
 
 // chosen reads the name of the one function that is to be called.
