@@ -171,12 +171,18 @@ func (s *fakeSession) CopyKV(_ context.Context, from Session, n int) error {
 	return nil
 }
 
-func (s *fakeSession) SaveKV(_ context.Context, w io.Writer) error {
+func (s *fakeSession) SaveKV(ctx context.Context, w io.Writer) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	_, err := io.WriteString(w, "saved:"+textOf(s.text))
 	return err
 }
 
-func (s *fakeSession) LoadKV(_ context.Context, r io.Reader) (err error) {
+func (s *fakeSession) LoadKV(ctx context.Context, r io.Reader) (err error) {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	s.text, err = s.m.SavedText(r)
 	return err
 }

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // folder opens one, with its log.
@@ -48,7 +51,7 @@ func savedTo(t *testing.T, f *Folder, text string) {
 // TestFolder: what has no place in memory is in the folder, and comes back; after a restart too, nothing but the last
 // token of a prompt is computed.
 func TestFolder(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a", "b")
+	path := filepath.Join(held.TempDir(t), "a", "b")
 	m := &fakeModel{answer: func(string, Settings) string { return "fine" }}
 	serve := func() (s *Server, cached func(text string) int) {
 		f, _ := folder(t, path, 1000)
@@ -80,7 +83,7 @@ func TestFolder(t *testing.T) {
 
 // TestFolderEvicted: two texts that share one place in memory each come back from the folder.
 func TestFolderEvicted(t *testing.T) {
-	f, log := folder(t, t.TempDir(), 1000)
+	f, log := folder(t, held.TempDir(t), 1000)
 	defer f.Close()
 	m := &fakeModel{}
 	f.index(m)
@@ -106,7 +109,7 @@ func TestFolderEvicted(t *testing.T) {
 // TestFolderBound: what was used longest ago goes first, also after a restart; a text that goes on replaces its
 // beginning; one that is there already is not written again; one that is too large is not kept.
 func TestFolderBound(t *testing.T) {
-	f, log := folder(t, t.TempDir(), 40)
+	f, log := folder(t, held.TempDir(t), 40)
 	m := &fakeModel{}
 	f.index(m)
 	savedTo(t, f, "aaaa")
@@ -146,10 +149,25 @@ func TestFolderBound(t *testing.T) {
 	f.Close()
 }
 
+// TestFolderEnds: who has gone takes no text out of the folder, and needs none of those that make room for it.
+func TestFolderEnds(t *testing.T) {
+	f, log := folder(t, held.TempDir(t), 1000)
+	defer f.Close()
+	m := &fakeModel{}
+	f.index(m)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	f.save(ended, &fakeSession{m: m, text: idsOf("aaaa")}, idsOf("aaaa"))
+	assert.Equal(t, []string{"aaaa"}, filesOf(t, f.path))
+	assert.False(t, f.load(ended, m.NewSession(), idsOf("aaaab"), 0))
+	assert.Equal(t, []string{"aaaa"}, filesOf(t, f.path))
+	assert.NotContains(t, log.String(), "level=WARN")
+}
+
 // TestFolderDamaged: a file of something else is of no use, and kept for whoever it is of; one that turns out to be
 // damaged is removed, and its text computed.
 func TestFolderDamaged(t *testing.T) {
-	f, log := folder(t, t.TempDir(), 1000)
+	f, log := folder(t, held.TempDir(t), 1000)
 	m := &fakeModel{}
 	f.index(m)
 	savedTo(t, f, "aaaa")

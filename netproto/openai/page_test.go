@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/browsertest"
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // shownPage starts a server with a chat page, and a browser for it.
@@ -225,6 +226,10 @@ func TestHost(t *testing.T) {
 
 // TestRefusedAreCounted: each refused request is an event, and has a line in the log, up to a rate, without secrets.
 func TestRefusedAreCounted(t *testing.T) {
+	bubble.Test(t, testRefusedAreCounted)
+}
+
+func testRefusedAreCounted(t *testing.T) {
 	var events []Event
 	var log strings.Builder
 	s := newTestServer(t, &fakeModel{}, func(o *Options) {
@@ -262,6 +267,11 @@ func TestRefusedAreCounted(t *testing.T) {
 		ask(t, s, "/v1/models", "")
 	}
 	assert.Len(t, events, 1006)
-	assert.Less(t, strings.Count(log.String(), "\n"), 40)
-	assert.EqualValues(t, 1006-strings.Count(log.String(), "\n"), s.refusals.left.Load())
+	assert.Equal(t, 20, strings.Count(log.String(), "\n"))
+	for _, left := range []string{`"left_out":986`, `"from":"192.0.2.1"}`} {
+		time.Sleep(time.Second) // of the bubble
+		log.Reset()
+		ask(t, s, "/v1/models", "")
+		assert.Contains(t, log.String(), left)
+	}
 }

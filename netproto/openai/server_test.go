@@ -154,6 +154,7 @@ func TestPoolLends(t *testing.T) {
 				h := p.take(t.Context(), idsOf("system b"), true) // in the place of x
 				assert.Equal(t, "system ", textOf(h.Session.(slowSession).text))
 				assert.False(t, goesOn && a.Session.(slowSession).closed)
+				time.Sleep(time.Second) // of the bubble: whoever waited for the copy goes on meanwhile
 				give(h, "system b")
 			})
 			synctest.Wait()
@@ -205,6 +206,8 @@ func TestKeys(t *testing.T) {
 		for _, path := range []string{"/v1/models", "/metrics", "/v1/models/fish"} {
 			assert.Equal(t, want, ask(t, s, path, "", "Authorization", header).Code, path)
 		}
+		assert.Equal(t, map[bool]int{true: 401, false: 404}[want == 401],
+			ask(t, s, "/", "", "Authorization", header).Code, "there is no page")
 		assert.Equal(t, 200, ask(t, s, "/health", "").Code)
 	}
 	open := newTestServer(t, &fakeModel{}, nil)

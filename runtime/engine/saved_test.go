@@ -3,7 +3,9 @@ package engine
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -131,6 +133,32 @@ func TestSavedDamaged(t *testing.T) {
 	_, err = s.Load(t.Context(), bytes.NewReader(file))
 	require.NoError(t, err)
 	assert.Equal(t, len(text), s.KVTokens())
+}
+
+// TestSavedNumbers: what a head says is looked at before it is used, however whole the rest is.
+func TestSavedNumbers(t *testing.T) {
+	e := small(t, Options{}, nil)
+	file, text, _, _ := savedSession(t, e)
+	head := func(text []int32, cached int) []byte {
+		b, err := e.savedHead(text, cached)
+		require.NoError(t, err)
+		return append(b, file[len(b):]...)
+	}
+	vocab := int32(e.model.Config().Vocab)
+	long := binary.LittleEndian.AppendUint32([]byte(savedMagic), longestHeader+1)
+	long = append(append(long, "{}"...), bytes.Repeat([]byte(" "), 2*longestHeader)...)
+	for want, b := range map[string][]byte{
+		"a header of 4097 bytes; at most 4096":                              long,
+		fmt.Sprintf("is %d: ids of this model are 0 to %d", vocab, vocab-1): head(append(cloned(text[1:]), vocab), 5),
+		"is 4294967295: ids of this model":                                  head(append(cloned(text[1:]), -1), 5),
+		"0 of them with keys and values":                                    head(text, 0),
+		"-1 of them with keys and values":                                   head(text, -1),
+		" tokens, 1000 of them with keys":                                   head(text, 1000),
+	} {
+		_, err := newSession(t, e).Load(t.Context(), bytes.NewReader(b))
+		require.ErrorIs(t, err, ErrNotSaved)
+		assert.ErrorContains(t, err, want)
+	}
 }
 
 // TestSavedElsewhere: another model, other settings, another program and another version of the format are told apart.
