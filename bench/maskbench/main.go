@@ -181,7 +181,10 @@ func (b *bench) fail(file, reason, detail string) {
 	}
 }
 
-var particular = regexp.MustCompile(`"[^"]*"|[0-9]+`)
+var (
+	particular = regexp.MustCompile(`"[^"]*"|[0-9]+`)
+	index      = regexp.MustCompile(`[0-9]+$`)
+)
 
 // general is an error without what is of one schema alone: the path up to the keyword, names and numbers.
 func general(err error) string {
@@ -189,7 +192,7 @@ func general(err error) string {
 	if !errors.As(err, &e) {
 		return err.Error()
 	}
-	return regexp.MustCompile(`[0-9]+$`).ReplaceAllString(filepath.Base(e.Path), "N") + ": " +
+	return index.ReplaceAllString(filepath.Base(e.Path), "N") + ": " +
 		particular.ReplaceAllString(e.Err.Error(), "…")
 }
 

@@ -48,8 +48,8 @@ func newServeCommand(a *app) *cobra.Command {
 		Long: `Serve a model over HTTP with OpenAI's API (/v1/chat/completions, /v1/completions, /v1/responses and
 /v1/models) and Anthropic's (/v1/messages). OpenAI's clients use the address that is printed to stdout as their base
 URL, Anthropic's the same without /v1, with any API key unless the server has one. /health says whether requests are
-accepted; /metrics has counters for Prometheus. There are no embeddings. The address
-without a path is a chat page for browsers, which also shows the tokens of the large model; --no-page leaves it out.
+accepted; /metrics has counters for Prometheus. There are no embeddings. The address without a path is a chat page for
+browsers, which also shows the tokens of the large model; --no-page leaves it out.
 
 Answers can be streamed, call tools, and be restricted to JSON or to a JSON schema. A parameter that would change the
 answer but is not supported is refused by name. If a request has no seed, one is drawn and reported in the field
