@@ -5,9 +5,6 @@ import (
 	"strings"
 )
 
-// mostStopSequences bounds the texts that end an answer, of which Anthropic's API has more than OpenAI's.
-const mostStopSequences = 64
-
 // parseMessages reads a request of Anthropic's API for a turn of a chat.
 func parseMessages(body []byte, d Defaults) (*chatRequest, *Error) {
 	r := new(chatRequest)
@@ -17,7 +14,7 @@ func parseMessages(body []byte, d Defaults) (*chatRequest, *Error) {
 	f.contextManagement()
 	f.common(&r.request, d)
 	f.integerMax("max_tokens", &r.request)
-	f.stop("stop_sequences", mostStopSequences, &r.settings)
+	f.stop("stop_sequences", &r.settings)
 	f.outputConfig(&r.request)
 	if system := f.content("system", false); system != "" {
 		r.talk.add(Message{Role: "system", Content: system})

@@ -16,7 +16,7 @@ import (
 const (
 	mostChoices  = 16  // answers to one prompt
 	mostAnswers  = 128 // answers of one request
-	mostStops    = 4
+	mostStops    = 64  // editors send all their marks; OpenAI takes 4
 	mostBiases   = 1024
 	mostTop      = 20 // best tokens of a chat
 	mostTopText  = 5  // best tokens of a completion
@@ -72,7 +72,7 @@ func (f *fields) common(r *request, d Defaults) {
 		f.fail("repeat_penalty", "logits cannot be divided by 0: give 1 for no penalty, or more")
 	}
 	f.seed(r)
-	f.stop("stop", mostStops, s)
+	f.stop("stop", s)
 	f.bias(s)
 	f.extension(r)
 	f.foreign()
@@ -101,8 +101,8 @@ func (f *fields) streamOptions(r *request) {
 	})
 }
 
-// stop reads one text or a list of at most so many.
-func (f *fields) stop(name string, most int, s *Settings) {
+// stop reads one text or a list of at most mostStops.
+func (f *fields) stop(name string, s *Settings) {
 	raw, ok := f.take(name)
 	if !ok {
 		return
@@ -111,11 +111,11 @@ func (f *fields) stop(name string, most int, s *Settings) {
 	if json.Unmarshal(raw, &one) == nil {
 		s.Stop = []string{one}
 	} else if json.Unmarshal(raw, &s.Stop) != nil {
-		f.fail(name, "give a string, or a list of at most %d strings", most)
+		f.fail(name, "give a string, or a list of at most %d strings", mostStops)
 		return
 	}
-	if len(s.Stop) > most {
-		f.fail(name, "%d strings are too many: give at most %d", len(s.Stop), most)
+	if len(s.Stop) > mostStops {
+		f.fail(name, "%d strings are too many: give at most %d", len(s.Stop), mostStops)
 	}
 	for i, text := range s.Stop {
 		if text == "" {

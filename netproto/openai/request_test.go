@@ -85,7 +85,7 @@ func TestRefused(t *testing.T) {
 		{chat, `{` + user + `,"n":1.5}`, "n", "invalid_value", ""},
 		{chat, `{` + user + `,"seed":1.5}`, "seed", "invalid_value", "whole number"},
 		{chat, `{` + user + `,"seed":18446744073709551616}`, "seed", "invalid_value", ""},
-		{chat, `{` + user + `,"stop":["a","b","c","d","e"]}`, "stop", "invalid_value", "at most 4"},
+		{chat, `{` + user + `,"stop":["a"` + strings.Repeat(`,"b"`, 64) + `]}`, "stop", "invalid_value", "at most 64"},
 		{chat, `{` + user + `,"stop":""}`, "stop", "invalid_value", "empty"},
 		{chat, `{` + user + `,"stop":[1]}`, "stop", "invalid_value", ""},
 		{chat, `{` + user + `,"max_tokens":0}`, "max_tokens", "invalid_value", ""},
