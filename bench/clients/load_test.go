@@ -104,7 +104,8 @@ func TestLoad(t *testing.T) {
 	if l.model == "" {
 		l.model = randomModel(t)
 	}
-	s := startServer(t, l.model, "--parallel", "8", "--queue", "256", "--reader-timeout", "5s")
+	s := startServer(t, l.model, "--parallel", "8", "--queue", "256", "--reader-timeout", "5s",
+		"--max-stored", fmt.Sprint(1<<20)) // full soon, as is the memory for grammars: of each number there are new ones
 	kinds := requests(l.tokens)
 	got := &tally{statuses: map[string]int{}}
 	for i := range kinds { // the first ones make what all share
@@ -119,7 +120,7 @@ func TestLoad(t *testing.T) {
 	for c := range l.connections {
 		all.Go(func() {
 			for i := c; ctx.Err() == nil; i++ {
-				one(t, s, kinds[i%len(kinds)], i, got)
+				one(t, s, kinds[i%len(kinds)], i*l.connections+c, got)
 			}
 		})
 	}
