@@ -208,13 +208,10 @@ func (m *Model) Check(options ...Option) error {
 // that no draft of JSON schema defines, and formats that are not known.
 func (m *Model) CheckContext(ctx context.Context, options ...Option) (ignored []string, err error) {
 	r := newRequest(options)
-	if err := r.settings.check(); err != nil {
+	if err := r.check(); err != nil {
 		return nil, err
 	}
-	if err := r.settings.local(r.route); err != nil {
-		return nil, err
-	}
-	route := engine.Route{Request: r.settings.request()}
+	route := engine.Route{Settings: r.settings}
 	route.Draft.Verify = r.route != nil && r.route.Verify
 	return m.e.Check(ctx, route)
 }

@@ -49,7 +49,7 @@ type Candidate = terms.Candidate
 // Head is what the small model finds at one place of a text. Slices last until the call that it is given to returns.
 type Head struct {
 	Pos     int         // position of the token that is to follow
-	Best    []Candidate // the most probable tokens, best first: at least [Settings].Best
+	Best    []Candidate // the most probable tokens, best first: see [Best]
 	Margin  float64     // p₁ - p₂ of the two best
 	Entropy float64     // of the next token, in nats
 	Hidden  []float32   // hidden state after the final norm
@@ -204,9 +204,8 @@ func WatchHeads(f func(Head)) Option {
 
 // route returns a request as the engine takes it, and what ends it.
 func (m *Model) route(ctx context.Context, r request, c *crash) (engine.Route, func(), error) {
-	s := r.settings
-	out := engine.Route{Request: s.request()}
-	if err := s.check(); err != nil {
+	out := engine.Route{Settings: r.settings}
+	if err := r.check(); err != nil {
 		return out, nil, err
 	}
 	if len(r.watch) > 0 {
@@ -217,9 +216,6 @@ func (m *Model) route(ctx context.Context, r request, c *crash) (engine.Route, f
 		}
 	}
 	m.hooks(&out, r)
-	if err := r.settings.local(r.route); err != nil {
-		return out, nil, err
-	}
 	if r.route == nil || r.settings.Local {
 		return out, func() {}, nil
 	}
@@ -235,7 +231,7 @@ func (m *Model) route(ctx context.Context, r request, c *crash) (engine.Route, f
 	if p, ok := chosen.(policy); ok {
 		out.Router = p.r
 	} else {
-		out.Decider = decider{chosen, s.Best}
+		out.Decider = decider{chosen, r.best}
 	}
 	cloud, end, err := o.connect(ctx, c)
 	out.Cloud = cloud
@@ -245,14 +241,6 @@ func (m *Model) route(ctx context.Context, r request, c *crash) (engine.Route, f
 // errUnverified is that of an answer that is to be verified, and to stay on this device.
 var errUnverified = errors.New("nothing of a local answer may leave this device, so that the large model cannot " +
 	"verify it: leave out Local, or the verification")
-
-// local reports that an answer cannot stay on this device.
-func (s Settings) local(r *Route) error {
-	if s.Local && r != nil && r.Verify {
-		return errUnverified
-	}
-	return nil
-}
 
 // receipt says what has left for an answer that asked a cloud, which nothing is asked any more.
 func (r request) receipt(cloud engine.Cloud) (sent Receipt) {
@@ -302,15 +290,15 @@ func (m *Model) hooks(out *engine.Route, r request) {
 			}
 		}
 	}
-	if r.settings.Sampler != nil {
+	if r.sampler != nil {
 		out.Pick = func(pos int, answer []int32, head *backend.Output) int32 {
 			h := headOf(pos, head)
 			h.Answer = answer
-			return r.settings.Sampler.Pick(h)
+			return r.sampler.Pick(h)
 		}
 	}
 	if out.Head != nil || out.Pick != nil {
-		out.Want = func(w backend.Want) backend.Want { return headWant(w, r.settings.Best) }
+		out.Want = func(w backend.Want) backend.Want { return headWant(w, r.best) }
 	}
 }
 

@@ -64,7 +64,9 @@ type Option interface {
 
 // request is what the options of an answer come to.
 type request struct {
-	settings Settings
+	settings terms.Settings
+	sampler  Sampler
+	best     int
 	route    *Route
 	watch    []func(Event)
 	heads    []func(Head)
@@ -77,66 +79,35 @@ func newRequest(options []Option) (r request) {
 	return r
 }
 
-// Settings say how an answer is generated. The zero value is greedy decoding up to the end token.
-type Settings struct {
-	MaxTokens   int     // most tokens to generate; 0 means as many as the context has room for
-	Temperature float64 // logits are divided by it; 0 means that the best token is always taken
-	TopK        int     // with a temperature: only the k most probable tokens can be drawn; 0 means all
-	TopP        float64 // with a temperature: only the fewest most probable tokens that reach this share; 0 means all
-	Seed        uint64  // of the draws: the same one gives the same text
-	IgnoreEnd   bool    // go on after an end token
-	Best        int     // how many of the most probable tokens a [Head] shows at least; 0 means 2
-	Sampler     Sampler // chooses the small model's tokens in place of Temperature, TopK, TopP and Seed; nil: these do
-
-	// With a Temperature: only tokens with at least this share of the best one's probability can be drawn, 0 to 1.
-	MinP float64
-	// RepeatPenalty divides the logits of the last 64 tokens, of prompt and answer, by it, or multiplies them if they
-	// are negative, as llama.cpp does; 0 and 1 change nothing.
-	RepeatPenalty float64
-	// PresencePenalty is taken off the logit of each token that the answer has, FrequencyPenalty as often as it has it,
-	// as OpenAI defines them.
-	PresencePenalty, FrequencyPenalty float64
-	LogitBias                         map[int32]float32 // added to the logits of tokens, -100 to 100
-
-	// Stop are texts that end the answer where they come: nothing of them is shown, and tokens that may be the
-	// beginning of one are held back until they are not. [Stats].Stop is "stop" then.
-	Stop []string
-	// Local keeps the text on this device: a [Route] is left out, and no cloud is told anything of it. It is an error
-	// with [Route].Verify, as nothing would be verified. In a [Chat] all later questions are local too, as they come
-	// with this one. Settings that come later do not take it back.
-	Local bool
-	Top   int // best tokens told with each token, 0 to 20, and its log-probability; 0: none of that
-
-	// Schema is a JSON schema that the answer is a value of, and JSON asks for any JSON object: only tokens that lead
-	// to such a value are chosen, and the end token where it is whole. What cannot be followed is refused with a
-	// [SchemaError]: docs/structured.md says what can. [Stats].Ignored has keywords without effect. Where MaxTokens or
-	// the context leave no more room the value is cut, and [Stats].Stop says "length" or "context". With Complete the
-	// shortest end of a value follows in time: Stop is the same, and [Stats].Shortened says that the value may lack
-	// something. It is cut then if there is no room for any value.
-	//
-	// Large models behind a gateway are told nothing of all that: by penalties, bias and MinP, and where their token
-	// may not stand, the token is chosen among their 32 best in the same way, and if none of these may stand the small
-	// model's does. Verification goes with a Schema alone.
-	//
-	// With Closed, objects whose properties the schema lists have no others, unless additionalProperties allows them.
-	Schema   []byte
-	JSON     bool
-	Complete bool
-	Closed   bool
-}
+// Settings say how an answer is generated: [terms.Settings] has the fields. The zero value is greedy decoding up to an
+// end token.
+//
+// With Schema, what cannot be followed is refused with a [SchemaError], and [Stats].Ignored lists keywords without
+// effect. With Local, a [Route] is left out; in a [Chat] all later questions are local too, as they come with this one,
+// and settings that come later do not take it back.
+type Settings terms.Settings
 
 // SchemaError says what of a [Settings].Schema is wrong or not supported, and where.
 type SchemaError = engine.SchemaError
 
 func (s Settings) set(r *request) {
 	s.Local = s.Local || r.settings.Local
-	r.settings = s
+	r.settings = terms.Settings(s)
 }
 
-// check reports what of the settings the engine does not look at and cannot be.
-func (s Settings) check() error {
-	if s.Best < 0 {
-		return fmt.Errorf("best: %d tokens are not possible: give 0 or more", s.Best)
+// SampleBy is the option that s chooses the small model's tokens, in place of the temperature and what belongs to it.
+func SampleBy(s Sampler) Option { return optionFunc(func(r *request) { r.sampler = s }) }
+
+// Best is the option that a [Head] has at least n of the most probable tokens; without it 2.
+func Best(n int) Option { return optionFunc(func(r *request) { r.best = n }) }
+
+// check reports what of a request the engine does not look at and cannot be.
+func (r request) check() error {
+	if r.best < 0 {
+		return fmt.Errorf("best: %d tokens are not possible: give 0 or more", r.best)
+	}
+	if r.settings.Local && r.route != nil && r.route.Verify {
+		return errUnverified
 	}
 	return nil
 }
@@ -148,11 +119,6 @@ func MaxTokens(n int) Option { return optionFunc(func(r *request) { r.settings.M
 type optionFunc func(*request)
 
 func (f optionFunc) set(r *request) { f(r) }
-
-// sampling returns the settings as the engine takes them.
-func (s Settings) sampling() terms.Sampling {
-	return terms.Sampling{Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, Seed: s.Seed}
-}
 
 // Stats is what one answer took.
 type Stats struct {
@@ -186,19 +152,6 @@ type Receipt struct {
 	Tokens int    // of the text, each as often as it was sent
 	Bytes  int    // of the messages, before encryption; 0 for a [Cloud] of the caller's own, whose messages nobody sees
 	To     string // address of the gateway, host:port; "" where nothing was sent, or not to a gateway
-}
-
-// request returns the settings as the engine takes them.
-func (s Settings) request() engine.Request {
-	return engine.Request{
-		MaxTokens: s.MaxTokens, Sampling: s.sampling(), IgnoreEnd: s.IgnoreEnd,
-		Rules: engine.Rules{
-			MinP: s.MinP, RepeatPenalty: s.RepeatPenalty, PresencePenalty: s.PresencePenalty,
-			FrequencyPenalty: s.FrequencyPenalty, Bias: s.LogitBias,
-		},
-		Stop: s.Stop, Top: s.Top, Schema: s.Schema, JSON: s.JSON, Complete: s.Complete,
-		Closed: s.Closed,
-	}
 }
 
 // statsOf returns what the last answer of s took.

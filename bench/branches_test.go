@@ -18,6 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/internal/stat"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -99,7 +100,7 @@ func (l lab) took(t *testing.T, branches int, rtt time.Duration, row float64) (a
 		require.NoError(t, err)
 		begin := time.Now()
 		for _, err := range s.Routed(t.Context(), prompt, engine.Route{
-			Request: engine.Request{MaxTokens: 64}, Router: r, Pace: 60, RowCost: row,
+			Settings: terms.Settings{MaxTokens: 64}, Router: r, Pace: 60, RowCost: row,
 			Cloud: distant{service.Local(uint64(i)), rtt + 40*time.Millisecond},
 			Draft: draft.Options{Branches: branches, Deadline: -1, Lookup: -1},
 		}) {
@@ -171,7 +172,7 @@ func TestRouteOfMode(t *testing.T) {
 	r := b.route(m, nil, new(answer))
 	r.Observe = nil
 	assert.Equal(t, engine.Route{
-		Request: engine.Request{MaxTokens: 9}, Pace: 50, RowCost: 0.3, Draft: m.Draft(draft.Options{Window: 5}),
+		Settings: terms.Settings{MaxTokens: 9}, Pace: 50, RowCost: 0.3, Draft: m.Draft(draft.Options{Window: 5}),
 	}, r)
 }
 

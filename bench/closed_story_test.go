@@ -61,7 +61,7 @@ func beginnings(t testing.TB, large *engine.Engine, n int, seed uint64, taken ma
 		ids, err := large.RawPrompt(text)
 		require.NoError(t, err)
 		sampling := terms.Sampling{Temperature: 1, Seed: seed<<32 + draw}
-		r := engine.Request{MaxTokens: 8 + int(draw*7%33), Sampling: sampling}
+		r := terms.Settings{MaxTokens: 8 + int(draw*7%33)}.With(sampling)
 		for token, err := range s.Generate(t.Context(), ids, r) {
 			require.NoError(t, err)
 			text += token.Text

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // cloudAlone is the name of the large model alone without a network: what modes are compared with where the mode cloud
@@ -24,7 +24,7 @@ func (b *routing) alone(ctx context.Context, prompt []int32) (ids []int32, err e
 	if err != nil {
 		return nil, err
 	}
-	for t, err := range s.Generate(ctx, prompt, engine.Request{MaxTokens: b.MaxTokens, Lookup: -1}) {
+	for t, err := range s.Generate(ctx, prompt, terms.Settings{MaxTokens: b.MaxTokens, Lookup: -1}) {
 		if err != nil {
 			return nil, err
 		}

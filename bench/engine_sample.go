@@ -8,6 +8,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
@@ -124,7 +125,7 @@ func (m *measurement) run(
 	ctx context.Context, s *engine.Session, ids []int32, tokens int, between *[]time.Duration,
 ) error {
 	var last time.Time
-	for _, err := range s.Generate(ctx, ids, engine.Request{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1}) {
+	for _, err := range s.Generate(ctx, ids, terms.Settings{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1}) {
 		if err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/link"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -123,7 +124,7 @@ func (p *place) decode(
 	r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.25), Seed: 3})
 	require.NoError(p.t, err)
 	o.Branches = 2
-	route := engine.Route{Request: engine.Request{MaxTokens: 60, IgnoreEnd: true}, Router: r, Cloud: cloud, Draft: o,
+	route := engine.Route{Settings: terms.Settings{MaxTokens: 60, IgnoreEnd: true}, Router: r, Cloud: cloud, Draft: o,
 		Pace: promisePace}
 	if at == nil {
 		at = func(int, engine.Token) bool { return true }

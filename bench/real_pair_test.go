@@ -97,7 +97,7 @@ func (p realPair) alone(t *testing.T, s terms.Sampling) []realAnswer {
 			return nil, err
 		}
 		defer session.Close()
-		request := engine.Request{MaxTokens: realLength, Sampling: s}
+		request := terms.Settings{MaxTokens: realLength}.With(s)
 		for tok, err := range session.Generate(t.Context(), prompt, request) {
 			if err != nil {
 				return nil, err
@@ -140,7 +140,7 @@ func (p realPair) routed(
 	var mu sync.Mutex
 	all = p.each(t, func(prompt []int32) (realAnswer, error) {
 		got, counted, err := p.answer(t, world, prompt, engine.Route{
-			Request: engine.Request{MaxTokens: realLength, Sampling: s}, Draft: o,
+			Settings: terms.Settings{MaxTokens: realLength}.With(s), Draft: o,
 		}, count)
 		mu.Lock()
 		defer mu.Unlock()

@@ -19,6 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -359,7 +360,7 @@ func BenchmarkRecording(b *testing.B) {
 	const tokens = 64
 	decode := func(a *answer) time.Duration {
 		begin := time.Now()
-		r := engine.Route{Request: engine.Request{MaxTokens: tokens, IgnoreEnd: true}, Observe: a.observe}
+		r := engine.Route{Settings: terms.Settings{MaxTokens: tokens, IgnoreEnd: true}, Observe: a.observe}
 		r.Draft = Mode{}.Draft(draft.Options{Lookup: -1})
 		a.record(&r)
 		for range session.Routed(b.Context(), prompt, r) {

@@ -14,6 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/replay"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/bench/timeline"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -299,7 +300,7 @@ func (b *routing) route(m Mode, far draft.Cloud, a *answer) engine.Route {
 	o := m.Draft(b.Draft)
 	o.Trace = o.Trace || a.pictured
 	return engine.Route{
-		Request: engine.Request{MaxTokens: b.MaxTokens}, Cloud: far, Draft: o, Pace: b.paceOf(m),
+		Settings: terms.Settings{MaxTokens: b.MaxTokens}, Cloud: far, Draft: o, Pace: b.paceOf(m),
 		RowCost: b.RowCost, Observe: a.observe,
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -229,7 +230,7 @@ func TestWhoseText(t *testing.T) {
 		require.NoError(t, err)
 		s, err := e.NewSession()
 		require.NoError(t, err)
-		for tok, err := range s.Generate(t.Context(), prompt, engine.Request{MaxTokens: most}) {
+		for tok, err := range s.Generate(t.Context(), prompt, terms.Settings{MaxTokens: most}) {
 			require.NoError(t, err)
 			ids = append(ids, tok.ID)
 		}

@@ -128,7 +128,7 @@ func (p *pair) decode(t *testing.T, cloud draft.Cloud, text string, threshold fl
 	require.NoError(t, err)
 	o.Audit, o.Branches = true, 2
 	o.Deadline = cmp.Or(o.Deadline, -1) // equal texts have no time to keep, on a busy machine either
-	route := engine.Route{Request: engine.Request{MaxTokens: 64, Sampling: o.Sampling}, Router: r,
+	route := engine.Route{Settings: terms.Settings{MaxTokens: 64}.With(o.Sampling), Router: r,
 		Cloud: cloud, Draft: o}
 	for token, err := range session.Routed(t.Context(), p.prompt(t, text), route) {
 		require.NoError(t, err)

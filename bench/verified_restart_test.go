@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // TestVerifiedThroughRestarts: with verification, no margin and no deadline the text is the large model's own, whatever
@@ -21,7 +21,7 @@ func TestVerifiedThroughRestarts(t *testing.T) {
 	require.NoError(t, err)
 	var want []int32
 	for tok, err := range s.Generate(t.Context(), []int32{1, 2, 3, 4, 5},
-		engine.Request{MaxTokens: 60, IgnoreEnd: true}) {
+		terms.Settings{MaxTokens: 60, IgnoreEnd: true}) {
 		require.NoError(t, err)
 		want = append(want, tok.ID)
 	}

@@ -88,7 +88,7 @@ func (p *verifiedPair) alone(t *testing.T, sampling terms.Sampling) (all [][]int
 	for i, prompt := range p.prompts {
 		sampling.Seed = uint64(i)
 		all = append(all, tokensOf(t, s.Generate(t.Context(), prompt,
-			engine.Request{MaxTokens: p.most, Sampling: sampling})))
+			terms.Settings{MaxTokens: p.most}.With(sampling))))
 	}
 	return all
 }
@@ -153,7 +153,7 @@ func (p *verifiedPair) verify(t *testing.T, stage *bench.Stage, sampling terms.S
 			return
 		}
 		route := engine.Route{
-			Request: engine.Request{MaxTokens: p.most, Sampling: drawn}, Router: r, Cloud: far, Draft: o,
+			Settings: terms.Settings{MaxTokens: p.most}.With(drawn), Router: r, Cloud: far, Draft: o,
 		}
 		got := tokensOf(t, s.Routed(t.Context(), p.prompts[i], route))
 		assert.Equal(t, want[i], got, "text %d, %+v", i, ways[i%len(ways)])
@@ -187,7 +187,7 @@ func TestSpeculativeRounds(t *testing.T) {
 		require.NoError(t, err)
 		p.each(t, stage, func(i int, s *engine.Session, far draft.Cloud) {
 			var at []int
-			route := engine.Route{Request: engine.Request{MaxTokens: p.most}, Router: r, Cloud: far, Draft: o}
+			route := engine.Route{Settings: terms.Settings{MaxTokens: p.most}, Router: r, Cloud: far, Draft: o}
 			route.Observe = func(e engine.Event) {
 				if q := e.Escalation; q != nil {
 					at = append(at, q.Pos-len(p.prompts[i]))
@@ -241,7 +241,7 @@ func TestSpeculativeStops(t *testing.T) {
 		s, err := p.edge.NewSession()
 		require.NoError(t, err)
 		far := &waitingCloud{Cloud: service.Local(1)}
-		route := engine.Route{Request: engine.Request{MaxTokens: p.most}, Router: r, Cloud: far,
+		route := engine.Route{Settings: terms.Settings{MaxTokens: p.most}, Router: r, Cloud: far,
 			Draft: m.Draft(draft.Options{Deadline: -1})}
 		assert.Equal(t, p.alone(t, terms.Sampling{})[0], tokensOf(t, s.Routed(t.Context(), p.prompts[0], route)), name)
 		assert.Equal(t, drafts, s.Routing().Drafted > 0, name)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -101,7 +102,7 @@ func (w *web) stream(out http.ResponseWriter, r *http.Request) {
 	}
 	flush := http.NewResponseController(out)
 	due := time.Now()
-	for t, err := range s.Generate(r.Context(), ids, engine.Request{MaxTokens: most, Lookup: -1}) {
+	for t, err := range s.Generate(r.Context(), ids, terms.Settings{MaxTokens: most, Lookup: -1}) {
 		if err != nil {
 			// the stream is cut short, and the client sees that: a mere return would end it in order
 			panic(http.ErrAbortHandler)

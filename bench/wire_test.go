@@ -17,6 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -59,7 +60,7 @@ func escalations(t *testing.T, edge, large *engine.Engine, branches int) (openin
 		policy, err := router.New(router.Options{Policy: router.Margin})
 		require.NoError(t, err)
 		far := &overheard{Cloud: service.Local(1)}
-		r := engine.Route{Request: engine.Request{MaxTokens: 128}, Cloud: far, Router: policy,
+		r := engine.Route{Settings: terms.Settings{MaxTokens: 128}, Cloud: far, Router: policy,
 			Draft: engine.DraftOptions{Branches: branches, Deadline: -1}}
 		if branches == 0 {
 			r.Draft.Mode = engine.Serial

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
@@ -101,7 +102,7 @@ func (p Pair) answer(
 	ctx context.Context, r *router.Router, s *engine.Session, cloud engine.Cloud, prompt Prompt,
 ) (d Decoded, err error) {
 	route := engine.Route{
-		Request: engine.Request{MaxTokens: p.MaxTokens}, Router: r, Cloud: cloud,
+		Settings: terms.Settings{MaxTokens: p.MaxTokens}, Router: r, Cloud: cloud,
 		Draft: engine.DraftOptions{Mode: engine.Serial, Deadline: -1, Warm: -1},
 		Observe: func(e engine.Event) {
 			if t := e.Token; t != nil {

@@ -245,7 +245,7 @@ func (r *liveRun) stream(d *liveDevice) error {
 	}
 	defer r.giveBack(s)
 	r.noteAsk()
-	o := engine.Request{MaxTokens: r.Workload.Tokens, IgnoreEnd: true, Lookup: -1}
+	o := terms.Settings{MaxTokens: r.Workload.Tokens, IgnoreEnd: true, Lookup: -1}
 	for _, err := range s.Generate(r.ctx, d.text, o) {
 		if err != nil {
 			return err

@@ -46,7 +46,7 @@ func generated(t testing.TB, e *engine.Engine, text []int32, most int, s terms.S
 	require.NoError(t, err)
 	text = append([]int32(nil), text...)
 	var all []int32
-	r := engine.Request{MaxTokens: most, IgnoreEnd: true, Sampling: s}
+	r := terms.Settings{MaxTokens: most, IgnoreEnd: true}.With(s)
 	for tok, err := range session.Generate(t.Context(), text, r) {
 		require.NoError(t, err)
 		if all = append(all, tok.ID); tokens.IsEnd(tok.ID) {
@@ -150,7 +150,7 @@ func TestReferences(t *testing.T) {
 				var want []int32
 				cloud := 0
 				for tok, err := range s.Routed(t.Context(), prompt, engine.Route{
-					Request: engine.Request{MaxTokens: 64}, Router: policy, Cloud: far,
+					Settings: terms.Settings{MaxTokens: 64}, Router: policy, Cloud: far,
 					Draft: engine.DraftOptions{Mode: engine.Serial, Deadline: -1},
 				}) {
 					require.NoError(t, err)

@@ -42,7 +42,7 @@ func (l local) close() {}
 func (l local) follow(
 	ctx context.Context, context []int32, most int, s terms.Sampling, yield func(id int32) bool,
 ) error {
-	for t, err := range l.s.Generate(ctx, context, engine.Request{MaxTokens: most, Sampling: s, IgnoreEnd: true}) {
+	for t, err := range l.s.Generate(ctx, context, terms.Settings{MaxTokens: most, IgnoreEnd: true}.With(s)) {
 		if err != nil {
 			return err
 		}

@@ -195,7 +195,7 @@ func (w *worker) route(ctx context.Context, d *draft, room int) error {
 		o.Mode = engine.Serial // there is no wait to make use of
 	}
 	for t, err := range w.edge.Routed(ctx, d.prompt, engine.Route{
-		Request: engine.Request{MaxTokens: room, IgnoreEnd: true}, Router: w.router, Draft: o,
+		Settings: terms.Settings{MaxTokens: room, IgnoreEnd: true}, Router: w.router, Draft: o,
 		Cloud: insistent{patient{far}, cancel},
 	}) {
 		if err != nil {

@@ -223,8 +223,8 @@ func (d *decoding) route(r Run, far draft.Cloud) (route engine.Route, err error)
 	sampling := d.Sampling
 	sampling.Seed = seedOf(d.Sampling.Seed, d.question.ID)
 	route = engine.Route{
-		Request: engine.Request{MaxTokens: d.maxTokens(), Sampling: sampling},
-		Draft:   engine.DraftOptions{Mode: engine.Serial, Deadline: -1, Audit: true, Warm: -1, Ahead: r.Ahead},
+		Settings: terms.Settings{MaxTokens: d.maxTokens()}.With(sampling),
+		Draft:    engine.DraftOptions{Mode: engine.Serial, Deadline: -1, Audit: true, Warm: -1, Ahead: r.Ahead},
 	}
 	if r.Verify != nil {
 		route.Cloud, route.Draft.Verify, route.Draft.Margin, route.Draft.VerifyEvery = far, true, *r.Verify, d.Every

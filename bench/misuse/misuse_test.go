@@ -81,7 +81,7 @@ func (b *bad) options(r *rand.Rand) []pilotfish.Option {
 	}
 	all := []pilotfish.Option{pilotfish.Settings{MaxTokens: 1 + r.IntN(30), IgnoreEnd: true}}
 	if r.IntN(3) == 0 {
-		all[0] = pilotfish.Settings{MaxTokens: 1 + r.IntN(30), Sampler: part(0.5)}
+		all = []pilotfish.Option{pilotfish.MaxTokens(1 + r.IntN(30)), pilotfish.SampleBy(part(0.5))}
 	}
 	if r.IntN(2) == 0 {
 		cloud := &bad{after: -1, hangs: r.IntN(3) == 0}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -27,7 +28,7 @@ func BenchmarkDecode(b *testing.B) {
 	s, err := e.NewSession()
 	require.NoError(b, err)
 	answer := func(l *Timeline) {
-		r := engine.Route{Request: engine.Request{MaxTokens: 60, IgnoreEnd: true, Lookup: -1}}
+		r := engine.Route{Settings: terms.Settings{MaxTokens: 60, IgnoreEnd: true, Lookup: -1}}
 		t := l.Begin("")
 		t.Watch(&r)
 		defer t.End()

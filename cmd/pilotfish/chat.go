@@ -11,8 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -25,9 +23,7 @@ type chatFlags struct {
 	verify    margin
 	mode      string
 	system    string
-	max       int
-	sampling  terms.Sampling
-	choose    chooseFlags
+	answer    answerFlags
 	load      string
 	local     bool
 	noHistory bool
@@ -72,13 +68,11 @@ func (f *chatFlags) register(c *cobra.Command) {
 	f.set = p
 	var all cobra.Command
 	f.model.registerOptional(&all)
-	f.choose.register(all.Flags())
 	f.gateway.registerAddress(all.Flags())
 	f.route.register(all.Flags())
 	for _, name := range []string{
 		"model", "threads", "kv", "backend", "ctx", "huge-pages", "cloud", "pin", "token-file", "no-resume", "policy",
-		"threshold", "budget", "router", "branches", "window", "inflight", "deadline", "ahead", "stop", "min-p",
-		"repeat-penalty", "presence-penalty", "frequency-penalty", "logit-bias", "json-schema",
+		"threshold", "budget", "router", "branches", "window", "inflight", "deadline", "ahead",
 	} {
 		p.AddFlag(all.Flags().Lookup(name))
 	}
@@ -93,9 +87,9 @@ func (f *chatFlags) register(c *cobra.Command) {
 	p.StringVar(&f.mode, "mode", "", "decoding `mode` with a cloud: pipelined, or serial, which waits for the "+
 		"answer to each question (default pipelined)")
 	p.StringVar(&f.system, "system", "", `system `+"`message`"+`; "" for an empty one (default: the model's own)`)
-	p.IntVarP(&f.max, "max-tokens", "n", defaultChatTokens,
+	p.IntVarP(&f.answer.MaxTokens, "max-tokens", "n", defaultChatTokens,
 		"maximum tokens per answer; 0 means as many as fit into the context")
-	registerSampling(p, &f.sampling, "the same seed and questions give the same answers")
+	f.answer.register(p, "the same seed and questions give the same answers")
 	registerLocal(p, &f.local)
 	p.StringVar(&f.load, "load", "", "continue the conversation that /save has written to this `file`")
 	p.BoolVar(&f.noHistory, "no-history", false, "do not read or write a history of lines")
@@ -106,17 +100,10 @@ func (f *chatFlags) check() error {
 	if err := checkLocal(f.set); err != nil {
 		return err
 	}
-	sampling := runFlags{set: f.set, sampling: f.sampling}
-	if err := sampling.checkSampling(); err != nil {
-		return err
-	}
-	if err := f.choose.check(f.set.Changed, f.sampling.Temperature, false, false); err != nil {
+	if err := f.answer.check(f.set); err != nil {
 		return err
 	}
 	switch {
-	case f.max < 0:
-		return usagef("-n %d is negative: give the most tokens of an answer, or 0 for as many as the context has "+
-			"room for", f.max)
 	case f.set.Changed("mode") && f.mode != "serial" && f.mode != "pipelined":
 		return usagef("--mode %s is not a mode: choose serial or pipelined", f.mode)
 	case f.load != "" && f.set.Changed("system"):
@@ -152,8 +139,7 @@ func (f *chatFlags) run(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	settings, err := f.settings()
-	if err != nil {
+	if err := f.answer.parse(f.set); err != nil {
 		return err
 	}
 	m, err := pilotfish.Open(f.model.path, open)
@@ -161,10 +147,10 @@ func (f *chatFlags) run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer m.Close()
-	if err := f.possible(ctx, a, m, settings, route); err != nil {
+	if err := f.possible(ctx, a, m, route); err != nil {
 		return err
 	}
-	c := newConversation(a, f, m, settings, route)
+	c := newConversation(a, f, m, route)
 	defer c.close()
 	if f.load != "" {
 		err = c.load(ctx, f.load)
@@ -184,36 +170,16 @@ func (f *chatFlags) run(ctx context.Context, a *app) error {
 	return c.loop(ctx, in)
 }
 
-// settings are those that the chat begins with.
-func (f *chatFlags) settings() (pilotfish.Settings, error) {
-	var r engine.Request
-	if err := f.choose.request(&r); err != nil {
-		return pilotfish.Settings{}, err
-	}
-	seed := f.sampling.Seed
-	if f.sampling.Temperature > 0 && !f.set.Changed("seed") {
-		seed = drawSeed()
-	}
-	return pilotfish.Settings{
-		MaxTokens: f.max, Temperature: f.sampling.Temperature, TopK: f.sampling.TopK, TopP: f.sampling.TopP, Seed: seed,
-		MinP: r.Rules.MinP, RepeatPenalty: r.Rules.RepeatPenalty, PresencePenalty: r.Rules.PresencePenalty,
-		FrequencyPenalty: r.Rules.FrequencyPenalty, LogitBias: r.Rules.Bias, Stop: r.Stop, Schema: r.Schema,
-		Complete: r.Complete,
-	}, nil
-}
-
 // possible refuses what the model cannot do, or what excludes each other, before the first question.
-func (f *chatFlags) possible(
-	ctx context.Context, a *app, m *pilotfish.Model, s pilotfish.Settings, r pilotfish.Route,
-) error {
+func (f *chatFlags) possible(ctx context.Context, a *app, m *pilotfish.Model, r pilotfish.Route) error {
 	tokens, err := m.Vocabulary()
 	if err != nil {
 		return err
 	}
-	if err := checkVocabulary(s.LogitBias, tokens); err != nil {
+	if err := checkVocabulary(f.answer.LogitBias, tokens); err != nil {
 		return err
 	}
-	options := []pilotfish.Option{s}
+	options := []pilotfish.Option{pilotfish.Settings(f.answer.Settings)}
 	if f.verify.on {
 		options = append(options, r)
 	}

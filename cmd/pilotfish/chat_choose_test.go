@@ -58,15 +58,14 @@ func TestChatChoose(t *testing.T) {
 		var f chatFlags
 		f.register(command)
 		require.NoError(t, command.ParseFlags(strings.Fields(c.flags)))
-		got, err := f.settings()
-		require.NoError(t, err)
+		require.NoError(t, f.answer.parse(f.set))
 		if c.want.MaxTokens == 0 {
 			c.want.MaxTokens = defaultChatTokens
 		}
 		if c.want.TopP == 0 {
 			c.want.TopP = 1
 		}
-		assert.Equal(t, c.want, got)
+		assert.Equal(t, c.want, pilotfish.Settings(f.answer.Settings))
 	}
 }
 
@@ -77,8 +76,8 @@ func TestChatChooseRefused(t *testing.T) {
 	for args, want := range map[string]string{
 		"--min-p 0.1":                   "--min-p has no effect without a temperature",
 		"--temp 1 --min-p 2":            "--min-p 2 is out of range",
-		"--repeat-penalty -1":           "--repeat-penalty -1 is too small",
-		"--presence-penalty 101":        "--presence-penalty 101 is out of range",
+		"--repeat-penalty -1":           "--repeat-penalty -1 is out of range",
+		"--presence-penalty 3":          "--presence-penalty 3 is out of range",
 		"--stop=":                       "--stop is empty",
 		`--stop \q`:                     "--stop ",
 		"--logit-bias x":                "--logit-bias x is not a token id",

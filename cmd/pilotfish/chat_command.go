@@ -14,6 +14,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // chatCommand is what a line of a chat that begins with a slash does.
@@ -115,7 +116,7 @@ func (c *conversation) temp(_ context.Context, args string) error {
 		if err != nil && !errors.Is(err, strconv.ErrRange) || math.IsNaN(t) {
 			return fmt.Errorf("/temp %.40s: a temperature is a number, such as 0.7", fields[0])
 		}
-		if err := withinRange("/temp", t, 0, mostTemperature); err != nil {
+		if err := withinRange("/temp", t, 0, terms.MaxTemperature); err != nil {
 			return err
 		}
 		seed := drawSeed()

@@ -35,11 +35,9 @@ type conversation struct {
 // chatTotal counts over all answers.
 type chatTotal struct{ answers, tokens, cloud, timeouts, asks, up, down, sent int }
 
-func newConversation(
-	a *app, f *chatFlags, m *pilotfish.Model, settings pilotfish.Settings, route pilotfish.Route,
-) *conversation {
-	c := &conversation{a: a, f: f, model: m, settings: settings, route: route, write: newTokenPrinter(a),
-		local: f.local}
+func newConversation(a *app, f *chatFlags, m *pilotfish.Model, route pilotfish.Route) *conversation {
+	c := &conversation{a: a, f: f, model: m, settings: pilotfish.Settings(f.answer.Settings), route: route,
+		write: newTokenPrinter(a), local: f.local}
 	var messages []pilotfish.Message
 	if f.set.Changed("system") {
 		messages = []pilotfish.Message{{Role: "system", Content: f.system}}

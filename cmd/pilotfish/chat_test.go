@@ -416,7 +416,7 @@ func TestChatMakeRoom(t *testing.T) {
 		if system != "" {
 			require.NoError(t, f.set.Set("system", system))
 		}
-		c := newConversation(&app{stdout: io.Discard, stderr: io.Discard, env: os.Getenv}, f, m, pilotfish.Settings{},
+		c := newConversation(&app{stdout: io.Discard, stderr: io.Discard, env: os.Getenv}, f, m,
 			pilotfish.Route{})
 		defer c.close()
 		for i := range 8 {

@@ -114,7 +114,7 @@ func (f *evalFlags) check(name string) ([]eval.Run, error) {
 		checkRange("max-tokens", f.max, 0, 1<<30, "1 or more, or 0 for as many as the context holds"),
 		checkRange("verify-every", f.every, 1, mostVerifyEvery, "1 to 1024 tokens"),
 		checkRange("parallel", f.parallel, 1, mostDevices, "1 to 64 questions at the same time"),
-		inRange("temp", f.temp, 0, mostTemperature),
+		inRange("temp", f.temp, 0, terms.MaxTemperature),
 	} {
 		if err != nil {
 			return nil, err

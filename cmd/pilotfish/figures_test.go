@@ -18,6 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/metalplan"
 	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -163,7 +164,8 @@ func TestRunReport(t *testing.T) {
 		w := newCloudWatch(nil, nil, nil)
 		w.attempted(nil)
 		w.cause = late
-		o := &runOutput{a: &app{stderr: &out}, f: &runFlags{max: 9}, context: 512, watch: w}
+		f := &runFlags{answer: answerFlags{Settings: terms.Settings{MaxTokens: 9}}}
+		o := &runOutput{a: &app{stderr: &out}, f: f, context: 512, watch: w}
 		o.report(e)
 		return out.String()
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -182,8 +183,8 @@ func (f *routingFlags) live(ctx context.Context, a *app, o bench.RoutingOptions,
 
 // liveRoute is how the answer that is shown is decoded in a mode: as those that are measured.
 func liveRoute(o bench.RoutingOptions, m bench.Mode) engine.Route {
-	request := engine.Request{MaxTokens: 64}
-	return engine.Route{Request: request, Draft: m.Draft(o.Draft), Pace: o.EdgeTPS, RowCost: o.RowCost}
+	request := terms.Settings{MaxTokens: 64}
+	return engine.Route{Settings: request, Draft: m.Draft(o.Draft), Pace: o.EdgeTPS, RowCost: o.RowCost}
 }
 
 // tallyText says in a few words where tokens came from.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"runtime"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
@@ -36,12 +34,8 @@ type runFlags struct {
 	system     string
 	ids        string
 	raw        bool
-	max        int
-	ignoreEnd  bool
-	lookup     lookupRows
 	json       bool
-	sampling   terms.Sampling
-	choose     chooseFlags
+	answer     answerFlags
 }
 
 // defaultMaxTokens is the longest answer where nothing else is said.
@@ -125,24 +119,14 @@ func (f *runFlags) register(c *cobra.Command) {
 	p.StringVar(&f.ids, "tokens", "", "the prompt as token `ids`: 1,2,3")
 	p.BoolVar(&f.raw, "raw", false, "use the prompt as it is, without chat template; special tokens in it are "+
 		"recognised")
-	p.IntVarP(&f.max, "max-tokens", "n", defaultMaxTokens, "maximum number of tokens to generate; 0 means as many "+
-		"as fit into the context")
-	p.BoolVar(&f.ignoreEnd, "ignore-eos", false, "continue after an end token")
-	registerSampling(p, &f.sampling, "the same seed gives the same text")
-	f.choose.register(p)
-	p.Var(&f.lookup, "lookup", lookupHelp)
+	p.IntVarP(&f.answer.MaxTokens, "max-tokens", "n", defaultMaxTokens,
+		"maximum number of tokens to generate; 0 means as many as fit into the context")
+	p.BoolVar(&f.answer.IgnoreEnd, "ignore-eos", false, "continue after an end token")
+	f.answer.register(p, "the same seed gives the same text")
+	p.IntVar(&f.answer.Top, "logprobs", 0, "with --json: report the log-probability of each token and of this many "+
+		"best ones, 1 to 20, by the model that chose it: before temperature, penalties, bias and schema")
+	p.Var((*lookupRows)(&f.answer.Lookup), "lookup", lookupHelp)
 	p.BoolVar(&f.json, "json", false, "print one JSON object per token, then a summary")
-}
-
-// registerSampling adds the flags of how tokens are drawn.
-func registerSampling(p *pflag.FlagSet, s *terms.Sampling, repeats string) {
-	p.Float64Var(&s.Temperature, "temp", 0, fmt.Sprintf("temperature, up to %d; 0 always picks the most probable token",
-		mostTemperature))
-	p.IntVar(&s.TopK, "top-k", 0, "with --temp: sample only from the k most probable tokens; 0 means all")
-	p.Float64Var(&s.TopP, "top-p", 1, "with --temp: sample only from the most probable tokens that "+
-		"together reach this probability")
-	p.Uint64Var(&s.Seed, "seed", 0, "with --temp: random seed, a `number`; "+repeats+
-		" (default: a new one each time, which is printed)")
 }
 
 // registerRouting adds the flags that say what the cloud is asked for, with the defaults of a run.
@@ -216,7 +200,7 @@ func (f *runFlags) output(
 	out := newRunOutput(a, f, time.Since(begin), e, s)
 	out.plan, out.about = p, a.measured()
 	if tokens, err := e.Tokenizer(); err == nil { // without one, what is asked for fails by itself
-		if err := checkVocabulary(route.Rules.Bias, tokens.Size()); err != nil {
+		if err := checkVocabulary(route.LogitBias, tokens.Size()); err != nil {
 			return nil, err
 		}
 	}
@@ -225,15 +209,10 @@ func (f *runFlags) output(
 
 // routing returns what the flags say of decoding, of the gateway and of what it may be asked for, where there is one.
 func (f *runFlags) routing(a *app) (r engine.Route, o engine.DialOptions, p *plan, err error) {
-	if f.sampling.Temperature > 0 && !f.set.Changed("seed") {
-		f.sampling.Seed = uint64(rand.Uint32()) // ten digits are enough to type
-	}
-	r.Request = engine.Request{
-		MaxTokens: f.max, Sampling: f.sampling, IgnoreEnd: f.ignoreEnd, Lookup: int(f.lookup),
-	}
-	if err := f.choose.request(&r.Request); err != nil {
+	if err := f.answer.parse(f.set); err != nil {
 		return r, o, nil, err
 	}
+	r.Settings = f.answer.Settings
 	if !f.set.Changed("cloud") {
 		return r, o, nil, nil
 	}
@@ -312,7 +291,7 @@ func (f *runFlags) able(remote *engine.Remote) error {
 	if err := f.drawable(remote); err != nil || !f.verify.verify.on {
 		return err
 	}
-	if err := remote.CannotVerify(f.sampling); err != nil {
+	if err := remote.CannotVerify(f.answer.Sampling()); err != nil {
 		return usagef("--verify %v is not possible with this gateway: %w: leave it out, or ask another one",
 			&f.verify.verify, err)
 	}
@@ -321,7 +300,7 @@ func (f *runFlags) able(remote *engine.Remote) error {
 
 // drawable refuses a way of drawing that the gateway's model cannot follow.
 func (f *runFlags) drawable(remote *engine.Remote) error {
-	most, s := remote.Choices(), f.sampling
+	most, s := remote.Choices(), f.answer.Sampling()
 	if s.Greedy() || most == 0 || s.TopK >= 1 && s.TopK <= most {
 		return nil
 	}

@@ -12,92 +12,92 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// chooseFlags say which tokens can be chosen, and what ends a text, besides the temperature and what belongs to it.
-type chooseFlags struct {
-	stop     []string
-	bias     []string
-	rules    engine.Rules
-	logProbs int
-	schema   string
+// answerFlags say how an answer is generated.
+type answerFlags struct {
+	terms.Settings          // whole after [answerFlags.parse]
+	stop, bias     []string // as they are given
+	schema         string
 }
 
-func (f *chooseFlags) register(p *pflag.FlagSet) {
+// register adds the flags that all commands with answers have.
+func (f *answerFlags) register(p *pflag.FlagSet, repeats string) {
+	for _, n := range f.Numbers() {
+		if n.Drawn {
+			n.Help = "with --temp: " + n.Help
+		}
+		switch to := n.To.(type) {
+		case *float64:
+			p.Float64Var(to, n.Flag, n.Off, n.Help)
+		case *int:
+			p.IntVar(to, n.Flag, int(n.Off), n.Help)
+		}
+	}
+	p.Uint64Var(&f.Seed, "seed", 0, "with --temp: random seed, a `number`; "+repeats+
+		" (default: a new one each time, which is printed)")
 	p.StringArrayVar(&f.stop, "stop", nil, "stop before this `text`, which is not shown; \\n and other escapes are "+
 		"interpreted as in Go; may be repeated")
-	p.Float64Var(&f.rules.MinP, "min-p", 0, "with --temp: sample only from tokens with at least this share of the "+
-		"most probable one's probability")
-	p.Float64Var(&f.rules.RepeatPenalty, "repeat-penalty", 1, "divide the logits of the last 64 tokens by this, or "+
-		"multiply them if they are negative; 1: no penalty")
-	p.Float64Var(&f.rules.PresencePenalty, "presence-penalty", 0, "subtract this from the logits of tokens in the "+
-		"answer")
-	p.Float64Var(&f.rules.FrequencyPenalty, "frequency-penalty", 0,
-		"subtract this from the logits of tokens for each time they are in the answer")
 	p.StringArrayVar(&f.bias, "logit-bias", nil, "add to the logit of a token: `ID=BIAS`, -100 to 100; "+
 		"may be repeated")
-	p.IntVar(&f.logProbs, "logprobs", 0, "with --json: report the log-probability of each token and of this many "+
-		"best ones, 1 to 20, by the model that chose it: before temperature, penalties, bias and schema")
 	p.StringVar(&f.schema, "json-schema", "", "answer with JSON of this schema: a `file`, or the schema itself if it "+
 		"begins with {. See docs/structured.md for supported schemas")
 }
 
-// check refuses wrong values, and flags that would have no effect. given tells which were given.
-func (f *chooseFlags) check(given func(string) bool, temperature float64, json, ignoreEnd bool) error {
-	switch {
-	case given("min-p") && temperature == 0:
-		return usagef("--min-p has no effect without a temperature: give --temp, such as --temp 0.7")
-	case given("logprobs") && (f.logProbs < 1 || f.logProbs > engine.MostTop):
-		return usagef("--logprobs %d is out of range: give 1 to %d", f.logProbs, engine.MostTop)
-	case given("logprobs") && !json:
-		return usagef("--logprobs has no effect without --json: add that")
-	case given("json-schema") && ignoreEnd:
-		return usagef("--json-schema ends with the value: leave --ignore-eos out")
-	}
-	if err := inRange("min-p", f.rules.MinP, 0, 1); err != nil {
-		return err
-	}
-	if err := inRange("repeat-penalty", f.rules.RepeatPenalty, 0, math.MaxFloat64); err != nil {
-		return err
-	}
-	for name, v := range map[string]float64{
-		"presence-penalty": f.rules.PresencePenalty, "frequency-penalty": f.rules.FrequencyPenalty,
-	} {
-		if err := inRange(name, v, -100, 100); err != nil {
+// check refuses wrong values, and flags that would have no effect. set tells which were given.
+func (f *answerFlags) check(set *pflag.FlagSet) error {
+	drawn := []string{"seed"}
+	for _, n := range f.Numbers() {
+		if n.Drawn {
+			drawn = append(drawn, n.Flag)
+		}
+		if err := inRange(n.Flag, n.Value(), n.Low, n.High); err != nil {
 			return err
 		}
+	}
+	for _, name := range drawn {
+		if f.Temperature == 0 && set.Changed(name) {
+			return usagef("--%s has no effect without a temperature: give --temp, such as --temp 0.7", name)
+		}
+	}
+	if f.MaxTokens < 0 {
+		return usagef("-n %d is negative: give the maximum number of tokens, or 0 for as many as the context has "+
+			"room for", f.MaxTokens)
 	}
 	return nil
 }
 
-// request puts what the flags say into a request.
-func (f *chooseFlags) request(r *engine.Request) (err error) {
-	r.Rules, r.Top = f.rules, f.logProbs
+// parse completes the settings by what the flags say in texts and files. Without a seed, one is drawn.
+func (f *answerFlags) parse(set *pflag.FlagSet) (err error) {
+	if f.Temperature > 0 && !set.Changed("seed") {
+		f.Seed = drawSeed()
+	}
 	for _, text := range f.stop {
 		stop, err := unescape(text)
 		if err != nil {
 			return err
 		}
-		r.Stop = append(r.Stop, stop)
+		f.Stop = append(f.Stop, stop)
 	}
 	for _, text := range f.bias {
 		id, bias, err := parseBias(text)
 		if err != nil {
 			return err
 		}
-		if r.Rules.Bias == nil {
-			r.Rules.Bias = map[int32]float32{}
+		if f.LogitBias == nil {
+			f.LogitBias = map[int32]float32{}
 		}
-		r.Rules.Bias[id] = bias
+		f.LogitBias[id] = bias
 	}
-	r.Complete = f.schema != "" // whoever reads the value wants a whole one, and is told where the model did not end it
+	f.Complete = f.schema != "" // whoever reads the value wants a whole one, and is told where the model did not end it
 	switch {
 	case f.schema == "":
 	case strings.HasPrefix(strings.TrimSpace(f.schema), "{"):
-		r.Schema = []byte(f.schema)
+		f.Schema = []byte(f.schema)
 	default:
-		r.Schema, err = os.ReadFile(f.schema)
+		f.Schema, err = os.ReadFile(f.schema)
 		if err != nil {
 			return fmt.Errorf("--json-schema: %w", err)
 		}

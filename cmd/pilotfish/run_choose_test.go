@@ -6,44 +6,43 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // TestChooseFlags: each flag changes what it is named after, and nothing else.
 func TestChooseFlags(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "s.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{"type":"null"}`), 0o600))
-	parse := func(args ...string) engine.Request {
+	parse := func(args ...string) terms.Settings {
 		f := parsedRun(t, "")
 		require.NoError(t, f.set.Parse(append([]string{"--temp", "1", "--seed", "1", "--json"}, args...)))
 		require.NoError(t, f.check(nil), args)
 		r, _, _, err := f.routing(&app{})
 		require.NoError(t, err)
-		return r.Request
+		return r.Settings
 	}
 	for _, c := range []struct {
 		args   []string
-		change func(r *engine.Request)
+		change func(r *terms.Settings)
 	}{
-		{[]string{"--stop", `\n`, "--stop", "end,\"\\\\\\u00e9\xff\\xff"}, func(r *engine.Request) {
+		{[]string{"--stop", `\n`, "--stop", "end,\"\\\\\\u00e9\xff\\xff"}, func(r *terms.Settings) {
 			r.Stop = []string{"\n", "end,\"\\é\ufffd\xff"}
 		}},
-		{[]string{"--min-p", "0.25"}, func(r *engine.Request) { r.Rules.MinP = 0.25 }},
-		{[]string{"--repeat-penalty", "1.5"}, func(r *engine.Request) { r.Rules.RepeatPenalty = 1.5 }},
-		{[]string{"--presence-penalty", "-0.5"}, func(r *engine.Request) { r.Rules.PresencePenalty = -0.5 }},
-		{[]string{"--frequency-penalty", "2"}, func(r *engine.Request) { r.Rules.FrequencyPenalty = 2 }},
-		{[]string{"--logit-bias", "5=-1.5", "--logit-bias", "0=100"}, func(r *engine.Request) {
-			r.Rules.Bias = map[int32]float32{5: -1.5, 0: 100}
+		{[]string{"--min-p", "0.25"}, func(r *terms.Settings) { r.MinP = 0.25 }},
+		{[]string{"--repeat-penalty", "1.5"}, func(r *terms.Settings) { r.RepeatPenalty = 1.5 }},
+		{[]string{"--presence-penalty", "-0.5"}, func(r *terms.Settings) { r.PresencePenalty = -0.5 }},
+		{[]string{"--frequency-penalty", "2"}, func(r *terms.Settings) { r.FrequencyPenalty = 2 }},
+		{[]string{"--logit-bias", "5=-1.5", "--logit-bias", "0=100"}, func(r *terms.Settings) {
+			r.LogitBias = map[int32]float32{5: -1.5, 0: 100}
 		}},
-		{[]string{"--logprobs", "20"}, func(r *engine.Request) { r.Top = 20 }},
-		{[]string{"--json-schema", file}, func(r *engine.Request) {
+		{[]string{"--logprobs", "20"}, func(r *terms.Settings) { r.Top = 20 }},
+		{[]string{"--json-schema", file}, func(r *terms.Settings) {
 			r.Schema, r.Complete = []byte(`{"type":"null"}`), true
 		}},
 		{[]string{"--json-schema", ` {"type":"array"}`},
-			func(r *engine.Request) { r.Schema, r.Complete = []byte(` {"type":"array"}`), true }},
+			func(r *terms.Settings) { r.Schema, r.Complete = []byte(` {"type":"array"}`), true }},
 	} {
 		want := parse()
 		c.change(&want)
@@ -58,7 +57,7 @@ func TestChooseRefused(t *testing.T) {
 		`--stop=\q`:                "--stop \"\\\\q\" has an escape",
 		"--min-p 0.1":              "--min-p has no effect without a temperature",
 		"--temp 1 --min-p 1.5":     "--min-p 1.5 is out of range",
-		"--repeat-penalty -1":      "--repeat-penalty -1 is too small",
+		"--repeat-penalty -1":      "--repeat-penalty -1 is out of range",
 		"--presence-penalty NaN":   "--presence-penalty NaN",
 		"--frequency-penalty 1000": "--frequency-penalty 1000 is out of range",
 		"--logit-bias 5":           "--logit-bias 5 is not a token id and a bias",
@@ -101,8 +100,8 @@ func TestChooseAct(t *testing.T) {
 	before, _, _ := strings.Cut(plain.Text, plain.Text[3:6])
 	assert.Equal(t, before, s.Text)
 	for _, args := range [][]string{
-		{"--logit-bias", "97=50"}, {"--ignore-eos", "--presence-penalty", "20"},
-		{"--ignore-eos", "--frequency-penalty", "20"},
+		{"--logit-bias", "97=50"}, {"--ignore-eos", "--presence-penalty", "2"},
+		{"--ignore-eos", "--frequency-penalty", "2"},
 		{"--ignore-eos", "--repeat-penalty", "9"},
 	} {
 		_, s := do(args...)

@@ -191,10 +191,10 @@ func TestFlagsOfRouting(t *testing.T) {
 		"--ignore-eos":     func(r *engine.Route, _ *engine.DialOptions) { r.IgnoreEnd = true },
 		"--max-tokens 0":   func(r *engine.Route, _ *engine.DialOptions) { r.MaxTokens = 0 },
 		"--temp 2 --seed 4": func(r *engine.Route, _ *engine.DialOptions) {
-			r.Sampling.Temperature, r.Sampling.Seed = 2, 4
+			r.Temperature, r.Seed = 2, 4
 		},
 		"--temp 2 --seed 0 --top-k 3 --top-p 0.5": func(r *engine.Route, _ *engine.DialOptions) {
-			r.Sampling.Temperature, r.Sampling.TopK, r.Sampling.TopP = 2, 3, 0.5
+			r.Temperature, r.TopK, r.TopP = 2, 3, 0.5
 		},
 		"--ahead 8":                  func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Ahead = 8 },
 		"--verify off":               func(*engine.Route, *engine.DialOptions) {},
@@ -218,7 +218,7 @@ func TestFlagsOfRouting(t *testing.T) {
 		Branches: engine.AutoBranches, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond,
 		Audit: true, Ahead: 1,
 	}, usual.Draft)
-	assert.Equal(t, plainRequest(256), usual.Request)
+	assert.Equal(t, plainRequest(256), usual.Settings)
 
 	net := filepath.Join(t.TempDir(), "net.gguf")
 	require.NoError(t, os.WriteFile(net, demo.Router(), 0o600))
@@ -245,7 +245,7 @@ func TestFlagsOfRouting(t *testing.T) {
 	}
 	local, _, none, err := parsedRun(t, "-n 3").routing(&app{})
 	require.NoError(t, err)
-	assert.Equal(t, engine.Route{Request: plainRequest(3)},
+	assert.Equal(t, engine.Route{Settings: plainRequest(3)},
 		local, "nothing to ask")
 	assert.Nil(t, none)
 }
@@ -253,9 +253,9 @@ func TestFlagsOfRouting(t *testing.T) {
 func onePin(last byte) string { return strings.Repeat("00", 31) + fmt.Sprintf("%02x", last) }
 
 // plainRequest is the request of a run without flags, but for the most tokens.
-func plainRequest(most int) engine.Request {
-	return engine.Request{
-		MaxTokens: most, Sampling: terms.Sampling{TopP: 1}, Rules: engine.Rules{RepeatPenalty: 1},
+func plainRequest(most int) terms.Settings {
+	return terms.Settings{
+		MaxTokens: most, TopP: 1, RepeatPenalty: 1,
 	}
 }
 

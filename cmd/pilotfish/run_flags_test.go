@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -273,10 +274,10 @@ func TestFullOutput(t *testing.T) {
 
 // TestStopInWords: the summary for people says why the text ended.
 func TestStopInWords(t *testing.T) {
-	o := &runOutput{f: &runFlags{max: 9}, context: 512}
+	o := &runOutput{f: &runFlags{answer: answerFlags{Settings: terms.Settings{MaxTokens: 9}}}, context: 512}
 	assert.Equal(t, "stopped at the limit of 9 tokens (-n)", o.stopped("length"))
 	assert.Equal(t, "stopped: the context of 512 tokens is full (-c)", o.stopped("context"))
 	assert.Equal(t, "stopped at the end token", o.stopped("end"))
-	o.f.max = 0
+	o.f.answer.MaxTokens = 0
 	assert.Equal(t, o.stopped("context"), o.stopped("length"))
 }

@@ -280,8 +280,8 @@ func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 	case e.Stop == "":
 		e.Stop = "failed"
 	}
-	if o.f.sampling.Temperature > 0 {
-		e.Seed = &o.f.sampling.Seed
+	if o.f.answer.Temperature > 0 {
+		e.Seed = &o.f.answer.Seed
 	}
 	if w := o.watch; w != nil {
 		e.RoutedEvent = routedEvent(o.session.Routing(), w)
@@ -474,8 +474,8 @@ func (o *runOutput) stopped(why string) string {
 		return "stopped at the end token"
 	case why == engine.StopString:
 		return "stopped at a text of --stop"
-	case why == "length" && o.f.max > 0:
-		return fmt.Sprintf("stopped at the limit of %d tokens (-n)", o.f.max)
+	case why == "length" && o.f.answer.MaxTokens > 0:
+		return fmt.Sprintf("stopped at the limit of %d tokens (-n)", o.f.answer.MaxTokens)
 	case why == "length" || why == "context":
 		return fmt.Sprintf("stopped: the context of %d tokens is full (-c)", o.context)
 	}

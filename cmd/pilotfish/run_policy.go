@@ -158,8 +158,8 @@ func (f *runFlags) doubts(c *router.Certificate, e *engine.Engine) (all []string
 	}
 	own, err := e.Fingerprint()
 	doubt(err != nil || own != c.Model, "it was made with another small model")
-	doubt(f.max != c.MaxTokens, "it is of answers of at most %d tokens, this one may have %s (-n %d)",
-		c.MaxTokens, orAny(f.max), f.max)
+	doubt(f.answer.MaxTokens != c.MaxTokens, "it is of answers of at most %d tokens, this one may have %s (-n %d)",
+		c.MaxTokens, orAny(f.answer.MaxTokens), f.answer.MaxTokens)
 	switch {
 	case f.set.Changed("tokens"):
 		doubt(true, "it is of texts, not of token ids (--tokens)")
@@ -169,8 +169,8 @@ func (f *runFlags) doubts(c *router.Certificate, e *engine.Engine) (all []string
 		doubt(promptKind(f.raw) != c.Prompt, "its prompts are of the kind %.20q, this one is %s", c.Prompt,
 			promptKind(f.raw))
 	}
-	doubt(f.sampling.Temperature > 0, "it is of greedy decoding (--temp)")
-	doubt(f.ignoreEnd, "its answers ended at end tokens (--ignore-eos)")
+	doubt(f.answer.Temperature > 0, "it is of greedy decoding (--temp)")
+	doubt(f.answer.IgnoreEnd, "its answers ended at end tokens (--ignore-eos)")
 	return all
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/netproto/metrics"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // serveFlags are the flags of `pilotfish serve`.
@@ -96,7 +97,8 @@ func (f *serveFlags) register(c *cobra.Command) {
 	p.StringArrayVar(&f.names, "alias", nil,
 		"additional `name` for the model in requests, besides that of its file; "+
 			"may be repeated")
-	p.Float64Var(&f.temp, "temp", 1, "temperature of requests that give none, 0 to 2")
+	p.Float64Var(&f.temp, "temp", 1,
+		fmt.Sprintf("temperature of requests that give none, 0 to %d", terms.MaxTemperature))
 	p.BoolVar(&f.provenance, "provenance", false,
 		"report for each token which model chose it, even if a request does not "+
 			"ask for it")
@@ -174,7 +176,7 @@ func (f *serveFlags) options() (o openai.Options, err error) {
 	if err := f.limits.check(f.set.Changed); err != nil {
 		return o, err
 	}
-	if err := inRange("temp", f.temp, 0, 2); err != nil {
+	if err := inRange("temp", f.temp, 0, terms.MaxTemperature); err != nil {
 		return o, err
 	}
 	l := &f.limits

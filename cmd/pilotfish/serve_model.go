@@ -129,7 +129,7 @@ func (s *servedSession) Generate(ctx context.Context, prompt []int32, o openai.S
 	options := servedOptions(o, s.route)
 	return func(yield func(openai.Token, error) bool) {
 		for t, err := range s.s.GenerateTokens(ctx, prompt, options...) {
-			if !yield(servedToken(t, o), err) {
+			if !yield(servedToken(t), err) {
 				return
 			}
 		}
@@ -140,7 +140,7 @@ func (s *servedSession) Generate(ctx context.Context, prompt []int32, o openai.S
 func (s *servedSession) Score(ctx context.Context, text []int32, top int) iter.Seq2[openai.Token, error] {
 	return func(yield func(openai.Token, error) bool) {
 		for t, err := range s.s.Score(ctx, text, top) {
-			if !yield(servedToken(t, openai.Settings{Top: top}), err) {
+			if !yield(servedToken(t), err) {
 				return
 			}
 		}
@@ -148,13 +148,13 @@ func (s *servedSession) Score(ctx context.Context, text []int32, top int) iter.S
 }
 
 // servedToken is a token as the server knows it.
-func servedToken(t pilotfish.Token, o openai.Settings) openai.Token {
+func servedToken(t pilotfish.Token) openai.Token {
 	out := openai.Token{
 		ID: t.ID, Text: t.Text, Origin: string(t.Origin), Confidence: float64(t.Confidence), Unverified: t.Unverified,
 		At:      t.At,
 		LogProb: float64(t.LogProb),
 	}
-	for _, c := range t.Top[:min(len(t.Top), o.Top)] {
+	for _, c := range t.Top {
 		out.Top = append(out.Top, openai.Candidate{ID: c.ID, LogProb: float64(c.LogProb)})
 	}
 	return out
@@ -162,19 +162,10 @@ func servedToken(t pilotfish.Token, o openai.Settings) openai.Token {
 
 // servedOptions are the options of an answer.
 func servedOptions(o openai.Settings, route *pilotfish.Route) []pilotfish.Option {
-	s := pilotfish.Settings{
-		MaxTokens: o.MaxTokens, Temperature: o.Temperature, TopK: o.TopK, TopP: o.TopP, MinP: o.MinP, Seed: o.Seed,
-		RepeatPenalty: o.RepeatPenalty, PresencePenalty: o.PresencePenalty, FrequencyPenalty: o.FrequencyPenalty,
-		LogitBias: o.LogitBias, Stop: o.Stop, Schema: o.Schema, JSON: o.JSON,
-		Complete: o.Complete, Closed: o.Closed, Local: o.Local,
-	}
-	if o.LogProbs {
-		s.Top = max(o.Top, 1) // with none there would be no log-probabilities at all
-	}
 	if route == nil {
-		return []pilotfish.Option{s}
+		return []pilotfish.Option{pilotfish.Settings(o)}
 	}
-	return []pilotfish.Option{s, *route}
+	return []pilotfish.Option{pilotfish.Settings(o), *route}
 }
 
 // Summary implements [openai.Session].
@@ -183,7 +174,7 @@ func (s *servedSession) Summary() openai.Summary {
 	sum := openai.Summary{Text: a.Text, Stop: a.Stop, Stopped: a.Stopped, Shortened: a.Shortened,
 		Reused: a.ReusedTokens, Tokens: a.Tokens, Cloud: a.CloudTokens, Asks: a.Asks, Sent: openai.Sent(a.Receipt)}
 	if a.End != nil {
-		sum.End = new(servedToken(*a.End, openai.Settings{Top: len(a.End.Top)}))
+		sum.End = new(servedToken(*a.End))
 	}
 	return sum
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
@@ -472,7 +473,7 @@ func TestLiveRoute(t *testing.T) {
 	} {
 		m, err := bench.ParseMode(name)
 		require.NoError(t, err)
-		route := engine.Route{Request: engine.Request{MaxTokens: 64}, Pace: 50, RowCost: 0.5, Draft: want}
+		route := engine.Route{Settings: terms.Settings{MaxTokens: 64}, Pace: 50, RowCost: 0.5, Draft: want}
 		assert.Equal(t, route, liveRoute(o, m))
 	}
 }

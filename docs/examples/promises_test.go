@@ -130,8 +130,8 @@ func TestHeads(t *testing.T) {
 		assert.EqualValues(t, 3*n, s.states[len(ids)+n])
 	}
 	var got []int32
-	sampled := pilotfish.Settings{Sampler: s, MaxTokens: 6, IgnoreEnd: true}
-	for tok, err := range m.NewSession().GenerateTokens(t.Context(), ids, sampled) {
+	six := pilotfish.Settings{MaxTokens: 6, IgnoreEnd: true}
+	for tok, err := range m.NewSession().GenerateTokens(t.Context(), ids, pilotfish.SampleBy(s), six) {
 		require.NoError(t, err)
 		got = append(got, tok.ID)
 	}

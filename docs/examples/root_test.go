@@ -66,20 +66,19 @@ func TestBest(t *testing.T) {
 	for _, best := range []int{0, 2, 17} {
 		for who, option := range map[string]func(p picker) []pilotfish.Option{
 			"sampler": func(p picker) []pilotfish.Option {
-				return []pilotfish.Option{pilotfish.Settings{Best: best, MaxTokens: 3, Sampler: p}}
+				return []pilotfish.Option{pilotfish.SampleBy(p)}
 			},
 			"router": func(p picker) []pilotfish.Option {
-				return []pilotfish.Option{pilotfish.Settings{Best: best, MaxTokens: 3},
-					pilotfish.Route{Cloud: service, Router: p, Serial: true}}
+				return []pilotfish.Option{pilotfish.Route{Cloud: service, Router: p, Serial: true}}
 			},
 			"watcher": func(p picker) []pilotfish.Option {
-				return []pilotfish.Option{pilotfish.Settings{Best: best, MaxTokens: 3},
-					pilotfish.WatchHeads(func(h pilotfish.Head) { p.shown(len(h.Best)) })}
+				return []pilotfish.Option{pilotfish.WatchHeads(func(h pilotfish.Head) { p.shown(len(h.Best)) })}
 			},
 		} {
 			least, calls := 1000, 0
 			p := picker{func(n int) { least, calls = min(least, n), calls+1 }}
-			_, err := pilotfish.Text(m.NewSession().Generate(context.Background(), "In the barn", option(p)...))
+			options := append(option(p), pilotfish.Best(best), pilotfish.MaxTokens(3))
+			_, err := pilotfish.Text(m.NewSession().Generate(context.Background(), "In the barn", options...))
 			require.NoError(t, err)
 			assert.Positive(t, calls, who)
 			assert.GreaterOrEqual(t, least, max(best, 2), who)
@@ -263,10 +262,10 @@ func TestCloudTokens(t *testing.T) {
 func TestRefused(t *testing.T) {
 	m := demoModel(t, demo.Small())
 	for want, o := range map[string]pilotfish.Option{
-		"best: -1 tokens are not possible":    pilotfish.Settings{Best: -1},
+		"best: -1 tokens are not possible":    pilotfish.Best(-1),
 		"there is no token -5 to add a bias":  pilotfish.Settings{LogitBias: map[int32]float32{-5: 1, 3: 1}},
 		"there is no token 768 to add a bias": pilotfish.Settings{LogitBias: map[int32]float32{768: 1}},
-		"must not be negative, but are -1":    pilotfish.MaxTokens(-1),
+		"must not be negative, but is -1":     pilotfish.MaxTokens(-1),
 	} {
 		assert.ErrorContains(t, m.Check(o), want)
 		_, err := pilotfish.Text(m.NewSession().Generate(t.Context(), "In the barn", o))

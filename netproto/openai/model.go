@@ -6,6 +6,8 @@ import (
 	"io"
 	"iter"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // Model is what answers. Its methods may be called by any goroutine.
@@ -77,31 +79,7 @@ type Call struct {
 }
 
 // Settings say how an answer is generated.
-type Settings struct {
-	MaxTokens   int     // most tokens; 0: as many as the context has room for
-	Temperature float64 // 0: always the best token
-	TopP        float64 // 1: all tokens
-	TopK        int     // 0: all tokens
-	MinP        float64 // least share of the best token's probability; 0: any
-	Seed        uint64
-
-	PresencePenalty  float64 // as OpenAI defines them
-	FrequencyPenalty float64
-	RepeatPenalty    float64 // as llama.cpp defines it; 0 and 1: none
-	LogitBias        map[int32]float32
-
-	Stop     []string // texts that end the answer and are no part of it
-	LogProbs bool     // tell log-probabilities
-	Top      int      // with LogProbs: of so many best tokens too
-
-	Schema []byte // JSON schema that the answer is to follow; nil: none
-	JSON   bool   // the answer is to be a JSON object
-	// Complete has the shortest end of a value of either follow where there is no more room: see [Summary.Shortened].
-	Complete bool
-	Closed   bool // objects whose properties Schema lists have no others, unless it says so
-
-	Local bool // nothing of the text may leave this device
-}
+type Settings = terms.Settings
 
 // Token is one token of an answer.
 type Token struct {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -58,24 +57,29 @@ func (f *fields) common(r *request, d Defaults) {
 	f.flag("stream", &r.stream)
 	f.streamOptions(r)
 	f.count("n", 1, mostChoices, &r.n)
-	f.number("temperature", 0, 2, &s.Temperature)
-	if f.number("top_p", 0, 1, &s.TopP) && s.TopP == 0 {
-		s.TopK, s.TopP = 1, 1 // only the best token reaches a share of nothing
-	}
-	if k := 0; f.count("top_k", -1, math.MaxInt32, &k) && s.TopK == 0 {
-		s.TopK = max(k, 0)
-	}
-	f.number("min_p", 0, 1, &s.MinP)
-	f.number("presence_penalty", -2, 2, &s.PresencePenalty)
-	f.number("frequency_penalty", -2, 2, &s.FrequencyPenalty)
-	if f.number("repeat_penalty", 0, 10, &s.RepeatPenalty) && s.RepeatPenalty == 0 {
-		f.fail("repeat_penalty", "logits cannot be divided by 0: give 1 for no penalty, or more")
-	}
+	f.numbers(s)
 	f.seed(r)
 	f.stop("stop", s)
 	f.bias(s)
 	f.extension(r)
 	f.foreign()
+}
+
+// numbers reads the numbers of settings. Of them some clients send what has another name here: -1 for all of the
+// top_k, and a top_p of 0, which only the best token reaches.
+func (f *fields) numbers(s *Settings) {
+	for _, n := range s.Numbers() {
+		switch to := n.To.(type) {
+		case *float64:
+			f.number(n.Name, n.Low, n.High, to)
+		case *int:
+			f.count(n.Name, -1, int(n.High), to)
+			*to = max(*to, 0)
+		}
+	}
+	if s.TopP == 0 {
+		s.TopK, s.TopP = 1, 1
+	}
 }
 
 // seed reads the seed: any whole number of 64 bits.

@@ -9,6 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -91,7 +92,7 @@ func TestAuditAgrees(t *testing.T) {
 		var origins []draft.Origin
 		text := append([]int32(nil), prompt...)
 		for _, err := range s.Routed(t.Context(), prompt, engine.Route{
-			Request: engine.Request{MaxTokens: 40}, Router: r, Cloud: &delayed{Cloud: far},
+			Settings: terms.Settings{MaxTokens: 40}, Router: r, Cloud: &delayed{Cloud: far},
 			Draft: draft.Options{Mode: mode, Deadline: -1, Audit: true, Branches: 3},
 			Observe: func(e engine.Event) {
 				if k := e.Token; k != nil {
@@ -156,7 +157,7 @@ func TestRouterOfAnotherWidth(t *testing.T) {
 		}
 		assert.Zero(t, s.KVTokens())
 	}
-	for _, err := range s.Generate(t.Context(), []int32{1, 2}, engine.Request{MaxTokens: 2}) {
+	for _, err := range s.Generate(t.Context(), []int32{1, 2}, terms.Settings{MaxTokens: 2}) {
 		require.NoError(t, err)
 	}
 }
@@ -174,7 +175,7 @@ func TestRouteCosts(t *testing.T) {
 		require.NoError(t, err)
 		var ids []int32
 		for token, err := range s.Routed(t.Context(), []int32{1, 2}, engine.Route{
-			Request: engine.Request{MaxTokens: 40, IgnoreEnd: true}, Router: r, Costs: c, Cloud: cloud.Local(1),
+			Settings: terms.Settings{MaxTokens: 40, IgnoreEnd: true}, Router: r, Costs: c, Cloud: cloud.Local(1),
 			Draft: draft.Options{Mode: draft.Serial, Deadline: -1},
 		}) {
 			require.NoError(t, err)

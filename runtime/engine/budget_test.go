@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -88,14 +89,14 @@ func TestBudgetModes(t *testing.T) {
 			}
 			stop, stopped, asked := "", false, false
 			for i := range 12 {
-				request := engine.Request{MaxTokens: 8 + 5*i%23, IgnoreEnd: i%2 == 0}
+				request := terms.Settings{MaxTokens: 8 + 5*i%23, IgnoreEnd: i%2 == 0}
 				if i%3 == 2 { // the prompt of the answers before
 					request.Stop = []string{stop}
 				}
 				want := routed{}
 				for _, name := range []string{"serial", "pipelined", "wide", "little"} {
 					got, err := answer(t, t.Context(), sessions[name], engine.Route{
-						Request: request, Router: routers[name], Draft: modes[name],
+						Settings: request, Router: routers[name], Draft: modes[name],
 						Cloud: &delayed{Cloud: cloud.Local(uint64(i))},
 					}, []int32{1, 2, int32(i / 3), 9})
 					require.NoError(t, err)
@@ -131,7 +132,7 @@ func TestBudgetOfSessions(t *testing.T) {
 	var sum router.Total
 	run := func(i int) {
 		got, err := answer(t, t.Context(), session(t, edge), engine.Route{
-			Request: engine.Request{MaxTokens: 20, IgnoreEnd: true}, Router: r, Cloud: cloud.Local(uint64(i)),
+			Settings: terms.Settings{MaxTokens: 20, IgnoreEnd: true}, Router: r, Cloud: cloud.Local(uint64(i)),
 			Draft: draft.Options{Deadline: -1},
 		}, []int32{1, int32(i)})
 		assert.NoError(t, err)
@@ -158,7 +159,7 @@ func TestBudgetOfTimeouts(t *testing.T) {
 	r, s := budgeted(t, router.Margin, 0.4), session(t, edge)
 	for range 3 {
 		_, err := answer(t, t.Context(), s, engine.Route{
-			Request: engine.Request{MaxTokens: 20, IgnoreEnd: true}, Router: r, Cloud: dead{},
+			Settings: terms.Settings{MaxTokens: 20, IgnoreEnd: true}, Router: r, Cloud: dead{},
 			Draft: draft.Options{Deadline: time.Millisecond},
 		}, []int32{7, 8})
 		require.NoError(t, err)
@@ -182,7 +183,7 @@ func TestBudgetOfCut(t *testing.T) {
 			if yes {
 				far = &stuck{Cloud: far, answers: 3, then: func() { cancel(errLeft) }}
 			}
-			return engine.Route{Request: engine.Request{MaxTokens: 20, IgnoreEnd: true}, Router: r, Cloud: far,
+			return engine.Route{Settings: terms.Settings{MaxTokens: 20, IgnoreEnd: true}, Router: r, Cloud: far,
 				Draft: draft.Options{Mode: mode, Deadline: -1, InFlight: 1}}
 		}
 		s := session(t, edge)
@@ -240,7 +241,7 @@ func TestBudgetOfVerified(t *testing.T) {
 	turned := 0
 	for i := range 5 {
 		for _, err := range s.Routed(t.Context(), []int32{7, int32(i)}, engine.Route{
-			Request: engine.Request{MaxTokens: 30, IgnoreEnd: true}, Router: r, Cloud: cloud.Local(1),
+			Settings: terms.Settings{MaxTokens: 30, IgnoreEnd: true}, Router: r, Cloud: cloud.Local(1),
 			Draft: draft.Options{Deadline: -1, Verify: true},
 		}) {
 			require.NoError(t, err)
@@ -261,7 +262,7 @@ func TestNoBudget(t *testing.T) {
 	plain, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.5)})
 	require.NoError(t, err)
 	for _, err := range s.Routed(t.Context(), []int32{1}, engine.Route{
-		Request: engine.Request{MaxTokens: 5}, Router: plain, Cloud: cloud.Local(1),
+		Settings: terms.Settings{MaxTokens: 5}, Router: plain, Cloud: cloud.Local(1),
 	}) {
 		require.NoError(t, err)
 	}

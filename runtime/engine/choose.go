@@ -16,9 +16,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// MostTop is the largest [Request.Top].
-const MostTop = 20
-
 // What the head and the cloud are asked for where a token has to be chosen among several: a greedy choice that may not
 // stand seldom leaves more than a few better ones.
 const (
@@ -26,35 +23,15 @@ const (
 	cloudBest = 32
 )
 
-// LogProbs are what the model that chose a token says of it; see [Request.Top].
+// LogProbs are what the model that chose a token says of it; see [terms.Settings.Top].
 type LogProbs = draft.LogProbs
-
-// Rules change what can be drawn by the text that stands there.
-type Rules = sample.Rules
 
 // SchemaError says what of a JSON schema is wrong or not supported, and where.
 type SchemaError = grammar.Error
 
-// validate reports what of a request cannot be, or would have no effect.
-func (r Request) validate() error {
-	switch {
-	case r.MaxTokens < 0:
-		return fmt.Errorf("the most tokens to generate must not be negative, but are %d", r.MaxTokens)
-	case r.Top < 0 || r.Top > MostTop:
-		return fmt.Errorf("%d best tokens with each token are not possible: 0 to %d are", r.Top, MostTop)
-	case slices.Contains(r.Stop, ""):
-		return errors.New("an empty stop string would stop before the first token: leave it out")
-	case r.JSON && r.Schema != nil:
-		return errors.New("JSON asks for any object, and a schema is given: choose one of them")
-	case (r.JSON || r.Schema != nil) && r.IgnoreEnd:
-		return errors.New("a JSON value ends: the end token cannot be ignored with one")
-	}
-	return r.Rules.Validate()
-}
-
 // validate reports what of a request cannot be together with the rest of a route.
 func (r Route) validate() error {
-	any := r.Rules.Any(r.Sampling)
+	any := r.Settings.Rules()
 	switch {
 	case any && r.Pick != nil:
 		return errors.New("penalties, bias and min-p have no effect where a sampler of the caller's own chooses: " +
@@ -70,7 +47,7 @@ func (r Route) validate() error {
 		return fmt.Errorf(
 			"the cost of a row must be a share of the time that a pace says, but is %v of %v", r.RowCost, r.Pace)
 	}
-	return r.Request.validate()
+	return r.Settings.Validate()
 }
 
 // Check reports what of a route cannot be, before anything is generated: values out of range, options that exclude each
@@ -83,10 +60,10 @@ func (e *Engine) Check(ctx context.Context, r Route) (ignored []string, err erro
 	if err := e.validate(r); err != nil {
 		return nil, err
 	}
-	if _, err := sample.New(r.Sampling); err != nil || !r.JSON && r.Schema == nil {
+	if _, err := sample.New(r.Sampling()); err != nil || !r.JSON && r.Schema == nil {
 		return nil, err
 	}
-	m, _, err := e.structured.matcher(ctx, e, r.Request)
+	m, _, err := e.structured.matcher(ctx, e, r.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +76,7 @@ func (e *Engine) validate(r Route) error {
 		return err
 	}
 	vocab := e.model.Config().Vocab
-	for _, id := range slices.Sorted(maps.Keys(r.Rules.Bias)) {
+	for _, id := range slices.Sorted(maps.Keys(r.LogitBias)) {
 		if id < 0 || int(id) >= vocab {
 			return fmt.Errorf("there is no token %d to add a bias to: ids of this model are 0 to %d", id, vocab-1)
 		}
@@ -138,27 +115,30 @@ type place struct {
 func (s *Session) choose(
 	ctx context.Context, o *draft.Options, sampler *sample.Sampler, prompt []int32, r Route,
 ) (backend.Want, error) {
-	want := sampler.Want(backend.Want{K: 1, Draw: backend.Draw{Sampling: r.Sampling, MinP: r.Rules.MinP}})
+	want := sampler.Want(backend.Want{K: 1, Draw: backend.Draw{Sampling: r.Sampling(), MinP: r.MinP}})
 	o.Pick, o.Top = sampler.Pick, r.Top
+	if r.LogProbs {
+		o.Top = max(o.Top, 1) // with none there would be no log-probabilities at all
+	}
 	c := &chooser{
-		sampler: sampler, route: r, rules: r.Rules.Any(r.Sampling), counts: map[int32]int{},
+		sampler: sampler, route: r, rules: r.Settings.Rules(), counts: map[int32]int{},
 		recent: prompt[max(0, len(prompt)-sample.RepeatWindow):],
 	}
-	if r.Top > 0 {
-		o.K = max(o.K, r.Top)
+	if o.Top > 0 {
+		o.K = max(o.K, o.Top)
 	}
 	if r.JSON || r.Schema != nil {
 		var err error
-		if c.matcher, c.end, err = s.e.structured.matcher(ctx, s.e, r.Request); err != nil {
+		if c.matcher, c.end, err = s.e.structured.matcher(ctx, s.e, r.Settings); err != nil {
 			return want, err
 		}
 		s.summary.Ignored = c.matcher.Ignored()
 		want.K, want.Logits = max(want.K, headBest), true
 	}
 	if c.rules {
-		want.Logits = want.Logits || r.Rules.Adjusts()
+		want.Logits = want.Logits || r.Adjusts()
 	}
-	if c.rules || r.Top > 0 {
+	if c.rules || o.Top > 0 {
 		o.Ahead = 1 // what comes ahead comes without the best tokens
 	}
 	if c.matcher == nil && !c.rules && r.Pick == nil {
@@ -191,7 +171,7 @@ func (p *place) Pick(pos int, head *backend.Output) int32 {
 			return id
 		}
 	}
-	greedy := p.route.Pick != nil || p.route.Sampling.Greedy()
+	greedy := p.route.Pick != nil || p.route.Sampling().Greedy()
 	if greedy && !p.rules {
 		for _, c := range head.Top {
 			if p.Allows(c.ID) {
@@ -200,7 +180,7 @@ func (p *place) Pick(pos int, head *backend.Output) int32 {
 		}
 	}
 	if p.matcher == nil {
-		return p.sampler.PickBy(pos, head, p.route.Rules, p.place(nil))
+		return p.sampler.PickBy(pos, head, &p.route.Settings, p.place(nil))
 	}
 	return p.masked(pos, head)
 }
@@ -210,7 +190,7 @@ func (p *place) masked(pos int, head *backend.Output) int32 {
 	const tries = 64
 	p.mask = p.matcher.Mask(p.mask, p.text)
 	for range tries {
-		id := p.sampler.PickBy(pos, head, p.route.Rules, p.place(p.mask))
+		id := p.sampler.PickBy(pos, head, &p.route.Settings, p.place(p.mask))
 		switch {
 		case id < 0:
 			return p.end
@@ -247,7 +227,7 @@ func (p *place) Take(pos int, token int32, top []terms.Candidate) (int32, bool) 
 		return token, allowed
 	}
 	head := backend.FromLogProbs(can)
-	return p.sampler.PickBy(pos, &head, p.route.Rules, p.place(nil)), true
+	return p.sampler.PickBy(pos, &head, &p.route.Settings, p.place(nil)), true
 }
 
 // Allows implements [draft.Place].
@@ -304,7 +284,7 @@ func (p *place) answer() []int32 {
 // place returns what rules look at.
 func (p *place) place(mask grammar.Mask) sample.Place {
 	at := sample.Place{Mask: mask}
-	if !p.route.Rules.Adjusts() {
+	if !p.route.Adjusts() {
 		return at
 	}
 	clear(p.counts)

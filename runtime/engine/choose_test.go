@@ -122,7 +122,7 @@ func TestStop(t *testing.T) {
 	s, err := e.NewSession()
 	require.NoError(t, err)
 	prompt := []int32{70, 71, 72}
-	r := Route{Request: Request{MaxTokens: 30, IgnoreEnd: true}}
+	r := Route{Settings: terms.Settings{MaxTokens: 30, IgnoreEnd: true}}
 	all, whole, _ := said(t, s, prompt, r)
 	require.Greater(t, len(whole), 12)
 	for _, stop := range []string{whole[4:9], whole[len(whole)-3:], whole[:2], "\x00", whole[len(whole)-2:] + "\x00"} {
@@ -144,9 +144,9 @@ func TestStop(t *testing.T) {
 			assert.Len(t, tokens, len(all), "what was held back is shown at the end")
 		}
 	}
-	for _, r := range []Request{
+	for _, r := range []terms.Settings{
 		{Stop: []string{"a", ""}}, {Top: -1}, {Top: 21}, {MaxTokens: -1}, {JSON: true, Schema: []byte(`{}`)},
-		{JSON: true, IgnoreEnd: true}, {Rules: Rules{MinP: 2}}, {Schema: []byte(`{"type":"x"}`)},
+		{JSON: true, IgnoreEnd: true}, {MinP: 2}, {Schema: []byte(`{"type":"x"}`)},
 	} {
 		for _, err = range s.Generate(t.Context(), prompt, r) {
 		}
@@ -158,7 +158,7 @@ func TestStop(t *testing.T) {
 }
 
 // ruled chooses the tokens of an answer one by one, each from a head of its own.
-func ruled(t *testing.T, e *Engine, prompt []int32, n int, o terms.Sampling, rules Rules) (ids []int32) {
+func ruled(t *testing.T, e *Engine, prompt []int32, n int, o terms.Sampling, rules terms.Settings) (ids []int32) {
 	sampler, err := sample.New(o)
 	require.NoError(t, err)
 	text, counts := slices.Clone(prompt), map[int32]int{}
@@ -168,7 +168,7 @@ func ruled(t *testing.T, e *Engine, prompt []int32, n int, o terms.Sampling, rul
 		out, err := e.forward(t.Context(), newMember(), cache, text, backend.Want{K: 1, Logits: true})
 		require.NoError(t, err)
 		recent := text[max(0, len(text)-sample.RepeatWindow):]
-		id := sampler.PickBy(len(text), out, rules, sample.Place{Recent: recent, Counts: counts})
+		id := sampler.PickBy(len(text), out, &rules, sample.Place{Recent: recent, Counts: counts})
 		counts[id]++
 		text, ids = append(text, id), append(ids, id)
 	}
@@ -188,20 +188,21 @@ func TestRules(t *testing.T) {
 	texts := map[string]bool{}
 	for _, c := range []struct {
 		o terms.Sampling
-		r Rules
+		r terms.Settings
 	}{
-		{terms.Sampling{}, Rules{}}, {terms.Sampling{}, Rules{RepeatPenalty: 1.7}},
-		{terms.Sampling{}, Rules{PresencePenalty: 4}}, {terms.Sampling{}, Rules{FrequencyPenalty: 3}},
-		{terms.Sampling{}, Rules{Bias: map[int32]float32{70: 30, 71: -100}}},
-		{drawn, Rules{}}, {drawn, Rules{MinP: 0.2}},
-		{drawn, Rules{MinP: 0.05, RepeatPenalty: 1.2, FrequencyPenalty: 1}},
+		{terms.Sampling{}, terms.Settings{}}, {terms.Sampling{}, terms.Settings{RepeatPenalty: 1.7}},
+		{terms.Sampling{}, terms.Settings{PresencePenalty: 2}},
+		{terms.Sampling{}, terms.Settings{FrequencyPenalty: 1.5}},
+		{terms.Sampling{}, terms.Settings{LogitBias: map[int32]float32{70: 30, 71: -100}}},
+		{drawn, terms.Settings{}}, {drawn, terms.Settings{MinP: 0.2}},
+		{drawn, terms.Settings{MinP: 0.05, RepeatPenalty: 1.2, FrequencyPenalty: 1}},
 	} {
 		want := ruled(t, e, prompt, 30, c.o, c.r)
 		for _, lookup := range []int{-1, 0} {
 			s, err := e.NewSession()
 			require.NoError(t, err)
-			all, text, _ := said(t, s, prompt, Route{Request: Request{
-				MaxTokens: 30, IgnoreEnd: true, Sampling: c.o, Rules: c.r, Lookup: lookup}})
+			c.r.MaxTokens, c.r.IgnoreEnd, c.r.Lookup = 30, true, lookup
+			all, text, _ := said(t, s, prompt, Route{Settings: c.r.With(c.o)})
 			var got []int32
 			for _, x := range all {
 				got = append(got, x.ID)
@@ -219,14 +220,15 @@ func TestLogProbs(t *testing.T) {
 	s, err := e.NewSession()
 	require.NoError(t, err)
 	prompt := []int32{70, 71, 72}
-	plain := Request{MaxTokens: 12, IgnoreEnd: true}
-	all, _, _ := said(t, s, prompt, Route{Request: plain})
+	plain := terms.Settings{MaxTokens: 12, IgnoreEnd: true}
+	all, _, _ := said(t, s, prompt, Route{Settings: plain})
 	assert.Nil(t, all[0].LogProbs)
-	hot := terms.Sampling{Temperature: 1.5, Seed: 1}
-	for _, r := range []Request{{}, {Sampling: hot}, {Sampling: hot, Rules: Rules{Bias: map[int32]float32{90: 9}}}} {
+	for _, r := range []terms.Settings{
+		{}, {Temperature: 1.5, Seed: 1}, {Temperature: 1.5, Seed: 1, LogitBias: map[int32]float32{90: 9}},
+	} {
 		r.MaxTokens, r.IgnoreEnd, r.Top = 12, true, 5
 		text := slices.Clone(prompt)
-		all, _, _ := said(t, s, prompt, Route{Request: r})
+		all, _, _ := said(t, s, prompt, Route{Settings: r})
 		for _, x := range all {
 			cache, err := e.newCache(len(text))
 			require.NoError(t, err)
@@ -280,16 +282,16 @@ func TestSchema(t *testing.T) {
 	for _, schema := range schemas {
 		for seed := range uint64(24) {
 			sampling := terms.Sampling{Temperature: float64(min(seed%8, 1)), Seed: seed}
-			r := Request{Schema: []byte(schema), Sampling: sampling, Complete: true}
+			r := terms.Settings{Schema: []byte(schema), Complete: true}.With(sampling)
 			r.MaxTokens = []int{150, 40, 30, 22, 14, 8, 4, 1}[seed%8]
 			if seed == 7 {
-				r.Sampling.TopP, r.Rules = 0.9, Rules{PresencePenalty: 1, MinP: 0.01}
+				r.TopP, r.PresencePenalty, r.MinP = 0.9, 1, 0.01
 			}
 			prompt := append([]int32{70, 71, 72}, bytesOf(int(seed))...)
-			all, text, stop := said(t, s, prompt, Route{Request: r})
+			all, text, stop := said(t, s, prompt, Route{Settings: r})
 			sum := s.Summary()
 			r.Lookup = -1
-			again, _, _ := said(t, s, prompt, Route{Request: r})
+			again, _, _ := said(t, s, prompt, Route{Settings: r})
 			require.Equal(t, all, again)
 			if left := r.MaxTokens - shortest(t, e, r); left <= 0 {
 				require.Equal(t, StopLength, stop)
@@ -310,7 +312,7 @@ func TestSchema(t *testing.T) {
 					"with the end token")
 			}
 			r.Complete = false
-			free, freely, why := said(t, s, prompt, Route{Request: r})
+			free, freely, why := said(t, s, prompt, Route{Settings: r})
 			require.False(t, s.Summary().Shortened)
 			if why == StopEnd { // by itself: room did not matter
 				require.Equal(t, all, free)
@@ -324,13 +326,13 @@ func TestSchema(t *testing.T) {
 	assert.Positive(t, cut)
 	assert.Positive(t, shortened)
 	_, text, _ := said(t, s, []int32{70},
-		Route{Request: Request{JSON: true, Complete: true, MaxTokens: 300, Sampling: terms.Sampling{Temperature: 1}}})
+		Route{Settings: terms.Settings{JSON: true, Complete: true, MaxTokens: 300, Temperature: 1}})
 	assert.True(t, strings.HasPrefix(text, "{"))
 	assert.True(t, json.Valid([]byte(text)), text)
 }
 
 // shortest is how many tokens the shortest value of a request's schema has.
-func shortest(t testing.TB, e *Engine, r Request) int {
+func shortest(t testing.TB, e *Engine, r terms.Settings) int {
 	m, _, err := e.structured.matcher(t.Context(), e, r)
 	require.NoError(t, err)
 	return len(m.Shortest(m.Start()))
@@ -343,13 +345,13 @@ func TestSchemaFitsExactly(t *testing.T) {
 	s, err := e.NewSession()
 	require.NoError(t, err)
 	for _, schema := range schemas {
-		r := Request{Schema: []byte(schema), Complete: true}
+		r := terms.Settings{Schema: []byte(schema), Complete: true}
 		n := shortest(t, e, r)
 		for _, most := range []int{n - 1, n, n + 1} {
 			if r.MaxTokens = most; most == 0 {
 				continue
 			}
-			_, text, stop := said(t, s, []int32{70, 71, 72}, Route{Request: r})
+			_, text, stop := said(t, s, []int32{70, 71, 72}, Route{Settings: r})
 			assert.Equal(t, StopLength, stop, "%s in %d tokens", schema, most)
 			if assert.Equal(t, most >= n, s.Summary().Shortened, "%s in %d tokens", schema, most); most >= n {
 				valid(t, r.Schema, text)
@@ -370,9 +372,9 @@ func TestSchemaFillsContext(t *testing.T) {
 	require.NoError(t, err)
 	shortened := 0
 	for seed := range uint64(20) {
-		r := Request{Schema: []byte(`{"type":"array","items":{"type":"string"},"minItems":1}`), Complete: true}
-		r.Sampling = terms.Sampling{Temperature: 1.5, Seed: seed}
-		_, text, stop := said(t, s, []int32{70, 71, 72}, Route{Request: r})
+		r := terms.Settings{Schema: []byte(`{"type":"array","items":{"type":"string"},"minItems":1}`), Complete: true}
+		r.Temperature, r.Seed = 1.5, seed
+		_, text, stop := said(t, s, []int32{70, 71, 72}, Route{Settings: r})
 		valid(t, r.Schema, text)
 		if !s.Summary().Shortened {
 			require.Equal(t, StopEnd, stop)
@@ -421,16 +423,18 @@ func TestSchemaRouted(t *testing.T) {
 	for i, schema := range schemas {
 		for _, c := range []struct {
 			temperature float64
-			rules       Rules
+			penalty     float64
 			ahead       int
 			verify      bool
-		}{{}, {temperature: 1}, {temperature: 1, ahead: 8}, {rules: Rules{RepeatPenalty: 1.3}}, {verify: true}} {
+		}{{}, {temperature: 1}, {temperature: 1, ahead: 8}, {penalty: 1.3}, {verify: true}} {
 			texts := [2][]Token{}
 			for mode := range texts {
 				k := &known{Cloud: service.Local(uint64(100*i + 2))}
 				r := Route{
-					Request: Request{MaxTokens: 20 + 10*i, Schema: []byte(schema), Rules: c.rules, Top: 3,
-						Complete: true, Sampling: terms.Sampling{Temperature: c.temperature, Seed: 5}},
+					Settings: terms.Settings{
+						MaxTokens: 20 + 10*i, Schema: []byte(schema), Complete: true, RepeatPenalty: c.penalty,
+						Temperature: c.temperature, Seed: 5, Top: 3,
+					},
 					Router: asksAlways(t), Cloud: k,
 					Draft: DraftOptions{
 						Mode: []draft.Mode{Serial, Pipelined}[mode], Deadline: -1, Ahead: c.ahead, Verify: c.verify,
@@ -445,7 +449,7 @@ func TestSchemaRouted(t *testing.T) {
 					}
 				}
 				texts[mode] = all
-				if shortest(t, small, r.Request) < r.MaxTokens {
+				if shortest(t, small, r.Settings) < r.MaxTokens {
 					require.Equal(t, !s.Summary().Shortened, stop == StopEnd)
 					valid(t, r.Schema, text)
 				}
@@ -460,8 +464,8 @@ func TestSchemaRouted(t *testing.T) {
 	assert.Positive(t, kept)
 	assert.Positive(t, cloudTokens)
 	r := Route{
-		Request: Request{Rules: Rules{RepeatPenalty: 2}},
-		Router:  asksAlways(t), Cloud: service.Local(1), Draft: DraftOptions{Verify: true},
+		Settings: terms.Settings{RepeatPenalty: 2},
+		Router:   asksAlways(t), Cloud: service.Local(1), Draft: DraftOptions{Verify: true},
 	}
 	for _, err = range s.Routed(t.Context(), []int32{70}, r) {
 	}
@@ -474,7 +478,7 @@ func TestPickBySchema(t *testing.T) {
 	s, err := e.NewSession()
 	require.NoError(t, err)
 	var seen [][]int32
-	r := Route{Request: Request{MaxTokens: 40, Schema: []byte(`{"enum":["aaa","abc"]}`)}}
+	r := Route{Settings: terms.Settings{MaxTokens: 40, Schema: []byte(`{"enum":["aaa","abc"]}`)}}
 	r.Pick = func(_ int, answer []int32, _ *backend.Output) int32 {
 		seen = append(seen, slices.Clone(answer))
 		return 'b' // the token of that byte, in these models
@@ -487,7 +491,7 @@ func TestPickBySchema(t *testing.T) {
 		assert.Contains(t, seen, append([]int32{}, ids...), i)
 		ids = append(ids, x.ID)
 	}
-	r.Rules.PresencePenalty = 1
+	r.PresencePenalty = 1
 	for _, err = range s.Routed(t.Context(), []int32{70}, r) {
 	}
 	assert.ErrorContains(t, err, "sampler")
@@ -498,9 +502,10 @@ func TestSchemaClosed(t *testing.T) {
 	e := tiny(t, demo.Small())
 	s, err := e.NewSession()
 	require.NoError(t, err)
-	r := Request{Schema: []byte(`{"type":"object","properties":{},"required":[]}`), MaxTokens: 40, Complete: true}
+	const schema = `{"type":"object","properties":{},"required":[]}`
+	r := terms.Settings{Schema: []byte(schema), MaxTokens: 40, Complete: true}
 	for _, r.Closed = range []bool{false, true, false} {
-		_, text, _ := said(t, s, []int32{70, 71, 72}, Route{Request: r})
+		_, text, _ := said(t, s, []int32{70, 71, 72}, Route{Settings: r})
 		assert.Equal(t, r.Closed, text == "{}", text)
 	}
 }
@@ -508,9 +513,9 @@ func TestSchemaClosed(t *testing.T) {
 // TestStructuredKept: a grammar is made once for all answers by its schema, and few are kept.
 func TestStructuredKept(t *testing.T) {
 	e := tiny(t, demo.Small())
-	a, _, err := e.structured.matcher(t.Context(), e, Request{Schema: []byte(schemas[0])})
+	a, _, err := e.structured.matcher(t.Context(), e, terms.Settings{Schema: []byte(schemas[0])})
 	require.NoError(t, err)
-	b, end, err := e.structured.matcher(t.Context(), e, Request{Schema: []byte(schemas[0])})
+	b, end, err := e.structured.matcher(t.Context(), e, terms.Settings{Schema: []byte(schemas[0])})
 	require.NoError(t, err)
 	assert.Same(t, a, b, "it is made once")
 	tok, err := e.Tokenizer()
@@ -521,10 +526,10 @@ func TestStructuredKept(t *testing.T) {
 	first := k.bytes
 	require.Greater(t, first, 1000, "what a grammar takes")
 	k.bytes = keptGrammars // as if there were others
-	_, _, err = k.matcher(t.Context(), e, Request{Schema: []byte(`{"const":1}`)})
+	_, _, err = k.matcher(t.Context(), e, terms.Settings{Schema: []byte(`{"const":1}`)})
 	require.NoError(t, err)
 	assert.Equal(t, 1, k.kept.Len(), "the first one made room")
-	c, _, err := k.matcher(t.Context(), e, Request{Schema: []byte(schemas[0])})
+	c, _, err := k.matcher(t.Context(), e, terms.Settings{Schema: []byte(schemas[0])})
 	require.NoError(t, err)
 	assert.NotSame(t, a, c)
 }
@@ -538,7 +543,7 @@ func TestSchemaEnds(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(gone)
 	large := []byte(`{"pattern":"` + strings.Repeat("(a|b)?", 3000) + `"}`)
-	r := Route{Request: Request{Schema: large}}
+	r := Route{Settings: terms.Settings{Schema: large}}
 	_, err = e.Check(ctx, r)
 	require.ErrorIs(t, err, gone)
 	var wrong *SchemaError
@@ -546,7 +551,7 @@ func TestSchemaEnds(t *testing.T) {
 	for _, err := range s.Routed(ctx, []int32{70}, r) {
 		require.ErrorIs(t, err, gone)
 	}
-	ignored, err := e.Check(t.Context(), Route{Request: Request{Schema: []byte(`{"type":"null","typ":1}`)}})
+	ignored, err := e.Check(t.Context(), Route{Settings: terms.Settings{Schema: []byte(`{"type":"null","typ":1}`)}})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"#/typ"}, ignored)
 }
@@ -556,7 +561,7 @@ func TestHeadAndWrap(t *testing.T) {
 	s, err := tiny(t, demo.Small()).NewSession()
 	require.NoError(t, err)
 	wrapped, heads := 0, 0
-	r := Route{Request: Request{MaxTokens: 5, IgnoreEnd: true}}
+	r := Route{Settings: terms.Settings{MaxTokens: 5, IgnoreEnd: true}}
 	r.Head = func(int, *backend.Output) { heads++ }
 	r.Wrap = func(m draft.Model) draft.Model {
 		wrapped++
@@ -580,8 +585,8 @@ func TestPickIsBestAllowed(t *testing.T) {
 	vocab, ruledOut, many := e.model.Config().Vocab, 0, 0
 	all := append([]string{`{"type":"string","pattern":"^(k|[^k].{90})$"}`}, schemas...)
 	for i := range 20 * len(all) {
-		route := Route{Request: Request{Schema: []byte(all[i%len(all)]), Complete: true}}
-		o := draft.Options{MaxTokens: shortest(t, e, route.Request) + 1 + r.IntN(12), Room: 512}
+		route := Route{Settings: terms.Settings{Schema: []byte(all[i%len(all)]), Complete: true}}
+		o := draft.Options{MaxTokens: shortest(t, e, route.Settings) + 1 + r.IntN(12), Room: 512}
 		_, err := s.choose(t.Context(), &o, sampler, []int32{70}, route)
 		require.NoError(t, err)
 		for p := o.Place.(*place); p.n < o.MaxTokens; {

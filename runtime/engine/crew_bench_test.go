@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -53,7 +54,7 @@ func decodeAll(b *testing.B, e *Engine, n, tokens int, seed uint64) time.Duratio
 		all.Go(func() {
 			defer s.Close()
 			got := 0
-			r := Request{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1}
+			r := terms.Settings{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1}
 			for _, err := range s.Generate(b.Context(), prompt, r) {
 				require.NoError(b, err)
 				if got++; got == 1 {

@@ -46,7 +46,7 @@ func open(t testing.TB, path string, o engine.Options) *engine.Engine {
 }
 
 // generate collects what a session yields.
-func generate(t testing.TB, s *engine.Session, prompt []int32, r engine.Request) []engine.Token {
+func generate(t testing.TB, s *engine.Session, prompt []int32, r terms.Settings) []engine.Token {
 	t.Helper()
 	var all []engine.Token
 	for tok, err := range s.Generate(t.Context(), prompt, r) {
@@ -69,7 +69,7 @@ func TestGreedyIsArgmax(t *testing.T) {
 	prompt, err := e.RawPrompt("the cat sat")
 	require.NoError(t, err)
 	s := session(t, e)
-	toks := generate(t, s, prompt, engine.Request{MaxTokens: 12, IgnoreEnd: true})
+	toks := generate(t, s, prompt, terms.Settings{MaxTokens: 12, IgnoreEnd: true})
 	require.Len(t, toks, 12)
 	text := prompt
 	for i, tok := range toks {
@@ -98,7 +98,7 @@ func TestGreedyIsArgmax(t *testing.T) {
 // once.
 func TestReuse(t *testing.T) {
 	e := open(t, model(t, nil), engine.Options{})
-	ask := engine.Request{MaxTokens: 8, IgnoreEnd: true, Sampling: terms.Sampling{Temperature: 1, Seed: 3}}
+	ask := terms.Settings{MaxTokens: 8, IgnoreEnd: true, Temperature: 1, Seed: 3}
 	a, b := []int32{1, 2, 3, 4, 5, 6}, []int32{1, 2, 3, 9, 9}
 	s := session(t, e)
 	generate(t, s, a, ask)
@@ -115,7 +115,7 @@ func TestEnd(t *testing.T) {
 	require.NoError(t, err)
 	for seed := range uint64(100) {
 		s := session(t, e)
-		ask := engine.Request{Sampling: terms.Sampling{Temperature: 2, Seed: seed}}
+		ask := terms.Settings{Temperature: 2, Seed: seed}
 		for _, tk := range generate(t, s, []int32{1, 2}, ask) {
 			require.False(t, tok.IsEnd(tk.ID))
 		}
@@ -133,13 +133,13 @@ func TestEnd(t *testing.T) {
 func TestContextFull(t *testing.T) {
 	e := open(t, model(t, nil), engine.Options{Context: 10})
 	s := session(t, e)
-	toks := generate(t, s, []int32{1, 2, 3, 4}, engine.Request{IgnoreEnd: true})
+	toks := generate(t, s, []int32{1, 2, 3, 4}, terms.Settings{IgnoreEnd: true})
 	assert.Len(t, toks, 6, "the context holds 10")
 	assert.Equal(t, engine.StopContext, s.Summary().Stop)
-	for _, err := range s.Generate(t.Context(), make([]int32, 10), engine.Request{}) {
+	for _, err := range s.Generate(t.Context(), make([]int32, 10), terms.Settings{}) {
 		assert.ErrorIs(t, err, qwen2.ErrContext)
 	}
-	for _, err := range s.Generate(t.Context(), nil, engine.Request{}) {
+	for _, err := range s.Generate(t.Context(), nil, terms.Settings{}) {
 		assert.ErrorContains(t, err, "empty prompt")
 	}
 }
@@ -151,7 +151,7 @@ func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	why, n := errors.New("enough"), 0
-	for _, err := range s.Generate(ctx, []int32{1, 2, 3}, engine.Request{IgnoreEnd: true}) {
+	for _, err := range s.Generate(ctx, []int32{1, 2, 3}, terms.Settings{IgnoreEnd: true}) {
 		if n++; n == 4 {
 			cancel(why)
 		}
@@ -161,7 +161,7 @@ func TestCancel(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 5, n, "four tokens and the error")
-	ask := engine.Request{MaxTokens: 5, IgnoreEnd: true}
+	ask := terms.Settings{MaxTokens: 5, IgnoreEnd: true}
 	assert.Equal(t, generate(t, session(t, e), []int32{1, 2, 7}, ask), generate(t, s, []int32{1, 2, 7}, ask))
 }
 

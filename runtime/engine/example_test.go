@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
@@ -34,7 +35,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for tok, err := range s.Generate(ctx, ids, engine.Request{}) {
+	for tok, err := range s.Generate(ctx, ids, terms.Settings{}) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -54,7 +55,7 @@ func ExampleEngine_Close() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for tok, err := range s.Generate(context.Background(), []int32{1, 2, 3}, engine.Request{IgnoreEnd: true}) {
+	for tok, err := range s.Generate(context.Background(), []int32{1, 2, 3}, terms.Settings{IgnoreEnd: true}) {
 		if errors.Is(err, engine.ErrClosed) {
 			fmt.Println("closed")
 			break

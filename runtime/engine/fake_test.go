@@ -13,6 +13,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
@@ -94,7 +95,7 @@ func (d eager) guess(p *flying) int32 {
 	if err != nil {
 		panic(err)
 	}
-	return s.PickBy(int(p.row.Pos)+1, o, sample.Rules{MinP: p.want.Draw.MinP}, sample.Place{})
+	return s.PickBy(int(p.row.Pos)+1, o, &terms.Settings{MinP: p.want.Draw.MinP}, sample.Place{})
 }
 
 func (d eager) Begin(kv backend.KV, rows []backend.Row) backend.Pass {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -48,7 +49,7 @@ func TestUseAfterClose(t *testing.T) {
 	cloud, err := e.Serve(engine.ServeOptions{})
 	require.NoError(t, err)
 	defer cloud.Close()
-	generate(t, s, ids, engine.Request{MaxTokens: 3, IgnoreEnd: true})
+	generate(t, s, ids, terms.Settings{MaxTokens: 3, IgnoreEnd: true})
 	_, err = cloud.Ask(ctx, batch.Question{Context: ids, K: 1})
 	require.NoError(t, err)
 	before, kv, held, device := s.Summary(), s.KVBytes(), s.KVTokens(), e.Device()
@@ -117,7 +118,7 @@ func TestCloseInLoop(t *testing.T) {
 		e, err := engine.Open(path, engine.Options{})
 		require.NoError(t, err)
 		s, seen := session(t, e), 0
-		route := engine.Route{Request: engine.Request{IgnoreEnd: true}}
+		route := engine.Route{Settings: terms.Settings{IgnoreEnd: true}}
 		if n > 2 { // many tokens are shown at once when an answer comes
 			route.Router, route.Cloud, route.Draft = r, slow{cloud.Local(1)}, draft.Options{Deadline: -1, Branches: 4}
 		}
@@ -138,7 +139,7 @@ func TestCloseInLoop(t *testing.T) {
 	}
 	e, err := engine.Open(path, engine.Options{})
 	require.NoError(t, err)
-	for _, err := range session(t, e).Generate(t.Context(), []int32{1, 2, 3}, engine.Request{}) {
+	for _, err := range session(t, e).Generate(t.Context(), []int32{1, 2, 3}, terms.Settings{}) {
 		require.NoError(t, err)
 		require.NoError(t, e.Close())
 		break // leaving the loop is still possible
@@ -184,12 +185,12 @@ func TestCloseAnytime(t *testing.T) {
 		}
 		for i := range 3 {
 			s := session(t, e)
-			ask := engine.Request{IgnoreEnd: true, MaxTokens: 40}
-			until(func() error { _, err := last(s, t.Context(), engine.Route{Request: ask}); return err })
+			ask := terms.Settings{IgnoreEnd: true, MaxTokens: 40}
+			until(func() error { _, err := last(s, t.Context(), engine.Route{Settings: ask}); return err })
 			routed := session(t, e)
 			until(func() error {
 				_, err := last(routed, t.Context(), engine.Route{
-					Request: ask, Router: always(t), Cloud: cloud.Local(uint64(i)), Draft: draft.Options{Deadline: -1},
+					Settings: ask, Router: always(t), Cloud: cloud.Local(uint64(i)), Draft: draft.Options{Deadline: -1},
 				})
 				return err
 			})
@@ -241,7 +242,7 @@ func (c silent) Ask(ctx context.Context, _ draft.Question) (draft.Answer, error)
 // TestBusy: whoever uses a session that is in use gets an error, and the text that is under way goes on as if alone.
 func TestBusy(t *testing.T) {
 	e := open(t, model(t, nil), engine.Options{})
-	ask := engine.Request{MaxTokens: 20, IgnoreEnd: true}
+	ask := terms.Settings{MaxTokens: 20, IgnoreEnd: true}
 	want := generate(t, session(t, e), []int32{1, 2, 3}, ask)
 	s := session(t, e)
 	var got []engine.Token
@@ -291,12 +292,12 @@ func TestBusy(t *testing.T) {
 func TestErrorsNameTheFile(t *testing.T) {
 	path := model(t, nil)
 	e := open(t, path, engine.Options{Context: 16})
-	_, err := last(session(t, e), t.Context(), engine.Route{Request: engine.Request{IgnoreEnd: true}})
+	_, err := last(session(t, e), t.Context(), engine.Route{Settings: terms.Settings{IgnoreEnd: true}})
 	require.NoError(t, err)
 	for name, call := range map[string]func() error{
 		"no room": func() error {
 			var last error
-			for _, err := range session(t, e).Generate(t.Context(), make([]int32, 16), engine.Request{}) {
+			for _, err := range session(t, e).Generate(t.Context(), make([]int32, 16), terms.Settings{}) {
 				last = err
 			}
 			return last

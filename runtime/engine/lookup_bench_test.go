@@ -34,9 +34,9 @@ func BenchmarkLookup(b *testing.B) {
 			require.NoError(b, err)
 			var ratios, passes, off, auto []float64
 			tps := func(seed uint64, rows int) float64 {
-				r := Request{
+				r := terms.Settings{
 					MaxTokens: 64, IgnoreEnd: true, Lookup: rows,
-					Sampling: terms.Sampling{Temperature: temperature, Seed: seed},
+					Temperature: temperature, Seed: seed,
 				}
 				for _, err := range s.Generate(b.Context(), echo(60), r) {
 					require.NoError(b, err)

@@ -41,12 +41,12 @@ func TestLookup(t *testing.T) {
 		s, err := open(Options{}).NewSession()
 		require.NoError(t, err)
 		// All texts begin with what the session holds already and a pass of one row: long passes may sum otherwise.
-		read(t, s, echo(20), Route{Request: Request{MaxTokens: 1, IgnoreEnd: true}})
+		read(t, s, echo(20), Route{Settings: terms.Settings{MaxTokens: 1, IgnoreEnd: true}})
 		accepted := 0
 		for mode, name := range []string{"local", "serial", "1 branch", "2 branches"} {
 			for _, sampling := range []terms.Sampling{{}, {Temperature: 0.5, TopK: 3, TopP: 0.9, Seed: 8}} {
 				t.Run(fmt.Sprintf("%s, temperature %v", name, sampling.Temperature), func(t *testing.T) {
-					r := Route{Request: Request{MaxTokens: 32, IgnoreEnd: true, Sampling: sampling}}
+					r := Route{Settings: terms.Settings{MaxTokens: 32, IgnoreEnd: true}.With(sampling)}
 					if mode > 0 {
 						r.Cloud, r.Draft = cloud.Local(uint64(mode)), DraftOptions{Deadline: -1, Branches: mode - 1}
 						r.Router, err = router.New(router.Options{Policy: router.Random, Threshold: new(0.1), Seed: 2})
@@ -81,12 +81,12 @@ func TestLookup(t *testing.T) {
 func TestLookupWhereItIsSaid(t *testing.T) {
 	s, err := small(t, Options{}, nil).NewSession()
 	require.NoError(t, err)
-	read(t, s, echo(20), Route{Request: Request{MaxTokens: 30, IgnoreEnd: true}})
+	read(t, s, echo(20), Route{Settings: terms.Settings{MaxTokens: 30, IgnoreEnd: true}})
 	require.Positive(t, s.Summary().Proposed)
 	require.Greater(t, s.cost.Reach(1), 1, "the next text knows what calls take")
 	for _, r := range []Route{
-		{Request: Request{Lookup: -1}}, {Draft: DraftOptions{Lookup: -1}},
-		{Request: Request{Lookup: 2}, Draft: DraftOptions{Lookup: -1}},
+		{Settings: terms.Settings{Lookup: -1}}, {Draft: DraftOptions{Lookup: -1}},
+		{Settings: terms.Settings{Lookup: 2}, Draft: DraftOptions{Lookup: -1}},
 	} {
 		r.MaxTokens, r.IgnoreEnd = 30, true
 		for _, err := range s.Routed(t.Context(), echo(20), r) {
@@ -96,7 +96,7 @@ func TestLookupWhereItIsSaid(t *testing.T) {
 		assert.Equal(t, 29, s.Summary().Passes)
 	}
 	for _, rows := range []int{1, 9} {
-		for _, err := range s.Generate(t.Context(), echo(20), Request{Lookup: rows}) {
+		for _, err := range s.Generate(t.Context(), echo(20), terms.Settings{Lookup: rows}) {
 			assert.ErrorContains(t, err, fmt.Sprintf("lookup: %d is not possible: 2 to 8 rows", rows))
 		}
 	}
@@ -195,9 +195,9 @@ func TestLookupStories(t *testing.T) {
 			require.NoError(t, err)
 			accepted := 0
 			for seed := range uint64(6) {
-				r := Route{Request: Request{MaxTokens: 120, IgnoreEnd: true, Lookup: -1}}
+				r := Route{Settings: terms.Settings{MaxTokens: 120, IgnoreEnd: true, Lookup: -1}}
 				if seed > 0 {
-					r.Sampling = terms.Sampling{Temperature: float64(seed) / 4, Seed: seed}
+					r.Temperature, r.Seed = float64(seed)/4, seed
 				}
 				want := read(t, s, prompt, r)
 				r.Lookup = 0

@@ -45,7 +45,7 @@ func (n *narration) take(e draft.Event) bool {
 	case t == nil:
 		return true
 	case t.End && !n.r.IgnoreEnd:
-		n.s.summary.End = new(shown(t))
+		n.s.summary.End = new(n.shown(t))
 		return true
 	}
 	return n.token(t)
@@ -66,11 +66,14 @@ func (n *narration) spend(cut int) {
 }
 
 // shown is a token without its text.
-func shown(t *draft.Token) Token {
-	return Token{
+func (n *narration) shown(t *draft.Token) Token {
+	out := Token{
 		Pos: t.Pos, ID: t.ID, Origin: string(t.Origin), Unverified: t.Unverified, Confidence: t.Confidence,
-		LogProbs: t.LogProbs,
 	}
+	if p := t.LogProbs; p != nil {
+		out.LogProbs = &LogProbs{Token: p.Token, Top: p.Top[:min(n.r.Top, len(p.Top))]}
+	}
+	return out
 }
 
 // token shows a token, as far as no stop string may begin in it.
@@ -80,7 +83,7 @@ func (n *narration) token(t *draft.Token) bool {
 		s.summary.PromptTime = s.now().Sub(n.start)
 	}
 	s.count(t)
-	one := shown(t)
+	one := n.shown(t)
 	one.Text = n.decoder.Push(t.ID)
 	s.note()
 	var some []Token

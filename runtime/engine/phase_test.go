@@ -11,6 +11,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/phase"
 	"github.com/pilotfish-ai/pilotfish/internal/phase/phasetest"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -63,7 +64,8 @@ func TestPhases(t *testing.T) {
 	e, d := watchedSmall(t)
 	s, err := e.NewSession()
 	require.NoError(t, err)
-	for _, err := range s.Generate(t.Context(), []int32{1, 2, 3}, Request{MaxTokens: 3, IgnoreEnd: true, Lookup: -1}) {
+	three := terms.Settings{MaxTokens: 3, IgnoreEnd: true, Lookup: -1}
+	for _, err := range s.Generate(t.Context(), []int32{1, 2, 3}, three) {
 		require.NoError(t, err)
 		assert.Equal(t, "draft", phaseHere(t))
 	}

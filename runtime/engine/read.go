@@ -37,10 +37,10 @@ func (s *Session) Read(ctx context.Context, text []int32, from int, see func(See
 }
 
 // Score is [Session.Read] from the second token on, with so many of the most probable tokens at each position, 0 to
-// [MostTop].
+// [terms.MaxTop].
 func (s *Session) Score(ctx context.Context, text []int32, top int, see func(Seen) error) error {
-	if top < 0 || top > MostTop {
-		return fmt.Errorf("%d best tokens with each token are not possible: 0 to %d are", top, MostTop)
+	if top < 0 || top > terms.MaxTop {
+		return fmt.Errorf("%d best tokens with each token are not possible: 0 to %d are", top, terms.MaxTop)
 	}
 	return s.reading(ctx, text, 1, top, see)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -64,7 +65,7 @@ func TestRead(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, read(t, fresh, text, 1)[from-1:], all, "the same bits, with and without what was read before")
 		if n < 200 {
-			again := engine.Request{MaxTokens: 5}
+			again := terms.Settings{MaxTokens: 5}
 			assert.Equal(t, generate(t, fresh, text, again), generate(t, s, text, again))
 		}
 	}
@@ -93,7 +94,7 @@ func TestReadHidden(t *testing.T) {
 	require.NoError(t, err)
 	text := []int32{5, 6, 7}
 	for tok, err := range s.Routed(t.Context(), text, engine.Route{
-		Request: engine.Request{MaxTokens: 20, IgnoreEnd: true}, Router: policy, Cloud: cloudOf(t, e),
+		Settings: terms.Settings{MaxTokens: 20, IgnoreEnd: true}, Router: policy, Cloud: cloudOf(t, e),
 	}) {
 		require.NoError(t, err)
 		text, confidences = append(text, tok.ID), append(confidences, tok.Confidence)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/phase"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -60,11 +61,11 @@ const (
 
 // Route says how tokens come from two models. The zero value of Draft is pipelined decoding.
 type Route struct {
-	Request
+	terms.Settings
 	Router  *router.Router // which tokens the cloud is asked for; nil: Decider says. The answer is added to its balance
 	Decider Decider        // which tokens the cloud is asked for, where Router is nil; nil: none
 	Cloud   draft.Cloud    // who answers
-	Draft   DraftOptions   // mode, branches, window, deadline; what [Request] says is filled in, Lookup where it is 0
+	Draft   DraftOptions   // mode, branches, window, deadline; what the settings say is filled in, Lookup where it is 0
 	Pace    float64        // most forward calls of the small model a second, to act as a slower device; 0: no limit
 	RowCost float64        // with Pace: share of the least time of a call that each further row of it takes on top
 	Observe func(Event)    // told of every token and every escalation, if given
@@ -142,7 +143,7 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 
 // text generates a text.
 func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(Token) bool) error {
-	s.speculation.off = r.Pick != nil || !r.Sampling.Greedy() && (r.Rules.Adjusts() || r.JSON || r.Schema != nil)
+	s.speculation.off = r.Pick != nil || !r.Sampling().Greedy() && (r.Adjusts() || r.Structured())
 	outer := ctx
 	ctx = phase.With(ctx, phase.Draft)
 	defer phase.Enter(ctx, outer)()
@@ -173,7 +174,7 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 		err = ErrClosed
 	}
 	n.end(sum.Stop, err == nil)
-	s.noteShortened(prompt, r.Request, sum.Stop, n.stopped)
+	s.noteShortened(prompt, r.Settings, sum.Stop, n.stopped)
 	if r.Router != nil || r.Decider != nil {
 		s.routing = sum
 	}
@@ -183,7 +184,7 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 
 // noteShortened says in the summary whether a value had to end as room ran out, and what room. stop is why the tokens
 // ended, and stopped whether a stop string ended the text.
-func (s *Session) noteShortened(prompt []int32, r Request, stop string, stopped bool) {
+func (s *Session) noteShortened(prompt []int32, r terms.Settings, stop string, stopped bool) {
 	room := s.room(prompt)
 	full := s.tight || stop == StopEnd && s.summary.Tokens+1 == min(most(r), room)
 	if !r.Complete || !r.JSON && r.Schema == nil || stopped || stop == "" || !full {
@@ -224,7 +225,7 @@ func (s *Session) decoder(ctx context.Context, prompt []int32, r Route) (*draft.
 	if err != nil {
 		return nil, err
 	}
-	sampler, err := sample.New(r.Sampling)
+	sampler, err := sample.New(r.Sampling())
 	if err != nil {
 		return nil, err
 	}
@@ -232,9 +233,9 @@ func (s *Session) decoder(ctx context.Context, prompt []int32, r Route) (*draft.
 		return nil, err
 	}
 	o := r.Draft
-	o.Sampling, o.Vocab = r.Sampling, s.e.model.Config().Vocab
+	o.Sampling, o.Vocab = r.Sampling(), s.e.model.Config().Vocab
 	o.Lookup, o.Cost, o.Waits = cmp.Or(o.Lookup, r.Lookup), &s.cost, &s.waits
-	o.MaxTokens, o.Room = most(r.Request), s.room(prompt)
+	o.MaxTokens, o.Room = most(r.Settings), s.room(prompt)
 	if !r.IgnoreEnd {
 		o.End = tokens.IsEnd
 	}
@@ -284,7 +285,7 @@ func (s *Session) drafter(r Route, want backend.Want) draft.Model {
 }
 
 // most is how many tokens are asked for at most, the end token included.
-func most(r Request) int { return cmp.Or(r.MaxTokens, math.MaxInt32) }
+func most(r terms.Settings) int { return cmp.Or(r.MaxTokens, math.MaxInt32) }
 
 // room is how many tokens the context can hold behind a prompt.
 func (s *Session) room(prompt []int32) int { return max(1, s.cache.Slots()-len(prompt)) }

@@ -108,7 +108,7 @@ func TestRouted(t *testing.T) {
 				var gotIDs []int32
 				var gotOrigins []string
 				for tok, err := range s.Routed(t.Context(), prompt, engine.Route{
-					Request: engine.Request{MaxTokens: 30, IgnoreEnd: true}, Router: r, Cloud: far, Draft: d,
+					Settings: terms.Settings{MaxTokens: 30, IgnoreEnd: true}, Router: r, Cloud: far, Draft: d,
 				}) {
 					require.NoError(t, err)
 					gotIDs, gotOrigins = append(gotIDs, tok.ID), append(gotOrigins, tok.Origin)
@@ -117,7 +117,7 @@ func TestRouted(t *testing.T) {
 				assert.Equal(t, origins, gotOrigins)
 				assert.Equal(t, 30, s.Summary().Tokens)
 				assert.Equal(t, "length", s.Summary().Stop)
-				five := engine.Request{MaxTokens: 5}
+				five := terms.Settings{MaxTokens: 5}
 				assert.Equal(t, generate(t, session(t, edge), prompt, five), generate(t, s, prompt, five))
 			})
 		}
@@ -131,8 +131,8 @@ func TestRoutedSampled(t *testing.T) {
 		r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.4), Seed: 1})
 		require.NoError(t, err)
 		for tok, err := range session(t, edge).Routed(t.Context(), []int32{4, 5}, engine.Route{
-			Request: engine.Request{MaxTokens: 25, IgnoreEnd: true,
-				Sampling: terms.Sampling{Temperature: 1, TopP: 0.9, Seed: 6}},
+			Settings: terms.Settings{MaxTokens: 25, IgnoreEnd: true,
+				Temperature: 1, TopP: 0.9, Seed: 6},
 			Router: r, Cloud: cloud.Local(1), Draft: draft.Options{Mode: mode, Branches: 3, Deadline: -1},
 		}) {
 			require.NoError(t, err)
@@ -157,10 +157,10 @@ func TestRoutedWithoutCloud(t *testing.T) {
 	r, err := router.New(router.Options{Policy: router.Always})
 	require.NoError(t, err)
 	s := session(t, edge)
-	want := generate(t, session(t, edge), []int32{7, 8}, engine.Request{MaxTokens: 10, IgnoreEnd: true})
+	want := generate(t, session(t, edge), []int32{7, 8}, terms.Settings{MaxTokens: 10, IgnoreEnd: true})
 	n := 0
 	for tok, err := range s.Routed(t.Context(), []int32{7, 8}, engine.Route{
-		Request: engine.Request{MaxTokens: 10, IgnoreEnd: true}, Router: r, Cloud: dead{},
+		Settings: terms.Settings{MaxTokens: 10, IgnoreEnd: true}, Router: r, Cloud: dead{},
 		Draft: draft.Options{Deadline: 20 * time.Millisecond},
 	}) {
 		require.NoError(t, err)
@@ -182,12 +182,12 @@ func TestRoutedCancel(t *testing.T) {
 	time.AfterFunc(30*time.Millisecond, cancel)
 	var last error
 	for _, err := range s.Routed(ctx, []int32{7, 8}, engine.Route{
-		Request: engine.Request{IgnoreEnd: true}, Router: r, Cloud: dead{}, Draft: draft.Options{Deadline: -1},
+		Settings: terms.Settings{IgnoreEnd: true}, Router: r, Cloud: dead{}, Draft: draft.Options{Deadline: -1},
 	}) {
 		last = err
 	}
 	require.ErrorIs(t, last, context.Canceled)
-	five := engine.Request{MaxTokens: 5}
+	five := terms.Settings{MaxTokens: 5}
 	assert.Equal(t, generate(t, session(t, edge), []int32{7}, five), generate(t, s, []int32{7}, five))
 }
 

@@ -15,10 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // savedRequest is what answers are compared by: tokens with the bits of their log-probabilities.
-var savedRequest = Route{Request: Request{MaxTokens: 6, IgnoreEnd: true, Top: 5}}
+var savedRequest = Route{Settings: terms.Settings{MaxTokens: 6, IgnoreEnd: true, Top: 5}}
 
 // answered returns what follows a prompt, and how much of that was known.
 func answered(t *testing.T, s *Session, prompt []int32) ([]Token, int) {
@@ -226,7 +227,7 @@ func TestCopied(t *testing.T) {
 func FuzzLoad(f *testing.F) {
 	e := small(f, Options{}, nil)
 	s := newSession(f, e)
-	for _, err := range s.Generate(f.Context(), longPrompt, Request{MaxTokens: 2}) {
+	for _, err := range s.Generate(f.Context(), longPrompt, terms.Settings{MaxTokens: 2}) {
 		require.NoError(f, err)
 	}
 	var b bytes.Buffer

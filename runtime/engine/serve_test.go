@@ -185,7 +185,7 @@ func TestWaitingEndsWithTheEngine(t *testing.T) {
 		told := make(chan error)
 		for _, call := range []func() error{ask, func() error {
 			var last error
-			for _, last = range session.Generate(context.Background(), []int32{1}, Request{}) {
+			for _, last = range session.Generate(context.Background(), []int32{1}, terms.Settings{}) {
 			}
 			return last
 		}} {
@@ -219,7 +219,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	route := dictated(t, nil)
 	route.Cloud, route.MaxTokens = s.Local(1), 3
 	tokens(t, session, []int32{1, 2}, route)
-	tokens(t, session, []int32{1, 2}, Route{Request: Request{MaxTokens: 3}})
+	tokens(t, session, []int32{1, 2}, Route{Settings: terms.Settings{MaxTokens: 3}})
 	_, _, err = e.Logits(t.Context(), []int32{1}, 1)
 	require.NoError(t, err)
 	_, _, err = e.Logits(t.Context(), nil, 1)

@@ -16,36 +16,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// MostLookup is the largest [Request.Lookup].
+// MostLookup is the largest [terms.Settings].Lookup.
 const MostLookup = lookup.MostRows
-
-// Request says what to generate after a prompt. The zero value is greedy decoding up to the end token.
-type Request struct {
-	MaxTokens int            // most tokens to generate; 0 means as many as the context has room for
-	Sampling  terms.Sampling // zero value: greedy
-	IgnoreEnd bool           // go on after an end token; for benchmarks
-	// Lookup is the most tokens that one forward call evaluates where guesses from the text fill it up: 2 to 8. What
-	// follows in a text is often in it already, and a guess that holds needs no call of its own. 0 means 8, negative:
-	// each token has its own call. The tokens are the same with any value; how many are guessed follows from how
-	// often guesses hold, and from what it costs.
-	Lookup int
-
-	Rules Rules // min-p, penalties and bias; the zero value changes nothing
-	// Stop are texts that end the answer where they come. Nothing of them is shown, and what may be the beginning of
-	// one is held back until it is not.
-	Stop []string
-	Top  int // best tokens told with each token, 0 to [MostTop], and its log-probability; 0: none of that
-	// Schema is a JSON schema that the answer is a value of, and JSON asks for any JSON object: only tokens that lead
-	// to such a value can be chosen, and the end token where it is whole. Which schemas are possible says
-	// docs/structured.md; others are a [SchemaError].
-	Schema []byte
-	JSON   bool
-	// Closed means that objects whose properties Schema lists have no others, unless it says so: additionalProperties.
-	Closed bool
-	// Complete has the shortest end of a value follow where MaxTokens or the context leave no more room: see
-	// [Summary.Shortened]. Otherwise, and where there is no room for any value, the value is cut as other texts are.
-	Complete bool
-}
 
 // Token is one generated token.
 type Token struct {
@@ -56,16 +28,16 @@ type Token struct {
 	Confidence float32 // that it may stand, in [0, 1]: of the router, or without one its probability before temperature
 	Unverified bool    // the large model was to look at it, but did not in time
 	// LogProbs are what the model that chose it says of it, before temperature, rules and schema; only with
-	// [Request.Top].
+	// [terms.Settings].Top.
 	LogProbs *LogProbs
 }
 
 // Why a text ended: the values of [Summary.Stop].
 const (
 	StopEnd     = "end"     // an end token
-	StopLength  = "length"  // as many tokens as were asked for: [Request.MaxTokens]
+	StopLength  = "length"  // as many tokens as were asked for: [terms.Settings].MaxTokens
 	StopContext = "context" // the context is full
-	StopString  = "stop"    // one of [Request.Stop]
+	StopString  = "stop"    // one of [terms.Settings].Stop
 )
 
 // Summary is what one call of [Session.Generate] did.
@@ -74,8 +46,8 @@ type Summary struct {
 	Stop         string        // why it ended: see [StopEnd]; "" while it runs and after an error
 	Stopped      string        // with [StopString]: the stop string that ended it
 	End          *Token        // the end token, which is not yielded; nil where none ended it
-	Shortened    bool          // a value was ended by [Request.Complete]: it may lack something, and Stop is why
-	Ignored      []string      // paths of keywords of [Request.Schema] that have no effect; at most 100
+	Shortened    bool          // a value was ended by [terms.Settings].Complete: it may lack something, and Stop is why
+	Ignored      []string      // paths of keywords of [terms.Settings].Schema that have no effect; at most 100
 	PromptTokens int           // tokens of the prompt
 	ReusedTokens int           // of these, tokens whose keys and values were still there from before
 	Tokens       int           // tokens generated, the end token not counted
@@ -84,7 +56,7 @@ type Summary struct {
 	Flights      int           // tokens whose evaluation had begun before they were asked for
 	Missed       int           // times that it had begun of another token than was then asked for: in vain
 	Passes       int           // forward calls after the prompt
-	Proposed     int           // guesses from the text that were evaluated in them: see [Request.Lookup]
+	Proposed     int           // guesses from the text that were evaluated in them: see [terms.Settings].Lookup
 	Accepted     int           // of these, those that held: tokens without a call of their own
 	PromptTime   time.Duration // from the call until the first token was known
 	DecodeTime   time.Duration // from then on
@@ -261,8 +233,8 @@ func (s *Session) note() {
 
 // Generate runs prompt and yields the tokens that follow. The part of the prompt that equals the text of the session so
 // far is not run again. An error ends the sequence; so does ctx, with its cause, and [Engine.Close], with [ErrClosed].
-func (s *Session) Generate(ctx context.Context, prompt []int32, r Request) iter.Seq2[Token, error] {
-	return s.Routed(ctx, prompt, Route{Request: r})
+func (s *Session) Generate(ctx context.Context, prompt []int32, r terms.Settings) iter.Seq2[Token, error] {
+	return s.Routed(ctx, prompt, Route{Settings: r})
 }
 
 // prefill brings the cache to hold prompt and returns what follows its last token.

@@ -71,7 +71,7 @@ func TestTokens(t *testing.T) {
 		r := dictated(t, d)
 		r.MaxTokens = 5
 		var events, escalations int
-		tokens(t, s, []int32{9}, Route{Request: Request{MaxTokens: 2, IgnoreEnd: true}})
+		tokens(t, s, []int32{9}, Route{Settings: terms.Settings{MaxTokens: 2, IgnoreEnd: true}})
 		r.Observe = func(ev Event) {
 			assert.Equal(t, events, s.Summary().Tokens, "of this text, so far")
 			assert.Equal(t, 3, s.Summary().PromptTokens)
@@ -99,7 +99,7 @@ func TestTokens(t *testing.T) {
 		assert.Equal(t, 5, routing.Answered)
 		assert.Equal(t, 1250*time.Millisecond, routing.Wait)
 
-		local := tokens(t, s, prompt, Route{Request: Request{MaxTokens: 2, IgnoreEnd: true}})
+		local := tokens(t, s, prompt, Route{Settings: terms.Settings{MaxTokens: 2, IgnoreEnd: true}})
 		logits, top, err := e.Logits(t.Context(), prompt, 1)
 		require.NoError(t, err)
 		lse, _ := sums(logits)
@@ -123,20 +123,20 @@ func TestEnds(t *testing.T) {
 	s, err := e.NewSession()
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
-		request Request
+		request terms.Settings
 		want    int
 		stop    string
 	}{
-		"to the end token":       {Request{}, 2, StopEnd},
-		"one fewer":              {Request{MaxTokens: 1}, 1, StopLength},
-		"as many as there are":   {Request{MaxTokens: 2}, 2, StopLength},
-		"the end token is in it": {Request{MaxTokens: 3}, 2, StopEnd},
-		"beyond the end token":   {Request{IgnoreEnd: true, MaxTokens: 4}, 4, StopLength},
-		"a full context":         {Request{IgnoreEnd: true}, 6, StopContext},
-		"exactly full":           {Request{IgnoreEnd: true, MaxTokens: 6}, 6, StopLength},
+		"to the end token":       {terms.Settings{}, 2, StopEnd},
+		"one fewer":              {terms.Settings{MaxTokens: 1}, 1, StopLength},
+		"as many as there are":   {terms.Settings{MaxTokens: 2}, 2, StopLength},
+		"the end token is in it": {terms.Settings{MaxTokens: 3}, 2, StopEnd},
+		"beyond the end token":   {terms.Settings{IgnoreEnd: true, MaxTokens: 4}, 4, StopLength},
+		"a full context":         {terms.Settings{IgnoreEnd: true}, 6, StopContext},
+		"exactly full":           {terms.Settings{IgnoreEnd: true, MaxTokens: 6}, 6, StopLength},
 	} {
 		r := dictated(t, &dictator{prompt: 4, says: says})
-		r.Request = c.request
+		r.Settings = c.request
 		var ids []int32
 		for _, x := range tokens(t, s, []int32{1, 2, 3, 4}, r) {
 			ids = append(ids, x.ID)
@@ -147,7 +147,7 @@ func TestEnds(t *testing.T) {
 		assert.Equal(t, s.cache.Len(), s.KVTokens(), name)
 		assert.InDelta(t, 4+c.want, s.KVTokens(), 1, name)
 	}
-	all := tokens(t, s, make([]int32, 9), Route{Request: Request{IgnoreEnd: true}})
+	all := tokens(t, s, make([]int32, 9), Route{Settings: terms.Settings{IgnoreEnd: true}})
 	assert.Len(t, all, 1, "a prompt that leaves room for one")
 }
 
@@ -174,18 +174,18 @@ func TestRouteReaches(t *testing.T) {
 	says := []int32{5, 6, 7}
 	d := &dictator{prompt: 2, says: says}
 	r := dictated(t, d)
-	r.Request = Request{MaxTokens: 3, Sampling: terms.Sampling{Temperature: 0.7, TopK: 9, TopP: 0.8, Seed: 11}}
+	r.Settings = terms.Settings{MaxTokens: 3, Temperature: 0.7, TopK: 9, TopP: 0.8, Seed: 11}
 	r.Draft.K, r.Draft.Sampling = 4, terms.Sampling{Seed: 99}
 	r.Draft.MaxTokens, r.Draft.Room, r.Draft.Vocab = 1, 1, 3
 	require.Len(t, tokens(t, s, []int32{1, 2}, r), 3, "what the request says is filled in")
 	for i, q := range d.asked {
 		assert.Equal(t, append([]int32{1, 2}, says[:i]...), q.Context)
-		assert.Equal(t, r.Request.Sampling, q.Sampling)
+		assert.Equal(t, r.Sampling(), q.Sampling)
 		assert.Equal(t, 4, q.K)
 	}
 	for token, origin := range map[int32]string{299: "cloud", 300: "edge-timeout", -1: "edge-timeout"} {
 		r := dictated(t, &dictator{prompt: 2, says: []int32{token}})
-		r.Request = Request{MaxTokens: 1, IgnoreEnd: true}
+		r.Settings = terms.Settings{MaxTokens: 1, IgnoreEnd: true}
 		all := tokens(t, s, []int32{1, 2}, r)
 		require.Len(t, all, 1)
 		assert.Equal(t, origin, all[0].Origin, "%d of a vocabulary of 300", token)
@@ -194,7 +194,7 @@ func TestRouteReaches(t *testing.T) {
 	sampler, err := sample.New(drawn)
 	require.NoError(t, err)
 	text := []int32{1, 2}
-	for _, x := range tokens(t, s, text, Route{Request: Request{MaxTokens: 20, IgnoreEnd: true, Sampling: drawn}}) {
+	for _, x := range tokens(t, s, text, Route{Settings: terms.Settings{MaxTokens: 20, IgnoreEnd: true}.With(drawn)}) {
 		cache, err := e.newCache(40)
 		require.NoError(t, err)
 		out, err := e.forward(t.Context(), newMember(), cache, text, sampler.Want(backend.Want{K: 3}))
@@ -264,8 +264,8 @@ func TestRouteRefuses(t *testing.T) {
 	require.NoError(t, err)
 	always := dictated(t, &dictator{}).Router
 	for want, r := range map[string]Route{
-		"must not be negative, but are -1":  {Request: Request{MaxTokens: -1}},
-		"temperature":                       {Request: Request{Sampling: terms.Sampling{Temperature: -1}}},
+		"must not be negative, but is -1":   {Settings: terms.Settings{MaxTokens: -1}},
+		"temperature":                       {Settings: terms.Settings{Temperature: -1}},
 		"calls per second, but is -1":       {Pace: -1},
 		"calls per second, but is NaN":      {Pace: math.NaN()},
 		"calls per second, but is +Inf":     {Pace: math.Inf(1)},
@@ -276,7 +276,7 @@ func TestRouteRefuses(t *testing.T) {
 		"a pace says, but is -1 of 5":       {RowCost: -1, Pace: 5},
 		"a pace says, but is NaN of 5":      {RowCost: math.NaN(), Pace: 5},
 		"a pace says, but is +Inf of 5":     {RowCost: math.Inf(1), Pace: 5},
-		"leaves no room for an answer in a": {Request: Request{MaxTokens: 20}},
+		"leaves no room for an answer in a": {Settings: terms.Settings{MaxTokens: 20}},
 	} {
 		prompt := []int32{1, 2}
 		if r.MaxTokens == 20 {
@@ -290,7 +290,7 @@ func TestRouteRefuses(t *testing.T) {
 		assert.Equal(t, 1, n, want)
 		assert.Equal(t, len(prompt), s.Summary().PromptTokens)
 		assert.Empty(t, s.Summary().Stop)
-		assert.Len(t, tokens(t, s, []int32{3}, Route{Request: Request{MaxTokens: 1}}), 1)
+		assert.Len(t, tokens(t, s, []int32{3}, Route{Settings: terms.Settings{MaxTokens: 1}}), 1)
 	}
 }
 
@@ -302,11 +302,12 @@ func TestPace(t *testing.T) {
 		s, err := e.NewSession()
 		require.NoError(t, err)
 		begin := time.Now()
-		require.Len(t, tokens(t, s, []int32{1, 2}, Route{Request: Request{MaxTokens: 5, IgnoreEnd: true}, Pace: 8}), 5)
+		five := terms.Settings{MaxTokens: 5, IgnoreEnd: true}
+		require.Len(t, tokens(t, s, []int32{1, 2}, Route{Settings: five, Pace: 8}), 5)
 		assert.Equal(t, 4*125*time.Millisecond, time.Since(begin))
 		assert.Zero(t, s.Summary().PromptTime)
 		assert.Equal(t, 4*125*time.Millisecond, s.Summary().DecodeTime)
-		require.Len(t, tokens(t, s, []int32{1, 2}, Route{Request: Request{MaxTokens: 5, IgnoreEnd: true}}), 5)
+		require.Len(t, tokens(t, s, []int32{1, 2}, Route{Settings: terms.Settings{MaxTokens: 5, IgnoreEnd: true}}), 5)
 		assert.Zero(t, s.Summary().DecodeTime)
 
 		m := newEdge(s, backend.Want{K: 3}, 100*time.Millisecond)
@@ -344,8 +345,8 @@ func TestTrouble(t *testing.T) {
 		e, d := troubled(t, Options{Context: 24}, flights)
 		s, err := e.NewSession()
 		require.NoError(t, err)
-		prompt, request := []int32{1, 2, 3}, Request{MaxTokens: 8, IgnoreEnd: true}
-		want := tokens(t, s, prompt, Route{Request: request})
+		prompt, request := []int32{1, 2, 3}, terms.Settings{MaxTokens: 8, IgnoreEnd: true}
+		want := tokens(t, s, prompt, Route{Settings: request})
 		r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.5), Seed: 3})
 		require.NoError(t, err)
 		var says []int32
@@ -354,7 +355,7 @@ func TestTrouble(t *testing.T) {
 		}
 		failed := 0
 		for n := range 30 {
-			route := Route{Request: request}
+			route := Route{Settings: request}
 			if n%2 == 1 {
 				route.Router, route.Cloud = r, &dictator{prompt: 3, says: says}
 				route.Draft = DraftOptions{Branches: 3, Deadline: -1, InFlight: 1}
@@ -374,7 +375,7 @@ func TestTrouble(t *testing.T) {
 			require.Equal(t, s.cache.Len(), s.cache.InUse())
 			require.Equal(t, s.cache.Len(), s.KVTokens())
 			require.Zero(t, d.open)
-			require.Equal(t, want, tokens(t, s, prompt, Route{Request: request}))
+			require.Equal(t, want, tokens(t, s, prompt, Route{Settings: request}))
 		}
 		assert.Greater(t, failed, 10)
 		d.failing(1)
@@ -388,17 +389,17 @@ func TestReused(t *testing.T) {
 	e, d := troubled(t, Options{Context: 24}, false)
 	s, err := e.NewSession()
 	require.NoError(t, err)
-	all := tokens(t, s, []int32{1, 2, 3, 4}, Route{Request: Request{MaxTokens: 3, IgnoreEnd: true}})
+	all := tokens(t, s, []int32{1, 2, 3, 4}, Route{Settings: terms.Settings{MaxTokens: 3, IgnoreEnd: true}})
 	text := []int32{1, 2, 3, 4, all[0].ID, all[1].ID}
 	held := s.KVTokens()
-	tokens(t, s, append(slices.Clone(text), 9), Route{Request: Request{MaxTokens: 1, IgnoreEnd: true}})
+	tokens(t, s, append(slices.Clone(text), 9), Route{Settings: terms.Settings{MaxTokens: 1, IgnoreEnd: true}})
 	assert.Equal(t, min(held, 6), s.Summary().ReusedTokens)
 	d.failing(1)
 	var last error
-	for _, last = range s.Generate(t.Context(), []int32{1, 2, 7, 7}, Request{}) {
+	for _, last = range s.Generate(t.Context(), []int32{1, 2, 7, 7}, terms.Settings{}) {
 	}
 	require.ErrorIs(t, last, errTrouble)
-	tokens(t, s, []int32{1, 2, 7, 7}, Route{Request: Request{MaxTokens: 1}})
+	tokens(t, s, []int32{1, 2, 7, 7}, Route{Settings: terms.Settings{MaxTokens: 1}})
 	assert.Equal(t, 2, s.Summary().ReusedTokens, "what the call that failed was to add is not there")
 	assert.Equal(t, 4, s.Summary().PromptTokens)
 }

@@ -88,7 +88,7 @@ func read(t *testing.T, s *Session, prompt []int32, r Route) (got text) {
 	t.Helper()
 	stream := s.Routed(t.Context(), prompt, r)
 	if r.Router == nil {
-		stream = s.Generate(t.Context(), prompt, r.Request)
+		stream = s.Generate(t.Context(), prompt, r.Settings)
 	}
 	for tok, err := range stream {
 		require.NoError(t, err)
@@ -123,7 +123,7 @@ func TestFlights(t *testing.T) {
 	require.NoError(t, err)
 	routes["learned"] = Route{Router: learned, Cloud: cloud.Local(9), Draft: DraftOptions{Deadline: -1, Branches: 2}}
 	drawn := routes["2 branches"]
-	drawn.Sampling = terms.Sampling{Temperature: 1, TopK: 30, TopP: 0.9, Seed: 4}
+	drawn.Settings = drawn.With(terms.Sampling{Temperature: 1, TopK: 30, TopP: 0.9, Seed: 4})
 	routes["2 branches, drawn"] = drawn
 	const tokens = 24
 	for device, open := range runners {
@@ -137,7 +137,7 @@ func TestFlights(t *testing.T) {
 				continue
 			}
 			t.Run(device+"/"+name, func(t *testing.T) {
-				r.Request = Request{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1, Sampling: r.Sampling}
+				r.Settings = terms.Settings{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1}.With(r.Sampling())
 				s.speculation.depth = 0
 				want := read(t, s, []int32{1, 2, 3, 4, 5}, r)
 				require.Len(t, want.ids, tokens)
@@ -173,7 +173,7 @@ func TestFlightsAtTheEnd(t *testing.T) {
 			s, err := open(Options{Context: 24}).NewSession()
 			require.NoError(t, err)
 			s.speculation.depth = depth
-			got := read(t, s, []int32{1, 2, 3}, Route{Request: Request{IgnoreEnd: true}})
+			got := read(t, s, []int32{1, 2, 3}, Route{Settings: terms.Settings{IgnoreEnd: true}})
 			assert.Len(t, got.ids, 21)
 			if depth == 0 {
 				want = got
@@ -189,17 +189,18 @@ func TestFlightsStops(t *testing.T) {
 		s, err := open(Options{}).NewSession()
 		require.NoError(t, err)
 		assert.Equal(t, 1, s.speculation.depth, "an escalation waits for one pass in vain, and no more")
-		all := read(t, s, []int32{1, 2, 3}, Route{Request: Request{MaxTokens: 10, IgnoreEnd: true}})
+		all := read(t, s, []int32{1, 2, 3}, Route{Settings: terms.Settings{MaxTokens: 10, IgnoreEnd: true}})
 		for n := range 5 {
 			seen := 0
-			for _, err := range s.Generate(t.Context(), []int32{1, 2, 3}, Request{IgnoreEnd: true}) {
+			for _, err := range s.Generate(t.Context(), []int32{1, 2, 3}, terms.Settings{IgnoreEnd: true}) {
 				require.NoError(t, err)
 				if seen++; seen > n {
 					break
 				}
 			}
 			assert.Empty(t, s.speculation.flights)
-			assert.Equal(t, all, read(t, s, []int32{1, 2, 3}, Route{Request: Request{MaxTokens: 10, IgnoreEnd: true}}))
+			ten := Route{Settings: terms.Settings{MaxTokens: 10, IgnoreEnd: true}}
+			assert.Equal(t, all, read(t, s, []int32{1, 2, 3}, ten))
 		}
 	})
 }
@@ -216,7 +217,7 @@ func TestFlightsTogether(t *testing.T) {
 		s, err := e.NewSession()
 		require.NoError(t, err)
 		return read(t, s, []int32{1, 2, int32(n)}, Route{
-			Request: Request{MaxTokens: 8, IgnoreEnd: true}, Router: r, Cloud: cloud.Local(uint64(n)),
+			Settings: terms.Settings{MaxTokens: 8, IgnoreEnd: true}, Router: r, Cloud: cloud.Local(uint64(n)),
 			Draft: DraftOptions{Deadline: -1, Branches: 1 + n},
 		})
 	}
@@ -233,12 +234,12 @@ func TestFlightsTogether(t *testing.T) {
 }
 
 // anySampling is a request that draws, with or without each of the rules that a device can guess by.
-func anySampling(r *rand.Rand) Request {
-	q := Request{IgnoreEnd: true, Lookup: -1, MaxTokens: 30} // with the prompt's, 28 can be in flight
-	q.Sampling = terms.Sampling{Temperature: []float64{0.3, 0.7, 1, 1.5}[r.IntN(4)], Seed: r.Uint64()}
-	q.Sampling.TopK = []int{0, 0, 2, 20, 40, 64, 100}[r.IntN(7)]
-	q.Sampling.TopP = []float64{0, 0.5, 0.8, 0.95}[r.IntN(4)]
-	q.Rules.MinP = []float64{0, 0, 0.05, 0.2}[r.IntN(4)]
+func anySampling(r *rand.Rand) terms.Settings {
+	q := terms.Settings{IgnoreEnd: true, Lookup: -1, MaxTokens: 30} // with the prompt's, 28 can be in flight
+	q.Temperature, q.Seed = []float64{0.3, 0.7, 1, 1.5}[r.IntN(4)], r.Uint64()
+	q.TopK = []int{0, 0, 2, 20, 40, 64, 100}[r.IntN(7)]
+	q.TopP = []float64{0, 0.5, 0.8, 0.95}[r.IntN(4)]
+	q.MinP = []float64{0, 0, 0.05, 0.2}[r.IntN(4)]
 	return q
 }
 
@@ -255,18 +256,18 @@ func TestFlightsSampled(t *testing.T) {
 		require.NoError(t, err)
 		r, held, all := rand.New(rand.NewPCG(7, 9)), map[bool]int{}, map[bool]int{} // by whether it knows them
 		for n := range 16 {
-			route := Route{Request: anySampling(r)}
+			route := Route{Settings: anySampling(r)}
 			prompt := []int32{1, 2, int32(3 + n)}
 			s.speculation.depth = 0
 			want := read(t, s, prompt, route)
 			assert.Zero(t, s.Summary().Flights+s.Summary().Missed)
 			for _, depth := range []int{1, 3} {
 				s.speculation.depth = depth
-				assert.Equal(t, want, read(t, s, prompt, route), "depth %d, %+v", depth, route.Request)
+				assert.Equal(t, want, read(t, s, prompt, route), "depth %d, %+v", depth, route.Settings)
 				sum := s.Summary()
 				assert.Equal(t, 28, sum.Flights+sum.Missed, "all but the prompt's token and the first after it")
-				o := route.Sampling
-				knows := o.TopK > 0 && o.TopK <= 64 || o.TopK == 0 && o.TopP == 0 && route.Rules.MinP == 0
+				o := route.Settings
+				knows := o.TopK > 0 && o.TopK <= 64 || o.TopK == 0 && o.TopP == 0 && route.MinP == 0
 				held[knows], all[knows] = held[knows]+sum.Flights, all[knows]+28
 				for _, wrong := range []int{1, 5} {
 					d, ok := e.device.(eager)
@@ -280,7 +281,7 @@ func TestFlightsSampled(t *testing.T) {
 				}
 			}
 			if _, ok := e.device.(*gpu.Device); ok {
-				assert.Equal(t, want.ids, read(t, reference, prompt, route).ids, "%+v", route.Request)
+				assert.Equal(t, want.ids, read(t, reference, prompt, route).ids, "%+v", route.Settings)
 			}
 		}
 		t.Logf("%d of %d guesses held, and %d of %d of what it does not know", held[true], all[true], held[false],
@@ -298,10 +299,10 @@ func TestFlightsNotGuessed(t *testing.T) {
 	require.NoError(t, err)
 	drawn := terms.Sampling{Temperature: 1, Seed: 3, TopK: 20}
 	for name, r := range map[string]Route{
-		"penalty": {Request: Request{Sampling: drawn, Rules: Rules{RepeatPenalty: 1.5}}},
-		"bias":    {Request: Request{Sampling: drawn, Rules: Rules{Bias: map[int32]float32{7: 3}}}},
-		"JSON":    {Request: Request{Sampling: drawn, JSON: true}},
-		"pick": {Request: Request{Sampling: drawn},
+		"penalty": {Settings: terms.Settings{RepeatPenalty: 1.5}.With(drawn)},
+		"bias":    {Settings: terms.Settings{LogitBias: map[int32]float32{7: 3}}.With(drawn)},
+		"JSON":    {Settings: terms.Settings{JSON: true}.With(drawn)},
+		"pick": {Settings: terms.Settings{}.With(drawn),
 			Pick: func(_ int, _ []int32, o *backend.Output) int32 { return o.Top[0].ID }},
 	} {
 		r.MaxTokens, r.IgnoreEnd, r.Lookup = 10, !r.JSON, -1
@@ -326,9 +327,9 @@ func TestEscalationWaitsForOne(t *testing.T) {
 		r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.25), Seed: 2})
 		require.NoError(t, err)
 		mode.Deadline = -1
-		route := Route{Router: r, Cloud: cloud.Local(uint64(n)), Draft: mode, Request: Request{
+		route := Route{Router: r, Cloud: cloud.Local(uint64(n)), Draft: mode, Settings: terms.Settings{
 			MaxTokens: 30, IgnoreEnd: true, Lookup: -1,
-			Sampling: terms.Sampling{Temperature: 1, Seed: uint64(n), TopK: 30, TopP: 0.9},
+			Temperature: 1, Seed: uint64(n), TopK: 30, TopP: 0.9,
 		}}
 		s.speculation.depth = 0
 		want := read(t, s, []int32{1, 2, 3}, route)
@@ -363,7 +364,7 @@ func closeInFlight(t *testing.T, e *Engine, n int, inside bool) {
 	cloud, err := e.Serve(ServeOptions{})
 	require.NoError(t, err)
 	defer cloud.Close()
-	route := Route{Request: Request{IgnoreEnd: true}}
+	route := Route{Settings: terms.Settings{IgnoreEnd: true}}
 	if n%2 == 1 {
 		route.Router, route.Cloud, route.Draft = r, cloud.Local(1), DraftOptions{Deadline: -1, Branches: 3}
 	}

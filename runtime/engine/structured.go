@@ -9,11 +9,12 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
 )
 
 // keptGrammars is how many bytes of grammars an engine keeps for the next answers by the same schemas.
-const keptGrammars = 128 << 20
+const keptGrammars = 64 << 20
 
 // structured is what an engine keeps for answers that are JSON: the vocabulary as a tree with masks, and grammars by
 // the hashes of their schemas.
@@ -36,7 +37,7 @@ type keptGrammar struct {
 
 // matcher returns the matcher of the schema of a request, of any object without one. A schema that takes long to
 // compile holds nobody up who has another one; it ends with the cause of ctx when that does.
-func (s *structured) matcher(ctx context.Context, e *Engine, r Request) (*grammar.Matcher, int32, error) {
+func (s *structured) matcher(ctx context.Context, e *Engine, r terms.Settings) (*grammar.Matcher, int32, error) {
 	text, read := r.Schema, grammar.Schema
 	if text == nil {
 		text = []byte(`{"type":"object"}`)

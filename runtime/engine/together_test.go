@@ -34,16 +34,16 @@ func TestTogetherOrAlone(t *testing.T) {
 	defer cloud.Close()
 	few, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.2), Seed: 2})
 	require.NoError(t, err)
-	drawn := Request{Sampling: terms.Sampling{Temperature: 0.9, TopP: 0.9, Seed: 3}, IgnoreEnd: true}
+	drawn := terms.Settings{Temperature: 0.9, TopP: 0.9, Seed: 3, IgnoreEnd: true}
 	routes := map[string]Route{
 		"local":     {},
-		"no lookup": {Request: Request{Lookup: -1}},
-		"drawn":     {Request: drawn},
+		"no lookup": {Settings: terms.Settings{Lookup: -1}},
+		"drawn":     {Settings: drawn},
 		"serial":    {Router: few, Draft: DraftOptions{Mode: Serial, Deadline: -1}},
 		"pipelined": {Router: few, Draft: DraftOptions{Deadline: -1}},
 		"branches":  {Router: few, Draft: DraftOptions{Deadline: -1, Branches: 4}},
 		"verified":  {Router: few, Draft: DraftOptions{Deadline: -1, Verify: true}},
-		"both":      {Request: drawn, Router: few, Draft: DraftOptions{Deadline: -1}},
+		"both":      {Settings: drawn, Router: few, Draft: DraftOptions{Deadline: -1}},
 	}
 	prompts := map[string][]int32{}
 	want := map[string]text{}
@@ -88,7 +88,7 @@ func TestMemoryGrows(t *testing.T) {
 	chunk := e.kvBytes(backend.KVChunk)
 	assert.Equal(t, e.kvBytes(3*backend.KVChunk+10), s.KVLimit())
 	grow := func(prompt, tokens int, want int64) {
-		r := Request{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1}
+		r := terms.Settings{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1}
 		for _, err := range s.Generate(t.Context(), make([]int32, prompt), r) {
 			require.NoError(t, err)
 		}
@@ -140,7 +140,7 @@ func collected[T any](p weak.Pointer[T]) bool {
 // without.
 func TestMemoryBack(t *testing.T) {
 	e := small(t, Options{}, nil)
-	request := Request{MaxTokens: 20, IgnoreEnd: true}
+	request := terms.Settings{MaxTokens: 20, IgnoreEnd: true}
 	used := func() *Session {
 		s, err := e.NewSession()
 		require.NoError(t, err)
@@ -190,7 +190,7 @@ func TestMemoryBack(t *testing.T) {
 }
 
 // generateAll counts the tokens of a text.
-func generateAll(s *Session, ctx context.Context, r Request) (n int, err error) {
+func generateAll(s *Session, ctx context.Context, r terms.Settings) (n int, err error) {
 	for _, err = range s.Generate(ctx, []int32{1, 2, 3}, r) {
 		if err == nil {
 			n++
@@ -238,8 +238,8 @@ func TestPanics(t *testing.T) {
 	asAskedOrInFlight(t, func(t *testing.T, e *Engine) {
 		want, err := e.NewSession()
 		require.NoError(t, err)
-		request := Request{MaxTokens: 12, IgnoreEnd: true}
-		expected := read(t, want, []int32{1, 2, 3}, Route{Request: request})
+		request := terms.Settings{MaxTokens: 12, IgnoreEnd: true}
+		expected := read(t, want, []int32{1, 2, 3}, Route{Settings: request})
 		all, err := router.New(router.Options{Policy: router.Always})
 		require.NoError(t, err)
 		cloud := hanging{make(chan struct{}, 1000)}
@@ -264,7 +264,7 @@ func TestPanics(t *testing.T) {
 				s, err := e.NewSession()
 				require.NoError(t, err)
 				step = count(at)
-				r.Request = request
+				r.Settings = request
 				var got any
 				func() {
 					defer func() { got = recover() }()
@@ -275,7 +275,7 @@ func TestPanics(t *testing.T) {
 					}
 				}()
 				require.Equal(t, why, got, "%s, %d", name, at)
-				require.Equal(t, expected, read(t, s, []int32{1, 2, 3}, Route{Request: request}), "%s, %d", name, at)
+				require.Equal(t, expected, read(t, s, []int32{1, 2, 3}, Route{Settings: request}), "%s, %d", name, at)
 				require.NoError(t, s.Close())
 			}
 		}

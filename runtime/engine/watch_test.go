@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -20,7 +21,7 @@ import (
 func TestWatch(t *testing.T) {
 	prompt := []int32{5, 6, 7}
 	read := func(s *Session, watch *Watcher) (ids []int32) {
-		r := Route{Request: Request{MaxTokens: 8, IgnoreEnd: true}, Watch: watch}
+		r := Route{Settings: terms.Settings{MaxTokens: 8, IgnoreEnd: true}, Watch: watch}
 		for token, err := range s.Routed(t.Context(), prompt, r) {
 			require.NoError(t, err)
 			ids = append(ids, token.ID)

@@ -9,7 +9,7 @@ import (
 
 // mostKept is how many bytes of masks a vocabulary keeps: those of all grammars together. Others make room for them,
 // the ones that were not used for the longest time first.
-const mostKept = 64 << 20
+const mostKept = 32 << 20
 
 // kept are masks of places.
 type kept struct {

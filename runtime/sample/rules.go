@@ -2,7 +2,6 @@ package sample
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -14,59 +13,9 @@ import (
 // RepeatWindow is how many tokens before a position RepeatPenalty looks at, as in llama.cpp.
 const RepeatWindow = 64
 
-// Rules change what can be drawn by the text that stands there. The zero value changes nothing.
-type Rules struct {
-	// MinP, with a temperature: only tokens that have at least this share of the probability of the best one can be
-	// drawn, in [0, 1]; after the temperature, as with the others.
-	MinP float64
-	// RepeatPenalty divides the logits of the last [RepeatWindow] tokens by it, or multiplies them if they are
-	// negative.
-	// 0 and 1 change nothing.
-	RepeatPenalty float64
-	// PresencePenalty is taken off the logit of each token that the answer has; FrequencyPenalty as often as it has it.
-	PresencePenalty, FrequencyPenalty float64
-	// Bias is added to the logits of some tokens, -100 to 100.
-	Bias map[int32]float32
-}
-
-// Validate reports a value that is out of range.
-func (r Rules) Validate() error {
-	finite := func(name string, v float64) error {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("%s: %v is not a number", name, v)
-		}
-		return nil
-	}
-	switch {
-	case !(r.MinP >= 0 && r.MinP <= 1):
-		return fmt.Errorf("min-p: %v is not within 0 to 1", r.MinP)
-	case !(r.RepeatPenalty >= 0) || math.IsInf(r.RepeatPenalty, 1):
-		return fmt.Errorf("repeat penalty: %v is not a number of at least 0", r.RepeatPenalty)
-	}
-	for id, b := range r.Bias {
-		if !(b >= -100 && b <= 100) {
-			return fmt.Errorf("logit bias: %v of token %d is not within -100 to 100", b, id)
-		}
-	}
-	if err := finite("presence penalty", r.PresencePenalty); err != nil {
-		return err
-	}
-	return finite("frequency penalty", r.FrequencyPenalty)
-}
-
-// Any reports whether something is changed for choices by o.
-func (r Rules) Any(o terms.Sampling) bool { return r.MinP > 0 && !o.Greedy() || r.Adjusts() }
-
-// Adjusts reports whether logits are changed.
-func (r Rules) Adjusts() bool {
-	return r.repeats() || r.PresencePenalty != 0 || r.FrequencyPenalty != 0 || len(r.Bias) > 0
-}
-
-func (r Rules) repeats() bool { return r.RepeatPenalty != 0 && r.RepeatPenalty != 1 }
-
-// Place is what a choice by [Rules] depends on besides the head.
+// Place is what a choice by [Sampler.PickBy] depends on besides the head.
 type Place struct {
-	Recent []int32       // the last [RepeatWindow] tokens, or fewer; see [Rules.RepeatPenalty]
+	Recent []int32       // the last [RepeatWindow] tokens, or fewer; see [terms.Settings].RepeatPenalty
 	Counts map[int32]int // how often the answer has a token
 	Mask   []uint64      // tokens that may stand there, a bit each; nil: all
 }
@@ -76,7 +25,7 @@ type Place struct {
 //
 // Logits are changed first, by bias, repeat penalty, and the other penalties; tokens that may not stand there are left
 // out; then comes what [Sampler.Pick] does, and MinP last.
-func (s *Sampler) PickBy(pos int, out *backend.Output, r Rules, at Place) int32 {
+func (s *Sampler) PickBy(pos int, out *backend.Output, r *terms.Settings, at Place) int32 {
 	can := s.possible(out, r, at)
 	if len(can) == 0 {
 		return -1
@@ -96,7 +45,7 @@ func (s *Sampler) PickBy(pos int, out *backend.Output, r Rules, at Place) int32 
 }
 
 // possible returns the tokens that may stand at a place, with logits as the rules change them.
-func (s *Sampler) possible(out *backend.Output, r Rules, at Place) []backend.Candidate {
+func (s *Sampler) possible(out *backend.Output, r *terms.Settings, at Place) []backend.Candidate {
 	s.order = s.order[:0]
 	switch {
 	case len(out.Logits) == 0:
@@ -124,12 +73,12 @@ func (s *Sampler) possible(out *backend.Output, r Rules, at Place) []backend.Can
 }
 
 // change changes the logits of s.order, which has rising ids, of the tokens that the rules are about.
-func (s *Sampler) change(r Rules, at Place) {
+func (s *Sampler) change(r *terms.Settings, at Place) {
 	about := s.about[:0]
-	for id := range r.Bias {
+	for id := range r.LogitBias {
 		about = append(about, id)
 	}
-	if r.repeats() {
+	if r.Repeats() {
 		about = append(about, at.Recent...)
 	}
 	for id := range at.Counts {
@@ -139,16 +88,16 @@ func (s *Sampler) change(r Rules, at Place) {
 	byID := func(c backend.Candidate, id int32) int { return int(c.ID) - int(id) }
 	for _, id := range slices.Compact(about) {
 		if i, ok := slices.BinarySearchFunc(s.order, id, byID); ok {
-			s.order[i].Logit = r.change(id, s.order[i].Logit, at)
+			s.order[i].Logit = changed(r, id, s.order[i].Logit, at)
 		}
 	}
 	s.about = about
 }
 
-// change returns the logit of a token as the rules change it.
-func (r Rules) change(id int32, logit float32, at Place) float32 {
-	l := float64(logit) + float64(r.Bias[id])
-	if r.repeats() && slices.Contains(at.Recent, id) {
+// changed returns the logit of a token as the rules change it.
+func changed(r *terms.Settings, id int32, logit float32, at Place) float32 {
+	l := float64(logit) + float64(r.LogitBias[id])
+	if r.Repeats() && slices.Contains(at.Recent, id) {
 		if l > 0 {
 			l /= r.RepeatPenalty
 		} else {
@@ -163,7 +112,7 @@ func (r Rules) change(id int32, logit float32, at Place) float32 {
 
 // cut returns those of some tokens that can be drawn, by temperature, top-k, top-p and min-p, most probable first where
 // there are fewer.
-func (s *Sampler) cut(can []backend.Candidate, r Rules) []backend.Candidate {
+func (s *Sampler) cut(can []backend.Candidate, r *terms.Settings) []backend.Candidate {
 	if s.o.TopK == 0 && !s.cuts() && r.MinP == 0 {
 		return can
 	}

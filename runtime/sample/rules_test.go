@@ -16,7 +16,7 @@ import (
 // ruled is a random case of rules.
 type ruled struct {
 	o      terms.Sampling
-	r      Rules
+	r      terms.Settings
 	at     Place
 	logits []float32
 	pos    int
@@ -24,11 +24,11 @@ type ruled struct {
 
 func newRuled(r *rand.Rand) (c ruled) {
 	c.o, c.logits, c.pos = anyOptions(r), randomLogits(r, 50, 2), r.IntN(5000)
-	c.r = Rules{MinP: float64(r.IntN(3)) * 0.1, RepeatPenalty: float64(r.IntN(4)) * 0.6}
+	c.r = terms.Settings{MinP: float64(r.IntN(3)) * 0.1, RepeatPenalty: float64(r.IntN(4)) * 0.6}
 	c.r.PresencePenalty, c.r.FrequencyPenalty = float64(r.IntN(3))-1, float64(r.IntN(3))-0.5
-	c.r.Bias, c.at.Counts = map[int32]float32{}, map[int32]int{}
+	c.r.LogitBias, c.at.Counts = map[int32]float32{}, map[int32]int{}
 	for range r.IntN(8) {
-		c.r.Bias[r.Int32N(60)] = float32(r.IntN(200) - 100)
+		c.r.LogitBias[r.Int32N(60)] = float32(r.IntN(200) - 100)
 		c.at.Recent = append(c.at.Recent, r.Int32N(50))
 		c.at.Counts[r.Int32N(50)]++
 	}
@@ -50,7 +50,7 @@ func (c *ruled) changed() []float32 {
 			out[i] = float32(math.Inf(-1))
 			continue
 		}
-		l += float64(c.r.Bias[id])
+		l += float64(c.r.LogitBias[id])
 		if p := c.r.RepeatPenalty; p != 0 && slices.Contains(c.at.Recent, id) {
 			l = map[bool]float64{true: l / p, false: l * p}[l > 0]
 		}
@@ -93,9 +93,9 @@ func TestPickByIsTheDefinition(t *testing.T) {
 				best, value = int32(i), v
 			}
 		}
-		require.Equal(t, best, s.PickBy(c.pos, output(c.logits, 5), c.r, c.at), "%+v", c)
+		require.Equal(t, best, s.PickBy(c.pos, output(c.logits, 5), &c.r, c.at), "%+v", c)
 		all := &backend.Output{Top: output(c.logits, 50).Top}
-		require.Equal(t, best, s.PickBy(c.pos, all, c.r, c.at), "the best tokens stand for all: %+v", c)
+		require.Equal(t, best, s.PickBy(c.pos, all, &c.r, c.at), "the best tokens stand for all: %+v", c)
 	}
 	assert.Positive(t, cut)
 }
@@ -110,45 +110,20 @@ func TestPickByWithoutRules(t *testing.T) {
 		out := output(c.logits, 50)
 		want := s.Pick(c.pos, out)
 		at := Place{Recent: c.at.Recent, Counts: c.at.Counts}
-		require.Equal(t, want, s.PickBy(c.pos, out, Rules{RepeatPenalty: 1}, at))
+		require.Equal(t, want, s.PickBy(c.pos, out, &terms.Settings{RepeatPenalty: 1}, at))
 	}
 	s, err := New(terms.Sampling{Temperature: 1})
 	require.NoError(t, err)
-	assert.EqualValues(t, -1, s.PickBy(1, output(make([]float32, 50), 5), Rules{}, Place{Mask: make([]uint64, 1)}))
+	assert.EqualValues(t, -1,
+		s.PickBy(1, output(make([]float32, 50), 5), &terms.Settings{}, Place{Mask: make([]uint64, 1)}))
 	many := make([]float32, 5000)
 	for i := range many {
 		many[i] = float32(i % 4999)
 	}
 	s, err = New(terms.Sampling{Temperature: 1e-3, TopK: 600})
 	require.NoError(t, err)
-	assert.EqualValues(t, 4998, s.PickBy(1, &backend.Output{Logits: many}, Rules{}, Place{}),
+	assert.EqualValues(t, 4998, s.PickBy(1, &backend.Output{Logits: many}, &terms.Settings{}, Place{}),
 		"more than are sorted at a time")
-}
-
-func TestRulesValidate(t *testing.T) {
-	for _, r := range []Rules{
-		{}, {MinP: 1, RepeatPenalty: 2, Bias: map[int32]float32{1: -100, 2: 100}}, {PresencePenalty: -2},
-	} {
-		assert.NoError(t, r.Validate(), "%+v", r)
-	}
-	nan := math.NaN()
-	for _, r := range []Rules{
-		{MinP: -0.1}, {MinP: 1.1}, {MinP: nan}, {RepeatPenalty: -1}, {RepeatPenalty: nan}, {RepeatPenalty: math.Inf(1)},
-		{PresencePenalty: nan}, {FrequencyPenalty: math.Inf(-1)}, {Bias: map[int32]float32{1: 101}},
-		{Bias: map[int32]float32{1: float32(nan)}},
-	} {
-		assert.Error(t, r.Validate(), "%+v", r)
-	}
-	drawn := terms.Sampling{Temperature: 1}
-	for r, want := range map[*Rules][2]bool{
-		{}: {false, false}, {MinP: 0.1}: {true, false},
-		{RepeatPenalty: 1}: {false, false}, {RepeatPenalty: 1.1}: {true, true},
-		{PresencePenalty: 1}: {true, true}, {FrequencyPenalty: 1}: {true, true},
-		{Bias: map[int32]float32{1: 1}}: {true, true},
-	} {
-		assert.Equal(t, want, [2]bool{r.Any(drawn), r.Adjusts()}, "%+v", *r)
-		assert.Equal(t, want[1], r.Any(terms.Sampling{}), "greedy: %+v", *r)
-	}
 }
 
 // BenchmarkPickBy chooses from a vocabulary of Qwen's size by rules.
@@ -167,7 +142,7 @@ func BenchmarkPickBy(b *testing.B) {
 			require.NoError(b, err)
 			at := Place{Mask: mask, Counts: map[int32]int{5: 1, 7: 2}, Recent: []int32{5, 7, 7}}
 			for pos := 0; b.Loop(); pos++ {
-				s.PickBy(pos, out, Rules{PresencePenalty: 1, RepeatPenalty: 1.1}, at)
+				s.PickBy(pos, out, &terms.Settings{PresencePenalty: 1, RepeatPenalty: 1.1}, at)
 			}
 		})
 	}

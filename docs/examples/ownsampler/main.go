@@ -42,8 +42,11 @@ func main() {
 	own := without{map[int32]bool{ids[0]: true}}
 
 	chat := m.NewChat(pilotfish.ChatOptions{})
-	options := pilotfish.Settings{Sampler: own, Best: 10, MaxTokens: 100} // the ten most probable tokens in each Head
-	for tok, err := range chat.Send(context.Background(), *question, options) {
+	options := []pilotfish.Option{
+		pilotfish.SampleBy(own), pilotfish.MaxTokens(100),
+		pilotfish.Best(10), // the ten most probable tokens in each Head
+	}
+	for tok, err := range chat.Send(context.Background(), *question, options...) {
 		if err != nil {
 			log.Fatal(err)
 		}

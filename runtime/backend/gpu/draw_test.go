@@ -62,7 +62,7 @@ func (x *drawing) round(d backend.Draw) (guess, drawn int32) {
 	p.Head(out, x.h, x.g, x.w, want)
 	require.NoError(x.t, p.End(x.t.Context()))
 	require.Len(x.t, out[0].Top, min(want.K, x.w.rows))
-	return out[0].Next, s.PickBy(int(row[0].Pos)+1, &out[0], sample.Rules{MinP: d.MinP}, sample.Place{})
+	return out[0].Next, s.PickBy(int(row[0].Pos)+1, &out[0], &terms.Settings{MinP: d.MinP}, sample.Place{})
 }
 
 // held is how many of n draws a device guesses right, and those that it does not.

@@ -1,0 +1,151 @@
+package terms
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// MaxTemperature is a temperature at which all tokens are about as probable.
+const MaxTemperature = 100
+
+// MaxTop is the largest [Settings].Top.
+const MaxTop = 20
+
+// Settings say how an answer is generated. It is one value from the flag, the field of a request or the Go API to the
+// sampler. The zero value is greedy decoding up to an end token.
+type Settings struct {
+	MaxTokens int // maximum number of tokens to generate; 0: as many as fit into the context
+
+	// The numbers of [Settings.Numbers]: their ranges and units stand there.
+	Temperature, TopP, MinP                          float64
+	TopK                                             int
+	RepeatPenalty, PresencePenalty, FrequencyPenalty float64
+
+	Seed      uint64            // of the draws: the same seed gives the same text
+	LogitBias map[int32]float32 // added to the logits of tokens, -100 to 100
+
+	// Stop are texts that end the answer where they come. They are not shown, and tokens that may be the beginning of
+	// one are held back until they are not.
+	Stop      []string
+	IgnoreEnd bool // go on after an end token
+
+	// LogProbs reports the log-probability of each token, and Top also this many of the most probable tokens with
+	// theirs, 0 to [MaxTop]. They are of the distribution of the model that chose the token, before temperature,
+	// penalties, bias and schema. Top implies LogProbs.
+	LogProbs bool
+	Top      int
+
+	// Schema is a JSON schema that the answer follows, and JSON asks for any JSON object: only tokens that lead to such
+	// a value are chosen, and the end token where it is whole. docs/structured.md lists supported schemas. Where
+	// MaxTokens or the context leave no room the value is cut as other texts are, unless Complete is set: then the
+	// shortest end of a value follows in time, if there is room for any. With Closed, objects whose properties the
+	// schema lists have no others, unless additionalProperties allows them.
+	//
+	// A large model behind a gateway does not know LogitBias, MinP, the penalties or the schema. Where they change
+	// something, the token is chosen in the same way among the large model's 32 best; if none of them is allowed, the
+	// small model's token stands. Verification can be combined with a schema alone.
+	Schema   []byte
+	JSON     bool
+	Complete bool
+	Closed   bool
+
+	// Lookup is the maximum number of tokens in a forward call that is filled up with guesses from the text, 2 to 8.
+	// What follows in a text is often in it already, and a guess that holds needs no call of its own. 0 means 8,
+	// negative: each token has its own call. The tokens are the same with any value.
+	Lookup int
+
+	// Local keeps the text on this device: no cloud is told anything of it. Verification is not possible then.
+	Local bool
+}
+
+// Number declares a number of [Settings]. Flags, fields of requests, their checks and the tables of the documentation
+// are made of it.
+type Number struct {
+	Name      string // in requests
+	Flag      string // of the command line
+	To        any    // *float64 or *int
+	Low, High float64
+	Off       float64 // a value that changes nothing
+	Drawn     bool    // it has no effect without a temperature
+	Help      string
+}
+
+// Numbers returns the numbers of s.
+func (s *Settings) Numbers() []Number {
+	return []Number{
+		{"temperature", "temp", &s.Temperature, 0, MaxTemperature, 0, false,
+			"temperature, up to 100; 0 always picks the most probable token"},
+		{"top_k", "top-k", &s.TopK, 0, math.MaxInt32, 0, true,
+			"sample only from the k most probable tokens; 0 means all"},
+		{"top_p", "top-p", &s.TopP, 0, 1, 1, true,
+			"sample only from the most probable tokens that together reach this probability"},
+		{"min_p", "min-p", &s.MinP, 0, 1, 0, true,
+			"sample only from tokens with at least this share of the most probable one's probability"},
+		{"repeat_penalty", "repeat-penalty", &s.RepeatPenalty, 0, 10, 1, false,
+			"divide the logits of the last 64 tokens by this, or multiply them if they are negative; 1: no penalty"},
+		{"presence_penalty", "presence-penalty", &s.PresencePenalty, -2, 2, 0, false,
+			"subtract this from the logits of tokens in the answer, -2 to 2"},
+		{"frequency_penalty", "frequency-penalty", &s.FrequencyPenalty, -2, 2, 0, false,
+			"subtract this from the logits of tokens for each time they are in the answer, -2 to 2"},
+	}
+}
+
+// Value returns the number.
+func (n Number) Value() float64 {
+	if to, ok := n.To.(*int); ok {
+		return float64(*to)
+	}
+	return *n.To.(*float64)
+}
+
+// Validate reports what of the settings is out of range, excludes each other or would have no effect.
+func (s Settings) Validate() error {
+	for _, n := range s.Numbers() {
+		if v := n.Value(); !(v >= n.Low && v <= n.High) {
+			return fmt.Errorf("%s: %v is not within %v to %v", n.Name, v, n.Low, n.High)
+		}
+	}
+	for id, b := range s.LogitBias {
+		if !(b >= -100 && b <= 100) {
+			return fmt.Errorf("logit bias: %v of token %d is not within -100 to 100", b, id)
+		}
+	}
+	switch {
+	case s.MaxTokens < 0:
+		return fmt.Errorf("the maximum number of tokens must not be negative, but is %d", s.MaxTokens)
+	case s.Top < 0 || s.Top > MaxTop:
+		return fmt.Errorf("%d best tokens with each token are not possible: 0 to %d are", s.Top, MaxTop)
+	case slices.Contains(s.Stop, ""):
+		return errors.New("an empty stop string would stop before the first token: leave it out")
+	case s.JSON && s.Schema != nil:
+		return errors.New("JSON asks for any object, and a schema is given: choose one of them")
+	case s.Structured() && s.IgnoreEnd:
+		return errors.New("a JSON value ends: the end token cannot be ignored with one")
+	}
+	return nil
+}
+
+// Sampling returns the part of the settings that a large model follows too.
+func (s Settings) Sampling() Sampling { return Sampling{s.Temperature, s.TopK, s.TopP, s.Seed} }
+
+// With returns the settings with another sampling.
+func (s Settings) With(o Sampling) Settings {
+	s.Temperature, s.TopK, s.TopP, s.Seed = o.Temperature, o.TopK, o.TopP, o.Seed
+	return s
+}
+
+// Structured reports whether the answer is a JSON value.
+func (s Settings) Structured() bool { return s.JSON || s.Schema != nil }
+
+// Rules reports whether choices depend on more than the sampling: on MinP, penalties or bias.
+func (s Settings) Rules() bool { return s.MinP > 0 && !s.Sampling().Greedy() || s.Adjusts() }
+
+// Adjusts reports whether logits are changed, by penalties or bias.
+func (s Settings) Adjusts() bool {
+	return s.Repeats() || s.PresencePenalty != 0 || s.FrequencyPenalty != 0 || len(s.LogitBias) > 0
+}
+
+// Repeats reports whether RepeatPenalty changes something.
+func (s Settings) Repeats() bool { return s.RepeatPenalty != 0 && s.RepeatPenalty != 1 }

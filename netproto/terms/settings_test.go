@@ -1,0 +1,75 @@
+package terms
+
+import (
+	"math"
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// TestNumbers: every number of settings but the seed and counts of tokens is declared once, under its own name, with a
+// value that changes nothing; each is checked at both ends.
+func TestNumbers(t *testing.T) {
+	var s Settings
+	declared := map[any]bool{}
+	for _, n := range s.Numbers() {
+		declared[n.To] = true
+		to := reflect.ValueOf(n.To).Elem()
+		set := func(v float64) {
+			to.Set(reflect.ValueOf(v).Convert(to.Type()))
+		}
+		for _, v := range []float64{n.Low, n.High, n.Off} {
+			set(v)
+			assert.NoError(t, s.Validate(), "%s %v", n.Name, v)
+			assert.Equal(t, v, n.Value(), n.Name)
+		}
+		assert.False(t, s.Adjusts(), n.Name)
+		for _, v := range []float64{n.Low - 1, n.High + 1} {
+			set(v)
+			assert.ErrorContains(t, s.Validate(), n.Name)
+		}
+		to.SetZero()
+		assert.Equal(t, Settings{}, s, "%s points elsewhere", n.Name)
+	}
+	all := reflect.ValueOf(&s).Elem()
+	for i := range all.NumField() {
+		f := all.Field(i)
+		counts := map[string]bool{"MaxTokens": true, "Top": true, "Lookup": true}[all.Type().Field(i).Name]
+		if f.Kind() == reflect.Float64 || f.Kind() == reflect.Int && !counts {
+			assert.True(t, declared[f.Addr().Interface()], all.Type().Field(i).Name)
+		}
+	}
+}
+
+func TestSampling(t *testing.T) {
+	o := Sampling{Temperature: 0.5, TopK: 3, TopP: 0.9, Seed: 7}
+	assert.Equal(t, o, Settings{MinP: 1}.With(o).Sampling())
+	assert.Equal(t, 1.0, Settings{MinP: 1}.With(o).MinP)
+}
+
+func TestSettings(t *testing.T) {
+	for _, r := range []Settings{
+		{}, {MinP: 1, RepeatPenalty: 2, LogitBias: map[int32]float32{1: -100, 2: 100}}, {PresencePenalty: -2},
+	} {
+		assert.NoError(t, r.Validate(), "%+v", r)
+	}
+	nan := math.NaN()
+	for _, r := range []Settings{
+		{MinP: -0.1}, {MinP: 1.1}, {MinP: nan}, {RepeatPenalty: -1}, {RepeatPenalty: nan}, {RepeatPenalty: math.Inf(1)},
+		{PresencePenalty: nan}, {FrequencyPenalty: math.Inf(-1)}, {LogitBias: map[int32]float32{1: 101}},
+		{LogitBias: map[int32]float32{1: float32(nan)}},
+	} {
+		assert.Error(t, r.Validate(), "%+v", r)
+	}
+	for r, want := range map[*Settings][2]bool{
+		{}: {false, false}, {MinP: 0.1}: {true, false},
+		{RepeatPenalty: 1}: {false, false}, {RepeatPenalty: 1.1}: {true, true},
+		{PresencePenalty: 1}: {true, true}, {FrequencyPenalty: 1}: {true, true},
+		{LogitBias: map[int32]float32{1: 1}}: {true, true},
+	} {
+		assert.Equal(t, want[1], r.Rules(), "greedy: %+v", *r)
+		r.Temperature = 1
+		assert.Equal(t, want, [2]bool{r.Rules(), r.Adjusts()}, "%+v", *r)
+	}
+}
