@@ -442,7 +442,7 @@ func TestServeRefuses(t *testing.T) {
 		{"--max-stored -1", exitUsage, "--max-stored"},
 		{"--request-timeout 0s", exitUsage, "--request-timeout"},
 		{"--reader-timeout 0s", exitUsage, "--reader-timeout"},
-		{"--temp 2.1", exitUsage, "--temp 2.1 is out of range"}, {"--log loud", exitUsage, "--log loud"},
+		{"--temp 101", exitUsage, "--temp 101 is out of range"}, {"--log loud", exitUsage, "--log loud"},
 		{"--listen 0.0.0.0:0", exitUsage, "can be reached by others"},
 		{"--listen :0", exitUsage, "can be reached by others"},
 		{"--listen nonsense", exitUsage, `--listen "nonsense" is no address`},
