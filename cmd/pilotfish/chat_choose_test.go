@@ -44,9 +44,6 @@ func TestChatChoose(t *testing.T) {
 		flags string
 		want  pilotfish.Settings
 	}{
-		{"--repeat-penalty 1.5", pilotfish.Settings{RepeatPenalty: 1.5}},
-		{"--presence-penalty 2", pilotfish.Settings{RepeatPenalty: 1, PresencePenalty: 2}},
-		{"--frequency-penalty -2", pilotfish.Settings{RepeatPenalty: 1, FrequencyPenalty: -2}},
 		{"--logit-bias 3=-5 --logit-bias 4=1.5",
 			pilotfish.Settings{RepeatPenalty: 1, LogitBias: map[int32]float32{3: -5, 4: 1.5}}},
 		{`--stop \n --stop b`, pilotfish.Settings{RepeatPenalty: 1, Stop: []string{"\n", "b"}}},

@@ -30,10 +30,6 @@ func TestChooseFlags(t *testing.T) {
 		{[]string{"--stop", `\n`, "--stop", "end,\"\\\\\\u00e9\xff\\xff"}, func(r *terms.Settings) {
 			r.Stop = []string{"\n", "end,\"\\é\ufffd\xff"}
 		}},
-		{[]string{"--min-p", "0.25"}, func(r *terms.Settings) { r.MinP = 0.25 }},
-		{[]string{"--repeat-penalty", "1.5"}, func(r *terms.Settings) { r.RepeatPenalty = 1.5 }},
-		{[]string{"--presence-penalty", "-0.5"}, func(r *terms.Settings) { r.PresencePenalty = -0.5 }},
-		{[]string{"--frequency-penalty", "2"}, func(r *terms.Settings) { r.FrequencyPenalty = 2 }},
 		{[]string{"--logit-bias", "5=-1.5", "--logit-bias", "0=100"}, func(r *terms.Settings) {
 			r.LogitBias = map[int32]float32{5: -1.5, 0: 100}
 		}},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"math"
 	"net/http"
 	"os"
@@ -127,18 +128,14 @@ func inVirtualTime(t *testing.T, name string, test func(t *testing.T)) {
 // TestSettings: what the model is asked for is what the request says.
 func TestSettings(t *testing.T) {
 	for body, want := range map[string]Settings{
-		``:                       {Temperature: 1, TopP: 1, Seed: 7},
-		`,"temperature":0.5`:     {Temperature: 0.5, TopP: 1, Seed: 7},
-		`,"temperature":0`:       {TopP: 1, Seed: 7},
-		`,"temperature":null`:    {Temperature: 1, TopP: 1, Seed: 7},
-		`,"top_p":0.25`:          {Temperature: 1, TopP: 0.25, Seed: 7},
-		`,"top_p":0`:             {Temperature: 1, TopP: 1, TopK: 1, Seed: 7},
-		`,"top_k":5`:             {Temperature: 1, TopP: 1, TopK: 5, Seed: 7},
-		`,"min_p":0.125`:         {Temperature: 1, TopP: 1, MinP: 0.125, Seed: 7},
-		`,"max_tokens":9`:        {Temperature: 1, TopP: 1, MaxTokens: 9, Seed: 7},
-		`,"presence_penalty":-2`: {Temperature: 1, TopP: 1, PresencePenalty: -2, Seed: 7},
-		`,"frequency_penalty":2`: {Temperature: 1, TopP: 1, FrequencyPenalty: 2, Seed: 7},
-		`,"repeat_penalty":1.5`:  {Temperature: 1, TopP: 1, RepeatPenalty: 1.5, Seed: 7},
+		``:                    {Temperature: 1, TopP: 1, Seed: 7},
+		`,"temperature":0.5`:  {Temperature: 0.5, TopP: 1, Seed: 7},
+		`,"temperature":0`:    {TopP: 1, Seed: 7},
+		`,"temperature":null`: {Temperature: 1, TopP: 1, Seed: 7},
+		`,"top_p":0.25`:       {Temperature: 1, TopP: 0.25, Seed: 7},
+		`,"top_p":0`:          {Temperature: 1, TopP: 1, TopK: 1, Seed: 7},
+		`,"top_k":5`:          {Temperature: 1, TopP: 1, TopK: 5, Seed: 7},
+		`,"max_tokens":9`:     {Temperature: 1, TopP: 1, MaxTokens: 9, Seed: 7},
 		`,"logit_bias":{"3":-100,"256":7.5}`: {Temperature: 1, TopP: 1, Seed: 7,
 			LogitBias: map[int32]float32{3: -100, 256: 7.5}},
 		`,"logit_bias":{}`:                             {Temperature: 1, TopP: 1, Seed: 7},
@@ -165,6 +162,28 @@ func TestSettings(t *testing.T) {
 		require.Equal(t, http.StatusOK, w.Code, "%s: %s", body, w.Body)
 		require.Len(t, m.asked, 1)
 		assert.Equal(t, want, m.asked[0], body)
+	}
+}
+
+// TestNumbers: each declared number reaches the model under its own name, at both ends of its range; beyond them it is
+// refused by name.
+func TestNumbers(t *testing.T) {
+	for i, n := range new(Settings).Numbers() {
+		for _, v := range []float64{n.Low, n.High, n.Low - 2, n.High + 1} {
+			m := &fakeModel{}
+			body := fmt.Sprintf(`{%s,"%s":%.0f}`, hello, n.Name, v)
+			w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", body)
+			if v < n.Low || v > n.High {
+				assert.Equal(t, http.StatusBadRequest, w.Code, "%s %v", n.Name, v)
+				assert.Equal(t, n.Name, at(object(t, w.Body.Bytes()), "error", "param"))
+				continue
+			}
+			require.Equal(t, http.StatusOK, w.Code, "%s %v: %s", n.Name, v, w.Body)
+			if n.Name == "top_p" && v == 0 {
+				v = 1 // and a top_k of 1, as only the best token reaches a share of nothing
+			}
+			assert.Equal(t, v, m.asked[0].Numbers()[i].Value(), n.Name)
+		}
 	}
 }
 
