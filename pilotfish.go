@@ -237,8 +237,8 @@ func (m *Model) ChatTokens(turns []Turn, tools [][]byte) ([]int32, error) {
 type Infill = tokenizer.Infill
 
 // InfillTokens returns the prompt with which a model fills a gap in a text: the tokens that [Session.GenerateTokens]
-// yields for it belong there. That of an empty Infill has the three marks alone. It is an error for a model whose
-// vocabulary has no such marks.
+// yields for it belong there. For an empty Infill it has only the three marks. It is an error for a model without such
+// marks in its vocabulary.
 func (m *Model) InfillTokens(f Infill) ([]int32, error) {
 	t, err := m.e.Tokenizer()
 	if err != nil {

@@ -190,8 +190,8 @@ func Via(c Cloud, r Router) Route { return Route{Cloud: c, Router: r} }
 // Event tells of one token that was shown, or of one question to the large model.
 type Event = engine.Event
 
-// Watch is the option that f is told of each token and each question as they come. It is called by the goroutine that
-// ranges over the answer.
+// Watch is the option that f is called with each token and each question as they come. It is called by the goroutine
+// that ranges over the answer.
 func Watch(f func(Event)) Option {
 	return optionFunc(func(r *request) { r.watch = append(r.watch, f) })
 }
@@ -319,7 +319,7 @@ func (d decider) Decide(path uint64, pos int, head *backend.Output) (confidence 
 	return got.Confidence, got.Ask, got.State
 }
 
-// headWant adds to w what a [Head] with so many of the most probable tokens is made of.
+// headWant adds to w what a [Head] with this number of the most probable tokens needs.
 func headWant(w backend.Want, best int) backend.Want {
 	w.K, w.Hidden = max(w.K, best, 2), true
 	return w
@@ -356,7 +356,7 @@ func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 const MostBest = netproto.MaxK
 
 // check reports what of a question cannot be asked, of a model with such a vocabulary that takes contexts up to longest
-// tokens; 0: nobody knows.
+// tokens; 0: unknown.
 func (q Question) check(vocabulary, longest int) error {
 	switch n := len(q.Context); {
 	case n == 0:
@@ -405,7 +405,7 @@ type foreign struct {
 	tokens atomic.Int64 // of the texts that it was asked about
 }
 
-// Ask implements [engine.Cloud]. It runs in a goroutine that nobody can recover in.
+// Ask implements [engine.Cloud]. It runs in a goroutine of its own, in which the caller cannot recover.
 func (f *foreign) Ask(ctx context.Context, q engine.CloudQuestion) (_ engine.CloudAnswer, err error) {
 	f.tokens.Add(int64(len(q.Context)))
 	back := false
@@ -425,7 +425,7 @@ type crash struct {
 	why  any // nil: there was none
 }
 
-// What ends an answer whose cloud did not return.
+// Errors that end an answer when the cloud's Ask does not return.
 var (
 	errCrash = errors.New("the cloud panicked")
 	errExit  = errors.New("the cloud ended its goroutine instead of answering: " +

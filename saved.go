@@ -48,9 +48,9 @@ func (s *Session) LoadKV(ctx context.Context, r io.Reader) ([]int32, error) {
 	return e.Load(ctx, r)
 }
 
-// CopyKV makes the first tokens of another session's text the session's, at most so many, with their keys and values:
-// texts that begin alike, such as with one long system prompt, then compute that once. Both are of one model. After an
-// error the session has no text.
+// CopyKV replaces the session's text by the first tokens of another session's text, at most this many, with their keys
+// and values: texts that share a beginning, such as a long system prompt, then compute it once. Both sessions are of
+// one model. After an error the session has no text.
 func (s *Session) CopyKV(ctx context.Context, from *Session, most int) error {
 	other, left, err := from.hold()
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *Session) CopyKV(ctx context.Context, from *Session, most int) error {
 	return e.CopyFrom(ctx, other, most)
 }
 
-// hold returns the engine's session, with which nobody else generates until done is called.
+// hold returns the engine's session and keeps other calls from generating with it until done is called.
 func (s *Session) hold() (e *engine.Session, done func(), err error) {
 	if !s.busy.CompareAndSwap(false, true) {
 		return nil, nil, s.busyOrClosed()
@@ -136,6 +136,6 @@ func (c *Chat) CopyKV(ctx context.Context, from *Chat) error {
 	return c.s.CopyKV(ctx, from.s, c.s.m.Context())
 }
 
-// SavedText returns the tokens of saved keys and values, if they can be loaded here. It reads their head alone: damage
-// behind it is seen when they are loaded.
+// SavedText returns the tokens of saved keys and values, if they can be loaded here. It reads only their head: damage
+// after it is found when they are loaded.
 func (m *Model) SavedText(r io.Reader) ([]int32, error) { return m.e.SavedText(r) }

@@ -134,7 +134,7 @@ type Stats struct {
 	CloudTokens  int           // of these, chosen by the large model
 	Timeouts     int           // of these, tokens that the small model chose as the large one did not answer in time
 	Asks         int           // questions sent to the large model
-	Hits         int           // answers of it whose token was drafted already
+	Hits         int           // of these, answers with a token that was already drafted
 	Passes       int           // forward calls of the small model after the prompt
 	BytesUp      int           // payload of the questions
 	BytesDown    int           // payload of the answers
@@ -150,7 +150,7 @@ type Stats struct {
 // vain included, and for what was sent before the first of them.
 type Receipt struct {
 	Tokens int    // of the text, each as often as it was sent
-	Bytes  int    // of the messages, before encryption; 0 for a [Cloud] of the caller's own, whose messages nobody sees
+	Bytes  int    // of the messages, before encryption; 0 for a [Cloud] of the caller's own: they are not seen
 	To     string // address of the gateway, host:port; "" where nothing was sent, or not to a gateway
 }
 
@@ -220,8 +220,8 @@ func (s *Session) GenerateTokens(ctx context.Context, ids []int32, options ...Op
 	}
 }
 
-// Score yields the tokens of a text, given as ids, with their log-probabilities behind the tokens before them, and with
-// so many of the most probable tokens at each place, 0 to 20. The first token has none: its LogProb is NaN. The text
+// Score yields the tokens of a text, given as ids, with their log-probabilities after the tokens before them, and with
+// the top most probable tokens at each position, 0 to 20. The first token has none: its LogProb is NaN. The text
 // may be as long as the context. No large model is asked. An error ends the sequence.
 func (s *Session) Score(ctx context.Context, ids []int32, top int) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
@@ -378,7 +378,7 @@ type Message struct {
 	Local   bool // questions that come with it are local: see [Settings].Local
 }
 
-// ChatOptions say what a chat begins with, and how its answers are generated unless [Chat.Send] is told otherwise.
+// ChatOptions say what a chat begins with, and how its answers are generated unless [Chat.Send] gets other options.
 type ChatOptions struct {
 	System   string    // the system message; "" means the model's own
 	Messages []Message // turns so far, the first of which may be of the system

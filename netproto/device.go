@@ -10,7 +10,8 @@ import (
 // Device identifies a device to its gateway: 128 random bits, drawn once and kept. It is a secret between the two,
 // since whoever knows it can go on with the sessions of the device. Printing it shows [Device.Name].
 //
-// The zero Device means none. A gateway then takes each connection for a device of its own, whose sessions end with it.
+// The zero Device means none. A gateway then takes each connection for a device of its own: its sessions end with the
+// connection.
 type Device [16]byte
 
 // Name returns eight hexadecimal digits that stand for the device in logs, the beginning of its SHA-256. They do not

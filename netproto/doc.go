@@ -3,7 +3,7 @@
 //
 // All of it travels in QUIC streams, under TLS 1.3. The client opens two kinds of stream. The first stream of a
 // connection is the control stream. Each ask and each sync then has a bidirectional stream of its own, so that nothing
-// waits behind a lost packet; a cancelled ask is a stream that is reset:
+// waits for a lost packet of another one; a cancelled ask is a stream that is reset:
 //
 //	control stream    edge → Hello, then any number of Bye
 //	                  gateway → Welcome, or Refusal; later Refusal (Draining) before it goes away
@@ -39,7 +39,7 @@
 //	string     length uvarint, bytes
 //
 // Numbers of fixed width are little endian; a uvarint is the base-128 form of encoding/binary, at its shortest. Each
-// value has exactly one form, so what parses is what Append writes. What stands behind a semicolon is a tail: it is
+// value has exactly one form, so what parses is what Append writes. What follows a semicolon is a tail: it is
 // there only where one of its values is not 0.
 //
 // An ask says its context as a difference: the tokens after a base, and the hash of the path up to there. The base is a
@@ -47,10 +47,10 @@
 // it), or that was sent on an earlier stream of the same connection. Packets can be overtaken or lost, so a gateway
 // that does not know a base first waits for the earlier streams. One that then holds no such path says Need, and the
 // client asks again from there. So every ask may be repeated, anywhere, and eviction, restarts and a second gateway
-// behind the same address heal by themselves. Session numbers are drawn by clients at random, for the same reason:
+// at the same address heal by themselves. Session numbers are drawn by clients at random, for the same reason:
 // there is nothing to be set up before the first ask. A number stands for a session of the device that the Hello names,
 // and of no other: who does not know the 128 bits of a [Device] reaches none of its sessions. A Need names a position
-// other than 0 only to a connection that has told of that session itself.
+// other than 0 only to a connection that has named that session itself.
 package netproto
 
 // Versions of the messages. A Hello says the highest one that the client speaks, and the Welcome the one of the

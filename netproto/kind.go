@@ -34,7 +34,7 @@ func (k Kind) String() string {
 }
 
 // ReadFrame reads one whole frame from r, for the parser of its kind. A body of more than limit bytes is refused before
-// it is read. It returns [io.EOF] only where r ends before the frame begins, and reads nothing behind the frame.
+// it is read. It returns [io.EOF] only where r ends before the frame begins, and reads nothing after the frame.
 func ReadFrame(r io.Reader, limit int) (Kind, []byte, error) {
 	b := make([]byte, 2, 64)
 	if _, err := io.ReadFull(r, b); err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/prefix"
 )
 
-// Known is the set of paths that one session has told of, as a tree: an edge keeps what the gateway acknowledged, a
-// gateway what it was told. It serves one goroutine at a time.
+// Known is the set of paths of one session, as a tree: an edge keeps what the gateway acknowledged, a gateway what it
+// received. It serves one goroutine at a time.
 //
 // A segment is a run of tokens without a fork; it hangs off its parent, or off the root, at the position where it
 // begins. A path that goes on where a segment ends lengthens it, another one begins a segment of its own.

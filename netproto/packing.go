@@ -47,7 +47,7 @@ func unpack(b []byte, n, w, vocab int) ([]int32, error) {
 		acc, have = acc>>w, have-w
 	}
 	if acc != 0 {
-		return nil, fmt.Errorf("bits behind the last id: %w", ErrValue)
+		return nil, fmt.Errorf("bits after the last id: %w", ErrValue)
 	}
 	return ids, nil
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // The parts of a sampling that are not 0, as bits. Its numbers are those of the edge to the last bit, so that both draw
-// alike.
+// the same token.
 const (
 	hasTemperature = 1 << iota
 	hasTopK

@@ -27,18 +27,18 @@ type Answer struct {
 	Queue, Cloud       time.Duration // waiting in the cloud, and computing there; 0 if unknown
 	BytesUp, BytesDown int           // payload of this question and its answer, with all repetitions
 	Prefilled          int           // tokens of the context that the cloud did not have: it computes them
-	Times              Times         // where [Question.Times] asks for them; all zero where nobody can tell
-	// Ahead are the tokens behind Token, as the large model decodes on: each what it would answer if it was asked
-	// behind all before, at most [Question.Ahead]. To a question with [EachChoice] whose audit has findings, they are
-	// those behind the token of the first: what follows there is of no use any more. It is closed where there are no
-	// more, also where the connection breaks off, and soon after the context of the ask is done. Whoever does not read
-	// it holds nobody up. nil: there are none.
+	Times              Times         // where [Question.Times] asks for them; all zero where they are unknown
+	// Ahead are the tokens after Token, as the large model decodes on: each what it would answer if it was asked after
+	// all of the previous ones, at most [Question.Ahead]. To a question with [EachChoice] whose audit has findings,
+	// they are those after the token of the first: what follows there is of no use any more. It is closed where there
+	// are no more, also where the connection breaks off, and soon after the context of the ask is done. Whoever does
+	// not read it holds nobody up. nil: there are none.
 	Ahead <-chan int32
 }
 
-// Behind returns what is decoded on ahead of further questions: a text and the token behind it. That is the context and
-// the token that answers it, or, where each choice is verified, the text before the first finding and its token: what
-// follows there is of no use any more.
+// Behind returns what decoding ahead of further questions starts from: a text and the token after it. That is the
+// context and the token that answers it, or, where each choice is verified, the text before the first finding and its
+// token: what follows there is of no use any more.
 func Behind(context []int32, token int32, v Verify, audit []Finding) ([]int32, int32) {
 	if v == EachChoice && len(audit) > 0 {
 		return context[:audit[0].Pos], audit[0].Token

@@ -40,8 +40,8 @@ type Settings struct {
 	// Schema is a JSON schema that the answer follows, and JSON asks for any JSON object: only tokens that lead to such
 	// a value are chosen, and the end token where it is whole. docs/structured.md lists supported schemas. Where
 	// MaxTokens or the context leave no room the value is cut as other texts are, unless Complete is set: then the
-	// shortest end of a value follows in time, if there is room for any. With Closed, objects whose properties the
-	// schema lists have no others, unless additionalProperties allows them.
+	// shortest end of a value follows in time, if there is room for any. With Closed, an object has no
+	// other properties than those that the schema lists for it, unless additionalProperties allows them.
 	//
 	// A large model behind a gateway does not know LogitBias, MinP, the penalties or the schema. Where they change
 	// something, the token is chosen in the same way among the large model's 32 best; if none of them is allowed, the
@@ -56,7 +56,7 @@ type Settings struct {
 	// negative: each token has its own call. The tokens are the same with any value.
 	Lookup int
 
-	// Local keeps the text on this device: no cloud is told anything of it. Verification is not possible then.
+	// Local keeps the text on this device: nothing of it is sent to a cloud. Verification is not possible then.
 	Local bool
 }
 

@@ -1,7 +1,7 @@
 // Package terms has the values in which edge and cloud speak: what a device asks and is answered, how a token is
 // chosen, how probable it is, where the large model would have chosen another, when an answer was where. The wire
 // (netproto), decoding (runtime/draft) and the large model as a service (runtime/batch) mean the same by them, so they
-// share the types, and nobody converts. The package knows none of the three.
+// share the types, without conversions. The package knows none of the three.
 package terms
 
 import (
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Sampling says how a token is chosen, by the small model and by the large one alike. The zero value is greedy.
+// Sampling says how a token is chosen, by the small model and by the large one. The zero value is greedy.
 type Sampling struct {
 	Temperature float64 // logits are divided by it; 0 means greedy, and the other options then have no effect
 	TopK        int     // only the k most probable tokens can be drawn; 0 means all
@@ -31,10 +31,11 @@ func (s Sampling) Validate() error {
 	return nil
 }
 
-// Greedy reports whether the best token is always taken: then nobody needs logits.
+// Greedy reports whether the best token is always taken, so that no logits are needed.
 func (s Sampling) Greedy() bool { return s.Temperature == 0 || s.TopK == 1 }
 
-// Possible reports whether a token can be chosen so where a model gives only so many of its most probable ones; 0: all.
+// Possible reports whether a token can be chosen in this way by a model that gives only its choices most probable
+// tokens; 0: all.
 func (s Sampling) Possible(choices int) bool {
 	return choices == 0 || s.Greedy() || s.TopK >= 1 && s.TopK <= choices
 }

@@ -65,8 +65,8 @@ func (s *Sampler) Pick(pos int, out *backend.Output) int32 {
 
 // Choose returns the token that Pick returns, and the scores that it is chosen by: its own, and that of the token that
 // stands at pos. The score of a token is its log-probability, and where tokens are drawn its log-probability divided by
-// the temperature, plus the noise of pos. A token that cannot be drawn has -Inf, and so has one whose logit is not
-// among what the head found. Else scores are finite, and that of the choice is the largest.
+// the temperature, plus the noise of pos. A token that cannot be drawn has -Inf, and so has one without a
+// logit among what the head found. Else scores are finite, and that of the choice is the largest.
 func (s *Sampler) Choose(pos int, out *backend.Output, stands int32) (choice int32, score, standing float32) {
 	if s.o.Greedy() {
 		top, lse := out.Top[0], float64(out.LogSumExp)
@@ -187,7 +187,7 @@ func (s *Sampler) weight(c []backend.Candidate, i int) float64 {
 	return math.Exp(float64(c[i].Logit-c[0].Logit) / s.o.Temperature)
 }
 
-// nucleus cuts c, sorted by falling logit, to the fewest tokens whose share of mass reaches top-p
+// nucleus cuts c, sorted by falling logit, to the fewest tokens that together reach the share top-p of mass
 // (Holtzman et al., arXiv 1904.09751).
 func (s *Sampler) nucleus(c []backend.Candidate, mass float64) []backend.Candidate {
 	if !s.cuts() {
