@@ -7,10 +7,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// leastFar is the least memory that the bandwidth is measured with, and mostFar the most, in bytes.
+// minFar is the least memory that the bandwidth is measured with, and maxFar the most, in bytes.
 const (
-	leastFar = 256 << 20
-	mostFar  = 512 << 20
+	minFar = 256 << 20
+	maxFar = 512 << 20
 )
 
 // surelyCached is what the cores of any CPU that a model is worth running on keep in their caches, in bytes. A cache
@@ -25,7 +25,7 @@ func cacheBytes() int64 { return int64(max(cpuid.CPU.Cache.L3, cpuid.CPU.Cache.L
 // than 1 proves it.
 func fitsCache(bytes, cache int64, share float64) bool {
 	if cache == 0 {
-		cache = leastFar
+		cache = minFar
 	}
 	return bytes <= min(surelyCached, cache) || bytes <= cache && share > 1
 }
@@ -41,7 +41,7 @@ func shareOfBound(share float64, fitsCache bool) *float64 {
 }
 
 // farMemory is the size of a memory of which the caches hold only a part, in bytes.
-func farMemory() int { return int(min(max(leastFar, 2*cacheBytes()), mostFar)) }
+func farMemory() int { return int(min(max(minFar, 2*cacheBytes()), maxFar)) }
 
 // sameMemory is memory of the kind that the weights of e lie in, more than the caches hold: the weights themselves if
 // the CPU reads them and they are that many, or else memory of its own, in huge pages if these do. free gives

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// mostFailed is the share of the tokens that were to be the large model's, and stayed without an answer, above which a
+// maxFailed is the share of the tokens that were to be the large model's, and stayed without an answer, above which a
 // mode has failed.
-const mostFailed = 0.05
+const maxFailed = 0.05
 
 // Conclude says in one sentence what is won by asking the large model for single tokens: how many answers are right,
 // how long one takes and how many tokens are the large model's, against the small model alone and the large one alone,
@@ -50,7 +50,7 @@ func (r *ModeReport) failure(serial *ModeReport) string {
 		return "its tokens are not those of the large model"
 	}
 	tokens := float64(r.Answers) * (r.TokensPerAnswer + 1) // with the end token
-	if r.Unverified != nil && float64(*r.Unverified) > mostFailed*tokens {
+	if r.Unverified != nil && float64(*r.Unverified) > maxFailed*tokens {
 		return fmt.Sprintf("%d tokens without verification", *r.Unverified)
 	}
 	if r.EscalatedShare == nil || r.Timeouts == nil {
@@ -58,7 +58,7 @@ func (r *ModeReport) failure(serial *ModeReport) string {
 	}
 	late, came := float64(*r.Timeouts), *r.EscalatedShare*tokens
 	switch {
-	case late > 0 && late > mostFailed*(late+came):
+	case late > 0 && late > maxFailed*(late+came):
 		return fmt.Sprintf("%d tokens without an answer in time", *r.Timeouts)
 	case came == 0:
 		return "it asked nothing"

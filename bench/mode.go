@@ -34,8 +34,8 @@ const (
 	reference               // the large model alone, asked directly: no mode that can be named
 )
 
-// mostDrafted is the longest draft of speculative decoding.
-const mostDrafted = 64
+// maxDrafted is the longest draft of speculative decoding.
+const maxDrafted = 64
 
 // ParseMode returns the mode of a name:
 //
@@ -85,14 +85,14 @@ func ParseMode(name string) (Mode, error) {
 	return Mode{}, fmt.Errorf("%.40q is not a mode: choose from local, cloud, paper, serial, pipelined-auto, "+
 		"pipelined-1 to pipelined-64, verified, verified:M with a margin M in nats, speculative-1 to speculative-%d "+
 		"and overlapped-1 to overlapped-%d",
-		name, mostDrafted, mostDrafted)
+		name, maxDrafted, maxDrafted)
 }
 
 // numbered is the number from 1 to 64 at the end of a name, where the name begins so.
 func numbered(name, prefix string) (int, bool) {
 	digits, found := strings.CutPrefix(name, prefix)
 	n, err := strconv.Atoi(digits)
-	return n, found && err == nil && n >= 1 && n <= mostDrafted
+	return n, found && err == nil && n >= 1 && n <= maxDrafted
 }
 
 // ParseMargin reads a margin of verification, in nats: a decimal number, 0 or more.

@@ -18,12 +18,12 @@ type Quiet struct {
 	Quiet   *bool    `json:"quiet,omitempty"`        // neither disturbed the measurement
 }
 
-// Others up to mostOthers and steal up to mostSteal leave a machine quiet. One tick of the kernel's clock per CPU,
+// Others up to maxOthers and steal up to maxSteal leave a machine quiet. One tick of the kernel's clock per CPU,
 // which these times are counted in, never disturbs.
 const (
-	mostOthers = 0.02
-	mostSteal  = 0.01
-	clockTick  = 0.01 // seconds
+	maxOthers = 0.02
+	maxSteal  = 0.01
+	clockTick = 0.01 // seconds
 )
 
 // cpuSeconds is what the CPUs of the machine, all together, and this process have done since both began, in seconds.
@@ -74,7 +74,7 @@ func (q *Quiet) fill(before, after cpuSeconds) {
 	others := max(busy-q.CPU, 0)
 	ticks := clockTick * max(whole/max(q.Seconds, clockTick), 1) // one of each CPU
 	share, stolen := min(others/whole, 1), min(steal/whole, 1)
-	quiet := others <= max(mostOthers*whole, ticks) && steal <= max(mostSteal*whole, ticks)
+	quiet := others <= max(maxOthers*whole, ticks) && steal <= max(maxSteal*whole, ticks)
 	q.Others, q.Steal, q.Quiet = &share, &stolen, &quiet
 }
 
@@ -87,10 +87,10 @@ func (q Quiet) String() string {
 		return "quiet"
 	}
 	var by []string
-	if *q.Others > mostOthers {
+	if *q.Others > maxOthers {
 		by = append(by, fmt.Sprintf("other processes took %.0f%% of the CPUs' time", 100**q.Others))
 	}
-	if *q.Steal > mostSteal {
+	if *q.Steal > maxSteal {
 		by = append(by, fmt.Sprintf("other virtual machines took %.0f%%", 100**q.Steal))
 	}
 	return "not quiet: " + strings.Join(by, ", ")

@@ -75,7 +75,7 @@ func NewStage(edge, large *engine.Engine, o StageOptions) (*Stage, error) {
 	}
 	s := &Stage{edge: edge, rtt: o.RTT, attempts: 1, service: service, upstream: o.Upstream, qlog: o.QLog}
 	if o.Loss > 0 || len(o.Traces) > 0 {
-		s.attempts = mostAttempts
+		s.attempts = maxAttempts
 	}
 	if err := s.start(o); err != nil {
 		service.Close()
@@ -180,9 +180,9 @@ func (s *Stage) Dial(ctx context.Context, _ int) (draft.Cloud, func(), error) {
 	return c, func() { end(); r.Close() }, nil
 }
 
-// mostAttempts is how often a device tries to connect over a link that loses packets: with each packet of a handshake
+// maxAttempts is how often a device tries to connect over a link that loses packets: with each packet of a handshake
 // that is lost, QUIC waits twice as long before it sends it again.
-const mostAttempts = 5
+const maxAttempts = 5
 
 // connect connects a device.
 func (s *Stage) connect(ctx context.Context) (r *engine.Remote, err error) {

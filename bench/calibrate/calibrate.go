@@ -50,16 +50,16 @@ type Result struct {
 
 // The least prompts of a test, and the thresholds that pilots choose.
 const (
-	leastPrompts = 2
-	leastPilots  = 8
-	mostPilots   = 50
+	minPrompts = 2
+	minPilots  = 8
+	maxPilots  = 50
 )
 
 // pilotShares are those of the budget at which pilots put a threshold each.
 func pilotShares() []float64 { return []float64{0.25, 0.5, 0.65, 0.8, 0.9, 1} }
 
 // Pilots is how many of n prompts choose the thresholds: a tenth, 8 at least and 50 at most.
-func Pilots(n int) int { return min(max(n/10, leastPilots), mostPilots) }
+func Pilots(n int) int { return min(max(n/10, minPilots), maxPilots) }
 
 // ErrFew says that there are too few prompts for any threshold to be tested.
 var ErrFew = errors.New("too few prompts")
@@ -155,7 +155,7 @@ func (o *Options) check(r *Result) error {
 	if len(o.Thresholds) == 0 {
 		r.Pilots = Pilots(len(o.Prompts))
 	}
-	if least := r.Pilots + leastPrompts; len(o.Prompts) < least {
+	if least := r.Pilots + minPrompts; len(o.Prompts) < least {
 		return fmt.Errorf("%w: %d, where at least %d are needed", ErrFew, len(o.Prompts), least)
 	}
 	if o.Net == nil {

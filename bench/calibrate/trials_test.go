@@ -14,7 +14,7 @@ import (
 
 const (
 	trials     = 200
-	mostWrong  = 27 // of 200 at confidence 0.9: 20 and binomial noise, exceeded with a chance of 4%
+	maxWrong   = 27 // of 200 at confidence 0.9: 20 and binomial noise, exceeded with a chance of 4%
 	confidence = 0.9
 )
 
@@ -96,7 +96,7 @@ func TestDemoTrials(t *testing.T) {
 			test := certify.Test{Budget: budget, Confidence: confidence, MaxTokens: p.MaxTokens, Method: method}
 			certified, wrong := try(t, test, shares, resample(400))
 			t.Logf("%s, budget %s: %d of %d certified, %d wrong", method, name, certified, trials, wrong)
-			assert.LessOrEqual(t, wrong, mostWrong, "%s, %s", method, name)
+			assert.LessOrEqual(t, wrong, maxWrong, "%s, %s", method, name)
 			if method == certify.Betting {
 				assert.Greater(t, certified, trials*9/10, "400 prompts are enough: %s", name)
 			}
@@ -173,7 +173,7 @@ func TestNotMonotoneTrials(t *testing.T) {
 			return func(step int) []certify.Answer { return draws(r, prompts, grid[step], wander) }
 		})
 		t.Logf("%s: %d of %d certified, %d wrong", method, certified, trials, wrong)
-		assert.LessOrEqual(t, wrong, mostWrong, method)
+		assert.LessOrEqual(t, wrong, maxWrong, method)
 		assert.Greater(t, certified, trials*9/10, method)
 	}
 

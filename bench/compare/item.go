@@ -198,15 +198,15 @@ func (l *item) readRow(row map[string]json.RawMessage) {
 	}
 }
 
-// mostFigure is more than anything that is measured: of larger numbers there may be no sum.
-const mostFigure = 1e300
+// maxFigure is more than anything that is measured: of larger numbers there may be no sum.
+const maxFigure = 1e300
 
 // figures reads a list of numbers.
 func figures(raw json.RawMessage) (x []float64, ok bool) {
 	if json.Unmarshal(raw, &x) != nil {
 		return nil, false
 	}
-	return x, !slices.ContainsFunc(x, func(x float64) bool { return math.Abs(x) > mostFigure })
+	return x, !slices.ContainsFunc(x, func(x float64) bool { return math.Abs(x) > maxFigure })
 }
 
 // figure reads a number, or 1 for true and 0 for false.
@@ -216,7 +216,7 @@ func figure(raw json.RawMessage) (x float64, ok bool) {
 	case string(raw) == "null":
 		return 0, false
 	case json.Unmarshal(raw, &x) == nil:
-		return x, math.Abs(x) <= mostFigure
+		return x, math.Abs(x) <= maxFigure
 	case json.Unmarshal(raw, &yes) == nil && yes:
 		return 1, true
 	}

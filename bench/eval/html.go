@@ -17,8 +17,8 @@ import (
 //go:embed report.gohtml
 var reportPage string
 
-// mostPage is about the most bytes of answers on a page: with more a phone does not open it.
-const mostPage = 16 << 20
+// maxPage is about the most bytes of answers on a page: with more a phone does not open it.
+const maxPage = 16 << 20
 
 // page is what the template shows.
 type page struct {
@@ -164,7 +164,7 @@ func answersOf(set *task.Set, runs []Run, log *Log) (json.RawMessage, int, error
 		if err != nil {
 			return nil, 0, err
 		}
-		if size += len(b); size > mostPage {
+		if size += len(b); size > maxPage {
 			left++
 			continue
 		}

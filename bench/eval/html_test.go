@@ -146,9 +146,9 @@ func TestPageOpen(t *testing.T) {
 // TestPageFull: a page holds only so many answers, and says how many it left out.
 func TestPageFull(t *testing.T) {
 	set, runs, l := comparedRuns()
-	set.Questions[1].Text = strings.Repeat("long ", mostPage/5)
+	set.Questions[1].Text = strings.Repeat("long ", maxPage/5)
 	page := written(t, set, runs, l)
-	assert.Less(t, len(page), mostPage)
+	assert.Less(t, len(page), maxPage)
 	assert.Contains(t, page, "3 questions are left out")
 	assert.Len(t, dataOf(t, page).Questions, 1)
 }

@@ -25,13 +25,13 @@ type Recording struct {
 }
 
 const (
-	mostLine   = 64 << 20       // bytes of a line
-	mostBytes  = 4 << 30        // of all lines
-	mostWindow = 64 << 20       // memory of the decompressor
-	mostTime   = 24 * time.Hour // of anything
-	mostVocab  = 1 << 24
-	mostTokens = 1 << 22 // of a text
-	mostAbsent = 1000    // questions that a run which was stopped may have left out
+	maxLine   = 64 << 20       // bytes of a line
+	maxBytes  = 4 << 30        // of all lines
+	maxWindow = 64 << 20       // memory of the decompressor
+	maxTime   = 24 * time.Hour // of anything
+	maxVocab  = 1 << 24
+	maxTokens = 1 << 22 // of a text
+	maxAbsent = 1000    // questions that a run which was stopped may have left out
 )
 
 // ReadFile is [Read] of a file.
@@ -47,14 +47,14 @@ func ReadFile(path string) (*Recording, error) {
 // Read reads a recording. name is for errors, which name the line and the field, and wrap [ErrFormat] where the file is
 // at fault.
 func Read(r io.Reader, name string) (*Recording, error) {
-	zip, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(mostWindow), zstd.WithDecoderConcurrency(1),
+	zip, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1),
 		zstd.WithDecoderLowmem(true))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	defer zip.Close()
-	lines := bufio.NewScanner(io.LimitReader(zip, mostBytes))
-	lines.Buffer(nil, mostLine)
+	lines := bufio.NewScanner(io.LimitReader(zip, maxBytes))
+	lines.Buffer(nil, maxLine)
 	p := parser{rec: new(Recording)}
 	n := 0
 	for lines.Scan() {
@@ -112,9 +112,9 @@ func (p *parser) header(b []byte) error {
 	case h.Version != version:
 		return fmt.Errorf("its format is version %d, and this program reads version %d: record it anew",
 			h.Version, version)
-	case h.Vocab < 1 || h.Vocab > mostVocab:
+	case h.Vocab < 1 || h.Vocab > maxVocab:
 		return fmt.Errorf("vocab: %d is not possible", h.Vocab)
-	case h.Context < 2 || h.Context > mostTokens || h.MaxTokens < 1 || h.MaxTokens > mostTokens:
+	case h.Context < 2 || h.Context > maxTokens || h.MaxTokens < 1 || h.MaxTokens > maxTokens:
 		return fmt.Errorf("context, max_tokens: %d and %d are not possible", h.Context, h.MaxTokens)
 	case !(h.EdgeTPS >= 0) || math.IsInf(h.EdgeTPS, 1):
 		return fmt.Errorf("edge_tps: %v is not possible", h.EdgeTPS)
@@ -131,7 +131,7 @@ func (p *parser) end(b []byte) error {
 		return fmt.Errorf("its end does not fit: there are %d answers before it", n)
 	}
 	for _, a := range p.rec.Answers {
-		if a.Question >= len(p.rec.Answers)+mostAbsent {
+		if a.Question >= len(p.rec.Answers)+maxAbsent {
 			return fmt.Errorf("question: there is a number %d, but only %d answers", a.Question, len(p.rec.Answers))
 		}
 	}
@@ -152,7 +152,7 @@ func tokens(field string, vocab int, ids ...int32) error {
 // times refuses times that are negative or longer than a day.
 func times(field string, all ...time.Duration) error {
 	for _, t := range all {
-		if t < 0 || t > mostTime {
+		if t < 0 || t > maxTime {
 			return fmt.Errorf("%s: a time of %d ns is not possible", field, int64(t))
 		}
 	}

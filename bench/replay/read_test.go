@@ -192,7 +192,7 @@ func TestBroken(t *testing.T) {
 
 // TestBomb: a small file does not become a large memory.
 func TestBomb(t *testing.T) {
-	bomb := packed(t, bytes.Repeat([]byte{' '}, mostLine+1))
+	bomb := packed(t, bytes.Repeat([]byte{' '}, maxLine+1))
 	assert.Less(t, len(bomb), 100_000)
 	_, err := Read(bytes.NewReader(bomb), "x")
 	assert.ErrorIs(t, err, ErrFormat)

@@ -15,9 +15,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// mostPending is how many answers wait in memory until they are written: writing takes a processor, which a measurement
+// maxPending is how many answers wait in memory until they are written: writing takes a processor, which a measurement
 // beside it would feel.
-const mostPending = 4096
+const maxPending = 4096
 
 // Recorder writes a recording. Its methods may be called by any goroutine.
 type Recorder struct {
@@ -88,7 +88,7 @@ func (r *Recorder) add(a *Answer) {
 		a.Take = r.takes[of]
 		r.takes[of]++
 	}
-	if r.pending = append(r.pending, a); len(r.pending) >= mostPending {
+	if r.pending = append(r.pending, a); len(r.pending) >= maxPending {
 		r.flush()
 	}
 }

@@ -25,7 +25,7 @@ const (
 
 	granularity = time.Millisecond      // of timers: kGranularity of RFC 9002
 	ackDelay    = 25 * time.Millisecond // max_ack_delay of RFC 9000, section 18.2
-	mostDoubled = 10                    // times that the probe timeout doubles
+	maxDoubled  = 10                    // times that the probe timeout doubles
 )
 
 // Directions, for the chance of packets.
@@ -36,7 +36,7 @@ const (
 
 // timeout is the probe timeout of RFC 9002, section 6.2.1, after a number of attempts in vain.
 func timeout(smoothed, variation time.Duration, attempts int) time.Duration {
-	return (smoothed + max(4*variation, granularity) + ackDelay) << min(attempts, mostDoubled)
+	return (smoothed + max(4*variation, granularity) + ackDelay) << min(attempts, maxDoubled)
 }
 
 // loses reports whether a packet is lost: a function of the seed and of what the packet is.

@@ -94,8 +94,8 @@ func (m *Mode) bytesPerAnswer() (up, down float64, ok bool) {
 	return up / n, down / n, up+down > 0
 }
 
-// leastWait is the wait that counts as none, in milliseconds: the first part of a histogram.
-const leastWait = 1.0
+// minWait is the wait that counts as none, in milliseconds: the first part of a histogram.
+const minWait = 1.0
 
 // longestWait is the longest that a histogram tells from longer ones, in milliseconds.
 const longestWait = 1e6
@@ -109,8 +109,8 @@ func (p *Place) waits() Picture {
 	c := chart.Chart{
 		Title: "Waits that were not hidden, " + p.Name(),
 		X: chart.Axis{
-			Label: fmt.Sprintf("exposed wait, ms (below %s: none)", chart.Number(leastWait)),
-			Scale: chart.Log, Start: leastWait / 2, End: 10 * leastWait,
+			Label: fmt.Sprintf("exposed wait, ms (below %s: none)", chart.Number(minWait)),
+			Scale: chart.Log, Start: minWait / 2, End: 10 * minWait,
 		},
 		Y: chart.Axis{Label: "answers of the large model, %"},
 	}
@@ -123,8 +123,8 @@ func (p *Place) waits() Picture {
 			c.X.End = max(c.X.End, min(w, longestWait))
 		}
 	}
-	parts := int(math.Ceil(perDecade * math.Log10(c.X.End/leastWait)))
-	c.X.End = leastWait * math.Pow(10, float64(parts)/perDecade)
+	parts := int(math.Ceil(perDecade * math.Log10(c.X.End/minWait)))
+	c.X.End = minWait * math.Pow(10, float64(parts)/perDecade)
 	for i, m := range p.Modes {
 		if len(all[i]) > 0 {
 			c.Lines = append(c.Lines, staircase(m, all[i], parts))
@@ -141,15 +141,15 @@ func staircase(m *Mode, waits []float64, parts int) chart.Line {
 	count := make([]float64, parts+1)
 	for _, w := range waits {
 		at := 0
-		if w >= leastWait {
-			at = min(1+int(perDecade*math.Log10(w/leastWait)), parts)
+		if w >= minWait {
+			at = min(1+int(perDecade*math.Log10(w/minWait)), parts)
 		}
 		count[at]++
 	}
 	l := chart.Line{Name: m.Label, Colour: m.Colour}
-	from := leastWait / 2
+	from := minWait / 2
 	for i, k := range count {
-		to := leastWait * math.Pow(10, float64(i)/perDecade)
+		to := minWait * math.Pow(10, float64(i)/perDecade)
 		share := k / float64(len(waits))
 		l.X, l.Y = append(l.X, from, to), append(l.Y, share, share)
 		from = to
@@ -221,10 +221,10 @@ func waterfallRows(spans []result.Span) []chart.Row {
 			asks = append(asks, chart.Row{Name: fmt.Sprintf("ask, position %d", one.Pos), Spans: []chart.Span{d}})
 		}
 	}
-	const mostAsks = 24
+	const maxAsks = 24
 	rows := slices.DeleteFunc(own, func(r chart.Row) bool { return len(r.Spans) == 0 })
-	rows = append(rows, asks[:min(len(asks), mostAsks)]...)
-	if left := len(asks) - mostAsks; left > 0 {
+	rows = append(rows, asks[:min(len(asks), maxAsks)]...)
+	if left := len(asks) - maxAsks; left > 0 {
 		rows = append(rows, chart.Row{Name: plural(left, "more ask")})
 	}
 	return append(rows, shown)

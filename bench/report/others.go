@@ -212,8 +212,8 @@ type Other struct {
 // Field is a figure, or a text, of a line.
 type Field struct{ Name, Value string }
 
-// mostFields is how many figures of one line a page shows.
-const mostFields = 200
+// maxFields is how many figures of one line a page shows.
+const maxFields = 200
 
 // addOther takes a line of any measurement. Lists, such as samples, are only counted.
 func (r *Report) addOther(one *result.Record) error {
@@ -227,7 +227,7 @@ func (r *Report) addOther(one *result.Record) error {
 	o := Other{Measurement: one.Run.Measurement}
 	o.flatten("", fields)
 	slices.SortFunc(o.Fields, func(a, b Field) int { return cmp.Compare(a.Name, b.Name) })
-	o.Fields = o.Fields[:min(len(o.Fields), mostFields)]
+	o.Fields = o.Fields[:min(len(o.Fields), maxFields)]
 	r.Others = append(r.Others, o)
 	return nil
 }

@@ -44,16 +44,16 @@ func ThisMachine() Machine {
 	return m
 }
 
-// leastFar and mostFar bound the memory that [Bandwidth] reads, in bytes.
+// minFar and maxFar bound the memory that [Bandwidth] reads, in bytes.
 const (
-	leastFar = 256 << 20
-	mostFar  = 512 << 20
+	minFar = 256 << 20
+	maxFar = 512 << 20
 )
 
 // Bandwidth is how fast all cores read memory that no cache holds, in 1e9 bytes per second: the better of two passes
 // over at least 256 MiB, in a quarter of a second or so.
 func Bandwidth() float64 {
-	far := make([]byte, min(max(leastFar, 2*int64(max(cpuid.CPU.Cache.L3, cpuid.CPU.Cache.L2, 0))), mostFar))
+	far := make([]byte, min(max(minFar, 2*int64(max(cpuid.CPU.Cache.L3, cpuid.CPU.Cache.L2, 0))), maxFar))
 	for i := 0; i < len(far); i += 4096 {
 		far[i] = 1 // pages that were not written may all be one page of zeros
 	}

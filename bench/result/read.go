@@ -15,7 +15,7 @@ import (
 // the line. A file without any line is such an error too.
 func Read(r io.Reader, name string) (all []Record, err error) {
 	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, mostLine)
+	lines.Buffer(nil, maxLine)
 	n := 0
 	for lines.Scan() {
 		n++
@@ -30,7 +30,7 @@ func Read(r io.Reader, name string) (all []Record, err error) {
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, fmt.Errorf("%s:%d: %w: it is longer than %d MiB", name, n+1, ErrFormat, mostLine>>20)
+		return nil, fmt.Errorf("%s:%d: %w: it is longer than %d MiB", name, n+1, ErrFormat, maxLine>>20)
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", name, err)
 	case len(all) == 0:
@@ -53,11 +53,11 @@ func ReadFile(path string) ([]Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", path, ErrFormat, err)
 	}
-	return Read(&limited{z, mostUnpacked}, path)
+	return Read(&limited{z, maxUnpacked}, path)
 }
 
-// mostUnpacked is how much of a compressed file is read, in bytes: a small one may hold a great deal of nothing.
-const mostUnpacked = 1 << 30
+// maxUnpacked is how much of a compressed file is read, in bytes: a small one may hold a great deal of nothing.
+const maxUnpacked = 1 << 30
 
 // limited reads so many bytes, and fails where there are more.
 type limited struct {
@@ -68,7 +68,7 @@ type limited struct {
 // Read implements [io.Reader].
 func (l *limited) Read(b []byte) (int, error) {
 	if l.left <= 0 {
-		return 0, fmt.Errorf("%w: it unpacks to more than %d MiB", ErrFormat, mostUnpacked>>20)
+		return 0, fmt.Errorf("%w: it unpacks to more than %d MiB", ErrFormat, maxUnpacked>>20)
 	}
 	n, err := l.r.Read(b[:min(int64(len(b)), l.left)])
 	l.left -= int64(n)

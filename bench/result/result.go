@@ -78,5 +78,5 @@ func (r *Record) Into(v any) error {
 // ErrFormat is the cause of every error about lines that are no measurements.
 var ErrFormat = errors.New("no line of a measurement")
 
-// mostLine is the longest line that is read, in bytes.
-const mostLine = 64 << 20
+// maxLine is the longest line that is read, in bytes.
+const maxLine = 64 << 20

@@ -97,7 +97,7 @@ func TestRead(t *testing.T) {
 		{good + good, "invalid character"},
 		{`{"run":{"measurement":"demo"},"n":1e999}`, ""},
 		{good + "\nno JSON", "file:2"},
-		{good + "\n{\"x\":\"" + strings.Repeat("a", mostLine),
+		{good + "\n{\"x\":\"" + strings.Repeat("a", maxLine),
 			"file:2: no line of a measurement: it is longer than 64 MiB"},
 	} {
 		all, err := Read(strings.NewReader(c.text), "file")

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// mostOptions is the most options of a question.
-const mostOptions = 26
+// maxOptions is the most options of a question.
+const maxOptions = 26
 
 // multiple is a question with options, as a line of a file has it: flattened, with choices in two lists, or as
 // CommonsenseQA is published, with an object for each choice inside of the question.
@@ -79,8 +79,8 @@ func (m *multiple) check() error {
 	if strings.TrimSpace(m.stem) == "" {
 		return errors.New(`the object has no "question"`)
 	}
-	if len(m.options) < 2 || len(m.options) > mostOptions {
-		return fmt.Errorf(`"choices" are %d: there must be 2 to %d`, len(m.options), mostOptions)
+	if len(m.options) < 2 || len(m.options) > maxOptions {
+		return fmt.Errorf(`"choices" are %d: there must be 2 to %d`, len(m.options), maxOptions)
 	}
 	for i, o := range m.options {
 		switch {

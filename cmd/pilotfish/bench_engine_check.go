@@ -72,8 +72,8 @@ func (f *benchEngineFlags) checkNumbers() error {
 	nothing := total(o.Prompts) == 0 && total(o.Decodes) == 0
 	threads := slices.Max(o.Threads)
 	switch {
-	case threads > mostThreads:
-		return usagef("-t %d is too large: give at most %d", threads, mostThreads)
+	case threads > maxThreads:
+		return usagef("-t %d is too large: give at most %d", threads, maxThreads)
 	case len(o.Rows) > 0 && slices.Max(o.Rows) > bench.MostRows:
 		return usagef("--rows %d is too large: give 1 to %d", slices.Max(o.Rows), bench.MostRows)
 	case nothing && len(o.Rows) == 0:

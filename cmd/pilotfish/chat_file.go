@@ -36,7 +36,7 @@ type savedMessage struct {
 const (
 	savedFormat  = "pilotfish-chat"
 	savedVersion = 1
-	mostSaved    = 64 << 20 // bytes
+	maxSaved     = 64 << 20 // bytes
 )
 
 // errNoChat is a file that /save has not written.
@@ -128,7 +128,7 @@ func (c *conversation) loadKV(ctx context.Context, path string) {
 
 // readChat reads a file that /save has written.
 func readChat(path string) (*savedChat, error) {
-	b, err := readRegular(path, mostSaved)
+	b, err := readRegular(path, maxSaved)
 	if err != nil {
 		return nil, err
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/peterh/liner"
 )
 
-// mostHistory is the longest file of a history that is read, in bytes.
-const mostHistory = 8 << 20
+// maxHistory is the longest file of a history that is read, in bytes.
+const maxHistory = 8 << 20
 
 // historyFile is where the lines of chats are kept: in the user's folder for state.
 func historyFile(env func(string) string) (string, error) {
@@ -49,12 +49,12 @@ func openHistory(path string) (*history, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if info.Size() > mostHistory {
-		if _, err := f.Seek(-mostHistory, io.SeekEnd); err != nil {
+	if info.Size() > maxHistory {
+		if _, err := f.Seek(-maxHistory, io.SeekEnd); err != nil {
 			return nil, err
 		}
 	}
-	b, err := io.ReadAll(io.LimitReader(f, mostHistory))
+	b, err := io.ReadAll(io.LimitReader(f, maxHistory))
 	if err != nil {
 		return nil, err
 	}

@@ -218,7 +218,7 @@ func TestHistory(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode(), "nobody else reads it from now on")
 
-	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("x", mostHistory)+"\nlast\n"), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("x", maxHistory)+"\nlast\n"), 0o600))
 	h, err = openHistory(path)
 	require.NoError(t, err)
 	assert.Equal(t, "last", h.lines[len(h.lines)-1])

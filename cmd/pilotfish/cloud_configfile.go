@@ -206,8 +206,8 @@ func (c *configFile) readToken(n *yaml.Node) (t engine.GatewayToken, err error) 
 		return t, c.at(n, "give the token a name of letters, digits, dots, dashes and underscores")
 	case (seen["secret"] > 0) == (seen["secret-file"] > 0):
 		return t, c.at(n, "the token %q needs a secret or a secret-file, and not both", t.Name)
-	case len(t.Secret) < leastToken || strings.ContainsAny(string(t.Secret), "\r\n"):
-		return t, c.at(n, "the secret of %q must be one line of at least %d bytes", t.Name, leastToken)
+	case len(t.Secret) < minToken || strings.ContainsAny(string(t.Secret), "\r\n"):
+		return t, c.at(n, "the secret of %q must be one line of at least %d bytes", t.Name, minToken)
 	case t.AskBurst > 0 && t.AskRate == 0:
 		return t, c.at(n, "the token %q has a burst without a rate", t.Name)
 	}

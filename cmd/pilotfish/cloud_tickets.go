@@ -16,8 +16,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// mostTicketKeys are kept: tickets live for a week, and a key is made every day.
-const mostTicketKeys = 8
+// maxTicketKeys are kept: tickets live for a week, and a key is made every day.
+const maxTicketKeys = 8
 
 // ticketKeys returns the keys of 0-RTT tickets: of the file that was named, or of the gateway's own. There are none
 // where it has no folder to keep them in; then they last as long as the process.
@@ -56,9 +56,9 @@ func readTicketKeys(path string) (keys []engine.GatewayTicketKey, err error) {
 			return nil, fmt.Errorf("--ticket-key-file %s, line %d: write 32 random bytes in hex or base64, "+
 				"such as `openssl rand -hex 32` prints", path, n+1)
 		}
-		if len(keys) == mostTicketKeys {
+		if len(keys) == maxTicketKeys {
 			return nil, fmt.Errorf("--ticket-key-file %s, line %d: more than %d keys: drop the oldest",
-				path, n+1, mostTicketKeys)
+				path, n+1, maxTicketKeys)
 		}
 		keys = append(keys, key)
 	}
@@ -99,7 +99,7 @@ func keptTicketKeys(path string, now time.Time) ([]engine.GatewayTicketKey, erro
 	if _, err := rand.Read(fresh[:]); err != nil {
 		return nil, fmt.Errorf("make a ticket key: %w", err)
 	}
-	keys = append([]engine.GatewayTicketKey{fresh}, keys[:min(len(keys), mostTicketKeys-1)]...)
+	keys = append([]engine.GatewayTicketKey{fresh}, keys[:min(len(keys), maxTicketKeys-1)]...)
 	if err := writeTicketKeys(path, keys, now); err != nil {
 		return keys, &unkeptError{err}
 	}

@@ -55,9 +55,9 @@ func (f accessFlags) tokens(listen net.Addr, path string) (access, error) {
 		return access{tokens: f.listed, say: "for devices with an access token of the configuration file"}, nil
 	case set:
 		secret := strings.TrimSpace(variable)
-		if len(secret) < leastToken {
+		if len(secret) < minToken {
 			return access{}, fmt.Errorf("PILOTFISH_TOKEN has %d bytes: give at least %d, or unset it", len(secret),
-				leastToken)
+				minToken)
 		}
 		tokens := []engine.GatewayToken{{Name: "device", Secret: netproto.Secret(secret)}}
 		return access{tokens: tokens, say: "for devices with the access token of PILOTFISH_TOKEN"}, nil
@@ -123,13 +123,13 @@ func readTokens(path string) (tokens []engine.GatewayToken, err error) {
 	}
 	if len(tokens) == 0 {
 		return nil, fmt.Errorf("--token-file %s: there is no access token in it: write one per line, "+
-			"at least %d bytes each, or serve without one by --open", path, leastToken)
+			"at least %d bytes each, or serve without one by --open", path, minToken)
 	}
 	return tokens, nil
 }
 
-// leastToken is the length of the shortest access token, in bytes.
-const leastToken = 16
+// minToken is the length of the shortest access token, in bytes.
+const minToken = 16
 
 // parseToken reads NAME:SECRET, with what follows (rate=N burst=N devices=N private), or a secret alone. Its errors
 // do not repeat what they are about, since that may be a secret.
@@ -139,8 +139,8 @@ func parseToken(line, name string) (t engine.GatewayToken, err error) {
 		name, secret, limits = named[1], named[2], strings.Fields(named[3])
 	}
 	t.Name, t.Secret = name, netproto.Secret(secret)
-	if len(secret) < leastToken {
-		return t, fmt.Errorf("the access token has %d bytes: give at least %d", len(secret), leastToken)
+	if len(secret) < minToken {
+		return t, fmt.Errorf("the access token has %d bytes: give at least %d", len(secret), minToken)
 	}
 	for i, field := range limits {
 		if err := parseLimit(&t, field); err != nil {

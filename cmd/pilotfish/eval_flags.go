@@ -110,10 +110,10 @@ func (f *evalFlags) check(name string) ([]eval.Run, error) {
 	for _, err := range []error{
 		f.checkTask(name),
 		f.pair.check(name == task.Demo),
-		checkRange("questions", f.questions, 0, mostQuestions, "1 or more, or 0 for all"),
+		checkRange("questions", f.questions, 0, maxQuestions, "1 or more, or 0 for all"),
 		checkRange("max-tokens", f.max, 0, 1<<30, "1 or more, or 0 for as many as the context holds"),
-		checkRange("verify-every", f.every, 1, mostVerifyEvery, "1 to 1024 tokens"),
-		checkRange("parallel", f.parallel, 1, mostDevices, "1 to 64 questions at the same time"),
+		checkRange("verify-every", f.every, 1, maxVerifyEvery, "1 to 1024 tokens"),
+		checkRange("parallel", f.parallel, 1, maxDevices, "1 to 64 questions at the same time"),
 		inRange("temp", f.temp, 0, terms.MaxTemperature),
 	} {
 		if err != nil {
@@ -245,7 +245,7 @@ func (f *evalFlags) margins() (all []*float64, err error) {
 func (f *evalFlags) aheads() (all []int, err error) {
 	for field := range strings.SplitSeq(f.ahead, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(field))
-		if err != nil || n < 1 || n > mostAhead {
+		if err != nil || n < 1 || n > maxAhead {
 			return nil, usagef("--ahead: %.40q is not possible: give numbers of tokens, 1 to 64, such as 1,8", field)
 		}
 		if slices.Contains(all, n) {

@@ -16,7 +16,7 @@ import (
 // Columns of help where stdout is no terminal, and at most where it is one.
 const (
 	helpColumns = 100
-	mostColumns = 120
+	maxColumns  = 120
 )
 
 // helpWidth is how many columns help may take.
@@ -27,7 +27,7 @@ func (a *app) helpWidth() int {
 	}
 	if f, ok := w.(*os.File); ok {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
-			return min(columns, mostColumns)
+			return min(columns, maxColumns)
 		}
 	}
 	return helpColumns

@@ -10,8 +10,8 @@ import (
 // numberList is a flag of whole numbers separated by commas. What is given replaces the default.
 type numberList []int
 
-// mostNumbers is the longest list that is taken.
-const mostNumbers = 1000
+// maxNumbers is the longest list that is taken.
+const maxNumbers = 1000
 
 // Set implements [pflag.Value].
 func (l *numberList) Set(text string) error {
@@ -23,8 +23,8 @@ func (l *numberList) Set(text string) error {
 			return fmt.Errorf("%.40q is not a whole number: give some such as 16,512", field)
 		case slices.Contains(all, n):
 			return fmt.Errorf("%d is there twice", n)
-		case len(all) == mostNumbers:
-			return fmt.Errorf("there are more than %d numbers", mostNumbers)
+		case len(all) == maxNumbers:
+			return fmt.Errorf("there are more than %d numbers", maxNumbers)
 		}
 		all = append(all, n)
 	}

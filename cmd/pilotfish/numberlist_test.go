@@ -24,11 +24,11 @@ func TestNumberList(t *testing.T) {
 		assert.Less(t, len(err.Error()), 120)
 	}
 	var many []string
-	for n := range mostNumbers + 1 {
+	for n := range maxNumbers + 1 {
 		many = append(many, new(numberList{n}).String())
 	}
 	l := numberList{}
-	assert.NoError(t, l.Set(strings.Join(many[:mostNumbers], ",")))
+	assert.NoError(t, l.Set(strings.Join(many[:maxNumbers], ",")))
 	assert.ErrorContains(t, l.Set(strings.Join(many, ",")), "more than 1000 numbers")
 }
 

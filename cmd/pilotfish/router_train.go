@@ -118,8 +118,8 @@ func (f *trainFlags) check() error {
 		return usagef("--validation %v is out of range: give a share above 0 and below 1", f.validation)
 	case f.seed < 0:
 		return usagef("--seed %d is negative: give 0 or more", f.seed)
-	case f.pair.model.threads < 0 || f.pair.model.threads > mostThreads:
-		return usagef("--threads %d is out of range: give 0 to %d", f.pair.model.threads, mostThreads)
+	case f.pair.model.threads < 0 || f.pair.model.threads > maxThreads:
+		return usagef("--threads %d is out of range: give 0 to %d", f.pair.model.threads, maxThreads)
 	}
 	for _, v := range []struct {
 		name  string

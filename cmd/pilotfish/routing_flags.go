@@ -73,12 +73,12 @@ type routingFlags struct {
 
 // The ends of the ranges of flags.
 const (
-	longestRTT    = 10 * time.Second
-	mostCloudMS   = 60_000
-	leastEdgeTPS  = 0.1
-	mostEdgeTPS   = 1e6
-	mostDevices   = 64 // with more of them one process measures little but itself
-	mostQuestions = 1_000_000
+	longestRTT   = 10 * time.Second
+	maxCloudMS   = 60_000
+	minEdgeTPS   = 0.1
+	maxEdgeTPS   = 1e6
+	maxDevices   = 64 // with more of them one process measures little but itself
+	maxQuestions = 1_000_000
 )
 
 func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
@@ -167,9 +167,9 @@ func parseModes(list string) (all []bench.Mode, err error) {
 func (f *routingFlags) check(modes []bench.Mode) error {
 	for _, err := range []error{
 		f.checkLists(),
-		checkRange("questions", f.questions, 1, mostQuestions, "1 or more"),
-		checkRange("parallel", f.parallel, 1, mostDevices, "1 to 64 answers at the same time"),
-		checkRange("cloud-ms", f.cloudMS, 0, mostCloudMS, "0 to 60000 milliseconds"),
+		checkRange("questions", f.questions, 1, maxQuestions, "1 or more"),
+		checkRange("parallel", f.parallel, 1, maxDevices, "1 to 64 answers at the same time"),
+		checkRange("cloud-ms", f.cloudMS, 0, maxCloudMS, "0 to 60000 milliseconds"),
 		checkRange("edge-row-cost", f.rowCost, 0, 1, "a share from 0 to 1"),
 		f.timeline.check(f.flags, f.questions),
 		f.checkTraces(),

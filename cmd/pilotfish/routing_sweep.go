@@ -82,8 +82,8 @@ func (c cellFlags) set(o *bench.RoutingOptions, s *bench.StageOptions) {
 }
 
 const (
-	mostRepeats = 1000    // and the most questions to warm up with
-	mostTokens  = 100_000 // of an answer
+	maxRepeats      = 1000    // and the most questions to warm up with
+	maxAnswerTokens = 100_000 // of an answer
 )
 
 // checkLists refuses values out of range, and lists where there is no sweep.
@@ -91,7 +91,7 @@ func (f *routingFlags) checkLists() error {
 	for _, v := range f.edgeTPS.values {
 		if f.flags.Changed("edge-tps") && v != 0 {
 			const want = "0 for full speed, or 0.1 to 1000000 tokens per second"
-			if err := checkRange("edge-tps", v, leastEdgeTPS, mostEdgeTPS, want); err != nil {
+			if err := checkRange("edge-tps", v, minEdgeTPS, maxEdgeTPS, want); err != nil {
 				return err
 			}
 		}
@@ -117,13 +117,13 @@ func (f *routingFlags) checkLists() error {
 		}
 		return nil
 	}
-	if err := checkRange("max-tokens", f.maxTokens, 0, mostTokens, "0 to 100000"); err != nil {
+	if err := checkRange("max-tokens", f.maxTokens, 0, maxAnswerTokens, "0 to 100000"); err != nil {
 		return err
 	}
-	if err := checkRange("repeat", f.repeat, 1, mostRepeats, "1 to 1000"); err != nil {
+	if err := checkRange("repeat", f.repeat, 1, maxRepeats, "1 to 1000"); err != nil {
 		return err
 	}
-	return checkRange("warm-up", f.warmUp, 0, mostRepeats, "0 to 1000")
+	return checkRange("warm-up", f.warmUp, 0, maxRepeats, "0 to 1000")
 }
 
 // stoppedIn says at which link an interruption came, where there are several.

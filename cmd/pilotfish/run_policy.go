@@ -202,12 +202,12 @@ func (p *plan) late(remote *engine.Remote, timeouts int) []string {
 	return all
 }
 
-// mostRecord is the longest file of a record, in bytes.
-const mostRecord = 64 << 20
+// maxRecord is the longest file of a record, in bytes.
+const maxRecord = 64 << 20
 
 // readCosts returns the costs that a run recorded, from what its --json printed.
 func readCosts(path string) (*router.Costs, error) {
-	b, err := readSmall(path, mostRecord)
+	b, err := readSmall(path, maxRecord)
 	if err != nil {
 		return nil, fmt.Errorf("--costs: %w", err)
 	}

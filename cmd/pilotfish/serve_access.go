@@ -15,8 +15,8 @@ import (
 // apiKeyVariable is the environment variable with the API key that clients show.
 const apiKeyVariable = "PILOTFISH_API_KEY"
 
-// leastKey is the length of the shortest API key, in bytes.
-const leastKey = 16
+// minKey is the length of the shortest API key, in bytes.
+const minKey = 16
 
 // serveAccess says who may ask a server.
 type serveAccess struct {
@@ -30,7 +30,7 @@ type serveAccess struct {
 func (s *serveAccess) register(p *pflag.FlagSet) {
 	s.set = p
 	p.StringVar(&s.keys, "api-key-file", "", "`file` with the API keys that clients may use, one per line, at least "+
-		fmt.Sprint(leastKey)+" bytes each (default: the environment variable "+apiKeyVariable+")")
+		fmt.Sprint(minKey)+" bytes each (default: the environment variable "+apiKeyVariable+")")
 	p.BoolVar(&s.open, "open", false, "serve anyone who can reach the address, without an API key")
 	p.StringArrayVar(&s.origins, "cors-origin", nil,
 		"`origin` of web pages that may send requests, such as https://example.org, or "+
@@ -131,15 +131,15 @@ func (s *serveAccess) apiKeys() (keys []string, from string, err error) {
 	}
 	if len(keys) == 0 {
 		return nil, "", fmt.Errorf("%s: there is no API key in it: write one per line, at least %d bytes each", from,
-			leastKey)
+			minKey)
 	}
 	return keys, from, nil
 }
 
 // checkKey refuses keys that are easily guessed, and such as no header can carry.
 func checkKey(from, key string) error {
-	if len(key) < leastKey {
-		return fmt.Errorf("%s: the API key has %d bytes: give at least %d", from, len(key), leastKey)
+	if len(key) < minKey {
+		return fmt.Errorf("%s: the API key has %d bytes: give at least %d", from, len(key), minKey)
 	}
 	for _, c := range []byte(key) {
 		if c <= ' ' || c > '~' {

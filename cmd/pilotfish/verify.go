@@ -12,8 +12,8 @@ import (
 
 // The ends of the ranges of --ahead and --verify-every.
 const (
-	mostAhead       = 64
-	mostVerifyEvery = 1024
+	maxAhead       = 64
+	maxVerifyEvery = 1024
 )
 
 // registerVerification adds the flags that say how far an answer of the cloud reaches: back over tokens that it did not
@@ -28,8 +28,8 @@ func (r *routeFlags) registerVerification(f *pflag.FlagSet) {
 // checkVerification refuses values that are out of range.
 func (r *routeFlags) checkVerification() error {
 	return errors.Join(
-		checkRange("ahead", r.ahead, 1, mostAhead, "1 for the token that is asked for alone, up to 64"),
-		checkRange("verify-every", r.every, 1, mostVerifyEvery, "1 to 1024 tokens"),
+		checkRange("ahead", r.ahead, 1, maxAhead, "1 for the token that is asked for alone, up to 64"),
+		checkRange("verify-every", r.every, 1, maxVerifyEvery, "1 to 1024 tokens"),
 	)
 }
 

@@ -29,8 +29,8 @@ const ticksWanted = 5
 
 // The ends that an axis can have, and how far below its end a logarithmic one may start.
 const (
-	mostShown   = 1e15
-	mostDecades = 9
+	maxShown   = 1e15
+	maxDecades = 9
 )
 
 // fitted is the axis with ends that it can be drawn with.
@@ -38,8 +38,8 @@ func (a Axis) fitted() Axis {
 	if a.End == 0 || math.IsNaN(a.End) {
 		a.End = 1
 	}
-	a.End = min(max(a.End, -mostShown), mostShown)
-	if a.Start = max(a.Start, -mostShown); math.IsNaN(a.Start) || a.End-a.Start < 1e-12*max(math.Abs(a.End), 1e-12) {
+	a.End = min(max(a.End, -maxShown), maxShown)
+	if a.Start = max(a.Start, -maxShown); math.IsNaN(a.Start) || a.End-a.Start < 1e-12*max(math.Abs(a.End), 1e-12) {
 		a.Start = min(0, a.End-1)
 	}
 	switch a.Scale {
@@ -53,7 +53,7 @@ func (a Axis) fitted() Axis {
 		if a.Start <= 0 {
 			a.Start = a.End / 1000
 		}
-		a.Start = max(a.Start, a.End*math.Pow(10, -mostDecades))
+		a.Start = max(a.Start, a.End*math.Pow(10, -maxDecades))
 	}
 	return a
 }

@@ -8,6 +8,6 @@ import "errors"
 // ErrNone says that there are no huge pages to be had: the system has none, or they are switched off.
 var ErrNone = errors.New("the system gives no huge pages")
 
-// mostSize is the largest huge page that is of use: with pages of 64 KiB ARM has huge ones of 512 MiB, of which a model
+// maxSize is the largest huge page that is of use: with pages of 64 KiB ARM has huge ones of 512 MiB, of which a model
 // would fill one and a half.
-const mostSize = 32 << 20
+const maxSize = 32 << 20

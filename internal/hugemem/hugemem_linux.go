@@ -26,7 +26,7 @@ func sizeAt(dir string) int {
 		return 0
 	}
 	size, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || size < os.Getpagesize() || size > mostSize || size&(size-1) != 0 {
+	if err != nil || size < os.Getpagesize() || size > maxSize || size&(size-1) != 0 {
 		return 0
 	}
 	return size

@@ -26,8 +26,8 @@ type Microkernel struct {
 // tableRows and tableCols are the shape of the weight that the table is of: FFN-down of Qwen2.5-0.5B.
 const tableRows, tableCols = 896, 4864
 
-// mostTokens is where the table ends: from here on nothing changes but how often the same functions are called.
-const mostTokens = 64
+// maxTokens is where the table ends: from here on nothing changes but how often the same functions are called.
+const maxTokens = 64
 
 // Microkernels returns the table of this architecture and build. It has all instruction sets, those that this CPU lacks
 // included: the plainest first, then by type and number of tokens.
@@ -36,7 +36,7 @@ func Microkernels() (table []Microkernel) {
 		k := of(set)
 		for _, w := range block.Types() {
 			first := len(table)
-			for t := 1; t <= mostTokens; t++ {
+			for t := 1; t <= maxTokens; t++ {
 				m := k.microkernel(w, t)
 				if last := len(table) - 1; last >= first && m.sameFunctions(table[last]) {
 					table[last].To = t

@@ -92,7 +92,7 @@ func (c *commands) SetThreadgroupMemory(index, length int) {
 	if !c.open("SetThreadgroupMemory") || !c.checkIndex(index) {
 		return
 	}
-	if length < 1 || length%leastMemory != 0 || length > c.d.limits.ThreadgroupMemory {
+	if length < 1 || length%minMemory != 0 || length > c.d.limits.ThreadgroupMemory {
 		c.failf("[[threadgroup(%d)]] is given %d bytes: multiples of 16 up to %d are possible",
 			index, length, c.d.limits.ThreadgroupMemory)
 		return
@@ -158,9 +158,9 @@ func (c *commands) checkDispatch(groups, threads metal.Size) error {
 	return nil
 }
 
-// leastMemory is the least length of threadgroup memory, which is a multiple of it. memorySlack bytes more than a
+// minMemory is the least length of threadgroup memory, which is a multiple of it. memorySlack bytes more than a
 // kernel asks for are let be, if there is room: they are too few for another threadgroup on a core.
-const leastMemory, memorySlack = 16, 1024
+const minMemory, memorySlack = 16, 1024
 
 // setMemory tells Metal of a length of threadgroup memory.
 func (c *commands) setMemory(index, length int) {
@@ -171,7 +171,7 @@ func (c *commands) setMemory(index, length int) {
 // threadgroupMemory returns the bytes that Metal counts for a dispatch: those that the kernel declares, and every
 // length that the encoder was given and that was not changed since, for this kernel or for one before it.
 func (c *commands) threadgroupMemory() int {
-	need := (c.pipeline.memory + leastMemory - 1) / leastMemory * leastMemory
+	need := (c.pipeline.memory + minMemory - 1) / minMemory * minMemory
 	for _, n := range c.memory {
 		need += n
 	}
@@ -181,7 +181,7 @@ func (c *commands) threadgroupMemory() int {
 // shrinkMemory takes back what the pipeline does not ask for, but for the least length.
 func (c *commands) shrinkMemory() {
 	for i, n := range c.memory {
-		if wanted := max(c.wanted[i], leastMemory); n > wanted {
+		if wanted := max(c.wanted[i], minMemory); n > wanted {
 			c.setMemory(i, wanted)
 		}
 	}

@@ -21,9 +21,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// mostMessages is the most messages of Objective-C that a token of Qwen2.5-0.5B may cost, from the beginning of its
+// maxMessages is the most messages of Objective-C that a token of Qwen2.5-0.5B may cost, from the beginning of its
 // command buffer to the reading of its result.
-const mostMessages = 900
+const maxMessages = 900
 
 // TestMessages counts the messages of a token of a model of the shape of Qwen2.5-0.5B, with nothing behind the fake
 // that would run it, in short contexts and long ones. While passes are encoded, no pipeline is made.
@@ -78,7 +78,7 @@ func TestMessages(t *testing.T) {
 				pass(1)       // buffers have grown
 				sent := pass(1)
 				t.Logf("%d tokens of context: %d messages: %v", context, total(sent), listed(sent))
-				assert.LessOrEqual(t, total(sent), mostMessages)
+				assert.LessOrEqual(t, total(sent), maxMessages)
 				for _, o := range []terms.Sampling{
 					{Temperature: 1, TopK: 40}, {Temperature: 1, TopP: 0.9}, {Temperature: 1},
 				} {

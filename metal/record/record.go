@@ -108,8 +108,8 @@ func (p *pipeline) ThreadgroupMemory() int { return 64 }
 func (p *pipeline) Close() {}
 
 const (
-	indices  = 31 // of [[threadgroup]]
-	mostArgs = 256
+	indices = 31 // of [[threadgroup]]
+	maxArgs = 256
 )
 
 // commands is a command buffer.
@@ -157,7 +157,7 @@ func (c *commands) Dispatch(groups, threads metal.Size) {
 	var args []byte
 	if c.args.Buffer != nil {
 		args = c.args.Buffer.Bytes()[c.args.Offset:]
-		args = slices.Clone(args[:min(len(args), mostArgs)])
+		args = slices.Clone(args[:min(len(args), maxArgs)])
 	}
 	c.dispatches = append(c.dispatches, Dispatch{
 		Kernel: c.kernel, Groups: groups, Threads: threads, Memory: memory, Args: args, Level: c.level,

@@ -16,9 +16,9 @@ import (
 // together. Further ones get their answer alone.
 const streamsAhead = 4
 
-// mostAhead returns how many tokens may follow an answer: as many as are wanted and allowed, and fit into a context;
+// maxAhead returns how many tokens may follow an answer: as many as are wanted and allowed, and fit into a context;
 // none behind the end of a text.
-func (g *Gateway) mostAhead(a netproto.Ask, token int32) int {
+func (g *Gateway) maxAhead(a netproto.Ask, token int32) int {
 	if g.decoder == nil || slices.Contains(g.info.Ends, token) {
 		return 0
 	}

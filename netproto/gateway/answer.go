@@ -158,7 +158,7 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) (out outcome, err e
 	}
 	out.frame = answer.Append(out.frame)
 	text, token := terms.Behind(path, answer.Token, a.Verify, answer.Audit)
-	if most := c.g.mostAhead(a, token); most > 0 {
+	if most := c.g.maxAhead(a, token); most > 0 {
 		q.K, q.AuditFrom, q.Verify = 0, 0, terms.AsItComes
 		q.Context = append(slices.Clip(text), token)
 		out.open, out.afterwards = true, func() {

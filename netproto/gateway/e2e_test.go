@@ -65,7 +65,7 @@ func TestPayload(t *testing.T) {
 	s := session(t, dial(t, g, nil))
 	p := path(75, 1)
 	first := ask(t, s, p)
-	var up, down, n, mostUp, mostDown int
+	var up, down, n, maxUp, maxDown int
 	for i := range 40 {
 		p = append(p, path(5+i%11, int32(i))...)
 		if i%4 == 3 {
@@ -75,12 +75,12 @@ func TestPayload(t *testing.T) {
 			Sampling: terms.Sampling{Temperature: 0.7, TopP: 0.9, Seed: 1 << 60}})
 		require.NoError(t, err)
 		up, down, n = up+r.BytesUp, down+r.BytesDown, n+1
-		mostUp, mostDown = max(mostUp, r.BytesUp), max(mostDown, r.BytesDown)
+		maxUp, maxDown = max(maxUp, r.BytesUp), max(maxDown, r.BytesDown)
 	}
 	t.Logf("prompt of 75 tokens: %d up, %d down; then a mean of %d up, %d down, at most %d and %d",
-		first.BytesUp, first.BytesDown, up/n, down/n, mostUp, mostDown)
-	assert.LessOrEqual(t, mostUp, 80)
-	assert.LessOrEqual(t, mostDown, 40)
+		first.BytesUp, first.BytesDown, up/n, down/n, maxUp, maxDown)
+	assert.LessOrEqual(t, maxUp, 80)
+	assert.LessOrEqual(t, maxDown, 40)
 }
 
 // What is wrong from the start has a type, comes at once, and no secret is in its text.

@@ -309,7 +309,7 @@ func (a *answer) after(ctx context.Context) (string, error) {
 	if a.single || a.forced {
 		return finishCalls, nil
 	}
-	if a.calls >= mostTools {
+	if a.calls >= maxTools {
 		return finishCalls, nil
 	}
 	end, err := a.model.Tokenize("\n"+callEnd, false)

@@ -28,16 +28,16 @@ type callScanner struct {
 // errCall is the cause where text is no call.
 var errCall = errors.New("this is no call of a tool")
 
-// mostCall bounds a call, in bytes.
-const mostCall = 1 << 20
+// maxCall bounds a call, in bytes.
+const maxCall = 1 << 20
 
 func newCallScanner() *callScanner { return &callScanner{from: -1} }
 
 // push adds a piece. It returns the name once that is known, which is true once, and what is new of the arguments from
 // then on. After the end of the object only blanks may come.
 func (s *callScanner) push(piece string) (name bool, arguments string, err error) {
-	if len(s.text)+len(piece) > mostCall {
-		return false, "", fmt.Errorf("more than %d bytes: %w", mostCall, errCall)
+	if len(s.text)+len(piece) > maxCall {
+		return false, "", fmt.Errorf("more than %d bytes: %w", maxCall, errCall)
 	}
 	s.text = append(s.text, piece...)
 	before := s.named

@@ -126,7 +126,7 @@ func TestCalls(t *testing.T) {
 		assert.ErrorIs(t, err, errCall, text)
 	}
 	s := newCallScanner()
-	_, _, err := s.push(strings.Repeat(" ", mostCall+1))
+	_, _, err := s.push(strings.Repeat(" ", maxCall+1))
 	assert.ErrorIs(t, err, errCall)
 }
 

@@ -65,14 +65,14 @@ func (f *fields) integerMax(name string, r *request) bool {
 // chatLogProbs reads which log-probabilities are wanted.
 func (f *fields) chatLogProbs(s *Settings) {
 	f.flag("logprobs", &s.LogProbs)
-	if f.count("top_logprobs", 0, mostTop, &s.Top) && s.Top > 0 && !s.LogProbs {
+	if f.count("top_logprobs", 0, maxTop, &s.Top) && s.Top > 0 && !s.LogProbs {
 		f.fail("top_logprobs", "this is for answers with log-probabilities: set logprobs, or leave it out")
 	}
 }
 
 // messages reads the turns so far.
 func (f *fields) messages(r *chatRequest) {
-	all, ok := f.list("messages", mostMessages)
+	all, ok := f.list("messages", maxMessages)
 	if !ok || len(all) == 0 {
 		f.missing("messages", "give at least one message")
 		return
@@ -156,7 +156,7 @@ func (f *fields) content(name string, needed bool) string {
 
 // calls reads the calls that an assistant made.
 func (f *fields) calls(known map[string]bool) (calls []Call) {
-	f.objects("tool_calls", mostTools, func(o *fields) {
+	f.objects("tool_calls", maxTools, func(o *fields) {
 		var c Call
 		kind := "function"
 		o.text("type", &kind)

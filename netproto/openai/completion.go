@@ -31,11 +31,11 @@ func parseCompletion(body []byte, d Defaults) (*completionRequest, *Error) {
 	}
 	f.integerMax("max_tokens", &r.request)
 	f.responseFormat(&r.request)
-	if f.count("logprobs", 0, mostTopText, &r.settings.Top) {
+	if f.count("logprobs", 0, maxTopText, &r.settings.Top) {
 		r.settings.LogProbs = true
 	}
 	f.flag("echo", &r.echo)
-	if best := r.n; f.count("best_of", 1, mostChoices, &best) && best != r.n {
+	if best := r.n; f.count("best_of", 1, maxChoices, &best) && best != r.n {
 		f.fail("best_of", "answers are not sorted here: leave it out, and take n")
 	}
 	f.idle("add_special_tokens", idle{values: "true"})
@@ -43,8 +43,8 @@ func parseCompletion(body []byte, d Defaults) (*completionRequest, *Error) {
 	if f.text("suffix", &r.suffix); r.suffix != "" && (r.echo || r.ids != nil) {
 		f.fail("suffix", "a gap is in a text: leave out echo, and give texts as prompt")
 	}
-	if n := (len(r.texts) + len(r.ids)) * r.n; n > mostAnswers {
-		f.fail("prompt", "%d answers are too many: ask for at most %d in one request", n, mostAnswers)
+	if n := (len(r.texts) + len(r.ids)) * r.n; n > maxAnswers {
+		f.fail("prompt", "%d answers are too many: ask for at most %d in one request", n, maxAnswers)
 	}
 	return r, f.end()
 }

@@ -18,8 +18,8 @@ type Infill struct {
 	Most           int                           // tokens of the prompt, beyond which text is left out; 0: any number
 }
 
-// mostFiles is the most files beside the one with the gap.
-const mostFiles = 256
+// maxFiles is the most files beside the one with the gap.
+const maxFiles = 256
 
 // infillRequest is a request for what fills a gap, in the form of llama-server.
 type infillRequest struct {
@@ -76,7 +76,7 @@ func parseInfill(body []byte, d Defaults) (*infillRequest, *Error) {
 
 // inputExtra reads other files of the repository.
 func (f *fields) inputExtra(to *Infill) {
-	f.objects("input_extra", mostFiles, func(o *fields) {
+	f.objects("input_extra", maxFiles, func(o *fields) {
 		file := struct{ Name, Text string }{Name: "tmp"}
 		o.text("filename", &file.Name)
 		if !o.text("text", &file.Text) {

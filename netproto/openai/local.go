@@ -21,8 +21,8 @@ func (s *Sent) add(o Sent) {
 	}
 }
 
-// mostKept is how many messages are known that stay on this device. Beyond, the oldest ones are forgotten.
-const mostKept = 1 << 16
+// maxKept is how many messages are known that stay on this device. Beyond, the oldest ones are forgotten.
+const maxKept = 1 << 16
 
 // keptMessages are the messages that a request said may not leave this device, so that later requests that come with
 // them are local too, also where clients do not repeat what was said of them. It keeps hashes alone.
@@ -54,12 +54,12 @@ func (k *keptMessages) add(id [sha256.Size]byte) {
 	if k.all == nil {
 		k.all = map[[sha256.Size]byte]struct{}{}
 	}
-	if len(k.order) < mostKept {
+	if len(k.order) < maxKept {
 		k.order = append(k.order, id)
 	} else {
 		delete(k.all, k.order[k.next])
 		k.order[k.next] = id
-		k.next = (k.next + 1) % mostKept
+		k.next = (k.next + 1) % maxKept
 	}
 	k.all[id] = struct{}{}
 }

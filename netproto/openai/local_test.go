@@ -60,12 +60,12 @@ func TestKept(t *testing.T) {
 	message := func(i int, local bool) []Message {
 		return []Message{{Role: "user", Content: fmt.Sprint(i), Local: local}}
 	}
-	for i := range mostKept + 10 {
+	for i := range maxKept + 10 {
 		require.True(t, k.local(message(i, true)))
 		require.True(t, k.local(message(i, true)), "twice is once")
 	}
-	assert.Len(t, k.all, mostKept)
-	for i, want := range map[int]bool{0: false, 9: false, 10: true, mostKept + 9: true, mostKept + 10: false} {
+	assert.Len(t, k.all, maxKept)
+	for i, want := range map[int]bool{0: false, 9: false, 10: true, maxKept + 9: true, maxKept + 10: false} {
 		assert.Equal(t, want, k.local(message(i, false)), i)
 	}
 	both := append(message(-1, true), message(-2, true)...)

@@ -40,7 +40,7 @@ func (f *fields) thinking() {
 // contextManagement accepts the edits that are of thoughts alone: prompts have none here.
 func (f *fields) contextManagement() {
 	f.object("context_management", func(o *fields) {
-		o.objects("edits", mostMessages, func(e *fields) {
+		o.objects("edits", maxMessages, func(e *fields) {
 			kind := ""
 			if e.text("type", &kind); !strings.HasPrefix(kind, "clear_thinking_") {
 				e.fail("type", "this would change the prompt, and is not supported: leave the edit out")
@@ -60,7 +60,7 @@ func (f *fields) outputConfig(r *request) {
 
 // turns reads the turns so far. A last one of the assistant is what the answer begins with.
 func (f *fields) turns(r *chatRequest) {
-	all, _ := f.list("messages", mostMessages)
+	all, _ := f.list("messages", maxMessages)
 	known := map[string]bool{} // calls that were made
 	f.elements("messages", all, func(o *fields) { o.turn(&r.talk, known) })
 	last := len(r.talk.Messages) - 1
@@ -186,7 +186,7 @@ func (f *fields) toolUse(known map[string]bool) Call {
 
 // inputTools reads the functions that may be called.
 func (f *fields) inputTools(r *chatRequest) {
-	f.objects("tools", mostTools, func(o *fields) {
+	f.objects("tools", maxTools, func(o *fields) {
 		var t tool
 		o.harmless(ignoredInTools...)
 		o.idle("type", idle{`"custom"`, "this server runs no tools: give a name, a description and an input_schema"})

@@ -13,14 +13,14 @@ import (
 
 // Bounds of what a request may ask for.
 const (
-	mostChoices  = 16  // answers to one prompt
-	mostAnswers  = 128 // answers of one request
-	mostStops    = 64  // editors send all their marks; OpenAI takes 4
-	mostBiases   = 1024
-	mostTop      = 20 // best tokens of a chat
-	mostTopText  = 5  // best tokens of a completion
-	mostMessages = 4096
-	mostTools    = 128
+	maxChoices  = 16  // answers to one prompt
+	maxAnswers  = 128 // answers of one request
+	maxStops    = 64  // editors send all their marks; OpenAI takes 4
+	maxBiases   = 1024
+	maxTop      = 20 // best tokens of a chat
+	maxTopText  = 5  // best tokens of a completion
+	maxMessages = 4096
+	maxTools    = 128
 )
 
 // request is what both kinds of requests have in common.
@@ -56,7 +56,7 @@ func (f *fields) common(r *request, d Defaults) {
 	f.text("model", &r.model)
 	f.flag("stream", &r.stream)
 	f.streamOptions(r)
-	f.count("n", 1, mostChoices, &r.n)
+	f.count("n", 1, maxChoices, &r.n)
 	f.numbers(s)
 	f.seed(r)
 	f.stop("stop", s)
@@ -105,7 +105,7 @@ func (f *fields) streamOptions(r *request) {
 	})
 }
 
-// stop reads one text or a list of at most mostStops.
+// stop reads one text or a list of at most maxStops.
 func (f *fields) stop(name string, s *Settings) {
 	raw, ok := f.take(name)
 	if !ok {
@@ -115,11 +115,11 @@ func (f *fields) stop(name string, s *Settings) {
 	if json.Unmarshal(raw, &one) == nil {
 		s.Stop = []string{one}
 	} else if json.Unmarshal(raw, &s.Stop) != nil {
-		f.fail(name, "give a string, or a list of at most %d strings", mostStops)
+		f.fail(name, "give a string, or a list of at most %d strings", maxStops)
 		return
 	}
-	if len(s.Stop) > mostStops {
-		f.fail(name, "%d strings are too many: give at most %d", len(s.Stop), mostStops)
+	if len(s.Stop) > maxStops {
+		f.fail(name, "%d strings are too many: give at most %d", len(s.Stop), maxStops)
 	}
 	for i, text := range s.Stop {
 		if text == "" {
@@ -139,8 +139,8 @@ func (f *fields) bias(s *Settings) {
 		f.fail("logit_bias", "give an object of token ids and numbers, such as {\"42\": -100}")
 		return
 	}
-	if len(all) > mostBiases {
-		f.fail("logit_bias", "%d tokens are too many: give at most %d", len(all), mostBiases)
+	if len(all) > maxBiases {
+		f.fail("logit_bias", "%d tokens are too many: give at most %d", len(all), maxBiases)
 		return
 	}
 	s.LogitBias = make(map[int32]float32, len(all))
@@ -236,12 +236,12 @@ func (r *request) check(s *Server) *Error {
 	return nil
 }
 
-// mostIgnored is how many keywords without effect are told of.
-const mostIgnored = 100
+// maxIgnored is how many keywords without effect are told of.
+const maxIgnored = 100
 
 // ignores notes keywords without effect of a schema that stands somewhere in the request.
 func (r *request) ignores(where string, paths []string) {
-	for _, path := range paths[:min(len(paths), mostIgnored-len(r.ignored))] {
+	for _, path := range paths[:min(len(paths), maxIgnored-len(r.ignored))] {
 		r.ignored = append(r.ignored, where+path)
 	}
 }

@@ -248,7 +248,7 @@ func FuzzRequests(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if r, err := parseChat(b, Defaults{}); err == nil {
 			require.NotEmpty(t, r.talk.Messages)
-			require.LessOrEqual(t, len(r.settings.Stop), mostStops)
+			require.LessOrEqual(t, len(r.settings.Stop), maxStops)
 		} else {
 			require.NotEmpty(t, err.Message)
 		}

@@ -78,7 +78,7 @@ func (f *fields) included(s *Settings) {
 	if ok && json.Unmarshal(raw, &all) != nil {
 		f.fail("include", "give a list of strings")
 	}
-	f.count("top_logprobs", 0, mostTop, &s.Top)
+	f.count("top_logprobs", 0, maxTop, &s.Top)
 	s.LogProbs = s.Top > 0 || slices.Contains(all, "message.output_text.logprobs")
 }
 
@@ -116,7 +116,7 @@ func (f *fields) input(r *responseRequest, kept *archive) {
 		r.talk.add(Message{Role: "user", Content: text})
 		return
 	}
-	all, _ := f.list("input", mostMessages)
+	all, _ := f.list("input", maxMessages)
 	f.elements("input", all, func(o *fields) {
 		if m := o.item(known, kept); m.Role != "" {
 			r.talk.add(m)
@@ -183,9 +183,9 @@ func (f *fields) functionCall(known map[string]bool) (c Call) {
 
 // namespacedTools reads the functions that may be called, which may be grouped.
 func (f *fields) namespacedTools(r *chatRequest) {
-	f.objects("tools", mostTools, func(o *fields) { o.grouped(r, "") })
-	if len(r.tools) > mostTools {
-		f.fail("tools", "%d functions are too many: give at most %d", len(r.tools), mostTools)
+	f.objects("tools", maxTools, func(o *fields) { o.grouped(r, "") })
+	if len(r.tools) > maxTools {
+		f.fail("tools", "%d functions are too many: give at most %d", len(r.tools), maxTools)
 	}
 	f.choose(r, f.flatChoice)
 }
@@ -206,7 +206,7 @@ func (f *fields) grouped(r *chatRequest, namespace string) {
 		name := ""
 		f.text("name", &name)
 		f.harmless("description")
-		f.objects("tools", mostTools, func(o *fields) { o.grouped(r, name) })
+		f.objects("tools", maxTools, func(o *fields) { o.grouped(r, name) })
 	default:
 		f.all = nil
 		f.fail("type", "this server runs no tools, and knows functions alone: leave out %s", shown(kind))

@@ -31,7 +31,7 @@ var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
 // tools reads the functions that may be called.
 func (f *fields) tools(r *chatRequest) {
-	all, _ := f.list("tools", mostTools)
+	all, _ := f.list("tools", maxTools)
 	for i, raw := range all {
 		all[i] = without(raw, ignoredInTools)
 	}

@@ -243,14 +243,14 @@ func TestLogProbsOfCalls(t *testing.T) {
 // TestManyCalls: so many calls as there may be tools, and no more.
 func TestManyCalls(t *testing.T) {
 	var steps []string
-	for range mostTools + 1 {
+	for range maxTools + 1 {
 		steps = append(steps, "\n", `{"name":"f","arguments":{}}`)
 	}
 	m := newToolModel(steps...)
 	m.context = 1 << 20
 	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,`+twoTools+`}`)
 	answer := object(t, w.Body.Bytes())
-	assert.Len(t, callsOf(answer), mostTools)
+	assert.Len(t, callsOf(answer), maxTools)
 	assert.Equal(t, "tool_calls", at(answer, "choices", 0, "finish_reason"))
 }
 

@@ -15,7 +15,7 @@ import (
 // How engines are looked after.
 const (
 	pulse        = 5 * time.Second  // between two looks at an engine in service
-	leastPulse   = time.Second      // between two, however often somebody has a doubt
+	minPulse     = time.Second      // between two, however often somebody has a doubt
 	firstPause   = time.Second      // before an engine that is out is tried again, doubled each time
 	longestPause = 15 * time.Second // but no longer than that
 	pulseTime    = 3 * time.Second  // for a sign of life
@@ -51,7 +51,7 @@ func (m *member) guard(ctx context.Context) {
 	case <-t.C:
 	case <-m.suspect:
 		doubted = true
-		_ = wait.For(ctx, time.Until(m.felt.Add(leastPulse))) // then ctx has ended, which is seen below
+		_ = wait.For(ctx, time.Until(m.felt.Add(minPulse))) // then ctx has ended, which is seen below
 	case <-ctx.Done():
 	}
 	if _, in := m.serves(); in && ctx.Err() == nil {

@@ -83,13 +83,13 @@ func (f *forest) evict(n *node) {
 	f.remove(n)
 }
 
-// mostNodes bounds the nodes of all sessions, which take some 100 bytes each, and the time to take them from many
+// maxNodes bounds the nodes of all sessions, which take some 100 bytes each, and the time to take them from many
 // sessions where a slot is needed.
-func (f *forest) mostNodes() int { return max(16*f.slots, 1<<18) }
+func (f *forest) maxNodes() int { return max(16*f.slots, 1<<18) }
 
 // thin takes leaves from the devices with most nodes as long as there are too many in all, but for what asks retain.
 func (f *forest) thin() {
-	for size := len(f.bySize) - 1; size >= 0 && f.nodes > f.mostNodes(); {
+	for size := len(f.bySize) - 1; size >= 0 && f.nodes > f.maxNodes(); {
 		if f.bySize[size].Len() == 0 {
 			size--
 			continue

@@ -342,7 +342,7 @@ func (c *checker) streams() {
 	}
 	c.equal("guesses", all, f.guessed)
 	c.equal("streams", streams, f.streams.Len())
-	c.say(streams <= mostStreams, "%d streams", streams)
+	c.say(streams <= maxStreams, "%d streams", streams)
 }
 
 // queue checks the asks that wait.
@@ -400,7 +400,7 @@ func (c *checker) ask(a *ask) {
 }
 
 // Nodes counts the tokens of all sessions, as often as they use them, and how many there can be.
-func Nodes(s *Service) (nodes, most int) { return s.trees.nodes, s.trees.mostNodes() }
+func Nodes(s *Service) (nodes, most int) { return s.trees.nodes, s.trees.maxNodes() }
 
 // Lent is how many rows of logits callers look at.
 func Lent(s *Service) int {

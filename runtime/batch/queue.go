@@ -125,15 +125,15 @@ func (q *fair) advance() {
 		q.now = max(q.now, min(q.active.First().start, q.now+q.spent))
 	}
 	q.spent = 0
-	for q.idle.Len() > mostIdle || q.idle.Len() > 0 && q.idle.First().start <= q.now {
+	for q.idle.Len() > maxIdle || q.idle.Len() > 0 && q.idle.First().start <= q.now {
 		f := q.idle.First()
 		q.idle.Set(f, false)
 		delete(q.flows, f.device)
 	}
 }
 
-// mostIdle is how many devices that wait for nothing are remembered, those that are most ahead.
-const mostIdle = 1024
+// maxIdle is how many devices that wait for nothing are remembered, those that are most ahead.
+const maxIdle = 1024
 
 // all returns every ask that waits.
 func (q *fair) all() (asks []*ask) {

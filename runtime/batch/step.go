@@ -93,9 +93,9 @@ func (s *Service) plan() *step {
 func (s *Service) refresh() {
 	q := s.front
 	var still []*flow
-	for len(still) < mostLooks && q.heavy.Len() > 0 {
+	for len(still) < maxLooks && q.heavy.Len() > 0 {
 		f := q.heavy.First()
-		for e := f.asks.Front(); e != nil && f.asks.Len() <= mostLooks; e = e.Next() {
+		for e := f.asks.Front(); e != nil && f.asks.Len() <= maxLooks; e = e.Next() {
 			a := e.Value.(*ask)
 			a.estimate(max(1, len(a.Context)-a.inMemory()))
 		}
@@ -109,8 +109,8 @@ func (s *Service) refresh() {
 	}
 }
 
-// mostLooks is at how many devices that go on waiting for much refresh looks, and at how many asks of one.
-const mostLooks = 4
+// maxLooks is at how many devices that go on waiting for much refresh looks, and at how many asks of one.
+const maxLooks = 4
 
 // planShort adds the short asks of devices that wait for little, and reports whether there are any.
 func (s *Service) planShort(st *step) bool {

@@ -11,11 +11,11 @@ import (
 const (
 	// streak is how many questions in a row must have gone on with the answer to the one before.
 	streak = 4
-	// mostStreams is how many streams are kept, the latest: what each has takes some 40 bytes for a token of its text.
-	mostStreams = 64
-	// mostIndexed is how much of a text is indexed when it becomes a stream, from its end: others wait while that is
+	// maxStreams is how many streams are kept, the latest: what each has takes some 40 bytes for a token of its text.
+	maxStreams = 64
+	// maxIndexed is how much of a text is indexed when it becomes a stream, from its end: others wait while that is
 	// done.
-	mostIndexed = 16384
+	maxIndexed = 16384
 )
 
 // reply is the last answer of a session.
@@ -84,13 +84,13 @@ func (t *tree) answers(a *ask) {
 // openStream begins to index the text of a session. The stream whose last question is longest ago makes room, and
 // begins to count again.
 func (f *forest) openStream(t *tree, text []int32) *stream {
-	if f.streams.Len() == mostStreams {
+	if f.streams.Len() == maxStreams {
 		oldest := f.streams.Back().Value.(*stream).tree
 		f.endStream(oldest)
 		oldest.last = nil
 	}
 	x := &stream{tree: t}
-	x.text.Append(text[max(0, len(text)-mostIndexed):]...)
+	x.text.Append(text[max(0, len(text)-maxIndexed):]...)
 	x.element, t.stream = f.streams.PushFront(x), x
 	return x
 }

@@ -38,7 +38,7 @@ func (s *Service) verify(ctx context.Context, q Question, sampler *sample.Sample
 	if q.Verify == terms.EachScore {
 		heads = sampler.WantScores(backend.Want{K: 1})
 	}
-	most := s.mostHeads(heads, sampler.Want(backend.Want{K: q.K}))
+	most := s.maxHeads(heads, sampler.Want(backend.Want{K: q.K}))
 	var all Answer
 	var since time.Time
 	for known, from := 0, q.AuditFrom; ; {
@@ -68,9 +68,9 @@ func (s *Service) verify(ctx context.Context, q Question, sampler *sample.Sample
 	}
 }
 
-// mostHeads is how many positions a part may have, the one after its context included. Where the head is cheap there
+// maxHeads is how many positions a part may have, the one after its context included. Where the head is cheap there
 // is only one part.
-func (s *Service) mostHeads(heads, last backend.Want) int {
+func (s *Service) maxHeads(heads, last backend.Want) int {
 	d := depth(heads.K, heads.Logits)
 	if d <= plainDepth {
 		return math.MaxInt

@@ -9,7 +9,7 @@ import (
 
 const (
 	firstPause = 200 * time.Millisecond // between a failed probe and the next one; doubles with each
-	mostPause  = 5 * time.Second
+	maxPause   = 5 * time.Second
 )
 
 // Breaker remembers whether the cloud answers. A failure opens it: escalations are then not waited for, until a probe
@@ -88,7 +88,7 @@ func (b *Breaker) probeFailed(now time.Time, why error) {
 	defer b.mu.Unlock()
 	b.probing, b.cause = false, why
 	b.probes++
-	b.next = now.Add(backoff.Delay(b.probes, firstPause, mostPause))
+	b.next = now.Add(backoff.Delay(b.probes, firstPause, maxPause))
 }
 
 // endProbe ends a probe that succeeded or was given up.

@@ -233,7 +233,7 @@ func (o Options) limit() (tokens int, stop string) {
 // Want adds to w what decoding needs of each head: the tokens that become branches. What the router and the sampler
 // need comes on top.
 func (o Options) Want(w backend.Want) backend.Want {
-	w.K = max(w.K, o.mostGuesses(), o.Top)
+	w.K = max(w.K, o.maxGuesses(), o.Top)
 	if !o.Sampling.Greedy() {
 		w.K = max(w.K, MostBranches) // the most probable to be drawn are not the most probable ones
 	}

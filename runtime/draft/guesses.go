@@ -15,8 +15,8 @@ type guess struct {
 	p     float64
 }
 
-// mostGuesses is how many guesses at an answer are drafted at most.
-func (o Options) mostGuesses() int {
+// maxGuesses is how many guesses at an answer are drafted at most.
+func (o Options) maxGuesses() int {
 	if o.Branches == AutoBranches {
 		return MostBranches
 	}
@@ -34,7 +34,7 @@ func (r *run) guesses(n *node, local int32, head *backend.Output) []guess {
 	first := all[at]
 	copy(all[1:], all[:at])
 	all[0] = first
-	return all[:min(len(all), r.mostGuesses())]
+	return all[:min(len(all), r.maxGuesses())]
 }
 
 // likely returns the local token and the candidates of the head, most probable first.

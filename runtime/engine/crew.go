@@ -12,8 +12,8 @@ import (
 
 // Bounds of a pass that sessions share.
 const (
-	// mostShared is the most rows of one pass, unless one call alone has more.
-	mostShared = 128
+	// maxShared is the most rows of one pass, unless one call alone has more.
+	maxShared = 128
 	// promptAlone is how many rows of a prompt a pass takes while nobody else decodes: one who comes meanwhile waits
 	// for these. promptBeside is how many beside others who decode, all prompts together: so much longer does each of
 	// their tokens take.
@@ -269,7 +269,7 @@ func (c *crew) take() {
 	piece := c.piece()
 	c.taken = c.taken[:0]
 	rows := 0
-	if len(c.queue) > mostShared/2 { // not all may fit
+	if len(c.queue) > maxShared/2 { // not all may fit
 		slices.SortStableFunc(c.queue, func(a, b *entry) int { return cmp.Compare(a.served, b.served) })
 	}
 	for _, l := range c.queue {
@@ -277,7 +277,7 @@ func (c *crew) take() {
 		if l.long {
 			n = min(n, piece)
 		}
-		if rows > 0 && (rows+n > mostShared || l.alone) {
+		if rows > 0 && (rows+n > maxShared || l.alone) {
 			continue
 		}
 		l.now = n

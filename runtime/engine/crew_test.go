@@ -273,7 +273,7 @@ func TestCrewPrompt(t *testing.T) {
 func TestCrewShares(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
-		const n = mostShared + 50
+		const n = maxShared + 50
 		var all sync.WaitGroup
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
@@ -289,7 +289,7 @@ func TestCrewShares(t *testing.T) {
 			})
 		}
 		all.Wait()
-		assert.LessOrEqual(t, slices.Max(d.whole), mostShared)
+		assert.LessOrEqual(t, slices.Max(d.whole), maxShared)
 		assert.LessOrEqual(t, slices.Max(tokens)-slices.Min(tokens), 1)
 		assert.Greater(t, slices.Min(tokens), 50)
 	})
@@ -552,7 +552,7 @@ func TestCrewRandom(t *testing.T) {
 			all.Wait()
 			assert.False(t, c.led)
 			assert.Empty(t, c.queue)
-			assert.LessOrEqual(t, slices.Max(d.whole), mostShared, fmt.Sprint(seed))
+			assert.LessOrEqual(t, slices.Max(d.whole), maxShared, fmt.Sprint(seed))
 		})
 	}
 }

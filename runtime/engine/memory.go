@@ -22,9 +22,9 @@ func freeMemory(proc string) (uint64, error) {
 // fitSlots returns how many tokens a service keeps where nothing is said: as many as fit into half of the memory that
 // is free beside the weights, at least one context and at most 256.
 func fitSlots(free, weights uint64, bytesPerToken int64, context int) int {
-	const mostContexts = 256
+	const maxContexts = 256
 	left := (free - min(free, weights)) / 2
-	return int(min(max(left/uint64(bytesPerToken), uint64(context)), uint64(mostContexts*context)))
+	return int(min(max(left/uint64(bytesPerToken), uint64(context)), uint64(maxContexts*context)))
 }
 
 // fits reports an error if the machine has not as much memory as so many tokens need. Less may be free: memory is taken

@@ -89,7 +89,7 @@ func (c *compiler) finish(start int32) (some bool, err error) {
 		if err := next(); err != nil {
 			return false, err
 		}
-		if len(c.g.states) > mostStates {
+		if len(c.g.states) > maxStates {
 			return false, errorf("#", "%w", errSize)
 		}
 	}
@@ -206,8 +206,8 @@ func pathOf(nodes []*node) string {
 	return nodes[0].path
 }
 
-// mostWays is how many combinations of alternatives one value can have.
-const mostWays = 512
+// maxWays is how many combinations of alternatives one value can have.
+const maxWays = 512
 
 // way is a combination of alternatives: schemas whose own keywords hold together, and those of which one of each list
 // is still to be chosen.
@@ -247,8 +247,8 @@ func (c *compiler) expand(nodes []*node) (ways [][]*node, err error) {
 			}
 			open = append(open, more...)
 		}
-		if len(ways)+len(open) > mostWays {
-			return nil, errorf(pathOf(nodes), "more than %d combinations of alternatives are not supported", mostWays)
+		if len(ways)+len(open) > maxWays {
+			return nil, errorf(pathOf(nodes), "more than %d combinations of alternatives are not supported", maxWays)
 		}
 	}
 	return ways, nil
@@ -352,8 +352,8 @@ func (c *compiler) gather(w *way, n *node, above []*node) error {
 		return nil
 	}
 	w.facts = append(w.facts, n)
-	if len(w.facts) > mostWays {
-		return errorf(n.path, "more than %d schemas of one value are not supported", mostWays)
+	if len(w.facts) > maxWays {
+		return errorf(n.path, "more than %d schemas of one value are not supported", maxWays)
 	}
 	above = append(slices.Clone(above), n)
 	more := n.allOf
@@ -398,8 +398,8 @@ func (c *compiler) exclusive(n *node) ([]*node, error) {
 		return options, nil
 	}
 	c.apartOf[n] = n.oneOf // of a value within itself
-	if len(n.oneOf) > mostWays {
-		return nil, errorf(n.path+"/oneOf", "more than %d alternatives are not supported", mostWays)
+	if len(n.oneOf) > maxWays {
+		return nil, errorf(n.path+"/oneOf", "more than %d alternatives are not supported", maxWays)
 	}
 	both := make([][]*node, len(n.oneOf)) // by alternative, those that may hold beside it
 	for i, a := range n.oneOf {

@@ -119,7 +119,7 @@ func (d *dfa) product(e *effort, o *dfa, not bool) (*dfa, error) {
 	enter(pair{0, 0})
 	for i := 0; i < len(open); i++ {
 		p := open[i]
-		if len(open) > mostRegular {
+		if len(open) > maxRegular {
 			return nil, errSize
 		}
 		steps := 1
@@ -195,7 +195,7 @@ func setOfTexts(texts []string) (*dfa, error) {
 			d.arcs[at] = append(d.arcs[at], arc{lo: text[i], hi: text[i], to: to})
 			at = to
 		}
-		if d.end[at] = true; len(d.end) > mostRegular {
+		if d.end[at] = true; len(d.end) > maxRegular {
 			return nil, errSize
 		}
 	}

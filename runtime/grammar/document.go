@@ -148,7 +148,7 @@ func (d *document) named(base *url.URL, before, fragment string) (paths []string
 
 // name notes the ids and anchors of a value and of all in it.
 func (d *document) name(p *part, path string, base *url.URL, depth int) {
-	if depth > mostDepth {
+	if depth > maxDepth {
 		return
 	}
 	id := p.id("$id", "id")

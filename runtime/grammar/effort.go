@@ -10,11 +10,11 @@ var errWork = errors.New("it takes too long to make an automaton of it")
 
 // What making a grammar may take, counted so that what is refused does not depend on the machine.
 const (
-	mostStates  = 1 << 18 // of a grammar
-	mostRegular = 1 << 16 // states of one regular part
-	mostPlaces  = 1 << 18 // of a graph that a regular part is made of
-	mostSets    = 1 << 26 // bytes of the sets of its places that are told apart
-	mostSteps   = 1 << 26 // places, arcs and schemas that are looked at: about a second
+	maxStates  = 1 << 18 // of a grammar
+	maxRegular = 1 << 16 // states of one regular part
+	maxPlaces  = 1 << 18 // of a graph that a regular part is made of
+	maxSets    = 1 << 26 // bytes of the sets of its places that are told apart
+	maxSteps   = 1 << 26 // places, arcs and schemas that are looked at: about a second
 )
 
 // effort is what making a grammar has taken.
@@ -28,7 +28,7 @@ const stopEach = 1 << 14
 // spend counts steps, of which there may be so many.
 func (e *effort) spend(steps int) error {
 	before := e.steps
-	if e.steps += steps; e.steps > mostSteps {
+	if e.steps += steps; e.steps > maxSteps {
 		return errWork
 	}
 	if before/stopEach != e.steps/stopEach {

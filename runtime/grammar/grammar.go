@@ -160,9 +160,9 @@ func (g *Grammar) Next(s *State, text ...byte) *State {
 	return &State{here, done}
 }
 
-// mostThreads is how many ways to read a text are followed. Where there are more, the others are given up: what is
+// maxThreads is how many ways to read a text are followed. Where there are more, the others are given up: what is
 // allowed is then less, and still of the schema.
-const mostThreads = 256
+const maxThreads = 256
 
 // step appends where threads are after a byte, and reports whether the text is a whole value then.
 func (g *Grammar) step(to, threads []thread, b byte) (_ []thread, done bool) {
@@ -223,7 +223,7 @@ func add(to []thread, t thread) []thread {
 			return to
 		}
 	}
-	if len(to) >= mostThreads {
+	if len(to) >= maxThreads {
 		return to
 	}
 	return append(to, t)

@@ -7,9 +7,9 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// mostKept is how many bytes of masks a vocabulary keeps: those of all grammars together. Others make room for them,
+// maxKept is how many bytes of masks a vocabulary keeps: those of all grammars together. Others make room for them,
 // the ones that were not used for the longest time first.
-const mostKept = 32 << 20
+const maxKept = 32 << 20
 
 // kept are masks of places.
 type kept struct {
@@ -43,7 +43,7 @@ func (k *kept) put(at local, r *reach) {
 		return // another goroutine was faster
 	}
 	k.masks.Add(at, r)
-	for k.bytes += r.bytes(); k.bytes > mostKept && k.masks.Len() > 1; {
+	for k.bytes += r.bytes(); k.bytes > maxKept && k.masks.Len() > 1; {
 		k.masks.RemoveOldest()
 	}
 }

@@ -96,10 +96,10 @@ func TestMasksKept(t *testing.T) {
 	require.Equal(t, 1, k.masks.Len())
 	first := k.bytes
 	assert.Positive(t, first)
-	k.bytes += mostKept - first // as if there were many
+	k.bytes += maxKept - first // as if there were many
 	m.Mask(nil, m.g.Next(m.Start(), '"'))
 	assert.Equal(t, 1, k.masks.Len(), "the first one made room")
-	assert.Equal(t, mostKept-first+k.masks.Values()[0].bytes(), k.bytes)
+	assert.Equal(t, maxKept-first+k.masks.Values()[0].bytes(), k.bytes)
 }
 
 // TestFits: a text that the longest tokens alone make whole has room where there is room for just these.
@@ -119,9 +119,9 @@ func TestMostDifferent(t *testing.T) {
 		}
 		return `{"items":{"enum":[` + strings.Join(all, ",") + `]},"uniqueItems":true}`
 	}
-	_, err := Schema(t.Context(), []byte(schema(mostDifferent)))
+	_, err := Schema(t.Context(), []byte(schema(maxDifferent)))
 	require.NoError(t, err)
-	_, err = Schema(t.Context(), []byte(schema(mostDifferent+1)))
+	_, err = Schema(t.Context(), []byte(schema(maxDifferent+1)))
 	require.ErrorContains(t, err, "#/uniqueItems: ")
 }
 

@@ -167,7 +167,7 @@ func (a *nfa) determine(e *effort) (*dfa, error) {
 	}
 	enter(a.closure([]int32{0}))
 	for i := 0; i < len(sets); i++ {
-		if len(sets) > mostRegular || size > mostSets {
+		if len(sets) > maxRegular || size > maxSets {
 			return nil, errSize
 		}
 		arcs, work := a.leave(sets[i], enter)

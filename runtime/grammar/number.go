@@ -156,7 +156,7 @@ func (b *numbers) multiples(e *effort, m *big.Int, digits int) (*dfa, error) {
 
 // divisible returns those of the texts, numbers in digits with or without a sign, that are multiples of m.
 func (a *nfa) divisible(e *effort, m *big.Int) (*nfa, error) {
-	if m.Cmp(big.NewInt(mostRegular)) > 0 {
+	if m.Cmp(big.NewInt(maxRegular)) > 0 {
 		return nil, errSize
 	}
 	type pair struct {
@@ -190,7 +190,7 @@ func (a *nfa) divisible(e *effort, m *big.Int) (*nfa, error) {
 				out.arc(here, d, d, enter(pair{x.to, int32((int64(p.rest)*10 + int64(d-'0')) % int64(of))}))
 			}
 		}
-		if len(out.places) > mostPlaces {
+		if len(out.places) > maxPlaces {
 			return nil, errSize
 		}
 		if err := e.spend(20); err != nil {

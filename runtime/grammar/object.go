@@ -7,8 +7,8 @@ import (
 
 // Bounds of objects.
 const (
-	mostNumbered = 1 << 14 // named properties, times how many of them are counted
-	mostClasses  = 64      // of names, by which patterns they match
+	maxNumbered = 1 << 14 // named properties, times how many of them are counted
+	maxClasses  = 64      // of names, by which patterns they match
 )
 
 // properties are the properties of an object, while it is made.
@@ -36,7 +36,7 @@ func (c *compiler) object(start int32, facts []*node) error {
 	if p.counts = max(1, p.b.least); p.b.most != unbounded {
 		p.counts = p.b.most
 	}
-	if p.counts > 1 && int64(p.counts)*int64(len(p.objects.names)+1) > mostNumbered {
+	if p.counts > 1 && int64(p.counts)*int64(len(p.objects.names)+1) > maxNumbered {
 		return errorf(pathOf(facts), "to count so many properties %w", errSize)
 	}
 	var err error
@@ -286,7 +286,7 @@ func (c *compiler) splitClasses(all []class, pattern string, m *dfa) (split []cl
 			}
 		}
 	}
-	if len(split) > mostClasses {
+	if len(split) > maxClasses {
 		return nil, errSize
 	}
 	return split, nil

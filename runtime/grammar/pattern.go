@@ -142,7 +142,7 @@ func (c *chars) alternatives(
 
 // match leads along the strings that re is.
 func (c *chars) match(from int32, re *syntax.Regexp) (int32, error) {
-	if len(c.places) > mostRegular {
+	if len(c.places) > maxRegular {
 		return 0, errSize
 	}
 	switch re.Op {
@@ -222,9 +222,9 @@ func (c *chars) repeat(from int32, re *syntax.Regexp, least, most int) (_ int32,
 	return end, nil
 }
 
-// mostCounted is how many places, times characters that are counted, are enough: where a bound takes more, strings up
+// maxCounted is how many places, times characters that are counted, are enough: where a bound takes more, strings up
 // to fewer characters are left.
-const mostCounted = 1 << 13
+const maxCounted = 1 << 13
 
 // bound leaves of the strings those with as many characters as b says.
 func (c *chars) bound(b bounds) (*chars, error) {
@@ -233,10 +233,10 @@ func (c *chars) bound(b bounds) (*chars, error) {
 	}
 	top := b.least // counted up to there
 	if b.most != unbounded {
-		top = max(min(b.most, max(mostCounted/int32(len(c.places)), 64)), b.least)
+		top = max(min(b.most, max(maxCounted/int32(len(c.places)), 64)), b.least)
 		b.most = top
 	}
-	if int64(len(c.places))*(int64(top)+1) > mostRegular {
+	if int64(len(c.places))*(int64(top)+1) > maxRegular {
 		return nil, fmt.Errorf("with lengths of up to %d characters %w", top, errSize)
 	}
 	out := &chars{}
@@ -281,7 +281,7 @@ func (c *chars) bytes(e *effort, quote string) (*dfa, error) {
 		}
 		for _, x := range at.arcs {
 			a.chars(from, x.ranges, first+x.to)
-			if len(a.places) > mostPlaces {
+			if len(a.places) > maxPlaces {
 				return nil, errSize
 			}
 		}

@@ -26,9 +26,9 @@ func TestWork(t *testing.T) {
 	many := func(n int) string {
 		return `{"oneOf":[` + strings.TrimSuffix(strings.Repeat(`{"const":1},`, n), ",") + `]}`
 	}
-	_, err = Schema(t.Context(), []byte(many(mostWays+1)))
+	_, err = Schema(t.Context(), []byte(many(maxWays+1)))
 	assert.EqualError(t, err, "#/oneOf: more than 512 alternatives are not supported")
-	_, err = Schema(t.Context(), []byte(many(mostWays)))
+	_, err = Schema(t.Context(), []byte(many(maxWays)))
 	assert.ErrorContains(t, err, "#/oneOf/509: more than 512 schemas")
 	var depend []string // each doubles the combinations
 	for i := range 2000 {
@@ -42,7 +42,7 @@ func TestWork(t *testing.T) {
 		s, err := parse(e, []byte(raw))
 		require.NoError(t, err)
 		c := newCompiler(s)
-		e.steps = mostSteps
+		e.steps = maxSteps
 		start, err := c.rule(s.root)
 		require.NoError(t, err)
 		_, err = c.finish(start)
@@ -119,7 +119,7 @@ func TestRefusals(t *testing.T) {
 		`{"type":"string","type":"null"}`:                                  `"type" stands there twice`,
 		`{"type":"number","minimum":0.0000000000000000001}`:                "#: bounds of more than 15 digits",
 		strings.Repeat(`{"items":`, 200) + `{}` + strings.Repeat(`}`, 200): "more than 128 schemas within each other",
-		strings.Repeat(" ", mostSchema) + "true":                           "#: the schema has",
+		strings.Repeat(" ", maxSchema) + "true":                            "#: the schema has",
 	} {
 		_, err := Schema(t.Context(), []byte(schema))
 		var e *Error

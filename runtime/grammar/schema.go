@@ -30,9 +30,9 @@ func errorf(path, format string, args ...any) error {
 
 // Bounds of a schema.
 const (
-	mostSchema  = 1 << 20 // bytes
-	mostDepth   = 128     // schemas within schemas
-	mostIgnored = 100     // keywords without effect that are told of
+	maxSchema  = 1 << 20 // bytes
+	maxDepth   = 128     // schemas within schemas
+	maxIgnored = 100     // keywords without effect that are told of
 )
 
 // kinds are a set of types of values. A number is a whole one or not.
@@ -148,8 +148,8 @@ func members(raw json.RawMessage) ([]member, error) {
 
 // parse reads a schema.
 func parse(e *effort, raw []byte) (*schema, error) {
-	if len(raw) > mostSchema {
-		return nil, errorf("#", "the schema has %d bytes, of which %d are possible", len(raw), mostSchema)
+	if len(raw) > maxSchema {
+		return nil, errorf("#", "the schema has %d bytes, of which %d are possible", len(raw), maxSchema)
 	}
 	var whole json.RawMessage
 	if err := json.Unmarshal(raw, &whole); err != nil {
@@ -199,8 +199,8 @@ func (s *schema) empty(path string) *node {
 
 // read reads the schema at a path.
 func (s *schema) read(path string, raw json.RawMessage, depth int) (*node, error) {
-	if depth > mostDepth {
-		return nil, errorf(path, "more than %d schemas within each other are not supported", mostDepth)
+	if depth > maxDepth {
+		return nil, errorf(path, "more than %d schemas within each other are not supported", maxDepth)
 	}
 	if n := s.nodes[path]; n != nil {
 		return n, nil
@@ -394,7 +394,7 @@ func (s *schema) other(path, name string) error {
 
 // ignore notes a keyword without effect.
 func (s *schema) ignore(path string) {
-	if len(s.ignored) < mostIgnored {
+	if len(s.ignored) < maxIgnored {
 		s.ignored = append(s.ignored, path)
 	}
 }

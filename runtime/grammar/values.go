@@ -472,15 +472,15 @@ func (c *compiler) array(start int32, facts []*node) error {
 	}
 }
 
-// mostDifferent is how many values there can be of which each may be an item once.
-const mostDifferent = 128
+// maxDifferent is how many values there can be of which each may be an item once.
+const maxDifferent = 128
 
 // different adds lists of items of which no two are equal, in the order in which the schema names them.
 func (c *compiler) different(start int32, facts []*node, own int, b bounds, path string) error {
 	values := few(items(facts, 0))
-	if values == nil || own > 0 || len(values) > mostDifferent {
+	if values == nil || own > 0 || len(values) > maxDifferent {
 		return errorf(path, "it is supported where items are of an enum of at most %d values, boolean or null, "+
-			"without prefixItems; or with maxItems 1", mostDifferent)
+			"without prefixItems; or with maxItems 1", maxDifferent)
 	}
 	most := int32(len(values))
 	if b.most != unbounded {

@@ -171,8 +171,8 @@ type split struct {
 // splitName matches the names of split files.
 var splitName = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})(\.[gG][gG][uU][fF])$`)
 
-// mostParts is more than any split model has. A name that tells of more is that of a file of its own.
-const mostParts = 1 << 12
+// maxParts is more than any split model has. A name that tells of more is that of a file of its own.
+const maxParts = 1 << 12
 
 // splitOf returns the split that a name belongs to.
 func splitOf(name string) split {
@@ -182,7 +182,7 @@ func splitOf(name string) split {
 	}
 	i, _ := strconv.Atoi(m[2]) // five digits
 	n, _ := strconv.Atoi(m[3])
-	if i < 1 || i > n || n < 2 || n > mostParts {
+	if i < 1 || i > n || n < 2 || n > maxParts {
 		return split{base: name, count: 1}
 	}
 	return split{m[1], m[4], n}

@@ -90,8 +90,8 @@ func checkFileName(name string) error {
 	case strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f }), strings.ContainsAny(name, `\:`),
 		!filepath.IsLocal(filepath.FromSlash(name)):
 		return fmt.Errorf("file name %s leads out of the repository or cannot be a file here", quote.Text(name))
-	case slices.ContainsFunc(strings.Split(name, "/"), func(s string) bool { return len(s) > mostName }):
-		return fmt.Errorf("file name %s is longer than the %d bytes that a file may have", quote.Text(name), mostName)
+	case slices.ContainsFunc(strings.Split(name, "/"), func(s string) bool { return len(s) > maxName }):
+		return fmt.Errorf("file name %s is longer than the %d bytes that a file may have", quote.Text(name), maxName)
 	case !isGGUF(name):
 		return fmt.Errorf("file name %s does not end in .gguf, and is no quantisation such as Q4_K_M either",
 			quote.Text(name))
@@ -99,8 +99,8 @@ func checkFileName(name string) error {
 	return nil
 }
 
-// mostName is how long an element of a path may be on common systems, with .part.json behind it.
-const mostName = 255 - len(".part.json")
+// maxName is how long an element of a path may be on common systems, with .part.json behind it.
+const maxName = 255 - len(".part.json")
 
 func isGGUF(name string) bool {
 	return strings.EqualFold(path.Ext(name), ".gguf") && len(path.Base(name)) > len(".gguf")

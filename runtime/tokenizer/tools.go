@@ -162,8 +162,8 @@ func pythonJSON(text []byte) (string, error) {
 	return b.String(), err
 }
 
-// mostDepth is how deep brackets may be in one another.
-const mostDepth = 1000
+// maxDepth is how deep brackets may be in one another.
+const maxDepth = 1000
 
 // appendValue writes the next value.
 func appendValue(b *strings.Builder, d *json.Decoder, depth int) error {
@@ -173,8 +173,8 @@ func appendValue(b *strings.Builder, d *json.Decoder, depth int) error {
 	}
 	switch v := t.(type) {
 	case json.Delim:
-		if depth == mostDepth {
-			return fmt.Errorf("brackets stand more than %d deep", mostDepth)
+		if depth == maxDepth {
+			return fmt.Errorf("brackets stand more than %d deep", maxDepth)
 		}
 		return appendAll(b, d, v, depth+1)
 	case string:

@@ -82,7 +82,7 @@ func (l *layout) check() error {
 		value, low, limit int
 	}{
 		{"shard", l.shard, 0, math.MaxInt32}, {"first", l.first, 0, math.MaxInt32},
-		{"prompts", l.prompts, 1, mostPrompts}, {"positions", l.positions, 0, mostPositions},
+		{"prompts", l.prompts, 1, maxPrompts}, {"positions", l.positions, 0, maxPositions},
 		{"width", l.width, 1, MostWidth}, {"rules", l.rules, 0, MostRules},
 	} {
 		if f.value < f.low || f.value > f.limit {

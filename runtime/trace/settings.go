@@ -19,8 +19,8 @@ import (
 // manifestName is the file with the settings of a set.
 const manifestName = "manifest.json"
 
-// mostManifest is more bytes than any manifest has.
-const mostManifest = 1 << 20
+// maxManifest is more bytes than any manifest has.
+const maxManifest = 1 << 20
 
 // format is what the manifest says of itself.
 const format, version = "pilotfish-trace", 1
@@ -105,7 +105,7 @@ func (s *Settings) validate() error {
 		value, most int
 	}{
 		{"width", s.Width, MostWidth}, {"prompts", s.Prompts, math.MaxInt32},
-		{"shard_prompts", s.ShardPrompts, mostPrompts}, {"max_tokens", s.MaxTokens, math.MaxInt32},
+		{"shard_prompts", s.ShardPrompts, maxPrompts}, {"max_tokens", s.MaxTokens, math.MaxInt32},
 	} {
 		if f.value < 1 || f.value > f.most {
 			return &FormatError{
@@ -148,8 +148,8 @@ func readManifest(dir string) (*Settings, [32]byte, error) {
 		return nil, [32]byte{}, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, mostManifest+1))
-	if err == nil && len(b) > mostManifest {
+	b, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
+	if err == nil && len(b) > maxManifest {
 		err = fmt.Errorf("longer than 1 MB: %w", ErrMagic)
 	}
 	var s *Settings

@@ -44,11 +44,11 @@ import (
 // MostRules is how many label rules a set can have.
 const MostRules = 8
 
-// MostWidth is the largest width of hidden states, and mostPositions how many positions a shard can have.
+// MostWidth is the largest width of hidden states, and maxPositions how many positions a shard can have.
 const (
-	MostWidth     = 1 << 16
-	mostPositions = math.MaxInt32
-	mostPrompts   = 1 << 20
+	MostWidth    = 1 << 16
+	maxPositions = math.MaxInt32
+	maxPrompts   = 1 << 20
 )
 
 // Verdict is a label: what a rule says of the small model's choice at a position.

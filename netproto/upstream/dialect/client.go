@@ -65,9 +65,9 @@ func NewTransport(parallel int) *http.Transport {
 	}
 }
 
-// mostReply is the longest body of a reply that is read: the texts and probabilities of 256 tokens take some 64 KiB,
+// maxReply is the longest body of a reply that is read: the texts and probabilities of 256 tokens take some 64 KiB,
 // the rows of an audit of a long context a few MiB.
-const mostReply = 32 << 20
+const maxReply = 32 << 20
 
 // Get reads a JSON document.
 func (c *Client) Get(ctx context.Context, path string, into any) error {
@@ -103,12 +103,12 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, into 
 		return err // it names the address, and nothing of the body
 	}
 	defer w.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(w.Body, mostReply+1))
+	b, err := io.ReadAll(io.LimitReader(w.Body, maxReply+1))
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s %s: %w", method, path, err)
-	case len(b) > mostReply:
-		return fmt.Errorf("%s %s: %w: more than %d MiB", method, path, ErrReply, mostReply>>20)
+	case len(b) > maxReply:
+		return fmt.Errorf("%s %s: %w: more than %d MiB", method, path, ErrReply, maxReply>>20)
 	case w.StatusCode != http.StatusOK:
 		return statusError(method+" "+path, w, b)
 	case into == nil:

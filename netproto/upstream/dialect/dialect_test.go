@@ -65,8 +65,8 @@ func TestLongReply(t *testing.T) {
 		body io.Reader
 		ok   bool
 	}{
-		{io.MultiReader(blanks(mostReply-2), bytes.NewReader([]byte("{}"))), true},
-		{io.MultiReader(blanks(mostReply-1), bytes.NewReader([]byte("{}"))), false},
+		{io.MultiReader(blanks(maxReply-2), bytes.NewReader([]byte("{}"))), true},
+		{io.MultiReader(blanks(maxReply-1), bytes.NewReader([]byte("{}"))), false},
 	} {
 		err := client(t, "", &says{status: 200, body: c.body}).Get(t.Context(), "/", &struct{}{})
 		assert.Equal(t, c.ok, err == nil, "%v", err)

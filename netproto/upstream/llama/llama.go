@@ -243,7 +243,7 @@ func (e *Engine) Describe(ctx context.Context, _ dialect.Vocabulary, _ string) (
 	if ctx := cmp.Or(props.Defaults.Ctx, m.Meta.Ctx); ctx > 1 {
 		f.MaxContext = ctx - 1
 	}
-	if props.Slots < 1 || props.Slots > mostSlots {
+	if props.Slots < 1 || props.Slots > maxSlots {
 		return f, fmt.Errorf("/props: %w: %d slots", dialect.ErrReply, props.Slots)
 	}
 	e.slots.resize(props.Slots)

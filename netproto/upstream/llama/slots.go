@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// mostSlots is more than any server has.
-const mostSlots = 1 << 16
+// maxSlots is more than any server has.
+const maxSlots = 1 << 16
 
 // slots gives sessions the slots of a server, where it keeps what it has computed. A session keeps its slot until more
 // sessions than slots are in use: then a new one takes the slot that was used longest ago and has no request under way,

@@ -19,8 +19,8 @@ type draw struct {
 	seed      uint64
 }
 
-// mostSharpness is 1/temperature of the least temperature that is told from less: any that does not round is.
-const mostSharpness = 1e30
+// maxSharpness is 1/temperature of the least temperature that is told from less: any that does not round is.
+const maxSharpness = 1e30
 
 // drawOf returns the draw that a head is to guess at; nil for none.
 func (p *pass) drawOf(want backend.Want) *draw {
@@ -30,7 +30,7 @@ func (p *pass) drawOf(want backend.Want) *draw {
 	}
 	d := &draw{
 		k: 1, best: 1, rest: o.TopK == 0 || o.TopK > maxBest,
-		sharpness: float32(min(1/o.Temperature, mostSharpness)), topP: 2, minLogit: -math.MaxFloat32,
+		sharpness: float32(min(1/o.Temperature, maxSharpness)), topP: 2, minLogit: -math.MaxFloat32,
 		pos: uint32(p.rows[want.Rows[0]].Pos) + 1, seed: o.Seed,
 	}
 	if o.TopP > 0 && o.TopP < 1 {

@@ -211,7 +211,7 @@ func (t *tensor) room(d *Device, n int) error {
 	return errors.Join(
 		t.values.grow(d, 4*t.rows*t.cols),
 		t.normed.grow(d, 4*n*t.cols),
-		t.squares.grow(d, 4*n*ceil(t.cols, leastRows)),
+		t.squares.grow(d, 4*n*ceil(t.cols, minRows)),
 	)
 }
 

@@ -14,7 +14,7 @@ const maxBest = 64
 // headRows are the weight rows that a threadgroup of the head takes: each leaves its best, which are merged. routerRows
 // are those of a router's first layer: their threadgroups begin first, and fetch less than those of the head.
 const (
-	headRows   = mostRows
+	headRows   = maxRows
 	routerRows = 32
 )
 

@@ -10,10 +10,10 @@ import (
 
 // What a mat-vec is divided into, and attention.
 const (
-	leastRows = 16  // weight rows of a threadgroup
-	mostRows  = 256 // most of them
-	mostSIMDs = 16  // most simdgroups of a threadgroup
-	fewest    = 40  // threadgroups of a dispatch: two for each core of a GPU of 20 cores
+	minRows  = 16  // weight rows of a threadgroup
+	maxRows  = 256 // most of them
+	maxSIMDs = 16  // most simdgroups of a threadgroup
+	fewest   = 40  // threadgroups of a dispatch: two for each core of a GPU of 20 cores
 )
 
 // division is how a matrix is divided among threadgroups and their simdgroups. It depends on its shape alone: the parts
@@ -45,12 +45,12 @@ type division struct {
 // core with 8 simdgroups each have 2 · 8 · 1,152 = 18 KB. A threadgroup of 16 rows has 4 tiles, which are 4 simdgroups.
 // So the columns are divided, too, into up to 4 parts, until there are 16 simdgroups, or a step for each of them.
 func divide(outs, cols int) division {
-	c := division{rows: mostRows, parts: 1}
-	for c.rows > leastRows && ceil(outs, c.rows) < fewest {
+	c := division{rows: maxRows, parts: 1}
+	for c.rows > minRows && ceil(outs, c.rows) < fewest {
 		c.rows /= 2
 	}
 	steps := ceil(cols, kernels.StepColumns)
-	for 2*c.parts <= steps && 2*c.parts*c.rows/kernels.TileRows <= mostSIMDs {
+	for 2*c.parts <= steps && 2*c.parts*c.rows/kernels.TileRows <= maxSIMDs {
 		c.parts *= 2
 	}
 	c.share = ceil(steps, c.parts) * kernels.StepColumns
@@ -110,6 +110,6 @@ func (d *Device) narrow(op string, kind gguf.Type, kvF32 bool, n, cols int, c di
 		return plan, fmt.Errorf("%s: %d bytes of threadgroup memory are too few", p.Name(), d.limits.ThreadgroupMemory)
 	}
 	possible := max(1, min(p.Threads(), d.limits.Threads)/32)
-	plan.threads = 32 * min(mostSIMDs, c.rows/kernels.TileRows*plan.abreast, possible)
+	plan.threads = 32 * min(maxSIMDs, c.rows/kernels.TileRows*plan.abreast, possible)
 	return plan, nil
 }

@@ -45,7 +45,7 @@ func (s shape) ops() []op {
 // tile, and a core has room for 16 simdgroups, with 96 registers for each thread.
 func (o op) underWay(cores, rowBytes int) float64 {
 	const room = 16
-	simds := min(mostSIMDs, o.c.rows/kernels.TileRows*o.c.parts)
+	simds := min(maxSIMDs, o.c.rows/kernels.TileRows*o.c.parts)
 	each := float64(ceil(o.outs, o.c.rows)*simds) / float64(cores)
 	step := float64(min(kernels.StepColumns, o.cols)) * float64(rowBytes) / float64(o.cols)
 	return min(each, room) * kernels.TileRows * step
@@ -60,7 +60,7 @@ func TestDivide(t *testing.T) {
 		for _, o := range s.ops() {
 			c, groups := o.c, ceil(o.outs, o.c.rows)
 			assert.Zero(t, c.rows%(2*kernels.TileRows), "a pair of tiles")
-			assert.True(t, c.rows >= leastRows && c.rows <= mostRows)
+			assert.True(t, c.rows >= minRows && c.rows <= maxRows)
 			assert.Zero(t, c.share%kernels.StepColumns)
 			assert.GreaterOrEqual(t, c.parts*c.share, o.cols)
 			assert.Less(t, (c.parts-1)*c.share, o.cols, "no part is empty: %s %s", s.name, o.name)
@@ -99,9 +99,9 @@ func TestDivideAny(t *testing.T) {
 			what := fmt.Sprintf("%d × %d", outs, cols)
 			c := divide(outs, cols)
 			assert.Contains(t, []int{16, 32, 64, 128, 256}, c.rows, what)
-			assert.True(t, c.rows == leastRows || ceil(outs, c.rows) >= fewest, what)
+			assert.True(t, c.rows == minRows || ceil(outs, c.rows) >= fewest, what)
 			assert.GreaterOrEqual(t, c.parts*c.share, cols, what)
-			assert.LessOrEqual(t, c.rows/kernels.TileRows*c.parts, max(mostSIMDs, c.rows/kernels.TileRows), what)
+			assert.LessOrEqual(t, c.rows/kernels.TileRows*c.parts, max(maxSIMDs, c.rows/kernels.TileRows), what)
 		}
 	}
 }

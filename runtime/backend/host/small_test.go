@@ -47,8 +47,8 @@ type smallLayer struct {
 	wq, wk, wv, wo, wGate, wUp, wDown backend.Weight
 }
 
-// mostRows is the most rows of a pass of a small model.
-const mostRows = 80
+// maxRows is the most rows of a pass of a small model.
+const maxRows = 80
 
 // newSmall loads a small model, each tensor by its name ("attn_q") from the file that from gives.
 func newSmall(t *testing.T, d *Device, s shape, from func(tensor string) *gguf.File) *small {
@@ -72,7 +72,7 @@ func newSmall(t *testing.T, d *Device, s shape, from func(tensor string) *gguf.F
 		return loaded
 	}
 	room := func(cols int) backend.Tensor {
-		made, err := d.NewTensor(mostRows, cols)
+		made, err := d.NewTensor(maxRows, cols)
 		require.NoError(t, err)
 		return made
 	}

@@ -41,8 +41,8 @@ func (t Test) Walk(n int, answers func(step int) ([]Answer, error)) (steps []Ste
 	return steps, nil
 }
 
-// mostNeeded is more prompts than anybody decodes.
-const mostNeeded = 1_000_000
+// maxNeeded is more prompts than anybody decodes.
+const maxNeeded = 1_000_000
 
 // Needed is about how many prompts like these it takes until their threshold is certified; false if their share is not
 // below the budget, or more than a million prompts would be needed.
@@ -59,7 +59,7 @@ func (t Test) Needed(answers []Answer) (prompts int, ok bool) {
 		delta, rate = delta/2, max(rate, hoeffding(x, t.Budget))
 	}
 	n := max(1, math.Ceil(-math.Log(delta)/rate))
-	if !(rate > 0) || n > mostNeeded {
+	if !(rate > 0) || n > maxNeeded {
 		return 0, false
 	}
 	return int(n), true

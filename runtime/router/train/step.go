@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	mostBatch = 512       // positions of one step: fewer where there are few, see batchOf
-	block     = 32 * 1024 // shuffled together: texts in random order, so that files are read nearly as they lie
+	maxBatch = 512       // positions of one step: fewer where there are few, see batchOf
+	block    = 32 * 1024 // shuffled together: texts in random order, so that files are read nearly as they lie
 )
 
 // batchOf is how many positions a step has where there are n: a hundredth, in whole chunks, so that few positions do
 // not mean few steps.
-func batchOf(n int) int { return min(max(1, n/(100*chunk)), mostBatch/chunk) * chunk }
+func batchOf(n int) int { return min(max(1, n/(100*chunk)), maxBatch/chunk) * chunk }
 
 // The seeds of what is drawn, apart from the split, as second numbers of a generator.
 const (
