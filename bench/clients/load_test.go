@@ -129,7 +129,9 @@ func TestLoad(t *testing.T) {
 		all.Go(func() { goesAway(ctx, s, got) })
 	}
 	all.Go(func() {
-		for second := time.NewTicker(time.Second); ctx.Err() == nil; <-second.C {
+		second := time.NewTicker(time.Second)
+		defer second.Stop()
+		for ; ctx.Err() == nil; <-second.C {
 			got.memory = append(got.memory, s.memory(t))
 		}
 	})

@@ -289,6 +289,9 @@ func testSources(t *testing.T) map[string]string {
 	return all
 }
 
+// maxFlags is how many different flags there are at most. It only falls.
+const maxFlags = 202
+
 // TestEveryFlagHasATest: no flag of the command tree is without a test that sees its effect, the table names no flag
 // and no test that there is not, and each test at least calls the flag by its name.
 func TestEveryFlagHasATest(t *testing.T) {
@@ -323,6 +326,13 @@ func TestEveryFlagHasATest(t *testing.T) {
 		}
 	}
 	assert.Contains(t, known, "pilotfish bench routing", "commands below commands count")
+	different := map[string]bool{}
+	for _, names := range known {
+		for _, name := range names {
+			different[name] = true
+		}
+	}
+	assert.LessOrEqual(t, len(different), maxFlags, "different flags")
 	assert.Greater(t, len(known["pilotfish run"]), 30)
 }
 

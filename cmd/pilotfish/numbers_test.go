@@ -33,7 +33,7 @@ func with(s terms.Settings, i int, v float64) terms.Settings {
 // TestNumberFlags: each declared number reaches the settings of run and of chat under its own name, and nothing else
 // changes; what is out of its range is refused, and so is what has no effect without a temperature.
 func TestNumberFlags(t *testing.T) {
-	parse := map[string]func(args []string) (terms.Settings, error){
+	commands := map[string]func(args []string) (terms.Settings, error){
 		"run": func(args []string) (terms.Settings, error) {
 			f := parsedRun(t, strings.Join(args, " "))
 			if err := f.check(nil); err != nil {
@@ -54,7 +54,7 @@ func TestNumberFlags(t *testing.T) {
 			return f.answer.Settings, err
 		},
 	}
-	for command, parse := range parse {
+	for command, parse := range commands {
 		for i, n := range new(terms.Settings).Numbers() {
 			args := []string{"--temp", "1", "--seed", "3"}
 			usual, err := parse(args)
@@ -92,11 +92,7 @@ func TestNumbersTable(t *testing.T) {
 		fields[v.Field(i).Addr().Interface()] = v.Type().Field(i).Name
 	}
 	for _, n := range s.Numbers() {
-		most := fmt.Sprintf(" to %v", n.High)
-		if n.High > 1000 {
-			most = " or more"
-		}
-		fmt.Fprintf(&table, "| `--%s` | `%s` | `%s` | %v%s | %s |\n", n.Flag, n.Name, fields[n.To], n.Low, most, n.Help)
+		fmt.Fprintf(&table, "| `--%s` | `%s` | `%s` | %s | %s |\n", n.Flag, n.Name, fields[n.To], n.Range(), n.Help)
 	}
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)

@@ -146,7 +146,7 @@ func withinRange(what string, v, low, high float64) error {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return fmt.Errorf("%s %v is not a finite number", what, v)
-	case v < low && high == math.MaxFloat64:
+	case v < low && high >= math.MaxInt32:
 		return fmt.Errorf("%s %v is too small: it must be at least %v", what, v, low)
 	case v < low || v > high:
 		return fmt.Errorf("%s %v is out of range: it must be %v to %v", what, v, low, high)

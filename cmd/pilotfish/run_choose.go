@@ -26,6 +26,7 @@ type answerFlags struct {
 // register adds the flags that all commands with answers have.
 func (f *answerFlags) register(p *pflag.FlagSet, repeats string) {
 	for _, n := range f.Numbers() {
+		n.Help += " (" + n.Range() + ")"
 		if n.Drawn {
 			n.Help = "with --temp: " + n.Help
 		}

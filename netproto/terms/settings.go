@@ -40,8 +40,8 @@ type Settings struct {
 	// Schema is a JSON schema that the answer follows, and JSON asks for any JSON object: only tokens that lead to such
 	// a value are chosen, and the end token where it is whole. docs/structured.md lists supported schemas. Where
 	// MaxTokens or the context leave no room the value is cut as other texts are, unless Complete is set: then the
-	// shortest end of a value follows in time, if there is room for any. With Closed, an object has no
-	// other properties than those that the schema lists for it, unless additionalProperties allows them.
+	// shortest end of a value follows in time, if there is room for any. With Closed, an object has no other properties
+	// than those that the schema lists for it, unless additionalProperties allows them.
 	//
 	// A large model behind a gateway does not know LogitBias, MinP, the penalties or the schema. Where they change
 	// something, the token is chosen in the same way among the large model's 32 best; if none of them is allowed, the
@@ -76,7 +76,7 @@ type Number struct {
 func (s *Settings) Numbers() []Number {
 	return []Number{
 		{"temperature", "temp", &s.Temperature, 0, MaxTemperature, 0, false,
-			"temperature, up to 100; 0 always picks the most probable token"},
+			"temperature; 0 always picks the most probable token"},
 		{"top_k", "top-k", &s.TopK, 0, math.MaxInt32, 0, true,
 			"sample only from the k most probable tokens; 0 means all"},
 		{"top_p", "top-p", &s.TopP, 0, 1, 1, true,
@@ -86,10 +86,18 @@ func (s *Settings) Numbers() []Number {
 		{"repeat_penalty", "repeat-penalty", &s.RepeatPenalty, 0, 10, 1, false,
 			"divide the logits of the last 64 tokens by this, or multiply them if they are negative; 1: no penalty"},
 		{"presence_penalty", "presence-penalty", &s.PresencePenalty, -2, 2, 0, false,
-			"subtract this from the logits of tokens in the answer, -2 to 2"},
+			"subtract this from the logits of tokens in the answer"},
 		{"frequency_penalty", "frequency-penalty", &s.FrequencyPenalty, -2, 2, 0, false,
-			"subtract this from the logits of tokens for each time they are in the answer, -2 to 2"},
+			"subtract this from the logits of tokens for each time they are in the answer"},
 	}
+}
+
+// Range says in words which values are possible.
+func (n Number) Range() string {
+	if n.High == math.MaxInt32 {
+		return fmt.Sprintf("%v or more", n.Low)
+	}
+	return fmt.Sprintf("%v to %v", n.Low, n.High)
 }
 
 // Value returns the number.
@@ -104,7 +112,7 @@ func (n Number) Value() float64 {
 func (s Settings) Validate() error {
 	for _, n := range s.Numbers() {
 		if v := n.Value(); !(v >= n.Low && v <= n.High) {
-			return fmt.Errorf("%s: %v is not within %v to %v", n.Name, v, n.Low, n.High)
+			return fmt.Errorf("%s: %v is not possible: %s is", n.Name, v, n.Range())
 		}
 	}
 	for id, b := range s.LogitBias {

@@ -1,7 +1,8 @@
-// Package terms has the values in which edge and cloud speak: what a device asks and is answered, how a token is
-// chosen, how probable it is, where the large model would have chosen another, when an answer was where. The wire
-// (netproto), decoding (runtime/draft) and the large model as a service (runtime/batch) mean the same by them, so they
-// share the types, without conversions. The package knows none of the three.
+// Package terms has the settings of an answer, which all layers use, and the values in which edge and cloud speak: what
+// a device asks and is answered, how a token is chosen, how probable it is, where the large model would have chosen
+// another, when an answer was where. The wire (netproto), decoding (runtime/draft) and the large model as a service
+// (runtime/batch) mean the same by them, so they share the types, without conversions. The package knows none of the
+// three.
 package terms
 
 import (

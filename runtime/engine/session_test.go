@@ -270,6 +270,7 @@ func TestRouteRefuses(t *testing.T) {
 		"calls per second, but is NaN":      {Pace: math.NaN()},
 		"calls per second, but is +Inf":     {Pace: math.Inf(1)},
 		"no cloud that could be asked":      {Router: always},
+		"leave out Local, or the cloud":     {Settings: terms.Settings{Local: true}, Router: always, Cloud: &known{}},
 		"branches: -2 is negative":          {Draft: DraftOptions{Branches: -2}},
 		"neither pipelined nor serial":      {Draft: DraftOptions{Mode: 7}},
 		"a pace says, but is 0.5 of 0":      {RowCost: 0.5},

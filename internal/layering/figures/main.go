@@ -1,12 +1,11 @@
-// Command figures prints how large the project is, and how it is written: lines, packages, flags, and words that its
-// prose should do without. Run it in the root folder: go run ./internal/layering/figures
+// Command figures prints how large the project is, and how it is written: lines, packages, and words that its prose
+// should do without. Run it in the root folder: go run ./internal/layering/figures
 package main
 
 import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -57,15 +56,14 @@ func list() (all []goPackage, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w", err)
 	}
-	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
 		var p goPackage
-		if err := d.Decode(&p); errors.Is(err, io.EOF) {
-			return all, nil
-		} else if err != nil {
+		if err := d.Decode(&p); err != nil {
 			return nil, err
 		}
 		all = append(all, p)
 	}
+	return all, nil
 }
 
 // measure counts lines and importers. It writes the files that are no tests to text.
@@ -140,8 +138,6 @@ func printList(all []string, what string) {
 }
 
 var (
-	// flag finds the names in registrations of flags.
-	flag = regexp.MustCompile(`\.(?:Var|\w+Var)P?\([^"\n]+, "([a-z][a-z0-9-]+)"`)
 	// bounds are names of bounds in words that are not the usual ones.
 	bounds = regexp.MustCompile(`\b(?:most|least)[A-Z]\w*`)
 	usual  = regexp.MustCompile(`\b(?:max|min)[A-Z]\w*`)
@@ -152,11 +148,6 @@ var words = []string{"alike", "so many", "whose", "told", "nobody", "behind"}
 
 // printWords prints how often something stands in source: different names, and occurrences of words.
 func printWords(source string) {
-	names := map[string]bool{}
-	for _, m := range flag.FindAllStringSubmatch(source, -1) {
-		names[m[1]] = true
-	}
-	fmt.Printf("%7d different flags\n", len(names))
 	for _, r := range []*regexp.Regexp{bounds, usual} {
 		names := map[string]bool{}
 		for _, m := range r.FindAllString(source, -1) {
