@@ -16,6 +16,8 @@ type cloudWatch struct {
 	explain func(error) error       // an error of configuration, with what to do about it
 	cancel  context.CancelCauseFunc // ends the run
 	alone   bool                    // a gateway that cannot be reached does not end the run
+	patient bool                    // answers have no deadline
+	done    <-chan struct{}         // the run is over; nil: never before its text is
 	began   time.Time               // of the first attempt to connect
 	tried   chan struct{}           // closed when the first attempt has ended, and the welcome is checked
 
@@ -179,11 +181,14 @@ func (w *cloudWatch) reached() bool {
 	return w.connected
 }
 
-// fit returns what ends the run, before a token is shown. One of the large model came behind a welcome, which may still
-// be looked at.
+// fit returns what ends the run, before a token is shown. One of the large model came after a welcome, which may still
+// be looked at, and so did one that was refused verification: without deadlines, each that is unverified.
 func (w *cloudWatch) fit(t engine.Token) error {
-	if t.Origin == "cloud" {
-		<-w.tried
+	if t.Origin == "cloud" || t.Unverified && w.patient {
+		select {
+		case <-w.tried:
+		case <-w.done:
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

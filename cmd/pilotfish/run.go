@@ -256,6 +256,7 @@ func (f *runFlags) routed(
 		fmt.Fprintf(a.stderr, "\npilotfish: no answer from the cloud, going on alone: %v\n", why)
 	})
 	w.alone = f.set.Changed("require-cloud") && !f.gateway.require
+	w.patient, w.done = r.Draft.Deadline <= 0, begun.Done()
 	o.Attempted, r.Observe, out.watch, out.costs = w.attempted, w.observe, w, r.Costs
 	if out.tokens, err = e.Tokenizer(); err != nil {
 		return err
