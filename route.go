@@ -29,13 +29,13 @@ type Cloud interface {
 // Question asks a [Cloud] which token follows a text. It has what a cloud of the caller's own can serve: audits, tokens
 // ahead and clocks are between this module's own programs.
 type Question struct {
-	Context     []int32 // the whole text so far, prompt included; it may be kept but not changed
-	Best        int     // how many best tokens are wanted with the answer, 0 to [MostBest]
-	Temperature float64 // how the token is chosen, as in [Settings]
-	TopK        int
-	TopP        float64
-	Seed        uint64
+	Context []int32 // the whole text so far, prompt included; it may be kept but not changed
+	Best    int     // number of most probable tokens wanted with the answer, 0 to [MostBest]
+	Sampling
 }
+
+// Sampling says how a token is chosen: see [Settings].
+type Sampling = terms.Sampling
 
 // Answer is what a [Cloud] says.
 type Answer struct {
@@ -371,12 +371,7 @@ func (q Question) check(vocabulary, longest int) error {
 			return fmt.Errorf("token %d of the context is %d: ids of this model are 0 to %d", i, id, vocabulary-1)
 		}
 	}
-	return q.sampling().Validate()
-}
-
-// sampling returns how the token is chosen, as the engine takes it.
-func (q Question) sampling() terms.Sampling {
-	return terms.Sampling{Temperature: q.Temperature, TopK: q.TopK, TopP: q.TopP, Seed: q.Seed}
+	return q.Sampling.Validate()
 }
 
 // askOnce asks a question of a text that nothing else is asked of.
@@ -390,7 +385,7 @@ func askOnce(ctx context.Context, s sessions, q Question, vocabulary, longest in
 	}
 	defer end()
 	a, err := cloud.Ask(ctx, engine.CloudQuestion{
-		Context: q.Context, K: q.Best, Sampling: q.sampling(),
+		Context: q.Context, K: q.Best, Sampling: q.Sampling,
 	})
 	if err != nil {
 		return Answer{}, ended.By(ctx, err)
@@ -410,12 +405,9 @@ func (f *foreign) Ask(ctx context.Context, q engine.CloudQuestion) (_ engine.Clo
 	f.tokens.Add(int64(len(q.Context)))
 	back := false
 	defer f.crash.catch(&err, &back)
-	s := q.Sampling
-	a, err := f.c.Ask(ctx, Question{
-		Context: q.Context, Best: q.K, Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, Seed: s.Seed,
-	})
+	a, err := f.c.Ask(ctx, Question{Context: q.Context, Best: q.K, Sampling: q.Sampling})
 	back = true
-	return engine.CloudAnswer{Token: a.Token, Top: a.Best}, err
+	return engine.CloudAnswer{Reply: terms.Reply{Token: a.Token, Top: a.Best}}, err
 }
 
 // crash is a panic of a caller's cloud on its way to the goroutine that ranges over the answer.

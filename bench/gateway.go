@@ -148,13 +148,13 @@ func (f fakeModel) Info() gateway.Info {
 }
 
 // Ask implements [gateway.Upstream].
-func (f fakeModel) Ask(ctx context.Context, q gateway.Question) (netproto.Answer, error) {
+func (f fakeModel) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	if f.delay > 0 {
 		if err := wait.For(ctx, f.delay); err != nil {
-			return netproto.Answer{}, err
+			return terms.Reply{}, err
 		}
 	}
-	return netproto.Answer{Token: q.Context[len(q.Context)-1], Compute: f.delay}, nil
+	return terms.Reply{Token: q.Context[len(q.Context)-1], Compute: f.delay}, nil
 }
 
 // Forget implements [gateway.Upstream].

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // TestGateway: as many questions are due as devices, rate and time make, each is counted once, and no time is less than
@@ -57,9 +57,9 @@ type stalling struct {
 	fail  *atomic.Bool
 }
 
-func (s stalling) Ask(ctx context.Context, q gateway.Question) (netproto.Answer, error) {
+func (s stalling) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	if s.fail.Load() {
-		return netproto.Answer{}, errors.New("broken")
+		return terms.Reply{}, errors.New("broken")
 	}
 	if until := s.until.Load(); until != nil {
 		time.Sleep(time.Until(*until))

@@ -337,7 +337,7 @@ func babble(ctx context.Context, conn *quic.Conn) {
 			b[i] = byte(random.Uint32())
 		}
 		if random.IntN(2) == 0 { // or an answer in form, with a token that is none
-			b = netproto.Answer{Token: 1 << 20}.Append(nil)
+			b = netproto.Answer{Reply: terms.Reply{Token: 1 << 20}}.Append(nil)
 		}
 		_, _ = s.Write(b)
 		_ = s.Close()

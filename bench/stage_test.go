@@ -350,9 +350,8 @@ func TestPaperBytes(t *testing.T) {
 	a, err := paperCloud{w, func(ids []int32) string { return strings.Repeat("a", len(ids)) }}.Ask(t.Context(),
 		draft.Question{Context: []int32{1, 2, 3}})
 	require.NoError(t, err)
-	assert.Equal(t, draft.Answer{
-		Token: 77, Prefilled: 3, BytesUp: len(`{"text":"aaa"}`), BytesDown: len(`{"token":77,"text":""}` + "\n"),
-	}, a)
+	assert.Equal(t, draft.Answer{Prefilled: 3, BytesUp: len(`{"text":"aaa"}`),
+		BytesDown: len(`{"token":77,"text":""}` + "\n"), Reply: terms.Reply{Token: 77}}, a)
 }
 
 // edgeless is a cloud that has nothing to say.
@@ -366,5 +365,5 @@ func (edgeless) Ask(context.Context, draft.Question) (draft.Answer, error) {
 type fixedCloud int32
 
 func (f fixedCloud) Ask(context.Context, draft.Question) (draft.Answer, error) {
-	return draft.Answer{Token: int32(f)}, nil
+	return draft.Answer{Reply: terms.Reply{Token: int32(f)}}, nil
 }

@@ -169,7 +169,8 @@ func (c paperCloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, er
 	if err := json.Unmarshal(b, &t); err != nil {
 		return draft.Answer{}, err
 	}
-	return draft.Answer{Token: t.Token, Prefilled: len(q.Context), BytesUp: up, BytesDown: len(b)}, nil
+	return draft.Answer{Prefilled: len(q.Context), BytesUp: up, BytesDown: len(b),
+		Reply: terms.Reply{Token: t.Token}}, nil
 }
 
 // streamed is a whole streamed answer.

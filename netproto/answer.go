@@ -1,23 +1,12 @@
 package netproto
 
 import (
-	"slices"
-	"time"
-
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// Answer is the message of what the large model says to an [Ask], and what an upstream of a gateway says. On the wire a
-// log-probability is a multiple of 1/1024. A client makes a terms.Answer of it.
-type Answer struct {
-	Token   int32
-	Top     []terms.Candidate // the most probable tokens, best first
-	Audited int               // positions at the end of the context that the audit is about; 0: none were asked for
-	Sampled int               // the only one of them that was looked at, drawn at random; 0: all were
-	Audit   []terms.Finding   // those of them where the large model would have chosen another token, ascending
-	Queue   time.Duration     // from the arrival of the ask to the start of computing, in microseconds
-	Compute time.Duration     // in microseconds
-}
+// Answer is the message of a model's reply to an [Ask]. On the wire a log-probability is a multiple of 1/1024, and
+// times are in microseconds.
+type Answer struct{ terms.Reply }
 
 // Append appends the frame to b.
 func (a Answer) Append(b []byte) []byte {
@@ -41,11 +30,6 @@ func (a Answer) Append(b []byte) []byte {
 		}
 		return b
 	})
-}
-
-// Scored reports whether a score of a finding is not 0: if none is, the answer carries no scores.
-func (a Answer) Scored() bool {
-	return slices.ContainsFunc(a.Audit, func(f terms.Finding) bool { return f.Score != 0 || f.Stands != 0 })
 }
 
 // ParseAnswer takes an Answer of n bytes from the front of b.

@@ -2,23 +2,17 @@ package netproto
 
 import (
 	"encoding/binary"
-	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// Ask is the message of a question: which token follows this context? It may be repeated: the answer is the same. It is
-// a terms.Question with the context as a [Path], that is as what the gateway lacks of it.
+// Ask is the message of a question. It may be repeated: the answer is the same. Its Context is nil on the wire: the
+// Path stands for it, which is what the gateway lacks of it. Within is in milliseconds, from when the gateway has the
+// ask.
 type Ask struct {
-	Session   uint32 // drawn by the client at random; one of the device that the Hello named
-	Path      Path
-	K         int // most probable tokens wanted beside the chosen one
-	AuditFrom int // position from which on the path holds the edge's own tokens, to be audited; 0 means no audit
-	Sampling  terms.Sampling
-	Deadline  time.Duration // in milliseconds, from when the gateway has the ask; 0 means none
-	Verify    terms.Verify  // what the audit has to be
-	Ahead     int           // most tokens beyond the one asked for that are wanted as well, at most MaxAhead
-	Clock     bool          // a [Clock] is wanted before the answer
+	Session uint32 // drawn by the client at random; one of the device that the Hello named
+	Path    Path
+	terms.Question
 }
 
 // The most candidates, and the most tokens beyond the one asked for, that an ask can want.
@@ -32,7 +26,7 @@ func (a Ask) Append(b []byte) []byte {
 	return appendFrame(b, KindAsk, func(b []byte) []byte {
 		b = a.Path.append(binary.LittleEndian.AppendUint32(b, a.Session))
 		b = appendSampling(appendUvarint(appendUvarint(b, a.K), a.AuditFrom), a.Sampling)
-		b = appendMillis(b, a.Deadline)
+		b = appendMillis(b, a.Within)
 		if a.Tail() {
 			b = appendUvarint(append(b, a.how()), a.Ahead)
 		}
@@ -41,14 +35,14 @@ func (a Ask) Append(b []byte) []byte {
 }
 
 // Tail reports whether the ask wants what versions before [VerifyVersion] do not have.
-func (a Ask) Tail() bool { return a.Verify != terms.AsItComes || a.Ahead > 0 || a.Clock }
+func (a Ask) Tail() bool { return a.Verify != terms.AsItComes || a.Ahead > 0 || a.Times }
 
 // wantsClock is the bit beside the kind of verification that says so.
 const wantsClock = 1 << 7
 
 // how is the first byte of the tail.
 func (a Ask) how() byte {
-	if a.Clock {
+	if a.Times {
 		return byte(a.Verify) | wantsClock
 	}
 	return byte(a.Verify)
@@ -62,10 +56,10 @@ func ParseAsk(b []byte) (a Ask, n int, err error) {
 	a.K = int(p.uvarint("k", MaxK))
 	a.AuditFrom = int(p.uvarint("audit from", MaxPosition))
 	a.Sampling = p.sampling()
-	a.Deadline = p.millis("deadline")
+	a.Within = p.millis("deadline")
 	if p.tail(true) {
 		how := p.u8("verify")
-		a.Verify, a.Clock = terms.Verify(how&^wantsClock), how&wantsClock != 0
+		a.Verify, a.Times = terms.Verify(how&^wantsClock), how&wantsClock != 0
 		a.Ahead = int(p.uvarint("ahead", MaxAhead))
 		if a.Verify > terms.EachScore || !a.Tail() {
 			p.fail("verify", ErrValue)

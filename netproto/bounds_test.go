@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -342,9 +343,9 @@ func TestDurations(t *testing.T) {
 		longest + 1: longest, longest - 1: longest, 2 * longest: longest,
 		longest - time.Millisecond: longest - time.Millisecond,
 	} {
-		a, _, err := ParseAsk(Ask{Deadline: d}.Append(nil))
+		a, _, err := ParseAsk(Ask{Question: terms.Question{Within: d}}.Append(nil))
 		require.NoError(t, err)
-		assert.Equal(t, want, a.Deadline)
+		assert.Equal(t, want, a.Within)
 		r, _, err := ParseRefusal(Refusal{RetryAfter: d}.Append(nil))
 		require.NoError(t, err)
 		assert.Equal(t, want, r.RetryAfter)
@@ -353,12 +354,12 @@ func TestDurations(t *testing.T) {
 		0: 0, -1: 0, -time.Hour: 0, 999: 0,
 		time.Microsecond: time.Microsecond, 1999: time.Microsecond, longest: longest,
 	} {
-		a, _, err := ParseAnswer(Answer{Queue: d}.Append(nil))
+		a, _, err := ParseAnswer(Answer{Reply: terms.Reply{Queue: d}}.Append(nil))
 		require.NoError(t, err)
-		assert.Equal(t, Answer{Queue: want}, a)
-		a, _, err = ParseAnswer(Answer{Compute: d}.Append(nil))
+		assert.Equal(t, Answer{Reply: terms.Reply{Queue: want}}, a)
+		a, _, err = ParseAnswer(Answer{Reply: terms.Reply{Compute: d}}.Append(nil))
 		require.NoError(t, err)
-		assert.Equal(t, Answer{Compute: want}, a)
+		assert.Equal(t, Answer{Reply: terms.Reply{Compute: want}}, a)
 	}
 	assert.Equal(t, Ack{}.Append(nil), Ack{-5}.Append(nil), "no number is negative")
 }

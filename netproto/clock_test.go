@@ -27,18 +27,18 @@ func TestClockCostsNothing(t *testing.T) {
 	asks := messages()[KindAsk-1]
 	for range 200 {
 		a := asks.random(r).(Ask)
-		a.Clock = false
+		a.Times = false
 		without := a.Append(nil)
 		_, body := split(without)
 		if tail := []byte{byte(a.Verify), byte(a.Ahead)}; a.Tail() {
 			require.Equal(t, tail, body[len(body)-2:])
 		}
-		a.Clock = true
+		a.Times = true
 		_, with := split(a.Append(nil))
 		require.LessOrEqual(t, len(with), len(body)+2)
 		require.True(t, a.Tail())
 		have, _, err := ParseAsk(without)
 		require.NoError(t, err)
-		require.False(t, have.Clock)
+		require.False(t, have.Times)
 	}
 }

@@ -556,8 +556,9 @@ func TestAgainstJSON(t *testing.T) {
 		base := path[:len(path)-n]
 		d, err := codec.Encode(base, path[len(base):])
 		require.NoError(t, err)
-		a := Ask{Session: 1 << 31, Path: Path{len(base), RootHash.Over(base), d}, K: 4, AuditFrom: 100,
-			Deadline: 800 * time.Millisecond}
+		a := Ask{Session: 1 << 31, Path: Path{len(base), RootHash.Over(base), d},
+			Question: terms.Question{K: 4, AuditFrom: 100,
+				Within: 800 * time.Millisecond}}
 		up := len(a.Append(nil))
 		a.Sampling = terms.Sampling{Temperature: 0.7, TopP: 0.9, TopK: 40, Seed: 1 << 63}
 		sampled := len(a.Append(nil))

@@ -59,15 +59,17 @@ func messages() []message {
 			return Refusal{Code(r.IntN(256)), time.Duration(r.IntN(1e6)) * time.Millisecond, letters(r)}
 		}},
 		{KindAsk, of(ParseAsk), func(r *rand.Rand) appender {
-			return Ask{r.Uint32(), randomPath(r), r.IntN(MaxK + 1), r.IntN(MaxPosition + 1), randomSampling(r),
-				time.Duration(r.IntN(1e6)) * time.Millisecond, terms.Verify(r.IntN(int(terms.EachScore) + 1)),
-				r.IntN(2) * r.IntN(MaxAhead+1),
-				r.IntN(2) == 0}
+			return Ask{Session: r.Uint32(), Path: randomPath(r), Question: terms.Question{K: r.IntN(MaxK + 1),
+				AuditFrom: r.IntN(MaxPosition + 1), Sampling: randomSampling(r),
+				Within: time.Duration(r.IntN(1e6)) * time.Millisecond,
+				Verify: terms.Verify(r.IntN(int(terms.EachScore) + 1)),
+				Ahead:  r.IntN(2) * r.IntN(MaxAhead+1),
+				Times:  r.IntN(2) == 0}}
 		}},
 		{KindAnswer, of(ParseAnswer), func(r *rand.Rand) appender {
-			a := Answer{Token: r.Int32(), Sampled: r.IntN(MaxPosition + 1),
+			a := Answer{Reply: terms.Reply{Token: r.Int32(), Sampled: r.IntN(MaxPosition + 1),
 				Queue:   time.Duration(r.IntN(1e9)) * time.Microsecond,
-				Compute: time.Duration(r.IntN(1e9)) * time.Microsecond}
+				Compute: time.Duration(r.IntN(1e9)) * time.Microsecond}}
 			for range r.IntN(6) {
 				a.Top = append(a.Top, terms.Candidate{ID: r.Int32(), LogProb: randomLogProb(r)})
 			}
@@ -224,7 +226,7 @@ func withoutTail(v appender) appender {
 		v.Ahead, v.OtherTemplate = 0, false
 		return v
 	case Ask:
-		v.Verify, v.Ahead, v.Clock = terms.AsItComes, 0, false
+		v.Verify, v.Ahead, v.Times = terms.AsItComes, 0, false
 		return v
 	case Answer:
 		for i := range v.Audit {
@@ -289,11 +291,13 @@ func split(b []byte) (Kind, []byte) {
 
 // Values that are well-formed bytes and yet wrong.
 func TestBrokenValues(t *testing.T) {
-	good := Ask{Session: 7, Path: Path{Base: 3, Delta: Delta{Count: 1, Bytes: []byte{9}}}, K: 4}
+	good := Ask{Session: 7, Path: Path{Base: 3, Delta: Delta{Count: 1, Bytes: []byte{9}}},
+		Question: terms.Question{K: 4}}
 	body := func(change func([]byte) []byte) []byte {
 		_, b := split(good.Append(nil))
 		return frame(KindAsk, change(bytes.Clone(b)))
 	}
+	drawn := func(s terms.Sampling) []byte { return Ask{Question: terms.Question{Sampling: s}}.Append(nil) }
 	for name, c := range map[string]struct {
 		b    []byte
 		want error
@@ -310,11 +314,11 @@ func TestBrokenValues(t *testing.T) {
 			return append(append(b[:4:4], 0x83, 0x00), b[5:]...)
 		}), ErrValue},
 		"coding that does not exist":  {body(func(b []byte) []byte { b[14] = byte(codings); return b }), ErrValue},
-		"k of 300":                    {Ask{K: 300}.Append(nil), ErrTooLong},
-		"negative temperature":        {Ask{Sampling: terms.Sampling{Temperature: -1}}.Append(nil), ErrValue},
-		"temperature without end":     {Ask{Sampling: terms.Sampling{Temperature: math.Inf(1)}}.Append(nil), ErrValue},
-		"temperature that is none":    {Ask{Sampling: terms.Sampling{Temperature: math.NaN()}}.Append(nil), ErrValue},
-		"top-p of 2":                  {Ask{Sampling: terms.Sampling{TopP: 2}}.Append(nil), ErrValue},
+		"k of 300":                    {Ask{Question: terms.Question{K: 300}}.Append(nil), ErrTooLong},
+		"negative temperature":        {drawn(terms.Sampling{Temperature: -1}), ErrValue},
+		"temperature without end":     {drawn(terms.Sampling{Temperature: math.Inf(1)}), ErrValue},
+		"temperature that is none":    {drawn(terms.Sampling{Temperature: math.NaN()}), ErrValue},
+		"top-p of 2":                  {drawn(terms.Sampling{TopP: 2}), ErrValue},
 		"sampling with unknown flags": {body(func(b []byte) []byte { b[len(b)-2] = 0x80; return b }), ErrValue},
 		"flag for a seed of 0": {body(func(b []byte) []byte {
 			return append(append(b[:len(b)-2:len(b)-2], hasSeed), make([]byte, 9)...)
@@ -373,9 +377,9 @@ func TestLogProb(t *testing.T) {
 
 // A deadline is rounded up, so that a short one is still there.
 func TestDeadlineRounds(t *testing.T) {
-	a, _, err := ParseAsk(Ask{Deadline: time.Microsecond}.Append(nil))
+	a, _, err := ParseAsk(Ask{Question: terms.Question{Within: time.Microsecond}}.Append(nil))
 	require.NoError(t, err)
-	require.Equal(t, time.Millisecond, a.Deadline)
+	require.Equal(t, time.Millisecond, a.Within)
 }
 
 // A secret shows in no print, log or JSON.

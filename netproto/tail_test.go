@@ -98,11 +98,11 @@ func TestTails(t *testing.T) {
 // Of the two zeros one travels.
 func TestOneZero(t *testing.T) {
 	minus := float32(math.Copysign(0, -1))
-	a := Answer{Audited: 1, Audit: []terms.Finding{{Pos: 1, Score: minus, Stands: -1}}}
+	a := Answer{Reply: terms.Reply{Audited: 1, Audit: []terms.Finding{{Pos: 1, Score: minus, Stands: -1}}}}
 	have, _, err := ParseAnswer(a.Append(nil))
 	require.NoError(t, err)
 	assert.False(t, math.Signbit(float64(have.Audit[0].Score)))
-	assert.False(t, Answer{Audit: []terms.Finding{{Score: minus, Stands: minus}}}.Scored())
+	assert.False(t, Answer{Reply: terms.Reply{Audit: []terms.Finding{{Score: minus, Stands: minus}}}}.Scored())
 }
 
 // Only an exact audit is one that verification can go by; the others say what would serve.

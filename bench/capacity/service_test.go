@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -59,10 +60,11 @@ type direct struct {
 func (d direct) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	moment := time.Duration(d.device) * time.Microsecond
 	time.Sleep(d.way - moment)
-	a, err := d.s.Ask(ctx, batch.Question{Session: d.device, Device: d.device, Context: q.Context, K: q.K,
-		AuditFrom: q.AuditFrom, Verify: q.Verify})
+	a, err := d.s.Ask(ctx, terms.Job{Session: d.device, Device: d.device,
+		Question: terms.Question{Context: q.Context, K: q.K,
+			AuditFrom: q.AuditFrom, Verify: q.Verify}})
 	time.Sleep(d.way)
-	return draft.Answer{Token: a.Token, BytesUp: 1, BytesDown: 2}, err
+	return draft.Answer{BytesUp: 1, BytesDown: 2, Reply: terms.Reply{Token: a.Token}}, err
 }
 
 // TestAsService: the simulation of the service's steps gives the times that the service itself gives, in virtual time,

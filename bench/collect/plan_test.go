@@ -208,7 +208,7 @@ var errFlaky = errors.New("the line is bad")
 
 func (f *flaky) Ask(ctx context.Context, q engine.CloudQuestion) (engine.CloudAnswer, error) {
 	if f.asked++; f.asked > f.fails {
-		return engine.CloudAnswer{Token: 7, Audited: len(q.Context) - q.AuditFrom}, nil
+		return engine.CloudAnswer{Reply: terms.Reply{Token: 7, Audited: len(q.Context) - q.AuditFrom}}, nil
 	}
 	select {
 	case <-time.After(f.slow):
@@ -282,13 +282,16 @@ func (c oneCloud) Session(context.Context) (engine.Cloud, func(), error) {
 
 // TestShortAudit: an audit that does not look at everything is refused.
 func TestShortAudit(t *testing.T) {
-	for _, a := range []engine.CloudAnswer{{Audited: 2}, {Audited: 4}, {Audited: 3, Sampled: 3}} {
+	for _, a := range []engine.CloudAnswer{{Reply: terms.Reply{Audited: 2}}, {Reply: terms.Reply{Audited: 4}},
+		{Reply: terms.Reply{Audited: 3, Sampled: 3}}} {
 		r := &remote{far: oneCloud{answer(a)}}
 		_, err := r.read(t.Context(), []int32{1, 2, 3, 4, 5}, 2)
 		assert.ErrorContains(t, err, "its audit is not exact")
 		r.close()
 	}
-	r := &remote{far: oneCloud{answer{Audited: 3, Audit: []engine.CloudFinding{{Pos: 3, Token: 9, LogProb: -1}}}}}
+	r := &remote{far: oneCloud{answer{
+		Reply: terms.Reply{Audited: 3, Audit: []engine.CloudFinding{{Pos: 3, Token: 9, LogProb: -1}}},
+	}}}
 	got, err := r.read(t.Context(), []int32{1, 2, 3, 4, 5}, 2)
 	require.NoError(t, err)
 	assert.Equal(t, []int32{3, 9, 5}, []int32{got[0].token, got[1].token, got[2].token})
@@ -357,5 +360,5 @@ func TestRemoteFollow(t *testing.T) {
 type counting func(engine.CloudQuestion) int32
 
 func (c counting) Ask(_ context.Context, q engine.CloudQuestion) (engine.CloudAnswer, error) {
-	return engine.CloudAnswer{Token: c(q)}, nil
+	return engine.CloudAnswer{Reply: terms.Reply{Token: c(q)}}, nil
 }

@@ -333,7 +333,8 @@ func TestRawAndShots(t *testing.T) {
 // leaves belongs to the last token; a question without an answer is known.
 func TestTaker(t *testing.T) {
 	k := &taker{prompt: 10, until: 12, a: Answer{Tokens: []int32{1, 2, 3, 4, 5, 6}, Pieces: []string{"a", "b"}}}
-	far := fixed{engine.CloudAnswer{Audited: 4, Sampled: 13, Audit: []engine.CloudFinding{{Pos: 13}}}}
+	far := fixed{engine.CloudAnswer{Reply: terms.Reply{Audited: 4, Sampled: 13,
+		Audit: []engine.CloudFinding{{Pos: 13}}}}}
 	require.NoError(t, k.auditRest(t.Context(), far, make([]int32, 10)))
 	assert.Equal(t, []any{1, 4, []int{3}, 4}, []any{k.a.Audited, k.a.AuditedFor, k.a.Missed, k.a.MissedFor})
 	k.finish(engine.Summary{Text: "ab\ufffd", Stop: "length"})

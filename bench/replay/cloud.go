@@ -95,15 +95,15 @@ func (t *Text) travel(
 	ctx context.Context, context []int32, exact, like *Ask, worked time.Duration, a *draft.Answer,
 ) bool {
 	if t.pipe == nil {
-		a.Queue, a.Cloud = t.compute(like, context)
+		a.Queue, a.Compute = t.compute(like, context)
 		return t.rest(ctx, t.asRecorded(exact, like, worked))
 	}
 	own, text := t.p.own, hashOf(context)
 	if !t.rest(ctx, max(0, own.lag-worked+own.way)) || !t.carry(ctx, upwards, text, a.BytesUp) {
 		return false
 	}
-	a.Queue, a.Cloud = t.compute(like, context)
-	return t.rest(ctx, a.Queue+a.Cloud) && t.carry(ctx, downwards, text, a.BytesDown)
+	a.Queue, a.Compute = t.compute(like, context)
+	return t.rest(ctx, a.Queue+a.Compute) && t.carry(ctx, downwards, text, a.BytesDown)
 }
 
 // asRecorded is the time of an ask over the recorded way, or over HTTP, which has a link of its own.

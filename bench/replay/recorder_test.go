@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/simclock"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -131,7 +132,7 @@ type answering struct {
 
 func (c answering) Ask(context.Context, draft.Question) (draft.Answer, error) {
 	c.clock.Sleep(c.takes, nil)
-	return draft.Answer{Token: 4, BytesUp: 5}, nil
+	return draft.Answer{BytesUp: 5, Reply: terms.Reply{Token: 4}}, nil
 }
 
 // TestHeadsAreShared: a head stands in the file once, and again where it has more candidates, or the first confidence.

@@ -128,10 +128,10 @@ func (c large) Ask(ctx context.Context, q draft.Question) (a draft.Answer, err e
 	if most == 0 {
 		most = 200 * ms
 	}
-	a = draft.Answer{Queue: c.some(3 * ms), Cloud: c.some(20 * ms), BytesUp: 3 + len(q.Context),
-		BytesDown: 9, Prefilled: 2}
+	a = draft.Answer{BytesUp: 3 + len(q.Context),
+		BytesDown: 9, Prefilled: 2, Reply: terms.Reply{Queue: c.some(3 * ms), Compute: c.some(20 * ms)}}
 	failed := c.rand.Float64() < c.fails
-	if err := c.wait(ctx, a.Queue+a.Cloud+c.some(most)); err != nil {
+	if err := c.wait(ctx, a.Queue+a.Compute+c.some(most)); err != nil {
 		return draft.Answer{BytesUp: 1}, err
 	}
 	if failed {

@@ -94,7 +94,7 @@ func travels(
 	case <-ctx.Done():
 		return draft.Answer{}, context.Cause(ctx)
 	}
-	a := draft.Answer{Token: token, Queue: queue, Cloud: cloud, BytesUp: 10, BytesDown: 20}
+	a := draft.Answer{BytesUp: 10, BytesDown: 20, Reply: terms.Reply{Token: token, Queue: queue, Compute: cloud}}
 	if clock && q.Times {
 		received := left.Add(up)
 		a.Times = terms.Times{

@@ -176,10 +176,10 @@ func (dead) Info() gateway.Info {
 	return gateway.Info{Identity: netproto.Identity{Vocab: 100}, MaxContext: 100, Parallel: 1}
 }
 
-func (d dead) Ask(ctx context.Context, _ gateway.Question) (netproto.Answer, error) {
+func (d dead) Ask(ctx context.Context, _ terms.Job) (terms.Reply, error) {
 	d.asked <- struct{}{}
 	<-ctx.Done()
-	return netproto.Answer{}, ctx.Err()
+	return terms.Reply{}, ctx.Err()
 }
 
 func (dead) Forget(uint64) {}

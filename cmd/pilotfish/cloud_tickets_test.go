@@ -20,6 +20,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -134,8 +135,8 @@ func TestTicketsOutliveRestart(t *testing.T) {
 // answering is a large model that answers at once.
 type answering struct{ dead }
 
-func (answering) Ask(context.Context, gateway.Question) (netproto.Answer, error) {
-	return netproto.Answer{Token: 1}, nil
+func (answering) Ask(context.Context, terms.Job) (terms.Reply, error) {
+	return terms.Reply{Token: 1}, nil
 }
 
 // TestTicketsAreRenewed: a gateway that keeps its own ticket keys takes a new one every day, and drops the oldest.

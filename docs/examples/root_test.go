@@ -109,14 +109,17 @@ func TestQuestions(t *testing.T) {
 	last := int32(vocabulary - 1)
 	for name, c := range map[string]pilotfish.Cloud{"gateway": g, "service": service} {
 		for want, q := range map[string]pilotfish.Question{
-			"the context is empty":                               {},
-			"token 1 of the context is -1: ids of this model":    {Context: []int32{1, -1}},
-			"token 0 of the context is 768: ids of this model":   {Context: []int32{last + 1}},
-			"best: -1 tokens are not possible, 0 to 256 are":     {Context: []int32{1}, Best: -1},
-			"best: 257 tokens are not possible, 0 to 256 are":    {Context: []int32{1}, Best: pilotfish.MostBest + 1},
-			"temperature: NaN is not a number of at least 0":     {Context: []int32{1}, Temperature: math.NaN()},
-			"top-p: 7 is not within 0 to 1":                      {Context: []int32{1}, Temperature: 1, TopP: 7},
-			"top-k: -1 is negative":                              {Context: []int32{1}, TopK: -1},
+			"the context is empty":                             {},
+			"token 1 of the context is -1: ids of this model":  {Context: []int32{1, -1}},
+			"token 0 of the context is 768: ids of this model": {Context: []int32{last + 1}},
+			"best: -1 tokens are not possible, 0 to 256 are":   {Context: []int32{1}, Best: -1},
+			"best: 257 tokens are not possible, 0 to 256 are":  {Context: []int32{1}, Best: pilotfish.MostBest + 1},
+			"temperature: NaN is not a number of at least 0": {Context: []int32{1},
+				Sampling: pilotfish.Sampling{Temperature: math.NaN()}},
+			"top-p: 7 is not within 0 to 1": {Context: []int32{1},
+				Sampling: pilotfish.Sampling{Temperature: 1, TopP: 7}},
+			"top-k: -1 is negative": {Context: []int32{1},
+				Sampling: pilotfish.Sampling{TopK: -1}},
 			"513 tokens are given, the large model takes 1 to 5": {Context: make([]int32, 513)},
 		} {
 			_, err := c.Ask(t.Context(), q)

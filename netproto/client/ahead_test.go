@@ -28,7 +28,7 @@ type follows struct {
 
 func (f *follows) script() *script {
 	return &script{ahead: netproto.MaxAhead, hold: func(stream *quic.Stream) {
-		stream.Write(netproto.Answer{Token: 1}.Append(nil))
+		stream.Write(netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil))
 		for _, b := range f.pieces {
 			time.Sleep(10 * time.Millisecond)
 			if _, err := stream.Write(b); err != nil {
@@ -140,13 +140,14 @@ func TestAheadBroken(t *testing.T) {
 		"outside the vocabulary": {tokens(5, 10), false, netproto.Malformed},
 		"far outside":            {tokens(5, math.MaxInt32), false, netproto.Malformed},
 		"another message":        {append(good, netproto.Ack{Position: 3}.Append(nil)), false, netproto.Malformed},
-		"another answer":         {append(good, netproto.Answer{Token: 3}.Append(nil)), false, netproto.Malformed},
-		"a long one":             {append(good, []byte{10, 0x90, 0x4e}), false, netproto.Malformed},
-		"a refusal":              {append(good, refuse(netproto.Busy)), false, netproto.Malformed},
-		"two tokens in one":      {append(good, []byte{10, 2, 1, 1}), false, netproto.Malformed},
-		"not at its shortest":    {append(good, []byte{10, 2, 0x81, 0}), false, netproto.Malformed},
-		"cut off":                {append(good, []byte{10, 1}), true, 0},
-		"without end":            {tokens(5, 5, 5, 5, 5, 5, 5, 5), false, netproto.NoReason},
+		"another answer": {append(good, netproto.Answer{Reply: terms.Reply{Token: 3}}.Append(nil)), false,
+			netproto.Malformed},
+		"a long one":          {append(good, []byte{10, 0x90, 0x4e}), false, netproto.Malformed},
+		"a refusal":           {append(good, refuse(netproto.Busy)), false, netproto.Malformed},
+		"two tokens in one":   {append(good, []byte{10, 2, 1, 1}), false, netproto.Malformed},
+		"not at its shortest": {append(good, []byte{10, 2, 0x81, 0}), false, netproto.Malformed},
+		"cut off":             {append(good, []byte{10, 1}), true, 0},
+		"without end":         {tokens(5, 5, 5, 5, 5, 5, 5, 5), false, netproto.NoReason},
 	} {
 		f := &follows{pieces: c.pieces, end: c.end}
 		s := f.script()
@@ -185,7 +186,7 @@ func TestAheadEnds(t *testing.T) {
 	} {
 		var streams chan *quic.Stream
 		s := &script{ahead: 8, hold: func(stream *quic.Stream) {
-			stream.Write(netproto.Answer{Token: 1}.Append(nil))
+			stream.Write(netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil))
 			stream.Write(tokens(5)[0])
 			streams <- stream
 		}}
@@ -302,32 +303,32 @@ func TestVerification(t *testing.T) {
 	for _, c := range []struct {
 		verify terms.Verify
 		from   int
-		a      netproto.Answer
+		a      terms.Reply
 		good   bool
 	}{
-		{choices, from, netproto.Answer{Audited: 3}, true},
-		{choices, from, netproto.Answer{Audited: 2}, false},
-		{choices, from, netproto.Answer{Audited: 4}, false},
-		{choices, from, netproto.Answer{}, false},
-		{choices, 0, netproto.Answer{}, true},
-		{choices, n, netproto.Answer{}, true},
-		{choices, n + 3, netproto.Answer{}, true},
-		{choices, n, netproto.Answer{Audited: 1}, false},
-		{choices, 0, netproto.Answer{Audited: n}, false},
-		{choices, from, netproto.Answer{Audited: 3, Sampled: 6}, false},
-		{choices, from, netproto.Answer{Audited: 3, Audit: found(false, 5, 9, 6, 9, 7, 9)}, true},
-		{choices, from, netproto.Answer{Audited: 3, Audit: found(false, 6, 9, 6, 8)}, false},
-		{choices, from, netproto.Answer{Audited: 3, Audit: found(false, 6, 6)}, false},
-		{choices, from, netproto.Answer{Audited: 3, Audit: found(false, 7, 10)}, false},
-		{choices, from, netproto.Answer{Audited: 3, Audit: found(true, 7, 9)}, false},
-		{scores, from, netproto.Answer{Audited: 3, Audit: found(true, 7, 9)}, true},
-		{scores, from, netproto.Answer{Audited: 3, Audit: found(false, 7, 9)}, false},
-		{scores, from, netproto.Answer{Audited: 3}, true},
-		{scores, from, netproto.Answer{Audited: 2}, false},
-		{no, from, netproto.Answer{Audited: 3, Audit: found(true, 7, 9)}, false},
-		{no, from, netproto.Answer{Audited: 2, Audit: found(false, 7, 7)}, true},
+		{choices, from, terms.Reply{Audited: 3}, true},
+		{choices, from, terms.Reply{Audited: 2}, false},
+		{choices, from, terms.Reply{Audited: 4}, false},
+		{choices, from, terms.Reply{}, false},
+		{choices, 0, terms.Reply{}, true},
+		{choices, n, terms.Reply{}, true},
+		{choices, n + 3, terms.Reply{}, true},
+		{choices, n, terms.Reply{Audited: 1}, false},
+		{choices, 0, terms.Reply{Audited: n}, false},
+		{choices, from, terms.Reply{Audited: 3, Sampled: 6}, false},
+		{choices, from, terms.Reply{Audited: 3, Audit: found(false, 5, 9, 6, 9, 7, 9)}, true},
+		{choices, from, terms.Reply{Audited: 3, Audit: found(false, 6, 9, 6, 8)}, false},
+		{choices, from, terms.Reply{Audited: 3, Audit: found(false, 6, 6)}, false},
+		{choices, from, terms.Reply{Audited: 3, Audit: found(false, 7, 10)}, false},
+		{choices, from, terms.Reply{Audited: 3, Audit: found(true, 7, 9)}, false},
+		{scores, from, terms.Reply{Audited: 3, Audit: found(true, 7, 9)}, true},
+		{scores, from, terms.Reply{Audited: 3, Audit: found(false, 7, 9)}, false},
+		{scores, from, terms.Reply{Audited: 3}, true},
+		{scores, from, terms.Reply{Audited: 2}, false},
+		{no, from, terms.Reply{Audited: 3, Audit: found(true, 7, 9)}, false},
+		{no, from, terms.Reply{Audited: 2, Audit: found(false, 7, 7)}, true},
 	} {
-		s := &script{reply: func(int, netproto.Ask) []byte { return c.a.Append(nil) }}
+		s := &script{reply: func(int, netproto.Ask) []byte { return netproto.Answer{Reply: c.a}.Append(nil) }}
 		inAir(t, s, func(t *testing.T, a *air) {
 			_, session := s.dial(t, nil)
 			r, err := session.Ask(t.Context(), terms.Question{Context: ids(n), AuditFrom: c.from, Verify: c.verify})

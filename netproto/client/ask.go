@@ -49,9 +49,7 @@ func (s *Session) Ask(ctx context.Context, q terms.Question) (terms.Answer, erro
 		return terms.Answer{}, fmt.Errorf("ask: %w: %w", ErrProtocol, err)
 	}
 	return terms.Answer{
-		Token: a.Token, Top: a.Top, Audited: a.Audited, Sampled: a.Sampled, Audit: a.Audit,
-		Queue: a.Queue, Cloud: a.Compute, BytesUp: cost.up, BytesDown: cost.down, Prefilled: r.told,
-		Times: r.at, Ahead: s.ahead(whole, r),
+		Reply: a, BytesUp: cost.up, BytesDown: cost.down, Prefilled: r.told, Times: r.at, Ahead: s.ahead(whole, r),
 	}, nil
 }
 
@@ -68,19 +66,19 @@ func check(q terms.Question) error {
 // ask is a question in the version of a connection.
 func (s *Session) ask(ctx context.Context, l *link, p netproto.Path, q terms.Question) (message, error) {
 	version, ahead := l.offers()
-	a := netproto.Ask{Session: s.number, Path: p, K: q.K, AuditFrom: q.AuditFrom, Sampling: q.Sampling,
-		Deadline: timeLeft(ctx), Verify: q.Verify, Ahead: min(q.Ahead, ahead),
-		Clock: q.Times && version >= netproto.VerifyVersion}
+	a := netproto.Ask{Session: s.number, Path: p, Question: q}
+	a.Within, a.Ahead, a.Times = timeLeft(ctx), min(q.Ahead, ahead), q.Times && version >= netproto.VerifyVersion
 	if version < netproto.VerifyVersion && q.Verify != terms.AsItComes {
 		return message{}, fmt.Errorf("%w: the gateway speaks version %d of the protocol, verification takes version %d",
 			netproto.CannotVerify, version, netproto.VerifyVersion)
 	}
-	return message{a.Append(nil), a.Ahead, a.Clock}, nil
+	return message{a.Append(nil), a.Ahead, a.Times}, nil
 }
 
 // read parses the answer to a question.
-func (c *Client) read(b []byte, q terms.Question) (netproto.Answer, error) {
-	a, _, err := netproto.ParseAnswer(b)
+func (c *Client) read(b []byte, q terms.Question) (terms.Reply, error) {
+	m, _, err := netproto.ParseAnswer(b)
+	a := m.Reply
 	switch {
 	case err != nil:
 	case int(a.Token) >= c.opt.Identity.Vocab:
@@ -97,7 +95,7 @@ func (c *Client) read(b []byte, q terms.Question) (netproto.Answer, error) {
 
 // verifies reports whether an answer has the verification that was asked for, and no other: all positions were looked
 // at, and each finding is another token than the one that stands, with scores where these are wanted.
-func (c *Client) verifies(a netproto.Answer, q terms.Question) bool {
+func (c *Client) verifies(a terms.Reply, q terms.Question) bool {
 	if a.Scored() && q.Verify != terms.EachScore {
 		return false
 	}
@@ -122,7 +120,7 @@ func (c *Client) verifies(a netproto.Answer, q terms.Question) bool {
 }
 
 // sound reports whether the audit of an answer is about positions of a path of so many tokens.
-func sound(a netproto.Answer, n int) bool {
+func sound(a terms.Reply, n int) bool {
 	within := func(pos int) bool { return pos >= n-a.Audited && pos < n }
 	if a.Audited > n || a.Sampled != 0 && !within(a.Sampled) {
 		return false

@@ -40,28 +40,28 @@ func TestWrongAnswers(t *testing.T) {
 		}
 		return all
 	}
-	answer := func(a netproto.Answer) []byte { return a.Append(nil) }
+	answer := func(a terms.Reply) []byte { return netproto.Answer{Reply: a}.Append(nil) }
 	for _, c := range []struct {
 		reply []byte
 		good  bool
 	}{
-		{answer(netproto.Answer{}), true},
-		{answer(netproto.Answer{Token: 9}), true},
-		{answer(netproto.Answer{Token: 10}), false},
-		{answer(netproto.Answer{Token: math.MaxInt32}), false},
-		{answer(netproto.Answer{Audited: n}), true},
-		{answer(netproto.Answer{Audited: n + 1}), false},
-		{answer(netproto.Answer{Audited: n, Audit: finding(0, n-1)}), true},
-		{answer(netproto.Answer{Audited: 3, Sampled: n - 1}), true},
-		{answer(netproto.Answer{Audited: 3, Sampled: n}), false},
-		{answer(netproto.Answer{Audited: 3, Sampled: n - 3, Audit: finding(n - 3)}), true},
-		{answer(netproto.Answer{Audited: 3, Sampled: n - 4}), false},
-		{answer(netproto.Answer{Audited: 3, Sampled: n - 3, Audit: finding(n-3, n-2)}), false},
-		{answer(netproto.Answer{Audited: 3, Audit: finding(n - 3)}), true},
-		{answer(netproto.Answer{Audited: 3, Audit: finding(n - 4)}), false},
-		{answer(netproto.Answer{Audited: 3, Audit: finding(n-4, n-1)}), false},
-		{answer(netproto.Answer{Audited: 3, Audit: finding(n-2, n)}), false},
-		{answer(netproto.Answer{Audit: finding(n - 1)}), false},
+		{answer(terms.Reply{}), true},
+		{answer(terms.Reply{Token: 9}), true},
+		{answer(terms.Reply{Token: 10}), false},
+		{answer(terms.Reply{Token: math.MaxInt32}), false},
+		{answer(terms.Reply{Audited: n}), true},
+		{answer(terms.Reply{Audited: n + 1}), false},
+		{answer(terms.Reply{Audited: n, Audit: finding(0, n-1)}), true},
+		{answer(terms.Reply{Audited: 3, Sampled: n - 1}), true},
+		{answer(terms.Reply{Audited: 3, Sampled: n}), false},
+		{answer(terms.Reply{Audited: 3, Sampled: n - 3, Audit: finding(n - 3)}), true},
+		{answer(terms.Reply{Audited: 3, Sampled: n - 4}), false},
+		{answer(terms.Reply{Audited: 3, Sampled: n - 3, Audit: finding(n-3, n-2)}), false},
+		{answer(terms.Reply{Audited: 3, Audit: finding(n - 3)}), true},
+		{answer(terms.Reply{Audited: 3, Audit: finding(n - 4)}), false},
+		{answer(terms.Reply{Audited: 3, Audit: finding(n-4, n-1)}), false},
+		{answer(terms.Reply{Audited: 3, Audit: finding(n-2, n)}), false},
+		{answer(terms.Reply{Audit: finding(n - 1)}), false},
 		{netproto.Ack{Position: n}.Append(nil), false},
 		{netproto.Welcome{Version: netproto.Version}.Append(nil), false},
 		{[]byte{byte(netproto.KindAnswer), 1, 0}, false},
@@ -96,7 +96,9 @@ func TestWrongAnswers(t *testing.T) {
 // What is asked arrives as it was asked, and what cannot be asked is refused here.
 func TestQuery(t *testing.T) {
 	top := []terms.Candidate{{ID: 3, LogProb: -0.5}, {ID: 4, LogProb: -1}}
-	s := &script{reply: func(int, netproto.Ask) []byte { return netproto.Answer{Token: 3, Top: top}.Append(nil) }}
+	s := &script{reply: func(int, netproto.Ask) []byte {
+		return netproto.Answer{Reply: terms.Reply{Token: 3, Top: top}}.Append(nil)
+	}}
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, nil)
 		q := terms.Question{Context: ids(5), K: netproto.MaxK, AuditFrom: 2,
@@ -160,7 +162,10 @@ func TestAcknowledged(t *testing.T) {
 // What was sent on this connection needs not be acknowledged to be built upon.
 func TestUnacknowledged(t *testing.T) {
 	var hold chan struct{}
-	s := &script{reply: func(int, netproto.Ask) []byte { <-hold; return netproto.Answer{Token: 1}.Append(nil) }}
+	s := &script{reply: func(int, netproto.Ask) []byte {
+		<-hold
+		return netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
+	}}
 	inAir(t, s, func(t *testing.T, a *air) {
 		hold = make(chan struct{})
 		_, session := s.dial(t, nil)
@@ -184,7 +189,7 @@ func TestBaseOfOldConnection(t *testing.T) {
 		if conn == 1 {
 			return nil
 		}
-		return netproto.Answer{Token: 1}.Append(nil)
+		return netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
 	}}
 	inAir(t, s, func(t *testing.T, a *air) {
 		_, session := s.dial(t, nil)
@@ -202,7 +207,7 @@ func TestBaseOfOldConnectionLater(t *testing.T) {
 		if conn == 1 {
 			time.Sleep(time.Minute)
 		}
-		return netproto.Answer{Token: 1}.Append(nil)
+		return netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
 	}}
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, nil)
@@ -237,14 +242,14 @@ func TestNeed(t *testing.T) {
 			if asks++; asks == 2 {
 				return netproto.Need{Position: c.position, Hash: c.hash}.Append(nil)
 			}
-			return netproto.Answer{Token: 1}.Append(nil)
+			return netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
 		}}
 		inAir(t, s, func(t *testing.T, a *air) {
 			_, session := s.dial(t, nil)
 			for _, n := range []int{20, 21} {
 				r, err := session.Ask(t.Context(), terms.Question{Context: ids(n), Within: aWhile})
 				require.NoError(t, err)
-				down := len(netproto.Answer{Token: 1}.Append(nil))
+				down := len(netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil))
 				if n == 21 {
 					down += len(netproto.Need{Position: c.position, Hash: c.hash}.Append(nil))
 				}
@@ -303,7 +308,7 @@ func TestRefusalOfAsk(t *testing.T) {
 			if asked++; asked == 1 {
 				return netproto.Refusal{Code: code, Detail: "some words", RetryAfter: time.Second}.Append(nil)
 			}
-			return netproto.Answer{Token: 1}.Append(nil)
+			return netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
 		}
 		inAir(t, s, func(t *testing.T, a *air) {
 			c, session := s.dial(t, nil)
@@ -338,7 +343,7 @@ func TestRepeatedAsk(t *testing.T) {
 				if asked++; asked <= times {
 					return netproto.Refusal{Code: code, RetryAfter: 2 * time.Second}.Append(nil)
 				}
-				return netproto.Answer{Token: 1}.Append(nil)
+				return netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
 			}
 			inAir(t, s, func(t *testing.T, a *air) {
 				_, session := s.dial(t, nil)
@@ -405,7 +410,7 @@ func TestControlStream(t *testing.T) {
 			if conn == 1 {
 				<-hold
 			}
-			return netproto.Answer{Token: int32(conn)}.Append(nil)
+			return netproto.Answer{Reply: terms.Reply{Token: int32(conn)}}.Append(nil)
 		}}
 		inAir(t, s, func(t *testing.T, a *air) {
 			hold = make(chan struct{})
@@ -448,7 +453,7 @@ func TestRetire(t *testing.T) {
 	var holds []chan struct{}
 	s := &script{reply: func(_ int, a netproto.Ask) []byte {
 		<-holds[a.Path.Position()-3]
-		return netproto.Answer{Token: 1}.Append(nil)
+		return netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
 	}}
 	inAir(t, s, func(t *testing.T, a *air) {
 		holds = []chan struct{}{make(chan struct{}), make(chan struct{})}
@@ -484,7 +489,7 @@ func TestSessionClose(t *testing.T) {
 		if a.Path.Position() == 7 {
 			time.Sleep(time.Minute)
 		}
-		return netproto.Answer{Token: 1}.Append(nil)
+		return netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
 	}}
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, nil)
@@ -725,7 +730,7 @@ func TestEndOfStream(t *testing.T) {
 	s := &script{hold: func(stream *quic.Stream) {
 		_, err := stream.Read(make([]byte, 1))
 		ended <- err
-		stream.Write(netproto.Answer{Token: 1}.Append(nil))
+		stream.Write(netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil))
 		<-stream.Context().Done()
 		why <- context.Cause(stream.Context())
 	}}

@@ -101,10 +101,10 @@ func TestClockInTime(t *testing.T) {
 		arrived := time.Since(zero) + ahead
 		time.Sleep(inside)
 		var b []byte
-		if a.Clock || a.K == 1 {
+		if a.Times || a.K == 1 {
 			b = netproto.Clock{Received: arrived, Sent: arrived + inside}.Append(nil)
 		}
-		return netproto.Answer{Token: 1}.Append(b)
+		return netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(b)
 	}
 	for _, old := range []bool{false, true} {
 		s.old.Store(old)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // script is a gateway that does what a test says.
@@ -297,7 +298,7 @@ func (s *script) retire(c *Client) {
 
 // always answers with a token.
 func always(token int32) func(int, netproto.Ask) []byte {
-	return func(int, netproto.Ask) []byte { return netproto.Answer{Token: token}.Append(nil) }
+	return func(int, netproto.Ask) []byte { return netproto.Answer{Reply: terms.Reply{Token: token}}.Append(nil) }
 }
 
 // refuse is a frame that refuses.

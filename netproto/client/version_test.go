@@ -244,7 +244,7 @@ func TestBytesOfVersion3(t *testing.T) {
 			b, err := io.ReadAll(stream)
 			assert.NoError(t, err)
 			have = append(have, hex.EncodeToString(b))
-			stream.Write(netproto.Answer{Token: 1}.Append(nil))
+			stream.Write(netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil))
 			stream.Close()
 		}}
 		s.old.Store(old)

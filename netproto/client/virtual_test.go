@@ -88,7 +88,8 @@ func TestDeadlineLeftInTime(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 			return netproto.Need{}.Append(nil)
 		}
-		return netproto.Answer{Token: 1, Queue: time.Millisecond, Compute: 2 * time.Millisecond}.Append(nil)
+		return netproto.Answer{Reply: terms.Reply{Token: 1, Queue: time.Millisecond,
+			Compute: 2 * time.Millisecond}}.Append(nil)
 	}
 	inAir(t, s, func(t *testing.T, a *air) {
 		c, session := s.dial(t, nil)
@@ -98,13 +99,13 @@ func TestDeadlineLeftInTime(t *testing.T) {
 		require.NoError(t, err)
 		attempt := 50*time.Millisecond + 2*a.hop
 		for i := range 3 {
-			assert.Equal(t, time.Second-time.Duration(i)*attempt, s.ask(i).Deadline)
+			assert.Equal(t, time.Second-time.Duration(i)*attempt, s.ask(i).Within)
 		}
 		assert.Equal(t, 2*attempt+2*a.hop, time.Since(begun))
-		assert.Equal(t, [2]time.Duration{time.Millisecond, 2 * time.Millisecond}, [2]time.Duration{r.Queue, r.Cloud})
+		assert.Equal(t, [2]time.Duration{time.Millisecond, 2 * time.Millisecond}, [2]time.Duration{r.Queue, r.Compute})
 		_, err = session.Ask(t.Context(), terms.Question{Context: ids(20)})
 		require.NoError(t, err)
-		assert.Zero(t, s.ask(3).Deadline)
+		assert.Zero(t, s.ask(3).Within)
 		assert.Equal(t, 2*a.hop, c.Stats().RTT)
 	})
 }
@@ -310,7 +311,7 @@ func TestSilentExchange(t *testing.T) {
 			if hold.Load() {
 				time.Sleep(time.Minute)
 			}
-			return netproto.Answer{Token: 1}.Append(nil)
+			return netproto.Answer{Reply: terms.Reply{Token: 1}}.Append(nil)
 		}
 		inAir(t, s, func(t *testing.T, a *air) {
 			a.hop = c.hop

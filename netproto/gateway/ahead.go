@@ -10,6 +10,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // streamsAhead is how many asks of one device are decoded behind at a time: those of a text whose answers are under way
@@ -28,7 +29,7 @@ func (g *Gateway) maxAhead(a netproto.Ask, token int32) int {
 // decode sends at most so many tokens that follow a context, as they are there, and ends the stream. It is work that
 // nobody waits for: it is left where there is other work, and when the client resets the stream, the session or the
 // connection ends, the gateway is about to go, or AskTimeout has gone by.
-func (c *connection) decode(s *quic.Stream, entry *session, q Question, most int) {
+func (c *connection) decode(s *quic.Stream, entry *session, q terms.Job, most int) {
 	e := c.event(Decoded, nil)
 	e.Message, e.Session, e.Context = netproto.KindAsk, entry.id, len(q.Context)-1
 	began := time.Now()
@@ -42,7 +43,7 @@ func (c *connection) decode(s *quic.Stream, entry *session, q Question, most int
 }
 
 // decodeFor is decodeOn as long as anybody wants it and may have it.
-func (c *connection) decodeFor(s *quic.Stream, entry *session, q Question, most int) (n, bytes int, err error) {
+func (c *connection) decodeFor(s *quic.Stream, entry *session, q terms.Job, most int) (n, bytes int, err error) {
 	if !c.g.decoding.take(c.who.id) {
 		return 0, 0, busy("%d answers to this device are decoded on behind", streamsAhead)
 	}
@@ -57,7 +58,7 @@ func (c *connection) decodeFor(s *quic.Stream, entry *session, q Question, most 
 }
 
 // decodeOn sends the tokens. The error says why they are fewer than most, and not because the text ends.
-func (c *connection) decodeOn(ctx context.Context, s *quic.Stream, q Question, most int) (n, bytes int, err error) {
+func (c *connection) decodeOn(ctx context.Context, s *quic.Stream, q terms.Job, most int) (n, bytes int, err error) {
 	for n < most {
 		q.Base = len(q.Context) - 1
 		token, err := c.g.next(ctx, c.who, q)
@@ -81,7 +82,7 @@ func (c *connection) decodeOn(ctx context.Context, s *quic.Stream, q Question, m
 }
 
 // next asks the upstream for one token in the background. It counts as work of the device, of one token.
-func (g *Gateway) next(ctx context.Context, who *device, q Question) (int32, error) {
+func (g *Gateway) next(ctx context.Context, who *device, q terms.Job) (int32, error) {
 	release, err := g.turns.take(ctx, who.id, 1, true)
 	if err != nil {
 		return 0, err

@@ -95,7 +95,7 @@ func TestVerificationOfClient(t *testing.T) {
 	p := path(20, 1)
 	found := []terms.Finding{{Pos: 13, Token: (p[13] + 1) % vocab, LogProb: -0.5,
 		Score: 0.1234567, Stands: -7.654321}}
-	up.change = func(_ gateway.Question, a *netproto.Answer) error {
+	up.change = func(_ terms.Job, a *terms.Reply) error {
 		a.Audited, a.Audit = 8, found
 		return nil
 	}

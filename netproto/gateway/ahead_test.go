@@ -27,14 +27,14 @@ type decoder struct {
 	every  time.Duration
 	ends   []int32
 	audit  netproto.Audit
-	refuse func(q gateway.Question) error // if set and not nil, what Next says
-	next   func(token int32) int32        // if set, what it says instead of a token
+	refuse func(q terms.Job) error // if set and not nil, what Next says
+	next   func(token int32) int32 // if set, what it says instead of a token
 
 	running atomic.Int32
 	most    atomic.Int32 // that ran at a time
 
 	lock sync.Mutex
-	told []gateway.Question
+	told []terms.Job
 }
 
 func (d *decoder) Info() gateway.Info {
@@ -43,7 +43,7 @@ func (d *decoder) Info() gateway.Info {
 	return info
 }
 
-func (d *decoder) Next(ctx context.Context, q gateway.Question) (int32, error) {
+func (d *decoder) Next(ctx context.Context, q terms.Job) (int32, error) {
 	d.lock.Lock()
 	d.told = append(d.told, q)
 	d.lock.Unlock()
@@ -68,7 +68,7 @@ func (d *decoder) Next(ctx context.Context, q gateway.Question) (int32, error) {
 }
 
 // asked is what Next was asked.
-func (d *decoder) asked() []gateway.Question {
+func (d *decoder) asked() []terms.Job {
 	d.lock.Lock()
 	defer d.lock.Unlock()
 	return slices.Clone(d.told)
@@ -107,7 +107,7 @@ func wanting(t *testing.T, session uint32, p []int32, ahead int) netproto.Ask {
 }
 
 // follow asks and returns the stream when the answer is there.
-func (r *raw) follow(a netproto.Ask) (*quic.Stream, netproto.Answer) {
+func (r *raw) follow(a netproto.Ask) (*quic.Stream, terms.Reply) {
 	r.t.Helper()
 	s := r.send(a.Append(nil))
 	answer, err := answerOn(s)
@@ -260,7 +260,7 @@ func TestAheadTimeout(t *testing.T) {
 	up := &decoder{fake: &fake{}, every: 10 * time.Second}
 	inWorld(t, gateway.Options{AskTimeout: 35 * time.Second}, up, func(t *testing.T, w *world) {
 		a := wanting(t, 1, path(20, 1), 16)
-		a.Deadline = time.Second
+		a.Within = time.Second
 		s, _ := w.enter(guest{}).follow(a)
 		assert.Len(t, rest(t, s), 3)
 		settle()
@@ -284,7 +284,7 @@ func TestAheadRefused(t *testing.T) {
 		"below":   {nil, -1, netproto.Failed},
 	} {
 		up := &decoder{fake: &fake{}}
-		up.refuse = func(q gateway.Question) error {
+		up.refuse = func(q terms.Job) error {
 			if len(q.Context) == 23 {
 				return c.err
 			}

@@ -153,10 +153,10 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) (out outcome, err e
 		return out, err
 	}
 	c.g.answered(e, answer, path)
-	if a.Clock {
+	if a.Times {
 		out.frame = netproto.Clock{Received: arrived.Sub(c.began), Sent: time.Since(c.began)}.Append(nil)
 	}
-	out.frame = answer.Append(out.frame)
+	out.frame = netproto.Answer{Reply: answer}.Append(out.frame)
 	text, token := terms.Behind(path, answer.Token, a.Verify, answer.Audit)
 	if most := c.g.maxAhead(a, token); most > 0 {
 		q.K, q.AuditFrom, q.Verify = 0, 0, terms.AsItComes
@@ -170,12 +170,12 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) (out outcome, err e
 }
 
 // question is what the upstream is asked: a, about a path of a session that had so many tokens of it before.
-func (c *connection) question(a netproto.Ask, of *session, path []int32, base int) Question {
-	q := Question{
+func (c *connection) question(a netproto.Ask, of *session, path []int32, base int) terms.Job {
+	q := terms.Job{
+		Question: a.Question, Base: base,
 		Client: c.who.client.number, Device: c.who.number, Session: of.id, Domain: c.g.sessions.domain(of, c.who),
-		Context: path, Base: base,
-		AuditFrom: a.AuditFrom, K: a.K, Sampling: a.Sampling, Verify: a.Verify,
 	}
+	q.Context = path
 	if a.AuditFrom < 1 || a.AuditFrom >= len(path) { // there is nothing to look at
 		q.AuditFrom, q.Verify = 0, terms.AsItComes
 	}
@@ -183,7 +183,7 @@ func (c *connection) question(a netproto.Ask, of *session, path []int32, base in
 }
 
 // answered completes the event of an ask about a path.
-func (g *Gateway) answered(e *Event, a netproto.Answer, path []int32) {
+func (g *Gateway) answered(e *Event, a terms.Reply, path []int32) {
 	e.Kind, e.Audited, e.Queue, e.Compute = Answered, len(a.Audit), a.Queue, a.Compute
 	if e.Looked = a.Audited; a.Sampled != 0 {
 		e.Looked = 1
@@ -207,8 +207,8 @@ func (g *Gateway) draws(s terms.Sampling) error {
 
 // patience is how long an ask may take.
 func (g *Gateway) patience(a netproto.Ask) time.Duration {
-	if a.Deadline > 0 {
-		return min(a.Deadline, g.opt.AskTimeout)
+	if a.Within > 0 {
+		return min(a.Within, g.opt.AskTimeout)
 	}
 	return g.opt.AskTimeout
 }
@@ -240,27 +240,27 @@ func (c *connection) path(
 }
 
 // consult asks the upstream when it is the device's turn.
-func (g *Gateway) consult(ctx context.Context, who *device, q Question) (netproto.Answer, error) {
+func (g *Gateway) consult(ctx context.Context, who *device, q terms.Job) (terms.Reply, error) {
 	start := time.Now()
 	release, err := g.turns.take(ctx, who.id, len(q.Context)-q.Base, false)
 	if err != nil {
-		return netproto.Answer{}, err
+		return terms.Reply{}, err
 	}
 	defer release()
 	waited := time.Since(start)
 	a, err := g.up.Ask(ctx, q)
 	if ctx.Err() != nil {
-		return netproto.Answer{}, context.Cause(ctx)
+		return terms.Reply{}, context.Cause(ctx)
 	}
 	if err != nil {
-		return netproto.Answer{}, err
+		return terms.Reply{}, err
 	}
 	a.Queue += waited
 	return g.check(q, a)
 }
 
 // check holds what an upstream says against what it was asked.
-func (g *Gateway) check(q Question, a netproto.Answer) (netproto.Answer, error) {
+func (g *Gateway) check(q terms.Job, a terms.Reply) (terms.Reply, error) {
 	known := func(id int32) bool { return id >= 0 && int(id) < g.info.Identity.Vocab }
 	if !known(a.Token) {
 		return a, fmt.Errorf("%w: its token %d is not in the vocabulary", netproto.Failed, a.Token)

@@ -50,7 +50,7 @@ func TestEvents(t *testing.T) {
 
 		a := whole(t, 1, path(20, 1))
 		a.K, a.AuditFrom = 4, 12
-		up.change = func(_ gateway.Question, a *netproto.Answer) error {
+		up.change = func(_ terms.Job, a *terms.Reply) error {
 			a.Queue = 7 * time.Millisecond
 			return nil
 		}
@@ -58,8 +58,8 @@ func TestEvents(t *testing.T) {
 		require.Equal(t, netproto.KindAnswer, kind)
 		answer, down, err := netproto.ParseAnswer(b)
 		require.NoError(t, err)
-		assert.Equal(t, netproto.Answer{Token: answer.Token, Top: answer.Top, Audited: 8, Audit: answer.Audit,
-			Queue: 7 * time.Millisecond, Compute: 3 * time.Millisecond}, answer)
+		assert.Equal(t, terms.Reply{Token: answer.Token, Top: answer.Top, Audited: 8, Audit: answer.Audit,
+			Queue: 7 * time.Millisecond, Compute: 3 * time.Millisecond}, answer.Reply)
 		answered := of(gateway.Answered, func(e *gateway.Event) {
 			e.Session, e.Context, e.Delta, e.BytesUp, e.BytesDown = 1, 20, 20, len(a.Append(nil)), down
 			e.Message, e.Looked = netproto.KindAsk, 8
@@ -68,8 +68,9 @@ func TestEvents(t *testing.T) {
 		assert.Equal(t, answered, w.since(t))
 		require.Len(t, up.asked, 1)
 		q := up.asked[0]
-		assert.Equal(t, gateway.Question{Client: q.Client, Device: q.Device, Session: 1, Context: path(20, 1),
-			AuditFrom: 12, K: 4}, q)
+		assert.Equal(t, terms.Job{Client: q.Client, Device: q.Device, Session: 1,
+			Question: terms.Question{Context: path(20, 1),
+				AuditFrom: 12, K: 4}}, q)
 
 		a = packed(t, 1, 15, netproto.RootHash.Over(path(15, 1)), []int32{9, 8, 7})
 		a.Sampling = terms.Sampling{Temperature: 0.5, TopP: 0.5, TopK: 3, Seed: 9}
@@ -80,8 +81,8 @@ func TestEvents(t *testing.T) {
 		})
 		assert.Equal(t, answered, w.since(t))
 		q = up.asked[1]
-		assert.Equal(t, gateway.Question{Client: up.asked[0].Client, Device: up.asked[0].Device, Session: 1,
-			Context: append(path(15, 1), 9, 8, 7), Base: 15, Sampling: a.Sampling}, q)
+		assert.Equal(t, terms.Job{Client: up.asked[0].Client, Device: up.asked[0].Device, Session: 1, Base: 15,
+			Question: terms.Question{Context: append(path(15, 1), 9, 8, 7), Sampling: a.Sampling}}, q)
 
 		ask := packed(t, 1, 14, 1234, []int32{9, 8, 7}).Append(nil)
 		kind, b = r.say(ask)
@@ -101,7 +102,8 @@ func TestEvents(t *testing.T) {
 			e.Context, e.Delta, e.BytesUp, e.BytesDown = 30, 30, len(sync), len(b)
 		}), w.since(t))
 		assert.Equal(t,
-			[]gateway.Question{{Client: q.Client, Device: q.Device, Session: 2, Context: path(30, 2)}}, up.warmed)
+			[]terms.Job{{Client: q.Client, Device: q.Device, Session: 2,
+				Question: terms.Question{Context: path(30, 2)}}}, up.warmed)
 		r.say(sync)
 		w.since(t)
 		assert.Len(t, up.warmed, 1, "all of it was there")
@@ -128,7 +130,7 @@ func TestEvents(t *testing.T) {
 			e.Err, e.BytesDown = nonsense[0].Err, len(refusal.Append(nil))
 		}), nonsense)
 
-		up.change = func(gateway.Question, *netproto.Answer) error { return errors.New("inner text") }
+		up.change = func(terms.Job, *terms.Reply) error { return errors.New("inner text") }
 		refusal = r.refused(whole(t, 1, path(20, 1)).Append(nil), netproto.Failed)
 		assert.Equal(t, netproto.Refusal{Code: netproto.Failed}, refusal, "the text stays in the gateway")
 		failed := w.since(t)
@@ -137,7 +139,7 @@ func TestEvents(t *testing.T) {
 			e.Message, e.Session, e.Context, e.Delta, e.Err = netproto.KindAsk, 1, 20, 20, failed[0].Err
 			e.BytesUp, e.BytesDown = len(whole(t, 1, path(20, 1)).Append(nil)), len(refusal.Append(nil))
 		}), failed)
-		up.change = func(gateway.Question, *netproto.Answer) error {
+		up.change = func(terms.Job, *terms.Reply) error {
 			return netproto.Refusal{Code: netproto.Busy, Detail: "full"}
 		}
 		refusal = r.refused(whole(t, 1, path(20, 1)).Append(nil), netproto.Busy)
@@ -188,7 +190,7 @@ func TestLookedAt(t *testing.T) {
 		a.AuditFrom = 12
 		r := w.enter(guest{})
 		r.answered(a)
-		up.change = func(_ gateway.Question, a *netproto.Answer) error {
+		up.change = func(_ terms.Job, a *terms.Reply) error {
 			a.Sampled, a.Audit = 15, nil
 			return nil
 		}
@@ -205,7 +207,7 @@ func TestDisconnectedLast(t *testing.T) {
 	up := &fake{}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
 		goOn := make(chan struct{})
-		up.change = func(gateway.Question, *netproto.Answer) error {
+		up.change = func(terms.Job, *terms.Reply) error {
 			<-goOn
 			return nil
 		}
@@ -235,17 +237,17 @@ func TestWarmFails(t *testing.T) {
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
 		r := w.enter(guest{device: 5, from: "10.2.0.1"})
 		broken := errors.New("broken")
-		up.warm = func(context.Context, gateway.Question) error { return broken }
+		up.warm = func(context.Context, terms.Job) error { return broken }
 		r.say(syncOf(t, 1, path(30, 2)))
 		settle()
 		assert.Equal(t, []gateway.Event{{
 			Kind: gateway.Refused, Device: netproto.Device{5}.Name(), Address: netip.MustParsePrefix("10.2.0.1/32"),
 			Session: 1, Context: 30, Warming: true, Err: broken,
 		}}, w.told(gateway.Refused))
-		up.warm = func(context.Context, gateway.Question) error { return netproto.Refusal{Code: netproto.Busy} }
+		up.warm = func(context.Context, terms.Job) error { return netproto.Refusal{Code: netproto.Busy} }
 		r.say(syncOf(t, 1, path(31, 2)))
 		settle()
-		up.warm = func(ctx context.Context, _ gateway.Question) error {
+		up.warm = func(ctx context.Context, _ terms.Job) error {
 			<-ctx.Done()
 			return broken
 		}
@@ -320,8 +322,8 @@ func TestPathsBeforeAnswers(t *testing.T) {
 // what it finds outside of the part that was to be audited.
 func TestAnswersAreChecked(t *testing.T) {
 	type (
-		says     = netproto.Answer
-		want     = netproto.Answer
+		says     = terms.Reply
+		want     = terms.Reply
 		findings = []terms.Finding
 	)
 	finding := func(position int, token int32) terms.Finding {
@@ -335,44 +337,53 @@ func TestAnswersAreChecked(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		k, from int // of a question of 20 tokens
-		says    netproto.Answer
-		want    netproto.Answer
+		says    terms.Reply
+		want    terms.Reply
 		fails   bool
 	}{
-		"the first token":    {0, 0, says{Token: 0}, want{Token: 0}, false},
-		"the last token":     {0, 0, says{Token: vocab - 1}, want{Token: vocab - 1}, false},
-		"one more":           {0, 0, says{Token: vocab}, want{}, true},
-		"one less":           {0, 0, says{Token: -1}, want{}, true},
-		"candidates":         {3, 0, says{Top: ids(5, 0, vocab-1, 6)}, want{Top: ids(5, 0, vocab-1)}, false},
-		"unknown candidates": {3, 0, says{Top: ids(5, -1, vocab, 6)}, want{Top: ids(5, 6)}, false},
-		"none wanted":        {0, 0, says{Top: ids(5, 6)}, want{}, false},
-		"no audit wanted":    {0, 0, says{Audited: 5, Audit: findings{finding(17, 3)}}, want{}, false},
-		"audited": {0, 15, says{Audited: 5, Audit: findings{finding(15, 3), finding(19, 4)}},
-			want{Audited: 5, Audit: findings{finding(15, 3), finding(19, 4)}}, false},
-		"in another order": {0, 15, says{Audited: 5, Audit: findings{finding(19, 4), finding(15, 3)}},
-			want{Audited: 5, Audit: findings{finding(15, 3), finding(19, 4)}}, false},
+		"the first token": {0, 0, terms.Reply{Token: 0}, terms.Reply{Token: 0}, false},
+		"the last token":  {0, 0, terms.Reply{Token: vocab - 1}, terms.Reply{Token: vocab - 1}, false},
+		"one more":        {0, 0, terms.Reply{Token: vocab}, terms.Reply{}, true},
+		"one less":        {0, 0, terms.Reply{Token: -1}, terms.Reply{}, true},
+		"candidates": {3, 0, terms.Reply{Top: ids(5, 0, vocab-1, 6)}, terms.Reply{Top: ids(5, 0, vocab-1)},
+			false},
+		"unknown candidates": {3, 0, terms.Reply{Top: ids(5, -1, vocab, 6)}, terms.Reply{Top: ids(5, 6)}, false},
+		"none wanted":        {0, 0, terms.Reply{Top: ids(5, 6)}, terms.Reply{}, false},
+		"no audit wanted":    {0, 0, terms.Reply{Audited: 5, Audit: findings{finding(17, 3)}}, terms.Reply{}, false},
+		"audited": {0, 15, terms.Reply{Audited: 5, Audit: findings{finding(15, 3), finding(19, 4)}},
+			terms.Reply{Audited: 5, Audit: findings{finding(15, 3), finding(19, 4)}}, false},
+		"in another order": {0, 15, terms.Reply{Audited: 5, Audit: findings{finding(19, 4), finding(15, 3)}},
+			terms.Reply{Audited: 5, Audit: findings{finding(15, 3), finding(19, 4)}}, false},
 		"found outside": {0, 15,
-			says{Audited: 5, Audit: findings{finding(14, 3), finding(20, 4), finding(16, -1), finding(17, vocab)}},
-			want{Audited: 5}, false},
-		"audited less": {0, 15, says{Audited: 2, Audit: findings{finding(17, 3), finding(18, 4)}},
-			want{Audited: 2, Audit: findings{finding(18, 4)}}, false},
-		"audited more": {0, 15, says{Audited: 9, Audit: findings{finding(14, 3), finding(15, 4)}},
-			want{Audited: 5, Audit: findings{finding(15, 4)}}, false},
-		"one drawn": {0, 15, says{Audited: 5, Sampled: 17, Audit: findings{finding(17, 3), finding(18, 4)}},
-			want{Audited: 5, Sampled: 17, Audit: findings{finding(17, 3)}}, false},
-		"one drawn from before": {0, 15, says{Audited: 5, Sampled: 14, Audit: findings{finding(14, 3), finding(16, 4)}},
-			want{}, false},
-		"one drawn from behind": {0, 15, says{Audited: 5, Sampled: 20, Audit: findings{finding(20, 3)}}, want{}, false},
-		"one drawn at the end":  {0, 15, says{Audited: 5, Sampled: 19}, want{Audited: 5, Sampled: 19}, false},
-		"one drawn at first":    {0, 15, says{Audited: 5, Sampled: 15}, want{Audited: 5, Sampled: 15}, false},
-		"audited a nonsense":    {0, 15, says{Audited: -3, Audit: findings{finding(17, 3)}}, want{}, false},
-		"audited all": {0, 1, says{Audited: 19, Audit: findings{finding(1, 3)}},
-			want{Audited: 19, Audit: findings{finding(1, 3)}}, false},
-		"audited from the end":  {0, 20, says{Audited: 1, Audit: findings{finding(19, 3)}}, want{}, false},
-		"audited from after it": {0, 25, says{Audited: 1, Audit: findings{finding(19, 3)}}, want{}, false},
+			terms.Reply{Audited: 5, Audit: findings{finding(14, 3), finding(20, 4), finding(16, -1), finding(17,
+				vocab)}},
+			terms.Reply{Audited: 5}, false},
+		"audited less": {0, 15, terms.Reply{Audited: 2, Audit: findings{finding(17, 3), finding(18, 4)}},
+			terms.Reply{Audited: 2, Audit: findings{finding(18, 4)}}, false},
+		"audited more": {0, 15, terms.Reply{Audited: 9, Audit: findings{finding(14, 3), finding(15, 4)}},
+			terms.Reply{Audited: 5, Audit: findings{finding(15, 4)}}, false},
+		"one drawn": {0, 15, terms.Reply{Audited: 5, Sampled: 17, Audit: findings{finding(17, 3), finding(18, 4)}},
+			terms.Reply{Audited: 5, Sampled: 17, Audit: findings{finding(17, 3)}}, false},
+		"one drawn from before": {0, 15, terms.Reply{Audited: 5, Sampled: 14, Audit: findings{finding(14, 3),
+			finding(16, 4)}},
+			terms.Reply{}, false},
+		"one drawn from behind": {0, 15, terms.Reply{Audited: 5, Sampled: 20, Audit: findings{finding(20, 3)}},
+			terms.Reply{}, false},
+		"one drawn at the end": {0, 15, terms.Reply{Audited: 5, Sampled: 19}, terms.Reply{Audited: 5, Sampled: 19},
+			false},
+		"one drawn at first": {0, 15, terms.Reply{Audited: 5, Sampled: 15}, terms.Reply{Audited: 5, Sampled: 15},
+			false},
+		"audited a nonsense": {0, 15, terms.Reply{Audited: -3, Audit: findings{finding(17, 3)}}, terms.Reply{},
+			false},
+		"audited all": {0, 1, terms.Reply{Audited: 19, Audit: findings{finding(1, 3)}},
+			terms.Reply{Audited: 19, Audit: findings{finding(1, 3)}}, false},
+		"audited from the end": {0, 20, terms.Reply{Audited: 1, Audit: findings{finding(19, 3)}}, terms.Reply{},
+			false},
+		"audited from after it": {0, 25, terms.Reply{Audited: 1, Audit: findings{finding(19, 3)}}, terms.Reply{},
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			up := &fake{change: func(_ gateway.Question, a *netproto.Answer) error {
+			up := &fake{change: func(_ terms.Job, a *terms.Reply) error {
 				*a = c.says
 				return nil
 			}}

@@ -27,16 +27,16 @@ type fake struct {
 	delay    time.Duration
 	parallel int
 	mu       sync.Mutex
-	asked    []gateway.Question
-	warmed   []gateway.Question
+	asked    []terms.Job
+	warmed   []terms.Job
 	forgot   []uint64
 	dropped  int
 	hold     chan struct{} // if set, asks wait until it is closed
 	// if set, only asks about contexts that begin with this token
 	holdOnly int32
-	news     chan struct{}                                       // closed when one of the lists above grows
-	change   func(gateway.Question, *netproto.Answer) error      // if set, what it answers otherwise
-	warm     func(ctx context.Context, q gateway.Question) error // if set, what Warm does
+	news     chan struct{}                                // closed when one of the lists above grows
+	change   func(terms.Job, *terms.Reply) error          // if set, what it answers otherwise
+	warm     func(ctx context.Context, q terms.Job) error // if set, what Warm does
 }
 
 func tokenAfter(context []int32) int32 {
@@ -47,7 +47,7 @@ func (f *fake) Info() gateway.Info {
 	return gateway.Info{Model: "fake", Identity: identity(), MaxContext: 4096, Parallel: f.parallel}
 }
 
-func (f *fake) Ask(ctx context.Context, q gateway.Question) (netproto.Answer, error) {
+func (f *fake) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	f.mu.Lock()
 	f.asked = append(f.asked, q)
 	f.note()
@@ -74,7 +74,7 @@ func (f *fake) Ask(ctx context.Context, q gateway.Question) (netproto.Answer, er
 		f.dropped++
 		f.note()
 		f.mu.Unlock()
-		return netproto.Answer{}, ctx.Err()
+		return terms.Reply{}, ctx.Err()
 	}
 	return f.answerTo(q)
 }
@@ -111,7 +111,7 @@ func until(so func() bool) {
 	}
 }
 
-func (f *fake) answerTo(q gateway.Question) (netproto.Answer, error) {
+func (f *fake) answerTo(q terms.Job) (terms.Reply, error) {
 	a := answerTo(q)
 	if f.change == nil {
 		return a, nil
@@ -120,8 +120,8 @@ func (f *fake) answerTo(q gateway.Question) (netproto.Answer, error) {
 	return a, err
 }
 
-func answerTo(q gateway.Question) netproto.Answer {
-	a := netproto.Answer{Token: tokenAfter(q.Context), Compute: 3 * time.Millisecond}
+func answerTo(q terms.Job) terms.Reply {
+	a := terms.Reply{Token: tokenAfter(q.Context), Compute: 3 * time.Millisecond}
 	for i := range q.K {
 		a.Top = append(a.Top, terms.Candidate{ID: (a.Token + int32(i)) % vocab, LogProb: -0.01 - 1.7*float32(i)})
 	}
@@ -132,7 +132,7 @@ func answerTo(q gateway.Question) netproto.Answer {
 	return a
 }
 
-func (f *fake) Warm(ctx context.Context, q gateway.Question) error {
+func (f *fake) Warm(ctx context.Context, q terms.Job) error {
 	f.mu.Lock()
 	f.warmed = append(f.warmed, q)
 	f.note()
@@ -158,7 +158,7 @@ func (f *fake) gone() []uint64 {
 	return slices.Clone(f.forgot)
 }
 
-func (f *fake) question(i int) gateway.Question {
+func (f *fake) question(i int) terms.Job {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.asked[i]

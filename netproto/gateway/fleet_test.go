@@ -14,6 +14,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 const secretA, secretB = netproto.Secret("0123456789abcdef"), netproto.Secret("fedcba9876543210")
@@ -510,7 +511,7 @@ func (w *warming) running() int {
 	return w.now
 }
 
-func (w *warming) Warm(ctx context.Context, _ gateway.Question) error {
+func (w *warming) Warm(ctx context.Context, _ terms.Job) error {
 	w.mu.Lock()
 	w.now++
 	hold := w.hold

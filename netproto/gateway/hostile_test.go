@@ -269,7 +269,7 @@ func unread(w *world, asks int) (answers []*quic.Stream) {
 // critic is a large model that would have chosen every token otherwise: its answers are long.
 type critic struct{ *fake }
 
-func (c critic) Ask(ctx context.Context, q gateway.Question) (netproto.Answer, error) {
+func (c critic) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	a, err := c.fake.Ask(ctx, q)
 	for i := q.AuditFrom; i < len(q.Context); i++ {
 		a.Audit = append(a.Audit, terms.Finding{Pos: i, Token: 7, LogProb: -1})

@@ -79,7 +79,7 @@ func completion(up *fake, w http.ResponseWriter, r *http.Request, body []byte) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	a, err := up.Ask(r.Context(), gateway.Question{Context: q.Prompt, K: q.Probs})
+	a, err := up.Ask(r.Context(), terms.Job{Question: terms.Question{Context: q.Prompt, K: q.Probs}})
 	if err != nil {
 		w.WriteHeader(http.StatusInternalServerError)
 		return

@@ -285,7 +285,7 @@ func TestDeadlines(t *testing.T) {
 		inWorld(t, gateway.Options{AskTimeout: 20 * time.Second}, up, func(t *testing.T, w *world) {
 			up.hold = make(chan struct{})
 			a := whole(t, 1, path(5, 1))
-			a.Deadline = c.deadline
+			a.Within = c.deadline
 			r, other := w.enter(guest{}), w.enter(guest{})
 			late := func() {
 				began := time.Now()
@@ -311,16 +311,16 @@ func TestDeadlines(t *testing.T) {
 
 // An answer that comes after the deadline, from an upstream that goes on though nobody waits, is none.
 func TestLateAnswer(t *testing.T) {
-	up := &fake{change: func(gateway.Question, *netproto.Answer) error {
+	up := &fake{change: func(terms.Job, *terms.Reply) error {
 		time.Sleep(3 * time.Second)
 		return nil
 	}}
 	inWorld(t, gateway.Options{}, up, func(t *testing.T, w *world) {
 		a := whole(t, 1, path(5, 1))
-		a.Deadline = 2 * time.Second
+		a.Within = 2 * time.Second
 		r := w.enter(guest{})
 		assert.Equal(t, netproto.Refusal{Code: netproto.TooLate}, r.refused(a.Append(nil), netproto.TooLate))
-		a.Deadline = 4 * time.Second
+		a.Within = 4 * time.Second
 		r.answered(a)
 		assert.Len(t, w.told(gateway.Answered), 1)
 	})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/quic-go/quic-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,9 +22,9 @@ import (
 // stated is an upstream that states something.
 type stated Info
 
-func (s stated) Info() Info                                           { return Info(s) }
-func (stated) Ask(context.Context, Question) (netproto.Answer, error) { return netproto.Answer{}, nil }
-func (stated) Forget(uint64)                                          {}
+func (s stated) Info() Info                                        { return Info(s) }
+func (stated) Ask(context.Context, terms.Job) (terms.Reply, error) { return terms.Reply{}, nil }
+func (stated) Forget(uint64)                                       {}
 
 func good() stated { return stated{Identity: netproto.Identity{Vocab: 10}} }
 

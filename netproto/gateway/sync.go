@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/quic-go/quic-go"
 )
 
@@ -32,9 +33,8 @@ func (c *connection) sync(s *quic.Stream, b []byte, e *Event) (out outcome, err 
 	e.Kind, e.Session = Synced, entry.id
 	out.afterwards = func() {
 		defer done()
-		c.warm(Question{Client: c.who.client.number, Device: c.who.number, Session: entry.id,
-			Domain:  c.g.sessions.domain(entry, c.who),
-			Context: path, Base: seen})
+		c.warm(terms.Job{Client: c.who.client.number, Device: c.who.number, Session: entry.id,
+			Domain: c.g.sessions.domain(entry, c.who), Base: seen, Question: terms.Question{Context: path}})
 	}
 	out.frame = netproto.Ack{Position: len(path)}.Append(nil)
 	return out, nil
@@ -46,7 +46,7 @@ const textsWarming = 2
 
 // warm lets the upstream compute tokens before they are needed, in the background. Where there is no room for it, or
 // when it fails, the next ask takes longer and that is all.
-func (c *connection) warm(q Question) {
+func (c *connection) warm(q terms.Job) {
 	up, ok := c.g.up.(Warmer)
 	if !ok || q.Base == len(q.Context) || !c.g.warming.take(c.who.id) {
 		return

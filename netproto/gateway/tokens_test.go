@@ -10,6 +10,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 const secretC = netproto.Secret("another 16 bytes")
@@ -141,7 +142,7 @@ func TestSetTokensAgain(t *testing.T) {
 	up := &fake{}
 	inWorld(t, gateway.Options{Tokens: tokens}, up, func(t *testing.T, w *world) {
 		goOn := make(chan struct{})
-		up.change = func(gateway.Question, *netproto.Answer) error {
+		up.change = func(terms.Job, *terms.Reply) error {
 			<-goOn
 			return nil
 		}

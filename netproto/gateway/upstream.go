@@ -12,9 +12,9 @@ import (
 type Upstream interface {
 	// Ask returns the token that follows a context. A cancelled ctx means that nobody wants the answer any more. The
 	// same question has the same answer. The k best tokens and the audit are of the model; the token is drawn from its
-	// probabilities by Question.Sampling. An error that wraps a netproto.Code reaches the client under that code, any
+	// probabilities by q.Sampling. An error that wraps a netproto.Code reaches the client under that code, any
 	// other one as netproto.Failed; its text stays in the gateway.
-	Ask(ctx context.Context, q Question) (netproto.Answer, error)
+	Ask(ctx context.Context, q terms.Job) (terms.Reply, error)
 
 	// Forget says that a session will not be asked about any more: what is kept for it can go. No call for that session
 	// is under way then.
@@ -28,7 +28,7 @@ type Upstream interface {
 type Warmer interface {
 	// Warm computes what an Ask about a longer context will need, unless asks are waiting: an error that wraps
 	// netproto.Busy says that it was left. Of q only Device, Session, Domain, Context and Base are set.
-	Warm(ctx context.Context, q Question) error
+	Warm(ctx context.Context, q terms.Job) error
 }
 
 // Decoder is an upstream that decodes on while nobody waits for it. Without it there are no answers ahead.
@@ -36,7 +36,7 @@ type Decoder interface {
 	// Next returns the token that follows a context, as Ask does, unless others wait for the upstream: an error that
 	// wraps netproto.Busy says that it was left. Of q neither K nor AuditFrom nor Verify is set. Info().Parallel bounds
 	// it as it bounds Ask.
-	Next(ctx context.Context, q Question) (int32, error)
+	Next(ctx context.Context, q terms.Job) (int32, error)
 }
 
 // Info describes an upstream.
@@ -49,19 +49,4 @@ type Info struct {
 	Audit    netproto.Audit // the kind that Answer has
 	Choices  int            // most tokens that it can draw from, see netproto.Welcome; 0 means any
 	Ends     []int32        // tokens that end a text: nothing is decoded behind them
-}
-
-// Question is an ask as the gateway puts it to its [Upstream]: with its whole context, and whose it is. Devices and
-// sessions are numbered by the gateway, so that an upstream learns no secret and no address.
-type Question struct {
-	Client    uint64  // numbered by the gateway: the owner of an access token, on an open gateway of an address
-	Device    uint64  // numbered by the gateway: whose turn it is
-	Session   uint64  // numbered by the gateway; no two devices share one
-	Domain    uint64  // sessions of one domain may share what is computed; 0 is common. A session stays in its domain
-	Context   []int32 // the whole path; the token at position len(Context) is wanted. Not to be changed
-	Base      int     // tokens of Context that this session told before: a hint of how much KV cache can be reused
-	AuditFrom int     // position from which on Context is to be audited; 0 means no audit
-	K         int     // most probable tokens wanted beside the chosen one
-	Sampling  terms.Sampling
-	Verify    terms.Verify // what the audit has to be; only where Info().Audit is exact and AuditFrom within Context
 }

@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // verified holds an answer against an ask for verification: each of so many positions was looked at, and what is found
 // there makes sense. A position that was not looked at must not count as one where all is well.
-func verified(q Question, a netproto.Answer, positions int, known func(int32) bool) error {
+func verified(q terms.Job, a terms.Reply, positions int, known func(int32) bool) error {
 	if a.Audited != positions || a.Sampled != 0 {
 		return fmt.Errorf("it looked at %d of the %d positions to be verified", a.Audited, positions)
 	}

@@ -41,7 +41,8 @@ func TestClientOfVersion3(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, want, hex.EncodeToString(b))
 		}
-		for _, tail := range []netproto.Ask{{Ahead: 4}, {Verify: terms.EachChoice}, {Verify: terms.EachScore}} {
+		for _, tail := range []netproto.Ask{{Question: terms.Question{Ahead: 4}},
+			{Question: terms.Question{Verify: terms.EachChoice}}, {Question: terms.Question{Verify: terms.EachScore}}} {
 			a := whole(t, 1, path(20, 1))
 			a.AuditFrom, a.Verify, a.Ahead = 3, tail.Verify, tail.Ahead
 			r.refused(a.Append(nil), netproto.Malformed)
@@ -154,7 +155,7 @@ func TestVerified(t *testing.T) {
 		"wrong, not wanted":     {choices, from, 8, 0, []terms.Finding{found(15, other, none, 3)}, true},
 	} {
 		up := &decoder{fake: &fake{}, audit: netproto.ExactAudit}
-		up.change = func(_ gateway.Question, a *netproto.Answer) error {
+		up.change = func(_ terms.Job, a *terms.Reply) error {
 			a.Audited, a.Sampled, a.Audit = c.audited, c.sampled, c.findings
 			return nil
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // world is a gateway with an ether around it, in virtual time.
@@ -243,10 +244,10 @@ func (r *raw) needs(b []byte) netproto.Need {
 }
 
 // try asks, from any goroutine. A refusal is the error.
-func (r *raw) try(a netproto.Ask) (netproto.Answer, error) {
+func (r *raw) try(a netproto.Ask) (terms.Reply, error) {
 	s, err := r.OpenStreamSync(r.t.Context())
 	if err != nil {
-		return netproto.Answer{}, err
+		return terms.Reply{}, err
 	}
 	if _, err := s.Write(a.Append(nil)); err == nil {
 		_ = s.Close()
@@ -255,21 +256,21 @@ func (r *raw) try(a netproto.Ask) (netproto.Answer, error) {
 }
 
 // answerOn reads the answer to an ask from its stream. A refusal is the error.
-func answerOn(s *quic.Stream) (netproto.Answer, error) {
+func answerOn(s *quic.Stream) (terms.Reply, error) {
 	kind, b, err := netproto.ReadFrame(s, 1<<16)
 	if err != nil {
-		return netproto.Answer{}, err
+		return terms.Reply{}, err
 	}
 	if kind == netproto.KindRefusal {
 		refusal, _, err := netproto.ParseRefusal(b)
-		return netproto.Answer{}, errors.Join(refusal, err)
+		return terms.Reply{}, errors.Join(refusal, err)
 	}
 	answer, _, err := netproto.ParseAnswer(b)
-	return answer, err
+	return answer.Reply, err
 }
 
 // answered wants an answer.
-func (r *raw) answered(a netproto.Ask) netproto.Answer {
+func (r *raw) answered(a netproto.Ask) terms.Reply {
 	r.t.Helper()
 	answer, err := r.try(a)
 	require.NoError(r.t, err)

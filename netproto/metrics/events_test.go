@@ -171,15 +171,15 @@ type model struct{ delay time.Duration }
 func (m model) Info() gateway.Info {
 	return gateway.Info{Identity: netproto.Identity{Vocab: 100}, MaxContext: 1000, Parallel: 4}
 }
-func (m model) Ask(ctx context.Context, q gateway.Question) (netproto.Answer, error) {
+func (m model) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	if q.Context[0] == 66 {
-		return netproto.Answer{}, errors.New("broken")
+		return terms.Reply{}, errors.New("broken")
 	}
 	select {
 	case <-time.After(m.delay):
 	case <-ctx.Done():
 	}
-	return netproto.Answer{Token: 1, Audited: 3, Audit: []terms.Finding{{Pos: len(q.Context) - 1, Token: 2}}}, nil
+	return terms.Reply{Token: 1, Audited: 3, Audit: []terms.Finding{{Pos: len(q.Context) - 1, Token: 2}}}, nil
 }
 func (m model) Forget(uint64) {}
 

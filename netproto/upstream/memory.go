@@ -9,8 +9,6 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/pilotfish-ai/pilotfish/netproto"
-	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
@@ -26,7 +24,7 @@ type memory struct {
 
 // remembered is an answer and what it was asked for.
 type remembered struct {
-	netproto.Answer
+	terms.Reply
 	k         int
 	auditFrom int          // of an exact audit; 0: none
 	verify    terms.Verify // what that audit was to be
@@ -38,7 +36,7 @@ func newMemory(size int) *memory {
 }
 
 // key is a hash of what decides the token, and who may learn of it: client and domain, the context and how it is drawn.
-func (m *memory) key(q gateway.Question) uint64 {
+func (m *memory) key(q terms.Job) uint64 {
 	var h maphash.Hash
 	h.SetSeed(m.seed)
 	b := make([]byte, 0, 64+4*len(q.Context))
@@ -58,7 +56,7 @@ func (m *memory) key(q gateway.Question) uint64 {
 
 // recall returns the answer to a question that was asked before, if it says all that is wanted now. No sampled audit is
 // drawn again, and what verified less, or in another way, verifies nothing.
-func (m *memory) recall(key uint64, q gateway.Question) (a netproto.Answer, ok bool) {
+func (m *memory) recall(key uint64, q terms.Job) (a terms.Reply, ok bool) {
 	found, ok := m.answers.Get(key)
 	wanted := q.AuditFrom > 0 && q.AuditFrom < len(q.Context)
 	exact := wanted && found.auditFrom > 0 && found.verify == q.Verify
@@ -67,7 +65,7 @@ func (m *memory) recall(key uint64, q gateway.Question) (a netproto.Answer, ok b
 		return a, false
 	}
 	m.repeats.Add(1)
-	a = netproto.Answer{Token: found.Token, Top: found.Top[:min(q.K, len(found.Top))]}
+	a = terms.Reply{Token: found.Token, Top: found.Top[:min(q.K, len(found.Top))]}
 	if exact {
 		a.Audited = min(found.Audited, len(q.Context)-q.AuditFrom)
 		a.Audit = slices.DeleteFunc(slices.Clone(found.Audit),
@@ -90,9 +88,9 @@ func (r remembered) with(now remembered) remembered {
 
 // keep remembers an answer. Where one is remembered already, from a question that wanted less or that was under way at
 // the same time, its token stands.
-func (m *memory) keep(key uint64, q gateway.Question, a netproto.Answer) netproto.Answer {
+func (m *memory) keep(key uint64, q terms.Job, a terms.Reply) terms.Reply {
 	const most = 16 // probabilities
-	now := remembered{Answer: a, k: min(q.K, most)}
+	now := remembered{Reply: a, k: min(q.K, most)}
 	now.Top = slices.Clone(a.Top[:min(len(a.Top), most)])
 	if a.Sampled == 0 && a.Audited > 0 {
 		now.auditFrom, now.verify = q.AuditFrom, q.Verify

@@ -213,25 +213,25 @@ func (u *Upstream) Info() gateway.Info { return u.info }
 
 // Ask implements gateway.Upstream. Asked again, a question gets the token that it got before, as long as that is
 // remembered: an engine may round in another way in another batch.
-func (u *Upstream) Ask(ctx context.Context, q gateway.Question) (netproto.Answer, error) {
+func (u *Upstream) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	key := u.memory.key(q)
 	if a, ok := u.memory.recall(key, q); ok {
 		return a, nil
 	}
 	if q.Verify != terms.AsItComes {
 		if err := u.info.Audit.CannotVerify(); err != nil {
-			return netproto.Answer{}, err
+			return terms.Reply{}, err
 		}
 	}
 	ask := u.ask(q)
 	r, err := u.consult(ctx, q.Session, ask)
 	if err != nil {
-		return netproto.Answer{}, err
+		return terms.Reply{}, err
 	}
-	a := netproto.Answer{Token: r.Token, Top: r.Top, Compute: r.Compute}
+	a := terms.Reply{Token: r.Token, Top: r.Top, Compute: r.Compute}
 	if !q.Sampling.Greedy() {
 		if a.Token, err = u.draw(q, r.Top); err != nil {
-			return netproto.Answer{}, err
+			return terms.Reply{}, err
 		}
 	}
 	a.Top = a.Top[:min(q.K, len(a.Top))]
@@ -240,7 +240,7 @@ func (u *Upstream) Ask(ctx context.Context, q gateway.Question) (netproto.Answer
 		a.Audited, a.Sampled, a.Audit = len(q.Context)-q.AuditFrom, ask.Sample, r.Audit
 	case ask.Rows > 0:
 		if a.Audit, err = u.verify(q, r); err != nil {
-			return netproto.Answer{}, err
+			return terms.Reply{}, err
 		}
 		a.Audited = len(r.Rows)
 	case ask.AuditFrom > 0:
@@ -250,7 +250,7 @@ func (u *Upstream) Ask(ctx context.Context, q gateway.Question) (netproto.Answer
 }
 
 // draw draws the token of a question.
-func (u *Upstream) draw(q gateway.Question, top []terms.Candidate) (int32, error) {
+func (u *Upstream) draw(q terms.Job, top []terms.Candidate) (int32, error) {
 	if want := min(q.Sampling.TopK, u.o.Vocabulary.Size()); want < 1 || len(top) < want {
 		return 0, fmt.Errorf("%w: %d probabilities came, drawing takes %d", netproto.Failed, len(top), want)
 	}
@@ -259,7 +259,7 @@ func (u *Upstream) draw(q gateway.Question, top []terms.Candidate) (int32, error
 }
 
 // ask is what an engine is asked.
-func (u *Upstream) ask(q gateway.Question) dialect.Ask {
+func (u *Upstream) ask(q terms.Job) dialect.Ask {
 	a := dialect.Ask{
 		Name: fmt.Sprintf("%s-%d", u.name, u.count.Add(1)), Session: q.Session, Salt: u.salt(q.Client, q.Domain),
 		Context: q.Context,
@@ -297,7 +297,7 @@ func (u *Upstream) salt(client, domain uint64) string {
 }
 
 // Warm implements gateway.Warmer: where so much is new that it is worth a request, and the engine has time.
-func (u *Upstream) Warm(ctx context.Context, q gateway.Question) error {
+func (u *Upstream) Warm(ctx context.Context, q terms.Job) error {
 	if len(q.Context)-q.Base < u.o.WarmFrom {
 		return nil
 	}
@@ -305,13 +305,13 @@ func (u *Upstream) Warm(ctx context.Context, q gateway.Question) error {
 	if len(order) == 0 {
 		return u.nobody()
 	}
-	return order[0].warm(ctx, u.ask(gateway.Question{Client: q.Client, Domain: q.Domain, Session: q.Session,
-		Context: q.Context}))
+	return order[0].warm(ctx, u.ask(terms.Job{Client: q.Client, Domain: q.Domain, Session: q.Session,
+		Question: terms.Question{Context: q.Context}}))
 }
 
 // Next implements gateway.Decoder: a question for one token, where the session's engine has time. What it says is
 // remembered as an answer, so that a question about the same context has the same token.
-func (u *Upstream) Next(ctx context.Context, q gateway.Question) (int32, error) {
+func (u *Upstream) Next(ctx context.Context, q terms.Job) (int32, error) {
 	order := u.order(q.Session)
 	if len(order) == 0 {
 		return 0, u.nobody()

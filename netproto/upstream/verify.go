@@ -5,14 +5,13 @@ import (
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/netproto"
-	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
 // verify compares each position that is to be verified with the choice there: the most probable token, or the one that
 // is drawn. Rows that did not come are an error: a device would take silence for consent.
-func (u *Upstream) verify(q gateway.Question, r dialect.Reply) (all []terms.Finding, err error) {
+func (u *Upstream) verify(q terms.Job, r dialect.Reply) (all []terms.Finding, err error) {
 	if wanted := len(q.Context) - q.AuditFrom; len(r.Rows) != wanted {
 		err := fmt.Errorf("%w: it looked at %d of the %d positions to be verified",
 			netproto.Failed, len(r.Rows), wanted)
@@ -39,7 +38,7 @@ func (u *Upstream) verify(q gateway.Question, r dialect.Reply) (all []terms.Find
 }
 
 // choose returns the choice at a position, with its scores.
-func (u *Upstream) choose(q gateway.Question, pos int, row dialect.Row) (f terms.Finding, err error) {
+func (u *Upstream) choose(q terms.Job, pos int, row dialect.Row) (f terms.Finding, err error) {
 	best := row.Top[0]
 	f = terms.Finding{Pos: pos, Token: best.ID, LogProb: best.LogProb, Score: best.LogProb, Stands: row.Stands}
 	if q.Sampling.Greedy() {

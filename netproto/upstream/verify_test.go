@@ -15,12 +15,11 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
-	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // choices is what verification should find in a context, position by position, by asking the model about each.
-func choices(e *fakeengine.Engine, q gateway.Question) (all []terms.Finding) {
+func choices(e *fakeengine.Engine, q terms.Job) (all []terms.Finding) {
 	for pos := q.AuditFrom; pos < len(q.Context); pos++ {
 		top, stands := truth(e, q.Context[:pos]), q.Context[pos]
 		at := slices.IndexFunc(top, func(c terms.Candidate) bool { return c.ID == stands })

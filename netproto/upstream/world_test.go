@@ -11,7 +11,6 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/netproto"
-	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
@@ -86,6 +85,6 @@ func truth(e *fakeengine.Engine, context []int32) (all []terms.Candidate) {
 	return all
 }
 
-func question(session uint64, context []int32) gateway.Question {
-	return gateway.Question{Client: 1, Device: 2, Session: session, Context: context}
+func question(session uint64, context []int32) terms.Job {
+	return terms.Job{Client: 1, Device: 2, Session: session, Question: terms.Question{Context: context}}
 }

@@ -21,7 +21,8 @@ func TestAhead(t *testing.T) {
 			{}, {Temperature: 0.9, Seed: 3}, {Temperature: 0.9, Seed: 3, TopK: 7},
 		} {
 			c.wait.Go(func() {
-				q := batch.Question{Session: 1, Context: text(i, 20), K: 1, Sampling: sampling, Ahead: true}
+				q := terms.Job{Session: 1, Priority: terms.Ahead,
+					Question: terms.Question{Context: text(i, 20), K: 1, Sampling: sampling}}
 				for range 20 {
 					a, err := c.s.Ask(c.t.Context(), q)
 					require.NoError(t, err)
@@ -31,7 +32,8 @@ func TestAhead(t *testing.T) {
 			})
 		}
 		c.wait.Go(func() {
-			_, err := c.s.Ask(c.t.Context(), batch.Question{Session: 1, Context: text(9, 300), K: 1, Background: true})
+			_, err := c.s.Ask(c.t.Context(), terms.Job{Session: 1, Priority: terms.Background,
+				Question: terms.Question{Context: text(9, 300), K: 1}})
 			assert.NoError(t, err)
 		})
 		c.wait.Wait()
@@ -47,7 +49,8 @@ func TestAheadTakesNothing(t *testing.T) {
 	inBubble(t, 10_000, batch.Options{}, func(c *crowd, m *counter) {
 		ctx, end := context.WithCancel(c.t.Context())
 		c.wait.Go(func() {
-			q := batch.Question{Session: 1, Device: 1, Context: text(1, 20), K: 1, Ahead: true}
+			q := terms.Job{Session: 1, Device: 1, Priority: terms.Ahead,
+				Question: terms.Question{Context: text(1, 20), K: 1}}
 			for {
 				a, err := c.s.Ask(ctx, q)
 				if err != nil {
@@ -59,7 +62,7 @@ func TestAheadTakesNothing(t *testing.T) {
 		})
 		time.Sleep(100*tick + tick/2)
 		for i := range 50 {
-			a := c.mustAsk(batch.Question{Session: 2, Device: 2, Context: text(i, 10), K: 1})
+			a := c.mustAsk(terms.Job{Session: 2, Device: 2, Question: terms.Question{Context: text(i, 10), K: 1}})
 			assert.LessOrEqual(t, a.Queue, tick, "one step of one row")
 			assert.LessOrEqual(t, a.Compute, 10*tick)
 		}
@@ -68,10 +71,13 @@ func TestAheadTakesNothing(t *testing.T) {
 
 		begin := time.Now()
 		for range 2 {
-			c.wait.Go(func() { c.mustAsk(batch.Question{Session: 3, Device: 3, Context: text(3, 4000), K: 1}) })
+			c.wait.Go(func() {
+				c.mustAsk(terms.Job{Session: 3, Device: 3, Question: terms.Question{Context: text(3, 4000), K: 1}})
+			})
 		}
 		time.Sleep(tick)
-		q := batch.Question{Session: 1, Device: 1, Context: text(1, 5), K: 1, Ahead: true}
+		q := terms.Job{Session: 1, Device: 1, Priority: terms.Ahead,
+			Question: terms.Question{Context: text(1, 5), K: 1}}
 		c.ask(q, func(_ batch.Answer, _ time.Duration, err error) {
 			assert.ErrorIs(t, err, batch.ErrShed)
 			assert.Equal(t, 17*128*tick, time.Since(begin), "the first step, and 16 more")
@@ -87,7 +93,8 @@ func TestForgetAhead(t *testing.T) {
 	inBubble(t, 1000, batch.Options{Rows: 16}, func(c *crowd, m *counter) {
 		for session := range uint64(2) {
 			for i := range 3 {
-				q := batch.Question{Session: session, Context: text(i, 50), K: 1, Ahead: i > 0, Background: i == 0}
+				q := terms.Job{Session: session, Priority: []terms.Priority{terms.Background, terms.Ahead}[min(i, 1)],
+					Question: terms.Question{Context: text(i, 50), K: 1}}
 				c.ask(q, func(_ batch.Answer, took time.Duration, err error) {
 					if session == 0 {
 						assert.ErrorIs(t, err, batch.ErrShed)
@@ -110,12 +117,12 @@ func TestForgetAhead(t *testing.T) {
 // TestAheadRoom: tokens ahead take free slots and those of their own session, never those of others.
 func TestAheadRoom(t *testing.T) {
 	inBubble(t, 100, batch.Options{}, func(c *crowd, m *counter) {
-		mine := batch.Question{Session: 1, Device: 1, Context: text(1, 40), K: 1}
-		other := batch.Question{Session: 2, Device: 2, Context: text(2, 58), K: 1}
+		mine := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 40), K: 1}}
+		other := terms.Job{Session: 2, Device: 2, Question: terms.Question{Context: text(2, 58), K: 1}}
 		c.mustAsk(mine)
 		c.mustAsk(other)
 		ahead := mine
-		ahead.Ahead = true
+		ahead.Priority = terms.Ahead
 		for i := range 3 {
 			ahead.Context = append(ahead.Context, int32(i))
 			_, err := c.s.Ask(c.t.Context(), ahead)

@@ -1,6 +1,10 @@
 package batch
 
-import "container/list"
+import (
+	"container/list"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+)
 
 // backOrder is a list of background questions, those that wait longest first.
 type backOrder struct{ list.List }
@@ -12,7 +16,7 @@ const backPatience = 16
 // free, or its session's own, is not enough. It takes the place of an older one of its session, unless it is about a
 // token ahead: of these a session may have several.
 func (s *Service) admitBackground(a *ask, known int) {
-	if !a.Ahead {
+	if a.Priority != terms.Ahead {
 		if old := a.tree.waiting; old != nil {
 			s.shed(old)
 		}
@@ -55,7 +59,7 @@ func (s *Service) leaveBackground(a *ask) {
 // shed gives up a background question that is not in the running step.
 func (s *Service) shed(a *ask) {
 	s.stats.Shed++
-	if a.Ahead {
+	if a.Priority == terms.Ahead {
 		s.stats.AheadShed++
 	}
 	s.drop(a, ErrShed)
@@ -89,8 +93,8 @@ func (s *Service) renew(a *ask) {
 // givesWay says which of two partly computed questions loses its place in memory first: that in the background, and
 // the one that began later.
 func givesWay(a, b *ask) bool {
-	if a.Background != b.Background {
-		return a.Background
+	if a.background() != b.background() {
+		return a.background()
 	}
 	return a.begun > b.begun
 }

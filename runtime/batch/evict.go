@@ -14,9 +14,9 @@ func (s *Service) room(a *ask, n int, ends bool) int {
 			f.dropGuess()
 		} else if a.tree.leaves.Len() > 0 {
 			f.evict(a.tree.leaves.First())
-		} else if a.Background {
+		} else if a.background() {
 			break
-		} else if s.partly.Len() > 0 && s.partly.First().Background {
+		} else if s.partly.Len() > 0 && s.partly.First().background() {
 			s.shed(s.partly.First())
 		} else if leaf := f.victim(a); leaf != nil {
 			f.evict(leaf)
@@ -62,7 +62,7 @@ func (f *forest) victim(a *ask) *node {
 // What is partly computed takes at most half of the store, or is one question alone: so questions neither wait for
 // each other's slots for ever, nor push out what others come back to. Those that wait begin in their order.
 func (s *Service) reserve(st *step, a *ask) bool {
-	if a.Background || a.reserved > 0 {
+	if a.background() || a.reserved > 0 {
 		return true
 	}
 	if st.closed || s.reserved > 0 && s.reserved+len(a.Context) > s.trees.slots/2 {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/pilotfish-ai/pilotfish/internal/sorted"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
@@ -355,7 +356,8 @@ func (c *checker) queue(q *fair, background bool) {
 			a := e.Value.(*ask)
 			work += a.work
 			c.say(a.work > 0, "an ask without work waits: %+v", a)
-			c.say(a.element == e && a.flow == f && a.Device == device && a.Background == background, "queue of %+v", a)
+			c.say(a.element == e && a.flow == f && a.Device == device && a.background() == background, "queue of %+v",
+				a)
 		}
 		c.equal("work of a device", int(work), int(f.work))
 		c.say(f.asks.Len() > 0 || f.idle > 0, "device %d is remembered", device)
@@ -374,7 +376,8 @@ func (c *checker) background() {
 	patience := uint64(0)
 	for e := c.s.backOrder.Front(); e != nil; e = e.Next() {
 		a := e.Value.(*ask)
-		c.say(a.order == e && a.Background && a.tree != nil && (a.tree.waiting == a) == !a.Ahead, "order of %+v", a)
+		c.say(a.order == e && a.background() && a.tree != nil && (a.tree.waiting == a) == (a.Priority != terms.Ahead),
+			"order of %+v", a)
 		c.say(patience <= a.patience, "%+v is too late", a)
 		patience = a.patience
 	}

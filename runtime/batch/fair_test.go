@@ -34,8 +34,8 @@ var attacks = map[string]func(c *crowd, ctx context.Context, device int){
 	"32 cold asks of 500 tokens": func(c *crowd, ctx context.Context, device int) {
 		for i := range 32 {
 			c.wait.Go(func() {
-				c.s.Ask(ctx, batch.Question{Session: uint64(1000 + 32*device + i), Device: uint64(device),
-					Domain: c.domain(1 + device), Context: text(32*device+i, 500), K: 1})
+				c.s.Ask(ctx, terms.Job{Session: uint64(1000 + 32*device + i), Device: uint64(device),
+					Domain: c.domain(1 + device), Question: terms.Question{Context: text(32*device+i, 500), K: 1}})
 			})
 		}
 	},
@@ -43,8 +43,9 @@ var attacks = map[string]func(c *crowd, ctx context.Context, device int){
 		for i := range 4 {
 			c.wait.Go(func() {
 				for n := 0; ctx.Err() == nil; n++ {
-					q := batch.Question{Session: uint64(1000 + 4*device + i), Device: uint64(device),
-						Domain: c.domain(1000 + 4*device + i), Context: text(n, 500), K: 1, Background: true}
+					q := terms.Job{Session: uint64(1000 + 4*device + i), Device: uint64(device),
+						Domain: c.domain(1000 + 4*device + i), Priority: terms.Background,
+						Question: terms.Question{Context: text(n, 500), K: 1}}
 					if _, err := c.s.Ask(ctx, q); err != nil {
 						time.Sleep(50 * tick)
 					}
@@ -57,9 +58,9 @@ var attacks = map[string]func(c *crowd, ctx context.Context, device int){
 			c.wait.Go(func() {
 				for n := 0; ctx.Err() == nil; n++ {
 					session := uint64(1000 + 4*device + i)
-					c.s.Ask(ctx, batch.Question{
+					c.s.Ask(ctx, terms.Job{
 						Session: session, Device: uint64(device), Domain: c.domain(int(session)),
-						Context: text(n, 300), K: 256, AuditFrom: 1,
+						Question: terms.Question{Context: text(n, 300), K: 256, AuditFrom: 1},
 					})
 				}
 			})
@@ -70,10 +71,11 @@ var attacks = map[string]func(c *crowd, ctx context.Context, device int){
 			c.wait.Go(func() {
 				for n := 0; ctx.Err() == nil; n++ {
 					session := uint64(1000 + 4*device + i)
-					c.s.Ask(ctx, batch.Question{
-						Session: session, Device: uint64(device), Domain: c.domain(int(session)), K: 1,
-						Context: text(n, 300), AuditFrom: 1, Verify: terms.EachScore,
-						Sampling: terms.Sampling{Temperature: 1},
+					c.s.Ask(ctx, terms.Job{
+						Session: session, Device: uint64(device), Domain: c.domain(int(session)),
+						Question: terms.Question{K: 1,
+							Context: text(n, 300), AuditFrom: 1, Verify: terms.EachScore,
+							Sampling: terms.Sampling{Temperature: 1}},
 					})
 				}
 			})
@@ -84,8 +86,8 @@ var attacks = map[string]func(c *crowd, ctx context.Context, device int){
 			c.wait.Go(func() {
 				for n := 0; ctx.Err() == nil; n++ {
 					session := uint64(1000 + 4*device + i)
-					q := batch.Question{Session: session, Device: uint64(device), Domain: c.domain(int(session)),
-						Context: text(n, 300), K: 1, Ahead: true}
+					q := terms.Job{Session: session, Device: uint64(device), Domain: c.domain(int(session)),
+						Priority: terms.Ahead, Question: terms.Question{Context: text(n, 300), K: 1}}
 					if _, err := c.s.Ask(ctx, q); err != nil {
 						time.Sleep(50 * tick)
 					}
@@ -121,7 +123,7 @@ func bystander(t *testing.T, attack func(*crowd, context.Context, int), attacker
 	c := &crowd{t: t, s: service(t, m, 4*600, batch.Options{Context: 600}), alike: alike}
 	defer c.s.Close()
 	ctx, stop := context.WithCancel(t.Context())
-	mine := batch.Question{Session: 1, Device: 9999, Context: text(1, 100), K: 4}
+	mine := terms.Job{Session: 1, Device: 9999, Question: terms.Question{Context: text(1, 100), K: 4}}
 	c.mustAsk(mine)
 	for device := range attackers {
 		attack(c, ctx, device)
@@ -164,8 +166,9 @@ func TestEqualShares(t *testing.T) {
 			for i := range 2 + 400/size {
 				c.wait.Go(func() {
 					for n := 0; ; n++ {
-						q := batch.Question{Session: uint64(100*device + i), Device: uint64(device),
-							Domain: uint64(100*device + i), Context: text(1000*i+n, size), K: 1}
+						q := terms.Job{Session: uint64(100*device + i), Device: uint64(device),
+							Domain:   uint64(100*device + i),
+							Question: terms.Question{Context: text(1000*i+n, size), K: 1}}
 						if _, err := c.s.Ask(ctx, q); err != nil {
 							return
 						}
@@ -198,8 +201,8 @@ func TestLight(t *testing.T) {
 			first := streams * 1_000_000
 			c.wait.Go(func() {
 				for n := 0; ; n++ {
-					q := batch.Question{Session: uint64(first + n), Device: device, Domain: uint64(first + n),
-						Context: text(first+n, size), K: 1}
+					q := terms.Job{Session: uint64(first + n), Device: device, Domain: uint64(first + n),
+						Question: terms.Question{Context: text(first+n, size), K: 1}}
 					if _, err := c.s.Ask(ctx, q); err != nil {
 						return
 					}
@@ -232,8 +235,9 @@ func TestDevicesAreForgotten(t *testing.T) {
 		defer c.s.Close()
 		for device := range uint64(5000) {
 			session := 2 + device
-			c.mustAsk(batch.Question{
-				Session: session, Device: device, Context: []int32{1}, K: 1, Background: device%2 == 0,
+			c.mustAsk(terms.Job{
+				Session: session, Device: device, Priority: when(device%2 == 0, terms.Background),
+				Question: terms.Question{Context: []int32{1}, K: 1},
 			})
 			require.NoError(t, c.s.Forget(t.Context(), session))
 		}
@@ -249,18 +253,21 @@ func TestBackground(t *testing.T) {
 		defer c.s.Close()
 		sync := func(session uint64, text []int32) error {
 			_, err := c.s.Ask(t.Context(),
-				batch.Question{Session: session, Device: session, Context: text, K: 1, Background: true})
+				terms.Job{Session: session, Device: session, Priority: terms.Background,
+					Question: terms.Question{Context: text, K: 1}})
 			return err
 		}
 		require.NoError(t, sync(1, text(1, 300)))
-		a := c.mustAsk(batch.Question{Session: 1, Device: 1, Context: append(text(1, 300), 1), K: 1})
+		a := c.mustAsk(terms.Job{Session: 1, Device: 1,
+			Question: terms.Question{Context: append(text(1, 300), 1), K: 1}})
 		assert.Equal(t, 300, a.Reused)
-		c.mustAsk(batch.Question{Session: 2, Context: text(2, 500), K: 1})
+		c.mustAsk(terms.Job{Session: 2, Question: terms.Question{Context: text(2, 500), K: 1}})
 		begin := time.Now()
 		assert.ErrorIs(t, sync(3, text(3, 300)), batch.ErrShed, "there is no room but that of others")
 		assert.Zero(t, time.Since(begin), "it is said at once")
 		require.NoError(t, sync(1, text(4, 480)), "its own session's tokens make room")
-		assert.Equal(t, 500, c.mustAsk(batch.Question{Session: 2, Context: text(2, 500), K: 1}).Reused)
+		assert.Equal(t, 500, c.mustAsk(terms.Job{Session: 2,
+			Question: terms.Question{Context: text(2, 500), K: 1}}).Reused)
 		assert.EqualValues(t, 1, c.stats().Shed)
 
 		require.NoError(t, c.s.Forget(t.Context(), 1))
@@ -270,7 +277,7 @@ func TestBackground(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(tick)
 		}
-		c.wait.Go(func() { c.mustAsk(batch.Question{Session: 2, Context: text(6, 100), K: 1}) })
+		c.wait.Go(func() { c.mustAsk(terms.Job{Session: 2, Question: terms.Question{Context: text(6, 100), K: 1}}) })
 		c.wait.Wait()
 		assert.NoError(t, results[3])
 		for i := range 3 {
@@ -284,9 +291,10 @@ func TestBackgroundWaits(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := &crowd{t: t, s: service(t, &counter{perRow: tick}, 10_000, batch.Options{})}
 		defer c.s.Close()
-		c.wait.Go(func() { c.mustAsk(batch.Question{Session: 1, Context: text(1, 5000), K: 1}) })
+		c.wait.Go(func() { c.mustAsk(terms.Job{Session: 1, Question: terms.Question{Context: text(1, 5000), K: 1}}) })
 		time.Sleep(tick)
-		q := batch.Question{Session: 2, Device: 2, Context: text(2, 10), K: 1, Background: true}
+		q := terms.Job{Session: 2, Device: 2, Priority: terms.Background,
+			Question: terms.Question{Context: text(2, 10), K: 1}}
 		c.ask(q, func(_ batch.Answer, took time.Duration, err error) {
 			assert.ErrorIs(t, err, batch.ErrShed)
 			assert.Equal(t, (17*128-1)*tick, took, "the first step, and 16 more")
@@ -301,12 +309,14 @@ func TestBackgroundWaits(t *testing.T) {
 func TestBackgroundLosesRoom(t *testing.T) {
 	inBubble(t, 100, batch.Options{Rows: 16}, func(c *crowd, _ *counter) {
 		reused := func(session uint64, n int) int {
-			q := batch.Question{Session: session, Device: session, Context: text(int(session), n), K: 1}
+			q := terms.Job{Session: session, Device: session,
+				Question: terms.Question{Context: text(int(session), n), K: 1}}
 			return c.mustAsk(q).Reused
 		}
 		background := func(session uint64, n int, took time.Duration) {
-			q := batch.Question{
-				Session: session, Device: session, Context: text(int(session), n), K: 1, Background: true,
+			q := terms.Job{
+				Session: session, Device: session, Priority: terms.Background,
+				Question: terms.Question{Context: text(int(session), n), K: 1},
 			}
 			c.ask(q, func(_ batch.Answer, d time.Duration, err error) {
 				assert.ErrorIs(t, err, batch.ErrShed)
@@ -338,7 +348,8 @@ func TestBackgroundLosesRoom(t *testing.T) {
 func TestForgetBackground(t *testing.T) {
 	inBubble(t, 1000, batch.Options{Rows: 16}, func(c *crowd, m *counter) {
 		for _, back := range []bool{true, false} {
-			q := batch.Question{Session: 1, Context: text(1, 50), K: 1, Background: back}
+			q := terms.Job{Session: 1, Priority: when(back, terms.Background),
+				Question: terms.Question{Context: text(1, 50), K: 1}}
 			c.ask(q, func(_ batch.Answer, took time.Duration, err error) {
 				if back {
 					assert.ErrorIs(t, err, batch.ErrShed)
@@ -361,11 +372,12 @@ func TestBackgroundSteps(t *testing.T) {
 		m := &counter{perRow: tick}
 		c := &crowd{t: t, s: service(t, m, 1000, batch.Options{Rows: 100})}
 		defer c.s.Close()
-		q := batch.Question{Session: 2, Device: 2, Context: text(2, 500), K: 1, Background: true}
+		q := terms.Job{Session: 2, Device: 2, Priority: terms.Background,
+			Question: terms.Question{Context: text(2, 500), K: 1}}
 		c.ask(q, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
 		time.Sleep(tick)
 		begin := time.Now()
-		c.mustAsk(batch.Question{Session: 1, Device: 1, Context: text(1, 10), K: 1})
+		c.mustAsk(terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 10), K: 1}})
 		assert.LessOrEqual(t, time.Since(begin), (25+10)*tick)
 		c.wait.Wait()
 		for _, call := range m.calls {
@@ -380,10 +392,11 @@ func TestBackgroundGoesOn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := &crowd{t: t, s: service(t, &counter{perRow: tick}, 10_000, batch.Options{})}
 		defer c.s.Close()
-		q := batch.Question{Session: 2, Device: 2, Context: text(2, 128*40), K: 1, Background: true}
+		q := terms.Job{Session: 2, Device: 2, Priority: terms.Background,
+			Question: terms.Question{Context: text(2, 128*40), K: 1}}
 		c.ask(q, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
 		for i := range 40 {
-			c.mustAsk(batch.Question{Session: 1, Context: text(i, 10), K: 1})
+			c.mustAsk(terms.Job{Session: 1, Question: terms.Question{Context: text(i, 10), K: 1}})
 			time.Sleep(tick)
 		}
 		c.wait.Wait()
@@ -398,7 +411,7 @@ func TestLeaving(t *testing.T) {
 		c := &crowd{t: t, s: service(t, m, 1000, batch.Options{})}
 		defer c.s.Close()
 		bored := errors.New("bored")
-		c.ask(batch.Question{Session: 7, Context: text(7, 5), K: 1},
+		c.ask(terms.Job{Session: 7, Question: terms.Question{Context: text(7, 5), K: 1}},
 			func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
 		time.Sleep(tick) // while this is computed, the others gather
 		var leave [3]context.CancelCauseFunc
@@ -406,7 +419,8 @@ func TestLeaving(t *testing.T) {
 			var ctx context.Context
 			ctx, leave[i] = context.WithCancelCause(t.Context())
 			c.wait.Go(func() {
-				_, err := c.s.Ask(ctx, batch.Question{Session: uint64(i), Context: text(i, 20), K: 1})
+				_, err := c.s.Ask(ctx, terms.Job{Session: uint64(i),
+					Question: terms.Question{Context: text(i, 20), K: 1}})
 				if i < 2 {
 					assert.ErrorIs(t, err, bored)
 				} else {
@@ -422,7 +436,7 @@ func TestLeaving(t *testing.T) {
 
 		ctx, cancel := context.WithCancelCause(t.Context())
 		c.wait.Go(func() {
-			_, err := c.s.Ask(ctx, batch.Question{Session: 9, Context: text(9, 300), K: 1})
+			_, err := c.s.Ask(ctx, terms.Job{Session: 9, Question: terms.Question{Context: text(9, 300), K: 1}})
 			assert.ErrorIs(t, err, bored)
 		})
 		time.Sleep(200 * tick) // in its second step
@@ -432,7 +446,8 @@ func TestLeaving(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, bored, m.left)
 		assert.Equal(t, before, c.stats().InUse, "the first step stays")
-		assert.Equal(t, 128, c.mustAsk(batch.Question{Session: 9, Context: text(9, 300), K: 1}).Reused)
+		assert.Equal(t, 128, c.mustAsk(terms.Job{Session: 9,
+			Question: terms.Question{Context: text(9, 300), K: 1}}).Reused)
 		require.NoError(t, m.wrong)
 	})
 }
@@ -451,11 +466,12 @@ func TestLeavingBefore(t *testing.T) {
 				}
 			})})}
 			defer c.s.Close()
-			c.wait.Go(func() { c.mustAsk(batch.Question{Session: 9, Context: text(9, 5), K: 1}) })
+			c.wait.Go(func() { c.mustAsk(terms.Job{Session: 9, Question: terms.Question{Context: text(9, 5), K: 1}}) })
 			time.Sleep(tick) // while this is computed, the others gather
 			ask := func(ctx context.Context, session int, want error) {
 				c.wait.Go(func() {
-					_, err := c.s.Ask(ctx, batch.Question{Session: uint64(session), Context: text(session, 20), K: 1})
+					_, err := c.s.Ask(ctx, terms.Job{Session: uint64(session),
+						Question: terms.Question{Context: text(session, 20), K: 1}})
 					assert.ErrorIs(t, err, want)
 				})
 			}
@@ -484,11 +500,14 @@ func TestLeavingBeside(t *testing.T) {
 		ctx, leave := context.WithCancelCause(c.t.Context())
 		bored := errors.New("bored")
 		c.wait.Go(func() {
-			_, err := c.s.Ask(ctx, batch.Question{Session: 1, Device: 1, Context: text(1, 9), K: 1})
+			_, err := c.s.Ask(ctx, terms.Job{Session: 1, Device: 1,
+				Question: terms.Question{Context: text(1, 9), K: 1}})
 			assert.ErrorIs(t, err, bored)
 		})
 		time.Sleep(tick / 2)
-		c.wait.Go(func() { c.mustAsk(batch.Question{Session: 2, Device: 2, Context: text(2, 1), K: 1}) })
+		c.wait.Go(func() {
+			c.mustAsk(terms.Job{Session: 2, Device: 2, Question: terms.Question{Context: text(2, 1), K: 1}})
+		})
 		time.Sleep(tick) // in the step of the other
 		leave(bored)
 		c.wait.Wait()
@@ -503,7 +522,7 @@ func TestForgetInPassing(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
 		bored := errors.New("bored")
 		ask := func(session, n int) {
-			c.mustAsk(batch.Question{Session: uint64(session), Context: text(session, n), K: 1})
+			c.mustAsk(terms.Job{Session: uint64(session), Question: terms.Question{Context: text(session, n), K: 1}})
 		}
 		ask(1, 10)
 		c.wait.Go(func() { ask(2, 20) })
@@ -517,7 +536,7 @@ func TestForgetInPassing(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, 20, c.stats().InUse)
 		assert.ErrorIs(t, c.s.Forget(ctx, 2), bored)
-		_, err := c.s.Ask(ctx, batch.Question{Session: 3, Context: text(3, 5), K: 1})
+		_, err := c.s.Ask(ctx, terms.Job{Session: 3, Question: terms.Question{Context: text(3, 5), K: 1}})
 		assert.ErrorIs(t, err, bored)
 		synctest.Wait()
 		assert.Equal(t, 20, c.stats().InUse)
@@ -531,7 +550,8 @@ func TestCloseIsSoon(t *testing.T) {
 		m := &counter{perRow: time.Hour}
 		c := &crowd{t: t, s: service(t, m, 1000, batch.Options{Rows: 10})}
 		ask := func(session, n int, took time.Duration) {
-			q := batch.Question{Session: uint64(session), Context: text(session, n), K: 1, Background: session%10 == 9}
+			q := terms.Job{Session: uint64(session), Priority: when(session%10 == 9, terms.Background),
+				Question: terms.Question{Context: text(session, n), K: 1}}
 			c.ask(q, func(_ batch.Answer, d time.Duration, err error) {
 				assert.ErrorIs(t, err, batch.ErrClosed)
 				assert.Equal(t, took, d)

@@ -190,11 +190,11 @@ func (m *counter) say(text []int32, want backend.Want) (o backend.Output) {
 }
 
 // answer is the answer to q if nothing is in memory.
-func (m *counter) answer(t testing.TB, q batch.Question) batch.Answer {
+func (m *counter) answer(t testing.TB, q terms.Job) batch.Answer {
 	s, err := sample.New(q.Sampling)
 	require.NoError(t, err)
 	last := m.say(q.Context, s.Want(backend.Want{K: q.K}))
-	a := batch.Answer{Token: s.Pick(len(q.Context), &last)}
+	a := batch.Answer{Reply: terms.Reply{Token: s.Pick(len(q.Context), &last)}}
 	for _, c := range last.Top[:min(q.K, len(last.Top))] {
 		a.Top = append(a.Top, terms.Candidate{ID: c.ID, LogProb: c.Logit - last.LogSumExp})
 	}
@@ -213,7 +213,7 @@ func (m *counter) answer(t testing.TB, q batch.Question) batch.Answer {
 }
 
 // verify adds the verdict on each position, from its own head.
-func (m *counter) verify(q batch.Question, s *sample.Sampler, a *batch.Answer) {
+func (m *counter) verify(q terms.Job, s *sample.Sampler, a *batch.Answer) {
 	for p := q.AuditFrom; p < len(q.Context); p++ {
 		a.Audited++
 		o := m.say(q.Context[:p], s.WantScores(backend.Want{K: 1}))
@@ -231,10 +231,10 @@ func (m *counter) verify(q batch.Question, s *sample.Sampler, a *batch.Answer) {
 
 // right checks an answer against that of nothing in memory. What was in memory may not be audited; what was computed
 // is, all of it if there was room.
-func right(t testing.TB, want, got batch.Answer, q batch.Question, room bool) {
+func right(t testing.TB, want, got batch.Answer, q terms.Job, room bool) {
 	t.Helper()
 	if q.AuditFrom > 0 && q.Verify == terms.AsItComes {
-		if room && !q.Background { // others may compute what a background question goes on with
+		if room && q.Priority == terms.Foreground { // others may compute what a background question goes on with
 			assert.GreaterOrEqual(t, got.Audited, min(want.Audited, len(q.Context)-1-got.Reused), "%+v", q)
 		}
 		from := len(q.Context) - got.Audited
@@ -281,7 +281,7 @@ type crowd struct {
 }
 
 // ask asks in a goroutine and hands on the answer and how long it took.
-func (c *crowd) ask(q batch.Question, f func(a batch.Answer, took time.Duration, err error)) {
+func (c *crowd) ask(q terms.Job, f func(a batch.Answer, took time.Duration, err error)) {
 	c.wait.Go(func() {
 		begin := time.Now()
 		a, err := c.s.Ask(c.t.Context(), q)
@@ -292,7 +292,7 @@ func (c *crowd) ask(q batch.Question, f func(a batch.Answer, took time.Duration,
 	})
 }
 
-func (c *crowd) mustAsk(q batch.Question) batch.Answer {
+func (c *crowd) mustAsk(q terms.Job) batch.Answer {
 	c.t.Helper()
 	a, err := c.s.Ask(c.t.Context(), q)
 	require.NoError(c.t, err)
@@ -314,4 +314,12 @@ func (idle) Forward(_ context.Context, _ backend.KV, _ []backend.Row, out []back
 		out[i].Top = []backend.Candidate{{ID: 7}}
 	}
 	return nil
+}
+
+// when returns a priority if yes, else [terms.Foreground].
+func when(yes bool, p terms.Priority) terms.Priority {
+	if yes {
+		return p
+	}
+	return terms.Foreground
 }

@@ -40,7 +40,7 @@ func (s *Service) guess(st *step) {
 		return
 	}
 	for _, a := range st.asks {
-		if a.element == nil && !a.Background && !a.part {
+		if a.element == nil && !a.background() && !a.part {
 			s.follow(st, a)
 		}
 	}
@@ -94,7 +94,7 @@ func (s *Service) places(st *step, most int) (chains []lookup.Chain, places []pl
 		c := &chains[a.at.row]
 		c.Weight = 1
 		x := a.tree.stream
-		if a.Background || x == nil || x.hash != a.at.hash || c.Accept != nil {
+		if a.background() || x == nil || x.hash != a.at.hash || c.Accept != nil {
 			continue
 		}
 		length, next := x.text.Find(nil, min(most, s.o.Context-len(a.Context)))

@@ -101,7 +101,7 @@ func (w *watched) rest(t testing.TB) {
 }
 
 // stream asks for n tokens, one after the other, and returns the whole text.
-func (c *crowd) stream(q batch.Question, n int) []int32 {
+func (c *crowd) stream(q terms.Job, n int) []int32 {
 	for range n {
 		q.Context = append(q.Context, c.mustAsk(q).Token)
 	}
@@ -155,7 +155,7 @@ func streams(t *testing.T, r *rand.Rand, room, rows int) (held uint64) {
 
 // writer writes texts token by token, and does now and then what ends a stream or looks as if it did.
 func writer(c *crowd, m *watched, r *rand.Rand, session uint64) {
-	q := batch.Question{Session: session, Device: session % 3, K: []int{1, 3, 9, 40}[r.IntN(4)]}
+	q := terms.Job{Session: session, Device: session % 3, Question: terms.Question{K: []int{1, 3, 9, 40}[r.IntN(4)]}}
 	for n := range 100 {
 		if len(q.Context) == 0 || len(q.Context) > 60 {
 			q.Sampling = anySampling(r)
@@ -177,7 +177,8 @@ func writer(c *crowd, m *watched, r *rand.Rand, session uint64) {
 			assert.NoError(c.t, c.s.Forget(c.t.Context(), session))
 		case 3:
 			ahead := q
-			ahead.Context, ahead.Background = append(slices.Clip(q.Context), a.Token)[:min(60, len(q.Context)+1)], true
+			ahead.Context = append(slices.Clip(q.Context), a.Token)[:min(60, len(q.Context)+1)]
+			ahead.Priority = terms.Background
 			c.ask(ahead, func(_ batch.Answer, _ time.Duration, err error) {
 				if !errors.Is(err, errBroken) && !errors.Is(err, batch.ErrShed) {
 					assert.NoError(c.t, err)
@@ -205,7 +206,7 @@ func writer(c *crowd, m *watched, r *rand.Rand, session uint64) {
 }
 
 // tries asks, perhaps not until there is an answer, and checks the answer.
-func tries(c *crowd, m *watched, r *rand.Rand, q batch.Question) (batch.Answer, bool) {
+func tries(c *crowd, m *watched, r *rand.Rand, q terms.Job) (batch.Answer, bool) {
 	ctx, cancel := context.WithCancel(c.t.Context())
 	defer cancel()
 	if r.IntN(15) == 0 {
@@ -267,13 +268,14 @@ func turnabout(t *testing.T, seed uint64, lookup int) (o outcome) {
 			require.NoError(t, c.s.Forget(t.Context(), uint64(r.IntN(len(texts)))))
 		}
 		for range 1 + r.IntN(25) {
-			q := batch.Question{Session: uint64(session), Device: uint64(session % 2), K: k, AuditFrom: r.IntN(20)}
+			q := terms.Job{Session: uint64(session), Device: uint64(session % 2),
+				Question: terms.Question{K: k, AuditFrom: r.IntN(20)}}
 			if len(texts[session]) == 0 || len(texts[session]) > 65 || r.IntN(60) == 0 {
 				texts[session] = text(session+4*r.IntN(2), 4+20*r.IntN(3))
 			}
-			q.Context, q.Background = texts[session], r.IntN(30) == 0
+			q.Context, q.Priority = texts[session], when(r.IntN(30) == 0, terms.Background)
 			a, err := c.s.Ask(t.Context(), q)
-			if q.Background && errors.Is(err, batch.ErrShed) {
+			if q.Priority == terms.Background && errors.Is(err, batch.ErrShed) {
 				continue
 			}
 			require.NoError(t, err)
@@ -301,8 +303,9 @@ func TestStreamOfRepeats(t *testing.T) {
 				defer c.s.Close()
 				for i := range devices {
 					c.wait.Go(func() {
-						q := batch.Question{
-							Session: uint64(i), Device: uint64(i), Context: text(i, 10), K: 1, Sampling: sampling,
+						q := terms.Job{
+							Session: uint64(i), Device: uint64(i),
+							Question: terms.Question{Context: text(i, 10), K: 1, Sampling: sampling},
 						}
 						c.stream(q, 200)
 					})
@@ -326,7 +329,7 @@ func TestAskedAgain(t *testing.T) {
 			m := cheap(0, 8)
 			c := m.over(t, 2000, batch.Options{})
 			defer c.s.Close()
-			q, failed := batch.Question{Session: 1, Context: text(1, 10), K: 1}, 0
+			q, failed := terms.Job{Session: 1, Question: terms.Question{Context: text(1, 10), K: 1}}, 0
 			for i := range 200 {
 				m.broken.Store(fails && i%9 == 4)
 				a, err := c.s.Ask(t.Context(), q)
@@ -355,10 +358,10 @@ func TestTogether(t *testing.T) {
 		m := cheap(0, 8)
 		c := m.over(t, 2000, batch.Options{})
 		defer c.s.Close()
-		q := batch.Question{Session: 1, Device: 1, Context: text(1, 10), K: 1}
+		q := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 10), K: 1}}
 		q.Context = c.stream(q, 20)
 		for i := range 40 {
-			c.ask(batch.Question{Session: 100 + uint64(i), Device: 99, Context: text(i, 1), K: 1},
+			c.ask(terms.Job{Session: 100 + uint64(i), Device: 99, Question: terms.Question{Context: text(i, 1), K: 1}},
 				func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
 			synctest.Wait() // while this is computed the others gather
 			for device := range uint64(2) {
@@ -380,7 +383,7 @@ func TestGuessesAreSoon(t *testing.T) {
 		m := cheap(0, 8)
 		c := m.over(t, 2000, batch.Options{})
 		defer c.s.Close()
-		q := batch.Question{Session: 1, Device: 1, Context: text(1, 10), K: 1}
+		q := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 10), K: 1}}
 		at := 0 // guesses that are there
 		for range 200 {
 			begin := time.Now()
@@ -401,14 +404,14 @@ func TestGuessesAreSoon(t *testing.T) {
 			synctest.Wait()
 			_, at = batch.Streams(c.s)
 		}
-		c.ask(batch.Question{Session: 2, Device: 2, Context: text(2, 100), K: 1},
+		c.ask(terms.Job{Session: 2, Device: 2, Question: terms.Question{Context: text(2, 100), K: 1}},
 			func(_ batch.Answer, took time.Duration, err error) { assert.NoError(t, err) })
 		time.Sleep(tick) // while this is computed, two others come
 		c.ask(q, func(_ batch.Answer, took time.Duration, err error) {
 			assert.NoError(t, err)
 			assert.Equal(t, 119*tick, took, "when that step has ended")
 		})
-		c.ask(batch.Question{Session: 3, Device: 3, Context: text(3, 10), K: 1},
+		c.ask(terms.Job{Session: 3, Device: 3, Question: terms.Question{Context: text(3, 10), K: 1}},
 			func(_ batch.Answer, took time.Duration, err error) {
 				assert.NoError(t, err)
 				assert.Equal(t, 149*tick, took)
@@ -433,7 +436,7 @@ func withoutRepeats(t *testing.T, vocab int) {
 	m.habit, m.vocab = nil, vocab
 	c := m.over(t, 3000, batch.Options{})
 	defer c.s.Close()
-	q := batch.Question{Session: 1, Context: text(1, 100), K: 1}
+	q := terms.Job{Session: 1, Question: terms.Question{Context: text(1, 100), K: 1}}
 	q.Context = c.stream(q, 150)
 	before := c.stats()
 	q.Context = c.stream(q, 400)
@@ -457,7 +460,7 @@ func TestDearRows(t *testing.T) {
 		m.perCall = 0
 		c := m.over(t, 3000, batch.Options{})
 		defer c.s.Close()
-		c.stream(batch.Question{Session: 1, Context: text(1, 10), K: 1}, 300)
+		c.stream(terms.Job{Session: 1, Question: terms.Question{Context: text(1, 10), K: 1}}, 300)
 		assert.Less(t, c.stats().Guessed, uint64(30))
 		m.rest(t)
 	})
@@ -474,9 +477,9 @@ func TestLookupOption(t *testing.T) {
 			m := cheap(0, most)
 			c := m.over(t, 3000, batch.Options{Lookup: lookup})
 			defer c.s.Close()
-			c.mustAsk(batch.Question{Session: 1, Context: text(1, 10), K: 1})
+			c.mustAsk(terms.Job{Session: 1, Question: terms.Question{Context: text(1, 10), K: 1}})
 			m.calls = nil
-			c.stream(batch.Question{Session: 1, Context: text(1, 10), K: 1}, 200)
+			c.stream(terms.Job{Session: 1, Question: terms.Question{Context: text(1, 10), K: 1}}, 200)
 			rows := 0
 			for _, call := range m.calls {
 				rows = max(rows, call.rows)

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/internal/prefix"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
 // ask is a question that waits for its answer.
 type ask struct {
-	Question
+	terms.Job
 	forget  bool // not a question: drop the session
 	sampler *sample.Sampler
 	since   time.Time
@@ -51,6 +52,9 @@ type ask struct {
 	run      int           // questions in a row, up to this one, that went on with the answer before
 	reply    *reply        // takes the token that is chosen; nil: nobody wants to know
 }
+
+// background reports whether a is computed only while no foreground question waits.
+func (a *ask) background() bool { return a.Priority != terms.Foreground }
 
 // submit hands a to the goroutine of the service and waits until it is ready.
 func (s *Service) submit(ctx context.Context, a *ask) error {
@@ -183,7 +187,7 @@ func (s *Service) admit(a *ask) {
 	found := s.known(a)
 	a.work = uint64(max(1, len(a.Context)-found))
 	s.queueOf(a).add(a)
-	if a.Background {
+	if a.background() {
 		s.admitBackground(a, found)
 	}
 }
@@ -221,7 +225,7 @@ func (a *ask) further(at *cell, n int) int {
 }
 
 func (s *Service) queueOf(a *ask) *fair {
-	if a.Background {
+	if a.background() {
 		return s.back
 	}
 	return s.front

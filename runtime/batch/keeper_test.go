@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
@@ -93,12 +94,12 @@ func (k *keeper) head(domain uint64, text string) *int {
 
 // find goes on along what there is of the text of a question for a session that uses so many tokens of it, and returns
 // how many there are then.
-func (k *keeper) find(q batch.Question, s *shelf, text string, done int) int {
+func (k *keeper) find(q terms.Job, s *shelf, text string, done int) int {
 	for ; done < len(text); done++ {
 		to := text[:done+1]
 		if s.tokens[to] == nil {
 			head := k.head(s.domain, to)
-			if head == nil || *head == 0 && q.AuditFrom > 0 && done >= q.AuditFrom-1 && !q.Background {
+			if head == nil || *head == 0 && q.AuditFrom > 0 && done >= q.AuditFrom-1 && q.Priority == terms.Foreground {
 				break
 			}
 			s.tokens[to] = &kept{head: head}
@@ -225,10 +226,10 @@ func (k *keeper) evict(s *shelf, leaf string) {
 }
 
 // ask says what will be of a question whose step number fails does not succeed, and does it.
-func (k *keeper) ask(q batch.Question, fails int) (f forecast) {
+func (k *keeper) ask(q terms.Job, fails int) (f forecast) {
 	s, text := k.shelf(q.Session, q.Device, q.Domain), key(q.Context)
 	rows := k.rows
-	if q.Background {
+	if q.Priority != terms.Foreground {
 		rows = max(1, rows/4)
 		if f.shed = k.sheds(s, text); f.shed {
 			k.stats.Shed++
@@ -294,7 +295,7 @@ type planned struct {
 	calls    []made
 }
 
-func (k *keeper) plan(q batch.Question, s *shelf, text string, done, n int) planned {
+func (k *keeper) plan(q terms.Job, s *shelf, text string, done, n int) planned {
 	p := planned{from: done, to: done + n, heads: map[int]int{}}
 	for i := done; i < p.to; i++ {
 		if q.AuditFrom > 0 && i+1 >= q.AuditFrom {
@@ -333,10 +334,10 @@ func (k *keeper) plan(q batch.Question, s *shelf, text string, done, n int) plan
 }
 
 // beside makes room to compute a token once more that other sessions use, and reports whether there is any.
-func (k *keeper) beside(q batch.Question, s *shelf, text string) bool {
+func (k *keeper) beside(q terms.Job, s *shelf, text string) bool {
 	at := place{s.domain, text}
 	if k.users()[at] > 1 {
-		if !q.Background {
+		if q.Priority == terms.Foreground {
 			k.makeRoom(s, text, 1, len(text))
 		} else if leaf, _ := s.oldest(text); leaf != "" && k.used() == k.slots {
 			k.evictOwn(s, text)
@@ -463,7 +464,7 @@ func keeps(t *testing.T, r *rand.Rand, room, rows int, domains uint64) {
 
 // askWith asks, and checks what comes of it. A call that is to fail does so because its caller leaves, or the model is
 // broken.
-func askWith(t *testing.T, s *batch.Service, m *counter, q batch.Question, f forecast, leaves bool) {
+func askWith(t *testing.T, s *batch.Service, m *counter, q terms.Job, f forecast, leaves bool) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	bored, begin := errors.New("bored"), time.Now()

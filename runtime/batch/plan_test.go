@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 )
@@ -52,8 +53,9 @@ type wish struct {
 }
 
 // question is a wish in words of the service.
-func (w wish) question(i int) batch.Question {
-	q := batch.Question{Session: w.session, Device: w.device, K: max(1, w.k), Background: w.back}
+func (w wish) question(i int) terms.Job {
+	q := terms.Job{Session: w.session, Device: w.device, Priority: when(w.back, terms.Background),
+		Question: terms.Question{K: max(1, w.k)}}
 	q.Context = make([]int32, w.old+w.n)
 	if w.audit {
 		q.AuditFrom = 1
@@ -208,9 +210,9 @@ func stepsOf(t *testing.T, slots int, wishes []wish) []string {
 			c.mustAsk(q)
 		}
 	}
-	together := func(questions []batch.Question) {
+	together := func(questions []terms.Job) {
 		first := wish{device: 99, n: 1}.question(len(m.steps)) // while it is computed the others gather
-		for _, q := range append([]batch.Question{first}, questions...) {
+		for _, q := range append([]terms.Job{first}, questions...) {
 			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 				require.NoError(t, err)
 				right(t, m.answer(t, q), a, q, false)
@@ -219,12 +221,12 @@ func stepsOf(t *testing.T, slots int, wishes []wish) []string {
 		}
 		c.wait.Wait()
 	}
-	var behind, all []batch.Question
+	var behind, all []terms.Job
 	for i, w := range wishes {
 		ahead := wish{device: w.device, session: 7, n: int(w.device)}
 		behind, all = append(behind, ahead.question(0)), append(all, w.question(i))
 	}
-	together(slices.CompactFunc(behind, func(a, b batch.Question) bool { return a.Device == b.Device }))
+	together(slices.CompactFunc(behind, func(a, b terms.Job) bool { return a.Device == b.Device }))
 	before := len(m.steps)
 	together(all)
 	require.NoError(t, m.wrong)

@@ -21,7 +21,7 @@ import (
 )
 
 // anyQuestion goes on from a context asked before, leaves it somewhere, repeats it, or begins anew.
-func anyQuestion(r *rand.Rand, before [][]int32, longest int, vocab int32) batch.Question {
+func anyQuestion(r *rand.Rand, before [][]int32, longest int, vocab int32) terms.Job {
 	var text []int32
 	if len(before) > 0 && r.IntN(5) > 0 {
 		old := before[r.IntN(len(before))]
@@ -36,7 +36,8 @@ func anyQuestion(r *rand.Rand, before [][]int32, longest int, vocab int32) batch
 			text = append(text, r.Int32N(vocab))
 		}
 	}
-	q := batch.Question{Session: r.Uint64N(4), Context: text, K: 1 + r.IntN(4), Background: r.IntN(5) == 0}
+	q := terms.Job{Session: r.Uint64N(4), Priority: when(r.IntN(5) == 0, terms.Background),
+		Question: terms.Question{Context: text, K: 1 + r.IntN(4)}}
 	q.Device = q.Session % 3
 	switch r.IntN(8) {
 	case 0, 1:
@@ -52,11 +53,11 @@ func anyQuestion(r *rand.Rand, before [][]int32, longest int, vocab int32) batch
 
 // anyVerified is any question; in two of three cases it has all its positions from one on verified, and if it is in the
 // background it is in one of two about a token ahead.
-func anyVerified(r *rand.Rand, before [][]int32, longest int, vocab int32) batch.Question {
+func anyVerified(r *rand.Rand, before [][]int32, longest int, vocab int32) terms.Job {
 	q := anyQuestion(r, before, longest, vocab)
-	if q.Background {
-		if q.Ahead = r.IntN(2) == 0; q.Ahead {
-			q.AuditFrom, q.Background = 0, false
+	if q.Priority == terms.Background {
+		if r.IntN(2) == 0 {
+			q.AuditFrom, q.Priority = 0, terms.Ahead
 		}
 		return q
 	}
@@ -101,7 +102,7 @@ func TestVerifySchedules(t *testing.T) {
 
 func schedule(
 	t *testing.T, r *rand.Rand, room, rows int,
-	anyQuestion func(r *rand.Rand, before [][]int32, longest int, vocab int32) batch.Question,
+	anyQuestion func(r *rand.Rand, before [][]int32, longest int, vocab int32) terms.Job,
 ) {
 	m := &counter{perCall: time.Millisecond, perRow: time.Millisecond}
 	s := service(t, m, room, batch.Options{Rows: rows, Context: 30, Now: m.checks(), Apart: r.IntN(4) == 0})
@@ -134,7 +135,7 @@ func schedule(
 			case err == nil:
 				right(t, m.answer(t, q), a, q, room >= 600 && !mixed)
 				reused.Add(uint64(a.Reused))
-			case (q.Background || q.Ahead) && errors.Is(err, batch.ErrShed):
+			case q.Priority != terms.Foreground && errors.Is(err, batch.ErrShed):
 				shed.Add(1)
 			case errors.Is(err, bored), errors.Is(err, errBroken):
 			default:

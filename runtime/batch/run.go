@@ -165,10 +165,10 @@ func (s *Service) finish(st *step, a *ask, outputs []*backend.Output) {
 	if !a.part {
 		s.stats.Reused += uint64(a.reused + a.answer.Reused)
 	}
-	if a.Ahead {
+	if a.Priority == terms.Ahead {
 		s.stats.Ahead++
 	}
-	if s.guesses() && !a.Background && !a.part {
+	if s.guesses() && !a.background() && !a.part {
 		a.tree.answers(a)
 	}
 	s.answer(a, nil)

@@ -67,40 +67,12 @@ type Options struct {
 	Now     func() time.Time // the clock of Answer.Queue and Answer.Compute; nil means time.Now
 }
 
-// Question asks which token follows Context. It says whose work it is, so that devices share the service fairly, and
-// whether anybody waits: a question of package terms knows neither.
-type Question struct {
-	Session   uint64         // contexts of one session share what they have in common
-	Domain    uint64         // sessions of one domain share as well; a session that comes with another one begins anew
-	Device    uint64         // who asks: work and memory are shared between devices; 0 is a device like any other
-	Context   []int32        // all tokens from the beginning
-	K         int            // how many candidates come with the answer; 0: none
-	Sampling  terms.Sampling // how the token is chosen; zero: greedy
-	AuditFrom int            // positions from here on are compared with what this model would have chosen; 0 means none
-	Verify    terms.Verify   // what the audit has to be; not in the background
-
-	// Ahead means that the token is wanted if nobody has to wait for it: a background question, but a newer one of its
-	// session does not take its place.
-	Ahead bool
-
-	// Background means that keys and values are wanted for a later question, and nobody waits for the answer. It is
-	// computed in steps in which no other question waits, in slots that are free or its session's own, and given up
-	// with ErrShed when it finds no room, when others are busy for long, or when its session asks a newer one in the
-	// background.
-	Background bool
-}
-
-// Answer is the token that follows, with what the service did for it. Whoever asked over a network, or in this process,
-// is told of it as an answer of package terms.
+// Answer is a reply, with what the service did for it. Audited counts positions to where the head did not run, or with
+// Verify to AuditFrom. Queue ends when the first step of the question begins, and Compute includes steps of others
+// between its own.
 type Answer struct {
-	Token int32
-	Top   []terms.Candidate // the K best, best first; fewer if the vocabulary is smaller
-	// positions compared, from the end of the context back: to where the head did not run, or with Verify to AuditFrom
-	Audited int
-	Audit   []terms.Finding // those of them with another token, by rising position
-	Reused  int             // tokens of the context that were in memory, or being computed, when its first step began
-	Queue   time.Duration   // from the question until its first step began
-	Compute time.Duration   // from then until the answer: its own steps, and those of others between them
+	terms.Reply
+	Reused int // tokens of the context that were in memory, or being computed, when its first step began
 
 	// Computed counts the rows that were computed for it: tokens of the context that were not in memory, and those that
 	// were but were computed once more for the sake of their heads. Rows that other questions wanted before it in the
@@ -187,9 +159,10 @@ func (s *Service) Close() {
 // Closed reports whether [Service.Close] was called.
 func (s *Service) Closed() bool { return s.ctx.Err() != nil }
 
-// Ask waits for the answer to q. When ctx ends the question is dropped, and the call of the model that runs is left if
-// it was for nobody else. Any number of goroutines may ask at once; asking again gives the same answer.
-func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
+// Ask waits for the answer to q. With a priority other than [terms.Foreground] the error may be [ErrShed]. When ctx
+// ends the question is dropped, and the call of the model that runs is left if it was for this question alone. Any
+// number of goroutines may ask at once; asking again gives the same answer.
+func (s *Service) Ask(ctx context.Context, q terms.Job) (Answer, error) {
 	if len(q.Context) == 0 || len(q.Context) > s.o.Context {
 		return Answer{}, fmt.Errorf("%d tokens, at most %d: %w", len(q.Context), s.o.Context, ErrContext)
 	}
@@ -200,10 +173,10 @@ func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	if q.Background = q.Background || q.Ahead; q.Verify != terms.AsItComes {
+	if q.Verify != terms.AsItComes {
 		return s.verify(ctx, q, sampler)
 	}
-	a := &ask{Question: q, sampler: sampler}
+	a := &ask{Job: q, sampler: sampler}
 	if err := s.submit(ctx, a); err != nil {
 		return Answer{}, err
 	}
@@ -219,7 +192,7 @@ func (s *Service) completed(a *ask) Answer {
 // Forget drops what is kept of a session, but for what others use. Its open questions are still answered, but those in
 // the background are given up.
 func (s *Service) Forget(ctx context.Context, session uint64) error {
-	return s.submit(ctx, &ask{Question: Question{Session: session}, forget: true})
+	return s.submit(ctx, &ask{Job: terms.Job{Session: session}, forget: true})
 }
 
 // complete fills in what is chosen from the output of the head. It runs in the goroutine of the caller.

@@ -43,7 +43,7 @@ func model(t testing.TB) *qwen2.Model {
 }
 
 // reference computes the answer of a question from nothing.
-func reference(t testing.TB, m *qwen2.Model, q batch.Question) batch.Answer {
+func reference(t testing.TB, m *qwen2.Model, q terms.Job) batch.Answer {
 	t.Helper()
 	s, err := sample.New(q.Sampling)
 	require.NoError(t, err)
@@ -58,7 +58,7 @@ func reference(t testing.TB, m *qwen2.Model, q batch.Question) batch.Answer {
 	}
 	require.NoError(t, m.Forward(t.Context(), c.KV(), rows, out, want))
 	last := &out[len(out)-1]
-	a := batch.Answer{Token: s.Pick(len(rows), last)}
+	a := batch.Answer{Reply: terms.Reply{Token: s.Pick(len(rows), last)}}
 	for _, k := range last.Top[:min(q.K, len(last.Top))] {
 		a.Top = append(a.Top, terms.Candidate{ID: k.ID, LogProb: k.Logit - last.LogSumExp})
 	}
@@ -101,12 +101,12 @@ func TestAnswers(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(slots), uint64(rows)))
 			var before [][]int32
 			for range 15 {
-				questions := make([]batch.Question, 1+r.IntN(6))
+				questions := make([]terms.Job, 1+r.IntN(6))
 				for i := range questions {
 					questions[i] = anyQuestion(r, before, 40, 512)
 					before = append(before, questions[i].Context)
 				}
-				askAll(t, s, questions, r.IntN(3) == 0, func(q batch.Question, a batch.Answer) {
+				askAll(t, s, questions, r.IntN(3) == 0, func(q terms.Job, a batch.Answer) {
 					right(t, reference(t, alone, q), a, q, slots == 500)
 				})
 			}
@@ -117,7 +117,7 @@ func TestAnswers(t *testing.T) {
 
 // askAll asks questions at once and checks the answers. If one leaves, the first caller does not wait for its answer.
 func askAll(
-	t *testing.T, s *batch.Service, questions []batch.Question, leaves bool, check func(batch.Question, batch.Answer),
+	t *testing.T, s *batch.Service, questions []terms.Job, leaves bool, check func(terms.Job, batch.Answer),
 ) {
 	answers, errs := make([]batch.Answer, len(questions)), make([]error, len(questions))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -136,7 +136,7 @@ func askAll(
 	wait.Wait()
 	cancel()
 	for i, q := range questions {
-		if (q.Background || q.Ahead) && errors.Is(errs[i], batch.ErrShed) || leaves && i == 0 && errs[i] != nil {
+		if q.Priority != terms.Foreground && errors.Is(errs[i], batch.ErrShed) || leaves && i == 0 && errs[i] != nil {
 			continue
 		}
 		require.NoError(t, errs[i])
@@ -150,7 +150,7 @@ func TestReuse(t *testing.T) {
 	m := model(t)
 	s := start(t, m, 100, batch.Options{})
 	ask := func(session uint64, context ...int32) int {
-		q := batch.Question{Session: session, Context: context, K: 2}
+		q := terms.Job{Session: session, Question: terms.Question{Context: context, K: 2}}
 		a, err := s.Ask(t.Context(), q)
 		require.NoError(t, err)
 		require.Equal(t, reference(t, m, q), plain(a))
@@ -174,11 +174,11 @@ func TestAudit(t *testing.T) {
 	s := start(t, m, 100, batch.Options{})
 	text := []int32{5, 6, 7}
 	for i := range 8 { // alternately this model's own choice and another token
-		a, err := s.Ask(t.Context(), batch.Question{Session: 9, Context: text, K: 1})
+		a, err := s.Ask(t.Context(), terms.Job{Session: 9, Question: terms.Question{Context: text, K: 1}})
 		require.NoError(t, err)
 		text = append(text, (a.Token+int32(i%2))%512)
 	}
-	q := batch.Question{Session: 1, Context: text, K: 1, AuditFrom: 3}
+	q := terms.Job{Session: 1, Question: terms.Question{Context: text, K: 1, AuditFrom: 3}}
 	for range 2 {
 		a, err := s.Ask(t.Context(), q)
 		require.NoError(t, err)
@@ -212,8 +212,8 @@ func TestBatches(t *testing.T) {
 		var wait sync.WaitGroup
 		ask := func(ctx context.Context, n int, queue time.Duration) {
 			wait.Go(func() {
-				a, err := s.Ask(ctx, batch.Question{
-					Session: uint64(n), Domain: uint64(n), Context: make([]int32, n), K: 1,
+				a, err := s.Ask(ctx, terms.Job{
+					Session: uint64(n), Domain: uint64(n), Question: terms.Question{Context: make([]int32, n), K: 1},
 				})
 				require.Equal(t, context.Cause(ctx), err)
 				if err == nil {
@@ -265,7 +265,7 @@ func TestModelFails(t *testing.T) {
 	s, err := batch.New(m, kv, batch.Options{})
 	require.NoError(t, err)
 	defer s.Close()
-	q := batch.Question{Session: 1, Context: []int32{1, 2, 3}, K: 1}
+	q := terms.Job{Session: 1, Question: terms.Question{Context: []int32{1, 2, 3}, K: 1}}
 	_, err = s.Ask(t.Context(), q)
 	require.ErrorIs(t, err, broken)
 	m.err = nil
@@ -279,17 +279,20 @@ func TestRefusals(t *testing.T) {
 	m := model(t)
 	before := runtime.NumGoroutine()
 	s := start(t, m, 10, batch.Options{})
-	for _, q := range []batch.Question{
-		{K: 1}, {Context: make([]int32, 11), K: 1}, {Context: []int32{1}, K: -1}, {Context: []int32{1}, K: 257},
-		{Context: []int32{600}, K: 1}, {Context: []int32{1}, K: 1, Sampling: terms.Sampling{Temperature: -1}},
+	for _, q := range []terms.Job{
+		{Question: terms.Question{K: 1}}, {Question: terms.Question{Context: make([]int32, 11), K: 1}},
+		{Question: terms.Question{Context: []int32{1}, K: -1}}, {Question: terms.Question{Context: []int32{1},
+			K: 257}},
+		{Question: terms.Question{Context: []int32{600}, K: 1}}, {Question: terms.Question{Context: []int32{1}, K: 1,
+			Sampling: terms.Sampling{Temperature: -1}}},
 	} {
 		_, err := s.Ask(t.Context(), q)
 		assert.Error(t, err)
 	}
-	_, err := s.Ask(t.Context(), batch.Question{Context: []int32{1}, K: 1})
+	_, err := s.Ask(t.Context(), terms.Job{Question: terms.Question{Context: []int32{1}, K: 1}})
 	assert.NoError(t, err, "it serves on")
 	s.Close()
-	_, err = s.Ask(t.Context(), batch.Question{Context: []int32{1}, K: 1})
+	_, err = s.Ask(t.Context(), terms.Job{Question: terms.Question{Context: []int32{1}, K: 1}})
 	assert.ErrorIs(t, err, batch.ErrClosed)
 	for start := time.Now(); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		require.Less(t, time.Since(start), 10*time.Second, "a goroutine is left")
@@ -305,7 +308,7 @@ func TestOptions(t *testing.T) {
 	asks := func(o batch.Options, n, k int) error {
 		s := service(t, &counter{vocab: 300}, 10, o)
 		defer s.Close()
-		_, err := s.Ask(t.Context(), batch.Question{Context: make([]int32, n), K: k})
+		_, err := s.Ask(t.Context(), terms.Job{Question: terms.Question{Context: make([]int32, n), K: k}})
 		return err
 	}
 	assert.NoError(t, asks(batch.Options{}, 10, 256))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 )
 
@@ -19,7 +20,7 @@ func BenchmarkGrowing(b *testing.B) {
 			context = context[:1000]
 			require.NoError(b, s.Forget(b.Context(), 1))
 		}
-		_, err := s.Ask(b.Context(), batch.Question{Session: 1, Context: context, K: 1})
+		_, err := s.Ask(b.Context(), terms.Job{Session: 1, Question: terms.Question{Context: context, K: 1}})
 		require.NoError(b, err)
 		context = append(context, 7)
 	}
@@ -31,7 +32,8 @@ func BenchmarkNewSession(b *testing.B) {
 	defer s.Close()
 	prompt := text(0, 400)
 	for n := uint64(1); b.Loop(); n++ {
-		q := batch.Question{Session: n, Device: n, Context: slices.Concat(prompt, text(int(n), 10)), K: 1}
+		q := terms.Job{Session: n, Device: n,
+			Question: terms.Question{Context: slices.Concat(prompt, text(int(n), 10)), K: 1}}
 		_, err := s.Ask(b.Context(), q)
 		require.NoError(b, err)
 		if n > 1 {

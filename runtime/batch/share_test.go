@@ -23,7 +23,7 @@ import (
 // memory is what a store with room for all keeps of some questions: each token once for each domain.
 type memory map[place]map[uint64]bool // sessions that use it
 
-func (m memory) add(q batch.Question) {
+func (m memory) add(q terms.Job) {
 	text := key(q.Context)
 	for n := range text {
 		at := place{q.Domain, text[:n+1]}
@@ -75,10 +75,10 @@ func TestPrefixOnce(t *testing.T) {
 			inBubble(t, prefix+sessions*own, c.o, func(w *crowd, m *counter) {
 				kept := memory{}
 				for i := range sessions {
-					q := batch.Question{
-						Session: uint64(i), Device: uint64(i % c.devices), K: 1,
-						Context: slices.Concat(
-							text(1000, prefix), []int32{int32(i % 40), int32(i / 40)}, text(i, own-2)),
+					q := terms.Job{
+						Session: uint64(i), Device: uint64(i % c.devices), Question: terms.Question{K: 1,
+							Context: slices.Concat(
+								text(1000, prefix), []int32{int32(i % 40), int32(i / 40)}, text(i, own-2))},
 					}
 					kept.add(q)
 					w.ask(q, func(a batch.Answer, _ time.Duration, err error) {
@@ -109,8 +109,9 @@ func TestStepsAreFull(t *testing.T) {
 			for i := range others {
 				c.wait.Go(func() {
 					for n := 0; ctx.Err() == nil; n++ {
-						q := batch.Question{
-							Session: uint64(1000 + i), Device: uint64(1000 + i), Context: text(5000+n, 5), K: 1,
+						q := terms.Job{
+							Session: uint64(1000 + i), Device: uint64(1000 + i),
+							Question: terms.Question{Context: text(5000+n, 5), K: 1},
 						}
 						c.s.Ask(ctx, q)
 					}
@@ -119,8 +120,9 @@ func TestStepsAreFull(t *testing.T) {
 			time.Sleep(tick)
 			var waiting sync.WaitGroup
 			for i := range 100 {
-				q := batch.Question{
-					Session: uint64(i), Device: uint64(i), Context: append(text(1, 400), int32(i)), K: 1,
+				q := terms.Job{
+					Session: uint64(i), Device: uint64(i),
+					Question: terms.Question{Context: append(text(1, 400), int32(i)), K: 1},
 				}
 				q.Context = append(q.Context, text(i, 9)...)
 				waiting.Add(1)
@@ -142,8 +144,9 @@ func TestApart(t *testing.T) {
 	for domains, computed := range map[int]int{1: 60 + 30, 2: 2*60 + 30, 3: 3*60 + 30, 30: 30 * 61} {
 		inBubble(t, 3000, batch.Options{Apart: domains == 30}, func(c *crowd, m *counter) {
 			for i := range 30 {
-				q := batch.Question{Session: uint64(i), Device: uint64(i), Domain: uint64(i % domains % 30), K: 1,
-					Context: append(text(1000, 60), int32(i))}
+				q := terms.Job{Session: uint64(i), Device: uint64(i), Domain: uint64(i % domains % 30),
+					Question: terms.Question{K: 1,
+						Context: append(text(1000, 60), int32(i))}}
 				if domains == 30 {
 					q.Domain = 0
 				}
@@ -161,7 +164,8 @@ func TestApart(t *testing.T) {
 func TestDomainOfSession(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
 		reused := func(session, domain uint64) int {
-			return c.mustAsk(batch.Question{Session: session, Domain: domain, Context: text(1, 50), K: 1}).Reused
+			return c.mustAsk(terms.Job{Session: session, Domain: domain,
+				Question: terms.Question{Context: text(1, 50), K: 1}}).Reused
 		}
 		assert.Equal(t, [3]int{0, 50, 0}, [3]int{reused(1, 5), reused(1, 5), reused(1, 6)})
 		assert.Equal(t, 50, c.stats().InUse)
@@ -181,7 +185,8 @@ func TestDistinctTokens(t *testing.T) {
 			for range 4 {
 				computed, before := m.rows, len(kept)
 				for range 40 {
-					q := batch.Question{Session: r.Uint64N(30), Device: r.Uint64N(9), K: 1, AuditFrom: 1}
+					q := terms.Job{Session: r.Uint64N(30), Device: r.Uint64N(9),
+						Question: terms.Question{K: 1, AuditFrom: 1}}
 					q.Domain = q.Session % domains
 					q.Context = text(r.IntN(3), 1+r.IntN(60)) // many begin alike, and some go on in their own way
 					q.Context = append(q.Context, text(r.IntN(100), r.IntN(20))...)
@@ -228,11 +233,13 @@ func TestSharingChangesNothing(t *testing.T) {
 				answers[i] = make([]batch.Answer, 100)
 				for n := range answers[i] {
 					q := anyQuestion(r, before, 60, 40)
-					q.Background = q.Background && n%2 == 0
+					if n%2 != 0 {
+						q.Priority = terms.Foreground
+					}
 					q.Session = uint64(n) // its own: what it knows does not depend on the order of answers
 					before = append(before, q.Context)
 					c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
-						if err == nil && !q.Background {
+						if err == nil && q.Priority == terms.Foreground {
 							answers[i][n] = plain(a)
 						}
 					})
@@ -258,12 +265,14 @@ func TestLeavesWhileOthersWait(t *testing.T) {
 			bored := errors.New("bored")
 			ctx, leave := context.WithCancelCause(c.t.Context())
 			c.wait.Go(func() {
-				_, err := c.s.Ask(ctx, batch.Question{Session: 1, Device: 1, Context: text(1, 200), K: 1})
+				_, err := c.s.Ask(ctx, terms.Job{Session: 1, Device: 1,
+					Question: terms.Question{Context: text(1, 200), K: 1}})
 				assert.ErrorIs(t, err, bored)
 			})
 			time.Sleep(tick)
 			for i := range uint64(20) {
-				q := batch.Question{Session: 2 + i, Device: 2 + i, Context: append(text(1, 200), int32(i)), K: 1}
+				q := terms.Job{Session: 2 + i, Device: 2 + i,
+					Question: terms.Question{Context: append(text(1, 200), int32(i)), K: 1}}
 				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 					require.NoError(t, err)
 					require.Equal(t, m.answer(t, q), plain(a))
@@ -290,7 +299,8 @@ func TestLeavesWhileOthersWait(t *testing.T) {
 func TestPrefixFails(t *testing.T) {
 	inBubble(t, 1000, batch.Options{Rows: 64}, func(c *crowd, m *counter) {
 		ask := func(session uint64, n, k int, check func(batch.Answer, error)) {
-			q := batch.Question{Session: session, Device: session, Context: append(text(1, n), int32(session)), K: k}
+			q := terms.Job{Session: session, Device: session,
+				Question: terms.Question{Context: append(text(1, n), int32(session)), K: k}}
 			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 				if check(a, err); err == nil {
 					require.Equal(t, m.answer(t, q), plain(a))
@@ -333,17 +343,21 @@ func TestRepeatsLoseNothing(t *testing.T) {
 			"left":  func(_ *counter, leave func()) { leave() },
 			"not":   func(*counter, func()) {},
 		} {
-			for _, q := range []batch.Question{
-				{K: 30}, {K: 1, Sampling: terms.Sampling{Temperature: 1}}, {K: 1, AuditFrom: 1}, {K: 30, AuditFrom: 5},
-				{K: 1, AuditFrom: 1, Verify: terms.EachChoice}, {K: 1, AuditFrom: 1, Verify: terms.EachScore},
+			for _, q := range []terms.Job{
+				{Question: terms.Question{K: 30}}, {Question: terms.Question{K: 1,
+					Sampling: terms.Sampling{Temperature: 1}}}, {Question: terms.Question{K: 1, AuditFrom: 1}},
+				{Question: terms.Question{K: 30, AuditFrom: 5}},
+				{Question: terms.Question{K: 1, AuditFrom: 1, Verify: terms.EachChoice}},
+				{Question: terms.Question{K: 1, AuditFrom: 1, Verify: terms.EachScore}},
 			} {
 				t.Run(fmt.Sprint(room, " slots, ", name, q.K, q.AuditFrom, q.Verify), func(t *testing.T) {
 					inBubble(t, room, batch.Options{}, func(c *crowd, m *counter) {
-						c.mustAsk(batch.Question{Session: 5, Device: 5, Context: text(5, 60), K: 1}) // the oldest
-						mine := batch.Question{Session: 1, Device: 1, Context: text(1, 40), K: 1}
+						c.mustAsk(terms.Job{Session: 5, Device: 5,
+							Question: terms.Question{Context: text(5, 60), K: 1}}) // the oldest
+						mine := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 40), K: 1}}
 						c.mustAsk(mine)
 						q.Session, q.Device, q.Context = 2, 2, text(1, 20)
-						c.mustAsk(batch.Question{Session: 2, Device: 2, Context: text(1, 1), K: 1})
+						c.mustAsk(terms.Job{Session: 2, Device: 2, Question: terms.Question{Context: text(1, 1), K: 1}})
 						ctx, leave := context.WithCancel(c.t.Context())
 						defer leave()
 						c.wait.Go(func() {
@@ -373,16 +387,16 @@ func TestRepeatsLoseNothing(t *testing.T) {
 // so that nothing is lost when a token that both share is computed once more, and that fails.
 func TestRepeatInFullStore(t *testing.T) {
 	inBubble(t, 85, batch.Options{Rows: 16}, func(c *crowd, m *counter) {
-		q := batch.Question{Session: 2, Device: 2, Context: text(1, 20), K: 1}
+		q := terms.Job{Session: 2, Device: 2, Question: terms.Question{Context: text(1, 20), K: 1}}
 		c.mustAsk(q)
-		long := batch.Question{Session: 1, Device: 1, Context: text(1, 85), K: 1}
+		long := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 85), K: 1}}
 		c.ask(long, func(a batch.Answer, _ time.Duration, err error) {
 			require.NoError(t, err)
 			require.Equal(t, m.answer(t, long), plain(a))
 		})
 		time.Sleep(50 * tick) // in its fourth step, after which one slot is free
 		fails := func(_ batch.Answer, _ time.Duration, err error) { assert.ErrorIs(t, err, errBroken) }
-		c.ask(batch.Question{Session: 3, Device: 3, Context: text(3, 1), K: 1}, fails)
+		c.ask(terms.Job{Session: 3, Device: 3, Question: terms.Question{Context: text(3, 1), K: 1}}, fails)
 		synctest.Wait()
 		q.K = 30
 		c.ask(q, fails)
@@ -401,13 +415,14 @@ func TestRepeatInFullStore(t *testing.T) {
 // more, not twice, and each has what it wants.
 func TestRepeatsMeet(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
-		c.mustAsk(batch.Question{Session: 1, Device: 1, Context: text(1, 13), K: 1})
-		c.ask(batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1},
+		c.mustAsk(terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 13), K: 1}})
+		c.ask(terms.Job{Session: 9, Device: 9, Question: terms.Question{Context: text(9, 1), K: 1}},
 			func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
 		synctest.Wait() // while this is computed the others gather
-		for i, q := range []batch.Question{
-			{K: 1, AuditFrom: 6, Sampling: terms.Sampling{Temperature: 1, Seed: 3}}, {K: 1, AuditFrom: 1},
-			{K: 7, AuditFrom: 9},
+		for i, q := range []terms.Job{
+			{Question: terms.Question{K: 1, AuditFrom: 6, Sampling: terms.Sampling{Temperature: 1, Seed: 3}}},
+			{Question: terms.Question{K: 1, AuditFrom: 1}},
+			{Question: terms.Question{K: 7, AuditFrom: 9}},
 		} {
 			q.Session, q.Device, q.Context = uint64(2+i), uint64(2+i), text(1, 12)
 			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
@@ -429,12 +444,14 @@ func TestGoesOnBehindRepeat(t *testing.T) {
 	inBubble(t, 1000, batch.Options{Rows: 16}, func(c *crowd, m *counter) {
 		m.vocab = 300
 		for session := range uint64(2) {
-			c.mustAsk(batch.Question{Session: session, Device: session, Context: text(1, 10), K: 1})
+			c.mustAsk(terms.Job{Session: session, Device: session,
+				Question: terms.Question{Context: text(1, 10), K: 1}})
 		}
-		c.ask(batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1},
+		c.ask(terms.Job{Session: 9, Device: 9, Question: terms.Question{Context: text(9, 1), K: 1}},
 			func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
 		synctest.Wait() // while this is computed the others gather
-		for i, q := range []batch.Question{{K: 120, Context: text(1, 10)}, {K: 1, Context: append(text(1, 10), 5)}} {
+		for i, q := range []terms.Job{{Question: terms.Question{K: 120, Context: text(1, 10)}},
+			{Question: terms.Question{K: 1, Context: append(text(1, 10), 5)}}} {
 			q.Session, q.Device = 1, uint64(10+i)
 			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 				require.NoError(t, err)
@@ -453,7 +470,8 @@ func TestHostileMemory(t *testing.T) {
 	for _, shares := range []bool{false, true} {
 		inBubble(t, 1200, batch.Options{}, func(c *crowd, m *counter) {
 			reused := func(session, device uint64, text []int32) int {
-				return c.mustAsk(batch.Question{Session: session, Device: device, Context: text, K: 1}).Reused
+				return c.mustAsk(terms.Job{Session: session, Device: device,
+					Question: terms.Question{Context: text, K: 1}}).Reused
 			}
 			mine := text(1, 1000)
 			reused(1, 1, mine)
@@ -475,7 +493,8 @@ func TestHostileMemory(t *testing.T) {
 func TestHostilePays(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
 		reused := func(session, device uint64, text []int32) int {
-			return c.mustAsk(batch.Question{Session: session, Device: device, Context: text, K: 1}).Reused
+			return c.mustAsk(terms.Job{Session: session, Device: device,
+				Question: terms.Question{Context: text, K: 1}}).Reused
 		}
 		reused(1, 1, text(1, 600))
 		reused(3, 3, text(3, 200))
@@ -491,7 +510,8 @@ func TestHostilePays(t *testing.T) {
 func TestEvictedForOne(t *testing.T) {
 	inBubble(t, 590, batch.Options{}, func(c *crowd, m *counter) {
 		reused := func(session, device uint64, text []int32) int {
-			return c.mustAsk(batch.Question{Session: session, Device: device, Context: text, K: 1}).Reused
+			return c.mustAsk(terms.Job{Session: session, Device: device,
+				Question: terms.Question{Context: text, K: 1}}).Reused
 		}
 		reused(1, 1, text(1, 300))
 		reused(2, 2, text(1, 300))
@@ -506,12 +526,12 @@ func TestEvictedForOne(t *testing.T) {
 func TestNodesAreBounded(t *testing.T) {
 	racing.Spare(t)
 	inBubble(t, 2000, batch.Options{}, func(c *crowd, m *counter) {
-		mine := batch.Question{Session: 1, Device: 1, Context: text(1, 20), K: 1}
+		mine := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 20), K: 1}}
 		c.mustAsk(mine)
 		_, most := batch.Nodes(c.s)
 		assert.Equal(t, 1<<18, most)
 		for i := range uint64(150) {
-			q := batch.Question{Session: 2 + i, Device: 2 + i%4, Context: text(2, 1900), K: 1}
+			q := terms.Job{Session: 2 + i, Device: 2 + i%4, Question: terms.Question{Context: text(2, 1900), K: 1}}
 			assert.Equal(t, 1900*int(min(i, 1)), c.mustAsk(q).Reused)
 			synctest.Wait()
 			nodes, _ := batch.Nodes(c.s)
@@ -535,7 +555,7 @@ func TestWorkOfSharing(t *testing.T) {
 	inBubble(t, 2000, batch.Options{}, func(c *crowd, m *counter) {
 		work := func(device uint64, context []int32) uint64 {
 			before := batch.Tag(c.s, device)
-			c.mustAsk(batch.Question{Session: device, Device: device, Context: context, K: 1})
+			c.mustAsk(terms.Job{Session: device, Device: device, Question: terms.Question{Context: context, K: 1}})
 			synctest.Wait()
 			return batch.Tag(c.s, device) - before
 		}
@@ -543,12 +563,13 @@ func TestWorkOfSharing(t *testing.T) {
 		assert.EqualValues(t, 4*10+1, work(2, append(text(1, 400), text(2, 10)...)))
 		assert.EqualValues(t, 4, work(3, text(1, 400)), "all of it is there")
 
-		c.ask(batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1},
+		c.ask(terms.Job{Session: 9, Device: 9, Question: terms.Question{Context: text(9, 1), K: 1}},
 			func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
 		synctest.Wait() // while this is computed the two gather
 		paid := batch.Tag(c.s, 5) + batch.Tag(c.s, 6)
 		for device := range uint64(2) {
-			q := batch.Question{Session: 5 + device, Device: 5 + device, Context: text(5, 12), K: 1, AuditFrom: 1}
+			q := terms.Job{Session: 5 + device, Device: 5 + device,
+				Question: terms.Question{Context: text(5, 12), K: 1, AuditFrom: 1}}
 			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 				assert.NoError(t, err)
 				assert.Equal(t, m.answer(t, q), plain(a))
@@ -569,7 +590,7 @@ func TestGuessesOfOthers(t *testing.T) {
 			m := cheap(0, 8)
 			c := m.over(t, 2000, batch.Options{})
 			defer c.s.Close()
-			q := batch.Question{Session: 1, Device: 1, Context: text(1, 10), K: 1}
+			q := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 10), K: 1}}
 			guesses := 0
 			for n := 0; guesses < 3; n++ {
 				require.Less(t, n, 200)
@@ -578,7 +599,7 @@ func TestGuessesOfOthers(t *testing.T) {
 				_, guesses = batch.Streams(c.s)
 			}
 			before := c.stats()
-			other := batch.Question{Session: 2, Device: 2, Context: q.Context, K: 1}
+			other := terms.Job{Session: 2, Device: 2, Question: terms.Question{Context: q.Context, K: 1}}
 			other.Context = append(slices.Clone(other.Context), c.mustAsk(other).Token)
 			a := c.mustAsk(other)
 			require.Equal(t, m.answer(t, other).Token, a.Token)
@@ -590,7 +611,7 @@ func TestGuessesOfOthers(t *testing.T) {
 			if comes {
 				c.mustAsk(q)
 				assert.Equal(t, before.Accepted+1, c.stats().Accepted)
-				c.mustAsk(batch.Question{Session: 1, Device: 1, Context: other.Context, K: 1})
+				c.mustAsk(terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: other.Context, K: 1}})
 				assert.Equal(t, before.Accepted+2, c.stats().Accepted)
 			} else {
 				require.NoError(t, c.s.Forget(t.Context(), 1))
@@ -609,21 +630,22 @@ func TestGuessesBehindOthers(t *testing.T) {
 		m := cheap(0, 8)
 		c := m.over(t, 2000, batch.Options{})
 		defer c.s.Close()
-		q, added := batch.Question{Session: 1, Device: 1, Context: text(1, 10), K: 1}, uint64(0)
+		q, added := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 10), K: 1}}, uint64(0)
 		for n := range uint64(60) {
 			q.Context = append(q.Context, c.mustAsk(q).Token)
 			synctest.Wait()
 			if _, guesses := batch.Streams(c.s); guesses == 0 {
 				continue
 			}
-			c.mustAsk(batch.Question{Session: 8, Device: 8, Context: text(int(n), 40), K: 1}) // time goes on
-			c.ask(batch.Question{Session: 9, Device: 9, Context: text(int(n), 41), K: 1},
+			c.mustAsk(terms.Job{Session: 8, Device: 8,
+				Question: terms.Question{Context: text(int(n), 40), K: 1}}) // time goes on
+			c.ask(terms.Job{Session: 9, Device: 9, Question: terms.Question{Context: text(int(n), 41), K: 1}},
 				func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
 			synctest.Wait() // while this is computed the two gather
 			other := q
 			other.Session, other.Device, other.K = 2, 2, 9
 			before := c.stats()
-			for _, q := range []batch.Question{other, q} {
+			for _, q := range []terms.Job{other, q} {
 				c.ask(q, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
 			}
 			c.wait.Wait()
@@ -640,7 +662,7 @@ func TestGuessesMeet(t *testing.T) {
 		m := cheap(0, 8)
 		c := m.over(t, 2000, batch.Options{})
 		defer c.s.Close()
-		q := batch.Question{Session: 1, Device: 1, Context: text(1, 10), K: 5}
+		q := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 10), K: 5}}
 		for range 60 {
 			other := q
 			other.Session, other.Device = 2, 2
@@ -653,16 +675,16 @@ func TestGuessesMeet(t *testing.T) {
 			before := q
 			before.Context, before.K = q.Context[:len(q.Context)-1], k
 			ahead := q // the first has what follows, too, but has not asked for it
-			ahead.Background, ahead.K = true, k+1
+			ahead.Priority, ahead.K = terms.Background, k+1
 			c.mustAsk(ahead)
 			q.Session, q.Device, q.K = 2, 2, k+1
 			c.mustAsk(q)
-			c.ask(batch.Question{Session: 9, Device: 9, Context: text(k, 1), K: 1},
+			c.ask(terms.Job{Session: 9, Device: 9, Question: terms.Question{Context: text(k, 1), K: 1}},
 				func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
 			synctest.Wait() // while this is computed the two gather
 			paid := batch.Tag(c.s, 1) + batch.Tag(c.s, 2)
 			q.K = k + 2
-			for _, q := range []batch.Question{before, q} {
+			for _, q := range []terms.Job{before, q} {
 				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 					assert.NoError(t, err)
 					assert.Equal(t, m.answer(t, q), plain(a))
@@ -688,7 +710,8 @@ func TestStreamsAlike(t *testing.T) {
 		texts := make([][]int32, 6)
 		for i := range texts {
 			c.wait.Go(func() {
-				q := batch.Question{Session: uint64(i), Device: uint64(i), Context: text(1, 10), K: 1}
+				q := terms.Job{Session: uint64(i), Device: uint64(i),
+					Question: terms.Question{Context: text(1, 10), K: 1}}
 				texts[i] = c.stream(q, 150)
 			})
 		}

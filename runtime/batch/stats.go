@@ -17,8 +17,8 @@ type Stats struct {
 	Repeated uint64 // rows of tokens that were computed once more for the sake of their heads
 	Shed     uint64 // background questions that were given up
 
-	Ahead     uint64 // answers to questions with [Question.Ahead]
-	AheadShed uint64 // of Shed, questions with [Question.Ahead]
+	Ahead     uint64 // answers to questions with priority [terms.Ahead]
+	AheadShed uint64 // of Shed, questions with priority [terms.Ahead]
 
 	// Recomputed counts tokens that were computed again because they had been evicted: when it is a good part of
 	// Computed, the store is too small for the sessions in use. Sessions that [Service.Forget] dropped do not count,

@@ -161,7 +161,7 @@ func (s *Service) planTurns(st *step, q *fair, limit int) {
 // queue.
 func (s *Service) join(st *step, a *ask, most int) bool {
 	q := s.queueOf(a)
-	if st.closed && a.reserved == 0 && !a.Background && a.work > uint64(most) {
+	if st.closed && a.reserved == 0 && !a.background() && a.work > uint64(most) {
 		return false
 	}
 	s.partly.Set(a, false)
@@ -218,7 +218,7 @@ func (s *Service) stay(st *step, a *ask, left int) {
 
 // noRoom is stay for an ask that finds no free slot. A background question is given up.
 func (s *Service) noRoom(st *step, a *ask, left int) bool {
-	if a.Background && a.step != st.number {
+	if a.background() && a.step != st.number {
 		s.shed(a)
 		return false
 	}
@@ -267,7 +267,7 @@ func (st *step) lacksHead(a *ask, c *cell) bool {
 	if a.Verify != terms.AsItComes {
 		return a.lacks(c)
 	}
-	return c.step != st.number && (a.again == st.number || a.audits(c) && c.k == 0 && !a.Background)
+	return c.step != st.number && (a.again == st.number || a.audits(c) && c.k == 0 && !a.background())
 }
 
 // audits reports whether a wants to know what follows a token of its context.

@@ -45,7 +45,8 @@ func TestLongContextsShareSteps(t *testing.T) {
 			for _, size := range []int{600, 610} {
 				m.calls = nil
 				for i := range 64 {
-					q := batch.Question{Session: uint64(i), Device: uint64(i % devices), Context: text(i, size), K: 4}
+					q := terms.Job{Session: uint64(i), Device: uint64(i % devices),
+						Question: terms.Question{Context: text(i, size), K: 4}}
 					c.ask(q, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(c.t, err) })
 				}
 				c.wait.Wait()
@@ -61,12 +62,13 @@ func TestPrefillsDoNotBlockEachOther(t *testing.T) {
 	for _, room := range []int{500, 501, 750, 1100, 2000} {
 		inBubble(t, room, batch.Options{Context: 500}, func(c *crowd, m *counter) {
 			for i := range 12 {
-				q := batch.Question{Session: uint64(i), Device: uint64(i % 6), Context: text(i, 300+i*200/11), K: 1}
+				q := terms.Job{Session: uint64(i), Device: uint64(i % 6),
+					Question: terms.Question{Context: text(i, 300+i*200/11), K: 1}}
 				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 					require.NoError(c.t, err)
 					right(c.t, m.answer(c.t, q), a, q, true)
 				})
-				c.ask(batch.Question{Session: 100, Device: 100, Context: text(100, 10+i), K: 1},
+				c.ask(terms.Job{Session: 100, Device: 100, Question: terms.Question{Context: text(100, 10+i), K: 1}},
 					func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(c.t, err) })
 			}
 			c.wait.Wait()
@@ -79,7 +81,8 @@ func TestPrefillsDoNotBlockEachOther(t *testing.T) {
 func TestShortTakesFromPartlyComputed(t *testing.T) {
 	inBubble(t, 100, batch.Options{Rows: 16}, func(c *crowd, m *counter) {
 		ask := func(device, n int, took time.Duration) {
-			q := batch.Question{Session: uint64(device), Device: uint64(device), Context: text(device, n), K: 1}
+			q := terms.Job{Session: uint64(device), Device: uint64(device),
+				Question: terms.Question{Context: text(device, n), K: 1}}
 			c.ask(q, func(a batch.Answer, d time.Duration, err error) {
 				require.NoError(t, err)
 				right(t, m.answer(t, q), a, q, true)
@@ -98,7 +101,8 @@ func TestShortTakesFromPartlyComputed(t *testing.T) {
 func TestEvicts(t *testing.T) {
 	inBubble(t, 900, batch.Options{}, func(c *crowd, _ *counter) {
 		reused := func(session, device uint64, text []int32) int {
-			q := batch.Question{Session: session, Device: device, Domain: session, Context: text, K: 1}
+			q := terms.Job{Session: session, Device: device, Domain: session,
+				Question: terms.Question{Context: text, K: 1}}
 			return c.mustAsk(q).Reused
 		}
 		branch := func(kind, n int) []int32 { return append(text(4, 100), text(kind, n)...) }
@@ -129,7 +133,7 @@ func TestRecomputed(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 1))
 		key := func(session uint64, text []int32) string { return fmt.Sprint(session, text) }
 		for range 200 {
-			q := batch.Question{Session: r.Uint64N(2), Context: text(1, 1+r.IntN(90)), K: 1}
+			q := terms.Job{Session: r.Uint64N(2), Question: terms.Question{Context: text(1, 1+r.IntN(90)), K: 1}}
 			q.Domain = q.Session
 			if r.IntN(10) == 0 {
 				require.NoError(t, c.s.Forget(c.t.Context(), q.Session))
@@ -160,7 +164,8 @@ func TestModelFailsForAll(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
 		together := func(n, k int, check func(i int, a batch.Answer, err error)) {
 			for i := range 4 {
-				q := batch.Question{Session: uint64(i), Device: uint64(i), Context: text(i, n), K: k}
+				q := terms.Job{Session: uint64(i), Device: uint64(i),
+					Question: terms.Question{Context: text(i, n), K: k}}
 				c.ask(q, func(a batch.Answer, _ time.Duration, err error) { check(i, a, err) })
 			}
 			c.wait.Wait()
@@ -188,13 +193,14 @@ func TestModelFailsForAll(t *testing.T) {
 // TestFailureOfAnother: a question that would have gone on with tokens of a step that fails does not miss them.
 func TestFailureOfAnother(t *testing.T) {
 	inBubble(t, 1000, batch.Options{Rows: 8}, func(c *crowd, m *counter) {
-		q := batch.Question{Session: 1, Device: 1, Context: text(1, 12), K: 256}
+		q := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 12), K: 256}}
 		c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 			require.NoError(t, err)
 			right(t, m.answer(t, q), a, q, true)
 		})
 		time.Sleep(tick)
-		other := batch.Question{Session: 1, Device: 2, Context: text(1, 12), K: 20} // it goes first
+		other := terms.Job{Session: 1, Device: 2,
+			Question: terms.Question{Context: text(1, 12), K: 20}} // it goes first
 		c.ask(other, func(_ batch.Answer, _ time.Duration, err error) { assert.ErrorIs(t, err, errBroken) })
 		time.Sleep(8 * tick)
 		m.broken.Store(true)
@@ -210,8 +216,9 @@ func TestFailureOfAnother(t *testing.T) {
 func TestFailureOfRepeat(t *testing.T) {
 	inBubble(t, 1000, batch.Options{Rows: 1}, func(c *crowd, m *counter) {
 		for device := range 3 {
-			q := batch.Question{
-				Session: 1, Device: uint64(device), Context: append(text(1, 4), text(10+device, 4)...), K: 1,
+			q := terms.Job{
+				Session: 1, Device: uint64(device),
+				Question: terms.Question{Context: append(text(1, 4), text(10+device, 4)...), K: 1},
 			}
 			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 				require.NoError(t, err)
@@ -219,7 +226,7 @@ func TestFailureOfRepeat(t *testing.T) {
 			})
 		}
 		time.Sleep(8*tick + tick/2) // all of them are behind the first four
-		repeat := batch.Question{Session: 1, Device: 3, Context: text(1, 2), K: 5}
+		repeat := terms.Job{Session: 1, Device: 3, Question: terms.Question{Context: text(1, 2), K: 5}}
 		c.ask(repeat, func(_ batch.Answer, _ time.Duration, err error) { assert.ErrorIs(t, err, errBroken) })
 		time.Sleep(tick)
 		m.broken.Store(true)
@@ -238,11 +245,12 @@ func TestWants(t *testing.T) {
 	for range 200 {
 		inBubble(t, 100, batch.Options{Rows: []int{1, 2, 8, 50}[r.IntN(4)]}, func(c *crowd, m *counter) {
 			m.vocab = 300
-			c.ask(batch.Question{Session: 2, Context: text(2, 1), K: 1}, func(batch.Answer, time.Duration, error) {})
+			c.ask(terms.Job{Session: 2,
+				Question: terms.Question{Context: text(2, 1), K: 1}}, func(batch.Answer, time.Duration, error) {})
 			synctest.Wait()
 			for device := range uint64(2 + r.IntN(4)) {
-				q := batch.Question{Session: 1, Device: device, Context: text(1, 8+r.IntN(2)),
-					K: []int{1, 3, 8, 9, 30, 250}[r.IntN(6)]}
+				q := terms.Job{Session: 1, Device: device, Question: terms.Question{Context: text(1, 8+r.IntN(2)),
+					K: []int{1, 3, 8, 9, 30, 250}[r.IntN(6)]}}
 				if r.IntN(3) == 0 {
 					q.Sampling = terms.Sampling{Temperature: 1, Seed: r.Uint64()}
 				}
@@ -262,10 +270,11 @@ func TestWants(t *testing.T) {
 // TestSharedAudit: a question is compared where another one of the same step computes its context without wishing so.
 func TestSharedAudit(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
-		c.ask(batch.Question{Session: 2, Context: text(2, 1), K: 1}, func(batch.Answer, time.Duration, error) {})
+		c.ask(terms.Job{Session: 2,
+			Question: terms.Question{Context: text(2, 1), K: 1}}, func(batch.Answer, time.Duration, error) {})
 		for i := range 2 {
 			synctest.Wait()
-			q := batch.Question{Session: 1, Context: text(1, 12), K: 1, AuditFrom: 5 * i}
+			q := terms.Job{Session: 1, Question: terms.Question{Context: text(1, 12), K: 1, AuditFrom: 5 * i}}
 			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 				assert.NoError(c.t, err)
 				assert.Equal(c.t, 12*i, a.Reused)
@@ -283,7 +292,7 @@ func TestSharedAudit(t *testing.T) {
 func TestSharedEnd(t *testing.T) {
 	inBubble(t, 1000, batch.Options{Rows: 8}, func(c *crowd, m *counter) {
 		for device, k := range []int{256, 20, 200} {
-			q := batch.Question{Session: 1, Device: uint64(device), Context: text(1, 12), K: k}
+			q := terms.Job{Session: 1, Device: uint64(device), Question: terms.Question{Context: text(1, 12), K: k}}
 			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 				require.NoError(t, err)
 				right(t, m.answer(t, q), a, q, true)
@@ -299,10 +308,12 @@ func TestManyCandidates(t *testing.T) {
 		m.vocab = 300
 		for round, k := range []int{1, 256, 3} {
 			for i := range 20 {
-				q := batch.Question{Session: uint64(i), Device: uint64(i), Context: text(i, 20), K: k}
+				q := terms.Job{Session: uint64(i), Device: uint64(i),
+					Question: terms.Question{Context: text(i, 20), K: k}}
 				if round == 1 && i%2 == 0 {
-					q = batch.Question{
-						Session: uint64(100 + i), Device: uint64(i), Context: text(i, 25), K: 1, AuditFrom: 1,
+					q = terms.Job{
+						Session: uint64(100 + i), Device: uint64(i),
+						Question: terms.Question{Context: text(i, 25), K: 1, AuditFrom: 1},
 					}
 				}
 				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
@@ -315,7 +326,7 @@ func TestManyCandidates(t *testing.T) {
 		for _, call := range m.calls {
 			assert.LessOrEqual(t, call.heads*call.k, 8*128, "%+v", call)
 		}
-		_, err := c.s.Ask(c.t.Context(), batch.Question{Session: 1, Context: text(1, 3), K: 257})
+		_, err := c.s.Ask(c.t.Context(), terms.Job{Session: 1, Question: terms.Question{Context: text(1, 3), K: 257}})
 		assert.Error(t, err)
 	})
 }
@@ -325,7 +336,8 @@ func TestManyCandidates(t *testing.T) {
 func TestForgetBeside(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
 		for i := range 6 {
-			q := batch.Question{Session: 1, Device: uint64(i % 2), Context: append(text(1, 200), text(i, 10)...), K: 1}
+			q := terms.Job{Session: 1, Device: uint64(i % 2),
+				Question: terms.Question{Context: append(text(1, 200), text(i, 10)...), K: 1}}
 			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 				require.NoError(t, err)
 				right(t, m.answer(t, q), a, q, true)
@@ -349,12 +361,13 @@ func TestLinear(t *testing.T) {
 	for _, size := range []int{2_000, 32_000} {
 		inBubble(t, size, batch.Options{Rows: 512}, func(c *crowd, _ *counter) {
 			for i := range size / 100 {
-				c.mustAsk(batch.Question{Session: uint64(i), Device: uint64(i % 50), Context: text(i, 100), K: 1})
+				c.mustAsk(terms.Job{Session: uint64(i), Device: uint64(i % 50),
+					Question: terms.Question{Context: text(i, 100), K: 1}})
 			}
 			n := batch.CountComparisons(c.s)
 			before := c.stats().Evicted
 			for i := range 20 {
-				c.mustAsk(batch.Question{Session: 1_000_000, Context: text(size+i, 1000), K: 1})
+				c.mustAsk(terms.Job{Session: 1_000_000, Question: terms.Question{Context: text(size+i, 1000), K: 1}})
 			}
 			evicted := c.stats().Evicted - before
 			assert.GreaterOrEqual(t, evicted, uint64(19_000))
@@ -367,7 +380,7 @@ func TestLinear(t *testing.T) {
 func TestFewSpans(t *testing.T) {
 	inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
 		ask := func(session uint64, n int) {
-			c.mustAsk(batch.Question{Session: session, Context: text(int(session), n), K: 1})
+			c.mustAsk(terms.Job{Session: session, Question: terms.Question{Context: text(int(session), n), K: 1}})
 		}
 		ask(1, 10)
 		ask(2, 10)
@@ -383,10 +396,11 @@ func TestFewSpans(t *testing.T) {
 func TestStar(t *testing.T) {
 	inBubble(t, 5000, batch.Options{}, func(c *crowd, m *counter) {
 		for i := range int32(3000) {
-			c.mustAsk(batch.Question{Session: 1, Context: []int32{1, 2, i}, K: 1})
+			c.mustAsk(terms.Job{Session: 1, Question: terms.Question{Context: []int32{1, 2, i}, K: 1}})
 		}
 		for _, i := range []int32{0, 1, 2999} {
-			assert.Equal(t, 3, c.mustAsk(batch.Question{Session: 1, Context: []int32{1, 2, i}, K: 1}).Reused)
+			assert.Equal(t, 3, c.mustAsk(terms.Job{Session: 1,
+				Question: terms.Question{Context: []int32{1, 2, i}, K: 1}}).Reused)
 		}
 		assert.Equal(t, 3002, m.rows)
 	})
@@ -401,7 +415,7 @@ func BenchmarkFifthBranch(b *testing.B) {
 	defer s.Close()
 	branch := func(i int) {
 		q := slices.Concat(text(0, 100), text(i, context-100))
-		_, err := s.Ask(b.Context(), batch.Question{Session: 1, Context: q, K: 1})
+		_, err := s.Ask(b.Context(), terms.Job{Session: 1, Question: terms.Question{Context: q, K: 1}})
 		require.NoError(b, errors.Join(err, m.wrong))
 	}
 	for i := range 4 {

@@ -19,36 +19,36 @@ import (
 // TestWhoIsNoStream: whoever does not go on with the answers gets no guesses, and neither does who wants all logits or
 // has switched them off.
 func TestWhoIsNoStream(t *testing.T) {
-	for name, ask := range map[string]func(c *crowd, q batch.Question, n int) []int32{
-		"another token": func(c *crowd, q batch.Question, n int) []int32 {
+	for name, ask := range map[string]func(c *crowd, q terms.Job, n int) []int32{
+		"another token": func(c *crowd, q terms.Job, n int) []int32 {
 			a := c.mustAsk(q).Token
 			if n%4 == 3 {
 				a = (a + 1) % 40
 			}
 			return append(q.Context, a)
 		},
-		"two tokens": func(c *crowd, q batch.Question, n int) []int32 {
+		"two tokens": func(c *crowd, q terms.Job, n int) []int32 {
 			return append(q.Context, c.mustAsk(q).Token, int32(n%7))
 		},
-		"sessions in turn": func(c *crowd, q batch.Question, n int) []int32 {
+		"sessions in turn": func(c *crowd, q terms.Job, n int) []int32 {
 			q.Session = uint64(n / 4)
 			return append(q.Context, c.mustAsk(q).Token)
 		},
-		"in the background": func(c *crowd, q batch.Question, n int) []int32 {
-			q.Background = true
+		"in the background": func(c *crowd, q terms.Job, n int) []int32 {
+			q.Priority = terms.Background
 			return append(q.Context, c.mustAsk(q).Token)
 		},
-		"forgotten": func(c *crowd, q batch.Question, n int) []int32 {
+		"forgotten": func(c *crowd, q terms.Job, n int) []int32 {
 			if n%4 == 3 {
 				require.NoError(c.t, c.s.Forget(c.t.Context(), q.Session))
 			}
 			return append(q.Context, c.mustAsk(q).Token)
 		},
-		"all logits": func(c *crowd, q batch.Question, n int) []int32 {
+		"all logits": func(c *crowd, q terms.Job, n int) []int32 {
 			q.Sampling = terms.Sampling{Temperature: 0.1, Seed: 1}
 			return append(q.Context, c.mustAsk(q).Token)
 		},
-		"off": func(c *crowd, q batch.Question, n int) []int32 {
+		"off": func(c *crowd, q terms.Job, n int) []int32 {
 			return append(q.Context, c.mustAsk(q).Token)
 		},
 	} {
@@ -61,7 +61,7 @@ func TestWhoIsNoStream(t *testing.T) {
 				}
 				c := m.over(t, 3000, o)
 				defer c.s.Close()
-				q := batch.Question{Session: 1, Context: slices.Repeat(text(1, 5), 4), K: 1}
+				q := terms.Job{Session: 1, Question: terms.Question{Context: slices.Repeat(text(1, 5), 4), K: 1}}
 				for n := range 100 {
 					q.Context = ask(c, q, n)
 					synctest.Wait()
@@ -90,7 +90,8 @@ func TestStreamsAreForgotten(t *testing.T) {
 		}
 		texts := make([][]int32, 80)
 		goOn := func(session, more int) {
-			q := batch.Question{Session: uint64(session), Device: uint64(session), Context: texts[session], K: 1}
+			q := terms.Job{Session: uint64(session), Device: uint64(session),
+				Question: terms.Question{Context: texts[session], K: 1}}
 			texts[session] = c.stream(q, more)
 		}
 		for session := range 80 {
@@ -116,7 +117,7 @@ func TestStreamsAreForgotten(t *testing.T) {
 		assert.Equal(t, 34, batch.Indexed(c.s, 9))
 		assert.Equal(t, 63, streams())
 		before := c.stats()
-		c.mustAsk(batch.Question{Session: 1000, Device: 1000, Context: text(1000, 3000), K: 1})
+		c.mustAsk(terms.Job{Session: 1000, Device: 1000, Question: terms.Question{Context: text(1000, 3000), K: 1}})
 		assert.Zero(t, streams(), "others have their room")
 		_, guesses = batch.Streams(c.s)
 		assert.Zero(t, guesses)
@@ -132,11 +133,12 @@ func TestBusy(t *testing.T) {
 			m := cheap(0, 8)
 			c := m.over(t, 10_000, batch.Options{})
 			defer c.s.Close()
-			q := batch.Question{Session: 1, Device: 1, Context: slices.Repeat(text(1, 5), 4), K: 1}
+			q := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: slices.Repeat(text(1, 5), 4), K: 1}}
 			c.mustAsk(q)
 			for i := range 30 {
 				other := func(session uint64, n int) {
-					q := batch.Question{Session: 100*session + uint64(i), Device: session, Context: text(i, n), K: 1}
+					q := terms.Job{Session: 100*session + uint64(i), Device: session,
+						Question: terms.Question{Context: text(i, n), K: 1}}
 					q.Domain = q.Session
 					c.ask(q, func(_ batch.Answer, _ time.Duration, err error) { assert.NoError(t, err) })
 					synctest.Wait()
@@ -162,12 +164,12 @@ func TestLearnsWhenBusy(t *testing.T) {
 		m := cheap(0, 8)
 		c := m.over(t, 10_000, batch.Options{})
 		defer c.s.Close()
-		q := batch.Question{Session: 1, Device: 1, Context: text(1, 10), K: 1}
+		q := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 10), K: 1}}
 		q.Context = c.stream(q, 20)
 		synctest.Wait()
 		before, stats := batch.Rate(c.s, 1, 16), c.stats()
 		c.wait.Go(func() {
-			c.mustAsk(batch.Question{Session: 2, Device: 2, Context: text(2, 6000), K: 1})
+			c.mustAsk(terms.Job{Session: 2, Device: 2, Question: terms.Question{Context: text(2, 6000), K: 1}})
 		})
 		synctest.Wait()
 		q.Context = c.stream(q, 40)
@@ -188,7 +190,8 @@ func TestManyStreams(t *testing.T) {
 		var wrong atomic.Int64
 		for i := range 100 {
 			c.wait.Go(func() {
-				q := batch.Question{Session: uint64(i), Device: uint64(i), Context: text(i, 10), K: 1}
+				q := terms.Job{Session: uint64(i), Device: uint64(i),
+					Question: terms.Question{Context: text(i, 10), K: 1}}
 				for range 40 {
 					a := c.mustAsk(q)
 					if a.Token != m.answer(t, q).Token {
@@ -210,7 +213,7 @@ func TestLongText(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := &crowd{t: t, s: service(t, idle{}, 40_000, batch.Options{})}
 		defer c.s.Close()
-		c.stream(batch.Question{Session: 1, Context: text(1, 30_000), K: 1}, 10)
+		c.stream(terms.Job{Session: 1, Question: terms.Question{Context: text(1, 30_000), K: 1}}, 10)
 		synctest.Wait()
 		assert.Equal(t, 16384+5, batch.Indexed(c.s, 1))
 	})

@@ -26,8 +26,8 @@ import (
 var errHeads = errors.New("batch: a position was not verified")
 
 // verify answers a question with Verify, part by part.
-func (s *Service) verify(ctx context.Context, q Question, sampler *sample.Sampler) (Answer, error) {
-	if q.Background {
+func (s *Service) verify(ctx context.Context, q terms.Job, sampler *sample.Sampler) (Answer, error) {
+	if q.Priority != terms.Foreground {
 		return Answer{}, errors.New("batch: nobody waits for what a background question verifies")
 	}
 	if q.AuditFrom < 1 || q.AuditFrom > len(q.Context) {
@@ -42,7 +42,7 @@ func (s *Service) verify(ctx context.Context, q Question, sampler *sample.Sample
 	var all Answer
 	var since time.Time
 	for known, from := 0, q.AuditFrom; ; {
-		a := &ask{Question: q, sampler: sampler, heads: heads, before: known, reused: all.Reused, whole: len(q.Context)}
+		a := &ask{Job: q, sampler: sampler, heads: heads, before: known, reused: all.Reused, whole: len(q.Context)}
 		if a.AuditFrom = from; most <= len(q.Context)-from {
 			a.part, a.Context = true, q.Context[:from-1+most]
 		}

@@ -22,7 +22,7 @@ import (
 )
 
 // verdicts are what a model alone says of each position of a question, with all logits, from nothing.
-func verdicts(t testing.TB, m *qwen2.Model, q batch.Question) (all []terms.Finding) {
+func verdicts(t testing.TB, m *qwen2.Model, q terms.Job) (all []terms.Finding) {
 	t.Helper()
 	c, err := m.NewCache(len(q.Context), gguf.F16)
 	require.NoError(t, err)
@@ -68,12 +68,12 @@ func TestVerdicts(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(slots), uint64(rows)))
 			var before [][]int32
 			for range rounds {
-				questions := make([]batch.Question, 1+r.IntN(6))
+				questions := make([]terms.Job, 1+r.IntN(6))
 				for i := range questions {
 					questions[i] = anyVerified(r, before, 40, 512)
 					before = append(before, questions[i].Context)
 				}
-				askAll(t, s, questions, r.IntN(3) == 0, func(q batch.Question, a batch.Answer) {
+				askAll(t, s, questions, r.IntN(3) == 0, func(q terms.Job, a batch.Answer) {
 					if q.Verify == terms.AsItComes {
 						right(t, reference(t, alone, q), a, q, false)
 						return
@@ -82,8 +82,9 @@ func TestVerdicts(t *testing.T) {
 					require.Equal(t, verdicts(t, alone, q), a.Audit, "%+v", q)
 					differ += len(a.Audit)
 					if pos := q.AuditFrom + r.IntN(len(q.Context)-q.AuditFrom+1); pos < len(q.Context) {
-						plain := batch.Question{
-							Session: r.Uint64(), Context: q.Context[:pos], K: 1, Sampling: q.Sampling,
+						plain := terms.Job{
+							Session:  r.Uint64(),
+							Question: terms.Question{Context: q.Context[:pos], K: 1, Sampling: q.Sampling},
 						}
 						b, err := single.Ask(t.Context(), plain)
 						require.NoError(t, err)
@@ -101,7 +102,7 @@ func TestVerdicts(t *testing.T) {
 }
 
 // chosen is the model's choice at a position, as the answer to q says.
-func chosen(q batch.Question, a batch.Answer, pos int) int32 {
+func chosen(q terms.Job, a batch.Answer, pos int) int32 {
 	for _, d := range a.Audit {
 		if d.Pos == pos {
 			return d.Token
@@ -129,9 +130,10 @@ func TestVerifyOwn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 100, batch.Options{}, func(c2 *crowd, m *counter) {
-				c2.mustAsk(batch.Question{Session: 1, Context: text(1, 20), K: 1})
-				q := batch.Question{Session: 1, Context: text(1, 20), K: 1, AuditFrom: 13, Verify: c.verify,
-					Sampling: c.sampling}
+				c2.mustAsk(terms.Job{Session: 1, Question: terms.Question{Context: text(1, 20), K: 1}})
+				q := terms.Job{Session: 1,
+					Question: terms.Question{Context: text(1, 20), K: 1, AuditFrom: 13, Verify: c.verify,
+						Sampling: c.sampling}}
 				for i, calls := range [][]made{c.first, c.again} {
 					m.calls = nil
 					a := c2.mustAsk(q)
@@ -169,8 +171,9 @@ func TestVerifyParts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 300, batch.Options{}, func(crowd *crowd, m *counter) {
 				m.vocab = 300
-				q := batch.Question{Session: 1, Context: text(1, 120), K: c.k, AuditFrom: 40, Verify: terms.EachChoice,
-					Sampling: c.sampling}
+				q := terms.Job{Session: 1,
+					Question: terms.Question{Context: text(1, 120), K: c.k, AuditFrom: 40, Verify: terms.EachChoice,
+						Sampling: c.sampling}}
 				a := crowd.mustAsk(q)
 				require.Equal(t, m.answer(t, q), plain(a))
 				assert.Equal(t, c.calls, m.calls[:len(c.calls)])
@@ -187,10 +190,11 @@ func TestVerifyParts(t *testing.T) {
 // TestVerifyQueue: a question in parts has waited until its first step, and all after that is its computing.
 func TestVerifyQueue(t *testing.T) {
 	inBubble(t, 300, batch.Options{}, func(c *crowd, m *counter) {
-		busy := batch.Question{Session: 2, Device: 2, Context: text(2, 30), K: 1}
+		busy := terms.Job{Session: 2, Device: 2, Question: terms.Question{Context: text(2, 30), K: 1}}
 		c.ask(busy, func(batch.Answer, time.Duration, error) {})
 		time.Sleep(10 * tick)
-		q := batch.Question{Session: 1, Device: 1, Context: text(1, 80), K: 1, AuditFrom: 1, Verify: terms.EachScore}
+		q := terms.Job{Session: 1, Device: 1,
+			Question: terms.Question{Context: text(1, 80), K: 1, AuditFrom: 1, Verify: terms.EachScore}}
 		c.ask(q, func(a batch.Answer, took time.Duration, err error) {
 			require.NoError(t, err)
 			assert.Equal(t, 20*tick, a.Queue)
@@ -208,11 +212,11 @@ func TestVerifyFails(t *testing.T) {
 	for _, sampling := range []terms.Sampling{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 40}} {
 		for _, leaves := range []bool{false, true} {
 			inBubble(t, 300, batch.Options{}, func(c *crowd, m *counter) {
-				c.mustAsk(batch.Question{Session: 1, Device: 1, Context: text(1, 90), K: 1})
-				c.mustAsk(batch.Question{Session: 2, Device: 2, Context: text(1, 80), K: 1})
-				q := batch.Question{Session: 1, Device: 1, Context: text(1, 85), K: 1, AuditFrom: 5,
+				c.mustAsk(terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 90), K: 1}})
+				c.mustAsk(terms.Job{Session: 2, Device: 2, Question: terms.Question{Context: text(1, 80), K: 1}})
+				q := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 85), K: 1, AuditFrom: 5,
 					Verify:   terms.EachScore,
-					Sampling: sampling}
+					Sampling: sampling}}
 				ctx, leave := context.WithCancel(c.t.Context())
 				c.wait.Go(func() {
 					_, err := c.s.Ask(ctx, q)
@@ -232,7 +236,8 @@ func TestVerifyFails(t *testing.T) {
 				synctest.Wait()
 				m.broken.Store(false)
 				leave()
-				assert.Equal(t, 80, c.mustAsk(batch.Question{Session: 2, Device: 2, Context: text(1, 80), K: 1}).Reused)
+				assert.Equal(t, 80, c.mustAsk(terms.Job{Session: 2, Device: 2,
+					Question: terms.Question{Context: text(1, 80), K: 1}}).Reused)
 				require.Equal(t, m.answer(t, q), plain(c.mustAsk(q)))
 				assert.Zero(t, batch.Lent(c.s))
 			})
@@ -247,9 +252,11 @@ func TestVerifyInFullStore(t *testing.T) {
 			for _, verify := range []terms.Verify{terms.EachChoice, terms.EachScore} {
 				inBubble(t, 40, batch.Options{}, func(c *crowd, m *counter) {
 					for session := range sessions {
-						c.mustAsk(batch.Question{Session: session, Device: session, Context: text(1, 40), K: 1})
+						c.mustAsk(terms.Job{Session: session, Device: session,
+							Question: terms.Question{Context: text(1, 40), K: 1}})
 					}
-					q := batch.Question{Context: text(1, 40), K: 1, AuditFrom: 1, Verify: verify, Sampling: sampling}
+					q := terms.Job{Question: terms.Question{Context: text(1, 40), K: 1, AuditFrom: 1, Verify: verify,
+						Sampling: sampling}}
 					a := c.mustAsk(q)
 					require.Equal(t, m.answer(t, q), plain(a))
 					assert.LessOrEqual(t, m.rows, 40+2*40)
@@ -263,14 +270,15 @@ func TestVerifyInFullStore(t *testing.T) {
 func TestVerifyTogether(t *testing.T) {
 	for _, sampling := range []terms.Sampling{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 9}} {
 		inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
-			c.mustAsk(batch.Question{Session: 1, Device: 1, Context: text(1, 30), K: 1})
-			busy := batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1}
+			c.mustAsk(terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 30), K: 1}})
+			busy := terms.Job{Session: 9, Device: 9, Question: terms.Question{Context: text(9, 1), K: 1}}
 			c.ask(busy, func(batch.Answer, time.Duration, error) {})
 			synctest.Wait() // while this is computed the others gather
 			var total atomic.Int64
 			for session := range uint64(2) {
-				q := batch.Question{Session: session, Device: session, Context: text(1, 30), K: 1, AuditFrom: 16,
-					Verify: terms.EachChoice, Sampling: sampling}
+				q := terms.Job{Session: session, Device: session,
+					Question: terms.Question{Context: text(1, 30), K: 1, AuditFrom: 16,
+						Verify: terms.EachChoice, Sampling: sampling}}
 				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 					require.NoError(t, err)
 					require.Equal(t, m.answer(t, q), plain(a))
@@ -296,7 +304,7 @@ func TestVerifyComputed(t *testing.T) {
 			var before [][]int32
 			for range 60 {
 				q := anyVerified(r, before, 30, 40)
-				q.Background, q.Ahead, q.K = false, false, 1
+				q.Priority, q.K = terms.Foreground, 1
 				if q.Sampling = (terms.Sampling{}); q.Verify == terms.EachScore {
 					q.Verify = terms.EachChoice // heads are cheap, so that nothing has a call of its own
 				}
@@ -319,18 +327,21 @@ func TestVerifyComputed(t *testing.T) {
 func TestVerifyRefused(t *testing.T) {
 	s := service(t, &counter{}, 20, batch.Options{})
 	defer s.Close()
-	for _, q := range []batch.Question{
-		{AuditFrom: 1, Background: true}, {AuditFrom: 1, Ahead: true}, {AuditFrom: 0}, {AuditFrom: 6}, {AuditFrom: -1},
+	for _, q := range []terms.Job{
+		{Priority: terms.Background, Question: terms.Question{AuditFrom: 1}}, {Priority: terms.Ahead,
+			Question: terms.Question{AuditFrom: 1}}, {Question: terms.Question{AuditFrom: 0}},
+		{Question: terms.Question{AuditFrom: 6}}, {Question: terms.Question{AuditFrom: -1}},
 	} {
 		want := "those from 1 to 5 can"
-		if q.Background || q.Ahead {
+		if q.Priority != terms.Foreground {
 			want = "nobody waits"
 		}
 		q.Context, q.K, q.Verify = text(1, 5), 1, terms.EachChoice
 		_, err := s.Ask(t.Context(), q)
 		assert.ErrorContains(t, err, want, "%+v", q)
 	}
-	a, err := s.Ask(t.Context(), batch.Question{Context: text(1, 5), K: 1, Verify: terms.EachChoice, AuditFrom: 5})
+	a, err := s.Ask(t.Context(), terms.Job{Question: terms.Question{Context: text(1, 5), K: 1, Verify: terms.EachChoice,
+		AuditFrom: 5}})
 	require.NoError(t, err)
 	assert.Zero(t, a.Audited)
 }
@@ -341,7 +352,8 @@ func TestLogitsAreBounded(t *testing.T) {
 		batch.Lend(c.s, 33)
 		done := [2]bool{}
 		for i, sampling := range []terms.Sampling{{Temperature: 0.8}, {}} {
-			q := batch.Question{Session: uint64(i), Device: uint64(i), Context: text(i, 5), K: 1, Sampling: sampling}
+			q := terms.Job{Session: uint64(i), Device: uint64(i),
+				Question: terms.Question{Context: text(i, 5), K: 1, Sampling: sampling}}
 			c.ask(q, func(a batch.Answer, _ time.Duration, err error) { done[i] = assert.NoError(t, err) })
 			time.Sleep(time.Hour)
 			synctest.Wait()
@@ -370,8 +382,9 @@ func TestVerifyPrices(t *testing.T) {
 			for i := range 2 {
 				c.wait.Go(func() {
 					for n := 0; ; n++ {
-						q := batch.Question{Session: uint64(100*device + i), Device: uint64(device), K: 1,
-							Context: text(10*device+i+100*n, 40)}
+						q := terms.Job{Session: uint64(100*device + i), Device: uint64(device),
+							Question: terms.Question{K: 1,
+								Context: text(10*device+i+100*n, 40)}}
 						if device == 1 {
 							q.AuditFrom, q.Verify, q.Sampling = 1, terms.EachScore, terms.Sampling{Temperature: 1}
 						}
@@ -402,7 +415,7 @@ func TestVerifyStreams(t *testing.T) {
 				w := cheap(0, 8)
 				c := w.over(t, 500, batch.Options{Rows: rows})
 				defer w.of.Close()
-				q := batch.Question{Session: 1, Context: text(1, 6), K: 1, Sampling: sampling}
+				q := terms.Job{Session: 1, Question: terms.Question{Context: text(1, 6), K: 1, Sampling: sampling}}
 				for n := range 80 {
 					q.AuditFrom, q.Verify = max(1, len(q.Context)-5), terms.EachChoice
 					if n%2 == 0 {
@@ -429,12 +442,13 @@ func TestVerifyMixed(t *testing.T) {
 		{terms.EachChoice, terms.EachScore}, {terms.EachScore, terms.EachChoice}, {terms.AsItComes, terms.EachScore},
 	} {
 		inBubble(t, 1000, batch.Options{}, func(c *crowd, m *counter) {
-			busy := batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1}
+			busy := terms.Job{Session: 9, Device: 9, Question: terms.Question{Context: text(9, 1), K: 1}}
 			c.ask(busy, func(batch.Answer, time.Duration, error) {})
 			synctest.Wait() // while this is computed the others gather
 			for i, kind := range kinds {
-				q := batch.Question{
-					Session: uint64(i), Device: uint64(i), Context: text(1, 12), K: 1, AuditFrom: 4, Verify: kind,
+				q := terms.Job{
+					Session: uint64(i), Device: uint64(i),
+					Question: terms.Question{Context: text(1, 12), K: 1, AuditFrom: 4, Verify: kind},
 				}
 				c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 					require.NoError(t, err)
@@ -453,14 +467,15 @@ func TestVerifyMixed(t *testing.T) {
 func TestVerifyKnownEnd(t *testing.T) {
 	inBubble(t, 200, batch.Options{Rows: 8}, func(c *crowd, m *counter) {
 		m.vocab = 300
-		c.mustAsk(batch.Question{Session: 1, Device: 1, Context: text(1, 10), K: 1})
-		c.mustAsk(batch.Question{Session: 1, Device: 1, Context: text(1, 20), K: 1, AuditFrom: 11})
-		busy := batch.Question{Session: 9, Device: 9, Context: text(9, 1), K: 1}
+		c.mustAsk(terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 10), K: 1}})
+		c.mustAsk(terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text(1, 20), K: 1, AuditFrom: 11}})
+		busy := terms.Job{Session: 9, Device: 9, Question: terms.Question{Context: text(9, 1), K: 1}}
 		c.ask(busy, func(batch.Answer, time.Duration, error) {})
 		synctest.Wait() // while this is computed the others gather
-		for _, q := range []batch.Question{
-			{Session: 2, Device: 2, Context: text(2, 3), K: 201},
-			{Session: 1, Device: 1, Context: text(1, 20), K: 200, AuditFrom: 9, Verify: terms.EachChoice},
+		for _, q := range []terms.Job{
+			{Session: 2, Device: 2, Question: terms.Question{Context: text(2, 3), K: 201}},
+			{Session: 1, Device: 1,
+				Question: terms.Question{Context: text(1, 20), K: 200, AuditFrom: 9, Verify: terms.EachChoice}},
 		} {
 			c.ask(q, func(a batch.Answer, _ time.Duration, err error) {
 				require.NoError(t, err)

@@ -132,7 +132,7 @@ func (r *run) takeProbe(e *escalation, res result) {
 // timed notes where the time of an answer went.
 func (e *escalation) timed(res result) {
 	e.Wait = res.at.Sub(e.sent)
-	e.Queue, e.Cloud = res.answer.Queue, res.answer.Cloud
+	e.Queue, e.Cloud = res.answer.Queue, res.answer.Compute
 	e.Wire = max(0, e.Wait-e.Queue-e.Cloud)
 	e.Times = res.answer.Times
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/simclock"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -104,7 +105,8 @@ func (m *timed) Ask(ctx context.Context, q Question) (a Answer, err error) {
 	if m.draw(9, pos, 8) == 0 {
 		return a, errors.New("refused")
 	}
-	a = Answer{Token: m.head(pos).Top[m.draw(3, pos, 9)].ID, Queue: 1, Cloud: 2, BytesUp: pos, BytesDown: 3}
+	a = Answer{BytesUp: pos, BytesDown: 3,
+		Reply: terms.Reply{Token: m.head(pos).Top[m.draw(3, pos, 9)].ID, Queue: 1, Compute: 2}}
 	if q.Ahead > 0 {
 		tokens := make(chan int32, q.Ahead)
 		a.Ahead = tokens

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 const (
@@ -54,7 +55,7 @@ func (t *trial) right(ctx context.Context, q Question, after time.Duration) (Ans
 		return Answer{}, err
 	}
 	id, err := t.world.answer(hashOf(q.Context))
-	return Answer{Token: id}, err
+	return Answer{Reply: terms.Reply{Token: id}}, err
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -120,20 +121,20 @@ func TestDeadCloud(t *testing.T) {
 		},
 		"black hole": func(ctx context.Context, _ Question) (Answer, error) { return hole(ctx) },
 		"slow": func(ctx context.Context, _ Question) (Answer, error) {
-			return Answer{Token: 5}, sleep(ctx, 2*time.Second)
+			return Answer{Reply: terms.Reply{Token: 5}}, sleep(ctx, 2*time.Second)
 		},
 		"just too slow": func(ctx context.Context, _ Question) (Answer, error) {
-			return Answer{Token: 5}, sleep(ctx, deadline+time.Nanosecond)
+			return Answer{Reply: terms.Reply{Token: 5}}, sleep(ctx, deadline+time.Nanosecond)
 		},
 		"deaf to cancelling": func(context.Context, Question) (Answer, error) {
 			time.Sleep(3 * time.Second)
-			return Answer{Token: 5}, nil
+			return Answer{Reply: terms.Reply{Token: 5}}, nil
 		},
 		"beyond the vocabulary": func(ctx context.Context, _ Question) (Answer, error) {
-			return Answer{Token: 120}, sleep(ctx, 50*time.Millisecond)
+			return Answer{Reply: terms.Reply{Token: 120}}, sleep(ctx, 50*time.Millisecond)
 		},
 		"negative": func(ctx context.Context, _ Question) (Answer, error) {
-			return Answer{Token: -1}, sleep(ctx, 50*time.Millisecond)
+			return Answer{Reply: terms.Reply{Token: -1}}, sleep(ctx, 50*time.Millisecond)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -80,9 +80,10 @@ type Warmer interface {
 	Warm(ctx context.Context, text []int32) (bytesUp, bytesDown int, err error)
 }
 
-// Question and Answer are what goes between decoding and the large model, on a wire or not.
+// Question, Reply and Answer are what goes between decoding and the large model, on a wire or not.
 type (
 	Question = terms.Question
+	Reply    = terms.Reply
 	Answer   = terms.Answer
 )
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
@@ -57,7 +58,8 @@ func (s *script) Ask(ctx context.Context, q Question) (Answer, error) {
 	if !ok {
 		id = int32(10 * pos)
 	}
-	return Answer{Token: id, Queue: 5 * ms, Cloud: 20 * ms, BytesUp: 30, BytesDown: 7}, sleep(ctx, 45*ms)
+	return Answer{BytesUp: 30, BytesDown: 7,
+		Reply: terms.Reply{Token: id, Queue: 5 * ms, Compute: 20 * ms}}, sleep(ctx, 45*ms)
 }
 
 // TestWarmedInVain: the prompt was sent early in vain where nothing is asked then; what had no connection was not sent.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
@@ -32,7 +33,7 @@ func pace(t *testing.T, repeats, rowCost float64, router bool) (faster float64, 
 			}
 			c := &cloudFunc{ask: func(_ context.Context, q Question) (Answer, error) {
 				id, err := w.answer(hashOf(q.Context))
-				return Answer{Token: id}, err
+				return Answer{Reply: terms.Reply{Token: id}}, err
 			}}
 			var r Router
 			if router {

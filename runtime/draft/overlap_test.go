@@ -10,6 +10,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // The figures of a realistic device: 60 tokens a second, a row more in a forward call costs 6%, 5% of tokens escalate,
@@ -33,7 +34,7 @@ func overlap(t *testing.T, o Options, rtt, cloud time.Duration) (took time.Durat
 		}}
 		c := &cloudFunc{ask: func(ctx context.Context, q Question) (Answer, error) {
 			id, err := w.answer(hashOf(q.Context))
-			return Answer{Token: id, Cloud: cloud}, err
+			return Answer{Reply: terms.Reply{Token: id, Compute: cloud}}, err
 		}}
 		c.ask = delayed(c.ask, rtt+cloud)
 		o.MaxTokens = 200

@@ -155,7 +155,7 @@ func matrix(t *testing.T, branches int, rtt time.Duration, share float64) (took 
 		}}
 		c := &cloudFunc{ask: func(_ context.Context, q Question) (Answer, error) {
 			id, err := w.answer(hashOf(q.Context))
-			return Answer{Token: id}, err
+			return Answer{Reply: terms.Reply{Token: id}}, err
 		}}
 		c.ask = delayed(c.ask, rtt+40*ms)
 		d, err := New(m, w, c, Options{

@@ -361,8 +361,8 @@ func (d *decoded) expected(q *question, e Escalation) Escalation {
 		e.Branches = max(1, min(e.Branches, MostBranches, fakeTop))
 	}
 	if e.Queue, e.Cloud, e.Wire = 0, 0, 0; q.probe || q.decided {
-		e.Queue, e.Cloud = q.answer.Queue, q.answer.Cloud
-		e.Wire = max(0, q.wait-q.answer.Queue-q.answer.Cloud)
+		e.Queue, e.Cloud = q.answer.Queue, q.answer.Compute
+		e.Wire = max(0, q.wait-q.answer.Queue-q.answer.Compute)
 	}
 	e.Held, e.Drafted, e.Decided = 0, 0, q.sent.Sub(d.began)
 	if !q.probe {

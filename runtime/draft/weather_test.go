@@ -177,7 +177,7 @@ func (c *stormy) enter(q Question) (a *asking, back time.Time) {
 	}
 	a.answer.BytesUp, a.answer.BytesDown = len(c.asked), 3*len(c.asked)+1
 	a.answer.Queue = time.Duration(c.random.IntN(30)) * time.Millisecond
-	a.answer.Cloud = time.Duration(c.random.IntN(60)) * time.Millisecond
+	a.answer.Compute = time.Duration(c.random.IntN(60)) * time.Millisecond
 	return a, back
 }
 

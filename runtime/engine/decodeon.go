@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/pilotfish-ai/pilotfish/runtime/batch"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // errTextEnds says that nothing follows a text.
@@ -14,18 +14,18 @@ var errTextEnds = errors.New("the text ends here")
 
 // next returns the token that follows the context of q, of which the rest is session, device, domain and sampling. It
 // is computed while nobody waits for the service, and takes as long as an answer does. Nothing follows an end token.
-func (s *Service) next(ctx context.Context, q batch.Question) (int32, error) {
+func (s *Service) next(ctx context.Context, q terms.Job) (int32, error) {
 	if t, err := s.e.Tokenizer(); err == nil && len(q.Context) > 0 && t.IsEnd(q.Context[len(q.Context)-1]) {
 		return 0, errTextEnds
 	}
-	q.Ahead = true
+	q.Priority = terms.Ahead
 	a, err := s.ask(ctx, q)
 	return a.Token, err
 }
 
 // decodeOn sends up to most tokens that follow the context of q, which has room for so many, and token. It returns at
 // once; the channel is closed when ctx ends, the session is forgotten, the service is closed or others need it.
-func (s *Service) decodeOn(ctx context.Context, q batch.Question, token int32, most int) <-chan int32 {
+func (s *Service) decodeOn(ctx context.Context, q terms.Job, token int32, most int) <-chan int32 {
 	tokens := make(chan int32, most)
 	ctx, end, ok := s.onward.begin(ctx, q.Session)
 	if !ok {

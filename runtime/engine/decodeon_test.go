@@ -132,10 +132,10 @@ func TestNoAheadAfterClose(t *testing.T) {
 	s, err := e.Serve(ServeOptions{})
 	require.NoError(t, err)
 	s.Close()
-	assert.Empty(t, all(s.decodeOn(t.Context(), batch.Question{Context: []int32{1}}, 2, 5)))
+	assert.Empty(t, all(s.decodeOn(t.Context(), terms.Job{Question: terms.Question{Context: []int32{1}}}, 2, 5)))
 	_, _, ok := s.onward.begin(t.Context(), 1)
 	assert.False(t, ok, "nobody would wait for it")
-	_, err = s.next(t.Context(), batch.Question{Context: []int32{1}})
+	_, err = s.next(t.Context(), terms.Job{Question: terms.Question{Context: []int32{1}}})
 	assert.ErrorIs(t, err, batch.ErrClosed)
 }
 
@@ -158,7 +158,8 @@ func TestAheadEndsWithText(t *testing.T) {
 	got := append([]int32{a.Token}, all(a.Ahead)...)
 	require.True(t, tokens.IsEnd(got[len(got)-1]), "%v", got)
 	assert.Equal(t, slices.IndexFunc(got, tokens.IsEnd), len(got)-1)
-	_, err = builtIn{s: s}.Next(t.Context(), gateway.Question{Session: 2, Context: append(ids, got...)})
+	_, err = builtIn{s: s}.Next(t.Context(), terms.Job{Session: 2,
+		Question: terms.Question{Context: append(ids, got...)}})
 	assert.ErrorIs(t, err, errTextEnds)
 }
 
@@ -171,7 +172,7 @@ func TestBuiltInNext(t *testing.T) {
 	u := builtIn{s: s}
 	var _ gateway.Decoder = u
 	for _, o := range []terms.Sampling{{}, {Temperature: 0.8, Seed: 5}} {
-		q := gateway.Question{Session: 1, Device: 1, Context: []int32{1, 2, 3}, Sampling: o}
+		q := terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: []int32{1, 2, 3}, Sampling: o}}
 		want, err := u.Ask(t.Context(), q)
 		require.NoError(t, err)
 		got, err := u.Next(t.Context(), q)
@@ -179,12 +180,13 @@ func TestBuiltInNext(t *testing.T) {
 		assert.Equal(t, want.Token, got)
 	}
 	assert.EqualValues(t, 2, statsOf(t, s).Ahead)
-	_, err = u.Ask(t.Context(), gateway.Question{Session: 2, Device: 2, Context: bytesOf(13)})
+	_, err = u.Ask(t.Context(), terms.Job{Session: 2, Device: 2, Question: terms.Question{Context: bytesOf(13)}})
 	require.NoError(t, err)
-	_, err = u.Next(t.Context(), gateway.Question{Session: 1, Device: 1, Context: []int32{1, 2, 3, 4}})
+	_, err = u.Next(t.Context(), terms.Job{Session: 1, Device: 1,
+		Question: terms.Question{Context: []int32{1, 2, 3, 4}}})
 	assert.ErrorIs(t, err, netproto.Busy, "the memory is full")
 	assert.ErrorIs(t, err, batch.ErrShed)
-	_, err = u.Next(t.Context(), gateway.Question{Session: 1, Device: 1, Context: make([]int32, 17)})
+	_, err = u.Next(t.Context(), terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: make([]int32, 17)}})
 	assert.ErrorIs(t, err, batch.ErrContext)
 }
 
@@ -202,10 +204,10 @@ func TestBuiltInVerifies(t *testing.T) {
 	s, err := e.Serve(ServeOptions{})
 	require.NoError(t, err)
 	defer s.Close()
-	q := gateway.Question{Context: bytesOf(12), AuditFrom: 2, Verify: terms.EachScore}
+	q := terms.Job{Question: terms.Question{Context: bytesOf(12), AuditFrom: 2, Verify: terms.EachScore}}
 	got, err := builtIn{s: s}.Ask(t.Context(), q)
 	require.NoError(t, err)
-	want, err := s.Ask(t.Context(), questionOf(q))
+	want, err := s.Ask(t.Context(), q)
 	require.NoError(t, err)
 	require.NotEmpty(t, want.Audit)
 	assert.Equal(t, 10, got.Audited)

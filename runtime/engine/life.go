@@ -10,6 +10,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/ended"
 	"github.com/pilotfish-ai/pilotfish/internal/lease"
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
@@ -106,7 +107,7 @@ func (e *Engine) named(ctx context.Context, err error) error {
 }
 
 // Ask waits for the answer to q, as [batch.Service.Ask] says. After [Engine.Close] the error is [ErrClosed].
-func (s *Service) Ask(ctx context.Context, q batch.Question) (batch.Answer, error) {
+func (s *Service) Ask(ctx context.Context, q terms.Job) (batch.Answer, error) {
 	if s.e.closed() {
 		return batch.Answer{}, s.e.named(ctx, ErrClosed)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
-	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -50,7 +49,7 @@ func TestUseAfterClose(t *testing.T) {
 	require.NoError(t, err)
 	defer cloud.Close()
 	generate(t, s, ids, terms.Settings{MaxTokens: 3, IgnoreEnd: true})
-	_, err = cloud.Ask(ctx, batch.Question{Context: ids, K: 1})
+	_, err = cloud.Ask(ctx, terms.Job{Question: terms.Question{Context: ids, K: 1}})
 	require.NoError(t, err)
 	before, kv, held, device := s.Summary(), s.KVBytes(), s.KVTokens(), e.Device()
 	cache, err := e.Model().NewCache(4, gguf.F16)
@@ -70,15 +69,18 @@ func TestUseAfterClose(t *testing.T) {
 			_, err := last(s, ctx, engine.Route{Router: always(t), Cloud: cloud.Local(1)})
 			return err
 		},
-		"Chat":        func() error { _, err := e.Chat(tokenizer.Message{Role: "user", Content: "a"}); return err },
-		"RawPrompt":   func() error { _, err := e.RawPrompt("a"); return err },
-		"Tokenizer":   func() error { _, err := e.Tokenizer(); return err },
-		"Logits":      func() error { _, _, err := e.Logits(ctx, ids, 1); return err },
-		"Identity":    func() error { _, err := e.Identity(); return err },
-		"Dial":        func() error { _, err := e.Dial(ctx, "127.0.0.1:1", engine.DialOptions{}); return err },
-		"Serve":       func() error { _, err := e.Serve(engine.ServeOptions{}); return err },
-		"Gateway":     func() error { _, err := cloud.Gateway(engine.GatewayOptions{}); return err },
-		"Service.Ask": func() error { _, err := cloud.Ask(ctx, batch.Question{Context: ids, K: 1}); return err },
+		"Chat":      func() error { _, err := e.Chat(tokenizer.Message{Role: "user", Content: "a"}); return err },
+		"RawPrompt": func() error { _, err := e.RawPrompt("a"); return err },
+		"Tokenizer": func() error { _, err := e.Tokenizer(); return err },
+		"Logits":    func() error { _, _, err := e.Logits(ctx, ids, 1); return err },
+		"Identity":  func() error { _, err := e.Identity(); return err },
+		"Dial":      func() error { _, err := e.Dial(ctx, "127.0.0.1:1", engine.DialOptions{}); return err },
+		"Serve":     func() error { _, err := e.Serve(engine.ServeOptions{}); return err },
+		"Gateway":   func() error { _, err := cloud.Gateway(engine.GatewayOptions{}); return err },
+		"Service.Ask": func() error {
+			_, err := cloud.Ask(ctx, terms.Job{Question: terms.Question{Context: ids, K: 1}})
+			return err
+		},
 		"Service.Local": func() error {
 			_, err := cloud.Local(2).Ask(ctx, draft.Question{Context: []int32{5, 6}})
 			return err

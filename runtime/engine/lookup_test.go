@@ -218,8 +218,9 @@ func TestServeLookup(t *testing.T) {
 		answers := func(lookup int) (all []batch.Answer, st ServiceStats) {
 			s, err := e.Serve(ServeOptions{Lookup: lookup})
 			require.NoError(t, err)
-			q := batch.Question{
-				Session: 1, Device: 1, Context: slices.Clip(echo(20)), K: 3, AuditFrom: 1, Sampling: sampling,
+			q := terms.Job{
+				Session: 1, Device: 1,
+				Question: terms.Question{Context: slices.Clip(echo(20)), K: 3, AuditFrom: 1, Sampling: sampling},
 			}
 			for range 40 {
 				a, err := s.Service.Ask(t.Context(), q)

@@ -71,38 +71,24 @@ type builtIn struct {
 func (u builtIn) Info() gateway.Info { return u.info }
 
 // Ask implements [gateway.Upstream].
-func (u builtIn) Ask(ctx context.Context, q gateway.Question) (netproto.Answer, error) {
-	a, err := u.s.ask(ctx, questionOf(q))
-	if err != nil {
-		return netproto.Answer{}, err
-	}
-	return netproto.Answer{
-		Token: a.Token, Top: a.Top, Audited: a.Audited, Audit: a.Audit, Queue: a.Queue, Compute: a.Compute,
-	}, nil
+func (u builtIn) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
+	a, err := u.s.ask(ctx, q)
+	return a.Reply, err
 }
 
 // Next implements [gateway.Decoder].
-func (u builtIn) Next(ctx context.Context, q gateway.Question) (int32, error) {
-	token, err := u.s.next(ctx, questionOf(q))
+func (u builtIn) Next(ctx context.Context, q terms.Job) (int32, error) {
+	token, err := u.s.next(ctx, q)
 	if errors.Is(err, batch.ErrShed) {
 		err = fmt.Errorf("%w: %w", netproto.Busy, err)
 	}
 	return token, err
 }
 
-// questionOf is what the service is asked.
-func questionOf(q gateway.Question) batch.Question {
-	return batch.Question{
-		Device: q.Device, Session: q.Session, Domain: q.Domain, Context: q.Context, K: q.K, AuditFrom: q.AuditFrom,
-		Sampling: q.Sampling, Verify: q.Verify,
-	}
-}
-
 // Warm implements [gateway.Warmer]: the answer that nobody asked for is dropped, the keys and values stay.
-func (u builtIn) Warm(ctx context.Context, q gateway.Question) error {
-	early := questionOf(gateway.Question{Device: q.Device, Session: q.Session, Domain: q.Domain, Context: q.Context})
-	early.Background = true
-	_, err := u.s.Ask(ctx, early)
+func (u builtIn) Warm(ctx context.Context, q terms.Job) error {
+	q.Priority = terms.Background
+	_, err := u.s.Ask(ctx, q)
 	if errors.Is(err, batch.ErrShed) {
 		err = fmt.Errorf("%w: %w", netproto.Busy, err)
 	}

@@ -31,15 +31,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// TestQuestionOf: all of a gateway's question that the service knows reaches it.
-func TestQuestionOf(t *testing.T) {
-	q := gateway.Question{Device: 1, Session: 2, Domain: 7, Context: []int32{3}, Base: 4, AuditFrom: 5, K: 6,
-		Sampling: terms.Sampling{Temperature: 0.7, TopK: 8, TopP: 0.9, Seed: 10}, Verify: terms.EachScore}
-	want := batch.Question{Device: 1, Session: 2, Domain: 7, Context: []int32{3}, AuditFrom: 5, K: 6,
-		Sampling: terms.Sampling{Temperature: 0.7, TopK: 8, TopP: 0.9, Seed: 10}, Verify: terms.EachScore}
-	assert.Equal(t, want, questionOf(q))
-}
-
 // listen serves a gateway on loopback until the test ends, and returns its address.
 func listen(t *testing.T, g *gateway.Gateway) string {
 	t.Helper()
@@ -73,17 +64,17 @@ type recorder struct {
 	id netproto.Identity
 
 	mu     sync.Mutex
-	answer netproto.Answer
+	answer terms.Reply
 	err    error
-	asked  gateway.Question // the last one
-	left   time.Duration    // of it, until nobody wants its answer any more
+	asked  terms.Job     // the last one
+	left   time.Duration // of it, until nobody wants its answer any more
 }
 
 func (r *recorder) Info() gateway.Info { return gateway.Info{Model: "recorder", Identity: r.id} }
 
 func (r *recorder) Forget(uint64) {}
 
-func (r *recorder) Ask(ctx context.Context, q gateway.Question) (netproto.Answer, error) {
+func (r *recorder) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	due, _ := ctx.Deadline()
@@ -92,7 +83,7 @@ func (r *recorder) Ask(ctx context.Context, q gateway.Question) (netproto.Answer
 }
 
 // last is what it was asked, and for how long the answer was wanted.
-func (r *recorder) last() (gateway.Question, time.Duration) {
+func (r *recorder) last() (terms.Job, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.asked, r.left
@@ -111,7 +102,7 @@ func TestRemoteAsks(t *testing.T) {
 	e := small(t, Options{}, nil)
 	id, err := e.Identity()
 	require.NoError(t, err)
-	up := &recorder{id: id, answer: netproto.Answer{
+	up := &recorder{id: id, answer: terms.Reply{
 		Token: 11, Queue: 3 * time.Millisecond, Compute: 7 * time.Millisecond, Audited: 4,
 		Top:   []terms.Candidate{{ID: 11, LogProb: -0.5}, {ID: 12, LogProb: -1.5}},
 		Audit: []terms.Finding{{Pos: 3, Token: 13, LogProb: -0.25}, {Pos: 5, Token: 14, LogProb: -0.75}},
@@ -140,10 +131,9 @@ func TestRemoteAsks(t *testing.T) {
 	up2, down := a.BytesUp, a.BytesDown
 	assert.GreaterOrEqual(t, a.Queue, 3*time.Millisecond)
 	a.Queue, a.BytesUp, a.BytesDown = 0, 0, 0
-	assert.Equal(t, draft.Answer{
-		Token: 11, Audited: 4, Cloud: 7 * time.Millisecond, Prefilled: 6,
+	assert.Equal(t, draft.Answer{Prefilled: 6, Reply: terms.Reply{Token: 11, Audited: 4, Compute: 7 * time.Millisecond,
 		Top:   []terms.Candidate{{ID: 11, LogProb: -0.5}, {ID: 12, LogProb: -1.5}},
-		Audit: []terms.Finding{{Pos: 3, Token: 13, LogProb: -0.25}, {Pos: 5, Token: 14, LogProb: -0.75}},
+		Audit: []terms.Finding{{Pos: 3, Token: 13, LogProb: -0.25}, {Pos: 5, Token: 14, LogProb: -0.75}}},
 	}, a)
 
 	up.fail(fmt.Errorf("%w: today", netproto.Failed))
@@ -194,8 +184,9 @@ func TestServiceBehindGateway(t *testing.T) {
 		} {
 			direct, err := service.Local(77).Ask(t.Context(), q)
 			require.NoError(t, err)
-			plain, err := service.Ask(t.Context(), batch.Question{
-				Session: 78, Context: q.Context, K: max(1, q.K), AuditFrom: q.AuditFrom, Sampling: o,
+			plain, err := service.Ask(t.Context(), terms.Job{
+				Session:  78,
+				Question: terms.Question{Context: q.Context, K: max(1, q.K), AuditFrom: q.AuditFrom, Sampling: o},
 			})
 			require.NoError(t, err)
 			far, err := cloud.Ask(t.Context(), q)
@@ -215,7 +206,7 @@ func TestServiceBehindGateway(t *testing.T) {
 					assert.InDelta(t, plain.Audit[i].LogProb, f.LogProb, rounding, name)
 				}
 				assert.Equal(t, q.AuditFrom > 0, a.Audited > 0, name)
-				assert.GreaterOrEqual(t, a.Queue+a.Cloud, least-2*time.Microsecond,
+				assert.GreaterOrEqual(t, a.Queue+a.Compute, least-2*time.Microsecond,
 					"%s, as times are cut to microseconds", name)
 			}
 		}
@@ -322,23 +313,23 @@ func TestUpstream(t *testing.T) {
 	require.NoError(t, err)
 	u := builtIn{s: s, info: gateway.Info{Model: "a name"}}
 	assert.Equal(t, "a name", u.Info().Model)
-	a, err := u.Ask(t.Context(), gateway.Question{Session: 5, Context: []int32{1, 2}, K: 0})
+	a, err := u.Ask(t.Context(), terms.Job{Session: 5, Question: terms.Question{Context: []int32{1, 2}, K: 0}})
 	require.NoError(t, err)
 	assert.Empty(t, a.Top)
 	assert.GreaterOrEqual(t, a.Queue+a.Compute, time.Millisecond, "with the least time of an answer")
-	a, err = u.Ask(t.Context(), gateway.Question{Session: 5, Context: []int32{1, 2}, K: 256})
+	a, err = u.Ask(t.Context(), terms.Job{Session: 5, Question: terms.Question{Context: []int32{1, 2}, K: 256}})
 	require.NoError(t, err)
 	assert.Len(t, a.Top, 256)
 	assert.Equal(t, 1, statsOf(t, s).Sessions)
 	u.Forget(5)
 	assert.Zero(t, statsOf(t, s).Sessions)
-	_, err = u.Ask(t.Context(), gateway.Question{Context: make([]int32, 33)})
+	_, err = u.Ask(t.Context(), terms.Job{Question: terms.Question{Context: make([]int32, 33)}})
 	assert.ErrorIs(t, err, batch.ErrContext)
-	err = u.Warm(t.Context(), gateway.Question{Context: make([]int32, 33)})
+	err = u.Warm(t.Context(), terms.Job{Question: terms.Question{Context: make([]int32, 33)}})
 	assert.ErrorIs(t, err, batch.ErrContext)
 	assert.NotErrorIs(t, err, netproto.Busy)
 	s.Close()
-	_, err = u.Ask(t.Context(), gateway.Question{Context: []int32{1}})
+	_, err = u.Ask(t.Context(), terms.Job{Question: terms.Question{Context: []int32{1}}})
 	assert.ErrorIs(t, err, batch.ErrClosed)
 	u.Forget(5)
 }
@@ -370,11 +361,11 @@ func TestWarmGivesWay(t *testing.T) {
 	defer s.Close()
 	u := builtIn{s: s}
 	text := make([]int32, 35)
-	require.NoError(t, u.Warm(t.Context(), gateway.Question{Session: 1, Device: 1, Context: text}))
+	require.NoError(t, u.Warm(t.Context(), terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text}}))
 	assert.EqualValues(t, 35, statsOf(t, s).Computed)
-	_, err = u.Ask(t.Context(), gateway.Question{Session: 1, Device: 1, Context: text})
+	_, err = u.Ask(t.Context(), terms.Job{Session: 1, Device: 1, Question: terms.Question{Context: text}})
 	require.NoError(t, err)
-	err = u.Warm(t.Context(), gateway.Question{Session: 2, Device: 2, Domain: 2, Context: text})
+	err = u.Warm(t.Context(), terms.Job{Session: 2, Device: 2, Domain: 2, Question: terms.Question{Context: text}})
 	require.ErrorIs(t, err, netproto.Busy)
 	require.ErrorIs(t, err, batch.ErrShed)
 	assert.EqualValues(t, 1, statsOf(t, s).Shed)
@@ -386,7 +377,7 @@ func TestRemoteVerification(t *testing.T) {
 	id, err := e.Identity()
 	require.NoError(t, err)
 	never := float32(math.Inf(-1))
-	up := &goesOn{recorder: recorder{id: id, answer: netproto.Answer{Token: 11, Audited: 4, Audit: []terms.Finding{
+	up := &goesOn{recorder: recorder{id: id, answer: terms.Reply{Token: 11, Audited: 4, Audit: []terms.Finding{
 		{Pos: 3, Token: 13, LogProb: -0.25, Score: 0.5, Stands: never},
 		{Pos: 5, Token: 14, LogProb: -0.75, Score: -1, Stands: -3},
 	}}}}
@@ -442,7 +433,7 @@ func (o *goesOn) Info() gateway.Info {
 	return gateway.Info{Model: "recorder", Identity: o.id, Audit: netproto.ExactAudit}
 }
 
-func (*goesOn) Next(_ context.Context, q gateway.Question) (int32, error) {
+func (*goesOn) Next(_ context.Context, q terms.Job) (int32, error) {
 	return int32(len(q.Context)), nil
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/phase/phasetest"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
-	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
@@ -83,7 +82,7 @@ func TestPhases(t *testing.T) {
 	large, err := e.Serve(ServeOptions{})
 	require.NoError(t, err)
 	defer large.Close()
-	_, err = large.Ask(t.Context(), batch.Question{Context: []int32{1, 2}, K: 1})
+	_, err = large.Ask(t.Context(), terms.Job{Question: terms.Question{Context: []int32{1, 2}, K: 1}})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"compute"}, slices.Compact(d.calls))
 	assert.Equal(t, d.calls, d.labels)

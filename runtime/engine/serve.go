@@ -92,7 +92,7 @@ func (s *Service) Context() int { return s.e.o.Context }
 func (s *Service) KVBytes() int64 { return s.kv.Bytes() }
 
 // ask answers q, after the least time at the soonest.
-func (s *Service) ask(ctx context.Context, q batch.Question) (batch.Answer, error) {
+func (s *Service) ask(ctx context.Context, q terms.Job) (batch.Answer, error) {
 	soonest := time.NewTimer(s.least)
 	defer soonest.Stop()
 	a, err := s.Ask(ctx, q)
@@ -139,28 +139,21 @@ func (s *Service) Local(session uint64) draft.Cloud { return local{s, session} }
 // Ask implements [draft.Cloud].
 func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	defer phase.Enter(phase.With(ctx, phase.Ask), ctx)()
-	asked := l.question(q)
-	a, err := l.s.ask(ctx, asked)
+	job := l.job(q)
+	a, err := l.s.ask(ctx, job)
 	if err != nil {
 		return draft.Answer{}, err
 	}
-	answer := draft.Answer{
-		Token: a.Token, Top: a.Top, Audited: a.Audited, Audit: a.Audit,
-		Queue: a.Queue, Cloud: a.Compute, Prefilled: a.Computed,
-	}
+	answer := draft.Answer{Reply: a.Reply, Prefilled: a.Computed}
 	if most := min(q.Ahead, l.s.Context()-len(q.Context)); most > 0 {
 		text, token := terms.Behind(q.Context, a.Token, q.Verify, a.Audit)
-		answer.Ahead = l.s.decodeOn(ctx, batch.Question{
-			Device: asked.Device, Session: asked.Session, Context: text, Sampling: q.Sampling,
-		}, token, most)
+		job.Question = terms.Question{Context: text, Sampling: q.Sampling}
+		answer.Ahead = l.s.decodeOn(ctx, job, token, most)
 	}
 	return answer, nil
 }
 
-// question is what the service is asked: a session of the process is a device of its own.
-func (l local) question(q draft.Question) batch.Question {
-	return batch.Question{
-		Device: l.session, Session: l.session, Context: q.Context, K: q.K, AuditFrom: q.AuditFrom, Sampling: q.Sampling,
-		Verify: q.Verify,
-	}
+// job is a question of a session of this process, which counts as a device of its own.
+func (l local) job(q terms.Question) terms.Job {
+	return terms.Job{Question: q, Device: l.session, Session: l.session}
 }

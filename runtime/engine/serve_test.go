@@ -30,9 +30,9 @@ func TestServeOptions(t *testing.T) {
 		assert.Equal(t, slots, s.Slots())
 		assert.Equal(t, slots, s.Stats().Slots)
 		assert.Equal(t, 16, s.Context())
-		_, err = s.Ask(t.Context(), batch.Question{Context: make([]int32, 16), K: 1})
+		_, err = s.Ask(t.Context(), terms.Job{Question: terms.Question{Context: make([]int32, 16), K: 1}})
 		assert.NoError(t, err)
-		_, err = s.Ask(t.Context(), batch.Question{Context: make([]int32, 17), K: 1})
+		_, err = s.Ask(t.Context(), terms.Job{Question: terms.Question{Context: make([]int32, 17), K: 1}})
 		assert.ErrorIs(t, err, batch.ErrContext)
 		s.Close()
 	}
@@ -47,7 +47,7 @@ func TestServeOptions(t *testing.T) {
 	require.NoError(t, err)
 	defer s.Close()
 	assert.Equal(t, 4, s.Rows())
-	_, err = s.Ask(t.Context(), batch.Question{Context: make([]int32, 12), K: 1})
+	_, err = s.Ask(t.Context(), terms.Job{Question: terms.Question{Context: make([]int32, 12), K: 1}})
 	require.NoError(t, err)
 	assert.EqualValues(t, 3, statsOf(t, s).Steps, "twelve tokens in steps of four")
 }
@@ -64,7 +64,7 @@ func TestAnswerTime(t *testing.T) {
 		a, err := cloud.Ask(t.Context(), draft.Question{Context: []int32{1}})
 		require.NoError(t, err)
 		assert.Equal(t, 300*time.Millisecond, time.Since(begin))
-		assert.Equal(t, 300*time.Millisecond, a.Queue+a.Cloud)
+		assert.Equal(t, 300*time.Millisecond, a.Queue+a.Compute)
 		why := errors.New("gone")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(100*time.Millisecond, func() { cancel(why) })
@@ -84,7 +84,7 @@ func TestAnswerTime(t *testing.T) {
 		a, err = cloud.Ask(t.Context(), draft.Question{Context: []int32{9}})
 		require.NoError(t, err)
 		assert.Equal(t, time.Second, time.Since(begin))
-		assert.Equal(t, time.Second, a.Queue+a.Cloud)
+		assert.Equal(t, time.Second, a.Queue+a.Compute)
 
 		done, err = e.acquire(t.Context()) // a step that others wait for
 		require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestAnswerTime(t *testing.T) {
 		a, err = cloud.Ask(t.Context(), draft.Question{Context: []int32{8}})
 		require.NoError(t, err)
 		assert.Equal(t, 100*time.Millisecond, a.Queue)
-		assert.Equal(t, 200*time.Millisecond, a.Cloud, "the rest of the least time")
+		assert.Equal(t, 200*time.Millisecond, a.Compute, "the rest of the least time")
 
 		quick, err := e.Serve(ServeOptions{})
 		require.NoError(t, err)
@@ -103,7 +103,7 @@ func TestAnswerTime(t *testing.T) {
 		a, err = quick.Local(1).Ask(t.Context(), draft.Question{Context: []int32{1}})
 		require.NoError(t, err)
 		assert.Zero(t, time.Since(begin))
-		assert.Zero(t, a.Queue+a.Cloud)
+		assert.Zero(t, a.Queue+a.Compute)
 	})
 }
 
@@ -160,8 +160,7 @@ func TestLocalAsks(t *testing.T) {
 	assert.Equal(t, 2, statsOf(t, s).Sessions)
 	drawn := terms.Sampling{Temperature: 0.7, TopK: 8, TopP: 0.9, Seed: 10}
 	q := draft.Question{Context: text, K: 5, AuditFrom: 4, Sampling: drawn, Verify: terms.EachScore}
-	assert.Equal(t, batch.Question{Device: 7, Session: 7, Context: text, K: 5, AuditFrom: 4, Sampling: drawn,
-		Verify: terms.EachScore}, local{s, 7}.question(q))
+	assert.Equal(t, terms.Job{Question: q, Device: 7, Session: 7}, local{s, 7}.job(q))
 	_, err = s.Local(2).Ask(t.Context(), draft.Question{Context: text, Sampling: terms.Sampling{TopK: -1}})
 	assert.ErrorContains(t, err, "top-k")
 }
@@ -179,7 +178,7 @@ func TestWaitingEndsWithTheEngine(t *testing.T) {
 		done, err := e.acquire(t.Context())
 		require.NoError(t, err)
 		ask := func() error {
-			_, err := s.Ask(context.Background(), batch.Question{Context: []int32{1}, K: 1})
+			_, err := s.Ask(context.Background(), terms.Job{Question: terms.Question{Context: []int32{1}, K: 1}})
 			return err
 		}
 		told := make(chan error)

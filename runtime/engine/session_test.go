@@ -31,7 +31,7 @@ func (d *dictator) Ask(ctx context.Context, q draft.Question) (draft.Answer, err
 	d.asked = append(d.asked, q)
 	select {
 	case <-time.After(d.takes):
-		return draft.Answer{Token: d.says[len(q.Context)-d.prompt]}, nil
+		return draft.Answer{Reply: terms.Reply{Token: d.says[len(q.Context)-d.prompt]}}, nil
 	case <-ctx.Done():
 		return draft.Answer{}, context.Cause(ctx)
 	}

@@ -10,14 +10,14 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
-	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
 // prompted is a question of a session: 400 tokens that are the same for all, and 10 of its own.
-func prompted(session int) batch.Question {
-	q := batch.Question{Session: uint64(session), Device: uint64(session), K: 3, AuditFrom: 400}
+func prompted(session int) terms.Job {
+	q := terms.Job{Session: uint64(session), Device: uint64(session), Question: terms.Question{K: 3, AuditFrom: 400}}
 	for i := range 400 {
 		q.Context = append(q.Context, int32(i*i*7+i*31)%700)
 	}
@@ -124,13 +124,15 @@ func TestDomainsReachTheService(t *testing.T) {
 		}
 		ask := func(session, domain uint64) int {
 			return shared(func() error {
-				_, err := u.Ask(t.Context(), gateway.Question{Session: session, Domain: domain, Context: text})
+				_, err := u.Ask(t.Context(), terms.Job{Session: session, Domain: domain,
+					Question: terms.Question{Context: text}})
 				return err
 			})
 		}
 		warm := func(session, domain uint64) int {
 			return shared(func() error {
-				return u.Warm(t.Context(), gateway.Question{Session: session, Domain: domain, Context: text})
+				return u.Warm(t.Context(), terms.Job{Session: session, Domain: domain,
+					Question: terms.Question{Context: text}})
 			})
 		}
 		local := func(session uint64) int {

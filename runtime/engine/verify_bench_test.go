@@ -14,7 +14,6 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
@@ -42,8 +41,9 @@ func BenchmarkVerify(b *testing.B) {
 	const before, news = 200, 17
 	s, r := served(b), rand.New(rand.NewPCG(1, 2))
 	for _, sampling := range []terms.Sampling{{}, {Temperature: 0.8}, {Temperature: 0.8, TopK: 40}} {
-		kinds := []batch.Question{{}, {AuditFrom: before + 1}, {AuditFrom: before + 1, Verify: terms.EachChoice},
-			{AuditFrom: before + 1, Verify: terms.EachScore}}
+		kinds := []terms.Job{{}, {Question: terms.Question{AuditFrom: before + 1}},
+			{Question: terms.Question{AuditFrom: before + 1, Verify: terms.EachChoice}},
+			{Question: terms.Question{AuditFrom: before + 1, Verify: terms.EachScore}}}
 		b.Run(fmt.Sprintf("temperature %v, top-k %d", sampling.Temperature, sampling.TopK), func(b *testing.B) {
 			took := make([][]float64, len(kinds))
 			for b.Loop() {
@@ -53,7 +53,8 @@ func BenchmarkVerify(b *testing.B) {
 					for range news {
 						q.Context = append(q.Context, r.Int32N(256))
 					}
-					_, err := s.Ask(b.Context(), batch.Question{Session: q.Session, Context: q.Context[:before], K: 1})
+					_, err := s.Ask(b.Context(), terms.Job{Session: q.Session,
+						Question: terms.Question{Context: q.Context[:before], K: 1}})
 					require.NoError(b, err)
 					begin := time.Now()
 					_, err = s.Ask(b.Context(), q)
@@ -100,7 +101,8 @@ func BenchmarkBesideAhead(b *testing.B) {
 			for b.Loop() {
 				time.Sleep(time.Duration(r.Int64N(int64(50 * time.Millisecond))))
 				text = append(text, r.Int32N(256))
-				a, err := s.Ask(b.Context(), batch.Question{Session: 2, Device: 2, Context: text, K: 1})
+				a, err := s.Ask(b.Context(), terms.Job{Session: 2, Device: 2,
+					Question: terms.Question{Context: text, K: 1}})
 				require.NoError(b, err)
 				queue, compute = append(queue, float64(a.Queue)/1e6), append(compute, float64(a.Compute)/1e6)
 			}

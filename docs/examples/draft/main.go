@@ -58,7 +58,7 @@ type slow struct{}
 
 func (slow) Ask(_ context.Context, q draft.Question) (draft.Answer, error) {
 	time.Sleep(20 * time.Millisecond)
-	return draft.Answer{Token: int32(large[len(q.Context)])}, nil
+	return draft.Answer{Reply: draft.Reply{Token: int32(large[len(q.Context)])}}, nil
 }
 
 func main() {
