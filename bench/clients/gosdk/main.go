@@ -144,7 +144,7 @@ func (w *world) schemas() {
 
 func (w *world) errors() {
 	p := w.ask(5)
-	p.Temperature = openai.Float(3)
+	p.Temperature = openai.Float(-1)
 	_, err := w.client.Chat.Completions.New(context.Background(), p)
 	var e *openai.Error
 	expect(errors.As(err, &e) && e.StatusCode == http.StatusBadRequest && e.Param == "temperature", "error %v", err)

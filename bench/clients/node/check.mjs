@@ -53,7 +53,7 @@ const checks = {
     const final = await client.chat.completions.stream({ model, messages, max_tokens: 20, seed: 2 }).finalContent();
     assert.equal(final, text);
     let completion = '';
-    for await (const c of await client.completions.create({ model, prompt: 'a', max_tokens: 5, stream: true })) {
+    for await (const c of await client.completions.create({ model, prompt: 'a', max_tokens: 20, seed: 2, stream: true })) {
       completion += c.choices[0].text;
     }
     assert.ok(completion.length > 0);
@@ -94,7 +94,7 @@ const checks = {
   },
 
   async errors() {
-    await assert.rejects(client.chat.completions.create({ model, messages, temperature: 3 }),
+    await assert.rejects(client.chat.completions.create({ model, messages, temperature: -1 }),
       (e) => e instanceof OpenAI.BadRequestError && e.param === 'temperature' && e.type === 'invalid_request_error');
     await assert.rejects(client.chat.completions.create({ model: 'none', messages }),
       (e) => e instanceof OpenAI.NotFoundError && e.code === 'model_not_found');

@@ -171,7 +171,7 @@ def random_schemas():
 
 def errors():
     for wrong, param, kind in (
-        ({"temperature": 3}, "temperature", openai.BadRequestError),
+        ({"temperature": -1}, "temperature", openai.BadRequestError),
         ({"extra_body": {"nonsense": 1}}, "nonsense", openai.BadRequestError),
         ({"model": "none"}, "model", openai.NotFoundError),
         ({"messages": []}, "messages", openai.BadRequestError),
