@@ -58,7 +58,7 @@ type part struct {
 // What the commands of the steps begin with.
 const (
 	realModels  = " -m SMALL --large LARGE"
-	realCollect = "router collect --labels disagreement,consequence" + realModels
+	realCollect = "router collect --label disagreement,consequence" + realModels
 	realTrain   = "router train --label consequence --hidden 16"
 )
 
@@ -106,7 +106,7 @@ func (t realTask) steps() (all []realStep) {
 	gather("routed", t.routed, "routed --router OUT/"+first+" --threshold 0.97")
 	learn(second)
 	add(certified, "router calibrate"+realModels+questions("certificate", t.certificate, t.tokens)+
-		" --thresholds "+realThresholds+t.run+" --router OUT/"+second+" -o OUT/"+certified)
+		" --threshold "+realThresholds+t.run+" --router OUT/"+second+" -o OUT/"+certified)
 	return all
 }
 

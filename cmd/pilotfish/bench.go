@@ -59,9 +59,9 @@ Types: ` + strings.Join(synth.RecipeNames(), " ") + ".",
 			return a.writeModel(spec(recipe, seed), args[0])
 		},
 	}
-	c.Flags().StringVar(&shape, "shape", "0.5b", "`shape` of the model: tiny or 0.5b")
-	c.Flags().StringVar(&kind, "type", "q8_0", "`type` of the weights")
-	c.Flags().Uint64Var(&seed, "seed", 1, "seed of the weights")
+	add(c.Flags(), "shape", &shape, "0.5b")
+	add(c.Flags(), "type", &kind, "q8_0")
+	add(c.Flags(), "seed", &seed, 1)
 	return c
 }
 

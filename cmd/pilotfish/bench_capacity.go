@@ -73,23 +73,22 @@ The same flags and costs give the same figures.`,
 func (f *benchCapacityFlags) register(c *cobra.Command) {
 	p, w := c.Flags(), &f.o.Workload
 	f.flags = p
-	p.StringVarP(&f.model, "model", "m", "", "the large model, a GGUF `file`: its costs are measured")
-	p.StringVar(&f.costs, "costs", "", "take the costs from a `file` that --json printed, and simulate only")
-	p.IntVarP(&f.threads, "threads", "t", 0, "with -m: CPU threads of the large model; 0 means one per fast core that "+
-		"this process may use")
-	p.IntVar(&f.answers, "answers", 100, "with -m: answers of each measurement with real devices; 0 skips these")
-	p.IntVar(&w.Prompt, "prompt", 128, "tokens of each prompt")
-	p.IntVar(&w.Tokens, "tokens", 32, "tokens of each answer")
-	p.DurationVar(&w.Think, "think", time.Minute, "mean pause of a device, from an answer's end to the next prompt")
-	p.DurationVar(&w.RTT, "rtt", 100*time.Millisecond, "round-trip time to the cloud, up to 10s")
-	p.Float64Var(&w.EdgeTPS, "edge-tps", 60, "speed of the small model on a device, in `passes` per second")
-	p.Float64Var(&w.Budget, "budget", 0.07, "`share` of the tokens that a device asks for, 0 to 1")
-	p.Float64Var(&w.Turned, "turned", 0.1, "`share` of the small model's tokens that verification replaces, 0 to 1")
-	p.DurationVar(&f.o.Bound, "bound", 5*time.Second, "bound of the 95th percentile of the time of an answer")
-	p.IntVar(&f.o.Gateways, "gateways", 1, "number of gateways, each with a large model; devices are spread evenly")
-	p.Var(&f.devices, "devices", "simulate these numbers of devices as well, such as 100,1000; up to 100000")
-	p.Uint64Var(&w.Seed, "seed", 0, "random seed for pauses and asks")
-	p.BoolVar(&f.json, "json", false, "print one JSON object per mode")
+	add(p, "model", &f.model, "")
+	add(p, "costs", &f.costs, "")
+	add(p, "threads", &f.threads, 0)
+	add(p, "answers", &f.answers, 100)
+	add(p, "prompt", &w.Prompt, 128)
+	add(p, "capacity.tokens", &w.Tokens, 32)
+	add(p, "think", &w.Think, time.Minute)
+	add(p, "rtt", &w.RTT, 100*time.Millisecond)
+	add(p, "edge-tps", &w.EdgeTPS, 60)
+	add(p, "budget", &w.Budget, 0.07)
+	add(p, "turned", &w.Turned, 0.1)
+	add(p, "bound", &f.o.Bound, 5*time.Second)
+	add(p, "gateways", &f.o.Gateways, 1)
+	addValue(p, "devices", &f.devices)
+	add(p, "seed", &w.Seed, 0)
+	add(p, "json", &f.json, false)
 }
 
 // check refuses values out of range, and flags without an effect.

@@ -54,12 +54,10 @@ together: if nothing differs, a difference is reported in no more than --alpha o
 			return printCompared(a.stdout, r)
 		},
 	}
-	c.Flags().Float64Var(&o.Alpha, "alpha", 0.01, "`probability` of reporting a difference where there is none")
-	c.Flags().StringVar(&o.By, "by", "variant",
-		"with one file: the `setting` whose values are compared, such as edge_tps")
-	c.Flags().StringVar(&o.Base, "base", "", "with one file: the `value` to compare the others with (default: the "+
-		"first)")
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per figure")
+	add(c.Flags(), "alpha", &o.Alpha, 0.01)
+	add(c.Flags(), "by", &o.By, "variant")
+	add(c.Flags(), "base", &o.Base, "")
+	add(c.Flags(), "json", &asJSON, false)
 	return c
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // benchEngineFlags are the flags of `pilotfish bench engine`.
@@ -70,26 +71,19 @@ func (f *benchEngineFlags) register(c *cobra.Command) {
 	f.flags = p
 	l := &f.lists
 	l.prompt, l.generate, l.depth, l.threads = numberList{512}, numberList{64}, numberList{0}, numberList{0}
-	p.StringVarP(&f.m.Model, "model", "m", "", "the model, a GGUF `file` (required)")
-	p.VarP(&l.prompt, "prompt", "p", "prompt length in tokens, limited by the model's context; 0 skips prompts")
-	p.VarP(&l.generate, "generate", "n", "tokens to generate, limited by the model's context; 0 skips generation")
-	p.VarP(&l.depth, "depth", "d", "tokens of context before the measured part: 0, or 8 or more. A generation always "+
-		"follows at least 8")
-	p.Var(&l.rows, "rows", "tokens in one forward pass, 1 to 8: reports tokens per second, and the cost relative "+
-		"to a pass "+
-		"with one token")
-	p.BoolVar(&f.scaling, "scaling", false, "also measure with 1, 2, … threads, up to -t")
-	p.VarP(&l.threads, "threads", "t", "number of CPU threads; 0 means one per fast core that this process may use")
-	p.IntVarP(&f.m.Repeat, "repeat", "r", 3, "number of samples")
-	registerKV(p, &f.kv)
-	registerHugePages(p, &f.huge)
-	registerBackend(p, &f.backend)
-	for _, name := range []string{"kv", "backend"} {
-		p.Lookup(name).Usage += "; or several, separated by commas"
-	}
-	p.StringVarP(&f.output, "output", "o", "text",
-		"output `format`: text, or with the columns of llama-bench: json, jsonl, csv or md")
-	p.BoolVar(&f.json, "json", false, "print one JSON object for each combination")
+	add(p, "model", &f.m.Model, "")
+	addValue(p, "prompt", &l.prompt)
+	addValue(p, "generate", &l.generate)
+	addValue(p, "depth", &l.depth)
+	addValue(p, "bench-engine.rows", &l.rows)
+	add(p, "scaling", &f.scaling, false)
+	addValue(p, "threads", &l.threads)
+	add(p, "repeat", &f.m.Repeat, 3)
+	add(p, "kv", &f.kv, "auto")
+	add(p, "huge-pages", &f.huge, "auto")
+	add(p, "backend", &f.backend, string(engine.CPU))
+	add(p, "output", &f.output, "text")
+	add(p, "json", &f.json, false)
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 }
 

@@ -48,21 +48,18 @@ have to wait if the model takes fewer questions at a time than there are (--mode
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
 	}
 	p := c.Flags()
-	p.IntVar(&f.o.Devices, "devices", 1000, "number of devices, each with its own connection")
-	p.Float64Var(&f.o.Rate, "rate", 1, "questions per second of each device")
-	p.Float64Var(&f.model, "model-ms", 5, "`milliseconds` that the model takes per question")
-	p.Float64Var(&f.seconds, "seconds", 30, "duration of the measurement")
-	p.IntVar(&f.o.Abreast, "model-parallel", 4096, "questions that the model processes at the same time; others wait")
-	p.Float64Var(&f.o.Greedy, "greedy", 1, "rate of the first device, as a multiple of --rate, in `times`. "+
-		"Fairness is measured among the others")
-	p.IntVar(&f.o.Sessions, "sessions", 1000, "number of idle sessions of 512 tokens whose memory is measured; 0 "+
-		"skips this")
-	p.StringVar(&f.gateway.address, "cloud", "", "measure the gateway at `host:port` instead of one in this process")
-	p.StringVar(&f.gateway.pin, "pin", "", "with --cloud: `fingerprint` of its certificate, as for run")
-	p.StringVar(&f.gateway.token, "token-file", "",
-		"with --cloud: `file` with the access token, as for run")
-	p.StringVarP(&f.file, "model", "m", "", "with --cloud: GGUF `file` of the same model family, for the vocabulary")
-	p.BoolVar(&f.json, "json", false, "print one JSON object")
+	add(p, "devices", &f.o.Devices, 1000)
+	add(p, "rate", &f.o.Rate, 1)
+	add(p, "model-ms", &f.model, 5)
+	add(p, "seconds", &f.seconds, 30)
+	add(p, "model-parallel", &f.o.Abreast, 4096)
+	add(p, "greedy", &f.o.Greedy, 1)
+	add(p, "sessions", &f.o.Sessions, 1000)
+	add(p, "cloud", &f.gateway.address, "")
+	add(p, "pin", &f.gateway.pin, "")
+	add(p, "token-file", &f.gateway.token, "")
+	add(p, "model", &f.file, "")
+	add(p, "json", &f.json, false)
 	f.gateway.set = p
 	return c
 }

@@ -37,9 +37,9 @@ outputs), tile (a register tile of packed weights); the comment of package kerne
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return f.run(a) },
 	}
-	c.Flags().StringVar(&f.set, "set", "", "instruction set: a `name`, or all (default: the one in use)")
-	c.Flags().StringVar(&f.kind, "type", "", "only weights of this `type`, such as Q4_0 (default: all)")
-	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object per line of the table")
+	add(c.Flags(), "set", &f.set, "")
+	add(c.Flags(), "type", &f.kind, "")
+	add(c.Flags(), "json", &f.json, false)
 	return c
 }
 

@@ -55,23 +55,21 @@ models. Device, link and gateway run in this one process. Measurements are print
 
 func (f *benchLinkFlags) register(p *pflag.FlagSet) {
 	f.tokens = numberList{8, 64, 512}
-	p.DurationVar(&f.o.RTT, "rtt", 100*time.Millisecond, "round-trip time, up to 10s")
-	p.Float64Var(&f.o.Loss, "loss", 0, "`share` of packets lost on the link, in each direction")
-	p.Int64Var(&f.o.Rate, "rate", 0,
-		"capacity of the link in each direction, in `bytes` per second including headers; 0 means no limit")
-	p.StringArrayVar(&f.o.Traces, "trace", nil,
-		"recorded round trips or capacity: `file` NAME.rtt.csv, NAME.up or NAME.down; may be given once for each kind")
-	p.Uint64Var(&f.o.Seed, "seed", 0, "random seed for --loss")
-	p.Float64Var(&f.model, "model-ms", 0, "`milliseconds` that the model takes per question")
-	p.Var(&f.tokens, "tokens", "new tokens per question, 1 to 2048; 0 skips this part")
-	p.IntVar(&f.o.Asks, "asks", 300, "number of questions for each number of tokens")
-	p.Float64Var(&f.o.AskRate, "asks-per-second", 50, "rate at which questions are due")
-	p.IntVar(&f.o.Connects, "connects", 10, "number of connections of each kind; 0 skips this part")
-	p.IntVar(&f.o.Outages, "outages", 3, "number of outages; 0 skips this part")
-	p.DurationVar(&f.o.Outage, "outage", time.Second, "duration of each outage")
-	p.DurationVar(&f.o.Loopback, "loopback", 2*time.Second, "duration of the measurement without the link; 0 skips it")
+	add(p, "rtt", &f.o.RTT, 100*time.Millisecond)
+	add(p, "loss", &f.o.Loss, 0)
+	add(p, "link.rate", &f.o.Rate, 0)
+	add(p, "trace", &f.o.Traces, nil)
+	add(p, "seed", &f.o.Seed, 0)
+	add(p, "model-ms", &f.model, 0)
+	addValue(p, "link.tokens", &f.tokens)
+	add(p, "asks", &f.o.Asks, 300)
+	add(p, "asks-per-second", &f.o.AskRate, 50)
+	add(p, "connects", &f.o.Connects, 10)
+	add(p, "outages", &f.o.Outages, 3)
+	add(p, "outage", &f.o.Outage, time.Second)
+	add(p, "loopback", &f.o.Loopback, 2*time.Second)
 	f.qlog.register(p)
-	p.BoolVar(&f.json, "json", false, "print one JSON object for each part, and for each number of tokens")
+	add(p, "json", &f.json, false)
 }
 
 // check refuses values out of range, and a call that measures nothing.

@@ -38,11 +38,11 @@ GPUs: ` + strings.Join(gpuNames(), " ") + ". Types: " + strings.Join(synth.Recip
 		Args:    noArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return f.run(a, c) },
 	}
-	c.Flags().StringVar(&f.gpu, "gpu", "m1", "`name` of the GPU")
-	c.Flags().StringVar(&f.shape, "shape", "0.5b", "`shape` of the model: tiny or 0.5b")
-	c.Flags().StringVar(&f.kind, "type", "q8_0", "`type` of the weights")
-	c.Flags().IntVar(&f.context, "context", 100, "`tokens` that the token sees")
-	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
+	add(c.Flags(), "gpu", &f.gpu, "m1")
+	add(c.Flags(), "shape", &f.shape, "0.5b")
+	add(c.Flags(), "type", &f.kind, "q8_0")
+	add(c.Flags(), "context", &f.context, 100)
+	add(c.Flags(), "json", &f.json, false)
 	return c
 }
 

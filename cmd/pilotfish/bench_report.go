@@ -33,8 +33,8 @@ are drawn in one plot if only the round trip differs.`,
 			return a.report(args, out, svg)
 		},
 	}
-	c.Flags().StringVarP(&out, "out", "o", "", "write the page to `file`, replacing it if it exists")
-	c.Flags().StringVar(&svg, "svg", "", "also write each plot as an SVG file to `folder`")
+	add(c.Flags(), "out", &out, "")
+	add(c.Flags(), "svg", &svg, "")
 	return c
 }
 

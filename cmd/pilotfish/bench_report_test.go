@@ -15,12 +15,12 @@ import (
 )
 
 // TestDemoReport: without --json the demo fits a terminal of 80 columns: what it was measured with in a line, tables,
-// legend, and last what is won. With --report there is a page of the same figures.
+// legend, and last what is won. With --html there is a page of the same figures.
 func TestDemoReport(t *testing.T) {
 	racing.Spare(t)
 	t.Chdir(t.TempDir())
 	code, stdout, stderr := call(t, "demo", "--questions", "4", "--rtt", "10ms", "--edge-tps", "0", "--cloud-ms", "0",
-		"--deadline", "off", "--report", "page.html")
+		"--deadline", "off", "--html", "page.html")
 	require.Equal(t, exitDone, code, stderr)
 	for line := range strings.Lines(stdout) {
 		assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 80, line)
@@ -40,12 +40,12 @@ func TestDemoReport(t *testing.T) {
 		"<code>pilotfish demo --", " GB/s"} {
 		assert.True(t, strings.Contains(string(page), want), want)
 	}
-	code, _, stderr = call(t, "demo", "--report", "nowhere/page.html")
+	code, _, stderr = call(t, "demo", "--html", "nowhere/page.html")
 	assert.Equal(t, exitUsage, code)
-	assert.Contains(t, stderr, "--report nowhere/page.html: there is no folder nowhere")
-	code, _, stderr = call(t, "demo", "--report", ".")
+	assert.Contains(t, stderr, "--html nowhere/page.html: there is no folder nowhere")
+	code, _, stderr = call(t, "demo", "--html", ".")
 	assert.Equal(t, exitUsage, code)
-	assert.Contains(t, stderr, "--report . is a folder")
+	assert.Contains(t, stderr, "--html . is a folder")
 }
 
 // TestDemoFailed: a mode whose answers do not come in time is not praised, and neither is one where no other is left.

@@ -66,33 +66,19 @@ const defaultChatTokens = 1024
 func (f *chatFlags) register(c *cobra.Command) {
 	p := c.Flags()
 	f.set = p
-	var all cobra.Command
-	f.model.registerOptional(&all)
-	f.gateway.registerAddress(all.Flags())
-	f.route.register(all.Flags())
-	for _, name := range []string{
-		"model", "threads", "kv", "backend", "ctx", "huge-pages", "cloud", "pin", "token-file", "no-resume", "policy",
-		"threshold", "budget", "router", "branches", "window", "inflight", "deadline", "ahead",
-	} {
-		p.AddFlag(all.Flags().Lookup(name))
-	}
-	for _, name := range []string{"threshold", "budget"} {
-		p.Lookup(name).Usage = settingFlags().Lookup(name).Usage // as run has them
-	}
-	f.gateway.set, f.route.set = p, p
-	f.model.require(c)
-	p.Var(&f.verify, "verify", "let the cloud check every token of the small model before it is shown: the "+
-		"`margin` in nats "+
-		"by which the large model must prefer its own token to replace it, 0 for exactly its own text, or off")
-	p.StringVar(&f.mode, "mode", "", "decoding `mode` with a cloud: pipelined, or serial, which waits for the "+
-		"answer to each question (default pipelined)")
-	p.StringVar(&f.system, "system", "", `system `+"`message`"+`; "" for an empty one (default: the model's own)`)
-	p.IntVarP(&f.answer.MaxTokens, "max-tokens", "n", defaultChatTokens,
-		"maximum tokens per answer; 0 means as many as fit into the context")
+	f.model.registerServed(p)
+	cobra.CheckErr(c.MarkFlagRequired("model"))
+	f.gateway.register(p)
+	f.route.register(p)
+	f.route.every = defaultVerifyEvery
+	addValue(p, "verify", &f.verify)
+	add(p, "mode", &f.mode, "")
+	add(p, "system", &f.system, "")
+	add(p, "max-tokens", &f.answer.MaxTokens, defaultChatTokens)
 	f.answer.register(p, "the same seed and questions give the same answers")
-	registerLocal(p, &f.local)
-	p.StringVar(&f.load, "load", "", "continue the conversation that /save has written to this `file`")
-	p.BoolVar(&f.noHistory, "no-history", false, "do not read or write a history of lines")
+	add(p, "local", &f.local, false)
+	add(p, "load", &f.load, "")
+	add(p, "no-history", &f.noHistory, false)
 }
 
 // check refuses wrong values, and flags that would have no effect.
@@ -111,14 +97,10 @@ func (f *chatFlags) check() error {
 	case f.set.Changed("load") && f.load == "":
 		return usagef("--load names no file: give one, or leave it out")
 	}
-	if f.mode == "serial" {
-		for _, name := range []string{"branches", "window", "inflight"} {
-			if f.set.Changed(name) {
-				return usagef("--%s has no effect with --mode serial, which does not draft: leave it out", name)
-			}
-		}
+	if err := checkMode(f.set, f.mode); err != nil {
+		return err
 	}
-	return nil
+	return checkNeeds(f.set, "cloud") // /cloud can connect later
 }
 
 // run talks until the questions end.

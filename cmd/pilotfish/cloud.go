@@ -65,7 +65,7 @@ device has recently asked about the same text. The word private after a token is
 others; --share-prefixes=false isolates every text. Answers are the same in all cases.
 
 Every flag can also be set in a YAML file (--config), under its name, or in an environment variable such as
-PILOTFISH_CLOUD_MAX_QUESTIONS. The command line overrides the environment, which overrides the file. The file may list
+PILOTFISH_CLOUD_LISTEN. The command line overrides the environment, which overrides the file. The file may list
 access tokens as well:
 
   listen: 10.0.0.7:4433
@@ -109,23 +109,16 @@ func (f *cloudCommandFlags) register(c *cobra.Command) {
 	f.model.registerOptional(c) // or an upstream
 	p := c.Flags()
 	f.upstream.register(p)
-	p.StringVar(&f.listen, "listen", ":4433", "UDP `address` to listen on")
-	p.StringVar(&f.cert, "cert", "",
-		"certificate `file`, PEM (default: created on the first start, in the user's configuration folder)")
-	p.StringVar(&f.key, "key", "", "private key `file` of the certificate, PEM")
-	p.StringVar(&f.access.file, "token-file", "",
-		"`file` with the access tokens that devices may use (default: one is created on the first start)")
-	p.BoolVar(&f.access.open, "open", false, "serve anyone who can reach the address, without an access token")
-	p.IntVar(&f.slots, "slots", 0,
-		"size of the KV cache for all devices together, in `tokens` "+
-			"(default: what fits into half of the free memory)")
-	p.IntVar(&f.rows, "rows", 0,
-		"maximum new `tokens` computed in one step; smaller steps mean shorter waits for other questions (default 128)")
-	p.Var(&f.lookup, "lookup",
-		lookupHelp+". For devices that ask for one token after another, as with --policy always")
-	p.BoolVar(&f.share, "share-prefixes", true,
-		"share common beginnings of texts between devices, except for tokens marked private")
-	p.StringVar(&f.log, "log", "text", "`format` of the log on stderr: text, json or off")
+	add(p, "listen", &f.listen, ":4433")
+	add(p, "cert", &f.cert, "")
+	add(p, "key", &f.key, "")
+	add(p, "cloud.token-file", &f.access.file, "")
+	add(p, "open", &f.access.open, false)
+	add(p, "slots", &f.slots, 0)
+	add(p, "rows", &f.rows, 0)
+	addValue(p, "lookup", &f.lookup)
+	add(p, "share-prefixes", &f.share, true)
+	add(p, "log", &f.log, "text")
 	f.qlog.register(p)
 	f.limits.register(p)
 	f.operate.register(p)

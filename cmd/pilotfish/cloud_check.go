@@ -29,7 +29,7 @@ of any user is sent.
 		Args:    oneArg("the address of an engine, such as http://10.0.0.8:8000"),
 		RunE: func(c *cobra.Command, args []string) error {
 			u.o.URLs = args
-			if err := u.checkEngine(c.Flags()); err != nil {
+			if err := u.checkEngine(); err != nil {
 				return err
 			}
 			return engine.CheckUpstream(c.Context(), u.tokenizer, u.o, func(r engine.UpstreamResult) {
@@ -42,6 +42,6 @@ of any user is sent.
 		},
 	}
 	u.registerEngine(c.Flags())
-	c.Flags().BoolVar(&json, "json", false, "print one JSON object per check")
+	add(c.Flags(), "json", &json, false)
 	return c
 }

@@ -32,10 +32,8 @@ func (f *cloudCommandFlags) load(set *pflag.FlagSet) error {
 			return usagef("--config %w", err)
 		}
 		for _, v := range c.values {
-			if flag := set.Lookup(v.flag); !flag.Changed {
-				if err := setFlag(set, flag, v.values); err != nil {
-					return usagef("--config %s:%d: %s: %w", o.config, v.line, v.flag, err)
-				}
+			if err := setFlag(set, set.Lookup(v.flag), v.values); err != nil {
+				return usagef("--config %s:%d: %s: %w", o.config, v.line, v.flag, err)
 			}
 		}
 		o.tokens = c.tokens
@@ -47,7 +45,7 @@ func (f *cloudCommandFlags) load(set *pflag.FlagSet) error {
 	return nil
 }
 
-// environment sets flags from variables such as PILOTFISH_CLOUD_MAX_QUESTIONS. An empty one counts as none.
+// environment sets flags from variables such as PILOTFISH_CLOUD_LISTEN. An empty one counts as none.
 func (o *operateFlags) environment(set *pflag.FlagSet, all []string) error {
 	slices.Sort(all)
 	for _, one := range all {
@@ -61,9 +59,6 @@ func (o *operateFlags) environment(set *pflag.FlagSet, all []string) error {
 			o.strange = append(o.strange, name)
 			continue
 		}
-		if flag.Changed {
-			continue
-		}
 		values := []string{value}
 		if isList(flag) {
 			values = strings.Split(value, ",")
@@ -75,8 +70,16 @@ func (o *operateFlags) environment(set *pflag.FlagSet, all []string) error {
 	return nil
 }
 
-// setFlag gives a flag its values, of which only a list has more than one.
+// setFlag gives a flag its values, of which only a list has more than one, unless it is set; of options those that are
+// not.
 func setFlag(set *pflag.FlagSet, flag *pflag.Flag, values []string) error {
+	o, options := flag.Value.(*optionsFlag)
+	switch {
+	case options:
+		values = o.without(values)
+	case flag.Changed:
+		return nil
+	}
 	for _, v := range values {
 		if err := set.Set(flag.Name, v); err != nil {
 			return flagFault(err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,7 +58,7 @@ func TestConfigReachesEveryFlag(t *testing.T) {
 	_, all := cloudCommand(&app{})
 	n := 0
 	all.operate.set.VisitAll(func(f *pflag.Flag) {
-		if f.Name == "help" || f.Name == "config" || f.Name == "check-config" {
+		if slices.Contains([]string{"help", "config", "check-config", "limit", "engine"}, f.Name) {
 			return
 		}
 		n++
@@ -80,8 +81,8 @@ func TestConfigReachesEveryFlag(t *testing.T) {
 			assert.Equal(t, v[0], have("--config", file), "an empty variable is none")
 		})
 	})
-	assert.Greater(t, n, 30)
-	file := configFileOf(t, "max-questions: 5\ndictionary: [\"1:a\", \"2:b\"]\nmodel: m.gguf\n")
+	assert.Greater(t, n, 20)
+	file := configFileOf(t, "limit: {max-questions: 5}\ndictionary: [\"1:a\", \"2:b\"]\nmodel: m.gguf\n")
 	t.Setenv("PILOTFISH_CLOUD_CONFIG", file)
 	f, err := loaded(t)
 	require.NoError(t, err)
@@ -95,9 +96,9 @@ func TestConfigReachesEveryFlag(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"3:c", "4:d"}, f.limits.dictionaries)
 	assert.Equal(t, []string{"PILOTFISH_CLOUD_CHECK_CONFIG", "PILOTFISH_CLOUD_MAX_QUESTION"}, f.operate.strange)
-	t.Setenv("PILOTFISH_CLOUD_MAX_QUESTIONS", "many")
+	t.Setenv("PILOTFISH_CLOUD_LIMIT", "max-questions=many")
 	_, err = loaded(t)
-	require.ErrorContains(t, err, "the environment variable PILOTFISH_CLOUD_MAX_QUESTIONS: ")
+	require.ErrorContains(t, err, "the environment variable PILOTFISH_CLOUD_LIMIT: ")
 }
 
 // TestConfigTokens: the file lists access tokens, with all that a token file says of them.
@@ -132,14 +133,15 @@ func TestConfigRefused(t *testing.T) {
 	m := tinyModel(t, "q8_0")
 	token := "tokens:\n  - {name: lab, secret: " + secretA + "}\n"
 	for text, want := range map[string]string{
-		"max-questions: 5\nmax-question: 6":      `:2: "max-question" is no setting`,
-		"max-questions: many":                    `:1: --max-questions "many" is not a whole number`,
-		"max-questions: [1, 2]":                  ":1: max-questions has one value",
-		"max-questions:":                         ":1: max-questions: write a value",
-		"max-questions: {a: 1}":                  ":1: max-questions: write a value",
+		"slots: 5\nslot: 6":                      `:2: "slot" is no setting`,
+		"limit: {max-questions: many}":           `:1: --limit: max-questions "many" is not a whole number`,
+		"limit: {max-question: 5}":               `:1: --limit: there is no limit "max-question": choose `,
+		"slots: [1, 2]":                          ":1: slots has one value",
+		"slots:":                                 ":1: slots: write a value",
+		"slots: {a: 1}":                          ":1: slots: write a value",
 		"dictionary: [a, [b]]":                   ":1: dictionary: write a value",
 		"open: perhaps":                          `:1: --open "perhaps" is neither true nor false`,
-		"session-idle: 30":                       `:1: --session-idle "30" is not a time such as `,
+		"limit: [session-idle=30]":               `:1: --limit: session-idle "30" is not a time such as `,
 		"listen: :1\n\nlisten: :2":               ":3: listen is in line 1 already",
 		"config: other":                          ":1: config belongs on the command line",
 		"check-config: true":                     ":1: check-config belongs on the command line",
@@ -170,7 +172,7 @@ func TestConfigRefused(t *testing.T) {
 		token + "  - {name: lab, secret: " + secretB + "}":   ":3: another token has the same name",
 		token + "  - {name: other, secret: " + secretA + "}": ":3: another token has the same name, or the same secret",
 		token + "open: true":                                 "--open serves anybody",
-		"max-questions: 0":                                   "--max-questions 0: give a number",
+		"limit: {max-questions: 0}":                          "--limit max-questions=0: give a number",
 		strings.Repeat("# long\n", 200000):                   "more than 1048576 bytes",
 	} {
 		file := configFileOf(t, text)
@@ -194,13 +196,13 @@ func TestConfigRefused(t *testing.T) {
 		_, err := loaded(t, "--config", configFileOf(t, empty))
 		require.NoError(t, err, empty)
 	}
-	_, err := loaded(t, "--max-questions", "5", "--config", configFileOf(t, "max-questions: many"))
+	_, err := loaded(t, "--limit", "max-questions=5", "--config", configFileOf(t, "limit: {max-questions: many}"))
 	require.ErrorContains(t, err, ":1: ", "also where the command line counts more")
 }
 
 // FuzzConfig: no bytes break the reader of configuration files, and what it takes, it takes again.
 func FuzzConfig(f *testing.F) {
-	for _, s := range []string{"", "max-questions: 5\n",
+	for _, s := range []string{"", "limit: {max-questions: 5}\n",
 		"tokens:\n  - {name: lab, secret: 0123456789abcdef, rate: 5}\n", "dictionary: [a, b]\n", "a: &a [*a]\n",
 		"? [a]\n: b\n", "<<: {listen: x}\n", "--- ~\n", "\xff\xfe", "listen: !!int x\n",
 		"tokens: &t\n  - name: a\n    private: true\n"} {
@@ -280,7 +282,7 @@ func TestCheckConfig(t *testing.T) {
 		{[]string{"--listen", "nonsense"}, exitFailed, "--listen nonsense"},
 		{[]string{"--model", "nowhere.gguf"}, exitFailed, "nowhere.gguf"},
 		{[]string{"--admin", "nonsense"}, exitUsage, "--admin"},
-		{[]string{"--max-questions", "0"}, exitUsage, "--max-questions"},
+		{[]string{"--limit", "max-questions=0"}, exitUsage, "--limit max-questions"},
 	} {
 		code, stdout, stderr := check(c.args...)
 		assert.Equal(t, c.code, code, c.args)

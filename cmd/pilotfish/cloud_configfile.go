@@ -131,6 +131,9 @@ func (c *configFile) readFlag(key, value *yaml.Node) error {
 	case flag.Name == "help" || flag.Name == "config" || flag.Name == "check-config":
 		return c.at(key, "%s belongs on the command line", flag.Name)
 	}
+	if _, ok := flag.Value.(*optionsFlag); ok && value.Kind == yaml.MappingNode {
+		value = asList(value)
+	}
 	nodes := []*yaml.Node{value}
 	if value.Kind == yaml.SequenceNode {
 		if nodes = value.Content; !isList(flag) {
@@ -149,6 +152,17 @@ func (c *configFile) readFlag(key, value *yaml.Node) error {
 	}
 	c.values = append(c.values, v)
 	return nil
+}
+
+// asList makes a list of NAME=VALUE of a mapping.
+func asList(m *yaml.Node) *yaml.Node {
+	list := &yaml.Node{Kind: yaml.SequenceNode, Line: m.Line}
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		n := *m.Content[i+1]
+		n.Value = m.Content[i].Value + "=" + n.Value
+		list.Content = append(list.Content, &n)
+	}
+	return list
 }
 
 // readTokens reads the list of access tokens.

@@ -182,38 +182,38 @@ func TestLimitFlags(t *testing.T) {
 	assert.Equal(t, usual, parse(""))
 	set := usual // all of them together
 	for args, change := range map[string]func(*engine.GatewayOptions){
-		"--max-context 77":                  func(o *engine.GatewayOptions) { o.MaxContext = 77 },
-		"--max-connections 77":              func(o *engine.GatewayOptions) { o.MaxConns = 77 },
-		"--max-connections-per-address 77":  func(o *engine.GatewayOptions) { o.MaxConnsPerAddress = 77 },
-		"--max-connections-per-device 77":   func(o *engine.GatewayOptions) { o.MaxConnsPerDevice = 77 },
-		"--max-questions 77":                func(o *engine.GatewayOptions) { o.MaxAsks = 77 },
-		"--max-questions-per-device 77":     func(o *engine.GatewayOptions) { o.MaxAsksPerDevice = 77 },
-		"--max-questions-per-connection 77": func(o *engine.GatewayOptions) { o.MaxStreams = 77 },
-		"--max-sessions 77":                 func(o *engine.GatewayOptions) { o.MaxSessions = 77 },
-		"--max-sessions-per-device 77":      func(o *engine.GatewayOptions) { o.MaxSessionsPerDevice = 77 },
-		"--max-session-tokens 77":           func(o *engine.GatewayOptions) { o.MaxTokens = 77 },
-		"--max-tokens-per-session 77":       func(o *engine.GatewayOptions) { o.MaxSessionTokens = 77 },
-		"--ahead-limit 7":                   func(o *engine.GatewayOptions) { o.MaxAhead = 7 },
-		"--ahead-limit 64":                  func(o *engine.GatewayOptions) { o.MaxAhead = 64 },
-		"--ahead-limit 0":                   func(o *engine.GatewayOptions) { o.MaxAhead = -1 },
-		"--device-rate 7.5":                 func(o *engine.GatewayOptions) { o.DeviceRate = 7.5 },
-		"--device-rate 7.5 --device-burst 100": func(o *engine.GatewayOptions) {
+		"--limit max-context=77":                  func(o *engine.GatewayOptions) { o.MaxContext = 77 },
+		"--limit max-connections=77":              func(o *engine.GatewayOptions) { o.MaxConns = 77 },
+		"--limit max-connections-per-address=77":  func(o *engine.GatewayOptions) { o.MaxConnsPerAddress = 77 },
+		"--limit max-connections-per-device=77":   func(o *engine.GatewayOptions) { o.MaxConnsPerDevice = 77 },
+		"--limit max-questions=77":                func(o *engine.GatewayOptions) { o.MaxAsks = 77 },
+		"--limit max-questions-per-device=77":     func(o *engine.GatewayOptions) { o.MaxAsksPerDevice = 77 },
+		"--limit max-questions-per-connection=77": func(o *engine.GatewayOptions) { o.MaxStreams = 77 },
+		"--limit max-sessions=77":                 func(o *engine.GatewayOptions) { o.MaxSessions = 77 },
+		"--limit max-sessions-per-device=77":      func(o *engine.GatewayOptions) { o.MaxSessionsPerDevice = 77 },
+		"--limit max-session-tokens=77":           func(o *engine.GatewayOptions) { o.MaxTokens = 77 },
+		"--limit max-tokens-per-session=77":       func(o *engine.GatewayOptions) { o.MaxSessionTokens = 77 },
+		"--limit ahead-limit=7":                   func(o *engine.GatewayOptions) { o.MaxAhead = 7 },
+		"--limit ahead-limit=64":                  func(o *engine.GatewayOptions) { o.MaxAhead = 64 },
+		"--limit ahead-limit=0":                   func(o *engine.GatewayOptions) { o.MaxAhead = -1 },
+		"--limit device-rate=7.5":                 func(o *engine.GatewayOptions) { o.DeviceRate = 7.5 },
+		"--limit device-rate=7.5 --limit device-burst=100": func(o *engine.GatewayOptions) {
 			o.DeviceRate, o.DeviceBurst = 7.5, 100
 		},
-		"--session-idle 77s": func(o *engine.GatewayOptions) {
+		"--limit session-idle=77s": func(o *engine.GatewayOptions) {
 			o.SessionIdle = 77 * time.Second
 		},
-		"--idle-timeout 77s": func(o *engine.GatewayOptions) {
+		"--limit idle-timeout=77s": func(o *engine.GatewayOptions) {
 			o.IdleTimeout = 77 * time.Second
 		},
-		"--message-timeout 77s": func(o *engine.GatewayOptions) {
+		"--limit message-timeout=77s": func(o *engine.GatewayOptions) {
 			o.MessageTimeout = 77 * time.Second
 		},
-		"--question-timeout 77s": func(o *engine.GatewayOptions) { o.AskTimeout = 77 * time.Second },
-		"--drain-timeout 77s": func(o *engine.GatewayOptions) {
+		"--limit question-timeout=77s": func(o *engine.GatewayOptions) { o.AskTimeout = 77 * time.Second },
+		"--limit drain=77s": func(o *engine.GatewayOptions) {
 			o.DrainTimeout = 77 * time.Second
 		},
-		"--max-context 1 --max-sessions 1000000000": func(o *engine.GatewayOptions) {
+		"--limit max-context=1 --limit max-sessions=1000000000": func(o *engine.GatewayOptions) {
 			o.MaxContext, o.MaxSessions = 1, 1e9
 		},
 	} {
@@ -233,17 +233,22 @@ func TestLimitFlagsRefused(t *testing.T) {
 	ownFolders(t)
 	m := tinyModel(t, "q8_0")
 	for _, c := range [][2]string{
-		{"--max-connections=0", "--max-connections 0"}, {"--max-sessions=-5", "--max-sessions -5"},
-		{"--device-rate=NaN", "--device-rate NaN"}, {"--device-rate=+Inf", "--device-rate +Inf"},
-		{"--question-timeout=0s", "--question-timeout 0s"}, {"--drain-timeout=-1s", "--drain-timeout -1s"},
-		{"--ahead-limit=-1", "--ahead-limit -1: give a number from 0 to 64"},
-		{"--ahead-limit=65", "--ahead-limit 65: give a number from 0 to 64"},
-		{"--device-burst=5", "--device-burst needs --device-rate"}, {"--dictionary=x", `--dictionary "x"`},
+		{"--limit=max-connections=0", "--limit max-connections=0"}, {"--limit=max-sessions=-5",
+			"--limit max-sessions=-5"},
+		{"--limit=device-rate=NaN", "--limit device-rate=NaN"}, {"--limit=device-rate=+Inf",
+			"--limit device-rate=+Inf"},
+		{"--limit=question-timeout=0s", "--limit question-timeout=0s"}, {"--limit=drain=-1s", "--limit drain=-1s"},
+		{"--limit=ahead-limit=-1", "--limit ahead-limit=-1: give a number from 0 to 64"},
+		{"--limit=ahead-limit=65", "--limit ahead-limit=65: give a number from 0 to 64"},
+		{"--limit=device-burst=5", "--limit device-burst=N needs device-rate=N"}, {"--dictionary=x",
+			`--dictionary "x"`},
 		{"--log=loud", "--log loud"}, {"--slots=-1", "--slots"}, {"--rows=-1", "--rows"},
 		{"--key=x", "--cert and --key belong together"}, {"--cert=x", "--cert and --key belong together"},
-		{"--max-context=0", "--max-context 0: give a number from 1 to 1000000000"},
-		{"--max-questions=1000000001", "--max-questions 1000000001"}, {"--device-rate=0", "--device-rate 0"},
-		{"--device-rate=1e10", "--device-rate 1e+10"}, {"--session-idle=0s", "--session-idle 0s: give a time above 0"},
+		{"--limit=max-context=0", "--limit max-context=0: give a number from 1 to 1000000000"},
+		{"--limit=max-questions=1000000001", "--limit max-questions=1000000001"}, {"--limit=device-rate=0",
+			"--limit device-rate=0"},
+		{"--limit=device-rate=1e10", "--limit device-rate=1e+10"}, {"--limit=session-idle=0s",
+			"--limit session-idle=0s: give a time above 0"},
 	} {
 		code, _, stderr := call(t, "cloud", "-m", m, "--listen", "127.0.0.1:0", c[0])
 		assert.Equal(t, exitUsage, code, c[0])

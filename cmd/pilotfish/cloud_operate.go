@@ -37,21 +37,13 @@ const adminDefault = "127.0.0.1:9433"
 
 func (o *operateFlags) register(p *pflag.FlagSet) {
 	o.set = p
-	p.StringVar(&o.config, "config", "",
-		"YAML `file` with values for these flags and a list of access tokens")
-	p.BoolVar(&o.check, "check-config", false,
-		"check flags, configuration and the files they name, and exit with 0 if all is well, without starting")
-	p.StringVar(&o.admin, "admin", adminDefault,
-		"TCP `address` of the pages for operators: /healthz, /readyz, /metrics, /debug/pprof; without a host, on "+
-			"loopback; off: none. If the default address is in use, the gateway runs without these pages")
-	p.BoolVar(&o.profiles, "admin-pprof", false, "serve /debug/pprof even if --admin is not a loopback address")
-	p.StringVar(&o.tickets, "ticket-key-file", "", "`file` with keys for 0-RTT tickets, 32 bytes per line in "+
-		"hex or base64, newest first; shared by replicas (default: created on the first start, with a new key "+
-		"every day)")
-	p.StringVar(&o.level, "log-level", "info", "minimum `level` of the log: debug (which logs every question), "+
-		"info, warn or error")
-	p.BoolVar(&o.texts, "log-text", false,
-		"log texts of users: the last 64 tokens of each answered question, and the answer; needs --log-level debug")
+	add(p, "cloud.config", &o.config, "")
+	add(p, "check-config", &o.check, false)
+	add(p, "admin", &o.admin, adminDefault)
+	add(p, "admin-pprof", &o.profiles, false)
+	add(p, "ticket-key-file", &o.tickets, "")
+	add(p, "log-level", &o.level, "info")
+	add(p, "log-text", &o.texts, false)
 }
 
 // checkFlags refuses what makes no sense whatever else there is.

@@ -285,7 +285,7 @@ func TestLogText(t *testing.T) {
 	do := func(args ...string) (said string) {
 		c := startedCloud(t,
 			append([]string{"-m", m, "--listen", "127.0.0.1:0", "--admin", ":0", "--token-file", tokens,
-				"--max-context", "40", "--log-level", "debug"}, args...)...)
+				"--limit", "max-context=40", "--log-level", "debug"}, args...)...)
 		at := c.says(t, `pages for operators".*address"?[=:]"?([\d.:]+)`)
 		for _, who := range []string{secret, wrong} {
 			t.Setenv("PILOTFISH_TOKEN", who)

@@ -30,7 +30,7 @@ if not. This is for health checks in containers that have no other program.`,
 			return a.askReady(c.Context(), at)
 		},
 	}
-	c.Flags().StringVar(&address, "admin", adminDefault, "`address` of the gateway's pages for operators")
+	add(c.Flags(), "admin", &address, adminDefault)
 	return c
 }
 

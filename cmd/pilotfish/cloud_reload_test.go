@@ -71,7 +71,8 @@ func TestReload(t *testing.T) {
 	assert.Equal(t, exitFailed, visit(secretB, c.pin))
 
 	for text, want := range map[string]string{
-		tokenB + "max-questions: many": ":5: ", tokenB + "speed: 1": "is no setting", "tokens: []": "write a list",
+		tokenB + "limit: {max-questions: many}": ":5: ", tokenB + "speed: 1": "is no setting",
+		"tokens: []":               "write a list",
 		tokenB + "log-level: loud": "--log-level loud", "": "no access token is left",
 		tokenB + "token-file: x": "keep one of them",
 	} {
@@ -91,11 +92,11 @@ func TestReload(t *testing.T) {
 	assert.Equal(t, exitFailed, visit(secretB, c.pin))
 
 	certificateIn(t, file("crt"), file("key"))
-	config(tokenB + "max-questions: 5\nlog-level: debug\n")
+	config(tokenB + "limit: {max-questions: 5}\nlog-level: debug\n")
 	line := reload("level=INFO msg=reloaded tokens=1 ticket_keys=2 certificate=")
 	_, pin, _ := strings.Cut(line, "certificate=")
 	assert.NotEqual(t, c.pin, pin)
-	c.says(t, `level=WARN msg="this has changed and needs a restart" flag=(--max-questions)`)
+	c.says(t, `level=WARN msg="this has changed and needs a restart" flag=(--limit)`)
 	assert.Equal(t, 1, strings.Count(c.errs.String(), "needs a restart"))
 	assert.Equal(t, exitFailed, visit(secretB, c.pin), "it has another certificate")
 	assert.NotContains(t, c.errs.String(), "level=DEBUG")

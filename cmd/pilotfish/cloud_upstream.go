@@ -24,38 +24,32 @@ type upstreamFlags struct {
 	kind      string
 	key       string
 	tokenizer string
+	set       *optionsFlag
 }
 
 // register adds the flags of a gateway that asks engines.
 func (u *upstreamFlags) register(f *pflag.FlagSet) {
 	u.registerAll(f)
-	f.DurationVar(&u.o.Patience, "upstream-wait", 2*time.Minute,
-		"time to wait for the first engine when the gateway starts")
-	f.DurationVar(&u.o.Hedge, "upstream-hedge", 0,
-		"`time` after which an unanswered question is also sent to a second engine (default: never)")
-	f.IntVar(&u.o.Parallel, "upstream-parallel", 0,
-		"maximum `questions` sent to one engine at a time (default: what it reports, or 64)")
-	f.IntVar(&u.o.AuditEvery, "upstream-audit-every", 8,
-		"for engines that can check only one position of a text: check one position every so many `questions`")
+	add(u.set.FlagSet, "engine.wait", &u.o.Patience, 2*time.Minute)
+	add(u.set.FlagSet, "engine.hedge", &u.o.Hedge, 0)
+	add(u.set.FlagSet, "engine.parallel", &u.o.Parallel, 0)
+	add(u.set.FlagSet, "engine.audit-every", &u.o.AuditEvery, 8)
 }
 
 // registerAll adds the flags that say which engines there are.
 func (u *upstreamFlags) registerAll(f *pflag.FlagSet) {
-	f.StringArrayVar(&u.o.URLs, "upstream", nil, "`URL` of an inference engine that serves the model; "+
-		"may be repeated for several engines with the same model")
+	add(f, "upstream", &u.o.URLs, nil)
 	u.registerEngine(f)
 }
 
 // registerEngine adds the flags that one engine needs to be known.
 func (u *upstreamFlags) registerEngine(f *pflag.FlagSet) {
-	f.StringVar(&u.kind, "upstream-kind", "auto", "`API` of the engines: "+kindNames())
-	f.StringVar(&u.o.Model, "upstream-model", "", "`name` of the model, "+
-		"if an engine serves several (default: its first)")
-	f.StringVar(&u.key, "upstream-key-file", "", "`file` with the API key for the engines")
-	f.StringVar(&u.tokenizer, "tokenizer", "",
-		"GGUF `file` with the vocabulary of the devices' model, which must be that of the engines")
-	f.BoolVar(&u.o.TrustVocabulary, "trust-vocabulary", false,
-		"accept engines that cannot report their vocabulary: it is then not checked")
+	add(f, "tokenizer", &u.tokenizer, "")
+	u.set = addOptions(f, "engine")
+	add(u.set.FlagSet, "engine.kind", &u.kind, "auto")
+	add(u.set.FlagSet, "engine.model", &u.o.Model, "")
+	add(u.set.FlagSet, "engine.key-file", &u.key, "")
+	add(u.set.FlagSet, "engine.trust-vocabulary", &u.o.TrustVocabulary, false)
 }
 
 func kindNames() string {
@@ -112,54 +106,55 @@ func (f *routingFlags) openUpstream(ctx context.Context) (*engine.Upstream, erro
 }
 
 // check reads the flags that can be known to be wrong before there is an engine, and the key.
-func (u *upstreamFlags) check(set *pflag.FlagSet) (err error) {
+func (u *upstreamFlags) check(set *pflag.FlagSet) error {
+	given := u.set.Changed
 	if !set.Changed("upstream") {
-		set.Visit(func(g *pflag.Flag) {
-			if strings.HasPrefix(g.Name, "upstream-") || g.Name == "tokenizer" || g.Name == "trust-vocabulary" {
-				err = usagef("--%s is for engines: it needs --upstream URL", g.Name)
+		for _, name := range []string{"tokenizer", "engine"} {
+			if set.Changed(name) {
+				return usagef("--%s is for engines: it needs --upstream URL", name)
 			}
-		})
-		return err
+		}
+		return nil
 	}
 	switch {
-	case u.o.Patience < 0 || set.Changed("upstream-hedge") && u.o.Hedge <= 0:
-		return usagef("--upstream-wait and --upstream-hedge must be above 0")
-	case set.Changed("upstream-parallel") && (u.o.Parallel < 1 || u.o.Parallel > 4096):
-		return usagef("--upstream-parallel %d is out of range: give 1 to 4096", u.o.Parallel)
-	case set.Changed("upstream-audit-every") && u.o.AuditEvery < 1:
-		return usagef("--upstream-audit-every %d: give 1 or more", u.o.AuditEvery)
+	case u.o.Patience < 0 || given("hedge") && u.o.Hedge <= 0:
+		return usagef("--engine wait and --engine hedge must be above 0")
+	case given("parallel") && (u.o.Parallel < 1 || u.o.Parallel > 4096):
+		return usagef("--engine parallel=%d is out of range: give 1 to 4096", u.o.Parallel)
+	case given("audit-every") && u.o.AuditEvery < 1:
+		return usagef("--engine audit-every=%d: give 1 or more", u.o.AuditEvery)
 	case u.o.Hedge > 0 && len(u.o.URLs) < 2:
-		return usagef("--upstream-hedge needs a second --upstream to ask")
+		return usagef("--engine hedge needs a second --upstream to ask")
 	}
-	return u.checkEngine(set)
+	return u.checkEngine()
 }
 
 // checkEngine reads the flags that one engine needs to be known, and the key.
-func (u *upstreamFlags) checkEngine(set *pflag.FlagSet) error {
+func (u *upstreamFlags) checkEngine() error {
 	switch {
 	case u.tokenizer == "":
 		return usagef("an engine needs --tokenizer FILE: a GGUF file with the vocabulary of the devices' model")
 	case !slices.Contains(engine.UpstreamKinds(), engine.UpstreamKind(u.kind)):
-		return usagef("--upstream-kind %.40q is not known: choose %s", u.kind, kindNames())
+		return usagef("--engine kind=%.40q is not known: choose %s", u.kind, kindNames())
 	}
 	u.o.Kind = engine.UpstreamKind(u.kind)
-	return u.readKey(set)
+	return u.readKey()
 }
 
-func (u *upstreamFlags) readKey(set *pflag.FlagSet) error {
-	if !set.Changed("upstream-key-file") {
+func (u *upstreamFlags) readKey() error {
+	if !u.set.Changed("key-file") {
 		return nil
 	}
 	if u.key == "" {
-		return usagef(`--upstream-key-file "" names no file`)
+		return usagef("--engine key-file= names no file")
 	}
 	b, err := os.ReadFile(u.key)
 	if err != nil {
-		return fmt.Errorf("--upstream-key-file: %w", err)
+		return fmt.Errorf("--engine key-file: %w", err)
 	}
 	key := strings.TrimSpace(string(b))
 	if key == "" || strings.ContainsAny(key, "\r\n") {
-		return fmt.Errorf("--upstream-key-file %s: there must be one line with the key, and nothing else", u.key)
+		return fmt.Errorf("--engine key-file=%s: there must be one line with the key, and nothing else", u.key)
 	}
 	u.o.Key = netproto.Secret(key)
 	return nil

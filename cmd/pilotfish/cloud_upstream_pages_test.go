@@ -40,7 +40,7 @@ func TestUpstreamPages(t *testing.T) {
 	require.NoError(t, os.WriteFile(key, []byte(canary), 0o600))
 	start := func(args ...string) *runningCloud {
 		return startedCloud(t, append([]string{"--listen", "127.0.0.1:0", "--admin", ":0", "--log-level", "debug",
-			"--upstream", address, "--tokenizer", edge, "--upstream-key-file", key}, args...)...)
+			"--upstream", address, "--tokenizer", edge, "--engine", "key-file=" + key}, args...)...)
 	}
 	run := func(c *runningCloud, deadline, tokens string) {
 		routedTokens(t, "-m", edge, "--cloud", c.address, "--pin", c.pin, "--policy", "always", "--mode", "serial",

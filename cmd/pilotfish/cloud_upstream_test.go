@@ -65,8 +65,8 @@ func TestCloudUpstream(t *testing.T) {
 	url := engineOf(t, edge, e)
 	key := filepath.Join(t.TempDir(), "key")
 	require.NoError(t, os.WriteFile(key, []byte("the key of the engine\n"), 0o600))
-	cloud := startedCloud(t, "--listen", "127.0.0.1:0", "--upstream", url, "--tokenizer", edge, "--upstream-key-file",
-		key)
+	cloud := startedCloud(t, "--listen", "127.0.0.1:0", "--upstream", url, "--tokenizer", edge, "--engine",
+		"key-file="+key)
 	assert.Contains(t, cloud.said, "llama b0-fake serves fake, with contexts of 511 tokens, 256 probabilities, "+
 		"audits: sampled")
 	args := []string{"-m", edge, "--cloud", cloud.address, "--pin", cloud.pin, "--policy", "always", "--deadline",
@@ -98,28 +98,28 @@ func TestCloudModelFlags(t *testing.T) {
 		"-m x " + up:                         "leave one of them out",
 		up:                                   "needs --tokenizer FILE",
 		"-m x --tokenizer y":                 "--tokenizer is for engines: it needs --upstream URL",
-		"-m x --trust-vocabulary":            "--trust-vocabulary is for engines",
-		"-m x --upstream-kind llama":         "--upstream-kind is for engines",
+		"-m x --engine trust-vocabulary":     "--engine is for engines",
+		"-m x --engine kind=llama":           "--engine is for engines",
 		up + "--tokenizer x --slots 7":       "--slots is for a model that runs here",
 		up + "--tokenizer x --threads 1":     "--threads is for a model that runs here",
 		up + "--tokenizer x --ctx 100":       "--ctx is for a model that runs here",
 		up + "--tokenizer x --lookup off":    "--lookup is for a model that runs here",
 		up + "--tokenizer x --huge-pages on": "--huge-pages is for a model that runs here",
-		up + "--tokenizer x --upstream-kind q": `--upstream-kind "q" is not known: choose auto, sglang, vllm, ` +
+		up + "--tokenizer x --engine kind=q": `--engine kind="q" is not known: choose auto, sglang, vllm, ` +
 			`llama or openai`,
-		up + "--tokenizer x --upstream-parallel 0":    "give 1 to 4096",
-		up + "--tokenizer x --upstream-audit-every 0": "give 1 or more",
-		up + "--tokenizer x --upstream-hedge 0s":      "must be above 0",
-		up + "--tokenizer x --upstream-wait -1s":      "must be above 0",
-		up + "--tokenizer x --upstream-hedge 1s":      "needs a second --upstream to ask",
+		up + "--tokenizer x --engine parallel=0":    "give 1 to 4096",
+		up + "--tokenizer x --engine audit-every=0": "give 1 or more",
+		up + "--tokenizer x --engine hedge=0s":      "must be above 0",
+		up + "--tokenizer x --engine wait=-1s":      "must be above 0",
+		up + "--tokenizer x --engine hedge=1s":      "needs a second --upstream to ask",
 	} {
 		code, _, stderr := call(t, append([]string{"cloud", "--listen", "127.0.0.1:0"}, strings.Fields(args)...)...)
 		assert.Equal(t, exitUsage, code, args)
 		assert.Contains(t, stderr, want, args)
 	}
 	for args, want := range map[string]string{
-		`--upstream-key-file /nowhere/key`: "--upstream-key-file: open /nowhere/key",
-		`--tokenizer /nowhere/x.gguf`:      "/nowhere/x.gguf",
+		`--engine key-file=/nowhere/key`: "--engine key-file: open /nowhere/key",
+		`--tokenizer /nowhere/x.gguf`:    "/nowhere/x.gguf",
 	} {
 		code, _, stderr := call(t, append([]string{"cloud", "--listen", "127.0.0.1:0"},
 			strings.Fields(up+"--tokenizer x "+args)...)...)
@@ -129,7 +129,7 @@ func TestCloudModelFlags(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "key")
 	require.NoError(t, os.WriteFile(empty, []byte(" \n"), 0o600))
 	code, _, stderr := call(t, append([]string{"cloud"},
-		strings.Fields(up+"--tokenizer x --upstream-key-file "+empty)...)...)
+		strings.Fields(up+"--tokenizer x --engine key-file="+empty)...)...)
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "one line with the key")
 }
@@ -142,8 +142,8 @@ func TestUpstreamOptions(t *testing.T) {
 	set := pflag.NewFlagSet("cloud", pflag.ContinueOnError)
 	f.upstream.register(set)
 	require.NoError(t, set.Parse(strings.Fields("--upstream http://a --upstream http://b --tokenizer t.gguf "+
-		"--upstream-kind vllm --upstream-model m --trust-vocabulary --upstream-wait 3s --upstream-hedge 40ms "+
-		"--upstream-parallel 5 --upstream-audit-every 6 --upstream-key-file "+key)))
+		"--engine kind=vllm --engine model=m --engine trust-vocabulary --engine wait=3s --engine hedge=40ms "+
+		"--engine parallel=5 --engine audit-every=6 --engine key-file="+key)))
 	require.NoError(t, f.upstream.check(set))
 	assert.Equal(t, engine.UpstreamOptions{
 		URLs: []string{"http://a", "http://b"}, Kind: "vllm", Model: "m", Key: netproto.Secret("sesame"),
@@ -163,13 +163,13 @@ func TestCloudCheck(t *testing.T) {
 	require.Equal(t, exitDone, code, stderr)
 	assert.Contains(t, stdout, "vocabulary           pass  the text of all")
 	assert.Contains(t, stdout, "audit                pass  exact:")
-	code, stdout, _ = call(t, "cloud", "check", url, "--tokenizer", model, "--json", "--upstream-kind", "sglang")
+	code, stdout, _ = call(t, "cloud", "check", url, "--tokenizer", model, "--json", "--engine", "kind=sglang")
 	require.Equal(t, exitDone, code)
 	all := lines[engine.UpstreamResult](t, stdout)
 	require.Len(t, all, 13)
 	assert.Equal(t, "start", all[0].Check)
 
-	code, stdout, stderr = call(t, "cloud", "check", url, "--tokenizer", model, "--upstream-kind", "llama")
+	code, stdout, stderr = call(t, "cloud", "check", url, "--tokenizer", model, "--engine", "kind=llama")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stdout, "start                fail")
 	assert.Contains(t, stderr, "cannot stand behind the gateway")
@@ -189,14 +189,14 @@ func TestCheckFlags(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "openai", Key: "sesame", Name: "large"}
 	url := engineOf(t, model, e)
 	args := func(more ...string) []string {
-		return append([]string{"cloud", "check", url, "--tokenizer", model, "--upstream-key-file", key}, more...)
+		return append([]string{"cloud", "check", url, "--tokenizer", model, "--engine", "key-file=" + key}, more...)
 	}
 	_, stdout, _ := call(t, args()...)
-	assert.Contains(t, stdout, "give --trust-vocabulary")
-	code, stdout, _ := call(t, args("--trust-vocabulary", "--upstream-model", "large")...)
+	assert.Contains(t, stdout, "give --engine trust-vocabulary")
+	code, stdout, _ := call(t, args("--engine", "trust-vocabulary", "--engine", "model=large")...)
 	assert.Equal(t, exitDone, code)
-	assert.Contains(t, stdout, "not compared (--trust-vocabulary)")
-	_, stdout, _ = call(t, args("--trust-vocabulary", "--upstream-model", "small")...)
+	assert.Contains(t, stdout, "not compared (--engine trust-vocabulary)")
+	_, stdout, _ = call(t, args("--engine", "trust-vocabulary", "--engine", "model=small")...)
 	assert.Contains(t, stdout, `it serves no model "small", but "large"`)
 }
 
@@ -225,11 +225,11 @@ func TestBenchRoutingUpstream(t *testing.T) {
 	code, _, stderr = call(t, append(slices.Clone(args[:i]), "--tokenizer", model)...)
 	assert.Equal(t, exitUsage, code)
 	assert.Contains(t, stderr, "--tokenizer is for engines: it needs --upstream URL")
-	for _, flag := range []string{"--upstream-kind sglang", "--upstream-model x", "--trust-vocabulary",
-		"--upstream-key-file /nowhere"} {
+	for _, flag := range []string{"--engine kind=sglang", "--engine model=x", "--engine trust-vocabulary",
+		"--engine key-file=/nowhere"} {
 		code, stdout, stderr := call(t,
 			append(args, strings.Fields("--modes serial --tokenizer "+model+" "+flag)...)...)
-		if flag == "--trust-vocabulary" {
+		if flag == "--engine trust-vocabulary" {
 			assert.Equal(t, exitDone, code, flag) // it can be asked for its vocabulary all the same
 		} else {
 			assert.Equal(t, exitFailed, code, fmt.Sprint(flag, stdout, stderr))

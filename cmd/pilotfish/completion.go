@@ -13,31 +13,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// flagValues are the values that a shell completes, by flag. A flag of that name means the same in every command, but
-// for those that take fewer of them.
-func flagValues() map[string][]string {
-	var policies []string
-	for _, p := range router.Policies() {
-		policies = append(policies, string(p))
-	}
-	return map[string][]string{
-		"policy": policies, "mode": {"local", "serial", "pipelined"}, "backend": {"cpu", "metal", "soft"},
-		"kv": {"auto", "f16", "f32"}, "huge-pages": {"auto", "on", "off"}, "branches": {"auto"},
-		"lookup":   {"auto", "off"},
-		"deadline": {"off", "800ms"}, "verify": {"off", "0"}, "log-level": {"debug", "info", "warn", "error"},
-		"upstream-kind": {"auto", "sglang", "vllm", "llama", "openai"},
-		"profile":       {"cpu", "mem", "block", "mutex", "trace"},
-	}
-}
-
-// flagFiles are the endings of files that a shell completes, by flag.
-func flagFiles() map[string][]string {
-	return map[string][]string{
-		"router": {"gguf"}, "config": {"yaml", "yml"}, "load": {"json"}, "json-schema": {"json"},
-		"html": {"html"}, "report": {"html"},
-	}
-}
-
 // quants are quantisations as files of models are called after them.
 func quants() []string {
 	return []string{"Q8_0", "Q6_K", "Q5_K_M", "Q5_K_S", "Q5_1", "Q5_0", "Q4_K_M", "Q4_K_S", "Q4_1", "Q4_0", "Q3_K_L",
@@ -46,18 +21,18 @@ func quants() []string {
 
 // addValues has shells complete the values of flags, and models.
 func addValues(a *app, c *cobra.Command) {
-	values, files := flagValues(), flagFiles()
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		var complete cobra.CompletionFunc
+		values, files := completions(f.Name)
 		switch {
 		case f.Value.Type() == "bool":
 			return
 		case f.Name == "model", f.Name == "large", f.Name == "tokenizer":
 			complete = a.completeModel
-		case values[f.Name] != nil:
-			complete = cobra.FixedCompletions(valuesFor(c, f.Name, values[f.Name]), cobra.ShellCompDirectiveNoFileComp)
-		case files[f.Name] != nil:
-			complete = cobra.FixedCompletions(files[f.Name], cobra.ShellCompDirectiveFilterFileExt)
+		case len(values) > 0:
+			complete = cobra.FixedCompletions(valuesFor(c, f.Name, values), cobra.ShellCompDirectiveNoFileComp)
+		case len(files) > 0:
+			complete = cobra.FixedCompletions(files, cobra.ShellCompDirectiveFilterFileExt)
 		case f.Name == "dir":
 			complete = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 		default:
@@ -76,6 +51,16 @@ func addValues(a *app, c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		addValues(a, sub)
 	}
+}
+
+// completions are what the table has for a flag.
+func completions(name string) (values, files []string) {
+	for _, d := range flagTable {
+		if d.name == name {
+			values, files = strings.Fields(d.values), strings.Fields(d.files)
+		}
+	}
+	return values, files
 }
 
 // valuesFor leaves out what a command does not take.

@@ -55,7 +55,6 @@ func TestCompletion(t *testing.T) {
 		{"chat --mode |", "serial pipelined", noFiles},
 		{"run --backend |", "cpu metal soft", noFiles},
 		{"run --kv |f", "auto f16 f32", noFiles},
-		{"cloud --upstream-kind |", "auto sglang vllm llama openai", noFiles},
 		{"run --router |", "gguf", endings},
 		{"run --config |", "yaml yml", endings},
 		{"chat --load |", "json", endings},
@@ -86,16 +85,21 @@ func TestCompletionValues(t *testing.T) {
 	racing.Spare(t)
 	ownFolders(t)
 	const m = "/nowhere/m.gguf"
-	for flag, values := range flagValues() {
+	for _, d := range flagTable {
+		flag, values := d.name, strings.Fields(d.values)
+		if len(values) == 0 {
+			continue
+		}
 		for _, v := range append(slices.Clone(values), "nonsense") {
 			args := []string{"run", "-m", m, "--cloud", closedPort, "--" + flag, v, "hello"}
 			switch {
-			case flag == "upstream-kind":
-				args = []string{"cloud", "--upstream", "http://" + closedPort, "--tokenizer", m, "--" + flag, v}
+			case flag == "engine.kind":
+				args = []string{"cloud", "--upstream", "http://" + closedPort, "--tokenizer", m, "--engine",
+					"kind=" + v}
 			case flag == "log-level":
 				args = []string{"cloud", "-m", m, "--" + flag, v}
 			case flag == "profile":
-				args = append(args, "--profile-path", filepath.Join(t.TempDir(), v))
+				args[6] = v + ":" + filepath.Join(t.TempDir(), v)
 			case v == "local":
 				args = []string{"run", "-m", m, "--mode", v, "hello"}
 			case v == "learned":

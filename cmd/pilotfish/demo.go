@@ -29,7 +29,7 @@ The same questions are answered in several modes, and the results are printed as
 
 ` + promiseHelp,
 		Example: `  pilotfish demo
-  pilotfish demo --rtt 300ms --loss 0.05 --questions 40 --report demo.html`,
+  pilotfish demo --rtt 300ms --loss 0.05 --questions 40 --html demo.html`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.demo(c.Context(), a) },
 	}

@@ -16,12 +16,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
 )
 
-// pageFlag is the file of --report, "" where there is none.
+// pageFlag is the file of --html, "" where there is none.
 type pageFlag string
 
 func (f *pageFlag) register(c *cobra.Command) {
-	c.Flags().StringVar((*string)(f), "report", "", "write tables and plots as one page to `file`, "+
-		"replacing it if it exists")
+	add(c.Flags(), "html", (*string)(f), "")
 }
 
 // check refuses a file that could not be written, before anything is measured.
@@ -30,10 +29,10 @@ func (f pageFlag) check() error {
 		return nil
 	}
 	if at, err := os.Stat(filepath.Dir(string(f))); err != nil || !at.IsDir() {
-		return usagef("--report %s: there is no folder %s", string(f), filepath.Dir(string(f)))
+		return usagef("--html %s: there is no folder %s", string(f), filepath.Dir(string(f)))
 	}
 	if at, err := os.Stat(string(f)); err == nil && at.IsDir() {
-		return usagef("--report %s is a folder: name a file", string(f))
+		return usagef("--html %s is a folder: name a file", string(f))
 	}
 	return nil
 }
@@ -51,7 +50,7 @@ func (f pageFlag) write(reports []bench.ModeReport, about result.Run) error {
 		}
 		lines.Write(line)
 	}
-	records, err := result.Read(&lines, "--report")
+	records, err := result.Read(&lines, "--html")
 	if err != nil {
 		return err
 	}
@@ -60,7 +59,7 @@ func (f pageFlag) write(reports []bench.ModeReport, about result.Run) error {
 		err = writePage(r, string(f))
 	}
 	if err != nil {
-		return fmt.Errorf("--report: %w", err)
+		return fmt.Errorf("--html: %w", err)
 	}
 	return nil
 }

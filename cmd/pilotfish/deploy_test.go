@@ -45,7 +45,7 @@ func TestDeployFlags(t *testing.T) {
 	operating, err := os.ReadFile(filepath.Join("..", "..", "docs", "operating.md"))
 	require.NoError(t, err)
 	// flags of other programs, or of every command
-	foreign := []string{"chown", "from", "system", "shell", "now", "model-path", "host", "port", "help"}
+	foreign := []string{"chown", "from", "system", "shell", "now", "model-path", "host", "port", "help", "all"}
 	n := 0
 	for _, text := range []string{deployed(t, "pilotfish-cloud.service"), deployed(t, "compose.yaml"),
 		deployed(t, "Dockerfile"), deployed(t, "cloud.yaml"), string(operating)} {
@@ -85,7 +85,7 @@ func TestDeployUnit(t *testing.T) {
 	assert.Equal(t, "SIGTERM", unit["KillSignal"])
 	stop, err := time.ParseDuration(unit["TimeoutStopSec"] + "s")
 	require.NoError(t, err)
-	drain, err := cloudFlags(t).GetDuration("drain-timeout")
+	drain, err := cloudFlags(t).Lookup("limit").Value.(*optionsFlag).GetDuration("drain")
 	require.NoError(t, err)
 	assert.Greater(t, stop, drain+5*time.Second)
 	assert.Equal(t, "XDG_CONFIG_HOME=/var/lib", unit["Environment"])
@@ -137,7 +137,7 @@ func TestDeployCompose(t *testing.T) {
 	assert.Equal(t, []string{"ALL"}, g.Drop)
 	grace, err := time.ParseDuration(g.Grace)
 	require.NoError(t, err)
-	drain, err := cloudFlags(t).GetDuration("drain-timeout")
+	drain, err := cloudFlags(t).Lookup("limit").Value.(*optionsFlag).GetDuration("drain")
 	require.NoError(t, err)
 	assert.Greater(t, grace, drain+5*time.Second)
 	for _, name := range g.Secrets {

@@ -117,10 +117,8 @@ resumed.`,
 			return a.fetchQuestions(c.Context(), set, dir)
 		},
 	}
-	c.Flags().StringVar(&dir, "dir", "",
-		"folder `DIR` for the file (default: pilotfish/data in the user's cache folder, "+
-			"where eval finds it)")
-	c.Flags().StringVar(&from, "from", "", "alternative `address` of the same file, if the official one is unreachable")
+	add(c.Flags(), "dir", &dir, "")
+	add(c.Flags(), "from", &from, "")
 	return c
 }
 

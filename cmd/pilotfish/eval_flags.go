@@ -45,37 +45,25 @@ type evalFlags struct {
 func (f *evalFlags) register(c *cobra.Command) {
 	f.pair.register(c)
 	p := c.Flags()
-	p.StringVar(&f.data, "data", "",
-		"`file` with the questions of a benchmark (default: as downloaded by eval fetch)")
-	p.IntVar(&f.questions, "questions", 0, "number of questions to ask, from the first; 0 means all")
-	p.StringVar(&f.policies, "policy", "", "`list` of policies: "+policyNames()+
-		" (default all, learned if there is a router)")
-	p.StringVar(&f.thresholds, "threshold", "", "`list` of thresholds for each policy, 0 to 1, such as 0.2,0.5 "+
-		"(default: five or six for each policy)")
-	p.StringVar(&f.budgets, "budget", "", "`list` of shares of tokens to ask for with each policy, above 0 and up "+
-		"to 1, instead of or in addition to thresholds")
-	p.StringVar(&f.router, "router", "",
-		"router `file` for the policy learned (default with demo and no -m: the demo's own)")
-	p.StringVar(&f.verify, "verify", "off",
-		"`list` of verification margins in nats, or off for the router alone, such "+
-			"as off,0,2: each is combined with each policy and threshold")
-	p.IntVar(&f.every, "verify-every", 64, "with verification: ask after this many `tokens` that the large model "+
-		"has not checked, 1 to 1024")
-	p.StringVar(&f.ahead, "ahead", "1",
-		"`list` of numbers of tokens per answer of the large model, 1 to 64, such as "+
-			"1,8: each is combined with each policy and threshold")
-	p.BoolVar(&f.raw, "raw", false, "use the questions as texts to continue, without chat template")
-	p.IntVar(&f.shots, "shots", 0, "worked examples before each question of csqa, gsm8k, arc and mbpp, 0 to 4")
+	add(p, "data", &f.data, "")
+	add(p, "questions", &f.questions, 0)
+	add(p, "eval.policy", &f.policies, "")
+	add(p, "eval.threshold", &f.thresholds, "")
+	add(p, "eval.budget", &f.budgets, "")
+	add(p, "router", &f.router, "")
+	add(p, "eval.verify", &f.verify, "off")
+	add(p, "verify-every", &f.every, 64)
+	add(p, "eval.ahead", &f.ahead, "1")
+	add(p, "raw", &f.raw, false)
+	add(p, "shots", &f.shots, 0)
 	f.code.register(p)
-	p.IntVarP(&f.max, "max-tokens", "n", 0,
-		"maximum tokens per answer; 0 means as many as fit into the context "+
-			"(default csqa and arc 96, gsm8k 320, humaneval and mbpp 512, demo 64, a file 256)")
-	p.Float64Var(&f.temp, "temp", 0, "temperature; 0 always picks the most probable token")
-	p.Uint64Var(&f.seed, "seed", 0, "random seed of the policy random, and of sampling with --temp")
-	p.IntVar(&f.parallel, "parallel", 32, "number of questions answered at the same time, 1 to 64")
-	p.StringVarP(&f.out, "out", "o", "", "`file` that stores each answer, and from which the same command continues")
-	p.StringVar(&f.html, "html", "", "write a report with curves and all answers to this `file`")
-	p.BoolVar(&f.json, "json", false, "print one JSON object per policy and threshold")
+	add(p, "max-tokens", &f.max, 0)
+	add(p, "temp", &f.temp, 0)
+	add(p, "seed", &f.seed, 0)
+	add(p, "parallel", &f.parallel, 32)
+	add(p, "out", &f.out, "")
+	add(p, "html", &f.html, "")
+	add(p, "json", &f.json, false)
 }
 
 // evalPolicies are those whose answers do not depend on what asking costs at the time.

@@ -62,6 +62,8 @@ func valueFault(wrong *pflag.InvalidValueError) error {
 	kind := flag.Value.Type()
 	_, number := errors.AsType[*strconv.NumError](wrong.Unwrap())
 	switch {
+	case kind == new(optionsFlag).Type():
+		return fmt.Errorf("--%s: %w", flag.Name, wrong.Unwrap())
 	case number && errors.Is(wrong.Unwrap(), strconv.ErrRange):
 		return fmt.Errorf("%s is out of range", what)
 	case number && kind == "bool":
@@ -89,7 +91,6 @@ func missingFlags(c *cobra.Command) (err error) {
 		if f.Shorthand != "" {
 			shown = "-" + f.Shorthand
 		}
-		usage = strings.TrimSuffix(usage, " (required)")
 		err = usagef("%s is missing: give %s %s (%s)", shown, shown, strings.ToUpper(name), usage)
 	})
 	return err

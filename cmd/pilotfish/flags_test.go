@@ -65,7 +65,6 @@ func TestWrongFlags(t *testing.T) {
 		{"bench engine -m M --scaling -o md", "--scaling has no place"},
 		{"bench engine -m M --kv f16,f16", "--kv names f16 twice"},
 		{"bench engine -m M --backend cpu,cpu", "--backend names cpu twice"},
-		{"bench engine -m M --profile-path x", "--profile-path has no effect without --profile"},
 		{"bench engine -m M -d 3", "-d 3 is too short: give 8"},
 		{"bench engine -m M -p -1", "-p -1 is too small: give 0"},
 		{"bench engine -m M -t -1", "-t -1 is too small: give 0"},
@@ -89,7 +88,7 @@ func TestWrongFlags(t *testing.T) {
 		{"run -m M -c -1 hello", "--ctx -1 is negative: give"},
 		{"logits -m M --tokens 1 -c 9", "-c"},
 		{"inspect M --elements -2", "--elements -2|-1 for all"},
-		{"tokenize -m M --jsonl hi", "--jsonl|leave out the text"},
+		{"tokenize -m M --json hi", "--json|leave out the text"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			code, stdout, stderr := call(t, strings.Fields(strings.ReplaceAll(c.args, "M", m))...)
@@ -105,13 +104,13 @@ func TestWrongFlags(t *testing.T) {
 	assert.Contains(t, stderr, "exists already: choose another name")
 }
 
-// TestTokenizeSpecial: --no-special holds with --jsonl too.
+// TestTokenizeSpecial: --no-special holds with --json too.
 func TestTokenizeSpecial(t *testing.T) {
 	m := tinyModel(t, "q8_0")
 	for _, c := range []struct {
 		flags string
 		ids   []int32
-	}{{"--jsonl", []int32{511}}, {"--jsonl --no-special", nil}} {
+	}{{"--json", []int32{511}}, {"--json --no-special", nil}} {
 		var out, errs bytes.Buffer
 		args := append([]string{"tokenize", "-m", m}, strings.Fields(c.flags)...)
 		require.Equal(t, exitDone, run(t.Context(), args, strings.NewReader(`"<|im_end|>"`), &out, &errs),

@@ -28,34 +28,19 @@ type gatewayFlags struct {
 	dictionaries []string
 }
 
+// register adds the flags of a gateway that this device may ask.
 func (c *gatewayFlags) register(f *pflag.FlagSet) {
-	c.registerAddress(f)
-	f.BoolVar(&c.require, "require-cloud", false, "exit with 1 if any question to the cloud remains unanswered; "+
-		"the text is complete all the same. With --require-cloud=false, the small model answers alone even if the "+
-		"gateway cannot be reached at the start")
-}
-
-// registerAddress adds the flags of commands for which each question must be answered.
-func (c *gatewayFlags) registerAddress(f *pflag.FlagSet) {
 	c.set = f
-	f.StringVar(&c.address, "cloud", "", "address of the gateway, `host:port`")
-	f.StringVar(&c.pin, "pin", "",
-		"`fingerprint` of the gateway's certificate, as printed when `pilotfish cloud` starts; "+
-			"without it, the certificate must be signed by an authority that this system trusts")
-	f.StringVar(&c.token, "token-file", "", "`file` with the access token for the gateway "+
-		"(default: the environment variable "+tokenVariable+")")
-	f.BoolVar(&c.forget, "no-resume", false,
-		"do not store or use session tickets, which let later runs connect faster")
-	registerDictionaries(f, &c.dictionaries)
+	add(f, "cloud", &c.address, "")
+	add(f, "pin", &c.pin, "")
+	add(f, "token-file", &c.token, "")
+	add(f, "no-resume", &c.forget, false)
 }
 
 // checkUse refuses flags of a gateway where there is none.
 func (c *gatewayFlags) checkUse() error {
-	if c.set.Changed("cloud") {
-		return nil
-	}
 	for _, name := range []string{"pin", "token-file", "no-resume", "dictionary"} {
-		if c.set.Changed(name) {
+		if c.set.Changed(name) && !c.set.Changed("cloud") {
 			return usagef("--%s has no effect without a gateway: give one with --cloud host:port", name)
 		}
 	}

@@ -6,10 +6,12 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 )
 
@@ -42,11 +44,81 @@ func addHelp(a *app, root *cobra.Command) {
 		return err
 	})
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
+		if allFlags(c) {
+			writeFlags(c.OutOrStdout(), c, a.helpWidth())
+			return
+		}
 		about := c.Long
 		if about == "" {
 			about = c.Short
 		}
 		fmt.Fprintf(c.OutOrStdout(), "%s\n\n%s", reflow(strings.TrimSpace(about), a.helpWidth()), c.UsageString())
+	})
+	eachCommand(root, func(c *cobra.Command) {
+		if countFlags(c) > manyFlags {
+			c.Flags().Bool("all", false, "with --help: list the other flags")
+		}
+	})
+}
+
+// manyFlags is how many flags a command has at most whose help lists them all.
+const manyFlags = 20
+
+func eachCommand(c *cobra.Command, do func(*cobra.Command)) {
+	do(c)
+	for _, sub := range c.Commands() {
+		eachCommand(sub, do)
+	}
+}
+
+func countFlags(c *cobra.Command) (n int) {
+	c.Flags().VisitAll(func(*pflag.Flag) { n++ })
+	return n
+}
+
+// allFlags reports whether help is to list what it usually leaves out.
+func allFlags(c *cobra.Command) bool {
+	f := c.Flags().Lookup("all")
+	return f != nil && f.Changed
+}
+
+// usualFlags are the flags that help lists: all, or of many those that are often used.
+func usualFlags(c *cobra.Command) *pflag.FlagSet {
+	usual := pflag.NewFlagSet("", pflag.ContinueOnError)
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if c.Flags().Lookup("all") == nil || f.Name == "help" || f.Name == "all" || isOften(f.Name) {
+			usual.AddFlag(f)
+		}
+	})
+	return usual
+}
+
+// isOften reports whether a flag is one of those that are often used.
+func isOften(name string) bool {
+	return slices.ContainsFunc(append(slices.Clone(flagTable), numberDecls()...),
+		func(d flagDecl) bool { return d.often && d.name[strings.LastIndexByte(d.name, '.')+1:] == name })
+}
+
+// writeFlags lists the flags that help leaves out, and the options of all.
+func writeFlags(w io.Writer, c *cobra.Command, columns int) {
+	usual, rest := usualFlags(c), pflag.NewFlagSet("", pflag.ContinueOnError)
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if usual.Lookup(f.Name) == nil {
+			rest.AddFlag(f)
+		}
+	})
+	fmt.Fprintf(w, "Flags of %s beside those of \"%[1]s --help\":\n%s", c.CommandPath(),
+		rest.FlagUsagesWrapped(columns))
+	writeOptions(w, c, columns)
+}
+
+// writeOptions lists the options that flags of a command set.
+func writeOptions(w io.Writer, c *cobra.Command, columns int) {
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if o, ok := f.Value.(*optionsFlag); ok {
+			usages := strings.ReplaceAll(o.FlagUsagesWrapped(columns), "      --", "      ")
+			fmt.Fprintf(w, "\nOptions of --%s, as NAME=VALUE:\n%s", f.Name, usages)
+		}
 	})
 }
 
@@ -71,10 +143,16 @@ func writeUsage(w io.Writer, c *cobra.Command, columns int) {
 		fmt.Fprintf(w, "\nExamples:\n%s\n", c.Example)
 	}
 	if c.HasAvailableLocalFlags() {
-		fmt.Fprintf(w, "\nFlags:\n%s", c.LocalFlags().FlagUsagesWrapped(columns))
+		fmt.Fprintf(w, "\nFlags:\n%s", usualFlags(c).FlagUsagesWrapped(columns))
 	}
 	if c.HasAvailableInheritedFlags() {
 		fmt.Fprintf(w, "\nGlobal flags:\n%s", c.InheritedFlags().FlagUsagesWrapped(columns))
+	}
+	switch {
+	case c.Flags().Lookup("all") != nil:
+		fmt.Fprintf(w, "\n\"%s --help --all\" lists the other flags.\n", c.CommandPath())
+	default:
+		writeOptions(w, c, columns)
 	}
 	if c.HasAvailableSubCommands() {
 		fmt.Fprintf(w, "\n\"%s COMMAND --help\" has more about a command.\n", c.CommandPath())

@@ -85,9 +85,8 @@ func newInspectCommand(a *app) *cobra.Command {
 			return in.print(a.stdout, f)
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.Flags().IntVar(&most, "elements", 8,
-		"print arrays of at most this many elements in full, and only the length of longer ones; -1: all in full")
+	add(c.Flags(), "json", &asJSON, false)
+	add(c.Flags(), "elements", &most, 8)
 	return c
 }
 

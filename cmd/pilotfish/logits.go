@@ -50,9 +50,9 @@ func newLogitsCommand(a *app) *cobra.Command {
 		},
 	}
 	model.registerWithoutContext(c)
-	c.Flags().StringVar(&tokens, "tokens", "", "the text so far as token `ids`: 1,2,3 (required)")
-	c.Flags().BoolVar(&asJSON, "json", false, "print all logits as one JSON object")
-	c.Flags().IntVar(&best, "best", 10, "number of best tokens to print without --json")
+	add(c.Flags(), "tokens", &tokens, "")
+	add(c.Flags(), "json", &asJSON, false)
+	add(c.Flags(), "best", &best, 10)
 	cobra.CheckErr(c.MarkFlagRequired("tokens"))
 	return c
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -27,45 +26,38 @@ type modelFlags struct {
 	huge    string
 }
 
+// register adds the flags of a command that needs a model.
 func (m *modelFlags) register(c *cobra.Command) {
 	m.registerOptional(c)
-	m.require(c)
-}
-
-// require makes --model a flag that must be given.
-func (m *modelFlags) require(c *cobra.Command) {
-	c.Flags().Lookup("model").Usage += " (required)"
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 }
 
 // registerOptional is for commands that can do without a model.
 func (m *modelFlags) registerOptional(c *cobra.Command) {
-	m.registerCommon(c)
-	c.Flags().IntVarP(&m.context, "ctx", "c", 0,
-		fmt.Sprintf("context size: maximum length of prompt and answer together, in tokens; 0 means %d, or the "+
-			"model's limit if lower",
-			engine.DefaultContext))
-	registerHugePages(c.Flags(), &m.huge)
+	m.registerServed(c.Flags())
+	add(c.Flags(), "exact", &m.exact, false)
 }
 
-// registerWithoutContext leaves out --ctx and --huge-pages, for commands that are given the whole text, and read the
-// weights once.
+// registerServed leaves out the flag for checking others.
+func (m *modelFlags) registerServed(p *pflag.FlagSet) {
+	m.registerWhole(p)
+	add(p, "ctx", &m.context, 0)
+	add(p, "huge-pages", &m.huge, "auto")
+}
+
+// registerWithoutContext is for commands that are given the whole text, and read the weights once.
 func (m *modelFlags) registerWithoutContext(c *cobra.Command) {
 	m.huge = string(engine.HugeOff)
-	m.registerCommon(c)
-	m.require(c)
+	m.registerWhole(c.Flags())
+	add(c.Flags(), "exact", &m.exact, false)
+	cobra.CheckErr(c.MarkFlagRequired("model"))
 }
 
-func (m *modelFlags) registerCommon(c *cobra.Command) {
-	f := c.Flags()
-	f.StringVarP(&m.path, "model", "m", "", "the model: a GGUF `file`, or the name of a downloaded model, "+
-		"OWNER/NAME:QUANT")
-	f.IntVarP(&m.threads, "threads", "t", 0, "number of CPU threads; 0 means one per fast core that this process "+
-		"may use")
-	registerKV(f, &m.kv)
-	registerBackend(f, &m.backend)
-	f.BoolVar(&m.exact, "exact", false,
-		"compute everything in float32 and plain Go: slow; the reference for checking faster ways")
+func (m *modelFlags) registerWhole(p *pflag.FlagSet) {
+	add(p, "model", &m.path, "")
+	add(p, "threads", &m.threads, 0)
+	add(p, "kv", &m.kv, "auto")
+	add(p, "backend", &m.backend, string(engine.CPU))
 }
 
 // options are those of the engine. Wrong values are wrong usage.
@@ -126,11 +118,6 @@ func (a *app) preload(ctx context.Context, e *engine.Engine) error {
 	return e.File().Preload(ctx, m.show)
 }
 
-func registerKV(f *pflag.FlagSet, kv *string) {
-	f.StringVar(kv, "kv", "auto",
-		"`type` of the KV cache: f16, f32, or auto, which is f32 for models with float32 weights and f16 otherwise")
-}
-
 func parseKV(name string) (engine.KVType, error) {
 	switch name {
 	case "auto":
@@ -139,12 +126,6 @@ func parseKV(name string) (engine.KVType, error) {
 		return engine.KVType(name), nil
 	}
 	return "", usagef("--kv %s is not a type of keys and values: choose auto, f16 or f32", name)
-}
-
-func registerHugePages(f *pflag.FlagSet, huge *string) {
-	f.StringVar(huge, "huge-pages", "auto",
-		"move weights from the file's pages into huge pages, which are faster to read: auto (if the system has "+
-			"them and enough memory is free), on (even if little memory is free), or off")
 }
 
 func parseHugePages(name string, where engine.Backend) (engine.HugePages, error) {
@@ -157,12 +138,6 @@ func parseHugePages(name string, where engine.Backend) (engine.HugePages, error)
 		return engine.HugePages(name), nil
 	}
 	return "", usagef("--huge-pages %.40q is not known: choose auto, off or on", name)
-}
-
-func registerBackend(f *pflag.FlagSet, name *string) {
-	f.StringVar(name, "backend", string(engine.CPU),
-		"where the model runs: cpu, metal (the GPU of a Mac), or soft (its kernels emulated in software, for testing; "+
-			"also soft:check, soft:ubsan:SEED, …)")
 }
 
 func parseBackend(name string) (engine.Backend, error) {

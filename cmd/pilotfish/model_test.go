@@ -157,7 +157,7 @@ func (c *cancelAfter) Write(b []byte) (int, error) {
 func TestTokenize(t *testing.T) {
 	m := tinyModel(t, "q8_0")
 	var out, errs bytes.Buffer
-	code := run(t.Context(), []string{"tokenize", "-m", m, "--jsonl"},
+	code := run(t.Context(), []string{"tokenize", "-m", m, "--json"},
 		strings.NewReader("\"a<|im_end|>\"\n\"\"\n\"\\n\\u00e4\"\n"), &out, &errs)
 	require.Equal(t, exitDone, code, errs.String())
 	ids := lines[[]int32](t, out.String())
@@ -175,7 +175,7 @@ func TestTokenize(t *testing.T) {
 		out.Reset()
 		errs.Reset()
 		in := strings.NewReader("\"a\"\n" + bad + "\n\"c\"\n")
-		assert.Equal(t, exitFailed, run(t.Context(), []string{"tokenize", "-m", m, "--jsonl"}, in, &out, &errs), bad)
+		assert.Equal(t, exitFailed, run(t.Context(), []string{"tokenize", "-m", m, "--json"}, in, &out, &errs), bad)
 		assert.Equal(t, "[97]\n", out.String(), "what was good before %s is answered", bad)
 		assert.Contains(t, errs.String(), "text 2 is not a JSON string", bad)
 	}
@@ -274,7 +274,7 @@ func TestWrongCalls(t *testing.T) {
 		{"inspect", exitUsage, "inspect needs a model"},
 		{"inspect TEXT", exitFailed, "TEXT"},
 		{"tokenize -m TEXT hi", exitFailed, "TEXT"},
-		{"tokenize -m M --jsonl hi", exitUsage, "stdin"},
+		{"tokenize -m M --json hi", exitUsage, "stdin"},
 		{"bench", exitUsage, "which"},
 		{"bench engine -m M -r 0", exitUsage, "-r"},
 		{"bench engine -m M -d -1", exitUsage, "-d"},

@@ -19,8 +19,7 @@ import (
 
 // registerModelFolder adds --dir.
 func registerModelFolder(c *cobra.Command, dir *string) {
-	c.Flags().StringVar(dir, "dir", "",
-		"folder `DIR` for models (default: pilotfish/models in the user's cache folder)")
+	add(c.Flags(), "dir", dir, "")
 }
 
 // modelFolder is the folder of --dir, or else the one that is used where nothing is said.
@@ -61,7 +60,7 @@ func newListCommand(a *app) *cobra.Command {
 		},
 	}
 	registerModelFolder(c, &dir)
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per model")
+	add(c.Flags(), "json", &asJSON, false)
 	return c
 }
 
@@ -133,7 +132,7 @@ removed.`,
 		},
 	}
 	registerModelFolder(c, &dir)
-	c.Flags().BoolVarP(&force, "force", "f", false, "remove without asking")
+	add(c.Flags(), "force", &force, false)
 	return c
 }
 

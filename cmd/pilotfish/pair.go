@@ -25,8 +25,9 @@ type pairFlags struct {
 func (p *pairFlags) register(c *cobra.Command) {
 	p.model.registerOptional(c)
 	p.set = c.Flags()
-	p.set.StringVar(&p.large, "large", "", "large model, a GGUF `file`, to run in this process too")
-	p.gateway.registerAddress(p.set)
+	add(p.set, "large", &p.large, "")
+	p.gateway.register(p.set)
+	add(p.set, "dictionary", &p.gateway.dictionaries, nil)
 }
 
 // check refuses a command line that does not name two models. With ours, which is the demo's pair, it names none.

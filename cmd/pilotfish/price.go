@@ -12,9 +12,7 @@ import (
 type priceFlag struct{ list *price.List }
 
 func (p *priceFlag) register(f *pflag.FlagSet) {
-	f.Var(p, "price", "price of the large model, as a `list` prefill=X,decode=Y per million tokens, in any "+
-		"currency: reports the "+
-		"cost of the answers, compared with the large model alone")
+	addValue(f, "price", p)
 }
 
 // String implements pflag.Value.

@@ -26,7 +26,7 @@ func addProfiles(root *cobra.Command) {
 		if err != nil || len(rest) > 0 {
 			panic("there is no command " + path) // whoever renames one renames it above
 		}
-		registerProfile(c)
+		add(c.Flags(), "profile", new(string), "")
 	}
 }
 
@@ -47,27 +47,15 @@ func profileKinds() []profileKind {
 	}
 }
 
-func registerProfile(c *cobra.Command) {
-	c.Flags().String("profile", "",
-		"write a profile of this run; `KIND` is cpu, mem, block, mutex or trace. CPU samples are labelled by phase, "+
-			"see `go tool pprof -tags`")
-	c.Flags().String("profile-path", "",
-		"with --profile: `file` to write, or folder for KIND.pprof or trace.out (default: the current folder). "+
-			"Existing files are never overwritten")
-}
-
 // startProfile begins the profile that the flags of a command want, if any, and returns what ends and writes it. That
 // takes the error of the command: no profile is left of a call that was wrong.
 func startProfile(c *cobra.Command) (stop func(error) error, err error) {
 	flags := c.Flags()
 	if !flags.Changed("profile") {
-		if flags.Changed("profile-path") {
-			return nil,
-				usagef("--profile-path has no effect without --profile: say what to profile, such as --profile cpu")
-		}
 		return func(error) error { return nil }, nil
 	}
-	p := profileFlag{flags.Lookup("profile").Value.String(), flags.Lookup("profile-path").Value.String()}
+	var p profileFlag
+	p.kind, p.path, _ = strings.Cut(flags.Lookup("profile").Value.String(), ":")
 	return p.start()
 }
 
@@ -89,7 +77,7 @@ func (p profileFlag) start() (stop func(error) error, err error) {
 	// The library makes files of fixed names: they become what was asked for at the end.
 	folder, err := os.MkdirTemp(filepath.Dir(path), ".pilotfish-profile-*")
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("--profile-path: %w", err), os.Remove(path))
+		return nil, errors.Join(fmt.Errorf("--profile: %w", err), os.Remove(path))
 	}
 	// The command ends by itself on a signal, so that the profile is whole: the library need not watch for one.
 	running := profile.Start(kind.of, profile.ProfilePath(folder), profile.NoShutdownHook, profile.Quiet)
@@ -115,11 +103,12 @@ func (p profileFlag) reserve(kind profileKind) (path string, err error) {
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {
-		return "", fmt.Errorf("--profile: %s exists already: name another file with --profile-path, or remove it first",
-			path)
+		return "",
+			fmt.Errorf("--profile: %s exists already: name another file, such as --profile cpu:FILE, or remove it "+
+				"first", path)
 	}
 	if err != nil {
-		return "", fmt.Errorf("--profile-path: %w", err)
+		return "", fmt.Errorf("--profile: %w", err)
 	}
 	return path, f.Close()
 }

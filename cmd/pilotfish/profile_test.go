@@ -39,20 +39,20 @@ func TestProfile(t *testing.T) {
 func TestProfilePath(t *testing.T) {
 	m := tinyModel(t, "q8_0")
 	dir := t.TempDir()
-	run := []string{"run", "-m", m, "--tokens", "1", "-n", "2", "--profile", "mem", "--profile-path"}
+	run := []string{"run", "-m", m, "--tokens", "1", "-n", "2", "--profile"}
 	for _, c := range []struct{ path, file string }{
 		{filepath.Join(dir, "mine"), "mine"}, {dir, "mem.pprof"}, {dir + string(filepath.Separator), ""},
 		{filepath.Join(dir, "mine"), ""},
 	} {
 		before, err := os.ReadDir(dir)
 		require.NoError(t, err)
-		code, stdout, stderr := call(t, append(run, c.path)...)
+		code, stdout, stderr := call(t, append(run, "mem:"+c.path)...)
 		after, err := os.ReadDir(dir)
 		require.NoError(t, err)
 		if c.file == "" {
 			assert.Equal(t, exitFailed, code)
 			assert.Empty(t, stdout, "an error before the work begins")
-			assert.Contains(t, stderr, "exists already: name another file with --profile-path")
+			assert.Contains(t, stderr, "exists already: name another file, such as --profile cpu:FILE")
 			assert.Equal(t, len(before), len(after))
 			continue
 		}
@@ -62,20 +62,20 @@ func TestProfilePath(t *testing.T) {
 		require.NoError(t, err)
 		assert.Positive(t, info.Size())
 	}
-	code, _, stderr := call(t, append(run, filepath.Join(dir, "none", "mine"))...)
+	code, _, stderr := call(t, append(run, "mem:"+filepath.Join(dir, "none", "mine"))...)
 	assert.Equal(t, exitFailed, code)
-	assert.Contains(t, stderr, "--profile-path")
-	code, _, stderr = call(t, "run", "-m", m, "--top-k", "-1", "--profile", "mem", "--profile-path",
-		filepath.Join(dir, "wrong"), "x")
+	assert.Contains(t, stderr, "--profile: open")
+	code, _, stderr = call(t, "run", "-m", m, "--top-k", "-1", "--profile",
+		"mem:"+filepath.Join(dir, "wrong"), "x")
 	assert.Equal(t, exitUsage, code, stderr)
 	assert.NoFileExists(t, filepath.Join(dir, "wrong"), "no profile of a wrong call")
-	code, _, stderr = call(t, "run", "-m", filepath.Join(dir, "none.gguf"), "--profile", "mem",
-		"--profile-path", filepath.Join(dir, "failed"), "x")
+	code, _, stderr = call(t, "run", "-m", filepath.Join(dir, "none.gguf"), "--profile",
+		"mem:"+filepath.Join(dir, "failed"), "x")
 	assert.Equal(t, exitFailed, code, stderr)
 	assert.FileExists(t, filepath.Join(dir, "failed"), "of what was done before it failed")
 }
 
-// TestProfiledCommands: every command that runs for long takes --profile and --profile-path, and writes it.
+// TestProfiledCommands: every command that runs for long takes --profile, and writes it.
 func TestProfiledCommands(t *testing.T) {
 	racing.Spare(t)
 	ownFolders(t)
@@ -97,8 +97,7 @@ func TestProfiledCommands(t *testing.T) {
 		require.True(t, ok, command)
 		name := strings.ReplaceAll(command, " ", "-")
 		line = strings.NewReplacer("NEW", filepath.Join(dir, name+".new"), "M", m).Replace(line)
-		args := append(strings.Fields(command+" "+line), "--profile", "mutex", "--profile-path",
-			filepath.Join(dir, name))
+		args := append(strings.Fields(command+" "+line), "--profile", "mutex:"+filepath.Join(dir, name))
 		ctx, stop := context.WithCancel(t.Context())
 		if command == "cloud" || command == "router calibrate" {
 			stop() // a gateway serves until it is stopped; calibration takes its time
@@ -117,7 +116,7 @@ func TestProfileLabels(t *testing.T) {
 	m := tinyModel(t, "q8_0")
 	path := filepath.Join(t.TempDir(), "p")
 	code, _, stderr := call(t, "bench", "engine", "-m", m, "-p", "500", "-n", "490", "-r", "8", "-t", "2",
-		"--profile", "cpu", "--profile-path", path)
+		"--profile", "cpu:"+path)
 	require.Equal(t, exitDone, code, stderr)
 	f, err := os.Open(path)
 	require.NoError(t, err)

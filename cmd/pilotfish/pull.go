@@ -43,7 +43,7 @@ Environment:
 		},
 	}
 	registerModelFolder(c, &dir)
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object instead of the path")
+	add(c.Flags(), "json", &asJSON, false)
 	return c
 }
 

@@ -10,9 +10,7 @@ import (
 type qlogFlag struct{ path string }
 
 func (q *qlogFlag) register(p *pflag.FlagSet) {
-	p.StringVar(&q.path, "qlog", "", "write a qlog file per QUIC connection, for viewers such as qvis, to this "+
-		"`folder`; "+
-		"it is created if necessary, and existing files are not overwritten")
+	add(p, "qlog", &q.path, "")
 }
 
 // open makes the folder, and returns nil where none is wanted. It is closed when all connections are.

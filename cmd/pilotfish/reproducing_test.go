@@ -34,7 +34,7 @@ func madeSmall() [][2]string {
 		{`--budget 0.07 --confidence`, `--budget 0.1 --confidence`},
 		{`eval csqa`, `eval demo`},
 		{`--questions 200`, `--questions 8`},
-		{` -n 96`, ` -n 48`}, {` -n 64`, ` -n 48`}, {` --thresholds 0.8,0.9,0.93,0.95,0.97,0.98`, ``},
+		{` -n 96`, ` -n 48`}, {` -n 64`, ` -n 48`}, {` --threshold 0.8,0.9,0.93,0.95,0.97,0.98`, ``},
 	}
 }
 

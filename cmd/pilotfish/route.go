@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -35,41 +34,27 @@ type routeFlags struct {
 	file *router.File // what --router names, or what comes with the model; set by router
 }
 
+// register adds the flags of whatever routes.
 func (r *routeFlags) register(f *pflag.FlagSet) {
-	r.set, r.deadline = f, deadline(800*time.Millisecond)
-	var policies, thresholds []string
-	for _, p := range router.Policies() {
-		if p == router.Value {
-			continue // of a run alone: it follows the time that answers take
-		}
-		policies = append(policies, string(p))
-		if p != router.Never && p != router.Always {
-			thresholds = append(thresholds, fmt.Sprintf("%v with %s", p.DefaultThreshold(), p))
-		}
-	}
-	f.StringVar(&r.policy, "policy", "",
-		"`rule` that decides for which tokens the cloud is asked: "+strings.Join(policies, ", ")+
-			" (default learned with --router, else margin)")
-	f.Float64Var(&r.threshold, "threshold", 0, "ask the cloud where the confidence is below this, 0 (never) to 1 "+
-		"(default "+strings.Join(thresholds, ", ")+")")
-	f.Float64Var(&r.budget, "budget", 0,
-		"ask the cloud for this `share` of the tokens, above 0 and up to 1, instead of using a fixed threshold")
-	f.StringVar(&r.routerGGM, "router", "", "router `file`, for --policy learned")
-	r.branches = engine.AutoBranches
-	f.Var(&r.branches, "branches", fmt.Sprintf("number of guesses at each answer to continue drafting from, `auto|N`; "+
-		"auto: as many as pay off, up to %d", engine.MostBranches))
-	f.IntVar(&r.window, "window", 32, "maximum number of tokens drafted beyond the oldest open question")
-	f.IntVar(&r.inflight, "inflight", 4, "maximum number of open questions")
-	f.Var(&r.deadline, "deadline", "maximum `time` to wait for an answer before the small model's token is used "+
-		"instead; off (or 0): wait as long as it takes, so that pipelined gives the same tokens as serial")
-	f.BoolVar(&r.noAudit, "no-audit", false, "do not let the cloud compare the small model's tokens with its own "+
-		"choices")
-	f.BoolVar(&r.noWarm, "no-warm", false, "do not send the prompt and long stretches of final text to the cloud "+
-		"ahead of questions")
-	f.Float64Var(&r.edgeTPS, "edge-tps", 0,
-		"slow the small model down to this many passes per second (one token per pass, unless --lookup guesses "+
-			"more); 0: full speed")
-	r.registerVerification(f)
+	r.set, r.deadline, r.branches = f, deadline(800*time.Millisecond), engine.AutoBranches
+	add(f, "policy", &r.policy, "")
+	add(f, "threshold", &r.threshold, 0)
+	add(f, "budget", &r.budget, 0)
+	add(f, "router", &r.routerGGM, "")
+	addValue(f, "branches", &r.branches)
+	add(f, "window", &r.window, 32)
+	add(f, "inflight", &r.inflight, 4)
+	addValue(f, "deadline", &r.deadline)
+	add(f, "ahead", &r.ahead, 1)
+}
+
+// registerMeasured adds the flags for measuring what the others do.
+func (r *routeFlags) registerMeasured(f *pflag.FlagSet) {
+	r.register(f)
+	add(f, "no-audit", &r.noAudit, false)
+	add(f, "no-warm", &r.noWarm, false)
+	add(f, "edge-tps", &r.edgeTPS, 0)
+	add(f, "verify-every", &r.every, defaultVerifyEvery)
 }
 
 // deadline is a time to wait for an answer. Off, which is -1, means without end.

@@ -59,7 +59,7 @@ Of these, the one with most correct answers is chosen, or the highest where the 
 router is written together with this certificate, and run uses it.
 
 Changing the threshold changes the text that follows, so recorded texts are not used. The search stops at the first
-threshold that cannot be shown to stay within the budget. Without --thresholds, a tenth of the prompts (at least 8, at
+threshold that cannot be shown to stay within the budget. Without --threshold, a tenth of the prompts (at least 8, at
 most 50) is decoded first to choose six thresholds; these prompts take no part in the test. Every question to the large
 model is waited for.
 
@@ -82,26 +82,20 @@ with 1 and writes no file.`,
 func (f *calibrateFlags) register(c *cobra.Command) {
 	f.pair.register(c)
 	p := c.Flags()
-	p.StringVar(&f.router, "router", "", "router `file` to calibrate (default without -m: the demo's own)")
-	p.StringVar(&f.data, "data", "", "prompts that the router was not trained on: a `file` of JSON lines "+
-		"{\"question\": \"…\"}, or a benchmark (default without -m: 400 generated questions of the demo)")
-	p.StringVar(&f.task, "task", "", "`name` of the benchmark whose format --data has, as for collect")
-	p.BoolVar(&f.raw, "raw", false, "use the prompts as texts to continue, without chat template")
-	p.IntVar(&f.questions, "questions", 0, "number of prompts to use, from the first; 0 means all")
-	p.StringVar(&f.thresholds, "thresholds", "",
-		"`list` of thresholds to test, increasing, above 0 and up to 1, such as 0.3,0.5,0.7 "+
-			"(default: chosen with a tenth of the prompts)")
-	p.Float64Var(&f.budget, "budget", defaultBudget,
-		"maximum `share` of tokens from the large model, above 0 and below 1")
-	p.Float64Var(&f.confidence, "confidence", 0.9, "probability, over the choice of prompts, that the certificate "+
-		"is right")
-	p.StringVar(&f.method, "method", string(certify.Betting), "`test`: betting (needs the fewest prompts), "+
-		"hoeffding-bentkus, or best (the better of both, each at half the error probability)")
-	p.IntVarP(&f.max, "max-tokens", "n", defaultMaxTokens, "maximum tokens per answer, at least 1")
-	p.Uint64Var(&f.seed, "seed", 1, "random seed of the order of prompts in the test, and of generated questions")
-	p.StringVarP(&f.out, "out", "o", "", "`file` to write the router with its certificate to (required)")
+	add(p, "router", &f.router, "")
+	add(p, "data", &f.data, "")
+	add(p, "task", &f.task, "")
+	add(p, "raw", &f.raw, false)
+	add(p, "questions", &f.questions, 0)
+	add(p, "calibrate.threshold", &f.thresholds, "")
+	add(p, "budget", &f.budget, defaultBudget)
+	add(p, "confidence", &f.confidence, 0.9)
+	add(p, "method", &f.method, string(certify.Betting))
+	add(p, "max-tokens", &f.max, defaultMaxTokens)
+	add(p, "seed", &f.seed, 1)
+	add(p, "out", &f.out, "")
 	f.code.register(p)
-	p.BoolVar(&f.json, "json", false, "print one JSON object per threshold, then the certificate")
+	add(p, "json", &f.json, false)
 	cobra.CheckErr(c.MarkFlagRequired("out"))
 }
 
@@ -153,7 +147,7 @@ func parseThresholds(list string) (all []float64, err error) {
 	for field := range strings.SplitSeq(list, ",") {
 		v, err := strconv.ParseFloat(strings.TrimSpace(field), 64)
 		if err != nil || !(v > 0 && v <= 1) || len(all) > 0 && v <= all[len(all)-1] {
-			return nil, usagef("--thresholds: %.40q is not a threshold above the one before: "+
+			return nil, usagef("--threshold: %.40q is not a threshold above the one before: "+
 				"give a rising list of numbers above 0 up to 1, such as 0.3,0.5,0.7", field)
 		}
 		all = append(all, v)
@@ -325,7 +319,7 @@ func (f *calibrateFlags) nothing(a *app, r *calibrate.Result) error {
 	case last.Share() < f.budget:
 		why += ", too near to the budget for any number of prompts up to a million"
 	default:
-		why += ", which is not below the budget: begin with a lower one (--thresholds)"
+		why += ", which is not below the budget: begin with a lower one (--threshold)"
 	}
 	if r.Longest < f.max*3/4 {
 		why += fmt.Sprintf("; no answer was longer than %d tokens, so that with -n %d fewer would do", r.Longest,

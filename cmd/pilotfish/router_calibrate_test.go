@@ -70,7 +70,7 @@ func TestCalibrateDemo(t *testing.T) {
 	}
 	ownFolders(t)
 	out := filepath.Join(t.TempDir(), "out.gguf")
-	usual := []string{"-o", out, "--questions", "60", "-n", "48", "--thresholds", "0.3,0.9", "--budget", "0.08",
+	usual := []string{"-o", out, "--questions", "60", "-n", "48", "--threshold", "0.3,0.9", "--budget", "0.08",
 		"--confidence", "0.7", "--json"}
 	steps, last, _ := calibrated(t, exitDone, usual...)
 	require.Len(t, steps, 2)
@@ -163,7 +163,7 @@ func TestCalibrateOwn(t *testing.T) {
 	require.NoError(t, more.Close())
 	out := filepath.Join(t.TempDir(), "out.gguf")
 	args := []string{"-m", small, "--large", large, "--router", net, "--data", data, "-o", out, "-n", "48",
-		"--thresholds", "0.01", "--confidence", "0.3", "--json"}
+		"--threshold", "0.01", "--confidence", "0.3", "--json"}
 	steps, last, stderr := calibrated(t, exitDone, args...)
 	assert.Equal(t, 30, steps[0].Prompts)
 	assert.Contains(t, stderr, "1 of 31 prompts are left out")
@@ -181,14 +181,14 @@ func TestCalibrateOwn(t *testing.T) {
 	line := `{"question":"One and one?","answer":"1+1=2\n#### 2"}` + "\n"
 	require.NoError(t, os.WriteFile(sums, []byte(strings.Repeat(line, 4)), 0o600))
 	graded, last, _ := calibrated(t, exitDone, append(args, "--task", "gsm8k", "--data", sums, "-n", "2",
-		"--thresholds", "0.000001", "--budget", "0.9")...)
+		"--threshold", "0.000001", "--budget", "0.9")...)
 	set, err := task.Open(task.GSM8K, task.Options{Data: sums})
 	require.NoError(t, err)
 	assert.Equal(t, set.Hash, last.Certificate.Data)
 	assert.Equal(t, []int{4, 0}, []int{graded[0].Graded, graded[0].Right})
 
 	// onto itself: the certificate is replaced, and the network stays
-	same := append(args, "--router", out, "--thresholds", "0.02")
+	same := append(args, "--router", out, "--threshold", "0.02")
 	_, last, _ = calibrated(t, exitDone, same...)
 	assert.Equal(t, 0.02, last.Certificate.Threshold)
 	again, err := engine.ReadRouter(out)
@@ -232,7 +232,7 @@ func TestCalibrateGateway(t *testing.T) {
 	address, pin, _ := startCloud(t, "-m", large, "--token-file", secret)
 	out := filepath.Join(t.TempDir(), "out.gguf")
 	args := []string{"-m", small, "--router", net, "--data", demoData(t, 20), "-o", out, "-n", "48",
-		"--thresholds", "0.9", "--confidence", "0.1", "--cloud", address, "--pin", pin, "--token-file", secret,
+		"--threshold", "0.9", "--confidence", "0.1", "--cloud", address, "--pin", pin, "--token-file", secret,
 		"--no-resume", "--json"}
 	steps, last, _ := calibrated(t, exitDone, args...)
 	assert.Empty(t, last.Certificate.Large, "a gateway tells no fingerprint")
@@ -278,11 +278,11 @@ func TestCalibrateRefused(t *testing.T) {
 		"-o X --method sure":                "--method: \"sure\"",
 		"-o X -n 0":                         "-n 0",
 		"-o X --questions -1":               "--questions -1",
-		"-o X --thresholds 0.5,0.4":         `--thresholds: "0.4"`,
-		"-o X --thresholds 0":               `--thresholds: "0"`,
-		"-o X --thresholds 1.1":             `--thresholds: "1.1"`,
-		"-o X --thresholds x":               `--thresholds: "x"`,
-		"-o X --thresholds NaN":             `--thresholds: "NaN"`,
+		"-o X --threshold 0.5,0.4":          `--threshold: "0.4"`,
+		"-o X --threshold 0":                `--threshold: "0"`,
+		"-o X --threshold 1.1":              `--threshold: "1.1"`,
+		"-o X --threshold x":                `--threshold: "x"`,
+		"-o X --threshold NaN":              `--threshold: "NaN"`,
 		"-o X --large L":                    "-m",
 		"-o X -m M":                         "--large",
 		"-o X -m M --large L":               "--router",

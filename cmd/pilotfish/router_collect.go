@@ -60,7 +60,7 @@ Each text is a prompt with an answer (--reference):
   routed   an answer decoded by both models with a router (--router, --threshold)
 
 Both models read the whole text. For each token of the answer, the folder then holds the small model's final hidden
-state, margin and entropy, the choices of both models, log-probabilities, and labels (--labels), which say where to ask
+state, margin and entropy, the choices of both models, log-probabilities, and labels (--label), which say where to ask
 the large model:
   disagreement  where the choices differ
   citer         where the small model's choice is not the reference's token but the large model's is; where neither is,
@@ -75,7 +75,7 @@ A gateway must be able to check every token of a text (an exact audit), and does
 The folder is written in files of --shard prompts each. If the command is stopped, running it again continues where it
 left off and ends with the same bytes. See docs/traces.md for the format.`,
 		Example: `  pilotfish router collect -m small.gguf --large big.gguf --data prompts.jsonl ` +
-			`--labels citer,r2r -o traces
+			`--label citer,r2r -o traces
   pilotfish router collect --data demo-train --questions 1000 -o traces`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
@@ -87,29 +87,22 @@ left off and ends with the same bytes. See docs/traces.md for the format.`,
 func (f *collectFlags) register(c *cobra.Command) {
 	f.pair.register(c)
 	p := c.Flags()
-	p.StringVar(&f.data, "data", "", "questions: a `file` of JSON lines {\"question\": \"…\"}, or demo-train or "+
-		"demo for those of the built-in demo (required)")
-	p.StringVar(&f.task, "task", "", "`name` of the benchmark whose format --data has: "+
-		strings.Join(publicTasks(), ", ")+". Questions are asked and answers graded as with eval")
-	p.IntVar(&f.shots, "shots", 0, "with --task: worked examples before each question, 0 to 4")
-	p.StringVarP(&f.out, "out", "o", "", "`folder` to write to (required)")
-	p.BoolVar(&f.raw, "raw", false, "use the questions as texts to continue, without chat template")
-	p.IntVar(&f.questions, "questions", 0, "number of questions to use, from the first; 0 means all. For demo-train, "+
-		"any number: beyond those built in, more are generated")
-	p.Uint64Var(&f.seed, "seed", 0, "random seed of sampled answers and of generated demo-train questions")
-	p.StringVar(&f.reference, "reference", "", "`origin` of the answers: given, small, large, sampled or routed")
-	p.Float64Var(&f.temperature, "temp", 1, "temperature of sampled answers")
-	p.StringVar(&f.router, "router", "", "router `file` for routed answers")
-	p.Float64Var(&f.threshold, "threshold", router.Learned.DefaultThreshold(),
-		"with routed answers: ask the large model where the router's confidence is below this, 0 to 1")
-	p.StringSliceVar(&f.labels, "labels", []string{collect.RuleDisagreement},
-		"`rules`, separated by commas: "+strings.Join(collect.Rules(), ", ")+`; "" for none`)
-	p.IntVarP(&f.max, "max-tokens", "n", 256,
-		"maximum tokens per answer, including given ones; longer answers are cut and counted")
-	p.IntVar(&f.shard, "shard", 32,
-		"prompts per file: also the most that is lost when a run is stopped, and what is kept in memory")
+	add(p, "data", &f.data, "")
+	add(p, "task", &f.task, "")
+	add(p, "shots", &f.shots, 0)
+	add(p, "out", &f.out, "")
+	add(p, "raw", &f.raw, false)
+	add(p, "questions", &f.questions, 0)
+	add(p, "seed", &f.seed, 0)
+	add(p, "reference", &f.reference, "")
+	add(p, "temp", &f.temperature, 1)
+	add(p, "router", &f.router, "")
+	add(p, "threshold", &f.threshold, router.Learned.DefaultThreshold())
+	addList(p, "label", &f.labels, []string{collect.RuleDisagreement})
+	add(p, "max-tokens", &f.max, 256)
+	add(p, "shard", &f.shard, 32)
 	f.code.register(p)
-	p.BoolVar(&f.json, "json", false, "print one JSON object that describes what was collected")
+	add(p, "json", &f.json, false)
 	for _, name := range []string{"data", "out"} {
 		cobra.CheckErr(c.MarkFlagRequired(name))
 	}
@@ -165,9 +158,9 @@ func checkRules(names []string) error {
 	for i, name := range names {
 		switch {
 		case !slices.Contains(collect.Rules(), name):
-			return usagef("--labels %.40q is not known: choose among %s", name, strings.Join(collect.Rules(), ", "))
+			return usagef("--label %.40q is not known: choose among %s", name, strings.Join(collect.Rules(), ", "))
 		case slices.Contains(names[:i], name):
-			return usagef("--labels names %s twice: leave one of them out", name)
+			return usagef("--label names %s twice: leave one of them out", name)
 		}
 	}
 	return nil

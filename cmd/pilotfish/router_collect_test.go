@@ -155,10 +155,10 @@ func TestCollectFlags(t *testing.T) {
 	assert.Equal(t, []int{21, 3}, []int{sum.Positions, sum.Cut})
 	_, settings = with("--shard", "2")
 	assert.Equal(t, 2, settings.Shards())
-	sum, _ = with("--labels", "r2r,citer,disagreement")
+	sum, _ = with("--label", "r2r,citer,disagreement")
 	assert.Len(t, sum.Pairs, 3)
 	assert.Positive(t, sum.Rollouts)
-	sum, settings = with("--labels", "")
+	sum, settings = with("--label", "")
 	assert.Empty(t, sum.Labels)
 	assert.Empty(t, settings.Labels)
 
@@ -188,7 +188,7 @@ func TestCollectTask(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "gsm8k.jsonl")
 	require.NoError(t, os.WriteFile(file, []byte(`{"question":"One and one?","answer":"1+1=2\n#### 2"}`), 0o600))
 	pair := []string{"-m", demoFile("small.gguf"), "--large", demoFile("large.gguf"), "--data", file}
-	sum, settings, _ := collected(t, append(pair, "--task", "gsm8k", "--labels", "citer")...)
+	sum, settings, _ := collected(t, append(pair, "--task", "gsm8k", "--label", "citer")...)
 	set, err := task.Open(task.GSM8K, task.Options{Data: file})
 	require.NoError(t, err)
 	assert.Equal(t, set.Prompts, settings.Task)
@@ -231,7 +231,7 @@ func TestCollectPair(t *testing.T) {
 		lines = append(lines, string(b))
 	}
 	require.NoError(t, os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600))
-	base := []string{"--data", file, "-m", small, "-n", "20", "--labels", "r2r,disagreement"}
+	base := []string{"--data", file, "-m", small, "-n", "20", "--label", "r2r,disagreement"}
 	here, settings, stderr := collected(t, append(base, "--large", large)...)
 	assert.Contains(t, stderr, "answers: large")
 	assert.NotContains(t, stderr, "graded")
@@ -289,14 +289,14 @@ func TestCollectRefused(t *testing.T) {
 		"--data demo" + router:                                  "2|--router has no effect",
 		"--data demo --threshold 0.1":                           "2|--threshold has no effect",
 		"--data demo --reference routed --threshold 2" + router: "2|--threshold 2 is out of range",
-		"--data demo --labels citer,x": "2|--labels \"x\" is not known: choose " +
+		"--data demo --label citer,x": "2|--label \"x\" is not known: choose " +
 			"among",
-		"--data demo --labels citer,citer": "2|--labels names citer twice",
+		"--data demo --label citer,citer": "2|--label names citer twice",
 		"--data demo --questions 9999": "1|--data: demo has 400 questions, not " +
 			"9999",
 		"--data /nowhere/q" + pair: "1|--data: open /nowhere/q",
 		"--data " + bad + pair:     "1|bad.jsonl: line 2",
-		"--data " + bad + " --questions 1 --labels citer" + pair: "1|question 1 of " + bad +
+		"--data " + bad + " --questions 1 --label citer" + pair: "1|question 1 of " + bad +
 			" has no right one",
 		"--data " + bad + " --questions 1 --reference given" + pair:         "1|question 1 of " + bad + " has none",
 		"--data demo --reference routed --router " + demoFile("small.gguf"): "1|not a router",
@@ -345,7 +345,7 @@ func TestCollectAgain(t *testing.T) {
 		require.Equal(t, exitDone, code, stderr)
 		assert.True(t, slices.Equal(want, content()))
 	}
-	code, _, stderr = call(t, append(line, "--labels", "r2r")...)
+	code, _, stderr = call(t, append(line, "--label", "r2r")...)
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, `labels was ["disagreement"] and is now ["r2r"]; choose another folder`)
 	assert.Contains(t, stderr, dir)
@@ -358,11 +358,11 @@ func TestCollectAgain(t *testing.T) {
 // TestCollectNotes: who collects is told what the labels are worth, and what was left out.
 func TestCollectNotes(t *testing.T) {
 	racing.Spare(t)
-	_, settings, stderr := collected(t, "--data", "demo", "--questions", "2", "--reference", "large", "--labels",
+	_, settings, stderr := collected(t, "--data", "demo", "--questions", "2", "--reference", "large", "--label",
 		"citer")
 	assert.Contains(t, stderr, "the rule citer says what disagreement says")
 	assert.True(t, settings.Collapse)
-	_, _, stderr = collected(t, "--data", "demo", "--questions", "2", "--reference", "sampled", "--labels", "citer")
+	_, _, stderr = collected(t, "--data", "demo", "--questions", "2", "--reference", "sampled", "--label", "citer")
 	assert.NotContains(t, stderr, "what disagreement says")
 	pair := []string{"-m", demoFile("small.gguf"), "--large", demoFile("large.gguf"), "--data", "demo", "--questions",
 		"9"}
@@ -371,7 +371,7 @@ func TestCollectNotes(t *testing.T) {
 	require.Positive(t, sum.Cut)
 	assert.Contains(t, stderr, fmt.Sprintf("no room for an answer in the models' context: %d\n", sum.LeftOut))
 	assert.Contains(t, stderr, fmt.Sprintf("-n 256 or than the models' context has room for: %d\n", sum.Cut))
-	_, _, stderr = collected(t, "--data", "demo", "--questions", "2", "--reference", "routed", "--labels", "citer,r2r",
+	_, _, stderr = collected(t, "--data", "demo", "--questions", "2", "--reference", "routed", "--label", "citer,r2r",
 		"--router", demoFile("router.gguf"))
 	assert.Contains(t, stderr, "the large model chose ")
 	assert.Contains(t, stderr, "citer and r2r differ at ")
@@ -421,7 +421,7 @@ func TestCollectStories(t *testing.T) {
 	two := `{"question":" Once upon a time"}` + "\n" + `{"question":"` + long + `"}`
 	require.NoError(t, os.WriteFile(file, []byte(two), 0o600))
 	pair := []string{"-m", small, "--large", large, "--data", file}
-	sum, _, _ := collected(t, append(pair, "--raw", "-n", "1000", "--labels", "r2r,disagreement")...)
+	sum, _, _ := collected(t, append(pair, "--raw", "-n", "1000", "--label", "r2r,disagreement")...)
 	assert.Equal(t, []int{2, 1, 1}, []int{sum.Prompts, sum.LeftOut, sum.Cut})
 	assert.Greater(t, sum.Positions, 200)
 	assert.Positive(t, sum.Differ)

@@ -24,18 +24,17 @@ type roundFlags struct {
 	data   string
 	seed   uint64
 	folder string
+
+	training *optionsFlag
 }
 
-func (r *roundFlags) register(p *pflag.FlagSet) {
-	p.IntVar(&r.count, "rounds", 1, "number of rounds, 1 to 9: from the second on, texts decoded with the "+
-		"previous router are added")
-	p.Float64Var(&r.share, "share", 0.1, "with --rounds: approximate `share` of tokens from the large model in these "+
-		"texts, above 0 and below 1")
-	p.StringVar(&r.data, "data", "", "with --rounds: the questions that the first folder was collected from, "+
-		"as router collect takes them")
-	p.Uint64Var(&r.seed, "data-seed", 0, "with --rounds: the --seed given to router collect, if it generated "+
-		"questions of demo-train")
-	p.StringVar(&r.folder, "on-policy", "", "with --rounds: `folder` for these texts, with a folder for each round")
+func (r *roundFlags) register(p *pflag.FlagSet, training *optionsFlag) {
+	r.training = training
+	add(p, "rounds", &r.count, 1)
+	add(training.FlagSet, "training.share", &r.share, 0.1)
+	add(p, "data", &r.data, "")
+	add(training.FlagSet, "training.data-seed", &r.seed, 0)
+	add(p, "on-policy", &r.folder, "")
 }
 
 // check refuses what would have no effect, and what is missing.
@@ -44,11 +43,17 @@ func (r *roundFlags) check(pair *pairFlags) error {
 	case r.count < 1 || r.count > 9:
 		return usagef("--rounds %d is out of range: give 1 to 9", r.count)
 	case !(r.share > 0 && r.share < 1):
-		return usagef("--share %v is out of range: give a share above 0 and below 1", r.share)
+		return usagef("--training share=%v is out of range: give a share above 0 and below 1", r.share)
 	}
 	if r.count == 1 {
+		for _, name := range []string{"share", "data-seed"} {
+			if r.training.Changed(name) {
+				return usagef("--training %s has no effect in one round, which only reads traces: leave it out, or "+
+					"add --rounds 2", name)
+			}
+		}
 		for _, name := range []string{
-			"share", "data", "data-seed", "on-policy", "model", "large", "cloud", "pin", "token-file", "no-resume",
+			"data", "on-policy", "model", "large", "cloud", "pin", "token-file", "no-resume",
 			"dictionary", "ctx", "kv", "backend", "exact", "huge-pages",
 		} {
 			if pair.set.Changed(name) {
@@ -64,8 +69,8 @@ func (r *roundFlags) check(pair *pairFlags) error {
 			r.count)
 	case r.folder == "":
 		return usagef("--rounds %d keeps the texts that it decodes: name a folder for them with --on-policy", r.count)
-	case pair.set.Changed("data-seed") && r.data != task.DemoTrain:
-		return usagef("--data-seed has no effect: questions are drawn for --data demo-train only")
+	case r.training.Changed("data-seed") && r.data != task.DemoTrain:
+		return usagef("--training data-seed has no effect: questions are drawn for --data demo-train only")
 	}
 	return pair.check(r.data == task.Demo || r.data == task.DemoTrain)
 }

@@ -47,10 +47,9 @@ use, each token of the large model changes the text that follows.`,
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), a, args[0], args[1:]) },
 	}
 	p := c.Flags()
-	p.StringVar(&f.label, "label", "", "`rule` of the labels to compare with (default: the one the router was "+
-		"trained on)")
-	p.StringVar(&f.svg, "svg", "", "`folder` for the curves, as SVG files")
-	p.BoolVar(&f.json, "json", false, "print one JSON object for the file, and one for the traces")
+	add(p, "label", &f.label, "")
+	add(p, "svg", &f.svg, "")
+	add(p, "json", &f.json, false)
 	return c
 }
 

@@ -36,6 +36,7 @@ type trainFlags struct {
 	decay      float64
 	balance    float64
 	validation float64
+	training   *optionsFlag
 	seed       int
 	rounds     roundFlags
 	json       bool
@@ -49,15 +50,18 @@ func newRouterTrainCommand(a *app) *cobra.Command {
 		Short: "Train a router on what router collect has recorded",
 		Long: `Train a router on what router collect has recorded.
 
-The network (linear, ReLU, linear) takes as input (--features) the final hidden state of the small model (hidden), the
+The network (linear, ReLU,
+	linear) takes as input (--training features) the final hidden state of the small model (hidden), the
 margin and entropy of its next token (head: without a hidden layer this is logistic regression, the cheap baseline), or
 both. It learns the labels of one rule (--label) by cross-entropy; its output is the confidence that a token may stand.
 
-A share of the prompts (--validation) is held out entirely: training stops when the loss on them stops falling, and all
+A share of the prompts (--training validation) is held out entirely: training stops when the loss on them stops falling,
+	and all
 figures about the router are computed on them. Scale and shift of the logits are fitted to them if a fit to one half
 improves the other half. The same seed gives the same file with any number of threads (-t).
 
-With --rounds 2, both models then decode the prompts with the router of the first round, with about --share of the
+With --rounds 2, both models then decode the prompts with the router of the first round,
+	with about a tenth (--training share) of the
 tokens from the large model; the resulting texts are added to the traces, and a second router is trained. The reason:
 in use, a router sees the texts that it leads to itself. This needs the models (-m with --large or --cloud, or neither
 for the demo's) and the questions that the first folder was collected from (--data). The new texts are stored in the
@@ -82,20 +86,19 @@ func (f *trainFlags) register(c *cobra.Command) {
 	f.pair.threads = true
 	f.pair.register(c)
 	p := c.Flags()
-	p.StringVarP(&f.out, "out", "o", "", "`file` to write the router to (required)")
-	p.StringVar(&f.label, "label", "", "`rule` whose labels to learn (default: the one in the folders)")
-	p.StringVar(&f.features, "features", string(train.Both), "input of the router: hidden, head or both")
-	p.IntVar(&f.hidden, "hidden", 64, "units of the hidden layer, at most 4096; 0 leaves it out, "+
-		"which is the default with --features head")
-	p.IntVar(&f.epochs, "epochs", 20, "maximum number of passes over the traces")
-	p.Float64Var(&f.rate, "learning-rate", 0.002, "peak learning rate of Adam, above 0 and up to 1")
-	p.Float64Var(&f.decay, "weight-decay", 0, "weight decay, relative to the learning rate, 0 to 1")
-	p.Float64Var(&f.balance, "balance", 0, "weight of the rarer label: 0 weighs all tokens equally, 1 both labels; "+
-		"the confidence is corrected for it")
-	p.Float64Var(&f.validation, "validation", 0.1, "`share` of the prompts to hold out, above 0 and below 1")
-	p.IntVar(&f.seed, "seed", 0, "random seed, 0 or more")
-	p.BoolVar(&f.json, "json", false, "print one JSON object per round, per comparison of rounds, and for the file")
-	f.rounds.register(p)
+	add(p, "out", &f.out, "")
+	add(p, "label", &f.label, "")
+	f.training = addOptions(p, "training")
+	add(f.training.FlagSet, "training.features", &f.features, string(train.Both))
+	add(f.training.FlagSet, "training.hidden", &f.hidden, 64)
+	add(f.training.FlagSet, "training.epochs", &f.epochs, 20)
+	add(f.training.FlagSet, "training.learning-rate", &f.rate, 0.002)
+	add(f.training.FlagSet, "training.weight-decay", &f.decay, 0)
+	add(f.training.FlagSet, "training.balance", &f.balance, 0)
+	add(f.training.FlagSet, "training.validation", &f.validation, 0.1)
+	add(p, "seed", &f.seed, 0)
+	add(p, "json", &f.json, false)
+	f.rounds.register(p, f.training)
 	cobra.CheckErr(c.MarkFlagRequired("out"))
 }
 
@@ -105,17 +108,17 @@ func (f *trainFlags) check() error {
 	case f.out == "":
 		return usagef("-o names no file: give one for the router")
 	case !slices.Contains([]train.Features{train.Hidden, train.Head, train.Both}, train.Features(f.features)):
-		return usagef("--features %.40q is not known: choose hidden, head or both", f.features)
+		return usagef("--training features=%.40q is not known: choose hidden, head or both", f.features)
 	case f.label != "" && !slices.Contains(collect.Rules(), f.label):
 		return usagef("--label %.40q is not known: choose one of %s", f.label, strings.Join(collect.Rules(), ", "))
 	case f.hidden < 0 || f.hidden > 4096:
-		return usagef("--hidden %d is out of range: give 0 to 4096", f.hidden)
+		return usagef("--training hidden=%d is out of range: give 0 to 4096", f.hidden)
 	case f.epochs < 1:
-		return usagef("--epochs %d is too few: give 1 or more", f.epochs)
+		return usagef("--training epochs=%d is too few: give 1 or more", f.epochs)
 	case !(f.rate > 0 && f.rate <= 1):
-		return usagef("--learning-rate %v is out of range: give a number above 0, up to 1", f.rate)
+		return usagef("--training learning-rate=%v is out of range: give a number above 0, up to 1", f.rate)
 	case !(f.validation > 0 && f.validation < 1):
-		return usagef("--validation %v is out of range: give a share above 0 and below 1", f.validation)
+		return usagef("--training validation=%v is out of range: give a share above 0 and below 1", f.validation)
 	case f.seed < 0:
 		return usagef("--seed %d is negative: give 0 or more", f.seed)
 	case f.pair.model.threads < 0 || f.pair.model.threads > maxThreads:
@@ -125,8 +128,8 @@ func (f *trainFlags) check() error {
 		name  string
 		value float64
 	}{{"weight-decay", f.decay}, {"balance", f.balance}} {
-		if err := inRange(v.name, v.value, 0, 1); err != nil {
-			return err
+		if err := withinRange("--training "+v.name, v.value, 0, 1); err != nil {
+			return &usageError{err}
 		}
 	}
 	return f.rounds.check(&f.pair)
@@ -138,7 +141,7 @@ func (f *trainFlags) options() train.Options {
 		Features: train.Features(f.features), Hidden: f.hidden, Epochs: f.epochs, Rate: f.rate, Decay: f.decay,
 		Balance: f.balance, Validation: f.validation, Seed: uint64(f.seed), Threads: f.pair.model.threads,
 	}
-	if f.hidden == 0 || o.Features == train.Head && !f.pair.set.Changed("hidden") {
+	if f.hidden == 0 || o.Features == train.Head && !f.training.Changed("hidden") {
 		o.Hidden = train.Linear
 	}
 	if o.Threads == 0 {
@@ -199,7 +202,7 @@ func ruleOf(folders []train.Folder, wanted string) (string, error) {
 	case wanted != "":
 		return wanted, nil
 	case len(rules) == 0:
-		return "", fmt.Errorf("%s has no labels: collect it again with --labels", folders[0].Name)
+		return "", fmt.Errorf("%s has no labels: collect it again with --label", folders[0].Name)
 	case len(rules) > 1:
 		return "", usagef("%s has labels of %s: choose one with --label", folders[0].Name, strings.Join(rules, ", "))
 	}

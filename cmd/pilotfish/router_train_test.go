@@ -122,13 +122,13 @@ func TestTrainCommand(t *testing.T) {
 
 	gateway := traceSettings()
 	gateway.Large, gateway.Prompts = trace.Model{Name: "behind a gateway"}, 30
-	_, both := trainOn(t, traces(t, gateway), dir, "--label", "disagreement", "--epochs", "1")
+	_, both := trainOn(t, traces(t, gateway), dir, "--label", "disagreement", "--training", "epochs=1")
 	file, err = engine.ReadRouter(both)
 	require.NoError(t, err)
 	assert.Equal(t, "0123", file.About.Large, "from the folder that knows")
 	assert.Equal(t, "big", file.About.LargeName)
 	assert.NotEqual(t, about.Data, file.About.Data)
-	_, alone := trainOn(t, traces(t, gateway), "--label", "disagreement", "--epochs", "1")
+	_, alone := trainOn(t, traces(t, gateway), "--label", "disagreement", "--training", "epochs=1")
 	file, err = engine.ReadRouter(alone)
 	require.NoError(t, err)
 	assert.Equal(t, "behind a gateway", file.About.LargeName)
@@ -160,26 +160,27 @@ func TestTrainFlags(t *testing.T) {
 	_, file := show("--label", "r2r")
 	assert.Equal(t, "r2r", file.About.Label)
 	assert.NotEqual(t, plain.Net, file.Net)
-	_, file = show("--features", "hidden")
+	_, file = show("--training", "features=hidden")
 	assert.False(t, file.Net.HeadFeatures)
 	assert.Equal(t, "hidden", file.About.Features)
-	_, file = show("--features", "head")
+	_, file = show("--training", "features=head")
 	assert.Len(t, file.Net.Layers, 1, "logistic regression")
-	_, file = show("--features", "head", "--hidden", "5")
+	_, file = show("--training", "features=head", "--training", "hidden=5")
 	assert.Equal(t, 5, file.Net.Layers[0].Out)
-	_, file = show("--hidden", "7")
+	_, file = show("--training", "hidden=7")
 	assert.Equal(t, 7, file.Net.Layers[0].Out)
-	_, file = show("--hidden", "0")
+	_, file = show("--training", "hidden=0")
 	assert.Len(t, file.Net.Layers, 1)
-	few, _ := show("--epochs", "2")
+	few, _ := show("--training", "epochs=2")
 	assert.Equal(t, 2, few.Epochs)
-	held, file := show("--validation", "0.5")
+	held, file := show("--training", "validation=0.5")
 	assert.Equal(t, 30, held.HeldPrompts)
 	assert.InDelta(t, 0.5, file.About.Validation, 0)
 	_, file = show("--seed", "4")
 	assert.Equal(t, 4, file.About.Seed)
 	assert.NotEqual(t, plain.Net, file.Net)
-	for _, flag := range [][]string{{"--learning-rate", "0.0001"}, {"--weight-decay", "0.5"}, {"--balance", "1"}} {
+	for _, flag := range [][]string{{"--training", "learning-rate=0.0001"}, {"--training", "weight-decay=0.5"},
+		{"--training", "balance=1"}} {
 		other, file := show(flag...)
 		assert.NotEqual(t, plain.Net, file.Net, flag)
 		assert.Equal(t, base.Positions, other.Positions)
@@ -207,22 +208,23 @@ func TestTrainRefuses(t *testing.T) {
 		{exitUsage, "", "name the folders"},
 		{exitUsage, dir, "choose one with --label"},
 		{exitUsage, dir + " --label no", `--label "no" is not known`},
-		{exitUsage, dir + " --features all", `--features "all" is not known`},
-		{exitUsage, dir + " --hidden 4097", "--hidden 4097 is out of range"},
-		{exitUsage, dir + " --epochs 0", "--epochs 0"},
-		{exitUsage, dir + " --learning-rate 0", "--learning-rate 0"},
-		{exitUsage, dir + " --weight-decay 2", "--weight-decay 2"},
-		{exitUsage, dir + " --balance 2", "--balance 2"},
-		{exitUsage, dir + " --validation 0", "--validation 0"},
-		{exitUsage, dir + " --validation 1", "--validation 1"},
+		{exitUsage, dir + " --training features=all", `--training features="all" is not known`},
+		{exitUsage, dir + " --training hidden=4097", "--training hidden=4097 is out of range"},
+		{exitUsage, dir + " --training epochs=0", "--training epochs=0"},
+		{exitUsage, dir + " --training learning-rate=0", "--training learning-rate=0"},
+		{exitUsage, dir + " --training weight-decay=2", "--training weight-decay 2"},
+		{exitUsage, dir + " --training balance=2", "--training balance 2"},
+		{exitUsage, dir + " --training validation=0", "--training validation=0"},
+		{exitUsage, dir + " --training validation=1", "--training validation=1"},
 		{exitUsage, dir + " --seed -1", "--seed"},
 		{exitUsage, dir + " -t 5000", "--threads 5000"},
 		{exitUsage, dir + " --rounds 10", "--rounds 10"},
 		{exitUsage, dir + " --rounds 2", "--data"},
 		{exitUsage, dir + " --rounds 2 --data q", "--on-policy"},
 		{exitUsage, dir + " --rounds 2 --data q --on-policy d", "name its file with -m"},
-		{exitUsage, dir + " --rounds 2 --data demo --on-policy d --data-seed 3", "--data-seed has no effect"},
-		{exitUsage, dir + " --rounds 2 --share 0 --data demo --on-policy d", "--share 0"},
+		{exitUsage, dir + " --rounds 2 --data demo --on-policy d --training data-seed=3",
+			"--training data-seed has no effect"},
+		{exitUsage, dir + " --rounds 2 --training share=0 --data demo --on-policy d", "--training share=0"},
 		{exitFailed, dir + " --label citer", `no labels "citer"`},
 		{exitFailed, dir + " nowhere", "nowhere"},
 		{exitFailed, dir + " " + foreign + " --label r2r", `of the small model "another"`},
@@ -238,12 +240,14 @@ func TestTrainRefuses(t *testing.T) {
 		}
 	}
 	for _, flag := range []string{
-		"--share=0.2", "--data=demo", "--data-seed=1", "--on-policy=d", "--model=m", "--large=l", "--cloud=h:1",
+		"--training share=0.2", "--data=demo", "--training data-seed=1", "--on-policy=d", "--model=m", "--large=l",
+		"--cloud=h:1",
 		"--pin=a",
 		"--token-file=t", "--no-resume", "--dictionary=1:d", "--ctx=9", "--kv=f16", "--backend=soft", "--exact",
 		"--huge-pages=off",
 	} {
-		code, _, stderr := call(t, "router", "train", "-o", out, dir, "--label", "r2r", flag)
+		code, _, stderr := call(t, "router", "train", "-o", out, dir, "--label", "r2r", strings.Replace(flag,
+			"--training ", "--training=", 1))
 		assert.Equal(t, exitUsage, code, flag)
 		name, _, _ := strings.Cut(flag, "=")
 		assert.Contains(t, stderr, name+" has no effect in one round")
@@ -270,7 +274,8 @@ func TestTrainRounds(t *testing.T) {
 		"--reference", "large", "-o", second)
 	require.Equal(t, exitDone, code, stderr)
 	line := []string{
-		dir, second, "--rounds", "2", "--data", "demo-train", "--on-policy", more, "--share", "0.2", "--epochs", "3",
+		dir, second, "--rounds", "2", "--data", "demo-train", "--on-policy", more, "--training", "share=0.2",
+		"--training", "epochs=3",
 		"-t", "2", // of training: the demo's models take none
 	}
 	got, out := trainOn(t, line...)
@@ -320,7 +325,7 @@ func TestTrainRounds(t *testing.T) {
 	assert.Contains(t, stdout, "missed at 20%")
 	assert.Contains(t, stderr, "tokens from the large model")
 
-	code, _, stderr = call(t, append([]string{"router", "train", "-o", out, "--data-seed", "5"}, line...)...)
+	code, _, stderr = call(t, append([]string{"router", "train", "-o", out, "--training", "data-seed=5"}, line...)...)
 	assert.Equal(t, exitDone, code, "40 questions are shipped ones, whatever the seed: %s", stderr)
 	other := append(slices.Clone(line), "-m", demoFile("large.gguf"), "--large", demoFile("large.gguf"))
 	code, _, stderr = call(t, append([]string{"router", "train", "-o", out}, other...)...)
@@ -361,7 +366,7 @@ type shown struct {
 // TestShowCommand: what the file says, and with traces how good it is, the same as text, JSON and pictures.
 func TestShowCommand(t *testing.T) {
 	dir := traces(t, traceSettings())
-	_, out := trainOn(t, dir, "--label", "disagreement", "--validation", "0.25", "--seed", "3")
+	_, out := trainOn(t, dir, "--label", "disagreement", "--training", "validation=0.25", "--seed", "3")
 	file, err := engine.ReadRouter(out)
 	require.NoError(t, err)
 

@@ -64,10 +64,9 @@ text counts as correct, unless a "grader" says otherwise: exact, number, or choi
 	f.registerSweep(c)
 	f.upstream.registerAll(c.Flags())
 	f.recording.register(c)
-	c.Flags().StringVar(&workload, "workload", "demo", "demo, everyday (the default with --model and --large), "+
-		"or a `file` of questions")
-	c.Flags().StringVarP(&edge, "model", "m", "", "small model, a GGUF `file`, in place of the demo's")
-	c.Flags().StringVar(&large, "large", "", "large model, a GGUF `file`, in place of the demo's")
+	add(c.Flags(), "workload", &workload, "demo")
+	add(c.Flags(), "model", &edge, "")
+	add(c.Flags(), "large", &large, "")
 	return c
 }
 

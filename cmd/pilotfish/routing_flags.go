@@ -84,34 +84,26 @@ const (
 func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 	p := c.Flags()
 	f.flags = p
-	f.route.register(p)
+	f.route.registerMeasured(p)
 	f.lookup = lookupOff // the modes are compared with a pass for each token, which --edge-tps bounds
-	p.Var(&f.lookup, "lookup", lookupHelp+". Applies to all modes but cloud and paper")
-	p.Lookup("branches").Usage = "with verified: " + p.Lookup("branches").Usage + "; other modes state their own"
-	p.Lookup("router").Usage += ". If it has a certificate, that threshold is used unless --threshold or --budget " +
-		"is given"
-	p.Lookup("verify-every").Usage = "with verified: ask after this many `tokens` that the large model has not " +
-		"checked, 1 to 1024"
+	addValue(p, "lookup", &f.lookup)
 	f.price.register(p)
 	f.timeline.register(p)
 	f.qlog.register(p)
 	f.edgeTPS = floats(edgeTPS)
 	pace := p.Lookup("edge-tps")
 	pace.Value, pace.DefValue = &f.edgeTPS, f.edgeTPS.String()
-	p.StringVar(&f.modes, "modes",
-		"local,cloud,paper,serial,pipelined-2,pipelined-4,verified", "`modes` to compare, in order")
-	p.IntVar(&f.questions, "questions", 100, "number of questions asked in each mode")
+	add(p, "modes", &f.modes, "local,cloud,paper,serial,pipelined-2,pipelined-4,verified")
+	add(p, "questions", &f.questions, 100)
 	f.rtt, f.loss = durations(100*time.Millisecond), floats(0)
-	p.Var(&f.rtt, "rtt", "round-trip time to the cloud, up to 10s")
-	p.Var(&f.loss, "loss", "`share` of packets lost on the link, in each direction")
-	p.StringArrayVar(&f.traces, "trace", nil,
-		"recorded round trips or capacity: `file` NAME.rtt.csv, NAME.up or NAME.down; may be given once for each kind")
-	p.Float64Var(&f.cloudMS, "cloud-ms", 15, "minimum `milliseconds` that the large model takes per token")
-	p.Float64Var(&f.rowCost, "edge-row-cost", 0, "with --edge-tps: additional time for each further token in "+
-		"a pass, as a `share` of the time of the pass, 0 (none) to 1")
-	p.Uint64Var(&f.seed, "seed", 0, "random seed for --loss")
-	p.IntVar(&f.parallel, "parallel", 8, "answers generated at the same time, each as if on its own device; up to 64")
-	p.BoolVar(&f.json, "json", false, "print one JSON object per mode")
+	addValue(p, "rtt", &f.rtt)
+	addValue(p, "loss", &f.loss)
+	add(p, "trace", &f.traces, nil)
+	add(p, "cloud-ms", &f.cloudMS, 15)
+	add(p, "edge-row-cost", &f.rowCost, 0)
+	add(p, "seed", &f.seed, 0)
+	add(p, "parallel", &f.parallel, 8)
+	add(p, "json", &f.json, false)
 }
 
 // options turns the flags into what package bench takes. own is the router of the small model, where one comes with it.

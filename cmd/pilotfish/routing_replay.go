@@ -29,9 +29,8 @@ the recording is made up, and counted. A recording contains the text of question
 type recordFlags struct{ record, replay string }
 
 func (r *recordFlags) register(c *cobra.Command) {
-	c.Flags().StringVar(&r.record, "record", "", "record everything that answers are made of in a new `file`, for "+
-		"--replay")
-	c.Flags().StringVar(&r.replay, "replay", "", "decode again from a `file` written by --record, in virtual time")
+	add(c.Flags(), "record", &r.record, "")
+	add(c.Flags(), "replay", &r.replay, "")
 }
 
 // start begins a recording of what o measures, where that is a single cell. end closes it: it is complete only after

@@ -22,18 +22,11 @@ disturbances affect all of them alike. A mode that is named twice is measured tw
 func (f *routingFlags) registerSweep(c *cobra.Command) {
 	p := c.Flags()
 	f.sweeps, f.paths = true, paths()
-	for _, name := range []string{"rtt", "loss", "edge-tps"} {
-		p.Lookup(name).Usage += "; a list is a sweep"
-	}
-	p.Var(&f.paths, "traces", "recorded links to sweep over: `files` as for --trace, separated by commas, each a "+
-		"separate "+
-		"link; NAME stands for NAME.up and NAME.down")
-	p.BoolVar(&f.raw, "raw", false, "use the questions of --workload FILE as texts to continue, without chat template")
-	p.IntVarP(&f.maxTokens, "max-tokens", "n", 0, "maximum tokens per answer, up to 100000; 0 means 256 for a "+
-		"--workload FILE, otherwise 64")
-	p.IntVar(&f.repeat, "repeat", 1, "number of times each question is asked in each mode, 1 to 1000")
-	p.IntVar(&f.warmUp, "warm-up", 1, "questions that each device answers first in each mode, which are not "+
-		"counted, 0 to 1000")
+	addValue(p, "traces", &f.paths)
+	add(p, "raw", &f.raw, false)
+	add(p, "max-tokens", &f.maxTokens, 0)
+	add(p, "repeat", &f.repeat, 1)
+	add(p, "warm-up", &f.warmUp, 1)
 }
 
 // cellFlags are the values of a cell.

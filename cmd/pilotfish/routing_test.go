@@ -123,7 +123,7 @@ func TestEveryRoutingFlagIsUsed(t *testing.T) {
 		t.Skip("commands one after another: not with -short")
 	}
 	t.Chdir(t.TempDir())
-	always := []string{"modes", "questions", "parallel", "json", "help", "report"}
+	always := []string{"modes", "questions", "parallel", "json", "help", "html"}
 	trace := filepath.Join(t.TempDir(), "x.up")
 	require.NoError(t, os.WriteFile(trace, []byte("1\n"), 0o644))
 	named := map[string]string{"trace": trace, "edge-tps": "5000", "lookup": "4", "price": "prefill=1,decode=1",

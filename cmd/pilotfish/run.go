@@ -105,51 +105,37 @@ func (f *runFlags) register(c *cobra.Command) {
 	f.model.register(c)
 	p := c.Flags()
 	f.set = p
-	f.timeline.register(p, "the answer")
+	f.timeline.register(p)
 	f.gateway.register(p)
+	add(p, "dictionary", &f.gateway.dictionaries, nil)
+	add(p, "require-cloud", &f.gateway.require, false)
 	f.qlog.register(p)
 	f.registerRouting(p)
-	p.StringVar(&f.mode, "mode", "", "decoding `mode`; local: this device alone; "+
-		"serial: wait for the answer to each question to the cloud; "+
-		"pipelined: keep drafting meanwhile, which gives the same tokens as serial with --deadline off and the same "+
-		"--budget-state "+
-		"(default pipelined with --cloud, otherwise local)")
-	p.StringVar(&f.system, "system", "",
-		`system `+"`message`"+` of the chat; "" for an empty one (default: the model's own)`)
-	p.StringVar(&f.ids, "tokens", "", "the prompt as token `ids`: 1,2,3")
-	p.BoolVar(&f.raw, "raw", false, "use the prompt as it is, without chat template; special tokens in it are "+
-		"recognised")
-	p.IntVarP(&f.answer.MaxTokens, "max-tokens", "n", defaultMaxTokens,
-		"maximum number of tokens to generate; 0 means as many as fit into the context")
-	p.BoolVar(&f.answer.IgnoreEnd, "ignore-eos", false, "continue after an end token")
+	add(p, "mode", &f.mode, "")
+	add(p, "system", &f.system, "")
+	add(p, "tokens", &f.ids, "")
+	add(p, "raw", &f.raw, false)
+	add(p, "max-tokens", &f.answer.MaxTokens, defaultMaxTokens)
+	add(p, "ignore-eos", &f.answer.IgnoreEnd, false)
 	f.answer.register(p, "the same seed gives the same text")
-	p.IntVar(&f.answer.Top, "logprobs", 0, "with --json: report the log-probability of each token and of this many "+
-		"best ones, 1 to 20, by the model that chose it: before temperature, penalties, bias and schema")
-	p.Var((*lookupRows)(&f.answer.Lookup), "lookup", lookupHelp)
-	p.BoolVar(&f.json, "json", false, "print one JSON object per token, then a summary")
+	add(p, "logprobs", &f.answer.Top, 0)
+	addValue(p, "lookup", (*lookupRows)(&f.answer.Lookup))
+	add(p, "json", &f.json, false)
 }
 
 // registerRouting adds the flags that say what the cloud is asked for, with the defaults of a run.
 func (f *runFlags) registerRouting(p *pflag.FlagSet) {
-	f.route.register(p)
+	f.route.registerMeasured(p)
 	f.policy.register(p)
 	f.route.value = true
 	f.verify.register(p)
-	p.Lookup("policy").Usage = strings.Replace(p.Lookup("policy").Usage, " (default", ", value (default", 1)
-	p.Lookup("router").Usage += " and value. If it has a certificate, that threshold is used unless another one " +
-		"is given"
-	p.Lookup("threshold").Usage = "ask the cloud where the confidence is below this, 0 (never) to 1, instead of " +
-		"following a budget"
-	p.Lookup("budget").Usage = fmt.Sprintf("ask the cloud for at most this `share` of the tokens of all answers so "+
-		"far, above 0 and up to 1; or as the router's certificate says, if it has one for it (default %v)",
-		defaultBudget)
 }
 
 func (f *runFlags) run(ctx context.Context, a *app, args []string) error {
 	if err := f.check(args); err != nil {
 		return err
 	}
-	if err := f.verify.check(f.set.Changed, f.json, isTerminal(a.stdout)); err != nil {
+	if err := f.verify.check(f.json, isTerminal(a.stdout)); err != nil {
 		return err
 	}
 	route, dial, p, err := f.routing(a)

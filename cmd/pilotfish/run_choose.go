@@ -26,42 +26,28 @@ type answerFlags struct {
 // register adds the flags that all commands with answers have.
 func (f *answerFlags) register(p *pflag.FlagSet, repeats string) {
 	for _, n := range f.Numbers() {
-		n.Help += " (" + n.Range() + ")"
-		if n.Drawn {
-			n.Help = "with --temp: " + n.Help
-		}
 		switch to := n.To.(type) {
 		case *float64:
-			p.Float64Var(to, n.Flag, n.Off, n.Help)
+			add(p, n.Flag, to, n.Off)
 		case *int:
-			p.IntVar(to, n.Flag, int(n.Off), n.Help)
+			add(p, n.Flag, to, int(n.Off))
 		}
 	}
-	p.Uint64Var(&f.Seed, "seed", 0, "with --temp: random seed, a `number`; "+repeats+
-		" (default: a new one each time, which is printed)")
-	p.StringArrayVar(&f.stop, "stop", nil, "stop before this `text`, which is not shown; \\n and other escapes are "+
-		"interpreted as in Go; may be repeated")
-	p.StringArrayVar(&f.bias, "logit-bias", nil, "add to the logit of a token: `ID=BIAS`, -100 to 100; "+
-		"may be repeated")
-	p.StringVar(&f.schema, "json-schema", "", "answer with JSON of this schema: a `file`, or the schema itself if it "+
-		"begins with {. See docs/structured.md for supported schemas")
+	add(p, "seed", &f.Seed, 0)
+	add(p, "stop", &f.stop, nil)
+	add(p, "logit-bias", &f.bias, nil)
+	add(p, "json-schema", &f.schema, "")
 }
 
 // check refuses wrong values, and flags that would have no effect. set tells which were given.
 func (f *answerFlags) check(set *pflag.FlagSet) error {
-	drawn := []string{"seed"}
 	for _, n := range f.Numbers() {
-		if n.Drawn {
-			drawn = append(drawn, n.Flag)
-		}
 		if err := inRange(n.Flag, n.Value(), n.Low, n.High); err != nil {
 			return err
 		}
 	}
-	for _, name := range drawn {
-		if f.Temperature == 0 && set.Changed(name) {
-			return usagef("--%s has no effect without a temperature: give --temp, such as --temp 0.7", name)
-		}
+	if f.Temperature == 0 && set.Changed("seed") {
+		return usagef("--seed has no effect without a temperature: give --temp, such as --temp 0.7")
 	}
 	if f.MaxTokens < 0 {
 		return usagef("-n %d is negative: give the maximum number of tokens, or 0 for as many as the context has "+

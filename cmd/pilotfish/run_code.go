@@ -14,8 +14,7 @@ import (
 type codeFlag struct{ allowed bool }
 
 func (f *codeFlag) register(p *pflag.FlagSet) {
-	p.BoolVar(&f.allowed, "run-code", false, "with humaneval and mbpp: run the programs that the models write, with "+
-		"python3, under limits")
+	add(p, "run-code", &f.allowed, false)
 }
 
 // check refuses a task whose answers are programs without the permission, and the permission without such a task.

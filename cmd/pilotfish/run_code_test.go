@@ -45,7 +45,7 @@ func TestRunCode(t *testing.T) {
 
 	_, _, router := demoPairFiles(t)
 	steps, _, stderr := calibrated(t, exitDone, append(given, "--router", router, "-o", filepath.Join(t.TempDir(), "r"),
-		"-n", "2", "--thresholds", "0.000001", "--budget", "0.9", "--confidence", "0.1", "--json")...)
+		"-n", "2", "--threshold", "0.000001", "--budget", "0.9", "--confidence", "0.1", "--json")...)
 	assert.Equal(t, []int{2, 0}, []int{steps[0].Graded, steps[0].Right}, stderr)
 
 	line := append([]string{"eval", "mbpp", "--run-code", "--policy", "never", "-n", "4", "--data", programFile(t, 11)},

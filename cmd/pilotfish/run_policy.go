@@ -18,46 +18,36 @@ type policyFlags struct {
 	explain     bool
 	costs       string
 	prices      router.Prices
+	value       *optionsFlag
 }
 
 func (p *policyFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&p.budgetState, "budget-state", "",
-		"keep what the budget has spent in this `file`, from one run to the next, or off: begin anew and keep nothing "+
-			"(default: a file in your cache folder per model, gateway, router and budget)")
-	f.BoolVar(&p.explain, "explain", false, "explain for each token why the cloud was asked or not, and what it "+
-		"answered: a table on stderr, or additional fields with --json")
-	f.Float64Var(&p.prices.Gain, "value-gain", 1,
-		"with --policy value: `worth` of replacing a wrong token by the right one")
-	f.Float64Var(&p.prices.Second, "value-second", 1,
-		"with --policy value: `price` of a second spent waiting with nothing to draft")
-	f.Float64Var(&p.prices.Byte, "value-byte", 0.0005, "with --policy value: `price` of a byte, sent or received")
-	f.Float64Var(&p.prices.Ask, "value-ask", 0.2, "with --policy value: `price` of a question")
-	f.StringVar(&p.costs, "costs", "",
-		"with --policy value: use the costs recorded by an earlier run: a `file` with its --json "+
-			"output")
+	add(f, "budget-state", &p.budgetState, "")
+	add(f, "explain", &p.explain, false)
+	p.value = addOptions(f, "value")
+	add(p.value.FlagSet, "value.gain", &p.prices.Gain, 1)
+	add(p.value.FlagSet, "value.second", &p.prices.Second, 1)
+	add(p.value.FlagSet, "value.byte", &p.prices.Byte, 0.0005)
+	add(p.value.FlagSet, "value.ask", &p.prices.Ask, 0.2)
+	add(f, "costs", &p.costs, "")
 }
 
 // check refuses flags of a rule that is not in use.
 func (p *policyFlags) check(given func(string) bool, policy router.Policy) error {
-	for _, name := range []string{"value-gain", "value-second", "value-byte", "value-ask", "costs"} {
+	for _, name := range []string{"value", "costs"} {
 		if policy != router.Value && given(name) {
 			return usagef("--%s has no effect with --policy %s: give --policy value", name, policy)
 		}
 	}
-	for _, v := range []struct {
-		name  string
-		value float64
-	}{
-		{"value-gain", p.prices.Gain}, {"value-second", p.prices.Second}, {"value-byte", p.prices.Byte},
-		{"value-ask", p.prices.Ask},
-	} {
-		if err := inRange(v.name, v.value, 0, math.MaxFloat64); err != nil {
-			return err
+	for _, name := range p.value.names() {
+		v, _ := p.value.GetFloat64(name)
+		if err := withinRange("--value "+name, v, 0, math.MaxFloat64); err != nil {
+			return &usageError{err}
 		}
 	}
 	switch {
 	case p.prices.Gain == 0:
-		return usagef("--value-gain 0 makes no question worth its price: give more than 0, or --policy never")
+		return usagef("--value gain=0 makes no question worth its price: give more than 0, or --policy never")
 	case given("budget-state") && p.budgetState == "":
 		return usagef("--budget-state names no file: give one, or off, or leave it out")
 	case given("costs") && p.costs == "":

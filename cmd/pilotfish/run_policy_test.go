@@ -89,15 +89,15 @@ func TestPlan(t *testing.T) {
 		"--budget-state off":           {router.Options{Policy: router.Margin, Budget: 0.07}, promise{balanced, 0.07}},
 		"--policy value":               {router.Options{Policy: router.Value, Prices: usual}, promise{"", 0.07}},
 		"--policy value --router WITH": {router.Options{Policy: router.Value, Prices: usual}, promise{"", 0.07}},
-		"--policy value --value-gain 3": {router.Options{Policy: router.Value, Prices: priced(3, 1, 0.0005, 0.2)},
+		"--policy value --value gain=3": {router.Options{Policy: router.Value, Prices: priced(3, 1, 0.0005, 0.2)},
 			promise{"", 0.07}},
-		"--policy value --value-second 4": {router.Options{Policy: router.Value, Prices: priced(1, 4, 0.0005, 0.2)},
+		"--policy value --value second=4": {router.Options{Policy: router.Value, Prices: priced(1, 4, 0.0005, 0.2)},
 			promise{"", 0.07}},
-		"--policy value --value-byte 5": {router.Options{Policy: router.Value, Prices: priced(1, 1, 5, 0.2)},
+		"--policy value --value byte=5": {router.Options{Policy: router.Value, Prices: priced(1, 1, 5, 0.2)},
 			promise{"", 0.07}},
-		"--policy value --value-ask 6": {router.Options{Policy: router.Value, Prices: priced(1, 1, 0.0005, 6)},
+		"--policy value --value ask=6": {router.Options{Policy: router.Value, Prices: priced(1, 1, 0.0005, 6)},
 			promise{"", 0.07}},
-		"--policy value --value-ask 0 --raw": {router.Options{Policy: router.Value, Prices: priced(1, 1, 0.0005, 0)},
+		"--policy value --value ask=0 --raw": {router.Options{Policy: router.Value, Prices: priced(1, 1, 0.0005, 0)},
 			promise{"", 0.07}},
 		"--policy margin --budget-state f --explain": {router.Options{Policy: router.Margin, Budget: 0.07},
 			promise{balanced, 0.07}},
@@ -126,15 +126,15 @@ func TestPlanRefused(t *testing.T) {
 	require.NoError(t, os.WriteFile(net, demo.Router(), 0o600))
 	with := certifiedRouter(t, nil)
 	for args, want := range map[string]string{
-		"--value-gain 2":                       "--value-gain has no effect with --policy margin",
-		"--value-second 2 --policy entropy":    "--value-second has no effect",
-		"--value-byte 2":                       "--value-byte has no effect",
-		"--value-ask 2":                        "--value-ask has no effect",
+		"--value gain=2":                       "--value has no effect with --policy margin",
+		"--value second=2 --policy entropy":    "--value has no effect",
+		"--value byte=2":                       "--value has no effect",
+		"--value ask=2":                        "--value has no effect",
 		"--costs f":                            "--costs has no effect",
-		"--policy value --value-gain 0":        "--value-gain 0",
-		"--policy value --value-ask -1":        "--value-ask -1",
-		"--policy value --value-byte NaN":      "--value-byte NaN",
-		"--policy value --value-second Inf":    "--value-second +Inf",
+		"--policy value --value gain=0":        "--value gain=0",
+		"--policy value --value ask=-1":        "--value ask -1",
+		"--policy value --value byte=NaN":      "--value byte NaN",
+		"--policy value --value second=Inf":    "--value second +Inf",
 		"--policy value --budget 0.1":          "--budget has no effect with --policy value",
 		"--policy value --threshold 0.1":       "--threshold has no effect with --policy value",
 		"--policy value --costs=":              "--costs names no file",
@@ -146,7 +146,7 @@ func TestPlanRefused(t *testing.T) {
 		"--budget-state f --router " + with:    "fixed threshold of the router's certificate",
 		"--policy=":                            "--policy",
 		"--router " + net + " --policy random": "--router has no effect with --policy random",
-		"--router " + net + " --value-ask 1":   "--value-ask has no effect with --policy learned",
+		"--router " + net + " --value ask=1":   "--value has no effect with --policy learned",
 		"--budget-state f --policy always ":    "--budget-state has no effect with --policy always",
 	} {
 		words := append([]string{"run", "-m", tinyModel(t, "q8_0"), "--tokens", "1", "--cloud", closedPort},
@@ -156,7 +156,7 @@ func TestPlanRefused(t *testing.T) {
 		assert.Empty(t, stdout)
 		assert.Contains(t, stderr, want, args)
 	}
-	for _, flag := range []string{"--explain", "--budget-state=off", "--value-gain=1", "--costs=f"} {
+	for _, flag := range []string{"--explain", "--budget-state=off", "--value=gain=1", "--costs=f"} {
 		code, _, stderr := call(t, "run", "-m", "x", flag, "hello")
 		assert.Equal(t, exitUsage, code)
 		assert.Contains(t, stderr, "has no effect without a gateway")
@@ -465,7 +465,7 @@ func TestBudgetStateTogether(t *testing.T) {
 // TestCostsReplay: a run by the value rule records what questions cost, and the record decides alike in another mode.
 func TestCostsReplay(t *testing.T) {
 	run := demoRuns(t)
-	value := []string{"--policy", "value", "--value-ask", "0.1", "--value-second", "30", "--value-byte", "0.001"}
+	value := []string{"--policy", "value", "--value", "ask=0.1", "--value", "second=30", "--value", "byte=0.001"}
 	_, s, _ := run(append(value, "--mode", "serial")...) // answers are there before the next decision
 	require.NotEmpty(t, s.Costs)
 	assert.Equal(t, 0.1, s.Costs[0].Cost)

@@ -150,7 +150,7 @@ func TestVerifyRefused(t *testing.T) {
 	ownFolders(t)
 	edge := tinyModel(t, "q8_0")
 	url := engineOf(t, edge, &fakeengine.Engine{Dialect: "openai"})
-	address, pin, _ := startCloud(t, "--upstream", url, "--tokenizer", edge, "--trust-vocabulary")
+	address, pin, _ := startCloud(t, "--upstream", url, "--tokenizer", edge, "--engine", "trust-vocabulary")
 	for _, flags := range []string{"", "--json"} {
 		code, stdout, stderr := call(t, append([]string{"run", "-m", edge, "--cloud", address, "--pin", pin,
 			"--deadline", "off", "--tokens", "5,6,7", "-n", "5", "--verify", "0.5"}, strings.Fields(flags)...)...)
@@ -164,7 +164,8 @@ func TestVerifyRefused(t *testing.T) {
 	}
 	questions := filepath.Join(t.TempDir(), "q.jsonl")
 	require.NoError(t, os.WriteFile(questions, []byte(`{"question":"a"}`), 0o600))
-	code, _, stderr := call(t, "bench", "routing", "--upstream", url, "--tokenizer", edge, "--trust-vocabulary",
+	code, _, stderr := call(t, "bench", "routing", "--upstream", url, "--tokenizer", edge, "--engine",
+		"trust-vocabulary",
 		"--workload", questions, "-m", edge, "--large", edge, "--modes", "serial,verified", "--json")
 	assert.Equal(t, exitUsage, code)
 	assert.Contains(t, stderr, "--modes verified is not possible here: ")

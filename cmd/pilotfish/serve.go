@@ -68,14 +68,16 @@ computed; usage reports the rest as cached_tokens. A text that begins like anoth
 message, begins with a copy of what was computed for it. With --kv-folder, texts that have no place in memory are kept
 in files, and all of them when the server ends: the next one computes nothing of them again.
 
-Up to --parallel answers are generated at once, up to --queue requests wait, and others get status 429. A client that
+Up to --parallel answers are generated at once, up to 64 requests wait (--limit queue),
+	and others get status 429. A client that
 disconnects frees its place at once. A slow reader holds nobody up: its answer is buffered, and is cut off once it has
-kept the model waiting for --reader-timeout in total.
+kept the model waiting for 10 seconds in total.
 
 On a loopback address, any program on this machine may send requests, to localhost or to the address itself: other
 names in the header Host are refused, unless they are those of a --cors-origin. Other addresses need an API key, in a
 file (--api-key-file, one per line) or in the environment variable PILOTFISH_API_KEY, or --open. Web pages may send
-requests if their origin is given with --cors-origin. SIGTERM and Ctrl-C let answers finish, for at most --drain.
+requests if their origin is given with --cors-origin. SIGTERM and Ctrl-C let answers finish, for at most 30
+seconds. --limit changes such limits: docs/serving.md lists them.
 
 The log on stderr has a line for each request, without texts.`,
 		Example: `  pilotfish serve -m qwen2.5-0.5b-instruct-q8_0.gguf
@@ -91,19 +93,15 @@ The log on stderr has a line for each request, without texts.`,
 func (f *serveFlags) register(c *cobra.Command) {
 	p := c.Flags()
 	f.set = p
-	f.model.registerServed(c)
+	f.model.registerServed(p)
+	cobra.CheckErr(c.MarkFlagRequired("model"))
 	f.via.register(p)
-	p.StringVar(&f.listen, "listen", "127.0.0.1:8080", "TCP `address` to listen on")
-	p.StringArrayVar(&f.names, "alias", nil,
-		"additional `name` for the model in requests, besides that of its file; "+
-			"may be repeated")
-	p.Float64Var(&f.temp, "temp", 1,
-		fmt.Sprintf("temperature of requests that give none, 0 to %d", terms.MaxTemperature))
-	p.BoolVar(&f.provenance, "provenance", false,
-		"report for each token which model chose it, even if a request does not "+
-			"ask for it")
-	p.BoolVar(&f.noPage, "no-page", false, "do not serve the chat page at /")
-	p.StringVar(&f.log, "log", "text", "`format` of the log on stderr: text, json or off")
+	add(p, "listen", &f.listen, "127.0.0.1:8080")
+	add(p, "alias", &f.names, nil)
+	add(p, "temp", &f.temp, 1)
+	add(p, "provenance", &f.provenance, false)
+	add(p, "no-page", &f.noPage, false)
+	add(p, "log", &f.log, "text")
 	f.access.register(p)
 	f.limits.register(p)
 }
@@ -115,58 +113,56 @@ type serveLimits struct {
 	folder                    string // of texts that have no place in memory
 	folderBytes               int64
 	request, reader, drain    time.Duration
+	set                       *optionsFlag
 }
 
 func (l *serveLimits) register(p *pflag.FlagSet) {
-	p.IntVar(&l.parallel, "parallel", 4, "maximum number of answers generated at once")
-	p.IntVar(&l.queue, "queue", 64, "maximum number of waiting requests; others get status 429. 0: none may wait")
-	p.IntVar(&l.sessions, "sessions", 0, "maximum number of texts kept in memory (default twice --parallel)")
-	p.StringVar(&l.folder, "kv-folder", "", "`folder` for texts that have no place in memory, and for all when the "+
-		"server ends, with what was computed for them (default: they are dropped)")
-	p.Int64Var(&l.folderBytes, "kv-folder-bytes", 4<<30, "maximum size of the files in --kv-folder, in `bytes`; the "+
-		"text used longest ago is removed first")
-	p.IntVar(&l.body, "max-body", 4<<20, "maximum size of a request, in `bytes`")
-	p.IntVar(&l.prompt, "max-prompt", 0, "maximum length of a prompt, in `tokens` (default: what fits into the "+
-		"context)")
-	p.IntVar(&l.kept, "max-stored", 64<<20, "maximum size of all stored answers of /v1/responses, in `bytes`; the "+
-		"least recently used are dropped. 0: none are stored")
-	p.DurationVar(&l.request, "request-timeout", 10*time.Minute, "maximum `time` for a request, including waiting")
-	p.DurationVar(&l.reader, "reader-timeout", 10*time.Second, "maximum `time` that a slow reader may keep the model "+
-		"waiting in total, or read nothing")
-	p.DurationVar(&l.drain, "drain", 30*time.Second, "maximum `time` for answers to finish after SIGTERM or Ctrl-C")
+	add(p, "parallel", &l.parallel, 4)
+	add(p, "kv-folder", &l.folder, "")
+	l.set = addOptions(p, "limit")
+	add(l.set.FlagSet, "limit.queue", &l.queue, 64)
+	add(l.set.FlagSet, "limit.sessions", &l.sessions, 0)
+	add(l.set.FlagSet, "limit.kv-folder-bytes", &l.folderBytes, 4<<30)
+	add(l.set.FlagSet, "limit.max-body", &l.body, 4<<20)
+	add(l.set.FlagSet, "limit.max-prompt", &l.prompt, 0)
+	add(l.set.FlagSet, "limit.max-stored", &l.kept, 64<<20)
+	add(l.set.FlagSet, "limit.request-timeout", &l.request, 10*time.Minute)
+	add(l.set.FlagSet, "limit.reader-timeout", &l.reader, 10*time.Second)
+	add(l.set.FlagSet, "limit.drain", &l.drain, 30*time.Second)
 }
 
 // check refuses what makes no sense.
 func (l *serveLimits) check(given func(string) bool) error {
 	for _, n := range []struct {
-		name         string
-		value, least int
-	}{{"parallel", l.parallel, 1}, {"queue", l.queue, 0}, {"sessions", l.sessions, 1}, {"max-body", l.body, 1},
-		{"max-prompt", l.prompt, 1}, {"max-stored", l.kept, 0}} {
-		if n.value < n.least && given(n.name) {
-			return usagef("--%s %d is too few: it must be at least %d", n.name, n.value, n.least)
+		flag       string
+		value, min int
+		given      bool
+	}{
+		{"--parallel ", l.parallel, 1, true}, {"--limit queue=", l.queue, 0, true},
+		{"--limit sessions=", l.sessions, 1, l.set.Changed("sessions")}, {"--limit max-body=", l.body, 1, true},
+		{"--limit max-prompt=", l.prompt, 1, l.set.Changed("max-prompt")}, {"--limit max-stored=", l.kept, 0, true},
+	} {
+		if n.value < n.min && n.given {
+			return usagef("%s%d is too few: it must be at least %d", n.flag, n.value, n.min)
 		}
 	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{{"request-timeout", l.request}, {"reader-timeout", l.reader}} {
-		if d.value <= 0 {
-			return usagef("--%s %v is too short: give a time above 0, such as 10s", d.name, d.value)
+	for _, name := range []string{"request-timeout", "reader-timeout"} {
+		if d, _ := l.set.GetDuration(name); d <= 0 {
+			return usagef("--limit %s=%v is too short: give a time above 0, such as 10s", name, d)
 		}
 	}
 	switch {
 	case l.drain < 0:
-		return usagef("--drain %v is negative: give a time, or 0 to end answers at once", l.drain)
+		return usagef("--limit drain=%v is negative: give a time, or 0 to end answers at once", l.drain)
 	case given("kv-folder") && l.folder == "":
 		return usagef("--kv-folder names no folder: give one, or leave it out")
 	case l.folderBytes < 1:
-		return usagef("--kv-folder-bytes %d is too few: it must be at least 1", l.folderBytes)
-	case given("kv-folder-bytes") && l.folder == "":
-		return usagef("--kv-folder-bytes has no effect without a folder: give one with --kv-folder")
-	case given("sessions") && l.sessions < l.parallel:
-		return usagef("--sessions %d is too few: each of the %d answers at once (--parallel) needs one", l.sessions,
-			l.parallel)
+		return usagef("--limit kv-folder-bytes=%d is too few: it must be at least 1", l.folderBytes)
+	case l.set.Changed("kv-folder-bytes") && l.folder == "":
+		return usagef("--limit kv-folder-bytes has no effect without a folder: give one with --kv-folder")
+	case l.set.Changed("sessions") && l.sessions < l.parallel:
+		return usagef("--limit sessions=%d is too few: each of the %d answers at once (--parallel) needs one",
+			l.sessions, l.parallel)
 	}
 	return nil
 }
@@ -237,7 +233,8 @@ func (f *serveFlags) run(ctx context.Context, a *app) error {
 		return err
 	}
 	if most := m.Context() - 1; o.MaxPrompt > most {
-		return usagef("--max-prompt %d has no effect: the context has room for prompts of %d tokens", o.MaxPrompt, most)
+		return usagef("--limit max-prompt=%d has no effect: the context has room for prompts of %d tokens", o.MaxPrompt,
+			most)
 	}
 	route, hangUp, err := f.via.open(ctx, a, m, dial, o.Log)
 	if err != nil {
@@ -366,7 +363,7 @@ func (s *serving) finish(server *openai.Server, web *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.drain)
 	defer cancel()
 	if err := server.Drain(ctx); err != nil {
-		s.log.Warn("answers were cut off, as --drain was over")
+		s.log.Warn("answers were cut off, as the limit drain was over")
 	}
 	const patience = time.Second // for what has been answered to be sent
 	last, stop := context.WithTimeout(context.Background(), patience)

@@ -29,14 +29,11 @@ type serveAccess struct {
 
 func (s *serveAccess) register(p *pflag.FlagSet) {
 	s.set = p
-	p.StringVar(&s.keys, "api-key-file", "", "`file` with the API keys that clients may use, one per line, at least "+
-		fmt.Sprint(minKey)+" bytes each (default: the environment variable "+apiKeyVariable+")")
-	p.BoolVar(&s.open, "open", false, "serve anyone who can reach the address, without an API key")
-	p.StringArrayVar(&s.origins, "cors-origin", nil,
-		"`origin` of web pages that may send requests, such as https://example.org, or "+
-			"* for any; may be repeated")
-	p.StringVar(&s.cert, "cert", "", "certificate `file` for HTTPS, PEM (default: plain HTTP)")
-	p.StringVar(&s.key, "key", "", "private key `file` of the certificate, PEM")
+	add(p, "api-key-file", &s.keys, "")
+	add(p, "open", &s.open, false)
+	add(p, "cors-origin", &s.origins, nil)
+	add(p, "cert", &s.cert, "")
+	add(p, "key", &s.key, "")
 }
 
 // allow returns the API keys, the origins, and who is served in words.

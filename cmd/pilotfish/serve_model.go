@@ -6,22 +6,10 @@ import (
 	"io"
 	"iter"
 
-	"github.com/spf13/cobra"
-
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
-
-// registerServed adds the flags of a model that programs are served with: all but those that check others.
-func (m *modelFlags) registerServed(c *cobra.Command) {
-	var all cobra.Command
-	m.registerOptional(&all)
-	for _, name := range []string{"model", "threads", "ctx", "kv", "backend", "huge-pages"} {
-		c.Flags().AddFlag(all.Flags().Lookup(name))
-	}
-	m.require(c)
-}
 
 // served are the options of a model that programs are served with.
 func (m *modelFlags) served() (pilotfish.Options, error) {

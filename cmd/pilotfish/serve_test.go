@@ -400,7 +400,7 @@ func TestServeKVFolder(t *testing.T) {
 	s.stop()
 	assert.Contains(t, s.errs.String(), "texts=2 of_no_use=0")
 
-	s = startServe(t, "-m", tinyModel(t, "f16"), "--kv-folder", folder, "--kv-folder-bytes", "150000")
+	s = startServe(t, "-m", tinyModel(t, "f16"), "--kv-folder", folder, "--limit", "kv-folder-bytes=150000")
 	assert.Zero(t, s.answer(t, askChat, first).Usage.Details.Cached)
 	s.stop()
 	assert.Contains(t, s.errs.String(), "are of another model")
@@ -433,15 +433,16 @@ func TestServeRefuses(t *testing.T) {
 		want string
 	}{
 		{"--parallel 0", exitUsage, "--parallel 0 is too few"},
-		{"--sessions 2 --parallel 3", exitUsage, "--sessions 2 is too few: each of the 3 answers"},
-		{"--kv-folder-bytes 5", exitUsage, "--kv-folder-bytes has no effect without a folder"},
-		{"--kv-folder x --kv-folder-bytes 0", exitUsage, "--kv-folder-bytes 0 is too few"},
+		{"--limit sessions=2 --parallel 3", exitUsage, "--limit sessions=2 is too few: each of the 3 answers"},
+		{"--limit kv-folder-bytes=5", exitUsage, "--limit kv-folder-bytes has no effect without a folder"},
+		{"--kv-folder x --limit kv-folder-bytes=0", exitUsage, "--limit kv-folder-bytes=0 is too few"},
 		{"--kv-folder=", exitUsage, "--kv-folder names no folder"},
 		{"--kv-folder " + short, exitFailed, "--kv-folder: "},
-		{"--max-body 0", exitUsage, "--max-body"}, {"--max-prompt 0", exitUsage, "--max-prompt"},
-		{"--max-stored -1", exitUsage, "--max-stored"},
-		{"--request-timeout 0s", exitUsage, "--request-timeout"},
-		{"--reader-timeout 0s", exitUsage, "--reader-timeout"},
+		{"--limit max-body=0", exitUsage, "--limit max-body"}, {"--limit max-prompt=0", exitUsage,
+			"--limit max-prompt"},
+		{"--limit max-stored=-1", exitUsage, "--limit max-stored"},
+		{"--limit request-timeout=0s", exitUsage, "--limit request-timeout"},
+		{"--limit reader-timeout=0s", exitUsage, "--limit reader-timeout"},
 		{"--temp 101", exitUsage, "--temp 101 is out of range"}, {"--log loud", exitUsage, "--log loud"},
 		{"--listen 0.0.0.0:0", exitUsage, "can be reached by others"},
 		{"--listen :0", exitUsage, "can be reached by others"},
@@ -476,10 +477,11 @@ func TestServeRefuses(t *testing.T) {
 		assert.NotContains(t, stderr, "secret")
 		assert.Empty(t, stdout)
 	}
-	code, _, stderr := call(t, "serve", "-m", tinyModel(t, "q8_0"), "-c", "100", "--max-prompt", "100", "--listen",
+	code, _, stderr := call(t, "serve", "-m", tinyModel(t, "q8_0"), "-c", "100", "--limit", "max-prompt=100",
+		"--listen",
 		"127.0.0.1:0")
 	assert.Equal(t, exitUsage, code)
-	assert.Contains(t, stderr, "--max-prompt 100 has no effect: the context has room for prompts of 99 tokens")
+	assert.Contains(t, stderr, "--limit max-prompt=100 has no effect: the context has room for prompts of 99 tokens")
 	code, _, stderr = call(t, "serve", "-m", dir+"/no-such.gguf", "--listen", "127.0.0.1:0")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "no-such.gguf")
@@ -498,9 +500,11 @@ func TestServeLimits(t *testing.T) {
 	m := tinyModel(t, "q8_0")
 	var f serveFlags
 	f.register(new(cobra.Command))
-	require.NoError(t, f.set.Parse([]string{"--parallel", "3", "--queue", "0", "--sessions", "5", "--max-body", "1000",
-		"--max-prompt", "7", "--max-stored", "0",
-		"--request-timeout", "2s", "--reader-timeout", "3s", "--drain", "4s", "--temp", "0.5", "--provenance"}))
+	require.NoError(t, f.set.Parse([]string{"--parallel", "3", "--limit", "queue=0", "--limit", "sessions=5", "--limit",
+		"max-body=1000",
+		"--limit", "max-prompt=7", "--limit", "max-stored=0",
+		"--limit", "request-timeout=2s", "--limit", "reader-timeout=3s", "--limit", "drain=4s", "--temp", "0.5",
+		"--provenance"}))
 	o, err := f.options()
 	require.NoError(t, err)
 	o.Random = nil
@@ -509,7 +513,7 @@ func TestServeLimits(t *testing.T) {
 		Stall: 3 * time.Second, Defaults: openai.Defaults{Temperature: 0.5, Provenance: true}}, o)
 	assert.Equal(t, 4*time.Second, f.limits.drain)
 
-	s := startServe(t, "-m", m, "--max-prompt", "5", "--provenance", "--temp", "0", "--log", "json", "-c", "100",
+	s := startServe(t, "-m", m, "--limit", "max-prompt=5", "--provenance", "--temp", "0", "--log", "json", "-c", "100",
 		"--threads", "1", "--kv", "f32",
 		"--huge-pages", "off", "--backend", "cpu")
 	status, text := s.ask(t, "/v1/completions", `{"prompt":[1,2,3,4,5,6]}`)
@@ -665,10 +669,10 @@ func TestServeRouter(t *testing.T) {
 	}
 }
 
-// TestServeDrain: an answer that runs finishes, new ones are refused; after --drain it is cut off.
+// TestServeDrain: an answer that runs finishes, new ones are refused; after --limit drain=it is cut off.
 func TestServeDrain(t *testing.T) {
 	for drain, whole := range map[string]bool{"1m": true, "0s": false} {
-		s := startServe(t, "-m", tinyModel(t, "q8_0"), "--drain", drain)
+		s := startServe(t, "-m", tinyModel(t, "q8_0"), "--limit", "drain="+drain)
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/completions",
 			strings.NewReader(`{"prompt":"x","stream":true,"max_tokens":450,"logit_bias":{"65":100}}`))
 		require.NoError(t, err)

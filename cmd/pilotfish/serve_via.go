@@ -24,31 +24,14 @@ type viaFlags struct {
 	local   bool
 }
 
-// viaFlagNames are the flags of routing that a server takes, of those of a run.
-func viaFlagNames() []string {
-	return []string{"policy", "threshold", "budget", "router", "branches", "window", "inflight", "deadline", "ahead",
-		"cloud", "pin", "token-file", "no-resume", "verify"}
-}
-
 func (v *viaFlags) register(p *pflag.FlagSet) {
-	var all pflag.FlagSet
-	v.route.register(&all)
-	v.gateway.registerAddress(&all)
-	v.verify.register(&all)
-	for _, name := range viaFlagNames() {
-		p.AddFlag(all.Lookup(name))
-	}
-	v.set, v.route.set, v.gateway.set = p, p, p
-	registerLocal(p, &v.local)
-	p.StringVar(&v.mode, "mode", "pipelined",
-		"decoding `mode` with --cloud; serial: wait for the answer to each question; "+
-			"pipelined: keep drafting meanwhile")
-}
-
-// registerLocal adds the flag that keeps texts on this device.
-func registerLocal(p *pflag.FlagSet, local *bool) {
-	p.BoolVar(local, "local", false, "keep all texts on this device: there is no cloud, whatever the environment or "+
-		"the configuration file says")
+	v.set = p
+	v.route.register(p)
+	v.route.every = defaultVerifyEvery
+	v.gateway.register(p)
+	addValue(p, "verify", &v.verify.verify)
+	add(p, "local", &v.local, false)
+	add(p, "mode", &v.mode, "pipelined")
 }
 
 // checkLocal refuses a gateway where nothing may leave.
@@ -67,21 +50,8 @@ func (v *viaFlags) check(a *app) (o pilotfish.DialOptions, err error) {
 	if v.mode != "serial" && v.mode != "pipelined" {
 		return o, usagef("--mode %s is not a mode: choose serial or pipelined", v.mode)
 	}
-	if !v.set.Changed("cloud") {
-		for _, name := range append(viaFlagNames(), "mode") {
-			if v.set.Changed(name) {
-				return o, usagef("--%s has no effect without a gateway: give one with --cloud host:port", name)
-			}
-		}
-		return o, nil
-	}
-	if v.mode == "serial" {
-		for _, name := range []string{"branches", "window", "inflight"} {
-			if v.set.Changed(name) {
-				return o, usagef("--%s has no effect with --mode serial, which does not draft: leave it out, or give "+
-					"--mode pipelined", name)
-			}
-		}
+	if err := errors.Join(checkNeeds(v.set), checkMode(v.set, v.mode)); err != nil || !v.set.Changed("cloud") {
+		return o, err
 	}
 	if _, err = v.route.draft(); err != nil {
 		return o, err

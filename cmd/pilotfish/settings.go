@@ -16,42 +16,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// setting is a flag that can also be set by an environment variable, or in the user's configuration file under the
-// flag's name.
-type setting struct {
-	flag   string
-	needs  string   // it is left out where this flag is not set as well
-	unless []string // it is left out where one of these is set nearer: on the command line, or in the environment
+// variable is the environment variable of a flag.
+func (d flagDecl) variable() string {
+	return "PILOTFISH_" + strings.ToUpper(strings.ReplaceAll(d.name, "-", "_"))
 }
 
-// variable is the setting's environment variable.
-func (s setting) variable() string {
-	return "PILOTFISH_" + strings.ToUpper(strings.ReplaceAll(s.flag, "-", "_"))
-}
-
-// settings are all of them. Those that others need come before these.
-func settings() []setting {
-	return []setting{
-		{flag: "model"},
-		{flag: "cloud"},
-		{flag: "pin", needs: "cloud"},
-		{flag: "token-file", needs: "cloud"},
-		{flag: "policy", needs: "cloud"},
-		{flag: "router", needs: "cloud", unless: []string{"policy"}},
-		{flag: "threshold", needs: "cloud", unless: []string{"budget", "policy"}},
-		{flag: "budget", needs: "cloud", unless: []string{"threshold", "policy"}},
-		{flag: "deadline", needs: "cloud"},
-		{flag: "threads"},
-		{flag: "ctx"},
-		{flag: "kv"},
-		{flag: "backend"},
-		{flag: "huge-pages"},
-		{flag: "max-tokens"},
-		{flag: "temp"},
-		{flag: "top-k", needs: "temp"},
-		{flag: "top-p", needs: "temp"},
-		{flag: "system", unless: []string{"raw", "tokens", "load"}},
+// settings are the flags that an environment variable or the user's configuration file sets as well, each after those
+// that it needs.
+func settings() (all []flagDecl) {
+	for _, d := range append(slices.Clone(flagTable), numberDecls()...) {
+		if d.env && d.name != "config" {
+			all = append(all, d)
+		}
 	}
+	return all
 }
 
 // configured reports whether settings are for the command of this name.
@@ -70,7 +48,7 @@ func addSettings(a *app, root *cobra.Command) {
 		var file string
 		registerConfig(c.Flags(), &file)
 		for _, s := range settings() {
-			if flag := c.Flags().Lookup(s.flag); flag != nil {
+			if flag := c.Flags().Lookup(s.name); flag != nil {
 				flag.Usage += " [" + s.variable() + "]"
 			}
 		}
@@ -86,11 +64,7 @@ func addSettings(a *app, root *cobra.Command) {
 	}
 }
 
-func registerConfig(f *pflag.FlagSet, file *string) {
-	f.StringVar(file, "config", "",
-		"YAML `file` with settings by the names of flags (default: pilotfish/config.yaml in the "+
-			"user's configuration folder, if it is there) ["+configVariable+"]")
-}
+func registerConfig(f *pflag.FlagSet, file *string) { add(f, "config", file, "") }
 
 // given is the value of a setting, and where it is from.
 type given struct {
@@ -137,10 +111,10 @@ func (a *app) readEnvironment(all map[string]given) error {
 		if value == "" {
 			continue
 		}
-		if err := flags.Set(s.flag, value); err != nil {
+		if err := flags.Set(s.name, value); err != nil {
 			return usagef("the environment variable %s: %w", s.variable(), flagFault(err))
 		}
-		all[s.flag] = given{value: value, from: s.variable()}
+		all[s.name] = given{value: value, from: s.variable()}
 	}
 	if g, ok := all["token-file"]; ok && g.file && a.env(tokenVariable) != "" {
 		delete(all, "token-file") // the token itself is nearer
@@ -161,8 +135,8 @@ func parseSettings(name string, b []byte, all map[string]given) error {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	var names []string
 	for _, s := range settings() {
-		flags.AddFlag(known.Lookup(s.flag))
-		names = append(names, s.flag)
+		flags.AddFlag(known.Lookup(s.name))
+		names = append(names, s.name)
 	}
 	c := &configFile{name: name, flags: flags, names: strings.Join(names, ", ")}
 	root, err := c.document(b)
@@ -188,26 +162,26 @@ func (a *app) applySettings(f *pflag.FlagSet, file string) error {
 	local := f.Lookup("mode") != nil && f.Lookup("mode").Value.String() == "local" ||
 		f.Lookup("local") != nil && f.Lookup("local").Value.String() == "true"
 	for _, s := range settings() {
-		g, ok := all[s.flag]
-		if !ok || line[s.flag] || f.Lookup(s.flag) == nil || local && (s.flag == "cloud" || s.needs == "cloud") {
+		g, ok := all[s.name]
+		if !ok || line[s.name] || f.Lookup(s.name) == nil || local && (s.name == "cloud" || s.needs == "cloud") {
 			continue
 		}
 		if s.needs != "" && !f.Changed(s.needs) || s.needs == "temp" && f.Lookup("temp").Value.String() == "0" {
 			continue
 		}
 		nearer := func(name string) bool { o, ok := all[name]; return line[name] || g.file && ok && !o.file }
-		learned := s.flag == "router" && f.Lookup("policy").Value.String() == "learned"
-		if slices.ContainsFunc(s.unless, nearer) && !learned {
+		learned := s.name == "router" && f.Lookup("policy").Value.String() == "learned"
+		if slices.ContainsFunc(strings.Fields(s.unless), nearer) && !learned {
 			continue
 		}
-		if err := f.Set(s.flag, g.value); err != nil {
+		if err := f.Set(s.name, g.value); err != nil {
 			return usagef("%s: %w", g.from, flagFault(err))
 		}
-		a.settled[s.flag] = g.from
+		a.settled[s.name] = g.from
 	}
 	if model := f.Lookup("model"); model != nil && !model.Changed {
 		return usagef("there is no model: name a file or a downloaded model with -m, in %s, or as \"model\" in the "+
-			"configuration file", setting{flag: "model"}.variable())
+			"configuration file", declarationOf("model").variable())
 	}
 	return nil
 }
@@ -216,9 +190,9 @@ func (a *app) applySettings(f *pflag.FlagSet, file string) error {
 func (a *app) origin(message string) string {
 	var all []string
 	for _, s := range settings() {
-		named := regexp.MustCompile("--" + s.flag + "([^a-z-]|$)").MatchString
-		if from := a.settled[s.flag]; from != "" && named(message) {
-			all = append(all, fmt.Sprintf("--%s is from %s", s.flag, from))
+		named := regexp.MustCompile("--" + s.name + "([^a-z-]|$)").MatchString
+		if from := a.settled[s.name]; from != "" && named(message) {
+			all = append(all, fmt.Sprintf("--%s is from %s", s.name, from))
 		}
 	}
 	if len(all) == 0 {
@@ -259,7 +233,7 @@ file: the access token belongs in ` + tokenVariable + `, or in the file that tok
 		},
 	}
 	registerConfig(c.Flags(), &file)
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per setting")
+	add(c.Flags(), "json", &asJSON, false)
 	return c
 }
 
@@ -283,11 +257,11 @@ func (a *app) showSettings(all map[string]given, path string, asJSON bool) error
 		fmt.Fprintln(w, "SETTING\tVALUE\tFROM\tVARIABLE")
 	}
 	for _, s := range settings() {
-		line := shownSetting{s.flag, s.variable(), flags.Lookup(s.flag).DefValue, "default"}
-		if s.flag == "max-tokens" {
+		line := shownSetting{s.name, s.variable(), flags.Lookup(s.name).DefValue, "default"}
+		if s.name == "max-tokens" {
 			line.Value = fmt.Sprintf("%d, chat: %d", defaultMaxTokens, defaultChatTokens)
 		}
-		if g, ok := all[s.flag]; ok {
+		if g, ok := all[s.name]; ok {
 			line.Value, line.From = g.value, g.from
 		}
 		if asJSON {

@@ -70,7 +70,7 @@ func TestSettings(t *testing.T) {
 // TestSettingsRefused: what is wrong with a file or a variable is said with its place.
 func TestSettingsRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"modl: x":                           `config.yaml:1: "modl" is no setting: the names are model, cloud, pin, `,
+		"modl: x":                           `config.yaml:1: "modl" is no setting: the names are model, threads, ctx, `,
 		"\n# c\ntemp: warm":                 `config.yaml:3: --temp "warm" is not a number`,
 		"temp: [1]":                         "config.yaml:1: temp has one value, this is a list",
 		"temp:":                             "config.yaml:1: temp: write a value, or leave the line out",
@@ -166,11 +166,11 @@ func TestSettingsAreFlags(t *testing.T) {
 		c, _, err := newRootCommand(&app{}).Find([]string{name})
 		require.NoError(t, err)
 		for _, s := range settings() {
-			flag := c.Flags().Lookup(s.flag)
-			require.NotNil(t, flag, s.flag)
+			flag := c.Flags().Lookup(s.name)
+			require.NotNil(t, flag, s.name)
 			assert.Contains(t, flag.Usage, "["+s.variable()+"]")
 			assert.True(t, s.needs == "" || seen[s.needs])
-			seen[s.flag] = true
+			seen[s.name] = true
 		}
 	}
 	other := 0
@@ -221,7 +221,7 @@ func FuzzParseSettings(f *testing.F) {
 		}
 		known := map[string]bool{}
 		for _, s := range settings() {
-			known[s.flag] = true
+			known[s.name] = true
 		}
 		for name := range all {
 			require.True(t, known[name], name)

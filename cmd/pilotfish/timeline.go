@@ -21,9 +21,8 @@ type timelineFlag struct {
 	line *timeline.Timeline // nil: nothing is drawn
 }
 
-func (t *timelineFlag) register(p *pflag.FlagSet, of string) {
-	p.StringVar(&t.path, "timeline", "", "write a timeline of "+of+" to this `file`, for ui.perfetto.dev or "+
-		"chrome://tracing: forward passes, operations, waits, rollbacks, questions in flight, work of the gateway")
+func (t *timelineFlag) register(p *pflag.FlagSet) {
+	add(p, "timeline", &t.path, "")
 }
 
 // start begins to record, if that is wanted. A file that could not be written is refused before the work.
@@ -60,14 +59,14 @@ type questionTimeline struct {
 }
 
 func (t *questionTimeline) register(p *pflag.FlagSet) {
-	t.timelineFlag.register(p, "the answers to one question, in every mode but cloud,")
-	p.IntVar(&t.number, "timeline-question", 1, "with --timeline: `number` of the question to record, from 1")
+	t.timelineFlag.register(p)
+	add(p, "timeline-question", &t.number, 1)
 }
 
 // check refuses a question that is not asked.
 func (t *questionTimeline) check(set *pflag.FlagSet, questions int) error {
-	if set.Changed("timeline-question") && t.path == "" {
-		return usagef("--timeline-question has no effect without --timeline: give a file with that")
+	if err := checkNeeds(set); err != nil {
+		return err
 	}
 	want := fmt.Sprintf("1 to %d, the number of questions", questions)
 	return checkRange("timeline-question", t.number, 1, questions, want)

@@ -24,13 +24,13 @@ func newTokenizeCommand(a *app) *cobra.Command {
 		Short: "Convert text to token ids",
 		Long: `Convert text to token ids, one "id<TAB>bytes" line per token.
 
-With --jsonl, read one JSON string per line from stdin and print one JSON array of ids for each. Special tokens such as
+With --json, read one JSON string per line from stdin and print one JSON array of ids for each. Special tokens such as
 <|im_start|> are recognised unless --no-special is given; none is added.`,
 		Example: `  pilotfish tokenize -m model.gguf "Hello, world"
-  echo '"Hello, world"' | pilotfish tokenize -m model.gguf --jsonl`,
+  echo '"Hello, world"' | pilotfish tokenize -m model.gguf --json`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if jsonl && len(args) > 0 {
-				return usagef("--jsonl reads texts from stdin: leave out the text on the command line")
+				return usagef("--json reads texts from stdin: leave out the text on the command line")
 			}
 			t, err := engine.ReadTokenizer(path)
 			if err != nil {
@@ -49,10 +49,9 @@ With --jsonl, read one JSON string per line from stdin and print one JSON array 
 			return nil
 		},
 	}
-	c.Flags().StringVarP(&path, "model", "m", "", "the model: a GGUF `file`, or the name of a downloaded model, "+
-		"OWNER/NAME:QUANT (required)")
-	c.Flags().BoolVar(&noSpecial, "no-special", false, "treat special tokens in the text as plain text")
-	c.Flags().BoolVar(&jsonl, "jsonl", false, "read one JSON string per line and print one JSON array per line")
+	add(c.Flags(), "model", &path, "")
+	add(c.Flags(), "no-special", &noSpecial, false)
+	add(c.Flags(), "json", &jsonl, false)
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 	return c
 }

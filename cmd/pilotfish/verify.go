@@ -14,16 +14,9 @@ import (
 const (
 	maxAhead       = 64
 	maxVerifyEvery = 1024
-)
 
-// registerVerification adds the flags that say how far an answer of the cloud reaches: back over tokens that it did not
-// choose, and ahead.
-func (r *routeFlags) registerVerification(f *pflag.FlagSet) {
-	f.IntVar(&r.ahead, "ahead", 1, "number of tokens per answer, 1 to 64: the one asked for, and those that the large "+
-		"model goes on to decode while it is idle. This never changes a token")
-	f.IntVar(&r.every, "verify-every", 64, "with verification: ask after this many `tokens` that the large model "+
-		"has not checked, 1 to 1024")
-}
+	defaultVerifyEvery = 64
+)
 
 // checkVerification refuses values that are out of range.
 func (r *routeFlags) checkVerification() error {
@@ -72,24 +65,13 @@ type verifyFlags struct {
 }
 
 func (v *verifyFlags) register(f *pflag.FlagSet) {
-	f.Var(&v.verify, "verify", "let the cloud check every token of the small model before it is shown: the "+
-		"`margin` in nats "+
-		"by which the large model must prefer its own token to replace it, 0 for exactly its own text, or off")
-	f.BoolVar(&v.show, "show-unverified", false, "with --verify: show tokens before the cloud has checked them; some "+
-		"are replaced later. Only on a terminal, or with --json")
+	addValue(f, "verify", &v.verify)
+	add(f, "show-unverified", &v.show, false)
 	v.price.register(f)
 }
 
-// check refuses flags that have no effect. given says which are on the command line.
-func (v *verifyFlags) check(given func(string) bool, json, terminal bool) error {
-	if !v.verify.on {
-		for _, name := range []string{"verify-every", "show-unverified"} {
-			if given(name) {
-				return usagef("--%s has no effect without verification: give --verify with a margin, such as "+
-					"--verify 0", name)
-			}
-		}
-	}
+// check refuses to show what cannot be taken back.
+func (v *verifyFlags) check(json, terminal bool) error {
 	if v.show && !json && !terminal {
 		return usagef("--show-unverified needs a terminal, where what was shown can be erased: what a file or a pipe " +
 			"has been given cannot be taken back. Leave it out, or give --json, which tells of each change")

@@ -28,7 +28,7 @@ func newVersionCommand(a *app) *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	add(c.Flags(), "json", &asJSON, false)
 	return c
 }
 

@@ -105,7 +105,7 @@ func (c *check) vocabulary(ctx context.Context) (Verdict, string, error) {
 	f, _ := c.m.serves()
 	v := c.u.o.Vocabulary
 	if err := checkVocabulary(ctx, c.m.engine(), f, v, false); err != nil && c.u.o.TrustVocabulary {
-		return Note, "not compared (--trust-vocabulary)", nil
+		return Note, "not compared (--engine trust-vocabulary)", nil
 	} else if err != nil {
 		return Fail, "", err
 	}

@@ -308,7 +308,7 @@ func TestTrustVocabulary(t *testing.T) {
 	e := &fakeengine.Engine{Dialect: "openai"} // it repeats no prompt
 	o := options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one")
 	_, err := Open(t.Context(), o)
-	require.ErrorContains(t, err, "--trust-vocabulary")
+	require.ErrorContains(t, err, "--engine trust-vocabulary")
 	o.TrustVocabulary = true
 	open(t, o)
 }
@@ -337,7 +337,7 @@ func TestRepeats(t *testing.T) {
 			}
 			u, err := Open(t.Context(), options(fakeengine.NewWire(map[string]http.Handler{"one": e}), "one"))
 			if !c.ok { // also where ids come back: they say nothing of what they stand for
-				assert.ErrorContains(t, err, "--trust-vocabulary")
+				assert.ErrorContains(t, err, "--engine trust-vocabulary")
 				continue
 			}
 			require.NoError(t, err)

@@ -39,8 +39,8 @@ func checkVocabulary(
 	}
 	if errors.Is(err, dialect.ErrAbsent) {
 		return &wrong{fmt.Errorf("it offers no way to compare its vocabulary with that of --tokenizer (%w): "+
-			"if you know that they are the same, give --trust-vocabulary: then ids are not compared at all, and "+
-			"another model would answer nonsense", err)}
+			"if you know that they are the same, give --engine trust-vocabulary: then ids are not compared at all, "+
+			"and another model would answer nonsense", err)}
 	}
 	return err
 }

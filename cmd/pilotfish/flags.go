@@ -1,0 +1,153 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/spf13/pflag"
+)
+
+// flagDecl declares a flag once, for all commands that have it. Commands add it by its name, with where its value goes
+// and its default: see [add].
+type flagDecl struct {
+	name  string // after a dot, if it means something else in one command
+	short string
+	often bool   // shown by --help of commands with many flags; others by --help --all
+	env   bool   // an environment variable and the configuration file set it as well
+	help  string // the word in back quotes stands for the value
+
+	values string // what a shell completes
+	files  string // or the endings of files
+	needs  string // it has no effect where this flag is not set as well
+	unless string // a setting is left out where one of these is set nearer: on the command line, or in the environment
+}
+
+// declarationOf returns what the table says of a flag.
+func declarationOf(name string) flagDecl {
+	all := append(slices.Clone(flagTable), numberDecls()...)
+	i := slices.IndexFunc(all, func(d flagDecl) bool { return d.name == name })
+	if i < 0 {
+		panic("flag " + name + " is not declared") // a test adds every flag of every command
+	}
+	d := all[i]
+	d.name = d.name[strings.LastIndexByte(d.name, '.')+1:]
+	return d
+}
+
+// numberDecls declares the flags of the numbers of an answer, but for the temperature.
+func numberDecls() (all []flagDecl) {
+	for _, n := range new(terms.Settings).Numbers() {
+		d := flagDecl{name: n.Flag, help: n.Help + " (" + n.Range() + ")"}
+		if d.env = n.Flag == "top-k" || n.Flag == "top-p"; n.Drawn {
+			d.needs, d.help = "temp", "with --temp: "+d.help
+		}
+		if n.Flag != "temp" {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// add adds a flag of the table to a command, with its default.
+func add[T any](p *pflag.FlagSet, name string, to *T, usual T) {
+	d := declarationOf(name)
+	switch to := any(to).(type) {
+	case *string:
+		p.StringVarP(to, d.name, d.short, any(usual).(string), d.help)
+	case *bool:
+		p.BoolVarP(to, d.name, d.short, any(usual).(bool), d.help)
+	case *int:
+		p.IntVarP(to, d.name, d.short, any(usual).(int), d.help)
+	case *int64:
+		p.Int64VarP(to, d.name, d.short, any(usual).(int64), d.help)
+	case *uint64:
+		p.Uint64VarP(to, d.name, d.short, any(usual).(uint64), d.help)
+	case *float64:
+		p.Float64VarP(to, d.name, d.short, any(usual).(float64), d.help)
+	case *time.Duration:
+		p.DurationVarP(to, d.name, d.short, any(usual).(time.Duration), d.help)
+	case *[]string:
+		p.StringArrayVarP(to, d.name, d.short, any(usual).([]string), d.help)
+	default:
+		panic(fmt.Sprintf("flag %s is of type %T", name, to))
+	}
+}
+
+// addList adds a flag of the table that takes a list with commas.
+func addList(p *pflag.FlagSet, name string, to *[]string, usual []string) {
+	d := declarationOf(name)
+	p.StringSliceVarP(to, d.name, d.short, usual, d.help)
+}
+
+// addValue adds a flag of the table that has a type of its own. Its default is its value.
+func addValue(p *pflag.FlagSet, name string, v pflag.Value) {
+	d := declarationOf(name)
+	p.VarP(v, d.name, d.short, d.help)
+}
+
+// checkNeeds refuses flags that have no effect because another one of the command is not set. Those that need one of
+// allowed may be given: what they need can come later.
+func checkNeeds(set *pflag.FlagSet, allowed ...string) (err error) {
+	set.VisitAll(func(f *pflag.Flag) {
+		if err != nil || !f.Changed || f.Name == "mode" && f.Value.String() == "local" {
+			return
+		}
+		needs := missing(set, f.Name)
+		if needs == "" || slices.Contains(allowed, needs) {
+			return
+		}
+		err = usagef("--%s has no effect without %s", f.Name, cmp.Or(map[string]string{
+			"cloud":  "a gateway: give one with --cloud host:port",
+			"verify": "verification: give --verify with a margin, such as --verify 0",
+			"temp":   "a temperature: give --temp, such as --temp 0.7",
+		}[needs], "--"+needs+": give that as well, or leave it out"))
+	})
+	return err
+}
+
+// missing is the flag that a flag needs and that is not set, or the one that this needs; "" if there is none.
+func missing(set *pflag.FlagSet, name string) (needs string) {
+	for n := neededBy(name); n != "" && set.Lookup(n) != nil && !isOn(set, n); n = neededBy(n) {
+		needs = n
+	}
+	return needs
+}
+
+// neededBy is the flag that another one needs, or "".
+func neededBy(name string) string {
+	for _, d := range append(slices.Clone(flagTable), numberDecls()...) {
+		if d.name == name {
+			return d.needs
+		}
+	}
+	return ""
+}
+
+// isOn reports whether a flag is set to something that has an effect.
+func isOn(set *pflag.FlagSet, name string) bool {
+	f := set.Lookup(name)
+	off := []string{"", "off", "false"}
+	if name != "verify" { // 0 is its strictest value
+		off = append(off, "0")
+	}
+	return f.Changed && !slices.Contains(off, f.Value.String())
+}
+
+// checkMode refuses flags that a mode of decoding has no use for.
+func checkMode(set *pflag.FlagSet, mode string) (err error) {
+	set.VisitAll(func(f *pflag.Flag) {
+		switch {
+		case err != nil || !f.Changed || f.Name == "mode":
+		case mode == "local" && (f.Name == "cloud" || neededBy(f.Name) == "cloud"):
+			err = usagef("--%s has no effect with --mode local: leave one of them out", f.Name)
+		case mode == "serial" && slices.Contains([]string{"branches", "window", "inflight"}, f.Name):
+			err = usagef("--%s has no effect with --mode serial, which does not draft: leave it out, or give "+
+				"--mode pipelined", f.Name)
+		}
+	})
+	return err
+}
