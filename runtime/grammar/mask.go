@@ -3,6 +3,8 @@ package grammar
 import (
 	"math/bits"
 	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
 )
 
 // Mask is a set of tokens, one bit each.
@@ -136,11 +138,11 @@ func (m *Matcher) local(t thread) local {
 	s := &m.g.states[t.at]
 	b := m.g.bounds[s.bounds]
 	far := m.v.longest + 1
-	key := local{grammar: m.id, at: t.at, least: min(max(b.least-t.n, 0), far), most: -1}
-	if b.most != unbounded {
-		key.most = min(b.most-t.n, far)
+	key := local{grammar: m.id, at: t.at, least: min(max(b.Min-t.n, 0), far), most: -1}
+	if b.Bounded() {
+		key.most = min(b.Max-t.n, far)
 	}
-	if s.free == inString {
+	if s.free == regular.InString {
 		key.grammar, key.at = 0, 0
 	}
 	return key
@@ -159,7 +161,7 @@ func (r *reach) bytes() int {
 func (m *Matcher) explore(t thread, key local) *reach {
 	r := new(reach)
 	w := walker{g: m.g, tree: m.v.all, mask: make(Mask, (m.v.size+63)/64)}
-	if m.g.states[t.at].free != bound {
+	if m.g.states[t.at].free != regular.Bound {
 		most := len(m.v.plain) - 1
 		if key.most >= 0 {
 			most = min(most, int(key.most))

@@ -29,7 +29,7 @@ func (g *Grammar) measure() {
 	var open queue
 	for i := range g.states {
 		s := &g.states[i]
-		of := make([]shortest, 1+min(g.bounds[s.bounds].least, layers-1))
+		of := make([]shortest, 1+min(g.bounds[s.bounds].Min, layers-1))
 		for k := range of {
 			of[k].bytes = endless
 			if s.accept {
@@ -84,7 +84,7 @@ func (g *Grammar) best(at, missing int32) (bytes, by int32) {
 		try(g.behind(at, missing, j.op, j.to))
 	}
 	for _, c := range s.calls {
-		try(sum(g.toEnd(c.start, g.bounds[g.states[c.start].bounds].least), g.behind(at, missing, keep, c.back)))
+		try(sum(g.toEnd(c.start, g.bounds[g.states[c.start].bounds].Min), g.behind(at, missing, keep, c.back)))
 	}
 	return bytes, by
 }
@@ -108,7 +108,7 @@ func (g *Grammar) missing(from, missing int32, o op, to int32) (int32, bool) {
 		return 0, false
 	}
 	if f != t {
-		missing = g.bounds[t].least // counts begin anew
+		missing = g.bounds[t].Min // counts begin anew
 	}
 	return missing, true
 }
@@ -155,7 +155,7 @@ func (g *Grammar) least(t thread) int32 {
 }
 
 // left is how many repetitions are missing at a state.
-func (g *Grammar) left(at, n int32) int32 { return max(0, g.bounds[g.states[at].bounds].least-n) }
+func (g *Grammar) left(at, n int32) int32 { return max(0, g.bounds[g.states[at].bounds].Min-n) }
 
 // Shortest returns as few bytes as can make a text a whole value; none where it is one.
 func (g *Grammar) Shortest(s *State) (text []byte) {
@@ -187,7 +187,7 @@ func (g *Grammar) Shortest(s *State) (text []byte) {
 		default:
 			c := st.calls[by-len(st.arcs)-len(st.jumps)]
 			back = append(back, g.goes(here, keep, c.back))
-			here = spot{c.start, g.bounds[g.states[c.start].bounds].least}
+			here = spot{c.start, g.bounds[g.states[c.start].bounds].Min}
 		}
 	}
 }

@@ -1,7 +1,13 @@
-package grammar
+package regular
 
-// formats are what strings of the formats of JSON schema look like: all formats of draft 2020-12. Some leave texts out
-// that are of the format, too.
+// Format returns a pattern of strings of a format of JSON schema, though not of all of them. It reports false for a
+// format that is not known.
+func Format(name string) (pattern string, known bool) {
+	pattern, known = formats[name]
+	return pattern, known
+}
+
+// formats are all formats of draft 2020-12, as patterns.
 var formats = map[string]string{
 	"date":                  `^` + date + `$`,
 	"time":                  `^` + clock + `$`,

@@ -1,4 +1,4 @@
-package grammar
+package schema
 
 import (
 	"encoding/json"
@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
 )
 
 // obj is a schema or a value while it is made.
@@ -194,8 +196,18 @@ func validator(t testing.TB, raw []byte) func(text string) error {
 
 const endToken = 0
 
+// vocabulary is one with its tokens.
+type vocabulary struct {
+	*grammar.Vocabulary
+	tokens []string
+}
+
+func (v *vocabulary) matcher(g *grammar.Grammar) *grammar.Matcher {
+	return grammar.NewMatcher(g, v.Vocabulary)
+}
+
 // smallVocabulary has an end token, all bytes, and pieces that JSON and the schemas of maker are made of.
-func smallVocabulary(t testing.TB) *Vocabulary {
+func smallVocabulary(t testing.TB) *vocabulary {
 	tokens := []string{""}
 	for b := range 256 {
 		tokens = append(tokens, string([]byte{byte(b)}))
@@ -205,10 +217,10 @@ func smallVocabulary(t testing.TB) *Vocabulary {
 		"ab", "true", "fal", "null", "12", "120", "0,", "1}", "x", "xy", `xy"`, "é", "日", "本\"", "\xe6\x97", "\xa5",
 		"k\"}", "-1", ".5", "e1", `\n`, `\"`, `\\`, "aa", "aaa", "aaaa", "zz", "more", `"more": null`, "-", "19",
 		"00", "T1", " ", "  ", "\n", `""`, `"a`, "", "")
-	v, err := NewVocabulary(len(tokens), func(id int32) []byte { return []byte(tokens[id]) },
+	v, err := grammar.NewVocabulary(len(tokens), func(id int32) []byte { return []byte(tokens[id]) },
 		func(id int32) bool { return id == endToken })
 	require.NoError(t, err)
-	return v
+	return &vocabulary{v, tokens}
 }
 
 // TestRandomSchemasValidate: two hundred random schemas, and a model that draws any token that may follow: each answer
@@ -220,9 +232,9 @@ func TestRandomSchemasValidate(t *testing.T) {
 	ended, answers := 0, 0
 	for range 200 {
 		_, raw := m.whole(3)
-		g, err := Schema(t.Context(), raw)
+		g, err := Compile(t.Context(), raw, false)
 		require.NoError(t, err, "%s", raw)
-		valid, matcher := validator(t, raw), NewMatcher(g, v)
+		valid, matcher := validator(t, raw), v.matcher(g)
 		for range 5 {
 			answers++
 			text, done := draw(m.Rand, matcher, v, 300)
@@ -238,8 +250,8 @@ func TestRandomSchemasValidate(t *testing.T) {
 }
 
 // draw draws tokens that may follow until the value is whole, and reports whether it is.
-func draw(r *rand.Rand, m *Matcher, v *Vocabulary, most int) (text string, done bool) {
-	var mask Mask
+func draw(r *rand.Rand, m *grammar.Matcher, v *vocabulary, most int) (text string, done bool) {
+	var mask grammar.Mask
 	s, b := m.Start(), []byte(nil)
 	for range most {
 		mask = m.Mask(mask, s)
@@ -313,7 +325,7 @@ func (r *reference) lit(at int, want string) ends {
 func (r *reference) listed(at int, value string) ends {
 	e := none()
 	e.at[at] = true
-	parts := strings.Split(marked(value), string(mark))
+	parts := strings.SplitAfter(value, ",") // no string here has one
 	for i, part := range parts {
 		e = e.then(func(at int) ends {
 			if i+1 < len(parts) {
@@ -359,7 +371,7 @@ func (r *reference) value(at int, schema any) ends {
 		}
 	}
 	if c, ok := s["const"].(string); ok {
-		return r.lit(at, quote(c))
+		return r.lit(at, regular.Quote(c))
 	}
 	kinds, _ := s["type"].([]any)
 	if k, ok := s["type"].(string); ok {
@@ -405,7 +417,7 @@ func (r *reference) chars(at, least, most int, not []string) ends {
 		if n >= least {
 			taken := false
 			for _, name := range not {
-				taken = taken || quote(name) == `"`+r.text[begin:at]+`"`
+				taken = taken || regular.Quote(name) == `"`+r.text[begin:at]+`"`
 			}
 			if !taken {
 				e.add(r.lit(at, `"`))
@@ -431,9 +443,12 @@ func (r *reference) chars(at, least, most int, not []string) ends {
 func charSize(text string) int {
 	if text[0] == '\\' {
 		for c := rune(0); c < 0x60; c++ {
-			if e := escape(c); e != "" && strings.HasPrefix(text, e) {
+			q := regular.Quote(string(c))
+			switch e := q[1 : len(q)-1]; {
+			case e[0] != '\\':
+			case strings.HasPrefix(text, e):
 				return len(e)
-			} else if e != "" && strings.HasPrefix(e, text) {
+			case strings.HasPrefix(e, text):
 				return 0
 			}
 		}
@@ -510,7 +525,7 @@ func (r *reference) object(at int, s obj) ends {
 		}
 		if i < len(names) {
 			n := names[i]
-			e := property(func(at int) ends { return r.lit(at, quote(n)) }, props[n], i+1)
+			e := property(func(at int) ends { return r.lit(at, regular.Quote(n)) }, props[n], i+1)
 			if !required[n] {
 				e.add(from(at, i+1, some))
 			}
@@ -552,7 +567,7 @@ func TestMaskIsTheReference(t *testing.T) {
 	t.Logf("%d masks", steps)
 }
 
-func checkMasks(t testing.TB, v *Vocabulary, seed uint64, most int) (steps int) {
+func checkMasks(t testing.TB, v *vocabulary, seed uint64, most int) (steps int) {
 	m := &maker{Rand: rand.New(rand.NewPCG(seed, 3)), plain: true}
 	_, raw := m.whole(2)
 	if strings.Contains(string(raw), `"additionalProperties":true`) {
@@ -562,18 +577,18 @@ func checkMasks(t testing.TB, v *Vocabulary, seed uint64, most int) (steps int) 
 	require.NoError(t, json.Unmarshal(raw, &schema))
 	anyKeys(schema)
 	raw, _ = json.Marshal(schema)
-	g, err := Schema(t.Context(), raw)
+	g, err := Compile(t.Context(), raw, false)
 	require.NoError(t, err, "%s", raw)
-	matcher, ref := NewMatcher(g, v), &reference{}
+	matcher, ref := v.matcher(g), &reference{}
 	ref.defs, _ = schema["$defs"].(obj)
 	s, text := matcher.Start(), ""
-	var mask Mask
+	var mask grammar.Mask
 	for range most {
 		steps++
 		mask = matcher.Mask(mask, s)
 		var can []int32
 		for id := range int32(v.Size()) {
-			whole, begins := ref.of(schema, text+string(v.tokens[id]))
+			whole, begins := ref.of(schema, text+v.tokens[id])
 			want := begins && len(v.tokens[id]) > 0
 			if id == endToken {
 				want = whole
@@ -589,7 +604,7 @@ func checkMasks(t testing.TB, v *Vocabulary, seed uint64, most int) (steps int) 
 		if id == endToken {
 			break
 		}
-		text += string(v.tokens[id])
+		text += v.tokens[id]
 		s = matcher.Next(s, id)
 		require.NotNil(t, s)
 	}

@@ -1,4 +1,4 @@
-package grammar
+package schema
 
 import (
 	"encoding/json"
@@ -173,3 +173,8 @@ func (d *document) name(p *part, path string, base *url.URL, depth int) {
 		}
 	}
 }
+
+// pointed spells a name as a part of a JSON pointer; unescape is its inverse.
+func pointed(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
+
+func unescape(part string) string { return strings.NewReplacer("~1", "/", "~0", "~").Replace(part) }

@@ -1,6 +1,8 @@
-package grammar
+package schema
 
-import "math/big"
+import (
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
+)
 
 // negation returns a schema of values that do not fit n: one of its alternatives holds, each of which contradicts one
 // keyword. What contradicts some keywords cannot be told by a schema, so that it may allow fewer values than there are.
@@ -56,13 +58,6 @@ func (c *compiler) negation(n *node) (*node, error) {
 	return not, nil
 }
 
-// anything reports whether a schema says nothing at all.
-func (n *node) anything() bool {
-	return !n.never && n.kinds == 0 && n.implied == 0 && n.values == nil && n.except == nil && n.ref == "" &&
-		n.allOf == nil && n.choices == nil && n.oneOf == nil && n.not == nil && len(n.properties) == 0 &&
-		len(n.required) == 0
-}
-
 // negateObject adds what contradicts the keywords about objects.
 func (c *compiler) negateObject(n *node, way func(func(*node))) {
 	for _, name := range n.required {
@@ -83,14 +78,14 @@ func (c *compiler) negateObject(n *node, way func(func(*node))) {
 				map[string]*node{name: value}
 		})
 	}
-	outside(n.propertyBounds, func(b bounds) {
+	outside(n.propertyBounds, func(b regular.Bounds) {
 		way(func(w *node) { w.kinds, w.propertyBounds = object, b })
 	})
 }
 
 // negateArray adds what contradicts the bounds of a list, or one of its first items.
 func (c *compiler) negateArray(n *node, way func(func(*node))) {
-	outside(n.itemBounds, func(b bounds) {
+	outside(n.itemBounds, func(b regular.Bounds) {
 		way(func(w *node) { w.kinds, w.itemBounds = array, b })
 	})
 	for i, p := range n.prefix {
@@ -103,19 +98,19 @@ func (c *compiler) negateArray(n *node, way func(func(*node))) {
 			}
 			value := c.follows(p.path)
 			value.not = []*node{p}
-			w.kinds, w.prefix, w.itemBounds.least = array, append(w.prefix, value), int32(i)+1
+			w.kinds, w.prefix, w.itemBounds.Min = array, append(w.prefix, value), int32(i)+1
 		})
 	}
 }
 
 // negateText adds what contradicts the keywords about strings. Formats have more texts than this package writes.
 func (c *compiler) negateText(n *node, way func(func(*node))) {
-	outside(n.charBounds, func(b bounds) {
+	outside(n.charBounds, func(b regular.Bounds) {
 		way(func(w *node) { w.kinds, w.charBounds = text, b })
 	})
 	for _, p := range n.patterns {
 		if !p.format {
-			p.not = !p.not
+			p.Not = !p.Not
 			way(func(w *node) { w.kinds, w.patterns = text, []pattern{p} })
 		}
 	}
@@ -123,24 +118,20 @@ func (c *compiler) negateText(n *node, way func(func(*node))) {
 
 // negateNumber adds what contradicts the bounds of a number.
 func negateNumber(n *node, way func(func(*node))) {
-	one := func(of *big.Rat, change func(*numbers)) {
-		if of != nil {
-			way(func(w *node) {
-				w.kinds = number
-				change(&w.numbers)
-			})
-		}
+	if l := n.numbers.Min; l.At != nil {
+		way(func(w *node) { w.kinds, w.numbers.Max = number, regular.Limit{At: l.At, Open: !l.Open} })
 	}
-	one(n.numbers.least, func(b *numbers) { b.atMost(n.numbers.least, !n.numbers.aboveLeast) })
-	one(n.numbers.most, func(b *numbers) { b.atLeast(n.numbers.most, !n.numbers.belowMost) })
+	if l := n.numbers.Max; l.At != nil {
+		way(func(w *node) { w.kinds, w.numbers.Min = number, regular.Limit{At: l.At, Open: !l.Open} })
+	}
 }
 
 // outside calls with for the counts below and above bounds.
-func outside(b bounds, with func(bounds)) {
-	if b.least > 0 {
-		with(bounds{0, b.least - 1})
+func outside(b regular.Bounds, with func(regular.Bounds)) {
+	if b.Min > 0 {
+		with(regular.Bounds{Min: 0, Max: b.Min - 1})
 	}
-	if b.most != unbounded {
-		with(bounds{b.most + 1, unbounded})
+	if b.Bounded() {
+		with(regular.Bounds{Min: b.Max + 1, Max: regular.Unbounded})
 	}
 }

@@ -1,25 +1,16 @@
-package grammar
+package regular
 
 import (
 	"errors"
 	"fmt"
 	"regexp/syntax"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// chars is a regular set of strings, as a graph of places with arcs of characters. Place 0 is where strings begin.
-type chars struct {
-	places []charPlace
-	end    []bool
-}
-
-type charPlace struct {
-	arcs  []charArc
-	jumps []int32
-}
+// chars is a graph over characters.
+type chars struct{ graph[charArc] }
 
 // charArc leads on with a character of ranges, pairs of first and last.
 type charArc struct {
@@ -34,18 +25,7 @@ var (
 	dot = []rune{0, '\n' - 1, '\n' + 1, '\r' - 1, '\r' + 1, '\u2027', '\u202a', utf8.MaxRune}
 )
 
-func newChars() *chars { return &chars{make([]charPlace, 1), make([]bool, 1)} }
-
-func (c *chars) place() int32 {
-	c.places, c.end = append(c.places, charPlace{}), append(c.end, false)
-	return int32(len(c.places) - 1)
-}
-
-func (c *chars) jump(from, to int32) { c.places[from].jumps = append(c.places[from].jumps, to) }
-
-// char leads on with a character.
-func (c *chars) char(from int32, ranges []rune) int32 {
-	to := c.place()
+func (c *chars) arc(from int32, ranges []rune, to int32) int32 {
 	c.places[from].arcs = append(c.places[from].arcs, charArc{ranges, to})
 	return to
 }
@@ -54,15 +34,14 @@ func (c *chars) char(from int32, ranges []rune) int32 {
 func (c *chars) any(from int32) int32 {
 	at := c.place()
 	c.jump(from, at)
-	c.places[at].arcs = append(c.places[at].arcs, charArc{anyChar, at})
-	return at
+	return c.arc(at, anyChar, at)
 }
 
 // foreign are parts of patterns that are no regular expressions of JavaScript, or mean something else there.
 var foreign = []string{`\A`, `\z`, `\Q`, `\E`, `\C`, `\a`, `[[:`, `(?i`, `(?m`, `(?s`, `(?U`, `(?P`, `(?-`}
 
 // parsePattern reads a regular expression of JSON schema: that of JavaScript without what is not regular. It is found
-// anywhere in a string unless ^ and $ say otherwise, and these stand at the ends of it or of its alternatives alone.
+// anywhere in a string unless ^ and $ say otherwise, which are supported at its ends or those of its alternatives.
 func parsePattern(pattern string) (*chars, error) {
 	for _, f := range foreign {
 		if strings.Contains(strings.ReplaceAll(pattern, `\\`, ""), f) {
@@ -76,12 +55,12 @@ func parsePattern(pattern string) (*chars, error) {
 	if err != nil {
 		return nil, fmt.Errorf("this part of regular expressions is not supported: %w", err)
 	}
-	c := newChars()
+	c := &chars{newGraph[charArc]()}
 	end, err := c.search(0, re, false, false)
 	if err != nil {
 		return nil, err
 	}
-	c.end[end] = true
+	c.ends(end)
 	return c, nil
 }
 
@@ -111,16 +90,11 @@ func (c *chars) search(from int32, re *syntax.Regexp, begins, ends bool) (int32,
 	if !begins {
 		from = c.any(from)
 	}
-	var err error
-	for _, p := range parts {
-		if from, err = c.match(from, p); err != nil {
-			return 0, err
-		}
-	}
-	if !ends {
+	from, err := c.all(from, parts)
+	if err == nil && !ends {
 		from = c.any(from)
 	}
-	return from, nil
+	return from, err
 }
 
 // alternatives leads along the strings of any of some parts.
@@ -140,10 +114,20 @@ func (c *chars) alternatives(
 	return end, nil
 }
 
+// all leads along the strings that some parts are, one after the other.
+func (c *chars) all(from int32, parts []*syntax.Regexp) (_ int32, err error) {
+	for _, p := range parts {
+		if from, err = c.match(from, p); err != nil {
+			return 0, err
+		}
+	}
+	return from, nil
+}
+
 // match leads along the strings that re is.
 func (c *chars) match(from int32, re *syntax.Regexp) (int32, error) {
-	if len(c.places) > maxRegular {
-		return 0, errSize
+	if len(c.places) > maxStates {
+		return 0, ErrSize
 	}
 	switch re.Op {
 	case syntax.OpEmptyMatch:
@@ -156,35 +140,27 @@ func (c *chars) match(from int32, re *syntax.Regexp) (int32, error) {
 					ranges = append(ranges, other, other)
 				}
 			}
-			from = c.char(from, ranges)
+			from = c.arc(from, ranges, c.place())
 		}
 		return from, nil
 	case syntax.OpCharClass:
-		return c.char(from, re.Rune), nil
+		return c.arc(from, re.Rune, c.place()), nil
 	case syntax.OpAnyCharNotNL:
-		return c.char(from, dot), nil
+		return c.arc(from, dot, c.place()), nil
 	case syntax.OpAnyChar:
-		return c.char(from, anyChar), nil
-	case syntax.OpCapture:
-		return c.match(from, re.Sub[0])
-	case syntax.OpConcat:
-		var err error
-		for _, p := range re.Sub {
-			if from, err = c.match(from, p); err != nil {
-				return 0, err
-			}
-		}
-		return from, nil
+		return c.arc(from, anyChar, c.place()), nil
+	case syntax.OpCapture, syntax.OpConcat:
+		return c.all(from, re.Sub)
 	case syntax.OpAlternate:
 		return c.alternatives(from, re.Sub, c.match)
 	case syntax.OpStar:
-		return c.repeat(from, re.Sub[0], 0, -1)
+		return c.repeat(from, re.Sub, 0, -1)
 	case syntax.OpPlus:
-		return c.repeat(from, re.Sub[0], 1, -1)
+		return c.repeat(from, re.Sub, 1, -1)
 	case syntax.OpQuest:
-		return c.repeat(from, re.Sub[0], 0, 1)
+		return c.repeat(from, re.Sub, 0, 1)
 	case syntax.OpRepeat:
-		return c.repeat(from, re.Sub[0], re.Min, re.Max)
+		return c.repeat(from, re.Sub, re.Min, re.Max)
 	case syntax.OpBeginText, syntax.OpEndText:
 		return 0, errors.New("^ and $ are supported at the ends of a pattern or of its alternatives alone")
 	case syntax.OpNoMatch:
@@ -193,18 +169,18 @@ func (c *chars) match(from int32, re *syntax.Regexp) (int32, error) {
 	return 0, fmt.Errorf("%s is not supported", re)
 }
 
-// repeat leads along least to most times re; a negative most is any number.
-func (c *chars) repeat(from int32, re *syntax.Regexp, least, most int) (_ int32, err error) {
-	for range least {
-		if from, err = c.match(from, re); err != nil {
+// repeat leads along low to high times some parts; a negative high is any number.
+func (c *chars) repeat(from int32, parts []*syntax.Regexp, low, high int) (_ int32, err error) {
+	for range low {
+		if from, err = c.all(from, parts); err != nil {
 			return 0, err
 		}
 	}
-	if most < 0 {
+	if high < 0 {
 		loop, end := c.place(), c.place()
 		c.jump(from, loop)
 		c.jump(loop, end)
-		to, err := c.match(loop, re)
+		to, err := c.all(loop, parts)
 		if err != nil {
 			return 0, err
 		}
@@ -212,9 +188,9 @@ func (c *chars) repeat(from int32, re *syntax.Regexp, least, most int) (_ int32,
 		return end, nil
 	}
 	end := c.place()
-	for range most - least {
+	for range high - low {
 		c.jump(from, end)
-		if from, err = c.match(from, re); err != nil {
+		if from, err = c.all(from, parts); err != nil {
 			return 0, err
 		}
 	}
@@ -222,50 +198,44 @@ func (c *chars) repeat(from int32, re *syntax.Regexp, least, most int) (_ int32,
 	return end, nil
 }
 
-// maxCounted is how many places, times characters that are counted, are enough: where a bound takes more, strings up
-// to fewer characters are left.
+// maxCounted limits places times characters that are counted: where a bound takes more, the strings of fewer
+// characters remain.
 const maxCounted = 1 << 13
 
-// bound leaves of the strings those with as many characters as b says.
-func (c *chars) bound(b bounds) (*chars, error) {
-	if b.least == 0 && b.most == unbounded {
+// bound returns the strings with as many characters as b says.
+func (c *chars) bound(b Bounds) (*chars, error) {
+	if b == Any() {
 		return c, nil
 	}
-	top := b.least // counted up to there
-	if b.most != unbounded {
-		top = max(min(b.most, max(maxCounted/int32(len(c.places)), 64)), b.least)
-		b.most = top
+	top := b.Min // counted up to there
+	if b.Bounded() {
+		top = max(min(b.Max, max(maxCounted/int32(len(c.places)), 64)), b.Min)
 	}
-	if int64(len(c.places))*(int64(top)+1) > maxRegular {
-		return nil, fmt.Errorf("with lengths of up to %d characters %w", top, errSize)
+	if int64(len(c.places))*(int64(top)+1) > maxStates {
+		return nil, fmt.Errorf("with lengths of up to %d characters %w", top, ErrSize)
 	}
-	out := &chars{}
-	width := int32(len(c.places))
+	out, width := &chars{}, int32(len(c.places))
 	for n := range top + 1 {
-		for p, at := range c.places {
-			next := charPlace{jumps: slices.Clone(at.jumps)}
-			for i := range next.jumps {
-				next.jumps[i] += n * width
+		for _, at := range c.places {
+			next := place[charArc]{end: at.end && n >= b.Min}
+			for _, j := range at.jumps {
+				next.jumps = append(next.jumps, n*width+j)
 			}
 			for _, a := range at.arcs {
-				switch {
-				case n < top:
+				if n < top {
 					next.arcs = append(next.arcs, charArc{a.ranges, (n+1)*width + a.to})
-				case b.most == unbounded:
+				} else if !b.Bounded() {
 					next.arcs = append(next.arcs, charArc{a.ranges, n*width + a.to})
 				}
 			}
-			out.places, out.end = append(out.places, next), append(out.end, c.end[p] && n >= b.least)
+			out.places = append(out.places, next)
 		}
 	}
 	return out, nil
 }
 
-// quoted returns the strings as JSON spells them.
-func (c *chars) quoted(e *effort) (*dfa, error) { return c.bytes(e, `"`) }
-
 // bytes returns the strings with their characters as JSON spells them, between quotes or none.
-func (c *chars) bytes(e *effort, quote string) (*dfa, error) {
+func (c *chars) bytes(m *Maker, quote string) (*Set, error) {
 	a := newNFA()
 	first := int32(len(a.places))
 	for range c.places {
@@ -273,7 +243,7 @@ func (c *chars) bytes(e *effort, quote string) (*dfa, error) {
 	}
 	a.jump(a.text(0, quote), first)
 	end := a.place()
-	a.end[end] = true
+	a.ends(end)
 	for p, at := range c.places {
 		from := first + int32(p)
 		for _, j := range at.jumps {
@@ -282,12 +252,12 @@ func (c *chars) bytes(e *effort, quote string) (*dfa, error) {
 		for _, x := range at.arcs {
 			a.chars(from, x.ranges, first+x.to)
 			if len(a.places) > maxPlaces {
-				return nil, errSize
+				return nil, ErrSize
 			}
 		}
-		if c.end[p] {
+		if at.end {
 			a.jump(a.text(from, quote), end)
 		}
 	}
-	return a.determine(e)
+	return a.determine(m)
 }

@@ -1,8 +1,10 @@
-package grammar
+package schema
 
 import (
 	"maps"
 	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
 )
 
 // Bounds of objects.
@@ -11,33 +13,94 @@ const (
 	maxClasses  = 64      // of names, by which patterns they match
 )
 
+// objects are what some schemas say of objects together.
+type objects struct {
+	facts    []*node
+	names    []string // of properties, in order; required ones without a schema are last
+	required []string
+}
+
+func objectOf(facts []*node) objects {
+	o, names, required := objects{facts: facts}, set{}, set{}
+	for _, n := range facts {
+		for _, name := range n.names {
+			if names.add(name) {
+				o.names = append(o.names, name)
+			}
+		}
+	}
+	for _, n := range facts {
+		for _, name := range n.required {
+			if required.add(name) {
+				o.required = append(o.required, name)
+			}
+			if names.add(name) {
+				o.names = append(o.names, name)
+			}
+		}
+	}
+	return o
+}
+
+// of returns the schemas of a property that are known by its name alone.
+func (o objects) of(name string) (all []*node) {
+	for _, n := range o.facts {
+		p := n.properties[name]
+		if p == nil && n.patterned == nil {
+			p = n.additional
+		}
+		if p != nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// listed reports whether properties are listed, and nothing is said of others.
+func (o objects) listed() bool {
+	return slices.ContainsFunc(o.facts, func(n *node) bool { return n.properties != nil && !n.made }) &&
+		!slices.ContainsFunc(o.facts, func(n *node) bool { return n.additional != nil })
+}
+
+// values returns the schemas of a property with a name, or nil for any that is not named, that matches patterns or not.
+func (o objects) values(name *string, matches func(pattern string) bool) (all []*node) {
+	for _, n := range o.facts {
+		known := false
+		if name != nil && n.properties[*name] != nil {
+			all, known = append(all, n.properties[*name]), true
+		}
+		for _, q := range n.patterned {
+			if matches(q.pattern) {
+				all, known = append(all, q.value), true
+			}
+		}
+		if !known && n.additional != nil {
+			all = append(all, n.additional)
+		}
+	}
+	return all
+}
+
 // properties are the properties of an object, while it is made.
 type properties struct {
 	objects
-	b      bounds // of how many there are
-	counts int32  // that are told apart: 0 to that; without an upper bound, as many or more
-	names  *dfa   // that there can be; nil: any
+	b      regular.Bounds // of how many there are
+	counts int32          // that are told apart: 0 to that; without an upper bound, as many or more
+	names  *regular.Set   // that there can be; nil: any
 }
 
 // object adds objects: their properties in order, then others if there may be some.
 func (c *compiler) object(start int32, facts []*node) error {
-	p := properties{objects: objectOf(facts), b: anyNumber}
-	not := exceptions(facts).of(object)
-	if len(not) > 1 || len(not) == 1 && not[0] != "{}" {
-		return nil // to tell others apart from these would take too much
-	}
-	p.b.least = int32(len(not))
-	for _, n := range facts {
-		p.b = p.b.both(n.propertyBounds)
-	}
-	if p.b.most != unbounded && p.b.least > p.b.most {
+	b, some := bounds(facts, object, "{}", func(n *node) regular.Bounds { return n.propertyBounds })
+	if !some {
 		return nil
 	}
-	if p.counts = max(1, p.b.least); p.b.most != unbounded {
-		p.counts = p.b.most
+	p := properties{objects: objectOf(facts), b: b, counts: max(1, b.Min)}
+	if b.Bounded() {
+		p.counts = b.Max
 	}
 	if p.counts > 1 && int64(p.counts)*int64(len(p.objects.names)+1) > maxNumbered {
-		return errorf(pathOf(facts), "to count so many properties %w", errSize)
+		return errorf(pathOf(facts), "to count so many properties %w", regular.ErrSize)
 	}
 	var err error
 	if p.names, err = c.nameSet(facts); err != nil {
@@ -47,7 +110,7 @@ func (c *compiler) object(start int32, facts []*node) error {
 }
 
 // nameSet returns the names that propertyNames allows, as JSON spells them; nil where it is not given.
-func (c *compiler) nameSet(facts []*node) (names *dfa, err error) {
+func (c *compiler) nameSet(facts []*node) (names *regular.Set, err error) {
 	var all []*node
 	for _, n := range facts {
 		if n.propertyNames != nil {
@@ -61,33 +124,31 @@ func (c *compiler) nameSet(facts []*node) (names *dfa, err error) {
 	if err != nil {
 		return nil, err
 	}
-	some := newNFA()
-	for _, way := range ways {
-		d, err := c.nameSetOf(way)
-		if err != nil {
+	sets := make([]*regular.Set, len(ways))
+	for i, way := range ways {
+		if sets[i], err = c.nameSetOf(way); err != nil {
 			return nil, errorf(pathOf(all), "%w", err)
 		}
-		some.jump(0, some.include(d))
 	}
-	return some.determine(c.effort)
+	return c.Or(sets...)
 }
 
 // nameSetOf returns the strings that some schemas allow.
-func (c *compiler) nameSetOf(facts []*node) (*dfa, error) {
-	t := textsOf(facts)
-	if allowedKinds(facts)&text == 0 || t.bounds.most != unbounded && t.bounds.least > t.bounds.most {
-		return new(dfa), nil
+func (c *compiler) nameSetOf(facts []*node) (*regular.Set, error) {
+	s, _ := stringsOf(facts)
+	if allowedKinds(facts)&text == 0 || s.Length.Empty() {
+		return new(regular.Set), nil
 	}
-	d, err := c.strings(t)
+	d, err := c.Strings(s)
 	list := listed(facts)
 	if err != nil || list == nil {
 		return d, err
 	}
-	some, err := setOfTexts(list)
+	some, err := regular.Of(list)
 	if err != nil {
 		return nil, err
 	}
-	return d.product(c.effort, some, false)
+	return c.And(d, some)
 }
 
 // properties adds the properties of an object, the first of which come in order.
@@ -96,7 +157,7 @@ func (c *compiler) nameSetOf(facts []*node) (*dfa, error) {
 // that is the n-th.
 func (c *compiler) properties(start int32, p *properties) error {
 	at := c.several(p.counts)
-	c.literal(start, "{", at[0])
+	c.Literal(start, "{", at[0])
 	required := setOf(p.required)
 	for _, name := range p.objects.names {
 		values, err := c.valuesOf(p, name)
@@ -109,15 +170,15 @@ func (c *compiler) properties(start int32, p *properties) error {
 		}
 		next := c.several(p.counts)
 		for n, key := range c.keys(at, p) {
-			if p.names == nil || p.names.accepts(quote(name)) {
-				found := c.state(0)
-				c.spaced(key, quote(name)+":", found)
-				c.at(found).calls = append(c.at(found).calls, call{value, next[n]})
+			if p.names == nil || p.names.Has(regular.Quote(name)) {
+				found := c.State()
+				c.Spaced(key, regular.Quote(name)+":", found)
+				c.Call(found, value, next[n])
 			}
 		}
 		for n := range at {
 			if !required.has(name) {
-				c.jump(at[n], next[n], keep)
+				c.Jump(at[n], next[n])
 			}
 		}
 		at = next
@@ -125,41 +186,32 @@ func (c *compiler) properties(start int32, p *properties) error {
 	if err := c.others(p, at); err != nil {
 		return err
 	}
-	closed := c.end()
+	closed := c.End()
 	for n := range at {
-		if int32(n) >= p.b.least {
-			c.literal(at[n], "}", closed)
+		if int32(n) >= p.b.Min {
+			c.Literal(at[n], "}", closed)
 		}
 	}
 	return nil
-}
-
-// several makes states, one more than n.
-func (c *compiler) several(n int32) []int32 {
-	all := make([]int32, n+1)
-	for i := range all {
-		all[i] = c.state(0)
-	}
-	return all
 }
 
 // keys makes the states before the name of the next property, by how many there are with it.
 func (c *compiler) keys(at []int32, p *properties) map[int]int32 {
 	keys := map[int]int32{}
 	for n := 1; n < len(at); n++ {
-		keys[n] = c.state(0)
+		keys[n] = c.State()
 	}
 	for n, from := range at {
 		key, ok := keys[n+1]
-		if !ok && p.b.most == unbounded {
+		if !ok && p.b.Max == regular.Unbounded {
 			key, ok = keys[n], true
 		}
 		switch {
 		case !ok:
 		case n == 0:
-			c.jump(from, key, keep)
+			c.Jump(from, key)
 		default:
-			c.spaced(from, ",", key)
+			c.Spaced(from, ",", key)
 		}
 	}
 	return keys
@@ -169,12 +221,12 @@ func (c *compiler) keys(at []int32, p *properties) map[int]int32 {
 func (c *compiler) valuesOf(p *properties, name string) ([]*node, error) {
 	var failed error
 	values := p.values(&name, func(pattern string) bool {
-		d, err := c.matcher(pattern)
+		d, err := c.Matching(pattern)
 		if err != nil {
 			failed = err
 			return false
 		}
-		return d.accepts(quote(name))
+		return d.Has(regular.Quote(name))
 	})
 	return values, failed
 }
@@ -190,13 +242,13 @@ func (p *properties) closed(listed bool) bool {
 
 // class are names of properties that match the same patterns.
 type class struct {
-	names   *dfa
+	names   *regular.Set
 	matches set
 }
 
 // others adds properties that have no name, behind those that have.
 func (c *compiler) others(p *properties, at []int32) error {
-	if p.closed(c.schema.closed) {
+	if p.closed(c.closed) {
 		return nil
 	}
 	classes, err := c.classes(p)
@@ -205,7 +257,7 @@ func (c *compiler) others(p *properties, at []int32) error {
 	}
 	keys := c.keys(at, p)
 	for _, class := range classes {
-		if len(class.matches) == 0 && c.schema.closed && p.listed() {
+		if len(class.matches) == 0 && c.closed && p.listed() {
 			continue
 		}
 		values := p.values(nil, class.matches.has)
@@ -216,15 +268,15 @@ func (c *compiler) others(p *properties, at []int32) error {
 		if err != nil {
 			return err
 		}
-		names, err := c.place("", func() (*dfa, error) { return class.names, nil })
+		names, err := c.Part("", func() (*regular.Set, error) { return class.names, nil })
 		if err != nil {
 			return errorf(pathOf(p.facts), "%w", err)
 		}
 		for n, key := range keys {
-			colon, found := c.state(0), c.state(0)
-			c.at(key).calls = append(c.at(key).calls, call{names, colon})
-			c.spaced(colon, ":", found)
-			c.at(found).calls = append(c.at(found).calls, call{value, at[n]})
+			colon, found := c.State(), c.State()
+			c.Call(key, names, colon)
+			c.Spaced(colon, ":", found)
+			c.Call(found, value, at[n])
 		}
 	}
 	return nil
@@ -234,18 +286,18 @@ func (c *compiler) others(p *properties, at []int32) error {
 func (c *compiler) classes(p *properties) ([]class, error) {
 	names, err := p.names, error(nil)
 	if names == nil {
-		names, err = c.matcher("^") // any
+		names, err = c.AnyString()
 	}
 	if err != nil {
 		return nil, err
 	}
 	var named []string
 	for _, name := range p.objects.names {
-		named = append(named, quote(name))
+		named = append(named, regular.Quote(name))
 	}
-	known, err := setOfTexts(named)
+	known, err := regular.Of(named)
 	if err == nil {
-		names, err = names.product(c.effort, known, true)
+		names, err = c.Without(names, known)
 	}
 	if err != nil {
 		return nil, err
@@ -254,14 +306,14 @@ func (c *compiler) classes(p *properties) ([]class, error) {
 	done := set{}
 	for _, n := range p.facts {
 		for _, q := range n.patterned {
-			if !done.add(q.pattern.text) {
+			if !done.add(q.pattern) {
 				continue
 			}
-			m, err := c.matcher(q.pattern.text)
+			m, err := c.Matching(q.pattern)
 			if err != nil {
 				return nil, err
 			}
-			if all, err = c.splitClasses(all, q.pattern.text, m); err != nil {
+			if all, err = c.splitClasses(all, q.pattern, m); err != nil {
 				return nil, err
 			}
 		}
@@ -270,24 +322,26 @@ func (c *compiler) classes(p *properties) ([]class, error) {
 }
 
 // splitClasses splits classes into the names that match a pattern and those that do not.
-func (c *compiler) splitClasses(all []class, pattern string, m *dfa) (split []class, err error) {
+func (c *compiler) splitClasses(all []class, pattern string, m *regular.Set) (split []class, err error) {
 	for _, k := range all {
-		for _, not := range []bool{false, true} {
-			names, err := k.names.product(c.effort, m, not)
-			if err != nil {
-				return nil, err
-			}
-			matches := maps.Clone(k.matches)
-			if !not {
-				matches.add(pattern)
-			}
-			if !names.empty() {
-				split = append(split, class{names, matches})
+		matching, err := c.And(k.names, m)
+		if err != nil {
+			return nil, err
+		}
+		others, err := c.Without(k.names, m)
+		if err != nil {
+			return nil, err
+		}
+		matches := maps.Clone(k.matches)
+		matches.add(pattern)
+		for _, part := range []class{{matching, matches}, {others, k.matches}} {
+			if !part.names.Empty() {
+				split = append(split, part)
 			}
 		}
 	}
 	if len(split) > maxClasses {
-		return nil, errSize
+		return nil, regular.ErrSize
 	}
 	return split, nil
 }

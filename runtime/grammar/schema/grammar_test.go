@@ -1,7 +1,8 @@
-package grammar
+package schema
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"math/rand/v2"
 	"slices"
@@ -12,10 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
 )
 
 // fits reports whether a text is a whole value of a grammar, and whether it is the beginning of one.
-func fits(g *Grammar, text string) (whole, begins bool) {
+func fits(g *grammar.Grammar, text string) (whole, begins bool) {
 	s := g.Next(g.Start(), []byte(text)...)
 	return s != nil && s.Done(), s != nil
 }
@@ -64,7 +66,7 @@ func TestSchema(t *testing.T) {
 			`"required":["k","v"],"additionalProperties":false}]}`,
 			[]string{`{"k":"a"}`, `{"k":"b","v":null}`}, []string{`{"k":"b"}`, `{"k":"a","v":null}`}},
 	} {
-		g, err := Schema(t.Context(), []byte(c.schema))
+		g, err := Compile(t.Context(), []byte(c.schema), false)
 		require.NoError(t, err, c.schema)
 		for _, text := range c.yes {
 			whole, _ := fits(g, text)
@@ -88,9 +90,9 @@ func TestMultiples(t *testing.T) {
 		least, most := r.Int64N(200)-100, r.Int64N(200)-50
 		schema := fmt.Sprintf(`{"type":"number","multipleOf":%s,"minimum":%d,"maximum":%d}`,
 			step.FloatString(digits), least, most)
-		g, err := Schema(t.Context(), []byte(schema))
+		g, err := Compile(t.Context(), []byte(schema), false)
 		some := false
-		scale := power(digits).Int64()
+		scale := int64(math.Pow10(digits))
 		for n := (least - 3) * scale; n <= (most+3)*scale; n++ {
 			v := big.NewRat(n, scale)
 			want := new(big.Rat).Quo(v, step).IsInt() && n >= least*scale && n <= most*scale
@@ -109,7 +111,7 @@ func TestMultiples(t *testing.T) {
 		`{"allOf":[{"multipleOf":0.5},{"multipleOf":0.75}],"type":"number"}`:     "4.5",
 		`{"multipleOf":0.25,"exclusiveMinimum":0,"maximum":0.3,"type":"number"}`: "0.25",
 	} {
-		g, err := Schema(t.Context(), []byte(schema))
+		g, err := Compile(t.Context(), []byte(schema), false)
 		require.NoError(t, err)
 		whole, _ := fits(g, value)
 		assert.True(t, whole, schema)
@@ -141,9 +143,9 @@ func TestClosed(t *testing.T) {
 		{`{"type":"array","items":{"type":"object","properties":{"a":{"$ref":"#"}}}}`, []string{`[{"a":[{}]}]`},
 			[]string{`[{"a":[{"b":1}]}]`}},
 	} {
-		open, err := Schema(t.Context(), []byte(c.schema))
+		open, err := Compile(t.Context(), []byte(c.schema), false)
 		require.NoError(t, err)
-		closed, err := Closed(t.Context(), []byte(c.schema))
+		closed, err := Compile(t.Context(), []byte(c.schema), true)
 		require.NoError(t, err)
 		for i, value := range append(c.yes, c.closed...) {
 			whole, _ := fits(open, value)
@@ -168,7 +170,7 @@ func TestUnique(t *testing.T) {
 	} {
 		schema := fmt.Sprintf(`{"type":"array","items":%s,"uniqueItems":true,"minItems":%d,"maxItems":%d}`,
 			c.items, c.least, c.most)
-		g, err := Schema(t.Context(), []byte(schema))
+		g, err := Compile(t.Context(), []byte(schema), false)
 		require.NoError(t, err)
 		valid := validator(t, []byte(schema))
 		allowed := 0
