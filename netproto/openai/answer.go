@@ -32,9 +32,7 @@ type answer struct {
 	session Session
 	prompt  []int32
 	s       Settings
-	schema  []byte // of calls; nil: no tools
-	// the schemas of calls of each tool, by names
-	schemas map[string][]byte
+	calls   callSchemas
 	forced  bool       // it must be a call
 	single  bool       // at most one
 	format  format     // of what is no call
@@ -45,9 +43,15 @@ type answer struct {
 	emit    func(piece) error
 
 	ids   []int32 // of the answer so far
-	calls int
+	made  int     // calls
 	total Summary // of all stretches
 	first bool    // the first stretch is over: total.Reused is set
+}
+
+// callSchemas are the JSON schemas of calls of tools.
+type callSchemas struct {
+	one  []byte            // of any call; nil: there are no tools
+	each map[string][]byte // by names of tools
 }
 
 // Why an answer ended, as clients are told.
@@ -67,10 +71,10 @@ func (a *answer) run(ctx context.Context) (finish string, err error) {
 	switch {
 	case a.none:
 		return finishLength, nil
-	case a.schema == nil:
+	case a.calls.one == nil:
 		return a.plain(ctx)
 	case a.forced:
-		return a.call(ctx, a.schema)
+		return a.call(ctx, a.calls.one)
 	case a.format.constrained():
 		return a.either(ctx)
 	}
@@ -212,7 +216,7 @@ func (a *answer) text(ctx context.Context) (string, error) {
 	if sent < len(sum.Text) {
 		rest += sum.Text[sent:]
 	}
-	if a.calls > 0 && !scan.begun() && strings.TrimLeft(rest, blanks) == "" {
+	if a.made > 0 && !scan.begun() && strings.TrimLeft(rest, blanks) == "" {
 		rest, tokens = "", nil // blanks alone after calls are none of the text
 	}
 	if rest != "" || len(tokens) > 0 {
@@ -220,14 +224,14 @@ func (a *answer) text(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	if a.calls > 0 && finishOf(sum) == finishStop {
+	if a.made > 0 && finishOf(sum) == finishStop {
 		return finishCalls, nil
 	}
 	return finishOf(sum), nil
 }
 
 // names are those of the tools.
-func (a *answer) names() []string { return slices.Sorted(maps.Keys(a.schemas)) }
+func (a *answer) names() []string { return slices.Sorted(maps.Keys(a.calls.each)) }
 
 // called goes on with the call that was found in the answer after its first tokens: begin is where the stretch began.
 // It is begun anew with its mark, so that its tokens are those that the model was trained on; a tool that it named
@@ -253,9 +257,9 @@ func (a *answer) called(ctx context.Context, begin int, found *callFinder) (stri
 	}
 	a.ids = append(a.ids[:begin+at], before...)
 	if found.name != "" {
-		return a.call(ctx, a.schemas[found.name])
+		return a.call(ctx, a.calls.each[found.name])
 	}
-	return a.call(ctx, a.schema)
+	return a.call(ctx, a.calls.one)
 }
 
 // call generates a call of a tool by a schema, and what follows it.
@@ -270,7 +274,7 @@ func (a *answer) call(ctx context.Context, schema []byte) (string, error) {
 	s := a.bare()
 	s.Schema, s.Closed = schema, true
 	scan := newCallScanner()
-	index, sent := a.calls, 0
+	index, sent := a.made, 0
 	var out error
 	tell := func(text string) {
 		named, arguments, err := scan.push(text)
@@ -278,7 +282,7 @@ func (a *answer) call(ctx context.Context, schema []byte) (string, error) {
 		case err != nil:
 			out = err
 		case named:
-			a.calls++
+			a.made++
 			out = a.emit(piece{call: &callPiece{index, scan.name, arguments}})
 		case arguments != "":
 			out = a.emit(piece{call: &callPiece{index: index, arguments: arguments}})
@@ -309,7 +313,7 @@ func (a *answer) after(ctx context.Context) (string, error) {
 	if a.single || a.forced {
 		return finishCalls, nil
 	}
-	if a.calls >= maxTools {
+	if a.made >= maxTools {
 		return finishCalls, nil
 	}
 	end, err := a.model.Tokenize("\n"+callEnd, false)
@@ -339,7 +343,7 @@ func (a *answer) either(ctx context.Context) (string, error) {
 	switch {
 	case found:
 		return a.called(ctx, begin, scan)
-	case a.calls > 0 && sum.Stop == StopEnd:
+	case a.made > 0 && sum.Stop == StopEnd:
 		return finishCalls, nil
 	}
 	a.ids = a.ids[:begin]

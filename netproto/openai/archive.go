@@ -1,21 +1,23 @@
 package openai
 
 import (
-	"container/list"
+	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// archive keeps answers of /v1/responses, for requests that go on with them. Where they have more bytes than may be,
-// those that were not used for longest are dropped.
+// archive keeps answers of /v1/responses, for requests that go on with them. Where they have more bytes than it may
+// hold, those that were not used for longest are dropped.
 type archive struct {
 	most int // bytes
 
 	mu    sync.Mutex
-	order *list.List               // of *keptAnswer; the one that was used last is first
-	all   map[string]*list.Element // by ids
-	items map[string]Message       // what the answers say and call, by ids
+	all   *simplelru.LRU[string, *keptAnswer] // by ids
+	items map[string]Message                  // what the answers say and call, by ids
 	bytes int
 }
 
@@ -28,7 +30,15 @@ type keptAnswer struct {
 }
 
 func newArchive(most int) *archive {
-	return &archive{most: most, order: list.New(), all: map[string]*list.Element{}, items: map[string]Message{}}
+	a := &archive{most: most, items: map[string]Message{}}
+	// An error is of the number alone, which the bytes bound long before.
+	a.all, _ = simplelru.NewLRU(math.MaxInt32, func(_ string, k *keptAnswer) {
+		for id := range k.items {
+			delete(a.items, id)
+		}
+		a.bytes -= k.size()
+	})
+	return a
 }
 
 // size is how many bytes an answer takes. Texts that answers share count for each.
@@ -61,35 +71,19 @@ func (a *archive) put(k *keptAnswer) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.all[k.id] = a.order.PushFront(k)
-	for id, m := range k.items {
-		a.items[id] = m
-	}
+	a.all.Add(k.id, k)
+	maps.Copy(a.items, k.items)
 	for a.bytes += n; a.bytes > a.most; {
-		a.drop(a.order.Back())
+		a.all.RemoveOldest()
 	}
-}
-
-// drop forgets an answer. The caller holds the lock.
-func (a *archive) drop(e *list.Element) {
-	k := a.order.Remove(e).(*keptAnswer)
-	delete(a.all, k.id)
-	for id := range k.items {
-		delete(a.items, id)
-	}
-	a.bytes -= k.size()
 }
 
 // get returns an answer; nil where it is not kept.
 func (a *archive) get(id string) *keptAnswer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	e, ok := a.all[id]
-	if !ok {
-		return nil
-	}
-	a.order.MoveToFront(e)
-	return e.Value.(*keptAnswer)
+	k, _ := a.all.Get(id)
+	return k
 }
 
 // item returns what an item of an answer says or calls.
@@ -104,11 +98,7 @@ func (a *archive) item(id string) (Message, bool) {
 func (a *archive) remove(id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	e, ok := a.all[id]
-	if ok {
-		a.drop(e)
-	}
-	return ok
+	return a.all.Remove(id)
 }
 
 // notKept is the error of an answer that is not in the archive.

@@ -88,8 +88,8 @@ func TestArchiveBound(t *testing.T) {
 		require.LessOrEqual(t, s.kept.bytes, most)
 		require.Equal(t, http.StatusOK, ask(t, s, responses+"/"+first, "").Code, "it is asked for")
 	}
-	assert.Equal(t, most/one, len(s.kept.all))
-	assert.Equal(t, len(s.kept.all), len(s.kept.items))
+	assert.Equal(t, most/one, s.kept.all.Len())
+	assert.Equal(t, s.kept.all.Len(), len(s.kept.items))
 	assert.Equal(t, http.StatusNotFound, ask(t, s, responses+"/"+ids[0], "").Code)
 	assert.Equal(t, http.StatusOK, ask(t, s, responses+"/"+last, "").Code)
 	large, _ := respondTo(t, s, `"input":"`+strings.Repeat("x", 3000)+`","instructions":"y","metadata":{"a":"`+

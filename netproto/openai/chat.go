@@ -1,35 +1,59 @@
 package openai
 
-import "context"
+import (
+	"context"
+	"net/http"
+)
 
-// chat answers a request for a turn of a chat.
-func (s *Server) chat(ctx context.Context, t *reply, body []byte) error {
+// chatForm is an API for chats: it reads a request, and has the shape of its answer.
+type chatForm func(t *reply, body []byte) (*chatRequest, shape, *Error)
+
+// chat is the form of /v1/chat/completions.
+func (s *Server) chat(_ *reply, body []byte) (*chatRequest, shape, *Error) {
 	r, wrong := parseChat(body, s.o.Defaults)
-	if wrong != nil {
-		return wrong
-	}
-	return s.turn(ctx, t, r, &chatShape{s: s, r: r})
+	return r, &chatShape{s: s, r: r}, wrong
 }
 
-// turn answers a request for a turn of a chat, whatever API it came by.
-func (s *Server) turn(ctx context.Context, t *reply, r *chatRequest, shape shape) error {
-	r.settings.Local = s.locals.local(r.talk.Messages) || r.settings.Local
-	var schema []byte             // of calls
-	var schemas map[string][]byte // of calls of each tool
-	return t.do(ctx, &job{request: &r.request, shape: shape,
-		tools: len(r.tools) > 0 && r.choice.mode != "none",
-		follow: func(ctx context.Context) (err error) {
-			schema, schemas, err = r.callSchema(ctx, s.model)
+// turn answers requests for a turn of a chat.
+func (s *Server) turn(form chatForm) answerer {
+	return func(ctx context.Context, t *reply, body []byte) error {
+		r, shape, wrong := form(t, body)
+		if wrong != nil {
+			return wrong
+		}
+		r.settings.Local = s.locals.local(r.talk.Messages) || r.settings.Local
+		var calls callSchemas
+		return t.do(ctx, &job{request: &r.request, shape: shape,
+			tools: len(r.tools) > 0 && r.choice.mode != "none",
+			follow: func(ctx context.Context) (err error) {
+				calls, err = r.callSchemas(ctx, s.model)
+				return err
+			},
+			prompts: func() ([][]int32, error) {
+				ids, err := r.prompt(s.model)
+				return [][]int32{ids}, err
+			},
+			plan: func(a *answer) { a.calls, a.forced, a.single = calls, r.choice.mode == "required", r.single },
+		})
+	}
+}
+
+// count counts the tokens of the prompts of requests. object is the type of the answer; "": it names none.
+func (s *Server) count(form chatForm, object string) answerer {
+	return func(ctx context.Context, t *reply, body []byte) error {
+		r, _, wrong := form(t, body)
+		if wrong != nil {
+			return wrong
+		}
+		n, err := t.count(ctx, r)
+		if err != nil {
 			return err
-		},
-		prompts: func() ([][]int32, error) {
-			ids, err := r.prompt(s.model)
-			return [][]int32{ids}, err
-		},
-		plan: func(a *answer) {
-			a.schema, a.schemas, a.forced, a.single = schema, schemas, r.choice.mode == "required", r.single
-		},
-	})
+		}
+		return t.answer(http.StatusOK, encode(struct {
+			Tokens int    `json:"input_tokens"`
+			Object string `json:"object,omitempty"`
+		}{n, object}))
+	}
 }
 
 // chatShape writes turns of a chat.

@@ -103,12 +103,7 @@ func (f *fields) message(known map[string]bool) (m Message) {
 		f.refuse("audio", "this model hears nothing")
 		f.refuse("function_call", "functions are not supported in this form: give tool_calls")
 	case "tool":
-		id := ""
-		if !f.text("tool_call_id", &id) {
-			f.missing("tool_call_id", "give the id of the call that this answers")
-		} else if !known[id] && f.err == nil {
-			f.fail("tool_call_id", "no assistant's message before has a call with this id")
-		}
+		f.answered("tool_call_id", known)
 		m.Content = f.content("content", true)
 	default:
 		f.fail("role", "give system, developer, user, assistant or tool")
@@ -142,16 +137,22 @@ func (f *fields) content(name string, needed bool) string {
 		case "refusal":
 			field = kind
 		default:
-			o.all = nil
 			o.fail("type", "this model reads text alone: give parts of type text")
 		}
-		if !o.text(field, &text) {
-			o.missing(field, "give a text")
-		}
+		o.needed(field, &text, "give a text")
 		o.harmless(ignoredInParts...)
 		all.WriteString(text)
 	})
 	return all.String()
+}
+
+// answered reads the id of the call that a message answers. known are the calls before it.
+func (f *fields) answered(name string, known map[string]bool) {
+	id := ""
+	f.needed(name, &id, "give the id of the call that this answers")
+	if !known[id] {
+		f.fail(name, "no call before has this id: give the id of one")
+	}
 }
 
 // calls reads the calls that an assistant made.
@@ -163,9 +164,7 @@ func (f *fields) calls(known map[string]bool) (calls []Call) {
 		if kind != "function" {
 			o.fail("type", "give function")
 		}
-		if !o.text("id", &c.ID) {
-			o.missing("id", "give the id of the call")
-		}
+		o.needed("id", &c.ID, "give the id of the call")
 		o.harmless(ignoredInCalls...)
 		o.called(&c)
 		known[c.ID] = true
@@ -191,9 +190,7 @@ func (f *fields) arguments() []byte {
 // called reads which function was called, and with what.
 func (f *fields) called(c *Call) {
 	if !f.object("function", func(o *fields) {
-		if !o.text("name", &c.Name) {
-			o.missing("name", "give the name of the function")
-		}
+		o.needed("name", &c.Name, "give the name of the function")
 		c.Arguments = o.arguments()
 	}) {
 		f.missing("function", "give the function that was called")

@@ -354,7 +354,7 @@ func TestDoorsRefuse(t *testing.T) {
 		{messages, `{"messages":[{"role":"user","content":[{"type":"tool_use","id":"c","name":"f","input":{}}]}]}`,
 			"messages[0].content[0].type", "text"},
 		{messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c"}]}]}`,
-			"messages[0].content[0].tool_use_id", "no assistant's message"},
+			"messages[0].content[0].tool_use_id", "no call before has this id"},
 		{messages, `{"messages":[{"role":"assistant","content":[{"type":"tool_use","name":"f"}]}]}`,
 			"messages[0].content[0].id", "give the id"},
 		{messages, `{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f",` +

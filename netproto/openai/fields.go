@@ -112,6 +112,21 @@ func (f *fields) text(name string, to *string) bool {
 	return ok
 }
 
+// needed reads a string, and refuses its absence.
+func (f *fields) needed(name string, to *string, hint string) {
+	if !f.text(name, to) {
+		f.missing(name, "%s", hint)
+	}
+}
+
+// one reads a string that has one value.
+func (f *fields) one(name, value, hint string) {
+	got := ""
+	if f.text(name, &got); got != value {
+		f.fail(name, "%s", hint)
+	}
+}
+
 // flag reads true or false, if it is there.
 func (f *fields) flag(name string, to *bool) bool {
 	raw, ok := f.take(name)

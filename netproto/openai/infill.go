@@ -34,15 +34,10 @@ func parseInfill(body []byte, d Defaults) (*infillRequest, *Error) {
 	r := &infillRequest{gap: Infill{Repo: "myproject", Name: "filename"}}
 	f := parseBody(body)
 	s := &r.settings
-	for _, name := range []string{"input_prefix", "input_suffix"} {
-		if _, ok := f.all[name]; !ok {
-			f.missing(name, "give a text")
-		}
-	}
 	start := ""
-	f.text("input_prefix", &r.gap.Prefix)
+	f.needed("input_prefix", &r.gap.Prefix, "give a text")
 	f.text("prompt", &start)
-	f.text("input_suffix", &r.gap.Suffix)
+	f.needed("input_suffix", &r.gap.Suffix, "give a text")
 	r.gap.Prefix += start
 	f.inputExtra(&r.gap)
 	if r.none = means(f.all["n_predict"], "0"); r.none {
@@ -79,9 +74,7 @@ func (f *fields) inputExtra(to *Infill) {
 	f.objects("input_extra", maxFiles, func(o *fields) {
 		file := struct{ Name, Text string }{Name: "tmp"}
 		o.text("filename", &file.Name)
-		if !o.text("text", &file.Text) {
-			o.missing("text", "give a text")
-		}
+		o.needed("text", &file.Text, "give a text")
 		o.harmless("time") // of llama.vim
 		to.Files = append(to.Files, file)
 	})

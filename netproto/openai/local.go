@@ -2,7 +2,8 @@ package openai
 
 import (
 	"crypto/sha256"
-	"sync"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // Sent is what of a request has left this device.
@@ -21,50 +22,36 @@ func (s *Sent) add(o Sent) {
 	}
 }
 
-// maxKept is how many messages are known that stay on this device. Beyond, the oldest ones are forgotten.
+// maxKept is how many messages are known that stay on this device. The oldest ones are forgotten where there are more.
 const maxKept = 1 << 16
 
-// keptMessages are the messages that a request said may not leave this device, so that later requests that come with
-// them are local too, also where clients do not repeat what was said of them. It keeps hashes alone.
+// keptMessages are the messages that a request said may not leave this device, by their hashes: later requests that
+// come with them are local too, also where clients do not repeat what was said of them.
 type keptMessages struct {
-	mu    sync.Mutex
-	all   map[[sha256.Size]byte]struct{}
-	order [][sha256.Size]byte // a ring: the next one to be forgotten is at next
-	next  int
+	*lru.Cache[[sha256.Size]byte, struct{}]
+}
+
+func newKeptMessages() keptMessages {
+	all, err := lru.New[[sha256.Size]byte, struct{}](maxKept)
+	if err != nil {
+		panic(err) // the size is wrong: a bug of ours
+	}
+	return keptMessages{all}
 }
 
 // local reports whether one of the messages stays on this device, by what it or an earlier request says.
-func (k *keptMessages) local(messages []Message) (local bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (k keptMessages) local(messages []Message) (local bool) {
 	for _, m := range messages {
-		id := m.hash()
-		if _, known := k.all[id]; known {
-			local = true
-		} else if m.Local {
-			local = true
-			k.add(id)
+		known := k.Contains(m.hash())
+		if m.Local && !known {
+			k.Add(m.hash(), struct{}{})
 		}
+		local = local || known || m.Local
 	}
 	return local
 }
 
-// add is called with the lock held.
-func (k *keptMessages) add(id [sha256.Size]byte) {
-	if k.all == nil {
-		k.all = map[[sha256.Size]byte]struct{}{}
-	}
-	if len(k.order) < maxKept {
-		k.order = append(k.order, id)
-	} else {
-		delete(k.all, k.order[k.next])
-		k.order[k.next] = id
-		k.next = (k.next + 1) % maxKept
-	}
-	k.all[id] = struct{}{}
-}
-
-// hash tells messages apart.
+// hash identifies a message.
 func (m Message) hash() [sha256.Size]byte {
 	return sha256.Sum256(encode([]any{m.Role, m.Content, m.Calls}))
 }

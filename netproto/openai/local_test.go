@@ -56,7 +56,7 @@ func TestLocal(t *testing.T) {
 
 // TestKept: the messages that stay are known up to a bound, and the oldest ones are forgotten then.
 func TestKept(t *testing.T) {
-	var k keptMessages
+	k := newKeptMessages()
 	message := func(i int, local bool) []Message {
 		return []Message{{Role: "user", Content: fmt.Sprint(i), Local: local}}
 	}
@@ -64,7 +64,7 @@ func TestKept(t *testing.T) {
 		require.True(t, k.local(message(i, true)))
 		require.True(t, k.local(message(i, true)), "twice is once")
 	}
-	assert.Len(t, k.all, maxKept)
+	assert.Equal(t, maxKept, k.Len())
 	for i, want := range map[int]bool{0: false, 9: false, 10: true, maxKept + 9: true, maxKept + 10: false} {
 		assert.Equal(t, want, k.local(message(i, false)), i)
 	}

@@ -1,32 +1,15 @@
 package openai
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
 )
 
-// messages answers a request of Anthropic's API for a turn of a chat.
-func (s *Server) messages(ctx context.Context, t *reply, body []byte) error {
+// messages is the form of Anthropic's /v1/messages.
+func (s *Server) messages(t *reply, body []byte) (*chatRequest, shape, *Error) {
 	r, wrong := parseMessages(body, s.o.Defaults)
-	if wrong != nil {
-		return wrong
-	}
-	return s.turn(ctx, t, r, &messageShape{s: s, r: r, t: t})
-}
-
-// countMessages counts the tokens of the prompt that a request would have.
-func (s *Server) countMessages(ctx context.Context, t *reply, body []byte) error {
-	r, wrong := parseMessages(body, s.o.Defaults)
-	if wrong != nil {
-		return wrong
-	}
-	n, err := t.count(ctx, r)
-	if err != nil {
-		return err
-	}
-	return t.answer(http.StatusOK, encode(map[string]int{"input_tokens": n}))
+	return r, &messageShape{s: s, r: r, t: t}, wrong
 }
 
 // ofAnthropic reports whether a request belongs to Anthropic's API: its clients say so wherever they ask.

@@ -139,9 +139,7 @@ func (f *fields) block(role string, known map[string]bool) (m Message, told bool
 	m.Role = role
 	switch {
 	case kind == "text":
-		if !f.text("text", &m.Content) {
-			f.missing("text", "give a text")
-		}
+		f.needed("text", &m.Content, "give a text")
 	case role == "assistant" && (kind == "thinking" || kind == "redacted_thinking"):
 		f.all = nil // of other models
 		return m, false
@@ -149,15 +147,9 @@ func (f *fields) block(role string, known map[string]bool) (m Message, told bool
 		m.Calls = []Call{f.toolUse(known)}
 	case role == "user" && kind == "tool_result":
 		m.Role = "tool"
-		id := ""
-		if !f.text("tool_use_id", &id) {
-			f.missing("tool_use_id", "give the id of the call that this answers")
-		} else if !known[id] {
-			f.fail("tool_use_id", "no assistant's message before has a call with this id")
-		}
+		f.answered("tool_use_id", known)
 		m.Content = f.content("content", false)
 	default:
-		f.all = nil
 		f.fail("type", "this model reads text and calls of tools alone: give text, tool_use or tool_result")
 	}
 	f.harmless("caller", "is_error", "toolset_name")
@@ -168,12 +160,8 @@ func (f *fields) block(role string, known map[string]bool) (m Message, told bool
 // toolUse reads a call that an assistant made.
 func (f *fields) toolUse(known map[string]bool) Call {
 	var c Call
-	if !f.text("id", &c.ID) {
-		f.missing("id", "give the id of the call")
-	}
-	if !f.text("name", &c.Name) {
-		f.missing("name", "give the name of the function")
-	}
+	f.needed("id", &c.ID, "give the id of the call")
+	f.needed("name", &c.Name, "give the name of the function")
 	known[c.ID] = true
 	c.Arguments = []byte("{}")
 	if input, ok := f.take("input"); ok {

@@ -28,9 +28,11 @@ type reply struct {
 	shape shape       // of the answer, once the request is in order
 }
 
-// posted answers a request that has content.
-func (s *Server) posted(endpoint string, answer func(ctx context.Context, t *reply,
-	body []byte) error) http.HandlerFunc {
+// answerer answers a request by its content.
+type answerer func(ctx context.Context, t *reply, body []byte) error
+
+// posted answers requests that have content.
+func (s *Server) posted(endpoint string, answer answerer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		t := &reply{s: s, w: w, rc: http.NewResponseController(w), r: r, begun: time.Now()}
 		t.e = Event{Endpoint: endpoint, ID: s.id("req_"), Status: http.StatusOK}
@@ -54,7 +56,7 @@ func (s *Server) posted(endpoint string, answer func(ctx context.Context, t *rep
 }
 
 // serve answers the request, or says why not.
-func (t *reply) serve(answer func(ctx context.Context, t *reply, body []byte) error) error {
+func (t *reply) serve(answer answerer) error {
 	body, err := t.read()
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ func TestRefused(t *testing.T) {
 		{chat, `{"messages":[{"role":"tool","content":"x"}]}`, "messages[0].tool_call_id",
 			"missing_required_parameter", ""},
 		{chat, `{"messages":[{"role":"tool","content":"x","tool_call_id":"c"}]}`, "messages[0].tool_call_id",
-			"invalid_value", "no assistant's message before"},
+			"invalid_value", "no call before has this id"},
 		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f"}}]}]}`,
 			"messages[0].tool_calls[0].id", "missing_required_parameter", ""},
 		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"id":"c"}]}]}`, "messages[0].tool_calls[0].function",

@@ -1,33 +1,15 @@
 package openai
 
 import (
-	"context"
 	"maps"
-	"net/http"
 	"slices"
 	"time"
 )
 
-// respond answers a request of /v1/responses.
-func (s *Server) respond(ctx context.Context, t *reply, body []byte) error {
+// respond is the form of /v1/responses.
+func (s *Server) respond(_ *reply, body []byte) (*chatRequest, shape, *Error) {
 	r, wrong := parseResponse(body, s.o.Defaults, s.kept)
-	if wrong != nil {
-		return wrong
-	}
-	return s.turn(ctx, t, &r.chatRequest, &responseShape{s: s, r: r})
-}
-
-// countInput counts the tokens of the prompt that a request would have.
-func (s *Server) countInput(ctx context.Context, t *reply, body []byte) error {
-	r, wrong := parseResponse(body, s.o.Defaults, s.kept)
-	if wrong != nil {
-		return wrong
-	}
-	n, err := t.count(ctx, &r.chatRequest)
-	if err != nil {
-		return err
-	}
-	return t.answer(http.StatusOK, encode(map[string]any{"object": "response.input_tokens", "input_tokens": n}))
+	return &r.chatRequest, &responseShape{s: s, r: r}, wrong
 }
 
 // responseShape writes answers of /v1/responses.

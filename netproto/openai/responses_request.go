@@ -140,12 +140,7 @@ func (f *fields) item(known map[string]bool, kept *archive) (m Message) {
 	case "function_call_output":
 		f.harmless(ignoredInMessages...)
 		m.Role = "tool"
-		id := ""
-		if !f.text("call_id", &id) {
-			f.missing("call_id", "give the id of the call that this answers")
-		} else if !known[id] && f.err == nil {
-			f.fail("call_id", "no item before is a call with this id")
-		}
+		f.answered("call_id", known)
 		m.Content = f.content("output", true)
 	case "reasoning":
 		f.all = nil // of other models
@@ -160,7 +155,6 @@ func (f *fields) item(known map[string]bool, kept *archive) (m Message) {
 			known[c.ID] = true
 		}
 	default:
-		f.all = nil
 		f.fail("type", "this model reads messages, function_call and function_call_output alone")
 	}
 	return m
@@ -168,12 +162,8 @@ func (f *fields) item(known map[string]bool, kept *archive) (m Message) {
 
 // functionCall reads a call that an assistant made.
 func (f *fields) functionCall(known map[string]bool) (c Call) {
-	if !f.text("call_id", &c.ID) {
-		f.missing("call_id", "give the id of the call")
-	}
-	if !f.text("name", &c.Name) {
-		f.missing("name", "give the name of the function")
-	}
+	f.needed("call_id", &c.ID, "give the id of the call")
+	f.needed("name", &c.Name, "give the name of the function")
 	c.Arguments = f.arguments()
 	known[c.ID] = true
 	f.harmless("caller", "namespace")
@@ -208,7 +198,6 @@ func (f *fields) grouped(r *chatRequest, namespace string) {
 		f.harmless("description")
 		f.objects("tools", maxTools, func(o *fields) { o.grouped(r, name) })
 	default:
-		f.all = nil
 		f.fail("type", "this server runs no tools, and knows functions alone: leave out %s", shown(kind))
 	}
 }
@@ -221,11 +210,7 @@ func (f *fields) flatChoice(r *chatRequest) {
 		return
 	}
 	f.object("tool_choice", func(o *fields) {
-		kind := ""
-		if o.text("type", &kind); kind != "function" {
-			o.all = nil
-			o.fail("type", "give function: no other choice is known")
-		}
+		o.one("type", "function", "give function: no other choice is known")
 		o.chosen(r)
 	})
 }

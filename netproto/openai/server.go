@@ -95,7 +95,8 @@ func New(m Model, o Options) *Server {
 		gate:      newGate(o.Parallel, o.Queue, max(o.Sessions-o.Parallel, 1)),
 		preparing: newPreparing(o.Parallel + o.Queue),
 		pool:      newPool(m, o.Sessions, o.Folder, o.Log), kept: newArchive(o.Kept), mux: http.NewServeMux(),
-		begun: time.Now(), finger: o.Fingerprint, refusals: newRefusals()}
+		begun: time.Now(), finger: o.Fingerprint, refusals: newRefusals(),
+		locals: newKeptMessages()}
 	s.closing, s.end = context.WithCancelCause(context.Background())
 	s.routes()
 	o.Folder.index(m)
@@ -107,13 +108,13 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("/health", s.only("GET", s.health))
 	s.mux.HandleFunc("/v1/models", s.only("GET", s.listModels))
 	s.mux.HandleFunc("/v1/models/{id...}", s.only("GET", s.oneModel))
-	s.mux.HandleFunc("/v1/chat/completions", s.only("POST", s.posted("chat", s.chat)))
+	s.mux.HandleFunc("/v1/chat/completions", s.only("POST", s.posted("chat", s.turn(s.chat))))
 	s.mux.HandleFunc("/v1/completions", s.only("POST", s.posted("completions", s.complete)))
-	s.mux.HandleFunc("/v1/responses", s.only("POST", s.posted("responses", s.respond)))
-	s.mux.HandleFunc("/v1/responses/input_tokens", s.only("POST", s.posted("input_tokens", s.countInput)))
+	s.mux.HandleFunc("/v1/responses", s.only("POST", s.posted("responses", s.turn(s.respond))))
+	s.mux.HandleFunc("/v1/responses/input_tokens", s.only("POST", s.posted("input_tokens", s.count(s.respond, "response.input_tokens"))))
 	s.mux.HandleFunc("/v1/responses/{id}", s.only("GET, DELETE", s.oneResponse))
-	s.mux.HandleFunc("/v1/messages", s.only("POST", s.posted("messages", s.messages)))
-	s.mux.HandleFunc("/v1/messages/count_tokens", s.only("POST", s.posted("count_tokens", s.countMessages)))
+	s.mux.HandleFunc("/v1/messages", s.only("POST", s.posted("messages", s.turn(s.messages))))
+	s.mux.HandleFunc("/v1/messages/count_tokens", s.only("POST", s.posted("count_tokens", s.count(s.messages, ""))))
 	s.mux.HandleFunc("/infill", s.only("POST", s.posted("infill", s.infill)))
 	s.mux.HandleFunc("/v1/embeddings", s.only("POST", s.embeddings))
 	if s.o.Metrics != nil {

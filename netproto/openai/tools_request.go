@@ -79,11 +79,7 @@ func (f *fields) choose(r *chatRequest, choice func(*chatRequest)) {
 
 // tool reads a definition.
 func (f *fields) tool() (t tool) {
-	kind := ""
-	f.text("type", &kind)
-	if kind != "function" {
-		f.fail("type", "give function: no other tools are known")
-	}
+	f.one("type", "function", "give function: no other tools are known")
 	f.flag("strict", &t.strict)
 	if !f.object("function", func(o *fields) { o.function(&t, "parameters") }) {
 		f.missing("function", "give the definition of the function")
@@ -183,12 +179,7 @@ func (f *fields) namedChoice(r *chatRequest, raw json.RawMessage) {
 		return
 	}
 	f.within(f.path("tool_choice"), raw, func(o *fields) {
-		kind := ""
-		o.text("type", &kind)
-		if kind != "function" {
-			o.all = nil
-			o.fail("type", "give function: no other choice is known")
-		}
+		o.one("type", "function", "give function: no other choice is known")
 		if !o.object("function", func(in *fields) { in.chosen(r) }) {
 			o.missing("function", `give the function's name: {"type": "function", "function": {"name": …}}`)
 		}
@@ -205,32 +196,31 @@ func (f *fields) chosen(r *chatRequest) {
 	}
 }
 
-// callSchema is the JSON schema of a call of one of the functions, and that of each by its name, to be followed with
-// [Settings].Closed. Parameters that the model cannot follow are any object, unless the request insists on them. It
-// ends with the cause of ctx when that does.
-func (r *chatRequest) callSchema(ctx context.Context, m Model) (one []byte, each map[string][]byte, err error) {
+// callSchemas are the JSON schemas of calls of the functions, to be followed with [Settings].Closed. Parameters that the
+// model cannot follow are any object, unless the request insists on them. It ends with the cause of ctx when that does.
+func (r *chatRequest) callSchemas(ctx context.Context, m Model) (s callSchemas, err error) {
 	var all []json.RawMessage
-	each = map[string][]byte{}
+	s.each = map[string][]byte{}
 	for i, t := range r.tools {
 		if r.choice.name != "" && t.name != r.choice.name {
 			continue
 		}
 		if t.parameters, err = r.followed(ctx, m, i); err != nil {
-			return nil, nil, err
+			return s, err
 		}
-		each[t.name] = callOf(t, "")
+		s.one = callOf(t, "")
+		s.each[t.name] = s.one
 		all = append(all, callOf(t, "/anyOf/"+strconv.Itoa(len(all))))
-		one = each[t.name]
 	}
 	if len(all) == 1 {
-		return one, each, nil
+		return s, nil
 	}
-	one = encode(map[string]any{"anyOf": all})
-	_, err = m.Check(ctx, Settings{TopP: 1, Schema: one, Closed: true})
+	s.one = encode(map[string]any{"anyOf": all})
+	_, err = m.Check(ctx, Settings{TopP: 1, Schema: s.one, Closed: true})
 	if err != nil && ctx.Err() == nil {
 		err = invalid("tools", "tools: all of them together: %v", err)
 	}
-	return one, each, err
+	return s, err
 }
 
 // followed returns the parameters of a tool as the model follows them, and notes what of them it does not.

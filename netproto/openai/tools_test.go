@@ -433,7 +433,7 @@ func TestToolsOfNobody(t *testing.T) {
 		leave(gone)
 		return nil
 	}}
-	_, _, err := r.callSchema(ctx, m)
+	_, err := r.callSchemas(ctx, m)
 	assert.ErrorIs(t, err, gone)
 	assert.Equal(t, 1, checked)
 }
