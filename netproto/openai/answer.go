@@ -48,11 +48,25 @@ type answer struct {
 	first bool    // the first stretch is over: total.Reused is set
 }
 
+// format is the form that an answer is to have.
+type format struct {
+	at     string // path of the field that asks for it
+	schema []byte
+	strict bool // objects of the schema are closed: see [Settings].Closed
+	json   bool
+}
+
+// constrained reports whether the whole answer follows a grammar.
+func (f format) constrained() bool { return f.json || f.schema != nil }
+
 // callSchemas are the JSON schemas of calls of tools.
 type callSchemas struct {
 	one  []byte            // of any call; nil: there are no tools
 	each map[string][]byte // by names of tools
 }
+
+// maxCalls limits the calls of an answer.
+const maxCalls = 128
 
 // Why an answer ended, as clients are told.
 const (
@@ -313,7 +327,7 @@ func (a *answer) after(ctx context.Context) (string, error) {
 	if a.single || a.forced {
 		return finishCalls, nil
 	}
-	if a.made >= maxTools {
+	if a.made >= maxCalls {
 		return finishCalls, nil
 	}
 	end, err := a.model.Tokenize("\n"+callEnd, false)

@@ -3,7 +3,6 @@ package openai
 import (
 	"maps"
 	"math"
-	"net/http"
 	"slices"
 	"sync"
 
@@ -106,20 +105,4 @@ func notKept(status int, param, id string) *Error {
 	return &Error{status, "there is no response " + shown(id) + ": it was made with store false or by another " +
 		"process, was deleted, or made room for others. Send the whole conversation as input", invalidRequest, param,
 		"previous_response_not_found"}
-}
-
-// oneResponse returns an answer, or forgets it.
-func (s *Server) oneResponse(w http.ResponseWriter, r *http.Request) {
-	id := r.PathValue("id")
-	k := s.kept.get(id)
-	switch {
-	case k == nil || r.Method == http.MethodDelete && !s.kept.remove(id):
-		s.reject(w, r, notKept(http.StatusNotFound, "response_id", id))
-	case r.Method == http.MethodDelete:
-		write(w, http.StatusOK, encode(map[string]any{"id": id, "object": "response", "deleted": true}))
-	case r.URL.Query().Get("stream") == "true":
-		s.reject(w, r, invalid("stream", "stream: what is kept is told whole: leave it out"))
-	default:
-		write(w, http.StatusOK, k.object)
-	}
 }

@@ -152,7 +152,7 @@ func (s *callScanner) field() error {
 		}
 		s.named = true
 	case "arguments":
-		if s.argument || !isObject(raw) {
+		if s.argument || raw[0] != '{' {
 			return fmt.Errorf("the arguments are not one object: %w", errCall)
 		}
 		s.argument = true

@@ -120,7 +120,7 @@ func (c *chatShape) all(results []result, u usage) any {
 			m.Content = nil
 		}
 		o.Choices = append(o.Choices, chatChoice{i, m, c.s.chatLogProbs(&c.r.request, tokens), r.finish,
-			r.own(c.r.originsOf(tokens))})
+			own(r.ending, c.r.originsOf(tokens))})
 	}
 	return o
 }
@@ -191,7 +191,7 @@ func (c *chatShape) chunks(index int, p piece) []any {
 }
 
 func (c *chatShape) last(index int, e ending) []any {
-	end := c.chunk(chatDelta{Index: index, Finish: &e.finish, Own: e.own(nil)})
+	end := c.chunk(chatDelta{Index: index, Finish: &e.finish, Own: own(e, nil)})
 	end.Own = c.r.ended(e.sent)
 	return append(c.begin(index), end)
 }

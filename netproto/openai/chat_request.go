@@ -197,16 +197,10 @@ func (f *fields) called(c *Call) {
 	}
 }
 
-// add puts a turn behind the others. What an assistant says and calls in one go is one turn.
-func (c *Conversation) add(m Message) {
-	if last := len(c.Messages) - 1; last >= 0 && m.Role == "assistant" && c.Messages[last].Role == m.Role {
-		before := &c.Messages[last]
-		if before.Content == "" || m.Content == "" {
-			before.Content += m.Content
-			before.Calls = append(before.Calls, m.Calls...)
-			before.Local = before.Local || m.Local
-			return
-		}
-	}
-	c.Messages = append(c.Messages, m)
+// mark reads what a message says of itself, beside what answers have there.
+func (f *fields) mark(m *Message) {
+	f.object(extensionName, func(o *fields) {
+		o.flag("local", &m.Local)
+		o.harmless("tokens", "shortened", "seed", "receipt")
+	})
 }

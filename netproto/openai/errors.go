@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 )
 
 // Error is what a request gets in place of an answer, in OpenAI's form.
@@ -32,13 +33,6 @@ const (
 func invalid(param, format string, args ...any) *Error {
 	return &Error{http.StatusBadRequest, fmt.Sprintf(format, args...), invalidRequest, param, "invalid_value"}
 }
-
-// ErrNoChat says that a model continues texts but has no form for chats.
-var ErrNoChat = errors.New("this model has no chat template: send a text to /v1/completions instead")
-
-// ErrNoInfill says that a model has no form for texts with gaps.
-var ErrNoInfill = errors.New("this model cannot fill gaps: its vocabulary has no marks for that, such as " +
-	"<|fim_prefix|>; give what comes before alone, as prompt of /v1/completions")
 
 // Causes of the end of a request.
 var (
@@ -81,6 +75,37 @@ func (e *Error) body(r *http.Request, id string) []byte {
 		return encode(e.message(id))
 	}
 	return encode(e.object())
+}
+
+// ofAnthropic reports whether a request belongs to Anthropic's API: its clients say so wherever they ask.
+func ofAnthropic(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, "/v1/messages") || r.Header.Get("Anthropic-Version") != ""
+}
+
+// messageError is an error in Anthropic's form.
+type messageError struct {
+	Type  string `json:"type"` // "error"
+	Error struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+	} `json:"error"`
+	Request string `json:"request_id,omitempty"`
+}
+
+// message returns an error in Anthropic's form. id is the request's.
+func (e *Error) message(id string) messageError {
+	m := messageError{Type: "error", Request: id}
+	m.Error.Message = e.Message
+	m.Error.Type = map[int]string{
+		http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error",
+		http.StatusNotFound: "not_found_error", http.StatusRequestEntityTooLarge: "request_too_large",
+		http.StatusTooManyRequests: rateLimit, http.StatusServiceUnavailable: "overloaded_error",
+		http.StatusGatewayTimeout: "timeout_error", http.StatusInternalServerError: "api_error",
+	}[e.Status]
+	if m.Error.Type == "" {
+		m.Error.Type = invalidRequest
+	}
+	return m
 }
 
 // object returns an error in OpenAI's form.

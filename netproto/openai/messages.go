@@ -2,45 +2,12 @@ package openai
 
 import (
 	"encoding/json"
-	"net/http"
-	"strings"
 )
 
 // messages is the form of Anthropic's /v1/messages.
 func (s *Server) messages(t *reply, body []byte) (*chatRequest, shape, *Error) {
 	r, wrong := parseMessages(body, s.o.Defaults)
 	return r, &messageShape{s: s, r: r, t: t}, wrong
-}
-
-// ofAnthropic reports whether a request belongs to Anthropic's API: its clients say so wherever they ask.
-func ofAnthropic(r *http.Request) bool {
-	return strings.HasPrefix(r.URL.Path, "/v1/messages") || r.Header.Get("Anthropic-Version") != ""
-}
-
-// messageError is an error in Anthropic's form.
-type messageError struct {
-	Type  string `json:"type"` // "error"
-	Error struct {
-		Type    string `json:"type"`
-		Message string `json:"message"`
-	} `json:"error"`
-	Request string `json:"request_id,omitempty"`
-}
-
-// message returns an error in Anthropic's form. id is the request's.
-func (e *Error) message(id string) messageError {
-	m := messageError{Type: "error", Request: id}
-	m.Error.Message = e.Message
-	m.Error.Type = map[int]string{
-		http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error",
-		http.StatusNotFound: "not_found_error", http.StatusRequestEntityTooLarge: "request_too_large",
-		http.StatusTooManyRequests: rateLimit, http.StatusServiceUnavailable: "overloaded_error",
-		http.StatusGatewayTimeout: "timeout_error", http.StatusInternalServerError: "api_error",
-	}[e.Status]
-	if m.Error.Type == "" {
-		m.Error.Type = invalidRequest
-	}
-	return m
 }
 
 // messageShape writes turns of a chat as Anthropic's API has them.
@@ -116,7 +83,7 @@ func (m *messageShape) stop() (reason string, sequence *string) {
 func (m *messageShape) all(results []result, u usage) any {
 	m.result = results[0].complete(m.s.id)
 	_, tokens := m.text()
-	o := m.object(u, m.own(m.r.originsOf(tokens)))
+	o := m.object(u, own(m.ending, m.r.originsOf(tokens)))
 	for i, p := range m.parts {
 		b := m.block(i)
 		if text := string(p.text); p.tool == "" {
@@ -178,7 +145,7 @@ func (m *messageShape) end(u usage) []any {
 	reason, sequence := m.stop()
 	out := named{"type": "message_delta", "delta": map[string]any{"stop_reason": reason, "stop_sequence": sequence},
 		"usage": m.object(u, nil).Usage}
-	out[extensionName] = messageOwn{m.r.ended(u.sent), m.own(nil)}
+	out[extensionName] = messageOwn{m.r.ended(u.sent), own(m.ending, nil)}
 	return []any{out, named{"type": "message_stop"}}
 }
 

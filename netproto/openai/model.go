@@ -3,6 +3,7 @@ package openai
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"iter"
 	"time"
@@ -61,6 +62,20 @@ type Session interface {
 type Conversation struct {
 	Messages []Message
 	Tools    []json.RawMessage // definitions, as the request has them
+}
+
+// add puts a turn behind the others. What an assistant says and calls in one go is one turn.
+func (c *Conversation) add(m Message) {
+	if last := len(c.Messages) - 1; last >= 0 && m.Role == "assistant" && c.Messages[last].Role == m.Role {
+		before := &c.Messages[last]
+		if before.Content == "" || m.Content == "" {
+			before.Content += m.Content
+			before.Calls = append(before.Calls, m.Calls...)
+			before.Local = before.Local || m.Local
+			return
+		}
+	}
+	c.Messages = append(c.Messages, m)
 }
 
 // Message is one turn.
@@ -123,3 +138,34 @@ type Summary struct {
 	Asks   int // questions to it
 	Sent   Sent
 }
+
+// Sent is what of a request has left this device.
+type Sent struct {
+	Tokens int    `json:"tokens"` // of texts, each as often as it was sent
+	Bytes  int    `json:"bytes"`  // of the messages, before encryption
+	To     string `json:"to"`     // address of the gateway; "" where nothing was sent
+}
+
+// add adds what has left for another answer.
+func (s *Sent) add(o Sent) {
+	s.Tokens += o.Tokens
+	s.Bytes += o.Bytes
+	if o.To != "" {
+		s.To = o.To
+	}
+}
+
+// Infill is a text with a gap to fill.
+type Infill struct {
+	Prefix, Suffix string                        // before the gap and after it
+	Repo, Name     string                        // of the repository and of the file; "": nothing is said of them
+	Files          []struct{ Name, Text string } // others of the repository
+	Most           int                           // tokens of the prompt, beyond which text is left out; 0: any number
+}
+
+// ErrNoChat says that a model continues texts but has no form for chats.
+var ErrNoChat = errors.New("this model has no chat template: send a text to /v1/completions instead")
+
+// ErrNoInfill says that a model has no form for texts with gaps.
+var ErrNoInfill = errors.New("this model cannot fill gaps: its vocabulary has no marks for that, such as " +
+	"<|fim_prefix|>; give what comes before alone, as prompt of /v1/completions")

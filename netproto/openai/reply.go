@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -231,7 +233,7 @@ type job struct {
 // do answers a request that is in order.
 func (t *reply) do(ctx context.Context, j *job) error {
 	t.e.Stream = j.stream
-	if err := j.check(t.s); err != nil {
+	if err := t.s.check(j.request); err != nil {
 		return err
 	}
 	if err := t.prepare(ctx, j); err != nil {
@@ -253,6 +255,26 @@ func (t *reply) do(ctx context.Context, j *job) error {
 		return t.streamed(ctx, j, prompts, in)
 	}
 	return t.collected(ctx, j, prompts, in)
+}
+
+// check refuses what is quickly seen to be wrong, and fills in what depends on the model.
+func (s *Server) check(r *request) *Error {
+	switch {
+	case r.model == "":
+		r.model = s.o.Names[0]
+	case !s.named(r.model):
+		return s.unknownModel(r.model)
+	}
+	for _, id := range slices.Sorted(maps.Keys(r.settings.LogitBias)) {
+		if int(id) >= s.model.Vocabulary() {
+			return invalid("logit_bias", "logit_bias: the model has no token %d: its ids are below %d",
+				id, s.model.Vocabulary())
+		}
+	}
+	if !r.seeded {
+		r.settings.Seed = s.o.Random() & (1<<53 - 1) // a number that every client can repeat
+	}
+	return nil
 }
 
 // prompts returns the ids of what is to be gone on with.
@@ -280,7 +302,7 @@ func (t *reply) prompts(j *job) (_ [][]int32, err error) {
 
 // count returns how many tokens the prompt of a request has.
 func (t *reply) count(ctx context.Context, r *chatRequest) (n int, err error) {
-	if err := r.check(t.s); err != nil {
+	if err := t.s.check(&r.request); err != nil {
 		return 0, err
 	}
 	in, err := t.s.gate.enter(ctx)
@@ -363,15 +385,6 @@ func (t *reply) collected(ctx context.Context, j *job, prompts [][]int32, in *pl
 		return err
 	}
 	return t.answer(http.StatusOK, encode(j.shape.all(all, t.usage())))
-}
-
-// ending is how an answer ended.
-type ending struct {
-	finish    string // why, as clients are told
-	stopped   string // the stop string that ended it; "" where none did
-	shortened bool   // see [Summary.Shortened]
-	stop      string // see [Summary.Stop]
-	sent      Sent   // of the whole request so far
 }
 
 // usage is what a request took.

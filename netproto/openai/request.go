@@ -3,12 +3,9 @@ package openai
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // Bounds of what a request may ask for.
@@ -23,6 +20,12 @@ const (
 	maxTools    = 128
 )
 
+// Defaults are what holds where a request says nothing.
+type Defaults struct {
+	Temperature float64 // as it is: 0 is greedy
+	Provenance  bool    // tell of each token who chose it
+}
+
 // request is what both kinds of requests have in common.
 type request struct {
 	model     string
@@ -36,17 +39,6 @@ type request struct {
 	maxTokens bool // the request gave the most tokens
 	ignored   []string
 }
-
-// format is the form that an answer is to have.
-type format struct {
-	at     string // path of the field that asks for it
-	schema []byte
-	strict bool // objects of the schema are closed: see [Settings].Closed
-	json   bool
-}
-
-// constrained reports whether the whole answer follows a grammar.
-func (f format) constrained() bool { return f.json || f.schema != nil }
 
 // common reads what both kinds of requests have in common.
 func (f *fields) common(r *request, d Defaults) {
@@ -216,26 +208,6 @@ func (f *fields) schema(to *format) {
 	}
 }
 
-// check refuses what is quickly seen to be wrong, and fills in what depends on the model.
-func (r *request) check(s *Server) *Error {
-	switch {
-	case r.model == "":
-		r.model = s.o.Names[0]
-	case !s.named(r.model):
-		return s.unknownModel(r.model)
-	}
-	for _, id := range slices.Sorted(maps.Keys(r.settings.LogitBias)) {
-		if int(id) >= s.model.Vocabulary() {
-			return invalid("logit_bias", "logit_bias: the model has no token %d: its ids are below %d",
-				id, s.model.Vocabulary())
-		}
-	}
-	if !r.seeded {
-		r.settings.Seed = s.o.Random() & (1<<53 - 1) // a number that every client can repeat
-	}
-	return nil
-}
-
 // maxIgnored is how many keywords without effect are told of.
 const maxIgnored = 100
 
@@ -257,10 +229,4 @@ func (r *request) possible(ctx context.Context, m Model) error {
 		return invalid(r.format.at, "%s: %v", r.format.at, err)
 	}
 	return invalid("", "%v", err)
-}
-
-// unknownModel is the error of a name that the model does not have.
-func (s *Server) unknownModel(name string) *Error {
-	return &Error{http.StatusNotFound, fmt.Sprintf("there is no model %s: this server has %s", shown(name),
-		strings.Join(s.o.Names, ", ")), invalidRequest, "model", "model_not_found"}
 }

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"maps"
+	"net/http"
 	"slices"
 	"time"
 )
@@ -55,7 +56,7 @@ func (c *responseShape) param() string { return "input" }
 func (c *responseShape) start() { c.id, c.created = c.s.id("resp_"), time.Now().Unix() }
 
 // itemID is the id of a part as an item. A call has another one beside it, by which its result is told.
-func (p part) itemID() string {
+func itemID(p part) string {
 	if p.tool != "" {
 		return "fc_" + p.id
 	}
@@ -73,7 +74,7 @@ func (c *responseShape) status(i int) string {
 // item returns a part, which at its beginning is empty.
 func (c *responseShape) item(i int, status string) outputItem {
 	p := c.parts[i]
-	o := outputItem{ID: p.itemID(), Type: "message", Status: status}
+	o := outputItem{ID: itemID(p), Type: "message", Status: status}
 	if p.tool == "" {
 		o.Role, o.Content = "assistant", &[]outputText{}
 		if status != inProgress {
@@ -136,7 +137,7 @@ func (c *responseShape) over(u usage) map[string]any {
 		"output_tokens": u.Completion, "output_tokens_details": map[string]int{"reasoning_tokens": 0},
 		"total_tokens": u.Total}
 	_, tokens := c.text()
-	o[extensionName] = messageOwn{c.r.ended(u.sent), c.own(c.r.originsOf(tokens))}
+	o[extensionName] = messageOwn{c.r.ended(u.sent), own(c.ending, c.r.originsOf(tokens))}
 	if c.r.store {
 		c.keep(encode(o))
 	}
@@ -153,7 +154,7 @@ func (c *responseShape) keep(object []byte) {
 		} else {
 			m.Calls = []Call{{"call_" + p.id, p.tool, p.text}}
 		}
-		items[p.itemID()] = m
+		items[itemID(p)] = m
 		talk.add(m)
 	}
 	c.s.kept.put(&keptAnswer{c.id, object, talk.Messages, items})
@@ -173,7 +174,7 @@ func (c *responseShape) event(kind string, fields named) any {
 
 // ofItem returns an event about a part.
 func (c *responseShape) ofItem(kind string, i int, fields named) any {
-	fields["output_index"], fields["item_id"] = i, c.parts[i].itemID()
+	fields["output_index"], fields["item_id"] = i, itemID(c.parts[i])
 	if c.parts[i].tool == "" {
 		fields["content_index"] = 0
 	}
@@ -243,4 +244,20 @@ func (c *responseShape) failed(e *Error) []any {
 	told := named{"message": e.Message, "code": e.Code, "param": nil}
 	maps.Copy(told, e.object())
 	return []any{c.event("error", told), c.event("response."+failed, named{"response": o})}
+}
+
+// oneResponse returns an answer, or forgets it.
+func (s *Server) oneResponse(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	k := s.kept.get(id)
+	switch {
+	case k == nil || r.Method == http.MethodDelete && !s.kept.remove(id):
+		s.reject(w, r, notKept(http.StatusNotFound, "response_id", id))
+	case r.Method == http.MethodDelete:
+		write(w, http.StatusOK, encode(map[string]any{"id": id, "object": "response", "deleted": true}))
+	case r.URL.Query().Get("stream") == "true":
+		s.reject(w, r, invalid("stream", "stream: what is kept is told whole: leave it out"))
+	default:
+		write(w, http.StatusOK, k.object)
+	}
 }

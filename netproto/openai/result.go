@@ -9,6 +9,15 @@ type result struct {
 	ending
 }
 
+// ending is how an answer ended.
+type ending struct {
+	finish    string // why, as clients are told
+	stopped   string // the stop string that ended it; "" where none did
+	shortened bool   // see [Summary.Shortened]
+	stop      string // see [Summary.Stop]
+	sent      Sent   // of the whole request so far
+}
+
 // part is a text, or a call of a tool.
 type part struct {
 	id     string // for shapes that name parts
