@@ -21,6 +21,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/netproto/metrics"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
@@ -313,7 +314,7 @@ func (s *serving) url() string {
 }
 
 // serve answers until ctx ends, and lets answers finish then.
-func (s *serving) serve(ctx context.Context, m openai.Model, o openai.Options) error {
+func (s *serving) serve(ctx context.Context, m answer.Model, o openai.Options) error {
 	registry := prometheus.NewRegistry()
 	counts := metrics.NewServing(registry)
 	o.Events = counts.Event

@@ -25,6 +25,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -286,9 +287,9 @@ func TestServeCalls(t *testing.T) {
 	defer m.Close()
 	model, err := newServedModel(m)
 	require.NoError(t, err)
-	ids, err := model.Chat(openai.Conversation{
-		Messages: []openai.Message{{Role: "user", Content: "x"},
-			{Role: "assistant", Calls: []openai.Call{{ID: "c", Name: "f", Arguments: json.RawMessage(`{"a":1}`)}}},
+	ids, err := model.Chat(answer.Conversation{
+		Messages: []answer.Message{{Role: "user", Content: "x"},
+			{Role: "assistant", Calls: []answer.Call{{ID: "c", Name: "f", Arguments: json.RawMessage(`{"a":1}`)}}},
 			{Role: "tool", Content: "y"}},
 		Tools: []json.RawMessage{json.RawMessage(`{"type":"function"}`)},
 	})

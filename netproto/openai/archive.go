@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // archive keeps answers of /v1/responses, for requests that go on with them. Where they have more bytes than it may
@@ -16,20 +17,20 @@ type archive struct {
 
 	mu    sync.Mutex
 	all   *simplelru.LRU[string, *keptAnswer] // by ids
-	items map[string]Message                  // what the answers say and call, by ids
+	items map[string]answer.Message           // what the answers say and call, by ids
 	bytes int
 }
 
 // keptAnswer is an answer with what it followed. It does not change.
 type keptAnswer struct {
 	id     string
-	object []byte             // as clients get it
-	talk   []Message          // without instructions, up to the answer itself
-	items  map[string]Message // of the answer
+	object []byte                    // as clients get it
+	talk   []answer.Message          // without instructions, up to the answer itself
+	items  map[string]answer.Message // of the answer
 }
 
 func newArchive(most int) *archive {
-	a := &archive{most: most, items: map[string]Message{}}
+	a := &archive{most: most, items: map[string]answer.Message{}}
 	// An error is of the number alone, which the bytes bound long before.
 	a.all, _ = simplelru.NewLRU(math.MaxInt32, func(_ string, k *keptAnswer) {
 		for id := range k.items {
@@ -54,7 +55,7 @@ func (k *keptAnswer) size() int {
 }
 
 // turns returns a copy of the talk that may grow.
-func (k *keptAnswer) turns() []Message {
+func (k *keptAnswer) turns() []answer.Message {
 	all := slices.Clone(k.talk)
 	if last := len(all) - 1; last >= 0 {
 		all[last].Calls = slices.Clip(all[last].Calls)
@@ -86,7 +87,7 @@ func (a *archive) get(id string) *keptAnswer {
 }
 
 // item returns what an item of an answer says or calls.
-func (a *archive) item(id string) (Message, bool) {
+func (a *archive) item(id string) (answer.Message, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m, ok := a.items[id]

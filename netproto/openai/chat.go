@@ -3,6 +3,8 @@ package openai
 import (
 	"context"
 	"net/http"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // chatForm is an API for chats: it reads a request, and has the shape of its answer.
@@ -22,7 +24,7 @@ func (s *Server) turn(form chatForm) answerer {
 			return wrong
 		}
 		r.settings.Local = s.locals.local(r.talk.Messages) || r.settings.Local
-		var calls callSchemas
+		var calls answer.Calls
 		return t.do(ctx, &job{request: &r.request, shape: shape,
 			tools: len(r.tools) > 0 && r.choice.mode != "none",
 			follow: func(ctx context.Context) (err error) {
@@ -33,7 +35,7 @@ func (s *Server) turn(form chatForm) answerer {
 				ids, err := r.prompt(s.model)
 				return [][]int32{ids}, err
 			},
-			plan: func(a *answer) { a.calls, a.forced, a.single = calls, r.choice.mode == "required", r.single },
+			plan: func(a *answer.Answer) { a.Calls, a.Forced, a.Single = calls, r.choice.mode == "required", r.single },
 		})
 	}
 }
@@ -105,22 +107,22 @@ func (c *chatShape) param() string { return "messages" }
 
 func (c *chatShape) start() { c.head = c.s.head("chatcmpl-", "chat.completion", c.r.model) }
 
-func (c *chatShape) all(results []result, u usage) any {
+func (c *chatShape) all(results []answer.Result, u usage) any {
 	o := chatObject{head: c.head, Usage: u, Own: c.r.ended(u.sent)}
 	for i, r := range results {
-		text, tokens := r.text()
+		text, tokens := r.Text()
 		m := chatMessage{Role: "assistant", Content: &text}
-		for _, p := range r.parts {
-			if p.tool != "" {
+		for _, p := range r.Parts {
+			if p.Tool != "" {
 				m.Calls = append(m.Calls, toolCall{ID: c.s.id("call_"), Type: "function",
-					Function: toolCalled{p.tool, string(p.text)}})
+					Function: toolCalled{p.Tool, string(p.Text)}})
 			}
 		}
 		if text == "" && len(m.Calls) > 0 {
 			m.Content = nil
 		}
-		o.Choices = append(o.Choices, chatChoice{i, m, c.s.chatLogProbs(&c.r.request, tokens), r.finish,
-			own(r.ending, c.r.originsOf(tokens))})
+		o.Choices = append(o.Choices, chatChoice{i, m, c.s.chatLogProbs(&c.r.request, tokens), r.Finish,
+			own(r.Ending, c.r.originsOf(tokens))})
 	}
 	return o
 }
@@ -171,28 +173,28 @@ func (c *chatShape) begin(index int) (all []any) {
 	return []any{first}
 }
 
-func (c *chatShape) chunks(index int, p piece) []any {
+func (c *chatShape) chunks(index int, p answer.Piece) []any {
 	all := c.begin(index)
-	d := chatDelta{Index: index, Own: c.r.originsOf(p.tokens)}
+	d := chatDelta{Index: index, Own: c.r.originsOf(p.Tokens)}
 	switch {
-	case p.call != nil:
-		call := toolCall{Index: &p.call.index, Function: toolCalled{p.call.name, p.call.arguments}}
-		if p.call.name != "" {
+	case p.Call != nil:
+		call := toolCall{Index: &p.Call.Index, Function: toolCalled{p.Call.Name, p.Call.Arguments}}
+		if p.Call.Name != "" {
 			call.ID, call.Type = c.s.id("call_"), "function"
 		}
 		d.Delta.Calls, d.Own = []toolCall{call}, nil
-	case p.text == "" && !c.r.settings.LogProbs && d.Own == nil:
+	case p.Text == "" && !c.r.settings.LogProbs && d.Own == nil:
 		return all // a part of a character: nothing to show
 	default:
-		d.Delta.Content = &p.text
-		d.LogProbs = c.s.chatLogProbs(&c.r.request, p.tokens)
+		d.Delta.Content = &p.Text
+		d.LogProbs = c.s.chatLogProbs(&c.r.request, p.Tokens)
 	}
 	return append(all, c.chunk(d))
 }
 
-func (c *chatShape) last(index int, e ending) []any {
-	end := c.chunk(chatDelta{Index: index, Finish: &e.finish, Own: own(e, nil)})
-	end.Own = c.r.ended(e.sent)
+func (c *chatShape) last(index int, e answer.Ending) []any {
+	end := c.chunk(chatDelta{Index: index, Finish: &e.Finish, Own: own(e, nil)})
+	end.Own = c.r.ended(e.Sent)
 	return append(c.begin(index), end)
 }
 

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"math"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // chatRequest is a request for a turn of a chat.
 type chatRequest struct {
 	request
-	talk   Conversation
+	talk   answer.Conversation
 	tools  []tool
 	choice toolChoice
 	single bool   // at most one call
@@ -17,7 +19,7 @@ type chatRequest struct {
 }
 
 // prompt returns the ids that the answer follows.
-func (r *chatRequest) prompt(m Model) ([]int32, error) {
+func (r *chatRequest) prompt(m answer.Model) ([]int32, error) {
 	ids, err := m.Chat(r.talk)
 	if err != nil || r.prefix == "" {
 		return ids, err
@@ -63,7 +65,7 @@ func (f *fields) integerMax(name string, r *request) bool {
 }
 
 // chatLogProbs reads which log-probabilities are wanted.
-func (f *fields) chatLogProbs(s *Settings) {
+func (f *fields) chatLogProbs(s *answer.Settings) {
 	f.flag("logprobs", &s.LogProbs)
 	if f.count("top_logprobs", 0, maxTop, &s.Top) && s.Top > 0 && !s.LogProbs {
 		f.fail("top_logprobs", "this is for answers with log-probabilities: set logprobs, or leave it out")
@@ -82,7 +84,7 @@ func (f *fields) messages(r *chatRequest) {
 }
 
 // message reads one turn. known are the calls of tools up to there.
-func (f *fields) message(known map[string]bool) (m Message) {
+func (f *fields) message(known map[string]bool) (m answer.Message) {
 	f.text("role", &m.Role)
 	f.mark(&m)
 	f.harmless(ignoredInMessages...)
@@ -156,9 +158,9 @@ func (f *fields) answered(name string, known map[string]bool) {
 }
 
 // calls reads the calls that an assistant made.
-func (f *fields) calls(known map[string]bool) (calls []Call) {
+func (f *fields) calls(known map[string]bool) (calls []answer.Call) {
 	f.objects("tool_calls", maxTools, func(o *fields) {
-		var c Call
+		var c answer.Call
 		kind := "function"
 		o.text("type", &kind)
 		if kind != "function" {
@@ -188,7 +190,7 @@ func (f *fields) arguments() []byte {
 }
 
 // called reads which function was called, and with what.
-func (f *fields) called(c *Call) {
+func (f *fields) called(c *answer.Call) {
 	if !f.object("function", func(o *fields) {
 		o.needed("name", &c.Name, "give the name of the function")
 		c.Arguments = o.arguments()
@@ -198,7 +200,7 @@ func (f *fields) called(c *Call) {
 }
 
 // mark reads what a message says of itself, beside what answers have there.
-func (f *fields) mark(m *Message) {
+func (f *fields) mark(m *answer.Message) {
 	f.object(extensionName, func(o *fields) {
 		o.flag("local", &m.Local)
 		o.harmless("tokens", "shortened", "seed", "receipt")

@@ -2,6 +2,8 @@ package openai
 
 import (
 	"context"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // complete answers a request for what follows texts.
@@ -11,8 +13,8 @@ func (s *Server) complete(ctx context.Context, t *reply, body []byte) error {
 		return wrong
 	}
 	shape := &textShape{s: s, r: r, at: map[int]int{}}
-	return t.do(ctx, &job{request: &r.request, shape: shape, prompts: shape.prompts, plan: func(a *answer) {
-		a.score, a.none, a.ends = r.echo && r.settings.LogProbs, r.none, shape.marks
+	return t.do(ctx, &job{request: &r.request, shape: shape, prompts: shape.prompts, plan: func(a *answer.Answer) {
+		a.Score, a.None, a.Ends = r.echo && r.settings.LogProbs, r.none, shape.marks
 	}})
 }
 
@@ -40,7 +42,7 @@ func (c *textShape) prompts() ([][]int32, error) {
 	}
 	if c.r.suffix != "" {
 		var err error
-		if c.marks, err = model.Infill(Infill{}); err != nil {
+		if c.marks, err = model.Infill(answer.Infill{}); err != nil {
 			return nil, err
 		}
 	}
@@ -75,7 +77,7 @@ func (c *textShape) prompts() ([][]int32, error) {
 // ids are those of a text, or of the gap behind it.
 func (c *textShape) ids(text string) ([]int32, error) {
 	if c.r.suffix != "" {
-		return c.s.model.Infill(Infill{Prefix: text, Suffix: c.r.suffix})
+		return c.s.model.Infill(answer.Infill{Prefix: text, Suffix: c.r.suffix})
 	}
 	return c.s.model.Tokenize(text, true)
 }
@@ -107,22 +109,22 @@ func (c *textShape) param() string { return "prompt" }
 
 func (c *textShape) start() { c.head = c.s.head("cmpl-", "text_completion", c.r.model) }
 
-func (c *textShape) all(results []result, u usage) any {
+func (c *textShape) all(results []answer.Result, u usage) any {
 	o := textObject{head: c.head, Usage: &u, Own: c.r.ended(u.sent)}
 	for i, r := range results {
 		at := 0
-		text, tokens := r.text()
-		probs := c.s.textLogProbs(&c.r.request, piece{prompt: r.prompt, tokens: tokens}, &at)
-		o.Choices = append(o.Choices, textChoice{c.echo(i) + text, i, probs, &r.finish,
-			own(r.ending, c.r.originsOf(tokens))})
+		text, tokens := r.Text()
+		probs := c.s.textLogProbs(&c.r.request, answer.Piece{Prompt: r.Prompt, Tokens: tokens}, &at)
+		o.Choices = append(o.Choices, textChoice{c.echo(i) + text, i, probs, &r.Finish,
+			own(r.Ending, c.r.originsOf(tokens))})
 	}
 	return o
 }
 
-func (c *textShape) chunks(index int, p piece) []any {
+func (c *textShape) chunks(index int, p answer.Piece) []any {
 	at, begun := c.at[index]
-	own := c.r.originsOf(p.tokens)
-	text := p.text
+	own := c.r.originsOf(p.Tokens)
+	text := p.Text
 	if !begun {
 		text = c.echo(index) + text
 	}
@@ -138,13 +140,13 @@ func (c *textShape) chunks(index int, p piece) []any {
 	return []any{o}
 }
 
-func (c *textShape) last(index int, e ending) []any {
+func (c *textShape) last(index int, e answer.Ending) []any {
 	text := ""
 	if _, begun := c.at[index]; !begun {
 		text = c.echo(index) // an answer without a token
 	}
-	return []any{textObject{head: c.head, Choices: []textChoice{{text, index, nil, &e.finish, own(e, nil)}},
-		Own: c.r.ended(e.sent)}}
+	return []any{textObject{head: c.head, Choices: []textChoice{{text, index, nil, &e.Finish, own(e, nil)}},
+		Own: c.r.ended(e.Sent)}}
 }
 
 func (c *textShape) end(u usage) (all []any) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -99,7 +100,7 @@ func TestDoorsAskTheSame(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &fakeModel{answer: func(_ string, s Settings) string {
+			m := &fakeModel{answer: func(_ string, s answer.Settings) string {
 				if strings.Contains(string(s.Schema), `"arguments"`) {
 					return `{"name":"g","arguments":{}}`
 				}
@@ -264,7 +265,7 @@ func TestDoorsStream(t *testing.T) {
 		"done"}
 	whole := strings.Join(steps, "")
 	ends := map[string]bool{}
-	for most := 1; most < len(whole)+4*len(callBegin+callEnd); most++ {
+	for most := 1; most < len(whole)+4*len(callMark+callOver); most++ {
 		s := newTestServer(t, newToolModel(steps...), nil)
 		body := fmt.Sprintf(`{"input":"u","seed":7,%s,"max_output_tokens":%d`, f, most)
 		r := object(t, ask(t, s, responses, body+`}`).Body.Bytes())
@@ -293,7 +294,7 @@ func TestDoorsStream(t *testing.T) {
 
 // TestDoorsEmpty: an answer without a token has one text, which is empty.
 func TestDoorsEmpty(t *testing.T) {
-	s := newTestServer(t, &fakeModel{answer: func(string, Settings) string { return "" }}, nil)
+	s := newTestServer(t, &fakeModel{answer: func(string, answer.Settings) string { return "" }}, nil)
 	a, _ := streamedResponse(t, ask(t, s, responses, `{"input":"u","stream":true}`).Body.Bytes())
 	assert.Equal(t, doorAnswer{[]string{""}, "completed completed"}, a)
 	assert.Equal(t, a, ofResponse(object(t, ask(t, s, responses, `{"input":"u"}`).Body.Bytes())))
@@ -374,7 +375,7 @@ func TestDoorsRefuse(t *testing.T) {
 		{messages, `{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}],` +
 			`"output_config":{"format":{"type":"json_object"}}}`, "messages[1]", "begins by itself"},
 	} {
-		m := &fakeModel{refuse: func(s Settings) error {
+		m := &fakeModel{refuse: func(s answer.Settings) error {
 			if strings.Contains(string(s.Schema), `"not"`) {
 				return errors.New("not: this keyword cannot be decided")
 			}

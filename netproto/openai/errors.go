@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // Error is what a request gets in place of an answer, in OpenAI's form.
@@ -51,10 +53,10 @@ func errorOf(err error) *Error {
 		return known
 	}
 	switch {
-	case errors.Is(err, ErrNoChat):
-		return &Error{http.StatusBadRequest, ErrNoChat.Error(), invalidRequest, "messages", "no_chat_template"}
-	case errors.Is(err, ErrNoInfill):
-		return &Error{http.StatusBadRequest, ErrNoInfill.Error(), invalidRequest, "suffix", "no_infill"}
+	case errors.Is(err, answer.ErrNoChat):
+		return &Error{http.StatusBadRequest, answer.ErrNoChat.Error(), invalidRequest, "messages", "no_chat_template"}
+	case errors.Is(err, answer.ErrNoInfill):
+		return &Error{http.StatusBadRequest, answer.ErrNoInfill.Error(), invalidRequest, "suffix", "no_infill"}
 	case errors.Is(err, errTimeout):
 		return &Error{http.StatusGatewayTimeout, errTimeout.Error(), serverError, "", "timeout"}
 	case errors.Is(err, errDrained):

@@ -19,6 +19,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/filelock"
 	"github.com/pilotfish-ai/pilotfish/internal/prefix"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // Names of the files of a folder.
@@ -36,7 +37,7 @@ type Folder struct {
 	most   int64 // bytes of all files
 	log    *slog.Logger
 	unlock func()
-	model  Model
+	model  answer.Model
 
 	mu    sync.Mutex
 	saved []savedText // the one that was used last is last
@@ -104,7 +105,7 @@ func isSaved(name string) bool {
 }
 
 // index reads the texts of the files that a model can go on with.
-func (f *Folder) index(m Model) {
+func (f *Folder) index(m answer.Model) {
 	if f == nil {
 		return
 	}
@@ -134,7 +135,7 @@ func (f *Folder) file(name string) string { return filepath.Join(f.path, name) }
 
 // load makes the saved text that has most in common with a prompt that of a session, if that is more than so many
 // tokens. It reports whether it has. A file that cannot be loaded is removed.
-func (f *Folder) load(ctx context.Context, s Session, prompt []int32, more int) bool {
+func (f *Folder) load(ctx context.Context, s answer.Session, prompt []int32, more int) bool {
 	if f == nil {
 		return false
 	}
@@ -179,7 +180,7 @@ func (f *Folder) nearest(prompt []int32, more int) (name string) {
 
 // save writes the text of a session, unless a file has it already. It replaces files whose texts are the beginning of
 // this one. What goes wrong is logged: the text has to be computed again then.
-func (f *Folder) save(ctx context.Context, s Session, text []int32) {
+func (f *Folder) save(ctx context.Context, s answer.Session, text []int32) {
 	if f == nil || len(text) == 0 || f.has(text) {
 		return
 	}
@@ -204,7 +205,7 @@ func (f *Folder) has(text []int32) bool {
 }
 
 // write writes the text of a session under a new name, and then renames it.
-func (f *Folder) write(ctx context.Context, s Session) (err error) {
+func (f *Folder) write(ctx context.Context, s answer.Session) (err error) {
 	file, err := os.CreateTemp(f.path, newPrefix+"*"+savedSuffix) // mode 0600
 	if err != nil {
 		return err

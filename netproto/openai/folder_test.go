@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/pilotfish-ai/pilotfish/internal/held"
 )
 
 // folder opens one, with its log.
@@ -52,7 +52,7 @@ func savedTo(t *testing.T, f *Folder, text string) {
 // token of a prompt is computed.
 func TestFolder(t *testing.T) {
 	path := filepath.Join(held.TempDir(t), "a", "b")
-	m := &fakeModel{answer: func(string, Settings) string { return "fine" }}
+	m := &fakeModel{answer: func(string, answer.Settings) string { return "fine" }}
 	serve := func() (s *Server, cached func(text string) int) {
 		f, _ := folder(t, path, 1000)
 		s = newTestServer(t, m, func(o *Options) { o.Parallel, o.Sessions, o.Folder = 1, 1, f })

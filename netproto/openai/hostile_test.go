@@ -13,10 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // exchange sends bytes over a connection to a server and returns the answer's status and content.
@@ -147,7 +147,7 @@ func TestDrainCutsReaders(t *testing.T) {
 
 // TestPanicBefore: a panic while a request is prepared is an error of that request, and gives its place back.
 func TestPanicBefore(t *testing.T) {
-	m := &fakeModel{refuse: func(s Settings) error {
+	m := &fakeModel{refuse: func(s answer.Settings) error {
 		if s.JSON {
 			panic("a bug")
 		}
@@ -185,7 +185,7 @@ func TestArgumentsAreObjects(t *testing.T) {
 		assert.Equal(t, `{"type":"object","properties":{"name":{"const":"f"},"arguments":`+want+
 			`},"required":["name","arguments"],"additionalProperties":false}`, m.schemas[0])
 	}
-	m.refuse = func(s Settings) error {
+	m.refuse = func(s answer.Settings) error {
 		if strings.Contains(string(s.Schema), `"string"`) {
 			return errors.New("no value fits")
 		}
@@ -200,8 +200,8 @@ func TestArgumentsAreObjects(t *testing.T) {
 // TestMarksCount: the marks around calls, which the model does not choose, take no more room than max_tokens gives.
 func TestMarksCount(t *testing.T) {
 	call := `{"name": "f", "arguments": {}}`
-	for most, want := range map[int]int{1: 0, len(callBegin) + 1: 0, len(callBegin) + 2: len(callBegin) + 2,
-		len(callBegin) + 1 + len(call): len(callBegin) + 1 + len(call)} {
+	for most, want := range map[int]int{1: 0, len(callMark) + 1: 0, len(callMark) + 2: len(callMark) + 2,
+		len(callMark) + 1 + len(call): len(callMark) + 1 + len(call)} {
 		s := newTestServer(t, newToolModel("", call), nil)
 		w := ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"tool_choice":"required",
 			"tools":[{"type":"function","function":{"name":"f"}}],"max_tokens":`+string(encode(most))+`}`)

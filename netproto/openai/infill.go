@@ -5,6 +5,8 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // infill answers a request for what fills a gap.
@@ -24,13 +26,13 @@ func (s *Server) infill(ctx context.Context, t *reply, body []byte) error {
 			}
 			r.gap.Most = max(most-min(cmp.Or(r.settings.MaxTokens, least), most/2), 8)
 			var err error
-			if marks, err = s.model.Infill(Infill{}); err != nil {
+			if marks, err = s.model.Infill(answer.Infill{}); err != nil {
 				return nil, err
 			}
 			shape.prompt, err = s.model.Infill(r.gap)
 			return [][]int32{shape.prompt}, err
 		},
-		plan: func(a *answer) { a.none, a.ends, a.lines = r.none, marks, &r.lines },
+		plan: func(a *answer.Answer) { a.None, a.Ends, a.Lines = r.none, marks, &r.lines },
 	})
 }
 
@@ -40,7 +42,7 @@ type infillShape struct {
 	r      *infillRequest
 	name   string // of the model
 	prompt []int32
-	made   result // so far, of a stream
+	made   answer.Result // so far, of a stream
 	plainErrors
 }
 
@@ -94,47 +96,47 @@ type infillTimings struct {
 
 func (c *infillShape) param() string { return "input_prefix" }
 
-func (c *infillShape) all(results []result, u usage) any {
+func (c *infillShape) all(results []answer.Result, u usage) any {
 	c.made = results[0]
-	text, _ := c.made.text()
+	text, _ := c.made.Text()
 	return c.over(text, text, u)
 }
 
-func (c *infillShape) chunks(_ int, p piece) []any {
-	c.made.take(p)
-	if p.text == "" {
+func (c *infillShape) chunks(_ int, p answer.Piece) []any {
+	c.made.Take(p)
+	if p.Text == "" {
 		return nil
 	}
-	_, made := c.made.text()
-	o := infillPiece{Content: p.text, Tokens: []int32{}, Predicted: len(made), Evaluated: len(c.prompt)}
-	for _, t := range p.tokens {
+	_, made := c.made.Text()
+	o := infillPiece{Content: p.Text, Tokens: []int32{}, Predicted: len(made), Evaluated: len(c.prompt)}
+	for _, t := range p.Tokens {
 		o.Tokens = append(o.Tokens, t.ID)
 	}
 	return []any{o}
 }
 
-func (c *infillShape) last(_ int, e ending) []any {
-	c.made.ending = e
+func (c *infillShape) last(_ int, e answer.Ending) []any {
+	c.made.Ending = e
 	return nil
 }
 
 func (c *infillShape) start() {}
 
 func (c *infillShape) end(u usage) []any {
-	text, _ := c.made.text()
+	text, _ := c.made.Text()
 	return []any{c.over("", text, u)}
 }
 
 // over is the last object, with what of the whole text has not been shown before.
 func (c *infillShape) over(shown, text string, u usage) infillPiece {
-	s, kind := c.r.settings, map[string]string{StopEnd: "eos", StopString: "word"}[c.made.stop]
+	s, kind := c.r.settings, map[string]string{answer.StopEnd: "eos", answer.StopString: "word"}[c.made.Stop]
 	var spelled strings.Builder
 	for _, id := range c.prompt {
 		spelled.WriteString(cmp.Or(string(c.s.model.Bytes(id)), c.s.model.Name(id)))
 	}
 	end := &infillEnd{
 		Model: c.name, Prompt: spelled.String(), NewLine: strings.ContainsRune(text, '\n'),
-		StopType: cmp.Or(kind, "limit"), StopString: c.made.stopped, Cached: len(c.prompt) + u.Completion,
+		StopType: cmp.Or(kind, "limit"), StopString: c.made.Stopped, Cached: len(c.prompt) + u.Completion,
 		Own: c.r.ended(u.sent),
 		Settings: infillSettings{
 			Predict: cmp.Or(s.MaxTokens, -1), Seed: s.Seed, Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP,

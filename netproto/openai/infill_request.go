@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // maxFiles is the most files beside the one with the gap.
@@ -13,14 +15,14 @@ const maxFiles = 256
 // infillRequest is a request for what fills a gap, in the form of llama-server.
 type infillRequest struct {
 	request
-	gap   Infill
+	gap   answer.Infill
 	none  bool // nothing is generated: n_predict is 0
-	lines lineLimit
+	lines answer.Lines
 }
 
 // parseInfill reads a request. What it does not say is as llama-server has it.
 func parseInfill(body []byte, d Defaults) (*infillRequest, *Error) {
-	r := &infillRequest{gap: Infill{Repo: "myproject", Name: "filename"}}
+	r := &infillRequest{gap: answer.Infill{Repo: "myproject", Name: "filename"}}
 	f := parseBody(body)
 	s := &r.settings
 	start := ""
@@ -59,7 +61,7 @@ func parseInfill(body []byte, d Defaults) (*infillRequest, *Error) {
 }
 
 // inputExtra reads other files of the repository.
-func (f *fields) inputExtra(to *Infill) {
+func (f *fields) inputExtra(to *answer.Infill) {
 	f.objects("input_extra", maxFiles, func(o *fields) {
 		file := struct{ Name, Text string }{Name: "tmp"}
 		o.text("filename", &file.Name)
@@ -70,7 +72,7 @@ func (f *fields) inputExtra(to *Infill) {
 }
 
 // samplers neutralises what a list of samplers leaves out. They are always applied in the same order.
-func (f *fields) samplers(raw json.RawMessage, s *Settings) {
+func (f *fields) samplers(raw json.RawMessage, s *answer.Settings) {
 	if raw == nil {
 		return
 	}
@@ -100,9 +102,9 @@ func (f *fields) samplers(raw json.RawMessage, s *Settings) {
 }
 
 // lines reads the limits of lines.
-func (f *fields) lines(l *lineLimit) {
-	f.count("n_indent", 0, math.MaxInt32, &l.indent)
+func (f *fields) lines(l *answer.Lines) {
+	f.count("n_indent", 0, math.MaxInt32, &l.Indent)
 	ms := int64(0)
 	f.integer("t_max_predict_ms", -1, math.MaxInt32, &ms)
-	l.time = time.Duration(max(ms, 0)) * time.Millisecond
+	l.Time = time.Duration(max(ms, 0)) * time.Millisecond
 }

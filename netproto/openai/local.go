@@ -3,6 +3,8 @@ package openai
 import (
 	"crypto/sha256"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
@@ -24,11 +26,11 @@ func newKeptMessages() keptMessages {
 }
 
 // local reports whether one of the messages stays on this device, by what it or an earlier request says.
-func (k keptMessages) local(messages []Message) (local bool) {
+func (k keptMessages) local(messages []answer.Message) (local bool) {
 	for _, m := range messages {
-		known := k.Contains(m.hash())
+		known := k.Contains(hash(m))
 		if m.Local && !known {
-			k.Add(m.hash(), struct{}{})
+			k.Add(hash(m), struct{}{})
 		}
 		local = local || known || m.Local
 	}
@@ -36,6 +38,6 @@ func (k keptMessages) local(messages []Message) (local bool) {
 }
 
 // hash identifies a message.
-func (m Message) hash() [sha256.Size]byte {
+func hash(m answer.Message) [sha256.Size]byte {
 	return sha256.Sum256(encode([]any{m.Role, m.Content, m.Calls}))
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -57,8 +58,8 @@ func TestLocal(t *testing.T) {
 // TestKept: the messages that stay are known up to a bound, and the oldest ones are forgotten then.
 func TestKept(t *testing.T) {
 	k := newKeptMessages()
-	message := func(i int, local bool) []Message {
-		return []Message{{Role: "user", Content: fmt.Sprint(i), Local: local}}
+	message := func(i int, local bool) []answer.Message {
+		return []answer.Message{{Role: "user", Content: fmt.Sprint(i), Local: local}}
 	}
 	for i := range maxKept + 10 {
 		require.True(t, k.local(message(i, true)))
@@ -75,7 +76,7 @@ func TestKept(t *testing.T) {
 
 // TestReceipt: what has left for all answers of a request is told at its end, also that it is nothing.
 func TestReceipt(t *testing.T) {
-	s := newTestServer(t, &fakeModel{answer: func(prompt string, s Settings) string {
+	s := newTestServer(t, &fakeModel{answer: func(prompt string, s answer.Settings) string {
 		if s.Local {
 			return "a"
 		}

@@ -2,6 +2,8 @@ package openai
 
 import (
 	"encoding/json"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // messages is the form of Anthropic's /v1/messages.
@@ -16,7 +18,7 @@ type messageShape struct {
 	r  *chatRequest
 	t  *reply
 	id string
-	result
+	answer.Result
 }
 
 // messageObject is an answer, or what is known of it at its beginning.
@@ -69,26 +71,26 @@ func (m *messageShape) object(u usage, o *origins) messageObject {
 // stop returns why the answer ended, as Anthropic's API says it.
 func (m *messageShape) stop() (reason string, sequence *string) {
 	switch {
-	case m.finish == finishLength:
+	case m.Finish == answer.FinishLength:
 		return "max_tokens", nil
-	case m.finish == finishCalls:
+	case m.Finish == answer.FinishCalls:
 		return "tool_use", nil
-	case m.stopped != "":
-		return "stop_sequence", &m.stopped
+	case m.Stopped != "":
+		return "stop_sequence", &m.Stopped
 	}
 	return "end_turn", nil
 }
 
 // all leaves out a call that was cut: it has no input that is an object.
-func (m *messageShape) all(results []result, u usage) any {
-	m.result = results[0].complete(m.s.id)
-	_, tokens := m.text()
-	o := m.object(u, own(m.ending, m.r.originsOf(tokens)))
-	for i, p := range m.parts {
+func (m *messageShape) all(results []answer.Result, u usage) any {
+	m.Result = results[0].Complete(m.s.id)
+	_, tokens := m.Text()
+	o := m.object(u, own(m.Ending, m.r.originsOf(tokens)))
+	for i, p := range m.Parts {
 		b := m.block(i)
-		if text := string(p.text); p.tool == "" {
+		if text := string(p.Text); p.Tool == "" {
 			b.Text = &text
-		} else if b.Input = p.text; !json.Valid(p.text) {
+		} else if b.Input = p.Text; !json.Valid(p.Text) {
 			continue
 		}
 		o.Content = append(o.Content, b)
@@ -100,27 +102,27 @@ func (m *messageShape) all(results []result, u usage) any {
 
 // block returns a part without what it says.
 func (m *messageShape) block(i int) contentBlock {
-	if p := m.parts[i]; p.tool != "" {
-		return contentBlock{Type: "tool_use", ID: "toolu_" + p.id, Name: p.tool, Input: json.RawMessage("{}")}
+	if p := m.Parts[i]; p.Tool != "" {
+		return contentBlock{Type: "tool_use", ID: "toolu_" + p.ID, Name: p.Tool, Input: json.RawMessage("{}")}
 	}
 	return contentBlock{Type: "text", Text: new(string)}
 }
 
-func (m *messageShape) begin() []any {
+func (m *messageShape) Begin() []any {
 	return []any{named{"type": "message_start", "message": m.object(usage{Prompt: m.t.e.Prompt}, nil)}}
 }
 
-func (m *messageShape) open(i int) []any {
-	m.parts[i].id = m.s.id("")
+func (m *messageShape) Open(i int) []any {
+	m.Parts[i].ID = m.s.id("")
 	return []any{named{"type": "content_block_start", "index": i, "content_block": m.block(i)}}
 }
 
-func (m *messageShape) delta(i int, p piece) []any {
-	own := m.r.originsOf(p.tokens)
-	d := map[string]any{"type": "text_delta", "text": p.text}
-	text := p.text
-	if p.call != nil {
-		text, own = p.call.arguments, nil
+func (m *messageShape) Delta(i int, p answer.Piece) []any {
+	own := m.r.originsOf(p.Tokens)
+	d := map[string]any{"type": "text_delta", "text": p.Text}
+	text := p.Text
+	if p.Call != nil {
+		text, own = p.Call.Arguments, nil
 		d = map[string]any{"type": "input_json_delta", "partial_json": text}
 	}
 	if text == "" && own == nil {
@@ -133,19 +135,19 @@ func (m *messageShape) delta(i int, p piece) []any {
 	return []any{out}
 }
 
-func (m *messageShape) close(i int) []any {
+func (m *messageShape) Close(i int) []any {
 	return []any{named{"type": "content_block_stop", "index": i}}
 }
 
-func (m *messageShape) chunks(_ int, p piece) []any { return m.tell(p, m) }
+func (m *messageShape) chunks(_ int, p answer.Piece) []any { return m.Tell(p, m) }
 
-func (m *messageShape) last(_ int, e ending) []any { return m.finishes(e, m) }
+func (m *messageShape) last(_ int, e answer.Ending) []any { return m.Finishes(e, m) }
 
 func (m *messageShape) end(u usage) []any {
 	reason, sequence := m.stop()
 	out := named{"type": "message_delta", "delta": map[string]any{"stop_reason": reason, "stop_sequence": sequence},
 		"usage": m.object(u, nil).Usage}
-	out[extensionName] = messageOwn{m.r.ended(u.sent), own(m.ending, nil)}
+	out[extensionName] = messageOwn{m.r.ended(u.sent), own(m.Ending, nil)}
 	return []any{out, named{"type": "message_stop"}}
 }
 

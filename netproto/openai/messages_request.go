@@ -3,6 +3,8 @@ package openai
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // parseMessages reads a request of Anthropic's API for a turn of a chat.
@@ -17,7 +19,7 @@ func parseMessages(body []byte, d Defaults) (*chatRequest, *Error) {
 	f.stop("stop_sequences", &r.settings)
 	f.outputConfig(&r.request)
 	if system := f.content("system", false); system != "" {
-		r.talk.add(Message{Role: "system", Content: system})
+		r.talk.Add(answer.Message{Role: "system", Content: system})
 	}
 	f.turns(r)
 	f.inputTools(r)
@@ -76,24 +78,24 @@ func (f *fields) turns(r *chatRequest) {
 	switch at := f.element("messages", len(all)-1); {
 	case last == 0:
 		f.missing("messages", "give a message of the user before the assistant's")
-	case r.prefix != "" && r.format.constrained():
+	case r.prefix != "" && r.format.Constrained():
 		f.fails(invalid(at, "%s: an answer with a format begins by itself: leave out the assistant's last message", at))
 	}
 }
 
 // turn reads one message. known are the calls of tools up to there.
-func (f *fields) turn(talk *Conversation, known map[string]bool) {
+func (f *fields) turn(talk *answer.Conversation, known map[string]bool) {
 	role := ""
 	f.text("role", &role)
 	f.harmless(ignoredInMessages...)
 	if role != "user" && role != "assistant" && role != "system" {
 		f.fail("role", "give user, assistant or system")
 	}
-	var of Message
+	var of answer.Message
 	f.mark(&of)
-	add := func(m Message) {
+	add := func(m answer.Message) {
 		m.Local = of.Local
-		talk.add(m)
+		talk.Add(m)
 	}
 	var text string
 	var blocks []json.RawMessage
@@ -102,7 +104,7 @@ func (f *fields) turn(talk *Conversation, known map[string]bool) {
 	case !ok:
 		f.missing("content", "give a text")
 	case json.Unmarshal(raw, &text) == nil:
-		add(Message{Role: role, Content: text})
+		add(answer.Message{Role: role, Content: text})
 	case json.Unmarshal(raw, &blocks) == nil:
 		f.blocks(role, blocks, add, known)
 	default:
@@ -111,11 +113,11 @@ func (f *fields) turn(talk *Conversation, known map[string]bool) {
 }
 
 // blocks reads the parts of a message: what tools returned, in turns of their own, and what its author says and calls.
-func (f *fields) blocks(role string, all []json.RawMessage, add func(Message), known map[string]bool) {
-	said, calls, says := strings.Builder{}, []Call(nil), false
+func (f *fields) blocks(role string, all []json.RawMessage, add func(answer.Message), known map[string]bool) {
+	said, calls, says := strings.Builder{}, []answer.Call(nil), false
 	end := func() {
 		if says {
-			add(Message{Role: role, Content: said.String(), Calls: calls})
+			add(answer.Message{Role: role, Content: said.String(), Calls: calls})
 		}
 		said, calls, says = strings.Builder{}, nil, false
 	}
@@ -133,7 +135,7 @@ func (f *fields) blocks(role string, all []json.RawMessage, add func(Message), k
 }
 
 // block reads a part of a message. It reports false of one that no prompt has.
-func (f *fields) block(role string, known map[string]bool) (m Message, told bool) {
+func (f *fields) block(role string, known map[string]bool) (m answer.Message, told bool) {
 	kind := ""
 	f.text("type", &kind)
 	m.Role = role
@@ -144,7 +146,7 @@ func (f *fields) block(role string, known map[string]bool) (m Message, told bool
 		f.all = nil // of other models
 		return m, false
 	case role == "assistant" && kind == "tool_use":
-		m.Calls = []Call{f.toolUse(known)}
+		m.Calls = []answer.Call{f.toolUse(known)}
 	case role == "user" && kind == "tool_result":
 		m.Role = "tool"
 		f.answered("tool_use_id", known)
@@ -158,8 +160,8 @@ func (f *fields) block(role string, known map[string]bool) (m Message, told bool
 }
 
 // toolUse reads a call that an assistant made.
-func (f *fields) toolUse(known map[string]bool) Call {
-	var c Call
+func (f *fields) toolUse(known map[string]bool) answer.Call {
+	var c answer.Call
 	f.needed("id", &c.ID, "give the id of the call")
 	f.needed("name", &c.Name, "give the name of the function")
 	known[c.ID] = true

@@ -1,13 +1,17 @@
 package openai
 
-import "math"
+import (
+	"math"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+)
 
 // extension is what is told beyond OpenAI's API, of a whole answer.
 type extension struct {
 	Seed uint64 `json:"seed"` // of the draws, with which the same request gets the same answer
 	// keywords of schemas that have no effect: where the schema stands in the request, and the path in it
-	Ignored []string `json:"ignored,omitempty"`
-	Sent    *Sent    `json:"receipt,omitempty"` // of the whole request so far; with the end of an answer
+	Ignored []string     `json:"ignored,omitempty"`
+	Sent    *answer.Sent `json:"receipt,omitempty"` // of the whole request so far; with the end of an answer
 }
 
 func (r *request) extension() *extension {
@@ -15,7 +19,7 @@ func (r *request) extension() *extension {
 }
 
 // ended is the extension with the end of an answer.
-func (r *request) ended(sent Sent) *extension {
+func (r *request) ended(sent answer.Sent) *extension {
 	e := r.extension()
 	e.Sent = &sent
 	return e
@@ -38,7 +42,7 @@ type provenance struct {
 }
 
 // origins returns where tokens are from, if that is wanted.
-func (r *request) originsOf(tokens []Token) *origins {
+func (r *request) originsOf(tokens []answer.Token) *origins {
 	if !r.origins {
 		return nil
 	}

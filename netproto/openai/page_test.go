@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/pilotfish-ai/pilotfish/internal/browsertest"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // shownPage starts a server with a chat page, and a browser for it.
@@ -48,7 +48,7 @@ func textsOf(b *browsertest.Browser, selector string) []string {
 // TestPageInBrowser: a chat at any width, light or dark: text of the model is text, blocks of code are blocks, tokens
 // of the cloud stand out, the next question has the turns before it; nothing is wider than the page.
 func TestPageInBrowser(t *testing.T) {
-	m := &fakeModel{answer: func(prompt string, _ Settings) string {
+	m := &fakeModel{answer: func(prompt string, _ answer.Settings) string {
 		if strings.Contains(prompt, "markup") {
 			return `<img src=x onerror="window.hostile = 1"><script>window.hostile = 1</script>` + "é"
 		}
@@ -68,7 +68,7 @@ func TestPageInBrowser(t *testing.T) {
 			sent(b, "markup", 2)
 			assert.Equal(t, `<img src=x onerror="window.hostile = 1"><script>window.hostile = 1</script>é`,
 				textsOf(b, ".assistant .text")[1])
-			assert.Equal(t, "user:first\nassistant:"+m.answer("", Settings{})+"\nuser:markup\nassistant:",
+			assert.Equal(t, "user:first\nassistant:"+m.answer("", answer.Settings{})+"\nuser:markup\nassistant:",
 				m.prompts[len(m.prompts)-1])
 			assert.LessOrEqual(t, browsertest.Evaluated[int](b, "document.documentElement.scrollWidth"), width)
 			assert.LessOrEqual(t, browsertest.Evaluated[int](b,
@@ -83,7 +83,7 @@ func TestPageInBrowser(t *testing.T) {
 
 // TestPageControls: stop, copy, settings, a new chat, errors; all of it by keyboard, and with names for screen readers.
 func TestPageControls(t *testing.T) {
-	m := &fakeModel{step: time.Millisecond, context: 1 << 20, answer: func(prompt string, _ Settings) string {
+	m := &fakeModel{step: time.Millisecond, context: 1 << 20, answer: func(prompt string, _ answer.Settings) string {
 		if strings.Contains(prompt, "long") {
 			return strings.Repeat("x", 100000)
 		}

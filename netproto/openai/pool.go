@@ -7,11 +7,12 @@ import (
 	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/internal/prefix"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // pool keeps sessions with their texts, so that a request which goes on with one of them has only what is new computed.
 type pool struct {
-	model  Model
+	model  answer.Model
 	most   int     // sessions, those in use included
 	folder *Folder // of texts that have no place in memory; nil: they are dropped
 	log    *slog.Logger
@@ -22,7 +23,7 @@ type pool struct {
 	used int
 }
 
-func newPool(m Model, most int, f *Folder, log *slog.Logger) *pool {
+func newPool(m answer.Model, most int, f *Folder, log *slog.Logger) *pool {
 	p := &pool{model: m, most: most, folder: f, log: log}
 	p.back.L = &p.mu
 	return p
@@ -30,7 +31,7 @@ func newPool(m Model, most int, f *Folder, log *slog.Logger) *pool {
 
 // pooled is a session with its text.
 type pooled struct {
-	Session
+	answer.Session
 	text   []int32 // of the last prompt and its answer
 	prompt int     // tokens of the prompt
 	lent   int     // so many others are copying its beginning

@@ -10,17 +10,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 const withSchema = `{"prompt":"x","response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{}}}}`
 
 // slowSchemas is a model that takes a while for the grammar of a schema.
 func slowSchemas(takes time.Duration) *fakeModel {
-	return &fakeModel{check: func(ctx context.Context, s Settings) ([]string, error) {
+	return &fakeModel{check: func(ctx context.Context, s answer.Settings) ([]string, error) {
 		if s.Schema == nil {
 			return nil, nil
 		}
@@ -122,7 +122,7 @@ func TestClients(t *testing.T) {
 // TestIgnoredTold: keywords without effect are told in the answer, and in the first chunk of a stream: of the schema of
 // the answer, and of parameters of tools, whole ones too.
 func TestIgnoredTold(t *testing.T) {
-	m := &fakeModel{check: func(_ context.Context, s Settings) ([]string, error) {
+	m := &fakeModel{check: func(_ context.Context, s answer.Settings) ([]string, error) {
 		switch {
 		case s.Schema == nil:
 			return nil, nil

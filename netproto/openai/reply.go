@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // reply is one request while it is answered.
@@ -34,7 +36,7 @@ type reply struct {
 type answerer func(ctx context.Context, t *reply, body []byte) error
 
 // posted answers requests that have content.
-func (s *Server) posted(endpoint string, answer answerer) http.HandlerFunc {
+func (s *Server) posted(endpoint string, then answerer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		t := &reply{s: s, w: w, rc: http.NewResponseController(w), r: r, begun: time.Now()}
 		t.e = Event{Endpoint: endpoint, ID: s.id("req_"), Status: http.StatusOK}
@@ -44,7 +46,7 @@ func (s *Server) posted(endpoint string, answer answerer) http.HandlerFunc {
 		if err == nil {
 			defer done() // what is told of an error belongs to the request, too
 			defer t.hurry()()
-			err = t.serve(answer)
+			err = t.serve(then)
 		}
 		if err == nil {
 			_ = t.rc.SetWriteDeadline(time.Now().Add(s.o.Stall)) // for the end of what was sent
@@ -58,14 +60,14 @@ func (s *Server) posted(endpoint string, answer answerer) http.HandlerFunc {
 }
 
 // serve answers the request, or says why not.
-func (t *reply) serve(answer answerer) error {
+func (t *reply) serve(then answerer) error {
 	body, err := t.read()
 	if err != nil {
 		return err
 	}
 	ctx, release := t.s.bind(t.r)
 	defer release()
-	if err := answer(ctx, t, body); err != nil {
+	if err := then(ctx, t, body); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx) // whatever else went wrong is a consequence
 		}
@@ -224,8 +226,8 @@ func (s *Server) id(prefix string) string {
 type job struct {
 	*request
 	prompts func() ([][]int32, error)
-	plan    func(a *answer) // completes what is to be generated
-	tools   bool            // there are some: follow finds out what their calls are like
+	plan    func(a *answer.Answer) // completes what is to be generated
+	tools   bool                   // there are some: follow finds out what their calls are like
 	follow  func(ctx context.Context) error
 	shape   shape
 }
@@ -324,8 +326,8 @@ func caught(err *error) {
 }
 
 // generate makes all answers, one after the other: those to one prompt share its computation.
-func (t *reply) generate(ctx context.Context, j *job, prompts [][]int32, tell func(index int, p piece) error,
-	finish func(index int, e ending) error) (err error) {
+func (t *reply) generate(ctx context.Context, j *job, prompts [][]int32, tell func(index int, p answer.Piece) error,
+	finish func(index int, e answer.Ending) error) (err error) {
 	defer caught(&err)
 	for i, prompt := range prompts {
 		if err := t.answers(ctx, j, i*j.n, prompt, tell, finish); err != nil {
@@ -336,34 +338,34 @@ func (t *reply) generate(ctx context.Context, j *job, prompts [][]int32, tell fu
 }
 
 // answers makes the answers to one prompt.
-func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32, tell func(index int, p piece) error,
-	finish func(index int, e ending) error) error {
+func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32, tell func(index int, p answer.Piece) error,
+	finish func(index int, e answer.Ending) error) error {
 	h, text := t.s.pool.take(ctx, prompt, t.e.Endpoint == "chat"), []int32(nil)
 	defer func() { t.s.pool.give(h, text, len(prompt)) }()
 	for i := range j.n {
 		index := first + i
-		a := &answer{model: t.s.model, session: h, prompt: prompt, s: j.settings, format: j.format}
-		a.s.Seed += uint64(i)
-		a.emit = func(p piece) error {
+		a := &answer.Answer{Model: t.s.model, Session: h, Prompt: prompt, Settings: j.settings, Format: j.format}
+		a.Settings.Seed += uint64(i)
+		a.Emit = func(p answer.Piece) error {
 			if t.e.First == 0 {
 				t.e.First = max(time.Since(t.begun)-t.e.Queue, 1)
 			}
 			return tell(index, p)
 		}
 		j.plan(a)
-		why, err := a.run(ctx)
+		why, err := a.Run(ctx)
 		t.e.Answers++
-		t.e.Tokens += len(a.ids)
-		t.e.Cloud += a.total.Cloud
-		t.e.Asks += a.total.Asks
-		t.e.Left.add(a.total.Sent)
+		t.e.Tokens += len(a.IDs)
+		t.e.Cloud += a.Total.Cloud
+		t.e.Asks += a.Total.Asks
+		t.e.Left.Add(a.Total.Sent)
 		if i == 0 {
-			t.e.Cached += a.total.Reused
+			t.e.Cached += a.Total.Reused
 		}
-		text = append(prompt[:len(prompt):len(prompt)], a.ids...)
+		text = append(prompt[:len(prompt):len(prompt)], a.IDs...)
 		if err == nil {
 			t.e.Finish = why
-			err = finish(index, ending{why, a.total.Stopped, a.total.Shortened, a.total.Stop, t.e.Left})
+			err = finish(index, answer.Ending{Finish: why, Stopped: a.Total.Stopped, Shortened: a.Total.Shortened, Stop: a.Total.Stop, Sent: t.e.Left})
 		}
 		if err != nil {
 			return err
@@ -374,12 +376,12 @@ func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32, 
 
 // collected answers all at once.
 func (t *reply) collected(ctx context.Context, j *job, prompts [][]int32, in *place) error {
-	all := make([]result, len(prompts)*j.n)
+	all := make([]answer.Result, len(prompts)*j.n)
 	err := func() error {
 		defer in.leave()
 		return t.generate(ctx, j, prompts,
-			func(i int, p piece) error { all[i].take(p); return nil },
-			func(i int, e ending) error { all[i].ending = e; return nil })
+			func(i int, p answer.Piece) error { all[i].Take(p); return nil },
+			func(i int, e answer.Ending) error { all[i].Ending = e; return nil })
 	}()
 	if err != nil {
 		return err
@@ -397,7 +399,7 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 
 	first, took time.Duration // to the first token, and from then on
-	sent        Sent
+	sent        answer.Sent
 }
 
 func (t *reply) usage() usage {

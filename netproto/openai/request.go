@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // Bounds of what a request may ask for.
@@ -29,13 +31,13 @@ type Defaults struct {
 // request is what both kinds of requests have in common.
 type request struct {
 	model     string
-	settings  Settings
+	settings  answer.Settings
 	seeded    bool // the request gave the seed
 	n         int
 	stream    bool
 	usage     bool // a last chunk with what it took
 	origins   bool // tell of each token who chose it
-	format    format
+	format    answer.Format
 	maxTokens bool // the request gave the most tokens
 	ignored   []string
 }
@@ -59,7 +61,7 @@ func (f *fields) common(r *request, d Defaults) {
 
 // numbers reads the numbers of settings. Of them some clients send what has another name here: -1 for all of the
 // top_k, and a top_p of 0, which only the best token reaches.
-func (f *fields) numbers(s *Settings) {
+func (f *fields) numbers(s *answer.Settings) {
 	for _, n := range s.Numbers() {
 		switch to := n.To.(type) {
 		case *float64:
@@ -98,7 +100,7 @@ func (f *fields) streamOptions(r *request) {
 }
 
 // stop reads one text or a list of at most maxStops.
-func (f *fields) stop(name string, s *Settings) {
+func (f *fields) stop(name string, s *answer.Settings) {
 	raw, ok := f.take(name)
 	if !ok {
 		return
@@ -121,7 +123,7 @@ func (f *fields) stop(name string, s *Settings) {
 }
 
 // bias reads additions to logits, by token.
-func (f *fields) bias(s *Settings) {
+func (f *fields) bias(s *answer.Settings) {
 	raw, ok := f.take("logit_bias")
 	if !ok {
 		return
@@ -173,37 +175,37 @@ func (f *fields) responseFormat(r *request) {
 }
 
 // format reads the form of an answer. schema reads the fields of the type json_schema.
-func (o *fields) format(r *request, schema func(*format)) {
-	r.format.at = o.at
+func (o *fields) format(r *request, schema func(*answer.Format)) {
+	r.format.At = o.at
 	kind := ""
 	o.text("type", &kind)
 	switch kind {
 	case "text":
 	case "json_object":
-		r.format.json = true
+		r.format.JSON = true
 	case "json_schema":
 		schema(&r.format)
 	default:
 		o.fail("type", "give text, json_object or json_schema")
 	}
-	r.settings.JSON, r.settings.Schema, r.settings.Closed = r.format.json, r.format.schema, r.format.strict
+	r.settings.JSON, r.settings.Schema, r.settings.Closed = r.format.JSON, r.format.Schema, r.format.Strict
 }
 
 // jsonSchema reads the schema of an answer. Answers follow it whether strict or not; OpenAI's strict mode has closed
 // objects alone.
-func (f *fields) jsonSchema(to *format) {
+func (f *fields) jsonSchema(to *answer.Format) {
 	if !f.object("json_schema", func(o *fields) { o.schema(to) }) {
 		f.missing("json_schema", "give the schema: {\"name\": …, \"schema\": {…}}")
 	}
 }
 
 // schema reads a schema with its name.
-func (f *fields) schema(to *format) {
+func (f *fields) schema(to *answer.Format) {
 	name, ok := "", false
 	f.text("name", &name)
-	f.flag("strict", &to.strict)
+	f.flag("strict", &to.Strict)
 	f.harmless("description")
-	if to.schema, ok = f.take("schema"); !ok {
+	if to.Schema, ok = f.take("schema"); !ok {
 		f.missing("schema", "give a JSON schema")
 	}
 }
@@ -219,14 +221,14 @@ func (r *request) ignores(where string, paths []string) {
 }
 
 // possible refuses what the model cannot do.
-func (r *request) possible(ctx context.Context, m Model) error {
+func (r *request) possible(ctx context.Context, m answer.Model) error {
 	ignored, err := m.Check(ctx, r.settings)
 	r.ignores("response_format.json_schema.schema", ignored)
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return err
-	case r.format.constrained():
-		return invalid(r.format.at, "%s: %v", r.format.at, err)
+	case r.format.Constrained():
+		return invalid(r.format.At, "%s: %v", r.format.At, err)
 	}
 	return invalid("", "%v", err)
 }

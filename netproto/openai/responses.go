@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // respond is the form of /v1/responses.
@@ -20,7 +22,7 @@ type responseShape struct {
 	id      string
 	created int64
 	events  int // that were told
-	result
+	answer.Result
 }
 
 // The states of answers and their items.
@@ -56,16 +58,16 @@ func (c *responseShape) param() string { return "input" }
 func (c *responseShape) start() { c.id, c.created = c.s.id("resp_"), time.Now().Unix() }
 
 // itemID is the id of a part as an item. A call has another one beside it, by which its result is told.
-func itemID(p part) string {
-	if p.tool != "" {
-		return "fc_" + p.id
+func itemID(p answer.Part) string {
+	if p.Tool != "" {
+		return "fc_" + p.ID
 	}
-	return "msg_" + p.id
+	return "msg_" + p.ID
 }
 
 // status is the state of a part that is over.
 func (c *responseShape) status(i int) string {
-	if c.whole(i) {
+	if c.Whole(i) {
 		return completed
 	}
 	return incomplete
@@ -73,22 +75,22 @@ func (c *responseShape) status(i int) string {
 
 // item returns a part, which at its beginning is empty.
 func (c *responseShape) item(i int, status string) outputItem {
-	p := c.parts[i]
+	p := c.Parts[i]
 	o := outputItem{ID: itemID(p), Type: "message", Status: status}
-	if p.tool == "" {
+	if p.Tool == "" {
 		o.Role, o.Content = "assistant", &[]outputText{}
 		if status != inProgress {
-			*o.Content = append(*o.Content, c.says(string(p.text), p.tokens))
+			*o.Content = append(*o.Content, c.says(string(p.Text), p.Tokens))
 		}
 		return o
 	}
 	arguments := ""
 	if status != inProgress {
-		arguments = string(p.text)
+		arguments = string(p.Text)
 	}
-	o.Type, o.CallID, o.Name, o.Arguments = "function_call", "call_"+p.id, p.tool, &arguments
+	o.Type, o.CallID, o.Name, o.Arguments = "function_call", "call_"+p.ID, p.Tool, &arguments
 	for _, t := range c.r.tools {
-		if t.name == p.tool {
+		if t.name == p.Tool {
 			o.Namespace = t.namespace
 		}
 	}
@@ -96,7 +98,7 @@ func (c *responseShape) item(i int, status string) outputItem {
 }
 
 // says returns what a message says.
-func (c *responseShape) says(text string, tokens []Token) outputText {
+func (c *responseShape) says(text string, tokens []answer.Token) outputText {
 	o := outputText{"output_text", text, []struct{}{}, []tokenLogProb{}}
 	if l := c.s.chatLogProbs(&c.r.request, tokens); l != nil {
 		o.LogProbs = l.Content
@@ -108,7 +110,7 @@ func (c *responseShape) says(text string, tokens []Token) outputText {
 func (c *responseShape) object(status string) map[string]any {
 	output := []outputItem{}
 	if status != inProgress {
-		for i := range c.parts {
+		for i := range c.Parts {
 			output = append(output, c.item(i, c.status(i)))
 		}
 	}
@@ -124,7 +126,7 @@ func (c *responseShape) object(status string) map[string]any {
 // over keeps the answer where that is wanted, and returns it.
 func (c *responseShape) over(u usage) map[string]any {
 	status := completed
-	if c.finish == finishLength {
+	if c.Finish == answer.FinishLength {
 		status = incomplete
 	}
 	o := c.object(status)
@@ -136,8 +138,8 @@ func (c *responseShape) over(u usage) map[string]any {
 	o["usage"] = map[string]any{"input_tokens": u.Prompt, "input_tokens_details": u.Details,
 		"output_tokens": u.Completion, "output_tokens_details": map[string]int{"reasoning_tokens": 0},
 		"total_tokens": u.Total}
-	_, tokens := c.text()
-	o[extensionName] = messageOwn{c.r.ended(u.sent), own(c.ending, c.r.originsOf(tokens))}
+	_, tokens := c.Text()
+	o[extensionName] = messageOwn{c.r.ended(u.sent), own(c.Ending, c.r.originsOf(tokens))}
 	if c.r.store {
 		c.keep(encode(o))
 	}
@@ -146,22 +148,22 @@ func (c *responseShape) over(u usage) map[string]any {
 
 // keep keeps the answer for requests that go on with it.
 func (c *responseShape) keep(object []byte) {
-	talk, items := Conversation{Messages: slices.Clone(c.r.talk.Messages[c.r.from:])}, map[string]Message{}
-	for _, p := range c.parts {
-		m := Message{Role: "assistant"}
-		if p.tool == "" {
-			m.Content = string(p.text)
+	talk, items := answer.Conversation{Messages: slices.Clone(c.r.talk.Messages[c.r.from:])}, map[string]answer.Message{}
+	for _, p := range c.Parts {
+		m := answer.Message{Role: "assistant"}
+		if p.Tool == "" {
+			m.Content = string(p.Text)
 		} else {
-			m.Calls = []Call{{"call_" + p.id, p.tool, p.text}}
+			m.Calls = []answer.Call{{ID: "call_" + p.ID, Name: p.Tool, Arguments: p.Text}}
 		}
 		items[itemID(p)] = m
-		talk.add(m)
+		talk.Add(m)
 	}
 	c.s.kept.put(&keptAnswer{c.id, object, talk.Messages, items})
 }
 
-func (c *responseShape) all(results []result, u usage) any {
-	c.result = results[0].complete(c.s.id)
+func (c *responseShape) all(results []answer.Result, u usage) any {
+	c.Result = results[0].Complete(c.s.id)
 	return c.over(u)
 }
 
@@ -174,50 +176,50 @@ func (c *responseShape) event(kind string, fields named) any {
 
 // ofItem returns an event about a part.
 func (c *responseShape) ofItem(kind string, i int, fields named) any {
-	fields["output_index"], fields["item_id"] = i, itemID(c.parts[i])
-	if c.parts[i].tool == "" {
+	fields["output_index"], fields["item_id"] = i, itemID(c.Parts[i])
+	if c.Parts[i].Tool == "" {
 		fields["content_index"] = 0
 	}
 	return c.event(kind, fields)
 }
 
-func (c *responseShape) begin() []any {
+func (c *responseShape) Begin() []any {
 	return []any{c.event("response.created", named{"response": c.object(inProgress)}),
 		c.event("response.in_progress", named{"response": c.object(inProgress)})}
 }
 
-func (c *responseShape) open(i int) []any {
-	c.parts[i].id = c.s.id("")
+func (c *responseShape) Open(i int) []any {
+	c.Parts[i].ID = c.s.id("")
 	all := []any{c.event("response.output_item.added", named{"output_index": i, "item": c.item(i, inProgress)})}
-	if c.parts[i].tool == "" {
+	if c.Parts[i].Tool == "" {
 		all = append(all, c.ofItem("response.content_part.added", i, named{"part": c.says("", nil)}))
 	}
 	return all
 }
 
-func (c *responseShape) delta(i int, p piece) []any {
-	if p.call != nil {
-		if p.call.arguments == "" {
+func (c *responseShape) Delta(i int, p answer.Piece) []any {
+	if p.Call != nil {
+		if p.Call.Arguments == "" {
 			return nil
 		}
-		return []any{c.ofItem("response.function_call_arguments.delta", i, named{"delta": p.call.arguments})}
+		return []any{c.ofItem("response.function_call_arguments.delta", i, named{"delta": p.Call.Arguments})}
 	}
-	own, says := c.r.originsOf(p.tokens), c.says(p.text, p.tokens)
-	if p.text == "" && own == nil && len(says.LogProbs) == 0 {
+	own, says := c.r.originsOf(p.Tokens), c.says(p.Text, p.Tokens)
+	if p.Text == "" && own == nil && len(says.LogProbs) == 0 {
 		return nil
 	}
-	fields := named{"delta": p.text, "logprobs": says.LogProbs}
+	fields := named{"delta": p.Text, "logprobs": says.LogProbs}
 	if own != nil {
 		fields[extensionName] = own
 	}
 	return []any{c.ofItem("response.output_text.delta", i, fields)}
 }
 
-func (c *responseShape) close(i int) (all []any) {
-	p, item := c.parts[i], c.item(i, c.status(i))
-	if p.tool != "" {
+func (c *responseShape) Close(i int) (all []any) {
+	p, item := c.Parts[i], c.item(i, c.status(i))
+	if p.Tool != "" {
 		all = append(all, c.ofItem("response.function_call_arguments.done", i,
-			named{"name": p.tool, "arguments": string(p.text)}))
+			named{"name": p.Tool, "arguments": string(p.Text)}))
 	} else {
 		says := (*item.Content)[0]
 		all = append(all, c.ofItem("response.output_text.done", i, named{"text": says.Text, "logprobs": says.LogProbs}),
@@ -226,9 +228,9 @@ func (c *responseShape) close(i int) (all []any) {
 	return append(all, c.event("response.output_item.done", named{"output_index": i, "item": item}))
 }
 
-func (c *responseShape) chunks(_ int, p piece) []any { return c.tell(p, c) }
+func (c *responseShape) chunks(_ int, p answer.Piece) []any { return c.Tell(p, c) }
 
-func (c *responseShape) last(_ int, e ending) []any { return c.finishes(e, c) }
+func (c *responseShape) last(_ int, e answer.Ending) []any { return c.Finishes(e, c) }
 
 func (c *responseShape) end(u usage) []any {
 	o := c.over(u)
@@ -238,7 +240,7 @@ func (c *responseShape) end(u usage) []any {
 // failed tells of an error twice: as clients raise it, and as the end of the answer.
 func (c *responseShape) failed(e *Error) []any {
 	const failed = "failed"
-	c.ending = ending{finish: finishLength} // the last part is not whole
+	c.Ending = answer.Ending{Finish: answer.FinishLength} // the last part is not whole
 	o := c.object(failed)
 	o["error"] = map[string]string{"code": e.Code, "message": e.Message}
 	told := named{"message": e.Message, "code": e.Code, "param": nil}

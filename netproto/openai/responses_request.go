@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // responseRequest is a request of /v1/responses.
@@ -72,7 +74,7 @@ func (f *fields) reasoning() {
 }
 
 // included reads what the answer is to tell besides: of what is not there, there is nothing to tell.
-func (f *fields) included(s *Settings) {
+func (f *fields) included(s *answer.Settings) {
 	var all []string
 	raw, ok := f.take("include")
 	if ok && json.Unmarshal(raw, &all) != nil {
@@ -86,7 +88,7 @@ func (f *fields) included(s *Settings) {
 func (f *fields) instructions(r *responseRequest) {
 	text := ""
 	if f.text("instructions", &text); text != "" {
-		r.talk.add(Message{Role: "system", Content: text})
+		r.talk.Add(answer.Message{Role: "system", Content: text})
 	}
 	r.from = len(r.talk.Messages)
 }
@@ -113,13 +115,13 @@ func (f *fields) input(r *responseRequest, kept *archive) {
 	var text string
 	if json.Unmarshal(f.all["input"], &text) == nil {
 		f.take("input")
-		r.talk.add(Message{Role: "user", Content: text})
+		r.talk.Add(answer.Message{Role: "user", Content: text})
 		return
 	}
 	all, _ := f.list("input", maxMessages)
 	f.elements("input", all, func(o *fields) {
 		if m := o.item(known, kept); m.Role != "" {
-			r.talk.add(m)
+			r.talk.Add(m)
 		}
 	})
 	if len(r.talk.Messages) == 0 || len(all) == 0 {
@@ -128,7 +130,7 @@ func (f *fields) input(r *responseRequest, kept *archive) {
 }
 
 // item reads one item. One that no prompt has is a turn without a role. known are the calls of tools up to there.
-func (f *fields) item(known map[string]bool, kept *archive) (m Message) {
+func (f *fields) item(known map[string]bool, kept *archive) (m answer.Message) {
 	kind := "message"
 	f.text("type", &kind)
 	switch kind {
@@ -136,7 +138,7 @@ func (f *fields) item(known map[string]bool, kept *archive) (m Message) {
 		f.harmless("phase")
 		return f.message(known)
 	case "function_call":
-		m.Role, m.Calls = "assistant", []Call{f.functionCall(known)}
+		m.Role, m.Calls = "assistant", []answer.Call{f.functionCall(known)}
 	case "function_call_output":
 		f.harmless(ignoredInMessages...)
 		m.Role = "tool"
@@ -161,7 +163,7 @@ func (f *fields) item(known map[string]bool, kept *archive) (m Message) {
 }
 
 // functionCall reads a call that an assistant made.
-func (f *fields) functionCall(known map[string]bool) (c Call) {
+func (f *fields) functionCall(known map[string]bool) (c answer.Call) {
 	f.needed("call_id", &c.ID, "give the id of the call")
 	f.needed("name", &c.Name, "give the name of the function")
 	c.Arguments = f.arguments()

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // Options of a server. Names, Random and Log are needed.
@@ -61,7 +63,7 @@ func (o Options) withDefaults() Options {
 // Server answers requests. It is an [http.Handler].
 type Server struct {
 	o         Options
-	model     Model
+	model     answer.Model
 	keys      keys
 	gate      *gate
 	preparing *preparing
@@ -83,7 +85,7 @@ type Server struct {
 }
 
 // New returns a server for a model. The caller calls Close in the end.
-func New(m Model, o Options) *Server {
+func New(m answer.Model, o Options) *Server {
 	o = o.withDefaults()
 	s := &Server{o: o, model: m, keys: newKeys(o.Keys),
 		gate:      newGate(o.Parallel, o.Queue, max(o.Sessions-o.Parallel, 1)),

@@ -15,16 +15,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // TestReuse: a second turn of a chat computes what is new alone, and usage says so; another chat has a session of its
 // own, and an answer that is asked for again has the whole prompt.
 func TestReuse(t *testing.T) {
-	m := &fakeModel{answer: func(string, Settings) string { return "fine" }}
+	m := &fakeModel{answer: func(string, answer.Settings) string { return "fine" }}
 	s := newTestServer(t, m, nil)
 	cached := func(messages string) float64 {
 		w := ask(t, s, "/v1/chat/completions", `{"messages":[`+messages+`]}`)
@@ -122,11 +122,13 @@ func TestPoolOfCompletions(t *testing.T) {
 // slowCopy is a model whose sessions take their time to be copied.
 type slowCopy struct{ *fakeModel }
 
-func (m slowCopy) NewSession() Session { return slowSession{m.fakeModel.NewSession().(*fakeSession)} }
+func (m slowCopy) NewSession() answer.Session {
+	return slowSession{m.fakeModel.NewSession().(*fakeSession)}
+}
 
 type slowSession struct{ *fakeSession }
 
-func (s slowSession) CopyKV(ctx context.Context, from Session, n int) error {
+func (s slowSession) CopyKV(ctx context.Context, from answer.Session, n int) error {
 	time.Sleep(time.Second)
 	if from.(slowSession).closed {
 		return errors.New("it was closed while it was copied")
@@ -329,7 +331,7 @@ func TestHangUp(t *testing.T) {
 func TestLog(t *testing.T) {
 	var log bytes.Buffer
 	var told []Event
-	m := &fakeModel{answer: func(string, Settings) string { return "private answerC" }}
+	m := &fakeModel{answer: func(string, answer.Settings) string { return "private answerC" }}
 	s := newTestServer(t, m, func(o *Options) {
 		o.Log = slog.New(slog.NewTextHandler(&log, nil))
 		o.Keys = []string{"a-very-secret-key"}
@@ -357,7 +359,7 @@ func TestLog(t *testing.T) {
 
 // TestPanic: a model that panics is an error of one request, streamed or not; no place is taken and no session lost.
 func TestPanic(t *testing.T) {
-	m := &fakeModel{answer: func(prompt string, _ Settings) string {
+	m := &fakeModel{answer: func(prompt string, _ answer.Settings) string {
 		if prompt == "panic" {
 			panic("a bug")
 		}

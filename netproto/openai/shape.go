@@ -7,15 +7,17 @@ import (
 	"slices"
 	"time"
 	"unicode/utf8"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // shape is how answers are written.
 type shape interface {
-	param() string                     // what the prompt is called
-	start()                            // called first: the request is in order
-	all(results []result, u usage) any // everything at once
-	chunks(index int, p piece) []any   // what is new of an answer
-	last(index int, e ending) []any
+	param() string                            // what the prompt is called
+	start()                                   // called first: the request is in order
+	all(results []answer.Result, u usage) any // everything at once
+	chunks(index int, p answer.Piece) []any   // what is new of an answer
+	last(index int, e answer.Ending) []any
 	end(u usage) []any     // behind all answers
 	failed(e *Error) []any // in place of what is still to come of a stream
 }
@@ -40,8 +42,8 @@ func (s *Server) head(prefix, object, model string) head {
 }
 
 // own is what is told of the end of an answer beyond OpenAI's API; nil is nothing.
-func own(e ending, o *origins) *origins {
-	if e.shortened {
+func own(e answer.Ending, o *origins) *origins {
+	if e.Shortened {
 		if o == nil {
 			o = new(origins)
 		}
@@ -78,7 +80,7 @@ type logProbOf struct {
 }
 
 // chatLogProbs returns what is told of tokens, if that is wanted.
-func (s *Server) chatLogProbs(r *request, tokens []Token) *chatLogProbs {
+func (s *Server) chatLogProbs(r *request, tokens []answer.Token) *chatLogProbs {
 	if !r.settings.LogProbs {
 		return nil
 	}
@@ -111,16 +113,16 @@ type textLogProbs struct {
 
 // textLogProbs returns what is told of a piece, if that is wanted. at is where its text begins; it moves on. The first
 // token of a prompt has no log-probability: it is null.
-func (s *Server) textLogProbs(r *request, p piece, at *int) *textLogProbs {
+func (s *Server) textLogProbs(r *request, p answer.Piece, at *int) *textLogProbs {
 	if !r.settings.LogProbs {
 		return nil
 	}
 	l := &textLogProbs{[]string{}, []*float64{}, []map[string]float64{}, []int{}}
-	for i, t := range slices.Concat(p.prompt, p.tokens) {
+	for i, t := range slices.Concat(p.Prompt, p.Tokens) {
 		l.Tokens = append(l.Tokens, s.spelled(t.ID))
 		l.Offset = append(l.Offset, *at)
 		*at += utf8.RuneCountInString(t.Text)
-		if i == 0 && len(p.prompt) > 0 {
+		if i == 0 && len(p.Prompt) > 0 {
 			l.Chosen, l.Top = append(l.Chosen, nil), append(l.Top, nil)
 			continue
 		}

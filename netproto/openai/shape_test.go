@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/stretchr/testify/assert"
 )
 
@@ -17,7 +18,7 @@ func TestLogProbForms(t *testing.T) {
 
 // TestOffsets: where tokens stand is told in characters.
 func TestOffsets(t *testing.T) {
-	s := newTestServer(t, &fakeModel{answer: func(string, Settings) string { return "aü€b" }}, nil)
+	s := newTestServer(t, &fakeModel{answer: func(string, answer.Settings) string { return "aü€b" }}, nil)
 	answer := object(t, ask(t, s, "/v1/completions", `{"prompt":"x","logprobs":0}`).Body.Bytes())
 	assert.Equal(t, []any{0., 1., 1., 2., 2., 2., 3.}, at(answer, "choices", 0, "logprobs", "text_offset"))
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // buffered is how many chunks of a stream wait for a reader before the answer does. A chunk has some hundred bytes,
@@ -72,8 +74,8 @@ func (t *reply) streamed(ctx context.Context, j *job, prompts [][]int32, in *pla
 		defer close(b.chunks)
 		defer in.leave()
 		failed <- t.generate(ctx, j, prompts,
-			func(i int, p piece) error { return b.pushAll(ctx, j.shape.chunks(i, p)) },
-			func(i int, e ending) error { return b.pushAll(ctx, j.shape.last(i, e)) })
+			func(i int, p answer.Piece) error { return b.pushAll(ctx, j.shape.chunks(i, p)) },
+			func(i int, e answer.Ending) error { return b.pushAll(ctx, j.shape.last(i, e)) })
 	}()
 	if err := t.pump(b); err != nil {
 		cancel(err)

@@ -13,15 +13,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 )
 
 // long is an answer of n tokens.
-func long(n int) func(string, Settings) string {
-	return func(string, Settings) string { return strings.Repeat("x", n) }
+func long(n int) func(string, answer.Settings) string {
+	return func(string, answer.Settings) string { return strings.Repeat("x", n) }
 }
 
 const streaming = `{"prompt":"p","stream":true,"max_tokens":100000}`
@@ -63,7 +63,7 @@ func TestKeepAlive(t *testing.T) {
 func TestErrorBehindSilence(t *testing.T) {
 	for _, step := range []time.Duration{0, 20 * time.Second} {
 		bubble.Test(t, func(t *testing.T) {
-			m := &fakeModel{step: step, answer: func(string, Settings) string {
+			m := &fakeModel{step: step, answer: func(string, answer.Settings) string {
 				return strings.Repeat("x",
 					int(step/time.Second)/20)
 			},
@@ -137,7 +137,7 @@ func TestDisconnectInQueue(t *testing.T) {
 // TestQueue: so many at once, so many wait in order, the others are sent away and told when to come back.
 func TestQueue(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		m := &fakeModel{step: time.Second, answer: func(prompt string, _ Settings) string {
+		m := &fakeModel{step: time.Second, answer: func(prompt string, _ answer.Settings) string {
 			return strings.Repeat("x", 10+int(prompt[0]-'0')) // no two end at once
 		}}
 		s := newTestServer(t, m, func(o *Options) { o.Parallel, o.Queue = 2, 3 })
@@ -350,7 +350,7 @@ func TestStalled(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		codes := map[string]int{}
-		m := &fakeModel{step: time.Millisecond, context: 10000, answer: func(prompt string, _ Settings) string {
+		m := &fakeModel{step: time.Millisecond, context: 10000, answer: func(prompt string, _ answer.Settings) string {
 			return strings.Repeat("x", map[string]int{"p": 5000}[prompt]+10)
 		}}
 		s := newTestServer(t, m, func(o *Options) {

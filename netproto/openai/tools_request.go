@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // tool is a function that the model may call.
@@ -71,9 +73,9 @@ func (f *fields) choose(r *chatRequest, choice func(*chatRequest)) {
 			r.talk.Tools = append(r.talk.Tools, t.definition)
 		}
 	}
-	if r.choice.mode == "required" && r.format.constrained() && f.err == nil {
-		f.err = invalid(r.format.at, "%s: an answer that must be a call has no format of its own: leave it out",
-			r.format.at)
+	if r.choice.mode == "required" && r.format.Constrained() && f.err == nil {
+		f.err = invalid(r.format.At, "%s: an answer that must be a call has no format of its own: leave it out",
+			r.format.At)
 	}
 }
 
@@ -198,9 +200,9 @@ func (f *fields) chosen(r *chatRequest) {
 
 // callSchemas are the JSON schemas of calls of the functions, to be followed with [Settings].Closed. Parameters that the
 // model cannot follow are any object, unless the request insists on them. It ends with the cause of ctx when that does.
-func (r *chatRequest) callSchemas(ctx context.Context, m Model) (s callSchemas, err error) {
+func (r *chatRequest) callSchemas(ctx context.Context, m answer.Model) (s answer.Calls, err error) {
 	var all []json.RawMessage
-	s.each = map[string][]byte{}
+	s.Each = map[string][]byte{}
 	for i, t := range r.tools {
 		if r.choice.name != "" && t.name != r.choice.name {
 			continue
@@ -208,15 +210,15 @@ func (r *chatRequest) callSchemas(ctx context.Context, m Model) (s callSchemas, 
 		if t.parameters, err = r.followed(ctx, m, i); err != nil {
 			return s, err
 		}
-		s.one = callOf(t, "")
-		s.each[t.name] = s.one
+		s.One = callOf(t, "")
+		s.Each[t.name] = s.One
 		all = append(all, callOf(t, "/anyOf/"+strconv.Itoa(len(all))))
 	}
 	if len(all) == 1 {
 		return s, nil
 	}
-	s.one = encode(map[string]any{"anyOf": all})
-	_, err = m.Check(ctx, Settings{TopP: 1, Schema: s.one, Closed: true})
+	s.One = encode(map[string]any{"anyOf": all})
+	_, err = m.Check(ctx, answer.Settings{TopP: 1, Schema: s.One, Closed: true})
 	if err != nil && ctx.Err() == nil {
 		err = invalid("tools", "tools: all of them together: %v", err)
 	}
@@ -224,9 +226,9 @@ func (r *chatRequest) callSchemas(ctx context.Context, m Model) (s callSchemas, 
 }
 
 // followed returns the parameters of a tool as the model follows them, and notes what of them it does not.
-func (r *chatRequest) followed(ctx context.Context, m Model, i int) (json.RawMessage, error) {
+func (r *chatRequest) followed(ctx context.Context, m answer.Model, i int) (json.RawMessage, error) {
 	t, where := r.tools[i], fmt.Sprintf("tools[%d].function.parameters", i)
-	ignored, err := m.Check(ctx, Settings{TopP: 1, Schema: callOf(t, ""), Closed: true})
+	ignored, err := m.Check(ctx, answer.Settings{TopP: 1, Schema: callOf(t, ""), Closed: true})
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -22,9 +23,9 @@ type toolModel struct {
 // newToolModel makes a model that writes the steps one after the other: those of JSON as calls.
 func newToolModel(steps ...string) *toolModel {
 	m := &toolModel{fakeModel: new(fakeModel)}
-	m.answer = func(prompt string, s Settings) string {
-		step := strings.Count(prompt, callEnd)*2 + 0
-		if s.Schema != nil && strings.HasSuffix(prompt, callBegin+"\n") {
+	m.answer = func(prompt string, s answer.Settings) string {
+		step := strings.Count(prompt, callOver)*2 + 0
+		if s.Schema != nil && strings.HasSuffix(prompt, callMark+"\n") {
 			m.schemas = append(m.schemas, string(s.Schema))
 			return steps[step+1]
 		}
@@ -32,7 +33,7 @@ func newToolModel(steps ...string) *toolModel {
 			return ""
 		}
 		if step+1 < len(steps) {
-			return steps[step] + callBegin + "\n{"
+			return steps[step] + callMark + "\n{"
 		}
 		return steps[step]
 	}
@@ -136,7 +137,7 @@ func TestToolCalls(t *testing.T) {
 			for _, p := range m.prompts {
 				assert.Equal(t, !strings.Contains(c.extra, `"none"`), strings.Contains(p, "tool {"),
 					"the prompt has the tools, unless none is wanted")
-				assert.Zero(t, strings.Count(p, callBegin+"\n{"+callBegin))
+				assert.Zero(t, strings.Count(p, callMark+"\n{"+callMark))
 			}
 		})
 	}
@@ -167,7 +168,7 @@ func TestCallSchema(t *testing.T) {
 func TestStrictTools(t *testing.T) {
 	for strict, status := range map[string]int{"false": http.StatusOK, "true": http.StatusBadRequest} {
 		m := newToolModel("", `{"name":"f","arguments":{}}`)
-		m.refuse = func(s Settings) error {
+		m.refuse = func(s answer.Settings) error {
 			if strings.Contains(string(s.Schema), `"not"`) {
 				return errors.New("not: this cannot be decided")
 			}
@@ -206,7 +207,7 @@ func TestBrokenCall(t *testing.T) {
 func TestToolsAndFormat(t *testing.T) {
 	const format = `,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}}`
 	m := newToolModel("Well", "")
-	m.answer = func(prompt string, s Settings) string {
+	m.answer = func(prompt string, s answer.Settings) string {
 		if string(s.Schema) == `{"type":"object"}` {
 			return `{"a":1}`
 		}
@@ -334,7 +335,7 @@ func TestDescribes(t *testing.T) {
 // a chat or completion, a call that may or must be, one of several, streamed or not. Nothing is made up.
 func TestCutIsLength(t *testing.T) {
 	const call = `{"name":"f","arguments":{"x":"ab"}}`
-	const marked = len(callBegin + "\n" + call + "\n" + callEnd)
+	const marked = len(callMark + "\n" + call + "\n" + callOver)
 	format := `"response_format":{"type":"json_object"}`
 	for name, c := range map[string]struct {
 		path, body string
@@ -345,7 +346,7 @@ func TestCutIsLength(t *testing.T) {
 		"completion": {"/v1/completions", `"prompt":"a",` + format, []string{`{"a":"bcd"}`}, 11},
 		"auto":       {"/v1/chat/completions", hello + "," + twoTools, []string{"", call, ""}, marked},
 		"required": {"/v1/chat/completions", hello + "," + twoTools + `,"tool_choice":"required"`,
-			[]string{"", call}, len(callBegin) + 1 + len(call)},
+			[]string{"", call}, len(callMark) + 1 + len(call)},
 		"second": {"/v1/chat/completions", hello + "," + twoTools, []string{"", call, "", call, ""}, 2 * marked},
 	} {
 		for most := 1; most < c.whole; most++ {
@@ -354,7 +355,7 @@ func TestCutIsLength(t *testing.T) {
 				w := ask(t, s, c.path, fmt.Sprintf(`{%s,"max_tokens":%d%s}`, c.body, most, stream))
 				finish, text, arguments := told(t, w.Body.Bytes(), stream != "")
 				require.Equal(t, "length", finish, "%s, %d tokens%s", name, most, stream)
-				if !strings.HasPrefix(callBegin, text) { // it might have become something else
+				if !strings.HasPrefix(callMark, text) { // it might have become something else
 					require.True(t, strings.HasPrefix(`{"a":"bcd"}`, text), text)
 				}
 				for _, a := range arguments {
@@ -403,7 +404,7 @@ func told(t *testing.T, body []byte, stream bool) (finish, text string, argument
 func TestFormatBegins(t *testing.T) {
 	for _, begins := range []string{"", "Well, no"} {
 		m := newToolModel()
-		m.answer = func(_ string, s Settings) string {
+		m.answer = func(_ string, s answer.Settings) string {
 			if s.JSON {
 				return `{"a":1}`
 			}
@@ -428,7 +429,7 @@ func TestToolsOfNobody(t *testing.T) {
 	require.Nil(t, wrong)
 	ctx, leave := context.WithCancelCause(t.Context())
 	gone, checked := errors.New("gone"), 0
-	m := &fakeModel{refuse: func(Settings) error {
+	m := &fakeModel{refuse: func(answer.Settings) error {
 		checked++
 		leave(gone)
 		return nil

@@ -1,4 +1,4 @@
-package openai
+package answer
 
 import (
 	"context"
@@ -64,8 +64,8 @@ type Conversation struct {
 	Tools    []json.RawMessage // definitions, as the request has them
 }
 
-// add puts a turn behind the others. What an assistant says and calls in one go is one turn.
-func (c *Conversation) add(m Message) {
+// Add puts a turn behind the others. What an assistant says and calls in one go is one turn.
+func (c *Conversation) Add(m Message) {
 	if last := len(c.Messages) - 1; last >= 0 && m.Role == "assistant" && c.Messages[last].Role == m.Role {
 		before := &c.Messages[last]
 		if before.Content == "" || m.Content == "" {
@@ -146,8 +146,8 @@ type Sent struct {
 	To     string `json:"to"`     // address of the gateway; "" where nothing was sent
 }
 
-// add adds what has left for another answer.
-func (s *Sent) add(o Sent) {
+// Add adds what has left for another answer.
+func (s *Sent) Add(o Sent) {
 	s.Tokens += o.Tokens
 	s.Bytes += o.Bytes
 	if o.To != "" {
