@@ -22,6 +22,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/metrics"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
@@ -182,7 +183,7 @@ func (f *serveFlags) options() (o openai.Options, err error) {
 	}
 	l := &f.limits
 	o = openai.Options{
-		Defaults: openai.Defaults{Temperature: f.temp, Provenance: f.provenance},
+		Defaults: request.Defaults{Temperature: f.temp, Provenance: f.provenance},
 		Parallel: l.parallel, Queue: l.queue, Sessions: l.sessions, MaxBody: int64(l.body), MaxPrompt: l.prompt,
 		Kept: l.kept, Timeout: l.request, Stall: l.reader, Random: rand.Uint64, Page: !f.noPage,
 	}

@@ -30,6 +30,8 @@ func tiers() []tier {
 			"runtime/tokenizer", "netproto/client", "netproto/gateway", "netproto/upstream/sglang",
 			"netproto/upstream/vllm", "netproto/upstream/llama", "netproto/upstream/openai", "netproto/openai"},
 			"the parts, strangers to each other"},
+		{[]string{"netproto/openai/request"}, "requests of programs: JSON to values"},
+		{[]string{"netproto/openai/answer"}, "how a model answers programs, in text and calls of tools"},
 		{[]string{"netproto/qlog", "netproto/streams"},
 			"connections, of both sides: files about them, ends of streams"},
 		{[]string{"netproto/upstream/dialect"}, "what the dialects of engines have in common"},

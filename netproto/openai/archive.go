@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
@@ -54,15 +55,6 @@ func (k *keptAnswer) size() int {
 	return n
 }
 
-// turns returns a copy of the talk that may grow.
-func (k *keptAnswer) turns() []answer.Message {
-	all := slices.Clone(k.talk)
-	if last := len(all) - 1; last >= 0 {
-		all[last].Calls = slices.Clip(all[last].Calls)
-	}
-	return all
-}
-
 // put keeps an answer, unless it alone is too large.
 func (a *archive) put(k *keptAnswer) {
 	n := k.size()
@@ -86,8 +78,24 @@ func (a *archive) get(id string) *keptAnswer {
 	return k
 }
 
-// item returns what an item of an answer says or calls.
-func (a *archive) item(id string) (answer.Message, bool) {
+// Keeps implements [request.Kept].
+func (a *archive) Keeps() bool { return a.most > 0 }
+
+// Talk implements [request.Kept].
+func (a *archive) Talk(id string) ([]answer.Message, bool) {
+	k := a.get(id)
+	if k == nil {
+		return nil, false
+	}
+	all := slices.Clone(k.talk)
+	if last := len(all) - 1; last >= 0 {
+		all[last].Calls = slices.Clip(all[last].Calls)
+	}
+	return all, true
+}
+
+// Item implements [request.Kept].
+func (a *archive) Item(id string) (answer.Message, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m, ok := a.items[id]
@@ -99,11 +107,4 @@ func (a *archive) remove(id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.all.Remove(id)
-}
-
-// notKept is the error of an answer that is not in the archive.
-func notKept(status int, param, id string) *Error {
-	return &Error{status, "there is no response " + shown(id) + ": it was made with store false or by another " +
-		"process, was deleted, or made room for others. Send the whole conversation as input", invalidRequest, param,
-		"previous_response_not_found"}
 }

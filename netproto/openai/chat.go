@@ -5,14 +5,15 @@ import (
 	"net/http"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // chatForm is an API for chats: it reads a request, and has the shape of its answer.
-type chatForm func(t *reply, body []byte) (*chatRequest, shape, *Error)
+type chatForm func(t *reply, body []byte) (*request.Chat, shape, *request.Error)
 
 // chat is the form of /v1/chat/completions.
-func (s *Server) chat(_ *reply, body []byte) (*chatRequest, shape, *Error) {
-	r, wrong := parseChat(body, s.o.Defaults)
+func (s *Server) chat(_ *reply, body []byte) (*request.Chat, shape, *request.Error) {
+	r, wrong := request.ReadChat(body, s.o.Defaults)
 	return r, &chatShape{s: s, r: r}, wrong
 }
 
@@ -23,19 +24,19 @@ func (s *Server) turn(form chatForm) answerer {
 		if wrong != nil {
 			return wrong
 		}
-		r.settings.Local = s.locals.local(r.talk.Messages) || r.settings.Local
+		r.Settings.Local = s.locals.local(r.Talk.Messages) || r.Settings.Local
 		var calls answer.Calls
-		return t.do(ctx, &job{request: &r.request, shape: shape,
-			tools: len(r.tools) > 0 && r.choice.mode != "none",
+		return t.do(ctx, &job{Request: &r.Request, shape: shape,
+			tools: len(r.Tools) > 0 && r.Choice.Mode != "none",
 			follow: func(ctx context.Context) (err error) {
-				calls, err = r.callSchemas(ctx, s.model)
+				calls, err = r.CallSchemas(ctx, s.model)
 				return err
 			},
 			prompts: func() ([][]int32, error) {
-				ids, err := r.prompt(s.model)
+				ids, err := r.Prompt(s.model)
 				return [][]int32{ids}, err
 			},
-			plan: func(a *answer.Answer) { a.Calls, a.Forced, a.Single = calls, r.choice.mode == "required", r.single },
+			plan: func(a *answer.Answer) { a.Calls, a.Forced, a.Single = calls, r.Choice.Mode == "required", r.Single },
 		})
 	}
 }
@@ -51,7 +52,7 @@ func (s *Server) count(form chatForm, object string) answerer {
 		if err != nil {
 			return err
 		}
-		return t.answer(http.StatusOK, encode(struct {
+		return t.answer(http.StatusOK, request.Encode(struct {
 			Tokens int    `json:"input_tokens"`
 			Object string `json:"object,omitempty"`
 		}{n, object}))
@@ -62,7 +63,7 @@ func (s *Server) count(form chatForm, object string) answerer {
 type chatShape struct {
 	plainErrors
 	s    *Server
-	r    *chatRequest
+	r    *request.Chat
 	head head
 	open map[int]bool // answers that have begun
 }
@@ -72,15 +73,15 @@ type chatObject struct {
 	head
 	Choices []chatChoice `json:"choices"`
 	Usage   usage        `json:"usage"`
-	Own     *extension   `json:"pilotfish"`
+	Own     *request.Own `json:"pilotfish"`
 }
 
 type chatChoice struct {
-	Index    int           `json:"index"`
-	Message  chatMessage   `json:"message"`
-	LogProbs *chatLogProbs `json:"logprobs"`
-	Finish   string        `json:"finish_reason"`
-	Own      *origins      `json:"pilotfish,omitempty"`
+	Index    int              `json:"index"`
+	Message  chatMessage      `json:"message"`
+	LogProbs *chatLogProbs    `json:"logprobs"`
+	Finish   string           `json:"finish_reason"`
+	Own      *request.Origins `json:"pilotfish,omitempty"`
 }
 
 type chatMessage struct {
@@ -105,10 +106,10 @@ type toolCalled struct {
 
 func (c *chatShape) param() string { return "messages" }
 
-func (c *chatShape) start() { c.head = c.s.head("chatcmpl-", "chat.completion", c.r.model) }
+func (c *chatShape) start() { c.head = c.s.head("chatcmpl-", "chat.completion", c.r.Model) }
 
 func (c *chatShape) all(results []answer.Result, u usage) any {
-	o := chatObject{head: c.head, Usage: u, Own: c.r.ended(u.sent)}
+	o := chatObject{head: c.head, Usage: u, Own: c.r.Ended(u.sent)}
 	for i, r := range results {
 		text, tokens := r.Text()
 		m := chatMessage{Role: "assistant", Content: &text}
@@ -121,8 +122,8 @@ func (c *chatShape) all(results []answer.Result, u usage) any {
 		if text == "" && len(m.Calls) > 0 {
 			m.Content = nil
 		}
-		o.Choices = append(o.Choices, chatChoice{i, m, c.s.chatLogProbs(&c.r.request, tokens), r.Finish,
-			own(r.Ending, c.r.originsOf(tokens))})
+		o.Choices = append(o.Choices, chatChoice{i, m, c.s.chatLogProbs(&c.r.Request, tokens), r.Finish,
+			own(r.Ending, c.r.Origins(tokens))})
 	}
 	return o
 }
@@ -130,17 +131,17 @@ func (c *chatShape) all(results []answer.Result, u usage) any {
 // chatChunk is a piece of an answer.
 type chatChunk struct {
 	head
-	Choices []chatDelta `json:"choices"`
-	Usage   *usage      `json:"usage,omitempty"`
-	Own     *extension  `json:"pilotfish,omitempty"`
+	Choices []chatDelta  `json:"choices"`
+	Usage   *usage       `json:"usage,omitempty"`
+	Own     *request.Own `json:"pilotfish,omitempty"`
 }
 
 type chatDelta struct {
-	Index    int           `json:"index"`
-	Delta    delta         `json:"delta"`
-	LogProbs *chatLogProbs `json:"logprobs"`
-	Finish   *string       `json:"finish_reason"`
-	Own      *origins      `json:"pilotfish,omitempty"`
+	Index    int              `json:"index"`
+	Delta    delta            `json:"delta"`
+	LogProbs *chatLogProbs    `json:"logprobs"`
+	Finish   *string          `json:"finish_reason"`
+	Own      *request.Origins `json:"pilotfish,omitempty"`
 }
 
 type delta struct {
@@ -168,14 +169,14 @@ func (c *chatShape) begin(index int) (all []any) {
 	empty := ""
 	first := c.chunk(chatDelta{Index: index, Delta: delta{Role: "assistant", Content: &empty}})
 	if index == 0 {
-		first.Own = c.r.extension()
+		first.Own = c.r.Own()
 	}
 	return []any{first}
 }
 
 func (c *chatShape) chunks(index int, p answer.Piece) []any {
 	all := c.begin(index)
-	d := chatDelta{Index: index, Own: c.r.originsOf(p.Tokens)}
+	d := chatDelta{Index: index, Own: c.r.Origins(p.Tokens)}
 	switch {
 	case p.Call != nil:
 		call := toolCall{Index: &p.Call.Index, Function: toolCalled{p.Call.Name, p.Call.Arguments}}
@@ -183,23 +184,23 @@ func (c *chatShape) chunks(index int, p answer.Piece) []any {
 			call.ID, call.Type = c.s.id("call_"), "function"
 		}
 		d.Delta.Calls, d.Own = []toolCall{call}, nil
-	case p.Text == "" && !c.r.settings.LogProbs && d.Own == nil:
+	case p.Text == "" && !c.r.Settings.LogProbs && d.Own == nil:
 		return all // a part of a character: nothing to show
 	default:
 		d.Delta.Content = &p.Text
-		d.LogProbs = c.s.chatLogProbs(&c.r.request, p.Tokens)
+		d.LogProbs = c.s.chatLogProbs(&c.r.Request, p.Tokens)
 	}
 	return append(all, c.chunk(d))
 }
 
 func (c *chatShape) last(index int, e answer.Ending) []any {
 	end := c.chunk(chatDelta{Index: index, Finish: &e.Finish, Own: own(e, nil)})
-	end.Own = c.r.ended(e.Sent)
+	end.Own = c.r.Ended(e.Sent)
 	return append(c.begin(index), end)
 }
 
 func (c *chatShape) end(u usage) (all []any) {
-	if c.r.usage {
+	if c.r.Usage {
 		out := c.chunk()
 		out.Choices, out.Usage = []chatDelta{}, &u
 		all = append(all, out)

@@ -4,17 +4,18 @@ import (
 	"context"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // complete answers a request for what follows texts.
 func (s *Server) complete(ctx context.Context, t *reply, body []byte) error {
-	r, wrong := parseCompletion(body, s.o.Defaults)
+	r, wrong := request.ReadCompletion(body, s.o.Defaults)
 	if wrong != nil {
 		return wrong
 	}
 	shape := &textShape{s: s, r: r, at: map[int]int{}}
-	return t.do(ctx, &job{request: &r.request, shape: shape, prompts: shape.prompts, plan: func(a *answer.Answer) {
-		a.Score, a.None, a.Ends = r.echo && r.settings.LogProbs, r.none, shape.marks
+	return t.do(ctx, &job{Request: &r.Request, shape: shape, prompts: shape.prompts, plan: func(a *answer.Answer) {
+		a.Score, a.None, a.Ends = r.Echo && r.Settings.LogProbs, r.None, shape.marks
 	}})
 }
 
@@ -22,7 +23,7 @@ func (s *Server) complete(ctx context.Context, t *reply, body []byte) error {
 type textShape struct {
 	plainErrors
 	s     *Server
-	r     *completionRequest
+	r     *request.Completion
 	head  head
 	echos []string    // what is put before answers, by prompt
 	marks []int32     // of a gap
@@ -31,36 +32,36 @@ type textShape struct {
 
 // prompts returns the prompts as ids.
 func (c *textShape) prompts() ([][]int32, error) {
-	all, model := c.r.ids, c.s.model
+	all, model := c.r.IDs, c.s.model
 	for _, ids := range all {
 		for _, id := range ids {
 			if id < 0 || int(id) >= model.Vocabulary() {
-				return nil, invalid("prompt", "prompt: the model has no token %d: its ids are 0 to %d",
+				return nil, request.Invalid("prompt", "prompt: the model has no token %d: its ids are 0 to %d",
 					id, model.Vocabulary()-1)
 			}
 		}
 	}
-	if c.r.suffix != "" {
+	if c.r.Suffix != "" {
 		var err error
 		if c.marks, err = model.Infill(answer.Infill{}); err != nil {
 			return nil, err
 		}
 	}
-	for _, text := range c.r.texts {
+	for _, text := range c.r.Texts {
 		ids, err := c.ids(text)
 		if err != nil {
 			return nil, err
 		}
 		if len(ids) == 0 {
-			return nil, invalid("prompt", "prompt: it is empty: give a text to go on with")
+			return nil, request.Invalid("prompt", "prompt: it is empty: give a text to go on with")
 		}
 		all = append(all, ids)
 	}
-	if c.r.echo {
+	if c.r.Echo {
 		for i, ids := range all {
 			echo := ""
-			if c.r.texts != nil {
-				echo = c.r.texts[i]
+			if c.r.Texts != nil {
+				echo = c.r.Texts[i]
 			} else {
 				var b []byte
 				for _, id := range ids {
@@ -76,8 +77,8 @@ func (c *textShape) prompts() ([][]int32, error) {
 
 // ids are those of a text, or of the gap behind it.
 func (c *textShape) ids(text string) ([]int32, error) {
-	if c.r.suffix != "" {
-		return c.s.model.Infill(answer.Infill{Prefix: text, Suffix: c.r.suffix})
+	if c.r.Suffix != "" {
+		return c.s.model.Infill(answer.Infill{Prefix: text, Suffix: c.r.Suffix})
 	}
 	return c.s.model.Tokenize(text, true)
 }
@@ -87,55 +88,55 @@ func (c *textShape) echo(index int) string {
 	if c.echos == nil {
 		return ""
 	}
-	return c.echos[index/c.r.n]
+	return c.echos[index/c.r.N]
 }
 
 type textObject struct {
 	head
 	Choices []textChoice `json:"choices"`
 	Usage   *usage       `json:"usage,omitempty"`
-	Own     *extension   `json:"pilotfish,omitempty"`
+	Own     *request.Own `json:"pilotfish,omitempty"`
 }
 
 type textChoice struct {
-	Text     string        `json:"text"`
-	Index    int           `json:"index"`
-	LogProbs *textLogProbs `json:"logprobs"`
-	Finish   *string       `json:"finish_reason"`
-	Own      *origins      `json:"pilotfish,omitempty"`
+	Text     string           `json:"text"`
+	Index    int              `json:"index"`
+	LogProbs *textLogProbs    `json:"logprobs"`
+	Finish   *string          `json:"finish_reason"`
+	Own      *request.Origins `json:"pilotfish,omitempty"`
 }
 
 func (c *textShape) param() string { return "prompt" }
 
-func (c *textShape) start() { c.head = c.s.head("cmpl-", "text_completion", c.r.model) }
+func (c *textShape) start() { c.head = c.s.head("cmpl-", "text_completion", c.r.Model) }
 
 func (c *textShape) all(results []answer.Result, u usage) any {
-	o := textObject{head: c.head, Usage: &u, Own: c.r.ended(u.sent)}
+	o := textObject{head: c.head, Usage: &u, Own: c.r.Ended(u.sent)}
 	for i, r := range results {
 		at := 0
 		text, tokens := r.Text()
-		probs := c.s.textLogProbs(&c.r.request, answer.Piece{Prompt: r.Prompt, Tokens: tokens}, &at)
+		probs := c.s.textLogProbs(&c.r.Request, answer.Piece{Prompt: r.Prompt, Tokens: tokens}, &at)
 		o.Choices = append(o.Choices, textChoice{c.echo(i) + text, i, probs, &r.Finish,
-			own(r.Ending, c.r.originsOf(tokens))})
+			own(r.Ending, c.r.Origins(tokens))})
 	}
 	return o
 }
 
 func (c *textShape) chunks(index int, p answer.Piece) []any {
 	at, begun := c.at[index]
-	own := c.r.originsOf(p.Tokens)
+	own := c.r.Origins(p.Tokens)
 	text := p.Text
 	if !begun {
 		text = c.echo(index) + text
 	}
-	probs := c.s.textLogProbs(&c.r.request, p, &at)
+	probs := c.s.textLogProbs(&c.r.Request, p, &at)
 	c.at[index] = at
 	if text == "" && probs == nil && own == nil {
 		return nil
 	}
 	o := textObject{head: c.head, Choices: []textChoice{{text, index, probs, nil, own}}}
 	if !begun && index == 0 {
-		o.Own = c.r.extension()
+		o.Own = c.r.Own()
 	}
 	return []any{o}
 }
@@ -146,11 +147,11 @@ func (c *textShape) last(index int, e answer.Ending) []any {
 		text = c.echo(index) // an answer without a token
 	}
 	return []any{textObject{head: c.head, Choices: []textChoice{{text, index, nil, &e.Finish, own(e, nil)}},
-		Own: c.r.ended(e.Sent)}}
+		Own: c.r.Ended(e.Sent)}}
 }
 
 func (c *textShape) end(u usage) (all []any) {
-	if c.r.usage {
+	if c.r.Usage {
 		all = append(all, textObject{head: c.head, Choices: []textChoice{}, Usage: &u})
 	}
 	return append(all, streamEnd)

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 const responses, messages = "/v1/responses", "/v1/messages"

@@ -18,9 +18,11 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/pilotfish-ai/pilotfish/internal/prefix"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
-	"github.com/stretchr/testify/require"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // Marks around a call in a text.
@@ -38,7 +40,7 @@ type fakeModel struct {
 	fail   func(prompt string) error                                      // in place of an answer
 	refuse func(s answer.Settings) error                                  // what Check says
 	check  func(ctx context.Context, s answer.Settings) ([]string, error) // the same, with what it ignores
-	short  func(text string) bool                                         // answers that had to end; nil: {} in a format
+	short  func(text string) bool                                         // answers that end; nil: {} in a format
 	solid  bool                                                           // it knows no gaps
 
 	mu       sync.Mutex
@@ -260,7 +262,8 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o answer.Set
 		}
 		s.sum.Stopped = stopped
 		if stop == answer.StopEnd {
-			s.sum.End = &answer.Token{ID: 256, Origin: "edge", LogProb: -0.5, Top: []answer.Candidate{{ID: 256, LogProb: -0.5}}}
+			s.sum.End = &answer.Token{ID: 256, Origin: "edge", LogProb: -0.5,
+				Top: []answer.Candidate{{ID: 256, LogProb: -0.5}}}
 		}
 		s.sum.Stop, s.sum.Shortened = stop, text == "{}" && (o.JSON || o.Schema != nil)
 		if s.m.short != nil {
@@ -332,7 +335,7 @@ func newTestServer(t testing.TB, m answer.Model, change func(*Options)) *Server 
 	var mu sync.Mutex
 	n := uint64(0)
 	o := Options{Names: []string{"fish", "small"}, Fingerprint: "fp_x", Log: slog.New(slog.DiscardHandler),
-		Defaults: Defaults{Temperature: 1},
+		Defaults: request.Defaults{Temperature: 1},
 		Random: func() uint64 {
 			mu.Lock()
 			defer mu.Unlock()

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // gate lets so many requests in at once, has so many wait in the order in which they came, and sends the others away.
@@ -134,5 +136,5 @@ func (e *busyError) Error() string { return "too many requests are waiting: try 
 
 // Unwrap returns what clients are told.
 func (e *busyError) Unwrap() error {
-	return &Error{http.StatusTooManyRequests, e.Error(), rateLimit, "", "rate_limit_exceeded"}
+	return request.Refuse(http.StatusTooManyRequests, "rate_limit_exceeded", "%v", e.Error())
 }

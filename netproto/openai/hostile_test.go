@@ -13,10 +13,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // exchange sends bytes over a connection to a server and returns the answer's status and content.
@@ -166,9 +168,9 @@ func TestArgumentsAreObjects(t *testing.T) {
 	s := newTestServer(t, m, nil)
 	const mine = `{"allOf":[{"type":"object"},`
 	for parameters, want := range map[string]string{
-		`{}`:                         noParameters,
+		`{}`:                         `{"type":"object","properties":{}}`,
 		`{"type":"string"}`:          mine + `{"type":"string"}]}`,
-		`{"type":"object"}`:          noParameters,
+		`{"type":"object"}`:          `{"type":"object","properties":{}}`,
 		`{"type":["object","null"]}`: mine + `{"type":["object","null"]}]}`,
 		`{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#"}}}`: mine +
 			`{"$ref":"#/properties/arguments/allOf/1/$defs/a",` +
@@ -204,7 +206,7 @@ func TestMarksCount(t *testing.T) {
 		len(callMark) + 1 + len(call): len(callMark) + 1 + len(call)} {
 		s := newTestServer(t, newToolModel("", call), nil)
 		w := ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"tool_choice":"required",
-			"tools":[{"type":"function","function":{"name":"f"}}],"max_tokens":`+string(encode(most))+`}`)
+			"tools":[{"type":"function","function":{"name":"f"}}],"max_tokens":`+string(request.Encode(most))+`}`)
 		require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
 		assert.EqualValues(t, want, at(object(t, w.Body.Bytes()), "usage", "completion_tokens"), "of %d", most)
 	}

@@ -7,39 +7,40 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // infill answers a request for what fills a gap.
 func (s *Server) infill(ctx context.Context, t *reply, body []byte) error {
-	r, wrong := parseInfill(body, s.o.Defaults)
+	r, wrong := request.ReadInfill(body, s.o.Defaults)
 	if wrong != nil {
 		return wrong
 	}
-	shape := &infillShape{s: s, r: r, name: cmp.Or(r.model, s.o.Names[0])}
+	shape := &infillShape{s: s, r: r, name: cmp.Or(r.Model, s.o.Names[0])}
 	var marks []int32
-	return t.do(ctx, &job{request: &r.request, shape: shape,
+	return t.do(ctx, &job{Request: &r.Request, shape: shape,
 		prompts: func() ([][]int32, error) {
 			const least = 128 // tokens that an answer is given room for, if it may be so long
 			most := s.model.Context() - 1
 			if s.o.MaxPrompt > 0 {
 				most = min(most, s.o.MaxPrompt)
 			}
-			r.gap.Most = max(most-min(cmp.Or(r.settings.MaxTokens, least), most/2), 8)
+			r.Gap.Most = max(most-min(cmp.Or(r.Settings.MaxTokens, least), most/2), 8)
 			var err error
 			if marks, err = s.model.Infill(answer.Infill{}); err != nil {
 				return nil, err
 			}
-			shape.prompt, err = s.model.Infill(r.gap)
+			shape.prompt, err = s.model.Infill(r.Gap)
 			return [][]int32{shape.prompt}, err
 		},
-		plan: func(a *answer.Answer) { a.None, a.Ends, a.Lines = r.none, marks, &r.lines },
+		plan: func(a *answer.Answer) { a.None, a.Ends, a.Lines = r.None, marks, &r.Lines },
 	})
 }
 
 // infillShape writes what fills a gap as llama-server does.
 type infillShape struct {
 	s      *Server
-	r      *infillRequest
+	r      *request.Infill
 	name   string // of the model
 	prompt []int32
 	made   answer.Result // so far, of a stream
@@ -68,7 +69,7 @@ type infillEnd struct {
 	StopString string         `json:"stopping_word"`
 	Cached     int            `json:"tokens_cached"`
 	Timings    infillTimings  `json:"timings"`
-	Own        *extension     `json:"pilotfish"`
+	Own        *request.Own   `json:"pilotfish"`
 }
 
 type infillSettings struct {
@@ -129,7 +130,7 @@ func (c *infillShape) end(u usage) []any {
 
 // over is the last object, with what of the whole text has not been shown before.
 func (c *infillShape) over(shown, text string, u usage) infillPiece {
-	s, kind := c.r.settings, map[string]string{answer.StopEnd: "eos", answer.StopString: "word"}[c.made.Stop]
+	s, kind := c.r.Settings, map[string]string{answer.StopEnd: "eos", answer.StopString: "word"}[c.made.Stop]
 	var spelled strings.Builder
 	for _, id := range c.prompt {
 		spelled.WriteString(cmp.Or(string(c.s.model.Bytes(id)), c.s.model.Name(id)))
@@ -137,10 +138,10 @@ func (c *infillShape) over(shown, text string, u usage) infillPiece {
 	end := &infillEnd{
 		Model: c.name, Prompt: spelled.String(), NewLine: strings.ContainsRune(text, '\n'),
 		StopType: cmp.Or(kind, "limit"), StopString: c.made.Stopped, Cached: len(c.prompt) + u.Completion,
-		Own: c.r.ended(u.sent),
+		Own: c.r.Ended(u.sent),
 		Settings: infillSettings{
 			Predict: cmp.Or(s.MaxTokens, -1), Seed: s.Seed, Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP,
-			MinP: s.MinP, Stop: append([]string{}, s.Stop...), Stream: c.r.stream,
+			MinP: s.MinP, Stop: append([]string{}, s.Stop...), Stream: c.r.Stream,
 		},
 		Timings: timingsOf(u),
 	}

@@ -6,10 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // TestSuffix: a completion with a suffix is asked for as a gap, and ends at a mark.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 )
@@ -39,5 +40,5 @@ func (k keptMessages) local(messages []answer.Message) (local bool) {
 
 // hash identifies a message.
 func hash(m answer.Message) [sha256.Size]byte {
-	return sha256.Sum256(encode([]any{m.Role, m.Content, m.Calls}))
+	return sha256.Sum256(request.Encode([]any{m.Role, m.Content, m.Calls}))
 }

@@ -5,9 +5,10 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // TestLocal: a request is local that says so, one with a message that says so, and each later one with that message,

@@ -4,18 +4,19 @@ import (
 	"encoding/json"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // messages is the form of Anthropic's /v1/messages.
-func (s *Server) messages(t *reply, body []byte) (*chatRequest, shape, *Error) {
-	r, wrong := parseMessages(body, s.o.Defaults)
+func (s *Server) messages(t *reply, body []byte) (*request.Chat, shape, *request.Error) {
+	r, wrong := request.ReadMessages(body, s.o.Defaults)
 	return r, &messageShape{s: s, r: r, t: t}, wrong
 }
 
 // messageShape writes turns of a chat as Anthropic's API has them.
 type messageShape struct {
 	s  *Server
-	r  *chatRequest
+	r  *request.Chat
 	t  *reply
 	id string
 	answer.Result
@@ -36,8 +37,8 @@ type messageObject struct {
 
 // messageOwn is what is told beyond Anthropic's API.
 type messageOwn struct {
-	*extension
-	*origins
+	*request.Own
+	*request.Origins
 }
 
 // contentBlock is a text or a call.
@@ -62,10 +63,10 @@ func (m *messageShape) param() string { return "messages" }
 func (m *messageShape) start() { m.id = m.s.id("msg_") }
 
 // object returns the answer without its content.
-func (m *messageShape) object(u usage, o *origins) messageObject {
-	return messageObject{ID: m.id, Type: "message", Role: "assistant", Model: m.r.model, Content: []contentBlock{},
+func (m *messageShape) object(u usage, o *request.Origins) messageObject {
+	return messageObject{ID: m.id, Type: "message", Role: "assistant", Model: m.r.Model, Content: []contentBlock{},
 		Usage: messageUsage{Input: u.Prompt - u.Details.Cached, Cached: u.Details.Cached, Output: u.Completion},
-		Own:   messageOwn{m.r.extension(), o}}
+		Own:   messageOwn{m.r.Own(), o}}
 }
 
 // stop returns why the answer ended, as Anthropic's API says it.
@@ -85,7 +86,7 @@ func (m *messageShape) stop() (reason string, sequence *string) {
 func (m *messageShape) all(results []answer.Result, u usage) any {
 	m.Result = results[0].Complete(m.s.id)
 	_, tokens := m.Text()
-	o := m.object(u, own(m.Ending, m.r.originsOf(tokens)))
+	o := m.object(u, own(m.Ending, m.r.Origins(tokens)))
 	for i, p := range m.Parts {
 		b := m.block(i)
 		if text := string(p.Text); p.Tool == "" {
@@ -118,7 +119,7 @@ func (m *messageShape) Open(i int) []any {
 }
 
 func (m *messageShape) Delta(i int, p answer.Piece) []any {
-	own := m.r.originsOf(p.Tokens)
+	own := m.r.Origins(p.Tokens)
 	d := map[string]any{"type": "text_delta", "text": p.Text}
 	text := p.Text
 	if p.Call != nil {
@@ -130,7 +131,7 @@ func (m *messageShape) Delta(i int, p answer.Piece) []any {
 	}
 	out := named{"type": "content_block_delta", "index": i, "delta": d}
 	if own != nil {
-		out[extensionName] = own
+		out[request.OwnName] = own
 	}
 	return []any{out}
 }
@@ -147,11 +148,11 @@ func (m *messageShape) end(u usage) []any {
 	reason, sequence := m.stop()
 	out := named{"type": "message_delta", "delta": map[string]any{"stop_reason": reason, "stop_sequence": sequence},
 		"usage": m.object(u, nil).Usage}
-	out[extensionName] = messageOwn{m.r.ended(u.sent), own(m.Ending, nil)}
+	out[request.OwnName] = messageOwn{m.r.Ended(u.sent), own(m.Ending, nil)}
 	return []any{out, named{"type": "message_stop"}}
 }
 
-func (m *messageShape) failed(e *Error) []any {
-	told := e.message(m.t.e.ID)
+func (m *messageShape) failed(e *request.Error) []any {
+	told := e.Anthropic(m.t.e.ID)
 	return []any{named{"type": told.Type, "error": told.Error, "request_id": told.Request}}
 }

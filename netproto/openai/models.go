@@ -1,11 +1,12 @@
 package openai
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // modelObject is a name of the model as it is listed, for OpenAI's clients and for Anthropic's.
@@ -20,7 +21,7 @@ type modelObject struct {
 }
 
 func (s *Server) modelObject(name string) modelObject {
-	return modelObject{name, "model", s.begun.Unix(), extensionName, "model", name,
+	return modelObject{name, "model", s.begun.Unix(), request.OwnName, "model", name,
 		s.begun.UTC().Truncate(time.Second)}
 }
 
@@ -29,7 +30,7 @@ func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
 	for _, name := range s.o.Names {
 		all = append(all, s.modelObject(name))
 	}
-	write(w, http.StatusOK, encode(map[string]any{"object": "list", "data": all, "has_more": false,
+	write(w, http.StatusOK, request.Encode(map[string]any{"object": "list", "data": all, "has_more": false,
 		"first_id": s.o.Names[0], "last_id": s.o.Names[len(all)-1]}))
 }
 
@@ -43,7 +44,7 @@ func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
 		s.reject(w, r, s.unknownModel(name))
 		return
 	}
-	write(w, http.StatusOK, encode(s.modelObject(name)))
+	write(w, http.StatusOK, request.Encode(s.modelObject(name)))
 }
 
 // named reports whether the model goes by a name.
@@ -52,7 +53,7 @@ func (s *Server) named(name string) bool {
 }
 
 // unknownModel is the error of a name that the model does not have.
-func (s *Server) unknownModel(name string) *Error {
-	return &Error{http.StatusNotFound, fmt.Sprintf("there is no model %s: this server has %s", shown(name),
-		strings.Join(s.o.Names, ", ")), invalidRequest, "model", "model_not_found"}
+func (s *Server) unknownModel(name string) *request.Error {
+	return request.Refuse(http.StatusNotFound, "model_not_found", "there is no model %s: this server has %s",
+		request.Shown(name), strings.Join(s.o.Names, ", ")).Of("model")
 }

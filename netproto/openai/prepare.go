@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // What it may take to find out what the schemas of requests ask for.
@@ -105,8 +107,8 @@ func (s *Server) client(r *http.Request) string {
 // prepare refuses what the model cannot do. Of a large schema it takes a while to find out.
 func (t *reply) prepare(ctx context.Context, j *job) (err error) {
 	defer caught(&err)
-	if !j.format.Constrained() && !j.tools {
-		return j.possible(ctx, t.s.model)
+	if !j.Format.Constrained() && !j.tools {
+		return j.Possible(ctx, t.s.model)
 	}
 	leave, err := t.s.preparing.enter(ctx, t.s.client(t.r))
 	if err != nil {
@@ -115,11 +117,11 @@ func (t *reply) prepare(ctx context.Context, j *job) (err error) {
 	defer leave()
 	ctx, cancel := context.WithTimeoutCause(ctx, longestPrepared, errPreparing)
 	defer cancel()
-	if err = j.possible(ctx, t.s.model); err == nil && j.tools {
+	if err = j.Possible(ctx, t.s.model); err == nil && j.tools {
 		err = j.follow(ctx)
 	}
 	if errors.Is(err, errPreparing) {
-		return invalid("", "%v", err)
+		return request.Invalid("", "%v", err)
 	}
 	return err
 }

@@ -5,15 +5,17 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 const withSchema = `{"prompt":"x","response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{}}}}`
@@ -128,7 +130,7 @@ func TestIgnoredTold(t *testing.T) {
 			return nil, nil
 		case !s.Closed:
 			return []string{"#/a"}, nil
-		case string(s.Schema) == string(callOf(tool{name: "h", parameters: []byte(`{"contains":1}`)}, "")):
+		case strings.Contains(string(s.Schema), `{"contains":1}`):
 			return nil, errors.New("no")
 		}
 		return []string{"#/properties/arguments/b", "#/properties/arguments/allOf/1/c"}, nil

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // reply is one request while it is answered.
@@ -84,24 +85,22 @@ func (t *reply) read() ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(t.w, t.r.Body, t.s.o.MaxBody))
 	t.e.Received = int64(len(body))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return nil, &Error{http.StatusRequestEntityTooLarge,
-			fmt.Sprintf("the request has more than %d bytes, which is what this server takes", t.s.o.MaxBody),
-			invalidRequest, "", "request_too_large"}
+		return nil, request.Refuse(http.StatusRequestEntityTooLarge, "request_too_large",
+			"the request has more than %d bytes, which is what this server takes", t.s.o.MaxBody)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) && t.s.closing.Err() != nil {
-		return nil, errDrained
+		return nil, request.ErrDrained
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil, &Error{http.StatusRequestTimeout, fmt.Sprintf("the request was not there within %v", t.s.o.Read),
-			invalidRequest, "", "read_timeout"}
+		return nil, request.Refuse(http.StatusRequestTimeout, "read_timeout", "the request was not there within %v",
+			t.s.o.Read)
 	}
 	if _, broken := errors.AsType[net.Error](err); broken || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, errGone
+		return nil, request.ErrGone
 	}
 	if err != nil {
-		return nil, &Error{http.StatusBadRequest, fmt.Sprintf("the request's content does not come as its headers "+
-			"say: %v", err),
-			invalidRequest, "", "invalid_body"}
+		return nil, request.Refuse(http.StatusBadRequest, "invalid_body",
+			"the request's content does not come as its headers say: %v", err)
 	}
 	t.whole.Store(true)
 	_ = t.rc.SetReadDeadline(time.Time{}) // else it would count as the client's going
@@ -116,20 +115,21 @@ func (t *reply) kind() error {
 	if err != nil || kind != "application/json" {
 		say = "send JSON, and say so in the header Content-Type: application/json"
 	} else if how := t.r.Header.Get("Content-Encoding"); how != "" && how != "identity" {
-		say = "send the request as it is: this server takes none with the header Content-Encoding: " + shown(how)
+		say = "send the request as it is: this server takes none with the header Content-Encoding: " +
+			request.Shown(how)
 	}
 	if say == "" {
 		return nil
 	}
-	return &Error{http.StatusUnsupportedMediaType, say, invalidRequest, "", "unsupported_media_type"}
+	return request.Refuse(http.StatusUnsupportedMediaType, "unsupported_media_type", "%s", say)
 }
 
 // fail tells what went wrong, as far as it can be told.
 func (t *reply) fail(err error) {
-	e := errorOf(err)
+	e := request.ErrorOf(err)
 	t.e.Status, t.e.Code, t.e.Err = e.Status, e.Code, err
 	switch {
-	case e.Status == statusGone:
+	case e.Status == request.StatusGone:
 		_ = t.rc.SetWriteDeadline(time.Unix(1, 0)) // what has not been sent is not worth waiting for
 	case t.sent:
 		if t.e.Stream {
@@ -144,7 +144,7 @@ func (t *reply) fail(err error) {
 		} else if e.Status == http.StatusServiceUnavailable {
 			h.Set("Retry-After", "1")
 		}
-		_ = t.answer(e.Status, e.body(t.r, t.e.ID))
+		_ = t.answer(e.Status, e.Body(t.r, t.e.ID))
 	}
 }
 
@@ -172,7 +172,7 @@ func (t *reply) write(b []byte) error {
 	for len(b) > 0 {
 		n := min(len(b), most)
 		if err := t.rc.SetWriteDeadline(time.Now().Add(patience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return errGone
+			return request.ErrGone
 		}
 		if _, err := t.w.Write(b[:n]); err != nil {
 			return left(err)
@@ -212,9 +212,9 @@ func (t *reply) hurry() func() {
 // left tells readers that take nothing from those that have gone.
 func left(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return errSlow
+		return request.ErrSlow
 	}
-	return errGone
+	return request.ErrGone
 }
 
 // id returns a name that nothing else has.
@@ -224,7 +224,7 @@ func (s *Server) id(prefix string) string {
 
 // job is what a request comes to.
 type job struct {
-	*request
+	*request.Request
 	prompts func() ([][]int32, error)
 	plan    func(a *answer.Answer) // completes what is to be generated
 	tools   bool                   // there are some: follow finds out what their calls are like
@@ -234,8 +234,8 @@ type job struct {
 
 // do answers a request that is in order.
 func (t *reply) do(ctx context.Context, j *job) error {
-	t.e.Stream = j.stream
-	if err := t.s.check(j.request); err != nil {
+	t.e.Stream = j.Stream
+	if err := t.s.check(j.Request); err != nil {
 		return err
 	}
 	if err := t.prepare(ctx, j); err != nil {
@@ -253,28 +253,28 @@ func (t *reply) do(ctx context.Context, j *job) error {
 		in.leave()
 		return err
 	}
-	if j.stream {
+	if j.Stream {
 		return t.streamed(ctx, j, prompts, in)
 	}
 	return t.collected(ctx, j, prompts, in)
 }
 
 // check refuses what is quickly seen to be wrong, and fills in what depends on the model.
-func (s *Server) check(r *request) *Error {
+func (s *Server) check(r *request.Request) *request.Error {
 	switch {
-	case r.model == "":
-		r.model = s.o.Names[0]
-	case !s.named(r.model):
-		return s.unknownModel(r.model)
+	case r.Model == "":
+		r.Model = s.o.Names[0]
+	case !s.named(r.Model):
+		return s.unknownModel(r.Model)
 	}
-	for _, id := range slices.Sorted(maps.Keys(r.settings.LogitBias)) {
+	for _, id := range slices.Sorted(maps.Keys(r.Settings.LogitBias)) {
 		if int(id) >= s.model.Vocabulary() {
-			return invalid("logit_bias", "logit_bias: the model has no token %d: its ids are below %d",
+			return request.Invalid("logit_bias", "logit_bias: the model has no token %d: its ids are below %d",
 				id, s.model.Vocabulary())
 		}
 	}
-	if !r.seeded {
-		r.settings.Seed = s.o.Random() & (1<<53 - 1) // a number that every client can repeat
+	if !r.Seeded {
+		r.Settings.Seed = s.o.Random() & (1<<53 - 1) // a number that every client can repeat
 	}
 	return nil
 }
@@ -293,18 +293,17 @@ func (t *reply) prompts(j *job) (_ [][]int32, err error) {
 	for _, ids := range all {
 		t.e.Prompt += len(ids)
 		if len(ids) > most {
-			return nil, &Error{http.StatusBadRequest,
-				fmt.Sprintf("the prompt has %d tokens, and this server takes at most %d of a context of %d: "+
-					"make it shorter", len(ids), most, t.s.model.Context()),
-				invalidRequest, j.shape.param(), "context_length_exceeded"}
+			return nil, request.Refuse(http.StatusBadRequest, "context_length_exceeded",
+				"the prompt has %d tokens, and this server takes at most %d of a context of %d: make it shorter",
+				len(ids), most, t.s.model.Context()).Of(j.shape.param())
 		}
 	}
 	return all, nil
 }
 
 // count returns how many tokens the prompt of a request has.
-func (t *reply) count(ctx context.Context, r *chatRequest) (n int, err error) {
-	if err := t.s.check(&r.request); err != nil {
+func (t *reply) count(ctx context.Context, r *request.Chat) (n int, err error) {
+	if err := t.s.check(&r.Request); err != nil {
 		return 0, err
 	}
 	in, err := t.s.gate.enter(ctx)
@@ -314,7 +313,7 @@ func (t *reply) count(ctx context.Context, r *chatRequest) (n int, err error) {
 	}
 	defer in.leave()
 	defer caught(&err)
-	ids, err := r.prompt(t.s.model)
+	ids, err := r.Prompt(t.s.model)
 	return len(ids), err
 }
 
@@ -330,7 +329,7 @@ func (t *reply) generate(ctx context.Context, j *job, prompts [][]int32, tell fu
 	finish func(index int, e answer.Ending) error) (err error) {
 	defer caught(&err)
 	for i, prompt := range prompts {
-		if err := t.answers(ctx, j, i*j.n, prompt, tell, finish); err != nil {
+		if err := t.answers(ctx, j, i*j.N, prompt, tell, finish); err != nil {
 			return err
 		}
 	}
@@ -338,13 +337,13 @@ func (t *reply) generate(ctx context.Context, j *job, prompts [][]int32, tell fu
 }
 
 // answers makes the answers to one prompt.
-func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32, tell func(index int, p answer.Piece) error,
-	finish func(index int, e answer.Ending) error) error {
+func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32,
+	tell func(index int, p answer.Piece) error, finish func(index int, e answer.Ending) error) error {
 	h, text := t.s.pool.take(ctx, prompt, t.e.Endpoint == "chat"), []int32(nil)
 	defer func() { t.s.pool.give(h, text, len(prompt)) }()
-	for i := range j.n {
+	for i := range j.N {
 		index := first + i
-		a := &answer.Answer{Model: t.s.model, Session: h, Prompt: prompt, Settings: j.settings, Format: j.format}
+		a := &answer.Answer{Model: t.s.model, Session: h, Prompt: prompt, Settings: j.Settings, Format: j.Format}
 		a.Settings.Seed += uint64(i)
 		a.Emit = func(p answer.Piece) error {
 			if t.e.First == 0 {
@@ -365,7 +364,8 @@ func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32, 
 		text = append(prompt[:len(prompt):len(prompt)], a.IDs...)
 		if err == nil {
 			t.e.Finish = why
-			err = finish(index, answer.Ending{Finish: why, Stopped: a.Total.Stopped, Shortened: a.Total.Shortened, Stop: a.Total.Stop, Sent: t.e.Left})
+			err = finish(index, answer.Ending{Finish: why, Stopped: a.Total.Stopped, Shortened: a.Total.Shortened,
+				Stop: a.Total.Stop, Sent: t.e.Left})
 		}
 		if err != nil {
 			return err
@@ -376,7 +376,7 @@ func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32, 
 
 // collected answers all at once.
 func (t *reply) collected(ctx context.Context, j *job, prompts [][]int32, in *place) error {
-	all := make([]answer.Result, len(prompts)*j.n)
+	all := make([]answer.Result, len(prompts)*j.N)
 	err := func() error {
 		defer in.leave()
 		return t.generate(ctx, j, prompts,
@@ -386,7 +386,7 @@ func (t *reply) collected(ctx context.Context, j *job, prompts [][]int32, in *pl
 	if err != nil {
 		return err
 	}
-	return t.answer(http.StatusOK, encode(j.shape.all(all, t.usage())))
+	return t.answer(http.StatusOK, request.Encode(j.shape.all(all, t.usage())))
 }
 
 // usage is what a request took.

@@ -7,18 +7,19 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // respond is the form of /v1/responses.
-func (s *Server) respond(_ *reply, body []byte) (*chatRequest, shape, *Error) {
-	r, wrong := parseResponse(body, s.o.Defaults, s.kept)
-	return &r.chatRequest, &responseShape{s: s, r: r}, wrong
+func (s *Server) respond(_ *reply, body []byte) (*request.Chat, shape, *request.Error) {
+	r, wrong := request.ReadResponse(body, s.o.Defaults, s.kept)
+	return &r.Chat, &responseShape{s: s, r: r}, wrong
 }
 
 // responseShape writes answers of /v1/responses.
 type responseShape struct {
 	s       *Server
-	r       *responseRequest
+	r       *request.Response
 	id      string
 	created int64
 	events  int // that were told
@@ -89,9 +90,9 @@ func (c *responseShape) item(i int, status string) outputItem {
 		arguments = string(p.Text)
 	}
 	o.Type, o.CallID, o.Name, o.Arguments = "function_call", "call_"+p.ID, p.Tool, &arguments
-	for _, t := range c.r.tools {
-		if t.name == p.Tool {
-			o.Namespace = t.namespace
+	for _, t := range c.r.Tools {
+		if t.Name == p.Tool {
+			o.Namespace = t.Namespace
 		}
 	}
 	return o
@@ -100,7 +101,7 @@ func (c *responseShape) item(i int, status string) outputItem {
 // says returns what a message says.
 func (c *responseShape) says(text string, tokens []answer.Token) outputText {
 	o := outputText{"output_text", text, []struct{}{}, []tokenLogProb{}}
-	if l := c.s.chatLogProbs(&c.r.request, tokens); l != nil {
+	if l := c.s.chatLogProbs(&c.r.Request, tokens); l != nil {
 		o.LogProbs = l.Content
 	}
 	return o
@@ -114,11 +115,11 @@ func (c *responseShape) object(status string) map[string]any {
 			output = append(output, c.item(i, c.status(i)))
 		}
 	}
-	o := maps.Clone(c.r.echo)
+	o := maps.Clone(c.r.Echo)
 	maps.Copy(o, map[string]any{
 		"id": c.id, "object": "response", "created_at": c.created, "completed_at": nil, "status": status,
-		"model": c.r.model, "output": output, "error": nil, "incomplete_details": nil, "usage": nil,
-		"system_fingerprint": c.s.finger, extensionName: c.r.extension(),
+		"model": c.r.Model, "output": output, "error": nil, "incomplete_details": nil, "usage": nil,
+		"system_fingerprint": c.s.finger, request.OwnName: c.r.Own(),
 	})
 	return o
 }
@@ -139,16 +140,17 @@ func (c *responseShape) over(u usage) map[string]any {
 		"output_tokens": u.Completion, "output_tokens_details": map[string]int{"reasoning_tokens": 0},
 		"total_tokens": u.Total}
 	_, tokens := c.Text()
-	o[extensionName] = messageOwn{c.r.ended(u.sent), own(c.Ending, c.r.originsOf(tokens))}
-	if c.r.store {
-		c.keep(encode(o))
+	o[request.OwnName] = messageOwn{c.r.Ended(u.sent), own(c.Ending, c.r.Origins(tokens))}
+	if c.r.Store {
+		c.keep(request.Encode(o))
 	}
 	return o
 }
 
 // keep keeps the answer for requests that go on with it.
 func (c *responseShape) keep(object []byte) {
-	talk, items := answer.Conversation{Messages: slices.Clone(c.r.talk.Messages[c.r.from:])}, map[string]answer.Message{}
+	talk := answer.Conversation{Messages: slices.Clone(c.r.Talk.Messages[c.r.From:])}
+	items := map[string]answer.Message{}
 	for _, p := range c.Parts {
 		m := answer.Message{Role: "assistant"}
 		if p.Tool == "" {
@@ -204,13 +206,13 @@ func (c *responseShape) Delta(i int, p answer.Piece) []any {
 		}
 		return []any{c.ofItem("response.function_call_arguments.delta", i, named{"delta": p.Call.Arguments})}
 	}
-	own, says := c.r.originsOf(p.Tokens), c.says(p.Text, p.Tokens)
+	own, says := c.r.Origins(p.Tokens), c.says(p.Text, p.Tokens)
 	if p.Text == "" && own == nil && len(says.LogProbs) == 0 {
 		return nil
 	}
 	fields := named{"delta": p.Text, "logprobs": says.LogProbs}
 	if own != nil {
-		fields[extensionName] = own
+		fields[request.OwnName] = own
 	}
 	return []any{c.ofItem("response.output_text.delta", i, fields)}
 }
@@ -238,13 +240,13 @@ func (c *responseShape) end(u usage) []any {
 }
 
 // failed tells of an error twice: as clients raise it, and as the end of the answer.
-func (c *responseShape) failed(e *Error) []any {
+func (c *responseShape) failed(e *request.Error) []any {
 	const failed = "failed"
 	c.Ending = answer.Ending{Finish: answer.FinishLength} // the last part is not whole
 	o := c.object(failed)
 	o["error"] = map[string]string{"code": e.Code, "message": e.Message}
 	told := named{"message": e.Message, "code": e.Code, "param": nil}
-	maps.Copy(told, e.object())
+	maps.Copy(told, e.Object())
 	return []any{c.event("error", told), c.event("response."+failed, named{"response": o})}
 }
 
@@ -254,11 +256,11 @@ func (s *Server) oneResponse(w http.ResponseWriter, r *http.Request) {
 	k := s.kept.get(id)
 	switch {
 	case k == nil || r.Method == http.MethodDelete && !s.kept.remove(id):
-		s.reject(w, r, notKept(http.StatusNotFound, "response_id", id))
+		s.reject(w, r, request.NotKept(http.StatusNotFound, "response_id", id))
 	case r.Method == http.MethodDelete:
-		write(w, http.StatusOK, encode(map[string]any{"id": id, "object": "response", "deleted": true}))
+		write(w, http.StatusOK, request.Encode(map[string]any{"id": id, "object": "response", "deleted": true}))
 	case r.URL.Query().Get("stream") == "true":
-		s.reject(w, r, invalid("stream", "stream: what is kept is told whole: leave it out"))
+		s.reject(w, r, request.Invalid("stream", "stream: what is kept is told whole: leave it out"))
 	default:
 		write(w, http.StatusOK, k.object)
 	}

@@ -15,10 +15,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // TestReuse: a second turn of a chat computes what is new alone, and usage says so; another chat has a session of its
@@ -323,7 +325,7 @@ func TestHangUp(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	e := <-ended
-	assert.Equal(t, statusGone, e.Status)
+	assert.Equal(t, request.StatusGone, e.Status)
 	assert.Zero(t, s.Load().Active)
 }
 

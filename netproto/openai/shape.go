@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // shape is how answers are written.
@@ -18,14 +19,14 @@ type shape interface {
 	all(results []answer.Result, u usage) any // everything at once
 	chunks(index int, p answer.Piece) []any   // what is new of an answer
 	last(index int, e answer.Ending) []any
-	end(u usage) []any     // behind all answers
-	failed(e *Error) []any // in place of what is still to come of a stream
+	end(u usage) []any             // behind all answers
+	failed(e *request.Error) []any // in place of what is still to come of a stream
 }
 
 // plainErrors tells of errors in streams as it does elsewhere.
 type plainErrors struct{}
 
-func (plainErrors) failed(e *Error) []any { return []any{e.object()} }
+func (plainErrors) failed(e *request.Error) []any { return []any{e.Object()} }
 
 // head is what every object of an answer begins with.
 type head struct {
@@ -42,10 +43,10 @@ func (s *Server) head(prefix, object, model string) head {
 }
 
 // own is what is told of the end of an answer beyond OpenAI's API; nil is nothing.
-func own(e answer.Ending, o *origins) *origins {
+func own(e answer.Ending, o *request.Origins) *request.Origins {
 	if e.Shortened {
 		if o == nil {
-			o = new(origins)
+			o = new(request.Origins)
 		}
 		o.Shortened = true
 	}
@@ -80,8 +81,8 @@ type logProbOf struct {
 }
 
 // chatLogProbs returns what is told of tokens, if that is wanted.
-func (s *Server) chatLogProbs(r *request, tokens []answer.Token) *chatLogProbs {
-	if !r.settings.LogProbs {
+func (s *Server) chatLogProbs(r *request.Request, tokens []answer.Token) *chatLogProbs {
+	if !r.Settings.LogProbs {
 		return nil
 	}
 	of := func(id int32, p float64) logProbOf {
@@ -95,7 +96,7 @@ func (s *Server) chatLogProbs(r *request, tokens []answer.Token) *chatLogProbs {
 	l := &chatLogProbs{Content: []tokenLogProb{}}
 	for _, t := range tokens {
 		one := tokenLogProb{of(t.ID, t.LogProb), []logProbOf{}}
-		for _, c := range t.Top[:min(len(t.Top), r.settings.Top)] {
+		for _, c := range t.Top[:min(len(t.Top), r.Settings.Top)] {
 			one.Top = append(one.Top, of(c.ID, c.LogProb))
 		}
 		l.Content = append(l.Content, one)
@@ -113,8 +114,8 @@ type textLogProbs struct {
 
 // textLogProbs returns what is told of a piece, if that is wanted. at is where its text begins; it moves on. The first
 // token of a prompt has no log-probability: it is null.
-func (s *Server) textLogProbs(r *request, p answer.Piece, at *int) *textLogProbs {
-	if !r.settings.LogProbs {
+func (s *Server) textLogProbs(r *request.Request, p answer.Piece, at *int) *textLogProbs {
+	if !r.Settings.LogProbs {
 		return nil
 	}
 	l := &textLogProbs{[]string{}, []*float64{}, []map[string]float64{}, []int{}}
@@ -128,7 +129,7 @@ func (s *Server) textLogProbs(r *request, p answer.Piece, at *int) *textLogProbs
 		}
 		l.Chosen = append(l.Chosen, new(logProb(t.LogProb)))
 		top := map[string]float64{}
-		for _, c := range t.Top[:min(len(t.Top), r.settings.Top)] {
+		for _, c := range t.Top[:min(len(t.Top), r.Settings.Top)] {
 			top[s.spelled(c.ID)] = logProb(c.LogProb)
 		}
 		l.Top = append(l.Top, top)

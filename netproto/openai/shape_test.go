@@ -4,8 +4,9 @@ import (
 	"math"
 	"testing"
 
-	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/stretchr/testify/assert"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // TestLogProbForms: every log-probability has a form as JSON.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // buffered is how many chunks of a stream wait for a reader before the answer does. A chunk has some hundred bytes,
@@ -29,7 +30,7 @@ func (b *stream) push(ctx context.Context, chunk []byte) error {
 	default:
 	}
 	if !b.place.stepAside() {
-		return errSlow
+		return request.ErrSlow
 	}
 	begin, timer := time.Now(), time.NewTimer(b.left)
 	defer timer.Stop()
@@ -38,7 +39,7 @@ func (b *stream) push(ctx context.Context, chunk []byte) error {
 		b.left -= time.Since(begin)
 		return b.place.back(ctx)
 	case <-timer.C:
-		return errSlow
+		return request.ErrSlow
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -57,9 +58,9 @@ func event(v any) []byte {
 	case string:
 		b = append(b, "data: "+v...)
 	case named:
-		b = fmt.Appendf(b, "event: %s\ndata: %s", v["type"], encode(v))
+		b = fmt.Appendf(b, "event: %s\ndata: %s", v["type"], request.Encode(v))
 	default:
-		b = append(append(b, "data: "...), encode(v)...)
+		b = append(append(b, "data: "...), request.Encode(v)...)
 	}
 	return append(b, "\n\n"...)
 }

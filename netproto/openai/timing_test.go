@@ -13,10 +13,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/internal/bubble"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // long is an answer of n tokens.
@@ -105,7 +107,7 @@ func TestDisconnect(t *testing.T) {
 			assert.Zero(t, s.Load().Active)
 			assert.Zero(t, m.running)
 			require.Len(t, told, 1)
-			assert.Equal(t, statusGone, told[0].Status)
+			assert.Equal(t, request.StatusGone, told[0].Status)
 			assert.Equal(t, "cancelled", told[0].Code)
 			assert.Equal(t, 10, told[0].Tokens)
 			assert.Equal(t, 1, s.Load().Sessions, "its text is kept")
@@ -246,7 +248,7 @@ func TestSlowReader(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, Load{Sessions: 1}, s.Load(), "10 s after the first write the reader is given up")
 		require.Len(t, told, 1)
-		assert.Equal(t, statusGone, told[0].Status)
+		assert.Equal(t, request.StatusGone, told[0].Status)
 		assert.LessOrEqual(t, told[0].Tokens, 1002)
 		_, write := w.deadlines()
 		assert.Equal(t, time.Unix(1, 0), write, "what has not been sent is given up")
@@ -322,7 +324,7 @@ func TestStallsAdd(t *testing.T) {
 		require.NoError(t, b.push(t.Context(), nil))
 		require.NoError(t, b.push(t.Context(), nil))
 		begin := time.Now()
-		require.ErrorIs(t, b.push(t.Context(), nil), errSlow)
+		require.ErrorIs(t, b.push(t.Context(), nil), request.ErrSlow)
 		assert.Equal(t, 2*time.Second, time.Since(begin))
 		in.leave()
 	})

@@ -9,9 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // toolModel answers as a model that calls tools does: the script says text and calls, one after the other.
@@ -154,7 +156,7 @@ func TestCallSchema(t *testing.T) {
 	const f = `{"type":"object","properties":{"name":{"const":"f"},"arguments":{"type":"object",
 		"properties":{"x":{"$ref":"#PLACE/$defs/n"}},` +
 		`"$defs":{"n":{"type":"number"}}}},"required":["name","arguments"],"additionalProperties":false}`
-	const g = `{"type":"object","properties":{"name":{"const":"g"},"arguments":` + noParameters + `},` +
+	const g = `{"type":"object","properties":{"name":{"const":"g"},"arguments":{"type":"object","properties":{}}},` +
 		`"required":["name","arguments"],"additionalProperties":false}`
 	inAny := strings.Replace(f, "PLACE", "/anyOf/0/properties/arguments", 1)
 	assert.JSONEq(t, `{"anyOf":[`+inAny+`,`+g+`]}`, m.schemas[0])
@@ -244,14 +246,14 @@ func TestLogProbsOfCalls(t *testing.T) {
 // TestManyCalls: so many calls as there may be tools, and no more.
 func TestManyCalls(t *testing.T) {
 	var steps []string
-	for range maxTools + 1 {
+	for range 128 + 1 {
 		steps = append(steps, "\n", `{"name":"f","arguments":{}}`)
 	}
 	m := newToolModel(steps...)
 	m.context = 1 << 20
 	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,`+twoTools+`}`)
 	answer := object(t, w.Body.Bytes())
-	assert.Len(t, callsOf(answer), maxTools)
+	assert.Len(t, callsOf(answer), 128)
 	assert.Equal(t, "tool_calls", at(answer, "choices", 0, "finish_reason"))
 }
 
@@ -314,20 +316,6 @@ func TestCalledWith(t *testing.T) {
 			{"role":"tool","tool_call_id":"c","content":"no"}]}`)
 		require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
 		assert.Contains(t, m.prompts[0], "[f"+want+"]", arguments)
-	}
-}
-
-// TestDescribes: a function whose parameters nobody describes has none; one that takes any object says so.
-func TestDescribes(t *testing.T) {
-	for parameters, want := range map[string]bool{
-		"": false, "{}": false, `{"type":"object"}`: false, `{"type":"object","required":[],"title":"x"}`: false,
-		`{"$schema":"http://x/schema#","description":"none","type":"object"}`: false,
-
-		`{"type":"object","properties":{}}`: true, `{"type":"object","additionalProperties":true}`: true,
-		`{"type":["object","null"]}`: true, `{"type":"object","required":["a"]}`: true, `{"anyOf":[]}`: true,
-		`{"$ref":"#/$defs/x"}`: true,
-	} {
-		assert.Equal(t, want, describes([]byte(parameters)), parameters)
 	}
 }
 
@@ -424,8 +412,9 @@ func TestFormatBegins(t *testing.T) {
 
 // TestToolsOfNobody: schemas of tools are not looked at any more once nobody waits for the answer.
 func TestToolsOfNobody(t *testing.T) {
-	r, wrong := parseChat([]byte(`{"messages":[{"role":"user","content":"x"}],"tools":[`+
-		`{"type":"function","function":{"name":"a"}},{"type":"function","function":{"name":"b"}}]}`), Defaults{})
+	r, wrong := request.ReadChat([]byte(`{"messages":[{"role":"user","content":"x"}],"tools":[`+
+		`{"type":"function","function":{"name":"a"}},{"type":"function","function":{"name":"b"}}]}`),
+		request.Defaults{})
 	require.Nil(t, wrong)
 	ctx, leave := context.WithCancelCause(t.Context())
 	gone, checked := errors.New("gone"), 0
@@ -434,7 +423,7 @@ func TestToolsOfNobody(t *testing.T) {
 		leave(gone)
 		return nil
 	}}
-	_, err := r.callSchemas(ctx, m)
+	_, err := r.CallSchemas(ctx, m)
 	assert.ErrorIs(t, err, gone)
 	assert.Equal(t, 1, checked)
 }

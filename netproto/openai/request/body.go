@@ -1,4 +1,4 @@
-package openai
+package request
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package openai
+package request
 
 import (
 	"bytes"
@@ -74,7 +74,7 @@ func (f *fields) fail(name, format string, args ...any) {
 	if f.err != nil {
 		return
 	}
-	f.err = invalid(path, format, args...)
+	f.err = Invalid(path, format, args...)
 	if path != "" {
 		f.err.Message = path + ": " + f.err.Message
 	}
@@ -252,14 +252,14 @@ func (f *fields) names() []string { return slices.Sorted(maps.Keys(f.all)) }
 func (f *fields) end() *Error {
 	if names := f.names(); len(names) > 0 && f.err == nil {
 		name := names[0] // the same one each time
-		f.fail(shown(name), "this server knows no such parameter: leave it out")
+		f.fail(Shown(name), "this server knows no such parameter: leave it out")
 		f.err.Code = "unknown_parameter"
 	}
 	return f.err
 }
 
-// shown is the name of a field as an error repeats it: a client chose it.
-func shown(name string) string {
+// Shown is the name of a field as an error repeats it: a client chose it.
+func Shown(name string) string {
 	plain := utf8.RuneCountInString(name) <= 40
 	for _, r := range name {
 		plain = plain && (strings.ContainsRune("_-./", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' &&

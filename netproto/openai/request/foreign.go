@@ -1,4 +1,4 @@
-package openai
+package request
 
 import (
 	"bytes"
@@ -208,7 +208,7 @@ func without(raw json.RawMessage, names []string) json.RawMessage {
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(append(append(out, encode(key)...), ':'), value...)
+		out = append(append(append(out, Encode(key)...), ':'), value...)
 	}
 	if !left {
 		return raw

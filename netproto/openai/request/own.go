@@ -1,4 +1,4 @@
-package openai
+package request
 
 import (
 	"math"
@@ -6,27 +6,26 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// extension is what is told beyond OpenAI's API, of a whole answer.
-type extension struct {
+// Own is what this server says of a whole answer beyond OpenAI's API.
+type Own struct {
 	Seed uint64 `json:"seed"` // of the draws, with which the same request gets the same answer
 	// keywords of schemas that have no effect: where the schema stands in the request, and the path in it
 	Ignored []string     `json:"ignored,omitempty"`
 	Sent    *answer.Sent `json:"receipt,omitempty"` // of the whole request so far; with the end of an answer
 }
 
-func (r *request) extension() *extension {
-	return &extension{Seed: r.settings.Seed, Ignored: r.ignored}
-}
+// Own returns it at the beginning of an answer.
+func (r *Request) Own() *Own { return &Own{Seed: r.Settings.Seed, Ignored: r.ignored} }
 
-// ended is the extension with the end of an answer.
-func (r *request) ended(sent answer.Sent) *extension {
-	e := r.extension()
+// Ended returns it with the end of an answer.
+func (r *Request) Ended(sent answer.Sent) *Own {
+	e := r.Own()
 	e.Sent = &sent
 	return e
 }
 
-// origins is what is told beyond OpenAI's API of one choice.
-type origins struct {
+// Origins is what this server says of one choice beyond OpenAI's API.
+type Origins struct {
 	Tokens    []provenance `json:"tokens,omitempty"`    // where they are from, if that is wanted
 	Shortened bool         `json:"shortened,omitempty"` // a value was ended by pilotfish.complete
 }
@@ -41,12 +40,12 @@ type provenance struct {
 	At         float64 `json:"ms"` // since the answer began
 }
 
-// origins returns where tokens are from, if that is wanted.
-func (r *request) originsOf(tokens []answer.Token) *origins {
-	if !r.origins {
+// Origins returns where tokens are from, if that is wanted.
+func (r *Request) Origins(tokens []answer.Token) *Origins {
+	if !r.WantOrigins {
 		return nil
 	}
-	o := new(origins)
+	o := new(Origins)
 	for _, t := range tokens {
 		o.Tokens = append(o.Tokens, provenance{t.ID, t.Text, t.Origin, round(t.Confidence), t.Unverified,
 			float64(t.At.Microseconds()) / 1000})

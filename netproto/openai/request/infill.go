@@ -1,4 +1,4 @@
-package openai
+package request
 
 import (
 	"encoding/json"
@@ -12,32 +12,32 @@ import (
 // maxFiles is the most files beside the one with the gap.
 const maxFiles = 256
 
-// infillRequest is a request for what fills a gap, in the form of llama-server.
-type infillRequest struct {
-	request
-	gap   answer.Infill
-	none  bool // nothing is generated: n_predict is 0
-	lines answer.Lines
+// Infill is a request for what fills a gap, in the form of llama-server.
+type Infill struct {
+	Request
+	Gap   answer.Infill
+	None  bool // nothing is generated: n_predict is 0
+	Lines answer.Lines
 }
 
-// parseInfill reads a request. What it does not say is as llama-server has it.
-func parseInfill(body []byte, d Defaults) (*infillRequest, *Error) {
-	r := &infillRequest{gap: answer.Infill{Repo: "myproject", Name: "filename"}}
+// ReadInfill reads a request. What it does not say is as llama-server has it.
+func ReadInfill(body []byte, d Defaults) (*Infill, *Error) {
+	r := &Infill{Gap: answer.Infill{Repo: "myproject", Name: "filename"}}
 	f := parseBody(body)
-	s := &r.settings
+	s := &r.Settings
 	start := ""
-	f.needed("input_prefix", &r.gap.Prefix, "give a text")
+	f.needed("input_prefix", &r.Gap.Prefix, "give a text")
 	f.text("prompt", &start)
-	f.needed("input_suffix", &r.gap.Suffix, "give a text")
-	r.gap.Prefix += start
-	f.inputExtra(&r.gap)
-	if r.none = means(f.all["n_predict"], "0"); r.none {
+	f.needed("input_suffix", &r.Gap.Suffix, "give a text")
+	r.Gap.Prefix += start
+	f.inputExtra(&r.Gap)
+	if r.None = means(f.all["n_predict"], "0"); r.None {
 		f.take("n_predict")
 	}
 	for _, name := range []string{"max_tokens", "n_predict"} {
-		f.integerMax(name, &r.request)
+		f.integerMax(name, &r.Request)
 	}
-	f.lines(&r.lines)
+	f.lines(&r.Lines)
 	if means(f.all["seed"], "-1") { // drawn
 		f.take("seed")
 	}
@@ -51,12 +51,12 @@ func parseInfill(body []byte, d Defaults) (*infillRequest, *Error) {
 	usual("top_k", "40")
 	usual("top_p", "0.95")
 	usual("min_p", "0.05")
-	f.common(&r.request, d)
+	f.common(&r.Request, d)
 	f.samplers(samplers, s)
-	if r.n != 1 {
+	if r.N != 1 {
 		f.fail("n", "one answer is given: leave it out")
 	}
-	r.usage = true // the last object has it
+	r.Usage = true // the last object has it
 	return r, f.end()
 }
 

@@ -1,4 +1,4 @@
-package openai
+package request
 
 import (
 	"encoding/json"
@@ -7,19 +7,19 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// parseMessages reads a request of Anthropic's API for a turn of a chat.
-func parseMessages(body []byte, d Defaults) (*chatRequest, *Error) {
-	r := new(chatRequest)
+// ReadMessages reads a request of Anthropic's API for a turn of a chat.
+func ReadMessages(body []byte, d Defaults) (*Chat, *Error) {
+	r := new(Chat)
 	f := parseBody(body)
 	f.idle("n", idle{values: "1"})
 	f.thinking()
 	f.contextManagement()
-	f.common(&r.request, d)
-	f.integerMax("max_tokens", &r.request)
-	f.stop("stop_sequences", &r.settings)
-	f.outputConfig(&r.request)
+	f.common(&r.Request, d)
+	f.integerMax("max_tokens", &r.Request)
+	f.stop("stop_sequences", &r.Settings)
+	f.outputConfig(&r.Request)
 	if system := f.content("system", false); system != "" {
-		r.talk.Add(answer.Message{Role: "system", Content: system})
+		r.Talk.Add(answer.Message{Role: "system", Content: system})
 	}
 	f.turns(r)
 	f.inputTools(r)
@@ -53,7 +53,7 @@ func (f *fields) contextManagement() {
 }
 
 // outputConfig reads the form that the answer is to have.
-func (f *fields) outputConfig(r *request) {
+func (f *fields) outputConfig(r *Request) {
 	f.object("output_config", func(o *fields) {
 		o.idle("effort", idle{`"high"`, hintThinks})
 		o.object("format", func(in *fields) { in.format(r, in.schema) })
@@ -61,25 +61,25 @@ func (f *fields) outputConfig(r *request) {
 }
 
 // turns reads the turns so far. A last one of the assistant is what the answer begins with.
-func (f *fields) turns(r *chatRequest) {
+func (f *fields) turns(r *Chat) {
 	all, _ := f.list("messages", maxMessages)
 	known := map[string]bool{} // calls that were made
-	f.elements("messages", all, func(o *fields) { o.turn(&r.talk, known) })
-	last := len(r.talk.Messages) - 1
+	f.elements("messages", all, func(o *fields) { o.turn(&r.Talk, known) })
+	last := len(r.Talk.Messages) - 1
 	if last < 0 || len(all) == 0 {
 		f.missing("messages", "give at least one message")
 		return
 	}
-	if r.talk.Messages[last].Role != "assistant" || len(r.talk.Messages[last].Calls) > 0 {
+	if r.Talk.Messages[last].Role != "assistant" || len(r.Talk.Messages[last].Calls) > 0 {
 		return
 	}
-	r.prefix = r.talk.Messages[last].Content
-	r.talk.Messages = r.talk.Messages[:last]
+	r.prefix = r.Talk.Messages[last].Content
+	r.Talk.Messages = r.Talk.Messages[:last]
 	switch at := f.element("messages", len(all)-1); {
 	case last == 0:
 		f.missing("messages", "give a message of the user before the assistant's")
-	case r.prefix != "" && r.format.Constrained():
-		f.fails(invalid(at, "%s: an answer with a format begins by itself: leave out the assistant's last message", at))
+	case r.prefix != "" && r.Format.Constrained():
+		f.fails(Invalid(at, "%s: an answer with a format begins by itself: leave out the assistant's last message", at))
 	}
 }
 
@@ -175,7 +175,7 @@ func (f *fields) toolUse(known map[string]bool) answer.Call {
 }
 
 // inputTools reads the functions that may be called.
-func (f *fields) inputTools(r *chatRequest) {
+func (f *fields) inputTools(r *Chat) {
 	f.objects("tools", maxTools, func(o *fields) {
 		var t tool
 		o.harmless(ignoredInTools...)
@@ -188,23 +188,23 @@ func (f *fields) inputTools(r *chatRequest) {
 }
 
 // inputChoice reads which function is to be called, if any.
-func (f *fields) inputChoice(r *chatRequest) {
+func (f *fields) inputChoice(r *Chat) {
 	f.object("tool_choice", func(o *fields) {
 		kind := ""
 		o.text("type", &kind)
-		o.flag("disable_parallel_tool_use", &r.single)
+		o.flag("disable_parallel_tool_use", &r.Single)
 		switch kind {
 		case "none":
-			r.choice.mode = "none"
+			r.Choice.Mode = "none"
 		case "auto":
 		case "any":
-			r.choice.mode = "required"
+			r.Choice.Mode = "required"
 		case "tool":
 			o.chosen(r)
 		default:
 			o.fail("type", "give auto, any, tool or none")
 		}
-		if r.choice.mode == "required" && len(r.tools) == 0 {
+		if r.Choice.Mode == "required" && len(r.Tools) == 0 {
 			o.fail("type", "there are no tools to choose from: give some, or leave it out")
 		}
 	})

@@ -1,4 +1,4 @@
-package openai
+package request
 
 import (
 	"encoding/json"
@@ -8,19 +8,19 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// chatRequest is a request for a turn of a chat.
-type chatRequest struct {
-	request
-	talk   answer.Conversation
-	tools  []tool
-	choice toolChoice
-	single bool   // at most one call
+// Chat is a request for a turn of a chat.
+type Chat struct {
+	Request
+	Talk   answer.Conversation
+	Tools  []tool
+	Choice toolChoice
+	Single bool   // at most one call
 	prefix string // what the answer begins with, which is not told again
 }
 
-// prompt returns the ids that the answer follows.
-func (r *chatRequest) prompt(m answer.Model) ([]int32, error) {
-	ids, err := m.Chat(r.talk)
+// Prompt returns the ids that the answer follows.
+func (r *Chat) Prompt(m answer.Model) ([]int32, error) {
+	ids, err := m.Chat(r.Talk)
 	if err != nil || r.prefix == "" {
 		return ids, err
 	}
@@ -28,14 +28,14 @@ func (r *chatRequest) prompt(m answer.Model) ([]int32, error) {
 	return append(ids, begun...), err
 }
 
-// parseChat reads a request.
-func parseChat(body []byte, d Defaults) (*chatRequest, *Error) {
-	r := new(chatRequest)
+// ReadChat reads a request.
+func ReadChat(body []byte, d Defaults) (*Chat, *Error) {
+	r := new(Chat)
 	f := parseBody(body)
-	f.common(&r.request, d)
-	f.chatLimits(&r.request)
-	f.responseFormat(&r.request)
-	f.chatLogProbs(&r.settings)
+	f.common(&r.Request, d)
+	f.chatLimits(&r.Request)
+	f.responseFormat(&r.Request)
+	f.chatLogProbs(&r.Settings)
 	f.messages(r)
 	f.tools(r)
 	f.idle("best_of", idle{"1", "take n"})
@@ -46,20 +46,20 @@ func parseChat(body []byte, d Defaults) (*chatRequest, *Error) {
 }
 
 // chatLimits reads the most tokens, of which there are two names.
-func (f *fields) chatLimits(r *request) {
+func (f *fields) chatLimits(r *Request) {
 	old := f.integerMax("max_tokens", r)
-	first := r.settings.MaxTokens
-	if f.integerMax("max_completion_tokens", r) && old && first != r.settings.MaxTokens {
+	first := r.Settings.MaxTokens
+	if f.integerMax("max_completion_tokens", r) && old && first != r.Settings.MaxTokens {
 		f.fail("max_tokens", "this differs from max_completion_tokens: give one of them")
 	}
 }
 
 // integerMax reads a number of tokens to generate at most.
-func (f *fields) integerMax(name string, r *request) bool {
+func (f *fields) integerMax(name string, r *Request) bool {
 	if means(f.all[name], "-1") { // as many as there is room for
 		f.take(name)
 	}
-	given := f.count(name, 1, math.MaxInt32, &r.settings.MaxTokens)
+	given := f.count(name, 1, math.MaxInt32, &r.Settings.MaxTokens)
 	r.maxTokens = r.maxTokens || given
 	return given
 }
@@ -73,14 +73,14 @@ func (f *fields) chatLogProbs(s *answer.Settings) {
 }
 
 // messages reads the turns so far.
-func (f *fields) messages(r *chatRequest) {
+func (f *fields) messages(r *Chat) {
 	all, ok := f.list("messages", maxMessages)
 	if !ok || len(all) == 0 {
 		f.missing("messages", "give at least one message")
 		return
 	}
 	known := map[string]bool{} // calls that were made
-	f.elements("messages", all, func(o *fields) { r.talk.Messages = append(r.talk.Messages, o.message(known)) })
+	f.elements("messages", all, func(o *fields) { r.Talk.Messages = append(r.Talk.Messages, o.message(known)) })
 }
 
 // message reads one turn. known are the calls of tools up to there.
@@ -201,7 +201,7 @@ func (f *fields) called(c *answer.Call) {
 
 // mark reads what a message says of itself, beside what answers have there.
 func (f *fields) mark(m *answer.Message) {
-	f.object(extensionName, func(o *fields) {
+	f.object(OwnName, func(o *fields) {
 		o.flag("local", &m.Local)
 		o.harmless("tokens", "shortened", "seed", "receipt")
 	})

@@ -1,4 +1,4 @@
-package openai
+package request
 
 import (
 	"context"
@@ -28,29 +28,29 @@ type Defaults struct {
 	Provenance  bool    // tell of each token who chose it
 }
 
-// request is what both kinds of requests have in common.
-type request struct {
-	model     string
-	settings  answer.Settings
-	seeded    bool // the request gave the seed
-	n         int
-	stream    bool
-	usage     bool // a last chunk with what it took
-	origins   bool // tell of each token who chose it
-	format    answer.Format
-	maxTokens bool // the request gave the most tokens
-	ignored   []string
+// Request is what both kinds of requests have in common.
+type Request struct {
+	Model       string
+	Settings    answer.Settings
+	Seeded      bool // the request gave the seed
+	N           int
+	Stream      bool
+	Usage       bool // a last chunk with what it took
+	WantOrigins bool // tell of each token who chose it
+	Format      answer.Format
+	maxTokens   bool // the request gave the most tokens
+	ignored     []string
 }
 
 // common reads what both kinds of requests have in common.
-func (f *fields) common(r *request, d Defaults) {
-	r.n, r.settings.Temperature, r.settings.TopP = 1, d.Temperature, 1
-	r.origins = d.Provenance
-	s := &r.settings
-	f.text("model", &r.model)
-	f.flag("stream", &r.stream)
+func (f *fields) common(r *Request, d Defaults) {
+	r.N, r.Settings.Temperature, r.Settings.TopP = 1, d.Temperature, 1
+	r.WantOrigins = d.Provenance
+	s := &r.Settings
+	f.text("model", &r.Model)
+	f.flag("stream", &r.Stream)
 	f.streamOptions(r)
-	f.count("n", 1, maxChoices, &r.n)
+	f.count("n", 1, maxChoices, &r.N)
 	f.numbers(s)
 	f.seed(r)
 	f.stop("stop", s)
@@ -77,24 +77,24 @@ func (f *fields) numbers(s *answer.Settings) {
 }
 
 // seed reads the seed: any whole number of 64 bits.
-func (f *fields) seed(r *request) {
+func (f *fields) seed(r *Request) {
 	raw, ok := f.take("seed")
 	if !ok {
 		return
 	}
 	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
-		r.settings.Seed, r.seeded = uint64(n), true
+		r.Settings.Seed, r.Seeded = uint64(n), true
 	} else if n, err := strconv.ParseUint(string(raw), 10, 64); err == nil {
-		r.settings.Seed, r.seeded = n, true
+		r.Settings.Seed, r.Seeded = n, true
 	} else {
 		f.fail("seed", "give a whole number of at most 64 bits")
 	}
 }
 
 // streamOptions reads how an answer is streamed.
-func (f *fields) streamOptions(r *request) {
+func (f *fields) streamOptions(r *Request) {
 	f.object("stream_options", func(o *fields) {
-		o.flag("include_usage", &r.usage)
+		o.flag("include_usage", &r.Usage)
 		o.harmless("include_obfuscation")
 	})
 }
@@ -143,7 +143,7 @@ func (f *fields) bias(s *answer.Settings) {
 		id, err := strconv.ParseInt(name, 10, 32)
 		switch {
 		case err != nil || id < 0 || name != strconv.FormatInt(id, 10): // "01" beside "1" would be two for one token
-			f.fail("logit_bias", "%s is not a token id: give whole numbers from 0", shown(name))
+			f.fail("logit_bias", "%s is not a token id: give whole numbers from 0", Shown(name))
 		case !(value >= -100 && value <= 100):
 			f.fail("logit_bias", "the bias of token %d is out of range: give -100 to 100", id)
 		}
@@ -155,19 +155,19 @@ func (f *fields) bias(s *answer.Settings) {
 }
 
 // extension reads what this server knows beyond OpenAI's API.
-func (f *fields) extension(r *request) {
-	f.object(extensionName, func(o *fields) {
-		o.flag("provenance", &r.origins)
-		o.flag("complete", &r.settings.Complete)
-		o.flag("local", &r.settings.Local)
+func (f *fields) extension(r *Request) {
+	f.object(OwnName, func(o *fields) {
+		o.flag("provenance", &r.WantOrigins)
+		o.flag("complete", &r.Settings.Complete)
+		o.flag("local", &r.Settings.Local)
 	})
 }
 
-// extensionName is the field of this server's own in requests and answers.
-const extensionName = "pilotfish"
+// OwnName is the field of this server's own in requests and answers.
+const OwnName = "pilotfish"
 
 // responseFormat reads what form the answer is to have.
-func (f *fields) responseFormat(r *request) {
+func (f *fields) responseFormat(r *Request) {
 	f.object("response_format", func(o *fields) {
 		o.format(r, o.jsonSchema)
 		o.refuse("schema", "give type json_schema, and the schema as json_schema.schema")
@@ -175,20 +175,20 @@ func (f *fields) responseFormat(r *request) {
 }
 
 // format reads the form of an answer. schema reads the fields of the type json_schema.
-func (o *fields) format(r *request, schema func(*answer.Format)) {
-	r.format.At = o.at
+func (o *fields) format(r *Request, schema func(*answer.Format)) {
+	r.Format.At = o.at
 	kind := ""
 	o.text("type", &kind)
 	switch kind {
 	case "text":
 	case "json_object":
-		r.format.JSON = true
+		r.Format.JSON = true
 	case "json_schema":
-		schema(&r.format)
+		schema(&r.Format)
 	default:
 		o.fail("type", "give text, json_object or json_schema")
 	}
-	r.settings.JSON, r.settings.Schema, r.settings.Closed = r.format.JSON, r.format.Schema, r.format.Strict
+	r.Settings.JSON, r.Settings.Schema, r.Settings.Closed = r.Format.JSON, r.Format.Schema, r.Format.Strict
 }
 
 // jsonSchema reads the schema of an answer. Answers follow it whether strict or not; OpenAI's strict mode has closed
@@ -214,21 +214,21 @@ func (f *fields) schema(to *answer.Format) {
 const maxIgnored = 100
 
 // ignores notes keywords without effect of a schema that stands somewhere in the request.
-func (r *request) ignores(where string, paths []string) {
+func (r *Request) ignores(where string, paths []string) {
 	for _, path := range paths[:min(len(paths), maxIgnored-len(r.ignored))] {
 		r.ignored = append(r.ignored, where+path)
 	}
 }
 
-// possible refuses what the model cannot do.
-func (r *request) possible(ctx context.Context, m answer.Model) error {
-	ignored, err := m.Check(ctx, r.settings)
+// Possible refuses what the model cannot do.
+func (r *Request) Possible(ctx context.Context, m answer.Model) error {
+	ignored, err := m.Check(ctx, r.Settings)
 	r.ignores("response_format.json_schema.schema", ignored)
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return err
-	case r.format.Constrained():
-		return invalid(r.format.At, "%s: %v", r.format.At, err)
+	case r.Format.Constrained():
+		return Invalid(r.Format.At, "%s: %v", r.Format.At, err)
 	}
-	return invalid("", "%v", err)
+	return Invalid("", "%v", err)
 }

@@ -1,4 +1,4 @@
-package openai
+package request
 
 import (
 	"bytes"
@@ -15,16 +15,16 @@ import (
 
 // tool is a function that the model may call.
 type tool struct {
-	name       string
+	Name       string
 	parameters json.RawMessage // JSON schema
 	strict     bool
 	definition json.RawMessage // as the model is told of it
-	namespace  string          // that the request has it in; "" for none
+	Namespace  string          // that the request has it in; "" for none
 }
 
 // toolChoice says which calls an answer may have.
 type toolChoice struct {
-	mode string // "none", "auto" or "required"
+	Mode string // "none", "auto" or "required"
 	name string // with required: of this function alone; "" for any
 }
 
@@ -32,50 +32,50 @@ type toolChoice struct {
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
 // tools reads the functions that may be called.
-func (f *fields) tools(r *chatRequest) {
+func (f *fields) tools(r *Chat) {
 	all, _ := f.list("tools", maxTools)
 	for i, raw := range all {
 		all[i] = without(raw, ignoredInTools)
 	}
 	f.elements("tools", all, func(o *fields) {
 		t := o.tool()
-		t.definition = all[len(r.tools)]
+		t.definition = all[len(r.Tools)]
 		f.offer(r, t)
 	})
 	f.choose(r, f.toolChoice)
 }
 
 // offer adds a function that may be called.
-func (f *fields) offer(r *chatRequest, t tool) {
-	if r.offers(t.name) {
-		f.fail("tools", "two functions are called %s", t.name)
+func (f *fields) offer(r *Chat, t tool) {
+	if r.offers(t.Name) {
+		f.fail("tools", "two functions are called %s", t.Name)
 	}
-	r.tools = append(r.tools, t)
+	r.Tools = append(r.Tools, t)
 }
 
 // offers reports whether there is a function of this name.
-func (r *chatRequest) offers(name string) bool {
-	return slices.ContainsFunc(r.tools, func(t tool) bool { return t.name == name })
+func (r *Chat) offers(name string) bool {
+	return slices.ContainsFunc(r.Tools, func(t tool) bool { return t.Name == name })
 }
 
 // choose reads which functions are to be called, and tells the model of them.
-func (f *fields) choose(r *chatRequest, choice func(*chatRequest)) {
-	r.choice = toolChoice{mode: "none"}
-	if len(r.tools) > 0 {
-		r.choice.mode = "auto"
+func (f *fields) choose(r *Chat, choice func(*Chat)) {
+	r.Choice = toolChoice{Mode: "none"}
+	if len(r.Tools) > 0 {
+		r.Choice.Mode = "auto"
 	}
 	choice(r)
-	parallel := !r.single
+	parallel := !r.Single
 	f.flag("parallel_tool_calls", &parallel)
-	r.single = !parallel
-	if r.choice.mode != "none" {
-		for _, t := range r.tools {
-			r.talk.Tools = append(r.talk.Tools, t.definition)
+	r.Single = !parallel
+	if r.Choice.Mode != "none" {
+		for _, t := range r.Tools {
+			r.Talk.Tools = append(r.Talk.Tools, t.definition)
 		}
 	}
-	if r.choice.mode == "required" && r.format.Constrained() && f.err == nil {
-		f.err = invalid(r.format.At, "%s: an answer that must be a call has no format of its own: leave it out",
-			r.format.At)
+	if r.Choice.Mode == "required" && r.Format.Constrained() && f.err == nil {
+		f.err = Invalid(r.Format.At, "%s: an answer that must be a call has no format of its own: leave it out",
+			r.Format.At)
 	}
 }
 
@@ -103,9 +103,9 @@ type defined struct {
 
 // function reads the definition of a function, of which a field is the JSON schema of its parameters.
 func (f *fields) function(t *tool, parameters string) {
-	if !f.text("name", &t.name) {
+	if !f.text("name", &t.Name) {
 		f.missing("name", "give the name of the function")
-	} else if !toolName.MatchString(t.name) {
+	} else if !toolName.MatchString(t.Name) {
 		f.fail("name", "give 1 to 64 letters, digits, and _ - .")
 	}
 	description, ok := "", false
@@ -115,7 +115,7 @@ func (f *fields) function(t *tool, parameters string) {
 		f.fail(parameters, "give a JSON schema of an object")
 	}
 	if f.err == nil {
-		t.definition = encode(definition{"function", defined{t.name, description, t.parameters}})
+		t.definition = Encode(definition{"function", defined{t.Name, description, t.parameters}})
 	}
 	if !describes(t.parameters) {
 		t.parameters = json.RawMessage(noParameters)
@@ -148,7 +148,7 @@ func describes(parameters json.RawMessage) bool {
 }
 
 // toolChoice reads which function is to be called, if any.
-func (f *fields) toolChoice(r *chatRequest) {
+func (f *fields) toolChoice(r *Chat) {
 	raw, ok := f.take("tool_choice")
 	if !ok {
 		return
@@ -161,21 +161,21 @@ func (f *fields) toolChoice(r *chatRequest) {
 	switch mode {
 	case "none":
 	case "auto": // also without tools, of which there is nothing to choose then
-		if len(r.tools) == 0 {
+		if len(r.Tools) == 0 {
 			return
 		}
 	case "required":
-		if len(r.tools) == 0 {
+		if len(r.Tools) == 0 {
 			f.fail("tool_choice", "there are no tools to choose from: give some, or leave it out")
 		}
 	default:
 		f.fail("tool_choice", "give none, auto, required, or an object that names a function")
 	}
-	r.choice.mode = mode
+	r.Choice.Mode = mode
 }
 
 // namedChoice reads the one function that is to be called.
-func (f *fields) namedChoice(r *chatRequest, raw json.RawMessage) {
+func (f *fields) namedChoice(r *Chat, raw json.RawMessage) {
 	if !isObject(raw) {
 		f.fail("tool_choice", "give none, auto, required, or an object that names a function")
 		return
@@ -189,45 +189,46 @@ func (f *fields) namedChoice(r *chatRequest, raw json.RawMessage) {
 }
 
 // chosen reads the name of the one function that is to be called.
-func (f *fields) chosen(r *chatRequest) {
-	r.choice.mode = "required"
-	if !f.text("name", &r.choice.name) {
+func (f *fields) chosen(r *Chat) {
+	r.Choice.Mode = "required"
+	if !f.text("name", &r.Choice.name) {
 		f.missing("name", "give the function's name")
-	} else if !r.offers(r.choice.name) {
+	} else if !r.offers(r.Choice.name) {
 		f.fail("name", "no tool has this name")
 	}
 }
 
-// callSchemas are the JSON schemas of calls of the functions, to be followed with [Settings].Closed. Parameters that the
-// model cannot follow are any object, unless the request insists on them. It ends with the cause of ctx when that does.
-func (r *chatRequest) callSchemas(ctx context.Context, m answer.Model) (s answer.Calls, err error) {
+// CallSchemas returns the JSON schemas of calls of the functions, to be followed with Settings.Closed. Parameters that
+// the model cannot follow are any object, unless the request insists on them. It returns the cause of ctx when that
+// ends.
+func (r *Chat) CallSchemas(ctx context.Context, m answer.Model) (s answer.Calls, err error) {
 	var all []json.RawMessage
 	s.Each = map[string][]byte{}
-	for i, t := range r.tools {
-		if r.choice.name != "" && t.name != r.choice.name {
+	for i, t := range r.Tools {
+		if r.Choice.name != "" && t.Name != r.Choice.name {
 			continue
 		}
 		if t.parameters, err = r.followed(ctx, m, i); err != nil {
 			return s, err
 		}
 		s.One = callOf(t, "")
-		s.Each[t.name] = s.One
+		s.Each[t.Name] = s.One
 		all = append(all, callOf(t, "/anyOf/"+strconv.Itoa(len(all))))
 	}
 	if len(all) == 1 {
 		return s, nil
 	}
-	s.One = encode(map[string]any{"anyOf": all})
+	s.One = Encode(map[string]any{"anyOf": all})
 	_, err = m.Check(ctx, answer.Settings{TopP: 1, Schema: s.One, Closed: true})
 	if err != nil && ctx.Err() == nil {
-		err = invalid("tools", "tools: all of them together: %v", err)
+		err = Invalid("tools", "tools: all of them together: %v", err)
 	}
 	return s, err
 }
 
 // followed returns the parameters of a tool as the model follows them, and notes what of them it does not.
-func (r *chatRequest) followed(ctx context.Context, m answer.Model, i int) (json.RawMessage, error) {
-	t, where := r.tools[i], fmt.Sprintf("tools[%d].function.parameters", i)
+func (r *Chat) followed(ctx context.Context, m answer.Model, i int) (json.RawMessage, error) {
+	t, where := r.Tools[i], fmt.Sprintf("tools[%d].function.parameters", i)
 	ignored, err := m.Check(ctx, answer.Settings{TopP: 1, Schema: callOf(t, ""), Closed: true})
 	switch {
 	case ctx.Err() != nil:
@@ -241,7 +242,7 @@ func (r *chatRequest) followed(ctx context.Context, m answer.Model, i int) (json
 		r.ignores(where, paths)
 		return t.parameters, nil
 	case t.strict:
-		return nil, invalid("tools", "tools: parameters of %s: %v (as arguments are an object)", t.name, err)
+		return nil, Invalid("tools", "tools: parameters of %s: %v (as arguments are an object)", t.Name, err)
 	}
 	r.ignores(where, []string{""}) // all of them
 	return json.RawMessage(anyObject), nil
@@ -265,7 +266,7 @@ func callOf(t tool, place string) []byte {
 	inner := reference.ReplaceAll(arguments, []byte(`"$$ref":"#`+place))
 	var b bytes.Buffer
 	b.WriteString(`{"type":"object","properties":{"name":{"const":`)
-	b.Write(encode(t.name))
+	b.Write(Encode(t.Name))
 	b.WriteString(`},"arguments":`)
 	b.Write(inner)
 	b.WriteString(`},"required":["name","arguments"],"additionalProperties":false}`)
