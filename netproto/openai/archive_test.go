@@ -54,7 +54,7 @@ func TestGoesOn(t *testing.T) {
 	_, third := streamedResponse(t, w.Body.Bytes())
 	assert.Equal(t, "system:now\n"+want+"so\nuser:v\nassistant:", m.prompts[len(m.prompts)-1])
 	kept := ask(t, s, responses+"/"+at(third, "id").(string), "")
-	assert.Equal(t, third, any(object(t, kept.Body.Bytes())), "as it was told")
+	assert.Equal(t, third, any(object(t, kept.Body.Bytes())), "as it was sent")
 	assert.Equal(t, second, at(third, "previous_response_id"))
 	w = ask(t, s, responses, `{"input":[{"type":"item_reference","id":"`+text+`"}]}`)
 	assert.Equal(t, http.StatusBadRequest, w.Code)

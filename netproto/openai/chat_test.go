@@ -188,8 +188,8 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestSeeds: one that is given is kept and told, also a negative one and one of 64 bits; else one is drawn, anew each
-// time, and told; each of several answers has its own.
+// TestSeeds: one that is given is kept and shown, also a negative one and one of 64 bits; else one is drawn, anew each
+// time, and shown; each of several answers has its own.
 func TestSeeds(t *testing.T) {
 	for text, want := range map[string]uint64{
 		"0": 0, "-1": 1<<64 - 1, "18446744073709551615": 1<<64 - 1, "9223372036854775807": 1<<63 - 1,
@@ -255,7 +255,7 @@ func TestStop(t *testing.T) {
 	assert.Equal(t, "stop", at(answer, "choices", 0, "finish_reason"))
 }
 
-// TestHeldBack: text that no token has told is told in the end.
+// TestHeldBack: text that no token had is shown at the end.
 func TestHeldBack(t *testing.T) {
 	for _, tools := range []string{"", `,"tools":[{"type":"function","function":{"name":"f"}}]`} {
 		m := &fakeModel{answer: func(string, answer.Settings) string { return "ab" }}
@@ -282,7 +282,7 @@ func TestHeldBack(t *testing.T) {
 	}
 }
 
-// heldModel has sessions that know more at the end than their tokens told.
+// heldModel has sessions that have more text at the end than their tokens had.
 type heldModel struct{ *fakeModel }
 
 func (m heldModel) NewSession() answer.Session { return heldSession{m.fakeModel.NewSession()} }

@@ -75,7 +75,7 @@ func (c *textShape) prompts() ([][]int32, error) {
 	return all, nil
 }
 
-// ids are those of a text, or of the gap behind it.
+// ids are those of a text, or of the gap after it.
 func (c *textShape) ids(text string) ([]int32, error) {
 	if c.r.Suffix != "" {
 		return c.s.model.Infill(answer.Infill{Prefix: text, Suffix: c.r.Suffix})

@@ -212,7 +212,7 @@ func ofMessage(t testing.TB, v any) (a doorAnswer) {
 }
 
 // streamedMessage puts a stream of /v1/messages together as clients do, and checks the order of its events. A call
-// whose input is no object is left out.
+// with an input that is no object is left out.
 func streamedMessage(t testing.TB, body []byte) (a doorAnswer, usage any) {
 	t.Helper()
 	all := namedEvents(t, body)
@@ -423,7 +423,7 @@ func TestDoorsAccept(t *testing.T) {
 	}
 }
 
-// TestBegun: the assistant's last message is what the answer of /v1/messages begins with, and is not told again.
+// TestBegun: the assistant's last message is what the answer of /v1/messages begins with, and is not repeated.
 func TestBegun(t *testing.T) {
 	m := new(fakeModel)
 	s := newTestServer(t, m, nil)
@@ -434,7 +434,7 @@ func TestBegun(t *testing.T) {
 	assert.Equal(t, []string{"ok"}, ofMessage(t, object(t, w.Body.Bytes())).parts)
 }
 
-// TestMessagesAccess: Anthropic's clients show their key in a header of its own, and are told of errors in their form,
+// TestMessagesAccess: Anthropic's clients show their key in a header of its own, and get errors in their form,
 // also where they ask for models.
 func TestMessagesAccess(t *testing.T) {
 	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Keys = []string{"one-key"} })
@@ -455,7 +455,7 @@ func TestMessagesAccess(t *testing.T) {
 	assert.Equal(t, "not_found_error", at(object(t, w.Body.Bytes()), "error", "type"))
 }
 
-// TestMessageOrder: what a user says before and behind what a tool returned stands there in the prompt.
+// TestMessageOrder: what a user says before and after what a tool returned stands there in the prompt.
 func TestMessageOrder(t *testing.T) {
 	m := new(fakeModel)
 	w := ask(t, newTestServer(t, m, nil), messages, `{"messages":[{"role":"user","content":"u"},{"role":"assistant",`+
@@ -498,7 +498,7 @@ func TestNamespace(t *testing.T) {
 	assert.Equal(t, "n", at(answer, "output", 1, "namespace"))
 }
 
-// TestMessageUsage: tokens of the prompt that were known from before are told apart.
+// TestMessageUsage: tokens of the prompt that were known from before are counted apart.
 func TestMessageUsage(t *testing.T) {
 	s := newTestServer(t, &fakeModel{}, nil)
 	count := at(object(t, ask(t, s, messages+"/count_tokens", `{`+hello+`}`).Body.Bytes()), "input_tokens").(float64)

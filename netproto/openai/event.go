@@ -8,7 +8,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// Event tells of a request that is over. It holds no text of a user.
+// Event describes a request that is over. It holds no text of a user.
 type Event struct {
 	ID       string // of the request
 	Endpoint string // "chat", "completions", "responses", "input_tokens", "messages" or "count_tokens"; "" where it was

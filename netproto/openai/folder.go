@@ -31,7 +31,7 @@ const (
 
 // Folder keeps texts, with what was computed for them, that have no place in memory any more, and those of a server
 // that has ended. Those that were used longest ago are removed where there are too many bytes. One process at a time
-// uses it. Its files tell the texts of users: nobody else can read them.
+// uses it. Its files hold the texts of users: only their owner can read them.
 type Folder struct {
 	path   string
 	most   int64 // bytes of all files
@@ -51,7 +51,7 @@ type savedText struct {
 	bytes int64
 }
 
-// OpenFolder takes a folder, made if there is none, for files of at most so many bytes together. The caller closes it
+// OpenFolder takes a folder, made if there is none, for files of at most most bytes together. The caller closes it
 // after the server.
 func OpenFolder(path string, most int64, log *slog.Logger) (*Folder, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
@@ -133,7 +133,7 @@ func (f *Folder) Close() { f.unlock() }
 
 func (f *Folder) file(name string) string { return filepath.Join(f.path, name) }
 
-// load makes the saved text that has most in common with a prompt that of a session, if that is more than so many
+// load makes the saved text that has most in common with a prompt that of a session, if that is more than more
 // tokens. It reports whether it has. A file that cannot be loaded is removed.
 func (f *Folder) load(ctx context.Context, s answer.Session, prompt []int32, more int) bool {
 	if f == nil {
@@ -166,7 +166,7 @@ func (f *Folder) load(ctx context.Context, s answer.Session, prompt []int32, mor
 	return err == nil
 }
 
-// nearest returns the file whose text has most in common with a prompt, if that is more than so many tokens.
+// nearest returns the file of the text with most in common with a prompt, if that is more than more tokens.
 func (f *Folder) nearest(prompt []int32, more int) (name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -178,7 +178,7 @@ func (f *Folder) nearest(prompt []int32, more int) (name string) {
 	return name
 }
 
-// save writes the text of a session, unless a file has it already. It replaces files whose texts are the beginning of
+// save writes the text of a session, unless a file has it already. It replaces files of texts that are the beginning of
 // this one. What goes wrong is logged: the text has to be computed again then.
 func (f *Folder) save(ctx context.Context, s answer.Session, text []int32) {
 	if f == nil || len(text) == 0 || f.has(text) {
@@ -233,7 +233,7 @@ func (f *Folder) write(ctx context.Context, s answer.Session) (err error) {
 	return f.add(file.Name(), text, info.Size())
 }
 
-// bounded is a writer that takes so many bytes.
+// bounded is a writer that takes a number of bytes.
 type bounded struct {
 	to   io.Writer
 	left int64
@@ -268,7 +268,7 @@ func (f *Folder) add(temp string, text []int32, size int64) error {
 	return nil
 }
 
-// makeRoom removes those that were used longest ago until there is room for so many bytes.
+// makeRoom removes those that were used longest ago until there is room for size bytes.
 func (f *Folder) makeRoom(size int64) {
 	for len(f.saved) > 0 && f.bytes+size > f.most {
 		f.remove(0)

@@ -66,7 +66,7 @@ func TestFolder(t *testing.T) {
 	}
 	s, cached := serve()
 	assert.Equal(t, 0, cached("first"))
-	assert.Equal(t, len("user:"), cached("second"), "the same place begins alike")
+	assert.Equal(t, len("user:"), cached("second"), "the same place has the same beginning")
 	require.NoError(t, s.Close())
 	s.o.Folder.Close()
 	assert.ElementsMatch(t, []string{"user:second\nassistant:fine"}, filesOf(t, path))

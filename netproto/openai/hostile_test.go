@@ -39,7 +39,7 @@ func exchange(t *testing.T, s *Server, request string) (int, string) {
 	return answer.StatusCode, string(b)
 }
 
-// TestContentNeverComes: a request whose content does not come is answered, whether anybody wants that content or not:
+// TestContentNeverComes: a request is answered though its content does not come, whether that content is needed or not:
 // net/http waits for it before it sends an answer.
 func TestContentNeverComes(t *testing.T) {
 	for head, want := range map[string]int{
@@ -57,7 +57,8 @@ func TestContentNeverComes(t *testing.T) {
 	assert.Equal(t, http.StatusUnsupportedMediaType, status)
 }
 
-// TestBrokenChunks: content that is not framed as it should be is told of, and is not taken for a client that has gone.
+// TestBrokenChunks: content that is not framed as it should be is an error, and is not taken for a client that has
+// gone.
 func TestBrokenChunks(t *testing.T) {
 	for _, content := range []string{
 		"zz\n{}\n0\n\n", "-5\n{}\n0\n\n", "1\n{}}}\n0\n\n", "ffffffffffffffffff\n{}\n0\n\n",
@@ -97,7 +98,7 @@ func TestContent(t *testing.T) {
 }
 
 // TestDeadlines: whatever is answered at once has deadlines; an answer has none while it is generated, since HTTP/2
-// ends a stream whose deadline passes while nobody writes, and one again at its end.
+// ends a stream whose deadline passes while nothing is written, and one again at its end.
 func TestDeadlines(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, &fakeModel{step: 12 * time.Second, answer: long(2)}, nil)
@@ -131,9 +132,9 @@ func TestDeadlines(t *testing.T) {
 // server.
 func TestDrainCutsReaders(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var told []Event
+		var got []Event
 		s := newTestServer(t, &fakeModel{answer: long(1000)}, func(o *Options) {
-			o.Events = func(e Event) { told = append(told, e) }
+			o.Events = func(e Event) { got = append(got, e) }
 		})
 		go s.ServeHTTP(newSlowWriter(make(chan struct{})), post(t.Context(), "/v1/completions", streaming))
 		synctest.Wait()
@@ -143,7 +144,7 @@ func TestDrainCutsReaders(t *testing.T) {
 		require.ErrorIs(t, s.Drain(ctx), context.DeadlineExceeded)
 		synctest.Wait()
 		assert.LessOrEqual(t, time.Since(begin), time.Second+2*lastWords, "for what was written, and for why it ends")
-		require.Len(t, told, 1)
+		require.Len(t, got, 1)
 	})
 }
 

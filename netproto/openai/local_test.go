@@ -75,7 +75,7 @@ func TestKept(t *testing.T) {
 	assert.True(t, k.local(message(-2, false)), "each of several is known")
 }
 
-// TestReceipt: what has left for all answers of a request is told at its end, also that it is nothing.
+// TestReceipt: what has left for all answers of a request is said at its end, also that it is nothing.
 func TestReceipt(t *testing.T) {
 	s := newTestServer(t, &fakeModel{answer: func(prompt string, s answer.Settings) string {
 		if s.Local {

@@ -35,7 +35,7 @@ type messageObject struct {
 	Own      messageOwn     `json:"pilotfish"`
 }
 
-// messageOwn is what is told beyond Anthropic's API.
+// messageOwn is what this server says beyond Anthropic's API.
 type messageOwn struct {
 	*request.Own
 	*request.Origins

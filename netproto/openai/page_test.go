@@ -33,7 +33,7 @@ func shownPage(t *testing.T, m *fakeModel, change func(*Options)) (*Server, *bro
 	return s, browsertest.Start(t, web.URL)
 }
 
-// sent asks a question at the page, and waits until it has so many answers that are over.
+// sent asks a question at the page, and waits until it has a number of answers that are over.
 func sent(b *browsertest.Browser, question string, answers int) {
 	b.Type(question, "Enter")
 	b.Until(fmt.Sprintf(`document.querySelectorAll(".assistant").length === %d && `+

@@ -34,7 +34,7 @@ type pooled struct {
 	answer.Session
 	text   []int32 // of the last prompt and its answer
 	prompt int     // tokens of the prompt
-	lent   int     // so many others are copying its beginning
+	lent   int     // number of sessions that are copying its beginning
 }
 
 // take returns a session for a prompt, with as much of it as is known. A text that goes on, or is answered again, has
@@ -108,7 +108,7 @@ func (p *pool) choose(prompt []int32, chat bool) choice {
 	}
 }
 
-// nearest returns the session whose text has most in common with a prompt.
+// nearest returns the session that has most of a prompt.
 func (p *pool) nearest(prompt []int32) (c choice) {
 	for _, h := range p.idle {
 		if n := prefix.Len(h.text, prompt); n > c.same {
@@ -123,7 +123,7 @@ func (p *pool) remove(h *pooled) {
 	p.idle = slices.DeleteFunc(p.idle, func(o *pooled) bool { return o == h })
 }
 
-// give puts a session back with the text that it holds now, of which so many tokens are the prompt.
+// give puts a session back with the text that it holds now, of which the first tokens are the prompt.
 // Without a text it is of no more use.
 func (p *pool) give(h *pooled, text []int32, prompt int) {
 	p.mu.Lock()

@@ -19,8 +19,8 @@ const (
 
 var errPreparing = errors.New("the schemas of this request take too long: give fewer or simpler ones")
 
-// preparing lets requests in whose schemas are made grammars of: so many at a time, and one of each client, so that no
-// client holds up all others. It is apart from the gate: who is in there takes the place of an answer.
+// preparing limits the requests that wait for grammars of their schemas: a number at a time, and one of each client, so
+// that no client holds up all others. It is apart from the gate: who is in there takes the place of an answer.
 type preparing struct {
 	slots chan struct{}
 	most  int // requests that are in or wait

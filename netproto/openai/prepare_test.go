@@ -76,8 +76,8 @@ func TestPreparedInTurn(t *testing.T) {
 	})
 }
 
-// TestPreparedBounds: so many requests wait, and others are refused at once; who goes away makes room at once, in front
-// or behind; and what takes too long is refused.
+// TestPreparedBounds: a number of requests wait, and others are refused at once; one that goes away makes room at once,
+// in front or after it; and what takes too long is refused.
 func TestPreparedBounds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, slowSchemas(time.Hour), func(o *Options) { o.Parallel, o.Queue = 1, 1 })
@@ -121,8 +121,8 @@ func TestClients(t *testing.T) {
 	assert.Equal(t, keyed.client(a), keyed.client(b), "another header makes it no other client")
 }
 
-// TestIgnoredTold: keywords without effect are told in the answer, and in the first chunk of a stream: of the schema of
-// the answer, and of parameters of tools, whole ones too.
+// TestIgnoredTold: keywords without effect are listed in the answer, and in the first chunk of a stream: of the schema
+// of the answer, and of parameters of tools, whole ones too.
 func TestIgnoredTold(t *testing.T) {
 	m := &fakeModel{check: func(_ context.Context, s answer.Settings) ([]string, error) {
 		switch {

@@ -45,7 +45,7 @@ func (s *Server) posted(endpoint string, then answerer) http.HandlerFunc {
 		w.Header().Set("Request-Id", t.e.ID) // as Anthropic's clients look for it
 		done, err := s.begin()
 		if err == nil {
-			defer done() // what is told of an error belongs to the request, too
+			defer done() // writing an error belongs to the request, too
 			defer t.hurry()()
 			err = t.serve(then)
 		}
@@ -124,7 +124,7 @@ func (t *reply) kind() error {
 	return request.Refuse(http.StatusUnsupportedMediaType, "unsupported_media_type", "%s", say)
 }
 
-// fail tells what went wrong, as far as it can be told.
+// fail sends what went wrong, as far as the connection allows.
 func (t *reply) fail(err error) {
 	e := request.ErrorOf(err)
 	t.e.Status, t.e.Code, t.e.Err = e.Status, e.Code, err
@@ -183,15 +183,15 @@ func (t *reply) write(b []byte) error {
 	if err := t.rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return left(err)
 	}
-	_ = t.rc.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream whose deadline passes, though nobody writes
+	_ = t.rc.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream at its deadline, also where nothing is written
 	return nil
 }
 
 // lastWords is how long a reader may take nothing once the server ends what is running.
 const lastWords = 500 * time.Millisecond
 
-// hurry has what is being read and written end soon once the server ends what is running: nobody who is slow holds up
-// that. The caller calls the function it returns before the request is over.
+// hurry has what is being read and written end soon after the server ends what is running: a slow client does not hold
+// up that. The caller calls the function it returns before the request is over.
 func (t *reply) hurry() func() {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(t.s.closing, func() {
@@ -209,7 +209,7 @@ func (t *reply) hurry() func() {
 	}
 }
 
-// left tells readers that take nothing from those that have gone.
+// left distinguishes readers that take nothing from those that have gone.
 func left(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return request.ErrSlow

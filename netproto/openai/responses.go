@@ -22,7 +22,7 @@ type responseShape struct {
 	r       *request.Response
 	id      string
 	created int64
-	events  int // that were told
+	events  int // that were sent
 	answer.Result
 }
 
@@ -58,7 +58,7 @@ func (c *responseShape) param() string { return "input" }
 
 func (c *responseShape) start() { c.id, c.created = c.s.id("resp_"), time.Now().Unix() }
 
-// itemID is the id of a part as an item. A call has another one beside it, by which its result is told.
+// itemID is the id of a part as an item. A call has another one beside it, by which its result is given.
 func itemID(p answer.Part) string {
 	if p.Tool != "" {
 		return "fc_" + p.ID
@@ -239,7 +239,7 @@ func (c *responseShape) end(u usage) []any {
 	return []any{c.event("response."+o["status"].(string), named{"response": o})}
 }
 
-// failed tells of an error twice: as clients raise it, and as the end of the answer.
+// failed writes an error twice: as clients raise it, and as the end of the answer.
 func (c *responseShape) failed(e *request.Error) []any {
 	const failed = "failed"
 	c.Ending = answer.Ending{Finish: answer.FinishLength} // the last part is not whole
@@ -260,7 +260,7 @@ func (s *Server) oneResponse(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodDelete:
 		write(w, http.StatusOK, request.Encode(map[string]any{"id": id, "object": "response", "deleted": true}))
 	case r.URL.Query().Get("stream") == "true":
-		s.reject(w, r, request.Invalid("stream", "stream: what is kept is told whole: leave it out"))
+		s.reject(w, r, request.Invalid("stream", "stream: a stored answer is sent whole: leave it out"))
 	default:
 		write(w, http.StatusOK, k.object)
 	}

@@ -17,11 +17,11 @@ import (
 
 // Options of a server. Names, Random and Log are needed.
 type Options struct {
-	Names       []string // of the model; the first one is told where a request names none
+	Names       []string // of the model; the first one is used where a request names none
 	Fingerprint string   // of the model and what runs it, which answers with the same seed depend on
 	Defaults    request.Defaults
 
-	Keys    []string // one of them must be shown; none: anybody is served
+	Keys    []string // a request must have one of them; none: all requests are served
 	Origins []string // web pages that may ask, such as "https://example.org"; "*": any
 	Hosts   []string // names and addresses of the server in requests, without ports; none: they are not checked
 	Page    bool     // there is a chat page at /, which may ask
@@ -42,7 +42,7 @@ type Options struct {
 	Metrics http.Handler  // of /metrics; nil: there is none
 	Random  func() uint64 // for ids, and for seeds where a request gives none
 	Now     func() time.Time
-	Events  func(Event) // told of each request when it is over; nil: nobody
+	Events  func(Event) // called after each request; nil: not at all
 	Log     *slog.Logger
 }
 
@@ -137,7 +137,7 @@ func (s *Server) nowhere(w http.ResponseWriter, r *http.Request) {
 // ServeHTTP implements [http.Handler].
 //
 // Whatever is answered at once has as long as a request may take to come, and then as long as a reader may take
-// nothing: net/http waits for the content of a request before it sends an answer, also where nobody reads that
+// nothing: net/http waits for the content of a request before it sends an answer, also where nothing reads that
 // content. Requests that take longer lift these deadlines.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rc, now := http.NewResponseController(w), time.Now()

@@ -54,8 +54,8 @@ func TestReuseBehindLongAnswer(t *testing.T) {
 	assert.Equal(t, 1, s.Load().Sessions)
 }
 
-// TestPool: a prompt that goes on with a text has its session; one that begins alike has a copy of the beginning in a
-// new session, in the place of the text that was not used for longest.
+// TestPool: a prompt that goes on with a text has its session; one with the same beginning has a copy of the beginning
+// in a new session, in the place of the text that was not used for longest.
 func TestPool(t *testing.T) {
 	m := &fakeModel{}
 	p := newPool(m, 3, nil, slog.New(slog.DiscardHandler))
@@ -121,7 +121,7 @@ func TestPoolOfCompletions(t *testing.T) {
 	p.close()
 }
 
-// slowCopy is a model whose sessions take their time to be copied.
+// slowCopy is a model with sessions that are copied slowly.
 type slowCopy struct{ *fakeModel }
 
 func (m slowCopy) NewSession() answer.Session {
@@ -138,8 +138,8 @@ func (s slowSession) CopyKV(ctx context.Context, from answer.Session, n int) err
 	return s.fakeSession.CopyKV(ctx, from.(slowSession).fakeSession, n)
 }
 
-// TestPoolLends: whoever goes on with a text whose beginning is being copied waits for that, and has all of it; a text
-// that is being copied does not make room, for which a new one waits.
+// TestPoolLends: a request that goes on with a text while its beginning is being copied waits for that, and has all of
+// it; a text that is being copied does not make room, for which a new one waits.
 func TestPoolLends(t *testing.T) {
 	for text, goesOn := range map[string]bool{"system a and": true, "new": false} {
 		bubble.Test(t, func(t *testing.T) {
@@ -332,12 +332,12 @@ func TestHangUp(t *testing.T) {
 // TestLog: a line for each request, without what the user or the model wrote, and without keys.
 func TestLog(t *testing.T) {
 	var log bytes.Buffer
-	var told []Event
+	var got []Event
 	m := &fakeModel{answer: func(string, answer.Settings) string { return "private answerC" }}
 	s := newTestServer(t, m, func(o *Options) {
 		o.Log = slog.New(slog.NewTextHandler(&log, nil))
 		o.Keys = []string{"a-very-secret-key"}
-		o.Events = func(e Event) { told = append(told, e) }
+		o.Events = func(e Event) { got = append(got, e) }
 	})
 	key := []string{"Authorization", "Bearer a-very-secret-key"}
 	ask(t, s, "/v1/completions", `{"prompt":"private prompt","n":2}`, key...)
@@ -354,9 +354,9 @@ func TestLog(t *testing.T) {
 	assert.Contains(t, lines[1], "status=400")
 	assert.Contains(t, lines[1], "code=unknown_parameter")
 	assert.Contains(t, lines[2], "stream=true")
-	require.Len(t, told, 3)
-	assert.Positive(t, told[0].Sent)
-	assert.EqualValues(t, len(`{"prompt":"private prompt","n":2}`), told[0].Received)
+	require.Len(t, got, 3)
+	assert.Positive(t, got[0].Sent)
+	assert.EqualValues(t, len(`{"prompt":"private prompt","n":2}`), got[0].Received)
 }
 
 // TestPanic: a model that panics is an error of one request, streamed or not; no place is taken and no session lost.

@@ -19,11 +19,11 @@ type shape interface {
 	all(results []answer.Result, u usage) any // everything at once
 	chunks(index int, p answer.Piece) []any   // what is new of an answer
 	last(index int, e answer.Ending) []any
-	end(u usage) []any             // behind all answers
+	end(u usage) []any             // after all answers
 	failed(e *request.Error) []any // in place of what is still to come of a stream
 }
 
-// plainErrors tells of errors in streams as it does elsewhere.
+// plainErrors writes errors in streams as elsewhere.
 type plainErrors struct{}
 
 func (plainErrors) failed(e *request.Error) []any { return []any{e.Object()} }
@@ -42,7 +42,7 @@ func (s *Server) head(prefix, object, model string) head {
 	return head{ID: s.id(prefix), Object: object, Created: time.Now().Unix(), Model: model, Fingerprint: s.finger}
 }
 
-// own is what is told of the end of an answer beyond OpenAI's API; nil is nothing.
+// own is what this server says of the end of an answer beyond OpenAI's API; nil is nothing.
 func own(e answer.Ending, o *request.Origins) *request.Origins {
 	if e.Shortened {
 		if o == nil {
@@ -80,7 +80,7 @@ type logProbOf struct {
 	Bytes   []int   `json:"bytes"`
 }
 
-// chatLogProbs returns what is told of tokens, if that is wanted.
+// chatLogProbs returns the log-probabilities of tokens, if they are wanted.
 func (s *Server) chatLogProbs(r *request.Request, tokens []answer.Token) *chatLogProbs {
 	if !r.Settings.LogProbs {
 		return nil
@@ -112,7 +112,7 @@ type textLogProbs struct {
 	Offset []int                `json:"text_offset"` // in characters
 }
 
-// textLogProbs returns what is told of a piece, if that is wanted. at is where its text begins; it moves on. The first
+// textLogProbs returns those of a piece, if they are wanted. at is where its text begins; it moves on. The first
 // token of a prompt has no log-probability: it is null.
 func (s *Server) textLogProbs(r *request.Request, p answer.Piece, at *int) *textLogProbs {
 	if !r.Settings.LogProbs {

@@ -45,10 +45,10 @@ func (b *stream) push(ctx context.Context, chunk []byte) error {
 	}
 }
 
-// named is an object of a stream whose event has the name of its type.
+// named is an object of a stream, in an event with the name of its type.
 type named map[string]any
 
-// streamEnd ends streams whose events have no names.
+// streamEnd ends streams of events without names.
 const streamEnd = "[DONE]"
 
 // event is an object as an event of a stream.
@@ -105,7 +105,7 @@ func (b *stream) pushAll(ctx context.Context, chunks []any) error {
 	return nil
 }
 
-// pump sends chunks as they come, until there are no more. In silence it sends comments, so that nobody between here
+// pump sends chunks as they come, until there are no more. In silence it sends comments, so that no proxy between here
 // and the reader takes the connection for dead. The status is sent with the first of them, so that what goes wrong
 // before has one of its own.
 func (t *reply) pump(b *stream) error {
@@ -130,7 +130,7 @@ func (t *reply) pump(b *stream) error {
 	}
 }
 
-// gather adds to a chunk those that wait behind it.
+// gather adds to a chunk those that wait after it.
 func (b *stream) gather(out []byte) []byte {
 	for {
 		select {

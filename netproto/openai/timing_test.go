@@ -60,7 +60,7 @@ func TestKeepAlive(t *testing.T) {
 	})
 }
 
-// TestErrorBehindSilence: an error before the first token has a status of its own, one behind a comment or token is an
+// TestErrorBehindSilence: an error before the first token has a status of its own, one after a comment or token is an
 // event, and neither stream ends as if it were whole.
 func TestErrorBehindSilence(t *testing.T) {
 	for _, step := range []time.Duration{0, 20 * time.Second} {
@@ -92,11 +92,11 @@ func TestErrorBehindSilence(t *testing.T) {
 func TestDisconnect(t *testing.T) {
 	for _, body := range []string{streaming, `{"prompt":"p","max_tokens":100000}`} {
 		bubble.Test(t, func(t *testing.T) {
-			var told []Event
+			var got []Event
 			m := &fakeModel{step: time.Second, answer: long(1000)}
 			s := newTestServer(t, m, func(o *Options) {
 				o.Parallel = 1
-				o.Events = func(e Event) { told = append(told, e) }
+				o.Events = func(e Event) { got = append(got, e) }
 			})
 			ctx, cancel := context.WithCancel(t.Context())
 			go s.ServeHTTP(newSlowWriter(nil), post(ctx, "/v1/completions", body))
@@ -106,10 +106,10 @@ func TestDisconnect(t *testing.T) {
 			synctest.Wait()
 			assert.Zero(t, s.Load().Active)
 			assert.Zero(t, m.running)
-			require.Len(t, told, 1)
-			assert.Equal(t, request.StatusGone, told[0].Status)
-			assert.Equal(t, "cancelled", told[0].Code)
-			assert.Equal(t, 10, told[0].Tokens)
+			require.Len(t, got, 1)
+			assert.Equal(t, request.StatusGone, got[0].Status)
+			assert.Equal(t, "cancelled", got[0].Code)
+			assert.Equal(t, 10, got[0].Tokens)
 			assert.Equal(t, 1, s.Load().Sessions, "its text is kept")
 		})
 	}
@@ -136,7 +136,7 @@ func TestDisconnectInQueue(t *testing.T) {
 	})
 }
 
-// TestQueue: so many at once, so many wait in order, the others are sent away and told when to come back.
+// TestQueue: a number of requests at once, a number wait in order, the others are sent away with a time to come back.
 func TestQueue(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		m := &fakeModel{step: time.Second, answer: func(prompt string, _ answer.Settings) string {
@@ -179,7 +179,7 @@ func TestRetryAfter(t *testing.T) {
 		assert.Equal(t, c.want, g.after())
 	}
 	g.mean, g.waiting = 8*time.Second, 2
-	assert.Equal(t, 16*time.Second, g.after(), "the one that comes again waits behind the two")
+	assert.Equal(t, 16*time.Second, g.after(), "the one that comes again waits after the two")
 }
 
 // TestMean: what answers take of late is known without a jump at each of them.
@@ -233,10 +233,10 @@ func TestTimeout(t *testing.T) {
 // time, and is cut off.
 func TestSlowReader(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var told []Event
+		var got []Event
 		m := &fakeModel{step: 10 * time.Millisecond, answer: long(2000)}
 		s := newTestServer(t, m, func(o *Options) {
-			o.Parallel, o.Timeout, o.Events = 1, time.Hour, func(e Event) { told = append(told, e) }
+			o.Parallel, o.Timeout, o.Events = 1, time.Hour, func(e Event) { got = append(got, e) }
 		})
 		take := make(chan struct{})
 		w := newSlowWriter(take)
@@ -247,9 +247,9 @@ func TestSlowReader(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		assert.Equal(t, Load{Sessions: 1}, s.Load(), "10 s after the first write the reader is given up")
-		require.Len(t, told, 1)
-		assert.Equal(t, request.StatusGone, told[0].Status)
-		assert.LessOrEqual(t, told[0].Tokens, 1002)
+		require.Len(t, got, 1)
+		assert.Equal(t, request.StatusGone, got[0].Status)
+		assert.LessOrEqual(t, got[0].Tokens, 1002)
 		_, write := w.deadlines()
 		assert.Equal(t, time.Unix(1, 0), write, "what has not been sent is given up")
 	})
@@ -260,10 +260,10 @@ func TestSlowReader(t *testing.T) {
 func TestDrippingReader(t *testing.T) {
 	for tokens, cut := range map[int]bool{200: false, 4000: true} {
 		bubble.Test(t, func(t *testing.T) {
-			var told []Event
+			var got []Event
 			m := &fakeModel{step: time.Millisecond, answer: long(tokens), context: 10000}
 			s := newTestServer(t, m, func(o *Options) {
-				o.Timeout, o.Events = time.Hour, func(e Event) { told = append(told, e) }
+				o.Timeout, o.Events = time.Hour, func(e Event) { got = append(got, e) }
 			})
 			take := make(chan struct{})
 			w := newSlowWriter(take)
@@ -297,12 +297,12 @@ func TestDrippingReader(t *testing.T) {
 			synctest.Wait()
 			assert.Zero(t, s.Load().Active)
 			<-ended
-			require.Len(t, told, 1)
+			require.Len(t, got, 1)
 			if cut {
-				assert.Equal(t, "slow_reader", told[0].Code)
+				assert.Equal(t, "slow_reader", got[0].Code)
 				assert.NotContains(t, w.text(), "[DONE]")
 			} else {
-				assert.Equal(t, http.StatusOK, told[0].Status)
+				assert.Equal(t, http.StatusOK, got[0].Status)
 				assert.Contains(t, w.text(), "[DONE]")
 			}
 		})
@@ -341,12 +341,12 @@ func TestOthersGoOn(t *testing.T) {
 		synctest.Wait()
 		begin := time.Now()
 		assert.Equal(t, http.StatusOK, ask(t, s, "/v1/completions", `{"prompt":"x"}`).Code)
-		assert.Equal(t, 516*time.Millisecond, time.Since(begin), "behind the answers of the five, not their readers")
+		assert.Equal(t, 516*time.Millisecond, time.Since(begin), "after the answers of the five, not their readers")
 		time.Sleep(time.Minute)
 	})
 }
 
-// TestStalled: readers that take nothing of long texts do not keep others waiting, whose answers come at their full
+// TestStalled: readers that take nothing of long texts do not keep others waiting: their answers come at full
 // speed; more of them than may wait are cut off at once.
 func TestStalled(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -380,7 +380,7 @@ func TestStalled(t *testing.T) {
 	})
 }
 
-// TestComesBack: an answer whose reader takes something again goes on, when there is room for it.
+// TestComesBack: an answer goes on after its reader takes something again, when there is room for it.
 func TestComesBack(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, &fakeModel{step: time.Millisecond, context: 10000, answer: long(2000)},

@@ -227,7 +227,7 @@ func TestToolsAndFormat(t *testing.T) {
 	assert.Equal(t, "tool_calls", at(answer, "choices", 0, "finish_reason"))
 }
 
-// TestLogProbsOfCalls: those of the text before a call are told, and none of the call's marks.
+// TestLogProbsOfCalls: those of the text before a call are shown, and none of the call's marks.
 func TestLogProbsOfCalls(t *testing.T) {
 	m := newToolModel("ab\n", `{"name":"f","arguments":{}}`, "")
 	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,"logprobs":true,`+twoTools+`}`)
@@ -243,7 +243,7 @@ func TestLogProbsOfCalls(t *testing.T) {
 	assert.NotContains(t, string(b), "tool_call>")
 }
 
-// TestManyCalls: so many calls as there may be tools, and no more.
+// TestManyCalls: as many calls as an answer may have, and no more.
 func TestManyCalls(t *testing.T) {
 	var steps []string
 	for range 128 + 1 {
@@ -257,7 +257,7 @@ func TestManyCalls(t *testing.T) {
 	assert.Equal(t, "tool_calls", at(answer, "choices", 0, "finish_reason"))
 }
 
-// TestCallsThenLength: an answer that runs out of tokens behind a call ends by length.
+// TestCallsThenLength: an answer that runs out of tokens after a call ends by length.
 func TestCallsThenLength(t *testing.T) {
 	m := newToolModel("", `{"name":"f","arguments":{}}`, "\nand so on and so on")
 	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,"max_tokens":60,`+twoTools+`}`)
@@ -267,7 +267,7 @@ func TestCallsThenLength(t *testing.T) {
 	assert.EqualValues(t, 60, at(answer, "usage", "completion_tokens"))
 }
 
-// TestContextInCall: where the context has no room behind the mark of a call, nothing is generated.
+// TestContextInCall: where the context has no room after the mark of a call, nothing is generated.
 func TestContextInCall(t *testing.T) {
 	m := newToolModel("", `{"name":"f","arguments":{}}`)
 	m.context = len("tool ") + 1<<12
@@ -293,7 +293,7 @@ func TestStopAndCalls(t *testing.T) {
 	assert.Equal(t, "ab ", at(answer, "choices", 0, "message", "content"))
 }
 
-// TestShortenedCall: that a call had to end is told, whatever comes behind it.
+// TestShortenedCall: that a call had to end is said, whatever comes after it.
 func TestShortenedCall(t *testing.T) {
 	m := newToolModel("", `{"name":"f","arguments":{}}`, "")
 	m.short = func(text string) bool { return strings.Contains(text, "arguments") }
@@ -410,7 +410,7 @@ func TestFormatBegins(t *testing.T) {
 	}
 }
 
-// TestToolsOfNobody: schemas of tools are not looked at any more once nobody waits for the answer.
+// TestToolsOfNobody: schemas of tools are not checked any more after the client has gone.
 func TestToolsOfNobody(t *testing.T) {
 	r, wrong := request.ReadChat([]byte(`{"messages":[{"role":"user","content":"x"}],"tools":[`+
 		`{"type":"function","function":{"name":"a"}},{"type":"function","function":{"name":"b"}}]}`),

@@ -5,7 +5,7 @@
 // text stands in it: the places that the bytes so far can have led to, each with the rules to return to. From a state
 // follows a mask over the vocabulary; see [Matcher].
 //
-// The texts are a part of all that the schema allows, in one spelling: compact JSON with at most one space behind each
+// The texts are a part of all that the schema allows, in one spelling: compact JSON with at most one space after each
 // comma and colon, keys in the order in which the schema names them, characters as they are and escaped only where they
 // must be. Every text that is a beginning of one can be completed.
 package grammar
@@ -41,7 +41,7 @@ type jump struct {
 	to int32
 }
 
-// call is a value of a rule, behind which the text goes on at a state.
+// call is a value of a rule, after which the text goes on at a state.
 type call struct {
 	start int32 // of the rule
 	back  int32

@@ -68,7 +68,7 @@ type Calls struct {
 // maxCalls limits the calls of an answer.
 const maxCalls = 128
 
-// Why an answer ended, as clients are told.
+// Why an answer ended, as clients see it.
 const (
 	finishStop   = "stop"
 	FinishLength = "length"
@@ -95,7 +95,7 @@ func (a *Answer) Run(ctx context.Context) (finish string, err error) {
 	return a.text(ctx)
 }
 
-// scored tells the log-probabilities of the prompt, which is read anew for that.
+// scored emits the log-probabilities of the prompt, which is read anew for that.
 func (a *Answer) scored(ctx context.Context) error {
 	a.first = true
 	var all []Token
@@ -206,7 +206,7 @@ func finishOf(s Summary) string {
 // text generates a text up to the first call of a tool, and then that.
 func (a *Answer) text(ctx context.Context) (string, error) {
 	scan := &callFinder{names: a.names()}
-	var tokens []Token // whose text is held back
+	var tokens []Token // with text that is held back
 	var out error
 	begin, sent, found := len(a.IDs), 0, false
 	sum, err := a.stretch(ctx, a.Settings, func(t Token) bool {
@@ -322,7 +322,7 @@ func (a *Answer) call(ctx context.Context, schema []byte) (string, error) {
 	return a.after(ctx)
 }
 
-// after goes on behind a call, if there may be more.
+// after goes on after a call, if there may be more.
 func (a *Answer) after(ctx context.Context) (string, error) {
 	if a.Single || a.Forced {
 		return FinishCalls, nil

@@ -7,7 +7,7 @@ import (
 )
 
 // callScanner reads a call of a tool that comes in pieces: a JSON object with the name of a function and its
-// arguments. What it tells of the arguments can be shown before the call is complete.
+// arguments. What it returns of the arguments can be shown before the call is complete.
 type callScanner struct {
 	text  []byte
 	at    int // up to where it has been read
@@ -42,7 +42,7 @@ func (s *callScanner) push(piece string) (name bool, arguments string, err error
 	s.text = append(s.text, piece...)
 	before := s.named
 	if before {
-		s.pending = s.pending[:0] // it was told
+		s.pending = s.pending[:0] // it was returned
 	}
 	for ; s.at < len(s.text); s.at++ {
 		if err := s.step(s.text[s.at]); err != nil {

@@ -94,7 +94,7 @@ func scanCall(text string, n int) (name, arguments string, err error) {
 		return "", "", err
 	}
 	if names != 1 {
-		return "", "", fmt.Errorf("the name was told %d times", names)
+		return "", "", fmt.Errorf("the name came %d times", names)
 	}
 	return s.name, arguments, nil
 }
@@ -130,7 +130,7 @@ func TestCalls(t *testing.T) {
 	assert.ErrorIs(t, err, errCall)
 }
 
-// TestCallsShow: arguments are told as they come, the first of them with the name.
+// TestCallsShow: arguments are returned as they come, the first of them with the name.
 func TestCallsShow(t *testing.T) {
 	s := newCallScanner()
 	for _, c := range []struct {

@@ -44,7 +44,7 @@ type Session interface {
 	// Generate yields the tokens that follow a prompt. What it has in common with the text so far, which is the last
 	// prompt and its answer, is not computed again. An error ends the sequence, and so does ctx.
 	Generate(ctx context.Context, prompt []int32, s Settings) iter.Seq2[Token, error]
-	// Score yields the tokens of a text with their log-probabilities and so many best tokens at each place; of the
+	// Score yields the tokens of a text with their log-probabilities and the top best tokens at each place; of the
 	// first token both are absent (NaN, nil).
 	Score(ctx context.Context, text []int32, top int) iter.Seq2[Token, error]
 	// Summary is what the last answer took, as of now.
@@ -64,7 +64,7 @@ type Conversation struct {
 	Tools    []json.RawMessage // definitions, as the request has them
 }
 
-// Add puts a turn behind the others. What an assistant says and calls in one go is one turn.
+// Add puts a turn after the others. What an assistant says and calls in one go is one turn.
 func (c *Conversation) Add(m Message) {
 	if last := len(c.Messages) - 1; last >= 0 && m.Role == "assistant" && c.Messages[last].Role == m.Role {
 		before := &c.Messages[last]

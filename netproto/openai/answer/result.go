@@ -11,7 +11,7 @@ type Result struct {
 
 // Ending is how an answer ended.
 type Ending struct {
-	Finish    string // why, as clients are told
+	Finish    string // why, as clients see it
 	Stopped   string // the stop string that ended it; "" where none did
 	Shortened bool   // see [Summary.Shortened]
 	Stop      string // see [Summary.Stop]
@@ -79,7 +79,7 @@ type Parted interface {
 	Close(i int) []any          // it is over
 }
 
-// Tell takes a piece and returns what a stream tells of it.
+// Tell takes a piece and returns what a stream sends for it.
 func (r *Result) Tell(p Piece, to Parted) (all []any) {
 	if len(r.Parts) == 0 {
 		all = to.Begin()
@@ -95,7 +95,7 @@ func (r *Result) Tell(p Piece, to Parted) (all []any) {
 	return append(all, to.Delta(i, p)...)
 }
 
-// Finishes notes how the answer ended, and returns what a stream tells of that. An answer has at least one part.
+// Finishes notes how the answer ended, and returns what a stream sends for that. An answer has at least one part.
 func (r *Result) Finishes(e Ending, to Parted) (all []any) {
 	if len(r.Parts) == 0 {
 		all = r.Tell(Piece{}, to)

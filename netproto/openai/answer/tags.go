@@ -69,7 +69,7 @@ func (s *callFinder) begins(all string, at int) (mark, name string, may bool) {
 	return "", "", c.short
 }
 
-// beginsLine reports whether a line begins behind a text, besides blanks.
+// beginsLine reports whether a line begins after a text, besides blanks.
 func (s *callFinder) beginsLine(before string) bool {
 	newline := strings.LastIndexByte(before, '\n')
 	return (newline >= 0 || !s.begun()) && strings.TrimLeft(before[newline+1:], blanks) == ""
@@ -124,7 +124,7 @@ func (r *reader) any(texts ...string) (found string) {
 // blanks are the characters that stand between calls.
 const blanks = " \t\r\n"
 
-// tell notes that there was text.
+// tell counts text as shown.
 func (s *callFinder) tell(text string) string {
 	s.told.WriteString(text)
 	return text

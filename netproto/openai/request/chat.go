@@ -15,7 +15,7 @@ type Chat struct {
 	Tools  []tool
 	Choice toolChoice
 	Single bool   // at most one call
-	prefix string // what the answer begins with, which is not told again
+	prefix string // what the answer begins with, which is not repeated
 }
 
 // Prompt returns the ids that the answer follows.

@@ -64,10 +64,10 @@ var (
 	ErrGone    = errors.New("the client has gone")
 )
 
-// StatusGone is the status of a request whose client has gone, as logs know it.
+// StatusGone is the status of a request after its client has gone, as logs have it.
 const StatusGone = 499
 
-// ErrorOf returns what is told of an error. What went wrong inside is for the log alone.
+// ErrorOf returns the error that a client gets. What went wrong inside is for the log alone.
 func ErrorOf(err error) *Error {
 	if known, ok := errors.AsType[*Error](err); ok {
 		return known

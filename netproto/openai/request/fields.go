@@ -44,6 +44,34 @@ func parseFields(at string, raw []byte) *fields {
 	return f
 }
 
+// parseBody reads the object that a request is.
+func parseBody(body []byte) *fields {
+	f := new(fields)
+	switch at := invalidUTF8(body); {
+	case len(bytes.TrimLeft(body, " \t\r\n")) == 0:
+		f.fail("", "the request has no content: give a JSON object")
+	case bytes.HasPrefix(body, []byte("\xef\xbb\xbf")):
+		f.fail("", "the request begins with a byte order mark, which is not JSON: leave it out")
+	case at >= 0:
+		f.fail("", "the request is not UTF-8 from byte %d on: send JSON in UTF-8", at)
+	default:
+		return parseFields("", body)
+	}
+	return f
+}
+
+// invalidUTF8 returns where the first byte is that cannot stand in UTF-8; -1 where there is none.
+func invalidUTF8(b []byte) int {
+	for at := 0; at < len(b); {
+		r, n := utf8.DecodeRune(b[at:])
+		if r == utf8.RuneError && n == 1 {
+			return at
+		}
+		at += n
+	}
+	return -1
+}
+
 // position says in words where the n-th byte of a text is.
 func position(text []byte, n int) string {
 	before := text[:min(max(n-1, 0), len(text))]
@@ -173,7 +201,7 @@ func (f *fields) count(name string, low, high int, to *int) bool {
 	return ok
 }
 
-// list reads the elements of an array, at most so many, if it is there.
+// list reads the elements of an array, at most most, if it is there.
 func (f *fields) list(name string, most int) ([]json.RawMessage, bool) {
 	raw, ok := f.take(name)
 	if !ok {
@@ -200,7 +228,7 @@ func (f *fields) object(name string, read func(o *fields)) bool {
 	return ok
 }
 
-// objects reads a list of objects, at most so many, if it is there, up to the first that is wrong.
+// objects reads a list of at most most objects, if it is there, up to the first that is wrong.
 func (f *fields) objects(name string, most int, read func(o *fields)) {
 	all, _ := f.list(name, most)
 	f.elements(name, all, read)

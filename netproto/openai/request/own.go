@@ -53,5 +53,5 @@ func (r *Request) Origins(tokens []answer.Token) *Origins {
 	return o
 }
 
-// round keeps six digits behind the point.
+// round keeps six digits after the point.
 func round(x float64) float64 { return math.Round(x*1e6) / 1e6 }

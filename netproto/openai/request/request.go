@@ -25,7 +25,7 @@ const (
 // Defaults are what holds where a request says nothing.
 type Defaults struct {
 	Temperature float64 // as it is: 0 is greedy
-	Provenance  bool    // tell of each token who chose it
+	Provenance  bool    // say of each token who chose it
 }
 
 // Request is what both kinds of requests have in common.
@@ -36,7 +36,7 @@ type Request struct {
 	N           int
 	Stream      bool
 	Usage       bool // a last chunk with what it took
-	WantOrigins bool // tell of each token who chose it
+	WantOrigins bool // say of each token who chose it
 	Format      answer.Format
 	maxTokens   bool // the request gave the most tokens
 	ignored     []string
@@ -210,7 +210,7 @@ func (f *fields) schema(to *answer.Format) {
 	}
 }
 
-// maxIgnored is how many keywords without effect are told of.
+// maxIgnored limits the keywords without effect that are listed.
 const maxIgnored = 100
 
 // ignores notes keywords without effect of a schema that stands somewhere in the request.

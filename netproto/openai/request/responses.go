@@ -82,7 +82,7 @@ func (f *fields) reasoning() {
 	})
 }
 
-// included reads what the answer is to tell besides: of what is not there, there is nothing to tell.
+// included reads what the answer is to contain besides. What this server does not have is left out.
 func (f *fields) included(s *answer.Settings) {
 	var all []string
 	raw, ok := f.take("include")

@@ -18,7 +18,7 @@ type tool struct {
 	Name       string
 	parameters json.RawMessage // JSON schema
 	strict     bool
-	definition json.RawMessage // as the model is told of it
+	definition json.RawMessage // as the model reads it
 	Namespace  string          // that the request has it in; "" for none
 }
 
@@ -58,7 +58,7 @@ func (r *Chat) offers(name string) bool {
 	return slices.ContainsFunc(r.Tools, func(t tool) bool { return t.Name == name })
 }
 
-// choose reads which functions are to be called, and tells the model of them.
+// choose reads which functions are to be called, and adds their definitions to the conversation.
 func (f *fields) choose(r *Chat, choice func(*Chat)) {
 	r.Choice = toolChoice{Mode: "none"}
 	if len(r.Tools) > 0 {
@@ -123,7 +123,7 @@ func (f *fields) function(t *tool, parameters string) {
 }
 
 // describes reports whether the JSON schema of parameters says anything of them. One that only says that there is an
-// object has nobody think of parameters: a function that takes any would say so by additionalProperties.
+// object describes none: a function that takes any would say so by additionalProperties.
 func describes(parameters json.RawMessage) bool {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(parameters, &all) != nil {
@@ -281,6 +281,6 @@ func saysObject(schema []byte) bool {
 	return json.Unmarshal(schema, &s) == nil && string(s.Type) == `"object"`
 }
 
-// reference matches the beginning of a reference within a JSON schema. In a string the quotes would stand behind
+// reference matches the beginning of a reference within a JSON schema. In a string the quotes would stand after
 // backslashes.
 var reference = regexp.MustCompile(`"\$ref"\s*:\s*"#`)

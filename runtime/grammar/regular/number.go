@@ -193,7 +193,7 @@ func (b *Numbers) all(m *Maker) (*Set, error) {
 	if b.Step != nil {
 		digits, exact := b.Step.FloatPrec()
 		if !exact || digits > partDigits {
-			return nil, fmt.Errorf("multiples of %s are not supported: it has more than %d digits behind the point",
+			return nil, fmt.Errorf("multiples of %s are not supported: it has more than %d digits after the point",
 				b.Step.RatString(), partDigits)
 		}
 		return b.multiples(m, new(big.Int).Div(new(big.Int).Mul(b.Step.Num(), power(digits)), b.Step.Denom()), digits)
@@ -340,7 +340,7 @@ func (b *Numbers) between(a *nfa) error {
 		}
 		n, exact := l.At.FloatPrec()
 		if !exact || n > partDigits {
-			return fmt.Errorf("bounds of more than %d digits behind the point are not supported", partDigits)
+			return fmt.Errorf("bounds of more than %d digits after the point are not supported", partDigits)
 		}
 		if digits = max(digits, n); l.Open {
 			digits = max(digits, openDigits)

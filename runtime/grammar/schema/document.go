@@ -123,7 +123,7 @@ func canonical(pointer string) string {
 }
 
 // named returns the paths at which the JSON pointer of a reference may begin: that of the schema with its URI or
-// anchor, and, as many schemas have ids that nobody refers to, the root where only a fragment is given.
+// anchor, and, as many schemas have ids without references to them, the root where only a fragment is given.
 func (d *document) named(base *url.URL, before, fragment string) (paths []string) {
 	if d.ids == nil {
 		d.ids = map[string]string{}

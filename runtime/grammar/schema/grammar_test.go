@@ -80,7 +80,7 @@ func TestSchema(t *testing.T) {
 }
 
 // TestMultiples: of the numbers within bounds those are allowed that are multiples of a step, spelled with as many
-// digits behind the point as the step has.
+// digits after the point as the step has.
 func TestMultiples(t *testing.T) {
 	racing.Spare(t)
 	r := rand.New(rand.NewPCG(3, 4))

@@ -104,7 +104,7 @@ func TestNeverTwo(t *testing.T) {
 	}
 }
 
-// TestDiscriminator: a mapping tells schemas apart that would not be otherwise, and a discriminator without one says
+// TestDiscriminator: a mapping distinguishes schemas that would not be otherwise, and a discriminator without one says
 // nothing.
 func TestDiscriminator(t *testing.T) {
 	const rest = `,"oneOf":[{"$ref":"#/$defs/A"},{"$ref":"#/$defs/B"}],"$defs":{` +
@@ -160,7 +160,7 @@ func TestEarlierDrafts(t *testing.T) {
 	}
 }
 
-// TestIgnored: what no draft defines, and formats that are not known, have no effect, and are told of; there is an end
+// TestIgnored: what no draft defines, and formats that are not known, have no effect, and are listed; there is an end
 // to it.
 func TestIgnored(t *testing.T) {
 	for schema, want := range map[string][]string{

@@ -47,7 +47,7 @@ func matcher(t *testing.T, schema string, texts ...string) *grammar.Matcher {
 	return grammar.NewMatcher(g, v)
 }
 
-// TestMaskNearBounds: places of a string that differ in whether the longest token has room are told apart, in any
+// TestMaskNearBounds: places of a string that differ in whether the longest token has room are distinguished, in any
 // order.
 func TestMaskNearBounds(t *testing.T) {
 	for _, order := range [][]int{{0, 6, 7, 8}, {8, 7, 6, 0}} {
@@ -70,7 +70,7 @@ func TestFits(t *testing.T) {
 	assert.Equal(t, []int32{0, 1}, m.Shortest(m.Start()))
 }
 
-// TestMostDifferent: so many values may be the items of a list without equals, and no more.
+// TestMostDifferent: as many values as maxDifferent may be the items of a list without equals, and no more.
 func TestMostDifferent(t *testing.T) {
 	schema := func(n int) string {
 		var all []string

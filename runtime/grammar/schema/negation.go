@@ -5,7 +5,7 @@ import (
 )
 
 // negation returns a schema of values that do not fit n: one of its alternatives holds, each of which contradicts one
-// keyword. What contradicts some keywords cannot be told by a schema, so that it may allow fewer values than there are.
+// keyword. What contradicts some keywords cannot be said by a schema, so that it may allow fewer values than there are.
 func (c *compiler) negation(n *node) (*node, error) {
 	if known := c.negated[n]; known != nil {
 		return known, nil

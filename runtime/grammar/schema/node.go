@@ -64,7 +64,7 @@ type node struct {
 	numbers    regular.Numbers
 }
 
-// property is the schema of properties whose names match a pattern.
+// property is the schema of properties with names that match a pattern.
 type property struct {
 	pattern string
 	value   *node

@@ -85,7 +85,7 @@ func (o objects) values(name *string, matches func(pattern string) bool) (all []
 type properties struct {
 	objects
 	b      regular.Bounds // of how many there are
-	counts int32          // that are told apart: 0 to that; without an upper bound, as many or more
+	counts int32          // that are distinguished: 0 to that; without an upper bound, as many or more
 	names  *regular.Set   // that there can be; nil: any
 }
 
@@ -100,7 +100,7 @@ func (c *compiler) object(start int32, facts []*node) error {
 		p.counts = b.Max
 	}
 	if p.counts > 1 && int64(p.counts)*int64(len(p.objects.names)+1) > maxNumbered {
-		return errorf(pathOf(facts), "to count so many properties %w", regular.ErrSize)
+		return errorf(pathOf(facts), "to count as many properties %w", regular.ErrSize)
 	}
 	var err error
 	if p.names, err = c.nameSet(facts); err != nil {
@@ -246,7 +246,7 @@ type class struct {
 	matches set
 }
 
-// others adds properties that have no name, behind those that have.
+// others adds properties that have no name, after those that have.
 func (c *compiler) others(p *properties, at []int32) error {
 	if p.closed(c.closed) {
 		return nil

@@ -321,7 +321,7 @@ func (r *reference) lit(at int, want string) ends {
 	return e
 }
 
-// listed reads a value of an enum, with a space behind its commas and colons or none.
+// listed reads a value of an enum, with a space after its commas and colons or none.
 func (r *reference) listed(at int, value string) ends {
 	e := none()
 	e.at[at] = true

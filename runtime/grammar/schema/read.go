@@ -312,7 +312,7 @@ func (r *reader) ofObject(n *node, path string, m member, depth int) (err error)
 	return nil
 }
 
-// ofProperty reads what a keyword says of one property, or of those whose names match a pattern.
+// ofProperty reads what a keyword says of one property, or of those with names that match a pattern.
 func (r *reader) ofProperty(n *node, keyword, path string, p member, depth int) error {
 	if keyword == "dependentRequired" || keyword == "dependencies" {
 		var names []string

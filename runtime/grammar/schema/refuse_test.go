@@ -70,7 +70,7 @@ func TestRefusals(t *testing.T) {
 		`{"patternProperties":{"a":1}}`:                   "#/patternProperties/a: a schema is an object",
 		`{"dependencies":{"a":["b"],"b":1}}`:              "#/dependencies/b: a schema is an object",
 		`{"dependentRequired":{"a":{}}}`:                  "#/dependentRequired/a: it must be a list of names",
-		`{"minProperties":100000}`:                        "#: to count so many properties it makes too large",
+		`{"minProperties":100000}`:                        "#: to count as many properties it makes too large",
 		`{"minProperties":2,"maxProperties":1}`:           "#: no value fits",
 		`{"propertyNames":false,"required":["a"]}`:        "#: no value fits",
 		`{"pattern":"^a$","allOf":[{"pattern":"b"}]}`:     "#: no value fits",

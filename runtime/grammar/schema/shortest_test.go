@@ -12,8 +12,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
 )
 
-// exactly checks that Least is the distance to the end: 0 there, less by at most one behind any byte, and less by one
-// behind some byte, which Shortest begins with.
+// exactly checks that Least is the distance to the end: 0 there, less by at most one after any byte, and less by one
+// after some byte, which Shortest begins with.
 func exactly(t *testing.T, g *grammar.Grammar, s *grammar.State) {
 	t.Helper()
 	least, text := g.Least(s), g.Shortest(s)
@@ -57,7 +57,7 @@ func TestShortest(t *testing.T) {
 	}
 }
 
-// TestShortestCounts: lengths with many repetitions missing, which are not told one by one.
+// TestShortestCounts: lengths with many repetitions missing, which are not kept one by one.
 func TestShortestCounts(t *testing.T) {
 	for raw, want := range map[string]int{
 		`{"type":"string","minLength":1000}`:                                                      1002,

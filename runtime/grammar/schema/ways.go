@@ -47,7 +47,7 @@ func pathOf(nodes []*node) string {
 // maxWays is how many combinations of alternatives one value can have.
 const maxWays = 512
 
-// way is a combination of alternatives: schemas whose own keywords hold together, and those of which one of each list
+// way is a combination of alternatives: schemas with keywords that hold together, and those of which one of each list
 // is still to be chosen.
 type way struct {
 	facts   []*node
@@ -138,7 +138,7 @@ func (c *compiler) choose(w way) (ways []way, err error) {
 	return ways, nil
 }
 
-// holds reports whether a schema says no more than some others, as far as that is told at a glance.
+// holds reports whether a schema says no more than some others, as far as a quick look shows.
 func holds(facts []*node, n *node) bool {
 	if slices.Contains(facts, n) {
 		return true
@@ -157,7 +157,7 @@ func forbidden(facts []*node, name string) bool {
 	return slices.ContainsFunc(objects{facts: facts}.of(name), func(p *node) bool { return p.never })
 }
 
-// impossible reports whether some schemas contradict each other, as far as types, values and properties tell.
+// impossible reports whether some schemas contradict each other, by types, values and properties.
 func impossible(facts []*node) bool {
 	k := strictKinds(facts)
 	if k != object {
@@ -276,7 +276,7 @@ func (c *compiler) alone(a *node, others []*node) (*node, error) {
 	return option, nil
 }
 
-// apart reports whether no value can fit two schemas, as far as types and values tell. What negations leave is known
+// apart reports whether no value can fit two schemas, by types and values. What negations leave is known
 // in part alone, and so is not looked at.
 func (c *compiler) apart(a, b *node, depth int) (bool, error) {
 	if depth > 4 {
