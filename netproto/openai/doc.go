@@ -17,7 +17,7 @@
 // Of the model it uses [answer.Model], and links no inference code. A request goes this way:
 //
 //	access.go    who asks, from where; refused.go counts and logs those that may not
-//	request/     JSON to values, with the path of what is wrong. Three APIs have chats, which are read into one request
+//	request/     JSON to values, with the path of what is wrong; three APIs have chats, read into one request
 //	local.go     whether any of it may leave this device
 //	gate.go      limits the requests that are answered at once and that wait; prepare.go those that wait for grammars
 //	pool.go      the session that has most of the prompt; folder.go saves others
