@@ -19,6 +19,9 @@ var plain = Set{Arcs: [][]Arc{
 // PlainNext returns the state that a byte of plain characters leads to, where 0 is the boundary of characters; -1
 // where the byte cannot follow.
 func PlainNext(state int32, b byte) int32 {
+	if continues := b&0xc0 == 0x80; continues == (state == 0) {
+		return -1
+	}
 	next, _ := plain.next(state, b, b)
 	return next
 }
