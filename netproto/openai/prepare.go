@@ -107,7 +107,7 @@ func (s *Server) client(r *http.Request) string {
 // prepare refuses what the model cannot do. Of a large schema it takes a while to find out.
 func (t *reply) prepare(ctx context.Context, j *job) (err error) {
 	defer caught(&err)
-	if !j.Format.Constrained() && !j.tools {
+	if !j.Settings.Structured() && !j.tools {
 		return j.Possible(ctx, t.s.model)
 	}
 	leave, err := t.s.preparing.enter(ctx, t.s.client(t.r))

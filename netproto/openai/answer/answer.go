@@ -35,7 +35,6 @@ type Answer struct {
 	Calls    Calls
 	Forced   bool    // it must be a call
 	Single   bool    // at most one
-	Format   Format  // of what is no call
 	Score    bool    // the prompt's log-probabilities come first
 	None     bool    // nothing is generated
 	Ends     []int32 // tokens that end it, besides the model's own
@@ -47,17 +46,6 @@ type Answer struct {
 	Total Summary // of all stretches
 	first bool    // the first stretch is over: total.Reused is set
 }
-
-// Format is the form that an answer is to have.
-type Format struct {
-	At     string // path of the field that asks for it
-	Schema []byte
-	Strict bool // objects of the schema are closed: see [Settings].Closed
-	JSON   bool
-}
-
-// Constrained reports whether the whole answer follows a grammar.
-func (f Format) Constrained() bool { return f.JSON || f.Schema != nil }
 
 // Calls are the JSON schemas of calls of tools.
 type Calls struct {
@@ -89,7 +77,7 @@ func (a *Answer) Run(ctx context.Context) (finish string, err error) {
 		return a.plain(ctx)
 	case a.Forced:
 		return a.call(ctx, a.Calls.One)
-	case a.Format.Constrained():
+	case a.Settings.Structured():
 		return a.either(ctx)
 	}
 	return a.text(ctx)
@@ -161,12 +149,10 @@ func (a *Answer) bare() Settings {
 
 // plain generates a text without calls.
 func (a *Answer) plain(ctx context.Context) (string, error) {
-	s := a.Settings
-	s.JSON, s.Schema, s.Closed = a.Format.JSON, a.Format.Schema, a.Format.Strict
 	var sent int
 	var out error
 	cut := "" // why it ends before the model's own end
-	sum, err := a.stretch(ctx, s, func(t Token) bool {
+	sum, err := a.stretch(ctx, a.Settings, func(t Token) bool {
 		if slices.Contains(a.Ends, t.ID) {
 			cut = StopEnd
 			return false
@@ -337,7 +323,7 @@ func (a *Answer) after(ctx context.Context) (string, error) {
 	if !a.write(end) {
 		return FinishLength, nil
 	}
-	if a.Format.Constrained() {
+	if a.Settings.Structured() {
 		return a.either(ctx)
 	}
 	return a.text(ctx)

@@ -59,9 +59,7 @@ func (f *fields) integerMax(name string, r *Request) bool {
 	if means(f.all[name], "-1") { // as many as there is room for
 		f.take(name)
 	}
-	given := f.count(name, 1, math.MaxInt32, &r.Settings.MaxTokens)
-	r.maxTokens = r.maxTokens || given
-	return given
+	return f.count(name, 1, math.MaxInt32, &r.Settings.MaxTokens)
 }
 
 // chatLogProbs reads which log-probabilities are wanted.

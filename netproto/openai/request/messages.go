@@ -78,7 +78,7 @@ func (f *fields) turns(r *Chat) {
 	switch at := f.element("messages", len(all)-1); {
 	case last == 0:
 		f.missing("messages", "give a message of the user before the assistant's")
-	case r.prefix != "" && r.Format.Constrained():
+	case r.prefix != "" && r.Settings.Structured():
 		f.fails(Invalid(at, "%s: an answer with a format begins by itself: leave out the assistant's last message", at))
 	}
 }

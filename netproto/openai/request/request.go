@@ -35,11 +35,10 @@ type Request struct {
 	Seeded      bool // the request gave the seed
 	N           int
 	Stream      bool
-	Usage       bool // a last chunk with what it took
-	WantOrigins bool // say of each token who chose it
-	Format      answer.Format
-	maxTokens   bool // the request gave the most tokens
-	ignored     []string
+	Usage       bool     // a last chunk with what it took
+	WantOrigins bool     // say of each token who chose it
+	formatAt    string   // path of the field that asks for a format
+	ignored     []string // paths of keywords of schemas without effect
 }
 
 // common reads what both kinds of requests have in common.
@@ -175,35 +174,34 @@ func (f *fields) responseFormat(r *Request) {
 }
 
 // format reads the form of an answer. schema reads the fields of the type json_schema.
-func (o *fields) format(r *Request, schema func(*answer.Format)) {
-	r.Format.At = o.at
+func (o *fields) format(r *Request, schema func(*answer.Settings)) {
+	r.formatAt = o.at
 	kind := ""
 	o.text("type", &kind)
 	switch kind {
 	case "text":
 	case "json_object":
-		r.Format.JSON = true
+		r.Settings.JSON = true
 	case "json_schema":
-		schema(&r.Format)
+		schema(&r.Settings)
 	default:
 		o.fail("type", "give text, json_object or json_schema")
 	}
-	r.Settings.JSON, r.Settings.Schema, r.Settings.Closed = r.Format.JSON, r.Format.Schema, r.Format.Strict
 }
 
 // jsonSchema reads the schema of an answer. Answers follow it whether strict or not; OpenAI's strict mode has closed
 // objects alone.
-func (f *fields) jsonSchema(to *answer.Format) {
+func (f *fields) jsonSchema(to *answer.Settings) {
 	if !f.object("json_schema", func(o *fields) { o.schema(to) }) {
 		f.missing("json_schema", "give the schema: {\"name\": …, \"schema\": {…}}")
 	}
 }
 
 // schema reads a schema with its name.
-func (f *fields) schema(to *answer.Format) {
+func (f *fields) schema(to *answer.Settings) {
 	name, ok := "", false
 	f.text("name", &name)
-	f.flag("strict", &to.Strict)
+	f.flag("strict", &to.Closed)
 	f.harmless("description")
 	if to.Schema, ok = f.take("schema"); !ok {
 		f.missing("schema", "give a JSON schema")
@@ -227,8 +225,8 @@ func (r *Request) Possible(ctx context.Context, m answer.Model) error {
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return err
-	case r.Format.Constrained():
-		return Invalid(r.Format.At, "%s: %v", r.Format.At, err)
+	case r.Settings.Structured():
+		return Invalid(r.formatAt, "%s: %v", r.formatAt, err)
 	}
 	return Invalid("", "%v", err)
 }

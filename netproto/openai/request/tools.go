@@ -73,9 +73,9 @@ func (f *fields) choose(r *Chat, choice func(*Chat)) {
 			r.Talk.Tools = append(r.Talk.Tools, t.definition)
 		}
 	}
-	if r.Choice.Mode == "required" && r.Format.Constrained() && f.err == nil {
-		f.err = Invalid(r.Format.At, "%s: an answer that must be a call has no format of its own: leave it out",
-			r.Format.At)
+	if r.Choice.Mode == "required" && r.Settings.Structured() && f.err == nil {
+		f.err = Invalid(r.formatAt, "%s: an answer that must be a call has no format of its own: leave it out",
+			r.formatAt)
 	}
 }
 
