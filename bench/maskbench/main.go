@@ -22,6 +22,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/schema"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
@@ -111,7 +112,7 @@ func (b *bench) file(name string) error {
 	}
 	b.schemas++
 	start := b.clock()
-	g, err := grammar.Schema(context.Background(), of.Schema)
+	g, err := schema.Compile(context.Background(), of.Schema, false)
 	b.compiles = append(b.compiles, b.clock()-start)
 	if err != nil {
 		b.refused++
@@ -188,7 +189,7 @@ var (
 
 // general is an error without what is of one schema alone: the path up to the keyword, names and numbers.
 func general(err error) string {
-	var e *grammar.Error
+	var e *schema.Error
 	if !errors.As(err, &e) {
 		return err.Error()
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // folder opens one, with its log.
@@ -52,7 +53,7 @@ func savedTo(t *testing.T, f *Folder, text string) {
 // token of a prompt is computed.
 func TestFolder(t *testing.T) {
 	path := filepath.Join(held.TempDir(t), "a", "b")
-	m := &fakeModel{answer: func(string, Settings) string { return "fine" }}
+	m := &fakeModel{answer: func(string, answer.Settings) string { return "fine" }}
 	serve := func() (s *Server, cached func(text string) int) {
 		f, _ := folder(t, path, 1000)
 		s = newTestServer(t, m, func(o *Options) { o.Parallel, o.Sessions, o.Folder = 1, 1, f })
@@ -65,7 +66,7 @@ func TestFolder(t *testing.T) {
 	}
 	s, cached := serve()
 	assert.Equal(t, 0, cached("first"))
-	assert.Equal(t, len("user:"), cached("second"), "the same place begins alike")
+	assert.Equal(t, len("user:"), cached("second"), "the same place has the same beginning")
 	require.NoError(t, s.Close())
 	s.o.Folder.Close()
 	assert.ElementsMatch(t, []string{"user:second\nassistant:fine"}, filesOf(t, path))

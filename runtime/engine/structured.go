@@ -11,6 +11,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/schema"
 )
 
 // keptGrammars is how many bytes of grammars an engine keeps for the next answers by the same schemas.
@@ -38,19 +39,19 @@ type keptGrammar struct {
 // matcher returns the matcher of the schema of a request, of any object without one. A schema that takes long to
 // compile holds nobody up who has another one; it ends with the cause of ctx when that does.
 func (s *structured) matcher(ctx context.Context, e *Engine, r terms.Settings) (*grammar.Matcher, int32, error) {
-	text, read := r.Schema, grammar.Schema
+	text := r.Schema
 	if text == nil {
 		text = []byte(`{"type":"object"}`)
 	}
 	key := sha256.Sum256(text)
 	if r.Closed {
-		key, read = sha256.Sum256(append([]byte("closed "), text...)), grammar.Closed
+		key = sha256.Sum256(append([]byte("closed "), text...))
 	}
 	m, err := s.known(e, key)
 	if m != nil || err != nil {
 		return m, s.end, err
 	}
-	g, err := read(ctx, text)
+	g, err := schema.Compile(ctx, text, r.Closed)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, 0, err
