@@ -78,8 +78,8 @@ func (f *routingFlags) anyGiven(names string) bool {
 
 // replayed replays a recording.
 func (f *routingFlags) replayed(ctx context.Context, a *app) error {
-	const useless = "workload model large upstream tokenizer upstream-kind upstream-key-file upstream-model " +
-		"trust-vocabulary raw max-tokens repeat warm-up parallel record timeline timeline-question qlog"
+	const useless = "workload model large upstream tokenizer engine " +
+		"raw max-tokens repeat warm-up parallel record timeline timeline-question qlog"
 	for name := range strings.FieldsSeq(useless) {
 		if f.flags.Changed(name) {
 			return usagef("--%s has no effect with --replay: the recording says it", name)
