@@ -194,7 +194,7 @@ var flagTable = []flagDecl{
 	{name: "limit.max-tokens-per-session", help: "maximum number of `tokens` of a text and its drafts kept in memory"},
 	{name: "limit.device-rate",
 		help: "maximum number of questions per second of a device; on an open gateway, of an address"},
-	{name: "limit.device-burst", help: "number of questions allowed at once under --device-rate"},
+	{name: "limit.device-burst", help: "number of questions allowed at once under device-rate"},
 	{name: "limit.ahead-limit",
 		help: "maximum number of `tokens` decoded after an answer while the model is idle, 0 to 64"},
 	{name: "limit.session-idle", help: "time after which an unused text is dropped from memory"},
