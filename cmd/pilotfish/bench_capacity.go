@@ -96,17 +96,11 @@ func (f *benchCapacityFlags) check() error {
 	w, most := &f.o.Workload, fmt.Sprintf("1 to %d", capacity.MaxDevices)
 	tokens := fmt.Sprintf("1 to %d tokens", capacity.MaxTokens)
 	for _, err := range []error{
-		checkRange("threads", f.threads, 0, maxThreads, fmt.Sprintf("0 to %d", maxThreads)),
-		checkRange("answers", f.answers, 0, maxQuestions, "0 to 1000000 answers"),
 		checkRange("prompt", w.Prompt, 1, capacity.MaxTokens, tokens),
 		checkRange("tokens", w.Tokens, 1, capacity.MaxTokens, tokens),
-		checkRange("think", w.Think, time.Millisecond, time.Hour, "1ms to 1h"),
 		checkRange("rtt", w.RTT, 0, longestRTT, "0 to 10s"),
 		checkRange("edge-tps", w.EdgeTPS, 0.01, maxEdgeTPS, "0.01 to 1e6 passes per second"),
 		checkRange("budget", w.Budget, 0, 1, "a share from 0 to 1"),
-		checkRange("turned", w.Turned, 0, 1, "a share from 0 to 1"),
-		checkRange("bound", f.o.Bound, time.Millisecond, time.Hour, "1ms to 1h"),
-		checkRange("gateways", f.o.Gateways, 1, capacity.MaxDevices, most),
 	} {
 		if err != nil {
 			return err

@@ -65,15 +65,12 @@ have to wait if the model takes fewer questions at a time than there are (--mode
 }
 
 func (f *benchGatewayFlags) run(ctx context.Context, a *app) error {
-	for _, v := range []struct {
-		flag            string
-		value, low, top float64
-	}{{"--devices", float64(f.o.Devices), 1, 20000}, {"--rate", f.o.Rate, 0.001, 1e6},
-		{"--model-ms", f.model, 0, 60000}, {"--seconds", f.seconds, 0.1, 86400},
-		{"--model-parallel", float64(f.o.Abreast), 1, 65536}, {"--greedy", f.o.Greedy, 1, 1e6},
-		{"--sessions", float64(f.o.Sessions), 0, 100000}} {
-		if !(v.value >= v.low && v.value <= v.top) {
-			return usagef("%s %v is out of range: give %v to %v", v.flag, v.value, v.low, v.top)
+	for _, err := range []error{
+		checkRange("devices", f.o.Devices, 1, 20000, "1 to 20000"),
+		checkRange("sessions", f.o.Sessions, 0, 100000, "0 to 100000"),
+	} {
+		if err != nil {
+			return err
 		}
 	}
 	f.o.Model = time.Duration(f.model * float64(time.Millisecond))

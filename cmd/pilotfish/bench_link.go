@@ -85,14 +85,6 @@ func (f *benchLinkFlags) check() error {
 	for _, err := range []error{
 		checkRange("rtt", f.o.RTT, 0, longestRTT, "0 to 10s"),
 		checkRange("loss", f.o.Loss, 0, math.Nextafter(1, 0), "a share from 0 to less than 1"),
-		checkRange("rate", f.o.Rate, 0, 1<<40, "0 for no limit, or bytes per second"),
-		checkRange("model-ms", f.model, 0, maxCloudMS, "0 to 60000 milliseconds"),
-		checkRange("asks", f.o.Asks, 1, 1_000_000, "1 to 1000000 questions"),
-		checkRange("asks-per-second", f.o.AskRate, 0.01, 10_000, "0.01 to 10000"),
-		checkRange("connects", f.o.Connects, 0, 10_000, "0 to 10000 connections"),
-		checkRange("outages", f.o.Outages, 0, 10_000, "0 to 10000"),
-		checkRange("outage", f.o.Outage, time.Millisecond, time.Minute, "1ms to 1m"),
-		checkRange("loopback", f.o.Loopback, 0, time.Hour, "0 to 1h"),
 		checkTraces(f.o.Traces),
 	} {
 		if err != nil {

@@ -74,7 +74,6 @@ type routingFlags struct {
 // The ends of the ranges of flags.
 const (
 	longestRTT   = 10 * time.Second
-	maxCloudMS   = 60_000
 	minEdgeTPS   = 0.1
 	maxEdgeTPS   = 1e6
 	maxDevices   = 64 // with more of them one process measures little but itself
@@ -161,8 +160,6 @@ func (f *routingFlags) check(modes []bench.Mode) error {
 		f.checkLists(),
 		checkRange("questions", f.questions, 1, maxQuestions, "1 or more"),
 		checkRange("parallel", f.parallel, 1, maxDevices, "1 to 64 answers at the same time"),
-		checkRange("cloud-ms", f.cloudMS, 0, maxCloudMS, "0 to 60000 milliseconds"),
-		checkRange("edge-row-cost", f.rowCost, 0, 1, "a share from 0 to 1"),
 		f.timeline.check(f.flags, f.questions),
 		f.checkTraces(),
 		f.checkUse(modes),

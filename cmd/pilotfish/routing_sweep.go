@@ -75,7 +75,6 @@ func (c cellFlags) set(o *bench.RoutingOptions, s *bench.StageOptions) {
 }
 
 const (
-	maxRepeats      = 1000    // and the most questions to warm up with
 	maxAnswerTokens = 100_000 // of an answer
 )
 
@@ -110,13 +109,7 @@ func (f *routingFlags) checkLists() error {
 		}
 		return nil
 	}
-	if err := checkRange("max-tokens", f.maxTokens, 0, maxAnswerTokens, "0 to 100000"); err != nil {
-		return err
-	}
-	if err := checkRange("repeat", f.repeat, 1, maxRepeats, "1 to 1000"); err != nil {
-		return err
-	}
-	return checkRange("warm-up", f.warmUp, 0, maxRepeats, "0 to 1000")
+	return checkRange("max-tokens", f.maxTokens, 0, maxAnswerTokens, "0 to 100000")
 }
 
 // stoppedIn says at which link an interruption came, where there are several.

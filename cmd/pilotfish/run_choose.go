@@ -49,10 +49,6 @@ func (f *answerFlags) check(set *pflag.FlagSet) error {
 	if f.Temperature == 0 && set.Changed("seed") {
 		return usagef("--seed has no effect without a temperature: give --temp, such as --temp 0.7")
 	}
-	if f.MaxTokens < 0 {
-		return usagef("-n %d is negative: give the maximum number of tokens, or 0 for as many as the context has "+
-			"room for", f.MaxTokens)
-	}
 	return nil
 }
 

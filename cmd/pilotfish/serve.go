@@ -23,7 +23,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // serveFlags are the flags of `pilotfish serve`.
@@ -172,9 +171,6 @@ func (l *serveLimits) check(given func(string) bool) error {
 // options returns the options of the server that the flags alone say.
 func (f *serveFlags) options() (o openai.Options, err error) {
 	if err := f.limits.check(f.set.Changed); err != nil {
-		return o, err
-	}
-	if err := inRange("temp", f.temp, 0, terms.MaxTemperature); err != nil {
 		return o, err
 	}
 	l := &f.limits
