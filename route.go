@@ -202,11 +202,11 @@ func WatchHeads(f func(Head)) Option {
 	return optionFunc(func(r *request) { r.heads = append(r.heads, f) })
 }
 
-// route returns a request as the engine takes it, and what ends it.
-func (m *Model) route(ctx context.Context, r request, c *crash) (engine.Route, func(), error) {
+// route returns a request as the engine takes it.
+func (m *Model) route(r request, c *crash) (engine.Route, error) {
 	out := engine.Route{Settings: r.settings}
 	if err := r.check(); err != nil {
-		return out, nil, err
+		return out, err
 	}
 	if len(r.watch) > 0 {
 		out.Observe = func(e Event) {
@@ -216,12 +216,21 @@ func (m *Model) route(ctx context.Context, r request, c *crash) (engine.Route, f
 		}
 	}
 	m.hooks(&out, r)
-	if r.route == nil || r.settings.Local {
-		return out, func() {}, nil
-	}
 	o := r.route
-	if o.Cloud == nil {
-		return out, nil, errors.New("a route without a cloud: give it one, or leave it out")
+	if o == nil || r.settings.Local {
+		return out, nil
+	}
+	switch there := o.Cloud.(type) {
+	case nil:
+		return out, errors.New("a route without a cloud: give it one, or leave it out")
+	case far:
+		out.Far = there.far()
+	default:
+		if o.Verify {
+			return out, errors.New(
+				"verification takes a gateway or a service: the caller's own clouds cannot verify")
+		}
+		out.Cloud = &foreign{c: o.Cloud, crash: c}
 	}
 	out.Draft = o.draft()
 	chosen := o.Router
@@ -233,29 +242,12 @@ func (m *Model) route(ctx context.Context, r request, c *crash) (engine.Route, f
 	} else {
 		out.Decider = decider{chosen, r.best}
 	}
-	cloud, end, err := o.connect(ctx, c)
-	out.Cloud = cloud
-	return out, end, err
+	return out, nil
 }
 
 // errUnverified is that of an answer that is to be verified, and to stay on this device.
 var errUnverified = errors.New("nothing of a local answer may leave this device, so that the large model cannot " +
 	"verify it: leave out Local, or the verification")
-
-// receipt says what has left for an answer that asked a cloud, which nothing is asked any more.
-func (r request) receipt(cloud engine.Cloud) (sent Receipt) {
-	switch c := cloud.(type) {
-	case engine.Leaver:
-		left := c.Left()
-		sent.Tokens, sent.Bytes = left.Tokens, left.Bytes
-		if g, ok := r.route.Cloud.(*Gateway); ok && left != (engine.Left{}) {
-			sent.To = g.r.Addr()
-		}
-	case *foreign:
-		sent.Tokens = int(c.tokens.Load())
-	}
-	return sent
-}
 
 // draft is how the route drafts.
 func (o *Route) draft() engine.DraftOptions {
@@ -267,17 +259,6 @@ func (o *Route) draft() engine.DraftOptions {
 		d.Mode = engine.Serial
 	}
 	return d
-}
-
-// connect returns the route's cloud for one text, and what ends it.
-func (o *Route) connect(ctx context.Context, c *crash) (engine.Cloud, func(), error) {
-	if there, ok := o.Cloud.(sessions); ok {
-		return there.session(ctx)
-	}
-	if o.Verify {
-		return nil, nil, errors.New("verification takes a gateway or a service: the caller's own clouds cannot verify")
-	}
-	return &foreign{c: o.Cloud, crash: c}, func() {}, nil
 }
 
 // hooks has the caller's own functions see heads, and choose.
@@ -334,22 +315,20 @@ func headOf(pos int, out *backend.Output) Head {
 	return h
 }
 
-// sessions is a cloud of this module, which is asked for many texts at once.
-type sessions interface {
-	session(ctx context.Context) (engine.Cloud, func(), error)
-}
+// far is a cloud of this module, which is asked for many texts at once.
+type far interface{ far() engine.Far }
 
-func (g *Gateway) session(ctx context.Context) (engine.Cloud, func(), error) { return g.r.Session(ctx) }
-func (s *Service) session(ctx context.Context) (engine.Cloud, func(), error) { return s.s.Session(ctx) }
+func (g *Gateway) far() engine.Far { return g.r }
+func (s *Service) far() engine.Far { return s.s }
 
 // Ask implements [Cloud], for questions of the caller's own.
 func (g *Gateway) Ask(ctx context.Context, q Question) (Answer, error) {
-	return askOnce(ctx, g, q, g.vocabulary, g.r.Context())
+	return askOnce(ctx, g.r, q, g.vocabulary, g.r.Context())
 }
 
 // Ask implements [Cloud], for questions of the caller's own.
 func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
-	return askOnce(ctx, s, q, s.vocabulary, s.s.Context())
+	return askOnce(ctx, s.s, q, s.vocabulary, s.s.Context())
 }
 
 // MostBest is the largest [Question].Best that a [Gateway] or a [Service] takes.
@@ -375,11 +354,11 @@ func (q Question) check(vocabulary, longest int) error {
 }
 
 // askOnce asks a question of a text that nothing else is asked of.
-func askOnce(ctx context.Context, s sessions, q Question, vocabulary, longest int) (Answer, error) {
+func askOnce(ctx context.Context, far engine.Far, q Question, vocabulary, longest int) (Answer, error) {
 	if err := q.check(vocabulary, longest); err != nil {
 		return Answer{}, fmt.Errorf("ask: %w", err)
 	}
-	cloud, end, err := s.session(ctx)
+	cloud, end, err := far.Session(ctx)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -409,6 +388,9 @@ func (f *foreign) Ask(ctx context.Context, q engine.CloudQuestion) (_ engine.Clo
 	back = true
 	return engine.CloudAnswer{Reply: terms.Reply{Token: a.Token, Top: a.Best}}, err
 }
+
+// Receipt implements [engine.Receiver].
+func (f *foreign) Receipt() Receipt { return Receipt{Tokens: int(f.tokens.Load())} }
 
 // crash is a panic of a caller's cloud on its way to the goroutine that ranges over the answer.
 type crash struct {

@@ -151,7 +151,7 @@ func onlyImporters() []only {
 		{"kernels/cpu/vector", []string{"kernels/cpu", "runtime/backend/host"}, products},
 		{"kernels/cpu/pool", []string{"kernels/cpu", "runtime/backend/host", "runtime/router/train", "bench/...",
 			"docs/examples/kernels"}, products},
-		{"runtime/draft", []string{engine, "bench/...", "docs/examples/draft"}, why},
+		{"runtime/draft", []string{engine, ".", "bench/...", "docs/examples/draft"}, why},
 		{"runtime/batch", []string{engine, "bench/..."}, why},
 		{"runtime/qwen2", []string{engine, "bench/..."}, why},
 		{"netproto/client", []string{engine, "bench/..."}, why},
@@ -180,9 +180,8 @@ func allowedState() map[string]string {
 		"cmd/pilotfish.version": "written by the linker, before the program runs",
 		"..ErrClosed":           same, "..ErrBusy": same, "..ErrContext": same, "..ErrNotSaved": same,
 		"..ErrOtherSaved":          same,
-		"runtime/engine.ErrClosed": same, "runtime/engine.ErrContext": same, "runtime/engine.ErrDeadline": same,
-		"runtime/engine.ErrBreaker": same,
-		"internal/bubble.alone":     "counts the bubbles of a test's process, as GOMAXPROCS is the process's",
-		"gguf.ErrNoQuantizer":       same, "gguf.ErrNotFinite": same,
+		"runtime/engine.ErrClosed": same, "runtime/engine.ErrContext": same,
+		"internal/bubble.alone": "counts the bubbles of a test's process, as GOMAXPROCS is the process's",
+		"gguf.ErrNoQuantizer":   same, "gguf.ErrNotFinite": same,
 	}
 }

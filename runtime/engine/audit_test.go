@@ -22,7 +22,7 @@ func choices(t *testing.T, e *engine.Engine, text []int32, from int) map[int]int
 	s, err := e.NewSession()
 	require.NoError(t, err)
 	all := map[int]int32{}
-	require.NoError(t, s.Read(t.Context(), text, from, func(seen engine.Seen) error {
+	require.NoError(t, s.Read(t.Context(), text, from, 0, func(seen engine.Seen) error {
 		all[seen.Pos] = seen.Choice
 		return nil
 	}))
@@ -109,7 +109,7 @@ func TestAuditAgrees(t *testing.T) {
 		}) {
 			require.NoError(t, err)
 		}
-		sum := s.Routing()
+		sum := s.Summary().Routing
 		live.answered, live.needless, live.audited, live.missed = sum.Answered, sum.Needless, sum.Audited, sum.Missed
 		want := offline(t, edge, large, text, origins)
 		assert.Equal(t, want, live, "%+v, mode %v", o, mode)
@@ -181,7 +181,7 @@ func TestRouteCosts(t *testing.T) {
 			require.NoError(t, err)
 			ids = append(ids, token.ID)
 		}
-		assert.Positive(t, s.Routing().Answered)
+		assert.Positive(t, s.Summary().Routing.Answered)
 		tokens = append(tokens, ids)
 	}
 	record := costs.Record()

@@ -97,7 +97,7 @@ func BenchmarkSessionsTogether(b *testing.B) {
 // BenchmarkRows is what forward calls of so many rows take.
 func BenchmarkRows(b *testing.B) {
 	e := openHalf(b)
-	cache, err := e.newCache(1024)
+	cache, err := e.newCache(b.Context(), 1024)
 	require.NoError(b, err)
 	times := map[int][]float64{}
 	sizes := []int{1, 2, 4, 5, 8, 12, 16, 20, 32, 36, 64, 128, 256, 512}

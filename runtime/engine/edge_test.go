@@ -61,7 +61,7 @@ func TestEdge(t *testing.T) {
 				for range 12 {
 					g.text()
 				}
-				flights += s.summary.Flights
+				flights += s.summary.RanAhead
 			})
 		}
 		if depth > 0 {
@@ -232,7 +232,7 @@ func (g *gardener) extend() {
 		gone = errors.New("nobody waits")
 		cancel(gone)
 	}
-	adopted := g.s.summary.Flights
+	adopted := g.s.summary.RanAhead
 	outs, err := g.m.Extend(ctx, leaves)
 	switch {
 	case last:
@@ -260,7 +260,7 @@ func (g *gardener) extend() {
 		g.nodes[l.ID] = &leaf{l, want.Top[0].ID}
 	}
 	g.next += draft.ID(n)
-	if flew := g.s.summary.Flights - adopted; guesses == 0 && (n == 1 || flew > 0) {
+	if flew := g.s.summary.RanAhead - adopted; guesses == 0 && (n == 1 || flew > 0) {
 		require.LessOrEqual(g.t, flew, 1)
 		g.running(leaves)
 	} else {
@@ -356,7 +356,7 @@ func TestDraftInPlace(t *testing.T) {
 		}
 		begun := d.begun
 		if flights {
-			require.Equal(t, 5, s.summary.Flights)
+			require.Equal(t, 5, s.summary.RanAhead)
 			require.Len(t, s.speculation.flights, speculationDepth)
 			require.EqualValues(t, 9, s.speculation.flights[0].row.Slot)
 		}

@@ -131,8 +131,8 @@ func (e *Engine) setDefaults() error {
 }
 
 // newCache makes a KV cache of the type that the options ask for.
-func (e *Engine) newCache(slots int) (*qwen2.Cache, error) {
-	done, err := e.acquire(context.Background())
+func (e *Engine) newCache(ctx context.Context, slots int) (*qwen2.Cache, error) {
+	done, err := e.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -233,37 +233,46 @@ func (e *Engine) RawPrompt(text string) ([]int32, error) {
 func (e *Engine) Logits(ctx context.Context, ids []int32, k int) ([]float32, []backend.Candidate, error) {
 	ctx, release := e.bind(ctx)
 	defer release()
-	cache, err := e.newCache(max(len(ids), 1))
+	cache, err := e.newCache(ctx, max(len(ids), 1))
 	if err != nil {
 		return nil, nil, e.named(ctx, err)
 	}
-	out, err := e.forward(ctx, newMember(), cache, ids, backend.Want{K: k, Logits: true})
-	if err != nil {
-		return nil, nil, e.named(ctx, err)
-	}
-	return out.Logits, out.Top, nil
+	out := make([]backend.Output, 1)
+	err = e.forward(ctx, newMember(), cache, ids, out, backend.Want{K: k, Logits: true})
+	return out[0].Logits, out[0].Top, e.named(ctx, err)
 }
 
-// forward appends ids to cache and returns what the head finds for the last of them.
-// On an error the cache is as before.
+// checkTokens reports a token of a text that the model does not have. what names the text.
+func (e *Engine) checkTokens(what string, ids []int32) error {
+	vocab := e.model.Config().Vocab
+	for i, id := range ids {
+		if id < 0 || int(id) >= vocab {
+			return fmt.Errorf("token %d of the %s is %d: ids of this model are 0 to %d", i, what, id, vocab-1)
+		}
+	}
+	return nil
+}
+
+// forward appends ids to cache, and fills out with what the head finds for the last of them. On an error the cache is
+// as before.
 func (e *Engine) forward(
-	ctx context.Context, m *member, cache *qwen2.Cache, ids []int32, want backend.Want,
-) (*backend.Output, error) {
+	ctx context.Context, m *member, cache *qwen2.Cache, ids []int32, out []backend.Output, want backend.Want,
+) error {
 	if len(ids) == 0 {
-		return nil, errors.New("no tokens: a prompt needs at least one")
+		return errors.New("no tokens: a prompt needs at least one")
 	}
 	before := cache.Len()
 	rows, err := cache.Extend(ids)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out := make([]backend.Output, 1)
-	want.Rows = []int{len(rows) - 1}
-	if err := e.share(ctx, m, cache.KV(), rows, out, want, true); err != nil {
+	for i := range out {
+		want.Rows = append(want.Rows, len(rows)-len(out)+i)
+	}
+	if err = e.share(ctx, m, cache.KV(), rows, out, want, true); err != nil {
 		cache.Truncate(before)
-		return nil, err
 	}
-	return &out[0], nil
+	return err
 }
 
 // label gives the workers of the device the labels that ctx has in profiles.

@@ -192,6 +192,16 @@ func troubled(t testing.TB, o Options, flights bool) (*Engine, *plain) {
 	return e, d
 }
 
+// headAfter is what the head finds after a text that is evaluated from nothing.
+func headAfter(t testing.TB, e *Engine, text []int32, want backend.Want) *backend.Output {
+	t.Helper()
+	cache, err := e.newCache(t.Context(), len(text))
+	require.NoError(t, err)
+	out := make([]backend.Output, 1)
+	require.NoError(t, e.forward(t.Context(), newMember(), cache, text, out, want))
+	return &out[0]
+}
+
 // scratch evaluates texts from nothing, and remembers what the head finds.
 type scratch struct {
 	t   testing.TB
@@ -204,11 +214,7 @@ func (s *scratch) after(text []int32) backend.Output {
 	key := fmt.Sprint(text)
 	out, ok := s.all[key]
 	if !ok {
-		cache, err := s.e.newCache(len(text))
-		require.NoError(s.t, err)
-		found, err := s.e.forward(s.t.Context(), newMember(), cache, text, backend.Want{K: 3})
-		require.NoError(s.t, err)
-		out = copied(*found)
+		out = copied(*headAfter(s.t, s.e, text, backend.Want{K: 3}))
 		s.all[key] = out
 	}
 	return out

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 
-	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -17,11 +16,8 @@ type (
 	CloudFinding  = terms.Finding
 )
 
-// Left is what was sent of a text, and Leaver a [Cloud] that leaves this device for it.
-type (
-	Left   = client.Left
-	Leaver interface{ Left() Left }
-)
+// Receiver is a [Cloud] that counts what it was sent.
+type Receiver interface{ Receipt() Receipt }
 
 // Far is a large model that can be asked for many texts at once: a [Service] of this process, or a [Remote].
 type Far interface {

@@ -16,6 +16,7 @@ type narration struct {
 	r       Route
 	yield   func(Token) bool
 	start   time.Time
+	lead    time.Duration // from the call until decoding began
 	decoder *tokenizer.Decoder
 	stop    stopper
 	text    strings.Builder // of all tokens that were shown
@@ -45,10 +46,10 @@ func (n *narration) take(e draft.Event) bool {
 	case t == nil:
 		return true
 	case t.End && !n.r.IgnoreEnd:
-		n.s.summary.End = new(n.shown(t))
+		n.s.summary.End = new(n.shown(t, e.At))
 		return true
 	}
-	return n.token(t)
+	return n.token(t, e.At)
 }
 
 // spend adds the answer to the balance of the router's budget. cut questions about the token that would follow count
@@ -62,28 +63,28 @@ func (n *narration) spend(cut int) {
 		a.Escalations += cut
 	}
 	n.r.Router.Add(a)
-	n.s.spent = a
+	n.s.summary.Spent = a
 }
 
-// shown is a token without its text.
-func (n *narration) shown(t *draft.Token) Token {
+// shown is a token without its text, which was known at this time after decoding began.
+func (n *narration) shown(t *draft.Token, at time.Duration) Token {
 	out := Token{
-		Pos: t.Pos, ID: t.ID, Origin: string(t.Origin), Unverified: t.Unverified, Confidence: t.Confidence,
+		Pos: t.Pos, ID: t.ID, Origin: t.Origin, Unverified: t.Unverified, Confidence: t.Confidence, At: n.lead + at,
 	}
 	if p := t.LogProbs; p != nil {
-		out.LogProbs = &LogProbs{Token: p.Token, Top: p.Top[:min(n.r.Top, len(p.Top))]}
+		out.LogProb, out.Top = p.Token, p.Top[:min(n.r.Top, len(p.Top))]
 	}
 	return out
 }
 
-// token shows a token, as far as no stop string may begin in it.
-func (n *narration) token(t *draft.Token) bool {
+// token shows a token, unless a stop string may begin in it.
+func (n *narration) token(t *draft.Token, at time.Duration) bool {
 	s := n.s
 	if s.summary.Tokens == 0 {
 		s.summary.PromptTime = s.now().Sub(n.start)
 	}
 	s.count(t)
-	one := n.shown(t)
+	one := n.shown(t, at)
 	one.Text = n.decoder.Push(t.ID)
 	s.note()
 	var some []Token
@@ -120,7 +121,7 @@ func (s *Session) count(t *draft.Token) {
 	s.summary.Tokens++
 	switch t.Origin {
 	case draft.FromCloud:
-		s.summary.Cloud++
+		s.summary.CloudTokens++
 	case draft.EdgeTimeout:
 		s.summary.Timeouts++
 	}

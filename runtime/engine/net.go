@@ -189,11 +189,14 @@ func (r *Remote) Session(ctx context.Context) (draft.Cloud, func(), error) {
 	if err != nil {
 		return nil, nil, closedToo(ended.By(ctx, err))
 	}
-	return remote{s}, func() { s.Close() }, nil
+	return remote{s, r.c.Addr()}, func() { s.Close() }, nil
 }
 
 // remote is a session of a client as the cloud of a draft.
-type remote struct{ s *client.Session }
+type remote struct {
+	s    *client.Session
+	addr string
+}
 
 // Ask implements [draft.Cloud].
 func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
@@ -206,8 +209,14 @@ func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	return a, closedToo(err)
 }
 
-// Left returns what has been sent of the text, and for it.
-func (c remote) Left() client.Left { return c.s.Left() }
+// Receipt implements [Receiver].
+func (c remote) Receipt() Receipt {
+	left := c.s.Left()
+	if left == (client.Left{}) {
+		return Receipt{}
+	}
+	return Receipt{Tokens: left.Tokens, Bytes: left.Bytes, To: c.addr}
+}
 
 // Warm implements [draft.Warmer].
 func (c remote) Warm(ctx context.Context, text []int32) (bytesUp, bytesDown int, err error) {

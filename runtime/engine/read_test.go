@@ -20,7 +20,7 @@ import (
 // read collects what a session reads.
 func read(t testing.TB, s *engine.Session, text []int32, from int) (all []engine.Seen) {
 	t.Helper()
-	require.NoError(t, s.Read(t.Context(), text, from, func(one engine.Seen) error {
+	require.NoError(t, s.Read(t.Context(), text, from, 0, func(one engine.Seen) error {
 		one.Hidden = slices.Clone(one.Hidden)
 		all = append(all, one)
 		return nil
@@ -131,30 +131,30 @@ func TestReadRefused(t *testing.T) {
 	require.NoError(t, err)
 	none := func(engine.Seen) error { return nil }
 	for want, call := range map[string]func() error{
-		"from position 0 on": func() error { return s.Read(t.Context(), []int32{1, 2}, 0, none) },
-		"from position 3 on": func() error { return s.Read(t.Context(), []int32{1, 2}, 3, none) },
-		"does not fit":       func() error { return s.Read(t.Context(), make([]int32, 9), 1, none) },
-		"token 1000 is not":  func() error { return s.Read(t.Context(), []int32{1, 1000}, 1, none) },
-		"token -1 is not":    func() error { return s.Read(t.Context(), []int32{-1, 1}, 1, none) },
-		"token -2 is not":    func() error { return s.Read(t.Context(), []int32{1, -2}, 1, none) },
+		"from position -1 on":         func() error { return s.Read(t.Context(), []int32{1, 2}, -1, 0, none) },
+		"from position 3 on":          func() error { return s.Read(t.Context(), []int32{1, 2}, 3, 0, none) },
+		"does not fit":                func() error { return s.Read(t.Context(), make([]int32, 9), 1, 0, none) },
+		"token 1 of the text is 1000": func() error { return s.Read(t.Context(), []int32{1, 1000}, 1, 0, none) },
+		"token 0 of the text is -1":   func() error { return s.Read(t.Context(), []int32{-1, 1}, 1, 0, none) },
+		"token 1 of the text is -2":   func() error { return s.Read(t.Context(), []int32{1, -2}, 1, 0, none) },
 		"the session is in use": func() error {
-			return s.Read(t.Context(), []int32{1, 2}, 1, func(engine.Seen) error {
-				return s.Read(t.Context(), []int32{1}, 1, none)
+			return s.Read(t.Context(), []int32{1, 2}, 1, 0, func(engine.Seen) error {
+				return s.Read(t.Context(), []int32{1}, 1, 0, none)
 			})
 		},
 		"enough": func() error {
-			return s.Read(t.Context(), []int32{1, 2}, 1, func(engine.Seen) error { return errors.New("enough") })
+			return s.Read(t.Context(), []int32{1, 2}, 1, 0, func(engine.Seen) error { return errors.New("enough") })
 		},
-		context.Canceled.Error(): func() error { return s.Read(canceled(), []int32{7, 2, 3}, 1, none) },
+		context.Canceled.Error(): func() error { return s.Read(canceled(), []int32{7, 2, 3}, 1, 0, none) },
 	} {
 		assert.ErrorContains(t, call(), want)
 	}
 	read(t, s, []int32{3, 4, 5}, 1)
 	assert.Equal(t, 2, s.KVTokens(), "nobody asked what follows the last one")
-	require.Error(t, s.Read(canceled(), []int32{3, 4, 5, 6}, 1, none))
+	require.Error(t, s.Read(canceled(), []int32{3, 4, 5, 6}, 1, 0, none))
 	assert.Equal(t, 0, s.KVTokens(), "as far as the texts are the same before the first position")
 	nothing := func(engine.Seen) error { return errors.New("nothing is there") }
-	assert.NoError(t, s.Read(t.Context(), []int32{1, 2}, 2, nothing))
+	assert.NoError(t, s.Read(t.Context(), []int32{1, 2}, 2, 0, nothing))
 	assert.Len(t, read(t, s, []int32{1, 2, 3, 4, 5, 6, 7, 8}, 1), 7, "a full context, after errors")
 }
 

@@ -37,15 +37,6 @@ type (
 	Op      = backend.Op      // one operation, as it was timed
 )
 
-// Routing is what a routed call did, besides its [Summary].
-type Routing = draft.Summary
-
-// Causes of [draft.Escalation].Err, for errors.Is.
-var (
-	ErrDeadline = draft.ErrDeadline // the cloud did not answer in time
-	ErrBreaker  = draft.ErrBreaker  // it was not asked, since it had failed just before
-)
-
 // AutoBranches is the number of branches of [DraftOptions] for as many as are worth their price, MostBranches the most
 // that these can be.
 const (
@@ -64,7 +55,8 @@ type Route struct {
 	terms.Settings
 	Router  *router.Router // which tokens the cloud is asked for; nil: Decider says. The answer is added to its balance
 	Decider Decider        // which tokens the cloud is asked for, where Router is nil; nil: none
-	Cloud   draft.Cloud    // who answers
+	Cloud   draft.Cloud    // the large model; nil: a session of Far
+	Far     Far            // the large model, which is asked in a session of its own for each text
 	Draft   DraftOptions   // mode, branches, window, deadline; what the settings say is filled in, Lookup where it is 0
 	Pace    float64        // most forward calls of the small model a second, to act as a slower device; 0: no limit
 	RowCost float64        // with Pace: share of the least time of a call that each further row of it takes on top
@@ -92,14 +84,6 @@ type Decider interface {
 	Want(w backend.Want) backend.Want
 }
 
-// Routing is what the last call of [Session.Routed] did, besides its [Summary]: zero while it runs, and where there was
-// no router.
-func (s *Session) Routing() Routing { return s.tell().routing }
-
-// Spent returns what the last call of [Session.Routed] added to the balance of its router's budget: zero while it runs,
-// and without a budget.
-func (s *Session) Spent() router.Answer { return s.tell().spent }
-
 // Routed is [Session.Generate] with tokens that the router has doubts of chosen by the cloud.
 func (s *Session) Routed(ctx context.Context, prompt []int32, r Route) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
@@ -121,10 +105,23 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 		return s.e.named(ctx, err)
 	}
 	defer done()
-	s.told = told{summary: Summary{PromptTokens: len(prompt)}}
+	start := s.now()
+	s.summary = Summary{PromptTokens: len(prompt)}
 	s.note()
 	defer s.note()
 	defer s.stopFlights()
+	end := func() {}
+	if r.Far != nil {
+		if r.Cloud, end, err = r.Far.Session(ctx); err != nil {
+			return err
+		}
+	}
+	defer func() {
+		end()
+		if c, ok := r.Cloud.(Receiver); ok {
+			s.summary.Receipt = c.Receipt()
+		}
+	}()
 	if r.Watch != nil {
 		ctx = backend.Watch(ctx, r.Watch)
 	}
@@ -136,18 +133,19 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 			s.cache.Clear()
 		}
 	}()
-	err = s.text(ctx, prompt, r, yield)
+	err = s.text(ctx, prompt, r, start, yield)
 	whole = true
 	return err
 }
 
 // text generates a text.
-func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(Token) bool) error {
+func (s *Session) text(
+	ctx context.Context, prompt []int32, r Route, start time.Time, yield func(Token) bool,
+) error {
 	s.speculation.off = r.Pick != nil || !r.Sampling().Greedy() && (r.Adjusts() || r.Structured())
 	outer := ctx
 	ctx = phase.With(ctx, phase.Draft)
 	defer phase.Enter(ctx, outer)()
-	start := s.now()
 	tokens, err := s.e.Tokenizer()
 	if err != nil {
 		return err
@@ -165,7 +163,7 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 	}
 	n := &narration{
 		s: s, r: r, yield: yield, start: start,
-		decoder: tokens.NewDecoder(), stop: stopper{stops: r.Stop}, more: true,
+		decoder: tokens.NewDecoder(), stop: stopper{stops: r.Stop}, more: true, lead: s.now().Sub(start),
 	}
 	var sum draft.Summary
 	defer func() { n.spend(sum.Cut) }() // also where a function of the caller's panics
@@ -176,7 +174,7 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 	n.end(sum.Stop, err == nil)
 	s.noteShortened(prompt, r.Settings, sum.Stop, n.stopped)
 	if r.Router != nil || r.Decider != nil {
-		s.routing = sum
+		s.summary.Routing, s.summary.Err = sum, sum.Cause
 	}
 	s.summary.DecodeTime = s.now().Sub(start) - s.summary.PromptTime
 	return s.e.named(ctx, err)

@@ -46,7 +46,17 @@ func dictated(t *testing.T, d *dictator) Route {
 }
 
 // tokens collects a text.
-func tokens(t *testing.T, s *Session, prompt []int32, r Route) (all []Token) {
+func tokens(t testing.TB, s *Session, prompt []int32, r Route) []Token {
+	t.Helper()
+	all := timed(t, s, prompt, r)
+	for i := range all {
+		all[i].At = 0
+	}
+	return all
+}
+
+// timed is tokens with their times.
+func timed(t testing.TB, s *Session, prompt []int32, r Route) (all []Token) {
 	t.Helper()
 	for tok, err := range s.Routed(t.Context(), prompt, r) {
 		require.NoError(t, err)
@@ -71,11 +81,12 @@ func TestTokens(t *testing.T) {
 		r := dictated(t, d)
 		r.MaxTokens = 5
 		var events, escalations int
+		const ms = time.Millisecond
 		tokens(t, s, []int32{9}, Route{Settings: terms.Settings{MaxTokens: 2, IgnoreEnd: true}})
 		r.Observe = func(ev Event) {
 			assert.Equal(t, events, s.Summary().Tokens, "of this text, so far")
 			assert.Equal(t, 3, s.Summary().PromptTokens)
-			assert.Zero(t, s.Routing(), "while it runs")
+			assert.Zero(t, s.Summary().Routing, "while it runs")
 			if ev.Token != nil {
 				events++
 			}
@@ -84,17 +95,19 @@ func TestTokens(t *testing.T) {
 			}
 		}
 		require.Equal(t, []Token{
-			{3, says[0], "h", "cloud", 0, false, nil}, {4, says[1], "", "cloud", 0, false, nil},
-			{5, says[2], "é", "cloud", 0, false, nil}, {6, says[3], "!", "cloud", 0, false, nil},
-			{7, says[4], "", "cloud", 0, false, nil},
-		}, tokens(t, s, prompt, r))
+			{Pos: 3, ID: says[0], Text: "h", Origin: "cloud", At: 250 * ms},
+			{Pos: 4, ID: says[1], Origin: "cloud", At: 500 * ms},
+			{Pos: 5, ID: says[2], Text: "é", Origin: "cloud", At: 750 * ms},
+			{Pos: 6, ID: says[3], Text: "!", Origin: "cloud", At: 1000 * ms},
+			{Pos: 7, ID: says[4], Origin: "cloud", At: 1250 * ms},
+		}, timed(t, s, prompt, r))
 		assert.Equal(t, 5, events)
 		assert.Equal(t, 5, escalations)
+		routing := s.Summary().Routing
 		assert.Equal(t, Summary{
-			Text: "hé!\ufffd", Stop: StopLength, PromptTokens: 3, Tokens: 5, Cloud: 5, Passes: 4,
-			PromptTime: 250 * time.Millisecond, DecodeTime: time.Second,
+			Text: "hé!\ufffd", Stop: StopLength, PromptTokens: 3, Tokens: 5, CloudTokens: 5, Passes: 4,
+			PromptTime: 250 * time.Millisecond, DecodeTime: time.Second, Routing: routing,
 		}, s.Summary())
-		routing := s.Routing()
 		assert.Equal(t, 5, routing.Cloud)
 		assert.Equal(t, 5, routing.Answered)
 		assert.Equal(t, 1250*time.Millisecond, routing.Wait)
@@ -106,8 +119,8 @@ func TestTokens(t *testing.T) {
 		require.Len(t, local, 2)
 		assert.Equal(t, top[0].ID, local[0].ID)
 		assert.InDelta(t, math.Exp(float64(top[0].Logit-lse)), local[0].Confidence, 1e-5, "its probability")
-		assert.Equal(t, "edge", local[0].Origin)
-		assert.Zero(t, s.Routing(), "of the last text only, which had no router")
+		assert.Equal(t, draft.Edge, local[0].Origin)
+		assert.Zero(t, s.Summary().Routing, "of the last text only, which had no router")
 		assert.Equal(t, 2, s.Summary().ReusedTokens)
 	})
 }
@@ -183,7 +196,7 @@ func TestRouteReaches(t *testing.T) {
 		assert.Equal(t, r.Sampling(), q.Sampling)
 		assert.Equal(t, 4, q.K)
 	}
-	for token, origin := range map[int32]string{299: "cloud", 300: "edge-timeout", -1: "edge-timeout"} {
+	for token, origin := range map[int32]draft.Origin{299: "cloud", 300: "edge-timeout", -1: "edge-timeout"} {
 		r := dictated(t, &dictator{prompt: 2, says: []int32{token}})
 		r.Settings = terms.Settings{MaxTokens: 1, IgnoreEnd: true}
 		all := tokens(t, s, []int32{1, 2}, r)
@@ -195,10 +208,7 @@ func TestRouteReaches(t *testing.T) {
 	require.NoError(t, err)
 	text := []int32{1, 2}
 	for _, x := range tokens(t, s, text, Route{Settings: terms.Settings{MaxTokens: 20, IgnoreEnd: true}.With(drawn)}) {
-		cache, err := e.newCache(40)
-		require.NoError(t, err)
-		out, err := e.forward(t.Context(), newMember(), cache, text, sampler.Want(backend.Want{K: 3}))
-		require.NoError(t, err)
+		out := headAfter(t, e, text, sampler.Want(backend.Want{K: 3}))
 		require.Equal(t, sampler.Pick(len(text), out), x.ID, "drawn with the noise of its position")
 		text = append(text, x.ID)
 	}

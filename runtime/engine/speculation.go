@@ -107,7 +107,7 @@ func (s *Session) adopt(token int32, path []int32) (f flight, ok bool) {
 		return flight{}, false
 	}
 	a.flights = slices.Delete(a.flights, 0, 1)
-	s.summary.Flights++
+	s.summary.RanAhead++
 	return f, true
 }
 
@@ -130,7 +130,7 @@ func (s *Session) speculate(want backend.Want) {
 
 // missFlights drops all flights, as another token is asked for.
 func (s *Session) missFlights() {
-	s.summary.Missed += min(1, len(s.speculation.flights))
+	s.summary.RanInVain += min(1, len(s.speculation.flights))
 	s.dropFlights()
 }
 

@@ -92,7 +92,7 @@ func read(t *testing.T, s *Session, prompt []int32, r Route) (got text) {
 	}
 	for tok, err := range stream {
 		require.NoError(t, err)
-		got.ids, got.origins = append(got.ids, tok.ID), append(got.origins, tok.Origin)
+		got.ids, got.origins = append(got.ids, tok.ID), append(got.origins, string(tok.Origin))
 		got.heads = append(got.heads, tok.Confidence)
 	}
 	assert.Empty(t, s.speculation.flights)
@@ -141,15 +141,15 @@ func TestFlights(t *testing.T) {
 				s.speculation.depth = 0
 				want := read(t, s, []int32{1, 2, 3, 4, 5}, r)
 				require.Len(t, want.ids, tokens)
-				require.Zero(t, s.Summary().Flights)
+				require.Zero(t, s.Summary().RanAhead)
 				for _, depth := range []int{1, 3} {
 					s.speculation.depth = depth
 					assert.Equal(t, want, read(t, s, []int32{1, 2, 3, 4, 5}, r), "depth %d", depth)
 					if name == "local" {
-						assert.Equal(t, tokens-2, s.Summary().Flights,
+						assert.Equal(t, tokens-2, s.Summary().RanAhead,
 							"all but the prompt's token and the first after it")
 					} else {
-						assert.Positive(t, s.Summary().Flights)
+						assert.Positive(t, s.Summary().RanAhead)
 					}
 					if name == "learned" {
 						assert.Contains(t, want.origins, "cloud")
@@ -260,15 +260,15 @@ func TestFlightsSampled(t *testing.T) {
 			prompt := []int32{1, 2, int32(3 + n)}
 			s.speculation.depth = 0
 			want := read(t, s, prompt, route)
-			assert.Zero(t, s.Summary().Flights+s.Summary().Missed)
+			assert.Zero(t, s.Summary().RanAhead+s.Summary().RanInVain)
 			for _, depth := range []int{1, 3} {
 				s.speculation.depth = depth
 				assert.Equal(t, want, read(t, s, prompt, route), "depth %d, %+v", depth, route.Settings)
 				sum := s.Summary()
-				assert.Equal(t, 28, sum.Flights+sum.Missed, "all but the prompt's token and the first after it")
+				assert.Equal(t, 28, sum.RanAhead+sum.RanInVain, "all but the prompt's token and the first after it")
 				o := route.Settings
 				knows := o.TopK > 0 && o.TopK <= 64 || o.TopK == 0 && o.TopP == 0 && route.MinP == 0
-				held[knows], all[knows] = held[knows]+sum.Flights, all[knows]+28
+				held[knows], all[knows] = held[knows]+sum.RanAhead, all[knows]+28
 				for _, wrong := range []int{1, 5} {
 					d, ok := e.device.(eager)
 					if !ok {
@@ -276,7 +276,7 @@ func TestFlightsSampled(t *testing.T) {
 					}
 					d.wrong = wrong
 					assert.Equal(t, want, read(t, s, prompt, route), "one guess of %d is wrong", wrong)
-					assert.Positive(t, s.Summary().Missed)
+					assert.Positive(t, s.Summary().RanInVain)
 					d.wrong = 0
 				}
 			}
@@ -309,7 +309,7 @@ func TestFlightsNotGuessed(t *testing.T) {
 		for _, err := range s.Routed(t.Context(), []int32{1, 2, 3}, r) {
 			require.NoError(t, err)
 		}
-		assert.Zero(t, s.Summary().Flights+s.Summary().Missed, name)
+		assert.Zero(t, s.Summary().RanAhead+s.Summary().RanInVain, name)
 	}
 }
 
@@ -337,7 +337,7 @@ func TestEscalationWaitsForOne(t *testing.T) {
 		s.speculation.depth, d.most = speculationDepth, 0
 		assert.Equal(t, want, read(t, s, []int32{1, 2, 3}, route))
 		assert.Equal(t, 2, d.most, "the one that is waited for, and one more")
-		assert.Positive(t, s.Summary().Flights)
+		assert.Positive(t, s.Summary().RanAhead)
 	}
 }
 

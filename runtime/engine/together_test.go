@@ -165,7 +165,7 @@ func TestMemoryBack(t *testing.T) {
 	require.NoError(t, closed.Close(), "twice")
 	_, err := generateAll(closed, t.Context(), request)
 	assert.ErrorIs(t, err, ErrClosed)
-	assert.ErrorIs(t, closed.Read(t.Context(), []int32{1, 2}, 1, nil), ErrClosed)
+	assert.ErrorIs(t, closed.Read(t.Context(), []int32{1, 2}, 1, 0, nil), ErrClosed)
 
 	forgotten := weak.Make(used())
 	assert.True(t, collected(forgotten), "forgotten")
