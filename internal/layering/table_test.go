@@ -26,8 +26,8 @@ func tiers() []tier {
 		{[]string{"runtime/engine"}, "composition: alone knows every concrete type"},
 		{[]string{"netproto/metrics", "netproto/admin"}, "a gateway as its operator sees it"},
 		{[]string{"netproto/upstream"}, "engines over HTTP behind the gateway's seam"},
-		{[]string{"runtime/qwen2", "runtime/router", "runtime/router/train", "runtime/draft", "runtime/batch",
-			"runtime/tokenizer", "netproto/client", "netproto/gateway", "netproto/upstream/sglang",
+		{[]string{"runtime/device", "runtime/qwen2", "runtime/router", "runtime/router/train", "runtime/draft",
+			"runtime/batch", "runtime/tokenizer", "netproto/client", "netproto/gateway", "netproto/upstream/sglang",
 			"netproto/upstream/vllm", "netproto/upstream/llama", "netproto/upstream/openai", "netproto/openai"},
 			"the parts, strangers to each other"},
 		{[]string{"netproto/qlog", "netproto/streams"},
@@ -139,11 +139,13 @@ func onlyImporters() []only {
 	const products = "the host backend is the way to these operations; training multiplies matrices that no model has"
 	const dialects = "one place tells the kinds of engine apart"
 	return []only{
-		{"runtime/backend/host", []string{engine}, "the model knows backend.Pass, the engine chooses the device"},
-		{"runtime/backend/gpu", []string{engine, "bench/metalplan"},
+		{"runtime/device", []string{engine}, "the model knows backend.Pass, the engine chooses the device"},
+		{"runtime/backend/host", []string{engine, "runtime/device"},
+			"the model knows backend.Pass, the engine chooses the device"},
+		{"runtime/backend/gpu", []string{engine, "runtime/device", "bench/metalplan"},
 			"the model knows backend.Pass, the engine chooses the device; what a pass asks for is counted without one"},
-		{"metal/mtl", []string{engine}, "a device is chosen where the program is put together"},
-		{"metal/soft", []string{engine}, "a device is chosen where the program is put together"},
+		{"metal/mtl", []string{"runtime/device"}, "a device is chosen where the program is put together"},
+		{"metal/soft", []string{"runtime/device"}, "a device is chosen where the program is put together"},
 		{"metal/soft/translate", []string{"metal/soft", "bench/instructions"},
 			"whoever wants kernels to run opens the device; who reads what a compiler makes of them runs nothing"},
 		{"kernels/cpu", []string{"runtime/backend/host", "runtime/router/train", "bench/...", engine,

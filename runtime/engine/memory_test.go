@@ -23,21 +23,6 @@ func TestFitSlots(t *testing.T) {
 	assert.Equal(t, 64, fitSlots(1<<40, 1<<41, 1000, 64), "weights that do not fit at all")
 }
 
-func TestFreeMemory(t *testing.T) {
-	free, err := FreeMemory()
-	require.NoError(t, err)
-	assert.Positive(t, free)
-	all, err := mem.VirtualMemory()
-	require.NoError(t, err)
-	assert.LessOrEqual(t, free, all.Total)
-	free, err = freeMemory(groupsOf(t, map[string]string{
-		"mountinfo": "30 20 0:26 / @/fs rw - cgroup2 cgroup rw\n", "cgroup": "0::/a\n",
-		"fs/a/memory.max": "1000", "fs/a/memory.current": "300",
-	}))
-	require.NoError(t, err)
-	assert.EqualValues(t, 700, free, "the limit of a container")
-}
-
 // TestFits: more than the machine has is refused, also where bytes would overflow.
 func TestFits(t *testing.T) {
 	all, err := mem.VirtualMemory()

@@ -9,7 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// narration makes tokens with their text of the events of decoding, and holds back what may be the beginning of a stop
+// narration turns the events of decoding into tokens with text, and holds back what may be the beginning of a stop
 // string.
 type narration struct {
 	s       *Session
@@ -21,8 +21,8 @@ type narration struct {
 	stop    stopper
 	text    strings.Builder // of all tokens that were shown
 	seen    []float32       // confidences of all tokens, where there is a router
-	stopped bool            // a stop string is there
-	more    bool            // whether the caller wants more
+	stopped bool            // a stop string ended the text
+	more    bool            // the caller takes more tokens
 }
 
 // take notes an event, and reports whether decoding goes on.
@@ -102,8 +102,7 @@ func (n *narration) show(tokens []Token) bool {
 	return true
 }
 
-// end shows what was held back, unless decoding failed or a stop string is there, and says in the summary how the text
-// ended.
+// end shows what was held back, unless decoding failed or a stop string ended the text, and completes the summary.
 func (n *narration) end(stop string, well bool) {
 	if n.s.summary.Stop = stop; n.stopped {
 		n.s.summary.Stop, n.s.summary.Stopped = StopString, n.stop.found
@@ -127,7 +126,7 @@ func (s *Session) count(t *draft.Token) {
 	}
 }
 
-// tellCosts tells what became of a question that the text passed.
+// tellCosts adds the costs of a question that the text passed.
 func tellCosts(c *router.Costs, q *draft.Escalation) {
 	switch q.Outcome {
 	case draft.Hit, draft.Miss, draft.Late, draft.Failed:

@@ -162,7 +162,7 @@ func TestServiceBehindGateway(t *testing.T) {
 	g, err := service.Gateway(GatewayOptions{})
 	require.NoError(t, err)
 	r, cloud := call(t, edge, listen(t, g), DialOptions{Pin: g.Fingerprint()})
-	welcome := r.c.Welcome()
+	welcome := r.Welcome()
 	assert.Equal(t, "random weights, tiny", welcome.Model)
 	assert.Equal(t, 48, welcome.Limits.Context)
 	const rounding = 1e-3 // of a log-probability on the wire
@@ -271,7 +271,7 @@ func TestGatewayOptions(t *testing.T) {
 	r, _ := call(t, e, addr, DialOptions{
 		Secret: "0123456789abcdef", Pin: g.Fingerprint(), Identity: netproto.Identity{Vocab: 3},
 	})
-	assert.Equal(t, 20, r.c.Welcome().Limits.Context)
+	assert.Equal(t, 20, r.Welcome().Limits.Context)
 	other := small(t, Options{}, func(s *synth.Spec) { s.Vocab = 301 })
 	_, err = other.Dial(t.Context(), addr, DialOptions{Secret: "0123456789abcdef", Pin: g.Fingerprint()})
 	assert.ErrorIs(t, err, netproto.WrongTokenizer)

@@ -14,31 +14,32 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // DraftOptions say how tokens of two models are put together: mode, branches, window, deadline.
 type DraftOptions = draft.Options
 
-// Event tells of one token that was shown, or of one question to the cloud.
+// Event is about one token that was shown, or one question to the cloud.
 type Event = draft.Event
 
-// What an [Event] tells of.
+// What an [Event] is about.
 type (
 	Escalation = draft.Escalation // a question to the cloud
 	ShownToken = draft.Token      // a token, with its origin
 	Reason     = draft.Reason     // what the decision about it was made of
 	Turn       = draft.Turn       // a token that verification replaced
-	Preview    = draft.Preview    // tokens that nobody has verified yet
+	Preview    = draft.Preview    // tokens that are not verified yet
 )
 
-// What is told of forward calls.
+// What is reported of forward calls.
 type (
-	Watcher = backend.Watcher // who is told
+	Watcher = backend.Watcher // gets each operation
 	Op      = backend.Op      // one operation, as it was timed
 )
 
-// AutoBranches is the number of branches of [DraftOptions] for as many as are worth their price, MostBranches the most
-// that these can be.
+// AutoBranches, as the number of branches of [DraftOptions], means as many as are worth their price, up to
+// MostBranches.
 const (
 	AutoBranches = draft.AutoBranches
 	MostBranches = draft.MostBranches
@@ -50,7 +51,7 @@ const (
 	Serial    = draft.Serial
 )
 
-// Route says how tokens come from two models. The zero value of Draft is pipelined decoding.
+// Route says how tokens of two models are put together. The zero value of Draft is pipelined decoding.
 type Route struct {
 	terms.Settings
 	Router  *router.Router // which tokens the cloud is asked for; nil: Decider says. The answer is added to its balance
@@ -58,29 +59,29 @@ type Route struct {
 	Cloud   draft.Cloud    // the large model; nil: a session of Far
 	Far     Far            // the large model, which is asked in a session of its own for each text
 	Draft   DraftOptions   // mode, branches, window, deadline; what the settings say is filled in, Lookup where it is 0
-	Pace    float64        // most forward calls of the small model a second, to act as a slower device; 0: no limit
-	RowCost float64        // with Pace: share of the least time of a call that each further row of it takes on top
-	Observe func(Event)    // told of every token and every escalation, if given
+	Pace    float64        // max forward calls of the small model a second, to act as a slower device; 0: no limit
+	RowCost float64        // with Pace: the time of each further row, as a share of the min time of a call
+	Observe func(Event)    // called with every event, if given
 	Costs   *router.Costs  // of the router's value policy: followed, or replayed; nil: followed and forgotten
-	// Wrap stands between drafting and the small model, if given: it may look at what passes, and at how long it takes.
+	// Wrap, if given, returns a model that stands between drafting and the small model, to watch or time its calls.
 	// Heads may be overwritten by the next call.
 	Wrap func(draft.Model) draft.Model
-	// Head, if given, is shown what the small model finds behind each token that it evaluates, of the prompt the last
+	// Pick, if given, chooses the small model's tokens, from the tokens of the answer before pos and the head after
+	// them. It is a pure function. If the schema does not allow its token, the best one that it allows follows.
+	Pick func(pos int, answer []int32, head *backend.Output) int32
+	// Head, if given, is shown what the small model finds after each token that it evaluates, of the prompt the last
 	// one, and drafts that do not hold included. Slices of the head last until it returns.
 	Head func(pos int, head *backend.Output)
-	// Pick, if given, chooses the small model's tokens, by the tokens of the answer before pos and what the model finds
-	// behind them. It is a pure function. Where its token may not stand, by the schema, the best one does that may.
-	Pick func(pos int, answer []int32, head *backend.Output) int32
 	// Want adds what Head and Pick need of heads, if given.
 	Want func(backend.Want) backend.Want
-	// Watch is told of each operation of the small model's forward calls, if given.
+	// Watch, if given, gets each operation of the small model's forward calls.
 	Watch *Watcher
 }
 
 // Decider is a router that is not of package router.
 type Decider interface {
 	draft.Router
-	// Want adds to w what Decide needs of the head.
+	// Want adds to w what Decide needs of heads.
 	Want(w backend.Want) backend.Want
 }
 
@@ -98,7 +99,7 @@ func (s *Session) Routed(ctx context.Context, prompt []int32, r Route) iter.Seq2
 	}
 }
 
-// routed is one text, which nothing else of the session disturbs.
+// routed generates one text, alone in its session.
 func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield func(Token) bool) error {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -127,7 +128,7 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 	}
 	whole := false
 	defer func() {
-		if !whole { // a function of the caller's panicked: what the cache holds of a draft nobody knows
+		if !whole { // a function of the caller's panicked: the cache may hold any part of a draft
 			s.stopFlights()
 			s.ids = nil
 			s.cache.Clear()
@@ -157,7 +158,7 @@ func (s *Session) text(
 		r.Router = r.Router.Begin()
 		r.Costs = cmp.Or(r.Costs, r.Router.NewCosts())
 	}
-	decoder, err := s.decoder(ctx, prompt, r)
+	decoder, err := s.decoder(ctx, tokens, prompt, r)
 	if err != nil {
 		return err
 	}
@@ -180,8 +181,8 @@ func (s *Session) text(
 	return s.e.named(ctx, err)
 }
 
-// noteShortened says in the summary whether a value had to end as room ran out, and what room. stop is why the tokens
-// ended, and stopped whether a stop string ended the text.
+// noteShortened notes whether a value ended for lack of room. stop is why the tokens ended, and stopped whether a stop
+// string ended the text.
 func (s *Session) noteShortened(prompt []int32, r terms.Settings, stop string, stopped bool) {
 	room := s.room(prompt)
 	full := s.tight || stop == StopEnd && s.summary.Tokens+1 == min(most(r), room)
@@ -202,8 +203,12 @@ func (e *Engine) fitted(ctx context.Context, r *router.Router) (*router.Router, 
 	if err := e.Fits(r); err != nil {
 		return nil, err
 	}
-	r, err := e.onDevice(ctx, r)
-	return r, e.named(ctx, err)
+	done, err := e.acquire(ctx)
+	if err != nil {
+		return nil, e.named(ctx, err)
+	}
+	defer done()
+	return r.On(e.device), nil // which evaluates its network, if it can
 }
 
 // over reports whether the session or its engine was closed.
@@ -218,11 +223,9 @@ func (e *Engine) Fits(r *router.Router) error {
 }
 
 // decoder puts the parts of a route together.
-func (s *Session) decoder(ctx context.Context, prompt []int32, r Route) (*draft.Decoder, error) {
-	tokens, err := s.e.Tokenizer()
-	if err != nil {
-		return nil, err
-	}
+func (s *Session) decoder(
+	ctx context.Context, tokens *tokenizer.Tokenizer, prompt []int32, r Route,
+) (*draft.Decoder, error) {
 	sampler, err := sample.New(r.Sampling())
 	if err != nil {
 		return nil, err
@@ -253,7 +256,7 @@ func (s *Session) decoder(ctx context.Context, prompt []int32, r Route) (*draft.
 	return draft.New(s.drafter(r, want), policy, r.Cloud, o)
 }
 
-// rule is what decides which tokens stay, with what it wants of each head on top. nil: nothing does.
+// rule returns the router, nil for none, and what it needs of heads in addition to want.
 func (r Route) rule(want backend.Want) (backend.Want, draft.Router) {
 	switch {
 	case r.Router != nil:
@@ -264,7 +267,7 @@ func (r Route) rule(want backend.Want) (backend.Want, draft.Router) {
 	return want, nil
 }
 
-// drafter is the session as the model of a draft, with all that a route puts around it.
+// drafter returns the session as a [draft.Model], with what a route puts around it.
 func (s *Session) drafter(r Route, want backend.Want) draft.Model {
 	var pace time.Duration
 	if r.Pace > 0 {
@@ -282,13 +285,13 @@ func (s *Session) drafter(r Route, want backend.Want) draft.Model {
 	return model
 }
 
-// most is how many tokens are asked for at most, the end token included.
+// most is the max number of tokens, the end token included.
 func most(r terms.Settings) int { return cmp.Or(r.MaxTokens, math.MaxInt32) }
 
-// room is how many tokens the context can hold behind a prompt.
+// room is the number of tokens that the context can hold after a prompt.
 func (s *Session) room(prompt []int32) int { return max(1, s.cache.Slots()-len(prompt)) }
 
-// headed is a model whose heads are shown to somebody.
+// headed is a model with a function that sees its heads.
 type headed struct {
 	draft.Model
 	show func(pos int, head *backend.Output)

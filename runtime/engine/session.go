@@ -88,8 +88,8 @@ type Receipt struct {
 	To     string // address of the gateway, host:port; "" where nothing was sent, or not to a gateway
 }
 
-// PassesPerToken is how many forward calls each token took, of those that follow the prompt's token, an end token
-// included: 1 where every token has a call of its own, and 0 where none follows.
+// PassesPerToken is the number of forward calls per token after the prompt's token, an end token included: 1 if every
+// token has a call of its own, and 0 if none follows.
 func (s Summary) PassesPerToken() float64 {
 	tokens := s.Tokens - 1
 	if s.Stop == StopEnd || s.closed {
@@ -101,8 +101,8 @@ func (s Summary) PassesPerToken() float64 {
 	return float64(s.Passes) / float64(tokens)
 }
 
-// Session is one text that grows: its KV cache, and the last summary. It generates one text at a time: beginning
-// another one meanwhile is [ErrBusy], and harms nothing. Its other methods may be called by any goroutine.
+// Session is one text that grows, with its KV cache. It generates one text at a time: another one meanwhile fails with
+// [ErrBusy]. Its other methods may be called by any goroutine.
 type Session struct {
 	e           *Engine
 	closed      atomic.Bool  // by Close
@@ -110,13 +110,13 @@ type Session struct {
 	cache       *qwen2.Cache // nil once it is closed
 	member      *member
 	speculation *speculation
-	cost        lookup.Cost       // of forward calls, learnt from all texts
-	waits       draft.Waits       // for answers of the cloud, alike
+	cost        lookup.Cost       // of forward calls, from all texts
+	waits       draft.Waits       // for answers of the cloud, from all texts
 	row         [1]backend.Row    // of a token evaluated by itself
 	out         [1]backend.Output // its head, until the next one
-	first       [1]int            // says that the head of the first row is wanted
-	ids         []int32           // what the cache holds
-	tight       bool              // the shortest value of the schema has room, and the end token behind it has none
+	first       [1]int            // the rows that need a head: the first
+	ids         []int32           // in the cache
+	tight       bool              // the shortest value of the schema fits, but no end token after it
 	summary     Summary
 	now         func() time.Time
 
@@ -133,7 +133,7 @@ func (e *Engine) NewSession() (*Session, error) {
 	return s, e.named(context.Background(), s.reserve(context.Background()))
 }
 
-// Session is [Engine.NewSession] without an error: what would be one ends the first text.
+// Session is [Engine.NewSession], with its error as that of the first text.
 func (e *Engine) Session() *Session {
 	return &Session{e: e, member: newMember(), speculation: e.newSpeculation(), now: time.Now}
 }
@@ -151,9 +151,9 @@ func (s *Session) reserve(ctx context.Context) (err error) {
 	return nil
 }
 
-// Close gives the memory of the session back when no text is being generated any more: one that is ends with
-// [ErrClosed], and every later one at once. It may be called from anywhere, also from within a loop over
-// [Session.Generate], and more than once. A session that nobody holds any more need not be closed.
+// Close frees the memory of the session. A text that is being generated ends with [ErrClosed], and so does every later
+// one. Close may be called from anywhere, also from within a loop over [Session.Generate], and more than once. A
+// session without references need not be closed.
 func (s *Session) Close() error {
 	s.closed.Store(true)
 	s.mu.Lock()
@@ -165,7 +165,7 @@ func (s *Session) Close() error {
 	return nil
 }
 
-// release gives the memory of a closed session back, unless a text is being generated: that does so at its end.
+// release frees the memory of a closed session, unless a text is being generated, which does so at its end.
 func (s *Session) release() {
 	if !s.busy.CompareAndSwap(false, true) {
 		return
@@ -186,8 +186,7 @@ func (s *Session) Busy() error {
 	return ErrBusy
 }
 
-// begin makes what follows a text of the session, which ends with ctx, the session or the engine. The caller calls
-// done.
+// begin begins a text of the session, which ends with ctx, the session or the engine. The caller calls done.
 func (s *Session) begin(ctx context.Context) (bound context.Context, done func(), err error) {
 	if !s.busy.CompareAndSwap(false, true) {
 		return ctx, nil, s.Busy()
@@ -225,7 +224,7 @@ func (s *Session) begin(ctx context.Context) (bound context.Context, done func()
 	return bound, done, nil
 }
 
-// share is a forward call of the session's text, together with those of others where the device can.
+// share is a forward call of the session's text, together with those of other sessions if the device can.
 func (s *Session) share(
 	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
 ) error {
@@ -252,15 +251,14 @@ func (s *Session) KVBytes() int64 {
 // KVLimit is that memory when the context is full.
 func (s *Session) KVLimit() int64 { return s.e.kvBytes(s.e.o.Context) }
 
-// KVTokens is how many tokens the cache held after the last token: the text, and while routed decoding runs, the
-// drafts.
+// KVTokens is the number of tokens in the cache as of the last token: text, and drafts while routed decoding runs.
 func (s *Session) KVTokens() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held
 }
 
-// inUse is how many tokens the cache holds now, without those in flight.
+// inUse is the number of tokens in the cache, without those in flight.
 func (s *Session) inUse() int { return s.cache.InUse() - len(s.speculation.flights) }
 
 // note publishes what the session has done so far.
@@ -271,8 +269,8 @@ func (s *Session) note() {
 	s.last, s.held = s.summary, held
 }
 
-// Generate runs prompt and yields the tokens that follow. The part of the prompt that equals the text of the session so
-// far is not run again. An error ends the sequence; so does ctx, with its cause, and [Engine.Close], with [ErrClosed].
+// Generate runs prompt and yields the tokens that follow. The part of the prompt that equals the session's text is not
+// run again. An error ends the sequence; so does ctx, with its cause, and [Engine.Close], with [ErrClosed].
 func (s *Session) Generate(ctx context.Context, prompt []int32, r terms.Settings) iter.Seq2[Token, error] {
 	return s.Routed(ctx, prompt, Route{Settings: r})
 }
