@@ -219,7 +219,7 @@ func TestBreakerCause(t *testing.T) {
 	b.explain(errFake)
 	b.failed(now, now, errFake)
 	assert.ErrorIs(t, b.refusal(), errPin, "of the failure that opened it")
-	b.probeFailed(now, errFake)
+	b.endProbe(now, errFake)
 	assert.EqualError(t, b.refusal(), "not asked, since the cloud failed just before: fake failure")
 	b.succeeded()
 	b.failed(now, now, errPin)

@@ -2,8 +2,8 @@ package draft
 
 import "time"
 
-// due is when the local token of e stands at the latest. After a failure the other questions have until one deadline
-// after that one was asked: so a dead cloud costs one deadline, however many questions it swallows.
+// due is the deadline of e. After a failure all questions share the deadline of the failed one, so that a dead cloud
+// costs one deadline for any number of questions.
 func (r *run) due(e *escalation) time.Time {
 	due := e.sent.Add(r.Deadline)
 	if since, open := r.Breaker.openSince(); open {
@@ -27,7 +27,7 @@ func (r *run) nextDue() (next time.Time, ok bool) {
 	return next, ok
 }
 
-// next is the earliest moment at which something is to be done without an answer; false if there is none.
+// next is the earliest time at which there is work without an answer; false if there is none.
 func (r *run) next(now time.Time) (next time.Time, ok bool) {
 	next, ok = r.nextDue()
 	if until, waits := r.nextUncovered(now); waits && (!ok || until.Before(next)) {
@@ -36,7 +36,7 @@ func (r *run) next(now time.Time) (next time.Time, ok bool) {
 	return next, ok
 }
 
-// expire gives up the questions whose time is over at now. The first to fail can end the time of the others.
+// expire gives up the questions that are past their deadline. The first failure can shorten the deadline of others.
 func (r *run) expire(now time.Time) {
 	for due, ok := r.nextDue(); ok && !due.After(now); due, ok = r.nextDue() {
 		for _, e := range r.asked {

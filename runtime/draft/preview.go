@@ -2,14 +2,13 @@ package draft
 
 import "slices"
 
-// preview is what was told last of the tokens beyond the text.
+// preview is the last one that was emitted.
 type preview struct {
 	pos    int // of the first
 	tokens []int32
 }
 
-// preview tells of the tokens behind the tip that follow unless verification turns them: up to the first open
-// escalation.
+// preview emits the tokens after the tip up to the first open escalation. Verification may still turn them.
 func (r *run) preview() {
 	if !r.Preview {
 		return
@@ -27,7 +26,7 @@ func (r *run) preview() {
 	}
 }
 
-// turned counts the tokens of a preview that text and preview contradict by now.
+// turned counts the tokens of a preview that text and preview now contradict.
 func (r *run) turned(before preview) int {
 	for i, t := range before.tokens {
 		pos := before.pos + i

@@ -83,7 +83,13 @@ func (n *narration) token(t *draft.Token, at time.Duration) bool {
 	if s.summary.Tokens == 0 {
 		s.summary.PromptTime = s.now().Sub(n.start)
 	}
-	s.count(t)
+	s.summary.Tokens++
+	switch t.Origin {
+	case draft.FromCloud:
+		s.summary.CloudTokens++
+	case draft.EdgeTimeout:
+		s.summary.Timeouts++
+	}
 	one := n.shown(t, at)
 	one.Text = n.decoder.Push(t.ID)
 	s.note()
@@ -113,17 +119,6 @@ func (n *narration) end(stop string, well bool) {
 		n.text.WriteString(n.decoder.Flush())
 	}
 	n.s.summary.Text = n.text.String()
-}
-
-// count adds a token that is shown.
-func (s *Session) count(t *draft.Token) {
-	s.summary.Tokens++
-	switch t.Origin {
-	case draft.FromCloud:
-		s.summary.CloudTokens++
-	case draft.EdgeTimeout:
-		s.summary.Timeouts++
-	}
 }
 
 // tellCosts adds the costs of a question that the text passed.

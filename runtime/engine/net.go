@@ -13,6 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
@@ -25,6 +26,10 @@ type (
 	GatewayToken   = gateway.Token
 	DialOptions    = client.Options
 	ServiceStats   = batch.Stats
+
+	GatewayEvent        = gateway.Event
+	GatewayTicketKey    = gateway.TicketKey
+	UpstreamEngineStats = upstream.EngineStats
 )
 
 // Identity says what the ids of the model mean, and how it writes a chat: see [netproto.Identity.Compare].
@@ -137,10 +142,6 @@ func (r *Remote) OtherTemplate() bool { return r.Welcome().OtherTemplate }
 // yet.
 func (r *Remote) Choices() int { return r.Welcome().Choices }
 
-// AheadLimit is the max number of tokens that the gateway decodes ahead for a question; 0 means none, or no connection
-// yet.
-func (r *Remote) AheadLimit() int { return r.Welcome().Ahead }
-
 // Verifies implements [Verifier]. It connects if need be, and waits for that until ctx ends. The error is
 // netproto.CannotVerify if only another gateway or another engine can help.
 func (r *Remote) Verifies(ctx context.Context, scores bool, sampling terms.Sampling) error {
@@ -217,6 +218,15 @@ func (c remote) Warm(ctx context.Context, text []int32) (bytesUp, bytesDown int,
 
 // NewGatewayLog returns a log whose Event method is for [GatewayOptions]. Close it when the gateway has ended.
 func NewGatewayLog(to *slog.Logger) *gateway.Log { return gateway.NewLog(to) }
+
+// NewGatewayTextLog is [NewGatewayLog] with the texts of users in its lines about answered questions, which text
+// decodes.
+func NewGatewayTextLog(to *slog.Logger, text func(ids []int32) string) *gateway.Log {
+	return gateway.NewTextLog(to, text)
+}
+
+// CheckTokens returns why a gateway refuses access tokens.
+func CheckTokens(tokens []GatewayToken) error { return gateway.CheckTokens(tokens) }
 
 // NewCertificate makes a self-signed certificate for a gateway, and its private key, both PEM.
 func NewCertificate(hosts ...string) (certificate, key []byte, err error) {

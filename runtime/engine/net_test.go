@@ -384,7 +384,7 @@ func TestRemoteVerification(t *testing.T) {
 	g, err := gateway.New(gateway.Options{}, up)
 	require.NoError(t, err)
 	r, cloud := call(t, e, listen(t, g), DialOptions{Pin: g.Fingerprint()})
-	assert.Equal(t, 16, r.AheadLimit())
+	assert.Equal(t, 16, r.Welcome().Ahead)
 	for _, verify := range []terms.Verify{terms.AsItComes, terms.EachChoice, terms.EachScore} {
 		for _, ahead := range []int{0, 1, 3, 1000} {
 			a, err := cloud.Ask(t.Context(), draft.Question{
@@ -484,7 +484,7 @@ func TestRemoteVerifies(t *testing.T) {
 				assert.ErrorContains(t, err, c.want)
 			}
 		}
-		assert.Zero(t, r.AheadLimit(), "it does not decode on")
+		assert.Zero(t, r.Welcome().Ahead, "it does not decode on")
 		require.NoError(t, r.Close())
 		assert.ErrorIs(t, r.Verifies(t.Context(), false, c.sampling), client.ErrClosed)
 	}
@@ -499,7 +499,7 @@ func TestRemoteOfVersion3(t *testing.T) {
 	err := r.Verifies(t.Context(), true, terms.Sampling{})
 	require.ErrorIs(t, err, netproto.CannotVerify)
 	assert.ErrorContains(t, err, "speaks version 3 of the protocol, verification takes version 4")
-	assert.Zero(t, r.AheadLimit())
+	assert.Zero(t, r.Welcome().Ahead)
 	a, err := cloud.Ask(t.Context(), draft.Question{Context: []int32{1, 2, 3}, Ahead: 7})
 	require.NoError(t, err)
 	assert.Equal(t, []any{int32(5), true, 3}, []any{a.Token, a.Ahead == nil, a.Prefilled})
@@ -570,7 +570,7 @@ func TestVerifiedBehindGateway(t *testing.T) {
 	g, err := service.Gateway(GatewayOptions{})
 	require.NoError(t, err)
 	r, cloud := call(t, edge, listen(t, g), DialOptions{Pin: g.Fingerprint()})
-	assert.Equal(t, 16, r.AheadLimit())
+	assert.Equal(t, 16, r.Welcome().Ahead)
 	require.NoError(t, r.Verifies(t.Context(), true, terms.Sampling{Temperature: 1}))
 	text := []int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
 	local := service.Local(77)

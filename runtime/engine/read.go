@@ -87,24 +87,19 @@ func (s *Session) read(ctx context.Context, text []int32, from, top int, see fun
 			return err
 		}
 		for i := range n {
-			one := seen(pos, text[pos], &out[i], margin)
-			one.Top = out[i].LogProbs(top)
-			if err := see(one); err != nil {
+			head := &out[i]
+			err := see(Seen{
+				Pos: pos, Choice: head.Top[0].ID, LogProb: head.Top[0].Logit - head.LogSumExp,
+				Given: head.Logits[text[pos]] - head.LogSumExp, Margin: margin.Confidence(pos, head),
+				Entropy: float32(math.Max(0, float64(head.Entropy))), Hidden: head.Hidden, Top: head.LogProbs(top),
+			})
+			if err != nil {
 				return err
 			}
 			pos++
 		}
 	}
 	return nil
-}
-
-// seen is what a head says of the token that follows, which is given.
-func seen(pos int, given int32, head *backend.Output, margin *router.Router) Seen {
-	return Seen{
-		Pos: pos, Choice: head.Top[0].ID, LogProb: head.Top[0].Logit - head.LogSumExp,
-		Given: head.Logits[given] - head.LogSumExp, Margin: margin.Confidence(pos, head),
-		Entropy: float32(math.Max(0, float64(head.Entropy))), Hidden: head.Hidden,
-	}
 }
 
 // Width is that of the model's hidden states.

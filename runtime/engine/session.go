@@ -122,7 +122,6 @@ type Session struct {
 
 	mu   sync.Mutex
 	last Summary                 // as of the last token
-	kv   *qwen2.Cache            // the cache, for its memory
 	held int                     // tokens in the cache as of the last token
 	stop context.CancelCauseFunc // of the text that is being generated
 }
@@ -141,14 +140,9 @@ func (e *Engine) Session() *Session {
 // reserve makes the cache, unless there is one. Its memory is taken as the text grows.
 func (s *Session) reserve(ctx context.Context) (err error) {
 	if s.cache == nil {
-		if s.cache, err = s.e.newCache(ctx, s.e.o.Context); err != nil {
-			return err
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.kv = s.cache
+		s.cache, err = s.e.newCache(ctx, s.e.o.Context)
 	}
-	return nil
+	return err
 }
 
 // Close frees the memory of the session. A text that is being generated ends with [ErrClosed], and so does every later
@@ -173,9 +167,6 @@ func (s *Session) release() {
 	defer s.busy.Store(false)
 	s.cache, s.ids = nil, nil
 	s.row, s.out = [1]backend.Row{}, [1]backend.Output{}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.kv = nil
 }
 
 // Busy is the error of a second text in the session before the first is over: [ErrBusy], or [ErrClosed].
@@ -238,17 +229,7 @@ func (s *Session) Summary() Summary {
 	return s.last
 }
 
-// KVBytes is the memory that keys and values take now: it grows with the text. 0 once the session is closed.
-func (s *Session) KVBytes() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.kv == nil {
-		return 0
-	}
-	return s.kv.Bytes()
-}
-
-// KVLimit is that memory when the context is full.
+// KVLimit is the memory of keys and values when the context is full.
 func (s *Session) KVLimit() int64 { return s.e.kvBytes(s.e.o.Context) }
 
 // KVTokens is the number of tokens in the cache as of the last token: text, and drafts while routed decoding runs.

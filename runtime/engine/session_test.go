@@ -45,6 +45,14 @@ func dictated(t *testing.T, d *dictator) Route {
 	return Route{Router: r, Cloud: d, Draft: DraftOptions{Mode: Serial, Deadline: -1, Warm: -1}}
 }
 
+// KVBytes is the memory that keys and values take now: it grows with the text. 0 once the session is closed.
+func (s *Session) KVBytes() int64 {
+	if s.cache == nil {
+		return 0
+	}
+	return s.cache.Bytes()
+}
+
 // tokens collects a text.
 func tokens(t testing.TB, s *Session, prompt []int32, r Route) []Token {
 	t.Helper()
