@@ -14,14 +14,14 @@ import (
 var (
 	// ErrNotSaved says that bytes are no saved keys and values, or damaged ones.
 	ErrNotSaved = engine.ErrNotSaved
-	// ErrOtherSaved says that keys and values were saved with another model, other settings, on another kind of device
-	// or by another version of the program: they would not have the same bits here.
+	// ErrOtherSaved says that keys and values are of another model, other settings, another kind of device or another
+	// version of the program, and would not have the same bits here.
 	ErrOtherSaved = engine.ErrOtherSaved
 )
 
 // SaveKV writes the text of the session with the keys and values that were computed for it. A session that reads them
 // by [Session.LoadKV], also in another process, goes on with the same bits, and computes nothing of the text again.
-// Whoever can read them can read the text: give a file mode 0600.
+// They contain the text: give a file mode 0600.
 func (s *Session) SaveKV(ctx context.Context, w io.Writer) error {
 	_, err := s.s.Save(ctx, w, nil)
 	return err
@@ -87,12 +87,12 @@ func (c *Chat) says(ids []int32) (bool, error) {
 	return err == nil && t.Decode(next) == t.Decode(own), err
 }
 
-// CopyKV has the chat begin with the keys and values of another one of the same model: what its next prompt has in
-// common with that one's, such as a long system message, is not computed again.
+// CopyKV copies the keys and values of another chat of the same model: a common beginning of the prompts, such as a
+// long system message, is then not computed again.
 func (c *Chat) CopyKV(ctx context.Context, from *Chat) error {
 	return c.s.CopyKV(ctx, from.s, c.s.m.Context())
 }
 
-// SavedText returns the tokens of saved keys and values, if they can be loaded here. It reads only their head: damage
-// after it is found when they are loaded.
+// SavedText returns the tokens of saved keys and values, if they can be loaded here. It reads only their head; LoadKV
+// finds damage after it.
 func (m *Model) SavedText(r io.Reader) ([]int32, error) { return m.e.SavedText(r) }

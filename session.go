@@ -46,7 +46,7 @@ type Option interface {
 	set(r *request)
 }
 
-// request is what the options of an answer come to.
+// request is the options of an answer together.
 type request struct {
 	settings terms.Settings
 	sampler  Sampler
@@ -66,12 +66,12 @@ func newRequest(options []Option) (r request) {
 // Settings say how an answer is generated: [terms.Settings] has the fields. The zero value is greedy decoding up to an
 // end token.
 //
-// With Schema, what cannot be followed is refused with a [SchemaError], and [Stats].Ignored lists keywords without
-// effect. With Local, a [Route] is left out; in a [Chat] all later questions are local too, as they come with this one,
-// and settings that come later do not take it back.
+// With Schema, what is not supported is refused with a [SchemaError], and [Stats].Ignored lists keywords without
+// effect. With Local, a [Route] has no effect; in a [Chat] all later questions are local too, as they contain this one,
+// and later settings do not change it.
 type Settings terms.Settings
 
-// SchemaError says what of a [Settings].Schema is wrong or not supported, and where.
+// SchemaError says what is wrong or not supported in a [Settings].Schema, and where.
 type SchemaError = engine.SchemaError
 
 func (s Settings) set(r *request) {
@@ -79,13 +79,13 @@ func (s Settings) set(r *request) {
 	r.settings = terms.Settings(s)
 }
 
-// SampleBy is the option that s chooses the small model's tokens, in place of the temperature and what belongs to it.
+// SampleBy is the option that s chooses the small model's tokens, in place of temperature and the like.
 func SampleBy(s Sampler) Option { return optionFunc(func(r *request) { r.sampler = s }) }
 
 // Best is the option that a [Head] has at least n of the most probable tokens; without it 2.
 func Best(n int) Option { return optionFunc(func(r *request) { r.best = n }) }
 
-// check reports what of a request the engine does not look at and cannot be.
+// check returns why a request fails that the engine does not check.
 func (r request) check() error {
 	if r.best < 0 {
 		return fmt.Errorf("best: %d tokens are not possible: give 0 or more", r.best)
@@ -205,8 +205,8 @@ type Message struct {
 // ChatOptions say what a chat begins with, and how its answers are generated unless [Chat.Send] gets other options.
 type ChatOptions struct {
 	System   string    // the system message; "" means the model's own
-	Messages []Message // turns so far, the first of which may be of the system
-	Options  []Option  // of every answer; those that Send is given come after them
+	Messages []Message // turns so far; the first may be the system message
+	Options  []Option  // of every answer; those of Send come after them
 }
 
 // Chat is a conversation.
@@ -303,9 +303,9 @@ func (c *Chat) Messages() []Message {
 	return slices.Clone(c.messages)
 }
 
-// Stats tells what the last answer took, or has taken so far.
+// Stats returns what the last answer took, or has taken so far.
 func (c *Chat) Stats() Stats { return c.s.Stats() }
 
-// Close gives the memory of the chat back. An answer that is being generated ends with [ErrClosed], as does every later
+// Close frees the memory of the chat. An answer that is being generated ends with [ErrClosed], as does every later
 // call. It may be called from anywhere, also from within a loop over an answer, and more than once.
 func (c *Chat) Close() error { return c.s.Close() }

@@ -33,14 +33,15 @@ func (r *run) wait(ctx context.Context) error {
 	if oldest == nil || len(r.asked) == 0 && !r.streaming() {
 		panic("draft: waiting while no question is open")
 	}
-	due, _ := r.next(start)
-	came := r.pause(ctx, due)
+	came := r.pause(ctx, r.next(start))
 	if !came && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	took := r.since(start)
 	oldest.Exposed += took
-	r.traceWait(oldest, start, took)
+	if r.Trace && took > 0 {
+		r.tell(Event{Waited: &Waited{Pos: oldest.Pos, Began: start.Sub(r.began), Took: took}})
+	}
 	if !came {
 		r.expire(r.now())
 	} else if res, ok := r.results.take(); ok {

@@ -146,7 +146,8 @@ func (r *run) start(ctx context.Context, res result) {
 	}
 	if !res.probe && r.Ahead > 1 {
 		q.Ahead = r.Ahead - 1
-		r.follow(e)
+		e.stream = &stream{of: e, at: e.at, pos: e.Pos, fact: e.at.fact, live: true}
+		r.streams = append(r.streams, e.stream)
 	}
 	ask, cancel := context.WithCancelCause(ctx)
 	e.cancel = cancel

@@ -36,7 +36,7 @@ func TestCause(t *testing.T) {
 		late bool
 	}{
 		"unreachable": {unreachable, "no answer before the deadline: " + gone, true},
-		"unreachable, and told late": {func(ctx context.Context) error {
+		"unreachable, and known late": {func(ctx context.Context) error {
 			err := unreachable(ctx)
 			time.Sleep(70 * time.Millisecond)
 			return err

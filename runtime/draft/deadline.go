@@ -14,31 +14,40 @@ func (r *run) due(e *escalation) time.Time {
 	return due
 }
 
-// nextDue is the earliest end of a deadline; false if there is none.
-func (r *run) nextDue() (next time.Time, ok bool) {
+// nextDue is the earliest deadline; zero if there is none.
+func (r *run) nextDue() (next time.Time) {
 	if r.Deadline < 0 {
-		return next, false
+		return next
 	}
 	for _, e := range r.asked {
-		if due := r.due(e); !ok || due.Before(next) {
-			next, ok = due, true
-		}
+		next = earlier(next, r.due(e))
 	}
-	return next, ok
+	return next
 }
 
-// next is the earliest time at which there is work without an answer; false if there is none.
-func (r *run) next(now time.Time) (next time.Time, ok bool) {
-	next, ok = r.nextDue()
-	if until, waits := r.nextUncovered(now); waits && (!ok || until.Before(next)) {
-		return until, true
+// next is the earliest time at which there is work without an answer, a deadline or the end of the wait for a stream;
+// zero if there is none.
+func (r *run) next(now time.Time) time.Time {
+	next := r.nextDue()
+	for _, e := range r.unsent {
+		if until, waits := r.covered(e, now); waits {
+			next = earlier(next, until)
+		}
 	}
-	return next, ok
+	return next
+}
+
+// earlier returns the earlier of two times; zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // expire gives up the questions that are past their deadline. The first failure can shorten the deadline of others.
 func (r *run) expire(now time.Time) {
-	for due, ok := r.nextDue(); ok && !due.After(now); due, ok = r.nextDue() {
+	for due := r.nextDue(); !due.IsZero() && !due.After(now); due = r.nextDue() {
 		for _, e := range r.asked {
 			if !r.due(e).After(now) {
 				r.fail(e, ErrDeadline)

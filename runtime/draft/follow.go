@@ -21,14 +21,6 @@ type stream struct {
 	used   int  // of the tokens, those that answered an escalation or verified a token
 }
 
-// follow begins a stream with a question.
-func (r *run) follow(e *escalation) {
-	if r.Ahead > 1 {
-		e.stream = &stream{of: e, at: e.at, pos: e.Pos, fact: e.at.fact, live: true}
-		r.streams = append(r.streams, e.stream)
-	}
-}
-
 // begins takes the first token of a stream from the answer.
 func (r *run) begins(e *escalation, res result) {
 	s := e.stream
@@ -165,16 +157,6 @@ func (r *run) covered(e *escalation, now time.Time) (until time.Time, ok bool) {
 		}
 	}
 	return until, false
-}
-
-// nextUncovered is the earliest time at which an escalation no longer waits for a stream.
-func (r *run) nextUncovered(now time.Time) (next time.Time, ok bool) {
-	for _, e := range r.unsent {
-		if until, waits := r.covered(e, now); waits && !until.IsZero() && (!ok || until.Before(next)) {
-			next, ok = until, true
-		}
-	}
-	return next, ok
 }
 
 // streaming reports whether more tokens may come ahead.

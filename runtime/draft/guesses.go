@@ -29,7 +29,8 @@ func (r *run) guesses(n *node, local int32, head *backend.Output) []guess {
 	if r.Mode == Serial {
 		return nil
 	}
-	all := possible(n, r.likely(n.pos+1, local, head))
+	all := r.likely(n.pos+1, local, head)
+	all = slices.DeleteFunc(all, func(g guess) bool { return !n.allows(g.token) })
 	at := slices.IndexFunc(all, func(g guess) bool { return g.token == local })
 	first := all[at]
 	copy(all[1:], all[:at])

@@ -52,11 +52,6 @@ func (r *run) taken(e *escalation, a Answer) (token int32, origin Origin) {
 	return token, FromCloud
 }
 
-// possible drops the guesses that may not follow n.
-func possible(n *node, all []guess) []guess {
-	return slices.DeleteFunc(all, func(g guess) bool { return !n.allows(g.token) })
-}
-
 // LogProbs are log-probabilities of the model that chose a token, before temperature and all that a [Place] changes.
 type LogProbs struct {
 	Token float32           // of the token; NaN if the large model did not give it

@@ -20,7 +20,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// rising is a curve of so many rows, each for a share of a call.
+// rising is a curve of this number of rows, each for a share of a call.
 func rising(rows int, share float64) (curve []float64) {
 	for r := range rows {
 		curve = append(curve, 1+share*float64(r))

@@ -43,7 +43,7 @@ type run struct {
 	pace    time.Duration   // between the last tokens ahead
 	looks   []int           // positions of the small model's tokens shown as verified since the last audit
 	within  []terms.Finding // of these, where the large model chooses another token
-	viewed  preview         // the last one that was emitted
+	viewed  Preview         // the last one that was emitted
 	traced  []Drafted       // rows of forward calls: see [run.drafted]
 
 	unsent  []*escalation // to be asked when there is room
@@ -63,7 +63,9 @@ func (r *run) decode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.tracePrompt(start)
+	if r.Trace {
+		r.tell(Event{Prompt: &Prompt{Tokens: r.prompt, Began: start.Sub(r.began), Took: r.since(start)}})
+	}
 	root := &node{
 		pos: len(r.text) - 1, evaluated: true, fact: new(fact), since: len(r.text), looked: true, place: r.Place,
 	}

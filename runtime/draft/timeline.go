@@ -30,27 +30,6 @@ type Rollback struct {
 	Nodes []ID // that were evaluated; there may be none
 }
 
-// traceWait emits a wait.
-func (r *run) traceWait(oldest *escalation, start time.Time, took time.Duration) {
-	if r.Trace && took > 0 {
-		r.tell(Event{Waited: &Waited{Pos: oldest.Pos, Began: start.Sub(r.began), Took: took}})
-	}
-}
-
-// tracePrompt emits the prompt.
-func (r *run) tracePrompt(start time.Time) {
-	if r.Trace {
-		r.tell(Event{Prompt: &Prompt{Tokens: r.prompt, Began: start.Sub(r.began), Took: r.since(start)}})
-	}
-}
-
-// traceRollback emits nodes that were dropped.
-func (r *run) traceRollback(n *node, by *escalation, dead []ID) {
-	if r.Trace {
-		r.tell(Event{Rollback: &Rollback{Pos: n.pos, Of: by.Pos, Nodes: dead}})
-	}
-}
-
 // drafted returns the rows of a forward call, leaves first. Many share a piece of memory.
 func (r *run) drafted(rows []*node, leaves int) []Drafted {
 	if !r.Trace {

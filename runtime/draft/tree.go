@@ -121,7 +121,9 @@ func (r *run) drop(n *node, by *escalation) {
 		}
 	}
 	walk(n)
-	r.traceRollback(n, by, dead)
+	if r.Trace {
+		r.tell(Event{Rollback: &Rollback{Pos: n.pos, Of: by.Pos, Nodes: dead}})
+	}
 	if len(dead) > 0 {
 		r.model.Drop(dead...)
 	}

@@ -213,7 +213,7 @@ func TestBudgetOfCut(t *testing.T) {
 	}
 }
 
-// stuck is a cloud that answers so many questions, and none after them: then is called instead.
+// stuck is a cloud that answers this number of questions, and none after them: then is called instead.
 type stuck struct {
 	draft.Cloud
 	mu      sync.Mutex

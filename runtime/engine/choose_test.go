@@ -193,8 +193,7 @@ func TestRules(t *testing.T) {
 	} {
 		want := ruled(t, e, prompt, 30, c.o, c.r)
 		for _, lookup := range []int{-1, 0} {
-			s, err := e.NewSession()
-			require.NoError(t, err)
+			s := session(t, e)
 			c.r.MaxTokens, c.r.IgnoreEnd, c.r.Lookup = 30, true, lookup
 			all, text, _ := said(t, s, prompt, Route{Settings: c.r.With(c.o)})
 			var got []int32
@@ -211,8 +210,7 @@ func TestRules(t *testing.T) {
 // TestLogProbs: each token has its log-probability and that of the best ones, before temperature and rules.
 func TestLogProbs(t *testing.T) {
 	e := tiny(t, demo.Small())
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	prompt := []int32{70, 71, 72}
 	plain := terms.Settings{MaxTokens: 12, IgnoreEnd: true}
 	all, _, _ := said(t, s, prompt, Route{Settings: plain})
@@ -268,8 +266,7 @@ func valid(t testing.TB, schema []byte, text string) {
 func TestSchema(t *testing.T) {
 	racing.Spare(t)
 	e := tiny(t, demo.Small())
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	shortened, cut := 0, 0
 	for _, schema := range schemas {
 		for seed := range uint64(24) {
@@ -334,8 +331,7 @@ func shortest(t testing.TB, e *Engine, r terms.Settings) int {
 // there is room for one more; with less the answer is cut.
 func TestSchemaFitsExactly(t *testing.T) {
 	e := tiny(t, demo.Small())
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	for _, schema := range schemas {
 		r := terms.Settings{Schema: []byte(schema), Complete: true}
 		n := shortest(t, e, r)
@@ -531,7 +527,7 @@ func TestSchemaEnds(t *testing.T) {
 	e := tiny(t, demo.Small())
 	s, err := e.NewSession()
 	require.NoError(t, err)
-	gone := errors.New("nobody waits")
+	gone := errors.New("no caller waits")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(gone)
 	large := []byte(`{"pattern":"` + strings.Repeat("(a|b)?", 3000) + `"}`)
@@ -569,8 +565,7 @@ func TestHeadAndWrap(t *testing.T) {
 func TestPickIsBestAllowed(t *testing.T) {
 	racing.Spare(t)
 	e := tiny(t, demo.Small())
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	sampler, err := sample.New(terms.Sampling{})
 	require.NoError(t, err)
 	r := rand.New(rand.NewPCG(7, 11))

@@ -134,7 +134,7 @@ func TestNoAheadAfterClose(t *testing.T) {
 	s.Close()
 	assert.Empty(t, all(s.decodeOn(t.Context(), terms.Job{Question: terms.Question{Context: []int32{1}}}, 2, 5)))
 	_, _, ok := s.onward.begin(t.Context(), 1)
-	assert.False(t, ok, "nobody would wait for it")
+	assert.False(t, ok, "nothing would wait for it")
 	_, err = s.next(t.Context(), terms.Job{Question: terms.Question{Context: []int32{1}}})
 	assert.ErrorIs(t, err, batch.ErrClosed)
 }

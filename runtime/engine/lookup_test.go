@@ -188,8 +188,7 @@ func TestLookupStories(t *testing.T) {
 			e, err := Open(file, Options{Threads: 1})
 			require.NoError(t, err)
 			defer e.Close()
-			s, err := e.NewSession()
-			require.NoError(t, err)
+			s := session(t, e)
 			prompt, err := e.RawPrompt(" Once upon a time there was a little dog. " +
 				"The little dog was happy. Once upon a time")
 			require.NoError(t, err)

@@ -31,5 +31,5 @@ func TestFits(t *testing.T) {
 	assert.NoError(t, fits(most, 1000))
 	assert.ErrorContains(t, fits(most+1, 1000), "more than this machine has memory for")
 	assert.Error(t, fits(math.MaxInt, 1<<40))
-	assert.NoError(t, fits(-1, 1000), "somebody else's error")
+	assert.NoError(t, fits(-1, 1000), "another check reports it")
 }

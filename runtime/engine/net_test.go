@@ -59,7 +59,7 @@ func call(t *testing.T, e *Engine, addr string, o DialOptions) (*Remote, draft.C
 	return r, cloud
 }
 
-// recorder is an upstream that notes what it is asked, and says what it is told to say.
+// recorder is an upstream that notes what it is asked, and answers as a test says.
 type recorder struct {
 	id netproto.Identity
 
@@ -67,7 +67,7 @@ type recorder struct {
 	answer terms.Reply
 	err    error
 	asked  terms.Job     // the last one
-	left   time.Duration // of it, until nobody wants its answer any more
+	left   time.Duration // of it, until its answer is of no use
 }
 
 func (r *recorder) Info() gateway.Info { return gateway.Info{Model: "recorder", Identity: r.id} }
@@ -417,7 +417,7 @@ func TestRemoteVerification(t *testing.T) {
 	}
 	a, err := cloud.Ask(t.Context(), draft.Question{Context: []int32{9, 8, 7, 6, 5, 4, 3, 2}})
 	require.NoError(t, err)
-	assert.Equal(t, 2, a.Prefilled, "the others were told before")
+	assert.Equal(t, 2, a.Prefilled, "the others were sent before")
 	session, end, err := r.Session(t.Context())
 	require.NoError(t, err)
 	defer end()

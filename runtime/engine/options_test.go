@@ -31,15 +31,14 @@ func TestContextOption(t *testing.T) {
 		}
 		require.NoError(t, err)
 		assert.Equal(t, c.want, e.Context())
-		s, err := e.NewSession()
-		require.NoError(t, err)
+		s := session(t, e)
 		assert.Equal(t, c.want, s.cache.Slots())
 		assert.NoError(t, e.Close())
 	}
 }
 
 // TestKVOption: keys and values are kept as they are asked for; where nothing is said as float16, or as float32 where
-// that would be the only rounding of the model. Sessions and services keep them alike.
+// that would be the only rounding of the model. Sessions and services keep the same type.
 func TestKVOption(t *testing.T) {
 	f32 := func(s *synth.Spec) {
 		var err error
@@ -61,8 +60,7 @@ func TestKVOption(t *testing.T) {
 	} {
 		c.o.Context = 10
 		e := small(t, c.o, c.edit)
-		s, err := e.NewSession()
-		require.NoError(t, err, name)
+		s := session(t, e)
 		assert.Equal(t, c.want, s.cache.KV().Config().Type, name)
 		size := int64(2 * 2 * 10 * 32) // keys and values of two layers: ten slots of one head of 32
 		if c.want == gguf.F32 {

@@ -33,8 +33,7 @@ func read(t testing.TB, s *engine.Session, text []int32, from int) (all []engine
 func TestRead(t *testing.T) {
 	e := open(t, model(t, nil), engine.Options{Context: 200})
 	r := rand.New(rand.NewPCG(1, 2))
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	margin, err := router.New(router.Options{Policy: router.Margin})
 	require.NoError(t, err)
 	var text []int32
@@ -61,8 +60,7 @@ func TestRead(t *testing.T) {
 			assert.InDelta(t, head.Entropy, got.Entropy, 1e-4)
 			assert.Len(t, got.Hidden, 64)
 		}
-		fresh, err := e.NewSession()
-		require.NoError(t, err)
+		fresh := session(t, e)
 		assert.Equal(t, read(t, fresh, text, 1)[from-1:], all, "the same bits, with and without what was read before")
 		if n < 200 {
 			again := terms.Settings{MaxTokens: 5}
@@ -74,8 +72,7 @@ func TestRead(t *testing.T) {
 // TestReadAgain: what a session held before it read something else is forgotten.
 func TestReadAgain(t *testing.T) {
 	e := open(t, model(t, nil), engine.Options{Context: 50})
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	a, b := []int32{1, 2, 3, 4, 5, 6, 7, 8}, []int32{1, 2, 9, 10, 11, 12, 13, 14, 15}
 	want := read(t, s, a, 7)
 	read(t, s, b, 4)
@@ -90,8 +87,7 @@ func TestReadHidden(t *testing.T) {
 	require.NoError(t, err)
 	policy, err := router.New(router.Options{Policy: router.Learned, Net: net, Threshold: new(float64)})
 	require.NoError(t, err)
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	text := []int32{5, 6, 7}
 	for tok, err := range s.Routed(t.Context(), text, engine.Route{
 		Settings: terms.Settings{MaxTokens: 20, IgnoreEnd: true}, Router: policy, Cloud: cloudOf(t, e),
@@ -99,8 +95,7 @@ func TestReadHidden(t *testing.T) {
 		require.NoError(t, err)
 		text, confidences = append(text, tok.ID), append(confidences, tok.Confidence)
 	}
-	other, err := e.NewSession()
-	require.NoError(t, err)
+	other := session(t, e)
 	for i, one := range read(t, other, text, 3) {
 		head := &backend.Output{Hidden: one.Hidden, Entropy: one.Entropy}
 		head.Top = []backend.Candidate{{ID: one.Choice, Logit: float32(math.Log(float64(one.Margin)))}}
@@ -127,8 +122,7 @@ func ramp(n int) []float32 {
 
 func TestReadRefused(t *testing.T) {
 	e := open(t, model(t, nil), engine.Options{Context: 8})
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	none := func(engine.Seen) error { return nil }
 	for want, call := range map[string]func() error{
 		"from position -1 on":         func() error { return s.Read(t.Context(), []int32{1, 2}, -1, 0, none) },
@@ -150,7 +144,7 @@ func TestReadRefused(t *testing.T) {
 		assert.ErrorContains(t, call(), want)
 	}
 	read(t, s, []int32{3, 4, 5}, 1)
-	assert.Equal(t, 2, s.KVTokens(), "nobody asked what follows the last one")
+	assert.Equal(t, 2, s.KVTokens(), "no head after the last one")
 	require.Error(t, s.Read(canceled(), []int32{3, 4, 5, 6}, 1, 0, none))
 	assert.Equal(t, 0, s.KVTokens(), "as far as the texts are the same before the first position")
 	nothing := func(engine.Seen) error { return errors.New("nothing is there") }

@@ -124,7 +124,7 @@ func TestRouted(t *testing.T) {
 	}
 }
 
-// TestRoutedSampled: with one seed, edge and cloud draw alike, and pipelined equals serial.
+// TestRoutedSampled: with one seed, edge and cloud draw the same, and pipelined equals serial.
 func TestRoutedSampled(t *testing.T) {
 	edge, _, cloud := pair(t)
 	run := func(mode draft.Mode) (toks []engine.Token) {

@@ -19,7 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// dictator is a cloud that knows the whole answer: after a prompt of so many tokens it says these.
+// dictator is a cloud with the whole answer: after a prompt of this length it says these tokens.
 type dictator struct {
 	prompt int
 	says   []int32
@@ -73,7 +73,7 @@ func timed(t testing.TB, s *Session, prompt []int32, r Route) (all []Token) {
 	return all
 }
 
-// TestTokens: each token tells where it is, whose it is and which characters it completes; the summary has the text,
+// TestTokens: each token has its position, its origin and the characters that it completes; the summary has the text,
 // the rest of an incomplete character included, why it ended, and how long it took.
 func TestTokens(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -84,8 +84,7 @@ func TestTokens(t *testing.T) {
 		require.Len(t, says, 6, "of each é two tokens")
 		prompt := []int32{1, 2, 3}
 		d := &dictator{prompt: 3, says: says, takes: 250 * time.Millisecond}
-		s, err := e.NewSession()
-		require.NoError(t, err)
+		s := session(t, e)
 		r := dictated(t, d)
 		r.MaxTokens = 5
 		var events, escalations int
@@ -141,8 +140,7 @@ func TestEnds(t *testing.T) {
 	end := int32(299)
 	require.True(t, tok.IsEnd(end))
 	says := []int32{5, 6, end, 7, 8, 9, 10}
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	for name, c := range map[string]struct {
 		request terms.Settings
 		want    int
@@ -175,8 +173,7 @@ func TestEnds(t *testing.T) {
 // TestCloseAtTheEnd: a text that was over when the engine was closed is a whole text.
 func TestCloseAtTheEnd(t *testing.T) {
 	e := small(t, Options{Context: 10}, nil)
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	r := dictated(t, &dictator{prompt: 1, says: []int32{5, 299}})
 	r.Observe = func(ev Event) {
 		if ev.Token != nil && ev.Token.End {
@@ -190,8 +187,7 @@ func TestCloseAtTheEnd(t *testing.T) {
 // TestRouteReaches: what a route asks for reaches the questions to the cloud and the decoder.
 func TestRouteReaches(t *testing.T) {
 	e := small(t, Options{Context: 40}, nil)
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	says := []int32{5, 6, 7}
 	d := &dictator{prompt: 2, says: says}
 	r := dictated(t, d)
@@ -227,8 +223,7 @@ func TestRouteReaches(t *testing.T) {
 func TestBranches(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := small(t, Options{Context: 40}, nil)
-		s, err := e.NewSession()
-		require.NoError(t, err)
+		s := session(t, e)
 		_, top, err := e.Logits(t.Context(), []int32{1, 2}, 4)
 		require.NoError(t, err)
 		for branches := 1; branches <= 3; branches++ {
@@ -254,8 +249,7 @@ func TestBranches(t *testing.T) {
 func TestBranchesAreLearnt(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := small(t, Options{Context: 64}, nil)
-		s, err := e.NewSession()
-		require.NoError(t, err)
+		s := session(t, e)
 		first := func() int {
 			r := dictated(t, &dictator{prompt: 2, says: slices.Repeat([]int32{5}, 100), takes: 100 * time.Millisecond})
 			r.MaxTokens, r.IgnoreEnd, r.Pace, r.RowCost = 40, true, 100, 1
@@ -278,8 +272,7 @@ func TestBranchesAreLearnt(t *testing.T) {
 // on.
 func TestRouteRefuses(t *testing.T) {
 	e := small(t, Options{Context: 20}, nil)
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	always := dictated(t, &dictator{}).Router
 	for want, r := range map[string]Route{
 		"must not be negative, but is -1":   {Settings: terms.Settings{MaxTokens: -1}},
@@ -314,12 +307,11 @@ func TestRouteRefuses(t *testing.T) {
 }
 
 // TestPace: forward calls take as long as a slower device would, from their beginning; the prompt, and a call that
-// takes longer by itself, are not slowed, and nobody who has gone waits.
+// takes longer by itself, are not slowed, and a canceled call does not wait.
 func TestPace(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := small(t, Options{}, nil)
-		s, err := e.NewSession()
-		require.NoError(t, err)
+		s := session(t, e)
 		begin := time.Now()
 		five := terms.Settings{MaxTokens: 5, IgnoreEnd: true}
 		require.Len(t, tokens(t, s, []int32{1, 2}, Route{Settings: five, Pace: 8}), 5)
@@ -362,8 +354,7 @@ func TestPace(t *testing.T) {
 func TestTrouble(t *testing.T) {
 	for _, flights := range []bool{false, true} {
 		e, d := troubled(t, Options{Context: 24}, flights)
-		s, err := e.NewSession()
-		require.NoError(t, err)
+		s := session(t, e)
 		prompt, request := []int32{1, 2, 3}, terms.Settings{MaxTokens: 8, IgnoreEnd: true}
 		want := tokens(t, s, prompt, Route{Settings: request})
 		r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.5), Seed: 3})
@@ -406,8 +397,7 @@ func TestTrouble(t *testing.T) {
 // TestReused: of a prompt that begins like the text before, as much as is there is not run again, after an error too.
 func TestReused(t *testing.T) {
 	e, d := troubled(t, Options{Context: 24}, false)
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	all := tokens(t, s, []int32{1, 2, 3, 4}, Route{Settings: terms.Settings{MaxTokens: 3, IgnoreEnd: true}})
 	text := []int32{1, 2, 3, 4, all[0].ID, all[1].ID}
 	held := s.KVTokens()

@@ -214,8 +214,7 @@ func TestFlightsTogether(t *testing.T) {
 	r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.3)})
 	require.NoError(t, err)
 	answer := func(n int) text {
-		s, err := e.NewSession()
-		require.NoError(t, err)
+		s := session(t, e)
 		return read(t, s, []int32{1, 2, int32(n)}, Route{
 			Settings: terms.Settings{MaxTokens: 8, IgnoreEnd: true}, Router: r, Cloud: cloud.Local(uint64(n)),
 			Draft: DraftOptions{Deadline: -1, Branches: 1 + n},
@@ -243,17 +242,16 @@ func anySampling(r *rand.Rand) terms.Settings {
 	return q
 }
 
-// TestFlightsSampled: texts are drawn alike with flights and without, to the last bit of their confidence, whatever is
-// drawn by, and on a GPU as without one. Nearly all tokens are in flight when they are asked for, and most where more
-// can be drawn than the best tokens that a GPU knows. With a device that guesses wrong now and then, or always, the
-// texts stay.
+// TestFlightsSampled: texts are drawn the same with flights and without, to the last bit of their confidence, whatever
+// is drawn by, and on a GPU as without one. Nearly all tokens are in flight when they are asked for, and most where
+// more can be drawn than the best tokens that a GPU knows. With a device that guesses wrong now and then, or always,
+// the texts stay.
 func TestFlightsSampled(t *testing.T) {
 	reference, err := small(t, Options{Exact: true}, nil).NewSession()
 	require.NoError(t, err)
 	onRunners(t, func(t *testing.T, open func(o Options) *Engine) {
 		e := open(Options{KV: KVF32})
-		s, err := e.NewSession()
-		require.NoError(t, err)
+		s := session(t, e)
 		r, held, all := rand.New(rand.NewPCG(7, 9)), map[bool]int{}, map[bool]int{} // by whether it knows them
 		for n := range 16 {
 			route := Route{Settings: anySampling(r)}
@@ -295,8 +293,7 @@ func TestFlightsSampled(t *testing.T) {
 // schema, or a sampler of the caller's own. The texts are those without flights.
 func TestFlightsNotGuessed(t *testing.T) {
 	e, _ := troubled(t, Options{}, true)
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	drawn := terms.Sampling{Temperature: 1, Seed: 3, TopK: 20}
 	for name, r := range map[string]Route{
 		"penalty": {Settings: terms.Settings{RepeatPenalty: 1.5}.With(drawn)},
@@ -321,8 +318,7 @@ func TestEscalationWaitsForOne(t *testing.T) {
 	cloud, err := large.Serve(ServeOptions{})
 	require.NoError(t, err)
 	defer cloud.Close()
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	for n, mode := range []DraftOptions{{Mode: Serial}, {Branches: 1}, {Branches: 3}} {
 		r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.25), Seed: 2})
 		require.NoError(t, err)
@@ -357,8 +353,7 @@ func TestCloseInFlight(t *testing.T) {
 }
 
 func closeInFlight(t *testing.T, e *Engine, n int, inside bool) {
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.3)})
 	require.NoError(t, err)
 	cloud, err := e.Serve(ServeOptions{})
@@ -389,8 +384,7 @@ func closeInFlight(t *testing.T, e *Engine, n int, inside bool) {
 // TestSettleAfterClose: keys and values that would have to move are left alone when the device is gone.
 func TestSettleAfterClose(t *testing.T) {
 	e, _ := troubled(t, Options{}, true)
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	slot, err := s.cache.Alloc(5)
 	require.NoError(t, err)
 	require.NotZero(t, slot, "it would have to be copied")
