@@ -36,8 +36,8 @@ func (e *Engine) validate(r Route) error {
 		return errors.New("penalties, bias and min-p have no effect where a sampler of the caller's own chooses: " +
 			"leave one out")
 	case any && r.Draft.Verify:
-		return errors.New("verification knows what the large model would choose without penalties, bias and min-p: " +
-			"leave them out, or the verification")
+		return errors.New("verification compares with what the large model chooses without penalties, bias and " +
+			"min-p: leave them out, or the verification")
 	}
 	if !(r.Pace >= 0) || math.IsInf(r.Pace, 1) {
 		return fmt.Errorf("the pace must be a number of calls per second, but is %v", r.Pace)

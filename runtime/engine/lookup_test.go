@@ -89,9 +89,7 @@ func TestLookupWhereItIsSaid(t *testing.T) {
 		{Settings: terms.Settings{Lookup: 2}, Draft: DraftOptions{Lookup: -1}},
 	} {
 		r.MaxTokens, r.IgnoreEnd = 30, true
-		for _, err := range s.Routed(t.Context(), echo(20), r) {
-			require.NoError(t, err)
-		}
+		tokens(t, s, echo(20), r)
 		assert.Zero(t, s.Summary().Proposed)
 		assert.Equal(t, 29, s.Summary().Passes)
 	}

@@ -85,7 +85,7 @@ type Decider interface {
 	Want(w backend.Want) backend.Want
 }
 
-// Routed is [Session.Generate] with tokens that the router has doubts of chosen by the cloud.
+// Routed is [Session.Generate] with a large model that chooses the tokens for which the router asks it.
 func (s *Session) Routed(ctx context.Context, prompt []int32, r Route) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		more := true

@@ -227,9 +227,7 @@ func TestCopied(t *testing.T) {
 func FuzzLoad(f *testing.F) {
 	e := small(f, Options{}, nil)
 	s := newSession(f, e)
-	for _, err := range s.Generate(f.Context(), longPrompt, terms.Settings{MaxTokens: 2}) {
-		require.NoError(f, err)
-	}
+	tokens(f, s, longPrompt, Route{Settings: terms.Settings{MaxTokens: 2}})
 	var b bytes.Buffer
 	_, err := s.Save(f.Context(), &b, nil)
 	require.NoError(f, err)

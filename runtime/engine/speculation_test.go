@@ -303,9 +303,7 @@ func TestFlightsNotGuessed(t *testing.T) {
 			Pick: func(_ int, _ []int32, o *backend.Output) int32 { return o.Top[0].ID }},
 	} {
 		r.MaxTokens, r.IgnoreEnd, r.Lookup = 10, !r.JSON, -1
-		for _, err := range s.Routed(t.Context(), []int32{1, 2, 3}, r) {
-			require.NoError(t, err)
-		}
+		tokens(t, s, []int32{1, 2, 3}, r)
 		assert.Zero(t, s.Summary().RanAhead+s.Summary().RanInVain, name)
 	}
 }
