@@ -133,7 +133,7 @@ func (p *place) decode(
 	}
 	for tok, err := range p.session.Routed(p.t.Context(), []int32{1, 2, 3, 4, 5}, route) {
 		require.NoError(p.t, err)
-		ids, origins = append(ids, tok.ID), append(origins, tok.Origin)
+		ids, origins = append(ids, tok.ID), append(origins, string(tok.Origin))
 		if !at(len(ids), tok) {
 			break
 		}
@@ -238,7 +238,7 @@ func TestPromises(t *testing.T) {
 			before := runtime.NumGoroutine()
 			p := newPlace(t, edge, large, c.slow)
 			got := c.run(p)
-			sum := p.session.Routing()
+			sum := p.session.Summary().Routing
 			assert.Len(t, got.ids, 60, "complete")
 			if c.heals {
 				assert.Equal(t, serial, got)

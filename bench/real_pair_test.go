@@ -182,7 +182,7 @@ func (p realPair) answer(t *testing.T, world *place, prompt []int32, route engin
 		got = append(got, realToken(tok, !route.Draft.Verify))
 		count()
 	}
-	return got, session.Routing(), nil
+	return got, session.Summary().Routing, nil
 }
 
 // realToken is a token as it is compared.

@@ -327,7 +327,7 @@ func (b *routing) decode(
 			return err
 		}
 		a.show()
-		a.ids, a.origins = append(a.ids, t.ID), append(a.origins, t.Origin)
+		a.ids, a.origins = append(a.ids, t.ID), append(a.origins, string(t.Origin))
 	}
 	if a.tally.Asks == 0 {
 		a.tally.WarmedInVain = a.tally.Warmed

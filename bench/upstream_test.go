@@ -132,9 +132,9 @@ func (p *pair) decode(t *testing.T, cloud draft.Cloud, text string, threshold fl
 		Cloud: cloud, Draft: o}
 	for token, err := range session.Routed(t.Context(), p.prompt(t, text), route) {
 		require.NoError(t, err)
-		s.ids, s.origins = append(s.ids, token.ID), append(s.origins, token.Origin)
+		s.ids, s.origins = append(s.ids, token.ID), append(s.origins, string(token.Origin))
 	}
-	s.sum = session.Routing()
+	s.sum = session.Summary().Routing
 	s.ended = session.Summary().Stop == "end"
 	return s
 }

@@ -47,7 +47,7 @@ func TestVerifiedThroughRestarts(t *testing.T) {
 				o.Verify, o.Deadline = true, -1
 				got, _ := p.decode(p.dial(""), o, until60(func() { disturb(p) }))
 				assert.Equal(t, want, got)
-				sum := p.session.Routing()
+				sum := p.session.Summary().Routing
 				assert.Zero(t, sum.Unverified+sum.Timeouts)
 			})
 		}

@@ -157,7 +157,7 @@ func (p *verifiedPair) verify(t *testing.T, stage *bench.Stage, sampling terms.S
 		}
 		got := tokensOf(t, s.Routed(t.Context(), p.prompts[i], route))
 		assert.Equal(t, want[i], got, "text %d, %+v", i, ways[i%len(ways)])
-		counts[i] = s.Routing()
+		counts[i] = s.Summary().Routing
 	})
 	var turned, asks, known, unverified int
 	for _, c := range counts {
@@ -202,7 +202,7 @@ func TestSpeculativeRounds(t *testing.T) {
 				want = append(want, last) // the end token
 			}
 			assert.Equal(t, want, at, name)
-			assert.Zero(t, s.Routing().Turned)
+			assert.Zero(t, s.Summary().Routing.Turned)
 		})
 	}
 }
@@ -244,7 +244,7 @@ func TestSpeculativeStops(t *testing.T) {
 		route := engine.Route{Settings: terms.Settings{MaxTokens: p.most}, Router: r, Cloud: far,
 			Draft: m.Draft(draft.Options{Deadline: -1})}
 		assert.Equal(t, p.alone(t, terms.Sampling{})[0], tokensOf(t, s.Routed(t.Context(), p.prompts[0], route)), name)
-		assert.Equal(t, drafts, s.Routing().Drafted > 0, name)
+		assert.Equal(t, drafts, s.Summary().Routing.Drafted > 0, name)
 		assert.Equal(t, drafts, far.most > 1, name)
 	}
 }

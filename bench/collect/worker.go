@@ -235,7 +235,7 @@ func (w *worker) read(ctx context.Context, d *draft) (trace.Text, error) {
 	if err != nil {
 		return t, fmt.Errorf("the large model: %w", err)
 	}
-	err = w.edge.Read(ctx, text, len(d.prompt), func(s engine.Seen) (err error) {
+	err = w.edge.Read(ctx, text, len(d.prompt), 0, func(s engine.Seen) (err error) {
 		l := large[len(t.Positions)]
 		t.Positions = append(t.Positions, trace.Position{
 			Reference: text[s.Pos], Small: s.Choice, Large: l.token, Margin: s.Margin, Entropy: s.Entropy,

@@ -146,7 +146,7 @@ type topLogProb struct {
 
 // logProbsOf returns what is told of a token with --logprobs; nil without.
 func (o *runOutput) logProbsOf(t engine.Token) (*LogProbs, error) {
-	if t.LogProbs == nil {
+	if o.f.answer.Top == 0 {
 		return nil, nil
 	}
 	tokens, err := o.engine.Tokenizer()
@@ -154,10 +154,10 @@ func (o *runOutput) logProbsOf(t engine.Token) (*LogProbs, error) {
 		return nil, err
 	}
 	p := &LogProbs{Top: []topLogProb{}}
-	if v := t.LogProbs.Token; !math.IsNaN(float64(v)) {
+	if v := t.LogProb; !math.IsNaN(float64(v)) {
 		p.LogProb = &v
 	}
-	for _, c := range t.LogProbs.Top {
+	for _, c := range t.Top {
 		p.Top = append(p.Top, topLogProb{c.ID, tokens.Decode([]int32{c.ID}), c.LogProb})
 	}
 	return p, nil

@@ -1,4 +1,4 @@
-package engine
+package freemem
 
 import (
 	"math"

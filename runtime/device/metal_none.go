@@ -1,6 +1,6 @@
 //go:build !darwin && nosoft
 
-package engine
+package device
 
 import (
 	"fmt"
