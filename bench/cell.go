@@ -16,14 +16,6 @@ type Cell struct {
 	Parallel int     `json:"parallel"`                // answers at the same time
 }
 
-// cell is what the options say of it, at a pace.
-func (o *RoutingOptions) cell(pace float64) *Cell {
-	return &Cell{
-		RTT: rounded(o.RTT), Loss: o.Loss, Trace: traceNames(o.Traces), EdgeTPS: pace, RowCost: o.RowCost,
-		CloudMS: rounded(o.CloudPace), Parallel: o.Parallel,
-	}
-}
-
 // traceNames are the names of files, without folders.
 func traceNames(paths []string) string {
 	var all []string

@@ -1,37 +1,6 @@
 package bench
 
-import (
-	"context"
-	"slices"
-
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-)
-
-// cloudAlone is the name of the large model alone without a network: what modes are compared with where the mode cloud
-// is not measured.
-const cloudAlone = "cloud"
-
-// needsReference reports whether there is a mode whose answers are to be those of the large model alone, and none that
-// measures these.
-func needsReference(modes []Mode) bool {
-	return slices.ContainsFunc(modes, Mode.AsCloud) &&
-		!slices.ContainsFunc(modes, func(m Mode) bool { return m.kind == cloud })
-}
-
-// alone is what the large model itself says.
-func (b *routing) alone(ctx context.Context, prompt []int32) (ids []int32, err error) {
-	s, err := b.Large.NewSession()
-	if err != nil {
-		return nil, err
-	}
-	for t, err := range s.Generate(ctx, prompt, terms.Settings{MaxTokens: b.MaxTokens, Lookup: -1}) {
-		if err != nil {
-			return nil, err
-		}
-		ids = append(ids, t.ID)
-	}
-	return ids, nil
-}
+import "slices"
 
 // compare says in the reports how many answers are not those that they are to be: tokens and origins those of the mode
 // serial, or with verification and no margin the tokens of the large model alone. What was not measured is not

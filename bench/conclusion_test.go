@@ -3,6 +3,7 @@ package bench
 import (
 	"testing"
 
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/stretchr/testify/assert"
 )
 
@@ -10,7 +11,7 @@ import (
 func concluded(mode string, accuracy, low, high, p50 float64) ModeReport {
 	return ModeReport{
 		Mode: mode, Answers: 100, Accuracy: &accuracy, AccuracyLow: &low, AccuracyHigh: &high, TokensPerAnswer: 39,
-		Time: Times{P50: p50}, EscalatedShare: new(0.03), Timeouts: new(0),
+		Time: result.Times{P50: p50}, EscalatedShare: new(0.03), Timeouts: new(0),
 	}
 }
 

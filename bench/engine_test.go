@@ -158,3 +158,45 @@ func TestMedian(t *testing.T) {
 	assert.Equal(t, 2.0, median([]EngineSample{{PromptTPS: 9}, {PromptTPS: 1}, {PromptTPS: 2}}, of))
 	assert.Equal(t, 1.5, median([]EngineSample{{PromptTPS: 1}, {PromptTPS: 2}}, of))
 }
+
+// TestSummarise: the medians of samples that are written down, and the bound that the bandwidth sets.
+func TestSummarise(t *testing.T) {
+	r := EngineReport{
+		TokenBytes: 900e6, DepthBytes: 100e6,
+		Samples: []EngineSample{
+			{PromptTPS: 30, GenerationTPS: 5, Bandwidth: 10}, {PromptTPS: 10, GenerationTPS: 8, Bandwidth: 20},
+			{PromptTPS: 20, GenerationTPS: 30, Bandwidth: 20},
+		},
+	}
+	r.summarise()
+	assert.Equal(t, []float64{20, 8, 20, 20}, []float64{r.PromptTPS, r.GenerationTPS, r.Bandwidth, r.Bound},
+		"1 GB a token")
+	assert.False(t, r.FitsCache)
+	assert.InDelta(t, 0.5, *r.Share, 1e-12, "the median of 0.5, 0.4 and 1.5")
+	for i, want := range []float64{0.5, 0.4, 1} {
+		assert.InDelta(t, want, *r.Samples[i].Share, 1e-12)
+	}
+	assert.Equal(t, Scale{Threads: 3, PromptTPS: 20, GenerationTPS: 8, Bandwidth: 20, Share: r.Share, FitsCache: true},
+		(&EngineReport{Threads: 3, PromptTPS: 20, GenerationTPS: 8, Bandwidth: 20, Share: r.Share,
+			FitsCache: true}).scale())
+}
+
+// TestEngineOptions: the context that a measurement needs, and what cannot be measured.
+func TestEngineOptions(t *testing.T) {
+	for _, c := range []struct {
+		prompt, decode, depth, need int
+	}{{100, 0, 0, 101}, {0, 10, 0, 19}, {0, 10, 8, 19}, {0, 10, 50, 61}, {100, 10, 5, 106}, {60, 10, 50, 111}} {
+		assert.Equal(t, c.need, EngineCell{Prompt: c.prompt, Decode: c.decode, Depth: c.depth}.need(), "%+v", c)
+	}
+	assert.Equal(t, 58, EngineCell{Rows: 8, Depth: 50}.need())
+	for _, bad := range []EngineOptions{{Prompt: -1, Decode: 1, Repeat: 1}, {Prompt: 1, Decode: -1, Repeat: 1},
+		{Prompt: 1, Depth: -1, Repeat: 1}, {Repeat: 1}, {Prompt: 1}, {Decode: 1, Repeat: -1}} {
+		m := bad.matrix()
+		assert.Error(t, m.check(), "%+v", bad)
+	}
+	for _, good := range []EngineOptions{{Prompt: 1, Repeat: 1}, {Decode: 1, Repeat: 1},
+		{Decode: 1, Depth: 1, Repeat: 1}} {
+		m := good.matrix()
+		assert.NoError(t, m.check())
+	}
+}

@@ -3,6 +3,8 @@ package bench
 import (
 	"slices"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
 // Fairness says how alike devices were served that ask at the same rate.
@@ -19,11 +21,11 @@ type Fairness struct {
 
 // GreedyDevice is the device that asked more often than the others.
 type GreedyDevice struct {
-	Times   float64 `json:"times"` // the rate of the others
-	Asks    int     `json:"asks"`
-	Answers int     `json:"answers"`
-	Latency Latency `json:"latency_ms"`
-	Others  Latency `json:"others_latency_ms"` // of all other devices together
+	Times   float64        `json:"times"` // the rate of the others
+	Asks    int            `json:"asks"`
+	Answers int            `json:"answers"`
+	Latency result.Latency `json:"latency_ms"`
+	Others  result.Latency `json:"others_latency_ms"` // of all other devices together
 }
 
 // jain is Jain's index of fairness, (Σx)² / (n·Σx²), of shares that are not negative: 1 where all are alike, down to
@@ -50,8 +52,8 @@ func (l *load) fairness(r *GatewayReport) {
 		for _, m := range modest {
 			others = append(others, m.took...)
 		}
-		r.Greedy = &GreedyDevice{Times: l.o.Greedy, Asks: d.asks, Answers: len(d.took), Latency: latencyOfAll(d.took),
-			Others: latencyOfAll(others)}
+		r.Greedy = &GreedyDevice{Times: l.o.Greedy, Asks: d.asks, Answers: len(d.took), Latency: result.Latencies(d.took),
+			Others: result.Latencies(others)}
 	}
 	var answered, p99 []float64
 	for _, d := range modest {
@@ -60,7 +62,7 @@ func (l *load) fairness(r *GatewayReport) {
 		}
 		answered = append(answered, float64(len(d.took))/float64(d.asks))
 		if len(d.took) > 0 {
-			p99 = append(p99, latencyOfAll(d.took).P99)
+			p99 = append(p99, result.Latencies(d.took).P99)
 		}
 	}
 	if len(answered) < 2 || len(p99) == 0 {

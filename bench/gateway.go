@@ -50,14 +50,14 @@ type GatewayReport struct {
 	Refusals  map[string]int `json:"refusals"`
 	Errors    int            `json:"errors"` // asks that got neither
 	// from when a question was due to when its answer was there
-	Latency Latency `json:"latency_ms"`
+	Latency result.Latency `json:"latency_ms"`
 	// of that, in the gateway: until the answer was written
-	InGateway     Latency `json:"in_gateway_ms,omitzero"`
-	ConnectMS     float64 `json:"connect_ms"`     // until all devices were welcome and had asked once
-	CPUPerAsk     float64 `json:"cpu_us_per_ask"` // of the whole process; 0 if the system does not tell
-	BytesUp       float64 `json:"bytes_up_per_ask"`
-	BytesDown     float64 `json:"bytes_down_per_ask"`
-	PerConnection int64   `json:"memory_per_connection_bytes"` // of both sides, heap and stacks
+	InGateway     result.Latency `json:"in_gateway_ms,omitzero"`
+	ConnectMS     float64        `json:"connect_ms"`     // until all devices were welcome and had asked once
+	CPUPerAsk     float64        `json:"cpu_us_per_ask"` // of the whole process; 0 if the system does not tell
+	BytesUp       float64        `json:"bytes_up_per_ask"`
+	BytesDown     float64        `json:"bytes_down_per_ask"`
+	PerConnection int64          `json:"memory_per_connection_bytes"` // of both sides, heap and stacks
 	// of the gateway, an idle one of 512 tokens
 	PerSession int64 `json:"memory_per_session_bytes,omitempty"`
 	// among the devices that are not greedy; with two of them or more
@@ -66,15 +66,6 @@ type GatewayReport struct {
 	// of latency_ms, in nanoseconds: HdrHistogram V2, compressed, in base64
 	Histogram string `json:"latency_histogram_ns,omitempty"`
 	Quiet     Quiet  `json:"machine_quiet"`
-}
-
-// Latency is percentiles in milliseconds.
-type Latency struct {
-	P50  float64 `json:"p50"`
-	P90  float64 `json:"p90"`
-	P99  float64 `json:"p99"`
-	P999 float64 `json:"p999"`
-	Max  float64 `json:"max"`
 }
 
 const (
@@ -245,12 +236,8 @@ func (l *load) event(e gateway.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.measuring {
-		record(l.inside, e.Took)
+		result.Add(l.inside, e.Took)
 	}
-}
-
-func record(h *hdrhistogram.Histogram, d time.Duration) {
-	_ = h.RecordValue(min(max(int64(d), 0), h.HighestTrackableValue())) // it is in range now
 }
 
 // connect brings all devices to where they have asked once.
@@ -363,7 +350,7 @@ func (l *load) ask(ctx context.Context, d *loadDevice, path []int32, due time.Ti
 	switch {
 	case err == nil:
 		l.answers++
-		record(l.whole, took)
+		result.Add(l.whole, took)
 		d.took = append(d.took, took)
 	case refused:
 		l.refusals[refusal.Error()]++
@@ -379,7 +366,7 @@ func (l *load) report(r *GatewayReport) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r.Asks, r.Answers, r.Refusals, r.Errors = l.asks, l.answers, l.refusals, l.errors
-	r.Latency, r.InGateway = latencyOf(l.whole), latencyOf(l.inside)
+	r.Latency, r.InGateway = result.LatencyOf(l.whole), result.LatencyOf(l.inside)
 	r.PerSecond = float64(r.Answers) / r.Seconds
 	if text, err := l.whole.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err == nil {
 		r.Histogram = string(text)
@@ -388,32 +375,6 @@ func (l *load) report(r *GatewayReport) {
 	if l.asks > 0 {
 		r.BytesUp, r.BytesDown = float64(l.up)/float64(l.asks), float64(l.down)/float64(l.asks)
 	}
-}
-
-func latencyOf(h *hdrhistogram.Histogram) Latency {
-	if h.TotalCount() == 0 {
-		return Latency{}
-	}
-	at := func(q float64) float64 { return result.Milliseconds(time.Duration(h.ValueAtQuantile(q))) }
-	return Latency{at(50), at(90), at(99), at(99.9), result.Milliseconds(time.Duration(h.Max()))}
-}
-
-// latencyOfAll are the percentiles of times; negative ones count as 0.
-func latencyOfAll(all []time.Duration) Latency {
-	h := result.NewHistogram()
-	for _, d := range all {
-		record(h, d)
-	}
-	return latencyOf(h)
-}
-
-// latencyOfNS is latencyOfAll of nanoseconds.
-func latencyOfNS(all []int64) Latency {
-	h := result.NewHistogram()
-	for _, ns := range all {
-		record(h, time.Duration(ns))
-	}
-	return latencyOf(h)
 }
 
 func (l *load) close() error {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 )
@@ -30,7 +31,7 @@ func TestGateway(t *testing.T) {
 	assert.Zero(t, r.Errors)
 	assert.EqualValues(t, 200, told.Load())
 	assert.Equal(t, []any{5, 80., 20., 0.5}, []any{r.Devices, r.Rate, r.ModelMS, r.Seconds})
-	for _, l := range []Latency{r.Latency, r.InGateway} {
+	for _, l := range []result.Latency{r.Latency, r.InGateway} {
 		assert.GreaterOrEqual(t, l.P50, 19.9) // three digits
 		assert.GreaterOrEqual(t, l.P90, l.P50)
 		assert.GreaterOrEqual(t, l.P99, l.P90)

@@ -88,6 +88,18 @@ func ParseMode(name string) (Mode, error) {
 		name, maxDrafted, maxDrafted)
 }
 
+// ParseModes reads a list of modes with commas between them. One that stands there twice is measured twice.
+func ParseModes(list string) (all []Mode, err error) {
+	for name := range strings.SplitSeq(list, ",") {
+		m, err := ParseMode(strings.TrimSpace(name))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
 // numbered is the number from 1 to 64 at the end of a name, where the name begins so.
 func numbered(name, prefix string) (int, bool) {
 	digits, found := strings.CutPrefix(name, prefix)

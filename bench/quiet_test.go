@@ -1,10 +1,14 @@
 package bench
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/shirou/gopsutil/v4/cpu"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestQuiet: what others did is what the CPUs did less what this process did, as a share of all that the CPUs could do.
@@ -68,4 +72,44 @@ func TestWatch(t *testing.T) {
 	if cpuTime() > 0 {
 		assert.Positive(t, q.CPU)
 	}
+}
+
+// TestRAPL: packages are added up, parts of them are not, and a counter that begins again has gone on.
+func TestRAPL(t *testing.T) {
+	dir := t.TempDir()
+	zone := func(name, kind, energy, most string) {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(path, 0o755))
+		for file, text := range map[string]string{"name": kind, "energy_uj": energy, "max_energy_range_uj": most} {
+			require.NoError(t, os.WriteFile(filepath.Join(path, file), []byte(text+"\n"), 0o644))
+		}
+	}
+	_, err := openRAPL(dir)
+	assert.ErrorContains(t, err, "no counters")
+	zone("intel-rapl:0", "package-0", "1000000", "5000000")
+	zone("intel-rapl:1", "package-1", "4000000", "5000000")
+	zone("intel-rapl:0:0", "core", "77", "5000000")
+	r, err := openRAPL(dir)
+	require.NoError(t, err)
+	assert.Zero(t, r.joules())
+	zone("intel-rapl:0", "package-0", "3500000", "5000000")
+	assert.InDelta(t, 2.5, r.joules(), 1e-9)
+	zone("intel-rapl:1", "package-1", "500000", "5000000")
+	assert.InDelta(t, 2.5+1.5, r.joules(), 1e-9, "1 J up to its end, and 0.5")
+	require.NoError(t, os.Remove(filepath.Join(dir, "intel-rapl:1", "energy_uj")))
+	zone("intel-rapl:0", "package-0", "3600000", "5000000")
+	assert.InDelta(t, 4.1, r.joules(), 1e-9)
+	zone("intel-rapl:1", "package-1", "no number", "5000000")
+	_, err = openRAPL(dir)
+	assert.ErrorContains(t, err, "energy_uj")
+	m := &meter{func() time.Duration { return 5 }, r}
+	before := m.read()
+	zone("intel-rapl:0", "package-0", "4600000", "5000000")
+	m.cpu = func() time.Duration { return 12 }
+	used := m.read().less(before)
+	assert.Equal(t, time.Duration(7), used.cpu)
+	assert.InDelta(t, 1, used.joules, 1e-9)
+	assert.Nil(t, newMeter(2), "nobody knows whose it is")
+	assert.NotNil(t, newMeter(1))
+	assert.Zero(t, (*meter)(nil).read())
 }

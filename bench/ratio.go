@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
 // Ratio is the mean time per answer over that of another mode, with a bootstrap interval at 95% over questions: paired,
@@ -77,8 +78,8 @@ func weighted(x []float64, weight []int) (sum float64) {
 // bound sets, in modes where the large model looks at every token and drafting goes on meanwhile, what arithmetic
 // allows: the time of the small model alone, times the forward calls that were needed, with those of text that was
 // dropped, over the calls of its own text; and the wait for the verdict on the last token, a round trip and a token of
-// the large model, where no other answer had told it. It takes the mode local.
-func (b *routing) bound(all []ModeReport) {
+// the large model, where no other answer had told it: verdict. It takes the mode local.
+func bound(all []ModeReport, verdict time.Duration) {
 	i := slices.IndexFunc(all, func(r ModeReport) bool { return r.Mode == "local" })
 	if i < 0 {
 		return
@@ -95,7 +96,7 @@ func (b *routing) bound(all []ModeReport) {
 		for _, s := range all[k].Samples {
 			sum += alone / float64(max(1, calls)) * float64(s.Passes)
 			if s.LastAsked {
-				sum += float64(b.RTT+b.CloudPace) / float64(time.Millisecond)
+				sum += result.Milliseconds(verdict)
 			}
 		}
 		all[k].Bound = new(sum / float64(all[k].Answers))

@@ -37,34 +37,26 @@ func (b *routing) begin(of recordOf, m Mode, prompt []int32) *replay.Take {
 	return t
 }
 
-// record has a recorder look at both models.
-func (a *answer) record(r *engine.Route) {
-	if a.take == nil {
+// recordRoute has a take look at both models, if it is not nil.
+func recordRoute(take *replay.Take, r *engine.Route) {
+	if take == nil {
 		return
 	}
 	inner, observe := r.Wrap, r.Observe
 	r.Draft.Trace = true
 	r.Observe = func(e engine.Event) {
 		observe(e)
-		a.take.Observe(e)
+		take.Observe(e)
 	}
 	r.Wrap = func(m draft.Model) draft.Model {
 		if inner != nil {
 			m = inner(m)
 		}
-		return a.take.Model(m)
+		return take.Model(m)
 	}
 	if r.Cloud != nil {
-		r.Cloud = a.take.Cloud(r.Cloud)
+		r.Cloud = take.Cloud(r.Cloud)
 	}
-}
-
-// recorded keeps what was recorded of an answer that is complete.
-func (a *answer) recorded(err error) {
-	if a.take == nil || err != nil {
-		return
-	}
-	a.take.End(a.ids, a.tally.Tokens > len(a.ids), a.known, a.correct)
 }
 
 // Records begins the header of a recording of what the options measure; the run is filled in by the caller.

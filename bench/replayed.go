@@ -448,8 +448,7 @@ func (w width) Dim() int { return int(w) }
 
 // reports sums the answers up.
 func (r *replaying) reports(answers [][]answer) []ModeReport {
-	b := &routing{RoutingOptions: r.cell}
-	return b.reports(r.Modes, answers, r.largeAlone())
+	return r.cell.reports(r.Modes, answers, r.largeAlone())
 }
 
 // largeAlone is by question what the large model alone says, where the recording has that.

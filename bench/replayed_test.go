@@ -14,6 +14,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/replay"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/gguf"
@@ -187,7 +188,7 @@ func TestReplayUnchanged(t *testing.T) {
 		require.NoError(t, err)
 		for i, got := range others {
 			assert.Equal(t, texts(reports[i]), texts(got), got.Mode)
-			assert.Equal(t, rounded(l.RTT), got.Cell.RTT)
+			assert.Equal(t, result.Rounded(l.RTT), got.Cell.RTT)
 			assert.Equal(t, l.Loss, got.Cell.Loss)
 			assert.Equal(t, 100., got.Cell.EdgeTPS)
 		}
@@ -358,21 +359,21 @@ func BenchmarkRecording(b *testing.B) {
 	rec, err := replay.NewRecorder(new(bytes.Buffer), h, nil)
 	require.NoError(b, err)
 	const tokens = 64
-	decode := func(a *answer) time.Duration {
+	decode := func(take *replay.Take) time.Duration {
 		begin := time.Now()
-		r := engine.Route{Settings: terms.Settings{MaxTokens: tokens, IgnoreEnd: true}, Observe: a.observe}
+		r := engine.Route{Settings: terms.Settings{MaxTokens: tokens, IgnoreEnd: true}, Observe: new(answer).observe}
 		r.Draft = Mode{}.Draft(draft.Options{Lookup: -1})
-		a.record(&r)
+		recordRoute(take, &r)
 		for range session.Routed(b.Context(), prompt, r) {
 		}
 		return time.Since(begin)
 	}
 	var off, on []time.Duration
 	for b.Loop() {
-		off = append(off, decode(new(answer)))
-		taken := &answer{take: rec.Begin("local", 0, 0, prompt, nil)}
-		on = append(on, decode(taken))
-		taken.recorded(nil)
+		off = append(off, decode(nil))
+		take := rec.Begin("local", 0, 0, prompt, nil)
+		on = append(on, decode(take))
+		take.End(nil, false, false, false)
 	}
 	slices.Sort(off)
 	slices.Sort(on)

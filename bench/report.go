@@ -26,10 +26,10 @@ type ModeReport struct {
 	// sent: escalations, and asks dropped since a draft did not hold
 	Asks *float64 `json:"asks_per_answer,omitempty"`
 	// tokens of all answers that stayed the small model's since no answer came in time
-	Timeouts    *int     `json:"timeouts,omitempty"`
-	Time        Times    `json:"time_per_answer_ms"`
-	HiddenShare *float64 `json:"hidden_share,omitempty"` // of the time from ask to answer
-	HitRate     *float64 `json:"hit_rate,omitempty"`
+	Timeouts    *int         `json:"timeouts,omitempty"`
+	Time        result.Times `json:"time_per_answer_ms"`
+	HiddenShare *float64     `json:"hidden_share,omitempty"` // of the time from ask to answer
+	HitRate     *float64     `json:"hit_rate,omitempty"`
 	// of the edge's tokens that the cloud audited: it would have chosen another one
 	MissedShare *float64 `json:"missed_share,omitempty"`
 	// payload, dropped asks and text sent early included
@@ -76,8 +76,44 @@ type CloudTokens struct {
 	AheadUsed float64 `json:"ahead_used"` // of these, those that answered a question or verified a token
 }
 
-// Times are milliseconds.
-type Times = result.Times
+// ReportOptions are what [Reports] needs besides the answers.
+type ReportOptions struct {
+	Cell    func(Mode) *Cell // where a mode was measured
+	Prices  *price.List      // of the large model's work; nil: costs are not reported
+	Alone   []answer         // what the large model alone says, by question, where no mode is that; nil: unknown
+	Verdict time.Duration    // wait for a verdict on the last token: a round trip and a token of the large model
+}
+
+// Reports sums up the answers of modes that were measured together.
+func Reports(modes []Mode, answers [][]answer, o ReportOptions) (all []ModeReport) {
+	for i, m := range modes {
+		r := report(m, answers[i], o.Prices)
+		r.Variant, r.Cell, r.Waterfall = variant(modes, i), o.Cell(m), pictureOf(modes, answers, i)
+		all = append(all, r)
+	}
+	compare(all, modes, answers, o.Alone)
+	bound(all, o.Verdict)
+	ratios(all)
+	return all
+}
+
+// variant tells modes apart that are measured more than once: 1, 2, …; 0 for others.
+func variant(modes []Mode, i int) int {
+	before, all := 0, 0
+	for k, m := range modes {
+		if m != modes[i] {
+			continue
+		}
+		all++
+		if k <= i {
+			before++
+		}
+	}
+	if all == 1 {
+		return 0
+	}
+	return before
+}
 
 // report sums up the answers of one mode. prices may be nil.
 func report(m Mode, answers []answer, prices *price.List) ModeReport {

@@ -160,7 +160,7 @@ func (d *device) ask(ctx context.Context, mode, question int, record recordOf) (
 	}
 	s := d.seats[mode]
 	s.last = q.Text
-	a, err := d.b.ask(ctx, d.modes[mode], s, q, question < pictured, record)
+	a, err := d.b.ask(ctx, d.modes[mode], s, q, question < MaxPictured, record)
 	if err != nil {
 		return a, fmt.Errorf("mode %s: %w", d.modes[mode].Name, err)
 	}

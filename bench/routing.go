@@ -12,6 +12,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/bench/replay"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/bench/timeline"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -109,44 +110,28 @@ func (b *routing) paced() (all []Mode) {
 }
 
 // paceOf is the pace of the small model in a mode.
-func (b *routing) paceOf(m Mode) float64 {
+func (o *RoutingOptions) paceOf(m Mode) float64 {
 	if m.paced {
 		return m.pace
 	}
-	return b.EdgeTPS
+	return o.EdgeTPS
 }
 
 // reports sums up the answers of modes, as far as they came. alone is what the large model alone says, where that is no
 // mode.
-func (b *routing) reports(modes []Mode, answers [][]answer, alone []answer) (all []ModeReport) {
-	for i, m := range modes {
-		r := report(m, answers[i], b.Prices)
-		r.Variant, r.Cell = variant(modes, i), b.cell(b.paceOf(m))
-		r.Waterfall = pictureOf(modes, answers, i)
-		all = append(all, r)
-	}
-	compare(all, modes, answers, alone)
-	b.bound(all)
-	ratios(all)
-	return all
+func (o *RoutingOptions) reports(modes []Mode, answers [][]answer, alone []answer) []ModeReport {
+	return Reports(modes, answers, ReportOptions{
+		Cell:   func(m Mode) *Cell { return o.cell(o.paceOf(m)) },
+		Prices: o.Prices, Alone: alone, Verdict: o.RTT + o.CloudPace,
+	})
 }
 
-// variant tells modes apart that are measured more than once: 1, 2, …; 0 for others.
-func variant(modes []Mode, i int) int {
-	before, all := 0, 0
-	for k, m := range modes {
-		if m != modes[i] {
-			continue
-		}
-		all++
-		if k <= i {
-			before++
-		}
+// cell is the point of a sweep that the options describe, at a pace of the small model.
+func (o *RoutingOptions) cell(pace float64) *Cell {
+	return &Cell{
+		RTT: result.Rounded(o.RTT), Loss: o.Loss, Trace: traceNames(o.Traces), EdgeTPS: pace, RowCost: o.RowCost,
+		CloudMS: result.Rounded(o.CloudPace), Parallel: o.Parallel,
 	}
-	if all == 1 {
-		return 0
-	}
-	return before
 }
 
 // routing is one call of [Routing].
@@ -161,51 +146,6 @@ type routing struct {
 	done   int        // of total
 }
 
-// answer is what became of one question.
-type answer struct {
-	ids      []int32
-	origins  []string
-	prompt   int  // its tokens
-	known    bool // whether there is a right answer
-	correct  bool
-	pictured bool // it is kept as spans
-	took     time.Duration
-	begin    time.Time
-	shown    []time.Duration // since begin, of each token
-	used     usage
-	tally    Tally
-	waits    []time.Duration // of answered questions, exposed
-
-	take                 *replay.Take // records it; nil: nobody does
-	question, repetition int
-	sent, received       int // payload of all questions, answered or not, and of text sent early
-	spans                waterfall
-	// the cloud was asked for the last token, and no other answer told it
-	lastAsked bool
-	askedFor  int // position that the cloud was asked for last
-}
-
-// show notes that a token is shown now.
-func (a *answer) show() { a.shown = append(a.shown, time.Since(a.begin)) }
-
-// observe counts an event.
-func (a *answer) observe(e draft.Event) {
-	var one draft.Summary
-	one.Add(e)
-	a.sent, a.received = a.sent+one.BytesUp, a.received+one.BytesDown
-	a.tally.Add(e)
-	if a.pictured {
-		a.spans.observe(e)
-	}
-	if q := e.Escalation; q != nil && (q.Outcome == draft.Hit || q.Outcome == draft.Miss) {
-		a.askedFor = q.Pos
-		a.waits = append(a.waits, q.Exposed)
-	}
-	if t := e.Token; t != nil {
-		a.lastAsked = a.askedFor == t.Pos
-	}
-}
-
 // connect returns what a device asks in a mode, nil where it asks nobody.
 func (b *routing) connect(ctx context.Context, m Mode, number int) (draft.Cloud, func(), error) {
 	switch m.kind {
@@ -214,7 +154,7 @@ func (b *routing) connect(ctx context.Context, m Mode, number int) (draft.Cloud,
 		if err != nil {
 			return nil, nil, err
 		}
-		return paperCloud{b.web, func(ids []int32) string { return spelled(t, ids) }}, func() {}, nil
+		return b.web.Paper(func(ids []int32) string { return spelled(t, ids) }), func() {}, nil
 	case routed, verified, speculative:
 		return b.Dial(ctx, number)
 	}
@@ -248,7 +188,8 @@ func (b *routing) ask(
 	if err != nil {
 		return answer{}, err
 	}
-	a := answer{prompt: len(prompt), known: q.Grade != nil, pictured: pictured, take: b.begin(record, m, prompt)}
+	a := answer{prompt: len(prompt), known: q.Grade != nil, pictured: pictured}
+	take := b.begin(record, m, prompt)
 	before := b.meter.read()
 	a.begin = time.Now()
 	var text string
@@ -256,15 +197,17 @@ func (b *routing) ask(
 	case reference:
 		a.ids, err = b.alone(ctx, prompt)
 	case cloud:
-		text, err = b.stream(ctx, prompt, &a)
+		text, err = b.stream(ctx, prompt, &a, take)
 	default:
-		err = b.decode(ctx, m, s, prompt, &a, b.drawn(m, q))
+		err = b.decode(ctx, m, s, prompt, &a, take, b.drawn(m, q))
 		text = s.session.Summary().Text
 	}
 	a.took = time.Since(a.begin)
 	a.used = b.meter.read().less(before)
 	a.correct = a.known && q.Grade(text) == task.Right
-	a.recorded(err)
+	if take != nil && err == nil {
+		take.End(a.ids, a.tally.Tokens > len(a.ids), a.known, a.correct)
+	}
 	return a, err
 }
 
@@ -277,7 +220,7 @@ func (o *RoutingOptions) Prompt(text string) ([]int32, error) {
 }
 
 // stream answers with the large model alone, and returns the text.
-func (b *routing) stream(ctx context.Context, prompt []int32, a *answer) (string, error) {
+func (b *routing) stream(ctx context.Context, prompt []int32, a *answer, take *replay.Take) (string, error) {
 	t, err := b.Large.Tokenizer()
 	if err != nil {
 		return "", err
@@ -289,8 +232,8 @@ func (b *routing) stream(ctx context.Context, prompt []int32, a *answer) (string
 		a.tally.Tokens++
 	}
 	a.tally.Decoded = a.tally.Tokens
-	if a.take != nil && len(a.shown) > 0 {
-		a.take.Streamed(a.shown[0] - b.RTT)
+	if take != nil && len(a.shown) > 0 {
+		take.Streamed(a.shown[0] - b.RTT)
 	}
 	return got.text, err
 }
@@ -315,13 +258,13 @@ func (b *routing) drawn(m Mode, q task.Question) *timeline.Text {
 
 // decode answers with the small model, alone or with the large one to ask.
 func (b *routing) decode(
-	ctx context.Context, m Mode, s *seat, prompt []int32, a *answer, drawn *timeline.Text,
+	ctx context.Context, m Mode, s *seat, prompt []int32, a *answer, take *replay.Take, drawn *timeline.Text,
 ) error {
 	r := b.route(m, s.far, a)
 	r.Router = s.router
 	drawn.Watch(&r)
 	defer drawn.End()
-	a.record(&r)
+	recordRoute(take, &r)
 	for t, err := range s.session.Routed(ctx, prompt, r) {
 		if err != nil {
 			return err
@@ -333,4 +276,30 @@ func (b *routing) decode(
 		a.tally.WarmedInVain = a.tally.Warmed
 	}
 	return nil
+}
+
+// cloudAlone is the name of the large model alone without a network: what modes are compared with where the mode cloud
+// is not measured.
+const cloudAlone = "cloud"
+
+// needsReference reports whether there is a mode whose answers are to be those of the large model alone, and none that
+// measures these.
+func needsReference(modes []Mode) bool {
+	return slices.ContainsFunc(modes, Mode.AsCloud) &&
+		!slices.ContainsFunc(modes, func(m Mode) bool { return m.kind == cloud })
+}
+
+// alone is what the large model itself says.
+func (b *routing) alone(ctx context.Context, prompt []int32) (ids []int32, err error) {
+	s, err := b.Large.NewSession()
+	if err != nil {
+		return nil, err
+	}
+	for t, err := range s.Generate(ctx, prompt, terms.Settings{MaxTokens: b.MaxTokens, Lookup: -1}) {
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, t.ID)
+	}
+	return ids, nil
 }

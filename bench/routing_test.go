@@ -48,13 +48,10 @@ func await(there func() bool) {
 }
 
 // modes parses a list.
-func modes(t *testing.T, names ...string) (all []Mode) {
+func modes(t *testing.T, names ...string) []Mode {
 	t.Helper()
-	for _, n := range names {
-		m, err := ParseMode(n)
-		require.NoError(t, err)
-		all = append(all, m)
-	}
+	all, err := ParseModes(strings.Join(names, ","))
+	require.NoError(t, err)
 	return all
 }
 
@@ -234,4 +231,12 @@ func TestParseMode(t *testing.T) {
 		_, err := ParseMode(bad)
 		assert.ErrorContains(t, err, "pipelined-1", bad)
 	}
+}
+
+// TestNeedsReference: the large model alone is asked where answers are compared with it and no mode measures it.
+func TestNeedsReference(t *testing.T) {
+	assert.True(t, needsReference(modes(t, "local", "overlapped-2")))
+	assert.True(t, needsReference(modes(t, "verified")))
+	assert.False(t, needsReference(modes(t, "verified", "cloud")), "it is measured")
+	assert.False(t, needsReference(modes(t, "serial", "verified:0.1")), "nothing is to be equal")
 }

@@ -43,26 +43,26 @@ type Sample struct {
 func (a *answer) sample(m Mode) Sample {
 	t := &a.tally
 	s := Sample{
-		Question: a.question, Repetition: a.repetition, MS: rounded(a.took), Prompt: a.prompt, Tokens: t.Tokens,
-		CloudTokens: t.Cloud, Timeouts: t.Timeouts, Asks: t.Asks, Passes: t.Passes, Wait: rounded(t.Wait),
-		Hidden: rounded(t.Hidden), Exposed: rounded(t.Exposed + t.TimedOut), Drafted: t.Drafted,
+		Question: a.question, Repetition: a.repetition, MS: result.Rounded(a.took), Prompt: a.prompt, Tokens: t.Tokens,
+		CloudTokens: t.Cloud, Timeouts: t.Timeouts, Asks: t.Asks, Passes: t.Passes, Wait: result.Rounded(t.Wait),
+		Hidden: result.Rounded(t.Hidden), Exposed: result.Rounded(t.Exposed + t.TimedOut), Drafted: t.Drafted,
 		Wasted: t.Wasted, Up: a.sent, Down: a.received, Prefilled: t.Prefilled, Decoded: t.Decoded,
-		CPU: rounded(a.used.cpu), Joules: a.used.joules, LastAsked: a.lastAsked, Text: a.hash(),
+		CPU: result.Rounded(a.used.cpu), Joules: a.used.joules, LastAsked: a.lastAsked, Text: a.hash(),
 	}
 	if m.kind == cloud {
 		s.CloudTokens = t.Tokens
 	}
 	if len(a.shown) > 0 {
-		s.FirstToken = rounded(a.shown[0])
+		s.FirstToken = result.Rounded(a.shown[0])
 	}
 	if a.known {
 		s.Correct = &a.correct
 	}
 	if t.Tokens > 0 {
-		s.CommitDelay = rounded(t.Delay / time.Duration(t.Tokens))
+		s.CommitDelay = result.Rounded(t.Delay / time.Duration(t.Tokens))
 	}
 	for _, w := range a.waits {
-		s.Waits = append(s.Waits, rounded(w))
+		s.Waits = append(s.Waits, result.Rounded(w))
 	}
 	return s
 }
@@ -79,22 +79,19 @@ func (a *answer) hash() string {
 	return fmt.Sprintf("%08x", h.Sum32())
 }
 
-// rounded is the milliseconds of a duration, to a microsecond.
-func rounded(d time.Duration) float64 { return result.Milliseconds(d.Round(time.Microsecond)) }
-
 // Work is what answers took of time, network and machine, per answer.
 type Work struct {
-	FirstToken  *Times   `json:"first_token_ms,omitempty"`           // until the first token was shown
-	Between     *Times   `json:"between_tokens_ms,omitempty"`        // from one token shown to the next, of all answers
-	Passes      *float64 `json:"passes_per_answer,omitempty"`        // forward calls of the small model
-	Hidden      *float64 `json:"hidden_ms_per_answer,omitempty"`     // waits that drafting hid
-	Exposed     *float64 `json:"exposed_ms_per_answer,omitempty"`    // lost waiting, in vain too
-	Wasted      *float64 `json:"wasted_per_answer,omitempty"`        // tokens drafted in vain
-	CommitDelay *float64 `json:"commit_delay_ms,omitempty"`          // from drafting a token to showing it, mean
-	Up          *float64 `json:"bytes_up_per_answer,omitempty"`      // payload
-	Down        *float64 `json:"bytes_down_per_answer,omitempty"`    //
-	CPU         *float64 `json:"cpu_seconds_per_answer,omitempty"`   // of this process, both models; with --parallel 1
-	Joules      *float64 `json:"energy_joules_per_answer,omitempty"` // of all processors, alike
+	FirstToken  *result.Times `json:"first_token_ms,omitempty"`           // until the first token was shown
+	Between     *result.Times `json:"between_tokens_ms,omitempty"`        // from one token shown to the next, of all answers
+	Passes      *float64      `json:"passes_per_answer,omitempty"`        // forward calls of the small model
+	Hidden      *float64      `json:"hidden_ms_per_answer,omitempty"`     // waits that drafting hid
+	Exposed     *float64      `json:"exposed_ms_per_answer,omitempty"`    // lost waiting, in vain too
+	Wasted      *float64      `json:"wasted_per_answer,omitempty"`        // tokens drafted in vain
+	CommitDelay *float64      `json:"commit_delay_ms,omitempty"`          // from drafting a token to showing it, mean
+	Up          *float64      `json:"bytes_up_per_answer,omitempty"`      // payload
+	Down        *float64      `json:"bytes_down_per_answer,omitempty"`    //
+	CPU         *float64      `json:"cpu_seconds_per_answer,omitempty"`   // of this process, both models; with --parallel 1
+	Joules      *float64      `json:"energy_joules_per_answer,omitempty"` // of all processors, alike
 }
 
 // work sums up answers of a mode, whose tallies come to all.
@@ -127,18 +124,18 @@ func work(m Mode, answers []answer, all Tally) (w Work) {
 		w.Passes = ratio(all.Passes, n)
 	}
 	if m.Asks() {
-		w.Hidden = new(rounded(all.Hidden) / float64(n))
-		w.Exposed = new(rounded(all.Exposed+all.TimedOut) / float64(n))
+		w.Hidden = new(result.Rounded(all.Hidden) / float64(n))
+		w.Exposed = new(result.Rounded(all.Exposed+all.TimedOut) / float64(n))
 		w.Wasted = ratio(all.Wasted, n)
 		if all.Tokens > 0 {
-			w.CommitDelay = new(rounded(all.Delay) / float64(all.Tokens))
+			w.CommitDelay = new(result.Rounded(all.Delay) / float64(all.Tokens))
 		}
 	}
 	return w
 }
 
 // times sums up durations; nil where there are none.
-func times(all []time.Duration) *Times {
+func times(all []time.Duration) *result.Times {
 	if len(all) == 0 {
 		return nil
 	}

@@ -3,8 +3,6 @@ package bench
 import (
 	"encoding/json"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -21,7 +19,7 @@ func TestSampleOfAnAnswer(t *testing.T) {
 	a := answer{
 		ids: []int32{5, 6, 7}, origins: []string{"edge", "cloud", "edge-timeout"}, prompt: 11,
 		known: true, correct: true, took: 250 * ms, shown: []time.Duration{40 * ms, 40 * ms, 100 * ms},
-		used: usage{30 * ms, 1.5}, question: 4, repetition: 2,
+		used: usage{cpu: 30 * ms, joules: 1.5}, question: 4, repetition: 2,
 	}
 	for _, e := range []draft.Event{
 		{Token: &draft.Token{Origin: draft.Edge, CommitDelay: 3 * ms, Pos: 11}},
@@ -206,56 +204,15 @@ func TestBound(t *testing.T) {
 	overlapped := verified
 	overlapped.Mode = "overlapped-4"
 	all := []ModeReport{serial, local, verified, overlapped}
-	b := &routing{RoutingOptions: RoutingOptions{RTT: 40 * time.Millisecond, CloudPace: 40 * time.Millisecond}}
-	b.bound(all)
+	bound(all, 80*time.Millisecond)
 	assert.Nil(t, all[0].Bound)
 	assert.Nil(t, all[1].Bound)
 	assert.InDelta(t, 240, *all[2].Bound, 1e-9, "(20 + 20) calls of 10 ms and 40 + 40 ms once, of two")
 	assert.InDelta(t, 240, *all[3].Bound, 1e-9)
-	b.bound(all[2:])
+	bound(all[2:], 0)
 	without := []ModeReport{timedSamples("verified", 0, 1)}
-	b.bound(without)
+	bound(without, 0)
 	assert.Nil(t, without[0].Bound)
-}
-
-// TestRAPL: packages are added up, parts of them are not, and a counter that begins again has gone on.
-func TestRAPL(t *testing.T) {
-	dir := t.TempDir()
-	zone := func(name, kind, energy, most string) {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.MkdirAll(path, 0o755))
-		for file, text := range map[string]string{"name": kind, "energy_uj": energy, "max_energy_range_uj": most} {
-			require.NoError(t, os.WriteFile(filepath.Join(path, file), []byte(text+"\n"), 0o644))
-		}
-	}
-	_, err := openRAPL(dir)
-	assert.ErrorContains(t, err, "no counters")
-	zone("intel-rapl:0", "package-0", "1000000", "5000000")
-	zone("intel-rapl:1", "package-1", "4000000", "5000000")
-	zone("intel-rapl:0:0", "core", "77", "5000000")
-	r, err := openRAPL(dir)
-	require.NoError(t, err)
-	assert.Zero(t, r.joules())
-	zone("intel-rapl:0", "package-0", "3500000", "5000000")
-	assert.InDelta(t, 2.5, r.joules(), 1e-9)
-	zone("intel-rapl:1", "package-1", "500000", "5000000")
-	assert.InDelta(t, 2.5+1.5, r.joules(), 1e-9, "1 J up to its end, and 0.5")
-	require.NoError(t, os.Remove(filepath.Join(dir, "intel-rapl:1", "energy_uj")))
-	zone("intel-rapl:0", "package-0", "3600000", "5000000")
-	assert.InDelta(t, 4.1, r.joules(), 1e-9)
-	zone("intel-rapl:1", "package-1", "no number", "5000000")
-	_, err = openRAPL(dir)
-	assert.ErrorContains(t, err, "energy_uj")
-	m := &meter{func() time.Duration { return 5 }, r}
-	before := m.read()
-	zone("intel-rapl:0", "package-0", "4600000", "5000000")
-	m.cpu = func() time.Duration { return 12 }
-	used := m.read().less(before)
-	assert.Equal(t, time.Duration(7), used.cpu)
-	assert.InDelta(t, 1, used.joules, 1e-9)
-	assert.Nil(t, newMeter(2), "nobody knows whose it is")
-	assert.NotNil(t, newMeter(1))
-	assert.Zero(t, (*meter)(nil).read())
 }
 
 // TestReportJSON: the names that other programs read are there, and what does not apply is not.

@@ -7,8 +7,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// pictured is of how many questions, from the first on, answers are kept as spans: one of them is shown.
-const pictured = 16
+// MaxPictured is of how many questions, from the first on, answers are kept as spans: one of them is shown.
+const MaxPictured = 16
 
 // waterfall is one answer as spans, from the events of its decoding. Those need [draft.Options.Trace].
 type waterfall []result.Span
@@ -16,7 +16,7 @@ type waterfall []result.Span
 // observe adds what an event tells.
 func (w *waterfall) observe(e draft.Event) {
 	add := func(begin, took time.Duration, s result.Span) {
-		s.Start, s.End = rounded(begin), rounded(begin+max(took, 0))
+		s.Start, s.End = result.Rounded(begin), result.Rounded(begin+max(took, 0))
 		*w = append(*w, s)
 	}
 	if p := e.Prompt; p != nil {
@@ -72,7 +72,7 @@ func pictureOf(modes []Mode, answers [][]answer, mode int) waterfall {
 		}
 		return true
 	}
-	for at := range min(pictured, len(answers[mode])) {
+	for at := range min(MaxPictured, len(answers[mode])) {
 		if asked(at) {
 			return answers[mode][at].spans
 		}

@@ -154,6 +154,9 @@ type paperCloud struct {
 	text func(ids []int32) string
 }
 
+// Paper asks as the paper does; text spells ids out.
+func (w *web) Paper(text func(ids []int32) string) draft.Cloud { return paperCloud{w, text} }
+
 // Ask implements [draft.Cloud].
 func (c paperCloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
 	body, up, err := c.w.post(ctx, "/next", webText{Text: c.text(q.Context)})

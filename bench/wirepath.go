@@ -55,12 +55,12 @@ type LinkReport struct {
 
 // LinkAsks is asks of one size, from when each was due until its answer was there.
 type LinkAsks struct {
-	Tokens    int     `json:"tokens"` // new in each ask
-	PerSecond float64 `json:"asks_per_second"`
-	Answers   int     `json:"answers"`
-	Errors    int     `json:"errors"`
-	Latency   Latency `json:"latency_ms"`
-	Late      Latency `json:"late_ms"` // of that, until the ask was made: what this machine adds
+	Tokens    int            `json:"tokens"` // new in each ask
+	PerSecond float64        `json:"asks_per_second"`
+	Answers   int            `json:"answers"`
+	Errors    int            `json:"errors"`
+	Latency   result.Latency `json:"latency_ms"`
+	Late      result.Latency `json:"late_ms"` // of that, until the ask was made: what this machine adds
 	// by arithmetic: round trip, model, time on the link; absent with traces
 	Expected    *float64 `json:"expected_ms,omitempty"`
 	PayloadUp   float64  `json:"payload_bytes_up_per_ask"`
@@ -74,27 +74,27 @@ type LinkAsks struct {
 
 // LinkConnect is how long it takes to connect, in round trips by arithmetic and as measured.
 type LinkConnect struct {
-	Connections   int     `json:"connections"`           // of each kind
-	Early         int     `json:"early"`                 // of the resumed ones, with 0-RTT
-	Connected     Latency `json:"connected_ms"`          // a new connection: until the gateway's Welcome
-	First         Latency `json:"first_answer_ms"`       // a new connection: until the first answer
-	Resumed       Latency `json:"resumed_ms"`            // a resumed one: until the first answer
-	ConnectedNS   []int64 `json:"connected_ns"`          // the samples of these
-	FirstNS       []int64 `json:"first_answer_ns"`       //
-	ResumedNS     []int64 `json:"resumed_ns"`            //
-	ExpectedHello float64 `json:"expected_connected_ms"` // two round trips: handshake, and Hello
-	ExpectedFirst float64 `json:"expected_first_ms"`     // three: these and the ask, and the model
-	ExpectedEarly float64 `json:"expected_resumed_ms"`   // one, and the model
+	Connections   int            `json:"connections"`           // of each kind
+	Early         int            `json:"early"`                 // of the resumed ones, with 0-RTT
+	Connected     result.Latency `json:"connected_ms"`          // a new connection: until the gateway's Welcome
+	First         result.Latency `json:"first_answer_ms"`       // a new connection: until the first answer
+	Resumed       result.Latency `json:"resumed_ms"`            // a resumed one: until the first answer
+	ConnectedNS   []int64        `json:"connected_ns"`          // the samples of these
+	FirstNS       []int64        `json:"first_answer_ns"`       //
+	ResumedNS     []int64        `json:"resumed_ns"`            //
+	ExpectedHello float64        `json:"expected_connected_ms"` // two round trips: handshake, and Hello
+	ExpectedFirst float64        `json:"expected_first_ms"`     // three: these and the ask, and the model
+	ExpectedEarly float64        `json:"expected_resumed_ms"`   // one, and the model
 }
 
 // LinkOutage is how long it takes after an outage until an answer comes.
 type LinkOutage struct {
-	Outages   int     `json:"outages"`
-	OutageMS  float64 `json:"outage_ms"`
-	Recovery  Latency `json:"recovery_ms"` // from when packets passed again until the first answer
-	SamplesNS []int64 `json:"samples_ns"`
-	Lost      int     `json:"asks_lost"`        // that got no answer
-	Expected  float64 `json:"expected_most_ms"` // of an ask that is due next: until then, a round trip, and the model
+	Outages   int            `json:"outages"`
+	OutageMS  float64        `json:"outage_ms"`
+	Recovery  result.Latency `json:"recovery_ms"` // from when packets passed again until the first answer
+	SamplesNS []int64        `json:"samples_ns"`
+	Lost      int            `json:"asks_lost"`        // that got no answer
+	Expected  float64        `json:"expected_most_ms"` // of an ask that is due next: until then, a round trip, and the model
 }
 
 // LinkLoopback is how many asks a second pass without the link, some under way at any time.
@@ -320,13 +320,13 @@ func (b *linkBench) asks(ctx context.Context, r *LinkReport, tokens int) error {
 	}
 	n := float64(b.o.Asks)
 	a := &LinkAsks{Tokens: tokens, PerSecond: b.o.AskRate, Answers: b.o.Asks - t.failed, Errors: t.failed,
-		PayloadUp: float64(t.up) / n, PayloadDown: float64(t.down) / n, Late: latencyOfAll(t.late)}
+		PayloadUp: float64(t.up) / n, PayloadDown: float64(t.down) / n, Late: result.Latencies(t.late)}
 	for _, d := range t.took {
 		if d >= 0 {
 			a.SamplesNS = append(a.SamplesNS, int64(d))
 		}
 	}
-	a.Latency = latencyOfNS(a.SamplesNS)
+	a.Latency = result.Latencies(a.SamplesNS)
 	a.WireUp, a.PacketsUp = onWire(after.Up, before.Up, b.o.Asks)
 	a.WireDown, a.PacketsDown = onWire(after.Down, before.Down, b.o.Asks)
 	if len(b.o.Traces) == 0 {

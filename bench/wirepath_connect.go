@@ -35,7 +35,7 @@ func (b *linkBench) connects(ctx context.Context, r *LinkReport) error {
 		c.ConnectedNS, c.FirstNS = append(c.ConnectedNS, int64(connected)), append(c.FirstNS, int64(first))
 		c.ResumedNS = append(c.ResumedNS, int64(resumed))
 	}
-	c.Connected, c.First, c.Resumed = latencyOfNS(c.ConnectedNS), latencyOfNS(c.FirstNS), latencyOfNS(c.ResumedNS)
+	c.Connected, c.First, c.Resumed = result.Latencies(c.ConnectedNS), result.Latencies(c.FirstNS), result.Latencies(c.ResumedNS)
 	r.Part, r.Connect = "connect", c
 	return nil
 }
@@ -74,7 +74,7 @@ func (b *linkBench) outages(ctx context.Context, r *LinkReport) error {
 		o.SamplesNS, o.Lost = append(o.SamplesNS, int64(took)), o.Lost+lost
 		b.step(1)
 	}
-	o.Recovery = latencyOfNS(o.SamplesNS)
+	o.Recovery = result.Latencies(o.SamplesNS)
 	r.Part, r.Outage = "outage", o
 	return nil
 }

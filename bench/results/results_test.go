@@ -148,7 +148,7 @@ func adoptedStudy(t *testing.T, change func(*result.Run)) string {
 	var lines []byte
 	for i, mode := range []string{"local", "cloud", "paper", "pipelined-4"} {
 		r := bench.ModeReport{Mode: mode, Answers: 9, Accuracy: new(0.4 + 0.2*float64(i)),
-			Time: bench.Times{P50: float64(100 + i)}, Cell: &bench.Cell{RTT: 70}}
+			Time: result.Times{P50: float64(100 + i)}, Cell: &bench.Cell{RTT: 70}}
 		if i > 1 {
 			r.EscalatedShare, r.BytesUp, r.BytesDown, r.HiddenShare = new(0.031), new(60.4), new(14.2), new(0.5)
 		}

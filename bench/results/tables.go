@@ -251,7 +251,7 @@ func equal(r bench.ModeReport) string {
 func (m *made) link() error {
 	var b strings.Builder
 	b.WriteString("| what | ms p50 | p99 | by arithmetic, ms |\n|---|---|---|---|\n")
-	row := func(what string, l bench.Latency, expected *float64) {
+	row := func(what string, l result.Latency, expected *float64) {
 		fmt.Fprintf(&b, "| %s | %.1f | %.1f | %s |\n", what, l.P50, l.P99, rounded(expected, "%.1f"))
 	}
 	for i := range m.records {

@@ -130,9 +130,9 @@ func TestBenchRoutingSweep(t *testing.T) {
 	assert.Len(t, regexp.MustCompile(`(?m)^ *serial \(2\)  `).FindAllString(text, -1), 4)
 	wide := bench.ModeReport{
 		Mode: "pipelined-auto", Cell: &bench.Cell{Parallel: 8}, Accuracy: new(1.0), EscalatedShare: new(0.25),
-		Asks: new(10.5), Time: bench.Times{P50: 1234, P90: 2345}, EqualToCloud: new(false), DifferingFromCloud: new(3),
+		Asks: new(10.5), Time: result.Times{P50: 1234, P90: 2345}, EqualToCloud: new(false), DifferingFromCloud: new(3),
 		RatioTo: &bench.Ratio{Value: 2.34, Low: new(2.1), High: new(2.5)},
-		Work: bench.Work{FirstToken: &bench.Times{P50: 234}, Exposed: new(1234.0), Wasted: new(12.5), Up: new(900.0),
+		Work: bench.Work{FirstToken: &result.Times{P50: 234}, Exposed: new(1234.0), Wasted: new(12.5), Up: new(900.0),
 			Down: new(99.0)},
 	}
 	var table strings.Builder

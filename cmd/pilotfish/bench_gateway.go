@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -161,9 +162,9 @@ func printGatewayReport(a *app, r *bench.GatewayReport, elsewhere bool) {
 	fmt.Fprintln(a.stdout)
 	for _, l := range []struct {
 		name string
-		l    bench.Latency
+		l    result.Latency
 	}{{"from due", r.Latency}, {"in gateway", r.InGateway}} {
-		if l.l == (bench.Latency{}) {
+		if l.l == (result.Latency{}) {
 			continue
 		}
 		fmt.Fprintf(a.stdout, "%-12s %8.2f ms median, %.2f at 90%%, %.2f at 99%%, %.2f at 99.9%%, %.2f the longest\n",

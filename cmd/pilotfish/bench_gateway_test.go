@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
@@ -50,14 +51,14 @@ func TestGatewayReport(t *testing.T) {
 	printGatewayReport(&app{stdout: &out},
 		&bench.GatewayReport{Devices: 7, Rate: 2.5, ModelMS: 5, Seconds: 30, Cores: 2, Asks: 100, Answers: 90,
 			Refusals: map[string]int{"too fast": 6, "busy": 3}, Errors: 1,
-			Latency:   bench.Latency{P50: 6, P90: 7, P99: 8, P999: 9, Max: 10},
-			InGateway: bench.Latency{P50: 1, P90: 2, P99: 3, P999: 4, Max: 5},
+			Latency:   result.Latency{P50: 6, P90: 7, P99: 8, P999: 9, Max: 10},
+			InGateway: result.Latency{P50: 1, P90: 2, P99: 3, P999: 4, Max: 5},
 			ConnectMS: 812, CPUPerAsk: 361, BytesUp: 41, BytesDown: 12, PerConnection: 126976, PerSession: 6758,
 			PerSecond: 3,
 			Fairness: &bench.Fairness{AnswersJain: 0.9, AnswersLeast: 0.5, AnswersMost: 0.75, P99Jain: 0.8,
 				P99Least: 11, P99Most: 12},
-			Greedy: &bench.GreedyDevice{Times: 60, Asks: 50, Answers: 40, Latency: bench.Latency{P50: 13, P99: 14},
-				Others: bench.Latency{P50: 15, P99: 16}}}, false)
+			Greedy: &bench.GreedyDevice{Times: 60, Asks: 50, Answers: 40, Latency: result.Latency{P50: 13, P99: 14},
+				Others: result.Latency{P50: 15, P99: 16}}}, false)
 	assert.Equal(t, `7 devices, 2.5 questions/s each, a model of 5 ms, 30 s, devices and gateway on 2 cores
 answered           90 of 100, 3.0 a second; 3 refused: busy; 6 refused: too fast; 1 failed
 from due         6.00 ms median, 7.00 at 90%, 8.00 at 99%, 9.00 at 99.9%, 10.00 the longest

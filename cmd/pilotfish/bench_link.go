@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
 // benchLinkFlags are the flags of `pilotfish bench link`.
@@ -143,7 +144,7 @@ func (f *benchLinkFlags) run(ctx context.Context, a *app) (err error) {
 
 // printLinkReport prints one part.
 func printLinkReport(a *app, r bench.LinkReport) {
-	percentiles := func(name string, l bench.Latency, remark string) {
+	percentiles := func(name string, l result.Latency, remark string) {
 		fmt.Fprintf(a.stdout,
 			"  %-22s %9.2f ms median, %.2f at 90%%, %.2f at 99%%, %.2f at 99.9%%, %.2f the longest%s\n", name, l.P50,
 			l.P90, l.P99, l.P999, l.Max, remark)
@@ -172,7 +173,7 @@ func printLinkReport(a *app, r bench.LinkReport) {
 }
 
 // printLinkAsks prints questions of one size.
-func printLinkAsks(a *app, l *bench.LinkAsks, percentiles func(string, bench.Latency, string)) {
+func printLinkAsks(a *app, l *bench.LinkAsks, percentiles func(string, result.Latency, string)) {
 	said := ""
 	if l.Expected != nil {
 		said = fmt.Sprintf("; arithmetic: %.2f", *l.Expected)

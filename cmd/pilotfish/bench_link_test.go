@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
@@ -89,7 +90,7 @@ func TestLinkReport(t *testing.T) {
 		printLinkReport(&app{stdout: &out}, r)
 		return out.String()
 	}
-	l := bench.Latency{P50: 1, P90: 2, P99: 3, P999: 4, Max: 5}
+	l := result.Latency{P50: 1, P90: 2, P99: 3, P999: 4, Max: 5}
 	quiet := bench.Quiet{Quiet: new(true), Others: new(0.0), Steal: new(0.0)}
 	assert.Equal(t, `asks of 8 tokens: 90 answers, 10 without an answer, 50 a second
   from due                    1.00 ms median, 2.00 at 90%, 3.00 at 99%, 4.00 at 99.9%, 5.00 the longest; `+
@@ -99,7 +100,7 @@ func TestLinkReport(t *testing.T) {
 		`down 14.0 of payload, 15.0 on the wire in 16.00 packets
   machine                quiet
 `, said(bench.LinkReport{Quiet: quiet, Asks: &bench.LinkAsks{Tokens: 8, PerSecond: 50, Answers: 90, Errors: 10,
-		Latency: l, Late: bench.Latency{Max: 6}, Expected: new(7.0), PayloadUp: 11, WireUp: 12, PacketsUp: 13,
+		Latency: l, Late: result.Latency{Max: 6}, Expected: new(7.0), PayloadUp: 11, WireUp: 12, PacketsUp: 13,
 		PayloadDown: 14, WireDown: 15, PacketsDown: 16}}))
 	assert.Equal(t, `connect: 10 new connections, 10 resumed, 9 of them with 0-RTT
   welcome                     1.00 ms median, 2.00 at 90%, 3.00 at 99%, 4.00 at 99.9%, 5.00 the longest; `+
@@ -110,7 +111,7 @@ func TestLinkReport(t *testing.T) {
 		`arithmetic: 8.00
   machine                quiet
 `, said(bench.LinkReport{Quiet: quiet, Connect: &bench.LinkConnect{Connections: 10, Early: 9, Connected: l,
-		First: bench.Latency{Max: 9}, Resumed: bench.Latency{Max: 10}, ExpectedHello: 6,
+		First: result.Latency{Max: 9}, Resumed: result.Latency{Max: 10}, ExpectedHello: 6,
 		ExpectedFirst: 7, ExpectedEarly: 8}}))
 	assert.Equal(t, `outage: 3 times 1000 ms without a packet; 2 questions without an answer
   first answer after it       1.00 ms median, 2.00 at 90%, 3.00 at 99%, 4.00 at 99.9%, 5.00 the longest; `+

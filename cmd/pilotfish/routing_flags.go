@@ -151,14 +151,11 @@ func (f *routingFlags) certified(o *router.Options) error {
 	return f.flags.Set("threshold", fmt.Sprint(f.route.file.Certificate.Threshold))
 }
 
-// parseModes reads a list of modes. One that stands there twice is measured twice.
-func parseModes(list string) (all []bench.Mode, err error) {
-	for name := range strings.SplitSeq(list, ",") {
-		m, err := bench.ParseMode(strings.TrimSpace(name))
-		if err != nil {
-			return nil, usagef("--modes: %w", err)
-		}
-		all = append(all, m)
+// parseModes reads a list of modes.
+func parseModes(list string) ([]bench.Mode, error) {
+	all, err := bench.ParseModes(list)
+	if err != nil {
+		return nil, usagef("--modes: %w", err)
 	}
 	return all, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
 // TestRoutingFlagsRefused: no value out of range, and no flag without an effect, and each is named with what to do.
@@ -169,7 +170,7 @@ func TestRoutingTableWork(t *testing.T) {
 	full := bench.ModeReport{
 		Mode: "pipelined-64", Accuracy: new(1.0), AccuracyLow: new(0.99), AccuracyHigh: new(1.0),
 		EscalatedShare: new(1.0),
-		Timeouts:       new(12345), Asks: new(100.5), Time: bench.Times{P50: 12345, P90: 12345}, HiddenShare: new(1.0),
+		Timeouts:       new(12345), Asks: new(100.5), Time: result.Times{P50: 12345, P90: 12345}, HiddenShare: new(1.0),
 		HitRate: new(1.0), BytesUp: new(12345.6), BytesDown: new(1234.5), Known: new(100.5), Turned: new(100.5),
 		Unverified: new(12345), EqualToSerial: &no, EqualToCloud: &no,
 		CloudTokens: &bench.CloudTokens{Prefilled: 12345.6, Decoded: 12345.6, Ahead: 12345.6, AheadUsed: 12345.6},
