@@ -82,7 +82,7 @@ func (b *BreakEven) find(this, that []*Report) {
 	none, draws := 0, 0
 	v := stats.Bootstrap(n, 1, func(weight []int) []float64 {
 		for i := range slower {
-			slower[i] = weighted(mine[i], weight) - weighted(theirs[i], weight)
+			slower[i] = stats.Weighted(mine[i], weight) - stats.Weighted(theirs[i], weight)
 		}
 		at, faster := crossing(rtts, slower)
 		if draws++; draws == 1 {

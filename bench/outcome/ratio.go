@@ -28,7 +28,7 @@ func ratios(all []Report) {
 	intervals := stats.Bootstrap(len(byQuestion[base]), 1, func(weight []int) []float64 {
 		sums := make([]float64, len(all))
 		for i := range all {
-			sums[i] = weighted(byQuestion[i], weight)
+			sums[i] = stats.Weighted(byQuestion[i], weight)
 		}
 		below := sums[base]
 		for i := range sums {
@@ -65,14 +65,6 @@ func (r *Report) byQuestion() []float64 {
 		}
 	}
 	return means
-}
-
-// weighted is the sum of x, each so often.
-func weighted(x []float64, weight []int) (sum float64) {
-	for i, w := range weight {
-		sum += float64(w) * x[i]
-	}
-	return sum
 }
 
 // bound sets, in modes where the large model looks at every token and drafting goes on meanwhile, what arithmetic

@@ -2,26 +2,12 @@
 package speed
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
-
-// Options say what [Measure] measures.
-type Options struct {
-	Model    string         // a GGUF file
-	Engine   engine.Options // its Context grows to hold the longest run
-	Prompt   int            // tokens of a prompt; 0 leaves prompts out
-	Decode   int            // tokens generated; 0 leaves generation out. One of the two must be positive
-	Depth    int            // tokens of context before the prompt, or before those generated, there at least 8
-	Scaling  bool           // measure with 1, 2, … threads too
-	Repeat   int            // samples of each; at least 1
-	OnSample func(done int) // told after each sample, if given
-}
 
 // Sample is one run, and the bandwidth measured right after it, or where nothing was generated at some time
 // before. Rates are tokens per second, 0 where that part was left out.
@@ -36,7 +22,7 @@ type Sample struct {
 	RowsNS int64 `json:"rows_ns,omitempty"`
 }
 
-// Report is what [Measure] found. Its JSON is a contract.
+// Report is what [Matrix.Run] found of one combination. Its JSON is a contract.
 type Report struct {
 	PromptTPS     float64       `json:"prompt_tps"`     // median of the samples
 	GenerationTPS float64       `json:"generation_tps"` // median of the samples
@@ -105,46 +91,6 @@ type Scale struct {
 
 // firstPrompt is the length of the prompt of the first token, and the least context of one that is generated.
 const firstPrompt = 8
-
-// Measure measures prompts, generation, loading and memory of a model, and the bandwidth and the multiplications that
-// bound them, in one run.
-func Measure(ctx context.Context, o Options) (Report, error) {
-	r, err := measureEngine(ctx, o)
-	if err != nil || !o.Scaling || r.Threads < 1 {
-		return r, err
-	}
-	for threads := 1; threads < r.Threads; threads++ {
-		fewer := o
-		fewer.Engine.Threads, fewer.OnSample = threads, nil
-		part, err := measureEngine(ctx, fewer)
-		if err != nil {
-			return r, err
-		}
-		r.Scaling = append(r.Scaling, part.scale())
-	}
-	r.Scaling = append(r.Scaling, r.scale())
-	return r, nil
-}
-
-// measureEngine is [Measure] with one number of threads.
-func measureEngine(ctx context.Context, o Options) (r Report, err error) {
-	m := o.matrix()
-	err = m.Run(ctx, func(one Report) error { r = one; return nil })
-	return r, err
-}
-
-// matrix is the matrix of one combination.
-func (o Options) matrix() Matrix {
-	m := Matrix{
-		Model: o.Model, Engine: o.Engine, Prompts: []int{o.Prompt}, Decodes: []int{o.Decode}, Depths: []int{o.Depth},
-		Backends: []engine.Backend{o.Engine.Backend}, KV: []engine.KVType{o.Engine.KV},
-		Threads: []int{o.Engine.Threads}, Repeat: o.Repeat,
-	}
-	if o.OnSample != nil {
-		m.OnSample = func(done, _ int) { o.OnSample(done) }
-	}
-	return m
-}
 
 // ContextLimit is the longest text that a model holds, in tokens.
 func ContextLimit(path string) (int, error) {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/stat"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -49,7 +50,7 @@ func (r *Report) summarise() {
 	r.Bound = r.Bandwidth * 1e9 / token
 	share := func(s Sample) float64 { return s.GenerationTPS * token / (s.Bandwidth * 1e9) }
 	all := median(r.Samples, share)
-	r.FitsCache = fitsCache(r.TokenBytes+r.DepthBytes, cacheBytes(), all)
+	r.FitsCache = fitsCache(r.TokenBytes+r.DepthBytes, result.CacheBytes(), all)
 	r.Share = shareOfBound(all, r.FitsCache)
 	for i, s := range r.Samples {
 		r.Samples[i].Share = shareOfBound(share(s), r.FitsCache)

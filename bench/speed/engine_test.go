@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
@@ -30,16 +31,27 @@ func tinyFile(t *testing.T, tied bool) (path string) {
 	return path
 }
 
+// single is a matrix of one combination.
+func single(prompt, decode, depth, repeat int) *Matrix {
+	return &Matrix{
+		Model: "none.gguf", Prompts: []int{prompt}, Decodes: []int{decode}, Depths: []int{depth}, Repeat: repeat,
+		Backends: []engine.Backend{""}, KV: []engine.KVType{""}, Threads: []int{0},
+	}
+}
+
 func TestEngine(t *testing.T) {
 	racing.Spare(t)
 	for _, tied := range []bool{true, false} {
 		path := tinyFile(t, tied)
 
 		var told []int
-		r, err := Measure(t.Context(), Options{
-			Model: path, Engine: engine.Options{Threads: 2, Context: 400}, Prompt: 30, Decode: 5, Depth: 40,
-			Scaling: true, Repeat: 3, OnSample: func(n int) { told = append(told, n) },
-		})
+		m := single(30, 5, 40, 3)
+		m.Model, m.Engine.Context, m.Threads = path, 400, []int{2}
+		m.OnSample = func(n, of int) {
+			told = append(told, n)
+			assert.Equal(t, 3, of)
+		}
+		r, err := m.Scaled(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, []int{1, 2, 3}, told, "with all threads; fewer are not told of")
 		assert.Len(t, r.Samples, 3)
@@ -103,11 +115,11 @@ func TestGenerationOneByOne(t *testing.T) {
 func TestEngineStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := Measure(ctx, Options{Model: "none.gguf", Prompt: 1, Repeat: 1})
+	_, err := single(1, 0, 0, 1).Scaled(ctx)
 	assert.ErrorIs(t, err, os.ErrNotExist)
-	_, err = Measure(ctx, Options{Model: "none.gguf", Prompt: 1})
+	_, err = single(1, 0, 0, 0).Scaled(ctx)
 	assert.ErrorContains(t, err, "repeat 0")
-	_, err = Measure(ctx, Options{Model: "none.gguf", Depth: 9, Repeat: 1})
+	_, err = single(0, 0, 9, 1).Scaled(ctx)
 	assert.ErrorContains(t, err, "nothing to measure")
 }
 
@@ -119,7 +131,7 @@ func TestSameMemory(t *testing.T) {
 	for _, huge := range []bool{false, true} {
 		memory, free := sameMemory(e, huge)
 		require.Len(t, memory, 1)
-		assert.Len(t, memory[0], farMemory())
+		assert.Len(t, memory[0], result.FarBytes())
 		require.NoError(t, free())
 	}
 }
@@ -189,14 +201,11 @@ func TestEngineOptions(t *testing.T) {
 		assert.Equal(t, c.need, Cell{Prompt: c.prompt, Decode: c.decode, Depth: c.depth}.need(), "%+v", c)
 	}
 	assert.Equal(t, 58, Cell{Rows: 8, Depth: 50}.need())
-	for _, bad := range []Options{{Prompt: -1, Decode: 1, Repeat: 1}, {Prompt: 1, Decode: -1, Repeat: 1},
-		{Prompt: 1, Depth: -1, Repeat: 1}, {Repeat: 1}, {Prompt: 1}, {Decode: 1, Repeat: -1}} {
-		m := bad.matrix()
-		assert.Error(t, m.check(), "%+v", bad)
+	for _, bad := range []*Matrix{single(-1, 1, 0, 1), single(1, -1, 0, 1), single(1, 0, -1, 1), single(0, 0, 0, 1),
+		single(1, 0, 0, 0), single(0, 1, 0, -1)} {
+		assert.Error(t, bad.check(), "%+v", bad)
 	}
-	for _, good := range []Options{{Prompt: 1, Repeat: 1}, {Decode: 1, Repeat: 1},
-		{Decode: 1, Depth: 1, Repeat: 1}} {
-		m := good.matrix()
-		assert.NoError(t, m.check())
+	for _, good := range []*Matrix{single(1, 0, 0, 1), single(0, 1, 0, 1), single(0, 1, 1, 1)} {
+		assert.NoError(t, good.check())
 	}
 }

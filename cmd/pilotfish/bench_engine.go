@@ -137,11 +137,7 @@ func (f *benchEngineFlags) measure(ctx context.Context, a *app) (all []speed.Rep
 		})
 		return all, err
 	}
-	o := speed.Options{Model: f.m.Model, Engine: f.m.Engine, Scaling: true, Repeat: f.m.Repeat,
-		OnSample: func(done int) { m.show(int64(done), int64(f.m.Repeat)) }}
-	o.Engine.Backend, o.Engine.KV, o.Engine.Threads = f.m.Backends[0], f.m.KV[0], f.m.Threads[0]
-	o.Prompt, o.Decode, o.Depth = total(f.m.Prompts), total(f.m.Decodes), f.m.Depths[0]
-	r, err := speed.Measure(ctx, o)
+	r, err := f.m.Scaled(ctx)
 	return []speed.Report{r}, err
 }
 
