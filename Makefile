@@ -65,10 +65,10 @@ mutants: ## small mistakes planted in the package PKG (./runtime/draft), one aft
 	GOFLAGS='-count=1 -short -vet=off' $(GO) run $(GREMLINS) unleash --workers $(WORKERS) $(PKG)
 
 verified: ## the large model's own text from verification: all held-out questions of the demo, 200 stories, poor links
-	$(GO) test ./bench -run 'TestVerifiedIsTheLargeModel' -timeout 30m -v -verified-texts 400
+	$(GO) test ./bench/routing -run 'TestVerifiedIsTheLargeModel' -timeout 30m -v -verified-texts 400
 
 branches: ## as many branches as are worth their price, in every cell of the matrix of row costs and round trips
-	$(GO) test ./bench -run 'TestBranchesByPrice' -timeout 30m -v -branch-cells -branch-questions 100
+	$(GO) test ./bench/routing -run 'TestBranchesByPrice' -timeout 30m -v -branch-cells -branch-questions 100
 
 misuse: ## a thousand models closed, cancelled and used in wrong ways at every stage, under the race detector
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 60m -v ./bench/misuse -misuse.rounds $(or $(ROUNDS),1000)
@@ -77,7 +77,7 @@ schedules: ## random schedules of every property of routed decoding, BATCHES (48
 	$(GO) test ./runtime/draft -timeout 60m -batches $(or $(BATCHES),48)
 
 stories: ## a router for the models that write stories, trained and compared with the other policies in closed loop
-	$(GO) test ./bench -run TestStoryClosedLoop -timeout 30m -v -closed-stories
+	$(GO) test ./bench/routing -run TestStoryClosedLoop -timeout 30m -v -closed-stories
 
 instructions: ## what a weight costs in the mat-vec kernels, in instructions of a GPU that clang-19 knows
 	$(GO) run ./bench/instructions

@@ -10,9 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/capacity"
+	"github.com/pilotfish-ai/pilotfish/bench/remote"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/speed"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -146,7 +147,7 @@ func (f *benchCapacityFlags) run(ctx context.Context, a *app) error {
 // measure measures costs, and real devices.
 func (f *benchCapacityFlags) measure(ctx context.Context, a *app, about result.Run) (err error) {
 	w := &f.o.Workload
-	limit, err := bench.ContextLimit(f.model)
+	limit, err := speed.ContextLimit(f.model)
 	if err != nil {
 		return err
 	}
@@ -173,7 +174,7 @@ func (f *benchCapacityFlags) measure(ctx context.Context, a *app, about result.R
 	if m.close(); err != nil {
 		return err
 	}
-	stage, err := bench.NewStage(large, large, bench.StageOptions{RTT: w.RTT})
+	stage, err := remote.NewStage(large, large, remote.StageOptions{RTT: w.RTT})
 	if err != nil {
 		return err
 	}
@@ -186,7 +187,7 @@ func (f *benchCapacityFlags) measure(ctx context.Context, a *app, about result.R
 	})
 }
 
-func (f *benchCapacityFlags) measureAsk(ctx context.Context, stage *bench.Stage) (err error) {
+func (f *benchCapacityFlags) measureAsk(ctx context.Context, stage *remote.Stage) (err error) {
 	cloud, leave, err := stage.Dial(ctx, 0)
 	if err != nil {
 		return err

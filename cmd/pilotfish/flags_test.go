@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/speed"
 	"github.com/pilotfish-ai/pilotfish/internal/hugemem"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
@@ -23,7 +23,7 @@ func TestBenchEngineMeasures(t *testing.T) {
 	code, stdout, stderr := call(t, "bench", "engine", "-m", m, "-d", "480", "-p", "3", "-r", "1", "-t", "1",
 		"--kv", "f32", "--json")
 	require.Equal(t, exitDone, code, stderr)
-	r := lines[bench.EngineReport](t, stdout)[0]
+	r := lines[speed.Report](t, stdout)[0]
 	assert.Equal(t, []int{3, 31, 1}, []int{r.PromptTokens, r.DecodedTokens, r.Threads})
 	assert.EqualValues(t, 512*512*4, r.KVBytes, "of the whole context, in float32")
 	assert.EqualValues(t, 512*4*(480+31/2), r.DepthBytes)
@@ -162,12 +162,12 @@ func TestHugePagesFlag(t *testing.T) {
 		"--huge-pages"}
 	code, stdout, stderr := call(t, append(measure, "off")...)
 	require.Equal(t, exitDone, code, stderr)
-	r := lines[bench.EngineReport](t, stdout)[0]
+	r := lines[speed.Report](t, stdout)[0]
 	assert.Equal(t, "huge pages are off", r.WeightsStay)
 	assert.Zero(t, r.MoveMS)
 	code, stdout, stderr = call(t, append(measure, "auto")...)
 	require.Equal(t, exitDone, code, stderr)
-	assert.NotEqual(t, "huge pages are off", lines[bench.EngineReport](t, stdout)[0].WeightsStay)
+	assert.NotEqual(t, "huge pages are off", lines[speed.Report](t, stdout)[0].WeightsStay)
 	code, stdout, stderr = call(t, append(slices.DeleteFunc(measure, isJSON), "off")...)
 	require.Equal(t, exitDone, code, stderr)
 	assert.Regexp(t, `(?m)^weights .* in huge pages: huge pages are off$`, stdout)

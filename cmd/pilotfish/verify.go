@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -37,7 +37,7 @@ func (m *margin) Set(s string) error {
 		*m = margin{}
 		return nil
 	}
-	nats, err := bench.ParseMargin(s)
+	nats, err := outcome.ParseMargin(s)
 	if err != nil {
 		return errors.New("give off, or a margin in nats as a decimal number, 0 or more, such as 0.5")
 	}
