@@ -13,7 +13,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
-	"github.com/pilotfish-ai/pilotfish/runtime/grammar/schema"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
@@ -28,7 +27,7 @@ const (
 type LogProbs = draft.LogProbs
 
 // SchemaError says what of a JSON schema is wrong or not supported, and where.
-type SchemaError = schema.Error
+type SchemaError = grammar.Error
 
 // validate reports what of a request cannot be together with the rest of a route.
 func (r Route) validate() error {
