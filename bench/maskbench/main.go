@@ -189,7 +189,7 @@ var (
 
 // general is an error without what is of one schema alone: the path up to the keyword, names and numbers.
 func general(err error) string {
-	var e *schema.Error
+	var e *grammar.Error
 	if !errors.As(err, &e) {
 		return err.Error()
 	}

@@ -14,7 +14,7 @@ import (
 // archive keeps answers of /v1/responses, for requests that go on with them. Where they have more bytes than it may
 // hold, those that were not used for longest are dropped.
 type archive struct {
-	most int // bytes
+	limit int // bytes
 
 	mu    sync.Mutex
 	all   *simplelru.LRU[string, *keptAnswer] // by ids
@@ -30,8 +30,8 @@ type keptAnswer struct {
 	items  map[string]answer.Message // of the answer
 }
 
-func newArchive(most int) *archive {
-	a := &archive{most: most, items: map[string]answer.Message{}}
+func newArchive(limit int) *archive {
+	a := &archive{limit: limit, items: map[string]answer.Message{}}
 	// An error is of the number alone, which the bytes bound long before.
 	a.all, _ = simplelru.NewLRU(math.MaxInt32, func(_ string, k *keptAnswer) {
 		for id := range k.items {
@@ -58,14 +58,14 @@ func (k *keptAnswer) size() int {
 // put keeps an answer, unless it alone is too large.
 func (a *archive) put(k *keptAnswer) {
 	n := k.size()
-	if n > a.most {
+	if n > a.limit {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.all.Add(k.id, k)
 	maps.Copy(a.items, k.items)
-	for a.bytes += n; a.bytes > a.most; {
+	for a.bytes += n; a.bytes > a.limit; {
 		a.all.RemoveOldest()
 	}
 }
@@ -79,7 +79,7 @@ func (a *archive) get(id string) *keptAnswer {
 }
 
 // Keeps implements [request.Kept].
-func (a *archive) Keeps() bool { return a.most > 0 }
+func (a *archive) Keeps() bool { return a.limit > 0 }
 
 // Talk implements [request.Kept].
 func (a *archive) Talk(id string) ([]answer.Message, bool) {

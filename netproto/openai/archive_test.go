@@ -64,8 +64,8 @@ func TestGoesOn(t *testing.T) {
 
 // TestNotStored: what is not to be stored is not, nor where the server keeps nothing, nor what failed.
 func TestNotStored(t *testing.T) {
-	for most, body := range map[int]string{0: `"input":"u","store":false`, -1: `"input":"u"`} {
-		s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Kept = most })
+	for limit, body := range map[int]string{0: `"input":"u","store":false`, -1: `"input":"u"`} {
+		s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Kept = limit })
 		id, whole := respondTo(t, s, body)
 		assert.Equal(t, false, whole["store"])
 		assert.Equal(t, http.StatusNotFound, ask(t, s, responses+"/"+id, "").Code)
@@ -78,24 +78,24 @@ func TestNotStored(t *testing.T) {
 
 // TestArchiveBound: no more bytes are kept than may be, and those that are used stay longest.
 func TestArchiveBound(t *testing.T) {
-	const most = 40_000
-	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Kept = most })
+	const limit = 40_000
+	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Kept = limit })
 	first, _ := respondTo(t, s, `"input":"u"`)
 	one := s.kept.bytes
 	require.Positive(t, one)
 	last, ids := "", []string{}
-	for range 3 * most / one {
+	for range 3 * limit / one {
 		last, _ = respondTo(t, s, `"input":"u"`)
 		ids = append(ids, last)
-		require.LessOrEqual(t, s.kept.bytes, most)
+		require.LessOrEqual(t, s.kept.bytes, limit)
 		require.Equal(t, http.StatusOK, ask(t, s, responses+"/"+first, "").Code, "it is asked for")
 	}
-	assert.Equal(t, most/one, s.kept.all.Len())
+	assert.Equal(t, limit/one, s.kept.all.Len())
 	assert.Equal(t, s.kept.all.Len(), len(s.kept.items))
 	assert.Equal(t, http.StatusNotFound, ask(t, s, responses+"/"+ids[0], "").Code)
 	assert.Equal(t, http.StatusOK, ask(t, s, responses+"/"+last, "").Code)
 	large, _ := respondTo(t, s, `"input":"`+strings.Repeat("x", 3000)+`","instructions":"y","metadata":{"a":"`+
-		strings.Repeat("x", most)+`"}`)
+		strings.Repeat("x", limit)+`"}`)
 	assert.Equal(t, http.StatusNotFound, ask(t, s, responses+"/"+large, "").Code, "it would be all there is")
 	assert.Equal(t, http.StatusOK, ask(t, s, responses+"/"+last, "").Code)
 	for _, id := range append(ids, first) {

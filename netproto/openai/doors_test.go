@@ -266,27 +266,27 @@ func TestDoorsStream(t *testing.T) {
 		"done"}
 	whole := strings.Join(steps, "")
 	ends := map[string]bool{}
-	for most := 1; most < len(whole)+4*len(callMark+callOver); most++ {
+	for limit := 1; limit < len(whole)+4*len(callMark+callOver); limit++ {
 		s := newTestServer(t, newToolModel(steps...), nil)
-		body := fmt.Sprintf(`{"input":"u","seed":7,%s,"max_output_tokens":%d`, f, most)
+		body := fmt.Sprintf(`{"input":"u","seed":7,%s,"max_output_tokens":%d`, f, limit)
 		r := object(t, ask(t, s, responses, body+`}`).Body.Bytes())
 		got, last := streamedResponse(t, ask(t, s, responses, body+`,"stream":true}`).Body.Bytes())
-		assert.Equal(t, ofResponse(r), got, most)
+		assert.Equal(t, ofResponse(r), got, limit)
 		assert.Equal(t, at(r, "usage", "output_tokens"), at(last, "usage", "output_tokens"))
 		for i, part := range got.parts {
 			name, arguments, _ := strings.Cut(strings.TrimSuffix(part, ")"), "(")
 			if name == "f" && (i < len(got.parts)-1 || strings.HasSuffix(got.end, completed)) {
-				assert.Contains(t, []string{`{"x": [1, "é"]}`, `{}`}, arguments, most)
+				assert.Contains(t, []string{`{"x": [1, "é"]}`, `{}`}, arguments, limit)
 			}
 		}
 		ends[got.end] = true
 
-		body = fmt.Sprintf(`{%s,%s,"max_tokens":%d`, hello, input, most)
+		body = fmt.Sprintf(`{%s,%s,"max_tokens":%d`, hello, input, limit)
 		m := object(t, ask(t, s, messages, body+`}`).Body.Bytes())
 		told, usage := streamedMessage(t, ask(t, s, messages, body+`,"stream":true}`).Body.Bytes())
-		assert.Equal(t, ofMessage(t, m), told, most)
+		assert.Equal(t, ofMessage(t, m), told, limit)
 		assert.Equal(t, at(m, "usage", "output_tokens"), at(usage, "output_tokens"))
-		assert.Equal(t, got.end[:3] == "inc", strings.HasPrefix(told.end, "max_tokens"), most)
+		assert.Equal(t, got.end[:3] == "inc", strings.HasPrefix(told.end, "max_tokens"), limit)
 		ends[told.end] = true
 	}
 	assert.Equal(t, map[string]bool{"completed completed": true, "incomplete max_output_tokens incomplete": true,

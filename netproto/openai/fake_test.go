@@ -47,7 +47,7 @@ type fakeModel struct {
 	asked    []answer.Settings
 	prompts  []string
 	open     int // sessions
-	most     int // that were open at once
+	limit    int // that were open at once
 	running  int // answers
 	parallel int // most of them at once
 }
@@ -118,7 +118,7 @@ func (m *fakeModel) NewSession() answer.Session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.open++
-	m.most = max(m.most, m.open)
+	m.limit = max(m.limit, m.open)
 	return &fakeSession{m: m}
 }
 

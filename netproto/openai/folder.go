@@ -34,7 +34,7 @@ const (
 // uses it. Its files hold the texts of users: only their owner can read them.
 type Folder struct {
 	path   string
-	most   int64 // bytes of all files
+	limit  int64 // bytes of all files
 	log    *slog.Logger
 	unlock func()
 	model  answer.Model
@@ -51,9 +51,9 @@ type savedText struct {
 	bytes int64
 }
 
-// OpenFolder takes a folder, made if there is none, for files of at most most bytes together. The caller closes it
+// OpenFolder takes a folder, made if there is none, for files of at most limit bytes together. The caller closes it
 // after the server.
-func OpenFolder(path string, most int64, log *slog.Logger) (*Folder, error) {
+func OpenFolder(path string, limit int64, log *slog.Logger) (*Folder, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func OpenFolder(path string, most int64, log *slog.Logger) (*Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Folder{path: path, most: most, log: log, unlock: unlock}
+	f := &Folder{path: path, limit: limit, log: log, unlock: unlock}
 	if err := f.list(); err != nil {
 		unlock()
 		return nil, err
@@ -211,9 +211,9 @@ func (f *Folder) write(ctx context.Context, s answer.Session) (err error) {
 		return err
 	}
 	defer os.Remove(file.Name()) // gone already where it was renamed
-	b := &bounded{file, f.most}
+	b := &bounded{file, f.limit}
 	to := bufio.NewWriterSize(b, 1<<20)
-	if err = s.SaveKV(ctx, to); err != nil && b.left == f.most && to.Buffered() == 0 {
+	if err = s.SaveKV(ctx, to); err != nil && b.left == f.limit && to.Buffered() == 0 {
 		f.log.Debug("there are no keys and values to save", "error", err) // such as of an answer that ended before
 		return file.Close()
 	}
@@ -270,7 +270,7 @@ func (f *Folder) add(temp string, text []int32, size int64) error {
 
 // makeRoom removes those that were used longest ago until there is room for size bytes.
 func (f *Folder) makeRoom(size int64) {
-	for len(f.saved) > 0 && f.bytes+size > f.most {
+	for len(f.saved) > 0 && f.bytes+size > f.limit {
 		f.remove(0)
 	}
 }

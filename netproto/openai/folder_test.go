@@ -17,10 +17,10 @@ import (
 )
 
 // folder opens one, with its log.
-func folder(t *testing.T, path string, most int64) (*Folder, *strings.Builder) {
+func folder(t *testing.T, path string, limit int64) (*Folder, *strings.Builder) {
 	t.Helper()
 	var log strings.Builder
-	f, err := OpenFolder(path, most, slog.New(slog.NewTextHandler(&log, nil)))
+	f, err := OpenFolder(path, limit, slog.New(slog.NewTextHandler(&log, nil)))
 	require.NoError(t, err)
 	return f, &log
 }

@@ -14,7 +14,7 @@ import (
 // Those with slow readers may step aside, and leave their room to others.
 type gate struct {
 	slots chan struct{} // one value for each request that is in
-	most  int           // that wait
+	limit int           // that wait
 	aside int           // most that stand aside
 
 	mu      sync.Mutex
@@ -24,7 +24,7 @@ type gate struct {
 }
 
 func newGate(parallel, queue, aside int) *gate {
-	return &gate{slots: make(chan struct{}, parallel), most: queue, aside: aside}
+	return &gate{slots: make(chan struct{}, parallel), limit: queue, aside: aside}
 }
 
 // place is the room of one request. One goroutine at a time uses it.
@@ -102,7 +102,7 @@ func (p *place) leave() {
 func (g *gate) wait() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.waiting >= g.most {
+	if g.waiting >= g.limit {
 		return &busyError{g.after()}
 	}
 	g.waiting++

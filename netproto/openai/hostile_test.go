@@ -203,13 +203,13 @@ func TestArgumentsAreObjects(t *testing.T) {
 // TestMarksCount: the marks around calls, which the model does not choose, take no more room than max_tokens gives.
 func TestMarksCount(t *testing.T) {
 	call := `{"name": "f", "arguments": {}}`
-	for most, want := range map[int]int{1: 0, len(callMark) + 1: 0, len(callMark) + 2: len(callMark) + 2,
+	for limit, want := range map[int]int{1: 0, len(callMark) + 1: 0, len(callMark) + 2: len(callMark) + 2,
 		len(callMark) + 1 + len(call): len(callMark) + 1 + len(call)} {
 		s := newTestServer(t, newToolModel("", call), nil)
 		w := ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"tool_choice":"required",
-			"tools":[{"type":"function","function":{"name":"f"}}],"max_tokens":`+string(request.Encode(most))+`}`)
+			"tools":[{"type":"function","function":{"name":"f"}}],"max_tokens":`+string(request.Encode(limit))+`}`)
 		require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
-		assert.EqualValues(t, want, at(object(t, w.Body.Bytes()), "usage", "completion_tokens"), "of %d", most)
+		assert.EqualValues(t, want, at(object(t, w.Body.Bytes()), "usage", "completion_tokens"), "of %d", limit)
 	}
 }
 

@@ -20,12 +20,9 @@ func (s *Server) infill(ctx context.Context, t *reply, body []byte) error {
 	var marks []int32
 	return t.do(ctx, &job{Request: &r.Request, shape: shape,
 		prompts: func() ([][]int32, error) {
-			const least = 128 // tokens that an answer is given room for, if it may be so long
-			most := s.model.Context() - 1
-			if s.o.MaxPrompt > 0 {
-				most = min(most, s.o.MaxPrompt)
-			}
-			r.Gap.Most = max(most-min(cmp.Or(r.Settings.MaxTokens, least), most/2), 8)
+			const room = 128 // tokens that an answer is given room for, if it may be so long
+			limit := s.maxPrompt()
+			r.Gap.Most = max(limit-min(cmp.Or(r.Settings.MaxTokens, room), limit/2), 8)
 			var err error
 			if marks, err = s.model.Infill(answer.Infill{}); err != nil {
 				return nil, err

@@ -13,7 +13,7 @@ import (
 // pool keeps sessions with their texts, so that a request which goes on with one of them has only what is new computed.
 type pool struct {
 	model  answer.Model
-	most   int     // sessions, those in use included
+	limit  int     // sessions, those in use included
 	folder *Folder // of texts that have no place in memory; nil: they are dropped
 	log    *slog.Logger
 
@@ -23,8 +23,8 @@ type pool struct {
 	used int
 }
 
-func newPool(m answer.Model, most int, f *Folder, log *slog.Logger) *pool {
-	p := &pool{model: m, most: most, folder: f, log: log}
+func newPool(m answer.Model, limit int, f *Folder, log *slog.Logger) *pool {
+	p := &pool{model: m, limit: limit, folder: f, log: log}
 	p.back.L = &p.mu
 	return p
 }
@@ -82,7 +82,7 @@ func (p *pool) choose(prompt []int32, chat bool) choice {
 	defer p.mu.Unlock()
 	for ; ; p.back.Wait() {
 		c := p.nearest(prompt)
-		full := len(p.idle) > 0 && len(p.idle)+p.used >= p.most
+		full := len(p.idle) > 0 && len(p.idle)+p.used >= p.limit
 		if h := c.from; h != nil &&
 			(c.same >= h.prompt || !chat && 2*c.same >= h.prompt || full && h == p.idle[0]) {
 			if h.lent > 0 {

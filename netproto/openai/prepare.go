@@ -23,7 +23,7 @@ var errPreparing = errors.New("the schemas of this request take too long: give f
 // that no client holds up all others. It is apart from the gate: who is in there takes the place of an answer.
 type preparing struct {
 	slots chan struct{}
-	most  int // requests that are in or wait
+	limit int // requests that are in or wait
 
 	mu      sync.Mutex
 	all     int
@@ -36,8 +36,8 @@ type turn struct {
 	users int // requests that have it or wait for it
 }
 
-func newPreparing(most int) *preparing {
-	return &preparing{slots: make(chan struct{}, preparedAtOnce), most: most, clients: map[string]*turn{}}
+func newPreparing(limit int) *preparing {
+	return &preparing{slots: make(chan struct{}, preparedAtOnce), limit: limit, clients: map[string]*turn{}}
 }
 
 // enter waits until a request of a client is let in. The caller calls leave once.
@@ -69,7 +69,7 @@ func (p *preparing) enter(ctx context.Context, client string) (leave func(), err
 func (p *preparing) come(client string) (chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.all >= p.most {
+	if p.all >= p.limit {
 		return nil, &busyError{time.Second}
 	}
 	p.all++

@@ -161,7 +161,7 @@ func (t *reply) answer(status int, body []byte) error {
 
 // write sends bytes, and gives up where the reader takes none of them for a while.
 func (t *reply) write(b []byte) error {
-	const most = 16 << 10
+	const limit = 16 << 10
 	patience := t.s.o.Stall
 	if !t.whole.Load() {
 		patience += t.s.o.Read // net/http waits for what is still to come of the request: see [Server.ServeHTTP]
@@ -170,7 +170,7 @@ func (t *reply) write(b []byte) error {
 		patience = min(patience, lastWords)
 	}
 	for len(b) > 0 {
-		n := min(len(b), most)
+		n := min(len(b), limit)
 		if err := t.rc.SetWriteDeadline(time.Now().Add(patience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return request.ErrGone
 		}
@@ -279,6 +279,15 @@ func (s *Server) check(r *request.Request) *request.Error {
 	return nil
 }
 
+// maxPrompt is the number of tokens that a prompt may have.
+func (s *Server) maxPrompt() int {
+	limit := s.model.Context() - 1
+	if s.o.MaxPrompt > 0 {
+		limit = min(limit, s.o.MaxPrompt)
+	}
+	return limit
+}
+
 // prompts returns the ids of what is to be gone on with.
 func (t *reply) prompts(j *job) (_ [][]int32, err error) {
 	defer caught(&err)
@@ -286,16 +295,13 @@ func (t *reply) prompts(j *job) (_ [][]int32, err error) {
 	if err != nil {
 		return nil, err
 	}
-	most := t.s.model.Context() - 1
-	if t.s.o.MaxPrompt > 0 {
-		most = min(most, t.s.o.MaxPrompt)
-	}
+	limit := t.s.maxPrompt()
 	for _, ids := range all {
 		t.e.Prompt += len(ids)
-		if len(ids) > most {
+		if len(ids) > limit {
 			return nil, request.Refuse(http.StatusBadRequest, "context_length_exceeded",
 				"the prompt has %d tokens, and this server takes at most %d of a context of %d: make it shorter",
-				len(ids), most, t.s.model.Context()).Of(j.shape.param())
+				len(ids), limit, t.s.model.Context()).Of(j.shape.param())
 		}
 	}
 	return all, nil

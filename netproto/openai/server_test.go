@@ -169,7 +169,7 @@ func TestPoolLends(t *testing.T) {
 				give(h, text)
 			})
 			all.Wait()
-			assert.LessOrEqual(t, m.most, 2)
+			assert.LessOrEqual(t, m.limit, 2)
 			p.close()
 			assert.Zero(t, m.open)
 		})
@@ -184,7 +184,7 @@ func TestPoolBound(t *testing.T) {
 		h := p.take(t.Context(), idsOf(fmt.Sprintf("%02d", i)), true)
 		p.give(h, idsOf(fmt.Sprintf("%02d", i)), 2)
 	}
-	assert.LessOrEqual(t, m.most, 2)
+	assert.LessOrEqual(t, m.limit, 2)
 	assert.Equal(t, 2, p.size(), "and as many as may be")
 	p.close()
 	assert.Zero(t, m.open)

@@ -376,7 +376,7 @@ func TestStalled(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, map[string]int{"slow_reader": 5, "": 1}, codes)
 		assert.Zero(t, s.Load().Stalled)
-		assert.LessOrEqual(t, m.most, 4)
+		assert.LessOrEqual(t, m.limit, 4)
 	})
 }
 

@@ -337,12 +337,12 @@ func TestCutIsLength(t *testing.T) {
 			[]string{"", call}, len(callMark) + 1 + len(call)},
 		"second": {"/v1/chat/completions", hello + "," + twoTools, []string{"", call, "", call, ""}, 2 * marked},
 	} {
-		for most := 1; most < c.whole; most++ {
+		for limit := 1; limit < c.whole; limit++ {
 			for _, stream := range []string{"", `,"stream":true`} {
 				s := newTestServer(t, newToolModel(c.texts...), nil)
-				w := ask(t, s, c.path, fmt.Sprintf(`{%s,"max_tokens":%d%s}`, c.body, most, stream))
+				w := ask(t, s, c.path, fmt.Sprintf(`{%s,"max_tokens":%d%s}`, c.body, limit, stream))
 				finish, text, arguments := told(t, w.Body.Bytes(), stream != "")
-				require.Equal(t, "length", finish, "%s, %d tokens%s", name, most, stream)
+				require.Equal(t, "length", finish, "%s, %d tokens%s", name, limit, stream)
 				if !strings.HasPrefix(callMark, text) { // it might have become something else
 					require.True(t, strings.HasPrefix(`{"a":"bcd"}`, text), text)
 				}

@@ -13,7 +13,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
-	"github.com/pilotfish-ai/pilotfish/runtime/grammar/schema"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
@@ -25,7 +24,7 @@ const (
 )
 
 // SchemaError says what of a JSON schema is wrong or not supported, and where.
-type SchemaError = schema.Error
+type SchemaError = grammar.Error
 
 // validate reports what of a route cannot be with this model.
 func (e *Engine) validate(r Route) error {

@@ -186,3 +186,15 @@ func (b *Builder) List(start, from int32, more regular.Bounds, closed int32) {
 func sortArcs(arcs []arc) {
 	slices.SortStableFunc(arcs, func(a, b arc) int { return int(a.lo) - int(b.lo) })
 }
+
+// Error says what of a schema is wrong or not supported.
+type Error struct {
+	Path string // of the keyword or schema: a JSON pointer, such as "#/properties/age/multipleOf"
+	Err  error
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Path + ": " + e.Err.Error() }
+
+// Unwrap returns what is wrong, without the path.
+func (e *Error) Unwrap() error { return e.Err }

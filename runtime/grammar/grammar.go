@@ -1,13 +1,9 @@
 // Package grammar says which bytes, and which tokens of a vocabulary, may come next in a text that is to be a JSON
-// value of a schema.
+// value of a form. Package schema makes grammars of JSON schemas.
 //
-// A schema becomes an automaton over bytes: rules for values that call each other, as values nest. A [State] is where a
+// A [Grammar] is an automaton over bytes: rules for values that call each other, as values nest. A [State] is where a
 // text stands in it: the places that the bytes so far can have led to, each with the rules to return to. From a state
-// follows a mask over the vocabulary; see [Matcher].
-//
-// The texts are a part of all that the schema allows, in one spelling: compact JSON with at most one space after each
-// comma and colon, keys in the order in which the schema names them, characters as they are and escaped only where they
-// must be. Every text that is a beginning of one can be completed.
+// follows a mask over the vocabulary; see [Matcher]. Every text that is the beginning of a value can be completed.
 package grammar
 
 import (

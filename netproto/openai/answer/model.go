@@ -11,31 +11,30 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// Model is what answers. Its methods may be called by any goroutine.
+// Model generates answers. Its methods are safe for concurrent use.
 type Model interface {
-	// Context is the longest text in tokens, prompt and answer.
+	// Context is the maximum length of a text in tokens, prompt and answer.
 	Context() int
 	// Vocabulary is the number of tokens; ids are below it.
 	Vocabulary() int
 	// Chat returns the ids of a conversation up to where the assistant's next turn begins. The error is [ErrNoChat]
-	// where the model knows no turns.
+	// if the model has no chat template.
 	Chat(c Conversation) ([]int32, error)
 	// Tokenize returns the ids of a text. Special tokens in it are recognised if special is set, else they are text.
 	Tokenize(text string, special bool) ([]int32, error)
-	// Bytes are what a token stands for in a text, often no whole characters.
+	// Bytes returns the text of a token, which often has no whole characters.
 	Bytes(id int32) []byte
-	// Name is how a token is called that stands for nothing in a text; "" for others.
+	// Name returns the name of a token that has no text; "" for others.
 	Name(id int32) string
-	// Infill returns the prompt for a text with a gap, for an empty one its three marks alone. The error is
-	// [ErrNoInfill] where the model knows no such marks.
+	// Infill returns the prompt for a text with a gap; for an empty Infill, its three marks alone. The error is
+	// [ErrNoInfill] if the model has no such marks.
 	Infill(f Infill) ([]int32, error)
 	// Check reports settings that the model cannot follow, such as a schema with keywords that cannot be decided. It
-	// returns the paths of keywords of the schema that have no effect, and ends with the cause of ctx when that does.
+	// returns the paths of keywords of the schema that have no effect. When ctx ends, it returns the cause.
 	Check(ctx context.Context, s Settings) (ignored []string, err error)
 	// NewSession makes an empty text.
 	NewSession() Session
-	// SavedText returns the text that [Session.SaveKV] has written, if a session can load it. It reads the head of it
-	// alone.
+	// SavedText returns the text that [Session.SaveKV] has written, if a session can load it. It reads only the head.
 	SavedText(r io.Reader) ([]int32, error)
 }
 
@@ -54,11 +53,11 @@ type Session interface {
 	// SaveKV writes the text with what was computed for it, and LoadKV makes what it has written the text.
 	SaveKV(ctx context.Context, w io.Writer) error
 	LoadKV(ctx context.Context, r io.Reader) error
-	// Close gives the memory of the text back.
+	// Close releases the memory of the text.
 	Close() error
 }
 
-// Conversation is what a chat model goes on with.
+// Conversation is the beginning of a chat.
 type Conversation struct {
 	Messages []Message
 	Tools    []json.RawMessage // definitions, as the request has them

@@ -201,8 +201,8 @@ func (f *fields) count(name string, low, high int, to *int) bool {
 	return ok
 }
 
-// list reads the elements of an array, at most most, if it is there.
-func (f *fields) list(name string, most int) ([]json.RawMessage, bool) {
+// list reads the elements of an array, at most limit, if it is there.
+func (f *fields) list(name string, limit int) ([]json.RawMessage, bool) {
 	raw, ok := f.take(name)
 	if !ok {
 		return nil, false
@@ -211,8 +211,8 @@ func (f *fields) list(name string, most int) ([]json.RawMessage, bool) {
 	switch {
 	case json.Unmarshal(raw, &all) != nil:
 		f.fail(name, "give a list")
-	case len(all) > most:
-		f.fail(name, "%d elements are too many: give at most %d", len(all), most)
+	case len(all) > limit:
+		f.fail(name, "%d elements are too many: give at most %d", len(all), limit)
 	default:
 		return all, true
 	}
@@ -228,9 +228,9 @@ func (f *fields) object(name string, read func(o *fields)) bool {
 	return ok
 }
 
-// objects reads a list of at most most objects, if it is there, up to the first that is wrong.
-func (f *fields) objects(name string, most int, read func(o *fields)) {
-	all, _ := f.list(name, most)
+// objects reads a list of at most limit objects, if it is there, up to the first that is wrong.
+func (f *fields) objects(name string, limit int, read func(o *fields)) {
+	all, _ := f.list(name, limit)
 	f.elements(name, all, read)
 }
 

@@ -7,9 +7,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
 )
 
 // TestTogether: goroutines that draw answers by one matcher draw what each would draw by a matcher of its own.

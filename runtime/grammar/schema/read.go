@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
 )
 
@@ -126,7 +127,7 @@ func (r *reader) read(path string, raw json.RawMessage, depth int) (*node, error
 		return n, nil
 	}
 	if err := r.Spend(1 + len(raw)/4); err != nil {
-		return nil, &Error{path, err}
+		return nil, &grammar.Error{Path: path, Err: err}
 	}
 	n := r.empty(path)
 	r.nodes[path] = n
@@ -334,7 +335,7 @@ func (r *reader) ofProperty(n *node, keyword, path string, p member, depth int) 
 		n.properties[p.name] = value
 	case "patternProperties":
 		if _, err := regular.Patterns(p.name); err != nil {
-			return &Error{path, err}
+			return &grammar.Error{Path: path, Err: err}
 		}
 		n.patterned = append(n.patterned, property{p.name, value})
 	default:
@@ -395,7 +396,7 @@ func (r *reader) ofText(n *node, path string, m member) error {
 	}
 	parts, err := regular.Patterns(*given)
 	if err != nil {
-		return &Error{path, err}
+		return &grammar.Error{Path: path, Err: err}
 	}
 	for _, p := range parts {
 		n.patterns = append(n.patterns, pattern{p, path, false})
@@ -412,7 +413,7 @@ func ofNumber(n *node, path string, m member) error {
 	}
 	v, err := regular.ParseNumber(string(m.value))
 	if err != nil {
-		return &Error{path, err}
+		return &grammar.Error{Path: path, Err: err}
 	}
 	switch m.name {
 	case "minimum", "exclusiveMinimum":

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
 )
 
@@ -124,7 +125,7 @@ func TestRefusals(t *testing.T) {
 		strings.Repeat(" ", maxSchema) + "true":                            "#: the schema has",
 	} {
 		_, err := Compile(t.Context(), []byte(schema), false)
-		var e *Error
+		var e *grammar.Error
 		if assert.ErrorAs(t, err, &e, "%.200s", schema) {
 			assert.ErrorContains(t, err, want, "%.200s", schema)
 			assert.NotNil(t, errors.Unwrap(e))
@@ -196,7 +197,7 @@ func FuzzSchema(f *testing.F) {
 		}
 		g, err := Compile(t.Context(), []byte(schema), false)
 		if err != nil {
-			var e *Error
+			var e *grammar.Error
 			require.ErrorAs(t, err, &e)
 			return
 		}

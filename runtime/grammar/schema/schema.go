@@ -17,24 +17,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
 )
 
-// Error says what of a schema is wrong or not supported.
-type Error struct {
-	Path string // of the keyword or schema: a JSON pointer, such as "#/properties/age/multipleOf"
-	Err  error
+// errorf makes a [grammar.Error].
+func errorf(path, format string, args ...any) error {
+	return &grammar.Error{Path: path, Err: fmt.Errorf(format, args...)}
 }
-
-// Error implements error.
-func (e *Error) Error() string { return e.Path + ": " + e.Err.Error() }
-
-// Unwrap returns what is wrong, without the path.
-func (e *Error) Unwrap() error { return e.Err }
-
-// errorf makes an [Error].
-func errorf(path, format string, args ...any) error { return &Error{path, fmt.Errorf(format, args...)} }
 
 // Compile makes the grammar of the values of a JSON schema. With closed, objects have no other properties than those
 // that are listed, unless none are or additionalProperties says otherwise: what is meant where the author did not think
-// of others. What is wrong, is not supported, or allows no value at all is an [Error].
+// of others. What is wrong, is not supported, or allows no value at all is a
+// [grammar.Error].
 //
 // Steps and memory are limited, and the cause of ctx is returned when that ends.
 func Compile(ctx context.Context, raw []byte, closed bool) (*grammar.Grammar, error) {

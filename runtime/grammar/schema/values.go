@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
 )
 
@@ -111,7 +112,7 @@ func (c *compiler) text(start int32, facts []*node) error {
 	if err == nil || len(s.Match) == 0 {
 		return err
 	}
-	return &Error{path, err}
+	return &grammar.Error{Path: path, Err: err}
 }
 
 // stringsOf returns what some schemas say of strings together, and the path of a pattern.
@@ -159,7 +160,7 @@ func (c *compiler) number(start int32, facts []*node) error {
 			return c.Numbers(part, k&integer != 0, k&broken != 0)
 		})
 		if err != nil {
-			return &Error{path, err}
+			return &grammar.Error{Path: path, Err: err}
 		}
 	}
 	return nil
