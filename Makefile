@@ -112,8 +112,8 @@ lint: ## gofmt, go vet of every file on some machine, staticcheck, and the order
 	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags noasm $(SEEPLAIN)
-	$(GO) vet -tags live ./bench
-	$(GO) vet -tags real ./bench
+	$(GO) vet -tags live ./bench/routing
+	$(GO) vet -tags real ./bench/routing
 	$(GO) vet -tags clients ./bench/clients
 	$(GO) vet -tags terminal ./cmd/pilotfish
 	@set -e; for s in $(VETTED); do echo "$(GO) vet ./... for $$s"; GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) vet ./...; done
@@ -154,13 +154,13 @@ arm64: ## tests of the arm64 assembly on another machine; needs qemu-user
 # The engine serves bench/demo/large.gguf, or the folder that bench/hf makes of it.
 upstream: ## end-to-end tests against a live inference engine at URL; docs/engines.md says how to get one
 	@test -n "$(URL)" || { echo "name the engine: make upstream URL=http://127.0.0.1:8080"; exit 2; }
-	PILOTFISH_UPSTREAM=$(URL) $(GO) test -tags live -count=1 -timeout 30m -v -run Live ./bench
+	PILOTFISH_UPSTREAM=$(URL) $(GO) test -tags live -count=1 -timeout 30m -v -run Live ./bench/routing
 
 # What is expected of them, bench/real/reference.py wrote.
 real-check: ## two real Qwen2.5 models in the folder MODELS against other programs' results, and routed over a link; minutes
 	@test -d "$(MODELS)" || { echo "MODELS=$(MODELS) is no folder: name the one with the models of bench/real/reference.py: \
 	make real-check MODELS=FOLDER"; exit 2; }
-	PILOTFISH_REAL_MODELS="$(abspath $(MODELS))" $(GO) test -tags real -count=1 -timeout 60m -v -run '^TestReal' ./bench
+	PILOTFISH_REAL_MODELS="$(abspath $(MODELS))" $(GO) test -tags real -count=1 -timeout 60m -v -run '^TestReal' ./bench/routing
 
 clients: ## the official clients of OpenAI and Anthropic for Python, Node and Go against serve; needs python3, npm and a network for what is missing
 	$(GO) test -tags clients -count=1 -timeout 20m -v -run TestClients ./bench/clients
