@@ -65,10 +65,10 @@ mutants: ## small mistakes planted in the package PKG (./runtime/draft), one aft
 	GOFLAGS='-count=1 -short -vet=off' $(GO) run $(GREMLINS) unleash --workers $(WORKERS) $(PKG)
 
 verified: ## the large model's own text from verification: all held-out questions of the demo, 200 stories, poor links
-	$(GO) test ./bench -run 'TestVerifiedIsTheLargeModel' -timeout 30m -v -verified-texts 400
+	$(GO) test ./bench/routing -run 'TestVerifiedIsTheLargeModel' -timeout 30m -v -verified-texts 400
 
 branches: ## as many branches as are worth their price, in every cell of the matrix of row costs and round trips
-	$(GO) test ./bench -run 'TestBranchesByPrice' -timeout 30m -v -branch-cells -branch-questions 100
+	$(GO) test ./bench/routing -run 'TestBranchesByPrice' -timeout 30m -v -branch-cells -branch-questions 100
 
 misuse: ## a thousand models closed, cancelled and used in wrong ways at every stage, under the race detector
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 60m -v ./bench/misuse -misuse.rounds $(or $(ROUNDS),1000)
@@ -77,7 +77,7 @@ schedules: ## random schedules of every property of routed decoding, BATCHES (48
 	$(GO) test ./runtime/draft -timeout 60m -batches $(or $(BATCHES),48)
 
 stories: ## a router for the models that write stories, trained and compared with the other policies in closed loop
-	$(GO) test ./bench -run TestStoryClosedLoop -timeout 30m -v -closed-stories
+	$(GO) test ./bench/routing -run TestStoryClosedLoop -timeout 30m -v -closed-stories
 
 instructions: ## what a weight costs in the mat-vec kernels, in instructions of a GPU that clang-19 knows
 	$(GO) run ./bench/instructions
@@ -112,8 +112,8 @@ lint: ## gofmt, go vet of every file on some machine, staticcheck, and the order
 	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "gofmt would change:"; echo "$$bad"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags noasm $(SEEPLAIN)
-	$(GO) vet -tags live ./bench
-	$(GO) vet -tags real ./bench
+	$(GO) vet -tags live ./bench/routing
+	$(GO) vet -tags real ./bench/routing
 	$(GO) vet -tags clients ./bench/clients
 	$(GO) vet -tags terminal ./cmd/pilotfish
 	@set -e; for s in $(VETTED); do echo "$(GO) vet ./... for $$s"; GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) vet ./...; done
@@ -154,13 +154,13 @@ arm64: ## tests of the arm64 assembly on another machine; needs qemu-user
 # The engine serves bench/demo/large.gguf, or the folder that bench/hf makes of it.
 upstream: ## end-to-end tests against a live inference engine at URL; docs/engines.md says how to get one
 	@test -n "$(URL)" || { echo "name the engine: make upstream URL=http://127.0.0.1:8080"; exit 2; }
-	PILOTFISH_UPSTREAM=$(URL) $(GO) test -tags live -count=1 -timeout 30m -v -run Live ./bench
+	PILOTFISH_UPSTREAM=$(URL) $(GO) test -tags live -count=1 -timeout 30m -v -run Live ./bench/routing
 
 # What is expected of them, bench/real/reference.py wrote.
 real-check: ## two real Qwen2.5 models in the folder MODELS against other programs' results, and routed over a link; minutes
 	@test -d "$(MODELS)" || { echo "MODELS=$(MODELS) is no folder: name the one with the models of bench/real/reference.py: \
 	make real-check MODELS=FOLDER"; exit 2; }
-	PILOTFISH_REAL_MODELS="$(abspath $(MODELS))" $(GO) test -tags real -count=1 -timeout 60m -v -run '^TestReal' ./bench
+	PILOTFISH_REAL_MODELS="$(abspath $(MODELS))" $(GO) test -tags real -count=1 -timeout 60m -v -run '^TestReal' ./bench/routing
 
 clients: ## the official clients of OpenAI and Anthropic for Python, Node and Go against serve; needs python3, npm and a network for what is missing
 	$(GO) test -tags clients -count=1 -timeout 20m -v -run TestClients ./bench/clients

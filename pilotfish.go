@@ -10,13 +10,13 @@
 //		fmt.Print(tok.Text)
 //	}
 //
-// A [Model] is one open file. Its [Chat] and [Session] values each hold a text and generate one answer at a time;
-// several of them may do so at once, and then share the passes over the weights. With [Via] a large model has a say:
-// one behind a gateway ([Model.Dial]), one in this process ([Model.Serve]), or any other [Cloud].
+// A [Model] is one open file. Each [Chat] and [Session] holds a text and generates one answer at a time; several of
+// them may do so at once, and then share the passes over the weights. With [Via] an answer also uses a large model:
+// that of a gateway ([Model.Dial]), one in this process ([Model.Serve]), or any other [Cloud].
 //
-// Everything may be called by any number of goroutines. What is used after Close is [ErrClosed], and a second answer
-// begun in a chat or session before the first is over is [ErrBusy]. When a context ends, the answer ends with its
-// cause: errors.Is finds that, and context.Canceled or context.DeadlineExceeded beside it.
+// All functions and methods may be called by any number of goroutines. A call after Close fails with [ErrClosed], and a
+// second answer in a chat or session before the first is over fails with [ErrBusy]. When a context ends, the answer
+// ends with its cause: errors.Is finds that, and context.Canceled or context.DeadlineExceeded.
 //
 // This package and the ones that docs/embedding.md names keep their exported names; the rest of the module may change.
 package pilotfish
@@ -38,13 +38,11 @@ import (
 
 // Errors of use at the wrong time.
 var (
-	// ErrClosed says that Close was called, of the model or of what was made from it: before,
-	// or while the call was under way.
+	// ErrClosed says that the model, or what was made from it, was closed before or during the call.
 	ErrClosed = engine.ErrClosed
 	// ErrBusy says that a second answer was begun in a chat or session before the first was over.
 	ErrBusy = engine.ErrBusy
-	// ErrContext says that a text is too long: for a model's context,
-	// or for that of a large one that is asked about it.
+	// ErrContext says that a text is too long for the context of the model, or of the large model.
 	ErrContext = engine.ErrContext
 )
 
@@ -85,8 +83,8 @@ func newModel(e *engine.Engine) (*Model, error) {
 }
 
 // Open maps a GGUF file and loads its weights. name is the path of the file, of a split one that of the first part, or
-// the name of a model that `pilotfish pull` has fetched: OWNER/NAME, OWNER/NAME:QUANT or OWNER/NAME:FILE. A file that
-// is there comes first; nothing is fetched. Errors name the file and the field.
+// the name of a model that `pilotfish pull` has fetched: OWNER/NAME, OWNER/NAME:QUANT or OWNER/NAME:FILE. An existing
+// file comes first. Open fetches nothing. Errors name the file and the field.
 func Open(name string, o Options) (*Model, error) {
 	opt, err := o.engine()
 	if err != nil {
@@ -103,7 +101,7 @@ func Open(name string, o Options) (*Model, error) {
 	return newModel(e)
 }
 
-// pulled returns the path of the model that name means.
+// pulled returns the path of a model by its name.
 func pulled(name string) (string, error) {
 	if _, err := os.Stat(name); err == nil {
 		return name, nil
@@ -115,7 +113,7 @@ func pulled(name string) (string, error) {
 	return hub.Resolve(dir, name)
 }
 
-// Load is [Open] for the bytes of a file, which must not change before [Model.Close]. Errors call it by name.
+// Load is [Open] for the bytes of a file, which must not change before [Model.Close]. Errors use name for it.
 func Load(data []byte, name string, o Options) (*Model, error) {
 	opt, err := o.engine()
 	if err != nil {
@@ -132,16 +130,19 @@ func Load(data []byte, name string, o Options) (*Model, error) {
 	return newModel(e)
 }
 
-// Close gives everything back that the model has. It waits for the forward call that runs; an answer that is being
-// generated then ends with [ErrClosed], and so does every later call. It may be called from anywhere, also from within
-// a loop over an answer, and more than once. What Dial and Serve returned is to be closed before.
+// Close frees what the model uses. It waits for the forward call that runs; an answer that is being generated then ends
+// with [ErrClosed], and so does every later call. Close may be called from anywhere, also from within a loop over an
+// answer, and more than once. Close what Dial and Serve returned before it.
 func (m *Model) Close() error { return m.e.Close() }
 
-// Name is what the file says the model is called; "" where it says nothing.
+// Name is the name of the model in its file; "" if it has none.
 func (m *Model) Name() string { return m.e.Name() }
 
-// Fingerprint tells files of models apart: equal ones have equal weights, vocabulary and metadata.
+// Fingerprint identifies a model: files with the same one have the same weights, vocabulary and metadata.
 func (m *Model) Fingerprint() (string, error) { return m.e.Fingerprint() }
+
+// Threads is the number of threads that compute, or that may if a GPU computes.
+func (m *Model) Threads() int { return m.e.Threads() }
 
 // Context is the longest text of a chat or session, in tokens.
 func (m *Model) Context() int { return m.e.Context() }
@@ -164,8 +165,8 @@ func (m *Model) Detokenize(ids []int32) (string, error) {
 	return t.Decode(ids), nil
 }
 
-// TokenBytes is what a token stands for in a text: often no whole characters. Control tokens stand for nothing, and
-// have a [Model.TokenName].
+// TokenBytes returns the bytes of a token in a text, often no whole characters. Control tokens have none, but a
+// [Model.TokenName].
 func (m *Model) TokenBytes(id int32) ([]byte, error) {
 	t, err := m.e.Tokenizer()
 	if err != nil {
@@ -174,7 +175,7 @@ func (m *Model) TokenBytes(id int32) ([]byte, error) {
 	return t.Bytes(id), nil
 }
 
-// TokenName is how a token is called that stands for nothing in a text, such as <|im_end|>; "" for others.
+// TokenName returns the name of a control token, such as <|im_end|>; "" for others.
 func (m *Model) TokenName(id int32) (string, error) {
 	t, err := m.e.Tokenizer()
 	if err != nil || !t.IsControl(id) {
@@ -183,7 +184,7 @@ func (m *Model) TokenName(id int32) (string, error) {
 	return t.Text(id), nil
 }
 
-// Vocabulary is the number of tokens that the model knows; their ids are below it.
+// Vocabulary is the number of tokens of the model; their ids are below it.
 func (m *Model) Vocabulary() (int, error) {
 	t, err := m.e.Tokenizer()
 	if err != nil {
@@ -192,20 +193,20 @@ func (m *Model) Vocabulary() (int, error) {
 	return t.Size(), nil
 }
 
-// TextTokens returns the ids of a text as a model is given one to go on with: special tokens in it are recognised, and
-// the token for the beginning of a text stands before it if the file asks for one.
+// TextTokens returns the ids of a text to continue: special tokens in it are recognised, and the token for the
+// beginning of a text precedes it if the file asks for one.
 func (m *Model) TextTokens(text string) ([]int32, error) { return m.e.RawPrompt(text) }
 
-// Check reports what of the options of an answer cannot be, before one is begun: values out of range, options that
-// exclude each other, and schemas that are wrong or not supported. It asks no cloud.
+// Check returns why an answer with these options would fail: values out of range, options that exclude each other, and
+// schemas that are wrong or not supported. It asks no cloud.
 func (m *Model) Check(options ...Option) error {
 	_, err := m.CheckContext(context.Background(), options...)
 	return err
 }
 
-// CheckContext is Check for options with a large schema, of which it takes a while to make a grammar: that ends with
-// the cause of ctx when ctx does. It returns the paths of the schema's keywords that have no effect, at most 100: those
-// that no draft of JSON schema defines, and formats that are not known.
+// CheckContext is Check for options with a large schema, which takes time to compile: that ends with the cause of ctx
+// when ctx ends. It returns the paths of the schema's keywords that have no effect, at most 100: those that no draft of
+// JSON schema defines, and unknown formats.
 func (m *Model) CheckContext(ctx context.Context, options ...Option) (ignored []string, err error) {
 	r := newRequest(options)
 	if err := r.check(); err != nil {
@@ -223,8 +224,8 @@ type (
 )
 
 // ChatTokens returns the ids of a chat up to where the model's turn begins, by the template of Qwen2.5. Tools are JSON
-// texts, {"type": "function", "function": {"name": …, "parameters": {…}}}; without any it is an ordinary chat. What the
-// model says of a tool it writes between <tool_call> and </tool_call>.
+// texts, {"type": "function", "function": {"name": …, "parameters": {…}}}; without any it is an ordinary chat. The
+// model writes calls of tools between <tool_call> and </tool_call>.
 func (m *Model) ChatTokens(turns []Turn, tools [][]byte) ([]int32, error) {
 	t, err := m.e.Tokenizer()
 	if err != nil {
@@ -247,19 +248,19 @@ func (m *Model) InfillTokens(f Infill) ([]int32, error) {
 	return t.Infill(f)
 }
 
-// DialOptions say how a gateway is trusted, and what is shown to it. The zero value is for one whose certificate is
-// signed by an authority that this system trusts, and that wants no access token.
+// DialOptions say how to check the certificate of a gateway, and how to log in. The zero value is for a gateway without
+// an access token and with a certificate that an authority has signed which this system trusts.
 type DialOptions struct {
 	Pin          string        // the certificate's fingerprint, 64 hexadecimal digits, as `pilotfish cloud` prints it
 	Token        string        // access token
 	ServerName   string        // name that the certificate must be for; "" means the host that is dialled
 	TicketFolder string        // of what makes the next connection faster, which must stay secret; "" means in memory
-	Lazy         bool          // return at once and connect meanwhile: a gateway that is away is then no error
+	Lazy         bool          // return at once, and connect in the background without an error
 	Timeout      time.Duration // of one attempt to connect; 0 means 5 s
 }
 
-// Dial connects to the gateway at addr, "host:port", as the cloud for texts of m. An error has its true cause: no such
-// host, refused, another certificate than the pin's, an access token that is not taken, another tokenizer.
+// Dial connects to the gateway at addr, "host:port", as the cloud for texts of m. The error has its cause: no such
+// host, refused, another certificate than the pin's, a wrong access token, another tokenizer.
 func (m *Model) Dial(ctx context.Context, addr string, o DialOptions) (*Gateway, error) {
 	if o.Timeout < 0 {
 		return nil, fmt.Errorf("dial %s: timeout: %v is negative", addr, o.Timeout)
@@ -285,7 +286,7 @@ func (m *Model) Dial(ctx context.Context, addr string, o DialOptions) (*Gateway,
 	return &Gateway{r, vocabulary}, nil
 }
 
-// advised adds to an error of connecting what to do about it, where that is known.
+// advised adds to an error of connecting what to do about it, if that is known.
 func advised(err error) error {
 	if a, ok := errors.AsType[*net.AddrError](err); ok {
 		return &worded{a.Err + ": give host:port, such as gpu.example.org:4433", err}
@@ -315,7 +316,7 @@ func advised(err error) error {
 	return &worded{c.Err.Error() + " (" + help + ")", err}
 }
 
-// worded is an error in other words.
+// worded is an error with another text.
 type worded struct {
 	text string
 	err  error
@@ -336,15 +337,23 @@ func (g *Gateway) Close() error { return g.r.Close() }
 // Model is the name of the large model that the gateway gives; "" before the first connection.
 func (g *Gateway) Model() string { return g.r.Model() }
 
-// OtherTemplate reports whether the chat templates of the two models write ordinary chats differently; false before the
-// first connection. Chats are written by the small model's template, so that the large model then reads a form of chat
-// that it was not trained on, and may answer worse.
+// Audit is how the large model can compare the small model's tokens with its own choices: "exact", "sampled" or "none";
+// "" before the first connection. See [Route].Audit.
+func (g *Gateway) Audit() string { return g.r.Audit() }
+
+// Choices is the number of most probable tokens from which the large model can draw; 0 means all, or no connection yet.
+// With a temperature, [Settings].TopK must not be more.
+func (g *Gateway) Choices() int { return g.r.Choices() }
+
+// OtherTemplate reports whether the chat templates of the two models differ for ordinary chats; false before the first
+// connection. Chats are written by the small model's template, so that the large model then reads a form of chat that
+// it was not trained on, and may answer worse.
 func (g *Gateway) OtherTemplate() bool { return g.r.OtherTemplate() }
 
-// ServeOptions bound a model that answers questions of others. The zero value works.
+// ServeOptions limit a model that answers questions. The zero value works.
 type ServeOptions struct {
-	Tokens int // kept in memory for all texts together; 0 means what fits into half of the memory that is free
-	Rows   int // most new tokens that one forward call computes; 0 means 128
+	Tokens int // kept in memory for all texts together; 0 means what fits into half of the free memory
+	Rows   int // max new tokens of one forward call; 0 means 128
 }
 
 // Serve makes m the large model of this process: a [Cloud] for any number of texts of small models with the same

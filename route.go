@@ -19,15 +19,15 @@ import (
 )
 
 // Cloud is a large model that says which token follows a text: a [Gateway], a [Service], or one of the caller's own.
-// Many calls may run at once, and return in any order. Its tokens must be those of the small model. Where a call
-// panics, the answer ends, and the panic goes on in the goroutine that ranges over it.
+// Many calls may run at once, and return in any order. Its tokens must be those of the small model. If a call panics,
+// the answer ends, and the panic continues in the goroutine that ranges over it.
 type Cloud interface {
 	// Ask waits for the token that follows q.Context. It returns soon after ctx is done: the question is then dropped.
 	Ask(ctx context.Context, q Question) (Answer, error)
 }
 
-// Question asks a [Cloud] which token follows a text. It has what a cloud of the caller's own can serve: audits, tokens
-// ahead and clocks are between this module's own programs.
+// Question asks a [Cloud] which token follows a text. Audits, tokens ahead and clocks are left out: only the clouds of
+// this module have them.
 type Question struct {
 	Context []int32 // the whole text so far, prompt included; it may be kept but not changed
 	Best    int     // number of most probable tokens wanted with the answer, 0 to [MostBest]
@@ -37,16 +37,16 @@ type Question struct {
 // Sampling says how a token is chosen: see [Settings].
 type Sampling = terms.Sampling
 
-// Answer is what a [Cloud] says.
+// Answer is the answer of a [Cloud].
 type Answer struct {
-	Token int32       // that follows
-	Best  []Candidate // the most probable tokens, best first, where they were asked for
+	Token int32       // the token that follows
+	Best  []Candidate // the most probable tokens, best first, if the question asks for them
 }
 
 // Candidate is a token and its log-probability.
 type Candidate = terms.Candidate
 
-// Head is what the small model finds at one place of a text. Slices last until the call that it is given to returns.
+// Head is what the small model finds at one place of a text. Its slices are valid until the call with it returns.
 type Head struct {
 	Pos     int         // position of the token that is to follow
 	Best    []Candidate // the most probable tokens, best first: see [Best]
@@ -54,18 +54,18 @@ type Head struct {
 	Entropy float64     // of the next token, in nats
 	Hidden  []float32   // hidden state after the final norm
 	Answer  []int32     // tokens of the answer before Pos; only for a [Sampler]
-	State   uint64      // what the decision before on this text left, 0 at its beginning; only for a [Router]
+	State   uint64      // [Decision].State of the decision before, 0 at the beginning of a text; only for a [Router]
 }
 
-// Router says which tokens a [Cloud] is asked for. [NewRouter] has the known ones.
+// Router says which tokens a [Cloud] is asked for. [NewRouter] makes the known ones.
 type Router interface {
-	// Decide says what to do about the token that follows h. It must be a function of h alone, without a clock or a
-	// memory of its own: it is called for drafts, too, more than once for a position, and in an order that depends on
-	// how long answers take. What it wants to remember along a text it puts into [Decision].State.
+	// Decide decides about the token that follows h. It must be a function of h alone, without a clock or state of its
+	// own: it is called for drafts, too, more than once for a position, and in an order that depends on the time of
+	// answers. State along a text belongs into [Decision].State.
 	Decide(h Head) Decision
 }
 
-// Decision is what a [Router] says of a token.
+// Decision is the decision of a [Router] about a token.
 type Decision struct {
 	Confidence float32 // that the small model's token may stand, in [0, 1]
 	Ask        bool    // whether the cloud is asked
@@ -74,8 +74,8 @@ type Decision struct {
 
 // Sampler chooses the small model's tokens in place of temperature and the like.
 type Sampler interface {
-	// Pick returns the token that follows h. It must be a function of h alone, as [Router] says. Where that token may
-	// not stand, by [Settings].Schema, the best one does that may.
+	// Pick returns the token that follows h. It must be a function of h alone, see [Router]. If [Settings].Schema does
+	// not allow the token, the best one that it allows follows.
 	Pick(h Head) int32
 }
 
@@ -84,13 +84,13 @@ type RouterOptions struct {
 	// Policy is "margin", "entropy", "learned", "random", "always" or "never"; "" means learned with a File, or else
 	// margin.
 	Policy string
-	// Threshold: ask below this confidence, 0 (never) to 1. nil means that Budget says, or the certificate of File.
+	// Threshold: ask below this confidence, 0 (never) to 1. nil means by Budget, or by the certificate of File.
 	Threshold *float64
 	// Budget is the share of tokens that is asked for, above 0 up to 1, over all answers with the router: the threshold
 	// follows a [Balance]. 0 means 0.07 where there is no Threshold.
 	Budget float64
-	// Balance holds what the budget has spent, and changes with each answer; nil means that the router has its own,
-	// which begins with it. Routers of the same budget may share one.
+	// Balance holds what the budget has spent, and changes with each answer; nil means a new one. Routers of the same
+	// budget may share one.
 	Balance *Balance
 	File    string // router file, as `pilotfish router train` makes it
 	Seed    uint64 // of the policy random
@@ -101,12 +101,12 @@ type RouterOptions struct {
 // no balance is an error then. It is safe for concurrent use.
 //
 // After each answer that runs alone, the share of the tokens that was asked for is at most the budget. Answers at the
-// same time may exceed it together for a while: the next ones make up for it. Questions without a reply count, also one
+// same time may exceed it together; the next ones then ask less. Questions without a reply count, also one
 // that was open when the answer was cut. A [Router] of the caller's own that calls one of [NewRouter] changes no
 // balance: it keeps to the budget within each answer.
 type Balance = router.Balance
 
-// DefaultBudget is the share of tokens that is asked for where nothing else is said.
+// DefaultBudget is the default share of tokens that is asked for.
 const DefaultBudget = 0.07
 
 // NewRouter makes a router by one of the known policies.
@@ -163,31 +163,39 @@ func (p policy) Decide(h Head) Decision {
 	return Decision{Confidence: confidence, Ask: ask, State: state}
 }
 
-// Route says how a large model has a say in an answer. [Via] makes one that can be used as it is.
+// Route says how an answer uses a large model. [Via] makes one with the default settings.
 type Route struct {
 	Cloud  Cloud
 	Router Router // which tokens are asked for; nil means 7% of the model's answers, those with the smallest margin
 
 	Serial   bool          // stop at each question until its answer is there, instead of drafting on
 	Branches int           // guesses at each answer; 0 means 2, -1 as many as are worth their price
-	Window   int           // most tokens drafted past the oldest open question; 0 means 32
-	InFlight int           // most open questions; 0 means 4
+	Window   int           // max tokens drafted past the oldest open question; 0 means 32
+	InFlight int           // max open questions; 0 means 4
 	Deadline time.Duration // of a question, after which the small model's token stands; 0 means 800 ms, negative: none
-	Ahead    int           // how many tokens an answer may be about, the one asked for included; 0 means 1
+	Ahead    int           // max tokens of an answer, the one asked for included; 0 means 1
 
-	// Verify has the large model look at each token of the small one before it is shown: where it prefers another by
-	// more than Margin nats, that one takes the place. With a Margin of 0 the text is the large model's own. A Cloud of
-	// the caller's cannot verify.
-	Verify bool
-	Margin float64
+	// Verify lets the large model verify each token of the small one before it is shown: if it prefers another by more
+	// than Margin nats, that one takes the place. With a Margin of 0 the text is the large model's own. A Cloud of the
+	// caller's own cannot verify.
+	Verify      bool
+	Margin      float64
+	VerifyEvery int // max tokens without a question, with Verify; 0 means 64
+
+	Audit   bool // have answers compare the small model's tokens with the large model's: [Stats].Audited and Missed
+	Explain bool // give the tokens of events the Reason of the router's decision, if it is one of [NewRouter]
+	Preview bool // have events with the drafted tokens that are not verified yet, with Verify
+	// Warm is the number of tokens of the answer that a [Gateway] may lack before they are sent without a question; 0
+	// means 128. The prompt is sent at once. Negative: text leaves this device only with questions.
+	Warm int
 }
 
 func (o Route) set(r *request) { r.route = &o }
 
-// Via is the option that asks c for the tokens that r has doubts of.
+// Via is the option that asks c for the tokens that r chooses.
 func Via(c Cloud, r Router) Route { return Route{Cloud: c, Router: r} }
 
-// Event tells of one token that was shown, or of one question to the large model.
+// Event is about one token that was shown, or one question to the large model.
 type Event = engine.Event
 
 // Watch is the option that f is called with each token and each question as they come. It is called by the goroutine
@@ -196,17 +204,17 @@ func Watch(f func(Event)) Option {
 	return optionFunc(func(r *request) { r.watch = append(r.watch, f) })
 }
 
-// WatchHeads is the option that f sees what the small model finds at each place that it evaluates, drafts that do not
-// hold included. It is called by the goroutine that ranges over the answer.
+// WatchHeads is the option that f is called with what the small model finds at each place that it evaluates, drafts
+// that do not hold included. It is called by the goroutine that ranges over the answer.
 func WatchHeads(f func(Head)) Option {
 	return optionFunc(func(r *request) { r.heads = append(r.heads, f) })
 }
 
-// route returns a request as the engine takes it, and what ends it.
-func (m *Model) route(ctx context.Context, r request, c *crash) (engine.Route, func(), error) {
+// route returns a request as the engine takes it.
+func (m *Model) route(r request, c *crash) (engine.Route, error) {
 	out := engine.Route{Settings: r.settings}
 	if err := r.check(); err != nil {
-		return out, nil, err
+		return out, err
 	}
 	if len(r.watch) > 0 {
 		out.Observe = func(e Event) {
@@ -216,12 +224,21 @@ func (m *Model) route(ctx context.Context, r request, c *crash) (engine.Route, f
 		}
 	}
 	m.hooks(&out, r)
-	if r.route == nil || r.settings.Local {
-		return out, func() {}, nil
-	}
 	o := r.route
-	if o.Cloud == nil {
-		return out, nil, errors.New("a route without a cloud: give it one, or leave it out")
+	if o == nil || r.settings.Local {
+		return out, nil
+	}
+	switch there := o.Cloud.(type) {
+	case nil:
+		return out, errors.New("a route without a cloud: give it one, or leave it out")
+	case far:
+		out.Far = there.far()
+	default:
+		if o.Verify {
+			return out, errors.New(
+				"verification takes a gateway or a service: the caller's own clouds cannot verify")
+		}
+		out.Cloud = &foreign{c: o.Cloud, crash: c}
 	}
 	out.Draft = o.draft()
 	chosen := o.Router
@@ -233,35 +250,19 @@ func (m *Model) route(ctx context.Context, r request, c *crash) (engine.Route, f
 	} else {
 		out.Decider = decider{chosen, r.best}
 	}
-	cloud, end, err := o.connect(ctx, c)
-	out.Cloud = cloud
-	return out, end, err
+	return out, nil
 }
 
-// errUnverified is that of an answer that is to be verified, and to stay on this device.
+// errUnverified is the error of a local answer with verification.
 var errUnverified = errors.New("nothing of a local answer may leave this device, so that the large model cannot " +
 	"verify it: leave out Local, or the verification")
-
-// receipt says what has left for an answer that asked a cloud, which nothing is asked any more.
-func (r request) receipt(cloud engine.Cloud) (sent Receipt) {
-	switch c := cloud.(type) {
-	case engine.Leaver:
-		left := c.Left()
-		sent.Tokens, sent.Bytes = left.Tokens, left.Bytes
-		if g, ok := r.route.Cloud.(*Gateway); ok && left != (engine.Left{}) {
-			sent.To = g.r.Addr()
-		}
-	case *foreign:
-		sent.Tokens = int(c.tokens.Load())
-	}
-	return sent
-}
 
 // draft is how the route drafts.
 func (o *Route) draft() engine.DraftOptions {
 	d := engine.DraftOptions{
 		Branches: o.Branches, Window: o.Window, InFlight: o.InFlight, Deadline: o.Deadline, Ahead: o.Ahead,
-		Verify: o.Verify, Margin: o.Margin,
+		Verify: o.Verify, Margin: o.Margin, VerifyEvery: o.VerifyEvery, Audit: o.Audit, Explain: o.Explain,
+		Preview: o.Preview, Warm: o.Warm,
 	}
 	if o.Serial {
 		d.Mode = engine.Serial
@@ -269,18 +270,7 @@ func (o *Route) draft() engine.DraftOptions {
 	return d
 }
 
-// connect returns the route's cloud for one text, and what ends it.
-func (o *Route) connect(ctx context.Context, c *crash) (engine.Cloud, func(), error) {
-	if there, ok := o.Cloud.(sessions); ok {
-		return there.session(ctx)
-	}
-	if o.Verify {
-		return nil, nil, errors.New("verification takes a gateway or a service: the caller's own clouds cannot verify")
-	}
-	return &foreign{c: o.Cloud, crash: c}, func() {}, nil
-}
-
-// hooks has the caller's own functions see heads, and choose.
+// hooks sets the caller's own functions that see heads, and choose.
 func (m *Model) hooks(out *engine.Route, r request) {
 	if len(r.heads) > 0 {
 		out.Head = func(pos int, head *backend.Output) {
@@ -334,29 +324,27 @@ func headOf(pos int, out *backend.Output) Head {
 	return h
 }
 
-// sessions is a cloud of this module, which is asked for many texts at once.
-type sessions interface {
-	session(ctx context.Context) (engine.Cloud, func(), error)
-}
+// far is a cloud of this module, with a session for each text.
+type far interface{ far() engine.Far }
 
-func (g *Gateway) session(ctx context.Context) (engine.Cloud, func(), error) { return g.r.Session(ctx) }
-func (s *Service) session(ctx context.Context) (engine.Cloud, func(), error) { return s.s.Session(ctx) }
+func (g *Gateway) far() engine.Far { return g.r }
+func (s *Service) far() engine.Far { return s.s }
 
 // Ask implements [Cloud], for questions of the caller's own.
 func (g *Gateway) Ask(ctx context.Context, q Question) (Answer, error) {
-	return askOnce(ctx, g, q, g.vocabulary, g.r.Context())
+	return askOnce(ctx, g.r, q, g.vocabulary, g.r.Context())
 }
 
 // Ask implements [Cloud], for questions of the caller's own.
 func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
-	return askOnce(ctx, s, q, s.vocabulary, s.s.Context())
+	return askOnce(ctx, s.s, q, s.vocabulary, s.s.Context())
 }
 
 // MostBest is the largest [Question].Best that a [Gateway] or a [Service] takes.
 const MostBest = netproto.MaxK
 
-// check reports what of a question cannot be asked, of a model with such a vocabulary that takes contexts up to longest
-// tokens; 0: unknown.
+// check returns why a question cannot be asked, of a model with this vocabulary and contexts up to longest tokens; 0:
+// unknown.
 func (q Question) check(vocabulary, longest int) error {
 	switch n := len(q.Context); {
 	case n == 0:
@@ -374,12 +362,12 @@ func (q Question) check(vocabulary, longest int) error {
 	return q.Sampling.Validate()
 }
 
-// askOnce asks a question of a text that nothing else is asked of.
-func askOnce(ctx context.Context, s sessions, q Question, vocabulary, longest int) (Answer, error) {
+// askOnce asks one question in a session of its own.
+func askOnce(ctx context.Context, far engine.Far, q Question, vocabulary, longest int) (Answer, error) {
 	if err := q.check(vocabulary, longest); err != nil {
 		return Answer{}, fmt.Errorf("ask: %w", err)
 	}
-	cloud, end, err := s.session(ctx)
+	cloud, end, err := far.Session(ctx)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -410,7 +398,10 @@ func (f *foreign) Ask(ctx context.Context, q engine.CloudQuestion) (_ engine.Clo
 	return engine.CloudAnswer{Reply: terms.Reply{Token: a.Token, Top: a.Best}}, err
 }
 
-// crash is a panic of a caller's cloud on its way to the goroutine that ranges over the answer.
+// Receipt implements [engine.Receiver].
+func (f *foreign) Receipt() Receipt { return Receipt{Tokens: int(f.tokens.Load())} }
+
+// crash carries a panic of a caller's cloud to the goroutine that ranges over the answer.
 type crash struct {
 	stop context.CancelCauseFunc // of the answer
 	mu   sync.Mutex
@@ -424,7 +415,7 @@ var (
 		"runtime.Goexit, and what calls it, such as FailNow of a test, cannot be called in Ask")
 )
 
-// catch is deferred by what may not come back: it panics, or ends its goroutine.
+// catch is deferred before a call that may panic, or end its goroutine.
 func (c *crash) catch(err *error, back *bool) {
 	why := recover()
 	if why == nil {

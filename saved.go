@@ -14,68 +14,29 @@ import (
 var (
 	// ErrNotSaved says that bytes are no saved keys and values, or damaged ones.
 	ErrNotSaved = engine.ErrNotSaved
-	// ErrOtherSaved says that keys and values were saved with another model, other settings, on another kind of device
-	// or by another version of the program: they would not have the same bits here.
+	// ErrOtherSaved says that keys and values are of another model, other settings, another kind of device or another
+	// version of the program, and would not have the same bits here.
 	ErrOtherSaved = engine.ErrOtherSaved
 )
 
 // SaveKV writes the text of the session with the keys and values that were computed for it. A session that reads them
 // by [Session.LoadKV], also in another process, goes on with the same bits, and computes nothing of the text again.
-// Whoever can read them can read the text: give a file mode 0600.
+// They contain the text: give a file mode 0600.
 func (s *Session) SaveKV(ctx context.Context, w io.Writer) error {
-	_, err := s.saveKV(ctx, w, nil)
+	_, err := s.s.Save(ctx, w, nil)
 	return err
-}
-
-func (s *Session) saveKV(ctx context.Context, w io.Writer, text []int32) ([]int32, error) {
-	e, done, err := s.hold()
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	return e.Save(ctx, w, text)
 }
 
 // LoadKV makes a text that [Session.SaveKV] or [Chat.SaveKV] has written the session's, and returns its tokens. r ends
 // with it. After an error the session has no text. The error is [ErrNotSaved], [ErrOtherSaved], [ErrContext] if the
 // text has no room, or that of r.
-func (s *Session) LoadKV(ctx context.Context, r io.Reader) ([]int32, error) {
-	e, done, err := s.hold()
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	return e.Load(ctx, r)
-}
+func (s *Session) LoadKV(ctx context.Context, r io.Reader) ([]int32, error) { return s.s.Load(ctx, r) }
 
 // CopyKV replaces the session's text by the first tokens of another session's text, at most this many, with their keys
 // and values: texts that share a beginning, such as a long system prompt, then compute it once. Both sessions are of
 // one model. After an error the session has no text.
 func (s *Session) CopyKV(ctx context.Context, from *Session, most int) error {
-	other, left, err := from.hold()
-	if err != nil {
-		return err
-	}
-	defer left()
-	e, done, err := s.hold()
-	if err != nil {
-		return err
-	}
-	defer done()
-	return e.CopyFrom(ctx, other, most)
-}
-
-// hold returns the engine's session and keeps other calls from generating with it until done is called.
-func (s *Session) hold() (e *engine.Session, done func(), err error) {
-	if !s.busy.CompareAndSwap(false, true) {
-		return nil, nil, s.busyOrClosed()
-	}
-	done = func() { s.busy.Store(false) }
-	if e, err = s.open(); err != nil {
-		done()
-		return nil, nil, err
-	}
-	return e, done, nil
+	return s.s.CopyFrom(ctx, from.s, most)
 }
 
 // SaveKV writes the tokens of the conversation up to the last answer, with the keys and values that were computed for
@@ -87,7 +48,7 @@ func (c *Chat) SaveKV(ctx context.Context, w io.Writer) error {
 	if ids == nil {
 		return errors.New("nothing has been generated in this chat yet: there are no keys and values to save")
 	}
-	_, err := c.s.saveKV(ctx, w, ids)
+	_, err := c.s.s.Save(ctx, w, ids)
 	return err
 }
 
@@ -122,20 +83,16 @@ func (c *Chat) says(ids []int32) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	var all []tokenizer.Message
-	for _, m := range c.messages {
-		all = append(all, tokenizer.Message{Role: m.Role, Content: m.Content})
-	}
-	own, err := c.s.m.e.Chat(append(all, tokenizer.Message{Role: "user"})...)
+	own, err := c.rendered(tokenizer.Message{Role: "user"})
 	return err == nil && t.Decode(next) == t.Decode(own), err
 }
 
-// CopyKV has the chat begin with the keys and values of another one of the same model: what its next prompt has in
-// common with that one's, such as a long system message, is not computed again.
+// CopyKV copies the keys and values of another chat of the same model: a common beginning of the prompts, such as a
+// long system message, is then not computed again.
 func (c *Chat) CopyKV(ctx context.Context, from *Chat) error {
 	return c.s.CopyKV(ctx, from.s, c.s.m.Context())
 }
 
-// SavedText returns the tokens of saved keys and values, if they can be loaded here. It reads only their head: damage
-// after it is found when they are loaded.
+// SavedText returns the tokens of saved keys and values, if they can be loaded here. It reads only their head; LoadKV
+// finds damage after it.
 func (m *Model) SavedText(r io.Reader) ([]int32, error) { return m.e.SavedText(r) }

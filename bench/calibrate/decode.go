@@ -117,7 +117,7 @@ func (p Pair) answer(
 		}
 		text.WriteString(t.Text)
 	}
-	sum := s.Routing()
+	sum := s.Summary().Routing
 	d.Answer = certify.Answer{Escalated: sum.Cloud, Tokens: sum.Tokens}
 	if sum.Answered < sum.Escalations {
 		return d, fmt.Errorf("the large model did not answer: %w", sum.Cause)

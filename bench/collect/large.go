@@ -54,7 +54,7 @@ func (l local) follow(
 }
 
 func (l local) read(ctx context.Context, text []int32, from int) (all []choice, err error) {
-	err = l.s.Read(ctx, text, from, func(s engine.Seen) error {
+	err = l.s.Read(ctx, text, from, 0, func(s engine.Seen) error {
 		all = append(all, choice{s.Choice, s.LogProb, s.Given})
 		return nil
 	})

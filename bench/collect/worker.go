@@ -72,7 +72,7 @@ func (w *worker) collect(ctx context.Context, number int) (trace.Text, error) {
 	if w.o.Raw {
 		d.prompt, err = w.o.Edge.RawPrompt(w.o.Data.Raw(d.question))
 	} else {
-		d.prompt, err = w.o.Edge.Chat(w.chat(d.question.Text)...)
+		d.prompt, err = w.o.Edge.Chat(w.o.Data.Chat(d.question.Text)...)
 	}
 	if err == nil && len(d.prompt) == 0 {
 		err = errors.New("its prompt has no tokens")
@@ -115,15 +115,6 @@ func (w *worker) right(ctx context.Context, d *draft, answer string) (bool, erro
 	}
 	d.graded[answer] = right
 	return right, nil
-}
-
-// chat is a question after the worked examples of its set.
-func (w *worker) chat(question string) (all []tokenizer.Message) {
-	for _, shot := range w.o.Data.Shots {
-		all = append(all, tokenizer.Message{Role: "user", Content: shot.Question},
-			tokenizer.Message{Role: "assistant", Content: shot.Answer})
-	}
-	return append(all, tokenizer.Message{Role: "user", Content: question})
 }
 
 // refer finds the answer, of which the text has room for most tokens less those of the prompt.
@@ -235,7 +226,7 @@ func (w *worker) read(ctx context.Context, d *draft) (trace.Text, error) {
 	if err != nil {
 		return t, fmt.Errorf("the large model: %w", err)
 	}
-	err = w.edge.Read(ctx, text, len(d.prompt), func(s engine.Seen) (err error) {
+	err = w.edge.Read(ctx, text, len(d.prompt), 0, func(s engine.Seen) (err error) {
 		l := large[len(t.Positions)]
 		t.Positions = append(t.Positions, trace.Position{
 			Reference: text[s.Pos], Small: s.Choice, Large: l.token, Margin: s.Margin, Entropy: s.Entropy,

@@ -140,7 +140,7 @@ func together(name string, a, b []float64) Metric {
 		m.change(stats.Interval{Value: math.Expm1(i.Value), Low: math.Expm1(i.Low), High: math.Expm1(i.High)})
 	case m.A != 0: // many answers are not changed at all: their middle says nothing
 		m.change(stats.Bootstrap(len(x), 1, func(weight []int) []float64 {
-			return []float64{weighted(y, weight)/weighted(x, weight) - 1}
+			return []float64{stats.Weighted(y, weight)/stats.Weighted(x, weight) - 1}
 		})[0])
 	}
 	return m
@@ -184,14 +184,6 @@ func logs(x []float64) []float64 {
 		all[i] = math.Log(v)
 	}
 	return all
-}
-
-// weighted is the sum of x, each so often.
-func weighted(x []float64, weight []int) (sum float64) {
-	for i, w := range weight {
-		sum += float64(w) * x[i]
-	}
-	return sum
 }
 
 // blockLength is how many neighbours are put together so that what is left is nearly independent: 1 where neighbours

@@ -206,7 +206,7 @@ func (d *decoding) decode(ctx context.Context, r Run) (a Answer, err error) {
 	}
 	t.a.Milliseconds = float64(time.Since(begin).Microseconds()) / 1000
 	if r.Budget > 0 {
-		t.a.Spent = new(d.session.Spent())
+		t.a.Spent = new(d.session.Summary().Spent)
 	}
 	t.finish(d.session.Summary())
 	if err := t.auditRest(ctx, far, d.prompt); err != nil {

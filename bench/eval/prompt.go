@@ -13,13 +13,7 @@ func (w *work) prompt(q task.Question) ([]int32, error) {
 	if w.Raw {
 		return w.Edge.RawPrompt(w.Set.Raw(q))
 	}
-	var chat []tokenizer.Message
-	for _, s := range w.Set.Shots {
-		chat = append(chat,
-			tokenizer.Message{Role: "user", Content: s.Question},
-			tokenizer.Message{Role: "assistant", Content: s.Answer})
-	}
-	ids, err := w.Edge.Chat(append(chat, tokenizer.Message{Role: "user", Content: q.Text})...)
+	ids, err := w.Edge.Chat(w.Set.Chat(q.Text)...)
 	if errors.Is(err, tokenizer.ErrUnsupported) {
 		err = fmt.Errorf("%w; --raw goes on with a text instead", err)
 	}

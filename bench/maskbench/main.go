@@ -22,6 +22,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/schema"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
@@ -111,7 +112,7 @@ func (b *bench) file(name string) error {
 	}
 	b.schemas++
 	start := b.clock()
-	g, err := grammar.Schema(context.Background(), of.Schema)
+	g, err := schema.Compile(context.Background(), of.Schema, false)
 	b.compiles = append(b.compiles, b.clock()-start)
 	if err != nil {
 		b.refused++

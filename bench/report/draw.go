@@ -88,7 +88,7 @@ func (p *Place) bytes() Picture {
 // bytesPerAnswer are means over the samples, and false where they do not tell.
 func (m *Mode) bytesPerAnswer() (up, down float64, ok bool) {
 	for _, s := range m.Samples {
-		up, down = up+s.Up, down+s.Down
+		up, down = up+float64(s.Up), down+float64(s.Down)
 	}
 	n := float64(max(len(m.Samples), 1))
 	return up / n, down / n, up+down > 0

@@ -40,7 +40,8 @@ type page struct {
 // allows its own style and script by their hashes, and no address.
 func (r *Report) WriteHTML(w io.Writer) error {
 	t, err := template.New("page").Funcs(template.FuncMap{
-		"percent": percent, "bytes": func(n int64) string { return humanize.IBytes(uint64(max(n, 0))) },
+		"percent": percent, "hundred": func(x float64) float64 { return 100 * x },
+		"bytes":  func(n int64) string { return humanize.IBytes(uint64(max(n, 0))) },
 		"number": chart.Number, "value": value, "short": short, "model": modelName, "plural": plural,
 		"keys":  func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
 		"drawn": drawn, "figure": func(p Picture) figure { return figure{p.Part(false), p.Part(true)} },

@@ -9,30 +9,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pilotfish-ai/pilotfish/bench/eval"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/speed"
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
 )
 
-// Engine is a line of bench engine, as far as a page shows it.
+// Engine is a line of bench engine.
 type Engine struct {
-	Run     result.Run `json:"run"`
-	Prompt  int        `json:"prompt_tokens"`
-	Decoded int        `json:"generated_tokens"`
-	Threads int        `json:"threads"`
-	Device  string     `json:"device"`
-	In      float64    `json:"prompt_tps"`
-	Out     float64    `json:"generation_tps"`
-	Bound   float64    `json:"generation_bound_tps"`
-	Share   *float64   `json:"bandwidth_share"`
-	Fits    bool       `json:"fits_cache"`
-	GBs     float64    `json:"bandwidth_gbs"`
-	LoadMS  float64    `json:"load_ms"`
-	FirstMS float64    `json:"first_token_ms"`
-	RSS     int64      `json:"peak_rss_bytes"`
-	Samples []struct {
-		In  float64 `json:"prompt_tps"`
-		Out float64 `json:"generation_tps"`
-	} `json:"samples"`
+	Run result.Run `json:"run"`
+	speed.Report
 }
 
 // Name says which engine that is.
@@ -43,7 +29,7 @@ func (e *Engine) Name() string {
 // OfBound says how near the generation is to what reading memory allows.
 func (e *Engine) OfBound() string {
 	switch {
-	case e.Fits:
+	case e.FitsCache:
 		return "fits in the cache"
 	case e.Share == nil:
 		return ""
@@ -73,42 +59,14 @@ func engines(all []Engine) Picture {
 	}
 	for i := range all {
 		e := &all[i]
-		bar(e, 0, e.Out, func(i int) float64 { return e.Samples[i].Out })
-		bar(e, 1, e.In, func(i int) float64 { return e.Samples[i].In })
+		bar(e, 0, e.GenerationTPS, func(i int) float64 { return e.Samples[i].GenerationTPS })
+		bar(e, 1, e.PromptTPS, func(i int) float64 { return e.Samples[i].PromptTPS })
 	}
 	if len(s.Rows) == 0 {
 		return nil
 	}
 	return s
 }
-
-// Gateway is a line of bench gateway, as far as a page shows it.
-type Gateway struct {
-	Devices   int     `json:"devices"`
-	Rate      float64 `json:"rate"`
-	ModelMS   float64 `json:"model_ms"`
-	Seconds   float64 `json:"seconds"`
-	Asks      int     `json:"asks"`
-	Answers   int     `json:"answers"`
-	Errors    int     `json:"errors"`
-	CPU       float64 `json:"cpu_us_per_ask"`
-	Latency   Latency `json:"latency_ms"`
-	InGateway Latency `json:"in_gateway_ms"`
-	PerDevice int64   `json:"memory_per_connection_bytes"`
-	Session   int64   `json:"memory_per_session_bytes"`
-}
-
-// Latency is percentiles in milliseconds.
-type Latency struct {
-	P50  float64 `json:"p50"`
-	P90  float64 `json:"p90"`
-	P99  float64 `json:"p99"`
-	P999 float64 `json:"p999"`
-	Max  float64 `json:"max"`
-}
-
-// PerSecond is how many answers came each second.
-func (g *Gateway) PerSecond() float64 { return float64(g.Answers) / g.Seconds }
 
 // Curves are the lines of one call of eval.
 type Curves struct {
@@ -117,19 +75,8 @@ type Curves struct {
 	run   result.Run
 }
 
-// Accuracy is a line of eval, as far as a page shows it.
-type Accuracy struct {
-	Policy    string   `json:"policy"`
-	Threshold *float64 `json:"threshold"`
-	Budget    *float64 `json:"budget"`
-	Verify    *float64 `json:"verify"`
-	Answers   int      `json:"answers"`
-	Value     *float64 `json:"accuracy"`
-	Low       *float64 `json:"accuracy_low"`
-	High      *float64 `json:"accuracy_high"`
-	Share     float64  `json:"escalated_share"`
-	Asks      float64  `json:"asks_per_answer"`
-}
+// Accuracy is a line of eval.
+type Accuracy struct{ eval.RunReport }
 
 // Name of a run of eval.
 func (a *Accuracy) Name() string {
@@ -172,10 +119,10 @@ func (c *Curves) picture() Picture {
 	lines := map[string]*chart.Line{}
 	var order []string
 	some := slices.Clone(c.Runs)
-	slices.SortStableFunc(some, func(a, b Accuracy) int { return cmp.Compare(a.Share, b.Share) })
+	slices.SortStableFunc(some, func(a, b Accuracy) int { return cmp.Compare(a.EscalatedShare, b.EscalatedShare) })
 	most := 0.0
 	for _, a := range some {
-		if a.Value == nil || a.Low == nil || a.High == nil {
+		if a.Accuracy == nil || a.AccuracyLow == nil || a.AccuracyHigh == nil {
 			continue
 		}
 		l := lines[a.Policy]
@@ -184,12 +131,12 @@ func (c *Curves) picture() Picture {
 			lines[a.Policy], order = l, append(order, a.Policy)
 		}
 		if a.Policy == alone {
-			l.X, l.Y = []float64{0, 1}, []float64{*a.Value, *a.Value}
+			l.X, l.Y = []float64{0, 1}, []float64{*a.Accuracy, *a.Accuracy}
 			continue
 		}
-		l.X, l.Y = append(l.X, a.Share), append(l.Y, *a.Value)
-		l.Low, l.High = append(l.Low, *a.Low), append(l.High, *a.High)
-		most = max(most, a.Share)
+		l.X, l.Y = append(l.X, a.EscalatedShare), append(l.Y, *a.Accuracy)
+		l.Low, l.High = append(l.Low, *a.AccuracyLow), append(l.High, *a.AccuracyHigh)
+		most = max(most, a.EscalatedShare)
 	}
 	for _, name := range order {
 		p.Lines = append(p.Lines, *lines[name])
@@ -255,6 +202,3 @@ func shortText(s string) string {
 	}
 	return s
 }
-
-// Percent is the share in percent.
-func (a *Accuracy) Percent() float64 { return 100 * a.Share }

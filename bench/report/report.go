@@ -7,20 +7,22 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/wire"
 )
 
 // Report is what a page is of.
 type Report struct {
 	Lines     int
-	Studies   []*Study   // of bench routing and demo
-	Evens     []Even     // alike: where modes break even
-	Engines   []Engine   // of bench engine
-	Gateways  []Gateway  // of bench gateway
-	Paths     []Path     // of bench link
-	Loopbacks []Loopback // alike: without a link
-	Curves    []*Curves  // of eval
-	Others    []Other    // of every other measurement
+	Studies   []*Study             // of bench routing and demo
+	Evens     []outcome.BreakEven  // alike: where modes break even
+	Engines   []Engine             // of bench engine
+	Gateways  []wire.GatewayReport // of bench gateway
+	Paths     []Path               // of bench link
+	Loopbacks []*wire.LinkLoopback // alike: without a link
+	Curves    []*Curves            // of eval
+	Others    []Other              // of every other measurement
 	Runs      []result.Run
 }
 
@@ -47,12 +49,12 @@ func (r *Report) add(one *result.Record) error {
 		r.Runs = append(r.Runs, one.Run)
 	}
 	var kind struct {
-		Mode   *string  `json:"mode"`
-		Policy *string  `json:"policy"`
-		TPS    *float64 `json:"generation_tps"`
-		Rate   *float64 `json:"rate"`
-		Evens  []Even   `json:"break_even"`
-		Part   *string  `json:"part"`
+		Mode   *string             `json:"mode"`
+		Policy *string             `json:"policy"`
+		TPS    *float64            `json:"generation_tps"`
+		Rate   *float64            `json:"rate"`
+		Evens  []outcome.BreakEven `json:"break_even"`
+		Part   *string             `json:"part"`
 	}
 	if err := one.Into(&kind); err != nil {
 		return r.addOther(one) // a field of that name may be something else there

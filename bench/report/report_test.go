@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/bench/eval"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
 	"github.com/pilotfish-ai/pilotfish/internal/held"
@@ -122,11 +124,11 @@ func TestOldLines(t *testing.T) {
 	mode := aMode("local", 0)
 	delete(mode, "cell")
 	r := reported(t, line(t, mode, aRun("demo")))
-	assert.Equal(t, Cell{RTT: 100, Loss: 0.05, EdgeTPS: 60, CloudMS: 15}, r.Studies[0].Cells[0].Cell)
+	assert.Equal(t, outcome.Cell{RTT: 100, Loss: 0.05, EdgeTPS: 60, CloudMS: 15}, r.Studies[0].Cells[0].Cell)
 	assert.Equal(t, "small "+hostile+" asks model fedcba987654, loss 5%, device 60 tokens/s, cloud 15 ms a token",
 		r.Studies[0].Title)
 	assert.Equal(t, "round trip 100 ms", r.Studies[0].Cells[0].Name())
-	p := Place{Cell: Cell{Trace: "x.csv"}}
+	p := Place{Cell: outcome.Cell{Trace: "x.csv"}}
 	assert.Equal(t, "trace x.csv", p.Name())
 }
 
@@ -161,12 +163,12 @@ func TestColours(t *testing.T) {
 // TestMeanTime: the mean is that of the samples, its interval holds it, and questions are what is drawn: repetitions of
 // one do not make it narrower.
 func TestMeanTime(t *testing.T) {
-	m := &Mode{Time: result.Times{Mean: 7}}
+	m := &Mode{Report: outcome.Report{Time: result.Times{Mean: 7}}}
 	assert.Equal(t, 7.0, meanTime(m).Low, "without samples there is no interval")
-	m.Samples = []Sample{{Question: 0, MS: 1}, {Question: 0, MS: 3}}
+	m.Samples = []outcome.Sample{{Question: 0, MS: 1}, {Question: 0, MS: 3}}
 	assert.Equal(t, 7.0, meanTime(m).High, "of one question neither")
 	for q := range 20 {
-		m.Samples = append(m.Samples, Sample{Question: q + 1, MS: float64(10 + q)})
+		m.Samples = append(m.Samples, outcome.Sample{Question: q + 1, MS: float64(10 + q)})
 	}
 	i := meanTime(m)
 	assert.InDelta(t, (4+390.0)/22, i.Value, 1e-9)
@@ -265,8 +267,8 @@ func TestOverRTT(t *testing.T) {
 // TestWaits: the parts of the histogram are where their ends say, and add up to all.
 func TestWaits(t *testing.T) {
 	waits := []float64{0, 0.99, 1, 1.7, 1.8, 10, 99, 100, 1000, 5e6}
-	p := &Place{Modes: []*Mode{{Label: "a", Samples: []Sample{{Waits: waits[:4]}, {Waits: waits[4:]}}},
-		{Label: "none"}}}
+	samples := []outcome.Sample{{Waits: waits[:4]}, {Waits: waits[4:]}}
+	p := &Place{Modes: []*Mode{{Label: "a", Report: outcome.Report{Samples: samples}}, {Label: "none"}}}
 	c := p.waits().(chart.Chart)
 	require.Len(t, c.Lines, 1)
 	l := c.Lines[0]
@@ -285,7 +287,7 @@ func TestWaits(t *testing.T) {
 }
 
 func TestBytes(t *testing.T) {
-	m := &Mode{Label: "a", Samples: []Sample{{Up: 10, Down: 4}, {Up: 30, Down: 0}}}
+	m := &Mode{Label: "a", Report: outcome.Report{Samples: []outcome.Sample{{Up: 10, Down: 4}, {Up: 30, Down: 0}}}}
 	s := (&Place{Modes: []*Mode{m, {Label: "local"}}}).bytes().(chart.Spans)
 	require.Len(t, s.Rows, 1, "nothing travels for the small model alone")
 	assert.Equal(t, []chart.Span{{To: 20, Text: "20 bytes up"}, {From: 20, To: 22, Colour: 1, Text: "2 bytes down"}},
@@ -345,7 +347,7 @@ func TestAccuracy(t *testing.T) {
 	assert.Equal(t, []float64{0.525, 0.65}, c.Lines[1].Y)
 	assert.Equal(t, []float64{0, 1}, c.Lines[3].X)
 	assert.InDelta(t, 0.6, c.X.End, 1e-9, "beyond the largest share but that of the large model alone")
-	assert.Nil(t, (&Curves{Runs: []Accuracy{{Policy: "x"}}}).picture())
+	assert.Nil(t, (&Curves{Runs: []Accuracy{{eval.RunReport{Policy: "x"}}}}).picture())
 }
 
 // FuzzNew: whatever lines there are, a page comes of them or an error that names the line.

@@ -10,88 +10,17 @@ import (
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
 )
 
-// Mode is one line of bench routing or demo, as far as a page shows it: a mode in a cell. What does not apply is nil.
+// Mode is one line of bench routing or demo: a mode in a cell.
 type Mode struct {
-	Name         string        `json:"mode"`
-	Variant      int           `json:"variant"` // 1, 2, …: tells lines of one mode apart
-	Answers      int           `json:"answers"`
-	Accuracy     *float64      `json:"accuracy"`
-	AccuracyLow  *float64      `json:"accuracy_low"`
-	AccuracyHigh *float64      `json:"accuracy_high"`
-	Share        *float64      `json:"escalated_share"`
-	Asks         *float64      `json:"asks_per_answer"`
-	Timeouts     *int          `json:"timeouts"`
-	Time         result.Times  `json:"time_per_answer_ms"`
-	FirstToken   *result.Times `json:"first_token_ms"`
-	Between      *result.Times `json:"between_tokens_ms"`
-	Hidden       *float64      `json:"hidden_share"`
-	Hits         *float64      `json:"hit_rate"`
-	BytesUp      *float64      `json:"bytes_up_per_escalation"`
-	BytesDown    *float64      `json:"bytes_down_per_escalation"`
-	Exposed      *float64      `json:"exposed_ms_per_answer"`
-	Wasted       *float64      `json:"wasted_per_answer"`
-	CommitDelay  *float64      `json:"commit_delay_ms"`
-	CPU          *float64      `json:"cpu_seconds_per_answer"`
-	Joules       *float64      `json:"energy_joules_per_answer"`
-	Ratio        *Ratio        `json:"ratio_to"`
-	Bound        *float64      `json:"bound_ms"`
-	Cell         *Cell         `json:"cell"`
-	Samples      []Sample      `json:"samples"`
-	Waterfall    []result.Span `json:"waterfall"`
-
+	outcome.Report
 	Mean   stats.Interval `json:"-"` // of Time: over questions; its ends are its value where there are no samples
 	Label  string         `json:"-"` // the name, with the variant where there are several
 	Colour int            `json:"-"` // as in [chart.Line]
-}
-
-// Ratio is the mean time over that of another mode, with its interval where there is one.
-type Ratio struct {
-	Mode  string   `json:"mode"`
-	Value float64  `json:"value"`
-	Low   *float64 `json:"low"`
-	High  *float64 `json:"high"`
-}
-
-// Cell says over which link, and beside what, a mode was measured.
-type Cell struct {
-	RTT      float64 `json:"rtt_ms"`
-	Loss     float64 `json:"loss"`
-	EdgeTPS  float64 `json:"edge_tps"` // 0: as fast as it goes
-	CloudMS  float64 `json:"cloud_ms"`
-	Trace    string  `json:"trace"`
-	RowCost  float64 `json:"edge_row_cost"`
-	Parallel int     `json:"parallel"`
-}
-
-// Even is the round trip at which a mode takes as long as another one, or why there is none.
-type Even struct {
-	Mode    string   `json:"mode"`
-	Variant int      `json:"variant"`
-	With    string   `json:"with"`
-	Loss    float64  `json:"loss"`
-	Trace   string   `json:"trace"`
-	EdgeTPS float64  `json:"edge_tps"`
-	RTT     *float64 `json:"rtt_ms"`
-	Low     *float64 `json:"rtt_low_ms"`
-	High    *float64 `json:"rtt_high_ms"`
-	Faster  string   `json:"faster"`
-	Reason  string   `json:"reason"`
-}
-
-// Percent is the loss in percent.
-func (e *Even) Percent() float64 { return 100 * e.Loss }
-
-// Sample is one answer.
-type Sample struct {
-	Question int       `json:"question"`
-	MS       float64   `json:"ms"`
-	Waits    []float64 `json:"waits_ms"` // exposed, of each question that was answered
-	Up       float64   `json:"bytes_up"`
-	Down     float64   `json:"bytes_down"`
 }
 
 // Study is modes in cells that differ in nothing but the link's round trip.
@@ -106,7 +35,7 @@ type Study struct {
 
 // Place is the modes of one cell.
 type Place struct {
-	Cell  Cell
+	Cell  outcome.Cell
 	Modes []*Mode
 }
 
@@ -120,8 +49,8 @@ func (r *Report) addMode(one *result.Record) error {
 	if m.Cell == nil {
 		m.Cell = cellOfFlags(one.Run.Flags)
 	}
-	if m.Label = m.Name; m.Variant > 0 {
-		m.Label = fmt.Sprintf("%s #%d", m.Name, m.Variant)
+	if m.Label = m.Mode; m.Variant > 0 {
+		m.Label = fmt.Sprintf("%s #%d", m.Mode, m.Variant)
 	}
 	m.Mean = meanTime(m)
 	for again := 1; ; again++ {
@@ -139,8 +68,8 @@ func (r *Report) addMode(one *result.Record) error {
 }
 
 // cellOfFlags is the cell of a call that measured only one.
-func cellOfFlags(flags map[string]string) *Cell {
-	c := &Cell{Trace: strings.Trim(flags["trace"], "[]")}
+func cellOfFlags(flags map[string]string) *outcome.Cell {
+	c := &outcome.Cell{Trace: strings.Trim(flags["trace"], "[]")}
 	if d, err := time.ParseDuration(flags["rtt"]); err == nil {
 		c.RTT = result.Milliseconds(d)
 	}
@@ -158,7 +87,7 @@ func decisive() []string {
 }
 
 // studyKey is equal for lines that may stand in one plot over round trips.
-func studyKey(r *result.Run, c Cell) string {
+func studyKey(r *result.Run, c outcome.Cell) string {
 	c.RTT = 0
 	settings := []string{r.Measurement, r.Version, r.Machine.CPU, r.Remote, fmt.Sprintf("%+v", c)}
 	for _, m := range []*result.Model{r.Model, r.Large} {
@@ -174,7 +103,7 @@ func studyKey(r *result.Run, c Cell) string {
 }
 
 // studyTitle says what a study is of.
-func studyTitle(r *result.Run, c Cell, again int) string {
+func studyTitle(r *result.Run, c outcome.Cell, again int) string {
 	var words []string
 	if r.Model != nil {
 		words = append(words, modelName(r.Model)+" asks "+cmp.Or(modelName(r.Large), r.Remote, "a large model"))
@@ -274,12 +203,11 @@ func meanTime(m *Mode) stats.Interval {
 	if len(order) < 2 {
 		return stats.Interval{Value: m.Time.Mean, Low: m.Time.Mean, High: m.Time.Mean}
 	}
-	i := stats.Bootstrap(len(order), 0, func(weight []int) []float64 {
+	return stats.Bootstrap(len(order), 0, func(weight []int) []float64 {
 		sum, n := 0.0, 0.0
 		for k, q := range order {
 			sum, n = sum+float64(weight[k])*byQuestion[q][0], n+float64(weight[k])*byQuestion[q][1]
 		}
 		return []float64{sum / n}
 	})[0]
-	return i
 }

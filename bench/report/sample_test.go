@@ -80,8 +80,9 @@ func lines(t *testing.T) (all [][]byte) {
 	add(map[string]any{"break_even": even}, aRun("bench routing"))
 	latency := map[string]any{"p50": 5.9, "p90": 7, "p99": 15, "p999": 40, "max": 81}
 	add(map[string]any{
-		"devices": 1000, "rate": 1, "model_ms": 5, "seconds": 30, "asks": 30000, "answers": 29999, "errors": 1,
-		"cpu_us_per_ask": 312, "latency_ms": latency, "in_gateway_ms": latency, "memory_per_connection_bytes": 150000,
+		"devices": 1000, "rate": 1, "model_ms": 5, "seconds": 30, "asks": 30000, "answers": 29999,
+		"answers_per_second": 29999.0 / 30, "errors": 1, "cpu_us_per_ask": 312,
+		"latency_ms": latency, "in_gateway_ms": latency, "memory_per_connection_bytes": 150000,
 		"memory_per_session_bytes": 9000,
 	}, aRun("bench gateway"))
 	for threads := 1; threads <= 2; threads++ {

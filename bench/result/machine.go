@@ -33,7 +33,7 @@ func ThisMachine() Machine {
 	m := Machine{
 		CPU: cpuid.CPU.BrandName, Cores: runtime.GOMAXPROCS(0), OS: runtime.GOOS, Arch: runtime.GOARCH,
 		Kernels: cpu.Features(), Page: os.Getpagesize(), HugePages: hugePages(), VirtualCPU: cpuid.CPU.VM(),
-		Cache: int64(max(cpuid.CPU.Cache.L3, cpuid.CPU.Cache.L2, 0)),
+		Cache: CacheBytes(),
 	}
 	if v, err := mem.VirtualMemory(); err == nil {
 		m.Memory = int64(v.Total)
@@ -44,19 +44,29 @@ func ThisMachine() Machine {
 	return m
 }
 
-// minFar and maxFar bound the memory that [Bandwidth] reads, in bytes.
+// minFar and maxFar bound the memory that bandwidths are measured with, in bytes.
 const (
 	minFar = 256 << 20
 	maxFar = 512 << 20
 )
 
-// Bandwidth is how fast all cores read memory that no cache holds, in 1e9 bytes per second: the better of two passes
-// over at least 256 MiB, in a quarter of a second or so.
-func Bandwidth() float64 {
-	far := make([]byte, min(max(minFar, 2*int64(max(cpuid.CPU.Cache.L3, cpuid.CPU.Cache.L2, 0))), maxFar))
-	for i := 0; i < len(far); i += 4096 {
-		far[i] = 1 // pages that were not written may all be one page of zeros
+// CacheBytes is the size of the last cache before memory; 0 where the CPU does not say.
+func CacheBytes() int64 { return int64(max(cpuid.CPU.Cache.L3, cpuid.CPU.Cache.L2, 0)) }
+
+// FarBytes is the size of a memory of which the caches hold only a part: at least 256 MiB.
+func FarBytes() int { return int(min(max(minFar, 2*CacheBytes()), maxFar)) }
+
+// Touched writes to every page of b, which it returns: pages that were not written may all be one page of zeros.
+func Touched(b []byte) []byte {
+	for i := 0; i < len(b); i += 4096 {
+		b[i] = 1
 	}
-	n := runtime.GOMAXPROCS(0)
+	return b
+}
+
+// Bandwidth is how fast all cores read memory that no cache holds, in 1e9 bytes per second: the better of two passes,
+// in a quarter of a second or so.
+func Bandwidth() float64 {
+	far, n := Touched(make([]byte, FarBytes())), runtime.GOMAXPROCS(0)
 	return max(cpu.ReadBandwidth(n, far), cpu.ReadBandwidth(n, far)) / 1e9
 }

@@ -24,19 +24,59 @@ func NewHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(int64(time.Microsecond), int64(longest), 3)
 }
 
+// Add records a duration in a histogram: one out of its range as the nearest that it holds.
+func Add(h *hdrhistogram.Histogram, d time.Duration) {
+	_ = h.RecordValue(min(max(int64(d), 0), h.HighestTrackableValue())) // it is in range now
+}
+
+// histogramOf records durations, or nanoseconds.
+func histogramOf[T ~int64](all []T) *hdrhistogram.Histogram {
+	h := NewHistogram()
+	for _, d := range all {
+		Add(h, time.Duration(d))
+	}
+	return h
+}
+
+// at is a percentile in milliseconds.
+func at(h *hdrhistogram.Histogram, percent float64) float64 {
+	return Milliseconds(time.Duration(h.ValueAtQuantile(percent)))
+}
+
 // Summarise sums up durations; all zero where there are none.
 func Summarise(all []time.Duration) Times {
 	if len(all) == 0 {
 		return Times{}
 	}
-	h, sum := NewHistogram(), time.Duration(0)
+	h, sum := histogramOf(all), time.Duration(0)
 	for _, d := range all {
-		_ = h.RecordValue(int64(min(max(d, 0), longest))) // within its range
 		sum += d
 	}
-	at := func(percent float64) float64 { return Milliseconds(time.Duration(h.ValueAtQuantile(percent))) }
-	return Times{Mean: Milliseconds(sum) / float64(len(all)), P50: at(50), P90: at(90), P99: at(99)}
+	return Times{Mean: Milliseconds(sum) / float64(len(all)), P50: at(h, 50), P90: at(h, 90), P99: at(h, 99)}
 }
+
+// Latency is percentiles in milliseconds.
+type Latency struct {
+	P50  float64 `json:"p50"`
+	P90  float64 `json:"p90"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p999"`
+	Max  float64 `json:"max"`
+}
+
+// LatencyOf reads the percentiles of a histogram; all zero where it is empty.
+func LatencyOf(h *hdrhistogram.Histogram) Latency {
+	if h.TotalCount() == 0 {
+		return Latency{}
+	}
+	return Latency{at(h, 50), at(h, 90), at(h, 99), at(h, 99.9), Milliseconds(time.Duration(h.Max()))}
+}
+
+// Latencies are the percentiles of durations, or of nanoseconds; negative ones count as 0.
+func Latencies[T ~int64](all []T) Latency { return LatencyOf(histogramOf(all)) }
 
 // Milliseconds of a duration, with all its digits.
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// Rounded is the milliseconds of a duration, to a microsecond.
+func Rounded(d time.Duration) float64 { return Milliseconds(d.Round(time.Microsecond)) }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
@@ -147,8 +147,8 @@ func adoptedStudy(t *testing.T, change func(*result.Run)) string {
 	}
 	var lines []byte
 	for i, mode := range []string{"local", "cloud", "paper", "pipelined-4"} {
-		r := bench.ModeReport{Mode: mode, Answers: 9, Accuracy: new(0.4 + 0.2*float64(i)),
-			Time: bench.Times{P50: float64(100 + i)}, Cell: &bench.Cell{RTT: 70}}
+		r := outcome.Report{Mode: mode, Answers: 9, Accuracy: new(0.4 + 0.2*float64(i)),
+			Time: result.Times{P50: float64(100 + i)}, Cell: &outcome.Cell{RTT: 70}}
 		if i > 1 {
 			r.EscalatedShare, r.BytesUp, r.BytesDown, r.HiddenShare = new(0.031), new(60.4), new(14.2), new(0.5)
 		}

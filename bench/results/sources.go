@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -21,7 +22,8 @@ func measuredPackages() []string {
 }
 
 // sources are the hashes of the measured packages of a checkout: of the names and the contents of their files, without
-// tests, in the order of the names. That of kernels/cpu is of the packages below it too.
+// tests, in the order of the names. That of kernels/cpu is of the packages below it too; that of bench is of those that
+// measure answers, the engine and the network.
 func sources(root string) (map[string]string, error) {
 	all := map[string]string{}
 	for _, name := range measuredPackages() {
@@ -31,7 +33,7 @@ func sources(root string) (map[string]string, error) {
 			switch {
 			case err != nil:
 				return err
-			case f.IsDir() && path != dir && (name != "kernels/cpu" || f.Name() == "testdata"):
+			case f.IsDir() && path != dir && !partOf(name, f.Name()):
 				return fs.SkipDir
 			case !f.Type().IsRegular() || strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, ".md"):
 				return nil
@@ -44,6 +46,17 @@ func sources(root string) (map[string]string, error) {
 		all[name] = hex.EncodeToString(h.Sum(nil))
 	}
 	return all, nil
+}
+
+// partOf reports whether a folder below a measured package counts as part of it.
+func partOf(name, folder string) bool {
+	switch name {
+	case "bench":
+		return slices.Contains([]string{"outcome", "remote", "routing", "speed", "wire"}, folder)
+	case "kernels/cpu":
+		return folder != "testdata"
+	}
+	return false
 }
 
 // hashFile adds a file's name, length and content.

@@ -4,23 +4,25 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/speed"
+	"github.com/pilotfish-ai/pilotfish/bench/wire"
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
 )
 
 // modes are the lines of modes, and the break-even round trips where there is such a line.
-func modes(records []result.Record) (all []bench.ModeReport, even []bench.BreakEven, err error) {
+func modes(records []result.Record) (all []outcome.Report, even []outcome.BreakEven, err error) {
 	for i := range records {
 		var line struct {
-			bench.ModeReport
-			BreakEven []bench.BreakEven `json:"break_even"`
+			outcome.Report
+			BreakEven []outcome.BreakEven `json:"break_even"`
 		}
 		if err := records[i].Into(&line); err != nil {
 			return nil, nil, err
 		}
 		if line.Mode != "" {
-			all = append(all, line.ModeReport)
+			all = append(all, line.Report)
 		}
 		even = append(even, line.BreakEven...)
 	}
@@ -28,13 +30,13 @@ func modes(records []result.Record) (all []bench.ModeReport, even []bench.BreakE
 }
 
 // find returns the report of a mode.
-func find(all []bench.ModeReport, mode string) (bench.ModeReport, error) {
+func find(all []outcome.Report, mode string) (outcome.Report, error) {
 	for _, r := range all {
 		if r.Mode == mode {
 			return r, nil
 		}
 	}
-	return bench.ModeReport{}, fmt.Errorf("the mode %s is not measured", mode)
+	return outcome.Report{}, fmt.Errorf("the mode %s is not measured", mode)
 }
 
 // demo makes the sentence and the table of the README.
@@ -43,7 +45,7 @@ func (m *made) demo() error {
 	if err != nil {
 		return err
 	}
-	var of [4]bench.ModeReport
+	var of [4]outcome.Report
 	for i, name := range []string{"local", "paper", "pipelined-4", "cloud"} {
 		if of[i], err = find(all, name); err != nil {
 			return err
@@ -55,7 +57,7 @@ func (m *made) demo() error {
 		"where asking and waiting takes %.0f ms.",
 		whole(local.Accuracy), share(best.EscalatedShare), whole(best.Accuracy), best.Time.P50,
 		chart.Number(best.Cell.RTT), paper.Time.P50))
-	m.texts["demo-won"] = wrapped(bench.Conclude(all))
+	m.texts["demo-won"] = wrapped(outcome.Conclude(all))
 	var b strings.Builder
 	b.WriteString("| mode | accuracy | tokens from the cloud | ms per answer | waiting hidden | guesses that hit | " +
 		"bytes up, down per answer of the cloud |\n" +
@@ -110,7 +112,7 @@ func (m *made) stories() error {
 }
 
 // cellTables is a table for each cell.
-func cellTables(all []bench.ModeReport) string {
+func cellTables(all []outcome.Report) string {
 	var b strings.Builder
 	for i, r := range all {
 		if i == 0 || *r.Cell != *all[i-1].Cell {
@@ -131,7 +133,7 @@ func cellTables(all []bench.ModeReport) string {
 }
 
 // evenLines says for each mode where it breaks even.
-func evenLines(all []bench.BreakEven) string {
+func evenLines(all []outcome.BreakEven) string {
 	var b strings.Builder
 	for _, e := range all {
 		if e.RTT == nil {
@@ -154,7 +156,7 @@ func (m *made) engine() error {
 		"of what reading memory allows | memory, GB/s |\n" +
 		"|---|---|---|---|---|---|\n")
 	for i := range m.records {
-		var r bench.EngineReport
+		var r speed.Report
 		if err := m.records[i].Into(&r); err != nil {
 			return err
 		}
@@ -179,7 +181,7 @@ func (m *made) gateway() error {
 		"CPU, µs a question | memory a device |\n" +
 		"|---|---|---|---|---|---|---|---|\n")
 	for i := range m.records {
-		var r bench.GatewayReport
+		var r wire.GatewayReport
 		if err := m.records[i].Into(&r); err != nil {
 			return err
 		}
@@ -219,7 +221,7 @@ func each(up, down *float64) string {
 	return fmt.Sprintf("%.0f, %.0f", *up, *down)
 }
 
-func over(r *bench.Ratio) string {
+func over(r *outcome.Ratio) string {
 	switch {
 	case r == nil:
 		return ""
@@ -230,7 +232,7 @@ func over(r *bench.Ratio) string {
 }
 
 // equal says whose tokens those of a mode are.
-func equal(r bench.ModeReport) string {
+func equal(r outcome.Report) string {
 	for _, c := range []struct {
 		same *bool
 		n    *int
@@ -251,11 +253,11 @@ func equal(r bench.ModeReport) string {
 func (m *made) link() error {
 	var b strings.Builder
 	b.WriteString("| what | ms p50 | p99 | by arithmetic, ms |\n|---|---|---|---|\n")
-	row := func(what string, l bench.Latency, expected *float64) {
+	row := func(what string, l result.Latency, expected *float64) {
 		fmt.Fprintf(&b, "| %s | %.1f | %.1f | %s |\n", what, l.P50, l.P99, rounded(expected, "%.1f"))
 	}
 	for i := range m.records {
-		var r bench.LinkReport
+		var r wire.LinkReport
 		if err := m.records[i].Into(&r); err != nil {
 			return err
 		}

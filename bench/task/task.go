@@ -11,6 +11,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // Verdict is what a grader says of an answer.
@@ -99,6 +101,15 @@ func formats(run Runner) map[string]func() *Set {
 // RunsPrograms reports whether answers to a task are graded by running their programs.
 func RunsPrograms(name string) bool {
 	return slices.Contains([]string{HumanEval, MBPP, MBPPTrain}, name)
+}
+
+// Chat is a question after the worked examples.
+func (s *Set) Chat(question string) (all []tokenizer.Message) {
+	for _, shot := range s.Shots {
+		all = append(all, tokenizer.Message{Role: "user", Content: shot.Question},
+			tokenizer.Message{Role: "assistant", Content: shot.Answer})
+	}
+	return append(all, tokenizer.Message{Role: "user", Content: question})
 }
 
 // Raw is a question as a text to go on with, for models without a chat template.

@@ -100,6 +100,9 @@ func (a *app) watchBegin(root *cobra.Command) {
 		if work := c.RunE; work != nil {
 			c.RunE = func(c *cobra.Command, args []string) error {
 				a.command = c
+				if err := checkSpans(c.Flags()); err != nil {
+					return err
+				}
 				if err := a.findModels(c); err != nil {
 					return err
 				}

@@ -10,9 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/capacity"
+	"github.com/pilotfish-ai/pilotfish/bench/remote"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/speed"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -96,17 +97,11 @@ func (f *benchCapacityFlags) check() error {
 	w, most := &f.o.Workload, fmt.Sprintf("1 to %d", capacity.MaxDevices)
 	tokens := fmt.Sprintf("1 to %d tokens", capacity.MaxTokens)
 	for _, err := range []error{
-		checkRange("threads", f.threads, 0, maxThreads, fmt.Sprintf("0 to %d", maxThreads)),
-		checkRange("answers", f.answers, 0, maxQuestions, "0 to 1000000 answers"),
 		checkRange("prompt", w.Prompt, 1, capacity.MaxTokens, tokens),
 		checkRange("tokens", w.Tokens, 1, capacity.MaxTokens, tokens),
-		checkRange("think", w.Think, time.Millisecond, time.Hour, "1ms to 1h"),
 		checkRange("rtt", w.RTT, 0, longestRTT, "0 to 10s"),
 		checkRange("edge-tps", w.EdgeTPS, 0.01, maxEdgeTPS, "0.01 to 1e6 passes per second"),
 		checkRange("budget", w.Budget, 0, 1, "a share from 0 to 1"),
-		checkRange("turned", w.Turned, 0, 1, "a share from 0 to 1"),
-		checkRange("bound", f.o.Bound, time.Millisecond, time.Hour, "1ms to 1h"),
-		checkRange("gateways", f.o.Gateways, 1, capacity.MaxDevices, most),
 	} {
 		if err != nil {
 			return err
@@ -152,7 +147,7 @@ func (f *benchCapacityFlags) run(ctx context.Context, a *app) error {
 // measure measures costs, and real devices.
 func (f *benchCapacityFlags) measure(ctx context.Context, a *app, about result.Run) (err error) {
 	w := &f.o.Workload
-	limit, err := bench.ContextLimit(f.model)
+	limit, err := speed.ContextLimit(f.model)
 	if err != nil {
 		return err
 	}
@@ -179,7 +174,7 @@ func (f *benchCapacityFlags) measure(ctx context.Context, a *app, about result.R
 	if m.close(); err != nil {
 		return err
 	}
-	stage, err := bench.NewStage(large, large, bench.StageOptions{RTT: w.RTT})
+	stage, err := remote.NewStage(large, large, remote.StageOptions{RTT: w.RTT})
 	if err != nil {
 		return err
 	}
@@ -192,7 +187,7 @@ func (f *benchCapacityFlags) measure(ctx context.Context, a *app, about result.R
 	})
 }
 
-func (f *benchCapacityFlags) measureAsk(ctx context.Context, stage *bench.Stage) (err error) {
+func (f *benchCapacityFlags) measureAsk(ctx context.Context, stage *remote.Stage) (err error) {
 	cloud, leave, err := stage.Dial(ctx, 0)
 	if err != nil {
 		return err

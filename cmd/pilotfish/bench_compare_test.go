@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
@@ -23,10 +23,10 @@ func resultFile(t *testing.T, path string, flags map[string]string, paces []floa
 		again := map[string]int{}
 		for _, mode := range modes {
 			again[mode]++
-			r := bench.ModeReport{Mode: mode, Variant: again[mode], Cell: &bench.Cell{RTT: 100, EdgeTPS: tps}}
+			r := outcome.Report{Mode: mode, Variant: again[mode], Cell: &outcome.Cell{RTT: 100, EdgeTPS: tps}}
 			for q := range 12 {
 				ms := float64(500+31*q+(q*q+again[mode]*q)%5)/tps*60 + float64(len(mode))
-				r.Samples = append(r.Samples, bench.Sample{Question: q, MS: ms, Tokens: 9, Asks: q % 2, Text: mode})
+				r.Samples = append(r.Samples, outcome.Sample{Question: q, MS: ms, Tokens: 9, Asks: q % 2, Text: mode})
 			}
 			line, err := result.Line(r, result.Run{Measurement: "bench routing", Version: "1", Flags: flags})
 			require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestBenchRoutingSweep(t *testing.T) {
 				"0", "--deadline", "off", "--parallel", "1", "--max-tokens", "5", "--edge-tps", "300,600", "--modes",
 				"local,serial,serial,verified"}, args...)...)
 		require.Equal(t, exitDone, code, stderr)
-		if bench.EnergyReadable() != nil {
+		if result.EnergyReadable() != nil {
 			assert.Equal(t, 1, strings.Count(stderr, "Energy is left out: "))
 		}
 		return stdout
@@ -128,15 +128,15 @@ func TestBenchRoutingSweep(t *testing.T) {
 		assert.LessOrEqual(t, utf8.RuneCountInString(line), 101, line)
 	}
 	assert.Len(t, regexp.MustCompile(`(?m)^ *serial \(2\)  `).FindAllString(text, -1), 4)
-	wide := bench.ModeReport{
-		Mode: "pipelined-auto", Cell: &bench.Cell{Parallel: 8}, Accuracy: new(1.0), EscalatedShare: new(0.25),
-		Asks: new(10.5), Time: bench.Times{P50: 1234, P90: 2345}, EqualToCloud: new(false), DifferingFromCloud: new(3),
-		RatioTo: &bench.Ratio{Value: 2.34, Low: new(2.1), High: new(2.5)},
-		Work: bench.Work{FirstToken: &bench.Times{P50: 234}, Exposed: new(1234.0), Wasted: new(12.5), Up: new(900.0),
+	wide := outcome.Report{
+		Mode: "pipelined-auto", Cell: &outcome.Cell{Parallel: 8}, Accuracy: new(1.0), EscalatedShare: new(0.25),
+		Asks: new(10.5), Time: result.Times{P50: 1234, P90: 2345}, EqualToCloud: new(false), DifferingFromCloud: new(3),
+		RatioTo: &outcome.Ratio{Value: 2.34, Low: new(2.1), High: new(2.5)},
+		Work: outcome.Work{FirstToken: &result.Times{P50: 234}, Exposed: new(1234.0), Wasted: new(12.5), Up: new(900.0),
 			Down: new(99.0)},
 	}
 	var table strings.Builder
-	require.NoError(t, printCells(&table, []bench.ModeReport{wide}))
+	require.NoError(t, printCells(&table, []outcome.Report{wide}))
 	assert.Regexp(t,
 		`pipelined-auto  1234  2345  2\.34 \(2\.10–2\.50\)    234  25\.0%  10\.5  1234   12\.5    999   100%  ≠c 3`,
 		table.String())
@@ -151,7 +151,7 @@ func TestBenchRoutingSweep(t *testing.T) {
 	}
 	out := strings.Split(strings.TrimSpace(sweep("--json")), "\n")
 	require.Len(t, out, 17)
-	reports := lines[bench.ModeReport](t, strings.Join(out[:16], "\n"))
+	reports := lines[outcome.Report](t, strings.Join(out[:16], "\n"))
 	for i, r := range reports {
 		assert.Equal(t, []float64{0, 9}[i/8], r.Cell.RTT)
 		assert.Equal(t, []float64{300, 600}[i/4%2], r.Cell.EdgeTPS)
@@ -163,8 +163,8 @@ func TestBenchRoutingSweep(t *testing.T) {
 		}
 	}
 	last := lines[struct {
-		BreakEven []bench.BreakEven `json:"break_even"`
-		Run       map[string]any    `json:"run"`
+		BreakEven []outcome.BreakEven `json:"break_even"`
+		Run       map[string]any      `json:"run"`
 	}](t, out[16])
 	assert.Len(t, last[0].BreakEven, 6, "three modes at two paces")
 	assert.Equal(t, "bench routing", last[0].Run["measurement"])

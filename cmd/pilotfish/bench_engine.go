@@ -6,14 +6,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/speed"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // benchEngineFlags are the flags of `pilotfish bench engine`.
 type benchEngineFlags struct {
-	m       bench.EngineMatrix
+	m       speed.Matrix
 	lists   struct{ prompt, generate, depth, rows, threads numberList }
 	kv      string
 	backend string
@@ -91,7 +91,7 @@ func (f *benchEngineFlags) run(ctx context.Context, a *app) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	limit, err := bench.ContextLimit(f.m.Model)
+	limit, err := speed.ContextLimit(f.m.Model)
 	if err != nil {
 		return err
 	}
@@ -120,27 +120,23 @@ func (f *benchEngineFlags) run(ctx context.Context, a *app) error {
 }
 
 // measure returns the reports of all combinations.
-func (f *benchEngineFlags) measure(ctx context.Context, a *app) (all []bench.EngineReport, err error) {
+func (f *benchEngineFlags) measure(ctx context.Context, a *app) (all []speed.Report, err error) {
 	m := newMeter(a.stderr, "samples", inPieces)
 	defer m.close()
 	f.m.OnSample = func(done, of int) { m.show(int64(done), int64(of)) }
 	if !f.scaling {
-		err := f.m.Run(ctx, func(r bench.EngineReport) error {
+		err := f.m.Run(ctx, func(r speed.Report) error {
 			all = append(all, r)
 			return nil
 		})
 		return all, err
 	}
-	o := bench.EngineOptions{Model: f.m.Model, Engine: f.m.Engine, Scaling: true, Repeat: f.m.Repeat,
-		OnSample: func(done int) { m.show(int64(done), int64(f.m.Repeat)) }}
-	o.Engine.Backend, o.Engine.KV, o.Engine.Threads = f.m.Backends[0], f.m.KV[0], f.m.Threads[0]
-	o.Prompt, o.Decode, o.Depth = total(f.m.Prompts), total(f.m.Decodes), f.m.Depths[0]
-	r, err := bench.Engine(ctx, o)
-	return []bench.EngineReport{r}, err
+	r, err := f.m.Scaled(ctx)
+	return []speed.Report{r}, err
 }
 
 // printJSON prints a line for each combination. A single one is the contract with other programs, and so is the last.
-func (f *benchEngineFlags) printJSON(a *app, all []bench.EngineReport, about result.Run) error {
+func (f *benchEngineFlags) printJSON(a *app, all []speed.Report, about result.Run) error {
 	for _, r := range all {
 		about.Machine.Bandwidth = r.Bandwidth
 		if err := a.printResult(r, about); err != nil {

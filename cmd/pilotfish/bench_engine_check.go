@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/llamabench"
+	"github.com/pilotfish-ai/pilotfish/bench/speed"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -74,8 +74,8 @@ func (f *benchEngineFlags) checkNumbers() error {
 	switch {
 	case threads > maxThreads:
 		return usagef("-t %d is too large: give at most %d", threads, maxThreads)
-	case len(o.Rows) > 0 && slices.Max(o.Rows) > bench.MostRows:
-		return usagef("--rows %d is too large: give 1 to %d", slices.Max(o.Rows), bench.MostRows)
+	case len(o.Rows) > 0 && slices.Max(o.Rows) > speed.MostRows:
+		return usagef("--rows %d is too large: give 1 to %d", slices.Max(o.Rows), speed.MostRows)
 	case nothing && len(o.Rows) == 0:
 		return usagef("-p 0 and -n 0 leave nothing to measure: give one of them a number of tokens")
 	case slices.ContainsFunc(o.Depths, func(d int) bool { return d > 0 && d < 8 }):

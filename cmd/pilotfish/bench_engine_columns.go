@@ -1,14 +1,14 @@
 package main
 
 import (
-	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/llamabench"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/speed"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 )
 
 // printColumns prints one line for each test, in the columns of llama-bench.
-func (f *benchEngineFlags) printColumns(a *app, all []bench.EngineReport, about result.Run) error {
+func (f *benchEngineFlags) printColumns(a *app, all []speed.Report, about result.Run) error {
 	file, err := gguf.Open(f.m.Model)
 	if err != nil {
 		return err
@@ -16,7 +16,7 @@ func (f *benchEngineFlags) printColumns(a *app, all []bench.EngineReport, about 
 	defer file.Close()
 	about.Machine.Bandwidth = all[0].Bandwidth
 	base := llamabench.Test{Version: about.Version, CPU: about.Machine.CPU, File: f.m.Model, Began: about.Date,
-		Batch: bench.MostBatch}
+		Batch: speed.MostBatch}
 	base.Arch, _ = file.String("general.architecture") // it was read before
 	most := int64(0)
 	for _, t := range file.Tensors() {
@@ -40,7 +40,7 @@ func (f *benchEngineFlags) printColumns(a *app, all []bench.EngineReport, about 
 }
 
 // columnsOf are the tests of one report: its prompt, and its generation.
-func columnsOf(base llamabench.Test, r bench.EngineReport) (tests []llamabench.Test) {
+func columnsOf(base llamabench.Test, r speed.Report) (tests []llamabench.Test) {
 	base.Threads, base.KV, base.Depth, base.Backend = r.Threads, r.KV, r.Depth, "CPU"
 	if r.Dispatches > 0 {
 		base.Backend, base.GPU = "Metal", r.Device

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/speed"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
@@ -41,13 +41,13 @@ func TestBenchEngineColumns(t *testing.T) {
 
 	r := engineReport()
 	r.KV, r.Samples = "f16",
-		[]bench.EngineSample{{PromptNS: 4e9, GenerationNS: 2e9}, {PromptNS: 6e9, GenerationNS: 2e9}}
+		[]speed.Sample{{PromptNS: 4e9, GenerationNS: 2e9}, {PromptNS: 6e9, GenerationNS: 2e9}}
 	print := func(form string) string {
 		var out strings.Builder
-		f := benchEngineFlags{output: form, m: bench.EngineMatrix{Model: m}}
+		f := benchEngineFlags{output: form, m: speed.Matrix{Model: m}}
 		about := result.Run{Measurement: "bench engine",
 			Model: &result.Model{Types: map[string]int64{"F32": 5, "Q8_0": 9}}}
-		require.NoError(t, f.printColumns(&app{stdout: &out}, []bench.EngineReport{r}, about))
+		require.NoError(t, f.printColumns(&app{stdout: &out}, []speed.Report{r}, about))
 		return out.String()
 	}
 	rows, err := csv.NewReader(strings.NewReader(print("csv"))).ReadAll()
@@ -74,10 +74,10 @@ func TestBenchEngineLists(t *testing.T) {
 	args := []string{"bench", "engine", "-m", m, "-p", "3", "-n", "4", "--rows", "2", "-r", "2", "-t", "1"}
 	code, stdout, stderr := call(t, append(args, "--json")...)
 	require.Equal(t, exitDone, code, stderr)
-	all := lines[bench.EngineReport](t, stdout)
+	all := lines[speed.Report](t, stdout)
 	require.Len(t, all, 3)
 	for i, r := range all {
-		want := []bench.EngineCell{{Rows: 1}, {Rows: 2}, {Prompt: 3, Decode: 4}}[i]
+		want := []speed.Cell{{Rows: 1}, {Rows: 2}, {Prompt: 3, Decode: 4}}[i]
 		want.Backend, want.KV, want.Threads = "cpu", "f16", 1
 		assert.Equal(t, &want, r.Cell)
 		want.Threads, r.Device = 2, "cpu (avx, threads 2)"
@@ -103,10 +103,10 @@ func TestEngineNoise(t *testing.T) {
 	var out strings.Builder
 	quiet, others := false, 0.25
 	r := engineReport()
-	r.Noise = bench.EngineNoise{Prompt: &bench.Spread{MAD: 0.011, Range: 0.052},
-		Decode: &bench.Spread{MAD: 0.022, Range: 0.1}}
+	r.Noise = speed.Noise{Prompt: &speed.Spread{MAD: 0.011, Range: 0.052},
+		Decode: &speed.Spread{MAD: 0.022, Range: 0.1}}
 	r.TokenMS = &result.Times{P50: 1.5, P90: 2.5, P99: 3.5}
-	r.Quiet = bench.Quiet{Seconds: 3, Others: &others, Steal: new(0.0), Quiet: &quiet}
+	r.Quiet = result.Quiet{Seconds: 3, Others: &others, Steal: new(0.0), Quiet: &quiet}
 	printNoise(&app{stdout: &out}, r)
 	assert.Equal(t, `spread       prompt 1.1% (MAD), 5.2% from shortest to longest; `+
 		`generation 2.2% (MAD), 10.0% from shortest to longest

@@ -6,11 +6,11 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/speed"
 )
 
 // printEngineReport prints one measurement of an engine, a line for each thing.
-func printEngineReport(a *app, r bench.EngineReport) {
+func printEngineReport(a *app, r speed.Report) {
 	fmt.Fprintf(a.stdout, "%s\n", r.Device)
 	printSpeeds(a, r)
 	printMemory(a, r)
@@ -19,7 +19,7 @@ func printEngineReport(a *app, r bench.EngineReport) {
 }
 
 // printSpeeds says how fast prompts and answers are.
-func printSpeeds(a *app, r bench.EngineReport) {
+func printSpeeds(a *app, r speed.Report) {
 	if r.PromptTokens > 0 {
 		fmt.Fprintf(a.stdout, "prompt       %8.1f tokens/s, %d at once", r.PromptTPS, r.PromptTokens)
 		if r.PromptBound > 0 {
@@ -47,7 +47,7 @@ func printSpeeds(a *app, r bench.EngineReport) {
 }
 
 // printMemory says what memory gives and takes, and how long it takes until the first token.
-func printMemory(a *app, r bench.EngineReport) {
+func printMemory(a *app, r speed.Report) {
 	fmt.Fprintf(a.stdout, "memory       %8.1f GB/s can be read; a token reads %s of weights",
 		r.Bandwidth, humanize.Bytes(uint64(r.TokenBytes)))
 	if r.DepthBytes > 0 {
@@ -77,11 +77,11 @@ func printMemory(a *app, r bench.EngineReport) {
 }
 
 // printNoise says how far samples lie apart, and what else the machine did.
-func printNoise(a *app, r bench.EngineReport) {
+func printNoise(a *app, r speed.Report) {
 	var all []string
 	for _, n := range []struct {
 		what string
-		s    *bench.Spread
+		s    *speed.Spread
 	}{{"prompt", r.Noise.Prompt}, {"generation", r.Noise.Decode}, {"rows", r.Noise.Rows}} {
 		if n.s != nil {
 			all = append(all,
@@ -100,7 +100,7 @@ func printNoise(a *app, r bench.EngineReport) {
 }
 
 // printEngineReports prints a line for each thing that was measured, those of one load of the model below its device.
-func printEngineReports(a *app, all []bench.EngineReport) {
+func printEngineReports(a *app, all []speed.Report) {
 	for i, r := range all {
 		c := r.Cell
 		if last := all[max(i-1, 0)]; i == 0 || *lastLoad(last) != *lastLoad(r) {
@@ -134,8 +134,8 @@ func printEngineReports(a *app, all []bench.EngineReport) {
 }
 
 // lastLoad is what the combinations of one load have in common.
-func lastLoad(r bench.EngineReport) *bench.EngineCell {
-	return &bench.EngineCell{Backend: r.Cell.Backend, KV: r.Cell.KV, Threads: r.Cell.Threads}
+func lastLoad(r speed.Report) *speed.Cell {
+	return &speed.Cell{Backend: r.Cell.Backend, KV: r.Cell.KV, Threads: r.Cell.Threads}
 }
 
 // at names a test as llama-bench does.
@@ -147,7 +147,7 @@ func at(kind string, n, depth int) string {
 }
 
 // line prints one test.
-func line(a *app, test string, tps float64, s *bench.Spread, remark string) {
+func line(a *app, test string, tps float64, s *speed.Spread, remark string) {
 	noise := fmt.Sprintf("%9s %9s", "", "")
 	if s != nil {
 		noise = fmt.Sprintf("%8.1f%% %8.1f%%", 100*s.MAD, 100*s.Range)
@@ -156,7 +156,7 @@ func line(a *app, test string, tps float64, s *bench.Spread, remark string) {
 }
 
 // predictedText says what is predicted of the generation, beside what was measured, and with which figures.
-func predictedText(p bench.EnginePrediction) string {
+func predictedText(p speed.Prediction) string {
 	if p.Why != "" {
 		return "nothing: " + p.Why
 	}
@@ -169,7 +169,7 @@ func predictedText(p bench.EnginePrediction) string {
 }
 
 // bandwidthText says what the bandwidth of memory means for the generation.
-func bandwidthText(r bench.EngineReport) string {
+func bandwidthText(r speed.Report) string {
 	if r.FitsCache {
 		return "the model fits in the CPU's cache, so memory bandwidth does not bound it"
 	}
@@ -177,7 +177,7 @@ func bandwidthText(r bench.EngineReport) string {
 }
 
 // printScaling prints a line for each number of threads.
-func printScaling(a *app, all []bench.Scale) {
+func printScaling(a *app, all []speed.Scale) {
 	if len(all) > 0 {
 		fmt.Fprintf(a.stdout,
 			"\nthreads   prompt, tokens/s   generation, tokens/s   GB/s read   share of what reading memory allows\n")

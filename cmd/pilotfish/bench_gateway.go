@@ -11,13 +11,14 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/wire"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // benchGatewayFlags are the flags of `pilotfish bench gateway`.
 type benchGatewayFlags struct {
-	o       bench.GatewayOptions
+	o       wire.GatewayOptions
 	model   float64 // milliseconds
 	seconds float64
 	gateway gatewayFlags
@@ -65,15 +66,12 @@ have to wait if the model takes fewer questions at a time than there are (--mode
 }
 
 func (f *benchGatewayFlags) run(ctx context.Context, a *app) error {
-	for _, v := range []struct {
-		flag            string
-		value, low, top float64
-	}{{"--devices", float64(f.o.Devices), 1, 20000}, {"--rate", f.o.Rate, 0.001, 1e6},
-		{"--model-ms", f.model, 0, 60000}, {"--seconds", f.seconds, 0.1, 86400},
-		{"--model-parallel", float64(f.o.Abreast), 1, 65536}, {"--greedy", f.o.Greedy, 1, 1e6},
-		{"--sessions", float64(f.o.Sessions), 0, 100000}} {
-		if !(v.value >= v.low && v.value <= v.top) {
-			return usagef("%s %v is out of range: give %v to %v", v.flag, v.value, v.low, v.top)
+	for _, err := range []error{
+		checkRange("devices", f.o.Devices, 1, 20000, "1 to 20000"),
+		checkRange("sessions", f.o.Sessions, 0, 100000, "0 to 100000"),
+	} {
+		if err != nil {
+			return err
 		}
 	}
 	f.o.Model = time.Duration(f.model * float64(time.Millisecond))
@@ -87,7 +85,7 @@ func (f *benchGatewayFlags) run(ctx context.Context, a *app) error {
 	}
 	m := newMeter(a.stderr, "questions", inPieces)
 	f.o.Progress = func(done, of int) { m.show(int64(done), int64(of)) }
-	r, err := bench.Gateway(ctx, f.o)
+	r, err := wire.Gateway(ctx, f.o)
 	m.close()
 	if _, ok := errors.AsType[*engine.ConnectError](err); ok && f.o.Remote != nil {
 		return f.gateway.explain(err)
@@ -136,13 +134,13 @@ func (f *benchGatewayFlags) remote(a *app) error {
 	if err != nil {
 		return err
 	}
-	f.o.Remote = &bench.RemoteGateway{Address: f.gateway.address, Identity: identity, Pin: dial.Pin,
+	f.o.Remote = &wire.RemoteGateway{Address: f.gateway.address, Identity: identity, Pin: dial.Pin,
 		Secret: dial.Secret}
 	f.o.Model, f.o.Sessions = 0, 0
 	return nil
 }
 
-func printGatewayReport(a *app, r *bench.GatewayReport, elsewhere bool) {
+func printGatewayReport(a *app, r *wire.GatewayReport, elsewhere bool) {
 	of := fmt.Sprintf("a model of %v ms, %v s, devices and gateway on %d cores", r.ModelMS, r.Seconds, r.Cores)
 	if elsewhere {
 		of = fmt.Sprintf("a gateway elsewhere, %v s, devices on %d cores", r.Seconds, r.Cores)
@@ -158,9 +156,9 @@ func printGatewayReport(a *app, r *bench.GatewayReport, elsewhere bool) {
 	fmt.Fprintln(a.stdout)
 	for _, l := range []struct {
 		name string
-		l    bench.Latency
+		l    result.Latency
 	}{{"from due", r.Latency}, {"in gateway", r.InGateway}} {
-		if l.l == (bench.Latency{}) {
+		if l.l == (result.Latency{}) {
 			continue
 		}
 		fmt.Fprintf(a.stdout, "%-12s %8.2f ms median, %.2f at 90%%, %.2f at 99%%, %.2f at 99.9%%, %.2f the longest\n",
@@ -180,7 +178,7 @@ func printGatewayReport(a *app, r *bench.GatewayReport, elsewhere bool) {
 }
 
 // printFairness says how alike devices were served.
-func printFairness(a *app, r *bench.GatewayReport) {
+func printFairness(a *app, r *wire.GatewayReport) {
 	if f := r.Fairness; f != nil {
 		fmt.Fprintf(a.stdout, "fairness     %8.4f of answers, each device had %.1f%% to %.1f%% of its own; "+
 			"%.4f of times at 99%%, %.2f to %.2f ms\n",

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/wire"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
@@ -18,10 +19,10 @@ func TestBenchGateway(t *testing.T) {
 	racing.Spare(t)
 	ownFolders(t)
 	t.Chdir(t.TempDir())
-	measure := func(args string) *bench.GatewayReport {
+	measure := func(args string) *wire.GatewayReport {
 		code, stdout, stderr := call(t, append([]string{"bench", "gateway", "--json"}, strings.Fields(args)...)...)
 		require.Equal(t, exitDone, code, stderr)
-		return lines[*bench.GatewayReport](t, stdout)[0]
+		return lines[*wire.GatewayReport](t, stdout)[0]
 	}
 	r := measure("--devices 3 --rate 10 --model-ms 30 --seconds 0.5 --sessions 20")
 	assert.Equal(t, 15, r.Answers)
@@ -48,16 +49,16 @@ func TestBenchGateway(t *testing.T) {
 func TestGatewayReport(t *testing.T) {
 	var out strings.Builder
 	printGatewayReport(&app{stdout: &out},
-		&bench.GatewayReport{Devices: 7, Rate: 2.5, ModelMS: 5, Seconds: 30, Cores: 2, Asks: 100, Answers: 90,
+		&wire.GatewayReport{Devices: 7, Rate: 2.5, ModelMS: 5, Seconds: 30, Cores: 2, Asks: 100, Answers: 90,
 			Refusals: map[string]int{"too fast": 6, "busy": 3}, Errors: 1,
-			Latency:   bench.Latency{P50: 6, P90: 7, P99: 8, P999: 9, Max: 10},
-			InGateway: bench.Latency{P50: 1, P90: 2, P99: 3, P999: 4, Max: 5},
+			Latency:   result.Latency{P50: 6, P90: 7, P99: 8, P999: 9, Max: 10},
+			InGateway: result.Latency{P50: 1, P90: 2, P99: 3, P999: 4, Max: 5},
 			ConnectMS: 812, CPUPerAsk: 361, BytesUp: 41, BytesDown: 12, PerConnection: 126976, PerSession: 6758,
 			PerSecond: 3,
-			Fairness: &bench.Fairness{AnswersJain: 0.9, AnswersLeast: 0.5, AnswersMost: 0.75, P99Jain: 0.8,
+			Fairness: &wire.Fairness{AnswersJain: 0.9, AnswersLeast: 0.5, AnswersMost: 0.75, P99Jain: 0.8,
 				P99Least: 11, P99Most: 12},
-			Greedy: &bench.GreedyDevice{Times: 60, Asks: 50, Answers: 40, Latency: bench.Latency{P50: 13, P99: 14},
-				Others: bench.Latency{P50: 15, P99: 16}}}, false)
+			Greedy: &wire.GreedyDevice{Times: 60, Asks: 50, Answers: 40, Latency: result.Latency{P50: 13, P99: 14},
+				Others: result.Latency{P50: 15, P99: 16}}}, false)
 	assert.Equal(t, `7 devices, 2.5 questions/s each, a model of 5 ms, 30 s, devices and gateway on 2 cores
 answered           90 of 100, 3.0 a second; 3 refused: busy; 6 refused: too fast; 1 failed
 from due         6.00 ms median, 7.00 at 90%, 8.00 at 99%, 9.00 at 99.9%, 10.00 the longest
@@ -83,7 +84,7 @@ func TestGatewayElsewhere(t *testing.T) {
 	args := []string{"bench", "gateway", "--devices", "2", "--rate", "20", "--seconds", "0.5", "--cloud", address}
 	code, stdout, stderr := call(t, append(args, "--pin", pin, "--token-file", token, "--model", m, "--json")...)
 	require.Equal(t, exitDone, code, stderr)
-	r := lines[*bench.GatewayReport](t, stdout)[0]
+	r := lines[*wire.GatewayReport](t, stdout)[0]
 	assert.Equal(t, []int{20, 20}, []int{r.Asks, r.Answers})
 	assert.Zero(t, r.ModelMS)
 	assert.NotContains(t, stdout, "in_gateway_ms")

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/speed"
 )
 
 // kernelsFlags are the flags of `pilotfish bench kernels`.
@@ -44,7 +44,7 @@ outputs), tile (a register tile of packed weights); the comment of package kerne
 }
 
 func (f *kernelsFlags) run(a *app) error {
-	table := bench.Microkernels()
+	table := speed.Microkernels()
 	var sets, types []string
 	for _, m := range table {
 		sets, types = append(sets, m.Set), append(types, m.Type)
@@ -58,7 +58,7 @@ func (f *kernelsFlags) run(a *app) error {
 	if f.kind != "" && !slices.Contains(types, kind) {
 		return usagef("--type %.40q is not a type: choose one of %s", f.kind, strings.Join(types, ", "))
 	}
-	table = slices.DeleteFunc(table, func(m bench.Microkernel) bool {
+	table = slices.DeleteFunc(table, func(m speed.Microkernel) bool {
 		otherSet := f.set != "" && f.set != "all" && m.Set != f.set
 		return f.set == "" && !m.InUse || otherSet || f.kind != "" && m.Type != kind
 	})
@@ -84,7 +84,7 @@ func unique(all []string) (some []string) {
 }
 
 // printKernels prints the table for people.
-func printKernels(a *app, table []bench.Microkernel) error {
+func printKernels(a *app, table []speed.Microkernel) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SET\tTYPE\tTOKENS\tMICROKERNEL\tFILE\tAFTER")
 	for _, m := range table {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/speed"
 )
 
 // TestBenchKernels: the table says which function multiplies which weights; each is in the file that is named.
@@ -19,7 +19,7 @@ func TestBenchKernels(t *testing.T) {
 	require.Zero(t, code, stderr)
 	sources, inUse := map[string]string{}, 0
 	for line := range strings.Lines(stdout) {
-		var m bench.Microkernel
+		var m speed.Microkernel
 		require.NoError(t, json.Unmarshal([]byte(line), &m))
 		for name, file := range map[string]string{m.Kernel: m.File, m.Pack: m.PackFile} {
 			if name == "" {

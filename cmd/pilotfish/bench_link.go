@@ -13,12 +13,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/wire"
 )
 
 // benchLinkFlags are the flags of `pilotfish bench link`.
 type benchLinkFlags struct {
-	o      bench.LinkOptions
+	o      wire.LinkOptions
 	tokens numberList
 	model  float64 // milliseconds
 	qlog   qlogFlag
@@ -85,14 +86,6 @@ func (f *benchLinkFlags) check() error {
 	for _, err := range []error{
 		checkRange("rtt", f.o.RTT, 0, longestRTT, "0 to 10s"),
 		checkRange("loss", f.o.Loss, 0, math.Nextafter(1, 0), "a share from 0 to less than 1"),
-		checkRange("rate", f.o.Rate, 0, 1<<40, "0 for no limit, or bytes per second"),
-		checkRange("model-ms", f.model, 0, maxCloudMS, "0 to 60000 milliseconds"),
-		checkRange("asks", f.o.Asks, 1, 1_000_000, "1 to 1000000 questions"),
-		checkRange("asks-per-second", f.o.AskRate, 0.01, 10_000, "0.01 to 10000"),
-		checkRange("connects", f.o.Connects, 0, 10_000, "0 to 10000 connections"),
-		checkRange("outages", f.o.Outages, 0, 10_000, "0 to 10000"),
-		checkRange("outage", f.o.Outage, time.Millisecond, time.Minute, "1ms to 1m"),
-		checkRange("loopback", f.o.Loopback, 0, time.Hour, "0 to 1h"),
 		checkTraces(f.o.Traces),
 	} {
 		if err != nil {
@@ -121,8 +114,8 @@ func (f *benchLinkFlags) run(ctx context.Context, a *app) (err error) {
 	}
 	m := newMeter(a.stderr, "questions and connections", inPieces)
 	f.o.Progress = func(done, of int) { m.show(int64(done), int64(of)) }
-	var all []bench.LinkReport
-	err = bench.Link(ctx, f.o, func(r bench.LinkReport) error {
+	var all []wire.LinkReport
+	err = wire.Link(ctx, f.o, func(r wire.LinkReport) error {
 		if f.json {
 			return a.printResult(r, about)
 		}
@@ -140,8 +133,8 @@ func (f *benchLinkFlags) run(ctx context.Context, a *app) (err error) {
 }
 
 // printLinkReport prints one part.
-func printLinkReport(a *app, r bench.LinkReport) {
-	percentiles := func(name string, l bench.Latency, remark string) {
+func printLinkReport(a *app, r wire.LinkReport) {
+	percentiles := func(name string, l result.Latency, remark string) {
 		fmt.Fprintf(a.stdout,
 			"  %-22s %9.2f ms median, %.2f at 90%%, %.2f at 99%%, %.2f at 99.9%%, %.2f the longest%s\n", name, l.P50,
 			l.P90, l.P99, l.P999, l.Max, remark)
@@ -170,7 +163,7 @@ func printLinkReport(a *app, r bench.LinkReport) {
 }
 
 // printLinkAsks prints questions of one size.
-func printLinkAsks(a *app, l *bench.LinkAsks, percentiles func(string, bench.Latency, string)) {
+func printLinkAsks(a *app, l *wire.LinkAsks, percentiles func(string, result.Latency, string)) {
 	said := ""
 	if l.Expected != nil {
 		said = fmt.Sprintf("; arithmetic: %.2f", *l.Expected)

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/wire"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
@@ -19,31 +20,31 @@ import (
 func TestLinkFlags(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "a.rtt.csv")
 	require.NoError(t, os.WriteFile(trace, []byte("t_ms,rtt_ms\n0,30\n1000,30\n"), 0o600))
-	parse := func(args string) bench.LinkOptions {
+	parse := func(args string) wire.LinkOptions {
 		f, c := new(benchLinkFlags), new(cobra.Command)
 		f.register(c.Flags())
 		require.NoError(t, c.ParseFlags(strings.Fields(args)), args)
 		require.NoError(t, f.check(), args)
 		return f.o
 	}
-	usual := bench.LinkOptions{RTT: 100 * time.Millisecond, Tokens: []int{8, 64, 512}, Asks: 300, AskRate: 50,
+	usual := wire.LinkOptions{RTT: 100 * time.Millisecond, Tokens: []int{8, 64, 512}, Asks: 300, AskRate: 50,
 		Connects: 10, Outages: 3, Outage: time.Second, Loopback: 2 * time.Second}
 	assert.Equal(t, usual, parse(""))
-	for args, change := range map[string]func(*bench.LinkOptions){
-		"--rtt 0":               func(o *bench.LinkOptions) { o.RTT = 0 },
-		"--loss 0.5":            func(o *bench.LinkOptions) { o.Loss = 0.5 },
-		"--rate 9000":           func(o *bench.LinkOptions) { o.Rate = 9000 },
-		"--trace " + trace:      func(o *bench.LinkOptions) { o.Traces = []string{trace} },
-		"--seed 7":              func(o *bench.LinkOptions) { o.Seed = 7 },
-		"--model-ms 2.5":        func(o *bench.LinkOptions) { o.Model = 2500 * time.Microsecond },
-		"--tokens 1,2048":       func(o *bench.LinkOptions) { o.Tokens = []int{1, 2048} },
-		"--tokens 0":            func(o *bench.LinkOptions) { o.Tokens = nil },
-		"--asks 7":              func(o *bench.LinkOptions) { o.Asks = 7 },
-		"--asks-per-second 0.5": func(o *bench.LinkOptions) { o.AskRate = 0.5 },
-		"--connects 0":          func(o *bench.LinkOptions) { o.Connects = 0 },
-		"--outages 7":           func(o *bench.LinkOptions) { o.Outages = 7 },
-		"--outage 7s":           func(o *bench.LinkOptions) { o.Outage = 7 * time.Second },
-		"--loopback 0":          func(o *bench.LinkOptions) { o.Loopback = 0 },
+	for args, change := range map[string]func(*wire.LinkOptions){
+		"--rtt 0":               func(o *wire.LinkOptions) { o.RTT = 0 },
+		"--loss 0.5":            func(o *wire.LinkOptions) { o.Loss = 0.5 },
+		"--rate 9000":           func(o *wire.LinkOptions) { o.Rate = 9000 },
+		"--trace " + trace:      func(o *wire.LinkOptions) { o.Traces = []string{trace} },
+		"--seed 7":              func(o *wire.LinkOptions) { o.Seed = 7 },
+		"--model-ms 2.5":        func(o *wire.LinkOptions) { o.Model = 2500 * time.Microsecond },
+		"--tokens 1,2048":       func(o *wire.LinkOptions) { o.Tokens = []int{1, 2048} },
+		"--tokens 0":            func(o *wire.LinkOptions) { o.Tokens = nil },
+		"--asks 7":              func(o *wire.LinkOptions) { o.Asks = 7 },
+		"--asks-per-second 0.5": func(o *wire.LinkOptions) { o.AskRate = 0.5 },
+		"--connects 0":          func(o *wire.LinkOptions) { o.Connects = 0 },
+		"--outages 7":           func(o *wire.LinkOptions) { o.Outages = 7 },
+		"--outage 7s":           func(o *wire.LinkOptions) { o.Outage = 7 * time.Second },
+		"--loopback 0":          func(o *wire.LinkOptions) { o.Loopback = 0 },
 	} {
 		want := usual
 		change(&want)
@@ -70,7 +71,7 @@ func TestBenchLink(t *testing.T) {
 		"--outages 1 --outage 20ms --loopback 10ms")
 	code, stdout, stderr := call(t, append(args, "--json")...)
 	require.Equal(t, exitDone, code, stderr)
-	all := lines[bench.LinkReport](t, stdout)
+	all := lines[wire.LinkReport](t, stdout)
 	require.Len(t, all, 5)
 	assert.Equal(t, []int{8, 9}, []int{all[0].Asks.Tokens, all[1].Asks.Tokens})
 	assert.Equal(t, 2., all[2].RTTMS)
@@ -84,13 +85,13 @@ func TestBenchLink(t *testing.T) {
 
 // TestLinkReport: each figure stands where its words say.
 func TestLinkReport(t *testing.T) {
-	said := func(r bench.LinkReport) string {
+	said := func(r wire.LinkReport) string {
 		var out strings.Builder
 		printLinkReport(&app{stdout: &out}, r)
 		return out.String()
 	}
-	l := bench.Latency{P50: 1, P90: 2, P99: 3, P999: 4, Max: 5}
-	quiet := bench.Quiet{Quiet: new(true), Others: new(0.0), Steal: new(0.0)}
+	l := result.Latency{P50: 1, P90: 2, P99: 3, P999: 4, Max: 5}
+	quiet := result.Quiet{Quiet: new(true), Others: new(0.0), Steal: new(0.0)}
 	assert.Equal(t, `asks of 8 tokens: 90 answers, 10 without an answer, 50 a second
   from due                    1.00 ms median, 2.00 at 90%, 3.00 at 99%, 4.00 at 99.9%, 5.00 the longest; `+
 		`arithmetic: 7.00
@@ -98,8 +99,8 @@ func TestLinkReport(t *testing.T) {
   bytes each             up 11.0 of payload, 12.0 on the wire in 13.00 packets; `+
 		`down 14.0 of payload, 15.0 on the wire in 16.00 packets
   machine                quiet
-`, said(bench.LinkReport{Quiet: quiet, Asks: &bench.LinkAsks{Tokens: 8, PerSecond: 50, Answers: 90, Errors: 10,
-		Latency: l, Late: bench.Latency{Max: 6}, Expected: new(7.0), PayloadUp: 11, WireUp: 12, PacketsUp: 13,
+`, said(wire.LinkReport{Quiet: quiet, Asks: &wire.LinkAsks{Tokens: 8, PerSecond: 50, Answers: 90, Errors: 10,
+		Latency: l, Late: result.Latency{Max: 6}, Expected: new(7.0), PayloadUp: 11, WireUp: 12, PacketsUp: 13,
 		PayloadDown: 14, WireDown: 15, PacketsDown: 16}}))
 	assert.Equal(t, `connect: 10 new connections, 10 resumed, 9 of them with 0-RTT
   welcome                     1.00 ms median, 2.00 at 90%, 3.00 at 99%, 4.00 at 99.9%, 5.00 the longest; `+
@@ -109,16 +110,16 @@ func TestLinkReport(t *testing.T) {
   first answer, resumed       0.00 ms median, 0.00 at 90%, 0.00 at 99%, 0.00 at 99.9%, 10.00 the longest; `+
 		`arithmetic: 8.00
   machine                quiet
-`, said(bench.LinkReport{Quiet: quiet, Connect: &bench.LinkConnect{Connections: 10, Early: 9, Connected: l,
-		First: bench.Latency{Max: 9}, Resumed: bench.Latency{Max: 10}, ExpectedHello: 6,
+`, said(wire.LinkReport{Quiet: quiet, Connect: &wire.LinkConnect{Connections: 10, Early: 9, Connected: l,
+		First: result.Latency{Max: 9}, Resumed: result.Latency{Max: 10}, ExpectedHello: 6,
 		ExpectedFirst: 7, ExpectedEarly: 8}}))
 	assert.Equal(t, `outage: 3 times 1000 ms without a packet; 2 questions without an answer
   first answer after it       1.00 ms median, 2.00 at 90%, 3.00 at 99%, 4.00 at 99.9%, 5.00 the longest; `+
 		`arithmetic: at most 70.00
   machine                quiet
-`, said(bench.LinkReport{Quiet: quiet,
-		Outage: &bench.LinkOutage{Outages: 3, OutageMS: 1000, Lost: 2, Recovery: l, Expected: 70}}))
+`, said(wire.LinkReport{Quiet: quiet,
+		Outage: &wire.LinkOutage{Outages: 3, OutageMS: 1000, Lost: 2, Recovery: l, Expected: 70}}))
 	assert.Equal(t, `loopback, without the link: 9,876 questions/s, 64 under way at a time, 47 µs of CPU each
   machine                quiet
-`, said(bench.LinkReport{Quiet: quiet, Loopback: &bench.LinkLoopback{PerSecond: 9876.5, Abreast: 64, CPUPerAsk: 47}}))
+`, said(wire.LinkReport{Quiet: quiet, Loopback: &wire.LinkLoopback{PerSecond: 9876.5, Abreast: 64, CPUPerAsk: 47}}))
 }

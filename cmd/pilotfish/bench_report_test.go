@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
@@ -67,7 +67,7 @@ func TestBenchReport(t *testing.T) {
 		code, stdout, stderr := call(t, "demo", "--json", "--questions", "2", "--rtt", rtt, "--edge-tps", "0",
 			"--cloud-ms", "0", "--deadline", "off", "--modes", "local,pipelined-2")
 		require.Equal(t, exitDone, code, stderr)
-		require.Len(t, lines[bench.ModeReport](t, stdout), 2)
+		require.Len(t, lines[outcome.Report](t, stdout), 2)
 		require.NoError(t, os.WriteFile(rtt+".jsonl", []byte(stdout), 0o600))
 	}
 	code, stdout, stderr := call(t, "bench", "report", "0ms.jsonl", "5ms.jsonl", "-o", "page.html", "--svg", "figures")

@@ -78,7 +78,7 @@ func TestChatChooseRefused(t *testing.T) {
 		"--stop=":                       "--stop is empty",
 		`--stop \q`:                     "--stop ",
 		"--logit-bias x":                "--logit-bias x is not a token id",
-		"--temp 101":                    "--temp 101 is out of range: it must be 0 to 100",
+		"--temp 101":                    "--temp 101 is out of range: give 0 to 100",
 		"--logprobs 1":                  "unknown flag: --logprobs",
 		"--json-schema /nowhere/s.json": "--json-schema: open /nowhere/s.json",
 		`--json-schema {"type":"x"}`:    `"x" is no type`,

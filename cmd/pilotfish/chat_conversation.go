@@ -166,7 +166,7 @@ func (c *conversation) print(tokens iter.Seq2[pilotfish.Token, error]) (printed 
 			return printed, err, nil
 		}
 		printed += len(t.Text)
-		if err := c.write(engine.Token{Text: t.Text, Origin: string(t.Origin)}); err != nil {
+		if err := c.write(engine.Token{Text: t.Text, Origin: t.Origin}); err != nil {
 			return printed, nil, err
 		}
 	}

@@ -148,11 +148,11 @@ func TestChatFlags(t *testing.T) {
 	_, _, stderr = chat(t, "/system\n", "-m", small, "--system", "")
 	assert.Contains(t, stderr, "the system message is: \n", "an empty one is one")
 	for args, want := range map[string]string{
-		"-n -1":                      "-n -1 is negative",
+		"-n -1":                      "--max-tokens -1 is out of range",
 		"--mode local":               "--mode local is not a mode: choose serial or pipelined",
 		"--top-k 3":                  "--top-k has no effect without a temperature",
 		"--seed 3":                   "--seed has no effect without a temperature",
-		"--temp -1":                  "--temp -1 is out of range: it must be 0 to 100",
+		"--temp -1":                  "--temp -1 is out of range: give 0 to 100",
 		"--backend gpu":              "--backend gpu is not a backend",
 		"--kv f8":                    "--kv f8 is not a type",
 		"--huge-pages x":             "--huge-pages",

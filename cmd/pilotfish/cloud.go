@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
+	"github.com/pilotfish-ai/pilotfish/internal/freemem"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -365,7 +366,7 @@ func parseLevel(level string) (slog.Level, error) {
 // collected, but count in the percentage that the collector goes by. It returns what undoes that. With GOGC set, that
 // stands.
 func spendMemory(kv int64) (undo func()) {
-	free, err := engine.FreeMemory()
+	free, err := freemem.Bytes()
 	if _, set := os.LookupEnv("GOGC"); set || err != nil {
 		return func() {}
 	}

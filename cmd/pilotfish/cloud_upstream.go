@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -89,7 +89,7 @@ func (f *routingFlags) checkUpstream() error {
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(modes, bench.Mode.OverLink) {
+		if !slices.ContainsFunc(modes, outcome.Mode.OverLink) {
 			return usagef("--upstream has no effect with --modes %s: add one over our protocol, "+
 				"such as serial, or leave it out", f.modes)
 		}

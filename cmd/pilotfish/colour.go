@@ -4,13 +4,14 @@ import (
 	"io"
 	"strings"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // newTokenPrinter returns what prints tokens as text. Where stdout is a terminal and NO_COLOR is not set, tokens of the
 // cloud are cyan, and those that stayed the small model's since the cloud did not answer in time are yellow.
 func newTokenPrinter(a *app) func(engine.Token) error {
-	colours := map[string]string{"cloud": boldCyan, "edge-timeout": yellow}
+	colours := map[pilotfish.Origin]string{"cloud": boldCyan, "edge-timeout": yellow}
 	terminal := isTerminal(a.stdout)
 	plain := !terminal || a.env("NO_COLOR") != ""
 	return func(t engine.Token) error {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/report"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/chart"
@@ -38,7 +38,7 @@ func (f pageFlag) check() error {
 }
 
 // write draws what was measured, as `bench report` draws the lines of --json. Of nothing there is no page.
-func (f pageFlag) write(reports []bench.ModeReport, about result.Run) error {
+func (f pageFlag) write(reports []outcome.Report, about result.Run) error {
 	if f == "" || len(reports) == 0 {
 		return nil
 	}
@@ -65,14 +65,14 @@ func (f pageFlag) write(reports []bench.ModeReport, about result.Run) error {
 }
 
 // printDemo prints what was measured with, the tables, and what is won.
-func (f *routingFlags) printDemo(out io.Writer, reports []bench.ModeReport) error {
+func (f *routingFlags) printDemo(out io.Writer, reports []outcome.Report) error {
 	if _, err := io.WriteString(out, wrapped("", f.settings(reports[0]))+"\n"); err != nil {
 		return err
 	}
 	if err := printRouting(out, reports); err != nil {
 		return err
 	}
-	if text := bench.Conclude(reports); text != "" {
+	if text := outcome.Conclude(reports); text != "" {
 		if _, err := io.WriteString(out, "\n"+wrapped("", text)); err != nil {
 			return err
 		}
@@ -81,10 +81,10 @@ func (f *routingFlags) printDemo(out io.Writer, reports []bench.ModeReport) erro
 }
 
 // settings are what the figures depend on, in one line.
-func (f *routingFlags) settings(r bench.ModeReport) string {
+func (f *routingFlags) settings(r outcome.Report) string {
 	c := r.Cell
 	if c == nil {
-		c = &bench.Cell{}
+		c = &outcome.Cell{}
 	}
 	words := []string{fmt.Sprintf("%d answers", r.Answers), fmt.Sprintf("RTT %s ms", chart.Number(c.RTT))}
 	if c.Trace != "" {

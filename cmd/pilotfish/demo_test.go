@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
@@ -23,7 +23,7 @@ func TestDemo(t *testing.T) {
 	code, stdout, stderr := call(t, "demo", "--json", "--questions", "30", "--rtt", "8ms", "--loss", "0.02",
 		"--edge-tps", "0", "--cloud-ms", "0", "--deadline", "off", "--modes", "local,serial,pipelined-4")
 	require.Equal(t, exitDone, code, stderr)
-	reports := lines[bench.ModeReport](t, stdout)
+	reports := lines[outcome.Report](t, stdout)
 	require.Len(t, reports, 3)
 	local, serial, pipelined := reports[0], reports[1], reports[2]
 	assert.Equal(t, "pipelined-4", pipelined.Mode)
@@ -45,7 +45,7 @@ func TestDemo(t *testing.T) {
 	code, stdout, stderr = call(t, "demo", "--json", "--questions", "30", "--rtt", "0", "--edge-tps", "0",
 		"--cloud-ms", "0", "--deadline", "off", "--policy", "learned", "--modes", "local,serial")
 	require.Equal(t, exitDone, code, stderr)
-	reports = lines[bench.ModeReport](t, stdout)
+	reports = lines[outcome.Report](t, stdout)
 	assert.GreaterOrEqual(t, *reports[1].Accuracy, 1.6**reports[0].Accuracy, "with the router that comes with the pair")
 	assert.LessOrEqual(t, *reports[1].EscalatedShare, 0.07)
 }
@@ -57,7 +57,7 @@ func TestDemoDictionary(t *testing.T) {
 	code, stdout, stderr := call(t, "demo", "--json", "--questions", "8", "--parallel", "8", "--modes", "serial",
 		"--deadline", "off", "--rtt", "0", "--cloud-ms", "0", "--edge-tps", "0", "--no-warm")
 	require.Equal(t, exitDone, code, stderr)
-	assert.Less(t, *lines[bench.ModeReport](t, stdout)[0].BytesUp, 48.0)
+	assert.Less(t, *lines[outcome.Report](t, stdout)[0].BytesUp, 48.0)
 }
 
 // TestEqualOverBadLinks: questions over QUIC and links that lose up to a fifth of the packets each way. With one branch
@@ -73,7 +73,7 @@ func TestEqualOverBadLinks(t *testing.T) {
 			"3", "--edge-tps", "0", "--cloud-ms", "0", "--deadline", "off", "--modes", "serial,pipelined-1,pipelined-4",
 			"--parallel", "4")
 		require.Equal(t, exitDone, code, stderr)
-		for _, r := range lines[bench.ModeReport](t, stdout) {
+		for _, r := range lines[outcome.Report](t, stdout) {
 			assert.True(t, *r.EqualToSerial, "%s at a loss of %s", r.Mode, loss)
 			assert.Equal(t, 16, r.Answers)
 			assert.Zero(t, *r.Timeouts)
@@ -104,7 +104,7 @@ func TestBenchRoutingOwn(t *testing.T) {
 		"--threshold", "0.1", "--json")
 	require.Equal(t, exitDone, code, stderr)
 	assert.NotContains(t, stderr, "Energy", "it is of one answer at a time alone")
-	reports := lines[bench.ModeReport](t, stdout)
+	reports := lines[outcome.Report](t, stdout)
 	require.Len(t, reports, 4)
 	assert.Equal(t, 2, reports[3].Answers)
 	assert.True(t, *reports[3].EqualToSerial)
@@ -121,13 +121,13 @@ func TestBenchRoutingEveryday(t *testing.T) {
 	}
 	code, stdout, stderr := routing("--questions", "2", "--modes", "local", "--json")
 	require.Equal(t, exitDone, code, stderr)
-	reports := lines[bench.ModeReport](t, stdout)
+	reports := lines[outcome.Report](t, stdout)
 	require.Len(t, reports, 1)
 	assert.Equal(t, 2, reports[0].Answers)
 	assert.Nil(t, reports[0].Accuracy, "no answer is graded")
 	code, stdout, stderr = routing("--modes", "local", "--workload", "everyday", "--json", "-n", "1")
 	require.Equal(t, exitDone, code, stderr)
-	assert.Equal(t, len(everydayQuestions()), lines[bench.ModeReport](t, stdout)[0].Answers)
+	assert.Equal(t, len(everydayQuestions()), lines[outcome.Report](t, stdout)[0].Answers)
 	code, _, stderr = routing("--questions", "9")
 	assert.Equal(t, exitUsage, code)
 	assert.Contains(t, stderr, "--questions 9 is too many")

@@ -99,10 +99,7 @@ func (f *evalFlags) check(name string) ([]eval.Run, error) {
 		f.checkTask(name),
 		f.pair.check(name == task.Demo),
 		checkRange("questions", f.questions, 0, maxQuestions, "1 or more, or 0 for all"),
-		checkRange("max-tokens", f.max, 0, 1<<30, "1 or more, or 0 for as many as the context holds"),
-		checkRange("verify-every", f.every, 1, maxVerifyEvery, "1 to 1024 tokens"),
 		checkRange("parallel", f.parallel, 1, maxDevices, "1 to 64 questions at the same time"),
-		inRange("temp", f.temp, 0, terms.MaxTemperature),
 	} {
 		if err != nil {
 			return nil, err

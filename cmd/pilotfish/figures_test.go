@@ -14,18 +14,19 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/metalplan"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/speed"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // engineReport is a report whose figures are all different.
-func engineReport() bench.EngineReport {
-	return bench.EngineReport{
+func engineReport() speed.Report {
+	return speed.Report{
 		PromptTPS: 120, GenerationTPS: 30, PromptTokens: 512, DecodedTokens: 64, LoadMS: 7.25,
 		FirstTokenMS: 80.5, PeakRSS: 3e9, FileBytes: 500e6, HugeBytes: 490e6, MoveMS: 130,
 		KVBytes: 12e6, TokenBytes: 400e6, DepthBytes: 2e6, Bandwidth: 20,
@@ -36,7 +37,7 @@ func engineReport() bench.EngineReport {
 
 // TestEngineReport: each figure stands where its words say.
 func TestEngineReport(t *testing.T) {
-	said := func(r bench.EngineReport) string {
+	said := func(r speed.Report) string {
 		var out strings.Builder
 		printEngineReport(&app{stdout: &out}, r)
 		return out.String()
@@ -55,9 +56,9 @@ peak memory    3.0 GB (file 500 MB, keys and values of a full context 12 MB)
 
 	r.Dispatches, r.Levels, r.PromptBound, r.ByThreads, r.DepthBytes, r.PeakRSS = 77, 33, 0, []float64{20}, 0, 0
 	r.FitsCache, r.Share, r.HugeBytes, r.WeightsStay = true, nil, 20e6, "there is no room"
-	half, full := bench.Scale{Threads: 1, PromptTPS: 31, GenerationTPS: 21, Bandwidth: 11, Share: new(0.5)},
-		bench.Scale{Threads: 2, PromptTPS: 32, GenerationTPS: 22, Bandwidth: 12, FitsCache: true}
-	r.Scaling = []bench.Scale{half, full}
+	half, full := speed.Scale{Threads: 1, PromptTPS: 31, GenerationTPS: 21, Bandwidth: 11, Share: new(0.5)},
+		speed.Scale{Threads: 2, PromptTPS: 32, GenerationTPS: 22, Bandwidth: 12, FitsCache: true}
+	r.Scaling = []speed.Scale{half, full}
 	assert.Equal(t, `a device
 prompt          120.0 tokens/s, 512 at once
 generation       30.0 tokens/s, 64 one by one: the model fits in the CPU's cache, so memory bandwidth does not bound it
@@ -73,13 +74,13 @@ threads   prompt, tokens/s   generation, tokens/s   GB/s read   share of what re
 	r = engineReport()
 	g, known := metalplan.Called("Apple M2")
 	require.True(t, known)
-	r.Predicted = &bench.EnginePrediction{GenerationTPS: 20, TokenUS: 50000, MeasuredUS: 75000, Context: 40, GPU: &g,
+	r.Predicted = &speed.Prediction{GenerationTPS: 20, TokenUS: 50000, MeasuredUS: 75000, Context: 40, GPU: &g,
 		Assumed: &metalplan.Constants{Streaming: 0.83, Latency: 0.6, Step: 5.2}}
 	assert.Contains(t, said(r), `
 predicted        20.0 tokens/s, 50000 µs a token with 40 tokens of context; measured 75000 µs: 1.50 times that
              of an M2 with 10 cores at 1.40 GHz and 100 GB/s, 83% of it reached; 0.6 µs until a read has its data, `+
 		"5.2 µs a dispatch\n")
-	r.Predicted = &bench.EnginePrediction{MeasuredUS: 9, Why: "it is no GPU"}
+	r.Predicted = &speed.Prediction{MeasuredUS: 9, Why: "it is no GPU"}
 	assert.Contains(t, said(r), "\npredicted    nothing: it is no GPU\n")
 	r = engineReport()
 	r.PromptTPS = 500
@@ -91,13 +92,13 @@ predicted        20.0 tokens/s, 50000 µs a token with 40 tokens of context; mea
 // TestRoutingFigures: each column shows its own figure.
 func TestRoutingFigures(t *testing.T) {
 	var out strings.Builder
-	reports := []bench.ModeReport{{
+	reports := []outcome.Report{{
 		Mode: "pipelined-2", Answers: 40, Accuracy: new(0.9), AccuracyLow: new(0.77), AccuracyHigh: new(0.961),
 		EscalatedShare: new(0.042), TokensPerAnswer: 22, Escalations: new(1.9), Asks: new(2.4), Timeouts: new(3),
-		Time: bench.Times{Mean: 111, P50: 101.6, P90: 190.4}, HiddenShare: new(0.51), HitRate: new(0.62),
+		Time: result.Times{Mean: 111, P50: 101.6, P90: 190.4}, HiddenShare: new(0.51), HitRate: new(0.62),
 		MissedShare: new(0.07), BytesUp: new(61.25), BytesDown: new(12.0), EqualToSerial: new(true), Differing: new(0),
 		EqualToCloud: new(false), DifferingFromCloud: new(4), Known: new(0.5), Turned: new(0.25), Unverified: new(6),
-		CloudTokens: &bench.CloudTokens{Prefilled: 40.25, Decoded: 3.5, Ahead: 9.75, AheadUsed: 4.125},
+		CloudTokens: &outcome.CloudTokens{Prefilled: 40.25, Decoded: 3.5, Ahead: 9.75, AheadUsed: 4.125},
 		Cost:        &price.Cost{PerAnswer: 0.00025, Per1000: 0.26, CloudOnly: 0.0007},
 	}}
 	require.NoError(t, printRouting(&out, reports))
@@ -124,7 +125,7 @@ func TestRoutingFigures(t *testing.T) {
 
 	f := routingFlags{json: true}
 	out.Reset()
-	require.NoError(t, f.print(&app{stdout: &out}, append(reports, bench.ModeReport{Mode: "local"}),
+	require.NoError(t, f.print(&app{stdout: &out}, append(reports, outcome.Report{Mode: "local"}),
 		result.Run{Measurement: "demo"}))
 	about := regexp.MustCompile(`(?m),"run":{"measurement":"demo".*}}$`)
 	assert.Equal(t, `{"mode":"pipelined-2","answers":40,"accuracy":0.9,"accuracy_low":0.77,"accuracy_high":0.961,`+
@@ -149,10 +150,10 @@ func TestRoutingFigures(t *testing.T) {
 // TestTallyText: the line below an answer that is shown as it comes.
 func TestTallyText(t *testing.T) {
 	assert.Equal(t, "20 tokens, 4 of them from the large model",
-		tallyText(bench.Tally{Tokens: 20, Cloud: 4, Wait: time.Second}))
+		tallyText(engine.Routing{Tokens: 20, Cloud: 4, Wait: time.Second}))
 	assert.Equal(t, "20 tokens, 4 of them from the large model, 3 from the small one since no answer came in time; "+
 		"of 1.235s from asks to answers, 568ms were spent on drafting that held",
-		tallyText(bench.Tally{Tokens: 20, Cloud: 4, Timeouts: 3, Answered: 1, Wait: 1234567 * time.Microsecond,
+		tallyText(engine.Routing{Tokens: 20, Cloud: 4, Timeouts: 3, Answered: 1, Wait: 1234567 * time.Microsecond,
 			Hidden: 567890 * time.Microsecond}))
 }
 

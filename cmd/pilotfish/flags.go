@@ -3,11 +3,14 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -20,6 +23,7 @@ type flagDecl struct {
 	env   bool   // an environment variable and the configuration file set it as well
 	help  string // the word in back quotes stands for the value
 
+	span   string // the lowest value and, if there is one, the highest
 	values string // what a shell completes
 	files  string // or the endings of files
 	needs  string // it has no effect where this flag is not set as well
@@ -75,6 +79,14 @@ func add[T any](p *pflag.FlagSet, name string, to *T, usual T) {
 	default:
 		panic(fmt.Sprintf("flag %s is of type %T", name, to))
 	}
+	d.annotate(p)
+}
+
+// annotate notes the range of a flag where it is checked.
+func (d flagDecl) annotate(p *pflag.FlagSet) {
+	if d.span != "" {
+		cobra.CheckErr(p.SetAnnotation(d.name, spanOf, strings.Fields(d.span)))
+	}
 }
 
 // addList adds a flag of the table that takes a list with commas.
@@ -88,6 +100,55 @@ func addValue(p *pflag.FlagSet, name string, v pflag.Value) {
 	d := declarationOf(name)
 	p.VarP(v, d.name, d.short, d.help)
 }
+
+// checkSpans refuses values that are out of range.
+func checkSpans(set *pflag.FlagSet) (err error) {
+	set.VisitAll(func(f *pflag.Flag) {
+		if o, ok := f.Value.(*optionsFlag); ok && err == nil {
+			o.VisitAll(func(option *pflag.Flag) {
+				if err == nil && option.Changed {
+					err = checkSpan("--"+f.Name+" "+option.Name+"=", option)
+				}
+			})
+		} else if err == nil && f.Changed {
+			err = checkSpan("--"+f.Name+" ", f)
+		}
+	})
+	return err
+}
+
+// checkSpan refuses a value out of the range that the flag has in the table, written as said.
+func checkSpan(said string, f *pflag.Flag) error {
+	bounds := f.Annotations[spanOf]
+	v, err := quantity(f.Value.String())
+	if len(bounds) == 0 || err != nil { // lists are checked where they are used
+		return nil
+	}
+	low, _ := quantity(bounds[0])
+	high, want := math.MaxFloat64, bounds[0]+" or more"
+	if len(bounds) > 1 {
+		high, _ = quantity(bounds[1])
+		want = bounds[0] + " to " + bounds[1]
+	}
+	if !(v >= low && v <= high) { // not NaN either
+		return usagef("%s%v is out of range: give %s", said, f.Value, want)
+	}
+	return nil
+}
+
+// quantity is a number, or a time in nanoseconds.
+func quantity(text string) (float64, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		var d time.Duration
+		d, err = time.ParseDuration(text)
+		v = float64(d)
+	}
+	return v, err
+}
+
+// spanOf is the annotation of a flag with its range.
+const spanOf = "span"
 
 // checkNeeds refuses flags that have no effect because another one of the command is not set. Those that need one of
 // allowed may be given: what they need can come later.

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/pilotfish-ai/pilotfish/bench/capacity"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
@@ -22,6 +27,12 @@ func TestFlagTable(t *testing.T) {
 			}
 		}
 	})
+	for name, most := range map[string]int{
+		"threads": engine.MostThreads, "temp": terms.MaxTemperature, "logprobs": terms.MaxTop, "ahead": maxAhead,
+		"shots": task.MostShots, "gateways": capacity.MaxDevices, "model-ms": 60_000,
+	} {
+		assert.Equal(t, fmt.Sprint(most), strings.Fields(declarationOf(name).span)[1], name)
+	}
 	declared := map[string]bool{}
 	for _, d := range append(flagTable, numberDecls()...) {
 		assert.False(t, declared[d.name], "%s is declared twice", d.name)

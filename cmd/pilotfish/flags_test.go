@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/speed"
 	"github.com/pilotfish-ai/pilotfish/internal/hugemem"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
@@ -23,7 +23,7 @@ func TestBenchEngineMeasures(t *testing.T) {
 	code, stdout, stderr := call(t, "bench", "engine", "-m", m, "-d", "480", "-p", "3", "-r", "1", "-t", "1",
 		"--kv", "f32", "--json")
 	require.Equal(t, exitDone, code, stderr)
-	r := lines[bench.EngineReport](t, stdout)[0]
+	r := lines[speed.Report](t, stdout)[0]
 	assert.Equal(t, []int{3, 31, 1}, []int{r.PromptTokens, r.DecodedTokens, r.Threads})
 	assert.EqualValues(t, 512*512*4, r.KVBytes, "of the whole context, in float32")
 	assert.EqualValues(t, 512*4*(480+31/2), r.DepthBytes)
@@ -69,7 +69,7 @@ func TestWrongFlags(t *testing.T) {
 		{"bench engine -m M -p -1", "-p -1 is too small: give 0"},
 		{"bench engine -m M -t -1", "-t -1 is too small: give 0"},
 		{"bench engine -m M -t 1025", "-t 1025 is too large: give at most 1024"},
-		{"bench engine -m M -r 0", "-r 0 is too small: give 1"},
+		{"bench engine -m M -r 0", "--repeat 0 is out of range: give 1"},
 		{"bench engine -m M --scaling -t 1", "--scaling|give more than -t 1"},
 		{"bench engine -m M --kv q8", "--kv q8 is not|choose auto, f16 or f32"},
 		{"bench engine -m M --huge-pages maybe", "--huge-pages \"maybe\" is not known: choose auto, off or on"},
@@ -78,14 +78,14 @@ func TestWrongFlags(t *testing.T) {
 		{"bench engine -m M --backend cuda", "--backend cuda is not|choose cpu, metal, soft"},
 		{"bench engine -m M --profile heap", "--profile heap is not|choose cpu"},
 		{"bench synth --shape 9b x", "--shape 9b is not|choose tiny or 0.5b"},
-		{"logits -m M --tokens 1 --best 0", "--best 0 is too small: give 1"},
+		{"logits -m M --tokens 1 --best 0", "--best 0 is out of range: give 1"},
 		{"logits -m M --tokens 1 --best 3 --json", "--best has no effect with --json"},
 		{"logits -m M --tokens x", "--tokens|give numbers"},
 		{"logits -m M --tokens 1 --exact --kv f16", "--exact|leave out --kv"},
 		{"logits -m M --tokens 1 --exact --backend soft", "--exact|leave out --backend"},
 		{"logits -m M --tokens 1 -t -1", "--threads -1|give 0 to 1024"},
 		{"logits -m M --tokens 1 -t 1025", "--threads 1025|give 0 to 1024"},
-		{"run -m M -c -1 hello", "--ctx -1 is negative: give"},
+		{"run -m M -c -1 hello", "--ctx -1 is out of range: give"},
 		{"logits -m M --tokens 1 -c 9", "-c"},
 		{"inspect M --elements -2", "--elements -2|-1 for all"},
 		{"tokenize -m M --json hi", "--json|leave out the text"},
@@ -162,12 +162,12 @@ func TestHugePagesFlag(t *testing.T) {
 		"--huge-pages"}
 	code, stdout, stderr := call(t, append(measure, "off")...)
 	require.Equal(t, exitDone, code, stderr)
-	r := lines[bench.EngineReport](t, stdout)[0]
+	r := lines[speed.Report](t, stdout)[0]
 	assert.Equal(t, "huge pages are off", r.WeightsStay)
 	assert.Zero(t, r.MoveMS)
 	code, stdout, stderr = call(t, append(measure, "auto")...)
 	require.Equal(t, exitDone, code, stderr)
-	assert.NotEqual(t, "huge pages are off", lines[bench.EngineReport](t, stdout)[0].WeightsStay)
+	assert.NotEqual(t, "huge pages are off", lines[speed.Report](t, stdout)[0].WeightsStay)
 	code, stdout, stderr = call(t, append(slices.DeleteFunc(measure, isJSON), "off")...)
 	require.Equal(t, exitDone, code, stderr)
 	assert.Regexp(t, `(?m)^weights .* in huge pages: huge pages are off$`, stdout)

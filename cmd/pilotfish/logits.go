@@ -36,8 +36,6 @@ func newLogitsCommand(a *app) *cobra.Command {
 				return err
 			}
 			switch {
-			case best < 1:
-				return usagef("--best %d is too small: give 1 or more", best)
 			case asJSON && c.Flags().Changed("best"):
 				return usagef("--best has no effect with --json, which prints all logits: leave one of them out")
 			}

@@ -15,12 +15,6 @@ const (
 	lookupOff  lookupRows = -1
 )
 
-// lookupHelp says what the flag does.
-const lookupHelp = "guess the next tokens from repetitions in the text and check the guesses in one pass over the " +
-	"model, `auto|off|N`; auto: as many as pay off, up to 8 tokens per pass; N: up to N tokens per pass, 2 to 8; " +
-	"off: " +
-	"one token per pass. The text stays the same; repetitive text is generated faster"
-
 // String implements pflag.Value.
 func (l *lookupRows) String() string {
 	switch *l {

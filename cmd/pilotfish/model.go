@@ -67,10 +67,6 @@ func (m *modelFlags) options() (o engine.Options, err error) {
 		return o, usagef("--exact computes on the CPU: leave out --backend %s", m.backend)
 	case m.exact && m.kv == string(engine.KVF16):
 		return o, usagef("--exact keeps keys and values in float32: leave out --kv f16")
-	case m.threads < 0 || m.threads > maxThreads:
-		return o, usagef("--threads %d is out of range: give 0 to %d", m.threads, maxThreads)
-	case m.context < 0:
-		return o, usagef("--ctx %d is negative: give 0 or more", m.context)
 	}
 	o = engine.Options{Threads: m.threads, Context: m.context, Exact: m.exact}
 	if o.KV, err = parseKV(m.kv); err != nil {

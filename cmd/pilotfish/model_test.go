@@ -248,7 +248,7 @@ func TestWrongCalls(t *testing.T) {
 		{"run -m M --raw --system s hello", exitUsage, "--system"},
 		{"run -m M --temp -1 hello", exitUsage, "--temp -1"},
 		{"run -m M --top-p 2 hello", exitUsage, "top-p"},
-		{"run -m M -n -1 hello", exitUsage, "negative"},
+		{"run -m M -n -1 hello", exitUsage, "--max-tokens -1 is out of range"},
 		{"run -m M --kv q8 hello", exitUsage, "f16"},
 		{"run -m M --backend cuda hello", exitUsage, "cpu"},
 		{"run -m M --mode serial hello", exitUsage, "--cloud"},

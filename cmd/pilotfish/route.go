@@ -101,17 +101,6 @@ func (r *routeFlags) draft() (engine.DraftOptions, error) {
 		Deadline: time.Duration(r.deadline), Audit: !r.noAudit,
 		Ahead: r.ahead, VerifyEvery: r.every,
 	}
-	for _, n := range []struct {
-		name  string
-		value int
-	}{{"window", r.window}, {"inflight", r.inflight}} {
-		if n.value < 1 {
-			return o, usagef("--%s %d is too few: it must be at least 1", n.name, n.value)
-		}
-	}
-	if err := r.checkVerification(); err != nil {
-		return o, err
-	}
 	if r.noWarm {
 		o.Warm = -1
 	}
@@ -206,7 +195,7 @@ func (r *routeFlags) checkPolicy(policy router.Policy, own bool) error {
 	case policy == router.Learned && r.routerGGM == "" && (r.given("router") || !own):
 		return usagef("--policy learned needs a router: give its file with --router")
 	}
-	return errors.Join(inRange("threshold", r.threshold, 0, 1), inRange("budget", r.budget, 0, 1))
+	return inRange("budget", r.budget, 0, 1)
 }
 
 func parseRouter(b []byte) (*router.File, error) {

@@ -136,8 +136,6 @@ func (f *collectFlags) check() error {
 		return usagef("--questions %d is negative: give 1 or more, or 0 for all", f.questions)
 	case f.max < 1 || f.max > math.MaxInt32:
 		return usagef("-n %d is out of range: give the most tokens of an answer, at least 1", f.max)
-	case f.shard < 1 || f.shard > 1<<20:
-		return usagef("--shard %d is out of range: give 1 to %d prompts", f.shard, 1<<20)
 	case reference == collect.Sampled && !(f.temperature > 0 && f.temperature <= math.MaxFloat64):
 		return usagef("--temp %v draws nothing: give a number above 0", f.temperature)
 	case set.Changed("seed") && reference != collect.Sampled && f.data != task.DemoTrain:
@@ -174,7 +172,7 @@ func (f *collectFlags) checkRouted(routed bool) error {
 			return usagef("--%s has no effect without --reference routed: leave it out, or add that", name)
 		}
 	}
-	return inRange("threshold", f.threshold, 0, 1)
+	return nil
 }
 
 func (f *collectFlags) run(ctx context.Context, a *app) error {

@@ -273,7 +273,7 @@ func TestCollectRefused(t *testing.T) {
 		"--data q --task x" + pair:  "2|--task \"x\" is not known: choose from csqa",
 		"--data q --shots 1" + pair: "2|--shots has no effect without --task",
 		"--data " + bad + " --task arc --shots 99" + pair: "" +
-			"1|99 worked examples are not possible: arc has 0 to 4",
+			"2|--shots 99 is out of range: give 0 to 4",
 		"--data " + bad + " --task gsm8k" + pair: "1|bad.jsonl: line 1",
 		"--data demo --reference x": `2|--reference "x" is not known: ` +
 			`choose given`,
@@ -282,7 +282,7 @@ func TestCollectRefused(t *testing.T) {
 		"--data demo --shard 0":                                 "2|--shard 0 is out of range",
 		"--data demo --shard 2000000":                           "2|--shard 2000000 is out of range",
 		"--data demo --reference sampled --temp 0":              "2|--temp 0 draws nothing",
-		"--data demo --reference sampled --temp NaN":            "2|--temp NaN draws nothing",
+		"--data demo --reference sampled --temp NaN":            "2|--temp NaN is out of range",
 		"--data demo --seed 1":                                  "2|--seed has no effect",
 		"--data demo --temp 1":                                  "2|--temp has no effect",
 		"--data demo --reference routed":                        "2|give its file with --router",

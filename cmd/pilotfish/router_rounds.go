@@ -39,10 +39,7 @@ func (r *roundFlags) register(p *pflag.FlagSet, training *optionsFlag) {
 
 // check refuses what would have no effect, and what is missing.
 func (r *roundFlags) check(pair *pairFlags) error {
-	switch {
-	case r.count < 1 || r.count > 9:
-		return usagef("--rounds %d is out of range: give 1 to 9", r.count)
-	case !(r.share > 0 && r.share < 1):
+	if !(r.share > 0 && r.share < 1) {
 		return usagef("--training share=%v is out of range: give a share above 0 and below 1", r.share)
 	}
 	if r.count == 1 {

@@ -111,26 +111,12 @@ func (f *trainFlags) check() error {
 		return usagef("--training features=%.40q is not known: choose hidden, head or both", f.features)
 	case f.label != "" && !slices.Contains(collect.Rules(), f.label):
 		return usagef("--label %.40q is not known: choose one of %s", f.label, strings.Join(collect.Rules(), ", "))
-	case f.hidden < 0 || f.hidden > 4096:
-		return usagef("--training hidden=%d is out of range: give 0 to 4096", f.hidden)
-	case f.epochs < 1:
-		return usagef("--training epochs=%d is too few: give 1 or more", f.epochs)
 	case !(f.rate > 0 && f.rate <= 1):
 		return usagef("--training learning-rate=%v is out of range: give a number above 0, up to 1", f.rate)
 	case !(f.validation > 0 && f.validation < 1):
 		return usagef("--training validation=%v is out of range: give a share above 0 and below 1", f.validation)
 	case f.seed < 0:
 		return usagef("--seed %d is negative: give 0 or more", f.seed)
-	case f.pair.model.threads < 0 || f.pair.model.threads > maxThreads:
-		return usagef("--threads %d is out of range: give 0 to %d", f.pair.model.threads, maxThreads)
-	}
-	for _, v := range []struct {
-		name  string
-		value float64
-	}{{"weight-decay", f.decay}, {"balance", f.balance}} {
-		if err := withinRange("--training "+v.name, v.value, 0, 1); err != nil {
-			return &usageError{err}
-		}
 	}
 	return f.rounds.check(&f.pair)
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 )
 
 // cellColumns are the columns of the table of a cell.
@@ -15,40 +15,40 @@ func cellColumns() []routingColumn {
 		{"mode", "", modeName},
 		{
 			"p50", "milliseconds until an answer was complete: half of the answers took no longer",
-			func(r bench.ModeReport) string { return fmt.Sprintf("%.0f", r.Time.P50) },
+			func(r outcome.Report) string { return fmt.Sprintf("%.0f", r.Time.P50) },
 		},
 		{
 			"p90", "the same: nine of ten took no longer",
-			func(r bench.ModeReport) string { return fmt.Sprintf("%.0f", r.Time.P90) },
+			func(r outcome.Report) string { return fmt.Sprintf("%.0f", r.Time.P90) },
 		},
 		{"ratio", "mean time over that of local, or else the first mode, with its 95% interval over questions",
 			ratioText},
 		{
 			"first", "milliseconds until the first token: half of the answers took no longer",
-			func(r bench.ModeReport) string {
+			func(r outcome.Report) string {
 				if r.FirstToken == nil {
 					return ""
 				}
 				return fmt.Sprintf("%.0f", r.FirstToken.P50)
 			},
 		},
-		{"cloud", "share of the tokens that the large model chose", func(r bench.ModeReport) string {
+		{"cloud", "share of the tokens that the large model chose", func(r outcome.Report) string {
 			return percent(r.EscalatedShare)
 		}},
-		{"asks", "tokens asked for, per answer", func(r bench.ModeReport) string { return number(r.Asks) }},
+		{"asks", "tokens asked for, per answer", func(r outcome.Report) string { return number(r.Asks) }},
 		{"late", "the small model's tokens, in all answers, where the large one's came after --deadline",
-			func(r bench.ModeReport) string { return count(r.Timeouts) }},
-		{"wait", "milliseconds lost waiting for the large model, per answer", func(r bench.ModeReport) string {
+			func(r outcome.Report) string { return count(r.Timeouts) }},
+		{"wait", "milliseconds lost waiting for the large model, per answer", func(r outcome.Report) string {
 			return whole(r.Exposed)
 		}},
-		{"waste", "tokens drafted in vain, per answer", func(r bench.ModeReport) string { return number(r.Wasted) }},
-		{"bytes", "of payload, sent and received, per answer", func(r bench.ModeReport) string {
+		{"waste", "tokens drafted in vain, per answer", func(r outcome.Report) string { return number(r.Wasted) }},
+		{"bytes", "of payload, sent and received, per answer", func(r outcome.Report) string {
 			if r.Up == nil || r.Down == nil {
 				return ""
 			}
 			return fmt.Sprintf("%.0f", *r.Up+*r.Down)
 		}},
-		{"right", "share of the questions that were answered rightly", func(r bench.ModeReport) string {
+		{"right", "share of the questions that were answered rightly", func(r outcome.Report) string {
 			if r.Accuracy == nil {
 				return ""
 			}
@@ -59,8 +59,8 @@ func cellColumns() []routingColumn {
 }
 
 // shownColumns are those with something to say of these reports: where no answer was late, there is no column for it.
-func shownColumns(reports []bench.ModeReport) []routingColumn {
-	late := slices.ContainsFunc(reports, func(r bench.ModeReport) bool { return r.Timeouts != nil && *r.Timeouts > 0 })
+func shownColumns(reports []outcome.Report) []routingColumn {
+	late := slices.ContainsFunc(reports, func(r outcome.Report) bool { return r.Timeouts != nil && *r.Timeouts > 0 })
 	return slices.DeleteFunc(cellColumns(), func(c routingColumn) bool { return c.name == "late" && !late })
 }
 
@@ -74,7 +74,7 @@ func cellLegend() string {
 }
 
 // printCells prints a table for each cell of the reports.
-func printCells(out io.Writer, reports []bench.ModeReport) error {
+func printCells(out io.Writer, reports []outcome.Report) error {
 	for len(reports) > 0 {
 		n := 1
 		for n < len(reports) && *reports[n].Cell == *reports[0].Cell {
@@ -89,7 +89,7 @@ func printCells(out io.Writer, reports []bench.ModeReport) error {
 }
 
 // printCell prints the table of a cell.
-func printCell(out io.Writer, reports []bench.ModeReport) error {
+func printCell(out io.Writer, reports []outcome.Report) error {
 	c, samples := reports[0].Cell, reports[0].Samples
 	text := fmt.Sprintf("round trip %v ms, loss %v%%", c.RTT, 100*c.Loss)
 	if c.Trace != "" {
@@ -114,7 +114,7 @@ func printCell(out io.Writer, reports []bench.ModeReport) error {
 }
 
 // printBreakEvens says for each mode up to which round trip it is worth it.
-func printBreakEvens(out io.Writer, all []bench.BreakEven) error {
+func printBreakEvens(out io.Writer, all []outcome.BreakEven) error {
 	var b strings.Builder
 	loss, tps, trace := all[0].Loss, all[0].EdgeTPS, all[0].Trace
 	several := false
@@ -130,7 +130,7 @@ func printBreakEvens(out io.Writer, all []bench.BreakEven) error {
 }
 
 // breakEvenText is a line of one.
-func breakEvenText(e bench.BreakEven, several bool) string {
+func breakEvenText(e outcome.BreakEven, several bool) string {
 	text := "  " + e.Mode
 	if e.Variant > 0 {
 		text += fmt.Sprintf(" (%d)", e.Variant)
@@ -152,14 +152,14 @@ func breakEvenText(e bench.BreakEven, several bool) string {
 	return text + "\n"
 }
 
-func modeName(r bench.ModeReport) string {
+func modeName(r outcome.Report) string {
 	if r.Variant > 0 {
 		return fmt.Sprintf("%s (%d)", r.Mode, r.Variant)
 	}
 	return r.Mode
 }
 
-func ratioText(r bench.ModeReport) string {
+func ratioText(r outcome.Report) string {
 	switch {
 	case r.RatioTo == nil:
 		return ""
@@ -170,7 +170,7 @@ func ratioText(r bench.ModeReport) string {
 }
 
 // sameText says whose tokens those of a mode are, where they are to be somebody's.
-func sameText(r bench.ModeReport) string {
+func sameText(r outcome.Report) string {
 	for _, c := range []struct {
 		same *bool
 		n    *int

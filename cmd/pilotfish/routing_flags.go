@@ -10,8 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/link"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/remote"
+	"github.com/pilotfish-ai/pilotfish/bench/routing"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -74,7 +76,6 @@ type routingFlags struct {
 // The ends of the ranges of flags.
 const (
 	longestRTT   = 10 * time.Second
-	maxCloudMS   = 60_000
 	minEdgeTPS   = 0.1
 	maxEdgeTPS   = 1e6
 	maxDevices   = 64 // with more of them one process measures little but itself
@@ -106,8 +107,8 @@ func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
 	add(p, "json", &f.json, false)
 }
 
-// options turns the flags into what package bench takes. own is the router of the small model, where one comes with it.
-func (f *routingFlags) options(own []byte) (o bench.RoutingOptions, s bench.StageOptions, err error) {
+// options turns the flags into what package routing takes. own is the router that comes with the small model, if any.
+func (f *routingFlags) options(own []byte) (o routing.Options, s remote.StageOptions, err error) {
 	if o.Modes, err = parseModes(f.modes); err != nil {
 		return o, s, err
 	}
@@ -128,7 +129,7 @@ func (f *routingFlags) options(own []byte) (o bench.RoutingOptions, s bench.Stag
 	o.Raw, o.MaxTokens = f.raw, f.maxTokens
 	o.Prices = f.price.list
 	o.CloudPace = time.Duration(f.cloudMS * float64(time.Millisecond))
-	s = bench.StageOptions{Seed: f.seed, AnswerTime: o.CloudPace}
+	s = remote.StageOptions{Seed: f.seed, AnswerTime: o.CloudPace}
 	f.cells()[0].set(&o, &s)
 	return o, s, nil
 }
@@ -143,26 +144,21 @@ func (f *routingFlags) certified(o *router.Options) error {
 	return f.flags.Set("threshold", fmt.Sprint(f.route.file.Certificate.Threshold))
 }
 
-// parseModes reads a list of modes. One that stands there twice is measured twice.
-func parseModes(list string) (all []bench.Mode, err error) {
-	for name := range strings.SplitSeq(list, ",") {
-		m, err := bench.ParseMode(strings.TrimSpace(name))
-		if err != nil {
-			return nil, usagef("--modes: %w", err)
-		}
-		all = append(all, m)
+// parseModes reads a list of modes.
+func parseModes(list string) ([]outcome.Mode, error) {
+	all, err := outcome.ParseModes(list)
+	if err != nil {
+		return nil, usagef("--modes: %w", err)
 	}
 	return all, nil
 }
 
 // check refuses values out of range, traces that cannot be read, and flags without an effect.
-func (f *routingFlags) check(modes []bench.Mode) error {
+func (f *routingFlags) check(modes []outcome.Mode) error {
 	for _, err := range []error{
 		f.checkLists(),
 		checkRange("questions", f.questions, 1, maxQuestions, "1 or more"),
 		checkRange("parallel", f.parallel, 1, maxDevices, "1 to 64 answers at the same time"),
-		checkRange("cloud-ms", f.cloudMS, 0, maxCloudMS, "0 to 60000 milliseconds"),
-		checkRange("edge-row-cost", f.rowCost, 0, 1, "a share from 0 to 1"),
 		f.timeline.check(f.flags, f.questions),
 		f.checkTraces(),
 		f.checkUse(modes),
@@ -223,27 +219,27 @@ func checkTraces(paths []string) error {
 }
 
 // checkUse refuses flags that none of the modes looks at.
-func (f *routingFlags) checkUse(modes []bench.Mode) error {
-	if f.flags.Changed("branches") && !slices.ContainsFunc(modes, bench.Mode.Guesses) {
+func (f *routingFlags) checkUse(modes []outcome.Mode) error {
+	if f.flags.Changed("branches") && !slices.ContainsFunc(modes, outcome.Mode.Guesses) {
 		return usagef("--branches has no effect with --modes %s: add verified, or name a mode with its number of "+
 			"branches, such as pipelined-%s", f.modes, &f.route.branches)
 	}
 	for _, use := range []struct {
 		flags string
-		by    func(bench.Mode) bool
+		by    func(outcome.Mode) bool
 		modes string
 	}{
-		{"edge-tps edge-row-cost timeline timeline-question", bench.Mode.SmallModel, "all but cloud"},
-		{"rtt cloud-ms", bench.Mode.LargeModel, "all but local"},
-		{"price", bench.Mode.LargeModel, "all but local"},
-		{"policy threshold budget router", bench.Mode.Routes, "paper, serial, pipelined-N and verified"},
-		{"deadline", bench.Mode.Asks, "all but local and cloud"},
-		{"loss trace traces seed no-warm qlog", bench.Mode.OverLink, "all but local, cloud and paper"},
-		{"no-audit", bench.Mode.AsSerial, "serial and pipelined-N"},
-		{"ahead", bench.Mode.Aheads, "serial, pipelined-N and verified"},
-		{"verify-every", bench.Mode.Dials, "verified"},
-		{"window inflight", bench.Mode.Pipelined, "pipelined-N, verified and overlapped-K"},
-		{"lookup", bench.Mode.LooksUp, "all but cloud and paper"},
+		{"edge-tps edge-row-cost timeline timeline-question", outcome.Mode.SmallModel, "all but cloud"},
+		{"rtt cloud-ms", outcome.Mode.LargeModel, "all but local"},
+		{"price", outcome.Mode.LargeModel, "all but local"},
+		{"policy threshold budget router", outcome.Mode.Routes, "paper, serial, pipelined-N and verified"},
+		{"deadline", outcome.Mode.Asks, "all but local and cloud"},
+		{"loss trace traces seed no-warm qlog", outcome.Mode.OverLink, "all but local, cloud and paper"},
+		{"no-audit", outcome.Mode.AsSerial, "serial and pipelined-N"},
+		{"ahead", outcome.Mode.Aheads, "serial, pipelined-N and verified"},
+		{"verify-every", outcome.Mode.Dials, "verified"},
+		{"window inflight", outcome.Mode.Pipelined, "pipelined-N, verified and overlapped-K"},
+		{"lookup", outcome.Mode.LooksUp, "all but cloud and paper"},
 	} {
 		if slices.ContainsFunc(modes, use.by) {
 			continue

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/remote"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/routing"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -16,7 +18,7 @@ import (
 
 // measure runs the modes in every cell and prints what was found, also where only some of it could be finished. On a
 // terminal it shows one answer first.
-func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptions, s bench.StageOptions) (err error) {
+func (f *routingFlags) measure(ctx context.Context, a *app, o routing.Options, s remote.StageOptions) (err error) {
 	if err := f.timeline.start(); err != nil {
 		return err
 	}
@@ -46,7 +48,7 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 	defer func() { err = errors.Join(err, f.timeline.write(about)) }()
 	o.Timeline = f.timeline.drawn(o.Questions, len(f.cells()) > 1)
 	f.tellEnergy(a)
-	var all []bench.ModeReport
+	var all []outcome.Report
 	links := f.links()
 	if len(f.edgeTPS.values) > 1 {
 		o.Paces = f.edgeTPS.values
@@ -72,9 +74,9 @@ func (f *routingFlags) measure(ctx context.Context, a *app, o bench.RoutingOptio
 
 // cell runs the modes in one cell.
 func (f *routingFlags) cell(
-	ctx context.Context, a *app, o bench.RoutingOptions, s bench.StageOptions, number int,
-) (_ []bench.ModeReport, err error) {
-	stage, err := bench.NewStage(o.Edge, o.Large, s)
+	ctx context.Context, a *app, o routing.Options, s remote.StageOptions, number int,
+) (_ []outcome.Report, err error) {
+	stage, err := remote.NewStage(o.Edge, o.Large, s)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +92,7 @@ func (f *routingFlags) cell(
 	}
 	m := newMeter(a.stderr, "answers", inPieces)
 	o.Progress = func(done, total int) { m.show(int64(done), int64(total)) }
-	reports, err := bench.Routing(ctx, o)
+	reports, err := routing.Measure(ctx, o)
 	m.close()
 	if stopped := (*interruption)(nil); errors.As(err, &stopped) {
 		done := 0
@@ -104,8 +106,8 @@ func (f *routingFlags) cell(
 }
 
 // verifiable refuses modes with verification that the engines of --upstream cannot do. The large model can.
-func (f *routingFlags) verifiable(ctx context.Context, modes []bench.Mode, stage *bench.Stage) error {
-	i := slices.IndexFunc(modes, bench.Mode.Verifies)
+func (f *routingFlags) verifiable(ctx context.Context, modes []outcome.Mode, stage *remote.Stage) error {
+	i := slices.IndexFunc(modes, outcome.Mode.Verifies)
 	if i < 0 {
 		return nil
 	}
@@ -118,7 +120,7 @@ func (f *routingFlags) verifiable(ctx context.Context, modes []bench.Mode, stage
 }
 
 // print prints the reports. Of none there is nothing to print.
-func (f *routingFlags) print(a *app, reports []bench.ModeReport, about result.Run) error {
+func (f *routingFlags) print(a *app, reports []outcome.Report, about result.Run) error {
 	if len(reports) == 0 {
 		return nil
 	}
@@ -139,7 +141,7 @@ func (f *routingFlags) print(a *app, reports []bench.ModeReport, about result.Ru
 
 // live shows one answer as it comes, with tokens of the cloud in colour, in the last of the modes that asks for tokens
 // over our protocol. Without such a mode it shows nothing.
-func (f *routingFlags) live(ctx context.Context, a *app, o bench.RoutingOptions, stage *bench.Stage) error {
+func (f *routingFlags) live(ctx context.Context, a *app, o routing.Options, stage *remote.Stage) error {
 	mode := len(o.Modes) - 1
 	for ; mode >= 0 && !o.Modes[mode].OverLink(); mode-- {
 	}
@@ -166,7 +168,7 @@ func (f *routingFlags) live(ctx context.Context, a *app, o bench.RoutingOptions,
 	}
 	fmt.Fprintf(a.stdout, "%s\n", q.Text)
 	print := newTokenPrinter(a)
-	var tally bench.Tally
+	var tally engine.Routing
 	route := liveRoute(o, o.Modes[mode])
 	route.Router, route.Cloud, route.Observe = r, far, tally.Add
 	for t, err := range session.Routed(ctx, prompt, route) {
@@ -182,13 +184,13 @@ func (f *routingFlags) live(ctx context.Context, a *app, o bench.RoutingOptions,
 }
 
 // liveRoute is how the answer that is shown is decoded in a mode: as those that are measured.
-func liveRoute(o bench.RoutingOptions, m bench.Mode) engine.Route {
+func liveRoute(o routing.Options, m outcome.Mode) engine.Route {
 	request := terms.Settings{MaxTokens: 64}
 	return engine.Route{Settings: request, Draft: m.Draft(o.Draft), Pace: o.EdgeTPS, RowCost: o.RowCost}
 }
 
 // tallyText says in a few words where tokens came from.
-func tallyText(t bench.Tally) string {
+func tallyText(t engine.Routing) string {
 	text := fmt.Sprintf("%d tokens, %d of them from the large model", t.Tokens, t.Cloud)
 	if t.Timeouts > 0 {
 		text += fmt.Sprintf(", %d from the small one since no answer came in time", t.Timeouts)

@@ -11,10 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/remote"
 	"github.com/pilotfish-ai/pilotfish/bench/replay"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/routing"
 )
 
 // replayHelp says what --record and --replay do.
@@ -35,7 +37,7 @@ func (r *recordFlags) register(c *cobra.Command) {
 
 // start begins a recording of what o measures, where that is a single cell. end closes it: it is complete only after
 // that.
-func (r *recordFlags) start(o *bench.RoutingOptions, about result.Run, cells int) (end func() error, err error) {
+func (r *recordFlags) start(o *routing.Options, about result.Run, cells int) (end func() error, err error) {
 	if r.record == "" {
 		return func() error { return nil }, nil
 	}
@@ -78,8 +80,8 @@ func (f *routingFlags) anyGiven(names string) bool {
 
 // replayed replays a recording.
 func (f *routingFlags) replayed(ctx context.Context, a *app) error {
-	const useless = "workload model large upstream tokenizer upstream-kind upstream-key-file upstream-model " +
-		"trust-vocabulary raw max-tokens repeat warm-up parallel record timeline timeline-question qlog"
+	const useless = "workload model large upstream tokenizer engine " +
+		"raw max-tokens repeat warm-up parallel record timeline timeline-question qlog"
 	for name := range strings.FieldsSeq(useless) {
 		if f.flags.Changed(name) {
 			return usagef("--%s has no effect with --replay: the recording says it", name)
@@ -103,7 +105,7 @@ func (f *routingFlags) replayed(ctx context.Context, a *app) error {
 	if !f.flags.Changed("router") {
 		o.Router.Net = nil // that of the recording
 	}
-	r := bench.ReplayOptions{Player: player, Modes: o.Modes, Router: o.Router, Draft: o.Draft, Prices: o.Prices}
+	r := routing.ReplayOptions{Player: player, Modes: o.Modes, Router: o.Router, Draft: o.Draft, Prices: o.Prices}
 	if f.flags.Changed("questions") {
 		r.Questions = f.questions
 	}
@@ -141,11 +143,11 @@ func (f *routingFlags) asRecorded(p *replay.Player) error {
 
 // replayCells replays every combination of links and paces.
 func (f *routingFlags) replayCells(
-	ctx context.Context, a *app, r bench.ReplayOptions, o bench.RoutingOptions, s bench.StageOptions,
+	ctx context.Context, a *app, r routing.ReplayOptions, o routing.Options, s remote.StageOptions,
 	recorded result.Run,
 ) error {
 	about := f.replayRun(a, recorded)
-	var all []bench.ModeReport
+	var all []outcome.Report
 	for _, c := range f.cells() {
 		c.set(&o, &s)
 		if f.anyGiven(linkFlags) {
@@ -155,7 +157,7 @@ func (f *routingFlags) replayCells(
 		if f.flags.Changed("edge-tps") {
 			r.EdgeTPS, r.RowCost = c.edgeTPS, f.rowCost
 		}
-		reports, err := bench.Replay(ctx, r)
+		reports, err := routing.Replay(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -183,13 +185,13 @@ func (f *routingFlags) replayRun(a *app, recorded result.Run) result.Run {
 }
 
 // printReplay prints what was found in a cell.
-func (f *routingFlags) printReplay(a *app, reports []bench.ModeReport, about, recorded result.Run) error {
+func (f *routingFlags) printReplay(a *app, reports []outcome.Report, about, recorded result.Run) error {
 	if !f.json {
 		return errors.Join(f.print(a, reports, about), printAssumed(a, reports))
 	}
 	for _, r := range reports {
 		line := struct {
-			bench.ModeReport
+			outcome.Report
 			Recorded result.Run `json:"recorded_run"`
 		}{r, recorded}
 		if err := a.printResult(line, about); err != nil {
@@ -200,7 +202,7 @@ func (f *routingFlags) printReplay(a *app, reports []bench.ModeReport, about, re
 }
 
 // printAssumed says what the recording did not have.
-func printAssumed(a *app, reports []bench.ModeReport) error {
+func printAssumed(a *app, reports []outcome.Report) error {
 	var b strings.Builder
 	for _, r := range reports {
 		if m := r.Assumed; *m != (replay.Assumed{}) {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
@@ -33,7 +33,7 @@ func recordDemo(t *testing.T, questions string, args ...string) (path, stdout st
 
 // replayed is a line of a replay.
 type replayed struct {
-	bench.ModeReport
+	outcome.Report
 	Run      result.Run `json:"run"`
 	Recorded result.Run `json:"recorded_run"`
 }

@@ -9,8 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/remote"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/routing"
 )
 
 // sweepHelp says how lists are measured.
@@ -69,13 +71,12 @@ func (f *routingFlags) links() (all []cellFlags) {
 }
 
 // set puts the values where they are measured with.
-func (c cellFlags) set(o *bench.RoutingOptions, s *bench.StageOptions) {
+func (c cellFlags) set(o *routing.Options, s *remote.StageOptions) {
 	o.RTT, o.Loss, o.EdgeTPS, o.Traces = c.rtt, c.loss, c.edgeTPS, c.traces
 	s.RTT, s.Loss, s.Traces = c.rtt, c.loss, c.traces
 }
 
 const (
-	maxRepeats      = 1000    // and the most questions to warm up with
 	maxAnswerTokens = 100_000 // of an answer
 )
 
@@ -110,13 +111,7 @@ func (f *routingFlags) checkLists() error {
 		}
 		return nil
 	}
-	if err := checkRange("max-tokens", f.maxTokens, 0, maxAnswerTokens, "0 to 100000"); err != nil {
-		return err
-	}
-	if err := checkRange("repeat", f.repeat, 1, maxRepeats, "1 to 1000"); err != nil {
-		return err
-	}
-	return checkRange("warm-up", f.warmUp, 0, maxRepeats, "0 to 1000")
+	return checkRange("max-tokens", f.maxTokens, 0, maxAnswerTokens, "0 to 100000")
 }
 
 // stoppedIn says at which link an interruption came, where there are several.
@@ -133,21 +128,21 @@ func (f *routingFlags) tellEnergy(a *app) {
 	if f.parallel != 1 {
 		return
 	}
-	if err := bench.EnergyReadable(); err != nil {
+	if err := result.EnergyReadable(); err != nil {
 		fmt.Fprintf(a.stderr, "Energy is left out: %v.\n", err)
 	}
 }
 
 // printSweep prints what follows the cells: up to which round trips modes are worth it, where several were measured,
 // and what the columns mean.
-func (f *routingFlags) printSweep(a *app, all []bench.ModeReport, about result.Run) error {
-	found := bench.BreakEvens(all)
+func (f *routingFlags) printSweep(a *app, all []outcome.Report, about result.Run) error {
+	found := outcome.BreakEvens(all)
 	if f.json {
 		if len(found) == 0 {
 			return nil
 		}
 		return a.printResult(struct {
-			BreakEven []bench.BreakEven `json:"break_even"`
+			BreakEven []outcome.BreakEven `json:"break_even"`
 		}{found}, about)
 	}
 	if !f.sweeps || len(all) == 0 {

@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 	"unicode/utf8"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/price"
 )
 
@@ -19,37 +19,37 @@ const tableWidth = 80
 type routingColumn struct {
 	name   string
 	legend string // what it says, and of what; "" where the column before tells
-	cell   func(bench.ModeReport) string
+	cell   func(outcome.Report) string
 }
 
 // routingColumns are the columns of the first table of these reports: answers and time.
-func routingColumns(reports []bench.ModeReport) []routingColumn {
+func routingColumns(reports []outcome.Report) []routingColumn {
 	return []routingColumn{
 		modeColumn(),
 		{
 			"right", "share of the questions that were answered rightly",
-			func(r bench.ModeReport) string { return percent(r.Accuracy) },
+			func(r outcome.Report) string { return percent(r.Accuracy) },
 		},
 		{"interval", "where that share lies with 95% confidence, for this number of questions", interval},
 		{
 			"cloud", "share of the generated tokens that the large model chose, end tokens included",
-			func(r bench.ModeReport) string { return percent(r.EscalatedShare) },
+			func(r outcome.Report) string { return percent(r.EscalatedShare) },
 		},
 		{
 			"ms p50", "milliseconds until an answer was complete: median of the questions",
-			func(r bench.ModeReport) string { return fmt.Sprintf("%.0f", r.Time.P50) },
+			func(r outcome.Report) string { return fmt.Sprintf("%.0f", r.Time.P50) },
 		},
 		{
 			"ms p90", "the same: nine of ten answers took no longer",
-			func(r bench.ModeReport) string { return fmt.Sprintf("%.0f", r.Time.P90) },
+			func(r outcome.Report) string { return fmt.Sprintf("%.0f", r.Time.P90) },
 		},
 		{
 			"hidden", "share of the time from asks to their answers that was spent on drafting which held",
-			func(r bench.ModeReport) string { return percent(r.HiddenShare) },
+			func(r outcome.Report) string { return percent(r.HiddenShare) },
 		},
 		{
 			"hits", "share of the answers from the large model that were among the guesses",
-			func(r bench.ModeReport) string { return percent(r.HitRate) },
+			func(r outcome.Report) string { return percent(r.HitRate) },
 		},
 		{
 			"same", "whether all tokens are those of serial, or with verification those of the large model alone; " +
@@ -60,7 +60,7 @@ func routingColumns(reports []bench.ModeReport) []routingColumn {
 
 // modeColumn is the first of every table.
 func modeColumn() routingColumn {
-	return routingColumn{"mode", "", func(r bench.ModeReport) string { return r.Mode }}
+	return routingColumn{"mode", "", func(r outcome.Report) string { return r.Mode }}
 }
 
 // askColumns are the columns of the second table: what was asked for.
@@ -69,32 +69,32 @@ func askColumns() []routingColumn {
 		modeColumn(),
 		{
 			"asks", "tokens asked for, per question; also those that were no longer needed when a guess did not hold",
-			func(r bench.ModeReport) string { return number(r.Asks) },
+			func(r outcome.Report) string { return number(r.Asks) },
 		},
 		{
 			"timed out",
 			"tokens, in all answers together, that stayed the small model's since no answer came before --deadline",
-			func(r bench.ModeReport) string { return count(r.Timeouts) },
+			func(r outcome.Report) string { return count(r.Timeouts) },
 		},
 		{
 			"bytes up", "payload sent, per answer from the large model; also what was sent in vain on wrong guesses",
-			func(r bench.ModeReport) string { return number(r.BytesUp) },
+			func(r outcome.Report) string { return number(r.BytesUp) },
 		},
 		{
 			"bytes down", "payload received, alike",
-			func(r bench.ModeReport) string { return number(r.BytesDown) },
+			func(r outcome.Report) string { return number(r.BytesDown) },
 		},
 		{
 			"known", "tokens that needed no asking, since an earlier answer told them, per question",
-			func(r bench.ModeReport) string { return number(r.Known) },
+			func(r outcome.Report) string { return number(r.Known) },
 		},
 		{
 			"turned", "tokens of the small model that verification replaced before they were shown, per question",
-			func(r bench.ModeReport) string { return number(r.Turned) },
+			func(r outcome.Report) string { return number(r.Turned) },
 		},
 		{
 			"unverified", "tokens, in all answers together, shown without verification since no answer came in time",
-			func(r bench.ModeReport) string { return count(r.Unverified) },
+			func(r outcome.Report) string { return count(r.Unverified) },
 		},
 	}
 }
@@ -106,19 +106,19 @@ func workColumns() []routingColumn {
 		{
 			"prefilled",
 			"tokens of prompt and text that the large model read, per question; for paper all of them each time",
-			work(func(c *bench.CloudTokens) float64 { return c.Prefilled }),
+			work(func(c *outcome.CloudTokens) float64 { return c.Prefilled }),
 		},
 		{
 			"decoded", "tokens that it was asked for, per question, in vain ones included; for cloud its whole text",
-			work(func(c *bench.CloudTokens) float64 { return c.Decoded }),
+			work(func(c *outcome.CloudTokens) float64 { return c.Decoded }),
 		},
 		{
 			"ahead", "tokens that it decoded on by itself beyond these, per question",
-			work(func(c *bench.CloudTokens) float64 { return c.Ahead }),
+			work(func(c *outcome.CloudTokens) float64 { return c.Ahead }),
 		},
 		{
 			"used", "of these, those that answered a question or verified a token",
-			work(func(c *bench.CloudTokens) float64 { return c.AheadUsed }),
+			work(func(c *outcome.CloudTokens) float64 { return c.AheadUsed }),
 		},
 		{
 			"cost", "of the large model's work by --price, per question",
@@ -135,7 +135,7 @@ func workColumns() []routingColumn {
 
 // printRouting prints three rows per mode, in a table each, and below what the columns mean. A column without any
 // figure is left out.
-func printRouting(out io.Writer, reports []bench.ModeReport) error {
+func printRouting(out io.Writer, reports []outcome.Report) error {
 	var legend strings.Builder
 	for _, columns := range [][]routingColumn{routingColumns(reports), askColumns(), workColumns()} {
 		columns = slices.DeleteFunc(columns, func(c routingColumn) bool { return empty(c, reports) })
@@ -156,8 +156,8 @@ func printRouting(out io.Writer, reports []bench.ModeReport) error {
 }
 
 // empty reports whether a column has nothing to say of any mode.
-func empty(c routingColumn, reports []bench.ModeReport) bool {
-	return !slices.ContainsFunc(reports, func(r bench.ModeReport) bool { return c.cell(r) != "" })
+func empty(c routingColumn, reports []outcome.Report) bool {
+	return !slices.ContainsFunc(reports, func(r outcome.Report) bool { return c.cell(r) != "" })
 }
 
 // wrapped is a text in lines of [tableWidth], the first of which begins with a name; the others stand below the text.
@@ -180,7 +180,7 @@ func wrapped(name, text string) string {
 }
 
 // printColumns prints a table, and an empty line.
-func printColumns(out io.Writer, columns []routingColumn, reports []bench.ModeReport) error {
+func printColumns(out io.Writer, columns []routingColumn, reports []outcome.Report) error {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(cell func(routingColumn) string) {
@@ -214,8 +214,8 @@ func narrowed(table string) string {
 }
 
 // work is a cell of what the large model computed.
-func work(of func(*bench.CloudTokens) float64) func(bench.ModeReport) string {
-	return func(r bench.ModeReport) string {
+func work(of func(*outcome.CloudTokens) float64) func(outcome.Report) string {
+	return func(r outcome.Report) string {
 		if r.CloudTokens == nil {
 			return ""
 		}
@@ -224,8 +224,8 @@ func work(of func(*bench.CloudTokens) float64) func(bench.ModeReport) string {
 }
 
 // money is a cell of what that costs.
-func money(of func(*price.Cost) float64) func(bench.ModeReport) string {
-	return func(r bench.ModeReport) string {
+func money(of func(*price.Cost) float64) func(outcome.Report) string {
+	return func(r outcome.Report) string {
 		if r.Cost == nil {
 			return ""
 		}
@@ -233,7 +233,7 @@ func money(of func(*price.Cost) float64) func(bench.ModeReport) string {
 	}
 }
 
-func interval(r bench.ModeReport) string {
+func interval(r outcome.Report) string {
 	if r.AccuracyLow == nil {
 		return ""
 	}
@@ -242,7 +242,7 @@ func interval(r bench.ModeReport) string {
 
 // same returns what to say of a mode's tokens beside those that they are to be. That serial lost a token to a deadline
 // is a reason for others to differ from it.
-func same(reports []bench.ModeReport) func(bench.ModeReport) string {
+func same(reports []outcome.Report) func(outcome.Report) string {
 	lost := map[string]int{}
 	for _, r := range reports {
 		for _, n := range []*int{r.Timeouts, r.Unverified} {
@@ -251,7 +251,7 @@ func same(reports []bench.ModeReport) func(bench.ModeReport) string {
 			}
 		}
 	}
-	return func(r bench.ModeReport) string {
+	return func(r outcome.Report) string {
 		equal, reasons := r.EqualToSerial, lost[r.Mode]+lost["serial"]
 		if equal == nil {
 			equal, reasons = r.EqualToCloud, lost[r.Mode]

@@ -13,8 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
 // TestRoutingFlagsRefused: no value out of range, and no flag without an effect, and each is named with what to do.
@@ -49,7 +50,7 @@ func TestRoutingFlagsRefused(t *testing.T) {
 		{"demo --branches 3 --modes local", "--branches|such as pipelined-3"},
 		{"demo --branches 3 --modes overlapped-4", "--branches|such as pipelined-3"},
 		{"demo --ahead 0", "--ahead 0|give 1"},
-		{"demo --ahead 65", "--ahead 65|up to 64"},
+		{"demo --ahead 65", "--ahead 65|give 1 to 64"},
 		{"demo --ahead 2 --modes paper,speculative-4", "--ahead|serial, pipelined-N and verified"},
 		{"demo --verify-every 0", "--verify-every 0|give 1 to 1024"},
 		{"demo --verify-every 1025", "--verify-every 1025|give 1 to 1024"},
@@ -73,7 +74,7 @@ func TestRoutingFlagsRefused(t *testing.T) {
 		{"bench routing --edge-tps 60,NaN", "--edge-tps NaN|give"},
 		{"bench routing --repeat 0", "--repeat 0|give 1 to 1000"},
 		{"bench routing --warm-up 1001", "--warm-up 1001|give 0 to 1000"},
-		{"bench routing --max-tokens -1", "--max-tokens -1|give 0 to 100000"},
+		{"bench routing --max-tokens -1", "--max-tokens -1|give 0 or more"},
 		{"bench routing --raw", "--raw|--workload FILE"},
 		{"bench routing --traces a.up,", "--traces|no name between two commas"},
 		{"bench routing --trace " + up + " --traces " + up, "--trace and --traces exclude each other"},
@@ -150,29 +151,29 @@ func TestEveryRoutingFlagIsUsed(t *testing.T) {
 // TestRoutingTableWork: the second table tells of what can be told, and an answer that is not the large model's own
 // says why where it may be.
 func TestRoutingTableWork(t *testing.T) {
-	print := func(r bench.ModeReport) []string {
+	print := func(r outcome.Report) []string {
 		var out strings.Builder
-		require.NoError(t, printRouting(&out, []bench.ModeReport{r}))
+		require.NoError(t, printRouting(&out, []outcome.Report{r}))
 		for line := range strings.SplitSeq(out.String(), "\n") {
 			assert.LessOrEqual(t, utf8.RuneCountInString(line), tableWidth, line)
 		}
 		return strings.Split(out.String(), "\n")
 	}
 	yes, no := true, false
-	assert.Regexp(t, `^verified +0 +0 +yes$`, print(bench.ModeReport{Mode: "verified", EqualToCloud: &yes})[1])
-	assert.Regexp(t, `NO$`, print(bench.ModeReport{Mode: "verified", EqualToCloud: &no, Unverified: new(0)})[1])
-	assert.Regexp(t, ` no$`, print(bench.ModeReport{Mode: "verified", EqualToCloud: &no, Unverified: new(3)})[1])
-	rows := print(bench.ModeReport{Mode: "local"})
+	assert.Regexp(t, `^verified +0 +0 +yes$`, print(outcome.Report{Mode: "verified", EqualToCloud: &yes})[1])
+	assert.Regexp(t, `NO$`, print(outcome.Report{Mode: "verified", EqualToCloud: &no, Unverified: new(0)})[1])
+	assert.Regexp(t, ` no$`, print(outcome.Report{Mode: "verified", EqualToCloud: &no, Unverified: new(3)})[1])
+	rows := print(outcome.Report{Mode: "local"})
 	assert.Regexp(t, `^ *local +0 +0$`, rows[1])
 	assert.Empty(t, rows[2], "no table without a figure follows")
 	assert.NotContains(t, strings.Join(rows, " "), "cost")
-	full := bench.ModeReport{
+	full := outcome.Report{
 		Mode: "pipelined-64", Accuracy: new(1.0), AccuracyLow: new(0.99), AccuracyHigh: new(1.0),
 		EscalatedShare: new(1.0),
-		Timeouts:       new(12345), Asks: new(100.5), Time: bench.Times{P50: 12345, P90: 12345}, HiddenShare: new(1.0),
+		Timeouts:       new(12345), Asks: new(100.5), Time: result.Times{P50: 12345, P90: 12345}, HiddenShare: new(1.0),
 		HitRate: new(1.0), BytesUp: new(12345.6), BytesDown: new(1234.5), Known: new(100.5), Turned: new(100.5),
 		Unverified: new(12345), EqualToSerial: &no, EqualToCloud: &no,
-		CloudTokens: &bench.CloudTokens{Prefilled: 12345.6, Decoded: 12345.6, Ahead: 12345.6, AheadUsed: 12345.6},
+		CloudTokens: &outcome.CloudTokens{Prefilled: 12345.6, Decoded: 12345.6, Ahead: 12345.6, AheadUsed: 12345.6},
 		Cost:        &price.Cost{PerAnswer: 0.00012345, Per1000: 0.12345, CloudOnly: 0.00023456},
 	}
 	print(full)
@@ -183,22 +184,22 @@ func TestRoutingTable(t *testing.T) {
 	yes, no := true, false
 	count := func(n int) *int { return &n }
 	share := func(x float64) *float64 { return &x }
-	row := func(serialTimeouts int, r bench.ModeReport) string {
+	row := func(serialTimeouts int, r outcome.Report) string {
 		var out strings.Builder
-		serial := bench.ModeReport{Mode: "serial", Timeouts: count(serialTimeouts), EqualToSerial: &yes}
-		require.NoError(t, printRouting(&out, []bench.ModeReport{serial, r}))
+		serial := outcome.Report{Mode: "serial", Timeouts: count(serialTimeouts), EqualToSerial: &yes}
+		require.NoError(t, printRouting(&out, []outcome.Report{serial, r}))
 		return strings.Split(out.String(), "\n")[2]
 	}
 	assert.Regexp(t, `pipelined-2 .* no$`,
-		row(2, bench.ModeReport{Mode: "pipelined-2", Timeouts: count(5), EqualToSerial: &no}))
+		row(2, outcome.Report{Mode: "pipelined-2", Timeouts: count(5), EqualToSerial: &no}))
 	assert.Regexp(t, `pipelined-2 .* no$`,
-		row(2, bench.ModeReport{Mode: "pipelined-2", Timeouts: count(0), EqualToSerial: &no}))
+		row(2, outcome.Report{Mode: "pipelined-2", Timeouts: count(0), EqualToSerial: &no}))
 	assert.Regexp(t, `pipelined-2 .* NO$`,
-		row(0, bench.ModeReport{Mode: "pipelined-2", Timeouts: count(0), EqualToSerial: &no}))
+		row(0, outcome.Report{Mode: "pipelined-2", Timeouts: count(0), EqualToSerial: &no}))
 	assert.Regexp(t, `pipelined-2 .* yes$`,
-		row(0, bench.ModeReport{Mode: "pipelined-2", Timeouts: count(0), EqualToSerial: &yes}))
-	assert.Regexp(t, `^ *local +0 +0$`, row(0, bench.ModeReport{Mode: "local"}))
-	assert.Regexp(t, `^ *paper +3.1% +0 +0$`, row(0, bench.ModeReport{
+		row(0, outcome.Report{Mode: "pipelined-2", Timeouts: count(0), EqualToSerial: &yes}))
+	assert.Regexp(t, `^ *local +0 +0$`, row(0, outcome.Report{Mode: "local"}))
+	assert.Regexp(t, `^ *paper +3.1% +0 +0$`, row(0, outcome.Report{
 		Mode: "paper", EscalatedShare: share(0.031), Timeouts: count(0), Asks: share(1.2), BytesUp: share(40),
 		BytesDown: share(10),
 	}))
@@ -209,11 +210,11 @@ func TestDemoCounts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("what the demo counts: not with -short")
 	}
-	demo := func(args ...string) []bench.ModeReport {
+	demo := func(args ...string) []outcome.Report {
 		code, stdout, stderr := call(t, append([]string{"demo", "--json", "--questions", "3", "--edge-tps", "0",
 			"--modes", "paper,serial,pipelined-4"}, args...)...)
 		require.Equal(t, exitDone, code, stderr)
-		return lines[bench.ModeReport](t, stdout)
+		return lines[outcome.Report](t, stdout)
 	}
 	for _, r := range demo("--rtt", "1ms", "--cloud-ms", "0", "--policy", "always", "--deadline", "off") {
 		assert.Equal(t, 1.0, *r.EscalatedShare, r.Mode)

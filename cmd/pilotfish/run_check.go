@@ -1,9 +1,5 @@
 package main
 
-import (
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-)
-
 // check refuses wrong values, and flags that would have no effect, before the model is opened.
 func (f *runFlags) check(args []string) error {
 	switch {
@@ -17,8 +13,6 @@ func (f *runFlags) check(args []string) error {
 		return usagef("--raw has no effect with --tokens: leave one of them out")
 	case f.set.Changed("system") && (f.raw || f.set.Changed("tokens")):
 		return usagef("--system belongs to a chat: it excludes --raw and --tokens")
-	case f.set.Changed("logprobs") && (f.answer.Top < 1 || f.answer.Top > terms.MaxTop):
-		return usagef("--logprobs %d is out of range: give 1 to %d", f.answer.Top, terms.MaxTop)
 	case f.set.Changed("json-schema") && f.answer.IgnoreEnd:
 		return usagef("--json-schema ends with the value: leave --ignore-eos out")
 	}

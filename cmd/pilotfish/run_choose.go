@@ -49,10 +49,6 @@ func (f *answerFlags) check(set *pflag.FlagSet) error {
 	if f.Temperature == 0 && set.Changed("seed") {
 		return usagef("--seed has no effect without a temperature: give --temp, such as --temp 0.7")
 	}
-	if f.MaxTokens < 0 {
-		return usagef("-n %d is negative: give the maximum number of tokens, or 0 for as many as the context has "+
-			"room for", f.MaxTokens)
-	}
 	return nil
 }
 
@@ -150,7 +146,7 @@ type topLogProb struct {
 
 // logProbsOf returns what is told of a token with --logprobs; nil without.
 func (o *runOutput) logProbsOf(t engine.Token) (*LogProbs, error) {
-	if t.LogProbs == nil {
+	if o.f.answer.Top == 0 {
 		return nil, nil
 	}
 	tokens, err := o.engine.Tokenizer()
@@ -158,10 +154,10 @@ func (o *runOutput) logProbsOf(t engine.Token) (*LogProbs, error) {
 		return nil, err
 	}
 	p := &LogProbs{Top: []topLogProb{}}
-	if v := t.LogProbs.Token; !math.IsNaN(float64(v)) {
+	if v := t.LogProb; !math.IsNaN(float64(v)) {
 		p.LogProb = &v
 	}
-	for _, c := range t.LogProbs.Top {
+	for _, c := range t.Top {
 		p.Top = append(p.Top, topLogProb{c.ID, tokens.Decode([]int32{c.ID}), c.LogProb})
 	}
 	return p, nil

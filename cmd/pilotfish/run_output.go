@@ -215,8 +215,8 @@ func (o *runOutput) token(t engine.Token) error {
 	o.ids = append(o.ids, t.ID)
 	if o.f.json {
 		e := tokenEvent{
-			Pos: t.Pos, ID: t.ID, Text: t.Text, Origin: t.Origin, Confidence: t.Confidence, Unverified: t.Unverified,
-			MS: ms(o.shown), CommitDelayMS: ms(o.delay),
+			Pos: t.Pos, ID: t.ID, Text: t.Text, Origin: string(t.Origin), Confidence: t.Confidence,
+			Unverified: t.Unverified, MS: ms(o.shown), CommitDelayMS: ms(o.delay),
 		}
 		if o.explain != nil {
 			if why := o.explain.at(t.Pos); why != nil {
@@ -272,7 +272,7 @@ func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 		KVBytes: o.session.KVLimit(), PromptTPS: perSecond(s.PromptTokens, s.PromptTime),
 		GenerationTPS: perSecond(s.Tokens-1, s.DecodeTime), // the first token is the prompt's
 		Passes:        s.Passes, PassesPerToken: s.PassesPerToken(), LookupProposed: s.Proposed,
-		LookupAccepted: s.Accepted, RanAhead: s.Flights, RanInVain: s.Missed,
+		LookupAccepted: s.Accepted, RanAhead: s.RanAhead, RanInVain: s.RanInVain,
 	}
 	switch {
 	case e.Stop == "" && ctx.Err() != nil:
@@ -284,7 +284,7 @@ func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 		e.Seed = &o.f.answer.Seed
 	}
 	if w := o.watch; w != nil {
-		e.RoutedEvent = routedEvent(o.session.Routing(), w)
+		e.RoutedEvent = routedEvent(s.Routing, w)
 		o.verified(e.RoutedEvent, s.PromptTokens)
 		if o.remote != nil {
 			e.Audit = o.remote.Audit()
@@ -303,7 +303,7 @@ func (o *runOutput) summary(ctx context.Context, err error) summaryEvent {
 // keepBalance keeps what the budget has spent for the next run, also where the answer was cut. That it cannot be kept
 // is no reason to fail this one.
 func (o *runOutput) keepBalance() {
-	a := o.session.Spent()
+	a := o.session.Summary().Spent
 	if o.plan == nil || o.plan.kept == nil || len(a.Confidences) == 0 && a.Escalations == 0 {
 		return
 	}

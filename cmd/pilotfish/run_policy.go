@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"slices"
 
@@ -37,12 +36,6 @@ func (p *policyFlags) check(given func(string) bool, policy router.Policy) error
 	for _, name := range []string{"value", "costs"} {
 		if policy != router.Value && given(name) {
 			return usagef("--%s has no effect with --policy %s: give --policy value", name, policy)
-		}
-	}
-	for _, name := range p.value.names() {
-		v, _ := p.value.GetFloat64(name)
-		if err := withinRange("--value "+name, v, 0, math.MaxFloat64); err != nil {
-			return &usageError{err}
 		}
 	}
 	switch {

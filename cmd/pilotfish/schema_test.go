@@ -13,11 +13,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/capacity"
 	"github.com/pilotfish-ai/pilotfish/bench/eval"
 	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/speed"
+	"github.com/pilotfish-ai/pilotfish/bench/wire"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/schema"
 )
@@ -33,21 +35,21 @@ const module = "github.com/pilotfish-ai/pilotfish"
 // measurements are the types of the lines of each command; a line is of one of them.
 func measurements() map[string][]reflect.Type {
 	type breakEven struct {
-		BreakEven []bench.BreakEven `json:"break_even"`
+		BreakEven []outcome.BreakEven `json:"break_even"`
 	}
 	type replayed struct {
-		bench.ModeReport
+		outcome.Report
 		Recorded *result.Run `json:"recorded_run,omitempty"`
 	}
 	type summary struct {
 		Summary summaryEvent `json:"summary"`
 	}
 	return map[string][]reflect.Type{
-		"demo":           {reflect.TypeFor[bench.ModeReport]()},
+		"demo":           {reflect.TypeFor[outcome.Report]()},
 		"bench routing":  {reflect.TypeFor[replayed](), reflect.TypeFor[breakEven]()},
-		"bench engine":   {reflect.TypeFor[bench.EngineReport]()},
-		"bench gateway":  {reflect.TypeFor[bench.GatewayReport]()},
-		"bench link":     {reflect.TypeFor[bench.LinkReport]()},
+		"bench engine":   {reflect.TypeFor[speed.Report]()},
+		"bench gateway":  {reflect.TypeFor[wire.GatewayReport]()},
+		"bench link":     {reflect.TypeFor[wire.LinkReport]()},
 		"bench capacity": {reflect.TypeFor[capacity.Report]()},
 		"eval":           {reflect.TypeFor[eval.RunReport]()},
 		"run":            {reflect.TypeFor[summary]()},
@@ -57,8 +59,8 @@ func measurements() map[string][]reflect.Type {
 // measurementSchema is the schema of all lines.
 func measurementSchema(t *testing.T) []byte {
 	folders := map[string]string{".": "main"}
-	for _, dir := range []string{"bench", "bench/capacity", "bench/eval", "bench/eval/stats", "bench/metalplan",
-		"bench/price", "bench/replay", "bench/result"} {
+	for _, dir := range []string{"bench/capacity", "bench/eval", "bench/eval/stats", "bench/metalplan",
+		"bench/outcome", "bench/price", "bench/replay", "bench/result", "bench/speed", "bench/wire"} {
 		folders["../../"+dir] = path.Join(module, dir)
 	}
 	w, err := schema.New(folders)
@@ -198,7 +200,7 @@ func TestSchemaRefuses(t *testing.T) {
 		require.NoError(t, json.Unmarshal(b, &object))
 		return object
 	}
-	good := bench.GatewayReport{Refusals: map[string]int{}}
+	good := wire.GatewayReport{Refusals: map[string]int{}}
 	require.NoError(t, s.Validate(line(good, about)))
 	about.Measurement = "bench engine"
 	assert.Error(t, s.Validate(line(good, about)))

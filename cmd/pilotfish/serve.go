@@ -21,7 +21,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/netproto/metrics"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai"
-	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // serveFlags are the flags of `pilotfish serve`.
@@ -172,12 +173,9 @@ func (f *serveFlags) options() (o openai.Options, err error) {
 	if err := f.limits.check(f.set.Changed); err != nil {
 		return o, err
 	}
-	if err := inRange("temp", f.temp, 0, terms.MaxTemperature); err != nil {
-		return o, err
-	}
 	l := &f.limits
 	o = openai.Options{
-		Defaults: openai.Defaults{Temperature: f.temp, Provenance: f.provenance},
+		Defaults: request.Defaults{Temperature: f.temp, Provenance: f.provenance},
 		Parallel: l.parallel, Queue: l.queue, Sessions: l.sessions, MaxBody: int64(l.body), MaxPrompt: l.prompt,
 		Kept: l.kept, Timeout: l.request, Stall: l.reader, Random: rand.Uint64, Page: !f.noPage,
 	}
@@ -310,7 +308,7 @@ func (s *serving) url() string {
 }
 
 // serve answers until ctx ends, and lets answers finish then.
-func (s *serving) serve(ctx context.Context, m openai.Model, o openai.Options) error {
+func (s *serving) serve(ctx context.Context, m answer.Model, o openai.Options) error {
 	registry := prometheus.NewRegistry()
 	counts := metrics.NewServing(registry)
 	o.Events = counts.Event

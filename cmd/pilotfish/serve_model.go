@@ -7,7 +7,7 @@ import (
 	"iter"
 
 	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/netproto/openai"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
@@ -32,14 +32,14 @@ func newServedModel(m *pilotfish.Model) (*servedModel, error) {
 	return &servedModel{m: m, size: size}, err
 }
 
-// Context implements [openai.Model].
+// Context implements [answer.Model].
 func (s *servedModel) Context() int { return s.m.Context() }
 
-// Vocabulary implements [openai.Model].
+// Vocabulary implements [answer.Model].
 func (s *servedModel) Vocabulary() int { return s.size }
 
-// Chat implements [openai.Model].
-func (s *servedModel) Chat(c openai.Conversation) ([]int32, error) {
+// Chat implements [answer.Model].
+func (s *servedModel) Chat(c answer.Conversation) ([]int32, error) {
 	var turns []pilotfish.Turn
 	for _, m := range c.Messages {
 		t := pilotfish.Turn{Role: m.Role, Content: m.Content}
@@ -54,12 +54,12 @@ func (s *servedModel) Chat(c openai.Conversation) ([]int32, error) {
 	}
 	ids, err := s.m.ChatTokens(turns, tools)
 	if errors.Is(err, tokenizer.ErrUnsupported) {
-		return nil, openai.ErrNoChat
+		return nil, answer.ErrNoChat
 	}
 	return ids, err
 }
 
-// Tokenize implements [openai.Model].
+// Tokenize implements [answer.Model].
 func (s *servedModel) Tokenize(text string, special bool) ([]int32, error) {
 	if special {
 		return s.m.TextTokens(text)
@@ -67,7 +67,7 @@ func (s *servedModel) Tokenize(text string, special bool) ([]int32, error) {
 	return s.m.Tokenize(text, false)
 }
 
-// Bytes implements [openai.Model].
+// Bytes implements [answer.Model].
 func (s *servedModel) Bytes(id int32) []byte {
 	b, err := s.m.TokenBytes(id)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *servedModel) Bytes(id int32) []byte {
 	return b
 }
 
-// Name implements [openai.Model].
+// Name implements [answer.Model].
 func (s *servedModel) Name(id int32) string {
 	name, err := s.m.TokenName(id)
 	if err != nil {
@@ -85,25 +85,25 @@ func (s *servedModel) Name(id int32) string {
 	return name
 }
 
-// Infill implements [openai.Model].
-func (s *servedModel) Infill(f openai.Infill) ([]int32, error) {
+// Infill implements [answer.Model].
+func (s *servedModel) Infill(f answer.Infill) ([]int32, error) {
 	ids, err := s.m.InfillTokens(pilotfish.Infill(f))
 	if errors.Is(err, tokenizer.ErrUnsupported) {
-		return nil, openai.ErrNoInfill
+		return nil, answer.ErrNoInfill
 	}
 	return ids, err
 }
 
-// Check implements [openai.Model].
-func (s *servedModel) Check(ctx context.Context, o openai.Settings) ([]string, error) {
+// Check implements [answer.Model].
+func (s *servedModel) Check(ctx context.Context, o answer.Settings) ([]string, error) {
 	return s.m.CheckContext(ctx, servedOptions(o, s.route)...)
 }
 
-// SavedText implements [openai.Model].
+// SavedText implements [answer.Model].
 func (s *servedModel) SavedText(r io.Reader) ([]int32, error) { return s.m.SavedText(r) }
 
-// NewSession implements [openai.Model].
-func (s *servedModel) NewSession() openai.Session { return &servedSession{s.m.NewSession(), s.route} }
+// NewSession implements [answer.Model].
+func (s *servedModel) NewSession() answer.Session { return &servedSession{s.m.NewSession(), s.route} }
 
 // servedSession is a text as the server knows it.
 type servedSession struct {
@@ -111,11 +111,11 @@ type servedSession struct {
 	route *pilotfish.Route
 }
 
-// Generate implements [openai.Session].
-func (s *servedSession) Generate(ctx context.Context, prompt []int32, o openai.Settings) iter.Seq2[openai.Token,
+// Generate implements [answer.Session].
+func (s *servedSession) Generate(ctx context.Context, prompt []int32, o answer.Settings) iter.Seq2[answer.Token,
 	error] {
 	options := servedOptions(o, s.route)
-	return func(yield func(openai.Token, error) bool) {
+	return func(yield func(answer.Token, error) bool) {
 		for t, err := range s.s.GenerateTokens(ctx, prompt, options...) {
 			if !yield(servedToken(t), err) {
 				return
@@ -124,9 +124,9 @@ func (s *servedSession) Generate(ctx context.Context, prompt []int32, o openai.S
 	}
 }
 
-// Score implements [openai.Session].
-func (s *servedSession) Score(ctx context.Context, text []int32, top int) iter.Seq2[openai.Token, error] {
-	return func(yield func(openai.Token, error) bool) {
+// Score implements [answer.Session].
+func (s *servedSession) Score(ctx context.Context, text []int32, top int) iter.Seq2[answer.Token, error] {
+	return func(yield func(answer.Token, error) bool) {
 		for t, err := range s.s.Score(ctx, text, top) {
 			if !yield(servedToken(t), err) {
 				return
@@ -136,50 +136,50 @@ func (s *servedSession) Score(ctx context.Context, text []int32, top int) iter.S
 }
 
 // servedToken is a token as the server knows it.
-func servedToken(t pilotfish.Token) openai.Token {
-	out := openai.Token{
+func servedToken(t pilotfish.Token) answer.Token {
+	out := answer.Token{
 		ID: t.ID, Text: t.Text, Origin: string(t.Origin), Confidence: float64(t.Confidence), Unverified: t.Unverified,
 		At:      t.At,
 		LogProb: float64(t.LogProb),
 	}
 	for _, c := range t.Top {
-		out.Top = append(out.Top, openai.Candidate{ID: c.ID, LogProb: float64(c.LogProb)})
+		out.Top = append(out.Top, answer.Candidate{ID: c.ID, LogProb: float64(c.LogProb)})
 	}
 	return out
 }
 
 // servedOptions are the options of an answer.
-func servedOptions(o openai.Settings, route *pilotfish.Route) []pilotfish.Option {
+func servedOptions(o answer.Settings, route *pilotfish.Route) []pilotfish.Option {
 	if route == nil {
 		return []pilotfish.Option{pilotfish.Settings(o)}
 	}
 	return []pilotfish.Option{pilotfish.Settings(o), *route}
 }
 
-// Summary implements [openai.Session].
-func (s *servedSession) Summary() openai.Summary {
+// Summary implements [answer.Session].
+func (s *servedSession) Summary() answer.Summary {
 	a := s.s.Stats()
-	sum := openai.Summary{Text: a.Text, Stop: a.Stop, Stopped: a.Stopped, Shortened: a.Shortened,
-		Reused: a.ReusedTokens, Tokens: a.Tokens, Cloud: a.CloudTokens, Asks: a.Asks, Sent: openai.Sent(a.Receipt)}
+	sum := answer.Summary{Text: a.Text, Stop: a.Stop, Stopped: a.Stopped, Shortened: a.Shortened,
+		Reused: a.ReusedTokens, Tokens: a.Tokens, Cloud: a.CloudTokens, Asks: a.Asks, Sent: answer.Sent(a.Receipt)}
 	if a.End != nil {
 		sum.End = new(servedToken(*a.End))
 	}
 	return sum
 }
 
-// CopyKV implements [openai.Session].
-func (s *servedSession) CopyKV(ctx context.Context, from openai.Session, n int) error {
+// CopyKV implements [answer.Session].
+func (s *servedSession) CopyKV(ctx context.Context, from answer.Session, n int) error {
 	return s.s.CopyKV(ctx, from.(*servedSession).s, n)
 }
 
-// SaveKV implements [openai.Session].
+// SaveKV implements [answer.Session].
 func (s *servedSession) SaveKV(ctx context.Context, w io.Writer) error { return s.s.SaveKV(ctx, w) }
 
-// LoadKV implements [openai.Session].
+// LoadKV implements [answer.Session].
 func (s *servedSession) LoadKV(ctx context.Context, r io.Reader) error {
 	_, err := s.s.LoadKV(ctx, r)
 	return err
 }
 
-// Close implements [openai.Session].
+// Close implements [answer.Session].
 func (s *servedSession) Close() error { return s.s.Close() }

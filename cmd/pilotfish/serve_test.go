@@ -25,6 +25,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -286,9 +288,9 @@ func TestServeCalls(t *testing.T) {
 	defer m.Close()
 	model, err := newServedModel(m)
 	require.NoError(t, err)
-	ids, err := model.Chat(openai.Conversation{
-		Messages: []openai.Message{{Role: "user", Content: "x"},
-			{Role: "assistant", Calls: []openai.Call{{ID: "c", Name: "f", Arguments: json.RawMessage(`{"a":1}`)}}},
+	ids, err := model.Chat(answer.Conversation{
+		Messages: []answer.Message{{Role: "user", Content: "x"},
+			{Role: "assistant", Calls: []answer.Call{{ID: "c", Name: "f", Arguments: json.RawMessage(`{"a":1}`)}}},
 			{Role: "tool", Content: "y"}},
 		Tools: []json.RawMessage{json.RawMessage(`{"type":"function"}`)},
 	})
@@ -510,7 +512,7 @@ func TestServeLimits(t *testing.T) {
 	o.Random = nil
 	assert.Equal(t, openai.Options{Parallel: 3, Queue: -1, Sessions: 5, MaxBody: 1000, MaxPrompt: 7, Page: true,
 		Kept: -1, Timeout: 2 * time.Second,
-		Stall: 3 * time.Second, Defaults: openai.Defaults{Temperature: 0.5, Provenance: true}}, o)
+		Stall: 3 * time.Second, Defaults: request.Defaults{Temperature: 0.5, Provenance: true}}, o)
 	assert.Equal(t, 4*time.Second, f.limits.drain)
 
 	s := startServe(t, "-m", m, "--limit", "max-prompt=5", "--provenance", "--temp", "0", "--log", "json", "-c", "100",

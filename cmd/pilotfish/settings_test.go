@@ -100,7 +100,7 @@ func TestSettingsRefused(t *testing.T) {
 	path := configuredBy(t, "temp: -1\nmodel: m")
 	t.Setenv("PILOTFISH_TEMP", "")
 	_, _, stderr = call(t, "run", "hello")
-	assert.Contains(t, stderr, "--temp -1 is out of range: it must be 0 to 100 (--temp is from "+path+":1)\n")
+	assert.Contains(t, stderr, "--temp -1 is out of range: give 0 to 100 (--temp is from "+path+":1)\n")
 	_, _, stderr = call(t, "run", "--temp", "-2", "hello")
 	assert.NotContains(t, stderr, "is from")
 	code, _, stderr = call(t, "config", "--config=")

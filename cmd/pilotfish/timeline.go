@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/bench/timeline"
@@ -76,13 +76,13 @@ func (t *questionTimeline) check(set *pflag.FlagSet, questions int) error {
 // question there.
 func (t *questionTimeline) drawn(
 	all []task.Question, cells bool,
-) func(bench.Mode, *bench.Cell, task.Question) *timeline.Text {
+) func(outcome.Mode, *outcome.Cell, task.Question) *timeline.Text {
 	if t.line == nil {
 		return nil
 	}
 	var mu sync.Mutex
 	begun := map[string]bool{}
-	return func(m bench.Mode, c *bench.Cell, q task.Question) *timeline.Text {
+	return func(m outcome.Mode, c *outcome.Cell, q task.Question) *timeline.Text {
 		name := m.Name
 		if cells {
 			name = cellName(c) + ": " + name
@@ -98,7 +98,7 @@ func (t *questionTimeline) drawn(
 }
 
 // cellName says in short what is special about a cell.
-func cellName(c *bench.Cell) string {
+func cellName(c *outcome.Cell) string {
 	name := fmt.Sprintf("%v ms", c.RTT)
 	if c.Loss > 0 {
 		name += fmt.Sprintf(", loss %v", c.Loss)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/timelinetest"
@@ -173,6 +173,6 @@ func TestTimelineOfSweep(t *testing.T) {
 			partsOf(t, f, cell+": "+mode+": device")
 		}
 	}
-	all := bench.Cell{RTT: 100, Loss: 0.05, EdgeTPS: 60, Trace: "train.up+train.down"}
+	all := outcome.Cell{RTT: 100, Loss: 0.05, EdgeTPS: 60, Trace: "train.up+train.down"}
 	assert.Equal(t, "100 ms, loss 0.05, 60 tokens/s, train.up+train.down", cellName(&all))
 }

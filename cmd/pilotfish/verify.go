@@ -6,25 +6,16 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // The ends of the ranges of --ahead and --verify-every.
 const (
-	maxAhead       = 64
-	maxVerifyEvery = 1024
+	maxAhead = 64
 
 	defaultVerifyEvery = 64
 )
-
-// checkVerification refuses values that are out of range.
-func (r *routeFlags) checkVerification() error {
-	return errors.Join(
-		checkRange("ahead", r.ahead, 1, maxAhead, "1 for the token that is asked for alone, up to 64"),
-		checkRange("verify-every", r.every, 1, maxVerifyEvery, "1 to 1024 tokens"),
-	)
-}
 
 // margin is the dial of verification: off, or by how many nats the large model must like its own token better.
 type margin struct {
@@ -46,7 +37,7 @@ func (m *margin) Set(s string) error {
 		*m = margin{}
 		return nil
 	}
-	nats, err := bench.ParseMargin(s)
+	nats, err := outcome.ParseMargin(s)
 	if err != nil {
 		return errors.New("give off, or a margin in nats as a decimal number, 0 or more, such as 0.5")
 	}

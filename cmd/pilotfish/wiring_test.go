@@ -16,9 +16,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/bench"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/bench/remote"
+	"github.com/pilotfish-ai/pilotfish/bench/routing"
+	"github.com/pilotfish-ai/pilotfish/bench/speed"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -160,7 +163,7 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 // for becomes as long as the model holds.
 func TestBenchEngineFlags(t *testing.T) {
 	scaling := false
-	parse := func(args string, limit int) bench.EngineMatrix {
+	parse := func(args string, limit int) speed.Matrix {
 		f, c := new(benchEngineFlags), &cobra.Command{RunE: func(*cobra.Command, []string) error { return nil }}
 		f.register(c)
 		require.NoError(t, c.ParseFlags(strings.Fields("-m m "+args)), args)
@@ -170,27 +173,27 @@ func TestBenchEngineFlags(t *testing.T) {
 		return f.m
 	}
 	const long = 100_000
-	usual := bench.EngineMatrix{Model: "m", Prompts: []int{512}, Decodes: []int{64}, Depths: []int{0},
+	usual := speed.Matrix{Model: "m", Prompts: []int{512}, Decodes: []int{64}, Depths: []int{0},
 		Threads: []int{0}, Backends: []engine.Backend{engine.CPU}, KV: []engine.KVType{engine.KVAuto}, Repeat: 3}
 	assert.Equal(t, usual, parse("", long))
-	for args, change := range map[string]func(*bench.EngineMatrix){
-		"--prompt 7":     func(o *bench.EngineMatrix) { o.Prompts = []int{7} },
-		"-p 0,16,99999":  func(o *bench.EngineMatrix) { o.Prompts = []int{0, 16, 99_999} },
-		"--generate 7,9": func(o *bench.EngineMatrix) { o.Decodes = []int{7, 9} },
-		"-n 0":           func(o *bench.EngineMatrix) { o.Decodes = []int{0} },
-		"--depth 9":      func(o *bench.EngineMatrix) { o.Depths = []int{9} },
-		"-d 0,8,32000":   func(o *bench.EngineMatrix) { o.Depths = []int{0, 8, 32_000} },
-		"--threads 5":    func(o *bench.EngineMatrix) { o.Threads = []int{5} },
-		"-t 1,1024":      func(o *bench.EngineMatrix) { o.Threads = []int{1, 1024} },
-		"--repeat 9":     func(o *bench.EngineMatrix) { o.Repeat = 9 },
-		"-r 1":           func(o *bench.EngineMatrix) { o.Repeat = 1 },
-		"--rows 8,2":     func(o *bench.EngineMatrix) { o.Rows = []int{8, 2} },
-		"--kv f16":       func(o *bench.EngineMatrix) { o.KV = []engine.KVType{engine.KVF16} },
-		"--kv f32,f16":   func(o *bench.EngineMatrix) { o.KV = []engine.KVType{engine.KVF32, engine.KVF16} },
-		"--backend soft:ubsan:7,cpu": func(o *bench.EngineMatrix) {
+	for args, change := range map[string]func(*speed.Matrix){
+		"--prompt 7":     func(o *speed.Matrix) { o.Prompts = []int{7} },
+		"-p 0,16,99999":  func(o *speed.Matrix) { o.Prompts = []int{0, 16, 99_999} },
+		"--generate 7,9": func(o *speed.Matrix) { o.Decodes = []int{7, 9} },
+		"-n 0":           func(o *speed.Matrix) { o.Decodes = []int{0} },
+		"--depth 9":      func(o *speed.Matrix) { o.Depths = []int{9} },
+		"-d 0,8,32000":   func(o *speed.Matrix) { o.Depths = []int{0, 8, 32_000} },
+		"--threads 5":    func(o *speed.Matrix) { o.Threads = []int{5} },
+		"-t 1,1024":      func(o *speed.Matrix) { o.Threads = []int{1, 1024} },
+		"--repeat 9":     func(o *speed.Matrix) { o.Repeat = 9 },
+		"-r 1":           func(o *speed.Matrix) { o.Repeat = 1 },
+		"--rows 8,2":     func(o *speed.Matrix) { o.Rows = []int{8, 2} },
+		"--kv f16":       func(o *speed.Matrix) { o.KV = []engine.KVType{engine.KVF16} },
+		"--kv f32,f16":   func(o *speed.Matrix) { o.KV = []engine.KVType{engine.KVF32, engine.KVF16} },
+		"--backend soft:ubsan:7,cpu": func(o *speed.Matrix) {
 			o.Backends = []engine.Backend{"soft:ubsan:7", engine.CPU}
 		},
-		"-o csv": func(*bench.EngineMatrix) {}, "--output md": func(*bench.EngineMatrix) {},
+		"-o csv": func(*speed.Matrix) {}, "--output md": func(*speed.Matrix) {},
 	} {
 		want := usual
 		change(&want)
@@ -224,8 +227,8 @@ func TestRoutingOptions(t *testing.T) {
 	require.NoError(t, err)
 	net, learned := shipped.Net, new(router.Net)
 	type options struct {
-		bench.RoutingOptions
-		Stage     bench.StageOptions
+		routing.Options
+		Stage     remote.StageOptions
 		Questions int
 		JSON      bool
 	}
@@ -242,21 +245,21 @@ func TestRoutingOptions(t *testing.T) {
 		}
 		return options{o, s, f.questions, f.json}
 	}
-	modes := func(names string) []bench.Mode {
+	modes := func(names string) []outcome.Mode {
 		all, err := parseModes(names)
 		require.NoError(t, err)
 		return all
 	}
 	const ms = time.Millisecond
 	usual := options{
-		RoutingOptions: bench.RoutingOptions{
+		Options: routing.Options{
 			Modes:  modes("local,cloud,paper,serial,pipelined-2,pipelined-4,verified"),
 			Router: router.Options{Policy: router.Margin},
 			Draft: engine.DraftOptions{Branches: engine.AutoBranches, Window: 32, InFlight: 4, Deadline: 800 * ms,
 				Audit: true, Lookup: -1, Ahead: 1, VerifyEvery: 64},
 			RTT: 100 * ms, EdgeTPS: 60, CloudPace: 15 * ms, Parallel: 8, Repeat: 1, WarmUp: 1,
 		},
-		Stage:     bench.StageOptions{RTT: 100 * ms, AnswerTime: 15 * ms},
+		Stage:     remote.StageOptions{RTT: 100 * ms, AnswerTime: 15 * ms},
 		Questions: 100,
 	}
 	assert.Equal(t, usual, parse(""))
@@ -464,14 +467,14 @@ func TestReadQuestions(t *testing.T) {
 // TestLiveRoute: the answer that is shown is decoded as those that are measured: in its mode and at the pace of the
 // device.
 func TestLiveRoute(t *testing.T) {
-	o := bench.RoutingOptions{EdgeTPS: 50, RowCost: 0.5,
+	o := routing.Options{EdgeTPS: 50, RowCost: 0.5,
 		Draft: engine.DraftOptions{Branches: 9, Window: 5, Deadline: 7}}
 	for name, want := range map[string]engine.DraftOptions{
 		"serial":      {Mode: engine.Serial, Branches: 9, Window: 5, Deadline: 7},
 		"pipelined-3": {Mode: engine.Pipelined, Branches: 3, Window: 5, Deadline: 7},
 		"verified:2":  {Mode: engine.Pipelined, Branches: 9, Window: 5, Deadline: 7, Verify: true, Margin: 2},
 	} {
-		m, err := bench.ParseMode(name)
+		m, err := outcome.ParseMode(name)
 		require.NoError(t, err)
 		route := engine.Route{Settings: terms.Settings{MaxTokens: 64}, Pace: 50, RowCost: 0.5, Draft: want}
 		assert.Equal(t, route, liveRoute(o, m))

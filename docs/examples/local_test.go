@@ -11,7 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 )
 
-// telling is a cloud that counts the tokens that it is told.
+// telling is a cloud that counts the tokens that it gets.
 type telling struct{ tokens int }
 
 func (c *telling) Ask(_ context.Context, q pilotfish.Question) (pilotfish.Answer, error) {
@@ -19,8 +19,8 @@ func (c *telling) Ask(_ context.Context, q pilotfish.Question) (pilotfish.Answer
 	return pilotfish.Answer{Token: 65}, nil
 }
 
-// TestLocal: a cloud is told nothing of a local answer, nor of a conversation with a local question or message; the
-// receipt says what it was told. A local answer cannot be verified.
+// TestLocal: a cloud gets nothing of a local answer, nor of a conversation with a local question or message; the
+// receipt says what it got. A local answer cannot be verified.
 func TestLocal(t *testing.T) {
 	m := demoModel(t, demo.Small())
 	always, err := pilotfish.NewRouter(pilotfish.RouterOptions{Policy: "always"})

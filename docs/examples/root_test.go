@@ -96,7 +96,7 @@ func served(t *testing.T) (*pilotfish.Model, *pilotfish.Service) {
 	return m, service
 }
 
-// TestQuestions: what cannot be asked is refused alike by a gateway and by a service, and said in words; the bounds
+// TestQuestions: what cannot be asked is refused by a gateway as by a service, and said in words; the bounds
 // themselves can be asked.
 func TestQuestions(t *testing.T) {
 	m, service := served(t)
@@ -256,8 +256,40 @@ func TestCloudTokens(t *testing.T) {
 		assert.Equal(t, large, got.Tokens)
 		assert.Equal(t, large, got.CloudTokens)
 		assert.Zero(t, got.Timeouts)
-		assert.Equal(t, most == 0, got.Stop == "end", "with the end token, which is not told")
+		assert.Equal(t, most == 0, got.Stop == "end", "with the end token, which is not yielded")
 	}
+}
+
+// TestRouteEvents: audits are counted, events have reasons and previews where a route asks for them, and no others.
+func TestRouteEvents(t *testing.T) {
+	m, service := served(t)
+	assert.Positive(t, m.Threads())
+	for _, c := range []pilotfish.Route{
+		{}, {Audit: true}, {Explain: true}, {Verify: true, Preview: true, VerifyEvery: 4},
+	} {
+		reasons, previews := 0, 0
+		c.Cloud, c.Deadline = service, -1
+		var err error
+		c.Router, err = pilotfish.NewRouter(pilotfish.RouterOptions{Threshold: new(0.5)})
+		require.NoError(t, err)
+		chat := m.NewChat(pilotfish.ChatOptions{})
+		_, err = pilotfish.Text(chat.Send(t.Context(), question, c, pilotfish.Watch(func(e pilotfish.Event) {
+			if e.Token != nil && e.Token.Reason != nil {
+				reasons++
+			}
+			if e.Preview != nil {
+				previews++
+			}
+		})))
+		require.NoError(t, err)
+		require.Positive(t, chat.Stats().Asks)
+		assert.Equal(t, c.Audit || c.Verify, chat.Stats().Audited > 0, "%+v", c)
+		assert.Equal(t, c.Explain, reasons > 0, "%+v", c)
+		assert.Equal(t, c.Preview, previews > 0, "%+v", c)
+	}
+	_, err := pilotfish.Text(m.NewSession().Generate(t.Context(), "In the barn",
+		pilotfish.Route{VerifyEvery: 4, Cloud: service}))
+	assert.ErrorContains(t, err, "no verification")
 }
 
 // TestRefused: options that cannot be are refused by the check and by the answer, and routers that cannot be when
@@ -324,8 +356,8 @@ func TestCloudByRules(t *testing.T) {
 	}
 }
 
-// TestBudget: a budget is one of all answers with a router, chats and sessions alike, goes on where its balance is read
-// again, and is the model's own where a route has no router.
+// TestBudget: a budget is one of all answers with a router, chats and sessions together, goes on where its balance is
+// read again, and is the model's own where a route has no router.
 func TestBudget(t *testing.T) {
 	m, service := served(t)
 	ended := false // by an end token, which is not counted

@@ -63,7 +63,7 @@ func TestChatSaved(t *testing.T) {
 	assert.ErrorIs(t, err, pilotfish.ErrNotSaved)
 }
 
-// TestChatCopied: chats that begin alike compute that once.
+// TestChatCopied: chats compute a common beginning once.
 func TestChatCopied(t *testing.T) {
 	m := demoModel(t, demo.Small())
 	system := pilotfish.ChatOptions{System: "You are a fish, who eats and sleeps in the sea, and tells what it likes.",

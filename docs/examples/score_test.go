@@ -56,7 +56,7 @@ func TestScore(t *testing.T) {
 	for name, c := range map[string]struct {
 		text []int32
 		top  int
-	}{"no tokens": {nil, 0}, "token 9999 is not": {[]int32{1, 9999}, 0}, "21 best": {text, 21}} {
+	}{"no tokens": {nil, 0}, "token 1 of the text is 9999": {[]int32{1, 9999}, 0}, "21 best": {text, 21}} {
 		var last error
 		for _, err := range s.Score(t.Context(), c.text, c.top) {
 			last = err

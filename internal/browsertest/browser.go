@@ -20,7 +20,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
-// Browser is a headless Chromium that is told what to do over a pipe (DevTools protocol).
+// Browser is a headless Chromium that is controlled over a pipe (DevTools protocol).
 type Browser struct {
 	Problems []string // of pages and their scripts, and requests to anything but the page and its server
 

@@ -321,11 +321,7 @@ func TestPathsBeforeAnswers(t *testing.T) {
 // What an upstream says is held against what it was asked: tokens that there are not fail or are left out, and so is
 // what it finds outside of the part that was to be audited.
 func TestAnswersAreChecked(t *testing.T) {
-	type (
-		says     = terms.Reply
-		want     = terms.Reply
-		findings = []terms.Finding
-	)
+	type findings = []terms.Finding
 	finding := func(position int, token int32) terms.Finding {
 		return terms.Finding{Pos: position, Token: token, LogProb: -1}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 )
 
-// Events counts what a gateway tells. Its Event method is for gateway.Options.Events: it waits for nobody.
+// Events counts the events of a gateway. Its Event method is for gateway.Options.Events: it does not wait.
 type Events struct {
 	asks, syncs, refusals, connections, closed, drains, continued *prometheus.CounterVec
 
@@ -41,9 +41,9 @@ func NewEvents(to prometheus.Registerer) *Events {
 			"hits of its cache of contexts."),
 		received: r.counter("received_bytes_total", "Payload of questions and texts sent early."),
 		sent:     r.counter("sent_bytes_total", "Payload of answers, requests for more, and refusals."),
-		ahead: r.counter("ahead_tokens_total", "Tokens that were sent behind answers, beyond those that were asked "+
+		ahead: r.counter("ahead_tokens_total", "Tokens that were sent after answers, beyond those that were asked "+
 			"for."),
-		continued: r.counters("answers_continued_total", "Answers that were decoded on behind, by why that ended "+
+		continued: r.counters("answers_continued_total", "Answers that were continued, by why that ended "+
 			"before as many tokens were sent as are allowed or the text has: busy (there was other work), cancelled "+
 			"(the device or its text has gone on), others; none: it did not.", "code"),
 		audited:  r.counter("audited_positions_total", "Tokens of devices that the large model has looked at."),
@@ -141,7 +141,7 @@ func codeName(c netproto.Code) string {
 	return "other"
 }
 
-// maker makes metrics whose names begin alike.
+// maker makes metrics with a common prefix.
 type maker struct {
 	to     prometheus.Registerer
 	prefix string

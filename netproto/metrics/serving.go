@@ -80,7 +80,7 @@ func (m *Serving) Event(e openai.Event) {
 	}
 }
 
-// ServingState tells what a server is doing, read when it is asked for.
+// ServingState returns gauges of what a server is doing, read at each scrape.
 func ServingState(load func() openai.Load) prometheus.Collector {
 	s := &snapshot[openai.Load]{take: load}
 	for _, g := range []struct {
@@ -90,7 +90,7 @@ func ServingState(load func() openai.Load) prometheus.Collector {
 		{"active", "Requests that are being answered.", func(l openai.Load) int { return l.Active }},
 		{"waiting", "Requests that wait for others.", func(l openai.Load) int { return l.Waiting }},
 		{"stalled", "Requests that wait for their readers.", func(l openai.Load) int { return l.Stalled }},
-		{"sessions", "Texts whose keys and values are kept.", func(l openai.Load) int { return l.Sessions }},
+		{"sessions", "Texts with keys and values that are kept.", func(l openai.Load) int { return l.Sessions }},
 		{"draining", "1 when no more requests are taken.", func(l openai.Load) int {
 			if l.Draining {
 				return 1

@@ -6,7 +6,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 )
 
-// State tells what a gateway holds, read when it is asked for. stats must not wait for the large model: Gateway.Stats.
+// State returns gauges of what a gateway holds, read at each scrape. stats must not wait for the large model:
+// Gateway.Stats.
 func State(stats func() gateway.Stats) prometheus.Collector {
 	s := &snapshot[gateway.Stats]{take: stats}
 	for _, g := range []struct {
@@ -18,7 +19,7 @@ func State(stats func() gateway.Stats) prometheus.Collector {
 		{"connections", "Open connections.", func(s gateway.Stats) int { return s.Connections }},
 		{"connections_greeting", "Open connections that have not said who they are.",
 			func(s gateway.Stats) int { return s.Greeting }},
-		{"devices", "Devices that are connected, or whose rate has not recovered.",
+		{"devices", "Devices that are connected, or have used up a part of their rate.",
 			func(s gateway.Stats) int { return s.Devices }},
 		{"sessions", "Texts that are remembered.", func(s gateway.Stats) int { return s.Sessions }},
 		{"session_tokens", "Tokens that are remembered of them, drafts included.",
@@ -33,7 +34,7 @@ func State(stats func() gateway.Stats) prometheus.Collector {
 	return s
 }
 
-// Health tells whether a check finds nothing wrong, as 1 or 0. It must not wait.
+// Health is 1 while a check finds nothing wrong, else 0. It must not wait.
 func Health(name, help string, check func() error) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + name, Help: help}, func() float64 {
 		if check() != nil {

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // keys are the hashes of the keys that are taken.
@@ -54,7 +56,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) bool {
 }
 
 // authorise refuses requests without one of the keys. The page and health have no secrets.
-func (s *Server) authorise(w http.ResponseWriter, r *http.Request) *Error {
+func (s *Server) authorise(w http.ResponseWriter, r *http.Request) *request.Error {
 	if len(s.keys) == 0 || r.URL.Path == "/health" || s.o.Page && r.URL.Path == "/" {
 		return nil
 	}
@@ -66,7 +68,7 @@ func (s *Server) authorise(w http.ResponseWriter, r *http.Request) *Error {
 		say = "there is no API key: send it in the header Authorization: Bearer KEY, or X-Api-Key: KEY"
 	}
 	w.Header().Set("WWW-Authenticate", "Bearer")
-	return &Error{http.StatusUnauthorized, say, invalidRequest, "", "invalid_api_key"}
+	return request.Refuse(http.StatusUnauthorized, "invalid_api_key", "%s", say)
 }
 
 // shownKeys returns the keys that a request shows in either header; "" for none.
@@ -91,23 +93,23 @@ func (s *Server) key(r *http.Request) string {
 
 // host refuses requests to other names than those of the server. The owner of a web page can have the page's name mean
 // the address of this machine (DNS rebinding): its scripts could then read what the server answers.
-func (s *Server) host(r *http.Request) *Error {
+func (s *Server) host(r *http.Request) *request.Error {
 	if len(s.o.Hosts) == 0 {
 		return nil
 	}
 	name := hostOf(r.Host)
 	if name == "" {
-		return &Error{http.StatusBadRequest, "the request has no header Host: give the address of this server, such " +
-			"as 127.0.0.1:8080", invalidRequest, "", codeHost}
+		return request.Refuse(http.StatusBadRequest, codeHost, "the request has no header Host: give the address of "+
+			"this server, such as 127.0.0.1:8080")
 	}
 	for _, h := range s.o.Hosts {
 		if strings.EqualFold(name, h) {
 			return nil
 		}
 	}
-	return &Error{http.StatusForbidden, "the request is for the host " + shown(r.Host) + ", which is no name of this " +
+	return request.Refuse(http.StatusForbidden, codeHost, "the request is for the host %s, which is no name of this "+
 		"server: use http://localhost or http://127.0.0.1 with its port, or allow the name with --cors-origin",
-		invalidRequest, "", codeHost}
+		request.Shown(r.Host))
 }
 
 // hostOf returns the name or address in a header Host, without the port.
@@ -118,7 +120,7 @@ func hostOf(header string) string {
 
 // origin refuses pages that may not ask: without that, any page that a user of this machine looks at could have the
 // model work.
-func (s *Server) origin(w http.ResponseWriter, r *http.Request) *Error {
+func (s *Server) origin(w http.ResponseWriter, r *http.Request) *request.Error {
 	from := r.Header.Get("Origin")
 	if from == "" {
 		return nil
@@ -126,8 +128,8 @@ func (s *Server) origin(w http.ResponseWriter, r *http.Request) *Error {
 	h := w.Header()
 	h.Add("Vary", "Origin")
 	if !slices.Contains(s.o.Origins, from) && !slices.Contains(s.o.Origins, "*") && !s.fromPage(r) {
-		return &Error{http.StatusForbidden, "web pages of " + shown(from) + " may not ask this server: it allows " +
-			"them with --cors-origin", invalidRequest, "", codeOrigin}
+		return request.Refuse(http.StatusForbidden, codeOrigin, "web pages of %s may not ask this server: it allows "+
+			"them with --cors-origin", request.Shown(from))
 	}
 	h.Set("Access-Control-Allow-Origin", from)
 	h.Set("Access-Control-Expose-Headers", "X-Request-Id, Request-Id, Retry-After")

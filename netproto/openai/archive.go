@@ -1,34 +1,45 @@
 package openai
 
 import (
-	"container/list"
-	"net/http"
+	"maps"
+	"math"
 	"slices"
 	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// archive keeps answers of /v1/responses, for requests that go on with them. Where they have more bytes than may be,
-// those that were not used for longest are dropped.
+// archive keeps answers of /v1/responses, for requests that go on with them. Where they have more bytes than it may
+// hold, those that were not used for longest are dropped.
 type archive struct {
-	most int // bytes
+	limit int // bytes
 
 	mu    sync.Mutex
-	order *list.List               // of *keptAnswer; the one that was used last is first
-	all   map[string]*list.Element // by ids
-	items map[string]Message       // what the answers say and call, by ids
+	all   *simplelru.LRU[string, *keptAnswer] // by ids
+	items map[string]answer.Message           // what the answers say and call, by ids
 	bytes int
 }
 
 // keptAnswer is an answer with what it followed. It does not change.
 type keptAnswer struct {
 	id     string
-	object []byte             // as clients get it
-	talk   []Message          // without instructions, up to the answer itself
-	items  map[string]Message // of the answer
+	object []byte                    // as clients get it
+	talk   []answer.Message          // without instructions, up to the answer itself
+	items  map[string]answer.Message // of the answer
 }
 
-func newArchive(most int) *archive {
-	return &archive{most: most, order: list.New(), all: map[string]*list.Element{}, items: map[string]Message{}}
+func newArchive(limit int) *archive {
+	a := &archive{limit: limit, items: map[string]answer.Message{}}
+	// An error is of the number alone, which the bytes bound long before.
+	a.all, _ = simplelru.NewLRU(math.MaxInt32, func(_ string, k *keptAnswer) {
+		for id := range k.items {
+			delete(a.items, id)
+		}
+		a.bytes -= k.size()
+	})
+	return a
 }
 
 // size is how many bytes an answer takes. Texts that answers share count for each.
@@ -44,56 +55,47 @@ func (k *keptAnswer) size() int {
 	return n
 }
 
-// turns returns a copy of the talk that may grow.
-func (k *keptAnswer) turns() []Message {
-	all := slices.Clone(k.talk)
-	if last := len(all) - 1; last >= 0 {
-		all[last].Calls = slices.Clip(all[last].Calls)
-	}
-	return all
-}
-
 // put keeps an answer, unless it alone is too large.
 func (a *archive) put(k *keptAnswer) {
 	n := k.size()
-	if n > a.most {
+	if n > a.limit {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.all[k.id] = a.order.PushFront(k)
-	for id, m := range k.items {
-		a.items[id] = m
+	a.all.Add(k.id, k)
+	maps.Copy(a.items, k.items)
+	for a.bytes += n; a.bytes > a.limit; {
+		a.all.RemoveOldest()
 	}
-	for a.bytes += n; a.bytes > a.most; {
-		a.drop(a.order.Back())
-	}
-}
-
-// drop forgets an answer. The caller holds the lock.
-func (a *archive) drop(e *list.Element) {
-	k := a.order.Remove(e).(*keptAnswer)
-	delete(a.all, k.id)
-	for id := range k.items {
-		delete(a.items, id)
-	}
-	a.bytes -= k.size()
 }
 
 // get returns an answer; nil where it is not kept.
 func (a *archive) get(id string) *keptAnswer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	e, ok := a.all[id]
-	if !ok {
-		return nil
-	}
-	a.order.MoveToFront(e)
-	return e.Value.(*keptAnswer)
+	k, _ := a.all.Get(id)
+	return k
 }
 
-// item returns what an item of an answer says or calls.
-func (a *archive) item(id string) (Message, bool) {
+// Keeps implements [request.Kept].
+func (a *archive) Keeps() bool { return a.limit > 0 }
+
+// Talk implements [request.Kept].
+func (a *archive) Talk(id string) ([]answer.Message, bool) {
+	k := a.get(id)
+	if k == nil {
+		return nil, false
+	}
+	all := slices.Clone(k.talk)
+	if last := len(all) - 1; last >= 0 {
+		all[last].Calls = slices.Clip(all[last].Calls)
+	}
+	return all, true
+}
+
+// Item implements [request.Kept].
+func (a *archive) Item(id string) (answer.Message, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m, ok := a.items[id]
@@ -104,32 +106,5 @@ func (a *archive) item(id string) (Message, bool) {
 func (a *archive) remove(id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	e, ok := a.all[id]
-	if ok {
-		a.drop(e)
-	}
-	return ok
-}
-
-// notKept is the error of an answer that is not in the archive.
-func notKept(status int, param, id string) *Error {
-	return &Error{status, "there is no response " + shown(id) + ": it was made with store false or by another " +
-		"process, was deleted, or made room for others. Send the whole conversation as input", invalidRequest, param,
-		"previous_response_not_found"}
-}
-
-// oneResponse returns an answer, or forgets it.
-func (s *Server) oneResponse(w http.ResponseWriter, r *http.Request) {
-	id := r.PathValue("id")
-	k := s.kept.get(id)
-	switch {
-	case k == nil || r.Method == http.MethodDelete && !s.kept.remove(id):
-		s.reject(w, r, notKept(http.StatusNotFound, "response_id", id))
-	case r.Method == http.MethodDelete:
-		write(w, http.StatusOK, encode(map[string]any{"id": id, "object": "response", "deleted": true}))
-	case r.URL.Query().Get("stream") == "true":
-		s.reject(w, r, invalid("stream", "stream: what is kept is told whole: leave it out"))
-	default:
-		write(w, http.StatusOK, k.object)
-	}
+	return a.all.Remove(id)
 }

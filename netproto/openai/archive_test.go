@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // respondTo asks for an answer of /v1/responses.
@@ -34,10 +36,10 @@ func TestGoesOn(t *testing.T) {
 	m := newToolModel("Sure. ", `{"name": "f", "arguments": {"x":1}}`, "fine")
 	s := newTestServer(t, m, nil)
 	const tools = `"tools":[{"type":"function","name":"f"}]`
-	first, answer := respondTo(t, s, `"instructions":"be","input":"u",`+tools)
-	call := at(answer, "output", 1, "call_id").(string)
-	text, called := at(answer, "output", 0, "id").(string), at(answer, "output", 1, "id").(string)
-	m.answer = func(string, Settings) string { return "so" }
+	first, whole := respondTo(t, s, `"instructions":"be","input":"u",`+tools)
+	call := at(whole, "output", 1, "call_id").(string)
+	text, called := at(whole, "output", 0, "id").(string), at(whole, "output", 1, "id").(string)
+	m.answer = func(string, answer.Settings) string { return "so" }
 	want := "user:u\nassistant:Sure.[f{\"x\":1}]\nassistant:fine\ntool:r\nassistant:"
 	result := fmt.Sprintf(`{"type":"function_call_output","call_id":%q,"output":"r"}`, call)
 	second, _ := respondTo(t, s, `"input":[`+result+`],"previous_response_id":"`+first+`"`)
@@ -52,7 +54,7 @@ func TestGoesOn(t *testing.T) {
 	_, third := streamedResponse(t, w.Body.Bytes())
 	assert.Equal(t, "system:now\n"+want+"so\nuser:v\nassistant:", m.prompts[len(m.prompts)-1])
 	kept := ask(t, s, responses+"/"+at(third, "id").(string), "")
-	assert.Equal(t, third, any(object(t, kept.Body.Bytes())), "as it was told")
+	assert.Equal(t, third, any(object(t, kept.Body.Bytes())), "as it was sent")
 	assert.Equal(t, second, at(third, "previous_response_id"))
 	w = ask(t, s, responses, `{"input":[{"type":"item_reference","id":"`+text+`"}]}`)
 	assert.Equal(t, http.StatusBadRequest, w.Code)
@@ -62,10 +64,10 @@ func TestGoesOn(t *testing.T) {
 
 // TestNotStored: what is not to be stored is not, nor where the server keeps nothing, nor what failed.
 func TestNotStored(t *testing.T) {
-	for most, body := range map[int]string{0: `"input":"u","store":false`, -1: `"input":"u"`} {
-		s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Kept = most })
-		id, answer := respondTo(t, s, body)
-		assert.Equal(t, false, answer["store"])
+	for limit, body := range map[int]string{0: `"input":"u","store":false`, -1: `"input":"u"`} {
+		s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Kept = limit })
+		id, whole := respondTo(t, s, body)
+		assert.Equal(t, false, whole["store"])
 		assert.Equal(t, http.StatusNotFound, ask(t, s, responses+"/"+id, "").Code)
 	}
 	s := newTestServer(t, &fakeModel{fail: func(string) error { return http.ErrAbortHandler }}, nil)
@@ -76,24 +78,24 @@ func TestNotStored(t *testing.T) {
 
 // TestArchiveBound: no more bytes are kept than may be, and those that are used stay longest.
 func TestArchiveBound(t *testing.T) {
-	const most = 40_000
-	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Kept = most })
+	const limit = 40_000
+	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Kept = limit })
 	first, _ := respondTo(t, s, `"input":"u"`)
 	one := s.kept.bytes
 	require.Positive(t, one)
 	last, ids := "", []string{}
-	for range 3 * most / one {
+	for range 3 * limit / one {
 		last, _ = respondTo(t, s, `"input":"u"`)
 		ids = append(ids, last)
-		require.LessOrEqual(t, s.kept.bytes, most)
+		require.LessOrEqual(t, s.kept.bytes, limit)
 		require.Equal(t, http.StatusOK, ask(t, s, responses+"/"+first, "").Code, "it is asked for")
 	}
-	assert.Equal(t, most/one, len(s.kept.all))
-	assert.Equal(t, len(s.kept.all), len(s.kept.items))
+	assert.Equal(t, limit/one, s.kept.all.Len())
+	assert.Equal(t, s.kept.all.Len(), len(s.kept.items))
 	assert.Equal(t, http.StatusNotFound, ask(t, s, responses+"/"+ids[0], "").Code)
 	assert.Equal(t, http.StatusOK, ask(t, s, responses+"/"+last, "").Code)
 	large, _ := respondTo(t, s, `"input":"`+strings.Repeat("x", 3000)+`","instructions":"y","metadata":{"a":"`+
-		strings.Repeat("x", most)+`"}`)
+		strings.Repeat("x", limit)+`"}`)
 	assert.Equal(t, http.StatusNotFound, ask(t, s, responses+"/"+large, "").Code, "it would be all there is")
 	assert.Equal(t, http.StatusOK, ask(t, s, responses+"/"+last, "").Code)
 	for _, id := range append(ids, first) {
@@ -108,9 +110,9 @@ func TestGoOnAtOnce(t *testing.T) {
 	const one = `{"name": "f", "arguments": {}}`
 	m := newToolModel("", one, "", one, "", one) // a list of three has room for more
 	s := newTestServer(t, m, nil)
-	first, answer := respondTo(t, s, `"input":"u","tools":[{"type":"function","name":"f"}]`)
-	call := at(answer, "output", 2, "call_id").(string)
-	m.answer = func(string, Settings) string { return "so" }
+	first, whole := respondTo(t, s, `"input":"u","tools":[{"type":"function","name":"f"}]`)
+	call := at(whole, "output", 2, "call_id").(string)
+	m.answer = func(string, answer.Settings) string { return "so" }
 	var wait sync.WaitGroup
 	for i := range 8 {
 		wait.Go(func() {

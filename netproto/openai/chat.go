@@ -1,42 +1,69 @@
 package openai
 
-import "context"
+import (
+	"context"
+	"net/http"
 
-// chat answers a request for a turn of a chat.
-func (s *Server) chat(ctx context.Context, t *reply, body []byte) error {
-	r, wrong := parseChat(body, s.o.Defaults)
-	if wrong != nil {
-		return wrong
-	}
-	return s.turn(ctx, t, r, &chatShape{s: s, r: r})
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
+)
+
+// chatForm is an API for chats: it reads a request, and has the shape of its answer.
+type chatForm func(t *reply, body []byte) (*request.Chat, shape, *request.Error)
+
+// chat is the form of /v1/chat/completions.
+func (s *Server) chat(_ *reply, body []byte) (*request.Chat, shape, *request.Error) {
+	r, wrong := request.ReadChat(body, s.o.Defaults)
+	return r, &chatShape{s: s, r: r}, wrong
 }
 
-// turn answers a request for a turn of a chat, whatever API it came by.
-func (s *Server) turn(ctx context.Context, t *reply, r *chatRequest, shape shape) error {
-	r.settings.Local = s.locals.local(r.talk.Messages) || r.settings.Local
-	var schema []byte             // of calls
-	var schemas map[string][]byte // of calls of each tool
-	return t.do(ctx, &job{request: &r.request, shape: shape,
-		tools: len(r.tools) > 0 && r.choice.mode != "none",
-		follow: func(ctx context.Context) (err error) {
-			schema, schemas, err = r.callSchema(ctx, s.model)
+// turn answers requests for a turn of a chat.
+func (s *Server) turn(form chatForm) answerer {
+	return func(ctx context.Context, t *reply, body []byte) error {
+		r, shape, wrong := form(t, body)
+		if wrong != nil {
+			return wrong
+		}
+		r.Settings.Local = s.locals.local(r.Talk.Messages) || r.Settings.Local
+		var calls answer.Calls
+		return t.do(ctx, &job{Request: &r.Request, shape: shape,
+			tools: len(r.Tools) > 0 && r.Choice.Mode != "none",
+			follow: func(ctx context.Context) (err error) {
+				calls, err = r.CallSchemas(ctx, s.model)
+				return err
+			},
+			prompts: func() ([][]int32, error) {
+				ids, err := r.Prompt(s.model)
+				return [][]int32{ids}, err
+			},
+			plan: func(a *answer.Answer) { a.Calls, a.Forced, a.Single = calls, r.Choice.Mode == "required", r.Single },
+		})
+	}
+}
+
+// count counts the tokens of the prompts of requests. object is the type of the answer; "": it names none.
+func (s *Server) count(form chatForm, object string) answerer {
+	return func(ctx context.Context, t *reply, body []byte) error {
+		r, _, wrong := form(t, body)
+		if wrong != nil {
+			return wrong
+		}
+		n, err := t.count(ctx, r)
+		if err != nil {
 			return err
-		},
-		prompts: func() ([][]int32, error) {
-			ids, err := r.prompt(s.model)
-			return [][]int32{ids}, err
-		},
-		plan: func(a *answer) {
-			a.schema, a.schemas, a.forced, a.single = schema, schemas, r.choice.mode == "required", r.single
-		},
-	})
+		}
+		return t.answer(http.StatusOK, request.Encode(struct {
+			Tokens int    `json:"input_tokens"`
+			Object string `json:"object,omitempty"`
+		}{n, object}))
+	}
 }
 
 // chatShape writes turns of a chat.
 type chatShape struct {
 	plainErrors
 	s    *Server
-	r    *chatRequest
+	r    *request.Chat
 	head head
 	open map[int]bool // answers that have begun
 }
@@ -46,15 +73,15 @@ type chatObject struct {
 	head
 	Choices []chatChoice `json:"choices"`
 	Usage   usage        `json:"usage"`
-	Own     *extension   `json:"pilotfish"`
+	Own     *request.Own `json:"pilotfish"`
 }
 
 type chatChoice struct {
-	Index    int           `json:"index"`
-	Message  chatMessage   `json:"message"`
-	LogProbs *chatLogProbs `json:"logprobs"`
-	Finish   string        `json:"finish_reason"`
-	Own      *origins      `json:"pilotfish,omitempty"`
+	Index    int              `json:"index"`
+	Message  chatMessage      `json:"message"`
+	LogProbs *chatLogProbs    `json:"logprobs"`
+	Finish   string           `json:"finish_reason"`
+	Own      *request.Origins `json:"pilotfish,omitempty"`
 }
 
 type chatMessage struct {
@@ -79,24 +106,24 @@ type toolCalled struct {
 
 func (c *chatShape) param() string { return "messages" }
 
-func (c *chatShape) start() { c.head = c.s.head("chatcmpl-", "chat.completion", c.r.model) }
+func (c *chatShape) start() { c.head = c.s.head("chatcmpl-", "chat.completion", c.r.Model) }
 
-func (c *chatShape) all(results []result, u usage) any {
-	o := chatObject{head: c.head, Usage: u, Own: c.r.ended(u.sent)}
+func (c *chatShape) all(results []answer.Result, u usage) any {
+	o := chatObject{head: c.head, Usage: u, Own: c.r.Ended(u.sent)}
 	for i, r := range results {
-		text, tokens := r.text()
+		text, tokens := r.Text()
 		m := chatMessage{Role: "assistant", Content: &text}
-		for _, p := range r.parts {
-			if p.tool != "" {
+		for _, p := range r.Parts {
+			if p.Tool != "" {
 				m.Calls = append(m.Calls, toolCall{ID: c.s.id("call_"), Type: "function",
-					Function: toolCalled{p.tool, string(p.text)}})
+					Function: toolCalled{p.Tool, string(p.Text)}})
 			}
 		}
 		if text == "" && len(m.Calls) > 0 {
 			m.Content = nil
 		}
-		o.Choices = append(o.Choices, chatChoice{i, m, c.s.chatLogProbs(&c.r.request, tokens), r.finish,
-			r.own(c.r.originsOf(tokens))})
+		o.Choices = append(o.Choices, chatChoice{i, m, c.s.chatLogProbs(&c.r.Request, tokens), r.Finish,
+			own(r.Ending, c.r.Origins(tokens))})
 	}
 	return o
 }
@@ -104,17 +131,17 @@ func (c *chatShape) all(results []result, u usage) any {
 // chatChunk is a piece of an answer.
 type chatChunk struct {
 	head
-	Choices []chatDelta `json:"choices"`
-	Usage   *usage      `json:"usage,omitempty"`
-	Own     *extension  `json:"pilotfish,omitempty"`
+	Choices []chatDelta  `json:"choices"`
+	Usage   *usage       `json:"usage,omitempty"`
+	Own     *request.Own `json:"pilotfish,omitempty"`
 }
 
 type chatDelta struct {
-	Index    int           `json:"index"`
-	Delta    delta         `json:"delta"`
-	LogProbs *chatLogProbs `json:"logprobs"`
-	Finish   *string       `json:"finish_reason"`
-	Own      *origins      `json:"pilotfish,omitempty"`
+	Index    int              `json:"index"`
+	Delta    delta            `json:"delta"`
+	LogProbs *chatLogProbs    `json:"logprobs"`
+	Finish   *string          `json:"finish_reason"`
+	Own      *request.Origins `json:"pilotfish,omitempty"`
 }
 
 type delta struct {
@@ -142,38 +169,38 @@ func (c *chatShape) begin(index int) (all []any) {
 	empty := ""
 	first := c.chunk(chatDelta{Index: index, Delta: delta{Role: "assistant", Content: &empty}})
 	if index == 0 {
-		first.Own = c.r.extension()
+		first.Own = c.r.Own()
 	}
 	return []any{first}
 }
 
-func (c *chatShape) chunks(index int, p piece) []any {
+func (c *chatShape) chunks(index int, p answer.Piece) []any {
 	all := c.begin(index)
-	d := chatDelta{Index: index, Own: c.r.originsOf(p.tokens)}
+	d := chatDelta{Index: index, Own: c.r.Origins(p.Tokens)}
 	switch {
-	case p.call != nil:
-		call := toolCall{Index: &p.call.index, Function: toolCalled{p.call.name, p.call.arguments}}
-		if p.call.name != "" {
+	case p.Call != nil:
+		call := toolCall{Index: &p.Call.Index, Function: toolCalled{p.Call.Name, p.Call.Arguments}}
+		if p.Call.Name != "" {
 			call.ID, call.Type = c.s.id("call_"), "function"
 		}
 		d.Delta.Calls, d.Own = []toolCall{call}, nil
-	case p.text == "" && !c.r.settings.LogProbs && d.Own == nil:
+	case p.Text == "" && !c.r.Settings.LogProbs && d.Own == nil:
 		return all // a part of a character: nothing to show
 	default:
-		d.Delta.Content = &p.text
-		d.LogProbs = c.s.chatLogProbs(&c.r.request, p.tokens)
+		d.Delta.Content = &p.Text
+		d.LogProbs = c.s.chatLogProbs(&c.r.Request, p.Tokens)
 	}
 	return append(all, c.chunk(d))
 }
 
-func (c *chatShape) last(index int, e ending) []any {
-	end := c.chunk(chatDelta{Index: index, Finish: &e.finish, Own: e.own(nil)})
-	end.Own = c.r.ended(e.sent)
+func (c *chatShape) last(index int, e answer.Ending) []any {
+	end := c.chunk(chatDelta{Index: index, Finish: &e.Finish, Own: own(e, nil)})
+	end.Own = c.r.Ended(e.Sent)
 	return append(c.begin(index), end)
 }
 
 func (c *chatShape) end(u usage) (all []any) {
-	if c.r.usage {
+	if c.r.Usage {
 		out := c.chunk()
 		out.Choices, out.Usage = []chatDelta{}, &u
 		all = append(all, out)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -89,9 +90,9 @@ func TestShapes(t *testing.T) {
 		"broken-model.json": {"/v1/completions", `{"prompt":"break"}`},
 	} {
 		inVirtualTime(t, name, func(t *testing.T) {
-			m := &fakeModel{context: 400, answer: func(prompt string, s Settings) string {
-				if strings.Contains(prompt, "tool {") && s.Schema == nil && !strings.Contains(prompt, callEnd) {
-					return "Sure. " + callBegin + "\nnever mind"
+			m := &fakeModel{context: 400, answer: func(prompt string, s answer.Settings) string {
+				if strings.Contains(prompt, "tool {") && s.Schema == nil && !strings.Contains(prompt, callOver) {
+					return "Sure. " + callMark + "\nnever mind"
 				}
 				if s.Schema != nil {
 					return `{"name": "f", "arguments": {"x": [1, "é"]}}`
@@ -102,7 +103,7 @@ func TestShapes(t *testing.T) {
 					return errors.New("the file /secret/place is broken")
 				}
 				return nil
-			}, refuse: func(s Settings) error {
+			}, refuse: func(s answer.Settings) error {
 				if strings.Contains(string(s.Schema), `"not"`) {
 					return errors.New("not: this keyword cannot be decided")
 				}
@@ -127,7 +128,7 @@ func inVirtualTime(t *testing.T, name string, test func(t *testing.T)) {
 
 // TestSettings: what the model is asked for is what the request says.
 func TestSettings(t *testing.T) {
-	for body, want := range map[string]Settings{
+	for body, want := range map[string]answer.Settings{
 		``:                    {Temperature: 1, TopP: 1, Seed: 7},
 		`,"temperature":0.5`:  {Temperature: 0.5, TopP: 1, Seed: 7},
 		`,"temperature":0`:    {TopP: 1, Seed: 7},
@@ -168,7 +169,7 @@ func TestSettings(t *testing.T) {
 // TestNumbers: each declared number reaches the model under its own name, at both ends of its range; beyond them it is
 // refused by name.
 func TestNumbers(t *testing.T) {
-	for i, n := range new(Settings).Numbers() {
+	for i, n := range new(answer.Settings).Numbers() {
 		for _, v := range []float64{n.Low, n.High, n.Low - 2, n.High + 1} {
 			m := &fakeModel{}
 			body := fmt.Sprintf(`{%s,"%s":%.0f}`, hello, n.Name, v)
@@ -187,8 +188,8 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestSeeds: one that is given is kept and told, also a negative one and one of 64 bits; else one is drawn, anew each
-// time, and told; each of several answers has its own.
+// TestSeeds: one that is given is kept and shown, also a negative one and one of 64 bits; else one is drawn, anew each
+// time, and shown; each of several answers has its own.
 func TestSeeds(t *testing.T) {
 	for text, want := range map[string]uint64{
 		"0": 0, "-1": 1<<64 - 1, "18446744073709551615": 1<<64 - 1, "9223372036854775807": 1<<63 - 1,
@@ -224,7 +225,7 @@ func TestSeedsFit(t *testing.T) {
 
 // TestProvenance: off by default, on by the request or by the server, and off again by the request.
 func TestProvenance(t *testing.T) {
-	m := &fakeModel{answer: func(string, Settings) string { return "aC" }}
+	m := &fakeModel{answer: func(string, answer.Settings) string { return "aC" }}
 	for _, c := range []struct {
 		byDefault bool
 		field     string
@@ -247,17 +248,17 @@ func TestProvenance(t *testing.T) {
 
 // TestStop: an answer that a stop string ends says so.
 func TestStop(t *testing.T) {
-	m := &fakeModel{answer: func(string, Settings) string { return "one\ntwo" }}
+	m := &fakeModel{answer: func(string, answer.Settings) string { return "one\ntwo" }}
 	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,"stop":"\n"}`)
 	answer := object(t, w.Body.Bytes())
 	assert.Equal(t, "one", at(answer, "choices", 0, "message", "content"))
 	assert.Equal(t, "stop", at(answer, "choices", 0, "finish_reason"))
 }
 
-// TestHeldBack: text that no token has told is told in the end.
+// TestHeldBack: text that no token had is shown at the end.
 func TestHeldBack(t *testing.T) {
 	for _, tools := range []string{"", `,"tools":[{"type":"function","function":{"name":"f"}}]`} {
-		m := &fakeModel{answer: func(string, Settings) string { return "ab" }}
+		m := &fakeModel{answer: func(string, answer.Settings) string { return "ab" }}
 		s := newTestServer(t, heldModel{m}, nil)
 		for _, stream := range []bool{false, true} {
 			body := `{` + hello + tools + `}`
@@ -281,14 +282,14 @@ func TestHeldBack(t *testing.T) {
 	}
 }
 
-// heldModel has sessions that know more at the end than their tokens told.
+// heldModel has sessions that have more text at the end than their tokens had.
 type heldModel struct{ *fakeModel }
 
-func (m heldModel) NewSession() Session { return heldSession{m.fakeModel.NewSession()} }
+func (m heldModel) NewSession() answer.Session { return heldSession{m.fakeModel.NewSession()} }
 
-type heldSession struct{ Session }
+type heldSession struct{ answer.Session }
 
-func (s heldSession) Summary() Summary {
+func (s heldSession) Summary() answer.Summary {
 	sum := s.Session.Summary()
 	if sum.Stop != "" {
 		sum.Text += "<too"
@@ -298,7 +299,7 @@ func (s heldSession) Summary() Summary {
 
 // TestShortened: a value that had to end says so, in its own choice, in chats, completions and streams.
 func TestShortened(t *testing.T) {
-	m := &fakeModel{answer: func(_ string, o Settings) string {
+	m := &fakeModel{answer: func(_ string, o answer.Settings) string {
 		if o.Seed == 7 {
 			return "[]"
 		}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 const responses, messages = "/v1/responses", "/v1/messages"
@@ -99,7 +101,7 @@ func TestDoorsAskTheSame(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &fakeModel{answer: func(_ string, s Settings) string {
+			m := &fakeModel{answer: func(_ string, s answer.Settings) string {
 				if strings.Contains(string(s.Schema), `"arguments"`) {
 					return `{"name":"g","arguments":{}}`
 				}
@@ -210,7 +212,7 @@ func ofMessage(t testing.TB, v any) (a doorAnswer) {
 }
 
 // streamedMessage puts a stream of /v1/messages together as clients do, and checks the order of its events. A call
-// whose input is no object is left out.
+// with an input that is no object is left out.
 func streamedMessage(t testing.TB, body []byte) (a doorAnswer, usage any) {
 	t.Helper()
 	all := namedEvents(t, body)
@@ -264,27 +266,27 @@ func TestDoorsStream(t *testing.T) {
 		"done"}
 	whole := strings.Join(steps, "")
 	ends := map[string]bool{}
-	for most := 1; most < len(whole)+4*len(callBegin+callEnd); most++ {
+	for limit := 1; limit < len(whole)+4*len(callMark+callOver); limit++ {
 		s := newTestServer(t, newToolModel(steps...), nil)
-		body := fmt.Sprintf(`{"input":"u","seed":7,%s,"max_output_tokens":%d`, f, most)
+		body := fmt.Sprintf(`{"input":"u","seed":7,%s,"max_output_tokens":%d`, f, limit)
 		r := object(t, ask(t, s, responses, body+`}`).Body.Bytes())
 		got, last := streamedResponse(t, ask(t, s, responses, body+`,"stream":true}`).Body.Bytes())
-		assert.Equal(t, ofResponse(r), got, most)
+		assert.Equal(t, ofResponse(r), got, limit)
 		assert.Equal(t, at(r, "usage", "output_tokens"), at(last, "usage", "output_tokens"))
 		for i, part := range got.parts {
 			name, arguments, _ := strings.Cut(strings.TrimSuffix(part, ")"), "(")
 			if name == "f" && (i < len(got.parts)-1 || strings.HasSuffix(got.end, completed)) {
-				assert.Contains(t, []string{`{"x": [1, "é"]}`, `{}`}, arguments, most)
+				assert.Contains(t, []string{`{"x": [1, "é"]}`, `{}`}, arguments, limit)
 			}
 		}
 		ends[got.end] = true
 
-		body = fmt.Sprintf(`{%s,%s,"max_tokens":%d`, hello, input, most)
+		body = fmt.Sprintf(`{%s,%s,"max_tokens":%d`, hello, input, limit)
 		m := object(t, ask(t, s, messages, body+`}`).Body.Bytes())
 		told, usage := streamedMessage(t, ask(t, s, messages, body+`,"stream":true}`).Body.Bytes())
-		assert.Equal(t, ofMessage(t, m), told, most)
+		assert.Equal(t, ofMessage(t, m), told, limit)
 		assert.Equal(t, at(m, "usage", "output_tokens"), at(usage, "output_tokens"))
-		assert.Equal(t, got.end[:3] == "inc", strings.HasPrefix(told.end, "max_tokens"), most)
+		assert.Equal(t, got.end[:3] == "inc", strings.HasPrefix(told.end, "max_tokens"), limit)
 		ends[told.end] = true
 	}
 	assert.Equal(t, map[string]bool{"completed completed": true, "incomplete max_output_tokens incomplete": true,
@@ -293,7 +295,7 @@ func TestDoorsStream(t *testing.T) {
 
 // TestDoorsEmpty: an answer without a token has one text, which is empty.
 func TestDoorsEmpty(t *testing.T) {
-	s := newTestServer(t, &fakeModel{answer: func(string, Settings) string { return "" }}, nil)
+	s := newTestServer(t, &fakeModel{answer: func(string, answer.Settings) string { return "" }}, nil)
 	a, _ := streamedResponse(t, ask(t, s, responses, `{"input":"u","stream":true}`).Body.Bytes())
 	assert.Equal(t, doorAnswer{[]string{""}, "completed completed"}, a)
 	assert.Equal(t, a, ofResponse(object(t, ask(t, s, responses, `{"input":"u"}`).Body.Bytes())))
@@ -354,7 +356,7 @@ func TestDoorsRefuse(t *testing.T) {
 		{messages, `{"messages":[{"role":"user","content":[{"type":"tool_use","id":"c","name":"f","input":{}}]}]}`,
 			"messages[0].content[0].type", "text"},
 		{messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c"}]}]}`,
-			"messages[0].content[0].tool_use_id", "no assistant's message"},
+			"messages[0].content[0].tool_use_id", "no call before has this id"},
 		{messages, `{"messages":[{"role":"assistant","content":[{"type":"tool_use","name":"f"}]}]}`,
 			"messages[0].content[0].id", "give the id"},
 		{messages, `{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f",` +
@@ -374,7 +376,7 @@ func TestDoorsRefuse(t *testing.T) {
 		{messages, `{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}],` +
 			`"output_config":{"format":{"type":"json_object"}}}`, "messages[1]", "begins by itself"},
 	} {
-		m := &fakeModel{refuse: func(s Settings) error {
+		m := &fakeModel{refuse: func(s answer.Settings) error {
 			if strings.Contains(string(s.Schema), `"not"`) {
 				return errors.New("not: this keyword cannot be decided")
 			}
@@ -421,7 +423,7 @@ func TestDoorsAccept(t *testing.T) {
 	}
 }
 
-// TestBegun: the assistant's last message is what the answer of /v1/messages begins with, and is not told again.
+// TestBegun: the assistant's last message is what the answer of /v1/messages begins with, and is not repeated.
 func TestBegun(t *testing.T) {
 	m := new(fakeModel)
 	s := newTestServer(t, m, nil)
@@ -432,7 +434,7 @@ func TestBegun(t *testing.T) {
 	assert.Equal(t, []string{"ok"}, ofMessage(t, object(t, w.Body.Bytes())).parts)
 }
 
-// TestMessagesAccess: Anthropic's clients show their key in a header of its own, and are told of errors in their form,
+// TestMessagesAccess: Anthropic's clients show their key in a header of its own, and get errors in their form,
 // also where they ask for models.
 func TestMessagesAccess(t *testing.T) {
 	s := newTestServer(t, &fakeModel{}, func(o *Options) { o.Keys = []string{"one-key"} })
@@ -453,7 +455,7 @@ func TestMessagesAccess(t *testing.T) {
 	assert.Equal(t, "not_found_error", at(object(t, w.Body.Bytes()), "error", "type"))
 }
 
-// TestMessageOrder: what a user says before and behind what a tool returned stands there in the prompt.
+// TestMessageOrder: what a user says before and after what a tool returned stands there in the prompt.
 func TestMessageOrder(t *testing.T) {
 	m := new(fakeModel)
 	w := ask(t, newTestServer(t, m, nil), messages, `{"messages":[{"role":"user","content":"u"},{"role":"assistant",`+
@@ -496,7 +498,7 @@ func TestNamespace(t *testing.T) {
 	assert.Equal(t, "n", at(answer, "output", 1, "namespace"))
 }
 
-// TestMessageUsage: tokens of the prompt that were known from before are told apart.
+// TestMessageUsage: tokens of the prompt that were known from before are counted apart.
 func TestMessageUsage(t *testing.T) {
 	s := newTestServer(t, &fakeModel{}, nil)
 	count := at(object(t, ask(t, s, messages+"/count_tokens", `{`+hello+`}`).Body.Bytes()), "input_tokens").(float64)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// Event tells of a request that is over. It holds no text of a user.
+// Event describes a request that is over. It holds no text of a user.
 type Event struct {
 	ID       string // of the request
 	Endpoint string // "chat", "completions", "responses", "input_tokens", "messages" or "count_tokens"; "" where it was
@@ -21,7 +23,7 @@ type Event struct {
 	Tokens   int           // generated
 	Cloud    int           // of these, chosen by the large model
 	Asks     int           // questions to it
-	Left     Sent          // of the request, to the large model
+	Left     answer.Sent   // of the request, to the large model
 	Queue    time.Duration // waited for room
 	First    time.Duration // from there to the first token; 0 without one
 	Took     time.Duration // in all
@@ -41,7 +43,7 @@ func (e Event) log(to *slog.Logger) {
 		"prompt_tokens", e.Prompt, "cached_tokens", e.Cached, "tokens", e.Tokens, "finish", e.Finish,
 		"queue_ms", ms(e.Queue), "first_token_ms", ms(e.First), "ms", ms(e.Took),
 		"bytes_in", e.Received, "bytes_out", e.Sent}
-	if e.Asks > 0 || e.Left != (Sent{}) {
+	if e.Asks > 0 || e.Left != (answer.Sent{}) {
 		args = append(args, "cloud_tokens", e.Cloud, "asks", e.Asks, "sent_tokens", e.Left.Tokens,
 			"sent_bytes", e.Left.Bytes)
 	}

@@ -21,6 +21,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/prefix"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
+)
+
+// Marks around a call in a text.
+const (
+	callMark = "<tool_call>"
+	callOver = "</tool_call>"
 )
 
 // fakeModel says what a test has it say. Its tokens are the bytes of a text, the id of each its value; 256 ends.
@@ -28,18 +36,18 @@ type fakeModel struct {
 	context int
 	step    time.Duration // that a token takes
 	// answer returns what follows a prompt, by what was asked for: the rest is cut at Stop and MaxTokens. nil: "ok".
-	answer func(prompt string, s Settings) string
-	fail   func(prompt string) error                               // in place of an answer
-	refuse func(s Settings) error                                  // what Check says
-	check  func(ctx context.Context, s Settings) ([]string, error) // the same, with what it ignores
-	short  func(text string) bool                                  // answers that had to end; nil: {} in a format
-	solid  bool                                                    // it knows no gaps
+	answer func(prompt string, s answer.Settings) string
+	fail   func(prompt string) error                                      // in place of an answer
+	refuse func(s answer.Settings) error                                  // what Check says
+	check  func(ctx context.Context, s answer.Settings) ([]string, error) // the same, with what it ignores
+	short  func(text string) bool                                         // answers that end; nil: {} in a format
+	solid  bool                                                           // it knows no gaps
 
 	mu       sync.Mutex
-	asked    []Settings
+	asked    []answer.Settings
 	prompts  []string
 	open     int // sessions
-	most     int // that were open at once
+	limit    int // that were open at once
 	running  int // answers
 	parallel int // most of them at once
 }
@@ -54,7 +62,7 @@ func (m *fakeModel) Context() int {
 func (m *fakeModel) Vocabulary() int { return 257 }
 
 // Chat writes a chat as ROLE:CONTENT lines.
-func (m *fakeModel) Chat(c Conversation) ([]int32, error) {
+func (m *fakeModel) Chat(c answer.Conversation) ([]int32, error) {
 	var b strings.Builder
 	for _, t := range c.Tools {
 		b.WriteString("tool " + string(t) + "\n")
@@ -82,9 +90,9 @@ func (m *fakeModel) Bytes(id int32) []byte {
 func (m *fakeModel) Name(id int32) string { return map[int32]string{256: "<end>"}[id] }
 
 // Infill writes a text with a gap with the bytes 1, 2 and 3 as marks, and other files before it.
-func (m *fakeModel) Infill(f Infill) ([]int32, error) {
+func (m *fakeModel) Infill(f answer.Infill) ([]int32, error) {
 	if m.solid {
-		return nil, ErrNoInfill
+		return nil, answer.ErrNoInfill
 	}
 	head := ""
 	if f.Repo != "" {
@@ -96,7 +104,7 @@ func (m *fakeModel) Infill(f Infill) ([]int32, error) {
 	return idsOf(head + f.Name + "\x01" + f.Prefix + "\x02" + f.Suffix + "\x03"), nil
 }
 
-func (m *fakeModel) Check(ctx context.Context, s Settings) ([]string, error) {
+func (m *fakeModel) Check(ctx context.Context, s answer.Settings) ([]string, error) {
 	if m.check != nil {
 		return m.check(ctx, s)
 	}
@@ -106,11 +114,11 @@ func (m *fakeModel) Check(ctx context.Context, s Settings) ([]string, error) {
 	return nil, m.refuse(s)
 }
 
-func (m *fakeModel) NewSession() Session {
+func (m *fakeModel) NewSession() answer.Session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.open++
-	m.most = max(m.most, m.open)
+	m.limit = max(m.limit, m.open)
 	return &fakeSession{m: m}
 }
 
@@ -133,11 +141,11 @@ func textOf(ids []int32) string {
 type fakeSession struct {
 	m      *fakeModel
 	text   []int32
-	sum    Summary
+	sum    answer.Summary
 	closed bool
 }
 
-func (s *fakeSession) Summary() Summary { return s.sum }
+func (s *fakeSession) Summary() answer.Summary { return s.sum }
 
 func (s *fakeSession) Close() error {
 	s.m.mu.Lock()
@@ -162,7 +170,7 @@ func (m *fakeModel) SavedText(r io.Reader) (ids []int32, err error) {
 	return idsOf(text), nil
 }
 
-func (s *fakeSession) CopyKV(_ context.Context, from Session, n int) error {
+func (s *fakeSession) CopyKV(_ context.Context, from answer.Session, n int) error {
 	other := from.(*fakeSession)
 	if other.closed || s.closed {
 		panic("a closed session is used")
@@ -188,7 +196,7 @@ func (s *fakeSession) LoadKV(ctx context.Context, r io.Reader) (err error) {
 }
 
 // note is what the model is asked.
-func (s *fakeSession) note(prompt []int32, o Settings) (text string, err error) {
+func (s *fakeSession) note(prompt []int32, o answer.Settings) (text string, err error) {
 	m := s.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -208,8 +216,8 @@ func (s *fakeSession) note(prompt []int32, o Settings) (text string, err error) 
 }
 
 // Generate implements Session.
-func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o Settings) iter.Seq2[Token, error] {
-	return func(yield func(Token, error) bool) {
+func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o answer.Settings) iter.Seq2[answer.Token, error] {
+	return func(yield func(answer.Token, error) bool) {
 		text, err := s.note(prompt, o)
 		defer func() {
 			s.m.mu.Lock()
@@ -217,23 +225,23 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o Settings) 
 			s.m.mu.Unlock()
 		}()
 		same := min(prefix.Len(s.text, prompt), len(prompt)-1)
-		s.sum = Summary{Reused: same}
+		s.sum = answer.Summary{Reused: same}
 		s.text = append([]int32{}, prompt...)
-		stop, stopped := StopEnd, ""
+		stop, stopped := answer.StopEnd, ""
 		for _, mark := range o.Stop {
 			if before, _, found := strings.Cut(text, mark); found {
-				text, stop, stopped = before, StopString, mark
+				text, stop, stopped = before, answer.StopString, mark
 			}
 		}
 		var held []byte // of a character
 		begin := time.Now()
 		for i, id := range idsOf(text) {
 			if o.MaxTokens > 0 && i == o.MaxTokens {
-				s.sum.Stop = StopLength
+				s.sum.Stop = answer.StopLength
 				return
 			}
 			if !sleep(ctx, s.m.step) {
-				yield(Token{}, context.Cause(ctx))
+				yield(answer.Token{}, context.Cause(ctx))
 				return
 			}
 			s.text = append(s.text, id)
@@ -249,34 +257,35 @@ func (s *fakeSession) Generate(ctx context.Context, prompt []int32, o Settings) 
 			}
 		}
 		if err != nil {
-			yield(Token{}, err)
+			yield(answer.Token{}, err)
 			return
 		}
 		s.sum.Stopped = stopped
-		if stop == StopEnd {
-			s.sum.End = &Token{ID: 256, Origin: "edge", LogProb: -0.5, Top: []Candidate{{256, -0.5}}}
+		if stop == answer.StopEnd {
+			s.sum.End = &answer.Token{ID: 256, Origin: "edge", LogProb: -0.5,
+				Top: []answer.Candidate{{ID: 256, LogProb: -0.5}}}
 		}
 		s.sum.Stop, s.sum.Shortened = stop, text == "{}" && (o.JSON || o.Schema != nil)
 		if s.m.short != nil {
 			s.sum.Shortened = s.m.short(text)
 		}
 		if s.sum.Shortened = s.sum.Shortened && o.Complete; s.sum.Shortened {
-			s.sum.Stop = StopLength
+			s.sum.Stop = answer.StopLength
 		}
 	}
 }
 
 // Score implements Session: each token but the first has a log-probability that its place tells.
-func (s *fakeSession) Score(ctx context.Context, text []int32, top int) iter.Seq2[Token, error] {
-	return func(yield func(Token, error) bool) {
+func (s *fakeSession) Score(ctx context.Context, text []int32, top int) iter.Seq2[answer.Token, error] {
+	return func(yield func(answer.Token, error) bool) {
 		var held []byte // of a character
 		for i, id := range text {
-			t := Token{ID: id, Origin: "edge", LogProb: math.NaN()}
+			t := answer.Token{ID: id, Origin: "edge", LogProb: math.NaN()}
 			if held = append(held, byte(id)); utf8.Valid(held) {
 				t.Text, held = string(held), nil
 			}
 			for k := range min(i, 1) * top {
-				t.Top = append(t.Top, Candidate{id + int32(k), -float64(i+k) / 8})
+				t.Top = append(t.Top, answer.Candidate{ID: id + int32(k), LogProb: -float64(i+k) / 8})
 			}
 			if i > 0 {
 				t.LogProb = -float64(i) / 8
@@ -289,17 +298,17 @@ func (s *fakeSession) Score(ctx context.Context, text []int32, top int) iter.Seq
 }
 
 // token is a byte with what is asked for of it.
-func (s *fakeSession) token(id int32, text string, o Settings, at time.Duration) Token {
-	t := Token{ID: id, Text: text, Origin: "edge", Confidence: 0.5, At: at, LogProb: -0.25}
+func (s *fakeSession) token(id int32, text string, o answer.Settings, at time.Duration) answer.Token {
+	t := answer.Token{ID: id, Text: text, Origin: "edge", Confidence: 0.5, At: at, LogProb: -0.25}
 	if id == 'C' {
 		t.Origin = "cloud"
 		s.sum.Cloud++
 		s.sum.Asks++
-		s.sum.Sent.add(Sent{3, 7, "gw:1"})
+		s.sum.Sent.Add(answer.Sent{Tokens: 3, Bytes: 7, To: "gw:1"})
 	}
 	if o.LogProbs {
 		for i := range o.Top {
-			t.Top = append(t.Top, Candidate{id + int32(i), -0.25 * float64(i+1)})
+			t.Top = append(t.Top, answer.Candidate{ID: id + int32(i), LogProb: -0.25 * float64(i+1)})
 		}
 	}
 	return t
@@ -321,12 +330,12 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // newTestServer returns a server for a model, with ids that count.
-func newTestServer(t testing.TB, m Model, change func(*Options)) *Server {
+func newTestServer(t testing.TB, m answer.Model, change func(*Options)) *Server {
 	t.Helper()
 	var mu sync.Mutex
 	n := uint64(0)
 	o := Options{Names: []string{"fish", "small"}, Fingerprint: "fp_x", Log: slog.New(slog.DiscardHandler),
-		Defaults: Defaults{Temperature: 1},
+		Defaults: request.Defaults{Temperature: 1},
 		Random: func() uint64 {
 			mu.Lock()
 			defer mu.Unlock()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/filelock"
 	"github.com/pilotfish-ai/pilotfish/internal/prefix"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // Names of the files of a folder.
@@ -30,13 +31,13 @@ const (
 
 // Folder keeps texts, with what was computed for them, that have no place in memory any more, and those of a server
 // that has ended. Those that were used longest ago are removed where there are too many bytes. One process at a time
-// uses it. Its files tell the texts of users: nobody else can read them.
+// uses it. Its files hold the texts of users: only their owner can read them.
 type Folder struct {
 	path   string
-	most   int64 // bytes of all files
+	limit  int64 // bytes of all files
 	log    *slog.Logger
 	unlock func()
-	model  Model
+	model  answer.Model
 
 	mu    sync.Mutex
 	saved []savedText // the one that was used last is last
@@ -50,9 +51,9 @@ type savedText struct {
 	bytes int64
 }
 
-// OpenFolder takes a folder, made if there is none, for files of at most so many bytes together. The caller closes it
+// OpenFolder takes a folder, made if there is none, for files of at most limit bytes together. The caller closes it
 // after the server.
-func OpenFolder(path string, most int64, log *slog.Logger) (*Folder, error) {
+func OpenFolder(path string, limit int64, log *slog.Logger) (*Folder, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
 	}
@@ -63,7 +64,7 @@ func OpenFolder(path string, most int64, log *slog.Logger) (*Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Folder{path: path, most: most, log: log, unlock: unlock}
+	f := &Folder{path: path, limit: limit, log: log, unlock: unlock}
 	if err := f.list(); err != nil {
 		unlock()
 		return nil, err
@@ -104,7 +105,7 @@ func isSaved(name string) bool {
 }
 
 // index reads the texts of the files that a model can go on with.
-func (f *Folder) index(m Model) {
+func (f *Folder) index(m answer.Model) {
 	if f == nil {
 		return
 	}
@@ -132,9 +133,9 @@ func (f *Folder) Close() { f.unlock() }
 
 func (f *Folder) file(name string) string { return filepath.Join(f.path, name) }
 
-// load makes the saved text that has most in common with a prompt that of a session, if that is more than so many
+// load makes the saved text that has most in common with a prompt that of a session, if that is more than more
 // tokens. It reports whether it has. A file that cannot be loaded is removed.
-func (f *Folder) load(ctx context.Context, s Session, prompt []int32, more int) bool {
+func (f *Folder) load(ctx context.Context, s answer.Session, prompt []int32, more int) bool {
 	if f == nil {
 		return false
 	}
@@ -165,7 +166,7 @@ func (f *Folder) load(ctx context.Context, s Session, prompt []int32, more int) 
 	return err == nil
 }
 
-// nearest returns the file whose text has most in common with a prompt, if that is more than so many tokens.
+// nearest returns the file of the text with most in common with a prompt, if that is more than more tokens.
 func (f *Folder) nearest(prompt []int32, more int) (name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -177,9 +178,9 @@ func (f *Folder) nearest(prompt []int32, more int) (name string) {
 	return name
 }
 
-// save writes the text of a session, unless a file has it already. It replaces files whose texts are the beginning of
+// save writes the text of a session, unless a file has it already. It replaces files of texts that are the beginning of
 // this one. What goes wrong is logged: the text has to be computed again then.
-func (f *Folder) save(ctx context.Context, s Session, text []int32) {
+func (f *Folder) save(ctx context.Context, s answer.Session, text []int32) {
 	if f == nil || len(text) == 0 || f.has(text) {
 		return
 	}
@@ -204,15 +205,15 @@ func (f *Folder) has(text []int32) bool {
 }
 
 // write writes the text of a session under a new name, and then renames it.
-func (f *Folder) write(ctx context.Context, s Session) (err error) {
+func (f *Folder) write(ctx context.Context, s answer.Session) (err error) {
 	file, err := os.CreateTemp(f.path, newPrefix+"*"+savedSuffix) // mode 0600
 	if err != nil {
 		return err
 	}
 	defer os.Remove(file.Name()) // gone already where it was renamed
-	b := &bounded{file, f.most}
+	b := &bounded{file, f.limit}
 	to := bufio.NewWriterSize(b, 1<<20)
-	if err = s.SaveKV(ctx, to); err != nil && b.left == f.most && to.Buffered() == 0 {
+	if err = s.SaveKV(ctx, to); err != nil && b.left == f.limit && to.Buffered() == 0 {
 		f.log.Debug("there are no keys and values to save", "error", err) // such as of an answer that ended before
 		return file.Close()
 	}
@@ -232,7 +233,7 @@ func (f *Folder) write(ctx context.Context, s Session) (err error) {
 	return f.add(file.Name(), text, info.Size())
 }
 
-// bounded is a writer that takes so many bytes.
+// bounded is a writer that takes a number of bytes.
 type bounded struct {
 	to   io.Writer
 	left int64
@@ -267,9 +268,9 @@ func (f *Folder) add(temp string, text []int32, size int64) error {
 	return nil
 }
 
-// makeRoom removes those that were used longest ago until there is room for so many bytes.
+// makeRoom removes those that were used longest ago until there is room for size bytes.
 func (f *Folder) makeRoom(size int64) {
-	for len(f.saved) > 0 && f.bytes+size > f.most {
+	for len(f.saved) > 0 && f.bytes+size > f.limit {
 		f.remove(0)
 	}
 }

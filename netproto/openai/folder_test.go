@@ -13,13 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/held"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // folder opens one, with its log.
-func folder(t *testing.T, path string, most int64) (*Folder, *strings.Builder) {
+func folder(t *testing.T, path string, limit int64) (*Folder, *strings.Builder) {
 	t.Helper()
 	var log strings.Builder
-	f, err := OpenFolder(path, most, slog.New(slog.NewTextHandler(&log, nil)))
+	f, err := OpenFolder(path, limit, slog.New(slog.NewTextHandler(&log, nil)))
 	require.NoError(t, err)
 	return f, &log
 }
@@ -52,7 +53,7 @@ func savedTo(t *testing.T, f *Folder, text string) {
 // token of a prompt is computed.
 func TestFolder(t *testing.T) {
 	path := filepath.Join(held.TempDir(t), "a", "b")
-	m := &fakeModel{answer: func(string, Settings) string { return "fine" }}
+	m := &fakeModel{answer: func(string, answer.Settings) string { return "fine" }}
 	serve := func() (s *Server, cached func(text string) int) {
 		f, _ := folder(t, path, 1000)
 		s = newTestServer(t, m, func(o *Options) { o.Parallel, o.Sessions, o.Folder = 1, 1, f })
@@ -65,7 +66,7 @@ func TestFolder(t *testing.T) {
 	}
 	s, cached := serve()
 	assert.Equal(t, 0, cached("first"))
-	assert.Equal(t, len("user:"), cached("second"), "the same place begins alike")
+	assert.Equal(t, len("user:"), cached("second"), "the same place has the same beginning")
 	require.NoError(t, s.Close())
 	s.o.Folder.Close()
 	assert.ElementsMatch(t, []string{"user:second\nassistant:fine"}, filesOf(t, path))

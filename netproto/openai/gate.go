@@ -6,13 +6,15 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// gate lets so many requests in at once, has so many wait in the order in which they came, and sends the others away.
-// Those whose readers are slow may step aside, so that they take the room of nobody.
+// gate limits the requests that are answered at once and those that wait, in the order in which they came.
+// Those with slow readers may step aside, and leave their room to others.
 type gate struct {
 	slots chan struct{} // one value for each request that is in
-	most  int           // that wait
+	limit int           // that wait
 	aside int           // most that stand aside
 
 	mu      sync.Mutex
@@ -22,7 +24,7 @@ type gate struct {
 }
 
 func newGate(parallel, queue, aside int) *gate {
-	return &gate{slots: make(chan struct{}, parallel), most: queue, aside: aside}
+	return &gate{slots: make(chan struct{}, parallel), limit: queue, aside: aside}
 }
 
 // place is the room of one request. One goroutine at a time uses it.
@@ -78,7 +80,7 @@ func (p *place) back(ctx context.Context) error {
 	return nil
 }
 
-// leave makes room, and tells the gate how long a request took.
+// leave makes room, and counts how long a request took.
 func (p *place) leave() {
 	g, took := p.g, time.Since(p.begun)
 	g.mu.Lock()
@@ -100,7 +102,7 @@ func (p *place) leave() {
 func (g *gate) wait() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.waiting >= g.most {
+	if g.waiting >= g.limit {
 		return &busyError{g.after()}
 	}
 	g.waiting++
@@ -132,7 +134,7 @@ type busyError struct{ after time.Duration }
 // Error implements error.
 func (e *busyError) Error() string { return "too many requests are waiting: try again later" }
 
-// Unwrap returns what clients are told.
+// Unwrap returns the error that clients get.
 func (e *busyError) Unwrap() error {
-	return &Error{http.StatusTooManyRequests, e.Error(), rateLimit, "", "rate_limit_exceeded"}
+	return request.Refuse(http.StatusTooManyRequests, "rate_limit_exceeded", "%v", e.Error())
 }

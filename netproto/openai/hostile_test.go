@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // exchange sends bytes over a connection to a server and returns the answer's status and content.
@@ -37,7 +39,7 @@ func exchange(t *testing.T, s *Server, request string) (int, string) {
 	return answer.StatusCode, string(b)
 }
 
-// TestContentNeverComes: a request whose content does not come is answered, whether anybody wants that content or not:
+// TestContentNeverComes: a request is answered though its content does not come, whether that content is needed or not:
 // net/http waits for it before it sends an answer.
 func TestContentNeverComes(t *testing.T) {
 	for head, want := range map[string]int{
@@ -55,7 +57,8 @@ func TestContentNeverComes(t *testing.T) {
 	assert.Equal(t, http.StatusUnsupportedMediaType, status)
 }
 
-// TestBrokenChunks: content that is not framed as it should be is told of, and is not taken for a client that has gone.
+// TestBrokenChunks: content that is not framed as it should be is an error, and is not taken for a client that has
+// gone.
 func TestBrokenChunks(t *testing.T) {
 	for _, content := range []string{
 		"zz\n{}\n0\n\n", "-5\n{}\n0\n\n", "1\n{}}}\n0\n\n", "ffffffffffffffffff\n{}\n0\n\n",
@@ -95,7 +98,7 @@ func TestContent(t *testing.T) {
 }
 
 // TestDeadlines: whatever is answered at once has deadlines; an answer has none while it is generated, since HTTP/2
-// ends a stream whose deadline passes while nobody writes, and one again at its end.
+// ends a stream whose deadline passes while nothing is written, and one again at its end.
 func TestDeadlines(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, &fakeModel{step: 12 * time.Second, answer: long(2)}, nil)
@@ -129,9 +132,9 @@ func TestDeadlines(t *testing.T) {
 // server.
 func TestDrainCutsReaders(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var told []Event
+		var got []Event
 		s := newTestServer(t, &fakeModel{answer: long(1000)}, func(o *Options) {
-			o.Events = func(e Event) { told = append(told, e) }
+			o.Events = func(e Event) { got = append(got, e) }
 		})
 		go s.ServeHTTP(newSlowWriter(make(chan struct{})), post(t.Context(), "/v1/completions", streaming))
 		synctest.Wait()
@@ -141,13 +144,13 @@ func TestDrainCutsReaders(t *testing.T) {
 		require.ErrorIs(t, s.Drain(ctx), context.DeadlineExceeded)
 		synctest.Wait()
 		assert.LessOrEqual(t, time.Since(begin), time.Second+2*lastWords, "for what was written, and for why it ends")
-		require.Len(t, told, 1)
+		require.Len(t, got, 1)
 	})
 }
 
 // TestPanicBefore: a panic while a request is prepared is an error of that request, and gives its place back.
 func TestPanicBefore(t *testing.T) {
-	m := &fakeModel{refuse: func(s Settings) error {
+	m := &fakeModel{refuse: func(s answer.Settings) error {
 		if s.JSON {
 			panic("a bug")
 		}
@@ -166,9 +169,9 @@ func TestArgumentsAreObjects(t *testing.T) {
 	s := newTestServer(t, m, nil)
 	const mine = `{"allOf":[{"type":"object"},`
 	for parameters, want := range map[string]string{
-		`{}`:                         noParameters,
+		`{}`:                         `{"type":"object","properties":{}}`,
 		`{"type":"string"}`:          mine + `{"type":"string"}]}`,
-		`{"type":"object"}`:          noParameters,
+		`{"type":"object"}`:          `{"type":"object","properties":{}}`,
 		`{"type":["object","null"]}`: mine + `{"type":["object","null"]}]}`,
 		`{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#"}}}`: mine +
 			`{"$ref":"#/properties/arguments/allOf/1/$defs/a",` +
@@ -185,7 +188,7 @@ func TestArgumentsAreObjects(t *testing.T) {
 		assert.Equal(t, `{"type":"object","properties":{"name":{"const":"f"},"arguments":`+want+
 			`},"required":["name","arguments"],"additionalProperties":false}`, m.schemas[0])
 	}
-	m.refuse = func(s Settings) error {
+	m.refuse = func(s answer.Settings) error {
 		if strings.Contains(string(s.Schema), `"string"`) {
 			return errors.New("no value fits")
 		}
@@ -200,13 +203,13 @@ func TestArgumentsAreObjects(t *testing.T) {
 // TestMarksCount: the marks around calls, which the model does not choose, take no more room than max_tokens gives.
 func TestMarksCount(t *testing.T) {
 	call := `{"name": "f", "arguments": {}}`
-	for most, want := range map[int]int{1: 0, len(callBegin) + 1: 0, len(callBegin) + 2: len(callBegin) + 2,
-		len(callBegin) + 1 + len(call): len(callBegin) + 1 + len(call)} {
+	for limit, want := range map[int]int{1: 0, len(callMark) + 1: 0, len(callMark) + 2: len(callMark) + 2,
+		len(callMark) + 1 + len(call): len(callMark) + 1 + len(call)} {
 		s := newTestServer(t, newToolModel("", call), nil)
 		w := ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"tool_choice":"required",
-			"tools":[{"type":"function","function":{"name":"f"}}],"max_tokens":`+string(encode(most))+`}`)
+			"tools":[{"type":"function","function":{"name":"f"}}],"max_tokens":`+string(request.Encode(limit))+`}`)
 		require.Equal(t, http.StatusOK, w.Code, "%s", w.Body)
-		assert.EqualValues(t, want, at(object(t, w.Body.Bytes()), "usage", "completion_tokens"), "of %d", most)
+		assert.EqualValues(t, want, at(object(t, w.Body.Bytes()), "usage", "completion_tokens"), "of %d", limit)
 	}
 }
 

@@ -3,193 +3,44 @@ package openai
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"math"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
-
-// Infill is a text with a gap to fill.
-type Infill struct {
-	Prefix, Suffix string                        // before the gap and after it
-	Repo, Name     string                        // of the repository and of the file; "": nothing is said of them
-	Files          []struct{ Name, Text string } // others of the repository
-	Most           int                           // tokens of the prompt, beyond which text is left out; 0: any number
-}
-
-// maxFiles is the most files beside the one with the gap.
-const maxFiles = 256
-
-// infillRequest is a request for what fills a gap, in the form of llama-server.
-type infillRequest struct {
-	request
-	gap   Infill
-	none  bool // nothing is generated: n_predict is 0
-	lines lineLimit
-}
-
-// parseInfill reads a request. What it does not say is as llama-server has it.
-func parseInfill(body []byte, d Defaults) (*infillRequest, *Error) {
-	r := &infillRequest{gap: Infill{Repo: "myproject", Name: "filename"}}
-	f := parseBody(body)
-	s := &r.settings
-	for _, name := range []string{"input_prefix", "input_suffix"} {
-		if _, ok := f.all[name]; !ok {
-			f.missing(name, "give a text")
-		}
-	}
-	start := ""
-	f.text("input_prefix", &r.gap.Prefix)
-	f.text("prompt", &start)
-	f.text("input_suffix", &r.gap.Suffix)
-	r.gap.Prefix += start
-	f.inputExtra(&r.gap)
-	if r.none = means(f.all["n_predict"], "0"); r.none {
-		f.take("n_predict")
-	}
-	for _, name := range []string{"max_tokens", "n_predict"} {
-		f.integerMax(name, &r.request)
-	}
-	f.lines(&r.lines)
-	if means(f.all["seed"], "-1") { // drawn
-		f.take("seed")
-	}
-	samplers, _ := f.take("samplers")
-	usual := func(name, value string) {
-		if _, given := f.all[name]; !given && f.all != nil {
-			f.all[name] = json.RawMessage(value)
-		}
-	}
-	usual("temperature", "0.8")
-	usual("top_k", "40")
-	usual("top_p", "0.95")
-	usual("min_p", "0.05")
-	f.common(&r.request, d)
-	f.samplers(samplers, s)
-	if r.n != 1 {
-		f.fail("n", "one answer is given: leave it out")
-	}
-	r.usage = true // the last object has it
-	return r, f.end()
-}
-
-// inputExtra reads other files of the repository.
-func (f *fields) inputExtra(to *Infill) {
-	f.objects("input_extra", maxFiles, func(o *fields) {
-		file := struct{ Name, Text string }{Name: "tmp"}
-		o.text("filename", &file.Name)
-		if !o.text("text", &file.Text) {
-			o.missing("text", "give a text")
-		}
-		o.harmless("time") // of llama.vim
-		to.Files = append(to.Files, file)
-	})
-}
-
-// samplers neutralises what a list of samplers leaves out. They are always applied in the same order.
-func (f *fields) samplers(raw json.RawMessage, s *Settings) {
-	if raw == nil {
-		return
-	}
-	var names []string
-	if json.Unmarshal(raw, &names) != nil {
-		f.fail("samplers", "give a list of names")
-	}
-	if len(names) == 0 {
-		return
-	}
-	without := func(name string) bool { return !slices.Contains(names, name) }
-	if without("temperature") {
-		s.Temperature = 1
-	}
-	if without("top_k") {
-		s.TopK = 0
-	}
-	if without("top_p") {
-		s.TopP = 1
-	}
-	if without("min_p") {
-		s.MinP = 0
-	}
-	if without("penalties") {
-		s.RepeatPenalty, s.PresencePenalty, s.FrequencyPenalty = 0, 0, 0
-	}
-}
-
-// lineLimit ends what fills a gap at a line.
-type lineLimit struct {
-	indent int           // least blanks before a line, but for the first one
-	time   time.Duration // from the first token on, once there is a second line; 0: none
-
-	begun  time.Time
-	second bool // there is a line after the first
-	blanks int  // before the last line
-	head   bool // nothing else is in it
-}
-
-// lines reads the limits of lines.
-func (f *fields) lines(l *lineLimit) {
-	f.count("n_indent", 0, math.MaxInt32, &l.indent)
-	ms := int64(0)
-	f.integer("t_max_predict_ms", -1, math.MaxInt32, &ms)
-	l.time = time.Duration(max(ms, 0)) * time.Millisecond
-}
-
-// take returns how much of a piece of text stays, and whether the answer ends with it.
-func (l *lineLimit) take(text string) (kept string, over bool) {
-	if l.begun.IsZero() {
-		l.begun = time.Now()
-	}
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c == '\n':
-			l.second, l.head, l.blanks = true, true, 0
-		case l.head && (c == ' ' || c == '\t'):
-			l.blanks++
-		case l.head && l.blanks < l.indent:
-			return text[:i], true
-		default:
-			l.head = false
-		}
-	}
-	return text, l.second && l.time > 0 && time.Since(l.begun) > l.time
-}
 
 // infill answers a request for what fills a gap.
 func (s *Server) infill(ctx context.Context, t *reply, body []byte) error {
-	r, wrong := parseInfill(body, s.o.Defaults)
+	r, wrong := request.ReadInfill(body, s.o.Defaults)
 	if wrong != nil {
 		return wrong
 	}
-	shape := &infillShape{s: s, r: r, name: cmp.Or(r.model, s.o.Names[0])}
+	shape := &infillShape{s: s, r: r, name: cmp.Or(r.Model, s.o.Names[0])}
 	var marks []int32
-	return t.do(ctx, &job{request: &r.request, shape: shape,
+	return t.do(ctx, &job{Request: &r.Request, shape: shape,
 		prompts: func() ([][]int32, error) {
-			const least = 128 // tokens that an answer is given room for, if it may be so long
-			most := s.model.Context() - 1
-			if s.o.MaxPrompt > 0 {
-				most = min(most, s.o.MaxPrompt)
-			}
-			r.gap.Most = max(most-min(cmp.Or(r.settings.MaxTokens, least), most/2), 8)
+			const room = 128 // tokens that an answer is given room for, if it may be so long
+			limit := s.maxPrompt()
+			r.Gap.Most = max(limit-min(cmp.Or(r.Settings.MaxTokens, room), limit/2), 8)
 			var err error
-			if marks, err = s.model.Infill(Infill{}); err != nil {
+			if marks, err = s.model.Infill(answer.Infill{}); err != nil {
 				return nil, err
 			}
-			shape.prompt, err = s.model.Infill(r.gap)
+			shape.prompt, err = s.model.Infill(r.Gap)
 			return [][]int32{shape.prompt}, err
 		},
-		plan: func(a *answer) { a.none, a.ends, a.lines = r.none, marks, &r.lines },
+		plan: func(a *answer.Answer) { a.None, a.Ends, a.Lines = r.None, marks, &r.Lines },
 	})
 }
 
 // infillShape writes what fills a gap as llama-server does.
 type infillShape struct {
 	s      *Server
-	r      *infillRequest
+	r      *request.Infill
 	name   string // of the model
 	prompt []int32
-	made   result // so far, of a stream
+	made   answer.Result // so far, of a stream
 	plainErrors
 }
 
@@ -215,7 +66,7 @@ type infillEnd struct {
 	StopString string         `json:"stopping_word"`
 	Cached     int            `json:"tokens_cached"`
 	Timings    infillTimings  `json:"timings"`
-	Own        *extension     `json:"pilotfish"`
+	Own        *request.Own   `json:"pilotfish"`
 }
 
 type infillSettings struct {
@@ -243,51 +94,51 @@ type infillTimings struct {
 
 func (c *infillShape) param() string { return "input_prefix" }
 
-func (c *infillShape) all(results []result, u usage) any {
+func (c *infillShape) all(results []answer.Result, u usage) any {
 	c.made = results[0]
-	text, _ := c.made.text()
+	text, _ := c.made.Text()
 	return c.over(text, text, u)
 }
 
-func (c *infillShape) chunks(_ int, p piece) []any {
-	c.made.take(p)
-	if p.text == "" {
+func (c *infillShape) chunks(_ int, p answer.Piece) []any {
+	c.made.Take(p)
+	if p.Text == "" {
 		return nil
 	}
-	_, made := c.made.text()
-	o := infillPiece{Content: p.text, Tokens: []int32{}, Predicted: len(made), Evaluated: len(c.prompt)}
-	for _, t := range p.tokens {
+	_, made := c.made.Text()
+	o := infillPiece{Content: p.Text, Tokens: []int32{}, Predicted: len(made), Evaluated: len(c.prompt)}
+	for _, t := range p.Tokens {
 		o.Tokens = append(o.Tokens, t.ID)
 	}
 	return []any{o}
 }
 
-func (c *infillShape) last(_ int, e ending) []any {
-	c.made.ending = e
+func (c *infillShape) last(_ int, e answer.Ending) []any {
+	c.made.Ending = e
 	return nil
 }
 
 func (c *infillShape) start() {}
 
 func (c *infillShape) end(u usage) []any {
-	text, _ := c.made.text()
+	text, _ := c.made.Text()
 	return []any{c.over("", text, u)}
 }
 
 // over is the last object, with what of the whole text has not been shown before.
 func (c *infillShape) over(shown, text string, u usage) infillPiece {
-	s, kind := c.r.settings, map[string]string{StopEnd: "eos", StopString: "word"}[c.made.stop]
+	s, kind := c.r.Settings, map[string]string{answer.StopEnd: "eos", answer.StopString: "word"}[c.made.Stop]
 	var spelled strings.Builder
 	for _, id := range c.prompt {
 		spelled.WriteString(cmp.Or(string(c.s.model.Bytes(id)), c.s.model.Name(id)))
 	}
 	end := &infillEnd{
 		Model: c.name, Prompt: spelled.String(), NewLine: strings.ContainsRune(text, '\n'),
-		StopType: cmp.Or(kind, "limit"), StopString: c.made.stopped, Cached: len(c.prompt) + u.Completion,
-		Own: c.r.ended(u.sent),
+		StopType: cmp.Or(kind, "limit"), StopString: c.made.Stopped, Cached: len(c.prompt) + u.Completion,
+		Own: c.r.Ended(u.sent),
 		Settings: infillSettings{
 			Predict: cmp.Or(s.MaxTokens, -1), Seed: s.Seed, Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP,
-			MinP: s.MinP, Stop: append([]string{}, s.Stop...), Stream: c.r.stream,
+			MinP: s.MinP, Stop: append([]string{}, s.Stop...), Stream: c.r.Stream,
 		},
 		Timings: timingsOf(u),
 	}

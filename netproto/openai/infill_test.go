@@ -10,11 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // TestSuffix: a completion with a suffix is asked for as a gap, and ends at a mark.
 func TestSuffix(t *testing.T) {
-	m := &fakeModel{answer: func(string, Settings) string { return "mid\x02dle" }}
+	m := &fakeModel{answer: func(string, answer.Settings) string { return "mid\x02dle" }}
 	s := newTestServer(t, m, nil)
 	w := ask(t, s, "/v1/completions", `{"prompt":["a","b"],"suffix":"z","max_tokens":20}`)
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
@@ -37,7 +38,7 @@ func TestSuffix(t *testing.T) {
 
 // TestInfill: the answer has the fields of llama-server's, whole and streamed, with the same text.
 func TestInfill(t *testing.T) {
-	m := &fakeModel{answer: func(string, Settings) string { return "x\n y\x03z" }}
+	m := &fakeModel{answer: func(string, answer.Settings) string { return "x\n y\x03z" }}
 	s := newTestServer(t, m, nil)
 	const request = `{"input_prefix":"a\n","prompt":"  b","input_suffix":"c","n_predict":9,"cache_prompt":true,` +
 		`"input_extra":[{"filename":"f","text":"t"},{"text":"u"}]%s}`
@@ -52,7 +53,7 @@ func TestInfill(t *testing.T) {
 	for name, want := range whole {
 		assert.Equal(t, want, o[name], name)
 	}
-	assert.Equal(t, Settings{MaxTokens: 9, Temperature: 0.8, TopP: 0.95, TopK: 40, MinP: 0.05,
+	assert.Equal(t, answer.Settings{MaxTokens: 9, Temperature: 0.8, TopP: 0.95, TopK: 40, MinP: 0.05,
 		Seed: m.asked[0].Seed}, m.asked[0], "as llama-server has it")
 	assert.Positive(t, at(o, "timings", "prompt_n"))
 
@@ -84,7 +85,7 @@ func TestInfill(t *testing.T) {
 func TestInfillSettings(t *testing.T) {
 	m := &fakeModel{}
 	s := newTestServer(t, m, nil)
-	for more, want := range map[string]Settings{
+	for more, want := range map[string]answer.Settings{
 		`"temperature":0,"top_k":0,"top_p":1,"min_p":0`:                {TopP: 1},
 		`"samplers":["top_k","top_p","infill"],"top_p":0.99,"seed":-1`: {Temperature: 1, TopK: 40, TopP: 0.99},
 		`"samplers":["temperature"],"repeat_penalty":1.1`:              {Temperature: 0.8, TopP: 1},
@@ -106,19 +107,19 @@ func TestInfillSettings(t *testing.T) {
 func TestLines(t *testing.T) {
 	for _, pieces := range [][]string{{"a\n\n    b\n  ", "c\n"}, {"a\n", "\n", "    ", "b", "\n ", " c"},
 		{"a\n\n    b\n  c\n    d"}} {
-		l := &lineLimit{indent: 3}
+		l := &answer.Lines{Indent: 3}
 		text, over := "", false
 		for _, p := range pieces {
 			require.False(t, over, "it goes on after its end")
 			var kept string
-			kept, over = l.take(p)
+			kept, over = l.Take(p)
 			text += kept
 		}
 		assert.True(t, over)
 		assert.Equal(t, "a\n\n    b\n  ", text)
 	}
 	bubble.Test(t, func(t *testing.T) {
-		m := &fakeModel{step: time.Second, answer: func(string, Settings) string { return "abcd\nefgh" }}
+		m := &fakeModel{step: time.Second, answer: func(string, answer.Settings) string { return "abcd\nefgh" }}
 		s := newTestServer(t, m, nil)
 		o := object(t, ask(t, s, "/infill",
 			`{"input_prefix":"a","input_suffix":"c","t_max_predict_ms":2500}`).Body.Bytes())
@@ -132,7 +133,7 @@ func TestLines(t *testing.T) {
 // TestEchoLogProbs: the prompt's tokens come with their log-probabilities, the first without one, and the answer's with
 // the end token, whole and streamed; with max_tokens 0 alone.
 func TestEchoLogProbs(t *testing.T) {
-	m := &fakeModel{answer: func(string, Settings) string { return "xy" }}
+	m := &fakeModel{answer: func(string, answer.Settings) string { return "xy" }}
 	s := newTestServer(t, m, nil)
 	probs := func(o any) any { return at(o, "choices", 0, "logprobs") }
 	o := object(t, ask(t, s, "/v1/completions",

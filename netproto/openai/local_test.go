@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // TestLocal: a request is local that says so, one with a message that says so, and each later one with that message,
@@ -56,15 +58,15 @@ func TestLocal(t *testing.T) {
 
 // TestKept: the messages that stay are known up to a bound, and the oldest ones are forgotten then.
 func TestKept(t *testing.T) {
-	var k keptMessages
-	message := func(i int, local bool) []Message {
-		return []Message{{Role: "user", Content: fmt.Sprint(i), Local: local}}
+	k := newKeptMessages()
+	message := func(i int, local bool) []answer.Message {
+		return []answer.Message{{Role: "user", Content: fmt.Sprint(i), Local: local}}
 	}
 	for i := range maxKept + 10 {
 		require.True(t, k.local(message(i, true)))
 		require.True(t, k.local(message(i, true)), "twice is once")
 	}
-	assert.Len(t, k.all, maxKept)
+	assert.Equal(t, maxKept, k.Len())
 	for i, want := range map[int]bool{0: false, 9: false, 10: true, maxKept + 9: true, maxKept + 10: false} {
 		assert.Equal(t, want, k.local(message(i, false)), i)
 	}
@@ -73,9 +75,9 @@ func TestKept(t *testing.T) {
 	assert.True(t, k.local(message(-2, false)), "each of several is known")
 }
 
-// TestReceipt: what has left for all answers of a request is told at its end, also that it is nothing.
+// TestReceipt: what has left for all answers of a request is said at its end, also that it is nothing.
 func TestReceipt(t *testing.T) {
-	s := newTestServer(t, &fakeModel{answer: func(prompt string, s Settings) string {
+	s := newTestServer(t, &fakeModel{answer: func(prompt string, s answer.Settings) string {
 		if s.Local {
 			return "a"
 		}

@@ -1,72 +1,25 @@
 package openai
 
 import (
-	"context"
 	"encoding/json"
-	"net/http"
-	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// messages answers a request of Anthropic's API for a turn of a chat.
-func (s *Server) messages(ctx context.Context, t *reply, body []byte) error {
-	r, wrong := parseMessages(body, s.o.Defaults)
-	if wrong != nil {
-		return wrong
-	}
-	return s.turn(ctx, t, r, &messageShape{s: s, r: r, t: t})
-}
-
-// countMessages counts the tokens of the prompt that a request would have.
-func (s *Server) countMessages(ctx context.Context, t *reply, body []byte) error {
-	r, wrong := parseMessages(body, s.o.Defaults)
-	if wrong != nil {
-		return wrong
-	}
-	n, err := t.count(ctx, r)
-	if err != nil {
-		return err
-	}
-	return t.answer(http.StatusOK, encode(map[string]int{"input_tokens": n}))
-}
-
-// ofAnthropic reports whether a request belongs to Anthropic's API: its clients say so wherever they ask.
-func ofAnthropic(r *http.Request) bool {
-	return strings.HasPrefix(r.URL.Path, "/v1/messages") || r.Header.Get("Anthropic-Version") != ""
-}
-
-// messageError is an error in Anthropic's form.
-type messageError struct {
-	Type  string `json:"type"` // "error"
-	Error struct {
-		Type    string `json:"type"`
-		Message string `json:"message"`
-	} `json:"error"`
-	Request string `json:"request_id,omitempty"`
-}
-
-// message returns an error in Anthropic's form. id is the request's.
-func (e *Error) message(id string) messageError {
-	m := messageError{Type: "error", Request: id}
-	m.Error.Message = e.Message
-	m.Error.Type = map[int]string{
-		http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error",
-		http.StatusNotFound: "not_found_error", http.StatusRequestEntityTooLarge: "request_too_large",
-		http.StatusTooManyRequests: rateLimit, http.StatusServiceUnavailable: "overloaded_error",
-		http.StatusGatewayTimeout: "timeout_error", http.StatusInternalServerError: "api_error",
-	}[e.Status]
-	if m.Error.Type == "" {
-		m.Error.Type = invalidRequest
-	}
-	return m
+// messages is the form of Anthropic's /v1/messages.
+func (s *Server) messages(t *reply, body []byte) (*request.Chat, shape, *request.Error) {
+	r, wrong := request.ReadMessages(body, s.o.Defaults)
+	return r, &messageShape{s: s, r: r, t: t}, wrong
 }
 
 // messageShape writes turns of a chat as Anthropic's API has them.
 type messageShape struct {
 	s  *Server
-	r  *chatRequest
+	r  *request.Chat
 	t  *reply
 	id string
-	result
+	answer.Result
 }
 
 // messageObject is an answer, or what is known of it at its beginning.
@@ -82,10 +35,10 @@ type messageObject struct {
 	Own      messageOwn     `json:"pilotfish"`
 }
 
-// messageOwn is what is told beyond Anthropic's API.
+// messageOwn is what this server says beyond Anthropic's API.
 type messageOwn struct {
-	*extension
-	*origins
+	*request.Own
+	*request.Origins
 }
 
 // contentBlock is a text or a call.
@@ -110,35 +63,35 @@ func (m *messageShape) param() string { return "messages" }
 func (m *messageShape) start() { m.id = m.s.id("msg_") }
 
 // object returns the answer without its content.
-func (m *messageShape) object(u usage, o *origins) messageObject {
-	return messageObject{ID: m.id, Type: "message", Role: "assistant", Model: m.r.model, Content: []contentBlock{},
+func (m *messageShape) object(u usage, o *request.Origins) messageObject {
+	return messageObject{ID: m.id, Type: "message", Role: "assistant", Model: m.r.Model, Content: []contentBlock{},
 		Usage: messageUsage{Input: u.Prompt - u.Details.Cached, Cached: u.Details.Cached, Output: u.Completion},
-		Own:   messageOwn{m.r.extension(), o}}
+		Own:   messageOwn{m.r.Own(), o}}
 }
 
 // stop returns why the answer ended, as Anthropic's API says it.
 func (m *messageShape) stop() (reason string, sequence *string) {
 	switch {
-	case m.finish == finishLength:
+	case m.Finish == answer.FinishLength:
 		return "max_tokens", nil
-	case m.finish == finishCalls:
+	case m.Finish == answer.FinishCalls:
 		return "tool_use", nil
-	case m.stopped != "":
-		return "stop_sequence", &m.stopped
+	case m.Stopped != "":
+		return "stop_sequence", &m.Stopped
 	}
 	return "end_turn", nil
 }
 
 // all leaves out a call that was cut: it has no input that is an object.
-func (m *messageShape) all(results []result, u usage) any {
-	m.result = results[0].complete(m.s.id)
-	_, tokens := m.text()
-	o := m.object(u, m.own(m.r.originsOf(tokens)))
-	for i, p := range m.parts {
+func (m *messageShape) all(results []answer.Result, u usage) any {
+	m.Result = results[0].Complete(m.s.id)
+	_, tokens := m.Text()
+	o := m.object(u, own(m.Ending, m.r.Origins(tokens)))
+	for i, p := range m.Parts {
 		b := m.block(i)
-		if text := string(p.text); p.tool == "" {
+		if text := string(p.Text); p.Tool == "" {
 			b.Text = &text
-		} else if b.Input = p.text; !json.Valid(p.text) {
+		} else if b.Input = p.Text; !json.Valid(p.Text) {
 			continue
 		}
 		o.Content = append(o.Content, b)
@@ -150,27 +103,27 @@ func (m *messageShape) all(results []result, u usage) any {
 
 // block returns a part without what it says.
 func (m *messageShape) block(i int) contentBlock {
-	if p := m.parts[i]; p.tool != "" {
-		return contentBlock{Type: "tool_use", ID: "toolu_" + p.id, Name: p.tool, Input: json.RawMessage("{}")}
+	if p := m.Parts[i]; p.Tool != "" {
+		return contentBlock{Type: "tool_use", ID: "toolu_" + p.ID, Name: p.Tool, Input: json.RawMessage("{}")}
 	}
 	return contentBlock{Type: "text", Text: new(string)}
 }
 
-func (m *messageShape) begin() []any {
+func (m *messageShape) Begin() []any {
 	return []any{named{"type": "message_start", "message": m.object(usage{Prompt: m.t.e.Prompt}, nil)}}
 }
 
-func (m *messageShape) open(i int) []any {
-	m.parts[i].id = m.s.id("")
+func (m *messageShape) Open(i int) []any {
+	m.Parts[i].ID = m.s.id("")
 	return []any{named{"type": "content_block_start", "index": i, "content_block": m.block(i)}}
 }
 
-func (m *messageShape) delta(i int, p piece) []any {
-	own := m.r.originsOf(p.tokens)
-	d := map[string]any{"type": "text_delta", "text": p.text}
-	text := p.text
-	if p.call != nil {
-		text, own = p.call.arguments, nil
+func (m *messageShape) Delta(i int, p answer.Piece) []any {
+	own := m.r.Origins(p.Tokens)
+	d := map[string]any{"type": "text_delta", "text": p.Text}
+	text := p.Text
+	if p.Call != nil {
+		text, own = p.Call.Arguments, nil
 		d = map[string]any{"type": "input_json_delta", "partial_json": text}
 	}
 	if text == "" && own == nil {
@@ -178,28 +131,28 @@ func (m *messageShape) delta(i int, p piece) []any {
 	}
 	out := named{"type": "content_block_delta", "index": i, "delta": d}
 	if own != nil {
-		out[extensionName] = own
+		out[request.OwnName] = own
 	}
 	return []any{out}
 }
 
-func (m *messageShape) close(i int) []any {
+func (m *messageShape) Close(i int) []any {
 	return []any{named{"type": "content_block_stop", "index": i}}
 }
 
-func (m *messageShape) chunks(_ int, p piece) []any { return m.tell(p, m) }
+func (m *messageShape) chunks(_ int, p answer.Piece) []any { return m.Tell(p, m) }
 
-func (m *messageShape) last(_ int, e ending) []any { return m.finishes(e, m) }
+func (m *messageShape) last(_ int, e answer.Ending) []any { return m.Finishes(e, m) }
 
 func (m *messageShape) end(u usage) []any {
 	reason, sequence := m.stop()
 	out := named{"type": "message_delta", "delta": map[string]any{"stop_reason": reason, "stop_sequence": sequence},
 		"usage": m.object(u, nil).Usage}
-	out[extensionName] = messageOwn{m.r.ended(u.sent), m.own(nil)}
+	out[request.OwnName] = messageOwn{m.r.Ended(u.sent), own(m.Ending, nil)}
 	return []any{out, named{"type": "message_stop"}}
 }
 
-func (m *messageShape) failed(e *Error) []any {
-	told := e.message(m.t.e.ID)
+func (m *messageShape) failed(e *request.Error) []any {
+	told := e.Anthropic(m.t.e.ID)
 	return []any{named{"type": told.Type, "error": told.Error, "request_id": told.Request}}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/browsertest"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // shownPage starts a server with a chat page, and a browser for it.
@@ -32,7 +33,7 @@ func shownPage(t *testing.T, m *fakeModel, change func(*Options)) (*Server, *bro
 	return s, browsertest.Start(t, web.URL)
 }
 
-// sent asks a question at the page, and waits until it has so many answers that are over.
+// sent asks a question at the page, and waits until it has a number of answers that are over.
 func sent(b *browsertest.Browser, question string, answers int) {
 	b.Type(question, "Enter")
 	b.Until(fmt.Sprintf(`document.querySelectorAll(".assistant").length === %d && `+
@@ -48,7 +49,7 @@ func textsOf(b *browsertest.Browser, selector string) []string {
 // TestPageInBrowser: a chat at any width, light or dark: text of the model is text, blocks of code are blocks, tokens
 // of the cloud stand out, the next question has the turns before it; nothing is wider than the page.
 func TestPageInBrowser(t *testing.T) {
-	m := &fakeModel{answer: func(prompt string, _ Settings) string {
+	m := &fakeModel{answer: func(prompt string, _ answer.Settings) string {
 		if strings.Contains(prompt, "markup") {
 			return `<img src=x onerror="window.hostile = 1"><script>window.hostile = 1</script>` + "é"
 		}
@@ -68,7 +69,7 @@ func TestPageInBrowser(t *testing.T) {
 			sent(b, "markup", 2)
 			assert.Equal(t, `<img src=x onerror="window.hostile = 1"><script>window.hostile = 1</script>é`,
 				textsOf(b, ".assistant .text")[1])
-			assert.Equal(t, "user:first\nassistant:"+m.answer("", Settings{})+"\nuser:markup\nassistant:",
+			assert.Equal(t, "user:first\nassistant:"+m.answer("", answer.Settings{})+"\nuser:markup\nassistant:",
 				m.prompts[len(m.prompts)-1])
 			assert.LessOrEqual(t, browsertest.Evaluated[int](b, "document.documentElement.scrollWidth"), width)
 			assert.LessOrEqual(t, browsertest.Evaluated[int](b,
@@ -83,7 +84,7 @@ func TestPageInBrowser(t *testing.T) {
 
 // TestPageControls: stop, copy, settings, a new chat, errors; all of it by keyboard, and with names for screen readers.
 func TestPageControls(t *testing.T) {
-	m := &fakeModel{step: time.Millisecond, context: 1 << 20, answer: func(prompt string, _ Settings) string {
+	m := &fakeModel{step: time.Millisecond, context: 1 << 20, answer: func(prompt string, _ answer.Settings) string {
 		if strings.Contains(prompt, "long") {
 			return strings.Repeat("x", 100000)
 		}

@@ -7,12 +7,13 @@ import (
 	"sync"
 
 	"github.com/pilotfish-ai/pilotfish/internal/prefix"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // pool keeps sessions with their texts, so that a request which goes on with one of them has only what is new computed.
 type pool struct {
-	model  Model
-	most   int     // sessions, those in use included
+	model  answer.Model
+	limit  int     // sessions, those in use included
 	folder *Folder // of texts that have no place in memory; nil: they are dropped
 	log    *slog.Logger
 
@@ -22,18 +23,18 @@ type pool struct {
 	used int
 }
 
-func newPool(m Model, most int, f *Folder, log *slog.Logger) *pool {
-	p := &pool{model: m, most: most, folder: f, log: log}
+func newPool(m answer.Model, limit int, f *Folder, log *slog.Logger) *pool {
+	p := &pool{model: m, limit: limit, folder: f, log: log}
 	p.back.L = &p.mu
 	return p
 }
 
 // pooled is a session with its text.
 type pooled struct {
-	Session
+	answer.Session
 	text   []int32 // of the last prompt and its answer
 	prompt int     // tokens of the prompt
-	lent   int     // so many others are copying its beginning
+	lent   int     // number of sessions that are copying its beginning
 }
 
 // take returns a session for a prompt, with as much of it as is known. A text that goes on, or is answered again, has
@@ -81,7 +82,7 @@ func (p *pool) choose(prompt []int32, chat bool) choice {
 	defer p.mu.Unlock()
 	for ; ; p.back.Wait() {
 		c := p.nearest(prompt)
-		full := len(p.idle) > 0 && len(p.idle)+p.used >= p.most
+		full := len(p.idle) > 0 && len(p.idle)+p.used >= p.limit
 		if h := c.from; h != nil &&
 			(c.same >= h.prompt || !chat && 2*c.same >= h.prompt || full && h == p.idle[0]) {
 			if h.lent > 0 {
@@ -107,7 +108,7 @@ func (p *pool) choose(prompt []int32, chat bool) choice {
 	}
 }
 
-// nearest returns the session whose text has most in common with a prompt.
+// nearest returns the session that has most of a prompt.
 func (p *pool) nearest(prompt []int32) (c choice) {
 	for _, h := range p.idle {
 		if n := prefix.Len(h.text, prompt); n > c.same {
@@ -122,7 +123,7 @@ func (p *pool) remove(h *pooled) {
 	p.idle = slices.DeleteFunc(p.idle, func(o *pooled) bool { return o == h })
 }
 
-// give puts a session back with the text that it holds now, of which so many tokens are the prompt.
+// give puts a session back with the text that it holds now, of which the first tokens are the prompt.
 // Without a text it is of no more use.
 func (p *pool) give(h *pooled, text []int32, prompt int) {
 	p.mu.Lock()

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // What it may take to find out what the schemas of requests ask for.
@@ -17,11 +19,11 @@ const (
 
 var errPreparing = errors.New("the schemas of this request take too long: give fewer or simpler ones")
 
-// preparing lets requests in whose schemas are made grammars of: so many at a time, and one of each client, so that no
-// client holds up all others. It is apart from the gate: who is in there takes the place of an answer.
+// preparing limits the requests that wait for grammars of their schemas: a number at a time, and one of each client, so
+// that no client holds up all others. It is apart from the gate: who is in there takes the place of an answer.
 type preparing struct {
 	slots chan struct{}
-	most  int // requests that are in or wait
+	limit int // requests that are in or wait
 
 	mu      sync.Mutex
 	all     int
@@ -34,8 +36,8 @@ type turn struct {
 	users int // requests that have it or wait for it
 }
 
-func newPreparing(most int) *preparing {
-	return &preparing{slots: make(chan struct{}, preparedAtOnce), most: most, clients: map[string]*turn{}}
+func newPreparing(limit int) *preparing {
+	return &preparing{slots: make(chan struct{}, preparedAtOnce), limit: limit, clients: map[string]*turn{}}
 }
 
 // enter waits until a request of a client is let in. The caller calls leave once.
@@ -67,7 +69,7 @@ func (p *preparing) enter(ctx context.Context, client string) (leave func(), err
 func (p *preparing) come(client string) (chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.all >= p.most {
+	if p.all >= p.limit {
 		return nil, &busyError{time.Second}
 	}
 	p.all++
@@ -105,8 +107,8 @@ func (s *Server) client(r *http.Request) string {
 // prepare refuses what the model cannot do. Of a large schema it takes a while to find out.
 func (t *reply) prepare(ctx context.Context, j *job) (err error) {
 	defer caught(&err)
-	if !j.format.constrained() && !j.tools {
-		return j.possible(ctx, t.s.model)
+	if !j.Settings.Structured() && !j.tools {
+		return j.Possible(ctx, t.s.model)
 	}
 	leave, err := t.s.preparing.enter(ctx, t.s.client(t.r))
 	if err != nil {
@@ -115,11 +117,11 @@ func (t *reply) prepare(ctx context.Context, j *job) (err error) {
 	defer leave()
 	ctx, cancel := context.WithTimeoutCause(ctx, longestPrepared, errPreparing)
 	defer cancel()
-	if err = j.possible(ctx, t.s.model); err == nil && j.tools {
+	if err = j.Possible(ctx, t.s.model); err == nil && j.tools {
 		err = j.follow(ctx)
 	}
 	if errors.Is(err, errPreparing) {
-		return invalid("", "%v", err)
+		return request.Invalid("", "%v", err)
 	}
 	return err
 }

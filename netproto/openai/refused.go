@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // refusals limits the log lines of requests that are refused before anything answers them: a few at once, then one a
@@ -24,14 +26,14 @@ func newRefusals() *refusals {
 
 // reject answers with an error in place of what was asked for. It is counted, and logged without the query of its
 // address and without headers, which may hold secrets; where a header is what is wrong, with that one.
-func (s *Server) reject(w http.ResponseWriter, r *http.Request, e *Error) {
+func (s *Server) reject(w http.ResponseWriter, r *http.Request, e *request.Error) {
 	s.o.Events(Event{Status: e.Status, Code: e.Code})
 	s.refusals.log(s.o.Log, r, e)
-	write(w, e.Status, e.body(r, w.Header().Get("X-Request-Id")))
+	write(w, e.Status, e.Body(r, w.Header().Get("X-Request-Id")))
 }
 
 // log writes a line, unless there were too many lately: the next one says how many were left out.
-func (l *refusals) log(to *slog.Logger, r *http.Request, e *Error) {
+func (l *refusals) log(to *slog.Logger, r *http.Request, e *request.Error) {
 	if !l.limit.Allow() {
 		l.left.Add(1)
 		return
@@ -40,13 +42,13 @@ func (l *refusals) log(to *slog.Logger, r *http.Request, e *Error) {
 	if err != nil {
 		from = r.RemoteAddr // of a connection that is no TCP
 	}
-	args := []any{"status", e.Status, "code", e.Code, "method", shown(r.Method), "path", shown(r.URL.Path),
-		"from", from}
+	args := []any{"status", e.Status, "code", e.Code, "method", request.Shown(r.Method),
+		"path", request.Shown(r.URL.Path), "from", from}
 	switch e.Code {
 	case codeHost:
-		args = append(args, "host", shown(r.Host))
+		args = append(args, "host", request.Shown(r.Host))
 	case codeOrigin:
-		args = append(args, "origin", shown(r.Header.Get("Origin")))
+		args = append(args, "origin", request.Shown(r.Header.Get("Origin")))
 	}
 	if n := l.left.Swap(0); n > 0 {
 		args = append(args, "left_out", n)

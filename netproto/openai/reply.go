@@ -5,14 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // reply is one request while it is answered.
@@ -28,9 +33,11 @@ type reply struct {
 	shape shape       // of the answer, once the request is in order
 }
 
-// posted answers a request that has content.
-func (s *Server) posted(endpoint string, answer func(ctx context.Context, t *reply,
-	body []byte) error) http.HandlerFunc {
+// answerer answers a request by its content.
+type answerer func(ctx context.Context, t *reply, body []byte) error
+
+// posted answers requests that have content.
+func (s *Server) posted(endpoint string, then answerer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		t := &reply{s: s, w: w, rc: http.NewResponseController(w), r: r, begun: time.Now()}
 		t.e = Event{Endpoint: endpoint, ID: s.id("req_"), Status: http.StatusOK}
@@ -38,9 +45,9 @@ func (s *Server) posted(endpoint string, answer func(ctx context.Context, t *rep
 		w.Header().Set("Request-Id", t.e.ID) // as Anthropic's clients look for it
 		done, err := s.begin()
 		if err == nil {
-			defer done() // what is told of an error belongs to the request, too
+			defer done() // writing an error belongs to the request, too
 			defer t.hurry()()
-			err = t.serve(answer)
+			err = t.serve(then)
 		}
 		if err == nil {
 			_ = t.rc.SetWriteDeadline(time.Now().Add(s.o.Stall)) // for the end of what was sent
@@ -54,14 +61,14 @@ func (s *Server) posted(endpoint string, answer func(ctx context.Context, t *rep
 }
 
 // serve answers the request, or says why not.
-func (t *reply) serve(answer func(ctx context.Context, t *reply, body []byte) error) error {
+func (t *reply) serve(then answerer) error {
 	body, err := t.read()
 	if err != nil {
 		return err
 	}
 	ctx, release := t.s.bind(t.r)
 	defer release()
-	if err := answer(ctx, t, body); err != nil {
+	if err := then(ctx, t, body); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx) // whatever else went wrong is a consequence
 		}
@@ -78,24 +85,22 @@ func (t *reply) read() ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(t.w, t.r.Body, t.s.o.MaxBody))
 	t.e.Received = int64(len(body))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return nil, &Error{http.StatusRequestEntityTooLarge,
-			fmt.Sprintf("the request has more than %d bytes, which is what this server takes", t.s.o.MaxBody),
-			invalidRequest, "", "request_too_large"}
+		return nil, request.Refuse(http.StatusRequestEntityTooLarge, "request_too_large",
+			"the request has more than %d bytes, which is what this server takes", t.s.o.MaxBody)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) && t.s.closing.Err() != nil {
-		return nil, errDrained
+		return nil, request.ErrDrained
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil, &Error{http.StatusRequestTimeout, fmt.Sprintf("the request was not there within %v", t.s.o.Read),
-			invalidRequest, "", "read_timeout"}
+		return nil, request.Refuse(http.StatusRequestTimeout, "read_timeout", "the request was not there within %v",
+			t.s.o.Read)
 	}
 	if _, broken := errors.AsType[net.Error](err); broken || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, errGone
+		return nil, request.ErrGone
 	}
 	if err != nil {
-		return nil, &Error{http.StatusBadRequest, fmt.Sprintf("the request's content does not come as its headers "+
-			"say: %v", err),
-			invalidRequest, "", "invalid_body"}
+		return nil, request.Refuse(http.StatusBadRequest, "invalid_body",
+			"the request's content does not come as its headers say: %v", err)
 	}
 	t.whole.Store(true)
 	_ = t.rc.SetReadDeadline(time.Time{}) // else it would count as the client's going
@@ -110,20 +115,21 @@ func (t *reply) kind() error {
 	if err != nil || kind != "application/json" {
 		say = "send JSON, and say so in the header Content-Type: application/json"
 	} else if how := t.r.Header.Get("Content-Encoding"); how != "" && how != "identity" {
-		say = "send the request as it is: this server takes none with the header Content-Encoding: " + shown(how)
+		say = "send the request as it is: this server takes none with the header Content-Encoding: " +
+			request.Shown(how)
 	}
 	if say == "" {
 		return nil
 	}
-	return &Error{http.StatusUnsupportedMediaType, say, invalidRequest, "", "unsupported_media_type"}
+	return request.Refuse(http.StatusUnsupportedMediaType, "unsupported_media_type", "%s", say)
 }
 
-// fail tells what went wrong, as far as it can be told.
+// fail sends what went wrong, as far as the connection allows.
 func (t *reply) fail(err error) {
-	e := errorOf(err)
+	e := request.ErrorOf(err)
 	t.e.Status, t.e.Code, t.e.Err = e.Status, e.Code, err
 	switch {
-	case e.Status == statusGone:
+	case e.Status == request.StatusGone:
 		_ = t.rc.SetWriteDeadline(time.Unix(1, 0)) // what has not been sent is not worth waiting for
 	case t.sent:
 		if t.e.Stream {
@@ -138,7 +144,7 @@ func (t *reply) fail(err error) {
 		} else if e.Status == http.StatusServiceUnavailable {
 			h.Set("Retry-After", "1")
 		}
-		_ = t.answer(e.Status, e.body(t.r, t.e.ID))
+		_ = t.answer(e.Status, e.Body(t.r, t.e.ID))
 	}
 }
 
@@ -155,7 +161,7 @@ func (t *reply) answer(status int, body []byte) error {
 
 // write sends bytes, and gives up where the reader takes none of them for a while.
 func (t *reply) write(b []byte) error {
-	const most = 16 << 10
+	const limit = 16 << 10
 	patience := t.s.o.Stall
 	if !t.whole.Load() {
 		patience += t.s.o.Read // net/http waits for what is still to come of the request: see [Server.ServeHTTP]
@@ -164,9 +170,9 @@ func (t *reply) write(b []byte) error {
 		patience = min(patience, lastWords)
 	}
 	for len(b) > 0 {
-		n := min(len(b), most)
+		n := min(len(b), limit)
 		if err := t.rc.SetWriteDeadline(time.Now().Add(patience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return errGone
+			return request.ErrGone
 		}
 		if _, err := t.w.Write(b[:n]); err != nil {
 			return left(err)
@@ -177,15 +183,15 @@ func (t *reply) write(b []byte) error {
 	if err := t.rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return left(err)
 	}
-	_ = t.rc.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream whose deadline passes, though nobody writes
+	_ = t.rc.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream at its deadline, also where nothing is written
 	return nil
 }
 
 // lastWords is how long a reader may take nothing once the server ends what is running.
 const lastWords = 500 * time.Millisecond
 
-// hurry has what is being read and written end soon once the server ends what is running: nobody who is slow holds up
-// that. The caller calls the function it returns before the request is over.
+// hurry has what is being read and written end soon after the server ends what is running: a slow client does not hold
+// up that. The caller calls the function it returns before the request is over.
 func (t *reply) hurry() func() {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(t.s.closing, func() {
@@ -203,12 +209,12 @@ func (t *reply) hurry() func() {
 	}
 }
 
-// left tells readers that take nothing from those that have gone.
+// left distinguishes readers that take nothing from those that have gone.
 func left(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return errSlow
+		return request.ErrSlow
 	}
-	return errGone
+	return request.ErrGone
 }
 
 // id returns a name that nothing else has.
@@ -218,18 +224,18 @@ func (s *Server) id(prefix string) string {
 
 // job is what a request comes to.
 type job struct {
-	*request
+	*request.Request
 	prompts func() ([][]int32, error)
-	plan    func(a *answer) // completes what is to be generated
-	tools   bool            // there are some: follow finds out what their calls are like
+	plan    func(a *answer.Answer) // completes what is to be generated
+	tools   bool                   // there are some: follow finds out what their calls are like
 	follow  func(ctx context.Context) error
 	shape   shape
 }
 
 // do answers a request that is in order.
 func (t *reply) do(ctx context.Context, j *job) error {
-	t.e.Stream = j.stream
-	if err := j.check(t.s); err != nil {
+	t.e.Stream = j.Stream
+	if err := t.s.check(j.Request); err != nil {
 		return err
 	}
 	if err := t.prepare(ctx, j); err != nil {
@@ -247,10 +253,39 @@ func (t *reply) do(ctx context.Context, j *job) error {
 		in.leave()
 		return err
 	}
-	if j.stream {
+	if j.Stream {
 		return t.streamed(ctx, j, prompts, in)
 	}
 	return t.collected(ctx, j, prompts, in)
+}
+
+// check refuses what is quickly seen to be wrong, and fills in what depends on the model.
+func (s *Server) check(r *request.Request) *request.Error {
+	switch {
+	case r.Model == "":
+		r.Model = s.o.Names[0]
+	case !s.named(r.Model):
+		return s.unknownModel(r.Model)
+	}
+	for _, id := range slices.Sorted(maps.Keys(r.Settings.LogitBias)) {
+		if int(id) >= s.model.Vocabulary() {
+			return request.Invalid("logit_bias", "logit_bias: the model has no token %d: its ids are below %d",
+				id, s.model.Vocabulary())
+		}
+	}
+	if !r.Seeded {
+		r.Settings.Seed = s.o.Random() & (1<<53 - 1) // a number that every client can repeat
+	}
+	return nil
+}
+
+// maxPrompt is the number of tokens that a prompt may have.
+func (s *Server) maxPrompt() int {
+	limit := s.model.Context() - 1
+	if s.o.MaxPrompt > 0 {
+		limit = min(limit, s.o.MaxPrompt)
+	}
+	return limit
 }
 
 // prompts returns the ids of what is to be gone on with.
@@ -260,25 +295,21 @@ func (t *reply) prompts(j *job) (_ [][]int32, err error) {
 	if err != nil {
 		return nil, err
 	}
-	most := t.s.model.Context() - 1
-	if t.s.o.MaxPrompt > 0 {
-		most = min(most, t.s.o.MaxPrompt)
-	}
+	limit := t.s.maxPrompt()
 	for _, ids := range all {
 		t.e.Prompt += len(ids)
-		if len(ids) > most {
-			return nil, &Error{http.StatusBadRequest,
-				fmt.Sprintf("the prompt has %d tokens, and this server takes at most %d of a context of %d: "+
-					"make it shorter", len(ids), most, t.s.model.Context()),
-				invalidRequest, j.shape.param(), "context_length_exceeded"}
+		if len(ids) > limit {
+			return nil, request.Refuse(http.StatusBadRequest, "context_length_exceeded",
+				"the prompt has %d tokens, and this server takes at most %d of a context of %d: make it shorter",
+				len(ids), limit, t.s.model.Context()).Of(j.shape.param())
 		}
 	}
 	return all, nil
 }
 
 // count returns how many tokens the prompt of a request has.
-func (t *reply) count(ctx context.Context, r *chatRequest) (n int, err error) {
-	if err := r.check(t.s); err != nil {
+func (t *reply) count(ctx context.Context, r *request.Chat) (n int, err error) {
+	if err := t.s.check(&r.Request); err != nil {
 		return 0, err
 	}
 	in, err := t.s.gate.enter(ctx)
@@ -288,7 +319,7 @@ func (t *reply) count(ctx context.Context, r *chatRequest) (n int, err error) {
 	}
 	defer in.leave()
 	defer caught(&err)
-	ids, err := r.prompt(t.s.model)
+	ids, err := r.Prompt(t.s.model)
 	return len(ids), err
 }
 
@@ -300,11 +331,11 @@ func caught(err *error) {
 }
 
 // generate makes all answers, one after the other: those to one prompt share its computation.
-func (t *reply) generate(ctx context.Context, j *job, prompts [][]int32, tell func(index int, p piece) error,
-	finish func(index int, e ending) error) (err error) {
+func (t *reply) generate(ctx context.Context, j *job, prompts [][]int32, tell func(index int, p answer.Piece) error,
+	finish func(index int, e answer.Ending) error) (err error) {
 	defer caught(&err)
 	for i, prompt := range prompts {
-		if err := t.answers(ctx, j, i*j.n, prompt, tell, finish); err != nil {
+		if err := t.answers(ctx, j, i*j.N, prompt, tell, finish); err != nil {
 			return err
 		}
 	}
@@ -312,34 +343,35 @@ func (t *reply) generate(ctx context.Context, j *job, prompts [][]int32, tell fu
 }
 
 // answers makes the answers to one prompt.
-func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32, tell func(index int, p piece) error,
-	finish func(index int, e ending) error) error {
+func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32,
+	tell func(index int, p answer.Piece) error, finish func(index int, e answer.Ending) error) error {
 	h, text := t.s.pool.take(ctx, prompt, t.e.Endpoint == "chat"), []int32(nil)
 	defer func() { t.s.pool.give(h, text, len(prompt)) }()
-	for i := range j.n {
+	for i := range j.N {
 		index := first + i
-		a := &answer{model: t.s.model, session: h, prompt: prompt, s: j.settings, format: j.format}
-		a.s.Seed += uint64(i)
-		a.emit = func(p piece) error {
+		a := &answer.Answer{Model: t.s.model, Session: h, Prompt: prompt, Settings: j.Settings}
+		a.Settings.Seed += uint64(i)
+		a.Emit = func(p answer.Piece) error {
 			if t.e.First == 0 {
 				t.e.First = max(time.Since(t.begun)-t.e.Queue, 1)
 			}
 			return tell(index, p)
 		}
 		j.plan(a)
-		why, err := a.run(ctx)
+		why, err := a.Run(ctx)
 		t.e.Answers++
-		t.e.Tokens += len(a.ids)
-		t.e.Cloud += a.total.Cloud
-		t.e.Asks += a.total.Asks
-		t.e.Left.add(a.total.Sent)
+		t.e.Tokens += len(a.IDs)
+		t.e.Cloud += a.Total.Cloud
+		t.e.Asks += a.Total.Asks
+		t.e.Left.Add(a.Total.Sent)
 		if i == 0 {
-			t.e.Cached += a.total.Reused
+			t.e.Cached += a.Total.Reused
 		}
-		text = append(prompt[:len(prompt):len(prompt)], a.ids...)
+		text = append(prompt[:len(prompt):len(prompt)], a.IDs...)
 		if err == nil {
 			t.e.Finish = why
-			err = finish(index, ending{why, a.total.Stopped, a.total.Shortened, a.total.Stop, t.e.Left})
+			err = finish(index, answer.Ending{Finish: why, Stopped: a.Total.Stopped, Shortened: a.Total.Shortened,
+				Stop: a.Total.Stop, Sent: t.e.Left})
 		}
 		if err != nil {
 			return err
@@ -350,26 +382,17 @@ func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32, 
 
 // collected answers all at once.
 func (t *reply) collected(ctx context.Context, j *job, prompts [][]int32, in *place) error {
-	all := make([]result, len(prompts)*j.n)
+	all := make([]answer.Result, len(prompts)*j.N)
 	err := func() error {
 		defer in.leave()
 		return t.generate(ctx, j, prompts,
-			func(i int, p piece) error { all[i].take(p); return nil },
-			func(i int, e ending) error { all[i].ending = e; return nil })
+			func(i int, p answer.Piece) error { all[i].Take(p); return nil },
+			func(i int, e answer.Ending) error { all[i].Ending = e; return nil })
 	}()
 	if err != nil {
 		return err
 	}
-	return t.answer(http.StatusOK, encode(j.shape.all(all, t.usage())))
-}
-
-// ending is how an answer ended.
-type ending struct {
-	finish    string // why, as clients are told
-	stopped   string // the stop string that ended it; "" where none did
-	shortened bool   // see [Summary.Shortened]
-	stop      string // see [Summary.Stop]
-	sent      Sent   // of the whole request so far
+	return t.answer(http.StatusOK, request.Encode(j.shape.all(all, t.usage())))
 }
 
 // usage is what a request took.
@@ -382,7 +405,7 @@ type usage struct {
 	} `json:"prompt_tokens_details"`
 
 	first, took time.Duration // to the first token, and from then on
-	sent        Sent
+	sent        answer.Sent
 }
 
 func (t *reply) usage() usage {

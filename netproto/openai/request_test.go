@@ -42,7 +42,7 @@ func TestRefused(t *testing.T) {
 		{chat, `{"messages":[{"role":"tool","content":"x"}]}`, "messages[0].tool_call_id",
 			"missing_required_parameter", ""},
 		{chat, `{"messages":[{"role":"tool","content":"x","tool_call_id":"c"}]}`, "messages[0].tool_call_id",
-			"invalid_value", "no assistant's message before"},
+			"invalid_value", "no call before has this id"},
 		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f"}}]}]}`,
 			"messages[0].tool_calls[0].id", "missing_required_parameter", ""},
 		{chat, `{"messages":[{"role":"assistant","tool_calls":[{"id":"c"}]}]}`, "messages[0].tool_calls[0].function",
@@ -224,47 +224,4 @@ func TestPromptTooLong(t *testing.T) {
 		}
 		assert.Zero(t, s.Load().Active)
 	}
-}
-
-// FuzzRequests: no request is more than an error.
-func FuzzRequests(f *testing.F) {
-	for _, s := range []string{`{"messages":[{"role":"user","content":"x"}]}`, `{"prompt":[[1]],"n":2}`, `[`,
-		`{"stop":[1]}`,
-		`{"messages":[{"role":"assistant","tool_calls":[{"id":"","function":{"name":"f","arguments":"{}"}}]}],` +
-			`"tools":[{"type":"function","function":{"name":"f"}}],` +
-			`"tool_choice":{"type":"function","function":{"name":"f"}}}`,
-		`{"response_format":{"type":"json_schema","json_schema":{"schema":{}}},"logit_bias":{"1":2}}`,
-		`{"input":[{"type":"reasoning"}]}`, `{"input":[{"role":"user","content":"x"},{"type":"function_call",` +
-			`"call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"r"}],` +
-			`"tools":[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"}]}],"text":{}}`,
-		`{"messages":[{"role":"assistant","content":[{"type":"thinking"}]}]}`,
-		`{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"text","text":"y"},` +
-			`{"type":"tool_use","id":"c","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result",` +
-			`"tool_use_id":"c","content":"r"}]}],"system":[{"type":"text","text":"s"}],` +
-			`"thinking":{"type":"adaptive"},"tools":[{"name":"f","input_schema":{}}],` +
-			`"tool_choice":{"type":"tool","name":"f"}}`} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if r, err := parseChat(b, Defaults{}); err == nil {
-			require.NotEmpty(t, r.talk.Messages)
-			require.LessOrEqual(t, len(r.settings.Stop), maxStops)
-		} else {
-			require.NotEmpty(t, err.Message)
-		}
-		if r, err := parseMessages(b, Defaults{}); err == nil {
-			require.NotZero(t, len(r.talk.Messages))
-		} else {
-			require.NotEmpty(t, err.Message)
-		}
-		if r, err := parseResponse(b, Defaults{}, newArchive(1)); err == nil {
-			require.NotZero(t, len(r.talk.Messages))
-			encode(r.echo)
-		} else {
-			require.NotEmpty(t, err.Message)
-		}
-		if r, err := parseCompletion(b, Defaults{}); err == nil {
-			require.NotZero(t, len(r.texts)+len(r.ids))
-		}
-	})
 }

@@ -1,43 +1,29 @@
 package openai
 
 import (
-	"context"
 	"maps"
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// respond answers a request of /v1/responses.
-func (s *Server) respond(ctx context.Context, t *reply, body []byte) error {
-	r, wrong := parseResponse(body, s.o.Defaults, s.kept)
-	if wrong != nil {
-		return wrong
-	}
-	return s.turn(ctx, t, &r.chatRequest, &responseShape{s: s, r: r})
-}
-
-// countInput counts the tokens of the prompt that a request would have.
-func (s *Server) countInput(ctx context.Context, t *reply, body []byte) error {
-	r, wrong := parseResponse(body, s.o.Defaults, s.kept)
-	if wrong != nil {
-		return wrong
-	}
-	n, err := t.count(ctx, &r.chatRequest)
-	if err != nil {
-		return err
-	}
-	return t.answer(http.StatusOK, encode(map[string]any{"object": "response.input_tokens", "input_tokens": n}))
+// respond is the form of /v1/responses.
+func (s *Server) respond(_ *reply, body []byte) (*request.Chat, shape, *request.Error) {
+	r, wrong := request.ReadResponse(body, s.o.Defaults, s.kept)
+	return &r.Chat, &responseShape{s: s, r: r}, wrong
 }
 
 // responseShape writes answers of /v1/responses.
 type responseShape struct {
 	s       *Server
-	r       *responseRequest
+	r       *request.Response
 	id      string
 	created int64
-	events  int // that were told
-	result
+	events  int // that were sent
+	answer.Result
 }
 
 // The states of answers and their items.
@@ -72,17 +58,17 @@ func (c *responseShape) param() string { return "input" }
 
 func (c *responseShape) start() { c.id, c.created = c.s.id("resp_"), time.Now().Unix() }
 
-// itemID is the id of a part as an item. A call has another one beside it, by which its result is told.
-func (p part) itemID() string {
-	if p.tool != "" {
-		return "fc_" + p.id
+// itemID is the id of a part as an item. A call has another one beside it, by which its result is given.
+func itemID(p answer.Part) string {
+	if p.Tool != "" {
+		return "fc_" + p.ID
 	}
-	return "msg_" + p.id
+	return "msg_" + p.ID
 }
 
 // status is the state of a part that is over.
 func (c *responseShape) status(i int) string {
-	if c.whole(i) {
+	if c.Whole(i) {
 		return completed
 	}
 	return incomplete
@@ -90,32 +76,32 @@ func (c *responseShape) status(i int) string {
 
 // item returns a part, which at its beginning is empty.
 func (c *responseShape) item(i int, status string) outputItem {
-	p := c.parts[i]
-	o := outputItem{ID: p.itemID(), Type: "message", Status: status}
-	if p.tool == "" {
+	p := c.Parts[i]
+	o := outputItem{ID: itemID(p), Type: "message", Status: status}
+	if p.Tool == "" {
 		o.Role, o.Content = "assistant", &[]outputText{}
 		if status != inProgress {
-			*o.Content = append(*o.Content, c.says(string(p.text), p.tokens))
+			*o.Content = append(*o.Content, c.says(string(p.Text), p.Tokens))
 		}
 		return o
 	}
 	arguments := ""
 	if status != inProgress {
-		arguments = string(p.text)
+		arguments = string(p.Text)
 	}
-	o.Type, o.CallID, o.Name, o.Arguments = "function_call", "call_"+p.id, p.tool, &arguments
-	for _, t := range c.r.tools {
-		if t.name == p.tool {
-			o.Namespace = t.namespace
+	o.Type, o.CallID, o.Name, o.Arguments = "function_call", "call_"+p.ID, p.Tool, &arguments
+	for _, t := range c.r.Tools {
+		if t.Name == p.Tool {
+			o.Namespace = t.Namespace
 		}
 	}
 	return o
 }
 
 // says returns what a message says.
-func (c *responseShape) says(text string, tokens []Token) outputText {
+func (c *responseShape) says(text string, tokens []answer.Token) outputText {
 	o := outputText{"output_text", text, []struct{}{}, []tokenLogProb{}}
-	if l := c.s.chatLogProbs(&c.r.request, tokens); l != nil {
+	if l := c.s.chatLogProbs(&c.r.Request, tokens); l != nil {
 		o.LogProbs = l.Content
 	}
 	return o
@@ -125,15 +111,15 @@ func (c *responseShape) says(text string, tokens []Token) outputText {
 func (c *responseShape) object(status string) map[string]any {
 	output := []outputItem{}
 	if status != inProgress {
-		for i := range c.parts {
+		for i := range c.Parts {
 			output = append(output, c.item(i, c.status(i)))
 		}
 	}
-	o := maps.Clone(c.r.echo)
+	o := maps.Clone(c.r.Echo)
 	maps.Copy(o, map[string]any{
 		"id": c.id, "object": "response", "created_at": c.created, "completed_at": nil, "status": status,
-		"model": c.r.model, "output": output, "error": nil, "incomplete_details": nil, "usage": nil,
-		"system_fingerprint": c.s.finger, extensionName: c.r.extension(),
+		"model": c.r.Model, "output": output, "error": nil, "incomplete_details": nil, "usage": nil,
+		"system_fingerprint": c.s.finger, request.OwnName: c.r.Own(),
 	})
 	return o
 }
@@ -141,7 +127,7 @@ func (c *responseShape) object(status string) map[string]any {
 // over keeps the answer where that is wanted, and returns it.
 func (c *responseShape) over(u usage) map[string]any {
 	status := completed
-	if c.finish == finishLength {
+	if c.Finish == answer.FinishLength {
 		status = incomplete
 	}
 	o := c.object(status)
@@ -153,32 +139,33 @@ func (c *responseShape) over(u usage) map[string]any {
 	o["usage"] = map[string]any{"input_tokens": u.Prompt, "input_tokens_details": u.Details,
 		"output_tokens": u.Completion, "output_tokens_details": map[string]int{"reasoning_tokens": 0},
 		"total_tokens": u.Total}
-	_, tokens := c.text()
-	o[extensionName] = messageOwn{c.r.ended(u.sent), c.own(c.r.originsOf(tokens))}
-	if c.r.store {
-		c.keep(encode(o))
+	_, tokens := c.Text()
+	o[request.OwnName] = messageOwn{c.r.Ended(u.sent), own(c.Ending, c.r.Origins(tokens))}
+	if c.r.Store {
+		c.keep(request.Encode(o))
 	}
 	return o
 }
 
 // keep keeps the answer for requests that go on with it.
 func (c *responseShape) keep(object []byte) {
-	talk, items := Conversation{Messages: slices.Clone(c.r.talk.Messages[c.r.from:])}, map[string]Message{}
-	for _, p := range c.parts {
-		m := Message{Role: "assistant"}
-		if p.tool == "" {
-			m.Content = string(p.text)
+	talk := answer.Conversation{Messages: slices.Clone(c.r.Talk.Messages[c.r.From:])}
+	items := map[string]answer.Message{}
+	for _, p := range c.Parts {
+		m := answer.Message{Role: "assistant"}
+		if p.Tool == "" {
+			m.Content = string(p.Text)
 		} else {
-			m.Calls = []Call{{"call_" + p.id, p.tool, p.text}}
+			m.Calls = []answer.Call{{ID: "call_" + p.ID, Name: p.Tool, Arguments: p.Text}}
 		}
-		items[p.itemID()] = m
-		talk.add(m)
+		items[itemID(p)] = m
+		talk.Add(m)
 	}
 	c.s.kept.put(&keptAnswer{c.id, object, talk.Messages, items})
 }
 
-func (c *responseShape) all(results []result, u usage) any {
-	c.result = results[0].complete(c.s.id)
+func (c *responseShape) all(results []answer.Result, u usage) any {
+	c.Result = results[0].Complete(c.s.id)
 	return c.over(u)
 }
 
@@ -191,50 +178,50 @@ func (c *responseShape) event(kind string, fields named) any {
 
 // ofItem returns an event about a part.
 func (c *responseShape) ofItem(kind string, i int, fields named) any {
-	fields["output_index"], fields["item_id"] = i, c.parts[i].itemID()
-	if c.parts[i].tool == "" {
+	fields["output_index"], fields["item_id"] = i, itemID(c.Parts[i])
+	if c.Parts[i].Tool == "" {
 		fields["content_index"] = 0
 	}
 	return c.event(kind, fields)
 }
 
-func (c *responseShape) begin() []any {
+func (c *responseShape) Begin() []any {
 	return []any{c.event("response.created", named{"response": c.object(inProgress)}),
 		c.event("response.in_progress", named{"response": c.object(inProgress)})}
 }
 
-func (c *responseShape) open(i int) []any {
-	c.parts[i].id = c.s.id("")
+func (c *responseShape) Open(i int) []any {
+	c.Parts[i].ID = c.s.id("")
 	all := []any{c.event("response.output_item.added", named{"output_index": i, "item": c.item(i, inProgress)})}
-	if c.parts[i].tool == "" {
+	if c.Parts[i].Tool == "" {
 		all = append(all, c.ofItem("response.content_part.added", i, named{"part": c.says("", nil)}))
 	}
 	return all
 }
 
-func (c *responseShape) delta(i int, p piece) []any {
-	if p.call != nil {
-		if p.call.arguments == "" {
+func (c *responseShape) Delta(i int, p answer.Piece) []any {
+	if p.Call != nil {
+		if p.Call.Arguments == "" {
 			return nil
 		}
-		return []any{c.ofItem("response.function_call_arguments.delta", i, named{"delta": p.call.arguments})}
+		return []any{c.ofItem("response.function_call_arguments.delta", i, named{"delta": p.Call.Arguments})}
 	}
-	own, says := c.r.originsOf(p.tokens), c.says(p.text, p.tokens)
-	if p.text == "" && own == nil && len(says.LogProbs) == 0 {
+	own, says := c.r.Origins(p.Tokens), c.says(p.Text, p.Tokens)
+	if p.Text == "" && own == nil && len(says.LogProbs) == 0 {
 		return nil
 	}
-	fields := named{"delta": p.text, "logprobs": says.LogProbs}
+	fields := named{"delta": p.Text, "logprobs": says.LogProbs}
 	if own != nil {
-		fields[extensionName] = own
+		fields[request.OwnName] = own
 	}
 	return []any{c.ofItem("response.output_text.delta", i, fields)}
 }
 
-func (c *responseShape) close(i int) (all []any) {
-	p, item := c.parts[i], c.item(i, c.status(i))
-	if p.tool != "" {
+func (c *responseShape) Close(i int) (all []any) {
+	p, item := c.Parts[i], c.item(i, c.status(i))
+	if p.Tool != "" {
 		all = append(all, c.ofItem("response.function_call_arguments.done", i,
-			named{"name": p.tool, "arguments": string(p.text)}))
+			named{"name": p.Tool, "arguments": string(p.Text)}))
 	} else {
 		says := (*item.Content)[0]
 		all = append(all, c.ofItem("response.output_text.done", i, named{"text": says.Text, "logprobs": says.LogProbs}),
@@ -243,22 +230,38 @@ func (c *responseShape) close(i int) (all []any) {
 	return append(all, c.event("response.output_item.done", named{"output_index": i, "item": item}))
 }
 
-func (c *responseShape) chunks(_ int, p piece) []any { return c.tell(p, c) }
+func (c *responseShape) chunks(_ int, p answer.Piece) []any { return c.Tell(p, c) }
 
-func (c *responseShape) last(_ int, e ending) []any { return c.finishes(e, c) }
+func (c *responseShape) last(_ int, e answer.Ending) []any { return c.Finishes(e, c) }
 
 func (c *responseShape) end(u usage) []any {
 	o := c.over(u)
 	return []any{c.event("response."+o["status"].(string), named{"response": o})}
 }
 
-// failed tells of an error twice: as clients raise it, and as the end of the answer.
-func (c *responseShape) failed(e *Error) []any {
+// failed writes an error twice: as clients raise it, and as the end of the answer.
+func (c *responseShape) failed(e *request.Error) []any {
 	const failed = "failed"
-	c.ending = ending{finish: finishLength} // the last part is not whole
+	c.Ending = answer.Ending{Finish: answer.FinishLength} // the last part is not whole
 	o := c.object(failed)
 	o["error"] = map[string]string{"code": e.Code, "message": e.Message}
 	told := named{"message": e.Message, "code": e.Code, "param": nil}
-	maps.Copy(told, e.object())
+	maps.Copy(told, e.Object())
 	return []any{c.event("error", told), c.event("response."+failed, named{"response": o})}
+}
+
+// oneResponse returns an answer, or forgets it.
+func (s *Server) oneResponse(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	k := s.kept.get(id)
+	switch {
+	case k == nil || r.Method == http.MethodDelete && !s.kept.remove(id):
+		s.reject(w, r, request.NotKept(http.StatusNotFound, "response_id", id))
+	case r.Method == http.MethodDelete:
+		write(w, http.StatusOK, request.Encode(map[string]any{"id": id, "object": "response", "deleted": true}))
+	case r.URL.Query().Get("stream") == "true":
+		s.reject(w, r, request.Invalid("stream", "stream: a stored answer is sent whole: leave it out"))
+	default:
+		write(w, http.StatusOK, k.object)
+	}
 }

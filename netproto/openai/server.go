@@ -3,7 +3,6 @@ package openai
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -11,21 +10,18 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-)
 
-// Defaults are what holds where a request says nothing.
-type Defaults struct {
-	Temperature float64 // as it is: 0 is greedy
-	Provenance  bool    // tell of each token who chose it
-}
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
+)
 
 // Options of a server. Names, Random and Log are needed.
 type Options struct {
-	Names       []string // of the model; the first one is told where a request names none
+	Names       []string // of the model; the first one is used where a request names none
 	Fingerprint string   // of the model and what runs it, which answers with the same seed depend on
-	Defaults    Defaults
+	Defaults    request.Defaults
 
-	Keys    []string // one of them must be shown; none: anybody is served
+	Keys    []string // a request must have one of them; none: all requests are served
 	Origins []string // web pages that may ask, such as "https://example.org"; "*": any
 	Hosts   []string // names and addresses of the server in requests, without ports; none: they are not checked
 	Page    bool     // there is a chat page at /, which may ask
@@ -46,7 +42,7 @@ type Options struct {
 	Metrics http.Handler  // of /metrics; nil: there is none
 	Random  func() uint64 // for ids, and for seeds where a request gives none
 	Now     func() time.Time
-	Events  func(Event) // told of each request when it is over; nil: nobody
+	Events  func(Event) // called after each request; nil: not at all
 	Log     *slog.Logger
 }
 
@@ -67,7 +63,7 @@ func (o Options) withDefaults() Options {
 // Server answers requests. It is an [http.Handler].
 type Server struct {
 	o         Options
-	model     Model
+	model     answer.Model
 	keys      keys
 	gate      *gate
 	preparing *preparing
@@ -89,13 +85,14 @@ type Server struct {
 }
 
 // New returns a server for a model. The caller calls Close in the end.
-func New(m Model, o Options) *Server {
+func New(m answer.Model, o Options) *Server {
 	o = o.withDefaults()
 	s := &Server{o: o, model: m, keys: newKeys(o.Keys),
 		gate:      newGate(o.Parallel, o.Queue, max(o.Sessions-o.Parallel, 1)),
 		preparing: newPreparing(o.Parallel + o.Queue),
 		pool:      newPool(m, o.Sessions, o.Folder, o.Log), kept: newArchive(o.Kept), mux: http.NewServeMux(),
-		begun: time.Now(), finger: o.Fingerprint, refusals: newRefusals()}
+		begun: time.Now(), finger: o.Fingerprint, refusals: newRefusals(),
+		locals: newKeptMessages()}
 	s.closing, s.end = context.WithCancelCause(context.Background())
 	s.routes()
 	o.Folder.index(m)
@@ -104,18 +101,24 @@ func New(m Model, o Options) *Server {
 
 // routes says what is where.
 func (s *Server) routes() {
-	s.mux.HandleFunc("/health", s.only("GET", s.health))
-	s.mux.HandleFunc("/v1/models", s.only("GET", s.listModels))
-	s.mux.HandleFunc("/v1/models/{id...}", s.only("GET", s.oneModel))
-	s.mux.HandleFunc("/v1/chat/completions", s.only("POST", s.posted("chat", s.chat)))
-	s.mux.HandleFunc("/v1/completions", s.only("POST", s.posted("completions", s.complete)))
-	s.mux.HandleFunc("/v1/responses", s.only("POST", s.posted("responses", s.respond)))
-	s.mux.HandleFunc("/v1/responses/input_tokens", s.only("POST", s.posted("input_tokens", s.countInput)))
+	for path, then := range map[string]http.HandlerFunc{
+		"/health": s.health, "/v1/models": s.listModels, "/v1/models/{id...}": s.oneModel,
+	} {
+		s.mux.HandleFunc(path, s.only("GET", then))
+	}
+	for path, then := range map[string]http.HandlerFunc{
+		"/v1/chat/completions":       s.posted("chat", s.turn(s.chat)),
+		"/v1/completions":            s.posted("completions", s.complete),
+		"/v1/responses":              s.posted("responses", s.turn(s.respond)),
+		"/v1/responses/input_tokens": s.posted("input_tokens", s.count(s.respond, "response.input_tokens")),
+		"/v1/messages":               s.posted("messages", s.turn(s.messages)),
+		"/v1/messages/count_tokens":  s.posted("count_tokens", s.count(s.messages, "")),
+		"/infill":                    s.posted("infill", s.infill),
+		"/v1/embeddings":             s.embeddings,
+	} {
+		s.mux.HandleFunc(path, s.only("POST", then))
+	}
 	s.mux.HandleFunc("/v1/responses/{id}", s.only("GET, DELETE", s.oneResponse))
-	s.mux.HandleFunc("/v1/messages", s.only("POST", s.posted("messages", s.messages)))
-	s.mux.HandleFunc("/v1/messages/count_tokens", s.only("POST", s.posted("count_tokens", s.countMessages)))
-	s.mux.HandleFunc("/infill", s.only("POST", s.posted("infill", s.infill)))
-	s.mux.HandleFunc("/v1/embeddings", s.only("POST", s.embeddings))
 	if s.o.Metrics != nil {
 		s.mux.HandleFunc("/metrics", s.only("GET", s.o.Metrics.ServeHTTP))
 	}
@@ -127,15 +130,14 @@ func (s *Server) routes() {
 
 // nowhere answers requests for what there is not.
 func (s *Server) nowhere(w http.ResponseWriter, r *http.Request) {
-	s.reject(w, r, &Error{http.StatusNotFound, "there is nothing at " + shown(r.URL.Path) +
-		": the API is at /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages and /v1/models",
-		invalidRequest, "", "unknown_url"})
+	s.reject(w, r, request.Refuse(http.StatusNotFound, "unknown_url", "there is nothing at %s: the API is at "+
+		"/v1/chat/completions, /v1/completions, /v1/responses, /v1/messages and /v1/models", request.Shown(r.URL.Path)))
 }
 
 // ServeHTTP implements [http.Handler].
 //
 // Whatever is answered at once has as long as a request may take to come, and then as long as a reader may take
-// nothing: net/http waits for the content of a request before it sends an answer, also where nobody reads that
+// nothing: net/http waits for the content of a request before it sends an answer, also where nothing reads that
 // content. Requests that take longer lift these deadlines.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rc, now := http.NewResponseController(w), time.Now()
@@ -156,8 +158,8 @@ func (s *Server) only(methods string, then http.HandlerFunc) http.HandlerFunc {
 		}
 		if !slices.Contains(strings.Split(methods, ", "), method) {
 			w.Header().Set("Allow", methods)
-			say := fmt.Sprintf("%s takes %s, not %s", shown(r.URL.Path), methods, shown(r.Method))
-			s.reject(w, r, &Error{http.StatusMethodNotAllowed, say, invalidRequest, "", "method_not_allowed"})
+			s.reject(w, r, request.Refuse(http.StatusMethodNotAllowed, "method_not_allowed", "%s takes %s, not %s",
+				request.Shown(r.URL.Path), methods, request.Shown(r.Method)))
 			return
 		}
 		then(w, r)
@@ -169,7 +171,7 @@ func (s *Server) begin() (done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refuse.Load() {
-		return nil, errDrained
+		return nil, request.ErrDrained
 	}
 	s.runs.Add(1)
 	return s.runs.Done, nil
@@ -191,7 +193,7 @@ func (s *Server) Drain(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	s.end(errDrained)
+	s.end(request.ErrDrained)
 	<-done
 	return context.Cause(ctx)
 }
@@ -201,16 +203,16 @@ func (s *Server) Close() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = s.Drain(ctx) // the cause is this one
-	s.end(errDrained)
+	s.end(request.ErrDrained)
 	s.pool.close()
 	return nil
 }
 
 // bind returns a context of a request that also ends after a time, and when the server ends what is running.
 func (s *Server) bind(r *http.Request) (context.Context, func()) {
-	ctx, cancel := context.WithTimeoutCause(r.Context(), s.o.Timeout, errTimeout)
+	ctx, cancel := context.WithTimeoutCause(r.Context(), s.o.Timeout, request.ErrTimeout)
 	ctx, end := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.closing, func() { end(errDrained) })
+	stop := context.AfterFunc(s.closing, func() { end(request.ErrDrained) })
 	return ctx, func() {
 		stop()
 		end(nil)
@@ -241,57 +243,14 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	if l.Draining {
 		status, say = http.StatusServiceUnavailable, "draining"
 	}
-	write(w, status, encode(map[string]any{
+	write(w, status, request.Encode(map[string]any{
 		"status": say, "active": l.Active, "waiting": l.Waiting, "stalled": l.Stalled,
 	}))
 }
 
-// modelObject is a name of the model as it is listed, for OpenAI's clients and for Anthropic's.
-type modelObject struct {
-	ID      string    `json:"id"`
-	Object  string    `json:"object"`
-	Created int64     `json:"created"`
-	OwnedBy string    `json:"owned_by"`
-	Type    string    `json:"type"`
-	Name    string    `json:"display_name"`
-	Since   time.Time `json:"created_at"`
-}
-
-func (s *Server) modelObject(name string) modelObject {
-	return modelObject{name, "model", s.begun.Unix(), extensionName, "model", name,
-		s.begun.UTC().Truncate(time.Second)}
-}
-
-func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
-	all := []modelObject{}
-	for _, name := range s.o.Names {
-		all = append(all, s.modelObject(name))
-	}
-	write(w, http.StatusOK, encode(map[string]any{"object": "list", "data": all, "has_more": false,
-		"first_id": s.o.Names[0], "last_id": s.o.Names[len(all)-1]}))
-}
-
-func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("id")
-	if name == "" {
-		s.nowhere(w, r)
-		return
-	}
-	if !s.named(name) {
-		s.reject(w, r, s.unknownModel(name))
-		return
-	}
-	write(w, http.StatusOK, encode(s.modelObject(name)))
-}
-
-// named reports whether the model goes by a name.
-func (s *Server) named(name string) bool {
-	return slices.Contains(s.o.Names, name)
-}
-
 func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
-	s.reject(w, r, &Error{http.StatusNotFound, "this server makes no embeddings: its model generates text. Use " +
-		"/v1/chat/completions, or a server with a model for embeddings", invalidRequest, "", "unsupported_endpoint"})
+	s.reject(w, r, request.Refuse(http.StatusNotFound, "unsupported_endpoint", "this server makes no embeddings: its "+
+		"model generates text. Use /v1/chat/completions, or a server with a model for embeddings"))
 }
 
 // write answers with JSON.

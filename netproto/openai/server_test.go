@@ -19,12 +19,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // TestReuse: a second turn of a chat computes what is new alone, and usage says so; another chat has a session of its
 // own, and an answer that is asked for again has the whole prompt.
 func TestReuse(t *testing.T) {
-	m := &fakeModel{answer: func(string, Settings) string { return "fine" }}
+	m := &fakeModel{answer: func(string, answer.Settings) string { return "fine" }}
 	s := newTestServer(t, m, nil)
 	cached := func(messages string) float64 {
 		w := ask(t, s, "/v1/chat/completions", `{"messages":[`+messages+`]}`)
@@ -52,8 +54,8 @@ func TestReuseBehindLongAnswer(t *testing.T) {
 	assert.Equal(t, 1, s.Load().Sessions)
 }
 
-// TestPool: a prompt that goes on with a text has its session; one that begins alike has a copy of the beginning in a
-// new session, in the place of the text that was not used for longest.
+// TestPool: a prompt that goes on with a text has its session; one with the same beginning has a copy of the beginning
+// in a new session, in the place of the text that was not used for longest.
 func TestPool(t *testing.T) {
 	m := &fakeModel{}
 	p := newPool(m, 3, nil, slog.New(slog.DiscardHandler))
@@ -119,14 +121,16 @@ func TestPoolOfCompletions(t *testing.T) {
 	p.close()
 }
 
-// slowCopy is a model whose sessions take their time to be copied.
+// slowCopy is a model with sessions that are copied slowly.
 type slowCopy struct{ *fakeModel }
 
-func (m slowCopy) NewSession() Session { return slowSession{m.fakeModel.NewSession().(*fakeSession)} }
+func (m slowCopy) NewSession() answer.Session {
+	return slowSession{m.fakeModel.NewSession().(*fakeSession)}
+}
 
 type slowSession struct{ *fakeSession }
 
-func (s slowSession) CopyKV(ctx context.Context, from Session, n int) error {
+func (s slowSession) CopyKV(ctx context.Context, from answer.Session, n int) error {
 	time.Sleep(time.Second)
 	if from.(slowSession).closed {
 		return errors.New("it was closed while it was copied")
@@ -134,8 +138,8 @@ func (s slowSession) CopyKV(ctx context.Context, from Session, n int) error {
 	return s.fakeSession.CopyKV(ctx, from.(slowSession).fakeSession, n)
 }
 
-// TestPoolLends: whoever goes on with a text whose beginning is being copied waits for that, and has all of it; a text
-// that is being copied does not make room, for which a new one waits.
+// TestPoolLends: a request that goes on with a text while its beginning is being copied waits for that, and has all of
+// it; a text that is being copied does not make room, for which a new one waits.
 func TestPoolLends(t *testing.T) {
 	for text, goesOn := range map[string]bool{"system a and": true, "new": false} {
 		bubble.Test(t, func(t *testing.T) {
@@ -165,7 +169,7 @@ func TestPoolLends(t *testing.T) {
 				give(h, text)
 			})
 			all.Wait()
-			assert.LessOrEqual(t, m.most, 2)
+			assert.LessOrEqual(t, m.limit, 2)
 			p.close()
 			assert.Zero(t, m.open)
 		})
@@ -180,7 +184,7 @@ func TestPoolBound(t *testing.T) {
 		h := p.take(t.Context(), idsOf(fmt.Sprintf("%02d", i)), true)
 		p.give(h, idsOf(fmt.Sprintf("%02d", i)), 2)
 	}
-	assert.LessOrEqual(t, m.most, 2)
+	assert.LessOrEqual(t, m.limit, 2)
 	assert.Equal(t, 2, p.size(), "and as many as may be")
 	p.close()
 	assert.Zero(t, m.open)
@@ -321,19 +325,19 @@ func TestHangUp(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	e := <-ended
-	assert.Equal(t, statusGone, e.Status)
+	assert.Equal(t, request.StatusGone, e.Status)
 	assert.Zero(t, s.Load().Active)
 }
 
 // TestLog: a line for each request, without what the user or the model wrote, and without keys.
 func TestLog(t *testing.T) {
 	var log bytes.Buffer
-	var told []Event
-	m := &fakeModel{answer: func(string, Settings) string { return "private answerC" }}
+	var got []Event
+	m := &fakeModel{answer: func(string, answer.Settings) string { return "private answerC" }}
 	s := newTestServer(t, m, func(o *Options) {
 		o.Log = slog.New(slog.NewTextHandler(&log, nil))
 		o.Keys = []string{"a-very-secret-key"}
-		o.Events = func(e Event) { told = append(told, e) }
+		o.Events = func(e Event) { got = append(got, e) }
 	})
 	key := []string{"Authorization", "Bearer a-very-secret-key"}
 	ask(t, s, "/v1/completions", `{"prompt":"private prompt","n":2}`, key...)
@@ -350,14 +354,14 @@ func TestLog(t *testing.T) {
 	assert.Contains(t, lines[1], "status=400")
 	assert.Contains(t, lines[1], "code=unknown_parameter")
 	assert.Contains(t, lines[2], "stream=true")
-	require.Len(t, told, 3)
-	assert.Positive(t, told[0].Sent)
-	assert.EqualValues(t, len(`{"prompt":"private prompt","n":2}`), told[0].Received)
+	require.Len(t, got, 3)
+	assert.Positive(t, got[0].Sent)
+	assert.EqualValues(t, len(`{"prompt":"private prompt","n":2}`), got[0].Received)
 }
 
 // TestPanic: a model that panics is an error of one request, streamed or not; no place is taken and no session lost.
 func TestPanic(t *testing.T) {
-	m := &fakeModel{answer: func(prompt string, _ Settings) string {
+	m := &fakeModel{answer: func(prompt string, _ answer.Settings) string {
 		if prompt == "panic" {
 			panic("a bug")
 		}

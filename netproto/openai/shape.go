@@ -7,23 +7,26 @@ import (
 	"slices"
 	"time"
 	"unicode/utf8"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // shape is how answers are written.
 type shape interface {
-	param() string                     // what the prompt is called
-	start()                            // called first: the request is in order
-	all(results []result, u usage) any // everything at once
-	chunks(index int, p piece) []any   // what is new of an answer
-	last(index int, e ending) []any
-	end(u usage) []any     // behind all answers
-	failed(e *Error) []any // in place of what is still to come of a stream
+	param() string                            // what the prompt is called
+	start()                                   // called first: the request is in order
+	all(results []answer.Result, u usage) any // everything at once
+	chunks(index int, p answer.Piece) []any   // what is new of an answer
+	last(index int, e answer.Ending) []any
+	end(u usage) []any             // after all answers
+	failed(e *request.Error) []any // in place of what is still to come of a stream
 }
 
-// plainErrors tells of errors in streams as it does elsewhere.
+// plainErrors writes errors in streams as elsewhere.
 type plainErrors struct{}
 
-func (plainErrors) failed(e *Error) []any { return []any{e.object()} }
+func (plainErrors) failed(e *request.Error) []any { return []any{e.Object()} }
 
 // head is what every object of an answer begins with.
 type head struct {
@@ -39,67 +42,16 @@ func (s *Server) head(prefix, object, model string) head {
 	return head{ID: s.id(prefix), Object: object, Created: time.Now().Unix(), Model: model, Fingerprint: s.finger}
 }
 
-// extension is what is told beyond OpenAI's API, of a whole answer.
-type extension struct {
-	Seed uint64 `json:"seed"` // of the draws, with which the same request gets the same answer
-	// keywords of schemas that have no effect: where the schema stands in the request, and the path in it
-	Ignored []string `json:"ignored,omitempty"`
-	Sent    *Sent    `json:"receipt,omitempty"` // of the whole request so far; with the end of an answer
-}
-
-func (r *request) extension() *extension {
-	return &extension{Seed: r.settings.Seed, Ignored: r.ignored}
-}
-
-// ended is the extension with the end of an answer.
-func (r *request) ended(sent Sent) *extension {
-	e := r.extension()
-	e.Sent = &sent
-	return e
-}
-
-// origins is what is told beyond OpenAI's API of one choice.
-type origins struct {
-	Tokens    []provenance `json:"tokens,omitempty"`    // where they are from, if that is wanted
-	Shortened bool         `json:"shortened,omitempty"` // a value was ended by pilotfish.complete
-}
-
-// provenance says where a token is from.
-type provenance struct {
-	ID         int32   `json:"id"`
-	Text       string  `json:"text"`
-	Origin     string  `json:"origin"`
-	Confidence float64 `json:"confidence"`
-	Unverified bool    `json:"unverified,omitempty"`
-	At         float64 `json:"ms"` // since the answer began
-}
-
-// origins returns where tokens are from, if that is wanted.
-func (r *request) originsOf(tokens []Token) *origins {
-	if !r.origins {
-		return nil
-	}
-	o := new(origins)
-	for _, t := range tokens {
-		o.Tokens = append(o.Tokens, provenance{t.ID, t.Text, t.Origin, round(t.Confidence), t.Unverified,
-			float64(t.At.Microseconds()) / 1000})
-	}
-	return o
-}
-
-// own is what is told of the end of an answer beyond OpenAI's API; nil is nothing.
-func (e ending) own(o *origins) *origins {
-	if e.shortened {
+// own is what this server says of the end of an answer beyond OpenAI's API; nil is nothing.
+func own(e answer.Ending, o *request.Origins) *request.Origins {
+	if e.Shortened {
 		if o == nil {
-			o = new(origins)
+			o = new(request.Origins)
 		}
 		o.Shortened = true
 	}
 	return o
 }
-
-// round keeps six digits behind the point.
-func round(x float64) float64 { return math.Round(x*1e6) / 1e6 }
 
 // logProb is a log-probability as JSON can have it: 0 probability is -9999.
 func logProb(x float64) float64 {
@@ -128,9 +80,9 @@ type logProbOf struct {
 	Bytes   []int   `json:"bytes"`
 }
 
-// chatLogProbs returns what is told of tokens, if that is wanted.
-func (s *Server) chatLogProbs(r *request, tokens []Token) *chatLogProbs {
-	if !r.settings.LogProbs {
+// chatLogProbs returns the log-probabilities of tokens, if they are wanted.
+func (s *Server) chatLogProbs(r *request.Request, tokens []answer.Token) *chatLogProbs {
+	if !r.Settings.LogProbs {
 		return nil
 	}
 	of := func(id int32, p float64) logProbOf {
@@ -144,7 +96,7 @@ func (s *Server) chatLogProbs(r *request, tokens []Token) *chatLogProbs {
 	l := &chatLogProbs{Content: []tokenLogProb{}}
 	for _, t := range tokens {
 		one := tokenLogProb{of(t.ID, t.LogProb), []logProbOf{}}
-		for _, c := range t.Top[:min(len(t.Top), r.settings.Top)] {
+		for _, c := range t.Top[:min(len(t.Top), r.Settings.Top)] {
 			one.Top = append(one.Top, of(c.ID, c.LogProb))
 		}
 		l.Content = append(l.Content, one)
@@ -160,24 +112,24 @@ type textLogProbs struct {
 	Offset []int                `json:"text_offset"` // in characters
 }
 
-// textLogProbs returns what is told of a piece, if that is wanted. at is where its text begins; it moves on. The first
+// textLogProbs returns those of a piece, if they are wanted. at is where its text begins; it moves on. The first
 // token of a prompt has no log-probability: it is null.
-func (s *Server) textLogProbs(r *request, p piece, at *int) *textLogProbs {
-	if !r.settings.LogProbs {
+func (s *Server) textLogProbs(r *request.Request, p answer.Piece, at *int) *textLogProbs {
+	if !r.Settings.LogProbs {
 		return nil
 	}
 	l := &textLogProbs{[]string{}, []*float64{}, []map[string]float64{}, []int{}}
-	for i, t := range slices.Concat(p.prompt, p.tokens) {
+	for i, t := range slices.Concat(p.Prompt, p.Tokens) {
 		l.Tokens = append(l.Tokens, s.spelled(t.ID))
 		l.Offset = append(l.Offset, *at)
 		*at += utf8.RuneCountInString(t.Text)
-		if i == 0 && len(p.prompt) > 0 {
+		if i == 0 && len(p.Prompt) > 0 {
 			l.Chosen, l.Top = append(l.Chosen, nil), append(l.Top, nil)
 			continue
 		}
 		l.Chosen = append(l.Chosen, new(logProb(t.LogProb)))
 		top := map[string]float64{}
-		for _, c := range t.Top[:min(len(t.Top), r.settings.Top)] {
+		for _, c := range t.Top[:min(len(t.Top), r.Settings.Top)] {
 			top[s.spelled(c.ID)] = logProb(c.LogProb)
 		}
 		l.Top = append(l.Top, top)

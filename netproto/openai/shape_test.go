@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
 // TestLogProbForms: every log-probability has a form as JSON.
@@ -12,12 +14,12 @@ func TestLogProbForms(t *testing.T) {
 	for p, want := range map[float64]float64{-0.5: -0.5, -9999: -9999, -1e5: -9999, math.Inf(-1): -9999} {
 		assert.InDelta(t, want, logProb(p), 0)
 	}
-	assert.InDelta(t, -9999, logProb(math.NaN()), 0, "of a token that the large model did not tell of")
+	assert.InDelta(t, -9999, logProb(math.NaN()), 0, "of a token without one from the large model")
 }
 
-// TestOffsets: where tokens stand is told in characters.
+// TestOffsets: offsets of tokens are counted in characters.
 func TestOffsets(t *testing.T) {
-	s := newTestServer(t, &fakeModel{answer: func(string, Settings) string { return "aü€b" }}, nil)
+	s := newTestServer(t, &fakeModel{answer: func(string, answer.Settings) string { return "aü€b" }}, nil)
 	answer := object(t, ask(t, s, "/v1/completions", `{"prompt":"x","logprobs":0}`).Body.Bytes())
 	assert.Equal(t, []any{0., 1., 1., 2., 2., 2., 3.}, at(answer, "choices", 0, "logprobs", "text_offset"))
 }

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // buffered is how many chunks of a stream wait for a reader before the answer does. A chunk has some hundred bytes,
@@ -27,7 +30,7 @@ func (b *stream) push(ctx context.Context, chunk []byte) error {
 	default:
 	}
 	if !b.place.stepAside() {
-		return errSlow
+		return request.ErrSlow
 	}
 	begin, timer := time.Now(), time.NewTimer(b.left)
 	defer timer.Stop()
@@ -36,16 +39,16 @@ func (b *stream) push(ctx context.Context, chunk []byte) error {
 		b.left -= time.Since(begin)
 		return b.place.back(ctx)
 	case <-timer.C:
-		return errSlow
+		return request.ErrSlow
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// named is an object of a stream whose event has the name of its type.
+// named is an object of a stream, in an event with the name of its type.
 type named map[string]any
 
-// streamEnd ends streams whose events have no names.
+// streamEnd ends streams of events without names.
 const streamEnd = "[DONE]"
 
 // event is an object as an event of a stream.
@@ -55,9 +58,9 @@ func event(v any) []byte {
 	case string:
 		b = append(b, "data: "+v...)
 	case named:
-		b = fmt.Appendf(b, "event: %s\ndata: %s", v["type"], encode(v))
+		b = fmt.Appendf(b, "event: %s\ndata: %s", v["type"], request.Encode(v))
 	default:
-		b = append(append(b, "data: "...), encode(v)...)
+		b = append(append(b, "data: "...), request.Encode(v)...)
 	}
 	return append(b, "\n\n"...)
 }
@@ -72,8 +75,8 @@ func (t *reply) streamed(ctx context.Context, j *job, prompts [][]int32, in *pla
 		defer close(b.chunks)
 		defer in.leave()
 		failed <- t.generate(ctx, j, prompts,
-			func(i int, p piece) error { return b.pushAll(ctx, j.shape.chunks(i, p)) },
-			func(i int, e ending) error { return b.pushAll(ctx, j.shape.last(i, e)) })
+			func(i int, p answer.Piece) error { return b.pushAll(ctx, j.shape.chunks(i, p)) },
+			func(i int, e answer.Ending) error { return b.pushAll(ctx, j.shape.last(i, e)) })
 	}()
 	if err := t.pump(b); err != nil {
 		cancel(err)
@@ -102,7 +105,7 @@ func (b *stream) pushAll(ctx context.Context, chunks []any) error {
 	return nil
 }
 
-// pump sends chunks as they come, until there are no more. In silence it sends comments, so that nobody between here
+// pump sends chunks as they come, until there are no more. In silence it sends comments, so that no proxy between here
 // and the reader takes the connection for dead. The status is sent with the first of them, so that what goes wrong
 // before has one of its own.
 func (t *reply) pump(b *stream) error {
@@ -127,7 +130,7 @@ func (t *reply) pump(b *stream) error {
 	}
 }
 
-// gather adds to a chunk those that wait behind it.
+// gather adds to a chunk those that wait after it.
 func (b *stream) gather(out []byte) []byte {
 	for {
 		select {

@@ -17,11 +17,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // long is an answer of n tokens.
-func long(n int) func(string, Settings) string {
-	return func(string, Settings) string { return strings.Repeat("x", n) }
+func long(n int) func(string, answer.Settings) string {
+	return func(string, answer.Settings) string { return strings.Repeat("x", n) }
 }
 
 const streaming = `{"prompt":"p","stream":true,"max_tokens":100000}`
@@ -58,12 +60,12 @@ func TestKeepAlive(t *testing.T) {
 	})
 }
 
-// TestErrorBehindSilence: an error before the first token has a status of its own, one behind a comment or token is an
+// TestErrorBehindSilence: an error before the first token has a status of its own, one after a comment or token is an
 // event, and neither stream ends as if it were whole.
 func TestErrorBehindSilence(t *testing.T) {
 	for _, step := range []time.Duration{0, 20 * time.Second} {
 		bubble.Test(t, func(t *testing.T) {
-			m := &fakeModel{step: step, answer: func(string, Settings) string {
+			m := &fakeModel{step: step, answer: func(string, answer.Settings) string {
 				return strings.Repeat("x",
 					int(step/time.Second)/20)
 			},
@@ -90,11 +92,11 @@ func TestErrorBehindSilence(t *testing.T) {
 func TestDisconnect(t *testing.T) {
 	for _, body := range []string{streaming, `{"prompt":"p","max_tokens":100000}`} {
 		bubble.Test(t, func(t *testing.T) {
-			var told []Event
+			var got []Event
 			m := &fakeModel{step: time.Second, answer: long(1000)}
 			s := newTestServer(t, m, func(o *Options) {
 				o.Parallel = 1
-				o.Events = func(e Event) { told = append(told, e) }
+				o.Events = func(e Event) { got = append(got, e) }
 			})
 			ctx, cancel := context.WithCancel(t.Context())
 			go s.ServeHTTP(newSlowWriter(nil), post(ctx, "/v1/completions", body))
@@ -104,10 +106,10 @@ func TestDisconnect(t *testing.T) {
 			synctest.Wait()
 			assert.Zero(t, s.Load().Active)
 			assert.Zero(t, m.running)
-			require.Len(t, told, 1)
-			assert.Equal(t, statusGone, told[0].Status)
-			assert.Equal(t, "cancelled", told[0].Code)
-			assert.Equal(t, 10, told[0].Tokens)
+			require.Len(t, got, 1)
+			assert.Equal(t, request.StatusGone, got[0].Status)
+			assert.Equal(t, "cancelled", got[0].Code)
+			assert.Equal(t, 10, got[0].Tokens)
 			assert.Equal(t, 1, s.Load().Sessions, "its text is kept")
 		})
 	}
@@ -134,10 +136,10 @@ func TestDisconnectInQueue(t *testing.T) {
 	})
 }
 
-// TestQueue: so many at once, so many wait in order, the others are sent away and told when to come back.
+// TestQueue: a number of requests at once, a number wait in order, the others are sent away with a time to come back.
 func TestQueue(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		m := &fakeModel{step: time.Second, answer: func(prompt string, _ Settings) string {
+		m := &fakeModel{step: time.Second, answer: func(prompt string, _ answer.Settings) string {
 			return strings.Repeat("x", 10+int(prompt[0]-'0')) // no two end at once
 		}}
 		s := newTestServer(t, m, func(o *Options) { o.Parallel, o.Queue = 2, 3 })
@@ -177,7 +179,7 @@ func TestRetryAfter(t *testing.T) {
 		assert.Equal(t, c.want, g.after())
 	}
 	g.mean, g.waiting = 8*time.Second, 2
-	assert.Equal(t, 16*time.Second, g.after(), "the one that comes again waits behind the two")
+	assert.Equal(t, 16*time.Second, g.after(), "the one that comes again waits after the two")
 }
 
 // TestMean: what answers take of late is known without a jump at each of them.
@@ -231,10 +233,10 @@ func TestTimeout(t *testing.T) {
 // time, and is cut off.
 func TestSlowReader(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var told []Event
+		var got []Event
 		m := &fakeModel{step: 10 * time.Millisecond, answer: long(2000)}
 		s := newTestServer(t, m, func(o *Options) {
-			o.Parallel, o.Timeout, o.Events = 1, time.Hour, func(e Event) { told = append(told, e) }
+			o.Parallel, o.Timeout, o.Events = 1, time.Hour, func(e Event) { got = append(got, e) }
 		})
 		take := make(chan struct{})
 		w := newSlowWriter(take)
@@ -245,9 +247,9 @@ func TestSlowReader(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		assert.Equal(t, Load{Sessions: 1}, s.Load(), "10 s after the first write the reader is given up")
-		require.Len(t, told, 1)
-		assert.Equal(t, statusGone, told[0].Status)
-		assert.LessOrEqual(t, told[0].Tokens, 1002)
+		require.Len(t, got, 1)
+		assert.Equal(t, request.StatusGone, got[0].Status)
+		assert.LessOrEqual(t, got[0].Tokens, 1002)
 		_, write := w.deadlines()
 		assert.Equal(t, time.Unix(1, 0), write, "what has not been sent is given up")
 	})
@@ -258,10 +260,10 @@ func TestSlowReader(t *testing.T) {
 func TestDrippingReader(t *testing.T) {
 	for tokens, cut := range map[int]bool{200: false, 4000: true} {
 		bubble.Test(t, func(t *testing.T) {
-			var told []Event
+			var got []Event
 			m := &fakeModel{step: time.Millisecond, answer: long(tokens), context: 10000}
 			s := newTestServer(t, m, func(o *Options) {
-				o.Timeout, o.Events = time.Hour, func(e Event) { told = append(told, e) }
+				o.Timeout, o.Events = time.Hour, func(e Event) { got = append(got, e) }
 			})
 			take := make(chan struct{})
 			w := newSlowWriter(take)
@@ -295,12 +297,12 @@ func TestDrippingReader(t *testing.T) {
 			synctest.Wait()
 			assert.Zero(t, s.Load().Active)
 			<-ended
-			require.Len(t, told, 1)
+			require.Len(t, got, 1)
 			if cut {
-				assert.Equal(t, "slow_reader", told[0].Code)
+				assert.Equal(t, "slow_reader", got[0].Code)
 				assert.NotContains(t, w.text(), "[DONE]")
 			} else {
-				assert.Equal(t, http.StatusOK, told[0].Status)
+				assert.Equal(t, http.StatusOK, got[0].Status)
 				assert.Contains(t, w.text(), "[DONE]")
 			}
 		})
@@ -322,7 +324,7 @@ func TestStallsAdd(t *testing.T) {
 		require.NoError(t, b.push(t.Context(), nil))
 		require.NoError(t, b.push(t.Context(), nil))
 		begin := time.Now()
-		require.ErrorIs(t, b.push(t.Context(), nil), errSlow)
+		require.ErrorIs(t, b.push(t.Context(), nil), request.ErrSlow)
 		assert.Equal(t, 2*time.Second, time.Since(begin))
 		in.leave()
 	})
@@ -339,18 +341,18 @@ func TestOthersGoOn(t *testing.T) {
 		synctest.Wait()
 		begin := time.Now()
 		assert.Equal(t, http.StatusOK, ask(t, s, "/v1/completions", `{"prompt":"x"}`).Code)
-		assert.Equal(t, 516*time.Millisecond, time.Since(begin), "behind the answers of the five, not their readers")
+		assert.Equal(t, 516*time.Millisecond, time.Since(begin), "after the answers of the five, not their readers")
 		time.Sleep(time.Minute)
 	})
 }
 
-// TestStalled: readers that take nothing of long texts do not keep others waiting, whose answers come at their full
+// TestStalled: readers that take nothing of long texts do not keep others waiting: their answers come at full
 // speed; more of them than may wait are cut off at once.
 func TestStalled(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		codes := map[string]int{}
-		m := &fakeModel{step: time.Millisecond, context: 10000, answer: func(prompt string, _ Settings) string {
+		m := &fakeModel{step: time.Millisecond, context: 10000, answer: func(prompt string, _ answer.Settings) string {
 			return strings.Repeat("x", map[string]int{"p": 5000}[prompt]+10)
 		}}
 		s := newTestServer(t, m, func(o *Options) {
@@ -374,11 +376,11 @@ func TestStalled(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, map[string]int{"slow_reader": 5, "": 1}, codes)
 		assert.Zero(t, s.Load().Stalled)
-		assert.LessOrEqual(t, m.most, 4)
+		assert.LessOrEqual(t, m.limit, 4)
 	})
 }
 
-// TestComesBack: an answer whose reader takes something again goes on, when there is room for it.
+// TestComesBack: an answer goes on after its reader takes something again, when there is room for it.
 func TestComesBack(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newTestServer(t, &fakeModel{step: time.Millisecond, context: 10000, answer: long(2000)},

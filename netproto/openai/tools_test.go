@@ -11,6 +11,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
 // toolModel answers as a model that calls tools does: the script says text and calls, one after the other.
@@ -22,9 +25,9 @@ type toolModel struct {
 // newToolModel makes a model that writes the steps one after the other: those of JSON as calls.
 func newToolModel(steps ...string) *toolModel {
 	m := &toolModel{fakeModel: new(fakeModel)}
-	m.answer = func(prompt string, s Settings) string {
-		step := strings.Count(prompt, callEnd)*2 + 0
-		if s.Schema != nil && strings.HasSuffix(prompt, callBegin+"\n") {
+	m.answer = func(prompt string, s answer.Settings) string {
+		step := strings.Count(prompt, callOver)*2 + 0
+		if s.Schema != nil && strings.HasSuffix(prompt, callMark+"\n") {
 			m.schemas = append(m.schemas, string(s.Schema))
 			return steps[step+1]
 		}
@@ -32,7 +35,7 @@ func newToolModel(steps ...string) *toolModel {
 			return ""
 		}
 		if step+1 < len(steps) {
-			return steps[step] + callBegin + "\n{"
+			return steps[step] + callMark + "\n{"
 		}
 		return steps[step]
 	}
@@ -136,7 +139,7 @@ func TestToolCalls(t *testing.T) {
 			for _, p := range m.prompts {
 				assert.Equal(t, !strings.Contains(c.extra, `"none"`), strings.Contains(p, "tool {"),
 					"the prompt has the tools, unless none is wanted")
-				assert.Zero(t, strings.Count(p, callBegin+"\n{"+callBegin))
+				assert.Zero(t, strings.Count(p, callMark+"\n{"+callMark))
 			}
 		})
 	}
@@ -153,7 +156,7 @@ func TestCallSchema(t *testing.T) {
 	const f = `{"type":"object","properties":{"name":{"const":"f"},"arguments":{"type":"object",
 		"properties":{"x":{"$ref":"#PLACE/$defs/n"}},` +
 		`"$defs":{"n":{"type":"number"}}}},"required":["name","arguments"],"additionalProperties":false}`
-	const g = `{"type":"object","properties":{"name":{"const":"g"},"arguments":` + noParameters + `},` +
+	const g = `{"type":"object","properties":{"name":{"const":"g"},"arguments":{"type":"object","properties":{}}},` +
 		`"required":["name","arguments"],"additionalProperties":false}`
 	inAny := strings.Replace(f, "PLACE", "/anyOf/0/properties/arguments", 1)
 	assert.JSONEq(t, `{"anyOf":[`+inAny+`,`+g+`]}`, m.schemas[0])
@@ -167,7 +170,7 @@ func TestCallSchema(t *testing.T) {
 func TestStrictTools(t *testing.T) {
 	for strict, status := range map[string]int{"false": http.StatusOK, "true": http.StatusBadRequest} {
 		m := newToolModel("", `{"name":"f","arguments":{}}`)
-		m.refuse = func(s Settings) error {
+		m.refuse = func(s answer.Settings) error {
 			if strings.Contains(string(s.Schema), `"not"`) {
 				return errors.New("not: this cannot be decided")
 			}
@@ -206,7 +209,7 @@ func TestBrokenCall(t *testing.T) {
 func TestToolsAndFormat(t *testing.T) {
 	const format = `,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}}`
 	m := newToolModel("Well", "")
-	m.answer = func(prompt string, s Settings) string {
+	m.answer = func(prompt string, s answer.Settings) string {
 		if string(s.Schema) == `{"type":"object"}` {
 			return `{"a":1}`
 		}
@@ -224,7 +227,7 @@ func TestToolsAndFormat(t *testing.T) {
 	assert.Equal(t, "tool_calls", at(answer, "choices", 0, "finish_reason"))
 }
 
-// TestLogProbsOfCalls: those of the text before a call are told, and none of the call's marks.
+// TestLogProbsOfCalls: those of the text before a call are shown, and none of the call's marks.
 func TestLogProbsOfCalls(t *testing.T) {
 	m := newToolModel("ab\n", `{"name":"f","arguments":{}}`, "")
 	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,"logprobs":true,`+twoTools+`}`)
@@ -240,21 +243,21 @@ func TestLogProbsOfCalls(t *testing.T) {
 	assert.NotContains(t, string(b), "tool_call>")
 }
 
-// TestManyCalls: so many calls as there may be tools, and no more.
+// TestManyCalls: as many calls as an answer may have, and no more.
 func TestManyCalls(t *testing.T) {
 	var steps []string
-	for range maxTools + 1 {
+	for range 128 + 1 {
 		steps = append(steps, "\n", `{"name":"f","arguments":{}}`)
 	}
 	m := newToolModel(steps...)
 	m.context = 1 << 20
 	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,`+twoTools+`}`)
 	answer := object(t, w.Body.Bytes())
-	assert.Len(t, callsOf(answer), maxTools)
+	assert.Len(t, callsOf(answer), 128)
 	assert.Equal(t, "tool_calls", at(answer, "choices", 0, "finish_reason"))
 }
 
-// TestCallsThenLength: an answer that runs out of tokens behind a call ends by length.
+// TestCallsThenLength: an answer that runs out of tokens after a call ends by length.
 func TestCallsThenLength(t *testing.T) {
 	m := newToolModel("", `{"name":"f","arguments":{}}`, "\nand so on and so on")
 	w := ask(t, newTestServer(t, m, nil), "/v1/chat/completions", `{`+hello+`,"max_tokens":60,`+twoTools+`}`)
@@ -264,7 +267,7 @@ func TestCallsThenLength(t *testing.T) {
 	assert.EqualValues(t, 60, at(answer, "usage", "completion_tokens"))
 }
 
-// TestContextInCall: where the context has no room behind the mark of a call, nothing is generated.
+// TestContextInCall: where the context has no room after the mark of a call, nothing is generated.
 func TestContextInCall(t *testing.T) {
 	m := newToolModel("", `{"name":"f","arguments":{}}`)
 	m.context = len("tool ") + 1<<12
@@ -290,7 +293,7 @@ func TestStopAndCalls(t *testing.T) {
 	assert.Equal(t, "ab ", at(answer, "choices", 0, "message", "content"))
 }
 
-// TestShortenedCall: that a call had to end is told, whatever comes behind it.
+// TestShortenedCall: that a call had to end is said, whatever comes after it.
 func TestShortenedCall(t *testing.T) {
 	m := newToolModel("", `{"name":"f","arguments":{}}`, "")
 	m.short = func(text string) bool { return strings.Contains(text, "arguments") }
@@ -316,25 +319,11 @@ func TestCalledWith(t *testing.T) {
 	}
 }
 
-// TestDescribes: a function whose parameters nobody describes has none; one that takes any object says so.
-func TestDescribes(t *testing.T) {
-	for parameters, want := range map[string]bool{
-		"": false, "{}": false, `{"type":"object"}`: false, `{"type":"object","required":[],"title":"x"}`: false,
-		`{"$schema":"http://x/schema#","description":"none","type":"object"}`: false,
-
-		`{"type":"object","properties":{}}`: true, `{"type":"object","additionalProperties":true}`: true,
-		`{"type":["object","null"]}`: true, `{"type":"object","required":["a"]}`: true, `{"anyOf":[]}`: true,
-		`{"$ref":"#/$defs/x"}`: true,
-	} {
-		assert.Equal(t, want, describes([]byte(parameters)), parameters)
-	}
-}
-
 // TestCutIsLength: what max_tokens cuts is shown as far as it came and said to be cut, wherever that is: a format, in
 // a chat or completion, a call that may or must be, one of several, streamed or not. Nothing is made up.
 func TestCutIsLength(t *testing.T) {
 	const call = `{"name":"f","arguments":{"x":"ab"}}`
-	const marked = len(callBegin + "\n" + call + "\n" + callEnd)
+	const marked = len(callMark + "\n" + call + "\n" + callOver)
 	format := `"response_format":{"type":"json_object"}`
 	for name, c := range map[string]struct {
 		path, body string
@@ -345,16 +334,16 @@ func TestCutIsLength(t *testing.T) {
 		"completion": {"/v1/completions", `"prompt":"a",` + format, []string{`{"a":"bcd"}`}, 11},
 		"auto":       {"/v1/chat/completions", hello + "," + twoTools, []string{"", call, ""}, marked},
 		"required": {"/v1/chat/completions", hello + "," + twoTools + `,"tool_choice":"required"`,
-			[]string{"", call}, len(callBegin) + 1 + len(call)},
+			[]string{"", call}, len(callMark) + 1 + len(call)},
 		"second": {"/v1/chat/completions", hello + "," + twoTools, []string{"", call, "", call, ""}, 2 * marked},
 	} {
-		for most := 1; most < c.whole; most++ {
+		for limit := 1; limit < c.whole; limit++ {
 			for _, stream := range []string{"", `,"stream":true`} {
 				s := newTestServer(t, newToolModel(c.texts...), nil)
-				w := ask(t, s, c.path, fmt.Sprintf(`{%s,"max_tokens":%d%s}`, c.body, most, stream))
+				w := ask(t, s, c.path, fmt.Sprintf(`{%s,"max_tokens":%d%s}`, c.body, limit, stream))
 				finish, text, arguments := told(t, w.Body.Bytes(), stream != "")
-				require.Equal(t, "length", finish, "%s, %d tokens%s", name, most, stream)
-				if !strings.HasPrefix(callBegin, text) { // it might have become something else
+				require.Equal(t, "length", finish, "%s, %d tokens%s", name, limit, stream)
+				if !strings.HasPrefix(callMark, text) { // it might have become something else
 					require.True(t, strings.HasPrefix(`{"a":"bcd"}`, text), text)
 				}
 				for _, a := range arguments {
@@ -403,7 +392,7 @@ func told(t *testing.T, body []byte, stream bool) (finish, text string, argument
 func TestFormatBegins(t *testing.T) {
 	for _, begins := range []string{"", "Well, no"} {
 		m := newToolModel()
-		m.answer = func(_ string, s Settings) string {
+		m.answer = func(_ string, s answer.Settings) string {
 			if s.JSON {
 				return `{"a":1}`
 			}
@@ -421,19 +410,20 @@ func TestFormatBegins(t *testing.T) {
 	}
 }
 
-// TestToolsOfNobody: schemas of tools are not looked at any more once nobody waits for the answer.
+// TestToolsOfNobody: schemas of tools are not checked any more after the client has gone.
 func TestToolsOfNobody(t *testing.T) {
-	r, wrong := parseChat([]byte(`{"messages":[{"role":"user","content":"x"}],"tools":[`+
-		`{"type":"function","function":{"name":"a"}},{"type":"function","function":{"name":"b"}}]}`), Defaults{})
+	r, wrong := request.ReadChat([]byte(`{"messages":[{"role":"user","content":"x"}],"tools":[`+
+		`{"type":"function","function":{"name":"a"}},{"type":"function","function":{"name":"b"}}]}`),
+		request.Defaults{})
 	require.Nil(t, wrong)
 	ctx, leave := context.WithCancelCause(t.Context())
 	gone, checked := errors.New("gone"), 0
-	m := &fakeModel{refuse: func(Settings) error {
+	m := &fakeModel{refuse: func(answer.Settings) error {
 		checked++
 		leave(gone)
 		return nil
 	}}
-	_, _, err := r.callSchema(ctx, m)
+	_, err := r.CallSchemas(ctx, m)
 	assert.ErrorIs(t, err, gone)
 	assert.Equal(t, 1, checked)
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// absorb takes the answers that have come, and gives up the questions whose time is over.
+// absorb takes the answers that have come, and gives up the questions that are past their deadline.
 func (r *run) absorb() {
 	for res, ok := r.results.take(); ok; res, ok = r.results.take() {
 		r.take(res)
@@ -27,20 +27,21 @@ func (r *run) drain() {
 	r.tellAhead()
 }
 
-// wait waits for an answer, for tokens ahead or for the end of a deadline. The time is charged to the oldest question.
+// wait waits for an answer, for tokens ahead or for a deadline. The time counts as the oldest question's.
 func (r *run) wait(ctx context.Context) error {
 	oldest, start := r.front().esc, r.now()
 	if oldest == nil || len(r.asked) == 0 && !r.streaming() {
 		panic("draft: waiting while no question is open")
 	}
-	due, _ := r.next(start)
-	came := r.pause(ctx, due)
+	came := r.pause(ctx, r.next(start))
 	if !came && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	took := r.since(start)
 	oldest.Exposed += took
-	r.traceWait(oldest, start, took)
+	if r.Trace && took > 0 {
+		r.tell(Event{Waited: &Waited{Pos: oldest.Pos, Began: start.Sub(r.began), Took: took}})
+	}
 	if !came {
 		r.expire(r.now())
 	} else if res, ok := r.results.take(); ok {
@@ -49,7 +50,7 @@ func (r *run) wait(ctx context.Context) error {
 	return nil
 }
 
-// take applies a result. One for a question that is no longer open is stale: only its cost counts.
+// take applies a result. Of one for a question that is no longer open, only the cost counts.
 func (r *run) take(res result) {
 	e := res.of
 	if res.ended || res.ahead != nil {
@@ -74,7 +75,7 @@ func (r *run) take(res result) {
 	}
 }
 
-// answer applies the answer to an open question: what it says of the tokens before can take the question with it.
+// answer applies the answer to an open question. What it says of the tokens before can drop the question.
 func (r *run) answer(e *escalation, res result) {
 	e.timed(res)
 	r.lately.learn(e.Wait)
@@ -94,7 +95,7 @@ func (r *run) answer(e *escalation, res result) {
 }
 
 // explain puts what its ask returned into an escalation that the deadline ended before, and into those that were not
-// asked since then. Those that are due are told now.
+// asked since then. It reports those that are due.
 func (r *run) explain(e *escalation, err error) {
 	if errors.Is(err, ErrDeadline) {
 		if e.Outcome == Late {
@@ -107,29 +108,28 @@ func (r *run) explain(e *escalation, err error) {
 			f.Err = notAsked(err)
 		}
 	}
-	for _, told := range append([]*escalation{e}, e.followers...) {
-		if told.due {
-			r.report(told)
+	for _, f := range append([]*escalation{e}, e.followers...) {
+		if f.due {
+			r.report(f)
 		}
 	}
 }
 
-// takeProbe tells the breaker what became of a probe.
+// takeProbe ends a probe.
 func (r *run) takeProbe(e *escalation, res result) {
 	e.timed(res)
+	failed := res.err
 	if e.Err = res.err; e.Err == nil {
 		e.Outcome, e.Token = Probed, res.answer.Token
 		r.Breaker.succeeded()
 	} else if errors.Is(e.Err, errDecodeOver) {
-		e.Outcome = Dropped
-	} else {
-		r.Breaker.probeFailed(r.now(), e.Err)
+		e.Outcome, failed = Dropped, nil
 	}
-	r.Breaker.endProbe()
+	r.Breaker.endProbe(r.now(), failed)
 	r.report(e)
 }
 
-// timed notes where the time of an answer went.
+// timed notes the times of an answer.
 func (e *escalation) timed(res result) {
 	e.Wait = res.at.Sub(e.sent)
 	e.Queue, e.Cloud = res.answer.Queue, res.answer.Compute
@@ -154,7 +154,7 @@ func (r *run) fail(e *escalation, err error) {
 	r.resolve(e, outcome, e.Local, EdgeTimeout, err)
 }
 
-// resolve makes token the one that follows e.at: its branch stays, the others are dropped.
+// resolve makes token follow e.at: its branch stays, the others are dropped.
 func (r *run) resolve(e *escalation, outcome Outcome, token int32, origin Origin, err error) {
 	r.shut(e, err)
 	var keep *node
@@ -189,8 +189,7 @@ func (r *run) resolve(e *escalation, outcome Outcome, token int32, origin Origin
 	}
 }
 
-// abandon gives a question up because what it rests on is dropped. What it had lost was lost by the question that it
-// rests on.
+// abandon gives up a question because a token that it rests on is dropped. The time that it lost counts as by's.
 func (r *run) abandon(e, by *escalation) {
 	if e.Outcome == inFlight {
 		e.Wait = r.since(e.sent)
@@ -206,7 +205,7 @@ func (r *run) abandon(e, by *escalation) {
 	}
 }
 
-// shut takes e off the lists of questions and tells its goroutine, if it has one.
+// shut takes e off the lists of questions, and cancels its ask.
 func (r *run) shut(e *escalation, why error) {
 	same := func(x *escalation) bool { return x == e }
 	r.unsent = slices.DeleteFunc(r.unsent, same)
@@ -219,12 +218,11 @@ func (r *run) shut(e *escalation, why error) {
 	}
 }
 
-// report tells the stream of e, once its ask has returned and it is known what it cost, and what it failed of.
+// report emits e once its ask has returned, so that its cost and its error are known.
 func (r *run) report(e *escalation) {
 	if e.cancel != nil && !e.back || e.after != nil && !e.after.back {
 		e.due = true
 		return
 	}
-	told := e.Escalation
-	r.tell(Event{Escalation: &told})
+	r.tell(Event{Escalation: new(e.Escalation)})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// escalation is a question to the cloud: which token follows at? Its Outcome tells how far it is.
+// escalation is a question to the cloud: which token follows at? Its Outcome is also its state.
 type escalation struct {
 	Escalation
 	at      *node
@@ -20,45 +20,46 @@ type escalation struct {
 	sent    time.Time // asked
 	cancel  context.CancelCauseFunc
 	back    bool        // its ask has returned
-	due     bool        // to be told of when its ask returns, or that of after
-	after   *escalation // not asked since this one failed, whose ask has not returned yet
+	due     bool        // to be reported when its ask returns, or that of after
+	after   *escalation // the failed question because of which it was not asked, until the ask of that returns
 
 	followers []*escalation // those whose after this is
 
-	compare []comparison // tokens before it that its answer is to say whether they stand
+	compare []comparison // tokens before it that its answer verifies
 	how     terms.Verify // and how
-	stream  *stream      // of the tokens that follow its answer; nil: none are wanted
+	stream  *stream      // of the tokens that follow its answer; nil: none
 	guessed bool         // its guesses are branches
 
 	audited  int             // tokens before it that its answer was compared with
-	sampled  int             // the only one of these positions that it looked at; 0: it looked at all
+	sampled  int             // the only one of these positions that it compared; 0: all
 	findings []terms.Finding // among these
 }
 
 // result is what became of an ask.
 type result struct {
 	of     *escalation
-	ahead  []int32 // not nil: tokens of its stream, and nothing else
-	ended  bool    // its stream has, and nothing else
+	ahead  []int32 // not nil: tokens of its stream, and no answer
+	ended  bool    // the end of its stream, and no answer
 	answer Answer
 	err    error
 	at     time.Time
 	probe  bool
 }
 
-// answered reports whether the token after it is known.
+// answered reports whether the token that follows is known.
 func (e *escalation) answered() bool { return e.Outcome != waiting && e.Outcome != inFlight }
 
 // ask sends the questions that there is room for, the likeliest to matter first, and guesses their answers. While the
-// breaker is open the local tokens stand at once.
+// breaker is open, local tokens stand at once.
 func (r *run) ask(ctx context.Context) {
 	if len(r.unsent) == 0 {
 		return
 	}
-	defer runtime.Gosched() // the questions leave before a forward call takes the processors
+	defer runtime.Gosched() // questions leave before a forward call takes the processors
 	slices.SortStableFunc(r.unsent, func(a, b *escalation) int { return cmp.Compare(r.chance(b.at), r.chance(a.at)) })
 	for i := 0; i < len(r.unsent); {
 		e := r.unsent[i]
+		_, covered := r.covered(e, r.now())
 		switch {
 		case r.Deadline > 0 && r.Breaker.Open():
 			r.probe(ctx, e)
@@ -68,7 +69,7 @@ func (r *run) ask(ctx context.Context) {
 			}
 			r.resolve(e, Unasked, e.Local, EdgeTimeout, r.Breaker.refusal())
 			i = 0
-		case r.waits(e):
+		case covered: // a stream is about to bring its answer
 			r.branch(e)
 			i++
 		case r.idle(e):
@@ -82,17 +83,11 @@ func (r *run) ask(ctx context.Context) {
 	}
 }
 
-// waits reports whether an escalation waits for what is about to come, in place of an ask of its own.
-func (r *run) waits(e *escalation) bool {
-	_, covered := r.covered(e, r.now())
-	return covered
-}
-
-// likely is the least chance of the text to come through its place for which a question is asked that can wait.
+// likely is the min chance that the text comes through its place for a question that can wait.
 const likely = 0.8
 
-// idle reports whether e rests on guesses that may well not hold, and is for the sake of verification, or rests on a
-// guess at the answer to such a question: it waits for the answers, as it would often be in vain.
+// idle reports whether e waits for other answers, as it would often be in vain: it rests on guesses that are not
+// likely, and is for verification, or rests on a guess at the answer to such a question.
 func (r *run) idle(e *escalation) bool {
 	if r.chance(e.at) >= likely {
 		return false
@@ -108,7 +103,7 @@ func (r *run) idle(e *escalation) bool {
 	return false
 }
 
-// branch makes the guesses at the answer to e branches.
+// branch makes branches of the guesses at the answer to e.
 func (r *run) branch(e *escalation) {
 	if e.guessed {
 		return
@@ -119,7 +114,7 @@ func (r *run) branch(e *escalation) {
 	}
 }
 
-// send asks the question e and makes its guesses branches.
+// send asks e, and makes branches of its guesses.
 func (r *run) send(ctx context.Context, e *escalation) {
 	e.sent, e.Outcome = r.now(), inFlight
 	e.Held = e.sent.Sub(e.wanted)
@@ -128,8 +123,7 @@ func (r *run) send(ctx context.Context, e *escalation) {
 	r.start(ctx, result{of: e})
 }
 
-// probe asks the question e as well, though nobody waits for the answer, if the breaker wants to know whether the cloud
-// is back.
+// probe asks e if the breaker lets a probe through. No token waits for the answer.
 func (r *run) probe(ctx context.Context, e *escalation) {
 	if now := r.now(); r.Breaker.startProbe(now) {
 		p := &escalation{at: e.at, wanted: now, sent: now}
@@ -140,7 +134,7 @@ func (r *run) probe(ctx context.Context, e *escalation) {
 	}
 }
 
-// start asks in a goroutine of its own, which ends soon after ctx is done and its result has been taken.
+// start asks in a goroutine, which ends soon after ctx is done.
 func (r *run) start(ctx context.Context, res result) {
 	e := res.of
 	q := Question{Context: r.context(e.at), K: r.K, Sampling: r.Sampling, Times: r.Trace}
@@ -152,7 +146,8 @@ func (r *run) start(ctx context.Context, res result) {
 	}
 	if !res.probe && r.Ahead > 1 {
 		q.Ahead = r.Ahead - 1
-		r.follow(e)
+		e.stream = &stream{of: e, at: e.at, pos: e.Pos, fact: e.at.fact, live: true}
+		r.streams = append(r.streams, e.stream)
 	}
 	ask, cancel := context.WithCancelCause(ctx)
 	e.cancel = cancel
@@ -165,7 +160,7 @@ func (r *run) start(ctx context.Context, res result) {
 		if cause == ErrDeadline {
 			res.err = late(res.err)
 		} else if ctx.Err() != nil {
-			res.err = errDecodeOver // whatever the answer: the cloud did not fail
+			res.err = errDecodeOver // the cloud did not fail
 		} else if cause != nil {
 			res.err = cause
 		} else if res.err == nil {
@@ -179,7 +174,7 @@ func (r *run) start(ctx context.Context, res result) {
 	})
 }
 
-// refuse returns why an answer cannot be used.
+// refuse returns why an answer is not usable.
 func (r *run) refuse(q Question, a Answer) error {
 	if a.Token < 0 || r.Vocab > 0 && int(a.Token) >= r.Vocab {
 		return ErrToken

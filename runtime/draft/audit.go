@@ -1,7 +1,7 @@
 package draft
 
-// audit counts, for an escalation that the text passes, what its answer says of the tokens before it. Each token counts
-// once, with the first answer that compared it: later ones compare it with the same model.
+// audit counts what the answer to an escalation that the text passes says of the tokens before it. Each token counts
+// once, with the first answer that compared it.
 func (r *run) audit(e *escalation) {
 	if e.answer() {
 		r.told = max(r.told, e.Pos)
@@ -14,7 +14,7 @@ func (r *run) audit(e *escalation) {
 	}
 	stands := func(pos int) bool { return pos >= r.audited && r.origins[pos-r.prompt] == Edge }
 	first, end := max(e.Pos-e.audited, r.prompt), e.Pos
-	if e.sampled > 0 { // by the inverse of its chance to be drawn, it stands for all that the audit is about
+	if e.sampled > 0 { // the only one, drawn at random, counts for all of them
 		e.AuditWeight = e.audited
 		first, end = max(e.sampled, first), min(e.sampled+1, end)
 	}

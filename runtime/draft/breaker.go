@@ -12,22 +12,22 @@ const (
 	maxPause   = 5 * time.Second
 )
 
-// Breaker remembers whether the cloud answers. A failure opens it: escalations are then not waited for, until a probe
-// or a question that was still open succeeds. A probe is the question of an escalation, asked on the side; one is under
-// way at a time, and failures space them out.
+// Breaker stops questions to a cloud that does not answer. A failure opens it: local tokens then stand at once, until a
+// probe or a question that was still open succeeds. A probe is the question of an escalation that no token waits for;
+// one is under way at a time, and the pause between them grows with each failure.
 //
 // The zero value is closed. Decoders of one cloud may share a breaker.
 type Breaker struct {
 	mu      sync.Mutex
 	open    bool
-	since   time.Time // when the question was asked whose failure opened it
-	cause   error     // of the failure that opened it, or of the last probe
+	since   time.Time // when the question was asked that failed
+	cause   error     // of that failure, or of the last probe
 	probing bool
-	probes  int       // that failed in a row
-	next    time.Time // no probe before
+	probes  int       // failures in a row
+	next    time.Time // min time of the next probe
 }
 
-// Open reports whether the cloud failed and nothing has succeeded since.
+// Open reports whether the cloud failed, and no question has succeeded since.
 func (b *Breaker) Open() bool {
 	_, open := b.openSince()
 	return open
@@ -39,7 +39,7 @@ func (b *Breaker) openSince() (time.Time, bool) {
 	return b.since, b.open
 }
 
-// failed notes that a question asked at sent has failed, and why.
+// failed opens the breaker, after a question that was asked at sent.
 func (b *Breaker) failed(sent, now time.Time, why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -48,7 +48,7 @@ func (b *Breaker) failed(sent, now time.Time, why error) {
 	}
 }
 
-// explain notes why the cloud failed, which is known only some time after a deadline.
+// explain notes why the cloud failed, which is known only after the deadline.
 func (b *Breaker) explain(why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,21 +57,21 @@ func (b *Breaker) explain(why error) {
 	}
 }
 
-// refusal returns the error of a question that is not asked while the breaker is open.
+// refusal is the error of a question that is not asked while the breaker is open.
 func (b *Breaker) refusal() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return notAsked(b.cause)
 }
 
-// succeeded notes an answer.
+// succeeded closes the breaker.
 func (b *Breaker) succeeded() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.open = false
 }
 
-// startProbe reports whether a probe is to be sent now. The caller ends it with endProbe or probeFailed.
+// startProbe reports whether to send a probe now. The caller ends it with endProbe.
 func (b *Breaker) startProbe(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,18 +82,12 @@ func (b *Breaker) startProbe(now time.Time) bool {
 	return true
 }
 
-// probeFailed ends a probe that failed at now, and notes why.
-func (b *Breaker) probeFailed(now time.Time, why error) {
+// endProbe ends a probe. why is nil unless it failed.
+func (b *Breaker) endProbe(now time.Time, why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.probing, b.cause = false, why
-	b.probes++
-	b.next = now.Add(backoff.Delay(b.probes, firstPause, maxPause))
-}
-
-// endProbe ends a probe that succeeded or was given up.
-func (b *Breaker) endProbe() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.probing = false
+	if b.probing = false; why != nil {
+		b.probes++
+		b.cause, b.next = why, now.Add(backoff.Delay(b.probes, firstPause, maxPause))
+	}
 }

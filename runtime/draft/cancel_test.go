@@ -133,7 +133,7 @@ func TestModelFails(t *testing.T) {
 	})
 }
 
-// TestNoRouter is the small model alone: each token has its probability, and a cloud is told nothing.
+// TestNoRouter is the small model alone: each token has its probability, and a cloud gets nothing.
 func TestNoRouter(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newSchedule(1)
@@ -215,7 +215,7 @@ func TestWant(t *testing.T) {
 	assert.Equal(t, backend.Want{K: 9, Logits: true}, Options{Branches: 5}.Want(backend.Want{K: 9, Logits: true}))
 }
 
-// TestSampling: unless it is told how to pick, the edge samples as the cloud is asked to.
+// TestSampling: without Pick, the edge samples as the cloud is asked to.
 func TestSampling(t *testing.T) {
 	w := &world{vocab: 120, seed: 3}
 	o := terms.Sampling{Temperature: 2, TopK: fakeTop, Seed: 5}

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// failure is [ErrDeadline] or [ErrBreaker] together with the error of the cloud behind it. Both are in its chain.
+// failure is [ErrDeadline] or [ErrBreaker] with the error of the cloud that caused it. Both are in its chain.
 type failure struct {
 	what error
 	why  error  // as the cloud returned it
-	text string // of why, without what "what" says already
+	text string // of why, without what what says
 }
 
 // Error gives both in one line.
@@ -18,10 +18,10 @@ func (f *failure) Error() string {
 	return f.what.Error() + ": " + strings.ReplaceAll(f.text, "\n", "; ")
 }
 
-// Unwrap returns both.
+// Unwrap returns both errors.
 func (f *failure) Unwrap() []error { return []error{f.what, f.why} }
 
-// late returns the error of a question that the deadline ended, where the cloud then returned err.
+// late returns the error of a question that the deadline ended, after which the cloud returned err.
 func late(err error) error {
 	switch rest, _ := besideDeadline(err); {
 	case rest == nil:
@@ -33,7 +33,7 @@ func late(err error) error {
 	}
 }
 
-// notAsked returns the error of a question that was not asked, where cause opened the breaker.
+// notAsked returns the error of a question that was not asked, as cause opened the breaker.
 func notAsked(cause error) error {
 	if cause == nil {
 		return ErrBreaker
@@ -41,8 +41,7 @@ func notAsked(cause error) error {
 	return &failure{what: ErrBreaker, why: cause, text: cause.Error()}
 }
 
-// besideDeadline returns what err says besides that the time was over, nil if that is all, and whether this is less
-// than err says.
+// besideDeadline returns err without the errors of a deadline, nil if no other is left, and whether it left out any.
 func besideDeadline(err error) (rest error, less bool) {
 	switch err {
 	case nil, ErrDeadline, context.Canceled, context.DeadlineExceeded:

@@ -36,7 +36,7 @@ func TestCause(t *testing.T) {
 		late bool
 	}{
 		"unreachable": {unreachable, "no answer before the deadline: " + gone, true},
-		"unreachable, and told late": {func(ctx context.Context) error {
+		"unreachable, and known late": {func(ctx context.Context) error {
 			err := unreachable(ctx)
 			time.Sleep(70 * time.Millisecond)
 			return err
@@ -219,7 +219,7 @@ func TestBreakerCause(t *testing.T) {
 	b.explain(errFake)
 	b.failed(now, now, errFake)
 	assert.ErrorIs(t, b.refusal(), errPin, "of the failure that opened it")
-	b.probeFailed(now, errFake)
+	b.endProbe(now, errFake)
 	assert.EqualError(t, b.refusal(), "not asked, since the cloud failed just before: fake failure")
 	b.succeeded()
 	b.failed(now, now, errPin)

@@ -6,18 +6,16 @@ import (
 	"slices"
 )
 
-// choose says which leaves of the draft tree the next forward call extends. None means that there is only waiting.
+// choose returns the leaves of the draft tree that the next forward call extends. None means to wait.
 //
-//   - Most probable first: a leaf saves time only if the text comes through it, and every leaf saves about the same.
-//     The probability is the small model's, and only guesses at open escalations count in it: other tokens follow from
-//     those for certain.
-//   - Of equally probable ones the nearest to the tip first, since its token is shown first, then the oldest: so that
-//     the choice is a function of the tree.
-//   - As many as there are, up to Rows: another row costs little, as all share one reading of the weights.
-//   - At most Window tokens past the oldest open escalation of its path: further drafting would hardly be reached by
-//     the answer in time, and be dropped with a higher probability.
-//   - At most the room that the model's memory has. Waiting for an answer makes room, as it drops branches, and a tip
-//     without an open escalation has no tree beside it.
+//   - Most probable first: a leaf saves time only if the text comes through it, and all leaves save about the same.
+//     The probability is the small model's, of the guesses at open escalations: other tokens follow from them.
+//   - Of equally probable ones the nearest to the tip first, as its token is shown first, then the oldest, so that the
+//     choice is a function of the tree.
+//   - Up to Rows leaves: a further row costs little, as all share one pass over the weights.
+//   - Up to Window tokens past the oldest open escalation of the path: later ones are more likely to be dropped.
+//   - Up to the room of the model's memory. An answer makes room, as it drops branches, and a tip without an open
+//     escalation has no tree beside it.
 func (r *run) choose() []*node {
 	if !r.tip.evaluated {
 		return []*node{r.tip}
@@ -40,8 +38,7 @@ type leaf struct {
 	chance float64
 }
 
-// leaves returns the tokens below the tip that are not evaluated, that something may follow,
-// and that lie in the window.
+// leaves returns the tokens below the tip that are not evaluated, not final, and in the window.
 func (r *run) leaves() (found []leaf) {
 	var walk func(n *node)
 	walk = func(n *node) {
@@ -58,8 +55,7 @@ func (r *run) leaves() (found []leaf) {
 	return found
 }
 
-// horizon is the last position on the path to n that the window allows. Verification asks soon enough where no question
-// is open.
+// horizon is the last position on the path to n that the window allows.
 func (r *run) horizon(n *node) int {
 	end := math.MaxInt
 	for a := n; a != r.tip; a = a.parent {

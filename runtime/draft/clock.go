@@ -5,21 +5,20 @@ import (
 	"time"
 )
 
-// Clock is the time that a decoder lives in, where that is not the computer's: that of a simulation in which one
-// goroutine runs at a time, so that the same inputs give the same events. The goroutine of [Decoder.Decode] and those
-// that Go starts take turns: one runs until it calls Wait or ends. What the decoder calls, a [Model] or a [Cloud],
-// waits by the same clock and in no other way.
+// Clock is the time of a simulation, in which one goroutine runs at a time, so that the same inputs give the same
+// events. The goroutine of [Decoder.Decode] and those that Go starts take turns: one runs until it calls Wait or ends.
+// [Model] and [Cloud] wait by the same clock only.
 type Clock interface {
-	// Now is the moment. It is the same until the caller waits.
+	// Now is the time. It stays the same until the caller waits.
 	Now() time.Time
-	// Go lets f run beside the caller, as soon as that waits.
+	// Go runs f once the caller waits.
 	Go(f func())
-	// Wait lets the others run and time pass, until done reports true or it is t; the zero time is never. It returns
-	// what done reported. done is asked while nobody runs, and whenever somebody has run.
+	// Wait lets the others run and time pass, until done returns true or the time is t; the zero time is never. It
+	// returns what done returned. done is called while no goroutine runs, and after each that has run.
 	Wait(t time.Time, done func() bool) bool
 }
 
-// now is the moment.
+// now is the time.
 func (r *run) now() time.Time {
 	if r.Clock != nil {
 		return r.Clock.Now()
@@ -27,10 +26,10 @@ func (r *run) now() time.Time {
 	return time.Now()
 }
 
-// since is the time from t until now.
+// since is the duration from t until now.
 func (r *run) since(t time.Time) time.Duration { return r.now().Sub(t) }
 
-// beside runs f in a goroutine of its own, which [run.drain] waits for.
+// beside runs f in a goroutine, which [run.drain] waits for.
 func (r *run) beside(f func()) {
 	if r.Clock == nil {
 		r.asks.Go(f)
@@ -43,8 +42,8 @@ func (r *run) beside(f func()) {
 	})
 }
 
-// returning waits until there is a result, which it reports, or nothing runs beside the decoder any more. Call it until
-// it reports false.
+// returning waits until there is a result, or no goroutine of [run.beside] is left, and reports whether there is a
+// result. Call it until it returns false.
 func (r *run) returning() (came bool) {
 	if r.Clock != nil {
 		return r.Clock.Wait(time.Time{}, func() bool { return r.results.any() || r.running == 0 }) && r.results.any()
@@ -64,7 +63,7 @@ func (r *run) returning() (came bool) {
 	}
 }
 
-// await waits until nothing runs beside the decoder any more. Results are left as they are.
+// await waits for the goroutines of [run.beside]. Results stay.
 func (r *run) await() {
 	if r.Clock != nil {
 		r.Clock.Wait(time.Time{}, func() bool { return r.running == 0 })
@@ -73,8 +72,8 @@ func (r *run) await() {
 	r.asks.Wait()
 }
 
-// pause waits for a result, for the end of ctx, or until it is due; the zero time is never. It reports whether there is
-// a result, and not whether one came at the very moment at which it was due.
+// pause waits for a result, for the end of ctx, or until due; the zero time is never. It reports whether there is a
+// result.
 func (r *run) pause(ctx context.Context, due time.Time) (came bool) {
 	if r.Clock != nil {
 		r.Clock.Wait(due, func() bool { return r.results.any() || ctx.Err() != nil })

@@ -18,7 +18,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// timed is a small and a large model whose times are functions of what they are called for, by one clock or another.
+// timed is a small and a large model with times that depend on the call, by one clock or another.
 type timed struct {
 	fakeModel
 	seed  uint64
@@ -123,7 +123,7 @@ func (m *timed) Ask(ctx context.Context, q Question) (a Answer, err error) {
 	return a, nil
 }
 
-// events decodes a text and returns what is told of it.
+// events decodes a text and returns its events.
 func (m *timed) events(t *testing.T, o Options) (all []string) {
 	m.slots = 1000
 	d, err := New(m, m, m, o)
@@ -140,7 +140,7 @@ func (m *timed) events(t *testing.T, o Options) (all []string) {
 	return append(all, fmt.Sprint(m.now().Sub(began)))
 }
 
-// told is an event with what its pointers point at. A question that is dropped returns at once, or during what the
+// told is an event without pointers. A question that is dropped returns at once, or during what the
 // decoder does next.
 func told(e Event) string {
 	if e.Escalation != nil && e.Escalation.Outcome == Dropped {
@@ -150,7 +150,7 @@ func told(e Event) string {
 		e.Prompt, e.Waited, e.Rollback)
 }
 
-// TestClock: by the clock of a simulation all that is told is what it is in the computer's time, at the same moments.
+// TestClock: by the clock of a simulation all events are those in the computer's time, at the same times.
 func TestClock(t *testing.T) {
 	schedules := 400
 	if testing.Short() {

@@ -2,8 +2,8 @@ package draft
 
 import "time"
 
-// due is when the local token of e stands at the latest. After a failure the other questions have until one deadline
-// after that one was asked: so a dead cloud costs one deadline, however many questions it swallows.
+// due is the deadline of e. After a failure all questions share the deadline of the failed one, so that a dead cloud
+// costs one deadline for any number of questions.
 func (r *run) due(e *escalation) time.Time {
 	due := e.sent.Add(r.Deadline)
 	if since, open := r.Breaker.openSince(); open {
@@ -14,31 +14,40 @@ func (r *run) due(e *escalation) time.Time {
 	return due
 }
 
-// nextDue is the earliest end of a deadline; false if there is none.
-func (r *run) nextDue() (next time.Time, ok bool) {
+// nextDue is the earliest deadline; zero if there is none.
+func (r *run) nextDue() (next time.Time) {
 	if r.Deadline < 0 {
-		return next, false
+		return next
 	}
 	for _, e := range r.asked {
-		if due := r.due(e); !ok || due.Before(next) {
-			next, ok = due, true
+		next = earlier(next, r.due(e))
+	}
+	return next
+}
+
+// next is the earliest time at which there is work without an answer, a deadline or the end of the wait for a stream;
+// zero if there is none.
+func (r *run) next(now time.Time) time.Time {
+	next := r.nextDue()
+	for _, e := range r.unsent {
+		if until, waits := r.covered(e, now); waits {
+			next = earlier(next, until)
 		}
 	}
-	return next, ok
+	return next
 }
 
-// next is the earliest moment at which something is to be done without an answer; false if there is none.
-func (r *run) next(now time.Time) (next time.Time, ok bool) {
-	next, ok = r.nextDue()
-	if until, waits := r.nextUncovered(now); waits && (!ok || until.Before(next)) {
-		return until, true
+// earlier returns the earlier of two times; zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
 	}
-	return next, ok
+	return a
 }
 
-// expire gives up the questions whose time is over at now. The first to fail can end the time of the others.
+// expire gives up the questions that are past their deadline. The first failure can shorten the deadline of others.
 func (r *run) expire(now time.Time) {
-	for due, ok := r.nextDue(); ok && !due.After(now); due, ok = r.nextDue() {
+	for due := r.nextDue(); !due.IsZero() && !due.After(now); due = r.nextDue() {
 		for _, e := range r.asked {
 			if !r.due(e).After(now) {
 				r.fail(e, ErrDeadline)

@@ -194,7 +194,7 @@ func TestCloudDies(t *testing.T) {
 	}
 }
 
-// TestCloudRecovers checks that a probe finds a cloud that is back, that nobody waits for it before, and that its
+// TestCloudRecovers checks that a probe finds a cloud that is back, that no token waits for it before, and that its
 // tokens are used again.
 func TestCloudRecovers(t *testing.T) {
 	const from, to = time.Second, 3 * time.Second

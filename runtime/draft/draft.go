@@ -1,16 +1,16 @@
-// Package draft decodes with a small model at hand and a large one far away. A router says at each position whether the
-// small model's token may stand or the large model is to be asked. [Serial] stops at each question and waits: that is
-// the definition. [Pipelined] guesses the answer, drafts on while questions travel, and drops what an answer
-// contradicts. What it shows is the same, token for token, as long as every question is answered: with a deadline
-// ([Options.Deadline]) questions can stay without an answer, and then the small model's token stands and the texts can
+// Package draft decodes with a small model on the device and a large one far away. A router says at each position
+// whether the small model's token may stand or the large model is asked. [Serial] decoding stops at each question and
+// waits: it is the definition. [Pipelined] decoding guesses the answer, drafts on while questions travel, and drops
+// what an answer contradicts. It shows the same tokens as long as every question is answered. With a deadline
+// ([Options.Deadline]) questions can stay without an answer: the small model's token then stands, and the texts can
 // differ.
 //
 //	settled text ── tip ─?─┬─ a ─ b ─ c ─?─┬─ f     "?" is an open escalation: its children are guesses at the answer,
 //	                       │               └─ g     the k best tokens of the small model. Everything right of the tip
 //	                       └─ d ─ e                 is the draft tree.
 //
-// The tip is the last token shown. No escalation before it is open, so it never changes. What the package needs comes
-// through three interfaces: [Model], [Router] and [Cloud].
+// The tip is the last token shown. No escalation before it is open, so it never changes. The package reaches models,
+// policy and network through three interfaces: [Model], [Router] and [Cloud].
 package draft
 
 import (
@@ -30,7 +30,7 @@ import (
 // ID names a node of the draft tree. Ids begin with 1 and are not used twice in one call of [Decoder.Decode].
 type ID int64
 
-// Node is a token to evaluate: a leaf of the draft tree, or a guess what follows one.
+// Node is a token to evaluate: a leaf of the draft tree, or a guess at what follows one.
 type Node struct {
 	ID    ID
 	Token int32
@@ -44,24 +44,25 @@ type Model interface {
 	// Prefill makes prompt the settled text and returns the head that follows its last token.
 	Prefill(ctx context.Context, prompt []int32) (backend.Output, error)
 	// Extend evaluates nodes in one forward call, keeps them in the draft tree, and returns the head that follows each,
-	// to the last bit what a call for it alone would return. An ancestor of a node can be in the same call: it then
-	// comes before it. After an error the model keeps none of them.
+	// with the same bits as a call for it alone. An ancestor of a node may precede it in the same call. After an error
+	// the model keeps none of them.
 	Extend(ctx context.Context, nodes []Node) ([]backend.Output, error)
-	// Settle makes nodes the next tokens of the settled text, in the given order. Other nodes stay what they are.
+	// Settle makes nodes the next tokens of the settled text, in the given order. Other nodes stay.
 	Settle(path ...ID)
 	// Drop forgets nodes of the draft tree.
 	Drop(nodes ...ID)
-	// Room is how many more nodes the memory can hold now.
+	// Room is the number of further nodes that the memory can hold now.
 	Room() int
 }
 
-// Router decides whether the token at pos, which follows head, is for the cloud. The decision is a function of the path
-// alone: path is what the decisions before it on its branch left, 0 at the start, and next is what this one leaves.
+// Router decides whether the cloud is asked for the token at pos, which follows head. The decision is a function of the
+// path alone: path is the state that the decisions before it on its branch left, 0 at the start, and next the state
+// that this one leaves.
 type Router interface {
 	Decide(path uint64, pos int, head *backend.Output) (confidence float32, escalate bool, next uint64)
 }
 
-// Explainer is a router that tells more of a decision. It is asked after Decide, with the same arguments.
+// Explainer is a router that explains decisions. It is called after Decide, with the same arguments.
 type Explainer interface {
 	Explain(path uint64, pos int, head *backend.Output) (margin, entropy, threshold float64)
 }
@@ -73,8 +74,8 @@ type Cloud interface {
 	Ask(ctx context.Context, q Question) (Answer, error)
 }
 
-// Warmer is a cloud that takes settled text before a question, so that the question is short and finds the keys and
-// values of the text computed.
+// Warmer is a cloud that takes settled text before a question, so that the question is short and the keys and values of
+// the text are computed.
 type Warmer interface {
 	// Warm returns when the cloud has the text, with the payload that it took. It returns soon after ctx is done.
 	Warm(ctx context.Context, text []int32) (bytesUp, bytesDown int, err error)
@@ -87,13 +88,13 @@ type (
 	Answer   = terms.Answer
 )
 
-// AutoBranches is the value of [Options.Branches] for as many guesses as are worth their price.
+// AutoBranches, as [Options.Branches], means as many guesses as are worth their price.
 const AutoBranches = -1
 
-// MostBranches is the most guesses with [AutoBranches].
+// MostBranches is the max number of guesses with [AutoBranches].
 const MostBranches = 8
 
-// Mode is how escalations are waited for.
+// Mode says how decoding waits for answers.
 type Mode int
 
 // The modes.
@@ -102,8 +103,8 @@ const (
 	Serial                // stop and wait
 )
 
-// Why a token is the small model's although the router asked for the cloud. [Escalation.Err] wraps one of these, and
-// the error that [Cloud.Ask] returned; an error of Ask before the deadline comes alone.
+// Why the small model's token stands where the cloud was to be asked. [Escalation.Err] wraps one of these, and the
+// error that [Cloud.Ask] returned; an error of Ask before the deadline comes alone.
 var (
 	ErrDeadline   = errors.New("no answer before the deadline")
 	ErrToken      = errors.New("the answer is no token of the vocabulary")
@@ -117,52 +118,50 @@ var (
 type Options struct {
 	Mode     Mode
 	Branches int // guesses at each answer; 0 means 2, AutoBranches: as many as are worth their price
-	Window   int // most tokens drafted past the oldest open escalation; 0 means 32
-	InFlight int // most open escalations; 0 means 4
-	Rows     int // most rows of one forward call, leaves and guesses from the text; 0 means 8
-	// Lookup is the most rows of a forward call where guesses from the text, what followed there after the same
-	// tokens, fill up those that no leaf needs: 2 to 8. 0 means 8, negative: nothing is guessed. How many it is each
-	// time follows from how often guesses hold and what a row costs. Tokens, origins and confidences are the same
-	// with any value.
+	Window   int // max tokens drafted past the oldest open escalation; 0 means 32
+	InFlight int // max open escalations; 0 means 4
+	Rows     int // max rows of one forward call, leaves and guesses from the text; 0 means 8
+	// Lookup is the max number of rows of a forward call with guesses from the text: what followed the same tokens
+	// there. It is 2 to 8; 0 means 8, negative: no guesses. The number of guesses depends on how often they hold and on
+	// the cost of a row. Tokens, origins and confidences are the same with any value.
 	Lookup    int
-	Cost      *lookup.Cost        // what forward calls take, as learnt before; nil: learnt anew in each text
-	Waits     *Waits              // how long answers take, as learnt before; nil: learnt anew in each text
+	Cost      *lookup.Cost        // the time of forward calls; nil: measured anew in each text
+	Waits     *Waits              // the time of answers; nil: measured anew in each text
 	Deadline  time.Duration       // of an escalation; 0 means 800ms, negative: none, and no breaker
-	MaxTokens int                 // most tokens to generate, the end token included; 0 means 512
+	MaxTokens int                 // max tokens to generate, the end token included; 0 means 512
 	Room      int                 // tokens that the context can hold after the prompt; 0: any number
-	Vocab     int                 // size of the vocabulary, to refuse other answers; 0: only negative ones are
+	Vocab     int                 // size of the vocabulary, to refuse other answers; 0: refuse only negative ones
 	End       func(id int32) bool // tokens that end the text; nil: none
 	Sampling  terms.Sampling      // how the cloud chooses, and the edge unless Pick is set
 	// a pure function of its arguments; nil: as Sampling says
 	Pick func(pos int, head *backend.Output) int32
-	// Place says how tokens are chosen behind the prompt, by the small model and of what the large one answers; nil: by
-	// Pick, and as the large one answers. With verification a token of the small model stands where the large one would
-	// choose one that may not.
+	// Place says how tokens are chosen after the prompt, by the small model and from answers of the large one; nil: by
+	// Pick, and as the large one answers. With verification, a token of the small model stands where the large one
+	// chooses one that may not.
 	Place   Place
-	K       int  // best tokens wanted with each answer; with a Place, more of them are more to choose from
-	Top     int  // best tokens told with each token, and its log-probability; 0: none of that
-	Audit   bool // have the small model's tokens compared with what the large one would have said
-	Explain bool // tokens come with the reason of their decision, from a router that is an [Explainer]
-	// Warm is how many settled tokens behind the prompt, unknown to the cloud, are sent early. 0 means 128. The prompt
-	// is sent as soon as it is there, however short. Negative: nothing ever is.
+	K       int  // number of best tokens with each answer; a Place chooses among them
+	Top     int  // number of best tokens with each token, and its log-probability; 0: neither
+	Audit   bool // compare the small model's tokens with the large model's choices
+	Explain bool // give tokens the reason of their decision, from a router that is an [Explainer]
+	// Warm is the number of settled tokens after the prompt that are sent without a question once the cloud lacks them.
+	// 0 means 128. The prompt is sent at once, of any length. Negative: nothing is sent without a question.
 	Warm int
-	// Ahead is how many tokens of the large model an answer is about: the one asked for, and up to Ahead-1 that follow,
-	// which it decodes on by itself and which answer later questions of the same text. 0 means 1. It never changes a
-	// token.
+	// Ahead is the max number of tokens of an answer: the one asked for, and up to Ahead-1 that the large model decodes
+	// after it, which answer later questions of the same text. 0 means 1. It never changes a token.
 	Ahead int
-	// Verify has the large model look at each token of the small one: where it prefers another by more than Margin, in
-	// nats of [terms.Finding.Score], that one takes the place. Only tokens that were looked at are shown. With a Margin
-	// of 0 the text is the large model's own.
+	// Verify lets the large model verify each token of the small one before it is shown: if it prefers another by more
+	// than Margin, in nats of [terms.Finding.Score], that one takes the place. With a Margin of 0 the text is the large
+	// model's own.
 	Verify bool
 	Margin float64 // 0 or more, only with Verify
-	// VerifyEvery is after how many tokens without a question one is asked for the sake of verification: 0 means 64.
+	// VerifyEvery is the max number of tokens without a question; 0 means 64. Only with Verify.
 	VerifyEvery int
-	// Preview tells of the tokens that are drafted beyond what is shown and that no question is open before, as they
-	// stand at the moment: see [Event.Preview]. Only with Verify.
+	// Preview emits the tokens that are drafted beyond the text before the first open question: see [Event.Preview].
+	// Only with Verify.
 	Preview bool
-	Breaker *Breaker // what is known of the cloud's health; nil: the decoder's own
-	Clock   Clock    // the time that the decoder lives in; nil: the computer's
-	// Trace tells more, for timelines: [Event.Prompt], [Event.Waited], [Event.Rollback] and [Pass.Nodes].
+	Breaker *Breaker // of the cloud; nil: the decoder's own
+	Clock   Clock    // of a simulation; nil: the computer's
+	// Trace emits more, for timelines: [Event.Prompt], [Event.Waited], [Event.Rollback] and [Pass.Nodes].
 	Trace bool
 }
 
@@ -223,7 +222,7 @@ func (o Options) validateVerify() error {
 	return nil
 }
 
-// limit returns the most tokens to generate, and what [Summary.Stop] says when they are generated.
+// limit returns the max number of tokens to generate, and [Summary.Stop] when it is reached.
 func (o Options) limit() (tokens int, stop string) {
 	if o.Room > 0 && o.Room < o.MaxTokens {
 		return o.Room, "context"
@@ -231,12 +230,11 @@ func (o Options) limit() (tokens int, stop string) {
 	return o.MaxTokens, "length"
 }
 
-// Want adds to w what decoding needs of each head: the tokens that become branches. What the router and the sampler
-// need comes on top.
+// Want adds to w what decoding needs of each head, besides router and sampler: the tokens that become branches.
 func (o Options) Want(w backend.Want) backend.Want {
 	w.K = max(w.K, o.maxGuesses(), o.Top)
 	if !o.Sampling.Greedy() {
-		w.K = max(w.K, MostBranches) // the most probable to be drawn are not the most probable ones
+		w.K = max(w.K, MostBranches) // the most likely to be drawn are not the most probable ones
 	}
 	if o.Explain {
 		w.K = max(w.K, 2) // for the margin
@@ -272,10 +270,10 @@ func New(m Model, r Router, c Cloud, o Options) (*Decoder, error) {
 }
 
 // Decode runs prompt and emits the tokens that follow, in order, and statistics, until the text ends, ctx is done, or
-// emit returns false. When it returns, the model holds settled text alone: the prompt and the tokens shown, of which
-// the last may be missing. No question is open then, and nothing started here runs. The error is that of the model, or
-// the cause of ctx; a cloud that fails is no error. Where the model, the router, [Options.Pick] or emit panic, nothing
-// started here runs any more either, but the model holds what it may.
+// emit returns false. When it returns, the model holds only settled text: the prompt and the tokens shown, of which the
+// last may be missing. No question is open then, and no goroutine is left. The error is that of the model, or the cause
+// of ctx; a cloud that fails is no error. If the model, the router, [Options.Pick] or emit panic, no goroutine is left
+// either, but the model may hold any part of a draft.
 func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) bool) (sum Summary, err error) {
 	if len(prompt) == 0 {
 		return sum, errors.New("an empty prompt is given: a text needs at least one token to go on from")
@@ -291,7 +289,7 @@ func (d *Decoder) Decode(ctx context.Context, prompt []int32, emit func(Event) b
 	over := false
 	defer func() {
 		cancel(errDecodeOver)
-		if !over { // a panic of the caller's, in emit for example, goes by: the tree may be in the midst of a change
+		if !over { // a panic of the caller's: the tree may be incomplete
 			r.await()
 			return
 		}

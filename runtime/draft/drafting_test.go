@@ -34,7 +34,7 @@ func (d *decoded) drafts() error {
 			w.questions[q.text] = q
 		}
 		if d.mentions[q.answer.BytesUp] == nil && d.Branches == AutoBranches {
-			return nil // nobody wanted to know more, so that it is not known how many guesses there were
+			return nil // emit ended, so that the number of guesses is unknown
 		}
 	}
 	tip, shown, path, calls := hashOf(d.prompt), 0, uint64(0), d.model.account.forwards

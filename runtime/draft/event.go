@@ -26,15 +26,15 @@ const (
 	Late     Outcome = "late"     // no answer before the deadline
 	Failed   Outcome = "failed"   // an error, or an answer that is no token
 	Unasked  Outcome = "unasked"  // the cloud had failed just before: the local token stood at once
-	Known    Outcome = "known"    // not asked: what the large model says there was known from another answer
+	Known    Outcome = "known"    // not asked: another answer had the large model's token
 	Dropped  Outcome = "dropped"  // a token that it rests on did not hold, or decoding ended
-	Probing  Outcome = "probing"  // asked only to learn whether the cloud is back, and it is not
-	Probed   Outcome = "probed"   // asked only to learn whether the cloud is back, and it is
+	Probing  Outcome = "probing"  // a probe that failed: the cloud is not back
+	Probed   Outcome = "probed"   // a probe with an answer: the cloud is back
 	waiting  Outcome = ""         // not asked yet; in no event
 	inFlight Outcome = "inflight" // asked and not answered; in no event
 )
 
-// Event is one entry of the stream that everything reads which prints, plots or exports. One of its pointers is set.
+// Event is one entry of the stream from which everything is printed, plotted and exported. One of its pointers is set.
 type Event struct {
 	At         time.Duration // since the call of [Decoder.Decode]
 	Token      *Token
@@ -45,27 +45,27 @@ type Event struct {
 	Ahead      *Ahead
 	Preview    *Preview
 	Prompt     *Prompt   // with [Options.Trace]
-	Waited     *Waited   // alike
-	Rollback   *Rollback // alike
+	Waited     *Waited   // with [Options.Trace]
+	Rollback   *Rollback // with [Options.Trace]
 }
 
 // Turn is a token of the small model that verification replaced before it was shown.
 type Turn struct {
-	terms.Finding               // what the large model prefers, and where; probability and scores as far as known
+	terms.Finding               // what the large model prefers, and where; probability and scores if known
 	Local         int32         // the token that stood there
-	Wasted        int           // tokens evaluated in vain: it, and those behind it
-	Exposed       time.Duration // lost waiting for what was behind it, and in forward calls of which nothing remained
+	Wasted        int           // tokens evaluated in vain: it, and those after it
+	Exposed       time.Duration // lost by waiting for what followed it, and in forward calls of which nothing remained
 }
 
-// Ahead is what came of one question's tokens beyond the one that was asked for.
+// Ahead is the tokens of one question beyond the one that was asked for.
 type Ahead struct {
 	Pos    int // of the first of them
 	Tokens int // that came
 	Used   int // of these, those that answered a question of the text or verified a token of it
 }
 
-// Preview is text that nobody has verified yet, to be shown for the time being. Each takes the place of the one before,
-// and of all shown beyond the tokens of [Event.Token].
+// Preview is text that is not verified yet. Each takes the place of the one before, and follows the tokens of
+// [Event.Token].
 type Preview struct {
 	Pos    int     // of the first token: the one after the last that was shown for good
 	Tokens []int32 // may be empty
@@ -75,8 +75,8 @@ type Preview struct {
 // Pass is one forward call of the small model after the prompt.
 type Pass struct {
 	Rows     int           // tokens evaluated
-	Proposed int           // of these, guesses from the text, evaluated before it was known whether they follow
-	Accepted int           // of those, the ones that did follow: tokens that needed no call of their own
+	Proposed int           // of these, guesses from the text
+	Accepted int           // of those, the ones that held: tokens without a call of their own
 	Began    time.Duration // since the call of [Decoder.Decode]
 	Took     time.Duration
 	Nodes    []Drafted // its rows, with [Options.Trace]
@@ -85,12 +85,12 @@ type Pass struct {
 // Warming is settled text that was sent before a question.
 type Warming struct {
 	Tokens    int           // of the whole text
-	New       int           // of these, those that the cloud had not been told of
+	New       int           // of these, those that had not been sent before
 	Began     time.Duration // since the call of [Decoder.Decode]
 	Took      time.Duration
 	BytesUp   int // 0: nothing was sent, as there was no connection
 	BytesDown int
-	Err       error // nothing is lost then: the next question carries the text
+	Err       error // the next question then carries the text
 }
 
 // Token is a token shown. It is never taken back.
@@ -98,16 +98,16 @@ type Token struct {
 	Pos    int // in the whole text, prompt included
 	ID     int32
 	Origin Origin
-	// of the router, that the small model's token may stand; without one, its probability before temperature
+	// that the small model's token may stand: of the router, or else its probability before temperature
 	Confidence  float32
 	End         bool          // an end token: the last of the text, with nothing to print
 	CommitDelay time.Duration // from when it was drafted until it was shown
 	Unverified  bool          // it was to be verified, but no answer came in time
-	Reason      *Reason       // only with [Options.Explain], and where there is a router
+	Reason      *Reason       // only with [Options.Explain] and a router
 	LogProbs    *LogProbs     // only with [Options.Top]
 }
 
-// Reason is what a decision about a token was made of, for people.
+// Reason is the values of a decision about a token.
 type Reason struct {
 	Local     int32   // the small model's token
 	Margin    float64 // p₁ - p₂ of the small model's two best tokens
@@ -115,64 +115,64 @@ type Reason struct {
 	Threshold float64 // the cloud is asked where the confidence is below
 }
 
-// Escalation is one question to the cloud. It is told when the text has passed it or it is dropped, and its ask has
+// Escalation is one question to the cloud. It is emitted when the text has passed it or it is dropped, and its ask has
 // returned; one that was not asked, when the ask that failed before has returned.
 //
 // Serial decoding waits Wait for it. If it is answered, Hidden of that was spent on drafting that held, and Exposed was
-// lost: waiting with nothing to draft, and forward calls of which nothing remained. Exposed can be more than Wait by a
-// forward call.
+// lost: waiting without drafting, and forward calls of which nothing remained. Exposed can exceed Wait by a forward
+// call.
 type Escalation struct {
 	Pos     int           // of the token that was asked for
 	Decided time.Duration // when it was decided, since the call of [Decoder.Decode]: it was asked Held later
 	Outcome Outcome
-	Why     Why // who wants to know
+	Why     Why // why it is asked
 	// Err says why the local token stands; nil after an answer. It wraps the error of the cloud where there is one, and
 	// [ErrDeadline], [ErrBreaker] or [ErrToken] where that is the reason.
 	Err          error
 	Local, Token int32 // the small model's token, and the one that stands
 	Confidence   float32
-	// from the decision until it was asked: other escalations were open, or tokens ahead were waited for; or until it
-	// was known
+	// from the decision until it was asked, as other escalations were open or tokens ahead were expected; or until the
+	// answer was known
 	Held            time.Duration
 	Wait            time.Duration // from then until the answer, or until it was given up
 	Queue           time.Duration // of Wait: waiting in the cloud
 	Cloud           time.Duration // of Wait: computing in the cloud
 	Wire            time.Duration // of Wait: the rest
-	Times           terms.Times   // of an answer, with [Options.Trace] and where somebody can tell
+	Times           terms.Times   // of an answer, with [Options.Trace] and if known
 	Hidden          time.Duration // see above; 0 unless the outcome is a hit or a miss
 	Exposed         time.Duration // see above; 0 for an escalation that is dropped, not asked or a probe
 	BytesUp         int
 	BytesDown       int
 	Drafted, Wasted int // tokens evaluated below it while it was open, and tokens that its answer made worthless
-	Audited         int // tokens before it that the router let stand and that its answer, as the first, compared
-	AuditedFrom     int // the first of their positions, and the one after the last: the small model's own between them
-	AuditedTo       int
-	// those of them where the large model would have said something else: escalations that were missed
+	Audited         int // tokens before it that the router let stand and that its answer was the first to compare
+	AuditedFrom     int // the first of their positions
+	AuditedTo       int // the position after the last; only tokens of the small model between them count
+	// of these, those where the large model chooses another token: missed escalations
 	Missed []terms.Finding
 	Top    []terms.Candidate // the large model's best tokens, where [Options.K] asks for some
-	// for how many tokens the one that was Audited stands, where it was drawn at random from these; 0 where all were
+	// number of tokens from which the one that was Audited was drawn at random; 0: all were audited
 	AuditWeight int
-	Prefilled   int  // tokens of its context that the large model had to compute for it
-	ByAhead     bool // asked, but tokens ahead told what it is about before its own answer: that is not used
-	Decoded     bool // an answer came, be it in vain: the large model has decoded a token for it
+	Prefilled   int  // tokens of its context that the large model computed for it
+	ByAhead     bool // asked, but tokens ahead had the answer first: its own is not used
+	Decoded     bool // an answer came, used or not: the large model has decoded a token for it
 	Branches    int  // guesses at its answer
-	// Cut says that the router asked for the token after the last one shown, and that it was dropped as decoding ended.
+	// Cut says that it is the router's, about the token after the last one shown, and was dropped as decoding ended.
 	Cut bool
-	// Kept says that the small model's token stands because none of the answer may stand there: see [Options.Place].
+	// Kept says that the small model's token stands because no token of the answer may: see [Options.Place].
 	Kept bool
 }
 
-// Why says who wants to know the token of an escalation.
+// Why says why an escalation is asked.
 type Why string
 
 // The reasons.
 const (
-	Routed   Why = ""      // the router
-	LongAgo  Why = "every" // verification: [Options.VerifyEvery] tokens were not looked at
+	Routed   Why = ""      // by the router
+	LongAgo  Why = "every" // verification: [Options.VerifyEvery] tokens are unverified
 	EndsHere Why = "end"   // verification: the text would end with this token
 )
 
-// Needless reports whether the router wanted to know, and the large model said what the small one would have said.
+// Needless reports whether the router asked, and the large model's token is the small one's.
 func (q *Escalation) Needless() bool {
 	return q.Why == Routed && !q.Kept && (q.answer() || q.Outcome == Known) && q.Token == q.Local
 }
@@ -187,21 +187,21 @@ type Summary struct {
 	Stop   string
 	Tokens int // shown, an end token included
 	Cloud  int // of these, chosen by the cloud
-	// of these, chosen by the small model although the cloud was to be asked: it was late, failed or not asked
+	// of these, chosen by the small model as the cloud was late, failed or not asked
 	Timeouts int
 
-	Escalations int   // questions that the text passed: the sum of the next four and of Known
+	Escalations int   // that the text passed: the sum of the next four and of Known
 	Answered    int   // hits and misses
 	Late        int   // no answer before the deadline
 	Failed      int   // an error, or an answer that is no token
 	Unasked     int   // not asked, since the cloud had failed just before
-	Hits        int   // of Answered, those whose token was drafted already
-	Needless    int   // of Answered and Known, those that the router wanted and whose token is the small model's own
+	Hits        int   // of Answered, those with a token that was drafted already
+	Needless    int   // of Answered and Known, those by the router with the small model's own token
 	Cause       error // of the first of the events with an escalation that was not answered; nil if all were
 
-	Kept       int // of Answered and Known, those where none of the answer could stand: see [Escalation.Kept]
-	Known      int // escalations that needed no question, since another answer told
-	Unverified int // tokens that were to be verified and were shown without
+	Kept       int // of Answered and Known, those where no token of the answer could stand: see [Escalation.Kept]
+	Known      int // escalations without a question, as another answer had the token
+	Unverified int // tokens that were shown without the verification that they need
 	Turned     int // tokens of the small model that verification replaced before they were shown
 
 	// What the large model computed for the text.
@@ -221,8 +221,8 @@ type Summary struct {
 	Drafted int // tokens evaluated below open escalations
 	Wasted  int // tokens evaluated in vain, besides guesses from the text that did not hold
 	Audited int // tokens that the router let stand and the cloud compared
-	Missed  int // of these, those where the large model would have said something else
-	// the same by weight: as many tokens as those that were compared, drawn at random or all, stand for
+	Missed  int // of these, those where the large model chooses another token
+	// the same by weight: the number of tokens for which those that were drawn at random stand
 	AuditedFor, MissedFor int
 	BytesUp               int
 	BytesDown             int
@@ -233,7 +233,7 @@ type Summary struct {
 	CommitDelay  time.Duration // sum over tokens
 }
 
-// WarmedInVain is how many tokens of the prompt were sent early although nothing was asked then.
+// WarmedInVain is the number of tokens of the prompt that were sent early, if no question followed.
 func (s *Summary) WarmedInVain() int {
 	if s.Asks > 0 {
 		return 0
@@ -291,7 +291,7 @@ func (s *Summary) addWarming(w *Warming) {
 		return
 	}
 	s.Prefilled += w.New
-	if w.New == w.Tokens { // the cloud had been told of nothing
+	if w.New == w.Tokens { // it is the prompt
 		s.Warmed += w.New
 	}
 }

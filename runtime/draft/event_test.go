@@ -76,8 +76,8 @@ func TestWarmedInVain(t *testing.T) {
 	assert.Equal(t, []int{30, 0}, []int{s.Warmed, s.WarmedInVain()})
 }
 
-// TestCut: a question about the token after the last one shown is told apart from other dropped ones, where the router
-// asked it.
+// TestCut: a question about the token after the last one shown is distinguished from other dropped ones, where the
+// router asked it.
 func TestCut(t *testing.T) {
 	var s Summary
 	s.Add(Event{Escalation: &Escalation{Outcome: Dropped}})

@@ -239,7 +239,7 @@ type account struct {
 	of       map[ID]int // the forward call of a node
 	dropped  int        // nodes
 	lost     time.Duration
-	rooms    map[int64]int // by time, the last that was told
+	rooms    map[int64]int // by time, the last one
 }
 
 // forward is one call of Extend.
@@ -495,7 +495,7 @@ func (c *fakeCloud) leave(q *Question) {
 	delete(c.open, q)
 }
 
-// stillOpen counts the questions that nobody has cancelled, and returns the earliest position asked for.
+// stillOpen counts the questions that are not cancelled, and returns the earliest position asked for.
 func (c *fakeCloud) stillOpen() (n, oldest int) {
 	oldest = math.MaxInt
 	for q, ctx := range c.open {

@@ -6,27 +6,19 @@ import (
 	"time"
 )
 
-// stream is the tokens that the large model decodes on by itself behind what it answers: behind the token that was
-// asked for, or with [terms.EachChoice] behind the first that takes the place of another.
+// stream is the tokens that the large model decodes after an answer: after the token that was asked for, or with
+// [terms.EachChoice] after the first that takes the place of another.
 type stream struct {
 	of     *escalation
-	turned bool    // it is behind a token that takes the place of another: the question may be dropped meanwhile
+	turned bool    // it follows a token that takes the place of another: the question may be dropped meanwhile
 	at     *node   // what the first of tokens follows
 	pos    int     // of the first of tokens
-	tokens []int32 // as far as they have come; none before the answer
-	fact   *fact   // behind the last of them
+	tokens []int32 // that have come; none before the answer
+	fact   *fact   // after the last of them
 	last   time.Time
 	live   bool // more may come
-	late   int  // tokens that came when it was of no use any more
+	late   int  // tokens that came after its end
 	used   int  // of the tokens, those that answered an escalation or verified a token
-}
-
-// follow begins a stream with a question.
-func (r *run) follow(e *escalation) {
-	if r.Ahead > 1 {
-		e.stream = &stream{of: e, at: e.at, pos: e.Pos, fact: e.at.fact, live: true}
-		r.streams = append(r.streams, e.stream)
-	}
 }
 
 // begins takes the first token of a stream from the answer.
@@ -54,7 +46,7 @@ func (r *run) came(s *stream, at time.Time, tokens ...int32) {
 	s.last = at
 }
 
-// more waits for the tokens that follow an answer, and passes them on. It ends soon after the ask is cancelled.
+// more passes on the tokens that follow an answer. It ends soon after the ask is cancelled.
 func (r *run) more(e *escalation, cancel context.CancelCauseFunc, res result) {
 	if res.err != nil {
 		cancel(res.err)
@@ -74,7 +66,7 @@ func (r *run) more(e *escalation, cancel context.CancelCauseFunc, res result) {
 	r.results.put(result{of: e, ended: true})
 }
 
-// takeAhead takes what came of a stream.
+// takeAhead takes tokens or the end of a stream.
 func (r *run) takeAhead(res result) {
 	s := res.of.stream
 	if !s.live {
@@ -87,7 +79,7 @@ func (r *run) takeAhead(res result) {
 	}
 	for i, t := range res.ahead {
 		if t < 0 || r.Vocab > 0 && int(t) >= r.Vocab || len(s.tokens)+i >= r.Ahead {
-			res.ahead, s.live = res.ahead[:i], false // another may be on its way before the ask ends
+			res.ahead, s.live = res.ahead[:i], false // more may come before the ask ends
 			res.of.cancel(ErrToken)
 			break
 		}
@@ -96,8 +88,8 @@ func (r *run) takeAhead(res result) {
 	r.review()
 }
 
-// agrees reports whether the path to n goes through the place where a stream begins, and on with its tokens as far as
-// both are known.
+// agrees reports whether the path to n goes through the beginning of a stream, and on with its tokens as far as both
+// go.
 func (r *run) agrees(s *stream, n *node) bool {
 	m := n
 	for ; m != r.tip && m.pos > s.at.pos; m = m.parent {
@@ -116,10 +108,10 @@ func (r *run) agrees(s *stream, n *node) bool {
 	return s.at.pos < r.tip.pos || s.at == r.tip
 }
 
-// expected is when a stream is likely to bring the token that e asks for, if it may bring it. Before the answer, that
-// follows from how long the last ones took; the zero time: that is not known either.
+// expected is when a stream is likely to bring the token that e asks for, if it may bring it. Before the answer it
+// follows from the last waits; the zero time: unknown.
 func (r *run) expected(s *stream, e *escalation) (at time.Time, may bool) {
-	ahead, typical := e.Pos-s.pos, r.lately.likely()
+	ahead, typical := e.Pos-s.pos, r.lately.median
 	if !s.live || ahead <= 0 || ahead >= r.Ahead || !r.agrees(s, e.at) {
 		return at, false
 	}
@@ -134,15 +126,15 @@ func (r *run) expected(s *stream, e *escalation) (at time.Time, may bool) {
 	return s.of.sent.Add(typical + time.Duration(ahead)*r.pace), true
 }
 
-// saved is how much longer than for an ask of its own an escalation may wait for a stream, in waits for an answer: an
-// ask costs the large model a pass over its weights, and the device bytes.
+// saved is how much longer an escalation may wait for a stream than for an ask, in waits for an answer: an ask costs a
+// pass over the weights of the large model, and bytes.
 const saved = 1
 
-// covered reports whether an escalation waits for what a stream is about to bring in place of an ask of its own, and
-// until when: at most half a deadline; the zero time: until the stream has begun, or ends.
+// covered reports whether an escalation waits for a stream in place of an ask, and until when: at most half a deadline;
+// the zero time: until the stream begins or ends.
 func (r *run) covered(e *escalation, now time.Time) (until time.Time, ok bool) {
 	var patience time.Time
-	typical := r.lately.likely()
+	typical := r.lately.median
 	if r.Deadline > 0 {
 		if patience = e.wanted.Add(r.Deadline / 2); !now.Before(patience) {
 			return patience, false
@@ -167,23 +159,12 @@ func (r *run) covered(e *escalation, now time.Time) (until time.Time, ok bool) {
 	return until, false
 }
 
-// nextUncovered is the earliest moment at which an escalation no longer waits for a stream.
-func (r *run) nextUncovered(now time.Time) (next time.Time, ok bool) {
-	for _, e := range r.unsent {
-		if until, waits := r.covered(e, now); waits && !until.IsZero() && (!ok || until.Before(next)) {
-			next, ok = until, true
-		}
-	}
-	return next, ok
-}
-
 // streaming reports whether more tokens may come ahead.
 func (r *run) streaming() bool {
 	return slices.ContainsFunc(r.streams, func(s *stream) bool { return s.live })
 }
 
-// leave ends the streams that the text has passed or that go another way than all of the draft tree: nothing that they
-// bring would be of use.
+// leave ends the streams of no use: those that the text has passed, or that disagree with all of the draft tree.
 func (r *run) leave() {
 	for _, s := range r.streams {
 		if s.live && len(s.tokens) > 0 && !r.ofUse(s) {
@@ -193,7 +174,7 @@ func (r *run) leave() {
 	}
 }
 
-// ofUse reports whether what a stream brings next may be of use.
+// ofUse reports whether the next token of a stream may be of use.
 func (r *run) ofUse(s *stream) bool {
 	next := s.pos + len(s.tokens)
 	if s.pos+r.Ahead <= r.tip.pos+1 {
@@ -209,7 +190,7 @@ func (r *run) ofUse(s *stream) bool {
 	return any(r.tip)
 }
 
-// tellAhead tells what came of the streams, when the text is over.
+// tellAhead emits the sums of the streams, when the text is over.
 func (r *run) tellAhead() {
 	for _, s := range r.streams {
 		if n := max(0, len(s.tokens)-1) + s.late; n > 0 {
@@ -218,8 +199,8 @@ func (r *run) tellAhead() {
 	}
 }
 
-// bound ends ask with the deadline, if there is one; stop is to be called when there is an answer. A question with
-// tokens ahead says how long its answer is of use, since what follows that may come later.
+// bound ends ask with the deadline, if there is one; stop is called when there is an answer. A question with tokens
+// ahead has the deadline of its answer in Within, as its tokens may come later.
 func (r *run) bound(ask context.Context, q *Question, cancel context.CancelCauseFunc) (_ context.Context, stop func()) {
 	switch {
 	case r.Deadline <= 0:

@@ -5,10 +5,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
-// repeats guesses from the text what follows in it, and learns how often that holds.
+// repeats guesses what follows in a text from the text, and counts how often that holds.
 type repeats struct{ lookup.Text }
 
-// newRepeats returns nothing where nothing is to be guessed.
+// newRepeats returns nil without guesses.
 func newRepeats(o Options, prompt []int32) *repeats {
 	if o.Lookup < 0 {
 		return nil
@@ -18,12 +18,11 @@ func newRepeats(o Options, prompt []int32) *repeats {
 	return r
 }
 
-// shown takes a token into the text. One that the cloud was to be asked for would not have held as a guess, whatever it
-// is: guesses end before it.
+// shown takes a token into the text. Guesses end before one that the cloud was asked for.
 func (r *repeats) shown(n *node) { r.Grow(n.token, n.origin == Edge) }
 
-// guess returns chains of guesses behind leaves, one for each, of which most are empty: as many as are worth their time
-// beside the leaves. They are no part of the draft tree yet, but know their parents.
+// guess returns a chain of guesses after each leaf, which may be empty: as many as are worth their time beside the
+// leaves. They have parents, but are not in the draft tree.
 func (r *run) guess(leaves []*node) [][]*node {
 	most := r.spare(len(leaves))
 	if most <= 0 {
@@ -53,7 +52,7 @@ func (r *run) guess(leaves []*node) [][]*node {
 	return chains
 }
 
-// spare is how many guesses there may be beside a number of leaves.
+// spare is the max number of guesses beside a number of leaves.
 func (r *run) spare(leaves int) int {
 	if r.repeats == nil {
 		return 0
@@ -78,8 +77,7 @@ func (r *run) tail(n *node) []int32 {
 	return tail
 }
 
-// reach is how many tokens behind n can be evaluated: something may follow each, and all lie in the window of the
-// oldest open escalation, if there is one.
+// reach is the number of tokens after n that can be evaluated: none is final, and all are in the window.
 func (r *run) reach(n *node) int {
 	most, _ := r.limit()
 	end := r.prompt + most - 2 // the last position but one
@@ -96,9 +94,9 @@ func (r *run) cut(tokens []int32) []int32 {
 	return tokens
 }
 
-// walk decides what follows a leaf, and goes on along the guesses behind it for as long as each is the token that
-// follows: that one is then in the draft tree as if it had been evaluated by itself. It ends before a token that the
-// cloud is to be asked for. heads follow the leaf and each guess; the number of guesses that were accepted is returned.
+// walk decides what follows a leaf, and goes on along the guesses after it while each is the token that follows, which
+// is then in the draft tree as if it had been evaluated by itself. It ends before an escalation. heads are of the leaf
+// and of each guess. It returns the number of accepted guesses.
 func (r *run) walk(n *node, chain []*node, heads []backend.Output, p *pass) (accepted int) {
 	for {
 		r.evaluated(n, p)
@@ -116,7 +114,7 @@ func (r *run) walk(n *node, chain []*node, heads []backend.Output, p *pass) (acc
 	}
 }
 
-// follows returns the token that stands after n if it is what was guessed.
+// follows returns the token after n if it is the guess.
 func (r *run) follows(n, guess *node) *node {
 	if n.esc != nil {
 		return nil
@@ -128,7 +126,7 @@ func (r *run) follows(n, guess *node) *node {
 	return next
 }
 
-// evaluated notes that the model holds n since the forward call p.
+// evaluated notes that the forward call p evaluated n.
 func (r *run) evaluated(n *node, p *pass) {
 	n.evaluated, n.pass = true, p
 	p.live++

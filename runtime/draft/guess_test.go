@@ -157,7 +157,7 @@ func TestGuessBehindTheLikelier(t *testing.T) {
 	}
 	r, leaves = guessing(t, Options{Rows: 5}, 0.5, 0.5)
 	chains = r.guess(leaves)
-	assert.Len(t, chains[0], 3, "of leaves alike to the one with more in common")
+	assert.Len(t, chains[0], 3, "of equal leaves to the one with more in common")
 	assert.Empty(t, chains[1])
 }
 

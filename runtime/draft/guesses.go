@@ -9,13 +9,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// guess is a token that the answer may be, and how probable that is as far as the small model can tell.
+// guess is a possible answer, with its probability under the small model.
 type guess struct {
 	token int32
 	p     float64
 }
 
-// maxGuesses is how many guesses at an answer are drafted at most.
+// maxGuesses is the max number of guesses at an answer that are drafted.
 func (o Options) maxGuesses() int {
 	if o.Branches == AutoBranches {
 		return MostBranches
@@ -23,13 +23,14 @@ func (o Options) maxGuesses() int {
 	return o.withDefaults().Branches
 }
 
-// guesses returns the tokens that can become branches behind a node: the local one, then the best others that may stand
-// there, most probable first.
+// guesses returns the tokens that can become branches after a node: the local one, then the best others that may
+// follow, most probable first.
 func (r *run) guesses(n *node, local int32, head *backend.Output) []guess {
 	if r.Mode == Serial {
 		return nil
 	}
-	all := possible(n, r.likely(n.pos+1, local, head))
+	all := r.likely(n.pos+1, local, head)
+	all = slices.DeleteFunc(all, func(g guess) bool { return !n.allows(g.token) })
 	at := slices.IndexFunc(all, func(g guess) bool { return g.token == local })
 	first := all[at]
 	copy(all[1:], all[:at])
@@ -39,10 +40,10 @@ func (r *run) guesses(n *node, local int32, head *backend.Output) []guess {
 
 // likely returns the local token and the candidates of the head, most probable first.
 //
-// The large model takes the token with the greatest logit, which is likely to be a token as the small model's
-// probability of it says: as if its logits were the small one's with Gumbel noise. Where it draws, at a temperature T,
-// it takes the token with the greatest sum of logit and T times the noise of the position, which is known here: so the
-// probability is proportional to p·exp(T·noise). Of all tokens those are at hand that matter.
+// The large model takes the token with the greatest logit. It is a given token with the small model's probability, as
+// if the logits were the small model's with Gumbel noise. If it draws, at a temperature T, it takes the token with the
+// greatest sum of logit and T times the noise of the position, which is known here: so the probability is proportional
+// to p·exp(T·noise).
 func (r *run) likely(pos int, local int32, head *backend.Output) []guess {
 	all := make([]guess, 0, len(head.Top)+1)
 	for _, c := range head.Top {
@@ -61,7 +62,7 @@ func (r *run) likely(pos int, local int32, head *backend.Output) []guess {
 	return all
 }
 
-// drawn makes log-probabilities those of being drawn, where the noise of the position is known.
+// drawn makes log-probabilities those of being drawn with the noise of the position.
 func (r *run) drawn(pos int, all []guess) {
 	most, sum := math.Inf(-1), 0.0
 	for i, g := range all {

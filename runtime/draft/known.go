@@ -2,18 +2,17 @@ package draft
 
 import "github.com/pilotfish-ai/pilotfish/netproto/terms"
 
-// fact is what is known of the large model behind one text: which token it chooses there. Facts form a tree, by the
-// tokens that follow; it holds the texts of the draft tree and of the answers. What is known of a text holds wherever
-// the text comes again, as the large model chooses the same whoever asks.
+// fact is the large model's choice after one text, if known. Facts form a tree, by the tokens that follow, with the
+// texts of the draft tree and of the answers. A fact holds wherever its text comes again.
 type fact struct {
 	known bool
 	token int32                   // the large model's choice
-	from  *stream                 // that told of it, if it came ahead
-	found map[int32]terms.Finding // by other tokens that stood there and were compared with it
+	from  *stream                 // that brought it, if any
+	found map[int32]terms.Finding // by other tokens that were compared with it
 	next  map[int32]*fact
 }
 
-// behind returns what is known after one token more.
+// behind returns the fact after one token more.
 func (f *fact) behind(token int32) *fact {
 	n := f.next[token]
 	if n == nil {
@@ -26,14 +25,14 @@ func (f *fact) behind(token int32) *fact {
 	return n
 }
 
-// learn notes the large model's choice. The first to tell counts, as all tell the same.
+// learn notes the large model's choice. The first call counts, as all are the same.
 func (f *fact) learn(token int32, from *stream) {
 	if !f.known {
 		f.known, f.token, f.from = true, token, from
 	}
 }
 
-// differs notes that another token stands there than the large model's choice.
+// differs notes the finding about a token that is not the large model's choice.
 func (f *fact) differs(stands int32, found terms.Finding) {
 	if f.found == nil {
 		f.found = map[int32]terms.Finding{}
@@ -41,7 +40,7 @@ func (f *fact) differs(stands int32, found terms.Finding) {
 	f.found[stands] = found
 }
 
-// verdict is what the large model says of a token of the small one.
+// verdict says whether a token of the small model stands.
 type verdict int
 
 const (
@@ -50,7 +49,7 @@ const (
 	turns           // the large model's choice takes its place
 )
 
-// of says whether a token stands within a margin.
+// of returns the verdict about a token, within a margin.
 func (f *fact) of(token int32, margin float64) verdict {
 	if !f.known {
 		return unknown

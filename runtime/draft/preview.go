@@ -2,43 +2,36 @@ package draft
 
 import "slices"
 
-// preview is what was told last of the tokens beyond the text.
-type preview struct {
-	pos    int // of the first
-	tokens []int32
-}
-
-// preview tells of the tokens behind the tip that follow unless verification turns them: up to the first open
-// escalation.
+// preview emits the tokens after the tip up to the first open escalation. Verification may still turn them.
 func (r *run) preview() {
 	if !r.Preview {
 		return
 	}
-	now := preview{pos: len(r.text)}
+	now := Preview{Pos: len(r.text)}
 	for n := r.tip; n.evaluated && !n.open(); {
 		n = n.children[0]
-		now.tokens = append(now.tokens, n.token)
+		now.Tokens = append(now.Tokens, n.token)
 	}
 	before := r.viewed
 	r.viewed = now
-	if turned := r.turned(before); turned > 0 || now.pos != before.pos && len(before.tokens) > 0 ||
-		!slices.Equal(now.tokens, before.tokens) {
-		r.tell(Event{Preview: &Preview{Pos: now.pos, Tokens: now.tokens, Turned: turned}})
+	now.Turned = r.turned(before)
+	if now.Turned > 0 || now.Pos != before.Pos && len(before.Tokens) > 0 || !slices.Equal(now.Tokens, before.Tokens) {
+		r.tell(Event{Preview: &now})
 	}
 }
 
-// turned counts the tokens of a preview that text and preview contradict by now.
-func (r *run) turned(before preview) int {
-	for i, t := range before.tokens {
-		pos := before.pos + i
+// turned counts the tokens of a preview that text and preview now contradict.
+func (r *run) turned(before Preview) int {
+	for i, t := range before.Tokens {
+		pos := before.Pos + i
 		var now int32 = -1
 		if pos < len(r.text) {
 			now = r.text[pos]
-		} else if j := pos - r.viewed.pos; j < len(r.viewed.tokens) {
-			now = r.viewed.tokens[j]
+		} else if j := pos - r.viewed.Pos; j < len(r.viewed.Tokens) {
+			now = r.viewed.Tokens[j]
 		}
 		if now != t {
-			return len(before.tokens) - i
+			return len(before.Tokens) - i
 		}
 	}
 	return 0

@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// price is what the number of guesses at an answer follows from. Times are in forward calls of one row.
+// price has what the number of guesses at an answer depends on. Times are in forward calls of one row.
 type price struct {
 	curve []float64 // what calls of 1, 2, … rows cost, the first 1, none less than the one before; never empty
 	wait  float64   // until the answer
-	depth float64   // most tokens that can be drafted behind a guess: the window, or to the end of the text
-	room  float64   // nodes that the model's memory can take
+	depth float64   // max tokens that can be drafted after a guess: the window, or to the end of the text
+	room  float64   // nodes that fit into the model's memory
 	asks  float64   // questions that can be open beside this one
-	share float64   // of the tokens that are asked for, above 0
+	share float64   // of tokens that are escalations, above 0
 }
 
-// worth says how many guesses at an answer to draft on from, at least one: those with which drafting gains the most
-// time. guesses are the probabilities that the text comes through each, in the order in which they are taken, and 0 for
-// one that nothing follows, which takes no row. others are those of the leaves that are drafted on from anyway. Where
-// several escalations are open, each of these is a product: that of a guess below a guess is both together.
+// worth returns the number of guesses at an answer to draft on from with which drafting gains the most time, at least
+// one. guesses are the probabilities that the text comes through each, in order, and 0 for one that nothing follows,
+// which takes no row. others are those of the other leaves. With several open escalations each is a product along its
+// path.
 //
 // What r branches gain. Until the answer comes after w calls of one row, calls of r rows, each for c(r), make all of
-// them longer by a token. The call that runs when the answer comes is finished: half of it is left by then, on average,
-// unless drafting was at its end. So each branch becomes
+// them longer by a token. The call that runs when the answer comes is finished: half of it is left on average. So each
+// branch becomes
 //
 //	n = min(w/c(r) + ½, d, m/r, (1+a/r)/f - (c(r)-1)/f)     tokens long.
 //
@@ -36,15 +36,14 @@ type price struct {
 //
 //	E = P·n - s     calls of one row are gained.
 //
-// The number with the greatest E is taken, and of equals the greatest: what there is no row for yet costs nothing, and
-// may have one when other questions are answered. Where the wait alone bounds n, and is long, E is P·w/c(r), and
-// another branch of the probability p is worth it if (P+p)/c(r+1) > P/c(r), or
+// The number with the greatest E is taken, and of equals the greatest: a guess without a row costs nothing, and may get
+// one when other questions are answered. If only the wait bounds n, and is long, E is P·w/c(r), and another branch of
+// the probability p is worth it if (P+p)/c(r+1) > P/c(r), or
 //
 //	p > P·(c(r+1) - c(r))/c(r)     the cost of a row ÷ the cost of a step, and less the less likely the others are.
 //
-// Where drafting ends before the answer comes, n is d and the row costs nothing. Where the memory or the questions end
-// it, E is P·m/r or nearly P·a/(r·f): a branch is worth it if it is likelier than those before are on average, which
-// few are.
+// If drafting ends before the answer comes, n is d and the row costs nothing. If the memory or the questions end it, E
+// is P·m/r or nearly P·a/(r·f): a branch is worth it if it is likelier than the average of those before, which few are.
 func (p price) worth(others, guesses []float64) int {
 	best, gain := 1, math.Inf(-1)
 	rows := slices.Clone(others)
@@ -59,8 +58,7 @@ func (p price) worth(others, guesses []float64) int {
 	return best
 }
 
-// gain is E of rows with these probabilities. There are no more rows in a call than the curve is long; the likeliest go
-// first.
+// gain is E of rows with these probabilities. A call has at most the rows of the curve; the likeliest go first.
 func (p price) gain(rows []float64) float64 {
 	rows = slices.Clone(rows)
 	slices.Sort(rows)
@@ -80,9 +78,9 @@ func (p price) gain(rows []float64) float64 {
 
 // branches is the number of guesses at the answer to e that are drafted.
 func (r *run) branches(e *escalation) int {
-	one, wait := r.cost.One(), r.lately.likely()
+	one, wait := r.cost.One(), r.lately.median
 	if r.Branches != AutoBranches || len(e.guesses) == 0 || one == 0 || wait == 0 {
-		// or nothing is known yet: as if everything fits
+		// or nothing was measured yet: as if everything fits
 		return len(e.guesses)
 	}
 	var others, guesses []float64
@@ -99,7 +97,7 @@ func (r *run) branches(e *escalation) int {
 	}
 	p := price{
 		curve: r.cost.Curve(r.Rows), wait: wait.Seconds() / one,
-		// when the answer comes, questions before this one are answered, and the window begins at it
+		// when the answer comes, the questions before are answered, and the window begins here
 		depth: float64(max(0, min(r.Window, last-1-e.at.pos))), room: float64(r.model.Room()),
 		asks: float64(max(0, r.InFlight-len(r.asked))), share: r.lately.share(),
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// rising is a curve of so many rows, each for a share of a call.
+// rising is a curve of this number of rows, each for a share of a call.
 func rising(rows int, share float64) (curve []float64) {
 	for r := range rows {
 		curve = append(curve, 1+share*float64(r))
@@ -310,28 +310,28 @@ func TestShareOfAsks(t *testing.T) {
 // TestWaits: the median of the last nine.
 func TestWaits(t *testing.T) {
 	var w Waits
-	assert.Zero(t, w.likely())
+	assert.Zero(t, w.median)
 	w.learn(7)
-	assert.EqualValues(t, 7, w.likely())
+	assert.EqualValues(t, 7, w.median)
 	w.learn(3)
-	assert.EqualValues(t, 3, w.likely(), "the lower of two")
+	assert.EqualValues(t, 3, w.median, "the lower of two")
 	w.learn(100)
-	assert.EqualValues(t, 7, w.likely(), "one that was slow changes little")
+	assert.EqualValues(t, 7, w.median, "one that was slow changes little")
 	for range 4 {
 		w.learn(50)
 	}
-	assert.EqualValues(t, 50, w.likely())
+	assert.EqualValues(t, 50, w.median)
 	for range 9 {
 		w.learn(20)
 	}
-	assert.EqualValues(t, 20, w.likely(), "the old ones are forgotten")
+	assert.EqualValues(t, 20, w.median, "the old ones are forgotten")
 	for d := range 9 {
 		w.learn(time.Duration(9 - d))
 	}
 	for range 4 {
 		w.learn(100)
 	}
-	assert.EqualValues(t, 5, w.likely(), "the four that came first are, not the four that are least")
+	assert.EqualValues(t, 5, w.median, "the four that came first are, not the four that are least")
 }
 
 // TestGuessesAt: the local token comes first, the others as likely as they are to be the answer: by the small model's

@@ -145,13 +145,13 @@ func (d *decoded) index() error {
 		}
 		if q.Outcome == Unasked || q.answer() || q.Outcome == Late || q.Outcome == Failed {
 			if d.passed[q.Pos] != nil {
-				return fmt.Errorf("the escalation at %d is told of twice", q.Pos)
+				return fmt.Errorf("the escalation at %d is reported twice", q.Pos)
 			}
 			d.passed[q.Pos] = q
 		}
 		if q.Outcome != Unasked {
 			if d.mentions[q.BytesUp] != nil {
-				return fmt.Errorf("question %d is told of twice", q.BytesUp)
+				return fmt.Errorf("question %d is reported twice", q.BytesUp)
 			}
 			d.mentions[q.BytesUp] = q
 		}
@@ -213,7 +213,7 @@ func (d *decoded) check(h *health) error {
 }
 
 // branches is how many guesses at the answer to a question are drafted: as the options say, or as many as its event
-// says where that is left to their price. Of a question that is not told of, since nobody wanted to know more, only the
+// says where that is left to their price. Of a question that is not told of, since emit ended, only the
 // first is known: the local token.
 func (d *decoded) branches(a *asking) int {
 	if d.Branches != AutoBranches {
@@ -254,7 +254,7 @@ func (d *decoded) complete() error {
 	}
 	for _, pos := range want.Escalated {
 		if d.passed[pos] == nil && d.stop == 0 {
-			return fmt.Errorf("nothing is told of the escalation at %d", pos)
+			return fmt.Errorf("no event for the escalation at %d", pos)
 		}
 	}
 	return nil
@@ -335,7 +335,7 @@ func (d *decoded) fates() error {
 		if got == nil && d.stop > 0 {
 			continue
 		} else if got == nil {
-			return fmt.Errorf("nothing is told of question %d", q.answer.BytesUp)
+			return fmt.Errorf("no event for question %d", q.answer.BytesUp)
 		}
 		if want := d.expected(q, *got); fmt.Sprintf("%+v", want) != fmt.Sprintf("%+v", *got) {
 			return fmt.Errorf("question %d: %+v, want %+v", q.answer.BytesUp, *got, want)
@@ -474,7 +474,7 @@ func (d *decoded) wanted() error {
 	return nil
 }
 
-// bounded: from one answer to the next nobody waits longer than one deadline, in whatever texts, for answers that do
+// bounded: from one answer to the next no wait is longer than one deadline, in whatever texts, for answers that do
 // not come; and the time waited and the time of forward calls in vain is what the events call exposed.
 func (d *decoded) bounded() error {
 	for _, lost := range d.replay.lost {
@@ -504,7 +504,7 @@ func (d *decoded) bounded() error {
 	return nil
 }
 
-// passes: each forward call is told of as it was.
+// passes: each forward call is reported as it was.
 func (d *decoded) passes() error {
 	var got []Event
 	for _, e := range d.others {
@@ -513,7 +513,7 @@ func (d *decoded) passes() error {
 		}
 	}
 	if len(got) != len(d.model.account.forwards) {
-		return fmt.Errorf("%d forward calls are told of, of %d", len(got), len(d.model.account.forwards))
+		return fmt.Errorf("%d forward calls are reported, of %d", len(got), len(d.model.account.forwards))
 	}
 	for i, f := range d.model.account.forwards {
 		want := Pass{
@@ -525,7 +525,7 @@ func (d *decoded) passes() error {
 			}
 		}
 		if !reflect.DeepEqual(*got[i].Pass, want) || !d.shown(got[i]).Equal(f.to) {
-			return fmt.Errorf("forward call %d is told of as %+v, want %+v", i+1, *got[i].Pass, want)
+			return fmt.Errorf("forward call %d is reported as %+v, want %+v", i+1, *got[i].Pass, want)
 		}
 	}
 	return nil
@@ -551,7 +551,7 @@ func (d *decoded) early() error {
 		}
 	}
 	if len(w.calls) > 0 || len(w.told) > 0 {
-		return fmt.Errorf("%d texts too many are sent early, %d too many told of", len(w.calls), len(w.told))
+		return fmt.Errorf("%d texts too many are sent early, %d too many reported", len(w.calls), len(w.told))
 	}
 	return nil
 }
@@ -593,7 +593,7 @@ func (w *sending) sent(call *warmed) error {
 		return fmt.Errorf("%v is sent early, want %v", call.text, w.before(n))
 	}
 	if len(w.told) == 0 && w.stop == 0 {
-		return errors.New("nothing is told of text that was sent early")
+		return errors.New("no event for text that was sent early")
 	} else if len(w.told) == 0 {
 		return nil
 	}
@@ -602,7 +602,7 @@ func (w *sending) sent(call *warmed) error {
 		BytesUp: call.up, BytesDown: call.down, Err: call.err,
 	}
 	if got := *w.told[0].Warming; got != want {
-		return fmt.Errorf("of text that is sent early this is told: %+v, want %+v", got, want)
+		return fmt.Errorf("text that is sent early is reported as %+v, want %+v", got, want)
 	}
 	w.free, w.told = w.shown(w.told[0]), w.told[1:]
 	return nil
@@ -686,7 +686,7 @@ func tallyEscalation(s *Summary, q *Escalation) {
 }
 
 // TestSharedCloud: texts that are decoded at the same time share a cloud and what is known of it. Each is complete and
-// as its answers make it, each question is told of once, and one probe at a time is open among them all.
+// as its answers make it, each question is reported once, and one probe at a time is open among them all.
 func TestSharedCloud(t *testing.T) {
 	batches := 4
 	if testing.Short() {
@@ -736,7 +736,7 @@ func (s *session) together(mode Mode) error {
 		}
 	}
 	if told != len(cloud.asked) || cloud.busy > 0 {
-		return fmt.Errorf("of %d questions %d are told of, %d have not returned", len(cloud.asked), told, cloud.busy)
+		return fmt.Errorf("of %d questions %d are reported, %d have not returned", len(cloud.asked), told, cloud.busy)
 	}
 	return nil
 }
@@ -767,7 +767,7 @@ func (d *decoded) plausible(cloud *stormy) error {
 		if err, took := a.err, a.back.Sub(a.sent); q.answer() && (err != nil || took >= d.Deadline || q.Wait != took) ||
 			q.Outcome == Failed && (err == nil || took >= d.Deadline) ||
 			d.passed[q.Pos] == q && q.Wait > d.Deadline+d.model.time(d.Rows) {
-			return fmt.Errorf("of %+v this is told: %+v", a, q)
+			return fmt.Errorf("%+v is reported as %+v", a, q)
 		}
 	}
 	return d.counted()

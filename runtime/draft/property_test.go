@@ -245,7 +245,7 @@ func (s *schedule) compare(mode Mode, got shown, sum Summary) error {
 	case s.Audit && got.audit != want.audit:
 		return fmt.Errorf("the audit is %v, want %v", got.audit, want.audit)
 	case !s.Audit && got.audit != (audit{}):
-		return fmt.Errorf("an audit that nobody asked for: %v", got.audit)
+		return fmt.Errorf("an audit without a request: %v", got.audit)
 	case sum.Hidden > sum.Wait, mode == Serial && (sum.Drafted > 0 || sum.Hits > 0 || sum.Hidden > 0):
 		return fmt.Errorf("statistics make no sense: %+v", sum)
 	}

@@ -2,10 +2,9 @@ package draft
 
 import "sync"
 
-// results are what asks returned and the decoder has not looked at yet, in the order in which they came. Whoever puts
-// one in never waits.
+// results is a queue of what asks returned, for the decoder. Put never waits.
 type results struct {
-	bell chan struct{} // holds something while there are any
+	bell chan struct{} // capacity 1; full while there are results, unless a waiter has emptied it
 
 	mu  sync.Mutex
 	all []result
@@ -29,17 +28,12 @@ func (q *results) take() (r result, ok bool) {
 	if len(q.all) == 0 {
 		return r, false
 	}
-	r, q.all = q.all[0], q.all[1:]
-	if len(q.all) == 0 {
-		select {
-		case <-q.bell:
-		default: // whoever waited for it has taken it
-		}
-		return r, true
-	}
 	select {
-	case q.bell <- struct{}{}: // whoever waited has taken it, and there are more
-	default:
+	case <-q.bell:
+	default: // a waiter has taken it
+	}
+	if r, q.all = q.all[0], q.all[1:]; len(q.all) > 0 {
+		q.bell <- struct{}{}
 	}
 	return r, true
 }

@@ -20,14 +20,14 @@ type run struct {
 	cloud  Cloud
 
 	emit    func(Event) bool
-	stopped bool // emit wants no more
+	stopped bool // emit returned false
 	began   time.Time
 	summary Summary
 
 	text    []int32  // the prompt and the tokens shown
 	prompt  int      // length of the prompt
 	origins []Origin // of the tokens shown
-	told    int      // tokens of the text that the cloud knows, or is being told
+	told    int      // tokens of the text that were sent to the cloud
 	audited int      // position up to which tokens have been compared
 	warming bool     // text is being sent early
 	warmed  chan Warming
@@ -41,21 +41,21 @@ type run struct {
 
 	streams []*stream       // tokens ahead, of all questions that are not dropped
 	pace    time.Duration   // between the last tokens ahead
-	looks   []int           // positions of the small model's tokens shown as verified since the last audit was told
-	within  []terms.Finding // at these, where the large model would have chosen another token
-	viewed  preview         // what was told last of the tokens beyond the text
-	traced  []Drafted       // rows of forward calls as they were told: see [run.drafted]
+	looks   []int           // positions of the small model's tokens shown as verified since the last audit
+	within  []terms.Finding // of these, where the large model chooses another token
+	viewed  Preview         // the last one that was emitted
+	traced  []Drafted       // rows of forward calls: see [run.drafted]
 
 	unsent  []*escalation // to be asked when there is room
 	asked   []*escalation // open, in the order in which they were asked
-	silent  *escalation   // one that the deadline ended and whose ask may not have returned
+	silent  *escalation   // one that the deadline ended; its ask may still run
 	results *results
 	asks    sync.WaitGroup // in the computer's time
-	alone   chan struct{}  // closed when these have returned; nil before anybody waits for that
+	alone   chan struct{}  // closed when these have returned; nil before the first wait
 	running int            // asks in the time of a [Clock]
 }
 
-// decode runs the prompt and goes on in the mode that is asked for.
+// decode runs the prompt and goes on in the mode of the options.
 func (r *run) decode(ctx context.Context) error {
 	r.warm(ctx, 1)
 	start := r.now()
@@ -63,7 +63,9 @@ func (r *run) decode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.tracePrompt(start)
+	if r.Trace {
+		r.tell(Event{Prompt: &Prompt{Tokens: r.prompt, Began: start.Sub(r.began), Took: r.since(start)}})
+	}
 	root := &node{
 		pos: len(r.text) - 1, evaluated: true, fact: new(fact), since: len(r.text), looked: true, place: r.Place,
 	}
@@ -79,9 +81,9 @@ func (r *run) decode(ctx context.Context) error {
 func (r *run) serial(ctx context.Context) error {
 	for {
 		if r.streaming() {
-			r.absorb() // a token ahead that came during the pass saves an ask
+			r.absorb() // tokens ahead that came during the pass save asks
 		}
-		over := r.commit() // guesses that hold, before what follows them is asked for
+		over := r.commit() // guesses that hold, before the next question
 		if !over {
 			r.ask(ctx)
 		}
@@ -104,8 +106,8 @@ func (r *run) serial(ctx context.Context) error {
 	}
 }
 
-// front returns the last token of which it is certain that it follows, as far as the answers tell that there are: it is
-// not evaluated, or what follows it is a question. Without verification that is the tip.
+// front returns the last token that certainly follows by the answers so far: it is not evaluated, or an open question
+// follows. Without verification that is the tip.
 func (r *run) front() *node {
 	n := r.tip
 	for n.evaluated && !n.open() {
@@ -114,8 +116,8 @@ func (r *run) front() *node {
 	return n
 }
 
-// pipelined takes the answers that are there, shows what they settle, and drafts on; it waits only where there is
-// nothing to draft.
+// pipelined takes the answers that have come, shows what they settle, and drafts on. It waits if there is nothing to
+// draft.
 func (r *run) pipelined(ctx context.Context) error {
 	for {
 		r.absorb()
@@ -136,8 +138,8 @@ func (r *run) pipelined(ctx context.Context) error {
 	}
 }
 
-// extend evaluates leaves in one forward call, with guesses behind them where those are worth it, and decides what
-// follows each.
+// extend evaluates leaves in one forward call, with guesses after them that are worth it, and decides what follows
+// each.
 func (r *run) extend(ctx context.Context, leaves []*node) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -163,8 +165,8 @@ func (r *run) extend(ctx context.Context, leaves []*node) error {
 	return nil
 }
 
-// grow takes a forward call into the draft tree: its leaves, and of the chains behind them the guesses that hold. The
-// model forgets the others. heads are those of the leaves, then of the chains one after the other.
+// grow takes a forward call into the draft tree: its leaves, and the guesses after them that hold. The model drops the
+// others. heads are those of the leaves, then of the chains one after the other.
 func (r *run) grow(leaves []*node, chains [][]*node, heads []backend.Output, told Pass) {
 	p := &pass{took: told.Took}
 	var dead []ID
@@ -217,7 +219,7 @@ func (r *run) decide(n *node, head *backend.Output) {
 	r.apply(n)
 }
 
-// because returns the reason of a decision, where it is wanted.
+// because returns the reason of a decision, with [Options.Explain].
 func (r *run) because(path uint64, pos int, head *backend.Output, local int32) *Reason {
 	e, ok := r.router.(Explainer)
 	if !r.Explain || !ok {
@@ -247,7 +249,7 @@ func logProb(head *backend.Output, id int32) float32 {
 	return logit - head.LogSumExp
 }
 
-// tell counts an event and passes it on, unless emit wants no more.
+// tell counts an event and emits it, unless emit has returned false.
 func (r *run) tell(e Event) {
 	e.At = r.since(r.began)
 	r.summary.Add(e)
@@ -256,11 +258,11 @@ func (r *run) tell(e Event) {
 	}
 }
 
-// close drops what is left of the draft tree and waits for the questions. Their context is done.
+// close drops the rest of the draft tree and waits for the questions. Their context is done.
 func (r *run) close() {
 	defer r.drain()
 	for _, s := range r.streams {
-		s.live = false // what still comes is only counted
+		s.live = false // only count what still comes
 	}
 	if r.tip != nil {
 		for _, c := range r.tip.children {

@@ -13,45 +13,24 @@ type Drafted struct {
 	ID, Parent ID // Parent is 0 behind the prompt
 	Pos        int
 	Token      int32
-	Guess      bool // from the text, evaluated before it was known whether it follows
+	Guess      bool // from the text
 }
 
-// Waited is time in which the decoder had nothing to draft.
+// Waited is a time in which the decoder had nothing to draft.
 type Waited struct {
 	Pos         int // of the oldest open escalation
 	Began, Took time.Duration
 }
 
-// Rollback is nodes of the draft tree that were dropped: a branch that an answer contradicts, or all that is left when
-// the text is over.
+// Rollback is nodes of the draft tree that were dropped: a branch that an answer contradicts, or the rest at the end of
+// the text.
 type Rollback struct {
 	Pos   int  // of the first of them
 	Of    int  // position of the escalation whose answer it was; 0: of none
 	Nodes []ID // that were evaluated; there may be none
 }
 
-// traceWait tells of a wait.
-func (r *run) traceWait(oldest *escalation, start time.Time, took time.Duration) {
-	if r.Trace && took > 0 {
-		r.tell(Event{Waited: &Waited{Pos: oldest.Pos, Began: start.Sub(r.began), Took: took}})
-	}
-}
-
-// tracePrompt tells of the prompt.
-func (r *run) tracePrompt(start time.Time) {
-	if r.Trace {
-		r.tell(Event{Prompt: &Prompt{Tokens: r.prompt, Began: start.Sub(r.began), Took: r.since(start)}})
-	}
-}
-
-// traceRollback tells of nodes that were dropped.
-func (r *run) traceRollback(n *node, by *escalation, dead []ID) {
-	if r.Trace {
-		r.tell(Event{Rollback: &Rollback{Pos: n.pos, Of: by.Pos, Nodes: dead}})
-	}
-}
-
-// drafted are the rows of a forward call, of which the first are leaves. Many share a piece of memory.
+// drafted returns the rows of a forward call, leaves first. Many share a piece of memory.
 func (r *run) drafted(rows []*node, leaves int) []Drafted {
 	if !r.Trace {
 		return nil

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// node is a token that is settled last or not settled yet, and what is known of the one that follows.
+// node is the last settled token or one that is not settled yet, and what is known of the one that follows.
 type node struct {
 	id         ID
 	token      int32
@@ -19,22 +19,22 @@ type node struct {
 	end, final bool // an end token; nothing follows: an end token or the last one allowed
 	evaluated  bool // the model holds it, and children or esc are set
 	pass       *pass
-	esc        *escalation // the question what follows; nil if the small model's token stands
-	reason     *Reason     // of the decision what follows; nil where it is not wanted
+	esc        *escalation // the question what follows; nil: the small model's token stands
+	reason     *Reason     // of the decision what follows; nil without [Options.Explain]
 	known      time.Time
 
-	fact       *fact   // what is known of the large model behind it
-	since      int     // first position on the path that no question looks back at: the next one will
-	looked     bool    // the large model has said that the token stands, or chose it; or the question about it failed
-	unverified bool    // looked, but for the last
-	by         *stream // whose tokens ahead told; nil: an answer did
+	fact       *fact   // of the large model after it
+	since      int     // first position on the path that no question verifies yet
+	looked     bool    // the large model has verified or chosen the token, or the question about it failed
+	unverified bool    // the question about it failed
+	by         *stream // that verified it; nil: an answer did
 	turn       *Turn   // that put it in the place of another
 
-	place Place     // how tokens are chosen behind it; nil: by [Options.Pick]
-	probs *LogProbs // by who chose it; nil where nobody wants to know
+	place Place     // how tokens are chosen after it; nil: by [Options.Pick]
+	probs *LogProbs // of the model that chose it; nil without [Options.Top]
 }
 
-// pass is one forward call: what it took, and how many of its nodes were in the draft tree and are not dropped.
+// pass is one forward call: its time, and the number of its nodes that are not dropped.
 type pass struct {
 	took time.Duration
 	live int
@@ -84,8 +84,8 @@ func (r *run) context(n *node) []int32 {
 	return text
 }
 
-// chance is the probability, as far as the small model can tell, that the text will come through n: the product over
-// the open escalations on its path. Where nothing is open its tokens hold for certain.
+// chance is the probability under the small model that the text comes through n: the product over the open escalations
+// on its path, or 1.
 func (r *run) chance(n *node) float64 {
 	p := 1.0
 	for ; n != r.tip; n = n.parent {
@@ -96,8 +96,8 @@ func (r *run) chance(n *node) float64 {
 	return p
 }
 
-// drop takes the branch that begins with n out of the draft tree: the model forgets it, its questions are cancelled,
-// and its cost is charged to by.
+// drop takes the branch that begins with n out of the draft tree: the model drops it, its questions are cancelled, and
+// its cost is added to by.
 func (r *run) drop(n *node, by *escalation) {
 	var dead []ID
 	var walk func(n *node)
@@ -121,14 +121,16 @@ func (r *run) drop(n *node, by *escalation) {
 		}
 	}
 	walk(n)
-	r.traceRollback(n, by, dead)
+	if r.Trace {
+		r.tell(Event{Rollback: &Rollback{Pos: n.pos, Of: by.Pos, Nodes: dead}})
+	}
 	if len(dead) > 0 {
 		r.model.Drop(dead...)
 	}
 }
 
-// commit shows the tokens before which no escalation is open and, where they are to be verified, at which somebody has
-// looked, settles them in the model, and reports whether the text is over.
+// commit shows the tokens before which no escalation is open and that need no further verification, settles them in the
+// model, and reports whether the text is over.
 func (r *run) commit() (over bool) {
 	for !over && !r.stopped && r.certain() {
 		next, reason := r.tip.children[0], r.tip.reason
@@ -136,7 +138,7 @@ func (r *run) commit() (over bool) {
 			r.audit(e)
 			r.report(e)
 			if r.stopped {
-				r.tip.esc = nil // it has been told of
+				r.tip.esc = nil // it has been emitted
 				break
 			}
 		}
@@ -160,7 +162,7 @@ func (r *run) certain() bool {
 	return r.tip.evaluated && !r.tip.open() && (!r.Verify || r.tip.children[0].looked)
 }
 
-// show makes next the tip and tells of it.
+// show makes next the tip, and emits it.
 func (r *run) show(next *node, reason *Reason) {
 	r.compared(next)
 	r.tip = next

@@ -58,7 +58,7 @@ type verifying struct {
 	most, start, since int
 	o                  Options
 	texts, paths       []uint64 // before each token
-	pending            audit    // of tokens that are verified, and that no escalation has told of
+	pending            audit    // of tokens that are verified, and that no escalation has reported
 	asked              bool     // the next token was asked for
 }
 
@@ -230,7 +230,7 @@ func (c *streamCloud) feed(ctx context.Context, text uint64, tokens chan<- int32
 	c.running--
 }
 
-// runVerified is run for these schedules. It wants no more after so many events; 0: it wants all.
+// runVerified is run for these schedules. It ends after this number of events; 0: never.
 func (s *schedule) runVerified(mode Mode, stop int) (got shown, sum Summary, err error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Hour, errors.New("a hang"))
 	defer cancel()
@@ -256,7 +256,7 @@ func (s *schedule) runVerified(mode Mode, stop int) (got shown, sum Summary, err
 		return stop != 0
 	})
 	got.Stop, got.Needless, got.audit = sum.Stop, sum.Needless, auditOf(sum)
-	// one that tokens ahead answered while its ask was under way is told of when that returns
+	// one that tokens ahead answered while its ask was under way is reported when that returns
 	slices.Sort(got.Escalated)
 	if err == nil {
 		err = f.clean(sum)
@@ -270,7 +270,7 @@ func (s *schedule) runVerified(mode Mode, stop int) (got shown, sum Summary, err
 	return got, sum, err
 }
 
-// screen is somebody who reads what is shown, with previews.
+// screen reads what is shown, with previews.
 type screen struct {
 	prompt  int
 	sure    []int32
@@ -310,7 +310,7 @@ func (s *screen) over(sum Summary, o Options) error {
 		return fmt.Errorf("the summary is %+v, want %+v", sum, s.told)
 	}
 	if o.Ahead <= 1 && sum.Ahead+sum.AheadUsed > 0 {
-		return fmt.Errorf("tokens ahead that nobody asked for: %+v", sum)
+		return fmt.Errorf("tokens ahead without a request: %+v", sum)
 	}
 	if sum.Known > sum.AheadUsed && !o.Verify {
 		return fmt.Errorf("%d escalations are known from %d tokens ahead", sum.Known, sum.AheadUsed)

@@ -45,7 +45,7 @@ func (c weatherStream) feed(ctx context.Context, text uint64, tokens chan<- int3
 			return
 		}
 		if w == dead || w == deaf {
-			<-ctx.Done() // nothing comes any more, and nobody says so
+			<-ctx.Done() // nothing comes, without an error
 			return
 		}
 		if sleep(ctx, wait) != nil {
@@ -110,7 +110,7 @@ func (s *session) weathered(mode Mode) (all Summary, err error) {
 		if err == nil && cloud.busy > 0 {
 			err = fmt.Errorf("%d calls of the cloud have not returned", cloud.busy)
 		}
-		// nobody waits longer than a deadline for an answer, and half of one for a token ahead
+		// no wait is longer than a deadline for an answer, and half of one for a token ahead
 		most := time.Duration(len(cloud.asked)-asked+sum.Known) * 3 * s.Deadline / 2
 		most += time.Duration(sum.Passes) * (s.speed + 20*time.Millisecond)
 		if took := got.last.Sub(began); err == nil && took > most {

@@ -2,13 +2,14 @@ package draft
 
 import "github.com/pilotfish-ai/pilotfish/netproto/terms"
 
-// Verification. A node is looked at when the large model has said that its token stands, has chosen it, or was asked
-// and did not answer. Only nodes that are looked at are shown, each after those before it.
+// Verification. A node is looked at when the large model has verified its token, has chosen it, or was asked and did
+// not answer. Only nodes that are looked at are shown, each after those before it.
 //
-// The first position that nobody has looked at on the path to a node, its [node.since], is a function of the path: an
-// escalation, whoever wants it, has the large model look at all that lies before it, so the next one begins behind it.
+// The first position without verification on the path to a node, its [node.since], is a function of the path: every
+// escalation lets the large model verify all that precedes it, so that the next one begins after it.
 
-// wanted says who wants the large model's token after n, where the router lets the local token stand; false: nobody.
+// wanted says why verification asks for the token after n, if the router lets the local token stand; false: it does
+// not.
 func (r *run) wanted(n *node, local int32) (why Why, wanted bool) {
 	if !r.Verify {
 		return Routed, false
@@ -23,7 +24,7 @@ func (r *run) wanted(n *node, local int32) (why Why, wanted bool) {
 	return Routed, false
 }
 
-// auditFrom is the position from which on the tokens before a question are to be compared, 0 means none are; and how.
+// auditFrom is the position from which the tokens before a question are compared, 0 for none, and how.
 func (r *run) auditFrom(at *node) (from int, how terms.Verify) {
 	if r.Verify {
 		for n := at; n != r.tip && n.pos >= at.since; n = n.parent {
@@ -46,7 +47,7 @@ func (r *run) auditFrom(at *node) (from int, how terms.Verify) {
 	return from, terms.AsItComes
 }
 
-// comparison is a token of a question's context that is to be compared, and the one before it.
+// comparison is a token of a question's context that the answer compares, and the one before it.
 type comparison struct {
 	pos    int
 	token  int32
@@ -62,7 +63,7 @@ func (r *run) comparisons(at *node, from int) []comparison {
 	return all
 }
 
-// learn takes what an answer says of the tokens that were compared.
+// learn takes the facts of an answer about the tokens that it compared.
 func (r *run) learn(e *escalation, a Answer) {
 	if !r.knows() {
 		return
@@ -82,7 +83,7 @@ func (r *run) learn(e *escalation, a Answer) {
 	}
 }
 
-// firstTurned returns the first of the tokens before a question that gives way by an answer with [terms.EachChoice].
+// firstTurned returns the first token before a question that an answer with [terms.EachChoice] replaces.
 func (e *escalation) firstTurned(a Answer) (first comparison, found terms.Finding, turned bool) {
 	if e.how != terms.EachChoice {
 		return first, found, false
@@ -97,7 +98,7 @@ func (e *escalation) firstTurned(a Answer) (first comparison, found terms.Findin
 	return first, found, turned
 }
 
-// review applies what is known to the whole draft tree.
+// review applies all facts to the draft tree.
 func (r *run) review() {
 	var walk func(n *node)
 	walk = func(n *node) {
@@ -111,10 +112,10 @@ func (r *run) review() {
 	}
 }
 
-// knows reports whether what is known of the large model is made use of.
+// knows reports whether decoding uses facts.
 func (r *run) knows() bool { return r.Verify || r.Ahead > 1 }
 
-// apply makes use of what is known of the large model behind n: for the token that stands there, or for the escalation.
+// apply applies the fact after n: to the token that stands there, or to the escalation.
 func (r *run) apply(n *node) {
 	if !r.knows() || !n.evaluated || !n.fact.known {
 		return
@@ -135,8 +136,7 @@ func (r *run) apply(n *node) {
 	}
 }
 
-// answerKnown answers an escalation without its ask, where another answer told its token, and all that verification
-// wants to know of the tokens before it.
+// answerKnown answers an escalation by facts of other answers, if they have its token and verify the tokens before it.
 func (r *run) answerKnown(e *escalation) {
 	if e.answered() {
 		return
@@ -149,13 +149,13 @@ func (r *run) answerKnown(e *escalation) {
 	token, origin := e.at.fact.token, FromCloud
 	if !e.at.allows(token) {
 		if !r.Verify {
-			return // the best tokens of an answer of its own may stand there
+			return // one of the best tokens of its own answer may stand
 		}
 		token, origin, e.Kept = e.Local, Edge, true
 	}
 	outcome := Known
 	if e.Outcome == inFlight {
-		outcome = Miss // or a hit: it was asked, and another answer came first
+		outcome = Miss // or a hit, as it was asked
 		e.Wait, e.ByAhead = r.since(e.sent), true
 	} else {
 		e.Held = r.since(e.wanted)
@@ -181,7 +181,7 @@ func (r *run) turn(n *node) {
 	c.turn = &Turn{Finding: found, Local: old.token, Wasted: cost.Wasted, Exposed: cost.Exposed}
 }
 
-// giveUp lets what was to be verified by the answer to e stand without.
+// giveUp lets the tokens stand that the answer to e was to verify.
 func (r *run) giveUp(e *escalation) {
 	for n := e.at; n != r.tip && n.pos >= e.at.since; n = n.parent {
 		if !n.looked {
@@ -190,8 +190,8 @@ func (r *run) giveUp(e *escalation) {
 	}
 }
 
-// auditVerified tells, with an escalation that the text passes, of the small model's tokens that were shown as verified
-// since the one before.
+// auditVerified adds to an escalation that the text passes the small model's tokens that were shown as verified since
+// the one before.
 func (r *run) auditVerified(e *escalation) {
 	if !e.answer() && e.Outcome != Known || len(r.looks) == 0 {
 		return
@@ -201,16 +201,16 @@ func (r *run) auditVerified(e *escalation) {
 	r.looks, r.within = nil, nil
 }
 
-// compared notes what is to be told of the token that is about to be shown.
+// compared notes, for the next audit, the token that is about to be shown.
 func (r *run) compared(next *node) {
 	if !r.Verify || next.origin != Edge || next.unverified || r.tip.esc != nil {
-		return // of a token that was asked for an answer tells, even where it could not stand
+		return // the escalation has a token that was asked for
 	}
 	r.looks = append(r.looks, next.pos)
 	f := r.tip.fact
 	if found, told := f.found[next.token]; told {
 		r.within = append(r.within, found)
-	} else if f.known && f.token != next.token { // one that may not stand there
+	} else if f.known && f.token != next.token { // it may not stand there
 		r.within = append(r.within, terms.Finding{Pos: next.pos, Token: f.token})
 	}
 }

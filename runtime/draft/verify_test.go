@@ -431,7 +431,7 @@ func TestAheadStallsDeadline(t *testing.T) {
 	})
 }
 
-// TestAheadOtherWay: what the text does not go along is told to stop, and nothing of it is used.
+// TestAheadOtherWay: a stream that the text leaves ends, and nothing of it is used.
 func TestAheadOtherWay(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		v := &verifier{script: script{escalate: []int{1}}, step: 5 * ms}
@@ -591,7 +591,7 @@ func TestVerifyIncomplete(t *testing.T) {
 			o := Options{Mode: mode, Verify: true, MaxTokens: 4, Deadline: time.Second, Ahead: 8}
 			events, ids, sum := v.decode(t, o)
 			require.Len(t, v.ended, 1)
-			assert.Less(t, v.ended[0].Sub(began), 100*ms, "nobody wants the tokens behind it")
+			assert.Less(t, v.ended[0].Sub(began), 100*ms, "the tokens after it are of no use")
 			assert.Equal(t, []int32{10, 20, 30, 40}, ids, name)
 			assert.Equal(t, 4, sum.Unverified, name)
 			e := of(events, func(e Event) *Escalation { return e.Escalation })
@@ -602,7 +602,7 @@ func TestVerifyIncomplete(t *testing.T) {
 	})
 }
 
-// TestPreview: drafts are told of as they stand, and taken back where they turn.
+// TestPreview: drafts are shown as they stand, and taken back where they turn.
 func TestPreview(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := &verifier{script: script{answers: map[int]int32{2: 21}}}
@@ -629,7 +629,7 @@ func TestVerifyOptions(t *testing.T) {
 		assert.Error(t, err, "%+v", o)
 	}
 	_, err := New(v, nil, nil, Options{Verify: true})
-	assert.Error(t, err, "nobody who could verify")
+	assert.Error(t, err, "no cloud that could verify")
 	_, err = New(v, nil, v, Options{Verify: true})
 	assert.NoError(t, err, "it takes no router")
 }
@@ -722,7 +722,7 @@ func TestExpected(t *testing.T) {
 	}
 }
 
-// TestAheadRefused: what follows an answer that is no token is told to stop, and of no use.
+// TestAheadRefused: a stream after an answer that is no token ends, and is of no use.
 func TestAheadRefused(t *testing.T) {
 	both(t, func(t *testing.T, mode Mode) {
 		v := &verifier{script: script{escalate: []int{1, 3}}, step: 5 * ms}
@@ -765,7 +765,7 @@ func TestPreviewMoved(t *testing.T) {
 	var told []Preview
 	next := &node{token: 7, pos: 4}
 	r := &run{
-		Options: Options{Preview: true}, text: []int32{7, 7, 7, 7}, viewed: preview{pos: 3, tokens: []int32{7}},
+		Options: Options{Preview: true}, text: []int32{7, 7, 7, 7}, viewed: Preview{Pos: 3, Tokens: []int32{7}},
 		tip:  &node{pos: 3, token: 7, evaluated: true, children: []*node{next}},
 		emit: func(e Event) bool { told = append(told, *e.Preview); return true },
 	}
@@ -774,7 +774,7 @@ func TestPreviewMoved(t *testing.T) {
 	assert.Equal(t, []Preview{{Pos: 4, Tokens: []int32{7}}}, told)
 }
 
-// TestLookedAt: a question is about what nobody has looked at, and one that another answer tells is asked where there
+// TestLookedAt: a question is about what is not verified, and one that another answer tells is asked where there
 // is such a token before it.
 func TestLookedAt(t *testing.T) {
 	tip := &node{pos: 3, fact: new(fact)}
@@ -786,13 +786,13 @@ func TestLookedAt(t *testing.T) {
 	e := &escalation{at: second}
 	second.esc = e
 	r.answerKnown(e)
-	assert.Equal(t, waiting, e.Outcome, "nobody has said that the token before stands")
+	assert.Equal(t, waiting, e.Outcome, "the token before is not verified")
 	second.looked = true
 	from, _ = r.auditFrom(second)
 	assert.Zero(t, from)
 }
 
-// TestFirstToTell: what tells a fact first has told it.
+// TestFirstToTell: the first source of a fact counts.
 func TestFirstToTell(t *testing.T) {
 	f, first := new(fact), new(stream)
 	f.learn(7, first)

@@ -5,17 +5,19 @@ import (
 	"time"
 )
 
-// Waits remembers how long the last answers of a cloud were waited for, and how often it is asked. The zero value knows
-// of nothing. Texts that are decoded one after the other may share it.
+// Waits has the waits for the last answers of a cloud, and how often it is asked. The zero value has none. Texts that
+// are decoded one after the other may share it.
 type Waits struct {
-	last   [9]time.Duration // a ring
-	n      int              // answers so far
-	median time.Duration    // of the last times, the lower one of two; 0 where there are none
+	last [9]time.Duration // a ring
+	n    int              // answers so far
+	// median of the last times, the lower one of two; 0 if there are none. It is how long the next answer is likely to
+	// take: one slow answer changes it little.
+	median time.Duration
 
-	tokens, asked float64 // decisions, the old ones counting less and less, and those of them that were escalations
+	tokens, asked float64 // decisions, and of these, escalations; older ones count less
 }
 
-// decided notes whether a token is to be asked for.
+// decided counts a decision.
 func (w *Waits) decided(escalated bool) {
 	const keep = 1 - 1./256
 	w.tokens, w.asked = keep*w.tokens+1, keep*w.asked
@@ -24,7 +26,7 @@ func (w *Waits) decided(escalated bool) {
 	}
 }
 
-// share is how many of the next tokens are likely to be asked for: as many as of the last, beside a few.
+// share is the likely share of escalations among the next tokens.
 func (w *Waits) share() float64 { return (w.asked + 0.5) / (w.tokens + 20) }
 
 // learn notes the time from a question to its answer.
@@ -36,7 +38,3 @@ func (w *Waits) learn(d time.Duration) {
 	slices.Sort(sorted[:n])
 	w.median = sorted[(n-1)/2]
 }
-
-// likely is how long the next answer is probably waited for: the median, as a single answer that was slow changes it
-// little.
-func (w *Waits) likely() time.Duration { return w.median }

@@ -2,9 +2,9 @@ package draft
 
 import "context"
 
-// warm sends the settled text before a question does, when the cloud does not know so much of it: the prompt as soon as
-// it is there, as it leaves while the small model is at work on it; and later what a question could not carry in one
-// packet, and would wait for the keys and values of. One such text is under way at a time.
+// warm sends settled text without a question once the cloud lacks unknown tokens of it: the prompt at once, while the
+// small model works on it, and later what does not fit into one packet of a question. One such text is under way at a
+// time.
 func (r *run) warm(ctx context.Context, unknown int) {
 	w, ok := r.cloud.(Warmer)
 	if !ok || r.router == nil && !r.Verify || r.Warm < 0 || r.warming || len(r.text)-r.told < unknown ||
@@ -23,7 +23,7 @@ func (r *run) warm(ctx context.Context, unknown int) {
 	})
 }
 
-// tellWarmed passes on what became of text that was sent early.
+// tellWarmed emits the result of text that was sent early.
 func (r *run) tellWarmed() {
 	select {
 	case w := <-r.warmed:

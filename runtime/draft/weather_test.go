@@ -86,7 +86,7 @@ func (c *stormy) weather(at time.Time) (w weather, until time.Time) {
 	return w, at.Add(1000 * time.Hour)
 }
 
-// fate says when a question that comes now returns if nobody gives it up, and with which error; ok is false if it does
+// fate says when a question that comes now returns if it is not given up, and with which error; ok is false if it does
 // not return. A cloud that dies in the meantime takes it along.
 func (c *stormy) fate(now time.Time) (back time.Time, err error, ok bool) {
 	ms := func(from, to int) time.Duration { return time.Duration(from+c.random.IntN(to-from)) * time.Millisecond }

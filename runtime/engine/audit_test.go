@@ -19,10 +19,9 @@ import (
 // choices are those of a model along a text, from a position on, by position.
 func choices(t *testing.T, e *engine.Engine, text []int32, from int) map[int]int32 {
 	t.Helper()
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	all := map[int]int32{}
-	require.NoError(t, s.Read(t.Context(), text, from, func(seen engine.Seen) error {
+	require.NoError(t, s.Read(t.Context(), text, from, 0, func(seen engine.Seen) error {
 		all[seen.Pos] = seen.Choice
 		return nil
 	}))
@@ -83,8 +82,7 @@ func TestAuditAgrees(t *testing.T) {
 	) {
 		r, err := router.New(o)
 		require.NoError(t, err)
-		s, err := edge.NewSession()
-		require.NoError(t, err)
+		s := session(t, edge)
 		far, end, err := cloud.Session(t.Context())
 		require.NoError(t, err)
 		defer end()
@@ -109,7 +107,7 @@ func TestAuditAgrees(t *testing.T) {
 		}) {
 			require.NoError(t, err)
 		}
-		sum := s.Routing()
+		sum := s.Summary().Routing
 		live.answered, live.needless, live.audited, live.missed = sum.Answered, sum.Needless, sum.Audited, sum.Missed
 		want := offline(t, edge, large, text, origins)
 		assert.Equal(t, want, live, "%+v, mode %v", o, mode)
@@ -144,8 +142,7 @@ func TestRouterOfAnotherWidth(t *testing.T) {
 	edge, _, cloud := pair(t)
 	net, err := router.NewNet([]router.Layer{{In: 3, Out: 1, Weight: make([]float32, 3), Bias: []float32{0}}}, false)
 	require.NoError(t, err)
-	s, err := edge.NewSession()
-	require.NoError(t, err)
+	s := session(t, edge)
 	for _, o := range []router.Options{
 		{Policy: router.Learned, Net: net}, {Policy: router.Value, Net: net, Prices: router.Prices{Gain: 1}},
 	} {
@@ -171,8 +168,7 @@ func TestRouteCosts(t *testing.T) {
 	costs := r.NewCosts()
 	var tokens [][]int32
 	for _, c := range []*router.Costs{costs, nil} {
-		s, err := edge.NewSession()
-		require.NoError(t, err)
+		s := session(t, edge)
 		var ids []int32
 		for token, err := range s.Routed(t.Context(), []int32{1, 2}, engine.Route{
 			Settings: terms.Settings{MaxTokens: 40, IgnoreEnd: true}, Router: r, Costs: c, Cloud: cloud.Local(1),
@@ -181,7 +177,7 @@ func TestRouteCosts(t *testing.T) {
 			require.NoError(t, err)
 			ids = append(ids, token.ID)
 		}
-		assert.Positive(t, s.Routing().Answered)
+		assert.Positive(t, s.Summary().Routing.Answered)
 		tokens = append(tokens, ids)
 	}
 	record := costs.Record()

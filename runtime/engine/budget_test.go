@@ -60,10 +60,10 @@ func answer(
 	}
 	for tok, e := range s.Routed(ctx, prompt, r) {
 		if err = e; err == nil {
-			a.IDs, a.Origins = append(a.IDs, tok.ID), append(a.Origins, tok.Origin)
+			a.IDs, a.Origins = append(a.IDs, tok.ID), append(a.Origins, string(tok.Origin))
 		}
 	}
-	a.Spent = s.Spent()
+	a.Spent = s.Summary().Spent
 	if err == nil {
 		assert.Equal(t, counted, a.Spent)
 	}
@@ -163,7 +163,7 @@ func TestBudgetOfTimeouts(t *testing.T) {
 			Draft: draft.Options{Deadline: time.Millisecond},
 		}, []int32{7, 8})
 		require.NoError(t, err)
-		assert.Equal(t, s.Routing().Timeouts, s.Spent().Escalations)
+		assert.Equal(t, s.Summary().Routing.Timeouts, s.Summary().Spent.Escalations)
 	}
 	assert.InDelta(t, 0.4*60, r.Balance().Total().Escalations, 4)
 }
@@ -198,9 +198,9 @@ func TestBudgetOfCut(t *testing.T) {
 			break
 		}
 		assert.Equal(t, 4, r.Balance().Total().Tokens)
-		assert.Equal(t, s.Spent().Escalations, r.Balance().Total().Escalations-4)
-		assert.GreaterOrEqual(t, s.Spent().Escalations, 1)
-		assert.LessOrEqual(t, s.Spent().Escalations, 2)
+		assert.Equal(t, s.Summary().Spent.Escalations, r.Balance().Total().Escalations-4)
+		assert.GreaterOrEqual(t, s.Summary().Spent.Escalations, 1)
+		assert.LessOrEqual(t, s.Summary().Spent.Escalations, 2)
 
 		before := r.Balance().Total()
 		assert.Panics(t, func() {
@@ -213,7 +213,7 @@ func TestBudgetOfCut(t *testing.T) {
 	}
 }
 
-// stuck is a cloud that answers so many questions, and none after them: then is called instead.
+// stuck is a cloud that answers this number of questions, and none after them: then is called instead.
 type stuck struct {
 	draft.Cloud
 	mu      sync.Mutex
@@ -246,7 +246,7 @@ func TestBudgetOfVerified(t *testing.T) {
 		}) {
 			require.NoError(t, err)
 		}
-		turned += s.Routing().Turned
+		turned += s.Summary().Routing.Turned
 	}
 	total := r.Balance().Total()
 	assert.Positive(t, turned)
@@ -266,11 +266,11 @@ func TestNoBudget(t *testing.T) {
 	}) {
 		require.NoError(t, err)
 	}
-	assert.Zero(t, s.Spent())
+	assert.Zero(t, s.Summary().Spent)
 	r := budgeted(t, router.Margin, 0.5)
 	for _, err := range s.Routed(t.Context(), []int32{-1}, engine.Route{Router: r, Cloud: cloud.Local(1)}) {
 		require.Error(t, err)
 	}
-	assert.Zero(t, s.Spent())
+	assert.Zero(t, s.Summary().Spent)
 	assert.Equal(t, router.Total{Budget: 0.5}, r.Balance().Total())
 }

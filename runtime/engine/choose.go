@@ -16,21 +16,18 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// What the head and the cloud are asked for where a token has to be chosen among several: a greedy choice that may not
-// stand seldom leaves more than a few better ones.
+// The number of best tokens that the head and the cloud are asked for where not every token may follow: a greedy choice
+// that may not follow seldom leaves more than a few better ones.
 const (
-	headBest  = 16 // looked at before all of the vocabulary is
+	headBest  = 16 // before all of the vocabulary
 	cloudBest = 32
 )
-
-// LogProbs are what the model that chose a token says of it; see [terms.Settings.Top].
-type LogProbs = draft.LogProbs
 
 // SchemaError says what of a JSON schema is wrong or not supported, and where.
 type SchemaError = grammar.Error
 
-// validate reports what of a request cannot be together with the rest of a route.
-func (r Route) validate() error {
+// validate reports what of a route cannot be with this model.
+func (e *Engine) validate(r Route) error {
 	any := r.Settings.Rules()
 	switch {
 	case r.Local && r.Cloud != nil:
@@ -39,8 +36,8 @@ func (r Route) validate() error {
 		return errors.New("penalties, bias and min-p have no effect where a sampler of the caller's own chooses: " +
 			"leave one out")
 	case any && r.Draft.Verify:
-		return errors.New("verification knows what the large model would choose without penalties, bias and min-p: " +
-			"leave them out, or the verification")
+		return errors.New("verification compares with what the large model chooses without penalties, bias and " +
+			"min-p: leave them out, or the verification")
 	}
 	if !(r.Pace >= 0) || math.IsInf(r.Pace, 1) {
 		return fmt.Errorf("the pace must be a number of calls per second, but is %v", r.Pace)
@@ -48,6 +45,12 @@ func (r Route) validate() error {
 	if !(r.RowCost >= 0) || math.IsInf(r.RowCost, 1) || r.RowCost > 0 && r.Pace == 0 {
 		return fmt.Errorf(
 			"the cost of a row must be a share of the time that a pace says, but is %v of %v", r.RowCost, r.Pace)
+	}
+	vocab := e.model.Config().Vocab
+	for _, id := range slices.Sorted(maps.Keys(r.LogitBias)) {
+		if id < 0 || int(id) >= vocab {
+			return fmt.Errorf("there is no token %d to add a bias to: ids of this model are 0 to %d", id, vocab-1)
+		}
 	}
 	return r.Settings.Validate()
 }
@@ -72,28 +75,14 @@ func (e *Engine) Check(ctx context.Context, r Route) (ignored []string, err erro
 	return m.Ignored(), nil
 }
 
-// validate reports what of a route cannot be with this model.
-func (e *Engine) validate(r Route) error {
-	if err := r.validate(); err != nil {
-		return err
-	}
-	vocab := e.model.Config().Vocab
-	for _, id := range slices.Sorted(maps.Keys(r.LogitBias)) {
-		if id < 0 || int(id) >= vocab {
-			return fmt.Errorf("there is no token %d to add a bias to: ids of this model are 0 to %d", id, vocab-1)
-		}
-	}
-	return nil
-}
-
-// chooser is what places of one answer have in common. One goroutine at a time uses it.
+// chooser is what the places of one answer share. It is used by one goroutine at a time.
 type chooser struct {
 	sampler *sample.Sampler
 	route   Route
-	rules   bool             // there are some
+	rules   bool             // penalties, bias or min-p are set
 	matcher *grammar.Matcher // nil: anything may follow
-	end     int32            // ends the text; it stands where nothing may, too: never, as any value can be completed
-	// most tokens of the answer, with the end token; 0: the value need not be whole, or no value has so few
+	end     int32            // ends the text
+	// max tokens of the answer, with the end token; 0: the value need not be whole, or the shortest one is longer
 	room   int
 	recent []int32 // the last tokens of the prompt
 	mask   grammar.Mask
@@ -101,26 +90,25 @@ type chooser struct {
 	counts map[int32]int
 }
 
-// place is a place of an answer: behind the token, and those of up before it.
+// place is a place of an answer: the one after token, which follows the tokens of up.
 type place struct {
 	*chooser
 	up    *place
 	token int32
 	n     int            // tokens of the answer
 	text  *grammar.State // nil without a matcher
-	// closing are the tokens that make the text a whole value, where there is room for just these and an end token:
-	// they follow. nil: there is more room.
+	// closing are the tokens that must follow, as there is room for just these and an end token. nil: there is more.
 	closing []int32
 }
 
-// choose says of o how tokens are chosen behind a prompt, and returns what the heads have to be for that.
+// choose sets in o how tokens are chosen after a prompt, and returns what that needs of heads.
 func (s *Session) choose(
 	ctx context.Context, o *draft.Options, sampler *sample.Sampler, prompt []int32, r Route,
 ) (backend.Want, error) {
 	want := sampler.Want(backend.Want{K: 1, Draw: backend.Draw{Sampling: r.Sampling(), MinP: r.MinP}})
 	o.Pick, o.Top = sampler.Pick, r.Top
 	if r.LogProbs {
-		o.Top = max(o.Top, 1) // with none there would be no log-probabilities at all
+		o.Top = max(o.Top, 1) // 0 means no log-probabilities
 	}
 	c := &chooser{
 		sampler: sampler, route: r, rules: r.Settings.Rules(), counts: map[int32]int{},
@@ -141,7 +129,7 @@ func (s *Session) choose(
 		want.Logits = want.Logits || r.Adjusts()
 	}
 	if c.rules || o.Top > 0 {
-		o.Ahead = 1 // what comes ahead comes without the best tokens
+		o.Ahead = 1 // tokens ahead come without the best tokens
 	}
 	if c.matcher == nil && !c.rules && r.Pick == nil {
 		return want, nil
@@ -199,7 +187,7 @@ func (p *place) masked(pos int, head *backend.Output) int32 {
 		case p.Allows(id):
 			return id
 		}
-		p.mask.Remove(id) // there is no room for what has to follow it
+		p.mask.Remove(id) // there is no room for what must follow it
 	}
 	return p.last()
 }
@@ -212,8 +200,8 @@ func (p *place) last() int32 {
 	return p.end
 }
 
-// Take implements [draft.Place]. By rules, and where the answer's token may not follow, the best tokens are chosen
-// among as the small model's are.
+// Take implements [draft.Place]. With rules, and if the answer's token may not follow, it chooses among the best tokens
+// as among the small model's.
 func (p *place) Take(pos int, token int32, top []terms.Candidate) (int32, bool) {
 	allowed := p.Allows(token)
 	if allowed && !p.rules {
@@ -246,8 +234,7 @@ func (p *place) Allows(token int32) bool {
 	return next != nil && (p.room == 0 || p.matcher.Fits(next, p.room-p.n-2))
 }
 
-// close finds the tokens that close the text, where nothing else fits. A token of which that is true of the text behind
-// it is one that fits: see Allows.
+// close finds the tokens that close the text, if nothing else fits. [place.Allows] does not count them as too long.
 func (p *place) close() {
 	left := p.room - p.n - 1 // without the end token
 	if p.room == 0 || p.matcher.Fits(p.text, left-1) {
@@ -263,7 +250,7 @@ func (p *place) Behind(token int32) draft.Place {
 		return next
 	}
 	if next.text = p.matcher.Next(p.text, token); next.text == nil {
-		next.text = new(grammar.State) // nobody chooses such a token
+		next.text = new(grammar.State) // no such token is chosen
 		return next
 	}
 	if len(p.closing) > 0 && token == p.closing[0] {
@@ -283,7 +270,7 @@ func (p *place) answer() []int32 {
 	return all
 }
 
-// place returns what rules look at.
+// place returns what rules depend on.
 func (p *place) place(mask grammar.Mask) sample.Place {
 	at := sample.Place{Mask: mask}
 	if !p.route.Adjusts() {
@@ -303,7 +290,7 @@ func (p *place) place(mask grammar.Mask) sample.Place {
 	return at
 }
 
-// stopper holds tokens back that may be the beginning of a stop string.
+// stopper holds back tokens that may be the beginning of a stop string.
 type stopper struct {
 	stops   []string
 	pending []Token
@@ -311,13 +298,13 @@ type stopper struct {
 	found   string // the one that is there
 }
 
-// push takes a token and returns those that can be shown; stop: a stop string is there, and nothing follows.
+// push takes a token and returns those that can be shown. stop means that a stop string ends the text.
 func (s *stopper) push(t Token) (shown []Token, stop bool) {
 	if len(s.stops) == 0 {
 		return []Token{t}, false
 	}
 	s.pending, s.text = append(s.pending, t), s.text+t.Text
-	at, end := -1, 0 // of the one that is whole first, however the text is cut into tokens
+	at, end := -1, 0 // of the one that ends first, however the text is cut into tokens
 	for _, stop := range s.stops {
 		if i := strings.Index(s.text, stop); i >= 0 &&
 			(at < 0 || i+len(stop) < end || i+len(stop) == end && i < at) {
@@ -330,7 +317,7 @@ func (s *stopper) push(t Token) (shown []Token, stop bool) {
 	return s.upTo(len(s.text)-s.begun(), false), false
 }
 
-// begun is how much of the end of the text may be the beginning of a stop string.
+// begun returns the length of the end of the text that may be the beginning of a stop string.
 func (s *stopper) begun() (most int) {
 	for _, stop := range s.stops {
 		for n := min(len(stop)-1, len(s.text)); n > most; n-- {
@@ -342,7 +329,7 @@ func (s *stopper) begun() (most int) {
 	return most
 }
 
-// upTo returns the tokens of which all text lies before a place, and to the last that of which a part does.
+// upTo returns the tokens before a place of the text, and if last, the part of a token before it.
 func (s *stopper) upTo(end int, last bool) []Token {
 	begin, n := 0, 0
 	for n < len(s.pending) && begin+len(s.pending[n].Text) <= end {

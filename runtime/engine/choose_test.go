@@ -109,10 +109,7 @@ func tiny(t testing.TB, data []byte) *Engine {
 
 // said is the text of an answer, and how it ended.
 func said(t testing.TB, s *Session, prompt []int32, r Route) (all []Token, text, stop string) {
-	for tok, err := range s.Routed(t.Context(), prompt, r) {
-		require.NoError(t, err)
-		all = append(all, tok)
-	}
+	all = tokens(t, s, prompt, r)
 	return all, s.Summary().Text, s.Summary().Stop
 }
 
@@ -163,10 +160,7 @@ func ruled(t *testing.T, e *Engine, prompt []int32, n int, o terms.Sampling, rul
 	require.NoError(t, err)
 	text, counts := slices.Clone(prompt), map[int32]int{}
 	for range n {
-		cache, err := e.newCache(len(text))
-		require.NoError(t, err)
-		out, err := e.forward(t.Context(), newMember(), cache, text, backend.Want{K: 1, Logits: true})
-		require.NoError(t, err)
+		out := headAfter(t, e, text, backend.Want{K: 1, Logits: true})
 		recent := text[max(0, len(text)-sample.RepeatWindow):]
 		id := sampler.PickBy(len(text), out, &rules, sample.Place{Recent: recent, Counts: counts})
 		counts[id]++
@@ -199,8 +193,7 @@ func TestRules(t *testing.T) {
 	} {
 		want := ruled(t, e, prompt, 30, c.o, c.r)
 		for _, lookup := range []int{-1, 0} {
-			s, err := e.NewSession()
-			require.NoError(t, err)
+			s := session(t, e)
 			c.r.MaxTokens, c.r.IgnoreEnd, c.r.Lookup = 30, true, lookup
 			all, text, _ := said(t, s, prompt, Route{Settings: c.r.With(c.o)})
 			var got []int32
@@ -217,12 +210,12 @@ func TestRules(t *testing.T) {
 // TestLogProbs: each token has its log-probability and that of the best ones, before temperature and rules.
 func TestLogProbs(t *testing.T) {
 	e := tiny(t, demo.Small())
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	prompt := []int32{70, 71, 72}
 	plain := terms.Settings{MaxTokens: 12, IgnoreEnd: true}
 	all, _, _ := said(t, s, prompt, Route{Settings: plain})
-	assert.Nil(t, all[0].LogProbs)
+	assert.Zero(t, all[0].LogProb)
+	assert.Nil(t, all[0].Top)
 	for _, r := range []terms.Settings{
 		{}, {Temperature: 1.5, Seed: 1}, {Temperature: 1.5, Seed: 1, LogitBias: map[int32]float32{90: 9}},
 	} {
@@ -230,13 +223,10 @@ func TestLogProbs(t *testing.T) {
 		text := slices.Clone(prompt)
 		all, _, _ := said(t, s, prompt, Route{Settings: r})
 		for _, x := range all {
-			cache, err := e.newCache(len(text))
-			require.NoError(t, err)
-			out, err := e.forward(t.Context(), newMember(), cache, text, backend.Want{K: 5, Logits: true})
-			require.NoError(t, err)
-			require.Equal(t, out.Logits[x.ID]-out.LogSumExp, x.LogProbs.Token)
-			require.Len(t, x.LogProbs.Top, 5)
-			for i, c := range x.LogProbs.Top {
+			out := headAfter(t, e, text, backend.Want{K: 5, Logits: true})
+			require.Equal(t, out.Logits[x.ID]-out.LogSumExp, x.LogProb)
+			require.Len(t, x.Top, 5)
+			for i, c := range x.Top {
 				require.Equal(t, terms.Candidate{ID: out.Top[i].ID, LogProb: out.Top[i].Logit - out.LogSumExp}, c)
 			}
 			text = append(text, x.ID)
@@ -276,8 +266,7 @@ func valid(t testing.TB, schema []byte, text string) {
 func TestSchema(t *testing.T) {
 	racing.Spare(t)
 	e := tiny(t, demo.Small())
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	shortened, cut := 0, 0
 	for _, schema := range schemas {
 		for seed := range uint64(24) {
@@ -342,8 +331,7 @@ func shortest(t testing.TB, e *Engine, r terms.Settings) int {
 // there is room for one more; with less the answer is cut.
 func TestSchemaFitsExactly(t *testing.T) {
 	e := tiny(t, demo.Small())
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	for _, schema := range schemas {
 		r := terms.Settings{Schema: []byte(schema), Complete: true}
 		n := shortest(t, e, r)
@@ -442,10 +430,10 @@ func TestSchemaRouted(t *testing.T) {
 				}
 				all, text, stop := said(t, s, []int32{70, 71, 72}, r)
 				for j := range all {
-					if p := all[j].LogProbs; !math.IsNaN(float64(p.Token)) {
-						require.LessOrEqual(t, p.Token, float32(1e-3))
+					if p := all[j].LogProb; !math.IsNaN(float64(p)) {
+						require.LessOrEqual(t, p, float32(1e-3))
 					} else {
-						all[j].LogProbs = nil // NaN is not itself
+						all[j].LogProb, all[j].Top = 0, nil // NaN is not itself
 					}
 				}
 				texts[mode] = all
@@ -453,8 +441,8 @@ func TestSchemaRouted(t *testing.T) {
 					require.Equal(t, !s.Summary().Shortened, stop == StopEnd)
 					valid(t, r.Schema, text)
 				}
-				kept += s.Routing().Kept
-				cloudTokens += s.Routing().Cloud
+				kept += s.Summary().Routing.Kept
+				cloudTokens += s.Summary().Routing.Cloud
 				assert.Equal(t, cloudBest, k.best)
 				assert.Zero(t, k.ahead, "such tokens come without their best")
 			}
@@ -539,7 +527,7 @@ func TestSchemaEnds(t *testing.T) {
 	e := tiny(t, demo.Small())
 	s, err := e.NewSession()
 	require.NoError(t, err)
-	gone := errors.New("nobody waits")
+	gone := errors.New("no caller waits")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(gone)
 	large := []byte(`{"pattern":"` + strings.Repeat("(a|b)?", 3000) + `"}`)
@@ -577,8 +565,7 @@ func TestHeadAndWrap(t *testing.T) {
 func TestPickIsBestAllowed(t *testing.T) {
 	racing.Spare(t)
 	e := tiny(t, demo.Small())
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	sampler, err := sample.New(terms.Sampling{})
 	require.NoError(t, err)
 	r := rand.New(rand.NewPCG(7, 11))

@@ -12,55 +12,54 @@ import (
 
 // Bounds of a pass that sessions share.
 const (
-	// maxShared is the most rows of one pass, unless one call alone has more.
+	// maxShared is the max number of rows of one pass, unless one call alone has more.
 	maxShared = 128
-	// promptAlone is how many rows of a prompt a pass takes while nobody else decodes: one who comes meanwhile waits
-	// for these. promptBeside is how many beside others who decode, all prompts together: so much longer does each of
-	// their tokens take.
+	// promptAlone is the number of rows of a prompt in a pass while no session decodes: a new session waits for them.
+	// promptBeside is the number of rows of all prompts beside sessions that decode: they delay each of their tokens.
 	promptAlone, promptBeside = 128, 16
-	// patience is the share of the last pass that the next one waits for who took part in that, so that all meet again.
+	// A pass waits up to 1/patience of the last pass for the sessions of that pass, so that they meet again.
 	patience = 8
 )
 
-// crew lets sessions that decode at the same time share the passes over the weights. There is no goroutine of its own:
-// who comes first runs the pass, and leads on until its own call is done; calls that come meanwhile are computed
-// together in the next one. Calls of sessions have the same bits alone and together, see [backend.Pass].
+// crew lets sessions that decode at the same time share the passes over the weights. It has no goroutine of its own:
+// the first call runs the passes until it is done, and then hands on to the next call. Calls that come meanwhile are
+// computed together in the next pass. A call has the same bits alone and together, see [backend.Pass].
 //
-// In the steady state n sessions meet in every pass: before it begins, those who took part in the last one are waited
-// for, a share of what that took at most, and only those who came back in time before.
+// In the steady state n sessions meet in every pass: a pass waits for the sessions of the last pass, for a share of its
+// time, and only for those that came back in time before.
 type crew struct {
 	acquire func(ctx context.Context) (done func(), err error)
-	label   func(ctx context.Context) // has the workers known by the labels of ctx
+	label   func(ctx context.Context) // gives the workers the labels of ctx
 	forward forward
 
 	mu            sync.Mutex
-	queue         []*entry // of no pass yet, or not all of it, in order
-	led           bool     // somebody gathers, or runs a pass
+	queue         []*entry // calls with rows of no pass yet, in order
+	led           bool     // a call gathers others, or runs a pass
 	met           []*member
 	passes, calls uint64 // so far
-	served        uint64 // the least of those of the last pass
+	served        uint64 // min of those of the last pass
 	// of the last pass
 	ended time.Time
 	took  time.Duration
-	// of who gathers
-	missing int           // members that are waited for
-	came    chan struct{} // capacity 1: nobody is missing any more
+	// of the call that gathers
+	missing int           // members to wait for
+	came    chan struct{} // capacity 1: no member is missing
 	timer   *time.Timer
 
-	// of who runs a pass
+	// of the call that runs a pass
 	taken []*entry
 	rows  []backend.Row
 	out   []backend.Output
 	want  backend.Want
 }
 
-// member is a session, as its crew knows it.
+// member is a session of a crew.
 type member struct {
 	decodes bool          // a text is under way
-	missed  bool          // it is waited for
+	missed  bool          // the next pass waits for it
 	given   time.Time     // when its last call was answered
 	away    time.Duration // from then until it came with another one
-	served  uint64        // passes it took part in, as if it had always been there
+	served  uint64        // passes that it took part in, as if it had been there from the start
 	call    entry
 }
 
@@ -72,15 +71,15 @@ type entry struct {
 	rows  []backend.Row
 	out   []backend.Output
 	want  backend.Want
-	long  bool // rows may be evaluated a few at a time: none sees a later one
-	alone bool // it takes no part in passes of others
+	long  bool // rows may be evaluated a few at a time: no row sees a later one
+	alone bool // it shares no pass
 
-	ready chan struct{} // capacity 1: the call is over, or has to lead
+	ready chan struct{} // capacity 1: the call is over, or leads
 
 	// under the lock of the crew
 	begun int  // rows evaluated, or about to be
-	now   int  // of these, rows of the pass that runs; 0: it has no part in it
-	heads int  // of its heads, those that are found
+	now   int  // of these, rows of the pass that runs; 0: none
+	heads int  // of its heads, those that are computed
 	over  bool // with err
 	leads bool
 	err   error
@@ -98,7 +97,7 @@ func newMember() *member {
 	return m
 }
 
-// join says that a text begins, and leave that it is over: nobody waits for this member any more.
+// join begins a text of m, and leave ends it: no pass waits for m then.
 func (c *crew) join(m *member) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,7 +111,7 @@ func (c *crew) leave(m *member) {
 	c.found(m)
 }
 
-// found says that m need not be waited for any more.
+// found ends the wait for m.
 func (c *crew) found(m *member) {
 	if !m.missed {
 		return
@@ -126,8 +125,8 @@ func (c *crew) found(m *member) {
 	}
 }
 
-// run is a forward call of a member, one at a time. If ctx ends before its pass begins it returns at once, and
-// otherwise with the pass, which is left if nobody else takes part in it. After an error the slots of all rows are
+// run is a forward call of a member, one at a time. If ctx ends before the pass begins, run returns at once; otherwise
+// it returns with the pass, which ends early if it has no other calls. After an error the slots of all rows are
 // undefined.
 func (c *crew) run(
 	ctx context.Context, m *member, kv backend.KV,
@@ -161,7 +160,7 @@ func (c *crew) run(
 	return c.lead(l)
 }
 
-// withdraw takes a call out of the queue, unless it has a part in the pass that runs, or has to lead.
+// withdraw takes a call out of the queue, unless it has a part in the pass that runs, or leads.
 func (c *crew) withdraw(l *entry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,13 +171,13 @@ func (c *crew) withdraw(l *entry) bool {
 	return true
 }
 
-// remove takes a call out of the queue for good. It keeps nothing alive then.
+// remove takes a call out of the queue for good, and drops what it refers to.
 func (c *crew) remove(l *entry) {
 	c.queue = slices.DeleteFunc(c.queue, func(x *entry) bool { return x == l })
 	l.ctx, l.kv, l.rows, l.out, l.want = nil, nil, nil, nil, backend.Want{}
 }
 
-// lead runs passes until l is over, and then lets another one lead.
+// lead runs passes until l is over, and then hands on.
 func (c *crew) lead(l *entry) error {
 	defer c.handOn(l)
 	for !l.over {
@@ -189,8 +188,8 @@ func (c *crew) lead(l *entry) error {
 	return l.err
 }
 
-// handOn lets the first one that waits lead in place of l. Where a pass panics, as the function of a [Watcher] can, its
-// other calls go into the next one.
+// handOn lets the first call of the queue lead in place of l. If a pass panics, as the function of a [Watcher] can, its
+// other calls go into the next pass.
 func (c *crew) handOn(l *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,7 +206,7 @@ func (c *crew) handOn(l *entry) {
 	}
 }
 
-// pass runs one pass for all who wait. An error is that of who leads, who has not got to run it.
+// pass runs one pass for the calls of the queue. After an error, which is the leader's, there was no pass.
 func (c *crew) pass(leader *entry) error {
 	if err := c.gather(leader.ctx); err != nil {
 		return err
@@ -227,7 +226,7 @@ func (c *crew) pass(leader *entry) error {
 	return nil
 }
 
-// gather waits until those who took part in the last pass are there again, but not for long.
+// gather waits a short time for the members of the last pass.
 func (c *crew) gather(ctx context.Context) error {
 	c.mu.Lock()
 	most := c.took / patience
@@ -263,8 +262,8 @@ func (c *crew) gather(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// take chooses the calls of the next pass, and how many rows of each: the first, and those after it that fit beside.
-// Where there are many, those are first that took part in the fewest passes.
+// take chooses the calls of the next pass, and the number of rows of each: the first, and those after it that fit. If
+// there are many, those that took part in the fewest passes come first.
 func (c *crew) take() {
 	piece := c.piece()
 	c.taken = c.taken[:0]
@@ -299,7 +298,7 @@ func (c *crew) piece() int {
 		}
 	}
 	for _, m := range c.met {
-		decode = decode || m.decodes && m.call.ctx == nil // it is about to come again
+		decode = decode || m.decodes && m.call.ctx == nil // its next call is about to come
 	}
 	if decode {
 		return max(1, promptBeside/max(1, prompts))
@@ -307,7 +306,7 @@ func (c *crew) piece() int {
 	return max(1, promptAlone/max(1, prompts))
 }
 
-// part is what l wants of the rows that are now its turn.
+// part returns the rows of l that are in the pass, and the heads that it asks for.
 func (l *entry) part() (rows []backend.Row, out []backend.Output, want backend.Want) {
 	if l.now == len(l.rows) {
 		return l.rows, l.out, l.want
@@ -324,8 +323,8 @@ func (l *entry) part() (rows []backend.Row, out []backend.Output, want backend.W
 	return l.rows[l.begun:end], l.out[l.heads : l.heads+len(want.Rows)], want
 }
 
-// compute runs the calls of the pass, together if they are several. Where that goes wrong, each is run by itself: what
-// is wrong with one is nobody else's error.
+// compute runs the calls of the pass, together if there are several. If that fails, each runs by itself, so that the
+// error of one call is no error of the others.
 func (c *crew) compute() {
 	if len(c.taken) > 1 {
 		if err := c.together(); err == nil {
@@ -343,9 +342,9 @@ func (c *crew) compute() {
 	}
 }
 
-// together runs the calls in one pass, which is left when all of them have gone.
+// together runs the calls in one pass, which ends early when the contexts of all calls have ended.
 func (c *crew) together() error {
-	defer func() { // nothing is kept alive
+	defer func() { // drop what they refer to
 		clear(c.rows)
 		clear(c.out)
 		c.rows, c.out, c.want.Rows, c.want.Each = c.rows[:0], c.out[:0], c.want.Rows[:0], c.want.Each[:0]
@@ -373,7 +372,7 @@ func (c *crew) together() error {
 	return nil
 }
 
-// finish takes the rows of the pass off their calls, and tells those that are over.
+// finish counts the rows of the pass, and wakes the calls that are over.
 func (c *crew) finish(leader *entry, begin time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -407,7 +406,7 @@ func (c *crew) finish(leader *entry, begin time.Time) {
 	c.taken = c.taken[:0]
 }
 
-// present is the context of a pass: it ends when the contexts of all its calls have. Nobody waits for its end.
+// present is the context of a pass: it ends when the contexts of all its calls have. Nothing waits for its end.
 type present struct {
 	context.Context
 	calls []*entry
@@ -423,5 +422,5 @@ func (p present) Err() error {
 	return context.Canceled
 }
 
-// Value implements [context.Context]: what the contexts carry is not for the others.
+// Value implements [context.Context]. The calls do not share their values.
 func (present) Value(any) any { return nil }

@@ -44,8 +44,7 @@ func decodeAll(b *testing.B, e *Engine, n, tokens int, seed uint64) time.Duratio
 	read.Add(n)
 	begin := make(chan struct{})
 	for i := range n {
-		s, err := e.NewSession()
-		require.NoError(b, err)
+		s := session(b, e)
 		r := rand.New(rand.NewPCG(seed, uint64(i)))
 		prompt := make([]int32, 32)
 		for j := range prompt {
@@ -94,10 +93,10 @@ func BenchmarkSessionsTogether(b *testing.B) {
 	}
 }
 
-// BenchmarkRows is what forward calls of so many rows take.
+// BenchmarkRows measures forward calls by their rows.
 func BenchmarkRows(b *testing.B) {
 	e := openHalf(b)
-	cache, err := e.newCache(1024)
+	cache, err := e.newCache(b.Context(), 1024)
 	require.NoError(b, err)
 	times := map[int][]float64{}
 	sizes := []int{1, 2, 4, 5, 8, 12, 16, 20, 32, 36, 64, 128, 256, 512}

@@ -223,7 +223,7 @@ func TestCrewLeavesTheSlow(t *testing.T) {
 				idle -= d.base + time.Duration(d.whole[i])*d.each
 			}
 		}
-		assert.LessOrEqual(t, idle, 2*(d.base+3*d.each)/patience, "while nobody computes")
+		assert.LessOrEqual(t, idle, 2*(d.base+3*d.each)/patience, "while no call computes")
 	})
 }
 
@@ -264,7 +264,7 @@ func TestCrewPrompt(t *testing.T) {
 		for d.shapes[last][0] == 0 {
 			last--
 		}
-		assert.Greater(t, d.whole[last+3], promptBeside+1, "nobody decodes any more")
+		assert.Greater(t, d.whole[last+3], promptBeside+1, "no session decodes")
 		assert.LessOrEqual(t, slices.Max(d.whole), promptAlone)
 	})
 }
@@ -296,7 +296,7 @@ func TestCrewShares(t *testing.T) {
 }
 
 // TestCrewEnds: who gives up while others' pass runs, or while it waits to lead or is waited for, returns at once; who
-// takes part in a pass returns with it; and a pass is left when nobody waits for it any more.
+// takes part in a pass returns with it; and a pass is left when no call waits for it.
 func TestCrewEnds(t *testing.T) {
 	why := errors.New("why")
 	bubble.Test(t, func(t *testing.T) {
@@ -306,7 +306,7 @@ func TestCrewEnds(t *testing.T) {
 		a, b, e := newWorker(c, 0), newWorker(c, 1), newWorker(c, 2)
 		var all sync.WaitGroup
 		for _, w := range []*worker{a, b, e} {
-			c.leave(w.m) // nobody is waited for
+			c.leave(w.m) // no pass waits for it
 		}
 		go1 := func(w *worker, ctx context.Context, r *rand.Rand, takes time.Duration, want error) {
 			r = rand.New(rand.NewPCG(r.Uint64(), 1))
@@ -317,7 +317,7 @@ func TestCrewEnds(t *testing.T) {
 			})
 		}
 		one := d.base + d.each
-		// alone, and nobody else waits: the pass is left
+		// alone, and no other call waits: the pass ends early
 		ctx, cancel := context.WithCancelCause(t.Context())
 		go1(a, ctx, r, one/16*4, why)
 		time.Sleep(one / 16 * 7 / 2)
@@ -443,7 +443,7 @@ func TestCrewErrors(t *testing.T) {
 	})
 }
 
-// TestCrewClosed: where the model can be had no more, all who wait are told.
+// TestCrewClosed: where the model can be had no more, all calls that wait get the error.
 func TestCrewClosed(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
@@ -475,7 +475,7 @@ func TestCrewClosed(t *testing.T) {
 	})
 }
 
-// TestCrewWatched: who is told of operations has passes of its own; if telling panics, the others go on.
+// TestCrewWatched: a watched session has passes of its own; if its watcher panics, the others go on.
 func TestCrewWatched(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, d := newSlow(t)
@@ -515,7 +515,7 @@ func TestCrewWatched(t *testing.T) {
 }
 
 // TestCrewRandom: sessions come, go, read prompts, decode, dawdle and give up at random. Every call finds what it
-// should, its rows are evaluated once and in order, and nobody is left waiting.
+// should, its rows are evaluated once and in order, and no call is left waiting.
 func TestCrewRandom(t *testing.T) {
 	for seed := range uint64(30) {
 		bubble.Test(t, func(t *testing.T) {

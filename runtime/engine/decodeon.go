@@ -12,8 +12,8 @@ import (
 // errTextEnds says that nothing follows a text.
 var errTextEnds = errors.New("the text ends here")
 
-// next returns the token that follows the context of q, of which the rest is session, device, domain and sampling. It
-// is computed while nobody waits for the service, and takes as long as an answer does. Nothing follows an end token.
+// next returns the token that follows the context of q. It is computed while no question waits, and takes as long as an
+// answer. Nothing follows an end token.
 func (s *Service) next(ctx context.Context, q terms.Job) (int32, error) {
 	if t, err := s.e.Tokenizer(); err == nil && len(q.Context) > 0 && t.IsEnd(q.Context[len(q.Context)-1]) {
 		return 0, errTextEnds
@@ -23,8 +23,8 @@ func (s *Service) next(ctx context.Context, q terms.Job) (int32, error) {
 	return a.Token, err
 }
 
-// decodeOn sends up to most tokens that follow the context of q, which has room for so many, and token. It returns at
-// once; the channel is closed when ctx ends, the session is forgotten, the service is closed or others need it.
+// decodeOn sends up to most tokens that follow the context of q and token; the context has room for them. It returns at
+// once. The channel is closed when ctx ends, the session is forgotten, the service is closed or others need it.
 func (s *Service) decodeOn(ctx context.Context, q terms.Job, token int32, most int) <-chan int32 {
 	tokens := make(chan int32, most)
 	ctx, end, ok := s.onward.begin(ctx, q.Session)
@@ -48,29 +48,30 @@ func (s *Service) decodeOn(ctx context.Context, q terms.Job, token int32, most i
 	return tokens
 }
 
-// Forget drops what is kept of a session, as [batch.Service.Forget] says, and ends what is decoded ahead of it.
+// Forget drops what is kept of a session, see [batch.Service.Forget], and ends what is decoded ahead for it.
 func (s *Service) Forget(ctx context.Context, session uint64) error {
-	s.onward.forget(session)
+	s.onward.stop(func(r *running) bool { return r.session == session })
 	return s.Service.Forget(ctx, session)
 }
 
-// Close ends the service, as [batch.Service.Close] says, and what is decoded ahead.
+// Close ends the service, see [batch.Service.Close], and what is decoded ahead.
 func (s *Service) Close() {
 	s.onward.close()
 	s.Service.Close()
 }
 
-// onward is what decodes ahead, by session.
+// onward has the goroutines that decode ahead.
 type onward struct {
-	mu       sync.Mutex
-	closed   bool
-	sessions map[uint64][]*running
+	mu     sync.Mutex
+	closed bool
+	all    map[*running]struct{}
 }
 
 // running is a goroutine that decodes ahead.
 type running struct {
-	end  context.CancelFunc
-	over chan struct{} // closed when it has ended
+	session uint64
+	cancel  context.CancelFunc
+	over    chan struct{} // closed when it has ended
 }
 
 // begin makes a context for another one, unless all is closed. The goroutine calls end when it ends.
@@ -81,49 +82,40 @@ func (o *onward) begin(ctx context.Context, session uint64) (_ context.Context, 
 		return nil, nil, false
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	r := &running{cancel, make(chan struct{})}
-	if o.sessions == nil {
-		o.sessions = map[uint64][]*running{}
+	r := &running{session, cancel, make(chan struct{})}
+	if o.all == nil {
+		o.all = map[*running]struct{}{}
 	}
-	o.sessions[session] = append(o.sessions[session], r)
+	o.all[r] = struct{}{}
 	return ctx, func() {
 		cancel()
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		rest := slices.DeleteFunc(o.sessions[session], func(x *running) bool { return x == r })
-		if o.sessions[session] = rest; len(rest) == 0 {
-			delete(o.sessions, session)
-		}
+		delete(o.all, r)
 		close(r.over)
 	}, true
 }
 
-// forget ends those of a session, and waits for them.
-func (o *onward) forget(session uint64) {
+// stop ends the goroutines that match, and waits for them.
+func (o *onward) stop(match func(*running) bool) {
 	o.mu.Lock()
-	all := slices.Clone(o.sessions[session])
+	var stopped []*running
+	for r := range o.all {
+		if match(r) {
+			r.cancel()
+			stopped = append(stopped, r)
+		}
+	}
 	o.mu.Unlock()
-	await(all)
+	for _, r := range stopped {
+		<-r.over
+	}
 }
 
-// close ends all, and waits for them. There are none after it.
+// close ends all goroutines and waits for them. None begins after it.
 func (o *onward) close() {
 	o.mu.Lock()
 	o.closed = true
-	var all []*running
-	for _, some := range o.sessions {
-		all = append(all, some...)
-	}
 	o.mu.Unlock()
-	await(all)
-}
-
-// await ends goroutines and waits for them.
-func await(all []*running) {
-	for _, r := range all {
-		r.end()
-	}
-	for _, r := range all {
-		<-r.over
-	}
+	o.stop(func(*running) bool { return true })
 }

@@ -102,7 +102,7 @@ func TestLocalAheadEnds(t *testing.T) {
 				end(s, cancel)
 				if name == "service" {
 					s.onward.mu.Lock()
-					assert.Empty(t, s.onward.sessions, "it has waited for them")
+					assert.Empty(t, s.onward.all, "it has waited for them")
 					s.onward.mu.Unlock()
 				}
 				got := all(streams[0])
@@ -120,7 +120,7 @@ func TestLocalAheadEnds(t *testing.T) {
 				synctest.Wait() // a stream is closed before what decodes it has ended
 				s.onward.mu.Lock()
 				defer s.onward.mu.Unlock()
-				assert.Empty(t, s.onward.sessions)
+				assert.Empty(t, s.onward.all)
 			})
 		})
 	}
@@ -134,7 +134,7 @@ func TestNoAheadAfterClose(t *testing.T) {
 	s.Close()
 	assert.Empty(t, all(s.decodeOn(t.Context(), terms.Job{Question: terms.Question{Context: []int32{1}}}, 2, 5)))
 	_, _, ok := s.onward.begin(t.Context(), 1)
-	assert.False(t, ok, "nobody would wait for it")
+	assert.False(t, ok, "nothing would wait for it")
 	_, err = s.next(t.Context(), terms.Job{Question: terms.Question{Context: []int32{1}}})
 	assert.ErrorIs(t, err, batch.ErrClosed)
 }

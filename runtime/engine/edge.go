@@ -13,17 +13,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// edge is a session as the model that package draft decodes with: ids of draft nodes on one side, slots of the KV cache
-// on the other.
+// edge makes a session a [draft.Model]: it maps ids of draft nodes to slots of the KV cache.
 type edge struct {
 	s     *Session
 	want  backend.Want       // of every head
 	slots map[draft.ID]int32 // of the nodes of the draft tree
 	ids   map[int32]draft.ID // the other way round
 	token map[draft.ID]int32
-	pace  time.Duration // least time of a forward call of one row; 0: as fast as it goes
+	pace  time.Duration // min time of a forward call of one row; 0: no limit
 	row   float64       // share of that for each further row
-	over  time.Duration // by which the system woke us up too late after the last call
+	over  time.Duration // by which the timer of the last call fired too late
 	out   []backend.Output
 
 	settling, drafting *func() // labels of profiles; nil before the prompt
@@ -71,8 +70,8 @@ func (m *edge) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output
 	return m.out, nil
 }
 
-// one evaluates a token whose ancestors beyond the settled text lie in path, and returns its slot and what the head
-// finds, which lasts until the next call.
+// one evaluates a token after the settled text and the slots of path, and returns its slot and what the head finds,
+// which lasts until the next call.
 func (s *Session) one(
 	ctx context.Context, token int32, path []int32, want backend.Want,
 ) (int32, *backend.Output, error) {
@@ -105,8 +104,8 @@ func (m *edge) several(ctx context.Context, nodes []draft.Node) error {
 	return err
 }
 
-// besideFlight evaluates nodes together; the one that is in flight already, if one is, is only waited for. No further
-// flight begins beside guesses from the text: it would be in the way of the next ones.
+// besideFlight evaluates nodes together; it only waits for one that is in flight already. No further flight begins
+// beside guesses from the text: it would delay the next ones.
 func (m *edge) besideFlight(ctx context.Context, nodes []draft.Node) error {
 	s := m.s
 	done, err := s.e.acquire(ctx)
@@ -154,7 +153,7 @@ func (m *edge) besideFlight(ctx context.Context, nodes []draft.Node) error {
 	return nil
 }
 
-// guesses counts the nodes at the end of nodes whose parents are among them, too.
+// guesses counts the nodes at the end of nodes that have a parent among them.
 func (m *edge) guesses(nodes []draft.Node) int {
 	for i, n := range nodes {
 		if len(n.Path) == 0 {
@@ -167,7 +166,7 @@ func (m *edge) guesses(nodes []draft.Node) int {
 	return 0
 }
 
-// together evaluates all nodes but the one at position but in one forward call. After an error it may hold some.
+// together evaluates all nodes but the one at position but in one forward call. After an error m may hold some.
 func (m *edge) together(ctx context.Context, nodes []draft.Node, but int, forward forward) error {
 	cache := m.s.cache
 	want, rows := m.want, []backend.Row(nil)
@@ -197,7 +196,7 @@ func (m *edge) together(ctx context.Context, nodes []draft.Node, but int, forwar
 	return nil
 }
 
-// lose frees the slots of nodes, as far as they have some.
+// lose frees the slots of nodes that have one.
 func (m *edge) lose(nodes []draft.Node) {
 	for _, n := range nodes {
 		if _, ok := m.slots[n.ID]; ok {
@@ -211,8 +210,8 @@ func (m *edge) put(n draft.Node, slot int32) {
 	m.slots[n.ID], m.ids[slot], m.token[n.ID] = slot, n.ID, n.Token
 }
 
-// rest waits until a forward call of rows rows that began at begin has taken as long as the pace says. A call after one
-// that ended late, as timers fire late, is that much shorter: together they take what they should.
+// rest waits until a forward call of rows rows that began at begin has taken the time of the pace. After a call that
+// ended late, as timers fire late, the next one is shorter, so that both together take the right time.
 func (m *edge) rest(ctx context.Context, begin time.Time, rows int) {
 	least := time.Duration(float64(m.pace)*(1+m.row*float64(rows-1))) - m.over
 	m.over = 0
@@ -220,7 +219,7 @@ func (m *edge) rest(ctx context.Context, begin time.Time, rows int) {
 	if left <= 0 {
 		return
 	}
-	_ = wait.For(ctx, left) // the call itself is done: who waits for ctx is told by the next one
+	_ = wait.For(ctx, left) // the call itself is done: the next one reports the end of ctx
 	m.over = min(max(0, m.s.now().Sub(begin)-least), m.pace/2)
 }
 

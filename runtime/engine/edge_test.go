@@ -29,7 +29,7 @@ type gardener struct {
 	settled []int32
 	nodes   map[draft.ID]*leaf
 	next    draft.ID
-	faults  int // passes that were told to fail
+	faults  int // passes that a test lets fail
 }
 
 // leaf is a node of the tree as it should be.
@@ -52,8 +52,7 @@ func TestEdge(t *testing.T) {
 		for _, seed := range seeds {
 			t.Run(fmt.Sprintf("depth %d, seed %d", depth, seed), func(t *testing.T) {
 				e, d := troubled(t, Options{Context: 14}, depth >= 0)
-				s, err := e.NewSession()
-				require.NoError(t, err)
+				s := session(t, e)
 				require.Equal(t, depth >= 0, s.speculation.depth > 0)
 				s.speculation.depth = max(0, depth)
 				g := &gardener{t: t, r: rand.New(rand.NewPCG(seed, 1)), truth: truth, d: d, s: s}
@@ -61,7 +60,7 @@ func TestEdge(t *testing.T) {
 				for range 12 {
 					g.text()
 				}
-				flights += s.summary.Flights
+				flights += s.summary.RanAhead
 			})
 		}
 		if depth > 0 {
@@ -229,10 +228,10 @@ func (g *gardener) extend() {
 	if g.r.IntN(10) == 0 {
 		var cancel context.CancelCauseFunc
 		ctx, cancel = context.WithCancelCause(ctx)
-		gone = errors.New("nobody waits")
+		gone = errors.New("no caller waits")
 		cancel(gone)
 	}
-	adopted := g.s.summary.Flights
+	adopted := g.s.summary.RanAhead
 	outs, err := g.m.Extend(ctx, leaves)
 	switch {
 	case last:
@@ -260,7 +259,7 @@ func (g *gardener) extend() {
 		g.nodes[l.ID] = &leaf{l, want.Top[0].ID}
 	}
 	g.next += draft.ID(n)
-	if flew := g.s.summary.Flights - adopted; guesses == 0 && (n == 1 || flew > 0) {
+	if flew := g.s.summary.RanAhead - adopted; guesses == 0 && (n == 1 || flew > 0) {
 		require.LessOrEqual(g.t, flew, 1)
 		g.running(leaves)
 	} else {
@@ -341,8 +340,7 @@ func (g *gardener) dropAll(which func(*leaf) bool) {
 func TestDraftInPlace(t *testing.T) {
 	for _, flights := range []bool{false, true} {
 		e, d := troubled(t, Options{Context: 20}, flights)
-		s, err := e.NewSession()
-		require.NoError(t, err)
+		s := session(t, e)
 		m := newEdge(s, backend.Want{K: 3}, 0)
 		out, err := m.Prefill(t.Context(), []int32{1, 2, 3})
 		require.NoError(t, err)
@@ -356,7 +354,7 @@ func TestDraftInPlace(t *testing.T) {
 		}
 		begun := d.begun
 		if flights {
-			require.Equal(t, 5, s.summary.Flights)
+			require.Equal(t, 5, s.summary.RanAhead)
 			require.Len(t, s.speculation.flights, speculationDepth)
 			require.EqualValues(t, 9, s.speculation.flights[0].row.Slot)
 		}
@@ -382,8 +380,7 @@ func TestDraftInPlace(t *testing.T) {
 // TestSettleMovesFlights: text that settles where a flight has its slot makes it give way.
 func TestSettleMovesFlights(t *testing.T) {
 	e, _ := troubled(t, Options{Context: 20}, true)
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	m := newEdge(s, backend.Want{K: 3}, 0)
 	out, err := m.Prefill(t.Context(), []int32{1, 2, 3})
 	require.NoError(t, err)
@@ -396,7 +393,7 @@ func TestSettleMovesFlights(t *testing.T) {
 	require.NotEqualValues(t, 3, m.slots[2])
 	m.Drop(1)
 	m.Settle(2)
-	require.Empty(t, s.speculation.flights, "what it sees has moved")
+	require.Empty(t, s.speculation.flights, "the text that it attends to has moved")
 	require.Equal(t, []int32{1, 2, 3, other}, s.ids)
 }
 
@@ -405,8 +402,7 @@ func TestSettleMovesFlights(t *testing.T) {
 func TestModelGone(t *testing.T) {
 	for _, leaves := range []int{1, 2} {
 		e, _ := troubled(t, Options{Context: 20}, true)
-		s, err := e.NewSession()
-		require.NoError(t, err)
+		s := session(t, e)
 		m := newEdge(s, backend.Want{K: 3}, 0)
 		out, err := m.Prefill(t.Context(), []int32{1, 2, 3})
 		require.NoError(t, err)

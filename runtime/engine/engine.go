@@ -1,5 +1,5 @@
-// Package engine puts the parts together and is the API for embedding Pilotfish in another program: a model file in,
-// tokens out. It alone knows every concrete type.
+// Package engine puts the parts together: a model file in, tokens out. It alone imports every concrete type. Other
+// programs use the root package, which is a thin face of this one.
 //
 //	e, err := engine.Open("qwen2.5-0.5b-instruct-q8_0.gguf", engine.Options{})
 //	…
@@ -24,6 +24,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/phase"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/device"
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
@@ -36,7 +37,7 @@ type Options struct {
 	KV      KVType  // how keys and values are kept; Exact keeps float32
 	Exact   bool    // float32 activations, keys and values, generic Go throughout: slow, for checking
 
-	HugePages HugePages // whether weights move into huge pages; "" means where it is of use
+	HugePages HugePages // whether weights move into huge pages; "" means auto
 }
 
 // KVType is how keys and values are kept.
@@ -62,14 +63,14 @@ type Engine struct {
 	model  *qwen2.Model
 	o      Options
 	tokens func() (*tokenizer.Tokenizer, error)
-	saved  func() (savedHeader, error) // of what sessions save
-	wide   bool                        // keys and values are kept as float32
+	saved  func() (savedHeader, error) // what sessions save
+	kvType gguf.Type                   // of keys and values
 	move   move                        // of the weights into huge pages
 	crew   *crew                       // of the sessions; nil where the device cannot mix their rows
 
 	structured structured // for answers that are JSON
 
-	unlabelled func() // takes labels of profiles away
+	unlabelled func() // removes the labels of profiles
 
 	closeDevice func() error
 }
@@ -94,7 +95,10 @@ func New(f *gguf.File, name string, o Options) (*Engine, error) {
 }
 
 func (e *Engine) load() (err error) {
-	if err := e.openDevice(); err != nil {
+	e.device, e.closeDevice, err = device.Open(device.Options{
+		Backend: e.o.Backend, Threads: e.o.Threads, Exact: e.o.Exact, Mapped: e.file.Mappings(),
+	})
+	if err != nil {
 		return err
 	}
 	if err := e.planMove(); err != nil {
@@ -126,38 +130,33 @@ func (e *Engine) setDefaults() error {
 	if e.o.Context < 1 || e.o.Context > limit {
 		return fmt.Errorf("a context of %d tokens is not possible: the model allows 1 to %d", e.o.Context, limit)
 	}
-	e.wide = e.o.Exact || e.o.KV == KVF32 || e.o.KV == KVAuto && e.onlyF32()
+	e.kvType = gguf.F16
+	if e.o.Exact || e.o.KV == KVF32 || e.o.KV == KVAuto && e.onlyF32() {
+		e.kvType = gguf.F32
+	}
 	return nil
 }
 
 // newCache makes a KV cache of the type that the options ask for.
-func (e *Engine) newCache(slots int) (*qwen2.Cache, error) {
-	done, err := e.acquire(context.Background())
+func (e *Engine) newCache(ctx context.Context, slots int) (*qwen2.Cache, error) {
+	done, err := e.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	return e.model.NewCache(slots, e.kvType())
+	return e.model.NewCache(slots, e.kvType)
 }
 
-// kvType is how keys and values are kept.
-func (e *Engine) kvType() gguf.Type {
-	if e.wide {
-		return gguf.F32
-	}
-	return gguf.F16
-}
+// kvBytes is the memory of keys and values of this number of tokens.
+func (e *Engine) kvBytes(slots int) int64 { return e.model.KVConfig(slots, e.kvType).Bytes() }
 
-// kvBytes is the memory of keys and values of so many tokens.
-func (e *Engine) kvBytes(slots int) int64 { return e.model.KVConfig(slots, e.kvType()).Bytes() }
-
-// onlyF32 reports whether every tensor is float32:
-// rounding keys and values would then be the only rounding of the model.
+// onlyF32 reports whether every tensor is float32. The model then rounds nothing, and keys and values are not rounded
+// either.
 func (e *Engine) onlyF32() bool {
 	return !slices.ContainsFunc(e.file.Tensors(), func(t gguf.Tensor) bool { return t.Type != gguf.F32 })
 }
 
-// release gives back what the engine has when nobody uses it any more.
+// release frees what the engine has, after its last use.
 func (e *Engine) release() error {
 	var err error
 	if e.model != nil {
@@ -169,12 +168,11 @@ func (e *Engine) release() error {
 	return errors.Join(err, e.file.Close())
 }
 
-// File is the open model file. What it returns as a view, tensor data above all, must not be touched after
-// [Engine.Close].
+// File is the open model file. Its views, such as tensor data, must not be used after [Engine.Close].
 func (e *Engine) File() *gguf.File { return e.file }
 
-// Model is the model itself, for callers that make up their own batches. It serves one goroutine at a time: not one
-// beside the sessions and services of the engine.
+// Model is the model itself, for callers with batches of their own. It serves one goroutine at a time, sessions and
+// services of the engine included.
 func (e *Engine) Model() *qwen2.Model { return e.model }
 
 // Context is the longest text of a session, in tokens.
@@ -215,8 +213,8 @@ func (e *Engine) Chat(messages ...tokenizer.Message) ([]int32, error) {
 	return ids, nil
 }
 
-// RawPrompt returns the ids of text as it stands, special tokens recognised, after the begin
-// token if the file asks for one.
+// RawPrompt returns the ids of a text without a chat template, special tokens recognised, after the begin token if the
+// file asks for one.
 func (e *Engine) RawPrompt(text string) ([]int32, error) {
 	t, err := e.Tokenizer()
 	if err != nil {
@@ -233,37 +231,46 @@ func (e *Engine) RawPrompt(text string) ([]int32, error) {
 func (e *Engine) Logits(ctx context.Context, ids []int32, k int) ([]float32, []backend.Candidate, error) {
 	ctx, release := e.bind(ctx)
 	defer release()
-	cache, err := e.newCache(max(len(ids), 1))
+	cache, err := e.newCache(ctx, max(len(ids), 1))
 	if err != nil {
 		return nil, nil, e.named(ctx, err)
 	}
-	out, err := e.forward(ctx, newMember(), cache, ids, backend.Want{K: k, Logits: true})
-	if err != nil {
-		return nil, nil, e.named(ctx, err)
-	}
-	return out.Logits, out.Top, nil
+	out := make([]backend.Output, 1)
+	err = e.forward(ctx, newMember(), cache, ids, out, backend.Want{K: k, Logits: true})
+	return out[0].Logits, out[0].Top, e.named(ctx, err)
 }
 
-// forward appends ids to cache and returns what the head finds for the last of them.
-// On an error the cache is as before.
+// checkTokens reports a token of a text that the model does not have. what names the text.
+func (e *Engine) checkTokens(what string, ids []int32) error {
+	vocab := e.model.Config().Vocab
+	for i, id := range ids {
+		if id < 0 || int(id) >= vocab {
+			return fmt.Errorf("token %d of the %s is %d: ids of this model are 0 to %d", i, what, id, vocab-1)
+		}
+	}
+	return nil
+}
+
+// forward appends ids to cache, and fills out with what the head finds for the last of them. On an error the cache is
+// as before.
 func (e *Engine) forward(
-	ctx context.Context, m *member, cache *qwen2.Cache, ids []int32, want backend.Want,
-) (*backend.Output, error) {
+	ctx context.Context, m *member, cache *qwen2.Cache, ids []int32, out []backend.Output, want backend.Want,
+) error {
 	if len(ids) == 0 {
-		return nil, errors.New("no tokens: a prompt needs at least one")
+		return errors.New("no tokens: a prompt needs at least one")
 	}
 	before := cache.Len()
 	rows, err := cache.Extend(ids)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out := make([]backend.Output, 1)
-	want.Rows = []int{len(rows) - 1}
-	if err := e.share(ctx, m, cache.KV(), rows, out, want, true); err != nil {
+	for i := range out {
+		want.Rows = append(want.Rows, len(rows)-len(out)+i)
+	}
+	if err = e.share(ctx, m, cache.KV(), rows, out, want, true); err != nil {
 		cache.Truncate(before)
-		return nil, err
 	}
-	return &out[0], nil
+	return err
 }
 
 // label gives the workers of the device the labels that ctx has in profiles.
@@ -277,7 +284,7 @@ func (e *Engine) label(ctx context.Context) {
 	}
 }
 
-// forward is a forward call, by whoever may use the model or waits for that.
+// forward is a forward call, of a caller that holds the model or waits for it.
 type forward func(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error
 
 // share is a forward call of a session. If long, no row sees a later one, and they may be run a few at a time.
@@ -291,7 +298,7 @@ func (e *Engine) share(
 	return e.crew.run(ctx, m, kv, rows, out, want, long)
 }
 
-// run is a forward call of the model, when it is this caller's turn.
+// run is a forward call of a caller that waits for its turn.
 func (e *Engine) run(
 	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
 ) error {
@@ -304,7 +311,7 @@ func (e *Engine) run(
 	return e.pass(ctx, kv, rows, out, want)
 }
 
-// pass is a forward call by whoever may use the model.
+// pass is a forward call of a caller that holds the model.
 func (e *Engine) pass(
 	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
 ) error {

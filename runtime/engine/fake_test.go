@@ -22,15 +22,15 @@ import (
 // errTrouble is what goes wrong with a pass that is to fail.
 var errTrouble = errors.New("the device has trouble")
 
-// plain is a device whose passes fail when they are told to.
+// plain is a device with passes that fail when a test says so.
 type plain struct {
 	backend.Device
 	begun int              // passes
 	fails map[int]struct{} // of these, those that fail
-	open  int              // flights that nobody has waited for or dropped
+	open  int              // flights without a wait or a drop
 	most  int              // of these at a time
 
-	guesses, wrong int // draws that were guessed at; of so many one is wrong, 0: none
+	guesses, wrong int // draws that were guessed; every wrong-th guess is wrong, 0: none
 }
 
 // failing makes the nth pass from now on fail; 1 is the next one.
@@ -171,7 +171,15 @@ func small(t testing.TB, o Options, edit func(*synth.Spec)) *Engine {
 	return e
 }
 
-// troubled opens the smallest model on a device that fails when it is told to, and that has flights if wanted.
+// session is a new session of an engine.
+func session(t testing.TB, e *Engine) *Session {
+	t.Helper()
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	return s
+}
+
+// troubled opens the smallest model on a device that fails when a test says so, and that has flights if wanted.
 func troubled(t testing.TB, o Options, flights bool) (*Engine, *plain) {
 	t.Helper()
 	e := small(t, o, nil)
@@ -192,6 +200,16 @@ func troubled(t testing.TB, o Options, flights bool) (*Engine, *plain) {
 	return e, d
 }
 
+// headAfter is what the head finds after a text that is evaluated from nothing.
+func headAfter(t testing.TB, e *Engine, text []int32, want backend.Want) *backend.Output {
+	t.Helper()
+	cache, err := e.newCache(t.Context(), len(text))
+	require.NoError(t, err)
+	out := make([]backend.Output, 1)
+	require.NoError(t, e.forward(t.Context(), newMember(), cache, text, out, want))
+	return &out[0]
+}
+
 // scratch evaluates texts from nothing, and remembers what the head finds.
 type scratch struct {
 	t   testing.TB
@@ -204,11 +222,7 @@ func (s *scratch) after(text []int32) backend.Output {
 	key := fmt.Sprint(text)
 	out, ok := s.all[key]
 	if !ok {
-		cache, err := s.e.newCache(len(text))
-		require.NoError(s.t, err)
-		found, err := s.e.forward(s.t.Context(), newMember(), cache, text, backend.Want{K: 3})
-		require.NoError(s.t, err)
-		out = copied(*found)
+		out = copied(*headAfter(s.t, s.e, text, backend.Want{K: 3}))
 		s.all[key] = out
 	}
 	return out
@@ -220,7 +234,7 @@ func copied(o backend.Output) backend.Output {
 }
 
 // statsOf is what a service has done and keeps when nothing is under way: it tells after each step, and a question that
-// is answered may have been told of not yet.
+// is answered may be missing.
 func statsOf(t testing.TB, s *Service) ServiceStats {
 	t.Helper()
 	const nobody = 1 << 60

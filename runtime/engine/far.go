@@ -3,13 +3,12 @@ package engine
 import (
 	"context"
 
-	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// A large model as it is asked, for programs that put the parts together through this package.
+// A large model, for programs that put the parts together through this package.
 type (
 	Cloud         = draft.Cloud
 	CloudQuestion = draft.Question
@@ -17,11 +16,8 @@ type (
 	CloudFinding  = terms.Finding
 )
 
-// Left is what was sent of a text, and Leaver a [Cloud] that leaves this device for it.
-type (
-	Left   = client.Left
-	Leaver interface{ Left() Left }
-)
+// Receiver is a [Cloud] that counts what it receives.
+type Receiver interface{ Receipt() Receipt }
 
 // Far is a large model that can be asked for many texts at once: a [Service] of this process, or a [Remote].
 type Far interface {
@@ -29,16 +25,14 @@ type Far interface {
 	Session(ctx context.Context) (Cloud, func(), error)
 }
 
-// Verifier is a large model that knows whether it can say of each token of the small one if that is its choice: a
-// [Service], or a [Remote].
+// Verifier is a large model that may be able to verify the tokens of a small one: a [Service], or a [Remote].
 type Verifier interface {
-	// Verifies returns why it cannot, by choices that are made as sampling says, with or without scores; nil where it
-	// can.
+	// Verifies returns why it cannot, for choices by a sampling, with or without scores; nil if it can.
 	Verifies(ctx context.Context, scores bool, sampling terms.Sampling) error
 }
 
-// Session returns a cloud that needs no network, for one text at a time, and what ends it. Once the service or its
-// engine is closed, the error is [ErrClosed].
+// Session returns a cloud that needs no network, for one text at a time, and what ends it. The error is [ErrClosed]
+// once the service or its engine is closed.
 func (s *Service) Session(context.Context) (Cloud, func(), error) {
 	if s.Closed() || s.e.closed() {
 		return nil, nil, closedToo(batch.ErrClosed)
@@ -48,21 +42,20 @@ func (s *Service) Session(context.Context) (Cloud, func(), error) {
 	return s.Local(session), end, nil
 }
 
-// Verifies returns why what the small model says cannot be verified, by choices that are made as sampling says, with or
-// without scores. The built-in model can always.
+// Verifies implements [Verifier]. The built-in model can verify always.
 func (s *Service) Verifies(_ context.Context, scores bool, sampling terms.Sampling) error { return nil }
 
-// Fingerprint tells the model from others: see [gguf.File.Fingerprint].
+// Fingerprint identifies the model: see [gguf.File.Fingerprint].
 func (e *Engine) Fingerprint() (string, error) { return e.file.Fingerprint() }
 
 // Name is the general.name of the model's file; "" where it has none.
 func (e *Engine) Name() string {
-	name, _ := e.file.String("general.name") // only for people
+	name, _ := e.file.String("general.name") // for display only
 	return name
 }
 
 // Model is the name of the large model that the gateway gives; "" before the first connection.
-func (r *Remote) Model() string { return r.c.Welcome().Model }
+func (r *Remote) Model() string { return r.Welcome().Model }
 
 // Context is the longest context that the gateway takes, in tokens; 0 before the first connection.
-func (r *Remote) Context() int { return r.c.Welcome().Limits.Context }
+func (r *Remote) Context() int { return r.Welcome().Limits.Context }

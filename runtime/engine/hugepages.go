@@ -12,6 +12,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/ended"
+	"github.com/pilotfish-ai/pilotfish/internal/freemem"
 	"github.com/pilotfish-ai/pilotfish/internal/hugemem"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
 )
@@ -26,29 +27,28 @@ const (
 	HugeOn   HugePages = "on"  // also where little memory is free; [Open] fails where it is not possible at all
 )
 
-// spareMemory is how many bytes have to be free beyond the weights for these to move unasked: the system cannot take
-// memory back as it can the pages of a file, and others should not lack it.
+// spareMemory is the number of bytes that must be free beside the weights for these to move unasked: the system cannot
+// reclaim this memory as it can the pages of a file.
 const spareMemory = 256 << 20
 
-// callsBeforeMove is after how many forward calls weights begin to move. To move them keeps a processor busy for as
-// long as ten calls take and more, and makes the calls that follow 7 to 20% shorter (bench/RESULTS.md): a program that
-// ends after a short answer would pay for what it does not get.
+// callsBeforeMove is the number of forward calls before weights begin to move. A move keeps a processor busy for ten
+// calls and more, and makes later calls 7 to 20% shorter (bench/RESULTS.md): it does not pay for one short answer.
 const callsBeforeMove = 32
 
 // move is how the weights of an engine move: beside forward calls, see [gguf.File.MoveToHugePages].
 type move struct {
 	wanted bool
-	free   func() (uint64, error) // [FreeMemory]
+	free   func() (uint64, error) // [freemem.Bytes]
 	calls  atomic.Int32           // of the model so far
 	begin  sync.Once
 	done   chan struct{}
-	// why weights stay, or some do: from the beginning where they are not to move, or else once done is closed
+	// why weights stay, or some do; set from the beginning if they are not to move, or else once done is closed
 	stay error
 }
 
-// planMove decides whether the weights are to move. It is an error if they are and cannot.
+// planMove decides whether the weights are to move. The error says why they cannot, if they must.
 func (e *Engine) planMove() error {
-	e.move.done, e.move.free = make(chan struct{}), FreeMemory
+	e.move.done, e.move.free = make(chan struct{}), freemem.Bytes
 	switch e.o.HugePages {
 	case HugeAuto, HugeOn:
 		e.move.stay = e.cannotMove()
@@ -64,7 +64,7 @@ func (e *Engine) planMove() error {
 	return nil
 }
 
-// cannotMove returns why there is nothing that could move, or nowhere to.
+// cannotMove returns why the weights cannot move.
 func (e *Engine) cannotMove() error {
 	if _, cpu := e.device.(*host.Device); !cpu {
 		return fmt.Errorf("the backend %s maps the file's pages", cmp.Or(e.o.Backend, CPU))
@@ -90,7 +90,7 @@ func (e *Engine) moveWeights() {
 	e.move.begin.Do(func() {
 		done, err := e.use()
 		if err != nil {
-			return // closed: nobody can wait for it
+			return // closed
 		}
 		go func() {
 			defer done()
@@ -102,7 +102,7 @@ func (e *Engine) moveWeights() {
 	})
 }
 
-// lacksMemory returns why there is too little memory for the weights to move unasked.
+// lacksMemory returns why there is too little memory for the weights to move.
 func (e *Engine) lacksMemory() error {
 	if e.o.HugePages == HugeOn {
 		return nil
@@ -114,7 +114,7 @@ func (e *Engine) lacksMemory() error {
 	return tooLittle(free, e.file.Size())
 }
 
-// tooLittle returns why so many bytes of memory are too few for weights of so many.
+// tooLittle returns why free bytes of memory are too few for weights of this size.
 func tooLittle(free uint64, weights int64) error {
 	need := uint64(weights) + spareMemory
 	if free >= need {
@@ -124,13 +124,13 @@ func tooLittle(free uint64, weights int64) error {
 		humanize.Bytes(free), humanize.Bytes(spareMemory), humanize.Bytes(need))
 }
 
-// Weights tells where the weights are in memory.
+// Weights says where the weights are in memory.
 type Weights struct {
 	gguf.Placement
 	Stay error // why they, or some of them, are still pages of the file; nil if they moved
 }
 
-// Weights waits until the weights have moved, if they do, and tells where they are. They begin to move after 32 forward
+// Weights waits until the weights have moved, if they do, and says where they are. They begin to move after 32 forward
 // calls, or when Weights is called.
 func (e *Engine) Weights(ctx context.Context) (w Weights, err error) {
 	done, err := e.use()

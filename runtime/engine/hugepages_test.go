@@ -76,7 +76,7 @@ func TestWeightsMove(t *testing.T) {
 	}
 }
 
-// TestWeightsMoveUnasked: weights begin to move after some calls, with nobody who asks where they are, and not before.
+// TestWeightsMoveUnasked: weights begin to move after some calls, without a call of Weights, and not before.
 func TestWeightsMoveUnasked(t *testing.T) {
 	e, err := Open(large(t), Options{Threads: 1, HugePages: HugeOn})
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestWeightsMoveUnasked(t *testing.T) {
 	assert.NoError(t, e.move.stay)
 }
 
-// Closing ends a move that has begun, whether or not somebody waits for it.
+// Closing ends a move that has begun, with and without a wait for it.
 func TestCloseWhileWeightsMove(t *testing.T) {
 	path := large(t)
 	for range 5 {
@@ -118,7 +118,7 @@ func TestCloseWhileWeightsMove(t *testing.T) {
 	}
 }
 
-// TestWeightsStay: weights stay where they are if that is wanted or there is no other way, and the reason is told.
+// TestWeightsStay: weights stay where they are if that is wanted or there is no other way, with a reason.
 // Who insists gets an error where it is not possible.
 func TestWeightsStay(t *testing.T) {
 	e := small(t, Options{}, nil)

@@ -27,13 +27,13 @@ var (
 	ErrContext = qwen2.ErrContext
 )
 
-// life is what Close ends. Whatever touches weights, device memory or the file takes a lease first.
+// life is what Close ends. All uses of weights, device memory or the file take a lease first.
 type life struct {
 	uses    lease.Lease
 	closing context.Context // ends when Close is called, with ErrClosed
 	end     context.CancelCauseFunc
 	close   func() error  // once
-	turn    chan struct{} // holds one value: whoever takes it may use the model
+	turn    chan struct{} // holds one value: the caller that takes it holds the model
 }
 
 // begin sets up a life that ends with release.
@@ -85,7 +85,7 @@ func (l *life) acquire(ctx context.Context) (done func(), err error) {
 		if !l.closed() {
 			return func() { l.turn <- struct{}{}; give() }, nil
 		}
-		l.turn <- struct{}{} // the next one that waits is refused alike
+		l.turn <- struct{}{} // for the next one that waits
 		err = ErrClosed
 	case <-ctx.Done():
 		err = context.Cause(ctx)
@@ -94,8 +94,8 @@ func (l *life) acquire(ctx context.Context) (done func(), err error) {
 	return nil, err
 }
 
-// named puts the name of the model file before an error, unless ctx ended and that is all that the error says: then
-// errors.Is finds both its cause and [context.Canceled] or [context.DeadlineExceeded].
+// named puts the name of the model file before an error, unless the error is only that ctx ended: then errors.Is finds
+// both its cause and [context.Canceled] or [context.DeadlineExceeded].
 func (e *Engine) named(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -106,7 +106,7 @@ func (e *Engine) named(ctx context.Context, err error) error {
 	return fmt.Errorf("%s: %w", e.path, err)
 }
 
-// Ask waits for the answer to q, as [batch.Service.Ask] says. After [Engine.Close] the error is [ErrClosed].
+// Ask waits for the answer to q: see [batch.Service.Ask]. After [Engine.Close] the error is [ErrClosed].
 func (s *Service) Ask(ctx context.Context, q terms.Job) (batch.Answer, error) {
 	if s.e.closed() {
 		return batch.Answer{}, s.e.named(ctx, ErrClosed)
@@ -115,7 +115,7 @@ func (s *Service) Ask(ctx context.Context, q terms.Job) (batch.Answer, error) {
 	return a, closedToo(ended.By(ctx, err))
 }
 
-// closedToo makes an error that says that a service or a connection is closed [ErrClosed] as well.
+// closedToo makes the error of a closed service or connection an [ErrClosed] as well.
 func closedToo(err error) error {
 	if errors.Is(err, batch.ErrClosed) || errors.Is(err, client.ErrClosed) {
 		return ended.Also(err, ErrClosed)

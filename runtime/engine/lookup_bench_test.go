@@ -30,8 +30,7 @@ func BenchmarkLookup(b *testing.B) {
 	}
 	for _, temperature := range []float64{0, 1} {
 		b.Run(fmt.Sprintf("temperature %v", temperature), func(b *testing.B) {
-			s, err := e.NewSession()
-			require.NoError(b, err)
+			s := session(b, e)
 			var ratios, passes, off, auto []float64
 			tps := func(seed uint64, rows int) float64 {
 				r := terms.Settings{

@@ -89,9 +89,7 @@ func TestLookupWhereItIsSaid(t *testing.T) {
 		{Settings: terms.Settings{Lookup: 2}, Draft: DraftOptions{Lookup: -1}},
 	} {
 		r.MaxTokens, r.IgnoreEnd = 30, true
-		for _, err := range s.Routed(t.Context(), echo(20), r) {
-			require.NoError(t, err)
-		}
+		tokens(t, s, echo(20), r)
 		assert.Zero(t, s.Summary().Proposed)
 		assert.Equal(t, 29, s.Summary().Passes)
 	}
@@ -188,8 +186,7 @@ func TestLookupStories(t *testing.T) {
 			e, err := Open(file, Options{Threads: 1})
 			require.NoError(t, err)
 			defer e.Close()
-			s, err := e.NewSession()
-			require.NoError(t, err)
+			s := session(t, e)
 			prompt, err := e.RawPrompt(" Once upon a time there was a little dog. " +
 				"The little dog was happy. Once upon a time")
 			require.NoError(t, err)

@@ -9,19 +9,20 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// narration makes tokens with their text of the events of decoding, and holds back what may be the beginning of a stop
+// narration turns the events of decoding into tokens with text, and holds back what may be the beginning of a stop
 // string.
 type narration struct {
 	s       *Session
 	r       Route
 	yield   func(Token) bool
 	start   time.Time
+	lead    time.Duration // from the call until decoding began
 	decoder *tokenizer.Decoder
 	stop    stopper
 	text    strings.Builder // of all tokens that were shown
 	seen    []float32       // confidences of all tokens, where there is a router
-	stopped bool            // a stop string is there
-	more    bool            // whether the caller wants more
+	stopped bool            // a stop string ended the text
+	more    bool            // the caller takes more tokens
 }
 
 // take notes an event, and reports whether decoding goes on.
@@ -45,10 +46,10 @@ func (n *narration) take(e draft.Event) bool {
 	case t == nil:
 		return true
 	case t.End && !n.r.IgnoreEnd:
-		n.s.summary.End = new(n.shown(t))
+		n.s.summary.End = new(n.shown(t, e.At))
 		return true
 	}
-	return n.token(t)
+	return n.token(t, e.At)
 }
 
 // spend adds the answer to the balance of the router's budget. cut questions about the token that would follow count
@@ -62,28 +63,34 @@ func (n *narration) spend(cut int) {
 		a.Escalations += cut
 	}
 	n.r.Router.Add(a)
-	n.s.spent = a
+	n.s.summary.Spent = a
 }
 
-// shown is a token without its text.
-func (n *narration) shown(t *draft.Token) Token {
+// shown is a token without its text, which was known at this time after decoding began.
+func (n *narration) shown(t *draft.Token, at time.Duration) Token {
 	out := Token{
-		Pos: t.Pos, ID: t.ID, Origin: string(t.Origin), Unverified: t.Unverified, Confidence: t.Confidence,
+		Pos: t.Pos, ID: t.ID, Origin: t.Origin, Unverified: t.Unverified, Confidence: t.Confidence, At: n.lead + at,
 	}
 	if p := t.LogProbs; p != nil {
-		out.LogProbs = &LogProbs{Token: p.Token, Top: p.Top[:min(n.r.Top, len(p.Top))]}
+		out.LogProb, out.Top = p.Token, p.Top[:min(n.r.Top, len(p.Top))]
 	}
 	return out
 }
 
-// token shows a token, as far as no stop string may begin in it.
-func (n *narration) token(t *draft.Token) bool {
+// token shows a token, unless a stop string may begin in it.
+func (n *narration) token(t *draft.Token, at time.Duration) bool {
 	s := n.s
 	if s.summary.Tokens == 0 {
 		s.summary.PromptTime = s.now().Sub(n.start)
 	}
-	s.count(t)
-	one := n.shown(t)
+	s.summary.Tokens++
+	switch t.Origin {
+	case draft.FromCloud:
+		s.summary.CloudTokens++
+	case draft.EdgeTimeout:
+		s.summary.Timeouts++
+	}
+	one := n.shown(t, at)
 	one.Text = n.decoder.Push(t.ID)
 	s.note()
 	var some []Token
@@ -101,8 +108,7 @@ func (n *narration) show(tokens []Token) bool {
 	return true
 }
 
-// end shows what was held back, unless decoding failed or a stop string is there, and says in the summary how the text
-// ended.
+// end shows what was held back, unless decoding failed or a stop string ended the text, and completes the summary.
 func (n *narration) end(stop string, well bool) {
 	if n.s.summary.Stop = stop; n.stopped {
 		n.s.summary.Stop, n.s.summary.Stopped = StopString, n.stop.found
@@ -115,18 +121,7 @@ func (n *narration) end(stop string, well bool) {
 	n.s.summary.Text = n.text.String()
 }
 
-// count adds a token that is shown.
-func (s *Session) count(t *draft.Token) {
-	s.summary.Tokens++
-	switch t.Origin {
-	case draft.FromCloud:
-		s.summary.Cloud++
-	case draft.EdgeTimeout:
-		s.summary.Timeouts++
-	}
-}
-
-// tellCosts tells what became of a question that the text passed.
+// tellCosts adds the costs of a question that the text passed.
 func tellCosts(c *router.Costs, q *draft.Escalation) {
 	switch q.Outcome {
 	case draft.Hit, draft.Miss, draft.Late, draft.Failed:

@@ -13,6 +13,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/netproto/upstream"
 	"github.com/pilotfish-ai/pilotfish/runtime/batch"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
@@ -25,6 +26,10 @@ type (
 	GatewayToken   = gateway.Token
 	DialOptions    = client.Options
 	ServiceStats   = batch.Stats
+
+	GatewayEvent        = gateway.Event
+	GatewayTicketKey    = gateway.TicketKey
+	UpstreamEngineStats = upstream.EngineStats
 )
 
 // Identity says what the ids of the model mean, and how it writes a chat: see [netproto.Identity.Compare].
@@ -52,7 +57,7 @@ func (s *Service) Gateway(o GatewayOptions) (*gateway.Gateway, error) {
 		return nil, err
 	}
 	ends := endsOf(t)
-	// places: the service shares its work fairly by itself, as it knows what each question costs
+	// all: the service itself shares its work fairly
 	const all = 1 << 20
 	info := gateway.Info{
 		Model: s.e.Name(), Identity: id, MaxContext: s.e.o.Context, Parallel: all,
@@ -61,7 +66,7 @@ func (s *Service) Gateway(o GatewayOptions) (*gateway.Gateway, error) {
 	return gateway.New(o, builtIn{s, info})
 }
 
-// builtIn is a service as what a gateway asks.
+// builtIn is a service as the upstream of a gateway.
 type builtIn struct {
 	s    *Service
 	info gateway.Info
@@ -79,32 +84,32 @@ func (u builtIn) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
 // Next implements [gateway.Decoder].
 func (u builtIn) Next(ctx context.Context, q terms.Job) (int32, error) {
 	token, err := u.s.next(ctx, q)
-	if errors.Is(err, batch.ErrShed) {
-		err = fmt.Errorf("%w: %w", netproto.Busy, err)
-	}
-	return token, err
+	return token, busy(err)
 }
 
-// Warm implements [gateway.Warmer]: the answer that nobody asked for is dropped, the keys and values stay.
-func (u builtIn) Warm(ctx context.Context, q terms.Job) error {
-	q.Priority = terms.Background
-	_, err := u.s.Ask(ctx, q)
+// busy makes the error of background work that was shed one that a gateway passes on.
+func busy(err error) error {
 	if errors.Is(err, batch.ErrShed) {
-		err = fmt.Errorf("%w: %w", netproto.Busy, err)
+		return fmt.Errorf("%w: %w", netproto.Busy, err)
 	}
 	return err
 }
 
+// Warm implements [gateway.Warmer]. It keeps the keys and values, and drops the answer.
+func (u builtIn) Warm(ctx context.Context, q terms.Job) error {
+	q.Priority = terms.Background
+	_, err := u.s.Ask(ctx, q)
+	return busy(err)
+}
+
 // Forget implements [gateway.Upstream].
 func (u builtIn) Forget(session uint64) {
-	// It fails only when the service is closed, and then all is forgotten.
+	// It fails only when the service is closed, which has forgotten all.
 	u.s.Service.Forget(context.Background(), session)
 }
 
-// Remote is a gateway that is connected, or will be when it is first asked.
-type Remote struct {
-	c *client.Client
-}
+// Remote is a connection to a gateway, which may be made when it is first used.
+type Remote struct{ *client.Client }
 
 // Dial connects to the gateway at addr, "host:port". Identity is that of the engine.
 func (e *Engine) Dial(ctx context.Context, addr string, o DialOptions) (*Remote, error) {
@@ -119,49 +124,37 @@ func (e *Engine) Dial(ctx context.Context, addr string, o DialOptions) (*Remote,
 	return &Remote{c}, nil
 }
 
-// Close ends the connection. Its sessions must not be used any more.
-func (r *Remote) Close() error { return r.c.Close() }
-
-// Addr is the gateway's address as it was given, host:port.
-func (r *Remote) Addr() string { return r.c.Addr() }
-
 // Audit is the kind of audit that the gateway's model gives: "exact", "sampled" or "none"; "" before the first
 // connection.
 func (r *Remote) Audit() string {
-	w := r.c.Welcome()
+	w := r.Welcome()
 	if w.Version == 0 {
 		return ""
 	}
 	return w.Audit.String()
 }
 
-// OtherTemplate reports whether the chat templates of edge and cloud write chats differently; false before the first
-// connection, and where the gateway is of an older version. The large model then reads a form of chat that it was not
-// trained on.
-func (r *Remote) OtherTemplate() bool { return r.c.Welcome().OtherTemplate }
+// OtherTemplate reports whether the chat templates of edge and cloud differ, so that the large model reads a form of
+// chat that it was not trained on; false before the first connection, and for gateways of older versions.
+func (r *Remote) OtherTemplate() bool { return r.Welcome().OtherTemplate }
 
-// Choices is from how many of its most probable tokens the gateway's model can draw; 0 means from all, or that there
-// was no connection yet.
-func (r *Remote) Choices() int { return r.c.Welcome().Choices }
+// Choices is the number of most probable tokens from which the gateway's model can draw; 0 means all, or no connection
+// yet.
+func (r *Remote) Choices() int { return r.Welcome().Choices }
 
-// AheadLimit is the most tokens beyond the one asked for that the gateway decodes for a question; 0 means none, or that
-// there was no connection yet.
-func (r *Remote) AheadLimit() int { return r.c.Welcome().Ahead }
-
-// Verifies returns why what the small model says cannot be verified, by choices that are made as sampling says; nil
-// if it can, with scores as without. It connects if need be, and waits for that until ctx ends. Where only another
-// gateway, or another engine behind it, can help, the error is netproto.CannotVerify.
+// Verifies implements [Verifier]. It connects if need be, and waits for that until ctx ends. The error is
+// netproto.CannotVerify if only another gateway or another engine can help.
 func (r *Remote) Verifies(ctx context.Context, scores bool, sampling terms.Sampling) error {
-	w, err := r.c.Connect(ctx)
+	w, err := r.Connect(ctx)
 	if err != nil {
 		return closedToo(ended.By(ctx, err))
 	}
 	return verifies(w, sampling)
 }
 
-// CannotVerify is what [Remote.Verifies] returns once there was a connection, and nil before: it never waits.
+// CannotVerify is [Remote.Verifies] without waiting: nil before the first connection.
 func (r *Remote) CannotVerify(sampling terms.Sampling) error {
-	w := r.c.Welcome()
+	w := r.Welcome()
 	if w.Version == 0 {
 		return nil
 	}
@@ -185,15 +178,18 @@ func verifies(w netproto.Welcome, sampling terms.Sampling) error {
 
 // Session returns the cloud for one text at a time, and what ends it.
 func (r *Remote) Session(ctx context.Context) (draft.Cloud, func(), error) {
-	s, err := r.c.NewSession(ctx)
+	s, err := r.NewSession(ctx)
 	if err != nil {
 		return nil, nil, closedToo(ended.By(ctx, err))
 	}
-	return remote{s}, func() { s.Close() }, nil
+	return remote{s, r.Addr()}, func() { s.Close() }, nil
 }
 
-// remote is a session of a client as the cloud of a draft.
-type remote struct{ s *client.Session }
+// remote is a session of a client as a [draft.Cloud].
+type remote struct {
+	s    *client.Session
+	addr string
+}
 
 // Ask implements [draft.Cloud].
 func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
@@ -206,8 +202,14 @@ func (c remote) Ask(ctx context.Context, q draft.Question) (draft.Answer, error)
 	return a, closedToo(err)
 }
 
-// Left returns what has been sent of the text, and for it.
-func (c remote) Left() client.Left { return c.s.Left() }
+// Receipt implements [Receiver].
+func (c remote) Receipt() Receipt {
+	left := c.s.Left()
+	if left == (client.Left{}) {
+		return Receipt{}
+	}
+	return Receipt{Tokens: left.Tokens, Bytes: left.Bytes, To: c.addr}
+}
 
 // Warm implements [draft.Warmer].
 func (c remote) Warm(ctx context.Context, text []int32) (bytesUp, bytesDown int, err error) {
@@ -216,6 +218,15 @@ func (c remote) Warm(ctx context.Context, text []int32) (bytesUp, bytesDown int,
 
 // NewGatewayLog returns a log whose Event method is for [GatewayOptions]. Close it when the gateway has ended.
 func NewGatewayLog(to *slog.Logger) *gateway.Log { return gateway.NewLog(to) }
+
+// NewGatewayTextLog is [NewGatewayLog] with the texts of users in its lines about answered questions, which text
+// decodes.
+func NewGatewayTextLog(to *slog.Logger, text func(ids []int32) string) *gateway.Log {
+	return gateway.NewTextLog(to, text)
+}
+
+// CheckTokens returns why a gateway refuses access tokens.
+func CheckTokens(tokens []GatewayToken) error { return gateway.CheckTokens(tokens) }
 
 // NewCertificate makes a self-signed certificate for a gateway, and its private key, both PEM.
 func NewCertificate(hosts ...string) (certificate, key []byte, err error) {

@@ -59,7 +59,7 @@ func call(t *testing.T, e *Engine, addr string, o DialOptions) (*Remote, draft.C
 	return r, cloud
 }
 
-// recorder is an upstream that notes what it is asked, and says what it is told to say.
+// recorder is an upstream that notes what it is asked, and answers as a test says.
 type recorder struct {
 	id netproto.Identity
 
@@ -67,7 +67,7 @@ type recorder struct {
 	answer terms.Reply
 	err    error
 	asked  terms.Job     // the last one
-	left   time.Duration // of it, until nobody wants its answer any more
+	left   time.Duration // of it, until its answer is of no use
 }
 
 func (r *recorder) Info() gateway.Info { return gateway.Info{Model: "recorder", Identity: r.id} }
@@ -162,7 +162,7 @@ func TestServiceBehindGateway(t *testing.T) {
 	g, err := service.Gateway(GatewayOptions{})
 	require.NoError(t, err)
 	r, cloud := call(t, edge, listen(t, g), DialOptions{Pin: g.Fingerprint()})
-	welcome := r.c.Welcome()
+	welcome := r.Welcome()
 	assert.Equal(t, "random weights, tiny", welcome.Model)
 	assert.Equal(t, 48, welcome.Limits.Context)
 	const rounding = 1e-3 // of a log-probability on the wire
@@ -271,7 +271,7 @@ func TestGatewayOptions(t *testing.T) {
 	r, _ := call(t, e, addr, DialOptions{
 		Secret: "0123456789abcdef", Pin: g.Fingerprint(), Identity: netproto.Identity{Vocab: 3},
 	})
-	assert.Equal(t, 20, r.c.Welcome().Limits.Context)
+	assert.Equal(t, 20, r.Welcome().Limits.Context)
 	other := small(t, Options{}, func(s *synth.Spec) { s.Vocab = 301 })
 	_, err = other.Dial(t.Context(), addr, DialOptions{Secret: "0123456789abcdef", Pin: g.Fingerprint()})
 	assert.ErrorIs(t, err, netproto.WrongTokenizer)
@@ -384,7 +384,7 @@ func TestRemoteVerification(t *testing.T) {
 	g, err := gateway.New(gateway.Options{}, up)
 	require.NoError(t, err)
 	r, cloud := call(t, e, listen(t, g), DialOptions{Pin: g.Fingerprint()})
-	assert.Equal(t, 16, r.AheadLimit())
+	assert.Equal(t, 16, r.Welcome().Ahead)
 	for _, verify := range []terms.Verify{terms.AsItComes, terms.EachChoice, terms.EachScore} {
 		for _, ahead := range []int{0, 1, 3, 1000} {
 			a, err := cloud.Ask(t.Context(), draft.Question{
@@ -417,7 +417,7 @@ func TestRemoteVerification(t *testing.T) {
 	}
 	a, err := cloud.Ask(t.Context(), draft.Question{Context: []int32{9, 8, 7, 6, 5, 4, 3, 2}})
 	require.NoError(t, err)
-	assert.Equal(t, 2, a.Prefilled, "the others were told before")
+	assert.Equal(t, 2, a.Prefilled, "the others were sent before")
 	session, end, err := r.Session(t.Context())
 	require.NoError(t, err)
 	defer end()
@@ -484,7 +484,7 @@ func TestRemoteVerifies(t *testing.T) {
 				assert.ErrorContains(t, err, c.want)
 			}
 		}
-		assert.Zero(t, r.AheadLimit(), "it does not decode on")
+		assert.Zero(t, r.Welcome().Ahead, "it does not decode on")
 		require.NoError(t, r.Close())
 		assert.ErrorIs(t, r.Verifies(t.Context(), false, c.sampling), client.ErrClosed)
 	}
@@ -499,7 +499,7 @@ func TestRemoteOfVersion3(t *testing.T) {
 	err := r.Verifies(t.Context(), true, terms.Sampling{})
 	require.ErrorIs(t, err, netproto.CannotVerify)
 	assert.ErrorContains(t, err, "speaks version 3 of the protocol, verification takes version 4")
-	assert.Zero(t, r.AheadLimit())
+	assert.Zero(t, r.Welcome().Ahead)
 	a, err := cloud.Ask(t.Context(), draft.Question{Context: []int32{1, 2, 3}, Ahead: 7})
 	require.NoError(t, err)
 	assert.Equal(t, []any{int32(5), true, 3}, []any{a.Token, a.Ahead == nil, a.Prefilled})
@@ -570,7 +570,7 @@ func TestVerifiedBehindGateway(t *testing.T) {
 	g, err := service.Gateway(GatewayOptions{})
 	require.NoError(t, err)
 	r, cloud := call(t, edge, listen(t, g), DialOptions{Pin: g.Fingerprint()})
-	assert.Equal(t, 16, r.AheadLimit())
+	assert.Equal(t, 16, r.Welcome().Ahead)
 	require.NoError(t, r.Verifies(t.Context(), true, terms.Sampling{Temperature: 1}))
 	text := []int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
 	local := service.Local(77)

@@ -31,15 +31,14 @@ func TestContextOption(t *testing.T) {
 		}
 		require.NoError(t, err)
 		assert.Equal(t, c.want, e.Context())
-		s, err := e.NewSession()
-		require.NoError(t, err)
+		s := session(t, e)
 		assert.Equal(t, c.want, s.cache.Slots())
 		assert.NoError(t, e.Close())
 	}
 }
 
 // TestKVOption: keys and values are kept as they are asked for; where nothing is said as float16, or as float32 where
-// that would be the only rounding of the model. Sessions and services keep them alike.
+// that would be the only rounding of the model. Sessions and services keep the same type.
 func TestKVOption(t *testing.T) {
 	f32 := func(s *synth.Spec) {
 		var err error
@@ -61,8 +60,7 @@ func TestKVOption(t *testing.T) {
 	} {
 		c.o.Context = 10
 		e := small(t, c.o, c.edit)
-		s, err := e.NewSession()
-		require.NoError(t, err, name)
+		s := session(t, e)
 		assert.Equal(t, c.want, s.cache.KV().Config().Type, name)
 		size := int64(2 * 2 * 10 * 32) // keys and values of two layers: ten slots of one head of 32
 		if c.want == gguf.F32 {
@@ -94,45 +92,6 @@ func TestThreadsOption(t *testing.T) {
 	assert.Equal(t, runtime.GOMAXPROCS(0), other.Threads(), "where a GPU computes")
 	_, ok := e.LastEncoded()
 	assert.False(t, ok, "no GPU")
-}
-
-// TestParseBackend: every way to name a backend, and what is none.
-func TestParseBackend(t *testing.T) {
-	for _, name := range []string{
-		"cpu", "metal", "soft", "soft:fast", "soft:fastmath", "soft:check", "soft:ubsan", "soft:check:0",
-		"soft:fast:18446744073709551615",
-	} {
-		b, err := ParseBackend(name)
-		require.NoError(t, err, name)
-		assert.Equal(t, Backend(name), b)
-	}
-	for name, want := range map[string]string{
-		"":                               `"" is not a backend: choose cpu, metal or soft`,
-		"gpu":                            "choose cpu, metal or soft",
-		"CPU":                            "choose cpu, metal or soft",
-		"cpu:":                           "choose cpu, metal or soft",
-		"cpu:fast":                       "choose cpu, metal or soft",
-		"metal:fast":                     "choose cpu, metal or soft",
-		"soft:":                          "choose fast, fastmath, check or ubsan",
-		"soft:slow":                      `"slow" is not a variant of the backend soft: choose fast`,
-		"soft:fast:":                     "the seed after the colon must be a number",
-		"soft:fast:-1":                   "must be a number",
-		"soft:fast:x":                    `"fast:x" is not a variant of the backend soft`,
-		"soft:fast:1:":                   "must be a number",
-		"soft:fast:18446744073709551616": "must be a number",
-	} {
-		b, err := ParseBackend(name)
-		assert.ErrorContains(t, err, want, name)
-		assert.Empty(t, b)
-	}
-	variant, seed, err := Soft.how("check:42")
-	require.NoError(t, err)
-	assert.Equal(t, "check", variant)
-	assert.EqualValues(t, 42, seed)
-	variant, seed, err = Soft.how("ubsan")
-	require.NoError(t, err)
-	assert.Equal(t, "ubsan", variant)
-	assert.Zero(t, seed)
 }
 
 // TestBackendOption: what is no backend, or cannot be had, is refused with its name.

@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// watched is a device that notes the phases of its passes: of who calls, and what its workers are told.
+// watched is a device that notes the phases of its passes: of who calls, and of the labels of its workers.
 type watched struct {
 	backend.Device
 	t             testing.TB
@@ -58,7 +58,7 @@ func watchedSmall(t *testing.T) (*Engine, *watched) {
 	return e, d
 }
 
-// TestPhases: passes and workers are labelled with what they are for, and nobody keeps a label.
+// TestPhases: passes and workers are labelled with what they are for, and no label stays.
 func TestPhases(t *testing.T) {
 	e, d := watchedSmall(t)
 	s, err := e.NewSession()

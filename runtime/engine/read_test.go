@@ -20,7 +20,7 @@ import (
 // read collects what a session reads.
 func read(t testing.TB, s *engine.Session, text []int32, from int) (all []engine.Seen) {
 	t.Helper()
-	require.NoError(t, s.Read(t.Context(), text, from, func(one engine.Seen) error {
+	require.NoError(t, s.Read(t.Context(), text, from, 0, func(one engine.Seen) error {
 		one.Hidden = slices.Clone(one.Hidden)
 		all = append(all, one)
 		return nil
@@ -33,8 +33,7 @@ func read(t testing.TB, s *engine.Session, text []int32, from int) (all []engine
 func TestRead(t *testing.T) {
 	e := open(t, model(t, nil), engine.Options{Context: 200})
 	r := rand.New(rand.NewPCG(1, 2))
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	margin, err := router.New(router.Options{Policy: router.Margin})
 	require.NoError(t, err)
 	var text []int32
@@ -61,8 +60,7 @@ func TestRead(t *testing.T) {
 			assert.InDelta(t, head.Entropy, got.Entropy, 1e-4)
 			assert.Len(t, got.Hidden, 64)
 		}
-		fresh, err := e.NewSession()
-		require.NoError(t, err)
+		fresh := session(t, e)
 		assert.Equal(t, read(t, fresh, text, 1)[from-1:], all, "the same bits, with and without what was read before")
 		if n < 200 {
 			again := terms.Settings{MaxTokens: 5}
@@ -74,8 +72,7 @@ func TestRead(t *testing.T) {
 // TestReadAgain: what a session held before it read something else is forgotten.
 func TestReadAgain(t *testing.T) {
 	e := open(t, model(t, nil), engine.Options{Context: 50})
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	a, b := []int32{1, 2, 3, 4, 5, 6, 7, 8}, []int32{1, 2, 9, 10, 11, 12, 13, 14, 15}
 	want := read(t, s, a, 7)
 	read(t, s, b, 4)
@@ -90,8 +87,7 @@ func TestReadHidden(t *testing.T) {
 	require.NoError(t, err)
 	policy, err := router.New(router.Options{Policy: router.Learned, Net: net, Threshold: new(float64)})
 	require.NoError(t, err)
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	text := []int32{5, 6, 7}
 	for tok, err := range s.Routed(t.Context(), text, engine.Route{
 		Settings: terms.Settings{MaxTokens: 20, IgnoreEnd: true}, Router: policy, Cloud: cloudOf(t, e),
@@ -99,8 +95,7 @@ func TestReadHidden(t *testing.T) {
 		require.NoError(t, err)
 		text, confidences = append(text, tok.ID), append(confidences, tok.Confidence)
 	}
-	other, err := e.NewSession()
-	require.NoError(t, err)
+	other := session(t, e)
 	for i, one := range read(t, other, text, 3) {
 		head := &backend.Output{Hidden: one.Hidden, Entropy: one.Entropy}
 		head.Top = []backend.Candidate{{ID: one.Choice, Logit: float32(math.Log(float64(one.Margin)))}}
@@ -127,34 +122,33 @@ func ramp(n int) []float32 {
 
 func TestReadRefused(t *testing.T) {
 	e := open(t, model(t, nil), engine.Options{Context: 8})
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	none := func(engine.Seen) error { return nil }
 	for want, call := range map[string]func() error{
-		"from position 0 on": func() error { return s.Read(t.Context(), []int32{1, 2}, 0, none) },
-		"from position 3 on": func() error { return s.Read(t.Context(), []int32{1, 2}, 3, none) },
-		"does not fit":       func() error { return s.Read(t.Context(), make([]int32, 9), 1, none) },
-		"token 1000 is not":  func() error { return s.Read(t.Context(), []int32{1, 1000}, 1, none) },
-		"token -1 is not":    func() error { return s.Read(t.Context(), []int32{-1, 1}, 1, none) },
-		"token -2 is not":    func() error { return s.Read(t.Context(), []int32{1, -2}, 1, none) },
+		"from position -1 on":         func() error { return s.Read(t.Context(), []int32{1, 2}, -1, 0, none) },
+		"from position 3 on":          func() error { return s.Read(t.Context(), []int32{1, 2}, 3, 0, none) },
+		"does not fit":                func() error { return s.Read(t.Context(), make([]int32, 9), 1, 0, none) },
+		"token 1 of the text is 1000": func() error { return s.Read(t.Context(), []int32{1, 1000}, 1, 0, none) },
+		"token 0 of the text is -1":   func() error { return s.Read(t.Context(), []int32{-1, 1}, 1, 0, none) },
+		"token 1 of the text is -2":   func() error { return s.Read(t.Context(), []int32{1, -2}, 1, 0, none) },
 		"the session is in use": func() error {
-			return s.Read(t.Context(), []int32{1, 2}, 1, func(engine.Seen) error {
-				return s.Read(t.Context(), []int32{1}, 1, none)
+			return s.Read(t.Context(), []int32{1, 2}, 1, 0, func(engine.Seen) error {
+				return s.Read(t.Context(), []int32{1}, 1, 0, none)
 			})
 		},
 		"enough": func() error {
-			return s.Read(t.Context(), []int32{1, 2}, 1, func(engine.Seen) error { return errors.New("enough") })
+			return s.Read(t.Context(), []int32{1, 2}, 1, 0, func(engine.Seen) error { return errors.New("enough") })
 		},
-		context.Canceled.Error(): func() error { return s.Read(canceled(), []int32{7, 2, 3}, 1, none) },
+		context.Canceled.Error(): func() error { return s.Read(canceled(), []int32{7, 2, 3}, 1, 0, none) },
 	} {
 		assert.ErrorContains(t, call(), want)
 	}
 	read(t, s, []int32{3, 4, 5}, 1)
-	assert.Equal(t, 2, s.KVTokens(), "nobody asked what follows the last one")
-	require.Error(t, s.Read(canceled(), []int32{3, 4, 5, 6}, 1, none))
+	assert.Equal(t, 2, s.KVTokens(), "no head after the last one")
+	require.Error(t, s.Read(canceled(), []int32{3, 4, 5, 6}, 1, 0, none))
 	assert.Equal(t, 0, s.KVTokens(), "as far as the texts are the same before the first position")
 	nothing := func(engine.Seen) error { return errors.New("nothing is there") }
-	assert.NoError(t, s.Read(t.Context(), []int32{1, 2}, 2, nothing))
+	assert.NoError(t, s.Read(t.Context(), []int32{1, 2}, 2, 0, nothing))
 	assert.Len(t, read(t, s, []int32{1, 2, 3, 4, 5, 6, 7, 8}, 1), 7, "a full context, after errors")
 }
 

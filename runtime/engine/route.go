@@ -14,40 +14,32 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // DraftOptions say how tokens of two models are put together: mode, branches, window, deadline.
 type DraftOptions = draft.Options
 
-// Event tells of one token that was shown, or of one question to the cloud.
+// Event is about one token that was shown, or one question to the cloud.
 type Event = draft.Event
 
-// What an [Event] tells of.
+// What an [Event] is about.
 type (
 	Escalation = draft.Escalation // a question to the cloud
 	ShownToken = draft.Token      // a token, with its origin
 	Reason     = draft.Reason     // what the decision about it was made of
 	Turn       = draft.Turn       // a token that verification replaced
-	Preview    = draft.Preview    // tokens that nobody has verified yet
+	Preview    = draft.Preview    // tokens that are not verified yet
 )
 
-// What is told of forward calls.
+// What is reported of forward calls.
 type (
-	Watcher = backend.Watcher // who is told
+	Watcher = backend.Watcher // gets each operation
 	Op      = backend.Op      // one operation, as it was timed
 )
 
-// Routing is what a routed call did, besides its [Summary].
-type Routing = draft.Summary
-
-// Causes of [draft.Escalation].Err, for errors.Is.
-var (
-	ErrDeadline = draft.ErrDeadline // the cloud did not answer in time
-	ErrBreaker  = draft.ErrBreaker  // it was not asked, since it had failed just before
-)
-
-// AutoBranches is the number of branches of [DraftOptions] for as many as are worth their price, MostBranches the most
-// that these can be.
+// AutoBranches, as the number of branches of [DraftOptions], means as many as are worth their price, up to
+// MostBranches.
 const (
 	AutoBranches = draft.AutoBranches
 	MostBranches = draft.MostBranches
@@ -59,48 +51,41 @@ const (
 	Serial    = draft.Serial
 )
 
-// Route says how tokens come from two models. The zero value of Draft is pipelined decoding.
+// Route says how tokens of two models are put together. The zero value of Draft is pipelined decoding.
 type Route struct {
 	terms.Settings
 	Router  *router.Router // which tokens the cloud is asked for; nil: Decider says. The answer is added to its balance
 	Decider Decider        // which tokens the cloud is asked for, where Router is nil; nil: none
-	Cloud   draft.Cloud    // who answers
+	Cloud   draft.Cloud    // the large model; nil: a session of Far
+	Far     Far            // the large model, which is asked in a session of its own for each text
 	Draft   DraftOptions   // mode, branches, window, deadline; what the settings say is filled in, Lookup where it is 0
-	Pace    float64        // most forward calls of the small model a second, to act as a slower device; 0: no limit
-	RowCost float64        // with Pace: share of the least time of a call that each further row of it takes on top
-	Observe func(Event)    // told of every token and every escalation, if given
+	Pace    float64        // max forward calls of the small model a second, to act as a slower device; 0: no limit
+	RowCost float64        // with Pace: the time of each further row, as a share of the min time of a call
+	Observe func(Event)    // called with every event, if given
 	Costs   *router.Costs  // of the router's value policy: followed, or replayed; nil: followed and forgotten
-	// Wrap stands between drafting and the small model, if given: it may look at what passes, and at how long it takes.
+	// Wrap, if given, returns a model that stands between drafting and the small model, to watch or time its calls.
 	// Heads may be overwritten by the next call.
 	Wrap func(draft.Model) draft.Model
-	// Head, if given, is shown what the small model finds behind each token that it evaluates, of the prompt the last
+	// Pick, if given, chooses the small model's tokens, from the tokens of the answer before pos and the head after
+	// them. It is a pure function. If the schema does not allow its token, the best one that it allows follows.
+	Pick func(pos int, answer []int32, head *backend.Output) int32
+	// Head, if given, is shown what the small model finds after each token that it evaluates, of the prompt the last
 	// one, and drafts that do not hold included. Slices of the head last until it returns.
 	Head func(pos int, head *backend.Output)
-	// Pick, if given, chooses the small model's tokens, by the tokens of the answer before pos and what the model finds
-	// behind them. It is a pure function. Where its token may not stand, by the schema, the best one does that may.
-	Pick func(pos int, answer []int32, head *backend.Output) int32
 	// Want adds what Head and Pick need of heads, if given.
 	Want func(backend.Want) backend.Want
-	// Watch is told of each operation of the small model's forward calls, if given.
+	// Watch, if given, gets each operation of the small model's forward calls.
 	Watch *Watcher
 }
 
 // Decider is a router that is not of package router.
 type Decider interface {
 	draft.Router
-	// Want adds to w what Decide needs of the head.
+	// Want adds to w what Decide needs of heads.
 	Want(w backend.Want) backend.Want
 }
 
-// Routing is what the last call of [Session.Routed] did, besides its [Summary]: zero while it runs, and where there was
-// no router.
-func (s *Session) Routing() Routing { return s.tell().routing }
-
-// Spent returns what the last call of [Session.Routed] added to the balance of its router's budget: zero while it runs,
-// and without a budget.
-func (s *Session) Spent() router.Answer { return s.tell().spent }
-
-// Routed is [Session.Generate] with tokens that the router has doubts of chosen by the cloud.
+// Routed is [Session.Generate] with a large model that chooses the tokens for which the router asks it.
 func (s *Session) Routed(ctx context.Context, prompt []int32, r Route) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		more := true
@@ -114,40 +99,54 @@ func (s *Session) Routed(ctx context.Context, prompt []int32, r Route) iter.Seq2
 	}
 }
 
-// routed is one text, which nothing else of the session disturbs.
+// routed generates one text, alone in its session.
 func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield func(Token) bool) error {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
 		return s.e.named(ctx, err)
 	}
 	defer done()
-	s.told = told{summary: Summary{PromptTokens: len(prompt)}}
+	start := s.now()
+	s.summary = Summary{PromptTokens: len(prompt)}
 	s.note()
 	defer s.note()
 	defer s.stopFlights()
+	end := func() {}
+	if r.Far != nil {
+		if r.Cloud, end, err = r.Far.Session(ctx); err != nil {
+			return err
+		}
+	}
+	defer func() {
+		end()
+		if c, ok := r.Cloud.(Receiver); ok {
+			s.summary.Receipt = c.Receipt()
+		}
+	}()
 	if r.Watch != nil {
 		ctx = backend.Watch(ctx, r.Watch)
 	}
 	whole := false
 	defer func() {
-		if !whole { // a function of the caller's panicked: what the cache holds of a draft nobody knows
+		if !whole { // a function of the caller's panicked: the cache may hold any part of a draft
 			s.stopFlights()
 			s.ids = nil
 			s.cache.Clear()
 		}
 	}()
-	err = s.text(ctx, prompt, r, yield)
+	err = s.text(ctx, prompt, r, start, yield)
 	whole = true
 	return err
 }
 
 // text generates a text.
-func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(Token) bool) error {
+func (s *Session) text(
+	ctx context.Context, prompt []int32, r Route, start time.Time, yield func(Token) bool,
+) error {
 	s.speculation.off = r.Pick != nil || !r.Sampling().Greedy() && (r.Adjusts() || r.Structured())
 	outer := ctx
 	ctx = phase.With(ctx, phase.Draft)
 	defer phase.Enter(ctx, outer)()
-	start := s.now()
 	tokens, err := s.e.Tokenizer()
 	if err != nil {
 		return err
@@ -159,13 +158,13 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 		r.Router = r.Router.Begin()
 		r.Costs = cmp.Or(r.Costs, r.Router.NewCosts())
 	}
-	decoder, err := s.decoder(ctx, prompt, r)
+	decoder, err := s.decoder(ctx, tokens, prompt, r)
 	if err != nil {
 		return err
 	}
 	n := &narration{
 		s: s, r: r, yield: yield, start: start,
-		decoder: tokens.NewDecoder(), stop: stopper{stops: r.Stop}, more: true,
+		decoder: tokens.NewDecoder(), stop: stopper{stops: r.Stop}, more: true, lead: s.now().Sub(start),
 	}
 	var sum draft.Summary
 	defer func() { n.spend(sum.Cut) }() // also where a function of the caller's panics
@@ -176,14 +175,14 @@ func (s *Session) text(ctx context.Context, prompt []int32, r Route, yield func(
 	n.end(sum.Stop, err == nil)
 	s.noteShortened(prompt, r.Settings, sum.Stop, n.stopped)
 	if r.Router != nil || r.Decider != nil {
-		s.routing = sum
+		s.summary.Routing, s.summary.Err = sum, sum.Cause
 	}
 	s.summary.DecodeTime = s.now().Sub(start) - s.summary.PromptTime
 	return s.e.named(ctx, err)
 }
 
-// noteShortened says in the summary whether a value had to end as room ran out, and what room. stop is why the tokens
-// ended, and stopped whether a stop string ended the text.
+// noteShortened notes whether a value ended for lack of room. stop is why the tokens ended, and stopped whether a stop
+// string ended the text.
 func (s *Session) noteShortened(prompt []int32, r terms.Settings, stop string, stopped bool) {
 	room := s.room(prompt)
 	full := s.tight || stop == StopEnd && s.summary.Tokens+1 == min(most(r), room)
@@ -204,8 +203,12 @@ func (e *Engine) fitted(ctx context.Context, r *router.Router) (*router.Router, 
 	if err := e.Fits(r); err != nil {
 		return nil, err
 	}
-	r, err := e.onDevice(ctx, r)
-	return r, e.named(ctx, err)
+	done, err := e.acquire(ctx)
+	if err != nil {
+		return nil, e.named(ctx, err)
+	}
+	defer done()
+	return r.On(e.device), nil // which evaluates its network, if it can
 }
 
 // over reports whether the session or its engine was closed.
@@ -220,11 +223,9 @@ func (e *Engine) Fits(r *router.Router) error {
 }
 
 // decoder puts the parts of a route together.
-func (s *Session) decoder(ctx context.Context, prompt []int32, r Route) (*draft.Decoder, error) {
-	tokens, err := s.e.Tokenizer()
-	if err != nil {
-		return nil, err
-	}
+func (s *Session) decoder(
+	ctx context.Context, tokens *tokenizer.Tokenizer, prompt []int32, r Route,
+) (*draft.Decoder, error) {
 	sampler, err := sample.New(r.Sampling())
 	if err != nil {
 		return nil, err
@@ -255,7 +256,7 @@ func (s *Session) decoder(ctx context.Context, prompt []int32, r Route) (*draft.
 	return draft.New(s.drafter(r, want), policy, r.Cloud, o)
 }
 
-// rule is what decides which tokens stay, with what it wants of each head on top. nil: nothing does.
+// rule returns the router, nil for none, and what it needs of heads in addition to want.
 func (r Route) rule(want backend.Want) (backend.Want, draft.Router) {
 	switch {
 	case r.Router != nil:
@@ -266,7 +267,7 @@ func (r Route) rule(want backend.Want) (backend.Want, draft.Router) {
 	return want, nil
 }
 
-// drafter is the session as the model of a draft, with all that a route puts around it.
+// drafter returns the session as a [draft.Model], with what a route puts around it.
 func (s *Session) drafter(r Route, want backend.Want) draft.Model {
 	var pace time.Duration
 	if r.Pace > 0 {
@@ -284,13 +285,13 @@ func (s *Session) drafter(r Route, want backend.Want) draft.Model {
 	return model
 }
 
-// most is how many tokens are asked for at most, the end token included.
+// most is the max number of tokens, the end token included.
 func most(r terms.Settings) int { return cmp.Or(r.MaxTokens, math.MaxInt32) }
 
-// room is how many tokens the context can hold behind a prompt.
+// room is the number of tokens that the context can hold after a prompt.
 func (s *Session) room(prompt []int32) int { return max(1, s.cache.Slots()-len(prompt)) }
 
-// headed is a model whose heads are shown to somebody.
+// headed is a model with a function that sees its heads.
 type headed struct {
 	draft.Model
 	show func(pos int, head *backend.Output)

@@ -111,7 +111,7 @@ func TestRouted(t *testing.T) {
 					Settings: terms.Settings{MaxTokens: 30, IgnoreEnd: true}, Router: r, Cloud: far, Draft: d,
 				}) {
 					require.NoError(t, err)
-					gotIDs, gotOrigins = append(gotIDs, tok.ID), append(gotOrigins, tok.Origin)
+					gotIDs, gotOrigins = append(gotIDs, tok.ID), append(gotOrigins, string(tok.Origin))
 				}
 				assert.Equal(t, ids, gotIDs)
 				assert.Equal(t, origins, gotOrigins)
@@ -124,7 +124,7 @@ func TestRouted(t *testing.T) {
 	}
 }
 
-// TestRoutedSampled: with one seed, edge and cloud draw alike, and pipelined equals serial.
+// TestRoutedSampled: with one seed, edge and cloud draw the same, and pipelined equals serial.
 func TestRoutedSampled(t *testing.T) {
 	edge, _, cloud := pair(t)
 	run := func(mode draft.Mode) (toks []engine.Token) {
@@ -136,6 +136,7 @@ func TestRoutedSampled(t *testing.T) {
 			Router: r, Cloud: cloud.Local(1), Draft: draft.Options{Mode: mode, Branches: 3, Deadline: -1},
 		}) {
 			require.NoError(t, err)
+			tok.At = 0
 			toks = append(toks, tok)
 		}
 		return toks
@@ -165,11 +166,11 @@ func TestRoutedWithoutCloud(t *testing.T) {
 	}) {
 		require.NoError(t, err)
 		assert.Equal(t, want[n].ID, tok.ID)
-		assert.Equal(t, "edge-timeout", tok.Origin)
+		assert.Equal(t, draft.EdgeTimeout, tok.Origin)
 		n++
 	}
 	assert.Equal(t, 10, n)
-	assert.Equal(t, 10, s.Routing().Timeouts)
+	assert.Equal(t, 10, s.Summary().Routing.Timeouts)
 }
 
 // TestRoutedCancel: ^C ends it at once, and the session serves on.

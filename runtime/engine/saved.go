@@ -32,11 +32,11 @@ const (
 	longestHeader = 4096
 )
 
-// savedHeader says what keys and values depend on, and how many there are.
+// savedHeader has what keys and values depend on, and their number.
 type savedHeader struct {
 	Model   string `json:"model"`   // fingerprint of its file
 	Program string `json:"program"` // version
-	Device  string `json:"device"`  // and what of it changes bits
+	Device  string `json:"device"`  // with what changes bits
 	Type    string `json:"kv"`      // of elements
 	Tokens  int    `json:"tokens"`  // of the text
 	Cached  int    `json:"cached"`  // of these, the first, whose keys and values follow
@@ -55,8 +55,8 @@ func notSaved(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrNotSaved, fmt.Sprintf(format, args...))
 }
 
-// Save writes a text with the keys and values that the session has of its beginning; text nil is what the session
-// holds. It returns the text that was written. [Session.Load] reads it.
+// Save writes a text with the keys and values that the session has of its beginning; nil means the text of the session.
+// It returns the text, which [Session.Load] reads.
 func (s *Session) Save(ctx context.Context, w io.Writer, text []int32) ([]int32, error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -93,9 +93,9 @@ func (s *Session) Save(ctx context.Context, w io.Writer, text []int32) ([]int32,
 	return text, err
 }
 
-// Load makes a text that was saved the session's, and returns it: what is generated then has the same bits as if the
-// session had computed it. After an error the session is empty. The error is [ErrNotSaved], [ErrOtherSaved],
-// [ErrContext], or that of r.
+// Load replaces the session's text by a saved one, and returns it. What follows has the same bits as if the session had
+// computed the text. After an error the session is empty. The error is [ErrNotSaved], [ErrOtherSaved], [ErrContext], or
+// that of r.
 func (s *Session) Load(ctx context.Context, r io.Reader) (text []int32, err error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -138,8 +138,8 @@ func (s *Session) Load(ctx context.Context, r io.Reader) (text []int32, err erro
 	return text, nil
 }
 
-// CopyFrom makes the first most tokens of another session's text the session's, with their keys and values; fewer if it
-// holds fewer. Both are of the same engine. After an error the session is empty.
+// CopyFrom replaces the session's text by the first tokens of another session's text, up to most, with their keys and
+// values. Both are of the same engine. After an error the session is empty.
 func (s *Session) CopyFrom(ctx context.Context, from *Session, most int) (err error) {
 	if s.e != from.e {
 		return errors.New("keys and values cannot be copied: the sessions are of two models")
@@ -179,7 +179,7 @@ func (s *Session) empty() {
 	s.ids = nil
 }
 
-// refill notes that the cache holds a text, or after an error nothing.
+// refill notes that the cache holds a text, or nothing after an error.
 func (s *Session) refill(text []int32, err error) {
 	if err != nil {
 		s.empty()
@@ -191,7 +191,7 @@ func (s *Session) refill(text []int32, err error) {
 
 // between calls f when no pass runs.
 func (e *Engine) between(ctx context.Context, f func()) error {
-	if ctx.Err() != nil { // a turn that is free may be taken all the same
+	if ctx.Err() != nil { // a free turn could be taken even so
 		return context.Cause(ctx)
 	}
 	done, err := e.acquire(ctx)
@@ -203,7 +203,7 @@ func (e *Engine) between(ctx context.Context, f func()) error {
 	return nil
 }
 
-// savedHead returns what stands before the layers, for a text with the first n tokens in them.
+// savedHead returns what precedes the layers, for a text with the keys and values of its first n tokens.
 func (e *Engine) savedHead(text []int32, n int) ([]byte, error) {
 	h, err := e.saved()
 	if err != nil {
@@ -221,12 +221,12 @@ func (e *Engine) savedHead(text []int32, n int) ([]byte, error) {
 // savedAs is the header of what this engine saves, without the text.
 func (e *Engine) savedAs() (h savedHeader, err error) {
 	h.Model, err = e.file.Fingerprint()
-	h.Device, _, _ = strings.Cut(e.name, ", threads") // how many there are changes no bits
-	h.Type, h.Program = e.kvType().String(), programVersion()
+	h.Device, _, _ = strings.Cut(e.name, ", threads") // their number changes no bits
+	h.Type, h.Program = e.kvType.String(), programVersion()
 	return h, err
 }
 
-// programVersion tells programs apart that may compute other bits: the version of this module, and of a checkout its
+// programVersion identifies programs that compute the same bits: the version of this module, and of a checkout its
 // revision.
 func programVersion() string {
 	info, ok := debug.ReadBuildInfo()
@@ -248,8 +248,8 @@ func programVersion() string {
 	return version
 }
 
-// SavedText returns the text of a saved session, if [Session.Load] could go on with it here: it reads the head alone,
-// so that damage in what follows is not seen.
+// SavedText returns the text of a saved session, if [Session.Load] can read it here. It reads only the head, and finds
+// no damage after it.
 func (e *Engine) SavedText(r io.Reader) ([]int32, error) {
 	done, err := e.use()
 	if err != nil {
@@ -260,7 +260,7 @@ func (e *Engine) SavedText(r io.Reader) ([]int32, error) {
 	return text, err
 }
 
-// readSaved reads what stands before the layers.
+// readSaved reads what precedes the layers.
 func (e *Engine) readSaved(r io.Reader) (h savedHeader, text []int32, err error) {
 	head := make([]byte, len(savedMagic)+4)
 	if err := readFull(r, head); err != nil {
@@ -301,7 +301,7 @@ func (e *Engine) readSaved(r io.Reader) (h savedHeader, text []int32, err error)
 	return h, text, nil
 }
 
-// checkSaved refuses a header that is not of this engine, and texts that have no room.
+// checkSaved refuses headers of other engines, and texts that do not fit.
 func (e *Engine) checkSaved(h savedHeader) error {
 	own, err := e.saved()
 	if err != nil {
@@ -326,7 +326,7 @@ func (e *Engine) checkSaved(h savedHeader) error {
 	return nil
 }
 
-// readFull fills b. What ends before is damaged.
+// readFull fills b. An earlier end is damage.
 func readFull(r io.Reader, b []byte) error {
 	_, err := io.ReadFull(r, b)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

@@ -32,8 +32,7 @@ func answered(t *testing.T, s *Session, prompt []int32) ([]Token, int) {
 // newSession makes a session that is closed with the test.
 func newSession(t testing.TB, e *Engine) *Session {
 	t.Helper()
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	return s
 }
@@ -162,7 +161,8 @@ func TestSavedNumbers(t *testing.T) {
 	}
 }
 
-// TestSavedElsewhere: another model, other settings, another program and another version of the format are told apart.
+// TestSavedElsewhere: another model, other settings, another program and another version of the format are
+// distinguished.
 func TestSavedElsewhere(t *testing.T) {
 	file, text, _, _ := savedSession(t, small(t, Options{}, nil))
 	load := func(e *Engine, b []byte) error {
@@ -227,9 +227,7 @@ func TestCopied(t *testing.T) {
 func FuzzLoad(f *testing.F) {
 	e := small(f, Options{}, nil)
 	s := newSession(f, e)
-	for _, err := range s.Generate(f.Context(), longPrompt, terms.Settings{MaxTokens: 2}) {
-		require.NoError(f, err)
-	}
+	tokens(f, s, longPrompt, Route{Settings: terms.Settings{MaxTokens: 2}})
 	var b bytes.Buffer
 	_, err := s.Save(f.Context(), &b, nil)
 	require.NoError(f, err)

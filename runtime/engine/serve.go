@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/freemem"
 	"github.com/pilotfish-ai/pilotfish/internal/phase"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -15,29 +16,27 @@ import (
 
 // ServeOptions bound an engine that answers questions of others. The zero value works.
 type ServeOptions struct {
-	// Slots is how many tokens are kept in memory, for all sessions together; 0 means what fits into half of the memory
-	// that is free beside the weights, at least one context and at most 256, see [Service.Slots].
+	// Slots is the number of tokens in memory, of all sessions together; 0 means what fits into half of the memory that
+	// the weights leave free, 1 to 256 contexts: see [Service.Slots].
 	Slots int
-	Rows  int // most new tokens that one step computes; 0 means 128
+	Rows  int // max new tokens of one step; 0 means 128
 
-	// Lookup is the most tokens that one forward call evaluates where guesses from the text fill it up: 2 to 8. A
-	// device that asks for one token after the other, each behind the answer before, has some of its answers without
-	// a call then. 0 means 8, negative: nothing is guessed. The answers are the same with any value.
+	// Lookup is the max number of tokens of one forward call with guesses from the text: 2 to 8. A device that asks for
+	// one token after the other then gets some answers without a call. 0 means 8, negative: no guesses. The answers
+	// are the same with any value.
 	Lookup int
 
-	// Apart means that sessions share nothing. Otherwise what sessions of one domain begin with alike, as with a
-	// system prompt, is computed once and kept once. A client that tries out texts, token by token, learns then from
-	// the time of an answer what others of its domain have asked about lately; see the package batch. The answers are
-	// the same.
+	// Apart means that sessions share nothing. Otherwise a common beginning of the sessions of one domain, such as a
+	// system prompt, is computed once and kept once. A client that tries texts token by token can then learn from the
+	// time of an answer what others of its domain asked lately; see package batch. The answers are the same.
 	Apart bool
 
-	// least time of an answer, and of each token that is decoded beyond one, to stand in for a larger model; 0 means
-	// none
+	// min time of an answer, and of each token ahead, to stand in for a larger model; 0 means none
 	AnswerTime time.Duration
 }
 
-// Service answers, with one engine, which token follows a context: for many sessions at once, and questions that wait
-// together are computed together. Within one process [Service.Local] makes it the cloud of a draft.
+// Service answers with one engine which token follows a context, for many sessions at once. Questions that wait
+// together are computed together. [Service.Local] makes it the cloud of a draft in the same process.
 type Service struct {
 	*batch.Service
 	e     *Engine
@@ -51,7 +50,7 @@ type Service struct {
 // Serve starts a service. Close it before the engine.
 func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 	if o.Slots == 0 {
-		free, err := FreeMemory()
+		free, err := freemem.Bytes()
 		if err != nil {
 			return nil, fmt.Errorf("%w; say how many tokens to keep", err)
 		}
@@ -68,7 +67,7 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 	if err != nil {
 		return nil, e.named(context.Background(), err)
 	}
-	kv, err := e.model.NewKV(o.Slots, e.kvType())
+	kv, err := e.model.NewKV(o.Slots, e.kvType)
 	done()
 	if err != nil {
 		return nil, err
@@ -82,7 +81,7 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 	return &Service{Service: s, e: e, kv: kv.Config(), least: o.AnswerTime}, nil
 }
 
-// Slots is how many tokens the service keeps in memory, of all sessions together.
+// Slots is the number of tokens that the service keeps in memory, of all sessions together.
 func (s *Service) Slots() int { return s.kv.Slots }
 
 // Context is the longest context of a question, in tokens.
@@ -91,7 +90,7 @@ func (s *Service) Context() int { return s.e.o.Context }
 // KVBytes is the memory for keys and values when all slots are in use.
 func (s *Service) KVBytes() int64 { return s.kv.Bytes() }
 
-// ask answers q, after the least time at the soonest.
+// ask answers q, but not before the min time.
 func (s *Service) ask(ctx context.Context, q terms.Job) (batch.Answer, error) {
 	soonest := time.NewTimer(s.least)
 	defer soonest.Stop()
@@ -108,7 +107,7 @@ func (s *Service) ask(ctx context.Context, q terms.Job) (batch.Answer, error) {
 	return a, nil
 }
 
-// serviceModel is the model of an engine as a service runs it. Sessions may use it as well.
+// serviceModel is the model of an engine for a service. Sessions may use it as well.
 type serviceModel struct{ e *Engine }
 
 // Forward implements [batch.Model].
@@ -123,17 +122,16 @@ func (m serviceModel) Forward(
 	return m.e.named(ctx, m.e.run(ctx, kv, rows, out, want))
 }
 
-// local is a service as the cloud of one session in the same process.
+// local is the cloud of one session in the same process.
 type local struct {
 	s       *Service
 	session uint64
 }
 
-// Local returns a cloud that needs no network: questions go straight to the service, as those of the given session.
-// What a question wants ahead is decoded after its answer, while nobody waits for the service, until the context of the
-// question ends, the session is forgotten or the service is closed.
-// Prefilled counts tokens that were not in memory, and those that were but had to be computed once more to verify what
-// follows them; not those that another question of the same step wanted first.
+// Local returns a cloud that needs no network: it passes the questions of the given session to the service. Tokens
+// ahead are decoded after the answer, while no question waits, until the context of the question ends, the session is
+// forgotten or the service is closed. Prefilled counts tokens that were not in memory, or had to be computed again to
+// verify what follows them, but not those that another question of the same step needs first.
 func (s *Service) Local(session uint64) draft.Cloud { return local{s, session} }
 
 // Ask implements [draft.Cloud].

@@ -165,7 +165,7 @@ func TestLocalAsks(t *testing.T) {
 	assert.ErrorContains(t, err, "top-k")
 }
 
-// TestWaitingEndsWithTheEngine: whoever waits for a turn is told when the engine is closed, and in which model,
+// TestWaitingEndsWithTheEngine: a call that waits for a turn fails when the engine is closed, and in which model,
 // although another one still uses it.
 func TestWaitingEndsWithTheEngine(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -173,8 +173,7 @@ func TestWaitingEndsWithTheEngine(t *testing.T) {
 		require.NoError(t, err)
 		s, err := e.Serve(ServeOptions{})
 		require.NoError(t, err)
-		session, err := e.NewSession()
-		require.NoError(t, err)
+		session := session(t, e)
 		done, err := e.acquire(t.Context())
 		require.NoError(t, err)
 		ask := func() error {
@@ -211,8 +210,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	s, err := e.Serve(ServeOptions{})
 	require.NoError(t, err)
 	defer s.Close()
-	session, err := e.NewSession()
-	require.NoError(t, err)
+	session := session(t, e)
 	closing := &counting{Context: e.closing}
 	e.closing = closing
 	route := dictated(t, nil)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/internal/prefix"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
@@ -19,17 +20,21 @@ import (
 // MostLookup is the largest [terms.Settings].Lookup.
 const MostLookup = lookup.MostRows
 
-// Token is one generated token.
+// Token is one token of an answer.
 type Token struct {
-	Pos        int     // position in the whole text, prompt included
-	ID         int32   // in the vocabulary
-	Text       string  // the whole characters that this token completes; may be empty
-	Origin     string  // who chose it: "edge", "cloud", or "edge-timeout" where the cloud was asked and failed
-	Confidence float32 // that it may stand, in [0, 1]: of the router, or without one its probability before temperature
-	Unverified bool    // the large model was to look at it, but did not in time
-	// LogProbs are what the model that chose it says of it, before temperature, rules and schema; only with
-	// [terms.Settings].Top.
-	LogProbs *LogProbs
+	ID         int32         // in the vocabulary
+	Pos        int           // position in the whole text, prompt included
+	Text       string        // the whole characters that this token completes; may be empty
+	Origin     draft.Origin  // which model chose it
+	Confidence float32       // that the small model's token may stand, 0 to 1: of the router, or else its probability
+	Unverified bool          // it was to be verified, but no answer came in time
+	At         time.Duration // from the call until the token was known
+
+	// With [terms.Settings].Top, of the model that chose the token: its log-probability (natural; NaN where the large
+	// model did not give one), and the best tokens with theirs, best first. They are of the model's own distribution:
+	// before temperature, penalties, bias and schema.
+	LogProb float32
+	Top     []terms.Candidate
 }
 
 // Why a text ended: the values of [Summary.Stop].
@@ -40,32 +45,51 @@ const (
 	StopString  = "stop"    // one of [terms.Settings].Stop
 )
 
-// Summary is what one call of [Session.Generate] did.
+// Summary is what one answer took.
 type Summary struct {
-	Text         string        // all text, also what an incomplete character at the end left
-	Stop         string        // why it ended: see [StopEnd]; "" while it runs and after an error
-	Stopped      string        // with [StopString]: the stop string that ended it
-	End          *Token        // the end token, which is not yielded; nil where none ended it
+	Text         string        // all of it, also what an incomplete character at the end left
+	Stop         string        // why it ended: "end", "stop", "length", "context"; "" while it runs and after an error
+	Stopped      string        // with "stop": the stop string that ended it
+	End          *Token        // the end token, which is no part of the answer; nil where none ended it
+	PromptTokens int           // tokens of the prompt
+	ReusedTokens int           // of these, tokens that were known from before
 	Shortened    bool          // a value was ended by [terms.Settings].Complete: it may lack something, and Stop is why
 	Ignored      []string      // paths of keywords of [terms.Settings].Schema that have no effect; at most 100
-	PromptTokens int           // tokens of the prompt
-	ReusedTokens int           // of these, tokens whose keys and values were still there from before
 	Tokens       int           // tokens generated, the end token not counted
-	Cloud        int           // of these, chosen by the cloud
-	Timeouts     int           // of these, chosen by the small model as the cloud did not answer in time
-	Flights      int           // tokens whose evaluation had begun before they were asked for
-	Missed       int           // times that it had begun of another token than was then asked for: in vain
-	Passes       int           // forward calls after the prompt
+	CloudTokens  int           // of these, chosen by the large model
+	Timeouts     int           // of these, tokens that the small model chose as the large one did not answer in time
+	Passes       int           // forward calls of the small model after the prompt
 	Proposed     int           // guesses from the text that were evaluated in them: see [terms.Settings].Lookup
 	Accepted     int           // of these, those that held: tokens without a call of their own
+	RanAhead     int           // tokens that a GPU began to evaluate before it was certain that they follow
+	RanInVain    int           // times that it began with a token that did not follow
 	PromptTime   time.Duration // from the call until the first token was known
 	DecodeTime   time.Duration // from then on
+	Err          error         // why answers of the large model did not come: the first reason; nil if all came
+	Receipt      Receipt       // what has left this device, once the answer is over
 
-	closed bool // Shortened, with an end token behind the value
+	// Routing has the sums of all questions to the large model, and of all that was drafted, once the answer is over.
+	// It is zero without a router.
+	Routing
+	// Spent is what the answer adds to the balance of its router's budget, once it is over; zero without a budget.
+	Spent router.Answer
+
+	closed bool // Shortened, with an end token after the value
 }
 
-// PassesPerToken is how many forward calls each token took, of those that follow the prompt's token, an end token
-// included: 1 where every token has a call of its own, and 0 where none follows.
+// Routing is the sum of the events of an answer.
+type Routing = draft.Summary
+
+// Receipt says what of a text has left this device for an answer: for questions to a large model, those that were in
+// vain included, and for what was sent before the first of them.
+type Receipt struct {
+	Tokens int    // of the text, each as often as it was sent
+	Bytes  int    // of the messages, before encryption; 0 for a cloud of the caller's own, which does not count them
+	To     string // address of the gateway, host:port; "" where nothing was sent, or not to a gateway
+}
+
+// PassesPerToken is the number of forward calls per token after the prompt's token, an end token included: 1 if every
+// token has a call of its own, and 0 if none follows.
 func (s Summary) PassesPerToken() float64 {
 	tokens := s.Tokens - 1
 	if s.Stop == StopEnd || s.closed {
@@ -77,8 +101,8 @@ func (s Summary) PassesPerToken() float64 {
 	return float64(s.Passes) / float64(tokens)
 }
 
-// Session is one text that grows: its KV cache, and the last summary. It generates one text at a time: beginning
-// another one meanwhile is [ErrBusy], and harms nothing. Its other methods may be called by any goroutine.
+// Session is one text that grows, with its KV cache. It generates one text at a time: another one meanwhile fails with
+// [ErrBusy]. Its other methods may be called by any goroutine.
 type Session struct {
 	e           *Engine
 	closed      atomic.Bool  // by Close
@@ -86,44 +110,44 @@ type Session struct {
 	cache       *qwen2.Cache // nil once it is closed
 	member      *member
 	speculation *speculation
-	cost        lookup.Cost       // of forward calls, learnt from all texts
-	waits       draft.Waits       // for answers of the cloud, alike
+	cost        lookup.Cost       // of forward calls, from all texts
+	waits       draft.Waits       // for answers of the cloud, from all texts
 	row         [1]backend.Row    // of a token evaluated by itself
 	out         [1]backend.Output // its head, until the next one
-	first       [1]int            // says that the head of the first row is wanted
-	ids         []int32           // what the cache holds
-	tight       bool              // the shortest value of the schema has room, and the end token behind it has none
-	told
-	now func() time.Time
+	first       [1]int            // the rows that need a head: the first
+	ids         []int32           // in the cache
+	tight       bool              // the shortest value of the schema fits, but no end token after it
+	summary     Summary
+	now         func() time.Time
 
 	mu   sync.Mutex
-	last told                    // as of the last token
-	kv   *qwen2.Cache            // the cache, to be asked for its memory
+	last Summary                 // as of the last token
+	held int                     // tokens in the cache as of the last token
 	stop context.CancelCauseFunc // of the text that is being generated
-}
-
-// told is what a session tells of itself.
-type told struct {
-	summary Summary
-	routing draft.Summary
-	spent   router.Answer
-	cached  int // tokens in the cache
 }
 
 // NewSession makes an empty session of [Engine.Context] tokens.
 func (e *Engine) NewSession() (*Session, error) {
-	cache, err := e.newCache(e.o.Context)
-	if err != nil {
-		return nil, e.named(context.Background(), err)
-	}
-	return &Session{
-		e: e, cache: cache, kv: cache, member: newMember(), speculation: e.newSpeculation(), now: time.Now,
-	}, nil
+	s := e.Session()
+	return s, e.named(context.Background(), s.reserve(context.Background()))
 }
 
-// Close gives the memory of the session back when no text is being generated any more: one that is ends with
-// [ErrClosed], and every later one at once. It may be called from anywhere, also from within a loop over
-// [Session.Generate], and more than once. A session that nobody holds any more need not be closed.
+// Session is [Engine.NewSession], with its error as that of the first text.
+func (e *Engine) Session() *Session {
+	return &Session{e: e, member: newMember(), speculation: e.newSpeculation(), now: time.Now}
+}
+
+// reserve makes the cache, unless there is one. Its memory is taken as the text grows.
+func (s *Session) reserve(ctx context.Context) (err error) {
+	if s.cache == nil {
+		s.cache, err = s.e.newCache(ctx, s.e.o.Context)
+	}
+	return err
+}
+
+// Close frees the memory of the session. A text that is being generated ends with [ErrClosed], and so does every later
+// one. Close may be called from anywhere, also from within a loop over [Session.Generate], and more than once. A
+// session without references need not be closed.
 func (s *Session) Close() error {
 	s.closed.Store(true)
 	s.mu.Lock()
@@ -135,7 +159,7 @@ func (s *Session) Close() error {
 	return nil
 }
 
-// release gives the memory of a closed session back, unless a text is being generated: that does so at its end.
+// release frees the memory of a closed session, unless a text is being generated, which does so at its end.
 func (s *Session) release() {
 	if !s.busy.CompareAndSwap(false, true) {
 		return
@@ -143,19 +167,20 @@ func (s *Session) release() {
 	defer s.busy.Store(false)
 	s.cache, s.ids = nil, nil
 	s.row, s.out = [1]backend.Row{}, [1]backend.Output{}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.kv = nil
 }
 
-// begin makes what follows a text of the session, which ends with ctx, the session or the engine. The caller calls
-// done.
+// Busy is the error of a second text in the session before the first is over: [ErrBusy], or [ErrClosed].
+func (s *Session) Busy() error {
+	if s.closed.Load() {
+		return ErrClosed
+	}
+	return ErrBusy
+}
+
+// begin begins a text of the session, which ends with ctx, the session or the engine. The caller calls done.
 func (s *Session) begin(ctx context.Context) (bound context.Context, done func(), err error) {
 	if !s.busy.CompareAndSwap(false, true) {
-		if s.closed.Load() {
-			return ctx, nil, ErrClosed
-		}
-		return ctx, nil, ErrBusy
+		return ctx, nil, s.Busy()
 	}
 	bound, release := s.e.bind(ctx)
 	bound, stop := context.WithCancelCause(bound)
@@ -180,59 +205,53 @@ func (s *Session) begin(ctx context.Context) (bound context.Context, done func()
 		done()
 		return ctx, nil, ErrClosed
 	}
+	if err := s.reserve(bound); err != nil {
+		done()
+		return ctx, nil, err
+	}
 	if s.e.crew != nil {
 		s.e.crew.join(s.member)
 	}
 	return bound, done, nil
 }
 
-// share is a forward call of the session's text, together with those of others where the device can.
+// share is a forward call of the session's text, together with those of other sessions if the device can.
 func (s *Session) share(
 	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
 ) error {
 	return s.e.share(ctx, s.member, kv, rows, out, want, false)
 }
 
-// Summary tells what the last call of [Session.Generate] did, or has done so far.
-func (s *Session) Summary() Summary { return s.tell().summary }
-
-// KVBytes is the memory that keys and values take now: it grows with the text. 0 once the session is closed.
-func (s *Session) KVBytes() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.kv == nil {
-		return 0
-	}
-	return s.kv.Bytes()
-}
-
-// KVLimit is that memory when the context is full.
-func (s *Session) KVLimit() int64 { return s.e.kvBytes(s.e.o.Context) }
-
-// KVTokens is how many tokens the cache held after the last token: the text, and while routed decoding runs, the
-// drafts.
-func (s *Session) KVTokens() int { return s.tell().cached }
-
-// inUse is how many tokens the cache holds now, without those in flight.
-func (s *Session) inUse() int { return s.cache.InUse() - len(s.speculation.flights) }
-
-// tell returns what was noted last.
-func (s *Session) tell() told {
+// Summary returns what the last call of [Session.Routed] took, or has taken so far.
+func (s *Session) Summary() Summary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last
 }
 
-// note makes what the session is doing known.
-func (s *Session) note() {
-	s.cached = s.inUse()
+// KVLimit is the memory of keys and values when the context is full.
+func (s *Session) KVLimit() int64 { return s.e.kvBytes(s.e.o.Context) }
+
+// KVTokens is the number of tokens in the cache as of the last token: text, and drafts while routed decoding runs.
+func (s *Session) KVTokens() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last = s.told
+	return s.held
 }
 
-// Generate runs prompt and yields the tokens that follow. The part of the prompt that equals the text of the session so
-// far is not run again. An error ends the sequence; so does ctx, with its cause, and [Engine.Close], with [ErrClosed].
+// inUse is the number of tokens in the cache, without those in flight.
+func (s *Session) inUse() int { return s.cache.InUse() - len(s.speculation.flights) }
+
+// note publishes what the session has done so far.
+func (s *Session) note() {
+	held := s.inUse()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last, s.held = s.summary, held
+}
+
+// Generate runs prompt and yields the tokens that follow. The part of the prompt that equals the session's text is not
+// run again. An error ends the sequence; so does ctx, with its cause, and [Engine.Close], with [ErrClosed].
 func (s *Session) Generate(ctx context.Context, prompt []int32, r terms.Settings) iter.Seq2[Token, error] {
 	return s.Routed(ctx, prompt, Route{Settings: r})
 }
@@ -243,23 +262,27 @@ func (s *Session) prefill(ctx context.Context, prompt []int32, want backend.Want
 		return nil, fmt.Errorf("%w: a prompt of %d tokens leaves no room for an answer in a context of %d: "+
 			"give a shorter prompt or a longer context", ErrContext, len(prompt), room)
 	}
-	vocab := s.e.model.Config().Vocab
-	for i, id := range prompt {
-		if id < 0 || int(id) >= vocab {
-			return nil, fmt.Errorf("token %d of the prompt is %d: ids of this model are 0 to %d", i, id, vocab-1)
-		}
+	if err := s.e.checkTokens("prompt", prompt); err != nil {
+		return nil, err
 	}
-	same := 0
-	// The last token always runs, for its logits.
-	for same < len(s.ids) && same < len(prompt)-1 && s.ids[same] == prompt[same] {
-		same++
-	}
-	s.cache.Truncate(same)
-	s.ids = s.ids[:same]
-	s.summary.ReusedTokens = same
-	out, err := s.e.forward(ctx, s.member, s.cache, prompt[same:], want)
+	same := min(prefix.Len(s.ids, prompt), len(prompt)-1) // the last token always runs, for its logits
+	s.truncate(max(same, 0))
+	s.summary.ReusedTokens = len(s.ids)
+	out := make([]backend.Output, 1)
+	return &out[0], s.append(ctx, prompt[len(s.ids):], out, want)
+}
+
+// truncate drops all but the first tokens of the text.
+func (s *Session) truncate(tokens int) {
+	s.cache.Truncate(tokens)
+	s.ids = s.ids[:tokens]
+}
+
+// append runs tokens after what the cache holds, and fills out for the last of them. On an error the text is as before.
+func (s *Session) append(ctx context.Context, tokens []int32, out []backend.Output, want backend.Want) error {
+	err := s.e.forward(ctx, s.member, s.cache, tokens, out, want)
 	if err == nil {
-		s.ids = append(s.ids, prompt[same:]...)
+		s.ids = append(s.ids, tokens...)
 	}
-	return out, err
+	return err
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// dictator is a cloud that knows the whole answer: after a prompt of so many tokens it says these.
+// dictator is a cloud with the whole answer: after a prompt of this length it says these tokens.
 type dictator struct {
 	prompt int
 	says   []int32
@@ -45,8 +45,26 @@ func dictated(t *testing.T, d *dictator) Route {
 	return Route{Router: r, Cloud: d, Draft: DraftOptions{Mode: Serial, Deadline: -1, Warm: -1}}
 }
 
+// KVBytes is the memory that keys and values take now: it grows with the text. 0 once the session is closed.
+func (s *Session) KVBytes() int64 {
+	if s.cache == nil {
+		return 0
+	}
+	return s.cache.Bytes()
+}
+
 // tokens collects a text.
-func tokens(t *testing.T, s *Session, prompt []int32, r Route) (all []Token) {
+func tokens(t testing.TB, s *Session, prompt []int32, r Route) []Token {
+	t.Helper()
+	all := timed(t, s, prompt, r)
+	for i := range all {
+		all[i].At = 0
+	}
+	return all
+}
+
+// timed is tokens with their times.
+func timed(t testing.TB, s *Session, prompt []int32, r Route) (all []Token) {
 	t.Helper()
 	for tok, err := range s.Routed(t.Context(), prompt, r) {
 		require.NoError(t, err)
@@ -55,7 +73,7 @@ func tokens(t *testing.T, s *Session, prompt []int32, r Route) (all []Token) {
 	return all
 }
 
-// TestTokens: each token tells where it is, whose it is and which characters it completes; the summary has the text,
+// TestTokens: each token has its position, its origin and the characters that it completes; the summary has the text,
 // the rest of an incomplete character included, why it ended, and how long it took.
 func TestTokens(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -66,16 +84,16 @@ func TestTokens(t *testing.T) {
 		require.Len(t, says, 6, "of each é two tokens")
 		prompt := []int32{1, 2, 3}
 		d := &dictator{prompt: 3, says: says, takes: 250 * time.Millisecond}
-		s, err := e.NewSession()
-		require.NoError(t, err)
+		s := session(t, e)
 		r := dictated(t, d)
 		r.MaxTokens = 5
 		var events, escalations int
+		const ms = time.Millisecond
 		tokens(t, s, []int32{9}, Route{Settings: terms.Settings{MaxTokens: 2, IgnoreEnd: true}})
 		r.Observe = func(ev Event) {
 			assert.Equal(t, events, s.Summary().Tokens, "of this text, so far")
 			assert.Equal(t, 3, s.Summary().PromptTokens)
-			assert.Zero(t, s.Routing(), "while it runs")
+			assert.Zero(t, s.Summary().Routing, "while it runs")
 			if ev.Token != nil {
 				events++
 			}
@@ -84,17 +102,19 @@ func TestTokens(t *testing.T) {
 			}
 		}
 		require.Equal(t, []Token{
-			{3, says[0], "h", "cloud", 0, false, nil}, {4, says[1], "", "cloud", 0, false, nil},
-			{5, says[2], "é", "cloud", 0, false, nil}, {6, says[3], "!", "cloud", 0, false, nil},
-			{7, says[4], "", "cloud", 0, false, nil},
-		}, tokens(t, s, prompt, r))
+			{Pos: 3, ID: says[0], Text: "h", Origin: "cloud", At: 250 * ms},
+			{Pos: 4, ID: says[1], Origin: "cloud", At: 500 * ms},
+			{Pos: 5, ID: says[2], Text: "é", Origin: "cloud", At: 750 * ms},
+			{Pos: 6, ID: says[3], Text: "!", Origin: "cloud", At: 1000 * ms},
+			{Pos: 7, ID: says[4], Origin: "cloud", At: 1250 * ms},
+		}, timed(t, s, prompt, r))
 		assert.Equal(t, 5, events)
 		assert.Equal(t, 5, escalations)
+		routing := s.Summary().Routing
 		assert.Equal(t, Summary{
-			Text: "hé!\ufffd", Stop: StopLength, PromptTokens: 3, Tokens: 5, Cloud: 5, Passes: 4,
-			PromptTime: 250 * time.Millisecond, DecodeTime: time.Second,
+			Text: "hé!\ufffd", Stop: StopLength, PromptTokens: 3, Tokens: 5, CloudTokens: 5, Passes: 4,
+			PromptTime: 250 * time.Millisecond, DecodeTime: time.Second, Routing: routing,
 		}, s.Summary())
-		routing := s.Routing()
 		assert.Equal(t, 5, routing.Cloud)
 		assert.Equal(t, 5, routing.Answered)
 		assert.Equal(t, 1250*time.Millisecond, routing.Wait)
@@ -106,8 +126,8 @@ func TestTokens(t *testing.T) {
 		require.Len(t, local, 2)
 		assert.Equal(t, top[0].ID, local[0].ID)
 		assert.InDelta(t, math.Exp(float64(top[0].Logit-lse)), local[0].Confidence, 1e-5, "its probability")
-		assert.Equal(t, "edge", local[0].Origin)
-		assert.Zero(t, s.Routing(), "of the last text only, which had no router")
+		assert.Equal(t, draft.Edge, local[0].Origin)
+		assert.Zero(t, s.Summary().Routing, "of the last text only, which had no router")
 		assert.Equal(t, 2, s.Summary().ReusedTokens)
 	})
 }
@@ -120,8 +140,7 @@ func TestEnds(t *testing.T) {
 	end := int32(299)
 	require.True(t, tok.IsEnd(end))
 	says := []int32{5, 6, end, 7, 8, 9, 10}
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	for name, c := range map[string]struct {
 		request terms.Settings
 		want    int
@@ -154,8 +173,7 @@ func TestEnds(t *testing.T) {
 // TestCloseAtTheEnd: a text that was over when the engine was closed is a whole text.
 func TestCloseAtTheEnd(t *testing.T) {
 	e := small(t, Options{Context: 10}, nil)
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	r := dictated(t, &dictator{prompt: 1, says: []int32{5, 299}})
 	r.Observe = func(ev Event) {
 		if ev.Token != nil && ev.Token.End {
@@ -169,8 +187,7 @@ func TestCloseAtTheEnd(t *testing.T) {
 // TestRouteReaches: what a route asks for reaches the questions to the cloud and the decoder.
 func TestRouteReaches(t *testing.T) {
 	e := small(t, Options{Context: 40}, nil)
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	says := []int32{5, 6, 7}
 	d := &dictator{prompt: 2, says: says}
 	r := dictated(t, d)
@@ -183,7 +200,7 @@ func TestRouteReaches(t *testing.T) {
 		assert.Equal(t, r.Sampling(), q.Sampling)
 		assert.Equal(t, 4, q.K)
 	}
-	for token, origin := range map[int32]string{299: "cloud", 300: "edge-timeout", -1: "edge-timeout"} {
+	for token, origin := range map[int32]draft.Origin{299: "cloud", 300: "edge-timeout", -1: "edge-timeout"} {
 		r := dictated(t, &dictator{prompt: 2, says: []int32{token}})
 		r.Settings = terms.Settings{MaxTokens: 1, IgnoreEnd: true}
 		all := tokens(t, s, []int32{1, 2}, r)
@@ -195,10 +212,7 @@ func TestRouteReaches(t *testing.T) {
 	require.NoError(t, err)
 	text := []int32{1, 2}
 	for _, x := range tokens(t, s, text, Route{Settings: terms.Settings{MaxTokens: 20, IgnoreEnd: true}.With(drawn)}) {
-		cache, err := e.newCache(40)
-		require.NoError(t, err)
-		out, err := e.forward(t.Context(), newMember(), cache, text, sampler.Want(backend.Want{K: 3}))
-		require.NoError(t, err)
+		out := headAfter(t, e, text, sampler.Want(backend.Want{K: 3}))
 		require.Equal(t, sampler.Pick(len(text), out), x.ID, "drawn with the noise of its position")
 		text = append(text, x.ID)
 	}
@@ -209,8 +223,7 @@ func TestRouteReaches(t *testing.T) {
 func TestBranches(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := small(t, Options{Context: 40}, nil)
-		s, err := e.NewSession()
-		require.NoError(t, err)
+		s := session(t, e)
 		_, top, err := e.Logits(t.Context(), []int32{1, 2}, 4)
 		require.NoError(t, err)
 		for branches := 1; branches <= 3; branches++ {
@@ -236,8 +249,7 @@ func TestBranches(t *testing.T) {
 func TestBranchesAreLearnt(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := small(t, Options{Context: 64}, nil)
-		s, err := e.NewSession()
-		require.NoError(t, err)
+		s := session(t, e)
 		first := func() int {
 			r := dictated(t, &dictator{prompt: 2, says: slices.Repeat([]int32{5}, 100), takes: 100 * time.Millisecond})
 			r.MaxTokens, r.IgnoreEnd, r.Pace, r.RowCost = 40, true, 100, 1
@@ -260,8 +272,7 @@ func TestBranchesAreLearnt(t *testing.T) {
 // on.
 func TestRouteRefuses(t *testing.T) {
 	e := small(t, Options{Context: 20}, nil)
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	always := dictated(t, &dictator{}).Router
 	for want, r := range map[string]Route{
 		"must not be negative, but is -1":   {Settings: terms.Settings{MaxTokens: -1}},
@@ -296,12 +307,11 @@ func TestRouteRefuses(t *testing.T) {
 }
 
 // TestPace: forward calls take as long as a slower device would, from their beginning; the prompt, and a call that
-// takes longer by itself, are not slowed, and nobody who has gone waits.
+// takes longer by itself, are not slowed, and a canceled call does not wait.
 func TestPace(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		e := small(t, Options{}, nil)
-		s, err := e.NewSession()
-		require.NoError(t, err)
+		s := session(t, e)
 		begin := time.Now()
 		five := terms.Settings{MaxTokens: 5, IgnoreEnd: true}
 		require.Len(t, tokens(t, s, []int32{1, 2}, Route{Settings: five, Pace: 8}), 5)
@@ -344,8 +354,7 @@ func TestPace(t *testing.T) {
 func TestTrouble(t *testing.T) {
 	for _, flights := range []bool{false, true} {
 		e, d := troubled(t, Options{Context: 24}, flights)
-		s, err := e.NewSession()
-		require.NoError(t, err)
+		s := session(t, e)
 		prompt, request := []int32{1, 2, 3}, terms.Settings{MaxTokens: 8, IgnoreEnd: true}
 		want := tokens(t, s, prompt, Route{Settings: request})
 		r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.5), Seed: 3})
@@ -388,8 +397,7 @@ func TestTrouble(t *testing.T) {
 // TestReused: of a prompt that begins like the text before, as much as is there is not run again, after an error too.
 func TestReused(t *testing.T) {
 	e, d := troubled(t, Options{Context: 24}, false)
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	all := tokens(t, s, []int32{1, 2, 3, 4}, Route{Settings: terms.Settings{MaxTokens: 3, IgnoreEnd: true}})
 	text := []int32{1, 2, 3, 4, all[0].ID, all[1].ID}
 	held := s.KVTokens()

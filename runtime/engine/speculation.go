@@ -8,20 +8,18 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// speculationDepth is how many tokens are evaluated, or about to be, beyond the one that is waited for: the device then
-// has work while the token is looked at and the next one encoded, and what is asked for instead of the expected token,
-// after an escalation too, waits for as many evaluations in vain.
+// speculationDepth is the number of tokens in flight beyond the one that the session waits for. They give the device
+// work while a token is chosen and the next one encoded. A token that was not expected waits for them in vain.
 const speculationDepth = 1
 
-// speculation has the device of a session evaluate what is likely to be asked for next: while a token is waited for,
-// its successor is evaluated, and the one after that if the depth says so, each taken over on the device. It is the
-// best one, or where tokens are drawn the device's guess at the draw. If the session asks for another one, those
-// flights are dropped, so that the text is the same with them and without.
+// speculation lets the device of a session evaluate what is likely to follow: while the session waits for a token, its
+// successors are in flight, each taken over on the device. A successor is the best token, or the device's guess at the
+// draw. If the session asks for another one, the flights are dropped, so that the text is the same with and without.
 type speculation struct {
 	depth   int  // 0: never
-	off     bool // nobody can tell on the device what will be asked for
+	off     bool // the device cannot guess what follows
 	flights []flight
-	token   int32  // that the first flight evaluates; known once the one before it has been waited for
+	token   int32  // that the first flight evaluates, once the wait for the one before is over
 	tail    flight // the last one under way
 }
 
@@ -31,7 +29,7 @@ type flight struct {
 	row backend.Row
 }
 
-// newSpeculation returns the speculation of a new session, which is none where the device has no flights.
+// newSpeculation returns the speculation of a new session: none if the device has no flights.
 func (e *Engine) newSpeculation() *speculation {
 	if e.model.HasFlights() {
 		return &speculation{depth: speculationDepth}
@@ -39,14 +37,14 @@ func (e *Engine) newSpeculation() *speculation {
 	return &speculation{}
 }
 
-// speculates reports whether a token with such a head is evaluated in a flight, with others behind it. A choice among
-// all logits that is not drawn is one by rules or a grammar, of which the device knows nothing.
+// speculates reports whether a token with such a head is evaluated in a flight, with others after it. A greedy choice
+// among all logits depends on rules or a grammar, which the device cannot follow.
 func (s *Session) speculates(want backend.Want) bool {
 	a := s.speculation
 	return a.depth > 0 && !a.off && !want.Hidden && (!want.Logits || !want.Draw.Greedy())
 }
 
-// inFlight is [Session.one] where the session speculates.
+// inFlight is [Session.one] for a session that speculates.
 func (s *Session) inFlight(
 	ctx context.Context, token int32, path []int32, want backend.Want,
 ) (int32, *backend.Output, error) {
@@ -75,7 +73,7 @@ func (s *Session) inFlight(
 	return f.row.Slot, out, err
 }
 
-// follow lets others run behind a flight that is about to be waited for.
+// follow starts others after a flight that the session is about to wait for.
 func (s *Session) follow(f flight, want backend.Want) {
 	if len(s.speculation.flights) == 0 {
 		s.speculation.tail = f
@@ -83,7 +81,7 @@ func (s *Session) follow(f flight, want backend.Want) {
 	s.speculate(want)
 }
 
-// land waits for a flight. After an error its slot is free, and there are no other flights.
+// land waits for a flight. After an error its slot is free, and no flight is left.
 func (s *Session) land(ctx context.Context, f flight) (*backend.Output, error) {
 	out, err := f.Wait(ctx)
 	if err != nil {
@@ -95,7 +93,7 @@ func (s *Session) land(ctx context.Context, f flight) (*backend.Output, error) {
 	return out, nil
 }
 
-// adopt returns the first flight if it is what is asked for.
+// adopt returns the first flight if it evaluates token after path.
 func (s *Session) adopt(token int32, path []int32) (f flight, ok bool) {
 	a := s.speculation
 	if len(a.flights) == 0 || a.token != token {
@@ -107,11 +105,11 @@ func (s *Session) adopt(token int32, path []int32) (f flight, ok bool) {
 		return flight{}, false
 	}
 	a.flights = slices.Delete(a.flights, 0, 1)
-	s.summary.Flights++
+	s.summary.RanAhead++
 	return f, true
 }
 
-// speculate starts flights behind the last one, as far as there is room for them.
+// speculate starts flights after the last one, while there is room.
 func (s *Session) speculate(want backend.Want) {
 	a := s.speculation
 	for len(a.flights) < a.depth && int(a.tail.row.Pos)+1 < s.e.o.Context {
@@ -128,14 +126,14 @@ func (s *Session) speculate(want backend.Want) {
 	}
 }
 
-// missFlights drops all flights, as another token is asked for.
+// missFlights drops all flights, as another token follows.
 func (s *Session) missFlights() {
-	s.summary.Missed += min(1, len(s.speculation.flights))
+	s.summary.RanInVain += min(1, len(s.speculation.flights))
 	s.dropFlights()
 }
 
-// dropFlights drops all flights and frees their slots. Whoever takes them next is evaluated after it. The caller may
-// use the model.
+// dropFlights drops all flights and frees their slots; what takes them next is evaluated later. The caller holds the
+// model.
 func (s *Session) dropFlights() {
 	for _, f := range s.speculation.flights {
 		f.Drop()
@@ -144,7 +142,7 @@ func (s *Session) dropFlights() {
 	s.speculation.flights = s.speculation.flights[:0]
 }
 
-// alloc takes a slot for a token at pos, if need be one of a flight.
+// alloc takes a slot for a token at pos, from a flight if no other is free.
 func (s *Session) alloc(pos int) (int32, error) {
 	slot, err := s.cache.Alloc(pos)
 	if err != nil && len(s.speculation.flights) > 0 {
@@ -154,13 +152,12 @@ func (s *Session) alloc(pos int) (int32, error) {
 	return slot, err
 }
 
-// settle makes the tokens in path settled text. Flights stay where all of these are in their place already: then none
-// has to move.
+// settle makes the tokens in path settled text. Flights stay if no token has to move.
 func (s *Session) settle(path ...int32) []qwen2.Move {
 	if s.e.model.HasFlights() { // keys and values may move in the device's memory
 		done, err := s.e.acquire(context.Background())
 		if err != nil {
-			return nil // closed: the session holds nothing any more
+			return nil // closed: the session is empty
 		}
 		defer done()
 	}
@@ -173,14 +170,14 @@ func (s *Session) settle(path ...int32) []qwen2.Move {
 	return s.cache.Settle(path...)
 }
 
-// stopFlights drops all flights when nothing more is wanted.
+// stopFlights drops all flights at the end of a text.
 func (s *Session) stopFlights() {
 	if len(s.speculation.flights) == 0 {
 		return
 	}
 	done, err := s.e.acquire(context.Background())
 	if err != nil {
-		s.speculation.flights = nil // closed, and the device has waited for them
+		s.speculation.flights = nil // closed: the device has waited for them
 		return
 	}
 	defer done()

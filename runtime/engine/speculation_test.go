@@ -92,7 +92,7 @@ func read(t *testing.T, s *Session, prompt []int32, r Route) (got text) {
 	}
 	for tok, err := range stream {
 		require.NoError(t, err)
-		got.ids, got.origins = append(got.ids, tok.ID), append(got.origins, tok.Origin)
+		got.ids, got.origins = append(got.ids, tok.ID), append(got.origins, string(tok.Origin))
 		got.heads = append(got.heads, tok.Confidence)
 	}
 	assert.Empty(t, s.speculation.flights)
@@ -141,15 +141,15 @@ func TestFlights(t *testing.T) {
 				s.speculation.depth = 0
 				want := read(t, s, []int32{1, 2, 3, 4, 5}, r)
 				require.Len(t, want.ids, tokens)
-				require.Zero(t, s.Summary().Flights)
+				require.Zero(t, s.Summary().RanAhead)
 				for _, depth := range []int{1, 3} {
 					s.speculation.depth = depth
 					assert.Equal(t, want, read(t, s, []int32{1, 2, 3, 4, 5}, r), "depth %d", depth)
 					if name == "local" {
-						assert.Equal(t, tokens-2, s.Summary().Flights,
+						assert.Equal(t, tokens-2, s.Summary().RanAhead,
 							"all but the prompt's token and the first after it")
 					} else {
-						assert.Positive(t, s.Summary().Flights)
+						assert.Positive(t, s.Summary().RanAhead)
 					}
 					if name == "learned" {
 						assert.Contains(t, want.origins, "cloud")
@@ -214,8 +214,7 @@ func TestFlightsTogether(t *testing.T) {
 	r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.3)})
 	require.NoError(t, err)
 	answer := func(n int) text {
-		s, err := e.NewSession()
-		require.NoError(t, err)
+		s := session(t, e)
 		return read(t, s, []int32{1, 2, int32(n)}, Route{
 			Settings: terms.Settings{MaxTokens: 8, IgnoreEnd: true}, Router: r, Cloud: cloud.Local(uint64(n)),
 			Draft: DraftOptions{Deadline: -1, Branches: 1 + n},
@@ -243,32 +242,31 @@ func anySampling(r *rand.Rand) terms.Settings {
 	return q
 }
 
-// TestFlightsSampled: texts are drawn alike with flights and without, to the last bit of their confidence, whatever is
-// drawn by, and on a GPU as without one. Nearly all tokens are in flight when they are asked for, and most where more
-// can be drawn than the best tokens that a GPU knows. With a device that guesses wrong now and then, or always, the
-// texts stay.
+// TestFlightsSampled: texts are drawn the same with flights and without, to the last bit of their confidence, whatever
+// is drawn by, and on a GPU as without one. Nearly all tokens are in flight when they are asked for, and most where
+// more can be drawn than the best tokens that a GPU knows. With a device that guesses wrong now and then, or always,
+// the texts stay.
 func TestFlightsSampled(t *testing.T) {
 	reference, err := small(t, Options{Exact: true}, nil).NewSession()
 	require.NoError(t, err)
 	onRunners(t, func(t *testing.T, open func(o Options) *Engine) {
 		e := open(Options{KV: KVF32})
-		s, err := e.NewSession()
-		require.NoError(t, err)
+		s := session(t, e)
 		r, held, all := rand.New(rand.NewPCG(7, 9)), map[bool]int{}, map[bool]int{} // by whether it knows them
 		for n := range 16 {
 			route := Route{Settings: anySampling(r)}
 			prompt := []int32{1, 2, int32(3 + n)}
 			s.speculation.depth = 0
 			want := read(t, s, prompt, route)
-			assert.Zero(t, s.Summary().Flights+s.Summary().Missed)
+			assert.Zero(t, s.Summary().RanAhead+s.Summary().RanInVain)
 			for _, depth := range []int{1, 3} {
 				s.speculation.depth = depth
 				assert.Equal(t, want, read(t, s, prompt, route), "depth %d, %+v", depth, route.Settings)
 				sum := s.Summary()
-				assert.Equal(t, 28, sum.Flights+sum.Missed, "all but the prompt's token and the first after it")
+				assert.Equal(t, 28, sum.RanAhead+sum.RanInVain, "all but the prompt's token and the first after it")
 				o := route.Settings
 				knows := o.TopK > 0 && o.TopK <= 64 || o.TopK == 0 && o.TopP == 0 && route.MinP == 0
-				held[knows], all[knows] = held[knows]+sum.Flights, all[knows]+28
+				held[knows], all[knows] = held[knows]+sum.RanAhead, all[knows]+28
 				for _, wrong := range []int{1, 5} {
 					d, ok := e.device.(eager)
 					if !ok {
@@ -276,7 +274,7 @@ func TestFlightsSampled(t *testing.T) {
 					}
 					d.wrong = wrong
 					assert.Equal(t, want, read(t, s, prompt, route), "one guess of %d is wrong", wrong)
-					assert.Positive(t, s.Summary().Missed)
+					assert.Positive(t, s.Summary().RanInVain)
 					d.wrong = 0
 				}
 			}
@@ -295,8 +293,7 @@ func TestFlightsSampled(t *testing.T) {
 // schema, or a sampler of the caller's own. The texts are those without flights.
 func TestFlightsNotGuessed(t *testing.T) {
 	e, _ := troubled(t, Options{}, true)
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	drawn := terms.Sampling{Temperature: 1, Seed: 3, TopK: 20}
 	for name, r := range map[string]Route{
 		"penalty": {Settings: terms.Settings{RepeatPenalty: 1.5}.With(drawn)},
@@ -306,10 +303,8 @@ func TestFlightsNotGuessed(t *testing.T) {
 			Pick: func(_ int, _ []int32, o *backend.Output) int32 { return o.Top[0].ID }},
 	} {
 		r.MaxTokens, r.IgnoreEnd, r.Lookup = 10, !r.JSON, -1
-		for _, err := range s.Routed(t.Context(), []int32{1, 2, 3}, r) {
-			require.NoError(t, err)
-		}
-		assert.Zero(t, s.Summary().Flights+s.Summary().Missed, name)
+		tokens(t, s, []int32{1, 2, 3}, r)
+		assert.Zero(t, s.Summary().RanAhead+s.Summary().RanInVain, name)
 	}
 }
 
@@ -321,8 +316,7 @@ func TestEscalationWaitsForOne(t *testing.T) {
 	cloud, err := large.Serve(ServeOptions{})
 	require.NoError(t, err)
 	defer cloud.Close()
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	for n, mode := range []DraftOptions{{Mode: Serial}, {Branches: 1}, {Branches: 3}} {
 		r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.25), Seed: 2})
 		require.NoError(t, err)
@@ -337,7 +331,7 @@ func TestEscalationWaitsForOne(t *testing.T) {
 		s.speculation.depth, d.most = speculationDepth, 0
 		assert.Equal(t, want, read(t, s, []int32{1, 2, 3}, route))
 		assert.Equal(t, 2, d.most, "the one that is waited for, and one more")
-		assert.Positive(t, s.Summary().Flights)
+		assert.Positive(t, s.Summary().RanAhead)
 	}
 }
 
@@ -357,8 +351,7 @@ func TestCloseInFlight(t *testing.T) {
 }
 
 func closeInFlight(t *testing.T, e *Engine, n int, inside bool) {
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	r, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.3)})
 	require.NoError(t, err)
 	cloud, err := e.Serve(ServeOptions{})
@@ -389,8 +382,7 @@ func closeInFlight(t *testing.T, e *Engine, n int, inside bool) {
 // TestSettleAfterClose: keys and values that would have to move are left alone when the device is gone.
 func TestSettleAfterClose(t *testing.T) {
 	e, _ := troubled(t, Options{}, true)
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	slot, err := s.cache.Alloc(5)
 	require.NoError(t, err)
 	require.NotZero(t, slot, "it would have to be copied")
@@ -414,7 +406,7 @@ func TestGPU(t *testing.T) {
 		did, ok := e.LastEncoded()
 		require.True(t, ok)
 		last := e.device.(*gpu.Device).LastPass()
-		assert.Equal(t, Encoded{Dispatches: last.Dispatches, Levels: last.Levels}, did)
+		assert.Equal(t, last, did)
 		assert.Greater(t, did.Levels, 10)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"math"
 	"sync"
 
@@ -11,13 +12,14 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/schema"
 )
 
-// keptGrammars is how many bytes of grammars an engine keeps for the next answers by the same schemas.
+// keptGrammars is the max number of bytes of the grammars that an engine keeps for other answers.
 const keptGrammars = 64 << 20
 
-// structured is what an engine keeps for answers that are JSON: the vocabulary as a tree with masks, and grammars by
-// the hashes of their schemas.
+// structured has what an engine keeps for answers in JSON: the vocabulary as a tree with masks, and grammars by the
+// hashes of their schemas.
 type structured struct {
 	mu     sync.Mutex
 	failed error
@@ -29,38 +31,38 @@ type structured struct {
 
 type schemaHash [sha256.Size]byte
 
-// keptGrammar is a grammar with the vocabulary, and how much memory it takes.
+// keptGrammar is a grammar with the vocabulary, and its memory.
 type keptGrammar struct {
 	*grammar.Matcher
 	bytes int
 }
 
-// matcher returns the matcher of the schema of a request, of any object without one. A schema that takes long to
-// compile holds nobody up who has another one; it ends with the cause of ctx when that does.
+// matcher returns the matcher of the schema of a request, or of any object. A schema that takes long to compile delays
+// no other one. Compiling ends with the cause of ctx when ctx ends.
 func (s *structured) matcher(ctx context.Context, e *Engine, r terms.Settings) (*grammar.Matcher, int32, error) {
-	text, read := r.Schema, grammar.Schema
+	text := r.Schema
 	if text == nil {
 		text = []byte(`{"type":"object"}`)
 	}
 	key := sha256.Sum256(text)
 	if r.Closed {
-		key, read = sha256.Sum256(append([]byte("closed "), text...)), grammar.Closed
+		key = sha256.Sum256(append([]byte("closed "), text...))
 	}
 	m, err := s.known(e, key)
 	if m != nil || err != nil {
 		return m, s.end, err
 	}
-	g, err := read(ctx, text)
+	g, err := schema.Compile(ctx, text, r.Closed)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, 0, err
 	case err != nil:
-		return nil, 0, &schemaError{err}
+		return nil, 0, fmt.Errorf("JSON schema: %w", err)
 	}
 	return s.keep(key, keptGrammar{grammar.NewMatcher(g, s.vocab), g.Bytes()}), s.end, nil
 }
 
-// known returns the matcher that is kept for a schema; nil if there is none.
+// known returns the matcher that is kept for a schema, or nil.
 func (s *structured) known(e *Engine, key schemaHash) (*grammar.Matcher, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,8 +73,8 @@ func (s *structured) known(e *Engine, key schemaHash) (*grammar.Matcher, error) 
 	return k.Matcher, nil
 }
 
-// keep keeps a matcher and drops those that were not used for the longest time, as far as there are too many bytes. It
-// returns the one that was kept first.
+// keep keeps a matcher, drops the least recently used ones while there are too many bytes, and returns the one that was
+// kept first for the schema.
 func (s *structured) keep(key schemaHash, k keptGrammar) *grammar.Matcher {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,12 +110,3 @@ func (s *structured) prepare(e *Engine) (err error) {
 	s.kept, err = simplelru.NewLRU(math.MaxInt32, func(_ schemaHash, k keptGrammar) { s.bytes -= k.bytes })
 	return err
 }
-
-// schemaError names what is wrong.
-type schemaError struct{ err error }
-
-// Error implements error.
-func (e *schemaError) Error() string { return "JSON schema: " + e.err.Error() }
-
-// Unwrap returns the [SchemaError].
-func (e *schemaError) Unwrap() error { return e.err }

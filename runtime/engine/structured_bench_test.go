@@ -10,6 +10,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/schema"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
@@ -42,7 +43,7 @@ func BenchmarkMask(b *testing.B) {
 	ids := t.Encode(text, false)
 	for _, fresh := range []bool{true, false} {
 		b.Run(fmt.Sprintf("fresh=%v", fresh), func(b *testing.B) {
-			g, err := grammar.Schema(b.Context(), []byte(benchSchema))
+			g, err := schema.Compile(b.Context(), []byte(benchSchema), false)
 			require.NoError(b, err)
 			m := grammar.NewMatcher(g, v)
 			var mask grammar.Mask

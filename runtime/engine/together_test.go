@@ -82,8 +82,7 @@ func TestTogetherOrAlone(t *testing.T) {
 // TestMemoryGrows: keys and values take memory for a chunk at a time, as the text grows, and no more than the context.
 func TestMemoryGrows(t *testing.T) {
 	e := small(t, Options{Context: 3*backend.KVChunk + 10}, func(s *synth.Spec) { s.Context = 4 * backend.KVChunk })
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	assert.Zero(t, s.KVBytes(), "nothing before there is a text")
 	chunk := e.kvBytes(backend.KVChunk)
 	assert.Equal(t, e.kvBytes(3*backend.KVChunk+10), s.KVLimit())
@@ -115,8 +114,7 @@ func TestMemoryOfBranches(t *testing.T) {
 	defer cloud.Close()
 	few, err := router.New(router.Options{Policy: router.Random, Threshold: new(0.2), Seed: 2})
 	require.NoError(t, err)
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	s := session(t, e)
 	route := Route{Router: few, Cloud: cloud.Local(1), Draft: DraftOptions{Deadline: -1, Branches: 4, Window: 8}}
 	route.MaxTokens, route.IgnoreEnd = 120, true
 	for _, err := range s.Routed(t.Context(), make([]int32, 10), route) {
@@ -142,10 +140,8 @@ func TestMemoryBack(t *testing.T) {
 	e := small(t, Options{}, nil)
 	request := terms.Settings{MaxTokens: 20, IgnoreEnd: true}
 	used := func() *Session {
-		s, err := e.NewSession()
-		require.NoError(t, err)
-		other, err := e.NewSession()
-		require.NoError(t, err)
+		s := session(t, e)
+		other := session(t, e)
 		var all sync.WaitGroup
 		for _, s := range []*Session{s, other} { // so that they meet
 			all.Go(func() {
@@ -165,7 +161,7 @@ func TestMemoryBack(t *testing.T) {
 	require.NoError(t, closed.Close(), "twice")
 	_, err := generateAll(closed, t.Context(), request)
 	assert.ErrorIs(t, err, ErrClosed)
-	assert.ErrorIs(t, closed.Read(t.Context(), []int32{1, 2}, 1, nil), ErrClosed)
+	assert.ErrorIs(t, closed.Read(t.Context(), []int32{1, 2}, 1, 0, nil), ErrClosed)
 
 	forgotten := weak.Make(used())
 	assert.True(t, collected(forgotten), "forgotten")
@@ -214,8 +210,7 @@ func TestCloseWhileWaiting(t *testing.T) {
 	all, err := router.New(router.Options{Policy: router.Always})
 	require.NoError(t, err)
 	for _, mode := range []DraftOptions{{Mode: Serial, Deadline: -1}, {Deadline: -1}} {
-		s, err := e.NewSession()
-		require.NoError(t, err)
+		s := session(t, e)
 		cloud := hanging{make(chan struct{}, 10)}
 		var ends sync.WaitGroup
 		ends.Go(func() {
@@ -224,7 +219,7 @@ func TestCloseWhileWaiting(t *testing.T) {
 		})
 		for _, err := range s.Routed(t.Context(), []int32{1, 2}, Route{Router: all, Cloud: cloud, Draft: mode}) {
 			assert.ErrorIs(t, err, ErrClosed)
-			assert.NotErrorIs(t, err, context.Canceled, "nobody's context ended")
+			assert.NotErrorIs(t, err, context.Canceled, "no context ended")
 		}
 		ends.Wait()
 		assert.Zero(t, s.KVBytes())
@@ -236,8 +231,7 @@ func TestCloseWhileWaiting(t *testing.T) {
 func TestPanics(t *testing.T) {
 	why := errors.New("the caller's own")
 	asAskedOrInFlight(t, func(t *testing.T, e *Engine) {
-		want, err := e.NewSession()
-		require.NoError(t, err)
+		want := session(t, e)
 		request := terms.Settings{MaxTokens: 12, IgnoreEnd: true}
 		expected := read(t, want, []int32{1, 2, 3}, Route{Settings: request})
 		all, err := router.New(router.Options{Policy: router.Always})
@@ -261,8 +255,7 @@ func TestPanics(t *testing.T) {
 				"yield":   {},
 				"waiting": {Router: all, Cloud: cloud, Draft: soon, Head: func(int, *backend.Output) { step() }},
 			} {
-				s, err := e.NewSession()
-				require.NoError(t, err)
+				s := session(t, e)
 				step = count(at)
 				r.Settings = request
 				var got any

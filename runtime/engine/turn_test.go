@@ -75,7 +75,7 @@ func TestAcquireGivesUp(t *testing.T) {
 			done()
 		}
 		assert.False(t, l.closed())
-		assert.NoError(t, l.close(), "nobody holds the engine")
+		assert.NoError(t, l.close(), "no caller holds the engine")
 		assert.True(t, l.closed())
 		_, err = l.use()
 		assert.Equal(t, ErrClosed, err)

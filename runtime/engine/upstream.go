@@ -2,9 +2,7 @@ package engine
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
@@ -14,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// Engines behind a gateway, for programs that put the parts together through this package.
+// HTTP engines of a gateway, for programs that put the parts together through this package.
 type (
 	UpstreamOptions = upstream.Options
 	UpstreamKind    = upstream.Kind
@@ -22,14 +20,14 @@ type (
 	UpstreamResult  = upstream.Result
 )
 
-// UpstreamKinds are the dialects that engines are known to speak, and auto.
+// UpstreamKinds returns the dialects of engines, and auto.
 func UpstreamKinds() []UpstreamKind { return upstream.Kinds() }
 
-// Upstream is inference engines that speak HTTP as what a gateway asks.
-type Upstream struct{ u *upstream.Upstream }
+// Upstream is inference engines over HTTP as the upstream of a gateway.
+type Upstream struct{ *upstream.Upstream }
 
-// OpenUpstream asks engines what they can do. The tokens are those of the model file at path, of which nothing else is
-// read: it may hold a vocabulary alone. Of o, what concerns tokens is filled in. Close it when the gateway has ended.
+// OpenUpstream asks engines what they can do. The tokens are those of the model file at path, which may hold only a
+// vocabulary; they are filled in in o. Close it when the gateway has ended.
 func OpenUpstream(ctx context.Context, path string, o UpstreamOptions) (*Upstream, error) {
 	o, err := withTokens(path, o)
 	if err != nil {
@@ -42,8 +40,8 @@ func OpenUpstream(ctx context.Context, path string, o UpstreamOptions) (*Upstrea
 	return &Upstream{u}, nil
 }
 
-// CheckUpstream finds out whether one engine is fit to stand behind a gateway, and tells what each check found. The
-// error says that it is not, or that ctx has ended.
+// CheckUpstream checks whether an engine can be the upstream of a gateway, and calls tell with the result of each
+// check. The error says that it cannot, or that ctx has ended.
 func CheckUpstream(ctx context.Context, path string, o UpstreamOptions, tell func(UpstreamResult)) error {
 	o, err := withTokens(path, o)
 	if err != nil {
@@ -52,39 +50,23 @@ func CheckUpstream(ctx context.Context, path string, o UpstreamOptions, tell fun
 	return upstream.Check(ctx, o, tell)
 }
 
-// withTokens fills in what concerns the tokens of a model file.
+// withTokens fills in the tokens of a model file.
 func withTokens(path string, o UpstreamOptions) (UpstreamOptions, error) {
-	f, err := gguf.Open(path)
+	t, err := ReadTokenizer(path)
 	if err != nil {
 		return o, err
-	}
-	defer f.Close()
-	t, err := tokenizer.FromGGUF(f)
-	if err != nil {
-		return o, fmt.Errorf("%s: %w", path, err)
 	}
 	o.Identity, o.Vocabulary, o.Draw, o.Ends = identityOf(t), newVocabulary(t), draw, endsOf(t)
 	return o, nil
 }
 
 // Gateway makes a QUIC server in front of the engines.
-func (u *Upstream) Gateway(o GatewayOptions) (*gateway.Gateway, error) { return gateway.New(o, u.u) }
+func (u *Upstream) Gateway(o GatewayOptions) (*gateway.Gateway, error) {
+	return gateway.New(o, u.Upstream)
+}
 
-// Identity says what the ids of the engines' model mean, and how it writes a chat, by the file with its vocabulary. The
-// error is nil, as that file has been read.
-func (u *Upstream) Identity() (netproto.Identity, error) { return u.u.Info().Identity, nil }
-
-// Context is the longest context of a question, in tokens; 0 if no engine says so.
-func (u *Upstream) Context() int { return u.u.Info().MaxContext }
-
-// Stats returns what the engines have done. It waits for none of them.
-func (u *Upstream) Stats() UpstreamStats { return u.u.Stats() }
-
-// Ready returns why no question can be answered; nil if an engine is in service.
-func (u *Upstream) Ready() error { return u.u.Ready() }
-
-// Close ends what looks after the engines. No gateway may ask them any more.
-func (u *Upstream) Close() { u.u.Close() }
+// Identity says what the ids of the engines' model mean, by the file with its vocabulary. The error is nil.
+func (u *Upstream) Identity() (netproto.Identity, error) { return u.Info().Identity, nil }
 
 // draw chooses among the most probable tokens with the noise that edge and built-in model use, and says by which
 // scores: see [sample.Sampler.Choose].
@@ -110,11 +92,11 @@ func endsOf(t *tokenizer.Tokenizer) (all []int32) {
 	return all
 }
 
-// vocabulary is a tokenizer as what engines are compared with.
+// vocabulary is the tokenizer that engines are compared with.
 type vocabulary struct {
 	t    *tokenizer.Tokenizer
 	size int
-	only map[string]int32 // the token of a text that exactly one stands for
+	only map[string]int32 // the token of a text that only one token stands for
 }
 
 func newVocabulary(t *tokenizer.Tokenizer) *vocabulary {

@@ -30,7 +30,7 @@ type verified struct {
 	end      func(int32) bool
 	sampling terms.Sampling
 	verify   terms.Verify
-	every    int // tokens that nobody has looked at, at most
+	every    int // max tokens without verification
 	most     int // tokens of the text
 
 	asks, turned int

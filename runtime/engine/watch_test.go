@@ -16,8 +16,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// TestWatch: on the CPU every operation of every forward call is told of, in order, each when the one before is over;
-// on a GPU each whole pass by the GPU's clock. The tokens are the same, and a text that nobody watches tells nobody.
+// TestWatch: on the CPU every operation of every forward call is reported, in order, each when the one before is over;
+// on a GPU each whole pass by the GPU's clock. The tokens are the same, and a text without a watcher reports nothing.
 func TestWatch(t *testing.T) {
 	prompt := []int32{5, 6, 7}
 	read := func(s *Session, watch *Watcher) (ids []int32) {
@@ -31,14 +31,12 @@ func TestWatch(t *testing.T) {
 	for name, o := range map[string]Options{"cpu": {}, "gpu": {Backend: aGPU()}} {
 		t.Run(name, func(t *testing.T) {
 			e := random(t, o, 4)
-			s, err := e.NewSession()
-			require.NoError(t, err)
+			s := session(t, e)
 			var ops []Op
 			watched := read(s, &Watcher{Zero: time.Now(), Tell: func(o Op) { ops = append(ops, o) }})
 			calls := s.Summary().Passes + 1
 			told := len(ops)
-			fresh, err := e.NewSession()
-			require.NoError(t, err)
+			fresh := session(t, e)
 			assert.Equal(t, read(fresh, nil), watched)
 			assert.Len(t, ops, told)
 			if name == "cpu" {

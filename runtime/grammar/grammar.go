@@ -1,16 +1,16 @@
 // Package grammar says which bytes, and which tokens of a vocabulary, may come next in a text that is to be a JSON
-// value of a schema.
+// value of a form. Package schema makes grammars of JSON schemas.
 //
-// A schema becomes an automaton over bytes: rules for values that call each other, as values nest. A [State] is where a
+// A [Grammar] is an automaton over bytes: rules for values that call each other, as values nest. A [State] is where a
 // text stands in it: the places that the bytes so far can have led to, each with the rules to return to. From a state
-// follows a mask over the vocabulary; see [Matcher].
-//
-// The texts are a part of all that the schema allows, in one spelling: compact JSON with at most one space behind each
-// comma and colon, keys in the order in which the schema names them, characters as they are and escaped only where they
-// must be. Every text that is a beginning of one can be completed.
+// follows a mask over the vocabulary; see [Matcher]. Every text that is the beginning of a value can be completed.
 package grammar
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
+)
 
 // state is a place in a rule.
 type state struct {
@@ -21,7 +21,7 @@ type state struct {
 	accept bool   // the rule may end here
 
 	regular bool // of a part in which arcs alone lead on, and do not count
-	free    freedom
+	free    regular.Freedom
 }
 
 // arc leads to a state with any byte of lo to hi.
@@ -37,7 +37,7 @@ type jump struct {
 	to int32
 }
 
-// call is a value of a rule, behind which the text goes on at a state.
+// call is a value of a rule, after which the text goes on at a state.
 type call struct {
 	start int32 // of the rule
 	back  int32
@@ -52,26 +52,15 @@ const (
 	enough    // only if there are enough
 )
 
-// bounds of a count: of characters or of items.
-type bounds struct {
-	least int32
-	most  int32 // unbounded: any number
-}
-
-const unbounded = -1
-
-// anyNumber are the bounds of what is not counted.
-var anyNumber = bounds{0, unbounded}
-
 // after returns a count after op, and whether op is possible.
-func (b bounds) after(o op, n int32) (int32, bool) {
+func after(b regular.Bounds, o op, n int32) (int32, bool) {
 	switch {
-	case o == count && b.most == unbounded:
-		return min(n+1, b.least), true // more make no difference
+	case o == count && !b.Bounded():
+		return min(n+1, b.Min), true // more make no difference
 	case o == count:
-		return n + 1, n < b.most
+		return n + 1, n < b.Max
 	case o == enough:
-		return n, n >= b.least
+		return n, n >= b.Min
 	}
 	return n, true
 }
@@ -79,7 +68,7 @@ func (b bounds) after(o op, n int32) (int32, bool) {
 // Grammar is an automaton. It never changes.
 type Grammar struct {
 	states []state
-	bounds []bounds
+	bounds []regular.Bounds
 	start  int32
 	ends   [][]shortest // of states, by how many repetitions are missing
 
@@ -101,7 +90,7 @@ func (g *Grammar) Bytes() int {
 	for _, of := range g.ends {
 		n += int(unsafe.Sizeof(of)) + len(of)*int(unsafe.Sizeof(shortest{}))
 	}
-	return n + len(g.bounds)*int(unsafe.Sizeof(bounds{}))
+	return n + len(g.bounds)*int(unsafe.Sizeof(regular.Bounds{}))
 }
 
 // frame is a rule that waits for a value.
@@ -175,7 +164,7 @@ func (g *Grammar) step(to, threads []thread, b byte) (_ []thread, done bool) {
 			if b > a.hi {
 				continue
 			}
-			n, ok := g.bounds[s.bounds].after(a.op, t.n)
+			n, ok := after(g.bounds[s.bounds], a.op, t.n)
 			if !ok {
 				continue
 			}
@@ -196,7 +185,7 @@ func (g *Grammar) arrive(to []thread, at, n int32, up *frame) (_ []thread, done 
 	}
 	var over bool
 	for _, j := range s.jumps {
-		if n, ok := g.bounds[s.bounds].after(j.op, n); ok {
+		if n, ok := after(g.bounds[s.bounds], j.op, n); ok {
 			to, over = g.arrive(to, j.to, n, up)
 			done = done || over
 		}

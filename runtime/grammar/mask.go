@@ -3,6 +3,8 @@ package grammar
 import (
 	"math/bits"
 	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
 )
 
 // Mask is a set of tokens, one bit each.
@@ -19,17 +21,17 @@ func (m Mask) add(id int32) { m[id>>6] |= 1 << (id & 63) }
 // Matcher says which tokens of a vocabulary may follow a text. Any number of goroutines may use it at once.
 //
 // A mask is put together of what each place of the text allows by itself, which is kept: most tokens stay within one
-// rule, such as a string, and do not depend on the rules that wait for it. Only the tokens that go on behind the end of
+// rule, such as a string, and do not depend on the rules that wait for it. Only the tokens that go on after the end of
 // the rule are followed anew.
 type Matcher struct {
 	g *Grammar
 	v *Vocabulary
 
-	id uint64 // of g, among those whose masks v keeps
+	id uint64 // of g, in the masks that v keeps
 }
 
-// local is a place within a rule, as far as tokens can tell: a count that is further from its bounds than any token is
-// long counts as one.
+// local is a place within a rule, as far as tokens can differ: a count that is further from its bounds than any token
+// is long counts as one.
 type local struct {
 	grammar         uint64 // 0: of any, in a string
 	at, least, most int32
@@ -37,10 +39,10 @@ type local struct {
 
 // reach is what a place allows by itself.
 type reach struct {
-	base   Mask    // tokens that many places have in common; it is not to be changed
-	few    []int32 // further tokens, if they are few
-	all    Mask    // else
-	behind *tree   // what further tokens have behind the end of the rule; nil: nothing
+	base  Mask    // tokens that many places have in common; it is not to be changed
+	few   []int32 // further tokens, if they are few
+	all   Mask    // else
+	after *tree   // what further tokens have after the end of the rule; nil: nothing
 }
 
 // NewMatcher puts a grammar and a vocabulary together.
@@ -62,7 +64,7 @@ func (m *Matcher) Allows(s *State, id int32) bool {
 	return m.Next(s, id) != nil
 }
 
-// Next returns where the text stands behind one more token; nil if that cannot follow. A token that ends the text
+// Next returns where the text stands after one more token; nil if that cannot follow. A token that ends the text
 // leaves it where it stands.
 func (m *Matcher) Next(s *State, id int32) *State {
 	if m.Ends(id) {
@@ -77,7 +79,7 @@ func (m *Matcher) Next(s *State, id int32) *State {
 // Ends reports whether a token ends the text.
 func (m *Matcher) Ends(id int32) bool { return slices.Contains(m.v.ends, id) }
 
-// Fits reports whether so many tokens are enough to make a text a whole value.
+// Fits reports whether a number of tokens is enough to make a text a whole value.
 func (m *Matcher) Fits(s *State, tokens int) bool {
 	return m.g.Least(s) <= tokens || m.g.Least(s)/int(max(1, m.v.longest)) <= tokens && len(m.Shortest(s)) <= tokens
 }
@@ -103,12 +105,12 @@ func (m *Matcher) Mask(dst Mask, s *State) Mask {
 		for _, id := range r.few {
 			dst.add(id)
 		}
-		if t.up == nil || r.behind == nil {
+		if t.up == nil || r.after == nil {
 			continue
 		}
-		behind, _ := m.g.arrive(nil, t.up.back, t.up.n, t.up.up)
-		w := walker{g: m.g, tree: r.behind, mask: dst}
-		w.below(0, behind, 0)
+		after, _ := m.g.arrive(nil, t.up.back, t.up.n, t.up.up)
+		w := walker{g: m.g, tree: r.after, mask: dst}
+		w.below(0, after, 0)
 	}
 	return dst
 }
@@ -136,11 +138,11 @@ func (m *Matcher) local(t thread) local {
 	s := &m.g.states[t.at]
 	b := m.g.bounds[s.bounds]
 	far := m.v.longest + 1
-	key := local{grammar: m.id, at: t.at, least: min(max(b.least-t.n, 0), far), most: -1}
-	if b.most != unbounded {
-		key.most = min(b.most-t.n, far)
+	key := local{grammar: m.id, at: t.at, least: min(max(b.Min-t.n, 0), far), most: -1}
+	if b.Bounded() {
+		key.most = min(b.Max-t.n, far)
 	}
-	if s.free == inString {
+	if s.free == regular.InString {
 		key.grammar, key.at = 0, 0
 	}
 	return key
@@ -149,8 +151,8 @@ func (m *Matcher) local(t thread) local {
 // bytes is about how much memory it takes.
 func (r *reach) bytes() int {
 	n := 256 + 8*len(r.all) + 4*len(r.few)
-	if r.behind != nil {
-		n += 16*len(r.behind.bytes) + 4*len(r.behind.ids)
+	if r.after != nil {
+		n += 16*len(r.after.bytes) + 4*len(r.after.ids)
 	}
 	return n
 }
@@ -159,7 +161,7 @@ func (r *reach) bytes() int {
 func (m *Matcher) explore(t thread, key local) *reach {
 	r := new(reach)
 	w := walker{g: m.g, tree: m.v.all, mask: make(Mask, (m.v.size+63)/64)}
-	if m.g.states[t.at].free != bound {
+	if m.g.states[t.at].free != regular.Bound {
 		most := len(m.v.plain) - 1
 		if key.most >= 0 {
 			most = min(most, int(key.most))
@@ -168,7 +170,7 @@ func (m *Matcher) explore(t thread, key local) *reach {
 	}
 	w.exits = &exits{}
 	w.below(0, []thread{{t.at, t.n, nil}}, 0)
-	r.behind = w.exits.tree()
+	r.after = w.exits.tree()
 	if w.count*2 >= len(w.mask) {
 		r.all = w.mask
 		return r
@@ -181,7 +183,7 @@ func (m *Matcher) explore(t thread, key local) *reach {
 	return r
 }
 
-// exits are what tokens have behind the place at which the outermost rule may be over.
+// exits are what tokens have after the place at which the outermost rule may be over.
 type exits struct{ rests []entry }
 
 // tree puts them together; nil if there are none.
@@ -265,7 +267,7 @@ func (w *walker) along(node int32, t thread) {
 	}
 }
 
-// enter adds the tokens of a node and of those below it that a thread of a regular part can follow behind it.
+// enter adds the tokens of a node and of those below it that a thread of a regular part can follow after it.
 func (w *walker) enter(node int32, t thread) {
 	if w.whole(t, node) {
 		w.add(w.tree.under(node))

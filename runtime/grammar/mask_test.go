@@ -1,32 +1,12 @@
 package grammar
 
 import (
-	"math/rand/v2"
-	"strconv"
-	"strings"
-	"sync"
 	"testing"
 
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
-
-// TestTogether: goroutines that draw answers by one matcher draw what each would draw by a matcher of its own.
-func TestTogether(t *testing.T) {
-	g, err := Schema(t.Context(), []byte(`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"array",`+
-		`"items":{"enum":["ab","more",120,null]}}},"required":["a","b"],"additionalProperties":false}`))
-	require.NoError(t, err)
-	v := smallVocabulary(t)
-	shared := NewMatcher(g, v)
-	var texts, alone [4]string
-	var all sync.WaitGroup
-	for i := range texts {
-		all.Go(func() { texts[i], _ = draw(rand.New(rand.NewPCG(uint64(i), 1)), shared, v, 200) })
-		alone[i], _ = draw(rand.New(rand.NewPCG(uint64(i), 1)), NewMatcher(g, v), v, 200)
-	}
-	all.Wait()
-	assert.Equal(t, alone, texts)
-}
 
 // TestMaskSet: a set of tokens, also beyond its bounds.
 func TestMaskSet(t *testing.T) {
@@ -42,55 +22,45 @@ func TestMaskSet(t *testing.T) {
 	}
 }
 
-// matcher is one of a schema and a vocabulary of some texts, an end and all bytes.
-func matcher(t *testing.T, schema string, texts ...string) *Matcher {
+// matcher is one of strings of a length or of a pattern, and of a vocabulary of some texts, all bytes and an end.
+func matcher(t *testing.T, length int32, pattern string, texts ...string) *Matcher {
 	t.Helper()
-	g, err := Schema(t.Context(), []byte(schema))
+	b := NewBuilder(&regular.Maker{Stop: func() error { return nil }})
+	start, err := b.String(regular.Bounds{Max: length})
+	if pattern != "" {
+		start, err = b.Part("", func() (*regular.Set, error) { return b.make.Matching(pattern) })
+	}
 	require.NoError(t, err)
-	var tokens [][]byte
-	for _, text := range append(texts, "") {
-		tokens = append(tokens, []byte(text))
+	g, some := b.Build(start, nil)
+	require.True(t, some)
+	for i := range 256 {
+		texts = append(texts, string([]byte{byte(i)}))
 	}
-	for b := range 256 {
-		tokens = append(tokens, []byte{byte(b)})
-	}
-	v, err := NewVocabulary(len(tokens), func(id int32) []byte { return tokens[id] },
+	v, err := NewVocabulary(len(texts)+1, func(id int32) []byte { return []byte(texts[id]) },
 		func(id int32) bool { return int(id) == len(texts) })
 	require.NoError(t, err)
 	return NewMatcher(g, v)
 }
 
-// TestMaskNearBounds: places of a string that differ in whether the longest token has room are told apart, in any
-// order.
-func TestMaskNearBounds(t *testing.T) {
-	for _, order := range [][]int{{0, 6, 7, 8}, {8, 7, 6, 0}} {
-		m := matcher(t, `{"type":"string","maxLength":10}`, "aaaa")
-		for _, n := range order {
-			s := m.g.Next(m.Start(), []byte(`"`+strings.Repeat("a", n))...)
-			assert.Equal(t, n <= 6, m.Mask(nil, s).Has(0), "%d of 10", n)
-		}
-	}
-}
-
 // TestLines: the dot of a pattern stands for what any string may have but the ends of lines, in tokens too.
 func TestLines(t *testing.T) {
 	for _, c := range []struct {
-		schema string
-		want   []bool
-	}{{`{"type":"string"}`, []bool{true, true, true}}, {`{"pattern":"^.*$"}`, []bool{true, false, false}}} {
-		m := matcher(t, c.schema, "ab é", "a\u2028", `\n`)
+		pattern string
+		want    []bool
+	}{{"", []bool{true, true, true}}, {"^.*$", []bool{true, false, false}}} {
+		m := matcher(t, regular.Unbounded, c.pattern, "ab é", "a\u2028", `\n`)
 		s := m.g.Next(m.Start(), '"')
 		assert.NotNil(t, m.reach(s.threads[0]).base, "it begins with what all of these strings have in common")
 		mask := m.Mask(nil, s)
 		for id, want := range c.want {
-			assert.Equal(t, want, mask.Has(int32(id)), "%s: %q", c.schema, m.v.tokens[id])
+			assert.Equal(t, want, mask.Has(int32(id)), "%s: %q", c.pattern, m.v.tokens[id])
 		}
 	}
 }
 
 // TestMasksKept: no more masks are kept than there may be.
 func TestMasksKept(t *testing.T) {
-	m := matcher(t, `{"type":"string","maxLength":10}`)
+	m := matcher(t, 10, "")
 	m.Mask(nil, m.Start())
 	k := m.v.kept
 	require.Equal(t, 1, k.masks.Len())
@@ -100,43 +70,4 @@ func TestMasksKept(t *testing.T) {
 	m.Mask(nil, m.g.Next(m.Start(), '"'))
 	assert.Equal(t, 1, k.masks.Len(), "the first one made room")
 	assert.Equal(t, maxKept-first+k.masks.Values()[0].bytes(), k.bytes)
-}
-
-// TestFits: a text that the longest tokens alone make whole has room where there is room for just these.
-func TestFits(t *testing.T) {
-	m := matcher(t, `{"const":"abcdef"}`, `"abc`, `def"`)
-	assert.True(t, m.Fits(m.Start(), 2))
-	assert.False(t, m.Fits(m.Start(), 1))
-	assert.Equal(t, []int32{0, 1}, m.Shortest(m.Start()))
-}
-
-// TestMostDifferent: so many values may be the items of a list without equals, and no more.
-func TestMostDifferent(t *testing.T) {
-	schema := func(n int) string {
-		var all []string
-		for i := range n {
-			all = append(all, strconv.Itoa(i))
-		}
-		return `{"items":{"enum":[` + strings.Join(all, ",") + `]},"uniqueItems":true}`
-	}
-	_, err := Schema(t.Context(), []byte(schema(maxDifferent)))
-	require.NoError(t, err)
-	_, err = Schema(t.Context(), []byte(schema(maxDifferent+1)))
-	require.ErrorContains(t, err, "#/uniqueItems: ")
-}
-
-// TestEqualBounds: of an inclusive and an exclusive bound that are equal the exclusive one holds, in whatever order.
-func TestEqualBounds(t *testing.T) {
-	for _, schema := range []string{
-		`{"type":"integer","maximum":5,"exclusiveMaximum":5,"minimum":3,"exclusiveMinimum":3}`,
-		`{"type":"integer","exclusiveMaximum":5,"maximum":5,"exclusiveMinimum":3,"minimum":3}`,
-		`{"allOf":[{"type":"integer","exclusiveMaximum":5,"minimum":3},{"maximum":5,"exclusiveMinimum":3}]}`,
-	} {
-		g, err := Schema(t.Context(), []byte(schema))
-		require.NoError(t, err)
-		for digit := byte('0'); digit <= '9'; digit++ {
-			s := g.Next(g.Start(), digit)
-			assert.Equal(t, digit == '4', s != nil && s.Done(), "%c by %s", digit, schema)
-		}
-	}
 }

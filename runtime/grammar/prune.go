@@ -21,7 +21,7 @@ func (g *Grammar) prune() bool {
 	return true
 }
 
-// live tells of each state whether an end of its rule can be reached.
+// live reports of each state whether an end of its rule can be reached.
 func (g *Grammar) live() []bool {
 	live := make([]bool, len(g.states))
 	users := g.users() // those of a live state may be live

@@ -7,17 +7,17 @@ import (
 	"slices"
 )
 
-// layers is how many lengths a state has whose rule counts: with 0, 1, 2, and 3 repetitions still missing. With more
-// missing, each takes as many bytes as the third one does.
+// layers is how many lengths a state of a rule that counts has: with 0, 1, 2, and 3 repetitions still missing. With
+// more missing, each takes as many bytes as the third one does.
 const layers = 4
 
 // endless is the length where there is no end; lengths that are larger count as it.
 const endless = math.MaxInt32
 
-// shortest is how a rule can be ended from a state, with so many repetitions missing, in the fewest bytes.
+// shortest is how a rule can be ended from a state, with a number of repetitions missing, in the fewest bytes.
 type shortest struct {
 	bytes int32 // endless: in no way
-	by    int32 // the step to take: an index of arcs, jumps and calls, one behind the other; -1: the end is there
+	by    int32 // the step to take: an index of arcs, jumps and calls, one after the other; -1: the end is there
 	known bool  // bytes is final
 }
 
@@ -29,7 +29,7 @@ func (g *Grammar) measure() {
 	var open queue
 	for i := range g.states {
 		s := &g.states[i]
-		of := make([]shortest, 1+min(g.bounds[s.bounds].least, layers-1))
+		of := make([]shortest, 1+min(g.bounds[s.bounds].Min, layers-1))
 		for k := range of {
 			of[k].bytes = endless
 			if s.accept {
@@ -78,19 +78,19 @@ func (g *Grammar) best(at, missing int32) (bytes, by int32) {
 		step++
 	}
 	for _, a := range s.arcs {
-		try(sum(1, g.behind(at, missing, a.op, a.to)))
+		try(sum(1, g.onward(at, missing, a.op, a.to)))
 	}
 	for _, j := range s.jumps {
-		try(g.behind(at, missing, j.op, j.to))
+		try(g.onward(at, missing, j.op, j.to))
 	}
 	for _, c := range s.calls {
-		try(sum(g.toEnd(c.start, g.bounds[g.states[c.start].bounds].least), g.behind(at, missing, keep, c.back)))
+		try(sum(g.toEnd(c.start, g.bounds[g.states[c.start].bounds].Min), g.onward(at, missing, keep, c.back)))
 	}
 	return bytes, by
 }
 
-// behind is the shortest end behind a step.
-func (g *Grammar) behind(from, missing int32, o op, to int32) int32 {
+// onward is the shortest end after a step.
+func (g *Grammar) onward(from, missing int32, o op, to int32) int32 {
 	missing, ok := g.missing(from, missing, o, to)
 	if !ok {
 		return endless
@@ -98,7 +98,7 @@ func (g *Grammar) behind(from, missing int32, o op, to int32) int32 {
 	return g.toEnd(to, missing)
 }
 
-// missing is how many repetitions are missing behind a step, and whether it is possible.
+// missing is how many repetitions are missing after a step, and whether it is possible.
 func (g *Grammar) missing(from, missing int32, o op, to int32) (int32, bool) {
 	f, t := g.states[from].bounds, g.states[to].bounds
 	switch {
@@ -108,12 +108,12 @@ func (g *Grammar) missing(from, missing int32, o op, to int32) (int32, bool) {
 		return 0, false
 	}
 	if f != t {
-		missing = g.bounds[t].least // counts begin anew
+		missing = g.bounds[t].Min // counts begin anew
 	}
 	return missing, true
 }
 
-// toEnd is the shortest end of a state with so many repetitions missing; endless as long as it is not final.
+// toEnd is the shortest end of a state with a number of repetitions missing; endless as long as it is not final.
 func (g *Grammar) toEnd(at, missing int32) int32 {
 	of := g.ends[at]
 	last := int32(len(of)) - 1
@@ -155,7 +155,7 @@ func (g *Grammar) least(t thread) int32 {
 }
 
 // left is how many repetitions are missing at a state.
-func (g *Grammar) left(at, n int32) int32 { return max(0, g.bounds[g.states[at].bounds].least-n) }
+func (g *Grammar) left(at, n int32) int32 { return max(0, g.bounds[g.states[at].bounds].Min-n) }
 
 // Shortest returns as few bytes as can make a text a whole value; none where it is one.
 func (g *Grammar) Shortest(s *State) (text []byte) {
@@ -187,12 +187,12 @@ func (g *Grammar) Shortest(s *State) (text []byte) {
 		default:
 			c := st.calls[by-len(st.arcs)-len(st.jumps)]
 			back = append(back, g.goes(here, keep, c.back))
-			here = spot{c.start, g.bounds[g.states[c.start].bounds].least}
+			here = spot{c.start, g.bounds[g.states[c.start].bounds].Min}
 		}
 	}
 }
 
-// spot is a state with so many repetitions missing.
+// spot is a state with a number of repetitions missing.
 type spot struct{ at, missing int32 }
 
 // goes returns where a step leads that is possible.

@@ -16,12 +16,12 @@ type Vocabulary struct {
 
 	all   *tree
 	rest  *tree  // of the tokens that are not plain
-	plain []Mask // the plain tokens of at most so many characters
+	plain []Mask // by n: the plain tokens of at most n characters
 
 	kept *kept
 }
 
-// tree is some tokens by their bytes: the nodes in the order of a walk, each behind its parent.
+// tree is some tokens by their bytes: the nodes in the order of a walk, each after its parent.
 type tree struct {
 	bytes []byte  // that leads to the node
 	below []int32 // the end of the nodes below it
@@ -146,7 +146,7 @@ func (v *Vocabulary) cut(text []byte) (ids []int32) {
 	return ids
 }
 
-// child returns the node behind a byte; 0 if there is none.
+// child returns the node after a byte; 0 if there is none.
 func (v *tree) child(node int32, b byte) int32 {
 	for c := node + 1; c < v.below[node]; c = v.below[c] {
 		if v.bytes[c] == b {

@@ -51,3 +51,11 @@ func between(value float64, drawn []float64) Interval {
 	const tail = (1 - Confidence) / 2
 	return Interval{value, stat.Quantile(drawn, tail), stat.Quantile(drawn, 1-tail)}
 }
+
+// Weighted is the sum of x, each times its weight in a draw of [Bootstrap].
+func Weighted(x []float64, weight []int) (sum float64) {
+	for i, w := range weight {
+		sum += float64(w) * x[i]
+	}
+	return sum
+}

@@ -18,7 +18,7 @@ const (
 	large = "the pilot fish swims ahead of the shark" // what the large one says
 )
 
-// script is a small model that knows which letter comes where, and doubts where it is wrong.
+// script is a small model with a letter for each position, and a low confidence where the letter is wrong.
 type script struct{}
 
 func head(pos int) backend.Output {

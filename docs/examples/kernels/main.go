@@ -34,7 +34,7 @@ func main() {
 	for i := range x {
 		x[i] = float32(math.Cos(float64(i)))
 	}
-	var acts cpu.Acts // one row of activations, rounded to 8 bits as this type of weight wants them
+	var acts cpu.Acts // one row of activations, rounded to 8 bits for this type of weight
 	acts.Resize(1, cols)
 	acts.Set(0, x)
 	acts.Round(0)

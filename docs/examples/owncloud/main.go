@@ -11,7 +11,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 )
 
-// table knows what follows some texts. Another one could ask a service on the network.
+// table has what follows some texts. Another cloud could ask a service on the network.
 type table struct {
 	model *pilotfish.Model // for its vocabulary
 	next  map[string]string

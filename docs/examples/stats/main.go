@@ -1,5 +1,5 @@
-// Command stats tells what an answer took: each question to the large model as it is settled, each place that the small
-// model evaluated, and the sums.
+// Command stats prints what an answer took: each question to the large model as it is settled, each place that the
+// small model evaluated, and the sums.
 package main
 
 import (

@@ -1,0 +1,48 @@
+package outcome
+
+import (
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+)
+
+// Answer is what became of one question.
+type Answer struct {
+	IDs      []int32
+	Origins  []string
+	Prompt   int  // its tokens
+	Known    bool // whether there is a right answer
+	Correct  bool
+	Pictured bool // spans are kept
+	Took     time.Duration
+	Begin    time.Time
+	Shown    []time.Duration // since begin, of each token
+	Used     result.Usage
+	Tally    Tally
+	waits    []time.Duration // of answered questions, exposed
+
+	Question, Repetition int
+	spans                waterfall
+	// the cloud was asked for the last token, and no other answer told it
+	lastAsked bool
+	askedFor  int // position that the cloud was asked for last
+}
+
+// Show notes that a token is shown now.
+func (a *Answer) Show() { a.Shown = append(a.Shown, time.Since(a.Begin)) }
+
+// Observe counts an event.
+func (a *Answer) Observe(e draft.Event) {
+	a.Tally.Add(e)
+	if a.Pictured {
+		a.spans.observe(e)
+	}
+	if q := e.Escalation; q != nil && (q.Outcome == draft.Hit || q.Outcome == draft.Miss) {
+		a.askedFor = q.Pos
+		a.waits = append(a.waits, q.Exposed)
+	}
+	if t := e.Token; t != nil {
+		a.lastAsked = a.askedFor == t.Pos
+	}
+}

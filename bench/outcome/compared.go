@@ -1,0 +1,44 @@
+package outcome
+
+import "slices"
+
+// compare says in the reports how many answers are not those that they are to be: tokens and origins those of the mode
+// serial, or with verification and no margin the tokens of the large model alone. What was not measured is not
+// compared with. alone is by question what the large model alone says, where no mode does.
+func compare(all []Report, modes []Mode, answers [][]Answer, alone []Answer) {
+	find := func(of func(Mode) bool) []Answer {
+		if i := slices.IndexFunc(modes, of); i >= 0 {
+			return answers[i]
+		}
+		return nil
+	}
+	serial := find(func(m Mode) bool { return m.Kind == Routed && !m.pipelined })
+	large := find(func(m Mode) bool { return m.Kind == Cloud })
+	if large == nil && alone != nil {
+		for _, a := range answers[0] {
+			large = append(large, alone[a.Question])
+		}
+	}
+	for i, m := range modes {
+		if serial != nil && m.AsSerial() {
+			n := differing(answers[i], serial, func(a, b Answer) bool {
+				return slices.Equal(a.IDs, b.IDs) && slices.Equal(a.Origins, b.Origins)
+			})
+			all[i].EqualToSerial, all[i].Differing = new(n == 0), &n
+		}
+		if large != nil && m.AsCloud() {
+			n := differing(answers[i], large, func(a, b Answer) bool { return slices.Equal(a.IDs, b.IDs) })
+			all[i].EqualToCloud, all[i].DifferingFromCloud = new(n == 0), &n
+		}
+	}
+}
+
+// differing counts the answers that are not equal.
+func differing(got, want []Answer, equal func(a, b Answer) bool) (n int) {
+	for i := range got {
+		if !equal(got[i], want[i]) {
+			n++
+		}
+	}
+	return n
+}

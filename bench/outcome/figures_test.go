@@ -1,0 +1,348 @@
+package outcome
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
+	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// counted returns a tally of which each count is a number of its own, times k.
+func counted(k int) (t Tally) {
+	v := reflect.ValueOf(&t.Summary).Elem()
+	for i := range v.NumField() {
+		if v.Field(i).CanInt() {
+			v.Field(i).SetInt(int64(k * (i + 1)))
+		}
+	}
+	t.Up, t.Down = 1000*k, 2000*k
+	return t
+}
+
+// TestTallyPlus: every count is added to its own.
+func TestTallyPlus(t *testing.T) {
+	sum := counted(1)
+	sum.plus(counted(100))
+	assert.Equal(t, counted(101), sum)
+}
+
+// TestTallyOfARun: what is counted of one answer, event by event, by hand.
+func TestTallyOfARun(t *testing.T) {
+	var got Tally
+	for _, e := range []draft.Event{
+		{Token: &draft.Token{Origin: draft.Edge, CommitDelay: 17}},
+		{Warming: &draft.Warming{BytesUp: 300, BytesDown: 7, Tokens: 30, New: 30}},
+		{Warming: &draft.Warming{BytesUp: 60, Tokens: 160, New: 130}},
+		{Warming: &draft.Warming{Tokens: 170, New: 170}}, // there was no connection
+		{Pass: &draft.Pass{Rows: 3}},
+		{Escalation: &draft.Escalation{Outcome: draft.Hit, Wait: 50, Hidden: 40, Exposed: 13, Drafted: 5, Wasted: 2,
+			BytesUp: 20, BytesDown: 5, Audited: 6, Missed: make([]terms.Finding, 2)}},
+		{Token: &draft.Token{Origin: draft.FromCloud}},
+		{Escalation: &draft.Escalation{Outcome: draft.Miss, Wait: 60, Hidden: 1, BytesUp: 30, BytesDown: 6, Audited: 3,
+			Missed: make([]terms.Finding, 1), AuditWeight: 10}},
+		{Token: &draft.Token{Origin: draft.FromCloud}},
+		{Escalation: &draft.Escalation{Outcome: draft.Dropped, Wait: 70, Hidden: 9, Wasted: 3, BytesUp: 40,
+			BytesDown: 8, Audited: 100}},
+		{Escalation: &draft.Escalation{Outcome: draft.Late, Wait: 800, Hidden: 9, BytesUp: 50, BytesDown: 9}},
+		{Token: &draft.Token{Origin: draft.EdgeTimeout, Unverified: true}},
+		{Escalation: &draft.Escalation{Outcome: draft.Known}},
+		{Escalation: &draft.Escalation{Outcome: draft.Probed, Prefilled: 11, Decoded: true}},
+		{Token: &draft.Token{Origin: draft.FromCloud}},
+		{Turn: &draft.Turn{}}, {Turn: &draft.Turn{}}, {Turn: &draft.Turn{}},
+		{Ahead: &draft.Ahead{Tokens: 7, Used: 2}}, {Preview: &draft.Preview{}}, {Pass: &draft.Pass{Rows: 3}},
+	} {
+		got.Add(e)
+	}
+	assert.Equal(t, Tally{Summary: draft.Summary{
+		Tokens: 5, Cloud: 3, Timeouts: 1, Escalations: 4, Asks: 5, Answered: 2, Hits: 1, Wait: 110, Hidden: 41,
+		Audited: 9, Missed: 3, AuditedFor: 6 + 30, MissedFor: 2 + 10,
+		Known: 1, Turned: 3, Unverified: 1, Prefilled: 160 + 11, Decoded: 1, Ahead: 7, AheadUsed: 2,
+		Passes: 2, Warmed: 30, Exposed: 13, TimedOut: 800, CommitDelay: 17, Drafted: 5, Wasted: 5,
+		Late: 1, Dropped: 1, Needless: 3, BytesUp: 300 + 60 + 20 + 30 + 40 + 50, BytesDown: 7 + 5 + 6 + 8 + 9,
+	}, Up: 300 + 60 + 20 + 30 + 40, Down: 7 + 5 + 6 + 8}, got)
+}
+
+// TestTally: bytes, waits and hits are those of answered escalations; asks are all that were sent.
+func TestTally(t *testing.T) {
+	var got Tally
+	for _, o := range []draft.Outcome{draft.Hit, draft.Miss, draft.Late, draft.Failed, draft.Unasked, draft.Dropped,
+		draft.Probing, draft.Probed} {
+		got.Add(draft.Event{Escalation: &draft.Escalation{Outcome: o, Wait: 10, Hidden: 3,
+			BytesUp: 100, BytesDown: 10}})
+	}
+	got.Add(draft.Event{Warming: &draft.Warming{BytesUp: 1000, BytesDown: 1}})
+	for _, o := range []draft.Origin{draft.Edge, draft.FromCloud, draft.EdgeTimeout} {
+		got.Add(draft.Event{Token: &draft.Token{Origin: o}})
+	}
+	assert.Equal(t, Tally{Summary: draft.Summary{
+		Tokens: 3, Cloud: 1, Timeouts: 1, Escalations: 5, Asks: 7, Answered: 2, Hits: 1, Wait: 20, Hidden: 6,
+		TimedOut: 30, Late: 1, Failed: 1, Unasked: 1, Dropped: 1, Needless: 2,
+		BytesUp: 8*100 + 1000, BytesDown: 8*10 + 1,
+	}, Up: 1300, Down: 31}, got)
+}
+
+// scripted are answers of which every figure of a report follows by hand: five questions, four with a right answer.
+func scripted() []Answer {
+	one := func(ms int, tokens int, known, correct bool, up, down int, of draft.Summary) Answer {
+		return Answer{
+			IDs: make([]int32, tokens), Prompt: 10, Known: known, Correct: correct,
+			Took: time.Duration(ms) * time.Millisecond, Tally: Tally{of, up, down},
+		}
+	}
+	all := []Answer{
+		one(500, 4, true, true, 10, 4, draft.Summary{Tokens: 5, Cloud: 1, Escalations: 1, Asks: 2, Answered: 1,
+			Hits: 1, Wait: 100, Hidden: 90, Warmed: 30, Audited: 3, AuditedFor: 3, Known: 1, Turned: 2, Prefilled: 100,
+			Decoded: 2, Ahead: 7, AheadUsed: 3}),
+		one(100, 6, true, false, 20, 5, draft.Summary{Tokens: 7, Cloud: 2, Escalations: 3, Asks: 3, Answered: 2,
+			Hits: 1, Wait: 100, Hidden: 10, Audited: 5, Missed: 1, AuditedFor: 50, MissedFor: 10, Known: 2,
+			Unverified: 3, Prefilled: 40, Decoded: 3}),
+		one(300, 8, true, true, 0, 0, draft.Summary{Tokens: 9, Timeouts: 2, Escalations: 2, Asks: 1}),
+		one(200, 1, false, false, 0, 0, draft.Summary{Tokens: 2, Passes: 1, Warmed: 10}),
+		one(900, 1, true, true, 30, 3, draft.Summary{Tokens: 2, Cloud: 1, Escalations: 1, Asks: 1, Answered: 1,
+			Wait: 200, Audited: 2, Missed: 1, AuditedFor: 2, MissedFor: 1, Turned: 2,
+			Prefilled: 60, Decoded: 5, Ahead: 8, AheadUsed: 1}),
+	}
+	all[4].lastAsked = true
+	return all
+}
+
+// TestReportByHand: each printed figure of each kind of mode, from answers that are written down.
+func TestReportByHand(t *testing.T) {
+	w := stats.Wilson(3, 4)
+	usual := Report{
+		Answers: 5, Accuracy: new(0.75), AccuracyLow: &w.Low, AccuracyHigh: &w.High, TokensPerAnswer: 4, // 20 of 5
+	}
+	routed := usual
+	routed.EscalatedShare, routed.Escalations, routed.Asks = new(4.0/25), new(7.0/5), new(7.0/5)
+	routed.Timeouts, routed.BytesUp, routed.BytesDown, routed.MissedShare =
+		new(2), new(60.0/4), new(12.0/4), new(11.0/55)
+	computed := &CloudTokens{Prefilled: 200.0 / 5, Decoded: 10.0 / 5, Ahead: 15.0 / 5, AheadUsed: 4.0 / 5}
+	alone := usual
+	alone.CloudTokens, routed.CloudTokens = computed, computed
+	serial := routed
+	serial.Known, serial.Warmed, serial.WarmedInVain = new(3.0/5), new(40.0/5), new(10.0/5)
+	pipelined := serial
+	pipelined.HitRate, pipelined.HiddenShare = new(2.0/4), new(100.0/400)
+	verified := pipelined
+	verified.Turned, verified.Unverified = new(4.0/5), new(3)
+	speculative := serial
+	speculative.Turned, speculative.Unverified = verified.Turned, verified.Unverified
+	prices := price.List{Prefill: 1000, Decode: 10_000} // per million
+	cost := &price.Cost{
+		PerAnswer: (200 + 10*10 + 10*15) / 1000.0 / 5, Per1000: (200 + 10*10 + 10*15) / 5.0,
+		CloudOnly: (5*10 + 10*25) / 1000.0 / 5, // prompts of 10 tokens, and 25 tokens
+	}
+	for name, want := range map[string]Report{
+		"local": usual, "cloud": alone, "paper": routed, "serial": serial, "pipelined-1": pipelined,
+		"pipelined-64": pipelined, "verified": verified, "verified:2": verified, "speculative-4": speculative,
+		"overlapped-4": verified,
+	} {
+		want.Mode = name
+		plain := report(modes(t, name)[0], scripted(), nil)
+		assert.Equal(t, 400.0, plain.Time.Mean)
+		assert.InEpsilonSlice(t, []float64{300, 900, 900},
+			[]float64{plain.Time.P50, plain.Time.P90, plain.Time.P99}, 0.001)
+		plain.Time, plain.Samples, plain.Work = result.Times{}, nil, Work{} // see TestWork
+		assert.Equal(t, want, plain, name)
+		got := report(modes(t, name)[0], scripted(), &prices)
+		if name == "local" {
+			assert.Nil(t, got.Cost)
+			continue
+		}
+		assert.InDelta(t, cost.PerAnswer, got.Cost.PerAnswer, 1e-12, name)
+		assert.InDelta(t, cost.Per1000, got.Cost.Per1000, 1e-9, name)
+		assert.InDelta(t, cost.CloudOnly, got.Cost.CloudOnly, 1e-12, name)
+	}
+	all := scripted()
+	for i := range all {
+		all[i].Known, all[i].Correct = false, false
+	}
+	r := report(modes(t, "local")[0], all, nil)
+	assert.Nil(t, r.Accuracy, "no right answers are known")
+	assert.Nil(t, r.AccuracyLow)
+	ten := make([]Answer, 10)
+	for i := range ten {
+		ten[i].Took = time.Duration(10-i) * time.Second
+	}
+	times := report(modes(t, "cloud")[0], ten, nil).Time
+	assert.InEpsilonSlice(t, []float64{5500, 5000, 9000, 10_000},
+		[]float64{times.Mean, times.P50, times.P90, times.P99}, 0.001)
+}
+
+// comparedBy compares the answers of modes.
+func comparedBy(t *testing.T, names []string, answers map[string][]Answer) []Report {
+	var reports []Report
+	var all [][]Answer
+	for _, n := range names {
+		reports, all = append(reports, Report{Mode: n}), append(all, answers[n])
+	}
+	compare(reports, modes(t, names...), all, nil)
+	return reports
+}
+
+// TestCompared: the modes over our protocol are compared with serial, tokens and origins; the others are not, and
+// without serial none is.
+func TestCompared(t *testing.T) {
+	names := []string{"local", "paper", "pipelined-1", "serial", "pipelined-2", "pipelined-3"}
+	same := []Answer{{IDs: []int32{1, 2}, Origins: []string{"edge", "cloud"}},
+		{IDs: []int32{3}, Origins: []string{"edge"}}, {}}
+	clone := func(edit func([]Answer)) []Answer {
+		all := append([]Answer{}, same...)
+		edit(all)
+		return all
+	}
+	answers := map[string][]Answer{
+		"local": clone(func([]Answer) {}), "paper": clone(func([]Answer) {}), "serial": same,
+		"pipelined-1": clone(func([]Answer) {}),
+		"pipelined-2": clone(func(a []Answer) { a[1].IDs = []int32{4}; a[2].IDs = []int32{1} }),
+		"pipelined-3": clone(func(a []Answer) {
+			a[0].Origins = []string{"edge", "edge-timeout"}
+			a[1].Took = time.Second
+		}),
+	}
+	of := func(names ...string) map[string]*int {
+		differing := map[string]*int{}
+		for _, r := range comparedBy(t, names, answers) {
+			if r.Differing != nil {
+				assert.Equal(t, *r.Differing == 0, *r.EqualToSerial, r.Mode)
+			} else {
+				assert.Nil(t, r.EqualToSerial)
+			}
+			differing[r.Mode] = r.Differing
+		}
+		return differing
+	}
+	assert.Equal(t, map[string]*int{
+		"local": nil, "paper": nil, "serial": new(0), "pipelined-1": new(0), "pipelined-2": new(2),
+		"pipelined-3": new(1),
+	}, of(names...))
+	assert.Equal(t, map[string]*int{"local": nil, "pipelined-2": nil}, of("local", "pipelined-2"))
+}
+
+// TestComparedWithCloud: modes that are to give the large model's text are compared with it, token for token, whoever
+// chose them; with a margin, without verification and where it is not known none is.
+func TestComparedWithCloud(t *testing.T) {
+	says := []Answer{{IDs: []int32{1, 2}}, {IDs: []int32{3}}, {}}
+	other := []Answer{{IDs: []int32{1, 2}, Origins: []string{"edge", "cloud"}}, {IDs: []int32{4}}, {IDs: []int32{1}}}
+	same := []Answer{{IDs: []int32{1, 2}, Origins: []string{"edge", "cloud"}}, {IDs: []int32{3}}, {}}
+	answers := map[string][]Answer{
+		"serial": other, "pipelined-1": same, "verified": same, "verified:0": other, "verified:0.5": other,
+		"speculative-4": same, "overlapped-4": other, "cloud": says,
+	}
+	names := []string{"cloud", "serial", "pipelined-1", "verified", "verified:0", "verified:0.5", "speculative-4",
+		"overlapped-4"}
+	want := map[string]int{"verified": 0, "verified:0": 2, "speculative-4": 0, "overlapped-4": 2}
+	for _, r := range comparedBy(t, names, answers) {
+		n, compares := want[r.Mode]
+		require.Equal(t, compares, r.EqualToCloud != nil, r.Mode)
+		require.Equal(t, compares, r.DifferingFromCloud != nil, r.Mode)
+		if compares {
+			assert.Equal(t, n == 0, *r.EqualToCloud, r.Mode)
+			assert.Equal(t, n, *r.DifferingFromCloud, r.Mode)
+		}
+		if m := r.Mode; m != "serial" && m != "pipelined-1" {
+			assert.Nil(t, r.EqualToSerial, m)
+		}
+	}
+	for _, r := range comparedBy(t, names[1:], answers) {
+		assert.Nil(t, r.EqualToCloud, r.Mode)
+	}
+}
+
+// TestComparedWithReference: where no mode is the large model alone, answers are compared by their questions with what
+// it says.
+func TestComparedWithReference(t *testing.T) {
+	alone := []Answer{{IDs: []int32{1}}, {IDs: []int32{2}}}
+	got := []Answer{{IDs: []int32{1}}, {IDs: []int32{2}, Question: 1}, {IDs: []int32{1}},
+		{IDs: []int32{9}, Question: 1}}
+	reports := []Report{{Mode: "verified"}}
+	compare(reports, modes(t, "verified"), [][]Answer{got}, alone)
+	assert.Equal(t, 1, *reports[0].DifferingFromCloud)
+}
+
+// modes parses a list.
+func modes(t *testing.T, names ...string) []Mode {
+	t.Helper()
+	all, err := ParseModes(strings.Join(names, ","))
+	require.NoError(t, err)
+	return all
+}
+
+// TestModes: who takes part in each mode, and how it decodes.
+func TestModes(t *testing.T) {
+	type parts struct {
+		small, large, routes, asks, link, pipelined, lookup, verifies, dials, guesses, ahead, serial, cloud bool
+	}
+	shared := draft.Options{Branches: 9, Window: 5, InFlight: 6, Deadline: 7, Audit: true, Ahead: 8, VerifyEvery: 11}
+	for name, c := range map[string]struct {
+		parts
+		branches int
+		margin   float64
+		every    int
+	}{
+		"local": {parts: parts{small: true, lookup: true}, branches: 9},
+		"cloud": {parts: parts{large: true}, branches: 9},
+		"paper": {parts: parts{small: true, large: true, routes: true, asks: true}, branches: 9},
+		"serial": {parts: parts{small: true, large: true, routes: true, asks: true, link: true, lookup: true,
+			ahead: true, serial: true}, branches: 9},
+		"pipelined-1": {parts: parts{true, true, true, true, true, true, true, false, false, false, true, true, false},
+			branches: 1},
+		"pipelined-64": {parts: parts{true, true, true, true, true, true, true, false, false, false, true, true, false},
+			branches: 64},
+		"pipelined-auto": {parts: parts{true, true, true, true, true, true, true, false, false, false,
+			true, true, false}, branches: draft.AutoBranches},
+		"verified": {parts: parts{true, true, true, true, true, true, true, true, true, true, true, false, true},
+			branches: 9, every: 11},
+		"verified:0": {parts: parts{true, true, true, true, true, true, true, true, true, true, true, false, true},
+			branches: 9, every: 11},
+		"verified:.25": {parts: parts{true, true, true, true, true, true, true, true, true, true, true, false, false},
+			branches: 9, margin: 0.25, every: 11},
+		"speculative-4": {parts: parts{small: true, large: true, asks: true, link: true, lookup: true, verifies: true,
+			cloud: true}, branches: 9, every: 4},
+		"overlapped-64": {parts: parts{small: true, large: true, asks: true, link: true, pipelined: true, lookup: true,
+			verifies: true, cloud: true}, branches: 1, every: 64},
+	} {
+		m, err := ParseMode(name)
+		require.NoError(t, err)
+		assert.Equal(t, name, m.Name)
+		got := parts{m.SmallModel(), m.LargeModel(), m.Routes(), m.Asks(), m.OverLink(), m.Pipelined(), m.LooksUp(),
+			m.Verifies(), m.Dials(), m.Guesses(), m.Aheads(), m.AsSerial(), m.AsCloud()}
+		assert.Equal(t, c.parts, got, name)
+		want := shared
+		want.Branches, want.Verify, want.Margin, want.VerifyEvery = c.branches, c.verifies, c.margin, c.every
+		if want.Mode = draft.Serial; c.pipelined {
+			want.Mode = draft.Pipelined
+		}
+		if !c.lookup {
+			want.Lookup = -1
+		}
+		if !c.ahead {
+			want.Ahead = 0
+		}
+		assert.Equal(t, want, m.Draft(shared), name)
+		r, err := m.Router(router.Options{Policy: router.Always})
+		require.NoError(t, err)
+		_, escalates, _ := r.Decide(0, 0,
+			&backend.Output{Top: []backend.Candidate{{ID: 1, Logit: 2}, {ID: 2, Logit: 1}}})
+		assert.Equal(t, c.routes || !c.asks, escalates, "%s: speculative decoding has no router", name)
+	}
+	for _, name := range []string{"", "verified:", "verified:-1", "verified:-0", "verified:NaN", "verified:Inf",
+		"verified:1e3", "verified:0x1", "verified:1e400", "verified:1.2.3", "verified-2", "speculative",
+		"speculative-0", "speculative-65", "overlapped-0", "overlapped--1", "overlapped-x",
+		"pipelined-0", "pipelined-65"} {
+		_, err := ParseMode(name)
+		assert.ErrorContains(t, err, strconv.Quote(name), name)
+	}
+}

@@ -1,0 +1,206 @@
+// Package outcome names the modes in which a text is answered, and reports what became of answers in each: how many are
+// right, how long they took, and what network, machine and large model did for them. It asks nothing itself.
+package outcome
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// Mode is one way to get an answer.
+type Mode struct {
+	Name      string
+	Kind      kind
+	pipelined bool    // drafting goes on while answers are under way
+	branches  int     // guesses at each answer; 0: as the options say
+	Margin    float64 // of verified, in nats
+	every     int     // of speculative: tokens drafted before each verdict
+	Pace      float64 // of the small model, where paced
+	Paced     bool    // instead of that of the options
+}
+
+type kind int
+
+const (
+	local       kind = iota // the small model alone
+	Cloud                   // the large model alone, its text streamed over HTTP
+	Paper                   // serial routing as She et al. have it: HTTP, the whole text as JSON each time
+	Routed                  // over our protocol
+	Verified                // the same, and the large model looks at each token
+	Speculative             // no router: the large model looks at every few tokens
+	Reference               // the large model alone, asked directly: no mode that can be named
+)
+
+// maxDrafted is the longest draft of speculative decoding.
+const maxDrafted = 64
+
+// ParseMode returns the mode of a name:
+//
+//	local          the small model alone
+//	cloud          the large model alone, its text streamed over HTTP
+//	paper          serial routing as in the paper: HTTP, the whole text as JSON with each question, no drafting
+//	serial         serial routing over our protocol
+//	pipelined-N    pipelined routing over our protocol with N branches, or as many as are worth their price (auto)
+//	verified       pipelined routing where the large model looks at each token: its own text
+//	verified:M     the same, where a token stands that it likes less than its own by no more than M nats
+//	speculative-K  speculative decoding over a network as is usual (Leviathan et al., arXiv 2211.17192, with greedy
+//	               verification): no router, K tokens are drafted, the large model says which of them hold and what
+//	               follows, and only then drafting goes on. No answers ahead, which others do not have
+//	overlapped-K   the same, with drafting on, on one branch, while the verdict is under way
+func ParseMode(name string) (Mode, error) {
+	switch name {
+	case "local":
+		return Mode{Name: name, Kind: local}, nil
+	case "cloud":
+		return Mode{Name: name, Kind: Cloud}, nil
+	case "paper":
+		return Mode{Name: name, Kind: Paper}, nil
+	case "serial":
+		return Mode{Name: name, Kind: Routed}, nil
+	case "verified":
+		return Mode{Name: name, Kind: Verified, pipelined: true}, nil
+	}
+	if m, found := strings.CutPrefix(name, "verified:"); found {
+		margin, err := ParseMargin(m)
+		if err != nil {
+			return Mode{}, fmt.Errorf("%.40q: %w", name, err)
+		}
+		return Mode{Name: name, Kind: Verified, pipelined: true, Margin: margin}, nil
+	}
+	if name == "pipelined-auto" {
+		return Mode{Name: name, Kind: Routed, pipelined: true, branches: draft.AutoBranches}, nil
+	}
+	if n, ok := numbered(name, "pipelined-"); ok {
+		return Mode{Name: name, Kind: Routed, pipelined: true, branches: n}, nil
+	}
+	if n, ok := numbered(name, "speculative-"); ok {
+		return Mode{Name: name, Kind: Speculative, every: n}, nil
+	}
+	if n, ok := numbered(name, "overlapped-"); ok {
+		return Mode{Name: name, Kind: Speculative, pipelined: true, branches: 1, every: n}, nil
+	}
+	return Mode{}, fmt.Errorf("%.40q is not a mode: choose from local, cloud, paper, serial, pipelined-auto, "+
+		"pipelined-1 to pipelined-64, verified, verified:M with a margin M in nats, speculative-1 to speculative-%d "+
+		"and overlapped-1 to overlapped-%d",
+		name, maxDrafted, maxDrafted)
+}
+
+// ParseModes reads a list of modes with commas between them. One that stands there twice is measured twice.
+func ParseModes(list string) (all []Mode, err error) {
+	for name := range strings.SplitSeq(list, ",") {
+		m, err := ParseMode(strings.TrimSpace(name))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// numbered is the number from 1 to 64 at the end of a name, where the name begins so.
+func numbered(name, prefix string) (int, bool) {
+	digits, found := strings.CutPrefix(name, prefix)
+	n, err := strconv.Atoi(digits)
+	return n, found && err == nil && n >= 1 && n <= maxDrafted
+}
+
+// ParseMargin reads a margin of verification, in nats: a decimal number, 0 or more.
+func ParseMargin(text string) (float64, error) {
+	m, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(m >= 0) || math.IsInf(m, 1) || strings.Trim(text, "0123456789.") != "" {
+		return 0, fmt.Errorf("%.40q is not a margin: give nats as a decimal number, 0 or more, such as 0.5", text)
+	}
+	return m, nil
+}
+
+// SmallModel reports whether the small model takes part.
+func (m Mode) SmallModel() bool { return m.Kind != Cloud }
+
+// LargeModel reports whether the large model takes part.
+func (m Mode) LargeModel() bool { return m.Kind != local }
+
+// Routes reports whether a router decides which tokens are asked for.
+func (m Mode) Routes() bool { return m.Kind == Paper || m.Kind == Routed || m.Kind == Verified }
+
+// Asks reports whether single tokens are asked for, so that deadlines count.
+func (m Mode) Asks() bool { return m.Routes() || m.Kind == Speculative }
+
+// OverLink reports whether the emulated link carries our protocol. HTTP has a link of its own, with a round trip alone.
+func (m Mode) OverLink() bool { return m.Kind == Routed || m.Verifies() }
+
+// OverHTTP reports whether the large model is asked over HTTP.
+func (m Mode) OverHTTP() bool { return m.Kind == Cloud || m.Kind == Paper }
+
+// Pipelined reports whether drafting goes on while answers are under way.
+func (m Mode) Pipelined() bool { return m.pipelined }
+
+// LooksUp reports whether the small model may be given guesses from the text. The paper's system has a forward call for
+// each token.
+func (m Mode) LooksUp() bool { return m.Kind == local || m.OverLink() }
+
+// Verifies reports whether the large model looks at each token.
+func (m Mode) Verifies() bool { return m.Kind == Verified || m.Kind == Speculative }
+
+// Dials reports whether verification has a distance that is not in the name.
+func (m Mode) Dials() bool { return m.Kind == Verified }
+
+// Guesses reports whether the number of branches is not in the name.
+func (m Mode) Guesses() bool { return m.pipelined && m.branches == 0 }
+
+// Aheads reports whether answers may carry more tokens than the one that was asked for.
+func (m Mode) Aheads() bool { return m.Kind == Routed || m.Kind == Verified }
+
+// AsSerial reports whether the tokens are to be those of the mode serial.
+func (m Mode) AsSerial() bool { return m.Kind == Routed }
+
+// AsCloud reports whether the tokens are to be those of the large model alone.
+func (m Mode) AsCloud() bool { return m.Verifies() && m.Margin == 0 }
+
+// Router makes the router of a mode, from the options that all modes share. With a budget each has a balance of its
+// own.
+func (m Mode) Router(o router.Options) (*router.Router, error) {
+	if m.Kind == Speculative {
+		o = router.Options{Policy: router.Never}
+	}
+	o.Balance = nil
+	return router.New(o)
+}
+
+// Seated is the router of a device in a mode; nil where nothing is asked for token by token.
+func (m Mode) Seated(o router.Options) (*router.Router, error) {
+	if m.Kind == local || m.Kind == Cloud || m.Kind == Reference {
+		return nil, nil
+	}
+	return m.Router(o)
+}
+
+// Draft returns the options of routed decoding in this mode, from those that all modes share.
+func (m Mode) Draft(o draft.Options) draft.Options {
+	o.Mode = draft.Serial
+	if m.pipelined {
+		o.Mode = draft.Pipelined
+	}
+	if m.branches != 0 {
+		o.Branches = m.branches
+	}
+	if !m.LooksUp() {
+		o.Lookup = -1
+	}
+	if !m.Aheads() {
+		o.Ahead = 0
+	}
+	o.Verify, o.Margin = m.Verifies(), m.Margin
+	switch m.Kind {
+	case Speculative:
+		o.VerifyEvery = m.every
+	case Verified:
+	default:
+		o.VerifyEvery = 0
+	}
+	return o
+}

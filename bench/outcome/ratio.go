@@ -1,0 +1,96 @@
+package outcome
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/bench/eval/stats"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+)
+
+// Ratio is the mean time per answer over that of another mode, with a bootstrap interval at 95% over questions: paired,
+// each draw has the same questions for both. With fewer than two questions there is no interval.
+type Ratio struct {
+	Mode  string   `json:"mode"` // the other one
+	Value float64  `json:"value"`
+	Low   *float64 `json:"low,omitempty"`
+	High  *float64 `json:"high,omitempty"`
+}
+
+// ratios sets the ratio of each report to the mode local, or where that is not measured to the first.
+func ratios(all []Report) {
+	base := max(0, slices.IndexFunc(all, func(r Report) bool { return r.Mode == "local" }))
+	byQuestion := make([][]float64, len(all))
+	for i, r := range all {
+		byQuestion[i] = r.byQuestion()
+	}
+	intervals := stats.Bootstrap(len(byQuestion[base]), 1, func(weight []int) []float64 {
+		sums := make([]float64, len(all))
+		for i := range all {
+			sums[i] = stats.Weighted(byQuestion[i], weight)
+		}
+		below := sums[base]
+		for i := range sums {
+			sums[i] /= below
+		}
+		return sums
+	})
+	for i, v := range intervals {
+		if i == base {
+			continue
+		}
+		all[i].RatioTo = &Ratio{Mode: all[base].Mode, Value: v.Value}
+		if len(byQuestion[base]) > 1 {
+			all[i].RatioTo.Low, all[i].RatioTo.High = &v.Low, &v.High
+		}
+	}
+}
+
+// byQuestion is the mean time of the repetitions of each question, in milliseconds, for the questions that were
+// answered, in their order.
+func (r *Report) byQuestion() []float64 {
+	var sums, counts []float64
+	for _, s := range r.Samples {
+		for len(sums) <= s.Question {
+			sums, counts = append(sums, 0), append(counts, 0)
+		}
+		sums[s.Question] += s.MS
+		counts[s.Question]++
+	}
+	var means []float64
+	for q, n := range counts {
+		if n > 0 {
+			means = append(means, sums[q]/n)
+		}
+	}
+	return means
+}
+
+// bound sets, in modes where the large model looks at every token and drafting goes on meanwhile, what arithmetic
+// allows: the time of the small model alone, times the forward calls that were needed, with those of text that was
+// dropped, over the calls of its own text; and the wait for the verdict on the last token, a round trip and a token of
+// the large model, where no other answer had told it: verdict. It takes the mode local.
+func bound(all []Report, verdict time.Duration) {
+	i := slices.IndexFunc(all, func(r Report) bool { return r.Mode == "local" })
+	if i < 0 {
+		return
+	}
+	alone, calls := 0.0, 0
+	for _, s := range all[i].Samples {
+		alone, calls = alone+s.MS, calls+s.Passes
+	}
+	for k := range all {
+		if !strings.HasPrefix(all[k].Mode, "verified") && !strings.HasPrefix(all[k].Mode, "overlapped") {
+			continue
+		}
+		sum := 0.0
+		for _, s := range all[k].Samples {
+			sum += alone / float64(max(1, calls)) * float64(s.Passes)
+			if s.LastAsked {
+				sum += result.Milliseconds(verdict)
+			}
+		}
+		all[k].Bound = new(sum / float64(all[k].Answers))
+	}
+}

@@ -1,0 +1,143 @@
+package outcome
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+)
+
+// Sample is one answer of a mode. Times are milliseconds, to a microsecond; what does not apply is absent.
+type Sample struct {
+	Question    int       `json:"question"`   // its number, from 0
+	Repetition  int       `json:"repetition"` // from 0
+	MS          float64   `json:"ms"`         // until the answer was complete
+	FirstToken  float64   `json:"ttft_ms,omitempty"`
+	Prompt      int       `json:"prompt_tokens"`
+	Tokens      int       `json:"tokens"`              // generated, an end token included
+	CloudTokens int       `json:"cloud_tokens"`        // of these, the large model's
+	Timeouts    int       `json:"timeouts,omitempty"`  // of these, the small model's since no answer came in time
+	Asks        int       `json:"asks"`                // questions sent
+	Passes      int       `json:"passes"`              // forward calls of the small model after the prompt
+	Correct     *bool     `json:"correct,omitempty"`   //
+	Wait        float64   `json:"wait_ms"`             // from asks to answers that came, added up
+	Hidden      float64   `json:"hidden_ms"`           // of that, spent on drafting that held
+	Exposed     float64   `json:"exposed_ms"`          // lost waiting for answers
+	Waits       []float64 `json:"waits_ms,omitempty"`  // exposed wait of each answered question
+	CommitDelay float64   `json:"commit_delay_ms"`     // from drafting a token until it was shown, mean of the tokens
+	Drafted     int       `json:"drafted"`             // tokens drafted while an answer was under way
+	Wasted      int       `json:"wasted"`              // tokens drafted in vain
+	Up          int       `json:"bytes_up"`            // payload of all questions and of text sent early
+	Down        int       `json:"bytes_down"`          //
+	Prefilled   int       `json:"prefilled"`           // tokens that the large model read
+	Decoded     int       `json:"decoded"`             // tokens that it was asked for
+	CPU         float64   `json:"cpu_ms,omitempty"`    // of this process, with one answer at a time
+	Joules      float64   `json:"joules,omitempty"`    // of all processors, alike
+	LastAsked   bool      `json:"last_asked,omitzero"` // the large model was asked for the last token
+	Text        string    `json:"text"`                // hash of tokens and origins: equal texts have equal ones
+}
+
+// sample is the row of an answer.
+func (a *Answer) sample(m Mode) Sample {
+	t := &a.Tally
+	s := Sample{
+		Question: a.Question, Repetition: a.Repetition, MS: result.Rounded(a.Took), Prompt: a.Prompt, Tokens: t.Tokens,
+		CloudTokens: t.Cloud, Timeouts: t.Timeouts, Asks: t.Asks, Passes: t.Passes, Wait: result.Rounded(t.Wait),
+		Hidden: result.Rounded(t.Hidden), Exposed: result.Rounded(t.Exposed + t.TimedOut), Drafted: t.Drafted,
+		Wasted: t.Wasted, Up: t.BytesUp, Down: t.BytesDown, Prefilled: t.Prefilled, Decoded: t.Decoded,
+		CPU: result.Rounded(a.Used.CPU), Joules: a.Used.Joules, LastAsked: a.lastAsked, Text: a.hash(),
+	}
+	if m.Kind == Cloud {
+		s.CloudTokens = t.Tokens
+	}
+	if len(a.Shown) > 0 {
+		s.FirstToken = result.Rounded(a.Shown[0])
+	}
+	if a.Known {
+		s.Correct = &a.Correct
+	}
+	if t.Tokens > 0 {
+		s.CommitDelay = result.Rounded(t.CommitDelay / time.Duration(t.Tokens))
+	}
+	for _, w := range a.waits {
+		s.Waits = append(s.Waits, result.Rounded(w))
+	}
+	return s
+}
+
+// hash of tokens and origins, short: equal ones are equal, and different ones hardly ever.
+func (a *Answer) hash() string {
+	h := fnv.New32a()
+	for i, id := range a.IDs {
+		_ = binary.Write(h, binary.LittleEndian, id)
+		if i < len(a.Origins) {
+			h.Write([]byte(a.Origins[i]))
+		}
+	}
+	return fmt.Sprintf("%08x", h.Sum32())
+}
+
+// Work is what answers took of time, network and machine, per answer.
+type Work struct {
+	FirstToken  *result.Times `json:"first_token_ms,omitempty"`           // until the first token was shown
+	Between     *result.Times `json:"between_tokens_ms,omitempty"`        // from one token shown to the next
+	Passes      *float64      `json:"passes_per_answer,omitempty"`        // forward calls of the small model
+	Hidden      *float64      `json:"hidden_ms_per_answer,omitempty"`     // waits that drafting hid
+	Exposed     *float64      `json:"exposed_ms_per_answer,omitempty"`    // lost waiting, in vain too
+	Wasted      *float64      `json:"wasted_per_answer,omitempty"`        // tokens drafted in vain
+	CommitDelay *float64      `json:"commit_delay_ms,omitempty"`          // from drafting a token to showing it, mean
+	Up          *float64      `json:"bytes_up_per_answer,omitempty"`      // payload
+	Down        *float64      `json:"bytes_down_per_answer,omitempty"`    //
+	CPU         *float64      `json:"cpu_seconds_per_answer,omitempty"`   // of this process; with --parallel 1
+	Joules      *float64      `json:"energy_joules_per_answer,omitempty"` // of all processors, alike
+}
+
+// work sums up answers of a mode, whose tallies come to all.
+func work(m Mode, answers []Answer, all Tally) (w Work) {
+	var first, between []time.Duration
+	var used result.Usage
+	up, down := 0, 0
+	for _, a := range answers {
+		if len(a.Shown) > 0 {
+			first = append(first, a.Shown[0])
+		}
+		for i := 1; i < len(a.Shown); i++ {
+			between = append(between, a.Shown[i]-a.Shown[i-1])
+		}
+		up, down = up+a.Tally.BytesUp, down+a.Tally.BytesDown
+		used.CPU, used.Joules = used.CPU+a.Used.CPU, used.Joules+a.Used.Joules
+	}
+	w.FirstToken, w.Between = times(first), times(between)
+	n := len(answers)
+	if used.CPU > 0 {
+		w.CPU = new(used.CPU.Seconds() / float64(n))
+	}
+	if used.Joules > 0 {
+		w.Joules = new(used.Joules / float64(n))
+	}
+	if m.LargeModel() {
+		w.Up, w.Down = ratio(up, n), ratio(down, n)
+	}
+	if m.SmallModel() {
+		w.Passes = ratio(all.Passes, n)
+	}
+	if m.Asks() {
+		w.Hidden = new(result.Rounded(all.Hidden) / float64(n))
+		w.Exposed = new(result.Rounded(all.Exposed+all.TimedOut) / float64(n))
+		w.Wasted = ratio(all.Wasted, n)
+		if all.Tokens > 0 {
+			w.CommitDelay = new(result.Rounded(all.CommitDelay) / float64(all.Tokens))
+		}
+	}
+	return w
+}
+
+// times sums up durations; nil where there are none.
+func times(all []time.Duration) *result.Times {
+	if len(all) == 0 {
+		return nil
+	}
+	return new(result.Summarise(all))
+}

@@ -1,0 +1,233 @@
+package outcome
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+)
+
+// TestSampleOfAnAnswer: every figure of a row, from events that are written down.
+func TestSampleOfAnAnswer(t *testing.T) {
+	const ms = time.Millisecond
+	a := Answer{
+		IDs: []int32{5, 6, 7}, Origins: []string{"edge", "cloud", "edge-timeout"}, Prompt: 11,
+		Known: true, Correct: true, Took: 250 * ms, Shown: []time.Duration{40 * ms, 40 * ms, 100 * ms},
+		Used: result.Usage{CPU: 30 * ms, Joules: 1.5}, Question: 4, Repetition: 2,
+	}
+	for _, e := range []draft.Event{
+		{Token: &draft.Token{Origin: draft.Edge, CommitDelay: 3 * ms, Pos: 11}},
+		{Escalation: &draft.Escalation{Pos: 12, Outcome: draft.Hit, Wait: 50 * ms, Hidden: 40 * ms, Exposed: 13 * ms,
+			Drafted: 5, Wasted: 2, BytesUp: 20, BytesDown: 5, Prefilled: 9, Decoded: true}},
+		{Token: &draft.Token{Origin: draft.FromCloud, CommitDelay: 9 * ms, Pos: 12}},
+		{Escalation: &draft.Escalation{Pos: 13, Outcome: draft.Late, Wait: 80 * ms, BytesUp: 7, BytesDown: 1}},
+		{Token: &draft.Token{Origin: draft.EdgeTimeout, Pos: 13}},
+		{Warming: &draft.Warming{BytesUp: 300, BytesDown: 7}}, {Pass: &draft.Pass{Rows: 2}},
+		{Pass: &draft.Pass{Rows: 1}},
+	} {
+		a.Observe(e)
+	}
+	assert.Equal(t, Sample{
+		Question: 4, Repetition: 2, MS: 250, FirstToken: 40, Prompt: 11, Tokens: 3, CloudTokens: 1,
+		Timeouts: 1, Asks: 2, Passes: 2, Correct: new(true), Wait: 50, Hidden: 40, Exposed: 93, Waits: []float64{13},
+		CommitDelay: 4, Drafted: 5, Wasted: 2, Up: 327, Down: 13, Prefilled: 9, Decoded: 1, CPU: 30,
+		Joules: 1.5, Text: a.hash(),
+	}, a.sample(modes(t, "serial")[0]))
+	w := work(modes(t, "pipelined-2")[0], []Answer{a, {Took: ms, Shown: []time.Duration{ms}}}, a.Tally)
+	assert.InEpsilonSlice(t, []float64{20.5, 1, 40},
+		[]float64{w.FirstToken.Mean, w.FirstToken.P50, w.FirstToken.P99}, 1e-3)
+	assert.InDelta(t, 30, w.Between.Mean, 1e-9, "0 and 60 ms: none from one answer to the next")
+	for name, c := range map[string]struct {
+		got  *float64
+		want float64
+	}{
+		"passes": {w.Passes, 1}, "hidden": {w.Hidden, 20}, "exposed": {w.Exposed, 46.5}, "wasted": {w.Wasted, 1},
+		"delay": {w.CommitDelay, 4}, "up": {w.Up, 163.5}, "down": {w.Down, 6.5}, "cpu": {w.CPU, 0.015},
+		"joules": {w.Joules, 0.75},
+	} {
+		require.NotNil(t, c.got, name)
+		assert.InDelta(t, c.want, *c.got, 1e-9, name)
+	}
+	alone := work(modes(t, "local")[0], []Answer{a}, a.Tally)
+	assert.Nil(t, alone.Up)
+	assert.Nil(t, alone.Exposed)
+	bytes := Tally{Summary: draft.Summary{BytesUp: 4, BytesDown: 6}}
+	streamed := work(modes(t, "cloud")[0], []Answer{{Took: ms, Tally: bytes}}, Tally{})
+	assert.Equal(t, []*float64{new(4.0), new(6.0)}, []*float64{streamed.Up, streamed.Down})
+	assert.Nil(t, streamed.Passes)
+	assert.Nil(t, streamed.FirstToken)
+	assert.Nil(t, streamed.CPU, "nobody measured it")
+	large := Answer{Tally: Tally{Summary: draft.Summary{Tokens: 7}}}
+	assert.Equal(t, 7, large.sample(modes(t, "cloud")[0]).CloudTokens, "all are the large model's")
+}
+
+// TestHash: tokens, their order and origins count.
+func TestHash(t *testing.T) {
+	seen := map[string]bool{}
+	for _, a := range []Answer{
+		{}, {IDs: []int32{1}}, {IDs: []int32{1, 2}}, {IDs: []int32{2, 1}},
+		{IDs: []int32{1, 2}, Origins: []string{"edge", "cloud"}},
+		{IDs: []int32{1, 2}, Origins: []string{"cloud", "edge"}},
+	} {
+		assert.False(t, seen[a.hash()])
+		seen[a.hash()] = true
+		assert.Len(t, a.hash(), 8)
+	}
+}
+
+// TestSharesAreOfTokens: whatever happened to however many questions, no share is above 1 and none below 0.
+func TestSharesAreOfTokens(t *testing.T) {
+	outcomes := []draft.Outcome{draft.Hit, draft.Miss, draft.Late, draft.Failed, draft.Unasked,
+		draft.Known, draft.Dropped, draft.Probing, draft.Probed}
+	origins := []draft.Origin{draft.Edge, draft.FromCloud, draft.EdgeTimeout}
+	draw := rand.New(rand.NewPCG(1, 2))
+	for range 500 {
+		var a Answer
+		for range 1 + draw.IntN(40) {
+			for range draw.IntN(7) { // more questions than tokens
+				wait, audited := draw.IntN(1000), draw.IntN(6)
+				a.Observe(draft.Event{Escalation: &draft.Escalation{
+					Outcome: outcomes[draw.IntN(len(outcomes))], Wait: time.Duration(wait), Audited: audited,
+					Hidden: time.Duration(draw.IntN(wait + 1)), Missed: make([]terms.Finding, draw.IntN(audited+1)),
+				}})
+			}
+			a.Observe(draft.Event{Token: &draft.Token{Origin: origins[draw.IntN(len(origins))]}})
+		}
+		r := report(modes(t, "pipelined-2")[0], []Answer{a, {}}, nil)
+		for name, share := range map[string]*float64{"cloud": r.EscalatedShare, "hidden": r.HiddenShare,
+			"hits": r.HitRate, "missed": r.MissedShare} {
+			if share != nil {
+				require.True(t, *share >= 0 && *share <= 1, "%s is %v", name, *share)
+			}
+		}
+		for _, s := range r.Samples {
+			require.LessOrEqual(t, s.CloudTokens, s.Tokens)
+		}
+	}
+}
+
+// timedSamples are reports of modes at round trips, with the times of three questions each.
+func timedSamples(mode string, rtt float64, ms ...float64) Report {
+	r := Report{Mode: mode, Cell: &Cell{RTT: rtt, EdgeTPS: 60}, Answers: len(ms)}
+	for i, x := range ms {
+		r.Samples = append(r.Samples, Sample{Question: i, MS: x})
+	}
+	return r
+}
+
+// TestBreakEvens: straight lines by hand, in whatever order the cells come, and why there is none.
+func TestBreakEvens(t *testing.T) {
+	all := []Report{
+		timedSamples("local", 100, 600, 700, 800),
+		timedSamples("cloud", 100, 1000, 1000, 1000),
+		timedSamples("serial", 100, 900, 900, 900),
+		timedSamples("local", 0, 600, 700, 800),
+		timedSamples("cloud", 0, 900, 900, 900),
+		timedSamples("serial", 0, 600, 650, 550),
+		timedSamples("local", 200, 600, 700, 800),
+		timedSamples("cloud", 200, 1100, 1100, 1100),
+		timedSamples("serial", 200, 1400, 1500, 1600),
+		timedSamples("alone", 50, 1, 1, 1),
+	}
+	got := BreakEvens(all)
+	require.Len(t, got, 2)
+	b := got[0]
+	assert.Equal(t, []string{"serial", "local", "below"}, []string{b.Mode, b.With, b.Faster})
+	assert.InDelta(t, 100.0/3, *b.RTT, 1e-9, "-100 at 0, +200 at 100")
+	assert.True(t, *b.Low < *b.RTT && *b.RTT < *b.High && *b.Low >= 0 && *b.High < 100, "%v %v", *b.Low, *b.High)
+	assert.Equal(t, 60.0, b.EdgeTPS)
+	assert.Empty(t, b.Reason)
+	b = got[1]
+	assert.Equal(t, []string{"serial", "cloud", "below"}, []string{b.Mode, b.With, b.Faster})
+	assert.InDelta(t, 120, *b.RTT, 1e-9, "-100 at 100, +400 at 200")
+	assert.True(t, *b.Low > 100 && *b.Low <= 120 && *b.High >= 120 && *b.High < 130, "%v %v", *b.Low, *b.High)
+
+	none := BreakEvens([]Report{timedSamples("local", 0, 5, 5), timedSamples("local", 90, 5, 5),
+		timedSamples("serial", 0, 6, 7), timedSamples("serial", 90, 8, 9)})
+	require.Len(t, none, 1)
+	assert.Nil(t, none[0].RTT)
+	assert.Nil(t, none[0].Low)
+	assert.Equal(t, "slower at all round trips, 0 to 90 ms", none[0].Reason)
+	ever := BreakEvens([]Report{timedSamples("local", 0, 5), timedSamples("local", 90, 5),
+		timedSamples("serial", 0, 5), timedSamples("serial", 90, 4)})
+	assert.Equal(t, "as fast or faster at all round trips, 0 to 90 ms", ever[0].Reason)
+	above := BreakEvens([]Report{timedSamples("cloud", 0, 5), timedSamples("cloud", 90, 50),
+		timedSamples("serial", 0, 10), timedSamples("serial", 90, 10)})
+	assert.Equal(t, "above", above[0].Faster)
+	assert.InDelta(t, 10, *above[0].RTT, 1e-9)
+	assert.Nil(t, above[0].Low, "of one question there is no interval")
+
+	split := []Report{timedSamples("local", 0, 5), timedSamples("local", 90, 5), timedSamples("serial", 0, 4),
+		timedSamples("serial", 90, 9)}
+	split[1].Cell.Loss, split[3].Cell.Loss = 0.1, 0.1
+	assert.Empty(t, BreakEvens(split), "of different links")
+	twice := []Report{timedSamples("local", 0, 5), timedSamples("local", 0, 5), timedSamples("local", 90, 5),
+		timedSamples("local", 90, 5), timedSamples("serial", 0, 4), timedSamples("serial", 90, 9)}
+	for i := range 4 {
+		twice[i].Variant = 1 + i%2
+	}
+	require.Len(t, BreakEvens(twice), 1)
+	assert.InDelta(t, 18, *BreakEvens(twice)[0].RTT, 1e-9)
+}
+
+// TestRatios: means over questions, to local or else the first, between draws of questions.
+func TestRatios(t *testing.T) {
+	all := []Report{timedSamples("serial", 0, 20, 40, 60), timedSamples("local", 0, 10, 20, 30),
+		timedSamples("cloud", 0, 100, 20, 30)}
+	all[0].Samples = append(all[0].Samples, Sample{Question: 2, Repetition: 1, MS: 120}) // 90 with the one before
+	ratios(all)
+	assert.Nil(t, all[1].RatioTo)
+	assert.Equal(t, "local", all[0].RatioTo.Mode)
+	assert.InDelta(t, 150.0/60, all[0].RatioTo.Value, 1e-12)
+	assert.InDelta(t, 2, *all[0].RatioTo.Low, 1e-12, "without the last question")
+	assert.InDelta(t, 3, *all[0].RatioTo.High, 1e-12, "with it alone")
+	assert.InDelta(t, 150.0/60, all[2].RatioTo.Value, 1e-12)
+	assert.InDelta(t, 1, *all[2].RatioTo.Low, 1e-12)
+	first := []Report{timedSamples("serial", 0, 20), timedSamples("cloud", 0, 10)}
+	ratios(first)
+	assert.Nil(t, first[0].RatioTo)
+	assert.Equal(t, Ratio{Mode: "serial", Value: 0.5}, *first[1].RatioTo)
+}
+
+// TestBound: a call of the device for each pass, and the verdict on the last token where it was asked for.
+func TestBound(t *testing.T) {
+	local, verified, serial := timedSamples("local", 0, 100, 200), timedSamples("verified", 0, 1, 1),
+		timedSamples("serial", 0, 1, 1)
+	local.Samples[0].Passes, local.Samples[1].Passes = 9, 21
+	verified.Samples[0].Passes, verified.Samples[1].Passes = 20, 20
+	verified.Samples[0].LastAsked = true
+	overlapped := verified
+	overlapped.Mode = "overlapped-4"
+	all := []Report{serial, local, verified, overlapped}
+	bound(all, 80*time.Millisecond)
+	assert.Nil(t, all[0].Bound)
+	assert.Nil(t, all[1].Bound)
+	assert.InDelta(t, 240, *all[2].Bound, 1e-9, "(20 + 20) calls of 10 ms and 40 + 40 ms once, of two")
+	assert.InDelta(t, 240, *all[3].Bound, 1e-9)
+	bound(all[2:], 0)
+	without := []Report{timedSamples("verified", 0, 1)}
+	bound(without, 0)
+	assert.Nil(t, without[0].Bound)
+}
+
+// TestReportJSON: the names that other programs read are there, and what does not apply is not.
+func TestReportJSON(t *testing.T) {
+	text, err := json.Marshal(report(modes(t, "local")[0], []Answer{{Took: time.Second}}, nil))
+	require.NoError(t, err)
+	var fields map[string]any
+	require.NoError(t, json.Unmarshal(text, &fields))
+	for _, name := range []string{"mode", "answers", "tokens_per_answer", "time_per_answer_ms", "samples"} {
+		assert.Contains(t, fields, name)
+	}
+	for _, name := range []string{"escalated_share", "variant", "ratio_to", "bound_ms", "exposed_ms_per_answer",
+		"cpu_seconds_per_answer", "energy_joules_per_answer", "Work"} {
+		assert.NotContains(t, fields, name)
+	}
+}

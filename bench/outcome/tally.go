@@ -1,0 +1,45 @@
+package outcome
+
+import (
+	"reflect"
+
+	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+)
+
+// Tally counts what answers cost, from the stream of events. Its bytes are those of answered and dropped questions and
+// of text sent early: a question without an answer won nothing.
+type Tally struct {
+	draft.Summary
+	Up, Down int // payload bytes
+}
+
+// work is what the large model did, for a price list.
+func (t *Tally) work() price.Work {
+	return price.Work{Prefilled: t.Prefilled, Decoded: t.Decoded, Ahead: t.Ahead}
+}
+
+// Add counts an event.
+func (t *Tally) Add(e draft.Event) {
+	t.Summary.Add(e)
+	if w := e.Warming; w != nil {
+		t.Up, t.Down = t.Up+w.BytesUp, t.Down+w.BytesDown
+	}
+	if q := e.Escalation; q != nil {
+		switch q.Outcome {
+		case draft.Hit, draft.Miss, draft.Dropped:
+			t.Up, t.Down = t.Up+q.BytesUp, t.Down+q.BytesDown
+		}
+	}
+}
+
+// plus adds the numbers of another tally.
+func (t *Tally) plus(o Tally) {
+	sum, more := reflect.ValueOf(&t.Summary).Elem(), reflect.ValueOf(o.Summary)
+	for i := range sum.NumField() {
+		if sum.Field(i).CanInt() {
+			sum.Field(i).SetInt(sum.Field(i).Int() + more.Field(i).Int())
+		}
+	}
+	t.Up, t.Down = t.Up+o.Up, t.Down+o.Down
+}

@@ -1,0 +1,81 @@
+package outcome
+
+import (
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+)
+
+// MaxPictured is of how many questions, from the first on, answers are kept as spans: one of them is shown.
+const MaxPictured = 16
+
+// waterfall is one answer as spans, from the events of its decoding. Those need [draft.Options.Trace].
+type waterfall []result.Span
+
+// observe adds what an event tells.
+func (w *waterfall) observe(e draft.Event) {
+	add := func(begin, took time.Duration, s result.Span) {
+		s.Start, s.End = result.Rounded(begin), result.Rounded(begin+max(took, 0))
+		*w = append(*w, s)
+	}
+	if p := e.Prompt; p != nil {
+		add(p.Began, p.Took, result.Span{Kind: result.SpanPrompt, Rows: p.Tokens})
+	}
+	if p := e.Pass; p != nil {
+		s := result.Span{Kind: result.SpanStep, Rows: p.Rows}
+		for _, n := range p.Nodes {
+			if !n.Guess {
+				s.Leaves++
+			}
+		}
+		if len(p.Nodes) > 0 {
+			s.Pos = p.Nodes[0].Pos
+		}
+		add(p.Began, p.Took, s)
+	}
+	if p := e.Waited; p != nil {
+		add(p.Began, p.Took, result.Span{Kind: result.SpanWait, Pos: p.Pos})
+	}
+	if q := e.Escalation; q != nil && q.Outcome != draft.Unasked && q.Outcome != draft.Known {
+		add(q.Decided+q.Held, q.Wait, result.Span{Kind: result.SpanAsk, Pos: q.Pos, Outcome: string(q.Outcome)})
+	}
+	if r := e.Rollback; r != nil && len(r.Nodes) > 0 {
+		add(e.At, 0, result.Span{Kind: result.SpanRollback, Pos: r.Pos, Rows: len(r.Nodes)})
+	}
+	if t := e.Turn; t != nil {
+		add(e.At, 0, result.Span{Kind: result.SpanTurn, Pos: t.Pos, Rows: t.Wasted})
+	}
+	if t := e.Token; t != nil {
+		add(e.At, 0, result.Span{Kind: result.SpanShown, Pos: t.Pos, Outcome: string(t.Origin)})
+	}
+}
+
+// asks are the questions that it has.
+func (w waterfall) asks() (n int) {
+	for _, s := range w {
+		if s.Kind == result.SpanAsk {
+			n++
+		}
+	}
+	return n
+}
+
+// pictureOf is the answer of a mode that is shown: in all modes it is that of the first question for which each mode
+// that asks has asked something, else of the first of all.
+func pictureOf(modes []Mode, answers [][]Answer, mode int) waterfall {
+	asked := func(at int) bool {
+		for i, m := range modes {
+			if m.Asks() && answers[i][at].spans.asks() == 0 {
+				return false
+			}
+		}
+		return true
+	}
+	for at := range min(MaxPictured, len(answers[mode])) {
+		if asked(at) {
+			return answers[mode][at].spans
+		}
+	}
+	return answers[mode][0].spans
+}

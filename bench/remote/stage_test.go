@@ -1,0 +1,233 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/link"
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// TestStageLink: half of the round trip lies on each way, chance and loss alike on both, and traces on theirs.
+func TestStageLink(t *testing.T) {
+	dir := t.TempDir()
+	rtt, up := filepath.Join(dir, "a.rtt.csv"), filepath.Join(dir, "a.up")
+	require.NoError(t, os.WriteFile(rtt, []byte("t_ms,rtt_ms\n0,20\n100,30\n"), 0o600))
+	require.NoError(t, os.WriteFile(up, []byte("1\n2\n3\n"), 0o600))
+	o, err := StageOptions{RTT: 30 * time.Millisecond, Loss: 0.2, Seed: 9}.Link("127.0.0.1:7")
+	require.NoError(t, err)
+	way := link.Direction{Delay: 15 * time.Millisecond, Loss: 0.2}
+	assert.Equal(t, link.Options{Target: "127.0.0.1:7", Seed: 9, Up: way, Down: way}, o)
+	o, err = StageOptions{Traces: []string{rtt, up}}.Link("127.0.0.1:7")
+	require.NoError(t, err)
+	assert.Equal(t, 2, o.RTT.Len())
+	assert.Equal(t, 3, o.Up.Capacity.Len())
+	assert.Nil(t, o.Down.Capacity)
+	_, err = StageOptions{Traces: []string{filepath.Join(dir, "none.up")}}.Link("127.0.0.1:7")
+	assert.ErrorIs(t, err, os.ErrNotExist)
+	edge := tiny(t, nil)
+	_, err = NewStage(edge, edge, StageOptions{Traces: []string{filepath.Join(dir, "none.up")}})
+	assert.ErrorIs(t, err, os.ErrNotExist)
+	_, err = NewStage(edge, edge, StageOptions{Loss: 2})
+	assert.ErrorIs(t, err, link.ErrOption)
+	assert.Equal(t, 9*time.Second, (&Stage{rtt: time.Second}).patience())
+}
+
+// TestStage: what a stage is told is what a device meets: no answer is sooner than round trip and large model allow,
+// packets are lost, and a dictionary makes questions shorter.
+func TestStage(t *testing.T) {
+	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
+	var typical [][]int32
+	for i := range int32(20) {
+		var text []int32
+		for n := range int32(60) {
+			text = append(text, (n*n*7+n*31)%500)
+		}
+		typical = append(typical, append(text, i))
+	}
+	ask := func(o StageOptions, direct bool) (up int, token int32, took time.Duration, s link.Stats) {
+		stage, err := NewStage(edge, large, o)
+		require.NoError(t, err)
+		far, end := stage.Direct(), func() {}
+		if !direct {
+			far, end, err = stage.Dial(t.Context(), 0)
+			require.NoError(t, err)
+		}
+		begin := time.Now()
+		a, err := far.Ask(t.Context(), draft.Question{Context: typical[3]})
+		require.NoError(t, err)
+		took = time.Since(begin)
+		end()
+		require.NoError(t, stage.Close())
+		return a.BytesUp, a.Token, took, stage.Link().Stats()
+	}
+	bare, token, _, _ := ask(StageOptions{}, false)
+	_, same, _, s := ask(StageOptions{}, true)
+	assert.Equal(t, token, same, "directly or not")
+	assert.Zero(t, s.Up.Packets, "nothing goes over the link")
+	short, same, _, _ := ask(StageOptions{Typical: typical}, false)
+	assert.Equal(t, token, same)
+	assert.Less(t, short, bare-20)
+	const rtt, slow = 60 * time.Millisecond, 150 * time.Millisecond
+	_, _, took, _ := ask(StageOptions{RTT: rtt}, false)
+	assert.GreaterOrEqual(t, took, rtt)
+	for _, direct := range []bool{true, false} {
+		_, _, took, _ = ask(StageOptions{AnswerTime: slow}, direct)
+		assert.GreaterOrEqual(t, took, slow)
+	}
+	lost := int64(0)
+	for seed := range uint64(20) { // chance may spare the few packets of one question
+		_, _, _, s := ask(StageOptions{Loss: 0.1, Seed: seed}, false)
+		if lost = s.Up.Lost + s.Down.Lost; lost > 0 {
+			break
+		}
+	}
+	assert.Positive(t, lost)
+}
+
+// TestDelayedConn: bytes arrive after the delay, in order, and all of them also where the writer closes.
+func TestDelayedConn(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		d := delayed(near, 30*time.Millisecond)
+		began := time.Now()
+		type arrival struct {
+			text string
+			at   time.Duration
+		}
+		got := make(chan []arrival)
+		go func() {
+			var all []arrival
+			b := make([]byte, 10)
+			for {
+				n, err := far.Read(b)
+				if err != nil {
+					got <- all
+					return
+				}
+				all = append(all, arrival{string(b[:n]), time.Since(began)})
+			}
+		}()
+		write := func(text string) {
+			b := []byte(text)
+			n, err := d.Write(b)
+			require.NoError(t, err)
+			require.Equal(t, len(text), n)
+			copy(b, "xxxxx") // it is the caller's again
+		}
+		write("one")
+		write("two")
+		time.Sleep(10 * time.Millisecond)
+		write("three")
+		require.NoError(t, d.Close())
+		assert.Equal(t, 40*time.Millisecond, time.Since(began), "closing waits for what is on its way")
+		const ms = time.Millisecond
+		assert.Equal(t, []arrival{{"one", 30 * ms}, {"two", 30 * ms}, {"three", 40 * ms}}, <-got)
+		_, err := d.Write([]byte("late"))
+		assert.ErrorIs(t, err, net.ErrClosed)
+		assert.NoError(t, d.Close(), "again")
+	})
+}
+
+// TestDelayedConnBroken: where nobody reads on, writers and Close are not held up.
+func TestDelayedConnBroken(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		d := delayed(near, time.Second)
+		require.NoError(t, far.Close())
+		for range 3000 { // more than the queue holds
+			_, err := io.WriteString(d, "x")
+			require.NoError(t, err)
+			if len(d.(*delayedConn).queue) == cap(d.(*delayedConn).queue) {
+				time.Sleep(2 * time.Second)
+			}
+		}
+		assert.NoError(t, d.Close())
+	})
+}
+
+// TestWebRefuses: what cannot be read or continued is said with the status, and by whom.
+func TestWebRefuses(t *testing.T) {
+	edge := tiny(t, nil)
+	w, err := StartWeb(edge, edgeless{}, 0, 0)
+	require.NoError(t, err)
+	defer w.Close()
+	_, err = w.Streamed(t.Context(), strings.Repeat("too long ", 500), 3, func() {})
+	assert.Error(t, err, "a text that the model cannot go on with is no empty answer")
+	r := httptest.NewRequest("POST", "/next", strings.NewReader("no JSON"))
+	for _, handle := range []http.HandlerFunc{w.next, w.stream} {
+		said := httptest.NewRecorder()
+		handle(said, r)
+		assert.Equal(t, http.StatusBadRequest, said.Code)
+	}
+	_, err = w.Paper(func([]int32) string { return "a" }).Ask(t.Context(), draft.Question{})
+	assert.ErrorContains(t, err, "/next: 500 Internal Server Error: nobody is there")
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = w.Streamed(gone, "a", 3, func() {})
+	assert.ErrorIs(t, err, context.Canceled)
+}
+
+// TestPaperBytes: the baseline counts the bytes of its bodies.
+func TestPaperBytes(t *testing.T) {
+	edge := tiny(t, nil)
+	w, err := StartWeb(edge, fixedCloud(77), 0, 0)
+	require.NoError(t, err)
+	defer w.Close()
+	a, err := w.Paper(func(ids []int32) string { return strings.Repeat("a", len(ids)) }).Ask(t.Context(),
+		draft.Question{Context: []int32{1, 2, 3}})
+	require.NoError(t, err)
+	assert.Equal(t, draft.Answer{Prefilled: 3, BytesUp: len(`{"text":"aaa"}`),
+		BytesDown: len(`{"token":77,"text":""}` + "\n"), Reply: terms.Reply{Token: 77}}, a)
+}
+
+// edgeless is a cloud that has nothing to say.
+type edgeless struct{}
+
+func (edgeless) Ask(context.Context, draft.Question) (draft.Answer, error) {
+	return draft.Answer{}, errors.New("nobody is there")
+}
+
+// fixedCloud answers every question with the same token.
+type fixedCloud int32
+
+func (f fixedCloud) Ask(context.Context, draft.Question) (draft.Answer, error) {
+	return draft.Answer{Reply: terms.Reply{Token: int32(f)}}, nil
+}
+
+// tiny opens a random model. All of them have the same vocabulary.
+func tiny(t *testing.T, edit func(*synth.Spec)) *engine.Engine {
+	t.Helper()
+	recipe, err := synth.ParseRecipe("q8_0")
+	require.NoError(t, err)
+	s := synth.Tiny(recipe, 4)
+	if edit != nil {
+		edit(&s)
+	}
+	var b bytes.Buffer
+	require.NoError(t, s.Write(&b, nil))
+	f, err := gguf.Parse(b.Bytes())
+	require.NoError(t, err)
+	e, err := engine.New(f, "tiny", engine.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { e.Close() })
+	return e
+}

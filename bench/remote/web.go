@@ -1,0 +1,210 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// Web is the large model behind HTTP, as others put it: the baseline. It listens on loopback, and every byte takes half
+// a round trip to the other side.
+type Web struct {
+	large  *engine.Engine
+	answer draft.Cloud // the next token for a context
+	pace   time.Duration
+	server *http.Server
+	client *http.Client
+	url    string
+	done   chan error
+}
+
+// webText is a request: the whole text so far, special tokens spelled out.
+type webText struct {
+	Text      string `json:"text"`
+	MaxTokens int    `json:"max_tokens,omitempty"`
+}
+
+// webToken is an answer, or one of the lines of a stream.
+type webToken struct {
+	Token int32  `json:"token"`
+	Text  string `json:"text"`
+	Stop  string `json:"stop,omitempty"` // in the last line of a stream, which has no token: why the text ends there
+}
+
+// StartWeb listens. A streamed text comes at one token every pace.
+func StartWeb(large *engine.Engine, answer draft.Cloud, rtt, pace time.Duration) (*Web, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	w := &Web{large: large, answer: answer, pace: pace, url: "http://" + l.Addr().String(), done: make(chan error, 1)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /next", w.next)
+	mux.HandleFunc("POST /stream", w.stream)
+	w.server = &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	w.client = &http.Client{Transport: &http.Transport{
+		MaxIdleConnsPerHost: 64,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return delayed(c, rtt/2), nil
+		},
+	}}
+	go func() { w.done <- w.server.Serve(delayedListener{l, rtt / 2}) }()
+	return w, nil
+}
+
+// Close ends the server and waits for it.
+func (w *Web) Close() {
+	w.client.CloseIdleConnections()
+	w.server.Close()
+	<-w.done
+}
+
+// next answers with the token that follows a text.
+func (w *Web) next(out http.ResponseWriter, r *http.Request) {
+	ids, _, err := w.read(r)
+	if err != nil {
+		http.Error(out, err.Error(), http.StatusBadRequest)
+		return
+	}
+	a, err := w.answer.Ask(r.Context(), draft.Question{Context: ids})
+	if err != nil {
+		http.Error(out, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	json.NewEncoder(out).Encode(webToken{Token: a.Token})
+}
+
+// stream answers with the text that follows, a line per token.
+func (w *Web) stream(out http.ResponseWriter, r *http.Request) {
+	ids, most, err := w.read(r)
+	if err != nil {
+		http.Error(out, err.Error(), http.StatusBadRequest)
+		return
+	}
+	s, err := w.large.NewSession()
+	if err != nil {
+		http.Error(out, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	flush := http.NewResponseController(out)
+	due := time.Now()
+	for t, err := range s.Generate(r.Context(), ids, terms.Settings{MaxTokens: most, Lookup: -1}) {
+		if err != nil {
+			// the stream is cut short, and the client sees that: a mere return would end it in order
+			panic(http.ErrAbortHandler)
+		}
+		due = due.Add(w.pace)
+		time.Sleep(time.Until(due))
+		json.NewEncoder(out).Encode(webToken{Token: t.ID, Text: t.Text})
+		flush.Flush()
+	}
+	json.NewEncoder(out).Encode(webToken{Stop: s.Summary().Stop})
+}
+
+// read takes the text out of a request and turns it into tokens.
+func (w *Web) read(r *http.Request) (ids []int32, most int, err error) {
+	var q webText
+	if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&q); err != nil {
+		return nil, 0, err
+	}
+	ids, err = w.large.RawPrompt(q.Text)
+	return ids, q.MaxTokens, err
+}
+
+// post sends a request and returns the answer to be read, and how many bytes the request had.
+func (w *Web) post(ctx context.Context, path string, q webText) (io.ReadCloser, int, error) {
+	body, err := json.Marshal(q)
+	if err != nil {
+		return nil, 0, err
+	}
+	r, err := http.NewRequestWithContext(ctx, "POST", w.url+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, 0, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	a, err := w.client.Do(r)
+	if err != nil {
+		return nil, 0, err
+	}
+	if a.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(a.Body, 1000))
+		a.Body.Close()
+		return nil, 0, fmt.Errorf("%s: %s: %s", path, a.Status, strings.TrimSpace(string(text)))
+	}
+	return a.Body, len(body), nil
+}
+
+// paperCloud asks as the paper does: the whole text, as JSON, each time.
+type paperCloud struct {
+	w    *Web
+	text func(ids []int32) string
+}
+
+// Paper asks as the paper does; text spells ids out.
+func (w *Web) Paper(text func(ids []int32) string) draft.Cloud { return paperCloud{w, text} }
+
+// Ask implements [draft.Cloud].
+func (c paperCloud) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
+	body, up, err := c.w.post(ctx, "/next", webText{Text: c.text(q.Context)})
+	if err != nil {
+		return draft.Answer{}, err
+	}
+	defer body.Close()
+	b, err := io.ReadAll(io.LimitReader(body, 1<<20))
+	if err != nil {
+		return draft.Answer{}, err
+	}
+	var t webToken
+	if err := json.Unmarshal(b, &t); err != nil {
+		return draft.Answer{}, err
+	}
+	return draft.Answer{Prefilled: len(q.Context), BytesUp: up, BytesDown: len(b),
+		Reply: terms.Reply{Token: t.Token}}, nil
+}
+
+// streamed is a whole streamed answer.
+type streamed struct {
+	IDs      []int32
+	Text     string
+	End      bool // an end token was decoded behind it
+	Up, Down int  // payload bytes
+}
+
+// Streamed reads a whole streamed answer. It calls shown with each token.
+func (w *Web) Streamed(ctx context.Context, text string, most int, shown func()) (got streamed, err error) {
+	body, up, err := w.post(ctx, "/stream", webText{Text: text, MaxTokens: most})
+	if err != nil {
+		return got, err
+	}
+	defer body.Close()
+	var all strings.Builder
+	for d := json.NewDecoder(body); ; {
+		var t webToken
+		switch err := d.Decode(&t); {
+		case err == io.EOF: // before the line with the reason
+			return streamed{}, io.ErrUnexpectedEOF
+		case err != nil:
+			return streamed{}, err
+		case t.Stop != "":
+			got.Text, got.End, got.Up, got.Down = all.String(), t.Stop == "end", up, int(d.InputOffset())
+			return got, nil
+		}
+		shown()
+		got.IDs = append(got.IDs, t.Token)
+		all.WriteString(t.Text)
+	}
+}

@@ -1,0 +1,97 @@
+package result
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/shirou/gopsutil/v4/cpu"
+)
+
+// Quiet says what else the machine did during a measurement. Shares are of the time that all its logical CPUs have
+// together, in 0..1, and absent where the system does not tell.
+type Quiet struct {
+	Seconds float64  `json:"seconds"`                // that the measurement took
+	CPU     float64  `json:"cpu_seconds"`            // that this process used meanwhile
+	Others  *float64 `json:"others_share,omitempty"` // CPU time of other processes and of interrupts
+	Steal   *float64 `json:"steal_share,omitempty"`  // time that the hypervisor gave to other virtual machines
+	Quiet   *bool    `json:"quiet,omitempty"`        // neither disturbed the measurement
+}
+
+// Others up to maxOthers and steal up to maxSteal leave a machine quiet. One tick of the kernel's clock per CPU,
+// which these times are counted in, never disturbs.
+const (
+	maxOthers = 0.02
+	maxSteal  = 0.01
+	clockTick = 0.01 // seconds
+)
+
+// cpuSeconds is what the CPUs of the machine, all together, and this process have done since both began, in seconds.
+type cpuSeconds struct{ busy, steal, idle, own float64 }
+
+// watch is a measurement that is under way.
+type watch struct {
+	begin time.Time
+	at    *cpuSeconds // nil: the system does not tell
+}
+
+// readCPU reads the times; nil where the system does not tell.
+func readCPU() *cpuSeconds {
+	all, err := cpu.Times(false)
+	if err != nil || len(all) != 1 || CPUTime() == 0 {
+		return nil
+	}
+	now := secondsOf(all[0])
+	now.own = CPUTime().Seconds()
+	return &now
+}
+
+// secondsOf sums up what the CPUs have done. The time of guests is in that of user and nice already.
+func secondsOf(t cpu.TimesStat) cpuSeconds {
+	return cpuSeconds{busy: t.User + t.Nice + t.System + t.Irq + t.Softirq, steal: t.Steal, idle: t.Idle + t.Iowait}
+}
+
+// WatchMachine begins to watch.
+func WatchMachine() watch { return watch{time.Now(), readCPU()} }
+
+// End says what happened since.
+func (w watch) End() Quiet {
+	q := Quiet{Seconds: time.Since(w.begin).Seconds()}
+	if now := readCPU(); w.at != nil && now != nil {
+		q.fill(*w.at, *now)
+	}
+	return q
+}
+
+// fill says what happened between two looks at the times.
+func (q *Quiet) fill(before, after cpuSeconds) {
+	q.CPU = max(after.own-before.own, 0)
+	busy, steal := after.busy-before.busy, max(after.steal-before.steal, 0)
+	whole := busy + steal + after.idle - before.idle
+	if whole <= 0 || busy < 0 {
+		return // shorter than a tick
+	}
+	others := max(busy-q.CPU, 0)
+	ticks := clockTick * max(whole/max(q.Seconds, clockTick), 1) // one of each CPU
+	share, stolen := min(others/whole, 1), min(steal/whole, 1)
+	quiet := others <= max(maxOthers*whole, ticks) && steal <= max(maxSteal*whole, ticks)
+	q.Others, q.Steal, q.Quiet = &share, &stolen, &quiet
+}
+
+// String is "quiet", or names what disturbed.
+func (q Quiet) String() string {
+	switch {
+	case q.Quiet == nil:
+		return "unknown: this system does not tell what other processes did"
+	case *q.Quiet:
+		return "quiet"
+	}
+	var by []string
+	if *q.Others > maxOthers {
+		by = append(by, fmt.Sprintf("other processes took %.0f%% of the CPUs' time", 100**q.Others))
+	}
+	if *q.Steal > maxSteal {
+		by = append(by, fmt.Sprintf("other virtual machines took %.0f%%", 100**q.Steal))
+	}
+	return "not quiet: " + strings.Join(by, ", ")
+}

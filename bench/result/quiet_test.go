@@ -1,0 +1,115 @@
+package result
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/shirou/gopsutil/v4/cpu"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestQuiet: what others did is what the CPUs did less what this process did, as a share of all that the CPUs could do.
+func TestQuiet(t *testing.T) {
+	begin := cpuSeconds{busy: 1000, steal: 5, idle: 500, own: 3}
+	for _, c := range []struct {
+		name              string
+		busy, steal, idle float64 // meanwhile, of two CPUs
+		own               float64
+		seconds           float64
+		others, stolen    float64
+		quiet             bool
+		said              string
+	}{
+		{"alone", 10, 0, 10, 9.9, 10, 0.005, 0, true, "quiet"},
+		{"another program", 15, 0, 5, 10, 10, 0.25, 0, false, "not quiet: other processes took 25% of the CPUs' time"},
+		{"a busy host", 10, 2, 8, 10, 10, 0, 0.1, false, "not quiet: other virtual machines took 10%"},
+		{"both", 15, 2, 3, 10, 10, 0.25, 0.1, false,
+			"not quiet: other processes took 25% of the CPUs' time, other virtual machines took 10%"},
+		{"just quiet", 10.38, 0.18, 9.44, 10, 10, 0.019, 0.009, true, "quiet"},
+		{"just not", 10.42, 0, 9.58, 10, 10, 0.021, 0, false, "not quiet: other processes took 2% of the CPUs' time"},
+		{"a tick of each CPU", 0.118, 0, 0.082, 0.1, 0.1, 0.09, 0, true, "quiet"},
+		{"more than that", 0.13, 0, 0.07, 0.1, 0.1, 0.15, 0, false,
+			"not quiet: other processes took 15% of the CPUs' time"},
+		{"ticks lag behind", 9, 0, 11, 9.5, 10, 0, 0, true, "quiet"},
+	} {
+		q := Quiet{Seconds: c.seconds}
+		q.fill(begin, cpuSeconds{begin.busy + c.busy, begin.steal + c.steal, begin.idle + c.idle, begin.own + c.own})
+		if !assert.NotNil(t, q.Quiet, c.name) {
+			continue
+		}
+		assert.InDelta(t, c.others, *q.Others, 1e-9, c.name)
+		assert.InDelta(t, c.stolen, *q.Steal, 1e-9, c.name)
+		assert.InDelta(t, c.own, q.CPU, 1e-9, c.name)
+		assert.Equal(t, c.quiet, *q.Quiet, c.name)
+		assert.Equal(t, c.said, q.String(), c.name)
+	}
+	q := Quiet{Seconds: 0.001}
+	q.fill(begin, begin)
+	assert.Nil(t, q.Quiet, "no tick has gone by")
+	assert.Contains(t, q.String(), "unknown")
+}
+
+// TestSecondsOf: each kind of time counts once.
+func TestSecondsOf(t *testing.T) {
+	s := secondsOf(cpu.TimesStat{User: 1, Nice: 2, System: 4, Irq: 8, Softirq: 16, Steal: 32, Idle: 64,
+		Iowait: 128, Guest: 256, GuestNice: 512})
+	assert.Equal(t, cpuSeconds{busy: 31, steal: 32, idle: 192}, s)
+}
+
+// TestWatch: this process is watched where the system tells.
+func TestWatch(t *testing.T) {
+	w := WatchMachine()
+	sum := 0.
+	for range 20_000_000 {
+		sum += 1.5
+	}
+	q := w.End()
+	assert.Positive(t, sum)
+	assert.Positive(t, q.Seconds)
+	if CPUTime() > 0 {
+		assert.Positive(t, q.CPU)
+	}
+}
+
+// TestRAPL: packages are added up, parts of them are not, and a counter that begins again has gone on.
+func TestRAPL(t *testing.T) {
+	dir := t.TempDir()
+	zone := func(name, kind, energy, most string) {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(path, 0o755))
+		for file, text := range map[string]string{"name": kind, "energy_uj": energy, "max_energy_range_uj": most} {
+			require.NoError(t, os.WriteFile(filepath.Join(path, file), []byte(text+"\n"), 0o644))
+		}
+	}
+	_, err := openRAPL(dir)
+	assert.ErrorContains(t, err, "no counters")
+	zone("intel-rapl:0", "package-0", "1000000", "5000000")
+	zone("intel-rapl:1", "package-1", "4000000", "5000000")
+	zone("intel-rapl:0:0", "core", "77", "5000000")
+	r, err := openRAPL(dir)
+	require.NoError(t, err)
+	assert.Zero(t, r.joules())
+	zone("intel-rapl:0", "package-0", "3500000", "5000000")
+	assert.InDelta(t, 2.5, r.joules(), 1e-9)
+	zone("intel-rapl:1", "package-1", "500000", "5000000")
+	assert.InDelta(t, 2.5+1.5, r.joules(), 1e-9, "1 J up to its end, and 0.5")
+	require.NoError(t, os.Remove(filepath.Join(dir, "intel-rapl:1", "energy_uj")))
+	zone("intel-rapl:0", "package-0", "3600000", "5000000")
+	assert.InDelta(t, 4.1, r.joules(), 1e-9)
+	zone("intel-rapl:1", "package-1", "no number", "5000000")
+	_, err = openRAPL(dir)
+	assert.ErrorContains(t, err, "energy_uj")
+	m := &Meter{func() time.Duration { return 5 }, r}
+	before := m.Read()
+	zone("intel-rapl:0", "package-0", "4600000", "5000000")
+	m.CPU = func() time.Duration { return 12 }
+	used := m.Read().Less(before)
+	assert.Equal(t, time.Duration(7), used.CPU)
+	assert.InDelta(t, 1, used.Joules, 1e-9)
+	assert.Nil(t, NewMeter(2), "nobody knows whose it is")
+	assert.NotNil(t, NewMeter(1))
+	assert.Zero(t, (*Meter)(nil).Read())
+}

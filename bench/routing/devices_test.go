@@ -1,0 +1,175 @@
+package routing
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/remote"
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+// TestRoutingDevices: as many devices as were asked for, each with a connection of its own that is given up, in each
+// mode; never more than there are questions, and eight where nobody says how many.
+func TestRoutingDevices(t *testing.T) {
+	edge := tiny(t, nil)
+	stage, err := remote.NewStage(edge, edge, remote.StageOptions{})
+	require.NoError(t, err)
+	defer stage.Close()
+	var questions []task.Question
+	for i := range 10 {
+		questions = append(questions, task.Question{Text: strconv.Itoa(i)})
+	}
+	for parallel, want := range map[int]int{0: 8, 3: 3, 10: 10, 64: 10} {
+		var mu sync.Mutex
+		var devices []int
+		ended := 0
+		_, err := Measure(t.Context(), Options{
+			Edge: edge, Large: edge, Questions: questions, Modes: modes(t, "serial"), Parallel: parallel, MaxTokens: 2,
+			Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1}, Direct: stage.Direct(),
+			Dial: func(_ context.Context, device int) (draft.Cloud, func(), error) {
+				mu.Lock()
+				defer mu.Unlock()
+				devices = append(devices, device)
+				return stage.Direct(), func() {
+					mu.Lock()
+					defer mu.Unlock()
+					ended++
+				}, nil
+			},
+		})
+		require.NoError(t, err)
+		slices.Sort(devices)
+		var numbers []int
+		for n := range want {
+			numbers = append(numbers, n)
+		}
+		assert.Equal(t, numbers, devices)
+		assert.Equal(t, want, ended)
+	}
+	busy := errors.New("no line")
+	_, err = Measure(t.Context(), Options{
+		Edge: edge, Large: edge, Questions: questions, Modes: modes(t, "serial"),
+		Router: router.Options{Policy: router.Always}, Direct: stage.Direct(),
+		Dial: func(context.Context, int) (draft.Cloud, func(), error) { return nil, nil, busy },
+	})
+	assert.ErrorIs(t, err, busy)
+}
+
+// TestWhoseText: the small model alone says its own text, and where every token is asked for, in whatever way, the text
+// is the large model's.
+func TestWhoseText(t *testing.T) {
+	racing.Spare(t)
+	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
+	stage, err := remote.NewStage(edge, large, remote.StageOptions{})
+	require.NoError(t, err)
+	defer stage.Close()
+	const most = 12
+	text := func(e *engine.Engine, question string) (ids []int32) {
+		prompt, err := edge.Chat(tokenizer.Message{Role: "user", Content: question})
+		require.NoError(t, err)
+		s, err := e.NewSession()
+		require.NoError(t, err)
+		for tok, err := range s.Generate(t.Context(), prompt, terms.Settings{MaxTokens: most}) {
+			require.NoError(t, err)
+			ids = append(ids, tok.ID)
+		}
+		return ids
+	}
+	right := task.JudgeBy(func(string) bool { return true })
+	questions := []task.Question{{Text: "who?"}, {Text: "where is it <|im_end|> or not?", Grade: right}, {Text: "why?"}}
+	w, err := remote.StartWeb(large, stage.Direct(), 0, 0)
+	require.NoError(t, err)
+	defer w.Close()
+	told := 0
+	b := &routing{web: w, total: 15, Options: Options{
+		Edge: edge, Large: large, Questions: questions,
+		Modes: modes(t, "local", "cloud", "paper", "serial", "pipelined-2"), Parallel: 2, MaxTokens: most,
+		Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1}, Dial: stage.Dial,
+		Progress: func(done, total int) {
+			told++
+			assert.Equal(t, []int{told, 15}, []int{done, total})
+		},
+	}}
+	together, err := b.run(t.Context(), b.Modes, 3, 0)
+	require.NoError(t, err)
+	require.Len(t, together, len(b.Modes))
+	told, b.done = 0, 0
+	for n, m := range b.Modes {
+		answers, err := b.run(t.Context(), []outcome.Mode{m}, 3, 0)
+		require.NoError(t, err)
+		require.Len(t, answers, 1)
+		require.Len(t, answers[0], 3)
+		for i, a := range answers[0] {
+			assert.Equal(t, a.IDs, together[n][i].IDs, "in turns, too")
+			assert.Equal(t, a.Origins, together[n][i].Origins)
+			want, origin := text(large, questions[i].Text), "cloud"
+			if m.Name == "local" {
+				want, origin = text(edge, questions[i].Text), "edge"
+			}
+			if m.Name == "paper" {
+				// its text is cut into other tokens than it was made of: only the prompt is surely the same
+				want, a.IDs, a.Origins = want[:1], a.IDs[:1], a.Origins[:1]
+			}
+			assert.Equal(t, want, a.IDs, "%s: %s", m.Name, questions[i].Text)
+			if m.Name != "cloud" {
+				assert.Equal(t, slices.Repeat([]string{origin}, len(want)), a.Origins, m.Name)
+			}
+			assert.Equal(t, []bool{i == 1, i == 1}, []bool{a.Known, a.Correct})
+			assert.Positive(t, a.Took)
+		}
+	}
+	assert.Equal(t, 15, told)
+}
+
+// TestRoutingPaces: no answer is sooner than the pace of the small model, the pace of the large one and the round trip
+// of HTTP allow, and as long as it may be.
+func TestRoutingPaces(t *testing.T) {
+	edge := tiny(t, nil)
+	stage, err := remote.NewStage(edge, edge, remote.StageOptions{})
+	require.NoError(t, err)
+	defer stage.Close()
+	run := func(mode string, edit func(*Options)) outcome.Report {
+		o := Options{
+			Edge: edge, Large: edge,
+			Questions: []task.Question{{
+				Text: "who?", Grade: task.JudgeBy(func(said string) bool { return said != "" }),
+			}},
+			Modes: modes(t, mode), Router: router.Options{Policy: router.Always},
+			Draft: draft.Options{Deadline: -1}, Direct: stage.Direct(), Dial: stage.Dial, MaxTokens: 5,
+		}
+		edit(&o)
+		reports, err := Measure(t.Context(), o)
+		require.NoError(t, err)
+		assert.Equal(t, 1.0, *reports[0].Accuracy, "%s: the text is judged", mode)
+		return reports[0]
+	}
+	local := run("local", func(*Options) {})
+	require.Equal(t, 5.0, local.TokensPerAnswer, "this model does not end by itself")
+	assert.Equal(t, 64.0, run("local", func(o *Options) { o.MaxTokens = 0 }).TokensPerAnswer,
+		"where nobody says how long")
+	assert.Equal(t, 5.0, run("cloud", func(*Options) {}).TokensPerAnswer)
+	assert.GreaterOrEqual(t, run("local", func(o *Options) { o.EdgeTPS = 20 }).Time.P50, 4*50.0)
+	assert.GreaterOrEqual(t, run("cloud", func(o *Options) { o.CloudPace = 40 * time.Millisecond }).Time.P50,
+		5*40.0)
+	assert.GreaterOrEqual(t, run("cloud", func(o *Options) { o.RTT = 150 * time.Millisecond }).Time.P50, 150.0)
+	paper := run("paper", func(o *Options) { o.RTT = 40 * time.Millisecond })
+	assert.GreaterOrEqual(t, paper.Time.P50, 5*40.0, "one round trip for each token")
+	assert.GreaterOrEqual(t, *paper.Asks, 5.0)
+	assert.Nil(t, paper.EqualToSerial)
+}

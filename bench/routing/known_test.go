@@ -1,0 +1,220 @@
+package routing
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// script is a cloud that takes as long as it is told, and notes for which positions it was asked.
+type script struct {
+	draft.Cloud
+	away time.Duration
+
+	mu    sync.Mutex
+	asked []int
+	first []int32 // the context that it was asked for first
+}
+
+func (s *script) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) {
+	s.mu.Lock()
+	if s.asked = append(s.asked, len(q.Context)); len(s.asked) == 1 {
+		s.first = q.Context
+	}
+	s.mu.Unlock()
+	return distant{s.Cloud, s.away}.Ask(ctx, q)
+}
+
+// TestKnownTimes: with a paced edge, a cloud of a known distance and answers that are known, the time per answer
+// follows from arithmetic, and is reported so, to 3%. Computing takes no time here.
+//
+//	local      a pass for every token but the last
+//	serial     the same, and the distance for every token that is asked for
+//	pipelined  where every guess holds: the later one of the last pass and the last answer, as nothing is waited for;
+//	           where none does: serial, with the passes rounded up that are under way when an answer comes
+func TestKnownTimes(t *testing.T) {
+	racing.Spare(t)
+	const pace, tokens, ms = 20 * time.Millisecond, 32, time.Millisecond
+	for _, c := range []struct {
+		name, mode string
+		policy     router.Options
+		window     int
+		agrees     bool
+		want       func(asked []int, prompt int) time.Duration
+	}{
+		{"alone", "local", router.Options{}, 0, false, func([]int, int) time.Duration { return 31 * pace }},
+		{"serial always", "serial", router.Options{Policy: router.Always}, 0, false,
+			func(asked []int, _ int) time.Duration {
+				assert.Len(t, asked, tokens)
+				return 31*pace + 32*110*ms
+			}},
+		{"serial at times", "serial", router.Options{Policy: router.Random, Threshold: new(0.3)}, 0, true,
+			func(asked []int, _ int) time.Duration {
+				assert.Greater(t, len(asked), 3)
+				assert.Less(t, len(asked), 20)
+				return 31*pace + time.Duration(len(asked))*110*ms
+			}},
+		{"pipelined, guesses hold", "pipelined-1", router.Options{Policy: router.Random, Threshold: new(0.3)}, 64, true,
+			func(asked []int, prompt int) time.Duration {
+				last := 31 * pace
+				for _, at := range asked {
+					last = max(last, time.Duration(at-prompt)*pace+110*ms)
+				}
+				return last
+			}},
+		{"pipelined, no guess holds", "pipelined-1", router.Options{Policy: router.Always}, 64, false,
+			func(asked []int, _ int) time.Duration {
+				return 31*pace + 31*120*ms + 110*ms // behind the last token nothing is drafted
+			}},
+		{"pipelined, no guess holds, little drafted", "pipelined-1", router.Options{Policy: router.Always}, 2, false,
+			func(asked []int, _ int) time.Duration { return 31*pace + 32*110*ms }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				edge := tiny(t, nil)
+				service, err := edge.Serve(engine.ServeOptions{})
+				require.NoError(t, err)
+				defer service.Close()
+				cloud := &script{Cloud: fixedCloud(77), away: 110 * ms} // a token that this model never guesses
+				if c.agrees {
+					cloud.Cloud = service.Local(1)
+				}
+				o := Options{
+					Edge: edge, Large: edge, Questions: []task.Question{{Text: "who?"}},
+					Modes: modes(t, c.mode), Router: c.policy,
+					Draft: draft.Options{Deadline: -1, Window: max(c.window, 1), InFlight: 64,
+						Warm: -1, Lookup: -1},
+					MaxTokens: tokens, EdgeTPS: 1 / pace.Seconds(), Parallel: 1, Repeat: 2, Direct: cloud,
+					Dial: func(context.Context, int) (draft.Cloud, func(), error) { return cloud, func() {}, nil },
+				}
+				prompt, err := o.Prompt("who?")
+				require.NoError(t, err)
+				reports, err := Measure(t.Context(), o)
+				require.NoError(t, err)
+				r := reports[0]
+				require.Len(t, r.Samples, 2)
+				require.Equal(t, float64(tokens), r.TokensPerAnswer)
+				asked := cloud.asked
+				if c.mode == "serial" || c.agrees {
+					asked = asked[:len(asked)/2] // of the first repetition: the second asks the same
+				}
+				want := float64(c.want(asked, len(prompt)).Milliseconds())
+				assert.InEpsilon(t, want, r.Time.Mean, 0.03)
+				for _, s := range r.Samples {
+					assert.InEpsilon(t, want, s.MS, 0.03)
+				}
+				assert.InEpsilon(t, want, r.Time.P99, 0.03)
+				if c.mode == "local" {
+					assert.InEpsilon(t, 20, r.Between.P50, 0.01)
+					assert.InEpsilon(t, 31, *r.Passes, 1e-9)
+					return
+				}
+				assert.InEpsilon(t, 110, r.Samples[0].Wait/float64(len(r.Samples[0].Waits)), 0.01)
+				if c.mode == "serial" {
+					assert.InEpsilon(t, 110*float64(len(asked)), *r.Exposed, 0.01, "serial waits for each")
+					assert.Zero(t, *r.Hidden)
+				}
+			})
+		})
+	}
+}
+
+// TestCellsAndTurns: repetitions, warm-up, variants and paces: who is asked how often, and which report is of what.
+func TestCellsAndTurns(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		edge := tiny(t, func(s *synth.Spec) { s.Layers = 1 })
+		cloud := &script{Cloud: fixedCloud(77), away: time.Millisecond}
+		dialled, hung := 0, 0
+		progress := 0
+		o := Options{
+			Edge: edge, Large: edge, Questions: []task.Question{{Text: "a"}, {Text: "b"}, {Text: "c"}},
+			Modes: modes(t, "local", "serial", "serial"), Router: router.Options{Policy: router.Always},
+			Draft: draft.Options{Deadline: -1, Warm: -1}, MaxTokens: 4, Paces: []float64{50, 100},
+			EdgeTPS: 7, Parallel: 1, Repeat: 3, WarmUp: 2, RTT: 30 * time.Millisecond, Loss: 0.1,
+			Traces: []string{"x/a.up", "b.down"}, RowCost: 0.5, CloudPace: 5 * time.Millisecond,
+			Dial: func(context.Context, int) (draft.Cloud, func(), error) {
+				dialled++
+				return cloud, func() { hung++ }, nil
+			},
+			Progress: func(done, total int) {
+				progress++
+				assert.Equal(t, []int{progress, 54}, []int{done, total})
+			},
+		}
+		reports, err := Measure(t.Context(), o)
+		require.NoError(t, err)
+		assert.Equal(t, 54, progress)
+		assert.Equal(t, 4, dialled, "each connection stays")
+		prompt, err := o.Prompt("c")
+		require.NoError(t, err)
+		assert.Equal(t, prompt, cloud.first, "warmed up with the last question: the first one that counts is new")
+		assert.Equal(t, dialled, hung)
+		assert.Equal(t, 4*4*(2+9), len(cloud.asked),
+			"4 tokens of 2 questions to warm up and 9 that count, 4 times serial")
+		require.Len(t, reports, 6)
+		for i, r := range reports {
+			assert.Equal(t, []string{"local", "serial", "serial"}[i%3], r.Mode)
+			assert.Equal(t, []int{0, 1, 2}[i%3], r.Variant)
+			pace := []float64{50, 100}[i/3]
+			assert.Equal(t, &outcome.Cell{RTT: 30, Loss: 0.1, Trace: "a.up+b.down", EdgeTPS: pace, RowCost: 0.5,
+				CloudMS:  5,
+				Parallel: 1}, r.Cell)
+			require.Len(t, r.Samples, 9)
+			for k, s := range r.Samples {
+				assert.Equal(t, []int{k % 3, k / 3}, []int{s.Question, s.Repetition})
+			}
+			assert.InEpsilon(t, 3*1000/pace, []float64{r.Time.Mean, r.Time.Mean - 4, r.Time.Mean - 4}[i%3], 0.02)
+			if i%3 == 0 {
+				assert.Nil(t, r.RatioTo)
+				continue
+			}
+			assert.Equal(t, "local", r.RatioTo.Mode)
+			assert.InDelta(t, (3000/pace+4)/(3000/pace), r.RatioTo.Value, 0.01)
+			assert.True(t, *r.RatioTo.Low <= r.RatioTo.Value && r.RatioTo.Value <= *r.RatioTo.High)
+			assert.True(t, *r.EqualToSerial)
+			assert.Equal(t, 1.0, *r.EscalatedShare)
+		}
+	})
+}
+
+// TestOneQuestion: a question that is asked again and again finds no prompt computed: the device is a new one.
+func TestOneQuestion(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		edge := tiny(t, func(s *synth.Spec) { s.Layers = 1 })
+		dialled, hung := 0, 0
+		o := Options{
+			Edge: edge, Large: edge, Questions: []task.Question{{Text: "a"}}, Modes: modes(t, "serial"),
+			Repeat: 3, WarmUp: 1, Parallel: 1,
+			Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: -1, Warm: -1}, MaxTokens: 2,
+			Dial: func(context.Context, int) (draft.Cloud, func(), error) {
+				dialled++
+				return fixedCloud(77), func() { hung++ }, nil
+			},
+		}
+		reports, err := Measure(t.Context(), o)
+		require.NoError(t, err)
+		assert.Equal(t, 3, reports[0].Answers)
+		assert.Equal(t, 1+3, dialled, "to warm up, and anew each time")
+		assert.Equal(t, dialled, hung)
+	})
+}
+
+// fixedCloud answers every question with the same token.
+type fixedCloud int32
+
+func (f fixedCloud) Ask(context.Context, draft.Question) (draft.Answer, error) {
+	return draft.Answer{Reply: draft.Reply{Token: int32(f)}}, nil
+}

@@ -1,0 +1,95 @@
+package routing
+
+import (
+	"cmp"
+	"path/filepath"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/replay"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// recordOf says of what an answer is recorded.
+type recordOf struct {
+	question, device int
+	warmUp           bool
+}
+
+// begin begins to record an answer; nil where nobody wants that.
+func (b *routing) begin(of recordOf, m outcome.Mode, prompt []int32) *replay.Take {
+	if b.Record == nil {
+		return nil
+	}
+	name := m.Name
+	if m.Kind == outcome.Reference {
+		name = replay.ReferenceMode
+	}
+	var net *router.Net
+	if m.Routes() && b.Router.Policy == router.Learned {
+		net = b.Router.Net
+	}
+	t := b.Record.Begin(name, of.question, of.device, prompt, net)
+	if of.warmUp {
+		t.WarmUp()
+	}
+	return t
+}
+
+// recordRoute has a take look at both models, if it is not nil.
+func recordRoute(take *replay.Take, r *engine.Route) {
+	if take == nil {
+		return
+	}
+	inner, observe := r.Wrap, r.Observe
+	r.Draft.Trace = true
+	r.Observe = func(e engine.Event) {
+		observe(e)
+		take.Observe(e)
+	}
+	r.Wrap = func(m draft.Model) draft.Model {
+		if inner != nil {
+			m = inner(m)
+		}
+		return take.Model(m)
+	}
+	if r.Cloud != nil {
+		r.Cloud = take.Cloud(r.Cloud)
+	}
+}
+
+// Records begins the header of a recording of what the options measure; the run is filled in by the caller.
+func (o *Options) Records() (h replay.Header, err error) {
+	t, err := o.Edge.Tokenizer()
+	if err != nil {
+		return h, err
+	}
+	h = replay.Header{
+		Vocab: t.Size(), Context: o.Edge.Context(), MaxTokens: o.MaxTokens, EdgeTPS: o.EdgeTPS, RTT: o.RTT,
+		Loss: o.Loss, RowCost: o.RowCost, Parallel: o.Parallel, CloudPace: o.CloudPace,
+		Scores: slices.ContainsFunc(o.Modes, func(m outcome.Mode) bool { return m.Margin > 0 }),
+	}
+	h.MaxTokens = cmp.Or(h.MaxTokens, usualTokens)
+	for _, path := range o.Traces {
+		h.Traces = append(h.Traces, filepath.Base(path))
+	}
+	for _, m := range o.Modes {
+		if !slices.Contains(h.Modes, m.Name) {
+			h.Modes = append(h.Modes, m.Name)
+		}
+	}
+	for id := range int32(t.Size()) {
+		if t.IsEnd(id) {
+			h.Ends = append(h.Ends, id)
+		}
+	}
+	if o.Router.Policy == router.Learned {
+		h.Router, err = replay.HashOf(o.Router.Net)
+	}
+	return h, err
+}
+
+// usualTokens is the most tokens of an answer where nothing else is said.
+const usualTokens = 64

@@ -1,0 +1,466 @@
+package routing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/bench/remote"
+	"github.com/pilotfish-ai/pilotfish/bench/replay"
+	"github.com/pilotfish-ai/pilotfish/internal/simclock"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// ReplayOptions say what [Replay] does otherwise than the recording. Modes may be other ones, and so may what decodes.
+type ReplayOptions struct {
+	Player    *replay.Player
+	Modes     []outcome.Mode
+	Questions int            // the first so many of the recording; 0 means all
+	Router    router.Options // of the policy learned without a network: that of the recording
+	Draft     draft.Options  // as in [Options]
+	Prices    *price.List
+
+	// What is another than in the recording; the zero values are: nothing.
+	Link      *remote.StageOptions // round trip, losses, traces and seed of another link
+	EdgeTPS   float64              // as in [Options]
+	RowCost   float64              // with EdgeTPS
+	CloudPace *time.Duration       // what the large model takes for an answer, besides waiting for others
+}
+
+// ErrNotRecorded says that a recording lacks what a mode needs.
+var ErrNotRecorded = errors.New("the recording cannot tell")
+
+// Replay decodes the questions of a recording again in each mode, in virtual time: see package replay. Reports are as
+// those of [Measure], and the same each time. Of the modes cloud and paper, which go over HTTP, the recorded times
+// count, with another round trip and another pace of the large model where these are given: both modes have to be in
+// the recording.
+//
+// A link with traces begins in them where the question stands in the workload: the first one at their beginning, the
+// others spread over their length. So modes meet the same weather, and all of it counts alike.
+func Replay(ctx context.Context, o ReplayOptions) ([]outcome.Report, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	r := &replaying{ReplayOptions: o}
+	if err := r.prepare(); err != nil {
+		return nil, err
+	}
+	answers := make([][]outcome.Answer, len(o.Modes))
+	assumed := make([]replay.Assumed, len(o.Modes))
+	var jobs []func() error
+	for i := range o.Modes {
+		answers[i] = make([]outcome.Answer, len(r.all))
+		jobs = append(jobs, r.jobs(ctx, i, answers[i], &assumed[i])...)
+	}
+	if err := atOnce(ctx, jobs); err != nil {
+		return nil, err
+	}
+	reports := r.reports(answers)
+	for i := range reports {
+		reports[i].Replayed, reports[i].Assumed = true, &assumed[i]
+		reports[i].Ungraded = ungraded(answers[i])
+	}
+	return reports, nil
+}
+
+// ungraded is how many answers nobody can say of whether they are right, where the recording can of others.
+func ungraded(answers []outcome.Answer) int {
+	n := 0
+	for _, a := range answers {
+		if !a.Known {
+			n++
+		}
+	}
+	if n == len(answers) {
+		return 0
+	}
+	return n
+}
+
+// check refuses modes that the recording cannot tell of.
+func (o *ReplayOptions) check() error {
+	if len(o.Modes) == 0 {
+		return errors.New("bench: there are no modes")
+	}
+	recorded := o.Player.Modes()
+	for _, m := range o.Modes {
+		switch {
+		case (m.Kind == outcome.Cloud || m.Kind == outcome.Paper) && !slices.Contains(recorded, m.Name):
+			return fmt.Errorf("%w of mode %s, which goes over HTTP: record that mode, too", ErrNotRecorded, m.Name)
+		case m.Asks() && !o.Player.Asked() && !slices.ContainsFunc(recorded, asks):
+			return fmt.Errorf("%w of mode %s: no answer of the large model is in it: "+
+				"record a mode that asks, such as serial", ErrNotRecorded, m.Name)
+		case m.Margin > 0 && !o.Player.Scores:
+			return fmt.Errorf("%w of mode %s: it does not say by how much the large model prefers its tokens: "+
+				"record a mode with a margin", ErrNotRecorded, m.Name)
+		}
+	}
+	return o.checkRouter()
+}
+
+// asks reports whether single tokens are asked for in the mode of that name.
+func asks(name string) bool {
+	m, err := outcome.ParseMode(name)
+	return err == nil && m.Asks()
+}
+
+// checkRouter refuses a network whose confidences were not recorded.
+func (o *ReplayOptions) checkRouter() error {
+	if o.Router.Policy == router.Learned && o.Player.Router == "" && slices.ContainsFunc(o.Modes, outcome.Mode.Routes) {
+		return fmt.Errorf("%w of the policy learned: record with it", ErrNotRecorded)
+	}
+	if o.Router.Policy != router.Learned || o.Router.Net == nil || !slices.ContainsFunc(o.Modes, outcome.Mode.Routes) {
+		return nil
+	}
+	hash, err := replay.HashOf(o.Router.Net)
+	if err == nil && hash != o.Player.Router {
+		err = fmt.Errorf("%w of this router: the recording is of another one", ErrNotRecorded)
+	}
+	return err
+}
+
+// replaying is one call of [Replay].
+type replaying struct {
+	ReplayOptions
+	terms   replay.Terms
+	cell    Options // what there is to say of the cell
+	all     []round // in the order of the reports
+	prompts map[int][]int32
+	places  map[round]int // in all
+	numbers []int         // of the questions
+}
+
+// round is a question, and how often it was asked before.
+type round struct{ question, take int }
+
+// prepare works out what is another than in the recording, and lists the questions.
+func (r *replaying) prepare() error {
+	p := r.Player
+	r.terms = replay.Terms{EdgeTPS: r.EdgeTPS, RowCost: r.RowCost, CloudPace: r.CloudPace}
+	r.cell = Options{
+		RTT: p.RTT, Loss: p.Loss, Traces: p.Traces, EdgeTPS: p.EdgeTPS, RowCost: p.RowCost, CloudPace: p.CloudPace,
+		Parallel: p.Parallel, Modes: r.Modes, Prices: r.Prices,
+	}
+	if l := r.Link; l != nil {
+		o, err := l.Link("")
+		if err != nil {
+			return err
+		}
+		o.Up.Loss, o.Down.Loss = 0, 0
+		r.terms.Link = &replay.Link{Options: o, Loss: l.Loss, Seed: l.Seed, RTT: l.RTT}
+		r.cell.RTT, r.cell.Loss, r.cell.Traces = l.RTT, l.Loss, l.Traces
+	}
+	if r.EdgeTPS > 0 {
+		r.cell.EdgeTPS, r.cell.RowCost = r.EdgeTPS, r.RowCost
+	}
+	if r.CloudPace != nil {
+		r.cell.CloudPace = *r.CloudPace
+	}
+	r.rounds()
+	return nil
+}
+
+// rounds lists the questions, as often as the recording has them.
+func (r *replaying) rounds() {
+	r.numbers, r.prompts = r.Player.Questions()
+	if r.Questions > 0 && r.Questions < len(r.numbers) {
+		r.numbers = r.numbers[:r.Questions]
+	}
+	takes := 1
+	for _, q := range r.numbers {
+		for _, m := range r.Player.Modes() {
+			takes = max(takes, len(r.Player.Found(m, q)))
+		}
+	}
+	r.places = map[round]int{}
+	for take := range takes {
+		for _, q := range r.numbers {
+			r.places[round{q, take}] = len(r.all)
+			r.all = append(r.all, round{q, take})
+		}
+	}
+}
+
+// step is a round, or a question of the warm-up before all rounds.
+type step struct {
+	round
+	warmUp *replay.Answer
+}
+
+// chains are the rounds of each device in a mode, in their order: as recorded, or else dealt out.
+func (r *replaying) chains(mode string) [][]step {
+	devices, of, had := map[int]int{}, map[round]bool{}, map[int]int{}
+	var chains [][]step
+	add := func(device int, one step) {
+		if _, ok := r.places[one.round]; one.warmUp == nil && (!ok || of[one.round]) {
+			return
+		}
+		of[one.round] = of[one.round] || one.warmUp == nil
+		at, ok := devices[device]
+		if !ok {
+			at = len(chains)
+			devices[device], chains = at, append(chains, nil)
+		}
+		chains[at] = append(chains[at], one)
+	}
+	for _, a := range r.Player.Answers {
+		switch {
+		case a.Mode != mode:
+		case a.WarmUp:
+			add(a.Device, step{round{a.Question, 0}, a})
+		default:
+			add(a.Device, step{round{a.Question, had[a.Question]}, nil})
+			had[a.Question]++
+		}
+	}
+	for i, one := range r.all {
+		add(i%max(1, r.cell.Parallel), step{one, nil})
+	}
+	return chains
+}
+
+// jobs are the devices of a mode.
+func (r *replaying) jobs(
+	ctx context.Context, mode int, answers []outcome.Answer, assumed *replay.Assumed,
+) (all []func() error) {
+	var mu sync.Mutex
+	m := r.Modes[mode]
+	for _, chain := range r.chains(m.Name) {
+		all = append(all, func() error {
+			d := &replayed{replaying: r, m: m}
+			for _, one := range chain {
+				a, missed, err := d.answer(ctx, one)
+				if err != nil {
+					return fmt.Errorf("mode %s, question %d: %w", m.Name, one.question+1, err)
+				}
+				if one.warmUp != nil {
+					d.router = nil // budgets begin after the warm-up
+					continue
+				}
+				a.Question, a.Repetition = one.question, one.take
+				answers[r.places[one.round]] = a
+				mu.Lock()
+				assumed.Plus(missed)
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	return all
+}
+
+// atOnce runs jobs on all processors, and returns the first error.
+func atOnce(ctx context.Context, jobs []func() error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
+		wait.Go(func() {
+			for i := next.Add(1) - 1; int(i) < len(jobs) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				if err := jobs[i](); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	return context.Cause(ctx)
+}
+
+// replayed is a device that is replayed in a mode.
+type replayed struct {
+	*replaying
+	m      outcome.Mode
+	router *router.Router // nil before the first question, and where the mode has none
+	cost   lookup.Cost
+	waits  draft.Waits
+}
+
+// epoch is when virtual time begins.
+func epoch() time.Time { return time.Unix(0, 0) }
+
+// answer answers a question.
+func (d *replayed) answer(ctx context.Context, one step) (a outcome.Answer, missed replay.Assumed, err error) {
+	prompt := d.prompts[one.question]
+	if one.warmUp != nil {
+		prompt = one.warmUp.Prompt
+	}
+	a.Prompt = len(prompt)
+	if d.m.Kind == outcome.Cloud && one.warmUp != nil {
+		return a, missed, nil
+	}
+	if d.m.Kind == outcome.Cloud {
+		return d.alone(one.round, a)
+	}
+	clock := simclock.New(epoch())
+	at := max(0, slices.Index(d.numbers, one.question))
+	of := replay.Of{
+		Mode: d.m.Name, Question: one.question, Take: one.take, WarmUp: one.warmUp, HTTP: d.m.Kind == outcome.Paper,
+		Part: float64(at) / float64(len(d.numbers)),
+	}
+	terms := d.terms
+	terms.Sure = d.m.Routes() && d.Router.Policy == router.Learned
+	clock.Run(func() {
+		var t *replay.Text
+		if t, err = d.Player.Text(of, terms, clock); err == nil {
+			err = d.decode(ctx, clock, t, prompt, &a)
+			missed = t.Assumed
+		}
+	})
+	a.Known, a.Correct = d.verdict(one.question, a.IDs)
+	return a, missed, err
+}
+
+// alone is the large model's own answer over HTTP: as recorded, with one round trip of the link, and its tokens at
+// another pace.
+func (d *replayed) alone(one round, a outcome.Answer) (outcome.Answer, replay.Assumed, error) {
+	found := d.Player.Found(d.m.Name, one.question)
+	if len(found) == 0 {
+		return a, replay.Assumed{}, fmt.Errorf("%w of this question: it was not asked in this mode", ErrNotRecorded)
+	}
+	f := found[one.take%len(found)]
+	a.IDs, a.Took, a.Known, a.Correct = f.IDs, f.Took, f.Graded, f.Correct
+	tokens := len(f.IDs)
+	if f.Ended {
+		tokens++
+	}
+	if d.terms.Link != nil {
+		a.Took += d.terms.Link.RTT - d.Player.RTT
+	}
+	if p := d.terms.CloudPace; p != nil {
+		a.Took += time.Duration(len(f.IDs)) * (*p - d.Player.CloudPace)
+	}
+	a.Took = max(0, a.Took)
+	a.Tally = outcome.Tally{Summary: draft.Summary{Prefilled: a.Prompt, Tokens: tokens, Decoded: tokens}}
+	return a, replay.Assumed{}, nil
+}
+
+// verdict says whether an answer is right, if the recording has the same one.
+func (d *replayed) verdict(question int, ids []int32) (known, correct bool) {
+	for _, m := range d.Player.Modes() {
+		for _, f := range d.Player.Found(m, question) {
+			if f.Graded && slices.Equal(f.IDs, ids) {
+				return true, f.Correct
+			}
+		}
+	}
+	return false, false
+}
+
+// decode decodes an answer with the models of a recording.
+func (d *replayed) decode(
+	ctx context.Context, clock *simclock.Clock, t *replay.Text, prompt []int32, a *outcome.Answer,
+) error {
+	start := clock.Now()
+	t.Lead(ctx)
+	begun, decoder, err := d.decoder(clock, t, prompt)
+	if err != nil {
+		return err
+	}
+	var shown []draft.Token
+	var seen []float32
+	_, err = decoder.Decode(ctx, prompt, func(e draft.Event) bool {
+		a.Observe(e)
+		t.Observe(ctx, e)
+		if token := e.Token; token != nil {
+			shown, seen = append(shown, *token), append(seen, token.Confidence)
+			if !token.End {
+				a.Shown = append(a.Shown, clock.Now().Sub(start))
+				a.IDs, a.Origins = append(a.IDs, token.ID), append(a.Origins, string(token.Origin))
+			}
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	if begun != nil {
+		begun.Add(begun.Spent(seen, len(a.IDs)))
+	}
+	t.Tail(ctx)
+	t.Shown(prompt, shown, d.m.Verifies())
+	a.Took = clock.Now().Sub(start)
+	return nil
+}
+
+// decoder is the decoder of a mode, as package engine puts it together, and its router, begun; nil: it has none.
+func (d *replayed) decoder(
+	clock *simclock.Clock, t *replay.Text, prompt []int32,
+) (*router.Router, *draft.Decoder, error) {
+	p := d.Player
+	o := d.m.Draft(d.Draft)
+	o.Vocab, o.Cost, o.Waits, o.Clock, o.Trace = p.Vocab, &d.cost, &d.waits, clock, true
+	o.MaxTokens, o.Room = p.MaxTokens, max(1, p.Context-len(prompt))
+	o.End = func(id int32) bool { return slices.Contains(p.Ends, id) }
+	if d.router == nil {
+		if err := d.seat(); err != nil {
+			return nil, nil, err
+		}
+	}
+	if d.router == nil {
+		decoder, err := draft.New(t.Model(), nil, nil, o)
+		return nil, decoder, err
+	}
+	r := d.router.Begin()
+	if !r.Asks() && !o.Verify {
+		o.Warm = -1
+	}
+	decoder, err := draft.New(t.Model(), r.On(confident{}), t.Cloud(), o)
+	return r, decoder, err
+}
+
+// seat gives the device the router of its mode.
+func (d *replayed) seat() (err error) {
+	rule := d.Router
+	if rule.Policy == router.Learned && rule.Net == nil {
+		rule.Net = unused()
+	}
+	d.router, err = d.m.Seated(rule)
+	return err
+}
+
+// unused is a network in the place of one that the recording alone knows.
+func unused() *router.Net { return &router.Net{Layers: []router.Layer{{In: 1, Out: 1}}} }
+
+// confident stands for a device that evaluates routers: heads of a recording have the confidence, and no hidden state.
+type confident struct{ backend.Device }
+
+// LoadRouter implements [backend.RouterDevice].
+func (confident) LoadRouter(layers []backend.RouterLayer, _ bool) (backend.Router, error) {
+	return width(layers[0].In), nil
+}
+
+// width is a router that is never asked.
+type width int
+
+// Dim implements [backend.Router].
+func (w width) Dim() int { return int(w) }
+
+// reports sums the answers up.
+func (r *replaying) reports(answers [][]outcome.Answer) []outcome.Report {
+	return r.cell.reports(r.Modes, answers, r.largeAlone())
+}
+
+// largeAlone is by question what the large model alone says, where the recording has that.
+func (r *replaying) largeAlone() []outcome.Answer {
+	all := make([]outcome.Answer, slices.Max(r.numbers)+1)
+	for _, q := range r.numbers {
+		found := r.Player.LargeAlone(q)
+		if found == nil {
+			return nil
+		}
+		all[q].IDs = found.IDs
+	}
+	return all
+}

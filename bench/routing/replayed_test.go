@@ -1,0 +1,391 @@
+package routing
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/remote"
+	"github.com/pilotfish-ai/pilotfish/bench/replay"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// recordedRun is a measurement of tiny models, its recording, and what replays it.
+type recordedRun struct {
+	o       Options
+	reports []outcome.Report
+	player  *replay.Player
+}
+
+// records measures modes with tiny models and records them.
+func records(t *testing.T, questions, repeat int, names ...string) *recordedRun {
+	return recordsWith(t, router.Options{Policy: router.Random, Threshold: new(0.25)}, questions, repeat, names...)
+}
+
+// recordsWith is [records] with a policy.
+func recordsWith(t *testing.T, policy router.Options, questions, repeat int, names ...string) *recordedRun {
+	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
+	stage, err := remote.NewStage(edge, large, remote.StageOptions{RTT: 4 * time.Millisecond})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, stage.Close()) }()
+	r := &recordedRun{o: Options{
+		Edge: edge, Large: large, Parallel: 2, MaxTokens: 12, RTT: 4 * time.Millisecond, Repeat: repeat, WarmUp: 1,
+		Modes: modes(t, names...), Router: policy,
+		Draft:  draft.Options{Deadline: -1, Audit: true, Lookup: -1},
+		Direct: stage.Direct(), Dial: stage.Dial,
+	}}
+	for _, text := range strings.Fields("where does a nevgle live and what")[:questions] {
+		r.o.Questions = append(r.o.Questions, task.Question{Text: text,
+			Grade: task.JudgeBy(func(string) bool { return len(text)%2 == 0 })})
+	}
+	r.measure(t)
+	return r
+}
+
+// measure records a measurement.
+func (r *recordedRun) measure(t *testing.T) {
+	h, err := r.o.Records()
+	require.NoError(t, err)
+	var b bytes.Buffer
+	r.o.Record, err = replay.NewRecorder(&b, h, nil)
+	require.NoError(t, err)
+	r.reports, err = Measure(t.Context(), r.o)
+	require.NoError(t, err)
+	require.NoError(t, r.o.Record.Close())
+	rec, err := replay.Read(&b, "recording")
+	require.NoError(t, err)
+	r.player, err = replay.NewPlayer(rec)
+	require.NoError(t, err)
+}
+
+// options are those of a replay with nothing changed.
+func (r *recordedRun) options() ReplayOptions {
+	return ReplayOptions{Player: r.player, Modes: r.o.Modes, Router: r.o.Router, Draft: r.o.Draft}
+}
+
+// TestReplayTimes: over the recorded way every mode takes the recorded times within 2%. In virtual time, where nothing
+// but what is recorded takes any.
+func TestReplayTimes(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		edge := tiny(t, nil)
+		service, err := tiny(t, func(s *synth.Spec) { s.Layers = 3 }).Serve(engine.ServeOptions{})
+		require.NoError(t, err)
+		defer service.Close()
+		cloud := distant{service.Local(1), 110 * time.Millisecond}
+		r := &recordedRun{o: Options{
+			Edge: edge, Large: edge, Parallel: 1, MaxTokens: 24, Repeat: 2, EdgeTPS: 40,
+			Modes:  modes(t, "local", "serial", "pipelined-1", "pipelined-2", "speculative-3"),
+			Router: router.Options{Policy: router.Random, Threshold: new(0.25)}, Direct: cloud,
+			Draft: draft.Options{Deadline: -1, Warm: -1, Lookup: -1},
+			Dial:  func(context.Context, int) (draft.Cloud, func(), error) { return cloud, func() {}, nil },
+		}}
+		for _, text := range strings.Fields("where does a nevgle live") {
+			r.o.Questions = append(r.o.Questions, task.Question{Text: text})
+		}
+		r.measure(t)
+		reports, err := Replay(t.Context(), r.options())
+		require.NoError(t, err)
+		require.Len(t, reports, len(r.reports))
+		for i, got := range reports {
+			want := r.reports[i]
+			assert.InEpsilon(t, want.Time.Mean, got.Time.Mean, 0.02, want.Mode)
+			assert.InEpsilon(t, want.Time.P50, got.Time.P50, 0.02, want.Mode)
+			assert.InEpsilon(t, want.Time.P99, got.Time.P99, 0.02, want.Mode)
+		}
+	})
+}
+
+// TestBudgetOfModes: with a budget modes ask for the same tokens, at most its share, as each begins with a balance of
+// its own after the warm-up; and so does a replay.
+func TestBudgetOfModes(t *testing.T) {
+	racing.Spare(t)
+	const budget = 0.3
+	rule := router.Options{Policy: router.Margin, Budget: budget}
+	names := []string{"serial", "pipelined-2", "paper", "pipelined-1", "local"}
+	r := recordsWith(t, rule, 7, 3, names...)
+	replayed, err := Replay(t.Context(), r.options())
+	require.NoError(t, err)
+	for _, all := range [][]outcome.Report{r.reports, replayed} {
+		for _, one := range all[:4] {
+			if one.Mode != "paper" { // which has texts of random tokens tokenized anew
+				assert.Equal(t, *r.reports[0].EscalatedShare, *one.EscalatedShare, one.Mode)
+			}
+			assert.LessOrEqual(t, *one.EscalatedShare, budget)
+			assert.Greater(t, *one.EscalatedShare, budget/2)
+			if one.EqualToSerial != nil {
+				assert.True(t, *one.EqualToSerial, one.Mode)
+			}
+		}
+		assert.Nil(t, all[4].EscalatedShare)
+	}
+	o := r.o
+	o.Record, o.Parallel, o.Modes = nil, 1, modes(t, "serial")
+	stage, err := remote.NewStage(o.Edge, o.Large, remote.StageOptions{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, stage.Close()) }()
+	o.Direct, o.Dial = stage.Direct(), stage.Dial
+	var shares []float64
+	for _, o.WarmUp = range []int{0, 3} {
+		reports, err := Measure(t.Context(), o)
+		require.NoError(t, err)
+		shares = append(shares, *reports[0].EscalatedShare)
+	}
+	assert.Equal(t, shares[0], shares[1], "a warm-up leaves nothing")
+}
+
+// TestReplayUnchanged: every mode says what it said, and asks for as much, over the recorded way and others.
+func TestReplayUnchanged(t *testing.T) {
+	racing.Spare(t)
+	r := records(t, 5, 2, "local", "cloud", "paper", "serial", "pipelined-2", "verified", "speculative-3")
+	reports, err := Replay(t.Context(), r.options())
+	require.NoError(t, err)
+	require.Len(t, reports, len(r.reports))
+	for _, a := range r.player.Found("cloud", 0) {
+		assert.Greater(t, a.Prefill, time.Duration(0))
+		assert.Less(t, a.Prefill, a.Took)
+	}
+	for i, got := range reports {
+		want := r.reports[i]
+		assert.True(t, got.Replayed)
+		assert.Equal(t, want.Mode, got.Mode)
+		assert.Equal(t, 10, got.Answers)
+		assert.Equal(t, want.Accuracy, got.Accuracy, want.Mode)
+		assert.Equal(t, want.EqualToSerial, got.EqualToSerial)
+		assert.Equal(t, want.EqualToCloud, got.EqualToCloud)
+		assert.Equal(t, want.Cell, got.Cell)
+		assert.Zero(t, got.Assumed.TextHeads+got.Assumed.TextAnswers, want.Mode)
+		assert.Zero(t, got.Ungraded)
+		for k, s := range got.Samples {
+			assert.Equal(t, []int{want.Samples[k].Question, want.Samples[k].Repetition},
+				[]int{s.Question, s.Repetition})
+			assert.Equal(t, want.Samples[k].Text, s.Text, "%s %d", want.Mode, k)
+		}
+		if !r.o.Modes[i].Pipelined() {
+			assert.Equal(t, want.Asks, got.Asks, want.Mode)
+		}
+	}
+	for _, l := range []remote.StageOptions{
+		{RTT: 80 * time.Millisecond}, {RTT: 10 * time.Millisecond, Loss: 0.2, Seed: 3},
+	} {
+		o := r.options()
+		o.Link = &l
+		o.EdgeTPS = 100
+		others, err := Replay(t.Context(), o)
+		require.NoError(t, err)
+		for i, got := range others {
+			assert.Equal(t, texts(reports[i]), texts(got), got.Mode)
+			assert.Equal(t, result.Rounded(l.RTT), got.Cell.RTT)
+			assert.Equal(t, l.Loss, got.Cell.Loss)
+			assert.Equal(t, 100., got.Cell.EdgeTPS)
+		}
+	}
+}
+
+// texts are the hashes of what a mode said.
+func texts(r outcome.Report) (all []string) {
+	for _, s := range r.Samples {
+		all = append(all, s.Text)
+	}
+	return all
+}
+
+// TestReplayTwice: the same bytes each time, whatever runs beside.
+func TestReplayTwice(t *testing.T) {
+	racing.Spare(t)
+	r := records(t, 5, 1, "serial", "pipelined-2", "verified")
+	var first []byte
+	for range 4 {
+		o := r.options()
+		o.Modes = modes(t, "serial", "pipelined-auto", "pipelined-5", "verified", "local")
+		o.Link = &remote.StageOptions{RTT: 50 * time.Millisecond, Loss: 0.1}
+		o.Draft.Deadline, o.Draft.Ahead = 120*time.Millisecond, 3
+		reports, err := Replay(t.Context(), o)
+		require.NoError(t, err)
+		b, err := json.Marshal(reports)
+		require.NoError(t, err)
+		if first == nil {
+			first = b
+		}
+		require.Equal(t, string(first), string(b))
+	}
+}
+
+// TestReplayArithmetic: with a pace and a round trip, modes that wait take what arithmetic says, besides the program's
+// own time: the prompt, a call for each token but the first and those that the cloud was asked for after the last.
+func TestReplayArithmetic(t *testing.T) {
+	r := records(t, 4, 1, "cloud", "paper", "serial")
+	o := r.options()
+	zero, err := Replay(t.Context(), o)
+	require.NoError(t, err)
+	o.Link, o.EdgeTPS = &remote.StageOptions{RTT: time.Second}, 10
+	far, err := Replay(t.Context(), o)
+	require.NoError(t, err)
+	assert.InDelta(t, zero[0].Time.Mean+996, far[0].Time.Mean, 0.01, "one round trip, and no small model")
+	for i, m := range far[1:] {
+		passes, asks := 0, 0
+		for _, s := range m.Samples {
+			passes, asks = passes+s.Passes, asks+s.Asks
+		}
+		require.Positive(t, asks, m.Mode)
+		least := float64(1000*asks+100*passes) / 4
+		assert.Greater(t, m.Time.Mean, least, m.Mode)
+		assert.Less(t, m.Time.Mean, least+zero[1+i].Time.Mean+1, m.Mode)
+	}
+	o = r.options()
+	o.CloudPace = new(2 * time.Second) // much more than any machine took
+	slow, err := Replay(t.Context(), o)
+	require.NoError(t, err)
+	assert.InDelta(t, zero[0].Time.Mean+2000*zero[0].TokensPerAnswer, slow[0].Time.Mean, 0.01)
+	assert.Greater(t, slow[2].Time.Mean, zero[2].Time.Mean+1000**zero[2].Asks)
+	assert.Equal(t, 2000., slow[2].Cell.CloudMS)
+}
+
+// TestReplayRefuses: what the recording cannot tell is refused with what to record.
+func TestReplayRefuses(t *testing.T) {
+	racing.Spare(t)
+	r := records(t, 2, 1, "local")
+	for name, want := range map[string]string{
+		"serial": "record a mode that asks", "cloud": "record that mode", "paper": "record that mode",
+		"verified": "record a mode that asks",
+	} {
+		o := r.options()
+		o.Modes = modes(t, name)
+		_, err := Replay(t.Context(), o)
+		assert.ErrorIs(t, err, ErrNotRecorded, name)
+		assert.ErrorContains(t, err, want)
+	}
+	_, err := Replay(t.Context(), ReplayOptions{Player: r.player})
+	assert.ErrorContains(t, err, "no modes")
+	r = records(t, 2, 1, "serial")
+	o := r.options()
+	o.Modes = modes(t, "verified:0.5")
+	_, err = Replay(t.Context(), o)
+	assert.ErrorContains(t, err, "record a mode with a margin")
+	o = r.options()
+	o.Router = router.Options{Policy: router.Learned}
+	_, err = Replay(t.Context(), o)
+	assert.ErrorContains(t, err, "record with it")
+	o = r.options()
+	o.Link = &remote.StageOptions{Traces: []string{"no.rtt.csv"}}
+	_, err = Replay(t.Context(), o)
+	assert.ErrorContains(t, err, "no.rtt.csv")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = Replay(ctx, r.options())
+	assert.ErrorIs(t, err, context.Canceled)
+}
+
+// TestReplayLearned: confidences come from the recording, with the network or without, and from no other network.
+func TestReplayLearned(t *testing.T) {
+	racing.Spare(t)
+	edge := tiny(t, nil)
+	net := func(bias float32) *router.Net {
+		w := make([]float32, edge.Width())
+		for i := range w {
+			w[i] = float32(i%5-2) / 3
+		}
+		n, err := router.NewNet([]router.Layer{{In: len(w), Out: 1, Weight: w, Bias: []float32{bias}}}, false)
+		require.NoError(t, err)
+		return n
+	}
+	r := recordsLearned(t, net(0))
+	asked := 0
+	for _, n := range []*router.Net{net(0), nil} {
+		o := r.options()
+		o.Router.Net = n
+		reports, err := Replay(t.Context(), o)
+		require.NoError(t, err)
+		for i := range reports {
+			assert.Equal(t, texts(r.reports[i]), texts(reports[i]), reports[i].Mode)
+			assert.Zero(t, reports[i].Assumed.TextHeads)
+		}
+		asked += reports[0].Samples[0].Asks
+	}
+	assert.Positive(t, asked)
+	o := r.options()
+	o.Router.Net = net(1)
+	_, err := Replay(t.Context(), o)
+	assert.ErrorContains(t, err, "the recording is of another one")
+}
+
+// recordsLearned is a recording with the policy learned, and a mode without a router before it.
+func recordsLearned(t *testing.T, n *router.Net) *recordedRun {
+	return recordsWith(t, router.Options{Policy: router.Learned, Net: n}, 2, 1, "serial", "speculative-4")
+}
+
+// TestReplayQuestions: as many as are asked for, and another number of answers that nobody can grade is told.
+func TestReplayQuestions(t *testing.T) {
+	r := records(t, 4, 1, "serial")
+	o := r.options()
+	o.Questions = 3
+	reports, err := Replay(t.Context(), o)
+	require.NoError(t, err)
+	assert.Equal(t, 3, reports[0].Answers)
+	assert.True(t, slices.IsSortedFunc(reports[0].Samples, func(a, b outcome.Sample) int {
+		return a.Question - b.Question
+	}))
+	assert.Equal(t, 1, ungraded([]outcome.Answer{{Known: true}, {}}))
+	assert.Zero(t, ungraded([]outcome.Answer{{}, {}}), "nothing there can be graded")
+}
+
+// BenchmarkRecording is how much longer the demo's small model, alone on one thread as fast as it goes, takes for 64
+// tokens that are recorded. The answers take turns, so that whatever else the machine does hurts both alike, and of
+// each the one that a tenth is faster than counts: others were hurt. What was recorded is written between answers.
+func BenchmarkRecording(b *testing.B) {
+	file, err := gguf.Parse(demo.Small())
+	require.NoError(b, err)
+	edge, err := engine.New(file, "small", engine.Options{Threads: 1})
+	require.NoError(b, err)
+	defer edge.Close()
+	session, err := edge.NewSession()
+	require.NoError(b, err)
+	o := Options{Edge: edge}
+	prompt, err := o.Prompt("where does a nevgle live?")
+	require.NoError(b, err)
+	h, err := o.Records()
+	require.NoError(b, err)
+	rec, err := replay.NewRecorder(new(bytes.Buffer), h, nil)
+	require.NoError(b, err)
+	const tokens = 64
+	decode := func(take *replay.Take) time.Duration {
+		begin := time.Now()
+		r := engine.Route{Settings: terms.Settings{MaxTokens: tokens, IgnoreEnd: true}}
+		r.Observe = new(outcome.Answer).Observe
+		r.Draft = outcome.Mode{}.Draft(draft.Options{Lookup: -1})
+		recordRoute(take, &r)
+		for range session.Routed(b.Context(), prompt, r) {
+		}
+		return time.Since(begin)
+	}
+	var off, on []time.Duration
+	for b.Loop() {
+		off = append(off, decode(nil))
+		take := rec.Begin("local", 0, 0, prompt, nil)
+		on = append(on, decode(take))
+		take.End(nil, false, false, false)
+	}
+	slices.Sort(off)
+	slices.Sort(on)
+	without, with := off[len(off)/10], on[len(on)/10]
+	b.ReportMetric(float64(without.Microseconds())/tokens, "µs/token")
+	b.ReportMetric(100*(with.Seconds()/without.Seconds()-1), "%-more")
+	require.NoError(b, rec.Close())
+}

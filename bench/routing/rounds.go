@@ -1,0 +1,201 @@
+package routing
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// order is in which order the modes answer the question of a round. Over 2n rounds each mode comes as often at each
+// place and, of two modes, each as often right behind the other: a balanced Latin square (Williams, Aust. J. Sci. Res.
+// A, 1949). So whatever an answer leaves behind, such as a warm CPU, all modes meet alike.
+func order(round, modes int) []int {
+	all := make([]int, modes)
+	for i := range all {
+		step := (i + 1) / 2 // 0, 1, -1, 2, -2, …
+		if i%2 == 0 {
+			step = modes - i/2
+		}
+		all[i] = (round + step) % modes
+	}
+	if modes%2 == 1 && round/modes%2 == 1 {
+		slices.Reverse(all)
+	}
+	return all
+}
+
+// seat is a device in one mode: its memory, its connection and its router, which has a balance of its own. Between
+// questions it stays as it is.
+type seat struct {
+	session *engine.Session
+	router  *router.Router // nil: the mode has none
+	far     draft.Cloud
+	hangUp  func()
+	last    string // the question that it was asked before
+}
+
+// device answers questions, each in all modes.
+type device struct {
+	b      *routing
+	number int
+	modes  []outcome.Mode
+	seats  []*seat
+}
+
+// run asks all questions in each of some modes, several at a time: each device takes the next round that nobody has. It
+// returns the answers of each mode in the order of the rounds, without rounds that some mode did not finish.
+func (b *routing) run(ctx context.Context, modes []outcome.Mode, n, warmUp int) ([][]outcome.Answer, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	devices := make([]*device, min(b.Parallel, n))
+	for i := range devices {
+		devices[i] = &device{b: b, number: i, modes: modes, seats: make([]*seat, len(modes))}
+		defer devices[i].close()
+	}
+	all := func(do func(*device) error) {
+		var wait sync.WaitGroup
+		for _, d := range devices {
+			wait.Go(func() {
+				if err := do(d); err != nil {
+					cancel(err)
+				}
+			})
+		}
+		wait.Wait()
+	}
+	b.counts = false
+	all(func(d *device) error { return d.prepare(ctx, warmUp) })
+	b.counts = true
+	rounds, next := make([][]outcome.Answer, n), atomic.Int64{}
+	all(func(d *device) error {
+		for i := next.Add(1) - 1; int(i) < len(rounds) && ctx.Err() == nil; i = next.Add(1) - 1 {
+			answers, err := d.round(ctx, int(i))
+			if err != nil {
+				return err
+			}
+			rounds[i] = answers
+		}
+		return nil
+	})
+	answers, whole := byMode(rounds, len(modes))
+	if whole { // whatever ended ctx came too late
+		return answers, nil
+	}
+	return answers, context.Cause(ctx)
+}
+
+// byMode is the answers of each mode, from the rounds that were finished, and whether all were.
+func byMode(rounds [][]outcome.Answer, modes int) (answers [][]outcome.Answer, whole bool) {
+	answers, whole = make([][]outcome.Answer, modes), true
+	for _, r := range rounds {
+		if r == nil {
+			whole = false
+			continue
+		}
+		for i := range modes {
+			answers[i] = append(answers[i], r[i])
+		}
+	}
+	return answers, whole
+}
+
+// prepare connects a device in each mode and has it answer questions that do not count. Budgets begin after them.
+func (d *device) prepare(ctx context.Context, warmUp int) error {
+	for i := range d.modes {
+		if err := d.open(ctx, i); err != nil {
+			return err
+		}
+	}
+	n := len(d.b.Questions)
+	for k := range warmUp {
+		q := n - 1 - (d.number+k)%n // not those that the measurement begins with, if there are enough
+		for i := range d.modes {
+			if _, err := d.ask(ctx, i, q, recordOf{q, d.number, true}); err != nil {
+				return err
+			}
+		}
+	}
+	for i, s := range d.seats {
+		var err error
+		if s.router, err = d.modes[i].Seated(d.b.Router); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// round answers the question of a round in all modes; nil where it could not be finished.
+func (d *device) round(ctx context.Context, round int) ([]outcome.Answer, error) {
+	n := len(d.b.Questions)
+	answers := make([]outcome.Answer, len(d.modes))
+	for _, i := range order(round, len(d.modes)) {
+		a, err := d.ask(ctx, i, round%n, recordOf{round % n, d.number, false})
+		if err != nil {
+			return nil, err
+		}
+		a.Question, a.Repetition = round%n, round/n
+		answers[i] = a
+		d.b.tick()
+	}
+	return answers, nil
+}
+
+// ask answers a question in a mode. What has been asked just before would find its prompt computed: such a question
+// gets a device that is new, with the router of the old one.
+func (d *device) ask(ctx context.Context, mode, question int, record recordOf) (outcome.Answer, error) {
+	q := d.b.Questions[question]
+	if d.seats[mode].last == q.Text {
+		d.seats[mode].hangUp()
+		kept := d.seats[mode].router
+		if err := d.open(ctx, mode); err != nil {
+			return outcome.Answer{}, err
+		}
+		d.seats[mode].router = kept
+	}
+	s := d.seats[mode]
+	s.last = q.Text
+	a, err := d.b.ask(ctx, d.modes[mode], s, q, question < outcome.MaxPictured, record)
+	if err != nil {
+		return a, fmt.Errorf("mode %s: %w", d.modes[mode].Name, err)
+	}
+	return a, nil
+}
+
+// open connects a device in a mode.
+func (d *device) open(ctx context.Context, mode int) error {
+	d.seats[mode] = nil
+	session, err := d.b.Edge.NewSession()
+	if err != nil {
+		return err
+	}
+	far, hangUp, err := d.b.connect(ctx, d.modes[mode], d.number)
+	if err != nil {
+		return fmt.Errorf("mode %s: %w", d.modes[mode].Name, err)
+	}
+	d.seats[mode] = &seat{session: session, far: far, hangUp: hangUp}
+	d.seats[mode].router, err = d.modes[mode].Seated(d.b.Router)
+	return err
+}
+
+func (d *device) close() {
+	for _, s := range d.seats {
+		if s != nil {
+			s.hangUp()
+		}
+	}
+}
+
+func (b *routing) tick() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.done++; b.Progress != nil {
+		b.Progress(b.done, b.total)
+	}
+}

@@ -1,0 +1,306 @@
+package routing
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/bench/remote"
+	"github.com/pilotfish-ai/pilotfish/bench/replay"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/bench/timeline"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+// Options say what [Measure] measures.
+type Options struct {
+	Edge, Large *engine.Engine
+	Questions   []task.Question
+	Modes       []outcome.Mode
+	Router      router.Options
+	Draft       draft.Options // window, open escalations, deadline; the mode sets the rest
+	Raw         bool          // the questions are texts to go on with, without chat template
+	Repeat      int           // how often each question is asked in each mode; 0 means once
+	WarmUp      int           // questions that each device answers in each mode before it begins; they do not count
+	MaxTokens   int           // of an answer; 0 means 64
+	RTT         time.Duration // of the HTTP baselines; what Dial connects to has its own link
+	Loss        float64       // of the link that Dial connects to, to be told of
+	Traces      []string      // alike
+	EdgeTPS     float64       // pace of the small model, in forward calls per second; 0: as fast as it goes
+	Paces       []float64     // several of them, each with reports of its own, in turns too; nil: EdgeTPS alone
+	RowCost     float64       // with EdgeTPS: share of a call that each further row of it takes on top
+	CloudPace   time.Duration // time per token of a text that the large model streams
+	Parallel    int           // answers at the same time, as if by devices of their own; 0 means 8
+	Prices      *price.List   // of the large model's work; nil: costs are not reported
+
+	// the large model without a network, for the HTTP baselines
+	Direct   draft.Cloud
+	Dial     func(ctx context.Context, device int) (draft.Cloud, func(), error) // connects a device over our protocol
+	Progress func(done, total int)                                              // answers of all modes, if given
+
+	// Timeline says where an answer that counts and is about to be decoded is drawn, if given; nil: nowhere. Those of
+	// the mode cloud are not decoded here.
+	Timeline func(outcome.Mode, *outcome.Cell, task.Question) *timeline.Text
+	Record   *replay.Recorder // records the answers, if given; not those of a warm-up
+}
+
+// Measure asks all questions in each mode and reports them in the order of the modes. Each question is asked in all
+// modes, in turns, before the next: what disturbs one disturbs all. Where a mode fails or ctx is done, the reports are
+// of the questions that all modes have answered; of none, there are none. With several paces the reports are of all
+// modes at the first, then at the next.
+func Measure(ctx context.Context, o Options) ([]outcome.Report, error) {
+	if len(o.Questions) == 0 || len(o.Modes) == 0 {
+		return nil, errors.New("bench: there are no questions or no modes")
+	}
+	if o.Parallel == 0 {
+		o.Parallel = 8
+	}
+	o.MaxTokens = cmp.Or(o.MaxTokens, usualTokens)
+	o.Repeat = max(o.Repeat, 1)
+	b := &routing{Options: o, rounds: o.Repeat * len(o.Questions), meter: result.NewMeter(o.Parallel)}
+	all := b.paced()
+	b.total = len(all) * b.rounds
+	if slices.ContainsFunc(o.Modes, outcome.Mode.OverHTTP) {
+		w, err := remote.StartWeb(o.Large, o.Direct, o.RTT, o.CloudPace)
+		if err != nil {
+			return nil, err
+		}
+		defer w.Close()
+		b.web = w
+	}
+	var alone []outcome.Answer
+	if needsReference(o.Modes) {
+		b.total += len(o.Questions)
+		got, err := b.run(ctx, []outcome.Mode{{Name: cloudAlone, Kind: outcome.Reference}}, len(o.Questions), 0)
+		if err != nil {
+			return nil, fmt.Errorf("what the large model alone says: %w", err)
+		}
+		alone = got[0]
+	}
+	answers, err := b.run(ctx, all, b.rounds, o.WarmUp)
+	var reports []outcome.Report
+	for n := len(o.Modes); len(all) > 0 && len(answers[0]) > 0; all, answers = all[n:], answers[n:] {
+		reports = append(reports, b.reports(all[:n], answers[:n], alone)...)
+	}
+	return reports, err
+}
+
+// paced are the modes at each pace.
+func (b *routing) paced() (all []outcome.Mode) {
+	if b.Paces == nil {
+		return b.Modes
+	}
+	for _, pace := range b.Paces {
+		for _, m := range b.Modes {
+			m.Pace, m.Paced = pace, true
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// paceOf is the pace of the small model in a mode.
+func (o *Options) paceOf(m outcome.Mode) float64 {
+	if m.Paced {
+		return m.Pace
+	}
+	return o.EdgeTPS
+}
+
+// reports sums up the answers of modes, as far as they came. alone is what the large model alone says, where that is no
+// mode.
+func (o *Options) reports(modes []outcome.Mode, answers [][]outcome.Answer, alone []outcome.Answer) []outcome.Report {
+	return outcome.Reports(modes, answers, outcome.ReportOptions{
+		Cell:   func(m outcome.Mode) *outcome.Cell { return o.cell(o.paceOf(m)) },
+		Prices: o.Prices, Alone: alone, Verdict: o.RTT + o.CloudPace,
+	})
+}
+
+// cell is the point of a sweep that the options describe, at a pace of the small model.
+func (o *Options) cell(pace float64) *outcome.Cell {
+	return &outcome.Cell{
+		RTT: result.Rounded(o.RTT), Loss: o.Loss, Trace: outcome.TraceNames(o.Traces), EdgeTPS: pace,
+		RowCost: o.RowCost,
+		CloudMS: result.Rounded(o.CloudPace), Parallel: o.Parallel,
+	}
+}
+
+// routing is one call of [Measure].
+type routing struct {
+	Options
+	web    *remote.Web // nil: no mode goes over HTTP
+	meter  *result.Meter
+	counts bool       // what is answered, as nobody warms up
+	rounds int        // questions, with their repetitions
+	total  int        // answers of all modes
+	mu     sync.Mutex // of done, while devices run
+	done   int        // of total
+}
+
+// connect returns what a device asks in a mode, nil where it asks nobody.
+func (b *routing) connect(ctx context.Context, m outcome.Mode, number int) (draft.Cloud, func(), error) {
+	switch m.Kind {
+	case outcome.Paper:
+		t, err := b.Edge.Tokenizer()
+		if err != nil {
+			return nil, nil, err
+		}
+		return b.web.Paper(func(ids []int32) string { return spelled(t, ids) }), func() {}, nil
+	case outcome.Routed, outcome.Verified, outcome.Speculative:
+		return b.Dial(ctx, number)
+	}
+	return nil, func() {}, nil
+}
+
+// spelled is the text of ids with special tokens as they are written, but for the one that each text begins with
+// anyway.
+func spelled(t *tokenizer.Tokenizer, ids []int32) string {
+	if bos, ok := t.BOS(); ok && t.AddBOS() && len(ids) > 0 && ids[0] == bos {
+		ids = ids[1:]
+	}
+	var all strings.Builder
+	var run []int32
+	for _, id := range ids {
+		if t.IsControl(id) {
+			all.WriteString(t.Decode(run) + t.Text(id))
+			run = run[:0]
+		} else {
+			run = append(run, id)
+		}
+	}
+	return all.String() + t.Decode(run)
+}
+
+// ask answers one question. Where it is pictured, spans of the answer are kept.
+func (b *routing) ask(
+	ctx context.Context, m outcome.Mode, s *seat, q task.Question, pictured bool, record recordOf,
+) (outcome.Answer, error) {
+	prompt, err := b.Prompt(q.Text)
+	if err != nil {
+		return outcome.Answer{}, err
+	}
+	a := outcome.Answer{Prompt: len(prompt), Known: q.Grade != nil, Pictured: pictured}
+	take := b.begin(record, m, prompt)
+	before := b.meter.Read()
+	a.Begin = time.Now()
+	var text string
+	switch m.Kind {
+	case outcome.Reference:
+		a.IDs, err = b.alone(ctx, prompt)
+	case outcome.Cloud:
+		text, err = b.stream(ctx, prompt, &a, take)
+	default:
+		err = b.decode(ctx, m, s, prompt, &a, take, b.drawn(m, q))
+		text = s.session.Summary().Text
+	}
+	a.Took = time.Since(a.Begin)
+	a.Used = b.meter.Read().Less(before)
+	a.Correct = a.Known && q.Grade(text) == task.Right
+	if take != nil && err == nil {
+		take.End(a.IDs, a.Tally.Tokens > len(a.IDs), a.Known, a.Correct)
+	}
+	return a, err
+}
+
+// Prompt is what a question is for the small model.
+func (o *Options) Prompt(text string) ([]int32, error) {
+	if o.Raw {
+		return o.Edge.RawPrompt(text)
+	}
+	return o.Edge.Chat(tokenizer.Message{Role: "user", Content: text})
+}
+
+// stream answers with the large model alone, and returns the text.
+func (b *routing) stream(ctx context.Context, prompt []int32, a *outcome.Answer, take *replay.Take) (string, error) {
+	t, err := b.Large.Tokenizer()
+	if err != nil {
+		return "", err
+	}
+	got, err := b.web.Streamed(ctx, spelled(t, prompt), b.MaxTokens, a.Show)
+	a.IDs, a.Tally.BytesUp, a.Tally.BytesDown = got.IDs, got.Up, got.Down
+	a.Tally.Prefilled, a.Tally.Tokens = len(prompt), len(a.IDs)
+	if got.End {
+		a.Tally.Tokens++
+	}
+	a.Tally.Decoded = a.Tally.Tokens
+	if take != nil && len(a.Shown) > 0 {
+		take.Streamed(a.Shown[0] - b.RTT)
+	}
+	return got.Text, err
+}
+
+// route is how an answer is decoded in a mode, without its router.
+func (b *routing) route(m outcome.Mode, far draft.Cloud, a *outcome.Answer) engine.Route {
+	o := m.Draft(b.Draft)
+	o.Trace = o.Trace || a.Pictured
+	return engine.Route{
+		Settings: terms.Settings{MaxTokens: b.MaxTokens}, Cloud: far, Draft: o, Pace: b.paceOf(m),
+		RowCost: b.RowCost, Observe: a.Observe,
+	}
+}
+
+// drawn returns where an answer is drawn; nil: nowhere.
+func (b *routing) drawn(m outcome.Mode, q task.Question) *timeline.Text {
+	if b.Timeline == nil || !b.counts {
+		return nil
+	}
+	return b.Timeline(m, b.cell(b.paceOf(m)), q)
+}
+
+// decode answers with the small model, alone or with the large one to ask.
+func (b *routing) decode(
+	ctx context.Context, m outcome.Mode, s *seat, prompt []int32, a *outcome.Answer, take *replay.Take,
+	drawn *timeline.Text,
+) error {
+	r := b.route(m, s.far, a)
+	r.Router = s.router
+	drawn.Watch(&r)
+	defer drawn.End()
+	recordRoute(take, &r)
+	for t, err := range s.session.Routed(ctx, prompt, r) {
+		if err != nil {
+			return err
+		}
+		a.Show()
+		a.IDs, a.Origins = append(a.IDs, t.ID), append(a.Origins, string(t.Origin))
+	}
+	return nil
+}
+
+// cloudAlone is the name of the large model alone without a network: what modes are compared with where the mode cloud
+// is not measured.
+const cloudAlone = "cloud"
+
+// needsReference reports whether there is a mode whose answers are to be those of the large model alone, and none that
+// measures these.
+func needsReference(modes []outcome.Mode) bool {
+	return slices.ContainsFunc(modes, outcome.Mode.AsCloud) &&
+		!slices.ContainsFunc(modes, func(m outcome.Mode) bool { return m.Kind == outcome.Cloud })
+}
+
+// alone is what the large model itself says.
+func (b *routing) alone(ctx context.Context, prompt []int32) (ids []int32, err error) {
+	s, err := b.Large.NewSession()
+	if err != nil {
+		return nil, err
+	}
+	for t, err := range s.Generate(ctx, prompt, terms.Settings{MaxTokens: b.MaxTokens, Lookup: -1}) {
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, t.ID)
+	}
+	return ids, nil
+}

@@ -1,0 +1,226 @@
+package routing
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/remote"
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+// tiny opens a random model. All of them have the same vocabulary.
+func tiny(t *testing.T, edit func(*synth.Spec)) *engine.Engine {
+	t.Helper()
+	recipe, err := synth.ParseRecipe("q8_0")
+	require.NoError(t, err)
+	s := synth.Tiny(recipe, 4)
+	if edit != nil {
+		edit(&s)
+	}
+	var b bytes.Buffer
+	require.NoError(t, s.Write(&b, nil))
+	f, err := gguf.Parse(b.Bytes())
+	require.NoError(t, err)
+	e, err := engine.New(f, "tiny", engine.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// await waits until what comes on its own is there, on however busy a machine; go test ends what never comes.
+func await(there func() bool) {
+	for !there() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// modes parses a list.
+func modes(t *testing.T, names ...string) []outcome.Mode {
+	t.Helper()
+	all, err := outcome.ParseModes(strings.Join(names, ","))
+	require.NoError(t, err)
+	return all
+}
+
+// TestRouting runs every mode over a bad link: routed modes give the tokens of serial decoding, the one over HTTP too,
+// and the figures fit together.
+func TestRouting(t *testing.T) {
+	before := runtime.NumGoroutine()
+	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
+	stage, err := remote.NewStage(edge, large, remote.StageOptions{RTT: 6 * time.Millisecond, Loss: 0.05, Seed: 1})
+	require.NoError(t, err)
+	questions := []task.Question{}
+	for _, text := range strings.Fields("where does a nevgle live and what does it eat") {
+		questions = append(questions, task.Question{
+			Text: text, Grade: task.JudgeBy(func(string) bool { return len(text)%2 == 0 }),
+		})
+	}
+	told := 0
+	o := Options{
+		Edge: edge, Large: large, Questions: questions, Parallel: 3, MaxTokens: 20, RTT: 6 * time.Millisecond,
+		Modes:  modes(t, "local", "cloud", "paper", "serial", "pipelined-1", "pipelined-3"),
+		Router: router.Options{Policy: router.Random, Threshold: new(0.25)},
+		Draft:  draft.Options{Deadline: -1, Audit: true, Warm: 20}, Direct: stage.Direct(), Dial: stage.Dial,
+		Progress: func(done, total int) {
+			told = done
+			assert.Equal(t, 60, total)
+		},
+	}
+	reports, err := Measure(t.Context(), o)
+	require.NoError(t, err)
+	require.NoError(t, stage.Close())
+	assert.Equal(t, 60, told)
+	require.Len(t, reports, 6)
+	for i, r := range reports {
+		assert.Equal(t, o.Modes[i].Name, r.Mode)
+		assert.Equal(t, 10, r.Answers)
+		assert.InDelta(t, 0.6, *r.Accuracy, 1e-9)
+		assert.True(t, *r.AccuracyLow < 0.6 && *r.AccuracyHigh > 0.6)
+		assert.True(t, r.Time.P50 <= r.Time.P90 && r.Time.P50 > 0)
+	}
+	assert.Nil(t, reports[0].EscalatedShare)
+	assert.Nil(t, reports[0].Timeouts)
+	assert.Nil(t, reports[1].HitRate)
+	prompts := 0
+	for _, q := range questions {
+		ids, err := edge.Chat(tokenizer.Message{Role: "user", Content: q.Text})
+		require.NoError(t, err)
+		prompts += len(ids)
+	}
+	alone := reports[1].CloudTokens
+	assert.Equal(t, float64(prompts)/10, alone.Prefilled, "the large model alone reads each prompt once")
+	assert.GreaterOrEqual(t, alone.Decoded, reports[1].TokensPerAnswer)
+	assert.LessOrEqual(t, alone.Decoded, reports[1].TokensPerAnswer+1, "and an end token, where there is one")
+	assert.Greater(t, reports[2].CloudTokens.Prefilled, *reports[2].Asks*alone.Prefilled,
+		"paper reads the whole text each time")
+	for _, r := range reports[3:] {
+		assert.True(t, *r.EqualToSerial, r.Mode)
+		assert.Zero(t, *r.Differing, r.Mode)
+		assert.Zero(t, *r.Timeouts, r.Mode)
+		assert.GreaterOrEqual(t, *r.Asks, *r.Escalations, "without deadlines all are asked")
+		require.NotNil(t, r.MissedShare, r.Mode)
+		assert.InDelta(t, *reports[3].MissedShare, *r.MissedShare, 1e-9,
+			"a matter of the text, not of when it is asked about")
+		assert.InDelta(t, *reports[3].EscalatedShare, *r.EscalatedShare, 1e-9)
+		assert.Positive(t, *r.BytesUp)
+		assert.Less(t, *r.BytesUp, *reports[2].BytesUp, "less than the whole text as JSON")
+	}
+	assert.NotNil(t, reports[5].HitRate)
+	assert.Greater(t, reports[3].Time.Mean, *reports[3].Escalations*6, "serial waits for each")
+	await(func() bool { return runtime.NumGoroutine() <= before+8 }) // the pools of the engines stay
+}
+
+// TestRoutingCounts: a share of tokens is one of tokens, and where no answer came there is nothing to praise.
+func TestRoutingCounts(t *testing.T) {
+	edge, large := tiny(t, nil), tiny(t, func(s *synth.Spec) { s.Layers = 3 })
+	for _, c := range []struct {
+		name     string
+		slow     time.Duration // the large model
+		deadline time.Duration
+		answered bool
+	}{{"all are answered", 0, -1, true}, {"none is answered", time.Minute, 20 * time.Millisecond, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			stage, err := remote.NewStage(edge, large, remote.StageOptions{AnswerTime: c.slow})
+			require.NoError(t, err)
+			defer stage.Close()
+			reports, err := Measure(t.Context(), Options{
+				Edge: edge, Large: large, Questions: []task.Question{{Text: "who?"}, {Text: "where?"}}, MaxTokens: 12,
+				Modes:  modes(t, "paper", "serial", "pipelined-2"),
+				Router: router.Options{Policy: router.Always}, Draft: draft.Options{Deadline: c.deadline},
+				Direct: stage.Direct(), Dial: stage.Dial,
+			})
+			require.NoError(t, err)
+			for _, r := range reports {
+				share, timeouts := 0.0, r.TokensPerAnswer*2
+				if c.answered {
+					share, timeouts = 1, 0
+				}
+				assert.Equal(t, share, *r.EscalatedShare, r.Mode)
+				assert.InDelta(t, timeouts, *r.Timeouts, 2, "%s: besides end tokens", r.Mode)
+				for _, of := range []*float64{r.BytesUp, r.BytesDown} {
+					assert.Equal(t, c.answered, of != nil, r.Mode)
+				}
+				for _, of := range []*float64{r.HiddenShare, r.HitRate} {
+					assert.Equal(t, c.answered && r.Mode == "pipelined-2", of != nil, r.Mode)
+				}
+			}
+		})
+	}
+}
+
+// TestRoutingInterrupted: the questions that all modes have answered are reported, beside the error, also where the end
+// comes with the last answer.
+func TestRoutingInterrupted(t *testing.T) {
+	edge := tiny(t, nil)
+	stage, err := remote.NewStage(edge, edge, remote.StageOptions{})
+	require.NoError(t, err)
+	defer stage.Close()
+	for last, finished := range map[int]int{1: 0, 2: 0, 3: 1, 4: 1, 5: 1, 6: 2} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		stop := errors.New("enough")
+		reports, err := Measure(ctx, Options{
+			Edge: edge, Large: edge, Questions: []task.Question{{Text: "a"}, {Text: "b"}},
+			Modes: modes(t, "serial", "pipelined-1", "pipelined-2"), Router: router.Options{Policy: router.Always},
+			Draft: draft.Options{Deadline: -1}, Direct: stage.Direct(), Dial: stage.Dial, MaxTokens: 5, Parallel: 1,
+			Progress: func(done, _ int) {
+				if done == last {
+					cancel(stop)
+				}
+			},
+		})
+		require.Len(t, reports, min(1, finished)*3)
+		assert.Equal(t, finished < 2, errors.Is(err, stop), "%v", err)
+		for _, r := range reports {
+			assert.Equal(t, finished, r.Answers)
+			assert.True(t, *r.EqualToSerial)
+		}
+	}
+}
+
+// TestRoutingFails: what one device cannot do ends the measurement with its error.
+func TestRoutingFails(t *testing.T) {
+	edge := tiny(t, nil)
+	stage, err := remote.NewStage(edge, edge, remote.StageOptions{})
+	require.NoError(t, err)
+	defer stage.Close()
+	o := Options{
+		Edge: edge, Large: edge, Questions: []task.Question{{Text: strings.Repeat("too long ", 500)}},
+		Modes: modes(t, "serial"), Router: router.Options{Policy: router.Always},
+		Direct: stage.Direct(), Dial: stage.Dial,
+	}
+	_, err = Measure(t.Context(), o)
+	assert.ErrorContains(t, err, "serial")
+	assert.ErrorContains(t, err, "context")
+	_, err = Measure(t.Context(), Options{})
+	assert.Error(t, err)
+}
+
+func TestParseMode(t *testing.T) {
+	for _, bad := range []string{"", "fast", "pipelined", "pipelined-0", "pipelined-x", "pipelined-65"} {
+		_, err := outcome.ParseMode(bad)
+		assert.ErrorContains(t, err, "pipelined-1", bad)
+	}
+}
+
+// TestNeedsReference: the large model alone is asked where answers are compared with it and no mode measures it.
+func TestNeedsReference(t *testing.T) {
+	assert.True(t, needsReference(modes(t, "local", "overlapped-2")))
+	assert.True(t, needsReference(modes(t, "verified")))
+	assert.False(t, needsReference(modes(t, "verified", "cloud")), "it is measured")
+	assert.False(t, needsReference(modes(t, "serial", "verified:0.1")), "nothing is to be equal")
+}

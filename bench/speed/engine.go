@@ -1,0 +1,115 @@
+// Package speed measures how fast the engine runs, beside what memory and multiplications of the machine allow.
+package speed
+
+import (
+	"fmt"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+)
+
+// Sample is one run, and the bandwidth measured right after it, or where nothing was generated at some time
+// before. Rates are tokens per second, 0 where that part was left out.
+type Sample struct {
+	PromptTPS     float64  `json:"prompt_tps"`
+	GenerationTPS float64  `json:"generation_tps"`
+	Bandwidth     float64  `json:"bandwidth_gbs"`
+	Share         *float64 `json:"bandwidth_share,omitempty"` // as in [Report]
+	PromptNS      int64    `json:"prompt_ns,omitempty"`       // nanoseconds of the prompt
+	GenerationNS  int64    `json:"generation_ns,omitempty"`   // of all tokens generated
+	// of one forward call of so many rows: the mean of [rowCalls]
+	RowsNS int64 `json:"rows_ns,omitempty"`
+}
+
+// Report is what [Matrix.Run] found of one combination. Its JSON is a contract.
+type Report struct {
+	PromptTPS     float64       `json:"prompt_tps"`     // median of the samples
+	GenerationTPS float64       `json:"generation_tps"` // median of the samples
+	PromptTokens  int           `json:"prompt_tokens"`
+	DecodedTokens int           `json:"generated_tokens"`
+	Cell          *Cell         `json:"cell,omitempty"` // which combination; absent where there is only one
+	Samples       []Sample      `json:"samples"`
+	Noise         Noise         `json:"noise"`
+	TokenMS       *result.Times `json:"token_ms,omitempty"` // time between tokens, of all samples together
+	Rows          int           `json:"rows,omitempty"`     // of one forward call: the heads of a draft tree
+	RowsTPS       float64       `json:"rows_tps,omitempty"` // rows per second; median of the samples
+	// time of the call over that of one row; median over the samples
+	RowsCost float64 `json:"rows_cost,omitempty"`
+	// what else the machine did, from the first sample to the last
+	Quiet result.Quiet `json:"machine_quiet"`
+	// until model and tokenizer are ready: from before the file is opened. Weights are mapped, not read
+	LoadMS float64 `json:"load_ms"`
+	// from before opening until the first token after a prompt of 8
+	FirstTokenMS float64 `json:"first_token_ms"`
+	// of the process, mapped pages of the file included; 0 if the system does not tell
+	PeakRSS     int64   `json:"peak_rss_bytes,omitempty"`
+	FileBytes   int64   `json:"file_bytes"`
+	HugeBytes   int64   `json:"huge_bytes"`             // of the file, in huge pages when the samples began
+	WeightsStay string  `json:"weights_stay,omitempty"` // why some weights did not move into huge pages
+	MoveMS      float64 `json:"move_ms,omitempty"`      // from the first token until all had
+	KVBytes     int64   `json:"kv_bytes"`               // keys and values of a full context
+	TokenBytes  int64   `json:"bytes_per_token"`        // weights that a decoded token reads
+	// keys and values that one reads in the middle of the generation
+	DepthBytes int64 `json:"depth_bytes,omitempty"`
+	// 1e9 bytes per second: streaming read with as many threads; median of the samples
+	Bandwidth float64   `json:"bandwidth_gbs"`
+	ByThreads []float64 `json:"bandwidth_by_threads_gbs"` // the same with 1, 2, … threads, once at the end
+	// bandwidth over the bytes of a token, weights, keys and values
+	Bound float64 `json:"generation_bound_tps"`
+	// generation_tps over the bound of the same sample, at most 1; median. Absent where nothing was generated, and
+	// above 1 with fits_cache
+	Share *float64 `json:"bandwidth_share,omitempty"`
+	// the bytes of a token stay in the CPU's cache: the bandwidth of memory is no bound
+	FitsCache bool `json:"fits_cache,omitempty"`
+	// 1e9 multiply-adds per second with weights, in prompts
+	PromptMACs float64 `json:"prompt_gmacs,omitempty"`
+	// the same of the instruction that multiplies bytes, from registers
+	PeakBytes   float64 `json:"peak_int8_gmacs,omitempty"`
+	PeakFloats  float64 `json:"peak_float32_gmacs,omitempty"`
+	PromptBound float64 `json:"prompt_bound_tps,omitempty"` // by those peaks
+	Device      string  `json:"device"`
+	Threads     int     `json:"threads"`
+	// of context before prompt, rows and generation; there at least 8
+	Depth      int         `json:"depth_tokens"`
+	KV         string      `json:"kv"`                             // how keys and values are kept: f16 or f32
+	Dispatches int         `json:"dispatches_per_token,omitempty"` // of a GPU, for the last token
+	Levels     int         `json:"levels_per_token,omitempty"`     // of dispatches that wait for those before
+	Predicted  *Prediction `json:"predicted,omitempty"`            // with a generation on a GPU
+	Scaling    []Scale     `json:"scaling,omitempty"`
+}
+
+// Scale is what so many threads reach.
+type Scale struct {
+	Threads       int      `json:"threads"`
+	PromptTPS     float64  `json:"prompt_tps"`
+	GenerationTPS float64  `json:"generation_tps"`
+	Bandwidth     float64  `json:"bandwidth_gbs"`
+	Share         *float64 `json:"bandwidth_share,omitempty"` // as in [Report]
+	FitsCache     bool     `json:"fits_cache,omitempty"`      // alike
+}
+
+// firstPrompt is the length of the prompt of the first token, and the least context of one that is generated.
+const firstPrompt = 8
+
+// ContextLimit is the longest text that a model holds, in tokens.
+func ContextLimit(path string) (int, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	c, err := qwen2.ReadConfig(f)
+	if err != nil {
+		return 0, fmt.Errorf("load %s: %w", path, err)
+	}
+	return c.Context, nil
+}
+
+// scale is the line of r among those of other numbers of threads.
+func (r *Report) scale() Scale {
+	return Scale{
+		Threads: r.Threads, PromptTPS: r.PromptTPS, GenerationTPS: r.GenerationTPS, Bandwidth: r.Bandwidth,
+		Share: r.Share, FitsCache: r.FitsCache,
+	}
+}

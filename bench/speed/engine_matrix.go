@@ -1,0 +1,172 @@
+package speed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+)
+
+// MostBatch is the most tokens of a prompt that go through the model together.
+const MostBatch = qwen2.MaxRows
+
+// MostRows is the most rows of one forward call that [Matrix] measures: those of a draft tree.
+const MostRows = 8
+
+// Matrix says what [Matrix.Run] measures: all combinations of its lists.
+type Matrix struct {
+	Model  string
+	Engine engine.Options // Context grows to hold the longest run; Backend, KV and Threads are those of the lists
+
+	Backends []engine.Backend // at least one, as of KV, Threads and Depths
+	KV       []engine.KVType
+	Threads  []int
+	Depths   []int // tokens of context before what is measured; for rows and generation at least 8
+	Prompts  []int // tokens of prompts; empty or 0 leaves prompts out
+	Decodes  []int // tokens generated; empty or 0 leaves generation out
+	Rows     []int // rows of one forward call, 1 to [MostRows]; empty leaves that out. A cost is relative to that of 1
+
+	Repeat   int                // samples of each; at least 1
+	OnSample func(done, of int) // told after each sample, if given
+
+	sampled func(Cell) // told of what was sampled, in tests
+	memory  [][]byte   // that the bandwidth is measured with, in tests: less than [result.FarBytes]
+	gpu     string     // what a GPU is called, in tests
+}
+
+// Cell is one combination. Prompt, Decode and Rows that are 0 are not measured in it.
+type Cell struct {
+	Backend string `json:"backend"`
+	KV      string `json:"kv"` // auto, f16 or f32
+	Threads int    `json:"threads"`
+	Depth   int    `json:"depth"`
+	Prompt  int    `json:"prompt"`
+	Decode  int    `json:"generate"`
+	Rows    int    `json:"rows,omitempty"`
+}
+
+// check refuses what cannot be measured.
+func (m *Matrix) check() error {
+	for _, list := range [][]int{m.Prompts, m.Decodes, m.Depths, m.Threads} {
+		if slices.ContainsFunc(list, func(n int) bool { return n < 0 }) {
+			return fmt.Errorf("bench: prompt %v, decode %v, depth %v and threads %v must not be negative",
+				m.Prompts, m.Decodes, m.Depths, m.Threads)
+		}
+	}
+	switch {
+	case m.Repeat < 1:
+		return fmt.Errorf("bench: repeat %d must be at least 1", m.Repeat)
+	case slices.ContainsFunc(m.Rows, func(n int) bool { return n < 1 || n > MostRows }):
+		return fmt.Errorf("bench: rows %v must be 1 to %d", m.Rows, MostRows)
+	case len(m.Backends) == 0 || len(m.KV) == 0 || len(m.Threads) == 0 || len(m.Depths) == 0:
+		return errors.New("bench: backends, KV types, threads and depths need one value at least")
+	case len(m.perLoad()) == 0:
+		return errors.New("bench: prompt and decode are both 0: there is nothing to measure")
+	}
+	return nil
+}
+
+// positive are the values of a list that say something is measured.
+func positive(list []int) (some []int) {
+	for _, n := range list {
+		if n > 0 {
+			some = append(some, n)
+		}
+	}
+	return some
+}
+
+// perLoad are the combinations that one load of the model is measured with. A single prompt and a single generation
+// share one; of several, each has one of its own, so that nothing is measured twice. Rows begin with one.
+func (m *Matrix) perLoad() (all []Cell) {
+	prompts, decodes, rows := positive(m.Prompts), positive(m.Decodes), m.Rows
+	if len(rows) > 0 && !slices.Contains(rows, 1) {
+		rows = append([]int{1}, rows...)
+	}
+	for _, depth := range m.Depths {
+		for _, n := range rows {
+			all = append(all, Cell{Depth: depth, Rows: n})
+		}
+		if len(prompts) == 1 && len(decodes) == 1 {
+			all = append(all, Cell{Depth: depth, Prompt: prompts[0], Decode: decodes[0]})
+			continue
+		}
+		for _, n := range prompts {
+			all = append(all, Cell{Depth: depth, Prompt: n})
+		}
+		for _, n := range decodes {
+			all = append(all, Cell{Depth: depth, Decode: n})
+		}
+	}
+	return all
+}
+
+// need is the context that the longest run takes, in tokens.
+func (c Cell) need() int {
+	return max(c.Depth+c.Prompt+1, c.context()+c.Decode+1, c.context()+c.Rows)
+}
+
+// context is how many tokens lie before the first one that is generated, and before rows.
+func (c Cell) context() int { return max(firstPrompt, c.Depth) }
+
+// Run measures all combinations and reports each: those of one load together when they are finished. The samples of
+// one load take turns, so that a machine which becomes slower meanwhile makes all of them slower.
+func (m *Matrix) Run(ctx context.Context, report func(Report) error) error {
+	if err := m.check(); err != nil {
+		return err
+	}
+	cells := m.perLoad()
+	loads := len(m.Backends) * len(m.KV) * len(m.Threads)
+	done, of := 0, loads*len(cells)*m.Repeat
+	for _, backend := range m.Backends {
+		for _, kv := range m.KV {
+			for _, threads := range m.Threads {
+				l := engineLoad{m: m, cells: slices.Clone(cells), first: done == 0, alone: loads*len(cells) == 1}
+				l.o = m.Engine
+				l.o.Backend, l.o.KV, l.o.Threads = backend, kv, threads
+				l.sampled = func(c Cell) {
+					if done++; m.OnSample != nil {
+						m.OnSample(done, of)
+					}
+					if m.sampled != nil {
+						m.sampled(c)
+					}
+				}
+				reports, err := l.run(ctx)
+				if err != nil {
+					return err
+				}
+				for _, r := range reports {
+					if err := report(r); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Scaled measures one combination with the threads of the matrix, and then with 1, 2, … threads up to these. OnSample
+// counts the samples of the first.
+func (m *Matrix) Scaled(ctx context.Context) (r Report, err error) {
+	keep := func(to *Report) func(Report) error {
+		return func(r Report) error { *to = r; return nil }
+	}
+	if err := m.Run(ctx, keep(&r)); err != nil {
+		return r, err
+	}
+	for threads := 1; threads < r.Threads; threads++ {
+		fewer, part := *m, Report{}
+		fewer.Threads, fewer.OnSample = []int{threads}, nil
+		if err := fewer.Run(ctx, keep(&part)); err != nil {
+			return r, err
+		}
+		r.Scaling = append(r.Scaling, part.scale())
+	}
+	r.Scaling = append(r.Scaling, r.scale())
+	return r, nil
+}

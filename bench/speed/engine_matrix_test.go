@@ -1,0 +1,227 @@
+package speed
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// tinyMatrix measures a tiny model.
+func tinyMatrix(t *testing.T) Matrix {
+	return Matrix{Model: tinyFile(t, true), Backends: []engine.Backend{engine.CPU},
+		KV: []engine.KVType{engine.KVAuto}, Threads: []int{1}, Depths: []int{0}, Repeat: 1,
+		memory: [][]byte{make([]byte, 1<<20)}}
+}
+
+// TestPerLoad: a single prompt and a single generation share a combination; of several, each is measured once.
+func TestPerLoad(t *testing.T) {
+	for _, c := range []struct {
+		prompts, decodes, rows, depths []int
+		want                           []Cell
+	}{
+		{[]int{5}, []int{6}, nil, []int{0}, []Cell{{Prompt: 5, Decode: 6}}},
+		{[]int{5}, []int{0}, nil, []int{0}, []Cell{{Prompt: 5}}},
+		{nil, []int{6}, nil, []int{0}, []Cell{{Decode: 6}}},
+		{[]int{5, 7}, []int{6}, nil, []int{0}, []Cell{{Prompt: 5}, {Prompt: 7}, {Decode: 6}}},
+		{[]int{0, 5}, []int{6}, nil, []int{0}, []Cell{{Prompt: 5, Decode: 6}}},
+		{[]int{5}, []int{6}, nil, []int{0, 9}, []Cell{{Prompt: 5, Decode: 6}, {Depth: 9, Prompt: 5, Decode: 6}}},
+		{[]int{5}, []int{6}, []int{4}, []int{9}, []Cell{{Depth: 9, Rows: 1}, {Depth: 9, Rows: 4},
+			{Depth: 9, Prompt: 5, Decode: 6}}},
+		{nil, nil, []int{8, 1}, []int{0}, []Cell{{Rows: 8}, {Rows: 1}}},
+		{[]int{0}, []int{0}, nil, []int{0}, nil},
+	} {
+		m := Matrix{Prompts: c.prompts, Decodes: c.decodes, Rows: c.rows, Depths: c.depths}
+		assert.Equal(t, c.want, m.perLoad(), "%+v", c)
+	}
+}
+
+// TestMatrix: all combinations are measured, those of one load in turns, and each is reported as what it is.
+func TestMatrix(t *testing.T) {
+	racing.Spare(t)
+	m := tinyMatrix(t)
+	m.Prompts, m.Decodes, m.Depths, m.Rows = []int{3, 20}, []int{5}, []int{0, 30}, []int{4}
+	m.KV, m.Repeat = []engine.KVType{engine.KVAuto, engine.KVF32}, 2
+	var order []Cell
+	m.sampled = func(c Cell) { order = append(order, c) }
+	var told [][2]int
+	m.OnSample = func(done, of int) { told = append(told, [2]int{done, of}) }
+	var all []Report
+	require.NoError(t, m.Run(t.Context(), func(r Report) error { all = append(all, r); return nil }))
+	cells := m.perLoad()
+	require.Len(t, cells, 10)
+	var want []Cell
+	for range 2 * 2 { // loads and repetitions
+		want = append(want, cells...)
+	}
+	assert.Equal(t, want, order, "sample by sample")
+	assert.Equal(t, [2]int{1, 40}, told[0])
+	assert.Equal(t, [2]int{40, 40}, told[39])
+	require.Len(t, all, 20)
+	for i, r := range all {
+		c := cells[i%10]
+		c.Backend, c.KV, c.Threads = "cpu", []string{"f16", "f32"}[i/10], 1
+		assert.Equal(t, &c, r.Cell)
+		assert.Equal(t, []int{c.Prompt, c.Decode, c.Depth, c.Rows},
+			[]int{r.PromptTokens, r.DecodedTokens, r.Depth, r.Rows})
+		assert.Equal(t, c.KV, r.KV)
+		assert.Len(t, r.Samples, 2)
+		checkCell(t, r)
+	}
+	assert.Greater(t, all[10].KVBytes, all[0].KVBytes)
+}
+
+// checkCell checks that what a combination measures is there, nothing else is, and no share is above 1.
+func checkCell(t *testing.T, r Report) {
+	for _, s := range r.Samples {
+		assert.Equal(t, r.PromptTokens > 0, s.PromptNS > 0)
+		assert.Equal(t, r.DecodedTokens > 0, s.GenerationNS > 0)
+		assert.Equal(t, r.Rows > 0, s.RowsNS > 0)
+		assert.Positive(t, s.Bandwidth)
+		if s.GenerationNS > 0 {
+			assert.InEpsilon(t, float64(r.DecodedTokens)*1e9/float64(s.GenerationNS), s.GenerationTPS, 1e-9)
+		}
+		if s.PromptNS > 0 {
+			assert.InEpsilon(t, float64(r.PromptTokens)*1e9/float64(s.PromptNS), s.PromptTPS, 0.4,
+				"a token may be there from before")
+		}
+		if s.Share != nil {
+			assert.LessOrEqual(t, *s.Share, 1.)
+		}
+	}
+	assert.True(t, r.FitsCache, "a model of a megabyte")
+	if r.Share != nil {
+		assert.LessOrEqual(t, *r.Share, 1.)
+	}
+	assert.Equal(t, r.PromptTokens > 0, r.Noise.Prompt != nil)
+	assert.Equal(t, r.DecodedTokens > 0, r.Noise.Decode != nil)
+	assert.Equal(t, r.Rows > 0, r.Noise.Rows != nil)
+	assert.Equal(t, r.DecodedTokens > 0, r.TokenMS != nil)
+	assert.Positive(t, r.Quiet.Seconds)
+	switch r.Rows {
+	case 0:
+		assert.Zero(t, r.RowsCost)
+	case 1:
+		assert.InDelta(t, 1, r.RowsCost, 1e-12)
+	default:
+		assert.Positive(t, r.RowsCost)
+		a, b := float64(r.Rows)*1e9/float64(r.Samples[0].RowsNS), float64(r.Rows)*1e9/float64(r.Samples[1].RowsNS)
+		assert.InEpsilon(t, (a+b)/2, r.RowsTPS, 1e-9)
+	}
+}
+
+// TestRowCosts: the cost of rows is over that of one row of the same depth and the same repetition, so that a machine
+// that has become slower since does not count.
+func TestRowCosts(t *testing.T) {
+	report := func(rows, depth int, ns ...int64) (r Report) {
+		r.Rows, r.Depth = rows, depth
+		for _, n := range ns {
+			r.Samples = append(r.Samples, Sample{RowsNS: n})
+		}
+		return r
+	}
+	all := []Report{report(1, 0, 100, 200, 1000), report(4, 0, 150, 300, 1500), report(0, 0, 0, 0, 0),
+		report(1, 9, 10, 10, 10), report(4, 9, 30, 10, 20)}
+	rowCosts(all)
+	var costs []float64
+	for _, r := range all {
+		costs = append(costs, r.RowsCost)
+	}
+	assert.Equal(t, []float64{1, 1.5, 0, 1, 2}, costs)
+}
+
+// TestSpread: the spread is of the times of one thing, as shares of their median.
+func TestSpread(t *testing.T) {
+	of := func(s Sample) int64 { return s.PromptNS }
+	samples := []Sample{{PromptNS: 100}, {PromptNS: 110}, {PromptNS: 80}, {PromptNS: 101}, {PromptNS: 99}}
+	s := spreadOf(samples, of)
+	assert.InDelta(t, 0.01, s.MAD, 1e-12, "distances of 0, 10, 20, 1 and 1 from 100")
+	assert.InDelta(t, 0.3, s.Range, 1e-12)
+	assert.Nil(t, spreadOf(samples[:1], of), "one sample has none")
+	assert.Nil(t, spreadOf(samples, func(s Sample) int64 { return s.RowsNS }), "not measured")
+}
+
+// TestDepthOnce: the context before what is measured is evaluated once for each depth, however often it is sampled.
+func TestDepthOnce(t *testing.T) {
+	e, err := engine.Open(tinyFile(t, true), engine.Options{Threads: 1, Context: 200})
+	require.NoError(t, err)
+	defer e.Close()
+	m := newMeasurement(e)
+	for i := range 3 {
+		g, err := m.generate(t.Context(), 100, m.behind(100, 20), 1)
+		require.NoError(t, err)
+		assert.Equal(t, 120, g.PromptTokens)
+		assert.GreaterOrEqual(t, g.ReusedTokens, 100, "sample %d", i)
+		assert.Less(t, g.ReusedTokens, 105, "what is measured is evaluated anew")
+		g, err = m.generate(t.Context(), 100, m.before(100), 6)
+		require.NoError(t, err)
+		assert.Equal(t, 99, g.ReusedTokens, "the last one is, for its head")
+		assert.Len(t, g.between, 5)
+	}
+	assert.Len(t, m.sessions, 1)
+}
+
+// TestSample: what is counted is what was measured, and warming up is not.
+func TestSample(t *testing.T) {
+	for kv, kind := range map[engine.KVType]gguf.Type{engine.KVF16: gguf.F16, engine.KVF32: gguf.F32} {
+		e, err := engine.Open(tinyFile(t, true), engine.Options{Threads: 1, Context: 200, KV: kv})
+		require.NoError(t, err)
+		m := newMeasurement(e)
+		cells := []Cell{{Decode: 5}, {Rows: 3, Depth: 20}, {Prompt: 6}}
+		require.NoError(t, m.warm(t.Context(), cells))
+		assert.Empty(t, m.tokens)
+		for range 2 {
+			_, err = m.sample(t.Context(), cells[0])
+			require.NoError(t, err)
+		}
+		assert.Len(t, m.tokens[cells[0]], 10, "the time before each token but the first")
+		begin := time.Now()
+		s, err := m.sample(t.Context(), cells[1])
+		require.NoError(t, err)
+		assert.LessOrEqual(t, s.RowsNS*rowCalls, time.Since(begin).Nanoseconds(), "of one call")
+		assert.Len(t, m.trees, 1)
+		assert.Equal(t, kind, m.trees[20].KV().Config().Type)
+		assert.Equal(t, 20, m.trees[20].InUse(), "rows give their slots back")
+		require.NoError(t, e.Close())
+	}
+}
+
+// TestMatrixRefuses: what cannot be measured is said before a model is opened.
+func TestMatrixRefuses(t *testing.T) {
+	for _, change := range []func(*Matrix){
+		func(m *Matrix) {}, func(m *Matrix) { m.Prompts = []int{1, -1} },
+		func(m *Matrix) { m.Prompts, m.Repeat = []int{1}, 0 },
+		func(m *Matrix) { m.Rows = []int{9} }, func(m *Matrix) { m.Rows = []int{0} },
+		func(m *Matrix) { m.Decodes, m.Threads = []int{1}, nil },
+		func(m *Matrix) { m.Decodes, m.Threads = []int{1}, []int{-1} },
+		func(m *Matrix) { m.Decodes, m.Backends = []int{1}, nil },
+		func(m *Matrix) { m.Decodes, m.KV = []int{1}, nil },
+		func(m *Matrix) { m.Decodes, m.Depths = []int{1}, nil },
+		func(m *Matrix) { m.Decodes, m.Depths = []int{1}, []int{-3} },
+	} {
+		m := Matrix{Model: "none.gguf", Backends: []engine.Backend{engine.CPU},
+			KV: []engine.KVType{engine.KVAuto}, Threads: []int{1}, Depths: []int{0}, Repeat: 1}
+		change(&m)
+		assert.ErrorContains(t, m.Run(t.Context(), nil), "bench: ", "%+v", m)
+	}
+	m := tinyMatrix(t)
+	m.Decodes = []int{5}
+	ctx, stop := context.WithCancel(t.Context())
+	m.OnSample = func(int, int) { stop() }
+	m.Repeat = 1000
+	assert.ErrorIs(t, m.Run(ctx, nil), context.Canceled)
+	assert.ErrorIs(t, tinyMatrixStops(t), context.Canceled)
+}
+
+// tinyMatrixStops ends a measurement by its report.
+func tinyMatrixStops(t *testing.T) error {
+	m := tinyMatrix(t)
+	m.Decodes = []int{2}
+	return m.Run(t.Context(), func(Report) error { return context.Canceled })
+}

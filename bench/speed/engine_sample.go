@@ -1,0 +1,223 @@
+package speed
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
+)
+
+// measurement runs prompts, generations and rows through an engine. The context before them is evaluated once for each
+// depth, and stays.
+type measurement struct {
+	e         *engine.Engine
+	r         *rand.Rand
+	prefix    []int32                  // the text before what is measured, as long as was needed so far
+	sessions  map[int]*engine.Session  // by depth
+	trees     map[int]*qwen2.Cache     // alike, for rows
+	tokens    map[Cell][]time.Duration // between tokens
+	memory    [][]byte                 // that the bandwidth is measured with
+	bandwidth float64                  // the last one
+	free      func() error             // gives it back
+}
+
+func newMeasurement(e *engine.Engine) *measurement {
+	return &measurement{
+		e: e, r: rand.New(rand.NewPCG(0, 0)), sessions: map[int]*engine.Session{}, trees: map[int]*qwen2.Cache{},
+		tokens: map[Cell][]time.Duration{}, free: func() error { return nil },
+	}
+}
+
+// before returns the first n tokens of the text before what is measured.
+func (m *measurement) before(n int) []int32 {
+	for len(m.prefix) < n {
+		m.prefix = append(m.prefix, m.id())
+	}
+	return m.prefix[:n:n]
+}
+
+// id is any token.
+func (m *measurement) id() int32 { return m.r.Int32N(int32(m.e.Model().Config().Vocab)) }
+
+// warm runs each combination in short, so that none of them pays for what is done once.
+func (m *measurement) warm(ctx context.Context, cells []Cell) error {
+	const shortest = 32
+	for _, c := range cells {
+		c.Prompt, c.Decode = min(c.Prompt, shortest), min(c.Decode, shortest)
+		if _, err := m.sample(ctx, c); err != nil {
+			return err
+		}
+	}
+	clear(m.tokens)
+	return nil
+}
+
+// sample measures one combination once.
+func (m *measurement) sample(ctx context.Context, c Cell) (s Sample, err error) {
+	if c.Prompt > 0 {
+		run, err := m.generate(ctx, c.Depth, m.behind(c.Depth, c.Prompt), 1)
+		if err != nil {
+			return s, err
+		}
+		s.PromptNS = run.PromptTime.Nanoseconds()
+		s.PromptTPS = rate(run.PromptTokens-run.ReusedTokens, s.PromptNS)
+	}
+	if c.Decode > 0 {
+		run, err := m.generate(ctx, c.Depth, m.before(c.context()), c.Decode+1) // the first token is the prompt's
+		if err != nil {
+			return s, err
+		}
+		s.GenerationNS = run.DecodeTime.Nanoseconds()
+		s.GenerationTPS = rate(c.Decode, s.GenerationNS)
+		m.tokens[c] = append(m.tokens[c], run.between...)
+	}
+	if c.Rows > 0 {
+		if s.RowsNS, err = m.rows(ctx, c); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// generated is a text and the times between its tokens.
+type generated struct {
+	engine.Summary
+	between []time.Duration
+}
+
+// behind returns random tokens behind the context of a depth.
+func (m *measurement) behind(depth, prompt int) []int32 {
+	ids := m.before(depth)
+	for range prompt {
+		ids = append(ids, m.id())
+	}
+	return ids
+}
+
+// generate evaluates a prompt in the session of a depth, which holds the context already, and what follows it.
+func (m *measurement) generate(ctx context.Context, depth int, prompt []int32, tokens int) (g generated, err error) {
+	s := m.sessions[depth]
+	if s == nil {
+		if s, err = m.e.NewSession(); err != nil {
+			return g, err
+		}
+		m.sessions[depth] = s
+		if depth > 0 {
+			if err := m.run(ctx, s, m.before(depth), 1, nil); err != nil {
+				return g, err
+			}
+		}
+	}
+	err = m.run(ctx, s, prompt, tokens, &g.between)
+	g.Summary = s.Summary()
+	return g, err
+}
+
+// run generates tokens in a session, and notes the times between them.
+func (m *measurement) run(
+	ctx context.Context, s *engine.Session, ids []int32, tokens int, between *[]time.Duration,
+) error {
+	var last time.Time
+	for _, err := range s.Generate(ctx, ids, terms.Settings{MaxTokens: tokens, IgnoreEnd: true, Lookup: -1}) {
+		if err != nil {
+			return err
+		}
+		if between != nil {
+			now := time.Now()
+			if !last.IsZero() {
+				*between = append(*between, now.Sub(last))
+			}
+			last = now
+		}
+	}
+	if s.Summary().Tokens != tokens {
+		return errors.New("bench: the generation ended early")
+	}
+	return nil
+}
+
+// rowCalls is how many forward calls a sample of rows is the mean of.
+const rowCalls = 8
+
+// rows measures a forward call of several leaves of a draft tree that all follow the same context, as guesses at one
+// token do, and returns nanoseconds.
+func (m *measurement) rows(ctx context.Context, c Cell) (int64, error) {
+	tree, err := m.tree(ctx, c.context())
+	if err != nil {
+		return 0, err
+	}
+	slots, rows := make([]int32, c.Rows), make([]backend.Row, c.Rows)
+	out, want := make([]backend.Output, c.Rows), backend.Want{K: 2}
+	for i := range rows {
+		if slots[i], err = tree.Alloc(tree.Len()); err != nil {
+			return 0, err
+		}
+		rows[i] = tree.Node(m.id(), slots[i])
+		want.Rows = append(want.Rows, i)
+	}
+	defer tree.Free(slots...)
+	begin := time.Now()
+	for range rowCalls {
+		if err := m.e.Model().Forward(ctx, tree.KV(), rows, out, want); err != nil {
+			return 0, err
+		}
+	}
+	return time.Since(begin).Nanoseconds() / rowCalls, nil
+}
+
+// tree returns a cache that holds a context of so many tokens.
+func (m *measurement) tree(ctx context.Context, tokens int) (*qwen2.Cache, error) {
+	if t := m.trees[tokens]; t != nil {
+		return t, nil
+	}
+	kind := gguf.F16
+	if m.kvType() == string(engine.KVF32) {
+		kind = gguf.F32
+	}
+	t, err := m.e.Model().NewCache(tokens+MostRows, kind)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := t.Extend(m.before(tokens))
+	if err != nil {
+		return nil, err
+	}
+	out := make([]backend.Output, 1)
+	if err := m.e.Model().Forward(ctx, t.KV(), rows, out, backend.Want{Rows: []int{tokens - 1}, K: 1}); err != nil {
+		return nil, err
+	}
+	m.trees[tokens] = t
+	return t, nil
+}
+
+// kvBytes is the memory for keys and values of a full context.
+func (m *measurement) kvBytes() int64 {
+	for _, s := range m.sessions {
+		return s.KVLimit()
+	}
+	return 0
+}
+
+// kvType is how keys and values are kept.
+func (m *measurement) kvType() string {
+	if m.kvBytes() == m.e.Model().KVConfig(m.e.Context(), gguf.F32).Bytes() {
+		return string(engine.KVF32)
+	}
+	return string(engine.KVF16)
+}
+
+// readMemory measures the bandwidth of memory for the last sample of r. Where nothing was generated it bounds nothing:
+// that of the sample before will do.
+func (m *measurement) readMemory(r *Report) {
+	if m.bandwidth == 0 || r.DecodedTokens > 0 {
+		m.bandwidth = cpu.ReadBandwidth(r.Threads, m.memory...) / 1e9
+	}
+	r.Samples[len(r.Samples)-1].Bandwidth = m.bandwidth
+}

@@ -1,0 +1,211 @@
+package speed
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// tinyFile writes a small model of random weights.
+func tinyFile(t *testing.T, tied bool) (path string) {
+	recipe, err := synth.ParseRecipe("q8_0")
+	require.NoError(t, err)
+	s := synth.Tiny(recipe, 1)
+	s.Tied = tied
+	path = filepath.Join(t.TempDir(), "m.gguf")
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, s.Write(f, nil))
+	require.NoError(t, f.Close())
+	return path
+}
+
+// single is a matrix of one combination.
+func single(prompt, decode, depth, repeat int) *Matrix {
+	return &Matrix{
+		Model: "none.gguf", Prompts: []int{prompt}, Decodes: []int{decode}, Depths: []int{depth}, Repeat: repeat,
+		Backends: []engine.Backend{""}, KV: []engine.KVType{""}, Threads: []int{0},
+	}
+}
+
+func TestEngine(t *testing.T) {
+	racing.Spare(t)
+	for _, tied := range []bool{true, false} {
+		path := tinyFile(t, tied)
+
+		var told []int
+		m := single(30, 5, 40, 3)
+		m.Model, m.Engine.Context, m.Threads = path, 400, []int{2}
+		m.OnSample = func(n, of int) {
+			told = append(told, n)
+			assert.Equal(t, 3, of)
+		}
+		r, err := m.Scaled(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, []int{1, 2, 3}, told, "with all threads; fewer are not told of")
+		assert.Len(t, r.Samples, 3)
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		assert.Equal(t, info.Size(), r.FileBytes)
+		layers := int64(2 * (2*256*256 + 2*128*256 + 3*512*256) / 32 * 34)
+		vectors := int64(4 * (2*(256+128+128+256+256) + 256))
+		head := int64(512 * 256 / 32 * 34)
+		if tied {
+			assert.Equal(t, layers+vectors+head, r.TokenBytes)
+		} else {
+			assert.Equal(t, layers+vectors+head+256/32*34, r.TokenBytes, "of the embedding, one row")
+		}
+		for _, s := range r.Samples {
+			assert.Positive(t, s.PromptTPS)
+			share := s.GenerationTPS * float64(r.TokenBytes+r.DepthBytes) / 1e9 / s.Bandwidth
+			if want := shareOfBound(share, true); assert.Equal(t, want == nil, s.Share == nil) && want != nil {
+				assert.InEpsilon(t, *want, *s.Share, 1e-9)
+			}
+		}
+		assert.Equal(t, int64(2*2*128*2*42), r.DepthBytes, "keys and values of 42 tokens in F16")
+		assert.EqualValues(t, 2*2*128*2*400, r.KVBytes, "of a context that is longer than what is needed")
+		if r.PeakRSS > 0 {
+			assert.Greater(t, r.PeakRSS, int64(8<<20), "a Go program with two models takes megabytes")
+		}
+		assert.Len(t, r.ByThreads, 2)
+		require.Len(t, r.Scaling, 2)
+		for i, s := range r.Scaling {
+			assert.Equal(t, i+1, s.Threads)
+			assert.Positive(t, s.Bandwidth)
+			assert.Positive(t, s.PromptTPS)
+		}
+		assert.Equal(t, r.GenerationTPS, r.Scaling[1].GenerationTPS)
+		macs := 30*2*(2*256*256+2*128*256+3*512*256) + 512*256
+		assert.InEpsilon(t, float64(macs)/30*r.PromptTPS/1e9, r.PromptMACs, 1e-9)
+		assert.InEpsilon(t, 30*r.PeakBytes*1e9/float64(macs), r.PromptBound, 1e-9, "all weights are bytes")
+		assert.Greater(t, r.FirstTokenMS, r.LoadMS)
+		assert.True(t, r.FitsCache, "less than a megabyte")
+	}
+}
+
+// TestGenerationOneByOne: each generated token has a pass of its own, also in a text that repeats itself.
+func TestGenerationOneByOne(t *testing.T) {
+	recipe, err := synth.ParseRecipe("q8_0")
+	require.NoError(t, err)
+	var b bytes.Buffer
+	require.NoError(t, synth.Tiny(recipe, 3).Write(&b, nil))
+	f, err := gguf.Parse(b.Bytes())
+	require.NoError(t, err)
+	e, err := engine.New(f, "tiny", engine.Options{Threads: 1})
+	require.NoError(t, err)
+	defer e.Close()
+	m := newMeasurement(e)
+	sum, err := m.generate(t.Context(), 0, m.before(8), 200)
+	require.NoError(t, err)
+	assert.Equal(t, 199, sum.Passes)
+	assert.Zero(t, sum.Proposed)
+}
+
+func TestEngineStops(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := single(1, 0, 0, 1).Scaled(ctx)
+	assert.ErrorIs(t, err, os.ErrNotExist)
+	_, err = single(1, 0, 0, 0).Scaled(ctx)
+	assert.ErrorContains(t, err, "repeat 0")
+	_, err = single(0, 0, 9, 1).Scaled(ctx)
+	assert.ErrorContains(t, err, "nothing to measure")
+}
+
+// TestSameMemory: a bandwidth is not measured with weights that a cache can hold.
+func TestSameMemory(t *testing.T) {
+	e, err := engine.Open(tinyFile(t, true), engine.Options{Threads: 1})
+	require.NoError(t, err)
+	defer e.Close()
+	for _, huge := range []bool{false, true} {
+		memory, free := sameMemory(e, huge)
+		require.Len(t, memory, 1)
+		assert.Len(t, memory[0], result.FarBytes())
+		require.NoError(t, free())
+	}
+}
+
+// TestFitsCache: a model that memory cannot bound is told apart, and no share is above 1.
+func TestFitsCache(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		bytes, cache int64
+		share        float64
+		fits         bool
+	}{
+		{1 * mib, 32 * mib, 0.6, true}, // small models are bound by the computing, however fast that is
+		{1 * mib, 0, 4.14, true},
+		{1 * mib, 0, 0.6, true},
+		{30 * mib, 480 * mib, 1.7, true},
+		{30 * mib, 480 * mib, 0.9, false}, // a large cache that others fill
+		{30 * mib, 0, 1.7, true},
+		{500 * mib, 32 * mib, 1.03, false}, // an error of measurement
+		{500 * mib, 0, 1.03, false},
+		{2 * mib, 1 * mib, 0.9, false},
+	} {
+		assert.Equal(t, c.fits, fitsCache(c.bytes, c.cache, c.share), "%+v", c)
+		if share := shareOfBound(c.share, c.fits); share != nil {
+			assert.LessOrEqual(t, *share, 1.0)
+			assert.InDelta(t, c.share, *share, 0.031)
+		} else {
+			assert.True(t, c.fits && c.share > 1, "%+v", c)
+		}
+	}
+	assert.Nil(t, shareOfBound(0, false), "nothing was generated")
+}
+
+func TestMedian(t *testing.T) {
+	of := func(s Sample) float64 { return s.PromptTPS }
+	assert.Equal(t, 2.0, median([]Sample{{PromptTPS: 9}, {PromptTPS: 1}, {PromptTPS: 2}}, of))
+	assert.Equal(t, 1.5, median([]Sample{{PromptTPS: 1}, {PromptTPS: 2}}, of))
+}
+
+// TestSummarise: the medians of samples that are written down, and the bound that the bandwidth sets.
+func TestSummarise(t *testing.T) {
+	r := Report{
+		TokenBytes: 900e6, DepthBytes: 100e6,
+		Samples: []Sample{
+			{PromptTPS: 30, GenerationTPS: 5, Bandwidth: 10}, {PromptTPS: 10, GenerationTPS: 8, Bandwidth: 20},
+			{PromptTPS: 20, GenerationTPS: 30, Bandwidth: 20},
+		},
+	}
+	r.summarise()
+	assert.Equal(t, []float64{20, 8, 20, 20}, []float64{r.PromptTPS, r.GenerationTPS, r.Bandwidth, r.Bound},
+		"1 GB a token")
+	assert.False(t, r.FitsCache)
+	assert.InDelta(t, 0.5, *r.Share, 1e-12, "the median of 0.5, 0.4 and 1.5")
+	for i, want := range []float64{0.5, 0.4, 1} {
+		assert.InDelta(t, want, *r.Samples[i].Share, 1e-12)
+	}
+	assert.Equal(t, Scale{Threads: 3, PromptTPS: 20, GenerationTPS: 8, Bandwidth: 20, Share: r.Share, FitsCache: true},
+		(&Report{Threads: 3, PromptTPS: 20, GenerationTPS: 8, Bandwidth: 20, Share: r.Share,
+			FitsCache: true}).scale())
+}
+
+// TestEngineOptions: the context that a measurement needs, and what cannot be measured.
+func TestEngineOptions(t *testing.T) {
+	for _, c := range []struct {
+		prompt, decode, depth, need int
+	}{{100, 0, 0, 101}, {0, 10, 0, 19}, {0, 10, 8, 19}, {0, 10, 50, 61}, {100, 10, 5, 106}, {60, 10, 50, 111}} {
+		assert.Equal(t, c.need, Cell{Prompt: c.prompt, Decode: c.decode, Depth: c.depth}.need(), "%+v", c)
+	}
+	assert.Equal(t, 58, Cell{Rows: 8, Depth: 50}.need())
+	for _, bad := range []*Matrix{single(-1, 1, 0, 1), single(1, -1, 0, 1), single(1, 0, -1, 1), single(0, 0, 0, 1),
+		single(1, 0, 0, 0), single(0, 1, 0, -1)} {
+		assert.Error(t, bad.check(), "%+v", bad)
+	}
+	for _, good := range []*Matrix{single(1, 0, 0, 1), single(0, 1, 0, 1), single(0, 1, 1, 1)} {
+		assert.NoError(t, good.check())
+	}
+}

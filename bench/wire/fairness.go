@@ -1,0 +1,73 @@
+package wire
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+)
+
+// Fairness says how alike devices were served that ask at the same rate.
+type Fairness struct {
+	Devices int `json:"devices"`
+	// Jain's index of the shares of its questions that each had answered: 1 if all are alike, 1/devices if one had all
+	AnswersJain  float64 `json:"answers_jain"`
+	AnswersLeast float64 `json:"answers_share_min"` // the least and the largest of these shares
+	AnswersMost  float64 `json:"answers_share_max"`
+	P99Jain      float64 `json:"p99_jain"`   // Jain's index of the 99th percentiles of the devices' times
+	P99Least     float64 `json:"p99_ms_min"` // the least and the largest of these
+	P99Most      float64 `json:"p99_ms_max"`
+}
+
+// GreedyDevice is the device that asked more often than the others.
+type GreedyDevice struct {
+	Times   float64        `json:"times"` // the rate of the others
+	Asks    int            `json:"asks"`
+	Answers int            `json:"answers"`
+	Latency result.Latency `json:"latency_ms"`
+	Others  result.Latency `json:"others_latency_ms"` // of all other devices together
+}
+
+// jain is Jain's index of fairness, (Σx)² / (n·Σx²), of shares that are not negative: 1 where all are equal,
+// down to 1/n; 1 of none, and of zeros. (Jain, Chiu and Hawe, DEC-TR-301, 1984.)
+func jain(x []float64) float64 {
+	sum, squares := 0., 0.
+	for _, v := range x {
+		sum += v
+		squares += v * v
+	}
+	if squares == 0 {
+		return 1
+	}
+	return sum * sum / (float64(len(x)) * squares)
+}
+
+// fairness compares the devices; l.mu is held.
+func (l *load) fairness(r *GatewayReport) {
+	modest := l.devices
+	if l.o.Greedy > 1 && len(modest) > 0 {
+		d := modest[0]
+		modest = modest[1:]
+		var others []time.Duration
+		for _, m := range modest {
+			others = append(others, m.took...)
+		}
+		r.Greedy = &GreedyDevice{Times: l.o.Greedy, Asks: d.asks, Answers: len(d.took),
+			Latency: result.Latencies(d.took), Others: result.Latencies(others)}
+	}
+	var answered, p99 []float64
+	for _, d := range modest {
+		if d.asks == 0 {
+			continue // the measurement was shorter than the time between two questions
+		}
+		answered = append(answered, float64(len(d.took))/float64(d.asks))
+		if len(d.took) > 0 {
+			p99 = append(p99, result.Latencies(d.took).P99)
+		}
+	}
+	if len(answered) < 2 || len(p99) == 0 {
+		return
+	}
+	r.Fairness = &Fairness{Devices: len(answered), AnswersJain: jain(answered), AnswersLeast: slices.Min(answered),
+		AnswersMost: slices.Max(answered), P99Jain: jain(p99), P99Least: slices.Min(p99), P99Most: slices.Max(p99)}
+}

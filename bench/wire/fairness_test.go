@@ -1,0 +1,100 @@
+package wire
+
+import (
+	"encoding/base64"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+)
+
+func TestJain(t *testing.T) {
+	for _, c := range []struct {
+		x    []float64
+		want float64
+	}{{[]float64{3, 3, 3}, 1}, {[]float64{1, 0, 0, 0}, 0.25}, {[]float64{1, 2, 3}, 36. / 42}, {nil, 1},
+		{[]float64{0, 0}, 1}} {
+		assert.InDelta(t, c.want, jain(c.x), 1e-12, "%v", c.x)
+	}
+}
+
+// TestFairness: shares and times are compared among the devices that are not greedy.
+func TestFairness(t *testing.T) {
+	device := func(asks int, took ...time.Duration) *loadDevice { return &loadDevice{asks: asks, took: took} }
+	const ms = time.Millisecond
+	l := newLoad(GatewayOptions{Devices: 5, Greedy: 9})
+	l.devices = []*loadDevice{device(90, 800*ms, 900*ms), device(2, 10*ms, 20*ms), device(2, 40*ms),
+		device(4), device(0)}
+	var r GatewayReport
+	l.fairness(&r)
+	f := r.Fairness
+	require.NotNil(t, f)
+	assert.Equal(t, 3, f.Devices, "one had no question due")
+	assert.Equal(t, []float64{0, 1}, []float64{f.AnswersLeast, f.AnswersMost})
+	assert.InDelta(t, 1.5*1.5/(3*1.25), f.AnswersJain, 1e-12)
+	assert.InDelta(t, 20, f.P99Least, 0.02)
+	assert.InDelta(t, 40, f.P99Most, 0.04)
+	assert.InDelta(t, 0.9, f.P99Jain, 1e-3)
+	assert.Equal(t, []any{9., 90, 2}, []any{r.Greedy.Times, r.Greedy.Asks, r.Greedy.Answers})
+	assert.InDelta(t, 900, r.Greedy.Latency.Max, 0.9)
+	assert.InDelta(t, 40, r.Greedy.Others.Max, 0.04)
+
+	l.o.Greedy, r = 1, GatewayReport{}
+	l.fairness(&r)
+	assert.Nil(t, r.Greedy, "nobody is")
+	assert.Equal(t, 4, r.Fairness.Devices)
+	l.devices, r = l.devices[:1], GatewayReport{}
+	l.fairness(&r)
+	assert.Nil(t, r.Fairness, "one device alone is neither")
+}
+
+// TestGreedy: where a device asks for more than there is, the others do not wait behind it.
+func TestGreedy(t *testing.T) {
+	r, err := Gateway(t.Context(), GatewayOptions{Devices: 4, Rate: 10, Model: 20 * time.Millisecond, Abreast: 2,
+		Greedy: 20, Duration: 500 * time.Millisecond})
+	require.NoError(t, err)
+	assert.Equal(t, []int{115, 100}, []int{r.Asks, r.Greedy.Asks})
+	assert.Equal(t, 2*r.Answers, int(r.PerSecond))
+	assert.GreaterOrEqual(t, r.Greedy.Latency.Max, 250., "a second of work in half of one")
+	assert.Equal(t, 1., r.Fairness.AnswersLeast)
+	assert.Equal(t, 3, r.Fairness.Devices)
+	h, err := hdrhistogram.Decode([]byte(r.Histogram))
+	require.NoError(t, err)
+	assert.EqualValues(t, r.Answers, h.TotalCount())
+	assert.InDelta(t, r.Latency.P99, float64(h.ValueAtQuantile(99))/1e6, 1e-9)
+	_, err = base64.StdEncoding.DecodeString(r.Histogram)
+	assert.NoError(t, err)
+}
+
+// TestGatewayRemote: a gateway elsewhere is asked as one with its vocabulary, about contexts that it takes.
+func TestGatewayRemote(t *testing.T) {
+	m := smallModel{fakeModel{delay: time.Millisecond}}
+	secret := netproto.Secret("a-secret-of-some-length")
+	g, stop, err := serveFake(nil, gateway.Options{Tokens: []gateway.Token{{Name: "lab", Secret: secret}}}, m)
+	require.NoError(t, err)
+	defer stop()
+	o := GatewayOptions{Devices: 2, Rate: 50, Duration: 400 * time.Millisecond,
+		Remote: &RemoteGateway{Address: g.address, Identity: g.identity, Pin: g.pin, Secret: secret}}
+	r, err := Gateway(t.Context(), o)
+	require.NoError(t, err)
+	assert.Equal(t, []int{40, 40}, []int{r.Asks, r.Answers}, "%v", r.Refusals)
+	assert.Zero(t, r.InGateway)
+	o.Remote.Secret = ""
+	_, err = Gateway(t.Context(), o)
+	assert.ErrorIs(t, err, netproto.WrongSecret)
+	o.Remote.Secret, o.Remote.Identity = secret, netproto.Identity{Vocab: 600}
+	_, err = Gateway(t.Context(), o)
+	assert.ErrorIs(t, err, netproto.WrongTokenizer)
+}
+
+// smallModel has few tokens, and takes short contexts.
+type smallModel struct{ fakeModel }
+
+func (smallModel) Info() gateway.Info {
+	return gateway.Info{Identity: netproto.Identity{Vocab: 500}, MaxContext: 160, Parallel: 64}
+}

@@ -1,0 +1,446 @@
+// Package wire measures protocol, gateway and link, without models: how many devices a gateway serves, and how long a
+// question takes over a link.
+package wire
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/wait"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/client"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+)
+
+// GatewayOptions say what [Gateway] measures.
+type GatewayOptions struct {
+	Devices  int           // at least 1, each with a connection of its own
+	Rate     float64       // questions per second of each device, above 0
+	Model    time.Duration // that the model takes for a question, which is not computed
+	Duration time.Duration // of the measurement, above 0
+	Sessions int           // idle sessions of 512 tokens whose memory is measured; 0 leaves that out
+	Abreast  int           // questions that the model answers at the same time; 0 means 4096
+	// how many times Rate the first device asks at, beside which fairness is measured; at most 1: as all do
+	Greedy float64
+	// asked in place of a gateway in this process, if given: Model, Abreast and Sessions are not used then
+	Remote   *RemoteGateway
+	Progress func(done, of int)
+}
+
+// GatewayReport is what [Gateway] found. Its JSON is a contract. The devices run in the process of the gateway, and
+// packets go over UDP on loopback: times and CPU are those of both sides.
+type GatewayReport struct {
+	Devices   int            `json:"devices"`
+	Rate      float64        `json:"rate"` // questions per second of one device
+	ModelMS   float64        `json:"model_ms"`
+	Seconds   float64        `json:"seconds"`
+	Cores     int            `json:"cores"`   // that the process may use
+	Asks      int            `json:"asks"`    // that were due
+	Answers   int            `json:"answers"` // that came
+	PerSecond float64        `json:"answers_per_second"`
+	Refusals  map[string]int `json:"refusals"`
+	Errors    int            `json:"errors"` // asks that got neither
+	// from when a question was due to when its answer was there
+	Latency result.Latency `json:"latency_ms"`
+	// of that, in the gateway: until the answer was written
+	InGateway     result.Latency `json:"in_gateway_ms,omitzero"`
+	ConnectMS     float64        `json:"connect_ms"`     // until all devices were welcome and had asked once
+	CPUPerAsk     float64        `json:"cpu_us_per_ask"` // of the whole process; 0 if the system does not tell
+	BytesUp       float64        `json:"bytes_up_per_ask"`
+	BytesDown     float64        `json:"bytes_down_per_ask"`
+	PerConnection int64          `json:"memory_per_connection_bytes"` // of both sides, heap and stacks
+	// of the gateway, an idle one of 512 tokens
+	PerSession int64 `json:"memory_per_session_bytes,omitempty"`
+	// among the devices that are not greedy; with two of them or more
+	Fairness *Fairness     `json:"fairness,omitempty"`
+	Greedy   *GreedyDevice `json:"greedy,omitempty"`
+	// of latency_ms, in nanoseconds: HdrHistogram V2, compressed, in base64
+	Histogram string       `json:"latency_histogram_ns,omitempty"`
+	Quiet     result.Quiet `json:"machine_quiet"`
+}
+
+const (
+	benchVocab = 151936 // ids of the questions; that of Qwen2.5
+	textBefore = 128    // tokens of a device's text before its first question
+	textGrowth = 8      // tokens that each question adds
+	textLimit  = 2048   // where the text begins anew
+)
+
+// Gateway measures a gateway under many devices that ask at a steady rate. A question is due at a time that does not
+// depend on how long others take, and its time counts from then, so that a gateway which stalls is seen to.
+func Gateway(ctx context.Context, o GatewayOptions) (*GatewayReport, error) {
+	r := &GatewayReport{Devices: o.Devices, Rate: o.Rate, ModelMS: result.Milliseconds(o.Model),
+		Seconds: o.Duration.Seconds(), Cores: runtime.GOMAXPROCS(0), Refusals: map[string]int{}}
+	if o.Sessions > 0 {
+		bytes, err := sessionBytes(ctx, o.Sessions)
+		if err != nil {
+			return nil, err
+		}
+		r.PerSession = bytes
+	}
+	l := newLoad(o)
+	g, stop, err := l.gateway()
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	if err := l.connect(ctx, g, r); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	used, watched := result.CPUTime(), result.WatchMachine()
+	err = l.run(ctx)
+	used = result.CPUTime() - used
+	l.report(r)
+	r.Quiet = watched.End()
+	if r.Asks > 0 {
+		r.CPUPerAsk = float64(used.Microseconds()) / float64(r.Asks)
+	}
+	return r, errors.Join(err, l.close())
+}
+
+// gateway is the one to ask: that of the options, or one of this process.
+func (l *load) gateway() (g benchGateway, stop func(), err error) {
+	if r := l.o.Remote; r != nil {
+		return benchGateway{address: r.Address, pin: r.Pin, identity: r.Identity, secret: r.Secret}, func() {}, nil
+	}
+	most := 2 * l.o.Devices
+	return serveFake(l.event, gateway.Options{MaxConns: most, MaxConnsPerAddress: most},
+		fakeModel{delay: l.o.Model, abreast: l.o.Abreast})
+}
+
+// RemoteGateway is a gateway elsewhere.
+type RemoteGateway struct {
+	Address  string            // host:port
+	Identity netproto.Identity // of its model's tokens
+	Pin      netproto.Digest   // fingerprint of its certificate; zero: an authority that this system trusts signed it
+	Secret   netproto.Secret   // access token
+}
+
+// fakeModel answers after a while.
+type fakeModel struct {
+	delay   time.Duration
+	abreast int // questions at the same time; 0 means 4096
+}
+
+// Info implements [gateway.Upstream].
+func (f fakeModel) Info() gateway.Info {
+	const most = 4096
+	id := netproto.Identity{Vocab: benchVocab}
+	return gateway.Info{Identity: id, MaxContext: 8192, Parallel: cmp.Or(f.abreast, most)}
+}
+
+// Ask implements [gateway.Upstream].
+func (f fakeModel) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
+	if f.delay > 0 {
+		if err := wait.For(ctx, f.delay); err != nil {
+			return terms.Reply{}, err
+		}
+	}
+	return terms.Reply{Token: q.Context[len(q.Context)-1], Compute: f.delay}, nil
+}
+
+// Forget implements [gateway.Upstream].
+func (fakeModel) Forget(uint64) {}
+
+// benchGateway is where a gateway listens, and what a device needs for it.
+type benchGateway struct {
+	address  string
+	pin      netproto.Digest
+	identity netproto.Identity
+	secret   netproto.Secret
+}
+
+// serveFake serves a model on loopback until stop is called.
+func serveFake(
+	events func(gateway.Event), o gateway.Options, m gateway.Upstream,
+) (g benchGateway, stop func(), err error) {
+	o.Events = events
+	served, err := gateway.New(o, m)
+	if err != nil {
+		return g, nil, err
+	}
+	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		return g, nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = served.Serve(ctx, socket) // devices that get no answers tell
+	}()
+	g = benchGateway{address: socket.LocalAddr().String(), pin: served.Fingerprint(), identity: m.Info().Identity}
+	return g, func() {
+		cancel()
+		<-done
+		socket.Close()
+	}, nil
+}
+
+// options of a device.
+func (g benchGateway) options() client.Options {
+	return client.Options{Identity: g.identity, Pin: g.pin, Secret: g.secret, RouteCheck: -1}
+}
+
+func (g benchGateway) dial(ctx context.Context) (*client.Client, error) {
+	return client.Dial(ctx, g.address, g.options())
+}
+
+// load is the devices and what became of their questions.
+type load struct {
+	o       GatewayOptions
+	devices []*loadDevice
+
+	mu             sync.Mutex
+	measuring      bool
+	whole, inside  *hdrhistogram.Histogram // nanoseconds
+	asks, answers  int
+	refusals       map[string]int
+	errors         int
+	up, down       int
+	asking         sync.WaitGroup
+	done, expected int
+}
+
+type loadDevice struct {
+	c     *client.Client
+	s     *client.Session
+	path  []int32 // its text
+	phase float64 // of its first question, in the time between two
+	rate  float64 // of its questions, per second
+	limit int     // of its text, in tokens; 0 means textLimit
+
+	asks int             // that were due; as took of load.mu
+	took []time.Duration // of its answers
+}
+
+func newLoad(o GatewayOptions) *load {
+	return &load{o: o, refusals: map[string]int{}, whole: result.NewHistogram(), inside: result.NewHistogram(),
+		expected: int((float64(o.Devices-1) + max(o.Greedy, 1)) * o.Rate * o.Duration.Seconds())}
+}
+
+// event takes the gateway's own times.
+func (l *load) event(e gateway.Event) {
+	if e.Kind != gateway.Answered {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.measuring {
+		result.Add(l.inside, e.Took)
+	}
+}
+
+// connect brings all devices to where they have asked once.
+func (l *load) connect(ctx context.Context, g benchGateway, r *GatewayReport) error {
+	const abreast = 16
+	rng := rand.New(rand.NewPCG(1, 2))
+	before, began := memoryInUse(), time.Now()
+	places, failed := make(chan struct{}, abreast), make(chan error, l.o.Devices)
+	var all sync.WaitGroup
+	for i := range l.o.Devices {
+		d := &loadDevice{phase: rng.Float64(), path: make([]int32, textBefore), rate: l.o.Rate}
+		if i == 0 {
+			d.rate *= max(l.o.Greedy, 1)
+		}
+		for i := range d.path {
+			d.path[i] = rng.Int32N(int32(g.identity.Vocab))
+		}
+		l.devices = append(l.devices, d)
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			failed <- d.connect(ctx, g)
+		})
+	}
+	all.Wait()
+	close(failed)
+	for err := range failed {
+		if err != nil {
+			return fmt.Errorf("connect %d devices: %w", l.o.Devices, err)
+		}
+	}
+	r.ConnectMS = result.Milliseconds(time.Since(began))
+	r.PerConnection = (memoryInUse() - before) / int64(l.o.Devices)
+	return nil
+}
+
+func (d *loadDevice) connect(ctx context.Context, g benchGateway) (err error) {
+	if d.c, err = g.dial(ctx); err != nil {
+		return err
+	}
+	if d.s, err = d.c.NewSession(ctx); err != nil {
+		return err
+	}
+	d.limit = min(textLimit, d.c.Welcome().Limits.Context)
+	if d.limit < textBefore+textGrowth {
+		return fmt.Errorf("the gateway takes contexts of %d tokens, fewer than the %d that are asked about",
+			d.limit, textBefore+textGrowth)
+	}
+	_, err = d.s.Ask(ctx, terms.Question{Context: d.path})
+	return err
+}
+
+// run lets the devices ask, and waits for the last answer.
+func (l *load) run(ctx context.Context) error {
+	l.mu.Lock()
+	l.measuring = true
+	l.mu.Unlock()
+	start := time.Now().Add(100 * time.Millisecond)
+	var all sync.WaitGroup
+	for _, d := range l.devices {
+		all.Go(func() { l.drive(ctx, d, start) })
+	}
+	all.Wait()
+	l.asking.Wait()
+	return ctx.Err()
+}
+
+// drive asks for one device, each time when it is due, whether or not earlier questions are answered.
+func (l *load) drive(ctx context.Context, d *loadDevice, start time.Time) {
+	pause := float64(time.Second) / d.rate
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for k := 0; ; k++ {
+		due := start.Add(time.Duration((d.phase + float64(k)) * pause))
+		if due.Sub(start) >= l.o.Duration {
+			return
+		}
+		timer.Reset(time.Until(due))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		path := d.next(k)
+		l.asking.Go(func() { l.ask(ctx, d, path, due) })
+	}
+}
+
+// next returns the text of the k-th question.
+func (d *loadDevice) next(k int) []int32 {
+	more := textGrowth * (1 + k%((cmp.Or(d.limit, textLimit)-textBefore)/textGrowth))
+	path := make([]int32, len(d.path), len(d.path)+more)
+	copy(path, d.path)
+	for i := range more {
+		path = append(path, d.path[i*7919%len(d.path)])
+	}
+	return path
+}
+
+func (l *load) ask(ctx context.Context, d *loadDevice, path []int32, due time.Time) {
+	a, err := d.s.Ask(ctx, terms.Question{Context: path, K: 1})
+	took := time.Since(due)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asks++
+	d.asks++
+	l.up += a.BytesUp
+	l.down += a.BytesDown
+	refusal, refused := errors.AsType[netproto.Code](err)
+	switch {
+	case err == nil:
+		l.answers++
+		result.Add(l.whole, took)
+		d.took = append(d.took, took)
+	case refused:
+		l.refusals[refusal.Error()]++
+	default:
+		l.errors++
+	}
+	if l.done++; l.o.Progress != nil && l.done%100 == 0 {
+		l.o.Progress(l.done, l.expected)
+	}
+}
+
+func (l *load) report(r *GatewayReport) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.Asks, r.Answers, r.Refusals, r.Errors = l.asks, l.answers, l.refusals, l.errors
+	r.Latency, r.InGateway = result.LatencyOf(l.whole), result.LatencyOf(l.inside)
+	r.PerSecond = float64(r.Answers) / r.Seconds
+	if text, err := l.whole.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err == nil {
+		r.Histogram = string(text)
+	}
+	l.fairness(r)
+	if l.asks > 0 {
+		r.BytesUp, r.BytesDown = float64(l.up)/float64(l.asks), float64(l.down)/float64(l.asks)
+	}
+}
+
+func (l *load) close() error {
+	var errs []error
+	for _, d := range l.devices {
+		if d.c != nil {
+			errs = append(errs, d.c.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// memoryInUse is what the process holds on its heap and its stacks, without garbage, in bytes.
+func memoryInUse() int64 {
+	runtime.GC()
+	runtime.GC() // what had a finalizer
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
+}
+
+// sessionBytes measures what a gateway keeps for an idle session of 512 tokens, without connections.
+func sessionBytes(ctx context.Context, n int) (int64, error) {
+	const tokens = 512
+	gone := make(chan struct{}, 2)
+	g, stop, err := serveFake(func(e gateway.Event) {
+		if e.Kind == gateway.Disconnected {
+			gone <- struct{}{}
+		}
+	}, gateway.Options{MaxSessionsPerDevice: n + 1, MaxSessions: n + 1, MaxTokens: 1 << 30}, fakeModel{})
+	if err != nil {
+		return 0, err
+	}
+	defer stop()
+	if err := tellSessions(ctx, g, 1, tokens); err != nil { // what is made once
+		return 0, err
+	}
+	<-gone
+	before := memoryInUse()
+	if err := tellSessions(ctx, g, n, tokens); err != nil {
+		return 0, err
+	}
+	<-gone
+	return (memoryInUse() - before) / int64(n), nil
+}
+
+// tellSessions comes as a device, asks in n sessions, and goes. The gateway keeps the sessions.
+func tellSessions(ctx context.Context, g benchGateway, n, tokens int) error {
+	c, err := g.dial(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		s, err := c.NewSession(ctx)
+		if err != nil {
+			return errors.Join(err, c.Close())
+		}
+		path := make([]int32, tokens)
+		for k := range path {
+			path[k] = int32((i*7919 + k*104729) % benchVocab)
+		}
+		if _, err := s.Ask(ctx, terms.Question{Context: path}); err != nil {
+			return errors.Join(err, c.Close())
+		}
+	}
+	return c.Close()
+}

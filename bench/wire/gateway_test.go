@@ -1,0 +1,120 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+)
+
+// TestGateway: as many questions are due as devices, rate and time make, each is counted once, and no time is less than
+// what the model takes.
+func TestGateway(t *testing.T) {
+	var told atomic.Int64
+	r, err := Gateway(t.Context(), GatewayOptions{Devices: 5, Rate: 80, Model: 20 * time.Millisecond,
+		Duration: 500 * time.Millisecond, Sessions: 2000, Progress: func(done, of int) {
+			told.Store(int64(done))
+			assert.Equal(t, 200, of)
+		}})
+	require.NoError(t, err)
+	assert.Equal(t, 200, r.Asks)
+	assert.Equal(t, 200, r.Answers)
+	assert.Empty(t, r.Refusals)
+	assert.Zero(t, r.Errors)
+	assert.EqualValues(t, 200, told.Load())
+	assert.Equal(t, []any{5, 80., 20., 0.5}, []any{r.Devices, r.Rate, r.ModelMS, r.Seconds})
+	for _, l := range []result.Latency{r.Latency, r.InGateway} {
+		assert.GreaterOrEqual(t, l.P50, 19.9) // three digits
+		assert.GreaterOrEqual(t, l.P90, l.P50)
+		assert.GreaterOrEqual(t, l.P99, l.P90)
+		assert.GreaterOrEqual(t, l.P999, l.P99)
+		assert.GreaterOrEqual(t, l.Max, l.P999)
+	}
+	assert.GreaterOrEqual(t, r.Latency.P50, r.InGateway.P50)
+	assert.Greater(t, r.ConnectMS, 20.)
+	assert.Greater(t, r.BytesUp, 20., "eight tokens and a head")
+	assert.Greater(t, r.BytesDown, 3.)
+	assert.Positive(t, r.PerConnection)
+	assert.Greater(t, r.PerSession, int64(512*11),
+		"12 bytes for an id and a hash, less what connections gave back meanwhile")
+	assert.Less(t, r.PerSession, int64(16<<10), "a session of 512 tokens takes no more than 16 KiB")
+	if result.CPUTime() > 0 {
+		assert.Positive(t, r.CPUPerAsk)
+	}
+}
+
+// stalling is a model whose first questions after it was told to wait until a time, and then all are answered at once.
+type stalling struct {
+	fakeModel
+	until *atomic.Pointer[time.Time]
+	fail  *atomic.Bool
+}
+
+func (s stalling) Ask(ctx context.Context, q terms.Job) (terms.Reply, error) {
+	if s.fail.Load() {
+		return terms.Reply{}, errors.New("broken")
+	}
+	if until := s.until.Load(); until != nil {
+		time.Sleep(time.Until(*until))
+	}
+	return s.fakeModel.Ask(ctx, q)
+}
+
+// TestGatewayStall: questions that became due while the gateway stalled count with the time since then, and refusals
+// with their reason.
+func TestGatewayStall(t *testing.T) {
+	m := stalling{until: new(atomic.Pointer[time.Time]), fail: new(atomic.Bool)}
+	l := newLoad(GatewayOptions{Devices: 2, Rate: 100, Duration: 400 * time.Millisecond})
+	g, stop, err := serveFake(l.event, gateway.Options{}, m)
+	require.NoError(t, err)
+	defer stop()
+	var r GatewayReport
+	require.NoError(t, l.connect(t.Context(), g, &r))
+	until := time.Now().Add(500 * time.Millisecond) // 100 ms until the first is due, and all the rest
+	m.until.Store(&until)
+	require.NoError(t, l.run(t.Context()))
+	l.report(&r)
+	assert.Equal(t, 80, r.Answers)
+	l.mu.Lock()
+	assert.LessOrEqual(t, l.inside.TotalCount(), int64(80), "the first questions do not count")
+	l.mu.Unlock()
+	assert.Greater(t, r.Latency.Max, 300.)
+	assert.Greater(t, r.Latency.P50, 100., "half of them were due 200 ms before the end of it, or earlier")
+
+	m.fail.Store(true)
+	require.NoError(t, l.run(t.Context()))
+	l.report(&r)
+	assert.Equal(t, 160, r.Asks)
+	assert.Equal(t, 80, r.Answers)
+	assert.Equal(t, map[string]int{"the large model failed": 80}, r.Refusals)
+	require.NoError(t, l.close())
+}
+
+// TestGatewayStopped: a measurement that is interrupted ends, and says so.
+func TestGatewayStopped(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := Gateway(ctx, GatewayOptions{Devices: 2, Rate: 2000, Duration: time.Hour,
+		Progress: func(int, int) { cancel() }})
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = Gateway(ctx, GatewayOptions{Devices: 2, Rate: 1, Duration: time.Hour})
+	require.ErrorContains(t, err, "connect 2 devices")
+}
+
+// TestLoadTexts: a text grows by the same tokens, and begins anew when it is long.
+func TestLoadTexts(t *testing.T) {
+	d := &loadDevice{path: make([]int32, textBefore)}
+	first := d.next(0)
+	assert.Len(t, first, textBefore+textGrowth)
+	assert.Equal(t, append(first, d.next(1)[len(first):]...), d.next(1))
+	turns := (textLimit - textBefore) / textGrowth
+	assert.Len(t, d.next(turns-1), textLimit)
+	assert.Equal(t, first, d.next(turns))
+}

@@ -1,0 +1,355 @@
+package wire
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/bench/link"
+	"github.com/pilotfish-ai/pilotfish/bench/remote"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/netproto/client"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+)
+
+// LinkOptions say what [Link] measures. The zero value of what is not said to be needed leaves that part out.
+type LinkOptions struct {
+	RTT    time.Duration // round trip, half of it each way
+	Loss   float64       // of packets, each way
+	Rate   int64         // bytes per second that the link carries each way, headers included; 0 means no limit
+	Traces []string      // recorded round trips or capacities: files in the formats of package link
+	Seed   uint64        // of what chance decides
+	Model  time.Duration // that the model takes for a question, which is not computed
+
+	Tokens   []int         // new tokens of each ask: one measurement for each of these numbers
+	Asks     int           // of each measurement; at least 1 where there are Tokens
+	AskRate  float64       // asks per second, due at times that do not depend on answers; above 0
+	Connects int           // connections of each kind
+	Outages  int           // how often nothing passes for a while
+	Outage   time.Duration // and for how long; above 0 where there are Outages
+	Loopback time.Duration // length of the measurement without the link
+	QLog     *qlog.Folder  // takes a file about each connection through the link, of both sides; nil: there are none
+
+	Progress func(done, of int) // if given; counts asks of Tokens, connections and outages
+}
+
+// LinkReport is one thing that [Link] found. Its JSON is a contract. No model computes, and the device, the link and
+// the gateway are in one process.
+type LinkReport struct {
+	Part     string        `json:"part"` // asks, connect, outage or loopback
+	RTTMS    float64       `json:"rtt_ms"`
+	Loss     float64       `json:"loss"`
+	Rate     int64         `json:"rate_bytes_per_second,omitempty"`
+	ModelMS  float64       `json:"model_ms"`
+	Asks     *LinkAsks     `json:"asks,omitempty"`
+	Connect  *LinkConnect  `json:"connect,omitempty"`
+	Outage   *LinkOutage   `json:"outage,omitempty"`
+	Loopback *LinkLoopback `json:"loopback,omitempty"`
+	Quiet    result.Quiet  `json:"machine_quiet"`
+}
+
+// LinkAsks is asks of one size, from when each was due until its answer was there.
+type LinkAsks struct {
+	Tokens    int            `json:"tokens"` // new in each ask
+	PerSecond float64        `json:"asks_per_second"`
+	Answers   int            `json:"answers"`
+	Errors    int            `json:"errors"`
+	Latency   result.Latency `json:"latency_ms"`
+	Late      result.Latency `json:"late_ms"` // of that, until the ask was made: what this machine adds
+	// by arithmetic: round trip, model, time on the link; absent with traces
+	Expected    *float64 `json:"expected_ms,omitempty"`
+	PayloadUp   float64  `json:"payload_bytes_up_per_ask"`
+	PayloadDown float64  `json:"payload_bytes_down_per_ask"`
+	WireUp      float64  `json:"wire_bytes_up_per_ask"` // with QUIC, UDP and IP, acknowledgements and repeats
+	WireDown    float64  `json:"wire_bytes_down_per_ask"`
+	PacketsUp   float64  `json:"packets_up_per_ask"`
+	PacketsDown float64  `json:"packets_down_per_ask"`
+	SamplesNS   []int64  `json:"samples_ns"` // in the order in which the asks were due
+}
+
+// LinkConnect is how long it takes to connect, in round trips by arithmetic and as measured.
+type LinkConnect struct {
+	Connections   int            `json:"connections"`           // of each kind
+	Early         int            `json:"early"`                 // of the resumed ones, with 0-RTT
+	Connected     result.Latency `json:"connected_ms"`          // a new connection: until the gateway's Welcome
+	First         result.Latency `json:"first_answer_ms"`       // a new connection: until the first answer
+	Resumed       result.Latency `json:"resumed_ms"`            // a resumed one: until the first answer
+	ConnectedNS   []int64        `json:"connected_ns"`          // the samples of these
+	FirstNS       []int64        `json:"first_answer_ns"`       //
+	ResumedNS     []int64        `json:"resumed_ns"`            //
+	ExpectedHello float64        `json:"expected_connected_ms"` // two round trips: handshake, and Hello
+	ExpectedFirst float64        `json:"expected_first_ms"`     // three: these and the ask, and the model
+	ExpectedEarly float64        `json:"expected_resumed_ms"`   // one, and the model
+}
+
+// LinkOutage is how long it takes after an outage until an answer comes.
+type LinkOutage struct {
+	Outages   int            `json:"outages"`
+	OutageMS  float64        `json:"outage_ms"`
+	Recovery  result.Latency `json:"recovery_ms"` // from when packets passed again until the first answer
+	SamplesNS []int64        `json:"samples_ns"`
+	Lost      int            `json:"asks_lost"`        // that got no answer
+	Expected  float64        `json:"expected_most_ms"` // until the next ask is due, a round trip, and the model
+}
+
+// LinkLoopback is how many asks a second pass without the link, some under way at any time.
+type LinkLoopback struct {
+	Abreast   int     `json:"abreast"`
+	Answers   int     `json:"answers"`
+	Seconds   float64 `json:"seconds"`
+	PerSecond float64 `json:"asks_per_second"`
+	CPUPerAsk float64 `json:"cpu_us_per_ask"` // of both sides; 0 if the system does not tell
+}
+
+// linkBench is a gateway behind an emulated link.
+type linkBench struct {
+	o     LinkOptions
+	g     benchGateway // its address is that of the link
+	l     *link.Link
+	relay remote.Spawned
+	stop  func()
+	done  int
+	of    int
+}
+
+// headerBytes is what IPv4 and UDP add to a datagram.
+const headerBytes = 28
+
+// Link measures the way of asks and answers alone: protocol, QUIC and an emulated link, without models. Each part is
+// reported when it is finished.
+func Link(ctx context.Context, o LinkOptions, report func(LinkReport) error) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	b, err := openLinkBench(o)
+	if err != nil {
+		return err
+	}
+	parts := []func(context.Context, *LinkReport) error{}
+	for _, tokens := range o.Tokens {
+		parts = append(parts, func(ctx context.Context, r *LinkReport) error { return b.asks(ctx, r, tokens) })
+	}
+	if o.Connects > 0 {
+		parts = append(parts, b.connects)
+	}
+	if o.Outages > 0 {
+		parts = append(parts, b.outages)
+	}
+	if o.Loopback > 0 {
+		parts = append(parts, b.loopback)
+	}
+	for _, part := range parts {
+		r := LinkReport{
+			RTTMS: result.Milliseconds(o.RTT), Loss: o.Loss, Rate: o.Rate, ModelMS: result.Milliseconds(o.Model),
+		}
+		watched := result.WatchMachine()
+		if err = part(ctx, &r); err != nil {
+			break
+		}
+		r.Quiet = watched.End()
+		if err = report(r); err != nil {
+			break
+		}
+	}
+	return errors.Join(err, b.close())
+}
+
+// check refuses what cannot be measured.
+func (o LinkOptions) check() error {
+	for _, n := range o.Tokens {
+		if n < 1 || n > textLimit {
+			return fmt.Errorf("bench: asks of %d tokens: give 1 to %d", n, textLimit)
+		}
+	}
+	switch {
+	case len(o.Tokens) > 0 && (o.Asks < 1 || !(o.AskRate > 0)), o.Outages > 0 && !(o.AskRate > 0):
+		return fmt.Errorf("bench: %d asks, %v per second: both must be above 0", o.Asks, o.AskRate)
+	case o.Outages > 0 && o.Outage <= 0:
+		return fmt.Errorf("bench: an outage of %v must be above 0", o.Outage)
+	}
+	return nil
+}
+
+func openLinkBench(o LinkOptions) (*linkBench, error) {
+	b := &linkBench{o: o, of: len(o.Tokens)*o.Asks + 2*o.Connects + o.Outages}
+	patience := 5*time.Second + 4*o.RTT
+	g, stop, err := serveFake(nil, gateway.Options{MessageTimeout: patience, QLog: o.QLog}, fakeModel{delay: o.Model})
+	if err != nil {
+		return nil, err
+	}
+	options, err := remote.StageOptions{RTT: o.RTT, Loss: o.Loss, Traces: o.Traces, Seed: o.Seed}.Link(g.address)
+	if err == nil {
+		options.Up.Rate, options.Down.Rate = o.Rate, o.Rate
+		b.l, err = link.New(options)
+	}
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	b.g, b.stop, b.relay = g, stop, remote.Spawn(b.l.Run)
+	b.g.address = b.l.Addr().String()
+	return b, nil
+}
+
+func (b *linkBench) close() error {
+	b.stop()
+	return b.relay.Stop()
+}
+
+// step tells of n more things that are done.
+func (b *linkBench) step(n int) {
+	if b.done += n; b.o.Progress != nil {
+		b.o.Progress(b.done, b.of)
+	}
+}
+
+// dial connects through the link.
+func (b *linkBench) dial(ctx context.Context, tickets tls.ClientSessionCache, lazy bool) (*client.Client, error) {
+	o := b.g.options()
+	o.Tickets, o.Lazy, o.ConnectTimeout, o.QLog = tickets, lazy, 5*time.Second+4*b.o.RTT, b.o.QLog
+	return client.Dial(ctx, b.g.address, o)
+}
+
+// begin connects, and asks once about the text that all later asks begin with.
+func (b *linkBench) begin(ctx context.Context) (*client.Client, *client.Session, []int32, error) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	text := goOn(nil, textBefore, rng)
+	c, err := b.dial(ctx, nil, false)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("connect to the gateway over the emulated link: %w", err)
+	}
+	s, err := c.NewSession(ctx)
+	if err == nil {
+		_, err = s.Ask(ctx, terms.Question{Context: text})
+	}
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, c.Close())
+	}
+	return c, s, text, nil
+}
+
+// timed is what became of asks: each is due at its time, whether or not earlier ones are answered.
+type timed struct {
+	mu         sync.Mutex
+	took, late []time.Duration // by the number of the ask; took is negative without an answer
+	up, down   int
+	failed     int
+	answered   chan time.Time // when, if it is wanted and there is room
+}
+
+// run asks n times, about text and as many random tokens each, and waits for the answers.
+func (t *timed) run(
+	ctx context.Context, s *client.Session, text []int32, tokens, n int, perSecond float64, step func(),
+) {
+	t.took, t.late = make([]time.Duration, n), make([]time.Duration, n)
+	rng := rand.New(rand.NewPCG(uint64(tokens), 5))
+	start := time.Now().Add(20 * time.Millisecond)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	var all sync.WaitGroup
+	defer all.Wait() // after the lock, which asks take, is given back
+	for k := range n {
+		path := goOn(text, tokens, rng)
+		due := start.Add(time.Duration(float64(k) / perSecond * float64(time.Second)))
+		timer.Reset(time.Until(due))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.took, t.late = t.took[:k], t.late[:k]
+			return
+		}
+		all.Go(func() {
+			t.ask(ctx, s, path, k, due)
+			step()
+		})
+	}
+}
+
+// goOn returns text and random tokens behind it.
+func goOn(text []int32, tokens int, rng *rand.Rand) []int32 {
+	path := append(make([]int32, 0, len(text)+tokens), text...)
+	for range tokens {
+		path = append(path, rng.Int32N(benchVocab))
+	}
+	return path
+}
+
+func (t *timed) ask(ctx context.Context, s *client.Session, path []int32, k int, due time.Time) {
+	began := time.Now()
+	a, err := s.Ask(ctx, terms.Question{Context: path, K: 1})
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.up += a.BytesUp
+	t.down += a.BytesDown
+	t.late[k] = began.Sub(due)
+	if t.took[k] = now.Sub(due); err != nil {
+		t.took[k] = -1
+		t.failed++
+		return
+	}
+	select {
+	case t.answered <- now:
+	default:
+	}
+}
+
+// asks measures asks of one size.
+func (b *linkBench) asks(ctx context.Context, r *LinkReport, tokens int) error {
+	c, s, text, err := b.begin(ctx)
+	if err != nil {
+		return err
+	}
+	before := b.l.Stats()
+	var t timed
+	t.run(ctx, s, text, tokens, b.o.Asks, b.o.AskRate, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		b.step(1)
+	})
+	after := b.l.Stats()
+	if err := errors.Join(context.Cause(ctx), c.Close()); err != nil {
+		return err
+	}
+	n := float64(b.o.Asks)
+	a := &LinkAsks{Tokens: tokens, PerSecond: b.o.AskRate, Answers: b.o.Asks - t.failed, Errors: t.failed,
+		PayloadUp: float64(t.up) / n, PayloadDown: float64(t.down) / n, Late: result.Latencies(t.late)}
+	for _, d := range t.took {
+		if d >= 0 {
+			a.SamplesNS = append(a.SamplesNS, int64(d))
+		}
+	}
+	a.Latency = result.Latencies(a.SamplesNS)
+	a.WireUp, a.PacketsUp = onWire(after.Up, before.Up, b.o.Asks)
+	a.WireDown, a.PacketsDown = onWire(after.Down, before.Down, b.o.Asks)
+	if len(b.o.Traces) == 0 {
+		a.Expected = new(b.expected(1, a.WireUp+a.WireDown))
+	}
+	r.Part, r.Asks = "asks", a
+	return nil
+}
+
+// onWire is what one direction of the link carried between two looks for each of so many asks, with headers of IP and
+// UDP.
+func onWire(after, before link.Counts, asks int) (bytes, packets float64) {
+	packets = float64(after.Packets-before.Packets) / float64(asks)
+	return float64(after.Bytes-before.Bytes)/float64(asks) + headerBytes*packets, packets
+}
+
+// expected is how long so many round trips take by arithmetic, with the model's time and that of so many bytes on the
+// link, in milliseconds.
+func (b *linkBench) expected(trips, bytes float64) float64 {
+	ms := trips*result.Milliseconds(b.o.RTT) + result.Milliseconds(b.o.Model)
+	if b.o.Rate > 0 {
+		ms += 1000 * bytes / float64(b.o.Rate)
+	}
+	return ms
+}

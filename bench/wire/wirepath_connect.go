@@ -1,0 +1,169 @@
+package wire
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/internal/wait"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+)
+
+// connects measures new connections, and resumed ones, which may ask at once.
+func (b *linkBench) connects(ctx context.Context, r *LinkReport) error {
+	c := &LinkConnect{Connections: b.o.Connects, ExpectedHello: 2 * result.Milliseconds(b.o.RTT),
+		ExpectedFirst: b.expected(3, 0), ExpectedEarly: b.expected(1, 0)}
+	for range b.o.Connects {
+		tickets := tls.NewLRUClientSessionCache(4)
+		connected, first, _, err := b.connect(ctx, tickets, false)
+		if err != nil {
+			return err
+		}
+		b.step(1)
+		_, resumed, early, err := b.connect(ctx, tickets, true)
+		if err != nil {
+			return err
+		}
+		b.step(1)
+		if early {
+			c.Early++
+		}
+		c.ConnectedNS, c.FirstNS = append(c.ConnectedNS, int64(connected)), append(c.FirstNS, int64(first))
+		c.ResumedNS = append(c.ResumedNS, int64(resumed))
+	}
+	c.Connected, c.First = result.Latencies(c.ConnectedNS), result.Latencies(c.FirstNS)
+	c.Resumed = result.Latencies(c.ResumedNS)
+	r.Part, r.Connect = "connect", c
+	return nil
+}
+
+// connect makes a connection and asks at once. It returns the time until Welcome, if the connection is not lazy, and
+// until the first answer.
+func (b *linkBench) connect(ctx context.Context, tickets tls.ClientSessionCache, lazy bool) (
+	connected, first time.Duration, early bool, err error,
+) {
+	start := time.Now()
+	c, err := b.dial(ctx, tickets, lazy)
+	if err != nil {
+		return 0, 0, false, err
+	}
+	connected = time.Since(start)
+	s, err := c.NewSession(ctx)
+	if err == nil {
+		_, err = s.Ask(ctx, terms.Question{Context: make([]int32, textGrowth), K: 1})
+	}
+	first = time.Since(start)
+	if err == nil {
+		_, err = c.Connect(ctx) // tickets come behind the handshake
+	}
+	return connected, first, c.Stats().Early > 0, errors.Join(err, c.Close())
+}
+
+// outages lets nothing pass for a while, and asks on meanwhile.
+func (b *linkBench) outages(ctx context.Context, r *LinkReport) error {
+	o := &LinkOutage{Outages: b.o.Outages, OutageMS: result.Milliseconds(b.o.Outage),
+		Expected: b.expected(1, 0) + 1000/b.o.AskRate}
+	for range b.o.Outages {
+		took, lost, err := b.outage(ctx)
+		if err != nil {
+			return err
+		}
+		o.SamplesNS, o.Lost = append(o.SamplesNS, int64(took)), o.Lost+lost
+		b.step(1)
+	}
+	o.Recovery = result.Latencies(o.SamplesNS)
+	r.Part, r.Outage = "outage", o
+	return nil
+}
+
+// outage returns how long it took from the end of an outage until the first answer, and how many asks got none.
+func (b *linkBench) outage(ctx context.Context) (took time.Duration, lost int, err error) {
+	c, s, text, err := b.begin(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	t := timed{answered: make(chan time.Time)}
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer stop()
+	most := int((b.o.Outage + time.Minute).Seconds() * b.o.AskRate)
+	asking.Go(func() { t.run(ctx, s, text, 1, most, b.o.AskRate, func() {}) })
+	if _, err = b.nextAnswer(ctx, &t, time.Time{}); err != nil {
+		return 0, 0, err
+	}
+	b.l.Blackhole(true)
+	_ = wait.For(ctx, b.o.Outage) // the next answer says that ctx has ended
+	b.l.Blackhole(false)
+	over := time.Now()
+	at, err := b.nextAnswer(ctx, &t, over)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return at.Sub(over), t.failed, err
+}
+
+// nextAnswer waits for an answer after a time, for a minute.
+func (b *linkBench) nextAnswer(ctx context.Context, t *timed, after time.Time) (time.Time, error) {
+	patience := time.NewTimer(time.Minute)
+	defer patience.Stop()
+	for {
+		select {
+		case at := <-t.answered:
+			if at.After(after) {
+				return at, nil
+			}
+		case <-patience.C:
+			return after, errors.New("bench: no answer for a minute after an outage")
+		case <-ctx.Done():
+			return after, context.Cause(ctx)
+		}
+	}
+}
+
+// loopback measures how many asks a second pass without the link, where as many as a device may have open are.
+func (b *linkBench) loopback(ctx context.Context, r *LinkReport) error {
+	const abreast = 64
+	g, stop, err := serveFake(nil, gateway.Options{}, fakeModel{})
+	if err != nil {
+		return err
+	}
+	defer stop()
+	direct := *b
+	direct.g = g
+	c, s, text, err := direct.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }() // nothing is under way
+	var all sync.WaitGroup
+	answers, failed := make([]int, abreast), make([]error, abreast)
+	used, start := result.CPUTime(), time.Now()
+	for i := range abreast {
+		all.Go(func() {
+			path := append(append([]int32(nil), text...), make([]int32, textGrowth)...)
+			path[len(text)] = int32(i)
+			for failed[i] == nil && time.Since(start) < b.o.Loopback {
+				if _, failed[i] = s.Ask(ctx, terms.Question{Context: path, K: 1}); failed[i] == nil {
+					answers[i]++
+				}
+			}
+		})
+	}
+	all.Wait()
+	l := &LinkLoopback{Abreast: abreast, Seconds: time.Since(start).Seconds()}
+	used = result.CPUTime() - used
+	for _, n := range answers {
+		l.Answers += n
+	}
+	if l.PerSecond = float64(l.Answers) / l.Seconds; l.Answers > 0 {
+		l.CPUPerAsk = float64(used.Microseconds()) / float64(l.Answers)
+	}
+	r.Part, r.Loopback = "loopback", l
+	return errors.Join(failed...)
+}

@@ -1,0 +1,159 @@
+package wire
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/link"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+)
+
+// measureLink returns all parts.
+func measureLink(t *testing.T, o LinkOptions) (all []LinkReport) {
+	require.NoError(t, Link(t.Context(), o, func(r LinkReport) error { all = append(all, r); return nil }))
+	return all
+}
+
+// TestLink: no time is less than arithmetic allows, every byte and ask is counted, and each part is there.
+func TestLink(t *testing.T) {
+	var told [][2]int
+	const rtt, model = 40 * time.Millisecond, 10 * time.Millisecond
+	all := measureLink(t, LinkOptions{RTT: rtt, Model: model, Tokens: []int{8, 200}, Asks: 20,
+		AskRate: 100, Connects: 2, Outages: 1, Outage: 100 * time.Millisecond, Loopback: 50 * time.Millisecond,
+		Progress: func(done, of int) { told = append(told, [2]int{done, of}) }})
+	require.Len(t, all, 5)
+	for i, part := range []string{"asks", "asks", "connect", "outage", "loopback"} {
+		r := all[i]
+		assert.Equal(t, part, r.Part)
+		assert.Equal(t, []float64{40, 10}, []float64{r.RTTMS, r.ModelMS})
+		assert.Equal(t, []bool{part == "asks", part == "connect", part == "outage", part == "loopback"},
+			[]bool{r.Asks != nil, r.Connect != nil, r.Outage != nil, r.Loopback != nil})
+		assert.Positive(t, r.Quiet.Seconds)
+	}
+	assert.Equal(t, [2]int{45, 45}, told[len(told)-1])
+	for i, tokens := range []int{8, 200} {
+		a := all[i].Asks
+		assert.Equal(t, []int{tokens, 20, 0}, []int{a.Tokens, a.Answers, a.Errors})
+		assert.Len(t, a.SamplesNS, 20)
+		for _, ns := range a.SamplesNS {
+			assert.GreaterOrEqual(t, ns, int64(rtt+model))
+		}
+		assert.Equal(t, 50., *a.Expected)
+		assert.GreaterOrEqual(t, a.Latency.P50, 49.9)
+		assert.GreaterOrEqual(t, a.PayloadUp, float64(tokens)*2, "17 bits each, at random")
+		assert.Less(t, a.PayloadUp, float64(tokens)*2.5+60, "only what is new travels")
+		assert.Greater(t, a.WireUp, a.PayloadUp+headerBytes)
+		assert.Greater(t, a.WireDown, a.PayloadDown+headerBytes)
+		assert.GreaterOrEqual(t, a.PacketsUp, 0.9)
+		assert.GreaterOrEqual(t, a.PacketsDown, 0.9)
+	}
+	assert.Greater(t, all[1].Asks.WireUp, all[0].Asks.WireUp+300)
+	c := all[2].Connect
+	assert.Equal(t, []float64{80, 130, 50}, []float64{c.ExpectedHello, c.ExpectedFirst, c.ExpectedEarly})
+	assert.Equal(t, []int{2, 2}, []int{c.Connections, c.Early})
+	for i := range 2 {
+		assert.GreaterOrEqual(t, c.ConnectedNS[i], int64(2*rtt))
+		assert.GreaterOrEqual(t, c.FirstNS[i], int64(3*rtt+model))
+		assert.GreaterOrEqual(t, c.ResumedNS[i], int64(rtt+model))
+	}
+	o := all[3].Outage
+	assert.Equal(t, []any{1, 100., 60.}, []any{o.Outages, o.OutageMS, o.Expected})
+	assert.Len(t, o.SamplesNS, 1)
+	assert.GreaterOrEqual(t, o.SamplesNS[0], int64(rtt/2), "what was on its way is gone")
+	l := all[4].Loopback
+	assert.Positive(t, l.Answers)
+	assert.InEpsilon(t, float64(l.Answers)/l.Seconds, l.PerSecond, 1e-9)
+	if result.CPUTime() > 0 {
+		assert.Positive(t, l.CPUPerAsk)
+	}
+}
+
+// TestGoOn: an ask is about the text before, and what is new.
+func TestGoOn(t *testing.T) {
+	path := goOn([]int32{7, 8}, 3, rand.New(rand.NewPCG(1, 2)))
+	assert.Len(t, path, 5)
+	assert.Equal(t, []int32{7, 8}, path[:2])
+}
+
+// TestOnWire: bytes are those of the datagrams and of their headers.
+func TestOnWire(t *testing.T) {
+	bytes, packets := onWire(link.Counts{Packets: 25, Bytes: 4000}, link.Counts{Packets: 5, Bytes: 1000}, 10)
+	assert.Equal(t, []float64{356, 2}, []float64{bytes, packets})
+}
+
+// TestLinkRate: a narrow link delays asks by the time that their bytes take, and arithmetic knows.
+func TestLinkRate(t *testing.T) {
+	a := measureLink(t, LinkOptions{Rate: 20_000, Tokens: []int{400}, Asks: 3, AskRate: 5})[0].Asks
+	assert.Greater(t, *a.Expected, 40., "900 bytes and more at 20 a millisecond")
+	assert.InDelta(t, (a.WireUp+a.WireDown)/20, *a.Expected, 1e-9)
+	assert.GreaterOrEqual(t, a.Latency.P50, 40.)
+}
+
+// TestLinkStall: questions that become due while nothing passes count with the time since then.
+func TestLinkStall(t *testing.T) {
+	b, err := openLinkBench(LinkOptions{RTT: 2 * time.Millisecond})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.close()) }()
+	c, s, text, err := b.begin(t.Context())
+	require.NoError(t, err)
+	b.l.Pause(true)
+	over := time.AfterFunc(300*time.Millisecond, func() { b.l.Pause(false) })
+	defer over.Stop()
+	var m timed
+	m.run(t.Context(), s, text, 8, 20, 100, func() {}) // due in the first 220 ms
+	late := timed{took: make([]time.Duration, 1), late: make([]time.Duration, 1)}
+	late.ask(t.Context(), s, text, 0, time.Now().Add(-time.Hour))
+	assert.Greater(t, late.took[0], time.Hour, "a question that is made late counts from when it was due")
+	assert.GreaterOrEqual(t, late.late[0], time.Hour)
+	require.NoError(t, c.Close())
+	require.Zero(t, m.failed)
+	for k, took := range m.took {
+		assert.GreaterOrEqual(t, took, time.Duration(270-10*k)*time.Millisecond, "question %d", k)
+		assert.Less(t, m.late[k], took)
+	}
+}
+
+// TestLinkLoss: what is lost comes again, later; the seed decides what is lost. With a trace there is no arithmetic.
+func TestLinkLoss(t *testing.T) {
+	lossy := LinkOptions{RTT: 4 * time.Millisecond, Loss: 0.2, Seed: 7, Tokens: []int{8}, Asks: 40, AskRate: 200}
+	a := measureLink(t, lossy)[0]
+	assert.Equal(t, 40, a.Asks.Answers)
+	assert.Equal(t, 0.2, a.Loss)
+	assert.Greater(t, a.Asks.Latency.Max, *a.Asks.Expected*1.5)
+	path := filepath.Join(t.TempDir(), "a.rtt.csv")
+	require.NoError(t, os.WriteFile(path, []byte("t_ms,rtt_ms\n0,30\n1000,30\n"), 0o600))
+	traced := lossy
+	traced.Loss, traced.Traces, traced.Asks = 0, []string{path}, 3
+	all := []LinkReport{}
+	if err := Link(t.Context(), traced, func(r LinkReport) error { all = append(all, r); return nil }); err == nil {
+		assert.Nil(t, all[0].Asks.Expected)
+	} else {
+		t.Fatal(err)
+	}
+}
+
+// TestLinkStopped: a measurement that is interrupted ends with why; what cannot be measured is refused.
+func TestLinkStopped(t *testing.T) {
+	for _, o := range []LinkOptions{{Tokens: []int{8}, Asks: 1 << 20, AskRate: 500},
+		{Outages: 1, Outage: time.Minute, AskRate: 100}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(150*time.Millisecond, cancel)
+		assert.ErrorIs(t, Link(ctx, o, nil), context.Canceled, "%+v", o)
+	}
+	for _, o := range []LinkOptions{{Tokens: []int{0}, Asks: 1, AskRate: 1},
+		{Tokens: []int{textLimit + 1}, Asks: 1, AskRate: 1},
+		{Tokens: []int{1}, AskRate: 1}, {Tokens: []int{1}, Asks: 1}, {Outages: 1, AskRate: 1},
+		{Outages: 1, Outage: 1}} {
+		assert.ErrorContains(t, Link(t.Context(), o, nil), "bench: ", "%+v", o)
+	}
+	err := Link(t.Context(), LinkOptions{Loopback: time.Millisecond},
+		func(LinkReport) error { return context.Canceled })
+	assert.ErrorIs(t, err, context.Canceled, "the error of a report")
+}

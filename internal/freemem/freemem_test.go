@@ -1,0 +1,25 @@
+package freemem
+
+import (
+	"testing"
+
+	"github.com/shirou/gopsutil/v4/mem"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestBytes: no more is free than there is, and a container's limit counts.
+func TestBytes(t *testing.T) {
+	free, err := Bytes()
+	require.NoError(t, err)
+	assert.Positive(t, free)
+	all, err := mem.VirtualMemory()
+	require.NoError(t, err)
+	assert.LessOrEqual(t, free, all.Total)
+	free, err = bytes(groupsOf(t, map[string]string{
+		"mountinfo": "30 20 0:26 / @/fs rw - cgroup2 cgroup rw\n", "cgroup": "0::/a\n",
+		"fs/a/memory.max": "1000", "fs/a/memory.current": "300",
+	}))
+	require.NoError(t, err)
+	assert.EqualValues(t, 700, free, "the limit of a container")
+}

@@ -1,0 +1,127 @@
+package freemem
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// groupMemory returns how many bytes the control groups of the process with its folder at proc leave it: its own group
+// and those above, in either version of their interface (cgroups(7)). No limit is the largest number.
+func groupMemory(proc string) uint64 {
+	left := uint64(math.MaxUint64)
+	for _, g := range memoryGroups(proc) {
+		for dir := g.dir; ; dir = filepath.Dir(dir) {
+			left = min(left, g.left(dir))
+			if len(dir) <= len(g.mount) {
+				break
+			}
+		}
+	}
+	return left
+}
+
+// memoryGroup is a group in one of the mounted hierarchies of groups.
+type memoryGroup struct {
+	mount, dir   string // folders: of the hierarchy, and in it of the group
+	limit, usage string // names of files that hold a number
+	cached       string // end of the names of lines of memory.stat: pages of files, which give way to others
+}
+
+// memoryGroups returns the groups of a process that may limit its memory. Lines of mountinfo are "36 35 98:0 ROOT MOUNT
+// options … - type source options" (proc_pid_mountinfo(5)).
+func memoryGroups(proc string) (all []memoryGroup) {
+	paths := groupPaths(proc)
+	mounts, err := os.ReadFile(filepath.Join(proc, "mountinfo"))
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(mounts)) {
+		before, after, _ := strings.Cut(line, " - ")
+		where, what := strings.Fields(before), strings.Fields(after)
+		if len(where) < 5 || len(what) < 3 {
+			continue
+		}
+		root, g := where[3], memoryGroup{mount: where[4]}
+		path := ""
+		switch {
+		case what[0] == "cgroup2":
+			path = paths[""]
+			g.limit, g.usage, g.cached = "memory.max", "memory.current", "active_file"
+		case what[0] == "cgroup" && slices.Contains(strings.Split(what[2], ","), "memory"):
+			path = paths["memory"]
+			g.limit, g.usage, g.cached = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_active_file"
+		default:
+			continue
+		}
+		g.dir = g.mount // in a container that is the group itself, whatever its name outside
+		if below, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(below) {
+			g.dir = filepath.Join(g.mount, below)
+		}
+		all = append(all, g)
+	}
+	return all
+}
+
+// groupPaths returns the groups of a process by what they control, "" for version 2. Lines are
+// "number:what,what:/path".
+func groupPaths(proc string) map[string]string {
+	paths := map[string]string{}
+	groups, err := os.ReadFile(filepath.Join(proc, "cgroup"))
+	if err != nil {
+		return paths
+	}
+	for line := range strings.Lines(string(groups)) {
+		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if controls, path, ok := strings.Cut(rest, ":"); ok {
+			for name := range strings.SplitSeq(controls, ",") {
+				paths[name] = path
+			}
+		}
+	}
+	return paths
+}
+
+// left returns what is left of the limit of the group at dir.
+func (g memoryGroup) left(dir string) uint64 {
+	limit, err := readNumber(filepath.Join(dir, g.limit))
+	if err != nil {
+		return math.MaxUint64
+	}
+	used, err := readNumber(filepath.Join(dir, g.usage))
+	if err != nil {
+		return math.MaxUint64
+	}
+	used -= min(used, g.files(dir))
+	return limit - min(limit, used)
+}
+
+// files returns how much of what a group uses are pages of files.
+func (g memoryGroup) files(dir string) (sum uint64) {
+	stat, err := os.ReadFile(filepath.Join(dir, "memory.stat"))
+	if err != nil {
+		return 0
+	}
+	inactive := strings.Replace(g.cached, "active", "inactive", 1)
+	for line := range strings.Lines(string(stat)) {
+		if name, value, _ := strings.Cut(strings.TrimSpace(line), " "); name == g.cached || name == inactive {
+			n, err := strconv.ParseUint(value, 10, 64)
+			if err == nil {
+				sum += n
+			}
+		}
+	}
+	return sum
+}
+
+// readNumber reads a file that holds a number and nothing else.
+func readNumber(path string) (uint64, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
+}

@@ -1,0 +1,351 @@
+package answer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Piece is what is new of an answer.
+type Piece struct {
+	Text   string
+	Tokens []Token // that the text was made of
+	Prompt []Token // with their log-probabilities; of the first piece, where these are wanted
+	Call   *callPiece
+}
+
+// callPiece is what is new of a call.
+type callPiece struct {
+	Index     int
+	Name      string // with the first piece
+	Arguments string
+}
+
+// Answer generates one answer of a chat or completion, in one stretch or in several: where the model begins to call a
+// tool, it goes on with the grammar of calls, and after that without.
+type Answer struct {
+	Model    Model
+	Session  Session
+	Prompt   []int32
+	Settings Settings
+	Calls    Calls
+	Forced   bool    // it must be a call
+	Single   bool    // at most one
+	Score    bool    // the prompt's log-probabilities come first
+	None     bool    // nothing is generated
+	Ends     []int32 // tokens that end it, besides the model's own
+	Lines    *Lines  // nil: none
+	Emit     func(Piece) error
+
+	IDs   []int32 // of the answer so far
+	made  int     // calls
+	Total Summary // of all stretches
+	first bool    // the first stretch is over: total.Reused is set
+}
+
+// Calls are the JSON schemas of calls of tools.
+type Calls struct {
+	One  []byte            // of any call; nil: there are no tools
+	Each map[string][]byte // by names of tools
+}
+
+// maxCalls limits the calls of an answer.
+const maxCalls = 128
+
+// Why an answer ended, as clients see it.
+const (
+	finishStop   = "stop"
+	FinishLength = "length"
+	FinishCalls  = "tool_calls"
+)
+
+// Run generates the answer and returns why it ended.
+func (a *Answer) Run(ctx context.Context) (finish string, err error) {
+	if a.Score {
+		if err := a.scored(ctx); err != nil {
+			return "", err
+		}
+	}
+	switch {
+	case a.None:
+		return FinishLength, nil
+	case a.Calls.One == nil:
+		return a.plain(ctx)
+	case a.Forced:
+		return a.call(ctx, a.Calls.One)
+	case a.Settings.Structured():
+		return a.either(ctx)
+	}
+	return a.text(ctx)
+}
+
+// scored emits the log-probabilities of the prompt, which is read anew for that.
+func (a *Answer) scored(ctx context.Context) error {
+	a.first = true
+	var all []Token
+	for t, err := range a.Session.Score(ctx, a.Prompt, a.Settings.Top) {
+		if err != nil {
+			return err
+		}
+		all = append(all, t)
+	}
+	return a.Emit(Piece{Prompt: all})
+}
+
+// stretch generates from where the answer stands, until visit returns false.
+func (a *Answer) stretch(ctx context.Context, s Settings, visit func(Token) bool) (Summary, error) {
+	if s.MaxTokens > 0 {
+		if s.MaxTokens -= len(a.IDs); s.MaxTokens <= 0 {
+			return Summary{Stop: StopLength}, nil
+		}
+	}
+	prompt := append(append([]int32{}, a.Prompt...), a.IDs...)
+	if len(prompt) >= a.Model.Context() {
+		return Summary{Stop: StopContext}, nil
+	}
+	var err error
+	for t, wrong := range a.Session.Generate(ctx, prompt, s) {
+		if err = wrong; err != nil {
+			break
+		}
+		a.IDs = append(a.IDs, t.ID)
+		if !visit(t) {
+			break
+		}
+	}
+	sum := a.Session.Summary()
+	if !a.first {
+		a.first, a.Total.Reused = true, sum.Reused
+	}
+	a.Total.Stop, a.Total.Stopped = sum.Stop, sum.Stopped
+	a.Total.Shortened = a.Total.Shortened || sum.Shortened
+	a.Total.Tokens += sum.Tokens
+	a.Total.Cloud += sum.Cloud
+	a.Total.Asks += sum.Asks
+	a.Total.Sent.Add(sum.Sent)
+	return sum, err
+}
+
+// write puts tokens into the answer that the model did not choose. It reports false where there is no room for them and
+// for one more.
+func (a *Answer) write(ids []int32) bool {
+	if a.Settings.MaxTokens > 0 && len(a.IDs)+len(ids) >= a.Settings.MaxTokens {
+		return false
+	}
+	a.IDs = append(a.IDs, ids...)
+	return true
+}
+
+// bare are the settings without those that are of texts alone.
+func (a *Answer) bare() Settings {
+	s := a.Settings
+	s.Schema, s.JSON, s.Closed, s.Stop, s.LogProbs, s.Top = nil, false, false, nil, false, 0
+	return s
+}
+
+// plain generates a text without calls.
+func (a *Answer) plain(ctx context.Context) (string, error) {
+	var sent int
+	var out error
+	cut := "" // why it ends before the model's own end
+	sum, err := a.stretch(ctx, a.Settings, func(t Token) bool {
+		if slices.Contains(a.Ends, t.ID) {
+			cut = StopEnd
+			return false
+		}
+		sent += len(t.Text)
+		if a.Lines != nil {
+			var over bool
+			if t.Text, over = a.Lines.Take(t.Text); over {
+				cut = StopLength
+			}
+		}
+		out = a.Emit(Piece{Text: t.Text, Tokens: []Token{t}})
+		return out == nil && cut == ""
+	})
+	if err = errors.Join(err, out); err != nil {
+		return "", err
+	}
+	if a.Score && sum.End != nil { // who scores the prompt takes the last token off
+		err = a.Emit(Piece{Tokens: []Token{*sum.End}})
+	}
+	if cut != "" {
+		sum.Stop, a.Total.Stop = cut, cut
+	} else if sent < len(sum.Text) { // what has been held back
+		err = a.Emit(Piece{Text: sum.Text[sent:]})
+	}
+	return finishOf(sum), err
+}
+
+// finishOf is why a text ended.
+func finishOf(s Summary) string {
+	if s.Stop == StopLength || s.Stop == StopContext {
+		return FinishLength
+	}
+	return finishStop
+}
+
+// text generates a text up to the first call of a tool, and then that.
+func (a *Answer) text(ctx context.Context) (string, error) {
+	scan := &callFinder{names: a.names()}
+	var tokens []Token // with text that is held back
+	var out error
+	begin, sent, found := len(a.IDs), 0, false
+	sum, err := a.stretch(ctx, a.Settings, func(t Token) bool {
+		sent += len(t.Text)
+		var text string
+		text, found = scan.push(t.Text)
+		tokens = append(tokens, t)
+		if text != "" {
+			out = a.Emit(Piece{Text: text, Tokens: tokens})
+			tokens = nil
+		}
+		return out == nil && !found
+	})
+	if err = errors.Join(err, out); err != nil {
+		return "", err
+	}
+	if found {
+		return a.called(ctx, begin, scan)
+	}
+	rest := scan.flush()
+	if sent < len(sum.Text) {
+		rest += sum.Text[sent:]
+	}
+	if a.made > 0 && !scan.begun() && strings.TrimLeft(rest, blanks) == "" {
+		rest, tokens = "", nil // blanks alone after calls are none of the text
+	}
+	if rest != "" || len(tokens) > 0 {
+		if err := a.Emit(Piece{Text: rest, Tokens: tokens}); err != nil {
+			return "", err
+		}
+	}
+	if a.made > 0 && finishOf(sum) == finishStop {
+		return FinishCalls, nil
+	}
+	return finishOf(sum), nil
+}
+
+// names are those of the tools.
+func (a *Answer) names() []string { return slices.Sorted(maps.Keys(a.Calls.Each)) }
+
+// called goes on with the call that was found in the answer after its first tokens: begin is where the stretch began.
+// It is begun anew with its mark, so that its tokens are those that the model was trained on; a tool that it named
+// stays.
+func (a *Answer) called(ctx context.Context, begin int, found *callFinder) (string, error) {
+	var text []byte
+	var starts []int
+	for _, id := range a.IDs[begin:] {
+		starts = append(starts, len(text))
+		text = append(text, a.Model.Bytes(id)...)
+	}
+	mark := bytes.LastIndex(text, []byte(found.mark))
+	if mark < 0 {
+		return "", fmt.Errorf("%d tokens do not make the text that they made", len(a.IDs)-begin)
+	}
+	at := len(starts) - 1
+	for starts[at] > mark {
+		at--
+	}
+	before, err := a.Model.Tokenize(string(text[starts[at]:mark]), false)
+	if err != nil {
+		return "", err
+	}
+	a.IDs = append(a.IDs[:begin+at], before...)
+	if found.name != "" {
+		return a.call(ctx, a.Calls.Each[found.name])
+	}
+	return a.call(ctx, a.Calls.One)
+}
+
+// call generates a call of a tool by a schema, and what follows it.
+func (a *Answer) call(ctx context.Context, schema []byte) (string, error) {
+	mark, err := a.Model.Tokenize(callBegin+"\n", false)
+	if err != nil {
+		return "", err
+	}
+	if !a.write(mark) {
+		return FinishLength, nil
+	}
+	s := a.bare()
+	s.Schema, s.Closed = schema, true
+	scan := newCallScanner()
+	index, sent := a.made, 0
+	var out error
+	tell := func(text string) {
+		named, arguments, err := scan.push(text)
+		switch {
+		case err != nil:
+			out = err
+		case named:
+			a.made++
+			out = a.Emit(Piece{Call: &callPiece{index, scan.name, arguments}})
+		case arguments != "":
+			out = a.Emit(Piece{Call: &callPiece{Index: index, Arguments: arguments}})
+		}
+	}
+	sum, err := a.stretch(ctx, s, func(t Token) bool {
+		sent += len(t.Text)
+		tell(t.Text)
+		return out == nil
+	})
+	if err == nil && out == nil && sent < len(sum.Text) {
+		tell(sum.Text[sent:])
+	}
+	if err = errors.Join(err, out); err != nil {
+		return "", err
+	}
+	if finishOf(sum) == FinishLength {
+		return FinishLength, nil
+	}
+	if err := scan.complete(); err != nil {
+		return "", fmt.Errorf("the model wrote a call: %w", err)
+	}
+	return a.after(ctx)
+}
+
+// after goes on after a call, if there may be more.
+func (a *Answer) after(ctx context.Context) (string, error) {
+	if a.Single || a.Forced {
+		return FinishCalls, nil
+	}
+	if a.made >= maxCalls {
+		return FinishCalls, nil
+	}
+	end, err := a.Model.Tokenize("\n"+callEnd, false)
+	if err != nil {
+		return "", err
+	}
+	if !a.write(end) {
+		return FinishLength, nil
+	}
+	if a.Settings.Structured() {
+		return a.either(ctx)
+	}
+	return a.text(ctx)
+}
+
+// either generates a call, or a text that follows the format: the model's own beginning decides.
+func (a *Answer) either(ctx context.Context) (string, error) {
+	begin, found := len(a.IDs), false
+	scan := &callFinder{names: a.names()}
+	sum, err := a.stretch(ctx, a.bare(), func(t Token) bool { // within the format there would be no call
+		_, found = scan.push(t.Text)
+		return !found && !scan.begun()
+	})
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case found:
+		return a.called(ctx, begin, scan)
+	case a.made > 0 && sum.Stop == StopEnd:
+		return FinishCalls, nil
+	}
+	a.IDs = a.IDs[:begin]
+	return a.plain(ctx)
+}

@@ -1,0 +1,198 @@
+package answer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// pieces cuts a text into pieces of n bytes.
+func pieces(text string, n int) (all []string) {
+	for len(text) > n {
+		all, text = append(all, text[:n]), text[n:]
+	}
+	return append(all, text)
+}
+
+// finds has a finder of two tools read a text in pieces, up to where a call begins.
+func finds(text string, n int) (got string, s *callFinder) {
+	s = &callFinder{names: []string{"get", "get_weather"}}
+	for _, p := range pieces(text, n) {
+		part, found := s.push(p)
+		if got += part; found {
+			return got, s
+		}
+	}
+	return got + s.flush(), s
+}
+
+// TestCallFinder: whatever the pieces, the text before a call comes out, without blanks before it, and nothing of the
+// call does. A bare object is a call where a line begins with it, or a fence does, and it has the name of a tool.
+func TestCallFinder(t *testing.T) {
+	const bare, spread = `{"name":"get"`, "{\n  \"name\": \"get_weather\""
+	for _, c := range []struct{ text, before, mark, name string }{
+		{"plain", "plain", "", ""}, {"", "", "", ""}, {"a < b <tool> c\n", "a < b <tool> c\n", "", ""},
+		{"x \n\n<tool_call>y", "x", callBegin, ""}, {"<tool_call>", "", callBegin, ""},
+		{"a <tool_cal", "a <tool_cal", "", ""}, {"<<tool_call>", "<", callBegin, ""},
+		{"a\n\nb <tool_call", "a\n\nb <tool_call", "", ""}, {"é<tool_call>", "é", callBegin, ""},
+
+		{bare + `,"arguments":{}}`, "", bare, "get"}, {"\n " + spread, "", spread, "get_weather"},
+		{"```json\n" + spread + ",", "", "```json\n" + spread, "get_weather"},
+		{"```\n" + bare, "", "```\n" + bare, "get"},
+		{"Sure:\n\n```json\n" + bare, "Sure:", "```json\n" + bare, "get"},
+		{"Sure:\n" + bare, "Sure:", bare, "get"}, {"a\n {\n" + bare, "a\n {", bare, "get"},
+
+		{"Sure: " + bare, "Sure: " + bare, "", ""}, {"`" + bare + "`", "`" + bare + "`", "", ""},
+		{"{" + bare, "{" + bare, "", ""}, {`{"name":"gets"}`, `{"name":"gets"}`, "", ""},
+		{`{"name":"get`, `{"name":"get`, "", ""}, {`{"name":"get_w"}`, `{"name":"get_w"}`, "", ""},
+		{"```json\n{\n  \"name\": \"John\"\n}\n```", "```json\n{\n  \"name\": \"John\"\n}\n```", "", ""},
+		{"```python\n" + bare, "```python\n" + bare, "", ""},
+		{"```js\nx\n```\n" + bare, "```js\nx\n```", bare, "get"},
+		{"```js\nx", "```js\nx", "", ""}, {"``", "``", "", ""},
+		{`{"names":"get"`, `{"names":"get"`, "", ""}, {`{"name":{"get":1}}`, `{"name":{"get":1}}`, "", ""},
+		{"```json\n", "```json\n", "", ""}, {"{}", "{}", "", ""}, {"{ ", "{ ", "", ""},
+	} {
+		for n := 1; n <= len(c.text)+1; n++ {
+			got, s := finds(c.text, n)
+			assert.Equal(t, []string{c.before, c.mark, c.name}, []string{got, s.mark, s.name}, "%q in pieces of %d",
+				c.text, n)
+		}
+	}
+}
+
+// TestCallFinderShows what it can at once.
+func TestCallFinderShows(t *testing.T) {
+	s := &callFinder{names: []string{"f"}}
+	for _, c := range [][2]string{{"a", "a"}, {" ", ""}, {"b", " b"}, {"<too", ""}, {"x", "<toox"}, {"\n", ""},
+		{"{", ""}, {`"na`, ""}, {"x", "\n{\"nax"}, {"{", "{"}, {"\n`", ""}, {"``j", ""}, {"s", ""}, {"\n", "\n```js"},
+		{"<tool_call>", ""}} {
+		got, _ := s.push(c[0])
+		assert.Equal(t, c[1], got, "%q", c[0])
+	}
+}
+
+// scanCall reads a call in pieces, as an answer does.
+func scanCall(text string, n int) (name, arguments string, err error) {
+	s := newCallScanner()
+	names := 0
+	for _, p := range pieces(text, n) {
+		named, more, err := s.push(p)
+		if err != nil {
+			return "", "", err
+		}
+		if named {
+			names++
+		}
+		arguments += more
+	}
+	if err := s.complete(); err != nil {
+		return "", "", err
+	}
+	if names != 1 {
+		return "", "", fmt.Errorf("the name came %d times", names)
+	}
+	return s.name, arguments, nil
+}
+
+// TestCalls: whatever the pieces and the order, name and arguments come out.
+func TestCalls(t *testing.T) {
+	for text, want := range map[string][2]string{
+		`{"name": "f", "arguments": {"a": [1, "}\"é"]}}`:            {"f", `{"a": [1, "}\"é"]}`},
+		`{"arguments":{},"name":"g"}`:                               {"g", "{}"},
+		` {"name":"f","arguments":{"a":{"arguments":{}}} } ` + "\n": {"f", `{"a":{"arguments":{}}}`},
+		`{"x":[{"name":1}],"name":"f","arguments": {"b":null}}`:     {"f", `{"b":null}`},
+		`{"name":"f"}`: {"f", ""},
+		`{"name":"\u0066","arguments":{"\\":"\\"}}`: {"f", `{"\\":"\\"}`},
+	} {
+		require.True(t, json.Valid([]byte(text)))
+		for n := 1; n <= len(text); n++ {
+			name, arguments, err := scanCall(text, n)
+			require.NoError(t, err, "%s in pieces of %d", text, n)
+			assert.Equal(t, want, [2]string{name, arguments}, "%s in pieces of %d", text, n)
+		}
+	}
+	for _, text := range []string{
+		"", "x", `[]`, `{}`, `{"name":"f","arguments":{}`, `{"name":7}`, `{"name":""}`, `{"name":"f","arguments":[]}`,
+		`{"name":"f","arguments":"{}"}`, `{"name":"f","name":"g"}`, `{"name":"f","arguments":{},"arguments":{}}`,
+		`{"name":"f"} x`, `{"name":"f",}`, `{"name"}`, `{"name":}`, `{:1}`, `{"arguments":{}}`, `{"name":"f"]`,
+		`{"name":"f","arguments":{"a":}}`, `{"name":"f","arguments":{]}`,
+	} {
+		_, _, err := scanCall(text, 3)
+		assert.ErrorIs(t, err, errCall, text)
+	}
+	s := newCallScanner()
+	_, _, err := s.push(strings.Repeat(" ", maxCall+1))
+	assert.ErrorIs(t, err, errCall)
+}
+
+// TestCallsShow: arguments are returned as they come, the first of them with the name.
+func TestCallsShow(t *testing.T) {
+	s := newCallScanner()
+	for _, c := range []struct {
+		piece     string
+		named     bool
+		arguments string
+	}{{`{"name"`, false, ""}, {`:"f"`, false, ""}, {`,"arg`, true, ""}, {`uments": {"a`, false, `{"a`}, {`":1`, false,
+		`":1`},
+		{`} `, false, "}"}, {"}", false, ""}} {
+		named, arguments, err := s.push(c.piece)
+		require.NoError(t, err)
+		assert.Equal(t, c.named, named, c.piece)
+		assert.Equal(t, c.arguments, arguments, c.piece)
+	}
+	require.NoError(t, s.complete())
+}
+
+// FuzzCalls: what is taken for a call is one, in whatever pieces.
+func FuzzCalls(f *testing.F) {
+	for _, s := range []string{`{"name": "f", "arguments": {"a": [1, "}"]}}`, `{"arguments":{},"name":"g"}`,
+		`{"name":"f"}`, `{`, `{"a":{"b":[`} {
+		f.Add(s, uint8(1))
+		f.Add(s, uint8(200))
+	}
+	f.Fuzz(func(t *testing.T, text string, n uint8) {
+		name, arguments, err := scanCall(text, max(int(n), 1))
+		whole, all, wrong := scanCall(text, max(len(text), 1))
+		require.Equal(t, wrong == nil, err == nil, "%v, %v", wrong, err)
+		if err != nil {
+			require.True(t, errors.Is(err, errCall), err)
+			return
+		}
+		require.Equal(t, [2]string{whole, all}, [2]string{name, arguments})
+		var call struct {
+			Name      *string
+			Arguments json.RawMessage
+		}
+		var fields map[string]json.RawMessage
+		require.NoError(t, json.Unmarshal([]byte(text), &fields))
+		require.NoError(t, json.Unmarshal(fields["name"], &call.Name))
+		require.Equal(t, *call.Name, name)
+		require.Equal(t, strings.TrimSpace(string(fields["arguments"])), strings.TrimSpace(arguments))
+	})
+}
+
+// FuzzCallFinder: the pieces of a text do not matter, nothing is lost before a call, and no mark is missed.
+func FuzzCallFinder(f *testing.F) {
+	f.Add("a <tool_call>b", uint8(1))
+	f.Add("<tool_<tool_call>", uint8(3))
+	f.Add("a\n```json\n{ \"name\" : \"get_weather\"", uint8(2))
+	f.Fuzz(func(t *testing.T, text string, n uint8) {
+		got, s := finds(text, max(int(n), 1))
+		whole, same := finds(text, len(text)+1)
+		require.Equal(t, []string{whole, same.mark, same.name}, []string{got, s.mark, s.name})
+		if s.mark == "" {
+			require.Equal(t, text, got)
+			require.NotContains(t, text, callBegin)
+			return
+		}
+		rest, ok := strings.CutPrefix(text, got)
+		require.True(t, ok)
+		require.True(t, strings.HasPrefix(strings.TrimLeft(rest, blanks), s.mark))
+		require.NotContains(t, got, callBegin)
+	})
+}

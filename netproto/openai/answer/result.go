@@ -1,0 +1,110 @@
+package answer
+
+import "encoding/json"
+
+// Result is an answer as far as it has come: its texts and calls, in their order.
+type Result struct {
+	Prompt []Token // see [piece]
+	Parts  []Part
+	Ending
+}
+
+// Ending is how an answer ended.
+type Ending struct {
+	Finish    string // why, as clients see it
+	Stopped   string // the stop string that ended it; "" where none did
+	Shortened bool   // see [Summary.Shortened]
+	Stop      string // see [Summary.Stop]
+	Sent      Sent   // of the whole request so far
+}
+
+// Part is a text, or a call of a tool.
+type Part struct {
+	ID     string // for shapes that name parts
+	Tool   string // the name of what is called; "" for a text
+	Text   []byte // or the arguments of the call
+	Tokens []Token
+}
+
+// Take adds a piece, and reports whether a part begins with it.
+func (r *Result) Take(p Piece) (begins bool) {
+	r.Prompt = append(r.Prompt, p.Prompt...)
+	last := len(r.Parts) - 1
+	switch {
+	case p.Call != nil:
+		begins = p.Call.Name != ""
+	default:
+		begins = last < 0 || r.Parts[last].Tool != ""
+	}
+	if begins {
+		r.Parts = append(r.Parts, Part{})
+		last++
+	}
+	to := &r.Parts[last]
+	to.Text, to.Tokens = append(to.Text, p.Text...), append(to.Tokens, p.Tokens...)
+	if p.Call != nil {
+		to.Tool += p.Call.Name
+		to.Text = append(to.Text, p.Call.Arguments...)
+	}
+	return begins
+}
+
+// Text is all that is not of calls.
+func (r *Result) Text() (text string, tokens []Token) {
+	for _, p := range r.Parts {
+		if p.Tool == "" {
+			text += string(p.Text)
+			tokens = append(tokens, p.Tokens...)
+		}
+	}
+	return text, tokens
+}
+
+// Complete returns a whole answer with at least one part, and a name for each.
+func (r Result) Complete(name func(prefix string) string) Result {
+	if len(r.Parts) == 0 {
+		r.Take(Piece{})
+	}
+	for i := range r.Parts {
+		r.Parts[i].ID = name("")
+	}
+	return r
+}
+
+// Parted writes a stream of an answer part by part.
+type Parted interface {
+	Begin() []any               // before the first part
+	Open(i int) []any           // part i begins
+	Delta(i int, p Piece) []any // it goes on
+	Close(i int) []any          // it is over
+}
+
+// Tell takes a piece and returns what a stream sends for it.
+func (r *Result) Tell(p Piece, to Parted) (all []any) {
+	if len(r.Parts) == 0 {
+		all = to.Begin()
+	}
+	begins := r.Take(p)
+	i := len(r.Parts) - 1
+	if begins && i > 0 {
+		all = append(all, to.Close(i-1)...)
+	}
+	if begins {
+		all = append(all, to.Open(i)...)
+	}
+	return append(all, to.Delta(i, p)...)
+}
+
+// Finishes notes how the answer ended, and returns what a stream sends for that. An answer has at least one part.
+func (r *Result) Finishes(e Ending, to Parted) (all []any) {
+	if len(r.Parts) == 0 {
+		all = r.Tell(Piece{}, to)
+	}
+	r.Ending = e
+	return append(all, to.Close(len(r.Parts)-1)...)
+}
+
+// Whole reports whether a part is as the model meant it.
+func (r *Result) Whole(i int) bool {
+	return r.Finish != FinishLength || i < len(r.Parts)-1 || r.Parts[i].Tool != "" && json.Valid(r.Parts[i].Text)
+}

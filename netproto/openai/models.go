@@ -1,0 +1,59 @@
+package openai
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
+)
+
+// modelObject is a name of the model as it is listed, for OpenAI's clients and for Anthropic's.
+type modelObject struct {
+	ID      string    `json:"id"`
+	Object  string    `json:"object"`
+	Created int64     `json:"created"`
+	OwnedBy string    `json:"owned_by"`
+	Type    string    `json:"type"`
+	Name    string    `json:"display_name"`
+	Since   time.Time `json:"created_at"`
+}
+
+func (s *Server) modelObject(name string) modelObject {
+	return modelObject{name, "model", s.begun.Unix(), request.OwnName, "model", name,
+		s.begun.UTC().Truncate(time.Second)}
+}
+
+func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
+	all := []modelObject{}
+	for _, name := range s.o.Names {
+		all = append(all, s.modelObject(name))
+	}
+	write(w, http.StatusOK, request.Encode(map[string]any{"object": "list", "data": all, "has_more": false,
+		"first_id": s.o.Names[0], "last_id": s.o.Names[len(all)-1]}))
+}
+
+func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("id")
+	if name == "" {
+		s.nowhere(w, r)
+		return
+	}
+	if !s.named(name) {
+		s.reject(w, r, s.unknownModel(name))
+		return
+	}
+	write(w, http.StatusOK, request.Encode(s.modelObject(name)))
+}
+
+// named reports whether the model goes by a name.
+func (s *Server) named(name string) bool {
+	return slices.Contains(s.o.Names, name)
+}
+
+// unknownModel is the error of a name that the model does not have.
+func (s *Server) unknownModel(name string) *request.Error {
+	return request.Refuse(http.StatusNotFound, "model_not_found", "there is no model %s: this server has %s",
+		request.Shown(name), strings.Join(s.o.Names, ", ")).Of("model")
+}

@@ -1,0 +1,93 @@
+package request
+
+import (
+	"encoding/json"
+	"strconv"
+)
+
+// completionTokens is the length of a completion where the request says nothing, as OpenAI has it.
+const completionTokens = 16
+
+// Completion is a request for what follows texts.
+type Completion struct {
+	Request
+	Texts []string  // prompts; nil where they are given as ids
+	IDs   [][]int32 // prompts
+	Echo  bool
+	None  bool // nothing is generated: max_tokens is 0
+
+	Suffix string // that follows the answer; "": no matter what
+}
+
+// ReadCompletion reads a request.
+func ReadCompletion(body []byte, d Defaults) (*Completion, *Error) {
+	r := new(Completion)
+	r.Settings.MaxTokens = completionTokens
+	f := parseBody(body)
+	f.common(&r.Request, d)
+	if r.None = means(f.all["max_tokens"], "0"); r.None {
+		f.take("max_tokens")
+	}
+	f.integerMax("max_tokens", &r.Request)
+	f.responseFormat(&r.Request)
+	if f.count("logprobs", 0, maxTopText, &r.Settings.Top) {
+		r.Settings.LogProbs = true
+	}
+	f.flag("echo", &r.Echo)
+	if best := r.N; f.count("best_of", 1, maxChoices, &best) && best != r.N {
+		f.fail("best_of", "answers are not sorted here: leave it out, and take n")
+	}
+	f.idle("add_special_tokens", idle{values: "true"})
+	f.prompts(r)
+	if f.text("suffix", &r.Suffix); r.Suffix != "" && (r.Echo || r.IDs != nil) {
+		f.fail("suffix", "a gap is in a text: leave out echo, and give texts as prompt")
+	}
+	if n := (len(r.Texts) + len(r.IDs)) * r.N; n > maxAnswers {
+		f.fail("prompt", "%d answers are too many: ask for at most %d in one request", n, maxAnswers)
+	}
+	return r, f.end()
+}
+
+// prompts reads a text, a list of texts, ids, or a list of lists of ids.
+func (f *fields) prompts(r *Completion) {
+	raw, ok := f.take("prompt")
+	if !ok {
+		f.missing("prompt", "give a text to go on with")
+		return
+	}
+	var text string
+	var ids []tokenID
+	var lists [][]tokenID
+	switch {
+	case json.Unmarshal(raw, &text) == nil:
+		r.Texts = []string{text}
+	case json.Unmarshal(raw, &r.Texts) == nil && len(r.Texts) > 0:
+	case json.Unmarshal(raw, &ids) == nil && len(ids) > 0:
+		lists, r.Texts = [][]tokenID{ids}, nil
+	case json.Unmarshal(raw, &lists) == nil && len(lists) > 0:
+		r.Texts = nil
+	default:
+		f.fail("prompt", "give a string, a list of strings, a list of token ids, or a list of such lists; "+
+			"none of them empty")
+	}
+	for _, list := range lists {
+		if len(list) == 0 {
+			f.fail("prompt", "a list of token ids is empty: give at least one")
+		}
+		prompt := make([]int32, len(list))
+		for i, id := range list {
+			prompt[i] = int32(id)
+		}
+		r.IDs = append(r.IDs, prompt)
+	}
+}
+
+// tokenID is the id of a token in a request. A null is none, which encoding/json would take for 0.
+type tokenID int32
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (t *tokenID) UnmarshalJSON(b []byte) error {
+	n, err := strconv.ParseInt(string(b), 10, 32)
+	*t = tokenID(n)
+	return err
+}

@@ -1,0 +1,300 @@
+package request
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
+)
+
+// fields are those of a JSON object that have not been read. The first error sticks. A field that is null counts as
+// absent.
+type fields struct {
+	at  string // path of the object; "" for the request itself
+	all map[string]json.RawMessage
+	err *Error
+}
+
+// parseFields reads an object. What is wrong is said of the path at.
+func parseFields(at string, raw []byte) *fields {
+	f := &fields{at: at}
+	err := json.Unmarshal(raw, &f.all)
+	wrong, syntax := errors.AsType[*json.SyntaxError](err)
+	switch {
+	case syntax:
+		f.fail("", "this is not JSON: %v, %s", err, position(raw, int(wrong.Offset)))
+	case !isObject(raw):
+		f.fail("", "give a JSON object")
+	case err != nil:
+		f.fail("", "this is not JSON: %v", err)
+	}
+	for name, value := range f.all {
+		if string(value) == "null" {
+			delete(f.all, name)
+		}
+	}
+	return f
+}
+
+// parseBody reads the object that a request is.
+func parseBody(body []byte) *fields {
+	f := new(fields)
+	switch at := invalidUTF8(body); {
+	case len(bytes.TrimLeft(body, " \t\r\n")) == 0:
+		f.fail("", "the request has no content: give a JSON object")
+	case bytes.HasPrefix(body, []byte("\xef\xbb\xbf")):
+		f.fail("", "the request begins with a byte order mark, which is not JSON: leave it out")
+	case at >= 0:
+		f.fail("", "the request is not UTF-8 from byte %d on: send JSON in UTF-8", at)
+	default:
+		return parseFields("", body)
+	}
+	return f
+}
+
+// invalidUTF8 returns where the first byte is that cannot stand in UTF-8; -1 where there is none.
+func invalidUTF8(b []byte) int {
+	for at := 0; at < len(b); {
+		r, n := utf8.DecodeRune(b[at:])
+		if r == utf8.RuneError && n == 1 {
+			return at
+		}
+		at += n
+	}
+	return -1
+}
+
+// position says in words where the n-th byte of a text is.
+func position(text []byte, n int) string {
+	before := text[:min(max(n-1, 0), len(text))]
+	line := before[bytes.LastIndexByte(before, '\n')+1:]
+	return fmt.Sprintf("at byte %d: line %d, column %d", n, bytes.Count(before, []byte("\n"))+1,
+		utf8.RuneCount(line)+1)
+}
+
+// isObject reports whether JSON text begins as an object does.
+func isObject(raw []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{"))
+}
+
+// path returns the path of a field.
+func (f *fields) path(name string) string {
+	switch {
+	case f.at == "":
+		return name
+	case name == "":
+		return f.at
+	}
+	return f.at + "." + name
+}
+
+// fail says what is wrong with a field, or with the object itself.
+func (f *fields) fail(name, format string, args ...any) {
+	path := f.path(name)
+	if f.err != nil {
+		return
+	}
+	f.err = Invalid(path, format, args...)
+	if path != "" {
+		f.err.Message = path + ": " + f.err.Message
+	}
+}
+
+// fails adopts an error of a part.
+func (f *fields) fails(err *Error) {
+	if f.err == nil {
+		f.err = err
+	}
+}
+
+// take returns a field, which counts as read then.
+func (f *fields) take(name string) (json.RawMessage, bool) {
+	raw, ok := f.all[name]
+	delete(f.all, name)
+	return raw, ok
+}
+
+// missing refuses the absence of a field.
+func (f *fields) missing(name, format string, args ...any) {
+	if f.err != nil {
+		return
+	}
+	f.fail(name, format, args...)
+	f.err.Code = "missing_required_parameter"
+}
+
+// text reads a string, if it is there.
+func (f *fields) text(name string, to *string) bool {
+	raw, ok := f.take(name)
+	if ok && json.Unmarshal(raw, to) != nil {
+		f.fail(name, "give a string")
+	}
+	return ok
+}
+
+// needed reads a string, and refuses its absence.
+func (f *fields) needed(name string, to *string, hint string) {
+	if !f.text(name, to) {
+		f.missing(name, "%s", hint)
+	}
+}
+
+// one reads a string that has one value.
+func (f *fields) one(name, value, hint string) {
+	got := ""
+	if f.text(name, &got); got != value {
+		f.fail(name, "%s", hint)
+	}
+}
+
+// flag reads true or false, if it is there.
+func (f *fields) flag(name string, to *bool) bool {
+	raw, ok := f.take(name)
+	if ok && json.Unmarshal(raw, to) != nil {
+		f.fail(name, "give true or false")
+	}
+	return ok
+}
+
+// number reads a number from low to high, if it is there.
+func (f *fields) number(name string, low, high float64, to *float64) bool {
+	raw, ok := f.take(name)
+	if !ok {
+		return false
+	}
+	if json.Unmarshal(raw, to) != nil || !(*to >= low && *to <= high) {
+		f.fail(name, "give a number from %v to %v", low, high)
+	}
+	return true
+}
+
+// integer reads a whole number from low to high, if it is there.
+func (f *fields) integer(name string, low, high int64, to *int64) bool {
+	raw, ok := f.take(name)
+	if !ok {
+		return false
+	}
+	if json.Unmarshal(raw, to) == nil && *to >= low && *to <= high {
+		return true
+	}
+	if high == math.MaxInt64 {
+		f.fail(name, "give a whole number of at least %d", low)
+	} else {
+		f.fail(name, "give a whole number from %d to %d", low, high)
+	}
+	return true
+}
+
+// count reads a whole number that fits into an int, if it is there.
+func (f *fields) count(name string, low, high int, to *int) bool {
+	n := int64(*to)
+	ok := f.integer(name, int64(low), int64(high), &n)
+	*to = int(n)
+	return ok
+}
+
+// list reads the elements of an array, at most limit, if it is there.
+func (f *fields) list(name string, limit int) ([]json.RawMessage, bool) {
+	raw, ok := f.take(name)
+	if !ok {
+		return nil, false
+	}
+	var all []json.RawMessage
+	switch {
+	case json.Unmarshal(raw, &all) != nil:
+		f.fail(name, "give a list")
+	case len(all) > limit:
+		f.fail(name, "%d elements are too many: give at most %d", len(all), limit)
+	default:
+		return all, true
+	}
+	return nil, true
+}
+
+// object reads a field that is an object, if it is there.
+func (f *fields) object(name string, read func(o *fields)) bool {
+	raw, ok := f.take(name)
+	if ok {
+		f.within(f.path(name), raw, read)
+	}
+	return ok
+}
+
+// objects reads a list of at most limit objects, if it is there, up to the first that is wrong.
+func (f *fields) objects(name string, limit int, read func(o *fields)) {
+	all, _ := f.list(name, limit)
+	f.elements(name, all, read)
+}
+
+// elements reads the elements of a list.
+func (f *fields) elements(name string, all []json.RawMessage, read func(o *fields)) {
+	for i, raw := range all {
+		if f.err != nil {
+			return
+		}
+		f.within(f.element(name, i), raw, read)
+	}
+}
+
+// within reads an object in this one, and refuses what read leaves of it.
+func (f *fields) within(at string, raw []byte, read func(o *fields)) {
+	o := parseFields(at, raw)
+	read(o)
+	if err := o.end(); err != nil {
+		f.fails(err)
+	}
+}
+
+// element returns the path of an element of a list.
+func (f *fields) element(name string, i int) string {
+	return f.path(name) + "[" + strconv.Itoa(i) + "]"
+}
+
+// harmless accepts fields that change no answer, whatever they are.
+func (f *fields) harmless(names ...string) {
+	for _, name := range names {
+		delete(f.all, name)
+	}
+}
+
+// refuse refuses a field that would change the answer.
+func (f *fields) refuse(name, why string) {
+	if _, ok := f.take(name); ok && f.err == nil {
+		f.fail(name, "%s", why)
+		f.err.Code = "unsupported_parameter"
+	}
+}
+
+// names are those of the fields that have not been read, in order.
+func (f *fields) names() []string { return slices.Sorted(maps.Keys(f.all)) }
+
+// end refuses what has not been read.
+func (f *fields) end() *Error {
+	if names := f.names(); len(names) > 0 && f.err == nil {
+		name := names[0] // the same one each time
+		f.fail(Shown(name), "this server knows no such parameter: leave it out")
+		f.err.Code = "unknown_parameter"
+	}
+	return f.err
+}
+
+// Shown is the name of a field as an error repeats it: a client chose it.
+func Shown(name string) string {
+	plain := utf8.RuneCountInString(name) <= 40
+	for _, r := range name {
+		plain = plain && (strings.ContainsRune("_-./", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' &&
+			r <= 'Z')
+	}
+	if plain {
+		return name
+	}
+	return quote.Text(name)
+}

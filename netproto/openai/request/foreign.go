@@ -1,0 +1,217 @@
+package request
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"slices"
+)
+
+// Clients written for other servers send what those know: OpenAI, Azure, OpenRouter, Mistral and Anthropic,
+// llama-server, vLLM, SGLang, Ollama, LM Studio, and libraries such as LiteLLM and LangChain. What cannot change an
+// answer is ignored here. What could is accepted with the values that ask for what is done anyway, and refused with
+// others.
+
+// ignoredFields cannot change an answer: they say who asks and what it may cost, how to route and to cache, or set what
+// other fields switch on, which are refused.
+var ignoredFields = []string{
+	"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
+	"prediction", "user_id", "session_id", "trace_id", "request_id", "rid", "priority", "tags", "cache_salt",
+	"provider", "models", "route", "usage", "include", // OpenRouter
+	"cache_prompt", "id_slot", "slot_id", "n_keep", "n_discard", "n_cache_reuse", "timings_per_token",
+	"return_progress", "return_tokens", "t_max_prompt_ms", "speculative.n_max", "speculative.n_min",
+	"speculative.p_min", // llama-server
+	"mirostat_tau", "mirostat_eta", "dynatemp_exponent", "xtc_threshold", "dry_base", "dry_allowed_length",
+	"dry_penalty_last_n", "dry_sequence_breakers", // without what these belong to
+	"keep_alive", "ttl", "draft_model", // Ollama, LM Studio
+	"spaces_between_special_tokens", "return_token_ids", "return_tokens_as_token_ids",
+	"include_reasoning", "separate_reasoning", "stream_reasoning", "reasoning_format", // of what is not there
+}
+
+// idle are fields with the values that ask for nothing else than what is done anyway. A hint says what to give instead
+// of another value.
+type idle struct {
+	values string // JSON text, one after the other
+	hint   string
+}
+
+// Hints of several fields.
+const (
+	hintSchema = "give a JSON schema as response_format"
+	hintThinks = "this model answers without thinking before"
+)
+
+// idleFields are those of requests.
+var idleFields = map[string]idle{
+	"functions":                  {`[]`, "give functions as tools"},
+	"function_call":              {`"none" "auto"`, "give tools and tool_choice"},
+	"audio":                      {hint: "this model makes no sound"},
+	"web_search_options":         {hint: "give what was found as a message"},
+	"web_search":                 {`false`, "give what was found as a message"},
+	"documents":                  {`[]`, "give them in a message"},
+	"image_data":                 {`[]`, "this model reads text alone"},
+	"images":                     {`[]`, "this model reads text alone"},
+	"modalities":                 {`[] ["text"]`, "this model makes text alone"},
+	"verbosity":                  {`"medium"`, ""},
+	"reasoning_effort":           {`"none" "minimal"`, hintThinks},
+	"enable_thinking":            {`false`, hintThinks},
+	"think":                      {`false`, hintThinks},
+	"reasoning":                  {`{} {"enabled": false} {"effort": "none"} {"exclude": true}`, hintThinks},
+	"thinking":                   {`{} {"type": "disabled"}`, hintThinks},
+	"thinking_budget":            {`0`, hintThinks},
+	"chat_template_kwargs":       {`{} {"enable_thinking": false} {"thinking": false}`, ""},
+	"chat_template":              {`""`, ""},
+	"guided_json":                {`""`, hintSchema},
+	"guided_regex":               {`""`, hintSchema},
+	"guided_choice":              {`[]`, hintSchema},
+	"guided_grammar":             {`""`, hintSchema},
+	"structured_outputs":         {`{}`, hintSchema},
+	"json_schema":                {`""`, hintSchema},
+	"grammar":                    {`""`, hintSchema},
+	"regex":                      {`""`, hintSchema},
+	"ebnf":                       {`""`, hintSchema},
+	"format":                     {`""`, hintSchema},
+	"repetition_penalty":         {`1`, "give repeat_penalty"},
+	"random_seed":                {hint: "give seed"},
+	"n_predict":                  {`-1`, "give max_tokens"},
+	"max_new_tokens":             {hint: "give max_tokens"},
+	"max_output_tokens":          {hint: "give max_tokens"},
+	"min_tokens":                 {`0`, ""},
+	"truncate_prompt_tokens":     {`0`, ""},
+	"t_max_predict_ms":           {`0`, ""},
+	"stop_token_ids":             {`[]`, "give texts as stop"},
+	"bad_words":                  {`[]`, "give logit_bias"},
+	"allowed_token_ids":          {`[]`, "give logit_bias"},
+	"logits_processors":          {`[]`, ""},
+	"samplers":                   {`[]`, ""},
+	"n_probs":                    {`0`, "give logprobs"},
+	"prompt_logprobs":            {`0 false`, ""},
+	"post_sampling_probs":        {`false`, ""},
+	"mirostat":                   {`0`, ""},
+	"typical_p":                  {`1`, ""},
+	"typ_p":                      {`1`, ""},
+	"tfs_z":                      {`1`, ""},
+	"top_a":                      {`0`, ""},
+	"top_n_sigma":                {`-1 0`, ""},
+	"xtc_probability":            {`0`, ""},
+	"dynatemp_range":             {`0`, ""},
+	"min_keep":                   {`0 1`, ""},
+	"dry_multiplier":             {`0`, ""},
+	"penalize_nl":                {`false`, ""},
+	"repeat_last_n":              {`64`, ""},
+	"repetition_context_size":    {`64`, ""},
+	"epsilon_cutoff":             {`0`, ""},
+	"eta_cutoff":                 {`0`, ""},
+	"no_repeat_ngram_size":       {`0`, ""},
+	"length_penalty":             {`1`, ""},
+	"early_stopping":             {`false`, ""},
+	"use_beam_search":            {`false`, ""},
+	"num_beams":                  {`1`, ""},
+	"do_sample":                  {`true`, "give temperature"},
+	"ignore_eos":                 {`false`, ""},
+	"skip_special_tokens":        {`true`, ""},
+	"include_stop_str_in_output": {`false`, ""},
+	"no_stop_trim":               {`false`, ""},
+	"add_generation_prompt":      {`true`, ""},
+	"parse_tool_calls":           {`true`, ""},
+	"continue_final_message":     {`false`, ""},
+	"safe_prompt":                {`false`, ""},
+	"transforms":                 {`[]`, ""},
+	"plugins":                    {`[]`, ""},
+	"lora":                       {`[]`, ""},
+	"options":                    {`{}`, "give its fields by OpenAI's names"},
+	"extra_body":                 {`{}`, "give its fields beside the others"},
+	"truncation":                 {`"disabled"`, ""},
+	"background":                 {`false`, ""},
+	"custom_params":              {`{}`, ""},
+}
+
+// foreign accepts what other servers know of a request and asks for nothing else than what is done here.
+func (f *fields) foreign() {
+	f.harmless(ignoredFields...)
+	for _, name := range f.names() {
+		if one, known := idleFields[name]; known {
+			f.idle(name, one)
+		}
+	}
+}
+
+// idle accepts a field with one of the values that change nothing.
+func (f *fields) idle(name string, one idle) {
+	raw, ok := f.take(name)
+	if !ok || f.err != nil || means(raw, one.values) {
+		return
+	}
+	hint := "leave it out"
+	if one.values != "" {
+		hint += ", or give " + one.values
+	}
+	if one.hint != "" {
+		hint = one.hint + ", and " + hint
+	}
+	f.fail(name, "this would change the answer, and is not supported: %s", hint)
+	f.err.Code = "unsupported_parameter"
+}
+
+// means reports whether a JSON value is one of several.
+func means(raw json.RawMessage, values string) bool {
+	var got any
+	if json.Unmarshal(raw, &got) != nil {
+		return false
+	}
+	for d := json.NewDecoder(bytes.NewReader([]byte(values))); d.More(); {
+		var v any
+		if d.Decode(&v) != nil {
+			return false
+		}
+		if reflect.DeepEqual(got, v) {
+			return true
+		}
+	}
+	return false
+}
+
+// Fields of parts of a request that change no answer: what other models thought, how prompts are cached and priced, and
+// what servers add to answers that clients send back.
+var ignoredInMessages = []string{
+	"name", "id", "object", "created_at", "timestamp", "status", "metadata", "cache_control", "refusal",
+	"annotations", "citations", "reasoning", "reasoning_content", "reasoning_details", "thinking",
+	"thinking_blocks", "model", "provider_specific_fields", "finish_reason", "index", "parsed", "tool_name",
+	"is_error",
+}
+
+var ignoredInParts = []string{"id", "cache_control", "annotations", "citations", "logprobs"}
+
+var ignoredInCalls = []string{
+	"index", "cache_control", "extra_content", "provider_specific_fields", "thought_signature", "status",
+}
+
+var ignoredInTools = []string{"cache_control", "defer_loading"}
+
+// without is a JSON object without some fields, which otherwise stays as it is written.
+func without(raw json.RawMessage, names []string) json.RawMessage {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return raw
+	}
+	out, left := []byte("{"), false
+	for d.More() {
+		var value json.RawMessage
+		key, err := d.Token()
+		if err != nil || d.Decode(&value) != nil {
+			return raw
+		}
+		if name, _ := key.(string); slices.Contains(names, name) {
+			left = true
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, Encode(key)...), ':'), value...)
+	}
+	if !left {
+		return raw
+	}
+	return append(out, '}')
+}

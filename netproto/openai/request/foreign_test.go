@@ -1,0 +1,181 @@
+package request
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+)
+
+// keeps is a [Kept] of nothing.
+type keeps struct{}
+
+func (keeps) Keeps() bool                             { return true }
+func (keeps) Talk(string) ([]answer.Message, bool)    { return nil, false }
+func (keeps) Item(string) (m answer.Message, ok bool) { return m, false }
+
+// api is an API with a request of it.
+type api struct {
+	body string   // as little as it needs, without the braces
+	own  []string // fields of tables that it reads itself
+	read func(body string) (any, *Error)
+}
+
+func apis() map[string]api {
+	const hello = `"messages":[{"role":"user","content":"hi"}]`
+	chat := func(r *Chat, err *Error) (any, *Error) { return r, err }
+	return map[string]api{
+		"chat": {hello, nil, func(s string) (any, *Error) { return chat(ReadChat([]byte(s), Defaults{})) }},
+		"completion": {`"prompt":"hi"`, nil, func(s string) (any, *Error) {
+			return ReadCompletion([]byte(s), Defaults{})
+		}},
+		"response": {`"input":"hi"`, []string{"store", "include", "reasoning", "max_output_tokens"},
+			func(s string) (any, *Error) {
+				r, err := ReadResponse([]byte(s), Defaults{}, keeps{})
+				return &r.Chat, err
+			}},
+		"message": {hello, []string{"thinking"}, func(s string) (any, *Error) {
+			return chat(ReadMessages([]byte(s), Defaults{}))
+		}},
+	}
+}
+
+// TestForeign: what other servers know and cannot change an answer is taken with any value, and changes nothing of the
+// request. What could is taken with each value that asks for what is done anyway, and refused by its name with others.
+func TestForeign(t *testing.T) {
+	for name, a := range apis() {
+		plain, wrong := a.read(`{` + a.body + `}`)
+		require.Nil(t, wrong)
+		same := func(field, value string) {
+			got, wrong := a.read(fmt.Sprintf(`{%s,%q:%s}`, a.body, field, value))
+			require.Nil(t, wrong, "%s: %s", field, value)
+			require.Equal(t, plain, got, "%s: %s: %s", name, field, value)
+		}
+		for _, field := range ignoredFields {
+			for _, value := range []string{`"x"`, `7`, `{"a":[1]}`, `null`, `[]`, `true`} {
+				if !slices.Contains(a.own, field) {
+					same(field, value)
+				}
+			}
+		}
+		for field, one := range idleFields {
+			if slices.Contains(a.own, field) {
+				continue
+			}
+			for d := json.NewDecoder(strings.NewReader(one.values)); d.More(); {
+				var value json.RawMessage
+				require.NoError(t, d.Decode(&value))
+				same(field, string(value))
+			}
+			same(field, "null")
+			_, wrong := a.read(fmt.Sprintf(`{%s,%q:"other"}`, a.body, field))
+			require.NotNil(t, wrong, field)
+			assert.Equal(t, []string{field, "unsupported_parameter"}, []string{wrong.Param, wrong.Code})
+			assert.Contains(t, wrong.Message, field+": ")
+			assert.Contains(t, wrong.Message, "leave it out")
+		}
+	}
+}
+
+// TestUsual: values of fields that are followed and change nothing.
+func TestUsual(t *testing.T) {
+	for _, name := range []string{"chat", "completion"} {
+		a := apis()[name]
+		for _, pair := range []string{`"max_tokens":-1`, `"top_k":-1`, `"stop":[]`, `"logit_bias":{}`,
+			`"stream_options":{"include_usage":false}`, `"repeat_penalty":1`, `"suffix":""`, `"echo":false`,
+			`"best_of":1`} {
+			plain, _ := a.read(`{` + a.body + `}`)
+			got, wrong := a.read(`{` + a.body + `,` + pair + `}`)
+			require.Nil(t, wrong, pair)
+			var r *Request
+			switch q := got.(type) {
+			case *Chat:
+				r = &q.Request
+			case *Completion:
+				if r = &q.Request; strings.HasPrefix(pair, `"max_tokens`) {
+					continue // the usual number there is another one
+				}
+			}
+			r.Settings.Stop, r.Settings.RepeatPenalty = nil, 0
+			require.Equal(t, plain, got, pair)
+		}
+	}
+}
+
+// TestForeignTables: no field is in both tables, and none of them is one that this server follows.
+func TestForeignTables(t *testing.T) {
+	for _, name := range ignoredFields {
+		assert.NotContains(t, idleFields, name)
+	}
+	followed := []string{"model", "messages", "prompt", "stream", "stream_options", "n", "temperature", "top_p",
+		"top_k", "min_p", "presence_penalty", "frequency_penalty", "repeat_penalty", "seed", "stop", "logit_bias",
+		"pilotfish", "response_format", "logprobs", "top_logprobs", "max_tokens", "max_completion_tokens", "tools",
+		"tool_choice",
+		"parallel_tool_calls"}
+	for _, name := range followed {
+		assert.NotContains(t, idleFields, name)
+		assert.False(t, slices.Contains(ignoredFields, name), name)
+	}
+}
+
+// TestForeignParts: what clients send back with messages, parts, calls and tools, and cannot change the answer, leaves
+// the request as it is.
+func TestForeignParts(t *testing.T) {
+	const plain = `{"seed":7,"messages":[{"role":"system","content":"s"},` +
+		`{"role":"user","content":[{"type":"text","text":"a"}]},` +
+		`{"role":"assistant","content":"b","tool_calls":[{"id":"c","type":"function","function":{"name":"f",` +
+		`"arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"r"},{"role":"user","content":"z"}],` +
+		`"tools":[{"type":"function","function":{"name":"f","description":"d"}}]}`
+	with := func(names []string) string {
+		var b strings.Builder
+		for _, name := range names {
+			fmt.Fprintf(&b, `%q:{"type":"ephemeral"},`, name)
+		}
+		return b.String()
+	}
+	read := func(body string) (any, *Error) { return ReadChat([]byte(body), Defaults{}) }
+	want, wrong := read(plain)
+	require.Nil(t, wrong)
+	for old, changed := range map[string]string{
+		`{"role":`:       "{" + with(ignoredInMessages) + `"role":`,
+		`{"type":"text"`: "{" + with(ignoredInParts) + `"type":"text"`,
+		`{"id":"c"`:      "{" + with(ignoredInCalls) + `"id":"c"`,
+		`{"type":"function","function":{"name":"f","description`: "{" + with(ignoredInTools) +
+			`"type":"function","function":{"name":"f","description`,
+		`{"role":"user"`: `{"tool_calls":[],"prefix":false,"partial":false,"images":[],"audio":null,` +
+			`"role":"user"`,
+		`"type":"text"`:              `"type":"input_text"`,
+		`{"type":"text","text":"a"}`: `{"type":"refusal","refusal":"a"}`,
+		`"tools":[`:                  `"tool_choice":"auto","parallel_tool_calls":true,"tools":[`,
+	} {
+		got, wrong := read(strings.ReplaceAll(plain, old, changed))
+		require.Nil(t, wrong, changed)
+		require.Equal(t, want, got, changed)
+	}
+	for field, param := range map[string]string{
+		`"prefix":true,`: "messages[1].prefix", `"images":["x"],`: "messages[1].images",
+		`"weight":0,`: "messages[1].weight",
+	} {
+		_, wrong := read(strings.Replace(plain, `{"role":"user"`, `{`+field+`"role":"user"`, 1))
+		require.NotNil(t, wrong, field)
+		assert.Equal(t, param, wrong.Param)
+	}
+	_, wrong = read(`{"messages":[{"role":"user","content":"hi"}],"tool_choice":"auto","tools":[]}`)
+	assert.Nil(t, wrong, "a choice of nothing")
+}
+
+// TestWithout: fields are taken out, and what stays is as it was written.
+func TestWithout(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"a":1, "x": {"a":2},"b":"é\u00e9"}`: `{"a":1,"b":"é\u00e9"}`, `{"x":1}`: `{}`,
+		`{ "a" : 1.50 }`: `{ "a" : 1.50 }`, `[1]`: `[1]`, `{"a":`: `{"a":`, ``: ``,
+	} {
+		assert.Equal(t, want, string(without([]byte(in), []string{"x"})), in)
+	}
+}

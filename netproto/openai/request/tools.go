@@ -1,0 +1,286 @@
+package request
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+)
+
+// tool is a function that the model may call.
+type tool struct {
+	Name       string
+	parameters json.RawMessage // JSON schema
+	strict     bool
+	definition json.RawMessage // as the model reads it
+	Namespace  string          // that the request has it in; "" for none
+}
+
+// toolChoice says which calls an answer may have.
+type toolChoice struct {
+	Mode string // "none", "auto" or "required"
+	name string // with required: of this function alone; "" for any
+}
+
+// toolNames are the names that functions may have.
+var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+// tools reads the functions that may be called.
+func (f *fields) tools(r *Chat) {
+	all, _ := f.list("tools", maxTools)
+	for i, raw := range all {
+		all[i] = without(raw, ignoredInTools)
+	}
+	f.elements("tools", all, func(o *fields) {
+		t := o.tool()
+		t.definition = all[len(r.Tools)]
+		f.offer(r, t)
+	})
+	f.choose(r, f.toolChoice)
+}
+
+// offer adds a function that may be called.
+func (f *fields) offer(r *Chat, t tool) {
+	if r.offers(t.Name) {
+		f.fail("tools", "two functions are called %s", t.Name)
+	}
+	r.Tools = append(r.Tools, t)
+}
+
+// offers reports whether there is a function of this name.
+func (r *Chat) offers(name string) bool {
+	return slices.ContainsFunc(r.Tools, func(t tool) bool { return t.Name == name })
+}
+
+// choose reads which functions are to be called, and adds their definitions to the conversation.
+func (f *fields) choose(r *Chat, choice func(*Chat)) {
+	r.Choice = toolChoice{Mode: "none"}
+	if len(r.Tools) > 0 {
+		r.Choice.Mode = "auto"
+	}
+	choice(r)
+	parallel := !r.Single
+	f.flag("parallel_tool_calls", &parallel)
+	r.Single = !parallel
+	if r.Choice.Mode != "none" {
+		for _, t := range r.Tools {
+			r.Talk.Tools = append(r.Talk.Tools, t.definition)
+		}
+	}
+	if r.Choice.Mode == "required" && r.Settings.Structured() && f.err == nil {
+		f.err = Invalid(r.formatAt, "%s: an answer that must be a call has no format of its own: leave it out",
+			r.formatAt)
+	}
+}
+
+// tool reads a definition.
+func (f *fields) tool() (t tool) {
+	f.one("type", "function", "give function: no other tools are known")
+	f.flag("strict", &t.strict)
+	if !f.object("function", func(o *fields) { o.function(&t, "parameters") }) {
+		f.missing("function", "give the definition of the function")
+	}
+	return t
+}
+
+// definition is that of a function, as the model was trained to read it.
+type definition struct {
+	Type     string  `json:"type"`
+	Function defined `json:"function"`
+}
+
+type defined struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters,omitempty"`
+}
+
+// function reads the definition of a function, of which a field is the JSON schema of its parameters.
+func (f *fields) function(t *tool, parameters string) {
+	if !f.text("name", &t.Name) {
+		f.missing("name", "give the name of the function")
+	} else if !toolName.MatchString(t.Name) {
+		f.fail("name", "give 1 to 64 letters, digits, and _ - .")
+	}
+	description, ok := "", false
+	f.text("description", &description)
+	f.flag("strict", &t.strict)
+	if t.parameters, ok = f.take(parameters); ok && !isObject(t.parameters) {
+		f.fail(parameters, "give a JSON schema of an object")
+	}
+	if f.err == nil {
+		t.definition = Encode(definition{"function", defined{t.Name, description, t.parameters}})
+	}
+	if !describes(t.parameters) {
+		t.parameters = json.RawMessage(noParameters)
+	}
+}
+
+// describes reports whether the JSON schema of parameters says anything of them. One that only says that there is an
+// object describes none: a function that takes any would say so by additionalProperties.
+func describes(parameters json.RawMessage) bool {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(parameters, &all) != nil {
+		return false // there is none
+	}
+	for name, value := range all {
+		switch name {
+		case "type":
+			if string(value) != `"object"` {
+				return true
+			}
+		case "required":
+			if string(value) != "[]" {
+				return true
+			}
+		case "$schema", "title", "description":
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// toolChoice reads which function is to be called, if any.
+func (f *fields) toolChoice(r *Chat) {
+	raw, ok := f.take("tool_choice")
+	if !ok {
+		return
+	}
+	var mode string
+	if json.Unmarshal(raw, &mode) != nil {
+		f.namedChoice(r, raw)
+		return
+	}
+	switch mode {
+	case "none":
+	case "auto": // also without tools, of which there is nothing to choose then
+		if len(r.Tools) == 0 {
+			return
+		}
+	case "required":
+		if len(r.Tools) == 0 {
+			f.fail("tool_choice", "there are no tools to choose from: give some, or leave it out")
+		}
+	default:
+		f.fail("tool_choice", "give none, auto, required, or an object that names a function")
+	}
+	r.Choice.Mode = mode
+}
+
+// namedChoice reads the one function that is to be called.
+func (f *fields) namedChoice(r *Chat, raw json.RawMessage) {
+	if !isObject(raw) {
+		f.fail("tool_choice", "give none, auto, required, or an object that names a function")
+		return
+	}
+	f.within(f.path("tool_choice"), raw, func(o *fields) {
+		o.one("type", "function", "give function: no other choice is known")
+		if !o.object("function", func(in *fields) { in.chosen(r) }) {
+			o.missing("function", `give the function's name: {"type": "function", "function": {"name": …}}`)
+		}
+	})
+}
+
+// chosen reads the name of the one function that is to be called.
+func (f *fields) chosen(r *Chat) {
+	r.Choice.Mode = "required"
+	if !f.text("name", &r.Choice.name) {
+		f.missing("name", "give the function's name")
+	} else if !r.offers(r.Choice.name) {
+		f.fail("name", "no tool has this name")
+	}
+}
+
+// CallSchemas returns the JSON schemas of calls of the functions, to be followed with Settings.Closed. Parameters that
+// the model cannot follow are any object, unless the request insists on them. It returns the cause of ctx when that
+// ends.
+func (r *Chat) CallSchemas(ctx context.Context, m answer.Model) (s answer.Calls, err error) {
+	var all []json.RawMessage
+	s.Each = map[string][]byte{}
+	for i, t := range r.Tools {
+		if r.Choice.name != "" && t.Name != r.Choice.name {
+			continue
+		}
+		if t.parameters, err = r.followed(ctx, m, i); err != nil {
+			return s, err
+		}
+		s.One = callOf(t, "")
+		s.Each[t.Name] = s.One
+		all = append(all, callOf(t, "/anyOf/"+strconv.Itoa(len(all))))
+	}
+	if len(all) == 1 {
+		return s, nil
+	}
+	s.One = Encode(map[string]any{"anyOf": all})
+	_, err = m.Check(ctx, answer.Settings{TopP: 1, Schema: s.One, Closed: true})
+	if err != nil && ctx.Err() == nil {
+		err = Invalid("tools", "tools: all of them together: %v", err)
+	}
+	return s, err
+}
+
+// followed returns the parameters of a tool as the model follows them, and notes what of them it does not.
+func (r *Chat) followed(ctx context.Context, m answer.Model, i int) (json.RawMessage, error) {
+	t, where := r.Tools[i], fmt.Sprintf("tools[%d].function.parameters", i)
+	ignored, err := m.Check(ctx, answer.Settings{TopP: 1, Schema: callOf(t, ""), Closed: true})
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err == nil:
+		var paths []string
+		for _, path := range ignored {
+			_, path, _ = strings.Cut(path, "/properties/arguments")
+			paths = append(paths, "#"+strings.TrimPrefix(path, "/allOf/1"))
+		}
+		r.ignores(where, paths)
+		return t.parameters, nil
+	case t.strict:
+		return nil, Invalid("tools", "tools: parameters of %s: %v (as arguments are an object)", t.Name, err)
+	}
+	r.ignores(where, []string{""}) // all of them
+	return json.RawMessage(anyObject), nil
+}
+
+// JSON schemas of parameters that cannot be followed, and of none.
+const (
+	anyObject    = `{"type":"object"}`
+	noParameters = `{"type":"object","properties":{}}`
+)
+
+// callOf is the JSON schema of a call of a function, which stands at a place in another one. References within the
+// parameters are to themselves, and have to go on to be.
+func callOf(t tool, place string) []byte {
+	place += "/properties/arguments"
+	arguments := t.parameters
+	if !saysObject(arguments) { // a schema without a type, or of several, must not lead to arguments that are no object
+		place += "/allOf/1"
+		arguments = slices.Concat([]byte(`{"allOf":[`+anyObject+`,`), arguments, []byte(`]}`))
+	}
+	inner := reference.ReplaceAll(arguments, []byte(`"$$ref":"#`+place))
+	var b bytes.Buffer
+	b.WriteString(`{"type":"object","properties":{"name":{"const":`)
+	b.Write(Encode(t.Name))
+	b.WriteString(`},"arguments":`)
+	b.Write(inner)
+	b.WriteString(`},"required":["name","arguments"],"additionalProperties":false}`)
+	return b.Bytes()
+}
+
+// saysObject reports whether a JSON schema is of objects alone, and says so itself.
+func saysObject(schema []byte) bool {
+	var s struct {
+		Type json.RawMessage `json:"type"`
+	}
+	return json.Unmarshal(schema, &s) == nil && string(s.Type) == `"object"`
+}
+
+// reference matches the beginning of a reference within a JSON schema. In a string the quotes would stand after
+// backslashes.
+var reference = regexp.MustCompile(`"\$ref"\s*:\s*"#`)

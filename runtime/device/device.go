@@ -1,0 +1,114 @@
+// Package device opens what runs a model.
+package device
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
+	"github.com/pilotfish-ai/pilotfish/metal"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend/gpu"
+	"github.com/pilotfish-ai/pilotfish/runtime/backend/host"
+)
+
+// Backend says what runs a model. [Soft] can be followed by how: see [Parse].
+type Backend string
+
+// The backends.
+const (
+	CPU   Backend = "cpu"
+	Metal Backend = "metal" // the GPU of a Mac
+	Soft  Backend = "soft"  // the kernels for it, compiled for this processor and run by Metal's rules: for checking
+)
+
+// Parse returns the backend of a name: cpu, metal, or soft[:VARIANT[:SEED]]. The variants of soft are fast,
+// fastmath (as Apple's compiler may rearrange arithmetic), check (every access is watched) and ubsan; the seed decides
+// about the order of everything that Metal leaves open.
+func Parse(name string) (Backend, error) {
+	kind, how, more := strings.Cut(name, ":")
+	switch b := Backend(kind); {
+	case b == Soft:
+		if _, _, err := b.how(how); more && err != nil {
+			return "", err
+		}
+	case more || b != CPU && b != Metal:
+		return "", fmt.Errorf("%s is not a backend: choose cpu, metal or soft", quote.Text(name))
+	}
+	return Backend(name), nil
+}
+
+// how reads what follows "soft:".
+func (b Backend) how(text string) (variant string, seed uint64, err error) {
+	variant, number, more := strings.Cut(text, ":")
+	if !slices.Contains([]string{"fast", "fastmath", "check", "ubsan"}, variant) {
+		return "", 0, fmt.Errorf("%s is not a variant of the backend soft: choose fast, fastmath, check or ubsan",
+			quote.Text(text))
+	}
+	if more {
+		if seed, err = strconv.ParseUint(number, 10, 64); err != nil {
+			return "", 0, fmt.Errorf("%s is not a variant of the backend soft: "+
+				"the seed after the colon must be a number", quote.Text(text))
+		}
+	}
+	return variant, seed, nil
+}
+
+// Options say how a device computes. The zero value is the CPU with all its threads.
+type Options struct {
+	Backend Backend
+	Threads int      // workers on the CPU; 0 means as many as the Go runtime may use at once
+	Exact   bool     // float32 activations and generic Go, on the CPU only
+	Mapped  [][]byte // memory of the model's file, which a GPU uses in place
+}
+
+// Open opens a device, and returns what closes it.
+func Open(o Options) (d backend.Device, end func() error, err error) {
+	name, err := Parse(string(cmp.Or(o.Backend, CPU)))
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case name == CPU:
+		d, err := host.New(host.Options{Threads: o.Threads, Exact: o.Exact})
+		if err != nil {
+			return nil, nil, err
+		}
+		return d, d.Close, nil
+	case o.Exact:
+		return nil, nil, fmt.Errorf("exact computing is only possible on the backend %s", CPU)
+	}
+	d, end, err = openGPU(o)
+	if err != nil {
+		return nil, nil, fmt.Errorf("backend %s: %w", o.Backend, err)
+	}
+	return d, end, nil
+}
+
+// openGPU opens a Metal device and what runs the kernels on it.
+func openGPU(o Options) (backend.Device, func() error, error) {
+	var under metal.Device
+	var err error
+	if o.Backend == Metal {
+		under, err = openMetal()
+	} else {
+		variant, seed := "fast", uint64(0)
+		if _, how, more := strings.Cut(string(o.Backend), ":"); more {
+			variant, seed, err = o.Backend.how(how)
+		}
+		if err == nil {
+			under, err = openSoft(variant, seed, o.Threads)
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := gpu.New(under, gpu.Options{Mapped: o.Mapped})
+	if err != nil {
+		return nil, nil, errors.Join(err, under.Close())
+	}
+	return d, func() error { return errors.Join(d.Close(), under.Close()) }, nil
+}

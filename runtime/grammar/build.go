@@ -1,0 +1,200 @@
+package grammar
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
+)
+
+// maxStates limits the states of a grammar.
+const maxStates = 1 << 18
+
+// Builder makes the states of a grammar. A rule is the states that are reached from its start without a call.
+type Builder struct {
+	make  *regular.Maker
+	g     *Grammar
+	parts map[string]int32 // starts of regular parts, by keys
+}
+
+// NewBuilder returns a Builder that makes regular parts with m.
+func NewBuilder(m *regular.Maker) *Builder {
+	return &Builder{m, &Grammar{bounds: []regular.Bounds{regular.Any()}}, map[string]int32{}}
+}
+
+// Full reports whether there are more states than a grammar may have.
+func (b *Builder) Full() bool { return len(b.g.states) > maxStates }
+
+// Trim returns the grammar of the rule that begins at start, for [Grammar.Next] alone. It reports false where the rule
+// has no value. The Builder is of no more use.
+func (b *Builder) Trim(start int32) (*Grammar, bool) {
+	b.g.start = start
+	return b.g, b.g.prune()
+}
+
+// Build is Trim of a grammar for all uses. ignored is what [Grammar.Ignored] returns.
+func (b *Builder) Build(start int32, ignored []string) (*Grammar, bool) {
+	g, some := b.Trim(start)
+	if some {
+		g.measure()
+		g.ignored = ignored
+	}
+	return g, some
+}
+
+// State adds a state.
+func (b *Builder) State() int32 { return b.state(0) }
+
+// state adds a state that counts by bounds, as other states of its rule do.
+func (b *Builder) state(bounds int32) int32 {
+	b.g.states = append(b.g.states, state{bounds: bounds})
+	return int32(len(b.g.states) - 1)
+}
+
+// count adds bounds of a count.
+func (b *Builder) count(bounds regular.Bounds) int32 {
+	b.g.bounds = append(b.g.bounds, bounds)
+	return int32(len(b.g.bounds) - 1)
+}
+
+func (b *Builder) at(s int32) *state { return &b.g.states[s] }
+
+// End adds a state at which its rule ends.
+func (b *Builder) End() int32 {
+	s := b.State()
+	b.at(s).accept = true
+	return s
+}
+
+// Jump leads from a state to another one without a byte.
+func (b *Builder) Jump(from, to int32) { b.jump(from, to, keep) }
+
+func (b *Builder) jump(from, to int32, o op) {
+	b.at(from).jumps = append(b.at(from).jumps, jump{o, to})
+}
+
+// Literal leads along a text from a state to another one.
+func (b *Builder) Literal(from int32, text string, to int32) {
+	for i := range len(text) {
+		next := to
+		if i+1 < len(text) {
+			next = b.state(b.at(from).bounds)
+		}
+		b.at(from).arcs = append(b.at(from).arcs, arc{lo: text[i], hi: text[i], to: next})
+		from = next
+	}
+}
+
+// Spaced is Literal with an optional space after the text.
+func (b *Builder) Spaced(from int32, text string, to int32) {
+	space := b.state(b.at(from).bounds)
+	b.Literal(from, text, space)
+	b.Literal(space, " ", to)
+	b.Jump(space, to)
+}
+
+// Call leads from a state to another one with a value of the rule that begins at start.
+func (b *Builder) Call(from, start, to int32) {
+	b.at(from).calls = append(b.at(from).calls, call{start, to})
+}
+
+// Part adds a regular set, and returns where it begins. With a key other than "" it is made once.
+func (b *Builder) Part(key string, make func() (*regular.Set, error)) (int32, error) {
+	if start, ok := b.parts[key]; ok && key != "" {
+		return start, nil
+	}
+	d, err := make()
+	if err == nil {
+		err = b.make.Spend(20 * len(d.Arcs))
+	}
+	if err != nil {
+		return 0, err
+	}
+	if d.Empty() {
+		return b.State(), nil // it leads nowhere
+	}
+	free, err := b.make.Freedom(d)
+	if err != nil {
+		return 0, err
+	}
+	first := int32(len(b.g.states))
+	for i, arcs := range d.Arcs {
+		s := state{accept: d.End[i], regular: true, free: free[i]}
+		for _, x := range arcs {
+			s.arcs = append(s.arcs, arc{lo: x.Lo, hi: x.Hi, to: first + x.To})
+		}
+		b.g.states = append(b.g.states, s)
+	}
+	if key != "" {
+		b.parts[key] = first
+	}
+	return first, nil
+}
+
+// String adds the strings of a length in characters, and returns where they begin.
+func (b *Builder) String(length regular.Bounds) (int32, error) {
+	key := fmt.Sprintf("any string %d %d", length.Min, length.Max)
+	if start, ok := b.parts[key]; ok {
+		return start, nil
+	}
+	char, err := b.make.Char()
+	if err != nil {
+		return 0, err
+	}
+	of := b.count(length)
+	start, loop := b.state(of), b.state(of)
+	b.parts[key] = start
+	b.Literal(start, `"`, loop)
+	// The states of one character, of which the first is the loop: each way through it counts.
+	names := make([]int32, len(char.Arcs))
+	for i := range names {
+		names[i] = b.state(of)
+	}
+	names[0] = loop
+	for i, arcs := range char.Arcs {
+		for _, x := range arcs {
+			to, o := names[x.To], keep
+			if char.End[x.To] {
+				to = loop
+			}
+			if i == 0 {
+				o = count
+			}
+			b.at(names[i]).arcs = append(b.at(names[i]).arcs, arc{x.Lo, x.Hi, o, to})
+		}
+	}
+	end := b.End()
+	b.at(loop).free = regular.InString
+	b.at(loop).arcs = append(b.at(loop).arcs, arc{'"', '"', enough, end})
+	sortArcs(b.at(loop).arcs)
+	return start, nil
+}
+
+// List adds a value of a rule at from, as many more as more says, each after a comma, and then "]", which leads to the
+// state closed.
+func (b *Builder) List(start, from int32, more regular.Bounds, closed int32) {
+	of := b.count(more)
+	loop, comma, next, end := b.state(of), b.state(of), b.state(of), b.state(of)
+	b.Call(from, start, loop)
+	b.jump(loop, comma, count)
+	b.jump(loop, end, enough)
+	b.Spaced(comma, ",", next)
+	b.Call(next, start, loop)
+	b.Literal(end, "]", closed)
+}
+
+func sortArcs(arcs []arc) {
+	slices.SortStableFunc(arcs, func(a, b arc) int { return int(a.lo) - int(b.lo) })
+}
+
+// Error says what of a schema is wrong or not supported.
+type Error struct {
+	Path string // of the keyword or schema: a JSON pointer, such as "#/properties/age/multipleOf"
+	Err  error
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Path + ": " + e.Err.Error() }
+
+// Unwrap returns what is wrong, without the path.
+func (e *Error) Unwrap() error { return e.Err }

@@ -1,0 +1,68 @@
+// Package regular makes regular sets of JSON texts, as automata over bytes: strings that match patterns, and numbers
+// within bounds.
+package regular
+
+import "errors"
+
+// ErrSize says that an automaton grows too large.
+var ErrSize = errors.New("it makes too large an automaton")
+
+// ErrWork says that a schema is small and yet takes too long.
+var ErrWork = errors.New("it takes too long to make an automaton of it")
+
+// Limits of a set, in counts, so that what is refused does not depend on the machine.
+const (
+	maxStates = 1 << 16
+	maxPlaces = 1 << 18 // of a graph that a set is made from
+	maxKeys   = 1 << 26 // bytes of the keys of its sets of places
+	maxSteps  = 1 << 26 // places, arcs and schemas that are visited: about a second
+	stopEach  = 1 << 14
+)
+
+// Maker makes sets, and limits the work for all of them together.
+type Maker struct {
+	Stop func() error // called after each stopEach steps; an error ends the work
+
+	steps    int
+	matchers map[string]*Set // by pattern
+	char     *Set            // any character of a string; nil before the first use
+}
+
+// Spend counts steps. It returns [ErrWork] where there were too many, or the error of Stop.
+func (m *Maker) Spend(steps int) error {
+	before := m.steps
+	if m.steps += steps; m.steps > maxSteps {
+		return ErrWork
+	}
+	if before/stopEach != m.steps/stopEach {
+		return m.Stop()
+	}
+	return nil
+}
+
+// Bounds limit a count: of characters, items or properties.
+type Bounds struct {
+	Min int32
+	Max int32 // or Unbounded
+}
+
+// Unbounded is the Max of a count without one.
+const Unbounded = -1
+
+// Any returns the bounds of what is not counted.
+func Any() Bounds { return Bounds{0, Unbounded} }
+
+// Bounded reports whether there is a Max.
+func (b Bounds) Bounded() bool { return b.Max != Unbounded }
+
+// Empty reports whether no count is within b.
+func (b Bounds) Empty() bool { return b.Bounded() && b.Min > b.Max }
+
+// And returns the bounds that hold where b and o do.
+func (b Bounds) And(o Bounds) Bounds {
+	b.Min = max(b.Min, o.Min)
+	if !b.Bounded() || o.Bounded() && o.Max < b.Max {
+		b.Max = o.Max
+	}
+	return b
+}

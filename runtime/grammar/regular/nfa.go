@@ -1,0 +1,204 @@
+package regular
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// graph is a regular set of texts: places with arcs, and jumps that take nothing. Texts begin at place 0.
+type graph[A any] struct{ places []place[A] }
+
+type place[A any] struct {
+	arcs  []A
+	jumps []int32
+	end   bool // a text may end here
+}
+
+func newGraph[A any]() graph[A] { return graph[A]{make([]place[A], 1)} }
+
+// place adds a place.
+func (g *graph[A]) place() int32 {
+	g.places = append(g.places, place[A]{})
+	return int32(len(g.places) - 1)
+}
+
+func (g *graph[A]) jump(from, to int32) { g.places[from].jumps = append(g.places[from].jumps, to) }
+
+func (g *graph[A]) ends(at ...int32) {
+	for _, p := range at {
+		g.places[p].end = true
+	}
+}
+
+// nfa is a graph over bytes.
+type nfa struct {
+	graph[Arc]
+
+	round int32   // of closure
+	seen  []int32 // by place: the last round of closure that visited it
+}
+
+func newNFA() *nfa { return &nfa{graph: newGraph[Arc]()} }
+
+// arc leads from one place to another with any byte of a range.
+func (a *nfa) arc(from int32, lo, hi byte, to int32) {
+	a.places[from].arcs = append(a.places[from].arcs, Arc{lo, hi, to})
+}
+
+// text leads along a text to a new place.
+func (a *nfa) text(from int32, text string) int32 {
+	for i := range len(text) {
+		to := a.place()
+		a.arc(from, text[i], text[i], to)
+		from = to
+	}
+	return from
+}
+
+// chars leads with any character of ranges of runes, pairs of first and last, as JSON spells it within a string.
+func (a *nfa) chars(from int32, ranges []rune, to int32) {
+	for i := 0; i+1 < len(ranges); i += 2 {
+		a.between(from, ranges[i], ranges[i+1], to)
+	}
+}
+
+// between leads with any character of lo to hi: as it is, or escaped where it must be.
+func (a *nfa) between(from int32, lo, hi rune, to int32) {
+	for r := lo; r <= hi && r < utf8.RuneSelf; r++ {
+		if escaped := escape(r); escaped != "" {
+			last := len(escaped) - 1
+			a.arc(a.text(from, escaped[:last]), escaped[last], escaped[last], to)
+		}
+	}
+	for _, part := range [][2]rune{{0x20, 0x21}, {0x23, 0x5b}, {0x5d, 0x7f}, {0x80, 0x7ff}, {0x800, 0xd7ff},
+		{0xe000, 0xffff}, {0x10000, utf8.MaxRune}} {
+		if l, h := max(lo, part[0]), min(hi, part[1]); l <= h {
+			a.span(from, string(l), string(h), 0x80, 0xbf, to)
+		}
+	}
+}
+
+// span leads to a place with the texts from lo to hi, which are of one length. All bytes after the first one are of
+// first to last.
+func (a *nfa) span(from int32, lo, hi string, first, last byte, to int32) {
+	if len(lo) == 1 {
+		a.arc(from, lo[0], hi[0], to)
+		return
+	}
+	rest := len(lo) - 1
+	low, high := strings.Repeat(string([]byte{first}), rest), strings.Repeat(string([]byte{last}), rest)
+	part := func(l, h byte, lo, hi string) {
+		next := a.place()
+		a.arc(from, l, h, next)
+		a.span(next, lo, hi, first, last, to)
+	}
+	l, h := lo[0], hi[0]
+	if l == h {
+		part(l, l, lo[1:], hi[1:])
+		return
+	}
+	if lo[1:] != low {
+		part(l, l, lo[1:], high)
+		l++
+	}
+	if hi[1:] != high {
+		part(h, h, low, hi[1:])
+		h--
+	}
+	if l <= h {
+		part(l, h, low, high)
+	}
+}
+
+// determine returns the same texts as a Set.
+func (a *nfa) determine(m *Maker) (*Set, error) {
+	d, known, size := new(Set), map[string]int32{}, 0
+	var sets [][]int32
+	enter := func(set []int32) int32 {
+		key := keyOf(set)
+		id, ok := known[key]
+		if !ok {
+			id = d.state(slices.ContainsFunc(set, func(p int32) bool { return a.places[p].end }))
+			known[key], sets = id, append(sets, set)
+			size += 2*len(key) + 64
+		}
+		return id
+	}
+	enter(a.closure([]int32{0}))
+	for i := 0; i < len(sets); i++ {
+		if len(sets) > maxStates || size > maxKeys {
+			return nil, ErrSize
+		}
+		arcs, work := a.leave(sets[i], enter)
+		d.Arcs[i] = arcs
+		if err := m.Spend(work); err != nil {
+			return nil, err
+		}
+	}
+	return d.trim(), nil
+}
+
+// keyOf names a sorted set.
+func keyOf(set []int32) string {
+	b := make([]byte, 0, 4*len(set))
+	for _, p := range set {
+		b = append(b, byte(p), byte(p>>8), byte(p>>16), byte(p>>24))
+	}
+	return string(b)
+}
+
+// leave returns the arcs of a set of places, sorted and disjoint.
+func (a *nfa) leave(set []int32, enter func([]int32) int32) (arcs []Arc, work int) {
+	var out []Arc
+	cuts := []int{}
+	for _, p := range set {
+		for _, x := range a.places[p].arcs {
+			out = append(out, x)
+			cuts = append(cuts, int(x.Lo), int(x.Hi)+1)
+		}
+	}
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+	work = len(set) + len(out)*len(cuts)
+	for i := 0; i+1 < len(cuts); i++ {
+		lo, hi := byte(cuts[i]), byte(cuts[i+1]-1)
+		var to []int32
+		for _, x := range out {
+			if x.Lo <= lo && hi <= x.Hi {
+				to = append(to, x.To)
+			}
+		}
+		if len(to) == 0 {
+			continue
+		}
+		all := a.closure(to)
+		work += 2 * len(all)
+		id := enter(all)
+		if n := len(arcs); n > 0 && arcs[n-1].To == id && arcs[n-1].Hi+1 == lo {
+			arcs[n-1].Hi = hi
+		} else {
+			arcs = append(arcs, Arc{lo, hi, id})
+		}
+	}
+	return arcs, work
+}
+
+// closure returns the places that can be reached from some without a byte, sorted.
+func (a *nfa) closure(from []int32) []int32 {
+	if a.round++; len(a.seen) < len(a.places) {
+		a.seen = slices.Concat(a.seen, make([]int32, len(a.places)-len(a.seen)))
+	}
+	all := []int32{}
+	for len(from) > 0 {
+		p := from[len(from)-1]
+		from = from[:len(from)-1]
+		if a.seen[p] != a.round {
+			a.seen[p] = a.round
+			all = append(all, p)
+			from = append(from, a.places[p].jumps...)
+		}
+	}
+	slices.Sort(all)
+	return all
+}

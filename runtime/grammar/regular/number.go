@@ -1,0 +1,412 @@
+package regular
+
+import (
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+// Numbers are the numbers within limits.
+type Numbers struct {
+	Min, Max Limit
+	Step     *big.Rat // they are multiples of it, above 0; nil: of nothing
+}
+
+// Limit is a bound of numbers; the zero value is none.
+type Limit struct {
+	At   *big.Rat // nil: there is none
+	Open bool     // At itself is not within it
+}
+
+// Digits of numbers without a bound that asks for more.
+const (
+	wholeDigits = 15 // of which a float64 keeps each
+	partDigits  = 15
+	openDigits  = 6 // next to a bound that is open
+)
+
+// anyNumber is the numbers that have no bounds.
+const anyNumber = `^-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?$`
+
+// ParseNumber reads a number of a schema.
+func ParseNumber(text string) (*big.Rat, error) {
+	if _, exponent, found := strings.Cut(strings.ToLower(text), "e"); found {
+		if e, err := strconv.Atoi(exponent); err != nil || e < -400 || e > 400 {
+			return nil, fmt.Errorf("%.40s is not possible: exponents are -400 to 400", text)
+		}
+	}
+	r, ok := new(big.Rat).SetString(text)
+	if len(text) > 1000 || !ok {
+		return nil, fmt.Errorf("%.40s is not a number of at most 1000 digits", text)
+	}
+	return r, nil
+}
+
+// AtLeast and AtMost tighten a bound.
+func (b *Numbers) AtLeast(l Limit) { b.Min.tighten(l, 1) }
+
+// AtMost is AtLeast of the other bound.
+func (b *Numbers) AtMost(l Limit) { b.Max.tighten(l, -1) }
+
+func (l *Limit) tighten(o Limit, sign int) {
+	if o.At == nil {
+		return
+	}
+	if l.At != nil {
+		if c := sign * o.At.Cmp(l.At); c < 0 || c == 0 && !o.Open {
+			return
+		}
+	}
+	*l = o
+}
+
+// And leaves the numbers that are in o, too.
+func (b *Numbers) And(o Numbers) {
+	b.AtLeast(o.Min)
+	b.AtMost(o.Max)
+	if b.Step == nil || o.Step == nil {
+		if o.Step != nil {
+			b.Step = o.Step
+		}
+		return
+	}
+	lcm := new(big.Int).Mul(b.Step.Num(), o.Step.Num())
+	lcm.Div(lcm, new(big.Int).GCD(nil, nil, b.Step.Num(), o.Step.Num()))
+	b.Step = new(big.Rat).SetFrac(lcm, new(big.Int).GCD(nil, nil, b.Step.Denom(), o.Step.Denom()))
+}
+
+// Forget drops a bound that is beyond all numbers which are written without it: the other one is not as large.
+func (b *Numbers) Forget() {
+	large := new(big.Rat).SetInt(power(wholeDigits))
+	far := new(big.Rat).Mul(large, large)
+	low, high := b.Min.At, b.Max.At
+	if high != nil && high.Cmp(far) > 0 && (low == nil || low.Cmp(large) < 0) {
+		b.Max, high = Limit{}, nil
+	}
+	if low != nil && low.Cmp(far.Neg(far)) < 0 && (high == nil || high.Cmp(large.Neg(large)) > 0) {
+		b.Min = Limit{}
+	}
+}
+
+// Without returns parts of b, which together leave out some numbers.
+func (b Numbers) Without(values []string) (parts []Numbers) {
+	parts = []Numbers{b}
+	for _, v := range values {
+		r, err := ParseNumber(v)
+		if err != nil {
+			continue // no number of a schema, which was read before
+		}
+		for _, p := range parts {
+			low, high := p, p
+			low.AtMost(Limit{r, true})
+			high.AtLeast(Limit{r, true})
+			parts = append(parts[1:], low, high)
+		}
+	}
+	return parts
+}
+
+// floor returns the largest whole n such that n/scale is within a bound from above; nil for none.
+func (l Limit) floor(scale *big.Int) *big.Int {
+	if l.At == nil {
+		return nil
+	}
+	v := new(big.Rat).Mul(l.At, new(big.Rat).SetInt(scale))
+	n := new(big.Int).Div(v.Num(), v.Denom()) // Euclidean: rounds down, as the denominator is positive
+	if l.Open && v.IsInt() {
+		n.Sub(n, big.NewInt(1))
+	}
+	return n
+}
+
+// scaled returns the smallest and the largest whole n such that n/scale is within the bounds; nil for none.
+func (b *Numbers) scaled(scale *big.Int) (low, high *big.Int) {
+	if b.Min.At != nil {
+		low = Limit{new(big.Rat).Neg(b.Min.At), b.Min.Open}.floor(scale)
+		low.Neg(low)
+	}
+	return low, b.Max.floor(scale)
+}
+
+// fill puts digits where there is no bound: as many as such numbers have, or one more than the other bound.
+func fill(low, high *big.Int) (*big.Int, *big.Int) {
+	limit := func(other *big.Int) *big.Int {
+		digits := wholeDigits
+		if other != nil {
+			digits = max(digits, len(new(big.Int).Abs(other).String())+1)
+		}
+		return new(big.Int).Sub(power(digits), big.NewInt(1))
+	}
+	l, h := low, high
+	if l == nil {
+		l = limit(high)
+		l.Neg(l)
+	}
+	if h == nil {
+		h = limit(low)
+	}
+	return l, h
+}
+
+// power is 10 to the n.
+func power(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
+
+// Numbers returns the numbers within b that are whole, or are not, or both.
+func (m *Maker) Numbers(b Numbers, whole, broken bool) (*Set, error) {
+	if !broken {
+		return b.integers(m)
+	}
+	all, err := b.all(m)
+	if err != nil || whole {
+		return all, err
+	}
+	parts, err := m.plain(`^-?[0-9]+\.[0-9]*[1-9][0-9]*$`)
+	if err != nil {
+		return nil, err
+	}
+	return m.And(all, parts)
+}
+
+// plain returns the texts that match a pattern.
+func (m *Maker) plain(pattern string) (*Set, error) {
+	p, err := parsePattern(pattern)
+	if err != nil {
+		return nil, err
+	}
+	return p.bytes(m, "")
+}
+
+// integers returns the whole numbers within bounds.
+func (b *Numbers) integers(m *Maker) (*Set, error) {
+	if b.Step != nil {
+		return b.multiples(m, b.Step.Num(), 0) // also of a fraction, in lowest terms
+	}
+	a := newNFA()
+	low, high := fill(b.scaled(big.NewInt(1)))
+	a.ends(a.whole(0, low, high, 0)...)
+	return a.determine(m)
+}
+
+// all returns the numbers within bounds.
+func (b *Numbers) all(m *Maker) (*Set, error) {
+	if b.Step != nil {
+		digits, exact := b.Step.FloatPrec()
+		if !exact || digits > partDigits {
+			return nil, fmt.Errorf("multiples of %s are not supported: it has more than %d digits after the point",
+				b.Step.RatString(), partDigits)
+		}
+		return b.multiples(m, new(big.Int).Div(new(big.Int).Mul(b.Step.Num(), power(digits)), b.Step.Denom()), digits)
+	}
+	if b.Min.At == nil && b.Max.At == nil {
+		return m.plain(anyNumber)
+	}
+	a := newNFA()
+	low, high := fill(b.scaled(big.NewInt(1)))
+	a.ends(a.whole(0, low, high, 0)...)
+	a.fractions(low, high)
+	if err := b.between(a); err != nil {
+		return nil, err
+	}
+	return a.determine(m)
+}
+
+// multiples returns the numbers within bounds that have a number of digits after the point and, read without it, are
+// multiples of n.
+func (b *Numbers) multiples(m *Maker, n *big.Int, digits int) (*Set, error) {
+	whole := newNFA()
+	low, high := fill(b.scaled(power(digits)))
+	whole.ends(whole.whole(0, low, high, min(digits, 1)+digits)...)
+	whole, err := whole.divisible(m, n)
+	if err != nil {
+		return nil, err
+	}
+	if digits == 0 {
+		return whole.determine(m)
+	}
+	a := newNFA()
+	a.pointed(whole, digits)
+	return a.determine(m)
+}
+
+// divisible returns those of the texts, numbers in digits with or without a sign, that are multiples of n.
+func (a *nfa) divisible(m *Maker, n *big.Int) (*nfa, error) {
+	if n.Cmp(big.NewInt(maxStates)) > 0 {
+		return nil, ErrSize
+	}
+	out, of := newNFA(), n.Int64()
+	open, known := []pair{{}}, map[pair]int32{{}: 0} // places of a, and remainders
+	enter := func(p pair) int32 {
+		id, ok := known[p]
+		if !ok {
+			id = out.place()
+			known[p] = id
+			open = append(open, p)
+		}
+		return id
+	}
+	for len(open) > 0 {
+		p := open[len(open)-1]
+		open = open[:len(open)-1]
+		here, at := known[p], a.places[p.a]
+		out.places[here].end = at.end && p.b == 0
+		for _, to := range at.jumps {
+			out.jump(here, enter(pair{to, p.b}))
+		}
+		for _, x := range at.arcs {
+			if x.Lo == '-' {
+				out.arc(here, '-', '-', enter(pair{x.To, p.b}))
+				continue
+			}
+			for d := x.Lo; d <= x.Hi; d++ {
+				out.arc(here, d, d, enter(pair{x.To, int32((int64(p.b)*10 + int64(d-'0')) % of)}))
+			}
+		}
+		if len(out.places) > maxPlaces {
+			return nil, ErrSize
+		}
+		if err := m.Spend(20); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// whole leads along the whole numbers of low to high, with zeros in front up to some digits and no -0; it returns
+// where they end.
+func (a *nfa) whole(from int32, low, high *big.Int, digits int) (ends []int32) {
+	if low.Sign() < 0 {
+		l, h := maxInt(new(big.Int).Neg(high), big.NewInt(1)), new(big.Int).Neg(low)
+		ends = a.natural(a.text(from, "-"), l, h, digits)
+	}
+	return append(ends, a.natural(from, maxInt(low, new(big.Int)), high, digits)...)
+}
+
+// natural leads along the numbers of low to high, of which low is not negative.
+func (a *nfa) natural(from int32, low, high *big.Int, digits int) (ends []int32) {
+	if low.Cmp(high) > 0 {
+		return nil
+	}
+	lo, hi := fmt.Sprintf("%0*d", digits, low), fmt.Sprintf("%0*d", digits, high)
+	for n := len(lo); n <= len(hi); n++ {
+		l, h := lo, hi
+		if n > len(lo) {
+			l = "1" + strings.Repeat("0", n-1)
+		}
+		if n < len(hi) {
+			h = strings.Repeat("9", n)
+		}
+		end := a.place()
+		a.span(from, l, h, '0', '9', end)
+		ends = append(ends, end)
+	}
+	return ends
+}
+
+// fractions adds the numbers with a point between two whole ones next to each other that are both within bounds, the
+// smaller one included.
+func (a *nfa) fractions(low, high *big.Int) {
+	less := func(n *big.Int) *big.Int { return new(big.Int).Sub(n, big.NewInt(1)) }
+	negative := func(n *big.Int) *big.Int { return new(big.Int).Neg(n) }
+	ends := a.natural(0, maxInt(low, new(big.Int)), less(high), 0)
+	if low.Sign() < 0 { // -n.x for n from that of high to that of low, less one
+		ends = append(ends, a.natural(a.text(0, "-"), maxInt(negative(high), new(big.Int)), less(negative(low)), 0)...)
+	}
+	for _, end := range ends {
+		at, last := a.text(end, "."), a.place()
+		for range partDigits {
+			to := a.place()
+			a.arc(at, '0', '9', to)
+			a.jump(to, last)
+			at = to
+		}
+		a.ends(last)
+	}
+}
+
+func maxInt(x, y *big.Int) *big.Int {
+	if x.Cmp(y) < 0 {
+		return y
+	}
+	return x
+}
+
+// between adds the numbers next to the bounds, with up to as many digits after the point as the bounds have.
+func (b *Numbers) between(a *nfa) error {
+	digits := 0
+	for _, l := range []Limit{b.Min, b.Max} {
+		if l.At == nil {
+			continue
+		}
+		n, exact := l.At.FloatPrec()
+		if !exact || n > partDigits {
+			return fmt.Errorf("bounds of more than %d digits after the point are not supported", partDigits)
+		}
+		if digits = max(digits, n); l.Open {
+			digits = max(digits, openDigits)
+		}
+	}
+	for n := range digits {
+		b.nextTo(a, n+1)
+	}
+	return nil
+}
+
+// nextTo adds the numbers with a number of digits after the point that are within bounds and next to them: with one
+// bound, those up to the next whole number.
+func (b *Numbers) nextTo(a *nfa, digits int) {
+	scale := power(digits)
+	low, high := b.scaled(scale)
+	if low == nil {
+		low = new(big.Int).Sub(high, scale)
+	}
+	if high == nil {
+		high = new(big.Int).Add(low, scale)
+	}
+	point := newNFA()
+	point.ends(point.whole(0, low, high, digits+1)...)
+	a.pointed(point, digits)
+}
+
+// pointed adds numbers with a point before the last digits.
+func (a *nfa) pointed(numbers *nfa, digits int) {
+	left := numbers.toEnd()
+	first := int32(len(a.places))
+	for range numbers.places {
+		a.place()
+	}
+	a.jump(0, first)
+	for p, at := range numbers.places {
+		from := first + int32(p)
+		a.places[from].end = at.end
+		if left[p] == digits {
+			from = a.text(from, ".")
+		}
+		for _, x := range at.arcs {
+			a.arc(from, x.Lo, x.Hi, first+x.To)
+		}
+	}
+}
+
+// toEnd returns how many bytes lead from each place to an end; -1 for the first place, from which numbers have any
+// length.
+func (a *nfa) toEnd() []int {
+	left := make([]int, len(a.places))
+	for i, at := range a.places {
+		left[i] = -1
+		if at.end {
+			left[i] = 0
+		}
+	}
+	for n, more := 0, true; more; n++ {
+		more = false
+		for p, at := range a.places {
+			for _, x := range at.arcs {
+				if p > 0 && left[p] < 0 && left[x.To] == n {
+					left[p], more = n+1, true
+				}
+			}
+		}
+	}
+	return left
+}

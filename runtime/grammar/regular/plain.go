@@ -1,0 +1,85 @@
+package regular
+
+import "slices"
+
+// PlainStates is the number of states of plain.
+const PlainStates = 10
+
+// plain are the characters that JSON need not escape in a string, in UTF-8. State 0 is the boundary of characters.
+// U+2028 and U+2029, which end lines, are not plain: the dot of a pattern does not stand for them.
+var plain = Set{Arcs: [][]Arc{
+	{{0x20, 0x21, 0}, {0x23, 0x5b, 0}, {0x5d, 0x7f, 0}, {0xc2, 0xdf, 1}, {0xe0, 0xe0, 4}, {0xe1, 0xe1, 2},
+		{0xe2, 0xe2, 8}, {0xe3, 0xec, 2}, {0xed, 0xed, 5}, {0xee, 0xef, 2}, {0xf0, 0xf0, 6}, {0xf1, 0xf3, 3},
+		{0xf4, 0xf4, 7}},
+	{{0x80, 0xbf, 0}}, {{0x80, 0xbf, 1}}, {{0x80, 0xbf, 2}}, // one, two and three bytes before the boundary
+	{{0xa0, 0xbf, 1}}, {{0x80, 0x9f, 1}}, {{0x90, 0xbf, 2}}, {{0x80, 0x8f, 2}}, // after E0, ED, F0 and F4
+	{{0x80, 0x80, 9}, {0x81, 0xbf, 1}}, {{0x80, 0xa7, 0}, {0xaa, 0xbf, 0}}, // after E2, and after E2 80
+}}
+
+// PlainNext returns the state that a byte of plain characters leads to, where 0 is the boundary of characters; -1
+// where the byte cannot follow.
+func PlainNext(state int32, b byte) int32 {
+	if continues := b&0xc0 == 0x80; continues == (state == 0) {
+		return -1
+	}
+	next, _ := plain.next(state, b, b)
+	return next
+}
+
+// Freedom says which plain characters can follow each other at a state.
+type Freedom uint8
+
+const (
+	Bound    Freedom = iota // not all of them can, or only some of them
+	Free                    // any number of any of them, as far as a count allows
+	InString                // likewise, and whatever may stand in any string
+)
+
+// Freedom returns that of each state of a set.
+func (m *Maker) Freedom(d *Set) ([]Freedom, error) {
+	any, err := m.AnyString()
+	if err != nil {
+		return nil, err
+	}
+	inAny, _ := any.next(0, '"', '"')
+	next := make([][]int32, len(d.Arcs)) // after one plain character; nil: some cannot follow
+	bound := make([]bool, len(d.Arcs))
+	for i := range next {
+		next[i] = d.plainly(nil, int32(i), 0)
+		bound[i] = next[i] == nil
+	}
+	reaching(next, bound)
+	free := make([]Freedom, len(bound))
+	for i := range free {
+		switch {
+		case bound[i]:
+		case d.same(int32(i), any, inAny):
+			free[i] = InString
+		default:
+			free[i] = Free
+		}
+	}
+	return free, nil
+}
+
+// plainly appends the states after the rest of one plain character, which is read up to a state of plain; it returns
+// nil if one cannot follow.
+func (d *Set) plainly(to []int32, at, state int32) []int32 {
+	for _, x := range plain.Arcs[state] {
+		for lo := int(x.Lo); lo <= int(x.Hi); {
+			next, last := d.next(at, byte(lo), x.Hi)
+			switch {
+			case next < 0:
+				return nil
+			case x.To != 0:
+				if to = d.plainly(to, next, x.To); to == nil {
+					return nil
+				}
+			case !slices.Contains(to, next):
+				to = append(to, next)
+			}
+			lo = int(last) + 1
+		}
+	}
+	return to
+}

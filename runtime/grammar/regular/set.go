@@ -1,0 +1,233 @@
+package regular
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Arc leads to a state with any byte of Lo to Hi.
+type Arc struct {
+	Lo, Hi byte
+	To     int32
+}
+
+// Set is a regular set of texts as a deterministic automaton: texts begin at state 0, and from each state an end is
+// reached. The zero value is the empty set.
+type Set struct {
+	Arcs [][]Arc // by state, sorted
+	End  []bool  // by state: a text may end there
+}
+
+// state adds a state.
+func (d *Set) state(end bool) int32 {
+	d.Arcs, d.End = append(d.Arcs, nil), append(d.End, end)
+	return int32(len(d.End) - 1)
+}
+
+// trim drops the states from which no end is reached.
+func (d *Set) trim() *Set {
+	next := make([][]int32, len(d.Arcs))
+	for i, arcs := range d.Arcs {
+		for _, x := range arcs {
+			next[i] = append(next[i], x.To)
+		}
+	}
+	live := slices.Clone(d.End)
+	reaching(next, live)
+	if len(live) == 0 || !live[0] {
+		return new(Set)
+	}
+	names, trimmed := make([]int32, len(live)), new(Set)
+	for i, ok := range live {
+		if ok {
+			names[i] = trimmed.state(d.End[i])
+			trimmed.Arcs[names[i]] = d.Arcs[i]
+		}
+	}
+	for i, arcs := range trimmed.Arcs {
+		arcs = slices.DeleteFunc(slices.Clone(arcs), func(x Arc) bool { return !live[x.To] })
+		for j := range arcs {
+			arcs[j].To = names[arcs[j].To]
+		}
+		slices.SortFunc(arcs, func(x, y Arc) int { return cmp.Compare(x.Lo, y.Lo) })
+		trimmed.Arcs[i] = arcs
+	}
+	return trimmed
+}
+
+// reaching adds to the states of in those from which one of them is reached. next has what each state leads to.
+func reaching(next [][]int32, in []bool) {
+	before := make([][]int32, len(next))
+	var open []int32
+	for i, all := range next {
+		for _, to := range all {
+			before[to] = append(before[to], int32(i))
+		}
+		if in[i] {
+			open = append(open, int32(i))
+		}
+	}
+	for len(open) > 0 {
+		at := open[len(open)-1]
+		open = open[:len(open)-1]
+		for _, i := range before[at] {
+			if !in[i] {
+				in[i] = true
+				open = append(open, i)
+			}
+		}
+	}
+}
+
+// Empty reports whether there is no text.
+func (d *Set) Empty() bool { return len(d.Arcs) == 0 }
+
+// Has reports whether a text is in the set.
+func (d *Set) Has(text string) bool {
+	if d.Empty() {
+		return false
+	}
+	at := int32(0)
+	for i := range len(text) {
+		if at, _ = d.next(at, text[i], text[i]); at < 0 {
+			return false
+		}
+	}
+	return d.End[at]
+}
+
+// next returns where the byte lo leads, -1 for nowhere, and the last byte up to hi that leads to the same state.
+func (d *Set) next(at int32, lo, hi byte) (to int32, last byte) {
+	if at < 0 {
+		return -1, hi
+	}
+	for _, a := range d.Arcs[at] {
+		switch {
+		case lo < a.Lo:
+			return -1, min(hi, a.Lo-1)
+		case lo <= a.Hi:
+			return a.To, min(hi, a.Hi)
+		}
+	}
+	return -1, hi
+}
+
+// pair is a state of each of two sets; the second is -1 where no text of the second set can be reached.
+type pair struct{ a, b int32 }
+
+// And returns the texts that are in both sets.
+func (m *Maker) And(a, b *Set) (*Set, error) { return m.product(a, b, false) }
+
+// Without returns the texts of a that are not in b.
+func (m *Maker) Without(a, b *Set) (*Set, error) { return m.product(a, b, true) }
+
+func (m *Maker) product(d, o *Set, not bool) (*Set, error) {
+	if d.Empty() || o.Empty() {
+		if not {
+			return d, nil
+		}
+		return new(Set), nil
+	}
+	out, known, open := new(Set), map[pair]int32{}, []pair(nil)
+	enter := func(p pair) int32 {
+		id, ok := known[p]
+		if !ok {
+			inBoth := p.b >= 0 && o.End[p.b]
+			id = out.state(d.End[p.a] && inBoth != not)
+			known[p], open = id, append(open, p)
+		}
+		return id
+	}
+	enter(pair{0, 0})
+	for i := 0; i < len(open); i++ {
+		p := open[i]
+		if len(open) > maxStates {
+			return nil, ErrSize
+		}
+		steps := 1
+		for _, x := range d.Arcs[p.a] {
+			for lo := int(x.Lo); lo <= int(x.Hi); {
+				to, hi := o.next(p.b, byte(lo), x.Hi)
+				if steps++; to >= 0 || not {
+					out.Arcs[i] = append(out.Arcs[i], Arc{byte(lo), hi, enter(pair{x.To, to})})
+				}
+				lo = int(hi) + 1
+			}
+		}
+		if err := m.Spend(steps); err != nil {
+			return nil, err
+		}
+	}
+	return out.trim(), nil
+}
+
+// Or returns the texts that are in one of some sets.
+func (m *Maker) Or(sets ...*Set) (*Set, error) {
+	a := newNFA()
+	for _, d := range sets {
+		first := int32(len(a.places))
+		for range d.Arcs {
+			a.place()
+		}
+		for i, arcs := range d.Arcs {
+			a.places[first+int32(i)].end = d.End[i]
+			for _, x := range arcs {
+				a.arc(first+int32(i), x.Lo, x.Hi, first+x.To)
+			}
+		}
+		if !d.Empty() {
+			a.jump(0, first)
+		}
+	}
+	return a.determine(m)
+}
+
+// Of returns the set of some texts.
+func Of(texts []string) (*Set, error) {
+	d := new(Set)
+	if len(texts) == 0 {
+		return d, nil
+	}
+	d.state(false)
+	for _, text := range slices.Sorted(slices.Values(texts)) { // so that the last arc of a state is the one to share
+		at := int32(0)
+		for i := range len(text) {
+			arcs := d.Arcs[at]
+			if n := len(arcs); n > 0 && arcs[n-1].Lo == text[i] {
+				at = arcs[n-1].To
+				continue
+			}
+			to := d.state(false)
+			d.Arcs[at] = append(d.Arcs[at], Arc{text[i], text[i], to})
+			at = to
+		}
+		if d.End[at] = true; len(d.End) > maxStates {
+			return nil, ErrSize
+		}
+	}
+	return d, nil
+}
+
+// same reports whether the same texts follow a state of d and one of o, arc by arc.
+func (d *Set) same(at int32, o *Set, other int32) bool {
+	known, open := map[pair]bool{}, []pair{{at, other}}
+	for len(open) > 0 {
+		p := open[len(open)-1]
+		open = open[:len(open)-1]
+		if known[p] {
+			continue
+		}
+		known[p] = true
+		x, y := d.Arcs[p.a], o.Arcs[p.b]
+		if d.End[p.a] != o.End[p.b] || len(x) != len(y) {
+			return false
+		}
+		for i := range x {
+			if x[i].Lo != y[i].Lo || x[i].Hi != y[i].Hi {
+				return false
+			}
+			open = append(open, pair{x[i].To, y[i].To})
+		}
+	}
+	return true
+}

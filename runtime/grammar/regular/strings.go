@@ -1,0 +1,159 @@
+package regular
+
+import "strings"
+
+// Pattern is a regular expression of JSON schema that strings match or, with Not, do not match.
+type Pattern struct {
+	Text string
+	Not  bool
+}
+
+// lookaheads takes apart what looks ahead at the beginning of a pattern, such as ^(?!a)(?=.*b)c: a string matches text
+// exactly if all that is returned holds.
+func lookaheads(text string) []Pattern {
+	all, rest := []Pattern(nil), text
+	for strings.HasPrefix(rest, "^(?!") || strings.HasPrefix(rest, "^(?=") {
+		end, _ := group(rest[1:])
+		if end < 0 {
+			break
+		}
+		all = append(all, Pattern{"^(?:" + rest[4:end] + ")", rest[3] == '!'})
+		rest = "^" + rest[end+1:]
+	}
+	if _, alternatives := group("(" + rest + ")"); len(all) > 0 && alternatives {
+		return []Pattern{{Text: text}} // the first alternative alone looks ahead
+	}
+	return append(all, Pattern{Text: rest})
+}
+
+// Patterns returns what a pattern says of strings, or an error if that is not supported.
+func Patterns(text string) ([]Pattern, error) {
+	parts := lookaheads(text)
+	for _, p := range parts {
+		if _, err := parsePattern(p.Text); err != nil {
+			return nil, err
+		}
+	}
+	return parts, nil
+}
+
+// group returns where the group ends that a text begins with, as an index of the text with one byte before it, or -1;
+// and whether the group has alternatives.
+func group(text string) (end int, alternatives bool) {
+	depth, class := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\':
+			i++
+		case class:
+			class = c != ']'
+		case c == '[':
+			class = true
+		case c == '(':
+			depth++
+		case c == ')':
+			if depth--; depth == 0 {
+				return i + 1, alternatives
+			}
+		case c == '|':
+			alternatives = alternatives || depth == 1
+		}
+	}
+	return -1, false
+}
+
+// Strings says which strings are in a set: those of which all of it holds.
+type Strings struct {
+	Length     Bounds   // in characters
+	Match, Not []string // patterns
+	Except     []string // strings as JSON spells them
+}
+
+// Any reports whether s says nothing but a length.
+func (s Strings) Any() bool { return len(s.Match)+len(s.Not)+len(s.Except) == 0 }
+
+// Strings returns the set of some strings, as JSON spells them.
+func (m *Maker) Strings(s Strings) (*Set, error) {
+	first := `^` // any
+	if len(s.Match) > 0 {
+		first = s.Match[0]
+	}
+	p, err := parsePattern(first)
+	if err == nil {
+		p, err = p.bound(s.Length)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d, err := p.bytes(m, `"`)
+	for _, one := range s.Match[min(1, len(s.Match)):] {
+		d, err = m.split(d, err, Pattern{one, false})
+	}
+	for _, one := range s.Not {
+		d, err = m.split(d, err, Pattern{one, true})
+	}
+	if err != nil || len(s.Except) == 0 {
+		return d, err
+	}
+	not, err := Of(s.Except)
+	if err != nil {
+		return nil, err
+	}
+	return m.Without(d, not)
+}
+
+// split returns the strings of d of which a pattern holds, if there was no error before.
+func (m *Maker) split(d *Set, err error, p Pattern) (*Set, error) {
+	if err != nil {
+		return nil, err
+	}
+	matches, err := m.Matching(p.Text)
+	if err != nil {
+		return nil, err
+	}
+	return m.product(d, matches, p.Not)
+}
+
+// Matching returns the strings that match a pattern, as JSON spells them.
+func (m *Maker) Matching(text string) (d *Set, err error) {
+	if d = m.matchers[text]; d != nil {
+		return d, nil
+	}
+	parts := lookaheads(text)
+	last := len(parts) - 1
+	p, err := parsePattern(parts[last].Text)
+	if err != nil {
+		return nil, err
+	}
+	d, err = p.bytes(m, `"`)
+	for _, part := range parts[:last] {
+		d, err = m.split(d, err, part)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if m.matchers == nil {
+		m.matchers = map[string]*Set{}
+	}
+	m.matchers[text] = d
+	return d, nil
+}
+
+// AnyString returns all strings.
+func (m *Maker) AnyString() (*Set, error) { return m.Matching("^") }
+
+// Char returns any character, as JSON spells it in a string.
+func (m *Maker) Char() (*Set, error) {
+	if m.char == nil {
+		a := newNFA()
+		end := a.place()
+		a.ends(end)
+		a.chars(0, anyChar, end)
+		d, err := a.determine(m)
+		if err != nil {
+			return nil, err
+		}
+		m.char = d
+	}
+	return m.char, nil
+}

@@ -1,0 +1,199 @@
+package schema
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
+)
+
+// fits reports whether a text is a whole value of a grammar, and whether it is the beginning of one.
+func fits(g *grammar.Grammar, text string) (whole, begins bool) {
+	s := g.Next(g.Start(), []byte(text)...)
+	return s != nil && s.Done(), s != nil
+}
+
+func TestSchema(t *testing.T) {
+	for _, c := range []struct {
+		schema  string
+		yes, no []string
+	}{
+		{`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"}},` +
+			`"required":["a"],"additionalProperties":false}`,
+			[]string{`{"a":1}`, `{"a": 12, "b": "x"}`, `{"a":-3,"b":"é\n"}`},
+			[]string{`{}`, `{"b":"x"}`, `{"a":1,}`, `{"a":1,"c":2}`, `{"a":01}`, `{ "a":1}`, `{"a":  1}`}},
+		{`{"type":"array","items":{"type":"boolean"},"minItems":1,"maxItems":3}`,
+			[]string{`[true]`, `[true,false]`, `[true, false, true]`}, []string{`[]`, `[true,true,true,true]`, `[1]`}},
+		{`true`, []string{`null`, `{}`, `[]`, `[{"a":[1,2.5e3]}]`, `"x"`}, []string{``, `nul`, `{1:2}`}},
+		{`{"type":"string","minLength":2,"maxLength":3}`, []string{`"ab"`, `"aé\""`}, []string{`"a"`, `"abcd"`, `ab`}},
+		{`{"type":"string","pattern":"^[a-c]{2}$"}`, []string{`"ab"`}, []string{`"a"`, `"abc"`, `"ad"`}},
+		{`{"type":"string","pattern":"b+"}`, []string{`"b"`, `"xby"`, `"bb"`}, []string{`"a"`, `""`}},
+		{`{"enum":["a",1,null,{"x":[1,2]}]}`, []string{`"a"`, `1`, `null`, `{"x":[1,2]}`}, []string{`"b"`, `2`, `{}`}},
+		{`{"type":"integer","minimum":-5,"maximum":12}`,
+			[]string{`-5`, `0`, `12`, `9`}, []string{`-6`, `13`, `-0`, `1.0`}},
+		{`{"type":"number","minimum":0,"maximum":1}`, []string{`0`, `1`, `0.5`}, []string{`1.5`, `-0.5`, `2`}},
+		{`{"type":"number","exclusiveMinimum":0.5,"maximum":3.25}`,
+			[]string{`0.51`, `1.7777`, `3.25`, `3`}, []string{`0.5`, `3.26`, `0.50`}},
+		{`{"$defs":{"n":{"type":"object","properties":{` +
+			`"v":{"type":"integer"},"next":{"anyOf":[{"$ref":"#/$defs/n"},{"type":"null"}]}},` +
+			`"required":["v","next"],"additionalProperties":false}},"$ref":"#/$defs/n"}`,
+			[]string{`{"v":1,"next":null}`, `{"v":1,"next":{"v":2,"next":null}}`},
+			[]string{`{"v":1}`, `{"v":1,"next":1}`}},
+		{`{"allOf":[{"properties":{"a":{"type":"integer"}},"required":["a"]},` +
+			`{"properties":{"a":{"minimum":3},"b":true}}]}`,
+			[]string{`{"a":3}`, `{"a":5,"b":[]}`, `{"a":5,"c":1}`}, []string{`{"a":2}`, `{}`, `{"b":1}`}},
+		{`{"type":"array","prefixItems":[{"const":1},{"const":"x"}],"items":false}`,
+			[]string{`[]`, `[1]`, `[1,"x"]`}, []string{`[1,"x",2]`, `["x"]`}},
+		{`{"type":["string","null"]}`, []string{`"x"`, `null`}, []string{`1`}},
+		{`{"type":"object","additionalProperties":{"type":"integer"}}`,
+			[]string{`{}`, `{"a":1,"b":2}`}, []string{`{"a":"b"}`}},
+		{`{"type":"object","properties":{"abc":{"type":"null"}},"additionalProperties":{"type":"integer"}}`,
+			[]string{`{"ab":1}`, `{"abcd":1}`, `{"abc":null,"x":1}`, `{"":1}`}, []string{`{"abc":1}`, `{"x":null}`}},
+		{`{"type":"string","format":"date"}`,
+			[]string{`"2024-02-28"`, `"1999-12-31"`}, []string{`"2024-02-30"`, `"x"`}},
+		{`{"oneOf":[` +
+			`{"type":"object","properties":{"k":{"const":"a"}},"required":["k"],"additionalProperties":false},` +
+			`{"type":"object","properties":{"k":{"const":"b"},"v":{"type":"null"}},` +
+			`"required":["k","v"],"additionalProperties":false}]}`,
+			[]string{`{"k":"a"}`, `{"k":"b","v":null}`}, []string{`{"k":"b"}`, `{"k":"a","v":null}`}},
+	} {
+		g, err := Compile(t.Context(), []byte(c.schema), false)
+		require.NoError(t, err, c.schema)
+		for _, text := range c.yes {
+			whole, _ := fits(g, text)
+			assert.True(t, whole, "%s: %s", c.schema, text)
+		}
+		for _, text := range c.no {
+			whole, _ := fits(g, text)
+			assert.False(t, whole, "%s: %s", c.schema, text)
+		}
+	}
+}
+
+// TestMultiples: of the numbers within bounds those are allowed that are multiples of a step, spelled with as many
+// digits after the point as the step has.
+func TestMultiples(t *testing.T) {
+	racing.Spare(t)
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 100 {
+		step := big.NewRat(1+r.Int64N(40), []int64{1, 2, 10, 40}[r.IntN(4)])
+		digits, _ := step.FloatPrec()
+		least, most := r.Int64N(200)-100, r.Int64N(200)-50
+		schema := fmt.Sprintf(`{"type":"number","multipleOf":%s,"minimum":%d,"maximum":%d}`,
+			step.FloatString(digits), least, most)
+		g, err := Compile(t.Context(), []byte(schema), false)
+		some := false
+		scale := int64(math.Pow10(digits))
+		for n := (least - 3) * scale; n <= (most+3)*scale; n++ {
+			v := big.NewRat(n, scale)
+			want := new(big.Rat).Quo(v, step).IsInt() && n >= least*scale && n <= most*scale
+			if some = some || want; err == nil {
+				whole, _ := fits(g, v.FloatString(digits))
+				require.Equal(t, want, whole, "%s: %s", schema, v.FloatString(digits))
+			}
+		}
+		require.Equal(t, some, err == nil, "%s: %v", schema, err)
+	}
+	for schema, value := range map[string]string{
+		`{"type":"integer","multipleOf":1000}`:                                   "-123456789012000",
+		`{"multipleOf":3.5,"type":"integer"}`:                                    "14",
+		`{"multipleOf":7.5,"type":"integer"}`:                                    "30",
+		`{"allOf":[{"multipleOf":4},{"multipleOf":6}],"type":"number"}`:          "24",
+		`{"allOf":[{"multipleOf":0.5},{"multipleOf":0.75}],"type":"number"}`:     "4.5",
+		`{"multipleOf":0.25,"exclusiveMinimum":0,"maximum":0.3,"type":"number"}`: "0.25",
+	} {
+		g, err := Compile(t.Context(), []byte(schema), false)
+		require.NoError(t, err)
+		whole, _ := fits(g, value)
+		assert.True(t, whole, schema)
+		whole, _ = fits(g, strings.TrimSuffix(value, value[len(value)-1:])+"1")
+		assert.False(t, whole, schema)
+	}
+}
+
+// TestClosed: objects that list properties have no others, unless the schema says something of others; all that is said
+// of an object counts together. Nothing is allowed that is not allowed otherwise.
+func TestClosed(t *testing.T) {
+	for _, c := range []struct {
+		schema      string
+		yes, closed []string // values of the schema; those that are closed out
+	}{
+		{`{"type":"object","properties":{"a":{"type":"integer"}}}`, []string{`{}`, `{"a":1}`},
+			[]string{`{"a":1,"b":2}`}},
+		{`{"type":"object","properties":{}}`, []string{`{}`}, []string{`{"b":2}`}},
+		{`{"type":"object"}`, []string{`{}`, `{"b":2}`}, nil},
+		{`{"type":"object","properties":{"a":{}},"additionalProperties":true}`, []string{`{"a":1,"b":2}`}, nil},
+		{`{"type":"object","properties":{"a":{}},"additionalProperties":{"type":"null"}}`, []string{`{"b":null}`}, nil},
+		{`{"type":"object","properties":{"a":{}},"required":["z"]}`, []string{`{"a":1,"z":2}`},
+			[]string{`{"z":2,"b":1}`}},
+		{`{"type":"object","allOf":[{"properties":{"a":{}}},{"properties":{"b":{}}}]}`, []string{`{"a":1,"b":2}`},
+			[]string{`{"c":1}`}},
+		{`{"type":"object","properties":{"a":{}},` +
+			`"anyOf":[{"properties":{"b":{}},"required":["b"]},{"required":["a"]}]}`,
+			[]string{`{"a":1,"b":2}`, `{"b":2}`, `{"a":1}`}, []string{`{"a":1,"c":2}`}},
+		{`{"type":"array","items":{"type":"object","properties":{"a":{"$ref":"#"}}}}`, []string{`[{"a":[{}]}]`},
+			[]string{`[{"a":[{"b":1}]}]`}},
+	} {
+		open, err := Compile(t.Context(), []byte(c.schema), false)
+		require.NoError(t, err)
+		closed, err := Compile(t.Context(), []byte(c.schema), true)
+		require.NoError(t, err)
+		for i, value := range append(c.yes, c.closed...) {
+			whole, _ := fits(open, value)
+			assert.True(t, whole, "%s: %s", c.schema, value)
+			whole, _ = fits(closed, value)
+			assert.Equal(t, i < len(c.yes), whole, "%s: %s", c.schema, value)
+		}
+	}
+}
+
+// TestUnique: of lists over some values those are allowed that have each once, in the order of the schema.
+func TestUnique(t *testing.T) {
+	for _, c := range []struct {
+		items       string
+		values      []string
+		least, most int
+	}{
+		{`{"enum":["b","a",3,null]}`, []string{`"b"`, `"a"`, `3`, `null`}, 0, 4},
+		{`{"enum":["b","a",3,"b"]}`, []string{`"b"`, `"a"`, `3`}, 1, 2},
+		{`{"type":["boolean","null"]}`, []string{`true`, `false`, `null`}, 2, 9},
+		{`{"enum":["b","a",3,null],"type":"string"}`, []string{`"b"`, `"a"`, `3`, `null`}, 0, 3},
+	} {
+		schema := fmt.Sprintf(`{"type":"array","items":%s,"uniqueItems":true,"minItems":%d,"maxItems":%d}`,
+			c.items, c.least, c.most)
+		g, err := Compile(t.Context(), []byte(schema), false)
+		require.NoError(t, err)
+		valid := validator(t, []byte(schema))
+		allowed := 0
+		var try func(list []int)
+		try = func(list []int) {
+			texts := make([]string, len(list))
+			for i, v := range list {
+				texts[i] = c.values[v]
+			}
+			text := "[" + strings.Join(texts, ",") + "]"
+			want := slices.IsSorted(list) && valid(text) == nil
+			whole, _ := fits(g, text)
+			require.Equal(t, want, whole, "%s: %s", schema, text)
+			if whole {
+				allowed++
+			}
+			for v := range c.values {
+				if len(list) < 4 {
+					try(append(slices.Clone(list), v))
+				}
+			}
+		}
+		try(nil)
+		assert.Greater(t, allowed, 2)
+	}
+}

@@ -1,0 +1,332 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+)
+
+// TestKeywords: each value is allowed exactly if another implementation calls it valid; the last ones of a case are
+// valid and yet not written.
+func TestKeywords(t *testing.T) {
+	values := []string{
+		`null`, `true`, `1`, `2`, `2.5`, `12`, `"a"`, `"ab"`, `"b"`, `"x1"`, `[]`, `[1]`, `[1,2]`, `["a"]`, `[1,"a"]`,
+		`[1,"a",true]`, `{}`, `{"a":1}`, `{"a":"a"}`, `{"b":1}`, `{"a":1,"b":1}`, `{"a":2,"b":"b"}`, `{"x1":1}`,
+		`{"x1":"a"}`, `{"a":1,"x1":1}`, `{"a":1,"b":1,"x1":1}`, `{"a":1,"b":1,"c":1}`, `{"b":1,"c":"x"}`,
+	}
+	plainly := strings.NewReplacer( // the other implementation cannot look ahead
+		`"pattern":"^(?!b)(?=.*[b1])."`, `"pattern":"^[^b].*[b1]|^[b1]$","not":{"pattern":"^b"}`,
+		`"pattern":"^(?!ab$|b).*$"`, `"not":{"pattern":"^(ab$|b)"}`,
+		`"pattern":"^(?!a)(?!b)"`, `"pattern":"^([^ab]|$)"`,
+		`"^(?!a)"`, `"^([^a]|$)"`)
+	object := func(rest string) string { return `{"type":"object",` + rest + `}` }
+	for _, schema := range []string{
+		object(`"patternProperties":{"^x":{"type":"integer"}}`),
+		object(`"patternProperties":{"^x":{"type":"integer"},"1$":{"const":1}},"additionalProperties":false`),
+		object(`"properties":{"a":{},"x1":{"const":1}},"patternProperties":{"x":{"type":"integer"}},` +
+			`"additionalProperties":{"type":"string"}`),
+		object(`"minProperties":1`), object(`"maxProperties":2`),
+		object(`"properties":{"a":{},"b":{}},"minProperties":2`),
+		object(`"properties":{"a":{},"b":{}},"minProperties":1,"maxProperties":1`),
+		object(`"properties":{"a":{},"b":{}},"minProperties":1,"maxProperties":2,"additionalProperties":false`),
+		object(`"propertyNames":{"pattern":"^[ab]$"}`), object(`"propertyNames":{"enum":["a","x1"]}`),
+		object(`"propertyNames":{"maxLength":1},"properties":{"a":{},"x1":{}}`),
+		object(`"propertyNames":{"anyOf":[{"const":"a"},{"minLength":2}]}`),
+		object(`"properties":{"a":{}},"dependentRequired":{"a":["b"]}`),
+		object(`"properties":{"a":{},"b":{}},"dependencies":{"a":["b"],"b":{"properties":{"b":{"const":1}}}}`),
+		object(`"properties":{"a":{}},"dependentSchemas":{"a":{"required":["b"]}}`),
+		object(`"properties":{"a":{}},"not":{"required":["b"]}`),
+		object(`"properties":{"a":{},"b":{}},"not":{"properties":{"a":{"const":1}},"required":["a"]}`),
+		object(`"properties":{"a":{},"b":{}},"not":{"anyOf":[{"required":["a"]},{"required":["c"]}]}`),
+		object(`"properties":{"a":{},"b":{}},"not":{"allOf":[{"required":["a"]},{"required":["b"]}]}`),
+		object(`"properties":{"a":{},"b":{}},"not":{"minProperties":2}`), object(`"not":{"maxProperties":1}`),
+		object(`"not":{"const":{}}`), object(`"not":{"not":{"required":["a"]}}`),
+		object(`"properties":{"a":{},"b":{}},"oneOf":[{"required":["a"]},{"required":["b"]}]`),
+		object(`"properties":{"a":{},"b":{}},"oneOf":[{"required":["a"]},{"required":["b"]},{"required":["c"]}]`),
+		object(`"properties":{"a":{},"b":{}},"if":{"properties":{"a":{"const":1}},"required":["a"]},` +
+			`"then":{"required":["b"]},"else":{"maxProperties":1}`),
+		object(`"properties":{"a":{},"b":{}},"if":{"required":["a"]},"then":{"properties":{"a":{"const":1}}}`),
+		`{"type":["string","integer"],"not":{"enum":["a",2]}}`, `{"type":"string","not":{"pattern":"^a"}}`,
+		`{"type":"string","not":{"minLength":2}}`, `{"type":"string","not":{"maxLength":1}}`,
+		`{"type":"string","pattern":"a","allOf":[{"pattern":"b"}]}`,
+		`{"type":"string","pattern":"b$","not":{"const":"b"}}`,
+		`{"type":"integer","not":{"minimum":2,"maximum":5}}`, `{"type":"integer","not":{"exclusiveMinimum":2}}`,
+		`{"type":"number","not":{"type":"integer"}}`, `{"oneOf":[{"type":"integer"},{"type":"number"}]}`,
+		`{"not":{"type":["object","array","string","boolean"]}}`,
+		object(`"properties":{"a":{"not":{"type":["object","array","string","boolean","null","number"]}}}`),
+		`{"not":{"enum":[null,true,2,"a",[]]}}`,
+		`{"type":"array","not":{"minItems":2}}`, `{"type":"array","not":{"prefixItems":[{"const":1}]}}`,
+		`{"type":"array","prefixItems":[{"type":"integer"}],"items":{"type":"string"}}`,
+		`{"oneOf":[{"type":"string","minLength":2},{"type":"string","pattern":"^a"}]}`,
+		`{"type":"string","pattern":"^(?!b)(?=.*[b1])."}`, `{"type":"string","pattern":"^(?!ab$|b).*$"}`,
+		`{"type":"string","pattern":"^([A-Zx]\\d)?[aA]?b?$"}`, `{"type":"string","not":{"pattern":"^(?!a)(?!b)"}}`,
+		object(`"patternProperties":{"^(?!a)":{"type":"string"}}`),
+		`{"oneOf":[{"type":"integer","maximum":5},{"type":"integer","minimum":2}]}`,
+	} {
+		g, err := Compile(t.Context(), []byte(schema), false)
+		if !assert.NoError(t, err, schema) {
+			continue
+		}
+		valid, some := validator(t, []byte(plainly.Replace(schema))), 0
+		for _, value := range values {
+			whole, _ := fits(g, value)
+			if assert.Equal(t, valid(value) == nil, whole, "%s: %s", schema, value); whole {
+				some++
+			}
+		}
+		assert.Positive(t, some, schema)
+	}
+}
+
+// TestNeverTwo: no value of two schemas of oneOf is allowed, also where what does not fit one of them cannot be
+// described, or in part alone.
+func TestNeverTwo(t *testing.T) {
+	for schema, value := range map[string]string{
+		`{"oneOf":[{"maxProperties":0,"type":"string"},{"additionalProperties":{"type":"integer"},` +
+			`"minProperties":0},{"required":["b"]}]}`: `false`,
+		`{"oneOf":[{"type":"object"},{"allOf":[{"patternProperties":{"^a":{"enum":["a"]}},"type":"object"},` +
+			`{"not":{"propertyNames":{"enum":["a"]},"type":"object"}}]}]}`: `{"x":"F"}`,
+	} {
+		g, err := Compile(t.Context(), []byte(schema), false)
+		if err != nil {
+			continue // no value is allowed at all
+		}
+		require.Error(t, validator(t, []byte(schema))(value))
+		whole, _ := fits(g, value)
+		assert.False(t, whole, "%s: %s", schema, value)
+	}
+}
+
+// TestDiscriminator: a mapping distinguishes schemas that would not be otherwise, and a discriminator without one says
+// nothing.
+func TestDiscriminator(t *testing.T) {
+	const rest = `,"oneOf":[{"$ref":"#/$defs/A"},{"$ref":"#/$defs/B"}],"$defs":{` +
+		`"A":{"type":"object","properties":{"n":{"type":"integer"},"k":{"type":"string"}},"required":["k"]},` +
+		`"B":{"type":"object","properties":{"n":{"type":"null"},"k":{"type":"string"}},"required":["k"]}}}`
+	g, err := Compile(t.Context(), []byte(`{"discriminator":{"propertyName":"k","mapping":{"a":"#/$defs/A",`+
+		`"b":"#/$defs/B","c":"#/$defs/B"}}`+rest), false)
+	require.NoError(t, err)
+	for value, want := range map[string]bool{
+		`{"n":1,"k":"a"}`: true, `{"k":"a"}`: true, `{"n":null,"k":"b"}`: true, `{"k":"c"}`: true,
+		`{"n":1,"k":"b"}`: false, `{"k":"d"}`: false, `{"n":1}`: false,
+	} {
+		whole, _ := fits(g, value)
+		assert.Equal(t, want, whole, value)
+	}
+	g, err = Compile(t.Context(), []byte(`{"discriminator":{"propertyName":"k"}`+rest), false)
+	require.NoError(t, err)
+	whole, _ := fits(g, `{"n":1,"k":"d"}`)
+	assert.True(t, whole)
+	whole, _ = fits(g, `{"k":"d"}`)
+	assert.False(t, whole, "it fits both")
+}
+
+// TestLongPatterns: where a pattern and a bound take too much together, strings up to fewer characters can be written.
+func TestLongPatterns(t *testing.T) {
+	g, err := Compile(t.Context(), []byte(`{"pattern":"^([a-z]+ ?)*$","maxLength":1000000,"minLength":3}`), false)
+	require.NoError(t, err)
+	for n, want := range map[int]bool{2: false, 3: true, 64: true, 1 << 13: false} {
+		whole, _ := fits(g, `"`+strings.Repeat("a", n)+`"`)
+		assert.Equal(t, want, whole, n)
+	}
+}
+
+// TestEarlierDrafts: keywords as drafts 4 to 7 have them.
+func TestEarlierDrafts(t *testing.T) {
+	for _, c := range []struct{ schema, yes, no string }{
+		{`{"type":"integer","minimum":3,"exclusiveMinimum":true}`, `4`, `3`},
+		{`{"type":"integer","maximum":3,"exclusiveMaximum":true}`, `2`, `3`},
+		{`{"type":"integer","exclusiveMaximum":false,"maximum":3}`, `3`, `4`},
+		{`{"type":"array","items":[{"const":1}],"additionalItems":{"const":2}}`, `[1,2,2]`, `[1,1]`},
+		{`{"type":"array","additionalItems":false,"items":[{"const":1}]}`, `[1]`, `[1,1]`},
+		{`{"type":"array","items":{"const":1},"additionalItems":false}`, `[1,1]`, `[2]`},
+		{`{"type":"array","items":[],"additionalItems":false}`, `[]`, `[1]`},
+		{`{"id":"http://x.org/s","type":"null"}`, `null`, `1`},
+		{`{"type":"object","properties":{"a":{"type":"null","required":true}}}`, `{}`, `{"a":1}`},
+	} {
+		g, err := Compile(t.Context(), []byte(c.schema), false)
+		require.NoError(t, err, c.schema)
+		whole, _ := fits(g, c.yes)
+		assert.True(t, whole, "%s: %s", c.schema, c.yes)
+		whole, _ = fits(g, c.no)
+		assert.False(t, whole, "%s: %s", c.schema, c.no)
+	}
+}
+
+// TestIgnored: what no draft defines, and formats that are not known, have no effect, and are listed; there is an end
+// to it.
+func TestIgnored(t *testing.T) {
+	for schema, want := range map[string][]string{
+		`{"type":"null","title":"t","x-own":1,"then":{}}`:                      nil,
+		`{"typ":"null","properties":{"a/b":{"nullable":true}}}`:                {"#/typ", "#/properties/a~1b/nullable"},
+		`{"type":"string","format":"int32"}`:                                   {"#/format"},
+		`{"$defs":{"a":{"odd":1},"b":{"odd":1}},"items":{"$ref":"#/$defs/a"}}`: {"#/$defs/a/odd"},
+	} {
+		g, err := Compile(t.Context(), []byte(schema), false)
+		require.NoError(t, err)
+		assert.Equal(t, want, g.Ignored(), schema)
+	}
+	var many []string
+	for i := range 2 * maxIgnored {
+		many = append(many, fmt.Sprintf(`"k%d":0`, i))
+	}
+	g, err := Compile(t.Context(), []byte("{"+strings.Join(many, ",")+"}"), false)
+	require.NoError(t, err)
+	assert.Len(t, g.Ignored(), maxIgnored)
+}
+
+// TestReferences: references by pointers in any spelling, by ids and by anchors. "a" is what they lead to.
+func TestReferences(t *testing.T) {
+	for _, schema := range []string{
+		`{"$ref":"#/$defs/Bar%3Cx%3E","$defs":{"Bar<x>":{"const":"a"}}}`,
+		`{"$ref":"#/$defs/Bar%3Cx%3E","$defs":{"Bar%3Cx%3E":{"const":"a"}}}`,
+		`{"$ref":"#/$defs/100%","$defs":{"100%":{"const":"a"}}}`,
+		`{"$ref":"#/$defs/a~1b%25","$defs":{"a/b%":{"const":"a"}}}`,
+		`{"$ref":"#/$defs/a%2Fb","$defs":{"a":{"b":{"const":"a"}}}}`,
+		`{"$id":"http://x.org/s.json","$ref":"#/$defs/a","$defs":{"a":{"const":"a"}}}`,
+		`{"$id":"http://x.org/s.json","$ref":"s.json#/$defs/a","$defs":{"a":{"const":"a"}}}`,
+		`{"$id":"http://x.org/s.json","$ref":"http://x.org/s.json#/$defs/a","$defs":{"a":{"const":"a"}}}`,
+		`{"$id":"http://x.org/s.json","$ref":"t.json","$defs":{"a":{"$id":"t.json","const":"a"}}}`,
+		`{"$id":"http://x.org/s.json","$ref":"/d/t.json#/$defs/b","$defs":{"a":{"$id":"d/t.json",` +
+			`"$defs":{"b":{"const":"a"}}}}}`,
+		`{"$ref":"t.json","$defs":{"a":{"$id":"t.json","$ref":"#/$defs/b","$defs":{"b":{"const":"a"}}}}}`,
+		`{"$ref":"#it","$defs":{"a":{"$anchor":"it","const":"a"}}}`,
+		`{"$ref":"#it","definitions":{"a":{"id":"#it","const":"a"}}}`,
+		`{"$defs":{"b":{"id":"/properties/b","$ref":"#/definitions/a"}},"$ref":"#/$defs/b",` +
+			`"definitions":{"a":{"const":"a"}}}`,
+		`{"$ref":"#/else","else":{"const":"a"},"enum":[{"$id":"#/else"},"a"]}`,
+	} {
+		g, err := Compile(t.Context(), []byte(schema), false)
+		if assert.NoError(t, err, schema) {
+			whole, _ := fits(g, `"a"`)
+			assert.True(t, whole, schema)
+			whole, _ = fits(g, `"b"`)
+			assert.False(t, whole, schema)
+		}
+	}
+	for schema, want := range map[string]string{
+		`{"$ref":"http://x.org/other.json"}`:                             "it leads outside of the schema",
+		`{"$ref":"#nothing"}`:                                            "it leads outside of the schema",
+		`{"$ref":"#/a%2"}`:                                               "nothing is there",
+		`{"$ref":"#/$defs/a","$defs":[]}`:                                "nothing is there",
+		`{"$ref":1}`:                                                     "it must be a string",
+		`{"$ref":"t.json#/b","$defs":{"a":{"$id":"t.json"}}}`:            "nothing is there",
+		`{"$ref":"#/$defs/a/0/b","$defs":{"a":[{"b":{"type":"none"}}]}}`: "#/$defs/a/0/b/type: ",
+	} {
+		_, err := Compile(t.Context(), []byte(schema), false)
+		assert.ErrorContains(t, err, want, schema)
+	}
+}
+
+// twice reports whether a name stands twice in an object: those that are not listed may, and count each time.
+func twice(text string) bool {
+	var v any
+	if json.Unmarshal([]byte(text), &v) != nil {
+		return false
+	}
+	short, _ := json.Marshal(v)
+	return strings.Count(string(short), ":") < strings.Count(text, ":")
+}
+
+// combination makes schemas of keywords about other schemas, which often contradict each other.
+func (m *maker) combination(depth int) obj {
+	some := func() obj {
+		switch m.IntN(9) {
+		case 0:
+			return obj{"required": []string{m.one("a", "b", "c")}}
+		case 1:
+			return obj{"properties": obj{m.one("a", "b"): m.small()}, "required": []string{m.one("a", "b")}}
+		case 2:
+			return obj{"type": m.one("object", "string", "integer", "array"), "maxProperties": m.IntN(3)}
+		case 3:
+			return obj{"enum": []any{"x", 1, nil, obj{}, []any{1}}[m.IntN(4):]}
+		case 4:
+			return obj{"type": "string", "pattern": m.one("^a", "b$", "^[a-c]{1,3}$", "x|y")}
+		case 5:
+			return obj{"type": "array", "minItems": m.IntN(3), "items": m.small()}
+		case 6:
+			return obj{"patternProperties": obj{m.one("^a", "b"): m.small()}, "type": "object"}
+		case 7:
+			return obj{"type": "number", "minimum": m.IntN(9)}
+		}
+		return obj{"propertyNames": m.small(), "type": "object"}
+	}
+	if depth > 0 {
+		some = func(leaf func() obj) func() obj {
+			return func() obj {
+				if m.IntN(3) > 0 {
+					return leaf()
+				}
+				return m.combination(depth - 1)
+			}
+		}(some)
+	}
+	s := obj{}
+	for range 1 + m.IntN(3) {
+		switch m.IntN(7) {
+		case 0:
+			s["not"] = some()
+		case 1:
+			s["oneOf"] = []any{some(), some(), some()}[:2+m.IntN(2)]
+		case 2:
+			s["anyOf"] = []any{some(), some()}
+		case 3:
+			s["allOf"] = []any{some(), obj{"not": some()}}
+		case 4:
+			s["if"], s["then"], s["else"] = some(), some(), some()
+		case 5:
+			s["dependentRequired"] = obj{"a": []string{m.one("b", "c")}}
+			s["dependentSchemas"] = obj{"b": some()}
+		default:
+			s["minProperties"], s["additionalProperties"] = m.IntN(3), m.small()
+		}
+	}
+	if m.IntN(2) == 0 {
+		s["type"] = m.one("object", "object", "string", "array", "number")
+	}
+	return s
+}
+
+func (m *maker) small() obj {
+	return []obj{{}, {"type": "string", "maxLength": 2}, {"const": 1}, {"type": "integer"}, {"minLength": 1},
+		{"enum": []any{"a", "b"}}, {"not": obj{"const": "a"}}}[m.IntN(7)]
+}
+
+// TestRandomCombinations: what is drawn by schemas that contradict, negate and exclude each other is valid.
+func TestRandomCombinations(t *testing.T) {
+	racing.Spare(t)
+	v := smallVocabulary(t)
+	m := &maker{Rand: rand.New(rand.NewPCG(11, 12))}
+	schemas, ended := 0, 0
+	for range 600 {
+		raw, err := json.Marshal(m.combination(1))
+		require.NoError(t, err)
+		g, err := Compile(t.Context(), raw, false)
+		if err != nil {
+			continue // many have no values, or too many ways
+		}
+		schemas++
+		valid, matcher := validator(t, raw), v.matcher(g)
+		for range 8 {
+			s := matcher.Start()
+			text, done := draw(m.Rand, matcher, v, 20)
+			if !done { // with a short end
+				if s = g.Next(s, []byte(text)...); s != nil {
+					text += string(g.Shortest(s))
+				}
+			}
+			if ended++; !twice(text) {
+				require.NoError(t, valid(text), "%s\n%s", raw, text)
+			}
+		}
+	}
+	t.Logf("%d schemas, %d texts", schemas, ended)
+	assert.Greater(t, schemas, 300)
+}

@@ -1,0 +1,137 @@
+package schema
+
+import (
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
+)
+
+// negation returns a schema of values that do not fit n: one of its alternatives holds, each of which contradicts one
+// keyword. What contradicts some keywords cannot be said by a schema, so that it may allow fewer values than there are.
+func (c *compiler) negation(n *node) (*node, error) {
+	if known := c.negated[n]; known != nil {
+		return known, nil
+	}
+	not := c.follows(n.path)
+	var ways []*node
+	way := func(change func(*node)) {
+		w := c.follows(n.path)
+		change(w)
+		ways = append(ways, w)
+	}
+	if rest := anyKind &^ n.kinds; n.kinds != 0 && rest != 0 {
+		way(func(w *node) { w.kinds = rest })
+	}
+	if n.values != nil {
+		way(func(w *node) { w.except = n.spell() })
+	}
+	if n.except != nil {
+		way(func(w *node) { w.values = raws(n.except) })
+	}
+	if n.ref != "" {
+		way(func(w *node) { w.not = []*node{c.nodes[n.ref]} })
+	}
+	for _, m := range n.allOf {
+		way(func(w *node) { w.not = []*node{m} })
+	}
+	for _, m := range n.not {
+		way(func(w *node) { w.allOf = []*node{m} })
+	}
+	for _, list := range n.choices {
+		way(func(w *node) { w.not = list })
+	}
+	if n.oneOf != nil {
+		way(func(w *node) { w.not = n.oneOf })
+	}
+	c.negateObject(n, way)
+	c.negateArray(n, way)
+	c.negateText(n, way)
+	negateNumber(n, way)
+	switch {
+	case n.never: // anything does not fit it
+	case len(ways) > 0:
+		not.choices = [][]*node{ways}
+	case n.anything() || n.kinds == anyKind && n.onlyKinds():
+		not.never = true
+	default:
+		return nil, errorf(n.path, "values that do not fit it cannot be described")
+	}
+	c.negated[n] = not
+	return not, nil
+}
+
+// negateObject adds what contradicts the keywords about objects.
+func (c *compiler) negateObject(n *node, way func(func(*node))) {
+	for _, name := range n.required {
+		way(func(w *node) {
+			without := c.without(n.path, name)
+			w.kinds, w.names, w.properties = object, without.names, without.properties
+		})
+	}
+	for _, name := range n.names {
+		p := n.properties[name]
+		if p.anything() {
+			continue
+		}
+		way(func(w *node) {
+			value := c.follows(p.path)
+			value.not = []*node{p}
+			w.kinds, w.required, w.names, w.properties = object, []string{name}, []string{name},
+				map[string]*node{name: value}
+		})
+	}
+	outside(n.propertyBounds, func(b regular.Bounds) {
+		way(func(w *node) { w.kinds, w.propertyBounds = object, b })
+	})
+}
+
+// negateArray adds what contradicts the bounds of a list, or one of its first items.
+func (c *compiler) negateArray(n *node, way func(func(*node))) {
+	outside(n.itemBounds, func(b regular.Bounds) {
+		way(func(w *node) { w.kinds, w.itemBounds = array, b })
+	})
+	for i, p := range n.prefix {
+		if p.anything() {
+			continue
+		}
+		way(func(w *node) {
+			for range i {
+				w.prefix = append(w.prefix, c.follows(p.path))
+			}
+			value := c.follows(p.path)
+			value.not = []*node{p}
+			w.kinds, w.prefix, w.itemBounds.Min = array, append(w.prefix, value), int32(i)+1
+		})
+	}
+}
+
+// negateText adds what contradicts the keywords about strings. Formats have more texts than this package writes.
+func (c *compiler) negateText(n *node, way func(func(*node))) {
+	outside(n.charBounds, func(b regular.Bounds) {
+		way(func(w *node) { w.kinds, w.charBounds = text, b })
+	})
+	for _, p := range n.patterns {
+		if !p.format {
+			p.Not = !p.Not
+			way(func(w *node) { w.kinds, w.patterns = text, []pattern{p} })
+		}
+	}
+}
+
+// negateNumber adds what contradicts the bounds of a number.
+func negateNumber(n *node, way func(func(*node))) {
+	if l := n.numbers.Min; l.At != nil {
+		way(func(w *node) { w.kinds, w.numbers.Max = number, regular.Limit{At: l.At, Open: !l.Open} })
+	}
+	if l := n.numbers.Max; l.At != nil {
+		way(func(w *node) { w.kinds, w.numbers.Min = number, regular.Limit{At: l.At, Open: !l.Open} })
+	}
+}
+
+// outside calls with for the counts below and above bounds.
+func outside(b regular.Bounds, with func(regular.Bounds)) {
+	if b.Min > 0 {
+		with(regular.Bounds{Min: 0, Max: b.Min - 1})
+	}
+	if b.Bounded() {
+		with(regular.Bounds{Min: b.Max + 1, Max: regular.Unbounded})
+	}
+}

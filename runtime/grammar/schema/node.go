@@ -1,0 +1,254 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
+)
+
+// kinds are a set of types of values. A number is a whole one or not.
+type kinds uint8
+
+const (
+	null kinds = 1 << iota
+	boolean
+	integer
+	broken
+	text
+	object
+	array
+	number  = integer | broken
+	anyKind = null | boolean | number | text | object | array
+)
+
+var kindNames = map[string]kinds{
+	"null": null, "boolean": boolean, "integer": integer, "number": number, "string": text, "object": object,
+	"array": array,
+}
+
+// node is one schema as it is written, or one that follows from others: see negation.
+type node struct {
+	id      int
+	path    string
+	made    bool  // it follows from others
+	never   bool  // false
+	kinds   kinds // types allowed; 0: nothing is said
+	implied kinds // types that its keywords are about
+	ref     string
+	allOf   []*node
+	choices [][]*node // of each list at least one holds: anyOf, and what is equivalent
+	oneOf   []*node
+	not     []*node           // none of which holds
+	values  []json.RawMessage // of enum or const; nil: nothing is said
+	spelled []string          // values as they are generated; nil before the first use
+	except  []string          // values that are not allowed, as they are generated
+
+	names          []string // of properties, in the order of the schema
+	properties     map[string]*node
+	required       []string
+	patterned      []property
+	additional     *node // nil: any
+	propertyNames  *node // nil: any
+	propertyBounds regular.Bounds
+
+	prefix     []*node
+	items      *node // nil: any
+	itemBounds regular.Bounds
+	unique     string // path of uniqueItems, where it is true
+
+	charBounds regular.Bounds
+	patterns   []pattern
+	numbers    regular.Numbers
+}
+
+// property is the schema of properties with names that match a pattern.
+type property struct {
+	pattern string
+	value   *node
+}
+
+// pattern is a regular expression, of pattern or of format.
+type pattern struct {
+	regular.Pattern
+	path   string
+	format bool
+}
+
+// anything reports whether a schema says nothing at all.
+func (n *node) anything() bool {
+	return !n.never && n.kinds == 0 && n.implied == 0 && n.values == nil && n.except == nil && n.ref == "" &&
+		n.allOf == nil && n.choices == nil && n.oneOf == nil && n.not == nil && len(n.properties) == 0 &&
+		len(n.required) == 0
+}
+
+// onlyKinds reports whether a schema that was made says nothing but the type.
+func (n *node) onlyKinds() bool {
+	o := *n
+	o.kinds = 0
+	return o.anything() && o.patterns == nil && o.prefix == nil && o.numbers == regular.Numbers{} &&
+		o.itemBounds == regular.Any() && o.charBounds == regular.Any() && o.propertyBounds == regular.Any()
+}
+
+// allow leaves only those of some values that were listed before, too, if any were.
+func (n *node) allow(values []json.RawMessage) {
+	if n.values == nil {
+		n.values = values
+		return
+	}
+	n.values = slices.DeleteFunc(n.values, func(v json.RawMessage) bool {
+		return !slices.ContainsFunc(values, func(w json.RawMessage) bool { return spell(v) == spell(w) })
+	})
+}
+
+// spell returns the values that a schema lists, as they are generated.
+func (n *node) spell() []string {
+	if n.spelled == nil {
+		n.spelled = []string{}
+		for _, v := range n.values {
+			n.spelled = append(n.spelled, spell(v))
+		}
+	}
+	return n.spelled
+}
+
+// scalars matches the strings and numbers of JSON.
+var scalars = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*`)
+
+// spell returns a value as it is generated: compact, strings as package regular spells them, and numbers without an
+// exponent and without digits that make no difference.
+func spell(raw json.RawMessage) string {
+	var b bytes.Buffer
+	_ = json.Compact(&b, raw) // it was read before, as a part of the schema
+	return scalars.ReplaceAllStringFunc(b.String(), func(one string) string {
+		var s string
+		if json.Unmarshal([]byte(one), &s) == nil {
+			return regular.Quote(s)
+		}
+		r, err := regular.ParseNumber(one)
+		if err != nil {
+			return one
+		}
+		digits, _ := r.FloatPrec()
+		return r.FloatString(digits)
+	})
+}
+
+// raws are values as they are written.
+func raws(values []string) (all []json.RawMessage) {
+	for _, v := range values {
+		all = append(all, json.RawMessage(v))
+	}
+	return all
+}
+
+// kindOf is the type of a value.
+func kindOf(raw json.RawMessage) kinds {
+	switch b := bytes.TrimSpace(raw); b[0] {
+	case 'n':
+		return null
+	case 't', 'f':
+		return boolean
+	case '"':
+		return text
+	case '{':
+		return object
+	case '[':
+		return array
+	}
+	return number
+}
+
+// strictKinds are the types that some schemas allow together, by what they say of types and values.
+func strictKinds(facts []*node) kinds {
+	k := anyKind
+	for _, n := range facts {
+		if n.never {
+			return 0
+		}
+		if n.kinds != 0 {
+			k &= n.kinds
+		}
+		if n.values != nil {
+			var of kinds
+			for _, v := range n.values {
+				of |= kindOf(v)
+			}
+			k &= of
+		}
+	}
+	return k
+}
+
+// allowedKinds are the types of values: where none is named, those that the keywords are about.
+func allowedKinds(facts []*node) kinds {
+	k, named, implied := anyKind, false, kinds(0)
+	for _, n := range facts {
+		if n.never {
+			return 0
+		}
+		implied |= n.implied
+		if n.kinds != 0 {
+			k, named = k&n.kinds, true
+		}
+	}
+	if !named && implied != 0 {
+		return implied
+	}
+	return k
+}
+
+// listed returns the values that some schemas list together, as they are generated; nil where none lists any.
+func listed(facts []*node) []string {
+	var all []string
+	for _, n := range facts {
+		if n.values == nil {
+			continue
+		}
+		some := n.spell()
+		if all == nil {
+			all = slices.Clone(some)
+			continue
+		}
+		also := setOf(some)
+		all = slices.DeleteFunc(all, func(v string) bool { return !also[v] })
+	}
+	return all
+}
+
+// exceptions returns those values of some types that schemas except, sorted.
+func exceptions(facts []*node, k kinds) (values []string) {
+	for _, n := range facts {
+		for _, v := range n.except {
+			if kindOf(json.RawMessage(v))&k != 0 {
+				values = append(values, v)
+			}
+		}
+	}
+	slices.Sort(values)
+	return slices.Compact(values)
+}
+
+// set is a set of texts.
+type set map[string]bool
+
+func setOf(all []string) set {
+	s := make(set, len(all))
+	for _, v := range all {
+		s[v] = true
+	}
+	return s
+}
+
+func (s set) has(v string) bool { return s[v] }
+
+// add adds a text, and reports whether it was not there.
+func (s set) add(v string) bool {
+	if s[v] {
+		return false
+	}
+	s[v] = true
+	return true
+}

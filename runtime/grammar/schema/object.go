@@ -1,0 +1,347 @@
+package schema
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
+)
+
+// Bounds of objects.
+const (
+	maxNumbered = 1 << 14 // named properties, times how many of them are counted
+	maxClasses  = 64      // of names, by which patterns they match
+)
+
+// objects are what some schemas say of objects together.
+type objects struct {
+	facts    []*node
+	names    []string // of properties, in order; required ones without a schema are last
+	required []string
+}
+
+func objectOf(facts []*node) objects {
+	o, names, required := objects{facts: facts}, set{}, set{}
+	for _, n := range facts {
+		for _, name := range n.names {
+			if names.add(name) {
+				o.names = append(o.names, name)
+			}
+		}
+	}
+	for _, n := range facts {
+		for _, name := range n.required {
+			if required.add(name) {
+				o.required = append(o.required, name)
+			}
+			if names.add(name) {
+				o.names = append(o.names, name)
+			}
+		}
+	}
+	return o
+}
+
+// of returns the schemas of a property that are known by its name alone.
+func (o objects) of(name string) (all []*node) {
+	for _, n := range o.facts {
+		p := n.properties[name]
+		if p == nil && n.patterned == nil {
+			p = n.additional
+		}
+		if p != nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// listed reports whether properties are listed, and nothing is said of others.
+func (o objects) listed() bool {
+	return slices.ContainsFunc(o.facts, func(n *node) bool { return n.properties != nil && !n.made }) &&
+		!slices.ContainsFunc(o.facts, func(n *node) bool { return n.additional != nil })
+}
+
+// values returns the schemas of a property with a name, or nil for any that is not named, that matches patterns or not.
+func (o objects) values(name *string, matches func(pattern string) bool) (all []*node) {
+	for _, n := range o.facts {
+		known := false
+		if name != nil && n.properties[*name] != nil {
+			all, known = append(all, n.properties[*name]), true
+		}
+		for _, q := range n.patterned {
+			if matches(q.pattern) {
+				all, known = append(all, q.value), true
+			}
+		}
+		if !known && n.additional != nil {
+			all = append(all, n.additional)
+		}
+	}
+	return all
+}
+
+// properties are the properties of an object, while it is made.
+type properties struct {
+	objects
+	b      regular.Bounds // of how many there are
+	counts int32          // that are distinguished: 0 to that; without an upper bound, as many or more
+	names  *regular.Set   // that there can be; nil: any
+}
+
+// object adds objects: their properties in order, then others if there may be some.
+func (c *compiler) object(start int32, facts []*node) error {
+	b, some := bounds(facts, object, "{}", func(n *node) regular.Bounds { return n.propertyBounds })
+	if !some {
+		return nil
+	}
+	p := properties{objects: objectOf(facts), b: b, counts: max(1, b.Min)}
+	if b.Bounded() {
+		p.counts = b.Max
+	}
+	if p.counts > 1 && int64(p.counts)*int64(len(p.objects.names)+1) > maxNumbered {
+		return errorf(pathOf(facts), "to count as many properties %w", regular.ErrSize)
+	}
+	var err error
+	if p.names, err = c.nameSet(facts); err != nil {
+		return err
+	}
+	return c.properties(start, &p)
+}
+
+// nameSet returns the names that propertyNames allows, as JSON spells them; nil where it is not given.
+func (c *compiler) nameSet(facts []*node) (names *regular.Set, err error) {
+	var all []*node
+	for _, n := range facts {
+		if n.propertyNames != nil {
+			all = append(all, n.propertyNames)
+		}
+	}
+	if all == nil {
+		return nil, nil
+	}
+	ways, err := c.expand(all)
+	if err != nil {
+		return nil, err
+	}
+	sets := make([]*regular.Set, len(ways))
+	for i, way := range ways {
+		if sets[i], err = c.nameSetOf(way); err != nil {
+			return nil, errorf(pathOf(all), "%w", err)
+		}
+	}
+	return c.Or(sets...)
+}
+
+// nameSetOf returns the strings that some schemas allow.
+func (c *compiler) nameSetOf(facts []*node) (*regular.Set, error) {
+	s, _ := stringsOf(facts)
+	if allowedKinds(facts)&text == 0 || s.Length.Empty() {
+		return new(regular.Set), nil
+	}
+	d, err := c.Strings(s)
+	list := listed(facts)
+	if err != nil || list == nil {
+		return d, err
+	}
+	some, err := regular.Of(list)
+	if err != nil {
+		return nil, err
+	}
+	return c.And(d, some)
+}
+
+// properties adds the properties of an object, the first of which come in order.
+//
+// at[n] is the state before a property, with n properties before it; key[n] the one before the name of the property
+// that is the n-th.
+func (c *compiler) properties(start int32, p *properties) error {
+	at := c.several(p.counts)
+	c.Literal(start, "{", at[0])
+	required := setOf(p.required)
+	for _, name := range p.objects.names {
+		values, err := c.valuesOf(p, name)
+		if err != nil {
+			return err
+		}
+		value, err := c.rule(values...)
+		if err != nil {
+			return err
+		}
+		next := c.several(p.counts)
+		for n, key := range c.keys(at, p) {
+			if p.names == nil || p.names.Has(regular.Quote(name)) {
+				found := c.State()
+				c.Spaced(key, regular.Quote(name)+":", found)
+				c.Call(found, value, next[n])
+			}
+		}
+		for n := range at {
+			if !required.has(name) {
+				c.Jump(at[n], next[n])
+			}
+		}
+		at = next
+	}
+	if err := c.others(p, at); err != nil {
+		return err
+	}
+	closed := c.End()
+	for n := range at {
+		if int32(n) >= p.b.Min {
+			c.Literal(at[n], "}", closed)
+		}
+	}
+	return nil
+}
+
+// keys makes the states before the name of the next property, by how many there are with it.
+func (c *compiler) keys(at []int32, p *properties) map[int]int32 {
+	keys := map[int]int32{}
+	for n := 1; n < len(at); n++ {
+		keys[n] = c.State()
+	}
+	for n, from := range at {
+		key, ok := keys[n+1]
+		if !ok && p.b.Max == regular.Unbounded {
+			key, ok = keys[n], true
+		}
+		switch {
+		case !ok:
+		case n == 0:
+			c.Jump(from, key)
+		default:
+			c.Spaced(from, ",", key)
+		}
+	}
+	return keys
+}
+
+// valuesOf returns the schemas of a property with a name.
+func (c *compiler) valuesOf(p *properties, name string) ([]*node, error) {
+	var failed error
+	values := p.values(&name, func(pattern string) bool {
+		d, err := c.Matching(pattern)
+		if err != nil {
+			failed = err
+			return false
+		}
+		return d.Has(regular.Quote(name))
+	})
+	return values, failed
+}
+
+// closed reports whether there can be no properties but those that are named; listed: where none others are meant.
+func (p *properties) closed(listed bool) bool {
+	if slices.ContainsFunc(p.facts, func(n *node) bool { return n.patterned != nil }) {
+		return false
+	}
+	return listed && p.listed() ||
+		slices.ContainsFunc(p.facts, func(n *node) bool { return n.additional != nil && n.additional.never })
+}
+
+// class are names of properties that match the same patterns.
+type class struct {
+	names   *regular.Set
+	matches set
+}
+
+// others adds properties that have no name, after those that have.
+func (c *compiler) others(p *properties, at []int32) error {
+	if p.closed(c.closed) {
+		return nil
+	}
+	classes, err := c.classes(p)
+	if err != nil {
+		return errorf(pathOf(p.facts), "%w", err)
+	}
+	keys := c.keys(at, p)
+	for _, class := range classes {
+		if len(class.matches) == 0 && c.closed && p.listed() {
+			continue
+		}
+		values := p.values(nil, class.matches.has)
+		if slices.ContainsFunc(values, func(n *node) bool { return n.never }) {
+			continue
+		}
+		value, err := c.rule(values...)
+		if err != nil {
+			return err
+		}
+		names, err := c.Part("", func() (*regular.Set, error) { return class.names, nil })
+		if err != nil {
+			return errorf(pathOf(p.facts), "%w", err)
+		}
+		for n, key := range keys {
+			colon, found := c.State(), c.State()
+			c.Call(key, names, colon)
+			c.Spaced(colon, ":", found)
+			c.Call(found, value, at[n])
+		}
+	}
+	return nil
+}
+
+// classes returns the names that properties can have beside those that are named, by the patterns that they match.
+func (c *compiler) classes(p *properties) ([]class, error) {
+	names, err := p.names, error(nil)
+	if names == nil {
+		names, err = c.AnyString()
+	}
+	if err != nil {
+		return nil, err
+	}
+	var named []string
+	for _, name := range p.objects.names {
+		named = append(named, regular.Quote(name))
+	}
+	known, err := regular.Of(named)
+	if err == nil {
+		names, err = c.Without(names, known)
+	}
+	if err != nil {
+		return nil, err
+	}
+	all := []class{{names, set{}}}
+	done := set{}
+	for _, n := range p.facts {
+		for _, q := range n.patterned {
+			if !done.add(q.pattern) {
+				continue
+			}
+			m, err := c.Matching(q.pattern)
+			if err != nil {
+				return nil, err
+			}
+			if all, err = c.splitClasses(all, q.pattern, m); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
+}
+
+// splitClasses splits classes into the names that match a pattern and those that do not.
+func (c *compiler) splitClasses(all []class, pattern string, m *regular.Set) (split []class, err error) {
+	for _, k := range all {
+		matching, err := c.And(k.names, m)
+		if err != nil {
+			return nil, err
+		}
+		others, err := c.Without(k.names, m)
+		if err != nil {
+			return nil, err
+		}
+		matches := maps.Clone(k.matches)
+		matches.add(pattern)
+		for _, part := range []class{{matching, matches}, {others, k.matches}} {
+			if !part.names.Empty() {
+				split = append(split, part)
+			}
+		}
+	}
+	if len(split) > maxClasses {
+		return nil, regular.ErrSize
+	}
+	return split, nil
+}

@@ -1,0 +1,517 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
+)
+
+// Limits of a schema.
+const (
+	maxSchema  = 1 << 20 // bytes
+	maxDepth   = 128     // schemas within schemas
+	maxIgnored = 100     // keywords without effect that are listed
+)
+
+// reader reads a whole schema.
+type reader struct {
+	*regular.Maker
+	document
+	root    *node
+	nodes   map[string]*node // by path
+	count   int
+	closed  bool     // objects that list properties have no others
+	refs    []*node  // that refer to what may not have been read yet
+	ignored []string // paths of keywords that no draft defines
+}
+
+// member is an entry of an object.
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+// members returns the entries of an object in the order in which they stand there. A name may stand there once.
+func members(raw json.RawMessage) ([]member, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, errors.New("it must be an object")
+	}
+	var all []member
+	seen := set{}
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		m := member{name: t.(string)}
+		if !seen.add(m.name) {
+			return nil, fmt.Errorf("%q stands there twice", m.name)
+		}
+		if err := d.Decode(&m.value); err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// read reads a schema.
+func read(m *regular.Maker, raw []byte) (*reader, error) {
+	if len(raw) > maxSchema {
+		return nil, errorf("#", "the schema has %d bytes, of which %d are possible", len(raw), maxSchema)
+	}
+	var whole json.RawMessage
+	if err := json.Unmarshal(raw, &whole); err != nil {
+		return nil, errorf("#", "it is not JSON: %w", err)
+	}
+	r := &reader{Maker: m, nodes: map[string]*node{}, document: document{top: &part{raw: whole}}}
+	var err error
+	if r.root, err = r.read("#", whole, 0); err != nil {
+		return nil, err
+	}
+	for len(r.refs) > 0 {
+		if err := r.refer(); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// refer reads the schemas that others refer to, as far as they are not read yet. These may refer to more.
+func (r *reader) refer() error {
+	missing := r.refs
+	r.refs = nil
+	slices.SortFunc(missing, func(a, b *node) int { return strings.Compare(a.path, b.path) })
+	for _, n := range missing {
+		path, raw, err := r.resolve(n.path, n.ref)
+		if err != nil {
+			return errorf(n.path+"/$ref", "%s: %w", n.ref, err)
+		}
+		n.ref = path
+		if _, err := r.read(path, raw, strings.Count(path, "/")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// empty makes a schema that allows anything.
+func (r *reader) empty(path string) *node {
+	r.count++
+	return &node{id: r.count - 1, path: path, itemBounds: regular.Any(), charBounds: regular.Any(),
+		propertyBounds: regular.Any()}
+}
+
+// follows makes a schema that follows from others.
+func (r *reader) follows(path string) *node {
+	n := r.empty(path)
+	n.made = true
+	return n
+}
+
+// read reads the schema at a path.
+func (r *reader) read(path string, raw json.RawMessage, depth int) (*node, error) {
+	if depth > maxDepth {
+		return nil, errorf(path, "more than %d schemas within each other are not supported", maxDepth)
+	}
+	if n := r.nodes[path]; n != nil {
+		return n, nil
+	}
+	if err := r.Spend(1 + len(raw)/4); err != nil {
+		return nil, &grammar.Error{Path: path, Err: err}
+	}
+	n := r.empty(path)
+	r.nodes[path] = n
+	switch string(bytes.TrimSpace(raw)) {
+	case "true":
+		return n, nil
+	case "false":
+		n.never = true
+		return n, nil
+	}
+	all, err := members(raw)
+	if err != nil {
+		return nil, errorf(path, "a schema is an object, true or false: %w", err)
+	}
+	for _, m := range all {
+		if err := r.keyword(n, path+"/"+pointed(m.name), m, depth); err != nil {
+			return nil, err
+		}
+	}
+	return n, r.together(n, all, depth)
+}
+
+// list reads a list of schemas.
+func (r *reader) list(path string, raw json.RawMessage, depth int) ([]*node, error) {
+	var all []json.RawMessage
+	if json.Unmarshal(raw, &all) != nil || len(all) == 0 {
+		return nil, errorf(path, "it must be a list of at least one schema")
+	}
+	nodes := make([]*node, len(all))
+	for i, one := range all {
+		var err error
+		if nodes[i], err = r.read(fmt.Sprintf("%s/%d", path, i), one, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	return nodes, nil
+}
+
+// annotations are keywords that say nothing of values.
+var annotations = []string{
+	"title", "description", "default", "examples", "$comment", "$schema", "deprecated", "readOnly", "writeOnly",
+	"contentEncoding", "contentMediaType", "contentSchema", "strict", "example", "$id", "id", "$anchor", "$vocabulary",
+	"discriminator", "externalDocs", "xml", "$defs", "definitions", "then", "else", "if", "additionalItems",
+	"$dynamicAnchor", "minContains", "maxContains",
+}
+
+// refused are keywords of some draft that say something of values and are not supported.
+var refused = []string{
+	"contains", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef", "extends", "disallow",
+	"divisibleBy",
+}
+
+// keyword reads one keyword, which has a path, into n.
+func (r *reader) keyword(n *node, path string, m member, depth int) (err error) {
+	switch m.name {
+	case "type":
+		n.kinds, err = parseKinds(path, m.value)
+	case "enum":
+		var values []json.RawMessage
+		if json.Unmarshal(m.value, &values) != nil || len(values) == 0 {
+			return errorf(path, "it must be a list of at least one value")
+		}
+		n.allow(values)
+	case "const":
+		n.allow([]json.RawMessage{m.value})
+	case "$ref":
+		if json.Unmarshal(m.value, &n.ref) != nil {
+			return errorf(path, "it must be a string")
+		}
+		r.refs = append(r.refs, n)
+	case "allOf":
+		n.allOf, err = r.list(path, m.value, depth)
+	case "anyOf":
+		var any []*node
+		any, err = r.list(path, m.value, depth)
+		n.choices = append(n.choices, any)
+	case "oneOf":
+		n.oneOf, err = r.list(path, m.value, depth)
+	case "not":
+		var not *node
+		not, err = r.read(path, m.value, depth+1)
+		n.not = append(n.not, not)
+	case "additionalProperties", "propertyNames", "required", "properties", "patternProperties", "dependencies",
+		"dependentRequired", "dependentSchemas":
+		n.implied |= object
+		err = r.ofObject(n, path, m, depth)
+	case "prefixItems", "items", "uniqueItems":
+		n.implied |= array
+		err = r.ofArray(n, path, m, depth)
+	case "pattern", "format":
+		n.implied |= text
+		err = r.ofText(n, path, m)
+	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
+		n.implied |= number
+		err = ofNumber(n, path, m)
+	default:
+		err = r.other(n, path, m)
+	}
+	return err
+}
+
+// other reads a keyword that bounds a count, refuses one that says something else of values, and notes one that no
+// draft defines.
+func (r *reader) other(n *node, path string, m member) (err error) {
+	for _, of := range []struct {
+		name string
+		kind kinds
+		to   *regular.Bounds
+	}{{"Length", text, &n.charBounds}, {"Items", array, &n.itemBounds}, {"Properties", object, &n.propertyBounds}} {
+		switch m.name {
+		case "min" + of.name:
+			n.implied |= of.kind
+			of.to.Min, err = natural(path, m.value)
+			return err
+		case "max" + of.name:
+			n.implied |= of.kind
+			of.to.Max, err = natural(path, m.value)
+			return err
+		}
+	}
+	if slices.Contains(refused, m.name) {
+		return errorf(path, "this keyword is not supported")
+	}
+	if !slices.Contains(annotations, m.name) && !strings.HasPrefix(m.name, "x-") {
+		r.ignore(path)
+	}
+	return nil
+}
+
+// ignore notes a keyword without effect.
+func (r *reader) ignore(path string) {
+	if len(r.ignored) < maxIgnored {
+		r.ignored = append(r.ignored, path)
+	}
+}
+
+func parseKinds(path string, raw json.RawMessage) (of kinds, err error) {
+	var names []string
+	var name string
+	if json.Unmarshal(raw, &name) == nil {
+		names = []string{name}
+	} else if json.Unmarshal(raw, &names) != nil || len(names) == 0 {
+		return 0, errorf(path, "it must be the name of a type or a list of such names")
+	}
+	for _, name := range names {
+		k, ok := kindNames[name]
+		if !ok {
+			return 0, errorf(path, "%q is no type: null, boolean, integer, number, string, object and array are", name)
+		}
+		of |= k
+	}
+	return of, nil
+}
+
+func (r *reader) ofObject(n *node, path string, m member, depth int) (err error) {
+	switch m.name {
+	case "additionalProperties":
+		n.additional, err = r.read(path, m.value, depth+1)
+		return err
+	case "propertyNames":
+		n.propertyNames, err = r.read(path, m.value, depth+1)
+		return err
+	case "required":
+		if string(m.value) == "true" || string(m.value) == "false" {
+			r.ignore(path) // of draft 3, where it is about a property
+		} else if json.Unmarshal(m.value, &n.required) != nil {
+			return errorf(path, "it must be a list of names")
+		}
+		return nil
+	}
+	all, err := members(m.value)
+	if err != nil {
+		return errorf(path, "%w", err)
+	}
+	if m.name == "properties" {
+		n.properties = map[string]*node{}
+	}
+	for _, p := range all {
+		if err := r.ofProperty(n, m.name, path+"/"+pointed(p.name), p, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ofProperty reads what a keyword says of one property, or of those with names that match a pattern.
+func (r *reader) ofProperty(n *node, keyword, path string, p member, depth int) error {
+	if keyword == "dependentRequired" || keyword == "dependencies" {
+		var names []string
+		if json.Unmarshal(p.value, &names) == nil {
+			n.choices = append(n.choices, r.depends(path, p.name, names, nil))
+			return nil
+		}
+		if keyword == "dependentRequired" {
+			return errorf(path, "it must be a list of names")
+		}
+	}
+	value, err := r.read(path, p.value, depth+1)
+	if err != nil {
+		return err
+	}
+	switch keyword {
+	case "properties":
+		n.names = append(n.names, p.name)
+		n.properties[p.name] = value
+	case "patternProperties":
+		if _, err := regular.Patterns(p.name); err != nil {
+			return &grammar.Error{Path: path, Err: err}
+		}
+		n.patterned = append(n.patterned, property{p.name, value})
+	default:
+		n.choices = append(n.choices, r.depends(path, p.name, nil, value))
+	}
+	return nil
+}
+
+// depends returns the choice where a property asks for others or for a schema: no such property, or all that.
+func (r *reader) depends(path, name string, others []string, value *node) []*node {
+	without, with := r.without(path, name), r.follows(path)
+	with.required = append([]string{name}, others...)
+	if value != nil {
+		with.allOf = []*node{value}
+	}
+	return []*node{without, with}
+}
+
+// without makes the schema of values that do not have a property.
+func (r *reader) without(path, name string) *node {
+	n, never := r.follows(path), r.follows(path)
+	never.never = true
+	n.names, n.properties = []string{name}, map[string]*node{name: never}
+	return n
+}
+
+func (r *reader) ofArray(n *node, path string, m member, depth int) (err error) {
+	isList := bytes.HasPrefix(bytes.TrimSpace(m.value), []byte("["))
+	switch {
+	case m.name == "uniqueItems":
+		unique := false
+		if json.Unmarshal(m.value, &unique) != nil {
+			return errorf(path, "it must be true or false")
+		}
+		if unique {
+			n.unique = path
+		}
+	case m.name == "items" && !isList:
+		n.items, err = r.read(path, m.value, depth+1)
+	case m.name == "prefixItems" || string(m.value) != "[]": // earlier drafts wrote items for prefixItems
+		n.prefix, err = r.list(path, m.value, depth)
+	}
+	return err
+}
+
+func (r *reader) ofText(n *node, path string, m member) error {
+	var given *string
+	if json.Unmarshal(m.value, &given) != nil || given == nil {
+		return errorf(path, "it must be a string")
+	}
+	if m.name == "format" {
+		if text, known := regular.Format(*given); known {
+			n.patterns = append(n.patterns, pattern{regular.Pattern{Text: text}, path, true})
+		} else {
+			r.ignore(path)
+		}
+		return nil
+	}
+	parts, err := regular.Patterns(*given)
+	if err != nil {
+		return &grammar.Error{Path: path, Err: err}
+	}
+	for _, p := range parts {
+		n.patterns = append(n.patterns, pattern{p, path, false})
+	}
+	return nil
+}
+
+func ofNumber(n *node, path string, m member) error {
+	if raw := string(m.value); m.name[0] == 'e' && (raw == "true" || raw == "false") {
+		return nil // of draft 4: see together
+	}
+	if kindOf(m.value) != number {
+		return errorf(path, "it must be a number")
+	}
+	v, err := regular.ParseNumber(string(m.value))
+	if err != nil {
+		return &grammar.Error{Path: path, Err: err}
+	}
+	switch m.name {
+	case "minimum", "exclusiveMinimum":
+		n.numbers.AtLeast(regular.Limit{At: v, Open: m.name != "minimum"})
+	case "maximum", "exclusiveMaximum":
+		n.numbers.AtMost(regular.Limit{At: v, Open: m.name != "maximum"})
+	case "multipleOf":
+		if v.Sign() <= 0 {
+			return errorf(path, "it must be above 0")
+		}
+		n.numbers.And(regular.Numbers{Step: v})
+	}
+	return nil
+}
+
+// natural reads a count.
+func natural(path string, raw json.RawMessage) (int32, error) {
+	n := -1.0
+	if json.Unmarshal(raw, &n) != nil || n < 0 || n > math.MaxInt32/2 || n != math.Trunc(n) {
+		return 0, errorf(path, "it must be a whole number from 0 to %d", math.MaxInt32/2)
+	}
+	return int32(n), nil
+}
+
+// together reads the keywords that others of their schema change.
+func (r *reader) together(n *node, all []member, depth int) (err error) {
+	given := map[string]json.RawMessage{}
+	for _, m := range all {
+		given[m.name] = m.value
+	}
+	// In draft 4, the exclusive bounds were true or false beside the others.
+	low, high := &n.numbers.Min, &n.numbers.Max
+	low.Open = low.Open || low.At != nil && string(given["exclusiveMinimum"]) == "true"
+	high.Open = high.Open || high.At != nil && string(given["exclusiveMaximum"]) == "true"
+	// What earlier drafts wrote after a list of items.
+	if list, more := given["items"], given["additionalItems"]; more != nil && n.items == nil &&
+		(given["prefixItems"] != nil || bytes.HasPrefix(bytes.TrimSpace(list), []byte("["))) {
+		if n.items, err = r.read(n.path+"/additionalItems", more, depth+1); err != nil {
+			return err
+		}
+	}
+	if given["if"] != nil {
+		if err := r.conditional(n, given, depth); err != nil {
+			return err
+		}
+	}
+	r.discriminate(n, given["discriminator"])
+	return nil
+}
+
+// conditional reads if, then and else: either if and then hold, or if does not and else does.
+func (r *reader) conditional(n *node, given map[string]json.RawMessage, depth int) error {
+	then, other := r.follows(n.path), r.follows(n.path)
+	for _, part := range []struct {
+		name string
+		to   *[]*node
+	}{{"if", &then.allOf}, {"if", &other.not}, {"then", &then.allOf}, {"else", &other.allOf}} {
+		if given[part.name] == nil {
+			continue
+		}
+		p, err := r.read(n.path+"/"+part.name, given[part.name], depth+1)
+		if err != nil {
+			return err
+		}
+		*part.to = append(*part.to, p)
+	}
+	if given["then"] != nil || given["else"] != nil {
+		n.choices = append(n.choices, []*node{then, other})
+	}
+	return nil
+}
+
+// discriminate reads discriminator, as OpenAPI has it: where a mapping names the schemas of oneOf or anyOf that are
+// references, each holds of objects in which a property has its name.
+func (r *reader) discriminate(n *node, raw json.RawMessage) {
+	var by struct {
+		PropertyName string
+		Mapping      map[string]string
+	}
+	if raw == nil || json.Unmarshal(raw, &by) != nil || by.PropertyName == "" {
+		return // it says nothing of values by itself
+	}
+	names := map[string][]json.RawMessage{} // by references
+	for _, name := range slices.Sorted(maps.Keys(by.Mapping)) {
+		names[by.Mapping[name]] = append(names[by.Mapping[name]], json.RawMessage(regular.Quote(name)))
+	}
+	for _, list := range append(n.choices, n.oneOf) {
+		for i, option := range list {
+			values := names[option.ref]
+			if option.ref == "" || values == nil {
+				continue
+			}
+			both, tag, value := r.follows(option.path), r.follows(option.path), r.follows(option.path)
+			value.values = values
+			tag.required, tag.names = []string{by.PropertyName}, []string{by.PropertyName}
+			tag.properties = map[string]*node{by.PropertyName: value}
+			both.allOf = []*node{option, tag}
+			list[i] = both
+		}
+	}
+}

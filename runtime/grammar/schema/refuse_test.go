@@ -1,0 +1,287 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
+)
+
+// TestWork: a small schema that would take very long is refused: nested choices of which each stands for many places,
+// and alternatives each of which would have to be compared with each other.
+func TestWork(t *testing.T) {
+	racing.Spare(t)
+	raw := `{"pattern":"` + strings.Repeat("a?", 5000) + strings.Repeat("a", 5000) + `"}`
+	_, err := Compile(t.Context(), []byte(raw), false)
+	require.ErrorIs(t, err, regular.ErrWork)
+	assert.ErrorContains(t, err, "#/pattern: ")
+	many := func(n int) string {
+		return `{"oneOf":[` + strings.TrimSuffix(strings.Repeat(`{"const":1},`, n), ",") + `]}`
+	}
+	_, err = Compile(t.Context(), []byte(many(maxWays+1)), false)
+	assert.EqualError(t, err, "#/oneOf: more than 512 alternatives are not supported")
+	_, err = Compile(t.Context(), []byte(many(maxWays)), false)
+	assert.ErrorContains(t, err, "#/oneOf/509: more than 512 schemas")
+	var depend []string // each doubles the combinations
+	for i := range 2000 {
+		depend = append(depend, fmt.Sprintf(`"a%d":["b%d"]`, i, i))
+	}
+	_, err = Compile(t.Context(), []byte(`{"dependentRequired":{`+strings.Join(depend, ",")+`}}`), false)
+	require.ErrorIs(t, err, regular.ErrWork)
+	for _, raw := range []string{`{"pattern":"a"}`, `{"anyOf":[{"const":1}]}`, `{"oneOf":[{"const":1},{"const":2}]}`,
+		`{"oneOf":[{"required":["a"]},{"type":"null"}]}`, `{"enum":[{"a":1}]}`} {
+		m := &regular.Maker{Stop: func() error { return nil }}
+		r, err := read(m, []byte(raw))
+		require.NoError(t, err)
+		require.ErrorIs(t, m.Spend(math.MaxInt32), regular.ErrWork)
+		c := newCompiler(r)
+		_, err = c.rule(r.root)
+		require.NoError(t, err)
+		assert.ErrorIs(t, c.finish(), regular.ErrWork, raw)
+	}
+}
+
+// TestRefusals: what is wrong, not supported or not decidable is refused with its path.
+func TestRefusals(t *testing.T) {
+	for schema, want := range map[string]string{
+		``:                "#: it is not JSON",
+		`[]`:              "#: a schema is an object, true or false",
+		`7`:               "#: a schema is an object, true or false",
+		`false`:           "#: no value fits",
+		`{"type":"int"}`:  `#/type: "int" is no type`,
+		`{"type":[]}`:     "#/type: it must be the name",
+		`{"type":null}`:   "#/type: ",
+		`{"contains":{}}`: "#/contains: this keyword is not supported",
+		`{"properties":{"a/b~":{"unevaluatedProperties":false}}}`: "#/properties/a~1b~0/unevaluatedProperties: ",
+		`{"not":{}}`:                                      "#: no value fits",
+		`{"not":{"format":"date"}}`:                       "#/not: values that do not fit it cannot be described",
+		`{"patternProperties":{"a(":{}}}`:                 "#/patternProperties/a(: ",
+		`{"patternProperties":{"a":1}}`:                   "#/patternProperties/a: a schema is an object",
+		`{"dependencies":{"a":["b"],"b":1}}`:              "#/dependencies/b: a schema is an object",
+		`{"dependentRequired":{"a":{}}}`:                  "#/dependentRequired/a: it must be a list of names",
+		`{"minProperties":100000}`:                        "#: to count as many properties it makes too large",
+		`{"minProperties":2,"maxProperties":1}`:           "#: no value fits",
+		`{"propertyNames":false,"required":["a"]}`:        "#: no value fits",
+		`{"pattern":"^a$","allOf":[{"pattern":"b"}]}`:     "#: no value fits",
+		`{"oneOf":[{"format":"date"},{"format":"time"}]}`: "#/oneOf/0: a value may fit other schemas of oneOf",
+		`{"oneOf":[{"const":1},{"const":1.0}]}`:           "#: no value fits",
+		`{"properties":{"a":1}}`:                          "#/properties/a: a schema is an object",
+		`{"properties":[]}`:                               "#/properties: it must be an object",
+		`{"required":"a"}`:                                "#/required: it must be a list of names",
+		`{"items":{"uniqueItems":true}}`:                  "#/items/uniqueItems: ",
+		`{"minItems":-1}`:                                 "#/minItems: it must be a whole number",
+		`{"maxItems":1.5}`:                                "#/maxItems: it must be a whole number",
+		`{"minLength":null}`:                              "#/minLength: it must be a whole number",
+		`{"minimum":"1"}`:                                 "#/minimum: it must be a number",
+		`{"minimum":1e999}`:                               "#/minimum: ",
+		`{"multipleOf":0}`:                                "#/multipleOf: it must be above 0",
+		`{"multipleOf":"2"}`:                              "#/multipleOf: it must be a number",
+		`{"multipleOf":1e-16}`:                            "#/multipleOf: multiples of",
+		`{"multipleOf":99999}`:                            "#/multipleOf: it makes too large",
+		`{"items":{"uniqueItems":1}}`:                     "#/items/uniqueItems: it must be true or false",
+		`{"pattern":"b(?=a)"}`:                            "#/pattern: ",
+		`{"pattern":"^(?!a)b|c"}`:                         "#/pattern: ",
+		`{"pattern":"^(?!(?!a))b"}`:                       "#/pattern: ",
+		`{"pattern":"^(?!a"}`:                             "#/pattern: ",
+		`{"pattern":"a\\b"}`:                              "#/pattern: ",
+		`{"pattern":"(?i)a"}`:                             "#/pattern: (?i",
+		`{"pattern":"a(^b|c)d"}`:                          "#/pattern: ^ and $ are supported at the ends",
+		`{"pattern":"(a{1000}){1000}"}`:                   "#/pattern: ",
+		`{"pattern":"^a+$","minLength":100000}`:           "#/pattern: with lengths of up to 100000 characters",
+		`{"enum":[]}`:                                     "#/enum: it must be a list of at least one value",
+		`{"enum":[1],"const":2}`:                          "#: no value fits",
+		`{"items":{"type":"string"},"uniqueItems":true}`:  "#/uniqueItems: it is supported where items are",
+		`{"type":"array","items":{"enum":[1,2]},` +
+			`"minItems":3,"uniqueItems":true}`: "#: no value fits",
+		`{"prefixItems":[{"const":1}],"items":{"const":2},"uniqueItems":true}`: "#/uniqueItems: ",
+		`{"enum":["a"],"type":"integer"}`:                                      "#: no value fits",
+		`{"type":"integer","minimum":2,"maximum":1}`:                           "#: no value fits",
+		`{"type":"string","minLength":2,"maxLength":1}`:                        "#: no value fits",
+		`{"type":"array","minItems":2,"maxItems":1}`:                           "#: no value fits",
+		`{"type":"array","minItems":1,"items":false}`:                          "#: no value fits",
+		`{"type":"object","properties":{"a":false},"required":["a"]}`:          "#: no value fits",
+		`{"allOf":[{"type":"string"},{"type":"null"}]}`:                        "#: no value fits",
+		`{"$ref":"#"}`: "#: it refers to itself without",
+		`{"anyOf":[{"$ref":"#"},{"type":"null"}]}`: "#: it refers to itself without",
+		`{"$ref":"#/$defs/a"}`:                     "#/$ref: #/$defs/a: nothing is there",
+		`{"$ref":"other.json"}`:                    "#/$ref: other.json: it leads outside of the schema",
+		`{"$defs":{"a":{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"required":["a"]}},` +
+			`"$ref":"#/$defs/a"}`: "#: no value fits",
+		`{"type":"string","type":"null"}`:                                  `"type" stands there twice`,
+		`{"type":"number","minimum":0.0000000000000000001}`:                "#: bounds of more than 15 digits",
+		strings.Repeat(`{"items":`, 200) + `{}` + strings.Repeat(`}`, 200): "more than 128 schemas within each other",
+		strings.Repeat(" ", maxSchema) + "true":                            "#: the schema has",
+	} {
+		_, err := Compile(t.Context(), []byte(schema), false)
+		var e *grammar.Error
+		if assert.ErrorAs(t, err, &e, "%.200s", schema) {
+			assert.ErrorContains(t, err, want, "%.200s", schema)
+			assert.NotNil(t, errors.Unwrap(e))
+		}
+	}
+}
+
+// TestAccepted: keywords that say nothing, and forms that are rare.
+func TestAccepted(t *testing.T) {
+	for schema, value := range map[string]string{
+		`{"title":"t","description":"d","default":1,"examples":[],"$comment":"c","deprecated":true,` +
+			`"x-own":{},"type":"null"}`: `null`,
+		`{"$schema":"https://json-schema.org/draft/2020-12/schema","$id":"https://x/y","type":"boolean"}`:    `true`,
+		`{"definitions":{"a":{"const":"x"}},"$ref":"#/definitions/a"}`:                                       `"x"`,
+		`{"properties":{"a":{"const":1}},"items":{"$ref":"#/properties/a"},"type":"array"}`:                  `[1, 1]`,
+		`{"anyOf":[{"const":1},{"const":2}],"prefixItems":[{"$ref":"#/anyOf/1"}],"type":["array","number"]}`: `2`,
+		`{"required":["z"]}`: `{"z":[true]}`,
+		`{"required":["z"],"additionalProperties":{"const":1}}`: `{"z":1,"y":1}`,
+		`{"pattern":""}`:        `"anything"`,
+		`{"pattern":"^\\\\A$"}`: `"\\A"`,
+		`{"type":"integer","multipleOf":1,"minimum":-3e0}`:                           `-3`,
+		`{"enum":[1,2,3],"const":2.0}`:                                               `2`,
+		`{"items":{"type":"string"},"uniqueItems":true,"maxItems":1,"type":"array"}`: `["a"]`,
+		`{"multipleOf":2.5,"minimum":1,"type":"integer"}`:                            `5`,
+		`{"enum":["a","a",1.50]}`:                                                    `1.5`,
+		`{"const":{"b":[1e2,"\u00e9\u0007"],` +
+			`"a":null}}`: `{"b":[100,"é\u0007"],"a":null}`,
+		`{"type":"object","properties":{"":{"const":1}},"additionalProperties":false}`: `{"":1}`,
+		`{"$defs":{"unused":{"not":{}}},"type":"null"}`:                                `null`,
+		`{"anyOf":[false,{"type":"null"}]}`:                                            `null`,
+		`{"type":"array","items":false}`:                                               `[]`,
+		`{"type":"integer","exclusiveMinimum":1,"exclusiveMaximum":3}`:                 `2`,
+		`{"type":"integer","minimum":99999999999999999999}`:                            `100000000000000000000`,
+		`{"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],` +
+			`"$defs":{"a":{"anyOf":[{"type":"string"},{"type":"null"}]}}}`: `null`,
+	} {
+		g, err := Compile(t.Context(), []byte(schema), false)
+		if assert.NoError(t, err, schema) {
+			whole, _ := fits(g, value)
+			assert.True(t, whole, "%s: %s", schema, value)
+			assert.NoError(t, validator(t, []byte(schema))(value), schema)
+		}
+	}
+}
+
+// fuzzVocabulary is a small one, made once for each worker.
+var seedsOfSchemas = []string{
+	`true`, `{"type":"object"}`, `{"anyOf":[{"$ref":"#"},{}]}`, `{"oneOf":[{"const":1},{"enum":["a",null]}]}`,
+	`{"allOf":[{"properties":{"a":{"minimum":1.5}}},{"required":["a"]}]}`, `{"pattern":"^a{2,3}(b|c)*$","maxLength":5}`,
+	`{"items":{"format":"date"},"minItems":2,"maxItems":3}`,
+	`{"$defs":{"a":{"items":{"$ref":"#/$defs/a"}}},"$ref":"#/$defs/a"}`,
+	`{"type":"number","exclusiveMinimum":-1.25,"maximum":2}`, `{"prefixItems":[true,{"type":"null"}],"items":false}`,
+}
+
+// FuzzSchema: no schema crashes, or makes a grammar out of which no way leads; and what is drawn is valid.
+func FuzzSchema(f *testing.F) {
+	for _, s := range seedsOfSchemas {
+		f.Add(s)
+	}
+	for seed := range uint64(20) {
+		m := &maker{Rand: rand.New(rand.NewPCG(seed, 9))}
+		_, raw := m.whole(2)
+		f.Add(string(raw))
+	}
+	v := smallVocabulary(f)
+	f.Fuzz(func(t *testing.T, schema string) {
+		if len(schema) > 2000 {
+			return
+		}
+		g, err := Compile(t.Context(), []byte(schema), false)
+		if err != nil {
+			var e *grammar.Error
+			require.ErrorAs(t, err, &e)
+			return
+		}
+		text, done := draw(rand.New(rand.NewPCG(1, 2)), v.matcher(g), v, 60)
+		if done {
+			require.True(t, json.Valid([]byte(text)), "%s: %s", schema, text)
+		}
+	})
+}
+
+// FuzzPattern: strings drawn by a pattern match it as package regexp does, and with a length they have it.
+func FuzzPattern(f *testing.F) {
+	for _, p := range []string{
+		"a", "^a$", "^(a|b)+c{2,3}$", `\d+\.\w?`, "[^a-f]x*?", "^$", "a|^b|c$", `^\pL{1,3}$`, "(ab){2}", `"\\`,
+		"^.{3}$", `[\x00-\x1f]`, "a**", "(|a)+", "[^\\s]", "x{0,3}y{2}", `\u00e9`, "日本?", "(^a)", "a$$",
+	} {
+		f.Add(p, uint8(0), uint8(9))
+	}
+	v := smallVocabulary(f)
+	f.Fuzz(func(t *testing.T, pattern string, least, most uint8) {
+		if len(pattern) > 40 || !utf8.ValidString(pattern) {
+			return
+		}
+		raw, _ := json.Marshal(obj{
+			"type": "string", "pattern": pattern, "minLength": least % 10, "maxLength": most % 20,
+		})
+		g, err := Compile(t.Context(), raw, false)
+		if err != nil {
+			return
+		}
+		re, err := regexp.Compile(pattern)
+		require.NoError(t, err)
+		r := rand.New(rand.NewPCG(uint64(least), 2))
+		for range 3 {
+			text, done := draw(r, v.matcher(g), v, 100)
+			if !done {
+				continue
+			}
+			var s string
+			require.NoError(t, json.Unmarshal([]byte(text), &s), text)
+			require.True(t, pattern == "" || re.MatchString(s), "%q: %q", pattern, s)
+			n := len([]rune(s))
+			require.True(t, n >= int(least%10) && n <= int(most%20), "%q has %d characters: %s", s, n, raw)
+		}
+	})
+}
+
+// TestNumbers: of all numbers of a few digits those are read that lie within the bounds, as far as they are spelled as
+// numbers here are.
+func TestNumbers(t *testing.T) {
+	racing.Spare(t)
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 60 {
+		low := float64(r.IntN(4000)-2000) / []float64{1, 10, 100}[r.IntN(3)]
+		high := low + float64(r.IntN(2000))/[]float64{1, 10, 100}[r.IntN(3)]
+		schema := obj{"type": "number", "minimum": low, "maximum": high}
+		if r.IntN(2) == 0 {
+			schema["type"] = "integer"
+		}
+		raw, _ := json.Marshal(schema)
+		g, err := Compile(t.Context(), raw, false)
+		if err != nil {
+			require.Contains(t, err.Error(), "no value fits")
+			g = nil
+		}
+		valid := validator(t, raw)
+		for i := -2600; i <= 4600; i += 1 + r.IntN(9) {
+			for _, text := range []string{
+				fmt.Sprint(i), fmt.Sprintf("%.1f", float64(i)/10), fmt.Sprintf("%.2f", float64(i)/100),
+			} {
+				if strings.HasPrefix(text, "-0") && strings.Trim(text, "-0.") == "" ||
+					schema["type"] == "integer" && strings.Contains(text, ".") {
+					continue
+				}
+				whole := false
+				if g != nil {
+					whole, _ = fits(g, text)
+				}
+				if whole {
+					require.NoError(t, valid(text), "%s: %s", raw, text)
+				} else if !strings.Contains(text, ".") {
+					require.Error(t, valid(text), "%s: %s", raw, text)
+				}
+			}
+		}
+	}
+}

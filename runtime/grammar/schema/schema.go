@@ -1,0 +1,90 @@
+// Package schema makes grammars of JSON schemas: a part of draft 2020-12 that docs/structured.md lists.
+//
+// A schema is read into nodes (read.go, document.go). A value fits some nodes together in one of several ways
+// (ways.go), each of which becomes states of a rule (values.go, object.go). What does not fit a node is a node, too
+// (negation.go).
+//
+// The texts of a grammar are a part of all that the schema allows, in one spelling: compact JSON with at most one space
+// after each comma and colon, keys in the order in which the schema names them, characters as they are and escaped only
+// where they must be.
+package schema
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
+)
+
+// errorf makes a [grammar.Error].
+func errorf(path, format string, args ...any) error {
+	return &grammar.Error{Path: path, Err: fmt.Errorf(format, args...)}
+}
+
+// Compile makes the grammar of the values of a JSON schema. With closed, objects have no other properties than those
+// that are listed, unless none are or additionalProperties says otherwise: what is meant where the author did not think
+// of others. What is wrong, is not supported, or allows no value at all is a
+// [grammar.Error].
+//
+// Steps and memory are limited, and the cause of ctx is returned when that ends.
+func Compile(ctx context.Context, raw []byte, closed bool) (*grammar.Grammar, error) {
+	g, err := compile(&regular.Maker{Stop: func() error { return context.Cause(ctx) }}, raw, closed)
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return g, err
+}
+
+func compile(m *regular.Maker, raw []byte, closed bool) (*grammar.Grammar, error) {
+	r, err := read(m, raw)
+	if err != nil {
+		return nil, err
+	}
+	r.closed = closed
+	c := newCompiler(r)
+	start, err := c.rule(r.root)
+	if err == nil {
+		err = c.finish()
+	}
+	if err != nil {
+		return nil, err
+	}
+	g, some := c.Build(start, r.ignored)
+	if !some {
+		return nil, errorf("#", "no value fits")
+	}
+	return g, nil
+}
+
+// compiler makes states of nodes.
+type compiler struct {
+	*reader
+	*grammar.Builder
+	rules   map[string]int32 // starts, by the nodes that they are of
+	pending []func() error   // what is still to be made of rules that have a start
+
+	apartOf map[*node][]*node // what to choose from where one of oneOf holds: see exclusive
+	negated map[*node]*node   // what does not fit a node
+	loose   bool              // values may be more than fit: see apart
+}
+
+func newCompiler(r *reader) *compiler {
+	return &compiler{reader: r, Builder: grammar.NewBuilder(r.Maker), rules: map[string]int32{},
+		apartOf: map[*node][]*node{}, negated: map[*node]*node{}}
+}
+
+// finish makes all rules.
+func (c *compiler) finish() error {
+	for len(c.pending) > 0 {
+		next := c.pending[0]
+		c.pending = c.pending[1:]
+		if err := next(); err != nil {
+			return err
+		}
+		if c.Full() {
+			return errorf("#", "%w", regular.ErrSize)
+		}
+	}
+	return nil
+}

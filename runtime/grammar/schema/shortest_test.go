@@ -1,0 +1,80 @@
+package schema
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
+)
+
+// exactly checks that Least is the distance to the end: 0 there, less by at most one after any byte, and less by one
+// after some byte, which Shortest begins with.
+func exactly(t *testing.T, g *grammar.Grammar, s *grammar.State) {
+	t.Helper()
+	least, text := g.Least(s), g.Shortest(s)
+	require.Equal(t, s.Done(), least == 0)
+	require.Len(t, text, least)
+	for b := range 256 {
+		if next := g.Next(s, byte(b)); next != nil {
+			require.GreaterOrEqual(t, g.Least(next), least-1, "%q", b)
+		}
+	}
+	whole := g.Next(s, text...)
+	require.NotNil(t, whole, "%q", text)
+	require.True(t, whole.Done(), "%q", text)
+}
+
+// TestShortest: at each place of random texts of random schemas, the shortest completion is one, and there is no
+// shorter one.
+func TestShortest(t *testing.T) {
+	racing.Spare(t)
+	m := &maker{Rand: rand.New(rand.NewPCG(7, 8))}
+	for range 300 {
+		_, raw := m.whole(3)
+		g, err := Compile(t.Context(), raw, false)
+		require.NoError(t, err, "%s", raw)
+		for range 3 {
+			s := g.Start()
+			for range 60 {
+				exactly(t, g, s)
+				var can []byte
+				for b := range 256 {
+					if g.Next(s, byte(b)) != nil {
+						can = append(can, byte(b))
+					}
+				}
+				if len(can) == 0 {
+					break
+				}
+				s = g.Next(s, can[m.IntN(len(can))])
+			}
+		}
+	}
+}
+
+// TestShortestCounts: lengths with many repetitions missing, which are not kept one by one.
+func TestShortestCounts(t *testing.T) {
+	for raw, want := range map[string]int{
+		`{"type":"string","minLength":1000}`:                                                      1002,
+		`{"type":"string","minLength":1000000000}`:                                                1000000002,
+		`{"type":"array","items":{"const":"ab"},"minItems":100}`:                                  501,
+		`{"type":"array","items":{"type":"string","minLength":9},"minItems":7,"maxItems":8}`:      85,
+		`{"type":"array","prefixItems":[{"const":10}],"items":{"const":1},"minItems":6}`:          14,
+		`{"type":"array","items":{"type":"array","items":{"const":1},"minItems":9},"minItems":9}`: 181,
+		`{"type":"array","items":{"type":"string","minLength":1073741823},"minItems":1073741823}`: math.MaxInt32,
+		`{"$ref":"#/$defs/n","$defs":{"n":{"type":"object","properties":{"n":{"anyOf":[{"$ref":"#/$defs/n"},
+			{"const":7}]}},"required":["n"]}}}`: 7,
+	} {
+		g, err := Compile(t.Context(), []byte(raw), false)
+		require.NoError(t, err, raw)
+		assert.Equal(t, want, g.Least(g.Start()), raw)
+		for s := g.Start(); want < 2000 && !s.Done(); s = g.Next(s, g.Shortest(s)[0]) {
+			exactly(t, g, s)
+		}
+	}
+}

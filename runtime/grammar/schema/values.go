@@ -1,0 +1,309 @@
+package schema
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar"
+	"github.com/pilotfish-ai/pilotfish/runtime/grammar/regular"
+)
+
+// values adds what some schemas allow together to a rule.
+func (c *compiler) values(start int32, facts []*node) error {
+	if list := listed(facts); list != nil {
+		return c.list(start, facts, list)
+	}
+	k := allowedKinds(facts)
+	for _, of := range []struct {
+		kinds kinds
+		make  func(int32, []*node) error
+	}{{text, c.text}, {number, c.number}, {object, c.object}, {array, c.array}} {
+		if k&of.kinds != 0 {
+			if err := of.make(start, facts); err != nil {
+				return err
+			}
+		}
+	}
+	not := exceptions(facts, boolean|null)
+	for _, word := range words(k) {
+		if !slices.Contains(not, word) {
+			c.Literal(start, word, c.End())
+		}
+	}
+	return nil
+}
+
+// words are the values of the types boolean and null.
+func words(k kinds) (all []string) {
+	if k&boolean != 0 {
+		all = append(all, "true", "false")
+	}
+	if k&null != 0 {
+		all = append(all, "null")
+	}
+	return all
+}
+
+// part adds a regular part to a rule.
+func (c *compiler) part(start int32, key string, make func() (*regular.Set, error)) error {
+	part, err := c.Part(key, make)
+	if err == nil {
+		c.Jump(start, part)
+	}
+	return err
+}
+
+// list adds those of some values that the schemas allow otherwise as well.
+func (c *compiler) list(start int32, facts []*node, values []string) error {
+	values, err := c.fitting(facts, values)
+	if err != nil {
+		return err
+	}
+	return c.part(start, "", func() (*regular.Set, error) { return regular.Values(values) })
+}
+
+// fitting returns those of some values that some schemas allow that list them.
+func (c *compiler) fitting(facts []*node, values []string) (fit []string, err error) {
+	if !slices.ContainsFunc(facts, func(n *node) bool { return n.implied|n.kinds != 0 || n.except != nil || n.never }) {
+		return values, nil
+	}
+	others := make([]*node, len(facts))
+	for i, n := range facts {
+		others[i] = new(*n)
+		others[i].values = nil
+	}
+	rest := newCompiler(c.reader)
+	begin := rest.State()
+	err = rest.values(begin, others)
+	if err == nil {
+		err = rest.finish()
+	}
+	if err != nil {
+		return nil, err
+	}
+	g, some := rest.Trim(begin)
+	for _, v := range values {
+		if !some {
+			return nil, nil
+		}
+		if s := g.Next(g.Start(), []byte(v)...); s != nil && s.Done() {
+			fit = append(fit, v)
+		}
+	}
+	return fit, nil
+}
+
+// text adds strings.
+func (c *compiler) text(start int32, facts []*node) error {
+	s, path := stringsOf(facts)
+	if s.Length.Empty() {
+		return nil
+	}
+	if s.Any() {
+		begin, err := c.String(s.Length)
+		if err == nil {
+			c.Jump(start, begin)
+		}
+		return err
+	}
+	key := fmt.Sprintf("string %v %q %q %q", s.Length, s.Match, s.Not, s.Except)
+	err := c.part(start, key, func() (*regular.Set, error) { return c.Strings(s) })
+	if err == nil || len(s.Match) == 0 {
+		return err
+	}
+	return &grammar.Error{Path: path, Err: err}
+}
+
+// stringsOf returns what some schemas say of strings together, and the path of a pattern.
+func stringsOf(facts []*node) (s regular.Strings, path string) {
+	s = regular.Strings{Length: regular.Any(), Except: exceptions(facts, text)}
+	for _, n := range facts {
+		s.Length = s.Length.And(n.charBounds)
+		for _, p := range n.patterns {
+			path = p.path
+			to := &s.Match
+			if p.Not {
+				to = &s.Not
+			}
+			*to = append(*to, p.Text)
+		}
+	}
+	for _, list := range []*[]string{&s.Match, &s.Not} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	return s, path
+}
+
+// number adds numbers, or whole ones.
+func (c *compiler) number(start int32, facts []*node) error {
+	var b regular.Numbers
+	path := pathOf(facts)
+	for _, n := range facts {
+		b.And(n.numbers)
+		if n.numbers.Min.At != nil || n.numbers.Max.At != nil {
+			path = n.path
+		}
+		if n.numbers.Step != nil {
+			path = n.path + "/multipleOf"
+		}
+	}
+	b.Forget()
+	k, not := allowedKinds(facts)&number, exceptions(facts, number)
+	key := fmt.Sprint("number ", k)
+	if not != nil || b != (regular.Numbers{}) {
+		key = ""
+	}
+	for _, part := range b.Without(not) {
+		err := c.part(start, key, func() (*regular.Set, error) {
+			return c.Numbers(part, k&integer != 0, k&broken != 0)
+		})
+		if err != nil {
+			return &grammar.Error{Path: path, Err: err}
+		}
+	}
+	return nil
+}
+
+// bounds returns what some schemas say of how many items or properties there are, and reports whether there can be such
+// values. Of the values that are excepted, only the empty one can be left out: others would take too much.
+func bounds(facts []*node, k kinds, empty string, of func(*node) regular.Bounds) (b regular.Bounds, some bool) {
+	not := exceptions(facts, k)
+	if len(not) > 1 || len(not) == 1 && not[0] != empty {
+		return b, false
+	}
+	b = regular.Bounds{Min: int32(len(not)), Max: regular.Unbounded}
+	for _, n := range facts {
+		b = b.And(of(n))
+	}
+	return b, !b.Empty()
+}
+
+// array adds lists: the items that have schemas of their own, then the others.
+func (c *compiler) array(start int32, facts []*node) error {
+	b, some := bounds(facts, array, "[]", func(n *node) regular.Bounds { return n.itemBounds })
+	if !some {
+		return nil
+	}
+	own, unique := 0, ""
+	for _, n := range facts {
+		own, unique = max(own, len(n.prefix)), cmp.Or(unique, n.unique)
+	}
+	if unique != "" && (!b.Bounded() || b.Max > 1) {
+		return c.different(start, facts, own, b, unique)
+	}
+	at, closed := c.State(), c.End()
+	c.Literal(start, "[", at)
+	for i := int32(0); ; i++ {
+		if i >= b.Min {
+			c.Literal(at, "]", closed)
+		}
+		if i == b.Max {
+			return nil
+		}
+		item, err := c.rule(items(facts, int(i))...)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			found := c.State()
+			c.Spaced(at, ",", found)
+			at = found
+		}
+		if int(i) == own {
+			more := regular.Bounds{Min: max(0, b.Min-i-1), Max: regular.Unbounded}
+			if b.Bounded() {
+				more.Max = b.Max - i - 1
+			}
+			c.List(item, at, more, closed)
+			return nil
+		}
+		next := c.State()
+		c.Call(at, item, next)
+		at = next
+	}
+}
+
+// items returns the schemas of an item.
+func items(facts []*node, i int) (all []*node) {
+	for _, n := range facts {
+		switch {
+		case i < len(n.prefix):
+			all = append(all, n.prefix[i])
+		case n.items != nil:
+			all = append(all, n.items)
+		}
+	}
+	return all
+}
+
+// maxDifferent is how many values there can be of which each may be an item once.
+const maxDifferent = 128
+
+// different adds lists of items of which no two are equal, in the order in which the schema names them.
+func (c *compiler) different(start int32, facts []*node, own int, b regular.Bounds, path string) error {
+	values := few(items(facts, 0))
+	if values == nil || own > 0 || len(values) > maxDifferent {
+		return errorf(path, "it is supported where items are of an enum of at most %d values, boolean or null, "+
+			"without prefixItems; or with maxItems 1", maxDifferent)
+	}
+	top := int32(len(values))
+	if b.Bounded() {
+		top = min(top, b.Max)
+	}
+	closed := c.End()
+	open := c.several(top) // before an item, by how many there are
+	c.Literal(start, "[", open[0])
+	if b.Min == 0 {
+		c.Literal(open[0], "]", closed)
+	}
+	for _, v := range values { // from before v to before the one that follows it in the schema
+		constant := c.empty("#")
+		constant.values = raws([]string{v})
+		rule, err := c.rule(append(items(facts, 0), constant)...)
+		if err != nil {
+			return err
+		}
+		next := c.several(top)
+		for n := range next {
+			c.Jump(open[n], next[n])
+		}
+		for n := range top {
+			after := c.State()
+			c.Call(open[n], rule, after)
+			c.Spaced(after, ",", next[n+1])
+			if n+1 >= b.Min {
+				c.Literal(after, "]", closed)
+			}
+		}
+		open = next
+	}
+	return nil
+}
+
+// several makes states, one more than n.
+func (c *compiler) several(n int32) []int32 {
+	all := make([]int32, n+1)
+	for i := range all {
+		all[i] = c.State()
+	}
+	return all
+}
+
+// few returns the values that some schemas allow, each once; nil where they are not few.
+func few(facts []*node) []string {
+	values := listed(facts)
+	if k := allowedKinds(facts); values == nil && k&^(boolean|null) == 0 {
+		values = words(k)
+	} else if values == nil {
+		return nil
+	}
+	all, known := []string{}, set{}
+	for _, v := range values {
+		if known.add(v) {
+			all = append(all, v)
+		}
+	}
+	return all
+}

@@ -1,0 +1,341 @@
+package schema
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// rule returns the start of the rule of values that all of some schemas allow.
+func (c *compiler) rule(nodes ...*node) (int32, error) {
+	ids := make([]string, len(nodes))
+	nodes = slices.Clone(nodes)
+	slices.SortFunc(nodes, func(a, b *node) int { return a.id - b.id })
+	nodes = slices.Compact(nodes)
+	for i, n := range nodes {
+		ids[i] = strconv.Itoa(n.id)
+	}
+	key := strings.Join(ids, " ")
+	if start, ok := c.rules[key]; ok {
+		return start, nil
+	}
+	start := c.State()
+	c.rules[key] = start
+	c.pending = append(c.pending, func() error {
+		ways, err := c.expand(nodes)
+		if err != nil {
+			return err
+		}
+		for _, facts := range ways {
+			if err := c.values(start, facts); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return start, nil
+}
+
+// pathOf says which of some schemas an error is about.
+func pathOf(nodes []*node) string {
+	if len(nodes) == 0 {
+		return "#"
+	}
+	return nodes[0].path
+}
+
+// maxWays is how many combinations of alternatives one value can have.
+const maxWays = 512
+
+// way is a combination of alternatives: schemas with keywords that hold together, and those of which one of each list
+// is still to be chosen.
+type way struct {
+	facts   []*node
+	choices []choice
+}
+
+// choice is a list of schemas, and those within each other that the list stands in.
+type choice struct {
+	options, above []*node
+}
+
+// expand returns the ways in which all of some schemas can hold.
+func (c *compiler) expand(nodes []*node) (ways [][]*node, err error) {
+	first := way{}
+	for _, n := range nodes {
+		if err := c.gather(&first, n, nil); err != nil {
+			return nil, err
+		}
+	}
+	open := []way{first}
+	for len(open) > 0 {
+		w := open[len(open)-1]
+		open = open[:len(open)-1]
+		if err := c.Spend(100 + len(w.facts)*len(w.facts)); err != nil { // that much more than a place of an automaton
+			return nil, errorf(pathOf(nodes), "%w", err)
+		}
+		if len(w.choices) == 0 {
+			if !impossible(w.facts) {
+				ways = append(ways, w.facts)
+			}
+		} else {
+			more, err := c.choose(w)
+			if err != nil {
+				return nil, err
+			}
+			open = append(open, more...)
+		}
+		if len(ways)+len(open) > maxWays {
+			return nil, errorf(pathOf(nodes), "more than %d combinations of alternatives are not supported", maxWays)
+		}
+	}
+	return ways, nil
+}
+
+// choose returns the ways in which one of the first choice of a way holds, the first of them last; none if one of
+// all choices is impossible.
+func (c *compiler) choose(w way) (ways []way, err error) {
+	steps := 1
+	for _, x := range w.choices {
+		steps += 4 + 5*len(x.options)*(8+len(w.facts))
+	}
+	if err := c.Spend(steps); err != nil {
+		return nil, errorf(pathOf(w.facts), "%w", err)
+	}
+	w.choices = slices.DeleteFunc(slices.Clone(w.choices), func(x choice) bool {
+		return slices.ContainsFunc(x.options, func(n *node) bool { return holds(w.facts, n) })
+	})
+	switch {
+	case impossible(w.facts):
+		return nil, nil
+	case len(w.choices) == 0:
+		return []way{w}, nil
+	}
+	rest := w.choices[1:]
+	for i, x := range w.choices {
+		var all []way
+		for _, n := range slices.Backward(x.options) {
+			next := way{slices.Clone(w.facts), slices.Clone(rest)}
+			if err := c.gather(&next, n, x.above); err != nil {
+				return nil, err
+			}
+			if err := c.Spend(50 + 20*len(next.facts) + 4*len(rest)); err != nil {
+				return nil, errorf(n.path, "%w", err)
+			}
+			if !impossible(next.facts) {
+				if all = append(all, next); i > 0 {
+					break
+				}
+			}
+		}
+		if len(all) == 0 {
+			return nil, nil
+		}
+		if i == 0 {
+			ways = all
+		}
+	}
+	return ways, nil
+}
+
+// holds reports whether a schema says no more than some others, as far as a quick look shows.
+func holds(facts []*node, n *node) bool {
+	if slices.Contains(facts, n) {
+		return true
+	}
+	if !n.made || n.kinds != 0 && strictKinds(facts)&^n.kinds != 0 {
+		return false
+	}
+	if len(n.names) == 0 {
+		return n.onlyKinds()
+	}
+	return len(n.names) == 1 && n.properties[n.names[0]].never && forbidden(facts, n.names[0])
+}
+
+// forbidden reports whether objects cannot have a property.
+func forbidden(facts []*node, name string) bool {
+	return slices.ContainsFunc(objects{facts: facts}.of(name), func(p *node) bool { return p.never })
+}
+
+// impossible reports whether some schemas contradict each other, by types, values and properties.
+func impossible(facts []*node) bool {
+	k := strictKinds(facts)
+	if k != object {
+		return k == 0
+	}
+	for _, n := range facts {
+		for _, name := range n.required {
+			if strictKinds(objects{facts: facts}.of(name)) == 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// gather adds a schema to a way, with those that it refers to or holds together. It stands in those above.
+func (c *compiler) gather(w *way, n *node, above []*node) error {
+	if slices.Contains(above, n) {
+		return errorf(n.path, "it refers to itself without a property or an item between")
+	}
+	if slices.Contains(w.facts, n) {
+		return nil
+	}
+	w.facts = append(w.facts, n)
+	if len(w.facts) > maxWays {
+		return errorf(n.path, "more than %d schemas of one value are not supported", maxWays)
+	}
+	above = append(slices.Clone(above), n)
+	more := n.allOf
+	if n.ref != "" {
+		more = append(slices.Clone(more), c.nodes[n.ref])
+	}
+	for _, m := range n.not {
+		if c.loose {
+			break
+		}
+		not, err := c.negation(m)
+		if err != nil {
+			return err
+		}
+		more = append(slices.Clone(more), not)
+	}
+	for _, m := range more {
+		if err := c.gather(w, m, above); err != nil {
+			return err
+		}
+	}
+	for _, options := range n.choices {
+		w.choices = append(w.choices, choice{options, above})
+	}
+	if n.oneOf != nil {
+		options, err := c.exclusive(n)
+		if err != nil {
+			return err
+		}
+		w.choices = append(w.choices, choice{options, above})
+	}
+	return nil
+}
+
+// exclusive returns alternatives of oneOf of which no two hold at once: each as it is if that is known of it, and else
+// without the values of the others.
+func (c *compiler) exclusive(n *node) ([]*node, error) {
+	if c.loose {
+		return n.oneOf, nil
+	}
+	if options := c.apartOf[n]; options != nil {
+		return options, nil
+	}
+	c.apartOf[n] = n.oneOf // of a value within itself
+	if len(n.oneOf) > maxWays {
+		return nil, errorf(n.path+"/oneOf", "more than %d alternatives are not supported", maxWays)
+	}
+	both := make([][]*node, len(n.oneOf)) // by alternative, those that may hold beside it
+	for i, a := range n.oneOf {
+		for j, b := range n.oneOf[:i] {
+			apart, err := c.apart(b, a, 0)
+			if err != nil {
+				return nil, err
+			}
+			if !apart {
+				both[i], both[j] = append(both[i], b), append(both[j], a)
+			}
+		}
+	}
+	var options []*node
+	var first error
+	for i, a := range n.oneOf {
+		option, err := c.alone(a, both[i])
+		if err != nil && first == nil {
+			first = errorf(a.path, "a value may fit other schemas of oneOf, too, as far as is known (%w): "+
+				"give anyOf in place of oneOf, or a required property with a const of its own", err)
+		} else if err == nil {
+			options = append(options, option)
+		}
+	}
+	if len(options) == 0 {
+		return nil, first
+	}
+	c.apartOf[n] = options
+	return options, nil
+}
+
+// alone returns the schema of values of a that do not fit others.
+func (c *compiler) alone(a *node, others []*node) (*node, error) {
+	if len(others) == 0 {
+		return a, nil
+	}
+	for _, o := range others {
+		if _, err := c.negation(o); err != nil {
+			return nil, err
+		}
+	}
+	option := c.follows(a.path)
+	option.allOf, option.not = []*node{a}, others
+	return option, nil
+}
+
+// apart reports whether no value can fit two schemas, by types and values. What negations leave is known
+// in part alone, and so is not looked at.
+func (c *compiler) apart(a, b *node, depth int) (bool, error) {
+	if depth > 4 {
+		return false, nil
+	}
+	defer func(before bool) { c.loose = before }(c.loose)
+	c.loose = true
+	ways, err := c.expand([]*node{a})
+	if err != nil {
+		return false, err
+	}
+	others, err := c.expand([]*node{b})
+	if err != nil {
+		return false, err
+	}
+	for _, x := range ways {
+		for _, y := range others {
+			if apart, err := c.waysApart(x, y, depth); err != nil || !apart {
+				return false, err
+			}
+		}
+	}
+	return true, nil
+}
+
+func (c *compiler) waysApart(a, b []*node, depth int) (bool, error) {
+	k := strictKinds(a) & strictKinds(b)
+	if k == 0 {
+		return true, nil
+	}
+	x, y := listed(a), listed(b)
+	if err := c.Spend(5 * (len(x) + len(y))); err != nil {
+		return false, errorf(pathOf(a), "%w", err)
+	}
+	if x != nil && y != nil && k&(object|array) == 0 {
+		return !slices.ContainsFunc(x, setOf(y).has), nil
+	}
+	if k != object {
+		return false, nil
+	}
+	one, other := objectOf(a), objectOf(b)
+	if err := c.Spend(100 * (len(one.names) + len(other.names))); err != nil {
+		return false, errorf(pathOf(a), "%w", err)
+	}
+	if impossible(slices.Concat(a, b)) {
+		return true, nil
+	}
+	also := setOf(other.required)
+	for _, name := range one.required {
+		if !also.has(name) {
+			continue
+		}
+		for _, p := range one.of(name) {
+			for _, q := range other.of(name) { // without those of patterns
+				if apart, err := c.apart(p, q, depth+1); err != nil || apart {
+					return apart, err
+				}
+			}
+		}
+	}
+	return false, nil
+}
