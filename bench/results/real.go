@@ -59,7 +59,7 @@ type part struct {
 const (
 	realModels  = " -m SMALL --large LARGE"
 	realCollect = "router collect --label disagreement,consequence" + realModels
-	realTrain   = "router train --label consequence --hidden 16"
+	realTrain   = "router train --label consequence --training hidden=16"
 )
 
 // realThresholds are those that are tried. On answers of some 30 tokens, of which few matter, confidences are high.

@@ -82,10 +82,13 @@ func add[T any](p *pflag.FlagSet, name string, to *T, usual T) {
 	d.annotate(p)
 }
 
-// annotate notes the range of a flag where it is checked.
+// annotate notes with a flag what checks and help need of its declaration.
 func (d flagDecl) annotate(p *pflag.FlagSet) {
 	if d.span != "" {
 		cobra.CheckErr(p.SetAnnotation(d.name, spanOf, strings.Fields(d.span)))
+	}
+	if d.often {
+		cobra.CheckErr(p.SetAnnotation(d.name, oftenUsed, nil))
 	}
 }
 
@@ -93,12 +96,14 @@ func (d flagDecl) annotate(p *pflag.FlagSet) {
 func addList(p *pflag.FlagSet, name string, to *[]string, usual []string) {
 	d := declarationOf(name)
 	p.StringSliceVarP(to, d.name, d.short, usual, d.help)
+	d.annotate(p)
 }
 
 // addValue adds a flag of the table that has a type of its own. Its default is its value.
 func addValue(p *pflag.FlagSet, name string, v pflag.Value) {
 	d := declarationOf(name)
 	p.VarP(v, d.name, d.short, d.help)
+	d.annotate(p)
 }
 
 // checkSpans refuses values that are out of range.
@@ -147,8 +152,11 @@ func quantity(text string) (float64, error) {
 	return v, err
 }
 
-// spanOf is the annotation of a flag with its range.
-const spanOf = "span"
+// The annotations of flags.
+const (
+	spanOf    = "span"  // the range
+	oftenUsed = "often" // --help shows it
+)
 
 // checkNeeds refuses flags that have no effect because another one of the command is not set. Those that need one of
 // allowed may be given: what they need can come later.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -86,7 +85,7 @@ func allFlags(c *cobra.Command) bool {
 func usualFlags(c *cobra.Command) *pflag.FlagSet {
 	usual := pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if c.Flags().Lookup("all") == nil || f.Name == "help" || f.Name == "all" || isOften(f.Name) {
+		if c.Flags().Lookup("all") == nil || f.Name == "help" || f.Name == "all" || isOften(f) {
 			usual.AddFlag(f)
 		}
 	})
@@ -94,9 +93,9 @@ func usualFlags(c *cobra.Command) *pflag.FlagSet {
 }
 
 // isOften reports whether a flag is one of those that are often used.
-func isOften(name string) bool {
-	return slices.ContainsFunc(append(slices.Clone(flagTable), numberDecls()...),
-		func(d flagDecl) bool { return d.often && d.name[strings.LastIndexByte(d.name, '.')+1:] == name })
+func isOften(f *pflag.Flag) bool {
+	_, often := f.Annotations[oftenUsed]
+	return often
 }
 
 // writeFlags lists the flags that help leaves out, and the options of all.
