@@ -104,8 +104,9 @@ func TestLoad(t *testing.T) {
 	if l.model == "" {
 		l.model = randomModel(t)
 	}
+	// the store of answers is full soon, as the memory for grammars is: each number makes new ones
 	s := startServer(t, l.model, "--parallel", "8",
-		"--limit", fmt.Sprintf("queue=256,reader-timeout=5s,max-stored=%d", 1<<20)) // full soon, as the memory for grammars is: each number makes new ones
+		"--limit", fmt.Sprintf("queue=256,reader-timeout=5s,max-stored=%d", 1<<20))
 	kinds := requests(l.tokens)
 	got := &tally{statuses: map[string]int{}}
 	for i := range kinds { // the first ones make what all share
