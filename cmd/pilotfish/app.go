@@ -100,6 +100,9 @@ func (a *app) watchBegin(root *cobra.Command) {
 		if work := c.RunE; work != nil {
 			c.RunE = func(c *cobra.Command, args []string) error {
 				a.command = c
+				if allFlags(c) {
+					return usagef("--all goes with --help: add that, or leave it out")
+				}
 				if err := checkSpans(c.Flags()); err != nil {
 					return err
 				}

@@ -184,10 +184,7 @@ func (f *chatFlags) open() (pilotfish.Options, error) {
 
 // routing returns how the cloud has a say, without the cloud.
 func (f *chatFlags) routing() (pilotfish.Route, error) {
-	draft, err := f.route.draft()
-	if err != nil {
-		return pilotfish.Route{}, err
-	}
+	draft := f.route.draft()
 	o, err := f.route.router(nil)
 	if err != nil {
 		return pilotfish.Route{}, err

@@ -116,8 +116,8 @@ func (c *conversation) temp(_ context.Context, args string) error {
 		if err != nil && !errors.Is(err, strconv.ErrRange) || math.IsNaN(t) {
 			return fmt.Errorf("/temp %.40s: a temperature is a number, such as 0.7", fields[0])
 		}
-		if err := withinRange("/temp", t, 0, terms.MaxTemperature); err != nil {
-			return err
+		if t < 0 || t > terms.MaxTemperature {
+			return fmt.Errorf("/temp %v is out of range: give 0 to %d", t, terms.MaxTemperature)
 		}
 		seed := drawSeed()
 		if len(fields) == 2 {

@@ -53,14 +53,10 @@ func addValues(a *app, c *cobra.Command) {
 	}
 }
 
-// completions are what the table has for a flag.
+// completions are what the declaration of a flag has for shells.
 func completions(name string) (values, files []string) {
-	for _, d := range flagTable {
-		if d.name == name {
-			values, files = strings.Fields(d.values), strings.Fields(d.files)
-		}
-	}
-	return values, files
+	d, _ := declared(name)
+	return strings.Fields(d.values), strings.Fields(d.files)
 }
 
 // valuesFor leaves out what a command does not take.

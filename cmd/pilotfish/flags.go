@@ -30,28 +30,41 @@ type flagDecl struct {
 	unless string // a setting is left out where one of these is set nearer: on the command line, or in the environment
 }
 
-// declarationOf returns what the table says of a flag.
+// declarationOf returns the declaration of a flag.
 func declarationOf(name string) flagDecl {
-	all := append(slices.Clone(flagTable), numberDecls()...)
-	i := slices.IndexFunc(all, func(d flagDecl) bool { return d.name == name })
-	if i < 0 {
+	d, ok := declared(name)
+	if !ok {
 		panic("flag " + name + " is not declared") // a test adds every flag of every command
 	}
-	d := all[i]
 	d.name = d.name[strings.LastIndexByte(d.name, '.')+1:]
 	return d
 }
 
-// numberDecls declares the flags of the numbers of an answer, but for the temperature.
+// declared looks a flag up, in the table and among the numbers of an answer.
+func declared(name string) (flagDecl, bool) {
+	for i := range flagTable { // not a copy of each: every flag of every command is looked up when the program starts
+		if flagTable[i].name == name {
+			return flagTable[i], true
+		}
+	}
+	for _, d := range numberDecls() {
+		if d.name == name {
+			return d, true
+		}
+	}
+	return flagDecl{}, false
+}
+
+// numberDecls declares the flags of the numbers of an answer.
 func numberDecls() (all []flagDecl) {
 	for _, n := range new(terms.Settings).Numbers() {
-		d := flagDecl{name: n.Flag, help: n.Help + " (" + n.Range() + ")"}
-		if d.env = n.Flag == "top-k" || n.Flag == "top-p"; n.Drawn {
+		d := flagDecl{name: n.Flag, help: n.Help + " (" + n.Range() + ")", span: fmt.Sprintf("%v %.0f", n.Low, n.High)}
+		d.often = n.Flag == "temp"
+		d.env = n.Flag == "temp" || n.Flag == "top-k" || n.Flag == "top-p"
+		if n.Drawn {
 			d.needs, d.help = "temp", "with --temp: "+d.help
 		}
-		if n.Flag != "temp" {
-			all = append(all, d)
-		}
+		all = append(all, d)
 	}
 	return all
 }
@@ -133,6 +146,8 @@ func checkSpan(said string, f *pflag.Flag) error {
 	high, want := math.MaxFloat64, bounds[0]+" or more"
 	if len(bounds) > 1 {
 		high, _ = quantity(bounds[1])
+	}
+	if high < math.MaxInt32 {
 		want = bounds[0] + " to " + bounds[1]
 	}
 	if !(v >= low && v <= high) { // not NaN either
@@ -188,12 +203,8 @@ func missing(set *pflag.FlagSet, name string) (needs string) {
 
 // neededBy is the flag that another one needs, or "".
 func neededBy(name string) string {
-	for _, d := range append(slices.Clone(flagTable), numberDecls()...) {
-		if d.name == name {
-			return d.needs
-		}
-	}
-	return ""
+	d, _ := declared(name)
+	return d.needs
 }
 
 // isOn reports whether a flag is set to something that has an effect.

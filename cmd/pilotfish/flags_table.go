@@ -36,7 +36,7 @@ var flagTable = []flagDecl{
 	{name: "lookup", values: "auto off",
 		help: "guess tokens from repetitions, up to N a pass, 2 to 8, `auto|off|N`"},
 	{name: "json", often: true,
-		help: "JSON, one object per line; tokenize reads and prints a string and a list per line"},
+		help: "print JSON, one object per line"},
 	{name: "load", files: "json", often: true, help: "continue the conversation that /save wrote to this `file`"},
 	{name: "no-history", help: "do not read or write a history of lines"},
 
@@ -64,7 +64,7 @@ var flagTable = []flagDecl{
 		help: "router `file`, for --policy learned; its certificate sets the threshold"},
 	{name: "threshold", span: "0 1", unless: "budget policy", needs: "cloud", env: true,
 		help: "ask where the confidence is below this, 0 to 1, in place of a budget"},
-	{name: "budget", unless: "threshold policy", needs: "cloud", often: true, env: true,
+	{name: "budget", span: "0 1", unless: "threshold policy", needs: "cloud", often: true, env: true,
 		help: "ask the cloud for at most this `share` of the tokens, above 0 and " +
 			"up to 1"},
 	{name: "budget-state", needs: "cloud",
@@ -203,6 +203,7 @@ var flagTable = []flagDecl{
 	{name: "from", help: "alternative `address` of the same file, if the official one is unreachable"},
 	{name: "force", short: "f", help: "remove without asking"},
 	{name: "elements", help: "print arrays of at most this many elements in full; -1: all"},
+	{name: "tokenize.json", help: "read one JSON string per line and print one JSON array per line"},
 	{name: "best", span: "1", help: "number of best tokens to print without --json"},
 	{name: "no-special", help: "treat special tokens in the text as plain text"},
 
@@ -224,8 +225,6 @@ var flagTable = []flagDecl{
 		help: "`list` of shares of tokens to ask for with each policy, above 0 and up to 1"},
 	{name: "eval.verify", often: true, help: "`list` of verification margins in nats, or off, such as off,0,2"},
 	{name: "eval.ahead", help: "`list` of numbers of tokens per answer of the large model, 1 to 64, such as 1,8"},
-	{name: "temp", span: "0 100", often: true, env: true,
-		help: "temperature, 0 to 100; 0 always picks the most probable token"},
 	{name: "label",
 		help: "`rule` of the labels, for collect a list: disagreement, citer, r2r, consequence, or \"\" for none"},
 	{name: "reference", help: "`origin` of the answers: given, small, large, sampled or routed"},
@@ -256,7 +255,7 @@ var flagTable = []flagDecl{
 	{name: "trace",
 		help: "recorded round trips or capacity: `file` NAME.rtt.csv, NAME.up or NAME.down; one of each kind"},
 	{name: "traces", help: "recorded links to sweep over: `files` as for --trace, separated by commas"},
-	{name: "edge-tps", needs: "cloud",
+	{name: "edge-tps", span: "0", needs: "cloud",
 		help: "passes per second of the small model, to slow it down; 0: full speed"},
 	{name: "edge-row-cost", span: "0 1",
 		help: "with --edge-tps: time of each further token in a pass, as a `share` of the pass, 0 to 1"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -30,6 +31,19 @@ func TestHelpWidth(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestHelpOfRun: what a newcomer reads first is short; everything is one word away.
+func TestHelpOfRun(t *testing.T) {
+	flags := func(text string) int { return len(regexp.MustCompile(`(?m)^ +(-\w, )?--\w`).FindAllString(text, -1)) }
+	_, usual, _ := call(t, "run", "--help")
+	_, all, _ := call(t, "run", "--help", "--all")
+	assert.LessOrEqual(t, flags(usual), 17)
+	assert.Less(t, flags(usual), flags(all)/2)
+	assert.LessOrEqual(t, strings.Count(all, "\n"), 80)
+	code, _, stderr := call(t, "run", "-m", "model.gguf", "--all", "hello")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "--all goes with --help")
 }
 
 func TestReflow(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -38,9 +39,12 @@ func TestServeLocal(t *testing.T) {
 	assert.Equal(t, receipt{}, marked.Own.Receipt)
 	again := s.answer(t, askChat, `{`+chat+`}]}`)
 	assert.Equal(t, receipt{}, again.Own.Receipt, "its message is known")
-	tokens, connections := told(t, c)
+	require.Eventually(t, func() bool {
+		_, connections := told(t, c)
+		return connections == 1
+	}, time.Minute, time.Millisecond, "the device connects before it has a question")
+	tokens, _ := told(t, c)
 	assert.Zero(t, tokens)
-	assert.Equal(t, 1., connections, "the gateway is known")
 
 	v := s.answer(t, askChat, strings.Replace(`{`+chat+`}],"pilotfish":{"provenance":true}}`, "hello", "hi", 1))
 	assert.Equal(t, "cloud", v.Choices[0].Own.Tokens[0].Origin)
@@ -49,7 +53,8 @@ func TestServeLocal(t *testing.T) {
 	assert.GreaterOrEqual(t, got.Tokens, v.Usage.Prompt, "the prompt, and what was asked behind it")
 	assert.Greater(t, got.Bytes, got.Tokens)
 	tokens, _ = told(t, c)
-	assert.EqualValues(t, got.Tokens, tokens)
+	assert.LessOrEqual(t, tokens, float64(got.Tokens), "of a question that was cancelled on its way nothing is counted")
+	assert.GreaterOrEqual(t, tokens, float64(v.Usage.Prompt))
 }
 
 // receipt is what an answer tells of what has left.

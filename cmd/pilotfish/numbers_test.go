@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -36,6 +37,9 @@ func TestNumberFlags(t *testing.T) {
 	commands := map[string]func(args []string) (terms.Settings, error){
 		"run": func(args []string) (terms.Settings, error) {
 			f := parsedRun(t, strings.Join(args, " "))
+			if err := checkSpans(f.set); err != nil {
+				return terms.Settings{}, err
+			}
 			if err := f.check(nil); err != nil {
 				return terms.Settings{}, err
 			}
@@ -47,7 +51,7 @@ func TestNumberFlags(t *testing.T) {
 			command := &cobra.Command{}
 			f.register(command)
 			require.NoError(t, command.ParseFlags(append([]string{"-m", "m"}, args...)))
-			if err := f.check(); err != nil {
+			if err := errors.Join(checkSpans(f.set), f.check()); err != nil {
 				return terms.Settings{}, err
 			}
 			err := f.answer.parse(f.set)

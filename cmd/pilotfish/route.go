@@ -2,8 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"math"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -95,7 +93,7 @@ func (d *deadline) Type() string { return "time" }
 func (r *routeFlags) given(name string) bool { return r.set != nil && r.set.Changed(name) }
 
 // draft returns the options of drafting.
-func (r *routeFlags) draft() (engine.DraftOptions, error) {
+func (r *routeFlags) draft() engine.DraftOptions {
 	o := engine.DraftOptions{
 		Branches: int(r.branches), Window: r.window, InFlight: r.inflight,
 		Deadline: time.Duration(r.deadline), Audit: !r.noAudit,
@@ -104,28 +102,7 @@ func (r *routeFlags) draft() (engine.DraftOptions, error) {
 	if r.noWarm {
 		o.Warm = -1
 	}
-	return o, inRange("edge-tps", r.edgeTPS, 0, math.MaxFloat64)
-}
-
-// inRange refuses a value of a flag outside of low to high, infinities, and what is no number.
-func inRange(name string, v, low, high float64) error {
-	if err := withinRange("--"+name, v, low, high); err != nil {
-		return &usageError{err}
-	}
-	return nil
-}
-
-// withinRange is [inRange] for what is no flag.
-func withinRange(what string, v, low, high float64) error {
-	switch {
-	case math.IsNaN(v) || math.IsInf(v, 0):
-		return fmt.Errorf("%s %v is not a finite number", what, v)
-	case v < low && high >= math.MaxInt32:
-		return fmt.Errorf("%s %v is too small: it must be at least %v", what, v, low)
-	case v < low || v > high:
-		return fmt.Errorf("%s %v is out of range: it must be %v to %v", what, v, low, high)
-	}
-	return nil
+	return o
 }
 
 // router returns the options of the policy. own is the router that belongs to the model, where one comes with it.
@@ -195,7 +172,7 @@ func (r *routeFlags) checkPolicy(policy router.Policy, own bool) error {
 	case policy == router.Learned && r.routerGGM == "" && (r.given("router") || !own):
 		return usagef("--policy learned needs a router: give its file with --router")
 	}
-	return inRange("budget", r.budget, 0, 1)
+	return nil
 }
 
 func parseRouter(b []byte) (*router.File, error) {

@@ -115,9 +115,7 @@ func (f *routingFlags) options(own []byte) (o routing.Options, s remote.StageOpt
 	if err := f.check(o.Modes); err != nil {
 		return o, s, err
 	}
-	if o.Draft, err = f.route.draft(); err != nil {
-		return o, s, err
-	}
+	o.Draft = f.route.draft()
 	if o.Router, err = f.route.router(own); err != nil {
 		return o, s, err
 	}

@@ -205,9 +205,7 @@ func (f *runFlags) routing(a *app) (r engine.Route, o engine.DialOptions, p *pla
 	if o, err = f.gateway.parse(a); err != nil {
 		return r, o, nil, err
 	}
-	if r.Draft, err = f.route.draft(); err != nil {
-		return r, o, nil, err
-	}
+	r.Draft = f.route.draft()
 	if f.mode == "serial" {
 		r.Draft.Mode = engine.Serial
 	}

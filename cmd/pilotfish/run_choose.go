@@ -41,11 +41,6 @@ func (f *answerFlags) register(p *pflag.FlagSet, repeats string) {
 
 // check refuses wrong values, and flags that would have no effect. set tells which were given.
 func (f *answerFlags) check(set *pflag.FlagSet) error {
-	for _, n := range f.Numbers() {
-		if err := inRange(n.Flag, n.Value(), n.Low, n.High); err != nil {
-			return err
-		}
-	}
 	if f.Temperature == 0 && set.Changed("seed") {
 		return usagef("--seed has no effect without a temperature: give --temp, such as --temp 0.7")
 	}

@@ -53,9 +53,6 @@ func (v *viaFlags) check(a *app) (o pilotfish.DialOptions, err error) {
 	if err := errors.Join(checkNeeds(v.set), checkMode(v.set, v.mode)); err != nil || !v.set.Changed("cloud") {
 		return o, err
 	}
-	if _, err = v.route.draft(); err != nil {
-		return o, err
-	}
 	if _, err = v.route.router(nil); err != nil {
 		return o, err
 	}

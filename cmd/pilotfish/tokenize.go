@@ -51,7 +51,7 @@ With --json, read one JSON string per line from stdin and print one JSON array o
 	}
 	add(c.Flags(), "model", &path, "")
 	add(c.Flags(), "no-special", &noSpecial, false)
-	add(c.Flags(), "json", &jsonl, false)
+	add(c.Flags(), "tokenize.json", &jsonl, false)
 	cobra.CheckErr(c.MarkFlagRequired("model"))
 	return c
 }
