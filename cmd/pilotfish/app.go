@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 )
 
@@ -34,18 +37,23 @@ type app struct {
 	// bandwidth measures that of memory in 1e9 bytes per second, as [result.Bandwidth] does.
 	bandwidth func() float64
 
+	prepare      func(*cobra.Command) error // done before the work of each command
+	settingFlags func() *pflag.FlagSet      // a new set of flags with every setting
+
 	command *cobra.Command    // at work; nil before
 	settled map[string]string // flags that are not from the command line, and where they are from
 }
 
-// run runs the command that args name and returns the exit code.
-func (a *app) run(ctx context.Context, args []string) int {
-	a.stdout = &output{w: a.stdout}
-	return a.execute(ctx, newRootCommand(a), args)
+// newApp is the world as it is, with the three streams that are given.
+func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
+	return &app{stdin: stdin, stdout: stdout, stderr: stderr, env: os.Getenv, patience: 500 * time.Millisecond,
+		bandwidth: result.Bandwidth}
 }
 
-// execute runs the command of the tree that args name, prints its error and returns the exit code.
-func (a *app) execute(ctx context.Context, root *cobra.Command, args []string) int {
+// execute runs the command that args name of the tree that newRoot returns, prints its error and returns the exit code.
+func (a *app) execute(ctx context.Context, newRoot func(*app) *cobra.Command, args []string) int {
+	a.stdout = &output{w: a.stdout}
+	root := newRoot(a)
 	root.SetArgs(append([]string{}, args...)) // never nil: cobra would take the process's own
 	a.watchBegin(root)
 
@@ -106,7 +114,7 @@ func (a *app) watchBegin(root *cobra.Command) {
 				if err := checkSpans(c.Flags()); err != nil {
 					return err
 				}
-				if err := a.findModels(c); err != nil {
+				if err := a.prepare(c); err != nil {
 					return err
 				}
 				stop, err := startProfile(c)
@@ -152,4 +160,19 @@ func isTerminal(w io.Writer) bool {
 	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// modelHint adds to the error of a model that is not there which flag named it, and what could be.
+func modelHint(c *cobra.Command, err error) error {
+	missing, ok := errors.AsType[*fs.PathError](err)
+	if !ok || !errors.Is(missing, fs.ErrNotExist) {
+		return err
+	}
+	for _, name := range []string{"model", "large", "tokenizer"} {
+		if flag := c.Flags().Lookup(name); flag != nil && flag.Changed && flag.Value.String() == missing.Path {
+			return fmt.Errorf("--%s: %w: give the path of a GGUF file, or the name of a downloaded model "+
+				"(\"pilotfish list\" shows them)", name, err)
+		}
+	}
+	return err
 }

@@ -26,7 +26,7 @@ func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	a := newApp(strings.NewReader(""), &out, &errs)
 	a.bandwidth = func() float64 { return 12.5 }
-	code = a.run(t.Context(), args)
+	code = a.execute(t.Context(), newRootCommand, args)
 	return code, out.String(), errs.String()
 }
 
@@ -126,9 +126,11 @@ func TestErrorsOfCommands(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var stderr bytes.Buffer
-			a := &app{stderr: &stderr}
-			root := &cobra.Command{Use: "root", SilenceErrors: true, SilenceUsage: true, DisableFlagsInUseLine: true,
-				RunE: func(*cobra.Command, []string) error { return c.err }}
+			a := &app{stderr: &stderr, prepare: func(*cobra.Command) error { return nil }}
+			root := func(*app) *cobra.Command {
+				return &cobra.Command{Use: "root", SilenceErrors: true, SilenceUsage: true, DisableFlagsInUseLine: true,
+					RunE: func(*cobra.Command, []string) error { return c.err }}
+			}
 			assert.Equal(t, c.code, a.execute(c.ctx, root, nil))
 			assert.Equal(t, c.stderr, stderr.String())
 		})

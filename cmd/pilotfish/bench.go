@@ -11,8 +11,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/synth"
 )
 
-// newBenchCommand groups the measurements.
-func newBenchCommand(a *app) *cobra.Command {
+// newBenchCommand groups the measurements; that of routing is a room of its own.
+func newBenchCommand(a *app, routing *cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "bench",
 		Short:   "Measure speed, memory use and routing; write models of random weights",
@@ -23,7 +23,7 @@ func newBenchCommand(a *app) *cobra.Command {
 				"kernels, metal-plan or synth")
 		},
 	}
-	c.AddCommand(newBenchEngineCommand(a), newBenchRoutingCommand(a), newBenchLinkCommand(a), newBenchGatewayCommand(a),
+	c.AddCommand(newBenchEngineCommand(a), routing, newBenchLinkCommand(a), newBenchGatewayCommand(a),
 		newBenchCapacityCommand(a), newBenchCompareCommand(a),
 		newBenchKernelsCommand(a), newBenchMetalPlanCommand(a), newBenchSynthCommand(a), newBenchReportCommand(a))
 	return c

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"path/filepath"
 
@@ -77,13 +76,4 @@ func (a *app) readResults(path string) ([]result.Record, error) {
 		return result.Read(a.stdin, "stdin")
 	}
 	return result.ReadFile(path)
-}
-
-// writePage writes a report as a page. One that is there is replaced when the new one is whole.
-func writePage(r *report.Report, path string) error {
-	var b bytes.Buffer
-	if err := r.WriteHTML(&b); err != nil {
-		return err
-	}
-	return replaceFile(path, b.Bytes(), 0o644)
 }

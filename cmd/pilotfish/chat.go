@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"time"
 
@@ -59,9 +58,6 @@ When the conversation no longer fits into the context, its oldest turns are drop
 	f.register(c)
 	return c
 }
-
-// defaultChatTokens is the longest answer of a chat where nothing else is said.
-const defaultChatTokens = 1024
 
 func (f *chatFlags) register(c *cobra.Command) {
 	p := c.Flags()
@@ -169,9 +165,6 @@ func (f *chatFlags) possible(ctx context.Context, a *app, m *pilotfish.Model, r 
 	tellIgnored(a.stderr, ignored)
 	return err
 }
-
-// drawSeed draws what draws of tokens begin with: ten digits are enough to type.
-func drawSeed() uint64 { return uint64(rand.Uint32()) }
 
 // open returns the options of the model.
 func (f *chatFlags) open() (pilotfish.Options, error) {

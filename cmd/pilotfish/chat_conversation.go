@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -333,10 +331,4 @@ func (c *conversation) disconnect() {
 		c.gateway.Close()
 		c.gateway, c.address = nil, ""
 	}
-}
-
-// cacheFolder is where what can be made again is kept.
-func cacheFolder() (string, error) {
-	dir, err := os.UserCacheDir()
-	return filepath.Join(dir, "pilotfish"), err
 }

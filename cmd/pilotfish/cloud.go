@@ -11,11 +11,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/internal/freemem"
 	"github.com/pilotfish-ai/pilotfish/netproto"
@@ -211,19 +213,6 @@ func (f *cloudCommandFlags) open(ctx context.Context, log *slog.Logger) (cloudMo
 		return nil, errors.Join(err, e.Close())
 	}
 	return &builtInModel{e, s, log}, nil
-}
-
-// cloudModel is the large model behind a gateway.
-type cloudModel interface {
-	gateway(engine.GatewayOptions) (*engine.Gateway, error)
-	about() []string       // lines for whoever started it
-	attend() (stop func()) // what goes on while the gateway serves
-
-	metrics() prometheus.Collector
-	ready() error                            // why no question can be answered, if so; it waits for nothing
-	text() (func(ids []int32) string, error) // how tokens are shown
-
-	close() // when it does no more
 }
 
 // builtInModel is a model that this program runs.
@@ -443,4 +432,26 @@ func (f *cloudCommandFlags) certificate(dir string) (tls.Certificate, error) {
 		return c, err
 	}
 	return tls.X509KeyPair(certPEM, keyPEM)
+}
+
+// checkModel refuses a command line that names no model, or two, or a flag that is without effect.
+func (f *cloudCommandFlags) checkModel(set *pflag.FlagSet) (err error) {
+	upstream := set.Changed("upstream")
+	switch {
+	case !upstream && !set.Changed("model"):
+		return usagef("there is no model: name a file with -m, or an engine with --upstream URL")
+	case upstream && set.Changed("model"):
+		return usagef("-m runs a model here, --upstream asks an engine for it: leave one of them out")
+	}
+	here := []string{"threads", "ctx", "kv", "backend", "exact", "huge-pages", "slots", "rows", "lookup",
+		"share-prefixes"}
+	set.Visit(func(g *pflag.Flag) {
+		if upstream && slices.Contains(here, g.Name) {
+			err = usagef("--%s is for a model that runs here (-m): with --upstream leave it out", g.Name)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return f.upstream.check(set)
 }

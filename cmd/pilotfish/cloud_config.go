@@ -88,11 +88,6 @@ func setFlag(set *pflag.FlagSet, flag *pflag.Flag, values []string) error {
 	return nil
 }
 
-func isList(flag *pflag.Flag) bool {
-	_, list := flag.Value.(pflag.SliceValue)
-	return list
-}
-
 // valuesOf returns what a flag is set to.
 func valuesOf(flag *pflag.Flag) []string {
 	if list, ok := flag.Value.(pflag.SliceValue); ok {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -86,22 +84,4 @@ func (l *limitFlags) options() (o engine.GatewayOptions, err error) {
 
 func (l *limitFlags) isLimit(flag string) bool {
 	return strings.HasPrefix(flag, "max-") || strings.HasPrefix(flag, "device-")
-}
-
-// readDictionaries reads dictionaries, each written as NUMBER:FILE.
-func readDictionaries(all []string) (read []netproto.Dictionary, err error) {
-	for _, one := range all {
-		number, path, ok := strings.Cut(one, ":")
-		id, err := strconv.ParseUint(number, 10, 32)
-		if !ok || err != nil || id == 0 || path == "" {
-			return nil, usagef("--dictionary %q: write NUMBER:FILE, with the number that the dictionary has inside",
-				one)
-		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("--dictionary: %w", err)
-		}
-		read = append(read, netproto.Dictionary{ID: uint32(id), Bytes: b})
-	}
-	return read, nil
 }

@@ -6,17 +6,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// buildMetric says which program it is.
-func buildMetric() prometheus.Collector {
-	b := readBuild()
-	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "pilotfish_build_info",
-		Help:        "1, with the version of the program.",
-		ConstLabels: prometheus.Labels{"version": b.Version, "go": b.Go},
-	})
-	g.Set(1)
-	return g
-}
-
 // serviceMetrics tells what the built-in engine has done and keeps.
 type serviceMetrics struct {
 	stats func() engine.ServiceStats

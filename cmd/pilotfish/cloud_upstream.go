@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
-	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -58,51 +57,6 @@ func kindNames() string {
 		names = append(names, string(k))
 	}
 	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
-}
-
-// checkModel refuses a command line that names no model, or two, or a flag that is without effect.
-func (f *cloudCommandFlags) checkModel(set *pflag.FlagSet) (err error) {
-	upstream := set.Changed("upstream")
-	switch {
-	case !upstream && !set.Changed("model"):
-		return usagef("there is no model: name a file with -m, or an engine with --upstream URL")
-	case upstream && set.Changed("model"):
-		return usagef("-m runs a model here, --upstream asks an engine for it: leave one of them out")
-	}
-	here := []string{"threads", "ctx", "kv", "backend", "exact", "huge-pages", "slots", "rows", "lookup",
-		"share-prefixes"}
-	set.Visit(func(g *pflag.Flag) {
-		if upstream && slices.Contains(here, g.Name) {
-			err = usagef("--%s is for a model that runs here (-m): with --upstream leave it out", g.Name)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	return f.upstream.check(set)
-}
-
-// checkUpstream reads the flags of engines that bench routing asks.
-func (f *routingFlags) checkUpstream() error {
-	if f.flags.Changed("upstream") {
-		modes, err := parseModes(f.modes)
-		if err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(modes, outcome.Mode.OverLink) {
-			return usagef("--upstream has no effect with --modes %s: add one over our protocol, "+
-				"such as serial, or leave it out", f.modes)
-		}
-	}
-	return f.upstream.check(f.flags)
-}
-
-// openUpstream asks the engines what they can do; it returns nil where none are named.
-func (f *routingFlags) openUpstream(ctx context.Context) (*engine.Upstream, error) {
-	if len(f.upstream.o.URLs) == 0 {
-		return nil, nil
-	}
-	return engine.OpenUpstream(ctx, f.upstream.tokenizer, f.upstream.o)
 }
 
 // check reads the flags that can be known to be wrong before there is an engine, and the key.
@@ -233,4 +187,17 @@ func (m *upstreamModel) close() {
 			"audited", e.Audited, "audit_tokens", e.AuditExtra, "evicted_sessions", e.Evicted)
 	}
 	m.log.Info("repeated", "questions", s.Repeats, "differing_answers", s.Differing)
+}
+
+// cloudModel is the large model behind a gateway.
+type cloudModel interface {
+	gateway(engine.GatewayOptions) (*engine.Gateway, error)
+	about() []string       // lines for whoever started it
+	attend() (stop func()) // what goes on while the gateway serves
+
+	metrics() prometheus.Collector
+	ready() error                            // why no question can be answered, if so; it waits for nothing
+	text() (func(ids []int32) string, error) // how tokens are shown
+
+	close() // when it does no more
 }

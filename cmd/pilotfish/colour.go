@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -41,3 +43,37 @@ func harmless(r rune) rune {
 	}
 	return r
 }
+
+func percent(share *float64) string {
+	if share == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.1f%%", 100**share)
+}
+
+func number(x *float64) string {
+	if x == nil {
+		return ""
+	}
+	if *x >= 1000 {
+		return fmt.Sprintf("%.0f", *x)
+	}
+	return fmt.Sprintf("%.1f", *x)
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// perSecond is a rate, 0 where there was nothing to count or no time.
+func perSecond(n int, d time.Duration) float64 {
+	if n <= 0 || d <= 0 {
+		return 0
+	}
+	return float64(n) / d.Seconds()
+}
+
+// The sequences of ECMA-48 that colour text on terminals.
+const (
+	yellow     = "\x1b[33m"
+	boldCyan   = "\x1b[36;1m"
+	plainAgain = "\x1b[0m"
+)

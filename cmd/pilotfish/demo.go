@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/task"
-	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
@@ -59,15 +57,6 @@ func (f *routingFlags) demo(ctx context.Context, a *app) error {
 		return err
 	}
 	return f.measure(ctx, a, o, s)
-}
-
-// embedded opens a model that comes with the program.
-func embedded(b []byte, name string) (*engine.Engine, error) {
-	file, err := gguf.Parse(b)
-	if err != nil {
-		return nil, fmt.Errorf("load %s: %w", name, err)
-	}
-	return engine.New(file, name, engine.Options{})
 }
 
 // demoQuestions returns the first of the held-out questions, as many as are asked for.

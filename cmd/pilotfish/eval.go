@@ -9,11 +9,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/bench/eval"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
@@ -262,14 +260,6 @@ func (f *evalFlags) log(s eval.Settings, b eval.About) (*eval.Log, error) {
 		return nil, fmt.Errorf("-o: %w", err)
 	}
 	return l, nil
-}
-
-// commandLine is how a command was called: with the flags that were given, in the order of their names. No flag holds a
-// secret: an access token is in a file or in the environment.
-func commandLine(c *cobra.Command, args []string) string {
-	words := append([]string{c.CommandPath()}, args...)
-	c.Flags().Visit(func(p *pflag.Flag) { words = append(words, "--"+p.Name+"="+valueOf(p)) })
-	return strings.Join(words, " ")
 }
 
 // taskFile is where the questions of a task are by default, if it is one that can be fetched.

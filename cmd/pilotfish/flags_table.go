@@ -305,3 +305,6 @@ var flagTable = []flagDecl{
 	{name: "bench-engine.rows", help: "tokens in one forward pass, 1 to 8, or a list"},
 	{name: "sessions", help: "number of idle sessions of 512 tokens whose memory is measured; 0 skips this"},
 }
+
+// apiKeyVariable is the environment variable with the API key that clients show.
+const apiKeyVariable = "PILOTFISH_API_KEY"

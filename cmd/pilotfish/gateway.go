@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -147,4 +148,30 @@ func (c *gatewayFlags) explain(err error) error {
 		help = "check the address, and that `pilotfish cloud` is running there"
 	}
 	return fmt.Errorf("%s %s: %w (%s)", by, c.address, why, help)
+}
+
+// readDictionaries reads dictionaries, each written as NUMBER:FILE.
+func readDictionaries(all []string) (read []netproto.Dictionary, err error) {
+	for _, one := range all {
+		number, path, ok := strings.Cut(one, ":")
+		id, err := strconv.ParseUint(number, 10, 32)
+		if !ok || err != nil || id == 0 || path == "" {
+			return nil, usagef("--dictionary %q: write NUMBER:FILE, with the number that the dictionary has inside",
+				one)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("--dictionary: %w", err)
+		}
+		read = append(read, netproto.Dictionary{ID: uint32(id), Bytes: b})
+	}
+	return read, nil
+}
+
+// checkLocal refuses a gateway where nothing may leave.
+func checkLocal(set *pflag.FlagSet) error {
+	if set.Lookup("local").Value.String() == "true" && set.Changed("cloud") {
+		return usagef("--cloud has no effect with --local: leave one of them out")
+	}
+	return nil
 }

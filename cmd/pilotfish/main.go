@@ -8,9 +8,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"time"
-
-	"github.com/pilotfish-ai/pilotfish/bench/result"
 )
 
 func main() {
@@ -21,13 +18,7 @@ func main() {
 	os.Exit(code)
 }
 
-// newApp is the world as it is, with the three streams that are given.
-func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
-	return &app{stdin: stdin, stdout: stdout, stderr: stderr, env: os.Getenv, patience: 500 * time.Millisecond,
-		bandwidth: result.Bandwidth}
-}
-
 // run runs the command that args name, without the program's own name, and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return newApp(stdin, stdout, stderr).run(ctx, args)
+	return newApp(stdin, stdout, stderr).execute(ctx, newRootCommand, args)
 }

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"runtime"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/pilotfish-ai/pilotfish/bench/report"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 )
@@ -68,4 +71,21 @@ func describe(r result.Run, small, large *gguf.File) (_ result.Run, err error) {
 		}
 	}
 	return r, nil
+}
+
+// commandLine is how a command was called: with the flags that were given, in the order of their names. No flag holds a
+// secret: an access token is in a file or in the environment.
+func commandLine(c *cobra.Command, args []string) string {
+	words := append([]string{c.CommandPath()}, args...)
+	c.Flags().Visit(func(p *pflag.Flag) { words = append(words, "--"+p.Name+"="+valueOf(p)) })
+	return strings.Join(words, " ")
+}
+
+// writePage writes a report as a page. One that is there is replaced when the new one is whole.
+func writePage(r *report.Report, path string) error {
+	var b bytes.Buffer
+	if err := r.WriteHTML(&b); err != nil {
+		return err
+	}
+	return replaceFile(path, b.Bytes(), 0o644)
 }

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/bench/link"
 )
 
 // numberList is a flag of whole numbers separated by commas. What is given replaces the default.
@@ -43,3 +47,44 @@ func (l *numberList) String() string {
 
 // Type implements [pflag.Value].
 func (l *numberList) Type() string { return "numbers" }
+
+// checkRange refuses what is not in [low, high], which NaN never is. want says what is.
+func checkRange[T cmp.Ordered](flag string, v, low, high T, want string) error {
+	if v >= low && v <= high {
+		return nil
+	}
+	return usagef("--%s %v is out of range: give %s", flag, v, want)
+}
+
+// The ends of ranges of flags.
+const (
+	longestRTT   = 10 * time.Second
+	maxEdgeTPS   = 1e6
+	maxDevices   = 64 // with more of them one process measures little but itself
+	maxQuestions = 1_000_000
+)
+
+// checkTraces reads the traces of one link.
+func checkTraces(paths []string) error {
+	rtt, up, down := 0, 0, 0
+	for _, path := range paths {
+		var o link.Options
+		if err := o.AddTrace(path); err != nil {
+			return fmt.Errorf("--trace %s: %w", path, err)
+		}
+		if o.RTT != nil {
+			rtt++
+		}
+		if o.Up.Capacity != nil {
+			up++
+		}
+		if o.Down.Capacity != nil {
+			down++
+		}
+		if max(rtt, up, down) > 1 {
+			return usagef("--trace %s is a second trace of its kind: give only one of round trips, one up and one down",
+				path)
+		}
+	}
+	return nil
+}

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
@@ -197,4 +199,18 @@ func (p *pairFlags) connect(ctx context.Context, a *app, got *pair, raw bool) er
 	a.warnTemplate(remote.OtherTemplate() && !raw, "--cloud "+p.gateway.address)
 	got.far = remote
 	return nil
+}
+
+// embedded opens a model that comes with the program.
+func embedded(b []byte, name string) (*engine.Engine, error) {
+	file, err := gguf.Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", name, err)
+	}
+	return engine.New(file, name, engine.Options{})
+}
+
+// publicTasks are the benchmarks whose questions come in files of their own form.
+func publicTasks() []string {
+	return []string{task.CSQA, task.GSM8K, task.ARC, task.HumanEval, task.MBPP, task.MBPPTrain}
 }

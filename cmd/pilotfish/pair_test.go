@@ -121,7 +121,7 @@ func TestPair(t *testing.T) {
 func callWith(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = newApp(strings.NewReader(stdin), &out, &errs).run(t.Context(), args)
+	code = newApp(strings.NewReader(stdin), &out, &errs).execute(t.Context(), newRootCommand, args)
 	return code, out.String(), errs.String()
 }
 

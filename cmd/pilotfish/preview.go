@@ -28,9 +28,6 @@ const (
 	saveCursor    = "\x1b7"
 	restoreCursor = "\x1b8"
 	dimmed        = "\x1b[2m"
-	yellow        = "\x1b[33m"
-	boldCyan      = "\x1b[36;1m"
-	plainAgain    = "\x1b[0m"
 	eraseToEnd    = "\x1b[K"
 )
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -81,22 +80,4 @@ func (a *app) pull(ctx context.Context, ref hub.Ref, dir string, asJSON bool) er
 		model.Files = append(model.Files, pulledFile{Path: f.Path, Bytes: f.Size, SHA256: f.SHA256, Fetched: f.Fetched})
 	}
 	return a.printJSON(model)
-}
-
-// fetch brings what ref names into the folder, with a bar for somebody who watches.
-func (a *app) fetch(ctx context.Context, ref hub.Ref, dir string) ([]hub.File, error) {
-	meter := newMeter(a.stderr, ref.String(), inBytes)
-	defer meter.close()
-	files, err := hub.Pull(ctx, ref, hub.Options{
-		Dir:      dir,
-		Endpoint: a.env("HF_ENDPOINT"),
-		Token:    a.env("HF_TOKEN"),
-		Progress: meter.show,
-		Notice:   meter.say,
-	})
-	stopped, interrupted := errors.AsType[*interruption](context.Cause(ctx))
-	if cut, ok := errors.AsType[*hub.CutOffError](err); ok && interrupted {
-		err = &interruption{signal: stopped.signal, progress: cut.Kept()}
-	}
-	return files, err
 }

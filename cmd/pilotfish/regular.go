@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 )
@@ -75,4 +77,83 @@ func readConfigBytes(name string) ([]byte, error) {
 	}
 	defer f.Close()
 	return readAtMost(f, name, longest)
+}
+
+// replaceFile gives a file its content, whole or not at all. Errors name that file, and not the one beside it that
+// takes its place.
+func replaceFile(path string, content []byte, mode fs.FileMode) error {
+	return replaceFileBy(path, mode, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	})
+}
+
+// replaceFileBy is [replaceFile] for content that write writes.
+func replaceFileBy(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("write %s: there is no folder %s: create it, or choose another place", path,
+			filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: the folder takes no new file: %w", path, bareCause(err))
+	}
+	defer os.Remove(f.Name()) // gone already where it was renamed
+	to := bufio.NewWriterSize(f, 1<<20)
+	err = write(to)
+	if err = errors.Join(bareCause(err), bareCause(to.Flush()), bareCause(f.Chmod(mode)), bareCause(f.Sync()),
+		bareCause(f.Close())); err == nil {
+		err = bareCause(os.Rename(f.Name(), path))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// readSmall reads a file of at most so many bytes.
+func readSmall(path string, most int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > most {
+		return nil, fmt.Errorf("%s has %d bytes, which is more than such a file ever has", path, info.Size())
+	}
+	return os.ReadFile(path)
+}
+
+// cacheFolder is where what can be made again is kept.
+func cacheFolder() (string, error) {
+	dir, err := os.UserCacheDir()
+	return filepath.Join(dir, "pilotfish"), err
+}
+
+// readPrompt returns the arguments as one text, or what is piped in.
+func readPrompt(a *app, args []string) (string, error) {
+	if len(args) > 0 && !(len(args) == 1 && args[0] == "-") {
+		return strings.Join(args, " "), nil
+	}
+	if file, ok := a.stdin.(*os.File); ok && len(args) == 0 && isTerminal(file) {
+		return "", usagef("no prompt: give one as an argument, or pipe it in")
+	}
+	b, err := io.ReadAll(a.stdin)
+	if err != nil {
+		return "", fmt.Errorf("read the prompt: %w", err)
+	}
+	if len(b) == 0 {
+		return "", usagef("no prompt: give one as an argument, or pipe it in")
+	}
+	return strings.TrimSuffix(string(b), "\n"), nil
+}
+
+// bareCause is the cause of an error of the file system, without the names of files.
+func bareCause(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
+		return e.Err
+	}
+	return err
 }

@@ -5,10 +5,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // newRootCommand returns the command tree.
 func newRootCommand(a *app) *cobra.Command {
+	a.prepare = a.findModels
+	a.settingFlags = func() *pflag.FlagSet { return newRunCommand(a).Flags() }
 	root := &cobra.Command{
 		Use:                   "pilotfish COMMAND",
 		DisableFlagsInUseLine: true,
@@ -66,7 +69,7 @@ func subcommands(a *app) []*cobra.Command {
 		newInspectCommand(a),
 		newTokenizeCommand(a),
 		newLogitsCommand(a),
-		newBenchCommand(a),
+		newBenchCommand(a, newBenchRoutingCommand(a)),
 		newEvalCommand(a),
 		newConfigCommand(a),
 		newVersionCommand(a),

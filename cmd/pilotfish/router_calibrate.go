@@ -1,17 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -401,47 +396,4 @@ func writeRouter(path string, r *router.File) error {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return replaceFile(path, b.Bytes(), 0o644)
-}
-
-// replaceFile gives a file its content, whole or not at all. Errors name that file, and not the one beside it that
-// takes its place.
-func replaceFile(path string, content []byte, mode fs.FileMode) error {
-	return replaceFileBy(path, mode, func(w io.Writer) error {
-		_, err := w.Write(content)
-		return err
-	})
-}
-
-// replaceFileBy is [replaceFile] for content that write writes.
-func replaceFileBy(path string, mode fs.FileMode, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("write %s: there is no folder %s: create it, or choose another place", path,
-			filepath.Dir(path))
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: the folder takes no new file: %w", path, bareCause(err))
-	}
-	defer os.Remove(f.Name()) // gone already where it was renamed
-	to := bufio.NewWriterSize(f, 1<<20)
-	err = write(to)
-	if err = errors.Join(bareCause(err), bareCause(to.Flush()), bareCause(f.Chmod(mode)), bareCause(f.Sync()),
-		bareCause(f.Close())); err == nil {
-		err = bareCause(os.Rename(f.Name(), path))
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
-}
-
-// bareCause is the cause of an error of the file system, without the names of files.
-func bareCause(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
-	}
-	if e, ok := errors.AsType[*os.LinkError](err); ok {
-		return e.Err
-	}
-	return err
 }

@@ -108,11 +108,6 @@ func (f *collectFlags) register(c *cobra.Command) {
 	}
 }
 
-// publicTasks are the benchmarks whose questions come in files of their own form.
-func publicTasks() []string {
-	return []string{task.CSQA, task.GSM8K, task.ARC, task.HumanEval, task.MBPP, task.MBPPTrain}
-}
-
 // check refuses wrong values, and flags that would have no effect, before anything is opened.
 func (f *collectFlags) check() error {
 	set := f.pair.set

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -75,11 +74,7 @@ type routingFlags struct {
 
 // The ends of the ranges of flags.
 const (
-	longestRTT   = 10 * time.Second
-	minEdgeTPS   = 0.1
-	maxEdgeTPS   = 1e6
-	maxDevices   = 64 // with more of them one process measures little but itself
-	maxQuestions = 1_000_000
+	minEdgeTPS = 0.1
 )
 
 func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
@@ -168,14 +163,6 @@ func (f *routingFlags) check(modes []outcome.Mode) error {
 	return nil
 }
 
-// checkRange refuses what is not in [low, high], which NaN never is. want says what is.
-func checkRange[T cmp.Ordered](flag string, v, low, high T, want string) error {
-	if v >= low && v <= high {
-		return nil
-	}
-	return usagef("--%s %v is out of range: give %s", flag, v, want)
-}
-
 // checkTraces reads the traces, so that what is wrong with one is said before anything begins.
 func (f *routingFlags) checkTraces() error {
 	if len(f.traces) > 0 && len(f.paths.values) > 0 {
@@ -189,31 +176,6 @@ func (f *routingFlags) checkTraces() error {
 		}
 	}
 	return checkTraces(f.traces)
-}
-
-// checkTraces reads the traces of one link.
-func checkTraces(paths []string) error {
-	rtt, up, down := 0, 0, 0
-	for _, path := range paths {
-		var o link.Options
-		if err := o.AddTrace(path); err != nil {
-			return fmt.Errorf("--trace %s: %w", path, err)
-		}
-		if o.RTT != nil {
-			rtt++
-		}
-		if o.Up.Capacity != nil {
-			up++
-		}
-		if o.Down.Capacity != nil {
-			down++
-		}
-		if max(rtt, up, down) > 1 {
-			return usagef("--trace %s is a second trace of its kind: give only one of round trips, one up and one down",
-				path)
-		}
-	}
-	return nil
 }
 
 // checkUse refuses flags that none of the modes looks at.

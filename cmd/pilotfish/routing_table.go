@@ -274,20 +274,3 @@ func count(n *int) string {
 	}
 	return fmt.Sprint(*n)
 }
-
-func percent(share *float64) string {
-	if share == nil {
-		return ""
-	}
-	return fmt.Sprintf("%.1f%%", 100**share)
-}
-
-func number(x *float64) string {
-	if x == nil {
-		return ""
-	}
-	if *x >= 1000 {
-		return fmt.Sprintf("%.0f", *x)
-	}
-	return fmt.Sprintf("%.1f", *x)
-}

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,9 +34,6 @@ type runFlags struct {
 	json       bool
 	answer     answerFlags
 }
-
-// defaultMaxTokens is the longest answer where nothing else is said.
-const defaultMaxTokens = 256
 
 // newRunCommand answers one prompt.
 func newRunCommand(a *app) *cobra.Command {
@@ -306,22 +300,4 @@ func (f *runFlags) prompt(a *app, e *engine.Engine, args []string) ([]int32, err
 		return promptOf(e, text, false, tokenizer.Message{Role: "system", Content: f.system})
 	}
 	return promptOf(e, text, f.raw)
-}
-
-// readPrompt returns the arguments as one text, or what is piped in.
-func readPrompt(a *app, args []string) (string, error) {
-	if len(args) > 0 && !(len(args) == 1 && args[0] == "-") {
-		return strings.Join(args, " "), nil
-	}
-	if file, ok := a.stdin.(*os.File); ok && len(args) == 0 && isTerminal(file) {
-		return "", usagef("no prompt: give one as an argument, or pipe it in")
-	}
-	b, err := io.ReadAll(a.stdin)
-	if err != nil {
-		return "", fmt.Errorf("read the prompt: %w", err)
-	}
-	if len(b) == 0 {
-		return "", usagef("no prompt: give one as an argument, or pipe it in")
-	}
-	return strings.TrimSuffix(string(b), "\n"), nil
 }

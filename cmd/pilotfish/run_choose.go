@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // answerFlags say how an answer is generated.
@@ -139,28 +138,12 @@ type topLogProb struct {
 	LogProb float32 `json:"logprob"`
 }
 
-// logProbsOf returns what is told of a token with --logprobs; nil without.
-func (o *runOutput) logProbsOf(t engine.Token) (*LogProbs, error) {
-	if o.f.answer.Top == 0 {
-		return nil, nil
-	}
-	tokens, err := o.engine.Tokenizer()
-	if err != nil {
-		return nil, err
-	}
-	p := &LogProbs{Top: []topLogProb{}}
-	if v := t.LogProb; !math.IsNaN(float64(v)) {
-		p.LogProb = &v
-	}
-	for _, c := range t.Top {
-		p.Top = append(p.Top, topLogProb{c.ID, tokens.Decode([]int32{c.ID}), c.LogProb})
-	}
-	return p, nil
-}
-
 // tellIgnored says which keywords of a schema have no effect, if any.
 func tellIgnored(w io.Writer, paths []string) {
 	if len(paths) > 0 {
 		fmt.Fprintf(w, "--json-schema: no effect have %s\n", strings.Join(paths, ", "))
 	}
 }
+
+// drawSeed draws what draws of tokens begin with: ten digits are enough to type.
+func drawSeed() uint64 { return uint64(rand.Uint32()) }

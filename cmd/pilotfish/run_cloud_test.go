@@ -60,7 +60,7 @@ func TestConfigurationEndsRun(t *testing.T) {
 					"3", "--json"}, c.flags...)
 				var stdout, errs bytes.Buffer
 				a := &app{stdout: &stdout, stderr: &errs, env: os.Getenv, patience: time.Minute}
-				assert.Equal(t, exitFailed, a.run(t.Context(), args), stdout.String())
+				assert.Equal(t, exitFailed, a.execute(t.Context(), newRootCommand, args), stdout.String())
 				stderr := errs.String()
 				for _, part := range c.stderr {
 					assert.Contains(t, stderr, part)

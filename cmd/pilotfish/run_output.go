@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"strings"
 	"time"
 
@@ -482,16 +483,6 @@ func (o *runOutput) stopped(why string) string {
 	return why // interrupted, failed
 }
 
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-// perSecond is a rate, 0 where there was nothing to count or no time.
-func perSecond(n int, d time.Duration) float64 {
-	if n <= 0 || d <= 0 {
-		return 0
-	}
-	return float64(n) / d.Seconds()
-}
-
 // described says what the run is of.
 func (o *runOutput) described() (result.Run, error) {
 	about, err := describe(o.about, o.engine.File(), nil)
@@ -520,4 +511,23 @@ func (o *runOutput) printSummary(e summaryEvent) error {
 		return err
 	}
 	return o.a.printResult(map[string]summaryEvent{"summary": e}, about)
+}
+
+// logProbsOf returns what is told of a token with --logprobs; nil without.
+func (o *runOutput) logProbsOf(t engine.Token) (*LogProbs, error) {
+	if o.f.answer.Top == 0 {
+		return nil, nil
+	}
+	tokens, err := o.engine.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	p := &LogProbs{Top: []topLogProb{}}
+	if v := t.LogProb; !math.IsNaN(float64(v)) {
+		p.LogProb = &v
+	}
+	for _, c := range t.Top {
+		p.Top = append(p.Top, topLogProb{c.ID, tokens.Decode([]int32{c.ID}), c.LogProb})
+	}
+	return p, nil
 }

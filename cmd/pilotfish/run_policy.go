@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/spf13/pflag"
@@ -199,16 +198,4 @@ func readCosts(path string) (*router.Costs, error) {
 		return nil, fmt.Errorf("--costs %s: %w", path, err)
 	}
 	return costs, nil
-}
-
-// readSmall reads a file of at most so many bytes.
-func readSmall(path string, most int64) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > most {
-		return nil, fmt.Errorf("%s has %d bytes, which is more than such a file ever has", path, info.Size())
-	}
-	return os.ReadFile(path)
 }

@@ -386,8 +386,8 @@ func TestBudgetOfCutRun(t *testing.T) {
 			out.err = io.ErrClosedPipe
 		}
 		a := newApp(strings.NewReader(""), out, io.Discard)
-		a.run(ctx, []string{"run", "-m", small, "--cloud", address, "--pin", pin, "--deadline", "off", "--json",
-			"--budget", "0.5", "--budget-state", mine, "-n", "200", "--ignore-eos",
+		a.execute(ctx, newRootCommand, []string{"run", "-m", small, "--cloud", address, "--pin", pin, "--deadline", "off",
+			"--json", "--budget", "0.5", "--budget-state", mine, "-n", "200", "--ignore-eos",
 			demo.Questions(demo.HeldOut)[0].Text})
 		cancel()
 		b, err := (&keptBalance{path: mine}).read(0.5)

@@ -12,9 +12,6 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// apiKeyVariable is the environment variable with the API key that clients show.
-const apiKeyVariable = "PILOTFISH_API_KEY"
-
 // minKey is the length of the shortest API key, in bytes.
 const minKey = 16
 

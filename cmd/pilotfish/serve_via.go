@@ -34,14 +34,6 @@ func (v *viaFlags) register(p *pflag.FlagSet) {
 	add(p, "mode", &v.mode, "pipelined")
 }
 
-// checkLocal refuses a gateway where nothing may leave.
-func checkLocal(set *pflag.FlagSet) error {
-	if set.Lookup("local").Value.String() == "true" && set.Changed("cloud") {
-		return usagef("--cloud has no effect with --local: leave one of them out")
-	}
-	return nil
-}
-
 // check refuses wrong values and flags without effect, before the model is opened.
 func (v *viaFlags) check(a *app) (o pilotfish.DialOptions, err error) {
 	if err := checkLocal(v.set); err != nil {

@@ -93,7 +93,7 @@ func (a *app) readSettings(file string, named bool) (all map[string]given, path 
 	}
 	b, err := readConfigBytes(path)
 	if err == nil {
-		err = parseSettings(path, b, all)
+		err = a.parseSettings(path, b, all)
 	} else if errors.Is(err, fs.ErrNotExist) && !must {
 		err = nil
 	}
@@ -105,7 +105,7 @@ func (a *app) readSettings(file string, named bool) (all map[string]given, path 
 
 // readEnvironment puts what the environment says over what the file says. An empty variable counts as none.
 func (a *app) readEnvironment(all map[string]given) error {
-	flags := settingFlags()
+	flags := a.settingFlags()
 	for _, s := range settings() {
 		value := a.env(s.variable())
 		if value == "" {
@@ -122,16 +122,9 @@ func (a *app) readEnvironment(all map[string]given) error {
 	return nil
 }
 
-// settingFlags are flags that take every setting.
-func settingFlags() *pflag.FlagSet {
-	var all cobra.Command
-	new(runFlags).register(&all)
-	return all.Flags()
-}
-
 // parseSettings reads a configuration file.
-func parseSettings(name string, b []byte, all map[string]given) error {
-	known := settingFlags()
+func (a *app) parseSettings(name string, b []byte, all map[string]given) error {
+	known := a.settingFlags()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	var names []string
 	for _, s := range settings() {
@@ -246,7 +239,7 @@ type shownSetting struct {
 }
 
 func (a *app) showSettings(all map[string]given, path string, asJSON bool) error {
-	flags := settingFlags()
+	flags := a.settingFlags()
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	if !asJSON {
 		state := ""
@@ -274,3 +267,9 @@ func (a *app) showSettings(all map[string]given, path string, asJSON bool) error
 	}
 	return w.Flush()
 }
+
+// defaultChatTokens is the longest answer of a chat where nothing else is said.
+const defaultChatTokens = 1024
+
+// defaultMaxTokens is the longest answer where nothing else is said.
+const defaultMaxTokens = 256

@@ -214,9 +214,11 @@ func FuzzParseSettings(f *testing.F) {
 	f.Add([]byte("temp: 1\nmodel: x"))
 	f.Add([]byte("temp: [1, 2]"))
 	f.Add([]byte("a: &a [*a]"))
+	a := newApp(nil, nil, nil)
+	newRootCommand(a)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		all := map[string]given{}
-		if parseSettings("f", b, all) != nil {
+		if a.parseSettings("f", b, all) != nil {
 			return
 		}
 		known := map[string]bool{}

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 )
 
@@ -108,4 +109,15 @@ func packedFrom(archive string) (tag, revision string) {
 		tag = words[0]
 	}
 	return tag, revision
+}
+
+// buildMetric says which program it is.
+func buildMetric() prometheus.Collector {
+	b := readBuild()
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "pilotfish_build_info",
+		Help:        "1, with the version of the program.",
+		ConstLabels: prometheus.Labels{"version": b.Version, "go": b.Go},
+	})
+	g.Set(1)
+	return g
 }
