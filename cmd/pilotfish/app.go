@@ -13,7 +13,6 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/term"
 )
 
@@ -37,23 +36,35 @@ type app struct {
 	// bandwidth measures that of memory in 1e9 bytes per second, as [result.Bandwidth] does.
 	bandwidth func() float64
 
-	prepare      func(*cobra.Command) error // done before the work of each command
-	settingFlags func() *pflag.FlagSet      // a new set of flags with every setting
+	commands func(*app) []*cobra.Command // new ones, in the order of the help
 
 	command *cobra.Command    // at work; nil before
 	settled map[string]string // flags that are not from the command line, and where they are from
 }
 
 // newApp is the world as it is, with the three streams that are given.
-func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
-	return &app{stdin: stdin, stdout: stdout, stderr: stderr, env: os.Getenv, patience: 500 * time.Millisecond,
-		bandwidth: result.Bandwidth}
+func newApp(commands func(*app) []*cobra.Command, stdin io.Reader, stdout, stderr io.Writer) *app {
+	return &app{commands: commands, stdin: stdin, stdout: stdout, stderr: stderr, env: os.Getenv,
+		patience: 500 * time.Millisecond, bandwidth: result.Bandwidth}
 }
 
-// execute runs the command that args name of the tree that newRoot returns, prints its error and returns the exit code.
-func (a *app) execute(ctx context.Context, newRoot func(*app) *cobra.Command, args []string) int {
+// runMain is the main function of a program with such commands.
+func runMain(commands func(*app) []*cobra.Command) {
+	obeyEscapes(os.Stdout)
+	ctx, stop := watchSignals(context.Background())
+	code := newApp(commands, os.Stdin, os.Stdout, os.Stderr).run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// run runs the one of its commands that args name, and returns the exit code.
+func (a *app) run(ctx context.Context, args []string) int {
 	a.stdout = &output{w: a.stdout}
-	root := newRoot(a)
+	return a.execute(ctx, newRootCommand(a), args)
+}
+
+// execute runs the command of the tree that args name, prints its error and returns the exit code.
+func (a *app) execute(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(append([]string{}, args...)) // never nil: cobra would take the process's own
 	a.watchBegin(root)
 
@@ -114,7 +125,7 @@ func (a *app) watchBegin(root *cobra.Command) {
 				if err := checkSpans(c.Flags()); err != nil {
 					return err
 				}
-				if err := a.prepare(c); err != nil {
+				if err := a.findModels(c); err != nil {
 					return err
 				}
 				stop, err := startProfile(c)

@@ -19,22 +19,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
-// call runs the program in this process with an empty stdin and returns what a shell would see. The bandwidth of memory
-// is not measured, which takes a second of both cores: TestBandwidth does that once.
-func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	var out, errs bytes.Buffer
-	a := newApp(strings.NewReader(""), &out, &errs)
-	a.bandwidth = func() float64 { return 12.5 }
-	code = a.execute(t.Context(), newRootCommand, args)
-	return code, out.String(), errs.String()
-}
-
 // TestBandwidth: outside of tests it is what the machine does.
 func TestBandwidth(t *testing.T) {
 	racing.Spare(t)
-	assert.Greater(t, newApp(nil, nil, nil).bandwidth(), 0.1)
+	assert.Greater(t, newApp(nil, nil, nil, nil).bandwidth(), 0.1)
 }
+
+func TestMain(m *testing.M) { testMain(m, commands) }
 
 func TestExitCodes(t *testing.T) {
 	for _, c := range []struct {
@@ -79,7 +70,7 @@ func containsOrEmpty(t *testing.T, text, part string) {
 
 // Every command of the tree has a line of help and an example of how to call it.
 func TestEveryCommandShowsAnExample(t *testing.T) {
-	root := newRootCommand(&app{stdout: io.Discard, stderr: io.Discard})
+	root := newRootCommand(&app{commands: commands, stdout: io.Discard, stderr: io.Discard})
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" || c.Name() == "help" {
 			continue // cobra's own
@@ -126,11 +117,9 @@ func TestErrorsOfCommands(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var stderr bytes.Buffer
-			a := &app{stderr: &stderr, prepare: func(*cobra.Command) error { return nil }}
-			root := func(*app) *cobra.Command {
-				return &cobra.Command{Use: "root", SilenceErrors: true, SilenceUsage: true, DisableFlagsInUseLine: true,
-					RunE: func(*cobra.Command, []string) error { return c.err }}
-			}
+			a := &app{stderr: &stderr}
+			root := &cobra.Command{Use: "root", SilenceErrors: true, SilenceUsage: true, DisableFlagsInUseLine: true,
+				RunE: func(*cobra.Command, []string) error { return c.err }}
 			assert.Equal(t, c.code, a.execute(c.ctx, root, nil))
 			assert.Equal(t, c.stderr, stderr.String())
 		})

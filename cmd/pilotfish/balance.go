@@ -27,13 +27,6 @@ type keptBalance struct {
 	before, after balanceEvent
 }
 
-// balanceEvent is a balance in the output of --json. Its fields are a contract.
-type balanceEvent struct {
-	router.Total
-	Share     float64 `json:"share"`     // escalations per token
-	Threshold float64 `json:"threshold"` // of the first token of an answer that starts from it
-}
-
 // newBalanceEvent describes the balance that the router decides from.
 func newBalanceEvent(r *router.Router) balanceEvent {
 	t := r.Balance().Total()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,16 +11,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/capacity"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
-
-// costsFile is a file of costs: 20 ms for a pass, 3 for each of its rows.
-func costsFile(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "costs.jsonl")
-	require.NoError(t, os.WriteFile(path, []byte(`{"costs":{"threads":2,"depth_tokens":9,"passes":[`+
-		`{"rows":1,"ms":23,"heads_ms":23},{"rows":128,"ms":404,"heads_ms":404}],"ask_ms":1},`+
-		`"run":{"measurement":"bench capacity","machine":{"cpu":"another"}}}`+"\n"), 0o644))
-	return path
-}
 
 // capacities are the reports that a call prints, by mode.
 func capacities(t *testing.T, args ...string) map[capacity.Mode]*capacity.Report {

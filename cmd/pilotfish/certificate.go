@@ -12,24 +12,6 @@ import (
 // defaultBudget is the share of tokens that the large model chooses where nothing else is said.
 const defaultBudget = 0.07
 
-// certificateEvent is a certificate as JSON. Its fields are a contract.
-type certificateEvent struct {
-	Budget     float64 `json:"budget"`     // share of tokens
-	Confidence float64 `json:"confidence"` // over the draw of the prompts
-	Threshold  float64 `json:"threshold"`
-	Share      float64 `json:"escalated_share"` // of the tokens that were decoded for it
-	Prompts    int     `json:"prompts"`
-	Tokens     int     `json:"tokens"`
-	MaxTokens  int     `json:"max_tokens"` // of an answer
-	PValue     float64 `json:"p_value"`
-	Method     string  `json:"method"`
-	Data       string  `json:"data"`   // SHA-256 of the prompts
-	Prompt     string  `json:"prompt"` // chat or raw
-	Model      string  `json:"model"`  // fingerprint of the small model
-	Large      string  `json:"large"`  // and of the large one; "" where a gateway stood between
-	LargeName  string  `json:"large_name"`
-}
-
 func newCertificateEvent(c *router.Certificate) certificateEvent { return certificateEvent(*c) }
 
 // certificateText says what was proven, in one sentence.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
 // TestChatChoose: which tokens can be chosen, and what ends an answer, is for chat as it is for run.
@@ -121,4 +122,18 @@ func TestChatSaveNames(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	assert.Len(t, left, 2, "nothing is left behind")
+}
+
+func TestChatNumberFlags(t *testing.T) {
+	numbersReach(t, func(args []string) (terms.Settings, error) {
+		var f chatFlags
+		command := &cobra.Command{}
+		f.register(command)
+		require.NoError(t, command.ParseFlags(append([]string{"-m", "m"}, args...)))
+		if err := errors.Join(checkSpans(f.set), f.check()); err != nil {
+			return terms.Settings{}, err
+		}
+		err := f.answer.parse(f.set)
+		return f.answer.Settings, err
+	})
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,19 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/bench/demo"
 )
-
-// chat runs a chat with such lines on stdin, and returns what a shell would see.
-func chat(t *testing.T, lines string, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	var out, errs bytes.Buffer
-	code = run(t.Context(), append([]string{"chat"}, args...), strings.NewReader(lines), &out, &errs)
-	return code, out.String(), errs.String()
-}
-
-// question is one of the demo's, whose answers are short.
-func question(i int) string { return demo.Questions(demo.HeldOut)[i].Text }
 
 // TestChat: an answer for each line, each behind the turns before, whose tokens are used again.
 func TestChat(t *testing.T) {

@@ -319,26 +319,6 @@ func (a *app) greet(at net.Addr, pin netproto.Digest, who access, about []string
 	fmt.Fprintf(a.stdout, "%s\n", pin)
 }
 
-// newLog returns a log of the form that --log names, and its level, which may change.
-func (a *app) newLog(form, level string) (*slog.Logger, *slog.LevelVar, error) {
-	least, err := parseLevel(level)
-	if err != nil {
-		return nil, nil, err
-	}
-	changing := new(slog.LevelVar)
-	changing.Set(least)
-	o := &slog.HandlerOptions{Level: changing}
-	switch form {
-	case "text":
-		return slog.New(slog.NewTextHandler(a.stderr, o)), changing, nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(a.stderr, o)), changing, nil
-	case "off":
-		return slog.New(slog.DiscardHandler), changing, nil
-	}
-	return nil, nil, usagef("--log %s is not a form of log: choose text, json or off", form)
-}
-
 // parseLevel reads the level that --log-level names.
 func parseLevel(level string) (slog.Level, error) {
 	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn,

@@ -44,14 +44,6 @@ func loaded(t *testing.T, args ...string) (*cloudCommandFlags, error) {
 	return f, f.load(c.Flags())
 }
 
-// configFileOf writes a configuration file.
-func configFileOf(t *testing.T, text string) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "cloud.yaml")
-	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
-	return name
-}
-
 // TestConfigReachesEveryFlag: each flag has its value from the file, from the environment and from the command line;
 // the command line counts before the environment, and that before the file.
 func TestConfigReachesEveryFlag(t *testing.T) {

@@ -29,60 +29,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-const secretA, secretB = "0123456789abcdef", "fedcba9876543210"
-
-// A token that is asked for and empty, or wrong in another way, keeps the gateway from starting, and no message shows a
-// secret.
-func TestCloudTokenRefused(t *testing.T) {
-	ownFolders(t)
-	m := tinyModel(t, "q8_0")
-	file := filepath.Join(t.TempDir(), "tokens")
-	for _, c := range []struct {
-		name, content, variable string
-		args                    []string
-		code                    int
-		want                    string
-	}{
-		{"empty file", "", "unset", []string{"--token-file", file}, exitFailed, "there is no access token in it"},
-		{"blank file", " \n# nothing\n\n", "unset", []string{"--token-file", file}, exitFailed,
-			"there is no access token in it"},
-		{"no file", "", "unset", []string{"--token-file", ""}, exitUsage, `--token-file "" names no file`},
-		{"absent file", "", "unset", []string{"--token-file", file + "x"}, exitFailed, "--token-file: open"},
-		{"empty variable", "", "", nil, exitFailed, "PILOTFISH_TOKEN has 0 bytes: give at least 16, or unset it"},
-		{"blank variable", "", "  \n", nil, exitFailed, "PILOTFISH_TOKEN has 0 bytes"},
-		{"short", "secretsecret\n", "unset", []string{"--token-file", file}, exitFailed,
-			"line 1: the access token has 12 bytes: give at least 16"},
-		{"named, empty", "lab:\n", "unset", []string{"--token-file", file}, exitFailed,
-			"line 1: the access token has 0 bytes"},
-		{"limit", "\nlab:" + secretA + " rate=fast\n", "unset", []string{"--token-file", file}, exitFailed,
-			`line 2: limit 1 of "lab": rate needs a number above 0`},
-		{"unknown limit", "lab:" + secretA + " " + secretB + "\n", "unset", []string{"--token-file", file}, exitFailed,
-			"write rate=N, burst=N, devices=N or private"},
-		{"private or not", "lab:" + secretA + " rate=2 private=yes\n", "unset", []string{"--token-file", file},
-			exitFailed, `line 1: limit 2 of "lab": write rate=N`},
-		{"burst alone", "lab:" + secretA + " burst=5\n", "unset", []string{"--token-file", file}, exitFailed,
-			"burst needs a rate"},
-		{"same name", "lab:" + secretA + "\nlab:" + secretB, "unset", []string{"--token-file", file}, exitFailed,
-			`two access tokens have the name "lab"`},
-		{"open and closed", "", "unset", []string{"--open", "--token-file", file}, exitUsage, "--open serves anybody"},
-		{"open and variable", "", secretA, []string{"--open"}, exitUsage, "--open serves anybody"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			require.NoError(t, os.WriteFile(file, []byte(c.content), 0o600))
-			if t.Setenv("PILOTFISH_TOKEN", c.variable); c.variable == "unset" {
-				require.NoError(t, os.Unsetenv("PILOTFISH_TOKEN"))
-			}
-			code, stdout, stderr := call(t, append([]string{"cloud", "-m", m, "--listen", "127.0.0.1:0"}, c.args...)...)
-			assert.Equal(t, c.code, code, stderr)
-			assert.Empty(t, stdout)
-			assert.Contains(t, stderr, c.want)
-			for _, secret := range []string{secretA, secretB, "secretsecret"} {
-				assert.NotContains(t, stderr, secret)
-			}
-		})
-	}
-}
-
 func TestParseToken(t *testing.T) {
 	for line, want := range map[string]engine.GatewayToken{
 		secretA:                                     {Name: "line 1", Secret: secretA},

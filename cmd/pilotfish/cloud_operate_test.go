@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,8 +17,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -31,54 +27,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
-
-// says waits until a line of the gateway's stderr matches, and returns what its first group does.
-func (c *runningCloud) says(t *testing.T, pattern string) string {
-	t.Helper()
-	line := regexp.MustCompile(pattern)
-	late := time.After(time.Minute)
-	for {
-		text, more := c.errs.read()
-		if found := line.FindStringSubmatch(text); found != nil {
-			return found[len(found)-1]
-		}
-		select {
-		case <-more:
-		case <-late:
-			require.Fail(t, "not said", pattern)
-		}
-	}
-}
-
-// page returns a page of an operator.
-func page(t *testing.T, address, path string) (int, string) {
-	t.Helper()
-	response, err := http.Get("http://" + address + path)
-	require.NoError(t, err)
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
-	return response.StatusCode, string(body)
-}
-
-// metricsOf reads /metrics with Prometheus' own parser.
-func metricsOf(t *testing.T, address string) map[string]*dto.MetricFamily {
-	t.Helper()
-	code, body := page(t, address, "/metrics")
-	require.Equal(t, http.StatusOK, code)
-	parser := expfmt.NewTextParser(model.LegacyValidation)
-	all, err := parser.TextToMetricFamilies(strings.NewReader(body))
-	require.NoError(t, err)
-	return all
-}
-
-// sum adds up the counters or gauges of a family, and of histograms what was counted.
-func sum(f *dto.MetricFamily) (n float64) {
-	for _, m := range f.GetMetric() {
-		n += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
-	}
-	return n
-}
 
 // TestAdminPages: --admin serves the pages of a gateway, and its metrics are what devices did.
 func TestAdminPages(t *testing.T) {

@@ -1,124 +1,13 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"context"
-	"io"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
-
-// runningCloud is `pilotfish cloud` in this process.
-type runningCloud struct {
-	address, pin string
-	said         string        // to stderr before the pin came
-	errs         *lockedBuffer // all of stderr
-	code         int           // once it has stopped
-	stop         func()
-}
-
-// startedCloud starts one, which runs until the test ends or stop is called.
-func startedCloud(t *testing.T, args ...string) *runningCloud {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	outRead, outWrite := io.Pipe()
-	c := &runningCloud{errs: new(lockedBuffer)}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		c.code = run(ctx, append([]string{"cloud"}, args...), strings.NewReader(""), outWrite, c.errs)
-		outWrite.Close()
-	}()
-	c.stop = sync.OnceFunc(func() {
-		cancel()
-		<-ended
-	})
-	t.Cleanup(c.stop)
-	pin, err := bufio.NewReader(outRead).ReadString('\n')
-	c.said = c.errs.String()
-	require.NoError(t, err, c.said)
-	_, listening, _ := strings.Cut(c.said, "listening on ") // lines of the log may come before it
-	c.address, _, _ = strings.Cut(listening, ",")
-	c.pin = strings.TrimSpace(pin)
-	return c
-}
-
-// startCloud is startedCloud on loopback.
-func startCloud(t *testing.T, args ...string) (address, pin string, stop func()) {
-	t.Helper()
-	c := startedCloud(t, append([]string{"--listen", "127.0.0.1:0"}, args...)...)
-	return c.address, c.pin, c.stop
-}
-
-// startCloudSaying is startedCloud with what was said to stderr before the pin came.
-func startCloudSaying(t *testing.T, args ...string) (address, pin, said string, stop func()) {
-	t.Helper()
-	c := startedCloud(t, args...)
-	return c.address, c.pin, c.said, c.stop
-}
-
-// lockedBuffer is written by one goroutine and read by another.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	b    bytes.Buffer
-	more chan struct{} // closed at the next write; nil: nobody waits for it
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.more != nil {
-		close(b.more)
-		b.more = nil
-	}
-	return b.b.Write(p)
-}
-
-// read returns what was written, and what ends when there is more.
-func (b *lockedBuffer) read() (string, <-chan struct{}) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.more == nil {
-		b.more = make(chan struct{})
-	}
-	return b.b.String(), b.more
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
-// ownFolders gives a test folders of its own for configuration and cache.
-func ownFolders(t *testing.T) {
-	for _, name := range []string{"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "HOME", "AppData",
-		"LocalAppData"} {
-		t.Setenv(name, t.TempDir())
-	}
-}
-
-// routedTokens are the ids and origins of `run --json`, and its summary.
-func routedTokens(t *testing.T, args ...string) (ids []int32, origins []string, s *summaryEvent, stderr string) {
-	t.Helper()
-	code, stdout, stderr := call(t, append([]string{"run", "--json", "--ignore-eos"}, args...)...)
-	require.Equal(t, exitDone, code, stderr)
-	for _, e := range lines[runEvent](t, stdout) {
-		if e.Summary != nil {
-			return ids, origins, e.Summary, stderr
-		}
-		ids, origins = append(ids, e.ID), append(origins, e.Origin)
-	}
-	require.Fail(t, "no summary")
-	return
-}
 
 // TestCloud: two models of one vocabulary over a real connection, serial and pipelined alike; then the cloud goes away.
 func TestCloud(t *testing.T) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,36 +13,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
-
-// engineOf starts an inference engine with the vocabulary of a model file.
-func engineOf(t *testing.T, model string, e *fakeengine.Engine) (url string) {
-	t.Helper()
-	f, err := gguf.Open(model)
-	require.NoError(t, err)
-	defer f.Close()
-	tokens, err := tokenizer.FromGGUF(f)
-	require.NoError(t, err)
-	var pieces [][]byte
-	for id := range int32(tokens.Used()) {
-		piece := tokens.Bytes(id)
-		if tokens.IsControl(id) {
-			piece = []byte(tokens.Text(id))
-		}
-		pieces = append(pieces, piece)
-	}
-	e.Vocabulary = fakeengine.VocabularyOf(pieces, int32(len(pieces)),
-		func(text string) []int32 { return tokens.Encode(text, true) })
-	server := httptest.NewServer(e)
-	t.Cleanup(server.Close)
-	return server.URL
-}
 
 // best is the token that a fake engine has behind a context.
 func best(e *fakeengine.Engine, context []int32) (id int32) {

@@ -31,7 +31,7 @@ func deployed(t *testing.T, name string) string {
 
 // knownFlags are the names of all flags of all commands.
 func knownFlags() (all []string) {
-	commands(func(_ *cobra.Command, flags []*pflag.Flag) {
+	flagsOfCommands(func(_ *cobra.Command, flags []*pflag.Flag) {
 		for _, f := range flags {
 			all = append(all, f.Name)
 		}

@@ -11,26 +11,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// explanation is what is known of a token and its decision. Its fields are a contract.
-type explanation struct {
-	Pos        int     `json:"pos"`
-	ID         int32   `json:"id"`
-	Origin     string  `json:"origin"`
-	Confidence float32 `json:"confidence"`
-	Margin     float64 `json:"margin"`    // p₁ - p₂ of the small model
-	Entropy    float64 `json:"entropy"`   // of its next token, in nats
-	Threshold  float64 `json:"threshold"` // the cloud is asked where the confidence is below
-	Local      int32   `json:"local"`     // the small model's token
-	// stands, turned where verification replaced the small model's token, or of the question: hit, miss, known, late,
-	// failed, unasked
-	Outcome string `json:"outcome"`
-	Why     string `json:"why,omitempty"` // of a question that verification wanted: every, end
-	// the large model's token, where it is known: it was asked, or its audit looked at this position; and the logarithm
-	// of its probability, where that is known too
-	Cloud        *int32   `json:"cloud"`
-	CloudLogProb *float32 `json:"cloud_logprob"`
-}
-
 // explainer gathers what is known of tokens from the events of decoding.
 type explainer struct {
 	rows []explanation
@@ -131,14 +111,6 @@ func (x *explainer) print(out io.Writer, tokens *tokenizer.Tokenizer) {
 			r.result(), choice, p)
 		io.WriteString(out, strings.TrimRight(row, " \n")+"\n")
 	}
-}
-
-// result is the outcome, and who wanted to know if it was not the router.
-func (r *explanation) result() string {
-	if r.Why == "" {
-		return r.Outcome
-	}
-	return r.Outcome + ", " + r.Why
 }
 
 // quoted is a token in quotes.

@@ -186,7 +186,7 @@ func TestRunReport(t *testing.T) {
 	e.RoutedEvent = &RoutedEvent{
 		CloudTokens: 4, Timeouts: 2, EdgeTimeouts: 2, Escalations: 6, Answered: 5, Unanswered: 1, Hits: 3, Asks: 8,
 		Audit: "exact", Audited: 40, Missed: 3, AuditedFor: 40, MissedFor: 3, BytesUp: 700, BytesDown: 80,
-		WaitMS: 900.4, HiddenMS: 400.6, ExposedMS: 500, LostMS: 100, tokens: 10, EscalatedShare: 0.4, Needless: 1,
+		WaitMS: 900.4, HiddenMS: 400.6, ExposedMS: 500, LostMS: 100, all: 10, EscalatedShare: 0.4, Needless: 1,
 	}
 	assert.Equal(t, `4 of 10 tokens (40.0%) come from the cloud, which answered 5 of 6 questions; 700 bytes up, 80 down
 answers took 900 ms in all; drafting went on for 401 ms of that
@@ -248,7 +248,7 @@ func TestVerifiedOfRun(t *testing.T) {
 	said := func(f runFlags, r RoutedEvent) (string, RoutedEvent) {
 		var out strings.Builder
 		o := &runOutput{a: &app{stderr: &out}, f: &f, watch: newCloudWatch(nil, nil, nil)}
-		r.Turned, r.Unverified, r.tokens = new(*r.Turned), new(*r.Unverified), 50
+		r.Turned, r.Unverified, r.all = new(*r.Turned), new(*r.Unverified), 50
 		o.verified(&r, 100)
 		o.reportCloud(summaryEvent{RoutedEvent: &r})
 		return out.String(), r

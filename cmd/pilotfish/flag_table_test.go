@@ -221,10 +221,10 @@ func joined(a, b map[string]string) map[string]string {
 	return all
 }
 
-// commands calls f with every command of the program but cobra's own, and with its flags: hidden ones too, but for
+// flagsOfCommands calls f with every command of the program but cobra's own, and with its flags: hidden ones too, but for
 // --help.
-func commands(f func(c *cobra.Command, flags []*pflag.Flag)) {
-	root := newRootCommand(&app{})
+func flagsOfCommands(f func(c *cobra.Command, flags []*pflag.Flag)) {
+	root := newRootCommand(&app{commands: commands})
 	root.InitDefaultVersionFlag()
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {
@@ -277,7 +277,7 @@ func TestEveryFlagHasATest(t *testing.T) {
 	sources := strings.Join(slices.Collect(maps.Values(tests)), "")
 	require.Contains(t, tests, "TestEveryFlagHasATest", "the sources are read")
 	known := map[string][]string{}
-	commands(func(c *cobra.Command, flags []*pflag.Flag) {
+	flagsOfCommands(func(c *cobra.Command, flags []*pflag.Flag) {
 		path := c.CommandPath()
 		for _, f := range flags {
 			known[path] = append(known[path], f.Name)
@@ -361,7 +361,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 		"pilotfish run --frequency-penalty": "-Inf", "pilotfish run --presence-penalty": "-Inf", // negative ones reward
 		"pilotfish chat --frequency-penalty": "-Inf", "pilotfish chat --presence-penalty": "-Inf",
 	}
-	commands(func(c *cobra.Command, flags []*pflag.Flag) {
+	flagsOfCommands(func(c *cobra.Command, flags []*pflag.Flag) {
 		line, ok := lines[c.CommandPath()]
 		require.True(t, ok, c.CommandPath())
 		for _, f := range flags {

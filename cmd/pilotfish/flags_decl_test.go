@@ -17,7 +17,7 @@ import (
 // TestFlagTable: each flag is declared once, a command has it, and what it needs or gives way to is a flag.
 func TestFlagTable(t *testing.T) {
 	used := map[string]bool{"all": true}
-	commands(func(_ *cobra.Command, flags []*pflag.Flag) {
+	flagsOfCommands(func(_ *cobra.Command, flags []*pflag.Flag) {
 		for _, f := range flags {
 			used[f.Name] = true
 			if o, ok := f.Value.(*optionsFlag); ok {

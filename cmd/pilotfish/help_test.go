@@ -15,7 +15,7 @@ import (
 // TestHelpWidth: no line of any help is wider than what is read well where stdout is no terminal; nothing of it is
 // lost.
 func TestHelpWidth(t *testing.T) {
-	commands(func(c *cobra.Command, flags []*pflag.Flag) {
+	flagsOfCommands(func(c *cobra.Command, flags []*pflag.Flag) {
 		code, stdout, stderr := call(t, append(strings.Fields(c.CommandPath())[1:], "--help")...)
 		require.Equal(t, exitDone, code, stderr)
 		_, rest, _ := call(t, append(strings.Fields(c.CommandPath())[1:], "--help", "--all")...)

@@ -57,12 +57,6 @@ func TestServeLocal(t *testing.T) {
 	assert.GreaterOrEqual(t, tokens, float64(v.Usage.Prompt))
 }
 
-// receipt is what an answer tells of what has left.
-type receipt struct {
-	Tokens, Bytes int
-	To            string
-}
-
 // TestServeLocalFlag: with --local there is no gateway, whatever the environment says; on the command line there cannot
 // be one. What only a gateway can do fails.
 func TestServeLocalFlag(t *testing.T) {

@@ -4,21 +4,28 @@
 // called the wrong way, and 130 or 143 when Ctrl-C or SIGTERM ended it.
 package main
 
-import (
-	"context"
-	"io"
-	"os"
-)
+import "github.com/spf13/cobra"
 
-func main() {
-	obeyEscapes(os.Stdout)
-	ctx, stop := watchSignals(context.Background())
-	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
-}
+func main() { runMain(commands) }
 
-// run runs the command that args name, without the program's own name, and returns the exit code.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return newApp(stdin, stdout, stderr).execute(ctx, newRootCommand, args)
+// commands are those that the help lists, in its order.
+func commands(a *app) []*cobra.Command {
+	return []*cobra.Command{
+		newPullCommand(a),
+		newListCommand(a),
+		newRemoveCommand(a),
+		newChatCommand(a),
+		newRunCommand(a),
+		newServeCommand(a),
+		newCloudCommand(a),
+		newDemoCommand(a),
+		newRouterCommand(a),
+		newInspectCommand(a),
+		newTokenizeCommand(a),
+		newLogitsCommand(a),
+		newBenchCommand(a, newBenchRoutingCommand(a)),
+		newEvalCommand(a),
+		newConfigCommand(a),
+		newVersionCommand(a),
+	}
 }

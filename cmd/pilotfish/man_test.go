@@ -20,7 +20,7 @@ func TestManPages(t *testing.T) {
 		dir = t.TempDir()
 	}
 	require.NoError(t, os.MkdirAll(dir, 0o755))
-	root := newRootCommand(&app{env: os.Getenv})
+	root := newRootCommand(&app{commands: commands, env: os.Getenv})
 	root.DisableAutoGenTag = true
 	var indent func(c *cobra.Command)
 	indent = func(c *cobra.Command) {

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,33 +13,6 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
-
-// tinyModel writes a small random model with the program's own command.
-func tinyModel(t *testing.T, kind string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), kind+".gguf")
-	code, stdout, stderr := call(t, "bench", "synth", "--shape", "tiny", "--type", kind, path)
-	require.Equal(t, exitDone, code, stderr)
-	require.Equal(t, path+"\n", stdout)
-	return path
-}
-
-// lines parses one JSON object per line.
-func lines[T any](t *testing.T, text string) (all []T) {
-	t.Helper()
-	for line := range strings.Lines(text) {
-		var v T
-		require.NoError(t, json.Unmarshal([]byte(line), &v), line)
-		all = append(all, v)
-	}
-	return all
-}
-
-// runEvent is any line of `run --json`.
-type runEvent struct {
-	tokenEvent
-	Summary *summaryEvent
-}
 
 func TestRunJSON(t *testing.T) {
 	m := tinyModel(t, "q8_0")

@@ -1,12 +1,7 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,40 +15,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/filelock"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
-
-// modelFolderWith makes the folder of models hold such files.
-func modelFolderWith(t *testing.T, files map[string][]byte) string {
-	t.Helper()
-	dir := t.TempDir()
-	t.Setenv("PILOTFISH_MODELS", dir)
-	for name, b := range files {
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		require.NoError(t, os.WriteFile(path, b, 0o600))
-	}
-	return dir
-}
-
-// hubOf serves the repository o/n with such files.
-func hubOf(t *testing.T, files map[string][]byte) {
-	t.Helper()
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /api/models/o/n/tree/main", func(w http.ResponseWriter, _ *http.Request) {
-		var all []string
-		for name, b := range files {
-			sum := sha256.Sum256(b)
-			all = append(all, fmt.Sprintf(`{"type":"file","path":%q,"size":%d,"lfs":{"oid":%q,"size":%d}}`,
-				name, len(b), hex.EncodeToString(sum[:]), len(b)))
-		}
-		fmt.Fprintf(w, "[%s]", strings.Join(all, ","))
-	})
-	mux.HandleFunc("GET /o/n/resolve/main/{file...}", func(w http.ResponseWriter, r *http.Request) {
-		w.Write(files[r.PathValue("file")])
-	})
-	s := httptest.NewServer(mux)
-	t.Cleanup(s.Close)
-	t.Setenv("HF_ENDPOINT", s.URL)
-}
 
 // TestModelNames: pull takes a quantisation, and every command the name that was pulled.
 func TestModelNames(t *testing.T) {
@@ -148,9 +109,6 @@ func TestListCommand(t *testing.T) {
 	assert.NotContains(t, strings.Split(stdout, "\n")[2], "quant")
 	assert.False(t, all[1].Modified.IsZero())
 }
-
-// linesOf is [lines] under a name that no variable takes.
-func linesOf[T any](t *testing.T, text string) []T { return lines[T](t, text) }
 
 func TestRemoveCommand(t *testing.T) {
 	files := map[string][]byte{"o/n/m-q8_0.gguf": []byte("x"), "o/n/m-f16-00001-of-00002.gguf": []byte("x"),

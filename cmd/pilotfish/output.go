@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"sync"
 	"syscall"
 )
@@ -42,4 +43,24 @@ func (a *app) outputError() (err error, silent bool) {
 		return nil, false
 	}
 	return o.err(), errors.Is(o.err(), syscall.EPIPE) || errors.Is(o.err(), io.ErrClosedPipe)
+}
+
+// newLog returns a log of the form that --log names, and its level, which may change.
+func (a *app) newLog(form, level string) (*slog.Logger, *slog.LevelVar, error) {
+	least, err := parseLevel(level)
+	if err != nil {
+		return nil, nil, err
+	}
+	changing := new(slog.LevelVar)
+	changing.Set(least)
+	o := &slog.HandlerOptions{Level: changing}
+	switch form {
+	case "text":
+		return slog.New(slog.NewTextHandler(a.stderr, o)), changing, nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(a.stderr, o)), changing, nil
+	case "off":
+		return slog.New(slog.DiscardHandler), changing, nil
+	}
+	return nil, nil, usagef("--log %s is not a form of log: choose text, json or off", form)
 }

@@ -23,15 +23,6 @@ func withTemplate(t *testing.T, model, part, by string) string {
 	return path
 }
 
-// otherTokens is a model with another tokenizer than tinyModel's.
-func otherTokens(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "tokens.gguf")
-	code, _, stderr := call(t, "bench", "synth", "--shape", "tiny", "--type", "q8_0", "--seed", "2", path)
-	require.Equal(t, exitDone, code, stderr)
-	return path
-}
-
 // pairCommands are the command lines of each command that takes two models, without those that name the small one; a
 // gateway is at cloud, the large model in a file. Some can leave the chat template out.
 func pairCommands(t *testing.T, cloud []string, large string) map[string][]string {
@@ -121,7 +112,7 @@ func TestPair(t *testing.T) {
 func callWith(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = newApp(strings.NewReader(stdin), &out, &errs).execute(t.Context(), newRootCommand, args)
+	code = newApp(underTest, strings.NewReader(stdin), &out, &errs).run(t.Context(), args)
 	return code, out.String(), errs.String()
 }
 

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -14,33 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
-
-// TestProgram is no test: it is the program, in a process of its own, for the tests that call [program].
-func TestProgram(t *testing.T) {
-	args, set := os.LookupEnv("PILOTFISH_TEST_ARGS")
-	if !set {
-		t.Skip("only for other tests")
-	}
-	os.Args = strings.Split(args, "\n")
-	main()
-}
-
-// program returns the program with such arguments, to be started as a process.
-func program(t *testing.T, args ...string) *exec.Cmd {
-	t.Helper()
-	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProgram$")
-	c.Env = append(os.Environ(), "PILOTFISH_TEST_ARGS="+strings.Join(append([]string{"pilotfish"}, args...), "\n"))
-	return c
-}
-
-// exitCode runs a process to its end; -1 is the end by a signal.
-func exitCode(t *testing.T, c *exec.Cmd) int {
-	t.Helper()
-	if err := c.Run(); c.ProcessState == nil {
-		require.NoError(t, err)
-	}
-	return c.ProcessState.ExitCode()
-}
 
 // printers are calls of every command that prints something.
 func printers(t *testing.T) [][]string {

@@ -56,7 +56,7 @@ func TestReadmeCommands(t *testing.T) {
 			}
 		}
 	}
-	visit(newRootCommand(&app{}), "")
+	visit(newRootCommand(&app{commands: commands}), "")
 	for _, found := range regexp.MustCompile("`[^`\n]*--[^`\n]*`").FindAllString(text, -1) {
 		for _, flag := range regexp.MustCompile(`--([a-z][a-z-]*)`).FindAllStringSubmatch(found, -1) {
 			assert.True(t, slices.Contains(flags, flag[1]), "%s in %s", flag[0], strings.TrimSpace(found))

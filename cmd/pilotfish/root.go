@@ -5,13 +5,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // newRootCommand returns the command tree.
 func newRootCommand(a *app) *cobra.Command {
-	a.prepare = a.findModels
-	a.settingFlags = func() *pflag.FlagSet { return newRunCommand(a).Flags() }
 	root := &cobra.Command{
 		Use:                   "pilotfish COMMAND",
 		DisableFlagsInUseLine: true,
@@ -43,7 +40,7 @@ Text goes to stdout, everything else to stderr. Exit codes:
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.AddCommand(subcommands(a)...)
+	root.AddCommand(a.commands(a)...)
 	addSettings(a, root)
 	addValues(a, root)
 	addProfiles(root)
@@ -52,28 +49,6 @@ Text goes to stdout, everything else to stderr. Exit codes:
 	addHelp(a, root)
 	root.SetFlagErrorFunc(nearFlag)
 	return root
-}
-
-// subcommands are those that the help lists, in its order.
-func subcommands(a *app) []*cobra.Command {
-	return []*cobra.Command{
-		newPullCommand(a),
-		newListCommand(a),
-		newRemoveCommand(a),
-		newChatCommand(a),
-		newRunCommand(a),
-		newServeCommand(a),
-		newCloudCommand(a),
-		newDemoCommand(a),
-		newRouterCommand(a),
-		newInspectCommand(a),
-		newTokenizeCommand(a),
-		newLogitsCommand(a),
-		newBenchCommand(a, newBenchRoutingCommand(a)),
-		newEvalCommand(a),
-		newConfigCommand(a),
-		newVersionCommand(a),
-	}
 }
 
 // newHelpCommand shows the help of a command.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,48 +18,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
-
-// demoPairFiles writes the demo's models and router to files.
-func demoPairFiles(t *testing.T) (small, large, net string) {
-	t.Helper()
-	dir := t.TempDir()
-	write := func(name string, b []byte) string {
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.WriteFile(path, b, 0o600))
-		return path
-	}
-	return write("small.gguf", demo.Small()), write("large.gguf", demo.Large()), write("router.gguf", demo.Router())
-}
-
-// demoData writes the first questions of the demo's training split to a file.
-func demoData(t *testing.T, n int) string {
-	t.Helper()
-	var b bytes.Buffer
-	for _, q := range demo.Questions(demo.Train)[:n] {
-		fmt.Fprintf(&b, "{\"question\":%q}\n", q.Text)
-	}
-	path := filepath.Join(t.TempDir(), "prompts.jsonl")
-	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
-	return path
-}
-
-// calibration is a line of `router calibrate --json`.
-type calibration struct {
-	thresholdEvent
-	Certificate *certificateEvent
-	File        string
-	Needed      int
-}
-
-// calibrated runs `router calibrate --json` and returns what it says of thresholds, and at the end.
-func calibrated(t *testing.T, code int, args ...string) (steps []calibration, last calibration, stderr string) {
-	t.Helper()
-	got, stdout, stderr := call(t, append([]string{"router", "calibrate"}, args...)...)
-	require.Equal(t, code, got, stderr)
-	all := lines[calibration](t, stdout)
-	require.NotEmpty(t, all, stderr)
-	return all[:len(all)-1], all[len(all)-1], stderr
-}
 
 // TestCalibrateDemo: the demo's router gets a certificate of what was decoded, with the flags that were given; where
 // nothing can be shown there is none, and no file.
@@ -211,17 +168,6 @@ func TestCalibrateOwn(t *testing.T) {
 	assert.Contains(t, stderr, "trained for another model")
 }
 
-// narrowRouter writes a router for hidden states of a width that says it belongs to a model.
-func narrowRouter(t *testing.T, width int, model string) string {
-	t.Helper()
-	n, err := router.NewNet([]router.Layer{{In: width, Out: 1, Weight: make([]float32, width), Bias: []float32{3}}},
-		false)
-	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "net.gguf")
-	require.NoError(t, writeRouter(path, &router.File{Net: n, About: router.About{Model: model}}))
-	return path
-}
-
 // TestCalibrateGateway: the large model may stand behind a gateway; its questions are those that a device asks.
 func TestCalibrateGateway(t *testing.T) {
 	racing.Spare(t)
@@ -303,4 +249,22 @@ func TestCalibrateRefused(t *testing.T) {
 	code, _, stderr := call(t, "router")
 	assert.Equal(t, exitUsage, code)
 	assert.Contains(t, stderr, "which command")
+}
+
+// calibration is a line of `router calibrate --json`.
+type calibration struct {
+	thresholdEvent
+	Certificate *certificateEvent
+	File        string
+	Needed      int
+}
+
+// calibrated runs `router calibrate --json` and returns what it says of thresholds, and at the end.
+func calibrated(t *testing.T, code int, args ...string) (steps []calibration, last calibration, stderr string) {
+	t.Helper()
+	got, stdout, stderr := call(t, append([]string{"router", "calibrate"}, args...)...)
+	require.Equal(t, code, got, stderr)
+	all := lines[calibration](t, stdout)
+	require.NotEmpty(t, all, stderr)
+	return all[:len(all)-1], all[len(all)-1], stderr
 }

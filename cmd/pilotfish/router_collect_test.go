@@ -21,9 +21,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
 
-// demoFile is a file of the demo's pair.
-func demoFile(name string) string { return filepath.Join("..", "..", "bench", "demo", name) }
-
 // pairTests are the tests of the flags that name two models.
 func pairTests() map[string]string {
 	return map[string]string{

@@ -6,7 +6,6 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -26,54 +25,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router/train"
 	"github.com/pilotfish-ai/pilotfish/runtime/trace"
 )
-
-// traceSettings are those of a small set.
-func traceSettings() trace.Settings {
-	return trace.Settings{
-		Tap: router.TapFinalNorm, Width: 6, Small: trace.Model{Fingerprint: "abcdefabcdefab", Name: "tiny"},
-		Large: trace.Model{Fingerprint: "0123", Name: "big"}, Data: "d", Prompts: 60, Reference: "given", MaxTokens: 20,
-		Labels: []string{"disagreement", "r2r"}, ShardPrompts: 32,
-	}
-}
-
-// traces writes a set of 20 positions for each prompt. By the first rule the sign of the first feature says, mostly,
-// whether a token may stand; by the second that of the second.
-func traces(t *testing.T, s trace.Settings) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "traces")
-	w, err := trace.Create(dir, s)
-	require.NoError(t, err)
-	defer w.Close()
-	r := rand.New(rand.NewPCG(1, 1))
-	label := func(z float64) trace.Verdict {
-		if r.Float64() < 1/(1+math.Exp(-4*z)) {
-			return trace.Keep
-		}
-		return trace.Escalate
-	}
-	for shard := range s.Shards() {
-		first, end := s.ShardRange(shard)
-		texts := make([]trace.Text, end-first)
-		for i := range texts {
-			texts[i].Tokens = 2
-			for range 20 {
-				h := make([]float32, s.Width)
-				for j := range h {
-					h[j] = float32(r.NormFloat64())
-				}
-				p := trace.Position{Margin: r.Float32(), Entropy: r.Float32()}
-				for rule := range s.Labels {
-					p.Labels[rule] = label(float64(h[rule]))
-				}
-				texts[i].Positions = append(texts[i].Positions, p)
-				texts[i].Hidden, err = trace.AppendHalves(texts[i].Hidden, h)
-				require.NoError(t, err)
-			}
-		}
-		require.NoError(t, w.Write(shard, texts))
-	}
-	return dir
-}
 
 // trained is a line of `router train --json`, of any kind.
 type trained struct {

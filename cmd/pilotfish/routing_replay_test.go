@@ -16,15 +16,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
 )
 
-// measureDemo measures some questions of the demo.
-func measureDemo(t *testing.T, questions string, args ...string) (stdout string) {
-	code, stdout, stderr := call(t,
-		append([]string{"bench", "routing", "--json", "--questions", questions, "--rtt", "8ms", "--cloud-ms", "0",
-			"--deadline", "off"}, args...)...)
-	require.Equal(t, exitDone, code, stderr)
-	return stdout
-}
-
 // recordDemo records some questions of the demo.
 func recordDemo(t *testing.T, questions string, args ...string) (path, stdout string) {
 	path = filepath.Join(t.TempDir(), "run.zst")

@@ -124,20 +124,6 @@ func checkVocabulary(bias map[int32]float32, tokens int) error {
 	return nil
 }
 
-// LogProbs are what --logprobs adds to a token. (It has a capital because encoding/json sets only such embedded
-// fields.)
-type LogProbs struct {
-	LogProb *float32     `json:"logprob"` // null where the cloud did not tell
-	Top     []topLogProb `json:"top"`     // the best tokens, best first
-}
-
-// topLogProb is one of the best tokens.
-type topLogProb struct {
-	ID      int32   `json:"id"`
-	Text    string  `json:"text"`
-	LogProb float32 `json:"logprob"`
-}
-
 // tellIgnored says which keywords of a schema have no effect, if any.
 func tellIgnored(w io.Writer, paths []string) {
 	if len(paths) > 0 {

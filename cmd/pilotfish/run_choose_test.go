@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -116,4 +117,15 @@ func TestChooseAct(t *testing.T) {
 	assert.Equal(t, exitDone, code)
 	assert.Equal(t, before+"\n", stdout)
 	assert.Contains(t, stderr, "stopped at a text of --stop")
+}
+
+func TestNumberFlags(t *testing.T) {
+	numbersReach(t, func(args []string) (terms.Settings, error) {
+		f := parsedRun(t, strings.Join(args, " "))
+		if err := errors.Join(checkSpans(f.set), f.check(nil)); err != nil {
+			return terms.Settings{}, err
+		}
+		r, _, _, err := f.routing(&app{})
+		return r.Settings, err
+	})
 }

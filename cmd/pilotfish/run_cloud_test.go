@@ -28,9 +28,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// closedPort is an address where nothing listens.
-const closedPort = "127.0.0.1:9"
-
 // TestConfigurationEndsRun: what only another configuration can mend ends a run at once, whatever the deadline, with
 // the cause and the flag; also where no token was asked for.
 func TestConfigurationEndsRun(t *testing.T) {
@@ -59,8 +56,8 @@ func TestConfigurationEndsRun(t *testing.T) {
 				args := append([]string{"run", "-m", m, "--policy", policy, "--deadline", "1h", "--tokens", "1", "-n",
 					"3", "--json"}, c.flags...)
 				var stdout, errs bytes.Buffer
-				a := &app{stdout: &stdout, stderr: &errs, env: os.Getenv, patience: time.Minute}
-				assert.Equal(t, exitFailed, a.execute(t.Context(), newRootCommand, args), stdout.String())
+				a := &app{commands: underTest, stdout: &stdout, stderr: &errs, env: os.Getenv, patience: time.Minute}
+				assert.Equal(t, exitFailed, a.run(t.Context(), args), stdout.String())
 				stderr := errs.String()
 				for _, part := range c.stderr {
 					assert.Contains(t, stderr, part)
@@ -104,7 +101,7 @@ func TestEndedBeforeAsking(t *testing.T) {
 	f.register(c)
 	require.NoError(t, c.ParseFlags([]string{"-m", tinyModel(t, "q8_0"), "--cloud", closedPort, "--json"}))
 	var stdout bytes.Buffer
-	a := &app{stdout: &stdout, stderr: io.Discard, env: os.Getenv}
+	a := &app{commands: underTest, stdout: &stdout, stderr: io.Discard, env: os.Getenv}
 	route, dial, _, err := f.routing(a)
 	require.NoError(t, err)
 	e, err := f.model.open()
@@ -249,8 +246,6 @@ func TestFlagsOfRouting(t *testing.T) {
 		local, "nothing to ask")
 	assert.Nil(t, none)
 }
-
-func onePin(last byte) string { return strings.Repeat("00", 31) + fmt.Sprintf("%02x", last) }
 
 // plainRequest is the request of a run without flags, but for the most tokens.
 func plainRequest(most int) terms.Settings {

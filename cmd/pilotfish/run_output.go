@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -46,123 +45,6 @@ func newRunOutput(a *app, f *runFlags, load time.Duration, e *engine.Engine, s *
 		o.preview = newPreviewer(a)
 	}
 	return o
-}
-
-// tokenEvent is one line of --json. Its fields are a contract.
-type tokenEvent struct {
-	Pos        int     `json:"pos"`
-	ID         int32   `json:"id"`
-	Text       string  `json:"text"`
-	Origin     string  `json:"origin"`
-	Confidence float32 `json:"confidence"`
-	Unverified bool    `json:"unverified,omitempty"` // with --verify: shown although no answer came in time
-	MS         float64 `json:"ms"`                   // when it was shown, since decoding began, the prompt included
-	// from when it was drafted until it was shown
-	CommitDelayMS float64 `json:"commit_delay_ms"`
-
-	*Decision // with --explain only
-	*LogProbs // with --logprobs only
-}
-
-// Decision is what the decision about a token was made of. (It has a capital because encoding/json sets only such
-// embedded fields.)
-type Decision struct {
-	Margin    float64 `json:"margin"`    // p₁ - p₂ of the small model's two best tokens
-	Entropy   float64 `json:"entropy"`   // of its next token, in nats
-	Threshold float64 `json:"threshold"` // the cloud is asked where the confidence is below
-}
-
-// summaryEvent is the last line of --json. Its fields are a contract.
-type summaryEvent struct {
-	Tokens          []int32  `json:"tokens"`
-	Text            string   `json:"text"`
-	Stop            string   `json:"stop"`                // end, stop, length (-n), context (full), interrupted, failed
-	Shortened       bool     `json:"shortened,omitempty"` // the value of --json-schema ended as the room did
-	Ignored         []string `json:"ignored,omitempty"`   // paths of keywords of --json-schema that have no effect
-	PromptTokens    int      `json:"prompt_tokens"`
-	GeneratedTokens int      `json:"generated_tokens"`
-	Seed            *uint64  `json:"seed,omitempty"` // of the draws, with a temperature only
-	LoadMS          float64  `json:"load_ms"`        // from opening the model's file until a prompt could be taken
-	PromptMS        float64  `json:"prompt_ms"`      // until the first token
-	DecodeMS        float64  `json:"decode_ms"`      // from then on
-	PromptTPS       float64  `json:"prompt_tps"`
-	GenerationTPS   float64  `json:"generation_tps"`
-	Passes          int      `json:"passes"`           // forward calls of the small model after the prompt
-	PassesPerToken  float64  `json:"passes_per_token"` // of the tokens after the first, an end token included
-	LookupProposed  int      `json:"lookup_proposed"`  // guesses from the text that were evaluated
-	LookupAccepted  int      `json:"lookup_accepted"`  // of these, the tokens that did follow
-	// tokens that a device went on with before it was certain that they follow: those that did, and those that did not
-	RanAhead  int   `json:"ran_ahead,omitempty"`
-	RanInVain int   `json:"ran_in_vain,omitempty"`
-	KVBytes   int64 `json:"kv_bytes"`
-	// why the run failed, or questions to the cloud stayed without an answer; else null
-	Error *string `json:"error"`
-
-	*RoutedEvent // with a cloud only
-}
-
-// RoutedEvent is what a summary says of the cloud. (It has a capital because encoding/json sets only such embedded
-// fields.)
-type RoutedEvent struct {
-	CloudTokens int `json:"cloud_tokens"`
-	// of all tokens, an end token included, those that the cloud chose
-	EscalatedShare float64 `json:"escalated_share"`
-	// tokens of the small model that stood because an answer was late or failed
-	Timeouts     int `json:"timeouts"`
-	EdgeTimeouts int `json:"edge_timeout_tokens"` // the same; the older name
-	Escalations  int `json:"escalations"`         // questions that the text passed
-	Answered     int `json:"answered"`            // of these, answered
-	Needless     int `json:"needless"`            // of the answered, those with the small model's own token
-	Unanswered   int `json:"unanswered"`          // of these, without an answer
-	Known        int `json:"known"`               // of Escalations: not asked, since an earlier answer told
-	Hits         int `json:"hits"`
-	Asks         int `json:"asks"`
-	Drafted      int `json:"drafted"`
-	Wasted       int `json:"wasted"`
-	// what the gateway's model says of the tokens before a question: exact (all of them are looked at), sampled (one of
-	// them, drawn at random) or none; absent where there never was a connection
-	Audit      string  `json:"audit,omitempty"`
-	Audited    int     `json:"audited"`     // edge tokens that the cloud compared with its own choice
-	Missed     int     `json:"missed"`      // of these, those where it would have chosen another
-	AuditedFor int     `json:"audited_for"` // tokens that those compared stand for: more than these with sampled
-	MissedFor  int     `json:"missed_for"`  // tokens that the missed stand for
-	BytesUp    int     `json:"bytes_up"`
-	BytesDown  int     `json:"bytes_down"`
-	WaitMS     float64 `json:"wait_ms"`    // for the answers that came: what serial decoding would have waited
-	HiddenMS   float64 `json:"hidden_ms"`  // of this, spent on drafting that held
-	ExposedMS  float64 `json:"exposed_ms"` // lost by waiting, also for answers that never came
-	LostMS     float64 `json:"lost_ms"`    // of this, for answers that never came
-
-	// What the large model computed, in tokens. Prefilled are those of prompt and text that it read; decoded are those
-	// that it was asked for; ahead are those that it went on to decode by itself, of which some were used. Warmed is
-	// the part of the prompt that was sent before the first question.
-	Prefilled int `json:"prefilled"`
-	Decoded   int `json:"decoded"`
-	Ahead     int `json:"ahead"`
-	AheadUsed int `json:"ahead_used"`
-	Warmed    int `json:"warmed"`
-	// of the warmed, where nothing was asked then
-	WarmedInVain int         `json:"warmed_in_vain"`
-	Cost         *price.Cost `json:"cost,omitempty"` // with --price
-
-	Verify     *float64 `json:"verify,omitempty"`     // the margin in nats, with --verify
-	Turned     *int     `json:"turned,omitempty"`     // tokens that verification replaced before they were shown
-	Unverified *int     `json:"unverified,omitempty"` // shown without verification, as no answer came in time
-
-	Policy    string   `json:"policy,omitempty"`
-	Promise   string   `json:"promise,omitempty"`   // of the share: certified, or balance (over all answers)
-	Budget    float64  `json:"budget,omitempty"`    // that is promised
-	Threshold *float64 `json:"threshold,omitempty"` // where it is the same for all tokens
-	// what was proven of the threshold, and why that may not hold of this run
-	Certificate *certificateEvent `json:"certificate,omitempty"`
-	Doubts      []string          `json:"doubts,omitempty"`
-	// of a budget: the sums of all answers before this one, and with it
-	BalanceBefore *balanceEvent `json:"balance_before,omitempty"`
-	Balance       *balanceEvent `json:"balance,omitempty"`
-	Costs         []router.Cost `json:"costs,omitempty"`   // with --policy value, for --costs
-	Explain       []explanation `json:"explain,omitempty"` // with --explain
-
-	tokens int // of all, an end token included
 }
 
 // routed prints what is generated with the help of remote, and returns why it ended early.
@@ -341,7 +223,7 @@ func (o *runOutput) promised(r *RoutedEvent) {
 func routedEvent(r engine.Routing, w *cloudWatch) *RoutedEvent {
 	return &RoutedEvent{
 		CloudTokens: r.Cloud, EscalatedShare: float64(r.Cloud) / float64(max(r.Tokens, 1)), Needless: r.Needless,
-		tokens: r.Tokens, Timeouts: r.Timeouts, EdgeTimeouts: r.Timeouts, Escalations: r.Escalations,
+		all: r.Tokens, Timeouts: r.Timeouts, EdgeTimeouts: r.Timeouts, Escalations: r.Escalations,
 		Answered:   w.answers,
 		Unanswered: w.failures, Hits: r.Hits, Asks: r.Asks, Drafted: r.Drafted, Wasted: r.Wasted, Audited: r.Audited,
 		Missed: r.Missed, AuditedFor: r.AuditedFor, MissedFor: r.MissedFor, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
@@ -398,7 +280,7 @@ func (o *runOutput) reportCloud(e summaryEvent) {
 	const all = "%d of %d tokens (%.1f%%) come from the cloud, which answered %d of %d questions; %d bytes up, %d " +
 		"down\n"
 	fmt.Fprintf(o.a.stderr, all,
-		r.CloudTokens, r.tokens, 100*r.EscalatedShare, r.Answered, r.Escalations-r.Known, r.BytesUp, r.BytesDown)
+		r.CloudTokens, r.all, 100*r.EscalatedShare, r.Answered, r.Escalations-r.Known, r.BytesUp, r.BytesDown)
 	if r.Answered > 0 {
 		fmt.Fprintf(o.a.stderr, "answers took %.0f ms in all; drafting went on for %.0f ms of that\n", r.WaitMS,
 			r.HiddenMS)

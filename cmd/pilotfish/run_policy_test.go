@@ -21,30 +21,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// certifiedRouter writes the demo's router with a certificate: threshold 0.625 for 7% with confidence 90%.
-func certifiedRouter(t *testing.T, change func(*router.Certificate)) string {
-	t.Helper()
-	file, err := parseRouter(demo.Router())
-	require.NoError(t, err)
-	e, err := embedded(demo.Small(), "small")
-	require.NoError(t, err)
-	defer e.Close()
-	c := &router.Certificate{
-		Budget: 0.07, Confidence: 0.9, Threshold: 0.625, Share: 0.02, Prompts: 400, Tokens: 16000, MaxTokens: 48,
-		PValue: 0.01, Method: "learn-then-test, betting", Prompt: router.Chat,
-	}
-	if c.Model, err = e.Fingerprint(); err != nil {
-		require.NoError(t, err)
-	}
-	if change != nil {
-		change(c)
-	}
-	file.Certificate, file.Confidences = c, []float32{0.25, 0.5}
-	path := filepath.Join(t.TempDir(), "certified.gguf")
-	require.NoError(t, writeRouter(path, file))
-	return path
-}
-
 // TestPlan: what the flags ask the cloud for, and what is promised of it. A run without any of them has a budget of 7%.
 func TestPlan(t *testing.T) {
 	net := filepath.Join(t.TempDir(), "net.gguf")
@@ -237,7 +213,7 @@ func TestPromiseSaid(t *testing.T) {
 		o.reportCloud(summaryEvent{RoutedEvent: r})
 		return out.String()
 	}
-	counts := RoutedEvent{CloudTokens: 4, Escalations: 4, Answered: 4, tokens: 58, EscalatedShare: 4.0 / 58, BytesUp: 9,
+	counts := RoutedEvent{CloudTokens: 4, Escalations: 4, Answered: 4, all: 58, EscalatedShare: 4.0 / 58, BytesUp: 9,
 		BytesDown: 8}
 	const asked = "4 of 58 tokens (6.9%) come from the cloud, which answered 4 of 4 questions; 9 bytes up, 8 down\n"
 	with := func(change func(*RoutedEvent)) *RoutedEvent {
@@ -385,8 +361,8 @@ func TestBudgetOfCutRun(t *testing.T) {
 			out.then = func() {}
 			out.err = io.ErrClosedPipe
 		}
-		a := newApp(strings.NewReader(""), out, io.Discard)
-		a.execute(ctx, newRootCommand, []string{"run", "-m", small, "--cloud", address, "--pin", pin, "--deadline", "off",
+		a := newApp(underTest, strings.NewReader(""), out, io.Discard)
+		a.run(ctx, []string{"run", "-m", small, "--cloud", address, "--pin", pin, "--deadline", "off",
 			"--json", "--budget", "0.5", "--budget-state", mine, "-n", "200", "--ignore-eos",
 			demo.Questions(demo.HeldOut)[0].Text})
 		cancel()

@@ -7,14 +7,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// unverifiedEvent is a line of --json with --show-unverified. Its fields are a contract.
-type unverifiedEvent struct {
-	Pos    int     `json:"pos"`    // of the first token: the one after the last token event
-	IDs    []int32 `json:"ids"`    // that follow, unless verification turns them; each event replaces the one before
-	Text   string  `json:"text"`   // of these
-	Turned int     `json:"turned"` // tokens of the event before that do not hold any more
-}
-
 // observe is told of every event of decoding.
 func (o *runOutput) observe(e engine.Event) {
 	if o.explain != nil {
@@ -42,9 +34,9 @@ func (o *runOutput) verified(r *RoutedEvent, prompt int) {
 	} else {
 		r.Turned, r.Unverified = nil, nil
 	}
-	if l := o.f.verify.price.list; l != nil && r.tokens > 0 {
+	if l := o.f.verify.price.list; l != nil && r.all > 0 {
 		r.Cost = l.Answers(1, price.Work{Prefilled: r.Prefilled, Decoded: r.Decoded, Ahead: r.Ahead},
-			price.Alone(prompt, r.tokens))
+			price.Alone(prompt, r.all))
 	}
 }
 

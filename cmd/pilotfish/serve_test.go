@@ -1,9 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"context"
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -29,106 +24,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
-
-// runningServe is `pilotfish serve` in this process.
-type runningServe struct {
-	url  string
-	errs *lockedBuffer // all of stderr
-	code int           // once it has stopped
-	stop func()
-	key  string // API key to show; "" for none
-}
-
-// startServe starts one on loopback, which runs until the test ends or stop is called.
-func startServe(t *testing.T, args ...string) *runningServe {
-	t.Helper()
-	ctx, cancel := context.WithCancelCause(t.Context())
-	outRead, outWrite := io.Pipe()
-	s := &runningServe{errs: new(lockedBuffer)}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		args := append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)
-		s.code = run(ctx, args, strings.NewReader(""), outWrite, s.errs)
-		outWrite.Close()
-	}()
-	s.stop = sync.OnceFunc(func() {
-		cancel(&interruption{signal: syscall.SIGTERM})
-		<-ended
-	})
-	t.Cleanup(s.stop)
-	url, err := bufio.NewReader(outRead).ReadString('\n')
-	require.NoError(t, err, s.errs.String())
-	s.url = strings.TrimSuffix(strings.TrimSpace(url), "/v1")
-	return s
-}
-
-// ask sends a request and returns the status and the answer.
-func (s *runningServe) ask(t *testing.T, path, body string) (int, string) {
-	t.Helper()
-	method := http.MethodPost
-	if body == "" {
-		method = http.MethodGet
-	}
-	r, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
-	require.NoError(t, err)
-	r.Header.Set("Content-Type", "application/json")
-	if s.key != "" {
-		r.Header.Set("Authorization", "Bearer "+s.key)
-	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
-		DisableKeepAlives: true}}
-	answer, err := client.Do(r)
-	require.NoError(t, err)
-	defer answer.Body.Close()
-	b, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	return answer.StatusCode, string(b)
-}
-
-// served is an answer, of either kind.
-type served struct {
-	Model       string
-	Fingerprint string `json:"system_fingerprint"`
-	Choices     []struct {
-		Text    string
-		Message struct {
-			Content string
-			Calls   []struct {
-				Function struct{ Name, Arguments string }
-			} `json:"tool_calls"`
-		}
-		Finish   string `json:"finish_reason"`
-		LogProbs struct {
-			Content []struct {
-				LogProb float64
-				Top     []struct{ LogProb float64 } `json:"top_logprobs"`
-			}
-		}
-		Own struct{ Tokens []struct{ Origin string } } `json:"pilotfish"`
-	}
-	Usage struct {
-		Prompt     int `json:"prompt_tokens"`
-		Completion int `json:"completion_tokens"`
-		Details    struct {
-			Cached int `json:"cached_tokens"`
-		} `json:"prompt_tokens_details"`
-	}
-	Own struct {
-		Seed    uint64
-		Receipt receipt
-	} `json:"pilotfish"`
-}
-
-// answer sends a request that is answered.
-func (s *runningServe) answer(t *testing.T, path, body string) (v served) {
-	t.Helper()
-	status, text := s.ask(t, path, body)
-	require.Equal(t, http.StatusOK, status, text)
-	require.NoError(t, json.Unmarshal([]byte(text), &v), text)
-	require.NotEmpty(t, v.Choices, text)
-	return v
-}
 
 const askChat = "/v1/chat/completions"
 

@@ -122,14 +122,27 @@ func (a *app) readEnvironment(all map[string]given) error {
 	return nil
 }
 
+// settingFlags are new flags that take every setting.
+func (a *app) settingFlags() *pflag.FlagSet {
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	for _, c := range a.commands(a) {
+		if configured(c.Name()) {
+			all.AddFlagSet(c.Flags())
+		}
+	}
+	return all
+}
+
 // parseSettings reads a configuration file.
 func (a *app) parseSettings(name string, b []byte, all map[string]given) error {
 	known := a.settingFlags()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	var names []string
 	for _, s := range settings() {
-		flags.AddFlag(known.Lookup(s.name))
-		names = append(names, s.name)
+		if f := known.Lookup(s.name); f != nil {
+			flags.AddFlag(f)
+			names = append(names, s.name)
+		}
 	}
 	c := &configFile{name: name, flags: flags, names: strings.Join(names, ", ")}
 	root, err := c.document(b)

@@ -163,7 +163,7 @@ func TestSettingsTogether(t *testing.T) {
 func TestSettingsAreFlags(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range []string{"run", "chat"} {
-		c, _, err := newRootCommand(&app{}).Find([]string{name})
+		c, _, err := newRootCommand(&app{commands: commands}).Find([]string{name})
 		require.NoError(t, err)
 		for _, s := range settings() {
 			flag := c.Flags().Lookup(s.name)
@@ -174,7 +174,7 @@ func TestSettingsAreFlags(t *testing.T) {
 		}
 	}
 	other := 0
-	for _, c := range newRootCommand(&app{}).Commands() {
+	for _, c := range newRootCommand(&app{commands: commands}).Commands() {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if !configured(c.Name()) && c.Name() != "config" && strings.Contains(f.Usage, "[PILOTFISH_") {
 				other++
@@ -214,8 +214,7 @@ func FuzzParseSettings(f *testing.F) {
 	f.Add([]byte("temp: 1\nmodel: x"))
 	f.Add([]byte("temp: [1, 2]"))
 	f.Add([]byte("a: &a [*a]"))
-	a := newApp(nil, nil, nil)
-	newRootCommand(a)
+	a := newApp(underTest, nil, nil, nil)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		all := map[string]given{}
 		if a.parseSettings("f", b, all) != nil {

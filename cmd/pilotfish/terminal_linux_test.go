@@ -2,9 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
-	"io"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,33 +9,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/internal/bubble"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
-
-// terminal returns a terminal for a program, and what was written to it, to be called once.
-func terminal(t *testing.T) (tty *os.File, text func() string) {
-	t.Helper()
-	here, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skip("this system has no terminals to give")
-	}
-	require.NoError(t, unix.IoctlSetPointerInt(int(here.Fd()), unix.TIOCSPTLCK, 0))
-	n, err := unix.IoctlGetInt(int(here.Fd()), unix.TIOCGPTN)
-	require.NoError(t, err)
-	tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	require.NoError(t, err)
-	all := make(chan string, 1)
-	go func() {
-		b, _ := io.ReadAll(here) // ends with an error when the other side is closed
-		all <- string(b)
-		here.Close()
-	}()
-	return tty, func() string { tty.Close(); return <-all }
-}
 
 // TestColours: on a terminal the demo shows an answer with the large model's tokens in colour, unless NO_COLOR says
 // otherwise.

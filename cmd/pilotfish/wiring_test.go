@@ -147,18 +147,6 @@ func TestThreadsBesideTheNetwork(t *testing.T) {
 	assert.Equal(t, 9, seen)
 }
 
-// gcPercent is what the garbage collector goes by.
-func gcPercent() int {
-	now := debug.SetGCPercent(100)
-	debug.SetGCPercent(now)
-	return now
-}
-
-// writerFunc is a function as a writer.
-type writerFunc func(b []byte) (int, error)
-
-func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
-
 // TestBenchEngineFlags: each flag of `bench engine` sets what it is named after, and nothing else; what nobody asked
 // for becomes as long as the model holds.
 func TestBenchEngineFlags(t *testing.T) {
