@@ -319,17 +319,6 @@ func (a *app) greet(at net.Addr, pin netproto.Digest, who access, about []string
 	fmt.Fprintf(a.stdout, "%s\n", pin)
 }
 
-// parseLevel reads the level that --log-level names.
-func parseLevel(level string) (slog.Level, error) {
-	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn,
-		"error": slog.LevelError}
-	l, ok := levels[level]
-	if !ok {
-		return l, usagef("--log-level %s is no level: choose debug, info, warn or error", level)
-	}
-	return l, nil
-}
-
 // spendMemory makes the garbage collector run seldom, since questions wait while it does: when what is to be collected
 // takes an eighth of the memory that is free, at most 1 GiB. Keys and values, of so many bytes, hold nothing to be
 // collected, but count in the percentage that the collector goes by. It returns what undoes that. With GOGC set, that

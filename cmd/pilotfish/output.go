@@ -64,3 +64,14 @@ func (a *app) newLog(form, level string) (*slog.Logger, *slog.LevelVar, error) {
 	}
 	return nil, nil, usagef("--log %s is not a form of log: choose text, json or off", form)
 }
+
+// parseLevel reads the level that --log-level names.
+func parseLevel(level string) (slog.Level, error) {
+	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn,
+		"error": slog.LevelError}
+	l, ok := levels[level]
+	if !ok {
+		return l, usagef("--log-level %s is no level: choose debug, info, warn or error", level)
+	}
+	return l, nil
+}
