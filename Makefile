@@ -6,9 +6,12 @@ FUZZTIME ?= 20s
 BENCH   ?= .
 
 # What the program calls itself: the nearest tag and the commits since, where this is a git checkout. Elsewhere the program
-# finds out by itself, from what git archive wrote into cmd/pilotfish/archive.txt; make build VERSION=v1.2.3 overrules both.
+# finds out by itself, from what git archive wrote into cmd/pilotfish/internal/cli/archive.txt; make build VERSION=v1.2.3
+# overrules both.
 VERSION ?= $(if $(wildcard .git),$(shell git describe --tags --match 'v*' --always --dirty=+dirty 2>/dev/null))
 PROGRAM ?= pilotfish
+# The package that knows its version.
+CLI      = github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli
 
 # The program is pure Go. Only the race detector needs a C compiler.
 export CGO_ENABLED = 0
@@ -45,7 +48,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## the program, as ./pilotfish, with its version stamped
-	$(GO) build $(if $(VERSION),-ldflags '-X main.version=$(VERSION)') -o $(PROGRAM) ./cmd/pilotfish
+	$(GO) build $(if $(VERSION),-ldflags '-X $(CLI).version=$(VERSION)') -o $(PROGRAM) ./cmd/pilotfish
 
 # None of the tests vets again what make lint vets, tests included.
 test: ## all tests, with assembly and without; needs nothing but Go (for the GPU's kernels clang-19 and lld-19), and lists what had to be left out
@@ -115,7 +118,7 @@ lint: ## gofmt, go vet of every file on some machine, staticcheck, and the order
 	$(GO) vet -tags live ./bench/routing
 	$(GO) vet -tags real ./bench/routing
 	$(GO) vet -tags clients ./bench/clients
-	$(GO) vet -tags terminal ./cmd/pilotfish
+	$(GO) vet -tags terminal ./cmd/pilotfish/internal/chat
 	@set -e; for s in $(VETTED); do echo "$(GO) vet ./... for $$s"; GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) vet ./...; done
 	GOARCH=386 $(GO) vet ./gguf/...
 	$(GO) tool staticcheck ./...
@@ -175,7 +178,7 @@ man: ## man pages of all commands, into the folder man
 	PILOTFISH_MAN=$(CURDIR)/man $(GO) test -count=1 -run '^TestManPages$$' ./cmd/pilotfish
 
 terminal: ## the chat in a real terminal: keys, history, resize, UTF-8, paste, Ctrl-C; needs tmux
-	$(GO) test -tags terminal -count=1 -v -run '^TestTmux' ./cmd/pilotfish
+	$(GO) test -tags terminal -count=1 -v -run '^TestTmux' ./cmd/pilotfish/internal/chat
 
 metal: ## the GPU's kernels through Apple's compiler; needs a Mac with Xcode
 	@set -e; dir=$$(mktemp -d); $(GO) run ./kernels/metalsource $$dir; \

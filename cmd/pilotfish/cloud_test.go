@@ -5,37 +5,39 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 // TestCloud: two models of one vocabulary over a real connection, serial and pipelined alike; then the cloud goes away.
 func TestCloud(t *testing.T) {
-	ownFolders(t)
+	clitest.OwnFolders(t)
 	t.Setenv("PILOTFISH_TOKEN", "a secret of sixteen bytes")
-	edge, large := tinyModel(t, "q4_0"), tinyModel(t, "f32")
-	address, pin, stop := startCloud(t, "-m", large)
+	edge, large := clitest.TinyModel(t, "q4_0"), clitest.TinyModel(t, "f32")
+	address, pin, stop := clitest.StartCloud(t, "-m", large)
 	args := []string{"-m", edge, "--cloud", address, "--pin", pin, "--policy", "random", "--threshold", "0.3",
 		"--tokens", "5,6,7", "-n", "40"}
 
-	ids, origins, s, _ := routedTokens(t, append(args, "--mode", "serial", "--deadline", "off")...)
+	ids, origins, s, _ := clitest.RoutedTokens(t, append(args, "--mode", "serial", "--deadline", "off")...)
 	require.Len(t, ids, 40)
 	assert.Contains(t, origins, "cloud")
 	assert.Contains(t, origins, "edge")
 	assert.Positive(t, s.CloudTokens)
 	assert.Positive(t, s.BytesUp)
-	ids2, origins2, s2, _ := routedTokens(t, append(args, "--branches", "3", "--deadline", "off")...)
+	ids2, origins2, s2, _ := clitest.RoutedTokens(t, append(args, "--branches", "3", "--deadline", "off")...)
 	assert.Equal(t, ids, ids2)
 	assert.Equal(t, origins, origins2)
 	assert.Equal(t, s.CloudTokens, s2.CloudTokens)
 
-	_, pin2, stop2 := startCloud(t, "-m", large)
+	_, pin2, stop2 := clitest.StartCloud(t, "-m", large)
 	assert.Equal(t, pin, pin2, "the certificate is kept")
 	stop2()
 
-	alone, _, _, _ := routedTokens(t, "-m", edge, "--tokens", "5,6,7", "-n", "40")
+	alone, _, _, _ := clitest.RoutedTokens(t, "-m", edge, "--tokens", "5,6,7", "-n", "40")
 	stop()
-	ids3, origins3, s3, stderr := routedTokens(t, append(args, "--deadline", "300ms", "--require-cloud=false")...)
+	ids3, origins3, s3, stderr := clitest.RoutedTokens(t, append(args, "--deadline", "300ms",
+		"--require-cloud=false")...)
 	assert.Equal(t, alone, ids3, "complete without the cloud")
 	assert.NotContains(t, origins3, "cloud")
 	assert.Contains(t, origins3, "edge-timeout")
@@ -46,9 +48,9 @@ func TestCloud(t *testing.T) {
 // TestCloudResumes: a run leaves a ticket for the next one, which uses it up and leaves another; --no-resume touches
 // none.
 func TestCloudResumes(t *testing.T) {
-	ownFolders(t)
-	m := tinyModel(t, "q8_0")
-	address, pin, _ := startCloud(t, "-m", m)
+	clitest.OwnFolders(t)
+	m := clitest.TinyModel(t, "q8_0")
+	address, pin, _ := clitest.StartCloud(t, "-m", m)
 	args := []string{"-m", m, "--cloud", address, "--pin", pin, "--policy", "always", "--tokens", "1", "-n", "40",
 		"--mode", "serial", "--deadline", "off"}
 	cache, err := os.UserCacheDir()
@@ -64,14 +66,14 @@ func TestCloudResumes(t *testing.T) {
 		require.NoError(t, err)
 		return string(b)
 	}
-	routedTokens(t, append(args, "--no-resume")...)
+	clitest.RoutedTokens(t, append(args, "--no-resume")...)
 	assert.Empty(t, ticket())
-	routedTokens(t, args...)
+	clitest.RoutedTokens(t, args...)
 	first := ticket()
 	assert.NotEmpty(t, first)
-	routedTokens(t, append(args, "--no-resume")...)
+	clitest.RoutedTokens(t, append(args, "--no-resume")...)
 	assert.Equal(t, first, ticket())
-	routedTokens(t, args...)
+	clitest.RoutedTokens(t, args...)
 	assert.NotEmpty(t, ticket())
 	assert.NotEqual(t, first, ticket())
 }

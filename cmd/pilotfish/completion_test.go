@@ -11,14 +11,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // completed returns what a shell is told for a line.
 func completed(t *testing.T, line ...string) (values []string, directive string) {
 	t.Helper()
-	code, stdout, stderr := call(t, append([]string{"__complete"}, line...)...)
-	require.Equal(t, exitDone, code, stderr)
+	code, stdout, stderr := clitest.Call(t, append([]string{"__complete"}, line...)...)
+	require.Equal(t, cli.ExitDone, code, stderr)
 	values = strings.Split(strings.TrimSpace(stdout), "\n")
 	last := len(values) - 1
 	return values[:last], values[last]
@@ -28,8 +30,8 @@ const noFiles, endings, folders = ":4", ":8", ":16"
 
 // TestCompletion: shells complete models, values and files.
 func TestCompletion(t *testing.T) {
-	ownFolders(t)
-	modelFolderWith(t, map[string][]byte{"o/n/m-q8_0.gguf": nil, "o/n/m-q4_0.gguf": nil, "o/x/y.gguf": nil})
+	clitest.OwnFolders(t)
+	clitest.ModelFolderWith(t, map[string][]byte{"o/n/m-q8_0.gguf": nil, "o/n/m-q4_0.gguf": nil, "o/x/y.gguf": nil})
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"a.gguf", "b.txt", ".hidden.gguf", "sub/c.GGUF"} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o700))
@@ -74,8 +76,8 @@ func TestCompletion(t *testing.T) {
 	got, _ := completed(t, "ch")
 	assert.Equal(t, []string{"chat\tChat with a model in the terminal"}, got)
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		code, stdout, _ := call(t, "completion", shell)
-		assert.Equal(t, exitDone, code)
+		code, stdout, _ := clitest.Call(t, "completion", shell)
+		assert.Equal(t, cli.ExitDone, code)
 		assert.Contains(t, stdout, "__complete", shell)
 	}
 }
@@ -83,18 +85,18 @@ func TestCompletion(t *testing.T) {
 // TestCompletionValues: each value that is completed is one that the flag takes: what is then wrong is the model.
 func TestCompletionValues(t *testing.T) {
 	racing.Spare(t)
-	ownFolders(t)
+	clitest.OwnFolders(t)
 	const m = "/nowhere/m.gguf"
-	for _, d := range flagTable {
-		flag, values := d.name, strings.Fields(d.values)
+	for _, d := range cli.Declarations() {
+		flag, values := d.Name, strings.Fields(d.Values)
 		if len(values) == 0 {
 			continue
 		}
 		for _, v := range append(slices.Clone(values), "nonsense") {
-			args := []string{"run", "-m", m, "--cloud", closedPort, "--" + flag, v, "hello"}
+			args := []string{"run", "-m", m, "--cloud", clitest.ClosedPort, "--" + flag, v, "hello"}
 			switch {
 			case flag == "engine.kind":
-				args = []string{"cloud", "--upstream", "http://" + closedPort, "--tokenizer", m, "--engine",
+				args = []string{"cloud", "--upstream", "http://" + clitest.ClosedPort, "--tokenizer", m, "--engine",
 					"kind=" + v}
 			case flag == "log-level":
 				args = []string{"cloud", "-m", m, "--" + flag, v}
@@ -105,7 +107,7 @@ func TestCompletionValues(t *testing.T) {
 			case v == "learned":
 				args = append(args, "--router", demoRouter(t))
 			}
-			_, _, stderr := call(t, args...)
+			_, _, stderr := clitest.Call(t, args...)
 			if v == "nonsense" {
 				assert.NotContains(t, stderr, m, flag)
 			} else {
@@ -118,7 +120,7 @@ func TestCompletionValues(t *testing.T) {
 // demoRouter is the file of the demo's router.
 func demoRouter(t *testing.T) string {
 	t.Helper()
-	_, _, net := demoPairFiles(t)
+	_, _, net := clitest.DemoPairFiles(t)
 	return net
 }
 
@@ -129,10 +131,10 @@ func TestCompletionInBash(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no bash here")
 	}
-	ownFolders(t)
-	modelFolderWith(t, map[string][]byte{"o/n/m-q8_0.gguf": nil, "o/n/m-q4_0.gguf": nil})
+	clitest.OwnFolders(t)
+	clitest.ModelFolderWith(t, map[string][]byte{"o/n/m-q8_0.gguf": nil, "o/n/m-q4_0.gguf": nil})
 	dir := t.TempDir()
-	_, script, _ := call(t, "completion", "bash")
+	_, script, _ := clitest.Call(t, "completion", "bash")
 	// The program is this test; what distributions bring for words with colons stands in for bash-completion.
 	program := "#!" + bash +
 		"\nexport PILOTFISH_TEST_ARGS=\"$(printf '%s\\n' pilotfish \"$@\")\"\n" +

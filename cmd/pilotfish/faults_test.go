@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/stretchr/testify/assert"
 )
 
@@ -42,24 +44,24 @@ func TestFaults(t *testing.T) {
 		"bench synth":   "bench synth needs the name of the file to write",
 		"router x":      `router has no command "x"`,
 	} {
-		code, stdout, stderr := call(t, strings.Fields(line)...)
-		assert.Equal(t, exitUsage, code, line)
+		code, stdout, stderr := clitest.Call(t, strings.Fields(line)...)
+		assert.Equal(t, cli.ExitUsage, code, line)
 		assert.Empty(t, stdout, line)
 		assert.Contains(t, stderr, "pilotfish: "+want, line)
 		assert.NotContains(t, stderr, "strconv", line)
 	}
-	code, _, stderr := call(t, "run", "-m", "/nowhere/m.gguf", "hi")
-	assert.Equal(t, exitFailed, code)
+	code, _, stderr := clitest.Call(t, "run", "-m", "/nowhere/m.gguf", "hi")
+	assert.Equal(t, cli.ExitFailed, code)
 	assert.Regexp(t, `^pilotfish: --model: \S+ /nowhere/m.gguf: no such file or directory: give the path of a GGUF `+
 		`file, or the name of a `+
 		`downloaded model \("pilotfish list" shows them\)\n$`, stderr)
 	path := configuredBy(t, "model: ''\n")
-	code, _, stderr = call(t, "chat")
-	assert.Equal(t, exitUsage, code)
+	code, _, stderr = clitest.Call(t, "chat")
+	assert.Equal(t, cli.ExitUsage, code)
 	assert.Contains(t, stderr,
 		"--model is empty: give the path of a GGUF file, or the name of a downloaded model (--model is "+
 			"from "+path+":1)\n")
 	t.Setenv("PILOTFISH_TEMP", "warm")
-	_, _, stderr = call(t, "config")
+	_, _, stderr = clitest.Call(t, "config")
 	assert.Contains(t, stderr, `the environment variable PILOTFISH_TEMP: --temp "warm" is not a number`)
 }

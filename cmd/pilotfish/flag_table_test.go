@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
@@ -102,7 +104,7 @@ func flagTests() map[string]map[string]string {
 		"pilotfish list":         {"dir": "TestListCommand", "json": "TestListCommand"},
 		"pilotfish rm":           {"dir": "TestRemoveCommand", "force": "TestRemoveCommand"},
 		"pilotfish config":       {"config": "TestConfigCommand", "json": "TestConfigCommand"},
-		"pilotfish chat": joined(numberFlags("TestNumberFlags"), map[string]string{
+		"pilotfish chat": joined(numberFlags("TestChatNumberFlags"), map[string]string{
 			"ctx": "TestChatFlags", "huge-pages": "TestChatFlags", "cloud": "TestChatCloud", "pin": "TestChatCloud",
 			"token-file": "TestChatCloud", "no-resume": "TestChatCloud", "policy": "TestChatRouting",
 			"threshold": "TestChatRouting", "budget": "TestChatRouting", "router": "TestChatRouting",
@@ -208,7 +210,7 @@ func flagTests() map[string]map[string]string {
 			"dictionary": "TestCloudDictionary", "engine": "TestUpstreamOptions", "limit": "TestLimitFlags",
 		}),
 	}
-	for _, command := range profiledCommands() {
+	for _, command := range cli.ProfiledCommands() {
 		profiles := map[string]string{"profile": "TestProfiledCommands"}
 		all["pilotfish "+command] = joined(all["pilotfish "+command], profiles)
 	}
@@ -221,10 +223,10 @@ func joined(a, b map[string]string) map[string]string {
 	return all
 }
 
-// flagsOfCommands calls f with every command of the program but cobra's own, and with its flags: hidden ones too, but for
-// --help.
+// flagsOfCommands calls f with every command of the program but cobra's own, and with its flags: hidden ones too, but
+// for --help.
 func flagsOfCommands(f func(c *cobra.Command, flags []*pflag.Flag)) {
-	root := newRootCommand(&app{commands: commands})
+	root := cli.NewRootCommand(&cli.App{Commands: commands})
 	root.InitDefaultVersionFlag()
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {
@@ -245,12 +247,15 @@ func flagsOfCommands(f func(c *cobra.Command, flags []*pflag.Flag)) {
 	visit(root)
 }
 
-// testSources are the texts of this package's tests by their names.
+// testSources are the texts of the tests of all commands by their names.
 func testSources(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	names, err := filepath.Glob("*_test.go")
 	require.NoError(t, err)
+	rooms, err := filepath.Glob("internal/*/*_test.go")
+	require.NoError(t, err)
+	names = append(names, rooms...)
 	for _, name := range names {
 		source, err := os.ReadFile(name)
 		require.NoError(t, err)
@@ -289,7 +294,7 @@ func TestEveryFlagHasATest(t *testing.T) {
 			if !assert.True(t, ok, "%s --%s: there is no test %s", path, f.Name, test) {
 				continue
 			}
-			if test == "TestNumberFlags" {
+			if test == "TestNumberFlags" || test == "TestChatNumberFlags" {
 				continue // it calls all that are declared, whatever their names
 			}
 			called := `--` + f.Name + `\b`
@@ -297,8 +302,8 @@ func TestEveryFlagHasATest(t *testing.T) {
 				called += `|"-` + f.Shorthand + `\b| -` + f.Shorthand + `\b`
 			}
 			assert.Regexp(t, called, source, "%s does not call --%s", test, f.Name)
-			if o, ok := f.Value.(*optionsFlag); ok {
-				for _, option := range o.names() {
+			if o, ok := f.Value.(*cli.OptionsFlag); ok {
+				for _, option := range o.Names() {
 					assert.Regexp(t, f.Name+`"?[ =,]+"?`+option+`\b`, sources, "no test calls --%s %s", f.Name, option)
 				}
 			}
@@ -333,9 +338,9 @@ func calls(m string) map[string][]string {
 		"pilotfish bench link":     {}, "pilotfish bench kernels": {}, "pilotfish bench metal-plan": {},
 		"pilotfish bench compare": {"/nowhere/a.jsonl"},
 		"pilotfish demo":          {"--modes", "pipelined-2"},
-		"pilotfish run":           {"-m", m, "--cloud", closedPort, "--tokens", "1"},
+		"pilotfish run":           {"-m", m, "--cloud", clitest.ClosedPort, "--tokens", "1"},
 		"pilotfish cloud":         {"-m", m, "--listen", "127.0.0.1:0"},
-		"pilotfish serve":         {"-m", m, "--listen", "127.0.0.1:0", "--cloud", closedPort},
+		"pilotfish serve":         {"-m", m, "--listen", "127.0.0.1:0", "--cloud", clitest.ClosedPort},
 		"pilotfish cloud check":   {"http://127.0.0.1:1", "--tokenizer", m},
 		"pilotfish cloud ready":   {}, "pilotfish router": {},
 		"pilotfish list": {}, "pilotfish rm": {"o/n", "-f"}, "pilotfish config": {}, "pilotfish chat": {"-m", m},
@@ -354,8 +359,8 @@ func calls(m string) map[string][]string {
 // negative one; the message names the flag, before anything is done.
 func TestNonsenseIsRefused(t *testing.T) {
 	racing.Spare(t)
-	ownFolders(t)
-	lines := calls(tinyModel(t, "q8_0"))
+	clitest.OwnFolders(t)
+	lines := calls(clitest.TinyModel(t, "q8_0"))
 	negative := map[string]string{ // what is the first refused value where it is not -1
 		"pilotfish inspect --elements":      "-2",
 		"pilotfish run --frequency-penalty": "-Inf", "pilotfish run --presence-penalty": "-Inf", // negative ones reward
@@ -384,8 +389,8 @@ func TestNonsenseIsRefused(t *testing.T) {
 				if strings.HasPrefix(f.Usage, "with --temp: ") {
 					args = append(args, "--temp", "1")
 				}
-				code, stdout, stderr := call(t, append(args, "--"+f.Name+"="+value)...)
-				assert.Equal(t, exitUsage, code, "%s --%s=%s", c.CommandPath(), f.Name, value)
+				code, stdout, stderr := clitest.Call(t, append(args, "--"+f.Name+"="+value)...)
+				assert.Equal(t, cli.ExitUsage, code, "%s --%s=%s", c.CommandPath(), f.Name, value)
 				assert.Empty(t, stdout)
 				first, _, _ := strings.Cut(stderr, "\n")
 				named := "--" + f.Name + `\b`

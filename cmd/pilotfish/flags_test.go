@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/speed"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/internal/hugemem"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
@@ -19,11 +21,11 @@ import (
 // TestBenchEngineMeasures: what was measured is what was asked for, and no share is above 1.
 func TestBenchEngineMeasures(t *testing.T) {
 	racing.Spare(t)
-	m := tinyModel(t, "q8_0") // of 512 tokens
-	code, stdout, stderr := call(t, "bench", "engine", "-m", m, "-d", "480", "-p", "3", "-r", "1", "-t", "1",
+	m := clitest.TinyModel(t, "q8_0") // of 512 tokens
+	code, stdout, stderr := clitest.Call(t, "bench", "engine", "-m", m, "-d", "480", "-p", "3", "-r", "1", "-t", "1",
 		"--kv", "f32", "--json")
-	require.Equal(t, exitDone, code, stderr)
-	r := lines[speed.Report](t, stdout)[0]
+	require.Equal(t, cli.ExitDone, code, stderr)
+	r := clitest.Lines[speed.Report](t, stdout)[0]
 	assert.Equal(t, []int{3, 31, 1}, []int{r.PromptTokens, r.DecodedTokens, r.Threads})
 	assert.EqualValues(t, 512*512*4, r.KVBytes, "of the whole context, in float32")
 	assert.EqualValues(t, 512*4*(480+31/2), r.DepthBytes)
@@ -31,8 +33,9 @@ func TestBenchEngineMeasures(t *testing.T) {
 	assert.Empty(t, r.Scaling)
 	assert.Contains(t, stderr, "samples: 100% of 1\n")
 
-	code, stdout, stderr = call(t, "bench", "engine", "-m", m, "-p", "9", "-n", "9", "-r", "1", "-t", "2", "--scaling")
-	require.Equal(t, exitDone, code, stderr)
+	code, stdout, stderr = clitest.Call(t, "bench", "engine", "-m", m, "-p", "9", "-n", "9", "-r", "1", "-t", "2",
+		"--scaling")
+	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Contains(t, stdout, "prompt ")
 	assert.Contains(t, stdout, ", 9 at once")
 	assert.Regexp(t, `(?m)^ +1 .*\n +2 .*fits in the cache$`, stdout)
@@ -41,7 +44,7 @@ func TestBenchEngineMeasures(t *testing.T) {
 
 // TestWrongFlags: each refusal names the flag and says what to do.
 func TestWrongFlags(t *testing.T) {
-	m := tinyModel(t, "q8_0")
+	m := clitest.TinyModel(t, "q8_0")
 	for _, c := range []struct {
 		args  string
 		parts string // of the message, separated by |
@@ -91,31 +94,31 @@ func TestWrongFlags(t *testing.T) {
 		{"tokenize -m M --json hi", "--json|leave out the text"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
-			code, stdout, stderr := call(t, strings.Fields(strings.ReplaceAll(c.args, "M", m))...)
-			assert.Equal(t, exitUsage, code, stderr)
+			code, stdout, stderr := clitest.Call(t, strings.Fields(strings.ReplaceAll(c.args, "M", m))...)
+			assert.Equal(t, cli.ExitUsage, code, stderr)
 			assert.Empty(t, stdout)
 			for part := range strings.SplitSeq(c.parts, "|") {
 				assert.Contains(t, stderr, part)
 			}
 		})
 	}
-	code, _, stderr := call(t, "bench", "synth", "--shape", "tiny", m)
-	assert.Equal(t, exitFailed, code)
+	code, _, stderr := clitest.Call(t, "bench", "synth", "--shape", "tiny", m)
+	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "exists already: choose another name")
 }
 
 // TestTokenizeSpecial: --no-special holds with --json too.
 func TestTokenizeSpecial(t *testing.T) {
-	m := tinyModel(t, "q8_0")
+	m := clitest.TinyModel(t, "q8_0")
 	for _, c := range []struct {
 		flags string
 		ids   []int32
 	}{{"--json", []int32{511}}, {"--json --no-special", nil}} {
 		var out, errs bytes.Buffer
 		args := append([]string{"tokenize", "-m", m}, strings.Fields(c.flags)...)
-		require.Equal(t, exitDone, run(t.Context(), args, strings.NewReader(`"<|im_end|>"`), &out, &errs),
+		require.Equal(t, cli.ExitDone, clitest.Run(t.Context(), args, strings.NewReader(`"<|im_end|>"`), &out, &errs),
 			errs.String())
-		ids := lines[[]int32](t, out.String())[0]
+		ids := clitest.Lines[[]int32](t, out.String())[0]
 		if c.ids != nil {
 			assert.Equal(t, c.ids, ids)
 		} else {
@@ -125,24 +128,12 @@ func TestTokenizeSpecial(t *testing.T) {
 	}
 }
 
-// TestInspectElements: longer arrays are printed by their length.
-func TestInspectElements(t *testing.T) {
-	m := tinyModel(t, "q8_0")
-	for elements, whole := range map[string]bool{"511": false, "512": true, "-1": true} {
-		_, stdout, _ := call(t, "inspect", m, "--elements", elements, "--json")
-		_, list := lines[inspection](t, stdout)[0].Metadata["tokenizer.ggml.tokens"].([]any)
-		assert.Equal(t, whole, list, elements)
-		_, stdout, _ = call(t, "inspect", m, "--elements", elements)
-		assert.Equal(t, !whole, strings.Contains(stdout, "512 elements"), elements)
-	}
-}
-
 // TestSynthSeed: another seed gives other weights of the same shape, the same one the same bytes.
 func TestSynthSeed(t *testing.T) {
 	write := func(name, seed string) string {
 		path := filepath.Join(t.TempDir(), name)
-		code, _, stderr := call(t, "bench", "synth", "--shape", "tiny", "--seed", seed, path)
-		require.Equal(t, exitDone, code, stderr)
+		code, _, stderr := clitest.Call(t, "bench", "synth", "--shape", "tiny", "--seed", seed, path)
+		require.Equal(t, cli.ExitDone, code, stderr)
 		b, err := os.ReadFile(path)
 		require.NoError(t, err)
 		return string(b)
@@ -157,32 +148,32 @@ func TestSynthSeed(t *testing.T) {
 // command that keeps a model takes the flag.
 func TestHugePagesFlag(t *testing.T) {
 	racing.Spare(t)
-	m := tinyModel(t, "q8_0")
+	m := clitest.TinyModel(t, "q8_0")
 	measure := []string{"bench", "engine", "-m", m, "-p", "9", "-n", "9", "-r", "1", "-t", "1", "--json",
 		"--huge-pages"}
-	code, stdout, stderr := call(t, append(measure, "off")...)
-	require.Equal(t, exitDone, code, stderr)
-	r := lines[speed.Report](t, stdout)[0]
+	code, stdout, stderr := clitest.Call(t, append(measure, "off")...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	r := clitest.Lines[speed.Report](t, stdout)[0]
 	assert.Equal(t, "huge pages are off", r.WeightsStay)
 	assert.Zero(t, r.MoveMS)
-	code, stdout, stderr = call(t, append(measure, "auto")...)
-	require.Equal(t, exitDone, code, stderr)
-	assert.NotEqual(t, "huge pages are off", lines[speed.Report](t, stdout)[0].WeightsStay)
-	code, stdout, stderr = call(t, append(slices.DeleteFunc(measure, isJSON), "off")...)
-	require.Equal(t, exitDone, code, stderr)
+	code, stdout, stderr = clitest.Call(t, append(measure, "auto")...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.NotEqual(t, "huge pages are off", clitest.Lines[speed.Report](t, stdout)[0].WeightsStay)
+	code, stdout, stderr = clitest.Call(t, append(slices.DeleteFunc(measure, isJSON), "off")...)
+	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Regexp(t, `(?m)^weights .* in huge pages: huge pages are off$`, stdout)
 
 	for _, o := range []string{"auto", "on", "off"} {
-		code, _, stderr = call(t, "run", "-m", m, "--tokens", "1", "-n", "2", "--huge-pages", o)
+		code, _, stderr = clitest.Call(t, "run", "-m", m, "--tokens", "1", "-n", "2", "--huge-pages", o)
 		if o != "on" || hugemem.Size() > 0 {
-			assert.Equal(t, exitDone, code, stderr)
+			assert.Equal(t, cli.ExitDone, code, stderr)
 		} else {
-			assert.Equal(t, exitFailed, code)
+			assert.Equal(t, cli.ExitFailed, code)
 			assert.Contains(t, stderr, "the system gives no huge pages")
 		}
 	}
-	code, _, stderr = call(t, "cloud", "-m", m, "--open", "--huge-pages", "maybe")
-	assert.Equal(t, exitUsage, code)
+	code, _, stderr = clitest.Call(t, "cloud", "-m", m, "--open", "--huge-pages", "maybe")
+	assert.Equal(t, cli.ExitUsage, code)
 	assert.Contains(t, stderr, "--huge-pages \"maybe\" is not known")
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
@@ -16,9 +18,9 @@ import (
 // lost.
 func TestHelpWidth(t *testing.T) {
 	flagsOfCommands(func(c *cobra.Command, flags []*pflag.Flag) {
-		code, stdout, stderr := call(t, append(strings.Fields(c.CommandPath())[1:], "--help")...)
-		require.Equal(t, exitDone, code, stderr)
-		_, rest, _ := call(t, append(strings.Fields(c.CommandPath())[1:], "--help", "--all")...)
+		code, stdout, stderr := clitest.Call(t, append(strings.Fields(c.CommandPath())[1:], "--help")...)
+		require.Equal(t, cli.ExitDone, code, stderr)
+		_, rest, _ := clitest.Call(t, append(strings.Fields(c.CommandPath())[1:], "--help", "--all")...)
 		text := strings.Join(strings.Fields(stdout+rest), " ")
 		assert.Contains(t, text, strings.Join(strings.Fields(c.Long), " "))
 		for _, f := range flags {
@@ -27,7 +29,7 @@ func TestHelpWidth(t *testing.T) {
 		}
 		for line := range strings.Lines(stdout) {
 			if line = strings.TrimRight(line, "\n"); !strings.HasPrefix(line, "  pilotfish ") { // but a line to type
-				assert.LessOrEqual(t, utf8.RuneCountInString(line), helpColumns, "%s: %s", c.CommandPath(), line)
+				assert.LessOrEqual(t, utf8.RuneCountInString(line), cli.HelpColumns, "%s: %s", c.CommandPath(), line)
 			}
 		}
 	})
@@ -36,35 +38,12 @@ func TestHelpWidth(t *testing.T) {
 // TestHelpOfRun: what a newcomer reads first is short; everything is one word away.
 func TestHelpOfRun(t *testing.T) {
 	flags := func(text string) int { return len(regexp.MustCompile(`(?m)^ +(-\w, )?--\w`).FindAllString(text, -1)) }
-	_, usual, _ := call(t, "run", "--help")
-	_, all, _ := call(t, "run", "--help", "--all")
+	_, usual, _ := clitest.Call(t, "run", "--help")
+	_, all, _ := clitest.Call(t, "run", "--help", "--all")
 	assert.LessOrEqual(t, flags(usual), 17)
 	assert.Less(t, flags(usual), flags(all)/2)
 	assert.LessOrEqual(t, strings.Count(all, "\n"), 80)
-	code, _, stderr := call(t, "run", "-m", "model.gguf", "--all", "hello")
-	assert.Equal(t, exitUsage, code)
+	code, _, stderr := clitest.Call(t, "run", "-m", "model.gguf", "--all", "hello")
+	assert.Equal(t, cli.ExitUsage, code)
 	assert.Contains(t, stderr, "--all goes with --help")
-}
-
-func TestReflow(t *testing.T) {
-	for _, c := range []struct {
-		text    string
-		columns int
-		want    string
-	}{
-		{"", 9, ""},
-		{"one two\nthree", 80, "one two three"},
-		{"one two three", 7, "one two\nthree"},
-		{"one two three", 6, "one\ntwo\nthree"},
-		{"überlang 日本", 11, "überlang 日本"},
-		{"one\n\ntwo", 80, "one\n\ntwo"},
-		{"list:\n  0    a\n  1    b\nend of it", 80, "list:\n  0    a\n  1    b\nend of it"},
-		{"longer than that", 3, "longer\nthan\nthat"},
-		{"  key    one two\n         three\nend", 15, "  key    one\n         two\n         three\nend"},
-		{"  key    one\n         two\n  k2     three\n\n    - a b c d e f g h i", 18,
-			"  key    one two\n  k2     three\n\n    - a b c d e f g h i"},
-		{"tab:\n\n\tsource x", 80, "tab:\n\n\tsource x"},
-	} {
-		assert.Equal(t, c.want, reflow(c.text, c.columns))
-	}
 }

@@ -4,28 +4,40 @@
 // called the wrong way, and 130 or 143 when Ctrl-C or SIGTERM ended it.
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/bench"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/chat"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cloud"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/eval"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/models"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/router"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/routing"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/run"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/serve"
+	"github.com/spf13/cobra"
+)
 
-func main() { runMain(commands) }
+func main() { cli.Main(commands) }
 
 // commands are those that the help lists, in its order.
-func commands(a *app) []*cobra.Command {
+func commands(a *cli.App) []*cobra.Command {
 	return []*cobra.Command{
-		newPullCommand(a),
-		newListCommand(a),
-		newRemoveCommand(a),
-		newChatCommand(a),
-		newRunCommand(a),
-		newServeCommand(a),
-		newCloudCommand(a),
-		newDemoCommand(a),
-		newRouterCommand(a),
-		newInspectCommand(a),
-		newTokenizeCommand(a),
-		newLogitsCommand(a),
-		newBenchCommand(a, newBenchRoutingCommand(a)),
-		newEvalCommand(a),
-		newConfigCommand(a),
-		newVersionCommand(a),
+		models.NewPullCommand(a),
+		models.NewListCommand(a),
+		models.NewRemoveCommand(a),
+		chat.NewCommand(a),
+		run.NewCommand(a),
+		serve.NewCommand(a),
+		cloud.NewCommand(a),
+		routing.NewDemoCommand(a),
+		router.NewCommand(a),
+		models.NewInspectCommand(a),
+		models.NewTokenizeCommand(a),
+		models.NewLogitsCommand(a),
+		bench.NewCommand(a, routing.NewBenchCommand(a)),
+		eval.NewCommand(a),
+		cli.NewConfigCommand(a),
+		cli.NewVersionCommand(a),
 	}
 }

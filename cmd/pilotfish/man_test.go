@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 	"github.com/stretchr/testify/assert"
@@ -20,7 +21,7 @@ func TestManPages(t *testing.T) {
 		dir = t.TempDir()
 	}
 	require.NoError(t, os.MkdirAll(dir, 0o755))
-	root := newRootCommand(&app{commands: commands, env: os.Getenv})
+	root := cli.NewRootCommand(&cli.App{Commands: commands, Env: os.Getenv})
 	root.DisableAutoGenTag = true
 	var indent func(c *cobra.Command)
 	indent = func(c *cobra.Command) {
@@ -58,7 +59,7 @@ func TestManPages(t *testing.T) {
 func manText(long string) string {
 	var out []string
 	before := false
-	for line := range strings.SplitSeq(reflow(long, 72), "\n") {
+	for line := range strings.SplitSeq(cli.Reflow(long, 72), "\n") {
 		list := strings.HasPrefix(line, "  ") || before && line == ""
 		if list != before {
 			out = append(out, "")

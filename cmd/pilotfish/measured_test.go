@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 )
 
 // TestMeasuredWithoutText: a measurement has the flags of its command, but no text of a user.
@@ -16,10 +18,10 @@ func TestMeasuredWithoutText(t *testing.T) {
 		{"--stop", "a secret", "another secret"},
 		{"--json-schema", `{"const":"secret"}`, "a"},
 	} {
-		args := append([]string{"run", "-m", demoFile("small.gguf"), "-n", "2", "--json"}, prompt...)
-		code, stdout, stderr := call(t, args...)
-		require.Equal(t, exitDone, code, stderr)
-		all := lines[struct{ Run *result.Run }](t, stdout)
+		args := append([]string{"run", "-m", clitest.DemoFile("small.gguf"), "-n", "2", "--json"}, prompt...)
+		code, stdout, stderr := clitest.Call(t, args...)
+		require.Equal(t, cli.ExitDone, code, stderr)
+		all := clitest.Lines[struct{ Run *result.Run }](t, stdout)
 		about := all[len(all)-1].Run
 		require.NotNil(t, about)
 		assert.Equal(t, "run", about.Measurement)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -63,13 +65,13 @@ func flagOf(line []string) string {
 // worth a word; one with another effect is warned about, unless no chat is written; another tokenizer is refused. Each
 // message names the flag.
 func TestPair(t *testing.T) {
-	ownFolders(t)
-	large := tinyModel(t, "q8_0")
-	address, pin, _ := startCloud(t, "-m", large, "--log", "off")
+	clitest.OwnFolders(t)
+	large := clitest.TinyModel(t, "q8_0")
+	address, pin, _ := clitest.StartCloud(t, "-m", large, "--log", "off")
 	same := withTemplate(t, large, "add_generation_prompt", "add_generation_tpompr")
 	other := withTemplate(t, large, "{% for message in messages %}", "<|im_start|>system\n<|im_end|>")
 	none := withTemplate(t, large, "tokenizer.chat_template", "tokenizer.tach_template")
-	tokens := otherTokens(t)
+	tokens := clitest.OtherTokens(t)
 	for name, line := range pairCommands(t, []string{"--cloud", address, "--pin", pin}, large) {
 		run := func(small string, more ...string) (code int, stderr string) {
 			line := append(append(append([]string{}, line...), "-m", small), more...)
@@ -84,21 +86,21 @@ func TestPair(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, small := range []string{same, none} {
 				code, stderr := run(small)
-				assert.Equal(t, exitDone, code, stderr)
+				assert.Equal(t, cli.ExitDone, code, stderr)
 				assert.NotContains(t, stderr, "template")
 			}
 			code, stderr := run(other)
-			assert.Equal(t, exitDone, code, stderr)
+			assert.Equal(t, cli.ExitDone, code, stderr)
 			writes := !strings.HasPrefix(name, "bench gateway") // its texts are no chats
 			assert.Equal(t, writes, strings.Contains(stderr, "warning: "+flagOf(line)+": its chat template"), stderr)
 			assert.LessOrEqual(t, strings.Count(stderr, "warning"), 1)
 			if writes && !strings.HasPrefix(name, "chat") {
 				code, stderr = run(other, "--raw")
-				assert.Equal(t, exitDone, code, stderr)
+				assert.Equal(t, cli.ExitDone, code, stderr)
 				assert.NotContains(t, stderr, "template")
 			}
 			code, stderr = run(tokens)
-			assert.Equal(t, exitFailed, code, stderr)
+			assert.Equal(t, cli.ExitFailed, code, stderr)
 			assert.Contains(t, stderr, flagOf(line)+": ")
 			assert.Contains(t, stderr, "token")
 			assert.Contains(t, stderr, "-m")
@@ -112,26 +114,27 @@ func TestPair(t *testing.T) {
 func callWith(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = newApp(underTest, strings.NewReader(stdin), &out, &errs).run(t.Context(), args)
+	code = cli.New(clitest.UnderTest, strings.NewReader(stdin), &out, &errs).Run(t.Context(), args)
 	return code, out.String(), errs.String()
 }
 
 // TestServePair: the server applies the same rule, and says so in its log.
 func TestServePair(t *testing.T) {
-	ownFolders(t)
-	large := tinyModel(t, "q8_0")
-	address, pin, _ := startCloud(t, "-m", large, "--log", "off")
+	clitest.OwnFolders(t)
+	large := clitest.TinyModel(t, "q8_0")
+	address, pin, _ := clitest.StartCloud(t, "-m", large, "--log", "off")
 	cloud := []string{"--cloud", address, "--pin", pin}
 	other := withTemplate(t, large, "{% for message in messages %}", "<|im_start|>system\n<|im_end|>")
 	for model, want := range map[string]bool{large: false, other: true} {
-		s := startServe(t, append([]string{"-m", model}, cloud...)...)
-		s.stop()
-		said := s.errs.String()
+		s := clitest.StartServe(t, append([]string{"-m", model}, cloud...)...)
+		s.Stop()
+		said := s.Errs.String()
 		assert.Equal(t, want, strings.Contains(said, "chat template writes chats differently"), said)
 		assert.Equal(t, want, strings.Contains(said, "cloud="+address), said)
 	}
-	code, _, stderr := call(t, append([]string{"serve", "-m", otherTokens(t), "--listen", "127.0.0.1:0"}, cloud...)...)
-	assert.Equal(t, exitFailed, code)
+	code, _, stderr := clitest.Call(t, append([]string{"serve", "-m", clitest.OtherTokens(t), "--listen",
+		"127.0.0.1:0"}, cloud...)...)
+	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "--cloud "+address+": ")
 	assert.Contains(t, stderr, "tokenizers of edge and cloud differ")
 }

@@ -12,16 +12,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
 // TestProfile: each kind has a file of its own name in this folder, and nothing else is left there.
 func TestProfile(t *testing.T) {
-	m := tinyModel(t, "q8_0")
+	m := clitest.TinyModel(t, "q8_0")
 	t.Chdir(t.TempDir())
 	for _, kind := range []string{"cpu", "mem", "block", "mutex", "trace"} {
-		code, _, stderr := call(t, "run", "-m", m, "--tokens", "1", "-n", "2", "--profile", kind)
-		require.Equal(t, exitDone, code, stderr)
+		code, _, stderr := clitest.Call(t, "run", "-m", m, "--tokens", "1", "-n", "2", "--profile", kind)
+		require.Equal(t, cli.ExitDone, code, stderr)
 	}
 	var names []string
 	all, err := os.ReadDir(".")
@@ -37,7 +39,7 @@ func TestProfile(t *testing.T) {
 
 // TestProfilePath: a profile goes where it is told to, and never over a file that is there: then nothing is done.
 func TestProfilePath(t *testing.T) {
-	m := tinyModel(t, "q8_0")
+	m := clitest.TinyModel(t, "q8_0")
 	dir := t.TempDir()
 	run := []string{"run", "-m", m, "--tokens", "1", "-n", "2", "--profile"}
 	for _, c := range []struct{ path, file string }{
@@ -46,40 +48,40 @@ func TestProfilePath(t *testing.T) {
 	} {
 		before, err := os.ReadDir(dir)
 		require.NoError(t, err)
-		code, stdout, stderr := call(t, append(run, "mem:"+c.path)...)
+		code, stdout, stderr := clitest.Call(t, append(run, "mem:"+c.path)...)
 		after, err := os.ReadDir(dir)
 		require.NoError(t, err)
 		if c.file == "" {
-			assert.Equal(t, exitFailed, code)
+			assert.Equal(t, cli.ExitFailed, code)
 			assert.Empty(t, stdout, "an error before the work begins")
 			assert.Contains(t, stderr, "exists already: name another file, such as --profile cpu:FILE")
 			assert.Equal(t, len(before), len(after))
 			continue
 		}
-		assert.Equal(t, exitDone, code, stderr)
+		assert.Equal(t, cli.ExitDone, code, stderr)
 		assert.Len(t, after, len(before)+1)
 		info, err := os.Stat(filepath.Join(dir, c.file))
 		require.NoError(t, err)
 		assert.Positive(t, info.Size())
 	}
-	code, _, stderr := call(t, append(run, "mem:"+filepath.Join(dir, "none", "mine"))...)
-	assert.Equal(t, exitFailed, code)
+	code, _, stderr := clitest.Call(t, append(run, "mem:"+filepath.Join(dir, "none", "mine"))...)
+	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "--profile: open")
-	code, _, stderr = call(t, "run", "-m", m, "--top-k", "-1", "--profile",
+	code, _, stderr = clitest.Call(t, "run", "-m", m, "--top-k", "-1", "--profile",
 		"mem:"+filepath.Join(dir, "wrong"), "x")
-	assert.Equal(t, exitUsage, code, stderr)
+	assert.Equal(t, cli.ExitUsage, code, stderr)
 	assert.NoFileExists(t, filepath.Join(dir, "wrong"), "no profile of a wrong call")
-	code, _, stderr = call(t, "run", "-m", filepath.Join(dir, "none.gguf"), "--profile",
+	code, _, stderr = clitest.Call(t, "run", "-m", filepath.Join(dir, "none.gguf"), "--profile",
 		"mem:"+filepath.Join(dir, "failed"), "x")
-	assert.Equal(t, exitFailed, code, stderr)
+	assert.Equal(t, cli.ExitFailed, code, stderr)
 	assert.FileExists(t, filepath.Join(dir, "failed"), "of what was done before it failed")
 }
 
 // TestProfiledCommands: every command that runs for long takes --profile, and writes it.
 func TestProfiledCommands(t *testing.T) {
 	racing.Spare(t)
-	ownFolders(t)
-	m := tinyModel(t, "q8_0")
+	clitest.OwnFolders(t)
+	m := clitest.TinyModel(t, "q8_0")
 	dir := t.TempDir()
 	lines := map[string]string{
 		"run": "-m M --tokens 1 -n 2", "demo": "--questions 1 --modes local --edge-tps 0",
@@ -92,7 +94,7 @@ func TestProfiledCommands(t *testing.T) {
 		"router train":   "/nowhere/traces -o NEW",
 		"router collect": "--data demo -o NEW --questions 1", "router calibrate": "-o NEW --questions 20",
 	}
-	for _, command := range profiledCommands() {
+	for _, command := range cli.ProfiledCommands() {
 		line, ok := lines[command]
 		require.True(t, ok, command)
 		name := strings.ReplaceAll(command, " ", "-")
@@ -103,9 +105,9 @@ func TestProfiledCommands(t *testing.T) {
 			stop() // a gateway serves until it is stopped; calibration takes its time
 		}
 		var out, errs bytes.Buffer
-		code := run(ctx, args, strings.NewReader(""), &out, &errs)
+		code := clitest.Run(ctx, args, strings.NewReader(""), &out, &errs)
 		stop()
-		assert.NotEqual(t, exitUsage, code, "%s: %s", command, &errs)
+		assert.NotEqual(t, cli.ExitUsage, code, "%s: %s", command, &errs)
 		assert.FileExists(t, filepath.Join(dir, name), command)
 	}
 }
@@ -113,11 +115,11 @@ func TestProfiledCommands(t *testing.T) {
 // TestProfileLabels: a CPU profile tells which phase its samples are of, those of the workers too.
 func TestProfileLabels(t *testing.T) {
 	racing.Spare(t)
-	m := tinyModel(t, "q8_0")
+	m := clitest.TinyModel(t, "q8_0")
 	path := filepath.Join(t.TempDir(), "p")
-	code, _, stderr := call(t, "bench", "engine", "-m", m, "-p", "500", "-n", "490", "-r", "8", "-t", "2",
+	code, _, stderr := clitest.Call(t, "bench", "engine", "-m", m, "-p", "500", "-n", "490", "-r", "8", "-t", "2",
 		"--profile", "cpu:"+path)
-	require.Equal(t, exitDone, code, stderr)
+	require.Equal(t, cli.ExitDone, code, stderr)
 	f, err := os.Open(path)
 	require.NoError(t, err)
 	defer f.Close()

@@ -10,13 +10,15 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 // printers are calls of every command that prints something.
 func printers(t *testing.T) [][]string {
-	m := tinyModel(t, "q8_0")
+	m := clitest.TinyModel(t, "q8_0")
 	var all [][]string
 	for _, call := range []string{
 		"--help", "help", "version", "version --json", "completion bash", "demo --help",
@@ -50,9 +52,9 @@ func TestFullStdout(t *testing.T) {
 	defer full.Close()
 	for _, args := range printers(t) {
 		var stderr bytes.Buffer
-		c := program(t, args...)
+		c := clitest.Program(t, args...)
 		c.Stdout, c.Stderr = full, &stderr
-		assert.Equal(t, exitFailed, exitCode(t, c), "%v: %s", args, &stderr)
+		assert.Equal(t, cli.ExitFailed, clitest.ExitCode(t, c), "%v: %s", args, &stderr)
 		said := failures(stderr.String())
 		assert.Len(t, said, 1, "%v: %s", args, &stderr)
 		assert.Contains(t, stderr.String(), "no space left on device", args)
@@ -69,9 +71,9 @@ func TestClosedPipe(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, read.Close())
 		var stderr bytes.Buffer
-		c := program(t, args...)
+		c := clitest.Program(t, args...)
 		c.Stdout, c.Stderr = write, &stderr
-		assert.Equal(t, exitFailed, exitCode(t, c), "%v: %s", args, &stderr)
+		assert.Equal(t, cli.ExitFailed, clitest.ExitCode(t, c), "%v: %s", args, &stderr)
 		assert.Empty(t, failures(stderr.String()), args)
 		require.NoError(t, write.Close())
 	}
@@ -112,7 +114,8 @@ func TestSignals(t *testing.T) {
 	}{{syscall.SIGINT, 130, "interrupted"}, {syscall.SIGTERM, 143, "terminated"}} {
 		var stdout bytes.Buffer
 		stderr := &waitFor{text: "100% of 2", seen: make(chan struct{})}
-		c := program(t, "bench", "routing", "--questions", "1", "--warm-up", "0", "--modes", "local,serial", "--rtt",
+		c := clitest.Program(t, "bench", "routing", "--questions", "1", "--warm-up", "0", "--modes", "local,serial",
+			"--rtt",
 			"0,8s", "--deadline", "off", "--json")
 		c.Stdout, c.Stderr = &stdout, stderr
 		require.NoError(t, c.Start())

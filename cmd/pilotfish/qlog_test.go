@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 )
 
@@ -31,25 +33,25 @@ func connectionFiles(t *testing.T, folder string) map[string]int {
 
 // TestQlog: each side of a connection writes a file of its own where it is told to, and nothing of the access token.
 func TestQlog(t *testing.T) {
-	ownFolders(t)
+	clitest.OwnFolders(t)
 	t.Setenv("PILOTFISH_TOKEN", "a secret of sixteen bytes")
-	m, here, there := tinyModel(t, "q8_0"), filepath.Join(t.TempDir(), "made"), t.TempDir()
-	address, pin, stop := startCloud(t, "-m", m, "--qlog", there)
+	m, here, there := clitest.TinyModel(t, "q8_0"), filepath.Join(t.TempDir(), "made"), t.TempDir()
+	address, pin, stop := clitest.StartCloud(t, "-m", m, "--qlog", there)
 	run := []string{"-m", m, "--cloud", address, "--pin", pin, "--policy", "always", "--deadline", "off", "--tokens",
 		"1", "-n", "3"}
-	routedTokens(t, append(run, "--qlog", here)...)
-	routedTokens(t, run...)
+	clitest.RoutedTokens(t, append(run, "--qlog", here)...)
+	clitest.RoutedTokens(t, run...)
 	assert.Equal(t, map[string]int{"client": 1}, connectionFiles(t, here))
 	stop()
 	assert.Equal(t, map[string]int{"server": 2}, connectionFiles(t, there))
 
 	file := filepath.Join(there, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	code, _, stderr := call(t, append([]string{"run", "--qlog", file}, run...)...)
-	assert.Equal(t, exitUsage, code)
+	code, _, stderr := clitest.Call(t, append([]string{"run", "--qlog", file}, run...)...)
+	assert.Equal(t, cli.ExitUsage, code)
 	assert.Contains(t, stderr, "--qlog")
-	code, _, stderr = call(t, "run", "-m", m, "--tokens", "1", "--qlog", here)
-	assert.Equal(t, exitUsage, code)
+	code, _, stderr = clitest.Call(t, "run", "-m", m, "--tokens", "1", "--qlog", here)
+	assert.Equal(t, cli.ExitUsage, code)
 	assert.Contains(t, stderr, "--qlog has no effect without a gateway")
 }
 
@@ -58,22 +60,23 @@ func TestRoutingQlog(t *testing.T) {
 	racing.Spare(t)
 	for _, command := range []string{"demo", "bench routing"} {
 		folder := t.TempDir()
-		code, _, stderr := call(t,
+		code, _, stderr := clitest.Call(t,
 			append(strings.Fields(command), "--questions", "1", "--modes", "serial", "--rtt", "1ms", "--edge-tps", "0",
 				"--cloud-ms", "1", "--json", "--qlog", folder)...)
-		require.Equal(t, exitDone, code, stderr)
+		require.Equal(t, cli.ExitDone, code, stderr)
 		sides := connectionFiles(t, folder)
 		assert.Equal(t, sides["client"], sides["server"])
 		assert.Positive(t, sides["client"])
 	}
 	folder := t.TempDir()
-	code, _, stderr := call(t, "bench", "link", "--rtt", "1ms", "--tokens", "0", "--connects", "2", "--outages", "0",
+	code, _, stderr := clitest.Call(t, "bench", "link", "--rtt", "1ms", "--tokens", "0", "--connects", "2",
+		"--outages", "0",
 		"--loopback", "0", "--json", "--qlog", folder)
-	require.Equal(t, exitDone, code, stderr)
+	require.Equal(t, cli.ExitDone, code, stderr)
 	sides := connectionFiles(t, folder)
 	assert.Equal(t, sides["client"], sides["server"])
 	assert.GreaterOrEqual(t, sides["client"], 4, "new ones and resumed ones")
-	code, _, stderr = call(t, "demo", "--modes", "local", "--qlog", t.TempDir())
-	assert.Equal(t, exitUsage, code)
+	code, _, stderr = clitest.Call(t, "demo", "--modes", "local", "--qlog", t.TempDir())
+	assert.Equal(t, cli.ExitUsage, code)
 	assert.Contains(t, stderr, "--qlog has no effect")
 }

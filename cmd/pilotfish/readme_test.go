@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
@@ -56,7 +57,7 @@ func TestReadmeCommands(t *testing.T) {
 			}
 		}
 	}
-	visit(newRootCommand(&app{commands: commands}), "")
+	visit(cli.NewRootCommand(&cli.App{Commands: commands}), "")
 	for _, found := range regexp.MustCompile("`[^`\n]*--[^`\n]*`").FindAllString(text, -1) {
 		for _, flag := range regexp.MustCompile(`--([a-z][a-z-]*)`).FindAllStringSubmatch(found, -1) {
 			assert.True(t, slices.Contains(flags, flag[1]), "%s in %s", flag[0], strings.TrimSpace(found))

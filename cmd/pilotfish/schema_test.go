@@ -20,6 +20,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/bench/speed"
 	"github.com/pilotfish-ai/pilotfish/bench/wire"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/internal/schema"
 )
@@ -42,7 +45,7 @@ func measurements() map[string][]reflect.Type {
 		Recorded *result.Run `json:"recorded_run,omitempty"`
 	}
 	type summary struct {
-		Summary summaryEvent `json:"summary"`
+		Summary event.Summary `json:"summary"`
 	}
 	return map[string][]reflect.Type{
 		"demo":           {reflect.TypeFor[outcome.Report]()},
@@ -131,13 +134,13 @@ func TestSchema(t *testing.T) {
 	if testing.Short() {
 		t.Skip("commands one after another: not with -short")
 	}
-	ownFolders(t)
+	clitest.OwnFolders(t)
 	t.Chdir(t.TempDir())
 	text := measurementSchema(t)
 	s := compiled(t, text)
-	small, large, _ := demoPairFiles(t)
-	address, pin, _ := startCloud(t, "-m", large)
-	tiny := tinyModel(t, "q8_0")
+	small, large, _ := clitest.DemoPairFiles(t)
+	address, pin, _ := clitest.StartCloud(t, "-m", large)
+	tiny := clitest.TinyModel(t, "q8_0")
 	const quick = " --questions 2 --rtt 1ms --edge-tps 0 --cloud-ms 0 --deadline off --json"
 	for _, c := range []struct {
 		args  string
@@ -152,15 +155,16 @@ func TestSchema(t *testing.T) {
 		{"bench gateway --devices 2 --rate 20 --model-ms 0 --seconds 0.2 --sessions 2 --json", 1},
 		{"bench link --rtt 1ms --tokens 4 --asks 5 --asks-per-second 500 --connects 1 --outages 0 --loopback 50ms " +
 			"--json", 3},
-		{"bench capacity --costs " + costsFile(t) + " --tokens 2 --devices 1,3 --json", 3},
+		{"bench capacity --costs " + clitest.CostsFile(t) + " --tokens 2 --devices 1,3 --json", 3},
 		{"eval demo --questions 3 --policy never,always,margin --threshold 0.5,0.9 --json", 5},
 		{"run -m " + small + " --json -n 4 hello", 1},
 		{"run -m " + small + " --json -n 9 --policy always --cloud " + address + " --pin " + pin + " hello", 1},
-		{"run -m " + tiny + " --json --tokens 1,2 -n 2 --cloud " + closedPort + " --deadline 1ms --require-cloud=false",
+		{"run -m " + tiny + " --json --tokens 1,2 -n 2 --cloud " + clitest.ClosedPort +
+			" --deadline 1ms --require-cloud=false",
 			1},
 	} {
-		code, stdout, stderr := call(t, strings.Fields(c.args)...)
-		require.Equal(t, exitDone, code, "%s: %s", c.args, stderr)
+		code, stdout, stderr := clitest.Call(t, strings.Fields(c.args)...)
+		require.Equal(t, cli.ExitDone, code, "%s: %s", c.args, stderr)
 		assert.Equal(t, c.lines, validated(t, s, c.args, stdout), c.args)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,7 +16,7 @@ import (
 // configured writes a configuration file where it is looked for.
 func configuredBy(t *testing.T, text string) (path string) {
 	t.Helper()
-	ownFolders(t)
+	clitest.OwnFolders(t)
 	dir, err := os.UserConfigDir()
 	require.NoError(t, err)
 	path = filepath.Join(dir, "pilotfish", "config.yaml")
@@ -26,10 +28,11 @@ func configuredBy(t *testing.T, text string) (path string) {
 // TestSettings: the command line comes before the environment, this before the file, this before the default; for each
 // command that takes settings.
 func TestSettings(t *testing.T) {
-	small, large, _ := demoPairFiles(t)
+	small, large, _ := clitest.DemoPairFiles(t)
 	path := configuredBy(t, "model: "+small+"\nmax-tokens: 3\n")
 	tokens := func(args ...string) int {
-		_, stdout, stderr := call(t, append([]string{"run", "--json", "--ignore-eos"}, append(args, "hello")...)...)
+		_, stdout, stderr := clitest.Call(t, append([]string{"run", "--json", "--ignore-eos"}, append(args,
+			"hello")...)...)
 		require.Contains(t, stdout, "summary", stderr)
 		return strings.Count(stdout, "\n") - 1
 	}
@@ -39,13 +42,13 @@ func TestSettings(t *testing.T) {
 	assert.Equal(t, 2, tokens("-n", "2"))
 	t.Setenv("PILOTFISH_MAX_TOKENS", "")
 	assert.Equal(t, 3, tokens(), "an empty variable is none")
-	_, _, stderr := chat(t, question(0)+"\n", "--max-tokens", "1")
+	_, _, stderr := clitest.Chat(t, clitest.Question(0)+"\n", "--max-tokens", "1")
 	assert.Contains(t, stderr, "(cut off after 1 tokens")
-	_, _, stderr = chat(t, question(0)+"\n")
+	_, _, stderr = clitest.Chat(t, clitest.Question(0)+"\n")
 	assert.Contains(t, stderr, "(cut off after 3 tokens")
 	t.Setenv("PILOTFISH_MODEL", "/nowhere/else.gguf")
-	code, _, stderr := call(t, "run", "hello")
-	assert.Equal(t, exitFailed, code)
+	code, _, stderr := clitest.Call(t, "run", "hello")
+	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stderr, "/nowhere/else.gguf")
 	assert.Equal(t, 3, tokens("-m", large))
 	t.Setenv("PILOTFISH_MODEL", "")
@@ -56,11 +59,11 @@ func TestSettings(t *testing.T) {
 	t.Setenv("PILOTFISH_CONFIG", other)
 	assert.Equal(t, 4, tokens())
 	assert.Equal(t, 3, tokens("--config", path))
-	_, _, stderr = chat(t, question(0)+"\n", "--config", path)
+	_, _, stderr = clitest.Chat(t, clitest.Question(0)+"\n", "--config", path)
 	assert.Contains(t, stderr, "(cut off after 3 tokens")
 	t.Setenv("PILOTFISH_CONFIG", "/nowhere.yaml")
-	code, _, stderr = call(t, "run", "hello")
-	assert.Equal(t, exitUsage, code, "a file that is named must be there")
+	code, _, stderr = clitest.Call(t, "run", "hello")
+	assert.Equal(t, cli.ExitUsage, code, "a file that is named must be there")
 	assert.Contains(t, stderr, "read the configuration: open /nowhere.yaml")
 	require.NoError(t, os.Remove(path))
 	t.Setenv("PILOTFISH_CONFIG", "")
@@ -85,8 +88,8 @@ func TestSettingsRefused(t *testing.T) {
 	} {
 		path := configuredBy(t, text)
 		for _, command := range []string{"run", "chat", "serve", "config"} {
-			code, stdout, stderr := call(t, command)
-			assert.Equal(t, exitUsage, code, "%s: %s", text[:min(len(text), 50)], stderr)
+			code, stdout, stderr := clitest.Call(t, command)
+			assert.Equal(t, cli.ExitUsage, code, "%s: %s", text[:min(len(text), 50)], stderr)
 			assert.Contains(t, stderr, want)
 			assert.Contains(t, stderr, path)
 			assert.Empty(t, stdout)
@@ -94,17 +97,17 @@ func TestSettingsRefused(t *testing.T) {
 	}
 	configuredBy(t, "")
 	t.Setenv("PILOTFISH_TEMP", "warm")
-	code, _, stderr := call(t, "config")
-	assert.Equal(t, exitUsage, code)
+	code, _, stderr := clitest.Call(t, "config")
+	assert.Equal(t, cli.ExitUsage, code)
 	assert.Contains(t, stderr, "the environment variable PILOTFISH_TEMP: ")
 	path := configuredBy(t, "temp: -1\nmodel: m")
 	t.Setenv("PILOTFISH_TEMP", "")
-	_, _, stderr = call(t, "run", "hello")
+	_, _, stderr = clitest.Call(t, "run", "hello")
 	assert.Contains(t, stderr, "--temp -1 is out of range: give 0 to 100 (--temp is from "+path+":1)\n")
-	_, _, stderr = call(t, "run", "--temp", "-2", "hello")
+	_, _, stderr = clitest.Call(t, "run", "--temp", "-2", "hello")
 	assert.NotContains(t, stderr, "is from")
-	code, _, stderr = call(t, "config", "--config=")
-	assert.Equal(t, exitUsage, code)
+	code, _, stderr = clitest.Call(t, "config", "--config=")
+	assert.Equal(t, cli.ExitUsage, code)
 	assert.Contains(t, stderr, "--config names no file")
 }
 
@@ -136,11 +139,11 @@ func TestSettingsTogether(t *testing.T) {
 			"ctx=99 huge-pages=on kv=f32 threads=2 backend=cpu"},
 	} {
 		configuredBy(t, c.file)
-		a := &app{env: func(key string) string {
+		a := &cli.App{Commands: commands, Env: func(key string) string {
 			name, value, _ := strings.Cut(c.env, "=")
 			return map[string]string{"PILOTFISH_" + name: value}[key]
 		}}
-		root := newRootCommand(a)
+		root := cli.NewRootCommand(a)
 		command, rest, err := root.Find(append([]string{"run", "-m", "m"}, strings.Fields(c.line)...))
 		require.NoError(t, err)
 		require.NoError(t, command.ParseFlags(rest))
@@ -151,7 +154,7 @@ func TestSettingsTogether(t *testing.T) {
 		command.Flags().Visit(func(f *pflag.Flag) {
 			if !before[f.Name] {
 				got = append(got, f.Name+"="+f.Value.String())
-				assert.NotEmpty(t, a.settled[f.Name])
+				assert.NotEmpty(t, a.Settled[f.Name])
 			}
 		})
 		assert.ElementsMatch(t, strings.Fields(c.want), got, "%s, %s, %s", c.file, c.env, c.line)
@@ -163,20 +166,20 @@ func TestSettingsTogether(t *testing.T) {
 func TestSettingsAreFlags(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range []string{"run", "chat"} {
-		c, _, err := newRootCommand(&app{commands: commands}).Find([]string{name})
+		c, _, err := cli.NewRootCommand(&cli.App{Commands: commands}).Find([]string{name})
 		require.NoError(t, err)
-		for _, s := range settings() {
-			flag := c.Flags().Lookup(s.name)
-			require.NotNil(t, flag, s.name)
-			assert.Contains(t, flag.Usage, "["+s.variable()+"]")
-			assert.True(t, s.needs == "" || seen[s.needs])
-			seen[s.name] = true
+		for _, s := range cli.Settings() {
+			flag := c.Flags().Lookup(s.Name)
+			require.NotNil(t, flag, s.Name)
+			assert.Contains(t, flag.Usage, "["+s.Variable()+"]")
+			assert.True(t, s.Needs == "" || seen[s.Needs])
+			seen[s.Name] = true
 		}
 	}
 	other := 0
-	for _, c := range newRootCommand(&app{commands: commands}).Commands() {
+	for _, c := range cli.NewRootCommand(&cli.App{Commands: commands}).Commands() {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if !configured(c.Name()) && c.Name() != "config" && strings.Contains(f.Usage, "[PILOTFISH_") {
+			if !cli.Configured(c.Name()) && c.Name() != "config" && strings.Contains(f.Usage, "[PILOTFISH_") {
 				other++
 			}
 		})
@@ -187,25 +190,26 @@ func TestSettingsAreFlags(t *testing.T) {
 func TestConfigCommand(t *testing.T) {
 	path := configuredBy(t, "# mine\n\ntemp: 0.5\nkv: f32\n")
 	t.Setenv("PILOTFISH_KV", "f16")
-	code, stdout, stderr := call(t, "config")
-	require.Equal(t, exitDone, code, stderr)
+	code, stdout, stderr := clitest.Call(t, "config")
+	require.Equal(t, cli.ExitDone, code, stderr)
 	assert.Equal(t, "configuration file: "+path+"\n", stderr)
 	assert.Regexp(t, `(?m)^temp +0.5 +`+path+`:3 +PILOTFISH_TEMP$`, stdout)
 	assert.Regexp(t, `(?m)^kv +f16 +PILOTFISH_KV +PILOTFISH_KV$`, stdout)
 	assert.Regexp(t, `(?m)^threads +0 +default +PILOTFISH_THREADS$`, stdout)
 	other := filepath.Join(t.TempDir(), "x.yaml")
 	require.NoError(t, os.WriteFile(other, []byte("temp: 0.25"), 0o600))
-	code, stdout, stderr = call(t, "config", "--json", "--config", other)
-	require.Equal(t, exitDone, code, stderr)
-	all := linesOf[shownSetting](t, stdout)
-	require.Len(t, all, len(settings()))
+	code, stdout, stderr = clitest.Call(t, "config", "--json", "--config", other)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	type shown struct{ Setting, Variable, Value, From string }
+	all := clitest.LinesOf[shown](t, stdout)
+	require.Len(t, all, len(cli.Settings()))
 	for _, s := range all {
 		if s.Setting == "temp" {
-			assert.Equal(t, shownSetting{"temp", "PILOTFISH_TEMP", "0.25", other + ":1"}, s)
+			assert.Equal(t, shown{"temp", "PILOTFISH_TEMP", "0.25", other + ":1"}, s)
 		}
 	}
 	require.NoError(t, os.Remove(path))
-	_, _, stderr = call(t, "config")
+	_, _, stderr = clitest.Call(t, "config")
 	assert.Equal(t, "configuration file: "+path+", which does not exist\n", stderr)
 }
 
@@ -214,15 +218,15 @@ func FuzzParseSettings(f *testing.F) {
 	f.Add([]byte("temp: 1\nmodel: x"))
 	f.Add([]byte("temp: [1, 2]"))
 	f.Add([]byte("a: &a [*a]"))
-	a := newApp(underTest, nil, nil, nil)
+	a := cli.New(clitest.UnderTest, nil, nil, nil)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		all := map[string]given{}
-		if a.parseSettings("f", b, all) != nil {
+		all := map[string]cli.Given{}
+		if a.ParseSettings("f", b, all) != nil {
 			return
 		}
 		known := map[string]bool{}
-		for _, s := range settings() {
-			known[s.name] = true
+		for _, s := range cli.Settings() {
+			known[s.Name] = true
 		}
 		for name := range all {
 			require.True(t, known[name], name)

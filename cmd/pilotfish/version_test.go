@@ -4,49 +4,11 @@ import (
 	"encoding/json"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
-
-// TestBuildOf: what counts as the version, by where the binary comes from.
-func TestBuildOf(t *testing.T) {
-	const commit = "0123456789abcdef0123456789abcdef01234567"
-	info := func(module string, settings ...string) *debug.BuildInfo {
-		i := &debug.BuildInfo{Main: debug.Module{Version: module}}
-		for _, s := range settings {
-			key, value, _ := strings.Cut(s, "=")
-			i.Settings = append(i.Settings, debug.BuildSetting{Key: key, Value: value})
-		}
-		return i
-	}
-	for name, c := range map[string]struct {
-		stamp, archive string
-		info           *debug.BuildInfo
-		version        string
-		revision       string
-	}{
-		"make build":       {"v1.2.3", "v0.1.0 " + commit, info("v9.9.9", "vcs.revision=abc"), "v1.2.3", "abc"},
-		"go install":       {"", "$Format:%H$", info("v1.2.3"), "v1.2.3", ""},
-		"checkout":         {"", "$Format:%H$", info("(devel)", "vcs.revision=abc"), "abc", "abc"},
-		"with changes":     {"", "", info("(devel)", "vcs.revision=abc", "vcs.modified=true"), "abc+dirty", "abc"},
-		"archive":          {"", "v1.2.3-4-gabc " + commit + "\n", info("(devel)"), "v1.2.3-4-gabc", commit},
-		"archive, no tags": {"", " " + commit + "\n", info(""), commit, commit},
-		"copy without git": {"", "$Format:%(describe) %H$\n", info("(devel)"), "unknown", ""},
-		"empty file":       {"", "", info(""), "unknown", ""},
-		"no build info":    {"", "", nil, "unknown", ""},
-		"stamped, no info": {"v1.2.3", "", nil, "v1.2.3", ""},
-	} {
-		b := buildOf(c.stamp, c.archive, c.info)
-		assert.Equal(t, c.version, b.Version, name)
-		assert.Equal(t, c.revision, b.Revision, name)
-		assert.Equal(t, runtime.Version(), b.Go)
-	}
-}
 
 // TestMakeBuild: make build stamps the version, and every place that shows one shows it.
 func TestMakeBuild(t *testing.T) {
@@ -73,19 +35,4 @@ func TestMakeBuild(t *testing.T) {
 	var b struct{ Version string }
 	require.NoError(t, json.Unmarshal(got, &b))
 	assert.Equal(t, "v1.2.3-test", b.Version)
-}
-
-// TestArchive: git archive fills in archive.txt.
-func TestArchive(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("SKIPPED, NOT TESTED: there is no git here")
-	}
-	out, err := exec.Command("git", "check-attr", "export-subst", "archive.txt").Output()
-	if err != nil {
-		t.Skip("SKIPPED, NOT TESTED: this is no git checkout")
-	}
-	assert.Equal(t, "archive.txt: export-subst: set\n", string(out))
-	if tag, revision := packedFrom(archive); revision != "" {
-		t.Errorf("archive.txt is filled in in a checkout: %q %q", tag, revision)
-	}
 }

@@ -13,7 +13,14 @@ type tier struct {
 // tiers returns the order from top to bottom.
 func tiers() []tier {
 	return []tier{
-		{[]string{"cmd/...", "bench/results", "docs/..."}, "flags and wiring, and programs to learn from"},
+		{[]string{"cmd/pilotfish", "bench/results", "docs/..."}, "the program, and programs to learn from"},
+		{[]string{"cmd/pilotfish/internal/bench", "cmd/pilotfish/internal/chat", "cmd/pilotfish/internal/cloud",
+			"cmd/pilotfish/internal/eval", "cmd/pilotfish/internal/models", "cmd/pilotfish/internal/router",
+			"cmd/pilotfish/internal/routing", "cmd/pilotfish/internal/run", "cmd/pilotfish/internal/serve"},
+			"families of commands, strangers to each other"},
+		{[]string{"cmd/pilotfish/internal/group"}, "groups of flags that several commands have"},
+		{[]string{"cmd/pilotfish/internal/clitest"}, "the program under test"},
+		{[]string{"cmd/pilotfish/internal/cli", "cmd/pilotfish/internal/event"}, "what all commands share"},
 		{[]string{"bench/report", "bench/compare"}, "pages, pictures and comparisons of measurements"},
 		{[]string{"bench/routing", "bench/speed", "bench/wire", "bench/eval", "bench/capacity", "bench/collect",
 			"bench/calibrate"}, "what measures, and what trains and calibrates routers"},
@@ -92,16 +99,16 @@ func forbiddenLinks() []links {
 		{"runtime/hub", "kernels/...", leaf},
 		{"runtime/qwen2", "net", "the forward pass asks nobody"},
 		{"runtime/tokenizer", "kernels/...", "text needs no arithmetic"},
-		{"cmd/...", "testing", "not in a shipped binary"},
-		{"cmd/...", "internal/sharedtest", "not in a shipped binary"},
-		{"cmd/...", "internal/browsertest", "not in a shipped binary"},
-		{"cmd/...", "internal/fakeengine", "not in a shipped binary"},
-		{"cmd/...", "internal/racing", "not in a shipped binary"},
-		{"cmd/...", "internal/kerneltest", "not in a shipped binary"},
-		{"cmd/...", "internal/blocktest", "not in a shipped binary"},
-		{"cmd/...", "internal/bubble", "not in a shipped binary"},
-		{"cmd/...", "internal/timelinetest", "not in a shipped binary"},
-		{"cmd/...", "github.com/stretchr/testify/...", "not in a shipped binary"},
+		{"cmd/pilotfish", "testing", "not in a shipped binary"},
+		{"cmd/pilotfish", "internal/sharedtest", "not in a shipped binary"},
+		{"cmd/pilotfish", "internal/browsertest", "not in a shipped binary"},
+		{"cmd/pilotfish", "internal/fakeengine", "not in a shipped binary"},
+		{"cmd/pilotfish", "internal/racing", "not in a shipped binary"},
+		{"cmd/pilotfish", "internal/kerneltest", "not in a shipped binary"},
+		{"cmd/pilotfish", "internal/blocktest", "not in a shipped binary"},
+		{"cmd/pilotfish", "internal/bubble", "not in a shipped binary"},
+		{"cmd/pilotfish", "internal/timelinetest", "not in a shipped binary"},
+		{"cmd/pilotfish", "github.com/stretchr/testify/...", "not in a shipped binary"},
 		{"...", "runtime/cgo", "the program builds without a C compiler"},
 	}
 }
@@ -175,7 +182,7 @@ func onlyImporters() []only {
 			"a program that embeds the engine links no metrics"},
 		{"github.com/spf13/cobra", []string{"cmd/..."}, "flags end where commands end"},
 		{"github.com/schollz/progressbar/v3", []string{"cmd/..."}, "a package reports numbers, a command draws them"},
-		{"github.com/stretchr/testify/...", nil, "assertions are for tests"},
+		{"github.com/stretchr/testify/...", []string{"cmd/pilotfish/internal/clitest"}, "assertions are for tests"},
 	}
 }
 
@@ -184,8 +191,9 @@ func onlyImporters() []only {
 func allowedState() map[string]string {
 	const same = "the error of another package, for programs that see only the engine"
 	return map[string]string{
-		"cmd/pilotfish.version": "written by the linker, before the program runs",
-		"..ErrClosed":           same, "..ErrBusy": same, "..ErrContext": same, "..ErrNotSaved": same,
+		"cmd/pilotfish/internal/cli.version":       "written by the linker, before the program runs",
+		"cmd/pilotfish/internal/clitest.UnderTest": "the program of a package's tests, which TestMain sets",
+		"..ErrClosed": same, "..ErrBusy": same, "..ErrContext": same, "..ErrNotSaved": same,
 		"..ErrOtherSaved":          same,
 		"runtime/engine.ErrClosed": same, "runtime/engine.ErrContext": same,
 		"internal/bubble.alone": "counts the bubbles of a test's process, as GOMAXPROCS is the process's",

@@ -1,9 +1,0 @@
-package main
-
-import "golang.org/x/sys/unix"
-
-// The system calls for the mode of a terminal.
-const (
-	getTermios = unix.TCGETS
-	setTermios = unix.TCSETS
-)

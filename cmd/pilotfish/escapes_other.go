@@ -1,8 +1,0 @@
-//go:build !windows
-
-package main
-
-import "os"
-
-// obeyEscapes has a terminal understand escape sequences, which all do but the consoles of Windows.
-func obeyEscapes(*os.File) {}

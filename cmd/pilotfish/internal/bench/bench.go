@@ -1,0 +1,87 @@
+// Package bench has the commands of pilotfish bench, but for bench routing.
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+)
+
+// NewCommand groups the measurements; that of routing is a room of its own.
+func NewCommand(a *cli.App, routing *cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "bench",
+		Short:   "Measure speed, memory use and routing; write models of random weights",
+		Example: `  pilotfish bench engine -m model.gguf -p 512 -n 64 -r 5`,
+		Args:    cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return cli.Usagef("which measurement? Name engine, routing, link, gateway, capacity, compare, report, " +
+				"kernels, metal-plan or synth")
+		},
+	}
+	c.AddCommand(newBenchEngineCommand(a), routing, newBenchLinkCommand(a), newBenchGatewayCommand(a),
+		newBenchCapacityCommand(a), newBenchCompareCommand(a),
+		newBenchKernelsCommand(a), newBenchMetalPlanCommand(a), newBenchSynthCommand(a), newBenchReportCommand(a))
+	return c
+}
+
+// shapes are the models of random weights, by their names.
+var shapes = map[string]func(synth.Recipe, uint64) synth.Spec{"tiny": synth.Tiny, "0.5b": synth.Half}
+
+// newBenchSynthCommand writes a model of random weights.
+func newBenchSynthCommand(a *cli.App) *cobra.Command {
+	var (
+		shape, kind string
+		seed        uint64
+	)
+	c := &cobra.Command{
+		Use:   "synth FILE [flags]",
+		Short: "Write a model of random weights, for measurements without a real one",
+		Long: `Write a complete model of random weights, for measurements without a real one. The shape 0.5b is that of
+Qwen2.5-0.5B; a tiny one has the same parts and runs instantly. The same flags write the same bytes.
+
+Types: ` + strings.Join(synth.RecipeNames(), " ") + ".",
+		Example: `  pilotfish bench synth --shape 0.5b --type q8_0 random.gguf`,
+		Args:    cli.OneArg("the name of the file to write"),
+		RunE: func(c *cobra.Command, args []string) error {
+			recipe, err := synth.ParseRecipe(kind)
+			if err != nil {
+				return cli.Usagef("--type: %w", err)
+			}
+			spec, ok := shapes[shape]
+			if !ok {
+				return cli.Usagef("--shape %s is not a shape: choose tiny or 0.5b", shape)
+			}
+			return writeModel(a, spec(recipe, seed), args[0])
+		},
+	}
+	cli.Add(c.Flags(), "shape", &shape, "0.5b")
+	cli.Add(c.Flags(), "type", &kind, "q8_0")
+	cli.Add(c.Flags(), "seed", &seed, 1)
+	return c
+}
+
+// writeModel writes a model to a new file at path. What is not whole is removed.
+func writeModel(a *cli.App, s synth.Spec, path string) (err error) {
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s exists already: choose another name, or remove it first", path)
+	}
+	if err != nil {
+		return err
+	}
+	m := cli.NewMeter(a.Stderr, "weights", cli.InPieces)
+	err = errors.Join(s.Write(out, m.Show), out.Close())
+	m.Close()
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(path))
+	}
+	_, err = fmt.Fprintln(a.Stdout, path)
+	return err
+}

@@ -1,0 +1,155 @@
+package bench
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/capacity"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+)
+
+// capacities are the reports that a call prints, by mode.
+func capacities(t *testing.T, args ...string) map[capacity.Mode]*capacity.Report {
+	t.Helper()
+	code, stdout, stderr := clitest.Call(t, append([]string{"bench", "capacity", "--json"}, args...)...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	all := map[capacity.Mode]*capacity.Report{}
+	for _, r := range clitest.Lines[*capacity.Report](t, stdout) {
+		all[r.Mode] = r
+	}
+	require.Len(t, all, 3)
+	return all
+}
+
+// TestCapacityFlags: each flag of the simulation has its effect.
+func TestCapacityFlags(t *testing.T) {
+	racing.Spare(t)
+	clitest.OwnFolders(t)
+	costs := clitest.CostsFile(t)
+	with := func(more string) map[capacity.Mode]*capacity.Report {
+		args := "--costs " + costs + " --tokens 8 --prompt 60 --bound 3s --think 10s --budget 0.2 " + more
+		return capacities(t, strings.Fields(args)...)
+	}
+	usual := with("")
+	for mode, r := range usual {
+		assert.Greater(t, r.Devices, 5, mode)
+		assert.InDelta(t, float64(r.Devices)/2, r.PerCore, 1e-9)
+		assert.Equal(t, 3000., r.BoundMS)
+		assert.Empty(t, r.Measured)
+	}
+	assert.Equal(t, usual, with("--seed 0"), "the same each time")
+	assert.NotEqual(t, usual, with("--seed 1"))
+	all, asked := capacity.Modes(), []capacity.Mode{capacity.Routed, capacity.Verified}
+	for _, c := range []struct {
+		flag  string
+		modes []capacity.Mode
+		more  bool // devices than usual
+	}{
+		{"--prompt 20", all, true}, {"--tokens 30", all, false}, {"--think 30s", all, true},
+		{"--rtt 900ms", asked, false},
+		{"--edge-tps 8", asked, false}, {"--budget 0.7", asked[:1], false}, {"--turned 0.9", asked[1:], false},
+		{"--bound 4s", all, true}, {"--gateways 2", all, true},
+	} {
+		got := with(c.flag)
+		for _, mode := range c.modes {
+			assert.Equal(t, c.more, got[mode].Devices > usual[mode].Devices, "%s: %s: %d, not %d", mode, c.flag,
+				got[mode].Devices, usual[mode].Devices)
+			assert.NotEqual(t, usual[mode].Devices, got[mode].Devices, "%s: %s", mode, c.flag)
+		}
+	}
+	got := with("--devices 4,60")
+	for _, r := range got {
+		require.Len(t, r.Points, 2)
+		assert.Equal(t, []int{4, 60}, []int{r.Points[0].Devices, r.Points[1].Devices})
+		assert.Less(t, r.Points[0].P95, r.Points[1].P95)
+	}
+	code, stdout, stderr := clitest.Call(t, "bench", "capacity", "--costs", costs, "--tokens", "8", "--prompt", "60",
+		"--json")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Contains(t, stdout, `"cpu":"another"`, "figures are those of the machine that was measured")
+}
+
+// TestCapacityText: the table has a row for each mode, says why there is none, and what the figures are.
+func TestCapacityText(t *testing.T) {
+	clitest.OwnFolders(t)
+	costs := clitest.CostsFile(t)
+	code, stdout, stderr := clitest.Call(t, "bench", "capacity", "--costs", costs, "--tokens", "4", "--devices", "3")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	for _, want := range []string{"\ncloud ", "\nrouted ", "\nverified ", "2 threads", "128 rows 404.0 ms",
+		capacityTerms} {
+		assert.Contains(t, stdout, want)
+	}
+	assert.Equal(t, 2, strings.Count(stdout, "\nrouted   "+"  "), "at the capacity, and of 3 devices: %s", stdout)
+	code, stdout, stderr = clitest.Call(t, "bench", "capacity", "--costs", costs, "--bound", "1ms", "--tokens", "4")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Equal(t, 3, strings.Count(stdout, " 0       0.0 the 95th percentile of one device alone is"), stdout)
+}
+
+// TestCapacityRefused: values and files without sense are refused, and what is wrong is named.
+func TestCapacityRefused(t *testing.T) {
+	clitest.OwnFolders(t)
+	costs, m := clitest.CostsFile(t), clitest.TinyModel(t, "q8_0")
+	for _, c := range []struct{ args, said string }{
+		{"", "-m"}, {"-m M --costs C", "--costs and -m"}, {"--costs C --threads 2", "--threads has no effect"},
+		{"--costs C --answers 2", "--answers has no effect"}, {"--costs C --devices 0", "--devices 0"},
+		{"--costs C --devices 100001", "--devices 100001"}, {"--costs C --gateways 0", "--gateways 0"},
+		{"--costs C --prompt 0", "--prompt 0"}, {"--costs C --tokens 40000", "--tokens 40000"},
+		{"--costs C --think 0s", "--think 0s"}, {"--costs C --rtt 11s", "--rtt 11s"},
+		{"--costs C --edge-tps NaN", "--edge-tps NaN"}, {"--costs C --budget 1.5", "--budget 1.5"},
+		{"--costs C --turned -0.1", "--turned -0.1"}, {"--costs C --bound 0s", "--bound 0s"},
+		{"-m M --prompt 30000 --tokens 30000", "longer than the context of the model"},
+	} {
+		args := strings.Fields(strings.NewReplacer("C", costs, "M", m).Replace(c.args))
+		code, stdout, stderr := clitest.Call(t, append([]string{"bench", "capacity"}, args...)...)
+		assert.Equal(t, cli.ExitUsage, code, c.args)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, c.said, c.args)
+	}
+	for _, file := range []string{"none", m} {
+		code, _, stderr := clitest.Call(t, "bench", "capacity", "--costs", file)
+		assert.Equal(t, cli.ExitFailed, code)
+		assert.Contains(t, stderr, "--costs: ")
+		assert.Contains(t, stderr, file)
+	}
+}
+
+// TestCapacityMeasured: with a model its costs are measured, and real devices beside simulated ones; what is printed
+// can be simulated again.
+func TestCapacityMeasured(t *testing.T) {
+	racing.Spare(t)
+	clitest.OwnFolders(t)
+	t.Chdir(t.TempDir())
+	m := clitest.TinyModel(t, "q8_0")
+	workload := strings.Fields("--prompt 100 --tokens 6 --think 20ms --rtt 4ms --edge-tps 1000 --bound 100ms " +
+		"--budget 0.5")
+	args := append([]string{"bench", "capacity", "--json", "--model", m, "--threads", "1", "--answers", "20"},
+		workload...)
+	code, stdout, stderr := clitest.Call(t, args...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	require.NoError(t, os.WriteFile("costs", []byte(stdout), 0o644))
+	again := capacities(t, append(workload, "--costs", "costs")...)
+	for _, r := range clitest.Lines[*capacity.Report](t, stdout) {
+		assert.Equal(t, 1, r.Costs.Threads)
+		assert.Len(t, r.Costs.Passes, 8)
+		assert.Less(t, r.Costs.AskMS, 1000.)
+		assert.Equal(t, r.Devices > 0, len(r.Measured) > 0, "a busy machine may carry none: %s", r.WhyNone)
+		for _, trial := range r.Measured {
+			assert.Positive(t, trial.Measured.Answers)
+			assert.Positive(t, trial.RatioP95)
+			assert.Equal(t, r.Mode != capacity.Cloud, trial.Measured.BytesUp > 0)
+		}
+		r.Measured, r.MeasuredDevices = nil, 0
+		assert.Equal(t, again[r.Mode], r)
+	}
+	args[8] = "0"
+	require.Equal(t, "--answers", args[7])
+	code, stdout, stderr = clitest.Call(t, args...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.NotContains(t, stdout, "measured")
+}

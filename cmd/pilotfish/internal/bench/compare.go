@@ -1,0 +1,221 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/bench/compare"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+)
+
+// newBenchCompareCommand compares measurements.
+func newBenchCompareCommand(a *cli.App) *cobra.Command {
+	var o compare.Options
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "compare A.jsonl [B.jsonl] [flags]",
+		Short: "Compare measurements: what differs, by how much, and how certain that is",
+		Long: `Compare two files of measurements (JSON lines, as printed by --json): what differs, by how much, and how
+certain that is. Lines are matched by what they measure: measurement, link and paces, mode, models, flags. A setting
+that has one value in all of A and another in all of B is what is compared.
+
+With one file, lines that differ in --by are compared: modes that were named twice, or the paces of a sweep with --by
+edge_tps, or the modes with --by mode.
+
+Answers to the same question are compared pairwise, other samples as groups. All comparisons of one call are corrected
+together: if nothing differs, a difference is reported in no more than --alpha of all calls.`,
+		Example: `  pilotfish bench compare before.jsonl after.jsonl
+  pilotfish bench compare sweep.jsonl --by edge_tps`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 2 {
+				return fmt.Errorf("%s compares one or two files: leave out %.40q", cli.Called(c), args[2])
+			}
+			return cli.SomeArgs("a file with measurements, or two to compare")(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkCompare(c.Flags(), o, len(args)); err != nil {
+				return err
+			}
+			r, err := compareFiles(args, o)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printComparison(a, r)
+			}
+			return printCompared(a.Stdout, r)
+		},
+	}
+	cli.Add(c.Flags(), "alpha", &o.Alpha, 0.01)
+	cli.Add(c.Flags(), "by", &o.By, "variant")
+	cli.Add(c.Flags(), "base", &o.Base, "")
+	cli.Add(c.Flags(), "json", &asJSON, false)
+	return c
+}
+
+// checkCompare refuses flags that are out of range, or have no effect with so many files.
+func checkCompare(given *pflag.FlagSet, o compare.Options, files int) error {
+	if !(o.Alpha > 0 && o.Alpha < 1) {
+		return cli.Usagef("--alpha %v is out of range: give a chance above 0 and below 1", o.Alpha)
+	}
+	for _, name := range []string{"by", "base"} {
+		if files == 2 && given.Changed(name) {
+			return cli.Usagef("--%s is for one file: leave it out, or one of the files", name)
+		}
+	}
+	return nil
+}
+
+// compareFiles compares one file in itself, or two.
+func compareFiles(paths []string, o compare.Options) (r *compare.Report, err error) {
+	var files [][]result.Record
+	for _, path := range paths {
+		records, err := result.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, records)
+	}
+	if len(files) == 1 {
+		r, err = compare.Within(files[0], o)
+	} else {
+		r, err = compare.Files(files[0], files[1], o)
+	}
+	if errors.Is(err, compare.ErrNothing) {
+		err = fmt.Errorf("%s: %w", strings.Join(paths, " and "), err)
+	}
+	return r, err
+}
+
+// comparedLine is the JSON of one figure.
+type comparedLine struct {
+	Of      map[string]string    `json:"of"`
+	Between []compare.Difference `json:"between,omitempty"`
+	SourceA string               `json:"source_a"`
+	SourceB string               `json:"source_b"`
+	compare.Metric
+}
+
+// printComparison prints a JSON line for each figure.
+func printComparison(a *cli.App, r *compare.Report) error {
+	for _, p := range r.Pairs {
+		for _, m := range p.Metrics {
+			line := comparedLine{p.Of, slices.Concat(r.Between, p.Between), p.A, p.B, m}
+			if err := a.PrintJSON(line); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// printCompared prints a table for each pair of lines.
+func printCompared(out io.Writer, r *compare.Report) error {
+	var b strings.Builder
+	for _, list := range []struct {
+		name string
+		all  []compare.Difference
+	}{{"Compared", r.Between}, {"The runs differ in", r.Runs}} {
+		if len(list.all) > 0 {
+			fmt.Fprintf(&b, "%s:\n", list.name)
+			for _, d := range list.all {
+				fmt.Fprintf(&b, "  %s: %s\n", d.Name, d)
+			}
+		}
+	}
+	shared := sharedSettings(r.Pairs)
+	differing, tests := 0, 0
+	for _, p := range r.Pairs {
+		n, err := comparedTable(&b, p, shared)
+		if err != nil {
+			return err
+		}
+		differing, tests = differing+n, tests+len(p.Metrics)
+	}
+	if len(r.Alone) > 0 {
+		fmt.Fprintf(&b, "\nWithout a partner: %s\n", strings.Join(r.Alone, ", "))
+	}
+	fmt.Fprintf(&b,
+		"\n%d of %d figures differ (*: p ≤ %v after the correction for all of them). A and B are means of the\n"+
+			"questions, or medians of samples; intervals are at 95%%, of the typical change.\n"+
+			"Where p is empty there are no samples, so that nobody knows.\n", differing, tests, r.Alpha)
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// sharedSettings are those that all pairs have.
+func sharedSettings(pairs []compare.Pair) map[string]string {
+	same := maps.Clone(pairs[0].Of)
+	for _, p := range pairs {
+		maps.DeleteFunc(same, func(name, value string) bool { return p.Of[name] != value })
+	}
+	delete(same, "mode")
+	return same
+}
+
+// comparedTable prints what was found of a pair, and returns how many figures differ.
+func comparedTable(b *strings.Builder, p compare.Pair, shared map[string]string) (differing int, err error) {
+	title := p.Of["mode"]
+	for _, name := range slices.Sorted(maps.Keys(p.Of)) {
+		if _, ok := shared[name]; !ok && name != "mode" {
+			title += fmt.Sprintf(", %s %s", name, p.Of[name])
+		}
+	}
+	for _, d := range p.Between {
+		title += fmt.Sprintf(", %s %s", d.Name, d)
+	}
+	fmt.Fprintf(b, "\n%s (%s and %s)\n", strings.TrimPrefix(title, ", "), p.A, p.B)
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "figure\tA\tB\tchange\tinterval\tp\t\t")
+	var equal []string
+	for _, m := range p.Metrics {
+		if m.Test == compare.NoTest {
+			equal = append(equal, m.Name)
+			continue
+		}
+		mark := ""
+		if m.Differs {
+			mark = "*"
+			differing++
+		}
+		sure := ""
+		if m.Test != compare.Single {
+			sure = fmt.Sprintf("%.2g", m.Adjusted)
+		}
+		fmt.Fprintf(table, "%s\t%.4g\t%.4g\t%s\t%s\t%s\t%s\t\n", m.Name, m.A, m.B, changeText(m.Change),
+			intervalText(m), sure, mark)
+	}
+	if err := table.Flush(); err != nil {
+		return 0, err
+	}
+	if len(equal) > 0 {
+		fmt.Fprintf(b, "Equal in all samples: %s.\n", strings.Join(equal, ", "))
+	}
+	if p.Texts > p.Same {
+		fmt.Fprintf(b, "The texts of %d of %d answers differ.\n", p.Texts-p.Same, p.Texts)
+	}
+	return differing, nil
+}
+
+func changeText(x *float64) string {
+	if x == nil {
+		return ""
+	}
+	return fmt.Sprintf("%+.1f%%", 100**x)
+}
+
+func intervalText(m compare.Metric) string {
+	if m.Low == nil {
+		return ""
+	}
+	return fmt.Sprintf("%+.1f to %+.1f%%", 100**m.Low, 100**m.High)
+}

@@ -1,0 +1,104 @@
+package bench
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+)
+
+// resultFile writes lines of modes at paces, each with times that follow from the pace, and returns its name.
+func resultFile(t *testing.T, path string, flags map[string]string, paces []float64, modes ...string) string {
+	t.Helper()
+	var all []byte
+	for _, tps := range paces {
+		again := map[string]int{}
+		for _, mode := range modes {
+			again[mode]++
+			r := outcome.Report{Mode: mode, Variant: again[mode], Cell: &outcome.Cell{RTT: 100, EdgeTPS: tps}}
+			for q := range 12 {
+				ms := float64(500+31*q+(q*q+again[mode]*q)%5)/tps*60 + float64(len(mode))
+				r.Samples = append(r.Samples, outcome.Sample{Question: q, MS: ms, Tokens: 9, Asks: q % 2, Text: mode})
+			}
+			line, err := result.Line(r, result.Run{Measurement: "bench routing", Version: "1", Flags: flags})
+			require.NoError(t, err)
+			all = append(all, line...)
+		}
+	}
+	require.NoError(t, os.WriteFile(path, all, 0o600))
+	return path
+}
+
+// TestBenchCompare: in one file by variants, paces and modes, and two files; each flag does what it says.
+func TestBenchCompare(t *testing.T) {
+	dir := t.TempDir()
+	compared := func(args ...string) string {
+		code, stdout, stderr := clitest.Call(t, append([]string{"bench", "compare"}, args...)...)
+		require.Equal(t, cli.ExitDone, code, stderr)
+		for line := range strings.Lines(stdout) {
+			if !strings.Contains(line, dir) && !strings.HasPrefix(line, "  ") {
+				assert.LessOrEqual(t, utf8.RuneCountInString(line), 140, line)
+			}
+		}
+		return stdout
+	}
+	a := resultFile(t, filepath.Join(dir, "a.jsonl"), map[string]string{"edge-tps": "60,58.2", "no-warm": "false"},
+		[]float64{60, 58.2}, "local", "serial", "serial")
+	b := resultFile(t, filepath.Join(dir, "b.jsonl"), map[string]string{"edge-tps": "60", "no-warm": "true"},
+		[]float64{60}, "local", "serial")
+
+	text := compared(a)
+	assert.Contains(t, text, "serial, edge_tps 60, variant 1 → 2 ("+a+":2 and "+a+":3)")
+	text = compared(a, "--by", "edge_tps")
+	assert.Regexp(t, `local, edge_tps 60 → 58.2 \(.*:1 and .*:4\)`, text)
+	assert.Regexp(t, `(?m)^ +ms +[\d.]+ +[\d.]+ +\+3\.1% +\+3\.\d to \+3\.\d% +0\.00\d+ +\* *$`, text)
+	assert.Contains(t, text, "Equal in all samples: ")
+	assert.NotContains(t, compared(a, "--by", "edge_tps", "--alpha", "1e-9"), "*  \n")
+	assert.Contains(t, compared(a, "--by", "edge_tps", "--alpha", "1e-9"), "0 of ")
+	text = compared(a, "--by", "mode", "--base", "serial")
+	assert.Contains(t, text, "edge_tps 60, mode serial → local")
+	assert.Contains(t, text, "The texts of 12 of 12 answers differ.")
+
+	text = compared(a, b)
+	assert.Contains(t, text, "Compared:\n  --no-warm: false → true\n")
+	assert.Contains(t, text, "The runs differ in:\n  --edge-tps: 60,58.2 → 60\n")
+	assert.Contains(t, text, "Without a partner: "+a+":3, "+a+":4, "+a+":5, "+a+":6",
+		"the second variant, and another pace")
+	figures := clitest.Lines[comparedLine](t, compared(a, "--by", "edge_tps", "--json"))
+	require.Len(t, figures, 18)
+	assert.Equal(t, "ms", figures[0].Name)
+	assert.Equal(t, "local", figures[0].Of["mode"])
+	assert.True(t, figures[0].Differs)
+	assert.Equal(t, a+":4", figures[0].SourceB)
+	assert.Equal(t, "edge_tps", figures[0].Between[0].Name)
+
+	for _, c := range []struct {
+		args   string
+		code   int
+		stderr string
+	}{
+		{"A --alpha 0", cli.ExitUsage, "--alpha 0 is out of range"},
+		{"A --alpha 1", cli.ExitUsage, "--alpha 1"},
+		{"A B --by mode", cli.ExitUsage, "--by is for one file"},
+		{"A B --base x", cli.ExitUsage, "--base is for one file"},
+		{"B", cli.ExitFailed, "b.jsonl: there is nothing to compare: the lines do not differ in variant"},
+		{"A --by mode --base x", cli.ExitFailed, "no line has mode x"},
+		{"/nowhere/x", cli.ExitFailed, "/nowhere/x"},
+		{"A B A", cli.ExitUsage, "compares one or two files: leave out "},
+	} {
+		args := strings.Fields(strings.NewReplacer("A", a, "B", b).Replace(c.args))
+		code, stdout, stderr := clitest.Call(t, append([]string{"bench", "compare"}, args...)...)
+		assert.Equal(t, c.code, code, c.args)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, c.stderr)
+	}
+}

@@ -1,0 +1,150 @@
+package bench
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/speed"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// benchEngineFlags are the flags of `pilotfish bench engine`.
+type benchEngineFlags struct {
+	m       speed.Matrix
+	lists   struct{ prompt, generate, depth, rows, threads group.NumberList }
+	kv      string
+	backend string
+	huge    string
+	scaling bool
+	output  string
+	json    bool
+	flags   *pflag.FlagSet // to know which of them were given
+}
+
+// newBenchEngineCommand measures a model on this machine.
+func newBenchEngineCommand(a *cli.App) *cobra.Command {
+	var f benchEngineFlags
+	c := &cobra.Command{
+		Use:   "engine -m FILE [flags]",
+		Short: "Measure the speed and memory use of a model on this machine",
+		Long: `Measure the speed and memory use of a model on this machine.
+
+  prompt      -p tokens are processed at once. This is limited by how fast the CPU multiplies: every token uses every
+              weight. The limit is measured too, and the share of it that was reached is printed.
+  generation  -n tokens, one after another. This is limited by memory bandwidth: every token reads all weights, and
+              the keys and values of the context before it (-d). Bandwidth is measured after each sample, with as many
+              threads. It is no limit for a model that fits into the CPU's cache.
+  rows        --rows tokens in one forward pass that all follow the same context, as when drafting guesses at one token.
+  load        from opening the file until model and tokenizer are ready. The file is mapped: weights are read when
+              they are first used. The time to the first token starts at the same moment, with a prompt of 8 tokens.
+  predicted   with --backend metal: the speed of generation that "bench metal-plan" predicts for this GPU and model,
+              beside the measured one, and the figures that it is made of.
+
+Speeds are medians of -r samples; everything else is measured once. The spread of the samples is given as the median of
+their distances from the median (MAD) and as the longest minus the shortest, both relative to the median. The machine
+counts as quiet if other processes used no more than 2% of its CPU time while samples were taken, and other virtual
+machines 1%.
+
+-p, -n, -d, -t, --rows, --kv and --backend take lists, such as -p 16,512: all combinations are measured. Those that
+share one load of the model take turns sample by sample, so that a machine that slows down affects all of them; a
+different number of threads, KV cache type or backend needs another load. -o writes the columns of llama-bench, as
+json, jsonl, csv or md (a table), so that its results and these fit into one table: pp512 is a prompt of 512 tokens,
+tg64 a generation of 64, "@ d4096" a context before it. Without -d, a generation follows 8 tokens here, and none in
+llama-bench. --json writes one line for each combination.`,
+		Example: `  pilotfish bench engine -m model.gguf -p 512 -n 64 -t 2 -r 5
+  pilotfish bench engine -m model.gguf -p 0 -n 32 -d 0,4000,32000
+  pilotfish bench engine -m model.gguf -p 16,512 -n 64 -t 1,2 -r 5 -o md
+  pilotfish bench engine -m model.gguf --rows 1,2,4,8
+  pilotfish bench engine -m model.gguf --scaling`,
+		Args: cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+	}
+	f.register(c)
+	return c
+}
+
+func (f *benchEngineFlags) register(c *cobra.Command) {
+	p := c.Flags()
+	f.flags = p
+	l := &f.lists
+	l.prompt, l.generate, l.depth, l.threads = group.NumberList{512}, group.NumberList{64}, group.NumberList{0},
+		group.NumberList{0}
+	cli.Add(p, "model", &f.m.Model, "")
+	cli.AddValue(p, "prompt", &l.prompt)
+	cli.AddValue(p, "generate", &l.generate)
+	cli.AddValue(p, "depth", &l.depth)
+	cli.AddValue(p, "bench-engine.rows", &l.rows)
+	cli.Add(p, "scaling", &f.scaling, false)
+	cli.AddValue(p, "threads", &l.threads)
+	cli.Add(p, "repeat", &f.m.Repeat, 3)
+	cli.Add(p, "kv", &f.kv, "auto")
+	cli.Add(p, "huge-pages", &f.huge, "auto")
+	cli.Add(p, "backend", &f.backend, string(engine.CPU))
+	cli.Add(p, "output", &f.output, "text")
+	cli.Add(p, "json", &f.json, false)
+	cobra.CheckErr(c.MarkFlagRequired("model"))
+}
+
+func (f *benchEngineFlags) run(ctx context.Context, a *cli.App) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	limit, err := speed.ContextLimit(f.m.Model)
+	if err != nil {
+		return err
+	}
+	if err := f.fit(limit); err != nil {
+		return err
+	}
+	about := group.Measured(a)
+	if about.Model, err = result.OfFile(f.m.Model); err != nil {
+		return err
+	}
+	all, err := f.measure(ctx, a)
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.json:
+		return f.printJSON(a, all, about)
+	case f.output != "text":
+		return f.printColumns(a, all, about)
+	case len(all) == 1:
+		printEngineReport(a, all[0])
+	default:
+		printEngineReports(a, all)
+	}
+	return nil
+}
+
+// measure returns the reports of all combinations.
+func (f *benchEngineFlags) measure(ctx context.Context, a *cli.App) (all []speed.Report, err error) {
+	m := cli.NewMeter(a.Stderr, "samples", cli.InPieces)
+	defer m.Close()
+	f.m.OnSample = func(done, of int) { m.Show(int64(done), int64(of)) }
+	if !f.scaling {
+		err := f.m.Run(ctx, func(r speed.Report) error {
+			all = append(all, r)
+			return nil
+		})
+		return all, err
+	}
+	r, err := f.m.Scaled(ctx)
+	return []speed.Report{r}, err
+}
+
+// printJSON prints a line for each combination. A single one is the contract with other programs, and so is the last.
+func (f *benchEngineFlags) printJSON(a *cli.App, all []speed.Report, about result.Run) error {
+	for _, r := range all {
+		about.Machine.Bandwidth = r.Bandwidth
+		if err := group.PrintResult(a, r, about); err != nil {
+			return err
+		}
+	}
+	return nil
+}

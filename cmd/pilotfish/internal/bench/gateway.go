@@ -1,0 +1,196 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/wire"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// benchGatewayFlags are the flags of `pilotfish bench gateway`.
+type benchGatewayFlags struct {
+	o       wire.GatewayOptions
+	model   float64 // milliseconds
+	seconds float64
+	gateway group.GatewayFlags
+	file    string // of a model whose tokens are those of the gateway's
+	json    bool
+}
+
+// newBenchGatewayCommand measures a gateway under load.
+func newBenchGatewayCommand(a *cli.App) *cobra.Command {
+	var f benchGatewayFlags
+	c := &cobra.Command{
+		Use:   "gateway [flags]",
+		Short: "Measure the speed, fairness and memory use of a gateway that serves many devices",
+		Long: `Measure how fast a gateway answers many devices, how fairly, and how much memory this takes.
+
+By default the gateway runs in this process, as do the devices, over UDP on loopback; its model takes --model-ms per
+question and computes nothing. With --cloud, a gateway elsewhere is measured. Each device has its own connection.
+Questions are due at times that do not depend on how long others take, and are timed from then to the answer, so
+waiting behind a stall counts. A device's text starts with 128 tokens, and each of its questions adds 8.
+
+Fairness is how equally the devices were served: Jain's index of the shares of their questions that were answered, and
+of the 99th percentiles of their times. It is 1 if all are equal, and 1/n if one of n devices gets everything. With
+--greedy, the first device asks more than the others, which they do not notice if the gateway is fair. Devices only
+have to wait if the model takes fewer questions at a time than there are (--model-parallel).`,
+		Example: `  pilotfish bench gateway --devices 1000 --rate 1 --model-ms 5 --seconds 30
+  pilotfish bench gateway --devices 50 --rate 2 --model-ms 15 --model-parallel 4 --greedy 100`,
+		Args: cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+	}
+	p := c.Flags()
+	cli.Add(p, "devices", &f.o.Devices, 1000)
+	cli.Add(p, "rate", &f.o.Rate, 1)
+	cli.Add(p, "model-ms", &f.model, 5)
+	cli.Add(p, "seconds", &f.seconds, 30)
+	cli.Add(p, "model-parallel", &f.o.Abreast, 4096)
+	cli.Add(p, "greedy", &f.o.Greedy, 1)
+	cli.Add(p, "sessions", &f.o.Sessions, 1000)
+	cli.Add(p, "cloud", &f.gateway.Address, "")
+	cli.Add(p, "pin", &f.gateway.Pin, "")
+	cli.Add(p, "token-file", &f.gateway.Token, "")
+	cli.Add(p, "model", &f.file, "")
+	cli.Add(p, "json", &f.json, false)
+	f.gateway.Set = p
+	return c
+}
+
+func (f *benchGatewayFlags) run(ctx context.Context, a *cli.App) error {
+	for _, err := range []error{
+		group.CheckRange("devices", f.o.Devices, 1, 20000, "1 to 20000"),
+		group.CheckRange("sessions", f.o.Sessions, 0, 100000, "0 to 100000"),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	f.o.Model = time.Duration(f.model * float64(time.Millisecond))
+	f.o.Duration = time.Duration(f.seconds * float64(time.Second))
+	if err := f.remote(a); err != nil {
+		return err
+	}
+	about := group.Measured(a)
+	if f.json {
+		about.Machine.Bandwidth = a.Bandwidth()
+	}
+	m := cli.NewMeter(a.Stderr, "questions", cli.InPieces)
+	f.o.Progress = func(done, of int) { m.Show(int64(done), int64(of)) }
+	r, err := wire.Gateway(ctx, f.o)
+	m.Close()
+	if _, ok := errors.AsType[*engine.ConnectError](err); ok && f.o.Remote != nil {
+		return f.gateway.Explain(err)
+	}
+	if err != nil {
+		return err
+	}
+	if f.o.Remote != nil {
+		about.Remote = f.o.Remote.Address
+	}
+	if f.json {
+		return group.PrintResult(a, r, about)
+	}
+	printGatewayReport(a, r, f.o.Remote != nil)
+	return nil
+}
+
+// remote fills in the gateway to measure, if it is elsewhere.
+func (f *benchGatewayFlags) remote(a *cli.App) error {
+	if !f.gateway.Set.Changed("cloud") {
+		for _, name := range []string{"pin", "token-file", "model"} {
+			if f.gateway.Set.Changed(name) {
+				return cli.Usagef("--%s has no effect without a gateway elsewhere: give one with --cloud host:port",
+					name)
+			}
+		}
+		return nil
+	}
+	for _, name := range []string{"model-ms", "model-parallel", "sessions"} {
+		if f.gateway.Set.Changed(name) {
+			return cli.Usagef("--%s is of the gateway in this process: leave it out with --cloud", name)
+		}
+	}
+	if f.file == "" {
+		return cli.Usagef("--cloud needs the vocabulary of the gateway's model: give a model of its family with -m")
+	}
+	dial, err := f.gateway.Parse(a)
+	if err != nil {
+		return err
+	}
+	e, err := engine.Open(f.file, engine.Options{HugePages: engine.HugeOff})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	identity, err := e.Identity()
+	if err != nil {
+		return err
+	}
+	f.o.Remote = &wire.RemoteGateway{Address: f.gateway.Address, Identity: identity, Pin: dial.Pin,
+		Secret: dial.Secret}
+	f.o.Model, f.o.Sessions = 0, 0
+	return nil
+}
+
+func printGatewayReport(a *cli.App, r *wire.GatewayReport, elsewhere bool) {
+	of := fmt.Sprintf("a model of %v ms, %v s, devices and gateway on %d cores", r.ModelMS, r.Seconds, r.Cores)
+	if elsewhere {
+		of = fmt.Sprintf("a gateway elsewhere, %v s, devices on %d cores", r.Seconds, r.Cores)
+	}
+	fmt.Fprintf(a.Stdout, "%d devices, %v questions/s each, %s\n", r.Devices, r.Rate, of)
+	fmt.Fprintf(a.Stdout, "answered     %8d of %d, %.1f a second", r.Answers, r.Asks, r.PerSecond)
+	for _, why := range slices.Sorted(maps.Keys(r.Refusals)) {
+		fmt.Fprintf(a.Stdout, "; %d refused: %s", r.Refusals[why], why)
+	}
+	if r.Errors > 0 {
+		fmt.Fprintf(a.Stdout, "; %d failed", r.Errors)
+	}
+	fmt.Fprintln(a.Stdout)
+	for _, l := range []struct {
+		name string
+		l    result.Latency
+	}{{"from due", r.Latency}, {"in gateway", r.InGateway}} {
+		if l.l == (result.Latency{}) {
+			continue
+		}
+		fmt.Fprintf(a.Stdout, "%-12s %8.2f ms median, %.2f at 90%%, %.2f at 99%%, %.2f at 99.9%%, %.2f the longest\n",
+			l.name, l.l.P50, l.l.P90, l.l.P99, l.l.P999, l.l.Max)
+	}
+	printFairness(a, r)
+	fmt.Fprintf(a.Stdout, "per question %8.0f µs of CPU, %.1f bytes up, %.1f down\n", r.CPUPerAsk, r.BytesUp,
+		r.BytesDown)
+	fmt.Fprintf(a.Stdout, "connected    %8.0f ms, all devices; %s of memory each, both sides\n", r.ConnectMS,
+		humanize.IBytes(uint64(max(r.PerConnection, 0))))
+	if r.PerSession > 0 {
+		fmt.Fprintf(a.Stdout, "idle session %8s of memory, 512 tokens\n", humanize.IBytes(uint64(r.PerSession)))
+	}
+	if r.Quiet.Seconds > 0 {
+		fmt.Fprintf(a.Stdout, "machine      %s\n", r.Quiet)
+	}
+}
+
+// printFairness says how alike devices were served.
+func printFairness(a *cli.App, r *wire.GatewayReport) {
+	if f := r.Fairness; f != nil {
+		fmt.Fprintf(a.Stdout, "fairness     %8.4f of answers, each device had %.1f%% to %.1f%% of its own; "+
+			"%.4f of times at 99%%, %.2f to %.2f ms\n",
+			f.AnswersJain, 100*f.AnswersLeast, 100*f.AnswersMost, f.P99Jain, f.P99Least, f.P99Most)
+	}
+	if g := r.Greedy; g != nil {
+		fmt.Fprintf(a.Stdout,
+			"greedy       %8d of %d answered to the device that asked %v times as often, %.2f ms median, "+
+				"%.2f at 99%%; the others %.2f and %.2f\n",
+			g.Answers, g.Asks, g.Times, g.Latency.P50, g.Latency.P99, g.Others.P50, g.Others.P99)
+	}
+}

@@ -1,0 +1,109 @@
+package bench
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/wire"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+)
+
+// TestBenchGateway: each flag has its effect on what is measured.
+func TestBenchGateway(t *testing.T) {
+	racing.Spare(t)
+	clitest.OwnFolders(t)
+	t.Chdir(t.TempDir())
+	measure := func(args string) *wire.GatewayReport {
+		code, stdout, stderr := clitest.Call(t, append([]string{"bench", "gateway", "--json"},
+			strings.Fields(args)...)...)
+		require.Equal(t, cli.ExitDone, code, stderr)
+		return clitest.Lines[*wire.GatewayReport](t, stdout)[0]
+	}
+	r := measure("--devices 3 --rate 10 --model-ms 30 --seconds 0.5 --sessions 20")
+	assert.Equal(t, 15, r.Answers)
+	assert.GreaterOrEqual(t, r.Latency.P50, 29.9)
+	assert.Positive(t, r.PerSession)
+	code, stdout, stderr := clitest.Call(t, strings.Fields(
+		"bench gateway --devices 1 --rate 50 --seconds 0.2 --sessions 1")...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Contains(t, stdout, "answered           10 of 10, 50.0 a second\n")
+	r = measure("--devices 3 --rate 20 --model-ms 10 --seconds 0.5 --sessions 0 --greedy 4 --model-parallel 1")
+	assert.Zero(t, r.PerSession)
+	assert.Equal(t, []int{60, 40}, []int{r.Asks, r.Greedy.Asks}, "10 of each of the others")
+	assert.GreaterOrEqual(t, r.Greedy.Latency.Max, 30., "more are due than one at a time is fast enough for")
+	for _, wrong := range []string{"--devices=0", "--devices=20001", "--rate=0", "--rate=NaN", "--seconds=0",
+		"--model-ms=-1", "--sessions=-1", "--greedy=0", "--model-parallel=0", "--pin=x", "--token-file=x",
+		"--model=x"} {
+		code, _, stderr := clitest.Call(t, "bench", "gateway", wrong)
+		assert.Equal(t, cli.ExitUsage, code, wrong)
+		name, _, _ := strings.Cut(wrong, "=")
+		assert.Contains(t, stderr, name)
+	}
+}
+
+// TestGatewayReport: each figure stands where its words say.
+func TestGatewayReport(t *testing.T) {
+	var out strings.Builder
+	printGatewayReport(&cli.App{Stdout: &out},
+		&wire.GatewayReport{Devices: 7, Rate: 2.5, ModelMS: 5, Seconds: 30, Cores: 2, Asks: 100, Answers: 90,
+			Refusals: map[string]int{"too fast": 6, "busy": 3}, Errors: 1,
+			Latency:   result.Latency{P50: 6, P90: 7, P99: 8, P999: 9, Max: 10},
+			InGateway: result.Latency{P50: 1, P90: 2, P99: 3, P999: 4, Max: 5},
+			ConnectMS: 812, CPUPerAsk: 361, BytesUp: 41, BytesDown: 12, PerConnection: 126976, PerSession: 6758,
+			PerSecond: 3,
+			Fairness: &wire.Fairness{AnswersJain: 0.9, AnswersLeast: 0.5, AnswersMost: 0.75, P99Jain: 0.8,
+				P99Least: 11, P99Most: 12},
+			Greedy: &wire.GreedyDevice{Times: 60, Asks: 50, Answers: 40, Latency: result.Latency{P50: 13, P99: 14},
+				Others: result.Latency{P50: 15, P99: 16}}}, false)
+	assert.Equal(t, `7 devices, 2.5 questions/s each, a model of 5 ms, 30 s, devices and gateway on 2 cores
+answered           90 of 100, 3.0 a second; 3 refused: busy; 6 refused: too fast; 1 failed
+from due         6.00 ms median, 7.00 at 90%, 8.00 at 99%, 9.00 at 99.9%, 10.00 the longest
+in gateway       1.00 ms median, 2.00 at 90%, 3.00 at 99%, 4.00 at 99.9%, 5.00 the longest
+fairness       0.9000 of answers, each device had 50.0% to 75.0% of its own; 0.8000 of times at 99%, 11.00 to 12.00 ms
+greedy             40 of 50 answered to the device that asked 60 times as often, 13.00 ms median, 14.00 at 99%; `+
+		`the others 15.00 and 16.00
+per question      361 µs of CPU, 41.0 bytes up, 12.0 down
+connected         812 ms, all devices; 124 KiB of memory each, both sides
+idle session  6.6 KiB of memory, 512 tokens
+`, out.String())
+}
+
+// TestGatewayElsewhere: --cloud measures a gateway that --model, --pin and --token-file are for; what is of the one in
+// this process is refused.
+func TestGatewayElsewhere(t *testing.T) {
+	clitest.OwnFolders(t)
+	m := clitest.TinyModel(t, "q8_0")
+	token := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(token, []byte("a-secret-of-thirty-two-characters"), 0o600))
+	address, pin, stop := clitest.StartCloud(t, "-m", m, "--token-file", token)
+	defer stop()
+	args := []string{"bench", "gateway", "--devices", "2", "--rate", "20", "--seconds", "0.5", "--cloud", address}
+	code, stdout, stderr := clitest.Call(t, append(args, "--pin", pin, "--token-file", token, "--model", m,
+		"--json")...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	r := clitest.Lines[*wire.GatewayReport](t, stdout)[0]
+	assert.Equal(t, []int{20, 20}, []int{r.Asks, r.Answers})
+	assert.Zero(t, r.ModelMS)
+	assert.NotContains(t, stdout, "in_gateway_ms")
+	assert.Contains(t, stdout, `"remote":"`+address)
+	for _, w := range []struct{ args, said string }{
+		{"-m M", "--pin"}, {"--pin PIN", "give a model of its family with -m"}, {"-m M --pin PIN", "--token-file"},
+		{"-m M --pin PIN --model-ms 3", "--model-ms is of the gateway in this process"},
+		{"-m M --pin PIN --sessions 3", "--sessions is of the gateway in this process"},
+		{"-m M --pin zz", "--pin"},
+	} {
+		more := strings.Fields(strings.NewReplacer("PIN", pin, "M", m).Replace(w.args))
+		code, stdout, stderr := clitest.Call(t, append(args, more...)...)
+		assert.NotEqual(t, cli.ExitDone, code, w.args)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, w.said, w.args)
+	}
+}

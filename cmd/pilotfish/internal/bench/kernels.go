@@ -1,0 +1,110 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/bench/speed"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+)
+
+// kernelsFlags are the flags of `pilotfish bench kernels`.
+type kernelsFlags struct {
+	set, kind string
+	json      bool
+}
+
+// newBenchKernelsCommand prints which microkernel computes what.
+func newBenchKernelsCommand(a *cli.App) *cobra.Command {
+	var f kernelsFlags
+	c := &cobra.Command{
+		Use:   "kernels [flags]",
+		Short: "List which microkernel multiplies which weights, and where its source is",
+		Long: `List which function multiplies weights of each type with some number of tokens (1 for decoding, more for
+prompts and drafts), and the source file that it is in. Nothing is measured: the table is made by the code that chooses.
+
+It is that of the instruction set that this program uses on this CPU, or with --set of another one, whether this CPU
+has it or not. Where weights are packed or converted first, the function that does so is listed as well. Tokens and
+outputs that do not fill a function's tile are left to those for fewer tokens. A name begins with what the function
+is: gemv (one token), gemv8 (one token, eight outputs at a time), gemm4 and gemm8 (several tokens, four or eight
+outputs), tile (a register tile of packed weights); the comment of package kernels/cpu has a picture.`,
+		Example: `  pilotfish bench kernels
+  pilotfish bench kernels --set avx2 --type Q4_0`,
+		Args: cli.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return f.run(a) },
+	}
+	cli.Add(c.Flags(), "set", &f.set, "")
+	cli.Add(c.Flags(), "type", &f.kind, "")
+	cli.Add(c.Flags(), "json", &f.json, false)
+	return c
+}
+
+func (f *kernelsFlags) run(a *cli.App) error {
+	table := speed.Microkernels()
+	var sets, types []string
+	for _, m := range table {
+		sets, types = append(sets, m.Set), append(types, m.Type)
+	}
+	sets, types = unique(sets), unique(types)
+	if f.set != "" && f.set != "all" && !slices.Contains(sets, f.set) {
+		return cli.Usagef("--set %.40q is not an instruction set: choose all, or one of %s",
+			f.set, strings.Join(sets, ", "))
+	}
+	kind := strings.ToUpper(f.kind)
+	if f.kind != "" && !slices.Contains(types, kind) {
+		return cli.Usagef("--type %.40q is not a type: choose one of %s", f.kind, strings.Join(types, ", "))
+	}
+	table = slices.DeleteFunc(table, func(m speed.Microkernel) bool {
+		otherSet := f.set != "" && f.set != "all" && m.Set != f.set
+		return f.set == "" && !m.InUse || otherSet || f.kind != "" && m.Type != kind
+	})
+	if f.json {
+		for _, m := range table {
+			if err := json.NewEncoder(a.Stdout).Encode(m); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return printKernels(a, table)
+}
+
+// unique returns texts without those that were there before.
+func unique(all []string) (some []string) {
+	for _, s := range all {
+		if !slices.Contains(some, s) {
+			some = append(some, s)
+		}
+	}
+	return some
+}
+
+// printKernels prints the table for people.
+func printKernels(a *cli.App, table []speed.Microkernel) error {
+	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "SET\tTYPE\tTOKENS\tMICROKERNEL\tFILE\tAFTER")
+	for _, m := range table {
+		tokens := fmt.Sprintf("%d and more", m.From)
+		switch {
+		case m.To != nil && *m.To == m.From:
+			tokens = fmt.Sprint(m.From)
+		case m.To != nil:
+			tokens = fmt.Sprintf("%d to %d", m.From, *m.To)
+		}
+		set, after := m.Set, m.Pack
+		if m.InUse {
+			set += "*"
+		}
+		if m.Pack != "" {
+			after += ", " + m.PackFile
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", set, m.Type, tokens, m.Kernel, m.File, after)
+	}
+	fmt.Fprintln(a.Stderr, "* in use on this CPU")
+	return w.Flush()
+}

@@ -1,0 +1,63 @@
+package bench
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/speed"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+)
+
+// TestBenchKernels: the table says which function multiplies which weights; each is in the file that is named.
+func TestBenchKernels(t *testing.T) {
+	code, stdout, stderr := clitest.Call(t, "bench", "kernels", "--set", "all", "--json")
+	require.Zero(t, code, stderr)
+	sources, inUse := map[string]string{}, 0
+	for line := range strings.Lines(stdout) {
+		var m speed.Microkernel
+		require.NoError(t, json.Unmarshal([]byte(line), &m))
+		for name, file := range map[string]string{m.Kernel: m.File, m.Pack: m.PackFile} {
+			if name == "" {
+				continue
+			}
+			if sources[file] == "" {
+				b, err := os.ReadFile(filepath.Join(clitest.Root(), file))
+				require.NoError(t, err, "%s of %s", file, line)
+				sources[file] = string(b)
+			}
+			assert.Regexp(t, `(?m)^(TEXT ·|func |func \(\w+ \w+\) )`+name+`\(`, sources[file])
+		}
+		if m.InUse {
+			inUse++
+		}
+	}
+	assert.Positive(t, inUse)
+
+	code, stdout, stderr = clitest.Call(t, "bench", "kernels", "--type", "q4_0")
+	require.Zero(t, code, stderr)
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	require.Greater(t, len(lines), 1)
+	assert.Regexp(t, `^SET +TYPE +TOKENS +MICROKERNEL +FILE +AFTER$`, lines[0])
+	for _, line := range lines[1:] {
+		assert.Regexp(t, `^\w+\* +Q4_0 +\d+( to \d+| and more)? +\w+ +kernels/cpu/\w+\.(s|go)\b`, line)
+	}
+	code, stdout, _ = clitest.Call(t, "bench", "kernels", "--set", "generic", "--json")
+	require.Zero(t, code)
+	assert.Equal(t, strings.Count(stdout, "\n"), strings.Count(stdout, `"set":"generic"`))
+
+	for args, want := range map[string]string{
+		"--set z80":  `--set "z80" is not an instruction set: choose all, or one of generic`,
+		"--type q99": `--type "q99" is not a type: choose one of F32`,
+		"--type=":    "",
+	} {
+		code, _, stderr := clitest.Call(t, append([]string{"bench", "kernels"}, strings.Fields(args)...)...)
+		assert.Equal(t, want != "", code == 2, stderr)
+		assert.Contains(t, stderr, want)
+	}
+}

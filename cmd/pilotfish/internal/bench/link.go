@@ -1,0 +1,184 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/wire"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+)
+
+// benchLinkFlags are the flags of `pilotfish bench link`.
+type benchLinkFlags struct {
+	o      wire.LinkOptions
+	tokens group.NumberList
+	model  float64 // milliseconds
+	qlog   group.QlogFlag
+	json   bool
+}
+
+// newBenchLinkCommand measures the way of asks and answers alone.
+func newBenchLinkCommand(a *cli.App) *cobra.Command {
+	var f benchLinkFlags
+	c := &cobra.Command{
+		Use:   "link [flags]",
+		Short: "Measure the network path alone: protocol, QUIC and an emulated link, without models",
+		Long: `Measure the network path of questions and answers alone: protocol, QUIC and an emulated link, without
+models. Device, link and gateway run in this one process. Measurements are printed next to what arithmetic predicts.
+
+  asks      questions with each of --tokens new tokens, timed from when each was due until its answer arrived. They
+            are due at times that do not depend on answers, so waiting behind a stall counts. Prediction: the round
+            trip, the model, and with --rate the time on the link. Bytes on the wire include IP, UDP and QUIC,
+            acknowledgements and retransmissions.
+  connect   --connects new connections, and as many resumed ones, which ask with 0-RTT. Prediction: two round trips
+            until the gateway's welcome and three until the first answer, and one with 0-RTT.
+  outage    nothing gets through for --outage while questions continue; how long after its end the first answer arrives.
+            Prediction: no later than that of the next question that becomes due.
+  loopback  questions per second without the link, with 64 in flight at any time.`,
+		Example: `  pilotfish bench link --rtt 100ms --model-ms 15
+  pilotfish bench link --rtt 50ms --loss 0.05 --tokens 8 --asks 2000 --connects 0 --outages 0
+  pilotfish bench link --trace cellular.rtt.csv --json`,
+		Args: cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+	}
+	f.register(c.Flags())
+	return c
+}
+
+func (f *benchLinkFlags) register(p *pflag.FlagSet) {
+	f.tokens = group.NumberList{8, 64, 512}
+	cli.Add(p, "rtt", &f.o.RTT, 100*time.Millisecond)
+	cli.Add(p, "loss", &f.o.Loss, 0)
+	cli.Add(p, "link.rate", &f.o.Rate, 0)
+	cli.Add(p, "trace", &f.o.Traces, nil)
+	cli.Add(p, "seed", &f.o.Seed, 0)
+	cli.Add(p, "model-ms", &f.model, 0)
+	cli.AddValue(p, "link.tokens", &f.tokens)
+	cli.Add(p, "asks", &f.o.Asks, 300)
+	cli.Add(p, "asks-per-second", &f.o.AskRate, 50)
+	cli.Add(p, "connects", &f.o.Connects, 10)
+	cli.Add(p, "outages", &f.o.Outages, 3)
+	cli.Add(p, "outage", &f.o.Outage, time.Second)
+	cli.Add(p, "loopback", &f.o.Loopback, 2*time.Second)
+	f.qlog.Register(p)
+	cli.Add(p, "json", &f.json, false)
+}
+
+// check refuses values out of range, and a call that measures nothing.
+func (f *benchLinkFlags) check() error {
+	if slices.Equal(f.tokens, group.NumberList{0}) {
+		f.tokens = nil
+	}
+	for _, n := range f.tokens {
+		if err := group.CheckRange("tokens", n, 1, 2048, "1 to 2048 tokens"); err != nil {
+			return err
+		}
+	}
+	for _, err := range []error{
+		group.CheckRange("rtt", f.o.RTT, 0, group.LongestRTT, "0 to 10s"),
+		group.CheckRange("loss", f.o.Loss, 0, math.Nextafter(1, 0), "a share from 0 to less than 1"),
+		group.CheckTraces(f.o.Traces),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	if len(f.tokens) == 0 && f.o.Connects == 0 && f.o.Outages == 0 && f.o.Loopback == 0 {
+		return cli.Usagef("--tokens 0, --connects 0, --outages 0 and --loopback 0 leave nothing to measure: " +
+			"leave one of them out")
+	}
+	f.o.Tokens, f.o.Model = f.tokens, time.Duration(f.model*float64(time.Millisecond))
+	return nil
+}
+
+func (f *benchLinkFlags) run(ctx context.Context, a *cli.App) (err error) {
+	if err := f.check(); err != nil {
+		return err
+	}
+	if f.o.QLog, err = f.qlog.Open(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.o.QLog.Close()) }()
+	about := group.Measured(a)
+	if f.json {
+		about.Machine.Bandwidth = a.Bandwidth()
+	}
+	m := cli.NewMeter(a.Stderr, "questions and connections", cli.InPieces)
+	f.o.Progress = func(done, of int) { m.Show(int64(done), int64(of)) }
+	var all []wire.LinkReport
+	err = wire.Link(ctx, f.o, func(r wire.LinkReport) error {
+		if f.json {
+			return group.PrintResult(a, r, about)
+		}
+		all = append(all, r)
+		return nil
+	})
+	m.Close()
+	if err != nil {
+		return err
+	}
+	for _, r := range all {
+		printLinkReport(a, r)
+	}
+	return nil
+}
+
+// printLinkReport prints one part.
+func printLinkReport(a *cli.App, r wire.LinkReport) {
+	percentiles := func(name string, l result.Latency, remark string) {
+		fmt.Fprintf(a.Stdout,
+			"  %-22s %9.2f ms median, %.2f at 90%%, %.2f at 99%%, %.2f at 99.9%%, %.2f the longest%s\n", name, l.P50,
+			l.P90, l.P99, l.P999, l.Max, remark)
+	}
+	switch {
+	case r.Asks != nil:
+		printLinkAsks(a, r.Asks, percentiles)
+	case r.Connect != nil:
+		c := r.Connect
+		fmt.Fprintf(a.Stdout, "connect: %d new connections, %d resumed, %d of them with 0-RTT\n",
+			c.Connections, c.Connections, c.Early)
+		percentiles("welcome", c.Connected, fmt.Sprintf("; arithmetic: %.2f", c.ExpectedHello))
+		percentiles("first answer", c.First, fmt.Sprintf("; arithmetic: %.2f", c.ExpectedFirst))
+		percentiles("first answer, resumed", c.Resumed, fmt.Sprintf("; arithmetic: %.2f", c.ExpectedEarly))
+	case r.Outage != nil:
+		fmt.Fprintf(a.Stdout, "outage: %d times %v ms without a packet; %d questions without an answer\n",
+			r.Outage.Outages, r.Outage.OutageMS, r.Outage.Lost)
+		percentiles("first answer after it", r.Outage.Recovery,
+			fmt.Sprintf("; arithmetic: at most %.2f", r.Outage.Expected))
+	case r.Loopback != nil:
+		fmt.Fprintf(a.Stdout,
+			"loopback, without the link: %s questions/s, %d under way at a time, %.0f µs of CPU each\n",
+			humanize.Comma(int64(r.Loopback.PerSecond)), r.Loopback.Abreast, r.Loopback.CPUPerAsk)
+	}
+	fmt.Fprintf(a.Stdout, "  %-22s %s\n", "machine", r.Quiet)
+}
+
+// printLinkAsks prints questions of one size.
+func printLinkAsks(a *cli.App, l *wire.LinkAsks, percentiles func(string, result.Latency, string)) {
+	said := ""
+	if l.Expected != nil {
+		said = fmt.Sprintf("; arithmetic: %.2f", *l.Expected)
+	}
+	failed := ""
+	if l.Errors > 0 {
+		failed = fmt.Sprintf(", %d without an answer", l.Errors)
+	}
+	fmt.Fprintf(a.Stdout, "asks of %d tokens: %d answers%s, %v a second\n", l.Tokens, l.Answers, failed, l.PerSecond)
+	percentiles("from due", l.Latency, said)
+	percentiles("asked late by", l.Late, "")
+	fmt.Fprintf(a.Stdout, "  %-22s %s\n", "bytes each", strings.Join([]string{
+		fmt.Sprintf("up %.1f of payload, %.1f on the wire in %.2f packets", l.PayloadUp, l.WireUp, l.PacketsUp),
+		fmt.Sprintf("down %.1f of payload, %.1f on the wire in %.2f packets", l.PayloadDown, l.WireDown, l.PacketsDown),
+	}, "; "))
+}

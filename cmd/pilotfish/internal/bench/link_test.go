@@ -1,0 +1,127 @@
+package bench
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/wire"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+)
+
+// TestLinkFlags: each flag sets what it is named after, and nothing else.
+func TestLinkFlags(t *testing.T) {
+	trace := filepath.Join(t.TempDir(), "a.rtt.csv")
+	require.NoError(t, os.WriteFile(trace, []byte("t_ms,rtt_ms\n0,30\n1000,30\n"), 0o600))
+	parse := func(args string) wire.LinkOptions {
+		f, c := new(benchLinkFlags), new(cobra.Command)
+		f.register(c.Flags())
+		require.NoError(t, c.ParseFlags(strings.Fields(args)), args)
+		require.NoError(t, f.check(), args)
+		return f.o
+	}
+	usual := wire.LinkOptions{RTT: 100 * time.Millisecond, Tokens: []int{8, 64, 512}, Asks: 300, AskRate: 50,
+		Connects: 10, Outages: 3, Outage: time.Second, Loopback: 2 * time.Second}
+	assert.Equal(t, usual, parse(""))
+	for args, change := range map[string]func(*wire.LinkOptions){
+		"--rtt 0":               func(o *wire.LinkOptions) { o.RTT = 0 },
+		"--loss 0.5":            func(o *wire.LinkOptions) { o.Loss = 0.5 },
+		"--rate 9000":           func(o *wire.LinkOptions) { o.Rate = 9000 },
+		"--trace " + trace:      func(o *wire.LinkOptions) { o.Traces = []string{trace} },
+		"--seed 7":              func(o *wire.LinkOptions) { o.Seed = 7 },
+		"--model-ms 2.5":        func(o *wire.LinkOptions) { o.Model = 2500 * time.Microsecond },
+		"--tokens 1,2048":       func(o *wire.LinkOptions) { o.Tokens = []int{1, 2048} },
+		"--tokens 0":            func(o *wire.LinkOptions) { o.Tokens = nil },
+		"--asks 7":              func(o *wire.LinkOptions) { o.Asks = 7 },
+		"--asks-per-second 0.5": func(o *wire.LinkOptions) { o.AskRate = 0.5 },
+		"--connects 0":          func(o *wire.LinkOptions) { o.Connects = 0 },
+		"--outages 7":           func(o *wire.LinkOptions) { o.Outages = 7 },
+		"--outage 7s":           func(o *wire.LinkOptions) { o.Outage = 7 * time.Second },
+		"--loopback 0":          func(o *wire.LinkOptions) { o.Loopback = 0 },
+	} {
+		want := usual
+		change(&want)
+		assert.Equal(t, want, parse(args), args)
+	}
+	for _, wrong := range []string{"--rtt=11s", "--loss=1", "--loss=NaN", "--rate=-1", "--trace=/nowhere.rtt.csv",
+		"--model-ms=-1", "--tokens=2049", "--tokens=0,1", "--asks=0", "--asks-per-second=0", "--connects=-1",
+		"--outages=-1", "--outage=0", "--outage=2m", "--loopback=-1s"} {
+		code, stdout, stderr := clitest.Call(t, "bench", "link", wrong)
+		assert.NotEqual(t, cli.ExitDone, code, wrong)
+		assert.Empty(t, stdout)
+		name, _, _ := strings.Cut(wrong, "=")
+		assert.Contains(t, stderr, name)
+	}
+	code, _, stderr := clitest.Call(t, strings.Fields("bench link --tokens 0 --connects 0 --outages 0 --loopback 0")...)
+	assert.Equal(t, cli.ExitUsage, code)
+	assert.Contains(t, stderr, "leave nothing to measure")
+}
+
+// TestBenchLink: --json gives a line for each part, and text the same parts.
+func TestBenchLink(t *testing.T) {
+	racing.Spare(t)
+	args := strings.Fields("bench link --rtt 2ms --tokens 8,9 --asks 3 --asks-per-second 500 --connects 1 " +
+		"--outages 1 --outage 20ms --loopback 10ms")
+	code, stdout, stderr := clitest.Call(t, append(args, "--json")...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	all := clitest.Lines[wire.LinkReport](t, stdout)
+	require.Len(t, all, 5)
+	assert.Equal(t, []int{8, 9}, []int{all[0].Asks.Tokens, all[1].Asks.Tokens})
+	assert.Equal(t, 2., all[2].RTTMS)
+	assert.Equal(t, 5, strings.Count(stdout, `"run":{"measurement":"bench link"`))
+	assert.Equal(t, 5, strings.Count(stdout, `"bandwidth_gbs":`))
+	code, stdout, stderr = clitest.Call(t, args...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Contains(t, stdout, "asks of 9 tokens: 3 answers, 500 a second\n")
+	assert.Contains(t, stdout, "outage: 1 times 20 ms without a packet; 0 questions without an answer\n")
+}
+
+// TestLinkReport: each figure stands where its words say.
+func TestLinkReport(t *testing.T) {
+	said := func(r wire.LinkReport) string {
+		var out strings.Builder
+		printLinkReport(&cli.App{Stdout: &out}, r)
+		return out.String()
+	}
+	l := result.Latency{P50: 1, P90: 2, P99: 3, P999: 4, Max: 5}
+	quiet := result.Quiet{Quiet: new(true), Others: new(0.0), Steal: new(0.0)}
+	assert.Equal(t, `asks of 8 tokens: 90 answers, 10 without an answer, 50 a second
+  from due                    1.00 ms median, 2.00 at 90%, 3.00 at 99%, 4.00 at 99.9%, 5.00 the longest; `+
+		`arithmetic: 7.00
+  asked late by               0.00 ms median, 0.00 at 90%, 0.00 at 99%, 0.00 at 99.9%, 6.00 the longest
+  bytes each             up 11.0 of payload, 12.0 on the wire in 13.00 packets; `+
+		`down 14.0 of payload, 15.0 on the wire in 16.00 packets
+  machine                quiet
+`, said(wire.LinkReport{Quiet: quiet, Asks: &wire.LinkAsks{Tokens: 8, PerSecond: 50, Answers: 90, Errors: 10,
+		Latency: l, Late: result.Latency{Max: 6}, Expected: new(7.0), PayloadUp: 11, WireUp: 12, PacketsUp: 13,
+		PayloadDown: 14, WireDown: 15, PacketsDown: 16}}))
+	assert.Equal(t, `connect: 10 new connections, 10 resumed, 9 of them with 0-RTT
+  welcome                     1.00 ms median, 2.00 at 90%, 3.00 at 99%, 4.00 at 99.9%, 5.00 the longest; `+
+		`arithmetic: 6.00
+  first answer                0.00 ms median, 0.00 at 90%, 0.00 at 99%, 0.00 at 99.9%, 9.00 the longest; `+
+		`arithmetic: 7.00
+  first answer, resumed       0.00 ms median, 0.00 at 90%, 0.00 at 99%, 0.00 at 99.9%, 10.00 the longest; `+
+		`arithmetic: 8.00
+  machine                quiet
+`, said(wire.LinkReport{Quiet: quiet, Connect: &wire.LinkConnect{Connections: 10, Early: 9, Connected: l,
+		First: result.Latency{Max: 9}, Resumed: result.Latency{Max: 10}, ExpectedHello: 6,
+		ExpectedFirst: 7, ExpectedEarly: 8}}))
+	assert.Equal(t, `outage: 3 times 1000 ms without a packet; 2 questions without an answer
+  first answer after it       1.00 ms median, 2.00 at 90%, 3.00 at 99%, 4.00 at 99.9%, 5.00 the longest; `+
+		`arithmetic: at most 70.00
+  machine                quiet
+`, said(wire.LinkReport{Quiet: quiet,
+		Outage: &wire.LinkOutage{Outages: 3, OutageMS: 1000, Lost: 2, Recovery: l, Expected: 70}}))
+	assert.Equal(t, `loopback, without the link: 9,876 questions/s, 64 under way at a time, 47 µs of CPU each
+  machine                quiet
+`, said(wire.LinkReport{Quiet: quiet, Loopback: &wire.LinkLoopback{PerSecond: 9876.5, Abreast: 64, CPUPerAsk: 47}}))
+}

@@ -1,0 +1,85 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/bench/metalplan"
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+)
+
+// metalPlanFlags are the flags of `pilotfish bench metal-plan`.
+type metalPlanFlags struct {
+	gpu, shape, kind string
+	context          int
+	json             bool
+}
+
+// newBenchMetalPlanCommand predicts the speed of a token on a GPU that is not here.
+func newBenchMetalPlanCommand(a *cli.App) *cobra.Command {
+	var f metalPlanFlags
+	c := &cobra.Command{
+		Use:   "metal-plan [flags]",
+		Short: "Predict the speed of a token on a Mac's GPU, dispatch by dispatch",
+		Long: `Predict what a token costs on the GPU of a Mac, on any machine: a pass is encoded for a device that runs
+nothing, and a small model of the GPU says how long each of its dispatches takes. Nothing is measured.
+
+For each dispatch: how many equal ones a token has, threadgroups and threads of each, bytes of weights (or keys and
+values) that it reads, bytes that its threadgroups fetch from caches, instructions, bytes that a core has in flight,
+fetches of a simdgroup that wait for each other, the time, and what decides it: memory (the bandwidth), latency (too
+little in flight), arithmetic, caches, or step (that it has to wait for the dispatch before it). Instructions are those
+of another GPU's compiler; the package bench/metalplan has all constants and their sources.
+
+GPUs: ` + strings.Join(gpuNames(), " ") + ". Types: " + strings.Join(synth.RecipeNames(), " ") + ".",
+		Example: `  pilotfish bench metal-plan --gpu m4pro --type q4_0`,
+		Args:    cli.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return f.run(a, c) },
+	}
+	cli.Add(c.Flags(), "gpu", &f.gpu, "m1")
+	cli.Add(c.Flags(), "shape", &f.shape, "0.5b")
+	cli.Add(c.Flags(), "type", &f.kind, "q8_0")
+	cli.Add(c.Flags(), "context", &f.context, 100)
+	cli.Add(c.Flags(), "json", &f.json, false)
+	return c
+}
+
+func gpuNames() (names []string) {
+	for _, g := range metalplan.GPUs() {
+		names = append(names, g.Name)
+	}
+	return names
+}
+
+func (f *metalPlanFlags) run(a *cli.App, c *cobra.Command) error {
+	shape, ok := shapes[f.shape]
+	if !ok {
+		return cli.Usagef("--shape %.40q is not a shape: choose tiny or 0.5b", f.shape)
+	}
+	recipe, err := synth.ParseRecipe(f.kind)
+	if err != nil {
+		return cli.Usagef("--type: %w", err)
+	}
+	spec := shape(recipe, 1)
+	if f.context < 1 || f.context > spec.Context {
+		return cli.Usagef("--context %d is out of range: a model of this shape has 1 to %d", f.context, spec.Context)
+	}
+	for _, g := range metalplan.GPUs() {
+		if g.Name != f.gpu {
+			continue
+		}
+		p, err := metalplan.Predict(c.Context(), g, spec, f.context)
+		if err != nil {
+			return err
+		}
+		if f.json {
+			return json.NewEncoder(a.Stdout).Encode(p)
+		}
+		fmt.Fprintf(a.Stdout, "%s, %d cores, %.0f GB/s; shape %s, %s\n", g.Chip, g.Cores, g.Bandwidth, f.shape, f.kind)
+		return p.Write(a.Stdout)
+	}
+	return cli.Usagef("--gpu %.40q is not a GPU: choose one of %s", f.gpu, strings.Join(gpuNames(), ", "))
+}

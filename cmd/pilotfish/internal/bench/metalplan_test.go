@@ -1,0 +1,52 @@
+package bench
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/metalplan"
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+)
+
+// TestBenchMetalPlan: the prediction of a token, as a table and as JSON; a faster GPU is faster.
+func TestBenchMetalPlan(t *testing.T) {
+	code, stdout, stderr := clitest.Call(t, "bench", "metal-plan", "--gpu", "m4pro", "--type", "q4_0", "--context",
+		"300")
+	require.Zero(t, code, stderr)
+	for _, want := range []string{"M4 Pro, 20 cores, 273 GB/s; shape 0.5b, q4_0", "gateup_q4_0_1", "head_q8_0_1",
+		"predicted, with 300 tokens of context:"} {
+		assert.Contains(t, stdout, want)
+	}
+	plan := func(args ...string) (p metalplan.Plan) {
+		args = append([]string{"bench", "metal-plan", "--shape", "tiny", "--json"}, args...)
+		code, stdout, stderr := clitest.Call(t, args...)
+		require.Zero(t, code, stderr)
+		require.NoError(t, json.Unmarshal([]byte(stdout), &p))
+		return p
+	}
+	slow, fast := plan(), plan("--gpu", "m4pro")
+	assert.Equal(t, "M1", slow.GPU.Chip)
+	assert.Equal(t, 100, slow.Context)
+	assert.Less(t, slow.Tokens, fast.Tokens)
+	for args, want := range map[string]string{
+		"--gpu m9":        "m9\" is not a GPU: choose one of m1, m2, m4, m4pro",
+		"--shape huge":    "is not a shape",
+		"--type q9":       "--type: ",
+		"--context 0":     "--context 0 is out of range",
+		"--context 99999": "a model of this shape has 1 to 32768",
+		"more":            "",
+	} {
+		code, _, stderr := clitest.Call(t, append([]string{"bench", "metal-plan"}, strings.Fields(args)...)...)
+		assert.Equal(t, 2, code, args)
+		assert.Contains(t, stderr, want)
+	}
+	for _, kind := range synth.RecipeNames() {
+		code, _, stderr = clitest.Call(t, "bench", "metal-plan", "--type", kind, "--shape", "tiny")
+		assert.Zero(t, code, "%s: %s", kind, stderr)
+	}
+}

@@ -1,0 +1,108 @@
+package bench
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/speed"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// TestBenchEngineFlags: each flag of `bench engine` sets what it is named after, and nothing else; what nobody asked
+// for becomes as long as the model holds.
+func TestBenchEngineFlags(t *testing.T) {
+	scaling := false
+	parse := func(args string, limit int) speed.Matrix {
+		f, c := new(benchEngineFlags), &cobra.Command{RunE: func(*cobra.Command, []string) error { return nil }}
+		f.register(c)
+		require.NoError(t, c.ParseFlags(strings.Fields("-m m "+args)), args)
+		require.NoError(t, f.check(), args)
+		require.NoError(t, f.fit(limit), args)
+		scaling = f.scaling
+		return f.m
+	}
+	const long = 100_000
+	usual := speed.Matrix{Model: "m", Prompts: []int{512}, Decodes: []int{64}, Depths: []int{0},
+		Threads: []int{0}, Backends: []engine.Backend{engine.CPU}, KV: []engine.KVType{engine.KVAuto}, Repeat: 3}
+	assert.Equal(t, usual, parse("", long))
+	for args, change := range map[string]func(*speed.Matrix){
+		"--prompt 7":     func(o *speed.Matrix) { o.Prompts = []int{7} },
+		"-p 0,16,99999":  func(o *speed.Matrix) { o.Prompts = []int{0, 16, 99_999} },
+		"--generate 7,9": func(o *speed.Matrix) { o.Decodes = []int{7, 9} },
+		"-n 0":           func(o *speed.Matrix) { o.Decodes = []int{0} },
+		"--depth 9":      func(o *speed.Matrix) { o.Depths = []int{9} },
+		"-d 0,8,32000":   func(o *speed.Matrix) { o.Depths = []int{0, 8, 32_000} },
+		"--threads 5":    func(o *speed.Matrix) { o.Threads = []int{5} },
+		"-t 1,1024":      func(o *speed.Matrix) { o.Threads = []int{1, 1024} },
+		"--repeat 9":     func(o *speed.Matrix) { o.Repeat = 9 },
+		"-r 1":           func(o *speed.Matrix) { o.Repeat = 1 },
+		"--rows 8,2":     func(o *speed.Matrix) { o.Rows = []int{8, 2} },
+		"--kv f16":       func(o *speed.Matrix) { o.KV = []engine.KVType{engine.KVF16} },
+		"--kv f32,f16":   func(o *speed.Matrix) { o.KV = []engine.KVType{engine.KVF32, engine.KVF16} },
+		"--backend soft:ubsan:7,cpu": func(o *speed.Matrix) {
+			o.Backends = []engine.Backend{"soft:ubsan:7", engine.CPU}
+		},
+		"-o csv": func(*speed.Matrix) {}, "--output md": func(*speed.Matrix) {},
+	} {
+		want := usual
+		change(&want)
+		assert.Equal(t, want, parse(args, long), args)
+		assert.False(t, scaling)
+	}
+	assert.Equal(t, usual, parse("--scaling", long))
+	assert.True(t, scaling)
+	for args, want := range map[string][3]int{ // prompt, generated, depth, of a model that holds 100
+		"":                 {99, 64, 0},
+		"-p 99 -n 91":      {99, 91, 0},
+		"-d 40":            {59, 59, 40},
+		"-d 40 -n 59":      {59, 59, 40},
+		"-d 98":            {1, 1, 98},
+		"-p 3 -n 10 -d 20": {3, 10, 20},
+	} {
+		o := parse(args, 100)
+		assert.Equal(t, want, [3]int{o.Prompts[0], o.Decodes[0], o.Depths[0]}, args)
+	}
+	o := parse("", 5)
+	assert.Equal(t, []int{4, 0}, append(o.Prompts, o.Decodes...), "less than the prompt of a generation")
+}
+
+// TestSynthFlags: --shape and --type say what is written.
+func TestSynthFlags(t *testing.T) {
+	write := func(args ...string) *gguf.File {
+		path := filepath.Join(t.TempDir(), "m.gguf")
+		code, _, stderr := clitest.Call(t, append([]string{"bench", "synth", path}, args...)...)
+		require.Equal(t, cli.ExitDone, code, stderr)
+		assert.Contains(t, stderr, "weights: 100% of")
+		b, err := os.ReadFile(path)
+		require.NoError(t, err)
+		f, err := gguf.Parse(b)
+		require.NoError(t, err)
+		return f
+	}
+	for kind, want := range map[string]gguf.Type{"f16": gguf.F16, "q5_1": gguf.Q5_1} {
+		f := write("--shape", "tiny", "--type", kind)
+		width, err := f.Int("qwen2.embedding_length")
+		require.NoError(t, err)
+		assert.EqualValues(t, 256, width)
+		gate, ok := f.Tensor("blk.0.ffn_gate.weight")
+		require.True(t, ok)
+		assert.Equal(t, want, gate.Type)
+	}
+	c := newBenchSynthCommand(&cli.App{})
+	for name, def := range map[string]string{"shape": "0.5b", "type": "q8_0", "seed": "1"} {
+		assert.Equal(t, def, c.Flags().Lookup(name).DefValue)
+	}
+	file := filepath.Join(t.TempDir(), "absent", "m.gguf")
+	code, _, stderr := clitest.Call(t, "bench", "synth", "--shape", "tiny", file)
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.Contains(t, stderr, file)
+}

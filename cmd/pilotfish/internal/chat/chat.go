@@ -1,0 +1,239 @@
+// Package chat has pilotfish chat: a conversation at the terminal.
+package chat
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// chatFlags are the flags of `pilotfish chat`.
+type chatFlags struct {
+	set       *pflag.FlagSet // which were given
+	model     group.ModelFlags
+	gateway   group.GatewayFlags
+	route     group.RouteFlags
+	verify    group.Margin
+	mode      string
+	system    string
+	answer    group.AnswerFlags
+	load      string
+	local     bool
+	noHistory bool
+}
+
+// NewCommand talks with a model.
+func NewCommand(a *cli.App) *cobra.Command {
+	var f chatFlags
+	c := &cobra.Command{
+		Use:   "chat -m FILE [flags]",
+		Short: "Chat with a model in the terminal",
+		Long: `Chat with a model, turn by turn. Answers go to stdout, everything else to stderr.
+
+On a terminal, lines can be edited, and the arrow keys and Ctrl-R recall earlier ones. Text of several lines can be
+pasted, or typed between lines that begin and end with """, or with a backslash at the end of each line but the last.
+Ctrl-C stops an answer; what has been generated stays in the conversation. Ctrl-Z suspends the chat. Ctrl-C twice at an
+empty prompt, Ctrl-D or /quit ends it. /help lists the commands. A line that begins with a space is not kept in the
+history.
+
+If stdin is not a terminal, each line of it is a question or a command, with the same rules for several lines; the first
+error ends the chat.
+
+With --cloud, a large model behind a gateway chooses the tokens that the small model is unsure of, as explained by
+"pilotfish run --help"; on a terminal they are shown in colour, unless NO_COLOR is set. /cloud connects and disconnects.
+/local, or --local from the beginning, keeps a question on this device, and with it the rest of the conversation.
+
+When the conversation no longer fits into the context, its oldest turns are dropped, with a message.`,
+		Example: `  pilotfish chat -m Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0
+  pilotfish chat -m small.gguf --cloud gpu.example.org:4433 --pin 9f86… --temp 0.7`,
+		Args: cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+	}
+	f.register(c)
+	return c
+}
+
+func (f *chatFlags) register(c *cobra.Command) {
+	p := c.Flags()
+	f.set = p
+	f.model.RegisterServed(p)
+	cobra.CheckErr(c.MarkFlagRequired("model"))
+	f.gateway.Register(p)
+	f.route.Register(p)
+	f.route.Every = group.DefaultVerifyEvery
+	cli.AddValue(p, "verify", &f.verify)
+	cli.Add(p, "mode", &f.mode, "")
+	cli.Add(p, "system", &f.system, "")
+	cli.Add(p, "max-tokens", &f.answer.MaxTokens, cli.DefaultChatTokens)
+	f.answer.Register(p, "the same seed and questions give the same answers")
+	cli.Add(p, "local", &f.local, false)
+	cli.Add(p, "load", &f.load, "")
+	cli.Add(p, "no-history", &f.noHistory, false)
+}
+
+// check refuses wrong values, and flags that would have no effect.
+func (f *chatFlags) check() error {
+	if err := group.CheckLocal(f.set); err != nil {
+		return err
+	}
+	if err := f.answer.Check(f.set); err != nil {
+		return err
+	}
+	switch {
+	case f.set.Changed("mode") && f.mode != "serial" && f.mode != "pipelined":
+		return cli.Usagef("--mode %s is not a mode: choose serial or pipelined", f.mode)
+	case f.load != "" && f.set.Changed("system"):
+		return cli.Usagef("--system has no effect with --load: the conversation has its own")
+	case f.set.Changed("load") && f.load == "":
+		return cli.Usagef("--load names no file: give one, or leave it out")
+	}
+	if err := cli.CheckMode(f.set, f.mode); err != nil {
+		return err
+	}
+	return cli.CheckNeeds(f.set, "cloud") // /cloud can connect later
+}
+
+// run talks until the questions end.
+func (f *chatFlags) run(ctx context.Context, a *cli.App) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	open, err := f.open()
+	if err != nil {
+		return err
+	}
+	route, err := f.routing()
+	if err != nil {
+		return err
+	}
+	if f.set.Changed("cloud") {
+		if _, err := f.gateway.Parse(a); err != nil { // before the model is loaded
+			return err
+		}
+	}
+	if err := f.answer.Parse(f.set); err != nil {
+		return err
+	}
+	m, err := pilotfish.Open(f.model.Path, open)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if err := f.possible(ctx, a, m, route); err != nil {
+		return err
+	}
+	c := newConversation(a, f, m, route)
+	defer c.close()
+	if f.load != "" {
+		err = c.load(ctx, f.load)
+	}
+	if err == nil && f.set.Changed("cloud") {
+		err = c.connect(ctx, "--cloud", f.gateway.Address, f.gateway.Pin)
+	}
+	if err != nil {
+		return err
+	}
+	in, err := newChatInput(ctx, a, !f.noHistory)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	c.greet(in.interactive())
+	return c.loop(ctx, in)
+}
+
+// possible refuses what the model cannot do, or what excludes each other, before the first question.
+func (f *chatFlags) possible(ctx context.Context, a *cli.App, m *pilotfish.Model, r pilotfish.Route) error {
+	tokens, err := m.Vocabulary()
+	if err != nil {
+		return err
+	}
+	if err := group.CheckVocabulary(f.answer.LogitBias, tokens); err != nil {
+		return err
+	}
+	options := []pilotfish.Option{pilotfish.Settings(f.answer.Settings)}
+	if f.verify.On {
+		options = append(options, r)
+	}
+	ignored, err := m.CheckContext(ctx, options...)
+	group.TellIgnored(a.Stderr, ignored)
+	return err
+}
+
+// open returns the options of the model.
+func (f *chatFlags) open() (pilotfish.Options, error) {
+	o, err := f.model.Options()
+	return pilotfish.Options{
+		Backend: string(o.Backend), Threads: o.Threads, Context: o.Context, KV: string(o.KV),
+		HugePages: string(o.HugePages),
+	}, err
+}
+
+// routing returns how the cloud has a say, without the cloud.
+func (f *chatFlags) routing() (pilotfish.Route, error) {
+	draft := f.route.Draft()
+	o, err := f.route.Router(nil)
+	if err != nil {
+		return pilotfish.Route{}, err
+	}
+	r := pilotfish.Route{
+		Serial: f.mode == "serial", Branches: draft.Branches, Window: draft.Window, InFlight: draft.InFlight,
+		Deadline: draft.Deadline, Ahead: draft.Ahead, Verify: f.verify.On, Margin: f.verify.Nats,
+	}
+	r.Router, err = pilotfish.NewRouter(pilotfish.RouterOptions{
+		Policy: string(o.Policy), Threshold: o.Threshold, Budget: o.Budget, File: f.routerFile(o.Policy),
+	})
+	return r, err
+}
+
+// routerFile is the file of the router, where the policy has one.
+func (f *chatFlags) routerFile(policy router.Policy) string {
+	if policy == router.Learned {
+		return f.route.RouterGGM
+	}
+	return ""
+}
+
+// dialOptions say how a gateway is trusted.
+func (f *chatFlags) dialOptions(a *cli.App, pin string) (pilotfish.DialOptions, error) {
+	secret, _, err := a.Secret(f.gateway.Token, f.set.Changed("token-file"))
+	if err != nil {
+		return pilotfish.DialOptions{}, err
+	}
+	o := pilotfish.DialOptions{Pin: pin, Token: secret, Timeout: 10 * time.Second}
+	if dir, err := cli.CacheFolder(); err == nil && !f.gateway.Forget {
+		o.TicketFolder = filepath.Join(dir, "tickets")
+	}
+	return o, nil
+}
+
+// greet says what the chat begins with.
+func (c *conversation) greet(interactive bool) {
+	if !interactive {
+		c.sayDrawn()
+		return
+	}
+	name := c.model.Name()
+	if name == "" {
+		name = c.f.model.Path
+	}
+	fmt.Fprintf(c.a.Stderr, "%s, context of %d tokens. /help lists the commands, Ctrl-D ends.\n", name,
+		c.model.Context())
+	c.sayDrawn()
+}
+
+// sayDrawn says with which seed tokens are drawn.
+func (c *conversation) sayDrawn() {
+	if s := c.settings; s.Temperature > 0 {
+		fmt.Fprintf(c.a.Stderr, "temperature %v, drawn with --seed %d\n", s.Temperature, s.Seed)
+	}
+}

@@ -1,0 +1,318 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+)
+
+// chatCommand is what a line of a chat that begins with a slash does.
+type chatCommand struct {
+	name, args, help string
+	run              func(c *conversation, ctx context.Context, args string) error
+}
+
+// chatCommands are all of them, in the order of /help.
+func chatCommands() []chatCommand {
+	return []chatCommand{
+		{"/help", "", "list these commands; /? does the same", (*conversation).help},
+		{"/system", "[TEXT | off]", "show or set the system message; off: the model's own", (*conversation).system},
+		{"/temp", "[T [SEED]]", "show or set the temperature; 0 always picks the most probable token",
+			(*conversation).temp},
+		{"/retry", "", "ask the last question again", (*conversation).retry},
+		{"/undo", "", "forget the last question and its answer", (*conversation).undo},
+		{"/clear", "", "start a new conversation; the system message stays", (*conversation).clear},
+		{"/save", "FILE [--kv]", "write the conversation to a file; --kv: and to FILE.kv what is computed of it",
+			(*conversation).saveCommand},
+		{"/load", "FILE", "continue a saved conversation", (*conversation).loadCommand},
+		{"/stats", "", "speed, tokens and cloud use of the last answer, and totals", (*conversation).stats},
+		{"/cloud", "[HOST:PORT [PIN] | off]", "show the gateway of the large model, connect to one, or disconnect",
+			(*conversation).cloud},
+		{"/local", "[on | off]", "keep the next questions on this device, or show whether that is so",
+			(*conversation).keepLocal},
+		{"/quit", "", "end the chat; so do Ctrl-D, and Ctrl-C twice",
+			func(*conversation, context.Context, string) error { return errQuit }},
+	}
+}
+
+// command runs a line that begins with a slash.
+func (c *conversation) command(ctx context.Context, line string) error {
+	name, args, _ := strings.Cut(strings.TrimSpace(line), " ")
+	switch name {
+	case "/exit", "/bye":
+		return errQuit
+	case "/?":
+		name = "/help"
+	}
+	for _, known := range chatCommands() {
+		if known.name != name {
+			continue
+		}
+		if args = strings.TrimSpace(args); args != "" && known.args == "" {
+			return fmt.Errorf("%s takes no argument: type %s alone", name, name)
+		}
+		return known.run(c, ctx, args)
+	}
+	return fmt.Errorf("there is no command %.40s: /help lists the commands. To ask a question that begins with a "+
+		"slash, type a space before it", name)
+}
+
+func (c *conversation) help(context.Context, string) error {
+	for _, k := range chatCommands() {
+		fmt.Fprintf(c.a.Stderr, "  %-32s %s\n", strings.TrimSpace(k.name+" "+k.args), k.help)
+	}
+	fmt.Fprint(c.a.Stderr, `  """                              begins and ends a text of several lines; `+
+		`so does a backslash at the end of a line
+`)
+	return nil
+}
+
+// split returns the message of the system, if there is one, and the turns.
+func split(messages []pilotfish.Message) (system, turns []pilotfish.Message) {
+	if len(messages) > 0 && messages[0].Role == "system" {
+		return messages[:1:1], messages[1:]
+	}
+	return nil, messages
+}
+
+func (c *conversation) system(_ context.Context, args string) error {
+	system, turns := split(c.chat.Messages())
+	switch {
+	case args == "" && system == nil:
+		fmt.Fprintln(c.a.Stderr, "the system message is the model's own")
+		return nil
+	case args == "":
+		fmt.Fprintf(c.a.Stderr, "the system message is: %s\n", system[0].Content)
+		return nil
+	case args == "off":
+		system = nil
+	default:
+		system = []pilotfish.Message{{Role: "system", Content: args}}
+	}
+	c.begin(append(system, turns...))
+	fmt.Fprintln(c.a.Stderr, "the system message is set")
+	return nil
+}
+
+func (c *conversation) temp(_ context.Context, args string) error {
+	s := &c.settings
+	fields := strings.Fields(args)
+	if len(fields) > 2 {
+		return fmt.Errorf("/temp takes a temperature and a seed, such as /temp 0.7 42")
+	}
+	if len(fields) > 0 {
+		t, err := strconv.ParseFloat(fields[0], 64)
+		if err != nil && !errors.Is(err, strconv.ErrRange) || math.IsNaN(t) {
+			return fmt.Errorf("/temp %.40s: a temperature is a number, such as 0.7", fields[0])
+		}
+		if t < 0 || t > terms.MaxTemperature {
+			return fmt.Errorf("/temp %v is out of range: give 0 to %d", t, terms.MaxTemperature)
+		}
+		seed := group.DrawSeed()
+		if len(fields) == 2 {
+			if seed, err = strconv.ParseUint(fields[1], 10, 64); err != nil {
+				return fmt.Errorf("/temp %.40s: a seed is a whole number of 0 or more", args)
+			}
+		}
+		s.Temperature, s.Seed = t, seed
+	}
+	if s.Temperature == 0 {
+		fmt.Fprintln(c.a.Stderr, "temperature 0: the most probable token is always picked")
+	}
+	c.sayDrawn()
+	return nil
+}
+
+// last returns the conversation without its last question and answer, and the question.
+func (c *conversation) last() (before []pilotfish.Message, question string, err error) {
+	messages := c.chat.Messages()
+	if _, turns := split(messages); len(turns) < 2 {
+		return nil, "", fmt.Errorf("there is no question yet: ask one first")
+	}
+	n := len(messages) - 2
+	return messages[:n], messages[n].Content, nil
+}
+
+func (c *conversation) undo(context.Context, string) error {
+	before, question, err := c.last()
+	if err != nil {
+		return err
+	}
+	c.begin(before)
+	fmt.Fprintf(c.a.Stderr, "forgotten: %s\n", shortened(question))
+	return nil
+}
+
+func (c *conversation) retry(ctx context.Context, _ string) error {
+	before, question, err := c.last()
+	if err != nil {
+		return err
+	}
+	local := c.chat.Messages()[len(before)].Local
+	c.begin(before)
+	if c.settings.Temperature > 0 {
+		c.settings.Seed = group.DrawSeed()
+		c.sayDrawn()
+	} else {
+		fmt.Fprintln(c.a.Stderr, "(at temperature 0 the answer is the same unless something else has changed)")
+	}
+	return c.ask(ctx, question, local || c.local)
+}
+
+// shortened is the beginning of a text, as one line.
+func shortened(text string) string {
+	r := []rune(strings.Join(strings.Fields(text), " "))
+	if len(r) > 60 {
+		return string(r[:59]) + "…"
+	}
+	return string(r)
+}
+
+func (c *conversation) clear(context.Context, string) error {
+	system, _ := split(c.chat.Messages())
+	c.dropped = nil
+	c.begin(system)
+	fmt.Fprintln(c.a.Stderr, "a new conversation")
+	return nil
+}
+
+// userPath is a path as somebody types it: ~ is the home folder.
+func userPath(path string) string {
+	rest, ok := strings.CutPrefix(path, "~")
+	home, err := os.UserHomeDir()
+	if !ok || err != nil || rest != "" && rest[0] != '/' && rest[0] != filepath.Separator {
+		return path
+	}
+	return filepath.Join(home, rest)
+}
+
+func (c *conversation) saveCommand(ctx context.Context, args string) error {
+	path, kv := strings.CutSuffix(" "+args, " --kv")
+	if path = userPath(strings.TrimSpace(path)); path == "" {
+		return fmt.Errorf("/save needs the name of a file, such as /save talk.json")
+	}
+	if err := c.save(path); err != nil {
+		return fmt.Errorf("save the conversation: %w", err)
+	}
+	fmt.Fprintf(c.a.Stderr, "%d messages in %s\n", len(c.messages()), path)
+	if !kv {
+		return nil
+	}
+	if err := c.saveKV(ctx, path+kvSuffix); err != nil {
+		return fmt.Errorf("save keys and values: %w", err)
+	}
+	fmt.Fprintf(c.a.Stderr, "keys and values in %s\n", path+kvSuffix)
+	return nil
+}
+
+func (c *conversation) loadCommand(ctx context.Context, path string) error {
+	if path == "" {
+		return fmt.Errorf("/load needs the name of a file that /save has written, such as /load talk.json")
+	}
+	return c.load(ctx, userPath(path))
+}
+
+func (c *conversation) cloud(ctx context.Context, args string) error {
+	fields := strings.Fields(args)
+	switch {
+	case len(fields) == 0 && c.gateway == nil:
+		fmt.Fprintln(c.a.Stderr, "no cloud: the small model answers alone; /cloud HOST:PORT connects")
+	case len(fields) == 0:
+		fmt.Fprintf(c.a.Stderr, "the cloud is %s, with the model %q\n", c.address, c.gateway.Model())
+	case len(fields) == 1 && fields[0] == "off":
+		c.disconnect()
+		fmt.Fprintln(c.a.Stderr, "the small model answers alone")
+	case c.local:
+		return errors.New("nothing may leave this device: /local off comes before /cloud")
+	case len(fields) > 2:
+		return errors.New("/cloud takes an address and the fingerprint of its certificate, such as " +
+			"/cloud gpu.example.org:4433 9f86…")
+	default:
+		pin := c.f.gateway.Pin
+		if len(fields) == 2 {
+			pin = fields[1]
+		}
+		asking, stop := context.WithCancelCause(ctx)
+		defer stop(nil)
+		release := cli.TakeInterrupts(ctx, func() { stop(fmt.Errorf("connect to %s: stopped by Ctrl-C", fields[0])) })
+		defer release()
+		if err := c.connect(asking, "/cloud", fields[0], pin); err != nil {
+			return err
+		}
+		fmt.Fprintf(c.a.Stderr, "connected to %s, with the model %q\n", c.address, c.gateway.Model())
+	}
+	return nil
+}
+
+// keepLocal says whether the next questions stay on this device.
+func (c *conversation) keepLocal(_ context.Context, args string) error {
+	switch args {
+	case "on", "off":
+		c.local = args == "on"
+	case "":
+	default:
+		return fmt.Errorf("/local %.40s: give on or off", args)
+	}
+	kept := slices.ContainsFunc(c.chat.Messages(), func(m pilotfish.Message) bool { return m.Local })
+	switch {
+	case c.local:
+		fmt.Fprintln(c.a.Stderr, "nothing of the next questions leaves this device, nor of what follows them here")
+	case kept:
+		fmt.Fprintln(c.a.Stderr, "this conversation has local questions, so that nothing of it leaves this device: "+
+			"/clear begins another one, /undo takes the last question out")
+	default:
+		fmt.Fprintln(c.a.Stderr, "the cloud may be asked, if there is one")
+	}
+	return nil
+}
+
+func (c *conversation) stats(context.Context, string) error {
+	w, s, t := c.a.Stderr, c.chat.Stats(), &c.total
+	if t.answers == 0 {
+		fmt.Fprintln(w, "no answers yet")
+		return nil
+	}
+	if s.PromptTokens > 0 { // else the conversation has begun anew since
+		fmt.Fprintf(w,
+			"last answer: prompt of %d tokens in %.0f ms, %d of them reused from before; %d generated at %.1f/s\n",
+			s.PromptTokens, cli.Ms(s.PromptTime), s.ReusedTokens, s.Tokens, cli.PerSecond(s.Tokens-1, s.DecodeTime))
+		fmt.Fprintf(w, "context: %d of %d tokens\n", s.PromptTokens+s.Tokens, c.model.Context())
+	}
+	if s.Asks > 0 {
+		fmt.Fprintf(w, "cloud: %d of %d tokens, %d asks with %d hits, %d tokens without an answer in time; waiting "+
+			"%.0f ms, hidden %.0f ms\n", s.CloudTokens, s.Tokens, s.Asks, s.Hits, s.Timeouts, cli.Ms(s.Exposed),
+			cli.Ms(s.Hidden))
+	}
+	r := s.Receipt
+	fmt.Fprintf(w, "left this device for it: %d tokens in %s%s, for all answers %s\n", r.Tokens,
+		humanize.Bytes(uint64(r.Bytes)), address(r.To), humanize.Bytes(uint64(t.sent)))
+	fmt.Fprintf(w, "all %d answers: %d tokens", t.answers, t.tokens)
+	if t.asks > 0 {
+		fmt.Fprintf(w, ", %d from the cloud (%.1f%%), %d asks, %s up, %s down, %d tokens without an answer in time",
+			t.cloud, 100*float64(t.cloud)/float64(max(t.tokens, 1)), t.asks, humanize.Bytes(uint64(t.up)),
+			humanize.Bytes(uint64(t.down)), t.timeouts)
+	}
+	fmt.Fprintln(w)
+	return nil
+}
+
+// address is where something went, behind what that is.
+func address(to string) string {
+	if to == "" {
+		return ""
+	}
+	return " to " + to
+}

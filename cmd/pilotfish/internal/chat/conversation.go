@@ -1,0 +1,336 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// conversation is a chat at the terminal, or on stdin.
+type conversation struct {
+	a        *cli.App
+	f        *chatFlags
+	model    *pilotfish.Model
+	chat     *pilotfish.Chat
+	settings pilotfish.Settings
+	write    func(engine.Token) error
+
+	route   pilotfish.Route     // without its cloud
+	gateway *pilotfish.Gateway  // nil: the small model alone
+	address string              // of the gateway
+	local   bool                // nothing of the next questions leaves
+	dropped []pilotfish.Message // oldest turns, for which the context has no room
+	total   chatTotal
+}
+
+// chatTotal counts over all answers.
+type chatTotal struct{ answers, tokens, cloud, timeouts, asks, up, down, sent int }
+
+func newConversation(a *cli.App, f *chatFlags, m *pilotfish.Model, route pilotfish.Route) *conversation {
+	c := &conversation{a: a, f: f, model: m, settings: pilotfish.Settings(f.answer.Settings), route: route,
+		write: cli.NewTokenPrinter(a), local: f.local}
+	var messages []pilotfish.Message
+	if f.set.Changed("system") {
+		messages = []pilotfish.Message{{Role: "system", Content: f.system}}
+	}
+	c.begin(messages)
+	return c
+}
+
+// begin makes messages the conversation.
+func (c *conversation) begin(messages []pilotfish.Message) {
+	if c.chat != nil {
+		c.chat.Close()
+	}
+	c.chat = c.model.NewChat(pilotfish.ChatOptions{Messages: messages})
+}
+
+// close ends the chat and the connection.
+func (c *conversation) close() {
+	c.chat.Close()
+	c.disconnect()
+}
+
+// Ends of a chat, and of an answer.
+var (
+	errQuit    = errors.New("the chat is over")
+	errAborted = errors.New("Ctrl-C at the prompt")
+	errStopped = errors.New("Ctrl-C stopped the answer")
+)
+
+// loop answers what is asked until it ends. At a terminal an error ends only what it is about.
+func (c *conversation) loop(ctx context.Context, in chatInput) error {
+	leave := false // another Ctrl-C ends the chat
+	for {
+		text, command, err := readQuestion(in)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, errAborted):
+			if leave {
+				return nil
+			}
+			if leave = in.wasEmpty(); leave {
+				fmt.Fprintln(c.a.Stderr, "(Ctrl-C again, or Ctrl-D, ends the chat)")
+			}
+			continue
+		}
+		leave = false
+		if err == nil {
+			err = c.do(ctx, text, command)
+		}
+		switch {
+		case errors.Is(err, errQuit):
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil && (!in.interactive() || c.unwritten()):
+			return err
+		case err != nil:
+			fmt.Fprintf(c.a.Stderr, "pilotfish: %v\n", err)
+		}
+	}
+}
+
+// unwritten reports whether stdout takes no more.
+func (c *conversation) unwritten() bool {
+	err, silent := c.a.OutputError()
+	return err != nil || silent
+}
+
+// do runs a command, or asks a question.
+func (c *conversation) do(ctx context.Context, text string, command bool) error {
+	switch {
+	case strings.TrimSpace(text) == "":
+		return nil
+	case command:
+		return c.command(ctx, text)
+	}
+	return c.ask(ctx, text, c.local)
+}
+
+// ask prints the answer to a question, of which nothing leaves if it is local. Ctrl-C stops it.
+func (c *conversation) ask(ctx context.Context, question string, local bool) error {
+	asking, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	release := cli.TakeInterrupts(ctx, func() { stop(errStopped) })
+	defer release()
+	if err := c.makeRoom(question); err != nil {
+		return err
+	}
+	settings := c.settings
+	settings.Local = local
+	options := []pilotfish.Option{settings}
+	if c.gateway != nil {
+		route := c.route
+		route.Cloud = c.gateway
+		options = append(options, route)
+	}
+	printed, failed, broken := c.print(c.chat.Send(asking, question, options...))
+	s := c.chat.Stats()
+	c.count(s)
+	if broken != nil {
+		return broken
+	}
+	if _, err := fmt.Fprintln(c.a.Stdout, s.Text[min(printed, len(s.Text)):]); err != nil {
+		return err
+	}
+	if errors.Is(context.Cause(asking), errStopped) {
+		fmt.Fprintln(c.a.Stderr, "(stopped)")
+		return nil
+	}
+	if failed != nil {
+		return failed
+	}
+	if s.Tokens == 0 {
+		fmt.Fprintln(c.a.Stderr, "(the answer is empty)")
+	}
+	c.remarks(s)
+	return nil
+}
+
+// print prints tokens as they come, and says how many bytes that were. It ends with them, where decoding failed, or
+// where nobody reads what is printed.
+func (c *conversation) print(tokens iter.Seq2[pilotfish.Token, error]) (printed int, failed, broken error) {
+	for t, err := range tokens {
+		if err != nil {
+			return printed, err, nil
+		}
+		printed += len(t.Text)
+		if err := c.write(engine.Token{Text: t.Text, Origin: t.Origin}); err != nil {
+			return printed, nil, err
+		}
+	}
+	return printed, nil, nil
+}
+
+// count adds an answer to the totals.
+func (c *conversation) count(s pilotfish.Stats) {
+	t := &c.total
+	t.answers++
+	t.tokens += s.Tokens
+	t.cloud += s.CloudTokens
+	t.timeouts += s.Timeouts
+	t.asks += s.Asks
+	t.up += s.BytesUp
+	t.sent += s.Receipt.Bytes
+	t.down += s.BytesDown
+}
+
+// remarks says what somebody would want to know of an answer at once.
+func (c *conversation) remarks(s pilotfish.Stats) {
+	switch {
+	case s.Shortened:
+		fmt.Fprintf(c.a.Stderr,
+			"(the value of --json-schema had to end after %d tokens, see -n and --ctx: something may be "+
+				"missing)\n", s.Tokens)
+	case s.Stop == "length":
+		fmt.Fprintf(c.a.Stderr, "(cut off after %d tokens: -n sets the most)\n", s.Tokens)
+	case s.Stop == "context":
+		fmt.Fprintf(c.a.Stderr,
+			"(cut off: the context of %d tokens is full. The next question leaves out the oldest turns; "+
+				"/clear begins anew, --ctx gives more room)\n", c.model.Context())
+	}
+	if s.Timeouts > 0 {
+		fmt.Fprintf(c.a.Stderr, "(the cloud did not answer for %d tokens: %s; /cloud off stops asking)\n", s.Timeouts,
+			reason(s.Err))
+	}
+}
+
+// reason is an error as a part of a sentence.
+func reason(err error) string {
+	if err == nil {
+		return "its answers were late"
+	}
+	return err.Error()
+}
+
+// turnTokens is the most tokens that a turn has beside those of its text.
+const turnTokens = 8
+
+// tokens is how many tokens of the context messages take, at most.
+func (c *conversation) tokens(messages ...pilotfish.Message) (n int, err error) {
+	for _, m := range messages {
+		ids, err := c.model.Tokenize(m.Content, false)
+		if err != nil {
+			return 0, err
+		}
+		n += len(ids) + turnTokens
+	}
+	return n, nil
+}
+
+// makeRoom leaves out the oldest turns as long as a question and an answer do not fit behind them. The answer is given
+// a quarter of the context, or less if it can only be shorter.
+func (c *conversation) makeRoom(question string) error {
+	context := c.model.Context()
+	answer := context / 4
+	if n := c.settings.MaxTokens; n > 0 {
+		answer = min(answer, n)
+	}
+	asked, err := c.tokens(pilotfish.Message{Role: "user", Content: question})
+	if err != nil {
+		return err
+	}
+	messages := c.chat.Messages()
+	head := 0
+	if len(messages) > 0 && messages[0].Role == "system" {
+		head = 1
+	}
+	fixed, err := c.tokens(messages[:head]...)
+	if err != nil {
+		return err
+	}
+	if head == 0 {
+		fixed = min(64, context/8) // the model's own message
+	}
+	if room := context - fixed - 2*turnTokens; asked > room {
+		return fmt.Errorf("the question has about %d tokens, and the context of %d has room for %d: shorten it, or "+
+			"begin with more room by --ctx", asked, context, max(room, 0))
+	}
+	first, err := c.firstKept(messages, head, context-fixed-asked-answer)
+	if err != nil {
+		return err
+	}
+	if first > head {
+		c.dropped = append(c.dropped, messages[head:first]...)
+		c.begin(slices.Delete(messages, head, first))
+		turns := "turn is"
+		if n := (first - head + 1) / 2; n > 1 {
+			turns = fmt.Sprintf("%d turns are", n)
+		}
+		fmt.Fprintf(c.a.Stderr,
+			"(the context of %d tokens is full: the oldest %s left out from here on; /clear begins anew)\n", context,
+			turns)
+	}
+	return nil
+}
+
+// firstKept is the number of the first message, from head on in whole turns, from which on all fit into so many tokens.
+func (c *conversation) firstKept(messages []pilotfish.Message, head, room int) (int, error) {
+	for first := head; first < len(messages); first += 2 {
+		n, err := c.tokens(messages[first:]...)
+		if err != nil {
+			return 0, err
+		}
+		if n <= room {
+			return first, nil
+		}
+	}
+	return max(head, len(messages)), nil
+}
+
+// messages are all turns, with those that the context has no room for.
+func (c *conversation) messages() []pilotfish.Message {
+	kept := c.chat.Messages()
+	head := 0
+	if len(kept) > 0 && kept[0].Role == "system" {
+		head = 1
+	}
+	return slices.Insert(kept, head, c.dropped...)
+}
+
+// connect makes the gateway at address the cloud of the next answers. Errors speak of what said so: --cloud or /cloud.
+func (c *conversation) connect(ctx context.Context, by, address, pin string) error {
+	told := group.GatewayFlags{Set: c.f.set, Address: address, By: by}
+	if err := group.CheckAddress(address); err != nil {
+		return fmt.Errorf("%s %q: %w", by, address, err)
+	}
+	if pin != "" {
+		if _, err := group.ParsePin(pin); err != nil {
+			return fmt.Errorf("%s %s: the fingerprint: %w", by, address, err)
+		}
+	}
+	o, err := c.f.dialOptions(c.a, pin)
+	if err != nil {
+		return err
+	}
+	g, err := c.model.Dial(ctx, address, o)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return told.Explain(errors.Unwrap(err))
+	}
+	c.disconnect()
+	c.gateway, c.address = g, address
+	group.WarnTemplate(c.a, g.OtherTemplate(), by+" "+address)
+	return nil
+}
+
+// disconnect goes on with the small model alone.
+func (c *conversation) disconnect() {
+	if c.gateway != nil {
+		c.gateway.Close()
+		c.gateway, c.address = nil, ""
+	}
+}

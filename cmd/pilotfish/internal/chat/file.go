@@ -1,0 +1,215 @@
+package chat
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/internal/quote"
+)
+
+// savedChat is the file that /save writes, as JSON. The messages are those of the whole conversation, also those that
+// the context had no room for any more: one of the system, if it was set, then the user and the assistant in turns.
+type savedChat struct {
+	Format   string         `json:"format"`  // "pilotfish-chat"
+	Version  int            `json:"version"` // 1
+	Model    string         `json:"model,omitempty"`
+	Messages []savedMessage `json:"messages"`
+}
+
+type savedMessage struct {
+	Role    string `json:"role"` // system, user or assistant
+	Content string `json:"content"`
+	Local   bool   `json:"local,omitempty"` // nothing of a conversation with it may leave
+}
+
+const (
+	savedFormat  = "pilotfish-chat"
+	savedVersion = 1
+	maxSaved     = 64 << 20 // bytes
+)
+
+// errNoChat is a file that /save has not written.
+var errNoChat = errors.New("this is not a saved conversation")
+
+// noChat says why a text is no conversation, and what would be one.
+func noChat(format string, args ...any) error {
+	return fmt.Errorf("%w: %w: use a file that /save has written", errNoChat, fmt.Errorf(format, args...))
+}
+
+// save writes the conversation. It replaces no file but a conversation that was saved before.
+func (c *conversation) save(path string) error {
+	if _, err := readChat(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s already exists, and /save replaces only saved conversations: choose another name (%w)",
+			path, err)
+	}
+	out := savedChat{Format: savedFormat, Version: savedVersion, Model: c.model.Name(), Messages: []savedMessage{}}
+	for _, m := range c.messages() {
+		out.Messages = append(out.Messages, savedMessage(m))
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(out); err != nil {
+		return err
+	}
+	return cli.ReplaceFile(path, b.Bytes(), 0o600)
+}
+
+// load goes on with a conversation that was saved.
+func (c *conversation) load(ctx context.Context, path string) error {
+	saved, err := readChat(path)
+	if err != nil {
+		return fmt.Errorf("load the conversation: %w", err)
+	}
+	var messages []pilotfish.Message
+	for _, m := range saved.Messages {
+		messages = append(messages, pilotfish.Message(m))
+	}
+	c.dropped = nil
+	c.begin(messages)
+	_, turns := split(messages)
+	questions := "1 question with its answer"
+	if n := len(turns) / 2; n != 1 {
+		questions = fmt.Sprintf("%d questions with their answers", n)
+	}
+	fmt.Fprintf(c.a.Stderr, "loaded %s from %s\n", questions, path)
+	if saved.Model != c.model.Name() && saved.Model != "" {
+		fmt.Fprintf(c.a.Stderr, "(with answers of another model: %s)\n", quote.Text(saved.Model))
+	}
+	c.loadKV(ctx, path+kvSuffix)
+	return nil
+}
+
+// kvSuffix is what the name of a file with keys and values ends with, behind that of the conversation.
+const kvSuffix = ".kv"
+
+// saveKV writes what was computed of the conversation. It replaces no file but one of that kind.
+func (c *conversation) saveKV(ctx context.Context, path string) error {
+	f, _, err := cli.OpenRegular(path)
+	if err == nil {
+		_, err = c.model.SavedText(bufio.NewReader(f))
+		_ = f.Close() // it was only read
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, pilotfish.ErrOtherSaved) {
+		return fmt.Errorf("%s already exists, and only saved keys and values are replaced: choose another name (%w)",
+			path, err)
+	}
+	return cli.ReplaceFileBy(path, 0o600, func(w io.Writer) error { return c.chat.SaveKV(ctx, w) })
+}
+
+// loadKV goes on with what was computed of the conversation, if a file has it. Otherwise it is computed again.
+func (c *conversation) loadKV(ctx context.Context, path string) {
+	f, _, err := cli.OpenRegular(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err == nil {
+		err = c.chat.LoadKV(ctx, bufio.NewReader(f))
+		_ = f.Close() // it was only read
+	}
+	if err != nil {
+		fmt.Fprintf(c.a.Stderr, "(%s is not used, the conversation is computed again: %v)\n", path, err)
+		return
+	}
+	fmt.Fprintf(c.a.Stderr, "loaded keys and values from %s\n", path)
+}
+
+// readChat reads a file that /save has written.
+func readChat(path string) (*savedChat, error) {
+	b, err := cli.ReadRegular(path, maxSaved)
+	if err != nil {
+		return nil, err
+	}
+	saved, err := parseChat(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return saved, nil
+}
+
+// parseChat reads what [conversation.save] writes, and refuses whatever it would not write.
+func parseChat(b []byte) (*savedChat, error) {
+	var kind struct {
+		Format  string `json:"format"`
+		Version int    `json:"version"`
+	}
+	switch err := json.Unmarshal(b, &kind); {
+	case !utf8.Valid(b):
+		return nil, noChat("it is not UTF-8 text")
+	case err != nil:
+		return nil, noChat("%s", jsonFault(err))
+	case kind.Format != savedFormat:
+		return nil, noChat("its \"format\" is %s, not %q", quote.Text(kind.Format), savedFormat)
+	case kind.Version != savedVersion:
+		return nil,
+			fmt.Errorf("it has version %d of the format, this program reads version %d: use the program that wrote it",
+				kind.Version, savedVersion)
+	}
+	var saved savedChat
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&saved); err != nil {
+		return nil, noChat("%s", jsonFault(err))
+	}
+	return &saved, checkTurns(saved.Messages)
+}
+
+// jsonFault says what is wrong with a text that was to be JSON, without the names of Go's types.
+func jsonFault(err error) string {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		wanted := map[reflect.Kind]string{reflect.Struct: "an object", reflect.Slice: "a list",
+			reflect.String: "a text", reflect.Int: "a whole number"}[wrong.Type.Kind()]
+		got := map[string]string{
+			"array": "a list", "object": "an object", "string": "a text", "bool": "true or false",
+		}[wrong.Value]
+		if got == "" {
+			got = "the " + wrong.Value
+		}
+		where := "it"
+		if wrong.Field != "" {
+			where = fmt.Sprintf("its %q", wrong.Field)
+		}
+		return fmt.Sprintf("%s is %s, not %s", where, got, wanted)
+	}
+	if wrong, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Sprintf("it is not JSON: %v at byte %d", wrong, wrong.Offset)
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
+}
+
+// checkTurns refuses what is no conversation: the system once at most and first, then question and answer in turns.
+func checkTurns(messages []savedMessage) error {
+	roles := []string{"user", "assistant"}
+	turns := messages
+	if len(turns) > 0 && turns[0].Role == "system" {
+		turns = turns[1:]
+	}
+	for i, m := range turns {
+		if want := roles[i%2]; m.Role != want {
+			n := i + len(messages) - len(turns)
+			known := slices.Contains([]string{"system", "user", "assistant"}, m.Role)
+			if !known {
+				return fmt.Errorf("messages[%d].role is %s: a role is system, user or assistant", n, quote.Text(m.Role))
+			}
+			return fmt.Errorf("messages[%d] has the role %q, but %q comes here: after the system message, if there "+
+				"is one, user and assistant take turns", n, m.Role, want)
+		}
+	}
+	if len(turns)%2 != 0 {
+		return fmt.Errorf("messages[%d] is a question without an answer: remove it", len(messages)-1)
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package chat
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+)
+
+// chatInput is where the lines of a chat come from.
+type chatInput interface {
+	// line returns the next line, without its end. The error is io.EOF behind the last one, and errAborted where Ctrl-C
+	// gave it up.
+	line(prompt string) (string, error)
+	// remember keeps a text in the history.
+	remember(text string)
+	// wasEmpty reports whether nothing had been typed when Ctrl-C gave a line up.
+	wasEmpty() bool
+	// interactive reports whether somebody types the lines.
+	interactive() bool
+	close()
+}
+
+// newChatInput returns an editor where both sides are a terminal, else what reads lines.
+func newChatInput(ctx context.Context, a *cli.App, history bool) (chatInput, error) {
+	in, ok := a.Stdin.(*os.File)
+	typed := ok && cli.IsTerminal(in)
+	if typed && cli.IsTerminal(a.Stdout) && canEdit(a, in) {
+		return newEditor(ctx, a, history)
+	}
+	return newLineReader(ctx, a, typed), nil
+}
+
+// slashLine matches a line that is a command, and no path: "/word", and what may follow.
+var slashLine = regexp.MustCompile(`^/[A-Za-z?]*(\s|$)`)
+
+// The prompts: for a question, and for its further lines.
+const (
+	promptFirst = ">>> "
+	promptMore  = "... "
+)
+
+// readQuestion reads a question, which may have several lines, or a command.
+func readQuestion(in chatInput) (text string, command bool, err error) {
+	first, err := in.line(promptFirst)
+	if err != nil {
+		return "", false, err
+	}
+	switch {
+	case slashLine.MatchString(first):
+		in.remember(first)
+		return first, true, nil
+	case strings.HasPrefix(strings.TrimLeft(first, " \t"), `"""`):
+		text, err = readQuoted(in, strings.TrimLeft(first, " \t")[3:])
+	default:
+		text, err = readContinued(in, first)
+	}
+	if err == nil && strings.TrimSpace(text) != "" && !strings.HasPrefix(first, " ") {
+		kept := text
+		if strings.HasSuffix(text, `\`) {
+			kept += `\` // as it would have to be typed
+		}
+		in.remember(kept)
+	}
+	return text, false, err
+}
+
+// readQuoted reads up to a line that ends with three quotes.
+func readQuoted(in chatInput, line string) (string, error) {
+	var all []string
+	for {
+		if text, ends := strings.CutSuffix(strings.TrimRight(line, " \t"), `"""`); ends {
+			return strings.Trim(strings.Join(append(all, text), "\n"), "\n"), nil
+		}
+		all = append(all, line)
+		var err error
+		if line, err = in.line(promptMore); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = errors.New(`the text that begins with """ does not end: write """ behind its last line`)
+			}
+			return "", err
+		}
+	}
+}
+
+// readContinued reads on as long as lines end with a backslash. Two of them are one that is meant.
+func readContinued(in chatInput, line string) (string, error) {
+	var all []string
+	for {
+		text, more := strings.CutSuffix(line, `\`)
+		if !more || strings.HasSuffix(text, `\`) {
+			return strings.Join(append(all, text), "\n"), nil
+		}
+		all = append(all, text)
+		var err error
+		if line, err = in.line(promptMore); errors.Is(err, io.EOF) {
+			return strings.Join(all, "\n"), nil
+		} else if err != nil {
+			return "", err
+		}
+	}
+}
+
+// lineReader reads lines without editing.
+type lineReader struct {
+	a     *cli.App
+	ctx   context.Context
+	stop  func()
+	typed bool // somebody types them
+	lines chan readResult
+}
+
+// readResult is a line, or why there is none.
+type readResult struct {
+	text string
+	err  error
+}
+
+// longestLine is more than anybody types or pipes in as one question, in bytes.
+const longestLine = 16 << 20
+
+// newLineReader begins to read stdin. A read that waits cannot be ended: when ctx ends first, it is left behind, and
+// the program with it.
+func newLineReader(ctx context.Context, a *cli.App, typed bool) *lineReader {
+	ctx, stop := context.WithCancel(ctx)
+	return &lineReader{a: a, ctx: ctx, stop: stop, typed: typed, lines: readLines(ctx, a.Stdin)}
+}
+
+// readLines reads lines until they end, or until ctx does.
+func readLines(ctx context.Context, from io.Reader) chan readResult {
+	lines := make(chan readResult)
+	s := bufio.NewScanner(from)
+	s.Buffer(nil, longestLine)
+	send := func(l readResult) bool {
+		select {
+		case lines <- l:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	go func() {
+		for s.Scan() {
+			if !send(readResult{text: s.Text()}) {
+				return
+			}
+		}
+		err := io.EOF
+		if s.Err() != nil {
+			err = fmt.Errorf("read a question from stdin: %w", s.Err())
+		}
+		for send(readResult{err: err}) { // as often as it is asked for
+		}
+	}()
+	return lines
+}
+
+// line implements [chatInput].
+func (r *lineReader) line(prompt string) (string, error) {
+	if r.typed {
+		fmt.Fprint(r.a.Stderr, prompt)
+	}
+	select {
+	case l := <-r.lines:
+		return strings.ToValidUTF8(l.text, "\uFFFD"), l.err
+	case <-r.ctx.Done():
+		if r.typed { // the line has not ended: what is said next begins another one
+			fmt.Fprintln(r.a.Stderr)
+		}
+		return "", context.Cause(r.ctx)
+	}
+}
+
+func (r *lineReader) remember(string) {}
+
+func (r *lineReader) wasEmpty() bool { return true }
+
+func (r *lineReader) interactive() bool { return r.typed }
+
+func (r *lineReader) close() { r.stop() }

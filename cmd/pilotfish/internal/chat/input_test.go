@@ -1,0 +1,232 @@
+package chat
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/peterh/liner"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// script is an input of such lines.
+type script struct {
+	lines []string
+	kept  []string
+}
+
+func (s *script) line(string) (string, error) {
+	if len(s.lines) == 0 {
+		return "", io.EOF
+	}
+	l := s.lines[0]
+	s.lines = s.lines[1:]
+	if l == "^C" {
+		return "", errAborted
+	}
+	return l, nil
+}
+
+func (s *script) remember(text string) { s.kept = append(s.kept, text) }
+
+func (s *script) wasEmpty() bool { return true }
+
+func (s *script) interactive() bool { return true }
+
+func (s *script) close() {}
+
+func TestReadQuestion(t *testing.T) {
+	for _, c := range []struct {
+		lines   string // separated by |
+		text    string
+		command bool
+		kept    string
+		err     string
+	}{
+		{"hello", "hello", false, "hello", ""},
+		{" hello", " hello", false, "", ""},
+		{"", "", false, "", ""},
+		{"/stats", "/stats", true, "/stats", ""},
+		{"/save a b.json", "/save a b.json", true, "/save a b.json", ""},
+		{"/", "/", true, "/", ""},
+		{"/?", "/?", true, "/?", ""},
+		{"/etc/passwd?", "/etc/passwd?", false, "/etc/passwd?", ""},
+		{" /stats", " /stats", false, "", ""},
+		{`a\|b\|c|d`, "a\nb\nc", false, "a\nb\nc", ""},
+		{`a\`, "a", false, "a", ""},
+		{`a\\|b`, `a\`, false, `a\\`, ""},
+		{`\|x`, "\nx", false, "\nx", ""},
+		{`"""|a| b |"""|c`, "a\n b ", false, "a\n b ", ""},
+		{`"""a|b"""`, "a\nb", false, "a\nb", ""},
+		{`"""one"""`, "one", false, "one", ""},
+		{`  """|x|""" `, "x", false, "", ""},
+		{`"""|/stats|"""`, "/stats", false, "/stats", ""},
+		{`"""|a\|"""`, `a\`, false, `a\\`, ""},
+		{`"""|a`, "", false, "", `the text that begins with """ does not end`},
+		{`"""|a|^C`, "", false, "", "Ctrl-C"},
+		{`a\|^C`, "", false, "", "Ctrl-C"},
+		{`^C`, "", false, "", "Ctrl-C"},
+		{`""""""`, "", false, "", ""},
+	} {
+		in := &script{lines: strings.Split(c.lines, "|")}
+		text, command, err := readQuestion(in)
+		if c.err != "" {
+			assert.ErrorContains(t, err, c.err, c.lines)
+			assert.Empty(t, in.kept)
+			continue
+		}
+		require.NoError(t, err, c.lines)
+		assert.Equal(t, c.text, text, c.lines)
+		assert.Equal(t, c.command, command, c.lines)
+		assert.Equal(t, c.kept, strings.Join(in.kept, "|"), c.lines)
+	}
+	_, _, err := readQuestion(&script{})
+	assert.ErrorIs(t, err, io.EOF)
+}
+
+// Whatever is typed: it ends, and no line is lost.
+func FuzzReadQuestion(f *testing.F) {
+	for _, s := range []string{"a\nb", "\"\"\"\na\n\"\"\"", "a\\\nb", "/x y", "\"\"\""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		in := &script{lines: strings.Split(s, "\n")}
+		for range len(in.lines) + 1 {
+			before := len(in.lines)
+			_, _, err := readQuestion(in)
+			if errors.Is(err, io.EOF) {
+				require.Empty(t, in.lines)
+				return
+			}
+			require.Less(t, len(in.lines), before)
+		}
+		require.Fail(t, "it does not end")
+	})
+}
+
+func TestPasteFilter(t *testing.T) {
+	paste := func(s string) string { return pasteBegin + s + pasteEnd }
+	for in, want := range map[string]string{
+		"typed \x1b[A\r\x03":              "typed \x1b[A\r\x03",
+		paste("one"):                      "one",
+		paste("one\ntwo"):                 "one␤two",
+		paste("one\r\ntwo\rthree"):        "one␤two␤three",
+		paste("one\n\ntwo"):               "one␤␤two",
+		paste("one\n\r\n"):                "one",
+		paste("\none"):                    "␤one",
+		paste("a\tb\x00\x03\x04\x1b\x7f"): "a␉b",
+		paste("\x1b[A"):                   "[A",
+		paste("\x1b\x1b[20"):              "[20",
+		paste("日本語 ö"):                    "日本語 ö",
+		"a" + paste("b") + "c\r":          "abc\r",
+		paste("a") + paste("b\n") + "\r":  "ab\r",
+		"\x1b[20~" + paste("x"):           "\x1b[20~x",
+		"\x1b\x1b[200~x\n" + pasteEnd:     "\x1bx",
+		paste("x" + pasteBegin + "y"):     "x[200~y",
+		pasteEnd:                          pasteEnd, // of nothing: a key that nobody knows
+	} {
+		assert.Equal(t, want, string(new(pasteFilter).filter([]byte(in))), "%q", in)
+		for cut := range in { // in two parts: what is pasted is the same, and of the mark a key may be left
+			p := new(pasteFilter)
+			got := string(p.filter([]byte(in[:cut]))) + string(p.filter([]byte(in[cut:])))
+			assert.True(t, got == want || lessMark(got, want), "%q at %d: %q", in, cut, got)
+		}
+	}
+}
+
+// lessMark reports whether got is want with the beginning of a mark somewhere in it.
+func lessMark(got, want string) bool {
+	for at := range got {
+		for n := 1; n < len(pasteBegin); n++ {
+			if rest, ok := strings.CutPrefix(got[at:], pasteBegin[:n]); ok && got[:at]+rest == want {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Whatever comes: no control character gets through within a paste, and nothing is added but marks.
+func FuzzPasteFilter(f *testing.F) {
+	f.Add("a" + pasteBegin + "b\nc\x1b[A" + pasteEnd + "d")
+	f.Add(pasteBegin + "\x1b[20" + pasteEnd)
+	f.Fuzz(func(t *testing.T, s string) {
+		if out := new(pasteFilter).filter([]byte(s)); len(out) > 3*len(s) {
+			require.Fail(t, "more than came", "%q", out)
+		}
+		if strings.Contains(s, "\x1b") {
+			return
+		}
+		out := string(new(pasteFilter).filter([]byte(pasteBegin + s + pasteEnd)))
+		require.NotContains(t, out, "\n")
+		for _, c := range []byte(out) {
+			require.True(t, c >= ' ' && c != 0x7f, "%q", out)
+		}
+		if utf8.ValidString(s) && !strings.ContainsAny(s, "␤␉\r") && strings.IndexFunc(s, func(r rune) bool {
+			return r < ' ' && r != '\n' && r != '\t' || r == 0x7f
+		}) < 0 {
+			require.Equal(t, strings.TrimRight(s, "\n"), showControls(out))
+		}
+	})
+}
+
+func TestHistory(t *testing.T) {
+	clitest.OwnFolders(t)
+	state := t.TempDir()
+	for dir, want := range map[string]bool{state: true, "relative": false, "": false} {
+		got, err := historyFile(func(string) string { return dir })
+		require.NoError(t, err)
+		assert.Equal(t, want, got == filepath.Join(dir, "pilotfish", "chat_history"),
+			"a relative folder is none: %s", got)
+	}
+	path := filepath.Join(t.TempDir(), "state", "chat_history")
+	h, err := openHistory(path)
+	require.NoError(t, err)
+	assert.Empty(t, h.lines)
+	for i := range 2*liner.HistoryLimit + 1 {
+		if i < 3 || i > 2*liner.HistoryLimit-2 {
+			require.NoError(t, h.add(fmt.Sprint("line ", i)))
+			continue
+		}
+		if i == 3 {
+			f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+			require.NoError(t, err)
+			for j := 3; j <= 2*liner.HistoryLimit-2; j++ {
+				fmt.Fprintln(f, "line", j)
+			}
+			fmt.Fprint(f, "\n\xff\n")
+			require.NoError(t, f.Close())
+		}
+	}
+	require.NoError(t, os.Chmod(path, 0o644))
+	h, err = openHistory(path)
+	require.NoError(t, err)
+	require.Len(t, h.lines, liner.HistoryLimit)
+	assert.Equal(t, fmt.Sprint("line ", 2*liner.HistoryLimit), h.lines[liner.HistoryLimit-1])
+	again, err := openHistory(path)
+	require.NoError(t, err)
+	assert.Equal(t, h.lines, again.lines, "it was made shorter")
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode())
+	require.NoError(t, os.Chmod(path, 0o644))
+	_, err = openHistory(path)
+	require.NoError(t, err)
+	info, err = os.Stat(path)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode(), "nobody else reads it from now on")
+
+	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("x", maxHistory)+"\nlast\n"), 0o600))
+	h, err = openHistory(path)
+	require.NoError(t, err)
+	assert.Equal(t, "last", h.lines[len(h.lines)-1])
+	_, err = openHistory(filepath.Join(path, "below"))
+	assert.Error(t, err)
+}

@@ -1,0 +1,194 @@
+// Package cli has what all commands of pilotfish share: the program, the declarations of its flags, help, settings,
+// and output. It knows no command.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// The exit codes, beside those of an [Interruption].
+const (
+	ExitDone   = 0
+	ExitFailed = 1
+	ExitUsage  = 2
+)
+
+// App is what a command may touch of the world around it.
+type App struct {
+	Stdin  io.Reader
+	Stdout io.Writer               // the text that was asked for
+	Stderr io.Writer               // everything else
+	Env    func(key string) string // os.Getenv
+
+	// Patience is how long a run that needed no answer waits for its first attempt to connect, from when that began.
+	Patience time.Duration
+
+	// Bandwidth measures that of memory in 1e9 bytes per second, as [result.Bandwidth] does.
+	Bandwidth func() float64
+
+	Commands func(*App) []*cobra.Command // new ones, in the order of the help
+
+	Command *cobra.Command    // at work; nil before
+	Settled map[string]string // flags that are not from the command line, and where they are from
+}
+
+// New is the world as it is, with the three streams that are given.
+func New(commands func(*App) []*cobra.Command, stdin io.Reader, stdout, stderr io.Writer) *App {
+	return &App{Commands: commands, Stdin: stdin, Stdout: stdout, Stderr: stderr, Env: os.Getenv,
+		Patience: 500 * time.Millisecond, Bandwidth: result.Bandwidth}
+}
+
+// Main is the main function of a program with such commands.
+func Main(commands func(*App) []*cobra.Command) {
+	obeyEscapes(os.Stdout)
+	ctx, stop := watchSignals(context.Background())
+	code := New(commands, os.Stdin, os.Stdout, os.Stderr).Run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// Run runs the one of its commands that args name, and returns the exit code.
+func (a *App) Run(ctx context.Context, args []string) int {
+	a.Stdout = &Output{W: a.Stdout}
+	return a.execute(ctx, NewRootCommand(a), args)
+}
+
+// execute runs the command of the tree that args name, prints its error and returns the exit code.
+func (a *App) execute(ctx context.Context, root *cobra.Command, args []string) int {
+	root.SetArgs(append([]string{}, args...)) // never nil: cobra would take the process's own
+	a.watchBegin(root)
+
+	cmd, err := root.ExecuteContextC(ctx)
+	if stopped := (*Interruption)(nil); errors.As(context.Cause(ctx), &stopped) {
+		return a.interrupted(stopped, err)
+	}
+	if wrong := (*UsageError)(nil); err != nil && (a.Command == nil || errors.As(err, &wrong)) {
+		fmt.Fprintf(a.Stderr, "pilotfish: %v%s\nusage: %s\nTry '%s --help'.\n", err, a.origin(err.Error()),
+			cmd.UseLine(), cmd.CommandPath())
+		return ExitUsage
+	}
+	if unwritten, silent := a.OutputError(); silent {
+		return ExitFailed
+	} else if unwritten != nil {
+		err = unwritten // whatever else went wrong is a consequence
+	}
+	if err == nil {
+		return ExitDone
+	}
+	fmt.Fprintf(a.Stderr, "pilotfish: %v\n", err)
+	return ExitFailed
+}
+
+// interrupted says that a signal ended the command, and what was done until then where its error tells. A gateway that
+// SIGTERM has ended in order has done what it was started for.
+func (a *App) interrupted(stopped *Interruption, err error) int {
+	if err == nil && stopped.Signal == syscall.SIGTERM {
+		return ExitDone
+	}
+	if err != nil {
+		errors.As(err, &stopped)
+		fmt.Fprintf(a.Stderr, "pilotfish: %v\n", stopped)
+	}
+	return stopped.code()
+}
+
+// watchBegin notes in a.command which command of the tree began its work, and profiles that work where flags say so.
+// Whatever cobra refuses before it begins (unknown commands and flags, bad values, missing arguments) is wrong usage.
+func (a *App) watchBegin(root *cobra.Command) {
+	var wrap func(c *cobra.Command)
+	wrap = func(c *cobra.Command) {
+		prepare := c.PreRunE
+		c.PreRunE = func(c *cobra.Command, args []string) error {
+			if prepare != nil {
+				if err := prepare(c, args); err != nil {
+					return err
+				}
+			}
+			return missingFlags(c)
+		}
+		if work := c.RunE; work != nil {
+			c.RunE = func(c *cobra.Command, args []string) error {
+				a.Command = c
+				if allFlags(c) {
+					return Usagef("--all goes with --help: add that, or leave it out")
+				}
+				if err := CheckSpans(c.Flags()); err != nil {
+					return err
+				}
+				if err := a.findModels(c); err != nil {
+					return err
+				}
+				stop, err := startProfile(c)
+				if err != nil {
+					return err
+				}
+				err = work(c, args)
+				if failed := stop(err); failed != nil {
+					err = errors.Join(err, failed)
+				}
+				return modelHint(c, err)
+			}
+		}
+		for _, sub := range c.Commands() {
+			wrap(sub)
+		}
+	}
+	wrap(root)
+}
+
+// UsageError is a wrong call that only the command itself could find out, such as two flags that exclude each other.
+type UsageError struct{ Err error }
+
+// Error implements error.
+func (e *UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// Usagef is fmt.Errorf for a wrong call: the program exits with 2 and points at the help.
+func Usagef(format string, args ...any) error {
+	return &UsageError{fmt.Errorf(format, args...)}
+}
+
+// PrintJSON writes v to stdout as one line.
+func (a *App) PrintJSON(v any) error {
+	e := json.NewEncoder(a.Stdout)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// IsTerminal reports whether w, one of the app's writers, is a terminal.
+func IsTerminal(w io.Writer) bool {
+	if o, ok := w.(*Output); ok {
+		w = o.W
+	}
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// modelHint adds to the error of a model that is not there which flag named it, and what could be.
+func modelHint(c *cobra.Command, err error) error {
+	missing, ok := errors.AsType[*fs.PathError](err)
+	if !ok || !errors.Is(missing, fs.ErrNotExist) {
+		return err
+	}
+	for _, name := range []string{"model", "large", "tokenizer"} {
+		if flag := c.Flags().Lookup(name); flag != nil && flag.Changed && flag.Value.String() == missing.Path {
+			return fmt.Errorf("--%s: %w: give the path of a GGUF file, or the name of a downloaded model "+
+				"(\"pilotfish list\" shows them)", name, err)
+		}
+	}
+	return err
+}

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// NewTokenPrinter returns what prints tokens as text. Where stdout is a terminal and NO_COLOR is not set, tokens of the
+// cloud are cyan, and those that stayed the small model's since the cloud did not answer in time are yellow.
+func NewTokenPrinter(a *App) func(engine.Token) error {
+	colours := map[pilotfish.Origin]string{"cloud": boldCyan, "edge-timeout": yellow}
+	terminal := IsTerminal(a.Stdout)
+	plain := !terminal || a.Env("NO_COLOR") != ""
+	return func(t engine.Token) error {
+		if terminal {
+			t.Text = strings.Map(harmless, t.Text)
+		}
+		if c := colours[t.Origin]; c != "" && !plain && t.Text != "" {
+			t.Text = c + t.Text + PlainAgain
+		}
+		_, err := io.WriteString(a.Stdout, t.Text)
+		return err
+	}
+}
+
+// harmless puts a picture in the place of a control character: at a terminal, what a model writes is text, not
+// commands.
+func harmless(r rune) rune {
+	switch {
+	case r == '\n' || r == '\t' || r >= ' ' && r < 0x7f:
+		return r
+	case r < ' ':
+		return '\u2400' + r
+	case r == 0x7f:
+		return '\u2421'
+	case r < 0xa0:
+		return '\uFFFD'
+	}
+	return r
+}
+
+// Percent is a share in percent with one decimal; "" for nil.
+func Percent(share *float64) string {
+	if share == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.1f%%", 100**share)
+}
+
+// Number is a number with one decimal, from 1,000 on with none; "" for nil.
+func Number(x *float64) string {
+	if x == nil {
+		return ""
+	}
+	if *x >= 1000 {
+		return fmt.Sprintf("%.0f", *x)
+	}
+	return fmt.Sprintf("%.1f", *x)
+}
+
+// Ms is a duration in milliseconds.
+func Ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// PerSecond is a rate, 0 where there was nothing to count or no time.
+func PerSecond(n int, d time.Duration) float64 {
+	if n <= 0 || d <= 0 {
+		return 0
+	}
+	return float64(n) / d.Seconds()
+}
+
+// The sequences of ECMA-48 that colour text on terminals.
+const (
+	yellow     = "\x1b[33m"
+	boldCyan   = "\x1b[36;1m"
+	PlainAgain = "\x1b[0m"
+)

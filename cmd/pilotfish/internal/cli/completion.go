@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/hub"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// quants are quantisations as files of models are called after them.
+func quants() []string {
+	return []string{"Q8_0", "Q6_K", "Q5_K_M", "Q5_K_S", "Q5_1", "Q5_0", "Q4_K_M", "Q4_K_S", "Q4_1", "Q4_0", "Q3_K_L",
+		"Q3_K_M", "Q3_K_S", "Q2_K", "IQ4_NL", "IQ4_XS", "BF16", "F16", "F32"}
+}
+
+// addValues has shells complete the values of flags, and models.
+func addValues(a *App, c *cobra.Command) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		var complete cobra.CompletionFunc
+		values, files := completions(f.Name)
+		switch {
+		case f.Value.Type() == "bool":
+			return
+		case f.Name == "model", f.Name == "large", f.Name == "tokenizer":
+			complete = a.completeModel
+		case len(values) > 0:
+			complete = cobra.FixedCompletions(valuesFor(c, f.Name, values), cobra.ShellCompDirectiveNoFileComp)
+		case len(files) > 0:
+			complete = cobra.FixedCompletions(files, cobra.ShellCompDirectiveFilterFileExt)
+		case f.Name == "dir":
+			complete = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
+		default:
+			return
+		}
+		cobra.CheckErr(c.RegisterFlagCompletionFunc(f.Name, complete))
+	})
+	switch c.CommandPath() {
+	case "pilotfish rm":
+		c.ValidArgsFunction = a.completePulled
+	case "pilotfish pull":
+		c.ValidArgsFunction = a.completePull
+	case "pilotfish inspect":
+		c.ValidArgsFunction = a.completeModel
+	}
+	for _, sub := range c.Commands() {
+		addValues(a, sub)
+	}
+}
+
+// completions are what the declaration of a flag has for shells.
+func completions(name string) (values, files []string) {
+	d, _ := declared(name)
+	return strings.Fields(d.Values), strings.Fields(d.files)
+}
+
+// valuesFor leaves out what a command does not take.
+func valuesFor(c *cobra.Command, flag string, all []string) []string {
+	without := ""
+	switch {
+	case flag == "mode" && c.Name() == "chat":
+		without = "local"
+	case flag == "policy" && c.Name() != "run":
+		without = string(router.Value)
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(v string) bool { return v == without })
+}
+
+// pulled are the names of the models that are here.
+func (a *App) pulled() (names []string) {
+	dir, err := a.ModelFolder("")
+	if err != nil {
+		return nil
+	}
+	all, _ := hub.Models(dir) // a shell shows no errors
+	for _, m := range all {
+		names = append(names, m.Ref(all))
+	}
+	return names
+}
+
+// completePulled completes the names of models that are here, but for those on the line already.
+func (a *App) completePulled(
+	_ *cobra.Command, args []string, begun string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return slices.DeleteFunc(withPrefix(a.pulled(), begun),
+		func(name string) bool { return slices.Contains(args, name) }), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completePull completes quantisations behind a colon.
+func (a *App) completePull(
+	_ *cobra.Command, args []string, begun string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
+	repo, quant, colon := strings.Cut(begun, ":")
+	if !colon || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var all []string
+	for _, q := range quants() {
+		if strings.HasPrefix(q, strings.ToUpper(quant)) {
+			all = append(all, repo+":"+q)
+		}
+	}
+	return all, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeModel completes the names of models that are here, files of models, and folders.
+func (a *App) completeModel(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	all := append(withPrefix(a.pulled(), begun), modelFiles(begun)...)
+	directive := cobra.ShellCompDirectiveNoFileComp
+	if len(all) == 1 && strings.HasSuffix(all[0], "/") {
+		directive |= cobra.ShellCompDirectiveNoSpace
+	}
+	return all, directive
+}
+
+// modelFiles are the files and folders that begin like that.
+func modelFiles(begun string) (all []string) {
+	dir, name := filepath.Split(begun)
+	entries, err := os.ReadDir(filepath.Join(dir, "."))
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), name) || strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(name, ".") {
+			continue
+		}
+		switch info, err := os.Stat(filepath.Join(dir, e.Name())); {
+		case err != nil:
+		case info.IsDir():
+			all = append(all, dir+e.Name()+"/")
+		case strings.EqualFold(filepath.Ext(e.Name()), ".gguf"):
+			all = append(all, dir+e.Name())
+		}
+	}
+	return all
+}
+
+func withPrefix(all []string, begun string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool {
+		return len(s) < len(begun) || !strings.EqualFold(s[:len(begun)], begun)
+	})
+}

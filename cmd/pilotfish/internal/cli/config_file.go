@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// ConfigFile is what a configuration file says. It is YAML: that is what the tools around a gateway speak (compose,
+// Kubernetes, Prometheus), and its nodes know their lines, which messages name.
+type ConfigFile struct {
+	Values []configValue
+
+	Name  string
+	Flags *pflag.FlagSet // takes every value, to see whether it is right
+	Names string         // what a key can be, for messages
+}
+
+type configValue struct {
+	Flag   string
+	Values []string
+	Line   int
+}
+
+// Document returns the node of the only document of a file; nil where it holds nothing but comments.
+func (c *ConfigFile) Document(b []byte) (*yaml.Node, error) {
+	var first, second yaml.Node
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	err := d.Decode(&first)
+	if errors.Is(err, io.EOF) { // nothing but comments
+		return nil, nil
+	}
+	if err == nil {
+		if err = d.Decode(&second); err == nil {
+			return nil, c.At(&second, "a second document: one file has one")
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		return nil, c.noYAML(err)
+	}
+	if IsNull(first.Content[0]) {
+		return nil, nil
+	}
+	return first.Content[0], nil
+}
+
+// noYAML says where a file is no YAML. What the parser says of it could show a secret.
+func (c *ConfigFile) noYAML(err error) error {
+	line := "1"
+	if found := regexp.MustCompile(`line (\d+)`).FindStringSubmatch(err.Error()); found != nil {
+		line = found[1]
+	}
+	return fmt.Errorf("%s:%s: this is no YAML: look at quotes, colons and indentation here", c.Name, line)
+}
+
+// At is an error at a node.
+func (c *ConfigFile) At(n *yaml.Node, format string, args ...any) error {
+	return fmt.Errorf("%s:%d: %w", c.Name, n.Line, fmt.Errorf(format, args...))
+}
+
+// IsNull reports whether a node has no value.
+func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
+
+// Each calls do with the entries of a mapping, none of which may be there twice. seen is their lines.
+func (c *ConfigFile) Each(n *yaml.Node, seen map[string]int, do func(key, value *yaml.Node) error) error {
+	if n.Kind != yaml.MappingNode {
+		return c.At(n, "write NAME: VALUE here")
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if key.Kind != yaml.ScalarNode {
+			return c.At(key, "write NAME: VALUE here")
+		}
+		if before := seen[key.Value]; before > 0 {
+			return c.At(key, "%s is in line %d already", key.Value, before)
+		}
+		seen[key.Value] = key.Line
+		if err := do(key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ReadFlag reads the value of a flag.
+func (c *ConfigFile) ReadFlag(key, value *yaml.Node) error {
+	flag := c.Flags.Lookup(key.Value)
+	switch {
+	case flag == nil:
+		return c.At(key, "%q is no setting: the names are %s", key.Value, c.Names)
+	case flag.Name == "help" || flag.Name == "config" || flag.Name == "check-config":
+		return c.At(key, "%s belongs on the command line", flag.Name)
+	}
+	if _, ok := flag.Value.(*OptionsFlag); ok && value.Kind == yaml.MappingNode {
+		value = asList(value)
+	}
+	nodes := []*yaml.Node{value}
+	if value.Kind == yaml.SequenceNode {
+		if nodes = value.Content; !IsList(flag) {
+			return c.At(value, "%s has one value, this is a list", flag.Name)
+		}
+	}
+	v := configValue{Flag: flag.Name, Line: value.Line}
+	for _, n := range nodes {
+		if n.Kind != yaml.ScalarNode || IsNull(n) {
+			return c.At(n, "%s: write a value, or leave the line out", flag.Name)
+		}
+		if err := c.Flags.Set(flag.Name, n.Value); err != nil {
+			return c.At(n, "%w", FlagFault(err))
+		}
+		v.Values = append(v.Values, n.Value)
+	}
+	c.Values = append(c.Values, v)
+	return nil
+}
+
+// asList makes a list of NAME=VALUE of a mapping.
+func asList(m *yaml.Node) *yaml.Node {
+	list := &yaml.Node{Kind: yaml.SequenceNode, Line: m.Line}
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		n := *m.Content[i+1]
+		n.Value = m.Content[i].Value + "=" + n.Value
+		list.Content = append(list.Content, &n)
+	}
+	return list
+}
+
+// IsList reports whether a flag has several values.
+func IsList(flag *pflag.Flag) bool {
+	_, list := flag.Value.(pflag.SliceValue)
+	return list
+}

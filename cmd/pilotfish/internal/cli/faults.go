@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// FlagFault says in words what is wrong with a flag: pflag speaks of the functions of Go that read its value.
+func FlagFault(err error) error {
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return valueFault(wrong)
+	}
+	if wrong, ok := errors.AsType[*pflag.NotExistError](err); ok && wrong.GetSpecifiedShortnames() != "" {
+		return fmt.Errorf("unknown flag: -%s in -%s", wrong.GetSpecifiedName(), wrong.GetSpecifiedShortnames())
+	}
+	if wrong, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		dashes := "--"
+		if wrong.GetSpecifiedShortnames() != "" {
+			dashes = "-"
+		}
+		return fmt.Errorf("%s%s needs a value", dashes, wrong.GetSpecifiedName())
+	}
+	return err
+}
+
+// nearFlag adds to the error of a flag that a command does not have those that are called alike.
+func nearFlag(c *cobra.Command, err error) error {
+	wrong, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || wrong.GetSpecifiedShortnames() != "" {
+		return FlagFault(err)
+	}
+	name := wrong.GetSpecifiedName()
+	names := &cobra.Command{SuggestionsMinimumDistance: 2} // cobra compares names of commands, but not of flags
+	var near []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+		if len(f.Name) > 2 && strings.HasPrefix(name, f.Name) {
+			near = append(near, f.Name)
+		}
+	})
+	near = append(near, names.SuggestionsFor(name)...)
+	slices.Sort(near)
+	if near = slices.Compact(near); len(near) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; did you mean --%s?", err, strings.Join(near, " or --"))
+}
+
+// valueFault says which flag has a wrong value, and what would be a right one.
+func valueFault(wrong *pflag.InvalidValueError) error {
+	flag := wrong.GetFlag()
+	what := fmt.Sprintf("--%s %.40q", flag.Name, wrong.GetValue())
+	if flag.Shorthand != "" {
+		what = fmt.Sprintf("-%s, --%s %.40q", flag.Shorthand, flag.Name, wrong.GetValue())
+	}
+	kind := flag.Value.Type()
+	_, number := errors.AsType[*strconv.NumError](wrong.Unwrap())
+	switch {
+	case kind == new(OptionsFlag).Type():
+		return fmt.Errorf("--%s: %w", flag.Name, wrong.Unwrap())
+	case number && errors.Is(wrong.Unwrap(), strconv.ErrRange):
+		return fmt.Errorf("%s is out of range", what)
+	case number && kind == "bool":
+		return fmt.Errorf("%s is neither true nor false", what)
+	case number && strings.HasPrefix(kind, "uint"):
+		return fmt.Errorf("%s is not a whole number of 0 or more", what)
+	case number && strings.HasPrefix(kind, "int"):
+		return fmt.Errorf("%s is not a whole number", what)
+	case number:
+		return fmt.Errorf("%s is not a number", what)
+	case kind == "duration":
+		return fmt.Errorf("%s is not a time such as 500ms, 30s or 5m", what)
+	}
+	return fmt.Errorf("%s: %w", what, wrong.Unwrap())
+}
+
+// missingFlags refuses a line without flags that must be given.
+func missingFlags(c *cobra.Command) (err error) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if _, required := f.Annotations[cobra.BashCompOneRequiredFlag]; !required || f.Changed || err != nil {
+			return
+		}
+		name, usage := pflag.UnquoteUsage(f)
+		shown := "--" + f.Name
+		if f.Shorthand != "" {
+			shown = "-" + f.Shorthand
+		}
+		err = Usagef("%s is missing: give %s %s (%s)", shown, shown, strings.ToUpper(name), usage)
+	})
+	return err
+}
+
+// Called is the name of a command as messages have it, which begin with that of the program.
+func Called(c *cobra.Command) string { return strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ") }
+
+// NoArgs refuses arguments that are no flags.
+func NoArgs(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if !c.HasAvailableSubCommands() {
+		return fmt.Errorf("%s takes no arguments besides flags: leave out %.40q", Called(c), args[0])
+	}
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return fmt.Errorf("%s has no command %.40q: choose one of %s", Called(c), args[0], strings.Join(names, ", "))
+}
+
+// OneArg wants one argument that is no flag, called what.
+func OneArg(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch len(args) {
+		case 0:
+			return fmt.Errorf("%s needs %s", Called(c), what)
+		case 1:
+			return nil
+		}
+		return fmt.Errorf("%s takes one argument, %s: leave out %.40q", Called(c), what, args[1])
+	}
+}
+
+// SomeArgs wants at least one argument that is no flag.
+func SomeArgs(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return fmt.Errorf("%s needs %s", Called(c), what)
+		}
+		return nil
+	}
+}

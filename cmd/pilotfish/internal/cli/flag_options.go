@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// OptionsFlag is a flag that sets options by name: --limit max-questions=100,max-sessions=8. It may be repeated.
+type OptionsFlag struct {
+	name string // of the flag
+	*pflag.FlagSet
+}
+
+// AddOptions adds a flag for options, which are added to the set that it returns.
+func AddOptions(p *pflag.FlagSet, name string) *OptionsFlag {
+	o := &OptionsFlag{name, pflag.NewFlagSet(name, pflag.ContinueOnError)}
+	AddValue(p, name, o)
+	return o
+}
+
+// Set implements [pflag.Value].
+func (o *OptionsFlag) Set(text string) error {
+	for one := range strings.SplitSeq(text, ",") {
+		name, value, found := strings.Cut(one, "=")
+		name = strings.TrimSpace(name)
+		flag := o.Lookup(name)
+		if flag == nil {
+			return fmt.Errorf("there is no %s %.60q: choose %s", o.name, name, strings.Join(o.Names(), ", "))
+		}
+		if !found && flag.Value.Type() != "bool" {
+			return fmt.Errorf("%s has no value: write %s=VALUE", name, name)
+		}
+		if !found {
+			value = "true"
+		}
+		if err := o.FlagSet.Set(name, value); err != nil {
+			return errors.New(strings.TrimPrefix(FlagFault(err).Error(), "--"))
+		}
+	}
+	return nil
+}
+
+// String implements [pflag.Value].
+func (o *OptionsFlag) String() string {
+	if o == nil || o.FlagSet == nil {
+		return ""
+	}
+	return strings.Join(o.GetSlice(), ",")
+}
+
+// Type implements [pflag.Value].
+func (*OptionsFlag) Type() string { return "NAME=VALUE" }
+
+// Names returns the options, in the order of their names.
+func (o *OptionsFlag) Names() (all []string) {
+	o.VisitAll(func(f *pflag.Flag) { all = append(all, f.Name) })
+	return all
+}
+
+// GetSlice implements [pflag.SliceValue]: what is set, as NAME=VALUE.
+func (o *OptionsFlag) GetSlice() (all []string) {
+	o.VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			all = append(all, f.Name+"="+f.Value.String())
+		}
+	})
+	return all
+}
+
+// Append implements [pflag.SliceValue].
+func (o *OptionsFlag) Append(text string) error { return o.Set(text) }
+
+// Replace implements [pflag.SliceValue]. Options that are not named keep their values.
+func (o *OptionsFlag) Replace(all []string) error { return o.Set(strings.Join(all, ",")) }
+
+// Without leaves out the values of options that are set.
+func (o *OptionsFlag) Without(all []string) (rest []string) {
+	for _, one := range all {
+		name, _, _ := strings.Cut(one, "=")
+		if flag := o.Lookup(name); flag == nil || !flag.Changed {
+			rest = append(rest, one)
+		}
+	}
+	return rest
+}

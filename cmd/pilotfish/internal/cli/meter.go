@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+)
+
+// Meter shows how far something long is: as a bar on a terminal, elsewhere as a line for every tenth.
+type Meter struct {
+	w     io.Writer
+	what  string
+	unit  meterUnit
+	Bar   *progressbar.ProgressBar // nil where w is no terminal, and before the first bytes
+	tty   bool
+	tenth int64 // the last one that was said
+	since time.Time
+	Quiet time.Duration // nothing is shown before, for what is usually short
+	Paced bool          // the rate and the time left are shown, too
+	First int64         // what was done before, for the rate
+}
+
+// meterUnit is what a meter counts.
+type meterUnit int
+
+// The units of meters.
+const (
+	InPieces meterUnit = iota
+	InBytes
+)
+
+// NewMeter returns a meter of what, which it shows on w.
+func NewMeter(w io.Writer, what string, unit meterUnit) *Meter {
+	return &Meter{w: w, what: what, unit: unit, tty: IsTerminal(w), tenth: -1, since: time.Now()}
+}
+
+// Show says that done of total are here; total is -1 where it is unknown.
+func (m *Meter) Show(done, total int64) {
+	if time.Since(m.since) < m.Quiet {
+		return
+	}
+	if !m.tty {
+		m.line(done, total)
+		return
+	}
+	if m.Bar == nil {
+		m.Bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(m.w),
+			progressbar.OptionSetDescription(m.what), progressbar.OptionShowBytes(m.unit == InBytes),
+			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionFullWidth(),
+			progressbar.OptionSetPredictTime(true))
+		if m.Paced {
+			progressbar.OptionShowIts()(m.Bar)
+		}
+	}
+	if total != m.Bar.GetMax64() {
+		m.Bar.ChangeMax64(total)
+	}
+	m.Bar.Set64(done) // only decoration: that a terminal went away is no reason to stop
+}
+
+// line prints a line when a tenth is full.
+func (m *Meter) line(done, total int64) {
+	if total <= 0 || done*10/total == m.tenth {
+		return
+	}
+	m.tenth = done * 10 / total
+	whole := strconv.FormatInt(total, 10)
+	if m.unit == InBytes {
+		whole = fmt.Sprintf("%.1f MB", float64(total)/1e6)
+	}
+	pace := ""
+	if m.Paced {
+		pace = paceText(done-m.First, total-done, time.Since(m.since))
+	}
+	fmt.Fprintf(m.w, "%s: %d%% of %s%s\n", m.what, m.tenth*10, whole, pace)
+}
+
+// paceText is the rate at which so much was done in a time, and how long the rest takes at that rate; nothing while
+// that is not known.
+func paceText(done, rest int64, took time.Duration) string {
+	if done <= 0 || rest <= 0 || took < time.Second {
+		return ""
+	}
+	left := time.Duration(float64(took) / float64(done) * float64(rest))
+	return fmt.Sprintf(", %.1f/s, %v left", float64(done)/took.Seconds(), left.Round(time.Second))
+}
+
+// Say prints a sentence on a line of its own.
+func (m *Meter) Say(text string) {
+	if m.Bar != nil {
+		m.Bar.Clear()
+	}
+	fmt.Fprintf(m.w, "%s: %s\n", m.what, text)
+}
+
+// Close leaves the terminal at the beginning of a line.
+func (m *Meter) Close() {
+	if m.Bar != nil {
+		m.Bar.Exit()
+		fmt.Fprintln(m.w)
+	}
+}

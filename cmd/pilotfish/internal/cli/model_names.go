@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/hub"
+	"github.com/spf13/cobra"
+)
+
+// RegisterModelFolder adds --dir.
+func RegisterModelFolder(c *cobra.Command, dir *string) {
+	Add(c.Flags(), "dir", dir, "")
+}
+
+// ModelFolder is the folder of --dir, or else the one that is used where nothing is said.
+func (a *App) ModelFolder(dir string) (string, error) {
+	if dir != "" {
+		return dir, nil
+	}
+	return hub.DefaultDir(a.Env)
+}
+
+// CanAsk reports whether there is somebody to ask.
+func (a *App) CanAsk() bool {
+	in, ok := a.Stdin.(*os.File)
+	return ok && IsTerminal(in) && IsTerminal(a.Stderr)
+}
+
+// Ask asks a question on the terminal. Whatever is not a yes is a no.
+func (a *App) Ask(ctx context.Context, question string) (yes bool, err error) {
+	fmt.Fprintf(a.Stderr, "%s [y/N] ", question)
+	line, err := a.readLine(ctx)
+	if err != nil && line == "" {
+		fmt.Fprintln(a.Stderr)
+		return false, context.Cause(ctx)
+	}
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes", nil
+}
+
+// readLine reads a line from stdin, which is a terminal and gives one at a time. A read that waits cannot be ended:
+// when ctx ends first, it is left behind, and the program with it.
+func (a *App) readLine(ctx context.Context) (string, error) {
+	type result struct {
+		line string
+		err  error
+	}
+	got := make(chan result, 1)
+	go func() {
+		line, err := bufio.NewReader(a.Stdin).ReadString('\n')
+		got <- result{line, err}
+	}()
+	select {
+	case r := <-got:
+		return r.line, r.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// findModels puts the path of a pulled model in the place of its name, in the flags that name models. On a terminal it
+// offers to fetch one that is not here.
+func (a *App) findModels(c *cobra.Command) error {
+	for _, name := range []string{"model", "large", "tokenizer"} {
+		flag := c.Flags().Lookup(name)
+		if flag == nil || !flag.Changed || flag.Value.Type() != "string" {
+			continue
+		}
+		if flag.Value.String() == "" {
+			return Usagef("--%s is empty: give the path of a GGUF file, or the name of a downloaded model", name)
+		}
+		path, err := a.ModelPath(c.Context(), flag.Value.String())
+		if err != nil {
+			return fmt.Errorf("--%s: %w", name, err)
+		}
+		if err := flag.Value.Set(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// NamesModel reports whether an argument is the file of a model by its name, or a model that is downloaded.
+func (a *App) NamesModel(arg string) bool {
+	if strings.HasSuffix(arg, ".gguf") && !strings.ContainsAny(arg, " \t\n") {
+		return true
+	}
+	dir, err := a.ModelFolder("")
+	if err == nil {
+		_, err = hub.Find(dir, arg)
+	}
+	return err == nil
+}
+
+// ModelPath is the path of the file that name means: its own, or that of a pulled model.
+func (a *App) ModelPath(ctx context.Context, name string) (string, error) {
+	if _, err := os.Stat(name); err == nil {
+		return name, nil
+	}
+	dir, err := a.ModelFolder("")
+	if err != nil {
+		return name, nil // without a folder there are no names: opening the file says what is wrong
+	}
+	path, err := hub.Resolve(dir, name)
+	missing, ok := errors.AsType[*hub.MissingError](err)
+	if !ok || !a.CanAsk() {
+		return path, err
+	}
+	yes, failed := a.Ask(ctx, fmt.Sprintf("There is no model %s in %s. Fetch it?", missing.Ref, dir))
+	if failed != nil || !yes {
+		return "", errors.Join(failed, err)
+	}
+	files, err := a.Fetch(ctx, missing.Ref, dir)
+	if err != nil {
+		return "", err
+	}
+	return files[0].Path, nil
+}
+
+// Fetch brings what ref names into the folder, with a bar for somebody who watches.
+func (a *App) Fetch(ctx context.Context, ref hub.Ref, dir string) ([]hub.File, error) {
+	meter := NewMeter(a.Stderr, ref.String(), InBytes)
+	defer meter.Close()
+	files, err := hub.Pull(ctx, ref, hub.Options{
+		Dir:      dir,
+		Endpoint: a.Env("HF_ENDPOINT"),
+		Token:    a.Env("HF_TOKEN"),
+		Progress: meter.Show,
+		Notice:   meter.Say,
+	})
+	stopped, interrupted := errors.AsType[*Interruption](context.Cause(ctx))
+	if cut, ok := errors.AsType[*hub.CutOffError](err); ok && interrupted {
+		err = &Interruption{Signal: stopped.Signal, Progress: cut.Kept()}
+	}
+	return files, err
+}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"syscall"
+)
+
+// Output is stdout. It remembers the first error, so that none is lost where a command does not look at it, and writes
+// nothing after it.
+type Output struct {
+	W  io.Writer
+	mu sync.Mutex // of e
+	e  error
+}
+
+// Write implements [io.Writer].
+func (o *Output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.e != nil {
+		return 0, o.e
+	}
+	var n int
+	n, o.e = o.W.Write(b)
+	return n, o.e
+}
+
+// err is the first error of a write.
+func (o *Output) err() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.e
+}
+
+// OutputError returns why stdout could not be written, if it could not, and whether that is worth a message: a reader
+// of a pipe that has closed it, such as head, wants no more.
+func (a *App) OutputError() (err error, silent bool) {
+	o, ok := a.Stdout.(*Output)
+	if !ok || o.err() == nil {
+		return nil, false
+	}
+	return o.err(), errors.Is(o.err(), syscall.EPIPE) || errors.Is(o.err(), io.ErrClosedPipe)
+}
+
+// NewLog returns a log of the form that --log names, and its level, which may change.
+func (a *App) NewLog(form, level string) (*slog.Logger, *slog.LevelVar, error) {
+	least, err := ParseLevel(level)
+	if err != nil {
+		return nil, nil, err
+	}
+	changing := new(slog.LevelVar)
+	changing.Set(least)
+	o := &slog.HandlerOptions{Level: changing}
+	switch form {
+	case "text":
+		return slog.New(slog.NewTextHandler(a.Stderr, o)), changing, nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(a.Stderr, o)), changing, nil
+	case "off":
+		return slog.New(slog.DiscardHandler), changing, nil
+	}
+	return nil, nil, Usagef("--log %s is not a form of log: choose text, json or off", form)
+}
+
+// ParseLevel reads the level that --log-level names.
+func ParseLevel(level string) (slog.Level, error) {
+	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn,
+		"error": slog.LevelError}
+	l, ok := levels[level]
+	if !ok {
+		return l, Usagef("--log-level %s is no level: choose debug, info, warn or error", level)
+	}
+	return l, nil
+}

@@ -1,0 +1,14 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// TestHarmless: what a model writes is text at a terminal, not commands.
+func TestHarmless(t *testing.T) {
+	assert.Equal(t, "a\tb\n␛[2J␇␡é日\uFFFDx", strings.Map(harmless, "a\tb\n\x1b[2J\a\x7fé日\u009bx"))
+	assert.Equal(t, "␀␍", strings.Map(harmless, "\x00\r"))
+}

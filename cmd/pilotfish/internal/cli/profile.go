@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/pkg/profile"
+	"github.com/spf13/cobra"
+)
+
+// ProfiledCommands are the commands that run for long: each can be profiled.
+func ProfiledCommands() []string {
+	return []string{
+		"run", "demo", "cloud", "eval", "bench engine", "bench routing", "bench link", "bench gateway",
+		"bench capacity", "router train", "router collect", "router calibrate",
+	}
+}
+
+// addProfiles adds the flags of profiles to the commands that run for long.
+func addProfiles(root *cobra.Command) {
+	for _, path := range ProfiledCommands() {
+		c, rest, err := root.Find(strings.Fields(path))
+		if err != nil || len(rest) > 0 {
+			continue // not in this program; a test of the whole one finds them all
+		}
+		Add(c.Flags(), "profile", new(string), "")
+	}
+}
+
+// profileFlag writes a profile of the whole command.
+type profileFlag struct{ kind, path string }
+
+// profileKind is what can be profiled, and how the library calls the file.
+type profileKind struct {
+	name, file string
+	of         func(*profile.Profile)
+}
+
+func profileKinds() []profileKind {
+	return []profileKind{
+		{"cpu", "cpu.pprof", profile.CPUProfile}, {"mem", "mem.pprof", profile.MemProfile},
+		{"block", "block.pprof", profile.BlockProfile}, {"mutex", "mutex.pprof", profile.MutexProfile},
+		{"trace", "trace.out", profile.TraceProfile},
+	}
+}
+
+// startProfile begins the profile that the flags of a command want, if any, and returns what ends and writes it. That
+// takes the error of the command: no profile is left of a call that was wrong.
+func startProfile(c *cobra.Command) (stop func(error) error, err error) {
+	flags := c.Flags()
+	if !flags.Changed("profile") {
+		return func(error) error { return nil }, nil
+	}
+	var p profileFlag
+	p.kind, p.path, _ = strings.Cut(flags.Lookup("profile").Value.String(), ":")
+	return p.start()
+}
+
+// start begins the profile and returns what ends and writes it.
+func (p profileFlag) start() (stop func(error) error, err error) {
+	kind, ok := profileKind{}, false
+	for _, k := range profileKinds() {
+		if k.name == p.kind {
+			kind, ok = k, true
+		}
+	}
+	if !ok {
+		return nil, Usagef("--profile %.40s is not a kind of profile: choose cpu, mem, block, mutex or trace", p.kind)
+	}
+	path, err := p.reserve(kind)
+	if err != nil {
+		return nil, err
+	}
+	// The library makes files of fixed names: they become what was asked for at the end.
+	folder, err := os.MkdirTemp(filepath.Dir(path), ".pilotfish-profile-*")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("--profile: %w", err), os.Remove(path))
+	}
+	// The command ends by itself on a signal, so that the profile is whole: the library need not watch for one.
+	running := profile.Start(kind.of, profile.ProfilePath(folder), profile.NoShutdownHook, profile.Quiet)
+	return func(failed error) error {
+		running.Stop()
+		if wrong := (*UsageError)(nil); errors.As(failed, &wrong) {
+			return errors.Join(os.RemoveAll(folder), os.Remove(path))
+		}
+		if err := os.Rename(filepath.Join(folder, kind.file), path); err != nil {
+			return fmt.Errorf("write the profile: %w", err)
+		}
+		return os.Remove(folder)
+	}, nil
+}
+
+// reserve makes the file of the profile, empty, so that no other one is overwritten.
+func (p profileFlag) reserve(kind profileKind) (path string, err error) {
+	path = p.path
+	if path == "" {
+		path = kind.file
+	} else if info, err := os.Stat(path); err == nil && info.IsDir() || os.IsPathSeparator(path[len(path)-1]) {
+		path = filepath.Join(path, kind.file)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return "",
+			fmt.Errorf("--profile: %s exists already: name another file, such as --profile cpu:FILE, or remove it "+
+				"first", path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("--profile: %w", err)
+	}
+	return path, f.Close()
+}

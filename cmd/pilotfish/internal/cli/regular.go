@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// OpenRegular opens a file for reading. Folders, pipes and devices are refused, without waiting for whoever may write
+// into them. The file is opened first and looked at then: another one cannot take its place in between.
+func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is %s, not a regular file", path, kindOf(info.Mode()))
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, info, nil
+}
+
+// ReadRegular reads a file of at most so many bytes, as [OpenRegular] opens it.
+func ReadRegular(path string, most int64) ([]byte, error) {
+	f, _, err := OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAtMost(f, path, most)
+}
+
+// readAtMost reads what is left of a file, and refuses more than so many bytes.
+func readAtMost(f *os.File, path string, most int64) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(b)) > most {
+		return nil, fmt.Errorf("%s has more than %d bytes: is it the right file?", path, most)
+	}
+	return b, nil
+}
+
+// kindOf names what is no regular file.
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a folder"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "a special file"
+}
+
+// ReadConfigBytes reads a file that is not longer than a configuration is. What the shell or the system has opened for
+// the program, such as /dev/stdin and <(…), may be a pipe: somebody writes there.
+func ReadConfigBytes(name string) ([]byte, error) {
+	const longest = 1 << 20
+	if !strings.HasPrefix(name, "/dev/") {
+		return ReadRegular(name, longest)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAtMost(f, name, longest)
+}
+
+// ReplaceFile gives a file its content, whole or not at all. Errors name that file, and not the one beside it that
+// takes its place.
+func ReplaceFile(path string, content []byte, mode fs.FileMode) error {
+	return ReplaceFileBy(path, mode, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	})
+}
+
+// ReplaceFileBy is [ReplaceFile] for content that write writes.
+func ReplaceFileBy(path string, mode fs.FileMode, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("write %s: there is no folder %s: create it, or choose another place", path,
+			filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: the folder takes no new file: %w", path, bareCause(err))
+	}
+	defer os.Remove(f.Name()) // gone already where it was renamed
+	to := bufio.NewWriterSize(f, 1<<20)
+	err = write(to)
+	if err = errors.Join(bareCause(err), bareCause(to.Flush()), bareCause(f.Chmod(mode)), bareCause(f.Sync()),
+		bareCause(f.Close())); err == nil {
+		err = bareCause(os.Rename(f.Name(), path))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// ReadSmall reads a file of at most so many bytes.
+func ReadSmall(path string, most int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > most {
+		return nil, fmt.Errorf("%s has %d bytes, which is more than such a file ever has", path, info.Size())
+	}
+	return os.ReadFile(path)
+}
+
+// CacheFolder is where what can be made again is kept.
+func CacheFolder() (string, error) {
+	dir, err := os.UserCacheDir()
+	return filepath.Join(dir, "pilotfish"), err
+}
+
+// ReadPrompt returns the arguments as one text, or what is piped in.
+func ReadPrompt(a *App, args []string) (string, error) {
+	if len(args) > 0 && !(len(args) == 1 && args[0] == "-") {
+		return strings.Join(args, " "), nil
+	}
+	if file, ok := a.Stdin.(*os.File); ok && len(args) == 0 && IsTerminal(file) {
+		return "", Usagef("no prompt: give one as an argument, or pipe it in")
+	}
+	b, err := io.ReadAll(a.Stdin)
+	if err != nil {
+		return "", fmt.Errorf("read the prompt: %w", err)
+	}
+	if len(b) == 0 {
+		return "", Usagef("no prompt: give one as an argument, or pipe it in")
+	}
+	return strings.TrimSuffix(string(b), "\n"), nil
+}
+
+// bareCause is the cause of an error of the file system, without the names of files.
+func bareCause(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
+		return e.Err
+	}
+	return err
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// NewRootCommand returns the command tree.
+func NewRootCommand(a *App) *cobra.Command {
+	root := &cobra.Command{
+		Use:                   "pilotfish COMMAND",
+		DisableFlagsInUseLine: true,
+		Short: "A small language model on this device that asks a large one for the few tokens " +
+			"that matter",
+		Long: `Pilotfish runs a small language model on this device and asks a large one, on another machine, for ` +
+			`the few tokens that matter.
+Start with "pilotfish demo", which needs neither a model nor a network.
+
+Text goes to stdout, everything else to stderr. Exit codes:
+  0    success
+  1    failure; without a message if stdout is a pipe whose reader is gone, as with head
+  2    wrong usage
+  130  interrupted by Ctrl-C
+  143  terminated by SIGTERM`,
+		Version:                    BuildVersion(),
+		Args:                       knownCommand,
+		SuggestionsMinimumDistance: 2,
+		SilenceErrors:              true, // app.run prints them
+		SilenceUsage:               true,
+		RunE: func(c *cobra.Command, _ []string) error {
+			c.SetOut(a.Stderr)
+			if err := c.Help(); err != nil {
+				return err
+			}
+			return Usagef("no command given: choose one from the list above")
+		},
+	}
+	root.SetIn(a.Stdin)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
+	root.AddCommand(a.Commands(a)...)
+	addSettings(a, root)
+	addValues(a, root)
+	addProfiles(root)
+	root.InitDefaultCompletionCmd()
+	root.SetHelpCommand(newHelpCommand(root))
+	addHelp(a, root)
+	root.SetFlagErrorFunc(nearFlag)
+	return root
+}
+
+// newHelpCommand shows the help of a command.
+func newHelpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:                   "help [COMMAND]",
+		DisableFlagsInUseLine: true,
+		Short:                 "Show the help of a command",
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (all []string, d cobra.ShellCompDirective) {
+			if of, rest, err := root.Find(args); err == nil && len(rest) == 0 {
+				for _, sub := range of.Commands() {
+					all = append(all, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+				}
+			}
+			return all, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			of, rest, err := root.Find(args)
+			switch {
+			case err != nil:
+				return &UsageError{err}
+			case len(rest) > 0 && of == root:
+				return &UsageError{knownCommand(root, rest)}
+			case len(rest) > 0:
+				return Usagef("%s has no command %.40q", of.CommandPath(), rest[0])
+			}
+			of.InitDefaultHelpFlag()
+			return of.Help()
+		},
+	}
+}
+
+// knownCommand refuses whatever is left on the line when no command was found, with the names that are near.
+func knownCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
+		return fmt.Errorf("there is no command %q; did you mean %s?", args[0], strings.Join(near, " or "))
+	}
+	return fmt.Errorf("there is no command %q", args[0])
+}

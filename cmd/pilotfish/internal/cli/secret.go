@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// TokenVariable is the environment variable with the access token.
+const TokenVariable = "PILOTFISH_TOKEN"
+
+// Secret reads the access token of this device: from the file of --token-file if that was given, else from the
+// environment. found is false where neither is there. A token that is there but empty is an error, since whoever gave
+// it meant to have one. No error repeats what was read.
+func (a *App) Secret(path string, given bool) (secret string, found bool, err error) {
+	from := TokenVariable
+	if given {
+		from = "--token-file " + path
+		if path == "" {
+			return "", false, Usagef(`--token-file "" names no file`)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return "", false, fmt.Errorf("--token-file: %w", err)
+		}
+		secret = string(b)
+	} else if secret, found = os.LookupEnv(TokenVariable); !found {
+		return "", false, nil
+	}
+	switch secret = strings.TrimSpace(secret); {
+	case secret == "":
+		err = errors.New("the access token is empty: put one there, or leave it out altogether")
+	case strings.ContainsAny(secret, "\r\n"):
+		err = errors.New("more than one line: a device has one access token, and nothing else in the file")
+	default:
+		return secret, true, nil
+	}
+	return "", false, fmt.Errorf("%s: %w", from, err)
+}

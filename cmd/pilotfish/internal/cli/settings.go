@@ -1,0 +1,288 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// Variable is the environment variable of a flag.
+func (d FlagDecl) Variable() string {
+	return "PILOTFISH_" + strings.ToUpper(strings.ReplaceAll(d.Name, "-", "_"))
+}
+
+// Settings are the flags that an environment variable or the user's configuration file sets as well, each after those
+// that it needs.
+func Settings() (all []FlagDecl) {
+	for _, d := range Declarations() {
+		if d.env && d.Name != "config" {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// Configured reports whether settings are for the command of this name.
+func Configured(name string) bool { return slices.Contains([]string{"run", "chat", "serve"}, name) }
+
+// configVariable is the environment variable with the name of the configuration file.
+const configVariable = "PILOTFISH_CONFIG"
+
+// addSettings has the commands that answer questions take settings from the environment and from the configuration
+// file.
+func addSettings(a *App, root *cobra.Command) {
+	for _, c := range root.Commands() {
+		if !Configured(c.Name()) {
+			continue
+		}
+		var file string
+		registerConfig(c.Flags(), &file)
+		for _, s := range Settings() {
+			if flag := c.Flags().Lookup(s.Name); flag != nil {
+				flag.Usage += " [" + s.Variable() + "]"
+			}
+		}
+		before := c.PreRunE
+		c.PreRunE = func(c *cobra.Command, args []string) error {
+			if before != nil {
+				if err := before(c, args); err != nil {
+					return err
+				}
+			}
+			return a.applySettings(c.Flags(), file)
+		}
+	}
+}
+
+func registerConfig(f *pflag.FlagSet, file *string) { Add(f, "config", file, "") }
+
+// Given is the value of a setting, and where it is from.
+type Given struct {
+	value string
+	from  string // for people
+	file  bool
+}
+
+// readSettings returns what the environment and the configuration file say, by flag, and the path of that file.
+func (a *App) readSettings(file string, named bool) (all map[string]Given, path string, err error) {
+	path, must := file, named
+	if !named {
+		path = a.Env(configVariable)
+		must = path != ""
+	}
+	all = map[string]Given{}
+	if path == "" {
+		if named {
+			return nil, "", Usagef("--config names no file: give one, or leave it out")
+		}
+		dir, err := os.UserConfigDir()
+		if err != nil {
+			return all, "", a.readEnvironment(all)
+		}
+		path = filepath.Join(dir, "pilotfish", "config.yaml")
+	}
+	b, err := ReadConfigBytes(path)
+	if err == nil {
+		err = a.ParseSettings(path, b, all)
+	} else if errors.Is(err, fs.ErrNotExist) && !must {
+		err = nil
+	}
+	if err != nil {
+		return nil, path, Usagef("read the configuration: %w", err)
+	}
+	return all, path, a.readEnvironment(all)
+}
+
+// readEnvironment puts what the environment says over what the file says. An empty variable counts as none.
+func (a *App) readEnvironment(all map[string]Given) error {
+	flags := a.settingFlags()
+	for _, s := range Settings() {
+		value := a.Env(s.Variable())
+		if value == "" {
+			continue
+		}
+		if err := flags.Set(s.Name, value); err != nil {
+			return Usagef("the environment variable %s: %w", s.Variable(), FlagFault(err))
+		}
+		all[s.Name] = Given{value: value, from: s.Variable()}
+	}
+	if g, ok := all["token-file"]; ok && g.file && a.Env(TokenVariable) != "" {
+		delete(all, "token-file") // the token itself is nearer
+	}
+	return nil
+}
+
+// settingFlags are new flags that take every setting.
+func (a *App) settingFlags() *pflag.FlagSet {
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	for _, c := range a.Commands(a) {
+		if Configured(c.Name()) {
+			all.AddFlagSet(c.Flags())
+		}
+	}
+	return all
+}
+
+// ParseSettings reads a configuration file.
+func (a *App) ParseSettings(name string, b []byte, all map[string]Given) error {
+	known := a.settingFlags()
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	var names []string
+	for _, s := range Settings() {
+		if f := known.Lookup(s.Name); f != nil {
+			flags.AddFlag(f)
+			names = append(names, s.Name)
+		}
+	}
+	c := &ConfigFile{Name: name, Flags: flags, Names: strings.Join(names, ", ")}
+	root, err := c.Document(b)
+	if root == nil || err != nil {
+		return err
+	}
+	err = c.Each(root, map[string]int{}, func(key, value *yaml.Node) error { return c.ReadFlag(key, value) })
+	for _, v := range c.Values {
+		all[v.Flag] = Given{value: v.Values[0], from: fmt.Sprintf("%s:%d", name, v.Line), file: true}
+	}
+	return err
+}
+
+// applySettings sets the flags that the command line leaves alone.
+func (a *App) applySettings(f *pflag.FlagSet, file string) error {
+	all, _, err := a.readSettings(file, f.Changed("config"))
+	if err != nil {
+		return err
+	}
+	a.Settled = map[string]string{}
+	line := map[string]bool{} // given on the command line
+	f.Visit(func(flag *pflag.Flag) { line[flag.Name] = true })
+	local := f.Lookup("mode") != nil && f.Lookup("mode").Value.String() == "local" ||
+		f.Lookup("local") != nil && f.Lookup("local").Value.String() == "true"
+	for _, s := range Settings() {
+		g, ok := all[s.Name]
+		if !ok || line[s.Name] || f.Lookup(s.Name) == nil || local && (s.Name == "cloud" || s.Needs == "cloud") {
+			continue
+		}
+		if s.Needs != "" && !f.Changed(s.Needs) || s.Needs == "temp" && f.Lookup("temp").Value.String() == "0" {
+			continue
+		}
+		nearer := func(name string) bool { o, ok := all[name]; return line[name] || g.file && ok && !o.file }
+		learned := s.Name == "router" && f.Lookup("policy").Value.String() == "learned"
+		if slices.ContainsFunc(strings.Fields(s.Unless), nearer) && !learned {
+			continue
+		}
+		if err := f.Set(s.Name, g.value); err != nil {
+			return Usagef("%s: %w", g.from, FlagFault(err))
+		}
+		a.Settled[s.Name] = g.from
+	}
+	if model := f.Lookup("model"); model != nil && !model.Changed {
+		return Usagef("there is no model: name a file or a downloaded model with -m, in %s, or as \"model\" in the "+
+			"configuration file", DeclarationOf("model").Variable())
+	}
+	return nil
+}
+
+// origin says of the flags in a message that were not on the command line where they are from; "" where all were.
+func (a *App) origin(message string) string {
+	var all []string
+	for _, s := range Settings() {
+		named := regexp.MustCompile("--" + s.Name + "([^a-z-]|$)").MatchString
+		if from := a.Settled[s.Name]; from != "" && named(message) {
+			all = append(all, fmt.Sprintf("--%s is from %s", s.Name, from))
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(all, "; ") + ")"
+}
+
+// NewConfigCommand shows the settings.
+func NewConfigCommand(a *App) *cobra.Command {
+	var file string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:                   "config [--config FILE] [--json]",
+		DisableFlagsInUseLine: true,
+		Short:                 "Show the settings from the environment and the configuration file",
+		Long: `Show the settings from the environment and the configuration file, and where each comes from.
+
+A flag on the command line overrides its environment variable, which overrides the file, which overrides the default.
+The file is YAML with the names of flags:
+
+  model: Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0
+  cloud: gpu.example.org:4433
+  pin: 9f86…
+  temp: 0.7
+
+The settings apply to the commands that answer questions: chat, run and serve. Settings for a gateway or a temperature
+are ignored if there is none, and so are those that contradict a setting of higher priority. Do not put secrets into the
+file: the access token belongs in ` + TokenVariable + `, or in the file that token-file names.`,
+		Example: "  pilotfish config",
+		Args:    NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			all, path, err := a.readSettings(file, c.Flags().Changed("config"))
+			if err != nil {
+				return err
+			}
+			return a.showSettings(all, path, asJSON)
+		},
+	}
+	registerConfig(c.Flags(), &file)
+	Add(c.Flags(), "json", &asJSON, false)
+	return c
+}
+
+// shownSetting is a line of config --json.
+type shownSetting struct {
+	Setting  string `json:"setting"`
+	Variable string `json:"variable"`
+	Value    string `json:"value"`
+	From     string `json:"from"` // "default", the variable, or FILE:LINE
+}
+
+func (a *App) showSettings(all map[string]Given, path string, asJSON bool) error {
+	flags := a.settingFlags()
+	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
+	if !asJSON {
+		state := ""
+		if _, err := os.Stat(path); err != nil {
+			state = ", which does not exist"
+		}
+		fmt.Fprintf(a.Stderr, "configuration file: %s%s\n", path, state)
+		fmt.Fprintln(w, "SETTING\tVALUE\tFROM\tVARIABLE")
+	}
+	for _, s := range Settings() {
+		line := shownSetting{s.Name, s.Variable(), flags.Lookup(s.Name).DefValue, "default"}
+		if s.Name == "max-tokens" {
+			line.Value = fmt.Sprintf("%d, chat: %d", DefaultMaxTokens, DefaultChatTokens)
+		}
+		if g, ok := all[s.Name]; ok {
+			line.Value, line.From = g.value, g.from
+		}
+		if asJSON {
+			if err := a.PrintJSON(line); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", line.Setting, line.Value, line.From, line.Variable)
+	}
+	return w.Flush()
+}
+
+// DefaultChatTokens is the longest answer of a chat where nothing else is said.
+const DefaultChatTokens = 1024
+
+// DefaultMaxTokens is the longest answer where nothing else is said.
+const DefaultMaxTokens = 256

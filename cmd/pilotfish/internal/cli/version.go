@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"cmp"
+	_ "embed"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+)
+
+// NewVersionCommand prints what this binary was built from.
+func NewVersionCommand(a *App) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version, and what this binary was built from",
+		Example: "  pilotfish version",
+		Args:    NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			b := ReadBuild()
+			if asJSON {
+				return a.PrintJSON(b)
+			}
+			_, err := fmt.Fprintf(a.Stdout, "pilotfish %s (%s, %s/%s)\n", b.Version, b.Go, b.OS, b.Arch)
+			return err
+		},
+	}
+	Add(c.Flags(), "json", &asJSON, false)
+	return c
+}
+
+// version is written by the linker in `make build`: -X CLI.version=v1.2.3, with this package as CLI.
+var version string
+
+// archive is what git archive wrote when it packed this source: the nearest tag, if there is one, and the commit.
+//
+//go:embed archive.txt
+var archive string
+
+// Build says what this binary was built from.
+type Build struct {
+	Version  string `json:"version"` // stamped, or the module's, or the revision with "+dirty", or "unknown"
+	Go       string `json:"go"`
+	OS       string `json:"os"`
+	Arch     string `json:"arch"`
+	Revision string `json:"revision,omitempty"` // of the repository
+	Time     string `json:"time,omitempty"`     // of that revision
+	Dirty    bool   `json:"dirty,omitempty"`    // files differ from that revision
+}
+
+// BuildVersion returns the version alone.
+func BuildVersion() string { return ReadBuild().Version }
+
+// ReadBuild reads what the Go linker left in this binary.
+func ReadBuild() Build {
+	info, _ := debug.ReadBuildInfo()
+	return buildOf(version, archive, info)
+}
+
+// buildOf puts together what is known of a binary: the stamp before the module's version, that before the revision of a
+// checkout, that before what the archive says. info may be nil.
+func buildOf(stamp, archive string, info *debug.BuildInfo) Build {
+	b := Build{Version: "unknown", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	if info == nil {
+		info = &debug.BuildInfo{}
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Revision = s.Value
+		case "vcs.time":
+			b.Time = s.Value
+		case "vcs.modified":
+			b.Dirty = s.Value == "true"
+		}
+	}
+	tag, packed := packedFrom(archive)
+	switch v := info.Main.Version; {
+	case stamp != "":
+		b.Version = stamp
+	case v != "" && v != "(devel)":
+		b.Version = v
+	case b.Revision != "":
+		b.Version = b.Revision
+		if b.Dirty {
+			b.Version += "+dirty"
+		}
+	case packed != "":
+		b.Version, b.Revision = cmp.Or(tag, packed), packed
+	}
+	return b
+}
+
+// packedFrom reads what git archive wrote; nothing where it did not.
+func packedFrom(archive string) (tag, revision string) {
+	if archive = strings.TrimSpace(archive); strings.HasPrefix(archive, "$") {
+		return "", ""
+	}
+	words := strings.Fields(archive)
+	if len(words) == 0 {
+		return "", ""
+	}
+	revision = words[len(words)-1]
+	if len(words) == 2 {
+		tag = words[0]
+	}
+	return tag, revision
+}
+
+// BuildMetric says which program it is.
+func BuildMetric() prometheus.Collector {
+	b := ReadBuild()
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "pilotfish_build_info",
+		Help:        "1, with the version of the program.",
+		ConstLabels: prometheus.Labels{"version": b.Version, "go": b.Go},
+	})
+	g.Set(1)
+	return g
+}

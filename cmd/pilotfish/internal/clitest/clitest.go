@@ -1,0 +1,681 @@
+// Package clitest helps to test commands: it calls them, starts gateways and servers with them, and writes the models
+// that they need.
+package clitest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/synth"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+	"github.com/pilotfish-ai/pilotfish/runtime/trace"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// UnderTest are the commands of the program under test.
+var UnderTest func(*cli.App) []*cobra.Command
+
+// Main is TestMain of a package whose tests call such commands, in the process of the test or in one of their own.
+func Main(m *testing.M, commands func(*cli.App) []*cobra.Command) {
+	UnderTest = commands
+	if args, set := os.LookupEnv("PILOTFISH_TEST_ARGS"); set {
+		os.Args = strings.Split(args, "\n")
+		cli.Main(UnderTest)
+	}
+	os.Exit(m.Run())
+}
+
+// Run runs the program under test and returns its exit code.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return cli.New(UnderTest, stdin, stdout, stderr).Run(ctx, args)
+}
+
+// Call runs the program in this process with an empty stdin and returns what a shell would see. The bandwidth of memory
+// is not measured, which takes a second of both cores: TestBandwidth does that once.
+func Call(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	a := cli.New(UnderTest, strings.NewReader(""), &out, &errs)
+	a.Bandwidth = func() float64 { return 12.5 }
+	code = a.Run(t.Context(), args)
+	return code, out.String(), errs.String()
+}
+
+// Program returns the program with such arguments, to be started as a process.
+func Program(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProgram$")
+	c.Env = append(os.Environ(), "PILOTFISH_TEST_ARGS="+strings.Join(append([]string{"pilotfish"}, args...), "\n"))
+	return c
+}
+
+// ExitCode runs a process to its end; -1 is the end by a signal.
+func ExitCode(t *testing.T, c *exec.Cmd) int {
+	t.Helper()
+	if err := c.Run(); c.ProcessState == nil {
+		require.NoError(t, err)
+	}
+	return c.ProcessState.ExitCode()
+}
+
+// TinyModel writes a small random model with the program's own command.
+func TinyModel(t *testing.T, kind string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), kind+".gguf")
+	recipe, err := synth.ParseRecipe(kind)
+	require.NoError(t, err)
+	out, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(synth.Tiny(recipe, 1).Write(out, nil), out.Close()))
+	return path
+}
+
+// Lines parses one JSON object per line.
+func Lines[T any](t *testing.T, text string) (all []T) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		var v T
+		require.NoError(t, json.Unmarshal([]byte(line), &v), line)
+		all = append(all, v)
+	}
+	return all
+}
+
+// RunEvent is any line of `run --json`.
+type RunEvent struct {
+	event.Token
+	Summary *event.Summary
+}
+
+// LinesOf is [Lines] under a name that no variable takes.
+func LinesOf[T any](t *testing.T, text string) []T { return Lines[T](t, text) }
+
+// RunningCloud is `pilotfish cloud` in this process.
+type RunningCloud struct {
+	Address, Pin string
+	Said         string        // to stderr before the pin came
+	Errs         *LockedBuffer // all of stderr
+	Code         int           // once it has stopped
+	Stop         func()
+}
+
+// StartedCloud starts one, which runs until the test ends or stop is called.
+func StartedCloud(t *testing.T, args ...string) *RunningCloud {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	outRead, outWrite := io.Pipe()
+	c := &RunningCloud{Errs: new(LockedBuffer)}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.Code = Run(ctx, append([]string{"cloud"}, args...), strings.NewReader(""), outWrite, c.Errs)
+		outWrite.Close()
+	}()
+	c.Stop = sync.OnceFunc(func() {
+		cancel()
+		<-ended
+	})
+	t.Cleanup(c.Stop)
+	pin, err := bufio.NewReader(outRead).ReadString('\n')
+	c.Said = c.Errs.String()
+	require.NoError(t, err, c.Said)
+	_, listening, _ := strings.Cut(c.Said, "listening on ") // lines of the log may come before it
+	c.Address, _, _ = strings.Cut(listening, ",")
+	c.Pin = strings.TrimSpace(pin)
+	return c
+}
+
+// StartCloud is startedCloud on loopback.
+func StartCloud(t *testing.T, args ...string) (address, pin string, stop func()) {
+	t.Helper()
+	c := StartedCloud(t, append([]string{"--listen", "127.0.0.1:0"}, args...)...)
+	return c.Address, c.Pin, c.Stop
+}
+
+// StartCloudSaying is startedCloud with what was said to stderr before the pin came.
+func StartCloudSaying(t *testing.T, args ...string) (address, pin, said string, stop func()) {
+	t.Helper()
+	c := StartedCloud(t, args...)
+	return c.Address, c.Pin, c.Said, c.Stop
+}
+
+// LockedBuffer is written by one goroutine and read by another.
+type LockedBuffer struct {
+	mu   sync.Mutex
+	b    bytes.Buffer
+	more chan struct{} // closed at the next write; nil: nobody waits for it
+}
+
+// Write implements [io.Writer].
+func (b *LockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.more != nil {
+		close(b.more)
+		b.more = nil
+	}
+	return b.b.Write(p)
+}
+
+// RoutedTokens are the ids and origins of `run --json`, and its summary.
+func RoutedTokens(t *testing.T, args ...string) (ids []int32, origins []string, s *event.Summary, stderr string) {
+	t.Helper()
+	code, stdout, stderr := Call(t, append([]string{"run", "--json", "--ignore-eos"}, args...)...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	for _, e := range Lines[RunEvent](t, stdout) {
+		if e.Summary != nil {
+			return ids, origins, e.Summary, stderr
+		}
+		ids, origins = append(ids, e.ID), append(origins, e.Origin)
+	}
+	require.Fail(t, "no summary")
+	return
+}
+
+// OwnFolders gives a test folders of its own for configuration and cache.
+func OwnFolders(t *testing.T) {
+	for _, name := range []string{"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "HOME", "AppData",
+		"LocalAppData"} {
+		t.Setenv(name, t.TempDir())
+	}
+}
+
+// read returns what was written, and what ends when there is more.
+func (b *LockedBuffer) read() (string, <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.more == nil {
+		b.more = make(chan struct{})
+	}
+	return b.b.String(), b.more
+}
+
+// String returns what was written.
+func (b *LockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// Says waits until a line of the gateway's stderr matches, and returns what its first group does.
+func (c *RunningCloud) Says(t *testing.T, pattern string) string {
+	t.Helper()
+	line := regexp.MustCompile(pattern)
+	late := time.After(time.Minute)
+	for {
+		text, more := c.Errs.read()
+		if found := line.FindStringSubmatch(text); found != nil {
+			return found[len(found)-1]
+		}
+		select {
+		case <-more:
+		case <-late:
+			require.Fail(t, "not said", pattern)
+		}
+	}
+}
+
+// Page returns a page of an operator.
+func Page(t *testing.T, address, path string) (int, string) {
+	t.Helper()
+	response, err := http.Get("http://" + address + path)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, string(body)
+}
+
+// MetricsOf reads /metrics with Prometheus' own parser.
+func MetricsOf(t *testing.T, address string) map[string]*dto.MetricFamily {
+	t.Helper()
+	code, body := Page(t, address, "/metrics")
+	require.Equal(t, http.StatusOK, code)
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	all, err := parser.TextToMetricFamilies(strings.NewReader(body))
+	require.NoError(t, err)
+	return all
+}
+
+// Sum adds up the counters or gauges of a family, and of histograms what was counted.
+func Sum(f *dto.MetricFamily) (n float64) {
+	for _, m := range f.GetMetric() {
+		n += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+	}
+	return n
+}
+
+// Question is one of the demo's, whose answers are short.
+func Question(i int) string { return demo.Questions(demo.HeldOut)[i].Text }
+
+// ConfigFileOf writes a configuration file.
+func ConfigFileOf(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "cloud.yaml")
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	return name
+}
+
+// SecretA and SecretB are two access tokens.
+const SecretA, SecretB = "0123456789abcdef", "fedcba9876543210"
+
+// ModelFolderWith makes the folder of models hold such files.
+func ModelFolderWith(t *testing.T, files map[string][]byte) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("PILOTFISH_MODELS", dir)
+	for name, b := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, b, 0o600))
+	}
+	return dir
+}
+
+// HubOf serves the repository o/n with such files.
+func HubOf(t *testing.T, files map[string][]byte) {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/models/o/n/tree/main", func(w http.ResponseWriter, _ *http.Request) {
+		var all []string
+		for name, b := range files {
+			sum := sha256.Sum256(b)
+			all = append(all, fmt.Sprintf(`{"type":"file","path":%q,"size":%d,"lfs":{"oid":%q,"size":%d}}`,
+				name, len(b), hex.EncodeToString(sum[:]), len(b)))
+		}
+		fmt.Fprintf(w, "[%s]", strings.Join(all, ","))
+	})
+	mux.HandleFunc("GET /o/n/resolve/main/{file...}", func(w http.ResponseWriter, r *http.Request) {
+		w.Write(files[r.PathValue("file")])
+	})
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	t.Setenv("HF_ENDPOINT", s.URL)
+}
+
+// DemoPairFiles writes the demo's models and router to files.
+func DemoPairFiles(t *testing.T) (small, large, net string) {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name string, b []byte) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, b, 0o600))
+		return path
+	}
+	return write("small.gguf", demo.Small()), write("large.gguf", demo.Large()), write("router.gguf", demo.Router())
+}
+
+// DemoData writes the first questions of the demo's training split to a file.
+func DemoData(t *testing.T, n int) string {
+	t.Helper()
+	var b bytes.Buffer
+	for _, q := range demo.Questions(demo.Train)[:n] {
+		fmt.Fprintf(&b, "{\"question\":%q}\n", q.Text)
+	}
+	path := filepath.Join(t.TempDir(), "prompts.jsonl")
+	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+	return path
+}
+
+// Root is the folder of this repository.
+func Root() string {
+	here, err := os.Getwd()
+	if err != nil {
+		panic(err)
+	}
+	root, _, _ := strings.Cut(filepath.ToSlash(here), "/cmd/pilotfish")
+	return root
+}
+
+// DemoFile is a file of the demo's pair.
+func DemoFile(name string) string { return filepath.Join(Root(), "bench", "demo", name) }
+
+// Traces writes a set of 20 positions for each prompt. By the first rule the sign of the first feature says, mostly,
+// whether a token may stand; by the second that of the second.
+func Traces(t *testing.T, s trace.Settings) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "traces")
+	w, err := trace.Create(dir, s)
+	require.NoError(t, err)
+	defer w.Close()
+	r := rand.New(rand.NewPCG(1, 1))
+	label := func(z float64) trace.Verdict {
+		if r.Float64() < 1/(1+math.Exp(-4*z)) {
+			return trace.Keep
+		}
+		return trace.Escalate
+	}
+	for shard := range s.Shards() {
+		first, end := s.ShardRange(shard)
+		texts := make([]trace.Text, end-first)
+		for i := range texts {
+			texts[i].Tokens = 2
+			for range 20 {
+				h := make([]float32, s.Width)
+				for j := range h {
+					h[j] = float32(r.NormFloat64())
+				}
+				p := trace.Position{Margin: r.Float32(), Entropy: r.Float32()}
+				for rule := range s.Labels {
+					p.Labels[rule] = label(float64(h[rule]))
+				}
+				texts[i].Positions = append(texts[i].Positions, p)
+				texts[i].Hidden, err = trace.AppendHalves(texts[i].Hidden, h)
+				require.NoError(t, err)
+			}
+		}
+		require.NoError(t, w.Write(shard, texts))
+	}
+	return dir
+}
+
+// TraceSettings are those of a small set.
+func TraceSettings() trace.Settings {
+	return trace.Settings{
+		Tap: router.TapFinalNorm, Width: 6, Small: trace.Model{Fingerprint: "abcdefabcdefab", Name: "tiny"},
+		Large: trace.Model{Fingerprint: "0123", Name: "big"}, Data: "d", Prompts: 60, Reference: "given", MaxTokens: 20,
+		Labels: []string{"disagreement", "r2r"}, ShardPrompts: 32,
+	}
+}
+
+// MeasureDemo measures some questions of the demo.
+func MeasureDemo(t *testing.T, questions string, args ...string) (stdout string) {
+	code, stdout, stderr := Call(t,
+		append([]string{"bench", "routing", "--json", "--questions", questions, "--rtt", "8ms", "--cloud-ms", "0",
+			"--deadline", "off"}, args...)...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	return stdout
+}
+
+// WriterFunc is a function as a writer.
+type WriterFunc func(b []byte) (int, error)
+
+// Write implements [io.Writer].
+func (f WriterFunc) Write(b []byte) (int, error) { return f(b) }
+
+// ClosedPort is an address where nothing listens.
+const ClosedPort = "127.0.0.1:9"
+
+// OnePin is a pin of zeros that ends with last.
+func OnePin(last byte) string { return strings.Repeat("00", 31) + fmt.Sprintf("%02x", last) }
+
+// OtherTokens is a model with another tokenizer than tinyModel's.
+func OtherTokens(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tokens.gguf")
+	code, _, stderr := Call(t, "bench", "synth", "--shape", "tiny", "--type", "q8_0", "--seed", "2", path)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	return path
+}
+
+// CertifiedRouter writes the demo's router with a certificate: threshold 0.625 for 7% with confidence 90%.
+func CertifiedRouter(t *testing.T, change func(*router.Certificate)) string {
+	t.Helper()
+	parsed, err := gguf.Parse(demo.Router())
+	require.NoError(t, err)
+	file, err := router.Read(parsed)
+	require.NoError(t, err)
+	model, err := gguf.Parse(demo.Small())
+	require.NoError(t, err)
+	e, err := engine.New(model, "small", engine.Options{})
+	require.NoError(t, err)
+	defer e.Close()
+	c := &router.Certificate{
+		Budget: 0.07, Confidence: 0.9, Threshold: 0.625, Share: 0.02, Prompts: 400, Tokens: 16000, MaxTokens: 48,
+		PValue: 0.01, Method: "learn-then-test, betting", Prompt: router.Chat,
+	}
+	if c.Model, err = e.Fingerprint(); err != nil {
+		require.NoError(t, err)
+	}
+	if change != nil {
+		change(c)
+	}
+	file.Certificate, file.Confidences = c, []float32{0.25, 0.5}
+	return routerFile(t, file)
+}
+
+// EngineOf starts an inference engine with the vocabulary of a model file.
+func EngineOf(t *testing.T, model string, e *fakeengine.Engine) (url string) {
+	t.Helper()
+	f, err := gguf.Open(model)
+	require.NoError(t, err)
+	defer f.Close()
+	tokens, err := tokenizer.FromGGUF(f)
+	require.NoError(t, err)
+	var pieces [][]byte
+	for id := range int32(tokens.Used()) {
+		piece := tokens.Bytes(id)
+		if tokens.IsControl(id) {
+			piece = []byte(tokens.Text(id))
+		}
+		pieces = append(pieces, piece)
+	}
+	e.Vocabulary = fakeengine.VocabularyOf(pieces, int32(len(pieces)),
+		func(text string) []int32 { return tokens.Encode(text, true) })
+	server := httptest.NewServer(e)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// RunningServe is `pilotfish serve` in this process.
+type RunningServe struct {
+	URL  string
+	Errs *LockedBuffer // all of stderr
+	Code int           // once it has stopped
+	Stop func()
+	Key  string // API key to show; "" for none
+}
+
+// StartServe starts one on loopback, which runs until the test ends or stop is called.
+func StartServe(t *testing.T, args ...string) *RunningServe {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	outRead, outWrite := io.Pipe()
+	s := &RunningServe{Errs: new(LockedBuffer)}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		args := append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)
+		s.Code = Run(ctx, args, strings.NewReader(""), outWrite, s.Errs)
+		outWrite.Close()
+	}()
+	s.Stop = sync.OnceFunc(func() {
+		cancel(&cli.Interruption{Signal: syscall.SIGTERM})
+		<-ended
+	})
+	t.Cleanup(s.Stop)
+	url, err := bufio.NewReader(outRead).ReadString('\n')
+	require.NoError(t, err, s.Errs.String())
+	s.URL = strings.TrimSuffix(strings.TrimSpace(url), "/v1")
+	return s
+}
+
+// Ask sends a request and returns the status and the answer.
+func (s *RunningServe) Ask(t *testing.T, path, body string) (int, string) {
+	t.Helper()
+	method := http.MethodPost
+	if body == "" {
+		method = http.MethodGet
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	if s.Key != "" {
+		r.Header.Set("Authorization", "Bearer "+s.Key)
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DisableKeepAlives: true}}
+	answer, err := client.Do(r)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	b, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return answer.StatusCode, string(b)
+}
+
+// Served is an answer, of either kind.
+type Served struct {
+	Model       string
+	Fingerprint string `json:"system_fingerprint"`
+	Choices     []struct {
+		Text    string
+		Message struct {
+			Content string
+			Calls   []struct {
+				Function struct{ Name, Arguments string }
+			} `json:"tool_calls"`
+		}
+		Finish   string `json:"finish_reason"`
+		LogProbs struct {
+			Content []struct {
+				LogProb float64
+				Top     []struct{ LogProb float64 } `json:"top_logprobs"`
+			}
+		}
+		Own struct{ Tokens []struct{ Origin string } } `json:"pilotfish"`
+	}
+	Usage struct {
+		Prompt     int `json:"prompt_tokens"`
+		Completion int `json:"completion_tokens"`
+		Details    struct {
+			Cached int `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
+	}
+	Own struct {
+		Seed    uint64
+		Receipt Receipt
+	} `json:"pilotfish"`
+}
+
+// Answer sends a request that is answered.
+func (s *RunningServe) Answer(t *testing.T, path, body string) (v Served) {
+	t.Helper()
+	status, text := s.Ask(t, path, body)
+	require.Equal(t, http.StatusOK, status, text)
+	require.NoError(t, json.Unmarshal([]byte(text), &v), text)
+	require.NotEmpty(t, v.Choices, text)
+	return v
+}
+
+// Receipt is what an answer tells of what has left.
+type Receipt struct {
+	Tokens, Bytes int
+	To            string
+}
+
+// Chat runs a chat with such lines on stdin, and returns what a shell would see.
+func Chat(t *testing.T, lines string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = Run(t.Context(), append([]string{"chat"}, args...), strings.NewReader(lines), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// NarrowRouter writes a router for hidden states of a width that says it belongs to a model.
+func NarrowRouter(t *testing.T, width int, model string) string {
+	t.Helper()
+	n, err := router.NewNet([]router.Layer{{In: width, Out: 1, Weight: make([]float32, width), Bias: []float32{3}}},
+		false)
+	require.NoError(t, err)
+	return routerFile(t, &router.File{Net: n, About: router.About{Model: model}})
+}
+
+// routerFile writes a router to a file.
+func routerFile(t *testing.T, r *router.File) string {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, r.Write(gguf.NewWriter(&b)))
+	path := filepath.Join(t.TempDir(), "router.gguf")
+	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
+	return path
+}
+
+// CostsFile is a file of costs: 20 ms for a pass, 3 for each of its rows.
+func CostsFile(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "costs.jsonl")
+	require.NoError(t, os.WriteFile(path, []byte(`{"costs":{"threads":2,"depth_tokens":9,"passes":[`+
+		`{"rows":1,"ms":23,"heads_ms":23},{"rows":128,"ms":404,"heads_ms":404}],"ask_ms":1},`+
+		`"run":{"measurement":"bench capacity","machine":{"cpu":"another"}}}`+"\n"), 0o644))
+	return path
+}
+
+// GcPercent is what the garbage collector goes by.
+func GcPercent() int {
+	now := debug.SetGCPercent(100)
+	debug.SetGCPercent(now)
+	return now
+}
+
+// with returns s with its i-th number set to v.
+func with(s terms.Settings, i int, v float64) terms.Settings {
+	to := reflect.ValueOf(s.Numbers()[i].To).Elem()
+	to.Set(reflect.ValueOf(v).Convert(to.Type()))
+	return s
+}
+
+// NumbersReach tests that each declared number reaches the settings that parse makes of the flags of a command under
+// its own name, and nothing else changes; that what is out of its range is refused, and so is what has no effect
+// without a temperature.
+func NumbersReach(t *testing.T, parse func(args []string) (terms.Settings, error)) {
+	t.Helper()
+	for i, n := range new(terms.Settings).Numbers() {
+		args := []string{"--temp", "1", "--seed", "3"}
+		usual, err := parse(args)
+		require.NoError(t, err)
+		if n.Flag != "temp" {
+			assert.Equal(t, with(usual, i, n.Off), usual, "without --%s", n.Flag)
+		}
+		for _, v := range []float64{n.Low, n.High} {
+			flag := fmt.Sprintf("--%s=%v", n.Flag, int(v))
+			if v == 0 && n.Flag == "temp" {
+				continue // the seed has no effect then
+			}
+			got, err := parse(append(args, flag))
+			require.NoError(t, err, flag)
+			assert.Equal(t, with(usual, i, v), got, flag)
+		}
+		for _, v := range []float64{n.Low - 1, n.High + 1} {
+			_, err := parse(append(args, fmt.Sprintf("--%s=%.0f", n.Flag, v)))
+			assert.ErrorContains(t, err, "--"+n.Flag+" ")
+		}
+		_, err = parse([]string{fmt.Sprintf("--%s=%v", n.Flag, int(n.High))})
+		assert.Equal(t, n.Drawn, err != nil, "--%s without --temp", n.Flag)
+	}
+}

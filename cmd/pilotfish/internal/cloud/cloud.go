@@ -1,0 +1,429 @@
+// Package cloud has pilotfish cloud: the gateway.
+package cloud
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/internal/freemem"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// cloudCommandFlags are the flags of `pilotfish cloud`.
+type cloudCommandFlags struct {
+	model     group.ModelFlags
+	upstream  group.UpstreamFlags
+	limits    limitFlags
+	access    accessFlags
+	listen    string
+	cert, key string
+	slots     int
+	rows      int
+	lookup    group.LookupRows
+	share     bool
+	log       string
+	qlog      group.QlogFlag
+	operate   operateFlags
+}
+
+// cloudHelp is what the command tells of itself.
+const cloudHelp = `Serve a large model to devices that ask for single tokens, over QUIC with TLS.
+
+The model is either a GGUF file that this program runs (-m), or is served by an inference engine over HTTP
+(--upstream): SGLang, vLLM, llama-server, or anything with OpenAI's /v1/completions that accepts token ids. The
+engine's vocabulary is compared with that of a GGUF file of the same model family (--tokenizer; a file with a
+vocabulary alone is enough). Several engines that serve the same model share the load. To test an engine: pilotfish
+cloud check URL --tokenizer FILE
+
+The first start creates a self-signed certificate. Its fingerprint is printed to stdout at each start; devices need it
+for --pin. To use your own certificate, give --cert and --key.
+
+Devices need an access token. The first start creates one and prints the command to paste on the device; the token is
+stored next to the certificate. To use your own tokens, list them in a file (--token-file), one per line as NAME:SECRET.
+A secret has at least 16 bytes. Limits may follow it:
+
+  lab:6f1c02d9a8b7e354   rate=200 burst=400 devices=1000 private
+
+A single token for all devices can be given in the environment variable PILOTFISH_TOKEN. Any number of devices may use
+the same token; each gets its own share of the capacity. No token is needed on a loopback address, or with --open.
+
+If the texts of several devices begin alike, for example with the same system prompt, that part is computed and stored
+once. As a consequence, a device that tries out texts token by token can learn from response times whether another
+device has recently asked about the same text. The word private after a token isolates each of its devices from all
+others; --share-prefixes=false isolates every text. Answers are the same in all cases.
+
+Every flag can also be set in a YAML file (--config), under its name, or in an environment variable such as
+PILOTFISH_CLOUD_LISTEN. The command line overrides the environment, which overrides the file. The file may list
+access tokens as well:
+
+  listen: 10.0.0.7:4433
+  tokens:
+    - {name: lab, secret-file: lab.secret, rate: 200, burst: 400, devices: 1000}
+
+SIGHUP reloads tokens, certificate, ticket keys and --log-level; changes that need a restart are logged. SIGTERM and
+Ctrl-C let open questions finish. The log goes to stderr; /metrics and other pages for operators are at --admin.`
+
+// NewCommand serves the large model.
+func NewCommand(a *cli.App) *cobra.Command {
+	c, _ := cloudCommand(a)
+	return c
+}
+
+// cloudCommand returns the command with its flags.
+func cloudCommand(a *cli.App) (*cobra.Command, *cloudCommandFlags) {
+	f := new(cloudCommandFlags)
+	c := &cobra.Command{
+		Use:   "cloud {-m FILE | --upstream URL --tokenizer FILE} [flags]",
+		Short: "Run the gateway: serve a large model to devices, token by token",
+		Long:  cloudHelp,
+		Example: `  pilotfish cloud -m big.gguf
+  pilotfish cloud -m big.gguf --listen 10.0.0.7:4433 --token-file tokens.txt --slots 200000
+  pilotfish cloud --upstream http://10.0.0.8:8000 --upstream http://10.0.0.9:8000 --tokenizer small.gguf`,
+		Args:    cli.NoArgs,
+		PreRunE: func(c *cobra.Command, _ []string) error { return f.load(c.Flags()) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.checkModel(c.Flags()); err != nil {
+				return err
+			}
+			return f.serve(c.Context(), a)
+		},
+	}
+	f.register(c)
+	c.AddCommand(newCloudCheckCommand(a), newCloudReadyCommand(a))
+	return c, f
+}
+
+func (f *cloudCommandFlags) register(c *cobra.Command) {
+	f.model.RegisterOptional(c) // or an upstream
+	p := c.Flags()
+	f.upstream.Register(p)
+	cli.Add(p, "listen", &f.listen, ":4433")
+	cli.Add(p, "cert", &f.cert, "")
+	cli.Add(p, "key", &f.key, "")
+	cli.Add(p, "cloud.token-file", &f.access.file, "")
+	cli.Add(p, "open", &f.access.open, false)
+	cli.Add(p, "slots", &f.slots, 0)
+	cli.Add(p, "rows", &f.rows, 0)
+	cli.AddValue(p, "lookup", &f.lookup)
+	cli.Add(p, "share-prefixes", &f.share, true)
+	cli.Add(p, "log", &f.log, "text")
+	f.qlog.Register(p)
+	f.limits.register(p)
+	f.operate.register(p)
+}
+
+// options refuses what is wrong with flags, whatever else there is.
+func (f *cloudCommandFlags) options() (o engine.GatewayOptions, err error) {
+	switch {
+	case (f.cert == "") != (f.key == ""):
+		return o, cli.Usagef("--cert and --key belong together: give both or none")
+	case f.slots < 0 || f.rows < 0:
+		return o, cli.Usagef("--slots and --rows must be above 0")
+	}
+	if o, err = f.limits.options(); err == nil {
+		err = f.operate.checkFlags()
+	}
+	return o, err
+}
+
+func (f *cloudCommandFlags) serve(ctx context.Context, a *cli.App) (err error) {
+	o, err := f.options()
+	if err != nil {
+		return err
+	}
+	log, level, err := a.NewLog(f.log, f.operate.level)
+	if err != nil {
+		return err
+	}
+	if f.operate.check {
+		return f.checkConfig(a)
+	}
+	hangups, ignore := notifyHangup()
+	defer ignore()
+	socket, err := f.socket()
+	if err != nil {
+		return err
+	}
+	defer socket.Close()
+	who, err := f.secure(&o, socket.LocalAddr())
+	unkept := (*unkeptError)(nil)
+	if err != nil && !errors.As(err, &unkept) {
+		return err
+	}
+	op, err := f.operate.operate(log)
+	if err != nil {
+		return err
+	}
+	defer op.close()
+	model, err := f.open(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	events, err := f.newGatewayLog(log, model)
+	if err != nil {
+		return err
+	}
+	defer events.Close()
+	o.Events, o.TellTexts = op.tell(events.Event), f.operate.texts
+	if o.QLog, err = f.qlog.Open(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.QLog.Close()) }()
+	g, err := model.Gateway(o)
+	if err != nil {
+		return err
+	}
+	op.follow(g, model)
+	defer model.Attend()()
+	greet(a, socket.LocalAddr(), g.Fingerprint(), who, model.About())
+	op.greet()
+	f.warn(log, unkept)
+	r := reloader{f: f, g: g, listen: socket.LocalAddr(), open: len(o.Tokens) == 0, log: log, level: level}
+	defer r.watch(hangups)()
+	return g.Serve(ctx, socket)
+}
+
+// open opens the large model.
+func (f *cloudCommandFlags) open(ctx context.Context, log *slog.Logger) (group.CloudModel, error) {
+	if len(f.upstream.O.URLs) > 0 {
+		return f.upstream.Open(ctx, log)
+	}
+	e, err := f.model.Open()
+	if err != nil {
+		return nil, err
+	}
+	s, err := e.Serve(engine.ServeOptions{Slots: f.slots, Rows: f.rows, Lookup: int(f.lookup), Apart: !f.share})
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return &builtInModel{e, s, log}, nil
+}
+
+// builtInModel is a model that this program runs.
+type builtInModel struct {
+	e   *engine.Engine
+	s   *engine.Service
+	log *slog.Logger
+}
+
+func (m *builtInModel) Gateway(o engine.GatewayOptions) (*engine.Gateway, error) {
+	return m.s.Gateway(o)
+}
+
+func (m *builtInModel) About() []string {
+	s := m.s
+	return []string{
+		fmt.Sprintf("memory for %d tokens of all devices together, that is for %d devices with a full context of %d "+
+			"tokens: up to %s",
+			s.Slots(), s.Slots()/s.Context(), s.Context(), humanize.IBytes(uint64(s.KVBytes()))),
+		fmt.Sprintf("a question waits for others by steps of at most %d new tokens", s.Rows()),
+	}
+}
+
+func (m *builtInModel) Attend() (stop func()) {
+	undo := spendMemory(m.s.KVBytes())
+	before := runtime.GOMAXPROCS(m.e.Threads() + 2) // the network is heard while all threads compute
+	unwatch := watchRecomputing(m.s.Stats, m.log)
+	return func() {
+		unwatch()
+		runtime.GOMAXPROCS(before)
+		undo()
+	}
+}
+
+func (m *builtInModel) Metrics() prometheus.Collector { return newServiceMetrics(m.s.Stats) }
+
+func (m *builtInModel) Ready() error { return nil }
+
+func (m *builtInModel) Text() (func([]int32) string, error) {
+	t, err := m.e.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	return t.Decode, nil
+}
+
+func (m *builtInModel) Close() {
+	m.s.Close()
+	logComputed(m.s.Stats(), m.log) // once it is closed: all that it has done
+	m.e.Close()                     // it only unmaps a file
+}
+
+// logComputed says what the model has done.
+func logComputed(s engine.ServiceStats, log *slog.Logger) {
+	log.Info("computed", "tokens", s.Computed, "passes", s.Steps,
+		"lookup_proposed", s.Guessed, "lookup_accepted", s.Accepted, "shared", s.Shared)
+}
+
+// socket opens the address that the gateway listens on.
+func (f *cloudCommandFlags) socket() (net.PacketConn, error) {
+	socket, err := net.ListenPacket("udp", f.listen)
+	if err != nil {
+		return nil, fmt.Errorf("--listen %s: %w", f.listen, err)
+	}
+	return socket, nil
+}
+
+// secure sets the certificate and the access tokens of a gateway.
+func (f *cloudCommandFlags) secure(o *engine.GatewayOptions, listen net.Addr) (who access, err error) {
+	token := ""
+	dir, noDir := os.UserConfigDir()
+	if noDir == nil {
+		dir = filepath.Join(dir, "pilotfish")
+		token = filepath.Join(dir, "cloud.token")
+	} else if f.cert == "" {
+		return who, fmt.Errorf("no place for a certificate: %w; name one with --cert and --key", noDir)
+	}
+	if o.Certificate, err = f.certificate(dir); err != nil {
+		return who, err
+	}
+	if who, err = f.access.tokens(listen, token); err != nil {
+		return who, err
+	}
+	o.Tokens = who.tokens
+	o.TicketKeys, err = f.ticketKeys(time.Now())
+	return who, err
+}
+
+// greet prints where the gateway listens, for whom, and what a device needs: its fingerprint to stdout, the rest to
+// stderr.
+func greet(a *cli.App, at net.Addr, pin netproto.Digest, who access, about []string) {
+	fmt.Fprintf(a.Stderr, "listening on %s, %s\n", at, who.say)
+	for _, line := range about {
+		fmt.Fprintln(a.Stderr, line)
+	}
+	if who.made {
+		fmt.Fprintf(a.Stderr,
+			"on the device, paste this with the name of this machine for HOST and a small model's file for "+
+				"SMALL.gguf:\n  "+
+				"PILOTFISH_TOKEN=%s pilotfish run -m SMALL.gguf --cloud HOST:%d --pin %s \"What does a pilot fish "+
+				"do?\"\n",
+			string(who.tokens[0].Secret), at.(*net.UDPAddr).Port, pin)
+	}
+	fmt.Fprintf(a.Stdout, "%s\n", pin)
+}
+
+// spendMemory makes the garbage collector run seldom, since questions wait while it does: when what is to be collected
+// takes an eighth of the memory that is free, at most 1 GiB. Keys and values, of so many bytes, hold nothing to be
+// collected, but count in the percentage that the collector goes by. It returns what undoes that. With GOGC set, that
+// stands.
+func spendMemory(kv int64) (undo func()) {
+	free, err := freemem.Bytes()
+	if _, set := os.LookupEnv("GOGC"); set || err != nil {
+		return func() {}
+	}
+	before := debug.SetGCPercent(garbagePercent(free, kv))
+	return func() { debug.SetGCPercent(before) }
+}
+
+// garbagePercent is what the collector goes by, where so many bytes of memory are free and keys and values take kv.
+func garbagePercent(free uint64, kv int64) int {
+	const most, rest = 1 << 30, 64 << 20 // bytes; rest: what a gateway takes beside keys and values, about
+	garbage := int64(min(free/8, most))
+	return int(max(garbage*100/(kv+rest), 1))
+}
+
+// watchRecomputing warns when texts are computed again because their keys and values had to give way. It returns what
+// ends that.
+func watchRecomputing(stats func() engine.ServiceStats, log *slog.Logger) (stop func()) {
+	const every = 30 * time.Second
+	end, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		before := stats()
+		for {
+			select {
+			case <-end:
+				return
+			case <-tick.C:
+			}
+			now := stats()
+			if again := now.Recomputed - before.Recomputed; again > 0 {
+				log.Warn("tokens were computed again, since the memory is too small for all texts: raise --slots",
+					"computed_again", again, "computed", now.Computed-before.Computed, "seconds", int(every.Seconds()),
+					"slots", now.Slots, "sessions", now.Sessions)
+			}
+			before = now
+		}
+	}()
+	return func() {
+		close(end)
+		<-done
+	}
+}
+
+// certificate reads the certificate, and makes one where none was named and none was made before.
+func (f *cloudCommandFlags) certificate(dir string) (tls.Certificate, error) {
+	if f.cert != "" {
+		c, err := tls.LoadX509KeyPair(f.cert, f.key)
+		if err != nil {
+			err = fmt.Errorf("--cert %s, --key %s: %w", f.cert, f.key, err)
+		}
+		return c, err
+	}
+	cert, key := filepath.Join(dir, "cloud.crt"), filepath.Join(dir, "cloud.key")
+	c, err := tls.LoadX509KeyPair(cert, key)
+	if !errors.Is(err, os.ErrNotExist) {
+		return c, err
+	}
+	if f.access.dry {
+		return c, nil
+	}
+	certPEM, keyPEM, err := engine.NewCertificate()
+	if err != nil {
+		return c, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return c, err
+	}
+	if err := os.WriteFile(key, keyPEM, 0o600); err != nil {
+		return c, err
+	}
+	if err := os.WriteFile(cert, certPEM, 0o644); err != nil {
+		return c, err
+	}
+	return tls.X509KeyPair(certPEM, keyPEM)
+}
+
+// checkModel refuses a command line that names no model, or two, or a flag that is without effect.
+func (f *cloudCommandFlags) checkModel(set *pflag.FlagSet) (err error) {
+	upstream := set.Changed("upstream")
+	switch {
+	case !upstream && !set.Changed("model"):
+		return cli.Usagef("there is no model: name a file with -m, or an engine with --upstream URL")
+	case upstream && set.Changed("model"):
+		return cli.Usagef("-m runs a model here, --upstream asks an engine for it: leave one of them out")
+	}
+	here := []string{"threads", "ctx", "kv", "backend", "exact", "huge-pages", "slots", "rows", "lookup",
+		"share-prefixes"}
+	set.Visit(func(g *pflag.Flag) {
+		if upstream && slices.Contains(here, g.Name) {
+			err = cli.Usagef("--%s is for a model that runs here (-m): with --upstream leave it out", g.Name)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return f.upstream.Check(set)
+}

@@ -1,0 +1,164 @@
+package cloud
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// cloudVariable is what environment variables for flags of `pilotfish cloud` begin with.
+const cloudVariable = "PILOTFISH_CLOUD_"
+
+// load sets the flags that the command line left alone: from the environment, and what that leaves alone too, from the
+// configuration file.
+func (f *cloudCommandFlags) load(set *pflag.FlagSet) error {
+	o := &f.operate
+	o.given = map[string][]string{}
+	set.Visit(func(flag *pflag.Flag) { o.given[flag.Name] = valuesOf(flag) })
+	if err := o.environment(set, os.Environ()); err != nil {
+		return err
+	}
+	if o.config != "" {
+		_, fresh := cloudCommand(&cli.App{})
+		c, err := readConfig(o.config, fresh.operate.set)
+		if err != nil {
+			return cli.Usagef("--config %w", err)
+		}
+		for _, v := range c.Values {
+			if err := setFlag(set, set.Lookup(v.Flag), v.Values); err != nil {
+				return cli.Usagef("--config %s:%d: %s: %w", o.config, v.Line, v.Flag, err)
+			}
+		}
+		o.tokens = c.tokens
+	}
+	f.access.given, f.access.listed = set.Changed("token-file"), o.tokens
+	if f.access.given && len(o.tokens) > 0 {
+		return cli.Usagef("--config %s lists access tokens, and there is a token file, too: keep one of them", o.config)
+	}
+	return nil
+}
+
+// environment sets flags from variables such as PILOTFISH_CLOUD_LISTEN. An empty one counts as none.
+func (o *operateFlags) environment(set *pflag.FlagSet, all []string) error {
+	slices.Sort(all)
+	for _, one := range all {
+		name, value, _ := strings.Cut(one, "=")
+		rest, ours := strings.CutPrefix(name, cloudVariable)
+		if !ours || value == "" {
+			continue
+		}
+		flag := set.Lookup(strings.ReplaceAll(strings.ToLower(rest), "_", "-"))
+		if flag == nil || flag.Name == "help" || flag.Name == "check-config" {
+			o.strange = append(o.strange, name)
+			continue
+		}
+		values := []string{value}
+		if cli.IsList(flag) {
+			values = strings.Split(value, ",")
+		}
+		if err := setFlag(set, flag, values); err != nil {
+			return cli.Usagef("the environment variable %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// setFlag gives a flag its values, of which only a list has more than one, unless it is set; of options those that are
+// not.
+func setFlag(set *pflag.FlagSet, flag *pflag.Flag, values []string) error {
+	o, options := flag.Value.(*cli.OptionsFlag)
+	switch {
+	case options:
+		values = o.Without(values)
+	case flag.Changed:
+		return nil
+	}
+	for _, v := range values {
+		if err := set.Set(flag.Name, v); err != nil {
+			return cli.FlagFault(err)
+		}
+	}
+	return nil
+}
+
+// valuesOf returns what a flag is set to.
+func valuesOf(flag *pflag.Flag) []string {
+	if list, ok := flag.Value.(pflag.SliceValue); ok {
+		return list.GetSlice()
+	}
+	return []string{flag.Value.String()}
+}
+
+// exposed returns those of the files with secrets that others on this machine can read.
+func (f *cloudCommandFlags) exposed() (all []string) {
+	files := []string{f.access.file, f.key, f.operate.tickets, f.upstream.Key}
+	if len(f.operate.tokens) > 0 {
+		files = append(files, f.operate.config)
+	}
+	for _, name := range files {
+		if info, err := os.Stat(name); name != "" && err == nil && readableByOthers(info) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// warn tells of what is no error and yet not as it should be.
+func (f *cloudCommandFlags) warn(log *slog.Logger, unkept *unkeptError) {
+	if unkept != nil {
+		log.Warn("devices will not come back without a round trip after a restart", "error", unkept)
+	}
+	for _, name := range f.exposed() {
+		log.Warn("others on this machine have a right to a file with secrets: chmod 600", "file", name)
+	}
+	for _, name := range f.operate.strange {
+		log.Warn("this environment variable names no flag", "name", name)
+	}
+}
+
+// checkConfig does what --check-config asks for: it reads all that a start would read, and makes and opens nothing.
+func (f *cloudCommandFlags) checkConfig(a *cli.App) error {
+	at, err := net.ResolveUDPAddr("udp", f.listen)
+	if err != nil {
+		return fmt.Errorf("--listen %s: %w", f.listen, err)
+	}
+	var o engine.GatewayOptions
+	f.access.dry = true
+	who, err := f.secure(&o, at)
+	if err == nil {
+		err = engine.CheckTokens(o.Tokens)
+	}
+	if err != nil {
+		return err
+	}
+	what, err := f.checkFiles()
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(a.Stdout, "all is right: %s on %s, %s\n", what, at, who.say); err != nil {
+		return err
+	}
+	f.warn(slog.New(slog.NewTextHandler(a.Stderr, nil)), nil)
+	return nil
+}
+
+// checkFiles reads the model, or the vocabulary of engines, which are not asked. It returns what the gateway would ask.
+func (f *cloudCommandFlags) checkFiles() (what string, err error) {
+	if urls := f.upstream.O.URLs; len(urls) > 0 {
+		_, err := engine.ReadTokenizer(f.upstream.Tokenizer)
+		return fmt.Sprintf("%d engines", len(urls)), err
+	}
+	e, err := f.model.Open()
+	if err != nil {
+		return "", err
+	}
+	return f.model.Path, e.Close()
+}

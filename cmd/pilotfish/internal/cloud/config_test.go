@@ -1,0 +1,290 @@
+package cloud
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// values is what each flag of `pilotfish cloud` is set to in the tests of configuration: two values, none the default.
+func sampleValues(t *testing.T, f *pflag.Flag) [2]string {
+	t.Helper()
+	switch f.Value.Type() {
+	case "bool":
+		return [2]string{"true", "false"}
+	case "duration":
+		return [2]string{"57s", "58s"}
+	case "int":
+		return [2]string{"77", "78"}
+	case "float64":
+		return [2]string{"7.5", "8.5"}
+	case "auto|off|N":
+		return [2]string{"3", "4"}
+	case "string", "stringArray", "stringSlice":
+		return [2]string{"one", "two"}
+	}
+	require.Fail(t, "no values for a flag of type "+f.Value.Type())
+	return [2]string{}
+}
+
+// loaded returns the flags as the command line, the environment and the file leave them.
+func loaded(t *testing.T, args ...string) (*cloudCommandFlags, error) {
+	t.Helper()
+	c, f := cloudCommand(&cli.App{})
+	require.NoError(t, c.ParseFlags(args))
+	return f, f.load(c.Flags())
+}
+
+// TestConfigReachesEveryFlag: each flag has its value from the file, from the environment and from the command line;
+// the command line counts before the environment, and that before the file.
+func TestConfigReachesEveryFlag(t *testing.T) {
+	_, all := cloudCommand(&cli.App{})
+	n := 0
+	all.operate.set.VisitAll(func(f *pflag.Flag) {
+		if slices.Contains([]string{"help", "config", "check-config", "limit", "engine"}, f.Name) {
+			return
+		}
+		n++
+		t.Run(f.Name, func(t *testing.T) {
+			v := sampleValues(t, f)
+			variable := "PILOTFISH_CLOUD_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+			file := clitest.ConfigFileOf(t, fmt.Sprintf("# a comment\n%s: %s\n", f.Name, v[0]))
+			have := func(args ...string) string {
+				flags, err := loaded(t, args...)
+				require.NoError(t, err)
+				assert.True(t, flags.operate.set.Changed(f.Name))
+				return strings.Join(valuesOf(flags.operate.set.Lookup(f.Name)), ",")
+			}
+			assert.Equal(t, v[0], have("--config", file), "file")
+			t.Setenv(variable, v[1])
+			assert.Equal(t, v[1], have("--config", file), "the environment counts more")
+			assert.Equal(t, v[1], have(), "environment")
+			assert.Equal(t, v[0], have("--config", file, "--"+f.Name+"="+v[0]), "the command line counts most")
+			t.Setenv(variable, "")
+			assert.Equal(t, v[0], have("--config", file), "an empty variable is none")
+		})
+	})
+	assert.Greater(t, n, 20)
+	file := clitest.ConfigFileOf(t, "limit: {max-questions: 5}\ndictionary: [\"1:a\", \"2:b\"]\nmodel: m.gguf\n")
+	t.Setenv("PILOTFISH_CLOUD_CONFIG", file)
+	f, err := loaded(t)
+	require.NoError(t, err)
+	assert.Equal(t, 5, f.limits.o.MaxAsks, "the file itself may be named in the environment")
+	assert.Equal(t, []string{"1:a", "2:b"}, f.limits.dictionaries)
+	assert.Equal(t, "m.gguf", f.model.Path)
+	t.Setenv("PILOTFISH_CLOUD_DICTIONARY", "3:c,4:d")
+	t.Setenv("PILOTFISH_CLOUD_MAX_QUESTION", "7")
+	t.Setenv("PILOTFISH_CLOUD_CHECK_CONFIG", "true")
+	f, err = loaded(t)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"3:c", "4:d"}, f.limits.dictionaries)
+	assert.Equal(t, []string{"PILOTFISH_CLOUD_CHECK_CONFIG", "PILOTFISH_CLOUD_MAX_QUESTION"}, f.operate.strange)
+	t.Setenv("PILOTFISH_CLOUD_LIMIT", "max-questions=many")
+	_, err = loaded(t)
+	require.ErrorContains(t, err, "the environment variable PILOTFISH_CLOUD_LIMIT: ")
+}
+
+// TestConfigTokens: the file lists access tokens, with all that a token file says of them.
+func TestConfigTokens(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(secret, []byte(clitest.SecretB+"\n"), 0o600))
+	f, err := loaded(t, "--config", clitest.ConfigFileOf(t, fmt.Sprintf(`
+tokens:
+  - name: lab
+    secret: %s
+    rate: 2.5
+    burst: 9
+    devices: 7
+    private: true
+  - {name: phones, secret-file: %s, private: false}
+`, clitest.SecretA, secret)))
+	require.NoError(t, err)
+	want := []engine.GatewayToken{{Name: "lab", Secret: clitest.SecretA, AskRate: 2.5, AskBurst: 9, MaxDevices: 7,
+		Private: true}, {Name: "phones", Secret: clitest.SecretB}}
+	assert.Equal(t, want, f.access.listed)
+	who, err := f.access.tokens(nil, "")
+	require.NoError(t, err)
+	assert.Equal(t, want, who.tokens)
+	require.NoError(t, os.WriteFile(secret, []byte(clitest.SecretB+"\n"+clitest.SecretA), 0o600))
+	_, err = loaded(t, "--config", clitest.ConfigFileOf(t, "tokens: [{name: lab, secret-file: "+secret+"}]"))
+	require.ErrorContains(t, err, `the secret of "lab" must be one line`)
+}
+
+// TestConfigRefused: what is wrong in a file is told by file, line and name, and no message shows a secret.
+func TestConfigRefused(t *testing.T) {
+	clitest.OwnFolders(t)
+	m := clitest.TinyModel(t, "q8_0")
+	token := "tokens:\n  - {name: lab, secret: " + clitest.SecretA + "}\n"
+	for text, want := range map[string]string{
+		"slots: 5\nslot: 6":                      `:2: "slot" is no setting`,
+		"limit: {max-questions: many}":           `:1: --limit: max-questions "many" is not a whole number`,
+		"limit: {max-question: 5}":               `:1: --limit: there is no limit "max-question": choose `,
+		"slots: [1, 2]":                          ":1: slots has one value",
+		"slots:":                                 ":1: slots: write a value",
+		"slots: {a: 1}":                          ":1: slots: write a value",
+		"dictionary: [a, [b]]":                   ":1: dictionary: write a value",
+		"open: perhaps":                          `:1: --open "perhaps" is neither true nor false`,
+		"limit: [session-idle=30]":               `:1: --limit: session-idle "30" is not a time such as `,
+		"listen: :1\n\nlisten: :2":               ":3: listen is in line 1 already",
+		"config: other":                          ":1: config belongs on the command line",
+		"check-config: true":                     ":1: check-config belongs on the command line",
+		"help: true":                             ":1: ",
+		"- a":                                    ":1: write NAME: VALUE here",
+		"text":                                   ":1: write NAME: VALUE here",
+		"? [a]\n: b":                             ":1: write NAME: VALUE here",
+		"a: 1\n---\nb: 2":                        "a second document",
+		"listen: \"open\nx: *" + clitest.SecretA: "this is no YAML",
+		"tokens:\n  - secret: *" + clitest.SecretA:                  "this is no YAML",
+		"listen: &a :1\nadmin: *a":                                  ":2: admin: write a value",
+		token + "token-file: x":                                     ":3: tokens and token-file: keep one",
+		"tokens: " + clitest.SecretA:                                ":1: tokens: write a list",
+		"tokens: []":                                                ":1: tokens: write a list",
+		"tokens:\n  - " + clitest.SecretA:                           ":2: write NAME: VALUE here",
+		"tokens:\n  - {name: lab}":                                  `:2: the token "lab" needs a secret`,
+		"tokens:\n  - {secret: " + clitest.SecretA + "}":            ":2: give the token a name",
+		"tokens:\n  - {name: a b, secret: " + clitest.SecretA + "}": ":2: give the token a name",
+		"tokens:\n  - {name: lab, secret: 0123456789abcde}":         `:2: the secret of "lab" must be one line`,
+		"tokens:\n  - {name: lab, secret-file: nowhere}":            ":2: secret-file: open nowhere",
+		"tokens:\n  - {name: lab, secret: {a: b}}":                  ":2: write one value here",
+		"tokens:\n  - {name: lab, secret: ~}":                       ":2: write one value here",
+		token[:len(token)-2] +
+			", speed: 5}": ":2: a token has name, secret or secret-file, and limits",
+		token[:len(token)-2] + ", private: perhaps}":               ":2: private: write true or false",
+		token[:len(token)-2] + ", rate: fast}":                     "rate needs a number above 0",
+		token[:len(token)-2] + ", burst: 5}":                       `:2: the token "lab" has a burst without a rate`,
+		token[:len(token)-2] + ", name: other}":                    ":2: name is in line 2 already",
+		token + "  - {name: lab, secret: " + clitest.SecretB + "}": ":3: another token has the same name",
+		token + "  - {name: other, secret: " + clitest.SecretA +
+			"}": ":3: another token has the same name, or the same secret",
+		token + "open: true":               "--open serves anybody",
+		"limit: {max-questions: 0}":        "--limit max-questions=0: give a number",
+		strings.Repeat("# long\n", 200000): "more than 1048576 bytes",
+	} {
+		file := clitest.ConfigFileOf(t, text)
+		code, stdout, stderr := clitest.Call(t, "cloud", "-m", m, "--listen", "127.0.0.1:0", "--config", file)
+		assert.Equal(t, cli.ExitUsage, code, text[:min(len(text), 80)])
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, want)
+		if strings.HasPrefix(want, ":") {
+			assert.Contains(t, stderr, file+want, "the file and the line")
+		}
+		assert.NotContains(t, stderr, clitest.SecretA)
+		assert.NotContains(t, stderr, clitest.SecretB)
+	}
+	code, _, stderr := clitest.Call(t, "cloud", "-m", m, "--config", "/nowhere/cloud.yaml")
+	assert.Equal(t, cli.ExitUsage, code)
+	assert.Contains(t, stderr, "--config open /nowhere/cloud.yaml")
+	code, _, stderr = clitest.Call(t, "cloud", "-m", m, "--token-file", "x", "--config", clitest.ConfigFileOf(t, token))
+	assert.Equal(t, cli.ExitUsage, code)
+	assert.Contains(t, stderr, "lists access tokens, and there is a token file, too")
+	for _, empty := range []string{"", "# nothing\n", "~", "---\n"} {
+		_, err := loaded(t, "--config", clitest.ConfigFileOf(t, empty))
+		require.NoError(t, err, empty)
+	}
+	_, err := loaded(t, "--limit", "max-questions=5", "--config", clitest.ConfigFileOf(t,
+		"limit: {max-questions: many}"))
+	require.ErrorContains(t, err, ":1: ", "also where the command line counts more")
+}
+
+// FuzzConfig: no bytes break the reader of configuration files, and what it takes, it takes again.
+func FuzzConfig(f *testing.F) {
+	for _, s := range []string{"", "limit: {max-questions: 5}\n",
+		"tokens:\n  - {name: lab, secret: 0123456789abcdef, rate: 5}\n", "dictionary: [a, b]\n", "a: &a [*a]\n",
+		"? [a]\n: b\n", "<<: {listen: x}\n", "--- ~\n", "\xff\xfe", "listen: !!int x\n",
+		"tokens: &t\n  - name: a\n    private: true\n"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_, flags := cloudCommand(&cli.App{})
+		c, err := parseConfig("file", b, flags.operate.set)
+		if err != nil {
+			require.ErrorContains(t, err, "file:")
+			return
+		}
+		for _, v := range c.Values {
+			require.NotNil(t, flags.operate.set.Lookup(v.Flag))
+			require.Positive(t, v.Line)
+		}
+		for _, token := range c.tokens {
+			require.NoError(t, engine.CheckTokens([]engine.GatewayToken{token}))
+		}
+		require.NoError(t, engine.CheckTokens(c.tokens))
+	})
+}
+
+// TestCheckConfig: --check-config reads what a start would, makes nothing, holds no port, and says what is wrong.
+func TestCheckConfig(t *testing.T) {
+	clitest.OwnFolders(t)
+	m := clitest.TinyModel(t, "q8_0")
+	running := clitest.StartedCloud(t, "-m", m, "--listen", "127.0.0.1:0", "--admin", "off")
+	clitest.OwnFolders(t)
+	config, err := os.UserConfigDir()
+	require.NoError(t, err)
+	check := func(args ...string) (int, string, string) {
+		return clitest.Call(t, append([]string{"cloud", "-m", m, "--listen", running.Address, "--check-config"},
+			args...)...)
+	}
+	code, stdout, stderr := check()
+	assert.Equal(t, cli.ExitDone, code, stderr)
+	assert.Equal(t, fmt.Sprintf("all is right: %s on %s, ", m, running.Address)+
+		"open to programs on this machine, as it listens on loopback only\n", stdout)
+	assert.NoDirExists(t, filepath.Join(config, "pilotfish"), "nothing is made")
+	code, stdout, stderr = check("--listen", "0.0.0.0:4433")
+	assert.Equal(t, cli.ExitDone, code, stderr)
+	assert.Contains(t, stdout, "the access token that is made on the first start")
+	assert.NoDirExists(t, filepath.Join(config, "pilotfish"))
+
+	upstream := func(vocabulary string) (int, string, string) { // the engine is not asked
+		return clitest.Call(t, "cloud", "--upstream", "http://127.0.0.1:1", "--tokenizer", vocabulary, "--listen",
+			"127.0.0.1:4433", "--check-config")
+	}
+	code, stdout, stderr = upstream(m)
+	assert.Equal(t, cli.ExitDone, code, stderr)
+	assert.Contains(t, stdout, "all is right: 1 engines on 127.0.0.1:4433, ")
+	code, _, stderr = upstream("nowhere.gguf")
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.Contains(t, stderr, "nowhere.gguf")
+
+	exposed := clitest.ConfigFileOf(t, "tokens:\n  - {name: lab, secret: "+clitest.SecretA+"}\n")
+	require.NoError(t, os.Chmod(exposed, 0o640))
+	t.Setenv("PILOTFISH_CLOUD_TYPO", "x")
+	code, _, stderr = check("--config", exposed)
+	assert.Equal(t, cli.ExitDone, code, stderr)
+	assert.Contains(t, stderr, "chmod 600\" file="+exposed)
+	assert.Contains(t, stderr, "names no flag\" name=PILOTFISH_CLOUD_TYPO")
+	require.NoError(t, os.Chmod(exposed, 0o600))
+	_, _, stderr = check("--config", exposed)
+	assert.NotContains(t, stderr, "chmod")
+
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	require.NoError(t, os.WriteFile(tokens, []byte("lab:"+clitest.SecretA+"\nlab:"+clitest.SecretB+"\n"), 0o600))
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--token-file", tokens}, cli.ExitFailed, `two access tokens have the name "lab"`},
+		{[]string{"--cert", "nowhere", "--key", "nowhere"}, cli.ExitFailed, "--cert nowhere"},
+		{[]string{"--ticket-key-file", "nowhere"}, cli.ExitFailed, "--ticket-key-file: open nowhere"},
+		{[]string{"--listen", "nonsense"}, cli.ExitFailed, "--listen nonsense"},
+		{[]string{"--model", "nowhere.gguf"}, cli.ExitFailed, "nowhere.gguf"},
+		{[]string{"--admin", "nonsense"}, cli.ExitUsage, "--admin"},
+		{[]string{"--limit", "max-questions=0"}, cli.ExitUsage, "--limit max-questions"},
+	} {
+		code, stdout, stderr := check(c.args...)
+		assert.Equal(t, c.code, code, c.args)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, c.want)
+	}
+}

@@ -1,0 +1,182 @@
+package cloud
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/netproto/admin"
+	"github.com/pilotfish-ai/pilotfish/netproto/metrics"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// operateFlags are for whoever operates a gateway.
+type operateFlags struct {
+	config   string // file
+	check    bool
+	admin    string // address, or off
+	profiles bool
+	tickets  string // file
+	level    string // of the log
+	texts    bool   // in the log
+
+	set     *pflag.FlagSet
+	given   map[string][]string   // what stands on the command line
+	tokens  []engine.GatewayToken // of the configuration file
+	strange []string              // environment variables that name no flag
+}
+
+// adminDefault is where the admin pages are unless --admin says something else.
+const adminDefault = "127.0.0.1:9433"
+
+func (o *operateFlags) register(p *pflag.FlagSet) {
+	o.set = p
+	cli.Add(p, "cloud.config", &o.config, "")
+	cli.Add(p, "check-config", &o.check, false)
+	cli.Add(p, "admin", &o.admin, adminDefault)
+	cli.Add(p, "admin-pprof", &o.profiles, false)
+	cli.Add(p, "ticket-key-file", &o.tickets, "")
+	cli.Add(p, "log-level", &o.level, "info")
+	cli.Add(p, "log-text", &o.texts, false)
+}
+
+// checkFlags refuses what makes no sense whatever else there is.
+func (o *operateFlags) checkFlags() error {
+	address, err := adminAddress(o.admin)
+	host, _, _ := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	switch {
+	case err != nil:
+		return err
+	case o.profiles && (address == "" || host == "localhost" || ip != nil && ip.IsLoopback()):
+		return cli.Usagef(
+			"--admin-pprof is for an --admin address that others can reach: on loopback the profiles are " +
+				"there")
+	case o.texts && o.level != "debug":
+		return cli.Usagef("--log-text adds to the lines of --log-level debug: give both")
+	}
+	return nil
+}
+
+// adminAddress returns where the admin pages are to be: an address without a host is on loopback. "" means nowhere.
+func adminAddress(flag string) (string, error) {
+	if flag == "off" {
+		return "", nil
+	}
+	host, port, err := net.SplitHostPort(flag)
+	if err != nil {
+		return "", cli.Usagef("--admin %q: give HOST:PORT, such as %s, or off", flag, adminDefault)
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// operation is what an operator sees of a gateway that runs: its pages and metrics. It is there before the model is.
+type operation struct {
+	log     *slog.Logger
+	metrics *prometheus.Registry
+	events  *metrics.Events
+	pages   *admin.Server // nil: none
+	at      net.Addr      // of the pages
+	taken   error         // why there are none, though nobody said so
+	health  atomic.Pointer[func() error]
+}
+
+// operate begins to serve the pages.
+func (o *operateFlags) operate(log *slog.Logger) (*operation, error) {
+	op := &operation{log: log, metrics: prometheus.NewRegistry()}
+	op.metrics.MustRegister(collectors.NewGoCollector(), cli.BuildMetric(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		metrics.Health("ready", "Whether questions can be answered, as /readyz says.", op.ready))
+	op.events = metrics.NewEvents(op.metrics)
+	address, err := adminAddress(o.admin)
+	if err != nil || address == "" {
+		return op, err
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil && o.set.Changed("admin") {
+		return nil, fmt.Errorf("--admin: %w", err)
+	}
+	if err != nil {
+		op.taken = err
+		return op, nil
+	}
+	op.at = listener.Addr()
+	local := op.at.(*net.TCPAddr).IP.IsLoopback()
+	op.pages = admin.Serve(listener, admin.Handler(admin.Options{
+		Metrics: op.metrics, Ready: op.ready, Profile: local || o.profiles, Log: log}), log)
+	return op, nil
+}
+
+// ready says why no questions can be answered, if so. It waits for nothing.
+func (op *operation) ready() error {
+	if health := op.health.Load(); health != nil {
+		return (*health)()
+	}
+	return errors.New("the gateway is starting")
+}
+
+// follow shows a gateway and its model on the pages.
+func (op *operation) follow(g *engine.Gateway, model group.CloudModel) {
+	op.metrics.MustRegister(metrics.State(g.Stats), model.Metrics(),
+		metrics.Health("upstream_up", "Whether what the gateway asks is there.", model.Ready))
+	health := func() error {
+		if g.Stats().Serving == 0 {
+			return errors.New("the gateway takes no clients: it is starting, or about to end")
+		}
+		return model.Ready()
+	}
+	op.health.Store(&health)
+}
+
+// tell hands each event to the log and to the metrics.
+func (op *operation) tell(log func(engine.GatewayEvent)) func(engine.GatewayEvent) {
+	return func(e engine.GatewayEvent) {
+		log(e)
+		op.events.Event(e)
+	}
+}
+
+// greet says where the pages are.
+func (op *operation) greet() {
+	switch {
+	case op.taken != nil:
+		op.log.Warn("there are no pages for operators: give an address with --admin", "error", op.taken)
+	case op.at != nil:
+		op.log.Info("pages for operators", "address", op.at.String())
+	}
+}
+
+func (op *operation) close() {
+	if op.pages != nil {
+		op.pages.Close()
+	}
+}
+
+// newGatewayLog returns the log of a gateway, with texts of users only where --log-text is given.
+func (f *cloudCommandFlags) newGatewayLog(log *slog.Logger, model group.CloudModel) (gatewayLog, error) {
+	if !f.operate.texts {
+		return engine.NewGatewayLog(log), nil
+	}
+	text, err := model.Text()
+	if err != nil {
+		return nil, err
+	}
+	return engine.NewGatewayTextLog(log, text), nil
+}
+
+// gatewayLog is what writes the events of a gateway.
+type gatewayLog interface {
+	Event(engine.GatewayEvent)
+	Close()
+}

@@ -1,0 +1,289 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/client"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// TestAdminPages: --admin serves the pages of a gateway, and its metrics are what devices did.
+func TestAdminPages(t *testing.T) {
+	clitest.OwnFolders(t)
+	m := clitest.TinyModel(t, "q8_0")
+	c := clitest.StartedCloud(t, "-m", m, "--listen", "127.0.0.1:0", "--admin", ":0", "--slots", "777")
+	at := c.Says(t, `msg="pages for operators" address=(127\.0\.0\.1:\d+)`)
+	for i, path := range []string{"/healthz", "/readyz", "/debug/pprof/goroutine?debug=1"} {
+		for { // it has said where the pages are before it is ready
+			code, body := clitest.Page(t, at, path)
+			if code == http.StatusServiceUnavailable {
+				continue
+			}
+			assert.Equal(t, http.StatusOK, code, path)
+			assert.Contains(t, body, []string{"alive", "ready", "goroutine"}[i])
+			break
+		}
+	}
+	before := clitest.MetricsOf(t, at)
+	for name, want := range map[string]float64{"pilotfish_gateway_sockets": 1, "pilotfish_gateway_ready": 1,
+		"pilotfish_gateway_upstream_up": 1, "pilotfish_engine_slots": 777, "pilotfish_build_info": 1,
+		"pilotfish_gateway_connections": 0} {
+		require.Contains(t, before, name)
+		assert.Equal(t, want, clitest.Sum(before[name]), name)
+	}
+	clitest.RoutedTokens(t, "-m", m, "--cloud", c.Address, "--pin", c.Pin, "--policy", "always", "--mode", "serial",
+		"--tokens", "1,2,3", "-n", "9", "--deadline", "off", "--require-cloud")
+	after := clitest.MetricsOf(t, at)
+	for name, least := range map[string]float64{"pilotfish_gateway_asks_total": 8, "pilotfish_gateway_ask_seconds": 8,
+		"pilotfish_gateway_ask_queue_seconds": 8, "pilotfish_gateway_ask_compute_seconds": 8,
+		"pilotfish_gateway_received_bytes_total": 80, "pilotfish_gateway_connections_total": 1,
+		"pilotfish_engine_computed_tokens_total": 9, "pilotfish_engine_steps_total": 1,
+		"pilotfish_engine_reused_tokens_total": 8, "go_goroutines": 1} {
+		require.Contains(t, after, name)
+		assert.GreaterOrEqual(t, clitest.Sum(after[name]), least, name)
+	}
+	c.Stop()
+	_, err := net.Dial("tcp", at)
+	require.Error(t, err, "the pages end with the gateway")
+}
+
+// TestAdminAddress: the pages are on loopback unless an address says otherwise, profiles are for loopback unless
+// --admin-pprof is given, and a port that is taken matters only to those who named it.
+func TestAdminAddress(t *testing.T) {
+	clitest.OwnFolders(t)
+	m := clitest.TinyModel(t, "q8_0")
+	for flag, want := range map[string]string{":9": "127.0.0.1:9", "[::]:9": "[::]:9", "off": "", "h:1": "h:1",
+		adminDefault: adminDefault} {
+		have, err := adminAddress(flag)
+		require.NoError(t, err)
+		assert.Equal(t, want, have)
+	}
+	assert.Equal(t, adminDefault, NewCommand(&cli.App{}).Flags().Lookup("admin").DefValue)
+	start := func(args ...string) *clitest.RunningCloud {
+		return clitest.StartedCloud(t, append([]string{"-m", m, "--listen", "127.0.0.1:0"}, args...)...)
+	}
+	for _, profiles := range []bool{false, true} {
+		c := start("--admin", "0.0.0.0:0", fmt.Sprintf("--admin-pprof=%v", profiles))
+		_, port, err := net.SplitHostPort(c.Says(t, `msg="pages for operators" address=(\S+)`))
+		require.NoError(t, err)
+		code, _ := clitest.Page(t, "127.0.0.1:"+port, "/debug/pprof/")
+		assert.Equal(t, profiles, code == http.StatusOK)
+		code, _ = clitest.Page(t, "127.0.0.1:"+port, "/healthz")
+		assert.Equal(t, http.StatusOK, code)
+		c.Stop()
+	}
+	c := start("--admin", "off")
+	c.Stop()
+	assert.NotContains(t, c.Errs.String(), "pages for operators")
+
+	taken, err := net.Listen("tcp", adminDefault)
+	if err == nil { // else another program has it, which is as good
+		defer taken.Close()
+	}
+	c = start()
+	c.Says(t,
+		`level=WARN msg="there are no pages for operators: give an address with --admin" error=.*(already in use)`)
+	c.Stop()
+	code, _, stderr := clitest.Call(t, "cloud", "-m", m, "--listen", "127.0.0.1:0", "--admin", adminDefault)
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.Contains(t, stderr, "--admin: listen tcp "+adminDefault)
+	for _, wrong := range [][]string{{"--admin", "9433"}, {"--admin", ""}, {"--admin-pprof"},
+		{"--admin-pprof", "--admin", "localhost:0"}, {"--admin-pprof", "--admin", "off"}, {"--log-text"},
+		{"--log-level", "loud"}} {
+		code, _, stderr := clitest.Call(t, append([]string{"cloud", "-m", m, "--listen", "127.0.0.1:0"}, wrong...)...)
+		assert.Equal(t, cli.ExitUsage, code, wrong)
+		assert.Contains(t, stderr, wrong[0])
+	}
+}
+
+// dead is a large model that answers nothing, until nobody waits any more.
+type dead struct{ asked chan struct{} }
+
+func (dead) Info() gateway.Info {
+	return gateway.Info{Identity: netproto.Identity{Vocab: 100}, MaxContext: 100, Parallel: 1}
+}
+
+func (d dead) Ask(ctx context.Context, _ terms.Job) (terms.Reply, error) {
+	d.asked <- struct{}{}
+	<-ctx.Done()
+	return terms.Reply{}, ctx.Err()
+}
+
+func (dead) Forget(uint64) {}
+
+// checkedModel is a model of which only the pages are looked at.
+type checkedModel struct {
+	group.CloudModel
+	check func() error
+}
+
+func (m checkedModel) Ready() error { return m.check() }
+
+func (checkedModel) Metrics() prometheus.Collector {
+	return newServiceMetrics(func() engine.ServiceStats { return engine.ServiceStats{} })
+}
+
+// TestDeadEngine: an engine that never answers holds up nothing but its questions: devices come and go, the pages are
+// there, the gateway says at once that it is about to end, and ends when it is due.
+func TestDeadEngine(t *testing.T) {
+	racing.Spare(t)
+	c, f := cloudCommand(&cli.App{})
+	require.NoError(t, c.ParseFlags([]string{"--admin", ":0"}))
+	op, err := f.operate.operate(slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	at := op.at.String()
+	defer op.close()
+	code, body := clitest.Page(t, at, "/readyz")
+	assert.Equal(t, http.StatusServiceUnavailable, code)
+	assert.Equal(t, "not ready: the gateway is starting\n", body)
+	up := dead{make(chan struct{}, 9)}
+	broken := atomic.Bool{}
+	g, err := gateway.New(gateway.Options{Events: op.tell(func(gateway.Event) {}), DrainTimeout: 2 * time.Second}, up)
+	require.NoError(t, err)
+	op.follow(g, checkedModel{check: func() error {
+		if broken.Load() {
+			return errors.New("the engine is away")
+		}
+		return nil
+	}})
+	code, _ = clitest.Page(t, at, "/readyz")
+	assert.Equal(t, http.StatusServiceUnavailable, code, "it does not serve yet")
+	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- g.Serve(ctx, socket) }()
+
+	var asks sync.WaitGroup
+	asking, giveUp := context.WithCancel(t.Context())
+	for range 3 { // one with the engine, the others wait for it
+		d, err := client.Dial(t.Context(), socket.LocalAddr().String(), client.Options{
+			Identity: netproto.Identity{Vocab: 100}, Pin: g.Fingerprint()})
+		require.NoError(t, err)
+		defer d.Close()
+		s, err := d.NewSession(t.Context())
+		require.NoError(t, err)
+		asks.Go(func() { _, _ = s.Ask(asking, terms.Question{Context: []int32{1, 2, 3}}) })
+	}
+	<-up.asked
+	var now map[string]*dto.MetricFamily
+	for clitest.Sum(now["pilotfish_gateway_asks_waiting"]) != 2 {
+		now = clitest.MetricsOf(t, at)
+	}
+	assert.Equal(t, 3., clitest.Sum(now["pilotfish_gateway_connections"]))
+	assert.Equal(t, 1., clitest.Sum(now["pilotfish_gateway_ready"]))
+	code, body = clitest.Page(t, at, "/readyz")
+	assert.Equal(t, http.StatusOK, code)
+	assert.Equal(t, "ready\n", body)
+	broken.Store(true)
+	code, body = clitest.Page(t, at, "/readyz")
+	assert.Equal(t, http.StatusServiceUnavailable, code)
+	assert.Equal(t, "not ready: the engine is away\n", body)
+	now = clitest.MetricsOf(t, at)
+	assert.Zero(t, clitest.Sum(now["pilotfish_gateway_ready"])+clitest.Sum(now["pilotfish_gateway_upstream_up"]))
+	broken.Store(false)
+
+	cancel()
+	for body != "not ready: the gateway takes no clients: it is starting, or about to end\n" {
+		code, body = clitest.Page(t, at, "/readyz")
+	}
+	assert.Equal(t, http.StatusServiceUnavailable, code)
+	now = clitest.MetricsOf(t, at)
+	assert.Equal(t, 3., clitest.Sum(now["pilotfish_gateway_asks_open"]), "while they are still open")
+	assert.Equal(t, 1., clitest.Sum(now["pilotfish_gateway_upstream_up"]))
+	code, _ = clitest.Page(t, at, "/healthz")
+	assert.Equal(t, http.StatusOK, code, "it lives")
+	require.NoError(t, <-done)
+	giveUp()
+	asks.Wait()
+	require.NoError(t, socket.Close())
+	assert.Equal(t, 3., clitest.Sum(clitest.MetricsOf(t, at)["pilotfish_gateway_drain_forced_closes_total"]))
+}
+
+// TestLogText: no secret and no text of a user is in the log, on a page or in an error, at any level; --log-text shows
+// texts at --log-level debug, and nothing else does.
+func TestLogText(t *testing.T) {
+	racing.Spare(t)
+	clitest.OwnFolders(t)
+	m := clitest.TinyModel(t, "q8_0")
+	const secret, wrong, prompt = "canary-secret-of-a-token", "canary-secret-of-nobody!", "canary"
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	require.NoError(t, os.WriteFile(tokens, []byte("lab:"+secret), 0o600))
+	do := func(args ...string) (said string) {
+		c := clitest.StartedCloud(t,
+			append([]string{"-m", m, "--listen", "127.0.0.1:0", "--admin", ":0", "--token-file", tokens,
+				"--limit", "max-context=40", "--log-level", "debug"}, args...)...)
+		at := c.Says(t, `pages for operators".*address"?[=:]"?([\d.:]+)`)
+		for _, who := range []string{secret, wrong} {
+			t.Setenv("PILOTFISH_TOKEN", who)
+			for _, n := range []string{"3", "60"} { // the longer one is over the limit
+				clitest.Call(t, "run", "-m", m, "--cloud", c.Address, "--pin", c.Pin, "--policy", "always", "--raw",
+					"--ignore-eos", "-n", n, "--deadline", "off", prompt)
+			}
+		}
+		for _, path := range []string{"/healthz", "/readyz", "/metrics", "/debug/pprof/",
+			"/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1"} {
+			_, body := clitest.Page(t, at, path)
+			said += body
+		}
+		c.Stop()
+		return said + c.Errs.String()
+	}
+	said := do()
+	assert.Contains(t, said, "msg=answered client=lab")
+	assert.Contains(t, said, "refused")
+	texts := do("--log-text")
+	assert.Contains(t, texts, prompt, "it was asked for")
+	assert.Contains(t, texts, " answer=")
+	inJSON := do("--log", "json")
+	assert.Contains(t, inJSON, `"msg":"answered","client":"lab"`)
+	for _, quiet := range []string{said, inJSON} {
+		assert.NotContains(t, quiet, prompt)
+	}
+	for _, all := range []string{said, texts, inJSON} {
+		assert.NotContains(t, all, secret)
+		assert.NotContains(t, all, wrong)
+	}
+}
+
+// TestLogLevel: what is below --log-level is not logged.
+func TestLogLevel(t *testing.T) {
+	clitest.OwnFolders(t)
+	m := clitest.TinyModel(t, "q8_0")
+	lines := map[string]int{}
+	for _, level := range []string{"debug", "info", "warn", "error"} {
+		c := clitest.StartedCloud(t, "-m", m, "--listen", "127.0.0.1:0", "--admin", "off", "--log-level", level)
+		clitest.RoutedTokens(t, "-m", m, "--cloud", c.Address, "--pin", c.Pin, "--policy", "always", "--tokens", "1",
+			"-n", "2",
+			"--deadline", "off", "--mode", "serial")
+		c.Stop()
+		lines[level] = strings.Count(c.Errs.String(), "level=")
+		assert.Equal(t, level == "debug", strings.Contains(c.Errs.String(), "level=DEBUG"))
+		assert.Equal(t, level == "debug" || level == "info", strings.Contains(c.Errs.String(), "level=INFO"))
+	}
+	assert.Zero(t, lines["error"])
+}

@@ -1,0 +1,42 @@
+package cloud
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/stretchr/testify/assert"
+)
+
+// TestCloudReady: the exit code says whether a gateway is ready.
+func TestCloudReady(t *testing.T) {
+	status := http.StatusOK
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, "/readyz", r.URL.Path)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, strings.Repeat("a line\n", 1+(status-200)*100))
+	}))
+	at := strings.TrimPrefix(page.URL, "http://")
+	code, stdout, stderr := clitest.Call(t, "cloud", "ready", "--admin", at)
+	assert.Equal(t, cli.ExitDone, code, stderr)
+	assert.Equal(t, "a line\n", stdout)
+	status = http.StatusServiceUnavailable
+	code, stdout, stderr = clitest.Call(t, "cloud", "ready", "--admin", at)
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.Empty(t, stdout)
+	assert.Contains(t, stderr, at+": 503 Service Unavailable: \"a line")
+	assert.Less(t, len(stderr), 1500)
+	page.Close()
+	code, _, _ = clitest.Call(t, "cloud", "ready", "--admin", at)
+	assert.Equal(t, cli.ExitFailed, code)
+	for _, wrong := range []string{"off", "nowhere", "a b:1"} {
+		code, _, stderr = clitest.Call(t, "cloud", "ready", "--admin", wrong)
+		assert.Equal(t, cli.ExitUsage, code, wrong)
+		assert.Contains(t, stderr, "--admin")
+	}
+	assert.Equal(t, adminDefault, newCloudReadyCommand(&cli.App{}).Flags().Lookup("admin").DefValue)
+}

@@ -1,0 +1,135 @@
+package cloud
+
+import (
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// reloader reads again, while a gateway serves, what may change meanwhile: access tokens, certificate, ticket keys and
+// the level of the log.
+type reloader struct {
+	f      *cloudCommandFlags // that the gateway was started with
+	g      *engine.Gateway
+	listen net.Addr
+	open   bool // it began without access tokens
+	log    *slog.Logger
+	level  *slog.LevelVar
+}
+
+// watch reloads whenever a hangup comes, and makes new ticket keys when they are due. It returns what ends that.
+func (r *reloader) watch(hangups <-chan os.Signal) (stop func()) {
+	end, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(time.Hour)
+		defer tick.Stop()
+		for {
+			select {
+			case <-end:
+				return
+			case <-hangups:
+				r.reload()
+			case now := <-tick.C:
+				r.renewTickets(now)
+			}
+		}
+	}()
+	return func() {
+		close(end)
+		<-done
+	}
+}
+
+// reload reads everything, and takes it over if all of it is right.
+func (r *reloader) reload() {
+	next, o, err := r.read()
+	if err == nil {
+		err = r.apply(next, o)
+	}
+	if err != nil {
+		r.log.Error("not reloaded: all is as it was", "error", err)
+		return
+	}
+	r.log.Info("reloaded", "tokens", len(o.Tokens), "ticket_keys", len(o.TicketKeys),
+		"certificate", r.g.Fingerprint().String())
+	for _, name := range differing(r.f.operate.set, next.operate.set) {
+		r.log.Warn("this has changed and needs a restart", "flag", "--"+name)
+	}
+}
+
+// read reads flags and files as a start would, but makes nothing.
+func (r *reloader) read() (next *cloudCommandFlags, o engine.GatewayOptions, err error) {
+	c, next := cloudCommand(&cli.App{})
+	for name, values := range r.f.operate.given {
+		if err := setFlag(c.Flags(), c.Flags().Lookup(name), values); err != nil {
+			return nil, o, err
+		}
+	}
+	if err = next.load(c.Flags()); err != nil {
+		return nil, o, err
+	}
+	next.access.dry = true
+	if _, err = next.secure(&o, r.listen); err == nil {
+		_, err = cli.ParseLevel(next.operate.level)
+	}
+	return next, o, err
+}
+
+// apply changes the gateway. What may be refused comes first, so that an error leaves all as it was.
+func (r *reloader) apply(next *cloudCommandFlags, o engine.GatewayOptions) error {
+	level, err := cli.ParseLevel(next.operate.level)
+	if err != nil {
+		return err
+	}
+	if len(o.Tokens) > 0 || !r.open {
+		if err := r.g.SetTokens(o.Tokens); err != nil {
+			return err
+		}
+	}
+	if len(o.Certificate.Certificate) > 0 {
+		if err := r.g.SetCertificate(o.Certificate); err != nil {
+			return err
+		}
+	}
+	if len(o.TicketKeys) > 0 {
+		if err := r.g.SetTicketKeys(o.TicketKeys); err != nil {
+			return err
+		}
+	}
+	r.level.Set(level)
+	return nil
+}
+
+// renewTickets makes a new ticket key where the gateway keeps its own and the newest is a day old.
+func (r *reloader) renewTickets(now time.Time) {
+	if r.f.operate.tickets != "" {
+		return
+	}
+	keys, err := r.f.ticketKeys(now)
+	if err == nil && len(keys) > 0 {
+		err = r.g.SetTicketKeys(keys)
+	}
+	if err != nil {
+		r.log.Error("no new ticket key", "error", err)
+	}
+}
+
+// differing returns the names of flags that differ and that only a restart can change.
+func differing(a, b *pflag.FlagSet) (names []string) {
+	live := []string{"token-file", "cert", "key", "ticket-key-file", "log-level"}
+	a.VisitAll(func(f *pflag.Flag) {
+		other := b.Lookup(f.Name) // none for --help
+		if other != nil && !slices.Contains(live, f.Name) && !slices.Equal(valuesOf(f), valuesOf(other)) {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}

@@ -1,0 +1,139 @@
+package cloud
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// maxTicketKeys are kept: tickets live for a week, and a key is made every day.
+const maxTicketKeys = 8
+
+// ticketKeys returns the keys of 0-RTT tickets: of the file that was named, or of the gateway's own. There are none
+// where it has no folder to keep them in; then they last as long as the process.
+func (f *cloudCommandFlags) ticketKeys(now time.Time) ([]engine.GatewayTicketKey, error) {
+	if f.operate.tickets != "" {
+		return readTicketKeys(f.operate.tickets)
+	}
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return nil, nil
+	}
+	path := filepath.Join(dir, "pilotfish", "cloud.tickets")
+	if !f.access.dry {
+		return keptTicketKeys(path, now)
+	}
+	keys, err := readTicketKeys(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return keys, err
+}
+
+// readTicketKeys reads a file with a key per line, in hex or base64. Empty lines and lines that begin with # do not
+// count. No error repeats what was read.
+func readTicketKeys(path string) (keys []engine.GatewayTicketKey, err error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--ticket-key-file: %w", err)
+	}
+	for n, line := range strings.Split(string(b), "\n") {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		key, ok := parseTicketKey(line)
+		if !ok {
+			return nil, fmt.Errorf("--ticket-key-file %s, line %d: write 32 random bytes in hex or base64, "+
+				"such as `openssl rand -hex 32` prints", path, n+1)
+		}
+		if len(keys) == maxTicketKeys {
+			return nil, fmt.Errorf("--ticket-key-file %s, line %d: more than %d keys: drop the oldest",
+				path, n+1, maxTicketKeys)
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("--ticket-key-file %s: there is no key in it: write one of 32 bytes per line", path)
+	}
+	return keys, nil
+}
+
+func parseTicketKey(line string) (key engine.GatewayTicketKey, ok bool) {
+	const length = len(key)
+	for _, decode := range []func(string) ([]byte, error){hex.DecodeString, base64.StdEncoding.DecodeString,
+		base64.RawStdEncoding.DecodeString, base64.URLEncoding.DecodeString, base64.RawURLEncoding.DecodeString} {
+		if b, err := decode(line); err == nil && len(b) == length {
+			key = engine.GatewayTicketKey(b)
+			return key, key != engine.GatewayTicketKey{}
+		}
+	}
+	return key, false
+}
+
+// keptTicketKeys returns the keys in a file of this gateway's own. It makes the first, and a new one where the newest
+// is a day old; those that no ticket can be of any more are dropped.
+func keptTicketKeys(path string, now time.Time) ([]engine.GatewayTicketKey, error) {
+	const day = 24 * time.Hour
+	info, err := os.Stat(path)
+	var keys []engine.GatewayTicketKey
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, &unkeptError{err}
+	default:
+		if keys, err = readTicketKeys(path); err != nil || now.Sub(info.ModTime()) < day {
+			return keys, err
+		}
+	}
+	var fresh engine.GatewayTicketKey
+	if _, err := rand.Read(fresh[:]); err != nil {
+		return nil, fmt.Errorf("make a ticket key: %w", err)
+	}
+	keys = append([]engine.GatewayTicketKey{fresh}, keys[:min(len(keys), maxTicketKeys-1)]...)
+	if err := writeTicketKeys(path, keys, now); err != nil {
+		return keys, &unkeptError{err}
+	}
+	return keys, nil
+}
+
+// unkeptError says why keys that were made are not kept: tickets do not outlive the process then.
+type unkeptError struct{ err error }
+
+func (e *unkeptError) Error() string { return "ticket keys are not kept: " + e.err.Error() }
+
+func (e *unkeptError) Unwrap() error { return e.err }
+
+// writeTicketKeys replaces a file as a whole.
+func writeTicketKeys(path string, keys []engine.GatewayTicketKey, now time.Time) error {
+	var text bytes.Buffer
+	text.WriteString("# keys of 0-RTT tickets, the newest first; pilotfish cloud adds one a day\n")
+	for _, k := range keys {
+		fmt.Fprintf(&text, "%x\n", k)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".ticket-keys-") // readable for its owner alone
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text.Bytes())
+	err = errors.Join(err, file.Close(), os.Chtimes(file.Name(), now, now))
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(file.Name()))
+	}
+	return nil
+}

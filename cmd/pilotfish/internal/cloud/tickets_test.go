@@ -1,0 +1,233 @@
+package cloud
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/client"
+	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// TestReadTicketKeys: keys are read in hex and base64 in any spelling; anything else is refused by its line, and not
+// repeated.
+func TestReadTicketKeys(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys")
+	key := func(first byte) engine.GatewayTicketKey { return engine.GatewayTicketKey{first, 0xfb, 0xff} }
+	one, two := key(1), key(2)
+	read := func(text string) ([]engine.GatewayTicketKey, error) {
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		return readTicketKeys(file)
+	}
+	for _, spelled := range []string{fmt.Sprintf("%X", two), base64.StdEncoding.EncodeToString(two[:]),
+		base64.RawStdEncoding.EncodeToString(two[:]), base64.URLEncoding.EncodeToString(two[:]),
+		base64.RawURLEncoding.EncodeToString(two[:])} {
+		keys, err := read(fmt.Sprintf("# newest first\n\n %s \r\n%x\n", spelled, one))
+		require.NoError(t, err, spelled)
+		assert.Equal(t, []engine.GatewayTicketKey{two, one}, keys)
+	}
+	eight := strings.Repeat(fmt.Sprintf("%x\n", one), 8)
+	_, err := read(eight)
+	require.NoError(t, err)
+	for text, want := range map[string]string{
+		"":                               "there is no key in it",
+		"#\n":                            "there is no key in it",
+		"\ncanary":                       "line 2: write 32 random bytes",
+		fmt.Sprintf("%x", one[:31]):      "line 1: write 32",
+		fmt.Sprintf("%x", [32]byte{}):    "line 1: write 32",
+		eight + fmt.Sprintf("%x\n", two): "line 9: more than 8 keys",
+	} {
+		_, err := read(text)
+		require.ErrorContains(t, err, "--ticket-key-file "+file)
+		require.ErrorContains(t, err, want)
+		assert.NotContains(t, err.Error(), "canary")
+		assert.NotContains(t, err.Error(), fmt.Sprintf("%x", one[:31]))
+	}
+}
+
+// TestKeptTicketKeys: a gateway's own keys are made once, renewed when they are a day old, and kept for as long as
+// tickets live.
+func TestKeptTicketKeys(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "cloud.tickets")
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	keep := func(after time.Duration) []engine.GatewayTicketKey {
+		now = now.Add(after)
+		keys, err := keptTicketKeys(path, now)
+		require.NoError(t, err)
+		return keys
+	}
+	first := keep(0)
+	require.Len(t, first, 1)
+	assert.NotEqual(t, engine.GatewayTicketKey{}, first[0])
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.False(t, readableByOthers(info))
+	assert.Equal(t, first, keep(23*time.Hour))
+	second := keep(time.Hour)
+	require.Len(t, second, 2)
+	assert.Equal(t, first[0], second[1])
+	assert.NotEqual(t, first[0], second[0])
+	assert.Equal(t, second, keep(time.Hour), "the day begins anew")
+	for range 6 {
+		keep(24 * time.Hour)
+	}
+	week := keep(0)
+	require.Len(t, week, 8)
+	assert.Equal(t, first[0], week[7])
+	later := keep(24 * time.Hour)
+	require.Len(t, later, 8)
+	assert.Equal(t, week[:7], later[1:])
+	inside, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	assert.Len(t, inside, 1, "nothing else is left")
+
+	require.NoError(t, os.WriteFile(path, []byte("damaged"), 0o600))
+	_, err = keptTicketKeys(path, now)
+	require.ErrorContains(t, err, "line 1: write 32")
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	keys, err := keptTicketKeys(filepath.Join(file, "cloud.tickets"), now)
+	var unkept *unkeptError
+	require.ErrorAs(t, err, &unkept)
+	assert.True(t, len(keys) <= 1)
+}
+
+// TestTicketsOutliveRestart: a device comes back to a gateway that was started anew without a round trip; to one with
+// another --ticket-key-file it does not.
+func TestTicketsOutliveRestart(t *testing.T) {
+	clitest.OwnFolders(t)
+	m := clitest.TinyModel(t, "q8_0")
+	address := ""
+	visit := func(args ...string) (early bool) {
+		if address == "" {
+			address = "127.0.0.1:0"
+		}
+		c := clitest.StartedCloud(t, append([]string{"-m", m, "--listen", address, "--admin", "off"}, args...)...)
+		address = c.Address
+		clitest.RoutedTokens(t, "-m", m, "--cloud", c.Address, "--pin", c.Pin, "--policy", "always", "--tokens", "1",
+			"-n",
+			"40", "--mode", "serial", "--deadline", "off", "--require-cloud")
+		c.Stop()
+		return strings.Contains(c.Errs.String(), "early=true")
+	}
+	assert.False(t, visit())
+	assert.True(t, visit())
+	keys := filepath.Join(t.TempDir(), "keys")
+	require.NoError(t, os.WriteFile(keys, []byte(strings.Repeat("42", 32)), 0o600))
+	assert.False(t, visit("--ticket-key-file", keys))
+	assert.True(t, visit("--ticket-key-file", keys))
+}
+
+// answering is a large model that answers at once.
+type answering struct{ dead }
+
+func (answering) Ask(context.Context, terms.Job) (terms.Reply, error) {
+	return terms.Reply{Token: 1}, nil
+}
+
+// TestTicketsAreRenewed: a gateway that keeps its own ticket keys takes a new one every day, and drops the oldest.
+func TestTicketsAreRenewed(t *testing.T) {
+	clitest.OwnFolders(t)
+	f := new(cloudCommandFlags)
+	begin := time.Now()
+	keys, err := f.ticketKeys(begin)
+	require.NoError(t, err)
+	g, err := gateway.New(gateway.Options{TicketKeys: keys}, answering{})
+	require.NoError(t, err)
+	socket, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer socket.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- g.Serve(ctx, socket) }()
+	defer func() {
+		cancel()
+		assert.NoError(t, <-done)
+	}()
+	folder := t.TempDir()
+	visit := func() bool {
+		c, err := client.Dial(t.Context(), socket.LocalAddr().String(), client.Options{
+			Identity: netproto.Identity{Vocab: 100}, Pin: g.Fingerprint(), TicketFolder: folder})
+		require.NoError(t, err)
+		for names := []string(nil); len(names) == 0; time.Sleep(time.Millisecond) {
+			names, err = filepath.Glob(filepath.Join(folder, "*.ticket"))
+			require.NoError(t, err)
+		}
+		require.NoError(t, c.Close())
+		return c.Stats().Early == 1
+	}
+	var log clitest.LockedBuffer
+	r := reloader{f: f, g: g, log: slog.New(slog.NewTextHandler(&log, nil))}
+	renew := func(days int) { r.renewTickets(begin.Add(time.Duration(days) * 25 * time.Hour)) }
+	assert.False(t, visit())
+	for day := range 8 {
+		renew(day) // 0 is too early
+	}
+	assert.True(t, visit(), "the first key is the eighth")
+	for day := 8; day < 15; day++ {
+		renew(day)
+	}
+	assert.True(t, visit())
+	for day := 15; day < 24; day++ {
+		renew(day)
+	}
+	assert.False(t, visit(), "the key of its ticket is gone")
+	assert.Empty(t, log.String())
+
+	config, err := os.UserConfigDir()
+	require.NoError(t, err)
+	path := filepath.Join(config, "pilotfish", "cloud.tickets")
+	require.NoError(t, os.WriteFile(path, []byte("damaged"), 0o600))
+	renew(30)
+	assert.Contains(t, log.String(), "level=ERROR msg=\"no new ticket key\"")
+	f.operate.tickets = filepath.Join(config, "named") // the operator's own is left alone
+	renew(40)
+	assert.Equal(t, 1, strings.Count(log.String(), "level="))
+	assert.NoFileExists(t, f.operate.tickets)
+}
+
+// TestTicketsEveryHour: whether a new key is due is looked at every hour.
+func TestTicketsEveryHour(t *testing.T) {
+	clitest.OwnFolders(t)
+	config, err := os.UserConfigDir()
+	require.NoError(t, err)
+	bubble.Test(t, func(t *testing.T) {
+		f := new(cloudCommandFlags)
+		keys, err := f.ticketKeys(time.Now())
+		require.NoError(t, err)
+		g, err := gateway.New(gateway.Options{TicketKeys: keys}, answering{})
+		require.NoError(t, err)
+		r := reloader{f: f, g: g, log: slog.New(slog.DiscardHandler)}
+		stop := r.watch(nil)
+		time.Sleep(23*time.Hour + time.Minute)
+		synctest.Wait()
+		count := func() int {
+			kept, err := readTicketKeys(filepath.Join(config, "pilotfish", "cloud.tickets"))
+			require.NoError(t, err)
+			return len(kept)
+		}
+		assert.Equal(t, 1, count())
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.Equal(t, 2, count())
+		stop()
+		time.Sleep(48 * time.Hour)
+		assert.Equal(t, 2, count(), "it has ended")
+	})
+}

@@ -1,0 +1,185 @@
+package cloud
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// accessFlags say which devices a gateway serves.
+type accessFlags struct {
+	file  string
+	given bool // --token-file is on the command line
+	open  bool
+
+	listed []engine.GatewayToken // in the configuration file
+	dry    bool                  // nothing is made, no token, certificate or ticket key
+}
+
+// access is who may ask a gateway.
+type access struct {
+	tokens []engine.GatewayToken
+	made   bool   // the token was made just now: the operator has not seen it
+	say    string // where the token is, or why there is none
+}
+
+// tokens decides who may ask a gateway that listens at an address: those with a token of the token file, of the
+// configuration file or of the environment; anybody with --open or on loopback; else those with the token that is made
+// on the first start and kept at path.
+func (f accessFlags) tokens(listen net.Addr, path string) (access, error) {
+	variable, set := os.LookupEnv(cli.TokenVariable)
+	switch {
+	case f.open && (f.given || set || len(f.listed) > 0):
+		return access{},
+			cli.Usagef("--open serves anybody: leave out --open, or the tokens of --token-file, --config and " +
+				"PILOTFISH_TOKEN")
+	case f.open:
+		return access{say: "open to anybody who can reach it (--open)"}, nil
+	case f.given && f.file == "":
+		return access{}, cli.Usagef(`--token-file "" names no file: name one, or leave it out`)
+	case f.given:
+		tokens, err := readTokens(f.file)
+		return access{tokens: tokens, say: fmt.Sprintf("for devices with an access token of %s", f.file)}, err
+	case len(f.listed) > 0:
+		return access{tokens: f.listed, say: "for devices with an access token of the configuration file"}, nil
+	case set:
+		secret := strings.TrimSpace(variable)
+		if len(secret) < minToken {
+			return access{}, fmt.Errorf("PILOTFISH_TOKEN has %d bytes: give at least %d, or unset it", len(secret),
+				minToken)
+		}
+		tokens := []engine.GatewayToken{{Name: "device", Secret: netproto.Secret(secret)}}
+		return access{tokens: tokens, say: "for devices with the access token of PILOTFISH_TOKEN"}, nil
+	case isLoopback(listen):
+		return access{say: "open to programs on this machine, as it listens on loopback only"}, nil
+	}
+	return f.keptToken(path)
+}
+
+func isLoopback(a net.Addr) bool {
+	udp, ok := a.(*net.UDPAddr)
+	return ok && udp.IP.IsLoopback()
+}
+
+// keptToken returns the token in a file, which it makes if there is none.
+func (f accessFlags) keptToken(path string) (access, error) {
+	if path == "" {
+		return access{}, errors.New("no place for an access token, as there is no folder for configuration: " +
+			"name a file with --token-file, or serve without one by --open")
+	}
+	tokens, err := readTokens(path)
+	if f.dry && errors.Is(err, fs.ErrNotExist) {
+		return access{say: "for devices with the access token that is made on the first start"}, nil
+	}
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return access{tokens: tokens, say: fmt.Sprintf("for devices with the access token in %s", path)}, err
+	}
+	var b [24]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return access{}, fmt.Errorf("make an access token: %w", err)
+	}
+	secret := base64.RawURLEncoding.EncodeToString(b[:])
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return access{}, err
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return access{}, err
+	}
+	if _, err = file.WriteString(secret + "\n"); errors.Join(err, file.Close()) != nil {
+		return access{}, errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(path))
+	}
+	token := engine.GatewayToken{Name: "device", Secret: netproto.Secret(secret)}
+	say := fmt.Sprintf("for devices with the access token that was made just now and is in %s", path)
+	return access{tokens: []engine.GatewayToken{token}, made: true, say: say}, nil
+}
+
+// readTokens reads a file with an access token per line. Empty lines and lines that begin with # do not count.
+func readTokens(path string) (tokens []engine.GatewayToken, err error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--token-file: %w", err)
+	}
+	for n, line := range strings.Split(string(b), "\n") {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		t, err := parseToken(line, fmt.Sprintf("line %d", n+1))
+		if err != nil {
+			return nil, fmt.Errorf("--token-file %s, line %d: %w", path, n+1, err)
+		}
+		tokens = append(tokens, t)
+	}
+	if len(tokens) == 0 {
+		return nil, fmt.Errorf("--token-file %s: there is no access token in it: write one per line, "+
+			"at least %d bytes each, or serve without one by --open", path, minToken)
+	}
+	return tokens, nil
+}
+
+// minToken is the length of the shortest access token, in bytes.
+const minToken = 16
+
+// parseToken reads NAME:SECRET, with what follows (rate=N burst=N devices=N private), or a secret alone. Its errors
+// do not repeat what they are about, since that may be a secret.
+func parseToken(line, name string) (t engine.GatewayToken, err error) {
+	secret, limits := line, []string(nil)
+	if named := namedToken.FindStringSubmatch(line); named != nil {
+		name, secret, limits = named[1], named[2], strings.Fields(named[3])
+	}
+	t.Name, t.Secret = name, netproto.Secret(secret)
+	if len(secret) < minToken {
+		return t, fmt.Errorf("the access token has %d bytes: give at least %d", len(secret), minToken)
+	}
+	for i, field := range limits {
+		if err := parseLimit(&t, field); err != nil {
+			return t, fmt.Errorf("limit %d of %q: %w", i+1, name, err)
+		}
+	}
+	if t.AskBurst > 0 && t.AskRate == 0 {
+		return t, fmt.Errorf("limits of %q: burst needs a rate", name)
+	}
+	return t, nil
+}
+
+// namedToken matches NAME:SECRET and what follows.
+var namedToken = regexp.MustCompile(`^([\w.-]+):(\S*)(.*)$`)
+
+// parseLimit reads one limit of an access token, or that it is private.
+func parseLimit(t *engine.GatewayToken, field string) error {
+	if field == "private" {
+		t.Private = true
+		return nil
+	}
+	key, value, _ := strings.Cut(field, "=")
+	number := map[string]*int{"burst": &t.AskBurst, "devices": &t.MaxDevices}[key]
+	switch {
+	case key == "rate":
+		r, err := strconv.ParseFloat(value, 64)
+		if err != nil || !(r > 0 && r <= 1e9) {
+			return errors.New("rate needs a number above 0: the questions per second of all its devices")
+		}
+		t.AskRate = r
+	case number != nil:
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 {
+			return fmt.Errorf("%s needs a whole number above 0", key)
+		}
+		*number = n
+	default:
+		return errors.New("write rate=N, burst=N, devices=N or private")
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+package cloud
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// best is the token that a fake engine has behind a context.
+func best(e *fakeengine.Engine, context []int32) (id int32) {
+	all := fakeengine.Table(e.Vocabulary, 1)(context)
+	for i, p := range all {
+		if p > all[id] {
+			id = int32(i)
+		}
+	}
+	return id
+}
+
+// TestCloudUpstream: a gateway in front of engines answers with their tokens, shows their key, says what they can do,
+// and at the end what they did.
+func TestCloudUpstream(t *testing.T) {
+	clitest.OwnFolders(t)
+	edge := clitest.TinyModel(t, "q8_0")
+	e := &fakeengine.Engine{Dialect: "llama", Key: "the key of the engine"}
+	url := clitest.EngineOf(t, edge, e)
+	key := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(key, []byte("the key of the engine\n"), 0o600))
+	cloud := clitest.StartedCloud(t, "--listen", "127.0.0.1:0", "--upstream", url, "--tokenizer", edge, "--engine",
+		"key-file="+key)
+	assert.Contains(t, cloud.Said, "llama b0-fake serves fake, with contexts of 511 tokens, 256 probabilities, "+
+		"audits: sampled")
+	args := []string{"-m", edge, "--cloud", cloud.Address, "--pin", cloud.Pin, "--policy", "always", "--deadline",
+		"off", "--tokens", "5,6,7", "-n", "12"}
+	ids, origins, s, _ := clitest.RoutedTokens(t, args...)
+	want := []int32{5, 6, 7}
+	for range 12 {
+		want = append(want, best(e, want))
+	}
+	assert.Equal(t, want[3:], ids)
+	assert.NotContains(t, origins, "edge")
+	assert.Equal(t, "sampled", s.Audit)
+	assert.NotEmpty(t, e.Calls("/completion"))
+
+	code, _, stderr := clitest.Call(t, append([]string{"run", "--temp", "0.5"}, args...)...)
+	assert.Equal(t, cli.ExitUsage, code)
+	assert.Contains(t, stderr, "add --top-k with 1 to 256", "it is said at once, not at each token")
+	_, _, s, _ = clitest.RoutedTokens(t, append(args, "--temp", "0.5", "--top-k", "20", "--seed", "3")...)
+	assert.Equal(t, 12, s.CloudTokens)
+	cloud.Stop()
+}
+
+// TestCloudModelFlags: a gateway has one model, and no flag is without effect.
+func TestCloudModelFlags(t *testing.T) {
+	const up = "--upstream http://127.0.0.1:1 "
+	for args, want := range map[string]string{
+		"": "there is no model: name a file with -m, or an engine with " +
+			"--upstream URL",
+		"-m x " + up:                         "leave one of them out",
+		up:                                   "needs --tokenizer FILE",
+		"-m x --tokenizer y":                 "--tokenizer is for engines: it needs --upstream URL",
+		"-m x --engine trust-vocabulary":     "--engine is for engines",
+		"-m x --engine kind=llama":           "--engine is for engines",
+		up + "--tokenizer x --slots 7":       "--slots is for a model that runs here",
+		up + "--tokenizer x --threads 1":     "--threads is for a model that runs here",
+		up + "--tokenizer x --ctx 100":       "--ctx is for a model that runs here",
+		up + "--tokenizer x --lookup off":    "--lookup is for a model that runs here",
+		up + "--tokenizer x --huge-pages on": "--huge-pages is for a model that runs here",
+		up + "--tokenizer x --engine kind=q": `--engine kind="q" is not known: choose auto, sglang, vllm, ` +
+			`llama or openai`,
+		up + "--tokenizer x --engine parallel=0":    "give 1 to 4096",
+		up + "--tokenizer x --engine audit-every=0": "give 1 or more",
+		up + "--tokenizer x --engine hedge=0s":      "must be above 0",
+		up + "--tokenizer x --engine wait=-1s":      "must be above 0",
+		up + "--tokenizer x --engine hedge=1s":      "needs a second --upstream to ask",
+	} {
+		code, _, stderr := clitest.Call(t, append([]string{"cloud", "--listen", "127.0.0.1:0"},
+			strings.Fields(args)...)...)
+		assert.Equal(t, cli.ExitUsage, code, args)
+		assert.Contains(t, stderr, want, args)
+	}
+	for args, want := range map[string]string{
+		`--engine key-file=/nowhere/key`: "--engine key-file: open /nowhere/key",
+		`--tokenizer /nowhere/x.gguf`:    "/nowhere/x.gguf",
+	} {
+		code, _, stderr := clitest.Call(t, append([]string{"cloud", "--listen", "127.0.0.1:0"},
+			strings.Fields(up+"--tokenizer x "+args)...)...)
+		assert.Equal(t, cli.ExitFailed, code, args)
+		assert.Contains(t, stderr, want, args)
+	}
+	empty := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(empty, []byte(" \n"), 0o600))
+	code, _, stderr := clitest.Call(t, append([]string{"cloud"},
+		strings.Fields(up+"--tokenizer x --engine key-file="+empty)...)...)
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.Contains(t, stderr, "one line with the key")
+}
+
+// TestUpstreamOptions: each flag sets what it is for.
+func TestUpstreamOptions(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(key, []byte("sesame"), 0o600))
+	var f cloudCommandFlags
+	set := pflag.NewFlagSet("cloud", pflag.ContinueOnError)
+	f.upstream.Register(set)
+	require.NoError(t, set.Parse(strings.Fields("--upstream http://a --upstream http://b --tokenizer t.gguf "+
+		"--engine kind=vllm --engine model=m --engine trust-vocabulary --engine wait=3s --engine hedge=40ms "+
+		"--engine parallel=5 --engine audit-every=6 --engine key-file="+key)))
+	require.NoError(t, f.upstream.Check(set))
+	assert.Equal(t, engine.UpstreamOptions{
+		URLs: []string{"http://a", "http://b"}, Kind: "vllm", Model: "m", Key: netproto.Secret("sesame"),
+		TrustVocabulary: true, Patience: 3 * time.Second, Hedge: 40 * time.Millisecond, Parallel: 5, AuditEvery: 6,
+	}, f.upstream.O)
+	assert.Equal(t, "t.gguf", f.upstream.Tokenizer)
+}
+
+// TestCloudCheck: what is found is printed, a line or an object for each check; an engine that must not serve is exit
+// 1.
+func TestCloudCheck(t *testing.T) {
+	racing.Spare(t)
+	model := clitest.TinyModel(t, "q8_0")
+	e := &fakeengine.Engine{Dialect: "sglang"}
+	url := clitest.EngineOf(t, model, e)
+	code, stdout, stderr := clitest.Call(t, "cloud", "check", url, "--tokenizer", model)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Contains(t, stdout, "vocabulary           pass  the text of all")
+	assert.Contains(t, stdout, "audit                pass  exact:")
+	code, stdout, _ = clitest.Call(t, "cloud", "check", url, "--tokenizer", model, "--json", "--engine", "kind=sglang")
+	require.Equal(t, cli.ExitDone, code)
+	all := clitest.Lines[engine.UpstreamResult](t, stdout)
+	require.Len(t, all, 13)
+	assert.Equal(t, "start", all[0].Check)
+
+	code, stdout, stderr = clitest.Call(t, "cloud", "check", url, "--tokenizer", model, "--engine", "kind=llama")
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.Contains(t, stdout, "start                fail")
+	assert.Contains(t, stderr, "cannot stand behind the gateway")
+	code, _, stderr = clitest.Call(t, "cloud", "check", url)
+	assert.Equal(t, cli.ExitUsage, code)
+	assert.Contains(t, stderr, "--tokenizer")
+	code, _, _ = clitest.Call(t, "cloud", "check")
+	assert.Equal(t, cli.ExitUsage, code)
+}
+
+// TestCheckFlags: a key, the name of a model and trust go to the engine that is checked.
+func TestCheckFlags(t *testing.T) {
+	racing.Spare(t)
+	model := clitest.TinyModel(t, "q8_0")
+	key := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(key, []byte("sesame"), 0o600))
+	e := &fakeengine.Engine{Dialect: "openai", Key: "sesame", Name: "large"}
+	url := clitest.EngineOf(t, model, e)
+	args := func(more ...string) []string {
+		return append([]string{"cloud", "check", url, "--tokenizer", model, "--engine", "key-file=" + key}, more...)
+	}
+	_, stdout, _ := clitest.Call(t, args()...)
+	assert.Contains(t, stdout, "give --engine trust-vocabulary")
+	code, stdout, _ := clitest.Call(t, args("--engine", "trust-vocabulary", "--engine", "model=large")...)
+	assert.Equal(t, cli.ExitDone, code)
+	assert.Contains(t, stdout, "not compared (--engine trust-vocabulary)")
+	_, stdout, _ = clitest.Call(t, args("--engine", "trust-vocabulary", "--engine", "model=small")...)
+	assert.Contains(t, stdout, `it serves no model "small", but "large"`)
+}
+
+// TestBenchRoutingUpstream: the modes over the link ask the engine, and no others may want one.
+func TestBenchRoutingUpstream(t *testing.T) {
+	racing.Spare(t)
+	model := clitest.TinyModel(t, "q8_0")
+	questions := filepath.Join(t.TempDir(), "q.jsonl")
+	require.NoError(t, os.WriteFile(questions, []byte(`{"question":"what?"}`), 0o600))
+	e := &fakeengine.Engine{Dialect: "llama"}
+	url := clitest.EngineOf(t, model, e)
+	args := []string{"bench", "routing", "--workload", questions, "-m", model, "--large", model, "--questions", "1",
+		"--rtt", "1ms", "--cloud-ms", "0", "--policy", "always", "--deadline", "off", "--upstream", url}
+	code, _, stderr := clitest.Call(t, append(args, "--modes", "serial", "--tokenizer", model)...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Greater(t, len(e.Calls("/completion")), 5)
+	for modes, want := range map[string]string{
+		"local --tokenizer " + model: "--upstream has no effect with --modes local",
+		"serial":                     "needs --tokenizer FILE",
+	} {
+		code, _, stderr = clitest.Call(t, append(args, strings.Fields("--modes "+modes)...)...)
+		assert.Equal(t, cli.ExitUsage, code)
+		assert.Contains(t, stderr, want)
+	}
+	i := slices.Index(args, "--upstream")
+	code, _, stderr = clitest.Call(t, append(slices.Clone(args[:i]), "--tokenizer", model)...)
+	assert.Equal(t, cli.ExitUsage, code)
+	assert.Contains(t, stderr, "--tokenizer is for engines: it needs --upstream URL")
+	for _, flag := range []string{"--engine kind=sglang", "--engine model=x", "--engine trust-vocabulary",
+		"--engine key-file=/nowhere"} {
+		code, stdout, stderr := clitest.Call(t,
+			append(args, strings.Fields("--modes serial --tokenizer "+model+" "+flag)...)...)
+		if flag == "--engine trust-vocabulary" {
+			assert.Equal(t, cli.ExitDone, code, flag) // it can be asked for its vocabulary all the same
+		} else {
+			assert.Equal(t, cli.ExitFailed, code, fmt.Sprint(flag, stdout, stderr))
+		}
+	}
+}

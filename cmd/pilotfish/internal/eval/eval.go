@@ -1,0 +1,303 @@
+// Package eval has pilotfish eval: accuracy against the share of tokens from the cloud.
+package eval
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/bench/eval"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// NewCommand compares policies by the answers that they give.
+func NewCommand(a *cli.App) *cobra.Command {
+	var f evalFlags
+	c := &cobra.Command{
+		Use:   "eval csqa|gsm8k|arc|humaneval|mbpp|demo|FILE.jsonl [flags]",
+		Short: "Measure accuracy against the share of tokens from the large model",
+		Long: `Answer the questions of a benchmark or a file with each policy and threshold, and compare the answers:
+accuracy against the share of tokens from the large model. Decoding is serial, which is the definition of routing, and
+each answer of the large model is waited for: this command is about answers; "bench routing" is about time.
+
+  csqa        CommonsenseQA, 1,221 questions with five options; download it with "pilotfish eval fetch csqa"
+  gsm8k       grade school mathematics, 1,319 problems; download it with "pilotfish eval fetch gsm8k"
+  arc         ARC, the challenge set, 1,172 questions of science; download it with "pilotfish eval fetch arc"
+  humaneval   HumanEval, 164 functions in Python, with --run-code; download it with "pilotfish eval fetch humaneval"
+  mbpp        MBPP, 500 programs in Python, with --run-code; download it with "pilotfish eval fetch mbpp"
+  demo        held-out questions about the world of the demo; without -m, with the models of the demo
+  FILE.jsonl  your own: {"question": "…", "answer": "…", "grader": "contains"} per line. The grader is contains, exact
+              or number; with "choices": {"label": […], "text": […]} it is choice. Without "answer", answers are
+              compared by how far they match the large model's own text
+
+Answers to humaneval and mbpp are right if their programs pass the tests of the question: the accuracy is pass@1. With
+--run-code python3 (3.8 or later) runs the programs, at most two at a time, each in a process and an empty folder of its
+own, with at most 10 s of computing, 40 s in all, 512 MB of memory, one process, 64 MB of files, and no output. On Linux
+they have no network and write nowhere else. What a system does not limit is named on stderr.
+
+With --verify and --ahead, each policy and threshold is also tried with each verification margin and each number of
+tokens per answer: accuracy against questions per answer then shows what they are worth.
+
+A router with a certificate is also tried at its threshold, unless --threshold is given.
+
+With -o, each answer is stored in a file as soon as it is graded, and the same command continues where it was stopped,
+even by kill -9. An answer with the same decisions as at another threshold is not decoded twice.
+
+Without --json, the output is a table with a legend; --html writes a page with curves and every answer. The exit code
+is 0 even if accuracy is no better than guessing: the text says so.`,
+		Example: `  pilotfish eval demo --questions 100
+  pilotfish eval csqa -m small.gguf --large big.gguf --router router.gguf -o csqa.jsonl --html csqa.html`,
+		Args: cli.OneArg("a data set: csqa, gsm8k, arc, humaneval, mbpp, demo, or a file of questions"),
+		RunE: func(c *cobra.Command, args []string) error { return f.run(c, a, args[0]) },
+	}
+	f.register(c)
+	c.AddCommand(newEvalFetchCommand(a))
+	return c
+}
+
+// run asks, and prints what came out, also where it was stopped after some questions.
+func (f *evalFlags) run(c *cobra.Command, a *cli.App, name string) (err error) {
+	ctx := c.Context()
+	runs, err := f.check(name)
+	if err != nil {
+		return err
+	}
+	run, err := f.code.Runner(ctx, a, name)
+	if err != nil {
+		return err
+	}
+	set, err := f.open(name, run)
+	if err != nil {
+		return err
+	}
+	f.oneThread()
+	models, err := f.pair.Open(ctx, a, f.raw)
+	if err != nil {
+		return err
+	}
+	defer models.Close()
+	o := eval.Options{
+		Edge: models.Edge, Far: models.Far, Context: models.Context(), Set: set, Runs: runs, Raw: f.raw,
+		MaxTokens: f.max, Sampling: f.sampling(), Parallel: f.parallel, Every: f.every,
+	}
+	if err := verifiable(ctx, models.Far, o); err != nil {
+		return err
+	}
+	if !c.Flags().Changed("max-tokens") {
+		o.MaxTokens = set.Tokens
+	}
+	file, sum, err := f.learned(a, models, runs)
+	if err != nil {
+		return err
+	}
+	if file != nil {
+		o.Net, o.Expected, o.Runs = file.Net, file.Confidences, f.certified(runs, file.Certificate)
+	}
+	settings, about, err := f.settings(c, a, models, o, sum)
+	if err != nil {
+		return err
+	}
+	if o.Log, err = f.log(settings, about); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.Log.Close()) }()
+	if before := o.Log.Answers(); before > 0 {
+		fmt.Fprintf(a.Stderr, "%s has %d of %d answers: going on\n", f.out, before, len(set.Questions)*len(o.Runs))
+	}
+	failed := f.ask(ctx, a, o)
+	return errors.Join(f.finish(a, models, o), failed)
+}
+
+// verifiable refuses runs with verification that the large model cannot do.
+func verifiable(ctx context.Context, far engine.Verifier, o eval.Options) error {
+	for _, r := range o.Runs {
+		if r.Verify == nil {
+			continue
+		}
+		if err := far.Verifies(ctx, *r.Verify > 0, o.Sampling); err != nil {
+			return cli.Usagef("--verify %v is not possible with this large model: %w", *r.Verify, err)
+		}
+	}
+	return nil
+}
+
+// ask answers the questions with a meter.
+func (f *evalFlags) ask(ctx context.Context, a *cli.App, o eval.Options) error {
+	if f.pair.Set.Changed("cloud") {
+		before := runtime.GOMAXPROCS(o.Edge.Threads() + 2) // the network is heard while all threads compute
+		defer runtime.GOMAXPROCS(before)
+	}
+	m := cli.NewMeter(a.Stderr, "answers", cli.InPieces)
+	m.Paced, m.First = true, int64(o.Log.Answers())
+	o.Progress = func(done, total int) { m.Show(int64(done), int64(total)) }
+	err := o.Run(ctx)
+	m.Close()
+	stopped, ok := errors.AsType[*cli.Interruption](err)
+	if !ok {
+		return err
+	}
+	progress := fmt.Sprintf("%d of %d answers are there", o.Log.Answers(), len(o.Set.Questions)*len(o.Runs))
+	if f.out != "" {
+		progress += "; the same command goes on"
+	}
+	return &cli.Interruption{Signal: stopped.Signal, Progress: progress}
+}
+
+// finish prints the report and writes the page. Of no question there is nothing to print.
+func (f *evalFlags) finish(a *cli.App, models *group.Pair, o eval.Options) error {
+	r := eval.Summarize(o.Set, o.Runs, o.Log)
+	if r.Questions == 0 {
+		return nil
+	}
+	if f.html != "" {
+		if err := f.page(o, r); err != nil {
+			return err
+		}
+	}
+	if !f.json {
+		return printEval(a.Stdout, o, r)
+	}
+	about, err := f.about(a, models, o.Log.About)
+	if err != nil {
+		return err
+	}
+	for i := range r.Runs {
+		if err := group.PrintResult(a, r.Runs[i], about); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// page writes the HTML report. A page that is there is replaced when the new one is whole.
+func (f *evalFlags) page(o eval.Options, r *eval.Report) error {
+	var b bytes.Buffer
+	err := eval.WriteHTML(&b, o.Set, o.Runs, o.Log, r)
+	if err == nil {
+		err = cli.ReplaceFile(f.html, b.Bytes(), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("--html: %w", err)
+	}
+	return nil
+}
+
+// tiny is the size in bytes of models that compute faster on one thread each than on several.
+const tiny = 64 << 20
+
+// oneThread leaves each of two tiny models one thread: while one computes, so does the other for another question.
+func (f *evalFlags) oneThread() {
+	small, err := os.Stat(f.pair.Model.Path)
+	if err != nil || small.Size() > tiny || f.pair.Set.Changed("threads") {
+		return
+	}
+	if large, err := os.Stat(f.pair.Large); err == nil && large.Size() <= tiny {
+		f.pair.Model.Threads = 1
+	}
+}
+
+// about describes the measurement: where answers are of an earlier call, as that one was made.
+func (f *evalFlags) about(a *cli.App, models *group.Pair, log eval.About) (r result.Run, err error) {
+	r = group.Measured(a)
+	r.Version, r.Command = log.Version, log.Command
+	if r.Date, err = time.Parse(time.RFC3339, log.Date); err != nil {
+		return r, fmt.Errorf("the log's date: %w", err)
+	}
+	if models.Large == nil {
+		r.Remote = models.Name()
+		return group.Describe(r, models.Edge.File(), nil)
+	}
+	return group.Describe(r, models.Edge.File(), models.Large.File())
+}
+
+// settings are all that answers depend on, and what else there is to know of them.
+func (f *evalFlags) settings(
+	c *cobra.Command, a *cli.App, models *group.Pair, o eval.Options, routerSum string,
+) (s eval.Settings, b eval.About, err error) {
+	s = eval.Settings{
+		Task: o.Set.Name, Data: o.Set.Hash, Questions: len(o.Set.Questions), Prompts: o.Set.Prompts,
+		Shots: len(o.Set.Shots), Raw: o.Raw, Router: routerSum, Context: o.Context, MaxTokens: o.MaxTokens,
+		Temperature: o.Sampling.Temperature, Seed: o.Sampling.Seed, Runs: eval.Names(o.Runs),
+	}
+	if slices.ContainsFunc(o.Runs, func(r eval.Run) bool { return r.Verify != nil }) {
+		s.VerifyEvery = o.Every
+	}
+	m := f.pair.Model
+	s.Arithmetic = fmt.Sprintf("backend %s, keys and values %s, exact %v", m.Backend, m.Kv, m.Exact)
+	if s.Small, err = models.Edge.Fingerprint(); err != nil {
+		return s, b, err
+	}
+	s.Large = models.Name()
+	if models.Large != nil {
+		if s.Large, err = models.Large.Fingerprint(); err != nil {
+			return s, b, err
+		}
+	}
+	b = eval.About{
+		Version: cli.BuildVersion(), Command: group.CommandLine(c, c.Flags().Args()), Small: models.Edge.Name(),
+		Large:   models.Name(),
+		Machine: models.Edge.Device(), Date: time.Now().UTC().Format(time.RFC3339),
+	}
+	return s, b, nil
+}
+
+// log opens what keeps the answers.
+func (f *evalFlags) log(s eval.Settings, b eval.About) (*eval.Log, error) {
+	if f.out == "" {
+		return eval.NewLog(s, b), nil
+	}
+	l, err := eval.OpenLog(f.out, s, b)
+	if err != nil {
+		return nil, fmt.Errorf("-o: %w", err)
+	}
+	return l, nil
+}
+
+// taskFile is where the questions of a task are by default, if it is one that can be fetched.
+func taskFile(name string) (path string, known bool, err error) {
+	from, known := published()[name]
+	if !known {
+		return "", false, nil
+	}
+	dir, err := dataDir()
+	return filepath.Join(dir, from.Name), true, err
+}
+
+// open reads the questions.
+func (f *evalFlags) open(name string, run task.Runner) (*task.Set, error) {
+	o := task.Options{Most: f.questions, Data: f.data, Shots: f.shots, Run: run}
+	path, known, err := taskFile(name)
+	switch {
+	case f.data != "" || !known:
+		s, err := task.Open(name, o)
+		if err != nil && f.data != "" {
+			err = fmt.Errorf("--data: %w", err)
+		}
+		return s, err
+	case err != nil:
+		return nil, err
+	}
+	o.Data = path
+	s, err := task.Open(name, o)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("the questions are not here: fetch them with `pilotfish eval fetch %s`, "+
+			"or give their file with --data", name)
+	}
+	if err == nil && s.Hash != published()[name].SHA256 {
+		return nil, fmt.Errorf("%s is not the published file: fetch it with `pilotfish eval fetch %s`, "+
+			"or give one of your own with --data", path, name)
+	}
+	return s, err
+}

@@ -1,0 +1,71 @@
+//go:build unix
+
+package eval
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestEvalKilled: a run that is killed without warning, again and again, ends up with the answers of one that was not,
+// and has lost none that it had graded.
+func TestEvalKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("processes of their own, which nothing watches for races: not with -short")
+	}
+	dir := t.TempDir()
+	args := func(out string) []string {
+		return []string{"eval", "demo", "--questions", "12", "--policy", "never,random,margin", "-o", out}
+	}
+	whole, cut := filepath.Join(dir, "whole"), filepath.Join(dir, "cut")
+	code, _, stderr := clitest.Call(t, args(whole)...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	want := answersIn(t, whole)
+	require.Len(t, want, 12*12)
+	kills := 0
+	for graded := 0; kills < 50; kills++ {
+		c := clitest.Program(t, args(cut)...)
+		require.NoError(t, c.Start())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Wait() }()
+		over := killAfter(t, cut, graded+20, c.Process, ended)
+		b, err := os.ReadFile(cut)
+		require.NoError(t, err)
+		now := bytes.Count(b, []byte("\n")) - 1
+		assert.GreaterOrEqual(t, now, graded, "nothing graded is lost")
+		if graded = now; over {
+			break
+		}
+	}
+	assert.Positive(t, kills)
+	assert.Equal(t, want, answersIn(t, cut))
+}
+
+// killAfter kills a process when a file has so many lines, and waits for its end; or reports that it ended by itself.
+func killAfter(t *testing.T, path string, lines int, p *os.Process, ended <-chan error) (over bool) {
+	t.Helper()
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case err := <-ended:
+			require.NoError(t, err)
+			return true
+		case <-look.C:
+		}
+		if b, err := os.ReadFile(path); err == nil && strings.Count(string(b), "\n") > lines {
+			require.NoError(t, p.Kill())
+			<-ended
+			return false
+		}
+	}
+}

@@ -1,0 +1,19 @@
+package eval
+
+import (
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cloud"
+)
+
+func TestMain(m *testing.M) {
+	clitest.Main(m, func(a *cli.App) []*cobra.Command {
+		return []*cobra.Command{
+			NewCommand(a), cloud.NewCommand(a),
+		}
+	})
+}

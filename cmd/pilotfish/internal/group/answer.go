@@ -1,0 +1,137 @@
+package group
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+)
+
+// AnswerFlags say how an answer is generated.
+type AnswerFlags struct {
+	terms.Settings          // whole after [AnswerFlags.parse]
+	stop, bias     []string // as they are given
+	schema         string
+}
+
+// Register adds the flags that all commands with answers have.
+func (f *AnswerFlags) Register(p *pflag.FlagSet, repeats string) {
+	for _, n := range f.Numbers() {
+		switch to := n.To.(type) {
+		case *float64:
+			cli.Add(p, n.Flag, to, n.Off)
+		case *int:
+			cli.Add(p, n.Flag, to, int(n.Off))
+		}
+	}
+	cli.Add(p, "seed", &f.Seed, 0)
+	cli.Add(p, "stop", &f.stop, nil)
+	cli.Add(p, "logit-bias", &f.bias, nil)
+	cli.Add(p, "json-schema", &f.schema, "")
+}
+
+// Check refuses wrong values, and flags that would have no effect. set tells which were given.
+func (f *AnswerFlags) Check(set *pflag.FlagSet) error {
+	if f.Temperature == 0 && set.Changed("seed") {
+		return cli.Usagef("--seed has no effect without a temperature: give --temp, such as --temp 0.7")
+	}
+	return nil
+}
+
+// Parse completes the settings by what the flags say in texts and files. Without a seed, one is drawn.
+func (f *AnswerFlags) Parse(set *pflag.FlagSet) (err error) {
+	if f.Temperature > 0 && !set.Changed("seed") {
+		f.Seed = DrawSeed()
+	}
+	for _, text := range f.stop {
+		stop, err := unescape(text)
+		if err != nil {
+			return err
+		}
+		f.Stop = append(f.Stop, stop)
+	}
+	for _, text := range f.bias {
+		id, bias, err := parseBias(text)
+		if err != nil {
+			return err
+		}
+		if f.LogitBias == nil {
+			f.LogitBias = map[int32]float32{}
+		}
+		f.LogitBias[id] = bias
+	}
+	f.Complete = f.schema != "" // whoever reads the value wants a whole one, and is told where the model did not end it
+	switch {
+	case f.schema == "":
+	case strings.HasPrefix(strings.TrimSpace(f.schema), "{"):
+		f.Schema = []byte(f.schema)
+	default:
+		f.Schema, err = os.ReadFile(f.schema)
+		if err != nil {
+			return fmt.Errorf("--json-schema: %w", err)
+		}
+	}
+	return nil
+}
+
+// unescape returns the text of --stop.
+func unescape(text string) (string, error) {
+	var b strings.Builder
+	for rest := text; rest != ""; {
+		r, multibyte, tail, err := strconv.UnquoteChar(rest, 0)
+		if err != nil {
+			return "", cli.Usagef("--stop %s has an escape that is none of Go's: write \\\\ for a backslash",
+				strconv.Quote(text))
+		}
+		if rest = tail; multibyte || r < 0x80 {
+			b.WriteRune(r)
+		} else {
+			b.WriteByte(byte(r))
+		}
+	}
+	if b.Len() == 0 {
+		return "", cli.Usagef("--stop is empty: give the text to end at")
+	}
+	return b.String(), nil
+}
+
+// parseBias reads a value of --logit-bias.
+func parseBias(text string) (id int32, bias float32, err error) {
+	left, right, _ := strings.Cut(text, "=")
+	n, err1 := strconv.ParseInt(left, 10, 32)
+	v, err2 := strconv.ParseFloat(right, 32)
+	if err1 != nil || err2 != nil || n < 0 || !(v >= -100 && v <= 100) {
+		return 0, 0, cli.Usagef("--logit-bias %s is not a token id and a bias of -100 to 100, such as 1234=-5", text)
+	}
+	return int32(n), float32(v), nil
+}
+
+// CheckVocabulary refuses biases of tokens that a model of so many does not have.
+func CheckVocabulary(bias map[int32]float32, tokens int) error {
+	for _, id := range slices.Sorted(maps.Keys(bias)) { // the same error each time
+		if int(id) >= tokens {
+			return cli.Usagef("--logit-bias %d=%v has no effect: the model's tokens are 0 to %d", id, bias[id],
+				tokens-1)
+		}
+	}
+	return nil
+}
+
+// TellIgnored says which keywords of a schema have no effect, if any.
+func TellIgnored(w io.Writer, paths []string) {
+	if len(paths) > 0 {
+		fmt.Fprintf(w, "--json-schema: no effect have %s\n", strings.Join(paths, ", "))
+	}
+}
+
+// DrawSeed draws what draws of tokens begin with: ten digits are enough to type.
+func DrawSeed() uint64 { return uint64(rand.Uint32()) }

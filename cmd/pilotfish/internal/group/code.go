@@ -1,0 +1,48 @@
+package group
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/bench/sandbox"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+)
+
+// CodeFlag is the permission to run programs that models write.
+type CodeFlag struct{ allowed bool }
+
+// Register adds the flags to those of a command.
+func (f *CodeFlag) Register(p *pflag.FlagSet) {
+	cli.Add(p, "run-code", &f.allowed, false)
+}
+
+// Check refuses a task whose answers are programs without the permission, and the permission without such a task.
+func (f *CodeFlag) Check(name string) error {
+	switch runs := task.RunsPrograms(name); {
+	case runs && !f.allowed:
+		return cli.Usagef(
+			"%s grades answers by running the programs that the models write: add --run-code to allow that; "+
+				"it needs python3 and sets limits", name)
+	case !runs && f.allowed:
+		return cli.Usagef("--run-code has no effect here: it is for humaneval and mbpp")
+	}
+	return nil
+}
+
+// Runner runs the answers of a task; nil where its answers are no programs. What this system does not limit is said.
+func (f *CodeFlag) Runner(ctx context.Context, a *cli.App, name string) (task.Runner, error) {
+	if !task.RunsPrograms(name) {
+		return nil, nil
+	}
+	p, err := sandbox.New(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("--run-code: %w", err)
+	}
+	if open := p.Unlimited(); open != "" {
+		fmt.Fprintf(a.Stderr, "pilotfish: --run-code: this system does not limit for programs: %s\n", open)
+	}
+	return p.Run, nil
+}

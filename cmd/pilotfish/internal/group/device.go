@@ -1,0 +1,104 @@
+package group
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+)
+
+// device returns what tells this device from others at the gateway. It is drawn once and kept in the user's
+// configuration folder. Where nothing can be kept, one is drawn for this run, and stderr says so.
+func device(a *cli.App) (netproto.Device, error) {
+	drawn, err := drawDevice()
+	if err != nil {
+		return drawn, err
+	}
+	config, err := os.UserConfigDir()
+	if err == nil {
+		var kept netproto.Device
+		if kept, err = keepDevice(filepath.Join(config, "pilotfish", "device"), drawn); err == nil {
+			return kept, nil
+		}
+	}
+	if _, damaged := errors.AsType[*damagedDevice](err); damaged {
+		return netproto.Device{}, err
+	}
+	const told = "pilotfish: cannot keep the name of this device, so the gateway takes it for a new one in each run: " +
+		"%v\n"
+	fmt.Fprintf(a.Stderr, told, err)
+	return drawn, nil
+}
+
+func drawDevice() (d netproto.Device, err error) {
+	if _, err := rand.Read(d[:]); err != nil {
+		return d, fmt.Errorf("draw a name for this device: %w", err)
+	}
+	return d, nil
+}
+
+// damagedDevice says that a file holds no device.
+type damagedDevice struct {
+	path string
+	err  error
+}
+
+func (d *damagedDevice) Error() string {
+	return fmt.Sprintf("%s is damaged (%v): delete it, and the next run makes a new one", d.path, d.err)
+}
+
+func (d *damagedDevice) Unwrap() error { return d.err }
+
+// keepDevice returns the device in the file, which it makes of the drawn one if there is none. Of several processes
+// that start at once, one makes the file and all return the same device.
+func keepDevice(path string, drawn netproto.Device) (netproto.Device, error) {
+	d, err := readDevice(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return d, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return d, err
+	}
+	if err := createWhole(path, []byte(drawn.Reveal()+"\n")); err != nil {
+		return d, err
+	}
+	return readDevice(path)
+}
+
+func readDevice(path string) (d netproto.Device, err error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return d, err
+	}
+	if d, err = netproto.ParseDevice(strings.TrimSpace(string(b))); err == nil && d == (netproto.Device{}) {
+		err = errors.New("all zero")
+	}
+	if err != nil {
+		return netproto.Device{}, &damagedDevice{path, err}
+	}
+	return d, nil
+}
+
+// createWhole makes a file that only its owner can read, with all of its content at once. A file that is there already
+// stays as it is.
+func createWhole(path string, content []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone already where it was renamed
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), path); err == nil || errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return os.Rename(f.Name(), path) // a file system without links
+}

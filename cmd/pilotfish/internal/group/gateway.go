@@ -1,0 +1,178 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// GatewayFlags say where the gateway is, how it is trusted, and what this device shows it.
+type GatewayFlags struct {
+	Set     *pflag.FlagSet
+	Address string
+	Pin     string
+	Token   string
+	Forget  bool
+	Require bool
+	By      string // what gave the address: "--cloud", or "/cloud" in a chat; "" means the first
+
+	Dictionaries []string
+}
+
+// Register adds the flags of a gateway that this device may ask.
+func (c *GatewayFlags) Register(f *pflag.FlagSet) {
+	c.Set = f
+	cli.Add(f, "cloud", &c.Address, "")
+	cli.Add(f, "pin", &c.Pin, "")
+	cli.Add(f, "token-file", &c.Token, "")
+	cli.Add(f, "no-resume", &c.Forget, false)
+}
+
+// checkUse refuses flags of a gateway where there is none.
+func (c *GatewayFlags) checkUse() error {
+	for _, name := range []string{"pin", "token-file", "no-resume", "dictionary"} {
+		if c.Set.Changed(name) && !c.Set.Changed("cloud") {
+			return cli.Usagef("--%s has no effect without a gateway: give one with --cloud host:port", name)
+		}
+	}
+	return nil
+}
+
+// Parse returns the options that can be known before there is a model. It touches no file but that of the access token.
+func (c *GatewayFlags) Parse(a *cli.App) (engine.DialOptions, error) {
+	o := engine.DialOptions{Lazy: true}
+	if err := CheckAddress(c.Address); err != nil {
+		return o, cli.Usagef("--cloud %q: %w", c.Address, err)
+	}
+	if c.Set.Changed("pin") {
+		pin, err := ParsePin(c.Pin)
+		if err != nil {
+			return o, cli.Usagef("--pin: %w", err)
+		}
+		o.Pin = pin
+	}
+	secret, _, err := a.Secret(c.Token, c.Set.Changed("token-file"))
+	if err != nil {
+		return o, err
+	}
+	o.Secret = netproto.Secret(secret)
+	o.Dictionaries, err = ReadDictionaries(c.Dictionaries)
+	return o, err
+}
+
+// ParsePin reads the fingerprint of a certificate.
+func ParsePin(text string) (netproto.Digest, error) {
+	pin, err := netproto.ParseDigest(text)
+	if err == nil && pin == (netproto.Digest{}) {
+		err = errors.New("no certificate has a fingerprint of zeros: give the one that `pilotfish cloud` prints")
+	}
+	return pin, err
+}
+
+// CheckAddress refuses what is not host:port.
+func CheckAddress(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if wrong, ok := errors.AsType[*net.AddrError](err); ok {
+		return fmt.Errorf("%s: give host:port, such as gpu.example.org:4433", wrong.Err)
+	}
+	switch n, err := strconv.ParseUint(port, 10, 64); {
+	case host == "":
+		return errors.New("there is no host: give host:port, such as gpu.example.org:4433")
+	case err != nil && !errors.Is(err, strconv.ErrRange):
+		return fmt.Errorf("port %q is not a number", port)
+	case n < 1 || n > 65535:
+		return fmt.Errorf("port %s is out of range: it must be 1 to 65535", port)
+	}
+	return nil
+}
+
+// Dial begins to connect. A gateway that is away is no error: questions then go unanswered until it is there.
+func (c *GatewayFlags) Dial(
+	ctx context.Context, a *cli.App, e *engine.Engine, o engine.DialOptions,
+) (*engine.Remote, error) {
+	if err := c.Remember(a, &o); err != nil {
+		return nil, err
+	}
+	return e.Dial(ctx, c.Address, o)
+}
+
+// Remember sets what this device keeps from one run to the next.
+func (c *GatewayFlags) Remember(a *cli.App, o *engine.DialOptions) (err error) {
+	if o.Device, err = device(a); err != nil {
+		return err
+	}
+	// without a place for tickets it takes a round trip more
+	if cache, err := os.UserCacheDir(); err == nil && !c.Forget {
+		o.TicketFolder = filepath.Join(cache, "pilotfish", "tickets")
+	}
+	return nil
+}
+
+// Explain adds to an error of configuration what to do about it.
+func (c *GatewayFlags) Explain(err error) error {
+	const fingerprint = "`pilotfish cloud` prints it where the gateway runs"
+	why, help := err, ""
+	by, pin := "--cloud", "with --pin"
+	if c.By == "/cloud" {
+		by, pin = c.By, "behind the address, as in /cloud "+c.Address+" FINGERPRINT"
+	}
+	if e, ok := errors.AsType[*engine.ConnectError](err); ok {
+		why = e.Err
+	}
+	switch remedy := engine.RemedyFor(err); {
+	case remedy == engine.NewPin:
+		help = "if the gateway has a new certificate, give its new fingerprint " + pin + "; " + fingerprint
+	case remedy == engine.GivePin:
+		help = "give the certificate's fingerprint " + pin + "; " + fingerprint
+	case remedy == engine.RightHost:
+		help = "check the name of the host"
+	case remedy == engine.RightSecret && c.Set.Changed("token-file"):
+		help = "put the gateway's access token into the file of --token-file"
+	case remedy == engine.RightSecret:
+		help = "give the gateway's access token with --token-file or in " + cli.TokenVariable
+	case remedy == engine.SameFamily:
+		help = "use a small model (-m) of the same family as the gateway's"
+	case remedy == engine.SameVersion:
+		help = "use the same version of pilotfish here and there"
+	default:
+		help = "check the address, and that `pilotfish cloud` is running there"
+	}
+	return fmt.Errorf("%s %s: %w (%s)", by, c.Address, why, help)
+}
+
+// ReadDictionaries reads dictionaries, each written as NUMBER:FILE.
+func ReadDictionaries(all []string) (read []netproto.Dictionary, err error) {
+	for _, one := range all {
+		number, path, ok := strings.Cut(one, ":")
+		id, err := strconv.ParseUint(number, 10, 32)
+		if !ok || err != nil || id == 0 || path == "" {
+			return nil, cli.Usagef("--dictionary %q: write NUMBER:FILE, with the number that the dictionary has inside",
+				one)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("--dictionary: %w", err)
+		}
+		read = append(read, netproto.Dictionary{ID: uint32(id), Bytes: b})
+	}
+	return read, nil
+}
+
+// CheckLocal refuses a gateway where nothing may leave.
+func CheckLocal(set *pflag.FlagSet) error {
+	if set.Lookup("local").Value.String() == "true" && set.Changed("cloud") {
+		return cli.Usagef("--cloud has no effect with --local: leave one of them out")
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package group
+
+import (
+	"bytes"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/bench/report"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+)
+
+// Measured begins to describe a measurement that the command at work makes: call it before the work, and fill in the
+// models. A user's text is left out: operands, and the flags that hold one.
+func Measured(a *cli.App) result.Run {
+	c := a.Command
+	r := result.Run{
+		Measurement: strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" "), Version: cli.BuildVersion(),
+		Go: runtime.Version(), Command: CommandLine(c, nil), Flags: map[string]string{},
+		Date: time.Now().UTC().Truncate(time.Second), Machine: result.ThisMachine(),
+	}
+	c.Flags().VisitAll(func(p *pflag.Flag) {
+		if p.Name != "help" {
+			r.Flags[p.Name] = valueOf(p)
+		}
+	})
+	return r
+}
+
+// valueOf is the value of a flag, but for those that hold text of a user.
+func valueOf(p *pflag.Flag) string {
+	if !p.Changed {
+		return p.Value.String()
+	}
+	switch p.Name {
+	case "stop", "json-schema":
+		return "…"
+	case "system", "tokens":
+		if p.Value.Type() == "string" {
+			return "…"
+		}
+	}
+	return p.Value.String()
+}
+
+// PrintResult writes v as the JSON line of a measurement.
+func PrintResult(a *cli.App, v any, r result.Run) error {
+	line, err := result.Line(v, r)
+	if err != nil {
+		return err
+	}
+	_, err = a.Stdout.Write(line)
+	return err
+}
+
+// Describe fills in the models: the only or small one, and the large one, either of which may be nil.
+func Describe(r result.Run, small, large *gguf.File) (_ result.Run, err error) {
+	for _, m := range []struct {
+		to *(*result.Model)
+		of *gguf.File
+	}{{&r.Model, small}, {&r.Large, large}} {
+		if m.of == nil {
+			continue
+		}
+		if *m.to, err = result.OfModel(m.of); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// CommandLine is how a command was called: with the flags that were given, in the order of their names. No flag holds a
+// secret: an access token is in a file or in the environment.
+func CommandLine(c *cobra.Command, args []string) string {
+	words := append([]string{c.CommandPath()}, args...)
+	c.Flags().Visit(func(p *pflag.Flag) { words = append(words, "--"+p.Name+"="+valueOf(p)) })
+	return strings.Join(words, " ")
+}
+
+// WritePage writes a report as a page. One that is there is replaced when the new one is whole.
+func WritePage(r *report.Report, path string) error {
+	var b bytes.Buffer
+	if err := r.WriteHTML(&b); err != nil {
+		return err
+	}
+	return cli.ReplaceFile(path, b.Bytes(), 0o644)
+}

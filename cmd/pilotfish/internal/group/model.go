@@ -1,0 +1,165 @@
+// Package group has the flags that several commands take in groups, and what they make of them: a model, a gateway, a
+// router, a pair of models.
+package group
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// MaxThreads is the largest --threads.
+const MaxThreads = engine.MostThreads
+
+// ModelFlags are the flags of every command that runs a model.
+type ModelFlags struct {
+	Path    string
+	Threads int
+	context int
+	Kv      string
+	Backend string
+	Exact   bool
+	huge    string
+}
+
+// Register adds the flags of a command that needs a model.
+func (m *ModelFlags) Register(c *cobra.Command) {
+	m.RegisterOptional(c)
+	cobra.CheckErr(c.MarkFlagRequired("model"))
+}
+
+// RegisterOptional is for commands that can do without a model.
+func (m *ModelFlags) RegisterOptional(c *cobra.Command) {
+	m.RegisterServed(c.Flags())
+	cli.Add(c.Flags(), "exact", &m.Exact, false)
+}
+
+// RegisterServed leaves out the flag for checking others.
+func (m *ModelFlags) RegisterServed(p *pflag.FlagSet) {
+	m.registerWhole(p)
+	cli.Add(p, "ctx", &m.context, 0)
+	cli.Add(p, "huge-pages", &m.huge, "auto")
+}
+
+// RegisterWithoutContext is for commands that are given the whole text, and read the weights once.
+func (m *ModelFlags) RegisterWithoutContext(c *cobra.Command) {
+	m.huge = string(engine.HugeOff)
+	m.registerWhole(c.Flags())
+	cli.Add(c.Flags(), "exact", &m.Exact, false)
+	cobra.CheckErr(c.MarkFlagRequired("model"))
+}
+
+func (m *ModelFlags) registerWhole(p *pflag.FlagSet) {
+	cli.Add(p, "model", &m.Path, "")
+	cli.Add(p, "threads", &m.Threads, 0)
+	cli.Add(p, "kv", &m.Kv, "auto")
+	cli.Add(p, "backend", &m.Backend, string(engine.CPU))
+}
+
+// Options are those of the engine. Wrong values are wrong usage.
+func (m *ModelFlags) Options() (o engine.Options, err error) {
+	switch {
+	case m.Exact && m.Backend != string(engine.CPU):
+		return o, cli.Usagef("--exact computes on the CPU: leave out --backend %s", m.Backend)
+	case m.Exact && m.Kv == string(engine.KVF16):
+		return o, cli.Usagef("--exact keeps keys and values in float32: leave out --kv f16")
+	}
+	o = engine.Options{Threads: m.Threads, Context: m.context, Exact: m.Exact}
+	if o.KV, err = ParseKV(m.Kv); err != nil {
+		return o, err
+	}
+	if o.Backend, err = ParseBackend(m.Backend); err != nil {
+		return o, err
+	}
+	o.HugePages, err = ParseHugePages(m.huge, o.Backend)
+	return o, err
+}
+
+// Open opens the model. Wrong values are wrong usage, a bad file is a failure.
+func (m *ModelFlags) Open() (*engine.Engine, error) {
+	o, err := m.Options()
+	if err != nil {
+		return nil, err
+	}
+	return engine.Open(m.Path, o)
+}
+
+// Compute is what was asked for that can change the last bits of what the model computes; "" where it is as usual.
+func (m *ModelFlags) Compute() string {
+	var said []string
+	for _, v := range []struct{ name, value, usual string }{
+		{"backend", m.Backend, string(engine.CPU)}, {"kv", m.Kv, "auto"},
+		{"exact", strconv.FormatBool(m.Exact), "false"},
+	} {
+		if v.value != v.usual {
+			said = append(said, v.name+" "+v.value)
+		}
+	}
+	return strings.Join(said, ", ")
+}
+
+// Preload brings the weights into memory with a bar for somebody who watches.
+// Otherwise they come when they are first used.
+func Preload(ctx context.Context, a *cli.App, e *engine.Engine) error {
+	if !cli.IsTerminal(a.Stderr) {
+		return nil
+	}
+	m := cli.NewMeter(a.Stderr, "load", cli.InBytes)
+	m.Quiet = 300 * time.Millisecond // weights that are in the page cache are there sooner
+	defer m.Close()
+	return e.File().Preload(ctx, m.Show)
+}
+
+// ParseKV reads the value of --kv.
+func ParseKV(name string) (engine.KVType, error) {
+	switch name {
+	case "auto":
+		return engine.KVAuto, nil
+	case "f16", "f32":
+		return engine.KVType(name), nil
+	}
+	return "", cli.Usagef("--kv %s is not a type of keys and values: choose auto, f16 or f32", name)
+}
+
+// ParseHugePages reads the value of --huge-pages, for a model on this backend.
+func ParseHugePages(name string, where engine.Backend) (engine.HugePages, error) {
+	switch {
+	case name == "on" && where != engine.CPU:
+		return "", cli.Usagef("--huge-pages on is for the backend cpu, %s maps the file: leave one of them out", where)
+	case name == "auto":
+		return engine.HugeAuto, nil
+	case name == "on" || name == "off":
+		return engine.HugePages(name), nil
+	}
+	return "", cli.Usagef("--huge-pages %.40q is not known: choose auto, off or on", name)
+}
+
+// ParseBackend reads the value of --backend.
+func ParseBackend(name string) (engine.Backend, error) {
+	b, err := engine.ParseBackend(name)
+	if err != nil {
+		return "", cli.Usagef("--backend %.40s is not a backend: choose cpu, metal, soft or soft:VARIANT[:SEED], "+
+			"where a variant is fast, fastmath, check or ubsan", name)
+	}
+	return b, nil
+}
+
+// ParseIDs reads token ids separated by commas.
+func ParseIDs(list string) ([]int32, error) {
+	var ids []int32
+	for field := range strings.SplitSeq(list, ",") {
+		id, err := strconv.ParseInt(strings.TrimSpace(field), 10, 32)
+		if err != nil || id < 0 {
+			return nil, cli.Usagef("--tokens: %.40q is not a token id: give numbers such as 1,2,3", field)
+		}
+		ids = append(ids, int32(id))
+	}
+	return ids, nil
+}

@@ -1,0 +1,218 @@
+package group
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// PairFlags name the two models of commands that train, calibrate and judge routers: the small one runs here, the large
+// one here too (--large) or behind a gateway (--cloud).
+type PairFlags struct {
+	Set     *pflag.FlagSet // which were given
+	Model   ModelFlags
+	Large   string
+	Gateway GatewayFlags
+	Threads bool // --threads is not for the models alone
+}
+
+// Register adds the flags to those of a command.
+func (p *PairFlags) Register(c *cobra.Command) {
+	p.Model.RegisterOptional(c)
+	p.Set = c.Flags()
+	cli.Add(p.Set, "large", &p.Large, "")
+	p.Gateway.Register(p.Set)
+	cli.Add(p.Set, "dictionary", &p.Gateway.Dictionaries, nil)
+}
+
+// Check refuses a command line that does not name two models. With ours, which is the demo's pair, it names none.
+func (p *PairFlags) Check(ours bool) error {
+	small, large, cloud := p.Set.Changed("model"), p.Set.Changed("large"), p.Set.Changed("cloud")
+	switch {
+	case large && cloud:
+		return cli.Usagef("--large runs the large model here, --cloud asks a gateway for it: leave one of them out")
+	case ours && !small && (large || cloud):
+		return cli.Usagef("--large and --cloud are for a small model of your own: name it with -m, or leave them out")
+	case ours && !small:
+		return p.unused()
+	case !small:
+		return cli.Usagef("there is no small model: name its file with -m")
+	case !large && !cloud:
+		return cli.Usagef("there is no large model: name its file with --large, or a gateway with --cloud host:port")
+	}
+	if _, err := p.Model.Options(); err != nil {
+		return err
+	}
+	return p.Gateway.checkUse()
+}
+
+// unused refuses flags of models and gateways where the demo's pair is used.
+func (p *PairFlags) unused() error {
+	var err error
+	flags := new(cobra.Command)
+	new(ModelFlags).RegisterOptional(flags)
+	flags.Flags().VisitAll(func(f *pflag.Flag) {
+		if err == nil && p.Set.Changed(f.Name) && !(f.Name == "threads" && p.Threads) {
+			err = cli.Usagef("--%s has no effect on the demo's own models: name one with -m, or leave it out", f.Name)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return p.Gateway.checkUse()
+}
+
+// Pair is two models, open.
+type Pair struct {
+	Edge  *engine.Engine
+	Large *engine.Engine // nil where a gateway has it
+	Far   farModel       // the large model to be asked, wherever it is
+	Close func()
+}
+
+// farModel is a large model that can be asked, and says whether it can verify.
+type farModel interface {
+	engine.Far
+	engine.Verifier
+}
+
+// Name is that of the large model, as its file or its gateway gives it.
+func (g *Pair) Name() string {
+	if r, ok := g.Far.(*engine.Remote); ok {
+		return r.Model()
+	}
+	return g.Large.Name()
+}
+
+// Context is the longest text that both models take, in tokens.
+func (g *Pair) Context() int {
+	if r, ok := g.Far.(*engine.Remote); ok {
+		return min(g.Edge.Context(), r.Context())
+	}
+	return min(g.Edge.Context(), g.Large.Context())
+}
+
+// Open opens both models. Without -m they are the demo's. A gateway has been reached when it returns. With raw, prompts
+// are written without chat template.
+func (p *PairFlags) Open(ctx context.Context, a *cli.App, raw bool) (*Pair, error) {
+	var err error
+	got := &Pair{Close: func() {}}
+	if p.Set.Changed("model") {
+		got.Edge, err = p.Model.Open()
+	} else {
+		got.Edge, err = Embedded(demo.Small(), "demo/small.gguf")
+	}
+	if err != nil {
+		return nil, err
+	}
+	got.closing(func() { got.Edge.Close() })
+	if err := p.openLarge(ctx, a, got, raw); err != nil {
+		got.Close()
+		return nil, err
+	}
+	return got, nil
+}
+
+// closing adds what is closed before the rest.
+func (g *Pair) closing(f func()) {
+	before := g.Close
+	g.Close = func() { f(); before() }
+}
+
+func (p *PairFlags) openLarge(ctx context.Context, a *cli.App, got *Pair, raw bool) (err error) {
+	switch {
+	case p.Set.Changed("cloud"):
+		return p.connect(ctx, a, got, raw)
+	case p.Set.Changed("model"):
+		got.Large, err = engine.Open(p.Large, engine.Options{Threads: p.Model.Threads, Context: p.Model.context})
+	default:
+		got.Large, err = Embedded(demo.Large(), "demo/large.gguf")
+	}
+	if err != nil {
+		return err
+	}
+	got.closing(func() { got.Large.Close() })
+	service, err := got.Large.Serve(engine.ServeOptions{})
+	if err != nil {
+		return err
+	}
+	got.closing(service.Close)
+	got.Far = service
+	return CheckPair(a, got.Edge, got.Large, "--large "+p.Large, raw)
+}
+
+// identified is a model that states what its tokens mean.
+type identified interface {
+	Identity() (netproto.Identity, error)
+}
+
+// CheckPair applies [netproto.Identity.Compare], the rule for two models, to a large one in this process. name is the
+// large one's on the command line. A gateway applies the same rule, and refuses or notes in its Welcome what differs.
+func CheckPair(a *cli.App, small, large identified, name string, raw bool) error {
+	ours, err := small.Identity()
+	if err != nil {
+		return err
+	}
+	theirs, err := large.Identity()
+	if err != nil {
+		return err
+	}
+	other, err := theirs.Compare(ours)
+	if err != nil {
+		return fmt.Errorf("%s: its tokens are not those of the small model (-m): give two models of one family", name)
+	}
+	WarnTemplate(a, other && !raw, name)
+	return nil
+}
+
+// OtherTemplateText is what is said of a large model that was trained on another form of chat.
+const OtherTemplateText = "its chat template writes chats differently from that of the small model (-m), which " +
+	"writes the prompts here: the large model may answer worse than with its own. Two models of one family and " +
+	"release avoid this"
+
+// WarnTemplate says so where it is so.
+func WarnTemplate(a *cli.App, so bool, name string) {
+	if so {
+		fmt.Fprintf(a.Stderr, "warning: %s: %s\n", name, OtherTemplateText)
+	}
+}
+
+// connect reaches the gateway.
+func (p *PairFlags) connect(ctx context.Context, a *cli.App, got *Pair, raw bool) error {
+	o, err := p.Gateway.Parse(a)
+	if err != nil {
+		return err
+	}
+	o.Lazy = false
+	remote, err := p.Gateway.Dial(ctx, a, got.Edge, o)
+	if err != nil {
+		return fmt.Errorf("%w", p.Gateway.Explain(err))
+	}
+	got.closing(func() { remote.Close() })
+	WarnTemplate(a, remote.OtherTemplate() && !raw, "--cloud "+p.Gateway.Address)
+	got.Far = remote
+	return nil
+}
+
+// Embedded opens a model that comes with the program.
+func Embedded(b []byte, name string) (*engine.Engine, error) {
+	file, err := gguf.Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", name, err)
+	}
+	return engine.New(file, name, engine.Options{})
+}
+
+// PublicTasks are the benchmarks whose questions come in files of their own form.
+func PublicTasks() []string {
+	return []string{task.CSQA, task.GSM8K, task.ARC, task.HumanEval, task.MBPP, task.MBPPTrain}
+}

@@ -1,0 +1,187 @@
+package group
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// RouteFlags say which tokens the cloud is asked for, and how drafting goes on meanwhile.
+type RouteFlags struct {
+	set       *pflag.FlagSet // where they are registered, and which of them were given
+	Policy    string
+	Threshold float64
+	Budget    float64
+	RouterGGM string
+	Branches  branchCount
+	Window    int
+	Inflight  int
+	Deadline  deadline
+	EdgeTPS   float64
+	noAudit   bool
+	Ahead     int
+	Every     int
+	noWarm    bool
+	Value     bool // the policy value is possible
+
+	File *router.File // what --router names, or what comes with the model; set by router
+}
+
+// Register adds the flags of whatever routes.
+func (r *RouteFlags) Register(f *pflag.FlagSet) {
+	r.set, r.Deadline, r.Branches = f, deadline(800*time.Millisecond), engine.AutoBranches
+	cli.Add(f, "policy", &r.Policy, "")
+	cli.Add(f, "threshold", &r.Threshold, 0)
+	cli.Add(f, "budget", &r.Budget, 0)
+	cli.Add(f, "router", &r.RouterGGM, "")
+	cli.AddValue(f, "branches", &r.Branches)
+	cli.Add(f, "window", &r.Window, 32)
+	cli.Add(f, "inflight", &r.Inflight, 4)
+	cli.AddValue(f, "deadline", &r.Deadline)
+	cli.Add(f, "ahead", &r.Ahead, 1)
+}
+
+// RegisterMeasured adds the flags for measuring what the others do.
+func (r *RouteFlags) RegisterMeasured(f *pflag.FlagSet) {
+	r.Register(f)
+	cli.Add(f, "no-audit", &r.noAudit, false)
+	cli.Add(f, "no-warm", &r.noWarm, false)
+	cli.Add(f, "edge-tps", &r.EdgeTPS, 0)
+	cli.Add(f, "verify-every", &r.Every, DefaultVerifyEvery)
+}
+
+// deadline is a time to wait for an answer. Off, which is -1, means without end.
+type deadline time.Duration
+
+const deadlineOff deadline = -1
+
+// String implements pflag.Value.
+func (d *deadline) String() string {
+	if *d == deadlineOff {
+		return "off"
+	}
+	return time.Duration(*d).String()
+}
+
+// Set implements pflag.Value.
+func (d *deadline) Set(s string) error {
+	if s == "off" {
+		*d = deadlineOff
+		return nil
+	}
+	t, err := time.ParseDuration(s)
+	switch {
+	case err != nil || t < 0:
+		return errors.New("give a time such as 800ms or 2s, or off to wait as long as it takes")
+	case t == 0:
+		*d = deadlineOff
+	default:
+		*d = deadline(t)
+	}
+	return nil
+}
+
+// Type implements pflag.Value.
+func (d *deadline) Type() string { return "time" }
+
+// Given reports whether a flag is on the command line.
+func (r *RouteFlags) Given(name string) bool { return r.set != nil && r.set.Changed(name) }
+
+// Draft returns the options of drafting.
+func (r *RouteFlags) Draft() engine.DraftOptions {
+	o := engine.DraftOptions{
+		Branches: int(r.Branches), Window: r.Window, InFlight: r.Inflight,
+		Deadline: time.Duration(r.Deadline), Audit: !r.noAudit,
+		Ahead: r.Ahead, VerifyEvery: r.Every,
+	}
+	if r.noWarm {
+		o.Warm = -1
+	}
+	return o
+}
+
+// Router returns the options of the policy. own is the router that belongs to the model, where one comes with it.
+func (r *RouteFlags) Router(own []byte) (router.Options, error) {
+	policy, err := r.rule()
+	if err != nil {
+		return router.Options{}, err
+	}
+	o := router.Options{Policy: policy, Budget: r.Budget}
+	if err := r.checkPolicy(policy, own != nil); err != nil {
+		return o, err
+	}
+	if r.Given("threshold") {
+		o.Threshold = &r.Threshold
+	}
+	switch {
+	case policy == router.Learned && r.RouterGGM == "":
+		r.File, err = ParseRouter(own)
+	case r.RouterGGM != "":
+		r.File, err = engine.ReadRouter(r.RouterGGM)
+	}
+	if err == nil && r.File != nil {
+		o.Net = r.File.Net
+	}
+	if err == nil && policy == router.Learned {
+		o.Calibration = r.File.Confidences
+	}
+	return o, err
+}
+
+// rule is the policy that is named, or the default.
+func (r *RouteFlags) rule() (router.Policy, error) {
+	switch {
+	case r.Policy != "" || r.Given("policy"):
+	case r.Given("router"):
+		return router.Learned, nil
+	default:
+		return router.Margin, nil
+	}
+	policy, err := router.ParsePolicy(r.Policy)
+	if err != nil {
+		return "", cli.Usagef("--policy: %w", err)
+	}
+	if policy == router.Value && !r.Value {
+		return "",
+			cli.Usagef(
+				"--policy value is for run: it follows the time that answers take, so that modes would not compare")
+	}
+	return policy, nil
+}
+
+// checkPolicy refuses flags that the policy has no use for.
+func (r *RouteFlags) checkPolicy(policy router.Policy, own bool) error {
+	for _, name := range []string{"threshold", "budget"} {
+		if (policy == router.Never || policy == router.Always || policy == router.Value) && r.Given(name) {
+			return cli.Usagef("--%s has no effect with --policy %s: leave one of them out", name, policy)
+		}
+	}
+	switch {
+	case r.Given("threshold") && r.Given("budget"):
+		return cli.Usagef("--threshold and --budget exclude each other: a budget moves the threshold by itself")
+	case r.Given("budget") && r.Budget == 0:
+		return cli.Usagef("--budget 0 asks for no token: give a share above 0, or --policy never")
+	case policy == router.Value && r.Given("router") && r.RouterGGM == "":
+		return cli.Usagef("--router names no file: give one, or leave it out")
+	case policy != router.Learned && policy != router.Value && r.Given("router"):
+		return cli.Usagef("--router has no effect with --policy %s: give --policy learned", policy)
+	case policy == router.Learned && r.RouterGGM == "" && (r.Given("router") || !own):
+		return cli.Usagef("--policy learned needs a router: give its file with --router")
+	}
+	return nil
+}
+
+// ParseRouter reads the bytes of a router file.
+func ParseRouter(b []byte) (*router.File, error) {
+	f, err := gguf.Parse(b)
+	if err != nil {
+		return nil, err
+	}
+	return router.Read(f)
+}

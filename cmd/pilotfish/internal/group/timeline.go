@@ -1,0 +1,116 @@
+package group
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/bench/timeline"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+)
+
+// TimelineFlag draws how answers came about.
+type TimelineFlag struct {
+	path string
+	Line *timeline.Timeline // nil: nothing is drawn
+}
+
+// Register adds the flags to those of a command.
+func (t *TimelineFlag) Register(p *pflag.FlagSet) {
+	cli.Add(p, "timeline", &t.path, "")
+}
+
+// Start begins to record, if that is wanted. A file that could not be written is refused before the work.
+func (t *TimelineFlag) Start() error {
+	if t.path == "" {
+		return nil
+	}
+	if folder, err := os.Stat(filepath.Dir(t.path)); err != nil || !folder.IsDir() {
+		return cli.Usagef("--timeline %s: there is no folder %s to write it to", t.path, filepath.Dir(t.path))
+	}
+	if file, err := os.Stat(t.path); err == nil && !file.Mode().IsRegular() {
+		return cli.Usagef("--timeline %s is not a file: give the name of one", t.path)
+	}
+	t.Line = new(timeline.Timeline)
+	return nil
+}
+
+// Write writes what was recorded, with what it is of.
+func (t *TimelineFlag) Write(about result.Run) error {
+	if t.Line == nil {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := t.Line.Write(&b, map[string]result.Run{"run": about}); err != nil {
+		return fmt.Errorf("--timeline %s: %w", t.path, err)
+	}
+	return cli.ReplaceFile(t.path, b.Bytes(), 0o644)
+}
+
+// QuestionTimeline draws the answers to one question of several, in every mode.
+type QuestionTimeline struct {
+	TimelineFlag
+	number int // from 1
+}
+
+// Register adds the flags to those of a command.
+func (t *QuestionTimeline) Register(p *pflag.FlagSet) {
+	t.TimelineFlag.Register(p)
+	cli.Add(p, "timeline-question", &t.number, 1)
+}
+
+// Check refuses a question that is not asked.
+func (t *QuestionTimeline) Check(set *pflag.FlagSet, questions int) error {
+	if err := cli.CheckNeeds(set); err != nil {
+		return err
+	}
+	want := fmt.Sprintf("1 to %d, the number of questions", questions)
+	return CheckRange("timeline-question", t.number, 1, questions, want)
+}
+
+// Drawn returns what begins the drawings: each mode has one in each cell, of the first time that it is asked the
+// question there.
+func (t *QuestionTimeline) Drawn(
+	all []task.Question, cells bool,
+) func(outcome.Mode, *outcome.Cell, task.Question) *timeline.Text {
+	if t.Line == nil {
+		return nil
+	}
+	var mu sync.Mutex
+	begun := map[string]bool{}
+	return func(m outcome.Mode, c *outcome.Cell, q task.Question) *timeline.Text {
+		name := m.Name
+		if cells {
+			name = CellName(c) + ": " + name
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if q.Text != all[t.number-1].Text || begun[name] {
+			return nil
+		}
+		begun[name] = true
+		return t.Line.Begin(name)
+	}
+}
+
+// CellName says in short what is special about a cell.
+func CellName(c *outcome.Cell) string {
+	name := fmt.Sprintf("%v ms", c.RTT)
+	if c.Loss > 0 {
+		name += fmt.Sprintf(", loss %v", c.Loss)
+	}
+	if c.EdgeTPS > 0 {
+		name += fmt.Sprintf(", %v tokens/s", c.EdgeTPS)
+	}
+	if c.Trace != "" {
+		name += ", " + c.Trace
+	}
+	return name
+}

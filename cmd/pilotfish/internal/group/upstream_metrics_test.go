@@ -1,0 +1,68 @@
+package group
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// TestUpstreamMetrics: every count of the engines has a metric, by engine, and each metric is that count and no other;
+// what may be secret in an address is not shown.
+func TestUpstreamMetrics(t *testing.T) {
+	one := engine.UpstreamEngineStats{URL: "http://user:canary@gpu1:8000/x?key=canary", In: true}
+	v := reflect.ValueOf(&one).Elem()
+	n := 0
+	for i := range v.NumField() {
+		switch f := v.Field(i); {
+		case f.Type() == reflect.TypeFor[time.Duration]():
+			f.SetInt(int64(i) * int64(time.Second))
+			n++
+		case f.CanInt():
+			f.SetInt(int64(i))
+			n++
+		case f.CanUint():
+			f.SetUint(uint64(i))
+			n++
+		}
+	}
+	to := prometheus.NewRegistry()
+	to.MustRegister(NewUpstreamMetrics(func() engine.UpstreamStats {
+		return engine.UpstreamStats{Engines: []engine.UpstreamEngineStats{one, {URL: "http://gpu2"}},
+			Repeats: 91, Differing: 92}
+	}))
+	families, err := to.Gather()
+	require.NoError(t, err)
+	have := map[string]float64{}
+	for _, f := range families {
+		name := strings.TrimPrefix(f.GetName(), "pilotfish_upstream_")
+		have[name] = f.GetMetric()[0].GetCounter().GetValue() + f.GetMetric()[0].GetGauge().GetValue()
+		if name == "repeats_total" || name == "differing_answers_total" {
+			continue
+		}
+		require.Len(t, f.GetMetric(), 2)
+		assert.Equal(t, "gpu1:8000/x", f.GetMetric()[0].GetLabel()[0].GetValue())
+		assert.Equal(t, "gpu2", f.GetMetric()[1].GetLabel()[0].GetValue())
+		assert.Zero(t, f.GetMetric()[1].GetCounter().GetValue()+f.GetMetric()[1].GetGauge().GetValue())
+	}
+	want := map[string]float64{"up": 1, "repeats_total": 91, "differing_answers_total": 92}
+	for field, name := range map[string]string{"Open": "asks_open", "Outages": "outages_total", "Asks": "asks_total",
+		"Requests": "requests_total", "Answered": "answers_total", "Failed": "failures_total",
+		"Crowded": "crowded_total", "Cancelled": "cancelled_total", "Late": "late_total", "Warmed": "warmed_total",
+		"Context": "context_tokens_total",
+		"Cached":  "cached_tokens_total", "Audited": "audited_positions_total", "Found": "audit_findings_total",
+		"AuditExtra": "audit_tokens_total", "Unheard": "audits_unheard_total", "Evicted": "evicted_sessions_total",
+		"Time": "answer_seconds_total", "Compute": "compute_seconds_total"} {
+		at, ok := v.Type().FieldByName(field)
+		require.True(t, ok, field)
+		want[name] = float64(at.Index[0])
+	}
+	assert.Equal(t, want, have)
+	assert.Len(t, have, n+3, "a metric for every count")
+}

@@ -1,0 +1,82 @@
+package group
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// The ends of the ranges of --ahead and --verify-every.
+const (
+	MaxAhead = 64
+
+	DefaultVerifyEvery = 64
+)
+
+// Margin is the dial of verification: off, or by how many nats the large model must like its own token better.
+type Margin struct {
+	On   bool
+	Nats float64
+}
+
+// String implements pflag.Value.
+func (m *Margin) String() string {
+	if !m.On {
+		return "off"
+	}
+	return strconv.FormatFloat(m.Nats, 'f', -1, 64)
+}
+
+// Set implements pflag.Value.
+func (m *Margin) Set(s string) error {
+	if s == "off" {
+		*m = Margin{}
+		return nil
+	}
+	nats, err := outcome.ParseMargin(s)
+	if err != nil {
+		return errors.New("give off, or a margin in nats as a decimal number, 0 or more, such as 0.5")
+	}
+	*m = Margin{true, nats}
+	return nil
+}
+
+// Type implements pflag.Value.
+func (m *Margin) Type() string { return "margin" }
+
+// VerifyFlags are those of a single run.
+type VerifyFlags struct {
+	Verify Margin
+	Show   bool
+	Price  PriceFlag
+}
+
+// Register adds the flags to those of a command.
+func (v *VerifyFlags) Register(f *pflag.FlagSet) {
+	cli.AddValue(f, "verify", &v.Verify)
+	cli.Add(f, "show-unverified", &v.Show, false)
+	v.Price.Register(f)
+}
+
+// Check refuses to show what cannot be taken back.
+func (v *VerifyFlags) Check(json, terminal bool) error {
+	if v.Show && !json && !terminal {
+		return cli.Usagef(
+			"--show-unverified needs a terminal, where what was shown can be erased: what a file or a pipe " +
+				"has been given cannot be taken back. Leave it out, or give --json, which tells of each change")
+	}
+	return nil
+}
+
+// Options sets what the flags say of drafting.
+func (v *VerifyFlags) Options(o *engine.DraftOptions) {
+	o.Verify, o.Margin, o.Preview = v.Verify.On, v.Verify.Nats, v.Show
+	if !o.Verify {
+		o.VerifyEvery = 0
+	}
+}

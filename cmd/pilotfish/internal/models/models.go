@@ -1,0 +1,150 @@
+// Package models has the commands for files of models: pull, list, rm, inspect, tokenize and logits.
+package models
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/runtime/hub"
+)
+
+// NewListCommand shows what was pulled.
+func NewListCommand(a *cli.App) *cobra.Command {
+	var dir string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:                   "list [--dir DIR] [--json]",
+		DisableFlagsInUseLine: true,
+		Short:                 "List downloaded models",
+		Long: `List downloaded models, with the names that other commands accept for -m.
+
+--json prints one object per model: "name", "quant" (absent if the file's name does not contain it), "bytes",
+"modified", "path", and "missing", the number of parts that are absent or incomplete.`,
+		Example: "  pilotfish list",
+		Args:    cli.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			dir, err := a.ModelFolder(dir)
+			if err != nil {
+				return err
+			}
+			all, err := hub.Models(dir)
+			if err != nil {
+				return fmt.Errorf("list models: %w", err)
+			}
+			if asJSON {
+				return listJSON(a, all)
+			}
+			return list(a, all, dir)
+		},
+	}
+	cli.RegisterModelFolder(c, &dir)
+	cli.Add(c.Flags(), "json", &asJSON, false)
+	return c
+}
+
+// listedModel is a line of list --json.
+type listedModel struct {
+	Name     string    `json:"name"`
+	Quant    string    `json:"quant,omitempty"`
+	Bytes    int64     `json:"bytes"`
+	Modified time.Time `json:"modified"`
+	Path     string    `json:"path"`
+	Missing  int       `json:"missing"` // parts
+}
+
+func listJSON(a *cli.App, all []hub.Model) error {
+	for _, m := range all {
+		err := a.PrintJSON(listedModel{m.Ref(all), m.Quant, m.Size, m.Modified.UTC().Truncate(time.Second), m.Path,
+			m.Missing})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list prints a table.
+func list(a *cli.App, all []hub.Model, dir string) error {
+	if len(all) == 0 {
+		fmt.Fprintf(a.Stderr, "no models in %s: \"pilotfish pull OWNER/NAME\" fetches one\n", dir)
+		return nil
+	}
+	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tQUANT\tSIZE\tMODIFIED\tPATH")
+	for _, m := range all {
+		quant, size := m.Quant, humanize.Bytes(uint64(m.Size))
+		if quant == "" {
+			quant = "-"
+		}
+		if m.Missing > 0 {
+			size += ", incomplete"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", m.Ref(all), quant, size, m.Modified.Local().Format("2006-01-02 15:04"),
+			m.Path)
+	}
+	return w.Flush()
+}
+
+// NewRemoveCommand removes what was pulled.
+func NewRemoveCommand(a *cli.App) *cobra.Command {
+	var dir string
+	var force bool
+	c := &cobra.Command{
+		Use:                   "rm [--dir DIR] [--force] OWNER/NAME[:QUANT or :FILE]...",
+		DisableFlagsInUseLine: true,
+		Short:                 "Remove downloaded models",
+		Long: `Remove downloaded models with all their parts, and partial downloads. On a terminal it asks for each;
+otherwise --force is needed. A model that is being downloaded is kept. If one of the names is wrong, nothing is
+removed.`,
+		Example: "  pilotfish rm Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0",
+		Args:    cli.SomeArgs("the models to remove: \"pilotfish list\" shows their names"),
+		RunE: func(c *cobra.Command, names []string) error {
+			if !force && !a.CanAsk() {
+				return cli.Usagef("there is no terminal to ask on: give --force to remove without asking")
+			}
+			dir, err := a.ModelFolder(dir)
+			if err != nil {
+				return err
+			}
+			return remove(c.Context(), a, dir, names, force)
+		},
+	}
+	cli.RegisterModelFolder(c, &dir)
+	cli.Add(c.Flags(), "force", &force, false)
+	return c
+}
+
+// remove removes the models with such names.
+func remove(ctx context.Context, a *cli.App, dir string, names []string, force bool) error {
+	var chosen []hub.Model
+	for _, name := range names {
+		m, err := hub.Find(dir, name)
+		if missing, ok := errors.AsType[*hub.MissingError](err); ok {
+			return fmt.Errorf("there is no model %s in %s: \"pilotfish list\" shows what there is", missing.Ref, dir)
+		}
+		if err != nil {
+			return fmt.Errorf("remove %s: %w", name, err)
+		}
+		chosen = append(chosen, m)
+	}
+	for _, m := range chosen {
+		what := fmt.Sprintf("%s:%s (%s)", m.Repository(), m.File, humanize.Bytes(uint64(m.Size)))
+		if !force {
+			if yes, err := a.Ask(ctx, "Remove "+what+"?"); err != nil || !yes {
+				return err
+			}
+		}
+		if err := hub.Remove(dir, m); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.Stderr, "removed %s\n", what)
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package models
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/runtime/hub"
+)
+
+// NewPullCommand fetches a model.
+func NewPullCommand(a *cli.App) *cobra.Command {
+	var dir string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:                   "pull [--dir DIR] [--json] OWNER/NAME[@REVISION][:QUANT or :FILE]",
+		DisableFlagsInUseLine: true,
+		Short:                 "Download a model from the Hugging Face hub and print its path",
+		Long: `Download a GGUF model from the Hugging Face hub and print its path.
+
+QUANT is a quantisation such as Q4_K_M, in upper or lower case. Without it, the repository's only model is chosen, or
+the first of its Q8_0, Q4_K_M, Q4_0 and F16 files. All parts of a split model are downloaded; the path is that of the
+first. An interrupted download is resumed. A file that is already here and has the hub's SHA-256 is not downloaded
+again.
+
+Other commands accept the same name for -m. "pilotfish list" lists downloaded models, "pilotfish rm" removes them.
+
+Environment:
+  HF_TOKEN           token for private and gated repositories; sent only to the hub
+  HF_ENDPOINT        another hub (default ` + hub.DefaultEndpoint + `)
+  PILOTFISH_MODELS   folder for models, unless --dir is given`,
+		Example: `  pilotfish pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0
+  pilotfish pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:qwen2.5-0.5b-instruct-q8_0.gguf`,
+		Args: cli.OneArg("the model to download, such as Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0"),
+		RunE: func(c *cobra.Command, args []string) error {
+			ref, err := hub.ParseRef(args[0])
+			if err != nil {
+				return &cli.UsageError{Err: err}
+			}
+			return pull(c.Context(), a, ref, dir, asJSON)
+		},
+	}
+	cli.RegisterModelFolder(c, &dir)
+	cli.Add(c.Flags(), "json", &asJSON, false)
+	return c
+}
+
+// pulledModel is what pull --json prints.
+type pulledModel struct {
+	Path       string       `json:"path"` // of the first file: what other commands take as -m
+	Repository string       `json:"repository"`
+	Revision   string       `json:"revision"`
+	Files      []pulledFile `json:"files"`
+}
+
+type pulledFile struct {
+	Path    string `json:"path"`
+	Bytes   int64  `json:"bytes"`
+	SHA256  string `json:"sha256"`
+	Fetched bool   `json:"fetched"` // false: it was here already
+}
+
+// pull fetches what ref names and prints where it is.
+func pull(ctx context.Context, a *cli.App, ref hub.Ref, dir string, asJSON bool) error {
+	dir, err := a.ModelFolder(dir)
+	if err != nil {
+		return err
+	}
+	files, err := a.Fetch(ctx, ref, dir)
+	if err != nil {
+		return err
+	}
+	if !asJSON {
+		_, err = fmt.Fprintln(a.Stdout, files[0].Path)
+		return err
+	}
+	model := pulledModel{Path: files[0].Path, Repository: ref.Owner + "/" + ref.Name, Revision: ref.Revision}
+	for _, f := range files {
+		model.Files = append(model.Files, pulledFile{Path: f.Path, Bytes: f.Size, SHA256: f.SHA256, Fetched: f.Fetched})
+	}
+	return a.PrintJSON(model)
+}

@@ -1,0 +1,178 @@
+package models
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// hubWith serves one repository, o/n, with one file of the given bytes.
+func hubWith(t *testing.T, file string, content []byte) string {
+	t.Helper()
+	sum := sha256.Sum256(content)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/models/o/n/tree/main", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `[{"type":"file","path":%q,"size":%d,"lfs":{"oid":%q,"size":%d}}]`,
+			file, len(content), hex.EncodeToString(sum[:]), len(content))
+	})
+	mux.HandleFunc("GET /o/n/resolve/main/"+file, func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, file, time.Time{}, bytes.NewReader(content))
+	})
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func TestPullCommand(t *testing.T) {
+	content := bytes.Repeat([]byte("pilot"), 500_000)
+	t.Setenv("HF_ENDPOINT", hubWith(t, "m.gguf", content))
+	dir := t.TempDir()
+
+	code, stdout, stderr := clitest.Call(t, "pull", "--dir", dir, "o/n")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	path := filepath.Join(dir, "o", "n", "m.gguf")
+	assert.Equal(t, path+"\n", stdout)
+	assert.Contains(t, stderr, "o/n: 100% of 2.5 MB\n")
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, content, got)
+
+	code, stdout, stderr = clitest.Call(t, "pull", "--dir", dir, "--json", "o/n:m.gguf")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	var model pulledModel
+	require.NoError(t, json.Unmarshal([]byte(stdout), &model))
+	sum := sha256.Sum256(content)
+	assert.Equal(t, pulledModel{Path: path, Repository: "o/n", Revision: "main",
+		Files: []pulledFile{{Path: path, Bytes: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}}}, model)
+}
+
+func TestPullDefaultFolder(t *testing.T) {
+	t.Setenv("HF_ENDPOINT", hubWith(t, "m.gguf", []byte("pilot")))
+	dir := t.TempDir()
+	t.Setenv("PILOTFISH_MODELS", dir)
+	code, stdout, stderr := clitest.Call(t, "pull", "o/n")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Equal(t, filepath.Join(dir, "o", "n", "m.gguf")+"\n", stdout)
+	other := t.TempDir()
+	code, stdout, stderr = clitest.Call(t, "pull", "--dir", other, "o/n")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Equal(t, filepath.Join(other, "o", "n", "m.gguf")+"\n", stdout, "a folder that is named comes first")
+
+	clitest.OwnFolders(t)
+	require.NoError(t, os.Unsetenv("PILOTFISH_MODELS"))
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
+	code, stdout, stderr = clitest.Call(t, "pull", "o/n")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Equal(t, filepath.Join(cache, "pilotfish", "models", "o", "n", "m.gguf")+"\n", stdout)
+}
+
+// TestPullToken: the hub is shown the token of the environment, and a model that is only for its holder is fetched.
+func TestPullToken(t *testing.T) {
+	behind, err := url.Parse(hubWith(t, "m.gguf", []byte("pilot")))
+	require.NoError(t, err)
+	hub := httputil.NewSingleHostReverseProxy(behind)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer hf_secret" {
+			http.Error(w, "gated", http.StatusUnauthorized)
+			return
+		}
+		hub.ServeHTTP(w, r)
+	}))
+	defer s.Close()
+	t.Setenv("HF_ENDPOINT", s.URL)
+	for token, code := range map[string]int{"": cli.ExitFailed, "hf_other": cli.ExitFailed, "hf_secret": cli.ExitDone} {
+		t.Setenv("HF_TOKEN", token)
+		got, _, stderr := clitest.Call(t, "pull", "--dir", t.TempDir(), "o/n")
+		assert.Equal(t, code, got, stderr)
+		assert.NotContains(t, stderr, "hf_other")
+	}
+}
+
+// TestPullInterrupted: Ctrl-C ends a pull with where the bytes are that have come, and what to do; the same command
+// then goes on.
+func TestPullInterrupted(t *testing.T) {
+	b := bytes.Repeat([]byte("pilotfish"), 100_000)
+	sum := sha256.Sum256(b)
+	ctx, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
+	var ranges []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/api/") {
+			fmt.Fprintf(w, `[{"type":"file","path":"m.gguf","size":%d,"lfs":{"oid":"%x","size":%d}}]`, len(b), sum,
+				len(b))
+			return
+		}
+		ranges = append(ranges, r.Header.Get("Range"))
+		if len(ranges) > 1 {
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(b))
+			return
+		}
+		w.Header().Set("Content-Length", fmt.Sprint(len(b)))
+		w.Write(b[:600_000])
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	defer s.Close()
+	t.Setenv("HF_ENDPOINT", s.URL)
+	dir := t.TempDir()
+	part := filepath.Join(dir, "o", "n", "m.gguf.part")
+	stderr := clitest.WriterFunc(func(p []byte) (int, error) {
+		if strings.Contains(string(p), "60%") { // as far as the server goes
+			stop(&cli.Interruption{Signal: os.Interrupt})
+		}
+		return len(p), nil
+	})
+	var said bytes.Buffer
+	code := clitest.Run(ctx, []string{"pull", "--dir", dir, "o/n"}, strings.NewReader(""), io.Discard,
+		io.MultiWriter(&said, stderr))
+	assert.Equal(t, 130, code)
+	assert.True(t, strings.HasSuffix(said.String(),
+		"pilotfish: interrupted: "+part+" keeps what has arrived: the same command goes on from there\n"),
+		said.String())
+	assert.FileExists(t, part)
+	code, stdout, errs := clitest.Call(t, "pull", "--dir", dir, "o/n")
+	require.Equal(t, cli.ExitDone, code, errs)
+	assert.Equal(t, strings.TrimSuffix(part, ".part")+"\n", stdout)
+	require.Len(t, ranges, 2)
+	assert.Regexp(t, `^bytes=[1-9]\d*-$`, ranges[1])
+}
+
+func TestPullRefuses(t *testing.T) {
+	t.Setenv("HF_ENDPOINT", hubWith(t, "m.gguf", []byte("pilot")))
+	for _, c := range []struct {
+		args   []string
+		code   int
+		stderr string
+	}{
+		{[]string{"pull"}, cli.ExitUsage, "pilotfish: pull needs the model to download"},
+		{[]string{"pull", "a/b", "c/d"}, cli.ExitUsage, `leave out "c/d"`},
+		{[]string{"pull", "nothing"}, cli.ExitUsage, `"nothing" does not name a repository`},
+		{[]string{"pull", "o/n:../x.gguf"}, cli.ExitUsage, "leads out of the repository"},
+		{[]string{"pull", "--dir", t.TempDir(), "o/other"}, cli.ExitFailed, "pilotfish: pull o/other: "},
+		{[]string{"pull", "--dir", t.TempDir(), "o/n:x.gguf"}, cli.ExitFailed, "o/n:m.gguf"},
+	} {
+		code, stdout, stderr := clitest.Call(t, c.args...)
+		assert.Equal(t, c.code, code, c.args)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, c.stderr)
+	}
+}

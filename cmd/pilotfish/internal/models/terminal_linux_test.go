@@ -1,0 +1,47 @@
+package models
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/stretchr/testify/assert"
+)
+
+// TestPullOffer: on a terminal, a model that is not here is fetched if somebody says so; rm asks before it removes.
+func TestPullOffer(t *testing.T) {
+	clitest.OwnFolders(t)
+	dir := clitest.ModelFolderWith(t, nil)
+	clitest.HubOf(t, map[string][]byte{"m-Q8_0.gguf": demo.Small()})
+	k := clitest.AtTerminal(t, "run", "-n", "2", "-m", "o/n:Q8_0", "hello")
+	k.Expect("There is no model o/n:Q8_0 in " + dir + ". Fetch it? [y/N] ")
+	k.Press("n\n")
+	assert.Equal(t, cli.ExitFailed, k.Ends())
+	assert.Contains(t, string(k.All), `"pilotfish pull o/n:Q8_0"`)
+	k = clitest.AtTerminal(t, "run", "-n", "2", "-m", "o/n:Q8_0", "hello")
+	k.Expect("[y/N] ")
+	k.Press("yes\n")
+	assert.Equal(t, cli.ExitDone, k.Ends(), "%s", k.All)
+	assert.Contains(t, string(k.All), "2 generated")
+	path := filepath.Join(dir, "o", "n", "m-Q8_0.gguf")
+	assert.FileExists(t, path)
+	for answer, there := range map[string]bool{"\n": true, "n\n": true, "\x04": true} {
+		k = clitest.AtTerminal(t, "rm", "o/n")
+		k.Expect("Remove o/n:m-Q8_0.gguf (")
+		k.Expect("[y/N] ")
+		k.Press(answer)
+		assert.Equal(t, cli.ExitDone, k.Ends())
+		_, err := os.Stat(path)
+		assert.Equal(t, there, err == nil, answer)
+	}
+	k = clitest.AtTerminal(t, "rm", "o/n")
+	k.Expect("[y/N] ")
+	k.Press("Y\n")
+	assert.Equal(t, cli.ExitDone, k.Ends())
+	assert.NoFileExists(t, path)
+	k = clitest.AtTerminal(t, "rm", "o/n")
+	assert.Equal(t, cli.ExitFailed, k.Ends())
+}

@@ -1,0 +1,405 @@
+package router
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/bench/calibrate"
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/router/certify"
+)
+
+// calibrateFlags are those of `pilotfish router calibrate`.
+type calibrateFlags struct {
+	pair       group.PairFlags
+	router     string
+	data       string
+	task       string
+	raw        bool
+	questions  int
+	thresholds string
+	budget     float64
+	confidence float64
+	method     string
+	max        int
+	seed       uint64
+	out        string
+	code       group.CodeFlag
+	json       bool
+}
+
+// newRouterCalibrateCommand proves that a router keeps to a budget.
+func newRouterCalibrateCommand(a *cli.App) *cobra.Command {
+	var f calibrateFlags
+	c := &cobra.Command{
+		Use:   "calibrate [-m FILE (--large FILE | --cloud HOST:PORT)] --router FILE --data FILE -o FILE",
+		Short: "Find a threshold at which a router provably stays within a budget",
+		Long: `Decode prompts at a few thresholds, from few questions to many, and find those for which it can be shown
+that at most --budget of the tokens come from the large model, with probability --confidence over the choice of prompts.
+Of these, the one with most correct answers is chosen, or the highest where the prompts have no correct answers. The
+router is written together with this certificate, and run uses it.
+
+Changing the threshold changes the text that follows, so recorded texts are not used. The search stops at the first
+threshold that cannot be shown to stay within the budget. Without --threshold, a tenth of the prompts (at least 8, at
+most 50) is decoded first to choose six thresholds; these prompts take no part in the test. Every question to the large
+model is waited for.
+
+The longest possible answer (-n) matters, because one prompt could be answered entirely by the large model: the closer
+-n is to the real length of answers, the fewer prompts are needed. A certificate applies to one pair of models, one
+prompt format, greedy decoding, and one -n.
+
+Without -m, the models, router and questions of the demo are used. If nothing can be shown, the command says so, exits
+with 1 and writes no file.`,
+		Example: `  pilotfish router calibrate -m small.gguf --large big.gguf --router r.gguf ` +
+			`--data prompts.jsonl -o out.gguf
+  pilotfish router calibrate --questions 400 -n 48 -o certified.gguf`,
+		Args: cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+	}
+	f.register(c)
+	return c
+}
+
+func (f *calibrateFlags) register(c *cobra.Command) {
+	f.pair.Register(c)
+	p := c.Flags()
+	cli.Add(p, "router", &f.router, "")
+	cli.Add(p, "data", &f.data, "")
+	cli.Add(p, "task", &f.task, "")
+	cli.Add(p, "raw", &f.raw, false)
+	cli.Add(p, "questions", &f.questions, 0)
+	cli.Add(p, "calibrate.threshold", &f.thresholds, "")
+	cli.Add(p, "budget", &f.budget, group.DefaultBudget)
+	cli.Add(p, "confidence", &f.confidence, 0.9)
+	cli.Add(p, "method", &f.method, string(certify.Betting))
+	cli.Add(p, "max-tokens", &f.max, cli.DefaultMaxTokens)
+	cli.Add(p, "seed", &f.seed, 1)
+	cli.Add(p, "out", &f.out, "")
+	f.code.Register(p)
+	cli.Add(p, "json", &f.json, false)
+	cobra.CheckErr(c.MarkFlagRequired("out"))
+}
+
+// check refuses wrong values before anything is opened.
+func (f *calibrateFlags) check() ([]float64, certify.Method, error) {
+	ours := !f.pair.Set.Changed("model")
+	if err := f.pair.Check(true); err != nil {
+		return nil, "", err
+	}
+	if _, err := f.pair.Model.Options(); err != nil {
+		return nil, "", err
+	}
+	switch {
+	case !ours && f.router == "":
+		return nil, "", cli.Usagef("there is no router: name its file with --router")
+	case !ours && f.data == "":
+		return nil, "", cli.Usagef("there are no prompts: name their file with --data")
+	case f.task != "" && !slices.Contains(group.PublicTasks(), f.task):
+		return nil, "", cli.Usagef("--task %.40q is not known: choose from %s", f.task,
+			strings.Join(group.PublicTasks(), ", "))
+	case f.task != "" && f.data == "":
+		return nil, "", cli.Usagef("--task is for a file of questions: name it with --data, or leave --task out")
+	case !(f.budget > 0 && f.budget < 1):
+		return nil, "", cli.Usagef("--budget %v is out of range: give a share above 0 and below 1", f.budget)
+	case !(f.confidence > 0 && f.confidence < 1):
+		return nil, "", cli.Usagef("--confidence %v is out of range: give a chance above 0 and below 1", f.confidence)
+	case f.max < 1 || f.max > math.MaxInt32:
+		return nil, "", cli.Usagef("-n %d is out of range: give the most tokens of an answer, at least 1", f.max)
+	case f.questions < 0:
+		return nil, "", cli.Usagef("--questions %d is negative: give 1 or more, or 0 for all", f.questions)
+	case f.out == "":
+		return nil, "", cli.Usagef("-o names no file: give one for the router with its certificate")
+	}
+	method, err := certify.ParseMethod(f.method)
+	if err != nil {
+		return nil, "", cli.Usagef("--method: %w", err)
+	}
+	if err := f.code.Check(f.task); err != nil {
+		return nil, "", err
+	}
+	thresholds, err := parseThresholds(f.thresholds)
+	return thresholds, method, err
+}
+
+// parseThresholds reads a rising list; an empty one is none.
+func parseThresholds(list string) (all []float64, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	for field := range strings.SplitSeq(list, ",") {
+		v, err := strconv.ParseFloat(strings.TrimSpace(field), 64)
+		if err != nil || !(v > 0 && v <= 1) || len(all) > 0 && v <= all[len(all)-1] {
+			return nil, cli.Usagef("--threshold: %.40q is not a threshold above the one before: "+
+				"give a rising list of numbers above 0 up to 1, such as 0.3,0.5,0.7", field)
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+func (f *calibrateFlags) run(ctx context.Context, a *cli.App) error {
+	o := calibrate.Options{Budget: f.budget, Confidence: f.confidence, Seed: f.seed}
+	var err error
+	if o.Thresholds, o.Method, err = f.check(); err != nil {
+		return err
+	}
+	file, err := f.read()
+	if err != nil {
+		return err
+	}
+	run, err := f.code.Runner(ctx, a, f.task)
+	if err != nil {
+		return err
+	}
+	set, err := f.open(run)
+	if err != nil {
+		return fmt.Errorf("--data: %w", err)
+	}
+	models, err := f.pair.Open(ctx, a, f.raw)
+	if err != nil {
+		return err
+	}
+	defer models.Close()
+	if err := group.Fitting(file, models.Edge, f.router); err != nil {
+		return err
+	}
+	group.WarnForeign(a, file, models.Edge)
+	if o.Prompts, err = f.prompts(a, models, set); err != nil {
+		return err
+	}
+	o.Net, o.Pair = file.Net, calibrate.Pair{Edge: models.Edge, Far: models.Far, MaxTokens: f.max}
+	meter := &stages{a: a}
+	o.Progress = meter.show
+	result, err := calibrate.Run(ctx, o)
+	meter.close()
+	if errors.Is(err, calibrate.ErrFew) {
+		err = fmt.Errorf("--data, --questions: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	return f.finish(a, file, models, set, result)
+}
+
+// read returns the router file, or the demo's.
+func (f *calibrateFlags) read() (*router.File, error) {
+	if f.router == "" {
+		return group.ParseRouter(demo.Router())
+	}
+	return engine.ReadRouter(f.router)
+}
+
+// drawnQuestions is how many questions of the demo are drawn where nothing else is said.
+const drawnQuestions = 400
+
+// open returns the questions. Those of the demo that are drawn are none of the shipped ones, which routers learn from.
+func (f *calibrateFlags) open(run task.Runner) (*task.Set, error) {
+	if f.data != "" {
+		return task.Open(cmp.Or(f.task, f.data), task.Options{
+			Most: f.questions, Seed: f.seed, Data: f.data, Run: run,
+		})
+	}
+	shipped := len(demo.Questions(demo.Train))
+	set, err := task.Open(task.DemoTrain, task.Options{
+		Most: shipped + cmp.Or(f.questions, drawnQuestions), Seed: f.seed,
+	})
+	if err == nil {
+		set.Questions = set.Questions[shipped:]
+	}
+	return set, err
+}
+
+// prompts are those of the set that leave room for an answer.
+func (f *calibrateFlags) prompts(a *cli.App, models *group.Pair, set *task.Set) (all []calibrate.Prompt, err error) {
+	room := models.Edge.Context()
+	if models.Large != nil {
+		room = min(room, models.Large.Context())
+	}
+	for _, q := range set.Questions {
+		text := q.Text
+		if f.raw {
+			text = set.Raw(q)
+		}
+		ids, err := group.PromptOf(models.Edge, text, f.raw)
+		if err != nil {
+			return nil, fmt.Errorf("--data: question %s: %w", q.ID, err)
+		}
+		if len(ids) > 0 && len(ids) < room {
+			p := calibrate.Prompt{IDs: ids}
+			if q.Grade != nil {
+				p.Right = func(ctx context.Context, answer string) (bool, error) { return set.Right(ctx, &q, answer) }
+			}
+			all = append(all, p)
+		}
+	}
+	if out := len(set.Questions) - len(all); out > 0 {
+		fmt.Fprintf(a.Stderr,
+			"%d of %d prompts are left out: they leave no room for an answer in a context of %d tokens\n", out,
+			len(set.Questions), room)
+	}
+	return all, nil
+}
+
+// finish prints what was shown and writes the file, if there is something to write.
+func (f *calibrateFlags) finish(a *cli.App, file *router.File, models *group.Pair, set *task.Set,
+	r *calibrate.Result) error {
+	if err := f.print(a, r); err != nil {
+		return err
+	}
+	if r.Chosen < 0 {
+		return f.nothing(a, r)
+	}
+	var err error
+	if file.Certificate, err = f.certificate(models, set, r); err != nil {
+		return err
+	}
+	file.Confidences = router.Calibration(r.Confidences)
+	if err := writeRouter(f.out, file); err != nil {
+		return err
+	}
+	if r.Longest < f.max*3/4 {
+		fmt.Fprintf(a.Stderr, "no answer was longer than %d tokens: with -n %d the same prompts may show more\n",
+			r.Longest, r.Longest)
+	}
+	if f.json {
+		return a.PrintJSON(map[string]any{"certificate": group.NewCertificateEvent(file.Certificate), "file": f.out})
+	}
+	_, err = fmt.Fprintf(a.Stdout, "%s\nwritten to %s\n", group.CertificateText(file.Certificate), f.out)
+	return err
+}
+
+// certificate says what was shown.
+func (f *calibrateFlags) certificate(models *group.Pair, set *task.Set, r *calibrate.Result) (*router.Certificate,
+	error) {
+	step := r.Steps[r.Chosen]
+	c := &router.Certificate{
+		Budget: f.budget, Confidence: f.confidence, Threshold: r.Thresholds[r.Chosen], Share: step.Share(),
+		Prompts: r.Prompts, Tokens: step.Tokens, MaxTokens: f.max, PValue: step.PValue,
+		Method: "learn-then-test, " + f.method, Data: set.Hash, Prompt: group.PromptKind(f.raw),
+		LargeName: models.Name(),
+	}
+	var err error
+	if c.Model, err = models.Edge.Fingerprint(); err != nil {
+		return nil, err
+	}
+	if models.Large != nil {
+		c.Large, err = models.Large.Fingerprint()
+	}
+	return c, err
+}
+
+// nothing says that no threshold could be shown to keep the budget, and what would help.
+func (f *calibrateFlags) nothing(a *cli.App, r *calibrate.Result) error {
+	if f.json {
+		if err := a.PrintJSON(map[string]any{"certificate": nil, "needed": r.Needed}); err != nil {
+			return err
+		}
+	}
+	last := r.Steps[len(r.Steps)-1]
+	why := fmt.Sprintf("threshold %v takes %.1f%% of the tokens from the large model", r.Thresholds[0],
+		100*last.Share())
+	switch {
+	case r.Needed > 0:
+		why += fmt.Sprintf(": about %d prompts like these would be needed, %d were tested", r.Needed, r.Prompts)
+	case last.Share() < f.budget:
+		why += ", too near to the budget for any number of prompts up to a million"
+	default:
+		why += ", which is not below the budget: begin with a lower one (--threshold)"
+	}
+	if r.Longest < f.max*3/4 {
+		why += fmt.Sprintf("; no answer was longer than %d tokens, so that with -n %d fewer would do", r.Longest,
+			r.Longest)
+	}
+	return fmt.Errorf("nothing can be certified, and no file is written: %s", why)
+}
+
+// thresholdEvent is one line of --json.
+type thresholdEvent struct {
+	Threshold float64 `json:"threshold"`
+	Prompts   int     `json:"prompts"`
+	Tokens    int     `json:"tokens"`
+	Escalated int     `json:"escalated"`
+	Share     float64 `json:"escalated_share"`
+	PValue    float64 `json:"p_value"`
+	Certified bool    `json:"certified"`
+	Graded    int     `json:"graded"` // of the prompts, those with answers that are right or wrong
+	Right     int     `json:"right"`  // of these
+}
+
+// print prints a line for each threshold that was tested.
+func (f *calibrateFlags) print(a *cli.App, r *calibrate.Result) error {
+	if f.json {
+		for i, s := range r.Steps {
+			e := thresholdEvent{r.Thresholds[i], r.Prompts, s.Tokens, s.Escalated, s.Share(), s.PValue, s.Certified,
+				r.Graded, r.Right[i]}
+			if err := a.PrintJSON(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if r.Pilots > 0 {
+		fmt.Fprintf(a.Stdout, "%d prompts chose the thresholds, %d others test them\n", r.Pilots, r.Prompts)
+	}
+	table := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "threshold\tfrom cloud\ttokens\tp-value\tright\tverdict\t")
+	for i, s := range r.Steps {
+		verdict := "not shown"
+		if s.Certified {
+			verdict = "certified"
+		}
+		right := "-"
+		if r.Graded > 0 {
+			right = fmt.Sprintf("%d of %d", r.Right[i], r.Graded)
+		}
+		fmt.Fprintf(table, "%v\t%.2f%%\t%d\t%.2g\t%s\t%s\t\n", r.Thresholds[i], 100*s.Share(), s.Tokens, s.PValue,
+			right, verdict)
+	}
+	return table.Flush()
+}
+
+// stages shows a meter for each stage of a calibration.
+type stages struct {
+	a     *cli.App
+	stage string
+	meter *cli.Meter
+}
+
+func (s *stages) show(stage string, done, of int) {
+	if s.meter == nil || stage != s.stage {
+		s.close()
+		s.stage, s.meter = stage, cli.NewMeter(s.a.Stderr, stage, cli.InPieces)
+	}
+	s.meter.Show(int64(done), int64(of))
+}
+
+func (s *stages) close() {
+	if s.meter != nil {
+		s.meter.Close()
+	}
+}
+
+// writeRouter replaces or makes a router file, whole or not at all.
+func writeRouter(path string, r *router.File) error {
+	var b bytes.Buffer
+	if err := r.Write(gguf.NewWriter(&b)); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return cli.ReplaceFile(path, b.Bytes(), 0o644)
+}

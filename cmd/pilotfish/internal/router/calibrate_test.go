@@ -1,0 +1,276 @@
+package router
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// TestCalibrateDemo: the demo's router gets a certificate of what was decoded, with the flags that were given; where
+// nothing can be shown there is none, and no file.
+func TestCalibrateDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some 500 answers: not with -short")
+	}
+	clitest.OwnFolders(t)
+	out := filepath.Join(t.TempDir(), "out.gguf")
+	usual := []string{"-o", out, "--questions", "60", "-n", "48", "--threshold", "0.3,0.9", "--budget", "0.08",
+		"--confidence", "0.7", "--json"}
+	steps, last, _ := calibrated(t, cli.ExitDone, usual...)
+	require.Len(t, steps, 2)
+	require.NotNil(t, last.Certificate)
+	c := *last.Certificate
+	assert.Equal(t, out, last.File)
+	assert.Equal(t, []any{0.08, 0.7, 60, 48, router.Chat, "learn-then-test, betting"},
+		[]any{c.Budget, c.Confidence, c.Prompts, c.MaxTokens, c.Prompt, c.Method})
+	best := 0
+	if steps[1].Certified && steps[1].Right > steps[0].Right {
+		best = 1
+	}
+	for i, s := range steps {
+		assert.Equal(t, []float64{0.3, 0.9}[i], s.Threshold)
+		assert.Equal(t, 60, s.Prompts)
+		assert.InDelta(t, float64(s.Escalated)/float64(s.Tokens), s.Share, 1e-12)
+		assert.Equal(t, s.PValue <= 1-0.7, s.Certified)
+		assert.Equal(t, 60, s.Graded)
+		if i == best {
+			assert.Equal(t, []any{s.Threshold, s.Share, s.PValue, s.Tokens},
+				[]any{c.Threshold, c.Share, c.PValue, c.Tokens})
+		}
+	}
+	file, err := engine.ReadRouter(out)
+	require.NoError(t, err)
+	assert.Equal(t, c, group.NewCertificateEvent(file.Certificate))
+	shipped, err := group.ParseRouter(demo.Router())
+	require.NoError(t, err)
+	assert.Equal(t, shipped.Net, file.Net)
+	for of, b := range map[string][]byte{c.Model: demo.Small(), c.Large: demo.Large()} {
+		f, err := gguf.Parse(b)
+		require.NoError(t, err)
+		sum, err := f.Fingerprint()
+		require.NoError(t, err)
+		assert.Equal(t, sum, of)
+	}
+
+	for args, want := range map[string]float64{"": c.Threshold, "--threshold 0.6": 0.6} {
+		report := clitest.MeasureDemo(t, "2", append(strings.Fields(args), "--modes", "serial", "--router", out)...)
+		assert.Equal(t, fmt.Sprint(want), clitest.Lines[struct{ Run result.Run }](t,
+			report)[0].Run.Flags["threshold"], "bench routing, as run")
+	}
+
+	p := func(flags ...string) float64 {
+		steps, _, _ := calibrated(t, cli.ExitDone, append(usual, flags...)...)
+		return steps[0].PValue
+	}
+	assert.Equal(t, steps[0].PValue, p())
+	assert.NotEqual(t, steps[0].PValue, p("--seed", "2"), "other questions")
+	assert.NotEqual(t, steps[0].PValue, p("--method", "best"))
+	assert.Less(t, p("--max-tokens", "43"), steps[0].PValue, "a shorter longest answer needs fewer prompts")
+	_, _, stderr := calibrated(t, cli.ExitDone, append(usual, "-n", "60", "--confidence", "0.5")...)
+	assert.Contains(t, stderr, "with -n 40 the same prompts may show more")
+
+	require.NoError(t, os.Remove(out))
+	steps, last, stderr = calibrated(t, cli.ExitFailed, append(usual, "--confidence", "0.99")...)
+	assert.Len(t, steps, 1)
+	assert.Nil(t, last.Certificate)
+	assert.Greater(t, last.Needed, 60)
+	assert.Contains(t, stderr, fmt.Sprintf("about %d prompts like these would be needed, 60 were tested", last.Needed))
+	steps, last, stderr = calibrated(t, cli.ExitFailed, append(usual, "--budget", "0.001")...)
+	assert.Len(t, steps, 1)
+	assert.Zero(t, last.Needed)
+	assert.Contains(t, stderr, "not below the budget")
+	_, _, stderr = calibrated(t, cli.ExitFailed, append(usual, "--confidence", "0.99", "-n", "200")...)
+	assert.Contains(t, stderr, "with -n 40 fewer would do")
+	assert.NoFileExists(t, out)
+
+	code, stdout, stderr := clitest.Call(t, "router", "calibrate", "-o", out, "--questions", "90", "-n", "48",
+		"--confidence", "0.5")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Regexp(t, `(?m)^9 prompts chose the thresholds, 81 others test them$`, stdout)
+	assert.Regexp(t, `(?m)^ *threshold +from cloud +tokens +p-value +right +verdict$`,
+		strings.ReplaceAll(stdout, "\t", " "))
+	assert.Regexp(t, `at most 7% of the tokens from the cloud with confidence 50%, shown on 81 prompts`, stdout)
+	assert.Contains(t, stdout, "written to "+out)
+	assert.Contains(t, stderr, "choosing thresholds")
+}
+
+// TestCalibrateOwn: models, a router and prompts of one's own, as chats or as they stand; prompts without room for an
+// answer are left out and counted.
+func TestCalibrateOwn(t *testing.T) {
+	racing.Spare(t)
+	clitest.OwnFolders(t)
+	small, large, net := clitest.DemoPairFiles(t)
+	data := clitest.DemoData(t, 30)
+	more, err := os.OpenFile(data, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = fmt.Fprintf(more, "{\"question\":%q}\n", strings.Repeat("where does she live? ", 100))
+	require.NoError(t, err)
+	require.NoError(t, more.Close())
+	out := filepath.Join(t.TempDir(), "out.gguf")
+	args := []string{"-m", small, "--large", large, "--router", net, "--data", data, "-o", out, "-n", "48",
+		"--threshold", "0.01", "--confidence", "0.3", "--json"}
+	steps, last, stderr := calibrated(t, cli.ExitDone, args...)
+	assert.Equal(t, 30, steps[0].Prompts)
+	assert.Contains(t, stderr, "1 of 31 prompts are left out")
+	assert.Equal(t, router.Chat, last.Certificate.Prompt)
+	sum, err := gguf.Parse(demo.Large())
+	require.NoError(t, err)
+	name, _ := sum.String("general.name")
+	assert.Equal(t, name, last.Certificate.LargeName)
+	raw, last, _ := calibrated(t, cli.ExitDone, append(args, "--raw")...)
+	assert.Equal(t, router.Raw, last.Certificate.Prompt)
+	assert.NotEqual(t, steps[0].Tokens, raw[0].Tokens)
+
+	// a benchmark's questions are asked as eval asks them: its file is not one of our own form
+	sums := filepath.Join(t.TempDir(), "gsm8k.jsonl")
+	line := `{"question":"One and one?","answer":"1+1=2\n#### 2"}` + "\n"
+	require.NoError(t, os.WriteFile(sums, []byte(strings.Repeat(line, 4)), 0o600))
+	graded, last, _ := calibrated(t, cli.ExitDone, append(args, "--task", "gsm8k", "--data", sums, "-n", "2",
+		"--threshold", "0.000001", "--budget", "0.9")...)
+	set, err := task.Open(task.GSM8K, task.Options{Data: sums})
+	require.NoError(t, err)
+	assert.Equal(t, set.Hash, last.Certificate.Data)
+	assert.Equal(t, []int{4, 0}, []int{graded[0].Graded, graded[0].Right})
+
+	// onto itself: the certificate is replaced, and the network stays
+	same := append(args, "--router", out, "--threshold", "0.02")
+	_, last, _ = calibrated(t, cli.ExitDone, same...)
+	assert.Equal(t, 0.02, last.Certificate.Threshold)
+	again, err := engine.ReadRouter(out)
+	require.NoError(t, err)
+	assert.Equal(t, 0.02, again.Certificate.Threshold)
+
+	narrow := clitest.NarrowRouter(t, 5, "")
+	for want, flags := range map[string][]string{
+		"width 5, those of the model are 128 wide": {"--router", narrow},
+		"no such file":    {"--data", "/nowhere/x.jsonl"},
+		"/nowhere/x.gguf": {"--router", "/nowhere/x.gguf"},
+	} {
+		code, stdout, stderr := clitest.Call(t, append(append([]string{"router", "calibrate"}, args...), flags...)...)
+		assert.Equal(t, cli.ExitFailed, code)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, want)
+	}
+	other := clitest.NarrowRouter(t, 128, "another model's fingerprint")
+	_, _, stderr = calibrated(t, cli.ExitDone, append(args, "--router", other)...)
+	assert.Contains(t, stderr, "trained for another model")
+}
+
+// TestCalibrateGateway: the large model may stand behind a gateway; its questions are those that a device asks.
+func TestCalibrateGateway(t *testing.T) {
+	racing.Spare(t)
+	clitest.OwnFolders(t)
+	small, large, net := clitest.DemoPairFiles(t)
+	secret := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(secret, []byte("a secret of sixteen bytes\n"), 0o600))
+	address, pin, _ := clitest.StartCloud(t, "-m", large, "--token-file", secret)
+	out := filepath.Join(t.TempDir(), "out.gguf")
+	args := []string{"-m", small, "--router", net, "--data", clitest.DemoData(t, 20), "-o", out, "-n", "48",
+		"--threshold", "0.9", "--confidence", "0.1", "--cloud", address, "--pin", pin, "--token-file", secret,
+		"--no-resume", "--json"}
+	steps, last, _ := calibrated(t, cli.ExitDone, args...)
+	assert.Empty(t, last.Certificate.Large, "a gateway tells no fingerprint")
+	assert.NotEmpty(t, last.Certificate.LargeName)
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
+	assert.NoDirExists(t, filepath.Join(cache, "pilotfish", "tickets"), "--no-resume")
+	local := slices.Concat([]string{"-m", small, "--large", large, "--json"}, args[2:14])
+	here, _, _ := calibrated(t, cli.ExitDone, local...)
+	assert.Equal(t, here[0].Escalated, steps[0].Escalated)
+	assert.Equal(t, here[0].PValue, steps[0].PValue)
+
+	for want, flags := range map[string][]string{
+		"--pin":         {"--pin", clitest.OnePin(1)},
+		"access token":  {"--token-file", writeToken(t, "no secret of this gateway")},
+		"no dictionary": {"--dictionary", writeToken(t, "no dictionary")},
+	} {
+		code, _, stderr := clitest.Call(t, append(append([]string{"router", "calibrate"}, args...), flags...)...)
+		assert.NotEqual(t, cli.ExitDone, code)
+		if want == "no dictionary" {
+			want = "dictionary"
+		}
+		assert.Contains(t, stderr, want)
+	}
+}
+
+func writeToken(t *testing.T, text string) string {
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// TestCalibrateRefused: wrong values are refused before anything is opened, with the flag and what to do.
+func TestCalibrateRefused(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                                  "out",
+		"--out=":                            "-o names no file",
+		"-o X --budget 0":                   "--budget 0 is out of range",
+		"-o X --budget 1":                   "--budget 1",
+		"-o X --budget NaN":                 "--budget NaN",
+		"-o X --confidence 1":               "--confidence 1",
+		"-o X --confidence 0":               "--confidence 0",
+		"-o X --method sure":                "--method: \"sure\"",
+		"-o X -n 0":                         "-n 0",
+		"-o X --questions -1":               "--questions -1",
+		"-o X --threshold 0.5,0.4":          `--threshold: "0.4"`,
+		"-o X --threshold 0":                `--threshold: "0"`,
+		"-o X --threshold 1.1":              `--threshold: "1.1"`,
+		"-o X --threshold x":                `--threshold: "x"`,
+		"-o X --threshold NaN":              `--threshold: "NaN"`,
+		"-o X --large L":                    "-m",
+		"-o X -m M":                         "--large",
+		"-o X -m M --large L":               "--router",
+		"-o X -m M --large L --router R":    "--data",
+		"-o X --task csqa":                  "--task is for a file of questions",
+		"-o X --task nosuch --data f":       "--task \"nosuch\" is not known: choose from csqa, gsm8k, arc",
+		"-o X --threads 3":                  "--threads has no effect on the demo",
+		"-o X --pin 00":                     "--pin has no effect",
+		"-o X -m M --large L --threads -1":  "--threads -1",
+		"-o X -m M --large L --kv f64":      "--kv f64",
+		"-o X -m M --large L --cloud h:443": "leave one of them out",
+	} {
+		code, stdout, stderr := clitest.Call(t, append([]string{"router", "calibrate"}, strings.Fields(args)...)...)
+		assert.Equal(t, cli.ExitUsage, code, "%s: %s", args, stderr)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, want, args)
+	}
+	code, _, stderr := clitest.Call(t, "router")
+	assert.Equal(t, cli.ExitUsage, code)
+	assert.Contains(t, stderr, "which command")
+}
+
+// calibration is a line of `router calibrate --json`.
+type calibration struct {
+	thresholdEvent
+	Certificate *event.Certificate
+	File        string
+	Needed      int
+}
+
+// calibrated runs `router calibrate --json` and returns what it says of thresholds, and at the end.
+func calibrated(t *testing.T, code int, args ...string) (steps []calibration, last calibration, stderr string) {
+	t.Helper()
+	got, stdout, stderr := clitest.Call(t, append([]string{"router", "calibrate"}, args...)...)
+	require.Equal(t, code, got, stderr)
+	all := clitest.Lines[calibration](t, stdout)
+	require.NotEmpty(t, all, stderr)
+	return all[:len(all)-1], all[len(all)-1], stderr
+}

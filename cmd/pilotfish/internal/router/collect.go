@@ -1,0 +1,297 @@
+package router
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/bench/collect"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+// collectFlags are those of `pilotfish router collect`.
+type collectFlags struct {
+	pair        group.PairFlags
+	data        string
+	task        string
+	shots       int
+	out         string
+	raw         bool
+	questions   int
+	seed        uint64
+	reference   string
+	temperature float64
+	router      string
+	threshold   float64
+	labels      []string
+	max         int
+	shard       int
+	code        group.CodeFlag
+	json        bool
+}
+
+// newRouterCollectCommand records what two models see along texts.
+func newRouterCollectCommand(a *cli.App) *cobra.Command {
+	var f collectFlags
+	c := &cobra.Command{
+		Use:   "collect [-m FILE (--large FILE | --cloud HOST:PORT)] --data FILE -o FOLDER",
+		Short: "Record what a small and a large model see in the same texts, to train routers on",
+		Long: `Record what a small and a large model see in the same texts, as training data for router train.
+
+Each text is a prompt with an answer (--reference):
+  given    the answer in the data: the default if every question has one
+  small    the small model's own greedy answer: what a router sees before it asks
+  large    the large model's own greedy answer: the default otherwise
+  sampled  an answer sampled from the large model (--temp, --seed)
+  routed   an answer decoded by both models with a router (--router, --threshold)
+
+Both models read the whole text. For each token of the answer, the folder then holds the small model's final hidden
+state, margin and entropy, the choices of both models, log-probabilities, and labels (--label), which say where to ask
+the large model:
+  disagreement  where the choices differ
+  citer         where the small model's choice is not the reference's token but the large model's is; where neither is,
+                each model continues alone, and the final answers decide (arXiv 2502.01976). Only for correct answers
+  r2r           where the choices differ and it matters: the large model continues from both, and the final answers, or
+                if there are no correct answers the words of the sentence, decide (after arXiv 2505.21600)
+  consequence   where the choices differ and a single question decides: the small model continues alone from both, and
+                the answer is correct only from the large model's choice. Best with --reference small or routed
+
+A gateway must be able to check every token of a text (an exact audit), and does not report all log-probabilities.
+
+The folder is written in files of --shard prompts each. If the command is stopped, running it again continues where it
+left off and ends with the same bytes. See docs/traces.md for the format.`,
+		Example: `  pilotfish router collect -m small.gguf --large big.gguf --data prompts.jsonl ` +
+			`--label citer,r2r -o traces
+  pilotfish router collect --data demo-train --questions 1000 -o traces`,
+		Args: cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+	}
+	f.register(c)
+	return c
+}
+
+func (f *collectFlags) register(c *cobra.Command) {
+	f.pair.Register(c)
+	p := c.Flags()
+	cli.Add(p, "data", &f.data, "")
+	cli.Add(p, "task", &f.task, "")
+	cli.Add(p, "shots", &f.shots, 0)
+	cli.Add(p, "out", &f.out, "")
+	cli.Add(p, "raw", &f.raw, false)
+	cli.Add(p, "questions", &f.questions, 0)
+	cli.Add(p, "seed", &f.seed, 0)
+	cli.Add(p, "reference", &f.reference, "")
+	cli.Add(p, "temp", &f.temperature, 1)
+	cli.Add(p, "router", &f.router, "")
+	cli.Add(p, "threshold", &f.threshold, router.Learned.DefaultThreshold())
+	cli.AddList(p, "label", &f.labels, []string{collect.RuleDisagreement})
+	cli.Add(p, "max-tokens", &f.max, 256)
+	cli.Add(p, "shard", &f.shard, 32)
+	f.code.Register(p)
+	cli.Add(p, "json", &f.json, false)
+	for _, name := range []string{"data", "out"} {
+		cobra.CheckErr(c.MarkFlagRequired(name))
+	}
+}
+
+// check refuses wrong values, and flags that would have no effect, before anything is opened.
+func (f *collectFlags) check() error {
+	set := f.pair.Set
+	ours := f.data == task.Demo || f.data == task.DemoTrain
+	if err := f.pair.Check(ours); err != nil {
+		return err
+	}
+	reference := collect.Reference(f.reference)
+	switch {
+	case f.reference != "" && !slices.Contains(collect.References(), reference):
+		return cli.Usagef("--reference %.40q is not known: choose given, small, large, sampled or routed", f.reference)
+	case f.task != "" && !slices.Contains(group.PublicTasks(), f.task):
+		return cli.Usagef("--task %.40q is not known: choose from %s", f.task, strings.Join(group.PublicTasks(), ", "))
+	case f.task != "" && ours:
+		return cli.Usagef("--task is for a file of questions: name it with --data, or leave --task out")
+	case set.Changed("shots") && f.task == "":
+		return cli.Usagef("--shots has no effect without --task: leave it out, or add that")
+	case f.out == "":
+		return cli.Usagef("-o names no folder: give one for the traces")
+	case f.questions < 0:
+		return cli.Usagef("--questions %d is negative: give 1 or more, or 0 for all", f.questions)
+	case f.max < 1 || f.max > math.MaxInt32:
+		return cli.Usagef("-n %d is out of range: give the most tokens of an answer, at least 1", f.max)
+	case reference == collect.Sampled && !(f.temperature > 0 && f.temperature <= math.MaxFloat64):
+		return cli.Usagef("--temp %v draws nothing: give a number above 0", f.temperature)
+	case set.Changed("seed") && reference != collect.Sampled && f.data != task.DemoTrain:
+		return cli.Usagef("--seed has no effect: nothing is drawn without --reference sampled or --data demo-train")
+	case set.Changed("temp") && reference != collect.Sampled:
+		return cli.Usagef("--temp has no effect without --reference sampled: leave it out, or add that")
+	case reference == collect.Routed && f.router == "":
+		return cli.Usagef("--reference routed needs a router: give its file with --router")
+	}
+	if err := errors.Join(f.code.Check(f.task), checkRules(f.labels)); err != nil {
+		return err
+	}
+	return f.checkRouted(reference == collect.Routed)
+}
+
+// checkRules refuses names of labels that no rule has.
+func checkRules(names []string) error {
+	for i, name := range names {
+		switch {
+		case !slices.Contains(collect.Rules(), name):
+			return cli.Usagef("--label %.40q is not known: choose among %s", name, strings.Join(collect.Rules(), ", "))
+		case slices.Contains(names[:i], name):
+			return cli.Usagef("--label names %s twice: leave one of them out", name)
+		}
+	}
+	return nil
+}
+
+// checkRouted refuses wrong flags of a router.
+func (f *collectFlags) checkRouted(routed bool) error {
+	set := f.pair.Set
+	for _, name := range []string{"router", "threshold"} {
+		if set.Changed(name) && !routed {
+			return cli.Usagef("--%s has no effect without --reference routed: leave it out, or add that", name)
+		}
+	}
+	return nil
+}
+
+func (f *collectFlags) run(ctx context.Context, a *cli.App) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	run, err := f.code.Runner(ctx, a, f.task)
+	if err != nil {
+		return err
+	}
+	set, err := task.Open(cmp.Or(f.task, f.data), task.Options{
+		Most: f.questions, Seed: f.seed, Data: f.data, Shots: f.shots, Run: run,
+	})
+	if err != nil {
+		return fmt.Errorf("--data: %w", err)
+	}
+	o, err := f.options(set)
+	if err != nil {
+		return err
+	}
+	models, err := f.pair.Open(ctx, a, f.raw)
+	if err != nil {
+		return err
+	}
+	defer models.Close()
+	o.Edge, o.Large, o.Far = models.Edge, models.Large, models.Far
+	if models.Large == nil { // the network is heard while all threads compute
+		before := runtime.GOMAXPROCS(models.Edge.Threads() + 2)
+		defer runtime.GOMAXPROCS(before)
+	}
+	plan, err := collect.NewPlan(o)
+	if err != nil {
+		return err
+	}
+	return f.collect(ctx, a, plan)
+}
+
+// options are what the flags say of what is to be collected.
+func (f *collectFlags) options(set *task.Set) (collect.Options, error) {
+	o := collect.Options{
+		Data: set, Raw: f.raw, Reference: collect.Reference(f.reference), MaxTokens: f.max,
+		Temperature: f.temperature, Seed: f.seed, Labels: f.labels, ShardPrompts: f.shard,
+		Compute: f.pair.Model.Compute(),
+	}
+	if f.router == "" {
+		return o, nil
+	}
+	file, err := engine.ReadRouter(f.router)
+	if err != nil {
+		return o, err
+	}
+	b, err := os.ReadFile(f.router)
+	if err != nil {
+		return o, err
+	}
+	sum := sha256.Sum256(b)
+	o.RouterHash = hex.EncodeToString(sum[:])
+	o.Router = router.Options{Policy: router.Learned, Net: file.Net, Threshold: &f.threshold}
+	return o, nil
+}
+
+// collect runs a plan and tells how it goes.
+func (f *collectFlags) collect(ctx context.Context, a *cli.App, plan *collect.Plan) error {
+	if f.reference == "" {
+		fmt.Fprintf(a.Stderr, "answers: %s (--reference chooses others)\n", plan.Reference())
+	}
+	for _, note := range plan.Notes() {
+		fmt.Fprintf(a.Stderr, "pilotfish: %s\n", note)
+	}
+	begin := time.Now()
+	m := cli.NewMeter(a.Stderr, "collect", cli.InPieces)
+	sum, err := plan.Run(ctx, f.out, func(done, total int) { m.Show(int64(done), int64(total)) })
+	m.Close()
+	if errors.Is(err, tokenizer.ErrUnsupported) {
+		err = fmt.Errorf("%w; --raw goes on with the questions as texts instead", err)
+	}
+	if err != nil {
+		return err
+	}
+	seconds := time.Since(begin).Seconds()
+	f.report(a, sum, seconds)
+	if !f.json {
+		return nil
+	}
+	return a.PrintJSON(map[string]any{"summary": collectEvent{sum, f.out, seconds}})
+}
+
+// collectEvent is the line of --json.
+type collectEvent struct {
+	*collect.Summary
+	Folder  string  `json:"folder"`
+	Seconds float64 `json:"seconds"` // of this run: what an earlier one did is not in it
+}
+
+// report tells people what was collected.
+func (f *collectFlags) report(a *cli.App, s *collect.Summary, seconds float64) {
+	say := func(format string, args ...any) { fmt.Fprintf(a.Stderr, format+"\n", args...) }
+	say("%d prompts, %d positions, %.1f MB in %s, %.1f s", s.Prompts, s.Positions, float64(s.Bytes)/1e6, f.out, seconds)
+	if s.LeftOut > 0 {
+		say("prompts left out, as they leave no room for an answer in the models' context: %d", s.LeftOut)
+	}
+	if s.Cut > 0 {
+		say("answers cut, as they are longer than -n %d or than the models' context has room for: %d", f.max, s.Cut)
+	}
+	if s.Graded > 0 {
+		say("%d of %d graded answers are right", s.Right, s.Graded)
+	}
+	say("the models choose different tokens at %.2f%% of the positions", 100*s.DifferShare)
+	if s.Reference == string(collect.Routed) {
+		say("the large model chose %d of the tokens", s.Cloud)
+	}
+	for _, l := range s.Labels {
+		say("%s: escalate at %.2f%% of %d labelled positions", l.Rule, 100*l.Share, l.Labelled)
+		if l.Spoil > 0 {
+			say("%s: at %d positions the large model's choice would spoil a right answer", l.Rule, l.Spoil)
+		}
+	}
+	for _, p := range s.Pairs {
+		say("%s and %s differ at %.2f%% of the %d positions that both label", p.Rules[0], p.Rules[1], 100*p.Share,
+			p.Both)
+	}
+	if s.Rollouts > 0 {
+		say("labels took %d continued texts of %d tokens", s.Rollouts, s.RolloutTokens)
+	}
+}

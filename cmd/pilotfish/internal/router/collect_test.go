@@ -1,0 +1,425 @@
+package router
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+	"github.com/pilotfish-ai/pilotfish/runtime/trace"
+)
+
+// TestPairFlags: the flags of two models reach what opens them.
+func TestPairFlags(t *testing.T) {
+	clitest.OwnFolders(t)
+	parse := func(args ...string) *group.PairFlags {
+		p, c := new(group.PairFlags), new(cobra.Command)
+		p.Register(c)
+		require.NoError(t, c.ParseFlags(append([]string{"-m", clitest.DemoFile("small.gguf")}, args...)))
+		require.NoError(t, p.Check(false))
+		return p
+	}
+	large := clitest.DemoFile("large.gguf")
+	for _, threads := range []string{"1", "2"} {
+		got, err := parse("--large", large, "--threads", threads).Open(t.Context(), &cli.App{Stderr: io.Discard}, false)
+		require.NoError(t, err)
+		assert.Equal(t, threads, fmt.Sprint(got.Edge.Threads()))
+		assert.Equal(t, threads, fmt.Sprint(got.Large.Threads()))
+		got.Close()
+	}
+	for flag, want := range map[string]string{"--backend=nonsense": "--backend",
+		"--huge-pages=nonsense": "--huge-pages"} {
+		p, c := new(group.PairFlags), new(cobra.Command)
+		p.Register(c)
+		require.NoError(t, c.ParseFlags([]string{"-m", clitest.DemoFile("small.gguf"), "--large", large, flag}))
+		assert.ErrorContains(t, p.Check(false), want)
+	}
+
+	secret, words := filepath.Join(t.TempDir(), "token"), filepath.Join(t.TempDir(), "words")
+	require.NoError(t, os.WriteFile(secret, []byte("sesame"), 0o600))
+	require.NoError(t, os.WriteFile(words, []byte("some text"), 0o600))
+	p := parse("--cloud", "127.0.0.1:1", "--token-file", secret)
+	o, err := p.Gateway.Parse(new(cli.App))
+	require.NoError(t, err)
+	assert.EqualValues(t, "sesame", o.Secret)
+	require.NoError(t, p.Gateway.Remember(new(cli.App), &o))
+	assert.NotEmpty(t, o.TicketFolder)
+	p = parse("--cloud", "127.0.0.1:1", "--no-resume", "--dictionary", "7:"+words)
+	o, err = p.Gateway.Parse(new(cli.App))
+	require.NoError(t, err)
+	require.Len(t, o.Dictionaries, 1)
+	assert.EqualValues(t, 7, o.Dictionaries[0].ID)
+	require.NoError(t, p.Gateway.Remember(new(cli.App), &o))
+	assert.Empty(t, o.TicketFolder)
+}
+
+// TestPairFlagsRefused: each refusal names the flag.
+func TestPairFlagsRefused(t *testing.T) {
+	small, large := clitest.DemoFile("small.gguf"), clitest.DemoFile("large.gguf")
+	for line, want := range map[string]string{
+		"--data demo --large " + large:                              "--large and --cloud are for a small model",
+		"--data demo --cloud h:1":                                   "--large and --cloud are for a small model",
+		"--data demo --threads 1":                                   "--threads has no effect on the demo",
+		"--data demo --ctx 9":                                       "--ctx has no effect on the demo",
+		"--data demo --kv f16":                                      "--kv has no effect on the demo",
+		"--data demo --exact":                                       "--exact has no effect on the demo",
+		"--data demo --backend soft":                                "--backend has no effect on the demo",
+		"--data demo --huge-pages off":                              "--huge-pages has no effect on the demo",
+		"--data demo --no-resume":                                   "--no-resume has no effect",
+		"--data q --large " + large:                                 "name its file with -m",
+		"--data q -m " + small:                                      "name its file with --large",
+		"--data demo -m " + small:                                   "name its file with --large",
+		"--data q -m " + small + " --large " + large + " --cloud h": "leave one of them out",
+		"--data q -m " + small + " --large " + large + " --pin ab":  "--pin has no effect",
+	} {
+		code, stdout, stderr := clitest.Call(t,
+			append([]string{"router", "collect", "-o", "nowhere"}, strings.Fields(line)...)...)
+		assert.Equal(t, cli.ExitUsage, code, line)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, want, line)
+	}
+	assert.NoDirExists(t, "nowhere")
+}
+
+// collected is what `router collect --json` says of a new folder, its settings, and what it tells people.
+func collected(t *testing.T, args ...string) (*collectEvent, trace.Settings, string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "traces")
+	line := append([]string{"router", "collect", "--json", "-o", dir}, args...)
+	code, stdout, stderr := clitest.Call(t, line...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	var got struct{ Summary *collectEvent }
+	require.NoError(t, json.Unmarshal([]byte(stdout), &got))
+	require.NotNil(t, got.Summary)
+	assert.Equal(t, dir, got.Summary.Folder)
+	set, err := trace.Open(dir)
+	require.NoError(t, err)
+	defer set.Close()
+	return got.Summary, set.Settings(), stderr
+}
+
+// TestCollectFlags: each flag does what it says.
+func TestCollectFlags(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many small collections: not with -short")
+	}
+	usual, settings, stderr := collected(t, "--data", "demo-train", "--questions", "3")
+	assert.Equal(t, []int{3, 3, 0, 0}, []int{usual.Prompts, usual.Right, usual.Cut, usual.LeftOut})
+	assert.Equal(t, "given", settings.Reference)
+	assert.Contains(t, stderr, "answers: given")
+	assert.Contains(t, stderr, "collect: 100% of 3\n")
+	assert.Contains(t, stderr, fmt.Sprintf("3 prompts, %d positions", usual.Positions))
+	assert.Contains(t, stderr, "disagreement: escalate at")
+	assert.Equal(t, []string{"disagreement"}, settings.Labels)
+	assert.Equal(t, []any{256, 32, false}, []any{settings.MaxTokens, settings.ShardPrompts, settings.Raw})
+	with := func(args ...string) (*collectEvent, trace.Settings) {
+		t.Helper()
+		sum, settings, _ := collected(t, append([]string{"--data", "demo-train", "--questions", "3"}, args...)...)
+		return sum, settings
+	}
+	sum, _, _ := collected(t, "--data", "demo", "--questions", "2")
+	assert.Equal(t, 2, sum.Prompts)
+	assert.NotEqual(t, usual.Hash, sum.Hash)
+
+	sum, settings = with("--raw", "--reference", "large")
+	assert.True(t, settings.Raw)
+	assert.Equal(t, 3, sum.Positions, "the model ends what is no chat at once")
+	sum, _ = with("-n", "5")
+	assert.Equal(t, []int{15, 3}, []int{sum.Positions, sum.Cut})
+	sum, _ = with("--max-tokens", "7")
+	assert.Equal(t, []int{21, 3}, []int{sum.Positions, sum.Cut})
+	_, settings = with("--shard", "2")
+	assert.Equal(t, 2, settings.Shards())
+	sum, _ = with("--label", "r2r,citer,disagreement")
+	assert.Len(t, sum.Pairs, 3)
+	assert.Positive(t, sum.Rollouts)
+	sum, settings = with("--label", "")
+	assert.Empty(t, sum.Labels)
+	assert.Empty(t, settings.Labels)
+
+	sampled, settings := with("--reference", "sampled", "--seed", "4")
+	assert.Equal(t, trace.Sampling{Temperature: 1, Seed: 4}, *settings.Sampling)
+	other, _ := with("--reference", "sampled", "--seed", "5", "--temp", "3")
+	assert.NotEqual(t, sampled.Hash, other.Hash)
+	_, settings, _ = collected(t, "--data", "demo-train", "--questions", "801", "--seed", "1", "-n", "1")
+	drawn, err := task.Open(task.DemoTrain, task.Options{Most: 801, Seed: 1})
+	require.NoError(t, err)
+	assert.Equal(t, drawn.Hash, settings.Data)
+
+	router := clitest.DemoFile("router.gguf")
+	sum, settings = with("--reference", "routed", "--router", router)
+	assert.InDelta(t, 0.5, settings.Routing.Threshold, 0)
+	assert.Len(t, settings.Routing.Router, 64)
+	assert.Less(t, sum.Cloud, sum.Positions)
+	sum, _ = with("--reference", "routed", "--router", router, "--threshold", "1")
+	assert.Greater(t, sum.Cloud, sum.Positions/2)
+	sum, _ = with("--reference", "routed", "--router", router, "--threshold", "0")
+	assert.Zero(t, sum.Cloud)
+}
+
+// TestCollectTask: a public data set is asked as eval asks it.
+func TestCollectTask(t *testing.T) {
+	racing.Spare(t)
+	file := filepath.Join(t.TempDir(), "gsm8k.jsonl")
+	require.NoError(t, os.WriteFile(file, []byte(`{"question":"One and one?","answer":"1+1=2\n#### 2"}`), 0o600))
+	pair := []string{"-m", clitest.DemoFile("small.gguf"), "--large", clitest.DemoFile("large.gguf"), "--data", file}
+	sum, settings, _ := collected(t, append(pair, "--task", "gsm8k", "--label", "citer")...)
+	set, err := task.Open(task.GSM8K, task.Options{Data: file})
+	require.NoError(t, err)
+	assert.Equal(t, set.Prompts, settings.Task)
+	assert.Equal(t, []any{1, 0, "given"}, []any{sum.Right, settings.Shots, settings.Reference})
+	two, settings, _ := collected(t, append(pair, "--task", "gsm8k", "--raw", "--shots", "1", "-n", "100")...)
+	assert.Equal(t, 1, settings.Shots)
+	assert.NotEqual(t, sum.Positions, two.Positions, "an answer begins with a space where there is no chat")
+}
+
+// TestCollectJSON: --json prints one object to stdout, which is empty otherwise.
+func TestCollectJSON(t *testing.T) {
+	line := []string{"router", "collect", "--data", "demo", "--questions", "1", "-o", t.TempDir()}
+	code, stdout, stderr := clitest.Call(t, line...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Empty(t, stdout)
+	code, stdout, stderr = clitest.Call(t, append(line, "--json")...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Equal(t, 1, strings.Count(stdout, "\n"))
+	var got struct{ Summary map[string]any }
+	require.NoError(t, json.Unmarshal([]byte(stdout), &got))
+	for _, name := range []string{
+		"prompts", "positions", "differ_share", "labels", "pairs", "rollouts", "seconds", "hash",
+	} {
+		assert.Contains(t, got.Summary, name)
+	}
+}
+
+// TestCollectPair: the two models are those that are named, here or behind a gateway.
+func TestCollectPair(t *testing.T) {
+	racing.Spare(t)
+	clitest.OwnFolders(t)
+	small, large := clitest.DemoFile("small.gguf"), clitest.DemoFile("large.gguf")
+	file := filepath.Join(t.TempDir(), "q.jsonl")
+	questions, err := task.Open(task.Demo, task.Options{Most: 2})
+	require.NoError(t, err)
+	var lines []string
+	for _, q := range questions.Questions {
+		b, err := json.Marshal(map[string]string{"question": q.Text})
+		require.NoError(t, err)
+		lines = append(lines, string(b))
+	}
+	require.NoError(t, os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600))
+	base := []string{"--data", file, "-m", small, "-n", "20", "--label", "r2r,disagreement"}
+	here, settings, stderr := collected(t, append(base, "--large", large)...)
+	assert.Contains(t, stderr, "answers: large")
+	assert.NotContains(t, stderr, "graded")
+	assert.Equal(t, "large", settings.Reference)
+	assert.NotEmpty(t, settings.Large.Fingerprint)
+	assert.Empty(t, settings.Small.Compute)
+	same, settings, _ := collected(t, append(base, "--large", large, "--model", large)...)
+	assert.Zero(t, same.Differ, "one model is both")
+	assert.Equal(t, settings.Small.Fingerprint, settings.Large.Fingerprint)
+	_, settings, _ = collected(t, append(base, "--large", large, "--kv", "f32", "--ctx", "100")...)
+	assert.Equal(t, "kv f32", settings.Small.Compute)
+	assert.Equal(t, []int{100, 100}, []int{settings.Small.Context, settings.Large.Context})
+	_, settings, _ = collected(t, append(base, "--large", large, "--exact", "-n", "2")...)
+	assert.Equal(t, "exact true", settings.Small.Compute)
+
+	address, pin, _ := clitest.StartCloud(t, "-m", large, "--open", "--log", "off")
+	there, settings, _ := collected(t, append(base, "--cloud", address, "--pin", pin)...)
+	assert.Empty(t, settings.Large.Fingerprint)
+	assert.Equal(t, "pilotfish-demo-large", settings.Large.Name)
+	there.Hash, there.Folder, there.Seconds = here.Hash, here.Folder, here.Seconds
+	assert.Equal(t, here, there)
+
+	code, _, stderr := clitest.Call(t, append([]string{"router", "collect", "-o", t.TempDir(), "--cloud", address,
+		"--pin",
+		strings.Repeat("a", 64)}, base...)...)
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.Contains(t, stderr, "--pin")
+}
+
+// TestCollectRefused: what is wrong is named with what to do, before anything is written.
+func TestCollectRefused(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	bad := filepath.Join(t.TempDir(), "bad.jsonl")
+	require.NoError(t, os.WriteFile(bad, []byte(`{"question":"a"}`+"\nx"), 0o600))
+	pair := " -m " + clitest.DemoFile("small.gguf") + " --large " + clitest.DemoFile("large.gguf")
+	router := " --router " + clitest.DemoFile("router.gguf")
+	for line, want := range map[string]string{
+		"":                          "2|data",
+		"--data demo --task csqa":   "2|--task is for a file",
+		"--data q --task x" + pair:  "2|--task \"x\" is not known: choose from csqa",
+		"--data q --shots 1" + pair: "2|--shots has no effect without --task",
+		"--data " + bad + " --task arc --shots 99" + pair: "" +
+			"2|--shots 99 is out of range: give 0 to 4",
+		"--data " + bad + " --task gsm8k" + pair: "1|bad.jsonl: line 1",
+		"--data demo --reference x": `2|--reference "x" is not known: ` +
+			`choose given`,
+		"--data demo --questions=-1":                            "2|--questions -1 is negative",
+		"--data demo -n 0":                                      "2|-n 0 is out of range",
+		"--data demo --shard 0":                                 "2|--shard 0 is out of range",
+		"--data demo --shard 2000000":                           "2|--shard 2000000 is out of range",
+		"--data demo --reference sampled --temp 0":              "2|--temp 0 draws nothing",
+		"--data demo --reference sampled --temp NaN":            "2|--temp NaN is out of range",
+		"--data demo --seed 1":                                  "2|--seed has no effect",
+		"--data demo --temp 1":                                  "2|--temp has no effect",
+		"--data demo --reference routed":                        "2|give its file with --router",
+		"--data demo" + router:                                  "2|--router has no effect",
+		"--data demo --threshold 0.1":                           "2|--threshold has no effect",
+		"--data demo --reference routed --threshold 2" + router: "2|--threshold 2 is out of range",
+		"--data demo --label citer,x": "2|--label \"x\" is not known: choose " +
+			"among",
+		"--data demo --label citer,citer": "2|--label names citer twice",
+		"--data demo --questions 9999": "1|--data: demo has 400 questions, not " +
+			"9999",
+		"--data /nowhere/q" + pair: "1|--data: open /nowhere/q",
+		"--data " + bad + pair:     "1|bad.jsonl: line 2",
+		"--data " + bad + " --questions 1 --label citer" + pair: "1|question 1 of " + bad +
+			" has no right one",
+		"--data " + bad + " --questions 1 --reference given" + pair: "1|question 1 of " + bad +
+			" has none",
+		"--data demo --reference routed --router " + clitest.DemoFile("small.gguf"): "1|not a router",
+		"--data demo --reference routed --router /nowhere/r":                        "1|/nowhere/r",
+	} {
+		args := []string{"router", "collect"}
+		if line != "" {
+			args = append(args, "-o", dir)
+		}
+		code, stdout, stderr := clitest.Call(t, append(args, strings.Fields(line)...)...)
+		wantCode, text, _ := strings.Cut(want, "|")
+		assert.Equal(t, wantCode, fmt.Sprint(code), "%s: %s", line, stderr)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, text)
+		assert.NoDirExists(t, dir, line)
+	}
+	code, _, stderr := clitest.Call(t, "router", "collect", "--data", "demo", "-o", "")
+	assert.Equal(t, cli.ExitUsage, code)
+	assert.Contains(t, stderr, "-o names no folder")
+}
+
+// TestCollectAgain: the same command changes nothing, another one is refused, and files that are missing or damaged are
+// made anew, or named.
+func TestCollectAgain(t *testing.T) {
+	racing.Spare(t)
+	dir := t.TempDir()
+	line := []string{"router", "collect", "--data", "demo-train", "--questions", "5", "--shard", "2", "-o", dir}
+	content := func() (all []string) {
+		names, err := filepath.Glob(filepath.Join(dir, "*"))
+		require.NoError(t, err)
+		for _, name := range names {
+			b, err := os.ReadFile(name)
+			require.NoError(t, err)
+			all = append(all, filepath.Base(name)+string(b))
+		}
+		return all
+	}
+	code, _, stderr := clitest.Call(t, line...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	want := content()
+	assert.Len(t, want, 4)
+	third := filepath.Join(dir, "shard-00002.trace")
+	require.NoError(t, os.Remove(third))
+	for range 2 {
+		code, _, stderr = clitest.Call(t, line...)
+		require.Equal(t, cli.ExitDone, code, stderr)
+		assert.True(t, slices.Equal(want, content()))
+	}
+	code, _, stderr = clitest.Call(t, append(line, "--label", "r2r")...)
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.Contains(t, stderr, `labels was ["disagreement"] and is now ["r2r"]; choose another folder`)
+	assert.Contains(t, stderr, dir)
+	require.NoError(t, os.WriteFile(third, []byte("short"), 0o600))
+	code, _, stderr = clitest.Call(t, line...)
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.Contains(t, stderr, third+": header: unexpected EOF")
+}
+
+// TestCollectNotes: who collects is told what the labels are worth, and what was left out.
+func TestCollectNotes(t *testing.T) {
+	racing.Spare(t)
+	_, settings, stderr := collected(t, "--data", "demo", "--questions", "2", "--reference", "large", "--label",
+		"citer")
+	assert.Contains(t, stderr, "the rule citer says what disagreement says")
+	assert.True(t, settings.Collapse)
+	_, _, stderr = collected(t, "--data", "demo", "--questions", "2", "--reference", "sampled", "--label", "citer")
+	assert.NotContains(t, stderr, "what disagreement says")
+	pair := []string{"-m", clitest.DemoFile("small.gguf"), "--large", clitest.DemoFile("large.gguf"), "--data",
+		"demo", "--questions",
+		"9"}
+	sum, _, stderr := collected(t, append(pair, "--ctx", "50")...)
+	require.Positive(t, sum.LeftOut)
+	require.Positive(t, sum.Cut)
+	assert.Contains(t, stderr, fmt.Sprintf("no room for an answer in the models' context: %d\n", sum.LeftOut))
+	assert.Contains(t, stderr, fmt.Sprintf("-n 256 or than the models' context has room for: %d\n", sum.Cut))
+	_, _, stderr = collected(t, "--data", "demo", "--questions", "2", "--reference", "routed", "--label", "citer,r2r",
+		"--router", clitest.DemoFile("router.gguf"))
+	assert.Contains(t, stderr, "the large model chose ")
+	assert.Contains(t, stderr, "citer and r2r differ at ")
+}
+
+// TestTracesInPython: the program of docs/traces.md reads what was collected.
+func TestTracesInPython(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		sharedtest.Missing(t, err)
+	}
+	doc, err := os.ReadFile("../../../../docs/traces.md")
+	require.NoError(t, err)
+	_, program, _ := strings.Cut(string(doc), "```python\n")
+	program, _, found := strings.Cut(program, "```")
+	require.True(t, found)
+	dir := t.TempDir()
+	code, _, stderr := clitest.Call(t, "router", "collect", "--data", "demo", "--questions", "5", "-o", dir)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	out, err := exec.Command(python, "-c", program, dir).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	set, err := trace.Open(dir)
+	require.NoError(t, err)
+	defer set.Close()
+	differ, escalate := 0, 0
+	for i := range set.Len() {
+		if p := set.At(i); p.Small != p.Large {
+			differ++
+		}
+		if set.At(i).Labels[0] == trace.Escalate {
+			escalate++
+		}
+	}
+	hidden := make([]float32, set.Width())
+	set.Hidden(hidden, set.Len()-1)
+	last := hidden[len(hidden)-1]
+	assert.Equal(t, fmt.Sprintln(5, set.Len(), set.Width(), differ, escalate, float64(last)), string(out))
+}
+
+// TestCollectStories: models without a chat template, whose context is short.
+func TestCollectStories(t *testing.T) {
+	racing.Spare(t)
+	small := sharedtest.Shared(t, "data", "models", "stories-weak-qwen2-f32.gguf")
+	large := sharedtest.Shared(t, "data", "models", "stories260k-qwen2-f32.gguf")
+	file := filepath.Join(t.TempDir(), "q.jsonl")
+	long := strings.Repeat(" Lily ran to the big red ball.", 40)
+	two := `{"question":" Once upon a time"}` + "\n" + `{"question":"` + long + `"}`
+	require.NoError(t, os.WriteFile(file, []byte(two), 0o600))
+	pair := []string{"-m", small, "--large", large, "--data", file}
+	sum, _, _ := collected(t, append(pair, "--raw", "-n", "1000", "--label", "r2r,disagreement")...)
+	assert.Equal(t, []int{2, 1, 1}, []int{sum.Prompts, sum.LeftOut, sum.Cut})
+	assert.Greater(t, sum.Positions, 200)
+	assert.Positive(t, sum.Differ)
+	code, _, stderr := clitest.Call(t, append([]string{"router", "collect", "-o", t.TempDir()}, pair...)...)
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.Contains(t, stderr, "question 1: ")
+	assert.Contains(t, stderr, "--raw")
+}

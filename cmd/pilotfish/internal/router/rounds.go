@@ -1,0 +1,164 @@
+package router
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"runtime"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/bench/collect"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/router/train"
+	"github.com/pilotfish-ai/pilotfish/runtime/trace"
+)
+
+// roundFlags are those of rounds after the first, whose texts are decoded with the router of the round before.
+type roundFlags struct {
+	count  int
+	share  float64
+	data   string
+	seed   uint64
+	folder string
+
+	training *cli.OptionsFlag
+}
+
+func (r *roundFlags) register(p *pflag.FlagSet, training *cli.OptionsFlag) {
+	r.training = training
+	cli.Add(p, "rounds", &r.count, 1)
+	cli.Add(training.FlagSet, "training.share", &r.share, 0.1)
+	cli.Add(p, "data", &r.data, "")
+	cli.Add(training.FlagSet, "training.data-seed", &r.seed, 0)
+	cli.Add(p, "on-policy", &r.folder, "")
+}
+
+// check refuses what would have no effect, and what is missing.
+func (r *roundFlags) check(pair *group.PairFlags) error {
+	if !(r.share > 0 && r.share < 1) {
+		return cli.Usagef("--training share=%v is out of range: give a share above 0 and below 1", r.share)
+	}
+	if r.count == 1 {
+		for _, name := range []string{"share", "data-seed"} {
+			if r.training.Changed(name) {
+				return cli.Usagef(
+					"--training %s has no effect in one round, which only reads traces: leave it out, or "+
+						"add --rounds 2", name)
+			}
+		}
+		for _, name := range []string{
+			"data", "on-policy", "model", "large", "cloud", "pin", "token-file", "no-resume",
+			"dictionary", "ctx", "kv", "backend", "exact", "huge-pages",
+		} {
+			if pair.Set.Changed(name) {
+				return cli.Usagef("--%s has no effect in one round, which only reads traces: leave it out, or add "+
+					"--rounds 2", name)
+			}
+		}
+		return nil
+	}
+	switch {
+	case r.data == "":
+		return cli.Usagef("--rounds %d decodes the questions again: name what they were collected from with --data",
+			r.count)
+	case r.folder == "":
+		return cli.Usagef("--rounds %d keeps the texts that it decodes: name a folder for them with --on-policy",
+			r.count)
+	case r.training.Changed("data-seed") && r.data != task.DemoTrain:
+		return cli.Usagef("--training data-seed has no effect: questions are drawn for --data demo-train only")
+	}
+	return pair.Check(r.data == task.Demo || r.data == task.DemoTrain)
+}
+
+// onPolicy runs the rounds after the first.
+func (c *course) onPolicy(ctx context.Context) error {
+	set, err := c.questions()
+	if err != nil {
+		return err
+	}
+	models, err := c.f.pair.Open(ctx, c.a, c.folders[0].Set.Settings().Raw)
+	if err != nil {
+		return err
+	}
+	defer models.Close()
+	if models.Large == nil { // the network is heard while all threads compute
+		before := runtime.GOMAXPROCS(models.Edge.Threads() + 2)
+		defer runtime.GOMAXPROCS(before)
+	}
+	fingerprint, err := models.Edge.Fingerprint()
+	if err != nil {
+		return err
+	}
+	if s := c.folders[0].Set.Settings(); fingerprint != s.Small.Fingerprint {
+		return fmt.Errorf("%s is of the small model %q, -m names %q: give the model that the traces are of",
+			c.folders[0].Name, s.Small.Name, models.Edge.Name())
+	}
+	for len(c.rounds) < c.f.rounds.count {
+		folder, err := c.decode(ctx, models, set)
+		if err != nil {
+			return err
+		}
+		c.folders = append(c.folders, folder)
+		if err := c.train(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// questions are those of the first folder.
+func (c *course) questions() (*task.Set, error) {
+	s := c.folders[0].Set.Settings()
+	set, err := task.Open(c.f.rounds.data, task.Options{Most: s.Prompts, Seed: c.f.rounds.seed})
+	if err != nil {
+		return nil, fmt.Errorf("--data: %w", err)
+	}
+	if set.Hash != s.Data {
+		return nil, fmt.Errorf("--data %s is not what %s was collected from: name the same file, unchanged",
+			c.f.rounds.data, c.folders[0].Name)
+	}
+	return set, nil
+}
+
+// routed says how the texts of the next round are decoded: with the router of the last one, at the threshold which
+// escalates the wanted share of the positions held back, and else as those of the first folder.
+func (c *course) routed() collect.Options {
+	last := c.rounds[len(c.rounds)-1]
+	held := train.Judge(c.src, last.result.HeldOut.Rows, last.file.Net, c.f.options().Threads)
+	threshold := router.Rank(held).Threshold(c.f.rounds.share)
+	sum := sha256.Sum256(last.bytes)
+	s := c.folders[0].Set.Settings()
+	return collect.Options{
+		Raw: s.Raw, Reference: collect.Routed, MaxTokens: s.MaxTokens, Labels: []string{c.rule},
+		Compute: c.f.pair.Model.Compute(), RouterHash: hex.EncodeToString(sum[:]),
+		Router: router.Options{Policy: router.Learned, Net: last.file.Net, Threshold: &threshold},
+	}
+}
+
+// decode makes the traces of the next round.
+func (c *course) decode(ctx context.Context, models *group.Pair, set *task.Set) (train.Folder, error) {
+	o := c.routed()
+	o.Edge, o.Large, o.Far, o.Data = models.Edge, models.Large, models.Far, set
+	plan, err := collect.NewPlan(o)
+	if err != nil {
+		return train.Folder{}, err
+	}
+	dir := filepath.Join(c.f.rounds.folder, fmt.Sprintf("round-%d", len(c.rounds)+1))
+	m := cli.NewMeter(c.a.Stderr, "decode", cli.InPieces)
+	did, err := plan.Run(ctx, dir, func(done, total int) { m.Show(int64(done), int64(total)) })
+	m.Close()
+	if err != nil {
+		return train.Folder{}, err
+	}
+	fmt.Fprintf(c.a.Stderr,
+		"decoded %d prompts at a threshold of %.4g: %d of %d tokens from the large model (%.2f%%)\n", did.Prompts,
+		*o.Router.Threshold, did.Cloud, did.Positions, 100*float64(did.Cloud)/float64(max(1, did.Positions)))
+	opened, err := trace.Open(dir)
+	return train.Folder{Name: dir, Set: opened}, err
+}

@@ -1,0 +1,26 @@
+// Package router has pilotfish router: collect, train, calibrate and show.
+package router
+
+import (
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/spf13/cobra"
+)
+
+// NewCommand makes and looks into routers.
+func NewCommand(a *cli.App) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "router COMMAND",
+		Short: "Train, calibrate and examine routers, which decide when the large model is asked",
+		Example: `  pilotfish router collect --data demo-train --questions 2000 -o traces
+  pilotfish router train traces -o router.gguf
+  pilotfish router show router.gguf traces
+  pilotfish router calibrate --router router.gguf -o certified.gguf`,
+		Args: cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return cli.Usagef("which command? See `pilotfish router --help`")
+		},
+	}
+	c.AddCommand(newRouterCollectCommand(a), newRouterTrainCommand(a), newRouterCalibrateCommand(a),
+		newRouterShowCommand(a))
+	return c
+}

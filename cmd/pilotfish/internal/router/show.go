@@ -1,0 +1,344 @@
+package router
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/router/train"
+)
+
+// showFlags are those of `pilotfish router show`.
+type showFlags struct {
+	label string
+	svg   string
+	json  bool
+}
+
+// newRouterShowCommand tells what a router file is worth.
+func newRouterShowCommand(a *cli.App) *cobra.Command {
+	var f showFlags
+	c := &cobra.Command{
+		Use:   "show FILE [FOLDER...]",
+		Short: "Describe a router file and evaluate it on recorded traces",
+		Long: `Describe a router file, and evaluate it on traces.
+
+With folders that router collect has filled: how well calibrated its confidence is, what share each threshold would
+send to the large model, and how it compares with margin and entropy on the same tokens. On folders that the router was
+trained on, only the prompts held out during training count. All of this describes the recorded texts as they are: in
+use, each token of the large model changes the text that follows.`,
+		Example: `  pilotfish router show router.gguf
+  pilotfish router show router.gguf traces --svg figures`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cli.Usagef("there is no router: name its file")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return f.run(c.Context(), a, args[0], args[1:]) },
+	}
+	p := c.Flags()
+	cli.Add(p, "label", &f.label, "")
+	cli.Add(p, "svg", &f.svg, "")
+	cli.Add(p, "json", &f.json, false)
+	return c
+}
+
+func (f *showFlags) run(_ context.Context, a *cli.App, path string, dirs []string) error {
+	if len(dirs) == 0 {
+		for name, value := range map[string]string{"svg": f.svg, "label": f.label} {
+			if value != "" {
+				return cli.Usagef("--%s has no effect without traces: name the folders that router collect filled",
+					name)
+			}
+		}
+	}
+	file, err := engine.ReadRouter(path)
+	if err != nil {
+		return err
+	}
+	folders, err := openFolders(dirs)
+	defer closeFolders(folders)
+	if err != nil {
+		return err
+	}
+	if err := f.about(a, path, file); err != nil || len(dirs) == 0 {
+		return err
+	}
+	w, err := f.judge(a, path, file, folders)
+	if err != nil {
+		return err
+	}
+	if f.svg != "" {
+		if err := w.figures(f.svg); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		return a.PrintJSON(map[string]any{"traces": w.event()})
+	}
+	return w.print(a.Stdout)
+}
+
+// aboutEvent is what a router file says, as JSON. Its fields are a contract.
+type aboutEvent struct {
+	Version     string             `json:"version,omitempty"`
+	Model       string             `json:"model,omitempty"` // fingerprint of the small model
+	ModelName   string             `json:"model_name,omitempty"`
+	Large       string             `json:"large,omitempty"`
+	LargeName   string             `json:"large_name,omitempty"`
+	Tap         string             `json:"tap,omitempty"`
+	Data        string             `json:"data,omitempty"`
+	Label       string             `json:"label,omitempty"`
+	Features    string             `json:"features,omitempty"`
+	Layers      []int              `json:"layers"` // widths, the input's first
+	Rounds      int                `json:"rounds,omitempty"`
+	Prompts     int                `json:"prompts,omitempty"`
+	Positions   int                `json:"positions,omitempty"`
+	Seed        int                `json:"seed"`
+	Validation  float64            `json:"validation_share,omitempty"`
+	Escalate    float64            `json:"escalate_share,omitempty"`
+	AUC         float64            `json:"auc,omitempty"`
+	Calibration float64            `json:"calibration_error,omitempty"`
+	Certificate *event.Certificate `json:"certificate"` // null: nothing was proven
+}
+
+func newAboutEvent(r *router.File) aboutEvent {
+	x := r.About
+	e := aboutEvent{
+		Version: x.Version, Model: x.Model, ModelName: x.ModelName, Large: x.Large, LargeName: x.LargeName, Tap: x.Tap,
+		Data: x.Data, Label: x.Label, Features: x.Features, Layers: []int{r.Net.Layers[0].In}, Rounds: x.Rounds,
+		Prompts: x.Prompts, Positions: x.Positions, Seed: x.Seed, Validation: x.Validation, Escalate: x.Escalate,
+		AUC: x.AUC, Calibration: x.Calibration,
+	}
+	for _, l := range r.Net.Layers {
+		e.Layers = append(e.Layers, l.Out)
+	}
+	if r.Certificate != nil {
+		c := group.NewCertificateEvent(r.Certificate)
+		e.Certificate = &c
+	}
+	return e
+}
+
+// about prints what the file says.
+func (f *showFlags) about(a *cli.App, path string, r *router.File) error {
+	e := newAboutEvent(r)
+	if f.json {
+		return a.PrintJSON(map[string]any{"file": path, "router": e})
+	}
+	fmt.Fprintln(a.Stdout, path)
+	layers := strings.Trim(strings.ReplaceAll(fmt.Sprint(e.Layers), " ", " to "), "[]")
+	for _, line := range [][2]string{
+		{"small model", modelText(e.ModelName, e.Model)}, {"large model", modelText(e.LargeName, e.Large)},
+		{"network", layers}, {"looks at", group.Printable(e.Features)}, {"hidden state", group.Printable(e.Tap)},
+		{"label", group.Printable(e.Label)}, {"learnt from", learntText(e)}, {"traces", short(e.Data)},
+		{"held back", heldText(e)}, {"made by", group.Printable(e.Version)},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(a.Stdout, "  %-13s %s\n", line[0], line[1])
+		}
+	}
+	if r.Certificate == nil {
+		_, err := fmt.Fprintf(a.Stdout, "  %-13s none: `pilotfish router calibrate` proves that a budget is kept\n",
+			"certificate")
+		return err
+	}
+	_, err := fmt.Fprintf(a.Stdout, "  %-13s %s\n", "certificate", group.CertificateText(r.Certificate))
+	return err
+}
+
+// modelText is a model by its name and the beginning of its fingerprint.
+func modelText(name, fingerprint string) string {
+	switch {
+	case fingerprint == "":
+		return group.Printable(name)
+	case name == "":
+		return short(fingerprint)
+	}
+	return fmt.Sprintf("%.50s (%s)", group.Printable(name), short(fingerprint))
+}
+
+// short is the beginning of a hash.
+func short(hash string) string {
+	if len(hash) > 12 {
+		return group.Printable(hash[:12]) + "…"
+	}
+	return group.Printable(hash)
+}
+
+func learntText(e aboutEvent) string {
+	if e.Positions == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d tokens of %d prompts, %s to escalate; rounds: %d, seed: %d", e.Positions, e.Prompts,
+		group.Share(e.Escalate), max(1, e.Rounds), e.Seed)
+}
+
+func heldText(e aboutEvent) string {
+	if e.AUC == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s of the prompts: area %.4f, calibration error %.4f", group.Share(e.Validation), e.AUC,
+		e.Calibration)
+}
+
+// worth is what a router is worth on positions, beside the policies that need none.
+type worth struct {
+	rule    string
+	held    bool // only prompts that training held back
+	prompts int
+	names   []string // of the policies, the router first
+	all     [][]router.Verdict
+	ranks   []*router.Ranking // of each
+}
+
+// judge compares the router with labels.
+func (f *showFlags) judge(a *cli.App, path string, file *router.File, folders []train.Folder) (*worth, error) {
+	w := &worth{rule: f.label, names: []string{string(router.Learned), string(router.Margin), string(router.Entropy)}}
+	if s := folders[0].Set.Settings(); w.rule == "" && s.Rule(file.About.Label) >= 0 {
+		w.rule = file.About.Label
+	}
+	var err error
+	if w.rule, err = ruleOf(folders, w.rule); err != nil {
+		return nil, err
+	}
+	src, err := train.NewTraces(folders, w.rule)
+	if err != nil {
+		return nil, err
+	}
+	s := folders[0].Set.Settings()
+	switch about := file.About; {
+	case file.Net.Dim() != src.Width():
+		return nil, fmt.Errorf("%s takes hidden states of %d numbers, %s has %d: they are of another small model",
+			path, file.Net.Dim(), folders[0].Name, src.Width())
+	case about.Model == "":
+		fmt.Fprintf(a.Stderr, "pilotfish: %s does not say of which model it is: the traces may be of another\n", path)
+	case about.Model != s.Small.Fingerprint:
+		return nil, fmt.Errorf("%s belongs to the small model %q, %s is of %q: give traces of the same",
+			path, about.ModelName, folders[0].Name, s.Small.Name)
+	}
+	rows, err := w.positions(file, src, hashOf(folders))
+	if err != nil {
+		return nil, err
+	}
+	margin, entropy := train.JudgeHead(src, rows)
+	w.all = [][]router.Verdict{train.Judge(src, rows, file.Net, runtime.GOMAXPROCS(0)), margin, entropy}
+	for _, v := range w.all {
+		w.ranks = append(w.ranks, router.Rank(v))
+	}
+	return w, nil
+}
+
+// positions are those to judge by.
+func (w *worth) positions(file *router.File, src *train.Traces, data string) ([]int, error) {
+	rows := train.Labelled(src)
+	if file.About.Data == data && file.About.Validation > 0 {
+		held, err := train.HoldOut(src, file.About.Validation, uint64(file.About.Seed))
+		if err != nil {
+			return nil, err
+		}
+		w.held, rows = true, held.Rows
+	}
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("no position has a label of the rule %s: collect traces with it", w.rule)
+	}
+	prompts := map[int]bool{}
+	for _, i := range rows {
+		prompts[src.Prompt(i)] = true
+	}
+	w.prompts = len(prompts)
+	return rows, nil
+}
+
+// figures writes the curves.
+func (w *worth) figures(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for name, c := range w.charts() {
+		if err := os.WriteFile(filepath.Join(dir, name+".svg"), c.SVG(), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// print prints tables of at most 80 columns.
+func (w *worth) print(out io.Writer) error {
+	which := "all prompts of the traces: were some of them learnt from, this flatters"
+	if w.held {
+		which = "only prompts that training held back"
+	}
+	fall := w.ranks[0].At(2)
+	fmt.Fprintf(out, "\n%d tokens of %d prompts, %.2f%% to escalate by %s\n(%s)\n", len(w.all[0]), w.prompts,
+		100*fall.Precision, w.rule, which)
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\npolicy\tarea under the curve\tcross-entropy\tcalibration error\t")
+	for i, name := range w.names {
+		v := w.all[i]
+		fmt.Fprintf(t, "%s\t%s\t%.4f\t%.4f\t\n", name, figure(router.AUC(v)), router.CrossEntropy(v),
+			router.CalibrationError(router.Reliability(v)))
+	}
+	fmt.Fprintln(t, "\nconfidence\ttokens\tmean\tmay stand\tgap\t")
+	for _, b := range router.Reliability(w.all[0]) {
+		if b.Tokens > 0 {
+			fmt.Fprintf(t, "%.1f to %.1f\t%d\t%.3f\t%.3f\t%+.3f\t\n", b.Low, b.High, b.Tokens, b.Confidence, b.Stand,
+				b.Confidence-b.Stand)
+		}
+	}
+	w.printRanks(t)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(out, `
+precision: share of the escalated tokens whose label says so
+recall: share of the tokens whose label says so that are escalated, as in the
+last table for each policy`)
+	return err
+}
+
+// printRanks prints what is escalated at thresholds, and for shares of tokens.
+func (w *worth) printRanks(t io.Writer) {
+	fmt.Fprintln(t, "\nthreshold\tescalated\tprecision\trecall\t")
+	for _, x := range thresholds() {
+		p := w.ranks[0].At(x)
+		fmt.Fprintf(t, "%.2f\t%.2f%%\t%s\t%s\t\n", p.Threshold, 100*p.Share, percentOf(p.Precision),
+			percentOf(p.Recall))
+	}
+	fmt.Fprintf(t, "\nescalated\t%s\trandom\t\n", strings.Join(w.names, "\t"))
+	for _, s := range shares() {
+		fmt.Fprintf(t, "%.4g%%\t", 100*s)
+		for _, r := range w.ranks {
+			fmt.Fprintf(t, "%s\t", percentOf(r.At(r.Threshold(s)).Recall))
+		}
+		fmt.Fprintf(t, "%.1f%%\t\n", 100*s)
+	}
+}
+
+func percentOf(x float64) string {
+	if x != x {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f%%", 100*x)
+}
+
+// thresholds are those that tables show.
+func thresholds() []float64 {
+	return []float64{0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99}
+}
+
+// shares are those at which policies are compared.
+func shares() []float64 { return []float64{0.01, 0.02, 0.05, 0.07, 0.1, 0.2, 0.3, 0.5} }

@@ -1,0 +1,483 @@
+package router
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/collect"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/router/train"
+	"github.com/pilotfish-ai/pilotfish/runtime/trace"
+)
+
+// trained is a line of `router train --json`, of any kind.
+type trained struct {
+	roundEvent
+	Comparison *comparison
+	File       string
+	Router     *aboutEvent
+}
+
+// trainOn runs `router train --json` and returns its lines and the file.
+func trainOn(t *testing.T, args ...string) ([]trained, string) {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "router.gguf")
+	code, stdout, stderr := clitest.Call(t, append([]string{"router", "train", "--json", "-o", out}, args...)...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	return clitest.Lines[trained](t, stdout), out
+}
+
+// TestTrainCommand: the file says how it was made, what is printed is what it says, and it is the same every time.
+func TestTrainCommand(t *testing.T) {
+	racing.Spare(t)
+	dir := clitest.Traces(t, clitest.TraceSettings())
+	got, out := trainOn(t, dir, "--label", "disagreement", "-t", "1")
+	require.Len(t, got, 2, "lines of --json")
+	assert.Equal(t, 54, got[0].Prompts)
+	assert.Equal(t, 54*20, got[0].Positions)
+	assert.Equal(t, 6, got[0].HeldPrompts)
+	assert.Equal(t, out, got[1].File)
+	require.NotNil(t, got[0].AUC)
+	assert.Greater(t, *got[0].AUC, 0.7)
+	file, err := engine.ReadRouter(out)
+	require.NoError(t, err)
+	set, err := trace.Open(dir)
+	require.NoError(t, err)
+	defer set.Close()
+	about := file.About
+	assert.Regexp(t, "^[0-9a-f]{64}$", about.Data)
+	assert.Equal(t, router.About{
+		Version: cli.BuildVersion(), Model: "abcdefabcdefab", ModelName: "tiny", Large: "0123", LargeName: "big",
+		Tap: "final-norm", Data: about.Data, Label: "disagreement", Features: "both", Rounds: 1, Prompts: 54,
+		Positions:  54 * 20,
+		Validation: 0.1, Escalate: got[0].Escalate, AUC: *got[0].AUC, Calibration: got[0].Calibration,
+	}, about)
+	assert.Nil(t, file.Certificate)
+	assert.Equal(t, newAboutEvent(file), *got[1].Router)
+
+	gateway := clitest.TraceSettings()
+	gateway.Large, gateway.Prompts = trace.Model{Name: "behind a gateway"}, 30
+	_, both := trainOn(t, clitest.Traces(t, gateway), dir, "--label", "disagreement", "--training", "epochs=1")
+	file, err = engine.ReadRouter(both)
+	require.NoError(t, err)
+	assert.Equal(t, "0123", file.About.Large, "from the folder that knows")
+	assert.Equal(t, "big", file.About.LargeName)
+	assert.NotEqual(t, about.Data, file.About.Data)
+	_, alone := trainOn(t, clitest.Traces(t, gateway), "--label", "disagreement", "--training", "epochs=1")
+	file, err = engine.ReadRouter(alone)
+	require.NoError(t, err)
+	assert.Equal(t, "behind a gateway", file.About.LargeName)
+
+	again := filepath.Join(t.TempDir(), "again.gguf")
+	code, stdout, stderr := clitest.Call(t, "router", "train", dir, "--label", "disagreement", "-t", "3", "--out",
+		again)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Contains(t, stdout, "round 1: 1080 positions of 54 prompts")
+	assert.Contains(t, stdout, fmt.Sprintf("area under the curve %.4f", *got[0].AUC))
+	assert.Contains(t, stdout, "written to "+again)
+	one, err := os.ReadFile(out)
+	require.NoError(t, err)
+	two, err := os.ReadFile(again)
+	require.NoError(t, err)
+	assert.Equal(t, one, two, "byte for byte, with any number of threads")
+}
+
+// TestTrainFlags: each flag changes what is trained, in the way that it says.
+func TestTrainFlags(t *testing.T) {
+	racing.Spare(t)
+	dir := clitest.Traces(t, clitest.TraceSettings())
+	show := func(args ...string) (roundEvent, *router.File) {
+		got, out := trainOn(t, append([]string{dir, "--label", "disagreement"}, args...)...)
+		file, err := engine.ReadRouter(out)
+		require.NoError(t, err)
+		return got[0].roundEvent, file
+	}
+	base, plain := show()
+	_, file := show("--label", "r2r")
+	assert.Equal(t, "r2r", file.About.Label)
+	assert.NotEqual(t, plain.Net, file.Net)
+	_, file = show("--training", "features=hidden")
+	assert.False(t, file.Net.HeadFeatures)
+	assert.Equal(t, "hidden", file.About.Features)
+	_, file = show("--training", "features=head")
+	assert.Len(t, file.Net.Layers, 1, "logistic regression")
+	_, file = show("--training", "features=head", "--training", "hidden=5")
+	assert.Equal(t, 5, file.Net.Layers[0].Out)
+	_, file = show("--training", "hidden=7")
+	assert.Equal(t, 7, file.Net.Layers[0].Out)
+	_, file = show("--training", "hidden=0")
+	assert.Len(t, file.Net.Layers, 1)
+	few, _ := show("--training", "epochs=2")
+	assert.Equal(t, 2, few.Epochs)
+	held, file := show("--training", "validation=0.5")
+	assert.Equal(t, 30, held.HeldPrompts)
+	assert.InDelta(t, 0.5, file.About.Validation, 0)
+	_, file = show("--seed", "4")
+	assert.Equal(t, 4, file.About.Seed)
+	assert.NotEqual(t, plain.Net, file.Net)
+	for _, flag := range [][]string{{"--training", "learning-rate=0.0001"}, {"--training", "weight-decay=0.5"},
+		{"--training", "balance=1"}} {
+		other, file := show(flag...)
+		assert.NotEqual(t, plain.Net, file.Net, flag)
+		assert.Equal(t, base.Positions, other.Positions)
+	}
+}
+
+// TestTrainRefuses: wrong usage, and traces that cannot be learnt from, with what to do; nothing is written.
+func TestTrainRefuses(t *testing.T) {
+	racing.Spare(t)
+	dir := clitest.Traces(t, clitest.TraceSettings())
+	out := filepath.Join(t.TempDir(), "router.gguf")
+	other := clitest.TraceSettings()
+	other.Small = trace.Model{Fingerprint: "x", Name: "another"}
+	foreign := clitest.Traces(t, other)
+	wide := clitest.TraceSettings()
+	wide.Width = 7
+	wider := clitest.Traces(t, wide)
+	none := clitest.TraceSettings()
+	none.Labels = nil
+	for _, c := range []struct {
+		code int
+		line string
+		want string
+	}{
+		{cli.ExitUsage, "", "name the folders"},
+		{cli.ExitUsage, dir, "choose one with --label"},
+		{cli.ExitUsage, dir + " --label no", `--label "no" is not known`},
+		{cli.ExitUsage, dir + " --training features=all", `--training features="all" is not known`},
+		{cli.ExitUsage, dir + " --training hidden=4097", "--training hidden=4097 is out of range"},
+		{cli.ExitUsage, dir + " --training epochs=0", "--training epochs=0"},
+		{cli.ExitUsage, dir + " --training learning-rate=0", "--training learning-rate=0"},
+		{cli.ExitUsage, dir + " --training weight-decay=2", "--training weight-decay=2"},
+		{cli.ExitUsage, dir + " --training balance=2", "--training balance=2"},
+		{cli.ExitUsage, dir + " --training validation=0", "--training validation=0"},
+		{cli.ExitUsage, dir + " --training validation=1", "--training validation=1"},
+		{cli.ExitUsage, dir + " --seed -1", "--seed"},
+		{cli.ExitUsage, dir + " -t 5000", "--threads 5000"},
+		{cli.ExitUsage, dir + " --rounds 10", "--rounds 10"},
+		{cli.ExitUsage, dir + " --rounds 2", "--data"},
+		{cli.ExitUsage, dir + " --rounds 2 --data q", "--on-policy"},
+		{cli.ExitUsage, dir + " --rounds 2 --data q --on-policy d", "name its file with -m"},
+		{cli.ExitUsage, dir + " --rounds 2 --data demo --on-policy d --training data-seed=3",
+			"--training data-seed has no effect"},
+		{cli.ExitUsage, dir + " --rounds 2 --training share=0 --data demo --on-policy d", "--training share=0"},
+		{cli.ExitFailed, dir + " --label citer", `no labels "citer"`},
+		{cli.ExitFailed, dir + " nowhere", "nowhere"},
+		{cli.ExitFailed, dir + " " + foreign + " --label r2r", `of the small model "another"`},
+		{cli.ExitFailed, dir + " " + wider + " --label r2r", "7 numbers"},
+		{cli.ExitFailed, clitest.Traces(t, none), "has no labels"},
+		{cli.ExitFailed, dir + " --label r2r --rounds 2 --data demo --on-policy " + t.TempDir(), "is not what " + dir},
+	} {
+		code, stdout, stderr := clitest.Call(t, append([]string{"router", "train", "-o", out},
+			strings.Fields(c.line)...)...)
+		assert.Equal(t, c.code, code, c.line)
+		assert.Contains(t, stderr, c.want, c.line)
+		if c.code == cli.ExitUsage {
+			assert.Empty(t, stdout)
+		}
+	}
+	for _, flag := range []string{
+		"--training share=0.2", "--data=demo", "--training data-seed=1", "--on-policy=d", "--model=m", "--large=l",
+		"--cloud=h:1",
+		"--pin=a",
+		"--token-file=t", "--no-resume", "--dictionary=1:d", "--ctx=9", "--kv=f16", "--backend=soft", "--exact",
+		"--huge-pages=off",
+	} {
+		code, _, stderr := clitest.Call(t, "router", "train", "-o", out, dir, "--label", "r2r", strings.Replace(flag,
+			"--training ", "--training=", 1))
+		assert.Equal(t, cli.ExitUsage, code, flag)
+		name, _, _ := strings.Cut(flag, "=")
+		assert.Contains(t, stderr, name+" has no effect in one round")
+	}
+	assert.NoFileExists(t, out)
+	nowhere := filepath.Join(t.TempDir(), "missing", "router.gguf")
+	code, stdout, stderr := clitest.Call(t, "router", "train", dir, "--label", "r2r", "-o", nowhere)
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.Empty(t, stdout, "before anything is trained")
+	assert.Contains(t, stderr, "-o "+nowhere)
+}
+
+// TestTrainRounds: the second round learns from what both models decode with the router of the first, at about the
+// wanted share; both are compared on texts of both kinds; a run that is repeated decodes nothing again.
+func TestTrainRounds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("decoding and training, twice over: not with -short")
+	}
+	dir, more := filepath.Join(t.TempDir(), "traces"), filepath.Join(t.TempDir(), "more")
+	code, _, stderr := clitest.Call(t, "router", "collect", "--data", "demo-train", "--questions", "40", "-n", "50",
+		"-o", dir)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	second := filepath.Join(t.TempDir(), "second")
+	code, _, stderr = clitest.Call(t, "router", "collect", "--data", "demo-train", "--questions", "40", "-n", "30",
+		"--reference", "large", "-o", second)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	line := []string{
+		dir, second, "--rounds", "2", "--data", "demo-train", "--on-policy", more, "--training", "share=0.2",
+		"--training", "epochs=3",
+		"-t", "2", // of training: the demo's models take none
+	}
+	got, out := trainOn(t, line...)
+	require.Len(t, got, 2+4+1)
+	file, err := engine.ReadRouter(out)
+	require.NoError(t, err)
+	assert.Equal(t, 2, file.About.Rounds)
+	assert.Equal(t, 2, got[1].Round)
+	assert.Greater(t, got[1].Positions, got[0].Positions)
+	assert.Equal(t, got[0].HeldPrompts, got[1].HeldPrompts, "the same prompts are held back")
+	assert.Equal(t, got[1].Positions, file.About.Positions)
+	var kinds []string
+	for _, e := range got[2:6] {
+		require.NotNil(t, e.Comparison)
+		kinds = append(kinds, fmt.Sprintf("%s, round %d", e.Comparison.Texts, e.Comparison.Round))
+		assert.LessOrEqual(t, e.Comparison.Share, 0.2)
+		assert.Greater(t, e.Comparison.Share, 0.15)
+		require.NotNil(t, e.Comparison.Missed)
+		assert.Less(t, *e.Comparison.Missed, 0.4, "one in fifty is to be found among one in five")
+	}
+	assert.Equal(t, []string{
+		"given, round 1", "given, round 2", "decoded with round 1, round 1", "decoded with round 1, round 2",
+	}, kinds)
+	assert.Equal(t, got[1].HeldPositions, got[2].Comparison.Positions+got[4].Comparison.Positions)
+	assert.Equal(t, got[0].HeldPositions, got[2].Comparison.Positions, "given texts are those of both folders")
+
+	set, err := trace.Open(filepath.Join(more, "round-2"))
+	require.NoError(t, err)
+	s := set.Settings()
+	require.NoError(t, set.Close())
+	assert.Equal(t, "routed", s.Reference)
+	assert.Equal(t, 50, s.MaxTokens)
+	assert.Equal(t, []string{"disagreement"}, s.Labels)
+	shard := filepath.Join(more, "round-2", "shard-00000.trace")
+	before, err := os.Stat(shard)
+	require.NoError(t, err)
+	again, _ := trainOn(t, line...)
+	after, err := os.Stat(shard)
+	require.NoError(t, err)
+	assert.Equal(t, before.ModTime(), after.ModTime())
+	assert.Equal(t, got[1].AUC, again[1].AUC)
+
+	code, stdout, stderr := clitest.Call(t, append([]string{"router", "train", "-o", out}, line...)...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Regexp(t, `given +\d+ +round 2`, stdout)
+	assert.Regexp(t, `decoded with round 1 +\d+ +round 1`, stdout)
+	assert.Contains(t, stdout, "missed at 20%")
+	assert.Contains(t, stderr, "tokens from the large model")
+
+	code, _, stderr = clitest.Call(t, append([]string{"router", "train", "-o", out, "--training", "data-seed=5"},
+		line...)...)
+	assert.Equal(t, cli.ExitDone, code, "40 questions are shipped ones, whatever the seed: %s", stderr)
+	other := append(slices.Clone(line), "-m", clitest.DemoFile("large.gguf"), "--large", clitest.DemoFile("large.gguf"))
+	code, _, stderr = clitest.Call(t, append([]string{"router", "train", "-o", out}, other...)...)
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.Contains(t, stderr, "give the model that the traces are of")
+}
+
+// TestRoutedTexts: the texts of a round are decoded as those of the first folder, with the last router at the threshold
+// for the wanted share of the positions held back.
+func TestRoutedTexts(t *testing.T) {
+	s := clitest.TraceSettings()
+	s.Raw = true
+	folders, err := openFolders([]string{clitest.Traces(t, s)})
+	require.NoError(t, err)
+	defer closeFolders(folders)
+	f := &trainFlags{features: "both", hidden: 8, epochs: 2, rate: 0.01, validation: 0.5}
+	f.pair.Set, f.rounds.share = new(pflag.FlagSet), 0.3
+	c := &course{a: &cli.App{Stdout: io.Discard, Stderr: io.Discard}, f: f, rule: "r2r", folders: folders, given: 1}
+	require.NoError(t, c.train(t.Context()))
+	o := c.routed()
+	assert.True(t, o.Raw)
+	assert.Equal(t, 20, o.MaxTokens)
+	assert.Equal(t, []string{"r2r"}, o.Labels)
+	assert.Equal(t, collect.Routed, o.Reference)
+	assert.Equal(t, c.rounds[0].file.Net, o.Router.Net)
+	assert.Equal(t, fmt.Sprintf("%x", sha256.Sum256(c.rounds[0].bytes)), o.RouterHash)
+	held := train.Judge(c.src, c.rounds[0].result.HeldOut.Rows, o.Router.Net, 1)
+	assert.InDelta(t, 0.3, router.Rank(held).At(*o.Router.Threshold).Share, 0.002)
+}
+
+// shown is a line of `router show --json`.
+type shown struct {
+	File   string
+	Router *aboutEvent
+	Traces *worthEvent
+}
+
+// TestShowCommand: what the file says, and with traces how good it is, the same as text, JSON and pictures.
+func TestShowCommand(t *testing.T) {
+	dir := clitest.Traces(t, clitest.TraceSettings())
+	_, out := trainOn(t, dir, "--label", "disagreement", "--training", "validation=0.25", "--seed", "3")
+	file, err := engine.ReadRouter(out)
+	require.NoError(t, err)
+
+	code, stdout, stderr := clitest.Call(t, "router", "show", out)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	for _, want := range []string{
+		out, "tiny (abcdefabcdef…)", "big (0123)", "8 to 64 to 1", "final-norm", "disagreement",
+		"900 tokens of 45 prompts",
+		"25% of the prompts", fmt.Sprintf("%.4f", file.About.AUC), "certificate   none",
+	} {
+		assert.Contains(t, stdout, want)
+	}
+	assert.NotContains(t, stdout, "precision")
+
+	code, stdout, stderr = clitest.Call(t, "router", "show", "--json", out, dir)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	got := clitest.Lines[shown](t, stdout)
+	require.Len(t, got, 2)
+	assert.Equal(t, newAboutEvent(file), *got[0].Router)
+	w := got[1].Traces
+	assert.True(t, w.Held, "the traces are those that it learnt from")
+	assert.Equal(t, 15, w.Prompts)
+	assert.Equal(t, 300, w.Tokens)
+	require.Len(t, w.Policies, 3)
+	assert.InDelta(t, file.About.AUC, *w.Policies[0].AUC, 1e-3, "as the file says")
+	assert.InDelta(t, file.About.Calibration, w.Policies[0].Calibration, 1e-3)
+	assert.Less(t, *w.Policies[1].AUC, *w.Policies[0].AUC-0.1, "margin says nothing of these labels")
+	sum := 0
+	for _, b := range w.Reliability {
+		sum += b.Tokens
+	}
+	assert.Equal(t, 300, sum)
+	for _, p := range w.Policies {
+		for i, b := range p.Budgets {
+			assert.LessOrEqual(t, b.Share, shares()[i]+1e-9)
+			assert.InDelta(t, shares()[i], b.Share, 0.005)
+		}
+	}
+
+	pictures := filepath.Join(t.TempDir(), "new", "figures")
+	code, stdout, stderr = clitest.Call(t, "router", "show", out, dir, "--svg", pictures)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Contains(t, stdout, "300 tokens of 15 prompts")
+	assert.Contains(t, stdout, "only prompts that training held back")
+	assert.Contains(t, stdout, fmt.Sprintf("%.4f", *w.Policies[2].AUC))
+	for line := range strings.Lines(stdout) {
+		if !strings.Contains(line, "made by") && !strings.Contains(line, out) {
+			assert.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), 80, line)
+		}
+	}
+	for _, name := range []string{"reliability", "share", "precision-recall", "policies"} {
+		b, err := os.ReadFile(filepath.Join(pictures, name+".svg"))
+		require.NoError(t, err)
+		assert.NoError(t, xml.Unmarshal(b, new(struct{})), name)
+		assert.NotContains(t, string(b), "NaN")
+	}
+
+	code, stdout, stderr = clitest.Call(t, "router", "show", "--json", out, dir, "--label", "r2r")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	got = clitest.Lines[shown](t, stdout)
+	assert.Equal(t, "r2r", got[1].Traces.Label)
+	assert.Less(t, *got[1].Traces.Policies[0].AUC, 0.65, "it learnt another rule")
+
+	fresh := clitest.TraceSettings()
+	fresh.Data = "others"
+	code, stdout, stderr = clitest.Call(t, "router", "show", out, clitest.Traces(t, fresh))
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Contains(t, stdout, "1200 tokens of 60 prompts")
+	assert.Contains(t, stdout, "all prompts of the traces")
+}
+
+// TestShowRefuses: what does not fit together is refused by name.
+func TestShowRefuses(t *testing.T) {
+	dir := clitest.Traces(t, clitest.TraceSettings())
+	_, out := trainOn(t, dir, "--label", "disagreement")
+	wide, foreign := clitest.TraceSettings(), clitest.TraceSettings()
+	wide.Width, foreign.Small = 7, trace.Model{Fingerprint: "x", Name: "another"}
+	for _, c := range []struct {
+		code int
+		line string
+		want string
+	}{
+		{cli.ExitUsage, "", "there is no router"},
+		{cli.ExitUsage, out + " --svg d", "--svg has no effect without traces"},
+		{cli.ExitUsage, out + " --label r2r", "--label has no effect without traces"},
+		{cli.ExitFailed, "nowhere.gguf", "nowhere.gguf"},
+		{cli.ExitFailed, out + " nowhere", "nowhere"},
+		{cli.ExitFailed, out + " " + clitest.Traces(t, wide), "another small model"},
+		{cli.ExitFailed, out + " " + clitest.Traces(t, foreign), `is of "another"`},
+		{cli.ExitFailed, out + " " + dir + " --label citer", `no labels "citer"`},
+	} {
+		code, _, stderr := clitest.Call(t, append([]string{"router", "show"}, strings.Fields(c.line)...)...)
+		assert.Equal(t, c.code, code, c.line)
+		assert.Contains(t, stderr, c.want, c.line)
+	}
+}
+
+// TestShowDamagedText: what a file says is shown as it stands, never as orders to a terminal.
+func TestShowDamagedText(t *testing.T) {
+	dir := clitest.Traces(t, clitest.TraceSettings())
+	_, out := trainOn(t, dir, "--label", "r2r")
+	file, err := engine.ReadRouter(out)
+	require.NoError(t, err)
+	file.About.ModelName, file.About.Label = "\x1b[2J", "a\nb"
+	require.NoError(t, writeRouter(out, file))
+	code, stdout, stderr := clitest.Call(t, "router", "show", out)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.NotContains(t, stdout, "\x1b")
+	assert.Contains(t, stdout, `a\nb`)
+	code, stdout, stderr = clitest.Call(t, "router", "show", "--json", out)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.True(t, json.Valid([]byte(stdout)))
+}
+
+// TestCharts: each curve is of what it is named after.
+func TestCharts(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	w := &worth{names: []string{"learned", "margin"}, all: make([][]router.Verdict, 2)}
+	for range 500 {
+		stands := r.Float64() < 0.6
+		for i := range w.all {
+			w.all[i] = append(w.all[i], router.Verdict{Confidence: r.Float32() * float32(i+1) / 2, Stands: stands})
+		}
+	}
+	for _, v := range w.all {
+		w.ranks = append(w.ranks, router.Rank(v))
+	}
+	all := w.charts()
+	honest := all["reliability"].Lines[0]
+	require.Len(t, honest.X, 5, "bins without tokens are left out")
+	require.Len(t, all["reliability"].Bars, 5)
+	for i, b := range router.Reliability(w.all[0])[:5] {
+		assert.InDelta(t, b.Confidence, honest.X[i], 1e-12)
+		assert.InDelta(t, b.Stand, honest.Y[i], 1e-12)
+		assert.InDelta(t, b.Stand, all["reliability"].Bars[i].Height, 1e-12)
+	}
+	for i := range w.ranks {
+		share, policy := all["share"].Lines[i], all["policies"].Lines[i]
+		assert.Equal(t, w.names[i], share.Name)
+		assert.Equal(t, w.names[i], policy.Name)
+		for k, x := range share.X {
+			assert.InDelta(t, w.ranks[i].At(x).Share, share.Y[k], 1e-12)
+		}
+		for k, x := range policy.X {
+			at := w.ranks[i].At(w.ranks[i].Threshold(float64(k) / 400))
+			assert.InDelta(t, at.Share, x, 1e-12)
+			assert.InDelta(t, at.Recall, policy.Y[k], 1e-12)
+		}
+	}
+	for k, x := range all["precision-recall"].Lines[0].X {
+		at := w.ranks[0].At(x)
+		assert.InDelta(t, at.Recall, all["precision-recall"].Lines[1].Y[k], 1e-12)
+		if at.Share > 0 {
+			assert.InDelta(t, at.Precision, all["precision-recall"].Lines[0].Y[k], 1e-12)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package routing
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+)
+
+// cellColumns are the columns of the table of a cell.
+func cellColumns() []routingColumn {
+	return []routingColumn{
+		{"mode", "", modeName},
+		{
+			"p50", "milliseconds until an answer was complete: half of the answers took no longer",
+			func(r outcome.Report) string { return fmt.Sprintf("%.0f", r.Time.P50) },
+		},
+		{
+			"p90", "the same: nine of ten took no longer",
+			func(r outcome.Report) string { return fmt.Sprintf("%.0f", r.Time.P90) },
+		},
+		{"ratio", "mean time over that of local, or else the first mode, with its 95% interval over questions",
+			ratioText},
+		{
+			"first", "milliseconds until the first token: half of the answers took no longer",
+			func(r outcome.Report) string {
+				if r.FirstToken == nil {
+					return ""
+				}
+				return fmt.Sprintf("%.0f", r.FirstToken.P50)
+			},
+		},
+		{"cloud", "share of the tokens that the large model chose", func(r outcome.Report) string {
+			return cli.Percent(r.EscalatedShare)
+		}},
+		{"asks", "tokens asked for, per answer", func(r outcome.Report) string { return cli.Number(r.Asks) }},
+		{"late", "the small model's tokens, in all answers, where the large one's came after --deadline",
+			func(r outcome.Report) string { return count(r.Timeouts) }},
+		{"wait", "milliseconds lost waiting for the large model, per answer", func(r outcome.Report) string {
+			return whole(r.Exposed)
+		}},
+		{"waste", "tokens drafted in vain, per answer", func(r outcome.Report) string { return cli.Number(r.Wasted) }},
+		{"bytes", "of payload, sent and received, per answer", func(r outcome.Report) string {
+			if r.Up == nil || r.Down == nil {
+				return ""
+			}
+			return fmt.Sprintf("%.0f", *r.Up+*r.Down)
+		}},
+		{"right", "share of the questions that were answered rightly", func(r outcome.Report) string {
+			if r.Accuracy == nil {
+				return ""
+			}
+			return fmt.Sprintf("%.0f%%", 100**r.Accuracy)
+		}},
+		{"as", "s: the tokens of serial; c: of the large model; ≠: not these, in how many answers", sameText},
+	}
+}
+
+// shownColumns are those with something to say of these reports: where no answer was late, there is no column for it.
+func shownColumns(reports []outcome.Report) []routingColumn {
+	late := slices.ContainsFunc(reports, func(r outcome.Report) bool { return r.Timeouts != nil && *r.Timeouts > 0 })
+	return slices.DeleteFunc(cellColumns(), func(c routingColumn) bool { return c.name == "late" && !late })
+}
+
+// cellLegend says what the columns mean.
+func cellLegend() string {
+	var b strings.Builder
+	for _, c := range cellColumns()[1:] {
+		fmt.Fprintf(&b, "%-8s %s\n", c.name, c.legend)
+	}
+	return b.String()
+}
+
+// printCells prints a table for each cell of the reports.
+func printCells(out io.Writer, reports []outcome.Report) error {
+	for len(reports) > 0 {
+		n := 1
+		for n < len(reports) && *reports[n].Cell == *reports[0].Cell {
+			n++
+		}
+		if err := printCell(out, reports[:n]); err != nil {
+			return err
+		}
+		reports = reports[n:]
+	}
+	return nil
+}
+
+// printCell prints the table of a cell.
+func printCell(out io.Writer, reports []outcome.Report) error {
+	c, samples := reports[0].Cell, reports[0].Samples
+	text := fmt.Sprintf("round trip %v ms, loss %v%%", c.RTT, 100*c.Loss)
+	if c.Trace != "" {
+		text += ", trace " + c.Trace
+	}
+	pace := "at full speed"
+	if c.EdgeTPS > 0 {
+		pace = fmt.Sprintf("%v passes/s", c.EdgeTPS)
+	}
+	repetitions := 0
+	for _, s := range samples {
+		repetitions = max(repetitions, s.Repetition+1)
+	}
+	text += fmt.Sprintf(", edge %s, cloud %v ms a token, %d answers", pace, c.CloudMS, reports[0].Answers)
+	if repetitions > 1 {
+		text += fmt.Sprintf(" in %d repetitions", repetitions)
+	}
+	if _, err := fmt.Fprintln(out, text); err != nil {
+		return err
+	}
+	return printColumns(out, shownColumns(reports), reports)
+}
+
+// printBreakEvens says for each mode up to which round trip it is worth it.
+func printBreakEvens(out io.Writer, all []outcome.BreakEven) error {
+	var b strings.Builder
+	loss, tps, trace := all[0].Loss, all[0].EdgeTPS, all[0].Trace
+	several := false
+	for _, e := range all {
+		several = several || e.Loss != loss || e.EdgeTPS != tps || e.Trace != trace
+	}
+	b.WriteString("Break-even round trips, in straight lines between those that were measured:\n")
+	for _, e := range all {
+		b.WriteString(breakEvenText(e, several))
+	}
+	_, err := fmt.Fprintln(out, b.String())
+	return err
+}
+
+// breakEvenText is a line of one.
+func breakEvenText(e outcome.BreakEven, several bool) string {
+	text := "  " + e.Mode
+	if e.Variant > 0 {
+		text += fmt.Sprintf(" (%d)", e.Variant)
+	}
+	if e.RTT == nil {
+		text += fmt.Sprintf(" and %s: none, %s", e.With, e.Reason)
+	} else {
+		text += fmt.Sprintf(" is faster than %s %s %.0f ms", e.With, e.Faster, *e.RTT)
+		if e.Low != nil {
+			text += fmt.Sprintf(" (95%%: %.0f to %.0f)", *e.Low, *e.High)
+		}
+	}
+	if several {
+		text += fmt.Sprintf("; loss %v%%, edge %v/s", 100*e.Loss, e.EdgeTPS)
+		if e.Trace != "" {
+			text += ", " + e.Trace
+		}
+	}
+	return text + "\n"
+}
+
+func modeName(r outcome.Report) string {
+	if r.Variant > 0 {
+		return fmt.Sprintf("%s (%d)", r.Mode, r.Variant)
+	}
+	return r.Mode
+}
+
+func ratioText(r outcome.Report) string {
+	switch {
+	case r.RatioTo == nil:
+		return ""
+	case r.RatioTo.Low == nil:
+		return fmt.Sprintf("%.2f", r.RatioTo.Value)
+	}
+	return fmt.Sprintf("%.2f (%.2f–%.2f)", r.RatioTo.Value, *r.RatioTo.Low, *r.RatioTo.High)
+}
+
+// sameText says whose tokens those of a mode are, where they are to be somebody's.
+func sameText(r outcome.Report) string {
+	for _, c := range []struct {
+		same *bool
+		n    *int
+		word string
+	}{{r.EqualToCloud, r.DifferingFromCloud, "c"}, {r.EqualToSerial, r.Differing, "s"}} {
+		switch {
+		case c.same == nil:
+		case *c.same:
+			return c.word
+		default:
+			return fmt.Sprintf("≠%s %d", c.word, *c.n)
+		}
+	}
+	return ""
+}
+
+func whole(x *float64) string {
+	if x == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.0f", *x)
+}

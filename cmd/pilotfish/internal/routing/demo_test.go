@@ -1,0 +1,176 @@
+package routing
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+)
+
+// TestDemo runs the whole system, over a link that loses packets: routed answers are as serial ones, and better than
+// those of the small model alone.
+func TestDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("five times 30 questions: not with -short")
+	}
+	code, stdout, stderr := clitest.Call(t, "demo", "--json", "--questions", "30", "--rtt", "8ms", "--loss", "0.02",
+		"--edge-tps", "0", "--cloud-ms", "0", "--deadline", "off", "--modes", "local,serial,pipelined-4")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	reports := clitest.Lines[outcome.Report](t, stdout)
+	require.Len(t, reports, 3)
+	local, serial, pipelined := reports[0], reports[1], reports[2]
+	assert.Equal(t, "pipelined-4", pipelined.Mode)
+	assert.Equal(t, 30, pipelined.Answers)
+	assert.True(t, *pipelined.EqualToSerial)
+	assert.Equal(t, *serial.Accuracy, *pipelined.Accuracy)
+	assert.GreaterOrEqual(t, *serial.Accuracy, 1.6**local.Accuracy)
+	assert.LessOrEqual(t, *serial.EscalatedShare, 0.07)
+	assert.Nil(t, local.EscalatedShare)
+	for _, r := range reports[1:] {
+		assert.LessOrEqual(t, *r.BytesUp, 100.0)
+		assert.LessOrEqual(t, *r.BytesDown, 40.0)
+	}
+	assert.Zero(t, *serial.MissedShare, "of this pair's sure tokens the large model would have chosen none otherwise")
+
+	_, stdout, _ = clitest.Call(t, "demo", "--questions", "3", "--rtt", "0", "--edge-tps", "0", "--cloud-ms", "0",
+		"--modes", "cloud,paper,pipelined-2")
+	assert.Equal(t, 3, strings.Count(stdout, "\n"+"pipelined-2 "), stdout)
+	code, stdout, stderr = clitest.Call(t, "demo", "--json", "--questions", "30", "--rtt", "0", "--edge-tps", "0",
+		"--cloud-ms", "0", "--deadline", "off", "--policy", "learned", "--modes", "local,serial")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	reports = clitest.Lines[outcome.Report](t, stdout)
+	assert.GreaterOrEqual(t, *reports[1].Accuracy, 1.6**reports[0].Accuracy, "with the router that comes with the pair")
+	assert.LessOrEqual(t, *reports[1].EscalatedShare, 0.07)
+}
+
+// TestDemoDictionary: questions travel with the help of a dictionary that was trained on the demo's texts; without it
+// they take 57 bytes instead of 39.
+func TestDemoDictionary(t *testing.T) {
+	racing.Spare(t)
+	code, stdout, stderr := clitest.Call(t, "demo", "--json", "--questions", "8", "--parallel", "8", "--modes",
+		"serial",
+		"--deadline", "off", "--rtt", "0", "--cloud-ms", "0", "--edge-tps", "0", "--no-warm")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Less(t, *clitest.Lines[outcome.Report](t, stdout)[0].BytesUp, 48.0)
+}
+
+// TestEqualOverBadLinks: questions over QUIC and links that lose up to a fifth of the packets each way. With one branch
+// or four, the tokens and their origins are those of serial decoding.
+func TestEqualOverBadLinks(t *testing.T) {
+	racing.Spare(t)
+	losses := []string{"0.2", "0.05"}
+	if testing.Short() {
+		losses = losses[:1]
+	}
+	for _, loss := range losses {
+		code, stdout, stderr := clitest.Call(t, "demo", "--json", "--questions", "16", "--rtt", "5ms", "--loss", loss,
+			"--seed",
+			"3", "--edge-tps", "0", "--cloud-ms", "0", "--deadline", "off", "--modes", "serial,pipelined-1,pipelined-4",
+			"--parallel", "4")
+		require.Equal(t, cli.ExitDone, code, stderr)
+		for _, r := range clitest.Lines[outcome.Report](t, stdout) {
+			assert.True(t, *r.EqualToSerial, "%s at a loss of %s", r.Mode, loss)
+			assert.Equal(t, 16, r.Answers)
+			assert.Zero(t, *r.Timeouts)
+			assert.Zero(t, *r.Differing)
+			assert.Greater(t, *r.Escalations, 1.0)
+		}
+	}
+}
+
+// TestBenchRoutingOwn measures models and questions of one's own: --model is the small one and --large the other, and
+// the answers are as long as those of `pilotfish run`.
+func TestBenchRoutingOwn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("commands one after another: not with -short")
+	}
+	edge, large := clitest.TinyModel(t, "q4_0"), clitest.TinyModel(t, "q8_0")
+	_, stdout, _ := clitest.Call(t, "run", "-m", edge, "--json", "where?")
+	events := clitest.Lines[clitest.RunEvent](t, stdout)
+	said := events[len(events)-1].Summary
+	require.Equal(t, 256, said.GeneratedTokens, "the whole length")
+	question, err := json.Marshal(map[string]string{"question": "where?",
+		"answer": strings.ToValidUTF8(said.Text[len(said.Text)-12:], "")})
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "questions.jsonl")
+	require.NoError(t, os.WriteFile(file, append(question, "\n"+`{"question":"who?","answer":""}`+"\n"...), 0o644))
+	code, stdout, stderr := clitest.Call(t, "bench", "routing", "--workload", file, "-m", edge, "--large", large,
+		"--rtt", "0",
+		"--cloud-ms", "0", "--modes", "local,cloud,serial,pipelined-2", "--deadline", "off", "--policy", "random",
+		"--threshold", "0.1", "--json")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.NotContains(t, stderr, "Energy", "it is of one answer at a time alone")
+	reports := clitest.Lines[outcome.Report](t, stdout)
+	require.Len(t, reports, 4)
+	assert.Equal(t, 2, reports[3].Answers)
+	assert.True(t, *reports[3].EqualToSerial)
+	assert.Equal(t, 1.0, *reports[0].Accuracy, "of the one question that has an answer")
+	assert.Zero(t, *reports[1].Accuracy)
+}
+
+// TestBenchRoutingEveryday: two models of one's own are enough, and there are questions for them. A column says where
+// answers were late.
+func TestBenchRoutingEveryday(t *testing.T) {
+	models := []string{"-m", clitest.TinyModel(t, "q4_0"), "--large", clitest.TinyModel(t, "q8_0")}
+	routing := func(more ...string) (code int, stdout, stderr string) {
+		return clitest.Call(t, append(append([]string{"bench", "routing"}, models...), more...)...)
+	}
+	code, stdout, stderr := routing("--questions", "2", "--modes", "local", "--json")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	reports := clitest.Lines[outcome.Report](t, stdout)
+	require.Len(t, reports, 1)
+	assert.Equal(t, 2, reports[0].Answers)
+	assert.Nil(t, reports[0].Accuracy, "no answer is graded")
+	code, stdout, stderr = routing("--modes", "local", "--workload", "everyday", "--json", "-n", "1")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Equal(t, len(everydayQuestions()), clitest.Lines[outcome.Report](t, stdout)[0].Answers)
+	code, _, stderr = routing("--questions", "9")
+	assert.Equal(t, cli.ExitUsage, code)
+	assert.Contains(t, stderr, "--questions 9 is too many")
+	assert.Contains(t, stderr, "--workload FILE")
+	code, _, stderr = routing("--workload", "demo")
+	assert.Equal(t, cli.ExitUsage, code)
+	assert.Contains(t, stderr, "--workload FILE")
+
+	for deadline, late := range map[string]bool{"off": false, "1ms": true} {
+		code, stdout, stderr = routing("--questions", "1", "-n", "4", "--modes", "serial", "--policy", "always",
+			"--deadline", deadline, "--rtt", "30ms")
+		require.Equal(t, cli.ExitDone, code, stderr)
+		table, _, _ := strings.Cut(stdout, "\n\n")
+		assert.Equal(t, late, strings.Contains(table, "late"), stdout)
+	}
+}
+
+func TestWrongDemoCalls(t *testing.T) {
+	bad := filepath.Join(t.TempDir(), "bad.jsonl")
+	require.NoError(t, os.WriteFile(bad, []byte("{\"question\":\"a\"}\n{}\n"), 0o644))
+	for _, c := range []struct {
+		args   string
+		code   int
+		stderr string
+	}{
+		{"demo --modes fast", cli.ExitUsage, "pipelined-1"},
+		{"demo --questions 0", cli.ExitUsage, "--questions"},
+		{"demo --loss 1", cli.ExitUsage, "--loss"},
+		{"demo --policy best", cli.ExitUsage, "margin"},
+		{"demo --trace /nowhere/x.rtt.csv", cli.ExitFailed, "/nowhere/x.rtt.csv"},
+		{"bench routing --workload BAD", cli.ExitUsage, "--large"},
+		{"bench routing --workload BAD -m a --large b", cli.ExitFailed, "line 2"},
+		{"bench routing --workload /nowhere/q -m a --large b", cli.ExitFailed, "/nowhere/q"},
+	} {
+		args := strings.Fields(strings.ReplaceAll(c.args, "BAD", bad))
+		code, stdout, stderr := clitest.Call(t, args...)
+		assert.Equal(t, c.code, code, c.args)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, c.stderr)
+	}
+}

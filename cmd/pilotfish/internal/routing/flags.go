@@ -1,0 +1,225 @@
+package routing
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/bench/link"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/remote"
+	"github.com/pilotfish-ai/pilotfish/bench/routing"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// modesHelp says what the modes are.
+const modesHelp = `  local        the small model alone
+  cloud        the large model alone, its text streamed over HTTP
+  paper        routing as in the paper: wait for each answer, over HTTP, sending the whole text each time
+  serial       wait for each answer, over our protocol
+  pipelined-N  keep drafting while answers are under way, from N guesses at each answer, or from as many as pay off
+               (auto)
+  verified     like pipelined with --branches guesses, but each answer also checks the tokens before it: where the large
+               model would have chosen another one, that one is used. The text is the large model's own
+  verified:M   like verified, but a token is accepted if the large model prefers its own by no more than M nats
+
+For comparison there is ordinary speculative decoding over a network (Leviathan et al., arXiv 2211.17192, greedy), over
+our protocol, without a router and without answers ahead:
+
+  speculative-K  the small model drafts K tokens and waits; the large one says which are accepted and what follows
+  overlapped-K   the same, but drafting continues meanwhile
+
+HTTP is subject to the round trip of the link, but not to its losses or traces.`
+
+// promiseHelp says when pipelined decoding gives the tokens of serial decoding.
+const promiseHelp = `Pipelined modes give exactly the tokens of serial as long as every answer arrives before its
+deadline (--deadline). Otherwise the small model's token is used and the text may continue differently: the column
+"timed out" or "late" counts such tokens, and "same" then says "no", or "as" that the text is another one. With
+--deadline off, the tokens are the same even over poor links. Likewise, the tokens of verified, speculative-K and
+overlapped-K are those of the large model alone, unless some are shown "unverified".`
+
+// routingFlags are shared by `demo` and `bench routing`.
+type routingFlags struct {
+	route     group.RouteFlags
+	flags     *pflag.FlagSet // to know which of them were given
+	modes     string
+	questions int
+	rtt       listFlag[time.Duration]
+	loss      listFlag[float64]
+	edgeTPS   listFlag[float64]
+	traces    []string
+	paths     listFlag[string]
+	repeat    int
+	warmUp    int
+	raw       bool
+	maxTokens int
+	sweeps    bool // several cells are possible
+	cloudMS   float64
+	rowCost   float64
+	seed      uint64
+	parallel  int
+	lookup    group.LookupRows
+	upstream  group.UpstreamFlags
+	recording recordFlags
+	price     group.PriceFlag
+	timeline  group.QuestionTimeline
+	qlog      group.QlogFlag
+	json      bool
+	page      pageFlag // of demo
+}
+
+// The ends of the ranges of flags.
+const (
+	minEdgeTPS = 0.1
+)
+
+func (f *routingFlags) register(c *cobra.Command, edgeTPS float64) {
+	p := c.Flags()
+	f.flags = p
+	f.route.RegisterMeasured(p)
+	f.lookup = group.LookupOff // the modes are compared with a pass for each token, which --edge-tps bounds
+	cli.AddValue(p, "lookup", &f.lookup)
+	f.price.Register(p)
+	f.timeline.Register(p)
+	f.qlog.Register(p)
+	f.edgeTPS = floats(edgeTPS)
+	pace := p.Lookup("edge-tps")
+	pace.Value, pace.DefValue = &f.edgeTPS, f.edgeTPS.String()
+	cli.Add(p, "modes", &f.modes, "local,cloud,paper,serial,pipelined-2,pipelined-4,verified")
+	cli.Add(p, "questions", &f.questions, 100)
+	f.rtt, f.loss = durations(100*time.Millisecond), floats(0)
+	cli.AddValue(p, "rtt", &f.rtt)
+	cli.AddValue(p, "loss", &f.loss)
+	cli.Add(p, "trace", &f.traces, nil)
+	cli.Add(p, "cloud-ms", &f.cloudMS, 15)
+	cli.Add(p, "edge-row-cost", &f.rowCost, 0)
+	cli.Add(p, "seed", &f.seed, 0)
+	cli.Add(p, "parallel", &f.parallel, 8)
+	cli.Add(p, "json", &f.json, false)
+}
+
+// options turns the flags into what package routing takes. own is the router that comes with the small model, if any.
+func (f *routingFlags) options(own []byte) (o routing.Options, s remote.StageOptions, err error) {
+	if o.Modes, err = parseModes(f.modes); err != nil {
+		return o, s, err
+	}
+	if err := f.check(o.Modes); err != nil {
+		return o, s, err
+	}
+	o.Draft = f.route.Draft()
+	if o.Router, err = f.route.Router(own); err != nil {
+		return o, s, err
+	}
+	if err := f.certified(&o.Router); err != nil {
+		return o, s, err
+	}
+	o.Draft.Lookup = int(f.lookup)
+	o.RowCost, o.Parallel, o.Repeat, o.WarmUp = f.rowCost, f.parallel, f.repeat, f.warmUp
+	o.Raw, o.MaxTokens = f.raw, f.maxTokens
+	o.Prices = f.price.List
+	o.CloudPace = time.Duration(f.cloudMS * float64(time.Millisecond))
+	s = remote.StageOptions{Seed: f.seed, AnswerTime: o.CloudPace}
+	f.cells()[0].set(&o, &s)
+	return o, s, nil
+}
+
+// certified takes the threshold of the router's certificate, as run does, where neither a threshold nor a budget is
+// given. The flag then says so in the report, and in a recording.
+func (f *routingFlags) certified(o *router.Options) error {
+	if o.Policy != router.Learned || f.anyGiven("threshold budget") || f.route.File.Certificate == nil {
+		return nil
+	}
+	o.Threshold = &f.route.Threshold
+	return f.flags.Set("threshold", fmt.Sprint(f.route.File.Certificate.Threshold))
+}
+
+// parseModes reads a list of modes.
+func parseModes(list string) ([]outcome.Mode, error) {
+	all, err := outcome.ParseModes(list)
+	if err != nil {
+		return nil, cli.Usagef("--modes: %w", err)
+	}
+	return all, nil
+}
+
+// check refuses values out of range, traces that cannot be read, and flags without an effect.
+func (f *routingFlags) check(modes []outcome.Mode) error {
+	for _, err := range []error{
+		f.checkLists(),
+		group.CheckRange("questions", f.questions, 1, group.MaxQuestions, "1 or more"),
+		group.CheckRange("parallel", f.parallel, 1, group.MaxDevices, "1 to 64 answers at the same time"),
+		f.timeline.Check(f.flags, f.questions),
+		f.checkTraces(),
+		f.checkUse(modes),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkTraces reads the traces, so that what is wrong with one is said before anything begins.
+func (f *routingFlags) checkTraces() error {
+	if len(f.traces) > 0 && len(f.paths.values) > 0 {
+		return cli.Usagef(
+			"--trace and --traces exclude each other: the one is for the only link, the other for a link " +
+				"each")
+	}
+	for _, path := range f.paths.values {
+		var o link.Options
+		if err := o.AddTrace(path); err != nil {
+			return fmt.Errorf("--traces %s: %w", path, err)
+		}
+	}
+	return group.CheckTraces(f.traces)
+}
+
+// checkUse refuses flags that none of the modes looks at.
+func (f *routingFlags) checkUse(modes []outcome.Mode) error {
+	if f.flags.Changed("branches") && !slices.ContainsFunc(modes, outcome.Mode.Guesses) {
+		return cli.Usagef("--branches has no effect with --modes %s: add verified, or name a mode with its number of "+
+			"branches, such as pipelined-%s", f.modes, &f.route.Branches)
+	}
+	for _, use := range []struct {
+		flags string
+		by    func(outcome.Mode) bool
+		modes string
+	}{
+		{"edge-tps edge-row-cost timeline timeline-question", outcome.Mode.SmallModel, "all but cloud"},
+		{"rtt cloud-ms", outcome.Mode.LargeModel, "all but local"},
+		{"price", outcome.Mode.LargeModel, "all but local"},
+		{"policy threshold budget router", outcome.Mode.Routes, "paper, serial, pipelined-N and verified"},
+		{"deadline", outcome.Mode.Asks, "all but local and cloud"},
+		{"loss trace traces seed no-warm qlog", outcome.Mode.OverLink, "all but local, cloud and paper"},
+		{"no-audit", outcome.Mode.AsSerial, "serial and pipelined-N"},
+		{"ahead", outcome.Mode.Aheads, "serial, pipelined-N and verified"},
+		{"verify-every", outcome.Mode.Dials, "verified"},
+		{"window inflight", outcome.Mode.Pipelined, "pipelined-N, verified and overlapped-K"},
+		{"lookup", outcome.Mode.LooksUp, "all but cloud and paper"},
+	} {
+		if slices.ContainsFunc(modes, use.by) {
+			continue
+		}
+		for name := range strings.FieldsSeq(use.flags) {
+			if f.flags.Changed(name) {
+				return cli.Usagef("--%s has no effect with --modes %s: add a mode that it is for (%s), or leave it out",
+					name, f.modes, use.modes)
+			}
+		}
+	}
+	if f.flags.Changed("edge-row-cost") &&
+		!slices.ContainsFunc(f.edgeTPS.values, func(x float64) bool { return x != 0 }) {
+		return cli.Usagef("--edge-row-cost has no effect at full speed: give --edge-tps, or leave it out")
+	}
+	if f.flags.Changed("seed") && !f.flags.Changed("loss") {
+		return cli.Usagef("--seed has no effect without --loss: it decides which packets are lost")
+	}
+	return nil
+}

@@ -1,0 +1,21 @@
+package routing
+
+import (
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/bench"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cloud"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/run"
+)
+
+func TestMain(m *testing.M) {
+	clitest.Main(m, func(a *cli.App) []*cobra.Command {
+		return []*cobra.Command{
+			NewDemoCommand(a), bench.NewCommand(a, NewBenchCommand(a)), cloud.NewCommand(a), run.NewCommand(a),
+		}
+	})
+}

@@ -1,0 +1,218 @@
+package routing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/remote"
+	"github.com/pilotfish-ai/pilotfish/bench/replay"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/routing"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+)
+
+// replayHelp says what --record and --replay do.
+const replayHelp = `--record FILE records everything that the answers were made of: what the small model said, every
+question to the cloud with its answer, and how long each step took. --replay FILE decodes the same questions again from
+such a file, in virtual time: without models, almost instantly, and with the same results each time. Modes, and all
+flags about when to ask and how to draft, can differ; the others are as in the recording. --rtt, --loss, --trace and
+--traces replace the link, --edge-tps and --cloud-ms the speed of the models. Anything a replay needs that is not in
+the recording is made up, and counted. A recording contains the text of questions and answers.`
+
+// recordFlags are --record and --replay.
+type recordFlags struct{ record, replay string }
+
+func (r *recordFlags) register(c *cobra.Command) {
+	cli.Add(c.Flags(), "record", &r.record, "")
+	cli.Add(c.Flags(), "replay", &r.replay, "")
+}
+
+// start begins a recording of what o measures, where that is a single cell. end closes it: it is complete only after
+// that.
+func (r *recordFlags) start(o *routing.Options, about result.Run, cells int) (end func() error, err error) {
+	if r.record == "" {
+		return func() error { return nil }, nil
+	}
+	if cells > 1 {
+		return nil, cli.Usagef("--record keeps one link: give one value each of --rtt, --loss, --edge-tps and --traces")
+	}
+	h, err := o.Records()
+	if err != nil {
+		return nil, err
+	}
+	h.Run = about
+	out, err := os.OpenFile(r.record, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // it has text of users
+	if errors.Is(err, os.ErrExist) {
+		return nil, cli.Usagef("--record: %s exists already: choose another name, or remove it first", r.record)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--record: %w", err)
+	}
+	if o.Record, err = replay.NewRecorder(out, h, nil); err != nil {
+		return nil, errors.Join(fmt.Errorf("--record %s: %w", r.record, err), out.Close())
+	}
+	return func() error {
+		if err := errors.Join(o.Record.Close(), out.Close()); err != nil {
+			return fmt.Errorf("--record %s: %w", r.record, err)
+		}
+		return nil
+	}, nil
+}
+
+// linkFlags are those of another link than the recorded one, and paceFlags those of other paces.
+const (
+	linkFlags = "rtt loss trace traces seed"
+	paceFlags = "edge-tps edge-row-cost cloud-ms"
+)
+
+// anyGiven reports whether some of these flags are on the command line.
+func (f *routingFlags) anyGiven(names string) bool {
+	return slices.ContainsFunc(strings.Fields(names), f.flags.Changed)
+}
+
+// replayed replays a recording.
+func (f *routingFlags) replayed(ctx context.Context, a *cli.App) error {
+	const useless = "workload model large upstream tokenizer engine " +
+		"raw max-tokens repeat warm-up parallel record timeline timeline-question qlog"
+	for name := range strings.FieldsSeq(useless) {
+		if f.flags.Changed(name) {
+			return cli.Usagef("--%s has no effect with --replay: the recording says it", name)
+		}
+	}
+	rec, err := replay.ReadFile(f.recording.replay)
+	if err != nil {
+		return fmt.Errorf("--replay: %w", err)
+	}
+	player, err := replay.NewPlayer(rec)
+	if err != nil {
+		return fmt.Errorf("--replay %s: %w", f.recording.replay, err)
+	}
+	if err := f.asRecorded(player); err != nil {
+		return err
+	}
+	o, s, err := f.options(demo.Router())
+	if err != nil {
+		return err
+	}
+	if !f.flags.Changed("router") {
+		o.Router.Net = nil // that of the recording
+	}
+	r := routing.ReplayOptions{Player: player, Modes: o.Modes, Router: o.Router, Draft: o.Draft, Prices: o.Prices}
+	if f.flags.Changed("questions") {
+		r.Questions = f.questions
+	}
+	if f.flags.Changed("cloud-ms") {
+		r.CloudPace = new(o.CloudPace)
+	}
+	return f.replayCells(ctx, a, r, o, s, rec.Run)
+}
+
+// decoding are the flags that say when to ask and how to draft.
+const decoding = "policy threshold budget branches window inflight deadline no-audit no-warm ahead verify-every lookup"
+
+// asRecorded gives flags that are not on the command line the values that they had when the recording was made.
+func (f *routingFlags) asRecorded(p *replay.Player) error {
+	if !f.flags.Changed("modes") {
+		f.modes = strings.Join(p.Modes(), ",")
+	}
+	rule := f.anyGiven("policy threshold budget router")
+	for name := range strings.FieldsSeq(decoding) {
+		flag, recorded := f.flags.Lookup(name), p.Run.Flags[name]
+		isRule := name == "policy" || name == "threshold" || name == "budget"
+		if flag.Changed || recorded == "" || recorded == flag.DefValue || isRule && rule {
+			continue
+		}
+		if err := flag.Value.Set(recorded); err != nil {
+			return fmt.Errorf("--replay %s: %w: run.flags.%s: %w", f.recording.replay, replay.ErrFormat, name, err)
+		}
+		flag.Changed = isRule // what else has no effect in some mode does not matter: nobody gave it
+	}
+	if !rule && p.Run.Flags["router"] != "" && p.Run.Flags["policy"] == "" {
+		f.route.Policy = "learned" // by the router, which need not be there any more
+	}
+	return nil
+}
+
+// replayCells replays every combination of links and paces.
+func (f *routingFlags) replayCells(
+	ctx context.Context, a *cli.App, r routing.ReplayOptions, o routing.Options, s remote.StageOptions,
+	recorded result.Run,
+) error {
+	about := f.replayRun(a, recorded)
+	var all []outcome.Report
+	for _, c := range f.cells() {
+		c.set(&o, &s)
+		if f.anyGiven(linkFlags) {
+			link := s
+			r.Link = &link
+		}
+		if f.flags.Changed("edge-tps") {
+			r.EdgeTPS, r.RowCost = c.edgeTPS, f.rowCost
+		}
+		reports, err := routing.Replay(ctx, r)
+		if err != nil {
+			return err
+		}
+		if err := f.printReplay(a, reports, about, recorded); err != nil {
+			return err
+		}
+		all = append(all, reports...)
+	}
+	return f.printSweep(a, all, about)
+}
+
+// replayRun describes a replay. Its figures are those of the machine and of the day of the recording.
+func (f *routingFlags) replayRun(a *cli.App, recorded result.Run) result.Run {
+	about := group.Measured(a)
+	about.Date, about.Machine = recorded.Date, recorded.Machine
+	about.Model, about.Large, about.Remote = recorded.Model, recorded.Large, recorded.Remote
+	const asked = " workload questions parallel repeat warm-up max-tokens raw"
+	for name := range strings.FieldsSeq(linkFlags + " " + paceFlags + asked) {
+		other := f.flags.Changed(name) || f.anyGiven(linkFlags) && slices.Contains(strings.Fields(linkFlags), name)
+		if value, ok := recorded.Flags[name]; ok && !other {
+			about.Flags[name] = value
+		}
+	}
+	return about
+}
+
+// printReplay prints what was found in a cell.
+func (f *routingFlags) printReplay(a *cli.App, reports []outcome.Report, about, recorded result.Run) error {
+	if !f.json {
+		return errors.Join(f.print(a, reports, about), printAssumed(a, reports))
+	}
+	for _, r := range reports {
+		line := struct {
+			outcome.Report
+			Recorded result.Run `json:"recorded_run"`
+		}{r, recorded}
+		if err := group.PrintResult(a, line, about); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printAssumed says what the recording did not have.
+func printAssumed(a *cli.App, reports []outcome.Report) error {
+	var b strings.Builder
+	for _, r := range reports {
+		if m := r.Assumed; *m != (replay.Assumed{}) {
+			fmt.Fprintf(&b, "%s: the recording lacks %d heads, %d answers, times of %d passes and %d asks; "+
+				"shown tokens rest on %d of the heads, %d of the answers\n",
+				r.Mode, m.Heads, m.Answers, m.CallTimes, m.AskTimes, m.TextHeads, m.TextAnswers)
+		}
+	}
+	_, err := io.WriteString(a.Stdout, b.String())
+	return err
+}

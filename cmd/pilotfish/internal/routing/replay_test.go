@@ -1,0 +1,194 @@
+package routing
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+)
+
+// recordDemo records some questions of the demo.
+func recordDemo(t *testing.T, questions string, args ...string) (path, stdout string) {
+	path = filepath.Join(t.TempDir(), "run.zst")
+	return path, clitest.MeasureDemo(t, questions, append(args, "--record", path)...)
+}
+
+// replayed is a line of a replay.
+type replayed struct {
+	outcome.Report
+	Run      result.Run `json:"run"`
+	Recorded result.Run `json:"recorded_run"`
+}
+
+// TestRecordReplay: a recording is replayed with the flags that it was made with, to the same bytes each time, and with
+// others.
+func TestRecordReplay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("commands one after another: not with -short")
+	}
+	path := filepath.Join(t.TempDir(), "run.zst")
+	stdout := clitest.MeasureDemo(t, "6", "--modes", "serial,pipelined-2,verified", "--policy", "learned", "--ahead",
+		"3",
+		"--record", path)
+	recorded := clitest.Lines[replayed](t, stdout)
+	replay := func(args ...string) (string, []replayed) {
+		args = append([]string{"bench", "routing", "--json", "--replay", path}, args...)
+		code, stdout, stderr := clitest.Call(t, args...)
+		require.Equal(t, cli.ExitDone, code, stderr)
+		_, again, _ := clitest.Call(t, args...)
+		require.Equal(t, stdout, again, "the same bytes")
+		return stdout, clitest.Lines[replayed](t, stdout)
+	}
+	_, got := replay()
+	require.Len(t, got, 3)
+	for i, r := range got {
+		want := recorded[i]
+		assert.Equal(t, want.Mode, r.Mode)
+		assert.True(t, r.Replayed)
+		assert.Equal(t, want.Cell, r.Cell)
+		assert.Equal(t, want.Accuracy, r.Accuracy)
+		assert.Equal(t, want.Run.Machine.CPU, r.Run.Machine.CPU)
+		assert.Equal(t, want.Run.Date, r.Run.Date, "its times are of that day")
+		assert.Equal(t, want.Run.Command, r.Recorded.Command)
+		assert.Equal(t, "bench routing", r.Run.Measurement)
+		assert.Equal(t, "8ms", r.Run.Flags["rtt"])
+		assert.Equal(t, "learned", r.Run.Flags["policy"])
+		assert.Equal(t, "off", r.Run.Flags["deadline"])
+		for k, s := range r.Samples {
+			assert.Equal(t, want.Samples[k].Text, s.Text, "%s %d", r.Mode, k)
+		}
+	}
+	_, got = replay("--modes", "serial,pipelined-4,speculative-4", "--rtt", "0,300ms", "--edge-tps", "50", "--cloud-ms",
+		"30", "--questions", "4", "--ahead", "1")
+	var modes []replayed
+	for _, r := range got {
+		if r.Mode != "" {
+			modes = append(modes, r)
+		}
+	}
+	require.Len(t, modes, 6)
+	assert.Equal(t, 4, modes[0].Answers)
+	assert.Equal(t, []float64{0, 300}, []float64{modes[0].Cell.RTT, modes[3].Cell.RTT})
+	assert.Equal(t, []float64{50, 30}, []float64{modes[0].Cell.EdgeTPS, modes[0].Cell.CloudMS})
+	assert.Greater(t, modes[3].Time.Mean, modes[0].Time.Mean+290**modes[0].Asks)
+	assert.True(t, *modes[4].EqualToSerial)
+	code, text, stderr := clitest.Call(t, "bench", "routing", "--replay", path, "--rtt", "1s", "--branches", "3",
+		"--modes",
+		"verified")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Contains(t, text, "round trip 1000 ms")
+	assert.Contains(t, text, "verified: the recording lacks")
+}
+
+// TestReplayRefused: what makes no sense is refused with what to do.
+func TestReplayRefused(t *testing.T) {
+	racing.Spare(t)
+	path, _ := recordDemo(t, "1", "--modes", "serial")
+	broken, b := filepath.Join(t.TempDir(), "broken.zst"), []byte(nil)
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(broken, b[:len(b)/2], 0o600))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "it has text of users")
+	for args, want := range map[string]string{
+		"--record " + path:                                     "exists already: choose another name",
+		"--record x --rtt 0,10ms":                              "--record keeps one link",
+		"--record /nowhere/x --questions 1 --modes local":      "/nowhere/x",
+		"--replay /nowhere":                                    "/nowhere",
+		"--replay " + broken:                                   "no recording that this program reads",
+		"--replay " + path + " --record y":                     "--record has no effect with --replay",
+		"--replay " + path + " --repeat 2":                     "--repeat has no effect with --replay",
+		"--replay " + path + " --workload x":                   "--workload has no effect with --replay",
+		"--replay " + path + " --modes cloud":                  "record that mode, too",
+		"--replay " + path + " --modes paper":                  "record that mode, too",
+		"--replay " + path + " --modes verified:1":             "record a mode with a margin",
+		"--replay " + path + " --policy learned":               "record with it",
+		"--replay " + path + " --rtt 1h":                       "--rtt",
+		"--replay " + path + " --trace /nowhere.rtt.csv":       "/nowhere.rtt.csv",
+		"--replay " + path + " --threshold 0.3 --budget 0.2":   "exclude each other",
+		"--replay " + path + " --modes serial --price prefill": "--price",
+	} {
+		code, stdout, stderr := clitest.Call(t, append([]string{"bench", "routing"}, strings.Fields(args)...)...)
+		assert.NotEqual(t, cli.ExitDone, code, args)
+		assert.Empty(t, stdout, args)
+		assert.Contains(t, stderr, want, args)
+	}
+}
+
+// TestReplayPolicies: flags of the policy go together: one that is given takes the place of all that were recorded.
+func TestReplayPolicies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("commands one after another: not with -short")
+	}
+	path, stdout := recordDemo(t, "4", "--modes", "serial,pipelined-1", "--budget", "0.2", "--window", "9")
+	asks := func(args ...string) float64 {
+		code, stdout, stderr := clitest.Call(t, append([]string{"bench", "routing", "--json", "--replay", path},
+			args...)...)
+		require.Equal(t, cli.ExitDone, code, stderr)
+		r := clitest.Lines[replayed](t, stdout)[0]
+		assert.Equal(t, "9", r.Run.Flags["window"], "what is not given is as recorded")
+		return *r.Asks
+	}
+	was := *clitest.Lines[replayed](t, stdout)[0].Asks
+	assert.Equal(t, was, asks())
+	assert.Equal(t, was, asks("--modes", "serial,pipelined-2"))
+	assert.Zero(t, asks("--policy", "never"))
+	assert.Less(t, asks("--threshold", "0.1"), was)
+}
+
+// TestReplayTraces: the judge's curves: four modes over the five recorded round trips.
+func TestReplayTraces(t *testing.T) {
+	racing.Spare(t)
+	dir := sharedtest.Shared(t, "data", "traces")
+	traces, err := filepath.Glob(filepath.Join(dir, "*.rtt.csv"))
+	require.NoError(t, err)
+	require.Len(t, traces, 5)
+	questions := "30"
+	if testing.Short() {
+		questions = "8"
+	}
+	path, _ := recordDemo(t, questions, "--modes", "serial,pipelined-2,pipelined-4,verified")
+	args := []string{"bench", "routing", "--json", "--replay", path, "--edge-tps", "60", "--traces",
+		strings.Join(traces, ",")}
+	code, first, stderr := clitest.Call(t, args...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	_, second, _ := clitest.Call(t, args...)
+	assert.Equal(t, first, second)
+	all := clitest.Lines[replayed](t, first)
+	require.Len(t, all, 20)
+	seen := map[string]bool{}
+	for _, r := range all {
+		seen[r.Cell.Trace] = true
+		assert.Positive(t, r.Time.Mean)
+		assert.Zero(t, r.Assumed.TextHeads, "%s over %s", r.Mode, r.Cell.Trace)
+		if r.EqualToSerial != nil {
+			assert.True(t, *r.EqualToSerial, "%s over %s", r.Mode, r.Cell.Trace)
+		}
+	}
+	assert.Len(t, seen, 5)
+}
+
+// TestReplayLines: a line of a replay says that it is one, and of what.
+func TestReplayLines(t *testing.T) {
+	racing.Spare(t)
+	path, _ := recordDemo(t, "1", "--modes", "serial")
+	_, stdout, _ := clitest.Call(t, "bench", "routing", "--json", "--replay", path)
+	var line map[string]any
+	require.NoError(t, json.Unmarshal([]byte(stdout), &line))
+	for _, field := range []string{"replayed", "assumed", "recorded_run", "run", "mode", "samples", "cell"} {
+		assert.Contains(t, line, field)
+	}
+	assert.NotContains(t, line, "prompt")
+}

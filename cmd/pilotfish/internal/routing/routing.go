@@ -1,0 +1,158 @@
+// Package routing has pilotfish bench routing and pilotfish demo.
+package routing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// NewBenchCommand measures routing with models and questions of one's own, or those of the demo.
+func NewBenchCommand(a *cli.App) *cobra.Command {
+	var f routingFlags
+	var workload, edge, large string
+	c := &cobra.Command{
+		Use:   "routing [flags]",
+		Short: "Compare routing modes over an emulated link",
+		Long: `Compare routing modes over an emulated link, with everything in this process.
+
+With --upstream, the modes over our protocol ask inference engines over HTTP, through the gateway, instead of the large
+model, at the speed of the engines: --cloud-ms then applies to paper and cloud only. Modes that verify are refused if
+the engines cannot report for each token whether it is their choice; the large model's text is used for comparisons
+with cloud.
+
+The workload is the demo's models and questions. With --model and --large it is a few everyday questions, or a file of
+your own questions: one JSON object {"question": "…"} per line. If it also has an "answer", an answer that contains that
+text counts as correct, unless a "grader" says otherwise: exact, number, or choice for questions with "choices".
+
+` + sweepHelp + `
+
+` + replayHelp + `
+
+` + modesHelp + `
+
+` + promiseHelp,
+		Example: `  pilotfish bench routing --workload demo --rtt 0,50,100,200,300ms ` +
+			`--modes local,serial,pipelined-4 --json
+  pilotfish bench routing -m small.gguf --large big.gguf --questions 2
+  pilotfish bench routing -m small.gguf --large big.gguf --workload questions.jsonl`,
+		Args: cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if f.recording.replay != "" {
+				return f.replayed(c.Context(), a)
+			}
+			if err := f.checkUpstream(); err != nil {
+				return err
+			}
+			if edge != "" && large != "" && !f.flags.Changed("workload") {
+				workload = everyday
+			}
+			if workload != "demo" {
+				return f.own(c.Context(), a, workload, edge, large)
+			}
+			if err := f.checkDemo(edge, large); err != nil {
+				return err
+			}
+			return f.demo(c.Context(), a)
+		},
+	}
+	f.register(c, 0)
+	f.registerSweep(c)
+	f.upstream.RegisterAll(c.Flags())
+	f.recording.register(c)
+	cli.Add(c.Flags(), "workload", &workload, "demo")
+	cli.Add(c.Flags(), "model", &edge, "")
+	cli.Add(c.Flags(), "large", &large, "")
+	return c
+}
+
+// everyday is the workload of models of the user's own without a file of questions.
+const everyday = "everyday"
+
+// everydayQuestions have short answers, which are not graded.
+func everydayQuestions() (all []task.Question) {
+	for _, text := range []string{
+		"In one sentence: why does the sea look blue?",
+		"Write a Python function that returns the sum of a list of numbers.",
+		"Name three fish that live in rivers.",
+		"What is 17 + 25? Answer with the number alone.",
+		"Translate into French: Good morning, how are you?",
+		"In two sentences: what does a compiler do?",
+		"Which planet of our solar system is the largest?",
+		"Give me a one-line shell command that counts the lines of a file.",
+	} {
+		all = append(all, task.Question{Text: text})
+	}
+	return all
+}
+
+// checkDemo refuses flags that are for models and questions of the user's own.
+func (f *routingFlags) checkDemo(edge, large string) error {
+	if edge != "" || large != "" {
+		return cli.Usagef("--model and --large are for two models of your own: give both, or leave them out; " +
+			"--workload FILE gives them your own questions")
+	}
+	if f.raw {
+		return cli.Usagef("--raw is for texts of your own: add --workload FILE, or leave it out")
+	}
+	return nil
+}
+
+// own measures models and questions of the user.
+func (f *routingFlags) own(ctx context.Context, a *cli.App, workload, edge, large string) error {
+	if edge == "" || large == "" {
+		return cli.Usagef("questions of your own need two models: give --model and --large")
+	}
+	o, s, err := f.options(nil)
+	if err != nil {
+		return err
+	}
+	if o.Questions, err = f.readQuestions(workload); err != nil {
+		return err
+	}
+	if o.Edge, err = engine.Open(edge, engine.Options{}); err != nil {
+		return err
+	}
+	defer o.Edge.Close()
+	if o.Large, err = engine.Open(large, engine.Options{}); err != nil {
+		return err
+	}
+	defer o.Large.Close()
+	if err := group.CheckPair(a, o.Edge, o.Large, "--large "+large, f.raw); err != nil {
+		return err
+	}
+	if o.MaxTokens == 0 && workload != everyday {
+		o.MaxTokens = 256
+	}
+	return f.measure(ctx, a, o, s)
+}
+
+// readQuestions reads the first questions of a file: as many as were asked for, or at most the default.
+func (f *routingFlags) readQuestions(path string) ([]task.Question, error) {
+	if all := everydayQuestions(); path == everyday {
+		if f.flags.Changed("questions") && f.questions > len(all) {
+			return nil, cli.Usagef(
+				"--questions %d is too many: there are %d everyday questions; --workload FILE names a "+
+					"file of your own", f.questions, len(all))
+		}
+		return all[:min(f.questions, len(all))], nil
+	}
+	set, err := task.Open(path, task.Options{Most: f.questions})
+	if few, ok := errors.AsType[*task.FewError](err); ok {
+		if f.flags.Changed("questions") {
+			return nil, cli.Usagef("--questions %d is too many: %s has %d", f.questions, path, few.Questions)
+		}
+		set, err = task.Open(path, task.Options{})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--workload: %w", err)
+	}
+	return set.Questions, nil
+}

@@ -1,0 +1,232 @@
+package routing
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+)
+
+// TestRoutingFlagsRefused: no value out of range, and no flag without an effect, and each is named with what to do.
+func TestRoutingFlagsRefused(t *testing.T) {
+	dir := t.TempDir()
+	up := filepath.Join(dir, "a.up")
+	require.NoError(t, os.WriteFile(up, []byte("1\n2\n"), 0o644))
+	questions := filepath.Join(dir, "q.jsonl")
+	require.NoError(t, os.WriteFile(questions, []byte(`{"question":"a"}`+"\n"), 0o644))
+	for _, c := range []struct {
+		args  string
+		parts string // of the message, separated by |
+	}{
+		{"demo --rtt 1000h", "--rtt|give 0 to 10s"},
+		{"demo --rtt -1s", "--rtt|give"},
+		{"demo --loss NaN", "--loss NaN|give a share"},
+		{"demo --loss 1", "--loss 1|give a share"},
+		{"demo --loss -Inf", "--loss|give"},
+		{"demo --cloud-ms NaN", "--cloud-ms NaN|give"},
+		{"demo --cloud-ms +Inf", "--cloud-ms +Inf|give"},
+		{"demo --cloud-ms 1e300", "--cloud-ms|give"},
+		{"demo --edge-tps NaN", "--edge-tps NaN|give"},
+		{"demo --edge-tps Inf", "--edge-tps|give"},
+		{"demo --edge-tps 1e-300", "--edge-tps|give"},
+		{"demo --threshold NaN", "threshold|NaN"},
+		{"demo --budget NaN", "budget|NaN"},
+		{"demo --parallel 0", "--parallel 0|give 1 to 64"},
+		{"demo --parallel 65", "--parallel 65|give 1 to 64"},
+		{"demo --questions 0", "--questions 0|give 1"},
+		{"demo --questions 500", "--questions 500|the demo has 400"},
+		{"demo --branches 3 --modes serial,pipelined-2", "--branches|add verified|such as pipelined-3"},
+		{"demo --branches 3 --modes local", "--branches|such as pipelined-3"},
+		{"demo --branches 3 --modes overlapped-4", "--branches|such as pipelined-3"},
+		{"demo --ahead 0", "--ahead 0|give 1"},
+		{"demo --ahead 65", "--ahead 65|give 1 to 64"},
+		{"demo --ahead 2 --modes paper,speculative-4", "--ahead|serial, pipelined-N and verified"},
+		{"demo --verify-every 0", "--verify-every 0|give 1 to 1024"},
+		{"demo --verify-every 1025", "--verify-every 1025|give 1 to 1024"},
+		{"demo --verify-every 2 --modes serial,overlapped-4", "--verify-every|it is for (verified)"},
+		{"demo --price 3", "--price|give prefill=X,decode=Y"},
+		{"demo --price prefill=1", "--price|no price for decode"},
+		{"demo --price prefill=1,decode=1 --modes local", "--price|all but local"},
+		{"demo --modes verified:x", `--modes|"x" is not a margin: give nats`},
+		{"demo --modes speculative-0", "--modes|speculative-1 to speculative-64"},
+		{"demo --modes overlapped-4 --policy entropy", "--policy|pipelined-N and verified"},
+		{"demo --modes verified --no-audit", "--no-audit|serial and pipelined-N"},
+		{"demo --rtt 1,2ms", "--rtt|takes one value here"},
+		{"demo --loss 0,0.1", "--loss|takes one value here"},
+		{"demo --edge-tps 1,2", "--edge-tps|takes one value here"},
+		{"bench routing --rtt 1,2", `--rtt|"2" is not a time`},
+		{"bench routing --rtt 1,,2ms", `--rtt|"" is not a time`},
+		{"bench routing --rtt 1ms,1000us", "--rtt|1ms stands there twice"},
+		{"bench routing --rtt 1ms,11s", "--rtt 11s|give 0 to 10s"},
+		{"bench routing --loss 0,x", `--loss|"x" is not a number`},
+		{"bench routing --loss 0,1", "--loss 1|give a share"},
+		{"bench routing --edge-tps 60,NaN", "--edge-tps NaN|give"},
+		{"bench routing --repeat 0", "--repeat 0|give 1 to 1000"},
+		{"bench routing --warm-up 1001", "--warm-up 1001|give 0 to 1000"},
+		{"bench routing --max-tokens -1", "--max-tokens -1|give 0 or more"},
+		{"bench routing --raw", "--raw|--workload FILE"},
+		{"bench routing --traces a.up,", "--traces|no name between two commas"},
+		{"bench routing --trace " + up + " --traces " + up, "--trace and --traces exclude each other"},
+		{"bench routing --modes cloud --traces " + up, "--traces|all but local, cloud and paper"},
+		{"demo --modes fast", "--modes|is not a mode: choose"},
+		{"demo --modes serial --window 3", "--window|add a mode"},
+		{"demo --modes paper,serial --inflight 3", "--inflight|pipelined-N"},
+		{"demo --modes paper --loss 0.1", "--loss|all but local, cloud and paper"},
+		{"demo --modes paper --no-audit", "--no-audit|serial and pipelined-N"},
+		{"demo --modes cloud --trace " + up, "--trace|all but local, cloud and paper"},
+		{"demo --modes local,cloud --policy entropy", "--policy|paper, serial"},
+		{"demo --modes local,cloud --threshold 0.3", "--threshold|paper, serial"},
+		{"demo --modes local,cloud --budget 0.3", "--budget|paper, serial"},
+		{"demo --modes local,cloud --router x.gguf", "--router|paper, serial"},
+		{"demo --modes local,cloud --deadline 1s", "--deadline|all but local and cloud"},
+		{"demo --modes local --rtt 1s", "--rtt|all but local"},
+		{"demo --modes local --cloud-ms 1", "--cloud-ms|all but local"},
+		{"demo --modes cloud --edge-tps 9", "--edge-tps|all but cloud"},
+		{"demo --seed 3", "--seed|--loss"},
+		{"demo --trace " + up + " --trace " + up, "--trace|give only one"},
+		{"bench routing -m M", "--model|--workload FILE"},
+		{"bench routing --large M", "--large|--workload FILE"},
+		{"bench routing --workload " + questions + " -m M", "--large"},
+		{"bench routing --workload " + questions + " -m M --large M --questions 2", "--questions 2|has 1"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			code, stdout, stderr := clitest.Call(t, strings.Fields(c.args)...)
+			assert.Equal(t, cli.ExitUsage, code, stderr)
+			assert.Empty(t, stdout)
+			for part := range strings.SplitSeq(c.parts, "|") {
+				assert.Contains(t, stderr, part)
+			}
+		})
+	}
+	for _, name := range []string{"none", "none.up", "none.rtt.csv"} {
+		code, _, stderr := clitest.Call(t, "demo", "--trace", filepath.Join(dir, name))
+		assert.Equal(t, cli.ExitFailed, code)
+		assert.Contains(t, stderr, "--trace "+filepath.Join(dir, name))
+		assert.Contains(t, stderr, "no such")
+	}
+}
+
+// TestEveryRoutingFlagIsUsed: each flag of the demo is known to be used by every mode, or is refused where no mode uses
+// it.
+func TestEveryRoutingFlagIsUsed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("commands one after another: not with -short")
+	}
+	t.Chdir(t.TempDir())
+	always := []string{"modes", "questions", "parallel", "json", "help", "html"}
+	trace := filepath.Join(t.TempDir(), "x.up")
+	require.NoError(t, os.WriteFile(trace, []byte("1\n"), 0o644))
+	named := map[string]string{"trace": trace, "edge-tps": "5000", "lookup": "4", "price": "prefill=1,decode=1",
+		"branches": "3"}
+	typed := map[string]string{"durations": "1s", "numbers": "0.5", "time": "1s", "duration": "1s", "bool": "true",
+		"string": "x", "int": "2", "uint64": "2", "float64": "0.5"}
+	NewDemoCommand(&cli.App{}).Flags().VisitAll(func(f *pflag.Flag) {
+		if slices.Contains(always, f.Name) {
+			return
+		}
+		value := cmp.Or(named[f.Name], typed[f.Value.Type()])
+		refused := 0
+		for _, mode := range []string{"local", "cloud"} { // no other flag is for both
+			code, _, stderr := clitest.Call(t, "demo", "--modes", mode, "--questions", "1", "--"+f.Name+"="+value)
+			if code == cli.ExitUsage {
+				refused++
+				assert.Contains(t, stderr, "--"+f.Name+" has no effect")
+			}
+		}
+		assert.Positive(t, refused, f.Name)
+	})
+}
+
+// TestRoutingTableWork: the second table tells of what can be told, and an answer that is not the large model's own
+// says why where it may be.
+func TestRoutingTableWork(t *testing.T) {
+	print := func(r outcome.Report) []string {
+		var out strings.Builder
+		require.NoError(t, printRouting(&out, []outcome.Report{r}))
+		for line := range strings.SplitSeq(out.String(), "\n") {
+			assert.LessOrEqual(t, utf8.RuneCountInString(line), tableWidth, line)
+		}
+		return strings.Split(out.String(), "\n")
+	}
+	yes, no := true, false
+	assert.Regexp(t, `^verified +0 +0 +yes$`, print(outcome.Report{Mode: "verified", EqualToCloud: &yes})[1])
+	assert.Regexp(t, `NO$`, print(outcome.Report{Mode: "verified", EqualToCloud: &no, Unverified: new(0)})[1])
+	assert.Regexp(t, ` no$`, print(outcome.Report{Mode: "verified", EqualToCloud: &no, Unverified: new(3)})[1])
+	rows := print(outcome.Report{Mode: "local"})
+	assert.Regexp(t, `^ *local +0 +0$`, rows[1])
+	assert.Empty(t, rows[2], "no table without a figure follows")
+	assert.NotContains(t, strings.Join(rows, " "), "cost")
+	full := outcome.Report{
+		Mode: "pipelined-64", Accuracy: new(1.0), AccuracyLow: new(0.99), AccuracyHigh: new(1.0),
+		EscalatedShare: new(1.0),
+		Timeouts:       new(12345), Asks: new(100.5), Time: result.Times{P50: 12345, P90: 12345}, HiddenShare: new(1.0),
+		HitRate: new(1.0), BytesUp: new(12345.6), BytesDown: new(1234.5), Known: new(100.5), Turned: new(100.5),
+		Unverified: new(12345), EqualToSerial: &no, EqualToCloud: &no,
+		CloudTokens: &outcome.CloudTokens{Prefilled: 12345.6, Decoded: 12345.6, Ahead: 12345.6, AheadUsed: 12345.6},
+		Cost:        &price.Cost{PerAnswer: 0.00012345, Per1000: 0.12345, CloudOnly: 0.00023456},
+	}
+	print(full)
+}
+
+// TestRoutingTable: counts of what timed out stand where tokens differ from serial, and nothing where no answer came.
+func TestRoutingTable(t *testing.T) {
+	yes, no := true, false
+	count := func(n int) *int { return &n }
+	share := func(x float64) *float64 { return &x }
+	row := func(serialTimeouts int, r outcome.Report) string {
+		var out strings.Builder
+		serial := outcome.Report{Mode: "serial", Timeouts: count(serialTimeouts), EqualToSerial: &yes}
+		require.NoError(t, printRouting(&out, []outcome.Report{serial, r}))
+		return strings.Split(out.String(), "\n")[2]
+	}
+	assert.Regexp(t, `pipelined-2 .* no$`,
+		row(2, outcome.Report{Mode: "pipelined-2", Timeouts: count(5), EqualToSerial: &no}))
+	assert.Regexp(t, `pipelined-2 .* no$`,
+		row(2, outcome.Report{Mode: "pipelined-2", Timeouts: count(0), EqualToSerial: &no}))
+	assert.Regexp(t, `pipelined-2 .* NO$`,
+		row(0, outcome.Report{Mode: "pipelined-2", Timeouts: count(0), EqualToSerial: &no}))
+	assert.Regexp(t, `pipelined-2 .* yes$`,
+		row(0, outcome.Report{Mode: "pipelined-2", Timeouts: count(0), EqualToSerial: &yes}))
+	assert.Regexp(t, `^ *local +0 +0$`, row(0, outcome.Report{Mode: "local"}))
+	assert.Regexp(t, `^ *paper +3.1% +0 +0$`, row(0, outcome.Report{
+		Mode: "paper", EscalatedShare: share(0.031), Timeouts: count(0), Asks: share(1.2), BytesUp: share(40),
+		BytesDown: share(10),
+	}))
+}
+
+// TestDemoCounts: with the policy always, all tokens are the large model's, and after a deadline none is.
+func TestDemoCounts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("what the demo counts: not with -short")
+	}
+	demo := func(args ...string) []outcome.Report {
+		code, stdout, stderr := clitest.Call(t, append([]string{"demo", "--json", "--questions", "3", "--edge-tps", "0",
+			"--modes", "paper,serial,pipelined-4"}, args...)...)
+		require.Equal(t, cli.ExitDone, code, stderr)
+		return clitest.Lines[outcome.Report](t, stdout)
+	}
+	for _, r := range demo("--rtt", "1ms", "--cloud-ms", "0", "--policy", "always", "--deadline", "off") {
+		assert.Equal(t, 1.0, *r.EscalatedShare, r.Mode)
+		assert.Zero(t, *r.Timeouts)
+	}
+	for _, r := range demo("--rtt", "300ms", "--deadline", "5ms") {
+		assert.Zero(t, *r.EscalatedShare, r.Mode)
+		assert.Positive(t, *r.Timeouts)
+		for _, of := range []*float64{r.HiddenShare, r.HitRate, r.BytesUp, r.BytesDown, r.MissedShare} {
+			assert.Nil(t, of, r.Mode)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package routing
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/remote"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/bench/routing"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+)
+
+// sweepHelp says how lists are measured.
+const sweepHelp = `--rtt, --loss, --edge-tps and --traces take lists: every combination is measured, one link after
+another. Each question is asked in all modes, and at all speeds of --edge-tps, in turn, before the next question:
+disturbances affect all of them alike. A mode that is named twice is measured twice, and the difference is noise.`
+
+// registerSweep adds the flags of a sweep.
+func (f *routingFlags) registerSweep(c *cobra.Command) {
+	p := c.Flags()
+	f.sweeps, f.paths = true, paths()
+	cli.AddValue(p, "traces", &f.paths)
+	cli.Add(p, "raw", &f.raw, false)
+	cli.Add(p, "max-tokens", &f.maxTokens, 0)
+	cli.Add(p, "repeat", &f.repeat, 1)
+	cli.Add(p, "warm-up", &f.warmUp, 1)
+}
+
+// cellFlags are the values of a cell.
+type cellFlags struct {
+	rtt     time.Duration
+	loss    float64
+	edgeTPS float64
+	traces  []string
+}
+
+// cells are all combinations of lists, the round trips innermost.
+func (f *routingFlags) cells() (all []cellFlags) {
+	traces := [][]string{f.traces}
+	if len(f.paths.values) > 0 {
+		traces = nil
+		for _, path := range f.paths.values {
+			traces = append(traces, []string{path})
+		}
+	}
+	for _, t := range traces {
+		for _, tps := range f.edgeTPS.values {
+			for _, loss := range f.loss.values {
+				for _, rtt := range f.rtt.values {
+					all = append(all, cellFlags{rtt, loss, tps, t})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// links are the cells at the first pace: one link carries all paces.
+func (f *routingFlags) links() (all []cellFlags) {
+	for _, c := range f.cells() {
+		if c.edgeTPS == f.edgeTPS.values[0] {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// set puts the values where they are measured with.
+func (c cellFlags) set(o *routing.Options, s *remote.StageOptions) {
+	o.RTT, o.Loss, o.EdgeTPS, o.Traces = c.rtt, c.loss, c.edgeTPS, c.traces
+	s.RTT, s.Loss, s.Traces = c.rtt, c.loss, c.traces
+}
+
+const (
+	maxAnswerTokens = 100_000 // of an answer
+)
+
+// checkLists refuses values out of range, and lists where there is no sweep.
+func (f *routingFlags) checkLists() error {
+	for _, v := range f.edgeTPS.values {
+		if f.flags.Changed("edge-tps") && v != 0 {
+			const want = "0 for full speed, or 0.1 to 1000000 tokens per second"
+			if err := group.CheckRange("edge-tps", v, minEdgeTPS, group.MaxEdgeTPS, want); err != nil {
+				return err
+			}
+		}
+	}
+	for _, v := range f.rtt.values {
+		if err := group.CheckRange("rtt", v, 0, group.LongestRTT, "0 to 10s"); err != nil {
+			return err
+		}
+	}
+	for _, v := range f.loss.values {
+		if err := group.CheckRange("loss", v, 0, math.Nextafter(1, 0), "a share from 0 to less than 1"); err != nil {
+			return err
+		}
+	}
+	if !f.sweeps {
+		for _, l := range []struct {
+			name string
+			n    int
+		}{{"rtt", len(f.rtt.values)}, {"loss", len(f.loss.values)}, {"edge-tps", len(f.edgeTPS.values)}} {
+			if l.n > 1 {
+				return cli.Usagef("--%s takes one value here: give lists to bench routing", l.name)
+			}
+		}
+		return nil
+	}
+	return group.CheckRange("max-tokens", f.maxTokens, 0, maxAnswerTokens, "0 to 100000")
+}
+
+// stoppedIn says at which link an interruption came, where there are several.
+func stoppedIn(err error, number int, links []cellFlags) error {
+	stopped := (*cli.Interruption)(nil)
+	if len(links) > 1 && errors.As(err, &stopped) {
+		stopped.Progress = fmt.Sprintf("link %d of %d: %s", number+1, len(links), stopped.Progress)
+	}
+	return err
+}
+
+// tellEnergy says once why results have no energy, where they could have.
+func (f *routingFlags) tellEnergy(a *cli.App) {
+	if f.parallel != 1 {
+		return
+	}
+	if err := result.EnergyReadable(); err != nil {
+		fmt.Fprintf(a.Stderr, "Energy is left out: %v.\n", err)
+	}
+}
+
+// printSweep prints what follows the cells: up to which round trips modes are worth it, where several were measured,
+// and what the columns mean.
+func (f *routingFlags) printSweep(a *cli.App, all []outcome.Report, about result.Run) error {
+	found := outcome.BreakEvens(all)
+	if f.json {
+		if len(found) == 0 {
+			return nil
+		}
+		return group.PrintResult(a, struct {
+			BreakEven []outcome.BreakEven `json:"break_even"`
+		}{found}, about)
+	}
+	if !f.sweeps || len(all) == 0 {
+		return nil
+	}
+	if len(found) > 0 {
+		if err := printBreakEvens(a.Stdout, found); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(a.Stdout, cellLegend())
+	return err
+}

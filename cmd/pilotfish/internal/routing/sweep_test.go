@@ -1,0 +1,127 @@
+package routing
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+)
+
+// TestBenchRoutingSweep: a table for each cell within 100 columns, what breaks even, what the columns mean; and JSON
+// lines for cells and round trips that break even.
+func TestBenchRoutingSweep(t *testing.T) {
+	sweep := func(args ...string) string {
+		code, stdout, stderr := clitest.Call(t,
+			append([]string{"bench", "routing", "--questions", "4", "--warm-up", "0", "--rtt", "0,9ms", "--cloud-ms",
+				"0", "--deadline", "off", "--parallel", "1", "--max-tokens", "5", "--edge-tps", "300,600", "--modes",
+				"local,serial,serial,verified"}, args...)...)
+		require.Equal(t, cli.ExitDone, code, stderr)
+		if result.EnergyReadable() != nil {
+			assert.Equal(t, 1, strings.Count(stderr, "Energy is left out: "))
+		}
+		return stdout
+	}
+	text := sweep()
+	for _, cell := range []string{
+		"round trip 0 ms, loss 0%, edge 300 passes/s, cloud 0 ms a token, 4 answers\n",
+		"round trip 0 ms, loss 0%, edge 600 passes/s", "round trip 9 ms, loss 0%, edge 300 passes/s",
+		"round trip 9 ms, loss 0%, edge 600 passes/s",
+	} {
+		assert.Equal(t, 1, strings.Count(text, cell), cell)
+	}
+	for line := range strings.Lines(text) {
+		assert.LessOrEqual(t, utf8.RuneCountInString(line), 101, line)
+	}
+	assert.Len(t, regexp.MustCompile(`(?m)^ *serial \(2\)  `).FindAllString(text, -1), 4)
+	wide := outcome.Report{
+		Mode: "pipelined-auto", Cell: &outcome.Cell{Parallel: 8}, Accuracy: new(1.0), EscalatedShare: new(0.25),
+		Asks: new(10.5), Time: result.Times{P50: 1234, P90: 2345}, EqualToCloud: new(false), DifferingFromCloud: new(3),
+		RatioTo: &outcome.Ratio{Value: 2.34, Low: new(2.1), High: new(2.5)},
+		Work: outcome.Work{FirstToken: &result.Times{P50: 234}, Exposed: new(1234.0), Wasted: new(12.5), Up: new(900.0),
+			Down: new(99.0)},
+	}
+	var table strings.Builder
+	require.NoError(t, printCells(&table, []outcome.Report{wide}))
+	assert.Regexp(t,
+		`pipelined-auto  1234  2345  2\.34 \(2\.10–2\.50\)    234  25\.0%  10\.5  1234   12\.5    999   100%  ≠c 3`,
+		table.String())
+	text += table.String()
+	assert.Contains(t, text, "Break-even round trips")
+	assert.Regexp(t, `serial \(1\) .*local.*; loss 0%, edge 300/s\n`, text)
+	for _, c := range cellColumns()[1:] {
+		assert.Regexp(t, `(?m)^`+c.name+` +`, text)
+	}
+	if testing.Short() {
+		t.Skip("the JSON lines of the sweep: not with -short")
+	}
+	out := strings.Split(strings.TrimSpace(sweep("--json")), "\n")
+	require.Len(t, out, 17)
+	reports := clitest.Lines[outcome.Report](t, strings.Join(out[:16], "\n"))
+	for i, r := range reports {
+		assert.Equal(t, []float64{0, 9}[i/8], r.Cell.RTT)
+		assert.Equal(t, []float64{300, 600}[i/4%2], r.Cell.EdgeTPS)
+		assert.Equal(t, []string{"local", "serial", "serial", "verified"}[i%4], r.Mode)
+		assert.Len(t, r.Samples, 4)
+		assert.Positive(t, *r.CPU, "one answer at a time")
+		if r.Mode == "verified" {
+			assert.Positive(t, *r.Bound)
+		}
+	}
+	last := clitest.Lines[struct {
+		BreakEven []outcome.BreakEven `json:"break_even"`
+		Run       map[string]any      `json:"run"`
+	}](t, out[16])
+	assert.Len(t, last[0].BreakEven, 6, "three modes at two paces")
+	assert.Equal(t, "bench routing", last[0].Run["measurement"])
+}
+
+// TestReadDurations: a number takes the unit of the next one that has one.
+func TestReadDurations(t *testing.T) {
+	for text, want := range map[string]string{
+		"100ms": "100ms", "0": "0s", "0,50,100ms": "0s 50ms 100ms", "1, 2s ,3ms": "1s 2s 3ms", "0,1s": "0s 1s",
+		"1.5,2ms": "1.5ms 2ms", "1m30s": "1m30s", "5,1m30s": "", "1ms,2": "", "x": "", "": "", "1ms,,2ms": "",
+		"1,2":    "",
+		"-5,1ms": "-5ms 1ms",
+	} {
+		all, err := readDurations(strings.Split(strings.ReplaceAll(text, " ", ""), ","))
+		if want == "" {
+			assert.Error(t, err, text)
+			continue
+		}
+		var got []string
+		for _, d := range all {
+			got = append(got, d.String())
+		}
+		assert.Equal(t, want, strings.Join(got, " "), text)
+	}
+}
+
+// TestCells: every combination, the round trips innermost; a link carries all paces.
+func TestCells(t *testing.T) {
+	f := routingFlags{traces: []string{"x", "y"}}
+	f.rtt, f.loss, f.edgeTPS, f.paths = durations(5), floats(0), floats(60), paths()
+	assert.Equal(t, []cellFlags{{5, 0, 60, []string{"x", "y"}}}, f.cells(), "both are of one link")
+	f.traces = nil
+	for flag, text := range map[*listFlag[float64]]string{&f.loss: "0,0.1", &f.edgeTPS: "60,20"} {
+		require.NoError(t, flag.Set(text))
+	}
+	require.NoError(t, f.rtt.Set("1,2ms"))
+	require.NoError(t, f.paths.Set("a.up, b.up"))
+	cells := f.cells()
+	require.Len(t, cells, 16)
+	assert.Equal(t, cellFlags{1e6, 0, 60, []string{"a.up"}}, cells[0])
+	assert.Equal(t, cellFlags{2e6, 0, 60, []string{"a.up"}}, cells[1])
+	assert.Equal(t, cellFlags{1e6, 0.1, 60, []string{"a.up"}}, cells[2])
+	assert.Equal(t, cellFlags{1e6, 0, 20, []string{"a.up"}}, cells[4])
+	assert.Equal(t, cellFlags{2e6, 0.1, 20, []string{"b.up"}}, cells[15])
+	assert.Len(t, f.links(), 8)
+	assert.Equal(t, "1,2ms", f.rtt.String())
+}

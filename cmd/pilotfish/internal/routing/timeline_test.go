@@ -1,0 +1,183 @@
+package routing
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/internal/timelinetest"
+)
+
+// drawnTo reads the file of --timeline, checked, and what it says that it is of.
+func drawnTo(t *testing.T, path string) (*timelinetest.File, result.Run) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	f, err := timelinetest.Read(b)
+	require.NoError(t, err)
+	var about struct{ Run result.Run }
+	require.NoError(t, json.Unmarshal(f.About, &about))
+	return f, about.Run
+}
+
+// partsOf checks that the parts of an answer add up to it, and returns how long it took, in milliseconds.
+func partsOf(t *testing.T, f *timelinetest.File, process string) float64 {
+	t.Helper()
+	answer := f.All("X", process, "draft steps", "answer")
+	require.Len(t, answer, 1)
+	took := answer[0].Dur
+	assert.InEpsilon(t, took, timelinetest.Sum(f.All("X", process, "draft steps", ""))-took, 0.01)
+	return took / 1000
+}
+
+// TestTimeline: a run draws its answer, alone as with a cloud: as long as it took, with each token, forward call and
+// question.
+func TestTimeline(t *testing.T) {
+	clitest.OwnFolders(t)
+	small, large, net := clitest.DemoPairFiles(t)
+	path := filepath.Join(t.TempDir(), "out.json")
+	const question = "Which dish is Nera known for?"
+	prompt := []string{"run", "-m", small, "--json", "-n", "30", "--timeline", path}
+
+	_, stdout, stderr := clitest.Call(t, append(prompt, question)...)
+	events := clitest.Lines[clitest.RunEvent](t, stdout)
+	s := events[len(events)-1].Summary
+	require.NotNil(t, s, stderr)
+	f, about := drawnTo(t, path)
+	assert.Equal(t, "run", about.Measurement)
+	require.NotNil(t, about.Model)
+	assert.NotContains(t, string(f.About), "Nera")
+	assert.GreaterOrEqual(t, partsOf(t, f, "device"), s.PromptMS+s.DecodeMS)
+	assert.Len(t, f.All("X", "device", "draft steps", "forward"), s.Passes)
+	timed := f.All("X", "device", "operations", "head")
+	assert.EqualValues(t, len(timed), f.All("X", "device", "draft steps", "answer")[0].Arg("timed_calls"))
+	assert.NotEmpty(t, timed)
+	assert.LessOrEqual(t, len(timed), s.Passes+1, "one for the prompt")
+	assert.Empty(t, f.All("X", "device", "asks", ""))
+	assert.Empty(t, f.All("X", "gateway", "", ""))
+	timesOf(t, events)
+
+	address, pin, _ := clitest.StartCloud(t, "-m", large, "--open")
+	code, stdout, stderr := clitest.Call(t, append(prompt, "--cloud", address, "--pin", pin, "--router", net,
+		"--threshold", "0.9", "--deadline", "off", question)...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	events = clitest.Lines[clitest.RunEvent](t, stdout)
+	s = events[len(events)-1].Summary
+	f, about = drawnTo(t, path)
+	assert.NotEmpty(t, about.Remote)
+	assert.GreaterOrEqual(t, partsOf(t, f, "device"), s.PromptMS+s.DecodeMS)
+	require.Positive(t, s.Answered)
+	asks := f.All("X", "device", "asks", "ask")
+	assert.Len(t, asks, s.Asks)
+	assert.Len(t, f.All("s", "", "", "ask"), s.Answered, "an arrow for each answer")
+	served := f.All("X", "gateway", "asks", "served")
+	require.Len(t, served, s.Answered)
+	for _, e := range served {
+		assert.Equal(t, "measured", e.Args["clock"])
+		assert.Positive(t, e.Arg("clock_within_us"))
+	}
+	timesOf(t, events)
+}
+
+// timesOf checks that events tell when tokens were shown, in their order.
+func timesOf(t *testing.T, events []clitest.RunEvent) {
+	t.Helper()
+	s, last := events[len(events)-1].Summary, 0.0
+	for _, e := range events[:len(events)-1] {
+		assert.GreaterOrEqual(t, e.MS, last)
+		assert.GreaterOrEqual(t, e.MS, e.CommitDelayMS)
+		assert.Positive(t, e.CommitDelayMS)
+		last = e.MS
+	}
+	assert.LessOrEqual(t, last, s.PromptMS+s.DecodeMS)
+	assert.Positive(t, last)
+}
+
+// TestRoutingTimeline: the answers of all modes to one question are drawn beside each other, and begin together.
+func TestRoutingTimeline(t *testing.T) {
+	racing.Spare(t)
+	path := filepath.Join(t.TempDir(), "out.json")
+	const modes = "local,paper,serial,pipelined-2,verified"
+	code, stdout, stderr := clitest.Call(t, "demo", "--questions", "2", "--timeline", path, "--timeline-question", "2",
+		"--edge-tps", "400", "--modes", "cloud,"+modes, "--rtt", "20ms", "--cloud-ms", "1", "--deadline", "off",
+		"--json")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	f, about := drawnTo(t, path)
+	assert.Equal(t, "2", about.Flags["timeline-question"])
+	assert.NotNil(t, about.Large)
+	assert.Empty(t, f.All("X", "cloud: device", "", ""))
+	require.NotEmpty(t, stdout)
+	for _, m := range strings.Split(modes, ",") {
+		assert.Greater(t, partsOf(t, f, m+": device"), 20.0, "as many calls of 2.5 ms as there are tokens")
+		asks := f.All("X", m+": device", "asks", "ask")
+		if m == "local" {
+			assert.Empty(t, asks)
+			continue
+		}
+		if m != "paper" {
+			for _, e := range f.All("X", m+": gateway", "asks", "served") {
+				assert.Equal(t, "measured", e.Args["clock"])
+			}
+		}
+		arrows := len(f.All("s", m+": device", "", ""))
+		const roundTrip = 20000.0 // µs
+		assert.GreaterOrEqual(t, timelinetest.Sum(f.All("X", m+": network", "", "")), roundTrip*float64(arrows))
+	}
+}
+
+// TestTimelineFlags: what cannot be drawn, or written, is refused before any work.
+func TestTimelineFlags(t *testing.T) {
+	folder := t.TempDir()
+	draws := []string{"demo", "--timeline", folder + "/x", "--timeline-question"}
+	for want, args := range map[string][]string{
+		"there is no folder":                         {"demo", "--timeline", filepath.Join(folder, "none", "out.json")},
+		"is not a file":                              {"demo", "--timeline", folder},
+		"has no effect without --timeline":           {"demo", "--timeline-question", "1"},
+		"--timeline-question 3 is out of range":      append(draws, "3", "--questions", "2"),
+		"--timeline-question 0 is out of range":      append(draws, "0"),
+		"--timeline has no effect with --modes clou": {"demo", "--modes", "cloud", "--timeline", folder + "/x"},
+	} {
+		code, _, stderr := clitest.Call(t, args...)
+		assert.Equal(t, cli.ExitUsage, code, want)
+		assert.Contains(t, stderr, want)
+	}
+	code, _, stderr := clitest.Call(t, "run", "-m", "none.gguf", "--timeline", filepath.Join(folder, "none",
+		"out.json"), "x")
+	assert.Equal(t, cli.ExitUsage, code)
+	assert.Contains(t, stderr, "there is no folder")
+	left, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+// TestTimelineOfSweep: each cell has its drawings, under a name that says which it is.
+func TestTimelineOfSweep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("commands one after another: not with -short")
+	}
+	path := filepath.Join(t.TempDir(), "out.json")
+	code, _, stderr := clitest.Call(t, "bench", "routing", "--questions", "1", "--modes", "local,serial", "--rtt",
+		"1ms,2ms",
+		"--edge-tps", "0,900", "--cloud-ms", "0", "--json", "--timeline", path)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	f, _ := drawnTo(t, path)
+	assert.Len(t, f.All("X", "", "draft steps", "answer"), 8)
+	for _, cell := range []string{"1 ms", "2 ms", "1 ms, 900 tokens/s", "2 ms, 900 tokens/s"} {
+		for _, mode := range []string{"local", "serial"} {
+			partsOf(t, f, cell+": "+mode+": device")
+		}
+	}
+	all := outcome.Cell{RTT: 100, Loss: 0.05, EdgeTPS: 60, Trace: "train.up+train.down"}
+	assert.Equal(t, "100 ms, loss 0.05, 60 tokens/s, train.up+train.down", group.CellName(&all))
+}

@@ -1,0 +1,259 @@
+package routing
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/outcome"
+	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/bench/remote"
+	"github.com/pilotfish-ai/pilotfish/bench/routing"
+	"github.com/pilotfish-ai/pilotfish/bench/task"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// TestRoutingOptions: each flag of `demo` and `bench routing` sets what it is named after, and nothing else.
+func TestRoutingOptions(t *testing.T) {
+	dir := t.TempDir()
+	up, file := filepath.Join(dir, "a.up"), filepath.Join(dir, "net.gguf")
+	require.NoError(t, os.WriteFile(up, []byte("1\n2\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, demo.Router(), 0o600))
+	shipped, err := group.ParseRouter(demo.Router())
+	require.NoError(t, err)
+	net, learned := shipped.Net, new(router.Net)
+	type options struct {
+		routing.Options
+		Stage     remote.StageOptions
+		Questions int
+		JSON      bool
+	}
+	parse := func(args string) options {
+		var f routingFlags
+		c := new(cobra.Command)
+		f.register(c, 60)
+		f.registerSweep(c)
+		require.NoError(t, c.ParseFlags(strings.Fields(strings.NewReplacer("UP", up, "NET", file).Replace(args))), args)
+		o, s, err := f.options(nil)
+		require.NoError(t, err, args)
+		if o.Router.Net != nil && reflect.DeepEqual(o.Router.Net, net) {
+			o.Router.Net = learned // which is shorter to print
+		}
+		return options{o, s, f.questions, f.json}
+	}
+	modes := func(names string) []outcome.Mode {
+		all, err := parseModes(names)
+		require.NoError(t, err)
+		return all
+	}
+	const ms = time.Millisecond
+	usual := options{
+		Options: routing.Options{
+			Modes:  modes("local,cloud,paper,serial,pipelined-2,pipelined-4,verified"),
+			Router: router.Options{Policy: router.Margin},
+			Draft: engine.DraftOptions{Branches: engine.AutoBranches, Window: 32, InFlight: 4, Deadline: 800 * ms,
+				Audit: true, Lookup: -1, Ahead: 1, VerifyEvery: 64},
+			RTT: 100 * ms, EdgeTPS: 60, CloudPace: 15 * ms, Parallel: 8, Repeat: 1, WarmUp: 1,
+		},
+		Stage:     remote.StageOptions{RTT: 100 * ms, AnswerTime: 15 * ms},
+		Questions: 100,
+	}
+	assert.Equal(t, usual, parse(""))
+	for args, change := range map[string]func(*options){
+		"--modes serial,local": func(o *options) { o.Modes = modes("serial,local") },
+		"--modes=pipelined-64": func(o *options) { o.Modes = modes("pipelined-64") },
+		"--questions 3":        func(o *options) { o.Questions = 3 },
+		"--rtt 7ms":            func(o *options) { o.RTT, o.Stage.RTT = 7*ms, 7*ms },
+		"--rtt 10s":            func(o *options) { o.RTT, o.Stage.RTT = 10*time.Second, 10*time.Second },
+		"--loss 0.25":          func(o *options) { o.Loss, o.Stage.Loss = 0.25, 0.25 },
+		"--loss 0.5 --seed 9":  func(o *options) { o.Loss, o.Stage.Loss, o.Stage.Seed = 0.5, 0.5, 9 },
+		"--trace UP": func(o *options) {
+			o.Traces, o.Stage.Traces = []string{up}, []string{up}
+		},
+		"--traces UP": func(o *options) {
+			o.Traces, o.Stage.Traces = []string{up}, []string{up}
+		},
+		"--repeat 7":                         func(o *options) { o.Repeat = 7 },
+		"--warm-up 0":                        func(o *options) { o.WarmUp = 0 },
+		"--raw":                              func(o *options) { o.Raw = true },
+		"--max-tokens 9":                     func(o *options) { o.MaxTokens = 9 },
+		"--modes serial,serial":              func(o *options) { o.Modes = modes("serial,serial") },
+		"--cloud-ms 2.5":                     func(o *options) { o.CloudPace, o.Stage.AnswerTime = 5*ms/2, 5*ms/2 },
+		"--cloud-ms 0":                       func(o *options) { o.CloudPace, o.Stage.AnswerTime = 0, 0 },
+		"--edge-tps 50":                      func(o *options) { o.EdgeTPS = 50 },
+		"--edge-tps 0":                       func(o *options) { o.EdgeTPS = 0 },
+		"--parallel 64":                      func(o *options) { o.Parallel = 64 },
+		"--json":                             func(o *options) { o.JSON = true },
+		"--window 5":                         func(o *options) { o.Draft.Window = 5 },
+		"--inflight 7":                       func(o *options) { o.Draft.InFlight = 7 },
+		"--deadline 2s":                      func(o *options) { o.Draft.Deadline = 2 * time.Second },
+		"--deadline off":                     func(o *options) { o.Draft.Deadline = -1 },
+		"--deadline 0":                       func(o *options) { o.Draft.Deadline = -1 },
+		"--lookup auto":                      func(o *options) { o.Draft.Lookup = 0 },
+		"--lookup off":                       func(*options) {},
+		"--lookup 2":                         func(o *options) { o.Draft.Lookup = 2 },
+		"--branches 3":                       func(o *options) { o.Draft.Branches = 3 },
+		"--ahead 8":                          func(o *options) { o.Draft.Ahead = 8 },
+		"--verify-every 5":                   func(o *options) { o.Draft.VerifyEvery = 5 },
+		"--price prefill=1,decode=2":         func(o *options) { o.Prices = &price.List{Prefill: 1, Decode: 2} },
+		"--modes verified:0.5,speculative-4": func(o *options) { o.Modes = modes("verified:0.5,speculative-4") },
+		"--no-audit":                         func(o *options) { o.Draft.Audit = false },
+		"--no-warm":                          func(o *options) { o.Draft.Warm = -1 },
+		"--modes pipelined-auto":             func(o *options) { o.Modes = modes("pipelined-auto") },
+		"--edge-row-cost 0.3":                func(o *options) { o.RowCost = 0.3 },
+		"--policy entropy":                   func(o *options) { o.Router.Policy = router.Entropy },
+		"--threshold 0.25":                   func(o *options) { o.Router.Threshold = new(0.25) },
+		"--threshold 0":                      func(o *options) { o.Router.Threshold = new(0.0) },
+		"--budget 0.07":                      func(o *options) { o.Router.Budget = 0.07 },
+		"--policy learned --router NET": func(o *options) {
+			o.Router.Policy, o.Router.Net = router.Learned, learned
+		},
+		"--router NET": func(o *options) {
+			o.Router.Policy, o.Router.Net = router.Learned, learned
+		},
+		"--policy random --budget 1": func(o *options) { o.Router.Policy, o.Router.Budget = router.Random, 1 },
+		"--modes paper --deadline 1h": func(o *options) {
+			o.Modes, o.Draft.Deadline = modes("paper"), time.Hour
+		},
+		"--edge-tps 0.1 --modes local": func(o *options) { o.EdgeTPS, o.Modes = 0.1, modes("local") },
+		"--cloud-ms 60000 --modes cloud": func(o *options) {
+			o.CloudPace, o.Stage.AnswerTime, o.Modes = time.Minute, time.Minute, modes("cloud")
+		},
+	} {
+		want := usual
+		change(&want)
+		assert.Equal(t, want, parse(args), args)
+	}
+	for _, c := range []struct {
+		edgeTPS string
+		of      *cobra.Command
+	}{{"60", NewDemoCommand(&cli.App{})}, {"0", NewBenchCommand(&cli.App{})}} {
+		flag := c.of.Flags().Lookup("edge-tps")
+		assert.Equal(t, []string{c.edgeTPS, c.edgeTPS}, []string{flag.DefValue, flag.Value.String()}, c.of.Name())
+	}
+}
+
+// TestDemoRouter: --router stands in for the router that comes with the small model, and each is used by its policy
+// alone.
+func TestDemoRouter(t *testing.T) {
+	f := routingFlags{route: group.RouteFlags{Policy: "learned"}}
+	own, err := f.route.Router(demo.Router())
+	require.NoError(t, err)
+	require.NotNil(t, own.Net)
+	margin := group.RouteFlags{Policy: "margin"}
+	o, err := margin.Router(demo.Router())
+	require.NoError(t, err)
+	assert.Nil(t, o.Net)
+	file := filepath.Join(t.TempDir(), "other.gguf")
+	other := bytes.Clone(demo.Router())
+	other[len(other)/2] ^= 1 // of a weight
+	require.NoError(t, os.WriteFile(file, other, 0o600))
+	f.route.RouterGGM = file
+	given, err := f.route.Router(demo.Router())
+	require.NoError(t, err)
+	require.NotNil(t, given.Net)
+	assert.False(t, reflect.DeepEqual(own.Net, given.Net))
+}
+
+// TestDemoWorkload: the demo asks the first of the questions that neither model saw, and its dictionary is trained on
+// whole chats of those that both did.
+func TestDemoWorkload(t *testing.T) {
+	held := demo.Questions(demo.HeldOut)
+	for _, n := range []int{1, 3, len(held)} {
+		all, err := (&routingFlags{questions: n}).demoQuestions()
+		require.NoError(t, err)
+		require.Len(t, all, n)
+		for i, q := range all {
+			assert.Equal(t, held[i].Text, q.Text)
+			assert.Equal(t, task.Right, q.Grade(held[i].Answer))
+			assert.Equal(t, task.Wrong, q.Grade("nothing of the kind"))
+		}
+	}
+	e, err := group.Embedded(demo.Small(), "demo/small.gguf")
+	require.NoError(t, err)
+	defer e.Close()
+	tok, err := e.Tokenizer()
+	require.NoError(t, err)
+	texts, err := demoTexts(e)
+	require.NoError(t, err)
+	train := demo.Questions(demo.Train)
+	require.Len(t, texts, len(train))
+	for i, q := range train {
+		text := "<|im_start|>user\n" + q.Text + "<|im_end|>\n<|im_start|>assistant\n" + q.Answer
+		assert.Equal(t, tok.Encode(text, true), texts[i])
+	}
+	_, err = group.Embedded([]byte("no model"), "demo/bad.gguf")
+	assert.ErrorContains(t, err, "load demo/bad.gguf")
+}
+
+// TestReadQuestions: a workload of one's own is read as far as it is asked for, and what is wrong is named with its
+// line.
+func TestReadQuestions(t *testing.T) {
+	read := func(content string, args ...string) ([]task.Question, error) {
+		var f routingFlags
+		c := new(cobra.Command)
+		f.register(c, 0)
+		require.NoError(t, c.ParseFlags(args))
+		path := filepath.Join(t.TempDir(), "q.jsonl")
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		return f.readQuestions(path)
+	}
+	const three = `{"question":"a","answer":"yes"}` + "\n" + `{"question":"b"}` + "\n" + `{"question":"c","answer":""}`
+	all, err := read(three)
+	require.NoError(t, err)
+	require.Len(t, all, 3, "fewer than the default")
+	assert.Equal(t, []string{"a", "b", "c"}, []string{all[0].Text, all[1].Text, all[2].Text})
+	assert.Equal(t, task.Right, all[0].Grade("oh yes!"))
+	assert.Equal(t, task.Wrong, all[0].Grade("no"))
+	assert.Nil(t, all[1].Grade)
+	assert.Nil(t, all[2].Grade)
+	all, err = read(three+"\nthis is not read", "--questions", "3")
+	require.NoError(t, err)
+	assert.Len(t, all, 3)
+	long, err := read(`{"question":"` + strings.Repeat("x", 900_000) + `"}`)
+	require.NoError(t, err)
+	assert.Len(t, long[0].Text, 900_000)
+	for content, want := range map[string]string{
+		"":                   "the file has no questions",
+		three + "\n{}":       `line 4: the object has no "question"`,
+		three + "\nnonsense": "line 4: ",
+		`{"question":"a"}` + "\n" + strings.Repeat("x", 1<<20+1): "line 2 is longer than 1 MB",
+	} {
+		_, err := read(content)
+		assert.ErrorContains(t, err, want)
+	}
+	_, err = read(three, "--questions", "4")
+	assert.ErrorContains(t, err, "--questions 4 is too many: ")
+	_, err = (&routingFlags{questions: 1}).readQuestions(t.TempDir())
+	assert.ErrorContains(t, err, "is a directory")
+}
+
+// TestLiveRoute: the answer that is shown is decoded as those that are measured: in its mode and at the pace of the
+// device.
+func TestLiveRoute(t *testing.T) {
+	o := routing.Options{EdgeTPS: 50, RowCost: 0.5,
+		Draft: engine.DraftOptions{Branches: 9, Window: 5, Deadline: 7}}
+	for name, want := range map[string]engine.DraftOptions{
+		"serial":      {Mode: engine.Serial, Branches: 9, Window: 5, Deadline: 7},
+		"pipelined-3": {Mode: engine.Pipelined, Branches: 3, Window: 5, Deadline: 7},
+		"verified:2":  {Mode: engine.Pipelined, Branches: 9, Window: 5, Deadline: 7, Verify: true, Margin: 2},
+	} {
+		m, err := outcome.ParseMode(name)
+		require.NoError(t, err)
+		route := engine.Route{Settings: terms.Settings{MaxTokens: 64}, Pace: 50, RowCost: 0.5, Draft: want}
+		assert.Equal(t, route, liveRoute(o, m))
+	}
+}

@@ -1,0 +1,127 @@
+package run
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/gguf"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+const (
+	noState    = "off"   // value of --budget-state: nothing is kept
+	maxBalance = 1 << 16 // bytes of a file with a balance
+)
+
+// keptBalance is the balance of a budget, and the file that keeps it from one run to the next.
+type keptBalance struct {
+	path          string // "": it is not kept
+	before, after event.Balance
+}
+
+// newBalanceEvent describes the balance that the router decides from.
+func newBalanceEvent(r *router.Router) event.Balance {
+	t := r.Balance().Total()
+	return event.Balance{Total: t, Share: t.Share(), Threshold: r.Threshold()}
+}
+
+// openBalance reads the balance that the flags name, for the plan. Without a folder for caches it begins anew.
+func openBalance(f *runFlags, p *plan, e *engine.Engine) (*keptBalance, error) {
+	k := &keptBalance{path: f.policy.budgetState}
+	switch k.path {
+	case noState:
+		k.path = ""
+	case "":
+		cache, err := cli.CacheFolder()
+		if err != nil {
+			break
+		}
+		name, err := balanceName(f, p, e)
+		if err != nil {
+			return nil, err
+		}
+		k.path = filepath.Join(cache, "budget", name)
+	}
+	var err error
+	p.options.Balance, err = k.read(p.budget)
+	return k, err
+}
+
+// balanceName is the name of the file of a small model, a gateway, a policy with its router, and a budget. The
+// gateway's address stands for its model, which is not known before the first question.
+func balanceName(f *runFlags, p *plan, e *engine.Engine) (string, error) {
+	model, err := e.Fingerprint()
+	if err != nil {
+		return "", err
+	}
+	var net bytes.Buffer
+	if p.options.Net != nil {
+		if err := p.options.Net.Write(gguf.NewWriter(&net)); err != nil {
+			return "", err
+		}
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %q %s %v %x", model, f.gateway.Address, p.options.Policy, p.budget,
+		net.Bytes()))
+	return hex.EncodeToString(sum[:16]) + ".json", nil
+}
+
+// read returns the balance of the file, or a new one where there is no file.
+func (k *keptBalance) read(budget float64) (*router.Balance, error) {
+	b := new(router.Balance)
+	if k.path == "" {
+		return b, nil
+	}
+	text, err := cli.ReadSmall(k.path, maxBalance)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return b, nil
+	case err != nil:
+		return nil, fmt.Errorf("--budget-state: %w", err)
+	}
+	if err := json.Unmarshal(text, b); err != nil {
+		return nil, fmt.Errorf("%s holds no balance of a budget (%w): delete it, and the next run begins anew, or "+
+			"give another file with --budget-state", k.path, err)
+	}
+	if of := b.Total().Budget; of != budget {
+		return nil, cli.Usagef("--budget-state %s is of a budget of %s: give --budget %v, or another file", k.path,
+			group.Share(of), of)
+	}
+	return b, nil
+}
+
+// add adds an answer to the balance in the file. What other runs have kept meanwhile counts too.
+func (k *keptBalance) add(o router.Options, a router.Answer) error {
+	b, err := k.read(o.Budget)
+	if err != nil {
+		return err
+	}
+	b.Add(a)
+	o.Balance = b
+	r, err := router.New(o)
+	if err != nil {
+		return err
+	}
+	k.after = newBalanceEvent(r)
+	if k.path == "" {
+		return nil
+	}
+	text, err := json.Marshal(b)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(k.path), 0o700); err != nil {
+		return err
+	}
+	return cli.ReplaceFile(k.path, append(text, '\n'), 0o644)
+}

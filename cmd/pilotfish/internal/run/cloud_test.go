@@ -1,0 +1,400 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// TestConfigurationEndsRun: what only another configuration can mend ends a run at once, whatever the deadline, with
+// the cause and the flag; also where no token was asked for.
+func TestConfigurationEndsRun(t *testing.T) {
+	clitest.OwnFolders(t)
+	m := clitest.TinyModel(t, "q8_0")
+	secret, other := filepath.Join(t.TempDir(), "token"), filepath.Join(t.TempDir(), "other")
+	require.NoError(t, os.WriteFile(secret, []byte("another secret of sixteen bytes\n"), 0o600))
+	require.NoError(t, os.WriteFile(other, []byte("no secret of this gateway"), 0o600))
+	address, pin, _ := clitest.StartCloud(t, "-m", m, "--token-file", secret)
+	good := []string{"--cloud", address, "--pin", pin, "--token-file", secret}
+	for name, c := range map[string]struct {
+		flags  []string
+		stderr []string
+	}{
+		"no such host": {[]string{"--cloud", "no..host:4433"}, []string{"--cloud no..host:4433", "no such host"}},
+		"wrong pin": {append(good, "--pin", strings.Repeat("00", 31)+"01"),
+			[]string{"certificate", "--pin", pin, "pilotfish cloud"}},
+		"no pin": {[]string{"--cloud", address, "--token-file", secret},
+			[]string{"certificate", "--pin", "pilotfish cloud"}},
+		"no token":    {good[:4], []string{"access token", "--token-file", "PILOTFISH_TOKEN"}},
+		"wrong token": {append(good, "--token-file", other), []string{"access token", "--token-file"}},
+		"other model": {append(good, "-m", clitest.OtherTokens(t)), []string{"tokenizers", "-m"}},
+	} {
+		for _, policy := range []string{"always", "never"} {
+			t.Run(name+"/"+policy, func(t *testing.T) {
+				args := append([]string{"run", "-m", m, "--policy", policy, "--deadline", "1h", "--tokens", "1", "-n",
+					"3", "--json"}, c.flags...)
+				var stdout, errs bytes.Buffer
+				a := &cli.App{Commands: clitest.UnderTest, Stdout: &stdout, Stderr: &errs, Env: os.Getenv,
+					Patience: time.Minute}
+				assert.Equal(t, cli.ExitFailed, a.Run(t.Context(), args), stdout.String())
+				stderr := errs.String()
+				for _, part := range c.stderr {
+					assert.Contains(t, stderr, part)
+				}
+				assert.NotContains(t, stderr, "secret of")
+				assert.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+				events := clitest.Lines[clitest.RunEvent](t, stdout.String())
+				s := events[len(events)-1].Summary
+				require.NotNil(t, s)
+				require.NotNil(t, s.Error)
+				assert.Contains(t, stderr, *s.Error)
+			})
+		}
+	}
+	_, _, s, stderr := clitest.RoutedTokens(t,
+		append(good, "-m", m, "--policy", "always", "--tokens", "1", "-n", "3", "--deadline", "off",
+			"--require-cloud")...)
+	assert.Empty(t, stderr)
+	assert.Equal(t, []int{3, 0, 3, 0}, []int{s.CloudTokens, s.Timeouts, s.Answered, s.Unanswered})
+	assert.Nil(t, s.Error)
+}
+
+// TestSilentGateway: a run that needs no answer gives its gateway half a second, and does without it.
+func TestSilentGateway(t *testing.T) {
+	clitest.OwnFolders(t)
+	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer silent.Close()
+	began := time.Now()
+	code, _, stderr := clitest.Call(t, "run", "-m", clitest.TinyModel(t, "q8_0"), "--policy", "never", "--tokens",
+		"1", "-n", "3",
+		"--cloud", silent.LocalAddr().String())
+	assert.Equal(t, cli.ExitDone, code, stderr)
+	assert.GreaterOrEqual(t, time.Since(began), 500*time.Millisecond)
+}
+
+// TestEndedBeforeAsking: the summary is printed whenever the run ends, also before there is a session with the cloud.
+func TestEndedBeforeAsking(t *testing.T) {
+	clitest.OwnFolders(t)
+	var f runFlags
+	c := new(cobra.Command)
+	f.register(c)
+	require.NoError(t, c.ParseFlags([]string{"-m", clitest.TinyModel(t, "q8_0"), "--cloud", clitest.ClosedPort,
+		"--json"}))
+	var stdout bytes.Buffer
+	a := &cli.App{Commands: clitest.UnderTest, Stdout: &stdout, Stderr: io.Discard, Env: os.Getenv}
+	route, dial, _, err := f.routing(a)
+	require.NoError(t, err)
+	e, err := f.model.Open()
+	require.NoError(t, err)
+	defer e.Close()
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	ended, end := context.WithCancelCause(t.Context())
+	why := errors.New("ended")
+	end(why)
+	require.ErrorIs(t, f.routed(ended, a, e, []int32{1}, route, dial, newRunOutput(a, &f, 0, e, s)), why)
+	events := clitest.Lines[clitest.RunEvent](t, stdout.String())
+	require.Len(t, events, 1)
+	require.NotNil(t, events[0].Summary)
+	assert.Equal(t, "interrupted", events[0].Summary.Stop)
+	assert.Contains(t, *events[0].Summary.Error, "ended")
+}
+
+// TestClosedPort: a gateway that cannot be reached at the start ends the run. With --require-cloud=false, the answer is
+// complete without the cloud, and says why.
+func TestClosedPort(t *testing.T) {
+	clitest.OwnFolders(t)
+	m := clitest.TinyModel(t, "q8_0")
+	args := []string{"-m", m, "--tokens", "1,2", "-n", "5", "--ignore-eos"}
+	_, local, _ := clitest.Call(t, append([]string{"run"}, args...)...)
+	args = append(args, "--cloud", clitest.ClosedPort, "--policy", "always", "--deadline", "600ms")
+	for _, more := range [][]string{nil, {"--require-cloud"}, {"--deadline", "off"}} {
+		code, text, stderr := clitest.Call(t, slices.Concat([]string{"run"}, args, more)...)
+		assert.Equal(t, cli.ExitFailed, code, more)
+		assert.Empty(t, text)
+		assert.Contains(t, stderr, "pilotfish: --cloud "+clitest.ClosedPort+": connection refused (check the address")
+		assert.Equal(t, 1, strings.Count(stderr, "pilotfish: "), stderr)
+	}
+	never := append(slices.Clone(args[:len(args)-4]), "--policy", "never")
+	code, _, stderr := clitest.Call(t, append([]string{"run"}, never...)...)
+	assert.Equal(t, cli.ExitFailed, code, "also where no token is asked for")
+	assert.Contains(t, stderr, "connection refused")
+
+	args = append(args, "--require-cloud=false")
+	code, text, stderr := clitest.Call(t, append([]string{"run"}, args...)...)
+	assert.Equal(t, cli.ExitDone, code)
+	assert.Equal(t, local, text)
+	assert.Contains(t, stderr, "5 tokens are the small model's")
+	assert.Contains(t, stderr, "connection refused")
+	assert.NotContains(t, stderr, "drafting went on", "nothing was gained where no answer came")
+
+	_, _, s, _ := clitest.RoutedTokens(t, args...)
+	require.NotNil(t, s.Error)
+	assert.Contains(t, *s.Error, "connection refused")
+	assert.Equal(t, []int{5, 5, 5, 0}, []int{s.Timeouts, s.EdgeTimeouts, s.Unanswered, s.Answered})
+	assert.Zero(t, s.WaitMS+s.HiddenMS)
+	assert.Positive(t, s.LostMS)
+
+	code, _, stderr = clitest.Call(t, append([]string{"run", "--require-cloud=false"}, never...)...)
+	assert.Equal(t, cli.ExitDone, code, "no question was left without an answer")
+	assert.Contains(t, stderr, "there was no connection to the cloud")
+	assert.NotContains(t, stderr, "early", "without a connection nothing is sent")
+}
+
+// TestFlagsOfRouting: each flag changes what it is named after, and nothing else.
+func TestFlagsOfRouting(t *testing.T) {
+	parse := func(args string) (engine.Route, engine.DialOptions) {
+		f := parsedRun(t, "--cloud h:1 "+args)
+		require.NoError(t, f.check(nil))
+		r, o, _, err := f.routing(&cli.App{})
+		require.NoError(t, err)
+		r.Router = nil
+		return r, o
+	}
+	for args, change := range map[string]func(*engine.Route, *engine.DialOptions){
+		"--branches 3":     func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Branches = 3 },
+		"--branches auto":  func(*engine.Route, *engine.DialOptions) {},
+		"--no-warm":        func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Warm = -1 },
+		"--window 5":       func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Window = 5 },
+		"--inflight 7":     func(r *engine.Route, _ *engine.DialOptions) { r.Draft.InFlight = 7 },
+		"--deadline 2s":    func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Deadline = 2 * time.Second },
+		"--deadline off":   func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Deadline = -1 },
+		"--deadline 0":     func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Deadline = -1 },
+		"--no-audit":       func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Audit = false },
+		"--mode serial":    func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Mode = engine.Serial },
+		"--mode pipelined": func(*engine.Route, *engine.DialOptions) {},
+		"--edge-tps 9":     func(r *engine.Route, _ *engine.DialOptions) { r.Pace = 9 },
+		"-n 9":             func(r *engine.Route, _ *engine.DialOptions) { r.MaxTokens = 9 },
+		"--ignore-eos":     func(r *engine.Route, _ *engine.DialOptions) { r.IgnoreEnd = true },
+		"--max-tokens 0":   func(r *engine.Route, _ *engine.DialOptions) { r.MaxTokens = 0 },
+		"--temp 2 --seed 4": func(r *engine.Route, _ *engine.DialOptions) {
+			r.Temperature, r.Seed = 2, 4
+		},
+		"--temp 2 --seed 0 --top-k 3 --top-p 0.5": func(r *engine.Route, _ *engine.DialOptions) {
+			r.Temperature, r.TopK, r.TopP = 2, 3, 0.5
+		},
+		"--ahead 8":                  func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Ahead = 8 },
+		"--verify off":               func(*engine.Route, *engine.DialOptions) {},
+		"--price prefill=1,decode=2": func(*engine.Route, *engine.DialOptions) {},
+		"--verify 0 --verify-every 5": func(r *engine.Route, _ *engine.DialOptions) {
+			r.Draft.Verify, r.Draft.VerifyEvery = true, 5
+		},
+		"--verify 0.25 --show-unverified": func(r *engine.Route, _ *engine.DialOptions) {
+			r.Draft.Verify, r.Draft.Margin, r.Draft.VerifyEvery, r.Draft.Preview = true, 0.25, 64, true
+		},
+		"--pin " + clitest.OnePin(3): func(_ *engine.Route, o *engine.DialOptions) { o.Pin[31] = 3 },
+	} {
+		wantRoute, wantDial := parse("")
+		change(&wantRoute, &wantDial)
+		gotRoute, gotDial := parse(args)
+		assert.Equal(t, wantRoute, gotRoute, args)
+		assert.Equal(t, wantDial, gotDial, args)
+	}
+	usual, _ := parse("")
+	assert.Equal(t, engine.DraftOptions{
+		Branches: engine.AutoBranches, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond,
+		Audit: true, Ahead: 1,
+	}, usual.Draft)
+	assert.Equal(t, plainRequest(256), usual.Settings)
+
+	net := filepath.Join(t.TempDir(), "net.gguf")
+	require.NoError(t, os.WriteFile(net, demo.Router(), 0o600))
+	for args, want := range map[string]router.Options{
+		"":                                 {Policy: router.Margin},
+		"--threshold 0":                    {Policy: router.Margin, Threshold: new(0.0)},
+		"--threshold 0.25":                 {Policy: router.Margin, Threshold: new(0.25)},
+		"--budget 0.07":                    {Policy: router.Margin, Budget: 0.07},
+		"--policy random --threshold 1":    {Policy: router.Random, Threshold: new(1.0)},
+		"--policy always":                  {Policy: router.Always},
+		"--policy never":                   {Policy: router.Never},
+		"--policy entropy":                 {Policy: router.Entropy},
+		"--policy learned --router " + net: {Policy: router.Learned},
+	} {
+		f := parsedRun(t, "--cloud h:1 "+args)
+		o, err := f.route.Router(nil)
+		require.NoError(t, err)
+		assert.Equal(t, want.Policy == router.Learned, o.Net != nil, args)
+		o.Net = nil
+		assert.Equal(t, want, o, args)
+		_, _, p, err := f.routing(&cli.App{})
+		require.NoError(t, err)
+		assert.NotNil(t, p, args)
+	}
+	local, _, none, err := parsedRun(t, "-n 3").routing(&cli.App{})
+	require.NoError(t, err)
+	assert.Equal(t, engine.Route{Settings: plainRequest(3)},
+		local, "nothing to ask")
+	assert.Nil(t, none)
+}
+
+// plainRequest is the request of a run without flags, but for the most tokens.
+func plainRequest(most int) terms.Settings {
+	return terms.Settings{
+		MaxTokens: most, TopP: 1, RepeatPenalty: 1,
+	}
+}
+
+// TestFlagsOfRoutingAct: what the flags say happens, with a gateway.
+func TestFlagsOfRoutingAct(t *testing.T) {
+	racing.Spare(t)
+	clitest.OwnFolders(t)
+	edge, large := clitest.TinyModel(t, "q4_0"), clitest.TinyModel(t, "f32")
+	address, pin, _ := clitest.StartCloud(t, "-m", large)
+	do := func(args string) *event.Summary {
+		t.Helper()
+		_, _, s, _ := clitest.RoutedTokens(t, append([]string{"-m", edge, "--cloud", address, "--pin", pin,
+			"--tokens", "5,6,7", "-n", "60"}, strings.Fields(args)...)...)
+		return s
+	}
+	serial, pipelined := do("--deadline off --mode serial"), do("--deadline off")
+	assert.Zero(t, serial.Drafted, "serial does not draft")
+	assert.Equal(t, "exact", serial.Audit, "the built-in model looks at every position")
+	assert.Equal(t, serial.Audited, serial.AuditedFor)
+	assert.Positive(t, pipelined.Drafted)
+	assert.Equal(t, serial.Tokens, pipelined.Tokens)
+	late := do("--deadline 1us")
+	assert.Equal(t, late.Escalations, late.Timeouts)
+	code, text, stderr := clitest.Call(t, "run", "-m", edge, "--cloud", address, "--pin", pin, "--tokens", "5,6,7",
+		"-n", "9",
+		"--policy", "always", "--deadline", "1us", "--require-cloud")
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.NotEmpty(t, text, "the answer is complete all the same")
+	assert.Contains(t, stderr, "pilotfish: --require-cloud: 9 of 9 questions")
+	require.NotNil(t, late.Error)
+	assert.Contains(t, *late.Error, "deadline")
+	silent := do("--deadline off --threshold 0")
+	assert.Equal(t, []int{0, 0}, []int{silent.Asks, silent.Warmed},
+		"nothing is sent early to whom nothing will be asked")
+	assert.Equal(t, []int{3, 0}, []int{pipelined.Warmed, pipelined.WarmedInVain})
+	assert.Zero(t, do("--deadline off --no-warm").Warmed)
+	assert.Equal(t, 60, do("--deadline off --threshold 1").CloudTokens)
+	assert.InDelta(t, 18, do("--deadline off --policy entropy --budget 0.3").Escalations, 11)
+	assert.Zero(t, do("--deadline off --no-audit --mode serial").Audited)
+	assert.LessOrEqual(t, do("--deadline off --policy always --window 1 --branches 1 --inflight 1").Drafted, 60)
+}
+
+// TestCloudWatch: the first failure is told, a consequence of it is not, and the gateway's own words come before a
+// deadline.
+func TestCloudWatch(t *testing.T) {
+	busy := &engine.ConnectError{Addr: "h:1", Err: netproto.Refusal{Code: netproto.Busy, Detail: "64 connections"}}
+	wrong := &engine.ConnectError{Addr: "h:1", Err: netproto.Refusal{Code: netproto.WrongSecret}}
+	late := errors.New("no answer before the deadline")
+	missed := func(outcome draft.Outcome, err error) engine.Event {
+		return engine.Event{Escalation: &draft.Escalation{
+			Outcome: outcome, Err: err, Wait: time.Second, Exposed: time.Second, Hidden: time.Second / 2,
+		}}
+	}
+	watch := func() (w *cloudWatch, ctx context.Context, warned *[]string) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		warned = new([]string)
+		return newCloudWatch(cancel, func(err error) error { return fmt.Errorf("explained: %w", err) },
+			func(err error) { *warned = append(*warned, err.Error()) }), ctx, warned
+	}
+	w, ctx, warned := watch()
+	before := errors.New("the cloud failed just before")
+	w.observe(missed(draft.Unasked, before))
+	assert.Equal(t, before, w.why())
+	assert.Empty(t, *warned, "the failure itself is told in a moment")
+	w.attempted(busy)
+	w.observe(missed(draft.Late, late))
+	assert.Equal(t, []string{busy.Error()}, *warned)
+	assert.Contains(t, w.why().Error(), "64 connections")
+	assert.NoError(t, ctx.Err(), "a gateway that is busy ends nothing")
+	assert.ErrorContains(t, w.required(), "2 of 2 questions")
+
+	w.attempted(nil)
+	w.observe(missed(draft.Hit, nil))
+	assert.Equal(t, late, w.why(), "the connection is not to blame any more")
+	assert.ErrorContains(t, w.required(), "2 of 3 questions")
+	assert.Equal(t, []time.Duration{time.Second, time.Second / 2, 2 * time.Second},
+		[]time.Duration{w.wait, w.hidden, w.lost})
+	w.attempted(wrong)
+	assert.NoError(t, ctx.Err(), "an answer that has begun well is not cut off")
+
+	w, ctx, warned = watch()
+	assert.NoError(t, w.why())
+	assert.NoError(t, w.required())
+	w.attempted(wrong)
+	w.observe(missed(draft.Late, late))
+	assert.Empty(t, *warned, "the error that ends the run is told, and nothing else")
+	assert.ErrorContains(t, context.Cause(ctx), "explained: ")
+	assert.ErrorIs(t, w.settle(t.Context(), 500*time.Millisecond), netproto.WrongSecret)
+
+	w, _, _ = watch()
+	w.observe(missed(draft.Late, fmt.Errorf("%w: ask: %w", late, busy)))
+	assert.ErrorIs(t, w.why(), netproto.Busy)
+}
+
+// TestUnreachable: a gateway that gives no answer ends a run before its text begins; later, it makes the complete text
+// a failure. A connection, or the flag for going on alone, prevents both.
+func TestUnreachable(t *testing.T) {
+	silent := &engine.ConnectError{Addr: "h:1", Err: errors.New("no reply")}
+	watch := func() (*cloudWatch, context.Context) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		return newCloudWatch(cancel, func(err error) error { return fmt.Errorf("explained: %w", err) },
+			func(error) {}), ctx
+	}
+	w, ctx := watch()
+	w.attempted(silent)
+	assert.ErrorContains(t, context.Cause(ctx), "explained: ")
+	assert.ErrorIs(t, w.fit(engine.Token{}), silent)
+
+	w, ctx = watch()
+	require.NoError(t, w.fit(engine.Token{Origin: "edge"}))
+	w.attempted(silent)
+	assert.NoError(t, ctx.Err())
+	assert.ErrorContains(t, w.settle(t.Context(), 0), "answered alone")
+	w.attempted(nil)
+	assert.NoError(t, w.settle(t.Context(), 0), "it was reached in the end")
+
+	w, _ = watch()
+	w.observe(engine.Event{Escalation: &draft.Escalation{Outcome: draft.Late, Err: fmt.Errorf("late: %w", silent)}})
+	assert.ErrorIs(t, w.settle(t.Context(), 0), silent, "the attempt is still under way, and a question was in vain")
+
+	w, ctx = watch()
+	w.alone = true
+	w.attempted(silent)
+	assert.NoError(t, ctx.Err())
+	assert.NoError(t, w.settle(t.Context(), 0))
+}
+
+// TestSettle: a run that needed no answer does not wait for a gateway that is silent, or not for long.
+func TestSettle(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newCloudWatch(nil, nil, nil)
+		start := time.Now()
+		time.AfterFunc(100*time.Millisecond, func() { w.attempted(nil) })
+		assert.NoError(t, w.settle(t.Context(), 500*time.Millisecond))
+		assert.Equal(t, 100*time.Millisecond, time.Since(start))
+		w, start = newCloudWatch(nil, nil, nil), time.Now()
+		time.Sleep(400 * time.Millisecond)
+		assert.NoError(t, w.settle(t.Context(), 500*time.Millisecond))
+		assert.Equal(t, 500*time.Millisecond, time.Since(start))
+	})
+}

@@ -1,0 +1,133 @@
+package run
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+// explainer gathers what is known of tokens from the events of decoding.
+type explainer struct {
+	rows []event.Explanation
+}
+
+// observe is told of every event.
+func (x *explainer) observe(e engine.Event) {
+	if t := e.Token; t != nil && t.Reason != nil && !t.End {
+		why := t.Reason
+		row := event.Explanation{
+			Pos: t.Pos, ID: t.ID, Origin: string(t.Origin), Confidence: t.Confidence, Margin: why.Margin,
+			Entropy: why.Entropy, Threshold: why.Threshold, Local: why.Local, Outcome: "stands",
+		}
+		if had := x.at(t.Pos); had != nil { // its question was told of before
+			row.Outcome, row.Why, row.Cloud, row.CloudLogProb = had.Outcome, had.Why, had.Cloud, had.CloudLogProb
+			*had = row
+			return
+		}
+		x.rows = append(x.rows, row)
+	}
+	if t := e.Turn; t != nil { // its token is told of next
+		row := event.Explanation{Pos: t.Pos, Outcome: "turned", Cloud: new(t.Token)}
+		if t.LogProb != 0 {
+			row.CloudLogProb = new(t.LogProb)
+		}
+		x.rows = append(x.rows, row)
+	}
+	q := e.Escalation
+	if q == nil {
+		return
+	}
+	switch q.Outcome {
+	case "hit", "miss", "known", "late", "failed", "unasked":
+		x.asked(q)
+	}
+}
+
+// asked takes in a question that the text passed, and what its answer said of tokens before.
+func (x *explainer) asked(q *engine.Escalation) {
+	row := x.at(q.Pos)
+	if row == nil { // its token is told of next
+		x.rows = append(x.rows, event.Explanation{Pos: q.Pos})
+		row = &x.rows[len(x.rows)-1]
+	}
+	row.Outcome, row.Why = string(q.Outcome), string(q.Why)
+	if q.Outcome == "hit" || q.Outcome == "miss" || q.Outcome == "known" {
+		row.Cloud = new(q.Token)
+		for _, c := range q.Top {
+			if c.ID == q.Token {
+				row.CloudLogProb = new(c.LogProb)
+			}
+		}
+	}
+	for i := range x.rows {
+		if r := &x.rows[i]; q.Audited > 0 && r.Pos >= q.AuditedFrom && r.Pos < q.AuditedTo && r.Origin == "edge" {
+			r.Cloud = new(r.ID)
+		}
+	}
+	for _, f := range q.Missed {
+		if r := x.at(f.Pos); r != nil {
+			r.Cloud, r.CloudLogProb = new(f.Token), new(f.LogProb)
+		}
+	}
+}
+
+// at is the row of a position; nil where there is none yet.
+func (x *explainer) at(pos int) *event.Explanation {
+	i, found := slices.BinarySearchFunc(x.rows, pos, func(r event.Explanation, pos int) int { return r.Pos - pos })
+	if !found {
+		return nil
+	}
+	return &x.rows[i]
+}
+
+// shown are the rows of tokens that were shown.
+func (x *explainer) shown() []event.Explanation {
+	return slices.DeleteFunc(slices.Clone(x.rows), func(r event.Explanation) bool { return r.Origin == "" })
+}
+
+// print prints a table. Tokens stand in quotes, so that none does anything to a terminal.
+func (x *explainer) print(out io.Writer, tokens *tokenizer.Tokenizer) {
+	const line = "%6s %-18s %6s %6s %7s %7s %-14s %-18s %s\n"
+	fmt.Fprintf(out, line, "pos", "token", "conf", "margin", "entropy", "thresh", "outcome", "cloud's choice", "log p")
+	for _, r := range x.shown() {
+		choice, p := "", ""
+		switch {
+		case r.Cloud == nil:
+		case *r.Cloud == r.Local:
+			choice = "the same"
+		default:
+			choice = quoted(tokens, *r.Cloud)
+		}
+		if r.CloudLogProb != nil {
+			p = fmt.Sprintf("%.2f", math.Round(float64(*r.CloudLogProb)*100)/100+0) // never "-0.00"
+		}
+		row := fmt.Sprintf(line, fmt.Sprint(r.Pos), quoted(tokens, r.ID), fmt.Sprintf("%.3f", r.Confidence),
+			fmt.Sprintf("%.3f", r.Margin), fmt.Sprintf("%.3f", r.Entropy), fmt.Sprintf("%.3f", r.Threshold),
+			r.Result(), choice, p)
+		io.WriteString(out, strings.TrimRight(row, " \n")+"\n")
+	}
+}
+
+// quoted is a token in quotes.
+func quoted(tokens *tokenizer.Tokenizer, id int32) string {
+	text := string(tokens.Bytes(id))
+	if tokens.IsControl(id) {
+		text = tokens.Text(id)
+	}
+	return inQuotes(text)
+}
+
+// inQuotes is text in quotes, in ASCII, 18 characters at most.
+func inQuotes(text string) string {
+	q := fmt.Sprintf("%+q", text)
+	if len(q) > 18 {
+		q = q[:15] + `.."`
+	}
+	return q
+}

@@ -1,0 +1,179 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/pilotfish-ai/pilotfish/runtime/draft"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// TestRunReport: what stderr says of a run, figure by figure.
+func TestRunReport(t *testing.T) {
+	late := errors.New("no answer before the deadline")
+	report := func(e event.Summary) string {
+		var out strings.Builder
+		w := newCloudWatch(nil, nil, nil)
+		w.attempted(nil)
+		w.cause = late
+		f := &runFlags{answer: group.AnswerFlags{Settings: terms.Settings{MaxTokens: 9}}}
+		o := &runOutput{a: &cli.App{Stderr: &out}, f: f, context: 512, watch: w}
+		o.report(e)
+		return out.String()
+	}
+	e := event.Summary{PromptTokens: 12, GeneratedTokens: 9, PromptMS: 34.4, PromptTPS: 56.78, GenerationTPS: 90.12,
+		LoadMS: 345.6, Stop: "length"}
+	const last = "12 tokens of prompt in 34 ms (56.8/s), 9 generated at 90.1/s, stopped at the limit of 9 tokens " +
+		"(-n); model loaded in 346 ms\n"
+	assert.Equal(t, last, report(e))
+	e.LookupProposed, e.LookupAccepted, e.PassesPerToken = 8, 5, 0.375
+	const guessed = "5 of 8 tokens guessed from the text were right (--lookup): 0.38 passes over the model a token\n"
+	assert.Equal(t, last+guessed, report(e))
+	e.LookupProposed = 0
+	e.Seed = new(uint64(7))
+	assert.Equal(t, "drawn with --seed 7, which gives the same text again\n"+last, report(e))
+	e.Seed, e.Routed = nil, &event.Routed{}
+	assert.Equal(t, "the cloud was not asked for any of these tokens\n"+last, report(e))
+	e.Routed = &event.Routed{
+		CloudTokens: 4, Timeouts: 2, EdgeTimeouts: 2, Escalations: 6, Answered: 5, Unanswered: 1, Hits: 3, Asks: 8,
+		Audit: "exact", Audited: 40, Missed: 3, AuditedFor: 40, MissedFor: 3, BytesUp: 700, BytesDown: 80,
+		WaitMS: 900.4, HiddenMS: 400.6, ExposedMS: 500, LostMS: 100, All: 10, EscalatedShare: 0.4, Needless: 1,
+	}
+	assert.Equal(t, `4 of 10 tokens (40.0%) come from the cloud, which answered 5 of 6 questions; 700 bytes up, 80 down
+answers took 900 ms in all; drafting went on for 401 ms of that
+1 of 5 answers were the small model's own choice (20.0%): questions without a need
+2 tokens are the small model's because the answer was late or failed, so that `+
+		`the text may differ from that of serial decoding without a deadline: `+
+		late.Error()+`
+of 40 tokens that were not asked for, the cloud would have chosen 3 differently (7.5%)
+`+last, report(e))
+	e.Routed.Audit, e.AuditedFor, e.MissedFor = "sampled", 200, 30
+	assert.Contains(t, report(e), "of 40 tokens, drawn at random from 200 that were not asked for, "+
+		"the cloud would have chosen 3 differently (15.0% of all, estimated)\n")
+	e.Routed.Audit, e.Audited, e.AuditedFor = "none", 0, 0
+	assert.Contains(t, report(e), "the gateway's model cannot say how it would have chosen where it was not asked\n")
+	e.Routed.Audit = "exact"
+	assert.NotContains(t, report(e), "differently", "nothing was audited")
+}
+
+// TestRoutedEvent: each figure of the summary is the one of its name.
+func TestRoutedEvent(t *testing.T) {
+	r := draft.Summary{
+		Cloud: 1, Timeouts: 2, Escalations: 3, Hits: 4, Asks: 5, Drafted: 6, Wasted: 7, Audited: 8, Missed: 9,
+		AuditedFor: 108, MissedFor: 109,
+		Tokens: 8, Needless: 18,
+		BytesUp: 10, BytesDown: 11, Exposed: 12 * time.Millisecond, Answered: 100, Failed: 101, Late: 102, Dropped: 103,
+		Wait: 104, Hidden: 105, TimedOut: 106,
+		Known: 107, Turned: 110, Unverified: 111, Prefilled: 112, Decoded: 113, Ahead: 114, AheadUsed: 115, Warmed: 116,
+	}
+	w := &cloudWatch{answers: 13, failures: 14, wait: 15 * time.Millisecond, hidden: 1600 * time.Microsecond,
+		lost: 17 * time.Millisecond}
+	b, err := json.Marshal(routedEvent(r, w))
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"cloud_tokens":1,"escalated_share":0.125,"needless":18,"timeouts":2,"edge_timeout_tokens":2,
+		"escalations":3,"answered":13,"unanswered":14,"hits":4,"asks":5,
+		"drafted":6,"wasted":7,"audited":8,"missed":9,
+		"audited_for":108,"missed_for":109,
+		"bytes_up":10,"bytes_down":11,"wait_ms":15,"hidden_ms":1.6,"exposed_ms":12,"lost_ms":17,"known":107,
+		"turned":110,"unverified":111,"prefilled":112,"decoded":113,"ahead":114,
+		"ahead_used":115,"warmed":116,"warmed_in_vain":0}`, string(b))
+	r.Asks = 0
+	assert.Equal(t, 116, routedEvent(r, w).WarmedInVain)
+	var out strings.Builder
+	o := &runOutput{a: &cli.App{Stderr: &out}, watch: newCloudWatch(nil, nil, nil)}
+	said := func(e event.Routed) string {
+		out.Reset()
+		o.reportCloud(event.Summary{Routed: &e})
+		return out.String()
+	}
+	assert.Contains(t, said(event.Routed{}), "there was no connection to the cloud")
+	o.watch.attempted(nil)
+	assert.Equal(t, "the cloud was not asked for any of these tokens\n", said(event.Routed{}))
+	assert.Contains(t, said(event.Routed{WarmedInVain: 7}), "7 tokens of the prompt were sent early in vain (--no-warm")
+	assert.Contains(t, said(event.Routed{Asks: 2}), "(2 questions) did not become part of the text")
+}
+
+// TestVerifiedOfRun: what is said of verification, answers ahead and costs where they are asked for, and not a word of
+// them elsewhere.
+func TestVerifiedOfRun(t *testing.T) {
+	said := func(f runFlags, r event.Routed) (string, event.Routed) {
+		var out strings.Builder
+		o := &runOutput{a: &cli.App{Stderr: &out}, f: &f, watch: newCloudWatch(nil, nil, nil)}
+		r.Turned, r.Unverified, r.All = new(*r.Turned), new(*r.Unverified), 50
+		o.verified(&r, 100)
+		o.reportCloud(event.Summary{Routed: &r})
+		return out.String(), r
+	}
+	whole := event.Routed{
+		CloudTokens: 5, EscalatedShare: 0.1, Escalations: 6, Known: 2, Answered: 4, Turned: new(3), Unverified: new(0),
+		Prefilled: 300, Decoded: 20, Ahead: 30, AheadUsed: 10,
+	}
+	text, r := said(runFlags{}, whole)
+	const all = "5 of 50 tokens (10.0%) come from the cloud, which answered 4 of 4 questions; 0 bytes up, 0 down\n" +
+		"answers took 0 ms in all; drafting went on for 0 ms of that\n"
+	const more = "2 more questions needed no asking: an earlier answer told\n" +
+		"the cloud decoded 30 tokens ahead, of which 10 were of use\n"
+	assert.Equal(t, all+more, text)
+	assert.Nil(t, r.Verify)
+	assert.Nil(t, r.Turned)
+	assert.Nil(t, r.Unverified)
+	assert.Nil(t, r.Cost)
+
+	f := runFlags{verify: group.VerifyFlags{Verify: group.Margin{On: true, Nats: 0.5}}}
+	f.verify.Price.List = &price.List{Prefill: 1000, Decode: 10_000}
+	text, r = said(f, whole)
+	const verified = "verified with a margin of 0.5 nats: 3 tokens turned before they were shown"
+	const cost = "the large model's work cost 0.8 (800 per thousand such answers); alone it would have cost 0.6\n"
+	assert.Equal(t, all+more+verified+"\n"+cost, text)
+	assert.Equal(t, 0.5, *r.Verify)
+	assert.Equal(t, 3, *r.Turned)
+	assert.InDelta(t, 0.8, r.Cost.PerAnswer, 1e-12)
+	assert.InDelta(t, 800, r.Cost.Per1000, 1e-9)
+	assert.InDelta(t, 0.6, r.Cost.CloudOnly, 1e-12, "100 tokens of prompt, and 50 of text")
+
+	whole.Unverified = new(7)
+	text, _ = said(f, whole)
+	assert.Contains(t, text, verified+"; 7 tokens were shown unverified, since no answer came in time\n")
+	b, err := json.Marshal(event.Token{Unverified: true})
+	require.NoError(t, err)
+	assert.Contains(t, string(b), `"unverified":true`)
+	b, err = json.Marshal(event.Token{})
+	require.NoError(t, err)
+	assert.NotContains(t, string(b), "unverified")
+}
+
+// TestSummaryStops: a text that did not end by itself was interrupted, or failed, and says why.
+func TestSummaryStops(t *testing.T) {
+	e, err := engine.Open(clitest.TinyModel(t, "q8_0"), engine.Options{})
+	require.NoError(t, err)
+	defer e.Close()
+	s, err := e.NewSession()
+	require.NoError(t, err)
+	o := newRunOutput(&cli.App{Stdout: io.Discard}, &runFlags{}, 0, e, s)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		ctx  context.Context
+		stop string
+	}{{gone, "interrupted"}, {t.Context(), "failed"}} {
+		summary := o.summary(c.ctx, broken)
+		assert.Equal(t, c.stop, summary.Stop)
+		assert.Equal(t, "broken", *summary.Error)
+		assert.NotNil(t, summary.Tokens, "an empty list, not null")
+	}
+}

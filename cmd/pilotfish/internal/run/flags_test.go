@@ -1,0 +1,319 @@
+package run
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/routing"
+	"github.com/pilotfish-ai/pilotfish/netproto/terms"
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// parsedRun are the flags of `pilotfish run` after a line was read.
+func parsedRun(t *testing.T, line string) *runFlags {
+	t.Helper()
+	f, c := new(runFlags), new(cobra.Command)
+	f.register(c)
+	require.NoError(t, c.ParseFlags(append([]string{"-m", "m"}, strings.Fields(line)...)), line)
+	return f
+}
+
+// TestRunRefusesFlags: a flag that would have no effect, or a value that makes no sense, is wrong usage. The error
+// names the flag and says what to do; the model is not even opened.
+func TestRunRefusesFlags(t *testing.T) {
+	const cloud = "--cloud localhost:1 "
+	for args, stderr := range map[string]string{
+		"--policy never":                          "--policy has no effect without a gateway: give one with --cloud",
+		"--threshold 0.5":                         "--threshold has no effect without",
+		"--budget 0.5":                            "--budget has no effect without",
+		"--router r":                              "--router has no effect without",
+		"--branches 2":                            "--branches has no effect without",
+		"--window 2":                              "--window has no effect without",
+		"--inflight 2":                            "--inflight has no effect without",
+		"--deadline 1s":                           "--deadline has no effect without",
+		"--edge-tps 1":                            "--edge-tps has no effect without",
+		"--no-audit":                              "--no-audit has no effect without",
+		"--pin 00":                                "--pin has no effect without",
+		"--token-file f":                          "--token-file has no effect without",
+		"--no-resume":                             "--no-resume has no effect without",
+		"--require-cloud":                         "--require-cloud has no effect without",
+		"--mode local --window 3":                 "--window has no effect with --mode local",
+		"--mode local " + cloud:                   "--cloud has no effect with --mode local",
+		cloud + "--mode serial --branches 2":      "--branches has no effect with --mode serial",
+		cloud + "--mode serial --window 2":        "--window has no effect with --mode serial",
+		cloud + "--mode serial --inflight 2":      "--inflight has no effect with --mode serial",
+		"--mode foo":                              "--mode foo is not a mode: choose local, serial or pipelined",
+		"--mode serial":                           "--cloud host:port",
+		"--verify 0":                              "--verify has no effect without a gateway: give one with --cloud",
+		"--verify-every 3":                        "--verify-every has no effect without a gateway",
+		"--ahead 3":                               "--ahead has no effect without a gateway",
+		"--show-unverified":                       "--show-unverified has no effect without a gateway",
+		"--price prefill=1,decode=1":              "--price has no effect without a gateway",
+		"--mode local --verify 0":                 "--verify has no effect with --mode local",
+		"--mode local --price prefill=1,decode=1": "--price has no effect with --mode local",
+		cloud + "--verify -1":                     `--verify "-1": give off, or a margin in nats`,
+		cloud + "--verify NaN":                    "--verify",
+		cloud + "--verify on":                     "--verify",
+		cloud + "--verify=":                       "--verify",
+		cloud + "--verify-every 3":                "--verify-every has no effect without verification: give --verify",
+		cloud +
+			"--verify off --show-unverified": "--show-unverified has no effect without verification: give --verify",
+		cloud + "--verify 0 --show-unverified":   "--show-unverified needs a terminal",
+		cloud + "--verify 0 --verify-every 0":    "--verify-every 0 is out of range: give 1 to 1024",
+		cloud + "--ahead 0":                      "--ahead 0 is out of range",
+		cloud + "--ahead 65":                     "--ahead 65 is out of range",
+		cloud + "--price prefill=1":              "no price for decode",
+		cloud + "--price nothing":                "--price",
+		"--top-p 0.5":                            "--top-p has no effect without a temperature",
+		"--top-k 5":                              "--top-k has no effect without a temperature",
+		"--seed 5":                               "--seed has no effect without a temperature",
+		"--temp NaN":                             "--temp NaN is out of range",
+		"--temp Inf":                             "--temp +Inf is out of range",
+		"--temp 1 --top-p NaN":                   "--top-p NaN",
+		"--temp 1 --top-k -1":                    "--top-k -1 is out of range: give 0 or more",
+		cloud + "--threshold NaN":                "--threshold NaN",
+		cloud + "--threshold 1.5":                "--threshold 1.5 is out of range",
+		cloud + "--budget NaN":                   "--budget NaN",
+		cloud + "--budget 2":                     "--budget 2 is out of range",
+		cloud + "--budget 0":                     "--budget 0",
+		cloud + "--edge-tps Inf":                 "--edge-tps +Inf",
+		cloud + "--edge-tps -1":                  "--edge-tps -1",
+		cloud + "--budget 0.1 --threshold 0.1":   "--threshold and --budget exclude each other",
+		cloud + "--policy never --threshold 0.1": "--threshold has no effect with --policy never",
+		cloud + "--policy always --budget 0.1":   "--budget has no effect with --policy always",
+		cloud + "--policy margin --router r":     "--router has no effect with --policy margin: give --policy learned",
+		cloud + "--policy learned":               "--router",
+		cloud + "--policy learned --router=":     "--router",
+		cloud + "--window 0":                     "--window 0",
+		cloud + "--inflight -1":                  "--inflight -1",
+		cloud + "--deadline -1s":                 `--deadline "-1s": give a time such as 800ms`,
+		cloud + "--deadline soon":                "--deadline",
+		cloud + "--pin " + clitest.OnePin(0):     "--pin: no certificate has a fingerprint of zeros",
+		cloud + "--pin=":                         "--pin",
+		cloud + "--token-file=":                  "--token-file",
+		"--cloud=":                               `--cloud ""`,
+		"--cloud localhost":                      `--cloud "localhost": missing port`,
+		"--cloud localhost:99999":                "port 99999 is out of range",
+		"--cloud localhost:99999999999999999999": "is out of range",
+		"--cloud localhost:0":                    "port 0 is out of range",
+		"--cloud localhost:-1":                   `port "-1" is not a number`,
+		"--cloud localhost:https":                `port "https" is not a number`,
+		"--cloud :4433":                          "there is no host",
+		"--cloud ::1:4433":                       `--cloud "::1:4433"`,
+		"--lookup 1":                             "give auto, off, or the most tokens in a pass, 2 to 8",
+		"--lookup 9":                             "--lookup",
+		"--lookup on":                            "--lookup",
+		"--lookup=":                              "--lookup",
+		"--tokens=":                              "is not a token id",
+		"--tokens 1 --raw":                       "--raw has no effect with --tokens",
+		"--tokens 1 --system=":                   "--system belongs to a chat",
+	} {
+		t.Run(args, func(t *testing.T) {
+			m := "/nowhere/x.gguf"
+			if strings.HasPrefix(args, "--tokens=") {
+				m = clitest.TinyModel(t, "q8_0")
+			}
+			words := append([]string{"run", "-m", m}, strings.Fields(args)...)
+			if !strings.HasPrefix(args, "--tokens") {
+				words = append(words, "hello")
+			}
+			code, stdout, stderr2 := clitest.Call(t, words...)
+			assert.Equal(t, cli.ExitUsage, code, stderr2)
+			assert.Empty(t, stdout)
+			assert.Contains(t, stderr2, stderr)
+			assert.True(t, strings.HasPrefix(stderr2, "pilotfish: "), stderr2)
+		})
+	}
+}
+
+// TestRunLookup: guesses from the text change how many passes a text takes, and nothing else; --lookup bounds them or
+// switches them off, with a gateway too.
+func TestRunLookup(t *testing.T) {
+	clitest.OwnFolders(t)
+	m, accepted := clitest.TinyModel(t, "q8_0"), 0
+	for _, cloud := range []string{"", " --policy never --require-cloud=false --cloud " + clitest.ClosedPort} {
+		do := func(flags string) (*event.Summary, string) {
+			line := "-m " + m + " --tokens 1,2,3,4,1,2,3,4,1,2,3,4 -n 60" + cloud + " " + flags
+			_, _, s, stderr := clitest.RoutedTokens(t, strings.Fields(line)...)
+			return s, stderr
+		}
+		off, _ := do("--lookup off")
+		assert.Zero(t, off.LookupProposed)
+		assert.Equal(t, 59, off.Passes)
+		assert.Equal(t, 1.0, off.PassesPerToken)
+		passes := map[string]int{}
+		for _, flags := range []string{"", "--lookup auto", "--lookup 2", "--lookup 8"} {
+			s, _ := do(flags)
+			assert.Equal(t, off.Tokens, s.Tokens, flags)
+			accepted += s.LookupAccepted // how many are tried depends on the time that they take
+			assert.LessOrEqual(t, s.LookupAccepted, s.LookupProposed, flags)
+			assert.Equal(t, 59, s.Passes+s.LookupAccepted, flags)
+			assert.Equal(t, float64(s.Passes)/59, s.PassesPerToken, flags)
+			passes[flags] = s.Passes
+		}
+		assert.GreaterOrEqual(t, passes["--lookup 2"], 30, "two tokens at a time")
+	}
+	assert.Positive(t, accepted)
+	for name, want := range map[string]group.LookupRows{"auto": group.LookupAuto, "off": group.LookupOff, "2": 2,
+		"8": 8} {
+		var l group.LookupRows
+		require.NoError(t, l.Set(name))
+		assert.Equal(t, want, l)
+		assert.Equal(t, name, l.String())
+	}
+	assert.Equal(t, "auto", NewCommand(&cli.App{}).Flags().Lookup("lookup").DefValue)
+	assert.Equal(t, "off", routing.NewDemoCommand(&cli.App{}).Flags().Lookup("lookup").DefValue)
+}
+
+// TestSystemMessage: an empty system message is one, and not the model's own.
+func TestSystemMessage(t *testing.T) {
+	m := clitest.TinyModel(t, "q8_0")
+	prompt := func(args ...string) int {
+		code, stdout, stderr := clitest.Call(t, append([]string{"run", "-m", m, "-n", "1", "--json"}, args...)...)
+		require.Equal(t, cli.ExitDone, code, stderr)
+		events := clitest.Lines[clitest.RunEvent](t, stdout)
+		return events[len(events)-1].Summary.PromptTokens
+	}
+	const turns = "<|im_start|>system\n<|im_end|>\n<|im_start|>user\nthe sea<|im_end|>\n<|im_start|>assistant\n"
+	assert.Equal(t, prompt("--raw", turns), prompt("--system", "", "the sea"))
+	assert.Equal(t, prompt("--raw", strings.Replace(turns, "system\n", "system\nbe brief", 1)),
+		prompt("--system", "be brief", "the sea"))
+	assert.NotEqual(t, prompt("--system", "", "the sea"), prompt("the sea"), "the model's own")
+}
+
+// TestDrawnSeed: without --seed each run draws another text, and says the seed that gives it again.
+func TestDrawnSeed(t *testing.T) {
+	m := clitest.TinyModel(t, "q5_0")
+	do := func(args ...string) (*event.Summary, string) {
+		_, _, s, stderr := clitest.RoutedTokens(t, append([]string{"-m", m, "--tokens", "1", "-n", "30"}, args...)...)
+		return s, stderr
+	}
+	a, _ := do("--temp", "1.5")
+	b, _ := do("--temp", "1.5")
+	require.NotNil(t, a.Seed)
+	require.NotNil(t, b.Seed)
+	assert.NotEqual(t, *a.Seed, *b.Seed)
+	assert.NotEqual(t, a.Tokens, b.Tokens)
+	again, _ := do("--temp", "1.5", "--seed", strconv.FormatUint(*a.Seed, 10))
+	assert.Equal(t, a.Tokens, again.Tokens)
+	assert.Equal(t, a.Seed, again.Seed)
+	zero, _ := do("--temp", "1.5", "--seed", "0")
+	assert.Zero(t, *zero.Seed, "0 is a seed like others")
+	greedy, _ := do()
+	assert.Nil(t, greedy.Seed)
+	_, _, stderr := clitest.Call(t, "run", "-m", m, "--tokens", "1", "-n", "3", "--temp", "1", "--seed", "77")
+	assert.Contains(t, stderr, "--seed 77")
+}
+
+// markedInput is a prompt, and when it was asked for.
+type markedInput struct {
+	io.Reader
+	asked time.Time
+}
+
+func (m *markedInput) Read(b []byte) (int, error) {
+	if m.asked.IsZero() {
+		m.asked = time.Now()
+	}
+	return m.Reader.Read(b)
+}
+
+// TestLoadTime: waiting for the prompt is no loading.
+func TestLoadTime(t *testing.T) {
+	m := clitest.TinyModel(t, "q8_0")
+	start, in := time.Now(), &markedInput{Reader: strings.NewReader("the sea")}
+	var out, errs bytes.Buffer
+	require.Equal(t, cli.ExitDone,
+		clitest.Run(t.Context(), []string{"run", "-m", m, "--raw", "-n", "1", "--json"}, in, &out, &errs),
+		errs.String())
+	events := clitest.Lines[clitest.RunEvent](t, out.String())
+	assert.LessOrEqual(t, events[1].Summary.LoadMS, cli.Ms(in.asked.Sub(start)))
+	assert.Positive(t, events[1].Summary.LoadMS)
+}
+
+// full is an output that takes some bytes and no more.
+type full struct {
+	room  int
+	err   error
+	after int // writes that failed
+}
+
+func (f *full) Write(b []byte) (int, error) {
+	n := min(len(b), f.room)
+	if f.room -= n; n < len(b) {
+		f.after++
+		return n, f.err
+	}
+	return n, nil
+}
+
+// TestFullOutput: whenever stdout takes no more, the run ends with one line and 1.
+func TestFullOutput(t *testing.T) {
+	clitest.OwnFolders(t)
+	m := clitest.TinyModel(t, "q8_0")
+	for _, flags := range []string{"", "--json", "--require-cloud=false --deadline 1us --cloud " + clitest.ClosedPort} {
+		for _, room := range []int{0, 1, 7, 30} {
+			args := append([]string{"run", "-m", m, "--tokens", "5,6,7", "-n", "400", "--ignore-eos"},
+				strings.Fields(flags)...)
+			var errs bytes.Buffer
+			out := &full{room: room, err: errors.Join(syscall.ENOSPC)}
+			code := clitest.Run(t.Context(), args, strings.NewReader(""), out, &errs)
+			assert.Equal(t, cli.ExitFailed, code)
+			said := strings.Split(strings.TrimSpace(errs.String()), "\n")
+			assert.Equal(t, "pilotfish: "+syscall.ENOSPC.Error(), said[len(said)-1])
+			assert.Equal(t, 1, out.after, "the first error ends the run")
+			assert.NotContains(t, errs.String(), "generated", "nothing is summed up")
+		}
+	}
+}
+
+// TestStopInWords: the summary for people says why the text ended.
+func TestStopInWords(t *testing.T) {
+	o := &runOutput{f: &runFlags{answer: group.AnswerFlags{Settings: terms.Settings{MaxTokens: 9}}}, context: 512}
+	assert.Equal(t, "stopped at the limit of 9 tokens (-n)", o.stopped("length"))
+	assert.Equal(t, "stopped: the context of 512 tokens is full (-c)", o.stopped("context"))
+	assert.Equal(t, "stopped at the end token", o.stopped("end"))
+	o.f.answer.MaxTokens = 0
+	assert.Equal(t, o.stopped("context"), o.stopped("length"))
+}
+
+// TestCheckNeeds: a flag has no effect without what it needs, or what this needs in turn, unless that can come later.
+func TestCheckNeeds(t *testing.T) {
+	for line, want := range map[string]string{
+		"--cloud x:1 --verify 0 --show-unverified":   "",
+		"--cloud x:1 --show-unverified":              "--show-unverified has no effect without verification",
+		"--cloud x:1 --verify off --show-unverified": "--show-unverified has no effect without verification",
+		"--show-unverified":                          "--show-unverified has no effect without a gateway",
+		"--pin ab":                                   "--pin has no effect without a gateway",
+		"--top-k 3":                                  "--top-k has no effect without a temperature",
+		"--temp 0 --top-k 3":                         "--top-k has no effect without a temperature",
+		"--temp 0.5 --top-k 3":                       "",
+		"--mode local":                               "",
+		"--mode serial":                              "--mode has no effect without a gateway",
+		"--logprobs 2":                               "--logprobs has no effect without --json",
+	} {
+		set := NewCommand(&cli.App{}).Flags()
+		assert.NoError(t, set.Parse(strings.Fields(line)), line)
+		err := cli.CheckNeeds(set)
+		if want == "" {
+			assert.NoError(t, err, line)
+		} else {
+			assert.ErrorContains(t, err, want, line)
+		}
+		if strings.Contains(want, "a gateway") {
+			assert.NoError(t, cli.CheckNeeds(set, "cloud"), line)
+		}
+	}
+}

@@ -1,0 +1,420 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/pilotfish-ai/pilotfish/bench/result"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+// runOutput prints what `pilotfish run` generates.
+type runOutput struct {
+	a       *cli.App
+	f       *runFlags
+	load    time.Duration // from opening the model's file until a session could begin, without waiting for a prompt
+	context int           // tokens of the longest text
+	about   result.Run
+	engine  *engine.Engine
+	session *engine.Session
+	watch   *cloudWatch // nil without a cloud
+	plan    *plan       // what the cloud may be asked for; nil without a cloud
+	costs   *router.Costs
+	explain *explainer // nil where nothing is to be explained
+	tokens  *tokenizer.Tokenizer
+	remote  *engine.Remote
+	write   func(engine.Token) error
+	preview *previewer // nil where nothing is shown before it is verified
+	ids     []int32
+	printed int // bytes of text
+	// of the last token: when it was shown, since decoding began, and how long after it was drafted
+	shown, delay time.Duration
+	broken       error // why stdout takes no more
+}
+
+func newRunOutput(a *cli.App, f *runFlags, load time.Duration, e *engine.Engine, s *engine.Session) *runOutput {
+	o := &runOutput{a: a, f: f, load: load, context: e.Context(), engine: e, session: s, write: cli.NewTokenPrinter(a)}
+	if f.verify.Show && !f.json {
+		o.preview = newPreviewer(a)
+	}
+	return o
+}
+
+// routed prints what is generated with the help of remote, and returns why it ended early.
+func (o *runOutput) routed(ctx context.Context, remote *engine.Remote, ids []int32, r engine.Route) error {
+	cloud, end, err := remote.Session(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	r.Cloud, o.remote = cloud, remote
+	return o.generate(ctx, ids, r)
+}
+
+// generate prints what is generated, and returns why it ended early.
+func (o *runOutput) generate(ctx context.Context, ids []int32, r engine.Route) error {
+	before := r.Observe
+	r.Observe = func(e engine.Event) {
+		if t := e.Token; t != nil {
+			o.shown, o.delay = e.At, t.CommitDelay
+		}
+		if before != nil {
+			before(e)
+		}
+	}
+	drawn := o.f.timeline.Line.Begin("")
+	drawn.Watch(&r)
+	defer drawn.End()
+	return o.print(o.session.Routed(ctx, ids, r))
+}
+
+// print prints tokens until they end, and returns why they ended early.
+func (o *runOutput) print(tokens iter.Seq2[engine.Token, error]) error {
+	for t, err := range tokens {
+		if err != nil {
+			return err
+		}
+		if o.watch != nil {
+			if err := o.watch.fit(t); err != nil {
+				return err
+			}
+		}
+		if o.broken = o.token(t); o.broken != nil {
+			break
+		}
+	}
+	return o.broken
+}
+
+// token prints one token.
+func (o *runOutput) token(t engine.Token) error {
+	o.ids = append(o.ids, t.ID)
+	if o.f.json {
+		e := event.Token{
+			Pos: t.Pos, ID: t.ID, Text: t.Text, Origin: string(t.Origin), Confidence: t.Confidence,
+			Unverified: t.Unverified, MS: cli.Ms(o.shown), CommitDelayMS: cli.Ms(o.delay),
+		}
+		if o.explain != nil {
+			if why := o.explain.at(t.Pos); why != nil {
+				e.Decision = &event.Decision{Margin: why.Margin, Entropy: why.Entropy, Threshold: why.Threshold}
+			}
+		}
+		var err error
+		if e.LogProbs, err = o.logProbsOf(t); err != nil {
+			return err
+		}
+		return o.a.PrintJSON(e)
+	}
+	o.printed += len(t.Text)
+	if o.preview != nil {
+		return o.preview.token(t, o.write)
+	}
+	return o.write(t)
+}
+
+// finish prints the rest of the text and what it took, and returns err, or why that cannot be printed. Where stdout
+// takes no more, and as text where not even the prompt was run, it prints nothing.
+func (o *runOutput) finish(ctx context.Context, err error) error {
+	o.keepBalance()
+	if undrawn := o.draw(); undrawn != nil {
+		err = errors.Join(err, undrawn)
+	}
+	s := o.session.Summary()
+	if o.broken != nil || s.PromptTime == 0 && !o.f.json {
+		return err
+	}
+	e := o.summary(ctx, err)
+	if o.f.json {
+		return errors.Join(err, o.printSummary(e))
+	}
+	if o.preview != nil {
+		err = errors.Join(err, o.preview.show(""))
+	}
+	if _, full := fmt.Fprintln(o.a.Stdout, e.Text[min(o.printed, len(e.Text)):]); full != nil {
+		return errors.Join(err, full)
+	}
+	o.report(e)
+	return err
+}
+
+// summary says what the run did, if err ended it or is what is wrong with it.
+func (o *runOutput) summary(ctx context.Context, err error) event.Summary {
+	s := o.session.Summary()
+	e := event.Summary{
+		Tokens: append([]int32{}, o.ids...), Text: s.Text, Stop: s.Stop, Shortened: s.Shortened,
+		Ignored:         s.Ignored,
+		PromptTokens:    s.PromptTokens,
+		GeneratedTokens: s.Tokens, LoadMS: cli.Ms(o.load), PromptMS: cli.Ms(s.PromptTime),
+		DecodeMS: cli.Ms(s.DecodeTime),
+		KVBytes:  o.session.KVLimit(), PromptTPS: cli.PerSecond(s.PromptTokens, s.PromptTime),
+		GenerationTPS: cli.PerSecond(s.Tokens-1, s.DecodeTime), // the first token is the prompt's
+		Passes:        s.Passes, PassesPerToken: s.PassesPerToken(), LookupProposed: s.Proposed,
+		LookupAccepted: s.Accepted, RanAhead: s.RanAhead, RanInVain: s.RanInVain,
+	}
+	switch {
+	case e.Stop == "" && ctx.Err() != nil:
+		e.Stop = "interrupted"
+	case e.Stop == "":
+		e.Stop = "failed"
+	}
+	if o.f.answer.Temperature > 0 {
+		e.Seed = &o.f.answer.Seed
+	}
+	if w := o.watch; w != nil {
+		e.Routed = routedEvent(s.Routing, w)
+		o.verified(e.Routed, s.PromptTokens)
+		if o.remote != nil {
+			e.Audit = o.remote.Audit()
+		}
+		o.promised(e.Routed)
+		if err == nil {
+			err = w.why()
+		}
+	}
+	if err != nil {
+		e.Error = new(err.Error())
+	}
+	return e
+}
+
+// keepBalance keeps what the budget has spent for the next run, also where the answer was cut. That it cannot be kept
+// is no reason to fail this one.
+func (o *runOutput) keepBalance() {
+	a := o.session.Summary().Spent
+	if o.plan == nil || o.plan.kept == nil || len(a.Confidences) == 0 && a.Escalations == 0 {
+		return
+	}
+	if err := o.plan.kept.add(o.plan.options, a); err != nil {
+		fmt.Fprintf(o.a.Stderr, "\npilotfish: what the budget spent in this run is not kept: %v\n", err)
+	}
+}
+
+// promised adds what was promised of the share, and what decisions were made of.
+func (o *runOutput) promised(r *event.Routed) {
+	if p := o.plan; p != nil {
+		r.Policy, r.Promise = string(p.options.Policy), p.kind
+		if p.kind != "" {
+			r.Budget = p.budget
+		}
+		r.Threshold = p.options.Threshold
+		if p.kind == certified {
+			r.Certificate = new(group.NewCertificateEvent(p.certificate))
+			r.Doubts = p.late(o.remote, r.Timeouts)
+		}
+		if k := p.kept; k != nil {
+			r.BalanceBefore, r.Balance = &k.before, &k.after
+		}
+	}
+	if o.costs != nil {
+		r.Costs = o.costs.Record()
+	}
+	if o.explain != nil {
+		r.Explain = o.explain.shown()
+	}
+}
+
+// routedEvent says what the decoder counted, and what the watch saw of the questions that the text passed.
+func routedEvent(r engine.Routing, w *cloudWatch) *event.Routed {
+	return &event.Routed{
+		CloudTokens: r.Cloud, EscalatedShare: float64(r.Cloud) / float64(max(r.Tokens, 1)), Needless: r.Needless,
+		All: r.Tokens, Timeouts: r.Timeouts, EdgeTimeouts: r.Timeouts, Escalations: r.Escalations,
+		Answered:   w.answers,
+		Unanswered: w.failures, Hits: r.Hits, Asks: r.Asks, Drafted: r.Drafted, Wasted: r.Wasted, Audited: r.Audited,
+		Missed: r.Missed, AuditedFor: r.AuditedFor, MissedFor: r.MissedFor, BytesUp: r.BytesUp, BytesDown: r.BytesDown,
+		WaitMS: cli.Ms(w.wait), HiddenMS: cli.Ms(w.hidden), ExposedMS: cli.Ms(r.Exposed), LostMS: cli.Ms(w.lost),
+		Known: r.Known, Prefilled: r.Prefilled, Decoded: r.Decoded, Ahead: r.Ahead, AheadUsed: r.AheadUsed,
+		Warmed: r.Warmed, WarmedInVain: r.WarmedInVain(), Turned: &r.Turned, Unverified: &r.Unverified,
+	}
+}
+
+// report says on stderr what the run did.
+func (o *runOutput) report(e event.Summary) {
+	if e.Seed != nil {
+		fmt.Fprintf(o.a.Stderr, "drawn with --seed %d, which gives the same text again\n", *e.Seed)
+	}
+	if e.Routed != nil {
+		o.reportExplain()
+		o.reportCloud(e)
+	}
+	fmt.Fprintf(o.a.Stderr,
+		"%d tokens of prompt in %.0f ms (%.1f/s), %d generated at %.1f/s, %s; model loaded in %.0f ms\n",
+		e.PromptTokens, e.PromptMS, e.PromptTPS, e.GeneratedTokens, e.GenerationTPS, o.stopped(e.Stop), e.LoadMS)
+	group.TellIgnored(o.a.Stderr, e.Ignored)
+	if e.Shortened {
+		fmt.Fprintf(o.a.Stderr,
+			"the value of --json-schema ended with the last of %d tokens (-n, -c): it may lack something\n",
+			e.GeneratedTokens)
+	}
+	if e.LookupProposed > 0 {
+		fmt.Fprintf(o.a.Stderr,
+			"%d of %d tokens guessed from the text were right (--lookup): %.2f passes over the model a token\n",
+			e.LookupAccepted, e.LookupProposed, e.PassesPerToken)
+	}
+}
+
+// reportExplain prints the table of --explain.
+func (o *runOutput) reportExplain() {
+	if o.explain != nil {
+		o.explain.print(o.a.Stderr, o.tokens)
+	}
+}
+
+// reportCloud says what came from the cloud, and what did not.
+func (o *runOutput) reportCloud(e event.Summary) {
+	r := e.Routed
+	o.reportPromise(r)
+	if r.Escalations == 0 {
+		fmt.Fprintln(o.a.Stderr, o.unasked(r))
+		if r.WarmedInVain > 0 {
+			const vain = "%d tokens of the prompt were sent early in vain (--no-warm keeps them here)\n"
+			fmt.Fprintf(o.a.Stderr, vain, r.WarmedInVain)
+		}
+		return
+	}
+	const all = "%d of %d tokens (%.1f%%) come from the cloud, which answered %d of %d questions; %d bytes up, %d " +
+		"down\n"
+	fmt.Fprintf(o.a.Stderr, all,
+		r.CloudTokens, r.All, 100*r.EscalatedShare, r.Answered, r.Escalations-r.Known, r.BytesUp, r.BytesDown)
+	if r.Answered > 0 {
+		fmt.Fprintf(o.a.Stderr, "answers took %.0f ms in all; drafting went on for %.0f ms of that\n", r.WaitMS,
+			r.HiddenMS)
+	}
+	if r.Needless > 0 {
+		fmt.Fprintf(o.a.Stderr,
+			"%d of %d answers were the small model's own choice (%.1f%%): questions without a need\n", r.Needless,
+			r.Answered, 100*float64(r.Needless)/float64(r.Answered))
+	}
+	if r.Unanswered > 0 {
+		fmt.Fprintf(o.a.Stderr, "%d tokens are the small model's because the answer was late or failed, "+
+			"so that the text may differ from that of serial decoding without a deadline: %v\n", r.Timeouts,
+			o.watch.why())
+	}
+	o.reportVerified(r)
+	if r.Cost != nil {
+		fmt.Fprintln(o.a.Stderr, group.CostText(r.Cost))
+	}
+	o.reportAudit(r)
+}
+
+// unasked says why none of the tokens are the cloud's.
+func (o *runOutput) unasked(r *event.Routed) string {
+	switch {
+	case r.Asks > 0:
+		return fmt.Sprintf("no token is the cloud's: what it was asked for (%d questions) did not become part of the "+
+			"text", r.Asks)
+	case o.watch.reached():
+		return "the cloud was not asked for any of these tokens"
+	}
+	return "there was no connection to the cloud, and none of these tokens needed it"
+}
+
+// reportPromise says what was promised of the share, before what it is.
+func (o *runOutput) reportPromise(r *event.Routed) {
+	switch {
+	case r.Promise == certified && len(r.Doubts) == 0:
+		fmt.Fprintln(o.a.Stderr, group.CertificateText(o.plan.certificate))
+	case r.Promise == certified:
+		fmt.Fprintf(o.a.Stderr, "%s\nhere that is a target, not a bound: %s\n",
+			group.CertificateText(o.plan.certificate), strings.Join(r.Doubts, "; "))
+	case r.Promise == balanced:
+		fmt.Fprintf(o.a.Stderr, "budget %s: %d of %d tokens of all answers so far (%.1f%%); here ",
+			group.Share(r.Budget),
+			r.Balance.Escalations, r.Balance.Tokens, 100*r.Balance.Share)
+	}
+	if o.costs != nil && o.costs.Lacking() {
+		fmt.Fprintln(o.a.Stderr,
+			"the costs of --costs do not reach as far as this text: it is not the run that they are of")
+	}
+}
+
+// reportAudit says how the cloud would have chosen where it was not asked.
+func (o *runOutput) reportAudit(r *event.Routed) {
+	share := 100 * float64(r.MissedFor) / float64(max(r.AuditedFor, 1))
+	switch {
+	case r.Audit == "none":
+		fmt.Fprintln(o.a.Stderr, "the gateway's model cannot say how it would have chosen where it was not asked")
+	case r.Audited == 0:
+	case r.Audit == "sampled":
+		fmt.Fprintf(o.a.Stderr, "of %d tokens, drawn at random from %d that were not asked for, "+
+			"the cloud would have chosen %d differently (%.1f%% of all, estimated)\n", r.Audited, r.AuditedFor,
+			r.Missed, share)
+	default:
+		fmt.Fprintf(o.a.Stderr,
+			"of %d tokens that were not asked for, the cloud would have chosen %d differently (%.1f%%)\n", r.Audited,
+			r.Missed, share)
+	}
+}
+
+// stopped says in words why the text ended.
+func (o *runOutput) stopped(why string) string {
+	switch {
+	case why == "end":
+		return "stopped at the end token"
+	case why == engine.StopString:
+		return "stopped at a text of --stop"
+	case why == "length" && o.f.answer.MaxTokens > 0:
+		return fmt.Sprintf("stopped at the limit of %d tokens (-n)", o.f.answer.MaxTokens)
+	case why == "length" || why == "context":
+		return fmt.Sprintf("stopped: the context of %d tokens is full (-c)", o.context)
+	}
+	return why // interrupted, failed
+}
+
+// described says what the run is of.
+func (o *runOutput) described() (result.Run, error) {
+	about, err := group.Describe(o.about, o.engine.File(), nil)
+	if err == nil && o.remote != nil {
+		about.Remote = o.remote.Model()
+	}
+	return about, err
+}
+
+// draw writes the timeline, if one is wanted.
+func (o *runOutput) draw() error {
+	if o.f.timeline.Line == nil {
+		return nil
+	}
+	about, err := o.described()
+	if err != nil {
+		return err
+	}
+	return o.f.timeline.Write(about)
+}
+
+// printSummary prints the last line of --json.
+func (o *runOutput) printSummary(e event.Summary) error {
+	about, err := o.described()
+	if err != nil {
+		return err
+	}
+	return group.PrintResult(o.a, map[string]event.Summary{"summary": e}, about)
+}
+
+// logProbsOf returns what is told of a token with --logprobs; nil without.
+func (o *runOutput) logProbsOf(t engine.Token) (*event.LogProbs, error) {
+	if o.f.answer.Top == 0 {
+		return nil, nil
+	}
+	tokens, err := o.engine.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	p := &event.LogProbs{Top: []event.TopLogProb{}}
+	if v := t.LogProb; !math.IsNaN(float64(v)) {
+		p.LogProb = &v
+	}
+	for _, c := range t.Top {
+		p.Top = append(p.Top, event.TopLogProb{ID: c.ID, Text: tokens.Decode([]int32{c.ID}), LogProb: c.LogProb})
+	}
+	return p, nil
+}

@@ -1,0 +1,203 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// policyFlags say what a single run may take from the cloud, beside [RouteFlags].
+type policyFlags struct {
+	budgetState string
+	explain     bool
+	costs       string
+	prices      router.Prices
+	value       *cli.OptionsFlag
+}
+
+func (p *policyFlags) register(f *pflag.FlagSet) {
+	cli.Add(f, "budget-state", &p.budgetState, "")
+	cli.Add(f, "explain", &p.explain, false)
+	p.value = cli.AddOptions(f, "value")
+	cli.Add(p.value.FlagSet, "value.gain", &p.prices.Gain, 1)
+	cli.Add(p.value.FlagSet, "value.second", &p.prices.Second, 1)
+	cli.Add(p.value.FlagSet, "value.byte", &p.prices.Byte, 0.0005)
+	cli.Add(p.value.FlagSet, "value.ask", &p.prices.Ask, 0.2)
+	cli.Add(f, "costs", &p.costs, "")
+}
+
+// check refuses flags of a rule that is not in use.
+func (p *policyFlags) check(given func(string) bool, policy router.Policy) error {
+	for _, name := range []string{"value", "costs"} {
+		if policy != router.Value && given(name) {
+			return cli.Usagef("--%s has no effect with --policy %s: give --policy value", name, policy)
+		}
+	}
+	switch {
+	case p.prices.Gain == 0:
+		return cli.Usagef("--value gain=0 makes no question worth its price: give more than 0, or --policy never")
+	case given("budget-state") && p.budgetState == "":
+		return cli.Usagef("--budget-state names no file: give one, or off, or leave it out")
+	case given("costs") && p.costs == "":
+		return cli.Usagef("--costs names no file: give one, or leave it out")
+	}
+	return nil
+}
+
+// The kinds of promise that a run makes of its share of tokens from the cloud.
+const (
+	certified = "certified" // a bound, proven of texts like those of the certificate
+	balanced  = "balance"   // a bound of the share of all answers so far
+)
+
+// plan is which tokens a run asks the cloud for, and what is known of how many they will be.
+type plan struct {
+	options     router.Options
+	file        *router.File // of the router; nil where the policy has none
+	kind        string       // of the promise; "" where there is none
+	budget      float64      // that is promised
+	certificate *router.Certificate
+	doubts      []string     // why the certificate may not hold here
+	kept        *keptBalance // with the kind balanced
+}
+
+// plan says what the flags ask for. It opens no model.
+func (f *runFlags) plan() (*plan, error) {
+	o, err := f.route.Router(nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.policy.check(f.set.Changed, o.Policy); err != nil {
+		return nil, err
+	}
+	if o.Policy == router.Value {
+		o.Prices = f.policy.prices
+	}
+	p := &plan{options: o, file: f.route.File, budget: group.DefaultBudget}
+	if f.route.Given("budget") {
+		p.budget = f.route.Budget
+	}
+	if p.file != nil && o.Policy == router.Learned {
+		p.certificate = p.file.Certificate
+	}
+	switch c := p.certificate; {
+	case o.Policy == router.Never, o.Policy == router.Always, o.Policy == router.Value, o.Threshold != nil:
+		p.certificate = nil
+	case c != nil && (!f.route.Given("budget") || p.budget >= c.Budget):
+		p.kind, p.budget, p.options.Budget, p.options.Threshold = certified, c.Budget, 0, &c.Threshold
+	default:
+		p.kind, p.options.Budget, p.certificate = balanced, p.budget, nil
+	}
+	switch {
+	case p.kind == balanced || !f.set.Changed("budget-state"):
+		return p, nil
+	case p.kind == certified:
+		return nil, cli.Usagef("--budget-state has no effect with the fixed threshold of the router's certificate: " +
+			"leave it out, or give a smaller --budget")
+	case o.Threshold != nil:
+		return nil, cli.Usagef("--budget-state has no effect with --threshold: leave one of them out")
+	}
+	return nil, cli.Usagef("--budget-state has no effect with --policy %s: leave one of them out", o.Policy)
+}
+
+// prepare makes the router for a model: one for another width is refused, and doubts are said.
+func (p *plan) prepare(a *cli.App, f *runFlags, e *engine.Engine) (*router.Router, error) {
+	if p.file != nil {
+		if err := group.Fitting(p.file, e, f.route.RouterGGM); err != nil {
+			return nil, err
+		}
+		group.WarnForeign(a, p.file, e)
+	}
+	if p.kind == certified {
+		p.doubts = f.doubts(p.certificate, e)
+	}
+	if p.kind != balanced {
+		return router.New(p.options)
+	}
+	var err error
+	if p.kept, err = openBalance(f, p, e); err != nil {
+		return nil, err
+	}
+	r, err := router.New(p.options)
+	if err != nil {
+		return nil, err
+	}
+	p.kept.before = newBalanceEvent(r)
+	p.kept.after = p.kept.before
+	return r, nil
+}
+
+// doubts are the ways in which a run is not like those of the certificate, as far as is known before it begins.
+func (f *runFlags) doubts(c *router.Certificate, e *engine.Engine) (all []string) {
+	doubt := func(here bool, format string, args ...any) {
+		if here {
+			all = append(all, fmt.Sprintf(format, args...))
+		}
+	}
+	own, err := e.Fingerprint()
+	doubt(err != nil || own != c.Model, "it was made with another small model")
+	doubt(f.answer.MaxTokens != c.MaxTokens, "it is of answers of at most %d tokens, this one may have %s (-n %d)",
+		c.MaxTokens, orAny(f.answer.MaxTokens), f.answer.MaxTokens)
+	switch {
+	case f.set.Changed("tokens"):
+		doubt(true, "it is of texts, not of token ids (--tokens)")
+	case f.set.Changed("system"):
+		doubt(true, "it is of chats without a message of the system (--system)")
+	default:
+		doubt(group.PromptKind(f.raw) != c.Prompt, "its prompts are of the kind %.20q, this one is %s", c.Prompt,
+			group.PromptKind(f.raw))
+	}
+	doubt(f.answer.Temperature > 0, "it is of greedy decoding (--temp)")
+	doubt(f.answer.IgnoreEnd, "its answers ended at end tokens (--ignore-eos)")
+	return all
+}
+
+// orAny is the most tokens in words.
+func orAny(n int) string {
+	if n == 0 {
+		return "any number"
+	}
+	return fmt.Sprint(n)
+}
+
+// late adds what is known of the certificate when the run has ended.
+func (p *plan) late(remote *engine.Remote, timeouts int) []string {
+	if p.kind != certified {
+		return nil
+	}
+	all := slices.Clone(p.doubts)
+	name := ""
+	if remote != nil {
+		name = remote.Model()
+	}
+	if name != "" && p.certificate.LargeName != "" && name != p.certificate.LargeName {
+		all = append(all, fmt.Sprintf("it was made with another large model%s, this one is%s",
+			group.Named(p.certificate.LargeName), group.Named(name)))
+	}
+	if timeouts > 0 {
+		all = append(all, fmt.Sprintf("%d tokens stood without an answer", timeouts))
+	}
+	return all
+}
+
+// maxRecord is the longest file of a record, in bytes.
+const maxRecord = 64 << 20
+
+// readCosts returns the costs that a run recorded, from what its --json printed.
+func readCosts(path string) (*router.Costs, error) {
+	b, err := cli.ReadSmall(path, maxRecord)
+	if err != nil {
+		return nil, fmt.Errorf("--costs: %w", err)
+	}
+	costs, err := group.ParseCosts(b)
+	if err != nil {
+		return nil, fmt.Errorf("--costs %s: %w", path, err)
+	}
+	return costs, nil
+}

@@ -1,0 +1,600 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+)
+
+// TestPlan: what the flags ask the cloud for, and what is promised of it. A run without any of them has a budget of 7%.
+func TestPlan(t *testing.T) {
+	net := filepath.Join(t.TempDir(), "net.gguf")
+	require.NoError(t, os.WriteFile(net, demo.Router(), 0o600))
+	with := clitest.CertifiedRouter(t, nil)
+	bound := router.Options{Policy: router.Learned, Threshold: new(0.625)}
+	usual := router.Prices{Gain: 1, Second: 1, Byte: 0.0005, Ask: 0.2}
+	priced := func(gain, second, one, ask float64) router.Prices {
+		return router.Prices{Gain: gain, Second: second, Byte: one, Ask: ask}
+	}
+	type promise struct {
+		kind   string
+		budget float64
+	}
+	for args, want := range map[string]struct {
+		router.Options
+		promise
+	}{
+		"":                 {router.Options{Policy: router.Margin, Budget: 0.07}, promise{balanced, 0.07}},
+		"--budget 0.2":     {router.Options{Policy: router.Margin, Budget: 0.2}, promise{balanced, 0.2}},
+		"--budget 1":       {router.Options{Policy: router.Margin, Budget: 1}, promise{balanced, 1}},
+		"--policy entropy": {router.Options{Policy: router.Entropy, Budget: 0.07}, promise{balanced, 0.07}},
+		"--policy random":  {router.Options{Policy: router.Random, Budget: 0.07}, promise{balanced, 0.07}},
+		"--threshold 0.8":  {router.Options{Policy: router.Margin, Threshold: new(0.8)}, promise{"", 0.07}},
+		"--policy never":   {router.Options{Policy: router.Never}, promise{"", 0.07}},
+		"--policy always":  {router.Options{Policy: router.Always}, promise{"", 0.07}},
+		"--router NET":     {router.Options{Policy: router.Learned, Budget: 0.07}, promise{balanced, 0.07}},
+		"--router NET --threshold 0.5": {router.Options{Policy: router.Learned, Threshold: new(0.5)},
+			promise{"", 0.07}},
+		"--policy learned --router WITH": {
+			router.Options{Policy: router.Learned, Threshold: new(0.625)}, promise{certified, 0.07},
+		},
+		"--router WITH":               {bound, promise{certified, 0.07}},
+		"--router WITH --budget 0.07": {bound, promise{certified, 0.07}},
+		"--router WITH --budget 0.1":  {bound, promise{certified, 0.07}},
+		"--router WITH --threshold 0.5": {router.Options{Policy: router.Learned, Threshold: new(0.5)},
+			promise{"", 0.07}},
+		"--router WITH --budget 0.05": {
+			router.Options{Policy: router.Learned, Budget: 0.05, Calibration: []float32{0.25, 0.5}},
+			promise{balanced, 0.05},
+		},
+		"--budget-state off":           {router.Options{Policy: router.Margin, Budget: 0.07}, promise{balanced, 0.07}},
+		"--policy value":               {router.Options{Policy: router.Value, Prices: usual}, promise{"", 0.07}},
+		"--policy value --router WITH": {router.Options{Policy: router.Value, Prices: usual}, promise{"", 0.07}},
+		"--policy value --value gain=3": {router.Options{Policy: router.Value, Prices: priced(3, 1, 0.0005, 0.2)},
+			promise{"", 0.07}},
+		"--policy value --value second=4": {router.Options{Policy: router.Value, Prices: priced(1, 4, 0.0005, 0.2)},
+			promise{"", 0.07}},
+		"--policy value --value byte=5": {router.Options{Policy: router.Value, Prices: priced(1, 1, 5, 0.2)},
+			promise{"", 0.07}},
+		"--policy value --value ask=6": {router.Options{Policy: router.Value, Prices: priced(1, 1, 0.0005, 6)},
+			promise{"", 0.07}},
+		"--policy value --value ask=0 --raw": {router.Options{Policy: router.Value, Prices: priced(1, 1, 0.0005, 0)},
+			promise{"", 0.07}},
+		"--policy margin --budget-state f --explain": {router.Options{Policy: router.Margin, Budget: 0.07},
+			promise{balanced, 0.07}},
+	} {
+		f := parsedRun(t, "--cloud h:1 "+strings.NewReplacer("NET", net, "WITH", with).Replace(args))
+		require.NoError(t, f.check(nil), args)
+		p, err := f.plan()
+		require.NoError(t, err, args)
+		assert.Equal(t, strings.Contains(args, "--router"), p.options.Net != nil, args)
+		if p.kind != balanced {
+			p.options.Calibration = nil // of no use
+		}
+		p.options.Net = nil
+		assert.Equal(t, want.Options, p.options, args)
+		assert.Equal(t, want.promise, promise{p.kind, p.budget}, args)
+	}
+}
+
+// TestPlanRefused: rules that exclude each other, and flags without an effect.
+func TestPlanRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("commands one after another: not with -short")
+	}
+	clitest.OwnFolders(t)
+	net := filepath.Join(t.TempDir(), "net.gguf")
+	require.NoError(t, os.WriteFile(net, demo.Router(), 0o600))
+	with := clitest.CertifiedRouter(t, nil)
+	for args, want := range map[string]string{
+		"--value gain=2":                       "--value has no effect with --policy margin",
+		"--value second=2 --policy entropy":    "--value has no effect",
+		"--value byte=2":                       "--value has no effect",
+		"--value ask=2":                        "--value has no effect",
+		"--costs f":                            "--costs has no effect",
+		"--policy value --value gain=0":        "--value gain=0",
+		"--policy value --value ask=-1":        "--value ask=-1",
+		"--policy value --value byte=NaN":      "--value byte=NaN",
+		"--policy value --value second=Inf":    "--value second=+Inf",
+		"--policy value --budget 0.1":          "--budget has no effect with --policy value",
+		"--policy value --threshold 0.1":       "--threshold has no effect with --policy value",
+		"--policy value --costs=":              "--costs names no file",
+		"--policy value --router=":             "--router names no file",
+		"--budget-state off --policy value":    "--budget-state has no effect with --policy value",
+		"--budget-state off --policy never":    "--budget-state has no effect with --policy never",
+		"--budget-state f --threshold 0.5":     "--budget-state has no effect with --threshold",
+		"--budget-state=":                      "--budget-state names no file",
+		"--budget-state f --router " + with:    "fixed threshold of the router's certificate",
+		"--policy=":                            "--policy",
+		"--router " + net + " --policy random": "--router has no effect with --policy random",
+		"--router " + net + " --value ask=1":   "--value has no effect with --policy learned",
+		"--budget-state f --policy always ":    "--budget-state has no effect with --policy always",
+	} {
+		words := append([]string{"run", "-m", clitest.TinyModel(t, "q8_0"), "--tokens", "1", "--cloud",
+			clitest.ClosedPort},
+			strings.Fields(args)...)
+		code, stdout, stderr := clitest.Call(t, words...)
+		assert.Equal(t, cli.ExitUsage, code, "%s: %s", args, stderr)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, want, args)
+	}
+	for _, flag := range []string{"--explain", "--budget-state=off", "--value=gain=1", "--costs=f"} {
+		code, _, stderr := clitest.Call(t, "run", "-m", "x", flag, "hello")
+		assert.Equal(t, cli.ExitUsage, code)
+		assert.Contains(t, stderr, "has no effect without a gateway")
+	}
+	code, _, stderr := clitest.Call(t, "demo", "--policy", "value", "--modes", "serial")
+	assert.Equal(t, cli.ExitUsage, code)
+	assert.Contains(t, stderr, "--policy value is for run")
+}
+
+// demoRuns is a gateway of the demo's large model, and what runs its small one on a question of the demo.
+func demoRuns(t *testing.T) func(flags ...string) (tokens []clitest.RunEvent, s *event.Summary, stderr string) {
+	t.Helper()
+	clitest.OwnFolders(t)
+	small, large, _ := clitest.DemoPairFiles(t)
+	address, pin, _ := clitest.StartCloud(t, "-m", large)
+	return func(flags ...string) (tokens []clitest.RunEvent, s *event.Summary, stderr string) {
+		t.Helper()
+		args := append([]string{"run", "-m", small, "--cloud", address, "--pin", pin, "--deadline", "off", "--json"},
+			flags...)
+		code, stdout, stderr := clitest.Call(t, append(args, demo.Questions(demo.HeldOut)[0].Text)...)
+		require.Equal(t, cli.ExitDone, code, stderr)
+		all := clitest.Lines[clitest.RunEvent](t, stdout)
+		require.NotNil(t, all[len(all)-1].Summary)
+		return all[:len(all)-1], all[len(all)-1].Summary, stderr
+	}
+}
+
+// TestCertifiedRun: a certificate's threshold is used and what was proven is said; where this run is not like those
+// that it was proven of, that is said too.
+func TestCertifiedRun(t *testing.T) {
+	run := demoRuns(t)
+	with := clitest.CertifiedRouter(t, nil)
+	_, s, stderr := run("--router", with, "-n", "48")
+	assert.Empty(t, stderr)
+	require.NotNil(t, s.Certificate)
+	assert.Equal(t, []any{certified, 0.07, 0.625, "learned"}, []any{s.Promise, s.Budget, *s.Threshold, s.Policy})
+	assert.Equal(t, 400, s.Certificate.Prompts)
+	assert.Empty(t, s.Doubts)
+	_, plain, _ := run("--router", with, "-n", "48", "--threshold", "0.625")
+	assert.Equal(t, plain.Tokens, s.Tokens)
+	assert.Nil(t, plain.Certificate)
+	assert.Empty(t, plain.Promise)
+
+	other := clitest.CertifiedRouter(t, func(c *router.Certificate) {
+		c.Model, c.MaxTokens, c.Prompt, c.LargeName = "another", 40, router.Raw, "another\x1b[2J"
+	})
+	_, s, stderr = run("--router", other, "-n", "48", "--temp", "0.1", "--seed", "1", "--ignore-eos")
+	assert.Empty(t, stderr)
+	doubts := strings.Join(s.Doubts, "\n")
+	for _, part := range []string{
+		"another small model", "at most 40 tokens, this one may have 48", `of the kind "raw", this one is chat`,
+		"greedy", "--ignore-eos", `another large model (another\x1b[2J)`,
+	} {
+		assert.Contains(t, doubts, part)
+	}
+	assert.Len(t, s.Doubts, 6)
+	_, s, _ = run("--router", with, "-n", "20")
+	require.Len(t, s.Doubts, 1, "shorter answers may have other shares")
+	assert.Contains(t, s.Doubts[0], "at most 48 tokens, this one may have 20")
+	_, s, _ = run("--router", with, "-n", "48", "--system", "hello")
+	assert.Len(t, s.Doubts, 1)
+	_, s, _ = run("--router", with, "-n", "48", "--budget", "0.03")
+	assert.Equal(t, []any{balanced, 0.03}, []any{s.Promise, s.Budget})
+	assert.Nil(t, s.Threshold, "it moves")
+	assert.Nil(t, s.Certificate)
+
+	foreign := clitest.NarrowRouter(t, 128, "another model")
+	_, _, stderr = run("--router", foreign)
+	assert.Contains(t, stderr, "trained for another model")
+}
+
+// TestPromiseSaid: what is promised comes before what was asked, with what it means.
+func TestPromiseSaid(t *testing.T) {
+	said := func(p *plan, r *event.Routed) string {
+		var out strings.Builder
+		o := &runOutput{a: &cli.App{Stderr: &out}, f: &runFlags{}, plan: p, watch: newCloudWatch(nil, nil, nil)}
+		o.watch.attempted(nil)
+		o.reportCloud(event.Summary{Routed: r})
+		return out.String()
+	}
+	counts := event.Routed{CloudTokens: 4, Escalations: 4, Answered: 4, All: 58, EscalatedShare: 4.0 / 58, BytesUp: 9,
+		BytesDown: 8}
+	const asked = "4 of 58 tokens (6.9%) come from the cloud, which answered 4 of 4 questions; 9 bytes up, 8 down\n"
+	with := func(change func(*event.Routed)) *event.Routed {
+		r := counts
+		change(&r)
+		return &r
+	}
+	head := func(text string) string { return strings.Split(text, "\nanswers took")[0] + "\n" }
+	assert.Equal(t, asked, head(said(nil, &counts)))
+	budget := func(r *event.Routed) {
+		r.Promise, r.Budget = balanced, 0.07
+		r.Balance = &event.Balance{Total: router.Total{Budget: 0.07, Tokens: 1000, Escalations: 66}, Share: 0.066}
+	}
+	const sofar = "budget 7%: 66 of 1000 tokens of all answers so far (6.6%); here "
+	assert.Equal(t, sofar+asked, head(said(nil, with(budget))))
+	p := &plan{certificate: &router.Certificate{Budget: 0.07, Confidence: 0.9, Threshold: 0.625, Share: 0.02,
+		Prompts: 400, Tokens: 16000, MaxTokens: 48, Method: "betting\x1b"}}
+	const proven = "at most 7% of the tokens from the cloud with confidence 90%, shown on 400 prompts " +
+		"(2% of 16000 tokens; " +
+		`betting\x1b; at most 48 tokens an answer): threshold 0.625` + "\n"
+	assert.Equal(t, proven+asked, head(said(p, with(func(r *event.Routed) { r.Promise = certified }))))
+	assert.Equal(t, proven+"here that is a target, not a bound: a; b\n"+asked, head(said(p, with(func(r *event.Routed) {
+		r.Promise, r.Doubts = certified, []string{"a", "b"}
+	}))))
+	none := new(event.Routed)
+	budget(none)
+	assert.Equal(t, sofar+"the cloud was not asked for any of these tokens\n", said(nil, none))
+}
+
+// TestLateDoubts: what the end of a run tells of a certificate.
+func TestLateDoubts(t *testing.T) {
+	p := &plan{kind: certified, certificate: new(router.Certificate), doubts: []string{"early"}}
+	assert.Equal(t, []string{"early"}, p.late(nil, 0))
+	assert.Equal(t, []string{"early", "3 tokens stood without an answer"}, p.late(nil, 3))
+	assert.Equal(t, []string{"early"}, p.doubts)
+	p.kind = balanced
+	assert.Empty(t, p.late(nil, 3))
+}
+
+// TestRouterWidth: a router for another model is refused before anything is decoded, by each command that takes one.
+func TestRouterWidth(t *testing.T) {
+	racing.Spare(t)
+	clitest.OwnFolders(t)
+	small, large, _ := clitest.DemoPairFiles(t)
+	net := clitest.NarrowRouter(t, 64, "")
+	for _, args := range [][]string{
+		{"run", "-m", small, "--cloud", clitest.ClosedPort, "--router", net, "--tokens", "1"},
+		{"run", "-m", small, "--cloud", clitest.ClosedPort, "--router", net, "--policy", "value", "--tokens", "1"},
+		{"demo", "--router", net, "--modes", "serial", "--questions", "1"},
+		{"demo", "--router", net, "--modes", "paper", "--questions", "1"},
+		{"bench", "routing", "--workload", clitest.DemoData(t, 1), "-m", small, "--large", large, "--router", net,
+			"--modes", "pipelined-2"},
+	} {
+		code, stdout, stderr := clitest.Call(t, args...)
+		assert.Equal(t, cli.ExitFailed, code, args)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, "width 64, those of the model are 128 wide", args)
+	}
+}
+
+// TestBudgetRuns: a budget goes on from one run to the next in a file, and only there. A run is a function of the state
+// before it, and the sum of all is within the budget.
+func TestBudgetRuns(t *testing.T) {
+	run := demoRuns(t)
+	kept := func() []string {
+		files, err := filepath.Glob(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "pilotfish", "budget", "*"))
+		require.NoError(t, err)
+		return files
+	}
+	var states [][]byte
+	var tokens [][]int32
+	last := event.Balance{Total: router.Total{Budget: 0.2}}
+	for i := range 4 {
+		_, s, stderr := run("--budget", "0.2", "-n", "30")
+		require.Empty(t, stderr)
+		require.Len(t, kept(), 1)
+		assert.Equal(t, []any{balanced, 0.2}, []any{s.Promise, s.Budget})
+		assert.Nil(t, s.Threshold, "it is another one at each token")
+		assert.Equal(t, last, *s.BalanceBefore)
+		last = *s.Balance
+		assert.Equal(t, s.BalanceBefore.Tokens+len(s.Tokens), last.Tokens)
+		assert.Equal(t, s.BalanceBefore.Escalations+s.CloudTokens, last.Escalations)
+		assert.Equal(t, float64(last.Escalations)/float64(last.Tokens), last.Share)
+		assert.LessOrEqual(t, last.Share, 0.2)
+		assert.Equal(t, i > 0, s.BalanceBefore.Threshold > 0, "it begins with nothing to spend")
+		state, err := os.ReadFile(kept()[0])
+		require.NoError(t, err)
+		states, tokens = append(states, state), append(tokens, s.Tokens)
+	}
+	assert.Positive(t, last.Escalations)
+	run("--budget", "0.3", "-n", "9")
+	run("--budget", "0.2", "-n", "9", "--policy", "entropy")
+	assert.Len(t, kept(), 3, "each budget and each policy has its own")
+	_, s, _ := run("--budget", "0.2", "-n", "30", "--budget-state", "off")
+	assert.Equal(t, tokens[0], s.Tokens, "as the first run")
+	assert.Equal(t, router.Total{Budget: 0.2}, s.BalanceBefore.Total)
+	assert.Len(t, kept(), 3, "nothing more is kept")
+	unchanged, err := os.ReadFile(kept()[0])
+	require.NoError(t, err)
+	mine := filepath.Join(t.TempDir(), "deep", "state.json")
+	require.NoError(t, os.MkdirAll(filepath.Dir(mine), 0o700))
+	for i, state := range states[:3] {
+		for _, mode := range []string{"serial", "pipelined"} {
+			require.NoError(t, os.WriteFile(mine, state, 0o600))
+			_, s, _ := run("--budget", "0.2", "-n", "30", "--budget-state", mine, "--mode", mode)
+			assert.Equal(t, tokens[i+1], s.Tokens, "run %d again, %s", i+1, mode)
+			after, err := os.ReadFile(mine)
+			require.NoError(t, err)
+			assert.Equal(t, string(states[i+1]), string(after))
+		}
+	}
+	again, err := os.ReadFile(kept()[0])
+	require.NoError(t, err)
+	assert.Equal(t, unchanged, again, "another file is not touched")
+}
+
+// TestBudgetAlone: tokens that stood without an answer count as asked for, and a folder that is not there is made.
+func TestBudgetAlone(t *testing.T) {
+	clitest.OwnFolders(t)
+	small, _, _ := clitest.DemoPairFiles(t)
+	mine := filepath.Join(t.TempDir(), "deep", "state.json")
+	for range 2 {
+		code, _, stderr := clitest.Call(t, "run", "-m", small, "--cloud", clitest.ClosedPort, "--require-cloud=false",
+			"--budget", "0.5", "--budget-state", mine, "--raw", "-n", "20", "--deadline", "50ms", "hello")
+		require.Equal(t, cli.ExitDone, code, stderr)
+		assert.Regexp(t, `budget 50%: \d+ of \d+ tokens of all answers so far`, stderr)
+	}
+	b, err := (&keptBalance{path: mine}).read(0.5)
+	require.NoError(t, err)
+	got := b.Total()
+	assert.Positive(t, got.Escalations)
+	assert.InDelta(t, 0.5*float64(got.Tokens), got.Escalations, 4)
+}
+
+// TestBudgetOfCutRun: what an answer spent before it was interrupted, or before stdout broke, is kept.
+func TestBudgetOfCutRun(t *testing.T) {
+	clitest.OwnFolders(t)
+	small, large, _ := clitest.DemoPairFiles(t)
+	address, pin, _ := clitest.StartCloud(t, "-m", large)
+	for _, interrupt := range []bool{true, false} {
+		mine := filepath.Join(t.TempDir(), "state.json")
+		ctx, cancel := context.WithCancel(t.Context())
+		out := &cutting{lines: 9, then: cancel}
+		if !interrupt {
+			out.then = func() {}
+			out.err = io.ErrClosedPipe
+		}
+		a := cli.New(clitest.UnderTest, strings.NewReader(""), out, io.Discard)
+		a.Run(ctx, []string{"run", "-m", small, "--cloud", address, "--pin", pin, "--deadline", "off",
+			"--json", "--budget", "0.5", "--budget-state", mine, "-n", "200", "--ignore-eos",
+			demo.Questions(demo.HeldOut)[0].Text})
+		cancel()
+		b, err := (&keptBalance{path: mine}).read(0.5)
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, b.Total().Tokens, 9)
+		assert.Less(t, b.Total().Tokens, 200)
+		assert.Positive(t, b.Total().Escalations)
+		assert.LessOrEqual(t, b.Total().Share(), 0.5)
+	}
+}
+
+// cutting is stdout that calls then with the write of so many lines, and fails from there if it has an error.
+type cutting struct {
+	lines int
+	then  func()
+	err   error
+}
+
+func (c *cutting) Write(b []byte) (int, error) {
+	if c.lines--; c.lines == 0 {
+		c.then()
+	}
+	if c.lines <= 0 && c.err != nil {
+		return 0, c.err
+	}
+	return len(b), nil
+}
+
+// TestBudgetStateBroken: a file that is no balance, or one of another budget, is named with what to do, and stays.
+func TestBudgetStateBroken(t *testing.T) {
+	clitest.OwnFolders(t)
+	small, _, _ := clitest.DemoPairFiles(t)
+	mine := filepath.Join(t.TempDir(), "state.json")
+	for text, want := range map[string]string{
+		"{": "delete it", "": "delete it", "null": "delete it", `{"budget":0.07,"tokens":-1}`: "tokens: -1",
+		`{"budget":0.07,"threshold":0.1,"tokens":9,"escalated":2}`:   "delete it",
+		`{"budget":0.5,"tokens":0,"escalations":0,"confidences":[]}`: "is of a budget of 50%: give --budget 0.5",
+		strings.Repeat("7", maxBalance+1):                            "more than such a file ever has",
+	} {
+		require.NoError(t, os.WriteFile(mine, []byte(text), 0o600))
+		code, stdout, stderr := clitest.Call(t, "run", "-m", small, "--cloud", clitest.ClosedPort, "--budget-state",
+			mine, "hi")
+		assert.NotEqual(t, cli.ExitDone, code)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, want)
+		assert.Contains(t, stderr, mine)
+		after, err := os.ReadFile(mine)
+		require.NoError(t, err)
+		assert.Equal(t, text, string(after))
+	}
+}
+
+// TestBudgetStateTogether: runs that end at the same time leave a file that is whole.
+func TestBudgetStateTogether(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	o := router.Options{Policy: router.Margin, Budget: 0.1}
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			k := keptBalance{path: path}
+			for range 20 {
+				assert.NoError(t, k.add(o, router.Answer{Tokens: 10, Escalations: 1, Confidences: []float32{0.5}}))
+			}
+		})
+	}
+	all.Wait()
+	b, err := (&keptBalance{path: path}).read(0.1)
+	require.NoError(t, err)
+	assert.Equal(t, b.Total().Tokens, 10*b.Total().Escalations)
+	assert.GreaterOrEqual(t, b.Total().Tokens, 200, "runs one after another all count")
+	left, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	assert.Len(t, left, 1)
+}
+
+// TestCostsReplay: a run by the value rule records what questions cost, and the record decides alike in another mode.
+func TestCostsReplay(t *testing.T) {
+	run := demoRuns(t)
+	value := []string{"--policy", "value", "--value", "ask=0.1", "--value", "second=30", "--value", "byte=0.001"}
+	_, s, _ := run(append(value, "--mode", "serial")...) // answers are there before the next decision
+	require.NotEmpty(t, s.Costs)
+	assert.Equal(t, 0.1, s.Costs[0].Cost)
+	assert.Positive(t, s.CloudTokens)
+	different := false
+	for _, c := range s.Costs {
+		assert.Zero(t, c.Pos%16)
+		different = different || c.Cost != s.Costs[0].Cost
+	}
+	assert.True(t, different, "costs are those of what happened")
+	record := filepath.Join(t.TempDir(), "record.jsonl")
+	line, err := json.Marshal(map[string]any{"summary": s})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(record, append([]byte("{\"pos\":1}\n"), line...), 0o600))
+	for _, mode := range []string{"serial", "pipelined"} {
+		_, again, _ := run(append(value, "--mode", mode, "--costs", record)...)
+		assert.Equal(t, s.Tokens, again.Tokens, mode)
+		assert.Equal(t, s.CloudTokens, again.CloudTokens, mode)
+		assert.Equal(t, s.Costs, again.Costs, mode)
+	}
+
+	short := strings.Replace(string(line), `"costs":[`, `"costs":[],"x":[`, 1)
+	require.NoError(t, os.WriteFile(record, []byte(short), 0o600))
+	o := &runOutput{a: &cli.App{Stderr: new(strings.Builder)}, f: &runFlags{}}
+	o.costs, err = readCosts(record)
+	require.NoError(t, err)
+	small, _, _ := clitest.DemoPairFiles(t)
+	for text, want := range map[string]string{
+		"": "unexpected end", `{"summary":{}}`: "no costs", `{"pos":1}`: "no costs",
+		`{"summary":{"costs":[{"pos":3,"cost":1}]}}`: "costs[0].pos is 3",
+	} {
+		require.NoError(t, os.WriteFile(record, []byte(text), 0o600))
+		code, stdout, stderr := clitest.Call(t, "run", "-m", small, "--cloud", clitest.ClosedPort, "--policy",
+			"value", "--costs",
+			record, "hi")
+		assert.Equal(t, cli.ExitFailed, code)
+		assert.Empty(t, stdout)
+		assert.Contains(t, stderr, want)
+		assert.Contains(t, stderr, "--costs "+record)
+	}
+}
+
+// TestExplainRun: each token comes with what its decision was made of, and in the end with what the large model said.
+func TestExplainRun(t *testing.T) {
+	run := demoRuns(t)
+	plain, s, _ := run("--threshold", "0.8")
+	assert.Nil(t, plain[0].Decision)
+	assert.Empty(t, s.Explain)
+	tokens, s, _ := run("--threshold", "0.8", "--explain")
+	require.Len(t, s.Explain, len(tokens))
+	hits, same, unknown := 0, 0, 0
+	for i, e := range tokens {
+		x := s.Explain[i]
+		require.NotNil(t, e.Decision)
+		assert.Equal(t, *e.Decision, event.Decision{Margin: x.Margin, Entropy: x.Entropy, Threshold: x.Threshold})
+		assert.Equal(t, []any{e.Pos, e.ID, e.Origin, e.Confidence}, []any{x.Pos, x.ID, x.Origin, x.Confidence})
+		assert.Equal(t, 0.8, x.Threshold)
+		assert.InDelta(t, float64(x.Confidence), x.Margin, 1e-6, "the policy is the margin")
+		assert.Equal(t, x.Confidence < 0.8, x.Outcome != "stands")
+		switch {
+		case x.Outcome != "stands":
+			hits++
+			assert.Equal(t, "cloud", x.Origin)
+			assert.Equal(t, x.ID, *x.Cloud)
+			require.NotNil(t, x.CloudLogProb)
+			assert.LessOrEqual(t, *x.CloudLogProb, float32(0))
+		case x.Cloud == nil:
+			unknown++
+		default:
+			same++
+			assert.Equal(t, x.ID, x.Local)
+		}
+	}
+	assert.Equal(t, s.Answered, hits)
+	assert.Equal(t, s.Audited, same)
+	assert.Positive(t, unknown, "behind the last question nobody looked")
+
+	f := parsedRun(t, "--cloud h:1 --explain")
+	r, _, _, err := f.routing(&cli.App{})
+	require.NoError(t, err)
+	assert.True(t, r.Draft.Explain)
+	assert.Equal(t, 1, r.Draft.K)
+}
+
+// TestExplainAudit: an audit tells of the small model's tokens between its ends, and of no others.
+func TestExplainAudit(t *testing.T) {
+	x := new(explainer)
+	for pos, origin := range []string{"edge", "edge", "edge-timeout", "cloud", "edge", "edge"} {
+		x.rows = append(x.rows, event.Explanation{Pos: pos, ID: int32(10 + pos), Origin: origin})
+	}
+	x.observe(engine.Event{Escalation: &engine.Escalation{
+		Pos: 9, Outcome: "hit", Audited: 2, AuditedFrom: 1, AuditedTo: 5,
+		Missed: []engine.CloudFinding{{Pos: 4, Token: 77}},
+	}})
+	var known []int32
+	for _, r := range x.rows[:6] {
+		if r.Cloud != nil {
+			known = append(known, *r.Cloud)
+		}
+	}
+	assert.Equal(t, []int32{11, 77}, known)
+	assert.Equal(t, `"\u65e5\u672c\u.."`, inQuotes("日本語"))
+	assert.Equal(t, `"\x1b[2J"`, inQuotes("\x1b[2J"))
+}
+
+// TestExplainTable: the table is for terminals: 100 columns at most, nothing of a token but ASCII in quotes.
+func TestExplainTable(t *testing.T) {
+	e, err := group.Embedded(demo.Small(), "small")
+	require.NoError(t, err)
+	defer e.Close()
+	tokens, err := e.Tokenizer()
+	require.NoError(t, err)
+	x := new(explainer)
+	tell := func(ev engine.Event) { x.observe(ev) }
+	reason := func(local int32) *engine.Reason {
+		return &engine.Reason{Local: local, Margin: 0.5, Entropy: 12.3456, Threshold: -0.125}
+	}
+	stand := func(pos int, id int32) {
+		tell(engine.Event{Token: &engine.ShownToken{Pos: pos, ID: id, Origin: "edge", Confidence: 0.25,
+			Reason: reason(id)}})
+	}
+	stand(123456, 300)
+	stand(123457, 301)
+	tell(engine.Event{Escalation: &engine.Escalation{
+		Pos: 123458, Outcome: "miss", Local: 302, Token: 303, Audited: 2, AuditedFrom: 123456, AuditedTo: 123458,
+		Missed: []engine.CloudFinding{{Pos: 123457, Token: 400, LogProb: -0.5}},
+	}})
+	tell(engine.Event{Token: &engine.ShownToken{Pos: 123458, ID: 303, Origin: "cloud", Confidence: 0.25,
+		Reason: reason(302)}})
+	tell(engine.Event{Token: &engine.ShownToken{Pos: 123459, ID: 1, Origin: "edge-timeout", Reason: reason(1)}})
+	tell(engine.Event{Escalation: &engine.Escalation{Pos: 123459, Outcome: "late", Local: 1, Token: 1}})
+	tell(engine.Event{Escalation: &engine.Escalation{Pos: 123470, Outcome: "dropped"}})
+	var out strings.Builder
+	x.print(&out, tokens)
+	rows := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	require.Len(t, rows, 5)
+	for _, row := range rows {
+		assert.LessOrEqual(t, len(row), 100)
+		assert.Regexp(t, `^[ -~]+$`, row)
+	}
+	assert.Regexp(t, `^123456 ".*" +0\.250 +0\.500 +12\.346 +-0\.125 stands +the same$`, rows[1])
+	assert.Regexp(t, `stands +".*" +-0\.50$`, rows[2])
+	assert.Regexp(t, `miss +".*"$`, rows[3])
+	assert.Regexp(t, `late$`, rows[4])
+	for id := range int32(tokens.Size()) {
+		q := quoted(tokens, id)
+		require.LessOrEqual(t, len(q), 18)
+		require.True(t, regexp.MustCompile(`^"[ -~]*"$`).MatchString(q), fmt.Sprint(id, q))
+	}
+}

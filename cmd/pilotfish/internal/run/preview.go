@@ -1,0 +1,126 @@
+package run
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// previewer shows text on a terminal that may be taken back: behind the cursor, which stays where the text ends that is
+// there for good. It never reaches beyond the line, since what has scrolled cannot be erased.
+type previewer struct {
+	out   io.Writer
+	width func() int // columns of the terminal
+	dim   bool
+	at    int    // column of the cursor
+	shown string // behind it
+}
+
+// The sequences of ECMA-48 and DEC that terminals know.
+const (
+	saveCursor    = "\x1b7"
+	restoreCursor = "\x1b8"
+	dimmed        = "\x1b[2m"
+	eraseToEnd    = "\x1b[K"
+)
+
+// newPreviewer shows previews on stdout, which is a terminal.
+func newPreviewer(a *cli.App) *previewer {
+	return &previewer{out: a.Stdout, width: func() int { return columns(a.Stdout) }, dim: a.Env("NO_COLOR") == ""}
+}
+
+// columns is the width of a terminal; 80 where it does not tell.
+func columns(w io.Writer) int {
+	if o, ok := w.(*cli.Output); ok {
+		w = o.W
+	}
+	if f, ok := w.(*os.File); ok {
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
+			return n
+		}
+	}
+	return 80
+}
+
+// show puts a text in the place of the one shown before: its first line, as far as there is room.
+func (p *previewer) show(text string) error {
+	text, _, _ = strings.Cut(text, "\n")
+	var fits strings.Builder
+	// one column stays free: in the last one, a cursor may stand in two places
+	for room := p.width() - p.at - 1; text != ""; {
+		r, size, cells := firstRune(text)
+		if text = text[size:]; cells > room {
+			break
+		}
+		room -= cells
+		fits.WriteRune(r)
+	}
+	if fits.String() == p.shown {
+		return nil
+	}
+	erase := p.erase()
+	p.shown = fits.String()
+	if p.shown == "" {
+		_, err := io.WriteString(p.out, erase)
+		return err
+	}
+	text = p.shown
+	if p.dim {
+		text = dimmed + text + cli.PlainAgain
+	}
+	_, err := fmt.Fprint(p.out, erase, saveCursor, text, restoreCursor)
+	return err
+}
+
+// erase is what erases the text that is shown; nothing where none is.
+func (p *previewer) erase() string {
+	if p.shown == "" {
+		return ""
+	}
+	p.shown = ""
+	return eraseToEnd
+}
+
+// token prints a token for good, by write.
+func (p *previewer) token(t engine.Token, write func(engine.Token) error) error {
+	if _, err := io.WriteString(p.out, p.erase()); err != nil {
+		return err
+	}
+	for text := t.Text; text != ""; {
+		r, size, cells := firstRune(text)
+		text = text[size:]
+		switch {
+		case r == '\n' || r == '\r':
+			p.at = 0
+		case p.at+cells > p.width():
+			p.at = cells
+		default:
+			p.at += cells
+		}
+	}
+	return write(t)
+}
+
+// firstRune is the first character of a text, the bytes that it has and the columns that it takes. What would do
+// something to a terminal is a space. Of a wide character both columns count; a mark that joins another takes none,
+// which counts as one: rather too little room than too much.
+func firstRune(text string) (r rune, size, cells int) {
+	r, size = utf8.DecodeRuneInString(text)
+	switch {
+	case r == '\n' || r == '\r':
+		return r, size, 0
+	case !unicode.IsPrint(r):
+		return ' ', size, 1
+	case r >= 0x1100:
+		return r, size, 2
+	}
+	return r, size, 1
+}

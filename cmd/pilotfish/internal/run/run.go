@@ -1,0 +1,307 @@
+// Package run has pilotfish run: one answer.
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish/runtime/router"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+// runFlags are the flags of `pilotfish run`.
+type runFlags struct {
+	set   *pflag.FlagSet // which were given
+	model group.ModelFlags
+	// the first argument is the model
+	modelFirst bool
+	timeline   group.TimelineFlag
+	qlog       group.QlogFlag
+	route      group.RouteFlags
+	policy     policyFlags
+	gateway    group.GatewayFlags
+	verify     group.VerifyFlags
+	mode       string
+	system     string
+	ids        string
+	raw        bool
+	json       bool
+	answer     group.AnswerFlags
+}
+
+// NewCommand answers one prompt.
+func NewCommand(a *cli.App) *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:   "run -m FILE [flags] [PROMPT | -]",
+		Short: "Answer a prompt or continue a text",
+		Long: `Answer a prompt. The text goes to stdout as it is generated, timings go to stderr. Without -m, the model
+may also be the first argument: a file whose name ends in .gguf, or a downloaded model.
+
+The prompt is a question in a chat; with --raw it is the beginning of a text to continue. If it is "-", or missing while
+stdin is not a terminal, it is read from stdin.
+
+With --cloud, a large model behind a gateway chooses the tokens that the small model is unsure of. If an answer is late
+(--deadline) or fails, the small model's token is used instead: the text is always complete, and the summary says how
+many tokens this affected and why. With --deadline off, pipelined and serial decoding give the same tokens from the same
+--budget-state. A wrong certificate, access token or model ends the run at once with exit code 1, and so does a gateway
+that cannot be reached at the start, unless --require-cloud=false is given. Where that becomes known only after text was
+shown, the text is completed first.
+
+By default the large model is asked for 7% of the tokens (--budget). If the router has a certificate (see router
+calibrate), its threshold applies, and the budget is a proven bound. Otherwise the budget holds for the tokens of all
+answers so far: what was spent is kept from one run to the next (--budget-state), so the same prompt can have another
+answer in the next run. With --threshold, the large model is asked wherever the small one is less confident than that,
+however often this happens. See docs/routing.md.
+
+With --verify, the large model checks every token of the small one before it is shown. --verify 0 gives exactly the
+large model's own text; --verify 2 accepts a token if the large model prefers its own by no more than 2 nats. Tokens
+that could not be checked before --deadline are shown anyway and counted as unverified. See docs/verification.md.
+
+--json prints when each token was shown ("ms", from the start of decoding, prompt included) and how long after it was
+drafted ("commit_delay_ms"), and ends with {"summary":{…}}. In it, "load_ms" is the time from opening the model file
+until a prompt could be accepted, without waiting for stdin; "timeouts" counts the tokens that the small model chose
+because an answer was late or failed; "error" says why the run failed or answers are missing, and is otherwise null.
+"passes" counts passes over the small model after the prompt, and "passes_per_token" is that number per token after the
+first, including an end token; "lookup_proposed" counts tokens that --lookup guessed and a pass evaluated, and
+"lookup_accepted" those of them that turned out right. On a GPU, "ran_ahead" counts tokens whose pass had begun before
+it was certain that they follow, and "ran_in_vain" passes that had begun for a token that did not follow.`,
+		Example: `  pilotfish run -m qwen2.5-0.5b-instruct-q8_0.gguf "What does a pilot fish do?"
+  pilotfish run -m small.gguf --cloud gpu.example.org:4433 --pin 9f86…  "What does a pilot fish do?"`,
+		PreRunE: func(_ *cobra.Command, args []string) error { return f.takeModel(a, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if f.modelFirst {
+				args = args[1:]
+			}
+			return f.run(c.Context(), a, args)
+		},
+	}
+	f.register(c)
+	return c
+}
+
+// takeModel takes the first argument for --model, where that is not given and the argument names a model.
+func (f *runFlags) takeModel(a *cli.App, args []string) error {
+	if len(args) == 0 || f.set.Changed("model") || !a.NamesModel(args[0]) {
+		return nil
+	}
+	f.modelFirst = true
+	return f.set.Set("model", args[0])
+}
+
+func (f *runFlags) register(c *cobra.Command) {
+	f.model.Register(c)
+	p := c.Flags()
+	f.set = p
+	f.timeline.Register(p)
+	f.gateway.Register(p)
+	cli.Add(p, "dictionary", &f.gateway.Dictionaries, nil)
+	cli.Add(p, "require-cloud", &f.gateway.Require, false)
+	f.qlog.Register(p)
+	f.registerRouting(p)
+	cli.Add(p, "mode", &f.mode, "")
+	cli.Add(p, "system", &f.system, "")
+	cli.Add(p, "tokens", &f.ids, "")
+	cli.Add(p, "raw", &f.raw, false)
+	cli.Add(p, "max-tokens", &f.answer.MaxTokens, cli.DefaultMaxTokens)
+	cli.Add(p, "ignore-eos", &f.answer.IgnoreEnd, false)
+	f.answer.Register(p, "the same seed gives the same text")
+	cli.Add(p, "logprobs", &f.answer.Top, 0)
+	cli.AddValue(p, "lookup", (*group.LookupRows)(&f.answer.Lookup))
+	cli.Add(p, "json", &f.json, false)
+}
+
+// registerRouting adds the flags that say what the cloud is asked for, with the defaults of a run.
+func (f *runFlags) registerRouting(p *pflag.FlagSet) {
+	f.route.RegisterMeasured(p)
+	f.policy.register(p)
+	f.route.Value = true
+	f.verify.Register(p)
+}
+
+func (f *runFlags) run(ctx context.Context, a *cli.App, args []string) error {
+	if err := f.check(args); err != nil {
+		return err
+	}
+	if err := f.verify.Check(f.json, cli.IsTerminal(a.Stdout)); err != nil {
+		return err
+	}
+	route, dial, p, err := f.routing(a)
+	if err != nil {
+		return err
+	}
+	if err := f.timeline.Start(); err != nil {
+		return err
+	}
+	begin := time.Now()
+	e, err := f.model.Open()
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	out, err := f.output(ctx, a, e, p, &route, begin)
+	if err != nil {
+		return err
+	}
+	ids, err := f.prompt(a, e, args)
+	if err != nil {
+		return err
+	}
+	if !f.set.Changed("cloud") {
+		return out.finish(ctx, out.generate(ctx, ids, route))
+	}
+	return f.routed(ctx, a, e, ids, route, dial, out)
+}
+
+// output begins a session of a model whose loading began at begin, and completes the route: with the router of a plan,
+// if there is one.
+func (f *runFlags) output(
+	ctx context.Context, a *cli.App, e *engine.Engine, p *plan, route *engine.Route, begin time.Time,
+) (*runOutput, error) {
+	err := group.Preload(ctx, a, e)
+	if err != nil {
+		return nil, err
+	}
+	if p != nil {
+		if route.Router, err = p.prepare(a, f, e); err != nil {
+			return nil, err
+		}
+	}
+	s, err := e.NewSession()
+	if err != nil {
+		return nil, err
+	}
+	out := newRunOutput(a, f, time.Since(begin), e, s)
+	out.plan, out.about = p, group.Measured(a)
+	if tokens, err := e.Tokenizer(); err == nil { // without one, what is asked for fails by itself
+		if err := group.CheckVocabulary(route.LogitBias, tokens.Size()); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// routing returns what the flags say of decoding, of the gateway and of what it may be asked for, where there is one.
+func (f *runFlags) routing(a *cli.App) (r engine.Route, o engine.DialOptions, p *plan, err error) {
+	if err := f.answer.Parse(f.set); err != nil {
+		return r, o, nil, err
+	}
+	r.Settings = f.answer.Settings
+	if !f.set.Changed("cloud") {
+		return r, o, nil, nil
+	}
+	if o, err = f.gateway.Parse(a); err != nil {
+		return r, o, nil, err
+	}
+	r.Draft = f.route.Draft()
+	if f.mode == "serial" {
+		r.Draft.Mode = engine.Serial
+	}
+	f.verify.Options(&r.Draft)
+	if r.Draft.Explain = f.policy.explain; f.policy.explain {
+		r.Draft.K = 1
+	}
+	r.Pace = f.route.EdgeTPS
+	if p, err = f.plan(); err != nil {
+		return r, o, nil, err
+	}
+	if p.options.Policy == router.Value {
+		r.Costs = router.NewCosts(p.options.Prices)
+	}
+	if f.policy.costs != "" {
+		r.Costs, err = readCosts(f.policy.costs)
+	}
+	return r, o, p, err
+}
+
+// routed generates with the help of the cloud. An error of configuration ends it as soon as it is known.
+func (f *runFlags) routed(
+	ctx context.Context, a *cli.App, e *engine.Engine, ids []int32, r engine.Route, o engine.DialOptions,
+	out *runOutput,
+) (err error) {
+	if o.QLog, err = f.qlog.Open(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.QLog.Close()) }()
+	begun, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w := newCloudWatch(cancel, f.gateway.Explain, func(why error) {
+		fmt.Fprintf(a.Stderr, "\npilotfish: no answer from the cloud, going on alone: %v\n", why)
+	})
+	w.alone = f.set.Changed("require-cloud") && !f.gateway.Require
+	w.patient, w.done = r.Draft.Deadline <= 0, begun.Done()
+	o.Attempted, r.Observe, out.watch, out.costs = w.attempted, w.observe, w, r.Costs
+	if out.tokens, err = e.Tokenizer(); err != nil {
+		return err
+	}
+	if f.policy.explain {
+		out.explain = new(explainer)
+	}
+	r.Observe = func(e engine.Event) { w.observe(e); out.observe(e) }
+	remote, err := f.gateway.Dial(begun, a, e, o)
+	if err != nil {
+		return err
+	}
+	defer remote.Close()
+	w.expect(func() error { return f.able(remote) })
+	before := runtime.GOMAXPROCS(e.Threads() + 2) // the network is heard while all threads compute
+	defer runtime.GOMAXPROCS(before)
+	if err = out.routed(begun, remote, ids, r); err == nil {
+		err = w.settle(ctx, a.Patience)
+	} else if fatal := w.failed(); fatal != nil {
+		err = fatal
+	}
+	if err == nil && f.gateway.Require {
+		err = w.required()
+	}
+	err = out.finish(ctx, err)
+	chat := !f.raw && !f.set.Changed("tokens")
+	group.WarnTemplate(a, chat && remote.OtherTemplate(), "--cloud "+f.gateway.Address)
+	return err
+}
+
+// able refuses what the gateway's model cannot do. It is called while the connection comes about, and must not wait.
+func (f *runFlags) able(remote *engine.Remote) error {
+	if err := f.drawable(remote); err != nil || !f.verify.Verify.On {
+		return err
+	}
+	if err := remote.CannotVerify(f.answer.Sampling()); err != nil {
+		return cli.Usagef("--verify %v is not possible with this gateway: %w: leave it out, or ask another one",
+			&f.verify.Verify, err)
+	}
+	return nil
+}
+
+// drawable refuses a way of drawing that the gateway's model cannot follow.
+func (f *runFlags) drawable(remote *engine.Remote) error {
+	most, s := remote.Choices(), f.answer.Sampling()
+	if s.Greedy() || most == 0 || s.TopK >= 1 && s.TopK <= most {
+		return nil
+	}
+	return cli.Usagef("--temp %v: the large model behind this gateway gives its %d most probable tokens to draw from: "+
+		"add --top-k with 1 to %d", s.Temperature, most, most)
+}
+
+// prompt returns the ids to begin with.
+func (f *runFlags) prompt(a *cli.App, e *engine.Engine, args []string) ([]int32, error) {
+	if f.set.Changed("tokens") {
+		return group.ParseIDs(f.ids)
+	}
+	text, err := cli.ReadPrompt(a, args)
+	if err != nil {
+		return nil, err
+	}
+	if f.set.Changed("system") { // an empty one, too: without one the template puts the model's own there
+		return group.PromptOf(e, text, false, tokenizer.Message{Role: "system", Content: f.system})
+	}
+	return group.PromptOf(e, text, f.raw)
+}

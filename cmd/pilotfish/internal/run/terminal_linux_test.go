@@ -1,0 +1,147 @@
+package run
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/internal/bubble"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// TestColours: on a terminal the demo shows an answer with the large model's tokens in colour, unless NO_COLOR says
+// otherwise.
+func TestColours(t *testing.T) {
+	for _, c := range []struct {
+		env    string
+		colour bool
+	}{{"", true}, {"1", false}} {
+		t.Setenv("NO_COLOR", c.env)
+		tty, text := clitest.Terminal(t)
+		var stderr strings.Builder
+		const line = "demo --questions 1 --rtt 1ms --edge-tps 0 --cloud-ms 0 --deadline off --modes pipelined-2"
+		code := clitest.Run(t.Context(), strings.Fields(line), strings.NewReader(""), tty, &stderr)
+		shown := text()
+		require.Equal(t, cli.ExitDone, code, stderr.String())
+		answer, table, _ := strings.Cut(shown, "(pipelined-2: ")
+		assert.Equal(t, c.colour, strings.Contains(answer, "\x1b["), answer)
+		assert.Contains(t, answer, "quaros")
+		assert.Contains(t, table, "2 of them from the large model")
+		assert.NotContains(t, table, "\x1b[")
+	}
+}
+
+// TestLiveAnswer: the answer that is shown on a terminal is that of the last mode over our protocol; where there is no
+// such mode, none is shown.
+func TestLiveAnswer(t *testing.T) {
+	show := func(args string) string {
+		tty, text := clitest.Terminal(t)
+		var stderr strings.Builder
+		code := clitest.Run(t.Context(), strings.Fields("demo --questions 1 "+args), strings.NewReader(""), tty,
+			&stderr)
+		shown := text()
+		require.Equal(t, cli.ExitDone, code, stderr.String())
+		return shown
+	}
+	const quick = "--edge-tps 0 --rtt 1ms --cloud-ms 0 --deadline off "
+	serial := show(quick + "--modes pipelined-2,serial,local --policy always")
+	below := regexp.MustCompile(`\(serial: (\d+) tokens, (\d+) of them from the large model; of `)
+	counts := below.FindStringSubmatch(serial)
+	require.NotNil(t, counts, serial)
+	assert.Equal(t, counts[1], counts[2], "all were asked for")
+	assert.Greater(t, len(counts[1]), 1, "the whole answer")
+	assert.Contains(t, show(quick+"--modes serial,pipelined-2,cloud"), "\n(pipelined-2: ")
+	assert.NotContains(t, show("--edge-tps 0 --modes local"), "of them from the large model")
+}
+
+// TestTokenColours: on a terminal alone, tokens of the cloud and those that timed out have a colour each.
+func TestTokenColours(t *testing.T) {
+	tokens := []engine.Token{{Text: "a", Origin: "edge"}, {Text: "b", Origin: "cloud"}, {Text: "", Origin: "cloud"},
+		{Text: "c", Origin: "edge-timeout"}}
+	var out bytes.Buffer
+	print := cli.NewTokenPrinter(&cli.App{Stdout: &out, Env: func(string) string { return "" }})
+	for _, tok := range tokens {
+		require.NoError(t, print(tok))
+	}
+	assert.Equal(t, "abc", out.String(), "no terminal")
+
+	for no, want := range map[string]string{"": "", "1": "abc", "0": "abc"} {
+		tty, text := clitest.Terminal(t)
+		print := cli.NewTokenPrinter(&cli.App{Stdout: &cli.Output{W: tty},
+			Env: func(key string) string { return map[string]string{"NO_COLOR": no}[key] }})
+		for _, tok := range tokens {
+			require.NoError(t, print(tok))
+		}
+		got := text()
+		if no == "" {
+			assert.Regexp(t, `^a\x1b\[36;1mb\x1b\[[0-9;]*m\x1b\[33mc\x1b\[[0-9;]*m$`, got)
+		} else {
+			assert.Equal(t, want, got)
+		}
+	}
+}
+
+// TestMeterOnTerminal: a bar, after the time in which nothing is shown, and the next line begins at the margin.
+func TestMeterOnTerminal(t *testing.T) {
+	tty, text := clitest.Terminal(t)
+	bubble.Test(t, func(t *testing.T) {
+		m := cli.NewMeter(tty, "load", cli.InBytes)
+		m.Quiet = 300 * time.Millisecond
+		m.Show(1, 1000)
+		assert.Nil(t, m.Bar, "it is too soon")
+		time.Sleep(299 * time.Millisecond)
+		m.Show(2, 1000)
+		assert.Nil(t, m.Bar)
+		m.Close()
+		time.Sleep(time.Millisecond)
+		m.Show(500, 1000)
+		require.NotNil(t, m.Bar)
+		assert.EqualValues(t, 1000, m.Bar.GetMax64())
+		assert.EqualValues(t, 500, m.Bar.State().CurrentNum)
+		m.Show(600, 2000)
+		assert.EqualValues(t, 2000, m.Bar.GetMax64())
+		m.Say("a sentence")
+		m.Close()
+	})
+	shown := text()
+	assert.True(t, strings.HasPrefix(shown, "\rload "), "%q", shown)
+	assert.Contains(t, shown, "load: a sentence\r\n")
+	assert.True(t, strings.HasSuffix(shown, "\n"))
+}
+
+// TestPreviewOnTerminal: on a terminal text is shown before it is verified, dim and erased where it turns, and what
+// stays is the text.
+func TestPreviewOnTerminal(t *testing.T) {
+	clitest.OwnFolders(t)
+	small, large, _ := clitest.DemoPairFiles(t)
+	address, pin, _ := clitest.StartCloud(t, "-m", large)
+	q := demo.Questions(demo.HeldOut)[0].Text
+	_, plain, _ := clitest.Call(t, "run", "-m", large, q)
+	for env, dim := range map[string]bool{"": true, "1": false} {
+		t.Setenv("NO_COLOR", env)
+		tty, text := clitest.Terminal(t)
+		var stderr strings.Builder
+		code := clitest.Run(t.Context(), []string{"run", "-m", small, "--cloud", address, "--pin", pin, "--deadline",
+			"off",
+			"--policy", "never", "--verify", "0", "--show-unverified", "--edge-tps", "400", q},
+			strings.NewReader(""), tty, &stderr)
+		shown := text()
+		require.Equal(t, cli.ExitDone, code, stderr.String())
+		assert.Equal(t, dim, strings.Contains(shown, dimmed))
+		assert.Contains(t, shown, saveCursor)
+		assert.Contains(t, shown, eraseToEnd)
+		preview := regexp.MustCompile(saveCursor + "[^\x1b]*(\x1b\\[2m[^\x1b]*\x1b\\[0m)?" + restoreCursor)
+		colour := regexp.MustCompile("\x1b\\[[0-9;]*[mK]")
+		left := colour.ReplaceAllString(preview.ReplaceAllString(shown, ""), "")
+		assert.Equal(t, strings.TrimSpace(plain), strings.TrimSpace(left))
+		assert.Contains(t, stderr.String(), "verified with a margin of 0 nats: ")
+	}
+}

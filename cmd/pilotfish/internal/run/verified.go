@@ -1,0 +1,61 @@
+package run
+
+import (
+	"fmt"
+
+	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// observe is told of every event of decoding.
+func (o *runOutput) observe(e engine.Event) {
+	if o.explain != nil {
+		o.explain.observe(e)
+	}
+	if p := e.Preview; p != nil && o.broken == nil {
+		o.broken = o.show(p)
+	}
+}
+
+// show shows text that nobody has verified yet.
+func (o *runOutput) show(p *engine.Preview) error {
+	if !o.f.json {
+		return o.preview.show(o.tokens.Decode(p.Tokens))
+	}
+	return o.a.PrintJSON(map[string]event.Unverified{"unverified": {
+		Pos: p.Pos, IDs: append([]int32{}, p.Tokens...), Text: o.tokens.Decode(p.Tokens), Turned: p.Turned,
+	}})
+}
+
+// verified completes what is said of the large model's work on the answer to a prompt of so many tokens.
+func (o *runOutput) verified(r *event.Routed, prompt int) {
+	if v := o.f.verify.Verify; v.On {
+		r.Verify = &v.Nats
+	} else {
+		r.Turned, r.Unverified = nil, nil
+	}
+	if l := o.f.verify.Price.List; l != nil && r.All > 0 {
+		r.Cost = l.Answers(1, price.Work{Prefilled: r.Prefilled, Decoded: r.Decoded, Ahead: r.Ahead},
+			price.Alone(prompt, r.All))
+	}
+}
+
+// reportVerified says what verification and answers ahead did.
+func (o *runOutput) reportVerified(r *event.Routed) {
+	if r.Known > 0 {
+		fmt.Fprintf(o.a.Stderr, "%d more questions needed no asking: an earlier answer told\n", r.Known)
+	}
+	if r.Ahead > 0 {
+		fmt.Fprintf(o.a.Stderr, "the cloud decoded %d tokens ahead, of which %d were of use\n", r.Ahead, r.AheadUsed)
+	}
+	switch {
+	case r.Verify == nil:
+	case *r.Unverified > 0:
+		fmt.Fprintf(o.a.Stderr, "verified with a margin of %v nats: %d tokens turned before they were shown; "+
+			"%d tokens were shown unverified, since no answer came in time\n", *r.Verify, *r.Turned, *r.Unverified)
+	default:
+		fmt.Fprintf(o.a.Stderr, "verified with a margin of %v nats: %d tokens turned before they were shown\n",
+			*r.Verify, *r.Turned)
+	}
+}

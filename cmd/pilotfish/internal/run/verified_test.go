@@ -1,0 +1,229 @@
+package run
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish/bench/demo"
+	"github.com/pilotfish-ai/pilotfish/bench/price"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/internal/fakeengine"
+	"github.com/pilotfish-ai/pilotfish/internal/racing"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+// alone is what a model of the demo says by itself to the first held-out question.
+func alone(t *testing.T, m string, flags ...string) *event.Summary {
+	t.Helper()
+	args := append([]string{"run", "-m", m, "--json"}, flags...)
+	code, stdout, stderr := clitest.Call(t, append(args, demo.Questions(demo.HeldOut)[0].Text)...)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	events := clitest.Lines[clitest.RunEvent](t, stdout)
+	return events[len(events)-1].Summary
+}
+
+// TestRunVerified: with --verify 0 the text is the large model's own, in either mode, with few and many questions, with
+// answers ahead, greedy and drawn; with a margin that nothing exceeds it is the router's; the counts fit together.
+func TestRunVerified(t *testing.T) {
+	run := demoRuns(t)
+	small, large, _ := clitest.DemoPairFiles(t)
+	want := alone(t, large)
+	require.NotEqual(t, want.Text, alone(t, small).Text)
+	for _, flags := range []string{
+		"--policy never", "--threshold 0.5", "--policy always", "--mode serial --policy never",
+		"--policy never --ahead 8",
+		"--mode serial --policy never --verify-every 3", "--policy never --verify-every 1",
+		"--policy random --branches 3",
+	} {
+		tokens, s, stderr := run(append(strings.Fields(flags), "--verify", "0")...)
+		assert.Equal(t, want.Text, s.Text, flags)
+		assert.Equal(t, want.Tokens, s.Tokens, flags)
+		assert.Empty(t, stderr)
+		assert.Equal(t, 0.0, *s.Verify)
+		assert.Zero(t, *s.Unverified)
+		assert.False(t, slices.ContainsFunc(tokens, func(e clitest.RunEvent) bool { return e.Unverified }))
+		assert.Positive(t, s.Prefilled)
+		assert.GreaterOrEqual(t, s.AheadUsed, 0)
+		assert.LessOrEqual(t, s.AheadUsed, s.Ahead)
+		assert.Equal(t, s.Escalations, s.Answered+s.Known, "%s: no deadline", flags)
+		if strings.Contains(flags, "never") {
+			assert.Positive(t, *s.Turned, flags)
+		}
+	}
+	_, often, _ := run("--policy", "never", "--verify", "0", "--verify-every", "2", "--mode", "serial")
+	_, rarely, _ := run("--policy", "never", "--verify", "0", "--verify-every", "30", "--mode", "serial")
+	assert.Greater(t, often.Asks, rarely.Asks)
+
+	drawn := []string{"--temp", "0.8", "--seed", "7"}
+	_, s, _ := run(append(drawn, "--verify", "0", "--threshold", "0.5")...)
+	assert.Equal(t, alone(t, large, drawn...).Tokens, s.Tokens, "the large model's own draws")
+
+	_, router, _ := run("--threshold", "0.3")
+	assert.Nil(t, router.Verify)
+	assert.Nil(t, router.Turned)
+	_, s, _ = run("--threshold", "0.3", "--verify", "1000")
+	assert.Equal(t, router.Tokens, s.Tokens)
+	assert.Zero(t, *s.Turned)
+
+	_, s, _ = run("--policy", "never", "--verify", "0", "--deadline", "1us")
+	assert.Equal(t, alone(t, small).Tokens, s.Tokens, "nobody could look at them in time")
+	assert.Positive(t, *s.Unverified)
+}
+
+// TestRunDeadlineMarks: tokens that a deadline let stand are marked.
+func TestRunDeadlineMarks(t *testing.T) {
+	run := demoRuns(t)
+	tokens, s, _ := run("--policy", "never", "--verify", "0", "--deadline", "1us")
+	n := 0
+	for _, e := range tokens {
+		if e.Unverified {
+			n++
+		}
+	}
+	assert.InDelta(t, *s.Unverified, n, 1, "an end token has no event")
+	assert.Positive(t, n)
+}
+
+// TestShowUnverified: with --json each event takes the place of the one before, those and the tokens tell one story,
+// and what turned is counted; without --verify there are none.
+func TestShowUnverified(t *testing.T) {
+	run := demoRuns(t)
+	_, large, _ := clitest.DemoPairFiles(t)
+	type line struct {
+		event.Token
+		Unverified json.RawMessage `json:"unverified"`
+		Summary    *event.Summary  `json:"summary"`
+	}
+	small, _, _ := clitest.DemoPairFiles(t)
+	_, s, _ := run("--policy", "never", "--verify", "0")
+	address, pin, _ := clitest.StartCloud(t, "-m", large)
+	code, stdout, stderr := clitest.Call(t, "run", "-m", small, "--cloud", address, "--pin", pin, "--deadline", "off",
+		"--json",
+		"--policy", "never", "--verify", "0", "--show-unverified", "--edge-tps", "400",
+		demo.Questions(demo.HeldOut)[0].Text)
+	require.Equal(t, cli.ExitDone, code, stderr)
+	next, previews, turned := s.PromptTokens, 0, 0
+	var shown []int32 // beyond next
+	var ids []int32
+	for _, e := range clitest.Lines[line](t, stdout) {
+		switch {
+		case e.Summary != nil:
+			assert.Equal(t, s.Tokens, e.Summary.Tokens, "what is shown in between changes no token")
+		case len(e.Unverified) > 0 && e.Unverified[0] == '{':
+			var p event.Unverified
+			require.NoError(t, json.Unmarshal(e.Unverified, &p))
+			require.Equal(t, next, p.Pos)
+			keep := 0
+			for keep < min(len(shown), len(p.IDs)) && shown[keep] == p.IDs[keep] {
+				keep++
+			}
+			if keep < len(shown) {
+				assert.Positive(t, p.Turned+turned, "what does not hold any more is counted: %v, then %v", shown, p.IDs)
+			}
+			previews, turned, shown = previews+1, turned+p.Turned, p.IDs
+		default:
+			require.Equal(t, next, e.Pos)
+			next, ids = next+1, append(ids, e.ID)
+			if len(shown) > 0 && shown[0] == e.ID {
+				shown = shown[1:]
+			} else {
+				shown = nil
+			}
+		}
+	}
+	assert.Equal(t, s.Tokens, ids)
+	assert.Greater(t, previews, 5)
+	assert.Positive(t, turned)
+	tokens, _, _ := run("--policy", "never", "--verify", "0")
+	assert.Len(t, tokens, len(ids), "no other events")
+}
+
+// TestVerifyRefused: where the gateway's engine cannot say of each token whether it is its choice, --verify is refused
+// with the reason, before the first token.
+func TestVerifyRefused(t *testing.T) {
+	racing.Spare(t)
+	clitest.OwnFolders(t)
+	edge := clitest.TinyModel(t, "q8_0")
+	url := clitest.EngineOf(t, edge, &fakeengine.Engine{Dialect: "openai"})
+	address, pin, _ := clitest.StartCloud(t, "--upstream", url, "--tokenizer", edge, "--engine", "trust-vocabulary")
+	for _, flags := range []string{"", "--json"} {
+		code, stdout, stderr := clitest.Call(t, append([]string{"run", "-m", edge, "--cloud", address, "--pin", pin,
+			"--deadline", "off", "--tokens", "5,6,7", "-n", "5", "--verify", "0.5"}, strings.Fields(flags)...)...)
+		assert.Equal(t, cli.ExitUsage, code, stderr)
+		assert.Contains(t, stderr, "--verify 0.5 is not possible with this gateway: ")
+		if flags == "" {
+			assert.Empty(t, strings.TrimSpace(stdout))
+		} else {
+			assert.NotContains(t, stdout, `"origin"`)
+		}
+	}
+	questions := filepath.Join(t.TempDir(), "q.jsonl")
+	require.NoError(t, os.WriteFile(questions, []byte(`{"question":"a"}`), 0o600))
+	code, _, stderr := clitest.Call(t, "bench", "routing", "--upstream", url, "--tokenizer", edge, "--engine",
+		"trust-vocabulary",
+		"--workload", questions, "-m", edge, "--large", edge, "--modes", "serial,verified", "--json")
+	assert.Equal(t, cli.ExitUsage, code)
+	assert.Contains(t, stderr, "--modes verified is not possible here: ")
+}
+
+// TestRunPrice: --price says what the answer cost, beside what the large model alone would: its prompt once, and each
+// token.
+func TestRunPrice(t *testing.T) {
+	run := demoRuns(t)
+	_, s, stderr := run("--policy", "never", "--verify", "0", "--price", "prefill=1000,decode=10000")
+	require.NotNil(t, s.Cost)
+	assert.Empty(t, stderr, "it is a part of --json")
+	assert.InDelta(t, (float64(s.Prefilled)+10*float64(s.Decoded+s.Ahead))/1000, s.Cost.PerAnswer, 1e-9)
+	assert.InDelta(t, 1000*s.Cost.PerAnswer, s.Cost.Per1000, 1e-6)
+	alone := (float64(s.PromptTokens) + 10*float64(len(s.Tokens)+1)) / 1000
+	assert.InDelta(t, alone, s.Cost.CloudOnly, 1e-9, "and an end token")
+	_, s, _ = run("--policy", "never", "--verify", "0")
+	assert.Nil(t, s.Cost)
+	assert.Equal(t, "the large model's work cost 0.0123 (12.3 per thousand such answers); alone it would have cost 2",
+		group.CostText(&price.Cost{PerAnswer: 0.0123, Per1000: 12.3, CloudOnly: 2}))
+}
+
+// TestExplainVerified: a token that verification turned is marked, questions that it wanted say why, and what an
+// earlier answer told counts as the cloud's choice.
+func TestExplainVerified(t *testing.T) {
+	run := demoRuns(t)
+	tokens, s, _ := run("--policy", "never", "--verify", "0", "--explain", "--verify-every", "12", "--mode", "serial")
+	require.Len(t, s.Explain, len(tokens))
+	turned, why := 0, map[string]int{}
+	for i, x := range s.Explain {
+		assert.Equal(t, tokens[i].ID, x.ID)
+		require.NotNil(t, x.Cloud, "each is looked at")
+		assert.Equal(t, x.ID, *x.Cloud)
+		why[x.Why]++
+		if x.Outcome == "turned" {
+			turned++
+			assert.NotEqual(t, x.Local, x.ID)
+			assert.Equal(t, "cloud", x.Origin)
+		}
+	}
+	assert.Equal(t, *s.Turned, turned)
+	assert.Positive(t, turned)
+	assert.Positive(t, why["every"])
+
+	x := new(explainer)
+	x.observe(engine.Event{Escalation: &engine.Escalation{Pos: 3, Outcome: "known", Why: "end", Token: 9, Local: 8}})
+	x.observe(engine.Event{Token: &engine.ShownToken{Pos: 3, ID: 9, Origin: "cloud", Reason: &engine.Reason{Local: 8}}})
+	x.observe(engine.Event{Turn: &engine.Turn{Finding: engine.CloudFinding{Pos: 4, Token: 7, LogProb: -0.5}, Local: 6}})
+	x.observe(engine.Event{Token: &engine.ShownToken{Pos: 4, ID: 7, Origin: "cloud", Reason: &engine.Reason{Local: 6}}})
+	require.Len(t, x.shown(), 2)
+	assert.Equal(t, []any{"known", "end", int32(9)}, []any{x.rows[0].Outcome, x.rows[0].Why, *x.rows[0].Cloud})
+	assert.Equal(t, []any{"turned", int32(7), int32(6), float32(-0.5)},
+		[]any{x.rows[1].Outcome, *x.rows[1].Cloud, x.rows[1].Local, *x.rows[1].CloudLogProb})
+	assert.Equal(t, "known, end", x.rows[0].Result())
+	assert.Equal(t, "turned", x.rows[1].Result())
+}

@@ -1,0 +1,164 @@
+package serve
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/spf13/pflag"
+)
+
+// minKey is the length of the shortest API key, in bytes.
+const minKey = 16
+
+// serveAccess says who may ask a server.
+type serveAccess struct {
+	set       *pflag.FlagSet
+	keys      string // file
+	open      bool
+	origins   []string
+	cert, key string // files
+}
+
+func (s *serveAccess) register(p *pflag.FlagSet) {
+	s.set = p
+	cli.Add(p, "api-key-file", &s.keys, "")
+	cli.Add(p, "open", &s.open, false)
+	cli.Add(p, "cors-origin", &s.origins, nil)
+	cli.Add(p, "cert", &s.cert, "")
+	cli.Add(p, "key", &s.key, "")
+}
+
+// allow returns the API keys, the origins, and who is served in words.
+func (s *serveAccess) allow(listen string) (keys, origins []string, say string, err error) {
+	for _, o := range s.origins {
+		if err := checkOrigin(o); err != nil {
+			return nil, nil, "", err
+		}
+	}
+	if _, _, err := net.SplitHostPort(listen); err != nil {
+		return nil, nil, "", cli.Usagef("--listen %.100q is no address: give host:port, such as 127.0.0.1:8080", listen)
+	}
+	keys, from, err := s.apiKeys()
+	switch {
+	case err != nil:
+		return nil, nil, "", err
+	case s.open && len(keys) > 0:
+		return nil, nil, "", cli.Usagef("--open serves anybody: leave out --open, or the API keys of %s", from)
+	case len(keys) > 0:
+		return keys, s.origins, "to programs that show an API key of " + from, nil
+	case s.open:
+		return nil, s.origins, "open to anybody who can reach it (--open)", nil
+	case listensOnLoopback(listen):
+		return nil, s.origins, "open to programs on this machine, as it listens on loopback only", nil
+	}
+	return nil, nil, "", cli.Usagef(
+		"--listen %s can be reached by others: give API keys with --api-key-file or in %s, or "+
+			"serve anybody with --open", listen, cli.ApiKeyVariable)
+}
+
+// listensOnLoopback reports whether only this machine reaches an address.
+func listensOnLoopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// hosts are the names and addresses that requests may be for: on loopback those of this machine, that of --listen, and
+// those of pages that may ask. nil: any.
+func (s *serveAccess) hosts(listen string) []string {
+	if !listensOnLoopback(listen) || slices.Contains(s.origins, "*") {
+		return nil
+	}
+	host, _, _ := net.SplitHostPort(listen) // allow has looked at it
+	all := []string{"localhost", "127.0.0.1", "::1", host}
+	for _, o := range s.origins {
+		if u, err := url.Parse(o); err == nil {
+			all = append(all, u.Hostname())
+		}
+	}
+	return all
+}
+
+// checkOrigin refuses what no browser sends as the origin of a page.
+func checkOrigin(o string) error {
+	if o == "*" {
+		return nil
+	}
+	u, err := url.Parse(o)
+	if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != o {
+		return cli.Usagef("--cors-origin %.100q is no origin: give scheme://host[:port] without a path, or *", o)
+	}
+	return nil
+}
+
+// apiKeys reads the keys. A key that is there but empty is an error, since whoever gave it meant to have one. No error
+// repeats what was read.
+func (s *serveAccess) apiKeys() (keys []string, from string, err error) {
+	if !s.set.Changed("api-key-file") {
+		key, set := os.LookupEnv(cli.ApiKeyVariable)
+		if !set {
+			return nil, "", nil
+		}
+		key = strings.TrimSpace(key)
+		return []string{key}, cli.ApiKeyVariable, checkKey(cli.ApiKeyVariable, key)
+	}
+	from = "--api-key-file " + s.keys
+	if s.keys == "" {
+		return nil, "", cli.Usagef(`--api-key-file "" names no file`)
+	}
+	b, err := cli.ReadSmall(s.keys, 1<<20)
+	if err != nil {
+		return nil, "", fmt.Errorf("--api-key-file: %w", err)
+	}
+	for n, line := range strings.Split(string(b), "\n") {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		if err := checkKey(fmt.Sprintf("%s, line %d", from, n+1), line); err != nil {
+			return nil, "", err
+		}
+		keys = append(keys, line)
+	}
+	if len(keys) == 0 {
+		return nil, "", fmt.Errorf("%s: there is no API key in it: write one per line, at least %d bytes each", from,
+			minKey)
+	}
+	return keys, from, nil
+}
+
+// checkKey refuses keys that are easily guessed, and such as no header can carry.
+func checkKey(from, key string) error {
+	if len(key) < minKey {
+		return fmt.Errorf("%s: the API key has %d bytes: give at least %d", from, len(key), minKey)
+	}
+	for _, c := range []byte(key) {
+		if c <= ' ' || c > '~' {
+			return fmt.Errorf("%s: the API key has characters that a header cannot carry: give letters, digits and "+
+				"signs", from)
+		}
+	}
+	return nil
+}
+
+// certificateFiles are for HTTPS.
+type certificateFiles struct{ cert, key string }
+
+// tls returns the files of --cert and --key, if they are given and fit together.
+func (s *serveAccess) tls() (*certificateFiles, error) {
+	if s.cert == "" && s.key == "" && !s.set.Changed("cert") && !s.set.Changed("key") {
+		return nil, nil
+	}
+	if s.cert == "" || s.key == "" {
+		return nil, cli.Usagef("--cert and --key belong together: give both or none")
+	}
+	if _, err := tls.LoadX509KeyPair(s.cert, s.key); err != nil {
+		return nil, fmt.Errorf("--cert %s, --key %s: %w", s.cert, s.key, err)
+	}
+	return &certificateFiles{s.cert, s.key}, nil
+}

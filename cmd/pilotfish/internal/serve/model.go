@@ -1,0 +1,186 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
+)
+
+// served are the options of a model that programs are served with.
+func served(m *group.ModelFlags) (pilotfish.Options, error) {
+	o, err := m.Options()
+	return pilotfish.Options{
+		Backend: string(o.Backend), Threads: o.Threads, Context: o.Context, KV: string(o.KV),
+		HugePages: string(o.HugePages),
+	}, err
+}
+
+// servedModel is an open model as the server knows it.
+type servedModel struct {
+	m     *pilotfish.Model
+	size  int              // of the vocabulary
+	route *pilotfish.Route // nil: this device alone
+}
+
+func newServedModel(m *pilotfish.Model) (*servedModel, error) {
+	size, err := m.Vocabulary()
+	return &servedModel{m: m, size: size}, err
+}
+
+// Context implements [answer.Model].
+func (s *servedModel) Context() int { return s.m.Context() }
+
+// Vocabulary implements [answer.Model].
+func (s *servedModel) Vocabulary() int { return s.size }
+
+// Chat implements [answer.Model].
+func (s *servedModel) Chat(c answer.Conversation) ([]int32, error) {
+	var turns []pilotfish.Turn
+	for _, m := range c.Messages {
+		t := pilotfish.Turn{Role: m.Role, Content: m.Content}
+		for _, call := range m.Calls {
+			t.Calls = append(t.Calls, pilotfish.ToolCall{Name: call.Name, Arguments: call.Arguments})
+		}
+		turns = append(turns, t)
+	}
+	var tools [][]byte
+	for _, t := range c.Tools {
+		tools = append(tools, t)
+	}
+	ids, err := s.m.ChatTokens(turns, tools)
+	if errors.Is(err, tokenizer.ErrUnsupported) {
+		return nil, answer.ErrNoChat
+	}
+	return ids, err
+}
+
+// Tokenize implements [answer.Model].
+func (s *servedModel) Tokenize(text string, special bool) ([]int32, error) {
+	if special {
+		return s.m.TextTokens(text)
+	}
+	return s.m.Tokenize(text, false)
+}
+
+// Bytes implements [answer.Model].
+func (s *servedModel) Bytes(id int32) []byte {
+	b, err := s.m.TokenBytes(id)
+	if err != nil {
+		return nil // the model is closed: nothing is shown any more
+	}
+	return b
+}
+
+// Name implements [answer.Model].
+func (s *servedModel) Name(id int32) string {
+	name, err := s.m.TokenName(id)
+	if err != nil {
+		return "" // as with Bytes
+	}
+	return name
+}
+
+// Infill implements [answer.Model].
+func (s *servedModel) Infill(f answer.Infill) ([]int32, error) {
+	ids, err := s.m.InfillTokens(pilotfish.Infill(f))
+	if errors.Is(err, tokenizer.ErrUnsupported) {
+		return nil, answer.ErrNoInfill
+	}
+	return ids, err
+}
+
+// Check implements [answer.Model].
+func (s *servedModel) Check(ctx context.Context, o answer.Settings) ([]string, error) {
+	return s.m.CheckContext(ctx, servedOptions(o, s.route)...)
+}
+
+// SavedText implements [answer.Model].
+func (s *servedModel) SavedText(r io.Reader) ([]int32, error) { return s.m.SavedText(r) }
+
+// NewSession implements [answer.Model].
+func (s *servedModel) NewSession() answer.Session { return &servedSession{s.m.NewSession(), s.route} }
+
+// servedSession is a text as the server knows it.
+type servedSession struct {
+	s     *pilotfish.Session
+	route *pilotfish.Route
+}
+
+// Generate implements [answer.Session].
+func (s *servedSession) Generate(ctx context.Context, prompt []int32, o answer.Settings) iter.Seq2[answer.Token,
+	error] {
+	options := servedOptions(o, s.route)
+	return func(yield func(answer.Token, error) bool) {
+		for t, err := range s.s.GenerateTokens(ctx, prompt, options...) {
+			if !yield(servedToken(t), err) {
+				return
+			}
+		}
+	}
+}
+
+// Score implements [answer.Session].
+func (s *servedSession) Score(ctx context.Context, text []int32, top int) iter.Seq2[answer.Token, error] {
+	return func(yield func(answer.Token, error) bool) {
+		for t, err := range s.s.Score(ctx, text, top) {
+			if !yield(servedToken(t), err) {
+				return
+			}
+		}
+	}
+}
+
+// servedToken is a token as the server knows it.
+func servedToken(t pilotfish.Token) answer.Token {
+	out := answer.Token{
+		ID: t.ID, Text: t.Text, Origin: string(t.Origin), Confidence: float64(t.Confidence), Unverified: t.Unverified,
+		At:      t.At,
+		LogProb: float64(t.LogProb),
+	}
+	for _, c := range t.Top {
+		out.Top = append(out.Top, answer.Candidate{ID: c.ID, LogProb: float64(c.LogProb)})
+	}
+	return out
+}
+
+// servedOptions are the options of an answer.
+func servedOptions(o answer.Settings, route *pilotfish.Route) []pilotfish.Option {
+	if route == nil {
+		return []pilotfish.Option{pilotfish.Settings(o)}
+	}
+	return []pilotfish.Option{pilotfish.Settings(o), *route}
+}
+
+// Summary implements [answer.Session].
+func (s *servedSession) Summary() answer.Summary {
+	a := s.s.Stats()
+	sum := answer.Summary{Text: a.Text, Stop: a.Stop, Stopped: a.Stopped, Shortened: a.Shortened,
+		Reused: a.ReusedTokens, Tokens: a.Tokens, Cloud: a.CloudTokens, Asks: a.Asks, Sent: answer.Sent(a.Receipt)}
+	if a.End != nil {
+		sum.End = new(servedToken(*a.End))
+	}
+	return sum
+}
+
+// CopyKV implements [answer.Session].
+func (s *servedSession) CopyKV(ctx context.Context, from answer.Session, n int) error {
+	return s.s.CopyKV(ctx, from.(*servedSession).s, n)
+}
+
+// SaveKV implements [answer.Session].
+func (s *servedSession) SaveKV(ctx context.Context, w io.Writer) error { return s.s.SaveKV(ctx, w) }
+
+// LoadKV implements [answer.Session].
+func (s *servedSession) LoadKV(ctx context.Context, r io.Reader) error {
+	_, err := s.s.LoadKV(ctx, r)
+	return err
+}
+
+// Close implements [answer.Session].
+func (s *servedSession) Close() error { return s.s.Close() }

@@ -1,0 +1,385 @@
+// Package serve has pilotfish serve: the local HTTP server.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
+	"github.com/pilotfish-ai/pilotfish/netproto/metrics"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
+)
+
+// serveFlags are the flags of `pilotfish serve`.
+type serveFlags struct {
+	set    *pflag.FlagSet
+	model  group.ModelFlags
+	via    viaFlags
+	access serveAccess
+	limits serveLimits
+
+	listen     string
+	names      []string
+	temp       float64
+	provenance bool
+	noPage     bool
+	log        string
+}
+
+// NewCommand serves a model to programs.
+func NewCommand(a *cli.App) *cobra.Command {
+	var f serveFlags
+	c := &cobra.Command{
+		Use:   "serve -m FILE [flags]",
+		Short: "Serve a model over HTTP with OpenAI's and Anthropic's APIs",
+		Long: `Serve a model over HTTP with OpenAI's API (/v1/chat/completions, /v1/completions, /v1/responses and
+/v1/models) and Anthropic's (/v1/messages). OpenAI's clients use the address that is printed to stdout as their base
+URL, Anthropic's the same without /v1, with any API key unless the server has one. /health says whether requests are
+accepted; /metrics has counters for Prometheus. There are no embeddings. The address without a path is a chat page for
+browsers, which also shows the tokens of the large model; --no-page leaves it out.
+
+Answers can be streamed, call tools, and be restricted to JSON or to a JSON schema. A parameter that would change the
+answer but is not supported is refused by name. If a request has no seed, one is drawn and reported in the field
+pilotfish of the answer. With {"pilotfish": {"provenance": true}} in a request, or with --provenance, the answer
+reports for each token which model chose it.
+
+Models with marks for gaps fill in the middle (suffix, /infill). {"pilotfish": {"local": true}} in a request or a
+message keeps it on this device, and --local everything; each answer tells what has left.
+
+With --cloud, a large model behind a gateway chooses the tokens that the small model is unsure of, as with run. If its
+answer is late or fails, the small model's token is used instead.
+
+The model is loaded once. Texts stay in memory after their answer, so that only the new part of a continued chat is
+computed; usage reports the rest as cached_tokens. A text that begins like another one, such as with the same system
+message, begins with a copy of what was computed for it. With --kv-folder, texts that have no place in memory are kept
+in files, and all of them when the server ends: the next one computes nothing of them again.
+
+Up to --parallel answers are generated at once, up to 64 requests wait (--limit queue),
+	and others get status 429. A client that
+disconnects frees its place at once. A slow reader holds nobody up: its answer is buffered, and is cut off once it has
+kept the model waiting for 10 seconds in total.
+
+On a loopback address, any program on this machine may send requests, to localhost or to the address itself: other
+names in the header Host are refused, unless they are those of a --cors-origin. Other addresses need an API key, in a
+file (--api-key-file, one per line) or in the environment variable PILOTFISH_API_KEY, or --open. Web pages may send
+requests if their origin is given with --cors-origin. SIGTERM and Ctrl-C let answers finish, for at most 30
+seconds. --limit changes such limits: docs/serving.md lists them.
+
+The log on stderr has a line for each request, without texts.`,
+		Example: `  pilotfish serve -m qwen2.5-0.5b-instruct-q8_0.gguf
+  pilotfish serve -m small.gguf --cloud gpu.example.org:4433 --pin 9f86… --budget 0.1
+  pilotfish serve -m small.gguf --listen 10.0.0.7:8080 --api-key-file keys.txt --cert host.crt --key host.key`,
+		Args: cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), a) },
+	}
+	f.register(c)
+	return c
+}
+
+func (f *serveFlags) register(c *cobra.Command) {
+	p := c.Flags()
+	f.set = p
+	f.model.RegisterServed(p)
+	cobra.CheckErr(c.MarkFlagRequired("model"))
+	f.via.register(p)
+	cli.Add(p, "listen", &f.listen, "127.0.0.1:8080")
+	cli.Add(p, "alias", &f.names, nil)
+	cli.Add(p, "temp", &f.temp, 1)
+	cli.Add(p, "provenance", &f.provenance, false)
+	cli.Add(p, "no-page", &f.noPage, false)
+	cli.Add(p, "log", &f.log, "text")
+	f.access.register(p)
+	f.limits.register(p)
+}
+
+// serveLimits bound what clients may take.
+type serveLimits struct {
+	parallel, queue, sessions int
+	body, prompt, kept        int
+	folder                    string // of texts that have no place in memory
+	folderBytes               int64
+	request, reader, drain    time.Duration
+	set                       *cli.OptionsFlag
+}
+
+func (l *serveLimits) register(p *pflag.FlagSet) {
+	cli.Add(p, "parallel", &l.parallel, 4)
+	cli.Add(p, "kv-folder", &l.folder, "")
+	l.set = cli.AddOptions(p, "limit")
+	cli.Add(l.set.FlagSet, "limit.queue", &l.queue, 64)
+	cli.Add(l.set.FlagSet, "limit.sessions", &l.sessions, 0)
+	cli.Add(l.set.FlagSet, "limit.kv-folder-bytes", &l.folderBytes, 4<<30)
+	cli.Add(l.set.FlagSet, "limit.max-body", &l.body, 4<<20)
+	cli.Add(l.set.FlagSet, "limit.max-prompt", &l.prompt, 0)
+	cli.Add(l.set.FlagSet, "limit.max-stored", &l.kept, 64<<20)
+	cli.Add(l.set.FlagSet, "limit.request-timeout", &l.request, 10*time.Minute)
+	cli.Add(l.set.FlagSet, "limit.reader-timeout", &l.reader, 10*time.Second)
+	cli.Add(l.set.FlagSet, "limit.drain", &l.drain, 30*time.Second)
+}
+
+// check refuses what makes no sense.
+func (l *serveLimits) check(given func(string) bool) error {
+	for _, n := range []struct {
+		flag       string
+		value, min int
+		given      bool
+	}{
+		{"--parallel ", l.parallel, 1, true}, {"--limit queue=", l.queue, 0, true},
+		{"--limit sessions=", l.sessions, 1, l.set.Changed("sessions")}, {"--limit max-body=", l.body, 1, true},
+		{"--limit max-prompt=", l.prompt, 1, l.set.Changed("max-prompt")}, {"--limit max-stored=", l.kept, 0, true},
+	} {
+		if n.value < n.min && n.given {
+			return cli.Usagef("%s%d is too few: it must be at least %d", n.flag, n.value, n.min)
+		}
+	}
+	for _, name := range []string{"request-timeout", "reader-timeout"} {
+		if d, _ := l.set.GetDuration(name); d <= 0 {
+			return cli.Usagef("--limit %s=%v is too short: give a time above 0, such as 10s", name, d)
+		}
+	}
+	switch {
+	case l.drain < 0:
+		return cli.Usagef("--limit drain=%v is negative: give a time, or 0 to end answers at once", l.drain)
+	case given("kv-folder") && l.folder == "":
+		return cli.Usagef("--kv-folder names no folder: give one, or leave it out")
+	case l.folderBytes < 1:
+		return cli.Usagef("--limit kv-folder-bytes=%d is too few: it must be at least 1", l.folderBytes)
+	case l.set.Changed("kv-folder-bytes") && l.folder == "":
+		return cli.Usagef("--limit kv-folder-bytes has no effect without a folder: give one with --kv-folder")
+	case l.set.Changed("sessions") && l.sessions < l.parallel:
+		return cli.Usagef("--limit sessions=%d is too few: each of the %d answers at once (--parallel) needs one",
+			l.sessions, l.parallel)
+	}
+	return nil
+}
+
+// options returns the options of the server that the flags alone say.
+func (f *serveFlags) options() (o openai.Options, err error) {
+	if err := f.limits.check(f.set.Changed); err != nil {
+		return o, err
+	}
+	l := &f.limits
+	o = openai.Options{
+		Defaults: request.Defaults{Temperature: f.temp, Provenance: f.provenance},
+		Parallel: l.parallel, Queue: l.queue, Sessions: l.sessions, MaxBody: int64(l.body), MaxPrompt: l.prompt,
+		Kept: l.kept, Timeout: l.request, Stall: l.reader, Random: rand.Uint64, Page: !f.noPage,
+	}
+	if l.queue == 0 {
+		o.Queue = -1
+	}
+	if l.kept == 0 {
+		o.Kept = -1
+	}
+	for i, name := range f.names {
+		if strings.TrimSpace(name) == "" {
+			return o, cli.Usagef("--alias %d is empty: give a name, or leave it out", i+1)
+		}
+	}
+	return o, nil
+}
+
+// run serves until ctx ends.
+func (f *serveFlags) run(ctx context.Context, a *cli.App) error {
+	o, err := f.options()
+	if err != nil {
+		return err
+	}
+	if o.Log, _, err = a.NewLog(f.log, "info"); err != nil {
+		return err
+	}
+	settings, err := served(&f.model)
+	if err != nil {
+		return err
+	}
+	dial, err := f.via.check(a)
+	if err != nil {
+		return err
+	}
+	where, who, err := f.place(&o)
+	if err != nil {
+		return err
+	}
+	defer where.listener.Close()
+	if l := &f.limits; l.folder != "" {
+		if o.Folder, err = openai.OpenFolder(l.folder, l.folderBytes, o.Log); err != nil {
+			return fmt.Errorf("--kv-folder: %w", err)
+		}
+		defer o.Folder.Close()
+	}
+	m, err := pilotfish.Open(f.model.Path, settings)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	model, err := newServedModel(m)
+	if err != nil {
+		return err
+	}
+	if most := m.Context() - 1; o.MaxPrompt > most {
+		return cli.Usagef("--limit max-prompt=%d has no effect: the context has room for prompts of %d tokens",
+			o.MaxPrompt,
+			most)
+	}
+	route, hangUp, err := f.via.open(ctx, a, m, dial, o.Log)
+	if err != nil {
+		return err
+	}
+	defer hangUp()
+	model.route = route
+	o.Names = f.modelNames()
+	if o.Fingerprint, err = f.fingerprint(m); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Stderr, "serving %s, %s\n", strings.Join(o.Names, ", "), who)
+	if o.Page {
+		fmt.Fprintf(a.Stderr, "chat page: %s\n", strings.TrimSuffix(where.url(), "v1"))
+	}
+	fmt.Fprintln(a.Stdout, where.url())
+	return where.serve(ctx, model, o)
+}
+
+// place opens the address for those who may send requests there, who are told of in words, too.
+func (f *serveFlags) place(o *openai.Options) (where *serving, who string, err error) {
+	if o.Keys, o.Origins, who, err = f.access.allow(f.listen); err != nil {
+		return nil, "", err
+	}
+	o.Hosts = f.access.hosts(f.listen)
+	tls, err := f.access.tls()
+	if err != nil {
+		return nil, "", err
+	}
+	listener, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return nil, "", fmt.Errorf("--listen %s: %w", f.listen, err)
+	}
+	return &serving{listener: listener, tls: tls, drain: f.limits.drain, log: o.Log}, who, nil
+}
+
+// modelNames are those under which programs may ask for the model: the aliases, and its file's without what says that
+// it is a GGUF file.
+func (f *serveFlags) modelNames() []string {
+	return append(append([]string{}, f.names...), strings.TrimSuffix(filepath.Base(f.model.Path), ".gguf"))
+}
+
+// fingerprint names what answers with the same seed depend on: the model's file, what runs it, and the program.
+func (f *serveFlags) fingerprint(m *pilotfish.Model) (string, error) {
+	file, err := m.Fingerprint()
+	if err != nil {
+		return "", err
+	}
+	version := strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r == '.' {
+			return r
+		}
+		return '-'
+	}, cli.BuildVersion())
+	return fmt.Sprintf("fp_%.12s_%s_%.20s", file, f.model.Backend, version), nil
+}
+
+// serving is a server on its address.
+type serving struct {
+	listener net.Listener
+	tls      *certificateFiles
+	drain    time.Duration
+	log      *slog.Logger
+}
+
+// url is what programs take as their base URL.
+func (s *serving) url() string {
+	scheme := "http"
+	if s.tls != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + s.listener.Addr().String() + "/v1"
+}
+
+// serve answers until ctx ends, and lets answers finish then.
+func (s *serving) serve(ctx context.Context, m answer.Model, o openai.Options) error {
+	registry := prometheus.NewRegistry()
+	counts := metrics.NewServing(registry)
+	o.Events = counts.Event
+	o.Metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelError), ErrorHandling: promhttp.ContinueOnError,
+		MaxRequestsInFlight: 8})
+	server := openai.New(m, o)
+	defer server.Close()
+	registry.MustRegister(collectors.NewGoCollector(), cli.BuildMetric(), metrics.ServingState(server.Load),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	web := &http.Server{
+		Handler: server, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}
+	ended := make(chan error, 1)
+	go func() {
+		listener := shallow{s.listener}
+		if s.tls != nil {
+			ended <- web.ServeTLS(listener, s.tls.cert, s.tls.key)
+		} else {
+			ended <- web.Serve(listener)
+		}
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	return errors.Join(s.finish(server, web), ignoreClosed(<-ended))
+}
+
+// shallow is a listener whose connections hold little that has not been read: a reader that takes nothing is then known
+// for one before megabytes have been generated for it.
+type shallow struct{ net.Listener }
+
+// Accept implements [net.Listener].
+func (l shallow) Accept() (net.Conn, error) {
+	const bytes = 64 << 10
+	c, err := l.Listener.Accept()
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(bytes) // where that is not possible it is the system's choice
+	}
+	return c, err
+}
+
+// finish lets answers finish, and ends them when that takes too long.
+func (s *serving) finish(server *openai.Server, web *http.Server) error {
+	l := server.Load()
+	s.log.Info("draining", "active", l.Active, "waiting", l.Waiting)
+	ctx, cancel := context.WithTimeout(context.Background(), s.drain)
+	defer cancel()
+	if err := server.Drain(ctx); err != nil {
+		s.log.Warn("answers were cut off, as the limit drain was over")
+	}
+	const patience = time.Second // for what has been answered to be sent
+	last, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	if web.Shutdown(last) != nil {
+		return web.Close()
+	}
+	return nil
+}
+
+// ignoreClosed takes the orderly end of a server for none.
+func ignoreClosed(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}

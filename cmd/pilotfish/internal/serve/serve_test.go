@@ -1,0 +1,613 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pilotfish-ai/pilotfish"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
+	"github.com/pilotfish-ai/pilotfish/internal/sharedtest"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
+	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
+	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+)
+
+const askChat = "/v1/chat/completions"
+
+// TestServe: a whole server over a model: what it is called, a chat and its text like those of run, a second turn from
+// memory, health, metrics, and an end in order.
+func TestServe(t *testing.T) {
+	m := clitest.TinyModel(t, "q8_0")
+	s := clitest.StartServe(t, "-m", m, "--alias", "gpt-fish")
+	_, text := s.Ask(t, "/v1/models", "")
+	assert.Contains(t, text, `"id":"q8_0"`)
+	assert.Contains(t, text, `"id":"gpt-fish"`)
+	first := s.Answer(t, askChat, `{"messages":[{"role":"user","content":"hi"}],"temperature":0,"max_tokens":9}`)
+	assert.Equal(t, "gpt-fish", first.Model)
+	assert.Regexp(t, `^fp_[0-9a-f]{12}_cpu_`, first.Fingerprint)
+	code, stdout, stderr := clitest.Call(t, "run", "-m", m, "-n", "9", "hi")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Equal(t, strings.TrimSuffix(stdout, "\n"), first.Choices[0].Message.Content)
+	said, err := json.Marshal(first.Choices[0].Message.Content)
+	require.NoError(t, err)
+	next := s.Answer(t, askChat,
+		`{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":`+string(said)+
+			`},{"role":"user","content":"more"}],"temperature":0,"max_tokens":3}`)
+	assert.GreaterOrEqual(t, next.Usage.Details.Cached, first.Usage.Prompt)
+	assert.Less(t, next.Usage.Details.Cached, next.Usage.Prompt)
+	raw := s.Answer(t, "/v1/completions", `{"prompt":"hi","temperature":0,"max_tokens":9,"model":"q8_0"}`)
+	code, stdout, stderr = clitest.Call(t, "run", "-m", m, "-n", "9", "--raw", "hi")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Equal(t, strings.TrimSuffix(stdout, "\n"), raw.Choices[0].Text)
+	_, text = s.Ask(t, "/health", "")
+	assert.Contains(t, text, `"ok"`)
+	for range 1000 { // a request is counted when its answer has been sent
+		if _, text = s.Ask(t, "/metrics", ""); strings.Contains(text, "generated_tokens_total 21\n") {
+			break
+		}
+	}
+	assert.Contains(t, text, "pilotfish_serve_generated_tokens_total 21\n")
+	assert.Contains(t, text, "pilotfish_serve_sessions 2\n")
+	assert.Contains(t, text, `pilotfish_serve_requests_total{code="none",endpoint="chat",status="200"} 2`)
+	s.Stop()
+	assert.Equal(t, cli.ExitDone, s.Code)
+	assert.Contains(t, s.Errs.String(), "draining")
+	assert.NotContains(t, s.Errs.String(), "GOROUTINE")
+}
+
+// TestServeSettings: each setting has its effect on a real model, and the seed that is told gives the same answer
+// again.
+func TestServeSettings(t *testing.T) {
+	s := clitest.StartServe(t, "-m", clitest.TinyModel(t, "q8_0"))
+	ask := func(more string) clitest.Served {
+		return s.Answer(t, askChat, `{"messages":[{"role":"user","content":"hi"}],"max_tokens":12`+more+`}`)
+	}
+	text := func(more string) string { return ask(more).Choices[0].Message.Content }
+	greedy := text(`,"temperature":0`)
+	assert.Equal(t, greedy, text(`,"top_p":0`))
+	drawn := ask("")
+	assert.NotEqual(t, greedy, drawn.Choices[0].Message.Content)
+	assert.Equal(t, drawn.Choices[0].Message.Content, text(fmt.Sprintf(`,"seed":%d`, drawn.Own.Seed)))
+	assert.NotEqual(t, text(`,"seed":1`), text(`,"seed":2`))
+	for _, more := range []string{`,"top_p":0.01`, `,"min_p":0.99`, `,"top_k":1`} {
+		assert.Equal(t, greedy, text(`,"seed":1`+more), more)
+	}
+	for _, more := range []string{`,"presence_penalty":2`, `,"frequency_penalty":2`, `,"repeat_penalty":9`} {
+		assert.NotEqual(t, text(`,"seed":1,"temperature":0.1`), text(`,"seed":1,"temperature":0.1`+more), more)
+	}
+	assert.Equal(t, strings.Repeat("A", 12), text(`,"temperature":0,"logit_bias":{"65":100}`))
+	stopped := ask(`,"temperature":0,"logit_bias":{"65":100},"stop":["x","AAA"]`)
+	assert.Empty(t, stopped.Choices[0].Message.Content)
+	assert.Equal(t, "stop", stopped.Choices[0].Finish)
+	probs := ask(`,"temperature":0,"logprobs":true,"top_logprobs":3`).Choices[0].LogProbs.Content
+	require.Len(t, probs, 12)
+	for _, p := range probs {
+		require.Len(t, p.Top, 3)
+		assert.Equal(t, p.Top[0].LogProb, p.LogProb, "greedy takes the best")
+		assert.Less(t, p.Top[1].LogProb, p.LogProb)
+		assert.Negative(t, p.LogProb)
+	}
+	alone := ask(`,"logprobs":true,"seed":1`).Choices[0].LogProbs.Content
+	require.Len(t, alone, 12)
+	assert.Negative(t, alone[0].LogProb)
+	assert.Empty(t, alone[0].Top)
+	two := ask(`,"n":2,"seed":3`)
+	require.Len(t, two.Choices, 2)
+	assert.NotEqual(t, two.Choices[0].Message.Content, two.Choices[1].Message.Content)
+	assert.Equal(t, text(`,"seed":4`), two.Choices[1].Message.Content, "the next one has the next seed")
+}
+
+// TestServeFormats: answers and calls of a model of random weights follow their schemas.
+func TestServeFormats(t *testing.T) {
+	s := clitest.StartServe(t, "-m", clitest.TinyModel(t, "q8_0"))
+	for i, schema := range []string{
+		`{"type":"object","properties":{"a":{"type":"integer","minimum":0,"maximum":99},"b":{"enum":["x",null,7]}},
+			"required":["a","b"],"additionalProperties":false}`,
+		`{"type":"array","items":{"type":"boolean"},"minItems":2,"maxItems":4}`,
+		`{"$defs":{"t":{"type":"object","properties":{"v":{"type":"string","maxLength":3},
+			"n":{"anyOf":[{"type":"null"},{"const":1}]}},"required":["v","n"],
+			"additionalProperties":false}},"$ref":"#/$defs/t"}`,
+	} {
+		v := s.Answer(t, askChat,
+			fmt.Sprintf(`{"messages":[{"role":"user","content":"%d"}],"max_tokens":200,"seed":%d,`+
+				`"response_format":{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":%s}}}`, i, i,
+				schema))
+		require.Equal(t, "stop", v.Choices[0].Finish, v.Choices[0].Message.Content)
+		validates(t, schema, v.Choices[0].Message.Content)
+	}
+	const parameters = `{"type":"object","properties":{"n":{"$ref":"#/$defs/d"}},"required":["n"],
+		"additionalProperties":false,"$defs":{"d":{"type":"integer","minimum":1,"maximum":9}}}`
+	const tools = `"tools":[{"type":"function","function":{"name":"f",
+		"parameters":` + parameters + `}},{"type":"function","function":{"name":"g","parameters":` + parameters + `}}]`
+	for i, choice := range []string{`"required"`, `{"type":"function","function":{"name":"g"}}`} {
+		status, text := s.Ask(t, askChat,
+			`{"messages":[{"role":"user","content":"x"}],"max_tokens":100,"tool_choice":`+choice+`,`+tools+`}`)
+		if status == http.StatusBadRequest { // the context of this model is short
+			assert.Contains(t, text, "context_length_exceeded")
+			continue
+		}
+		var v clitest.Served
+		require.NoError(t, json.Unmarshal([]byte(text), &v))
+		require.Len(t, v.Choices[0].Message.Calls, 1, text)
+		call := v.Choices[0].Message.Calls[0].Function
+		validates(t, parameters, call.Arguments)
+		assert.Contains(t, []string{"fg", "g"}[i], call.Name)
+		assert.Equal(t, "tool_calls", v.Choices[0].Finish)
+	}
+	object := s.Answer(t, askChat,
+		`{"messages":[{"role":"user","content":"x"}],"max_tokens":40,"response_format":{"type":"json_object"}}`)
+	assert.True(t, strings.HasPrefix(object.Choices[0].Message.Content, "{"))
+	status, text := s.Ask(t, askChat,
+		`{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema",`+
+			`"json_schema":{"name":"x","schema":{"type":"object","contains":{}}}}}`)
+	assert.Equal(t, http.StatusBadRequest, status)
+	assert.Contains(t, text, "#/contains")
+	status, text = s.Ask(t, askChat,
+		`{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema",`+
+			`"json_schema":{"name":"x","schema":{"const":1,"odd":2}}}}`)
+	assert.Equal(t, http.StatusOK, status)
+	assert.Contains(t, text, `"ignored":["response_format.json_schema.schema#/odd"]`)
+}
+
+// validates checks JSON text by a schema.
+func validates(t *testing.T, schema, text string) {
+	t.Helper()
+	var s, v any
+	require.NoError(t, json.Unmarshal([]byte(schema), &s))
+	require.NoError(t, json.Unmarshal([]byte(text), &v), text)
+	c := jsonschema.NewCompiler()
+	require.NoError(t, c.AddResource("s.json", s))
+	compiled, err := c.Compile("s.json")
+	require.NoError(t, err)
+	assert.NoError(t, compiled.Validate(v), text)
+}
+
+// TestServeCalls: a chat with tools reaches the model as the template writes it. The context of the models here is too
+// short for definitions, so the conversation alone is sent.
+func TestServeCalls(t *testing.T) {
+	m, err := pilotfish.Open(clitest.TinyModel(t, "q8_0"), pilotfish.Options{})
+	require.NoError(t, err)
+	defer m.Close()
+	model, err := newServedModel(m)
+	require.NoError(t, err)
+	ids, err := model.Chat(answer.Conversation{
+		Messages: []answer.Message{{Role: "user", Content: "x"},
+			{Role: "assistant", Calls: []answer.Call{{ID: "c", Name: "f", Arguments: json.RawMessage(`{"a":1}`)}}},
+			{Role: "tool", Content: "y"}},
+		Tools: []json.RawMessage{json.RawMessage(`{"type":"function"}`)},
+	})
+	require.NoError(t, err)
+	text, err := m.Detokenize(ids)
+	require.NoError(t, err)
+	assert.Contains(t, text, "<tools>\n{\"type\": \"function\"}\n</tools>")
+	assert.Contains(t, text, "assistant\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>")
+	assert.Contains(t, text, "user\n<tool_response>\ny\n</tool_response>")
+	assert.Equal(t, 512, model.Vocabulary())
+	assert.Equal(t, []byte("A"), model.Bytes(65))
+}
+
+// TestServeAccess: keys from a file and from the environment, origins, and where none is needed.
+func TestServeAccess(t *testing.T) {
+	m := clitest.TinyModel(t, "q8_0")
+	keys := filepath.Join(t.TempDir(), "keys")
+	require.NoError(t,
+		os.WriteFile(keys, []byte("# of the lab\n\nfirst-key-0123456789\nsecond-key-0123456789\n"), 0o600))
+	s := clitest.StartServe(t, "-m", m, "--api-key-file", keys, "--cors-origin", "https://example.org")
+	for key, want := range map[string]int{"": 401, "first-key-0123456789": 200, "second-key-0123456789": 200,
+		"# of the lab": 401} {
+		s.Key = key
+		status, _ := s.Ask(t, "/v1/models", "")
+		assert.Equal(t, want, status, key)
+	}
+	for origin, want := range map[string]int{"https://example.org": 200, "https://example.com": 403} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/health", nil)
+		require.NoError(t, err)
+		r.Header.Set("Origin", origin)
+		answer, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		assert.Equal(t, want, answer.StatusCode, origin)
+	}
+	assert.NotContains(t, s.Errs.String(), "0123456789")
+	t.Setenv(cli.ApiKeyVariable, "key-of-the-environment")
+	s = clitest.StartServe(t, "-m", m)
+	status, _ := s.Ask(t, "/v1/models", "")
+	assert.Equal(t, 401, status)
+	s.Key = "key-of-the-environment"
+	status, _ = s.Ask(t, "/v1/models", "")
+	assert.Equal(t, 200, status)
+}
+
+// TestServePage: the chat page is there unless --no-page is given; hosts are checked on loopback, where names are those
+// of this machine and of pages that may ask; what is refused is counted and logged.
+func TestServePage(t *testing.T) {
+	m := clitest.TinyModel(t, "q8_0")
+	s := clitest.StartServe(t, "-m", m, "--cors-origin", "https://chat.example")
+	status, text := s.Ask(t, "/", "")
+	assert.Equal(t, 200, status)
+	assert.Contains(t, text, "<title>Pilotfish</title>")
+	assert.Contains(t, s.Errs.String(), "chat page: "+s.URL+"/\n")
+	for host, want := range map[string]int{"localhost": 200, "chat.example": 200, "evil.example": 403} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/v1/models", nil)
+		require.NoError(t, err)
+		r.Host = host
+		answer, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		assert.Equal(t, want, answer.StatusCode, host)
+	}
+	_, text = s.Ask(t, "/metrics", "")
+	assert.Contains(t, text, `pilotfish_serve_refused_total{code="host_not_allowed",status="403"} 1`)
+	assert.Regexp(t, `msg=refused status=403 code=host_not_allowed method=GET path=/v1/models from=127.0.0.1 `+
+		`host=evil.example`, s.Errs.String())
+
+	s = clitest.StartServe(t, "-m", m, "--no-page")
+	status, _ = s.Ask(t, "/", "")
+	assert.Equal(t, 404, status)
+	assert.NotContains(t, s.Errs.String(), "chat page")
+
+	for listen, want := range map[string][]string{
+		"127.0.0.2:80": {"localhost", "127.0.0.1", "::1", "127.0.0.2", "chat.example"}, "0.0.0.0:80": nil, ":80": nil,
+	} {
+		assert.Equal(t, want, (&serveAccess{origins: []string{"https://chat.example:8443"}}).hosts(listen))
+		assert.Nil(t, (&serveAccess{origins: []string{"*"}}).hosts(listen), "any page may ask: no name is worse")
+	}
+}
+
+// TestServeKVFolder: after a restart nothing of a text is computed again but the last token of its prompt, and the
+// answer has the same bits; files are bounded, and of no use to another model.
+func TestServeKVFolder(t *testing.T) {
+	folder, m := filepath.Join(t.TempDir(), "kv"), clitest.TinyModel(t, "q8_0")
+	const body = `{"messages":[{"role":"system","content":"You are a fish, who eats, sleeps and swims."},` +
+		`{"role":"user","content":"%s"}],"temperature":0,"max_tokens":5,"logprobs":true,"top_logprobs":3}`
+	first, second := fmt.Sprintf(body, "hi"), fmt.Sprintf(body, "and who are you?")
+	s := clitest.StartServe(t, "-m", m, "--kv-folder", folder)
+	want := s.Answer(t, askChat, first)
+	assert.Zero(t, want.Usage.Details.Cached)
+	other := s.Answer(t, askChat, second)
+	assert.Greater(t, other.Usage.Details.Cached, 20, "the message of the system, copied")
+	for range 2 {
+		assert.Equal(t, want.Usage.Prompt-1, s.Answer(t, askChat, first).Usage.Details.Cached)
+		assert.Equal(t, other.Usage.Prompt-1, s.Answer(t, askChat, second).Usage.Details.Cached)
+	}
+	code, _, stderr := clitest.Call(t, "serve", "-m", m, "--kv-folder", folder, "--listen", "127.0.0.1:0")
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.Contains(t, stderr, "give each server a folder of its own")
+	s.Stop()
+	require.Zero(t, s.Code, s.Errs.String())
+
+	s = clitest.StartServe(t, "-m", m, "--kv-folder", folder, "--threads", "1")
+	got := s.Answer(t, askChat, first)
+	assert.Equal(t, want.Usage.Prompt-1, got.Usage.Details.Cached)
+	assert.Equal(t, want.Choices, got.Choices, "with the bits of all log-probabilities")
+	assert.Equal(t, other.Usage.Prompt-1, s.Answer(t, askChat, second).Usage.Details.Cached)
+	s.Stop()
+	assert.Contains(t, s.Errs.String(), "texts=2 of_no_use=0")
+
+	s = clitest.StartServe(t, "-m", clitest.TinyModel(t, "f16"), "--kv-folder", folder, "--limit",
+		"kv-folder-bytes=150000")
+	assert.Zero(t, s.Answer(t, askChat, first).Usage.Details.Cached)
+	s.Stop()
+	assert.Contains(t, s.Errs.String(), "are of another model")
+	assert.NotContains(t, s.Errs.String(), "swims")
+	var bytes int64
+	files, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	for _, f := range files {
+		info, err := f.Info()
+		require.NoError(t, err)
+		bytes += info.Size()
+	}
+	assert.LessOrEqual(t, bytes, int64(150000))
+	assert.Positive(t, bytes)
+}
+
+// TestServeRefuses: wrong calls, before the model is opened and before anything is served.
+func TestServeRefuses(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	empty, short, odd := write("empty", "\n# none\n"), write("short", "secret"),
+		write("odd", "secret with a blank in it")
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"--parallel 0", cli.ExitUsage, "--parallel 0 is too few"},
+		{"--limit sessions=2 --parallel 3", cli.ExitUsage, "--limit sessions=2 is too few: each of the 3 answers"},
+		{"--limit kv-folder-bytes=5", cli.ExitUsage, "--limit kv-folder-bytes has no effect without a folder"},
+		{"--kv-folder x --limit kv-folder-bytes=0", cli.ExitUsage, "--limit kv-folder-bytes=0 is too few"},
+		{"--kv-folder=", cli.ExitUsage, "--kv-folder names no folder"},
+		{"--kv-folder " + short, cli.ExitFailed, "--kv-folder: "},
+		{"--limit max-body=0", cli.ExitUsage, "--limit max-body"}, {"--limit max-prompt=0", cli.ExitUsage,
+			"--limit max-prompt"},
+		{"--limit max-stored=-1", cli.ExitUsage, "--limit max-stored"},
+		{"--limit request-timeout=0s", cli.ExitUsage, "--limit request-timeout"},
+		{"--limit reader-timeout=0s", cli.ExitUsage, "--limit reader-timeout"},
+		{"--temp 101", cli.ExitUsage, "--temp 101 is out of range"}, {"--log loud", cli.ExitUsage, "--log loud"},
+		{"--listen 0.0.0.0:0", cli.ExitUsage, "can be reached by others"},
+		{"--listen :0", cli.ExitUsage, "can be reached by others"},
+		{"--listen nonsense", cli.ExitUsage, `--listen "nonsense" is no address`},
+		{"--listen 8080", cli.ExitUsage, `--listen "8080" is no address: give host:port`},
+		{"--listen=", cli.ExitUsage, `--listen "" is no address`},
+		{"--api-key-file " + empty, cli.ExitFailed, "there is no API key in it"},
+		{"--api-key-file " + short, cli.ExitFailed, "line 1: the API key has 6 bytes"},
+		{"--api-key-file " + odd, cli.ExitFailed, "characters that a header cannot carry"},
+		{"--api-key-file " + dir + "/none", cli.ExitFailed, "--api-key-file"},
+		{"--api-key-file=", cli.ExitUsage, "names no file"},
+		{"--cors-origin example.org", cli.ExitUsage, "is no origin"}, {"--cors-origin https://example.org/",
+			cli.ExitUsage,
+			"is no origin"},
+		{"--cert x", cli.ExitUsage, "--cert and --key belong together"}, {"--key x", cli.ExitUsage,
+			"--cert and --key belong together"},
+		{"--cert " + short + " --key " + short, cli.ExitFailed, "--cert " + short},
+		{"--alias=", cli.ExitUsage, "--alias 1 is empty"},
+		{"--pin 00", cli.ExitUsage, "--pin has no effect without a gateway"}, {"--budget 0.1", cli.ExitUsage,
+			"--budget has no effect"},
+		{"--verify 0", cli.ExitUsage, "--verify has no effect"}, {"--mode serial", cli.ExitUsage,
+			"--mode has no effect"},
+		{"--cloud x:1 --mode local", cli.ExitUsage, "--mode local is not a mode"},
+		{"--cloud x:1 --mode serial --window 4", cli.ExitUsage, "--window has no effect with --mode serial"},
+		{"--cloud x", cli.ExitUsage, `--cloud "x"`}, {"--cloud x:1 --pin 00", cli.ExitUsage, "--pin"},
+		{"--cloud x:1 --policy value", cli.ExitUsage, "--policy value"},
+		{"--cloud x:1 --window 0", cli.ExitUsage, "--window 0"},
+		{"--cloud x:1 --budget 0.1 --threshold 0.2", cli.ExitUsage, "exclude each other"},
+	} {
+		args := append([]string{"serve", "-m", dir + "/no-such.gguf"}, strings.Fields(c.args)...)
+		code, stdout, stderr := clitest.Call(t, args...)
+		assert.Equal(t, c.code, code, "%s: %s", c.args, stderr)
+		assert.Contains(t, stderr, c.want, c.args)
+		assert.NotContains(t, stderr, "secret")
+		assert.Empty(t, stdout)
+	}
+	code, _, stderr := clitest.Call(t, "serve", "-m", clitest.TinyModel(t, "q8_0"), "-c", "100", "--limit",
+		"max-prompt=100",
+		"--listen",
+		"127.0.0.1:0")
+	assert.Equal(t, cli.ExitUsage, code)
+	assert.Contains(t, stderr, "--limit max-prompt=100 has no effect: the context has room for prompts of 99 tokens")
+	code, _, stderr = clitest.Call(t, "serve", "-m", dir+"/no-such.gguf", "--listen", "127.0.0.1:0")
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.Contains(t, stderr, "no-such.gguf")
+	t.Setenv(cli.ApiKeyVariable, " ")
+	code, _, stderr = clitest.Call(t, "serve", "-m", dir+"/no-such.gguf")
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.Contains(t, stderr, cli.ApiKeyVariable+": the API key has 0 bytes")
+	t.Setenv(cli.ApiKeyVariable, "key-of-the-environment")
+	code, _, stderr = clitest.Call(t, "serve", "-m", dir+"/no-such.gguf", "--open")
+	assert.Equal(t, cli.ExitUsage, code)
+	assert.Contains(t, stderr, "--open serves anybody")
+}
+
+// TestServeLimits: limits of the flags are those of the server.
+func TestServeLimits(t *testing.T) {
+	m := clitest.TinyModel(t, "q8_0")
+	var f serveFlags
+	f.register(new(cobra.Command))
+	require.NoError(t, f.set.Parse([]string{"--parallel", "3", "--limit", "queue=0", "--limit", "sessions=5", "--limit",
+		"max-body=1000",
+		"--limit", "max-prompt=7", "--limit", "max-stored=0",
+		"--limit", "request-timeout=2s", "--limit", "reader-timeout=3s", "--limit", "drain=4s", "--temp", "0.5",
+		"--provenance"}))
+	o, err := f.options()
+	require.NoError(t, err)
+	o.Random = nil
+	assert.Equal(t, openai.Options{Parallel: 3, Queue: -1, Sessions: 5, MaxBody: 1000, MaxPrompt: 7, Page: true,
+		Kept: -1, Timeout: 2 * time.Second,
+		Stall: 3 * time.Second, Defaults: request.Defaults{Temperature: 0.5, Provenance: true}}, o)
+	assert.Equal(t, 4*time.Second, f.limits.drain)
+
+	s := clitest.StartServe(t, "-m", m, "--limit", "max-prompt=5", "--provenance", "--temp", "0", "--log", "json",
+		"-c", "100",
+		"--threads", "1", "--kv", "f32",
+		"--huge-pages", "off", "--backend", "cpu")
+	status, text := s.Ask(t, "/v1/completions", `{"prompt":[1,2,3,4,5,6]}`)
+	assert.Equal(t, 400, status)
+	assert.Contains(t, text, "the prompt has 6 tokens, and this server takes at most 5 of a context of 100")
+	v := s.Answer(t, "/v1/completions", `{"prompt":[1,2,3],"max_tokens":4}`)
+	require.Len(t, v.Choices[0].Own.Tokens, 4)
+	assert.Equal(t, "edge", v.Choices[0].Own.Tokens[0].Origin)
+	assert.Equal(t, v.Choices[0].Text,
+		s.Answer(t, "/v1/completions", `{"prompt":[1,2,3],"max_tokens":4}`).Choices[0].Text)
+	s.Stop()
+	assert.Contains(t, s.Errs.String(), `"msg":"request"`)
+}
+
+// TestServeTLS: with a certificate it is HTTPS.
+func TestServeTLS(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "crt"), filepath.Join(dir, "key")
+	certPEM, keyPEM, err := engine.NewCertificate()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(cert, certPEM, 0o600))
+	require.NoError(t, os.WriteFile(key, keyPEM, 0o600))
+	s := clitest.StartServe(t, "-m", clitest.TinyModel(t, "q8_0"), "--cert", cert, "--key", key)
+	assert.True(t, strings.HasPrefix(s.URL, "https://"))
+	status, _ := s.Ask(t, "/health", "")
+	assert.Equal(t, 200, status)
+}
+
+// TestServeOpen: an address that others can reach takes --open.
+func TestServeOpen(t *testing.T) {
+	s := clitest.StartServe(t, "-m", clitest.TinyModel(t, "q8_0"), "--open", "--listen", "0.0.0.0:0")
+	assert.Contains(t, s.Errs.String(), "open to anybody")
+}
+
+// TestServeCloud: tokens come from the large model behind a gateway, each setting of routing has its effect, and a
+// gateway that is away costs nothing but its tokens.
+func TestServeCloud(t *testing.T) {
+	clitest.OwnFolders(t)
+	small, large := clitest.TinyModel(t, "q8_0"), clitest.TinyModel(t, "f16")
+	address, pin, stop := clitest.StartCloud(t, "-m", large)
+	origins := func(s *clitest.RunningServe, more string) map[string]int {
+		v := s.Answer(t, askChat,
+			`{"messages":[{"role":"user","content":"hi"}],"temperature":0,"max_tokens":20`+more+`}`)
+		count := map[string]int{}
+		for _, o := range v.Choices[0].Own.Tokens {
+			count[o.Origin]++
+		}
+		return count
+	}
+	for args, want := range map[string]map[string]int{
+		"--policy always --deadline off":                            {"cloud": 20},
+		"--policy always --deadline off --mode serial":              {"cloud": 20},
+		"--policy never":                                            {"edge": 20},
+		"--budget 1 --deadline off":                                 {"cloud": 20},
+		"--threshold 0 --deadline off":                              {"edge": 20},
+		"--threshold 1 --deadline off --ahead 2 --window 8":         {"cloud": 20},
+		"--threshold 1 --deadline off --inflight 2 --branches 2":    {"cloud": 20},
+		"--policy entropy --threshold 1 --deadline off --no-resume": {"cloud": 20},
+	} {
+		s := clitest.StartServe(t, append([]string{"-m", small, "--provenance", "--cloud", address, "--pin", pin},
+			strings.Fields(args)...)...)
+		assert.Equal(t, want, origins(s, ""), args)
+		s.Stop()
+		assert.Equal(t, cli.ExitDone, s.Code)
+	}
+	s := clitest.StartServe(t, "-m", small, "--cloud", address, "--pin", pin, "--verify", "0", "--deadline", "off")
+	v := s.Answer(t, askChat, `{"messages":[{"role":"user","content":"hi"}],"temperature":0,"max_tokens":12}`)
+	code, stdout, stderr := clitest.Call(t, "run", "-m", large, "-n", "12", "hi")
+	require.Equal(t, cli.ExitDone, code, stderr)
+	assert.Equal(t, strings.TrimSuffix(stdout, "\n"), v.Choices[0].Message.Content, "the large model's own text")
+	status, text := s.Ask(t, askChat, `{"messages":[{"role":"user","content":"hi"}],"presence_penalty":1}`)
+	assert.Equal(t, http.StatusBadRequest, status, text)
+	assert.Contains(t, text, "verification")
+	s.Stop()
+	s = clitest.StartServe(t, "-m", small, "--cloud", address, "--pin", pin, "--policy", "always", "--provenance",
+		"--deadline",
+		"20ms")
+	stop()
+	assert.Equal(t, 20, origins(s, "")["edge-timeout"])
+	s.Stop()
+	code, _, stderr = clitest.Call(t, "serve", "-m", small, "--listen", "127.0.0.1:0", "--cloud",
+		"no-such-host.invalid:1")
+	assert.Equal(t, cli.ExitFailed, code)
+	assert.Contains(t, stderr, "no-such-host.invalid")
+}
+
+// TestServeCloudRefuses: what is wrong with the gateway's configuration ends it at once; a gateway that is away does
+// not.
+func TestServeCloudRefuses(t *testing.T) {
+	clitest.OwnFolders(t)
+	m := clitest.TinyModel(t, "q8_0")
+	token := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(token, []byte("right-0123456789abcdef\n"), 0o600))
+	address, pin, _ := clitest.StartCloud(t, "-m", m, "--token-file", token)
+	wrong := filepath.Join(t.TempDir(), "wrong")
+	require.NoError(t, os.WriteFile(wrong, []byte("wrong-0123456789abcdef\n"), 0o600))
+	for args, want := range map[string]string{
+		"--pin " + strings.Repeat("ab", 32) + " --token-file " + token: "fingerprint",
+		"--pin " + pin + " --token-file " + wrong:                      "--token-file",
+		"--pin " + pin: "PILOTFISH_TOKEN",
+	} {
+		code, stdout, stderr := clitest.Call(t,
+			append([]string{"serve", "-m", m, "--listen", "127.0.0.1:0", "--cloud", address},
+				strings.Fields(args)...)...)
+		assert.Equal(t, cli.ExitFailed, code, args)
+		assert.Contains(t, stderr, want, args)
+		assert.NotContains(t, stderr, "0123456789")
+		assert.Empty(t, stdout)
+	}
+	s := clitest.StartServe(t, "-m", m, "--cloud", clitest.ClosedPort, "--pin", pin, "--deadline", "10ms", "--policy",
+		"always")
+	assert.Contains(t, s.Errs.String(), "the gateway is away")
+	s.Answer(t, "/v1/completions", `{"prompt":"x","max_tokens":3}`)
+}
+
+// TestServeVia: what the flags say of drafting reaches the answers.
+func TestServeVia(t *testing.T) {
+	for args, want := range map[string]pilotfish.Route{
+		"": {Branches: -1, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond,
+			Ahead: 1},
+		"--mode serial --deadline off --ahead 3": {Serial: true, Branches: -1, Window: 32, InFlight: 4, Deadline: -1,
+			Ahead: 3},
+		"--mode pipelined --branches 3 --window 5 --inflight 2 --deadline 2s --verify 0.5": {
+			Branches: 3, Window: 5, InFlight: 2, Deadline: 2 * time.Second, Ahead: 1, Verify: true, Margin: 0.5},
+	} {
+		var f viaFlags
+		var p pflag.FlagSet
+		f.register(&p)
+		require.NoError(t, p.Parse(strings.Fields("--cloud x:1 "+args)))
+		_, err := f.check(&cli.App{Env: os.Getenv})
+		require.NoError(t, err)
+		assert.Equal(t, want, f.routing(nil), args)
+	}
+}
+
+// TestServeRouter: the router of a file decides, and one that is not there is named.
+func TestServeRouter(t *testing.T) {
+	_, _, net := clitest.DemoPairFiles(t)
+	for file, want := range map[string]string{net: "", "no-such-router.gguf": "no-such-router.gguf"} {
+		var f viaFlags
+		var p pflag.FlagSet
+		f.register(&p)
+		require.NoError(t, p.Parse([]string{"--cloud", "x:1", "--router", file}))
+		_, err := f.check(&cli.App{Env: os.Getenv})
+		if want != "" {
+			assert.ErrorContains(t, err, want)
+			continue
+		}
+		require.NoError(t, err)
+		chosen, err := f.router()
+		require.NoError(t, err)
+		width := f.route.File.Net.Dim()
+		assert.Positive(t, width)
+		sure := chosen.Decide(pilotfish.Head{Hidden: make([]float32, width), Best: make([]pilotfish.Candidate, 2)})
+		assert.GreaterOrEqual(t, sure.Confidence, float32(0))
+	}
+}
+
+// TestServeDrain: an answer that runs finishes, new ones are refused; after --limit drain=it is cut off.
+func TestServeDrain(t *testing.T) {
+	for drain, whole := range map[string]bool{"1m": true, "0s": false} {
+		s := clitest.StartServe(t, "-m", clitest.TinyModel(t, "q8_0"), "--limit", "drain="+drain)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/v1/completions",
+			strings.NewReader(`{"prompt":"x","stream":true,"max_tokens":450,"logit_bias":{"65":100}}`))
+		require.NoError(t, err)
+		r.Header.Set("Content-Type", "application/json")
+		answer, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		first := make([]byte, 10)
+		_, err = io.ReadFull(answer.Body, first)
+		require.NoError(t, err)
+		go s.Stop()
+		rest, err := io.ReadAll(answer.Body)
+		require.NoError(t, answer.Body.Close())
+		if whole {
+			require.NoError(t, err)
+			assert.Contains(t, string(rest), "[DONE]")
+		}
+		s.Stop()
+		assert.Equal(t, cli.ExitDone, s.Code)
+	}
+}
+
+// TestServeWithoutChat: a model that only continues texts says so to who asks for a chat, and continues texts.
+func TestServeWithoutChat(t *testing.T) {
+	s := clitest.StartServe(t, "-m", sharedtest.Shared(t, "data", "models", "stories260k-qwen2-f32.gguf"), "--log",
+		"off")
+	status, answer := s.Ask(t, "/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}]}`)
+	assert.Equal(t, http.StatusBadRequest, status)
+	assert.Contains(t, answer, "send a text to /v1/completions")
+	status, answer = s.Ask(t, "/v1/completions", `{"prompt":"Once upon a time","max_tokens":5}`)
+	assert.Equal(t, http.StatusOK, status, answer)
+}
