@@ -6,9 +6,11 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
@@ -128,5 +130,34 @@ func TestSignals(t *testing.T) {
 		assert.Contains(t, stdout.String(), `"mode":"local"`)
 		assert.Contains(t, stdout.String(), `"mode":"serial"`)
 		assert.Equal(t, 2, strings.Count(stdout.String(), "\n"))
+	}
+}
+
+// TestNothingIsLeft: a command leaves no goroutine and no open file behind in its process.
+func TestNothingIsLeft(t *testing.T) {
+	clitest.OwnFolders(t)
+	m := clitest.TinyModel(t, "q8_0")
+	left := func() [2]int {
+		files, _ := os.ReadDir("/proc/self/fd") // none where the system does not show them
+		return [2]int{runtime.NumGoroutine(), len(files)}
+	}
+	work := func() {
+		for _, line := range []string{
+			"demo --questions 1 --modes cloud,paper,serial --edge-tps 0 --cloud-ms 0 --rtt 0 --deadline off",
+			"inspect " + m,
+			"tokenize -m " + m + " a", "logits -m " + m + " --tokens 1",
+			"run -m " + m + " --tokens 1 -n 2 --require-cloud=false --cloud " + clitest.ClosedPort,
+		} {
+			code, _, stderr := clitest.Call(t, strings.Fields(line)...)
+			require.Equal(t, cli.ExitDone, code, stderr)
+		}
+		_, _, stop := clitest.StartCloud(t, "-m", m)
+		stop()
+	}
+	work() // what the process itself keeps from now on
+	before := left()
+	work()
+	for now := left(); now[0] > before[0] || now[1] > before[1]; now = left() { // what has ended takes a moment to go
+		time.Sleep(time.Millisecond)
 	}
 }

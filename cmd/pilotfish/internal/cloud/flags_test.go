@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -549,34 +548,4 @@ func TestLoopback(t *testing.T) {
 		assert.Equal(t, want, isLoopback(&net.UDPAddr{IP: net.ParseIP(address), Port: 1}), address)
 	}
 	assert.False(t, isLoopback(&net.TCPAddr{IP: net.ParseIP("127.0.0.1")}))
-}
-
-// TestNothingIsLeft: a command leaves no goroutine and no open file behind in its process.
-func TestNothingIsLeft(t *testing.T) {
-	clitest.OwnFolders(t)
-	m := clitest.TinyModel(t, "q8_0")
-	left := func() [2]int {
-		files, _ := os.ReadDir("/proc/self/fd") // none where the system does not show them
-		return [2]int{runtime.NumGoroutine(), len(files)}
-	}
-	work := func() {
-		for _, line := range []string{
-			"demo --questions 1 --modes cloud,paper,serial --edge-tps 0 --cloud-ms 0 --rtt 0 --deadline off",
-			"inspect " + m,
-			"tokenize -m " + m + " a", "logits -m " + m + " --tokens 1",
-			"run -m " + m + " --tokens 1 -n 2 --require-cloud=false --cloud " +
-				clitest.ClosedPort,
-		} {
-			code, _, stderr := clitest.Call(t, strings.Fields(line)...)
-			require.Equal(t, cli.ExitDone, code, stderr)
-		}
-		_, _, stop := clitest.StartCloud(t, "-m", m)
-		stop()
-	}
-	work() // what the process itself keeps from now on
-	before := left()
-	work()
-	for now := left(); now[0] > before[0] || now[1] > before[1]; now = left() { // what has ended takes a moment to go
-		time.Sleep(time.Millisecond)
-	}
 }

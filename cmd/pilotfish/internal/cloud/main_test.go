@@ -8,7 +8,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/bench"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/models"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/routing"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/run"
 )
@@ -17,7 +16,7 @@ func TestMain(m *testing.M) {
 	clitest.Main(m, func(a *cli.App) []*cobra.Command {
 		return []*cobra.Command{
 			NewCommand(a), run.NewCommand(a), bench.NewCommand(a, routing.NewBenchCommand(a)),
-			routing.NewDemoCommand(a), models.NewInspectCommand(a),
+			routing.NewDemoCommand(a),
 		}
 	})
 }
