@@ -31,6 +31,7 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/netproto"
+	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/hub"
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
@@ -44,6 +45,8 @@ var (
 	ErrBusy = engine.ErrBusy
 	// ErrContext says that a text is too long for the context of the model, or of the large model.
 	ErrContext = engine.ErrContext
+	// ErrUnsupported says that a model lacks what a call needs: a chat template, or marks to fill gaps.
+	ErrUnsupported = tokenizer.ErrUnsupported
 )
 
 // Options say how a model is run. The zero value works.
@@ -53,12 +56,14 @@ type Options struct {
 	Context   int    // longest text in tokens, prompt and answer; 0 means 4096, or the model's limit if that is less
 	KV        string // how keys and values are kept, "f16" or "f32"; "" means f32 if all weights of the model are
 	HugePages string // whether weights move into huge pages: "auto", "on" or "off"; "" means auto
+	Exact     bool   // the slow reference: activations, keys and values in float32, in plain Go on the CPU
 }
 
 // engine returns the options as the engine takes them.
 func (o Options) engine() (engine.Options, error) {
 	e := engine.Options{
 		Threads: o.Threads, Context: o.Context, KV: engine.KVType(o.KV), HugePages: engine.HugePages(o.HugePages),
+		Exact: o.Exact,
 	}
 	if o.Backend == "" {
 		return e, nil
@@ -137,6 +142,9 @@ func (m *Model) Close() error { return m.e.Close() }
 
 // Name is the name of the model in its file; "" if it has none.
 func (m *Model) Name() string { return m.e.Name() }
+
+// File is the file of the model. It is closed with the model.
+func (m *Model) File() *gguf.File { return m.e.File() }
 
 // Fingerprint identifies a model: files with the same one have the same weights, vocabulary and metadata.
 func (m *Model) Fingerprint() (string, error) { return m.e.Fingerprint() }
@@ -257,7 +265,15 @@ type DialOptions struct {
 	TicketFolder string        // of what makes the next connection faster, which must stay secret; "" means in memory
 	Lazy         bool          // return at once, and connect in the background without an error
 	Timeout      time.Duration // of one attempt to connect; 0 means 5 s
+
+	Device       netproto.Device       // this device, the same in all its connections; zero means a drawn one
+	Dictionaries []netproto.Dictionary // trained dictionaries for the compression of texts, best first
+	Attempted    func(error)           // called after each attempt to connect, with nil or its error; must not block
+	QLog         string                // folder for a qlog file about each connection; "" means none
 }
+
+// ConnectError is why a connection to a gateway failed.
+type ConnectError = engine.ConnectError
 
 // Dial connects to the gateway at addr, "host:port", as the cloud for texts of m. The error has its cause: no such
 // host, refused, another certificate than the pin's, a wrong access token, another tokenizer.
@@ -267,7 +283,7 @@ func (m *Model) Dial(ctx context.Context, addr string, o DialOptions) (*Gateway,
 	}
 	opt := engine.DialOptions{
 		Secret: netproto.Secret(o.Token), ServerName: o.ServerName, TicketFolder: o.TicketFolder, Lazy: o.Lazy,
-		ConnectTimeout: o.Timeout,
+		ConnectTimeout: o.Timeout, Device: o.Device, Dictionaries: o.Dictionaries, Attempted: o.Attempted,
 	}
 	if o.Pin != "" {
 		var err error
@@ -279,11 +295,20 @@ func (m *Model) Dial(ctx context.Context, addr string, o DialOptions) (*Gateway,
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
 	}
+	if o.QLog != "" {
+		if opt.QLog, err = qlog.Open(o.QLog); err != nil {
+			return nil, fmt.Errorf("dial %s: qlog: %w", addr, err)
+		}
+	}
 	r, err := m.e.Dial(ctx, addr, opt)
 	if err != nil {
-		return nil, fmt.Errorf("dial %s: %w", addr, advised(err))
+		err = fmt.Errorf("dial %s: %w", addr, advised(err))
+		if failed := opt.QLog.Close(); failed != nil {
+			err = errors.Join(err, failed)
+		}
+		return nil, err
 	}
-	return &Gateway{r, vocabulary}, nil
+	return &Gateway{r, vocabulary, opt.QLog}, nil
 }
 
 // advised adds to an error of connecting what to do about it, if that is known.
@@ -329,10 +354,11 @@ func (e *worded) Unwrap() error { return e.err }
 type Gateway struct {
 	r          *engine.Remote
 	vocabulary int
+	log        *qlog.Folder // nil: none
 }
 
-// Close ends the connection.
-func (g *Gateway) Close() error { return g.r.Close() }
+// Close ends the connection. The error is that of the connection, or of a file in [DialOptions].QLog.
+func (g *Gateway) Close() error { return errors.Join(g.r.Close(), g.log.Close()) }
 
 // Model is the name of the large model that the gateway gives; "" before the first connection.
 func (g *Gateway) Model() string { return g.r.Model() }
@@ -344,6 +370,10 @@ func (g *Gateway) Audit() string { return g.r.Audit() }
 // Choices is the number of most probable tokens from which the large model can draw; 0 means all, or no connection yet.
 // With a temperature, [Settings].TopK must not be more.
 func (g *Gateway) Choices() int { return g.r.Choices() }
+
+// CannotVerify is why the large model cannot verify tokens with this sampling; nil if it can, and before the first
+// connection.
+func (g *Gateway) CannotVerify(s Sampling) error { return g.r.CannotVerify(s) }
 
 // OtherTemplate reports whether the chat templates of the two models differ for ordinary chats; false before the first
 // connection. Chats are written by the small model's template, so that the large model then reads a form of chat that

@@ -81,8 +81,8 @@ type Sampler interface {
 
 // RouterOptions say which tokens are asked for. The zero value asks for 7% of them, those with the smallest margin.
 type RouterOptions struct {
-	// Policy is "margin", "entropy", "learned", "random", "always" or "never"; "" means learned with a File, or else
-	// margin.
+	// Policy is "margin", "entropy", "learned", "random", "always", "never" or "value"; "" means learned with a File,
+	// or else margin.
 	Policy string
 	// Threshold: ask below this confidence, 0 (never) to 1. nil means by Budget, or by the certificate of File.
 	Threshold *float64
@@ -94,7 +94,12 @@ type RouterOptions struct {
 	Balance *Balance
 	File    string // router file, as `pilotfish router train` makes it
 	Seed    uint64 // of the policy random
+	Prices  Prices // of the policy value
 }
+
+// Prices weigh what a question gains against what it takes, for the policy "value", which asks where that is worth it.
+// The answer follows the time that questions take, so that it is not the same in each run: see [Route].Costs.
+type Prices = router.Prices
 
 // Balance is what a budget has spent in the answers so far: the state that the next answer starts from. The zero value
 // is the state before the first answer. Its JSON form can be stored, and read again into a new Balance; text that is
@@ -113,6 +118,7 @@ const DefaultBudget = 0.07
 func NewRouter(o RouterOptions) (Router, error) {
 	opt := router.Options{
 		Policy: router.Policy(o.Policy), Threshold: o.Threshold, Budget: o.Budget, Balance: o.Balance, Seed: o.Seed,
+		Prices: o.Prices,
 	}
 	var file *router.File
 	if o.File != "" {
@@ -131,10 +137,7 @@ func NewRouter(o RouterOptions) (Router, error) {
 	if opt.Policy == router.Learned && file != nil {
 		opt.Calibration = file.Confidences
 	}
-	if opt.Policy == router.Value {
-		return nil, errors.New("the policy value needs costs, which this package does not follow: choose another one")
-	}
-	asks := opt.Policy != router.Always && opt.Policy != router.Never
+	asks := opt.Policy != router.Always && opt.Policy != router.Never && opt.Policy != router.Value
 	if !asks && (o.Budget != 0 || o.Threshold != nil || o.Balance != nil) {
 		return nil, fmt.Errorf("the policy %s has no budget, no balance and no threshold: leave them out", opt.Policy)
 	}
@@ -150,6 +153,14 @@ func NewRouter(o RouterOptions) (Router, error) {
 		return nil, err
 	}
 	return policy{r}, nil
+}
+
+// Fits returns why r cannot decide about texts of m: a learned router is for hidden states of one width.
+func (m *Model) Fits(r Router) error {
+	if p, ok := r.(policy); ok {
+		return m.e.Fits(p.r)
+	}
+	return nil
 }
 
 // policy is a router of package router.
@@ -182,12 +193,17 @@ type Route struct {
 	Margin      float64
 	VerifyEvery int // max tokens without a question, with Verify; 0 means 64
 
-	Audit   bool // have answers compare the small model's tokens with the large model's: [Stats].Audited and Missed
-	Explain bool // give the tokens of events the Reason of the router's decision, if it is one of [NewRouter]
+	Audit bool // have answers compare the small model's tokens with the large model's: [Stats].Audited and Missed
+	// Explain gives the tokens of events the Reason of the router's decision, if it is one of [NewRouter], and answers
+	// the log-probability of the large model's token.
+	Explain bool
 	Preview bool // have events with the drafted tokens that are not verified yet, with Verify
 	// Warm is the number of tokens of the answer that a [Gateway] may lack before they are sent without a question; 0
 	// means 128. The prompt is sent at once. Negative: text leaves this device only with questions.
 	Warm int
+
+	Pace  float64 // max forward calls of the small model a second, to act as a slower device; 0: no limit
+	Costs *Costs  // of a router's policy value: recorded, or replayed; nil means that they are not kept
 }
 
 func (o Route) set(r *request) { r.route = &o }
@@ -197,6 +213,12 @@ func Via(c Cloud, r Router) Route { return Route{Cloud: c, Router: r} }
 
 // Event is about one token that was shown, or one question to the large model.
 type Event = engine.Event
+
+// What an [Event] is about, beside a token.
+type (
+	Escalation = engine.Escalation // a question to the large model
+	Preview    = engine.Preview    // drafted tokens that are not verified yet
+)
 
 // Watch is the option that f is called with each token and each question as they come. It is called by the goroutine
 // that ranges over the answer.
@@ -208,6 +230,20 @@ func Watch(f func(Event)) Option {
 // that do not hold included. It is called by the goroutine that ranges over the answer.
 func WatchHeads(f func(Head)) Option {
 	return optionFunc(func(r *request) { r.heads = append(r.heads, f) })
+}
+
+// Costs are what questions took in an answer, as the policy "value" saw it: recorded by one answer, they make another
+// one decide in the same way. router.NewCosts makes empty ones.
+type Costs = router.Costs
+
+// Op is one operation of a forward call of the small model, as it was timed.
+type Op = engine.Op
+
+// Trace is the option that f is called with each operation of the small model's forward calls, with times since zero,
+// and that there are events for timelines too. f is called by the goroutine that evaluates. Where it takes more than
+// share of the time, some calls are left out; 0 means that none is.
+func Trace(zero time.Time, share float64, f func(Op)) Option {
+	return optionFunc(func(r *request) { r.trace = &engine.Watcher{Zero: zero, Share: share, Tell: f} })
 }
 
 // route returns a request as the engine takes it.
@@ -224,6 +260,7 @@ func (m *Model) route(r request, c *crash) (engine.Route, error) {
 		}
 	}
 	m.hooks(&out, r)
+	out.Watch, out.Draft.Trace = r.trace, r.trace != nil
 	o := r.route
 	if o == nil || r.settings.Local {
 		return out, nil
@@ -240,7 +277,8 @@ func (m *Model) route(r request, c *crash) (engine.Route, error) {
 		}
 		out.Cloud = &foreign{c: o.Cloud, crash: c}
 	}
-	out.Draft = o.draft()
+	out.Draft, out.Pace, out.Costs = o.draft(), o.Pace, o.Costs
+	out.Draft.Trace = r.trace != nil
 	chosen := o.Router
 	if chosen == nil {
 		chosen = m.usual
@@ -266,6 +304,9 @@ func (o *Route) draft() engine.DraftOptions {
 	}
 	if o.Serial {
 		d.Mode = engine.Serial
+	}
+	if o.Explain {
+		d.K = 1 // with the log-probability of the large model's token
 	}
 	return d
 }

@@ -54,6 +54,7 @@ type request struct {
 	route    *Route
 	watch    []func(Event)
 	heads    []func(Head)
+	trace    *engine.Watcher
 }
 
 func newRequest(options []Option) (r request) {
@@ -106,6 +107,9 @@ func (f optionFunc) set(r *request) { f(r) }
 
 // Stats is what one answer took.
 type Stats = engine.Summary
+
+// Routing is what [Stats] say of the large model.
+type Routing = engine.Routing
 
 // Receipt says what of a text has left this device for an answer.
 type Receipt = engine.Receipt
@@ -190,6 +194,9 @@ func (s *Session) generate(ctx context.Context, ids []int32, r request, yield fu
 
 // Stats returns what the last answer took, or has taken so far.
 func (s *Session) Stats() Stats { return s.s.Summary() }
+
+// KVLimit is the size of keys and values of a full context, in bytes.
+func (s *Session) KVLimit() int64 { return s.s.KVLimit() }
 
 // Close frees the memory of the session. An answer that is being generated ends with [ErrClosed], as does every later
 // call. It may be called from anywhere, also from within a loop over an answer, and more than once.

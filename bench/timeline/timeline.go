@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -69,7 +70,6 @@ func (t *Text) Watch(r *engine.Route) {
 	}
 	before := r.Observe
 	r.Draft.Trace = true
-	const share = 0.002 // so that all that is recorded takes less than 1%
 	r.Watch = &engine.Watcher{Zero: t.began, Tell: t.operation, Share: share}
 	r.Observe = func(e draft.Event) {
 		t.Observe(e)
@@ -78,6 +78,14 @@ func (t *Text) Watch(r *engine.Route) {
 		}
 	}
 }
+
+// Options are those of an answer that the timeline draws.
+func (t *Text) Options() []pilotfish.Option {
+	return []pilotfish.Option{pilotfish.Watch(t.Observe), pilotfish.Trace(t.began, share, t.operation)}
+}
+
+// share of the time that is spent on recording operations, so that all that is recorded takes less than 1%.
+const share = 0.002
 
 // End says that the answer is there, or will not come. What comes later does not count.
 func (t *Text) End() {

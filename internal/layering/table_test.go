@@ -121,6 +121,7 @@ func forbiddenImports() []imports {
 	const clock = "no clock: a decision is a function of the path alone"
 	const repeatable = "a sampled run is as repeatable as a greedy one: noise is a function of seed and position"
 	const told = "the same text and times give the same rows: times are told, nothing is drawn"
+	const public = "these commands use the API for embedding, so that it is good enough"
 	return []imports{
 		{"runtime/lookup", "os", pure}, {"runtime/lookup", "time", told}, {"runtime/lookup", "math/rand/...", told},
 		{"runtime/router", "os", pure}, {"runtime/router", "net", pure}, {"runtime/router", "net/http", pure},
@@ -134,6 +135,9 @@ func forbiddenImports() []imports {
 		{"netproto", "net", "bytes to values, no sockets"}, {"netproto", "os", "bytes to values, no files"},
 		{"runtime/sample", "time", repeatable}, {"runtime/sample", "math/rand/...", repeatable},
 		{"kernels/...", "context", "nothing waits in a kernel"},
+		{"cmd/pilotfish/internal/run", "runtime/engine", public}, {"cmd/pilotfish/internal/chat", "runtime/engine",
+			public},
+		{"cmd/pilotfish/internal/serve", "runtime/engine", public},
 		{"metal/...", "github.com/ebitengine/purego/objc", "one Go method per selector, spelled out in metal/mtl"},
 	}
 }
@@ -194,6 +198,7 @@ func allowedState() map[string]string {
 		"cmd/pilotfish/internal/cli.version":       "written by the linker, before the program runs",
 		"cmd/pilotfish/internal/clitest.UnderTest": "the program of a package's tests, which TestMain sets",
 		"..ErrClosed": same, "..ErrBusy": same, "..ErrContext": same, "..ErrNotSaved": same,
+		"..ErrUnsupported":         same,
 		"..ErrOtherSaved":          same,
 		"runtime/engine.ErrClosed": same, "runtime/engine.ErrContext": same,
 		"internal/bubble.alone": "counts the bubbles of a test's process, as GOMAXPROCS is the process's",

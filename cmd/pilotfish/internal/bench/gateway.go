@@ -124,7 +124,11 @@ func (f *benchGatewayFlags) remote(a *cli.App) error {
 	if f.file == "" {
 		return cli.Usagef("--cloud needs the vocabulary of the gateway's model: give a model of its family with -m")
 	}
-	dial, err := f.gateway.Parse(a)
+	parsed, err := f.gateway.Parse(a)
+	if err != nil {
+		return err
+	}
+	dial, err := f.gateway.Engine(parsed)
 	if err != nil {
 		return err
 	}

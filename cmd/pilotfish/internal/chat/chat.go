@@ -4,7 +4,6 @@ package chat
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
-	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
 // chatFlags are the flags of `pilotfish chat`.
@@ -107,7 +105,7 @@ func (f *chatFlags) run(ctx context.Context, a *cli.App) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	open, err := f.open()
+	open, err := f.model.Public()
 	if err != nil {
 		return err
 	}
@@ -169,51 +167,21 @@ func (f *chatFlags) possible(ctx context.Context, a *cli.App, m *pilotfish.Model
 	return err
 }
 
-// open returns the options of the model.
-func (f *chatFlags) open() (pilotfish.Options, error) {
-	o, err := f.model.Options()
-	return pilotfish.Options{
-		Backend: string(o.Backend), Threads: o.Threads, Context: o.Context, KV: string(o.KV),
-		HugePages: string(o.HugePages),
-	}, err
-}
-
 // routing returns how the cloud has a say, without the cloud.
-func (f *chatFlags) routing() (pilotfish.Route, error) {
-	draft := f.route.Draft()
-	o, err := f.route.Router(nil)
-	if err != nil {
-		return pilotfish.Route{}, err
-	}
-	r := pilotfish.Route{
-		Serial: f.mode == "serial", Branches: draft.Branches, Window: draft.Window, InFlight: draft.InFlight,
-		Deadline: draft.Deadline, Ahead: draft.Ahead, Verify: f.verify.On, Margin: f.verify.Nats,
-	}
-	r.Router, err = pilotfish.NewRouter(pilotfish.RouterOptions{
-		Policy: string(o.Policy), Threshold: o.Threshold, Budget: o.Budget, File: f.routerFile(o.Policy),
-	})
+func (f *chatFlags) routing() (r pilotfish.Route, err error) {
+	r = f.route.Route(f.mode, f.verify)
+	r.Router, err = f.route.NewRouter()
 	return r, err
-}
-
-// routerFile is the file of the router, where the policy has one.
-func (f *chatFlags) routerFile(policy router.Policy) string {
-	if policy == router.Learned {
-		return f.route.RouterGGM
-	}
-	return ""
 }
 
 // dialOptions say how a gateway is trusted.
 func (f *chatFlags) dialOptions(a *cli.App, pin string) (pilotfish.DialOptions, error) {
-	secret, _, err := a.Secret(f.gateway.Token, f.set.Changed("token-file"))
-	if err != nil {
-		return pilotfish.DialOptions{}, err
+	o := pilotfish.DialOptions{Pin: pin, Timeout: 10 * time.Second}
+	var err error
+	if o.Token, _, err = a.Secret(f.gateway.Token, f.set.Changed("token-file")); err != nil {
+		return o, err
 	}
-	o := pilotfish.DialOptions{Pin: pin, Token: secret, Timeout: 10 * time.Second}
-	if dir, err := cli.CacheFolder(); err == nil && !f.gateway.Forget {
-		o.TicketFolder = filepath.Join(dir, "tickets")
-	}
-	return o, nil
+	return o, f.gateway.Remember(a, &o)
 }
 
 // greet says what the chat begins with.

@@ -12,7 +12,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // conversation is a chat at the terminal, or on stdin.
@@ -22,7 +21,7 @@ type conversation struct {
 	model    *pilotfish.Model
 	chat     *pilotfish.Chat
 	settings pilotfish.Settings
-	write    func(engine.Token) error
+	write    func(pilotfish.Token) error
 
 	route   pilotfish.Route     // without its cloud
 	gateway *pilotfish.Gateway  // nil: the small model alone
@@ -166,7 +165,7 @@ func (c *conversation) print(tokens iter.Seq2[pilotfish.Token, error]) (printed 
 			return printed, err, nil
 		}
 		printed += len(t.Text)
-		if err := c.write(engine.Token{Text: t.Text, Origin: t.Origin}); err != nil {
+		if err := c.write(pilotfish.Token{Text: t.Text, Origin: t.Origin}); err != nil {
 			return printed, nil, err
 		}
 	}

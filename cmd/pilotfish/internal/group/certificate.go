@@ -55,8 +55,8 @@ func Fitting(file *router.File, e *engine.Engine, path string) error {
 }
 
 // WarnForeign says where a router was trained for another model of the same width.
-func WarnForeign(a *cli.App, file *router.File, e *engine.Engine) {
-	own, err := e.Fingerprint()
+func WarnForeign(a *cli.App, file *router.File, m interface{ Fingerprint() (string, error) }) {
+	own, err := m.Fingerprint()
 	if err == nil && file.About.Model != "" && file.About.Model != own {
 		fmt.Fprintf(a.Stderr,
 			"pilotfish: this router was trained for another model%s: what it says of this one may mean nothing\n",

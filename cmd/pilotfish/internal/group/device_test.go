@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/netproto"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // configFolder gives a test a configuration folder of its own, and returns the path of the device in it.
@@ -54,11 +54,11 @@ func TestDevice(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, devices[0].Reveal(), later.Reveal())
 
-	var o engine.DialOptions
+	var o pilotfish.DialOptions
 	require.NoError(t, new(GatewayFlags).Remember(&cli.App{}, &o))
 	assert.Equal(t, devices[0].Reveal(), o.Device.Reveal())
 	assert.NotEmpty(t, o.TicketFolder)
-	o = engine.DialOptions{}
+	o = pilotfish.DialOptions{}
 	require.NoError(t, (&GatewayFlags{Forget: true}).Remember(&cli.App{}, &o))
 	assert.Equal(t, devices[0].Reveal(), o.Device.Reveal(), "tickets are forgotten, the device is not")
 	assert.Empty(t, o.TicketFolder)

@@ -1,7 +1,6 @@
 package group
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -50,25 +50,37 @@ func (c *GatewayFlags) checkUse() error {
 }
 
 // Parse returns the options that can be known before there is a model. It touches no file but that of the access token.
-func (c *GatewayFlags) Parse(a *cli.App) (engine.DialOptions, error) {
-	o := engine.DialOptions{Lazy: true}
+func (c *GatewayFlags) Parse(a *cli.App) (pilotfish.DialOptions, error) {
+	o := pilotfish.DialOptions{Lazy: true}
 	if err := CheckAddress(c.Address); err != nil {
 		return o, cli.Usagef("--cloud %q: %w", c.Address, err)
 	}
 	if c.Set.Changed("pin") {
-		pin, err := ParsePin(c.Pin)
-		if err != nil {
+		if _, err := ParsePin(c.Pin); err != nil {
 			return o, cli.Usagef("--pin: %w", err)
 		}
-		o.Pin = pin
+		o.Pin = c.Pin
 	}
-	secret, _, err := a.Secret(c.Token, c.Set.Changed("token-file"))
-	if err != nil {
+	var err error
+	if o.Token, _, err = a.Secret(c.Token, c.Set.Changed("token-file")); err != nil {
 		return o, err
 	}
-	o.Secret = netproto.Secret(secret)
 	o.Dictionaries, err = ReadDictionaries(c.Dictionaries)
 	return o, err
+}
+
+// Engine are the options that Parse returns, as the engine takes them.
+func (c *GatewayFlags) Engine(o pilotfish.DialOptions) (engine.DialOptions, error) {
+	e := engine.DialOptions{
+		Lazy: o.Lazy, Secret: netproto.Secret(o.Token), Dictionaries: o.Dictionaries, Device: o.Device,
+		TicketFolder: o.TicketFolder,
+	}
+	if o.Pin == "" {
+		return e, nil
+	}
+	var err error
+	e.Pin, err = ParsePin(o.Pin)
+	return e, err
 }
 
 // ParsePin reads the fingerprint of a certificate.
@@ -97,18 +109,8 @@ func CheckAddress(address string) error {
 	return nil
 }
 
-// Dial begins to connect. A gateway that is away is no error: questions then go unanswered until it is there.
-func (c *GatewayFlags) Dial(
-	ctx context.Context, a *cli.App, e *engine.Engine, o engine.DialOptions,
-) (*engine.Remote, error) {
-	if err := c.Remember(a, &o); err != nil {
-		return nil, err
-	}
-	return e.Dial(ctx, c.Address, o)
-}
-
 // Remember sets what this device keeps from one run to the next.
-func (c *GatewayFlags) Remember(a *cli.App, o *engine.DialOptions) (err error) {
+func (c *GatewayFlags) Remember(a *cli.App, o *pilotfish.DialOptions) (err error) {
 	if o.Device, err = device(a); err != nil {
 		return err
 	}

@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
+	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
@@ -82,6 +84,15 @@ func (m *ModelFlags) Options() (o engine.Options, err error) {
 	return o, err
 }
 
+// Public are the options of the root package.
+func (m *ModelFlags) Public() (pilotfish.Options, error) {
+	o, err := m.Options()
+	return pilotfish.Options{
+		Backend: string(o.Backend), Threads: o.Threads, Context: o.Context, KV: string(o.KV),
+		HugePages: string(o.HugePages), Exact: o.Exact,
+	}, err
+}
+
 // Open opens the model. Wrong values are wrong usage, a bad file is a failure.
 func (m *ModelFlags) Open() (*engine.Engine, error) {
 	o, err := m.Options()
@@ -107,14 +118,14 @@ func (m *ModelFlags) Compute() string {
 
 // Preload brings the weights into memory with a bar for somebody who watches.
 // Otherwise they come when they are first used.
-func Preload(ctx context.Context, a *cli.App, e *engine.Engine) error {
+func Preload(ctx context.Context, a *cli.App, f *gguf.File) error {
 	if !cli.IsTerminal(a.Stderr) {
 		return nil
 	}
 	m := cli.NewMeter(a.Stderr, "load", cli.InBytes)
 	m.Quiet = 300 * time.Millisecond // weights that are in the page cache are there sooner
 	defer m.Close()
-	return e.File().Preload(ctx, m.Show)
+	return f.Preload(ctx, m.Show)
 }
 
 // ParseKV reads the value of --kv.

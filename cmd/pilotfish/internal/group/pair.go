@@ -192,8 +192,15 @@ func (p *PairFlags) connect(ctx context.Context, a *cli.App, got *Pair, raw bool
 	if err != nil {
 		return err
 	}
+	if err := p.Gateway.Remember(a, &o); err != nil {
+		return err
+	}
 	o.Lazy = false
-	remote, err := p.Gateway.Dial(ctx, a, got.Edge, o)
+	dial, err := p.Gateway.Engine(o)
+	if err != nil {
+		return err
+	}
+	remote, err := got.Edge.Dial(ctx, p.Gateway.Address, dial)
 	if err != nil {
 		return fmt.Errorf("%w", p.Gateway.Explain(err))
 	}

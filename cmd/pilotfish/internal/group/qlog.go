@@ -15,6 +15,12 @@ func (q *QlogFlag) Register(p *pflag.FlagSet) {
 	cli.Add(p, "qlog", &q.path, "")
 }
 
+// Folder makes the folder, and returns its path; "" where none is wanted.
+func (q *QlogFlag) Folder() (string, error) {
+	_, err := q.Open()
+	return q.path, err
+}
+
 // Open makes the folder, and returns nil where none is wanted. It is closed when all connections are.
 func (q *QlogFlag) Open() (*qlog.Folder, error) {
 	if q.path == "" {

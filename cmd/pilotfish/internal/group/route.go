@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/gguf"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
@@ -104,6 +105,34 @@ func (r *RouteFlags) Draft() engine.DraftOptions {
 		o.Warm = -1
 	}
 	return o
+}
+
+// Route is how answers are drafted, without a cloud and a router.
+func (r *RouteFlags) Route(mode string, verify Margin) pilotfish.Route {
+	route := pilotfish.Route{
+		Serial: mode == "serial", Branches: int(r.Branches), Window: r.Window, InFlight: r.Inflight,
+		Deadline: time.Duration(r.Deadline), Ahead: r.Ahead, Verify: verify.On, Margin: verify.Nats, Pace: r.EdgeTPS,
+	}
+	if verify.On {
+		route.VerifyEvery = r.Every
+	}
+	if r.noWarm {
+		route.Warm = -1
+	}
+	return route
+}
+
+// NewRouter makes the router of answers whose share from the cloud is bounded over all of them.
+func (r *RouteFlags) NewRouter() (pilotfish.Router, error) {
+	o, err := r.Router(nil)
+	if err != nil {
+		return nil, err
+	}
+	public := pilotfish.RouterOptions{Policy: string(o.Policy), Threshold: o.Threshold, Budget: o.Budget}
+	if o.Policy == router.Learned {
+		public.File = r.RouterGGM
+	}
+	return pilotfish.NewRouter(public)
 }
 
 // Router returns the options of the policy. own is the router that belongs to the model, where one comes with it.

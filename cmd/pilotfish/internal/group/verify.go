@@ -8,7 +8,6 @@ import (
 
 	"github.com/pilotfish-ai/pilotfish/bench/outcome"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // The ends of the ranges of --ahead and --verify-every.
@@ -71,12 +70,4 @@ func (v *VerifyFlags) Check(json, terminal bool) error {
 				"has been given cannot be taken back. Leave it out, or give --json, which tells of each change")
 	}
 	return nil
-}
-
-// Options sets what the flags say of drafting.
-func (v *VerifyFlags) Options(o *engine.DraftOptions) {
-	o.Verify, o.Margin, o.Preview = v.Verify.On, v.Verify.Nats, v.Show
-	if !o.Verify {
-		o.VerifyEvery = 0
-	}
 }

@@ -56,7 +56,7 @@ func TestPairFlags(t *testing.T) {
 	p := parse("--cloud", "127.0.0.1:1", "--token-file", secret)
 	o, err := p.Gateway.Parse(new(cli.App))
 	require.NoError(t, err)
-	assert.EqualValues(t, "sesame", o.Secret)
+	assert.Equal(t, "sesame", o.Token)
 	require.NoError(t, p.Gateway.Remember(new(cli.App), &o))
 	assert.NotEmpty(t, o.TicketFolder)
 	p = parse("--cloud", "127.0.0.1:1", "--no-resume", "--dictionary", "7:"+words)

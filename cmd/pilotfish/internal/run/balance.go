@@ -11,11 +11,11 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/gguf"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -37,7 +37,7 @@ func newBalanceEvent(r *router.Router) event.Balance {
 }
 
 // openBalance reads the balance that the flags name, for the plan. Without a folder for caches it begins anew.
-func openBalance(f *runFlags, p *plan, e *engine.Engine) (*keptBalance, error) {
+func openBalance(f *runFlags, p *plan, m *pilotfish.Model) (*keptBalance, error) {
 	k := &keptBalance{path: f.policy.budgetState}
 	switch k.path {
 	case noState:
@@ -47,7 +47,7 @@ func openBalance(f *runFlags, p *plan, e *engine.Engine) (*keptBalance, error) {
 		if err != nil {
 			break
 		}
-		name, err := balanceName(f, p, e)
+		name, err := balanceName(f, p, m)
 		if err != nil {
 			return nil, err
 		}
@@ -60,8 +60,8 @@ func openBalance(f *runFlags, p *plan, e *engine.Engine) (*keptBalance, error) {
 
 // balanceName is the name of the file of a small model, a gateway, a policy with its router, and a budget. The
 // gateway's address stands for its model, which is not known before the first question.
-func balanceName(f *runFlags, p *plan, e *engine.Engine) (string, error) {
-	model, err := e.Fingerprint()
+func balanceName(f *runFlags, p *plan, m *pilotfish.Model) (string, error) {
+	model, err := m.Fingerprint()
 	if err != nil {
 		return "", err
 	}

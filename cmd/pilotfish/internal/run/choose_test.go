@@ -23,9 +23,9 @@ func TestChooseFlags(t *testing.T) {
 		f := parsedRun(t, "")
 		require.NoError(t, f.set.Parse(append([]string{"--temp", "1", "--seed", "1", "--json"}, args...)))
 		require.NoError(t, f.check(nil), args)
-		r, _, _, err := f.routing(&cli.App{})
+		_, _, _, err := f.routing(&cli.App{})
 		require.NoError(t, err)
-		return r.Settings
+		return f.answer.Settings
 	}
 	for _, c := range []struct {
 		args   []string
@@ -128,7 +128,7 @@ func TestNumberFlags(t *testing.T) {
 		if err := errors.Join(cli.CheckSpans(f.set), f.check(nil)); err != nil {
 			return terms.Settings{}, err
 		}
-		r, _, _, err := f.routing(&cli.App{})
-		return r.Settings, err
+		_, _, _, err := f.routing(&cli.App{})
+		return f.answer.Settings, err
 	})
 }

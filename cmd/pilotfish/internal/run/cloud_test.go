@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
@@ -27,7 +28,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -110,15 +110,13 @@ func TestEndedBeforeAsking(t *testing.T) {
 	a := &cli.App{Commands: clitest.UnderTest, Stdout: &stdout, Stderr: io.Discard, Env: os.Getenv}
 	route, dial, _, err := f.routing(a)
 	require.NoError(t, err)
-	e, err := f.model.Open()
+	m, err := pilotfish.Open(f.model.Path, pilotfish.Options{})
 	require.NoError(t, err)
-	defer e.Close()
-	s, err := e.NewSession()
-	require.NoError(t, err)
+	defer m.Close()
 	ended, end := context.WithCancelCause(t.Context())
 	why := errors.New("ended")
 	end(why)
-	require.ErrorIs(t, f.routed(ended, a, e, []int32{1}, route, dial, newRunOutput(a, &f, 0, e, s)), why)
+	require.ErrorIs(t, f.routed(ended, a, m, []int32{1}, route, dial, newRunOutput(a, &f, 0, m)), why)
 	events := clitest.Lines[clitest.RunEvent](t, stdout.String())
 	require.Len(t, events, 1)
 	require.NotNil(t, events[0].Summary)
@@ -167,60 +165,56 @@ func TestClosedPort(t *testing.T) {
 	assert.NotContains(t, stderr, "early", "without a connection nothing is sent")
 }
 
+// routingOf is what flags say of an answer.
+type routingOf struct {
+	pilotfish.Route
+	pilotfish.DialOptions
+	terms.Settings
+}
+
 // TestFlagsOfRouting: each flag changes what it is named after, and nothing else.
 func TestFlagsOfRouting(t *testing.T) {
-	parse := func(args string) (engine.Route, engine.DialOptions) {
+	parse := func(args string) routingOf {
 		f := parsedRun(t, "--cloud h:1 "+args)
 		require.NoError(t, f.check(nil))
 		r, o, _, err := f.routing(&cli.App{})
 		require.NoError(t, err)
-		r.Router = nil
-		return r, o
+		return routingOf{r, o, f.answer.Settings}
 	}
-	for args, change := range map[string]func(*engine.Route, *engine.DialOptions){
-		"--branches 3":     func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Branches = 3 },
-		"--branches auto":  func(*engine.Route, *engine.DialOptions) {},
-		"--no-warm":        func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Warm = -1 },
-		"--window 5":       func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Window = 5 },
-		"--inflight 7":     func(r *engine.Route, _ *engine.DialOptions) { r.Draft.InFlight = 7 },
-		"--deadline 2s":    func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Deadline = 2 * time.Second },
-		"--deadline off":   func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Deadline = -1 },
-		"--deadline 0":     func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Deadline = -1 },
-		"--no-audit":       func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Audit = false },
-		"--mode serial":    func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Mode = engine.Serial },
-		"--mode pipelined": func(*engine.Route, *engine.DialOptions) {},
-		"--edge-tps 9":     func(r *engine.Route, _ *engine.DialOptions) { r.Pace = 9 },
-		"-n 9":             func(r *engine.Route, _ *engine.DialOptions) { r.MaxTokens = 9 },
-		"--ignore-eos":     func(r *engine.Route, _ *engine.DialOptions) { r.IgnoreEnd = true },
-		"--max-tokens 0":   func(r *engine.Route, _ *engine.DialOptions) { r.MaxTokens = 0 },
-		"--temp 2 --seed 4": func(r *engine.Route, _ *engine.DialOptions) {
-			r.Temperature, r.Seed = 2, 4
-		},
-		"--temp 2 --seed 0 --top-k 3 --top-p 0.5": func(r *engine.Route, _ *engine.DialOptions) {
-			r.Temperature, r.TopK, r.TopP = 2, 3, 0.5
-		},
-		"--ahead 8":                  func(r *engine.Route, _ *engine.DialOptions) { r.Draft.Ahead = 8 },
-		"--verify off":               func(*engine.Route, *engine.DialOptions) {},
-		"--price prefill=1,decode=2": func(*engine.Route, *engine.DialOptions) {},
-		"--verify 0 --verify-every 5": func(r *engine.Route, _ *engine.DialOptions) {
-			r.Draft.Verify, r.Draft.VerifyEvery = true, 5
-		},
-		"--verify 0.25 --show-unverified": func(r *engine.Route, _ *engine.DialOptions) {
-			r.Draft.Verify, r.Draft.Margin, r.Draft.VerifyEvery, r.Draft.Preview = true, 0.25, 64, true
-		},
-		"--pin " + clitest.OnePin(3): func(_ *engine.Route, o *engine.DialOptions) { o.Pin[31] = 3 },
+	for args, change := range map[string]func(*routingOf){
+		"--branches 3":      func(r *routingOf) { r.Branches = 3 },
+		"--branches auto":   func(*routingOf) {},
+		"--no-warm":         func(r *routingOf) { r.Warm = -1 },
+		"--window 5":        func(r *routingOf) { r.Window = 5 },
+		"--inflight 7":      func(r *routingOf) { r.InFlight = 7 },
+		"--deadline 2s":     func(r *routingOf) { r.Deadline = 2 * time.Second },
+		"--deadline off":    func(r *routingOf) { r.Deadline = -1 },
+		"--deadline 0":      func(r *routingOf) { r.Deadline = -1 },
+		"--no-audit":        func(r *routingOf) { r.Audit = false },
+		"--mode serial":     func(r *routingOf) { r.Serial = true },
+		"--mode pipelined":  func(*routingOf) {},
+		"--edge-tps 9":      func(r *routingOf) { r.Pace = 9 },
+		"-n 9":              func(r *routingOf) { r.MaxTokens = 9 },
+		"--ignore-eos":      func(r *routingOf) { r.IgnoreEnd = true },
+		"--max-tokens 0":    func(r *routingOf) { r.MaxTokens = 0 },
+		"--temp 2 --seed 4": func(r *routingOf) { r.Temperature, r.Seed = 2, 4 },
+		"--temp 2 --seed 0 --top-k 3 --top-p 0.5": func(r *routingOf) { r.Temperature, r.TopK, r.TopP = 2, 3, 0.5 },
+		"--ahead 8":                       func(r *routingOf) { r.Ahead = 8 },
+		"--verify off":                    func(*routingOf) {},
+		"--price prefill=1,decode=2":      func(*routingOf) {},
+		"--verify 0 --verify-every 5":     func(r *routingOf) { r.Verify, r.VerifyEvery = true, 5 },
+		"--verify 0.25 --show-unverified": func(r *routingOf) { r.Verify, r.Margin, r.VerifyEvery, r.Preview = true,
+			0.25, 64, true },
+		"--pin " + clitest.OnePin(3):      func(r *routingOf) { r.Pin = clitest.OnePin(3) },
 	} {
-		wantRoute, wantDial := parse("")
-		change(&wantRoute, &wantDial)
-		gotRoute, gotDial := parse(args)
-		assert.Equal(t, wantRoute, gotRoute, args)
-		assert.Equal(t, wantDial, gotDial, args)
+		want := parse("")
+		change(&want)
+		assert.Equal(t, want, parse(args), args)
 	}
-	usual, _ := parse("")
-	assert.Equal(t, engine.DraftOptions{
-		Branches: engine.AutoBranches, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond,
-		Audit: true, Ahead: 1,
-	}, usual.Draft)
+	usual := parse("")
+	assert.Equal(t, pilotfish.Route{
+		Branches: -1, Window: 32, InFlight: 4, Deadline: 800 * time.Millisecond, Audit: true, Ahead: 1,
+	}, usual.Route)
 	assert.Equal(t, plainRequest(256), usual.Settings)
 
 	net := filepath.Join(t.TempDir(), "net.gguf")
@@ -246,10 +240,11 @@ func TestFlagsOfRouting(t *testing.T) {
 		require.NoError(t, err)
 		assert.NotNil(t, p, args)
 	}
-	local, _, none, err := parsedRun(t, "-n 3").routing(&cli.App{})
+	f := parsedRun(t, "-n 3")
+	local, _, none, err := f.routing(&cli.App{})
 	require.NoError(t, err)
-	assert.Equal(t, engine.Route{Settings: plainRequest(3)},
-		local, "nothing to ask")
+	assert.Zero(t, local, "nothing to ask")
+	assert.Equal(t, plainRequest(3), f.answer.Settings)
 	assert.Nil(t, none)
 }
 
@@ -302,11 +297,11 @@ func TestFlagsOfRoutingAct(t *testing.T) {
 // TestCloudWatch: the first failure is told, a consequence of it is not, and the gateway's own words come before a
 // deadline.
 func TestCloudWatch(t *testing.T) {
-	busy := &engine.ConnectError{Addr: "h:1", Err: netproto.Refusal{Code: netproto.Busy, Detail: "64 connections"}}
-	wrong := &engine.ConnectError{Addr: "h:1", Err: netproto.Refusal{Code: netproto.WrongSecret}}
+	busy := &pilotfish.ConnectError{Addr: "h:1", Err: netproto.Refusal{Code: netproto.Busy, Detail: "64 connections"}}
+	wrong := &pilotfish.ConnectError{Addr: "h:1", Err: netproto.Refusal{Code: netproto.WrongSecret}}
 	late := errors.New("no answer before the deadline")
-	missed := func(outcome draft.Outcome, err error) engine.Event {
-		return engine.Event{Escalation: &draft.Escalation{
+	missed := func(outcome draft.Outcome, err error) pilotfish.Event {
+		return pilotfish.Event{Escalation: &draft.Escalation{
 			Outcome: outcome, Err: err, Wait: time.Second, Exposed: time.Second, Hidden: time.Second / 2,
 		}}
 	}
@@ -354,7 +349,7 @@ func TestCloudWatch(t *testing.T) {
 // TestUnreachable: a gateway that gives no answer ends a run before its text begins; later, it makes the complete text
 // a failure. A connection, or the flag for going on alone, prevents both.
 func TestUnreachable(t *testing.T) {
-	silent := &engine.ConnectError{Addr: "h:1", Err: errors.New("no reply")}
+	silent := &pilotfish.ConnectError{Addr: "h:1", Err: errors.New("no reply")}
 	watch := func() (*cloudWatch, context.Context) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		return newCloudWatch(cancel, func(err error) error { return fmt.Errorf("explained: %w", err) },
@@ -363,10 +358,10 @@ func TestUnreachable(t *testing.T) {
 	w, ctx := watch()
 	w.attempted(silent)
 	assert.ErrorContains(t, context.Cause(ctx), "explained: ")
-	assert.ErrorIs(t, w.fit(engine.Token{}), silent)
+	assert.ErrorIs(t, w.fit(pilotfish.Token{}), silent)
 
 	w, ctx = watch()
-	require.NoError(t, w.fit(engine.Token{Origin: "edge"}))
+	require.NoError(t, w.fit(pilotfish.Token{Origin: "edge"}))
 	w.attempted(silent)
 	assert.NoError(t, ctx.Err())
 	assert.ErrorContains(t, w.settle(t.Context(), 0), "answered alone")
@@ -374,7 +369,7 @@ func TestUnreachable(t *testing.T) {
 	assert.NoError(t, w.settle(t.Context(), 0), "it was reached in the end")
 
 	w, _ = watch()
-	w.observe(engine.Event{Escalation: &draft.Escalation{Outcome: draft.Late, Err: fmt.Errorf("late: %w", silent)}})
+	w.observe(pilotfish.Event{Escalation: &draft.Escalation{Outcome: draft.Late, Err: fmt.Errorf("late: %w", silent)}})
 	assert.ErrorIs(t, w.settle(t.Context(), 0), silent, "the attempt is still under way, and a question was in vain")
 
 	w, ctx = watch()

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
+	"github.com/pilotfish-ai/pilotfish"
 )
 
 // cloudWatch follows what becomes of the questions to the cloud during a run, and why some stay without an answer.
@@ -63,7 +63,7 @@ func (w *cloudWatch) note(err error) (first bool) {
 		w.connected = true
 		return first
 	}
-	c, ok := errors.AsType[*engine.ConnectError](err)
+	c, ok := errors.AsType[*pilotfish.ConnectError](err)
 	if ok && !w.connected && w.fatal == nil && (c.Configuration() || c.Unreachable() && !w.alone && !w.shown) {
 		w.fatal = w.explain(err)
 		w.cancel(w.fatal)
@@ -96,7 +96,7 @@ func (w *cloudWatch) welcomed() {
 }
 
 // observe is told of every event of decoding, one after the other.
-func (w *cloudWatch) observe(e engine.Event) {
+func (w *cloudWatch) observe(e pilotfish.Event) {
 	q := e.Escalation
 	if q == nil {
 		return
@@ -167,7 +167,7 @@ func (w *cloudWatch) unreached() error {
 	if why == nil {
 		why = w.cause
 	}
-	c, ok := errors.AsType[*engine.ConnectError](why)
+	c, ok := errors.AsType[*pilotfish.ConnectError](why)
 	if w.connected || w.alone || !ok || !c.Unreachable() {
 		return nil
 	}
@@ -183,7 +183,7 @@ func (w *cloudWatch) reached() bool {
 
 // fit returns what ends the run, before a token is shown. One of the large model came after a welcome, which may still
 // be looked at, and so did one that was refused verification: without deadlines, each that is unverified.
-func (w *cloudWatch) fit(t engine.Token) error {
+func (w *cloudWatch) fit(t pilotfish.Token) error {
 	if t.Origin == "cloud" || t.Unverified && w.patient {
 		select {
 		case <-w.tried:

@@ -7,9 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
-	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // explainer gathers what is known of tokens from the events of decoding.
@@ -18,7 +17,7 @@ type explainer struct {
 }
 
 // observe is told of every event.
-func (x *explainer) observe(e engine.Event) {
+func (x *explainer) observe(e pilotfish.Event) {
 	if t := e.Token; t != nil && t.Reason != nil && !t.End {
 		why := t.Reason
 		row := event.Explanation{
@@ -50,7 +49,7 @@ func (x *explainer) observe(e engine.Event) {
 }
 
 // asked takes in a question that the text passed, and what its answer said of tokens before.
-func (x *explainer) asked(q *engine.Escalation) {
+func (x *explainer) asked(q *pilotfish.Escalation) {
 	row := x.at(q.Pos)
 	if row == nil { // its token is told of next
 		x.rows = append(x.rows, event.Explanation{Pos: q.Pos})
@@ -92,7 +91,7 @@ func (x *explainer) shown() []event.Explanation {
 }
 
 // print prints a table. Tokens stand in quotes, so that none does anything to a terminal.
-func (x *explainer) print(out io.Writer, tokens *tokenizer.Tokenizer) {
+func (x *explainer) print(out io.Writer, m *pilotfish.Model) {
 	const line = "%6s %-18s %6s %6s %7s %7s %-14s %-18s %s\n"
 	fmt.Fprintf(out, line, "pos", "token", "conf", "margin", "entropy", "thresh", "outcome", "cloud's choice", "log p")
 	for _, r := range x.shown() {
@@ -102,12 +101,12 @@ func (x *explainer) print(out io.Writer, tokens *tokenizer.Tokenizer) {
 		case *r.Cloud == r.Local:
 			choice = "the same"
 		default:
-			choice = quoted(tokens, *r.Cloud)
+			choice = quoted(m, *r.Cloud)
 		}
 		if r.CloudLogProb != nil {
 			p = fmt.Sprintf("%.2f", math.Round(float64(*r.CloudLogProb)*100)/100+0) // never "-0.00"
 		}
-		row := fmt.Sprintf(line, fmt.Sprint(r.Pos), quoted(tokens, r.ID), fmt.Sprintf("%.3f", r.Confidence),
+		row := fmt.Sprintf(line, fmt.Sprint(r.Pos), quoted(m, r.ID), fmt.Sprintf("%.3f", r.Confidence),
 			fmt.Sprintf("%.3f", r.Margin), fmt.Sprintf("%.3f", r.Entropy), fmt.Sprintf("%.3f", r.Threshold),
 			r.Result(), choice, p)
 		io.WriteString(out, strings.TrimRight(row, " \n")+"\n")
@@ -115,10 +114,15 @@ func (x *explainer) print(out io.Writer, tokens *tokenizer.Tokenizer) {
 }
 
 // quoted is a token in quotes.
-func quoted(tokens *tokenizer.Tokenizer, id int32) string {
-	text := string(tokens.Bytes(id))
-	if tokens.IsControl(id) {
-		text = tokens.Text(id)
+func quoted(m *pilotfish.Model, id int32) string {
+	text, err := m.TokenName(id)
+	if err == nil && text == "" {
+		var b []byte
+		b, err = m.TokenBytes(id)
+		text = string(b)
+	}
+	if err != nil { // a model without a tokenizer generates no text
+		return ""
 	}
 	return inQuotes(text)
 }

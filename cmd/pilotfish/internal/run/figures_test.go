@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
@@ -19,7 +20,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // TestRunReport: what stderr says of a run, figure by figure.
@@ -158,12 +158,10 @@ func TestVerifiedOfRun(t *testing.T) {
 
 // TestSummaryStops: a text that did not end by itself was interrupted, or failed, and says why.
 func TestSummaryStops(t *testing.T) {
-	e, err := engine.Open(clitest.TinyModel(t, "q8_0"), engine.Options{})
+	m, err := pilotfish.Open(clitest.TinyModel(t, "q8_0"), pilotfish.Options{})
 	require.NoError(t, err)
-	defer e.Close()
-	s, err := e.NewSession()
-	require.NoError(t, err)
-	o := newRunOutput(&cli.App{Stdout: io.Discard}, &runFlags{}, 0, e, s)
+	defer m.Close()
+	o := newRunOutput(&cli.App{Stdout: io.Discard}, &runFlags{}, 0, m)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	broken := errors.New("broken")

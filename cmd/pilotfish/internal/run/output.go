@@ -9,13 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/result"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // runOutput prints what `pilotfish run` generates.
@@ -25,15 +24,14 @@ type runOutput struct {
 	load    time.Duration // from opening the model's file until a session could begin, without waiting for a prompt
 	context int           // tokens of the longest text
 	about   result.Run
-	engine  *engine.Engine
-	session *engine.Session
-	watch   *cloudWatch // nil without a cloud
-	plan    *plan       // what the cloud may be asked for; nil without a cloud
+	model   *pilotfish.Model
+	session *pilotfish.Session
+	gateway *pilotfish.Gateway // nil without a cloud
+	watch   *cloudWatch        // nil without a cloud
+	plan    *plan              // what the cloud may be asked for; nil without a cloud
 	costs   *router.Costs
 	explain *explainer // nil where nothing is to be explained
-	tokens  *tokenizer.Tokenizer
-	remote  *engine.Remote
-	write   func(engine.Token) error
+	write   func(pilotfish.Token) error
 	preview *previewer // nil where nothing is shown before it is verified
 	ids     []int32
 	printed int // bytes of text
@@ -42,44 +40,28 @@ type runOutput struct {
 	broken       error // why stdout takes no more
 }
 
-func newRunOutput(a *cli.App, f *runFlags, load time.Duration, e *engine.Engine, s *engine.Session) *runOutput {
-	o := &runOutput{a: a, f: f, load: load, context: e.Context(), engine: e, session: s, write: cli.NewTokenPrinter(a)}
+func newRunOutput(a *cli.App, f *runFlags, load time.Duration, m *pilotfish.Model) *runOutput {
+	o := &runOutput{
+		a: a, f: f, load: load, context: m.Context(), model: m, session: m.NewSession(), write: cli.NewTokenPrinter(a),
+	}
 	if f.verify.Show && !f.json {
 		o.preview = newPreviewer(a)
 	}
 	return o
 }
 
-// routed prints what is generated with the help of remote, and returns why it ended early.
-func (o *runOutput) routed(ctx context.Context, remote *engine.Remote, ids []int32, r engine.Route) error {
-	cloud, end, err := remote.Session(ctx)
-	if err != nil {
-		return err
-	}
-	defer end()
-	r.Cloud, o.remote = cloud, remote
-	return o.generate(ctx, ids, r)
-}
-
 // generate prints what is generated, and returns why it ended early.
-func (o *runOutput) generate(ctx context.Context, ids []int32, r engine.Route) error {
-	before := r.Observe
-	r.Observe = func(e engine.Event) {
-		if t := e.Token; t != nil {
-			o.shown, o.delay = e.At, t.CommitDelay
-		}
-		if before != nil {
-			before(e)
-		}
+func (o *runOutput) generate(ctx context.Context, ids []int32, more ...pilotfish.Option) error {
+	options := append(more, pilotfish.Settings(o.f.answer.Settings), pilotfish.Watch(o.observe))
+	if drawn := o.f.timeline.Line.Begin(""); drawn != nil {
+		defer drawn.End()
+		options = append(options, drawn.Options()...)
 	}
-	drawn := o.f.timeline.Line.Begin("")
-	drawn.Watch(&r)
-	defer drawn.End()
-	return o.print(o.session.Routed(ctx, ids, r))
+	return o.print(o.session.GenerateTokens(ctx, ids, options...))
 }
 
 // print prints tokens until they end, and returns why they ended early.
-func (o *runOutput) print(tokens iter.Seq2[engine.Token, error]) error {
+func (o *runOutput) print(tokens iter.Seq2[pilotfish.Token, error]) error {
 	for t, err := range tokens {
 		if err != nil {
 			return err
@@ -97,7 +79,7 @@ func (o *runOutput) print(tokens iter.Seq2[engine.Token, error]) error {
 }
 
 // token prints one token.
-func (o *runOutput) token(t engine.Token) error {
+func (o *runOutput) token(t pilotfish.Token) error {
 	o.ids = append(o.ids, t.ID)
 	if o.f.json {
 		e := event.Token{
@@ -129,7 +111,7 @@ func (o *runOutput) finish(ctx context.Context, err error) error {
 	if undrawn := o.draw(); undrawn != nil {
 		err = errors.Join(err, undrawn)
 	}
-	s := o.session.Summary()
+	s := o.session.Stats()
 	if o.broken != nil || s.PromptTime == 0 && !o.f.json {
 		return err
 	}
@@ -149,7 +131,7 @@ func (o *runOutput) finish(ctx context.Context, err error) error {
 
 // summary says what the run did, if err ended it or is what is wrong with it.
 func (o *runOutput) summary(ctx context.Context, err error) event.Summary {
-	s := o.session.Summary()
+	s := o.session.Stats()
 	e := event.Summary{
 		Tokens: append([]int32{}, o.ids...), Text: s.Text, Stop: s.Stop, Shortened: s.Shortened,
 		Ignored:         s.Ignored,
@@ -173,8 +155,8 @@ func (o *runOutput) summary(ctx context.Context, err error) event.Summary {
 	if w := o.watch; w != nil {
 		e.Routed = routedEvent(s.Routing, w)
 		o.verified(e.Routed, s.PromptTokens)
-		if o.remote != nil {
-			e.Audit = o.remote.Audit()
+		if o.gateway != nil {
+			e.Audit = o.gateway.Audit()
 		}
 		o.promised(e.Routed)
 		if err == nil {
@@ -190,7 +172,7 @@ func (o *runOutput) summary(ctx context.Context, err error) event.Summary {
 // keepBalance keeps what the budget has spent for the next run, also where the answer was cut. That it cannot be kept
 // is no reason to fail this one.
 func (o *runOutput) keepBalance() {
-	a := o.session.Summary().Spent
+	a := o.session.Stats().Spent
 	if o.plan == nil || o.plan.kept == nil || len(a.Confidences) == 0 && a.Escalations == 0 {
 		return
 	}
@@ -209,7 +191,7 @@ func (o *runOutput) promised(r *event.Routed) {
 		r.Threshold = p.options.Threshold
 		if p.kind == certified {
 			r.Certificate = new(group.NewCertificateEvent(p.certificate))
-			r.Doubts = p.late(o.remote, r.Timeouts)
+			r.Doubts = p.late(o.gateway, r.Timeouts)
 		}
 		if k := p.kept; k != nil {
 			r.BalanceBefore, r.Balance = &k.before, &k.after
@@ -224,7 +206,7 @@ func (o *runOutput) promised(r *event.Routed) {
 }
 
 // routedEvent says what the decoder counted, and what the watch saw of the questions that the text passed.
-func routedEvent(r engine.Routing, w *cloudWatch) *event.Routed {
+func routedEvent(r pilotfish.Routing, w *cloudWatch) *event.Routed {
 	return &event.Routed{
 		CloudTokens: r.Cloud, EscalatedShare: float64(r.Cloud) / float64(max(r.Tokens, 1)), Needless: r.Needless,
 		All: r.Tokens, Timeouts: r.Timeouts, EdgeTimeouts: r.Timeouts, Escalations: r.Escalations,
@@ -265,7 +247,7 @@ func (o *runOutput) report(e event.Summary) {
 // reportExplain prints the table of --explain.
 func (o *runOutput) reportExplain() {
 	if o.explain != nil {
-		o.explain.print(o.a.Stderr, o.tokens)
+		o.explain.print(o.a.Stderr, o.model)
 	}
 }
 
@@ -360,7 +342,7 @@ func (o *runOutput) stopped(why string) string {
 	switch {
 	case why == "end":
 		return "stopped at the end token"
-	case why == engine.StopString:
+	case why == "stop":
 		return "stopped at a text of --stop"
 	case why == "length" && o.f.answer.MaxTokens > 0:
 		return fmt.Sprintf("stopped at the limit of %d tokens (-n)", o.f.answer.MaxTokens)
@@ -372,9 +354,9 @@ func (o *runOutput) stopped(why string) string {
 
 // described says what the run is of.
 func (o *runOutput) described() (result.Run, error) {
-	about, err := group.Describe(o.about, o.engine.File(), nil)
-	if err == nil && o.remote != nil {
-		about.Remote = o.remote.Model()
+	about, err := group.Describe(o.about, o.model.File(), nil)
+	if err == nil && o.gateway != nil {
+		about.Remote = o.gateway.Model()
 	}
 	return about, err
 }
@@ -400,21 +382,21 @@ func (o *runOutput) printSummary(e event.Summary) error {
 	return group.PrintResult(o.a, map[string]event.Summary{"summary": e}, about)
 }
 
-// logProbsOf returns what is told of a token with --logprobs; nil without.
-func (o *runOutput) logProbsOf(t engine.Token) (*event.LogProbs, error) {
+// logProbsOf returns what --logprobs says of a token; nil without.
+func (o *runOutput) logProbsOf(t pilotfish.Token) (*event.LogProbs, error) {
 	if o.f.answer.Top == 0 {
 		return nil, nil
-	}
-	tokens, err := o.engine.Tokenizer()
-	if err != nil {
-		return nil, err
 	}
 	p := &event.LogProbs{Top: []event.TopLogProb{}}
 	if v := t.LogProb; !math.IsNaN(float64(v)) {
 		p.LogProb = &v
 	}
 	for _, c := range t.Top {
-		p.Top = append(p.Top, event.TopLogProb{ID: c.ID, Text: tokens.Decode([]int32{c.ID}), LogProb: c.LogProb})
+		text, err := o.model.Detokenize([]int32{c.ID})
+		if err != nil {
+			return nil, err
+		}
+		p.Top = append(p.Top, event.TopLogProb{ID: c.ID, Text: text, LogProb: c.LogProb})
 	}
 	return p, nil
 }

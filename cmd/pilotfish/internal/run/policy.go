@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
@@ -107,40 +107,54 @@ func (f *runFlags) plan() (*plan, error) {
 }
 
 // prepare makes the router for a model: one for another width is refused, and doubts are said.
-func (p *plan) prepare(a *cli.App, f *runFlags, e *engine.Engine) (*router.Router, error) {
+func (p *plan) prepare(a *cli.App, f *runFlags, m *pilotfish.Model) (pilotfish.Router, error) {
 	if p.file != nil {
-		if err := group.Fitting(p.file, e, f.route.RouterGGM); err != nil {
-			return nil, err
-		}
-		group.WarnForeign(a, p.file, e)
+		group.WarnForeign(a, p.file, m)
 	}
 	if p.kind == certified {
-		p.doubts = f.doubts(p.certificate, e)
-	}
-	if p.kind != balanced {
-		return router.New(p.options)
+		p.doubts = f.doubts(p.certificate, m)
 	}
 	var err error
-	if p.kept, err = openBalance(f, p, e); err != nil {
-		return nil, err
+	if p.kind == balanced {
+		if p.kept, err = openBalance(f, p, m); err != nil {
+			return nil, err
+		}
 	}
-	r, err := router.New(p.options)
+	if p.kept != nil {
+		r, err := router.New(p.options)
+		if err != nil {
+			return nil, err
+		}
+		p.kept.before = newBalanceEvent(r)
+		p.kept.after = p.kept.before
+	}
+	made, err := pilotfish.NewRouter(p.public(f.route.RouterGGM))
 	if err != nil {
 		return nil, err
 	}
-	p.kept.before = newBalanceEvent(r)
-	p.kept.after = p.kept.before
-	return r, nil
+	if err := m.Fits(made); err != nil {
+		return nil, fmt.Errorf("--router %s: %w", f.route.RouterGGM, err)
+	}
+	return made, nil
+}
+
+// public are the options of the root package.
+func (p *plan) public(file string) pilotfish.RouterOptions {
+	o := p.options
+	return pilotfish.RouterOptions{
+		Policy: string(o.Policy), Threshold: o.Threshold, Budget: o.Budget, Balance: o.Balance, File: file,
+		Prices: o.Prices,
+	}
 }
 
 // doubts are the ways in which a run is not like those of the certificate, as far as is known before it begins.
-func (f *runFlags) doubts(c *router.Certificate, e *engine.Engine) (all []string) {
+func (f *runFlags) doubts(c *router.Certificate, m *pilotfish.Model) (all []string) {
 	doubt := func(here bool, format string, args ...any) {
 		if here {
 			all = append(all, fmt.Sprintf(format, args...))
 		}
 	}
-	own, err := e.Fingerprint()
+	own, err := m.Fingerprint()
 	doubt(err != nil || own != c.Model, "it was made with another small model")
 	doubt(f.answer.MaxTokens != c.MaxTokens, "it is of answers of at most %d tokens, this one may have %s (-n %d)",
 		c.MaxTokens, orAny(f.answer.MaxTokens), f.answer.MaxTokens)
@@ -167,14 +181,14 @@ func orAny(n int) string {
 }
 
 // late adds what is known of the certificate when the run has ended.
-func (p *plan) late(remote *engine.Remote, timeouts int) []string {
+func (p *plan) late(g *pilotfish.Gateway, timeouts int) []string {
 	if p.kind != certified {
 		return nil
 	}
 	all := slices.Clone(p.doubts)
 	name := ""
-	if remote != nil {
-		name = remote.Model()
+	if g != nil {
+		name = g.Model()
 	}
 	if name != "" && p.certificate.LargeName != "" && name != p.certificate.LargeName {
 		all = append(all, fmt.Sprintf("it was made with another large model%s, this one is%s",

@@ -15,11 +15,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
 	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
@@ -528,8 +528,7 @@ func TestExplainRun(t *testing.T) {
 	f := parsedRun(t, "--cloud h:1 --explain")
 	r, _, _, err := f.routing(&cli.App{})
 	require.NoError(t, err)
-	assert.True(t, r.Draft.Explain)
-	assert.Equal(t, 1, r.Draft.K)
+	assert.True(t, r.Explain)
 }
 
 // TestExplainAudit: an audit tells of the small model's tokens between its ends, and of no others.
@@ -538,7 +537,7 @@ func TestExplainAudit(t *testing.T) {
 	for pos, origin := range []string{"edge", "edge", "edge-timeout", "cloud", "edge", "edge"} {
 		x.rows = append(x.rows, event.Explanation{Pos: pos, ID: int32(10 + pos), Origin: origin})
 	}
-	x.observe(engine.Event{Escalation: &engine.Escalation{
+	x.observe(pilotfish.Event{Escalation: &pilotfish.Escalation{
 		Pos: 9, Outcome: "hit", Audited: 2, AuditedFrom: 1, AuditedTo: 5,
 		Missed: []engine.CloudFinding{{Pos: 4, Token: 77}},
 	}})
@@ -555,33 +554,33 @@ func TestExplainAudit(t *testing.T) {
 
 // TestExplainTable: the table is for terminals: 100 columns at most, nothing of a token but ASCII in quotes.
 func TestExplainTable(t *testing.T) {
-	e, err := group.Embedded(demo.Small(), "small")
+	m, err := pilotfish.Load(demo.Small(), "small", pilotfish.Options{})
 	require.NoError(t, err)
-	defer e.Close()
-	tokens, err := e.Tokenizer()
+	defer m.Close()
+	size, err := m.Vocabulary()
 	require.NoError(t, err)
 	x := new(explainer)
-	tell := func(ev engine.Event) { x.observe(ev) }
+	tell := func(ev pilotfish.Event) { x.observe(ev) }
 	reason := func(local int32) *engine.Reason {
 		return &engine.Reason{Local: local, Margin: 0.5, Entropy: 12.3456, Threshold: -0.125}
 	}
 	stand := func(pos int, id int32) {
-		tell(engine.Event{Token: &engine.ShownToken{Pos: pos, ID: id, Origin: "edge", Confidence: 0.25,
+		tell(pilotfish.Event{Token: &engine.ShownToken{Pos: pos, ID: id, Origin: "edge", Confidence: 0.25,
 			Reason: reason(id)}})
 	}
 	stand(123456, 300)
 	stand(123457, 301)
-	tell(engine.Event{Escalation: &engine.Escalation{
+	tell(pilotfish.Event{Escalation: &pilotfish.Escalation{
 		Pos: 123458, Outcome: "miss", Local: 302, Token: 303, Audited: 2, AuditedFrom: 123456, AuditedTo: 123458,
 		Missed: []engine.CloudFinding{{Pos: 123457, Token: 400, LogProb: -0.5}},
 	}})
-	tell(engine.Event{Token: &engine.ShownToken{Pos: 123458, ID: 303, Origin: "cloud", Confidence: 0.25,
+	tell(pilotfish.Event{Token: &engine.ShownToken{Pos: 123458, ID: 303, Origin: "cloud", Confidence: 0.25,
 		Reason: reason(302)}})
-	tell(engine.Event{Token: &engine.ShownToken{Pos: 123459, ID: 1, Origin: "edge-timeout", Reason: reason(1)}})
-	tell(engine.Event{Escalation: &engine.Escalation{Pos: 123459, Outcome: "late", Local: 1, Token: 1}})
-	tell(engine.Event{Escalation: &engine.Escalation{Pos: 123470, Outcome: "dropped"}})
+	tell(pilotfish.Event{Token: &engine.ShownToken{Pos: 123459, ID: 1, Origin: "edge-timeout", Reason: reason(1)}})
+	tell(pilotfish.Event{Escalation: &pilotfish.Escalation{Pos: 123459, Outcome: "late", Local: 1, Token: 1}})
+	tell(pilotfish.Event{Escalation: &pilotfish.Escalation{Pos: 123470, Outcome: "dropped"}})
 	var out strings.Builder
-	x.print(&out, tokens)
+	x.print(&out, m)
 	rows := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	require.Len(t, rows, 5)
 	for _, row := range rows {
@@ -592,8 +591,8 @@ func TestExplainTable(t *testing.T) {
 	assert.Regexp(t, `stands +".*" +-0\.50$`, rows[2])
 	assert.Regexp(t, `miss +".*"$`, rows[3])
 	assert.Regexp(t, `late$`, rows[4])
-	for id := range int32(tokens.Size()) {
-		q := quoted(tokens, id)
+	for id := range int32(size) {
+		q := quoted(m, id)
 		require.LessOrEqual(t, len(q), 18)
 		require.True(t, regexp.MustCompile(`^"[ -~]*"$`).MatchString(q), fmt.Sprint(id, q))
 	}

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // previewer shows text on a terminal that may be taken back: behind the cursor, which stays where the text ends that is
@@ -90,7 +90,7 @@ func (p *previewer) erase() string {
 }
 
 // token prints a token for good, by write.
-func (p *previewer) token(t engine.Token, write func(engine.Token) error) error {
+func (p *previewer) token(t pilotfish.Token, write func(pilotfish.Token) error) error {
 	if _, err := io.WriteString(p.out, p.erase()); err != nil {
 		return err
 	}

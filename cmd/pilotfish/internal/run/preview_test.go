@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // screen is a terminal as far as previews need one: what a line has room for, and the sequences that they send.
@@ -93,8 +93,8 @@ func newScreen(width int) (*screen, *previewer) {
 // place or a token is printed for good.
 func TestPreview(t *testing.T) {
 	s, p := newScreen(20)
-	print := func(tok engine.Token) error { _, err := io.WriteString(s, tok.Text); return err }
-	token := func(text string) { require.NoError(t, p.token(engine.Token{Text: text}, print)) }
+	print := func(tok pilotfish.Token) error { _, err := io.WriteString(s, tok.Text); return err }
+	token := func(text string) { require.NoError(t, p.token(pilotfish.Token{Text: text}, print)) }
 	show := func(text string) { require.NoError(t, p.show(text)) }
 	token("The sea")
 	show(" is red")
@@ -151,10 +151,10 @@ func TestPreviewLeavesNoTrace(t *testing.T) {
 				require.NoError(t, p.show(word(40)))
 				continue
 			}
-			tok := engine.Token{Text: word(6)}
+			tok := pilotfish.Token{Text: word(6)}
 			_, err := io.WriteString(plain, tok.Text)
 			require.NoError(t, err)
-			require.NoError(t, p.token(tok, func(tok engine.Token) error {
+			require.NoError(t, p.token(tok, func(tok pilotfish.Token) error {
 				_, err := io.WriteString(s, tok.Text)
 				return err
 			}))

@@ -6,16 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
-	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
 // runFlags are the flags of `pilotfish run`.
@@ -135,6 +135,10 @@ func (f *runFlags) run(ctx context.Context, a *cli.App, args []string) error {
 	if err := f.verify.Check(f.json, cli.IsTerminal(a.Stdout)); err != nil {
 		return err
 	}
+	open, err := f.model.Public()
+	if err != nil {
+		return err
+	}
 	route, dial, p, err := f.routing(a)
 	if err != nil {
 		return err
@@ -143,47 +147,43 @@ func (f *runFlags) run(ctx context.Context, a *cli.App, args []string) error {
 		return err
 	}
 	begin := time.Now()
-	e, err := f.model.Open()
+	m, err := pilotfish.Open(f.model.Path, open)
 	if err != nil {
 		return err
 	}
-	defer e.Close()
-	out, err := f.output(ctx, a, e, p, &route, begin)
+	defer m.Close()
+	out, err := f.output(ctx, a, m, p, &route, begin)
 	if err != nil {
 		return err
 	}
-	ids, err := f.prompt(a, e, args)
+	ids, err := f.prompt(a, m, args)
 	if err != nil {
 		return err
 	}
 	if !f.set.Changed("cloud") {
-		return out.finish(ctx, out.generate(ctx, ids, route))
+		return out.finish(ctx, out.generate(ctx, ids))
 	}
-	return f.routed(ctx, a, e, ids, route, dial, out)
+	return f.routed(ctx, a, m, ids, route, dial, out)
 }
 
 // output begins a session of a model whose loading began at begin, and completes the route: with the router of a plan,
 // if there is one.
 func (f *runFlags) output(
-	ctx context.Context, a *cli.App, e *engine.Engine, p *plan, route *engine.Route, begin time.Time,
+	ctx context.Context, a *cli.App, m *pilotfish.Model, p *plan, route *pilotfish.Route, begin time.Time,
 ) (*runOutput, error) {
-	err := group.Preload(ctx, a, e)
+	err := group.Preload(ctx, a, m.File())
 	if err != nil {
 		return nil, err
 	}
 	if p != nil {
-		if route.Router, err = p.prepare(a, f, e); err != nil {
+		if route.Router, err = p.prepare(a, f, m); err != nil {
 			return nil, err
 		}
 	}
-	s, err := e.NewSession()
-	if err != nil {
-		return nil, err
-	}
-	out := newRunOutput(a, f, time.Since(begin), e, s)
+	out := newRunOutput(a, f, time.Since(begin), m)
 	out.plan, out.about = p, group.Measured(a)
-	if tokens, err := e.Tokenizer(); err == nil { // without one, what is asked for fails by itself
-		if err := group.CheckVocabulary(route.LogitBias, tokens.Size()); err != nil {
+	if size, err := m.Vocabulary(); err == nil { // without one, what is asked for fails by itself
+		if err := group.CheckVocabulary(f.answer.LogitBias, size); err != nil {
 			return nil, err
 		}
 	}
@@ -191,26 +191,18 @@ func (f *runFlags) output(
 }
 
 // routing returns what the flags say of decoding, of the gateway and of what it may be asked for, where there is one.
-func (f *runFlags) routing(a *cli.App) (r engine.Route, o engine.DialOptions, p *plan, err error) {
+func (f *runFlags) routing(a *cli.App) (r pilotfish.Route, o pilotfish.DialOptions, p *plan, err error) {
 	if err := f.answer.Parse(f.set); err != nil {
 		return r, o, nil, err
 	}
-	r.Settings = f.answer.Settings
 	if !f.set.Changed("cloud") {
 		return r, o, nil, nil
 	}
 	if o, err = f.gateway.Parse(a); err != nil {
 		return r, o, nil, err
 	}
-	r.Draft = f.route.Draft()
-	if f.mode == "serial" {
-		r.Draft.Mode = engine.Serial
-	}
-	f.verify.Options(&r.Draft)
-	if r.Draft.Explain = f.policy.explain; f.policy.explain {
-		r.Draft.K = 1
-	}
-	r.Pace = f.route.EdgeTPS
+	r = f.route.Route(f.mode, f.verify.Verify)
+	r.Audit, r.Preview, r.Explain = f.route.Draft().Audit, f.verify.Show, f.policy.explain
 	if p, err = f.plan(); err != nil {
 		return r, o, nil, err
 	}
@@ -225,37 +217,35 @@ func (f *runFlags) routing(a *cli.App) (r engine.Route, o engine.DialOptions, p 
 
 // routed generates with the help of the cloud. An error of configuration ends it as soon as it is known.
 func (f *runFlags) routed(
-	ctx context.Context, a *cli.App, e *engine.Engine, ids []int32, r engine.Route, o engine.DialOptions,
+	ctx context.Context, a *cli.App, m *pilotfish.Model, ids []int32, r pilotfish.Route, o pilotfish.DialOptions,
 	out *runOutput,
 ) (err error) {
-	if o.QLog, err = f.qlog.Open(); err != nil {
+	if o.QLog, err = f.qlog.Folder(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, o.QLog.Close()) }()
 	begun, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := newCloudWatch(cancel, f.gateway.Explain, func(why error) {
 		fmt.Fprintf(a.Stderr, "\npilotfish: no answer from the cloud, going on alone: %v\n", why)
 	})
 	w.alone = f.set.Changed("require-cloud") && !f.gateway.Require
-	w.patient, w.done = r.Draft.Deadline <= 0, begun.Done()
-	o.Attempted, r.Observe, out.watch, out.costs = w.attempted, w.observe, w, r.Costs
-	if out.tokens, err = e.Tokenizer(); err != nil {
-		return err
-	}
+	w.patient, w.done = r.Deadline <= 0, begun.Done()
+	o.Attempted, out.watch, out.costs = w.attempted, w, r.Costs
 	if f.policy.explain {
 		out.explain = new(explainer)
 	}
-	r.Observe = func(e engine.Event) { w.observe(e); out.observe(e) }
-	remote, err := f.gateway.Dial(begun, a, e, o)
-	if err != nil {
+	if err := f.gateway.Remember(a, &o); err != nil {
 		return err
 	}
-	defer remote.Close()
-	w.expect(func() error { return f.able(remote) })
-	before := runtime.GOMAXPROCS(e.Threads() + 2) // the network is heard while all threads compute
+	if out.gateway, err = m.Dial(begun, f.gateway.Address, o); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.gateway.Close()) }()
+	w.expect(func() error { return f.able(out.gateway) })
+	before := runtime.GOMAXPROCS(m.Threads() + 2) // the network is heard while all threads compute
 	defer runtime.GOMAXPROCS(before)
-	if err = out.routed(begun, remote, ids, r); err == nil {
+	r.Cloud = out.gateway
+	if err = out.generate(begun, ids, r); err == nil {
 		err = w.settle(ctx, a.Patience)
 	} else if fatal := w.failed(); fatal != nil {
 		err = fatal
@@ -265,16 +255,16 @@ func (f *runFlags) routed(
 	}
 	err = out.finish(ctx, err)
 	chat := !f.raw && !f.set.Changed("tokens")
-	group.WarnTemplate(a, chat && remote.OtherTemplate(), "--cloud "+f.gateway.Address)
+	group.WarnTemplate(a, chat && out.gateway.OtherTemplate(), "--cloud "+f.gateway.Address)
 	return err
 }
 
 // able refuses what the gateway's model cannot do. It is called while the connection comes about, and must not wait.
-func (f *runFlags) able(remote *engine.Remote) error {
-	if err := f.drawable(remote); err != nil || !f.verify.Verify.On {
+func (f *runFlags) able(g *pilotfish.Gateway) error {
+	if err := f.drawable(g); err != nil || !f.verify.Verify.On {
 		return err
 	}
-	if err := remote.CannotVerify(f.answer.Sampling()); err != nil {
+	if err := g.CannotVerify(f.answer.Sampling()); err != nil {
 		return cli.Usagef("--verify %v is not possible with this gateway: %w: leave it out, or ask another one",
 			&f.verify.Verify, err)
 	}
@@ -282,8 +272,8 @@ func (f *runFlags) able(remote *engine.Remote) error {
 }
 
 // drawable refuses a way of drawing that the gateway's model cannot follow.
-func (f *runFlags) drawable(remote *engine.Remote) error {
-	most, s := remote.Choices(), f.answer.Sampling()
+func (f *runFlags) drawable(g *pilotfish.Gateway) error {
+	most, s := g.Choices(), f.answer.Sampling()
 	if s.Greedy() || most == 0 || s.TopK >= 1 && s.TopK <= most {
 		return nil
 	}
@@ -292,7 +282,7 @@ func (f *runFlags) drawable(remote *engine.Remote) error {
 }
 
 // prompt returns the ids to begin with.
-func (f *runFlags) prompt(a *cli.App, e *engine.Engine, args []string) ([]int32, error) {
+func (f *runFlags) prompt(a *cli.App, m *pilotfish.Model, args []string) ([]int32, error) {
 	if f.set.Changed("tokens") {
 		return group.ParseIDs(f.ids)
 	}
@@ -300,8 +290,16 @@ func (f *runFlags) prompt(a *cli.App, e *engine.Engine, args []string) ([]int32,
 	if err != nil {
 		return nil, err
 	}
-	if f.set.Changed("system") { // an empty one, too: without one the template puts the model's own there
-		return group.PromptOf(e, text, false, tokenizer.Message{Role: "system", Content: f.system})
+	if f.raw {
+		return m.TextTokens(text)
 	}
-	return group.PromptOf(e, text, f.raw)
+	turns := []pilotfish.Turn{{Role: "user", Content: text}}
+	if f.set.Changed("system") { // an empty one, too: without one the template puts the model's own there
+		turns = slices.Insert(turns, 0, pilotfish.Turn{Role: "system", Content: f.system})
+	}
+	ids, err := m.ChatTokens(turns, nil)
+	if errors.Is(err, pilotfish.ErrUnsupported) {
+		err = fmt.Errorf("%s: %w; --raw goes on with a text instead", f.model.Path, err)
+	}
+	return ids, err
 }

@@ -3,13 +3,19 @@ package run
 import (
 	"fmt"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
-// observe is told of every event of decoding.
-func (o *runOutput) observe(e engine.Event) {
+// observe takes every event of decoding.
+func (o *runOutput) observe(e pilotfish.Event) {
+	if t := e.Token; t != nil {
+		o.shown, o.delay = e.At, t.CommitDelay
+	}
+	if o.watch != nil {
+		o.watch.observe(e)
+	}
 	if o.explain != nil {
 		o.explain.observe(e)
 	}
@@ -19,12 +25,16 @@ func (o *runOutput) observe(e engine.Event) {
 }
 
 // show shows text that nobody has verified yet.
-func (o *runOutput) show(p *engine.Preview) error {
+func (o *runOutput) show(p *pilotfish.Preview) error {
+	text, err := o.model.Detokenize(p.Tokens)
+	if err != nil {
+		return err
+	}
 	if !o.f.json {
-		return o.preview.show(o.tokens.Decode(p.Tokens))
+		return o.preview.show(text)
 	}
 	return o.a.PrintJSON(map[string]event.Unverified{"unverified": {
-		Pos: p.Pos, IDs: append([]int32{}, p.Tokens...), Text: o.tokens.Decode(p.Tokens), Turned: p.Turned,
+		Pos: p.Pos, IDs: append([]int32{}, p.Tokens...), Text: text, Turned: p.Turned,
 	}})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/bench/demo"
 	"github.com/pilotfish-ai/pilotfish/bench/price"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
@@ -216,10 +217,14 @@ func TestExplainVerified(t *testing.T) {
 	assert.Positive(t, why["every"])
 
 	x := new(explainer)
-	x.observe(engine.Event{Escalation: &engine.Escalation{Pos: 3, Outcome: "known", Why: "end", Token: 9, Local: 8}})
-	x.observe(engine.Event{Token: &engine.ShownToken{Pos: 3, ID: 9, Origin: "cloud", Reason: &engine.Reason{Local: 8}}})
-	x.observe(engine.Event{Turn: &engine.Turn{Finding: engine.CloudFinding{Pos: 4, Token: 7, LogProb: -0.5}, Local: 6}})
-	x.observe(engine.Event{Token: &engine.ShownToken{Pos: 4, ID: 7, Origin: "cloud", Reason: &engine.Reason{Local: 6}}})
+	x.observe(pilotfish.Event{Escalation: &pilotfish.Escalation{Pos: 3, Outcome: "known", Why: "end", Token: 9,
+		Local: 8}})
+	x.observe(pilotfish.Event{Token: &engine.ShownToken{Pos: 3, ID: 9, Origin: "cloud",
+		Reason: &engine.Reason{Local: 8}}})
+	x.observe(pilotfish.Event{Turn: &engine.Turn{Finding: engine.CloudFinding{Pos: 4, Token: 7, LogProb: -0.5},
+		Local: 6}})
+	x.observe(pilotfish.Event{Token: &engine.ShownToken{Pos: 4, ID: 7, Origin: "cloud",
+		Reason: &engine.Reason{Local: 6}}})
 	require.Len(t, x.shown(), 2)
 	assert.Equal(t, []any{"known", "end", int32(9)}, []any{x.rows[0].Outcome, x.rows[0].Why, *x.rows[0].Cloud})
 	assert.Equal(t, []any{"turned", int32(7), int32(6), float32(-0.5)},

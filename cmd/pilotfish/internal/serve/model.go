@@ -7,19 +7,8 @@ import (
 	"iter"
 
 	"github.com/pilotfish-ai/pilotfish"
-	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
-	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
-
-// served are the options of a model that programs are served with.
-func served(m *group.ModelFlags) (pilotfish.Options, error) {
-	o, err := m.Options()
-	return pilotfish.Options{
-		Backend: string(o.Backend), Threads: o.Threads, Context: o.Context, KV: string(o.KV),
-		HugePages: string(o.HugePages),
-	}, err
-}
 
 // servedModel is an open model as the server knows it.
 type servedModel struct {
@@ -54,7 +43,7 @@ func (s *servedModel) Chat(c answer.Conversation) ([]int32, error) {
 		tools = append(tools, t)
 	}
 	ids, err := s.m.ChatTokens(turns, tools)
-	if errors.Is(err, tokenizer.ErrUnsupported) {
+	if errors.Is(err, pilotfish.ErrUnsupported) {
 		return nil, answer.ErrNoChat
 	}
 	return ids, err
@@ -89,7 +78,7 @@ func (s *servedModel) Name(id int32) string {
 // Infill implements [answer.Model].
 func (s *servedModel) Infill(f answer.Infill) ([]int32, error) {
 	ids, err := s.m.InfillTokens(pilotfish.Infill(f))
-	if errors.Is(err, tokenizer.ErrUnsupported) {
+	if errors.Is(err, pilotfish.ErrUnsupported) {
 		return nil, answer.ErrNoInfill
 	}
 	return ids, err

@@ -205,7 +205,7 @@ func (f *serveFlags) run(ctx context.Context, a *cli.App) error {
 	if o.Log, _, err = a.NewLog(f.log, "info"); err != nil {
 		return err
 	}
-	settings, err := served(&f.model)
+	settings, err := f.model.Public()
 	if err != nil {
 		return err
 	}

@@ -541,7 +541,8 @@ func TestServeVia(t *testing.T) {
 		"--mode serial --deadline off --ahead 3": {Serial: true, Branches: -1, Window: 32, InFlight: 4, Deadline: -1,
 			Ahead: 3},
 		"--mode pipelined --branches 3 --window 5 --inflight 2 --deadline 2s --verify 0.5": {
-			Branches: 3, Window: 5, InFlight: 2, Deadline: 2 * time.Second, Ahead: 1, Verify: true, Margin: 0.5},
+			Branches: 3, Window: 5, InFlight: 2, Deadline: 2 * time.Second, Ahead: 1, Verify: true, Margin: 0.5,
+			VerifyEvery: 64},
 	} {
 		var f viaFlags
 		var p pflag.FlagSet
@@ -549,7 +550,7 @@ func TestServeVia(t *testing.T) {
 		require.NoError(t, p.Parse(strings.Fields("--cloud x:1 "+args)))
 		_, err := f.check(&cli.App{Env: os.Getenv})
 		require.NoError(t, err)
-		assert.Equal(t, want, f.routing(nil), args)
+		assert.Equal(t, want, f.route.Route(f.mode, f.verify.Verify), args)
 	}
 }
 
@@ -567,7 +568,7 @@ func TestServeRouter(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err)
-		chosen, err := f.router()
+		chosen, err := f.route.NewRouter()
 		require.NoError(t, err)
 		width := f.route.File.Net.Dim()
 		assert.Positive(t, width)

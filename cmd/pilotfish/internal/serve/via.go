@@ -4,16 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
-	"path/filepath"
-	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/pilotfish-ai/pilotfish"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/cli"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/group"
-	"github.com/pilotfish-ai/pilotfish/runtime/engine"
 )
 
 // viaFlags say how a large model has a say in the answers of a server.
@@ -50,15 +46,11 @@ func (v *viaFlags) check(a *cli.App) (o pilotfish.DialOptions, err error) {
 	if _, err = v.route.Router(nil); err != nil {
 		return o, err
 	}
-	parsed, err := v.gateway.Parse(a)
-	o.Token = string(parsed.Secret)
-	if v.set.Changed("pin") {
-		o.Pin = v.gateway.Pin
+	if o, err = v.gateway.Parse(a); err != nil {
+		return o, err
 	}
-	if cache, err := os.UserCacheDir(); err == nil && !v.gateway.Forget { // without a place it takes a round trip more
-		o.TicketFolder = filepath.Join(cache, "pilotfish", "tickets")
-	}
-	return o, err
+	o.Lazy = false
+	return o, v.gateway.Remember(a, &o)
 }
 
 // open connects to the gateway, if there is one. One that is away is no error: tokens are then the small model's own
@@ -69,12 +61,12 @@ func (v *viaFlags) open(ctx context.Context, a *cli.App, m *pilotfish.Model, o p
 	if !v.set.Changed("cloud") {
 		return nil, func() {}, nil
 	}
-	chosen, err := v.router()
+	chosen, err := v.route.NewRouter()
 	if err != nil {
 		return nil, nil, err
 	}
 	g, err := m.Dial(ctx, v.gateway.Address, o)
-	if c, ok := errors.AsType[*engine.ConnectError](err); ok && !c.Configuration() {
+	if c, ok := errors.AsType[*pilotfish.ConnectError](err); ok && !c.Configuration() {
 		log.Warn("the gateway is away: answering alone until it is there", "cloud", v.gateway.Address, "error", err)
 		o.Lazy = true
 		g, err = m.Dial(ctx, v.gateway.Address, o)
@@ -85,25 +77,7 @@ func (v *viaFlags) open(ctx context.Context, a *cli.App, m *pilotfish.Model, o p
 	if g.OtherTemplate() {
 		log.Warn(group.OtherTemplateText, "cloud", v.gateway.Address)
 	}
-	r := v.routing(chosen)
-	r.Cloud = g
+	r := v.route.Route(v.mode, v.verify.Verify)
+	r.Cloud, r.Router = g, chosen
 	return &r, func() { _ = g.Close() }, nil // whatever it says, nothing more is asked
-}
-
-// routing returns what the flags say of routed answers.
-func (v *viaFlags) routing(chosen pilotfish.Router) pilotfish.Route {
-	return pilotfish.Route{
-		Router: chosen, Serial: v.mode == "serial", Branches: int(v.route.Branches), Window: v.route.Window,
-		InFlight: v.route.Inflight, Deadline: time.Duration(v.route.Deadline), Ahead: v.route.Ahead,
-		Verify: v.verify.Verify.On, Margin: v.verify.Verify.Nats,
-	}
-}
-
-// router returns what decides which tokens the cloud is asked for.
-func (v *viaFlags) router() (pilotfish.Router, error) {
-	o := pilotfish.RouterOptions{Policy: v.route.Policy, File: v.route.RouterGGM, Budget: v.route.Budget}
-	if v.set.Changed("threshold") {
-		o.Threshold = &v.route.Threshold
-	}
-	return pilotfish.NewRouter(o)
 }
