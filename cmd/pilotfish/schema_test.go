@@ -24,7 +24,6 @@ import (
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/clitest"
 	"github.com/pilotfish-ai/pilotfish/cmd/pilotfish/internal/event"
 	"github.com/pilotfish-ai/pilotfish/internal/racing"
-	"github.com/pilotfish-ai/pilotfish/internal/schema"
 )
 
 var update = flag.Bool("update", false, "write files that are made of what is tested")
@@ -66,36 +65,36 @@ func measurementSchema(t *testing.T) []byte {
 		"bench/outcome", "bench/price", "bench/replay", "bench/result", "bench/speed", "bench/wire"} {
 		folders["../../"+dir] = path.Join(module, dir)
 	}
-	w, err := schema.New(folders)
+	w, err := newSchemaWriter(folders)
 	require.NoError(t, err)
 	interval := w.Struct(reflect.TypeFor[stats.Interval]())
-	w.Special[reflect.TypeFor[stats.Interval]()] = schema.Object{"anyOf": []schema.Object{interval, {"type": "null"}}}
+	w.Special[reflect.TypeFor[stats.Interval]()] = schemaObject{"anyOf": []schemaObject{interval, {"type": "null"}}}
 	run := w.Of(reflect.TypeFor[result.Run]())
-	var each []schema.Object
+	var each []schemaObject
 	names := []string{}
 	for _, name := range []string{"demo", "bench routing", "bench engine", "bench gateway", "bench link",
 		"bench capacity", "eval", "run"} {
-		var kinds []schema.Object
+		var kinds []schemaObject
 		for _, of := range measurements()[name] {
 			one := w.Struct(of)
-			one["properties"].(schema.Object)["run"] = run
+			one["properties"].(schemaObject)["run"] = run
 			one["required"] = append(one["required"].([]string), "run")
 			kinds = append(kinds, one)
 		}
 		then := kinds[0]
 		if len(kinds) > 1 {
-			then = schema.Object{"anyOf": kinds}
+			then = schemaObject{"anyOf": kinds}
 		}
-		is := schema.Object{"properties": schema.Object{"measurement": schema.Object{"const": name}}}
-		each = append(each, schema.Object{"if": schema.Object{"properties": schema.Object{"run": is}}, "then": then})
+		is := schemaObject{"properties": schemaObject{"measurement": schemaObject{"const": name}}}
+		each = append(each, schemaObject{"if": schemaObject{"properties": schemaObject{"run": is}}, "then": then})
 		names = append(names, name)
 	}
-	known := schema.Object{"properties": schema.Object{"measurement": schema.Object{"enum": names}}}
-	text, err := w.Text(schema.Object{
+	known := schemaObject{"properties": schemaObject{"measurement": schemaObject{"enum": names}}}
+	text, err := w.Text(schemaObject{
 		"title": "A line of a measurement", "type": "object", "required": []string{"run"}, "allOf": each,
 		"description": "What pilotfish prints with --json, one object per line. run.measurement is the command, and " +
 			"says which other fields there are.",
-		"properties": schema.Object{"run": schema.Object{"allOf": []schema.Object{run, known}}},
+		"properties": schemaObject{"run": schemaObject{"allOf": []schemaObject{run, known}}},
 	})
 	require.NoError(t, err)
 	return text

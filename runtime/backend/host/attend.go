@@ -3,7 +3,6 @@ package host
 import (
 	"math"
 
-	"github.com/pilotfish-ai/pilotfish/internal/reuse"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu/vector"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -129,8 +128,8 @@ type splitSums struct {
 
 func (s *splitSums) resize(n, size int) {
 	s.size = size
-	s.mix = reuse.Slice(s.mix, n*vector.Queries*size)
-	s.top, s.sum = reuse.Slice(s.top, n*vector.Queries), reuse.Slice(s.sum, n*vector.Queries)
+	s.mix = resized(s.mix, n*vector.Queries*size)
+	s.top, s.sum = resized(s.top, n*vector.Queries), resized(s.sum, n*vector.Queries)
 }
 
 // from is splits i to i+n.
@@ -146,8 +145,8 @@ func splits(see []backend.Span) int { return (visible(see) + splitSlots - 1) / s
 // their token sees.
 func (ws *attention) attendSplit(into splitSums, l layer, m group, see []backend.Span, number int) {
 	ws.see = cut(ws.see[:0], see, number*splitSlots, splitSlots)
-	ws.scores = reuse.Slice(ws.scores, vector.Queries*scoreStride)
-	ws.block = reuse.Slice(ws.block, vector.Queries*scoreStride)
+	ws.scores = resized(ws.scores, vector.Queries*scoreStride)
+	ws.block = resized(ws.block, vector.Queries*scoreStride)
 	l.scores(ws.scores, ws.block, ws.q, m.head, ws.see)
 	n := visible(ws.see)
 	for g := range m.n {
@@ -163,7 +162,7 @@ func (ws *attention) attendSplit(into splitSums, l layer, m group, see []backend
 
 // setQueries sets ws.q to the heads of a group, over √Dh.
 func (ws *attention) setQueries(q []float32, m group, size int) {
-	ws.q = reuse.Slice(ws.q, vector.Queries*size)
+	ws.q = resized(ws.q, vector.Queries*size)
 	scale := float32(1 / math.Sqrt(float64(size)))
 	for g := range vector.Queries {
 		if g >= m.n {
@@ -182,7 +181,7 @@ func (ws *attention) setQueries(q []float32, m group, size int) {
 // largest top).
 func (ws *attention) join(out []float32, sums splitSums, m group) {
 	n := len(sums.top) / vector.Queries
-	ws.weight = reuse.Slice(ws.weight, n)
+	ws.weight = resized(ws.weight, n)
 	for g := range m.n {
 		for i := range ws.weight {
 			ws.weight[i] = sums.top[i*vector.Queries+g]

@@ -3,7 +3,6 @@ package host
 import (
 	"math"
 
-	"github.com/pilotfish-ai/pilotfish/internal/reuse"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu/vector"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
@@ -30,7 +29,7 @@ func (p *pass) Head(out []backend.Output, x backend.Tensor, g backend.Norm, w ba
 			out[i].Hidden = append(out[i].Hidden, d.acts.Token(i)...)
 		}
 		if row.Logits {
-			out[i].Logits = reuse.Slice(out[i].Logits, m.Rows)
+			out[i].Logits = resized(out[i].Logits, m.Rows)
 		}
 	}
 	chunks := (m.Rows + chunk - 1) / chunk

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/pilotfish-ai/pilotfish/internal/reuse"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu"
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu/vector"
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
@@ -294,7 +293,7 @@ func (p *pass) matmul(dst []float32, stride int, x *cpu.Acts, w *weight, lo, hi 
 
 // part returns [x.T, hi-lo], w·x + bias for the rows lo to hi of w, in the memory of s if it is large enough.
 func (p *pass) part(s []float32, x *cpu.Acts, w *weight, lo, hi, worker int) []float32 {
-	s = reuse.Slice(s, x.T*(hi-lo))
+	s = resized(s, x.T*(hi-lo))
 	some := weight{Matrix: w.Part(lo, hi)}
 	if w.bias != nil {
 		some.bias = w.bias[lo:hi]
@@ -307,4 +306,12 @@ func (p *pass) part(s []float32, x *cpu.Acts, w *weight, lo, hi, worker int) []f
 func (p *pass) rotate(t int, x []float32) {
 	size := p.kv.c.HeadSize
 	vector.Rope(x, p.cos[t*size/2:(t+1)*size/2], p.sin[t*size/2:(t+1)*size/2])
+}
+
+// resized returns s with length n, in new memory where its own is too small. What it holds is undefined.
+func resized[E any](s []E, n int) []E {
+	if cap(s) < n {
+		return make([]E, n)
+	}
+	return s[:n]
 }

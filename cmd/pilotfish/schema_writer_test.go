@@ -1,0 +1,244 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// schemaObject is a schema, or a part of one.
+type schemaObject map[string]any
+
+// schemaWriter collects the schemas of types, by their names.
+type schemaWriter struct {
+	Defs     schemaObject                  // "$defs" of the whole
+	Special  map[reflect.Type]schemaObject // types that marshal themselves
+	comments map[string]string             // of fields, by package, type and field
+}
+
+// newSchemaWriter returns a schemaWriter that knows the comments of the packages in some folders, by their import paths.
+func newSchemaWriter(folders map[string]string) (*schemaWriter, error) {
+	w := &schemaWriter{Defs: schemaObject{}, Special: map[reflect.Type]schemaObject{}, comments: map[string]string{}}
+	for dir, importPath := range folders {
+		if err := w.read(dir, importPath); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// read takes the comments of a package's fields.
+func (w *schemaWriter) read(dir, importPath string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return err
+	}
+	for _, name := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if t, ok := n.(*ast.TypeSpec); ok {
+				if s, ok := t.Type.(*ast.StructType); ok {
+					w.fields(importPath+"."+t.Name.Name, s)
+				}
+			}
+			return true
+		})
+	}
+	return nil
+}
+
+// fields takes the comments of one type's fields.
+func (w *schemaWriter) fields(of string, s *ast.StructType) {
+	for _, f := range s.Fields.List {
+		text := f.Comment.Text()
+		if f.Doc != nil {
+			text = f.Doc.Text()
+		}
+		for _, name := range f.Names {
+			w.comments[of+"."+name.Name] = strings.Join(strings.Fields(text), " ")
+		}
+	}
+}
+
+// Of is the schema of a type, a reference where it is a struct with a name.
+func (w *schemaWriter) Of(t reflect.Type) schemaObject {
+	if s, ok := w.Special[t]; ok {
+		return s
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return w.Of(t.Elem())
+	case reflect.Struct:
+		if t == reflect.TypeFor[time.Time]() {
+			return schemaObject{"type": "string", "format": "date-time"}
+		}
+		return w.named(t)
+	case reflect.Slice, reflect.Array:
+		return schemaObject{"type": "array", "items": w.Of(t.Elem())}
+	case reflect.Map:
+		return schemaObject{"type": "object", "additionalProperties": w.Of(t.Elem())}
+	case reflect.String:
+		return schemaObject{"type": "string"}
+	case reflect.Bool:
+		return schemaObject{"type": "boolean"}
+	case reflect.Float32, reflect.Float64:
+		return schemaObject{"type": "number"}
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return schemaObject{"type": "integer", "minimum": 0}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return schemaObject{"type": "integer"}
+	}
+	panic(fmt.Sprintf("schema: %v is nothing that a measurement has", t))
+}
+
+// named puts a struct among the definitions.
+func (w *schemaWriter) named(t reflect.Type) schemaObject {
+	if t.Name() == "" {
+		return w.Struct(t)
+	}
+	name := path.Base(t.PkgPath()) + "." + t.Name()
+	if _, known := w.Defs[name]; !known {
+		w.Defs[name] = nil // for types that contain themselves
+		w.Defs[name] = w.Struct(t)
+	}
+	return schemaObject{"$ref": "#/$defs/" + name}
+}
+
+// Struct is the schema of a struct itself.
+func (w *schemaWriter) Struct(t reflect.Type) schemaObject {
+	properties, required := schemaObject{}, []string{}
+	w.add(t, true, properties, &required)
+	return schemaObject{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+}
+
+// add adds the fields of a struct; always says whether it is there whenever what it is part of is.
+func (w *schemaWriter) add(t reflect.Type, always bool, properties schemaObject, required *[]string) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		inner := f.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		if f.Anonymous && name == "" && inner.Kind() == reflect.Struct {
+			w.add(inner, always && f.Type.Kind() == reflect.Struct, properties, required)
+			continue
+		}
+		if name == "-" || !f.IsExported() {
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		one, optional := w.Of(f.Type), strings.Contains(options, "omit")
+		switch kind := f.Type.Kind(); {
+		case optional:
+		case kind == reflect.Pointer, kind == reflect.Slice, kind == reflect.Map:
+			one = schemaObject{"anyOf": []schemaObject{one, {"type": "null"}}}
+			fallthrough
+		default:
+			if always {
+				*required = append(*required, name)
+			}
+		}
+		if text := w.comments[t.PkgPath()+"."+t.Name()+"."+f.Name]; text != "" {
+			described := schemaObject{"description": text}
+			for k, v := range one {
+				described[k] = v
+			}
+			one = described
+		}
+		properties[name] = one
+	}
+}
+
+// Text is the whole schema as a file.
+func (w *schemaWriter) Text(root schemaObject) ([]byte, error) {
+	root["$schema"], root["$defs"] = "https://json-schema.org/draft/2020-12/schema", w.Defs
+	b, err := json.MarshalIndent(root, "", " ")
+	return append(b, '\n'), err
+}
+
+// Inner is a part of another type. (It has a capital because encoding/json sets only such embedded fields.)
+type Inner struct {
+	Deep int `json:"deep"` // how deep it is
+}
+
+// Sometimes is there or not.
+type Sometimes struct {
+	Maybe string `json:"maybe"`
+}
+
+// schemaOfAll has every kind of field.
+type schemaOfAll struct {
+	// of a person
+	Name     string  `json:"name"`
+	Share    float64 `json:"share,omitempty"` // in 0..1
+	Count    uint8   `json:"count,omitzero"`
+	Why      *string `json:"why"`
+	Left     *int    `json:"left,omitempty"`
+	Hidden   int     `json:"-"`
+	Plain    bool
+	Times    []time.Time            `json:"times"`
+	ByName   map[string]schemaOfAll `json:"by_name,omitempty"`
+	In       Inner                  `json:"in"`
+	private  int
+	Anything struct {
+		X int64 `json:"x"`
+	} `json:"anything"`
+	Inner
+	*Sometimes
+}
+
+func TestSchemaWriter(t *testing.T) {
+	w, err := newSchemaWriter(map[string]string{".": "github.com/pilotfish-ai/pilotfish/cmd/pilotfish"})
+	require.NoError(t, err)
+	_ = schemaOfAll{}.private
+	root := w.Of(reflect.TypeFor[*schemaOfAll]())
+	text, err := w.Text(schemaObject{"allOf": []schemaObject{root}})
+	require.NoError(t, err)
+	inner := `{"type":"object","properties":{"deep":{"type":"integer","description":"how deep it is"}},` +
+		`"required":["deep"],` +
+		`"additionalProperties":false}`
+	assert.JSONEq(t, `{"$schema":"https://json-schema.org/draft/2020-12/schema",
+		"allOf":[{"$ref":"#/$defs/pilotfish.schemaOfAll"}],"$defs":{
+		"pilotfish.Inner":`+inner+`,
+		"pilotfish.schemaOfAll":{"type":"object","additionalProperties":false,
+		"required":["name","why","Plain","times","in","anything","deep"],
+		"properties":{
+			"name":{"type":"string","description":"of a person"},
+			"share":{"type":"number","description":"in 0..1"},
+			"count":{"type":"integer","minimum":0},
+			"why":{"anyOf":[{"type":"string"},{"type":"null"}]},
+			"left":{"type":"integer"},
+			"Plain":{"type":"boolean"},
+			"times":{"anyOf":[{"type":"array","items":{"type":"string","format":"date-time"}},{"type":"null"}]},
+			"by_name":{"type":"object","additionalProperties":{"$ref":"#/$defs/pilotfish.schemaOfAll"}},
+			"in":{"$ref":"#/$defs/pilotfish.Inner"},
+			"anything":{"type":"object","properties":{"x":{"type":"integer"}},"required":["x"],
+				"additionalProperties":false},
+			"deep":{"type":"integer","description":"how deep it is"},
+			"maybe":{"type":"string"}
+		}}}}`, string(text))
+	w.Special[reflect.TypeFor[Inner]()] = schemaObject{"type": "null"}
+	assert.Equal(t, schemaObject{"type": "null"}, w.Of(reflect.TypeFor[Inner]()))
+	assert.Panics(t, func() { w.Of(reflect.TypeFor[func()]()) })
+	var whole map[string]any
+	require.NoError(t, json.Unmarshal(text, &whole))
+	_, err = newSchemaWriter(map[string]string{"[": "x"})
+	assert.Error(t, err)
+}
