@@ -27,7 +27,7 @@ type schemaWriter struct {
 	comments map[string]string             // of fields, by package, type and field
 }
 
-// newSchemaWriter returns a schemaWriter that knows the comments of the packages in some folders, by their import paths.
+// newSchemaWriter returns a schemaWriter that knows the comments of the packages in folders, by their import paths.
 func newSchemaWriter(folders map[string]string) (*schemaWriter, error) {
 	w := &schemaWriter{Defs: schemaObject{}, Special: map[reflect.Type]schemaObject{}, comments: map[string]string{}}
 	for dir, importPath := range folders {

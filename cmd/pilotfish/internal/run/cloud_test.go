@@ -199,13 +199,15 @@ func TestFlagsOfRouting(t *testing.T) {
 		"--max-tokens 0":    func(r *routingOf) { r.MaxTokens = 0 },
 		"--temp 2 --seed 4": func(r *routingOf) { r.Temperature, r.Seed = 2, 4 },
 		"--temp 2 --seed 0 --top-k 3 --top-p 0.5": func(r *routingOf) { r.Temperature, r.TopK, r.TopP = 2, 3, 0.5 },
-		"--ahead 8":                       func(r *routingOf) { r.Ahead = 8 },
-		"--verify off":                    func(*routingOf) {},
-		"--price prefill=1,decode=2":      func(*routingOf) {},
-		"--verify 0 --verify-every 5":     func(r *routingOf) { r.Verify, r.VerifyEvery = true, 5 },
-		"--verify 0.25 --show-unverified": func(r *routingOf) { r.Verify, r.Margin, r.VerifyEvery, r.Preview = true,
-			0.25, 64, true },
-		"--pin " + clitest.OnePin(3):      func(r *routingOf) { r.Pin = clitest.OnePin(3) },
+		"--ahead 8":                   func(r *routingOf) { r.Ahead = 8 },
+		"--verify off":                func(*routingOf) {},
+		"--price prefill=1,decode=2":  func(*routingOf) {},
+		"--verify 0 --verify-every 5": func(r *routingOf) { r.Verify, r.VerifyEvery = true, 5 },
+		"--verify 0.25 --show-unverified": func(r *routingOf) {
+			r.Verify, r.Margin, r.VerifyEvery, r.Preview = true,
+				0.25, 64, true
+		},
+		"--pin " + clitest.OnePin(3): func(r *routingOf) { r.Pin = clitest.OnePin(3) },
 	} {
 		want := parse("")
 		change(&want)
