@@ -88,8 +88,8 @@ func (s *Session) Close() {
 	}
 }
 
-// Sync tells that a path is settled: all later asks begin with it. The next ask is then short, and finds the large
-// model warm. It returns when the gateway has the path, with the payload that it took in bytes, and waits like Ask.
+// Sync sends a path that all later asks begin with. The next ask is then short, and the large model has prefilled the
+// path. Sync returns when the gateway has the path, with the payload in bytes; it waits as Ask does.
 func (s *Session) Sync(ctx context.Context, path []int32) (bytesUp, bytesDown int, err error) {
 	if len(path) == 0 {
 		return 0, 0, fmt.Errorf("sync: no tokens: %w", netproto.ErrValue)
