@@ -118,8 +118,8 @@ func hostOf(header string) string {
 	return strings.TrimSuffix(u.Hostname(), ".")
 }
 
-// origin refuses pages that may not ask: without that, any page that a user of this machine looks at could have the
-// model work.
+// origin refuses requests of web pages that are not allowed: otherwise any page that a user of this machine opens could
+// use the model.
 func (s *Server) origin(w http.ResponseWriter, r *http.Request) *request.Error {
 	from := r.Header.Get("Origin")
 	if from == "" {
@@ -136,15 +136,15 @@ func (s *Server) origin(w http.ResponseWriter, r *http.Request) *request.Error {
 	return nil
 }
 
-// fromPage reports whether a request is from the server's own page, of the host that it is for. That proves it where
-// the host cannot be the name of another page: where names are checked, or keys are, and for an IP address.
+// fromPage reports whether a request is from the server's own page. Equal origin and host prove this only if another
+// page cannot have that host: if host names or keys are checked, or if the host is an IP address.
 func (s *Server) fromPage(r *http.Request) bool {
 	u, err := url.Parse(r.Header.Get("Origin"))
 	return s.o.Page && err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host) &&
 		(len(s.o.Hosts) > 0 || len(s.keys) > 0 || net.ParseIP(hostOf(r.Host)) != nil)
 }
 
-// preflight answers what browsers ask before a request of a page that may ask.
+// preflight answers the request that browsers send before a request of an allowed page.
 func preflight(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodOptions || r.Header.Get("Origin") == "" {
 		return false

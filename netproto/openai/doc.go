@@ -1,5 +1,5 @@
-// Package openai serves a model over HTTP in the form of OpenAI's API, and of Anthropic's, as far as they fit a small
-// model on a device:
+// Package openai serves a model over HTTP with OpenAI's and Anthropic's APIs, as far as they fit a small model on a
+// device:
 //
 //	POST /v1/chat/completions        a turn of a chat, whole or streamed, with tools and formats
 //	POST /v1/completions             what follows a text, or fills a gap in it, whole or streamed; scores of texts
