@@ -15,7 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
-// fields are those of a JSON object that have not been read. The first error sticks. A field that is null counts as
+// fields are the fields of a JSON object that have not been parsed. The first error is kept. A null field counts as
 // absent.
 type fields struct {
 	at  string // path of the object; "" for the request itself
@@ -23,7 +23,7 @@ type fields struct {
 	err *Error
 }
 
-// parseFields reads an object. What is wrong is said of the path at.
+// parseFields parses an object. at is the path for errors.
 func parseFields(at string, raw []byte) *fields {
 	f := &fields{at: at}
 	err := json.Unmarshal(raw, &f.all)
@@ -44,7 +44,7 @@ func parseFields(at string, raw []byte) *fields {
 	return f
 }
 
-// parseBody reads the object that a request is.
+// parseBody parses the body of a request.
 func parseBody(body []byte) *fields {
 	f := new(fields)
 	switch at := invalidUTF8(body); {
@@ -60,7 +60,7 @@ func parseBody(body []byte) *fields {
 	return f
 }
 
-// invalidUTF8 returns where the first byte is that cannot stand in UTF-8; -1 where there is none.
+// invalidUTF8 returns the index of the first byte that is not valid UTF-8; -1 if there is none.
 func invalidUTF8(b []byte) int {
 	for at := 0; at < len(b); {
 		r, n := utf8.DecodeRune(b[at:])
@@ -72,7 +72,7 @@ func invalidUTF8(b []byte) int {
 	return -1
 }
 
-// position says in words where the n-th byte of a text is.
+// position describes the position of the n-th byte of a text.
 func position(text []byte, n int) string {
 	before := text[:min(max(n-1, 0), len(text))]
 	line := before[bytes.LastIndexByte(before, '\n')+1:]
