@@ -153,6 +153,6 @@ func (m *messageShape) end(u usage) []any {
 }
 
 func (m *messageShape) failed(e *request.Error) []any {
-	told := e.Anthropic(m.t.e.ID)
-	return []any{named{"type": told.Type, "error": told.Error, "request_id": told.Request}}
+	failure := e.Anthropic(m.t.e.ID)
+	return []any{named{"type": failure.Type, "error": failure.Error, "request_id": failure.Request}}
 }

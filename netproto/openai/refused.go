@@ -24,8 +24,8 @@ func newRefusals() *refusals {
 	return &refusals{limit: rate.NewLimiter(rate.Every(time.Second), burst)}
 }
 
-// reject answers with an error in place of what was asked for. It is counted, and logged without the query of its
-// address and without headers, which may hold secrets; where a header is what is wrong, with that one.
+// reject answers with an error before a request is processed. The refusal is counted and logged, without the query and
+// the headers, which may contain secrets; if a header is invalid, that one is logged.
 func (s *Server) reject(w http.ResponseWriter, r *http.Request, e *request.Error) {
 	s.o.Events(Event{Status: e.Status, Code: e.Code})
 	s.refusals.log(s.o.Log, r, e)

@@ -10,19 +10,19 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// buffered is how many chunks of a stream wait for a reader before the answer does. A chunk has some hundred bytes,
-// with the log-probabilities of 20 tokens some thousand.
+// buffered is the number of chunks that a stream buffers for a slow reader. A chunk has some hundred bytes, with the
+// log-probabilities of 20 tokens some thousand.
 const buffered = 256
 
-// stream holds what a reader has not taken yet.
+// stream buffers the chunks for a reader.
 type stream struct {
 	chunks chan []byte
-	left   time.Duration // that the reader may keep the answer waiting
+	left   time.Duration // how long the reader may still block the answer
 	place  *place
 }
 
-// push adds a chunk, and waits for room in bounds. Meanwhile others may have the place of the request; where too many
-// readers are slow at once, it does not wait at all.
+// push adds a chunk. If the buffer is full, it waits for a limited time, while other requests may use the place. If too
+// many readers are slow at once, it does not wait.
 func (b *stream) push(ctx context.Context, chunk []byte) error {
 	select {
 	case b.chunks <- chunk:
@@ -45,10 +45,10 @@ func (b *stream) push(ctx context.Context, chunk []byte) error {
 	}
 }
 
-// named is an object of a stream, in an event with the name of its type.
+// named is an object in an event that has the name of the object's type.
 type named map[string]any
 
-// streamEnd ends streams of events without names.
+// streamEnd is the end of a stream of unnamed events.
 const streamEnd = "[DONE]"
 
 // event is an object as an event of a stream.
