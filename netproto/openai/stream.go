@@ -51,7 +51,7 @@ type named map[string]any
 // streamEnd is the end of a stream of unnamed events.
 const streamEnd = "[DONE]"
 
-// event is an object as an event of a stream.
+// event returns an object as an event of a stream.
 func event(v any) []byte {
 	var b []byte
 	switch v := v.(type) {
@@ -65,7 +65,7 @@ func event(v any) []byte {
 	return append(b, "\n\n"...)
 }
 
-// streamed answers piece by piece. Once all of it is generated its place is free, however slow the reader is.
+// streamed sends an answer piece by piece. Its place is free once the answer is generated, even if the reader is slow.
 func (t *reply) streamed(ctx context.Context, j *job, prompts [][]int32, in *place) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -80,7 +80,7 @@ func (t *reply) streamed(ctx context.Context, j *job, prompts [][]int32, in *pla
 	}()
 	if err := t.pump(b); err != nil {
 		cancel(err)
-		for range b.chunks { // until generating has ended
+		for range b.chunks { // until generation has ended
 		}
 		return err
 	}
@@ -95,7 +95,7 @@ func (t *reply) streamed(ctx context.Context, j *job, prompts [][]int32, in *pla
 	return nil
 }
 
-// pushAll adds chunks.
+// pushAll adds several chunks.
 func (b *stream) pushAll(ctx context.Context, chunks []any) error {
 	for _, c := range chunks {
 		if err := b.push(ctx, event(c)); err != nil {
@@ -105,9 +105,9 @@ func (b *stream) pushAll(ctx context.Context, chunks []any) error {
 	return nil
 }
 
-// pump sends chunks as they come, until there are no more. In silence it sends comments, so that no proxy between here
-// and the reader takes the connection for dead. The status is sent with the first of them, so that what goes wrong
-// before has one of its own.
+// pump sends chunks as they arrive, until there are no more. During pauses it sends comments, so that no proxy
+// considers the connection dead. The status is sent with the first chunk or comment, so that an error before it can
+// have its own status.
 func (t *reply) pump(b *stream) error {
 	quiet := time.NewTimer(t.s.o.KeepAlive)
 	defer quiet.Stop()
@@ -130,7 +130,7 @@ func (t *reply) pump(b *stream) error {
 	}
 }
 
-// gather adds to a chunk those that wait after it.
+// gather appends the chunks that are waiting.
 func (b *stream) gather(out []byte) []byte {
 	for {
 		select {

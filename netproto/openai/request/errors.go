@@ -100,7 +100,7 @@ func (e *Error) Body(r *http.Request, id string) []byte {
 	return Encode(e.Object())
 }
 
-// ofAnthropic reports whether a request belongs to Anthropic's API: its clients send a header with each request.
+// ofAnthropic reports whether a request belongs to Anthropic's API, according to its path or its headers.
 func ofAnthropic(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/v1/messages") || r.Header.Get("Anthropic-Version") != ""
 }
