@@ -1,6 +1,6 @@
 package netproto
 
-// Ack answers a [Sync]: its path may be the base of what follows.
+// Ack answers a [Sync]: later messages may use its path as a base.
 type Ack struct {
 	Position int // length of the path
 }

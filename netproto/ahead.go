@@ -1,9 +1,9 @@
 package netproto
 
-// Ahead is a token that the large model decoded beyond what it answered: the one that follows the context, the token of
-// the [Answer] and those of the Aheads before it. Where an ask with [terms.EachChoice] has findings, the text goes
-// another way from the first of these on: then it is the one that follows the context up to there, the token of that
-// finding and those of the Aheads before.
+// Ahead is a token that the large model decoded beyond its answer. Its context is the context of the ask, the token of
+// the [Answer] and the tokens of the previous Aheads. If an ask with [terms.EachChoice] has findings, the text changes
+// at the first of them. Then the context is the part before that finding, the token of the finding and the tokens of
+// the previous Aheads.
 type Ahead struct {
 	Token int32
 }

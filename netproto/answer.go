@@ -4,7 +4,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// Answer is the message of a model's reply to an [Ask]. On the wire a log-probability is a multiple of 1/1024, and
+// Answer is the message with a model's reply to an [Ask]. On the wire a log-probability is a multiple of 1/1024, and
 // times are in microseconds.
 type Answer struct{ terms.Reply }
 

@@ -6,16 +6,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// Ask is the message of a question. It may be repeated: the answer is the same. Its Context is nil on the wire: the
-// Path stands for it, which is what the gateway lacks of it. Within is in milliseconds, from when the gateway has the
-// ask.
+// Ask is the message of a question. It may be repeated: the answer is the same. Its Context is not sent: the Path has
+// the part that the gateway lacks. Within is in milliseconds, from when the gateway has received the ask.
 type Ask struct {
-	Session uint32 // drawn by the client at random; one of the device that the Hello named
+	Session uint32 // drawn by the client at random; belongs to the device that the Hello named
 	Path    Path
 	terms.Question
 }
 
-// The most candidates, and the most tokens beyond the one asked for, that an ask can want.
+// The maximum number of candidates, and of tokens beyond the answer, that an ask can request.
 const (
 	MaxK     = 256
 	MaxAhead = 64
@@ -34,13 +33,13 @@ func (a Ask) Append(b []byte) []byte {
 	})
 }
 
-// Tail reports whether the ask wants what versions before [VerifyVersion] do not have.
+// Tail reports whether the ask needs fields that versions before [VerifyVersion] do not have.
 func (a Ask) Tail() bool { return a.Verify != terms.AsItComes || a.Ahead > 0 || a.Times }
 
-// wantsClock is the bit beside the kind of verification that says so.
+// wantsClock is the bit, in the byte of the kind of verification, that requests a [Clock].
 const wantsClock = 1 << 7
 
-// how is the first byte of the tail.
+// how returns the first byte of the tail.
 func (a Ask) how() byte {
 	if a.Times {
 		return byte(a.Verify) | wantsClock

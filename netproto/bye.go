@@ -2,8 +2,8 @@ package netproto
 
 import "encoding/binary"
 
-// Bye ends a session: the gateway forgets it. A client that vanishes without it only costs the gateway memory for a
-// while.
+// Bye ends a session: the gateway forgets it. If a client disappears without sending it, the session only uses memory
+// of the gateway for a while.
 type Bye struct {
 	Session uint32
 }

@@ -2,8 +2,8 @@ package netproto
 
 import "time"
 
-// Clock says when a gateway had an ask as a whole and when its answer left, on the gateway's clock: since the
-// connection began, in microseconds. It stands before the [Answer] to an ask that wants it.
+// Clock reports when a gateway had received the whole ask and when it sent the answer, on the gateway's clock:
+// microseconds since the connection began. It precedes the [Answer] to an ask that requests it.
 type Clock struct {
 	Received time.Duration
 	Sent     time.Duration // not before Received

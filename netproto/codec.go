@@ -7,14 +7,14 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Coding is a way of writing token ids as bytes.
+// Coding is an encoding of token ids as bytes.
 type Coding uint8
 
-// The codings. The sender takes the shortest, whichever that is.
+// The codings. The sender chooses the shortest.
 const (
 	Packed  Coding = iota // ⌈log₂ vocab⌉ bits per id
 	Zstd                  // a zstd frame without its magic number, with the base as raw dictionary
-	Trained               // the same, with the dictionary that Hello and Welcome agreed on
+	Trained               // the same, with the dictionary that Hello and Welcome chose
 	codings
 )
 
@@ -23,19 +23,20 @@ func (c Coding) String() string {
 	return [...]string{"packed", "zstd", "trained", "unknown"}[min(c, codings)]
 }
 
-// Below these many packed bytes a coding is not tried: it would not win (see TestCodingSizes), or not enough for what
-// it costs. A raw dictionary needs an encoder of its own, 0.7 MB and 0.2 ms; a trained one is there already.
+// Below this number of packed bytes a coding is not tried: it would not be shorter (see TestCodingSizes), or the gain
+// would not be worth its cost. A raw dictionary needs its own encoder, 0.7 MB and 0.2 ms; the encoder of a trained one
+// exists already.
 const (
 	zstdFrom    = 64
 	trainedFrom = 16
 )
 
 const (
-	window = 4096               // tokens of the base that serve as dictionary
-	magic  = "\x28\xb5\x2f\xfd" // of a zstd frame: always the same, so it is not sent
+	window = 4096               // tokens of the base used as dictionary
+	magic  = "\x28\xb5\x2f\xfd" // of a zstd frame: constant, so it is not sent
 )
 
-// Codec writes and reads deltas for one vocabulary. It is safe for concurrent use.
+// Codec encodes and decodes deltas for one vocabulary. It is safe for concurrent use.
 type Codec struct {
 	vocab int
 	enc   *zstd.Encoder // with a dictionary; nil without
@@ -63,14 +64,14 @@ func NewCodec(vocab int, dict Dictionary) (*Codec, error) {
 	return c, nil
 }
 
-// Close frees what the codec holds.
+// Close releases the codec's resources.
 func (c *Codec) Close() {
 	if c.dec != nil {
 		c.dec.Close()
 	}
 }
 
-// Encode writes the ids that follow base. An id outside the vocabulary is an error.
+// Encode encodes the ids that follow base. An id outside the vocabulary is an error.
 func (c *Codec) Encode(base, ids []int32) (Delta, error) {
 	for _, id := range ids {
 		if id < 0 || int(id) >= c.vocab {
@@ -94,7 +95,7 @@ func (c *Codec) Encode(base, ids []int32) (Delta, error) {
 	return best, nil
 }
 
-// squeeze returns the ids in a coding that compresses, or nil where there is no dictionary for it.
+// squeeze encodes the ids with a coding that compresses. It returns nil if that coding has no dictionary.
 func (c *Codec) squeeze(coding Coding, base, ids []int32) ([]byte, error) {
 	enc := c.enc
 	if coding == Zstd {
@@ -115,8 +116,8 @@ func (c *Codec) squeeze(coding Coding, base, ids []int32) ([]byte, error) {
 	return b, nil
 }
 
-// Decode reads the ids that follow base. The caller has checked d.Count against its limits: no more than that is ever
-// decompressed.
+// Decode decodes the ids that follow base. The caller must have checked d.Count against its limits: Decode decompresses
+// no more than that.
 func (c *Codec) Decode(base []int32, d Delta) ([]int32, error) {
 	ids, err := c.decode(base, d)
 	if err != nil {

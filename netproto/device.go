@@ -7,15 +7,15 @@ import (
 	"log/slog"
 )
 
-// Device identifies a device to its gateway: 128 random bits, drawn once and kept. It is a secret between the two,
-// since whoever knows it can go on with the sessions of the device. Printing it shows [Device.Name].
+// Device identifies a device to its gateway: 128 random bits, drawn once and stored. It is a secret, because its owner
+// can continue the sessions of the device. Printing it shows [Device.Name].
 //
-// The zero Device means none. A gateway then takes each connection for a device of its own: its sessions end with the
+// The zero Device means none. A gateway then treats each connection as a separate device: its sessions end with the
 // connection.
 type Device [16]byte
 
-// Name returns eight hexadecimal digits that stand for the device in logs, the beginning of its SHA-256. They do not
-// give the device away; "" for the zero Device.
+// Name returns eight hexadecimal digits that identify the device in logs: the first digits of its SHA-256, which do not
+// reveal the device. It is "" for the zero Device.
 func (d Device) Name() string {
 	if d == (Device{}) {
 		return ""
@@ -33,14 +33,13 @@ func (d Device) GoString() string { return d.Name() }
 // LogValue returns the name.
 func (d Device) LogValue() slog.Value { return slog.StringValue(d.Name()) }
 
-// MarshalText returns the name: a device is written to a file on purpose only, with [Device.Reveal].
+// MarshalText returns the name, so that a device is not written to a file by accident. See [Device.Reveal].
 func (d Device) MarshalText() ([]byte, error) { return []byte(d.Name()), nil }
 
-// Reveal returns the device itself in hexadecimal, to be stored where only its owner can read it.
+// Reveal returns the device in hexadecimal. Store it where only its owner can read it.
 func (d Device) Reveal() string { return hex.EncodeToString(d[:]) }
 
-// ParseDevice reads what [Device.Reveal] returns. Its errors do not repeat s, which may be a secret with a mistake in
-// it.
+// ParseDevice parses what [Device.Reveal] returns. Its errors do not contain s, which may be a mistyped secret.
 func ParseDevice(s string) (d Device, err error) {
 	if len(s) != hex.EncodedLen(len(d)) {
 		return Device{}, fmt.Errorf("device: %d characters instead of %d: %w", len(s), hex.EncodedLen(len(d)), ErrValue)

@@ -6,16 +6,16 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Dictionary is a trained zstd dictionary over ids as [Codec] spreads them, for one vocabulary. Its id is its version.
+// Dictionary is a trained zstd dictionary over ids as [Codec] lays them out, for one vocabulary. Its id is its version.
 type Dictionary struct {
-	ID    uint32 // above 0; one id never stands for two contents
+	ID    uint32 // above 0; an id always means the same contents
 	Bytes []byte // in zstd's format, with the same id inside
 }
 
-// TrainDictionary makes a dictionary from token paths like those that will travel. What a new path has in common with
-// the last half of them it can refer to; the first half says how often what is left occurs.
+// TrainDictionary makes a dictionary from token paths like those that will be sent. New paths can refer to the last
+// half of them; the first half gives the frequencies of the remaining bytes.
 func TrainDictionary(id uint32, vocab int, paths [][]int32) (Dictionary, error) {
-	const longest = 32 << 10 // bytes to refer to; the end of them is the cheapest to name
+	const longest = 32 << 10 // bytes to refer to; the last ones have the shortest references
 	if id == 0 || vocab < 1 || vocab > MaxVocab {
 		return Dictionary{}, fmt.Errorf("train dictionary %d for a vocabulary of %d: %w", id, vocab, ErrValue)
 	}

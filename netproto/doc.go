@@ -1,7 +1,7 @@
-// Package netproto holds what edge and gateway say to each other, pilotfish/1: bytes to values and back. It opens no
-// socket and reads no file.
+// Package netproto defines the messages between edge and gateway, pilotfish/1, and their encoding. It opens no socket
+// and reads no file.
 //
-// All of it travels in QUIC streams, under TLS 1.3. The client opens two kinds of stream. The first stream of a
+// All messages travel in QUIC streams, under TLS 1.3. The client opens two kinds of stream. The first stream of a
 // connection is the control stream. Each ask and each sync then has a bidirectional stream of its own, so that nothing
 // waits for a lost packet of another one; a cancelled ask is a stream that is reset:
 //
@@ -38,35 +38,34 @@
 //	log-prob   uvarint, in units of -1/1024 nat
 //	string     length uvarint, bytes
 //
-// Numbers of fixed width are little endian; a uvarint is the base-128 form of encoding/binary, at its shortest. Each
-// value has exactly one form, so what parses is what Append writes. What follows a semicolon is a tail: it is
-// there only where one of its values is not 0.
+// Numbers of fixed width are little endian; a uvarint is the base-128 form of encoding/binary, in its shortest form.
+// Each value has exactly one encoding: appending a parsed message gives the same bytes. The fields after a semicolon
+// are a tail: it is present only if one of its values is not 0.
 //
-// An ask says its context as a difference: the tokens after a base, and the hash of the path up to there. The base is a
-// position on the same path that the gateway acknowledged before (by an Answer or an Ack for a path that goes through
-// it), or that was sent on an earlier stream of the same connection. Packets can be overtaken or lost, so a gateway
-// that does not know a base first waits for the earlier streams. One that then holds no such path says Need, and the
-// client asks again from there. So every ask may be repeated, anywhere, and eviction, restarts and a second gateway
-// at the same address heal by themselves. Session numbers are drawn by clients at random, for the same reason:
-// there is nothing to be set up before the first ask. A number stands for a session of the device that the Hello names,
-// and of no other: who does not know the 128 bits of a [Device] reaches none of its sessions. A Need names a position
-// other than 0 only to a connection that has named that session itself.
+// An ask sends its context as a difference: the tokens after a base, and the hash of the path up to the base. The base
+// is a position on the same path that the gateway acknowledged before (by an Answer or an Ack for a path that goes
+// through it), or that was sent on an earlier stream of the same connection. Packets can be overtaken or lost, so a
+// gateway that does not know a base first waits for the earlier streams. If it then holds no such path it answers Need,
+// and the client asks again from there. So every ask may be repeated, at any time, and clients recover from evictions,
+// restarts and a second gateway at the same address. Clients draw session numbers at random, so that the first ask
+// needs no setup. A number stands for a session of the device that the Hello names: without the 128 bits of a [Device],
+// a client reaches none of its sessions. A Need names a position other than 0 only to a connection that has named that
+// session itself.
 package netproto
 
-// Versions of the messages. A Hello says the highest one that the client speaks, and the Welcome the one of the
+// Versions of the messages. A Hello has the highest version that the client speaks. The Welcome has the version of the
 // connection: the lower one of both sides. A gateway refuses a Hello of a version that it does not speak; the client
-// then says one of a version before. Version 2 added the device to the Hello, version 3 the kinds of audit and of
-// drawing to Welcome and Answer, version 4 the tails, Ahead and Clock: without these its messages are those of version
-// 3. From version 5 on the digest of the template in the Hello is of what the template writes, and a template that
-// differs is noted in the Welcome. Before, the digest was of the template's text, and a gateway refused one that
-// differed: a client that says an older version leaves it zero, and a gateway ignores that of an older client.
+// then sends an earlier version. Version 2 added the device to the Hello, version 3 the kinds of audit and of drawing
+// to Welcome and Answer, version 4 the tails, Ahead and Clock: without these its messages are those of version 3. From
+// version 5 on, the digest in the Hello is that of the template's output, and the Welcome reports a template that
+// differs. Before, the digest was that of the template's text, and a gateway refused one that differed: a client that
+// sends an older version leaves it zero, and a gateway ignores the digest of an older client.
 const (
 	Version         = 5 // the highest that this package speaks
 	OldestVersion   = 3 // the lowest
 	VerifyVersion   = 4 // the first with verification, tokens ahead and clocks
-	TemplateVersion = 5 // the first that compares what chat templates write
+	TemplateVersion = 5 // the first that compares the output of chat templates
 )
 
-// ALPN is the name of the protocol within TLS. It does not change with [Version], so that the refusal can name the
-// cause.
+// ALPN is the name of the protocol in TLS. It does not change with [Version], so that a refusal can state the cause.
 const ALPN = "pilotfish/1"

@@ -7,14 +7,14 @@ import (
 
 // Hello is the first message of a client.
 type Hello struct {
-	Version      int // the highest that it speaks
+	Version      int // the highest that the client speaks
 	Identity     Identity
-	Device       Device   // who asks; zero means none
+	Device       Device   // the device; zero means none
 	Dictionaries []uint32 // ids of the trained dictionaries that the client has, best first
-	Secret       Secret   // the access token; empty where the gateway wants none
+	Secret       Secret   // the access token; empty if the gateway needs none
 }
 
-// Secret is an access token. Printing it shows that there is one, never which.
+// Secret is an access token. Printing it shows only whether it is set.
 type Secret string
 
 // String hides the secret.
@@ -47,7 +47,7 @@ func (h Hello) Append(b []byte) []byte {
 	})
 }
 
-// ParseHello takes a Hello of n bytes from the front of b. With a version that is not from [OldestVersion] to [Version]
+// ParseHello takes a Hello of n bytes from the front of b. If its version is not within [OldestVersion] to [Version]
 // the error is [WrongVersion], whatever follows.
 func ParseHello(b []byte) (h Hello, n int, err error) {
 	p, n := openFrame(b, KindHello)

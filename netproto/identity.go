@@ -12,8 +12,8 @@ type Digest [sha256.Size]byte
 // String returns the digest in hexadecimal.
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
-// ParseDigest reads what [Digest.String] writes; colons between bytes, as other programs print fingerprints, are left
-// out.
+// ParseDigest parses what [Digest.String] writes. It ignores colons between bytes, which other programs print in
+// fingerprints.
 func ParseDigest(s string) (d Digest, err error) {
 	plain := make([]byte, 0, 2*len(d))
 	for i := range len(s) {
@@ -30,19 +30,19 @@ func ParseDigest(s string) (d Digest, err error) {
 	return d, nil
 }
 
-// Identity says what a model's tokens mean, and how it writes a chat.
+// Identity describes the meaning of a model's tokens and its chat format.
 type Identity struct {
 	Tokenizer Digest // of vocabulary and merges
-	Vocab     int    // ids that the tokenizer has; a model's table may have more rows than that
-	// of what the chat template writes for ordinary chats, not of its text: templates with the same effect agree. Zero
-	// where there is no template. Before [TemplateVersion] it was of the text, and is not compared
+	Vocab     int    // ids of the tokenizer; a model's embedding may have more rows
+	// of the output of the chat template for ordinary chats, not of its text, so that equivalent templates agree. Zero
+	// without a template. Before [TemplateVersion] it was of the text, and is not compared
 	Template Digest
 }
 
 // Compare compares the identity of a large model with that of a small one. The error is [WrongTokenizer] if ids mean
-// different tokens: the models cannot work together. If only the templates write chats differently, they can: the small
-// model's template writes the prompt, and the large model reads a form of chat that it was not trained on. A digest
-// that the large model does not state is not compared, nor is a template that the small one does not have.
+// different tokens: the models cannot work together. If only the templates differ, they can: the small model's template
+// writes the prompt, and the large model reads a chat format that it was not trained on. A zero digest of the large
+// model is not compared, nor is a missing template of the small one.
 func (id Identity) Compare(small Identity) (otherTemplate bool, err error) {
 	none := Digest{}
 	if id.Tokenizer != none && id.Tokenizer != small.Tokenizer || id.Vocab != small.Vocab {
@@ -64,5 +64,5 @@ func (p *parser) identity() (id Identity) {
 	return id
 }
 
-// MaxVocab is the most ids that a tokenizer may have.
+// MaxVocab is the maximum number of ids of a tokenizer.
 const MaxVocab = 1 << 24

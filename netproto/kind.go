@@ -33,8 +33,8 @@ func (k Kind) String() string {
 	return names[k-1]
 }
 
-// ReadFrame reads one whole frame from r, for the parser of its kind. A body of more than limit bytes is refused before
-// it is read. It returns [io.EOF] only where r ends before the frame begins, and reads nothing after the frame.
+// ReadFrame reads one whole frame from r, for the parser of its kind. It refuses a body of more than limit bytes before
+// reading it. It returns [io.EOF] only if r ends before the frame begins, and reads nothing after the frame.
 func ReadFrame(r io.Reader, limit int) (Kind, []byte, error) {
 	b := make([]byte, 2, 64)
 	if _, err := io.ReadFull(r, b); err != nil {
@@ -57,7 +57,7 @@ func ReadFrame(r io.Reader, limit int) (Kind, []byte, error) {
 	return readBody(r, kind, b, int(size))
 }
 
-// readBody grows with what arrives, so that a peer that only claims a length takes no memory.
+// readBody reads a body. Its buffer grows as bytes arrive, so that a peer that only claims a length uses no memory.
 func readBody(r io.Reader, kind Kind, b []byte, size int) (Kind, []byte, error) {
 	const step = 1 << 14
 	for size > 0 {

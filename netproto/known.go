@@ -6,34 +6,34 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/prefix"
 )
 
-// Known is the set of paths of one session, as a tree: an edge keeps what the gateway acknowledged, a gateway what it
-// received. It serves one goroutine at a time.
+// Known is the set of paths of one session, as a tree. An edge stores what the gateway acknowledged, a gateway what it
+// received. It is not safe for concurrent use.
 //
-// A segment is a run of tokens without a fork; it hangs off its parent, or off the root, at the position where it
-// begins. A path that goes on where a segment ends lengthens it, another one begins a segment of its own.
+// A segment is a run of tokens without a fork; its parent is another segment or the root, at the position where it
+// begins. A path that continues at the end of a segment extends it, any other path begins a new segment.
 type Known struct {
 	segments []segment
 	tokens   int
 	limit    int
-	trunk    place // end of what is settled
+	trunk    place // end of the settled path
 }
 
 type segment struct {
 	parent int // index of a segment; -1 is the root
 	start  int // position of its first token
 	ids    []int32
-	hashes []Hash // hashes[i] is that of the path up to and with ids[i]
+	hashes []Hash // hashes[i] is the hash of the path up to and including ids[i]
 }
 
 func (s *segment) end() int { return s.start + len(s.ids) }
 
-// NewKnown returns an empty set that holds up to limit tokens. A path that does not fit makes it forget all others.
+// NewKnown returns an empty set that holds up to limit tokens. Adding a path that does not fit removes all others.
 func NewKnown(limit int) *Known { return &Known{limit: limit, trunk: place{-1, 0}} }
 
-// Settle says that all later paths begin with this one, which is known.
+// Settle declares that all later paths begin with this one, which is in the set.
 func (k *Known) Settle(path []int32) { k.trunk = k.walk(path) }
 
-// Trunk returns length and hash of the path that was settled last, as far as it is still known.
+// Trunk returns length and hash of the last settled path, as far as it is still in the set.
 func (k *Known) Trunk() (int, Hash) { return k.trunk.position, k.hash(k.trunk) }
 
 // place is a position on a segment; the root is {-1, 0}.
@@ -41,13 +41,13 @@ type place struct{ segment, position int }
 
 func (k *Known) root() place { return place{-1, 0} }
 
-// Longest returns the longest beginning of path that is known: its length and hash.
+// Longest returns length and hash of the longest prefix of path in the set.
 func (k *Known) Longest(path []int32) (int, Hash) {
 	p := k.walk(path)
 	return p.position, k.hash(p)
 }
 
-// walk follows a path from the root as far as it is known.
+// walk follows a path from the root as far as it is in the set.
 func (k *Known) walk(path []int32) place {
 	p := k.root()
 	for len(path) > p.position {
@@ -60,7 +60,7 @@ func (k *Known) walk(path []int32) place {
 	return p
 }
 
-// step follows ids from a place, where a segment ends or others hang off it, into the one that begins with them.
+// step follows ids from a place, at the end of a segment or at a fork, into the segment that begins with them.
 func (k *Known) step(p place, ids []int32) place {
 	for i := p.segment + 1; i < len(k.segments); i++ { // a child comes after its parent
 		s := &k.segments[i]
@@ -79,7 +79,7 @@ func (k *Known) hash(p place) Hash {
 	return s.hashes[p.position-s.start-1]
 }
 
-// Find returns the path of a length that has a hash, or false.
+// Find returns the path with the given length and hash, or false.
 func (k *Known) Find(length int, hash Hash) ([]int32, bool) {
 	if length == 0 {
 		return nil, hash == RootHash
@@ -104,7 +104,7 @@ func (k *Known) path(p place) []int32 {
 	return out
 }
 
-// Add makes a path known, and returns its hash.
+// Add adds a path and returns its hash.
 func (k *Known) Add(path []int32) Hash {
 	p := k.walk(path)
 	rest := path[p.position:]
@@ -136,8 +136,8 @@ func (k *Known) Add(path []int32) Hash {
 	return h
 }
 
-// Clear makes it forget all.
+// Clear removes all paths.
 func (k *Known) Clear() { k.segments, k.tokens, k.trunk = nil, 0, k.root() }
 
-// Tokens returns how many tokens are held.
+// Tokens returns the number of stored tokens.
 func (k *Known) Tokens() int { return k.tokens }

@@ -2,11 +2,11 @@ package netproto
 
 import "encoding/binary"
 
-// Need answers an Ask or a Sync whose base the gateway does not hold: it is to be repeated from Position, if the path
-// of the client has this hash there, else from 0.
+// Need answers an Ask or a Sync with a base that the gateway does not hold. The client repeats it from Position if its
+// path has this hash there, else from 0.
 type Need struct {
 	Position int
-	Hash     Hash // of the path up to Position, as the gateway has it
+	Hash     Hash // of the path up to Position, as the gateway holds it
 }
 
 // Append appends the frame to b.

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// appendUvarint appends a number that is never negative.
+// appendUvarint appends a number. A negative number is appended as 0.
 func appendUvarint(b []byte, v int) []byte { return binary.AppendUvarint(b, uint64(max(v, 0))) }
 
-// appendMillis appends a duration in milliseconds, rounded up: a deadline of less than one is still a deadline.
+// appendMillis appends a duration in milliseconds, rounded up: a deadline below one millisecond is still a deadline.
 func appendMillis(b []byte, d time.Duration) []byte {
 	ms := (max(d, 0) + time.Millisecond - 1) / time.Millisecond
 	return binary.AppendUvarint(b, min(uint64(ms), maxMillis))
@@ -27,10 +27,10 @@ func (p *parser) micros(field string) time.Duration {
 	return time.Duration(p.uvarint(field, maxMillis*1000)) * time.Microsecond
 }
 
-// A log-probability travels in units of -1/1024 nat: one or two bytes, and within half a unit of what it was.
+// A log-probability is sent in units of -1/1024 nat: one or two bytes, with an error of half a unit at most.
 const (
 	logProbUnit = 1024
-	maxLogProb  = 1 << 17 // -128 nats stand for all that is less
+	maxLogProb  = 1 << 17 // -128 nats is sent for all lower values
 )
 
 func appendLogProb(b []byte, l float32) []byte {
@@ -41,7 +41,7 @@ func appendLogProb(b []byte, l float32) []byte {
 	return binary.AppendUvarint(b, uint64(min(max(q, 0), maxLogProb)))
 }
 
-// appendScore appends a number that is not NaN. There is only one 0.
+// appendScore appends a number that is not NaN. -0 becomes 0.
 func appendScore(b []byte, f float32) []byte {
 	if f == 0 {
 		f = 0
@@ -49,7 +49,7 @@ func appendScore(b []byte, f float32) []byte {
 	return binary.LittleEndian.AppendUint32(b, math.Float32bits(f))
 }
 
-// scores takes a finite number, and one that is not above it and may be -Inf.
+// scores parses a finite number, and one that is not above it and may be -Inf.
 func (p *parser) scores() (score, stands float32) {
 	high, low := p.u32("score"), p.u32("stands")
 	score, stands = math.Float32frombits(high), math.Float32frombits(low)
@@ -61,5 +61,5 @@ func (p *parser) scores() (score, stands float32) {
 }
 
 func (p *parser) logProb(field string) float32 {
-	return 0 - float32(p.uvarint(field, maxLogProb))/logProbUnit // 0 stays +0
+	return 0 - float32(p.uvarint(field, maxLogProb))/logProbUnit // makes 0 positive
 }

@@ -5,10 +5,10 @@ import (
 	"math/bits"
 )
 
-// idBits returns how many bits an id of a vocabulary takes: ⌈log₂ vocab⌉, at least 1.
+// idBits returns the number of bits of an id of a vocabulary: ⌈log₂ vocab⌉, at least 1.
 func idBits(vocab int) int { return max(bits.Len(uint(vocab-1)), 1) }
 
-// packedSize returns the bytes of n ids of w bits.
+// packedSize returns the number of bytes of n ids of w bits.
 func packedSize(n, w int) int { return (n*w + 7) / 8 }
 
 // pack appends ids of w bits each, the first in the lowest bits of the first byte.
@@ -27,7 +27,7 @@ func pack(b []byte, ids []int32, w int) []byte {
 	return b
 }
 
-// unpack undoes pack for n ids.
+// unpack is the inverse of pack for n ids.
 func unpack(b []byte, n, w, vocab int) ([]int32, error) {
 	if len(b) != packedSize(n, w) {
 		return nil, fmt.Errorf("%d bytes for %d ids of %d bits: %w", len(b), n, w, ErrValue)
@@ -52,7 +52,7 @@ func unpack(b []byte, n, w, vocab int) ([]int32, error) {
 	return ids, nil
 }
 
-// idBytes returns how many bytes an id takes where ids must not share bytes, as for zstd.
+// idBytes returns the number of bytes of an id in formats where ids do not share bytes, as for zstd.
 func idBytes(vocab int) int { return (idBits(vocab) + 7) / 8 }
 
 // spread appends ids of size bytes each, little endian.
@@ -65,7 +65,7 @@ func spread(b []byte, ids []int32, size int) []byte {
 	return b
 }
 
-// gather undoes spread for n ids.
+// gather is the inverse of spread for n ids.
 func gather(b []byte, n, size, vocab int) ([]int32, error) {
 	if len(b) != n*size {
 		return nil, fmt.Errorf("%d bytes for %d ids of %d bytes: %w", len(b), n, size, ErrValue)

@@ -2,14 +2,14 @@ package netproto
 
 import "encoding/binary"
 
-// Path is a context as a difference: what follows a base that both sides have.
+// Path is a context as a difference: the tokens after a base that both sides have.
 type Path struct {
 	Base  int   // tokens of the base
-	Hash  Hash  // of the base; RootHash where that is empty
-	Delta Delta // what follows; len(context) is Base + Delta.Count
+	Hash  Hash  // of the base; RootHash if it is empty
+	Delta Delta // tokens after the base; len(context) is Base + Delta.Count
 }
 
-// Position returns the length of the whole path, which is the position of the token that is asked for.
+// Position returns the length of the whole path, which is the position of the requested token.
 func (p Path) Position() int { return p.Base + p.Delta.Count }
 
 // Delta is a run of token ids in one of the codings of [Codec].

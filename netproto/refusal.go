@@ -5,33 +5,32 @@ import (
 	"time"
 )
 
-// Code says why a gateway refuses. It is an error, so that errors.Is(err, netproto.WrongTokenizer) asks for it, whether
-// the refusal came for a connection or for one ask. It is also the code of a connection or stream that is closed for
-// that reason.
+// Code is the reason of a refusal. It is an error, so that errors.Is(err, netproto.WrongTokenizer) works for refused
+// connections and refused asks. It is also the error code of a connection or stream that is closed for that reason.
 type Code uint8
 
 // The codes.
 const (
-	NoReason       Code = iota // closed without a fault
+	NoReason       Code = iota // closed without an error
 	WrongVersion               // the gateway speaks another version of the protocol
-	WrongTokenizer             // edge and cloud number tokens differently
-	WrongTemplate              // edge and cloud write a chat differently; from gateways before TemplateVersion
+	WrongTokenizer             // the token ids of edge and cloud mean different tokens
+	WrongTemplate              // the chat templates of edge and cloud differ; from gateways before TemplateVersion
 	WrongSecret                // the access token is missing or wrong
-	Malformed                  // bytes that are no message, or not the one that is due here
+	Malformed                  // not a valid message, or not an expected one
 	TooLarge                   // a context, or a message, above the limits
-	// more requests per second than the access token or the device is allowed; try after RetryAfter
+	// more requests per second than the access token or the device may send; try again after RetryAfter
 	TooFast
-	Busy      // too many asks, connections or sessions at a time
-	TooLate   // the deadline of the ask went by before there was an answer
-	Draining  // the gateway is about to go away
+	Busy      // too many concurrent asks, connections or sessions
+	TooLate   // the deadline of the ask passed before there was an answer
+	Draining  // the gateway is shutting down
 	Failed    // the large model gave no answer
-	Cancelled // the asker is not interested any more
-	// the large model cannot look at each position of a context. Only asks that a version before VerifyVersion does not
-	// have get it
+	Cancelled // the client cancelled the ask
+	// the large model cannot audit each position of a context. Only asks with fields that versions before VerifyVersion
+	// lack get this code
 	CannotVerify
 )
 
-// Error says the code in words.
+// Error returns a description of the code.
 func (c Code) Error() string {
 	texts := [...]string{
 		NoReason:       "closed",
@@ -55,7 +54,7 @@ func (c Code) Error() string {
 	return fmt.Sprintf("code %d", uint8(c))
 }
 
-// Lasting reports whether the same request will be refused again however often it is repeated.
+// Lasting reports whether repeating the same request is useless.
 func (c Code) Lasting() bool {
 	switch c {
 	case WrongVersion, WrongTokenizer, WrongTemplate, WrongSecret, Malformed, TooLarge, CannotVerify:
@@ -64,14 +63,14 @@ func (c Code) Lasting() bool {
 	return false
 }
 
-// Refusal answers a Hello, an Ask or a Sync that gets nothing else. It is an error and unwraps to its code.
+// Refusal answers a Hello, an Ask or a Sync that cannot be answered otherwise. It is an error and unwraps to its code.
 type Refusal struct {
 	Code       Code
 	RetryAfter time.Duration // in milliseconds; 0 means not stated
-	Detail     string        // for people; holds no secret
+	Detail     string        // for people; contains no secret
 }
 
-// Error says what was refused and why.
+// Error returns the code's description and the detail.
 func (r Refusal) Error() string {
 	if r.Detail == "" {
 		return "refused: " + r.Code.Error()
@@ -82,7 +81,7 @@ func (r Refusal) Error() string {
 // Unwrap returns the code.
 func (r Refusal) Unwrap() error { return r.Code }
 
-// Append appends the frame to b. A detail that is too long is cut.
+// Append appends the frame to b. It shortens a detail that is too long.
 func (r Refusal) Append(b []byte) []byte {
 	return appendFrame(b, KindRefusal, func(b []byte) []byte {
 		b = append(b, byte(r.Code))

@@ -7,8 +7,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// The parts of a sampling that are not 0, as bits. Its numbers are those of the edge to the last bit, so that both draw
-// the same token.
+// The parts of a sampling that are not 0, as bits. Its numbers are sent exactly, so that edge and cloud draw the same
+// token.
 const (
 	hasTemperature = 1 << iota
 	hasTopK

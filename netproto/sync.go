@@ -2,7 +2,7 @@ package netproto
 
 import "encoding/binary"
 
-// Sync streams settled tokens early, so that the next ask is short and finds the large model warm.
+// Sync sends settled tokens early. The next ask is then short, and the large model has prefilled these tokens.
 type Sync struct {
 	Session uint32
 	Path    Path

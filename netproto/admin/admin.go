@@ -1,5 +1,5 @@
-// Package admin is the HTTP server for whoever operates a gateway: is it alive, is it ready, what has it done, where
-// does it spend its time. It shows no text of a user and no secret, and none of its pages waits for a model.
+// Package admin is the HTTP server for the operator of a gateway. Its pages show whether the gateway is alive and
+// ready, its metrics, and profiles. They show neither a user's text nor a secret, and no page waits for a model.
 package admin
 
 import (
@@ -16,12 +16,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Options of the pages. All of them are needed.
+// Options configure the pages. All of them are required.
 type Options struct {
 	Metrics prometheus.Gatherer
-	Ready   func() error // nil when questions can be answered, else why not. It must not wait
+	Ready   func() error // nil when questions can be answered, else the reason. It must not block
 	Profile bool         // serve /debug/pprof
-	Log     *slog.Logger // for what goes wrong while a page is served
+	Log     *slog.Logger // logs errors that occur while a page is served
 }
 
 // Handler returns the pages:
@@ -53,12 +53,12 @@ func Handler(o Options) http.Handler {
 	return mux
 }
 
-// say answers with a line of text.
+// say writes a response of one line of text.
 func say(w http.ResponseWriter, status int, line string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	fmt.Fprintln(w, line) // a client that has gone is none of our concern
+	fmt.Fprintln(w, line) // an error means that the client has gone
 }
 
 // Server serves pages until it is closed.
@@ -67,7 +67,7 @@ type Server struct {
 	done chan struct{}
 }
 
-// Serve serves the pages on a listener, which it closes in the end. What is sent slowly is cut off.
+// Serve serves the pages on a listener, which it closes at the end. Slow requests are cut off.
 func Serve(on net.Listener, pages http.Handler, log *slog.Logger) *Server {
 	s := &Server{done: make(chan struct{}), http: &http.Server{
 		Handler: pages, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
@@ -84,13 +84,13 @@ func Serve(on net.Listener, pages http.Handler, log *slog.Logger) *Server {
 	return s
 }
 
-// Close ends the server. Pages that are being sent have a second.
+// Close ends the server. It allows a second for the responses under way.
 func (s *Server) Close() {
 	const patience = time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if s.http.Shutdown(ctx) != nil {
-		_ = s.http.Close() // cuts off what is slow
+		_ = s.http.Close() // cuts off slow clients
 	}
 	<-s.done
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/streams"
 )
 
-// ahead gives out the tokens that follow an answer, as they come, until there are no more, or ctx or the session ends:
-// then the gateway is told to stop. nil: none follow.
+// ahead sends the tokens that follow an answer to the channel as they arrive. It ends when there are no more, or when
+// ctx or the session ends; then it asks the gateway to stop. It returns nil if no tokens follow.
 func (s *Session) ahead(ctx context.Context, r reply) <-chan int32 {
 	if r.rest == nil {
 		return nil
 	}
-	out := make(chan int32, r.most) // has room for all of them: nobody has to read it
+	out := make(chan int32, r.most) // has room for all of them, so that sending never blocks
 	ctx, cancel := s.bound(ctx, 0)
 	s.c.tasks.Go(func() {
 		defer cancel()
@@ -36,9 +36,9 @@ func (s *Session) ahead(ctx context.Context, r reply) <-chan int32 {
 	return out
 }
 
-// follow reads at most so many tokens from a stream.
+// follow reads at most the given number of tokens from a stream.
 func (c *Client) follow(s *quic.Stream, most int, out chan<- int32) error {
-	const longest = 5 // bytes of a token
+	const longest = 5 // bytes in a token
 	for range most {
 		_, b, err := netproto.ReadFrame(s, longest)
 		if err == io.EOF {
@@ -62,7 +62,7 @@ func (c *Client) follow(s *quic.Stream, most int, out chan<- int32) error {
 	return nil
 }
 
-// broken counts a stream on which the gateway broke the protocol when its ask had been answered already.
+// broken counts a stream on which the gateway broke the protocol after it had answered the ask.
 func (c *Client) broken() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

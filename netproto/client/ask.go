@@ -12,12 +12,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// Ask returns the large model's token for the position after the context of q, its path on the wire. It waits for the
-// answer, for a connection where there is none, and for both only until ctx ends or q.Within has gone by (then the
-// error is netproto.TooLate); the gateway is told to stop. Any number of asks may be under way, about any paths, in any
-// order. One without a deadline is repeated after a refusal that passes, for Patience. With q.Ahead, tokens come after
-// it has returned, until ctx ends. An answer whose audit is not what q.Verify wants is an error, netproto.CannotVerify
-// where the gateway says so. With an error, the answer has the payload that it took and nothing else.
+// Ask returns the large model's token for the position after the context of q. It waits for the answer, and for a
+// connection if there is none, until ctx ends or q.Within has passed (then the error is netproto.TooLate). When it
+// gives up, it cancels the request at the gateway. Any number of asks may be under way, for any paths, in any order. An
+// ask without a deadline is repeated after a temporary refusal, for up to Patience. With q.Ahead, further tokens arrive
+// after Ask has returned, until ctx ends. An answer without the audit that q.Verify requests is an error; it is
+// netproto.CannotVerify if the gateway refused. With an error, the answer holds only the numbers of bytes that were
+// sent and received.
 func (s *Session) Ask(ctx context.Context, q terms.Question) (terms.Answer, error) {
 	if err := check(q); err != nil {
 		return terms.Answer{}, fmt.Errorf("ask: %w", err)
@@ -49,11 +50,11 @@ func (s *Session) Ask(ctx context.Context, q terms.Question) (terms.Answer, erro
 		return terms.Answer{}, fmt.Errorf("ask: %w: %w", ErrProtocol, err)
 	}
 	return terms.Answer{
-		Reply: a, BytesUp: cost.up, BytesDown: cost.down, Prefilled: r.told, Times: r.at, Ahead: s.ahead(whole, r),
+		Reply: a, BytesUp: cost.up, BytesDown: cost.down, Prefilled: r.prefilled, Times: r.at, Ahead: s.ahead(whole, r),
 	}, nil
 }
 
-// check refuses what cannot be asked.
+// check returns an error for a question that cannot be asked.
 func check(q terms.Question) error {
 	if len(q.Context) == 0 || q.K < 0 || q.K > netproto.MaxK || q.Ahead < 0 || q.Ahead > netproto.MaxAhead ||
 		q.Verify > terms.EachScore {
@@ -63,7 +64,7 @@ func check(q terms.Question) error {
 	return nil
 }
 
-// ask is a question in the version of a connection.
+// ask encodes a question in the version of a connection.
 func (s *Session) ask(ctx context.Context, l *link, p netproto.Path, q terms.Question) (message, error) {
 	version, ahead := l.offers()
 	a := netproto.Ask{Session: s.number, Path: p, Question: q}
@@ -93,8 +94,8 @@ func (c *Client) read(b []byte, q terms.Question) (terms.Reply, error) {
 	return a, err
 }
 
-// verifies reports whether an answer has the verification that was asked for, and no other: all positions were looked
-// at, and each finding is another token than the one that stands, with scores where these are wanted.
+// verifies reports whether an answer has the requested verification and no other: all positions were audited, and each
+// finding differs from the token at its position, with scores if these are requested.
 func (c *Client) verifies(a terms.Reply, q terms.Question) bool {
 	if a.Scored() && q.Verify != terms.EachScore {
 		return false
@@ -119,7 +120,7 @@ func (c *Client) verifies(a terms.Reply, q terms.Question) bool {
 	return len(a.Audit) == 0 || a.Scored() == (q.Verify == terms.EachScore)
 }
 
-// sound reports whether the audit of an answer is about positions of a path of so many tokens.
+// sound reports whether the audit of an answer concerns positions of a path of n tokens.
 func sound(a terms.Reply, n int) bool {
 	within := func(pos int) bool { return pos >= n-a.Audited && pos < n }
 	if a.Audited > n || a.Sampled != 0 && !within(a.Sampled) {
@@ -130,7 +131,7 @@ func sound(a terms.Reply, n int) bool {
 	})
 }
 
-// bound ends ctx with the session and at the deadline.
+// bound returns a context that also ends with the session and at the deadline.
 func (s *Session) bound(ctx context.Context, deadline time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.ctx, func() { cancel(ErrClosed) })
@@ -145,7 +146,7 @@ func (s *Session) bound(ctx context.Context, deadline time.Duration) (context.Co
 	}
 }
 
-// timeLeft returns how long an answer is of use; 0 means without end.
+// timeLeft returns how long an answer is useful; 0 means without limit.
 func timeLeft(ctx context.Context) time.Duration {
 	if d, ok := ctx.Deadline(); ok {
 		return max(time.Until(d), time.Millisecond)
@@ -153,21 +154,21 @@ func timeLeft(ctx context.Context) time.Duration {
 	return 0
 }
 
-// cost is the payload of an exchange in bytes.
+// cost is the payload of an exchange, in bytes.
 type cost struct{ up, down int }
 
-// send asks about a path until there is an answer: again on a new connection, or with more of the path where the
-// gateway needs that. It remembers what the gateway acknowledged.
+// send asks about a path until there is an answer. It tries again on a new connection, or with more of the path if the
+// gateway needs that. It stores what the gateway acknowledged.
 func (s *Session) send(
 	ctx context.Context, path []int32, frame func(*link, netproto.Path) (message, error),
 ) (r reply, sum cost, err error) {
-	// a gateway that holds nothing takes the whole path at the second attempt, a restarted one at the third
+	// A gateway that holds nothing gets the whole path at the second attempt, a restarted one at the third.
 	const most = 16
 	for range most {
 		var up int
-		before := r.told
+		before := r.prefilled
 		r, up, err = s.once(ctx, path, frame)
-		r.told = max(r.told, before) // a path that is sent again was new the first time
+		r.prefilled = max(r.prefilled, before) // a path that is sent again was new the first time
 		sum.up += up
 		sum.down += len(r.b) + r.more
 		switch {
@@ -194,8 +195,8 @@ func (s *Session) send(
 	return r, sum, err
 }
 
-// again waits before an ask that was refused is repeated, and reports whether it is: where nothing says how long the
-// answer is of use, until Patience has gone by, and unless it would be refused again or the large model failed.
+// again waits before a refused ask is repeated, and reports whether it should be. An ask without a deadline is repeated
+// until Patience has passed, unless it would be refused again or the large model failed.
 func (s *Session) again(ctx context.Context, err error, start time.Time) bool {
 	r, refused := errors.AsType[netproto.Refusal](err)
 	_, bounded := ctx.Deadline()
@@ -210,7 +211,7 @@ func (s *Session) again(ctx context.Context, err error, start time.Time) bool {
 	return wait.For(ctx, pause) == nil
 }
 
-// once sends a path over the connection that there is. A gateway that is about to go means another connection.
+// once sends a path over the current connection. If the gateway is draining, it takes another connection.
 func (s *Session) once(
 	ctx context.Context, path []int32, frame func(*link, netproto.Path) (message, error),
 ) (r reply, up int, err error) {
@@ -231,13 +232,13 @@ func (s *Session) once(
 		return r, 0, err
 	}
 	before, start := l.qc.ConnectionStats().PacketsReceived, time.Now()
-	told := 0
+	prefilled := 0
 	r, err = l.exchange(ctx, m, func() {
 		s.noteSent(l, path)
-		told, up = fresh, len(m.frame)
+		prefilled, up = fresh, len(m.frame)
 		s.leave(len(path)-p.Base, up)
 	})
-	r.told = told
+	r.prefilled = prefilled
 	if err != nil && ctx.Err() != nil {
 		err = s.c.tooLate(l, err, before, start)
 	}
@@ -248,14 +249,14 @@ func (s *Session) once(
 	return r, up, err
 }
 
-// link waits for a connection, not longer than Patience.
+// link waits for a connection, for Patience at most.
 func (s *Session) link(ctx context.Context) (*link, error) {
 	ctx, cancel := s.c.patient(ctx)
 	defer cancel()
 	return s.c.link(ctx)
 }
 
-// noteSent makes a path one that later streams of a connection can go on from.
+// noteSent makes a path available as a base for later streams of a connection.
 func (s *Session) noteSent(l *link, path []int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -266,10 +267,10 @@ func (s *Session) noteSent(l *link, path []int32) {
 	s.sent.Add(path)
 }
 
-// difference writes a path as what follows the longest base that the gateway acknowledged, or that is on its way on
-// the same connection: the gateway waits for earlier streams before it says that it does not know a base. What is on
-// its way may get lost, and what rests on it is late then: on a link that loses packets a path rests on what was
-// acknowledged alone, where that makes it no packet longer. fresh counts the tokens that were not sent before.
+// difference encodes a path as the tokens after the longest base that the gateway has acknowledged, or that was sent on
+// the same connection: the gateway waits for earlier streams before it reports an unknown base. A base that was sent
+// but not acknowledged may get lost, which delays the asks that use it. On a link that loses packets, only acknowledged
+// bases are therefore used, unless the path then needs more packets. fresh counts the tokens that were not sent before.
 func (s *Session) difference(l *link, path []int32) (p netproto.Path, fresh int, err error) {
 	codec := s.c.plain
 	select {
@@ -301,16 +302,16 @@ func (s *Session) difference(l *link, path []int32) (p netproto.Path, fresh int,
 	return p, fresh, err
 }
 
-// onePacket is how many bytes of tokens fit into a packet with all that is around them: QUIC promises 1200 in all.
+// onePacket is how many bytes of tokens fit into a packet with their overhead: QUIC guarantees packets of 1200 bytes.
 const onePacket = 1000
 
-// loses reports whether one of a hundred packets to the gateway, or more, got lost.
+// loses reports whether one percent or more of the packets to the gateway got lost.
 func (l *link) loses() bool {
 	stats := l.qc.ConnectionStats()
 	return stats.PacketsLost > 0 && 100*stats.PacketsLost >= stats.PacketsSent
 }
 
-// resendFrom forgets what the gateway does not hold any more: all but the beginning that it names, if that is ours.
+// resendFrom forgets what the gateway no longer holds: all after the position that it names, if the hash there is ours.
 func (s *Session) resendFrom(b []byte, path []int32) error {
 	need, _, err := netproto.ParseNeed(b)
 	if err != nil {
@@ -328,14 +329,14 @@ func (s *Session) resendFrom(b []byte, path []int32) error {
 	return nil
 }
 
-// tooLate adds to the error of an exchange whose time is over why it took so long, where the connection is to blame.
+// tooLate adds the cause to the error of an exchange that timed out, if the connection is the cause.
 func (c *Client) tooLate(l *link, err error, packets uint64, since time.Time) error {
 	silent := l.silent(packets, since)
 	if silent {
 		c.retire(l)
 	}
 	c.mu.Lock()
-	why := c.failure // of the attempt before this one, if the gateway has not said Welcome yet
+	why := c.failure // of the previous attempt, if the gateway has not said Welcome yet
 	c.mu.Unlock()
 	if why == nil && silent {
 		why = noReply(c.addr, since)
@@ -346,8 +347,8 @@ func (c *Client) tooLate(l *link, err error, packets uint64, since time.Time) er
 	return fmt.Errorf("%w: %w", err, why)
 }
 
-// silent reports whether nothing at all was heard during an exchange that had time enough for it: then the way to the
-// gateway is broken, and the next ask tries a new connection instead of waiting until this one is given up.
+// silent reports whether nothing was received during an exchange that lasted long enough. Then the path to the gateway
+// is broken, and the next ask tries a new connection instead of waiting until this one times out.
 func (l *link) silent(packets uint64, since time.Time) bool {
 	const least = 300 * time.Millisecond
 	s := l.qc.ConnectionStats()

@@ -1,5 +1,5 @@
-// Package client is the edge's side of pilotfish/1: a QUIC connection to a gateway that reconnects by itself, and
-// sessions that ask about token paths over it.
+// Package client is the edge's side of pilotfish/1. It keeps a QUIC connection to a gateway, which reconnects
+// automatically, and sessions that ask about token paths over it.
 package client
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// Errors of this side. Refusals of the gateway are netproto.Refusal and unwrap to a netproto.Code.
+// Errors of the client. Refusals of the gateway are netproto.Refusal and unwrap to a netproto.Code.
 var (
 	ErrClosed   = errors.New("the client is closed")
 	ErrProtocol = errors.New("the gateway breaks the protocol")
@@ -26,15 +26,15 @@ type Client struct {
 	host string
 	port uint16
 
-	ctx     context.Context // until Close
+	ctx     context.Context // ends at Close
 	cancel  context.CancelCauseFunc
 	tasks   sync.WaitGroup
 	tickets *tickets
-	plain   *netproto.Codec // without dictionary: for asks that go out before the Welcome
+	plain   *netproto.Codec // without dictionary: for asks that are sent before the Welcome
 
 	mu       sync.Mutex
 	closed   bool
-	version  int   // that a Hello says
+	version  int   // for the next Hello
 	current  *link // nil: none
 	attempt  *attempt
 	failures int   // attempts in a row
@@ -44,19 +44,19 @@ type Client struct {
 	stats    Stats
 }
 
-// Stats counts what a client did.
+// Stats counts the events of a client.
 type Stats struct {
 	Connections int           // made
 	Early       int           // of these with 0-RTT
 	Migrations  int           // to another local address
-	Broken      int           // streams that the gateway broke the protocol on after it had answered
+	Broken      int           // streams on which the gateway broke the protocol after its answer
 	RTT         time.Duration // smoothed, of the current connection; 0 without one
 }
 
-// Dial connects to the gateway at host:port and returns when the gateway says Welcome, or when that fails, after
-// ConnectTimeout at the latest; with [Options.Lazy] it returns at once, and fails only for wrong options or an address
-// that is none. An error that comes from the network or the gateway is a [ConnectError]. It unwraps to a netproto.Code
-// where the gateway refuses, to a [PinError] where its certificate is not the pinned one.
+// Dial connects to the gateway at host:port. It returns when the gateway has said Welcome or the attempt has failed,
+// after ConnectTimeout at the latest. With [Options.Lazy] it returns at once, and fails only for invalid options or an
+// invalid address. An error of the network or the gateway is a [ConnectError]. It unwraps to a netproto.Code if the
+// gateway refused, and to a [PinError] if its certificate is not the pinned one.
 func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 	opt, err := opt.withDefaults()
 	if err != nil {
@@ -78,17 +78,17 @@ func Dial(ctx context.Context, addr string, opt Options) (*Client, error) {
 		c.tasks.Go(c.followRoute)
 	}
 	if opt.Lazy {
-		_, _, err := c.currentOrAttempt() // asks wait for it
+		_, _, err := c.currentOrAttempt() // later asks wait for it
 		return c, err
 	}
 	if err := c.connect(ctx); err != nil {
-		_ = c.Close() // why there is no connection says more
+		_ = c.Close() // the first error is more useful
 		return nil, fmt.Errorf("dial: %w", err)
 	}
 	return c, nil
 }
 
-// connect makes one attempt, and waits until the client is welcome.
+// connect makes one attempt and waits for the Welcome.
 func (c *Client) connect(ctx context.Context) error {
 	for {
 		if err := c.connectOnce(ctx); !errors.Is(err, errOlder) {
@@ -113,8 +113,8 @@ func (c *Client) connectOnce(ctx context.Context) error {
 	return a.link.wait(ctx)
 }
 
-// Connect waits until there is a connection on which the gateway has said Welcome, until ctx ends or for Patience, and
-// returns what it said.
+// Connect waits until there is a connection on which the gateway has said Welcome, and returns this Welcome. It gives
+// up when ctx ends or after Patience.
 func (c *Client) Connect(ctx context.Context) (netproto.Welcome, error) {
 	ctx, cancel := c.patient(ctx)
 	defer cancel()
@@ -125,7 +125,7 @@ func (c *Client) Connect(ctx context.Context) (netproto.Welcome, error) {
 	return l.agreed, nil
 }
 
-// Welcome returns what the gateway said last: its model and limits. It is zero before the first connection.
+// Welcome returns the latest Welcome of the gateway: its model and limits. It is zero before the first connection.
 func (c *Client) Welcome() netproto.Welcome {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,7 +146,7 @@ func (c *Client) Stats() Stats {
 	return s
 }
 
-// enter counts a task that Close waits for.
+// enter registers a task that Close waits for.
 func (c *Client) enter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,7 +156,7 @@ func (c *Client) enter() bool {
 	return !c.closed
 }
 
-// Close ends all sessions and asks and frees everything.
+// Close ends all sessions and asks and releases all resources.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	if c.closed {

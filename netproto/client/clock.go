@@ -8,26 +8,26 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// clock estimates how far the clock of a gateway is ahead of this machine's, from the asks of one connection, as NTP
-// does (RFC 5905, section 8): each ask gives four times, and if both ways took as long as each other, the offset is the
-// mean of what they show. It is wrong by half of the round trip at most. Of the last asks, the one with the least
-// round trip counts: the least of it was spent in queues. Clocks drift apart, so that older ones are forgotten.
+// clock estimates the offset of a gateway's clock from this machine's, from the asks of one connection, as NTP does
+// (RFC 5905, section 8). Each ask gives four times. If both directions took the same time, the offset is the mean of
+// the two differences; the error is half of the round trip at most. Of the recent asks the one with the shortest round
+// trip is used, since it spent the least time in queues. Clocks drift, so old samples are dropped.
 type clock struct {
 	mu   sync.Mutex
-	zero time.Time // of both clocks, each on its own; set with the first sample
+	zero time.Time // of both clocks; set with the first sample
 	last [16]sample
 	n    int // samples so far
 }
 
-// sample is what one ask says.
+// sample is the result of one ask.
 type sample struct {
 	ahead     time.Duration // of the gateway's clock
 	roundTrip time.Duration // without the time in the gateway
 }
 
-// learn takes the times of an ask and returns them on this machine's clock. A gateway cannot have had the ask before it
-// left, nor answer after the answer came; where it claims to have had it for longer than that all took, it tells
-// nothing.
+// learn takes the times of an ask and returns them on this machine's clock. A gateway cannot have received the ask
+// before it was sent, nor sent the answer after it arrived. If it reports a longer time than the whole exchange took,
+// its times are ignored.
 func (c *clock) learn(left, arrived time.Time, theirs netproto.Clock) terms.Times {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,7 +58,7 @@ func (c *clock) learn(left, arrived time.Time, theirs netproto.Clock) terms.Time
 	}
 }
 
-// best is the sample with the least round trip; of those that are alike, the last one counts.
+// best returns the sample with the shortest round trip, the latest of them if there are several.
 func (c *clock) best() sample {
 	best := c.last[(c.n-1)%len(c.last)]
 	for i := range min(c.n, len(c.last)) {

@@ -12,15 +12,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// attempt is one try to connect, which any number of asks wait for.
+// attempt is one attempt to connect. Any number of asks may wait for it.
 type attempt struct {
 	done chan struct{} // closed when link and err are set
 	link *link
 	err  error
 }
 
-// link returns the connection, made anew where it has gone, or why there is none. A failed attempt is repeated until
-// ctx ends, unless the next one would fail the same way.
+// link returns the connection. If there is none it makes one, or returns why it cannot. A failed attempt is repeated
+// until ctx ends, unless the next one would fail for the same reason.
 func (c *Client) link(ctx context.Context) (*link, error) {
 	start := time.Now()
 	for {
@@ -42,7 +42,7 @@ func (c *Client) link(ctx context.Context) (*link, error) {
 	}
 }
 
-// patient is a context for a wait for a connection.
+// patient returns a context for waiting for a connection.
 func (c *Client) patient(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, c.opt.Patience, ErrNoReply)
 }
@@ -60,8 +60,8 @@ func (c *Client) welcomed(ctx context.Context) (*link, error) {
 	}
 }
 
-// gaveUp says why somebody who began to wait at start has no connection when ctx ends: what the last attempt failed of,
-// also where that was before, or for how long there has been no reply.
+// gaveUp returns the error of a caller that has waited since start when ctx ends: why the last attempt failed, even if
+// that was before start, or how long there has been no reply.
 func (c *Client) gaveUp(ctx context.Context, start time.Time) error {
 	c.mu.Lock()
 	why := c.failure
@@ -75,7 +75,7 @@ func (c *Client) gaveUp(ctx context.Context, start time.Time) error {
 	return why
 }
 
-// currentOrAttempt returns the connection, or the attempt under way, which it starts if there is none.
+// currentOrAttempt returns the connection or the attempt under way. It starts an attempt if there is neither.
 func (c *Client) currentOrAttempt() (*link, *attempt, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,8 +94,8 @@ func (c *Client) currentOrAttempt() (*link, *attempt, error) {
 	return nil, a, nil
 }
 
-// pauseAfter returns how long to wait before the next attempt after some that failed: nothing the first time, then 50
-// ms, doubling up to 5 s, each times 0.75 to 1.25 so that many edges do not come back at the same moment.
+// pauseAfter returns the wait before the next attempt, after a number of failures: none the first time, then 50 ms,
+// doubling up to 5 s, each times 0.75 to 1.25 so that many edges do not reconnect at the same moment.
 func pauseAfter(failures int, random float64) time.Duration {
 	return backoff.Spread(backoff.Delay(failures, 50*time.Millisecond, 5*time.Second), 0.25, random)
 }
@@ -125,7 +125,7 @@ func (c *Client) try(a *attempt, pause time.Duration) {
 	close(a.done)
 }
 
-// failed notes why an attempt failed, so that the next one does not come at once.
+// failed records why an attempt failed, which delays the next one.
 func (c *Client) failed(err error) {
 	c.mu.Lock()
 	c.failures++
@@ -134,7 +134,7 @@ func (c *Client) failed(err error) {
 	c.opt.Attempted(err)
 }
 
-// retire takes a connection out of use; it is closed when its last ask is done.
+// retire takes a connection out of use; it is closed when its last ask has ended.
 func (c *Client) retire(l *link) {
 	c.mu.Lock()
 	if c.current == l {
@@ -144,7 +144,7 @@ func (c *Client) retire(l *link) {
 	l.retire()
 }
 
-// succeed notes that the gateway welcomes us.
+// succeed records the gateway's Welcome.
 func (c *Client) succeed(w netproto.Welcome, early bool) {
 	c.mu.Lock()
 	c.failures, c.failure = 0, nil
@@ -156,7 +156,7 @@ func (c *Client) succeed(w netproto.Welcome, early bool) {
 	c.opt.Attempted(nil)
 }
 
-// followRoute moves the connection when the way to the gateway begins at another local address.
+// followRoute migrates the connection when the route to the gateway starts at another local address.
 func (c *Client) followRoute() {
 	tick := time.NewTicker(c.opt.RouteCheck)
 	defer tick.Stop()
@@ -180,8 +180,8 @@ func (c *Client) followRoute() {
 	}
 }
 
-// Migrate moves the connection to a new local socket, as after a change of network. Sessions and open asks go on. The
-// client does so by itself when its local address changes.
+// Migrate moves the connection to a new local socket, as after a change of network. Sessions and open asks continue.
+// The client migrates automatically when its local address changes.
 func (c *Client) Migrate(ctx context.Context) error {
 	l, err := c.welcomed(ctx)
 	if err != nil {

@@ -14,28 +14,29 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// errRepeat says that a frame was surely not answered on this connection, and may be sent on another one, or again.
+// errRepeat means that a frame was certainly not answered on this connection. It may be sent again, also on another
+// one.
 var errRepeat = errors.New("to be repeated")
 
-// reply is what came back for a frame.
+// reply is what the gateway sent in answer to a frame.
 type reply struct {
-	kind netproto.Kind
-	b    []byte
-	more int          // bytes that came before b
-	at   terms.Times  // where they said when the gateway had what
-	told int          // tokens that travelled for it
-	most int          // tokens ahead that may follow
-	rest *quic.Stream // on which they do; nil: nothing follows
+	kind      netproto.Kind
+	b         []byte
+	more      int          // bytes received before b
+	at        terms.Times  // when the gateway received and answered the frame, if it sent its clock
+	prefilled int          // tokens sent for it
+	most      int          // maximum number of tokens ahead
+	rest      *quic.Stream // with the tokens ahead; nil: none follow
 }
 
-// drop gives up what follows an answer.
+// drop cancels the tokens ahead.
 func (r reply) drop(why netproto.Code) {
 	if r.rest != nil {
 		r.rest.CancelRead(quic.StreamErrorCode(why))
 	}
 }
 
-// message is a frame, how many tokens ahead it asks for, and whether for the gateway's clock.
+// message is a frame, the number of tokens ahead that it requests, and whether it requests the gateway's clock.
 type message struct {
 	frame []byte
 	ahead int
@@ -43,8 +44,8 @@ type message struct {
 }
 
 // exchange sends one frame on a stream of its own and returns the frame that answers it. It calls opened when the
-// stream has its place among the others and nothing is written yet. When ctx ends, the stream is reset. Where tokens
-// may follow the answer, the stream is left to the caller.
+// stream has its number and nothing is written yet. When ctx ends, the stream is reset. If tokens may follow the
+// answer, the caller must finish the stream.
 func (l *link) exchange(ctx context.Context, m message, opened func()) (reply, error) {
 	s, err := l.stream(ctx)
 	if err != nil {
@@ -66,8 +67,8 @@ func (l *link) exchange(ctx context.Context, m message, opened func()) (reply, e
 	return r, nil
 }
 
-// reset cancels a stream. What is sent already cannot be taken back, only the answer refused: after a rejected 0-RTT,
-// QUIC would reset the stream of the same number on the connection as it is then.
+// reset cancels a stream. If all has been sent, it cancels only the reading side: after a rejected 0-RTT, QUIC would
+// reset the stream with the same number on the new connection.
 func reset(s *quic.Stream, sent *atomic.Bool) {
 	if !sent.Load() {
 		s.CancelWrite(quic.StreamErrorCode(netproto.Cancelled))
@@ -75,9 +76,9 @@ func reset(s *quic.Stream, sent *atomic.Bool) {
 	s.CancelRead(quic.StreamErrorCode(netproto.Cancelled))
 }
 
-// talk sends a frame and reads one, and the gateway's clock before it where that was asked for. It sets sent when no
-// more will be written. A gateway may refuse before it has taken the whole frame: writing fails then, and the refusal
-// is there to be read all the same.
+// talk sends a frame and reads its answer, and before it the gateway's clock if that was requested. It sets sent when
+// nothing more will be written. A gateway may refuse before it has received the whole frame: writing then fails, but
+// the refusal can still be read.
 func (l *link) talk(s *quic.Stream, m message, sent *atomic.Bool) (r reply, err error) {
 	left := time.Now()
 	_, unwritten := s.Write(m.frame)
@@ -87,7 +88,7 @@ func (l *link) talk(s *quic.Stream, m message, sent *atomic.Bool) (r reply, err 
 	}
 	r.kind, r.b, err = netproto.ReadFrame(s, netproto.MaxMessage)
 	if err == nil && m.clock && r.kind == netproto.KindClock {
-		r, err = l.told(s, r.b, left)
+		r, err = l.readClock(s, r.b, left)
 	}
 	if err != nil && unwritten != nil {
 		err = unwritten
@@ -95,8 +96,8 @@ func (l *link) talk(s *quic.Stream, m message, sent *atomic.Bool) (r reply, err 
 	return r, err
 }
 
-// told takes the gateway's clock from a frame, and reads the answer behind it.
-func (l *link) told(s *quic.Stream, b []byte, left time.Time) (r reply, err error) {
+// readClock parses the gateway's clock and reads the answer that follows it.
+func (l *link) readClock(s *quic.Stream, b []byte, left time.Time) (r reply, err error) {
 	arrived := time.Now()
 	theirs, _, err := netproto.ParseClock(b)
 	if err != nil {
@@ -107,8 +108,8 @@ func (l *link) told(s *quic.Stream, b []byte, left time.Time) (r reply, err erro
 	return r, err
 }
 
-// stream returns a stream for one exchange. Before the gateway has said Welcome these are the ones that were opened
-// with the connection: QUIC sets up its streams anew in the meantime.
+// stream returns a stream for one exchange. Before the gateway has said Welcome, it returns one of the streams that
+// were opened with the connection, since QUIC resets its streams if 0-RTT is rejected.
 func (l *link) stream(ctx context.Context) (*quic.Stream, error) {
 	select {
 	case s := <-l.first:
@@ -121,8 +122,8 @@ func (l *link) stream(ctx context.Context) (*quic.Stream, error) {
 	return l.qc.OpenStreamSync(ctx)
 }
 
-// fault says why there is no answer: the end of ctx, a refusal of the connection,
-// or errRepeat where another attempt may have one.
+// fault returns why there is no answer: the end of ctx, a refusal of the connection, or errRepeat if another attempt
+// may succeed.
 func (l *link) fault(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -134,7 +135,7 @@ func (l *link) fault(ctx context.Context, err error) error {
 		return errRepeat
 	case l.unwelcome():
 		return l.over(err)
-	case errors.Is(err, net.ErrClosed): // as all errors of a whole connection are
+	case errors.Is(err, net.ErrClosed): // as is every error of a whole connection
 		return l.ended(ctx, err)
 	case l.qc.Context().Err() != nil:
 		return l.ended(ctx, context.Cause(l.qc.Context()))
@@ -145,7 +146,7 @@ func (l *link) fault(ctx context.Context, err error) error {
 	return reason(err)
 }
 
-// unwelcome reports whether the gateway has said no to the Hello, or nothing in time.
+// unwelcome reports whether the gateway refused the Hello or did not answer it in time.
 func (l *link) unwelcome() bool {
 	select {
 	case <-l.ready:
@@ -155,8 +156,8 @@ func (l *link) unwelcome() bool {
 	}
 }
 
-// ended says what the end of a connection means for an ask. It lets run learn of it first, which takes a moment: where
-// there was no Welcome yet, run counts the attempt as failed and drops the ticket, before there is another attempt.
+// ended returns the error of an ask after its connection has ended. It first lets run handle the end, which takes a
+// moment: if there was no Welcome yet, run counts the attempt as failed and drops the ticket before the next attempt.
 func (l *link) ended(ctx context.Context, err error) error {
 	select {
 	case <-l.ready:
@@ -166,7 +167,7 @@ func (l *link) ended(ctx context.Context, err error) error {
 	}
 }
 
-// over is ended where run knows of it.
+// over is ended after run has handled the end.
 func (l *link) over(err error) error {
 	l.c.retire(l)
 	if err = reason(err); l.unwelcome() {

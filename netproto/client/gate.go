@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// gate holds back what a socket receives while the streams of early asks are opened. quic-go (0.65) changes what
-// OpenStream reads when it hears from the server, and takes no lock: with 0-RTT, streams are opened before that.
+// gate holds back received packets while the streams of early asks are opened. When quic-go (0.65) receives packets of
+// the server, it changes what OpenStream reads, without a lock. With 0-RTT, streams must be opened before that.
 type gate struct {
 	mu    sync.Mutex
-	shut  chan struct{} // closed when packets may pass; nil: they may
+	shut  chan struct{} // closed when packets may pass; nil: they may pass now
 	timer *time.Timer
 }
 
-// close holds packets back, for a moment at most: a ticket need not be one for 0-RTT, and then nobody calls open.
+// close holds packets back, for a short time at most: if the ticket does not allow 0-RTT, open is never called.
 func (g *gate) close() {
 	const moment = 100 * time.Millisecond
 	g.mu.Lock()
@@ -46,15 +46,15 @@ func (g *gate) pass() {
 	}
 }
 
-// gatedConn is a socket behind a gate. It offers quic-go no more than packets: the few of an edge need no batches, and
-// there is nothing to be logged about the size of buffers.
+// gatedConn is a socket with a gate. It hides the other methods of the socket from quic-go: an edge sends too few
+// packets for batches, and the sizes of buffers need no log lines.
 type gatedConn struct {
 	packetConn
 	gate  *gate
 	heard *atomic.Bool
 }
 
-// ReadFrom returns a packet when the gate is open.
+// ReadFrom returns a packet once the gate is open.
 func (c gatedConn) ReadFrom(b []byte) (int, net.Addr, error) {
 	n, from, err := c.packetConn.ReadFrom(b)
 	if err == nil {
@@ -64,8 +64,8 @@ func (c gatedConn) ReadFrom(b []byte) (int, net.Addr, error) {
 	return n, from, err
 }
 
-// gatedTickets closes the gate when there is a ticket, with which the connection may be used before the gateway has
-// been heard.
+// gatedTickets closes the gate when there is a ticket, since the connection may then be used before the gateway has
+// replied.
 type gatedTickets struct {
 	*tickets
 	gate *gate

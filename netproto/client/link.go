@@ -17,27 +17,27 @@ type link struct {
 	c     *Client
 	qc    *quic.Conn
 	to    netip.AddrPort
-	began *socket // the socket of its first packets; sockets may grow
+	began *socket // the socket of its first packets; the slice of sockets may grow
 	said  int     // version in the Hello
 
-	early   bool              // it was in use before the gateway said Welcome
-	first   chan *quic.Stream // for asks before that, in the order in which they must be used
-	ready   chan struct{}     // closed when the gateway has said Welcome or no: what follows is set
+	early   bool              // used before the gateway said Welcome
+	first   chan *quic.Stream // for asks before the Welcome, in order of their numbers
+	ready   chan struct{}     // closed when the gateway has accepted or refused; the fields below are then set
 	agreed  netproto.Welcome
-	codec   *netproto.Codec // of the dictionary that both have
+	codec   *netproto.Codec // for the dictionary that both sides have
 	err     error           // a refusal
 	control *quic.Stream
 
 	clock clock // of the gateway
 
 	mu      sync.Mutex
-	sockets []*socket // the last one is in use; earlier ones stay until the end
+	sockets []*socket // the last one is in use; the others stay open until the end
 	open    int       // asks and syncs under way
 	retired bool
 	closed  bool
 }
 
-// run listens to the gateway until the connection ends, and frees it.
+// run reads from the gateway until the connection ends, then frees it.
 func (l *link) run() {
 	defer l.c.forget(l)
 	w, err := l.welcome()
@@ -46,7 +46,7 @@ func (l *link) run() {
 	}
 	if l.c.older(l.said, err) {
 		err = errOlder
-	} else if l.early && err != nil && !errors.Is(err, ErrClosed) { // else the attempt fails, and wraps the error
+	} else if l.early && err != nil && !errors.Is(err, ErrClosed) { // otherwise the attempt fails with it
 		err = &ConnectError{l.c.addr, err}
 		l.c.failed(err)
 	}
@@ -58,17 +58,17 @@ func (l *link) run() {
 		l.retire()
 	} else {
 		l.c.tickets.refused(err)
-		l.retire() // before those who wait hear of it, and look for another one
+		l.retire() // before the waiting asks see the error and look for another connection
 		close(l.ready)
 	}
-	_ = l.close(netproto.NoReason) // the connection is over; what was wrong is known
+	_ = l.close(netproto.NoReason) // the error of closing adds nothing
 	if err == nil && l.codec != l.c.plain {
 		l.codec.Close()
 	}
 }
 
-// hello opens the control stream and says Hello on it. On a connection that is used before the gateway is heard, the
-// streams of early asks are opened with it: see gate.
+// hello opens the control stream and sends the Hello. If the connection is used before the gateway has replied, it
+// opens the streams of early asks as well: see gate.
 func (l *link) hello(early bool) error {
 	control, err := l.qc.OpenStream()
 	if err != nil {
@@ -77,7 +77,7 @@ func (l *link) hello(early bool) error {
 	hello := netproto.Hello{Version: l.said, Identity: l.c.opt.Identity, Device: l.c.opt.Device,
 		Secret: l.c.opt.Secret}
 	if l.said < netproto.TemplateVersion {
-		hello.Identity.Template = netproto.Digest{} // else the gateway compares it with one of another meaning
+		hello.Identity.Template = netproto.Digest{} // older gateways compare it with a digest of another meaning
 	}
 	for _, d := range l.c.opt.Dictionaries {
 		hello.Dictionaries = append(hello.Dictionaries, d.ID)
@@ -90,20 +90,20 @@ func (l *link) hello(early bool) error {
 	return err
 }
 
-// prepare opens the streams that asks may use before the gateway has said Welcome.
+// prepare opens the streams for asks before the Welcome.
 func (l *link) prepare() {
 	const asks = 8
 	l.first = make(chan *quic.Stream, asks)
 	for range asks {
 		s, err := l.qc.OpenStream()
 		if err != nil {
-			return // fewer asks then go out before the Welcome
+			return // then fewer asks are sent before the Welcome
 		}
 		l.first <- s
 	}
 }
 
-// discard drops the streams that a rejected 0-RTT leaves useless.
+// discard drops the streams that a rejected 0-RTT made useless.
 func (l *link) discard() {
 	for {
 		select {
@@ -114,7 +114,7 @@ func (l *link) discard() {
 	}
 }
 
-// welcome returns what the gateway answers to the Hello, or why it does not.
+// welcome returns the gateway's answer to the Hello, or why there is none.
 func (l *link) welcome() (netproto.Welcome, error) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(l.c.ctx, l.c.opt.ConnectTimeout)
@@ -132,7 +132,7 @@ func (l *link) welcome() (netproto.Welcome, error) {
 	return w, l.began.slow(err, l.to, start)
 }
 
-// repeatHello reads the answer to the Hello, which it repeats where the gateway does not take 0-RTT.
+// repeatHello reads the answer to the Hello. It repeats the Hello if the gateway rejects 0-RTT.
 func (l *link) repeatHello(ctx context.Context) (netproto.Welcome, error) {
 	w, err := l.readWelcome()
 	if !errors.Is(err, quic.Err0RTTRejected) {
@@ -150,7 +150,7 @@ func (l *link) repeatHello(ctx context.Context) (netproto.Welcome, error) {
 
 func (l *link) readWelcome() (w netproto.Welcome, err error) {
 	const longest = 8 << 10
-	_ = l.control.SetReadDeadline(time.Now().Add(l.c.opt.ConnectTimeout)) // it never errs
+	_ = l.control.SetReadDeadline(time.Now().Add(l.c.opt.ConnectTimeout)) // always returns nil
 	kind, b, err := netproto.ReadFrame(l.control, longest)
 	if err != nil {
 		return w, reason(err)
@@ -168,7 +168,7 @@ func (l *link) readWelcome() (w netproto.Welcome, err error) {
 	return w, nil
 }
 
-// listen reads the control stream until it ends: the gateway may say that it is about to go.
+// listen reads the control stream until it ends: the gateway may announce that it is draining.
 func (l *link) listen() {
 	const longest = 4 << 10
 	for {
@@ -183,7 +183,7 @@ func (l *link) listen() {
 	}
 }
 
-// wait returns when the gateway has said Welcome, or why it did not.
+// wait waits for the Welcome. It returns the reason if there is none.
 func (l *link) wait(ctx context.Context) error {
 	select {
 	case <-l.ready:
@@ -200,7 +200,7 @@ func (l *link) usable() bool {
 	return !l.retired && l.qc.Context().Err() == nil
 }
 
-// begin counts an ask that is about to use the connection.
+// begin registers an ask that is about to use the connection.
 func (l *link) begin() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,7 +221,7 @@ func (l *link) end() {
 	}
 }
 
-// retire lets no new asks in; the connection ends with the last one.
+// retire admits no new asks; the connection ends with the last one.
 func (l *link) retire() {
 	l.mu.Lock()
 	l.retired = true
@@ -232,9 +232,9 @@ func (l *link) retire() {
 	}
 }
 
-// hangUp tells the gateway that the connection is over. run then frees it.
+// hangUp closes the connection, which informs the gateway. run then frees it.
 func (l *link) hangUp(code netproto.Code) {
-	_ = l.qc.CloseWithError(quic.ApplicationErrorCode(code), "") // it is over in any case
+	_ = l.qc.CloseWithError(quic.ApplicationErrorCode(code), "") // the connection is over in any case
 }
 
 // close hangs up and closes the sockets.

@@ -8,7 +8,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// migrate moves the connection to a new socket, once the gateway has been heard there.
+// migrate moves the connection to a new socket after a probe of the new path has succeeded.
 func (l *link) migrate(ctx context.Context) error {
 	s, err := newSocket(l.c.opt.network, l.to)
 	if err != nil {
@@ -19,7 +19,7 @@ func (l *link) migrate(ctx context.Context) error {
 		l.mu.Unlock()
 		return errors.Join(net.ErrClosed, s.close())
 	}
-	l.sockets = append(l.sockets, s) // from here on close frees it
+	l.sockets = append(l.sockets, s) // from now on close frees it
 	l.mu.Unlock()
 	path, err := l.qc.AddPath(s.transport)
 	if err != nil {
@@ -31,18 +31,18 @@ func (l *link) migrate(ctx context.Context) error {
 	return path.Switch()
 }
 
-// routeChanged reports whether packets to the gateway would now start from another address than the connection's.
+// routeChanged reports whether packets to the gateway would now leave from another local address than the connection's.
 func (l *link) routeChanged() bool {
 	source, err := l.c.opt.network.source(l.to)
 	if err != nil {
-		return false // no way at all: moving would not help
+		return false // no route: migrating would not help
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return source != l.sockets[len(l.sockets)-1].source
 }
 
-// bye tells the gateway that a session is over, if that is possible at once, and returns how many bytes that took.
+// bye sends a Bye for a session if that is possible without blocking, and returns its size in bytes.
 func (l *link) bye(session uint32) int {
 	select {
 	case <-l.ready:
@@ -53,7 +53,7 @@ func (l *link) bye(session uint32) int {
 		return 0
 	}
 	frame := netproto.Bye{Session: session}.Append(nil)
-	// Without it, the gateway forgets the session by itself in time.
+	// If it is not sent, the gateway forgets the session later.
 	_ = l.control.TryWriteAll(frame)
 	return len(frame)
 }

@@ -21,7 +21,7 @@ func (system) listen(to netip.AddrPort) (packetConn, error) {
 	}
 	udp, err := net.ListenUDP(network, nil)
 	if err != nil {
-		return nil, err // not udp, which would be an interface that holds no socket
+		return nil, err // not udp, which would be a non-nil interface without a socket
 	}
 	return udp, nil
 }
@@ -45,7 +45,7 @@ func (system) probe(ctx context.Context, to netip.AddrPort, pause time.Duration)
 	if _, err := c.Write(nil); err != nil {
 		return err
 	}
-	_ = c.SetReadDeadline(time.Now().Add(pause)) // it never errs
+	_ = c.SetReadDeadline(time.Now().Add(pause)) // always returns nil
 	if _, err := c.Read(make([]byte, 1)); err != nil && !isTimeout(err) {
 		return err
 	}

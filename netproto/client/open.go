@@ -12,8 +12,8 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// open connects to the first address of the gateway that answers, and returns when the connection can be used: when the
-// gateway said Welcome, or at once where 0-RTT is possible.
+// open connects to the first address of the gateway that answers. It returns when the connection can be used: after the
+// Welcome, or at once if 0-RTT is possible.
 func (c *Client) open() (*link, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.opt.ConnectTimeout)
 	defer cancel()
@@ -42,8 +42,8 @@ func (c *Client) open() (*link, error) {
 	return nil, failed
 }
 
-// unresolved returns the error of a look-up. A host that was found before is only gone for now, as where the device has
-// no network.
+// unresolved returns the error of a lookup. If the host was found before, the error is temporary, as when the device
+// has no network.
 func (c *Client) unresolved(err error) error {
 	c.mu.Lock()
 	before := c.stats.Connections > 0
@@ -57,7 +57,7 @@ func (c *Client) unresolved(err error) error {
 	return &temporary
 }
 
-// openTo connects to one address, in a fair part of the time that is left for several.
+// openTo connects to one address. It uses an equal share of the remaining time if there are several.
 func (c *Client) openTo(ctx context.Context, to netip.AddrPort, of int) (*link, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
@@ -76,7 +76,7 @@ func (c *Client) openTo(ctx context.Context, to netip.AddrPort, of int) (*link, 
 		c.opt.tlsConfig(c.host, gatedTickets{c.tickets, s.gate}), c.quicConfig())
 	if err != nil {
 		c.tickets.refused(err)
-		_ = s.close() // why there is no connection says more
+		_ = s.close() // the first error is more useful
 		return nil, s.slow(reason(err), to, start)
 	}
 	l := &link{c: c, qc: qc, to: to, began: s, said: c.speaks(), sockets: []*socket{s},
@@ -102,7 +102,7 @@ func (c *Client) openTo(ctx context.Context, to netip.AddrPort, of int) (*link, 
 	return l, nil
 }
 
-// at says which address an error is about, if there may be others.
+// at adds the address to an error if there are several.
 func (c *Client) at(to netip.AddrPort, err error) error {
 	if to.String() == c.addr {
 		return err
@@ -128,7 +128,7 @@ func (c *Client) quicConfig() *quic.Config {
 	}
 }
 
-// forget drops a connection that is over.
+// forget removes a connection that has ended.
 func (c *Client) forget(l *link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,40 +11,40 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
 )
 
-// Options of a client. Identity is required; the rest may stay zero.
+// Options configure a client. Identity is required; other fields may stay zero.
 type Options struct {
-	Identity netproto.Identity // what the edge's token ids mean; a gateway whose model differs refuses
+	Identity netproto.Identity // what the edge's token ids mean; a gateway with another model refuses
 	Secret   netproto.Secret   // access token
-	// this device, the same in all its connections; zero means one drawn for this client
+	// identifies this device in all its connections; zero means drawn at random for this client
 	Device netproto.Device
-	// SHA-256 of the gateway's certificate; zero: an authority that this system trusts signed it
+	// SHA-256 of the gateway's certificate; zero: the system's certificate authorities are trusted
 	Pin          netproto.Digest
-	ServerName   string                // name that the certificate must be for; "" means the host that is dialled
+	ServerName   string                // name that the certificate must have; "" means the host that is dialled
 	Dictionaries []netproto.Dictionary // trained dictionaries, best first
-	Lazy         bool                  // Dial returns at once, and connects meanwhile; asks wait for the connection
+	Lazy         bool                  // Dial returns at once, then connects; asks wait for the connection
 
-	// Attempted, if given, is told how each attempt to connect ended: nil when the gateway said Welcome, else a
+	// Attempted, if set, is called after each attempt to connect: with nil when the gateway said Welcome, else with a
 	// [ConnectError]. It must not block.
 	Attempted func(error)
 
-	// Tickets keep what 0-RTT needs from one connection to the next; nil means in memory, for this client.
+	// Tickets store session tickets for 0-RTT; nil means in memory, for this client.
 	Tickets tls.ClientSessionCache
-	// TicketFolder keeps them in files instead, from one process to the next. It is made where it does not exist. What
-	// is in it is secret: whoever has a ticket can pretend to be its gateway, and read what was sent with 0-RTT.
+	// TicketFolder stores them in files instead, so that they outlive the process. The folder is created if needed. Its
+	// files are secret: the owner of a ticket can impersonate its gateway and read what was sent with 0-RTT.
 	TicketFolder string
 
 	ConnectTimeout time.Duration // for one attempt to connect; 0 means 5 s
-	Patience       time.Duration // for which an ask waits for a connection at most; 0 means 30 s
-	KeepAlive      time.Duration // between signs of life on an idle connection; 0 means 10 s, negative none
-	IdleTimeout    time.Duration // after which a silent connection is given up; 0 means 30 s
-	// between looks at the local address, to follow a change of network; 0 means 2 s, negative never
+	Patience       time.Duration // maximum wait of an ask for a connection; 0 means 30 s
+	KeepAlive      time.Duration // between keep-alive packets on an idle connection; 0 means 10 s, negative none
+	IdleTimeout    time.Duration // after which a silent connection is closed; 0 means 30 s
+	// between checks of the local address, to follow a change of network; 0 means 2 s, negative never
 	RouteCheck time.Duration
-	// tokens of acknowledged paths kept for a session; 0 means 4 times the gateway's longest context
+	// tokens of acknowledged paths kept per session; 0 means 4 times the gateway's longest context
 	MaxKnown int
 
-	QLog *qlog.Folder // takes a file about each connection; nil: there are none
+	QLog *qlog.Folder // stores a file for each connection; nil: none
 
-	network network // nil means the machine's
+	network network // nil means the system's
 }
 
 func (o Options) withDefaults() (Options, error) {

@@ -12,13 +12,13 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// A ConnectError says why there is no connection to the gateway. It is ErrNoReply, too.
+// A ConnectError reports why there is no connection to the gateway. It matches ErrNoReply as well.
 type ConnectError struct {
 	Addr string // of the gateway, host:port
-	Err  error  // why the last attempt failed, or for how long there has been no reply
+	Err  error  // why the last attempt failed, or how long there has been no reply
 }
 
-// Error says which gateway it is, and why.
+// Error names the gateway and the cause.
 func (e *ConnectError) Error() string {
 	return fmt.Sprintf("no connection to the gateway at %s: %v", e.Addr, e.Err)
 }
@@ -28,10 +28,10 @@ func (e *ConnectError) Unwrap() []error { return []error{ErrNoReply, e.Err} }
 
 // Configuration reports whether only a change of the configuration can help: the address names no host, the certificate
 // is not the pinned one or not trusted, or the gateway refuses the access token, the model or the version of the
-// protocol. Waiting helps against all other errors, such as a port that is closed or a gateway that is busy.
+// protocol. All other errors may pass, such as a closed port or a busy gateway.
 func (e *ConnectError) Configuration() bool { return configuration(e.Err) }
 
-// Unreachable reports whether the gateway gave no answer, which a refusal would be.
+// Unreachable reports whether the gateway gave no answer at all. A refusal is an answer.
 func (e *ConnectError) Unreachable() bool {
 	_, refused := errors.AsType[netproto.Code](e.Err)
 	return !refused
@@ -57,7 +57,7 @@ func configuration(err error) bool {
 	return false
 }
 
-// lasting reports whether an attempt would fail the same way the next time.
+// lasting reports whether another attempt would fail for the same reason.
 func lasting(err error) bool {
 	if configuration(err) || errors.Is(err, ErrClosed) || errors.Is(err, ErrProtocol) {
 		return true
@@ -66,13 +66,13 @@ func lasting(err error) bool {
 	return ok && code.Lasting()
 }
 
-// noReply says that nothing was heard from an address since a time.
+// noReply returns the error for an address that has not replied since a time.
 func noReply(from string, since time.Time) error {
 	return fmt.Errorf("no reply from %s within %v", from, time.Since(since).Round(time.Millisecond))
 }
 
-// reason adds the code that the gateway closed a connection or stream with to an error of QUIC. What the certificate or
-// the system is to blame for is returned by itself, without the words that QUIC puts around it.
+// reason converts an error of QUIC: it adds the code with which the gateway closed the connection or stream. An error
+// of the certificate or the system is returned without the text that QUIC adds.
 func reason(err error) error {
 	if pin, ok := errors.AsType[*PinError](err); ok {
 		return pin
@@ -92,13 +92,13 @@ func reason(err error) error {
 	return err
 }
 
-// isTimeout reports whether an error means that something took too long.
+// isTimeout reports whether an error is a timeout.
 func isTimeout(err error) bool {
 	timeout, ok := errors.AsType[net.Error](err)
 	return ok && timeout.Timeout()
 }
 
-// hungUp reports whether a connection ended because this side ended it.
+// hungUp reports whether this side ended the connection.
 func hungUp(err error) bool {
 	app, ok := errors.AsType[*quic.ApplicationError](err)
 	return ok && !app.Remote
@@ -111,7 +111,7 @@ func codeOf(n uint64) netproto.Code {
 	return netproto.Code(n)
 }
 
-// refusal returns the error that a Refusal stands for.
+// refusal returns the error for a Refusal.
 func refusal(b []byte) error {
 	r, _, err := netproto.ParseRefusal(b)
 	if err != nil {

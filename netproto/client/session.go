@@ -10,10 +10,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// Session is one text that is being written, with all its drafts. It is safe for concurrent use.
+// Session is one text in progress, with all its drafts. It is safe for concurrent use.
 type Session struct {
 	c      *Client
-	number uint32 // drawn at random: nothing has to be agreed on before the first ask
+	number uint32 // drawn at random, so that the first ask needs no setup
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
@@ -24,7 +24,7 @@ type Session struct {
 	via   *link
 }
 
-// NewSession begins a session. It sends nothing: the first Ask or Sync tells the gateway.
+// NewSession begins a session. It sends nothing: the first Ask or Sync creates the session at the gateway.
 func (c *Client) NewSession(ctx context.Context) (*Session, error) {
 	var b [4]byte
 	if _, err := rand.Read(b[:]); err != nil {
@@ -49,17 +49,17 @@ func (c *Client) maxKnown() int {
 	if c.opt.MaxKnown > 0 {
 		return c.opt.MaxKnown
 	}
-	const unknown = 1 << 17 // before the gateway has said how long a context may be
+	const unknown = 1 << 17 // before the Welcome gives the longest context
 	if n := c.welcome.Limits.Context; n > 0 {
 		return 4 * n
 	}
 	return unknown
 }
 
-// Left is what was handed over to be sent to a gateway, before it is encrypted and packed.
+// Left counts what was passed to QUIC for a gateway, before encryption and packing.
 type Left struct {
-	Tokens int // of texts, each as often as it was sent
-	Bytes  int // of the messages that they were in, and of others about the session
+	Tokens int // of texts; a token counts each time it is sent
+	Bytes  int // of the messages with these tokens, and of other messages of the session
 }
 
 // Left returns what has been sent for the session. After Close there is no more.
@@ -77,7 +77,7 @@ func (s *Session) leave(tokens, bytes int) {
 	s.left.Bytes += bytes
 }
 
-// Close ends the session: nothing of it goes on, and the gateway forgets it.
+// Close ends the session and its asks, and the gateway forgets it.
 func (s *Session) Close() {
 	s.cancel(ErrClosed)
 	s.c.mu.Lock()
@@ -88,8 +88,8 @@ func (s *Session) Close() {
 	}
 }
 
-// Sync tells that a path is settled: all later asks begin with it. The next ask is then short, and finds the large
-// model warm. It returns when the gateway has the path, with the payload that it took in bytes, and waits like Ask.
+// Sync sends a path that all later asks begin with. The next ask is then short, and the large model has prefilled the
+// path. Sync returns when the gateway has the path, with the payload in bytes; it waits as Ask does.
 func (s *Session) Sync(ctx context.Context, path []int32) (bytesUp, bytesDown int, err error) {
 	if len(path) == 0 {
 		return 0, 0, fmt.Errorf("sync: no tokens: %w", netproto.ErrValue)

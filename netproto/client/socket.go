@@ -14,15 +14,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/wait"
 )
 
-// network is what a client uses of the system's network.
+// network is the part of the system's network that a client uses.
 type network interface {
 	// lookup returns the addresses of a host.
 	lookup(ctx context.Context, host string) ([]netip.Addr, error)
-	// source returns the local address that packets to an address start from. Nothing is sent.
+	// source returns the local address of packets to an address. It sends nothing.
 	source(to netip.AddrPort) (netip.Addr, error)
 	// listen opens a socket for packets to an address. It is bound to no address.
 	listen(to netip.AddrPort) (packetConn, error)
-	// probe sends an empty packet, and returns the error that the network answers with within a pause, or nil.
+	// probe sends an empty packet, and returns the error that the network reports within the pause, or nil.
 	probe(ctx context.Context, to netip.AddrPort, pause time.Duration) error
 }
 
@@ -33,13 +33,13 @@ type packetConn interface {
 	SetWriteBuffer(int) error
 }
 
-// socket is a UDP socket with what QUIC keeps for it.
+// socket is a UDP socket with its QUIC transport.
 type socket struct {
 	network   network
 	udp       packetConn
 	transport *quic.Transport
 	gate      *gate
-	source    netip.Addr   // where packets to the gateway start; the socket itself is bound to no address
+	source    netip.Addr   // local address of packets to the gateway; the socket itself is bound to no address
 	heard     *atomic.Bool // something has been received
 }
 
@@ -63,9 +63,9 @@ func (s *socket) close() error {
 	return errors.Join(s.transport.Close(), s.udp.Close())
 }
 
-// watch calls unreachable when the network says that packets cannot get to an address, until ctx ends or the gateway is
-// heard. The network's message (ICMP) reaches only a socket that is bound to the address, which the one of QUIC is not.
-// So empty packets go out from another one, but only if the gateway has not been heard within a moment.
+// watch calls unreachable if the network reports that packets cannot reach an address. It stops when ctx ends or the
+// gateway has replied. The network's message (ICMP) is only delivered to a connected socket, which QUIC's is not. So
+// watch sends empty packets from another socket, but only if the gateway does not reply within a moment.
 func (s *socket) watch(ctx context.Context, to netip.AddrPort, unreachable func(error)) {
 	const moment = 50 * time.Millisecond
 	for pause := moment; ; pause *= 2 {
@@ -79,8 +79,7 @@ func (s *socket) watch(ctx context.Context, to netip.AddrPort, unreachable func(
 	}
 }
 
-// slow says what an error means that came because something took too long, or because nobody waited any more; other
-// errors are returned as they are.
+// slow explains a timeout or a cancellation; other errors are returned unchanged.
 func (s *socket) slow(err error, to netip.AddrPort, since time.Time) error {
 	switch {
 	case !isTimeout(err) && !hungUp(err):
@@ -91,7 +90,7 @@ func (s *socket) slow(err error, to netip.AddrPort, since time.Time) error {
 	return noReply(to.String(), since)
 }
 
-// resolve returns the addresses of a host, those of IPv4 first.
+// resolve returns the addresses of a host, IPv4 first.
 func resolve(ctx context.Context, n network, host string, port uint16) ([]netip.AddrPort, error) {
 	ips, err := n.lookup(ctx, host)
 	if err != nil {
@@ -113,7 +112,7 @@ func resolve(ctx context.Context, n network, host string, port uint16) ([]netip.
 	return all, nil
 }
 
-// splitAddress splits host:port, where port may also be the name of a service.
+// splitAddress splits host:port. The port may be the name of a service.
 func splitAddress(addr string) (host string, port uint16, err error) {
 	host, service, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -12,25 +12,25 @@ import (
 	"time"
 )
 
-// errTicket is why a file of a [ticketFolder] is no ticket for here and now. Its text holds nothing of the file.
+// errTicket means that a file of a [ticketFolder] has no usable ticket. Its text contains nothing of the file.
 var errTicket = errors.New("no ticket")
 
-// Bounds of a file with a ticket.
+// Limits of a ticket file.
 const (
 	ticketMagic = "pilotfish ticket 1\n"
-	// bytes; a certificate of a few hundred, or a chain of a few thousand, is most of it
+	// bytes; most of it is the certificate (a few hundred) or the chain (a few thousand)
 	ticketLongest = 64 << 10
-	ticketLasts   = 7 * 24 * time.Hour // TLS allows no more; a gateway may allow less, which the ticket says itself
+	ticketLasts   = 7 * 24 * time.Hour // TLS allows no more; a shorter limit of the gateway is in the ticket
 )
 
-// ticketFile is what a file holds: magic, then
+// ticketFile is the content of a file: magic, then
 //
 //	key [32], made i64 (Unix seconds), program, ticket, state (each length u32, bytes), SHA-256 of all before [32]
 //
-// in little endian. State is tls.SessionState's own form, which may change from one version of Go to the next, and
-// holds the transport parameters that 0-RTT needs in the form of quic-go, which says its version itself. It is secret.
+// in little endian. State is the encoding of tls.SessionState, which may change with the version of Go. It includes the
+// transport parameters for 0-RTT in the encoding of quic-go, which has its own version number. The file is secret.
 type ticketFile struct {
-	key     [sha256.Size]byte // of what the ticket is for: gateway and pin
+	key     [sha256.Size]byte // hash of gateway and pin
 	made    int64
 	program string // version of Go
 	ticket  []byte
@@ -48,7 +48,7 @@ func (f ticketFile) append(b []byte) []byte {
 	return append(b, sum[:]...)
 }
 
-// parseTicketFile reads what append writes, and nothing else.
+// parseTicketFile reads the format of append. It accepts nothing else.
 func parseTicketFile(b []byte) (f ticketFile, err error) {
 	rest, magic := bytes.CutPrefix(b, []byte(ticketMagic))
 	if !magic || len(b) > ticketLongest || len(rest) < len(f.key)+8+sha256.Size {
@@ -76,7 +76,7 @@ func parseTicketFile(b []byte) (f ticketFile, err error) {
 	return f, nil
 }
 
-// newTicketFile writes down a session.
+// newTicketFile encodes a session.
 func newTicketFile(key [sha256.Size]byte, s *tls.ClientSessionState, now time.Time) (ticketFile, error) {
 	ticket, state, err := s.ResumptionState()
 	if err != nil || state == nil {
@@ -89,7 +89,7 @@ func newTicketFile(key [sha256.Size]byte, s *tls.ClientSessionState, now time.Ti
 	return ticketFile{key: key, made: now.Unix(), program: runtime.Version(), ticket: ticket, state: b}, nil
 }
 
-// session returns the session that is written down, if it is one for key that this program can go on with.
+// session returns the stored session, if it belongs to key and this program can resume it.
 func (f ticketFile) session(key [sha256.Size]byte, now time.Time) (*tls.ClientSessionState, error) {
 	age := now.Sub(time.Unix(f.made, 0))
 	switch {
@@ -110,7 +110,7 @@ func (f ticketFile) session(key [sha256.Size]byte, now time.Time) (*tls.ClientSe
 }
 
 // ofClient reports whether a tls.SessionState begins as that of a client with TLS 1.3: u16 version, u8 side. The state
-// of a server may be without a certificate, which crypto/tls (Go 1.26) takes for granted when it resumes.
+// of a server may lack a certificate, and crypto/tls (Go 1.26) assumes one when it resumes.
 func ofClient(state []byte) bool {
 	return bytes.HasPrefix(state, []byte{tls.VersionTLS13 >> 8, tls.VersionTLS13 & 0xff, 2})
 }

@@ -12,10 +12,9 @@ import (
 	"time"
 )
 
-// ticketFolder is a tls.ClientSessionCache in a folder of the user's: what 0-RTT needs outlives the process. Each
-// gateway with each pin has one file of its own. A ticket is taken by one process only, and is gone then. A file that
-// does not serve is removed; where a file cannot be written there is no ticket,
-// and the next connection takes a round trip more.
+// ticketFolder is a tls.ClientSessionCache in a folder of the user, so that 0-RTT works in a later process. Each pair
+// of gateway and pin has one file. Only one process takes a ticket, which removes the file. Unusable files are removed.
+// If a file cannot be written there is no ticket, and the next connection takes one round trip more.
 type ticketFolder string
 
 const ticketSuffix = ".ticket"
@@ -24,7 +23,7 @@ func (d ticketFolder) file(key [sha256.Size]byte) string {
 	return filepath.Join(string(d), hex.EncodeToString(key[:])+ticketSuffix)
 }
 
-// Get takes the ticket for a key out of the folder.
+// Get removes the ticket for a key from the folder and returns it.
 func (d ticketFolder) Get(key string) (*tls.ClientSessionState, bool) {
 	digest := sha256.Sum256([]byte(key))
 	b, err := take(d.file(digest))
@@ -39,11 +38,11 @@ func (d ticketFolder) Get(key string) (*tls.ClientSessionState, bool) {
 	return s, err == nil
 }
 
-// Put keeps the ticket for a key, or removes it when s is nil.
+// Put stores the ticket for a key, or removes it when s is nil.
 func (d ticketFolder) Put(key string, s *tls.ClientSessionState) {
 	digest := sha256.Sum256([]byte(key))
 	if s == nil {
-		_ = os.Remove(d.file(digest)) // mostly there is none
+		_ = os.Remove(d.file(digest)) // usually there is none
 		return
 	}
 	d.sweep(time.Now())
@@ -52,12 +51,12 @@ func (d ticketFolder) Put(key string, s *tls.ClientSessionState) {
 		return
 	}
 	if b := f.append(nil); len(b) <= ticketLongest {
-		_ = d.write(d.file(digest), b) // without it the next connection takes a round trip more
+		_ = d.write(d.file(digest), b) // without it the next connection takes one round trip more
 	}
 }
 
-// take reads a file that it has removed before: of several processes that want it, one has it. More than a ticket can
-// have is not read.
+// take removes a file and reads it: if several processes try, only one succeeds. It reads no more than the maximum size
+// of a ticket.
 func take(path string) (b []byte, err error) {
 	mine, err := os.CreateTemp(filepath.Dir(path), "taken-*"+ticketSuffix)
 	if err != nil {
@@ -85,7 +84,7 @@ func take(path string) (b []byte, err error) {
 	return b, errors.Join(err, file.Close())
 }
 
-// write puts a file in place as a whole, for the user's eyes only.
+// write creates or replaces a file atomically, readable by the user only.
 func (d ticketFolder) write(path string, b []byte) error {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return err
@@ -105,7 +104,7 @@ func (d ticketFolder) write(path string, b []byte) error {
 	return err
 }
 
-// sweep removes tickets that nobody came back for, and what a process left that was ended in the middle.
+// sweep removes tickets that were never used and files that an interrupted process left.
 func (d ticketFolder) sweep(now time.Time) {
 	entries, err := os.ReadDir(string(d))
 	if err != nil {
@@ -115,7 +114,7 @@ func (d ticketFolder) sweep(now time.Time) {
 		info, err := e.Info()
 		if err == nil && strings.HasSuffix(e.Name(), ticketSuffix) && info.Mode().IsRegular() &&
 			now.Sub(info.ModTime()) > ticketLasts {
-			_ = os.Remove(filepath.Join(string(d), e.Name())) // or another process did
+			_ = os.Remove(filepath.Join(string(d), e.Name())) // another process may have removed it
 		}
 	}
 }

@@ -13,19 +13,18 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// A PinError says that the gateway shows another certificate than the one that is pinned: it is another machine, or its
-// certificate was made anew, or someone stands in between.
+// A PinError reports that the gateway has another certificate than the pinned one: it is another machine, its
+// certificate was replaced, or there is a man in the middle.
 type PinError struct {
 	Want, Have netproto.Digest // fingerprints
 }
 
-// Error shows both fingerprints.
+// Error returns a text with both fingerprints.
 func (e *PinError) Error() string {
 	return fmt.Sprintf("the gateway's certificate has the fingerprint %s, pinned is %s", e.Have, e.Want)
 }
 
-// tlsConfig trusts the pinned certificate and no other, or without a pin those that an authority signed which this
-// system trusts.
+// tlsConfig trusts only the pinned certificate, or without a pin those signed by an authority that the system trusts.
 func (o Options) tlsConfig(host string, t tls.ClientSessionCache) *tls.Config {
 	c := &tls.Config{
 		ServerName: host, NextProtos: []string{netproto.ALPN}, MinVersion: tls.VersionTLS13,
@@ -35,7 +34,7 @@ func (o Options) tlsConfig(host string, t tls.ClientSessionCache) *tls.Config {
 		c.ServerName = o.ServerName
 	}
 	if pin := o.Pin; pin != (netproto.Digest{}) {
-		// The pin is checked instead of names and authorities, also where a session is resumed.
+		// The pin replaces the check of names and authorities, also for resumed sessions.
 		c.InsecureSkipVerify = true
 		c.VerifyConnection = func(s tls.ConnectionState) error { return verifyPin(pin, s) }
 	}
@@ -53,9 +52,9 @@ func verifyPin(pin netproto.Digest, s tls.ConnectionState) error {
 	return nil
 }
 
-// tickets are those for one gateway under one pin, so that 0-RTT data goes only to one that was verified. A ticket is
-// for one connection (RFC 8446, C.4): taking it removes it from the cache. Where the connection does not come about,
-// mostly because the network is gone for a while, the ticket is worth most; it then serves for some more attempts.
+// tickets are those for one gateway with one pin, so that 0-RTT data goes only to a verified gateway. A ticket is for
+// one connection (RFC 8446, C.4): taking it removes it from the cache. If the connection fails, usually because the
+// network is away for a while, the ticket is kept for some more attempts.
 type tickets struct {
 	cache tls.ClientSessionCache
 	addr  string // host:port
@@ -63,7 +62,7 @@ type tickets struct {
 
 	mu     sync.Mutex
 	taken  *tls.ClientSessionState // by the attempt under way
-	again  *tls.ClientSessionState // of an attempt that failed
+	again  *tls.ClientSessionState // of a failed attempt
 	failed int                     // attempts since the last new ticket
 }
 
@@ -85,7 +84,7 @@ func (t *tickets) Get(server string) (*tls.ClientSessionState, bool) {
 	return s, s != nil
 }
 
-// Put stores a ticket. Without one it says that the attempt failed which took the last one.
+// Put stores a ticket. If s is nil, the attempt that took the last ticket has failed.
 func (t *tickets) Put(server string, s *tls.ClientSessionState) {
 	const attempts = 16
 	t.mu.Lock()
@@ -98,7 +97,7 @@ func (t *tickets) Put(server string, s *tls.ClientSessionState) {
 	}
 }
 
-// refused drops a ticket that is of no use: the gateway was heard, and broke the handshake off.
+// refused drops a ticket that is useless: the gateway replied, and aborted the handshake.
 func (t *tickets) refused(err error) {
 	broken, ok := errors.AsType[*quic.TransportError](err)
 	if !ok || !broken.Remote || !broken.ErrorCode.IsCryptoError() {

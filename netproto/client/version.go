@@ -7,20 +7,20 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// errOlder is why a connection ended whose Hello was of a version that the gateway does not speak: the next one says an
-// older version, at once. To whoever waits for the connection it is not a failure.
+// errOlder means that the gateway does not speak the version of the Hello: the next attempt uses an older version,
+// without a pause. Waiting asks do not see it as a failure.
 var errOlder = fmt.Errorf("%w: in an older version of the protocol", errRepeat)
 
-// speaks returns the version that a Hello says.
+// speaks returns the version for the next Hello.
 func (c *Client) speaks() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.version
 }
 
-// older reports whether a Hello failed for its version and there is an older one to try. The client says that one
-// from then on: a gateway that is replaced by one of a later version still takes it. Where the oldest is refused as
-// well, the next attempt begins with the latest again.
+// older reports whether a Hello failed because of its version and there is an older version to try. The client keeps
+// the older version afterwards: a gateway upgraded to a later version still accepts it. If the oldest is refused as
+// well, the next attempt starts again with the latest.
 func (c *Client) older(said int, err error) bool {
 	if !errors.Is(err, netproto.WrongVersion) {
 		return false
@@ -34,8 +34,8 @@ func (c *Client) older(said int, err error) bool {
 	return c.version < said
 }
 
-// offers returns the version of the connection and how many tokens ahead an ask can get: before the Welcome, what the
-// gateway can have at best.
+// offers returns the version of the connection and the maximum number of tokens ahead of an ask. Before the Welcome it
+// returns the maxima of the protocol.
 func (l *link) offers() (version, ahead int) {
 	select {
 	case <-l.ready:

@@ -13,12 +13,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// streamsAhead is how many asks of one device are decoded behind at a time: those of a text whose answers are under way
-// together. Further ones get their answer alone.
+// streamsAhead is the maximum number of asks of one device that are decoded ahead at a time: those of one text whose
+// answers overlap. Further asks get only their answer.
 const streamsAhead = 4
 
-// maxAhead returns how many tokens may follow an answer: as many as are wanted and allowed, and fit into a context;
-// none behind the end of a text.
+// maxAhead returns how many tokens may follow an answer: as many as the ask wants, the limits allow and the context has
+// room for. None follow the end of a text.
 func (g *Gateway) maxAhead(a netproto.Ask, token int32) int {
 	if g.decoder == nil || slices.Contains(g.info.Ends, token) {
 		return 0
@@ -26,9 +26,9 @@ func (g *Gateway) maxAhead(a netproto.Ask, token int32) int {
 	return min(a.Ahead, g.opt.MaxAhead, g.opt.MaxContext-a.Path.Position())
 }
 
-// decode sends at most so many tokens that follow a context, as they are there, and ends the stream. It is work that
-// nobody waits for: it is left where there is other work, and when the client resets the stream, the session or the
-// connection ends, the gateway is about to go, or AskTimeout has gone by.
+// decode sends at most the given number of tokens that follow a context, as they are computed, and ends the stream.
+// This is background work: it stops when there is other work, when the client resets the stream, when the session or
+// the connection ends, when the gateway is draining, and after AskTimeout.
 func (c *connection) decode(s *quic.Stream, entry *session, q terms.Job, most int) {
 	e := c.event(Decoded, nil)
 	e.Message, e.Session, e.Context = netproto.KindAsk, entry.id, len(q.Context)-1
@@ -37,12 +37,12 @@ func (c *connection) decode(s *quic.Stream, entry *session, q terms.Job, most in
 	if e.Err != nil && s.Context().Err() != nil {
 		e.Err = netproto.Cancelled
 	}
-	_ = s.Close() // fails only where the stream is gone already
+	_ = s.Close() // fails only if the stream has ended already
 	e.Took = time.Since(began)
 	c.g.tell(e)
 }
 
-// decodeFor is decodeOn as long as anybody wants it and may have it.
+// decodeFor is decodeOn with a limit of streams and time.
 func (c *connection) decodeFor(s *quic.Stream, entry *session, q terms.Job, most int) (n, bytes int, err error) {
 	if !c.g.decoding.take(c.who.id) {
 		return 0, 0, busy("%d answers to this device are decoded on behind", streamsAhead)
@@ -57,7 +57,7 @@ func (c *connection) decodeFor(s *quic.Stream, entry *session, q terms.Job, most
 	return c.decodeOn(ctx, s, q, most)
 }
 
-// decodeOn sends the tokens. The error says why they are fewer than most, and not because the text ends.
+// decodeOn sends the tokens. The error is the reason for fewer than the maximum, nil if the text ends.
 func (c *connection) decodeOn(ctx context.Context, s *quic.Stream, q terms.Job, most int) (n, bytes int, err error) {
 	for n < most {
 		q.Base = len(q.Context) - 1
@@ -65,7 +65,7 @@ func (c *connection) decodeOn(ctx context.Context, s *quic.Stream, q terms.Job, 
 		if err != nil {
 			return n, bytes, err
 		}
-		_ = s.SetWriteDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // it never errs
+		_ = s.SetWriteDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // always returns nil
 		w, err := s.Write(netproto.Ahead{Token: token}.Append(nil))
 		bytes += w
 		if err != nil {
@@ -81,7 +81,7 @@ func (c *connection) decodeOn(ctx context.Context, s *quic.Stream, q terms.Job, 
 	return n, bytes, nil
 }
 
-// next asks the upstream for one token in the background. It counts as work of the device, of one token.
+// next asks the upstream for one token in the background. It counts one token of work for the device.
 func (g *Gateway) next(ctx context.Context, who *device, q terms.Job) (int32, error) {
 	release, err := g.turns.take(ctx, who.id, 1, true)
 	if err != nil {

@@ -15,20 +15,20 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// answer serves one stream: an ask or a sync. It counts as open from when it is there as a whole: what began to arrive,
-// and may never go on, holds up no end of the gateway.
+// answer serves one stream: an ask or a sync. The stream counts as open once the whole message has arrived: an
+// incomplete message does not delay the end of the gateway.
 func (c *connection) answer(s *quic.Stream) {
 	e := c.event(Refused, nil)
-	defer c.order.told(s.StreamID())
-	_ = s.SetReadDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // it never errs
+	defer c.order.pathKnown(s.StreamID())
+	_ = s.SetReadDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // always returns nil
 	kind, b, err := netproto.ReadFrame(s, c.g.opt.maxMessage())
 	arrived := time.Now()
 	e.BytesUp = len(b)
 	switch {
 	case err == nil:
 		err = c.begin()
-	case errors.Is(err, os.ErrDeadlineExceeded): // a link that loses much: it may be repeated
-		err = fmt.Errorf("%w: the message did not come as a whole: %w", netproto.TooLate, err)
+	case errors.Is(err, os.ErrDeadlineExceeded): // a link with high loss: the client may repeat it
+		err = fmt.Errorf("%w: the message is incomplete: %w", netproto.TooLate, err)
 	default:
 		err = malformed(err)
 	}
@@ -36,12 +36,12 @@ func (c *connection) answer(s *quic.Stream) {
 		e.Message = kindOf(kind)
 		c.reply(s, outcome{}, err, &e)
 		e.Took = time.Since(arrived)
-		c.blame(Refused) // also where the stream was reset before the message was there
+		c.blame(Refused) // also if the stream was reset before the message was complete
 		c.g.tell(e)
 		return
 	}
 	out, err := c.handle(s, kind, b, &e)
-	c.order.told(s.StreamID())
+	c.order.pathKnown(s.StreamID())
 	c.reply(s, out, err, &e)
 	e.Took = time.Since(arrived)
 	c.end()
@@ -53,14 +53,14 @@ func (c *connection) answer(s *quic.Stream) {
 	streams.Finish(s)
 }
 
-// outcome is what comes of a message.
+// outcome is the result of a message.
 type outcome struct {
-	frame      []byte // that answers it
-	afterwards func() // what is to be done when it was written; nil: nothing
-	open       bool   // more is written on the stream afterwards, which then ends it
+	frame      []byte // the answer
+	afterwards func() // runs after the answer was written; nil: nothing
+	open       bool   // more is written afterwards, which then ends the stream
 }
 
-// handle returns what answers a message, and what is to be done after that, whatever became of the answer.
+// handle returns the answer to a message, and what to do afterwards even if the answer could not be sent.
 func (c *connection) handle(s *quic.Stream, kind netproto.Kind, b []byte, e *Event) (out outcome, err error) {
 	e.Message = kindOf(kind)
 	switch kind {
@@ -74,7 +74,7 @@ func (c *connection) handle(s *quic.Stream, kind netproto.Kind, b []byte, e *Eve
 	return out, err
 }
 
-// kindOf returns the kind of a message as events tell it: an ask or a sync; all else is 0.
+// kindOf returns the kind of a message for events: an ask or a sync, 0 for all others.
 func kindOf(k netproto.Kind) netproto.Kind {
 	if k == netproto.KindAsk || k == netproto.KindSync {
 		return k
@@ -101,11 +101,11 @@ func (c *connection) reply(s *quic.Stream, out outcome, err error, e *Event) {
 		return
 	}
 	if !out.open {
-		_ = s.Close() // fails only where the stream is gone already
+		_ = s.Close() // fails only if the stream has ended already
 	}
 }
 
-// parseAsk reads an Ask as far as the version of the connection has it, and refuses what the upstream cannot do.
+// parseAsk parses an Ask in the version of the connection. It refuses what the upstream does not support.
 func (c *connection) parseAsk(b []byte, e *Event) (netproto.Ask, error) {
 	a, _, err := netproto.ParseAsk(b)
 	if err == nil && a.Tail() && c.version < netproto.VerifyVersion {
@@ -145,7 +145,7 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) (out outcome, err e
 		}
 	}()
 	c.tells(a.Session)
-	c.order.told(s.StreamID())
+	c.order.pathKnown(s.StreamID())
 	e.Session = entry.id
 	q := c.question(a, entry, path, seen)
 	answer, err := c.g.consult(ctx, c.who, q)
@@ -169,14 +169,14 @@ func (c *connection) ask(s *quic.Stream, b []byte, e *Event) (out outcome, err e
 	return out, nil
 }
 
-// question is what the upstream is asked: a, about a path of a session that had so many tokens of it before.
+// question returns the question for the upstream: a, about a path of a session that held base tokens of it before.
 func (c *connection) question(a netproto.Ask, of *session, path []int32, base int) terms.Job {
 	q := terms.Job{
 		Question: a.Question, Base: base,
 		Client: c.who.client.number, Device: c.who.number, Session: of.id, Domain: c.g.sessions.domain(of, c.who),
 	}
 	q.Context = path
-	if a.AuditFrom < 1 || a.AuditFrom >= len(path) { // there is nothing to look at
+	if a.AuditFrom < 1 || a.AuditFrom >= len(path) { // no position to audit
 		q.AuditFrom, q.Verify = 0, terms.AsItComes
 	}
 	return q
@@ -194,7 +194,7 @@ func (g *Gateway) answered(e *Event, a terms.Reply, path []int32) {
 	}
 }
 
-// draws refuses a way of drawing that the upstream cannot follow.
+// draws refuses sampling settings that the upstream does not support.
 func (g *Gateway) draws(s terms.Sampling) error {
 	most := g.info.Choices
 	if s.Possible(most) {
@@ -205,7 +205,7 @@ func (g *Gateway) draws(s terms.Sampling) error {
 			"top-k must be 1 to %d", most, most)}
 }
 
-// patience is how long an ask may take.
+// patience returns how long an ask may take.
 func (g *Gateway) patience(a netproto.Ask) time.Duration {
 	if a.Within > 0 {
 		return min(a.Within, g.opt.AskTimeout)
@@ -213,7 +213,7 @@ func (g *Gateway) patience(a netproto.Ask) time.Duration {
 	return g.opt.AskTimeout
 }
 
-// path returns the whole context that a client means, or a Need to be sent. id is the stream that it came on.
+// path returns the whole context of a message, or a Need to be sent. id is the stream of the message.
 func (c *connection) path(
 	ctx context.Context, id quic.StreamID, key sessionKey, p netproto.Path,
 ) (path []int32, need []byte, err error) {
@@ -239,7 +239,7 @@ func (c *connection) path(
 	return append(base, ids...), nil, nil
 }
 
-// consult asks the upstream when it is the device's turn.
+// consult asks the upstream after waiting for the device's turn.
 func (g *Gateway) consult(ctx context.Context, who *device, q terms.Job) (terms.Reply, error) {
 	start := time.Now()
 	release, err := g.turns.take(ctx, who.id, len(q.Context)-q.Base, false)
@@ -259,7 +259,7 @@ func (g *Gateway) consult(ctx context.Context, who *device, q terms.Job) (terms.
 	return g.check(q, a)
 }
 
-// check holds what an upstream says against what it was asked.
+// check compares an upstream's reply with its question.
 func (g *Gateway) check(q terms.Job, a terms.Reply) (terms.Reply, error) {
 	known := func(id int32) bool { return id >= 0 && int(id) < g.info.Identity.Vocab }
 	if !known(a.Token) {
@@ -278,7 +278,7 @@ func (g *Gateway) check(q terms.Job, a terms.Reply) (terms.Reply, error) {
 	}
 	a.Audited = max(0, min(a.Audited, most))
 	if a.Sampled != 0 && (a.Sampled < len(q.Context)-a.Audited || a.Sampled >= len(q.Context)) {
-		a.Audited, a.Sampled = 0, 0 // it is about no position that was to be looked at
+		a.Audited, a.Sampled = 0, 0 // no position was to be audited
 	}
 	a.Audit = slices.DeleteFunc(slices.Clone(a.Audit), func(f terms.Finding) bool {
 		return !known(f.Token) || f.Pos < len(q.Context)-a.Audited || f.Pos >= len(q.Context) ||

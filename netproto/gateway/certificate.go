@@ -18,8 +18,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// NewCertificate makes a self-signed certificate for the names and addresses given, as two PEM blocks to be stored; the
-// key is secret. Clients pin its fingerprint, so it names nobody and lasts for 20 years.
+// NewCertificate makes a self-signed certificate for the given names and addresses, as two PEM blocks; the key is
+// secret. Clients pin its fingerprint, so it has no subject name and is valid for 20 years.
 func NewCertificate(hosts ...string) (certificate, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -63,7 +63,7 @@ func Fingerprint(c tls.Certificate) (netproto.Digest, error) {
 	return sha256.Sum256(c.Certificate[0]), nil
 }
 
-// certificate returns the one of the options, or a new one.
+// certificate returns the certificate of the options, or a new one.
 func (o Options) certificate() (tls.Certificate, error) {
 	if len(o.Certificate.Certificate) > 0 {
 		return o.Certificate, nil

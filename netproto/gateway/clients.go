@@ -17,38 +17,38 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// client is whom a rate is limited for: the owner of an access token, or an address where no token is needed.
+// client is the unit of rate limits: the owner of an access token, or an address if no token is needed.
 type client struct {
 	name    string                // of the access token; "" on an open gateway
 	number  uint64                // as Question.Client: the same after a restart and in every replica
 	token   atomic.Pointer[Token] // nil on an open gateway; another one after SetTokens
-	bucket  *bucket               // nil: no limit; an open gateway limits addresses, as anybody can make up devices
+	bucket  *bucket               // nil: no limit; an open gateway limits addresses, since anyone can invent devices
 	devices int                   // connected; guarded by clients.mu
 }
 
-// device is one of a client's. Sessions, places at the upstream and open asks are counted for it.
+// device is one device of a client. Sessions, places at the upstream and open asks are counted per device.
 type device struct {
 	client *client
 	id     deviceID
-	number uint64  // as Question.Device: the same whenever the device comes back
-	bucket *bucket // nil: no limit of rate
-	syncs  *bucket // text that is streamed early is the first to be refused
+	number uint64  // as Question.Device: the same after a reconnect
+	bucket *bucket // nil: no rate limit
+	syncs  *bucket // text that is streamed early is refused first
 	conns  int     // guarded by clients.mu
 }
 
-// How often a device may stream text early. One text needs less than one a second, and one when it begins.
+// How often a device may stream text early. A text needs less than one sync per second, plus one when it begins.
 const (
 	syncRate  = 16 // a second
 	syncBurst = 64
 )
 
-// deviceID tells devices apart: two clients that use the same netproto.Device do not meet.
+// deviceID identifies a device. Two clients that use the same netproto.Device have separate devices.
 type deviceID struct {
 	client string // name of the access token
 	device netproto.Device
 }
 
-// clients knows who may ask and who is connected.
+// clients keeps the access tokens and the connected clients.
 type clients struct {
 	deviceRate float64
 	burst      int
@@ -57,9 +57,9 @@ type clients struct {
 
 	mu      sync.Mutex
 	tokens  []Token
-	digests []digest                 // of the secrets, so that all comparisons are of equal length
+	digests []digest                 // of the secrets, so that all compared values have equal length
 	owners  map[string]*client       // of access tokens, by name
-	guests  map[*connection]pass     // that were let in
+	guests  map[*connection]pass     // that were admitted
 	places  map[netip.Prefix]*client // of addresses, on an open gateway
 	devices map[deviceID]*device     // connected, or with a bucket that is not full again
 }
@@ -71,8 +71,8 @@ func newClients(o Options) *clients {
 	return c
 }
 
-// authenticate returns the access token that a secret is, nil on an open gateway. It compares with every secret there
-// is, and takes as long for one as for another. The caller holds the lock.
+// authenticate returns the access token of a secret, nil on an open gateway. It compares with every secret, in constant
+// time. The caller holds the lock.
 func (c *clients) authenticate(secret netproto.Secret) (*Token, error) {
 	if len(c.tokens) == 0 {
 		return nil, nil
@@ -87,8 +87,8 @@ func (c *clients) authenticate(secret netproto.Secret) (*Token, error) {
 	return &c.tokens[found], nil
 }
 
-// enter counts a connection of a device, unless its access token has no room for another device. A Hello without a
-// device gets one of its own.
+// enter registers a connection of a device, unless its access token has reached its limit of devices. A Hello without a
+// device gets a new one.
 func (c *clients) enter(h netproto.Hello, from netip.Prefix, by *connection) (*device, error) {
 	if h.Device == (netproto.Device{}) {
 		if _, err := rand.Read(h.Device[:]); err != nil {
@@ -104,7 +104,7 @@ func (c *clients) enter(h netproto.Hello, from netip.Prefix, by *connection) (*d
 	owner := c.owner(token, from)
 	id := deviceID{owner.name, h.Device}
 	d := c.devices[id]
-	if d != nil && token != nil && d.client != owner { // of a token that was taken back and given again
+	if d != nil && token != nil && d.client != owner { // of a token that was revoked and issued again
 		d = nil
 	}
 	if (d == nil || d.conns == 0) && token != nil && token.MaxDevices > 0 && owner.devices >= token.MaxDevices {
@@ -125,7 +125,7 @@ func (c *clients) enter(h netproto.Hello, from netip.Prefix, by *connection) (*d
 	return d, nil
 }
 
-// owner returns the client of an access token, or of an address where there is no token.
+// owner returns the client of an access token, or of an address if there is no token.
 func (c *clients) owner(token *Token, from netip.Prefix) *client {
 	if token != nil {
 		return c.owners[token.Name]
@@ -138,13 +138,13 @@ func (c *clients) owner(token *Token, from netip.Prefix) *client {
 	return who
 }
 
-// numberOf numbers a client by what it is known by.
+// numberOf returns the number of a client with a name.
 func numberOf(name string) uint64 {
 	sum := sha256.Sum256([]byte(name))
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// leave ends a connection of a device.
+// leave unregisters a connection of a device.
 func (c *clients) leave(d *device, by *connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,7 +157,7 @@ func (c *clients) leave(d *device, by *connection) {
 	}
 }
 
-// domain is that of its sessions, as Question.Domain.
+// domain returns the domain of the device's sessions, as in Question.Domain.
 func (d *device) domain() uint64 {
 	if t := d.client.token.Load(); t != nil && t.Private {
 		return d.number
@@ -165,11 +165,11 @@ func (d *device) domain() uint64 {
 	return 0
 }
 
-// rested reports whether the rates of the device have recovered.
+// rested reports whether the rate limits of the device have recovered.
 func (d *device) rested() bool { return d.bucket.full() && d.syncs.full() }
 
-// tidy forgets devices and addresses that are gone and whose rates have recovered: before that, coming back would give
-// them a full bucket.
+// tidy removes devices and addresses that are disconnected, once their rate limits have recovered: if it removed them
+// earlier, they could reconnect and get a full bucket.
 func (c *clients) tidy() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,7 +185,7 @@ func (c *clients) tidy() {
 	}
 }
 
-// take takes a permit for one message of the device, or says how long it will be until there is one.
+// take takes a permit for one message of the device, or returns how long it will be until there is one.
 func (d *device) take() (wait time.Duration) {
 	if wait = d.bucket.take(); wait > 0 {
 		return wait
@@ -193,13 +193,13 @@ func (d *device) take() (wait time.Duration) {
 	return d.client.bucket.take()
 }
 
-// names returns what the device is called in events: the name of its access token and its own.
+// names returns the names for events: that of the access token and that of the device.
 func (d deviceID) names() (client, device string) {
 	return strings.ToValidUTF8(d.client, "?"), d.device.Name()
 }
 
-// prefixOf returns what counts as one address: an IPv4 address, or the /64 of an IPv6 address, all of which one host
-// can use.
+// prefixOf returns the unit that counts as one address: an IPv4 address, or the /64 of an IPv6 address, since one host
+// can use all addresses of a /64.
 func prefixOf(a net.Addr) netip.Prefix {
 	at, err := netip.ParseAddrPort(a.String())
 	if err != nil {
@@ -210,6 +210,6 @@ func prefixOf(a net.Addr) netip.Prefix {
 	if ip.Is4() {
 		bits = 32
 	}
-	prefix, _ := ip.Prefix(bits) // fails only for numbers of bits that no address has
+	prefix, _ := ip.Prefix(bits) // fails only for an invalid number of bits
 	return prefix
 }

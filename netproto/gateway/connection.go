@@ -15,45 +15,45 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// connection is one of a device, from before it has said who it is.
+// connection is a connection of a device, also before its Hello.
 type connection struct {
 	g       *Gateway
 	qc      *quic.Conn
 	address netip.Prefix
 	began   time.Time
-	who     *device // set when it is welcome
+	who     *device // set after the Welcome
 	codec   *netproto.Codec
 	version int // of the messages
 	order   *order
 
 	control struct {
 		sync.Mutex
-		stream *quic.Stream // set when the client is welcome
+		stream *quic.Stream // set after the Welcome
 	}
 
 	mu       sync.Mutex
 	used     use
-	asks     int                 // that came
+	asks     int                 // received
 	strikes  int                 // see blame
-	told     map[uint32]struct{} // sessions that it has told paths of; Need says nothing of others
+	known    map[uint32]struct{} // sessions with paths of this connection; Need reveals nothing of others
 	leaving  bool                // no new asks
-	idle     chan struct{}       // closed when leaving and none is open
-	staying  context.Context     // until it is leaving
+	idle     chan struct{}       // closed when leaving is true and no ask is open
+	staying  context.Context     // ends when leaving becomes true
 	leave    context.CancelFunc
-	replaced error // why the gateway closed it: another connection took its room, or its token is gone
+	replaced error // why the gateway closed it: it was displaced by another connection, or its token was revoked
 }
 
 func (g *Gateway) newConnection(qc *quic.Conn) *connection {
 	now := time.Now()
 	c := &connection{
 		g: g, qc: qc, address: prefixOf(qc.RemoteAddr()), began: now, used: use{since: now}, order: newOrder(),
-		told: map[uint32]struct{}{}, idle: make(chan struct{}),
+		known: map[uint32]struct{}{}, idle: make(chan struct{}),
 	}
 	c.staying, c.leave = context.WithCancel(qc.Context())
 	return c
 }
 
-// serve greets the client and answers its streams until the connection ends.
+// serve handles the Hello and then the client's streams until the connection ends.
 func (c *connection) serve() {
 	victim, err := c.g.room.enter(c)
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *connection) event(kind EventKind, err error) Event {
 	return e
 }
 
-// parted is the event of the end of the connection.
+// parted returns the event of the end of the connection.
 func (c *connection) parted() Event {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,17 +107,17 @@ func (c *connection) parted() Event {
 	return e
 }
 
-// greet reads the Hello on the first stream and says Welcome or why not.
+// greet reads the Hello on the first stream and answers with a Welcome or a refusal.
 func (c *connection) greet() error {
 	ctx, cancel := context.WithTimeout(c.qc.Context(), c.g.opt.MessageTimeout)
 	defer cancel()
 	control, err := c.qc.AcceptStream(ctx)
 	if err != nil {
-		return fmt.Errorf("%w: there was no Hello: %w", netproto.Malformed, err)
+		return fmt.Errorf("%w: no Hello arrived: %w", netproto.Malformed, err)
 	}
-	_ = control.SetReadDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // it never errs
+	_ = control.SetReadDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // always returns nil
 	welcome, err := c.admit(control)
-	_ = control.SetWriteDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // what never came may need a refusal
+	_ = control.SetWriteDeadline(time.Now().Add(c.g.opt.MessageTimeout)) // an incomplete Hello may need a refusal
 	if err != nil {
 		refuse(control, err)
 		return err
@@ -125,7 +125,7 @@ func (c *connection) greet() error {
 	if _, err := control.Write(welcome.Append(nil)); err != nil {
 		c.g.clients.leave(c.who, c)
 		c.who = nil
-		return fmt.Errorf("%w: the Welcome was not taken: %w", netproto.Cancelled, err)
+		return fmt.Errorf("%w: the Welcome could not be sent: %w", netproto.Cancelled, err)
 	}
 	_ = control.SetDeadline(time.Time{})
 	c.control.Lock()
@@ -186,8 +186,8 @@ func readHello(control io.Reader) (netproto.Hello, error) {
 	return hello, nil
 }
 
-// compare compares the models of both sides. The digest of a template of an older client is of its text, and says
-// nothing here.
+// compare compares the models of both sides. It ignores the template's digest of an older client, which has another
+// meaning.
 func (g *Gateway) compare(hello netproto.Hello) (otherTemplate bool, err error) {
 	otherTemplate, err = g.info.Identity.Compare(hello.Identity)
 	if err != nil {
@@ -196,7 +196,7 @@ func (g *Gateway) compare(hello netproto.Hello) (otherTemplate bool, err error) 
 	return otherTemplate && hello.Version >= netproto.TemplateVersion, nil
 }
 
-// listen reads what comes on the control stream after the Hello: sessions that end.
+// listen reads the messages on the control stream after the Hello: sessions that end.
 func (c *connection) listen() {
 	for {
 		kind, b, err := netproto.ReadFrame(c.control.stream, 64)
@@ -213,17 +213,17 @@ func (c *connection) listen() {
 	}
 }
 
-// over ends a connection whose control stream has ended, in order or not.
+// over closes a connection after its control stream has ended, with or without an error.
 func (c *connection) over(err error) {
 	code := netproto.NoReason
-	if err != io.EOF && !errors.Is(err, net.ErrClosed) { // else it is the connection that has ended
+	if err != io.EOF && !errors.Is(err, net.ErrClosed) { // else the connection has ended
 		code = netproto.Malformed
 		c.g.tell(c.event(Refused, err))
 	}
-	_ = c.qc.CloseWithError(quic.ApplicationErrorCode(code), "") // the connection is over in any case
+	_ = c.qc.CloseWithError(quic.ApplicationErrorCode(code), "") // it is over in any case
 }
 
-// begin counts an ask, unless the gateway is about to go.
+// begin registers an ask, unless the gateway is draining.
 func (c *connection) begin() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -245,21 +245,21 @@ func (c *connection) end() {
 	}
 }
 
-// use returns what the connection is used for.
+// use returns how the connection is used.
 func (c *connection) use() use {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.used
 }
 
-// belong notes whose connection it is.
+// belong sets the device of the connection.
 func (c *connection) belong(d *device) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.used.device = d
 }
 
-// displace closes the connection to make room for another one. A nil connection is none.
+// displace closes the connection to make room for another one. It does nothing if the connection is nil.
 func (c *connection) displace() {
 	if c == nil {
 		return
@@ -270,9 +270,9 @@ func (c *connection) displace() {
 	_ = c.qc.CloseWithError(quic.ApplicationErrorCode(netproto.Busy), "too many connections") // it ends in any case
 }
 
-// blame counts messages that get no answer against those that do: a device that tries out bases which it never told
-// of, or that floods the gateway with what it refuses, loses its connection. One that goes on after a restart or an
-// eviction repeats each open ask once, which is far below the limit.
+// blame compares the numbers of refused and answered messages: a connection is closed if its device guesses bases that
+// it never sent, or floods the gateway with messages that are refused. After a restart or an eviction a device repeats
+// each open ask once, which is far below the limit.
 func (c *connection) blame(kind EventKind) {
 	const most = 64
 	c.mu.Lock()
@@ -289,26 +289,26 @@ func (c *connection) blame(kind EventKind) {
 	}
 }
 
-// tells notes that the connection has told of a session; hasTold asks for that.
+// tells records that the connection has sent a path of a session; hasTold reports it.
 func (c *connection) tells(session uint32) {
-	const most = 1024 // sessions; who has more is told less by Need
+	const most = 1024 // sessions; with more, Need reveals less
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.told) >= most {
-		clear(c.told)
+	if len(c.known) >= most {
+		clear(c.known)
 	}
-	c.told[session] = struct{}{}
+	c.known[session] = struct{}{}
 }
 
 func (c *connection) hasTold(session uint32) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, ok := c.told[session]
+	_, ok := c.known[session]
 	return ok
 }
 
-// drain tells the client that the gateway is about to go, waits for the open asks and closes the connection, after a
-// moment for the last answer to arrive and the client to close it by itself.
+// drain announces the end to the client, waits for the open asks and closes the connection, after a moment for the last
+// answer to arrive and for the client to close it.
 func (c *connection) drain() {
 	c.mu.Lock()
 	c.leaving = true
@@ -330,12 +330,12 @@ func (c *connection) announce() {
 	defer c.control.Unlock()
 	if c.control.stream != nil {
 		_ = c.control.stream.SetWriteDeadline(time.Now().Add(c.g.opt.MessageTimeout))
-		// else it learns from the refusal of its next ask
+		// otherwise the client gets a refusal for its next ask
 		_, _ = c.control.stream.Write(netproto.Refusal{Code: netproto.Draining}.Append(nil))
 	}
 }
 
-// part leaves the client a moment to read what was sent, and to close the connection by itself.
+// part gives the client a moment to read what was sent and to close the connection, then closes it.
 func (c *connection) part(code netproto.Code) {
 	const moment = 500 * time.Millisecond
 	_ = wait.For(c.qc.Context(), moment)                         // the client may be faster

@@ -8,7 +8,7 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// connections are those of one Serve.
+// connections are the connections of one call of Serve.
 type connections struct {
 	mu      sync.Mutex
 	all     map[*connection]struct{}
@@ -36,8 +36,8 @@ func (o *connections) each(do func(*connection)) (n int) {
 	return len(o.all)
 }
 
-// drain asks all clients to go, and closes what is still there after a while. Clients close a connection when they have
-// the last answer. It returns how many connections had to be closed.
+// drain announces the end to all clients, and closes the connections that are open after a while. Clients close a
+// connection after the last answer. It returns how many connections had to be closed.
 func (o *connections) drain(patience time.Duration) (closed int) {
 	o.each(func(c *connection) { o.serving.Go(c.drain) })
 	done := make(chan struct{})

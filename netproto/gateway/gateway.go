@@ -1,5 +1,5 @@
-// Package gateway is the QUIC server in front of the large model: it takes asks of many edges, keeps what they told of
-// their contexts, and lets them take turns at the upstream.
+// Package gateway is the QUIC server in front of the large model. It receives asks of many edges, stores their
+// contexts, and schedules their requests to the upstream.
 package gateway
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// Gateway serves one upstream. It may serve several sockets at once; what it knows of sessions is common to them.
+// Gateway serves one upstream. It may serve several sockets at once, which share the stored sessions.
 type Gateway struct {
 	opt      Options
 	up       Upstream
@@ -26,17 +26,17 @@ type Gateway struct {
 	tls      *tls.Config
 	cert     atomic.Pointer[tls.Certificate]
 	resetKey quic.StatelessResetKey
-	tokenKey *quic.TokenGeneratorKey    // of address validation; nil: drawn by each Serve
+	tokenKey *quic.TokenGeneratorKey    // of address validation; nil: each Serve draws one
 	codecs   map[uint32]*netproto.Codec // by dictionary; 0 is none
 	clients  *clients
 	sessions *sessions
 	turns    *turns
 	warming  *background
-	decoder  Decoder // nil: it is none
+	decoder  Decoder // nil: the upstream is none
 	decoding *background
 	room     *room
-	pending  atomic.Int64 // connections that have not said who they are
-	serving  atomic.Int64 // sockets on which clients are let in
+	pending  atomic.Int64 // connections before the Hello
+	serving  atomic.Int64 // sockets that accept clients
 }
 
 // New returns a gateway that is ready to serve.
@@ -91,16 +91,16 @@ func (g *Gateway) quicConfig() *quic.Config {
 	}
 }
 
-// Serve answers clients on a socket until ctx ends. Then it takes no new asks, waits for the open ones, at most
-// DrainTimeout, and closes the connections. The socket stays open: its owner closes it. The error is nil after such
-// an end.
+// Serve serves clients on a socket until ctx ends. Then it accepts no new asks, waits for the open ones, at most
+// DrainTimeout, and closes the connections. The socket stays open: its owner closes it. The error is nil after such an
+// end.
 func (g *Gateway) Serve(ctx context.Context, socket net.PacketConn) error {
 	outer := ctx
-	ctx = phase.With(ctx, phase.Gateway) // goroutines begin with the labels of those that start them
+	ctx = phase.With(ctx, phase.Gateway) // goroutines inherit the labels of their creator
 	defer phase.Enter(ctx, outer)()
 	transport := &quic.Transport{Conn: socket, StatelessResetKey: &g.resetKey, TokenGeneratorKey: g.tokenKey,
 		VerifySourceAddress: func(net.Addr) bool {
-			return g.pending.Load() > int64(g.opt.MaxConns/4) // then strangers prove their address first
+			return g.pending.Load() > int64(g.opt.MaxConns/4) // then new clients must validate their address first
 		}}
 	listener, err := transport.ListenEarly(g.tls, g.quicConfig())
 	if err != nil {
@@ -117,11 +117,11 @@ func (g *Gateway) Serve(ctx context.Context, socket net.PacketConn) error {
 	g.drain(open)
 	stopTidy()
 	background.Wait()
-	g.sessions.expire(0) // the upstream may live on
+	g.sessions.expire(0) // the upstream may be used afterwards
 	return errors.Join(err, transport.Close())
 }
 
-// drain ends the connections when their open asks are answered.
+// drain ends the connections after their open asks are answered.
 func (g *Gateway) drain(open *connections) {
 	began := time.Now()
 	g.tell(Event{Kind: Draining, Conns: open.each(func(*connection) {})})
@@ -129,13 +129,13 @@ func (g *Gateway) drain(open *connections) {
 	g.tell(Event{Kind: Drained, Lasted: time.Since(began), Conns: closed})
 }
 
-// closeListener lets no new connections in, and sends those away that nobody has seen yet.
+// closeListener stops accepting connections, and closes those that were not accepted yet.
 func closeListener(l *quic.EarlyListener) error {
 	if err := l.Close(); err != nil && !errors.Is(err, quic.ErrServerClosed) {
 		return fmt.Errorf("serve: %w", err)
 	}
 	for {
-		qc, err := l.Accept(context.Background()) // it does not wait any more
+		qc, err := l.Accept(context.Background()) // never blocks now
 		if err != nil {
 			return nil
 		}
@@ -143,7 +143,7 @@ func closeListener(l *quic.EarlyListener) error {
 	}
 }
 
-// accept starts a connection for each client that comes.
+// accept starts a connection for each client.
 func (g *Gateway) accept(ctx context.Context, listener *quic.EarlyListener, open *connections) error {
 	for {
 		qc, err := listener.Accept(ctx)
@@ -161,7 +161,7 @@ func (g *Gateway) accept(ctx context.Context, listener *quic.EarlyListener, open
 	}
 }
 
-// tidy forgets idle sessions, and clients that are gone.
+// tidy removes idle sessions and disconnected clients.
 func (g *Gateway) tidy(ctx context.Context) {
 	tick := time.NewTicker(max(g.opt.SessionIdle/8, time.Millisecond))
 	defer tick.Stop()

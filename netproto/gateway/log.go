@@ -12,10 +12,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// Log writes events to a structured log: a line for each connection that begins or ends, refusal, error and draining,
-// of each sort of them some at once and then one a second; the next one says how many were left out. At the level debug
-// it writes a line for every ask, sync and forgotten session as well. A log that is slow holds nobody up: what does not
-// fit into its buffer is left out too.
+// Log writes events to a structured log: a line for each start and end of a connection, refusal, error and draining.
+// The rate of each sort of line is limited: a burst at first, then one per second; the next line has the number of
+// those left out. At level debug there is also a line for every ask, sync and removed session. A slow log does not
+// delay the gateway: events that do not fit into its buffer are left out as well.
 type Log struct {
 	to     *slog.Logger
 	text   func(ids []int32) string // nil: texts of users are not logged
@@ -23,26 +23,26 @@ type Log struct {
 	lost   atomic.Int64
 	ending chan struct{}
 	done   sync.WaitGroup
-	sorts  map[sort]*throttle // used by the writing goroutine alone
+	sorts  map[sort]*throttle // used only by the writing goroutine
 }
 
-// sort is what lines are counted by.
+// sort groups lines that share a limit.
 type sort struct {
 	kind EventKind
 	code netproto.Code
 }
 
-// throttle limits lines of one sort.
+// throttle limits the lines of one sort.
 type throttle struct {
 	limit *rate.Limiter
-	left  int // out since the last line
+	left  int // lines left out since the last one
 }
 
-// NewLog returns a log whose Event method is for Options.Events. Close it when the gateway has ended.
+// NewLog returns a log; pass its Event method as Options.Events. Close it when the gateway has ended.
 func NewLog(to *slog.Logger) *Log { return NewTextLog(to, nil) }
 
-// NewTextLog returns a log whose lines of answered asks show the texts of users, where Options.TellTexts has them told:
-// the last tokens of the context and the one that was answered, as text gives them. text is called by one goroutine.
+// NewTextLog returns a log that includes the texts of users in the lines of answered asks, if Options.TellTexts is set:
+// the last tokens of the context and the answer, converted by text. One goroutine calls text.
 func NewTextLog(to *slog.Logger, text func(ids []int32) string) *Log {
 	const buffer = 1024
 	l := &Log{to: to, text: text, lines: make(chan Event, buffer), ending: make(chan struct{}),
@@ -51,7 +51,7 @@ func NewTextLog(to *slog.Logger, text func(ids []int32) string) *Log {
 	return l
 }
 
-// Event takes an event.
+// Event queues an event.
 func (l *Log) Event(e Event) {
 	if !l.to.Enabled(context.Background(), levelOf(e)) {
 		return
@@ -63,7 +63,7 @@ func (l *Log) Event(e Event) {
 	}
 }
 
-// Close writes what is left and ends the log. Event must not be called any more.
+// Close writes the queued events and ends the log. Event must not be called afterwards.
 func (l *Log) Close() {
 	close(l.ending)
 	l.done.Wait()
@@ -102,7 +102,7 @@ func levelOf(e Event) slog.Level {
 	return slog.LevelDebug
 }
 
-// write writes the line of an event, unless too many of its sort were written lately.
+// write writes the line of an event, unless too many of its sort were written recently.
 func (l *Log) write(e Event) {
 	level := levelOf(e)
 	t := l.throttle(e)
@@ -122,7 +122,7 @@ func (l *Log) write(e Event) {
 	l.to.LogAttrs(context.Background(), level, e.Kind.String(), attributes...)
 }
 
-// throttle returns what limits the lines of an event's sort.
+// throttle returns the limit for an event's sort.
 func (l *Log) throttle(e Event) *throttle {
 	const burst = 20
 	s := sort{e.Kind, e.Code()}
@@ -134,7 +134,7 @@ func (l *Log) throttle(e Event) *throttle {
 	return t
 }
 
-// rest says what was left out and not told.
+// rest writes how many lines were left out since the last report.
 func (l *Log) rest() {
 	left := int(l.lost.Swap(0))
 	for _, t := range l.sorts {
@@ -145,7 +145,7 @@ func (l *Log) rest() {
 	}
 }
 
-// attributes returns what a line says of an event: what is not zero.
+// attributes returns the non-zero attributes of an event.
 func (e Event) attributes() (all []slog.Attr) {
 	text := func(key, value string) {
 		if value != "" {
@@ -186,7 +186,7 @@ func (e Event) attributes() (all []slog.Attr) {
 	return all
 }
 
-// quoted cuts a text that may come from outside.
+// quoted shortens a text that may be from outside.
 func quoted(s string) string {
 	const longest = 300
 	if len(s) > longest {

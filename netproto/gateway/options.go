@@ -11,16 +11,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/qlog"
 )
 
-// Options of a gateway. The zero value is an open gateway, which anybody may ask, under a certificate made on the spot.
+// Options configure a gateway. The zero value is an open gateway, which anyone may use, with a new certificate.
 type Options struct {
 	Certificate  tls.Certificate       // zero means a new self-signed one, see Gateway.Fingerprint
-	TicketKeys   []TicketKey           // see Gateway.SetTicketKeys; none: made on the spot, and again every day
-	Tokens       []Token               // who may ask; none means anybody
+	TicketKeys   []TicketKey           // see Gateway.SetTicketKeys; none: drawn at start and every day
+	Tokens       []Token               // who may ask; none means anyone
 	Dictionaries []netproto.Dictionary // trained dictionaries that devices may use, best first
 
-	MaxContext int // tokens of a context; 0 means what the upstream takes
-	// most tokens that an ask can have decoded beyond the one asked for, where the upstream is a Decoder; 0 means 16,
-	// negative none. They count against no rate: who is limited in asks is limited in these too
+	MaxContext int // tokens of a context; 0 means the upstream's limit
+	// maximum number of tokens decoded after the answer, if the upstream is a Decoder; 0 means 16, negative none. They
+	// need no rate limit of their own: the limits of asks also bound these
 	MaxAhead int
 
 	MaxSessions          int // kept for all devices; 0 means 65536
@@ -31,25 +31,25 @@ type Options struct {
 	MaxConns           int // open connections; 0 means 8192
 	MaxConnsPerAddress int // of one IPv4 address or IPv6 /64; 0 means half of MaxConns, at least 1
 	MaxConnsPerDevice  int // 0 means 8
-	MaxStreams         int // asks of one connection at a time; 0 means 128
+	MaxStreams         int // concurrent asks of one connection; 0 means 128
 
-	MaxAsks          int // open asks of all devices; above that only devices with few get in; 0 means 4096
+	MaxAsks          int // open asks of all devices; above that only devices with few are admitted; 0 means 4096
 	MaxAsksPerDevice int // open asks of one device; 0 means 256
 
 	DeviceRate  float64 // asks and syncs per second of one device, on an open gateway of one address; 0 means no limit
-	DeviceBurst int     // that may come at once; 0 means twice DeviceRate, at least 8
+	DeviceBurst int     // maximum burst; 0 means twice DeviceRate, at least 8
 
 	SessionIdle    time.Duration // after which a session is forgotten; 0 means 15 min
 	IdleTimeout    time.Duration // after which a silent connection is closed; 0 means 30 s
-	MessageTimeout time.Duration // for a message to arrive, or to be taken; 0 means 5 s
+	MessageTimeout time.Duration // for a message to arrive or to be sent; 0 means 5 s
 	AskTimeout     time.Duration // for an ask without a deadline, and the longest deadline; 0 means 60 s
-	DrainTimeout   time.Duration // for open asks when Serve is to end; 0 means 10 s
+	DrainTimeout   time.Duration // for open asks when Serve ends; 0 means 10 s
 
-	QLog *qlog.Folder // takes a file about each connection; nil: there are none
+	QLog *qlog.Folder // stores a file for each connection; nil: none
 
-	// Events, if set, is told what happens. It is called from many goroutines and must not wait.
+	// Events, if set, is called for each event, by many goroutines. It must not block.
 	Events    func(Event)
-	TellTexts bool // events of answered asks tell what users wrote, see Event.Text
+	TellTexts bool // events of answered asks contain text of users, see Event.Text
 }
 
 // Token is an access token. Any number of devices may use one.
@@ -57,12 +57,12 @@ type Token struct {
 	Name       string          // for events, unique; not secret
 	Secret     netproto.Secret // at least 16 bytes
 	AskRate    float64         // asks and syncs per second of all its devices together; 0 means no limit
-	AskBurst   int             // that may come at once; 0 means twice AskRate, at least 8
+	AskBurst   int             // maximum burst; 0 means twice AskRate, at least 8
 	MaxDevices int             // connected at a time; 0 means no limit
 
-	// Private means that what is computed for a device is not shared with other devices, not even those of this token.
-	// Otherwise sessions that begin alike may share it, and a client that tries out texts learns from the time of an
-	// answer what others, of any token that is not private, have asked about lately.
+	// Private means that cached computations for a device are not shared with other devices, not even those of this
+	// token. Otherwise sessions with a common beginning may share them. A client that tries out texts can then learn,
+	// from the time of an answer, what other clients with tokens that are not private asked recently.
 	Private bool
 }
 
@@ -117,7 +117,7 @@ func (o Options) validate(info Info) error {
 	return CheckTokens(o.Tokens)
 }
 
-// CheckTokens says what New and SetTokens would refuse of access tokens.
+// CheckTokens returns the error that New and SetTokens would return for access tokens.
 func CheckTokens(tokens []Token) error {
 	names, secrets := map[string]bool{}, map[netproto.Secret]bool{}
 	for _, t := range tokens {
@@ -140,11 +140,11 @@ func isRate(r float64) bool { return r >= 0 && r <= math.MaxFloat64 }
 
 const minSecret = 16 // bytes
 
-// limits returns what a Welcome tells.
+// limits returns the limits for a Welcome.
 func (o Options) limits() netproto.Limits {
 	return netproto.Limits{Context: o.MaxContext, Sessions: o.MaxSessionsPerDevice, Asks: o.MaxStreams,
 		Message: o.maxMessage()}
 }
 
-// maxMessage is the longest body of a frame that a client may send: a context in its longest coding, and a head.
+// maxMessage is the longest body of a frame that a client may send: a context in its longest coding, and the header.
 func (o Options) maxMessage() int { return min(3*o.MaxContext+256, netproto.MaxMessage) }

@@ -7,27 +7,27 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// order knows which streams of a connection have come but not told their path yet. A client may name a path as a base
-// that it sent on an earlier stream, whose packets can be overtaken or lost and sent again.
+// order tracks the streams of a connection that have arrived but are not decoded yet. A client may use a path as a base
+// that it sent on an earlier stream. Packets of that stream can be overtaken, or lost and sent again.
 type order struct {
 	mu      sync.Mutex
 	untold  map[quic.StreamID]struct{}
-	changed chan struct{} // closed when one has told, and then made anew
+	changed chan struct{} // closed when the path of a stream is known, then replaced
 }
 
 func newOrder() *order {
 	return &order{untold: map[quic.StreamID]struct{}{}, changed: make(chan struct{})}
 }
 
-// come notes a stream. The one that calls it sees streams in the order in which the client opened them.
+// come records a stream. Its caller sees streams in the order in which the client opened them.
 func (o *order) come(id quic.StreamID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.untold[id] = struct{}{}
 }
 
-// told notes that the path of a stream is known, or never will be.
-func (o *order) told(id quic.StreamID) {
+// pathKnown records that the path of a stream is known, or never will be.
+func (o *order) pathKnown(id quic.StreamID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if _, ok := o.untold[id]; ok {
@@ -37,7 +37,7 @@ func (o *order) told(id quic.StreamID) {
 	}
 }
 
-// await waits until all streams before id have told, or ctx is done.
+// await waits until the paths of all streams before id are known, or ctx is done.
 func (o *order) await(ctx context.Context, id quic.StreamID) {
 	for {
 		changed, waiting := o.before(id)

@@ -31,8 +31,8 @@ func TestOrder(t *testing.T) {
 		go func() {
 			for i, id := range []quic.StreamID{12, 4, 8} {
 				time.Sleep(time.Duration(i+1) * time.Second)
-				o.told(id)
-				o.told(id)
+				o.pathKnown(id)
+				o.pathKnown(id)
 			}
 		}()
 		assert.Equal(t, 3*time.Second, waits(8, time.Hour))

@@ -9,7 +9,7 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// malformed says that bytes are no message; err may be nil.
+// malformed returns the error for bytes that are not a valid message; err may be nil.
 func malformed(err error) error {
 	if errors.Is(err, netproto.ErrTooLong) {
 		return fmt.Errorf("%w: %w", netproto.TooLarge, err)
@@ -20,7 +20,7 @@ func malformed(err error) error {
 	return fmt.Errorf("%w: %w", netproto.Malformed, err)
 }
 
-// codeOf returns the code that an error goes by on the wire.
+// codeOf returns the code of an error on the wire.
 func codeOf(err error) netproto.Code {
 	if code, ok := errors.AsType[netproto.Code](err); ok {
 		return code
@@ -31,7 +31,8 @@ func codeOf(err error) netproto.Code {
 	return netproto.Failed
 }
 
-// refusalOf returns what a client is told of an error: its code, and what a Refusal adds to it. Other texts stay here.
+// refusalOf returns the part of an error that is sent to the client: its code, and what a Refusal adds. The text of
+// other errors is not sent.
 func refusalOf(err error) netproto.Refusal {
 	if r, ok := errors.AsType[netproto.Refusal](err); ok {
 		return r
@@ -39,7 +40,7 @@ func refusalOf(err error) netproto.Refusal {
 	return netproto.Refusal{Code: codeOf(err)}
 }
 
-// refuse answers a stream with a refusal, as far as that is still possible. It returns the bytes sent.
+// refuse answers a stream with a refusal, if that is still possible. It returns the number of bytes sent.
 func refuse(s *quic.Stream, err error) int {
 	code := quic.StreamErrorCode(codeOf(err))
 	s.CancelRead(code)
@@ -48,6 +49,6 @@ func refuse(s *quic.Stream, err error) int {
 		s.CancelWrite(code)
 		return n
 	}
-	_ = s.Close() // fails only where the stream is gone already
+	_ = s.Close() // fails only if the stream has ended already
 	return n
 }

@@ -9,21 +9,21 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// room counts connections, welcome or not yet, and decides who goes when there are too many:
+// room counts the connections, before and after their Hello, and selects a victim when there are too many:
 //
-//   - first connections that never asked anything, the oldest of the address that has the most connections;
-//   - then idle ones, without an ask under way, the one idle for longest, but only of an address that has more
-//     connections than the newcomer's: whoever fills the gateway displaces himself.
+//   - first a connection that never asked anything, the oldest of the address with the most connections;
+//   - then an idle one, without an open ask, the one idle for longest, but only from an address with more
+//     connections than the new one's, so that an address that fills the gateway displaces its own connections.
 //
-// The same order holds within an address and within a device that are at their own limits. Where nobody can go, the
-// newcomer is refused.
+// The same order applies within an address and within a device at its own limit. If there is no victim, the new
+// connection is refused.
 type room struct {
 	limit, perAddress, perDevice int
 
 	mu        sync.Mutex
 	all       int
 	byAddress map[netip.Prefix]set
-	byDevice  map[*device]set // of the connections that are welcome
+	byDevice  map[*device]set // of the connections after their Welcome
 }
 
 // set is a set of connections.
@@ -34,7 +34,7 @@ func newRoom(o Options) *room {
 		byAddress: map[netip.Prefix]set{}, byDevice: map[*device]set{}}
 }
 
-// enter takes in a connection. Where another one has to go for it, that one is out, and the caller closes it.
+// enter adds a connection. If another one must be removed for it, that one is returned and the caller closes it.
 func (r *room) enter(c *connection) (victim *connection, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,8 +55,8 @@ func (r *room) enter(c *connection) (victim *connection, err error) {
 	return victim, nil
 }
 
-// welcome gives a connection that is in the room to a device, at the expense of another one of it if need be, which the
-// caller closes.
+// welcome assigns a connection in the room to a device. If another connection of the device must be removed for it, the
+// caller closes that one.
 func (r *room) welcome(c *connection, d *device) (victim *connection, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +67,7 @@ func (r *room) welcome(c *connection, d *device) (victim *connection, err error)
 		r.remove(victim)
 	}
 	c.belong(d)
-	if _, in := r.byAddress[c.address][c]; in { // else it had to go meanwhile
+	if _, in := r.byAddress[c.address][c]; in { // else it was removed in the meantime
 		add(r.byDevice, d, c)
 	}
 	return victim, nil
@@ -77,7 +77,7 @@ func tooMany(format string, n int) error {
 	return netproto.Refusal{Code: netproto.Busy, RetryAfter: time.Second, Detail: fmt.Sprintf(format, n)}
 }
 
-// leave takes a connection out, if it is still in.
+// leave removes a connection, if it is still in the room.
 func (r *room) leave(c *connection) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,7 +108,8 @@ func drop[K comparable](all map[K]set, key K, c *connection) {
 	}
 }
 
-// victim returns the connection that goes for a newcomer whose address has so many already; nil if none does.
+// victim returns the connection to remove for a new one, if its address has newcomers connections already; nil if there
+// is none.
 func (r *room) victim(newcomers int) *connection {
 	if c := r.ofMost(0, silent); c != nil {
 		return c
@@ -116,11 +117,11 @@ func (r *room) victim(newcomers int) *connection {
 	return r.ofMost(newcomers+1, idle)
 }
 
-// ofMost returns the first connection to go of the address that has most, and more than the given number, among those
-// that have one that is so.
+// ofMost returns the victim among the connections that satisfy so. It is from the address with the most connections, of
+// those with more than the given number.
 func (r *room) ofMost(most int, so func(use) bool) (found *connection) {
 	for _, here := range r.byAddress {
-		if len(here) <= most { // first: looking at all connections takes time
+		if len(here) <= most { // this check first: a look at all connections takes time
 			continue
 		}
 		if c := least(here, so); c != nil {
@@ -130,10 +131,10 @@ func (r *room) ofMost(most int, so func(use) bool) (found *connection) {
 	return found
 }
 
-// use is what a connection is used for.
+// use describes how a connection is used.
 type use struct {
 	device *device   // nil before the Hello
-	since  time.Time // when the last ask began or ended; when the connection began, if there was none
+	since  time.Time // when the last ask began or ended; when the connection began, if there was no ask
 	asked  bool      // there was an ask
 	open   int       // asks and syncs under way
 }
@@ -141,8 +142,8 @@ type use struct {
 func idle(u use) bool   { return u.open == 0 }
 func silent(u use) bool { return !u.asked }
 
-// least returns the connection that may go first among those that are so: one that never asked before one that has,
-// the one unused for longest first.
+// least returns the first victim among the connections that satisfy so: one that never asked before one that has, then
+// the one unused for longest.
 func least(all set, so func(use) bool) (first *connection) {
 	var its use
 	for c := range all {

@@ -12,12 +12,12 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// TicketKey encrypts the tickets with which devices come back without a round trip (0-RTT). Whoever has it can read
-// what they sent before the handshake was over. Replicas that share it, or a gateway that is started anew with it,
-// accept each other's tickets.
+// TicketKey encrypts the tickets with which devices reconnect without a round trip (0-RTT). The owner of the key can
+// read data that was sent before the handshake was complete. Replicas with the same key, or a gateway that is restarted
+// with it, accept each other's tickets.
 type TicketKey [32]byte
 
-// secure prepares all that TLS and QUIC encrypt and sign with.
+// secure prepares the keys of TLS and QUIC.
 func (g *Gateway) secure() error {
 	g.tls = &tls.Config{NextProtos: []string{netproto.ALPN}, MinVersion: tls.VersionTLS13,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return g.cert.Load(), nil }}
@@ -37,8 +37,8 @@ func (g *Gateway) secure() error {
 	return g.SetTicketKeys(g.opt.TicketKeys)
 }
 
-// resetKey derives the key of stateless resets from the one of the certificate, so that after a restart clients learn
-// at their first packet that their connection is gone.
+// resetKey derives the key of stateless resets from the key of the certificate. After a restart, clients then learn
+// with their first packet that their connection is gone.
 func resetKey(c tls.Certificate) (key quic.StatelessResetKey, err error) {
 	private, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
 	if err != nil {
@@ -47,16 +47,16 @@ func resetKey(c tls.Certificate) (key quic.StatelessResetKey, err error) {
 	return quic.StatelessResetKey(derived(private, "pilotfish stateless reset")), nil
 }
 
-// derived returns a key that says nothing of the one that it comes from.
+// derived derives a key that reveals nothing about its source.
 func derived(from []byte, what string) (key [sha256.Size]byte) {
 	mac := hmac.New(sha256.New, from)
 	mac.Write([]byte(what))
 	return [sha256.Size]byte(mac.Sum(nil))
 }
 
-// SetCertificate replaces the certificate, while the gateway serves. New connections see it; those that are open live
-// on. The key of stateless resets stays the one of the first certificate, since open connections have been told what
-// derives from it. Devices that pinned the former certificate need the new fingerprint, unless they have a ticket.
+// SetCertificate replaces the certificate while the gateway serves. New connections use it; open connections continue.
+// The key of stateless resets remains that of the first certificate, since open connections have received tokens
+// derived from it. Devices that pinned the former certificate need the new fingerprint, unless they have a ticket.
 func (g *Gateway) SetCertificate(c tls.Certificate) error {
 	if _, err := Fingerprint(c); err != nil {
 		return fmt.Errorf("gateway: %w", err)
@@ -68,9 +68,9 @@ func (g *Gateway) SetCertificate(c tls.Certificate) error {
 	return nil
 }
 
-// SetTicketKeys replaces the keys of tickets, while the gateway serves: the first encrypts new tickets, all of them
-// open those that devices bring. A ticket whose key is gone costs its device a round trip and nothing else. The key
-// of address validation derives from the first key at New and stays.
+// SetTicketKeys replaces the keys of tickets while the gateway serves. The first key encrypts new tickets, all keys
+// decrypt the tickets of devices. If the key of a ticket has been removed, its device only needs one more round trip.
+// The key of address validation is derived from the first key at New and does not change.
 func (g *Gateway) SetTicketKeys(keys []TicketKey) error {
 	if len(keys) == 0 {
 		return errors.New("gateway: no ticket key")
@@ -88,6 +88,6 @@ func (g *Gateway) SetTicketKeys(keys []TicketKey) error {
 
 // Fingerprint returns the SHA-256 of the certificate, for clients to pin.
 func (g *Gateway) Fingerprint() netproto.Digest {
-	d, _ := Fingerprint(*g.cert.Load()) // New made sure that there is one
+	d, _ := Fingerprint(*g.cert.Load()) // New made sure that there is a certificate
 	return d
 }

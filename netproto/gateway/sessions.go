@@ -10,49 +10,49 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto"
 )
 
-// sessions holds what devices told of their contexts. What is over a limit is forgotten, and the device will be asked
-// to tell it again. The device that has most of what is scarce gives first, and of its sessions the one that was used
-// longest ago, so that nobody pushes others out.
+// sessions stores the contexts of devices. When a limit is exceeded, a session is evicted, and its device sends the
+// context again with its next ask. The victim is the least recently used session of the device with the most sessions
+// or tokens, so that no device evicts the sessions of others.
 type sessions struct {
 	limit, perDevice, tokenLimit, perSession int
 
-	forget func(s *session) // called without a lock, when nothing is under way for s any more
+	forget func(s *session) // called without a lock, after the last ask of s has ended
 
 	mu       sync.Mutex
 	next     uint64
-	tokens   int // in all
+	tokens   int // of all sessions
 	byKey    map[sessionKey]*session
 	shelves  map[deviceID]*shelf
-	used     list.List           // all *session, the one used longest ago first
-	byCount  sorted.Heap[*shelf] // the device with most sessions first
-	byTokens sorted.Heap[*shelf] // the device with most tokens first
+	used     list.List           // all *session, least recently used first
+	byCount  sorted.Heap[*shelf] // the device with the most sessions first
+	byTokens sorted.Heap[*shelf] // the device with the most tokens first
 }
 
-// sessionKey is what a device calls a session: two devices that draw the same number do not meet.
+// sessionKey identifies a session. Two devices that draw the same number have separate sessions.
 type sessionKey struct {
 	device deviceID
 	number uint32
 }
 
-// shelf is what one device has.
+// shelf holds the sessions of one device.
 type shelf struct {
 	device deviceID
-	used   list.List // its *session, the one used longest ago first
+	used   list.List // its *session, least recently used first
 	tokens int
 	place  [2]int // in byCount and byTokens
 }
 
-// session is the contexts of one text of a device. All fields are guarded by sessions.mu.
+// session holds the contexts of one text of a device. All fields are guarded by sessions.mu.
 type session struct {
 	id       uint64
 	key      sessionKey
 	known    *netproto.Known
-	since    time.Time     // when it was used last
+	since    time.Time     // last use
 	ofAll    *list.Element // in sessions.used
 	ofDevice *list.Element // in shelf.used
 	open     int           // asks under way
 	gone     bool
-	ctx      context.Context // until it is gone
+	ctx      context.Context // ends when the session is removed
 	end      context.CancelFunc
 	placed   bool   // domain is set
 	domain   uint64 // as Question.Domain
@@ -74,9 +74,9 @@ func newSessions(o Options, forget func(*session)) *sessions {
 	}
 }
 
-// base returns the path that a device names as the base of an ask, or what it should begin with instead: a position
-// other than 0 only where the connection has told of that session itself.
-func (s *sessions) base(key sessionKey, p netproto.Path, told bool) ([]int32, netproto.Need, bool) {
+// base returns the path that a device uses as the base of an ask. If it is not stored, it returns the Need to send,
+// with a position other than 0 only if this connection has named the session itself.
+func (s *sessions) base(key sessionKey, p netproto.Path, named bool) ([]int32, netproto.Need, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.Base == 0 && p.Hash == netproto.RootHash {
@@ -88,13 +88,13 @@ func (s *sessions) base(key sessionKey, p netproto.Path, told bool) ([]int32, ne
 		return nil, need, false
 	}
 	base, ok := found.known.Find(p.Base, p.Hash)
-	if !ok && told {
+	if !ok && named {
 		need.Position, need.Hash = found.known.Trunk()
 	}
 	return base, need, ok
 }
 
-// learn makes a context known and keeps the session until done is called. seen is how much of it was known before.
+// learn stores a context and keeps the session until done is called. seen is how many of its tokens were stored before.
 func (s *sessions) learn(key sessionKey, context []int32, settled bool) (entry *session, seen int, done func()) {
 	s.mu.Lock()
 	entry = s.byKey[key]
@@ -116,7 +116,7 @@ func (s *sessions) learn(key sessionKey, context []int32, settled bool) (entry *
 	return entry, seen, sync.OnceFunc(func() { s.done(entry) })
 }
 
-// add makes a session.
+// add creates a session.
 func (s *sessions) add(key sessionKey) *session {
 	s.next++
 	x := &session{id: s.next, key: key, known: netproto.NewKnown(s.perSession)}
@@ -132,14 +132,14 @@ func (s *sessions) add(key sessionKey) *session {
 	return x
 }
 
-// touch notes that a session is used.
+// touch marks a session as used now.
 func (s *sessions) touch(x *session) {
 	x.since = time.Now()
 	s.used.MoveToBack(x.ofAll)
 	s.shelves[x.key.device].used.MoveToBack(x.ofDevice)
 }
 
-// weigh counts tokens of a session more, or less.
+// weigh changes the number of tokens of a session.
 func (s *sessions) weigh(x *session, more int) {
 	own := s.shelves[x.key.device]
 	s.tokens += more
@@ -147,8 +147,8 @@ func (s *sessions) weigh(x *session, more int) {
 	s.byTokens.Set(own, true)
 }
 
-// domain returns the domain of a session: that of its device when it was first asked about, whatever becomes of the
-// device's access token later.
+// domain returns the domain of a session. It is that of its device at the first question, even if the device's access
+// token changes later.
 func (s *sessions) domain(entry *session, of *device) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +168,7 @@ func (s *sessions) done(entry *session) {
 	}
 }
 
-// shrink evicts sessions until the limits hold, sparing one. It returns those that nothing is under way for.
+// shrink evicts sessions, except spare, until the limits hold. It returns those without open asks.
 func (s *sessions) shrink(spare *session) (out []*session) {
 	others := func(x *shelf) bool { return x.oldest(spare) != nil }
 	for {
@@ -190,7 +190,7 @@ func (s *sessions) shrink(spare *session) (out []*session) {
 	}
 }
 
-// oldest returns the session that was used longest ago, sparing one; nil if there is no other. A nil shelf has none.
+// oldest returns the least recently used session except spare; nil if there is none or the shelf is nil.
 func (x *shelf) oldest(spare *session) *session {
 	if x == nil {
 		return nil
@@ -229,7 +229,7 @@ func (s *sessions) tell(out []*session) {
 	}
 }
 
-// end forgets one session.
+// end removes one session.
 func (s *sessions) end(key sessionKey) {
 	var out []*session
 	s.mu.Lock()
@@ -240,7 +240,7 @@ func (s *sessions) end(key sessionKey) {
 	s.tell(out)
 }
 
-// expire forgets the sessions that were not used for a while.
+// expire removes the sessions that have been unused for idle.
 func (s *sessions) expire(idle time.Duration) {
 	var out []*session
 	s.mu.Lock()

@@ -1,19 +1,19 @@
 package gateway
 
-// Stats is what a gateway holds at one moment. All of it is counted without waiting for the upstream.
+// Stats is the state of a gateway at one moment. Collecting it does not wait for the upstream.
 type Stats struct {
-	Serving     int // sockets on which clients are let in; 0 before Serve, and when it is about to end
+	Serving     int // sockets that accept clients; 0 before Serve and during its end
 	Connections int // open
-	Greeting    int // of these, those that have not said who they are
-	Devices     int // connected, or with a rate that has not recovered
-	Sessions    int // texts that are remembered
+	Greeting    int // of these, those before their Hello
+	Devices     int // connected, or with a rate limit that has not recovered
+	Sessions    int // stored texts
 	Tokens      int // of their contexts, drafts included
-	Asks        int // open: what waits for its turn, and what the upstream works on
-	Waiting     int // of these, those that wait for their turn
+	Asks        int // open: waiting for a place, or at the upstream
+	Waiting     int // of these, those waiting for a place
 	Places      int // at the upstream
 }
 
-// Stats returns the state of this moment.
+// Stats returns the current state.
 func (g *Gateway) Stats() Stats {
 	s := Stats{Serving: int(g.serving.Load()), Greeting: int(g.pending.Load())}
 	g.room.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// sync answers a Sync. The client need not wait until the upstream is warm: that is for afterwards.
+// sync answers a Sync. The upstream prefills the path after the answer, so the client does not wait for it.
 func (c *connection) sync(s *quic.Stream, b []byte, e *Event) (out outcome, err error) {
 	y, _, err := netproto.ParseSync(b)
 	if err != nil {
@@ -29,7 +29,7 @@ func (c *connection) sync(s *quic.Stream, b []byte, e *Event) (out outcome, err 
 	}
 	entry, seen, done := c.g.sessions.learn(key, path, true)
 	c.tells(y.Session)
-	c.order.told(s.StreamID())
+	c.order.pathKnown(s.StreamID())
 	e.Kind, e.Session = Synced, entry.id
 	out.afterwards = func() {
 		defer done()
@@ -40,12 +40,12 @@ func (c *connection) sync(s *quic.Stream, b []byte, e *Event) (out outcome, err 
 	return out, nil
 }
 
-// textsWarming is how many texts of one device are computed early at a time: the latest of a session, while the one
-// before it is still under way.
+// textsWarming is the maximum number of texts of one device that are prefilled at a time: the latest one of a session,
+// and the previous one if it is still under way.
 const textsWarming = 2
 
-// warm lets the upstream compute tokens before they are needed, in the background. Where there is no room for it, or
-// when it fails, the next ask takes longer and that is all.
+// warm makes the upstream prefill tokens before they are needed, in the background. If there is no place or it fails,
+// the only effect is that the next ask takes longer.
 func (c *connection) warm(q terms.Job) {
 	up, ok := c.g.up.(Warmer)
 	if !ok || q.Base == len(q.Context) || !c.g.warming.take(c.who.id) {
@@ -66,9 +66,9 @@ func (c *connection) warm(q terms.Job) {
 	}
 }
 
-// background counts what each device has computed while nobody waits for it: a little at a time, and the rest is left.
+// background counts the background work per device. Each device may have little at a time; the rest is dropped.
 type background struct {
-	most int // of one device
+	most int // per device
 
 	mu  sync.Mutex
 	now map[deviceID]int

@@ -13,7 +13,7 @@ import (
 // digest is the SHA-256 of a secret.
 type digest [sha256.Size]byte
 
-// pass is what a connection was let in with: the name of an access token and its secret then. It is zero on an open
+// pass is what admitted a connection: the name of an access token and its secret at that time. It is zero on an open
 // gateway.
 type pass struct {
 	name   string
@@ -27,13 +27,13 @@ func passOf(t *Token) pass {
 	return pass{t.Name, sha256.Sum256([]byte(t.Secret))}
 }
 
-// SetTokens replaces the access tokens, while the gateway serves. They are held to the rules of New, and there must be
-// at least one: after an error nothing has changed. Connections whose token is gone, or has another secret, are closed
-// with WrongSecret. The others stay, under the new limits: a rate goes on from where it is, devices stay counted, and
-// one that is connected stays so also where fewer are allowed now.
+// SetTokens replaces the access tokens while the gateway serves. The rules of New apply, and there must be at least one
+// token; after an error nothing has changed. Connections with a removed token, or a token with another secret, are
+// closed with WrongSecret. The others continue under the new limits: rates keep their state, devices stay counted, and
+// connected devices stay connected even if fewer are allowed now.
 func (g *Gateway) SetTokens(tokens []Token) error {
 	if len(tokens) == 0 {
-		return errors.New("gateway: no access token is left: a gateway does not become open to anybody while it serves")
+		return errors.New("gateway: no access token is left: an open gateway has to be started without tokens")
 	}
 	tokens = slices.Clone(tokens)
 	if err := CheckTokens(tokens); err != nil {
@@ -45,7 +45,7 @@ func (g *Gateway) SetTokens(tokens []Token) error {
 	return nil
 }
 
-// set replaces the access tokens, and returns the connections that they let in no more.
+// set replaces the access tokens, and returns the connections that they no longer admit.
 func (c *clients) set(tokens []Token) (out []*connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,7 +69,7 @@ func (c *clients) set(tokens []Token) (out []*connection) {
 	return out
 }
 
-// valid reports whether a pass would be given again. The caller holds the lock.
+// valid reports whether a pass would still be given. The caller holds the lock.
 func (c *clients) valid(p pass) bool {
 	owner := c.owners[p.name]
 	if owner == nil {
@@ -79,7 +79,7 @@ func (c *clients) valid(p pass) bool {
 	return subtle.ConstantTimeCompare(now[:], p.digest[:]) == 1
 }
 
-// expel closes a connection whose access token is not valid any more.
+// expel closes a connection with an invalid access token.
 func (c *connection) expel() {
 	c.mu.Lock()
 	c.replaced = netproto.Refusal{Code: netproto.WrongSecret, Detail: "the access token was taken back"}

@@ -7,46 +7,46 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// Upstream is the large model. The gateway calls it from many goroutines at once, at most Info().Parallel of them in
-// Ask, Warm and Next, half of those for one device alone, and it answers each when it can.
+// Upstream is the large model. The gateway calls it from many goroutines, with at most Info().Parallel concurrent calls
+// of Ask, Warm and Next, of which one device has at most half.
 type Upstream interface {
-	// Ask returns the token that follows a context. A cancelled ctx means that nobody wants the answer any more. The
-	// same question has the same answer. The k best tokens and the audit are of the model; the token is drawn from its
-	// probabilities by q.Sampling. An error that wraps a netproto.Code reaches the client under that code, any
-	// other one as netproto.Failed; its text stays in the gateway.
+	// Ask returns the token that follows a context. ctx is cancelled when the answer is no longer needed. The same
+	// question has the same answer. The k best tokens and the audit are the model's; the token is drawn from its
+	// probabilities by q.Sampling. An error that wraps a netproto.Code reaches the client with that code, any other
+	// error as netproto.Failed; its text is not sent.
 	Ask(ctx context.Context, q terms.Job) (terms.Reply, error)
 
-	// Forget says that a session will not be asked about any more: what is kept for it can go. No call for that session
-	// is under way then.
+	// Forget releases what is stored for a session. There will be no more calls for the session, and none is under way.
 	Forget(session uint64)
 
 	// Info describes the model. It is called once, by New.
 	Info() Info
 }
 
-// Warmer is an upstream that makes use of tokens that clients stream early. Without it they are only stored.
+// Warmer is an upstream that can prefill tokens that clients stream early. For other upstreams the gateway only stores
+// them.
 type Warmer interface {
-	// Warm computes what an Ask about a longer context will need, unless asks are waiting: an error that wraps
-	// netproto.Busy says that it was left. Of q only Device, Session, Domain, Context and Base are set.
+	// Warm prefills a context for a later Ask about a longer one, unless asks are waiting: then the error wraps
+	// netproto.Busy. Of q only Device, Session, Domain, Context and Base are set.
 	Warm(ctx context.Context, q terms.Job) error
 }
 
-// Decoder is an upstream that decodes on while nobody waits for it. Without it there are no answers ahead.
+// Decoder is an upstream that can decode ahead in the background. With other upstreams there are no answers ahead.
 type Decoder interface {
-	// Next returns the token that follows a context, as Ask does, unless others wait for the upstream: an error that
-	// wraps netproto.Busy says that it was left. Of q neither K nor AuditFrom nor Verify is set. Info().Parallel bounds
-	// it as it bounds Ask.
+	// Next returns the token that follows a context, as Ask does, unless asks are waiting for the upstream: then the
+	// error wraps netproto.Busy. Of q neither K nor AuditFrom nor Verify is set. Info().Parallel also limits calls of
+	// Next.
 	Next(ctx context.Context, q terms.Job) (int32, error)
 }
 
 // Info describes an upstream.
 type Info struct {
-	Model      string            // for people
+	Model      string            // for display
 	Identity   netproto.Identity // what its tokens mean; a zero digest is not compared with the clients'
 	MaxContext int               // tokens; 0 means 32768
-	// asks of all devices that it works on at a time; the gateway lets them take turns; 0 means 32
+	// maximum number of concurrent asks, of all devices; the gateway schedules them; 0 means 32
 	Parallel int
-	Audit    netproto.Audit // the kind that Answer has
-	Choices  int            // most tokens that it can draw from, see netproto.Welcome; 0 means any
-	Ends     []int32        // tokens that end a text: nothing is decoded behind them
+	Audit    netproto.Audit // the kind of audit in answers
+	Choices  int            // maximum number of tokens to draw from, see netproto.Welcome; 0 means no limit
+	Ends     []int32        // tokens that end a text: nothing is decoded after them
 }

@@ -1,4 +1,3 @@
-// Package metrics counts what a gateway does and holds, and what a server for programs does, in the form of Prometheus.
-// Every label has few values that no client chooses: outcomes, codes, and the names that the operator gave to access
-// tokens.
+// Package metrics has the Prometheus metrics of a gateway and of a server for programs. Labels have few values, and
+// clients do not choose them: outcomes, codes, and the operator's names of access tokens.
 package metrics

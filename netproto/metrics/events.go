@@ -9,7 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 )
 
-// Events counts the events of a gateway. Its Event method is for gateway.Options.Events: it does not wait.
+// Events counts the events of a gateway. Pass its Event method as gateway.Options.Events: it does not block.
 type Events struct {
 	asks, syncs, refusals, connections, closed, drains, continued *prometheus.CounterVec
 
@@ -19,7 +19,7 @@ type Events struct {
 	queue, compute, whole, connected, drained prometheus.Histogram
 }
 
-// NewEvents returns counters that stand at 0, in a registry.
+// NewEvents registers counters and returns them.
 func NewEvents(to prometheus.Registerer) *Events {
 	r := maker{to, prefix}
 	return &Events{
@@ -58,7 +58,7 @@ func NewEvents(to prometheus.Registerer) *Events {
 	}
 }
 
-// Event counts an event, once in each family that it belongs to.
+// Event counts an event in each metric that it belongs to.
 func (m *Events) Event(e gateway.Event) {
 	m.received.Add(float64(e.BytesUp))
 	m.sent.Add(float64(e.BytesDown))
@@ -91,7 +91,7 @@ func (m *Events) Event(e gateway.Event) {
 	}
 }
 
-// message counts an ask or a sync; other events are none.
+// message counts an ask or a sync and ignores other events.
 func (m *Events) message(e gateway.Event) {
 	switch e.Message {
 	case netproto.KindAsk:
@@ -147,7 +147,7 @@ type maker struct {
 	prefix string
 }
 
-// prefix begins the names of the metrics of a gateway.
+// prefix is the prefix of the metrics of a gateway.
 const prefix = "pilotfish_gateway_"
 
 func (r maker) counters(name, help string, labels ...string) *prometheus.CounterVec {
@@ -172,13 +172,13 @@ func (r maker) seconds(name, help string) prometheus.Histogram {
 	return r.histogram(name, help, instants())
 }
 
-// instants are the bounds of buckets for the times of questions, in seconds: 100 µs to a minute.
+// instants returns the bounds of buckets for the times of questions, in seconds: 100 µs to a minute.
 func instants() []float64 {
 	return []float64{100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 0.1, 0.25, 0.5,
 		1, 2.5, 5, 10, 30, 60}
 }
 
-// minutes are those for connections: a second to a day.
+// minutes returns the bounds of buckets for the times of connections: a second to a day.
 func minutes() (all []float64) {
 	for _, d := range []time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, time.Hour,
 		6 * time.Hour, 24 * time.Hour} {

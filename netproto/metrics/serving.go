@@ -8,10 +8,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai"
 )
 
-// servingPrefix begins the names of the metrics of a server for programs.
+// servingPrefix is the prefix of the metrics of a server for programs.
 const servingPrefix = "pilotfish_serve_"
 
-// Serving counts the requests of a server for programs. Its Event method is for openai.Options.Events.
+// Serving counts the requests of a server for programs. Pass its Event method as openai.Options.Events.
 type Serving struct {
 	requests, refused, finished              *prometheus.CounterVec
 	prompt, cached, generated, cloud, asks   prometheus.Counter
@@ -19,7 +19,7 @@ type Serving struct {
 	queue, first, whole, perToken, promptLen prometheus.Histogram
 }
 
-// NewServing returns counters that stand at 0, in a registry.
+// NewServing registers counters and returns them.
 func NewServing(to prometheus.Registerer) *Serving {
 	r := maker{to, servingPrefix}
 	return &Serving{
@@ -46,7 +46,7 @@ func NewServing(to prometheus.Registerer) *Serving {
 	}
 }
 
-// Event counts a request that is over.
+// Event counts a request after its end.
 func (m *Serving) Event(e openai.Event) {
 	if e.Endpoint == "" {
 		m.refused.WithLabelValues(strconv.Itoa(e.Status), e.Code).Inc()
@@ -80,7 +80,7 @@ func (m *Serving) Event(e openai.Event) {
 	}
 }
 
-// ServingState returns gauges of what a server is doing, read at each scrape.
+// ServingState returns gauges of a server's load, read at each scrape.
 func ServingState(load func() openai.Load) prometheus.Collector {
 	s := &snapshot[openai.Load]{take: load}
 	for _, g := range []struct {

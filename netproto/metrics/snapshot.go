@@ -2,7 +2,7 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// snapshot is gauges that are read together, of one state, at each scrape.
+// snapshot is a collector of gauges that are read together, from one state, at each scrape.
 type snapshot[S any] struct {
 	take   func() S
 	gauges []gauge[S]

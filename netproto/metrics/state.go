@@ -6,7 +6,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/gateway"
 )
 
-// State returns gauges of what a gateway holds, read at each scrape. stats must not wait for the large model:
+// State returns gauges of a gateway's state, read at each scrape. stats must not wait for the large model: use
 // Gateway.Stats.
 func State(stats func() gateway.Stats) prometheus.Collector {
 	s := &snapshot[gateway.Stats]{take: stats}
@@ -34,7 +34,7 @@ func State(stats func() gateway.Stats) prometheus.Collector {
 	return s
 }
 
-// Health is 1 while a check finds nothing wrong, else 0. It must not wait.
+// Health returns a gauge that is 1 while check returns nil, else 0. check must not block.
 func Health(name, help string, check func() error) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + name, Help: help}, func() float64 {
 		if check() != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// keys are the hashes of the keys that are taken.
+// keys are the hashes of the accepted keys.
 type keys [][sha256.Size]byte
 
 func newKeys(all []string) (k keys) {
@@ -22,7 +22,7 @@ func newKeys(all []string) (k keys) {
 	return k
 }
 
-// take reports whether a key is one of them. How long it takes does not depend on which, nor on how much is right.
+// take reports whether a key is accepted. Its time depends neither on which key it is nor on how much of it is right.
 func (k keys) take(key string) bool {
 	got, ok := sha256.Sum256([]byte(key)), 0
 	for _, want := range k {
@@ -31,13 +31,13 @@ func (k keys) take(key string) bool {
 	return ok == 1
 }
 
-// Codes of what is wrong with a header of a request.
+// Codes of errors in a request's headers.
 const (
 	codeHost   = "host_not_allowed"
 	codeOrigin = "origin_not_allowed"
 )
 
-// allow reports whether a request may go on. Otherwise it has been answered.
+// allow reports whether a request may proceed. Otherwise it has been answered.
 func (s *Server) allow(w http.ResponseWriter, r *http.Request) bool {
 	wrong := s.host(r)
 	if wrong == nil {
@@ -55,7 +55,7 @@ func (s *Server) allow(w http.ResponseWriter, r *http.Request) bool {
 	return wrong == nil
 }
 
-// authorise refuses requests without one of the keys. The page and health have no secrets.
+// authorise refuses requests without an accepted key. The page and the health check need none.
 func (s *Server) authorise(w http.ResponseWriter, r *http.Request) *request.Error {
 	if len(s.keys) == 0 || r.URL.Path == "/health" || s.o.Page && r.URL.Path == "/" {
 		return nil
@@ -71,7 +71,7 @@ func (s *Server) authorise(w http.ResponseWriter, r *http.Request) *request.Erro
 	return request.Refuse(http.StatusUnauthorized, "invalid_api_key", "%s", say)
 }
 
-// shownKeys returns the keys that a request shows in either header; "" for none.
+// shownKeys returns the keys in both headers of a request; "" for none.
 func shownKeys(r *http.Request) (bearer, other string) {
 	if scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
 		bearer = strings.TrimSpace(key)
@@ -79,7 +79,7 @@ func shownKeys(r *http.Request) (bearer, other string) {
 	return bearer, r.Header.Get("X-Api-Key")
 }
 
-// key returns the key that a request shows and the server has; "" if there is none.
+// key returns the request's key if it is accepted; "" otherwise.
 func (s *Server) key(r *http.Request) string {
 	bearer, other := shownKeys(r)
 	switch {
@@ -91,8 +91,8 @@ func (s *Server) key(r *http.Request) string {
 	return ""
 }
 
-// host refuses requests to other names than those of the server. The owner of a web page can have the page's name mean
-// the address of this machine (DNS rebinding): its scripts could then read what the server answers.
+// host refuses requests for other names than those of the server. The owner of a web page can make the page's name
+// resolve to the address of this machine (DNS rebinding): its scripts could then read the server's responses.
 func (s *Server) host(r *http.Request) *request.Error {
 	if len(s.o.Hosts) == 0 {
 		return nil
@@ -118,8 +118,8 @@ func hostOf(header string) string {
 	return strings.TrimSuffix(u.Hostname(), ".")
 }
 
-// origin refuses pages that may not ask: without that, any page that a user of this machine looks at could have the
-// model work.
+// origin refuses requests of web pages that are not allowed: otherwise any page that a user of this machine opens could
+// use the model.
 func (s *Server) origin(w http.ResponseWriter, r *http.Request) *request.Error {
 	from := r.Header.Get("Origin")
 	if from == "" {
@@ -136,15 +136,15 @@ func (s *Server) origin(w http.ResponseWriter, r *http.Request) *request.Error {
 	return nil
 }
 
-// fromPage reports whether a request is from the server's own page, of the host that it is for. That proves it where
-// the host cannot be the name of another page: where names are checked, or keys are, and for an IP address.
+// fromPage reports whether a request is from the server's own page. Equal origin and host prove this only if another
+// page cannot have that host: if host names or keys are checked, or if the host is an IP address.
 func (s *Server) fromPage(r *http.Request) bool {
 	u, err := url.Parse(r.Header.Get("Origin"))
 	return s.o.Page && err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host) &&
 		(len(s.o.Hosts) > 0 || len(s.keys) > 0 || net.ParseIP(hostOf(r.Host)) != nil)
 }
 
-// preflight answers what browsers ask before a request of a page that may ask.
+// preflight answers the request that browsers send before a request of an allowed page.
 func preflight(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodOptions || r.Header.Get("Origin") == "" {
 		return false

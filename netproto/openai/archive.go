@@ -11,28 +11,28 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// archive keeps answers of /v1/responses, for requests that go on with them. Where they have more bytes than it may
-// hold, those that were not used for longest are dropped.
+// archive stores answers of /v1/responses, for requests that continue them. Above its limit of bytes it drops the least
+// recently used answers.
 type archive struct {
 	limit int // bytes
 
 	mu    sync.Mutex
-	all   *simplelru.LRU[string, *keptAnswer] // by ids
-	items map[string]answer.Message           // what the answers say and call, by ids
+	all   *simplelru.LRU[string, *keptAnswer] // by id
+	items map[string]answer.Message           // the texts and calls of the answers, by id
 	bytes int
 }
 
-// keptAnswer is an answer with what it followed. It does not change.
+// keptAnswer is an answer with the conversation before it. It is immutable.
 type keptAnswer struct {
 	id     string
-	object []byte                    // as clients get it
-	talk   []answer.Message          // without instructions, up to the answer itself
+	object []byte                    // as sent to clients
+	talk   []answer.Message          // without instructions, up to and including the answer
 	items  map[string]answer.Message // of the answer
 }
 
 func newArchive(limit int) *archive {
 	a := &archive{limit: limit, items: map[string]answer.Message{}}
-	// An error is of the number alone, which the bytes bound long before.
+	// The only possible error is a size of 0. The limit of bytes is reached long before this number of answers.
 	a.all, _ = simplelru.NewLRU(math.MaxInt32, func(_ string, k *keptAnswer) {
 		for id := range k.items {
 			delete(a.items, id)
@@ -42,9 +42,9 @@ func newArchive(limit int) *archive {
 	return a
 }
 
-// size is how many bytes an answer takes. Texts that answers share count for each.
+// size returns the size of an answer in bytes. Texts that several answers share count for each.
 func (k *keptAnswer) size() int {
-	const each = 256 // of what holds a text
+	const each = 256 // overhead per text
 	n := each + len(k.object) + each*len(k.items)
 	for _, m := range k.talk {
 		n += each + len(m.Content)
@@ -55,7 +55,7 @@ func (k *keptAnswer) size() int {
 	return n
 }
 
-// put keeps an answer, unless it alone is too large.
+// put stores an answer, unless it alone exceeds the limit.
 func (a *archive) put(k *keptAnswer) {
 	n := k.size()
 	if n > a.limit {
@@ -70,7 +70,7 @@ func (a *archive) put(k *keptAnswer) {
 	}
 }
 
-// get returns an answer; nil where it is not kept.
+// get returns an answer; nil if it is not stored.
 func (a *archive) get(id string) *keptAnswer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -102,7 +102,7 @@ func (a *archive) Item(id string) (answer.Message, bool) {
 	return m, ok
 }
 
-// remove forgets an answer, and reports whether it was kept.
+// remove removes an answer, and reports whether it was stored.
 func (a *archive) remove(id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

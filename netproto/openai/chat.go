@@ -8,7 +8,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// chatForm is an API for chats: it reads a request, and has the shape of its answer.
+// chatForm is an API for chats: it parses a request and returns the shape of its response.
 type chatForm func(t *reply, body []byte) (*request.Chat, shape, *request.Error)
 
 // chat is the form of /v1/chat/completions.
@@ -41,7 +41,7 @@ func (s *Server) turn(form chatForm) answerer {
 	}
 }
 
-// count counts the tokens of the prompts of requests. object is the type of the answer; "": it names none.
+// count counts the tokens of the prompts of requests. object is the type of the response object; "": it has none.
 func (s *Server) count(form chatForm, object string) answerer {
 	return func(ctx context.Context, t *reply, body []byte) error {
 		r, _, wrong := form(t, body)
@@ -59,7 +59,7 @@ func (s *Server) count(form chatForm, object string) answerer {
 	}
 }
 
-// chatShape writes turns of a chat.
+// chatShape formats chat completions.
 type chatShape struct {
 	plainErrors
 	s    *Server
@@ -68,7 +68,7 @@ type chatShape struct {
 	open map[int]bool // answers that have begun
 }
 
-// chatObject is a whole answer.
+// chatObject is a complete response.
 type chatObject struct {
 	head
 	Choices []chatChoice `json:"choices"`
@@ -91,7 +91,7 @@ type chatMessage struct {
 	Calls   []toolCall `json:"tool_calls,omitempty"`
 }
 
-// toolCall is a call, or in a chunk a piece of one.
+// toolCall is a call, or in a chunk a piece of a call.
 type toolCall struct {
 	Index    *int       `json:"index,omitempty"`
 	ID       string     `json:"id,omitempty"`
@@ -128,7 +128,7 @@ func (c *chatShape) all(results []answer.Result, u usage) any {
 	return o
 }
 
-// chatChunk is a piece of an answer.
+// chatChunk is a streamed piece of an answer.
 type chatChunk struct {
 	head
 	Choices []chatDelta  `json:"choices"`
@@ -185,7 +185,7 @@ func (c *chatShape) chunks(index int, p answer.Piece) []any {
 		}
 		d.Delta.Calls, d.Own = []toolCall{call}, nil
 	case p.Text == "" && !c.r.Settings.LogProbs && d.Own == nil:
-		return all // a part of a character: nothing to show
+		return all // a part of a character: nothing to send
 	default:
 		d.Delta.Content = &p.Text
 		d.LogProbs = c.s.chatLogProbs(&c.r.Request, p.Tokens)

@@ -7,7 +7,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// complete answers a request for what follows texts.
+// complete answers a request of /v1/completions.
 func (s *Server) complete(ctx context.Context, t *reply, body []byte) error {
 	r, wrong := request.ReadCompletion(body, s.o.Defaults)
 	if wrong != nil {
@@ -19,15 +19,15 @@ func (s *Server) complete(ctx context.Context, t *reply, body []byte) error {
 	}})
 }
 
-// textShape writes completions.
+// textShape formats text completions.
 type textShape struct {
 	plainErrors
 	s     *Server
 	r     *request.Completion
 	head  head
-	echos []string    // what is put before answers, by prompt
-	marks []int32     // of a gap
-	at    map[int]int // where the text of an answer stands, in characters, of those that have begun
+	echos []string    // texts that precede the answers, by prompt
+	marks []int32     // special tokens for a gap
+	at    map[int]int // number of characters sent, for each answer that has begun
 }
 
 // prompts returns the prompts as ids.
@@ -75,7 +75,7 @@ func (c *textShape) prompts() ([][]int32, error) {
 	return all, nil
 }
 
-// ids are those of a text, or of the gap after it.
+// ids returns the ids of a text, or of the infill prompt for it.
 func (c *textShape) ids(text string) ([]int32, error) {
 	if c.r.Suffix != "" {
 		return c.s.model.Infill(answer.Infill{Prefix: text, Suffix: c.r.Suffix})
@@ -83,7 +83,7 @@ func (c *textShape) ids(text string) ([]int32, error) {
 	return c.s.model.Tokenize(text, true)
 }
 
-// echo is what is put before an answer.
+// echo returns the text that precedes an answer.
 func (c *textShape) echo(index int) string {
 	if c.echos == nil {
 		return ""
@@ -144,7 +144,7 @@ func (c *textShape) chunks(index int, p answer.Piece) []any {
 func (c *textShape) last(index int, e answer.Ending) []any {
 	text := ""
 	if _, begun := c.at[index]; !begun {
-		text = c.echo(index) // an answer without a token
+		text = c.echo(index) // an answer without tokens
 	}
 	return []any{textObject{head: c.head, Choices: []textChoice{{text, index, nil, &e.Finish, own(e, nil)}},
 		Own: c.r.Ended(e.Sent)}}

@@ -1,5 +1,5 @@
-// Package openai serves a model over HTTP in the form of OpenAI's API, and of Anthropic's, as far as they fit a small
-// model on a device:
+// Package openai serves a model over HTTP with OpenAI's and Anthropic's APIs, as far as they fit a small model on a
+// device:
 //
 //	POST /v1/chat/completions        a turn of a chat, whole or streamed, with tools and formats
 //	POST /v1/completions             what follows a text, or fills a gap in it, whole or streamed; scores of texts
@@ -14,7 +14,7 @@
 //	GET  /metrics                    the handler of [Options].Metrics
 //	GET  /                           a chat page for browsers
 //
-// Of the model it uses [answer.Model], and links no inference code. A request goes this way:
+// It uses a model through [answer.Model], and links no inference code. A request passes through these files:
 //
 //	access.go    who asks, from where; refused.go counts and logs those that may not
 //	request/     JSON to values, with the path of what is wrong; three APIs have chats, read into one request
@@ -26,7 +26,7 @@
 //	             infill.go, responses.go, messages.go
 //	archive.go   answers of /v1/responses, for requests that go on with them
 //
-// A slow reader does not hold others up. What is generated waits for it in a buffer. When the buffer is full, the
-// answer gives its place to others and waits for [Options].Stall in all; then it is cut off. Where too many answers
-// wait for their readers at once, the next one is cut off without waiting.
+// A slow reader does not delay other requests. Generated text waits for it in a buffer. When the buffer is full, the
+// answer gives its place to others and waits for [Options].Stall in all; then it is cut off. If too many answers wait
+// for their readers at once, the next one is cut off immediately.
 package openai

@@ -8,28 +8,28 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// Event describes a request that is over. It holds no text of a user.
+// Event describes a finished request. It contains no text of a user.
 type Event struct {
 	ID       string // of the request
-	Endpoint string // "chat", "completions", "responses", "input_tokens", "messages" or "count_tokens"; "" where it was
-	// refused before: then Status and Code alone are set
-	Status   int    // of HTTP; 499 where the client has gone before there was one
-	Code     string // of the error; "" where there was none
+	Endpoint string // "chat", "completions", "responses", "input_tokens", "messages" or "count_tokens"; "" if it was
+	// refused earlier: then only Status and Code are set
+	Status   int    // of HTTP; 499 if the client disconnected before there was one
+	Code     string // of the error; "" if there was none
 	Stream   bool
-	Finish   string        // why the last answer ended; "" without one
-	Answers  int           // that were begun
+	Finish   string        // why the last answer ended; "" if there was none
+	Answers  int           // begun
 	Prompt   int           // tokens
-	Cached   int           // of these, known from before
+	Cached   int           // of these, those in the KV cache
 	Tokens   int           // generated
 	Cloud    int           // of these, chosen by the large model
 	Asks     int           // questions to it
-	Left     answer.Sent   // of the request, to the large model
-	Queue    time.Duration // waited for room
+	Left     answer.Sent   // sent to the large model for the request
+	Queue    time.Duration // waiting for a place
 	First    time.Duration // from there to the first token; 0 without one
 	Took     time.Duration // in all
 	Received int64         // bytes of the request
 	Sent     int64         // bytes of the answer
-	Err      error         // what went wrong
+	Err      error         // the cause of a failure
 }
 
 // log writes an event as one line.
@@ -51,7 +51,7 @@ func (e Event) log(to *slog.Logger) {
 		args = append(args, "code", e.Code)
 	}
 	if e.Status >= 500 && e.Err != nil {
-		args = append(args, "error", e.Err) // of the server's own: others could repeat what a client sent
+		args = append(args, "error", e.Err) // only the server's own errors: others may quote the client
 	}
 	to.Log(context.Background(), level, "request", args...)
 }

@@ -22,16 +22,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// Names of the files of a folder.
+// Names of files in a folder.
 const (
 	savedSuffix = ".kv"
-	newPrefix   = "new-" // of those that are being written
-	nameBytes   = 16     // of the hash of a text that is its name, in hexadecimal digits
+	newPrefix   = "new-" // of incomplete files
+	nameBytes   = 16     // the name is this part of the hash of the text, in hexadecimal
 )
 
-// Folder keeps texts, with what was computed for them, that have no place in memory any more, and those of a server
-// that has ended. Those that were used longest ago are removed where there are too many bytes. One process at a time
-// uses it. Its files hold the texts of users: only their owner can read them.
+// Folder stores texts with their KV cache, when they lose their place in memory and when the server ends. Above its
+// limit of bytes it removes the least recently used texts. Only one process at a time may use it. Its files contain
+// texts of users: only their owner can read them.
 type Folder struct {
 	path   string
 	limit  int64 // bytes of all files
@@ -40,19 +40,19 @@ type Folder struct {
 	model  answer.Model
 
 	mu    sync.Mutex
-	saved []savedText // the one that was used last is last
-	bytes int64       // of all
+	saved []savedText // most recently used last
+	bytes int64       // of all files
 }
 
 // savedText is a file.
 type savedText struct {
 	name  string
-	text  []int32 // nil: of another model, or other settings
+	text  []int32 // nil: of another model or with other settings
 	bytes int64
 }
 
-// OpenFolder takes a folder, made if there is none, for files of at most limit bytes together. The caller closes it
-// after the server.
+// OpenFolder opens a folder, which it creates if needed, for files of limit bytes in total. The caller closes it after
+// the server.
 func OpenFolder(path string, limit int64, log *slog.Logger) (*Folder, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
@@ -82,11 +82,11 @@ func (f *Folder) list() error {
 	for _, e := range entries {
 		name := e.Name()
 		if strings.HasPrefix(name, newPrefix) {
-			_ = os.Remove(f.file(name)) // of a process that was killed
+			_ = os.Remove(f.file(name)) // left by a process that was killed
 		}
 		info, err := e.Info()
 		if err != nil || !info.Mode().IsRegular() || !isSaved(name) {
-			continue // gone meanwhile, or none of ours
+			continue // removed in the meantime, or not one of these files
 		}
 		used[name] = info.ModTime()
 		f.saved = append(f.saved, savedText{name: name, bytes: info.Size()})
@@ -97,14 +97,14 @@ func (f *Folder) list() error {
 	return nil
 }
 
-// isSaved reports whether a name is one that add gives.
+// isSaved reports whether a name has the form that add uses.
 func isSaved(name string) bool {
 	digits, ok := strings.CutSuffix(name, savedSuffix)
 	b, err := hex.DecodeString(digits)
 	return ok && err == nil && len(b) == nameBytes
 }
 
-// index reads the texts of the files that a model can go on with.
+// index reads the texts of the files that a model can load.
 func (f *Folder) index(m answer.Model) {
 	if f == nil {
 		return
@@ -118,7 +118,7 @@ func (f *Folder) index(m answer.Model) {
 		file, err := os.Open(f.file(s.name))
 		if err == nil {
 			s.text, err = m.SavedText(bufio.NewReader(file))
-			_ = file.Close() // it was only read
+			_ = file.Close() // opened for reading only
 		}
 		if known++; err != nil {
 			known, other = known-1, other+1
@@ -128,13 +128,13 @@ func (f *Folder) index(m answer.Model) {
 	f.log.Info("saved keys and values", "folder", f.path, "texts", known, "of_no_use", other, "bytes", f.bytes)
 }
 
-// Close lets other processes use the folder.
+// Close unlocks the folder.
 func (f *Folder) Close() { f.unlock() }
 
 func (f *Folder) file(name string) string { return filepath.Join(f.path, name) }
 
-// load makes the saved text that has most in common with a prompt that of a session, if that is more than more
-// tokens. It reports whether it has. A file that cannot be loaded is removed.
+// load loads the saved text with the longest common prefix with a prompt into a session, if that prefix has more than
+// more tokens. It reports whether it did. A file that cannot be loaded is removed.
 func (f *Folder) load(ctx context.Context, s answer.Session, prompt []int32, more int) bool {
 	if f == nil {
 		return false
@@ -146,7 +146,7 @@ func (f *Folder) load(ctx context.Context, s answer.Session, prompt []int32, mor
 	file, err := os.Open(f.file(name))
 	if err == nil {
 		err = s.LoadKV(ctx, bufio.NewReader(file))
-		_ = file.Close() // it was only read
+		_ = file.Close() // opened for reading only
 	}
 	if err != nil && ctx.Err() != nil {
 		return false
@@ -166,7 +166,8 @@ func (f *Folder) load(ctx context.Context, s answer.Session, prompt []int32, mor
 	return err == nil
 }
 
-// nearest returns the file of the text with most in common with a prompt, if that is more than more tokens.
+// nearest returns the file of the text with the longest common prefix with a prompt, if that prefix has more than more
+// tokens.
 func (f *Folder) nearest(prompt []int32, more int) (name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -178,20 +179,20 @@ func (f *Folder) nearest(prompt []int32, more int) (name string) {
 	return name
 }
 
-// save writes the text of a session, unless a file has it already. It replaces files of texts that are the beginning of
-// this one. What goes wrong is logged: the text has to be computed again then.
+// save writes the text of a session, unless a file contains it already. It replaces files of prefixes of the text.
+// Errors are logged: the text must then be computed again.
 func (f *Folder) save(ctx context.Context, s answer.Session, text []int32) {
 	if f == nil || len(text) == 0 || f.has(text) {
 		return
 	}
-	ctx = context.WithoutCancel(ctx) // whoever needed the place is not who needs the text
+	ctx = context.WithoutCancel(ctx) // the request that needs the place must not cancel this
 	if err := f.write(ctx, s); err != nil {
 		f.log.Warn("keys and values could not be saved", "folder", f.path, "error", err)
 	}
 }
 
-// has reports whether a file has a text, but for the last token of an answer, which was never evaluated. It counts as
-// used now.
+// has reports whether a file contains a text, except for the last token of an answer, which is not in the KV cache. The
+// file counts as used now.
 func (f *Folder) has(text []int32) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -204,13 +205,13 @@ func (f *Folder) has(text []int32) bool {
 	return false
 }
 
-// write writes the text of a session under a new name, and then renames it.
+// write writes the text of a session to a temporary file and then renames it.
 func (f *Folder) write(ctx context.Context, s answer.Session) (err error) {
 	file, err := os.CreateTemp(f.path, newPrefix+"*"+savedSuffix) // mode 0600
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name()) // gone already where it was renamed
+	defer os.Remove(file.Name()) // fails after the renaming
 	b := &bounded{file, f.limit}
 	to := bufio.NewWriterSize(b, 1<<20)
 	if err = s.SaveKV(ctx, to); err != nil && b.left == f.limit && to.Buffered() == 0 {
@@ -233,7 +234,7 @@ func (f *Folder) write(ctx context.Context, s answer.Session) (err error) {
 	return f.add(file.Name(), text, info.Size())
 }
 
-// bounded is a writer that takes a number of bytes.
+// bounded is a writer with a limit of bytes.
 type bounded struct {
 	to   io.Writer
 	left int64
@@ -242,15 +243,15 @@ type bounded struct {
 // Write implements [io.Writer].
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.left -= int64(len(p)); b.left < 0 {
-		return 0, errors.New("the text takes more bytes than the whole folder may have: allow it more")
+		return 0, errors.New("the text is larger than the limit of the folder: increase the limit")
 	}
 	return b.to.Write(p)
 }
 
-// add makes a file that was written one of the folder's.
+// add adds a file to the folder.
 func (f *Folder) add(temp string, text []int32, size int64) error {
 	sum := sha256.New()
-	_ = binary.Write(sum, binary.LittleEndian, text) // a hash takes everything
+	_ = binary.Write(sum, binary.LittleEndian, text) // writing to a hash never fails
 	name := hex.EncodeToString(sum.Sum(nil)[:nameBytes]) + savedSuffix
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -268,7 +269,7 @@ func (f *Folder) add(temp string, text []int32, size int64) error {
 	return nil
 }
 
-// makeRoom removes those that were used longest ago until there is room for size bytes.
+// makeRoom removes the least recently used files until there is room for size bytes.
 func (f *Folder) makeRoom(size int64) {
 	for len(f.saved) > 0 && f.bytes+size > f.limit {
 		f.remove(0)
@@ -288,10 +289,10 @@ func (f *Folder) remove(i int) {
 	f.saved = slices.Delete(f.saved, i, i+1)
 }
 
-// touch makes a file the one that was used last, for later processes too.
+// touch makes a file the most recently used one, also for later processes.
 func (f *Folder) touch(i int) {
 	s := f.saved[i]
 	f.saved = append(slices.Delete(f.saved, i, i+1), s)
 	now := time.Now()
-	_ = os.Chtimes(f.file(s.name), now, now) // its place in the order is all that is lost
+	_ = os.Chtimes(f.file(s.name), now, now) // if it fails, only the order is lost
 }

@@ -10,31 +10,31 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// gate limits the requests that are answered at once and those that wait, in the order in which they came.
-// Those with slow readers may step aside, and leave their room to others.
+// gate limits the requests that are processed at once and those that wait, first come first served. Requests with slow
+// readers may step aside and leave their place to others.
 type gate struct {
-	slots chan struct{} // one value for each request that is in
-	limit int           // that wait
-	aside int           // most that stand aside
+	slots chan struct{} // one value for each request being processed
+	limit int           // of waiting requests
+	aside int           // limit of requests that stand aside
 
 	mu      sync.Mutex
 	waiting int
-	stalled int           // that stand aside
-	mean    time.Duration // that a request is in, of late
+	stalled int           // that stand aside now
+	mean    time.Duration // recent mean time of a request
 }
 
 func newGate(parallel, queue, aside int) *gate {
 	return &gate{slots: make(chan struct{}, parallel), limit: queue, aside: aside}
 }
 
-// place is the room of one request. One goroutine at a time uses it.
+// place is the place of one request. It is not safe for concurrent use.
 type place struct {
 	g     *gate
 	begun time.Time
 	aside bool
 }
 
-// enter waits until there is room. The caller calls leave once.
+// enter waits for a place. The caller calls leave once.
 func (g *gate) enter(ctx context.Context) (*place, error) {
 	select {
 	case g.slots <- struct{}{}:
@@ -53,7 +53,7 @@ func (g *gate) enter(ctx context.Context) (*place, error) {
 	}
 }
 
-// stepAside gives the room to others for a while. It reports false where as many do so as may.
+// stepAside gives the place to others for a while. It returns false if the maximum number stands aside already.
 func (p *place) stepAside() bool {
 	p.g.mu.Lock()
 	defer p.g.mu.Unlock()
@@ -66,7 +66,7 @@ func (p *place) stepAside() bool {
 	return true
 }
 
-// back waits until there is room again.
+// back waits for a place again.
 func (p *place) back(ctx context.Context) error {
 	select {
 	case p.g.slots <- struct{}{}:
@@ -80,7 +80,7 @@ func (p *place) back(ctx context.Context) error {
 	return nil
 }
 
-// leave makes room, and counts how long a request took.
+// leave frees the place and records how long the request took.
 func (p *place) leave() {
 	g, took := p.g, time.Since(p.begun)
 	g.mu.Lock()
@@ -98,7 +98,7 @@ func (p *place) leave() {
 	}
 }
 
-// wait takes a place among those that wait.
+// wait joins the waiting requests.
 func (g *gate) wait() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -115,20 +115,20 @@ func (g *gate) waited() {
 	g.waiting--
 }
 
-// after is when it is worth to come again: when those that wait are done.
+// after estimates when the waiting requests will be done.
 func (g *gate) after() time.Duration {
 	rounds := math.Ceil(float64(g.waiting+1) / float64(cap(g.slots)))
 	return min(max(time.Duration(rounds)*g.mean, time.Second), time.Minute)
 }
 
-// load returns how many requests are in, wait, and stand aside.
+// load returns how many requests are processed, wait, and stand aside.
 func (g *gate) load() (active, waiting, stalled int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.slots), g.waiting, g.stalled
 }
 
-// busyError is that of a request that found no place.
+// busyError is the error of a request when too many requests wait.
 type busyError struct{ after time.Duration }
 
 // Error implements error.

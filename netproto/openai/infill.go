@@ -10,7 +10,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// infill answers a request for what fills a gap.
+// infill answers a request to fill a gap.
 func (s *Server) infill(ctx context.Context, t *reply, body []byte) error {
 	r, wrong := request.ReadInfill(body, s.o.Defaults)
 	if wrong != nil {
@@ -20,7 +20,7 @@ func (s *Server) infill(ctx context.Context, t *reply, body []byte) error {
 	var marks []int32
 	return t.do(ctx, &job{Request: &r.Request, shape: shape,
 		prompts: func() ([][]int32, error) {
-			const room = 128 // tokens that an answer is given room for, if it may be so long
+			const room = 128 // tokens reserved for the answer, if it may be that long
 			limit := s.maxPrompt()
 			r.Gap.Most = max(limit-min(cmp.Or(r.Settings.MaxTokens, room), limit/2), 8)
 			var err error
@@ -34,17 +34,17 @@ func (s *Server) infill(ctx context.Context, t *reply, body []byte) error {
 	})
 }
 
-// infillShape writes what fills a gap as llama-server does.
+// infillShape formats an infilling as llama-server does.
 type infillShape struct {
 	s      *Server
 	r      *request.Infill
 	name   string // of the model
 	prompt []int32
-	made   answer.Result // so far, of a stream
+	made   answer.Result // of a stream, so far
 	plainErrors
 }
 
-// infillPiece is a part of an answer, or with its end the last one.
+// infillPiece is a part of an answer; the last one also has its end.
 type infillPiece struct {
 	Index     int     `json:"index"`
 	Content   string  `json:"content"`
@@ -70,7 +70,7 @@ type infillEnd struct {
 }
 
 type infillSettings struct {
-	Predict     int      `json:"n_predict"` // -1: as many as there is room for
+	Predict     int      `json:"n_predict"` // -1: no limit
 	Seed        uint64   `json:"seed"`
 	Temperature float64  `json:"temperature"`
 	TopK        int      `json:"top_k"`
@@ -81,8 +81,8 @@ type infillSettings struct {
 }
 
 type infillTimings struct {
-	CacheN        int     `json:"cache_n"`  // tokens of the prompt that were known from before
-	PromptN       int     `json:"prompt_n"` // tokens that had to be computed
+	CacheN        int     `json:"cache_n"`  // tokens of the prompt that were in the KV cache
+	PromptN       int     `json:"prompt_n"` // tokens of the prompt that were computed
 	PromptMS      float64 `json:"prompt_ms"`
 	PromptTPS     float64 `json:"prompt_per_second"`
 	PredictedN    int     `json:"predicted_n"`
@@ -125,7 +125,7 @@ func (c *infillShape) end(u usage) []any {
 	return []any{c.over("", text, u)}
 }
 
-// over is the last object, with what of the whole text has not been shown before.
+// over returns the last object, with the rest of the text.
 func (c *infillShape) over(shown, text string, u usage) infillPiece {
 	s, kind := c.r.Settings, map[string]string{answer.StopEnd: "eos", answer.StopString: "word"}[c.made.Stop]
 	var spelled strings.Builder
@@ -146,7 +146,7 @@ func (c *infillShape) over(shown, text string, u usage) infillPiece {
 		infillEnd: end}
 }
 
-// timingsOf says how long the prompt and what followed took, in all and by token.
+// timingsOf returns the times of the prompt and of the answer, in total and per token.
 func timingsOf(u usage) infillTimings {
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	each := func(n int, d time.Duration) (rate, one float64) {

@@ -9,11 +9,11 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// maxKept is how many messages are known that stay on this device. The oldest ones are forgotten where there are more.
+// maxKept is the maximum number of messages to remember as local. Above it the oldest ones are forgotten.
 const maxKept = 1 << 16
 
-// keptMessages are the messages that a request said may not leave this device, by their hashes: later requests that
-// come with them are local too, also where clients do not repeat what was said of them.
+// keptMessages has the hashes of messages that a request marked as local to this device. Later requests with these
+// messages are local too, even if their clients do not repeat the mark.
 type keptMessages struct {
 	*lru.Cache[[sha256.Size]byte, struct{}]
 }
@@ -21,12 +21,12 @@ type keptMessages struct {
 func newKeptMessages() keptMessages {
 	all, err := lru.New[[sha256.Size]byte, struct{}](maxKept)
 	if err != nil {
-		panic(err) // the size is wrong: a bug of ours
+		panic(err) // the size is invalid: a bug
 	}
 	return keptMessages{all}
 }
 
-// local reports whether one of the messages stays on this device, by what it or an earlier request says.
+// local reports whether one of the messages must stay on this device, according to this or an earlier request.
 func (k keptMessages) local(messages []answer.Message) (local bool) {
 	for _, m := range messages {
 		known := k.Contains(hash(m))
@@ -38,7 +38,7 @@ func (k keptMessages) local(messages []answer.Message) (local bool) {
 	return local
 }
 
-// hash identifies a message.
+// hash returns the hash of a message.
 func hash(m answer.Message) [sha256.Size]byte {
 	return sha256.Sum256(request.Encode([]any{m.Role, m.Content, m.Calls}))
 }

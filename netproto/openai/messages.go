@@ -13,7 +13,7 @@ func (s *Server) messages(t *reply, body []byte) (*request.Chat, shape, *request
 	return r, &messageShape{s: s, r: r, t: t}, wrong
 }
 
-// messageShape writes turns of a chat as Anthropic's API has them.
+// messageShape formats answers as Anthropic's API does.
 type messageShape struct {
 	s  *Server
 	r  *request.Chat
@@ -22,7 +22,7 @@ type messageShape struct {
 	answer.Result
 }
 
-// messageObject is an answer, or what is known of it at its beginning.
+// messageObject is an answer, or its first event, with what is known then.
 type messageObject struct {
 	ID       string         `json:"id"`
 	Type     string         `json:"type"` // "message"
@@ -35,13 +35,13 @@ type messageObject struct {
 	Own      messageOwn     `json:"pilotfish"`
 }
 
-// messageOwn is what this server says beyond Anthropic's API.
+// messageOwn has this server's additions to Anthropic's API.
 type messageOwn struct {
 	*request.Own
 	*request.Origins
 }
 
-// contentBlock is a text or a call.
+// contentBlock is a text or a tool call.
 type contentBlock struct {
 	Type  string          `json:"type"`
 	Text  *string         `json:"text,omitempty"`
@@ -50,10 +50,10 @@ type contentBlock struct {
 	Input json.RawMessage `json:"input,omitempty"`
 }
 
-// messageUsage is what an answer took. Cached tokens are no part of Input.
+// messageUsage counts the tokens of a request. Input excludes cached tokens.
 type messageUsage struct {
 	Input   int `json:"input_tokens"`
-	Created int `json:"cache_creation_input_tokens"` // always 0: what is kept costs nothing more
+	Created int `json:"cache_creation_input_tokens"` // always 0: storing in the cache costs nothing extra
 	Cached  int `json:"cache_read_input_tokens"`
 	Output  int `json:"output_tokens"`
 }
@@ -69,7 +69,7 @@ func (m *messageShape) object(u usage, o *request.Origins) messageObject {
 		Own:   messageOwn{m.r.Own(), o}}
 }
 
-// stop returns why the answer ended, as Anthropic's API says it.
+// stop returns why the answer ended, in the terms of Anthropic's API.
 func (m *messageShape) stop() (reason string, sequence *string) {
 	switch {
 	case m.Finish == answer.FinishLength:
@@ -82,7 +82,7 @@ func (m *messageShape) stop() (reason string, sequence *string) {
 	return "end_turn", nil
 }
 
-// all leaves out a call that was cut: it has no input that is an object.
+// all leaves out an incomplete call, since its input is not an object.
 func (m *messageShape) all(results []answer.Result, u usage) any {
 	m.Result = results[0].Complete(m.s.id)
 	_, tokens := m.Text()
@@ -101,7 +101,7 @@ func (m *messageShape) all(results []answer.Result, u usage) any {
 	return o
 }
 
-// block returns a part without what it says.
+// block returns a part without its content.
 func (m *messageShape) block(i int) contentBlock {
 	if p := m.Parts[i]; p.Tool != "" {
 		return contentBlock{Type: "tool_use", ID: "toolu_" + p.ID, Name: p.Tool, Input: json.RawMessage("{}")}
@@ -153,6 +153,6 @@ func (m *messageShape) end(u usage) []any {
 }
 
 func (m *messageShape) failed(e *request.Error) []any {
-	told := e.Anthropic(m.t.e.ID)
-	return []any{named{"type": told.Type, "error": told.Error, "request_id": told.Request}}
+	failure := e.Anthropic(m.t.e.ID)
+	return []any{named{"type": failure.Type, "error": failure.Error, "request_id": failure.Request}}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// modelObject is a name of the model as it is listed, for OpenAI's clients and for Anthropic's.
+// modelObject is an entry in the list of models, for OpenAI's and Anthropic's clients.
 type modelObject struct {
 	ID      string    `json:"id"`
 	Object  string    `json:"object"`
@@ -47,12 +47,12 @@ func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, request.Encode(s.modelObject(name)))
 }
 
-// named reports whether the model goes by a name.
+// named reports whether a name is one of the model's.
 func (s *Server) named(name string) bool {
 	return slices.Contains(s.o.Names, name)
 }
 
-// unknownModel is the error of a name that the model does not have.
+// unknownModel returns the error for an unknown name of a model.
 func (s *Server) unknownModel(name string) *request.Error {
 	return request.Refuse(http.StatusNotFound, "model_not_found", "there is no model %s: this server has %s",
 		request.Shown(name), strings.Join(s.o.Names, ", ")).Of("model")

@@ -14,8 +14,8 @@ import (
 //go:embed page.html
 var pageHTML string
 
-// page returns what answers with the chat page. Its policy allows the style and the script in it, by their hashes,
-// requests to this server, and nothing else.
+// page returns the handler of the chat page. Its content security policy allows the style and the script in the page,
+// by their hashes, and requests to this server, and nothing else.
 func page() http.HandlerFunc {
 	hash := func(tag string) string {
 		_, rest, _ := strings.Cut(pageHTML, "<"+tag+">")
@@ -33,6 +33,6 @@ func page() http.HandlerFunc {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-cache")
-		_, _ = w.Write([]byte(pageHTML)) // a client that has gone is none of our concern
+		_, _ = w.Write([]byte(pageHTML)) // an error means that the client has gone
 	}
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// pool keeps sessions with their texts, so that a request which goes on with one of them has only what is new computed.
+// pool keeps sessions with their texts, so that a request which continues one of them only computes its new part.
 type pool struct {
 	model  answer.Model
-	limit  int     // sessions, those in use included
-	folder *Folder // of texts that have no place in memory; nil: they are dropped
+	limit  int     // sessions, including those in use
+	folder *Folder // of texts without a place in memory; nil: they are dropped
 	log    *slog.Logger
 
 	mu   sync.Mutex
-	back sync.Cond // of mu: a session is lent no more, or is idle
-	idle []*pooled // the one that was used last is last
+	back sync.Cond // of mu: a session has become available
+	idle []*pooled // most recently used last
 	used int
 }
 
@@ -37,11 +37,12 @@ type pooled struct {
 	lent   int     // number of sessions that are copying its beginning
 }
 
-// take returns a session for a prompt, with as much of it as is known. A text that goes on, or is answered again, has
-// the session that it had. What else begins like another text, such as by the same system message, begins with a copy
-// in a session of its own, so that neither loses what it has: a free one, else in the place of the text that was used
-// longest ago. Prompts of completions differ from one to the next, as an editor's do, and none of them comes back: they
-// take over a session if they have half of its last prompt.
+// take returns a session for a prompt, with as much of the prompt in its KV cache as possible. A request that continues
+// a text, or repeats its last question, gets the session of that text. A prompt that only shares its beginning with
+// another text, such as the system message, gets a copy of that beginning in another session, so that both texts are
+// kept: a free session, else that of the least recently used text. Prompts of completions change from one request to
+// the next, as in an editor, and earlier ones do not return: they take over a session if they have half of its last
+// prompt.
 func (p *pool) take(ctx context.Context, prompt []int32, chat bool) *pooled {
 	c := p.choose(prompt, chat)
 	if c.use != nil {
@@ -49,7 +50,7 @@ func (p *pool) take(ctx context.Context, prompt []int32, chat bool) *pooled {
 	}
 	if c.old != nil {
 		p.folder.save(ctx, c.old.Session, c.old.text)
-		_ = c.old.Close() // it gives its memory back
+		_ = c.old.Close() // frees its memory
 	}
 	h := &pooled{Session: p.model.NewSession()}
 	loaded := p.folder.load(ctx, h.Session, prompt, c.same)
@@ -68,12 +69,12 @@ func (p *pool) take(ctx context.Context, prompt []int32, chat bool) *pooled {
 	return h
 }
 
-// choice is the session for a prompt.
+// choice is the result of choose.
 type choice struct {
 	use  *pooled // nil: a new one
-	from *pooled // that a new one may begin with a copy of, and that is lent until then; nil: none
-	same int     // tokens that from has in common with the prompt
-	old  *pooled // that has to make room for a new one; nil: none
+	from *pooled // copy the beginning from it; it is lent until then; nil: no copy
+	same int     // tokens that from and the prompt have in common
+	old  *pooled // to be closed to make room for a new one; nil: none
 }
 
 // choose chooses the session for a prompt.
@@ -108,7 +109,7 @@ func (p *pool) choose(prompt []int32, chat bool) choice {
 	}
 }
 
-// nearest returns the session that has most of a prompt.
+// nearest returns the session with the longest prefix of a prompt.
 func (p *pool) nearest(prompt []int32) (c choice) {
 	for _, h := range p.idle {
 		if n := prefix.Len(h.text, prompt); n > c.same {
@@ -118,13 +119,13 @@ func (p *pool) nearest(prompt []int32) (c choice) {
 	return c
 }
 
-// remove takes a session out of those that are idle.
+// remove removes a session from the idle ones.
 func (p *pool) remove(h *pooled) {
 	p.idle = slices.DeleteFunc(p.idle, func(o *pooled) bool { return o == h })
 }
 
-// give puts a session back with the text that it holds now, of which the first tokens are the prompt.
-// Without a text it is of no more use.
+// give returns a session with its current text, in which the first tokens are the prompt. Without a text the session is
+// closed.
 func (p *pool) give(h *pooled, text []int32, prompt int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,14 +139,14 @@ func (p *pool) give(h *pooled, text []int32, prompt int) {
 	p.idle = append(p.idle, h)
 }
 
-// size returns how many sessions there are.
+// size returns the number of sessions.
 func (p *pool) size() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.idle) + p.used
 }
 
-// close saves and closes those that are not in use.
+// close saves and closes the idle sessions.
 func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

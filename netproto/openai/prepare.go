@@ -11,36 +11,36 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// What it may take to find out what the schemas of requests ask for.
+// Limits for the compilation of the schemas of requests.
 const (
 	preparedAtOnce  = 2                // requests
-	longestPrepared = 10 * time.Second // of one request, beside the wait for others
+	longestPrepared = 10 * time.Second // of one request, without waiting for others
 )
 
 var errPreparing = errors.New("the schemas of this request take too long: give fewer or simpler ones")
 
-// preparing limits the requests that wait for grammars of their schemas: a number at a time, and one of each client, so
-// that no client holds up all others. It is apart from the gate: who is in there takes the place of an answer.
+// preparing limits the requests that compile grammars from their schemas: a number at a time, and one of each client,
+// so that no client delays all others. It is separate from the gate, where each request takes the place of an answer.
 type preparing struct {
 	slots chan struct{}
-	limit int // requests that are in or wait
+	limit int // requests being prepared or waiting
 
 	mu      sync.Mutex
 	all     int
 	clients map[string]*turn
 }
 
-// turn is what the requests of a client take turns with.
+// turn serialises the requests of a client.
 type turn struct {
 	slot  chan struct{}
-	users int // requests that have it or wait for it
+	users int // requests that hold or await it
 }
 
 func newPreparing(limit int) *preparing {
 	return &preparing{slots: make(chan struct{}, preparedAtOnce), limit: limit, clients: map[string]*turn{}}
 }
 
-// enter waits until a request of a client is let in. The caller calls leave once.
+// enter waits until a request of a client may be prepared. The caller calls leave once.
 func (p *preparing) enter(ctx context.Context, client string) (leave func(), err error) {
 	own, err := p.come(client)
 	if err != nil {
@@ -53,7 +53,7 @@ func (p *preparing) enter(ctx context.Context, client string) (leave func(), err
 		}
 		p.gone(client)
 	}
-	for _, slot := range []chan struct{}{own, p.slots} { // who waits for its own one takes no other
+	for _, slot := range []chan struct{}{own, p.slots} { // a request that waits for its client's slot holds no other
 		select {
 		case slot <- struct{}{}:
 			held = append(held, slot)
@@ -65,7 +65,7 @@ func (p *preparing) enter(ctx context.Context, client string) (leave func(), err
 	return leave, nil
 }
 
-// come counts a request, and returns the slot of its client.
+// come registers a request, and returns the slot of its client.
 func (p *preparing) come(client string) (chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,7 +92,7 @@ func (p *preparing) gone(client string) {
 	}
 }
 
-// client names who sent a request: by its key, or where there are none by its address.
+// client identifies the sender of a request: by its key, or without keys by its address.
 func (s *Server) client(r *http.Request) string {
 	if len(s.keys) > 0 {
 		return s.key(r)
@@ -104,7 +104,7 @@ func (s *Server) client(r *http.Request) string {
 	return host
 }
 
-// prepare refuses what the model cannot do. Of a large schema it takes a while to find out.
+// prepare refuses settings that the model does not support. For a large schema the check takes a while.
 func (t *reply) prepare(ctx context.Context, j *job) (err error) {
 	defer caught(&err)
 	if !j.Settings.Structured() && !j.tools {

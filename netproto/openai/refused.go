@@ -12,11 +12,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// refusals limits the log lines of requests that are refused before anything answers them: a few at once, then one a
+// refusals limits the log lines of requests that are refused before they are processed: a few at once, then one per
 // second.
 type refusals struct {
 	limit *rate.Limiter
-	left  atomic.Int64 // out since the last line
+	left  atomic.Int64 // lines left out since the last one
 }
 
 func newRefusals() *refusals {
@@ -24,15 +24,15 @@ func newRefusals() *refusals {
 	return &refusals{limit: rate.NewLimiter(rate.Every(time.Second), burst)}
 }
 
-// reject answers with an error in place of what was asked for. It is counted, and logged without the query of its
-// address and without headers, which may hold secrets; where a header is what is wrong, with that one.
+// reject answers with an error before a request is processed. The refusal is counted and logged, without the query and
+// the headers, which may contain secrets; if a header is invalid, that one is logged.
 func (s *Server) reject(w http.ResponseWriter, r *http.Request, e *request.Error) {
 	s.o.Events(Event{Status: e.Status, Code: e.Code})
 	s.refusals.log(s.o.Log, r, e)
 	write(w, e.Status, e.Body(r, w.Header().Get("X-Request-Id")))
 }
 
-// log writes a line, unless there were too many lately: the next one says how many were left out.
+// log writes a line, unless there were too many recently: the next line has the number of those left out.
 func (l *refusals) log(to *slog.Logger, r *http.Request, e *request.Error) {
 	if !l.limit.Allow() {
 		l.left.Add(1)
@@ -40,7 +40,7 @@ func (l *refusals) log(to *slog.Logger, r *http.Request, e *request.Error) {
 	}
 	from, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
-		from = r.RemoteAddr // of a connection that is no TCP
+		from = r.RemoteAddr // the connection is not TCP
 	}
 	args := []any{"status", e.Status, "code", e.Code, "method", request.Shown(r.Method),
 		"path", request.Shown(r.URL.Path), "from", from}

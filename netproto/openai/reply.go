@@ -20,7 +20,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// reply is one request while it is answered.
+// reply is one request and the response to it.
 type reply struct {
 	s     *Server
 	w     http.ResponseWriter
@@ -28,15 +28,15 @@ type reply struct {
 	r     *http.Request
 	e     Event
 	begun time.Time
-	whole atomic.Bool // the request has come whole
+	whole atomic.Bool // the whole request has been read
 	sent  bool        // the status has been sent
-	shape shape       // of the answer, once the request is in order
+	shape shape       // of the response, once the request is known to be valid
 }
 
-// answerer answers a request by its content.
+// answerer answers a request with this body.
 type answerer func(ctx context.Context, t *reply, body []byte) error
 
-// posted answers requests that have content.
+// posted handles requests with a body.
 func (s *Server) posted(endpoint string, then answerer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		t := &reply{s: s, w: w, rc: http.NewResponseController(w), r: r, begun: time.Now()}
@@ -45,12 +45,12 @@ func (s *Server) posted(endpoint string, then answerer) http.HandlerFunc {
 		w.Header().Set("Request-Id", t.e.ID) // as Anthropic's clients look for it
 		done, err := s.begin()
 		if err == nil {
-			defer done() // writing an error belongs to the request, too
+			defer done() // writing an error is part of the request
 			defer t.hurry()()
 			err = t.serve(then)
 		}
 		if err == nil {
-			_ = t.rc.SetWriteDeadline(time.Now().Add(s.o.Stall)) // for the end of what was sent
+			_ = t.rc.SetWriteDeadline(time.Now().Add(s.o.Stall)) // for the rest of the response
 		} else {
 			t.fail(err)
 		}
@@ -60,7 +60,7 @@ func (s *Server) posted(endpoint string, then answerer) http.HandlerFunc {
 	}
 }
 
-// serve answers the request, or says why not.
+// serve answers the request, or returns why it cannot.
 func (t *reply) serve(then answerer) error {
 	body, err := t.read()
 	if err != nil {
@@ -70,7 +70,7 @@ func (t *reply) serve(then answerer) error {
 	defer release()
 	if err := then(ctx, t, body); err != nil {
 		if ctx.Err() != nil {
-			return context.Cause(ctx) // whatever else went wrong is a consequence
+			return context.Cause(ctx) // any other error is a consequence
 		}
 		return err
 	}
@@ -103,12 +103,12 @@ func (t *reply) read() ([]byte, error) {
 			"the request's content does not come as its headers say: %v", err)
 	}
 	t.whole.Store(true)
-	_ = t.rc.SetReadDeadline(time.Time{}) // else it would count as the client's going
+	_ = t.rc.SetReadDeadline(time.Time{}) // otherwise the deadline would look like a disconnected client
 	_ = t.rc.SetWriteDeadline(time.Time{})
 	return body, nil
 }
 
-// kind refuses content that is not said to be plain JSON.
+// kind refuses a body with another content type than plain JSON.
 func (t *reply) kind() error {
 	say := ""
 	kind, _, err := mime.ParseMediaType(t.r.Header.Get("Content-Type"))
@@ -124,13 +124,13 @@ func (t *reply) kind() error {
 	return request.Refuse(http.StatusUnsupportedMediaType, "unsupported_media_type", "%s", say)
 }
 
-// fail sends what went wrong, as far as the connection allows.
+// fail sends an error, as far as the connection allows.
 func (t *reply) fail(err error) {
 	e := request.ErrorOf(err)
 	t.e.Status, t.e.Code, t.e.Err = e.Status, e.Code, err
 	switch {
 	case e.Status == request.StatusGone:
-		_ = t.rc.SetWriteDeadline(time.Unix(1, 0)) // what has not been sent is not worth waiting for
+		_ = t.rc.SetWriteDeadline(time.Unix(1, 0)) // do not wait for data that has not been sent
 	case t.sent:
 		if t.e.Stream {
 			for _, c := range t.shape.failed(e) {
@@ -159,12 +159,12 @@ func (t *reply) answer(status int, body []byte) error {
 	return t.write(append(body, '\n'))
 }
 
-// write sends bytes, and gives up where the reader takes none of them for a while.
+// write sends bytes. It gives up if the reader accepts none for a while.
 func (t *reply) write(b []byte) error {
 	const limit = 16 << 10
 	patience := t.s.o.Stall
 	if !t.whole.Load() {
-		patience += t.s.o.Read // net/http waits for what is still to come of the request: see [Server.ServeHTTP]
+		patience += t.s.o.Read // net/http waits for the rest of the request: see [Server.ServeHTTP]
 	}
 	if t.s.closing.Err() != nil {
 		patience = min(patience, lastWords)
@@ -183,15 +183,15 @@ func (t *reply) write(b []byte) error {
 	if err := t.rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return left(err)
 	}
-	_ = t.rc.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream at its deadline, also where nothing is written
+	_ = t.rc.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream at its deadline, even if nothing is being written
 	return nil
 }
 
-// lastWords is how long a reader may take nothing once the server ends what is running.
+// lastWords is how long a write may block after the server has begun to stop.
 const lastWords = 500 * time.Millisecond
 
-// hurry has what is being read and written end soon after the server ends what is running: a slow client does not hold
-// up that. The caller calls the function it returns before the request is over.
+// hurry makes reads and writes end soon after the server begins to stop, so that a slow client does not delay that. The
+// caller calls the returned function at the end of the request.
 func (t *reply) hurry() func() {
 	ended := make(chan struct{})
 	stop := context.AfterFunc(t.s.closing, func() {
@@ -209,7 +209,7 @@ func (t *reply) hurry() func() {
 	}
 }
 
-// left distinguishes readers that take nothing from those that have gone.
+// left distinguishes slow readers from disconnected ones.
 func left(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return request.ErrSlow
@@ -217,22 +217,22 @@ func left(err error) error {
 	return request.ErrGone
 }
 
-// id returns a name that nothing else has.
+// id returns a unique name.
 func (s *Server) id(prefix string) string {
 	return fmt.Sprintf("%s%016x%08x", prefix, s.o.Random(), uint32(s.o.Random()))
 }
 
-// job is what a request comes to.
+// job is the work for a request.
 type job struct {
 	*request.Request
 	prompts func() ([][]int32, error)
-	plan    func(a *answer.Answer) // completes what is to be generated
-	tools   bool                   // there are some: follow finds out what their calls are like
+	plan    func(a *answer.Answer) // completes the settings of an answer
+	tools   bool                   // there are tools: follow builds the schemas of their calls
 	follow  func(ctx context.Context) error
 	shape   shape
 }
 
-// do answers a request that is in order.
+// do processes a valid request.
 func (t *reply) do(ctx context.Context, j *job) error {
 	t.e.Stream = j.Stream
 	if err := t.s.check(j.Request); err != nil {
@@ -259,7 +259,7 @@ func (t *reply) do(ctx context.Context, j *job) error {
 	return t.collected(ctx, j, prompts, in)
 }
 
-// check refuses what is quickly seen to be wrong, and fills in what depends on the model.
+// check refuses what is quickly found to be invalid, and fills in what depends on the model.
 func (s *Server) check(r *request.Request) *request.Error {
 	switch {
 	case r.Model == "":
@@ -274,12 +274,12 @@ func (s *Server) check(r *request.Request) *request.Error {
 		}
 	}
 	if !r.Seeded {
-		r.Settings.Seed = s.o.Random() & (1<<53 - 1) // a number that every client can repeat
+		r.Settings.Seed = s.o.Random() & (1<<53 - 1) // an integer that every client can represent
 	}
 	return nil
 }
 
-// maxPrompt is the number of tokens that a prompt may have.
+// maxPrompt returns the maximum number of tokens of a prompt.
 func (s *Server) maxPrompt() int {
 	limit := s.model.Context() - 1
 	if s.o.MaxPrompt > 0 {
@@ -288,7 +288,7 @@ func (s *Server) maxPrompt() int {
 	return limit
 }
 
-// prompts returns the ids of what is to be gone on with.
+// prompts returns the ids of the prompts.
 func (t *reply) prompts(j *job) (_ [][]int32, err error) {
 	defer caught(&err)
 	all, err := j.prompts()
@@ -307,7 +307,7 @@ func (t *reply) prompts(j *job) (_ [][]int32, err error) {
 	return all, nil
 }
 
-// count returns how many tokens the prompt of a request has.
+// count returns the number of tokens of a request's prompt.
 func (t *reply) count(ctx context.Context, r *request.Chat) (n int, err error) {
 	if err := t.s.check(&r.Request); err != nil {
 		return 0, err
@@ -323,14 +323,14 @@ func (t *reply) count(ctx context.Context, r *request.Chat) (n int, err error) {
 	return len(ids), err
 }
 
-// caught makes an error of a panic: a bug of the model ends the request, not the server, and gives its place back.
+// caught converts a panic to an error: a bug of the model ends the request, not the server, and frees its place.
 func caught(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 	}
 }
 
-// generate makes all answers, one after the other: those to one prompt share its computation.
+// generate generates all answers in order: those to one prompt share its computation.
 func (t *reply) generate(ctx context.Context, j *job, prompts [][]int32, tell func(index int, p answer.Piece) error,
 	finish func(index int, e answer.Ending) error) (err error) {
 	defer caught(&err)
@@ -342,7 +342,7 @@ func (t *reply) generate(ctx context.Context, j *job, prompts [][]int32, tell fu
 	return nil
 }
 
-// answers makes the answers to one prompt.
+// answers generates the answers to one prompt.
 func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32,
 	tell func(index int, p answer.Piece) error, finish func(index int, e answer.Ending) error) error {
 	h, text := t.s.pool.take(ctx, prompt, t.e.Endpoint == "chat"), []int32(nil)
@@ -380,7 +380,7 @@ func (t *reply) answers(ctx context.Context, j *job, first int, prompt []int32,
 	return nil
 }
 
-// collected answers all at once.
+// collected sends all answers in one response.
 func (t *reply) collected(ctx context.Context, j *job, prompts [][]int32, in *place) error {
 	all := make([]answer.Result, len(prompts)*j.N)
 	err := func() error {
@@ -395,7 +395,7 @@ func (t *reply) collected(ctx context.Context, j *job, prompts [][]int32, in *pl
 	return t.answer(http.StatusOK, request.Encode(j.shape.all(all, t.usage())))
 }
 
-// usage is what a request took.
+// usage has the costs of a request.
 type usage struct {
 	Prompt     int `json:"prompt_tokens"`
 	Completion int `json:"completion_tokens"`
@@ -404,7 +404,7 @@ type usage struct {
 		Cached int `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
 
-	first, took time.Duration // to the first token, and from then on
+	first, took time.Duration // until the first token, and from then on
 	sent        answer.Sent
 }
 

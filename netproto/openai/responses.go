@@ -16,13 +16,13 @@ func (s *Server) respond(_ *reply, body []byte) (*request.Chat, shape, *request.
 	return &r.Chat, &responseShape{s: s, r: r}, wrong
 }
 
-// responseShape writes answers of /v1/responses.
+// responseShape formats answers as /v1/responses does.
 type responseShape struct {
 	s       *Server
 	r       *request.Response
 	id      string
 	created int64
-	events  int // that were sent
+	events  int // events sent so far
 	answer.Result
 }
 
@@ -46,7 +46,7 @@ type outputItem struct {
 	Arguments *string       `json:"arguments,omitempty"`
 }
 
-// outputText is what a message says.
+// outputText is the text of a message.
 type outputText struct {
 	Type        string         `json:"type"` // "output_text"
 	Text        string         `json:"text"`
@@ -58,7 +58,7 @@ func (c *responseShape) param() string { return "input" }
 
 func (c *responseShape) start() { c.id, c.created = c.s.id("resp_"), time.Now().Unix() }
 
-// itemID is the id of a part as an item. A call has another one beside it, by which its result is given.
+// itemID returns the id of a part as an item. A call has another id as well, which its result refers to.
 func itemID(p answer.Part) string {
 	if p.Tool != "" {
 		return "fc_" + p.ID
@@ -66,7 +66,7 @@ func itemID(p answer.Part) string {
 	return "msg_" + p.ID
 }
 
-// status is the state of a part that is over.
+// status returns the state of a finished part.
 func (c *responseShape) status(i int) string {
 	if c.Whole(i) {
 		return completed
@@ -74,7 +74,7 @@ func (c *responseShape) status(i int) string {
 	return incomplete
 }
 
-// item returns a part, which at its beginning is empty.
+// item returns a part. At its beginning it is empty.
 func (c *responseShape) item(i int, status string) outputItem {
 	p := c.Parts[i]
 	o := outputItem{ID: itemID(p), Type: "message", Status: status}
@@ -98,7 +98,7 @@ func (c *responseShape) item(i int, status string) outputItem {
 	return o
 }
 
-// says returns what a message says.
+// says returns the text of a message.
 func (c *responseShape) says(text string, tokens []answer.Token) outputText {
 	o := outputText{"output_text", text, []struct{}{}, []tokenLogProb{}}
 	if l := c.s.chatLogProbs(&c.r.Request, tokens); l != nil {
@@ -107,7 +107,7 @@ func (c *responseShape) says(text string, tokens []answer.Token) outputText {
 	return o
 }
 
-// object returns the answer as it stands.
+// object returns the answer in its current state.
 func (c *responseShape) object(status string) map[string]any {
 	output := []outputItem{}
 	if status != inProgress {
@@ -124,7 +124,7 @@ func (c *responseShape) object(status string) map[string]any {
 	return o
 }
 
-// over keeps the answer where that is wanted, and returns it.
+// over stores the answer if requested, and returns it.
 func (c *responseShape) over(u usage) map[string]any {
 	status := completed
 	if c.Finish == answer.FinishLength {
@@ -147,7 +147,7 @@ func (c *responseShape) over(u usage) map[string]any {
 	return o
 }
 
-// keep keeps the answer for requests that go on with it.
+// keep stores the answer for requests that continue it.
 func (c *responseShape) keep(object []byte) {
 	talk := answer.Conversation{Messages: slices.Clone(c.r.Talk.Messages[c.r.From:])}
 	items := map[string]answer.Message{}
@@ -169,7 +169,7 @@ func (c *responseShape) all(results []answer.Result, u usage) any {
 	return c.over(u)
 }
 
-// event returns an event with its number.
+// event returns an event with its sequence number.
 func (c *responseShape) event(kind string, fields named) any {
 	fields["type"], fields["sequence_number"] = kind, c.events
 	c.events++
@@ -239,18 +239,18 @@ func (c *responseShape) end(u usage) []any {
 	return []any{c.event("response."+o["status"].(string), named{"response": o})}
 }
 
-// failed writes an error twice: as clients raise it, and as the end of the answer.
+// failed reports an error twice: as an error event and as the end of the response.
 func (c *responseShape) failed(e *request.Error) []any {
 	const failed = "failed"
-	c.Ending = answer.Ending{Finish: answer.FinishLength} // the last part is not whole
+	c.Ending = answer.Ending{Finish: answer.FinishLength} // the last part is incomplete
 	o := c.object(failed)
 	o["error"] = map[string]string{"code": e.Code, "message": e.Message}
-	told := named{"message": e.Message, "code": e.Code, "param": nil}
-	maps.Copy(told, e.Object())
-	return []any{c.event("error", told), c.event("response."+failed, named{"response": o})}
+	failure := named{"message": e.Message, "code": e.Code, "param": nil}
+	maps.Copy(failure, e.Object())
+	return []any{c.event("error", failure), c.event("response."+failed, named{"response": o})}
 }
 
-// oneResponse returns an answer, or forgets it.
+// oneResponse returns an answer, or deletes it.
 func (s *Server) oneResponse(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	k := s.kept.get(id)

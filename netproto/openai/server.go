@@ -15,38 +15,38 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// Options of a server. Names, Random and Log are needed.
+// Options configure a server. Names, Random and Log are required.
 type Options struct {
-	Names       []string // of the model; the first one is used where a request names none
-	Fingerprint string   // of the model and what runs it, which answers with the same seed depend on
+	Names       []string // of the model; the first one is the default
+	Fingerprint string   // of the model and its software; equal fingerprints and seeds give equal answers
 	Defaults    request.Defaults
 
-	Keys    []string // a request must have one of them; none: all requests are served
-	Origins []string // web pages that may ask, such as "https://example.org"; "*": any
-	Hosts   []string // names and addresses of the server in requests, without ports; none: they are not checked
-	Page    bool     // there is a chat page at /, which may ask
+	Keys    []string // a request must have one of them; none: all requests are accepted
+	Origins []string // web pages that may use the API, such as "https://example.org"; "*": any
+	Hosts   []string // names and addresses of the server in requests, without ports; none: not checked
+	Page    bool     // serve a chat page at /, which may use the API
 
-	Parallel int // answers that are generated at once; 0 means 4
-	Queue    int // requests that wait; 0 means 64, negative none
-	// Sessions is how many texts are kept; 0 means twice Parallel. So many more than Parallel may wait for readers.
+	Parallel int // concurrent answers; 0 means 4
+	Queue    int // waiting requests; 0 means 64, negative none
+	// Sessions is the number of sessions kept; 0 means twice Parallel. Those beyond Parallel may wait for slow readers.
 	Sessions  int
-	Folder    *Folder       // of texts that have no place among these; nil: they are dropped
-	MaxBody   int64         // bytes of a request; 0 means 4 MiB
-	MaxPrompt int           // tokens of a prompt; 0 means what the context holds
-	Kept      int           // bytes of answers of /v1/responses that are kept; 0 means 64 MiB, negative none
-	Read      time.Duration // for a client to send its request; 0 means 30 s
-	Timeout   time.Duration // of a request, from when it was read; 0 means 10 minutes
-	Stall     time.Duration // that a reader may keep an answer waiting, in all; 0 means 10 s
-	KeepAlive time.Duration // of silence after which a stream gets a comment; 0 means 15 s
+	Folder    *Folder       // for texts that lose their session; nil: they are dropped
+	MaxBody   int64         // maximum size of a request in bytes; 0 means 4 MiB
+	MaxPrompt int           // maximum tokens of a prompt; 0 means the size of the context
+	Kept      int           // bytes of stored answers of /v1/responses; 0 means 64 MiB, negative none
+	Read      time.Duration // limit for a client to send its request; 0 means 30 s
+	Timeout   time.Duration // limit for a request, from when it was read; 0 means 10 minutes
+	Stall     time.Duration // how long a reader may block an answer in total; 0 means 10 s
+	KeepAlive time.Duration // interval of comments in a stream without data; 0 means 15 s
 
-	Metrics http.Handler  // of /metrics; nil: there is none
-	Random  func() uint64 // for ids, and for seeds where a request gives none
+	Metrics http.Handler  // of /metrics; nil: none
+	Random  func() uint64 // for ids, and for seeds of requests without one
 	Now     func() time.Time
-	Events  func(Event) // called after each request; nil: not at all
+	Events  func(Event) // called after each request; may be nil
 	Log     *slog.Logger
 }
 
-// withDefaults fills in what is 0.
+// withDefaults replaces fields that are 0.
 func (o Options) withDefaults() Options {
 	o.Parallel, o.Queue = cmp.Or(o.Parallel, 4), max(cmp.Or(o.Queue, 64), 0)
 	o.Sessions = max(cmp.Or(o.Sessions, 2*o.Parallel), o.Parallel)
@@ -60,7 +60,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Server answers requests. It is an [http.Handler].
+// Server handles requests. It is an [http.Handler].
 type Server struct {
 	o         Options
 	model     answer.Model
@@ -76,15 +76,15 @@ type Server struct {
 	refusals *refusals
 	locals   keptMessages
 
-	closing context.Context // ends when running answers are to end
+	closing context.Context // ends when running answers must end
 	end     context.CancelCauseFunc
-	refuse  atomic.Bool // new requests
+	refuse  atomic.Bool // refuse new requests
 
 	mu   sync.Mutex
-	runs sync.WaitGroup // requests that are being answered; Add under mu
+	runs sync.WaitGroup // requests under way; Add under mu
 }
 
-// New returns a server for a model. The caller calls Close in the end.
+// New returns a server for a model. The caller must call Close at the end.
 func New(m answer.Model, o Options) *Server {
 	o = o.withDefaults()
 	s := &Server{o: o, model: m, keys: newKeys(o.Keys),
@@ -99,7 +99,7 @@ func New(m answer.Model, o Options) *Server {
 	return s
 }
 
-// routes says what is where.
+// routes registers the handlers.
 func (s *Server) routes() {
 	for path, then := range map[string]http.HandlerFunc{
 		"/health": s.health, "/v1/models": s.listModels, "/v1/models/{id...}": s.oneModel,
@@ -128,7 +128,7 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("/", s.nowhere)
 }
 
-// nowhere answers requests for what there is not.
+// nowhere answers requests for unknown paths.
 func (s *Server) nowhere(w http.ResponseWriter, r *http.Request) {
 	s.reject(w, r, request.Refuse(http.StatusNotFound, "unknown_url", "there is nothing at %s: the API is at "+
 		"/v1/chat/completions, /v1/completions, /v1/responses, /v1/messages and /v1/models", request.Shown(r.URL.Path)))
@@ -136,12 +136,12 @@ func (s *Server) nowhere(w http.ResponseWriter, r *http.Request) {
 
 // ServeHTTP implements [http.Handler].
 //
-// Whatever is answered at once has as long as a request may take to come, and then as long as a reader may take
-// nothing: net/http waits for the content of a request before it sends an answer, also where nothing reads that
-// content. Requests that take longer lift these deadlines.
+// A request that needs no model has Options.Read to arrive and then Options.Stall for its response to be read: net/http
+// waits for the body of a request before it sends a response, even if the handler does not read the body. Longer
+// requests remove these deadlines.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rc, now := http.NewResponseController(w), time.Now()
-	_ = rc.SetReadDeadline(now.Add(s.o.Read)) // where there are no deadlines there is no connection
+	_ = rc.SetReadDeadline(now.Add(s.o.Read)) // fails only if the connection has no deadlines
 	_ = rc.SetWriteDeadline(now.Add(s.o.Read + s.o.Stall))
 	if !s.allow(w, r) {
 		return
@@ -149,7 +149,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// only refuses methods other than those of a list. Whatever can be read can be asked for without its content.
+// only refuses methods that are not in a list. A list with GET also allows HEAD.
 func (s *Server) only(methods string, then http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		method := r.Method
@@ -166,7 +166,7 @@ func (s *Server) only(methods string, then http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// begin notes that a request is being answered, unless no more are taken. The caller calls done.
+// begin registers a request, unless the server no longer accepts requests. The caller calls done.
 func (s *Server) begin() (done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,8 +177,8 @@ func (s *Server) begin() (done func(), err error) {
 	return s.runs.Done, nil
 }
 
-// Drain takes no more requests, and waits until those that are being answered are over. When ctx ends before, they end
-// too, with an error, and the cause is returned.
+// Drain refuses new requests and waits for those under way. When ctx ends first, it ends them with an error and returns
+// the cause.
 func (s *Server) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	s.refuse.Store(true)
@@ -198,17 +198,17 @@ func (s *Server) Drain(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Close ends what is being answered, and gives back what the server has. The model stays open.
+// Close ends the requests under way and releases the server's resources. The model stays open.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = s.Drain(ctx) // the cause is this one
+	_ = s.Drain(ctx) // the cause is already known
 	s.end(request.ErrDrained)
 	s.pool.close()
 	return nil
 }
 
-// bind returns a context of a request that also ends after a time, and when the server ends what is running.
+// bind returns a context of a request that also ends after a time, and when the server stops.
 func (s *Server) bind(r *http.Request) (context.Context, func()) {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), s.o.Timeout, request.ErrTimeout)
 	ctx, end := context.WithCancelCause(ctx)
@@ -220,23 +220,23 @@ func (s *Server) bind(r *http.Request) (context.Context, func()) {
 	}
 }
 
-// Load is what a server is doing.
+// Load is the current load of a server.
 type Load struct {
-	Active   int // requests that are being answered
-	Waiting  int // requests that wait
-	Stalled  int // requests that wait for their readers, beside these
-	Sessions int // texts that are kept, those in use included
+	Active   int // requests being answered
+	Waiting  int // waiting requests
+	Stalled  int // in addition, requests that wait for their readers
+	Sessions int // sessions kept, including those in use
 	Draining bool
 }
 
-// Load returns what the server is doing now.
+// Load returns the current load.
 func (s *Server) Load() Load {
 	l := Load{Sessions: s.pool.size(), Draining: s.refuse.Load()}
 	l.Active, l.Waiting, l.Stalled = s.gate.load()
 	return l
 }
 
-// health says whether requests are taken.
+// health reports whether requests are accepted.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	l := s.Load()
 	status, say := http.StatusOK, "ok"
@@ -253,11 +253,11 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
 		"model generates text. Use /v1/chat/completions, or a server with a model for embeddings"))
 }
 
-// write answers with JSON.
+// write sends a JSON response.
 func write(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // a client that has gone is none of our concern
+	_, _ = w.Write(append(body, '\n')) // an error means that the client has gone
 }

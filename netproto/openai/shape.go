@@ -12,23 +12,23 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// shape is how answers are written.
+// shape formats answers for an API.
 type shape interface {
-	param() string                            // what the prompt is called
-	start()                                   // called first: the request is in order
-	all(results []answer.Result, u usage) any // everything at once
-	chunks(index int, p answer.Piece) []any   // what is new of an answer
+	param() string                            // name of the prompt's parameter
+	start()                                   // called first, after the request was checked
+	all(results []answer.Result, u usage) any // a whole response
+	chunks(index int, p answer.Piece) []any   // a piece of an answer
 	last(index int, e answer.Ending) []any
 	end(u usage) []any             // after all answers
-	failed(e *request.Error) []any // in place of what is still to come of a stream
+	failed(e *request.Error) []any // replaces the rest of a stream
 }
 
-// plainErrors writes errors in streams as elsewhere.
+// plainErrors formats errors in streams as elsewhere.
 type plainErrors struct{}
 
 func (plainErrors) failed(e *request.Error) []any { return []any{e.Object()} }
 
-// head is what every object of an answer begins with.
+// head has the first fields of each response object.
 type head struct {
 	ID          string `json:"id"`
 	Object      string `json:"object"`
@@ -42,7 +42,7 @@ func (s *Server) head(prefix, object, model string) head {
 	return head{ID: s.id(prefix), Object: object, Created: time.Now().Unix(), Model: model, Fingerprint: s.finger}
 }
 
-// own is what this server says of the end of an answer beyond OpenAI's API; nil is nothing.
+// own returns this server's additions to the end of an answer; nil if there are none.
 func own(e answer.Ending, o *request.Origins) *request.Origins {
 	if e.Shortened {
 		if o == nil {
@@ -53,7 +53,7 @@ func own(e answer.Ending, o *request.Origins) *request.Origins {
 	return o
 }
 
-// logProb is a log-probability as JSON can have it: 0 probability is -9999.
+// logProb returns a log-probability as a JSON number: a probability of 0 gives -9999.
 func logProb(x float64) float64 {
 	if x < -9999 || math.IsNaN(x) {
 		return -9999
@@ -67,7 +67,7 @@ type chatLogProbs struct {
 	Refusal *struct{}      `json:"refusal"`
 }
 
-// tokenLogProb is a token with what else could have been chosen.
+// tokenLogProb is a token with its alternatives.
 type tokenLogProb struct {
 	logProbOf
 	Top []logProbOf `json:"top_logprobs"`
@@ -80,7 +80,7 @@ type logProbOf struct {
 	Bytes   []int   `json:"bytes"`
 }
 
-// chatLogProbs returns the log-probabilities of tokens, if they are wanted.
+// chatLogProbs returns the log-probabilities of tokens, if requested.
 func (s *Server) chatLogProbs(r *request.Request, tokens []answer.Token) *chatLogProbs {
 	if !r.Settings.LogProbs {
 		return nil
@@ -112,8 +112,8 @@ type textLogProbs struct {
 	Offset []int                `json:"text_offset"` // in characters
 }
 
-// textLogProbs returns those of a piece, if they are wanted. at is where its text begins; it moves on. The first
-// token of a prompt has no log-probability: it is null.
+// textLogProbs returns the log-probabilities of a piece, if requested. at is the offset of its text, which the call
+// advances. The first token of a prompt has no log-probability: it is null.
 func (s *Server) textLogProbs(r *request.Request, p answer.Piece, at *int) *textLogProbs {
 	if !r.Settings.LogProbs {
 		return nil
@@ -137,7 +137,7 @@ func (s *Server) textLogProbs(r *request.Request, p answer.Piece, at *int) *text
 	return l
 }
 
-// spelled is a token as text, or its bytes where these are no text.
+// spelled returns a token as text, or its bytes if they are not valid text.
 func (s *Server) spelled(id int32) string {
 	b := s.model.Bytes(id)
 	if utf8.Valid(b) {

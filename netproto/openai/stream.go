@@ -10,19 +10,19 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/request"
 )
 
-// buffered is how many chunks of a stream wait for a reader before the answer does. A chunk has some hundred bytes,
-// with the log-probabilities of 20 tokens some thousand.
+// buffered is the number of chunks that a stream buffers for a slow reader. A chunk has some hundred bytes, with the
+// log-probabilities of 20 tokens some thousand.
 const buffered = 256
 
-// stream holds what a reader has not taken yet.
+// stream buffers the chunks for a reader.
 type stream struct {
 	chunks chan []byte
-	left   time.Duration // that the reader may keep the answer waiting
+	left   time.Duration // how long the reader may still block the answer
 	place  *place
 }
 
-// push adds a chunk, and waits for room in bounds. Meanwhile others may have the place of the request; where too many
-// readers are slow at once, it does not wait at all.
+// push adds a chunk. If the buffer is full, it waits for a limited time, while other requests may use the place. If too
+// many readers are slow at once, it does not wait.
 func (b *stream) push(ctx context.Context, chunk []byte) error {
 	select {
 	case b.chunks <- chunk:
@@ -45,13 +45,13 @@ func (b *stream) push(ctx context.Context, chunk []byte) error {
 	}
 }
 
-// named is an object of a stream, in an event with the name of its type.
+// named is an object in an event that has the name of the object's type.
 type named map[string]any
 
-// streamEnd ends streams of events without names.
+// streamEnd is the end of a stream of unnamed events.
 const streamEnd = "[DONE]"
 
-// event is an object as an event of a stream.
+// event returns an object as an event of a stream.
 func event(v any) []byte {
 	var b []byte
 	switch v := v.(type) {
@@ -65,7 +65,7 @@ func event(v any) []byte {
 	return append(b, "\n\n"...)
 }
 
-// streamed answers piece by piece. Once all of it is generated its place is free, however slow the reader is.
+// streamed sends an answer piece by piece. Its place is free once the answer is generated, even if the reader is slow.
 func (t *reply) streamed(ctx context.Context, j *job, prompts [][]int32, in *place) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -80,7 +80,7 @@ func (t *reply) streamed(ctx context.Context, j *job, prompts [][]int32, in *pla
 	}()
 	if err := t.pump(b); err != nil {
 		cancel(err)
-		for range b.chunks { // until generating has ended
+		for range b.chunks { // until generation has ended
 		}
 		return err
 	}
@@ -95,7 +95,7 @@ func (t *reply) streamed(ctx context.Context, j *job, prompts [][]int32, in *pla
 	return nil
 }
 
-// pushAll adds chunks.
+// pushAll adds several chunks.
 func (b *stream) pushAll(ctx context.Context, chunks []any) error {
 	for _, c := range chunks {
 		if err := b.push(ctx, event(c)); err != nil {
@@ -105,9 +105,9 @@ func (b *stream) pushAll(ctx context.Context, chunks []any) error {
 	return nil
 }
 
-// pump sends chunks as they come, until there are no more. In silence it sends comments, so that no proxy between here
-// and the reader takes the connection for dead. The status is sent with the first of them, so that what goes wrong
-// before has one of its own.
+// pump sends chunks as they arrive, until there are no more. During pauses it sends comments, so that no proxy
+// considers the connection dead. The status is sent with the first chunk or comment, so that an error before it can
+// have its own status.
 func (t *reply) pump(b *stream) error {
 	quiet := time.NewTimer(t.s.o.KeepAlive)
 	defer quiet.Stop()
@@ -130,7 +130,7 @@ func (t *reply) pump(b *stream) error {
 	}
 }
 
-// gather adds to a chunk those that wait after it.
+// gather appends the chunks that are waiting.
 func (b *stream) gather(out []byte) []byte {
 	for {
 		select {

@@ -1,6 +1,7 @@
-// Package qlog writes what happens on QUIC connections to files in the format qlog (draft-ietf-quic-qlog-main-schema),
-// which qvis and others show: packets, acknowledgements, losses, congestion. It is quic-go's log without what gives
-// power over a connection: tokens of stateless resets and of address validation. What streams carry is never in it.
+// Package qlog logs QUIC connections to files in the format qlog (draft-ietf-quic-qlog-main-schema), which qvis and
+// other programs display: packets, acknowledgements, losses, congestion. It is quic-go's log without the secrets that
+// give control of a connection: tokens of stateless resets and of address validation. The data of streams is not
+// logged.
 package qlog
 
 import (
@@ -17,7 +18,7 @@ import (
 	"github.com/quic-go/quic-go/qlogwriter"
 )
 
-// Folder is where each connection has a file of its own. Make one with [Open]. A nil folder takes nothing.
+// Folder is a folder with a file for each connection. Make one with [Open]. A nil folder logs nothing.
 type Folder struct {
 	path string
 
@@ -26,7 +27,7 @@ type Folder struct {
 	err  error          // the first one
 }
 
-// Open makes the folder where it does not exist. Files that are there stay as they are.
+// Open creates the folder if needed. Existing files are kept.
 func Open(path string) (*Folder, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
@@ -34,7 +35,7 @@ func Open(path string) (*Folder, error) {
 	return &Folder{path: path}, nil
 }
 
-// Close waits until every connection has ended and its file is whole, and returns what went wrong first.
+// Close waits until every connection has ended and its file is complete. It returns the first error.
 func (f *Folder) Close() error {
 	if f == nil {
 		return nil
@@ -45,7 +46,7 @@ func (f *Folder) Close() error {
 	return f.err
 }
 
-// fail notes the first error.
+// fail records the first error.
 func (f *Folder) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -54,7 +55,7 @@ func (f *Folder) fail(err error) {
 	}
 }
 
-// Tracer returns what [quic.Config].Tracer is to be: nil where f is.
+// Tracer returns the value for [quic.Config].Tracer: nil if f is nil.
 func (f *Folder) Tracer() func(context.Context, bool, quic.ConnectionID) qlogwriter.Trace {
 	if f == nil {
 		return nil
@@ -62,7 +63,7 @@ func (f *Folder) Tracer() func(context.Context, bool, quic.ConnectionID) qlogwri
 	return f.trace
 }
 
-// trace begins the file of a connection. Where there can be none, the connection goes on without.
+// trace begins the file of a connection. If it cannot be created, the connection is not logged.
 func (f *Folder) trace(_ context.Context, isClient bool, id quic.ConnectionID) qlogwriter.Trace {
 	side := "server"
 	if isClient {
@@ -75,11 +76,11 @@ func (f *Folder) trace(_ context.Context, isClient bool, id quic.ConnectionID) q
 	}
 	f.open.Add(1)
 	t := qlogwriter.NewConnectionFileSeq(newFile(f, to), isClient, id)
-	go t.Run() // it ends with the connection, which then closes the file
+	go t.Run() // ends with the connection and then closes the file
 	return redacted{t}
 }
 
-// create makes a file under a name that is not taken.
+// create creates a file with an unused name.
 func (f *Folder) create(name string) (*os.File, error) {
 	const most = 1000
 	for n := 1; ; n++ {
@@ -94,7 +95,7 @@ func (f *Folder) create(name string) (*os.File, error) {
 	}
 }
 
-// file is the file of a connection.
+// file is the log of a connection.
 type file struct {
 	f      *Folder
 	to     *os.File
@@ -103,7 +104,7 @@ type file struct {
 
 func newFile(f *Folder, to *os.File) *file { return &file{f, to, bufio.NewWriter(to)} }
 
-// Write implements [io.Writer]. That a file cannot be written is told by [Folder.Close]: there is nobody else.
+// Write implements [io.Writer]. Errors are returned by [Folder.Close].
 func (w *file) Write(b []byte) (int, error) {
 	_, err := w.buffer.Write(b)
 	w.f.fail(err)

@@ -24,8 +24,8 @@ type recorder struct{ qlogwriter.Recorder }
 // RecordEvent implements [qlogwriter.Recorder].
 func (r recorder) RecordEvent(e qlogwriter.Event) { r.Recorder.RecordEvent(redact(e)) }
 
-// redact returns an event without tokens: with the one of a stateless reset, whoever can send packets ends the
-// connection; with one of address validation, others can pretend to be at its address.
+// redact returns an event without tokens. With the token of a stateless reset, anyone who can send packets can end the
+// connection; with a token of address validation, others can claim its address.
 func redact(e qlogwriter.Event) qlogwriter.Event {
 	switch e := e.(type) {
 	case qlog.PacketSent:
@@ -49,7 +49,7 @@ func redact(e qlogwriter.Event) qlogwriter.Event {
 	return e
 }
 
-// parameters are those of a connection, without tokens.
+// parameters returns the transport parameters of a connection, without tokens.
 func parameters(e qlog.ParametersSet) qlog.ParametersSet {
 	e.StatelessResetToken = nil
 	if e.PreferredAddress != nil {
@@ -60,7 +60,8 @@ func parameters(e qlog.ParametersSet) qlog.ParametersSet {
 	return e
 }
 
-// frames are those of a packet, without tokens. What quic-go goes on using is left as it is.
+// frames returns the frames of a packet, without tokens. It copies what it changes, since quic-go still uses the
+// originals.
 func frames(all []qlog.Frame) []qlog.Frame {
 	copied := false
 	for i := range all {
@@ -76,7 +77,7 @@ func frames(all []qlog.Frame) []qlog.Frame {
 	return all
 }
 
-// frame returns a copy without its token of a frame that has one.
+// frame returns a copy of a frame without its token. has is false if the frame has none.
 func frame(f qlog.Frame) (clean qlog.Frame, has bool) {
 	switch of := f.Frame.(type) {
 	case *qlog.NewTokenFrame:

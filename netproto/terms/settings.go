@@ -7,68 +7,68 @@ import (
 	"slices"
 )
 
-// MaxTemperature is a temperature at which all tokens are about as probable.
+// MaxTemperature is a temperature at which all tokens are about equally probable.
 const MaxTemperature = 100
 
 // MaxTop is the largest [Settings].Top.
 const MaxTop = 20
 
-// Settings say how an answer is generated. It is one value from the flag, the field of a request or the Go API to the
-// sampler. The zero value is greedy decoding up to an end token.
+// Settings determine how an answer is generated. Flags, requests, the Go API and the sampler use the same type. The
+// zero value is greedy decoding up to an end token.
 type Settings struct {
 	MaxTokens int // maximum number of tokens to generate; 0: as many as fit into the context
 
-	// The numbers of [Settings.Numbers]: their ranges and units stand there.
+	// The numbers of [Settings.Numbers], which has their ranges and units.
 	Temperature, TopP, MinP                          float64
 	TopK                                             int
 	RepeatPenalty, PresencePenalty, FrequencyPenalty float64
 
-	Seed      uint64            // of the draws: the same seed gives the same text
+	Seed      uint64            // of the random numbers: the same seed gives the same text
 	LogitBias map[int32]float32 // added to the logits of tokens, -100 to 100
 
-	// Stop are texts that end the answer where they come. They are not shown, and tokens that may be the beginning of
-	// one are held back until they are not.
+	// Stop are texts that end the answer where they occur. They are not part of the answer; tokens that may be the
+	// beginning of one are held back until that is decided.
 	Stop      []string
-	IgnoreEnd bool // go on after an end token
+	IgnoreEnd bool // continue after an end token
 
 	// LogProbs reports the log-probability of each token, and Top also this many of the most probable tokens with
-	// theirs, 0 to [MaxTop]. They are of the distribution of the model that chose the token, before temperature,
+	// theirs, 0 to [MaxTop]. They are from the distribution of the model that chose the token, before temperature,
 	// penalties, bias and schema. Top implies LogProbs.
 	LogProbs bool
 	Top      int
 
-	// Schema is a JSON schema that the answer follows, and JSON asks for any JSON object: only tokens that lead to such
-	// a value are chosen, and the end token where it is whole. docs/structured.md lists supported schemas. Where
-	// MaxTokens or the context leave no room the value is cut as other texts are, unless Complete is set: then the
-	// shortest end of a value follows in time, if there is room for any. With Closed, an object has no other properties
-	// than those that the schema lists for it, unless additionalProperties allows them.
+	// Schema is a JSON schema that the answer follows, and JSON requests any JSON object: only tokens that lead to a
+	// valid value are chosen, and the end token after a complete value. docs/structured.md lists supported schemas. If
+	// MaxTokens or the size of the context do not suffice, the value is cut like other texts, unless Complete is set:
+	// then the value is completed in the shortest way in time, if that is possible. With Closed, an object has no other
+	// properties than those that the schema lists for it, unless additionalProperties allows them.
 	//
-	// A large model behind a gateway does not know LogitBias, MinP, the penalties or the schema. Where they change
-	// something, the token is chosen in the same way among the large model's 32 best; if none of them is allowed, the
-	// small model's token stands. Verification can be combined with a schema alone.
+	// A large model behind a gateway does not support LogitBias, MinP, the penalties or the schema. If they change the
+	// distribution, the token is chosen from the large model's 32 best with the same rules; if none of them is allowed,
+	// the small model's token is kept. Verification can only be combined with a schema.
 	Schema   []byte
 	JSON     bool
 	Complete bool
 	Closed   bool
 
-	// Lookup is the maximum number of tokens in a forward call that is filled up with guesses from the text, 2 to 8.
-	// What follows in a text is often in it already, and a guess that holds needs no call of its own. 0 means 8,
-	// negative: each token has its own call. The tokens are the same with any value.
+	// Lookup is the maximum number of tokens in a forward pass, including guesses from the text, 2 to 8. The next
+	// tokens have often occurred in the text before, and a correct guess saves a forward pass. 0 means 8, negative: one
+	// pass per token. The answer is the same with any value.
 	Lookup int
 
-	// Local keeps the text on this device: nothing of it is sent to a cloud. Verification is not possible then.
+	// Local keeps the text on this device: nothing of it is sent to a cloud. Verification is then not possible.
 	Local bool
 }
 
-// Number declares a number of [Settings]. Flags, fields of requests, their checks and the tables of the documentation
-// are made of it.
+// Number describes a number of [Settings]. Flags, fields of requests, their checks and the tables of the documentation
+// are generated from it.
 type Number struct {
 	Name      string // in requests
 	Flag      string // of the command line
 	To        any    // *float64 or *int
 	Low, High float64
-	Off       float64 // a value that changes nothing
-	Drawn     bool    // it has no effect without a temperature
+	Off       float64 // a value without effect
+	Drawn     bool    // it has an effect only with a temperature above 0
 	Help      string
 }
 
@@ -92,7 +92,7 @@ func (s *Settings) Numbers() []Number {
 	}
 }
 
-// Range says in words which values are possible.
+// Range describes the valid values.
 func (n Number) Range() string {
 	if n.High == math.MaxInt32 {
 		return fmt.Sprintf("%v or more", n.Low)
@@ -100,7 +100,7 @@ func (n Number) Range() string {
 	return fmt.Sprintf("%v to %v", n.Low, n.High)
 }
 
-// Value returns the number.
+// Value returns the current value.
 func (n Number) Value() float64 {
 	if to, ok := n.To.(*int); ok {
 		return float64(*to)
@@ -108,7 +108,7 @@ func (n Number) Value() float64 {
 	return *n.To.(*float64)
 }
 
-// Validate reports what of the settings is out of range, excludes each other or would have no effect.
+// Validate returns an error for settings that are out of range, contradict each other or have no effect.
 func (s Settings) Validate() error {
 	for _, n := range s.Numbers() {
 		if v := n.Value(); !(v >= n.Low && v <= n.High) {
@@ -135,7 +135,7 @@ func (s Settings) Validate() error {
 	return nil
 }
 
-// Sampling returns the part of the settings that a large model follows too.
+// Sampling returns the part of the settings that a large model supports too.
 func (s Settings) Sampling() Sampling { return Sampling{s.Temperature, s.TopK, s.TopP, s.Seed} }
 
 // With returns the settings with another sampling.
@@ -150,10 +150,10 @@ func (s Settings) Structured() bool { return s.JSON || s.Schema != nil }
 // Rules reports whether choices depend on more than the sampling: on MinP, penalties or bias.
 func (s Settings) Rules() bool { return s.MinP > 0 && !s.Sampling().Greedy() || s.Adjusts() }
 
-// Adjusts reports whether logits are changed, by penalties or bias.
+// Adjusts reports whether penalties or bias change logits.
 func (s Settings) Adjusts() bool {
 	return s.Repeats() || s.PresencePenalty != 0 || s.FrequencyPenalty != 0 || len(s.LogitBias) > 0
 }
 
-// Repeats reports whether RepeatPenalty changes something.
+// Repeats reports whether RepeatPenalty has an effect.
 func (s Settings) Repeats() bool { return s.RepeatPenalty != 0 && s.RepeatPenalty != 1 }

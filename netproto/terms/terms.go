@@ -1,8 +1,7 @@
-// Package terms has the settings of an answer, which all layers use, and the values in which edge and cloud speak: what
-// a device asks and is answered, how a token is chosen, how probable it is, where the large model would have chosen
-// another, when an answer was where. The wire (netproto), decoding (runtime/draft) and the large model as a service
-// (runtime/batch) mean the same by them, so they share the types, without conversions. The package knows none of the
-// three.
+// Package terms has the settings of an answer, which all layers use, and the types that edge and cloud exchange:
+// questions and answers, sampling, probabilities, findings of an audit, times. The wire format (netproto), decoding
+// (runtime/draft) and the large model as a service (runtime/batch) share these types, so that no conversions are
+// needed. The package imports none of the three.
 package terms
 
 import (
@@ -11,15 +10,15 @@ import (
 	"time"
 )
 
-// Sampling says how a token is chosen, by the small model and by the large one. The zero value is greedy.
+// Sampling determines how the small and the large model choose a token. The zero value is greedy.
 type Sampling struct {
 	Temperature float64 // logits are divided by it; 0 means greedy, and the other options then have no effect
-	TopK        int     // only the k most probable tokens can be drawn; 0 means all
-	TopP        float64 // only the fewest most probable tokens that together reach this share, in (0, 1]; 0 means all
+	TopK        int     // only the k most probable tokens can be chosen; 0 means all
+	TopP        float64 // only the most probable tokens with this total probability, in (0, 1]; 0 means all
 	Seed        uint64  // of the noise, which is a function of seed, position and token
 }
 
-// Validate reports a value that is out of range.
+// Validate returns an error for a value that is out of range.
 func (s Sampling) Validate() error {
 	switch {
 	case !(s.Temperature >= 0) || math.IsInf(s.Temperature, 1):
@@ -32,46 +31,46 @@ func (s Sampling) Validate() error {
 	return nil
 }
 
-// Greedy reports whether the best token is always taken, so that no logits are needed.
+// Greedy reports whether the most probable token is always chosen, so that no logits are needed.
 func (s Sampling) Greedy() bool { return s.Temperature == 0 || s.TopK == 1 }
 
-// Possible reports whether a token can be chosen in this way by a model that gives only its choices most probable
-// tokens; 0: all.
+// Possible reports whether a model that returns only its choices most probable tokens can choose a token in this way;
+// 0: all.
 func (s Sampling) Possible(choices int) bool {
 	return choices == 0 || s.Greedy() || s.TopK >= 1 && s.TopK <= choices
 }
 
-// Candidate is a token that could follow, and how probable it is.
+// Candidate is a token with its probability.
 type Candidate struct {
 	ID      int32
 	LogProb float32 // natural logarithm of its probability, before temperature
 }
 
-// Finding is a position of a text at which the large model would have chosen another token than stands there.
+// Finding is a position of a text at which the large model would have chosen another token.
 type Finding struct {
 	Pos     int     // from the beginning of the text
 	Token   int32   // the large model's choice
 	LogProb float32 // of that choice, natural logarithm; before temperature
-	// What the choice was made by, of Token and of the token that stands there; with [EachScore] alone. Greedy:
-	// log-probabilities. Else those divided by the temperature plus the noise of the position, and -Inf for a token
-	// that cannot be drawn. Neither is NaN, Score is finite and not less than Stands.
+	// The values that decided the choice, for Token and for the token in the text; only with [EachScore]. Greedy:
+	// log-probabilities. Otherwise log-probabilities divided by the temperature plus the noise of the position, and
+	// -Inf for a token that cannot be chosen. Neither is NaN; Score is finite and not less than Stands.
 	Score, Stands float32
 }
 
-// Verify says what an audit has to be: how the tokens of a context, from a position on, are compared with what the
-// large model would have chosen.
+// Verify is a kind of audit: how the tokens of a context, from a position on, are compared with the choices of the
+// large model.
 type Verify uint8
 
-// The kinds. They are numbers on the wire and in recordings.
+// The kinds. Their numbers are used on the wire and in recordings.
 const (
-	AsItComes  Verify = iota // with the most probable tokens, as far back as costs nothing
+	AsItComes  Verify = iota // with the most probable tokens, for as many positions as cost nothing extra
 	EachChoice               // each token, with the one that [Sampling] chooses there
-	EachScore                // the same, and findings say by how much the choice is the better one
+	EachScore                // the same, with the scores of both tokens in findings
 )
 
-// Times say when a question and its answer were where, on the clock of this machine.
+// Times has the times of a question and its answer, on the clock of this machine.
 type Times struct {
-	Left, Arrived  time.Time     // the question left, and its answer came
-	Received, Sent time.Time     // the cloud had the question, and its answer left
-	Within         time.Duration // Received and Sent are true within this, in either direction
+	Left, Arrived  time.Time     // the question was sent, and its answer arrived
+	Received, Sent time.Time     // the cloud received the question, and sent its answer
+	Within         time.Duration // maximum error of Received and Sent, in either direction
 }

@@ -14,30 +14,30 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// Verdict says how a check went.
+// Verdict is the outcome of a check.
 type Verdict string
 
 // The verdicts.
 const (
 	Pass Verdict = "pass"
-	Note Verdict = "note" // it can serve, but not as well as others
-	Fail Verdict = "fail" // it must not serve
+	Note Verdict = "note" // usable, but with a disadvantage
+	Fail Verdict = "fail" // not usable
 )
 
-// Result is what one check found.
+// Result is the result of one check.
 type Result struct {
 	Check   string  `json:"check"`
 	Verdict Verdict `json:"verdict"`
 	Found   string  `json:"found"`
 }
 
-// Check finds out whether an engine is fit to stand behind the gateway: it does what [Open] does, and asks it some
-// hundred questions whose answers it compares with each other. Of o, one URL is used. Each result is told as it comes.
+// Check finds out whether an engine is fit for use behind a gateway. It does what [Open] does, then asks some hundred
+// questions and compares the answers. It uses one URL of o, and calls tell with each result as it arrives.
 func Check(ctx context.Context, o Options, tell func(Result)) error {
 	u, err := Open(ctx, o)
 	if err != nil {
 		tell(Result{"start", Fail, err.Error()})
-		return errors.New("the engine cannot stand behind the gateway")
+		return errors.New("the engine cannot be used behind the gateway")
 	}
 	defer u.Close()
 	c := &check{u: u, m: u.members[0], salt: u.salt(1, 0)}
@@ -59,7 +59,7 @@ func Check(ctx context.Context, o Options, tell func(Result)) error {
 		case errors.Is(err, dialect.ErrPiece):
 			v, found = Note, err.Error()
 		case err != nil:
-			v, found = Fail, dialect.Said(err) // the questions are ours
+			v, found = Fail, dialect.Said(err) // the questions contain no text of users
 		}
 		if v == Fail {
 			failed++
@@ -67,18 +67,18 @@ func Check(ctx context.Context, o Options, tell func(Result)) error {
 		tell(Result{one.name, v, found})
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d checks failed: the engine must not stand behind the gateway as it is", failed)
+		return fmt.Errorf("%d checks failed: the engine must not be used behind the gateway as it is", failed)
 	}
 	return nil
 }
 
-// check asks one engine, without the memory of answers.
+// check asks one engine, without the cache of answers.
 type check struct {
 	u        *Upstream
 	m        *member
 	salt     string
 	contexts [][]int32       // of the questions
-	first    []dialect.Reply // to these
+	first    []dialect.Reply // answers to these
 }
 
 const questions = 100
@@ -97,8 +97,8 @@ func (c *check) ask(ctx context.Context, a dialect.Ask) (dialect.Reply, error) {
 
 func (c *check) start(context.Context) (Verdict, string, error) {
 	f, _ := c.m.serves()
-	return Pass, fmt.Sprintf("%s %s serves %s, contexts of %d tokens (0: not told), "+
-		"%d questions at a time (0: not told)", f.Dialect, f.Version, f.Model, f.MaxContext, f.Parallel), nil
+	return Pass, fmt.Sprintf("%s %s serves %s, contexts of %d tokens (0: unknown), "+
+		"%d questions at a time (0: unknown)", f.Dialect, f.Version, f.Model, f.MaxContext, f.Parallel), nil
 }
 
 func (c *check) vocabulary(ctx context.Context) (Verdict, string, error) {
@@ -116,7 +116,7 @@ func (c *check) vocabulary(ctx context.Context) (Verdict, string, error) {
 	return Pass, fmt.Sprintf("the text of all %d tokens is the same here and there", v.Size()), nil
 }
 
-// answers goes on with some texts, token by token.
+// answers continues some texts token by token.
 func (c *check) answers(ctx context.Context) (Verdict, string, error) {
 	lost := 0
 	for _, text := range texts() {
@@ -144,7 +144,7 @@ func (c *check) answers(ctx context.Context) (Verdict, string, error) {
 	return Pass, fmt.Sprintf("%d questions were answered", len(c.first)), nil
 }
 
-// same asks all questions once more, some at a time, and compares.
+// same asks all questions again, some at a time, and compares the answers.
 func (c *check) same(ctx context.Context, together int) (Verdict, string, error) {
 	replies, errs := make([]dialect.Reply, len(c.contexts)), make([]error, len(c.contexts))
 	var done sync.WaitGroup
@@ -179,7 +179,7 @@ func (c *check) same(ctx context.Context, together int) (Verdict, string, error)
 func (c *check) again(ctx context.Context) (Verdict, string, error)   { return c.same(ctx, 1) }
 func (c *check) company(ctx context.Context) (Verdict, string, error) { return c.same(ctx, 8) }
 
-// probabilities looks at the best tokens that came.
+// probabilities checks the most probable tokens of the answers.
 func (c *check) probabilities(context.Context) (Verdict, string, error) {
 	if c.u.most == 0 {
 		return Note, "it gives none: with a temperature above 0 it cannot be asked", nil
@@ -206,7 +206,7 @@ func (c *check) probabilities(context.Context) (Verdict, string, error) {
 	return Pass, found, nil
 }
 
-// audit compares what audits say of positions with asking for these positions.
+// audit compares audits of positions with questions about these positions.
 func (c *check) audit(ctx context.Context) (Verdict, string, error) {
 	kind := c.u.info.Audit
 	if kind == netproto.NoAudit {
@@ -249,7 +249,7 @@ func (c *check) audit(ctx context.Context) (Verdict, string, error) {
 	return Pass, found, nil
 }
 
-// differs counts the positions from one on of which the audit in r says something else than an ask for them alone.
+// differs counts the positions after from where the audit in r differs from a question about that position.
 func (c *check) differs(ctx context.Context, a dialect.Ask, r dialect.Reply, from int) (wrong int, err error) {
 	for pos := from; pos < len(a.Context); pos++ {
 		if pos < len(a.Context)-r.Audited && a.Sample == 0 || a.Sample > 0 && pos != a.Sample {
@@ -267,8 +267,8 @@ func (c *check) differs(ctx context.Context, a dialect.Ask, r dialect.Reply, fro
 	return wrong, nil
 }
 
-// verification has positions looked at that the engine's cache knows, as devices that verify want it, and compares what
-// it says with asking for these positions.
+// verification requests audits of positions in the engine's cache, as devices that verify do, and compares them with
+// questions about these positions.
 func (c *check) verification(ctx context.Context) (Verdict, string, error) {
 	if c.u.info.Audit.CannotVerify() != nil {
 		return Note, "it cannot verify: that takes an exact audit", nil
@@ -288,7 +288,7 @@ func (c *check) verification(ctx context.Context) (Verdict, string, error) {
 			return Fail, "", err
 		}
 		if want := len(context) - a.AuditFrom; len(r.Rows) != want {
-			return Fail, fmt.Sprintf("it looked at %d of %d positions", len(r.Rows), want), nil
+			return Fail, fmt.Sprintf("it audited %d of %d positions", len(r.Rows), want), nil
 		}
 		looked, requests = looked+len(r.Rows), requests+r.Requests-1
 		for j, row := range r.Rows {
@@ -309,7 +309,7 @@ func (c *check) verification(ctx context.Context) (Verdict, string, error) {
 	return Pass, found, nil
 }
 
-// long returns a context that no question had before, as long as most answers need.
+// long returns a context that differs from those of all previous questions, as long as most audits need.
 func (c *check) long(n int, salt int32) []int32 {
 	if most := c.u.info.MaxContext; most > 0 {
 		n = min(n, most)
@@ -329,7 +329,7 @@ func (c *check) cache(ctx context.Context) (Verdict, string, error) {
 		return Fail, "", err
 	}
 	a := c.question(text)
-	a.Session = 1 + uint64((len(text)-1)%4) // that of the question before
+	a.Session = 1 + uint64((len(text)-1)%4) // the session of the previous question
 	warm, err := c.ask(ctx, a)
 	switch {
 	case err != nil:
@@ -344,7 +344,7 @@ func (c *check) cache(ctx context.Context) (Verdict, string, error) {
 		len(text)-1, warm.Cached, max(cold.Cached, 0)), nil
 }
 
-// apart asks about one context as two clients.
+// apart asks about the same context as two clients.
 func (c *check) apart(ctx context.Context) (Verdict, string, error) {
 	a := c.question(c.long(400, 2))
 	if _, err := c.ask(ctx, a); err != nil {
@@ -364,7 +364,7 @@ func (c *check) apart(ctx context.Context) (Verdict, string, error) {
 	return Pass, "another client finds nothing of it in the cache", nil
 }
 
-// cancel gives up a question about a long context, and looks how long the next one takes.
+// cancel cancels a question about a long context, and measures how long the next one takes.
 func (c *check) cancel(ctx context.Context) (Verdict, string, error) {
 	short, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
 	began := time.Now()
@@ -383,7 +383,7 @@ func (c *check) cancel(ctx context.Context) (Verdict, string, error) {
 		returned.Round(time.Millisecond), time.Since(began).Round(time.Millisecond)), nil
 }
 
-// tooLong asks about more tokens than fit. The engine must say so, and live.
+// tooLong asks about more tokens than fit. The engine must report that and continue to work.
 func (c *check) tooLong(ctx context.Context) (Verdict, string, error) {
 	most := c.u.info.MaxContext
 	if most == 0 || most > 65536 {
@@ -399,7 +399,7 @@ func (c *check) tooLong(ctx context.Context) (Verdict, string, error) {
 	return Pass, fmt.Sprintf("%d tokens are refused", most+64), nil
 }
 
-// time asks the questions once more, one after the other, with all in the cache.
+// time asks the questions again in order, when all are cached.
 func (c *check) time(ctx context.Context) (Verdict, string, error) {
 	var took []time.Duration
 	for _, context := range c.contexts {

@@ -14,10 +14,9 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/dialect"
 )
 
-// order returns the engines in service, those first that a session should go to. It is rendezvous hashing (Thaler and
-// Ravishankar, "Using name-based mappings to increase hit rates", 1998): a session stays with its engine, whose cache
-// knows it, and when an engine goes only its own sessions move. Engines that are full, or said that they are, come
-// last.
+// order returns the engines in service, in the order of preference for a session. It uses rendezvous hashing (Thaler
+// and Ravishankar, "Using name-based mappings to increase hit rates", 1998): a session stays with the engine that has
+// its cache, and when an engine fails only its own sessions move. Engines that are full or have reported it come last.
 func (u *Upstream) order(session uint64) (all []*member) {
 	type place struct {
 		m     *member
@@ -45,7 +44,7 @@ func (u *Upstream) order(session uint64) (all []*member) {
 	return all
 }
 
-// score is how much an engine wants a session.
+// score is the weight of an engine for a session.
 func score(url string, session uint64) uint64 {
 	h := fnv.New64a()
 	h.Write(binary.LittleEndian.AppendUint64(nil, session))
@@ -56,11 +55,11 @@ func score(url string, session uint64) uint64 {
 	return x ^ x>>33
 }
 
-// consult asks the session's engine, and where that fails the next one: a question may be repeated.
+// consult asks the session's engine, and if that fails the next one: a question may be repeated.
 func (u *Upstream) consult(ctx context.Context, session uint64, a dialect.Ask) (r dialect.Reply, err error) {
 	order := u.order(session)
 	if len(order) == 0 {
-		return r, u.nobody()
+		return r, u.noEngine()
 	}
 	if u.o.Hedge > 0 && len(order) > 1 {
 		return u.hedge(ctx, order, a)
@@ -73,14 +72,14 @@ func (u *Upstream) consult(ctx context.Context, session uint64, a dialect.Ask) (
 	return r, refused(err)
 }
 
-// elsewhere reports whether another engine may answer what this one did not.
+// elsewhere reports whether another engine may answer a question that failed with err.
 func elsewhere(err error) bool {
 	status := dialect.Status(err)
 	return status == 0 || status >= 500 || status == 429 || status == 401 || status == 403 || status == 404
 }
 
-// nobody says that no engine is in service.
-func (u *Upstream) nobody() error {
+// noEngine returns the error when no engine is in service.
+func (u *Upstream) noEngine() error {
 	wait := longestPause
 	for _, m := range u.members {
 		wait = min(wait, m.nextTry())
@@ -91,7 +90,7 @@ func (u *Upstream) nobody() error {
 	}
 }
 
-// refused makes of an engine's error what a client is told: whether, and when, it is worth asking again.
+// refused converts an engine's error for the client: whether, and when, it should ask again.
 func refused(err error) error {
 	s, ok := errors.AsType[*dialect.StatusError](err)
 	code, known := errors.AsType[netproto.Code](err)
@@ -109,8 +108,8 @@ func refused(err error) error {
 	return err
 }
 
-// hedge asks the session's engine, and others too when it takes long or fails. The first answer counts, and what is
-// under way elsewhere is cancelled.
+// hedge asks the session's engine, and others too if it is slow or fails. It returns the first answer and cancels the
+// other questions.
 func (u *Upstream) hedge(ctx context.Context, order []*member, a dialect.Ask) (r dialect.Reply, err error) {
 	type result struct {
 		r   dialect.Reply
@@ -131,7 +130,7 @@ func (u *Upstream) hedge(ctx context.Context, order []*member, a dialect.Ask) (r
 	}
 	defer func() {
 		cancel()
-		for range open { // they return soon, and nothing stays behind
+		for range open { // they return soon; wait for all of them
 			<-results
 		}
 	}()
@@ -141,7 +140,7 @@ func (u *Upstream) hedge(ctx context.Context, order []*member, a dialect.Ask) (r
 	for {
 		select {
 		case <-timer.C:
-			start() // once: the timer fires no more
+			start() // once: the timer does not fire again
 		case got := <-results:
 			open--
 			if got.err == nil || ctx.Err() != nil || !elsewhere(got.err) {

@@ -408,7 +408,7 @@ func TestForced(t *testing.T) {
 // TestNoEngine: what is no engine is said to be none.
 func TestNoEngine(t *testing.T) {
 	for name, h := range map[string]http.Handler{
-		"this is no engine that is known here": http.NotFoundHandler(),
+		"unknown kind of engine": http.NotFoundHandler(),
 		"is not what it should be": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, "<html>hello</html>")
 		}),
@@ -423,8 +423,8 @@ func TestNoEngine(t *testing.T) {
 func TestURLs(t *testing.T) {
 	for address, want := range map[string]string{
 		"localhost:8000": "must begin with http", "http://user:hunter22@one": "leave the user and password out",
-		"http://": "names no host", "http://one?a=b": "leave out what follows", "ftp://one": "must begin with http",
-		"http://one\x7f": "this is no URL",
+		"http://": "has no host", "http://one?a=b": "leave out the query", "ftp://one": "must begin with http",
+		"http://one\x7f": "not a URL",
 	} {
 		o := options(fakeengine.NewWire(nil))
 		o.URLs = []string{address}

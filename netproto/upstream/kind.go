@@ -12,10 +12,10 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/upstream/vllm"
 )
 
-// Kind names a dialect.
+// Kind is the name of a dialect.
 type Kind string
 
-// The dialects, and Auto, which finds out.
+// The dialects, and Auto, which detects the dialect.
 const (
 	Auto   Kind = "auto"
 	SGLang Kind = "sglang"
@@ -24,7 +24,7 @@ const (
 	OpenAI Kind = "openai"
 )
 
-// Kinds are all kinds.
+// Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{Auto, SGLang, VLLM, Llama, OpenAI} }
 
 // engine returns an engine of this kind.
@@ -48,8 +48,8 @@ func (k Kind) engine(ctx context.Context, c *dialect.Client, model string) (dial
 	return nil, &wrong{fmt.Errorf("%q is no kind of engine", k)}
 }
 
-// recognise tells the dialect of an engine: by whom it says that its models belong to, else by an address that only one
-// kind has.
+// recognise detects the dialect of an engine: by the owner in its list of models, else by an endpoint that only one
+// dialect has.
 func recognise(ctx context.Context, c *dialect.Client) (Kind, error) {
 	models, err := dialect.Models(ctx, c)
 	if err == nil {
@@ -76,7 +76,7 @@ func recognise(ctx context.Context, c *dialect.Client) (Kind, error) {
 		}
 	}
 	if err != nil {
-		return "", &wrong{fmt.Errorf("this is no engine that is known here: %s", dialect.Said(err))}
+		return "", &wrong{fmt.Errorf("unknown kind of engine: %s", dialect.Said(err))}
 	}
 	return OpenAI, nil
 }

@@ -94,5 +94,5 @@ func (u *Upstream) Ready() error {
 			return nil
 		}
 	}
-	return u.nobody()
+	return u.noEngine()
 }

@@ -303,7 +303,7 @@ func (u *Upstream) Warm(ctx context.Context, q terms.Job) error {
 	}
 	order := u.order(q.Session)
 	if len(order) == 0 {
-		return u.nobody()
+		return u.noEngine()
 	}
 	return order[0].warm(ctx, u.ask(terms.Job{Client: q.Client, Domain: q.Domain, Session: q.Session,
 		Question: terms.Question{Context: q.Context}}))
@@ -314,7 +314,7 @@ func (u *Upstream) Warm(ctx context.Context, q terms.Job) error {
 func (u *Upstream) Next(ctx context.Context, q terms.Job) (int32, error) {
 	order := u.order(q.Session)
 	if len(order) == 0 {
-		return 0, u.nobody()
+		return 0, u.noEngine()
 	}
 	if !order[0].hasTime() {
 		return 0, errBusy

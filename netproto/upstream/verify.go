@@ -13,7 +13,7 @@ import (
 // is drawn. Rows that did not come are an error: a device would take silence for consent.
 func (u *Upstream) verify(q terms.Job, r dialect.Reply) (all []terms.Finding, err error) {
 	if wanted := len(q.Context) - q.AuditFrom; len(r.Rows) != wanted {
-		err := fmt.Errorf("%w: it looked at %d of the %d positions to be verified",
+		err := fmt.Errorf("%w: it audited %d of the %d positions to be verified",
 			netproto.Failed, len(r.Rows), wanted)
 		if r.Unheard != nil {
 			err = fmt.Errorf("%w: %w", err, r.Unheard)

@@ -10,53 +10,53 @@ import (
 	"strings"
 )
 
-// Piece is what is new of an answer.
+// Piece is the next piece of an answer.
 type Piece struct {
 	Text   string
-	Tokens []Token // that the text was made of
-	Prompt []Token // with their log-probabilities; of the first piece, where these are wanted
+	Tokens []Token // of the text
+	Prompt []Token // with their log-probabilities, in the first piece, if requested
 	Call   *callPiece
 }
 
-// callPiece is what is new of a call.
+// callPiece is the next piece of a call.
 type callPiece struct {
 	Index     int
-	Name      string // with the first piece
+	Name      string // in the first piece
 	Arguments string
 }
 
-// Answer generates one answer of a chat or completion, in one stretch or in several: where the model begins to call a
-// tool, it goes on with the grammar of calls, and after that without.
+// Answer generates one answer of a chat or completion, in one or more stretches: where the model begins to call a tool,
+// a new stretch uses the grammar of calls, and another one continues without it.
 type Answer struct {
 	Model    Model
 	Session  Session
 	Prompt   []int32
 	Settings Settings
 	Calls    Calls
-	Forced   bool    // it must be a call
-	Single   bool    // at most one
-	Score    bool    // the prompt's log-probabilities come first
-	None     bool    // nothing is generated
-	Ends     []int32 // tokens that end it, besides the model's own
-	Lines    *Lines  // nil: none
+	Forced   bool    // the answer must be a call
+	Single   bool    // at most one call
+	Score    bool    // return the log-probabilities of the prompt first
+	None     bool    // generate nothing
+	Ends     []int32 // tokens that end the answer, in addition to the model's own
+	Lines    *Lines  // nil: no limit
 	Emit     func(Piece) error
 
 	IDs   []int32 // of the answer so far
 	made  int     // calls
 	Total Summary // of all stretches
-	first bool    // the first stretch is over: total.Reused is set
+	first bool    // the first stretch has ended: Total.Reused is set
 }
 
-// Calls are the JSON schemas of calls of tools.
+// Calls are the JSON schemas of tool calls.
 type Calls struct {
-	One  []byte            // of any call; nil: there are no tools
-	Each map[string][]byte // by names of tools
+	One  []byte            // of any call; nil: no tools
+	Each map[string][]byte // by name of the tool
 }
 
 // maxCalls limits the calls of an answer.
 const maxCalls = 128
 
-// Why an answer ended, as clients see it.
+// Values of finish_reason.
 const (
 	finishStop   = "stop"
 	FinishLength = "length"
@@ -83,7 +83,7 @@ func (a *Answer) Run(ctx context.Context) (finish string, err error) {
 	return a.text(ctx)
 }
 
-// scored emits the log-probabilities of the prompt, which is read anew for that.
+// scored emits the log-probabilities of the prompt, which it computes anew for that.
 func (a *Answer) scored(ctx context.Context) error {
 	a.first = true
 	var all []Token
@@ -96,7 +96,7 @@ func (a *Answer) scored(ctx context.Context) error {
 	return a.Emit(Piece{Prompt: all})
 }
 
-// stretch generates from where the answer stands, until visit returns false.
+// stretch generates from the end of the answer, until visit returns false.
 func (a *Answer) stretch(ctx context.Context, s Settings, visit func(Token) bool) (Summary, error) {
 	if s.MaxTokens > 0 {
 		if s.MaxTokens -= len(a.IDs); s.MaxTokens <= 0 {
@@ -130,8 +130,7 @@ func (a *Answer) stretch(ctx context.Context, s Settings, visit func(Token) bool
 	return sum, err
 }
 
-// write puts tokens into the answer that the model did not choose. It reports false where there is no room for them and
-// for one more.
+// write appends tokens that the model did not choose. It returns false if they do not fit with one more token.
 func (a *Answer) write(ids []int32) bool {
 	if a.Settings.MaxTokens > 0 && len(a.IDs)+len(ids) >= a.Settings.MaxTokens {
 		return false
@@ -140,7 +139,7 @@ func (a *Answer) write(ids []int32) bool {
 	return true
 }
 
-// bare are the settings without those that are of texts alone.
+// bare returns the settings without those that only apply to texts.
 func (a *Answer) bare() Settings {
 	s := a.Settings
 	s.Schema, s.JSON, s.Closed, s.Stop, s.LogProbs, s.Top = nil, false, false, nil, false, 0
@@ -151,7 +150,7 @@ func (a *Answer) bare() Settings {
 func (a *Answer) plain(ctx context.Context) (string, error) {
 	var sent int
 	var out error
-	cut := "" // why it ends before the model's own end
+	cut := "" // why the text ends before the model ends it
 	sum, err := a.stretch(ctx, a.Settings, func(t Token) bool {
 		if slices.Contains(a.Ends, t.ID) {
 			cut = StopEnd
@@ -170,18 +169,18 @@ func (a *Answer) plain(ctx context.Context) (string, error) {
 	if err = errors.Join(err, out); err != nil {
 		return "", err
 	}
-	if a.Score && sum.End != nil { // who scores the prompt takes the last token off
+	if a.Score && sum.End != nil { // clients that score the prompt drop the last token
 		err = a.Emit(Piece{Tokens: []Token{*sum.End}})
 	}
 	if cut != "" {
 		sum.Stop, a.Total.Stop = cut, cut
-	} else if sent < len(sum.Text) { // what has been held back
+	} else if sent < len(sum.Text) { // the text that was held back
 		err = a.Emit(Piece{Text: sum.Text[sent:]})
 	}
 	return finishOf(sum), err
 }
 
-// finishOf is why a text ended.
+// finishOf returns why a text ended, as a finish_reason.
 func finishOf(s Summary) string {
 	if s.Stop == StopLength || s.Stop == StopContext {
 		return FinishLength
@@ -189,7 +188,7 @@ func finishOf(s Summary) string {
 	return finishStop
 }
 
-// text generates a text up to the first call of a tool, and then that.
+// text generates a text up to the first tool call, and then the call.
 func (a *Answer) text(ctx context.Context) (string, error) {
 	scan := &callFinder{names: a.names()}
 	var tokens []Token // with text that is held back
@@ -217,7 +216,7 @@ func (a *Answer) text(ctx context.Context) (string, error) {
 		rest += sum.Text[sent:]
 	}
 	if a.made > 0 && !scan.begun() && strings.TrimLeft(rest, blanks) == "" {
-		rest, tokens = "", nil // blanks alone after calls are none of the text
+		rest, tokens = "", nil // blanks between calls are not part of the text
 	}
 	if rest != "" || len(tokens) > 0 {
 		if err := a.Emit(Piece{Text: rest, Tokens: tokens}); err != nil {
@@ -230,12 +229,12 @@ func (a *Answer) text(ctx context.Context) (string, error) {
 	return finishOf(sum), nil
 }
 
-// names are those of the tools.
+// names returns the names of the tools.
 func (a *Answer) names() []string { return slices.Sorted(maps.Keys(a.Calls.Each)) }
 
-// called goes on with the call that was found in the answer after its first tokens: begin is where the stretch began.
-// It is begun anew with its mark, so that its tokens are those that the model was trained on; a tool that it named
-// stays.
+// called generates a call after its beginning was found in the text; begin is where the stretch began. The call is
+// restarted with its mark, so that its tokens are those that the model was trained on; the name of the tool is kept if
+// the model has written it.
 func (a *Answer) called(ctx context.Context, begin int, found *callFinder) (string, error) {
 	var text []byte
 	var starts []int
@@ -262,7 +261,7 @@ func (a *Answer) called(ctx context.Context, begin int, found *callFinder) (stri
 	return a.call(ctx, a.Calls.One)
 }
 
-// call generates a call of a tool by a schema, and what follows it.
+// call generates a tool call by a schema, and what follows it.
 func (a *Answer) call(ctx context.Context, schema []byte) (string, error) {
 	mark, err := a.Model.Tokenize(callBegin+"\n", false)
 	if err != nil {
@@ -303,12 +302,12 @@ func (a *Answer) call(ctx context.Context, schema []byte) (string, error) {
 		return FinishLength, nil
 	}
 	if err := scan.complete(); err != nil {
-		return "", fmt.Errorf("the model wrote a call: %w", err)
+		return "", fmt.Errorf("parse the model's tool call: %w", err)
 	}
 	return a.after(ctx)
 }
 
-// after goes on after a call, if there may be more.
+// after continues after a call, if more may follow.
 func (a *Answer) after(ctx context.Context) (string, error) {
 	if a.Single || a.Forced {
 		return FinishCalls, nil
@@ -329,11 +328,11 @@ func (a *Answer) after(ctx context.Context) (string, error) {
 	return a.text(ctx)
 }
 
-// either generates a call, or a text that follows the format: the model's own beginning decides.
+// either generates a call, or a text in the format: the first tokens of the model decide which.
 func (a *Answer) either(ctx context.Context) (string, error) {
 	begin, found := len(a.IDs), false
 	scan := &callFinder{names: a.names()}
-	sum, err := a.stretch(ctx, a.bare(), func(t Token) bool { // within the format there would be no call
+	sum, err := a.stretch(ctx, a.bare(), func(t Token) bool { // in the format it could not call a tool
 		_, found = scan.push(t.Text)
 		return !found && !scan.begun()
 	})

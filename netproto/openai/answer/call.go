@@ -6,35 +6,35 @@ import (
 	"fmt"
 )
 
-// callScanner reads a call of a tool that comes in pieces: a JSON object with the name of a function and its
-// arguments. What it returns of the arguments can be shown before the call is complete.
+// callScanner parses a tool call that arrives in pieces: a JSON object with the name of a function and its arguments.
+// The arguments that it returns can be sent before the call is complete.
 type callScanner struct {
 	text  []byte
-	at    int // up to where it has been read
-	depth int // of brackets; 1: in the object itself
+	at    int // parsed up to here
+	depth int // of brackets; 1: directly in the object
 	quote bool
-	skip  bool // a character after a backslash
+	skip  bool // the next character follows a backslash
 
-	key      string // of the field that is being read
-	from     int    // where the string or value that is being read begins; -1: nowhere
-	value    bool   // it is a value
+	key      string // of the current field
+	from     int    // where the current string or value begins; -1: none
+	value    bool   // the current string is a value
 	name     string
 	named    bool
-	pending  []byte // arguments that came before the name
+	pending  []byte // arguments that arrived before the name
 	done     bool
-	argument bool // the arguments were there
+	argument bool // the arguments are complete
 }
 
-// errCall is the cause where text is no call.
-var errCall = errors.New("this is no call of a tool")
+// errCall means that a text is not a tool call.
+var errCall = errors.New("not a tool call")
 
-// maxCall bounds a call, in bytes.
+// maxCall is the maximum size of a call, in bytes.
 const maxCall = 1 << 20
 
 func newCallScanner() *callScanner { return &callScanner{from: -1} }
 
-// push adds a piece. It returns the name once that is known, which is true once, and what is new of the arguments from
-// then on. After the end of the object only blanks may come.
+// push adds a piece. It returns true once, when the name is known, and the new part of the arguments from then on.
+// After the end of the object only blanks are allowed.
 func (s *callScanner) push(piece string) (name bool, arguments string, err error) {
 	if len(s.text)+len(piece) > maxCall {
 		return false, "", fmt.Errorf("more than %d bytes: %w", maxCall, errCall)
@@ -42,7 +42,7 @@ func (s *callScanner) push(piece string) (name bool, arguments string, err error
 	s.text = append(s.text, piece...)
 	before := s.named
 	if before {
-		s.pending = s.pending[:0] // it was returned
+		s.pending = s.pending[:0] // it was returned before
 	}
 	for ; s.at < len(s.text); s.at++ {
 		if err := s.step(s.text[s.at]); err != nil {
@@ -55,7 +55,7 @@ func (s *callScanner) push(piece string) (name bool, arguments string, err error
 	return !before, string(s.pending), nil
 }
 
-// step reads one byte.
+// step parses one byte.
 func (s *callScanner) step(c byte) error {
 	inside := s.value && s.key == "arguments"
 	switch {
@@ -77,7 +77,7 @@ func (s *callScanner) step(c byte) error {
 		return nil
 	default:
 		if inside && s.from < 0 && c != '{' {
-			return fmt.Errorf("the arguments are no object: %w", errCall)
+			return fmt.Errorf("the arguments are not an object: %w", errCall)
 		}
 		s.inValue(c)
 	}
@@ -87,7 +87,7 @@ func (s *callScanner) step(c byte) error {
 	return nil
 }
 
-// inValue reads a byte of a key or value, outside of strings.
+// inValue parses a byte of a key or value, outside of strings.
 func (s *callScanner) inValue(c byte) {
 	if s.from < 0 {
 		s.from = s.at
@@ -102,7 +102,7 @@ func (s *callScanner) inValue(c byte) {
 	}
 }
 
-// inString reads a byte of a string.
+// inString parses a byte of a string.
 func (s *callScanner) inString(c byte) {
 	switch {
 	case s.skip:
@@ -114,12 +114,12 @@ func (s *callScanner) inString(c byte) {
 	}
 }
 
-// blank refuses anything else.
+// blank returns an error unless c is a blank.
 func (s *callScanner) blank(c byte, where string) error {
 	if isBlank(c) {
 		return nil
 	}
-	return fmt.Errorf("something stands %s: %w", where, errCall)
+	return fmt.Errorf("unexpected text %s: %w", where, errCall)
 }
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
@@ -136,24 +136,24 @@ func (s *callScanner) keyed() error {
 // field ends a field.
 func (s *callScanner) field() error {
 	if !s.value {
-		if s.done && s.from < 0 { // {} or a comma too many, which complete refuses
+		if s.done && s.from < 0 { // {} or an extra comma, which complete refuses
 			return nil
 		}
 		return fmt.Errorf("a field has no value: %w", errCall)
 	}
 	if s.from < 0 {
-		return fmt.Errorf("a field has no value: %w", errCall) // its name is the model's, and errors are logged
+		return fmt.Errorf("a field has no value: %w", errCall) // without the name, since errors are logged
 	}
 	raw := s.text[s.from:s.at]
 	switch s.key {
 	case "name":
 		if s.named || json.Unmarshal(raw, &s.name) != nil || s.name == "" {
-			return fmt.Errorf("the name is not one string: %w", errCall)
+			return fmt.Errorf("the name is not a string: %w", errCall)
 		}
 		s.named = true
 	case "arguments":
 		if s.argument || raw[0] != '{' {
-			return fmt.Errorf("the arguments are not one object: %w", errCall)
+			return fmt.Errorf("the arguments are not an object: %w", errCall)
 		}
 		s.argument = true
 	}
@@ -161,11 +161,11 @@ func (s *callScanner) field() error {
 	return nil
 }
 
-// complete reports whether the call is whole and is JSON.
+// complete checks that the call is complete and valid JSON.
 func (s *callScanner) complete() error {
 	switch {
 	case !s.done:
-		return fmt.Errorf("it does not end: %w", errCall)
+		return fmt.Errorf("it is incomplete: %w", errCall)
 	case !json.Valid(s.text):
 		return fmt.Errorf("it is not JSON: %w", errCall)
 	case !s.named:

@@ -1,3 +1,3 @@
-// Package answer makes the answers of package openai: it has the model as the server sees it ([Model]), generates one
-// answer in text and calls of tools, and puts together the pieces of it.
+// Package answer generates the answers of package openai. It defines the model as the server uses it ([Model]),
+// generates one answer with text and tool calls, and assembles its pieces.
 package answer

@@ -2,18 +2,18 @@ package answer
 
 import "time"
 
-// Lines ends what fills a gap at a line.
+// Lines ends the infilling of a gap at the end of a line.
 type Lines struct {
-	Indent int           // least blanks before a line, but for the first one
-	Time   time.Duration // from the first token on, once there is a second line; 0: none
+	Indent int           // minimum indentation of each line after the first one
+	Time   time.Duration // since the first token, if there is a second line; 0: no limit
 
 	begun  time.Time
 	second bool // there is a line after the first
-	blanks int  // before the last line
-	head   bool // nothing else is in it
+	blanks int  // at the beginning of the last line
+	head   bool // the last line has only blanks so far
 }
 
-// Take returns how much of a piece of text stays, and whether the answer ends with it.
+// Take returns the part of a piece of text that is kept, and whether the answer ends with it.
 func (l *Lines) Take(text string) (kept string, over bool) {
 	if l.begun.IsZero() {
 		l.begun = time.Now()

@@ -29,28 +29,29 @@ type Model interface {
 	// Infill returns the prompt for a text with a gap; for an empty Infill, its three marks alone. The error is
 	// [ErrNoInfill] if the model has no such marks.
 	Infill(f Infill) ([]int32, error)
-	// Check reports settings that the model cannot follow, such as a schema with keywords that cannot be decided. It
-	// returns the paths of keywords of the schema that have no effect. When ctx ends, it returns the cause.
+	// Check returns an error for settings that the model does not support, such as a schema with undecidable keywords.
+	// It returns the paths of the schema's keywords that have no effect. When ctx ends, it returns the cause.
 	Check(ctx context.Context, s Settings) (ignored []string, err error)
-	// NewSession makes an empty text.
+	// NewSession makes a session with an empty text.
 	NewSession() Session
-	// SavedText returns the text that [Session.SaveKV] has written, if a session can load it. It reads only the head.
+	// SavedText returns the text in a file of [Session.SaveKV], if a session can load the file. It reads only the
+	// header.
 	SavedText(r io.Reader) ([]int32, error)
 }
 
 // Session is one text. It generates one answer at a time.
 type Session interface {
-	// Generate yields the tokens that follow a prompt. What it has in common with the text so far, which is the last
-	// prompt and its answer, is not computed again. An error ends the sequence, and so does ctx.
+	// Generate yields the tokens that follow a prompt. The common prefix with the last prompt and its answer is not
+	// computed again. An error ends the sequence, as does ctx.
 	Generate(ctx context.Context, prompt []int32, s Settings) iter.Seq2[Token, error]
-	// Score yields the tokens of a text with their log-probabilities and the top best tokens at each place; of the
-	// first token both are absent (NaN, nil).
+	// Score yields the tokens of a text with their log-probabilities and the top best tokens at each position; for the
+	// first token these are absent (NaN, nil).
 	Score(ctx context.Context, text []int32, top int) iter.Seq2[Token, error]
-	// Summary is what the last answer took, as of now.
+	// Summary returns the summary of the last answer so far.
 	Summary() Summary
-	// CopyKV makes the first n tokens of another session of the model the text, with what was computed for them.
+	// CopyKV replaces the text by the first n tokens of another session of the model, with its KV cache.
 	CopyKV(ctx context.Context, from Session, n int) error
-	// SaveKV writes the text with what was computed for it, and LoadKV makes what it has written the text.
+	// SaveKV writes the text with its KV cache. LoadKV replaces the text by a saved one.
 	SaveKV(ctx context.Context, w io.Writer) error
 	LoadKV(ctx context.Context, r io.Reader) error
 	// Close releases the memory of the text.
@@ -60,10 +61,10 @@ type Session interface {
 // Conversation is the beginning of a chat.
 type Conversation struct {
 	Messages []Message
-	Tools    []json.RawMessage // definitions, as the request has them
+	Tools    []json.RawMessage // definitions, as in the request
 }
 
-// Add puts a turn after the others. What an assistant says and calls in one go is one turn.
+// Add appends a turn. The text and the calls of an assistant between two other turns are one turn.
 func (c *Conversation) Add(m Message) {
 	if last := len(c.Messages) - 1; last >= 0 && m.Role == "assistant" && c.Messages[last].Role == m.Role {
 		before := &c.Messages[last]
@@ -81,15 +82,15 @@ func (c *Conversation) Add(m Message) {
 type Message struct {
 	Role    string // "system", "user", "assistant", or "tool" for what a tool returned
 	Content string
-	Calls   []Call // of tools, by an assistant
+	Calls   []Call // tool calls of an assistant
 	Local   bool   // see [Settings].Local
 }
 
-// Call is a call of a tool.
+// Call is a tool call.
 type Call struct {
 	ID        string
 	Name      string
-	Arguments []byte // JSON text of an object, or whatever else a model wrote there
+	Arguments []byte // a JSON object as text, or whatever else a model wrote
 }
 
 // Settings say how an answer is generated.
@@ -98,54 +99,55 @@ type Settings = terms.Settings
 // Token is one token of an answer.
 type Token struct {
 	ID         int32
-	Text       string // the whole characters that it completes, often none
+	Text       string // the whole characters that the token completes, often none
 	LogProb    float64
 	Top        []Candidate // the best tokens, best first
-	Origin     string      // who chose it
+	Origin     string      // which model chose it
 	Confidence float64
 	Unverified bool
 	At         time.Duration // since the answer began
 }
 
-// Candidate is a token that could have been chosen.
+// Candidate is a token with its probability.
 type Candidate struct {
 	ID      int32
 	LogProb float64
 }
 
-// Why an answer ended: the values of [Summary].Stop.
+// Values of [Summary].Stop: why an answer ended.
 const (
 	StopEnd     = "end"     // the model ended it
 	StopString  = "stop"    // one of [Settings].Stop
-	StopLength  = "length"  // as many tokens as were asked for
-	StopContext = "context" // no room
+	StopLength  = "length"  // the maximum number of tokens was reached
+	StopContext = "context" // the context is full
 )
 
-// Summary is what an answer took.
+// Summary has the result and the costs of an answer.
 type Summary struct {
-	Text string // all of it, also what has not been part of a token's text
+	Text string // the whole text, including parts that were in no token's text
 	Stop string // "" while it runs and after an error
 	// Stopped is the text of [Settings].Stop that ended it, with [StopString].
 	Stopped string
-	End     *Token // the end token, which is no part of the answer; nil where none ended it
-	// Shortened says that a value was ended by [Settings].Complete: it may lack something, and Stop is why.
+	End     *Token // the end token, which is not part of the answer; nil if the answer did not end with one
+	// Shortened reports that [Settings].Complete ended a JSON value early, for the reason in Stop: it may be
+	// incomplete.
 	Shortened bool
 
-	Reused int // tokens of the prompt that were known from before
+	Reused int // tokens of the prompt that were in the KV cache
 	Tokens int // generated
 	Cloud  int // of these, chosen by a large model
-	Asks   int // questions to it
+	Asks   int // questions to the large model
 	Sent   Sent
 }
 
-// Sent is what of a request has left this device.
+// Sent is what left this device for a request.
 type Sent struct {
-	Tokens int    `json:"tokens"` // of texts, each as often as it was sent
+	Tokens int    `json:"tokens"` // of texts; a token counts each time it is sent
 	Bytes  int    `json:"bytes"`  // of the messages, before encryption
-	To     string `json:"to"`     // address of the gateway; "" where nothing was sent
+	To     string `json:"to"`     // address of the gateway; "" if nothing was sent
 }
 
-// Add adds what has left for another answer.
+// Add adds what was sent for another answer.
 func (s *Sent) Add(o Sent) {
 	s.Tokens += o.Tokens
 	s.Bytes += o.Bytes
@@ -157,14 +159,14 @@ func (s *Sent) Add(o Sent) {
 // Infill is a text with a gap to fill.
 type Infill struct {
 	Prefix, Suffix string                        // before the gap and after it
-	Repo, Name     string                        // of the repository and of the file; "": nothing is said of them
-	Files          []struct{ Name, Text string } // others of the repository
-	Most           int                           // tokens of the prompt, beyond which text is left out; 0: any number
+	Repo, Name     string                        // of the repository and of the file; "": unknown
+	Files          []struct{ Name, Text string } // other files of the repository
+	Most           int                           // tokens of the prompt at most, by omitting text; 0: no limit
 }
 
-// ErrNoChat says that a model continues texts but has no form for chats.
+// ErrNoChat means that the model has no chat template.
 var ErrNoChat = errors.New("this model has no chat template: send a text to /v1/completions instead")
 
-// ErrNoInfill says that a model has no form for texts with gaps.
+// ErrNoInfill means that the model has no special tokens for gaps.
 var ErrNoInfill = errors.New("this model cannot fill gaps: its vocabulary has no marks for that, such as " +
 	"<|fim_prefix|>; give what comes before alone, as prompt of /v1/completions")

@@ -2,7 +2,7 @@ package answer
 
 import "encoding/json"
 
-// Result is an answer as far as it has come: its texts and calls, in their order.
+// Result is an answer so far: its texts and calls, in order.
 type Result struct {
 	Prompt []Token // see [piece]
 	Parts  []Part
@@ -11,8 +11,8 @@ type Result struct {
 
 // Ending is how an answer ended.
 type Ending struct {
-	Finish    string // why, as clients see it
-	Stopped   string // the stop string that ended it; "" where none did
+	Finish    string // the reason, as clients see it
+	Stopped   string // the stop string that ended it; "" if none did
 	Shortened bool   // see [Summary.Shortened]
 	Stop      string // see [Summary.Stop]
 	Sent      Sent   // of the whole request so far
@@ -20,13 +20,13 @@ type Ending struct {
 
 // Part is a text, or a call of a tool.
 type Part struct {
-	ID     string // for shapes that name parts
-	Tool   string // the name of what is called; "" for a text
+	ID     string // for an API that names parts
+	Tool   string // name of the called tool; "" for a text
 	Text   []byte // or the arguments of the call
 	Tokens []Token
 }
 
-// Take adds a piece, and reports whether a part begins with it.
+// Take adds a piece, and reports whether it begins a new part.
 func (r *Result) Take(p Piece) (begins bool) {
 	r.Prompt = append(r.Prompt, p.Prompt...)
 	last := len(r.Parts) - 1
@@ -49,7 +49,7 @@ func (r *Result) Take(p Piece) (begins bool) {
 	return begins
 }
 
-// Text is all that is not of calls.
+// Text returns the texts of the answer, without the calls.
 func (r *Result) Text() (text string, tokens []Token) {
 	for _, p := range r.Parts {
 		if p.Tool == "" {
@@ -60,7 +60,7 @@ func (r *Result) Text() (text string, tokens []Token) {
 	return text, tokens
 }
 
-// Complete returns a whole answer with at least one part, and a name for each.
+// Complete returns a finished answer with at least one part, and a name for each.
 func (r Result) Complete(name func(prefix string) string) Result {
 	if len(r.Parts) == 0 {
 		r.Take(Piece{})
@@ -75,11 +75,11 @@ func (r Result) Complete(name func(prefix string) string) Result {
 type Parted interface {
 	Begin() []any               // before the first part
 	Open(i int) []any           // part i begins
-	Delta(i int, p Piece) []any // it goes on
-	Close(i int) []any          // it is over
+	Delta(i int, p Piece) []any // the next piece of part i
+	Close(i int) []any          // part i ends
 }
 
-// Tell takes a piece and returns what a stream sends for it.
+// Tell takes a piece and returns the events to stream for it.
 func (r *Result) Tell(p Piece, to Parted) (all []any) {
 	if len(r.Parts) == 0 {
 		all = to.Begin()
@@ -95,7 +95,7 @@ func (r *Result) Tell(p Piece, to Parted) (all []any) {
 	return append(all, to.Delta(i, p)...)
 }
 
-// Finishes notes how the answer ended, and returns what a stream sends for that. An answer has at least one part.
+// Finishes records how the answer ended, and returns the events to stream for that. An answer has at least one part.
 func (r *Result) Finishes(e Ending, to Parted) (all []any) {
 	if len(r.Parts) == 0 {
 		all = r.Tell(Piece{}, to)
@@ -104,7 +104,7 @@ func (r *Result) Finishes(e Ending, to Parted) (all []any) {
 	return append(all, to.Close(len(r.Parts)-1)...)
 }
 
-// Whole reports whether a part is as the model meant it.
+// Whole reports whether a part ended as the model intended.
 func (r *Result) Whole(i int) bool {
 	return r.Finish != FinishLength || i < len(r.Parts)-1 || r.Parts[i].Tool != "" && json.Valid(r.Parts[i].Text)
 }

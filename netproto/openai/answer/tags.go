@@ -2,25 +2,25 @@ package answer
 
 import "strings"
 
-// The marks around a call of a tool in a text, as Qwen2.5 writes them.
+// The marks around a tool call in a text, as Qwen2.5 writes them.
 const (
 	callBegin = "<tool_call>"
 	callEnd   = "</tool_call>"
 )
 
-// callFinder finds where a call of a tool begins in a text that comes in pieces: at its mark, or where a line begins
-// with the object itself, bare or in a fence, as Qwen2.5-Coder writes it. A bare object is a call once it has the name
-// of a tool. The finder holds back what may be such a beginning, and blanks that may stand before it: these belong to
-// the call. In a fence of another language it is code.
+// callFinder finds the beginning of a tool call in a text that arrives in pieces: the mark, or a line that begins with
+// the JSON object itself, with or without a code fence, as Qwen2.5-Coder writes it. A bare object is a call once it has
+// the name of a tool. The finder holds back text that may be such a beginning, and the blanks before it, which belong
+// to the call. In a fence of another language an object is code.
 type callFinder struct {
 	names   []string // of the tools
 	pending string
-	told    strings.Builder // the text that is no part of a call
-	mark    string          // once found: what the call begins with, without blanks before it
-	name    string          // once found: the tool, where the beginning says it
+	shown   strings.Builder // the text outside of calls
+	mark    string          // once found: how the call begins, without blanks before it
+	name    string          // once found: the tool, if the beginning names it
 }
 
-// push adds a piece and returns the text that is no part of a call. Once found, nothing more is to be pushed.
+// push adds a piece and returns the text outside of calls. It must not be called after a call was found.
 func (s *callFinder) push(piece string) (text string, found bool) {
 	all := s.pending + piece
 	keep := len(all)
@@ -40,8 +40,8 @@ func (s *callFinder) push(piece string) (text string, found bool) {
 	return s.tell(all[:keep]), false
 }
 
-// begins returns what a call begins with that begins at a place of a text; or reports whether one may begin there, if
-// the right characters follow.
+// begins returns the beginning of a call at a position of a text; or reports whether a call may begin there, depending
+// on the characters that follow.
 func (s *callFinder) begins(all string, at int) (mark, name string, may bool) {
 	rest := all[at:]
 	switch {
@@ -63,29 +63,29 @@ func (s *callFinder) begins(all string, at int) (mark, name string, may bool) {
 	c.literals("{", `"name"`, ":", `"`)
 	name = c.any(s.names...)
 	c.literal(`"`)
-	if c.ok && strings.Count(s.told.String()+all[:at], "```")%2 == 0 {
+	if c.ok && strings.Count(s.shown.String()+all[:at], "```")%2 == 0 {
 		return rest[:len(rest)-len(c.rest)], name, false
 	}
 	return "", "", c.short
 }
 
-// beginsLine reports whether a line begins after a text, besides blanks.
+// beginsLine reports whether only blanks follow the last line break of a text.
 func (s *callFinder) beginsLine(before string) bool {
 	newline := strings.LastIndexByte(before, '\n')
 	return (newline >= 0 || !s.begun()) && strings.TrimLeft(before[newline+1:], blanks) == ""
 }
 
-// reader reads the beginning of a text.
+// reader parses the beginning of a text.
 type reader struct {
 	rest  string
-	ok    bool // all was there so far
-	short bool // the text ended where the rest of what was to follow could
+	ok    bool // all expected text was found so far
+	short bool // the text ended where it could still match
 }
 
-// literal reads a text.
+// literal expects a text.
 func (r *reader) literal(text string) { r.any(text) }
 
-// literals reads texts, with blanks before each.
+// literals expects texts, with optional blanks before each.
 func (r *reader) literals(all ...string) {
 	for _, text := range all {
 		r.blanks()
@@ -93,14 +93,14 @@ func (r *reader) literals(all ...string) {
 	}
 }
 
-// blanks reads blanks.
+// blanks skips blanks.
 func (r *reader) blanks() {
 	if r.ok {
 		r.rest = strings.TrimLeft(r.rest, blanks)
 	}
 }
 
-// any reads the longest of some texts that is there.
+// any expects one of some texts, and returns the longest match.
 func (r *reader) any(texts ...string) (found string) {
 	if !r.ok {
 		return ""
@@ -121,19 +121,19 @@ func (r *reader) any(texts ...string) (found string) {
 	return found
 }
 
-// blanks are the characters that stand between calls.
+// blanks are the characters that may separate calls.
 const blanks = " \t\r\n"
 
-// tell counts text as shown.
+// tell records text as shown.
 func (s *callFinder) tell(text string) string {
-	s.told.WriteString(text)
+	s.shown.WriteString(text)
 	return text
 }
 
-// begun reports whether there was something that is neither blank nor of a call.
-func (s *callFinder) begun() bool { return s.told.Len() > 0 }
+// begun reports whether text other than blanks was shown.
+func (s *callFinder) begun() bool { return s.shown.Len() > 0 }
 
-// flush returns what was held back, at the end of the text.
+// flush returns the text that was held back, at the end of the text.
 func (s *callFinder) flush() string {
 	text := s.pending
 	s.pending = ""

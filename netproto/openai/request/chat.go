@@ -15,7 +15,7 @@ type Chat struct {
 	Tools  []tool
 	Choice toolChoice
 	Single bool   // at most one call
-	prefix string // what the answer begins with, which is not repeated
+	prefix string // beginning of the answer, which is not repeated
 }
 
 // Prompt returns the ids that the answer follows.
@@ -28,7 +28,7 @@ func (r *Chat) Prompt(m answer.Model) ([]int32, error) {
 	return append(ids, begun...), err
 }
 
-// ReadChat reads a request.
+// ReadChat parses a request.
 func ReadChat(body []byte, d Defaults) (*Chat, *Error) {
 	r := new(Chat)
 	f := parseBody(body)
@@ -45,7 +45,7 @@ func ReadChat(body []byte, d Defaults) (*Chat, *Error) {
 	return r, f.end()
 }
 
-// chatLimits reads the most tokens, of which there are two names.
+// chatLimits parses the maximum number of tokens, which has two names.
 func (f *fields) chatLimits(r *Request) {
 	old := f.integerMax("max_tokens", r)
 	first := r.Settings.MaxTokens
@@ -54,15 +54,15 @@ func (f *fields) chatLimits(r *Request) {
 	}
 }
 
-// integerMax reads a number of tokens to generate at most.
+// integerMax parses a maximum number of tokens.
 func (f *fields) integerMax(name string, r *Request) bool {
-	if means(f.all[name], "-1") { // as many as there is room for
+	if means(f.all[name], "-1") { // no limit
 		f.take(name)
 	}
 	return f.count(name, 1, math.MaxInt32, &r.Settings.MaxTokens)
 }
 
-// chatLogProbs reads which log-probabilities are wanted.
+// chatLogProbs parses which log-probabilities are requested.
 func (f *fields) chatLogProbs(s *answer.Settings) {
 	f.flag("logprobs", &s.LogProbs)
 	if f.count("top_logprobs", 0, maxTop, &s.Top) && s.Top > 0 && !s.LogProbs {
@@ -70,18 +70,18 @@ func (f *fields) chatLogProbs(s *answer.Settings) {
 	}
 }
 
-// messages reads the turns so far.
+// messages parses the conversation.
 func (f *fields) messages(r *Chat) {
 	all, ok := f.list("messages", maxMessages)
 	if !ok || len(all) == 0 {
 		f.missing("messages", "give at least one message")
 		return
 	}
-	known := map[string]bool{} // calls that were made
+	known := map[string]bool{} // ids of earlier calls
 	f.elements("messages", all, func(o *fields) { r.Talk.Messages = append(r.Talk.Messages, o.message(known)) })
 }
 
-// message reads one turn. known are the calls of tools up to there.
+// message parses one message. known has the ids of earlier tool calls.
 func (f *fields) message(known map[string]bool) (m answer.Message) {
 	f.text("role", &m.Role)
 	f.mark(&m)
@@ -111,7 +111,7 @@ func (f *fields) message(known map[string]bool) (m answer.Message) {
 	return m
 }
 
-// content reads a text, or a list of texts, which count as one.
+// content parses a text, or a list of texts, which it concatenates.
 func (f *fields) content(name string, needed bool) string {
 	raw, ok := f.take(name)
 	if !ok {
@@ -146,7 +146,7 @@ func (f *fields) content(name string, needed bool) string {
 	return all.String()
 }
 
-// answered reads the id of the call that a message answers. known are the calls before it.
+// answered parses the id of the call that a message answers. known has the ids of earlier calls.
 func (f *fields) answered(name string, known map[string]bool) {
 	id := ""
 	f.needed(name, &id, "give the id of the call that this answers")
@@ -155,7 +155,7 @@ func (f *fields) answered(name string, known map[string]bool) {
 	}
 }
 
-// calls reads the calls that an assistant made.
+// calls parses the calls of an assistant.
 func (f *fields) calls(known map[string]bool) (calls []answer.Call) {
 	f.objects("tool_calls", maxTools, func(o *fields) {
 		var c answer.Call
@@ -173,8 +173,8 @@ func (f *fields) calls(known map[string]bool) (calls []answer.Call) {
 	return calls
 }
 
-// arguments reads what a function was called with: a string, whatever the model wrote in it, or as other servers have
-// it the object itself.
+// arguments parses the arguments of a call: a string, with any text of the model, or as in other servers the object
+// itself.
 func (f *fields) arguments() []byte {
 	if raw, ok := f.all["arguments"]; ok && isObject(raw) {
 		f.take("arguments")
@@ -187,7 +187,7 @@ func (f *fields) arguments() []byte {
 	return []byte(text)
 }
 
-// called reads which function was called, and with what.
+// called parses the name and the arguments of a call.
 func (f *fields) called(c *answer.Call) {
 	if !f.object("function", func(o *fields) {
 		o.needed("name", &c.Name, "give the name of the function")
@@ -197,7 +197,7 @@ func (f *fields) called(c *answer.Call) {
 	}
 }
 
-// mark reads what a message says of itself, beside what answers have there.
+// mark parses this server's additions to a message.
 func (f *fields) mark(m *answer.Message) {
 	f.object(OwnName, func(o *fields) {
 		o.flag("local", &m.Local)

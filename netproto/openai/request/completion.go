@@ -5,21 +5,21 @@ import (
 	"strconv"
 )
 
-// completionTokens is the length of a completion where the request says nothing, as OpenAI has it.
+// completionTokens is the default length of a completion, as in OpenAI's API.
 const completionTokens = 16
 
-// Completion is a request for what follows texts.
+// Completion is a request to continue texts.
 type Completion struct {
 	Request
-	Texts []string  // prompts; nil where they are given as ids
+	Texts []string  // prompts; nil if they are given as ids
 	IDs   [][]int32 // prompts
 	Echo  bool
-	None  bool // nothing is generated: max_tokens is 0
+	None  bool // generate nothing: max_tokens is 0
 
-	Suffix string // that follows the answer; "": no matter what
+	Suffix string // follows the answer; "": none
 }
 
-// ReadCompletion reads a request.
+// ReadCompletion parses a request.
 func ReadCompletion(body []byte, d Defaults) (*Completion, *Error) {
 	r := new(Completion)
 	r.Settings.MaxTokens = completionTokens
@@ -48,7 +48,7 @@ func ReadCompletion(body []byte, d Defaults) (*Completion, *Error) {
 	return r, f.end()
 }
 
-// prompts reads a text, a list of texts, ids, or a list of lists of ids.
+// prompts parses a text, a list of texts, ids, or a list of lists of ids.
 func (f *fields) prompts(r *Completion) {
 	raw, ok := f.take("prompt")
 	if !ok {
@@ -82,7 +82,7 @@ func (f *fields) prompts(r *Completion) {
 	}
 }
 
-// tokenID is the id of a token in a request. A null is none, which encoding/json would take for 0.
+// tokenID is the id of a token in a request. It refuses null, which encoding/json would read as 0.
 type tokenID int32
 
 // UnmarshalJSON implements [json.Unmarshaler].

@@ -1,6 +1,6 @@
-// Package request reads the requests of package openai: JSON to values, with the path of what is wrong (fields.go).
+// Package request parses the requests of package openai: JSON to values, with the path of each error (fields.go).
 //
-// Each API has a file: chat.go, completion.go, infill.go, and responses.go and messages.go, which are read into a
-// request for a chat as well. A parameter that would change the answer and is not supported is refused by its name; one
-// that would not is accepted: foreign.go.
+// Each API has a file: chat.go, completion.go, infill.go, and responses.go and messages.go, which are parsed into a
+// request for a chat as well. An unsupported parameter is refused by name if it would change the answer, and accepted
+// otherwise: foreign.go.
 package request

@@ -12,34 +12,34 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// Error is what a request gets in place of an answer, in OpenAI's form.
+// Error is an error response, in OpenAI's form.
 type Error struct {
 	Status  int    // of HTTP
-	Message string // what is wrong, with what, and what to do
-	Param   string // path of the parameter that it is about; "" where it is about none
-	Code    string // a word for programs
+	Message string // what is wrong and what to do
+	Param   string // path of the parameter; "" if the error concerns none
+	Code    string // a code for programs
 }
 
 // Error implements error.
 func (e *Error) Error() string { return e.Message }
 
-// Refuse makes an error.
+// Refuse returns an error.
 func Refuse(status int, code, format string, args ...any) *Error {
 	return &Error{Status: status, Message: fmt.Sprintf(format, args...), Code: code}
 }
 
-// Of returns the error as one about a parameter.
+// Of returns the error with the path of a parameter.
 func (e *Error) Of(param string) *Error {
 	e.Param = param
 	return e
 }
 
-// Invalid is the error of a parameter that is wrong.
+// Invalid returns the error for an invalid parameter.
 func Invalid(param, format string, args ...any) *Error {
 	return Refuse(http.StatusBadRequest, "invalid_value", format, args...).Of(param)
 }
 
-// kind is the type of an error in OpenAI's API.
+// kind returns the type of an error in OpenAI's API.
 func (e *Error) kind() string {
 	switch {
 	case e.Status >= http.StatusInternalServerError:
@@ -64,10 +64,10 @@ var (
 	ErrGone    = errors.New("the client has gone")
 )
 
-// StatusGone is the status of a request after its client has gone, as logs have it.
+// StatusGone is the status of a request after its client has disconnected, in logs.
 const StatusGone = 499
 
-// ErrorOf returns the error that a client gets. What went wrong inside is for the log alone.
+// ErrorOf returns the error to send to the client. Internal errors are only logged.
 func ErrorOf(err error) *Error {
 	if known, ok := errors.AsType[*Error](err); ok {
 		return known
@@ -92,8 +92,7 @@ func ErrorOf(err error) *Error {
 		"the answer could not be generated: the server's log says why")
 }
 
-// Body returns an error as it is sent in place of an answer, in the form of the API that the request belongs to. id is
-// the request's.
+// Body returns the body of an error response, in the form of the API that the request belongs to. id is the request's.
 func (e *Error) Body(r *http.Request, id string) []byte {
 	if ofAnthropic(r) {
 		return Encode(e.Anthropic(id))
@@ -101,7 +100,7 @@ func (e *Error) Body(r *http.Request, id string) []byte {
 	return Encode(e.Object())
 }
 
-// ofAnthropic reports whether a request belongs to Anthropic's API: its clients say so wherever they ask.
+// ofAnthropic reports whether a request belongs to Anthropic's API, according to its path or its headers.
 func ofAnthropic(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/v1/messages") || r.Header.Get("Anthropic-Version") != ""
 }
@@ -150,13 +149,14 @@ func (e *Error) Object() map[string]any {
 	return map[string]any{"error": o}
 }
 
-// Encode returns v as JSON with the characters as they are. Values are this package's own and always have a form.
+// Encode returns v as JSON without escaping HTML characters. Its values are this package's own and can always be
+// encoded.
 func Encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(fmt.Sprintf("openai: %T has no form as JSON: %v", v, err)) // a bug of ours
+		panic(fmt.Sprintf("openai: %T has no form as JSON: %v", v, err)) // a bug
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/internal/quote"
 )
 
-// fields are those of a JSON object that have not been read. The first error sticks. A field that is null counts as
+// fields are the fields of a JSON object that have not been parsed. The first error is kept. A null field counts as
 // absent.
 type fields struct {
 	at  string // path of the object; "" for the request itself
@@ -23,7 +23,7 @@ type fields struct {
 	err *Error
 }
 
-// parseFields reads an object. What is wrong is said of the path at.
+// parseFields parses an object. at is the path for errors.
 func parseFields(at string, raw []byte) *fields {
 	f := &fields{at: at}
 	err := json.Unmarshal(raw, &f.all)
@@ -44,7 +44,7 @@ func parseFields(at string, raw []byte) *fields {
 	return f
 }
 
-// parseBody reads the object that a request is.
+// parseBody parses the body of a request.
 func parseBody(body []byte) *fields {
 	f := new(fields)
 	switch at := invalidUTF8(body); {
@@ -60,7 +60,7 @@ func parseBody(body []byte) *fields {
 	return f
 }
 
-// invalidUTF8 returns where the first byte is that cannot stand in UTF-8; -1 where there is none.
+// invalidUTF8 returns the index of the first byte that is not valid UTF-8; -1 if there is none.
 func invalidUTF8(b []byte) int {
 	for at := 0; at < len(b); {
 		r, n := utf8.DecodeRune(b[at:])
@@ -72,7 +72,7 @@ func invalidUTF8(b []byte) int {
 	return -1
 }
 
-// position says in words where the n-th byte of a text is.
+// position describes the position of the n-th byte of a text.
 func position(text []byte, n int) string {
 	before := text[:min(max(n-1, 0), len(text))]
 	line := before[bytes.LastIndexByte(before, '\n')+1:]
@@ -80,7 +80,7 @@ func position(text []byte, n int) string {
 		utf8.RuneCount(line)+1)
 }
 
-// isObject reports whether JSON text begins as an object does.
+// isObject reports whether JSON text begins like an object.
 func isObject(raw []byte) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{"))
 }
@@ -96,7 +96,7 @@ func (f *fields) path(name string) string {
 	return f.at + "." + name
 }
 
-// fail says what is wrong with a field, or with the object itself.
+// fail records an error about a field, or about the object itself.
 func (f *fields) fail(name, format string, args ...any) {
 	path := f.path(name)
 	if f.err != nil {
@@ -108,21 +108,21 @@ func (f *fields) fail(name, format string, args ...any) {
 	}
 }
 
-// fails adopts an error of a part.
+// fails records an error of a part.
 func (f *fields) fails(err *Error) {
 	if f.err == nil {
 		f.err = err
 	}
 }
 
-// take returns a field, which counts as read then.
+// take returns a field and marks it as parsed.
 func (f *fields) take(name string) (json.RawMessage, bool) {
 	raw, ok := f.all[name]
 	delete(f.all, name)
 	return raw, ok
 }
 
-// missing refuses the absence of a field.
+// missing records the error for a missing field.
 func (f *fields) missing(name, format string, args ...any) {
 	if f.err != nil {
 		return
@@ -131,7 +131,7 @@ func (f *fields) missing(name, format string, args ...any) {
 	f.err.Code = "missing_required_parameter"
 }
 
-// text reads a string, if it is there.
+// text parses a string, if it is present.
 func (f *fields) text(name string, to *string) bool {
 	raw, ok := f.take(name)
 	if ok && json.Unmarshal(raw, to) != nil {
@@ -140,14 +140,14 @@ func (f *fields) text(name string, to *string) bool {
 	return ok
 }
 
-// needed reads a string, and refuses its absence.
+// needed parses a required string.
 func (f *fields) needed(name string, to *string, hint string) {
 	if !f.text(name, to) {
 		f.missing(name, "%s", hint)
 	}
 }
 
-// one reads a string that has one value.
+// one parses a string with only one valid value.
 func (f *fields) one(name, value, hint string) {
 	got := ""
 	if f.text(name, &got); got != value {
@@ -155,7 +155,7 @@ func (f *fields) one(name, value, hint string) {
 	}
 }
 
-// flag reads true or false, if it is there.
+// flag parses true or false, if it is present.
 func (f *fields) flag(name string, to *bool) bool {
 	raw, ok := f.take(name)
 	if ok && json.Unmarshal(raw, to) != nil {
@@ -164,7 +164,7 @@ func (f *fields) flag(name string, to *bool) bool {
 	return ok
 }
 
-// number reads a number from low to high, if it is there.
+// number parses a number from low to high, if it is present.
 func (f *fields) number(name string, low, high float64, to *float64) bool {
 	raw, ok := f.take(name)
 	if !ok {
@@ -176,7 +176,7 @@ func (f *fields) number(name string, low, high float64, to *float64) bool {
 	return true
 }
 
-// integer reads a whole number from low to high, if it is there.
+// integer parses an integer from low to high, if it is present.
 func (f *fields) integer(name string, low, high int64, to *int64) bool {
 	raw, ok := f.take(name)
 	if !ok {
@@ -193,7 +193,7 @@ func (f *fields) integer(name string, low, high int64, to *int64) bool {
 	return true
 }
 
-// count reads a whole number that fits into an int, if it is there.
+// count parses an integer that fits into an int, if it is present.
 func (f *fields) count(name string, low, high int, to *int) bool {
 	n := int64(*to)
 	ok := f.integer(name, int64(low), int64(high), &n)
@@ -201,7 +201,7 @@ func (f *fields) count(name string, low, high int, to *int) bool {
 	return ok
 }
 
-// list reads the elements of an array, at most limit, if it is there.
+// list returns the elements of an array of at most limit elements, if it is present.
 func (f *fields) list(name string, limit int) ([]json.RawMessage, bool) {
 	raw, ok := f.take(name)
 	if !ok {
@@ -219,7 +219,7 @@ func (f *fields) list(name string, limit int) ([]json.RawMessage, bool) {
 	return nil, true
 }
 
-// object reads a field that is an object, if it is there.
+// object parses a field that is an object, if it is present.
 func (f *fields) object(name string, read func(o *fields)) bool {
 	raw, ok := f.take(name)
 	if ok {
@@ -228,13 +228,13 @@ func (f *fields) object(name string, read func(o *fields)) bool {
 	return ok
 }
 
-// objects reads a list of at most limit objects, if it is there, up to the first that is wrong.
+// objects parses a list of at most limit objects, if it is present. It stops at the first invalid one.
 func (f *fields) objects(name string, limit int, read func(o *fields)) {
 	all, _ := f.list(name, limit)
 	f.elements(name, all, read)
 }
 
-// elements reads the elements of a list.
+// elements parses the elements of a list.
 func (f *fields) elements(name string, all []json.RawMessage, read func(o *fields)) {
 	for i, raw := range all {
 		if f.err != nil {
@@ -244,7 +244,7 @@ func (f *fields) elements(name string, all []json.RawMessage, read func(o *field
 	}
 }
 
-// within reads an object in this one, and refuses what read leaves of it.
+// within parses an object in this one, and refuses fields that read did not take.
 func (f *fields) within(at string, raw []byte, read func(o *fields)) {
 	o := parseFields(at, raw)
 	read(o)
@@ -258,7 +258,7 @@ func (f *fields) element(name string, i int) string {
 	return f.path(name) + "[" + strconv.Itoa(i) + "]"
 }
 
-// harmless accepts fields that change no answer, whatever they are.
+// harmless accepts any values of fields that do not change the answer.
 func (f *fields) harmless(names ...string) {
 	for _, name := range names {
 		delete(f.all, name)
@@ -273,20 +273,20 @@ func (f *fields) refuse(name, why string) {
 	}
 }
 
-// names are those of the fields that have not been read, in order.
+// names returns the sorted names of the fields that have not been parsed.
 func (f *fields) names() []string { return slices.Sorted(maps.Keys(f.all)) }
 
-// end refuses what has not been read.
+// end refuses the fields that have not been parsed.
 func (f *fields) end() *Error {
 	if names := f.names(); len(names) > 0 && f.err == nil {
-		name := names[0] // the same one each time
+		name := names[0] // the first in order, so that the error is reproducible
 		f.fail(Shown(name), "this server knows no such parameter: leave it out")
 		f.err.Code = "unknown_parameter"
 	}
 	return f.err
 }
 
-// Shown is the name of a field as an error repeats it: a client chose it.
+// Shown returns the name of a field for an error text. The name is from a client.
 func Shown(name string) string {
 	plain := utf8.RuneCountInString(name) <= 40
 	for _, r := range name {

@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// Clients written for other servers send what those know: OpenAI, Azure, OpenRouter, Mistral and Anthropic,
-// llama-server, vLLM, SGLang, Ollama, LM Studio, and libraries such as LiteLLM and LangChain. What cannot change an
-// answer is ignored here. What could is accepted with the values that ask for what is done anyway, and refused with
-// others.
+// Clients written for other servers send the fields of those: OpenAI, Azure, OpenRouter, Mistral and Anthropic,
+// llama-server, vLLM, SGLang, Ollama, LM Studio, and libraries such as LiteLLM and LangChain. Fields that cannot change
+// an answer are ignored. Other fields are accepted with values that match what this server does, and refused with other
+// values.
 
-// ignoredFields cannot change an answer: they say who asks and what it may cost, how to route and to cache, or set what
-// other fields switch on, which are refused.
+// ignoredFields cannot change an answer: they concern accounts, costs, routing and caching, or are parameters of
+// features that must be switched on by other fields, which are refused.
 var ignoredFields = []string{
 	"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
 	"prediction", "user_id", "session_id", "trace_id", "request_id", "rid", "priority", "tags", "cache_salt",
@@ -22,26 +22,26 @@ var ignoredFields = []string{
 	"return_progress", "return_tokens", "t_max_prompt_ms", "speculative.n_max", "speculative.n_min",
 	"speculative.p_min", // llama-server
 	"mirostat_tau", "mirostat_eta", "dynatemp_exponent", "xtc_threshold", "dry_base", "dry_allowed_length",
-	"dry_penalty_last_n", "dry_sequence_breakers", // without what these belong to
+	"dry_penalty_last_n", "dry_sequence_breakers", // without the features that they belong to
 	"keep_alive", "ttl", "draft_model", // Ollama, LM Studio
 	"spaces_between_special_tokens", "return_token_ids", "return_tokens_as_token_ids",
-	"include_reasoning", "separate_reasoning", "stream_reasoning", "reasoning_format", // of what is not there
+	"include_reasoning", "separate_reasoning", "stream_reasoning", "reasoning_format", // there is no reasoning
 }
 
-// idle are fields with the values that ask for nothing else than what is done anyway. A hint says what to give instead
-// of another value.
+// idle describes a field that is accepted only with values that match what this server does. The hint explains what to
+// use instead of another value.
 type idle struct {
-	values string // JSON text, one after the other
+	values string // JSON values, separated by blanks
 	hint   string
 }
 
-// Hints of several fields.
+// Hints for several fields.
 const (
 	hintSchema = "give a JSON schema as response_format"
 	hintThinks = "this model answers without thinking before"
 )
 
-// idleFields are those of requests.
+// idleFields are the idle fields of requests.
 var idleFields = map[string]idle{
 	"functions":                  {`[]`, "give functions as tools"},
 	"function_call":              {`"none" "auto"`, "give tools and tool_choice"},
@@ -126,7 +126,7 @@ var idleFields = map[string]idle{
 	"custom_params":              {`{}`, ""},
 }
 
-// foreign accepts what other servers know of a request and asks for nothing else than what is done here.
+// foreign accepts fields of other servers that do not change what this server does.
 func (f *fields) foreign() {
 	f.harmless(ignoredFields...)
 	for _, name := range f.names() {
@@ -136,7 +136,7 @@ func (f *fields) foreign() {
 	}
 }
 
-// idle accepts a field with one of the values that change nothing.
+// idle accepts a field with one of its idle values.
 func (f *fields) idle(name string, one idle) {
 	raw, ok := f.take(name)
 	if !ok || f.err != nil || means(raw, one.values) {
@@ -153,7 +153,7 @@ func (f *fields) idle(name string, one idle) {
 	f.err.Code = "unsupported_parameter"
 }
 
-// means reports whether a JSON value is one of several.
+// means reports whether a JSON value is in a list of values.
 func means(raw json.RawMessage, values string) bool {
 	var got any
 	if json.Unmarshal(raw, &got) != nil {
@@ -171,8 +171,8 @@ func means(raw json.RawMessage, values string) bool {
 	return false
 }
 
-// Fields of parts of a request that change no answer: what other models thought, how prompts are cached and priced, and
-// what servers add to answers that clients send back.
+// Fields of parts of a request that do not change an answer: reasoning of other models, caching and pricing of prompts,
+// and what servers add to answers and clients send back.
 var ignoredInMessages = []string{
 	"name", "id", "object", "created_at", "timestamp", "status", "metadata", "cache_control", "refusal",
 	"annotations", "citations", "reasoning", "reasoning_content", "reasoning_details", "thinking",
@@ -188,7 +188,7 @@ var ignoredInCalls = []string{
 
 var ignoredInTools = []string{"cache_control", "defer_loading"}
 
-// without is a JSON object without some fields, which otherwise stays as it is written.
+// without returns a JSON object without some of its fields. The others keep their text.
 func without(raw json.RawMessage, names []string) json.RawMessage {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {

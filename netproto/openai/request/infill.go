@@ -9,18 +9,18 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// maxFiles is the most files beside the one with the gap.
+// maxFiles is the maximum number of files besides the one with the gap.
 const maxFiles = 256
 
-// Infill is a request for what fills a gap, in the form of llama-server.
+// Infill is a request to fill a gap, in the form of llama-server.
 type Infill struct {
 	Request
 	Gap   answer.Infill
-	None  bool // nothing is generated: n_predict is 0
+	None  bool // generate nothing: n_predict is 0
 	Lines answer.Lines
 }
 
-// ReadInfill reads a request. What it does not say is as llama-server has it.
+// ReadInfill parses a request. Its defaults are those of llama-server.
 func ReadInfill(body []byte, d Defaults) (*Infill, *Error) {
 	r := &Infill{Gap: answer.Infill{Repo: "myproject", Name: "filename"}}
 	f := parseBody(body)
@@ -38,7 +38,7 @@ func ReadInfill(body []byte, d Defaults) (*Infill, *Error) {
 		f.integerMax(name, &r.Request)
 	}
 	f.lines(&r.Lines)
-	if means(f.all["seed"], "-1") { // drawn
+	if means(f.all["seed"], "-1") { // random
 		f.take("seed")
 	}
 	samplers, _ := f.take("samplers")
@@ -60,7 +60,7 @@ func ReadInfill(body []byte, d Defaults) (*Infill, *Error) {
 	return r, f.end()
 }
 
-// inputExtra reads other files of the repository.
+// inputExtra parses other files of the repository.
 func (f *fields) inputExtra(to *answer.Infill) {
 	f.objects("input_extra", maxFiles, func(o *fields) {
 		file := struct{ Name, Text string }{Name: "tmp"}
@@ -71,7 +71,7 @@ func (f *fields) inputExtra(to *answer.Infill) {
 	})
 }
 
-// samplers neutralises what a list of samplers leaves out. They are always applied in the same order.
+// samplers disables the samplers that are not in a list. The order of samplers is fixed.
 func (f *fields) samplers(raw json.RawMessage, s *answer.Settings) {
 	if raw == nil {
 		return
@@ -101,7 +101,7 @@ func (f *fields) samplers(raw json.RawMessage, s *answer.Settings) {
 	}
 }
 
-// lines reads the limits of lines.
+// lines parses the limits of lines.
 func (f *fields) lines(l *answer.Lines) {
 	f.count("n_indent", 0, math.MaxInt32, &l.Indent)
 	ms := int64(0)

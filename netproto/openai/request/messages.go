@@ -7,7 +7,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// ReadMessages reads a request of Anthropic's API for a turn of a chat.
+// ReadMessages parses a request of Anthropic's API for a turn of a chat.
 func ReadMessages(body []byte, d Defaults) (*Chat, *Error) {
 	r := new(Chat)
 	f := parseBody(body)
@@ -31,7 +31,7 @@ func ReadMessages(body []byte, d Defaults) (*Chat, *Error) {
 	return r, f.end()
 }
 
-// thinking accepts what a model that never thinks before it answers obeys.
+// thinking accepts values that a model without reasoning satisfies.
 func (f *fields) thinking() {
 	f.object("thinking", func(o *fields) {
 		o.idle("type", idle{`"disabled" "adaptive"`, hintThinks})
@@ -39,7 +39,7 @@ func (f *fields) thinking() {
 	})
 }
 
-// contextManagement accepts the edits that are of thoughts alone: prompts have none here.
+// contextManagement accepts the edits that only concern reasoning: prompts contain none.
 func (f *fields) contextManagement() {
 	f.object("context_management", func(o *fields) {
 		o.objects("edits", maxMessages, func(e *fields) {
@@ -52,7 +52,7 @@ func (f *fields) contextManagement() {
 	})
 }
 
-// outputConfig reads the form that the answer is to have.
+// outputConfig parses the format of the answer.
 func (f *fields) outputConfig(r *Request) {
 	f.object("output_config", func(o *fields) {
 		o.idle("effort", idle{`"high"`, hintThinks})
@@ -60,10 +60,10 @@ func (f *fields) outputConfig(r *Request) {
 	})
 }
 
-// turns reads the turns so far. A last one of the assistant is what the answer begins with.
+// turns parses the conversation. If the last turn is the assistant's, the answer begins with it.
 func (f *fields) turns(r *Chat) {
 	all, _ := f.list("messages", maxMessages)
-	known := map[string]bool{} // calls that were made
+	known := map[string]bool{} // ids of earlier calls
 	f.elements("messages", all, func(o *fields) { o.turn(&r.Talk, known) })
 	last := len(r.Talk.Messages) - 1
 	if last < 0 || len(all) == 0 {
@@ -83,7 +83,7 @@ func (f *fields) turns(r *Chat) {
 	}
 }
 
-// turn reads one message. known are the calls of tools up to there.
+// turn parses one message. known has the ids of earlier tool calls.
 func (f *fields) turn(talk *answer.Conversation, known map[string]bool) {
 	role := ""
 	f.text("role", &role)
@@ -112,7 +112,7 @@ func (f *fields) turn(talk *answer.Conversation, known map[string]bool) {
 	}
 }
 
-// blocks reads the parts of a message: what tools returned, in turns of their own, and what its author says and calls.
+// blocks parses the parts of a message: results of tools become turns of their own, texts and calls one turn.
 func (f *fields) blocks(role string, all []json.RawMessage, add func(answer.Message), known map[string]bool) {
 	said, calls, says := strings.Builder{}, []answer.Call(nil), false
 	end := func() {
@@ -122,11 +122,11 @@ func (f *fields) blocks(role string, all []json.RawMessage, add func(answer.Mess
 		said, calls, says = strings.Builder{}, nil, false
 	}
 	f.elements("content", all, func(o *fields) {
-		m, told := o.block(role, known)
+		m, shown := o.block(role, known)
 		if m.Role == "tool" {
 			end()
 			add(m)
-		} else if told {
+		} else if shown {
 			said.WriteString(m.Content)
 			calls, says = append(calls, m.Calls...), true
 		}
@@ -134,8 +134,8 @@ func (f *fields) blocks(role string, all []json.RawMessage, add func(answer.Mess
 	end()
 }
 
-// block reads a part of a message. It reports false of one that no prompt has.
-func (f *fields) block(role string, known map[string]bool) (m answer.Message, told bool) {
+// block parses a part of a message. It returns false for a part that has no place in a prompt.
+func (f *fields) block(role string, known map[string]bool) (m answer.Message, shown bool) {
 	kind := ""
 	f.text("type", &kind)
 	m.Role = role
@@ -143,7 +143,7 @@ func (f *fields) block(role string, known map[string]bool) (m answer.Message, to
 	case kind == "text":
 		f.needed("text", &m.Content, "give a text")
 	case role == "assistant" && (kind == "thinking" || kind == "redacted_thinking"):
-		f.all = nil // of other models
+		f.all = nil // reasoning of other models
 		return m, false
 	case role == "assistant" && kind == "tool_use":
 		m.Calls = []answer.Call{f.toolUse(known)}
@@ -159,7 +159,7 @@ func (f *fields) block(role string, known map[string]bool) (m answer.Message, to
 	return m, true
 }
 
-// toolUse reads a call that an assistant made.
+// toolUse parses a call of an assistant.
 func (f *fields) toolUse(known map[string]bool) answer.Call {
 	var c answer.Call
 	f.needed("id", &c.ID, "give the id of the call")
@@ -174,7 +174,7 @@ func (f *fields) toolUse(known map[string]bool) answer.Call {
 	return c
 }
 
-// inputTools reads the functions that may be called.
+// inputTools parses the available functions.
 func (f *fields) inputTools(r *Chat) {
 	f.objects("tools", maxTools, func(o *fields) {
 		var t tool
@@ -187,7 +187,7 @@ func (f *fields) inputTools(r *Chat) {
 	f.choose(r, f.inputChoice)
 }
 
-// inputChoice reads which function is to be called, if any.
+// inputChoice parses which function must be called, if any.
 func (f *fields) inputChoice(r *Chat) {
 	f.object("tool_choice", func(o *fields) {
 		kind := ""

@@ -6,31 +6,31 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// Own is what this server says of a whole answer beyond OpenAI's API.
+// Own has this server's additions to the response as a whole.
 type Own struct {
-	Seed uint64 `json:"seed"` // of the draws, with which the same request gets the same answer
-	// keywords of schemas that have no effect: where the schema stands in the request, and the path in it
+	Seed uint64 `json:"seed"` // of the sampling; the same request with this seed gets the same answer
+	// keywords of schemas without effect: the schema's place in the request, and the path in it
 	Ignored []string     `json:"ignored,omitempty"`
-	Sent    *answer.Sent `json:"receipt,omitempty"` // of the whole request so far; with the end of an answer
+	Sent    *answer.Sent `json:"receipt,omitempty"` // of the whole request so far; at the end of an answer
 }
 
-// Own returns it at the beginning of an answer.
+// Own returns the additions for the beginning of an answer.
 func (r *Request) Own() *Own { return &Own{Seed: r.Settings.Seed, Ignored: r.ignored} }
 
-// Ended returns it with the end of an answer.
+// Ended returns the additions for the end of an answer.
 func (r *Request) Ended(sent answer.Sent) *Own {
 	e := r.Own()
 	e.Sent = &sent
 	return e
 }
 
-// Origins is what this server says of one choice beyond OpenAI's API.
+// Origins has this server's additions to one choice.
 type Origins struct {
-	Tokens    []provenance `json:"tokens,omitempty"`    // where they are from, if that is wanted
-	Shortened bool         `json:"shortened,omitempty"` // a value was ended by pilotfish.complete
+	Tokens    []provenance `json:"tokens,omitempty"`    // the origin of each token, if requested
+	Shortened bool         `json:"shortened,omitempty"` // pilotfish.complete ended a value early
 }
 
-// provenance says where a token is from.
+// provenance is the origin of a token.
 type provenance struct {
 	ID         int32   `json:"id"`
 	Text       string  `json:"text"`
@@ -40,7 +40,7 @@ type provenance struct {
 	At         float64 `json:"ms"` // since the answer began
 }
 
-// Origins returns where tokens are from, if that is wanted.
+// Origins returns the origins of tokens, if requested.
 func (r *Request) Origins(tokens []answer.Token) *Origins {
 	if !r.WantOrigins {
 		return nil
@@ -53,5 +53,5 @@ func (r *Request) Origins(tokens []answer.Token) *Origins {
 	return o
 }
 
-// round keeps six digits after the point.
+// round rounds to six decimal places.
 func round(x float64) float64 { return math.Round(x*1e6) / 1e6 }

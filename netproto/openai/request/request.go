@@ -10,11 +10,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/openai/answer"
 )
 
-// Bounds of what a request may ask for.
+// Limits of requests.
 const (
 	maxChoices  = 16  // answers to one prompt
 	maxAnswers  = 128 // answers of one request
-	maxStops    = 64  // editors send all their marks; OpenAI takes 4
+	maxStops    = 64  // editors send all their marks; OpenAI allows 4
 	maxBiases   = 1024
 	maxTop      = 20 // best tokens of a chat
 	maxTopText  = 5  // best tokens of a completion
@@ -22,26 +22,26 @@ const (
 	maxTools    = 128
 )
 
-// Defaults are what holds where a request says nothing.
+// Defaults apply where a request has no value.
 type Defaults struct {
-	Temperature float64 // as it is: 0 is greedy
-	Provenance  bool    // say of each token who chose it
+	Temperature float64 // 0 is greedy
+	Provenance  bool    // report which model chose each token
 }
 
-// Request is what both kinds of requests have in common.
+// Request has the fields that chats and completions share.
 type Request struct {
 	Model       string
 	Settings    answer.Settings
 	Seeded      bool // the request gave the seed
 	N           int
 	Stream      bool
-	Usage       bool     // a last chunk with what it took
-	WantOrigins bool     // say of each token who chose it
-	formatAt    string   // path of the field that asks for a format
+	Usage       bool     // send a last chunk with the usage
+	WantOrigins bool     // report which model chose each token
+	formatAt    string   // path of the field that requests a format
 	ignored     []string // paths of keywords of schemas without effect
 }
 
-// common reads what both kinds of requests have in common.
+// common parses the fields that chats and completions share.
 func (f *fields) common(r *Request, d Defaults) {
 	r.N, r.Settings.Temperature, r.Settings.TopP = 1, d.Temperature, 1
 	r.WantOrigins = d.Provenance
@@ -58,8 +58,8 @@ func (f *fields) common(r *Request, d Defaults) {
 	f.foreign()
 }
 
-// numbers reads the numbers of settings. Of them some clients send what has another name here: -1 for all of the
-// top_k, and a top_p of 0, which only the best token reaches.
+// numbers parses the numbers of settings. Some clients use other values for two of them: a top_k of -1 for all tokens,
+// and a top_p of 0 for only the best token.
 func (f *fields) numbers(s *answer.Settings) {
 	for _, n := range s.Numbers() {
 		switch to := n.To.(type) {
@@ -75,7 +75,7 @@ func (f *fields) numbers(s *answer.Settings) {
 	}
 }
 
-// seed reads the seed: any whole number of 64 bits.
+// seed parses the seed: any 64-bit integer.
 func (f *fields) seed(r *Request) {
 	raw, ok := f.take("seed")
 	if !ok {
@@ -90,7 +90,7 @@ func (f *fields) seed(r *Request) {
 	}
 }
 
-// streamOptions reads how an answer is streamed.
+// streamOptions parses how an answer is streamed.
 func (f *fields) streamOptions(r *Request) {
 	f.object("stream_options", func(o *fields) {
 		o.flag("include_usage", &r.Usage)
@@ -98,7 +98,7 @@ func (f *fields) streamOptions(r *Request) {
 	})
 }
 
-// stop reads one text or a list of at most maxStops.
+// stop parses one text or a list of at most maxStops.
 func (f *fields) stop(name string, s *answer.Settings) {
 	raw, ok := f.take(name)
 	if !ok {
@@ -121,7 +121,7 @@ func (f *fields) stop(name string, s *answer.Settings) {
 	}
 }
 
-// bias reads additions to logits, by token.
+// bias parses additions to logits, by token.
 func (f *fields) bias(s *answer.Settings) {
 	raw, ok := f.take("logit_bias")
 	if !ok {
@@ -137,11 +137,11 @@ func (f *fields) bias(s *answer.Settings) {
 		return
 	}
 	s.LogitBias = make(map[int32]float32, len(all))
-	for _, name := range slices.Sorted(maps.Keys(all)) { // the same error each time
+	for _, name := range slices.Sorted(maps.Keys(all)) { // sorted, so that the error is reproducible
 		value := all[name]
 		id, err := strconv.ParseInt(name, 10, 32)
 		switch {
-		case err != nil || id < 0 || name != strconv.FormatInt(id, 10): // "01" beside "1" would be two for one token
+		case err != nil || id < 0 || name != strconv.FormatInt(id, 10): // with "01" and "1" a token could occur twice
 			f.fail("logit_bias", "%s is not a token id: give whole numbers from 0", Shown(name))
 		case !(value >= -100 && value <= 100):
 			f.fail("logit_bias", "the bias of token %d is out of range: give -100 to 100", id)
@@ -153,7 +153,7 @@ func (f *fields) bias(s *answer.Settings) {
 	}
 }
 
-// extension reads what this server knows beyond OpenAI's API.
+// extension parses this server's additions to OpenAI's API.
 func (f *fields) extension(r *Request) {
 	f.object(OwnName, func(o *fields) {
 		o.flag("provenance", &r.WantOrigins)
@@ -162,10 +162,10 @@ func (f *fields) extension(r *Request) {
 	})
 }
 
-// OwnName is the field of this server's own in requests and answers.
+// OwnName is the name of the field with this server's additions, in requests and responses.
 const OwnName = "pilotfish"
 
-// responseFormat reads what form the answer is to have.
+// responseFormat parses the format of the answer.
 func (f *fields) responseFormat(r *Request) {
 	f.object("response_format", func(o *fields) {
 		o.format(r, o.jsonSchema)
@@ -173,7 +173,7 @@ func (f *fields) responseFormat(r *Request) {
 	})
 }
 
-// format reads the form of an answer. schema reads the fields of the type json_schema.
+// format parses the format of an answer. schema parses the fields of the type json_schema.
 func (o *fields) format(r *Request, schema func(*answer.Settings)) {
 	r.formatAt = o.at
 	kind := ""
@@ -189,15 +189,15 @@ func (o *fields) format(r *Request, schema func(*answer.Settings)) {
 	}
 }
 
-// jsonSchema reads the schema of an answer. Answers follow it whether strict or not; OpenAI's strict mode has closed
-// objects alone.
+// jsonSchema parses the schema of an answer. Answers follow it whether strict or not; OpenAI's strict mode only has
+// closed objects.
 func (f *fields) jsonSchema(to *answer.Settings) {
 	if !f.object("json_schema", func(o *fields) { o.schema(to) }) {
 		f.missing("json_schema", "give the schema: {\"name\": …, \"schema\": {…}}")
 	}
 }
 
-// schema reads a schema with its name.
+// schema parses a schema with its name.
 func (f *fields) schema(to *answer.Settings) {
 	name, ok := "", false
 	f.text("name", &name)
@@ -208,17 +208,17 @@ func (f *fields) schema(to *answer.Settings) {
 	}
 }
 
-// maxIgnored limits the keywords without effect that are listed.
+// maxIgnored is the maximum number of listed keywords without effect.
 const maxIgnored = 100
 
-// ignores notes keywords without effect of a schema that stands somewhere in the request.
+// ignores records keywords without effect of a schema at a place in the request.
 func (r *Request) ignores(where string, paths []string) {
 	for _, path := range paths[:min(len(paths), maxIgnored-len(r.ignored))] {
 		r.ignored = append(r.ignored, where+path)
 	}
 }
 
-// Possible refuses what the model cannot do.
+// Possible refuses settings that the model does not support.
 func (r *Request) Possible(ctx context.Context, m answer.Model) error {
 	ignored, err := m.Check(ctx, r.Settings)
 	r.ignores("response_format.json_schema.schema", ignored)

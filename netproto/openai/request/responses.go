@@ -12,20 +12,21 @@ import (
 type Response struct {
 	Chat
 	Store bool
-	From  int            // where in the talk the instructions end, which later requests do not go on with
-	Echo  map[string]any // what the answer repeats of the request
+	From  int            // where the instructions end in the conversation; later requests do not inherit them
+	Echo  map[string]any // fields of the request that the response repeats
 }
 
-// Kept are the answers of /v1/responses that requests can go on with.
+// Kept are the stored answers of /v1/responses, which requests can continue.
 type Kept interface {
-	Keeps() bool // there can be some
-	// Talk returns the messages of an answer and of what it followed, as a list that may grow; false if it is not kept.
+	Keeps() bool // whether answers are stored at all
+	// Talk returns the conversation up to and including an answer, as a list that may be appended to; false if it is
+	// not stored.
 	Talk(id string) ([]answer.Message, bool)
-	// Item returns what an item of an answer says or calls; false if it is not kept.
+	// Item returns the text or the call of an item of an answer; false if it is not stored.
 	Item(id string) (answer.Message, bool)
 }
 
-// ReadResponse reads a request. kept are the answers that it may go on with.
+// ReadResponse parses a request. kept are the answers that it may continue.
 func ReadResponse(body []byte, d Defaults, kept Kept) (*Response, *Error) {
 	r := &Response{Store: true}
 	f := parseBody(body)
@@ -50,7 +51,7 @@ func ReadResponse(body []byte, d Defaults, kept Kept) (*Response, *Error) {
 	return r, f.end()
 }
 
-// echoes keeps what the answer repeats of a request, or what holds where it says nothing.
+// echoes records the fields of a request that the response repeats, or their defaults.
 func (r *Response) echoes(given map[string]json.RawMessage) {
 	r.Echo = map[string]any{
 		"background": false, "instructions": nil, "max_output_tokens": nil, "max_tool_calls": nil,
@@ -66,7 +67,7 @@ func (r *Response) echoes(given map[string]json.RawMessage) {
 	}
 }
 
-// textConfig reads the form that the answer is to have.
+// textConfig parses the format of the answer.
 func (f *fields) textConfig(r *Request) {
 	f.object("text", func(o *fields) {
 		o.idle("verbosity", idle{values: `"medium"`})
@@ -74,7 +75,7 @@ func (f *fields) textConfig(r *Request) {
 	})
 }
 
-// reasoning accepts what a model that never thinks before it answers obeys.
+// reasoning accepts values that a model without reasoning satisfies.
 func (f *fields) reasoning() {
 	f.object("reasoning", func(o *fields) {
 		o.idle("effort", idle{`"none" "minimal"`, hintThinks})
@@ -82,7 +83,7 @@ func (f *fields) reasoning() {
 	})
 }
 
-// included reads what the answer is to contain besides. What this server does not have is left out.
+// included parses what else the response should contain. Unknown values are ignored.
 func (f *fields) included(s *answer.Settings) {
 	var all []string
 	raw, ok := f.take("include")
@@ -93,7 +94,7 @@ func (f *fields) included(s *answer.Settings) {
 	s.LogProbs = s.Top > 0 || slices.Contains(all, "message.output_text.logprobs")
 }
 
-// instructions reads the system's turn.
+// instructions parses the system's turn.
 func (f *fields) instructions(r *Response) {
 	text := ""
 	if f.text("instructions", &text); text != "" {
@@ -102,7 +103,7 @@ func (f *fields) instructions(r *Response) {
 	r.From = len(r.Talk.Messages)
 }
 
-// input reads the turns so far: those of the answer that the request goes on with, and its own.
+// input parses the conversation: that of the continued answer, and the new turns.
 func (f *fields) input(r *Response, kept Kept) {
 	id := ""
 	if f.text("previous_response_id", &id); id != "" {
@@ -115,7 +116,7 @@ func (f *fields) input(r *Response, kept Kept) {
 		}
 		r.Talk.Messages = append(r.Talk.Messages, before...)
 	}
-	known := map[string]bool{} // calls that were made
+	known := map[string]bool{} // ids of earlier calls
 	for _, m := range r.Talk.Messages {
 		for _, c := range m.Calls {
 			known[c.ID] = true
@@ -138,7 +139,8 @@ func (f *fields) input(r *Response, kept Kept) {
 	}
 }
 
-// item reads one item. One that no prompt has is a turn without a role. known are the calls of tools up to there.
+// item parses one item. One that has no place in a prompt becomes a turn without a role. known has the ids of earlier
+// tool calls.
 func (f *fields) item(known map[string]bool, kept Kept) (m answer.Message) {
 	kind := "message"
 	f.text("type", &kind)
@@ -154,7 +156,7 @@ func (f *fields) item(known map[string]bool, kept Kept) (m answer.Message) {
 		f.answered("call_id", known)
 		m.Content = f.content("output", true)
 	case "reasoning":
-		f.all = nil // of other models
+		f.all = nil // reasoning of other models
 	case "item_reference":
 		id := ""
 		f.text("id", &id)
@@ -171,7 +173,7 @@ func (f *fields) item(known map[string]bool, kept Kept) (m answer.Message) {
 	return m
 }
 
-// functionCall reads a call that an assistant made.
+// functionCall parses a call of an assistant.
 func (f *fields) functionCall(known map[string]bool) (c answer.Call) {
 	f.needed("call_id", &c.ID, "give the id of the call")
 	f.needed("name", &c.Name, "give the name of the function")
@@ -182,7 +184,7 @@ func (f *fields) functionCall(known map[string]bool) (c answer.Call) {
 	return c
 }
 
-// namespacedTools reads the functions that may be called, which may be grouped.
+// namespacedTools parses the available functions, which may be grouped.
 func (f *fields) namespacedTools(r *Chat) {
 	f.objects("tools", maxTools, func(o *fields) { o.grouped(r, "") })
 	if len(r.Tools) > maxTools {
@@ -191,7 +193,7 @@ func (f *fields) namespacedTools(r *Chat) {
 	f.choose(r, f.flatChoice)
 }
 
-// grouped reads a function, or a group of them.
+// grouped parses a function or a group of functions.
 func (f *fields) grouped(r *Chat, namespace string) {
 	kind := ""
 	f.text("type", &kind)
@@ -213,7 +215,7 @@ func (f *fields) grouped(r *Chat, namespace string) {
 	}
 }
 
-// flatChoice reads which function is to be called, if any.
+// flatChoice parses which function must be called, if any.
 func (f *fields) flatChoice(r *Chat) {
 	raw, ok := f.all["tool_choice"]
 	if !ok || !isObject(raw) {
@@ -226,7 +228,7 @@ func (f *fields) flatChoice(r *Chat) {
 	})
 }
 
-// NotKept is the error of an answer that is not kept.
+// NotKept returns the error for an answer that is not stored.
 func NotKept(status int, param, id string) *Error {
 	return Refuse(status, "previous_response_not_found", "there is no response %s: it was made with store false or by "+
 		"another process, was deleted, or made room for others. Send the whole conversation as input", Shown(id)).

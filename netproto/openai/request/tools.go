@@ -18,20 +18,20 @@ type tool struct {
 	Name       string
 	parameters json.RawMessage // JSON schema
 	strict     bool
-	definition json.RawMessage // as the model reads it
-	Namespace  string          // that the request has it in; "" for none
+	definition json.RawMessage // in the form for the prompt
+	Namespace  string          // group of the function in the request; "" for none
 }
 
-// toolChoice says which calls an answer may have.
+// toolChoice determines which calls an answer may have.
 type toolChoice struct {
 	Mode string // "none", "auto" or "required"
-	name string // with required: of this function alone; "" for any
+	name string // with required: the only function allowed; "" for any
 }
 
-// toolNames are the names that functions may have.
+// toolName matches the valid names of functions.
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-// tools reads the functions that may be called.
+// tools parses the available functions.
 func (f *fields) tools(r *Chat) {
 	all, _ := f.list("tools", maxTools)
 	for i, raw := range all {
@@ -45,7 +45,7 @@ func (f *fields) tools(r *Chat) {
 	f.choose(r, f.toolChoice)
 }
 
-// offer adds a function that may be called.
+// offer adds an available function.
 func (f *fields) offer(r *Chat, t tool) {
 	if r.offers(t.Name) {
 		f.fail("tools", "two functions are called %s", t.Name)
@@ -53,12 +53,12 @@ func (f *fields) offer(r *Chat, t tool) {
 	r.Tools = append(r.Tools, t)
 }
 
-// offers reports whether there is a function of this name.
+// offers reports whether a function with this name is available.
 func (r *Chat) offers(name string) bool {
 	return slices.ContainsFunc(r.Tools, func(t tool) bool { return t.Name == name })
 }
 
-// choose reads which functions are to be called, and adds their definitions to the conversation.
+// choose parses which functions must be called, and adds their definitions to the conversation.
 func (f *fields) choose(r *Chat, choice func(*Chat)) {
 	r.Choice = toolChoice{Mode: "none"}
 	if len(r.Tools) > 0 {
@@ -79,7 +79,7 @@ func (f *fields) choose(r *Chat, choice func(*Chat)) {
 	}
 }
 
-// tool reads a definition.
+// tool parses the definition of a tool.
 func (f *fields) tool() (t tool) {
 	f.one("type", "function", "give function: no other tools are known")
 	f.flag("strict", &t.strict)
@@ -89,7 +89,7 @@ func (f *fields) tool() (t tool) {
 	return t
 }
 
-// definition is that of a function, as the model was trained to read it.
+// definition is the definition of a function in the form that models are trained on.
 type definition struct {
 	Type     string  `json:"type"`
 	Function defined `json:"function"`
@@ -101,7 +101,7 @@ type defined struct {
 	Parameters  json.RawMessage `json:"parameters,omitempty"`
 }
 
-// function reads the definition of a function, of which a field is the JSON schema of its parameters.
+// function parses the definition of a function; parameters is the name of the field with their JSON schema.
 func (f *fields) function(t *tool, parameters string) {
 	if !f.text("name", &t.Name) {
 		f.missing("name", "give the name of the function")
@@ -122,8 +122,8 @@ func (f *fields) function(t *tool, parameters string) {
 	}
 }
 
-// describes reports whether the JSON schema of parameters says anything of them. One that only says that there is an
-// object describes none: a function that takes any would say so by additionalProperties.
+// describes reports whether a JSON schema describes parameters. A schema with only the type object describes none: a
+// function that accepts any parameters would have additionalProperties.
 func describes(parameters json.RawMessage) bool {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(parameters, &all) != nil {
@@ -147,7 +147,7 @@ func describes(parameters json.RawMessage) bool {
 	return false
 }
 
-// toolChoice reads which function is to be called, if any.
+// toolChoice parses which function must be called, if any.
 func (f *fields) toolChoice(r *Chat) {
 	raw, ok := f.take("tool_choice")
 	if !ok {
@@ -160,7 +160,7 @@ func (f *fields) toolChoice(r *Chat) {
 	}
 	switch mode {
 	case "none":
-	case "auto": // also without tools, of which there is nothing to choose then
+	case "auto": // also without tools
 		if len(r.Tools) == 0 {
 			return
 		}
@@ -174,7 +174,7 @@ func (f *fields) toolChoice(r *Chat) {
 	r.Choice.Mode = mode
 }
 
-// namedChoice reads the one function that is to be called.
+// namedChoice parses the one function that must be called.
 func (f *fields) namedChoice(r *Chat, raw json.RawMessage) {
 	if !isObject(raw) {
 		f.fail("tool_choice", "give none, auto, required, or an object that names a function")
@@ -188,7 +188,7 @@ func (f *fields) namedChoice(r *Chat, raw json.RawMessage) {
 	})
 }
 
-// chosen reads the name of the one function that is to be called.
+// chosen parses the name of the one function that must be called.
 func (f *fields) chosen(r *Chat) {
 	r.Choice.Mode = "required"
 	if !f.text("name", &r.Choice.name) {
@@ -198,8 +198,8 @@ func (f *fields) chosen(r *Chat) {
 	}
 }
 
-// CallSchemas returns the JSON schemas of calls of the functions, to be followed with Settings.Closed. Parameters that
-// the model cannot follow are any object, unless the request insists on them. It returns the cause of ctx when that
+// CallSchemas returns the JSON schemas of calls of the functions, to be used with Settings.Closed. Parameters with an
+// unsupported schema may be any object, unless the request requires the schema. It returns the cause of ctx when that
 // ends.
 func (r *Chat) CallSchemas(ctx context.Context, m answer.Model) (s answer.Calls, err error) {
 	var all []json.RawMessage
@@ -226,7 +226,7 @@ func (r *Chat) CallSchemas(ctx context.Context, m answer.Model) (s answer.Calls,
 	return s, err
 }
 
-// followed returns the parameters of a tool as the model follows them, and notes what of them it does not.
+// followed returns the schema of a tool's parameters in the form to use, and records keywords without effect.
 func (r *Chat) followed(ctx context.Context, m answer.Model, i int) (json.RawMessage, error) {
 	t, where := r.Tools[i], fmt.Sprintf("tools[%d].function.parameters", i)
 	ignored, err := m.Check(ctx, answer.Settings{TopP: 1, Schema: callOf(t, ""), Closed: true})
@@ -244,22 +244,22 @@ func (r *Chat) followed(ctx context.Context, m answer.Model, i int) (json.RawMes
 	case t.strict:
 		return nil, Invalid("tools", "tools: parameters of %s: %v (as arguments are an object)", t.Name, err)
 	}
-	r.ignores(where, []string{""}) // all of them
+	r.ignores(where, []string{""}) // all keywords
 	return json.RawMessage(anyObject), nil
 }
 
-// JSON schemas of parameters that cannot be followed, and of none.
+// JSON schemas for parameters with an unsupported schema, and for no parameters.
 const (
 	anyObject    = `{"type":"object"}`
 	noParameters = `{"type":"object","properties":{}}`
 )
 
-// callOf is the JSON schema of a call of a function, which stands at a place in another one. References within the
-// parameters are to themselves, and have to go on to be.
+// callOf returns the JSON schema of a call of a function, which will be at a place in another schema. References in the
+// schema of the parameters are adjusted to that place.
 func callOf(t tool, place string) []byte {
 	place += "/properties/arguments"
 	arguments := t.parameters
-	if !saysObject(arguments) { // a schema without a type, or of several, must not lead to arguments that are no object
+	if !saysObject(arguments) { // a schema without a type, or with several, must not allow other values than objects
 		place += "/allOf/1"
 		arguments = slices.Concat([]byte(`{"allOf":[`+anyObject+`,`), arguments, []byte(`]}`))
 	}
@@ -273,7 +273,7 @@ func callOf(t tool, place string) []byte {
 	return b.Bytes()
 }
 
-// saysObject reports whether a JSON schema is of objects alone, and says so itself.
+// saysObject reports whether a JSON schema explicitly allows only objects.
 func saysObject(schema []byte) bool {
 	var s struct {
 		Type json.RawMessage `json:"type"`
@@ -281,6 +281,6 @@ func saysObject(schema []byte) bool {
 	return json.Unmarshal(schema, &s) == nil && string(s.Type) == `"object"`
 }
 
-// reference matches the beginning of a reference within a JSON schema. In a string the quotes would stand after
-// backslashes.
+// reference matches the beginning of a reference within a JSON schema. It does not match in a string, where the quotes
+// are escaped.
 var reference = regexp.MustCompile(`"\$ref"\s*:\s*"#`)

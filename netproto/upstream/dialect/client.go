@@ -20,40 +20,41 @@ import (
 // Client sends requests to one engine.
 type Client struct {
 	base   *url.URL
-	secret netproto.Secret // "" where the engine wants none
+	secret netproto.Secret // "" if the engine needs none
 	http   *http.Client
 }
 
-// ParseURL reads the address of an engine: http or https, a host, and a path at most.
+// ParseURL parses the address of an engine: http or https, a host, and optionally a path.
 func ParseURL(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil:
-		return nil, errors.New("this is no URL: give one such as http://127.0.0.1:8000")
+		return nil, errors.New("not a URL: use one such as http://127.0.0.1:8000")
 	case u.User != nil:
 		return nil, errors.New("leave the user and password out of the URL; a key is given in a file")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, errors.New("the URL must begin with http:// or https://, as in http://127.0.0.1:8000")
 	case u.Hostname() == "":
-		return nil, errors.New("the URL names no host: give one such as http://127.0.0.1:8000")
+		return nil, errors.New("the URL has no host: use one such as http://127.0.0.1:8000")
 	case u.RawQuery != "" || u.Fragment != "":
-		return nil, errors.New("leave out what follows ? or # in the URL")
+		return nil, errors.New("leave out the query and the fragment of the URL")
 	}
 	u.Path = strings.TrimSuffix(u.Path, "/")
 	return u, nil
 }
 
-// NewClient returns a client for an engine. The secret goes with every request. Several clients may share a transport.
+// NewClient returns a client for an engine. The secret is sent with every request. Several clients may share a
+// transport.
 func NewClient(base *url.URL, secret netproto.Secret, transport http.RoundTripper) *Client {
 	return &Client{base: base, secret: secret, http: &http.Client{
 		Transport: transport,
-		// a redirect would carry the secret, and contexts, to wherever it points
+		// a redirect would send the secret and contexts to another address
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// NewTransport returns a transport that keeps as many idle connections as there may be requests at a time: a request
-// that is cancelled costs its connection.
+// NewTransport returns a transport that keeps as many idle connections as there may be concurrent requests: cancelling
+// a request closes its connection.
 func NewTransport(parallel int) *http.Transport {
 	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
@@ -65,17 +66,17 @@ func NewTransport(parallel int) *http.Transport {
 	}
 }
 
-// maxReply is the longest body of a reply that is read: the texts and probabilities of 256 tokens take some 64 KiB,
-// the rows of an audit of a long context a few MiB.
+// maxReply is the maximum size of a reply: the texts and probabilities of 256 tokens take some 64 KiB, the rows of an
+// audit of a long context a few MiB.
 const maxReply = 32 << 20
 
-// Get reads a JSON document.
+// Get requests a JSON document.
 func (c *Client) Get(ctx context.Context, path string, into any) error {
 	return c.do(ctx, http.MethodGet, path, nil, into)
 }
 
-// Post sends a JSON document and reads another. A request that meets a connection which the engine was just closing is
-// sent again: all requests here may be repeated.
+// Post sends a JSON document and reads another. If the engine closes the connection at that moment, the request is sent
+// again: all requests here may be repeated.
 func (c *Client) Post(ctx context.Context, path string, body, into any) error {
 	b, err := json.Marshal(body)
 	if err != nil {
@@ -91,7 +92,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, into 
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	r.Header["Idempotency-Key"] = nil // it is not sent: it tells net/http that the request may be repeated
+	r.Header["Idempotency-Key"] = nil // it is not sent: a nil value makes net/http repeat the request if needed
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -100,7 +101,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, into 
 	}
 	w, err := c.http.Do(r)
 	if err != nil {
-		return err // it names the address, and nothing of the body
+		return err // the error has the address and nothing of the body
 	}
 	defer w.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(w.Body, maxReply+1))
@@ -120,25 +121,25 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, into 
 	return nil
 }
 
-// plain keeps of an error of encoding/json what does not repeat the document.
+// plain returns the part of an encoding/json error that does not quote the document.
 func plain(err error) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Errorf("field %s has a value of another type", wrong.Field)
 	}
-	return errors.New("it is not JSON as a whole")
+	return errors.New("it is not valid JSON")
 }
 
-// StatusError is a reply that says no. Its text holds no words of the engine, which may repeat what was asked; Said
-// does.
+// StatusError is a reply with an error status. Its text has none of the engine's words, which may quote the request;
+// see Said.
 type StatusError struct {
 	Request    string // method and path
 	Status     int    // of HTTP
-	Type       string // that the engine calls the error by, such as "exceed_context_size_error"; "" if none
-	Said       string // the engine's words, cut
+	Type       string // the engine's name for the error, such as "exceed_context_size_error"; "" if none
+	Said       string // the engine's message, shortened
 	RetryAfter time.Duration
 }
 
-// Error says which request got which status.
+// Error returns the request and its status.
 func (e *StatusError) Error() string {
 	text := fmt.Sprintf("%s: %d %s", e.Request, e.Status, http.StatusText(e.Status))
 	if e.Type != "" {
@@ -147,7 +148,7 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// Unwrap returns the code that the client of the gateway is told.
+// Unwrap returns the code for the client of the gateway.
 func (e *StatusError) Unwrap() error {
 	switch e.Status {
 	case http.StatusRequestEntityTooLarge:
@@ -160,8 +161,8 @@ func (e *StatusError) Unwrap() error {
 	return netproto.Failed
 }
 
-// statusError reads what came with a status: {"error":{"message","type"}}, {"error":"…"}, {"message":…}, {"detail":…}
-// or a text.
+// statusError parses the body of an error response: {"error":{"message","type"}}, {"error":"…"}, {"message":…},
+// {"detail":…} or a text.
 func statusError(request string, w *http.Response, b []byte) *StatusError {
 	e := &StatusError{Request: request, Status: w.StatusCode, RetryAfter: retryAfter(w.Header.Get("Retry-After"))}
 	var said struct {
@@ -190,7 +191,7 @@ func statusError(request string, w *http.Response, b []byte) *StatusError {
 	return e
 }
 
-// identifier returns v if it is a name, and cannot be a sentence.
+// identifier returns v if it is a name, not a sentence.
 func identifier(v any) string {
 	s, _ := v.(string)
 	for _, r := range s {
@@ -201,7 +202,7 @@ func identifier(v any) string {
 	return s
 }
 
-// retryAfter reads seconds; a date, which engines do not send, counts as nothing.
+// retryAfter parses seconds; it ignores dates, which engines do not send.
 func retryAfter(s string) time.Duration {
 	const most = 3600
 	n, err := strconv.ParseFloat(s, 64)
@@ -211,7 +212,7 @@ func retryAfter(s string) time.Duration {
 	return time.Duration(min(n, most) * float64(time.Second))
 }
 
-// Status returns the status of HTTP that an error stands for; 0 if it is none.
+// Status returns the HTTP status of an error; 0 if it has none.
 func Status(err error) int {
 	if e, ok := errors.AsType[*StatusError](err); ok {
 		return e.Status
@@ -219,7 +220,7 @@ func Status(err error) int {
 	return 0
 }
 
-// Type returns the name that an engine gives an error, "" if there is none.
+// Type returns an engine's name for an error, "" if there is none.
 func Type(err error) string {
 	if e, ok := errors.AsType[*StatusError](err); ok {
 		return e.Type
@@ -227,7 +228,7 @@ func Type(err error) string {
 	return ""
 }
 
-// Said is the text of an error with the engine's own words, for errors about requests that hold no text of a user.
+// Said returns the text of an error with the engine's message, for requests without text of users.
 func Said(err error) string {
 	e, ok := errors.AsType[*StatusError](err)
 	if !ok || e.Said == "" {

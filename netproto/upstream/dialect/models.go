@@ -15,10 +15,10 @@ import (
 type Model struct {
 	ID        string `json:"id"`
 	Owner     string `json:"owned_by"`
-	MaxLength int    `json:"max_model_len"` // tokens, those that follow included; 0 if it does not say
+	MaxLength int    `json:"max_model_len"` // maximum length of a context with its continuation; 0 if unknown
 }
 
-// Models returns what /v1/models lists: at least one model.
+// Models returns the list of /v1/models: at least one model.
 func Models(ctx context.Context, c *Client) ([]Model, error) {
 	var w struct {
 		Data []Model `json:"data"`
@@ -32,7 +32,7 @@ func Models(ctx context.Context, c *Client) ([]Model, error) {
 	return w.Data, nil
 }
 
-// Choose returns the model of /v1/models that is called name; "" means the first.
+// Choose returns the model of /v1/models with this name; "" means the first.
 func Choose(ctx context.Context, c *Client, name string) (Model, error) {
 	all, err := Models(ctx, c)
 	if err != nil || name == "" {
@@ -45,7 +45,7 @@ func Choose(ctx context.Context, c *Client, name string) (Model, error) {
 	return all[i], nil
 }
 
-// Tokenize asks the address that SGLang and vLLM have for it. The name of the model is left out where it is "".
+// Tokenize uses the endpoint of SGLang and vLLM. It leaves out the name of the model if it is "".
 func Tokenize(ctx context.Context, c *Client, model, text string) ([]int32, error) {
 	var w struct {
 		Tokens []int32 `json:"tokens"`
@@ -58,7 +58,7 @@ func Tokenize(ctx context.Context, c *Client, model, text string) ([]int32, erro
 	return w.Tokens, Absent(c.Post(ctx, "/tokenize", body, &w))
 }
 
-// TooLong tells a bad request whose context does not fit from others, by words that the engine says of it.
+// TooLong recognises the error of a context that does not fit, by words in the engine's message.
 func TooLong(err error, words ...string) error {
 	s, ok := errors.AsType[*StatusError](err)
 	long := func(words string) bool { return strings.Contains(s.Said, words) }
@@ -68,7 +68,7 @@ func TooLong(err error, words ...string) error {
 	return err
 }
 
-// Absent is ErrAbsent for an address that there is not, else err.
+// Absent returns ErrAbsent if an endpoint does not exist, else err.
 func Absent(err error) error {
 	switch Status(err) {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:

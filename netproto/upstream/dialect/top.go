@@ -11,15 +11,16 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// Top puts candidates in order, best first, of equal ones by rising id, and keeps k of them. Nil where the list makes
-// no sense: an id twice, as some versions of engines give the chosen one k times, or a log-probability that is none.
+// Top sorts candidates, best first, equal ones by ascending id, and keeps k of them. It returns nil for an invalid
+// list: with a repeated id, as some versions of engines return the chosen one k times, or with an invalid
+// log-probability.
 func Top(all []terms.Candidate, k int) []terms.Candidate {
 	slices.SortFunc(all, func(a, b terms.Candidate) int {
 		return cmp.Or(cmp.Compare(b.LogProb, a.LogProb), cmp.Compare(a.ID, b.ID))
 	})
 	seen := make(map[int32]bool, len(all))
 	for _, c := range all {
-		if seen[c.ID] || !(c.LogProb <= 1e-3) { // sums of float32 end a little above 0
+		if seen[c.ID] || !(c.LogProb <= 1e-3) { // rounding in float32 gives values a little above 0
 			return nil
 		}
 		seen[c.ID] = true
@@ -27,8 +28,8 @@ func Top(all []terms.Candidate, k int) []terms.Candidate {
 	return all[:min(k, len(all))]
 }
 
-// NewRow makes a row of the candidates of a position and the log-probability of the token that stands there. ok is
-// false where they make no sense.
+// NewRow makes a row from the candidates of a position and the log-probability of the token in the text. ok is false if
+// they are invalid.
 func NewRow(all []terms.Candidate, k int, stands float32) (r Row, ok bool) {
 	r = Row{Top: Top(all, k), Stands: stands}
 	if len(r.Top) == 0 || math.IsInf(float64(r.Top[0].LogProb), -1) || !(stands <= r.Top[0].LogProb) {
@@ -37,7 +38,7 @@ func NewRow(all []terms.Candidate, k int, stands float32) (r Row, ok bool) {
 	return r, true
 }
 
-// LogProb reads a log-probability; engines write null for a token that cannot be.
+// LogProb parses a log-probability; engines write null for an impossible token.
 func LogProb(p *float64) float32 {
 	if p == nil {
 		return float32(math.Inf(-1))
@@ -45,7 +46,7 @@ func LogProb(p *float64) float32 {
 	return float32(*p)
 }
 
-// TokenID reads "token_id:42".
+// TokenID parses "token_id:42".
 func TokenID(s string) (int32, error) {
 	number, ok := strings.CutPrefix(s, "token_id:")
 	id, err := strconv.ParseInt(number, 10, 32)
@@ -63,7 +64,7 @@ func One(ids []int32) (int32, error) {
 	return ids[0], nil
 }
 
-// Differs returns what an audit finds at a position whose token is given, where the engine's choice is c.
+// Differs returns the finding of an audit at a position with a given token if the engine's choice c differs.
 func Differs(pos int, token int32, c terms.Candidate) []terms.Finding {
 	if c.ID == token {
 		return nil

@@ -1,5 +1,5 @@
-// Package llama speaks to llama-server of llama.cpp: its own interface, /completion, as its README and its source
-// describe it (b9749, August 2026).
+// Package llama is a client of llama-server of llama.cpp. It uses the server's own endpoint, /completion, as described
+// by its README and its source (b9749, August 2026).
 package llama
 
 import (
@@ -19,10 +19,10 @@ type Engine struct {
 	slots *slots
 }
 
-// New returns an engine behind a client.
+// New returns an engine that uses a client.
 func New(c *dialect.Client) *Engine { return &Engine{c: c, slots: newSlots(0)} }
 
-// request is the body of /completion. Every field of sampling is set, as the server has defaults of its own.
+// request is the body of /completion. Every sampling field is set, since the server has other defaults.
 type request struct {
 	Prompt           []int32  `json:"prompt"`
 	Predict          int      `json:"n_predict"`
@@ -44,8 +44,8 @@ type request struct {
 	Fields           []string `json:"response_fields"`
 }
 
-// anyText is a grammar of replies that everything matches. With the one that the server takes by itself, a token that
-// is the rest of a character which an earlier token began is answered with 500.
+// anyText is a grammar that matches every text. With the server's default grammar, a token that continues a character
+// begun by an earlier token is answered with 500.
 const anyText = `{"parsers":[{"type":"epsilon"}],"rules":{},"root":0}`
 
 func newRequest(context []int32, predict, k, slot int) request {

@@ -149,7 +149,7 @@ func TestCloudCheck(t *testing.T) {
 	code, stdout, stderr = clitest.Call(t, "cloud", "check", url, "--tokenizer", model, "--engine", "kind=llama")
 	assert.Equal(t, cli.ExitFailed, code)
 	assert.Contains(t, stdout, "start                fail")
-	assert.Contains(t, stderr, "cannot stand behind the gateway")
+	assert.Contains(t, stderr, "cannot be used behind the gateway")
 	code, _, stderr = clitest.Call(t, "cloud", "check", url)
 	assert.Equal(t, cli.ExitUsage, code)
 	assert.Contains(t, stderr, "--tokenizer")
