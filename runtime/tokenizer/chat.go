@@ -106,6 +106,8 @@ func unquote(s string, quote byte) (string, bool) {
 //
 // The turns are put together from ids. Special tokens in the contents are not parsed, so that no content can forge a
 // turn.
+//
+// The error is [ErrNoMessage], [ErrRole], or a [KeyError] if the model has no ChatML template or lacks its tokens.
 func (t *Tokenizer) Chat(msgs []Message, addGenerationPrompt bool) ([]int32, error) {
 	if t.chatErr != nil {
 		return nil, fmt.Errorf("chat: %w", t.chatErr)
