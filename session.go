@@ -168,7 +168,7 @@ func (s *Session) Score(ctx context.Context, ids []int32, top int) iter.Seq2[Tok
 	}
 }
 
-// errEnough ends a score whose caller takes no more tokens.
+// errEnough ends a score when the caller takes no more tokens.
 var errEnough = errors.New("enough")
 
 // generate yields tokens until one is refused, and the error if there is one.

@@ -41,7 +41,7 @@ func (f *File) Fingerprint() (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// add hashes b after its length, so that no two lists of values look alike.
+// add hashes b after its length, so that different lists of values never hash the same bytes.
 func add(h hash.Hash, b []byte) {
 	h.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(b))))
 	h.Write(b)

@@ -47,9 +47,10 @@ func openMapping(path string) (mapping, error) {
 	return m, nil
 }
 
-// Preload reads all tensor data once, so that a file that is not in the page cache comes from the disk in one sweep
-// rather than page by page when it is first used. progress, if given, is told how many of all bytes are there, at least
-// once every 4 MiB. It returns early, with the cause, when ctx ends, and with [ErrClosed] when the file is closed.
+// Preload reads all tensor data once, so that a file that is not in the page cache is read from disk in one sweep
+// rather than page by page at first use. progress, if not nil, is called with the number of bytes read so far and the
+// total, at least once every 4 MiB. Preload returns early, with the cause, when ctx ends, and with [ErrClosed] when the
+// file is closed.
 func (f *File) Preload(ctx context.Context, progress func(done, total int64)) error {
 	if !f.uses.Take() {
 		return ErrClosed
@@ -80,8 +81,8 @@ func (f *File) Preload(ctx context.Context, progress func(done, total int64)) er
 	return nil
 }
 
-// touch reads a byte of every page of b and returns their sum, which nobody needs but which the compiler has to
-// compute.
+// touch reads a byte of every page of b and returns their sum. The sum is of no use, but it keeps the compiler from
+// removing the reads.
 //
 //go:noinline
 func touch(b []byte, page int) (sum byte) {

@@ -55,7 +55,7 @@ func (c *cursor) metadata(n int) (metadata, error) {
 	return m, nil
 }
 
-// value parses a value of the given kind, whose number ends where c stands. A string may be any bytes.
+// value parses a value of the given kind. c is at the number of the kind. A string may hold any bytes.
 func (c *cursor) value(kind Kind) (Value, error) {
 	width, ok := kind.width()
 	switch {

@@ -27,7 +27,7 @@ func (t Tensor) Elems() int {
 	return n
 }
 
-// entry is a tensor whose data have not been looked for yet.
+// entry is a tensor before its data is located.
 type entry struct {
 	Tensor
 	size   int    // bytes of data
@@ -146,7 +146,7 @@ func (c *cursor) shape() ([]int, error) {
 	return shape, nil
 }
 
-// place finds the data of the tensors, whose section starts at the first multiple of align from where c stands.
+// place locates the data of the tensors. The data section starts at the first multiple of align at or after c.
 func (c *cursor) place(all []entry, align int) ([]Tensor, error) {
 	if len(all) == 0 {
 		return nil, nil

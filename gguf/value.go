@@ -32,8 +32,8 @@ func (v Value) Type() string {
 	return v.kind.String()
 }
 
-// Any returns a number as the Go type of its width, a bool as bool and a string as string; nil for an array, whose
-// elements [Value.Elements] gives.
+// Any returns a number as the Go type of its width, a bool as bool and a string as string. It returns nil for an array:
+// use [Value.Elements].
 func (v Value) Any() any {
 	switch v.kind {
 	case KindUint8:

@@ -49,8 +49,8 @@ func NewWriter(out io.Writer) *Writer {
 	return &Writer{out: out, align: defaultAlignment, keys: make(map[string]struct{}), names: make(map[string]struct{})}
 }
 
-// Put adds a metadata pair whose type in the file is that of v: a uint32 is stored as uint32. Keys must differ, and
-// general.alignment must be a power of two of at least 8.
+// Put adds a metadata pair. The Go type of v is the type in the file: a uint32 is stored as uint32. Keys must differ,
+// and general.alignment must be a power of two of at least 8.
 func Put[T Element](w *Writer, key string, v T) {
 	kind := kindOf(v)
 	w.pair(key, Value{kind: kind, b: appendElement(nil, v)})

@@ -87,7 +87,8 @@ type AttendBlock struct {
 	Slot, Mask uint32
 }
 
-// AttendRow is what a row sees: spans [FirstSpan, FirstSpan + Spans) of all, Visible slots together, in so many Splits.
+// AttendRow says what a row attends to: spans [FirstSpan, FirstSpan + Spans) of all spans, which hold Visible slots
+// together. They are computed in Splits parts.
 type AttendRow struct {
 	FirstSpan, Spans, Visible, Splits uint32
 }

@@ -104,7 +104,8 @@ type Commands interface {
 	SetPipeline(p Pipeline)
 	// SetBuffer binds b from offset on to [[buffer(index)]]. The offset is a multiple of 4.
 	SetBuffer(index int, b Buffer, offset int)
-	// SetBuffers binds each of bindings as SetBuffer does, to the indices from first on. A device is told at once.
+	// SetBuffers binds each of bindings as SetBuffer does, to consecutive indices from first on, in a single call to
+	// the device.
 	SetBuffers(first int, bindings []Binding)
 	// SetThreadgroupMemory gives [[threadgroup(index)]] length bytes, a multiple of 16. What was given before the
 	// pipeline was set may be taken back: a kernel that needs it is given it anew.

@@ -2,10 +2,11 @@ package block
 
 import "math"
 
-// The K types leave the choice of scales to the writer. Here each group takes, of several roundings of its elements to
-// integers, the one whose scale (and minimum), solved for by least squares, leaves the least squared error. Then the
-// scales are rounded to the integers of the block, and the elements once more with those. Conversions around products
-// keep them from being fused with a sum, which some machines do and others do not.
+// The K formats leave the choice of scales to the writer. Here each group tries several roundings of its elements to
+// integers. For each rounding, least squares gives the scale (and the minimum); the rounding with the smallest squared
+// error wins. After that the scales are rounded to the integers of the block, and the elements are rounded once more
+// with the rounded scales. Conversions around products prevent their fusion with a sum, which some machines do and
+// others do not.
 
 const fitSteps = 10 // roundings tried to either side of the obvious one
 

@@ -7,7 +7,7 @@ import (
 
 // The types of 32 elements are quantised by the formulas of ggml, so that the same weights give the same bytes.
 
-// extreme returns the first of x whose absolute value is amax, with its sign.
+// extreme returns the first element of x with the absolute value amax, with its sign.
 func extreme(x *[32]float32, amax float32) float32 {
 	bits := math.Float32bits(amax)
 	for _, v := range x {

@@ -18,7 +18,7 @@ const interleavedTokens = 8
 //	Q [T, N]     rounded: Q[i] = round(F[i]/d) in -127..127, d = max|F|/127 over the block of 32 that i is in
 //	P [T, N]     Q interleaved: by four blocks, the first sixteen of each and then the last sixteen of each
 //	D [T, N/32]  the d of each block
-//	S [T, N/32]  d·ΣQ of each block, for the types whose blocks have a minimum
+//	S [T, N/32]  d·ΣQ of each block, for the formats with a minimum in each block
 //	H [T, N/16]  ΣQ of each half block, for weights that the products take with an offset
 //
 // F is filled by [Acts.Set], or is memory of the caller's ([Acts.Use]); the others are filled by [Acts.Round], which
@@ -67,9 +67,9 @@ func (a *Acts) Set(t int, x []float32) {
 // Token returns F of token t, to be written in place of [Acts.Set].
 func (a *Acts) Token(t int) []float32 { return a.F[t*a.N : (t+1)*a.N : (t+1)*a.N] }
 
-// Round rounds F of token t to 8 bits; N is a multiple of 32. Different tokens may be rounded concurrently. A block
-// that holds an infinity or a NaN gets D and S of NaN, so that it shows in the result; a block whose largest magnitude
-// is below 1e-36 is zero.
+// Round rounds F of token t to 8 bits; N is a multiple of 32. Different tokens may be rounded concurrently. In a block
+// with an infinity or a NaN, D and S become NaN, so that the result shows it. A block with a largest magnitude below
+// 1e-36 becomes zero.
 func (a *Acts) Round(t int) { a.RoundPart(t, 0, a.N) }
 
 // RoundPart is [Acts.Round] for the columns lo to hi, which are multiples of 32.

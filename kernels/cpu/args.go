@@ -14,7 +14,7 @@ import "unsafe"
 type gemmArgs struct {
 	dst       *float32 // [tokens, stride]; gemv writes as many results as there are rows of w
 	stride    int      // results from one token's to the next token's; of no meaning for one token
-	w         *byte    // rows of n weights, which lie behind each other
+	w         *byte    // rows of n weights, one directly after the other
 	wBytes    int      // bytes of all rows
 	q         *int8    // [tokens, n] Q of activations, or P for gemm4 of an instruction set that takes it
 	d, s      *float32 // [tokens, n/32]
@@ -33,7 +33,7 @@ type packArgs struct {
 	prefetchBytes int      // bytes of it; 0 for none
 }
 
-// tileArgs are those of tile, which adds the products of some columns of a panel, or of two panels behind each other,
+// tileArgs are the arguments of tile, which adds the products of some columns of a panel, or of two consecutive panels,
 // with some tokens.
 type tileArgs struct {
 	acc           *float32 // [panels, accumulators, tokens, outputs]

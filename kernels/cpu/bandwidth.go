@@ -7,12 +7,12 @@ import (
 	"github.com/pilotfish-ai/pilotfish/kernels/cpu/pool"
 )
 
-// ReadBandwidth returns the bytes per second at which threads workers read memory, from first byte to last, with the
-// widest loads of the variant in use: the bound of decoding, which reads every weight once. It is the mean of several
-// passes, as the rate of a generation is one of its tokens: on a machine that others use, the best pass would tell
-// what nobody gets for long. A first pass counts for nothing (it brings the pages in). memory, which may lie in
-// several parts, is far larger than the caches for the figure to mean memory; the time taken is that of reading it at
-// least 4 times and for at least 200 ms.
+// ReadBandwidth returns the bytes per second at which the given number of threads read memory, from first byte to last,
+// with the widest loads of the variant in use. It bounds the speed of decoding, which reads every weight once. It is
+// the mean of several passes, because a generation runs at the mean rate of its tokens: on a shared machine, the best
+// pass would be a rate that lasts for an instant only. The first pass is not counted: it brings the pages in. memory
+// may consist of several parts. Its total must be far larger than the caches, or the result is not that of memory. A
+// call reads memory at least 4 times and for at least 200 ms.
 func ReadBandwidth(threads int, memory ...[]byte) float64 {
 	const piece = 1 << 20
 	var pieces [][]byte

@@ -89,8 +89,7 @@ func (k *kernels) floatWeights(m Matrix, o, end, most int, sc *Scratch) floatWei
 	return w
 }
 
-// gemm8Takes reports whether a gemm8 is to take the next of so many tokens: two fours are better than six and a
-// part of four.
+// gemm8Takes reports whether a gemm8 computes the next tokens: two gemm4 are better than six tokens and a part of four.
 func (k *kernels) gemm8Takes(tokens int) bool {
 	return tokens >= k.gemm8Tokens && !(k.gemm8Tokens == 6 && tokens%6 == 2)
 }

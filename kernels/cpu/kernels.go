@@ -53,7 +53,7 @@ type packedKernels struct {
 	tile         [formats]tile
 	fewTile      [formats]tile // takes the place of tile for fewer tokens than tileLeast
 	tileLeast    int
-	twoPanels    [formats]tile // of two panels behind each other, as are their accumulators; nil if nothing is gained
+	twoPanels    [formats]tile // for two consecutive panels, with consecutive accumulators; nil if nothing is gained
 
 	// horizontalSum sets dst[i] to the sum of the accumulators of each result; epilogue puts such sums at dst, or adds
 	// them, and leaves zeros. A table has one of the two.
@@ -89,7 +89,7 @@ type boundKernels struct {
 	peakBytes, peakFloats peak
 }
 
-// tileOf returns what multiplies a panel in format f with so many tokens.
+// tileOf returns the kernel that multiplies a panel in format f with the given number of tokens.
 func (k *kernels) tileOf(f format, tokens int) tile {
 	if tokens < k.tileLeast {
 		return k.fewTile[f]

@@ -19,7 +19,7 @@ type panel struct {
 	src, next    []byte // the rows of the panel and the rows after it, as they are stored
 }
 
-// setPanels makes room for most panels of n columns, which lie behind each other.
+// setPanels makes room for most panels of n columns, one directly after the other.
 func (sc *Scratch) setPanels(most, outputs, accumulators, n int) {
 	w, ds, mins := outputs*n/4, outputs*n/16, outputs*n/32
 	sc.w, sc.ds = grow(sc.w, most*w, most*w), grow(sc.ds, most*ds, most*ds)

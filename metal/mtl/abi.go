@@ -2,10 +2,10 @@ package mtl
 
 import "unsafe"
 
-// putSizes puts two structures of three words each behind receiver and selector among the words of a call, as
-// processors of the kind arch pass them, and returns how many words the call then has. They are larger than two
-// registers: arm64 passes the address of each, amd64 puts their words on the stack, behind the four registers that no
-// other argument fills.
+// putSizes appends two structures of three words each to the words of a call, after receiver and selector, as the
+// calling convention of arch passes them. It returns the number of words of the call. The structures are larger than
+// two registers: arm64 passes the address of each; amd64 puts their words on the stack, which follow the four argument
+// registers that stay unused.
 func putSizes(arch string, words *[maxWords]uintptr, sizes *[2]size) int {
 	a, b := &sizes[0], &sizes[1]
 	if arch == "arm64" {
@@ -17,8 +17,8 @@ func putSizes(arch string, words *[maxWords]uintptr, sizes *[2]size) int {
 	return maxWords
 }
 
-// sizeEntry is the function that sends a message whose result is such a structure. On amd64 it is one of its own;
-// elsewhere objc_msgSend leaves alone the register with the place for the result.
+// sizeEntry returns the name of the function that sends a message with such a structure as its result. amd64 has a
+// separate function for it; elsewhere objc_msgSend preserves the register with the address of the result.
 func sizeEntry(arch string) string {
 	if arch == "amd64" {
 		return "objc_msgSend_stret"

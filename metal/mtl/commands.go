@@ -19,10 +19,10 @@ type commands struct {
 	encoder  id
 	pipeline *pipeline
 	bound    [maxArguments]binding
-	memory   [maxArguments]int // dynamic threadgroup memory, as Metal was told
+	memory   [maxArguments]int // dynamic threadgroup memory, as set in the encoder
 	wanted   [maxArguments]int // of it, what the pipeline asks for
 	number   uint64            // of lifetime
-	unsynced bool              // a dispatch has no barrier behind it
+	unsynced bool              // no barrier follows the last dispatch
 	err      error             // the first
 
 	// Of SetBuffers, in memory that does not move.

@@ -1,6 +1,6 @@
-// Package mtl is Apple's Metal, called from Go without cgo: a [metal.Device] whose every message goes through
-// objc_msgSend with selectors looked up once. Nothing in it but the loading of libraries depends on the system it is
-// built for, so that its tests run the same code on Linux against an Objective-C runtime of their own.
+// Package mtl is Apple's Metal, called from Go without cgo: a [metal.Device] that sends every message through
+// objc_msgSend, with selectors looked up once. Only the loading of libraries depends on the operating system, so that
+// its tests run the same code on Linux against an Objective-C runtime of their own.
 //
 // Buffers are shared with the CPU and untracked: Metal orders nothing by itself. Dispatches of a command buffer are
 // ordered by [metal.Commands.Barrier], the command buffers of the device by a fence that each waits for and updates.

@@ -62,8 +62,8 @@ func (s *scope) end() {
 	runtime.UnlockOSThread()
 }
 
-// send sends a message whose arguments are integers, objects and addresses, an NSRange as two integers: registers take
-// it apart. An address must be of memory that is pinned or that C owns.
+// send sends a message. The arguments are integers, objects and addresses; an NSRange is two integers, because it is
+// passed in two registers. An address must be of memory that is pinned or that C owns.
 func (s *scope) send(to id, sel selector, args ...uintptr) uintptr {
 	s.check(sel, len(args))
 	n := 2 + copy(s.words[2:], args)

@@ -1,5 +1,5 @@
-// Package record is a Metal device without a GPU: it keeps what it is given to do and runs nothing, so that what a pass
-// asks of a GPU can be counted. Memory that nobody touches takes none.
+// Package record is a Metal device without a GPU: it records the commands that it is given and runs nothing, so that
+// the GPU work of a pass can be counted. A buffer uses no physical memory until it is touched.
 package record
 
 import (

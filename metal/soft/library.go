@@ -103,7 +103,8 @@ func (p *pipeline) setConstant(c metal.Constant) error {
 // has reports whether a parameter is there, which a constant may decide.
 func (p *pipeline) has(a translate.Parameter) bool { return a.If == "" || p.given[a.If] }
 
-// decide computes which parameters are there. It waits for what is committed, whose constants may be other ones.
+// decide computes which parameters the kernel has. It first waits for committed command buffers: they may run with
+// other constants.
 func (p *pipeline) decide() {
 	d := p.device
 	d.mu.Lock()

@@ -9,7 +9,7 @@ import (
 // mapping is how memory is mapped: what is never touched costs nothing.
 const mapping = syscall.MAP_ANON | syscall.MAP_PRIVATE | syscall.MAP_NORESERVE
 
-// mapPages maps zeroed memory for length bytes that end, up to 127 bytes, at a page that nobody may touch.
+// mapPages maps length bytes of zeroed memory. At most 127 bytes after its end lies a page that must not be accessed.
 func mapPages(length int) (pages, error) {
 	page := os.Getpagesize()
 	room := (length + page - 1) / page * page

@@ -16,7 +16,7 @@ type module struct {
 	set    func(constant uint32, value uintptr)
 	memory []int // bytes that each kernel declares
 	active *pipeline
-	lines  *translate.Lines // nil until somebody asks
+	lines  *translate.Lines // nil before first use
 }
 
 // place returns the file and line of the instruction at pc, an offset in the module.

@@ -48,8 +48,9 @@ func (s *shadow) free() {
 	}
 }
 
-// Stale says that nobody needs the content of a buffer any more: what kernels then read before the CPU or a kernel
-// wrote it is a fault. The content is lost. It does nothing except in Check. Stale waits for what is committed.
+// Stale declares that the content of a buffer is no longer needed. The content is lost: a kernel that reads it before
+// the CPU or a kernel has written it causes a fault. Stale waits for committed command buffers. It does nothing except
+// in Check.
 func (d *Device) Stale(b metal.Buffer) error {
 	own, ok := b.(*buffer)
 	if !ok || own.device != d {

@@ -26,10 +26,10 @@
 // It knows of a library: the path, the description that the library gives of itself, the six functions that it exports
 // (EXPORT in translate/msl/runtime.cpp), and the structs that both sides see (translate/msl/runtime.h).
 //
-// In the variant Check, the compiler reports each access to shadow memory, which finds races, missing barriers,
-// accesses out of bounds and reads of what nobody wrote, and counts bytes. It finds what UBSan finds as well. Whatever
-// is found is a [*Fault] out of Wait. The other variants are faster and find less: there a wild access, or a division
-// of integers by zero, may end the process. A kernel that never ends is not stopped in any of them.
+// In the variant Check, the compiler reports each access to shadow memory. It finds races, missing barriers, accesses
+// out of bounds and uninitialised reads, and counts bytes. It finds what UBSan finds as well. Wait returns what is
+// found as a [*Fault]. The other variants are faster and find less: there a wild access, or a division of integers by
+// zero, may end the process. No variant stops a kernel that never ends.
 //
 // What this cannot show: that Apple's compiler takes the source, the accuracy of its fast arithmetic, registers and
 // speed. What it refuses though Metal has it: operations of a simdgroup by some of its threads only, structs copied out

@@ -27,7 +27,7 @@ type Device interface {
 	NewTensor(rows, cols int) (Tensor, error)
 	// NewKV makes an empty KV store.
 	NewKV(c KVConfig) (KV, error)
-	// Begin starts a pass over rows, whose keys and values go to kv. The caller leaves rows alone until End.
+	// Begin starts a pass over rows and stores their keys and values in kv. The caller must not change rows until End.
 	Begin(kv KV, rows []Row) Pass
 	// Close gives the memory back and stops what the device started. Nothing made by the device may be used after it.
 	Close() error
@@ -121,10 +121,10 @@ type Row struct {
 	Pos   int32  // position in its text, from 0: the angle of the rotation
 	Slot  int32  // where its key and value go; no two rows of a pass share one
 	See   []Span // the slots it attends to, each once, by rising position, its own last: settled prefix, then ancestors
-	KV    KV     // whose slots these are, only for a [Mixer]; nil: those of the pass
+	KV    KV     // the store of these slots, only for a [Mixer]; nil: that of the pass
 }
 
-// Mixer is a device whose passes may have rows of several KV stores of one shape: [Row.KV].
+// Mixer is a device that takes rows of several KV stores in one pass: [Row.KV]. The stores have the same shape.
 type Mixer interface {
 	Device
 	Mixes()
@@ -156,7 +156,7 @@ type Mixer interface {
 type Pass interface {
 	// Embed sets x[t] = table[token of row t].
 	Embed(x Tensor, table Weight)
-	// NormProject sets h = x/rms(x) ⊙ g, then q = wq·h + bq, and k and v alike.
+	// NormProject sets h = x/rms(x) ⊙ g, then q = wq·h + bq, k = wk·h + bk and v = wv·h + bv.
 	NormProject(q, k, v, x Tensor, g Norm, wq, wk, wv Weight)
 	// Attend rotates q and k by their positions, stores k and v of layer in the rows' slots, and sets
 	// a = softmax(q·Kᵀ/√Dh)·V over what each row may see. It may overwrite q and k.
@@ -172,15 +172,15 @@ type Pass interface {
 	End(ctx context.Context) error
 }
 
-// Runner is a device with flights: it begins a pass whose token is still to be found by the pass before, and hands
-// that token on itself, so that nobody waits between two tokens.
+// Runner is a device with flights: it can begin a pass before the pass that finds its token has ended. The device hands
+// the token on itself, without a round trip to the caller between two tokens.
 type Runner interface {
 	Device
 	// BeginAlone is Begin for one row, as a flight.
 	BeginAlone(kv KV, row Row) Flight
-	// BeginAfter is BeginAlone for a row whose token is the one that before finds for its only wanted row, whatever
-	// row.Token says: [Output].Next, the best one or, with [Want].Draw, a guess at the one that will be drawn. before
-	// is committed and neither waited for nor dropped, and its pass is of the same device.
+	// BeginAfter is BeginAlone for a row with the token that before finds for its only wanted row. row.Token is
+	// ignored. The token is [Output].Next: the best one or, with [Want].Draw, a guess at the one that will be drawn.
+	// before is a flight of the same device that is committed and neither waited for nor dropped.
 	BeginAfter(before Flight, kv KV, row Row) Flight
 }
 
@@ -192,7 +192,7 @@ type Flight interface {
 	Commit()
 	// Wait does what is left of End.
 	Wait(ctx context.Context) error
-	// Drop says that nobody wants what the pass finds. It runs nevertheless.
+	// Drop discards the results of the pass. The pass runs nevertheless.
 	Drop()
 }
 
@@ -203,8 +203,8 @@ type Want struct {
 	Logits bool   // also all logits
 	Hidden bool   // also the hidden state after the final norm
 	Router Router // also its confidence; only a router of this device. Who cannot load one asks for Hidden instead
-	// Draw, if its sampling is not greedy, says how the token behind the only wanted row of a [Flight] will be drawn:
-	// the flight hands on its guess at it. It changes nothing of what is found. Other passes may leave it alone.
+	// Draw, if its sampling is not greedy, says how the token after the only wanted row of a [Flight] will be drawn.
+	// The flight hands on its guess at that token. The results do not change. Other passes may ignore it.
 	Draw Draw
 	// Each, if not empty, says of each of Rows what is to be returned for it, in place of K, Logits and Hidden; only
 	// for a [Mixer].

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ErrOrder is what an error of a pass wraps whose operations were called in an order that [Pass] does not allow.
+// ErrOrder is wrapped by the error of a pass with operations in an order that [Pass] does not allow.
 var ErrOrder = errors.New("operations of a pass out of order")
 
 // Order holds the calls of one pass to the grammar of [Pass]: a backend asks it before each operation, and fails the
@@ -71,8 +71,7 @@ func (o *Order) NormProject(q, k, v Tensor) error {
 	return nil
 }
 
-// Attend takes note of a call of Attend, and returns why it may not come now: only behind the NormProject that wrote q,
-// k and v.
+// Attend records a call of Attend. It returns an error unless the call follows the NormProject that wrote q, k and v.
 func (o *Order) Attend(q, k, v Tensor) error {
 	if !o.state.allows(OpAttend) {
 		return o.wrong(OpAttend, "follows norm+project alone")
@@ -84,10 +83,10 @@ func (o *Order) Attend(q, k, v Tensor) error {
 	return nil
 }
 
-// Misread is the error of an operation that has been called and takes a tensor that it may not read: q, k or v of
-// NormProject, or what Attend wrote, where it is not the call that this is for.
+// Misread returns the error for the last call if it takes a tensor that it must not read: q, k or v of NormProject
+// outside Attend, or the result of Attend outside the ProjectAdd after it.
 func (o *Order) Misread(op OpKind) error {
-	const what = "what norm+project wrote for attend, or attend for the project+add behind it"
+	const what = "what norm+project wrote for attend, or attend for the project+add after it"
 	return fmt.Errorf("%w: call %d, %s, reads %s", ErrOrder, o.calls, op, what)
 }
 

@@ -34,8 +34,8 @@ func (o *Output) LogProbs(k int) []terms.Candidate {
 	return all
 }
 
-// FromLogProbs returns a head that gives tokens these log-probabilities, best first, for what chooses by heads. Logits
-// mean the same after a constant is added to all; these are those whose [Output.LogSumExp] is 0.
+// FromLogProbs returns a head with these log-probabilities, best first, for code that chooses from a head. Logits are
+// defined up to a constant; these are chosen so that [Output.LogSumExp] is 0.
 func FromLogProbs(top []terms.Candidate) Output {
 	o := Output{Top: make([]Candidate, len(top))}
 	for i, c := range top {

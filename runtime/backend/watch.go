@@ -5,24 +5,25 @@ import (
 	"time"
 )
 
-// Watcher is told of the operations of forward calls, one after the other, from the goroutine that calls: see [Watch].
+// Watcher receives the operations of forward calls, one after the other, on the goroutine that calls: see [Watch].
 type Watcher struct {
 	Zero time.Time // of the times in an [Op]
 	Tell func(Op)
-	// Share is the most of the time that telling may take: after a call for which it took more, as many are not told
-	// of. Calls of small models are so short that a look at the clock counts. 0: all are told of.
+	// Share is the largest share of the time that reporting may take, from 0 to 1: after a pass that took more, passes
+	// are skipped until the share is kept. In small models an operation is so short that reading the clock counts. 0
+	// reports every pass.
 	Share float64
 
-	skip  int           // calls that are not told of next
-	began time.Duration // the last call that was told of
-	every int           // calls from the one told of before to that one; 0: there was none
+	skip  int           // passes to skip next
+	began time.Duration // the last reported pass
+	every int           // passes from the reported one before it to that one; 0: there was none
 }
 
-// opCost is what telling of an operation takes: a look at the clock, and to keep it. In a virtual machine it was
+// opCost is the cost of reporting an operation: reading the clock and storing the time. In a virtual machine it was
 // measured as 55 ns.
 const opCost = 70 * time.Nanosecond
 
-// wants reports whether the operations of a pass that begins are to be told.
+// wants reports whether the pass that begins is reported.
 func (w *Watcher) wants() bool {
 	if w.skip > 0 {
 		w.skip--
@@ -31,8 +32,9 @@ func (w *Watcher) wants() bool {
 	return true
 }
 
-// pay leaves out as many passes as it takes until telling of ops operations is no more than its share, if passes come
-// as they lately did: one takes the time from one that was told of to the next, or for the first its own.
+// pay sets how many passes to skip, so that reporting ops operations takes no more than its share of the time. It
+// assumes that passes go on at the recent rate: one takes the mean time between the last two reported passes; for the
+// first one, its own time is used.
 func (w *Watcher) pay(ops int, began, end time.Duration) {
 	if w.Share == 0 {
 		return
@@ -54,7 +56,7 @@ type Op struct {
 	Layer      int16 // -1: it belongs to none
 	Rows       int32 // of the pass
 	Begin, End time.Duration
-	// Of a Run: when the device began and ended, on its own clock. Begin and End are when that was known.
+	// Of a Run: when the device began and ended, on its own clock. Begin and End are when the host learned of it.
 	DeviceBegin, DeviceEnd time.Duration
 }
 
@@ -70,7 +72,7 @@ const (
 	OpNormGateUp
 	OpHead
 	OpRun
-	OpEnd // of [Order] alone: nobody is told of it
+	OpEnd // of [Order] alone: it is never reported
 )
 
 // String is the name of a kind.
@@ -84,22 +86,22 @@ type Timed interface {
 	Ran() (begin, end time.Duration)
 }
 
-// watchKey is where a context keeps who watches.
+// watchKey is the key of the watcher in a context.
 type watchKey struct{}
 
-// Watch returns a context whose forward calls tell of their operations. Nothing is timed in others.
+// Watch returns a context for forward calls that report their operations to w. Calls without it time nothing.
 func Watch(ctx context.Context, w *Watcher) context.Context {
 	return context.WithValue(ctx, watchKey{}, w)
 }
 
-// IsWatched reports whether somebody is told of the forward calls of ctx.
+// IsWatched reports whether ctx has a watcher.
 func IsWatched(ctx context.Context) bool {
 	_, ok := ctx.Value(watchKey{}).(*Watcher)
 	return ok
 }
 
-// Watched returns a pass that tells who watches of each operation, where somebody does and operations run as they are
-// called. The passes of a [Runner] do not: see [TellRun].
+// Watched returns a pass that reports each operation to the watcher of ctx. It returns p itself if there is no watcher,
+// or if operations run later than they are called: the passes of a [Runner] report through [TellRun].
 func Watched(ctx context.Context, p Pass, rows int) Pass {
 	w, ok := ctx.Value(watchKey{}).(*Watcher)
 	if !ok {
@@ -112,7 +114,7 @@ func Watched(ctx context.Context, p Pass, rows int) Pass {
 	return &watched{Pass: p, w: w, rows: int32(rows), layer: -1, began: now, at: now}
 }
 
-// TellRun tells who watches of a pass that has ended, where the device says how long it took.
+// TellRun reports a pass that has ended to the watcher of ctx, if the device measures how long it took.
 func TellRun(ctx context.Context, p any, rows int) {
 	w, ok := ctx.Value(watchKey{}).(*Watcher)
 	if !ok {
@@ -127,7 +129,7 @@ func TellRun(ctx context.Context, p any, rows int) {
 	}
 }
 
-// watched is a pass whose operations are timed. One begins when the one before ends: nothing is between them.
+// watched is a pass that times its operations. An operation begins when the one before it ends: there is no gap.
 type watched struct {
 	Pass
 	w     *Watcher
@@ -135,13 +137,13 @@ type watched struct {
 	layer int16 // that is at work
 	began time.Duration
 	at    time.Duration // the end of the last operation
-	told  int           // operations
+	ops   int           // number of operations so far
 }
 
 func (w *watched) done(k OpKind, layer int16) {
 	begin := w.at
 	w.at = time.Since(w.w.Zero)
-	w.told++
+	w.ops++
 	w.w.Tell(Op{Kind: k, Layer: layer, Rows: w.rows, Begin: begin, End: w.at})
 }
 
@@ -184,6 +186,6 @@ func (w *watched) Head(out []Output, x Tensor, g Norm, m Weight, want Want) {
 
 // End implements [Pass].
 func (w *watched) End(ctx context.Context) error {
-	w.w.pay(w.told, w.began, w.at)
+	w.w.pay(w.ops, w.began, w.at)
 	return w.Pass.End(ctx)
 }

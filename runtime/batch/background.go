@@ -6,15 +6,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// backOrder is a list of background questions, those that wait longest first.
+// backOrder is a list of background questions. Those that have waited longest come first.
 type backOrder struct{ list.List }
 
-// backPatience is how many steps of others in a row a background question waits out.
+// backPatience is how many consecutive foreground steps a background question waits before it is given up.
 const backPatience = 16
 
-// admitBackground takes in a background question, of which so many tokens are known. It is given up at once if what is
-// free, or its session's own, is not enough. It takes the place of an older one of its session, unless it is about a
-// token ahead: of these a session may have several.
+// admitBackground admits a background question; known of its tokens are in memory. The question is given up at once if
+// the free slots and those of its own session are not enough. It replaces an older background question of its session,
+// unless it is about a token ahead: a session may have several of these.
 func (s *Service) admitBackground(a *ask, known int) {
 	if a.Priority != terms.Ahead {
 		if old := a.tree.waiting; old != nil {
@@ -65,7 +65,7 @@ func (s *Service) shed(a *ask) {
 	s.drop(a, ErrShed)
 }
 
-// shedOf gives up the background questions of a session, whose tree may be nil.
+// shedOf gives up the background questions of a session. t may be nil.
 func (s *Service) shedOf(t *tree) {
 	for e := s.backOrder.Front(); t != nil && t.open > 0 && e != nil; {
 		a := e.Value.(*ask)

@@ -1,10 +1,10 @@
 package batch
 
-// cell is a token in the KV store, behind certain others. All sessions of a domain that have these tokens use it. It is
-// there as long as one of them does.
+// cell is a token in the KV store, with the tokens before it. All sessions of a domain that have this text use the
+// cell. It exists as long as one of them uses it.
 type cell struct {
 	below children[cell]
-	first *node  // one of those that use it, which are a ring; nil for a root
+	first *node  // one of the nodes that use it, which form a ring; nil for a root
 	hash  uint64 // of the domain and the tokens up to here
 	step  uint64 // step with a row for it
 	row   int    // of that step
@@ -14,14 +14,14 @@ type cell struct {
 	choice
 }
 
-// domain is what sessions share: the cells of all of them, as a tree. Its root stands before the first token.
+// domain is what sessions share: a tree of the cells of all of them. Its root stands before the first token.
 type domain struct {
 	id    uint64
 	root  cell
 	trees int
 }
 
-// domain returns that of a new session: one of its own where sessions share nothing.
+// domain returns the domain of a new session: a separate one if sessions share nothing.
 func (f *forest) domain(id uint64) *domain {
 	d := f.domains[id]
 	if d == nil {
@@ -58,7 +58,7 @@ func (f *forest) join(n *node, c *cell) {
 	n.before.after, n.after.before = n, n
 }
 
-// part ends that n uses its cell, which goes with the last one.
+// part detaches n from its cell. The cell is freed with its last node.
 func (f *forest) part(n *node) {
 	c := n.cell
 	if n.isAlone() {
@@ -79,7 +79,7 @@ func (f *forest) part(n *node) {
 // isAlone reports whether no other session uses the cell of n.
 func (n *node) isAlone() bool { return n.after == n }
 
-// children are those behind a token, by their tokens.
+// children are the nodes or cells that follow a token, by their own tokens.
 type children[T any] struct {
 	only  *T // one of them
 	token int32

@@ -29,10 +29,10 @@ func (s *Service) room(a *ask, n int, ends bool) int {
 	return min(n, f.free.n)
 }
 
-// victim returns a leaf to be evicted for a, nil if there is none: the least recently used one of the device that
-// holds most, where devices that hold up to twice as much as each other count as equal, but that of a itself comes
-// first. If nobody holds as much as two contexts like that of a, nobody has more than others, and the least recently
-// used leaf of all goes.
+// victim returns a leaf to be evicted for a, or nil if there is none: the least recently used leaf of the device that
+// holds most. Devices that hold up to twice as much as each other count as equal, but the device of a itself comes
+// first. If no device holds as much as two contexts of the size of a's, all devices count as equal, and the least
+// recently used leaf of all is evicted.
 func (f *forest) victim(a *ask) *node {
 	var oldest *owner
 	slots := 0 // of the device that holds most

@@ -30,13 +30,13 @@ type forest struct {
 	evicted  uint64    // slots, since the start
 }
 
-// owner is a device as the owner of slots. Each of its sessions counts with all its tokens, as if nobody else used
-// them: what others share with a device neither costs nor saves it anything, and it cannot keep more for that.
+// owner is a device as the owner of slots. Each of its sessions counts with all its tokens, as if no other session used
+// them: sharing tokens with others neither costs a device anything nor lets it keep more.
 type owner struct {
 	device uint64
 	open   int                // trees
 	slots  int                // of its trees
-	trees  sorted.Heap[*tree] // those with something to evict, the one whose leaf was used least recently first
+	trees  sorted.Heap[*tree] // those with something to evict, least recently used leaf first
 	size   int                // index in bySize
 	place  int
 }
@@ -166,8 +166,8 @@ func (f *forest) tidy(t *tree) {
 
 func (n *node) isLeaf() bool { return n.below.any() == nil }
 
-// add makes a cell behind n in a free slot, of which there must be one, and its node: the slot after that of n if it is
-// free, so that paths lie in few spans.
+// add makes a cell after n in a free slot, and its node. There must be a free slot. add takes the slot after that of n
+// if it is free, so that paths lie in few spans.
 func (f *forest) add(n *node, token int32) *node {
 	c := &cell{token: token, pos: n.pos + 1, slot: f.free.take(n.slot + 1)}
 	c.hash = mix(n.hash ^ uint64(uint32(token)))
@@ -175,7 +175,7 @@ func (f *forest) add(n *node, token int32) *node {
 	return f.use(n, c)
 }
 
-// use makes the node for a cell behind that of n.
+// use makes the node for a cell that follows the cell of n.
 func (f *forest) use(n *node, c *cell) *node {
 	child := &node{tree: n.tree, parent: n, used: f.clock}
 	n.below.put(c.token, child)
@@ -208,7 +208,7 @@ func (f *forest) remove(n *node) {
 	}
 }
 
-// cut takes n and all below it from their session. Nobody holds any of them.
+// cut removes n and all nodes below it from their session. None of them may be retained.
 func (f *forest) cut(n *node) {
 	for at := n; n.parent != nil; {
 		if child := at.below.any(); child != nil {

@@ -7,16 +7,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/lookup"
 )
 
-// What follows in a text is often in it already. Where a session asks for one token after the other, what followed
-// there before is computed beside the question's own row, in the same call: a chain of guesses in the tree of the
-// session, each with the head. A question that comes along the chain finds all it needs in memory.
+// What follows in a text often occurs in it already. If a session asks for one token after the other, the service looks
+// up what followed at an earlier occurrence and computes it together with the question's own row, in the same call: a
+// chain of guesses in the tree of the session, each with the head. The next questions find all they need in memory as
+// long as their tokens are those of the chain.
 //
-// A guess is a token of the tree like others, but nobody holds it, and it is nobody's text until a question comes along
-// it. Until then it is there as if its slot were free: it goes before anything else does, and displaces nothing.
-// For another session, whose question comes along it, it is a token like others.
+// A guess is a token of the tree like others, but it is not retained, and it is not part of the text until a question
+// includes it. Until then its slot counts as free: it is evicted before anything else, and it displaces nothing. If
+// another session asks about a text with the guess, it is a token like others.
 
-// guessRows is the value of Options.Lookup as the service uses it: how many rows a step with guesses has at most; less
-// than 2: there are none.
+// guessRows returns the maximum number of rows in a step with guesses, from Options.Lookup. If it is less than 2 there
+// are no guesses.
 func guessRows(asked, rows int) (int, error) {
 	const most = lookup.MostRows
 	if asked == 1 || asked > most {
@@ -26,15 +27,15 @@ func guessRows(asked, rows int) (int, error) {
 	return min(cmp.Or(asked, most), rows), nil
 }
 
-// place is where guesses can be added.
+// place is a node after which guesses can be added.
 type place struct {
 	a      *ask
-	behind *node // a.at, or what is in memory of the guesses already
+	after  *node // a.at, or the last of the guesses that are already in memory
 	likely []int32
 }
 
-// guess adds guesses to a step that is made up, behind the questions of streams that are complete with it: as many as
-// are worth their time.
+// guess adds guesses to a planned step, after the questions of streams that the step completes: as many as are worth
+// their time.
 func (s *Service) guess(st *step) {
 	if !s.guesses() {
 		return
@@ -63,13 +64,14 @@ func (s *Service) guess(st *step) {
 // guesses reports whether there are any at all.
 func (s *Service) guesses() bool { return s.o.Lookup > 1 }
 
-// busy reports whether a step has no rows for guesses: it has many of its own, or somebody waits for it to end.
+// busy reports whether a step has no rows for guesses: it has many rows of its own, or other questions wait for it to
+// end.
 func (s *Service) busy(st *step) bool {
 	return len(st.rows) >= s.o.Lookup || s.front.active.Len() > 0
 }
 
-// spare is how many guesses a step can have, behind rows of its own: no call of the model is made for guesses alone.
-// Their slots must be free. Where the head is costly they are not worth it.
+// spare returns how many guesses a step can have in addition to its own rows: the model is never called for guesses
+// alone. They need free slots. If the head is costly they are not worth it.
 func (s *Service) spare(st *step) int {
 	if s.busy(st) {
 		return 0
@@ -83,8 +85,8 @@ func (s *Service) spare(st *step) int {
 	return min(s.o.Lookup-n, s.cost.Reach(n)-n, s.trees.free.n)
 }
 
-// places returns, for each row of the step, what it brings and how likely the guesses behind it are, and where these
-// can be added.
+// places returns, for each row of the step, its weight and the probabilities that the guesses after it are accepted,
+// and the nodes after which these guesses can be added.
 func (s *Service) places(st *step, most int) (chains []lookup.Chain, places []place) {
 	chains = make([]lookup.Chain, len(st.rows))
 	for _, a := range st.asks {
@@ -98,16 +100,17 @@ func (s *Service) places(st *step, most int) (chains []lookup.Chain, places []pl
 			continue
 		}
 		length, next := x.text.Find(nil, min(most, s.o.Context-len(a.Context)))
-		behind, skip := a.at.along(next, a.need().K)
-		if skip < len(next) && behind.cell.below.at(next[skip]) == nil {
+		after, skip := a.at.along(next, a.need().K)
+		if skip < len(next) && after.cell.below.at(next[skip]) == nil {
 			c.Accept = x.text.Rate().Chances(length, len(next))[skip:]
-			places = append(places, place{a, behind, next[skip:]})
+			places = append(places, place{a, after, next[skip:]})
 		}
 	}
 	return chains, places
 }
 
-// along goes from n along tokens that are in memory, with k candidates for what follows each.
+// along follows tokens from n as far as they are in memory, with k candidates for what follows each. It returns the
+// last node and the number of tokens found.
 func (n *node) along(tokens []int32, k int) (at *node, found int) {
 	for at = n; found < len(tokens); found++ {
 		next := at.below.at(tokens[found])
@@ -119,10 +122,10 @@ func (n *node) along(tokens []int32, k int) (at *node, found int) {
 	return at, found
 }
 
-// addGuesses adds the first n guesses of a place to the step, up to one that another session has added meanwhile. Its
-// device pays for them.
+// addGuesses adds the first n guesses of a place to the step. It stops at a token that another session has added
+// meanwhile. The device of the question pays for the guesses.
 func (s *Service) addGuesses(st *step, p place, n int) {
-	at, k, x := p.behind, p.a.need().K, p.a.tree.stream
+	at, k, x := p.after, p.a.need().K, p.a.tree.stream
 	before := len(st.rows)
 	for _, token := range p.likely[:n] {
 		if at.cell.below.at(token) != nil {
@@ -138,7 +141,7 @@ func (s *Service) addGuesses(st *step, p place, n int) {
 	s.front.chargeLate(p.a.flow, uint64(len(st.rows)-before)*(rowPrice+headPrice(k, false)))
 }
 
-// asked says that a question has come along a guess: it is text now.
+// asked turns a guess into text, because a question includes it.
 func (s *Service) asked(n *node) {
 	n.guess = false
 	s.trees.guessed--

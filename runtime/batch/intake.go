@@ -44,13 +44,13 @@ type ask struct {
 	begin    time.Time     // of its first step
 	step     uint64        // the last in which it has a part
 	again    uint64        // the last in which tokens of others are computed once more for its audit
-	looks    uint64        // the last whose rows it verifies tokens by
+	looks    uint64        // the last step with rows that verify its tokens
 	place    int           // in Service.partly
 	order    *list.Element // in Service.backOrder
-	patience uint64        // of a background question: the step of others after which it is given up
+	patience uint64        // of a background question: it is given up after this foreground step
 	paid     bool          // the last of its context that was found was a guess, which is paid for
 	run      int           // questions in a row, up to this one, that went on with the answer before
-	reply    *reply        // takes the token that is chosen; nil: nobody wants to know
+	reply    *reply        // receives the chosen token; nil if it is not needed
 }
 
 // background reports whether a is computed only while no foreground question waits.
@@ -108,7 +108,7 @@ func (s *Service) leave(a *ask, why error) {
 	s.rouse()
 }
 
-// begin says that a step runs, which abort ends, and reports whether anybody waits for it.
+// begin marks a step as running and reports whether any caller waits for it. abort ends the step.
 func (s *Service) begin(st *step, abort context.CancelCauseFunc) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +121,7 @@ func (s *Service) begin(st *step, abort context.CancelCauseFunc) bool {
 	return s.present > 0
 }
 
-// end says that the step has ended.
+// end marks the step as ended.
 func (s *Service) end(st *step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,8 +148,8 @@ func (s *Service) run() {
 	}
 }
 
-// news takes in who has arrived and left, and waits for somebody if nobody is there. It reports whether the service is
-// open.
+// news admits the questions that have arrived and removes those with callers that have gone. It blocks while there are
+// none. It reports whether the service is open.
 func (s *Service) news() bool {
 	if s.front.active.Len()+s.back.active.Len() == 0 {
 		select {

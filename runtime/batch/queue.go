@@ -11,15 +11,15 @@ import (
 // that it has caused. The device with the smallest tag is next. A device that comes back gets at least the present
 // virtual time, so that it cannot save up a claim while it is idle.
 //
-// Devices whose waiting asks are short go before all others, while their tag is not too far ahead of virtual time
+// Devices with short waiting asks go before all others, as long as their tag is not too far ahead of virtual time
 // (after borrowed virtual time; Duda and Cheriton, SOSP 1999).
 type fair struct {
 	now    uint64 // virtual time, in units of work
 	spent  uint64 // work since it advanced
 	flows  map[uint64]*flow
 	active sorted.Heap[*flow] // with waiting asks
-	light  sorted.Heap[*flow] // those of them whose asks are short
-	heavy  sorted.Heap[*flow] // and the others
+	light  sorted.Heap[*flow] // of these, the devices with short asks
+	heavy  sorted.Heap[*flow] // of active, the other devices
 	idle   sorted.Heap[*flow] // without waiting asks, with a tag after now
 	bounds
 }
@@ -31,7 +31,7 @@ type bounds struct {
 	lead  uint64 // units of work by which the tag may be ahead
 }
 
-// flow is the asks of one device.
+// flow holds the asks of one device.
 type flow struct {
 	device              uint64
 	start               uint64    // tag of its next work, in units of work
@@ -117,9 +117,9 @@ func (q *fair) chargeLate(f *flow, work uint64) {
 	q.place(f)
 }
 
-// advance sets the virtual time to that of the device that is most behind, but adds no more than the work since the
-// last time: so a device does not lose its claim when it waits for nothing for a moment. Devices that are idle and not
-// ahead are forgotten.
+// advance sets the virtual time to the smallest tag of an active device, but adds no more than the work since the last
+// call: a device does not lose its claim if it has no asks for a moment. It removes idle devices with a tag that is not
+// ahead.
 func (q *fair) advance() {
 	if q.active.Len() > 0 {
 		q.now = max(q.now, min(q.active.First().start, q.now+q.spent))

@@ -69,10 +69,10 @@ func (s *Service) failStep(st *step, err error) {
 	}
 }
 
-// errLeft is why a pass is left: nobody waits for what it computes.
-var errLeft = errors.New("everybody who asked has left")
+// errLeft is the cause of a pass that was aborted because all its callers had left.
+var errLeft = errors.New("all callers have left")
 
-// forward runs the model and returns what the head found, for each row of the step; nil where it was not asked.
+// forward runs the model and returns the output of the head for each row of the step, nil for rows without the head.
 func (s *Service) forward(st *step) ([]*backend.Output, error) {
 	outputs := make([]*backend.Output, len(st.rows))
 	if len(st.rows) == 0 {

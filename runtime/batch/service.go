@@ -9,25 +9,27 @@
 // # What sessions share
 //
 // Sessions of one domain have one tree of cells: tokens with a slot, from the beginning of a text on. Each session has
-// a tree of nodes, the cells that it uses. A cell is there as long as a session uses it. So a token is computed once,
-// by the question that comes to it first: those that come meanwhile go along with its row in the same step, or find it
-// in the next. Who leaves, or is forgotten, takes nothing from others; and a step that fails takes from all only what
-// it was to compute. A token that sessions share is computed once more only for the sake of its head, in another slot.
+// a tree of nodes, which refer to the cells that it uses. A cell exists as long as a session uses it. So a token is
+// computed once, by the first question that needs it: other questions that need it in the meantime share its row in the
+// same step, or find the token in memory in the next step. A session that leaves, or is forgotten, takes nothing from
+// others; and a failed step loses only the tokens that it was to compute. A shared token is computed a second time only
+// if its head is needed, in another slot.
 //
-// Work is paid for by the device whose question computes a token. In memory each session counts with all that it uses,
-// as if nobody else used it, and what is evicted is taken from one session: the slot is free when the last has lost it.
-// So nobody can push out what others use by using it too, or keep it for less than a text of its own.
+// The device of the question that computes a token pays for the work. In memory each session counts with all tokens
+// that it uses, as if no other session used them, and a token is evicted from one session at a time: its slot is free
+// when the last session has lost it. So no device can evict the tokens of others by using them too, or keep them at a
+// lower cost than a text of its own.
 //
-// What is in memory shows in the time of an answer. Who may ask in a domain can try out texts, token by token, and so
-// learn what others of the domain have asked about lately: text that can be guessed in small parts can be found out. No
-// length of what is shared prevents that, so the length does not matter here; only a domain of its own, or
-// [Options.Apart], does.
+// Answer times reveal what is in memory. A device that may ask in a domain can try out texts, token by token, and so
+// find out what others of the domain have asked about lately: it can discover any text that can be guessed in small
+// parts. No minimum length of shared text prevents that, so the length does not matter here; only a separate domain, or
+// [Options.Apart], prevents it.
 //
 // # Streams
 //
-// A session that asks for one token after the other, each behind the answer before, is a stream. Rows that a step of
-// the model has to spare go to guesses of what follows in it, from what followed in its text before: those that hold
-// are in memory when they are asked for. An answer is the same with guesses and without.
+// A session that asks for one token after the other, each after the answer before it, is a stream. The service fills
+// spare rows of a step with guesses of the tokens that follow, from earlier occurrences in the stream's text. Correct
+// guesses are in memory when the session asks for them. Guesses never change an answer.
 package batch
 
 import (
@@ -52,7 +54,7 @@ var (
 	ErrShed    = errors.New("a background question was given up in favour of others")
 )
 
-// Model is what the service runs: *qwen2.Model. A Forward whose context ends should return soon, with an error.
+// Model is what the service runs: *qwen2.Model. Forward should return soon, with an error, after its context ends.
 type Model interface {
 	Forward(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error
 }
@@ -60,10 +62,10 @@ type Model interface {
 // Options bound the service. The zero value works.
 type Options struct {
 	Context int              // longest context of a question, in tokens; 0 means all slots of the KV store
-	Rows    int              // most new tokens of one step, which everybody may have to wait for; 0 means 128
+	Rows    int              // maximum new tokens of one step, for which every question may have to wait; 0 means 128
 	Best    int              // most candidates that a question can ask for; 0 means 256
 	Lookup  int              // most rows of a step with guesses from the text, 2 to 8; 0 means 8, negative: no guesses
-	Apart   bool             // sessions share nothing, not even those of one domain: what others may learn is above
+	Apart   bool             // sessions share nothing, not even within a domain; see above for what sharing reveals
 	Now     func() time.Time // the clock of Answer.Queue and Answer.Compute; nil means time.Now
 }
 
@@ -92,20 +94,20 @@ type Service struct {
 
 	mu        sync.Mutex
 	closed    bool
-	arrived   []*ask                  // and are not yet known to the goroutine of the service, in order
-	left      []*ask                  // whose callers have gone
+	arrived   []*ask                  // not yet taken by the goroutine of the service, in order
+	left      []*ask                  // asks with callers that have gone
 	present   int                     // callers of the running step that have not gone
 	abort     context.CancelCauseFunc // of the running step
 	waiting   int
 	published Stats
-	lent      int       // rows of logits that callers have and still look at
-	looked    sync.Cond // of mu: lent has become less
+	lent      int       // rows of logits that callers are still reading
+	looked    sync.Cond // of mu: lent has decreased
 
 	// of the goroutine of the service
 	trees      *forest
-	front      *fair             // questions that somebody waits for
+	front      *fair             // foreground questions
 	back       *fair             // background questions
-	backOrder  backOrder         // the same, those that wait longest first
+	backOrder  backOrder         // the background questions, those that have waited longest first
 	partly     sorted.Heap[*ask] // questions of which a part is computed, outside of the step: first those to give way
 	begun      uint64            // counts questions
 	reserved   int               // tokens of the contexts for which room is reserved
@@ -114,7 +116,7 @@ type Service struct {
 	stats      Stats
 }
 
-// New starts a service over a KV store that nobody else uses.
+// New starts a service over a KV store. The store must not be used elsewhere.
 func New(m Model, kv backend.KV, o Options) (*Service, error) {
 	slots := kv.Config().Slots
 	o.Rows, o.Best, o.Context = cmp.Or(o.Rows, 128), cmp.Or(o.Best, 256), cmp.Or(o.Context, slots)
@@ -183,19 +185,19 @@ func (s *Service) Ask(ctx context.Context, q terms.Job) (Answer, error) {
 	return s.completed(a), nil
 }
 
-// completed is the answer to a, whose logits are needed no more then.
+// completed returns the answer to a and releases the logits of a.
 func (s *Service) completed(a *ask) Answer {
 	defer s.look(a)
 	return a.complete()
 }
 
-// Forget drops what is kept of a session, but for what others use. Its open questions are still answered, but those in
-// the background are given up.
+// Forget drops a session's tokens, except those that others use. Its open foreground questions are still answered; its
+// background questions are given up.
 func (s *Service) Forget(ctx context.Context, session uint64) error {
 	return s.submit(ctx, &ask{Job: terms.Job{Session: session}, forget: true})
 }
 
-// complete fills in what is chosen from the output of the head. It runs in the goroutine of the caller.
+// complete fills in the token and the candidates from the output of the head. It runs in the goroutine of the caller.
 func (a *ask) complete() Answer {
 	a.answer.Token = a.sampler.Pick(len(a.Context), a.out)
 	if a.reply != nil {

@@ -1,6 +1,6 @@
 package batch
 
-// Stats says what a service has done since its start, and what it keeps. Counts only rise.
+// Stats says what a service has done since its start, and what it keeps. Counters never decrease.
 type Stats struct {
 	Slots    int    // tokens that the KV store can keep
 	InUse    int    // tokens that it keeps now
@@ -20,9 +20,9 @@ type Stats struct {
 	Ahead     uint64 // answers to questions with priority [terms.Ahead]
 	AheadShed uint64 // of Shed, questions with priority [terms.Ahead]
 
-	// Recomputed counts tokens that were computed again because they had been evicted: when it is a good part of
-	// Computed, the store is too small for the sessions in use. Sessions that [Service.Forget] dropped do not count,
-	// nor do tokens after whose eviction more than 8 times Slots others were evicted.
+	// Recomputed counts tokens that were computed again after their eviction. If it is a large part of Computed, the
+	// store is too small for the sessions in use. It does not count tokens of sessions that [Service.Forget] dropped,
+	// nor tokens evicted more than 8 times Slots evictions ago.
 	Recomputed uint64
 }
 

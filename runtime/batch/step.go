@@ -9,35 +9,35 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// step is one call of the model: rows of several asks, and what the head is to find for them.
+// step is one call of the model: rows of several asks, and what the head computes for them.
 type step struct {
 	number uint64
 	begin  time.Time
 	rows   []stepRow
 	asks   []*ask // that have a part in it
 	closed bool   // an ask could not begin for want of room: those after it do not either, unless they end in this step
-	uncut  int    // asks that need up to so many tokens are not cut in two
-	used   int    // rows that are paid for: what is in memory costs an ask one, too
-	deep   int    // asks that want so much of the head that it is costly
-	most   int    // what the deepest of them wants: in one call, the head of each costs as much
+	uncut  int    // asks that need at most this many tokens are not split over steps
+	used   int    // rows that are paid for: an ask pays for one row even if all its tokens are in memory
+	deep   int    // asks with a costly head
+	most   int    // the largest depth of these asks: in one call, the head costs as much for each row
 }
 
 // stepRow is a node to be computed.
 type stepRow struct {
 	*node
-	again  bool  // it has been computed before, but what was kept of the head is not enough
+	again  bool  // it was computed before, but too little of the head was kept
 	slot   int32 // where its key and value go
 	k      int   // candidates that are wanted of the head; 0 means none
 	logits bool
 }
 
-// aside reports whether the row is computed beside the slot of its node, which stays as it is.
+// aside reports whether the row is computed in another slot than that of its node, which stays unchanged.
 func (r stepRow) aside() bool { return r.slot != r.node.slot }
 
-// plain is up to how deep the head of any row of a step may look: the cost of more is bounded by the step.
+// plainDepth is the depth of the head that any row of a step may have. Above it, the step limits the total cost.
 const plainDepth = 8
 
-// depth is what the head of a row costs, in candidates. All logits cost as much as so many.
+// depth returns the cost of the head of a row, in candidates. All logits cost as much as 32 candidates.
 func depth(k int, logits bool) int {
 	if logits {
 		return max(k, 32)
@@ -51,19 +51,20 @@ const rowPrice = 4
 
 func headPrice(k int, logits bool) uint64 { return 1 + uint64(depth(k, logits))/plainDepth }
 
-// shortRows is how many tokens a short ask needs at most, in steps of so many rows. By turns a device gets as many at
-// a time.
+// shortRows returns the maximum number of tokens of a short ask, in steps of the given number of rows. In turns, a
+// device gets as many rows at a time.
 func shortRows(rows int) int { return max(1, rows/4) }
 
-// trickleRows is how many rows of a step other asks get beside short ones.
+// trickleRows returns how many rows of a step are left for long asks when there are short ones.
 func trickleRows(rows int) int { return max(1, rows/8) }
 
-// backRows is how many rows a step of background questions has: a question that comes meanwhile waits for it to end.
+// backRows returns the number of rows of a step of background questions. It is small because a foreground question that
+// arrives meanwhile has to wait for the step to end.
 func backRows(rows int) int { return max(1, rows/4) }
 
-// plan chooses the rows of the next step. Short asks of devices that wait for little come first, with a few rows of
-// others beside them. If there are none, devices get rows by turns until the step is full. Background questions are
-// computed when nobody else waits.
+// plan chooses the rows of the next step. Short asks of devices with little waiting work come first, together with a
+// few rows of other asks. If there are none, devices get rows by turns until the step is full. Background questions are
+// computed when no foreground question waits.
 func (s *Service) plan() *step {
 	s.trees.clock++
 	st := &step{number: s.trees.clock, begin: s.o.Now()}
@@ -88,8 +89,8 @@ func (s *Service) plan() *step {
 	return st
 }
 
-// refresh looks again at devices that waited for much when they came, those that are most behind: others may have
-// computed since what they begin with, so that they wait for little now.
+// refresh estimates again the work of devices that had much waiting work when their asks came, those with the smallest
+// tags: others may have computed the beginning of their contexts since, so that little work is left.
 func (s *Service) refresh() {
 	q := s.front
 	var still []*flow
@@ -109,7 +110,7 @@ func (s *Service) refresh() {
 	}
 }
 
-// maxLooks is at how many devices that go on waiting for much refresh looks, and at how many asks of one.
+// maxLooks is the maximum number of devices that refresh looks at without success, and of asks of one device.
 const maxLooks = 4
 
 // planShort adds the short asks of devices that wait for little, and reports whether there are any.
@@ -134,7 +135,7 @@ func (s *Service) planShort(st *step) bool {
 	return st.used > 0
 }
 
-// planTurns gives every device of q a turn, those that are most behind first, up to limit rows.
+// planTurns gives every device of q a turn, those with the smallest tags first, up to limit rows.
 func (s *Service) planTurns(st *step, q *fair, limit int) {
 	if st.uncut = 0; limit == s.o.Rows {
 		st.uncut = shortRows(s.o.Rows)
@@ -260,9 +261,9 @@ func (s *Service) find(st *step, a *ask) {
 	}
 }
 
-// lacksHead reports whether a token that another session has computed is computed once more for the audit of a, which
-// reaches as far back then as if nothing were shared; with it those behind it in the same step, as they wait for it.
-// Nobody wants to know the audit of a background question.
+// lacksHead reports whether a token that another session has computed is computed a second time for the audit of a. So
+// the audit reaches as far back as if nothing were shared. The tokens after it in the same step are computed a second
+// time too, because their computation uses it. A background question has no audit.
 func (st *step) lacksHead(a *ask, c *cell) bool {
 	if a.Verify != terms.AsItComes {
 		return a.lacks(c)
@@ -270,7 +271,7 @@ func (st *step) lacksHead(a *ask, c *cell) bool {
 	return c.step != st.number && (a.again == st.number || a.audits(c) && c.k == 0 && !a.background())
 }
 
-// audits reports whether a wants to know what follows a token of its context.
+// audits reports whether a asks what follows a token of its context.
 func (a *ask) audits(c *cell) bool { return a.AuditFrom >= 1 && int(c.pos) >= a.AuditFrom-1 }
 
 // moveTo retains at for a, instead of what it retained before.
@@ -337,7 +338,7 @@ func (s *Service) vacate(st *step) {
 	}
 }
 
-// wantAudit asks the head for the token after n, if a wants to know it, n is of this step, and returns the price.
+// wantAudit requests the head for the token after n, if a audits it and n is of this step. It returns the price.
 func (s *Service) wantAudit(st *step, a *ask, n *node) uint64 {
 	if a.Verify != terms.AsItComes || !a.audits(n.cell) || n.step != st.number {
 		return 0
@@ -349,7 +350,7 @@ func (s *Service) wantAudit(st *step, a *ask, n *node) uint64 {
 	return 0
 }
 
-// need is what the answer of a takes of the head.
+// need returns what the answer of a needs from the head.
 func (a *ask) need() backend.Want {
 	if a.part {
 		return a.heads
@@ -357,8 +358,8 @@ func (a *ask) need() backend.Want {
 	return a.sampler.Want(backend.Want{K: a.K})
 }
 
-// headFits reports whether the head of this step can serve a, whose last token it has or gets. One deep ask always has
-// its turn.
+// headFits reports whether the head of this step can serve a. The last token of a is in memory or in the step. One deep
+// ask always gets its turn.
 func (s *Service) headFits(st *step, a *ask) bool {
 	w := a.need()
 	d, n := depth(w.K, w.Logits), 1
@@ -369,7 +370,7 @@ func (s *Service) headFits(st *step, a *ask) bool {
 	return d <= plainDepth || st.deep == 0 || (st.deep+n)*max(st.most, d) <= s.deepest()
 }
 
-// deepest is the most that the head does in one call: rows times depth.
+// deepest returns the maximum cost of the head in one call: rows times depth.
 func (s *Service) deepest() int { return plainDepth * s.o.Rows }
 
 // wantLast asks the head for what follows the context of a, unless enough is kept of it, and returns the price.

@@ -27,8 +27,8 @@ type reply struct {
 
 const noToken = -1
 
-// stream is a session whose questions go on with the answers: a text that the model of this service writes token by
-// token. What follows in it is guessed.
+// stream is a session that continues its questions with the answers: a text that the model of this service writes token
+// by token. The service guesses what follows in it.
 type stream struct {
 	tree    *tree
 	element *list.Element // in forest.streams
@@ -81,8 +81,8 @@ func (t *tree) answers(a *ask) {
 	a.reply = t.last
 }
 
-// openStream begins to index the text of a session. The stream whose last question is longest ago makes room, and
-// begins to count again.
+// openStream begins to index the text of a session. If there is no room, it ends the stream with the oldest last
+// question, which then starts over.
 func (f *forest) openStream(t *tree, text []int32) *stream {
 	if f.streams.Len() == maxStreams {
 		oldest := f.streams.Back().Value.(*stream).tree
@@ -95,7 +95,7 @@ func (f *forest) openStream(t *tree, text []int32) *stream {
 	return x
 }
 
-// endStream forgets that a session is a stream, and its guesses.
+// endStream ends the stream of a session and drops its guesses.
 func (f *forest) endStream(t *tree) {
 	if x := t.stream; x != nil {
 		t.stream = nil
@@ -104,7 +104,7 @@ func (f *forest) endStream(t *tree) {
 	}
 }
 
-// prune frees the slots of the guesses of a stream that no question has come along.
+// prune frees the slots of a stream's guesses that no question includes.
 func (f *forest) prune(x *stream) {
 	for _, n := range slices.Backward(x.guesses) {
 		if n.guess {
@@ -114,8 +114,8 @@ func (f *forest) prune(x *stream) {
 	x.guesses = nil
 }
 
-// dropGuess frees the slot of a guess that no question has come along, of which there must be one: the last one of the
-// stream whose last question is longest ago.
+// dropGuess frees the slot of a guess that no question includes: the last one of the stream with the oldest last
+// question. There must be such a guess.
 func (f *forest) dropGuess() {
 	for e := f.streams.Back(); e != nil; e = e.Prev() {
 		x := e.Value.(*stream)
@@ -129,7 +129,7 @@ func (f *forest) dropGuess() {
 	}
 }
 
-// unasked counts the guesses of a session that no question has come along.
+// unasked counts the guesses of a session that no question includes.
 func (t *tree) unasked() (n int) {
 	if t.stream != nil {
 		for _, g := range t.stream.guesses {

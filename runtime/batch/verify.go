@@ -13,22 +13,22 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// Verification looks at each position of a context from one on: what Sampling chooses there, and how that compares with
-// the token that stands. For it the head has to run behind every token before such a position. What is kept of a head
-// serves, whoever asked for it. A token in memory of which too little is kept is computed once more.
+// Verification compares each position of a context, from a first one on, with the token that Sampling chooses there.
+// The head has to run on every token before such a position. Results of the head that are in memory are used, whichever
+// question they were computed for. A token in memory with too few results is computed again.
 //
-// Choices are made, and scores taken, by the goroutine that asks, as soon as the step has ended: a draw from 150,000
-// logits takes longer than a millisecond. Logits are not kept. So a question that needs them, or many candidates, of
-// many positions is asked in parts, each with as many positions as the head of one step has room for. What a part
-// wants to know it finds out in one step, and the next part begins when its caller has looked at it.
+// The goroutine of the caller chooses and scores the tokens as soon as the step has ended: drawing from 150,000 logits
+// takes longer than a millisecond. Logits are not kept. So a question that needs logits, or many candidates, for many
+// positions is split into parts. Each part has as many positions as the head of one step has room for. A part is
+// computed in one step, and the next part begins after the caller has read its results.
 
-// errHeads says that an answer would be incomplete. It is a bug.
+// errHeads is the error of an answer that would be incomplete. It indicates a bug.
 var errHeads = errors.New("batch: a position was not verified")
 
 // verify answers a question with Verify, part by part.
 func (s *Service) verify(ctx context.Context, q terms.Job, sampler *sample.Sampler) (Answer, error) {
 	if q.Priority != terms.Foreground {
-		return Answer{}, errors.New("batch: nobody waits for what a background question verifies")
+		return Answer{}, errors.New("batch: a background question cannot verify its context")
 	}
 	if q.AuditFrom < 1 || q.AuditFrom > len(q.Context) {
 		return Answer{}, fmt.Errorf("batch: positions from %d on cannot be verified: those from 1 to %d can",
@@ -107,20 +107,20 @@ func logitOf(out *backend.Output, id int32) float32 {
 	return out.Top[slices.IndexFunc(out.Top, func(c backend.Candidate) bool { return c.ID == id })].Logit
 }
 
-// lacks reports whether too little is kept of the head behind a token that a verifies. Of the last token of the context
-// wantLast decides.
+// lacks reports whether too few results of the head are kept for a token that a verifies. For the last token of the
+// context, wantLast decides.
 func (a *ask) lacks(c *cell) bool {
 	return a.Verify != terms.AsItComes && a.audits(c) && int(c.pos) < len(a.Context)-1 &&
 		(a.heads.Logits || c.k < a.heads.K)
 }
 
-// size is how many tokens the context has that a question asks about, in parts or not.
+// size returns the number of context tokens of the whole question, in parts or not.
 func (a *ask) size() int { return max(a.whole, len(a.Context)) }
 
-// atOnce reports whether what a verifies has to be found out in one step.
+// atOnce reports whether all positions that a verifies have to be computed in one step.
 func (a *ask) atOnce() bool { return depth(a.heads.K, a.heads.Logits) > plainDepth }
 
-// cut is how many of the next n tokens of a it can have in a step that it is not complete with.
+// cut returns how many of the next n tokens of a may be computed in a step that does not complete a.
 func (a *ask) cut(n int) int {
 	if a.atOnce() {
 		return min(n, max(0, a.AuditFrom-1-a.done))
@@ -128,8 +128,8 @@ func (a *ask) cut(n int) int {
 	return n
 }
 
-// growVerified is grow for a question with Verify. Tokens in memory whose head is known, or is had from a row of the
-// step, cost no row. What is wanted at the end has room in the step only if a is to be complete with it.
+// growVerified is grow for a question with Verify. A token in memory costs no row if its head is kept or computed in
+// this step. The results for the last positions fit into the step only if the step completes a.
 func (s *Service) growVerified(st *step, a *ask, n int, ends bool) (cost uint64) {
 	to := len(a.Context)
 	if !ends {
@@ -185,7 +185,7 @@ func (s *Service) onward(st *step, a *ask, ends bool) (next *node, added bool) {
 	return next, added
 }
 
-// wantHead asks the head for what a wants to know behind n, which has a row in the step, and returns the price.
+// wantHead requests the head that a needs for n, which has a row in the step. It returns the price.
 func (s *Service) wantHead(st *step, a *ask, n *node) uint64 {
 	a.looks = st.number
 	r, w := &st.rows[n.row], a.heads
@@ -203,7 +203,8 @@ func (s *Service) wantHead(st *step, a *ask, n *node) uint64 {
 	return headPrice(w.K, w.Logits)
 }
 
-// gather hands a what the head found behind the tokens that it verifies: what is kept, and logits of the step.
+// gather collects for a the results of the head for the tokens that it verifies: those that are kept, and logits of the
+// step.
 func (a *ask) gather(st *step, outputs []*backend.Output) {
 	n := a.at
 	if !a.part {
@@ -215,7 +216,7 @@ func (a *ask) gather(st *step, outputs []*backend.Output) {
 	slices.Reverse(a.found)
 }
 
-// outputOf is what is known of the head behind n: what is kept, and logits if they are of the step.
+// outputOf returns what the head has computed for n: the results that are kept, and logits if n is in this step.
 func outputOf(st *step, outputs []*backend.Output, n *node) *backend.Output {
 	out := &backend.Output{Top: n.top, LogSumExp: n.lse}
 	if n.step == st.number && n.row < len(outputs) && outputs[n.row] != nil {

@@ -50,7 +50,7 @@ func (r *run) wait(ctx context.Context) error {
 	return nil
 }
 
-// take applies a result. Of one for a question that is no longer open, only the cost counts.
+// take applies a result. If its question is no longer open, only its cost counts.
 func (r *run) take(res result) {
 	e := res.of
 	if res.ended || res.ahead != nil {
@@ -75,7 +75,7 @@ func (r *run) take(res result) {
 	}
 }
 
-// answer applies the answer to an open question. What it says of the tokens before can drop the question.
+// answer applies the answer to an open question. A fact about the tokens before the question can drop it.
 func (r *run) answer(e *escalation, res result) {
 	e.timed(res)
 	r.lately.learn(e.Wait)
@@ -94,8 +94,8 @@ func (r *run) answer(e *escalation, res result) {
 	}
 }
 
-// explain puts what its ask returned into an escalation that the deadline ended before, and into those that were not
-// asked since then. It reports those that are due.
+// explain sets the error of an escalation that ended at its deadline, and of those that were not asked because of it,
+// to the error that its ask has now returned. It reports the escalations that are due.
 func (r *run) explain(e *escalation, err error) {
 	if errors.Is(err, ErrDeadline) {
 		if e.Outcome == Late {
@@ -137,7 +137,7 @@ func (e *escalation) timed(res result) {
 	e.Times = res.answer.Times
 }
 
-// fail lets the local token of e stand.
+// fail ends e with an error: the small model's token stands.
 func (r *run) fail(e *escalation, err error) {
 	outcome := Failed
 	if errors.Is(err, ErrDeadline) {
@@ -189,7 +189,7 @@ func (r *run) resolve(e *escalation, outcome Outcome, token int32, origin Origin
 	}
 }
 
-// abandon gives up a question because a token that it rests on is dropped. The time that it lost counts as by's.
+// abandon cancels a question because a token that it depends on is dropped. The time that it lost is added to by.
 func (r *run) abandon(e, by *escalation) {
 	if e.Outcome == inFlight {
 		e.Wait = r.since(e.sent)
@@ -205,7 +205,7 @@ func (r *run) abandon(e, by *escalation) {
 	}
 }
 
-// shut takes e off the lists of questions, and cancels its ask.
+// shut removes e from the lists of questions and cancels its ask.
 func (r *run) shut(e *escalation, why error) {
 	same := func(x *escalation) bool { return x == e }
 	r.unsent = slices.DeleteFunc(r.unsent, same)

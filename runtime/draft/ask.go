@@ -23,7 +23,7 @@ type escalation struct {
 	due     bool        // to be reported when its ask returns, or that of after
 	after   *escalation // the failed question because of which it was not asked, until the ask of that returns
 
-	followers []*escalation // those whose after this is
+	followers []*escalation // the escalations with this one as after
 
 	compare []comparison // tokens before it that its answer verifies
 	how     terms.Verify // and how
@@ -35,7 +35,7 @@ type escalation struct {
 	findings []terms.Finding // among these
 }
 
-// result is what became of an ask.
+// result is the result of an ask.
 type result struct {
 	of     *escalation
 	ahead  []int32 // not nil: tokens of its stream, and no answer

@@ -1,10 +1,10 @@
 package draft
 
-// audit counts what the answer to an escalation that the text passes says of the tokens before it. Each token counts
-// once, with the first answer that compared it.
+// audit counts what the answer to an escalation in the text shows about the tokens before it. Each token counts once,
+// with the first answer that compared it.
 func (r *run) audit(e *escalation) {
 	if e.answer() {
-		r.told = max(r.told, e.Pos)
+		r.sent = max(r.sent, e.Pos)
 	}
 	if r.Verify {
 		r.auditVerified(e)

@@ -41,7 +41,7 @@ func (r *run) came(s *stream, at time.Time, tokens ...int32) {
 			s.fact.learn(t, s)
 			r.pace = at.Sub(s.last) / time.Duration(len(tokens))
 		}
-		s.tokens, s.fact = append(s.tokens, t), s.fact.behind(t)
+		s.tokens, s.fact = append(s.tokens, t), s.fact.after(t)
 	}
 	s.last = at
 }

@@ -12,8 +12,8 @@ type fact struct {
 	next  map[int32]*fact
 }
 
-// behind returns the fact after one token more.
-func (f *fact) behind(token int32) *fact {
+// after returns the fact after one more token.
+func (f *fact) after(token int32) *fact {
 	n := f.next[token]
 	if n == nil {
 		if f.next == nil {
@@ -60,9 +60,9 @@ func (f *fact) of(token int32, margin float64) verdict {
 	if margin == 0 {
 		return turns
 	}
-	found, told := f.found[token] // with scores: they are asked for where there is a margin
+	found, ok := f.found[token] // with scores, which are requested if there is a margin
 	switch {
-	case !told:
+	case !ok:
 		return unknown
 	case float64(found.Score-found.Stands) <= margin:
 		return stands

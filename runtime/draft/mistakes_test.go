@@ -202,11 +202,11 @@ func mistakes() []mistake {
 			`	if len(dead) > 0 {`,
 			`	if len(dead) > 0 && !PLANTED {`},
 		{"count every guess as one that held", inSchedules, "run.go",
-			`	r.tell(Event{Pass: &told})`,
+			`	r.tell(Event{Pass: &report})`,
 			`	if PLANTED {
-		told.Accepted = told.Proposed
+		report.Accepted = report.Proposed
 	}
-	r.tell(Event{Pass: &told})`},
+	r.tell(Event{Pass: &report})`},
 		{"router state of another branch", inSchedules, "run.go",
 			`	local := r.pick(n, head)`,
 			`	if PLANTED {

@@ -8,8 +8,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// Place says how tokens are chosen after a text: which may follow, and which of them does. It is a function of the text
-// alone and never changes, as drafts ask for many texts, in any order. One goroutine at a time calls it.
+// Place says how tokens are chosen after a text: which tokens may follow, and which of them does. It is a function of
+// the text alone and never changes, because drafts ask for many texts, in any order. One goroutine at a time calls it.
 type Place interface {
 	// Pick returns the small model's token at pos, which follows head.
 	Pick(pos int, head *backend.Output) int32
@@ -18,7 +18,7 @@ type Place interface {
 	Take(pos int, token int32, top []terms.Candidate) (int32, bool)
 	// Allows reports whether a token may follow.
 	Allows(token int32) bool
-	// Behind returns the place after one token more.
+	// Behind returns the place after one more token.
 	Behind(token int32) Place
 }
 
@@ -52,7 +52,8 @@ func (r *run) taken(e *escalation, a Answer) (token int32, origin Origin) {
 	return token, FromCloud
 }
 
-// LogProbs are log-probabilities of the model that chose a token, before temperature and all that a [Place] changes.
+// LogProbs are log-probabilities of the model that chose a token, before temperature and before any change by a
+// [Place].
 type LogProbs struct {
 	Token float32           // of the token; NaN if the large model did not give it
 	Top   []terms.Candidate // the best tokens, best first; none if it did not give them

@@ -2,7 +2,7 @@ package draft
 
 import "sync"
 
-// results is a queue of what asks returned, for the decoder. Put never waits.
+// results is a queue of the results of asks, for the decoder. put never blocks.
 type results struct {
 	bell chan struct{} // capacity 1; full while there are results, unless a waiter has emptied it
 
@@ -12,7 +12,7 @@ type results struct {
 
 func newResults() *results { return &results{bell: make(chan struct{}, 1)} }
 
-// put adds one.
+// put adds a result.
 func (q *results) put(r result) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -38,7 +38,7 @@ func (q *results) take() (r result, ok bool) {
 	return r, true
 }
 
-// any reports whether there are any.
+// any reports whether there is a result.
 func (q *results) any() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -27,7 +27,7 @@ type run struct {
 	text    []int32  // the prompt and the tokens shown
 	prompt  int      // length of the prompt
 	origins []Origin // of the tokens shown
-	told    int      // tokens of the text that were sent to the cloud
+	sent    int      // length of the part of the text that was sent to the cloud
 	audited int      // position up to which tokens have been compared
 	warming bool     // text is being sent early
 	warmed  chan Warming
@@ -160,34 +160,34 @@ func (r *run) extend(ctx context.Context, leaves []*node) error {
 	}
 	took := r.since(start)
 	r.cost.Learn(len(rows), took.Seconds())
-	told := Pass{Rows: len(rows), Began: start.Sub(r.began), Took: took, Nodes: r.drafted(rows, len(leaves))}
-	r.grow(leaves, chains, heads, told)
+	report := Pass{Rows: len(rows), Began: start.Sub(r.began), Took: took, Nodes: r.drafted(rows, len(leaves))}
+	r.grow(leaves, chains, heads, report)
 	return nil
 }
 
-// grow takes a forward call into the draft tree: its leaves, and the guesses after them that hold. The model drops the
-// others. heads are those of the leaves, then of the chains one after the other.
-func (r *run) grow(leaves []*node, chains [][]*node, heads []backend.Output, told Pass) {
-	p := &pass{took: told.Took}
+// grow adds the results of a forward call to the draft tree: its leaves, and the guesses after them that were accepted.
+// The model drops the others. heads are those of the leaves, then of the chains one after the other.
+func (r *run) grow(leaves []*node, chains [][]*node, heads []backend.Output, report Pass) {
+	p := &pass{took: report.Took}
 	var dead []ID
-	behind := heads[len(leaves):]
+	after := heads[len(leaves):]
 	for i, n := range leaves {
 		if chains == nil {
 			r.walk(n, nil, heads[i:i+1], p)
 			continue
 		}
 		chain := chains[i]
-		accepted := r.walk(n, chain, append(heads[i:i+1:i+1], behind[:len(chain)]...), p)
+		accepted := r.walk(n, chain, append(heads[i:i+1:i+1], after[:len(chain)]...), p)
 		for _, g := range chain[accepted:] {
 			dead = append(dead, g.id)
 		}
-		behind = behind[len(chain):]
-		told.Proposed, told.Accepted = told.Proposed+len(chain), told.Accepted+accepted
+		after = after[len(chain):]
+		report.Proposed, report.Accepted = report.Proposed+len(chain), report.Accepted+accepted
 	}
 	if len(dead) > 0 {
 		r.model.Drop(dead...)
 	}
-	r.tell(Event{Pass: &told})
+	r.tell(Event{Pass: &report})
 }
 
 // decide asks the router about the token that follows n: it stands, or it becomes an escalation.
@@ -230,12 +230,12 @@ func (r *run) because(path uint64, pos int, head *backend.Output, local int32) *
 	return &why
 }
 
-// probability of a token under the small model, before temperature.
+// probability returns the probability of a token under the small model, before temperature.
 func probability(head *backend.Output, id int32) float32 {
 	return float32(math.Exp(float64(logProb(head, id))))
 }
 
-// logProb is the logarithm of the probability of a token: of a candidate, or from all logits.
+// logProb returns the log-probability of a token: of a candidate, or from all logits.
 func logProb(head *backend.Output, id int32) float32 {
 	logit := float32(math.Inf(-1))
 	if len(head.Logits) > 0 {

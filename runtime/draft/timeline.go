@@ -2,7 +2,7 @@ package draft
 
 import "time"
 
-// Prompt is the forward calls of the prompt.
+// Prompt describes the forward calls of the prompt.
 type Prompt struct {
 	Tokens      int
 	Began, Took time.Duration // Began: since the call of [Decoder.Decode]
@@ -10,7 +10,7 @@ type Prompt struct {
 
 // Drafted is a row of a [Pass]: a token, and the node of the draft tree that it is.
 type Drafted struct {
-	ID, Parent ID // Parent is 0 behind the prompt
+	ID, Parent ID // Parent is 0 for the first node after the prompt
 	Pos        int
 	Token      int32
 	Guess      bool // from the text
@@ -22,11 +22,11 @@ type Waited struct {
 	Began, Took time.Duration
 }
 
-// Rollback is nodes of the draft tree that were dropped: a branch that an answer contradicts, or the rest at the end of
-// the text.
+// Rollback describes nodes of the draft tree that were dropped: a branch that an answer contradicts, or the rest at the
+// end of the text.
 type Rollback struct {
 	Pos   int  // of the first of them
-	Of    int  // position of the escalation whose answer it was; 0: of none
+	Of    int  // position of the escalation with that answer; 0: none
 	Nodes []ID // that were evaluated; there may be none
 }
 

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// node is the last settled token or one that is not settled yet, and what is known of the one that follows.
+// node is the last settled token or a later one, with what is known of the token that follows.
 type node struct {
 	id         ID
 	token      int32
@@ -51,7 +51,7 @@ func (r *run) child(n *node, token int32, confidence float32) *node {
 		origin: Edge, end: r.End(token), known: r.now(), fact: n.fact, since: n.since,
 	}
 	if r.knows() {
-		c.fact = n.fact.behind(token)
+		c.fact = n.fact.after(token)
 	}
 	if n.place != nil {
 		c.place = n.place.Behind(token)
@@ -84,8 +84,8 @@ func (r *run) context(n *node) []int32 {
 	return text
 }
 
-// chance is the probability under the small model that the text comes through n: the product over the open escalations
-// on its path, or 1.
+// chance returns the probability under the small model that n becomes part of the text: the product over the open
+// escalations on its path, or 1.
 func (r *run) chance(n *node) float64 {
 	p := 1.0
 	for ; n != r.tip; n = n.parent {
@@ -96,7 +96,7 @@ func (r *run) chance(n *node) float64 {
 	return p
 }
 
-// drop takes the branch that begins with n out of the draft tree: the model drops it, its questions are cancelled, and
+// drop removes the branch that begins with n from the draft tree: the model drops it, its questions are cancelled, and
 // its cost is added to by.
 func (r *run) drop(n *node, by *escalation) {
 	var dead []ID

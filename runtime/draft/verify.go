@@ -63,7 +63,7 @@ func (r *run) comparisons(at *node, from int) []comparison {
 	return all
 }
 
-// learn takes the facts of an answer about the tokens that it compared.
+// learn stores the facts of an answer about the tokens that it compared.
 func (r *run) learn(e *escalation, a Answer) {
 	if !r.knows() {
 		return
@@ -164,24 +164,24 @@ func (r *run) answerKnown(e *escalation) {
 	e.at.children[0].by = e.at.fact.from
 }
 
-// turn puts the large model's token in the place of the one that follows n.
+// turn replaces the token that follows n with the large model's token.
 func (r *run) turn(n *node) {
 	old, cost := n.children[0], new(escalation)
 	r.drop(old, cost)
 	n.children = n.children[:0]
 	c := r.child(n, n.fact.token, old.confidence)
 	c.origin, c.looked, c.by, c.since, c.probs = FromCloud, true, n.fact.from, c.pos+1, r.answered(nil, c.token)
-	found, told := n.fact.found[old.token]
-	if told && c.probs != nil {
+	found, ok := n.fact.found[old.token]
+	if ok && c.probs != nil {
 		c.probs.Token = found.LogProb
 	}
-	if !told {
+	if !ok {
 		found = terms.Finding{Pos: c.pos, Token: c.token}
 	}
 	c.turn = &Turn{Finding: found, Local: old.token, Wasted: cost.Wasted, Exposed: cost.Exposed}
 }
 
-// giveUp lets the tokens stand that the answer to e was to verify.
+// giveUp accepts without verification the tokens that the answer to e was to verify.
 func (r *run) giveUp(e *escalation) {
 	for n := e.at; n != r.tip && n.pos >= e.at.since; n = n.parent {
 		if !n.looked {
@@ -208,7 +208,7 @@ func (r *run) compared(next *node) {
 	}
 	r.looks = append(r.looks, next.pos)
 	f := r.tip.fact
-	if found, told := f.found[next.token]; told {
+	if found, ok := f.found[next.token]; ok {
 		r.within = append(r.within, found)
 	} else if f.known && f.token != next.token { // it may not stand there
 		r.within = append(r.within, terms.Finding{Pos: next.pos, Token: f.token})

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Waits has the waits for the last answers of a cloud, and how often it is asked. The zero value has none. Texts that
-// are decoded one after the other may share it.
+// Waits holds the waits for the last answers of a cloud, and how often it is asked. The zero value holds none. Texts
+// that are decoded one after the other may share it.
 type Waits struct {
 	last [9]time.Duration // a ring
 	n    int              // answers so far
@@ -26,7 +26,7 @@ func (w *Waits) decided(escalated bool) {
 	}
 }
 
-// share is the likely share of escalations among the next tokens.
+// share returns the likely share of escalations among the next tokens.
 func (w *Waits) share() float64 { return (w.asked + 0.5) / (w.tokens + 20) }
 
 // learn notes the time from a question to its answer.

@@ -2,17 +2,17 @@ package draft
 
 import "context"
 
-// warm sends settled text without a question once the cloud lacks unknown tokens of it: the prompt at once, while the
-// small model works on it, and later what does not fit into one packet of a question. One such text is under way at a
-// time.
+// warm sends settled text without a question if the cloud lacks at least unknown tokens of it: the prompt at once,
+// while the small model computes it, and later the text that does not fit into one packet of a question. One such text
+// is sent at a time.
 func (r *run) warm(ctx context.Context, unknown int) {
 	w, ok := r.cloud.(Warmer)
-	if !ok || r.router == nil && !r.Verify || r.Warm < 0 || r.warming || len(r.text)-r.told < unknown ||
+	if !ok || r.router == nil && !r.Verify || r.Warm < 0 || r.warming || len(r.text)-r.sent < unknown ||
 		r.Deadline > 0 && r.Breaker.Open() {
 		return
 	}
-	text, before := r.text[:len(r.text):len(r.text)], r.told
-	r.warming, r.told = true, len(text)
+	text, before := r.text[:len(r.text):len(r.text)], r.sent
+	r.warming, r.sent = true, len(text)
 	start := r.now()
 	r.beside(func() {
 		up, down, err := w.Warm(ctx, text)

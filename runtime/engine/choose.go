@@ -16,17 +16,17 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/sample"
 )
 
-// The number of best tokens that the head and the cloud are asked for where not every token may follow: a greedy choice
-// that may not follow seldom leaves more than a few better ones.
+// The number of best tokens requested from the head and from the cloud if not every token may follow. A greedy choice
+// that may not follow rarely leaves more than a few better tokens.
 const (
 	headBest  = 16 // before all of the vocabulary
 	cloudBest = 32
 )
 
-// SchemaError says what of a JSON schema is wrong or not supported, and where.
+// SchemaError says what in a JSON schema is wrong or not supported, and where.
 type SchemaError = grammar.Error
 
-// validate reports what of a route cannot be with this model.
+// validate returns an error if this model does not support the route.
 func (e *Engine) validate(r Route) error {
 	any := r.Settings.Rules()
 	switch {
@@ -55,9 +55,9 @@ func (e *Engine) validate(r Route) error {
 	return r.Settings.Validate()
 }
 
-// Check reports what of a route cannot be, before anything is generated: values out of range, options that exclude each
-// other, and schemas that are wrong or not supported. It returns the paths of the keywords of the schema that have no
-// effect; making a grammar of it ends with the cause of ctx when that does.
+// Check reports an invalid route before anything is generated: values out of range, options that exclude each other,
+// and schemas that are wrong or not supported. It returns the paths of the schema's keywords that have no effect.
+// Compiling the schema ends with the cause of ctx when ctx ends.
 func (e *Engine) Check(ctx context.Context, r Route) (ignored []string, err error) {
 	if e.closed() {
 		return nil, e.named(ctx, ErrClosed)
@@ -75,7 +75,7 @@ func (e *Engine) Check(ctx context.Context, r Route) (ignored []string, err erro
 	return m.Ignored(), nil
 }
 
-// chooser is what the places of one answer share. It is used by one goroutine at a time.
+// chooser is the state that the places of one answer share. One goroutine at a time uses it.
 type chooser struct {
 	sampler *sample.Sampler
 	route   Route
@@ -101,7 +101,7 @@ type place struct {
 	closing []int32
 }
 
-// choose sets in o how tokens are chosen after a prompt, and returns what that needs of heads.
+// choose sets in o how tokens are chosen after a prompt, and returns what that requires of heads.
 func (s *Session) choose(
 	ctx context.Context, o *draft.Options, sampler *sample.Sampler, prompt []int32, r Route,
 ) (backend.Want, error) {
@@ -187,12 +187,12 @@ func (p *place) masked(pos int, head *backend.Output) int32 {
 		case p.Allows(id):
 			return id
 		}
-		p.mask.Remove(id) // there is no room for what must follow it
+		p.mask.Remove(id) // there is no room for the tokens that must follow it
 	}
 	return p.last()
 }
 
-// last is the token that leads to the end in the fewest bytes.
+// last returns the token that leads to the end in the fewest bytes.
 func (p *place) last() int32 {
 	if rest := p.matcher.Shortest(p.text); len(rest) > 0 {
 		return rest[0]
@@ -270,7 +270,7 @@ func (p *place) answer() []int32 {
 	return all
 }
 
-// place returns what rules depend on.
+// place returns the input of the sampling rules.
 func (p *place) place(mask grammar.Mask) sample.Place {
 	at := sample.Place{Mask: mask}
 	if !p.route.Adjusts() {
@@ -298,7 +298,7 @@ type stopper struct {
 	found   string // the one that is there
 }
 
-// push takes a token and returns those that can be shown. stop means that a stop string ends the text.
+// push adds a token and returns the tokens that can be shown. stop reports whether a stop string ends the text.
 func (s *stopper) push(t Token) (shown []Token, stop bool) {
 	if len(s.stops) == 0 {
 		return []Token{t}, false
@@ -329,7 +329,8 @@ func (s *stopper) begun() (most int) {
 	return most
 }
 
-// upTo returns the tokens before a place of the text, and if last, the part of a token before it.
+// upTo returns the tokens before a position of the text. If last is set, it includes the part of a token before the
+// position.
 func (s *stopper) upTo(end int, last bool) []Token {
 	begin, n := 0, 0
 	for n < len(s.pending) && begin+len(s.pending[n].Text) <= end {

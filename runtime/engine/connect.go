@@ -9,13 +9,13 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/client"
 )
 
-// What goes wrong on the way to a gateway, for programs that put the parts together through this package.
+// Errors of connecting to a gateway, for programs that put the parts together through this package.
 type (
 	ConnectError = client.ConnectError
 	PinError     = client.PinError
 )
 
-// Remedy is what helps where there is no connection to a gateway. How to do it, each program says in its own words.
+// Remedy is the kind of change that makes a connection to a gateway possible. Each program words its own advice.
 type Remedy int
 
 // The remedies.
@@ -30,7 +30,7 @@ const (
 	ReadRefusal               // what the gateway says itself
 )
 
-// RemedyFor returns what helps against an error of connecting.
+// RemedyFor returns the remedy for an error of connecting.
 func RemedyFor(err error) Remedy {
 	_, wrongPin := errors.AsType[*PinError](err)
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)

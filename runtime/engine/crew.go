@@ -14,26 +14,27 @@ import (
 const (
 	// maxShared is the max number of rows of one pass, unless one call alone has more.
 	maxShared = 128
-	// promptAlone is the number of rows of a prompt in a pass while no session decodes: a new session waits for them.
-	// promptBeside is the number of rows of all prompts beside sessions that decode: they delay each of their tokens.
+	// promptAlone is the number of prompt rows in a pass while no session decodes: a new session waits for them.
+	// promptBeside is the number of rows of all prompts in a pass with sessions that decode: they delay each token of
+	// these sessions.
 	promptAlone, promptBeside = 128, 16
 	// A pass waits up to 1/patience of the last pass for the sessions of that pass, so that they meet again.
 	patience = 8
 )
 
-// crew lets sessions that decode at the same time share the passes over the weights. It has no goroutine of its own:
-// the first call runs the passes until it is done, and then hands on to the next call. Calls that come meanwhile are
-// computed together in the next pass. A call has the same bits alone and together, see [backend.Pass].
+// crew lets sessions that decode at the same time share passes over the weights. It has no goroutine of its own: the
+// first call runs passes until it is complete, and then makes the next call the leader. Calls that arrive meanwhile are
+// computed together in the next pass. A call gives the same bits alone and together with others, see [backend.Pass].
 //
 // In the steady state n sessions meet in every pass: a pass waits for the sessions of the last pass, for a share of its
-// time, and only for those that came back in time before.
+// time, but only for those that came back in time before.
 type crew struct {
 	acquire func(ctx context.Context) (done func(), err error)
-	label   func(ctx context.Context) // gives the workers the labels of ctx
+	label   func(ctx context.Context) // sets the profile labels of the workers to those of ctx
 	forward forward
 
 	mu            sync.Mutex
-	queue         []*entry // calls with rows of no pass yet, in order
+	queue         []*entry // calls with rows that are not in a pass yet, in order
 	led           bool     // a call gathers others, or runs a pass
 	met           []*member
 	passes, calls uint64 // so far
@@ -58,12 +59,12 @@ type member struct {
 	decodes bool          // a text is under way
 	missed  bool          // the next pass waits for it
 	given   time.Time     // when its last call was answered
-	away    time.Duration // from then until it came with another one
+	away    time.Duration // from then until its next call
 	served  uint64        // passes that it took part in, as if it had been there from the start
 	call    entry
 }
 
-// entry is a forward call that waits for its pass, or has a part in one.
+// entry is a forward call that waits for its pass or takes part in one.
 type entry struct {
 	*member
 	ctx   context.Context
@@ -74,7 +75,7 @@ type entry struct {
 	long  bool // rows may be evaluated a few at a time: no row sees a later one
 	alone bool // it shares no pass
 
-	ready chan struct{} // capacity 1: the call is over, or leads
+	ready chan struct{} // capacity 1: the call is over, or becomes the leader
 
 	// under the lock of the crew
 	begun int  // rows evaluated, or about to be
@@ -97,7 +98,7 @@ func newMember() *member {
 	return m
 }
 
-// join begins a text of m, and leave ends it: no pass waits for m then.
+// join begins a text of m. leave ends it: after leave no pass waits for m.
 func (c *crew) join(m *member) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,7 +112,7 @@ func (c *crew) leave(m *member) {
 	c.found(m)
 }
 
-// found ends the wait for m.
+// found marks m as no longer missing.
 func (c *crew) found(m *member) {
 	if !m.missed {
 		return
@@ -160,7 +161,7 @@ func (c *crew) run(
 	return c.lead(l)
 }
 
-// withdraw takes a call out of the queue, unless it has a part in the pass that runs, or leads.
+// withdraw removes a call from the queue, unless it takes part in the running pass, or leads.
 func (c *crew) withdraw(l *entry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,13 +172,13 @@ func (c *crew) withdraw(l *entry) bool {
 	return true
 }
 
-// remove takes a call out of the queue for good, and drops what it refers to.
+// remove removes a call from the queue for good and drops its references.
 func (c *crew) remove(l *entry) {
 	c.queue = slices.DeleteFunc(c.queue, func(x *entry) bool { return x == l })
 	l.ctx, l.kv, l.rows, l.out, l.want = nil, nil, nil, nil, backend.Want{}
 }
 
-// lead runs passes until l is over, and then hands on.
+// lead runs passes until l is over, and then makes the next call the leader.
 func (c *crew) lead(l *entry) error {
 	defer c.handOn(l)
 	for !l.over {
@@ -188,8 +189,8 @@ func (c *crew) lead(l *entry) error {
 	return l.err
 }
 
-// handOn lets the first call of the queue lead in place of l. If a pass panics, as the function of a [Watcher] can, its
-// other calls go into the next pass.
+// handOn makes the first call of the queue the leader in place of l. If a pass panics, for example in the function of a
+// [Watcher], its other calls go into the next pass.
 func (c *crew) handOn(l *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,7 +207,7 @@ func (c *crew) handOn(l *entry) {
 	}
 }
 
-// pass runs one pass for the calls of the queue. After an error, which is the leader's, there was no pass.
+// pass runs one pass for the calls of the queue. It returns an error of the leader if there was no pass.
 func (c *crew) pass(leader *entry) error {
 	if err := c.gather(leader.ctx); err != nil {
 		return err
@@ -239,7 +240,7 @@ func (c *crew) gather(ctx context.Context) error {
 	}
 	wait := c.missing > 0
 	select {
-	case <-c.came: // of an earlier time
+	case <-c.came: // from an earlier pass
 	default:
 	}
 	c.mu.Unlock()
@@ -262,8 +263,8 @@ func (c *crew) gather(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// take chooses the calls of the next pass, and the number of rows of each: the first, and those after it that fit. If
-// there are many, those that took part in the fewest passes come first.
+// take chooses the calls of the next pass, and the number of rows of each: the first call, and the calls after it that
+// fit. If there are many, the calls of members that took part in the fewest passes come first.
 func (c *crew) take() {
 	piece := c.piece()
 	c.taken = c.taken[:0]
@@ -287,7 +288,7 @@ func (c *crew) take() {
 	}
 }
 
-// piece is how many rows of each prompt the next pass takes.
+// piece returns the number of rows of each prompt in the next pass.
 func (c *crew) piece() int {
 	prompts, decode := 0, false
 	for _, l := range c.queue {
@@ -323,8 +324,8 @@ func (l *entry) part() (rows []backend.Row, out []backend.Output, want backend.W
 	return l.rows[l.begun:end], l.out[l.heads : l.heads+len(want.Rows)], want
 }
 
-// compute runs the calls of the pass, together if there are several. If that fails, each runs by itself, so that the
-// error of one call is no error of the others.
+// compute runs the calls of the pass, together if there are several. If that fails, each call runs separately, so that
+// one call's error does not fail the others.
 func (c *crew) compute() {
 	if len(c.taken) > 1 {
 		if err := c.together(); err == nil {
@@ -344,7 +345,7 @@ func (c *crew) compute() {
 
 // together runs the calls in one pass, which ends early when the contexts of all calls have ended.
 func (c *crew) together() error {
-	defer func() { // drop what they refer to
+	defer func() { // drop references
 		clear(c.rows)
 		clear(c.out)
 		c.rows, c.out, c.want.Rows, c.want.Each = c.rows[:0], c.out[:0], c.want.Rows[:0], c.want.Each[:0]
@@ -372,7 +373,7 @@ func (c *crew) together() error {
 	return nil
 }
 
-// finish counts the rows of the pass, and wakes the calls that are over.
+// finish counts the rows of the pass, and wakes the calls that are complete.
 func (c *crew) finish(leader *entry, begin time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -406,7 +407,7 @@ func (c *crew) finish(leader *entry, begin time.Time) {
 	c.taken = c.taken[:0]
 }
 
-// present is the context of a pass: it ends when the contexts of all its calls have. Nothing waits for its end.
+// present is the context of a pass. It ends when the contexts of all its calls have ended. It has no Done channel.
 type present struct {
 	context.Context
 	calls []*entry

@@ -9,11 +9,11 @@ import (
 	"github.com/pilotfish-ai/pilotfish/netproto/terms"
 )
 
-// errTextEnds says that nothing follows a text.
+// errTextEnds is the error for a context that ends with an end token.
 var errTextEnds = errors.New("the text ends here")
 
-// next returns the token that follows the context of q. It is computed while no question waits, and takes as long as an
-// answer. Nothing follows an end token.
+// next returns the token that follows the context of q. It is computed while no question waits, and takes at least the
+// minimum time of an answer. It is an error if the context ends with an end token.
 func (s *Service) next(ctx context.Context, q terms.Job) (int32, error) {
 	if t, err := s.e.Tokenizer(); err == nil && len(q.Context) > 0 && t.IsEnd(q.Context[len(q.Context)-1]) {
 		return 0, errTextEnds
@@ -23,8 +23,9 @@ func (s *Service) next(ctx context.Context, q terms.Job) (int32, error) {
 	return a.Token, err
 }
 
-// decodeOn sends up to most tokens that follow the context of q and token; the context has room for them. It returns at
-// once. The channel is closed when ctx ends, the session is forgotten, the service is closed or others need it.
+// decodeOn decodes up to most tokens after the context of q and token, and sends them on the returned channel. The
+// context must have room for them. It returns at once. The channel is closed early when ctx ends, the session is
+// forgotten, the service is closed, or other work needs the time.
 func (s *Service) decodeOn(ctx context.Context, q terms.Job, token int32, most int) <-chan int32 {
 	tokens := make(chan int32, most)
 	ctx, end, ok := s.onward.begin(ctx, q.Session)
@@ -48,19 +49,19 @@ func (s *Service) decodeOn(ctx context.Context, q terms.Job, token int32, most i
 	return tokens
 }
 
-// Forget drops what is kept of a session, see [batch.Service.Forget], and ends what is decoded ahead for it.
+// Forget drops the tokens of a session, see [batch.Service.Forget], and stops decoding ahead for it.
 func (s *Service) Forget(ctx context.Context, session uint64) error {
 	s.onward.stop(func(r *running) bool { return r.session == session })
 	return s.Service.Forget(ctx, session)
 }
 
-// Close ends the service, see [batch.Service.Close], and what is decoded ahead.
+// Close ends the service, see [batch.Service.Close], and stops all decoding ahead.
 func (s *Service) Close() {
 	s.onward.close()
 	s.Service.Close()
 }
 
-// onward has the goroutines that decode ahead.
+// onward manages the goroutines that decode ahead.
 type onward struct {
 	mu     sync.Mutex
 	closed bool
@@ -74,7 +75,7 @@ type running struct {
 	over    chan struct{} // closed when it has ended
 }
 
-// begin makes a context for another one, unless all is closed. The goroutine calls end when it ends.
+// begin returns a context for a new goroutine; ok is false after close. The goroutine calls end when it ends.
 func (o *onward) begin(ctx context.Context, session uint64) (_ context.Context, end func(), ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -112,7 +113,7 @@ func (o *onward) stop(match func(*running) bool) {
 	}
 }
 
-// close ends all goroutines and waits for them. None begins after it.
+// close ends all goroutines and waits for them. No new one can begin afterwards.
 func (o *onward) close() {
 	o.mu.Lock()
 	o.closed = true

@@ -9,7 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/device"
 )
 
-// Backend says what runs a model.
+// Backend is the kind of device that runs a model.
 type Backend = device.Backend
 
 // The backends.
@@ -19,19 +19,19 @@ const (
 	Soft  = device.Soft
 )
 
-// ParseBackend returns the backend of a name: see [device.Parse].
+// ParseBackend returns the backend with this name: see [device.Parse].
 func ParseBackend(name string) (Backend, error) { return device.Parse(name) }
 
 // MostThreads is the largest [Options.Threads].
 const MostThreads = host.MostThreads
 
-// KernelType is the type that weights of type t have on a GPU: another one where there are no kernels for t.
+// KernelType returns the type that weights of type t have on a GPU: a different one if there are no kernels for t.
 func KernelType(t gguf.Type) gguf.Type { return gpu.KernelType(t) }
 
-// Device says what runs the model, for reports.
+// Device describes the device that runs the model, for reports.
 func (e *Engine) Device() string { return e.name }
 
-// GPU is Metal's name of the GPU that runs the model, or of what stands in for one; false where none does.
+// GPU returns Metal's name of the GPU that runs the model, or of its software substitute; false if the CPU runs it.
 func (e *Engine) GPU() (name string, ok bool) {
 	d, ok := e.device.(*gpu.Device)
 	if !ok {
@@ -40,7 +40,7 @@ func (e *Engine) GPU() (name string, ok bool) {
 	return d.GPU(), true
 }
 
-// Threads is the number of threads that compute, or that may where a GPU does.
+// Threads returns the number of CPU threads that compute, or that may compute if a GPU runs the model.
 func (e *Engine) Threads() int {
 	if d, ok := e.device.(*host.Device); ok {
 		return d.Threads()
@@ -48,7 +48,7 @@ func (e *Engine) Threads() int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// LastEncoded describes the last forward call; false where no GPU runs the model.
+// LastEncoded describes the last forward call; false if no GPU runs the model.
 func (e *Engine) LastEncoded() (s gpu.Stats, ok bool) {
 	d, ok := e.device.(*gpu.Device)
 	if ok {

@@ -22,7 +22,7 @@ type edge struct {
 	token map[draft.ID]int32
 	pace  time.Duration // min time of a forward call of one row; 0: no limit
 	row   float64       // share of that for each further row
-	over  time.Duration // by which the timer of the last call fired too late
+	over  time.Duration // the delay of the last call's timer
 	out   []backend.Output
 
 	settling, drafting *func() // labels of profiles; nil before the prompt
@@ -70,8 +70,8 @@ func (m *edge) Extend(ctx context.Context, nodes []draft.Node) ([]backend.Output
 	return m.out, nil
 }
 
-// one evaluates a token after the settled text and the slots of path, and returns its slot and what the head finds,
-// which lasts until the next call.
+// one evaluates a token after the settled text and the slots of path. It returns the token's slot and the output of the
+// head, which is valid until the next call.
 func (s *Session) one(
 	ctx context.Context, token int32, path []int32, want backend.Want,
 ) (int32, *backend.Output, error) {
@@ -104,8 +104,8 @@ func (m *edge) several(ctx context.Context, nodes []draft.Node) error {
 	return err
 }
 
-// besideFlight evaluates nodes together; it only waits for one that is in flight already. No further flight begins
-// beside guesses from the text: it would delay the next ones.
+// besideFlight evaluates nodes together and waits for a flight that has begun. No further flight begins together with
+// guesses from the text: it would delay the next nodes.
 func (m *edge) besideFlight(ctx context.Context, nodes []draft.Node) error {
 	s := m.s
 	done, err := s.e.acquire(ctx)
@@ -166,7 +166,8 @@ func (m *edge) guesses(nodes []draft.Node) int {
 	return 0
 }
 
-// together evaluates all nodes but the one at position but in one forward call. After an error m may hold some.
+// together evaluates all nodes except the one at position but in one forward call. After an error m may hold some of
+// them.
 func (m *edge) together(ctx context.Context, nodes []draft.Node, but int, forward forward) error {
 	cache := m.s.cache
 	want, rows := m.want, []backend.Row(nil)
@@ -205,13 +206,13 @@ func (m *edge) lose(nodes []draft.Node) {
 	}
 }
 
-// put notes where a node is.
+// put records the slot of a node.
 func (m *edge) put(n draft.Node, slot int32) {
 	m.slots[n.ID], m.ids[slot], m.token[n.ID] = slot, n.ID, n.Token
 }
 
-// rest waits until a forward call of rows rows that began at begin has taken the time of the pace. After a call that
-// ended late, as timers fire late, the next one is shorter, so that both together take the right time.
+// rest waits until a forward call with the given number of rows has taken the time of the pace since begin. Timers fire
+// late: if one call ends late, the next one is made shorter, so that both together take the right time.
 func (m *edge) rest(ctx context.Context, begin time.Time, rows int) {
 	least := time.Duration(float64(m.pace)*(1+m.row*float64(rows-1))) - m.over
 	m.over = 0
@@ -265,5 +266,5 @@ func (m *edge) forget(id draft.ID) {
 	delete(m.token, id)
 }
 
-// Room implements [draft.Model]. Flights give way.
+// Room implements [draft.Model]. It does not count flights: their slots are freed when needed.
 func (m *edge) Room() int { return m.s.cache.Slots() - m.s.inUse() }

@@ -1,5 +1,5 @@
 // Package engine puts the parts together: a model file in, tokens out. It alone imports every concrete type. Other
-// programs use the root package, which is a thin face of this one.
+// programs use the root package, which is a thin layer on top of it.
 //
 //	e, err := engine.Open("qwen2.5-0.5b-instruct-q8_0.gguf", engine.Options{})
 //	…
@@ -49,7 +49,7 @@ const (
 	KVF32  KVType = "f32" // float32, twice the memory
 )
 
-// DefaultContext is the longest text where none is asked for.
+// DefaultContext is the default length of the longest text, in tokens.
 const DefaultContext = 4096
 
 // Engine is an open model. Its sessions share the weights and take turns with their forward calls. Its methods may be
@@ -66,7 +66,7 @@ type Engine struct {
 	saved  func() (savedHeader, error) // what sessions save
 	kvType gguf.Type                   // of keys and values
 	move   move                        // of the weights into huge pages
-	crew   *crew                       // of the sessions; nil where the device cannot mix their rows
+	crew   *crew                       // of the sessions; nil if the device cannot mix their rows
 
 	structured structured // for answers that are JSON
 
@@ -84,7 +84,7 @@ func Open(path string, o Options) (*Engine, error) {
 	return New(f, path, o)
 }
 
-// New loads the weights of an open file, which is called name in errors. The engine closes it, also on an error.
+// New loads the weights of an open file. Errors use name for the file. The engine closes the file, also on an error.
 func New(f *gguf.File, name string, o Options) (*Engine, error) {
 	e := &Engine{path: name, file: f, o: o, unlabelled: phase.None}
 	e.begin(e.release)
@@ -137,7 +137,7 @@ func (e *Engine) setDefaults() error {
 	return nil
 }
 
-// newCache makes a KV cache of the type that the options ask for.
+// newCache makes a KV cache of the configured type.
 func (e *Engine) newCache(ctx context.Context, slots int) (*qwen2.Cache, error) {
 	done, err := e.acquire(ctx)
 	if err != nil {
@@ -147,16 +147,16 @@ func (e *Engine) newCache(ctx context.Context, slots int) (*qwen2.Cache, error) 
 	return e.model.NewCache(slots, e.kvType)
 }
 
-// kvBytes is the memory of keys and values of this number of tokens.
+// kvBytes returns the memory for the keys and values of this number of tokens.
 func (e *Engine) kvBytes(slots int) int64 { return e.model.KVConfig(slots, e.kvType).Bytes() }
 
-// onlyF32 reports whether every tensor is float32. The model then rounds nothing, and keys and values are not rounded
-// either.
+// onlyF32 reports whether every tensor is float32. If so the model rounds nothing, and keys and values are stored as
+// float32 too.
 func (e *Engine) onlyF32() bool {
 	return !slices.ContainsFunc(e.file.Tensors(), func(t gguf.Tensor) bool { return t.Type != gguf.F32 })
 }
 
-// release frees what the engine has, after its last use.
+// release frees the engine's resources after its last use.
 func (e *Engine) release() error {
 	var err error
 	if e.model != nil {
@@ -168,14 +168,14 @@ func (e *Engine) release() error {
 	return errors.Join(err, e.file.Close())
 }
 
-// File is the open model file. Its views, such as tensor data, must not be used after [Engine.Close].
+// File returns the open model file. Its views, such as tensor data, must not be used after [Engine.Close].
 func (e *Engine) File() *gguf.File { return e.file }
 
-// Model is the model itself, for callers with batches of their own. It serves one goroutine at a time, sessions and
-// services of the engine included.
+// Model returns the model itself, for callers that form their own batches. One goroutine at a time may use it,
+// including the sessions and services of the engine.
 func (e *Engine) Model() *qwen2.Model { return e.model }
 
-// Context is the longest text of a session, in tokens.
+// Context returns the maximum length of a session's text, in tokens.
 func (e *Engine) Context() int { return e.o.Context }
 
 // Tokenizer returns the tokenizer of the file. It is loaded at the first call, and can be used after [Engine.Close].
@@ -240,7 +240,7 @@ func (e *Engine) Logits(ctx context.Context, ids []int32, k int) ([]float32, []b
 	return out[0].Logits, out[0].Top, e.named(ctx, err)
 }
 
-// checkTokens reports a token of a text that the model does not have. what names the text.
+// checkTokens returns an error if the model does not have a token of the text. what names the text.
 func (e *Engine) checkTokens(what string, ids []int32) error {
 	vocab := e.model.Config().Vocab
 	for i, id := range ids {
@@ -251,8 +251,8 @@ func (e *Engine) checkTokens(what string, ids []int32) error {
 	return nil
 }
 
-// forward appends ids to cache, and fills out with what the head finds for the last of them. On an error the cache is
-// as before.
+// forward appends ids to cache, and sets out to the output of the head for the last of them. On an error the cache is
+// unchanged.
 func (e *Engine) forward(
 	ctx context.Context, m *member, cache *qwen2.Cache, ids []int32, out []backend.Output, want backend.Want,
 ) error {
@@ -273,7 +273,7 @@ func (e *Engine) forward(
 	return err
 }
 
-// label gives the workers of the device the labels that ctx has in profiles.
+// label sets the profile labels of the device's workers to those of ctx.
 func (e *Engine) label(ctx context.Context) {
 	if d, ok := e.device.(interface{ Label(*func()) }); ok {
 		set := phase.Of(ctx)
@@ -284,10 +284,11 @@ func (e *Engine) label(ctx context.Context) {
 	}
 }
 
-// forward is a forward call, of a caller that holds the model or waits for it.
+// forward is a forward call. The caller holds the model or waits for it.
 type forward func(ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want) error
 
-// share is a forward call of a session. If long, no row sees a later one, and they may be run a few at a time.
+// share runs a forward call of a session. If long is set, no row attends to a later one, and the rows may be computed a
+// few at a time.
 func (e *Engine) share(
 	ctx context.Context, m *member, kv backend.KV,
 	rows []backend.Row, out []backend.Output, want backend.Want, long bool,
@@ -298,7 +299,7 @@ func (e *Engine) share(
 	return e.crew.run(ctx, m, kv, rows, out, want, long)
 }
 
-// run is a forward call of a caller that waits for its turn.
+// run runs a forward call after waiting for its turn.
 func (e *Engine) run(
 	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
 ) error {
@@ -311,7 +312,7 @@ func (e *Engine) run(
 	return e.pass(ctx, kv, rows, out, want)
 }
 
-// pass is a forward call of a caller that holds the model.
+// pass runs a forward call. The caller holds the model.
 func (e *Engine) pass(
 	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
 ) error {

@@ -21,18 +21,18 @@ type Receiver interface{ Receipt() Receipt }
 
 // Far is a large model that can be asked for many texts at once: a [Service] of this process, or a [Remote].
 type Far interface {
-	// Session returns the cloud for one text at a time, and what ends it.
+	// Session returns the cloud for one text at a time, and a function that ends the session.
 	Session(ctx context.Context) (Cloud, func(), error)
 }
 
 // Verifier is a large model that may be able to verify the tokens of a small one: a [Service], or a [Remote].
 type Verifier interface {
-	// Verifies returns why it cannot, for choices by a sampling, with or without scores; nil if it can.
+	// Verifies returns an error if the model cannot verify tokens chosen by this sampling, with or without scores.
 	Verifies(ctx context.Context, scores bool, sampling terms.Sampling) error
 }
 
-// Session returns a cloud that needs no network, for one text at a time, and what ends it. The error is [ErrClosed]
-// once the service or its engine is closed.
+// Session returns a cloud that needs no network, for one text at a time, and a function that ends the session. The
+// error is [ErrClosed] once the service or its engine is closed.
 func (s *Service) Session(context.Context) (Cloud, func(), error) {
 	if s.Closed() || s.e.closed() {
 		return nil, nil, closedToo(batch.ErrClosed)
@@ -42,20 +42,20 @@ func (s *Service) Session(context.Context) (Cloud, func(), error) {
 	return s.Local(session), end, nil
 }
 
-// Verifies implements [Verifier]. The built-in model can verify always.
+// Verifies implements [Verifier]. The built-in model can always verify.
 func (s *Service) Verifies(_ context.Context, scores bool, sampling terms.Sampling) error { return nil }
 
 // Fingerprint identifies the model: see [gguf.File.Fingerprint].
 func (e *Engine) Fingerprint() (string, error) { return e.file.Fingerprint() }
 
-// Name is the general.name of the model's file; "" where it has none.
+// Name returns the general.name of the model's file; "" if it has none.
 func (e *Engine) Name() string {
 	name, _ := e.file.String("general.name") // for display only
 	return name
 }
 
-// Model is the name of the large model that the gateway gives; "" before the first connection.
+// Model returns the name of the large model that the gateway reports; "" before the first connection.
 func (r *Remote) Model() string { return r.Welcome().Model }
 
-// Context is the longest context that the gateway takes, in tokens; 0 before the first connection.
+// Context returns the longest context that the gateway accepts, in tokens; 0 before the first connection.
 func (r *Remote) Context() int { return r.Welcome().Limits.Context }

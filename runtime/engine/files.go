@@ -8,15 +8,15 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// ReadRouter reads the router file at path, a GGUF file as `pilotfish router train` writes it. Errors name the file.
+// ReadRouter reads the router file at path, a GGUF file written by `pilotfish router train`. Errors name the file.
 func ReadRouter(path string) (*router.File, error) { return readFrom(path, router.Read) }
 
-// ReadTokenizer reads the tokenizer of the model file at path, and nothing else of it. Errors name the file.
+// ReadTokenizer reads only the tokenizer of the model file at path. Errors name the file.
 func ReadTokenizer(path string) (*tokenizer.Tokenizer, error) {
 	return readFrom(path, tokenizer.FromGGUF)
 }
 
-// readFrom reads a part of a GGUF file, which holds no memory of the file afterwards.
+// readFrom reads a part of a GGUF file. The result refers to no memory of the file.
 func readFrom[T any](path string, read func(*gguf.File) (*T, error)) (*T, error) {
 	f, err := gguf.Open(path)
 	if err != nil {

@@ -22,31 +22,32 @@ type HugePages string
 
 // The values of [Options.HugePages].
 const (
-	HugeAuto HugePages = ""    // where the system has them, the CPU runs the model, and enough memory is free
+	HugeAuto HugePages = ""    // if the system has them, the CPU runs the model, and enough memory is free
 	HugeOff  HugePages = "off" // never: other processes share the file's pages, and the system can take them back
-	HugeOn   HugePages = "on"  // also where little memory is free; [Open] fails where it is not possible at all
+	HugeOn   HugePages = "on"  // even if little memory is free; [Open] fails if it is impossible
 )
 
-// spareMemory is the number of bytes that must be free beside the weights for these to move unasked: the system cannot
-// reclaim this memory as it can the pages of a file.
+// spareMemory is the number of bytes that must be free in addition to the weights for HugeAuto to move them: the system
+// cannot reclaim this memory as it can reclaim the pages of a file.
 const spareMemory = 256 << 20
 
 // callsBeforeMove is the number of forward calls before weights begin to move. A move keeps a processor busy for ten
 // calls and more, and makes later calls 7 to 20% shorter (bench/RESULTS.md): it does not pay for one short answer.
 const callsBeforeMove = 32
 
-// move is how the weights of an engine move: beside forward calls, see [gguf.File.MoveToHugePages].
+// move moves the weights of an engine while forward calls run, see [gguf.File.MoveToHugePages].
 type move struct {
 	wanted bool
 	free   func() (uint64, error) // [freemem.Bytes]
 	calls  atomic.Int32           // of the model so far
 	begin  sync.Once
 	done   chan struct{}
-	// why weights stay, or some do; set from the beginning if they are not to move, or else once done is closed
+	// why the weights, or some of them, do not move; set at the beginning if they are not to move, otherwise when done
+	// is closed
 	stay error
 }
 
-// planMove decides whether the weights are to move. The error says why they cannot, if they must.
+// planMove decides whether the weights move. It returns an error if they must move and cannot.
 func (e *Engine) planMove() error {
 	e.move.done, e.move.free = make(chan struct{}), freemem.Bytes
 	switch e.o.HugePages {
@@ -78,7 +79,7 @@ func (e *Engine) cannotMove() error {
 	return nil
 }
 
-// called counts a forward call, after which the weights may begin to move.
+// called counts a forward call. After enough calls the weights begin to move.
 func (e *Engine) called() {
 	if e.move.wanted && e.move.calls.Add(1) == callsBeforeMove {
 		e.moveWeights()
@@ -102,7 +103,7 @@ func (e *Engine) moveWeights() {
 	})
 }
 
-// lacksMemory returns why there is too little memory for the weights to move.
+// lacksMemory returns an error if there is too little memory to move the weights.
 func (e *Engine) lacksMemory() error {
 	if e.o.HugePages == HugeOn {
 		return nil
@@ -114,7 +115,7 @@ func (e *Engine) lacksMemory() error {
 	return tooLittle(free, e.file.Size())
 }
 
-// tooLittle returns why free bytes of memory are too few for weights of this size.
+// tooLittle returns an error if free bytes of memory are too few for weights of this size.
 func tooLittle(free uint64, weights int64) error {
 	need := uint64(weights) + spareMemory
 	if free >= need {
@@ -124,14 +125,14 @@ func tooLittle(free uint64, weights int64) error {
 		humanize.Bytes(free), humanize.Bytes(spareMemory), humanize.Bytes(need))
 }
 
-// Weights says where the weights are in memory.
+// Weights describes where in memory the weights are.
 type Weights struct {
 	gguf.Placement
 	Stay error // why they, or some of them, are still pages of the file; nil if they moved
 }
 
-// Weights waits until the weights have moved, if they do, and says where they are. They begin to move after 32 forward
-// calls, or when Weights is called.
+// Weights waits until the weights have moved, if they are to move, and returns where they are. They begin to move after
+// 32 forward calls, or when Weights is called.
 func (e *Engine) Weights(ctx context.Context) (w Weights, err error) {
 	done, err := e.use()
 	if err != nil {

@@ -17,26 +17,26 @@ import (
 
 // Errors of use at the wrong time.
 var (
-	// ErrClosed says that Close was called, of an engine, or of a session, service or connection of one: before,
-	// or while the call was under way.
+	// ErrClosed is returned after Close of an engine, or of one of its sessions, services or connections, was called:
+	// before the call or during it.
 	ErrClosed = gguf.ErrClosed
-	// ErrBusy says that a second text was begun in a session before the first was over.
+	// ErrBusy is returned if a second text is begun in a session before the first is over.
 	ErrBusy = errors.New("the session is in use by another goroutine: " +
 		"finish its text first, or open a session for each goroutine")
-	// ErrContext says that a prompt leaves no room for an answer in the context.
+	// ErrContext is returned if a prompt leaves no room for an answer in the context.
 	ErrContext = qwen2.ErrContext
 )
 
-// life is what Close ends. All uses of weights, device memory or the file take a lease first.
+// life is the lifetime of an engine until Close. Every use of weights, device memory or the file takes a lease first.
 type life struct {
 	uses    lease.Lease
 	closing context.Context // ends when Close is called, with ErrClosed
 	end     context.CancelCauseFunc
 	close   func() error  // once
-	turn    chan struct{} // holds one value: the caller that takes it holds the model
+	turn    chan struct{} // holds one value: the caller that receives it holds the model
 }
 
-// begin sets up a life that ends with release.
+// begin starts the lifetime. release is called at its end.
 func (l *life) begin(release func() error) {
 	l.closing, l.end = context.WithCancelCause(context.Background())
 	l.turn = make(chan struct{}, 1)
@@ -64,7 +64,7 @@ func (l *life) use() (done func(), err error) {
 // closed reports whether Close has been called.
 func (l *life) closed() bool { return l.closing.Err() != nil }
 
-// bind returns a context that also ends, with ErrClosed, when Close is called. The caller calls release.
+// bind returns a context that also ends, with ErrClosed, when Close is called. The caller must call release.
 func (l *life) bind(ctx context.Context) (bound context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(l.closing, func() { cancel(ErrClosed) })
@@ -85,7 +85,7 @@ func (l *life) acquire(ctx context.Context) (done func(), err error) {
 		if !l.closed() {
 			return func() { l.turn <- struct{}{}; give() }, nil
 		}
-		l.turn <- struct{}{} // for the next one that waits
+		l.turn <- struct{}{} // for the next waiting caller
 		err = ErrClosed
 	case <-ctx.Done():
 		err = context.Cause(ctx)
@@ -94,8 +94,8 @@ func (l *life) acquire(ctx context.Context) (done func(), err error) {
 	return nil, err
 }
 
-// named puts the name of the model file before an error, unless the error is only that ctx ended: then errors.Is finds
-// both its cause and [context.Canceled] or [context.DeadlineExceeded].
+// named adds the name of the model file to an error, unless the error is only that ctx ended: in that case errors.Is
+// finds both its cause and [context.Canceled] or [context.DeadlineExceeded].
 func (e *Engine) named(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -115,7 +115,7 @@ func (s *Service) Ask(ctx context.Context, q terms.Job) (batch.Answer, error) {
 	return a, closedToo(ended.By(ctx, err))
 }
 
-// closedToo makes the error of a closed service or connection an [ErrClosed] as well.
+// closedToo wraps the error of a closed service or connection so that it is an [ErrClosed] as well.
 func closedToo(err error) error {
 	if errors.Is(err, batch.ErrClosed) || errors.Is(err, client.ErrClosed) {
 		return ended.Also(err, ErrClosed)

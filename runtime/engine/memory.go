@@ -7,15 +7,15 @@ import (
 )
 
 // fitSlots returns the default number of tokens that a service keeps: as many as fit into half of the memory that the
-// weights leave free, at least one context and at most 256.
+// weights leave free, but at least one context and at most 256 contexts.
 func fitSlots(free, weights uint64, bytesPerToken int64, context int) int {
 	const maxContexts = 256
 	left := (free - min(free, weights)) / 2
 	return int(min(max(left/uint64(bytesPerToken), uint64(context)), uint64(maxContexts*context)))
 }
 
-// fits returns an error if the machine has less memory than slots tokens need. Less may be free: memory is taken as it
-// is used.
+// fits returns an error if the machine has less memory than slots tokens need. It does not check free memory, because
+// memory is allocated as it is used.
 func fits(slots int, bytesPerToken int64) error {
 	v, err := mem.VirtualMemory()
 	if err != nil {

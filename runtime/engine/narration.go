@@ -9,7 +9,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// narration turns the events of decoding into tokens with text, and holds back what may be the beginning of a stop
+// narration turns the events of decoding into tokens with text. It holds back text that may be the beginning of a stop
 // string.
 type narration struct {
 	s       *Session
@@ -20,12 +20,12 @@ type narration struct {
 	decoder *tokenizer.Decoder
 	stop    stopper
 	text    strings.Builder // of all tokens that were shown
-	seen    []float32       // confidences of all tokens, where there is a router
+	seen    []float32       // confidences of all tokens, if there is a router
 	stopped bool            // a stop string ended the text
 	more    bool            // the caller takes more tokens
 }
 
-// take notes an event, and reports whether decoding goes on.
+// take handles an event, and reports whether decoding goes on.
 func (n *narration) take(e draft.Event) bool {
 	if n.r.Observe != nil {
 		n.r.Observe(e)
@@ -52,8 +52,8 @@ func (n *narration) take(e draft.Event) bool {
 	return n.token(t, e.At)
 }
 
-// spend adds the answer to the balance of the router's budget. cut questions about the token that would follow count
-// too, unless a stop string ended the text: whether there is one depends on the mode then.
+// spend adds the answer to the balance of the router's budget. It also counts cut questions about the token that would
+// follow, unless a stop string ended the text: in that case their number depends on the mode.
 func (n *narration) spend(cut int) {
 	if n.r.Router == nil || n.r.Router.Balance() == nil {
 		return
@@ -66,7 +66,7 @@ func (n *narration) spend(cut int) {
 	n.s.summary.Spent = a
 }
 
-// shown is a token without its text, which was known at this time after decoding began.
+// shown returns a token without its text. at is when it was known, since decoding began.
 func (n *narration) shown(t *draft.Token, at time.Duration) Token {
 	out := Token{
 		Pos: t.Pos, ID: t.ID, Origin: t.Origin, Unverified: t.Unverified, Confidence: t.Confidence, At: n.lead + at,
@@ -108,7 +108,8 @@ func (n *narration) show(tokens []Token) bool {
 	return true
 }
 
-// end shows what was held back, unless decoding failed or a stop string ended the text, and completes the summary.
+// end shows the text that was held back, unless decoding failed or a stop string ended the text, and completes the
+// summary.
 func (n *narration) end(stop string, well bool) {
 	if n.s.summary.Stop = stop; n.stopped {
 		n.s.summary.Stop, n.s.summary.Stopped = StopString, n.stop.found
@@ -121,7 +122,7 @@ func (n *narration) end(stop string, well bool) {
 	n.s.summary.Text = n.text.String()
 }
 
-// tellCosts adds the costs of a question that the text passed.
+// tellCosts adds the costs of a question in the text.
 func tellCosts(c *router.Costs, q *draft.Escalation) {
 	switch q.Outcome {
 	case draft.Hit, draft.Miss, draft.Late, draft.Failed:

@@ -32,7 +32,7 @@ type (
 	UpstreamEngineStats = upstream.EngineStats
 )
 
-// Identity says what the ids of the model mean, and how it writes a chat: see [netproto.Identity.Compare].
+// Identity describes the meaning of the model's ids and its form of chats: see [netproto.Identity.Compare].
 func (e *Engine) Identity() (netproto.Identity, error) {
 	t, err := e.Tokenizer()
 	if err != nil {
@@ -41,7 +41,7 @@ func (e *Engine) Identity() (netproto.Identity, error) {
 	return identityOf(t), nil
 }
 
-// identityOf says what the ids of a file with this tokenizer mean.
+// identityOf describes the meaning of the ids of a file with this tokenizer.
 func identityOf(t *tokenizer.Tokenizer) netproto.Identity {
 	return netproto.Identity{Tokenizer: t.Hash(), Vocab: t.Used(), Template: t.ChatHash()}
 }
@@ -57,7 +57,7 @@ func (s *Service) Gateway(o GatewayOptions) (*gateway.Gateway, error) {
 		return nil, err
 	}
 	ends := endsOf(t)
-	// all: the service itself shares its work fairly
+	// the gateway need not limit questions: the service itself shares its work fairly
 	const all = 1 << 20
 	info := gateway.Info{
 		Model: s.e.Name(), Identity: id, MaxContext: s.e.o.Context, Parallel: all,
@@ -87,7 +87,7 @@ func (u builtIn) Next(ctx context.Context, q terms.Job) (int32, error) {
 	return token, busy(err)
 }
 
-// busy makes the error of background work that was shed one that a gateway passes on.
+// busy turns the error of background work that was shed into one that a gateway passes on.
 func busy(err error) error {
 	if errors.Is(err, batch.ErrShed) {
 		return fmt.Errorf("%w: %w", netproto.Busy, err)
@@ -95,7 +95,7 @@ func busy(err error) error {
 	return err
 }
 
-// Warm implements [gateway.Warmer]. It keeps the keys and values, and drops the answer.
+// Warm implements [gateway.Warmer]. It keeps the keys and values, and discards the answer.
 func (u builtIn) Warm(ctx context.Context, q terms.Job) error {
 	q.Priority = terms.Background
 	_, err := u.s.Ask(ctx, q)
@@ -104,11 +104,11 @@ func (u builtIn) Warm(ctx context.Context, q terms.Job) error {
 
 // Forget implements [gateway.Upstream].
 func (u builtIn) Forget(session uint64) {
-	// It fails only when the service is closed, which has forgotten all.
+	// It fails only if the service is closed, which has already dropped everything.
 	u.s.Service.Forget(context.Background(), session)
 }
 
-// Remote is a connection to a gateway, which may be made when it is first used.
+// Remote is a connection to a gateway. It may connect at first use.
 type Remote struct{ *client.Client }
 
 // Dial connects to the gateway at addr, "host:port". Identity is that of the engine.
@@ -124,7 +124,7 @@ func (e *Engine) Dial(ctx context.Context, addr string, o DialOptions) (*Remote,
 	return &Remote{c}, nil
 }
 
-// Audit is the kind of audit that the gateway's model gives: "exact", "sampled" or "none"; "" before the first
+// Audit returns the kind of audit that the gateway's model supports: "exact", "sampled" or "none"; "" before the first
 // connection.
 func (r *Remote) Audit() string {
 	w := r.Welcome()
@@ -138,11 +138,11 @@ func (r *Remote) Audit() string {
 // chat that it was not trained on; false before the first connection, and for gateways of older versions.
 func (r *Remote) OtherTemplate() bool { return r.Welcome().OtherTemplate }
 
-// Choices is the number of most probable tokens from which the gateway's model can draw; 0 means all, or no connection
-// yet.
+// Choices returns the number of most probable tokens from which the gateway's model can draw; 0 means all, or no
+// connection yet.
 func (r *Remote) Choices() int { return r.Welcome().Choices }
 
-// Verifies implements [Verifier]. It connects if need be, and waits for that until ctx ends. The error is
+// Verifies implements [Verifier]. It connects if necessary, and waits for the connection until ctx ends. The error is
 // netproto.CannotVerify if only another gateway or another engine can help.
 func (r *Remote) Verifies(ctx context.Context, scores bool, sampling terms.Sampling) error {
 	w, err := r.Connect(ctx)
@@ -176,7 +176,7 @@ func verifies(w netproto.Welcome, sampling terms.Sampling) error {
 	return nil
 }
 
-// Session returns the cloud for one text at a time, and what ends it.
+// Session returns the cloud for one text at a time, and a function that ends the session.
 func (r *Remote) Session(ctx context.Context) (draft.Cloud, func(), error) {
 	s, err := r.NewSession(ctx)
 	if err != nil {
@@ -216,16 +216,16 @@ func (c remote) Warm(ctx context.Context, text []int32) (bytesUp, bytesDown int,
 	return c.s.Sync(ctx, text)
 }
 
-// NewGatewayLog returns a log whose Event method is for [GatewayOptions]. Close it when the gateway has ended.
+// NewGatewayLog returns a log with an Event method for [GatewayOptions]. Close the log after the gateway has ended.
 func NewGatewayLog(to *slog.Logger) *gateway.Log { return gateway.NewLog(to) }
 
-// NewGatewayTextLog is [NewGatewayLog] with the texts of users in its lines about answered questions, which text
-// decodes.
+// NewGatewayTextLog is [NewGatewayLog] with the texts of users in its lines about answered questions. text decodes
+// tokens.
 func NewGatewayTextLog(to *slog.Logger, text func(ids []int32) string) *gateway.Log {
 	return gateway.NewTextLog(to, text)
 }
 
-// CheckTokens returns why a gateway refuses access tokens.
+// CheckTokens returns an error if a gateway would refuse these access tokens.
 func CheckTokens(tokens []GatewayToken) error { return gateway.CheckTokens(tokens) }
 
 // NewCertificate makes a self-signed certificate for a gateway, and its private key, both PEM.

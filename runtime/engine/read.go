@@ -13,27 +13,27 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// readRows is how many positions have all their logits in memory at a time.
+// readRows is the number of positions with all their logits in memory at a time.
 const readRows = 32
 
-// Seen is what a model makes of the token at a position of a text, from the tokens before it.
+// Seen is the output of a model for the token at a position of a text, from the tokens before it.
 type Seen struct {
 	Pos     int               // of the token
 	Choice  int32             // the most probable token
 	LogProb float32           // natural logarithm of its probability
-	Given   float32           // of that of the token that stands there
+	Given   float32           // the same of the token in the text
 	Margin  float32           // p₁ - p₂ of the two most probable tokens, in [0, 1], with the bits that a router sees
 	Entropy float32           // in nats, at least 0
-	Top     []terms.Candidate // the most probable tokens, best first: as many as were asked for
+	Top     []terms.Candidate // the most probable tokens, best first: the requested number
 
-	// Hidden is the state after the final norm, as the output matrix sees it. It is overwritten later.
+	// Hidden is the state after the final norm, the input of the output matrix. It is overwritten after see returns.
 	Hidden []float32
 }
 
 // Read runs text through the model and calls see for the positions from to len(text)-1, in this order, with the top
-// most probable tokens at each, 0 to [terms.MaxTop]. What the session holds of the text before these positions is not
-// run again. Nothing comes before the first token: at position 0, Given is NaN and the rest is zero. The text may be as
-// long as the context. An error of see ends it and is returned.
+// most probable tokens at each, 0 to [terms.MaxTop]. Tokens before from that are in the session's cache are not
+// computed again. No token precedes the first one: at position 0, Given is NaN and the other values are zero. The text
+// may be as long as the context. If see returns an error, Read stops and returns it.
 func (s *Session) Read(ctx context.Context, text []int32, from, top int, see func(Seen) error) error {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -102,5 +102,5 @@ func (s *Session) read(ctx context.Context, text []int32, from, top int, see fun
 	return nil
 }
 
-// Width is that of the model's hidden states.
+// Width returns the width of the model's hidden states.
 func (e *Engine) Width() int { return e.model.Config().Dim }

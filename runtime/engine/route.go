@@ -17,7 +17,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/tokenizer"
 )
 
-// DraftOptions say how tokens of two models are put together: mode, branches, window, deadline.
+// DraftOptions say how the tokens of two models are combined: mode, branches, window, deadline.
 type DraftOptions = draft.Options
 
 // Event is about one token that was shown, or one question to the cloud.
@@ -32,13 +32,13 @@ type (
 	Preview    = draft.Preview    // tokens that are not verified yet
 )
 
-// What is reported of forward calls.
+// Reports of forward calls.
 type (
 	Watcher = backend.Watcher // gets each operation
 	Op      = backend.Op      // one operation, as it was timed
 )
 
-// AutoBranches, as the number of branches of [DraftOptions], means as many as are worth their price, up to
+// AutoBranches, as the number of branches of [DraftOptions], means as many branches as are worth their cost, up to
 // MostBranches.
 const (
 	AutoBranches = draft.AutoBranches
@@ -51,28 +51,28 @@ const (
 	Serial    = draft.Serial
 )
 
-// Route says how tokens of two models are put together. The zero value of Draft is pipelined decoding.
+// Route says how the tokens of two models are combined. The zero value of Draft is pipelined decoding.
 type Route struct {
 	terms.Settings
-	Router  *router.Router // which tokens the cloud is asked for; nil: Decider says. The answer is added to its balance
-	Decider Decider        // which tokens the cloud is asked for, where Router is nil; nil: none
+	Router  *router.Router // decides which tokens the cloud is asked for; nil: Decider. Its balance includes the answer
+	Decider Decider        // decides which tokens the cloud is asked for if Router is nil; nil: none
 	Cloud   draft.Cloud    // the large model; nil: a session of Far
-	Far     Far            // the large model, which is asked in a session of its own for each text
-	Draft   DraftOptions   // mode, branches, window, deadline; what the settings say is filled in, Lookup where it is 0
+	Far     Far            // the large model, asked in a new session for each text
+	Draft   DraftOptions   // mode, branches, window, deadline; the settings take precedence, and set Lookup if it is 0
 	Pace    float64        // max forward calls of the small model a second, to act as a slower device; 0: no limit
 	RowCost float64        // with Pace: the time of each further row, as a share of the min time of a call
-	Observe func(Event)    // called with every event, if given
-	Costs   *router.Costs  // of the router's value policy: followed, or replayed; nil: followed and forgotten
-	// Wrap, if given, returns a model that stands between drafting and the small model, to watch or time its calls.
-	// Heads may be overwritten by the next call.
+	Observe func(Event)    // called with every event; may be nil
+	Costs   *router.Costs  // of the router's value policy: measured, or replayed; nil: measured and discarded
+	// Wrap, if given, returns a model between drafting and the small model, to watch or time its calls. The next call
+	// may overwrite heads.
 	Wrap func(draft.Model) draft.Model
-	// Pick, if given, chooses the small model's tokens, from the tokens of the answer before pos and the head after
-	// them. It is a pure function. If the schema does not allow its token, the best one that it allows follows.
+	// Pick, if given, chooses the small model's token at pos, from the tokens of the answer before pos and the head for
+	// pos. It must be a pure function. If the schema does not allow its token, the best allowed token follows.
 	Pick func(pos int, answer []int32, head *backend.Output) int32
-	// Head, if given, is shown what the small model finds after each token that it evaluates, of the prompt the last
-	// one, and drafts that do not hold included. Slices of the head last until it returns.
+	// Head, if given, is called with the head of each token that the small model evaluates: of the prompt only the last
+	// one, and also drafts that are dropped later. Slices of the head are valid until Head returns.
 	Head func(pos int, head *backend.Output)
-	// Want adds what Head and Pick need of heads, if given.
+	// Want, if given, adds what Head and Pick need of heads.
 	Want func(backend.Want) backend.Want
 	// Watch, if given, gets each operation of the small model's forward calls.
 	Watch *Watcher
@@ -128,7 +128,7 @@ func (s *Session) routed(ctx context.Context, prompt []int32, r Route, yield fun
 	}
 	whole := false
 	defer func() {
-		if !whole { // a function of the caller's panicked: the cache may hold any part of a draft
+		if !whole { // a callback panicked: the cache may hold any part of a draft
 			s.stopFlights()
 			s.ids = nil
 			s.cache.Clear()
@@ -167,7 +167,7 @@ func (s *Session) text(
 		decoder: tokens.NewDecoder(), stop: stopper{stops: r.Stop}, more: true, lead: s.now().Sub(start),
 	}
 	var sum draft.Summary
-	defer func() { n.spend(sum.Cut) }() // also where a function of the caller's panics
+	defer func() { n.spend(sum.Cut) }() // also if a callback panics
 	sum, err = decoder.Decode(ctx, prompt, n.take)
 	if err == nil && sum.Stop == "" && s.over() {
 		err = ErrClosed
@@ -181,8 +181,8 @@ func (s *Session) text(
 	return s.e.named(ctx, err)
 }
 
-// noteShortened notes whether a value ended for lack of room. stop is why the tokens ended, and stopped whether a stop
-// string ended the text.
+// noteShortened records whether a value was shortened for lack of room. stop is the reason why the tokens ended, and
+// stopped says whether a stop string ended the text.
 func (s *Session) noteShortened(prompt []int32, r terms.Settings, stop string, stopped bool) {
 	room := s.room(prompt)
 	full := s.tight || stop == StopEnd && s.summary.Tokens+1 == min(most(r), room)
@@ -208,13 +208,13 @@ func (e *Engine) fitted(ctx context.Context, r *router.Router) (*router.Router, 
 		return nil, e.named(ctx, err)
 	}
 	defer done()
-	return r.On(e.device), nil // which evaluates its network, if it can
+	return r.On(e.device), nil // the device evaluates its network, if it can
 }
 
 // over reports whether the session or its engine was closed.
 func (s *Session) over() bool { return s.closed.Load() || s.e.closed() }
 
-// Fits reports whether a router can decide for this model; the error says why not.
+// Fits returns an error if a router cannot decide for this model.
 func (e *Engine) Fits(r *router.Router) error {
 	if err := r.Fits(e.model.Config().Dim); err != nil {
 		return fmt.Errorf("%s: %w", e.path, err)
@@ -256,7 +256,7 @@ func (s *Session) decoder(
 	return draft.New(s.drafter(r, want), policy, r.Cloud, o)
 }
 
-// rule returns the router, nil for none, and what it needs of heads in addition to want.
+// rule returns the router, nil for none, and want with what the router needs of heads.
 func (r Route) rule(want backend.Want) (backend.Want, draft.Router) {
 	switch {
 	case r.Router != nil:
@@ -267,7 +267,7 @@ func (r Route) rule(want backend.Want) (backend.Want, draft.Router) {
 	return want, nil
 }
 
-// drafter returns the session as a [draft.Model], with what a route puts around it.
+// drafter returns the session as a [draft.Model], with the wrappers of the route.
 func (s *Session) drafter(r Route, want backend.Want) draft.Model {
 	var pace time.Duration
 	if r.Pace > 0 {
@@ -285,10 +285,10 @@ func (s *Session) drafter(r Route, want backend.Want) draft.Model {
 	return model
 }
 
-// most is the max number of tokens, the end token included.
+// most returns the maximum number of tokens, the end token included.
 func most(r terms.Settings) int { return cmp.Or(r.MaxTokens, math.MaxInt32) }
 
-// room is the number of tokens that the context can hold after a prompt.
+// room returns the number of tokens that the context can hold after a prompt.
 func (s *Session) room(prompt []int32) int { return max(1, s.cache.Slots()-len(prompt)) }
 
 // headed is a model with a function that sees its heads.

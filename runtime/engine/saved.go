@@ -32,21 +32,21 @@ const (
 	longestHeader = 4096
 )
 
-// savedHeader has what keys and values depend on, and their number.
+// savedHeader holds all that keys and values depend on, and their number.
 type savedHeader struct {
 	Model   string `json:"model"`   // fingerprint of its file
 	Program string `json:"program"` // version
-	Device  string `json:"device"`  // with what changes bits
+	Device  string `json:"device"`  // with all that changes bits
 	Type    string `json:"kv"`      // of elements
 	Tokens  int    `json:"tokens"`  // of the text
-	Cached  int    `json:"cached"`  // of these, the first, whose keys and values follow
+	Cached  int    `json:"cached"`  // the first of these tokens, with keys and values in layers
 }
 
-// Errors of saved sessions. Others are those of reading.
+// Errors of saved sessions. Other errors are those of the reader.
 var (
-	// ErrNotSaved says that bytes are no saved session, or a damaged one.
+	// ErrNotSaved means that the bytes are not a saved session, or a damaged one.
 	ErrNotSaved = errors.New("these are no saved keys and values, or they are damaged")
-	// ErrOtherSaved says that a saved session is of another model, of other settings or of another program.
+	// ErrOtherSaved means that a saved session is of another model, of other settings or of another program.
 	ErrOtherSaved = errors.New("these keys and values are of another model, settings or program")
 )
 
@@ -55,8 +55,8 @@ func notSaved(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrNotSaved, fmt.Sprintf(format, args...))
 }
 
-// Save writes a text with the keys and values that the session has of its beginning; nil means the text of the session.
-// It returns the text, which [Session.Load] reads.
+// Save writes a text with the keys and values of its beginning that the session holds; nil means the text of the
+// session. It returns the text. [Session.Load] reads it.
 func (s *Session) Save(ctx context.Context, w io.Writer, text []int32) ([]int32, error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -93,9 +93,9 @@ func (s *Session) Save(ctx context.Context, w io.Writer, text []int32) ([]int32,
 	return text, err
 }
 
-// Load replaces the session's text by a saved one, and returns it. What follows has the same bits as if the session had
-// computed the text. After an error the session is empty. The error is [ErrNotSaved], [ErrOtherSaved], [ErrContext], or
-// that of r.
+// Load replaces the session's text by a saved one, and returns it. Later tokens have the same bits as if the session
+// had computed the text. After an error the session is empty. The error is [ErrNotSaved], [ErrOtherSaved],
+// [ErrContext], or that of r.
 func (s *Session) Load(ctx context.Context, r io.Reader) (text []int32, err error) {
 	ctx, done, err := s.begin(ctx)
 	if err != nil {
@@ -179,7 +179,7 @@ func (s *Session) empty() {
 	s.ids = nil
 }
 
-// refill notes that the cache holds a text, or nothing after an error.
+// refill sets the session's text to the content of the cache, or to nothing after an error.
 func (s *Session) refill(text []int32, err error) {
 	if err != nil {
 		s.empty()
@@ -191,7 +191,7 @@ func (s *Session) refill(text []int32, err error) {
 
 // between calls f when no pass runs.
 func (e *Engine) between(ctx context.Context, f func()) error {
-	if ctx.Err() != nil { // a free turn could be taken even so
+	if ctx.Err() != nil { // the select below may take a free turn even if ctx has ended
 		return context.Cause(ctx)
 	}
 	done, err := e.acquire(ctx)
@@ -203,7 +203,7 @@ func (e *Engine) between(ctx context.Context, f func()) error {
 	return nil
 }
 
-// savedHead returns what precedes the layers, for a text with the keys and values of its first n tokens.
+// savedHead returns the bytes before the layers, for a text with the keys and values of its first n tokens.
 func (e *Engine) savedHead(text []int32, n int) ([]byte, error) {
 	h, err := e.saved()
 	if err != nil {
@@ -218,7 +218,7 @@ func (e *Engine) savedHead(text []int32, n int) ([]byte, error) {
 	return binary.Append(append(head, header...), binary.LittleEndian, text)
 }
 
-// savedAs is the header of what this engine saves, without the text.
+// savedAs returns the header of sessions that this engine saves, without the text.
 func (e *Engine) savedAs() (h savedHeader, err error) {
 	h.Model, err = e.file.Fingerprint()
 	h.Device, _, _ = strings.Cut(e.name, ", threads") // their number changes no bits
@@ -248,8 +248,8 @@ func programVersion() string {
 	return version
 }
 
-// SavedText returns the text of a saved session, if [Session.Load] can read it here. It reads only the head, and finds
-// no damage after it.
+// SavedText returns the text of a saved session, if [Session.Load] can read it here. It reads only the head and does
+// not detect damage after it.
 func (e *Engine) SavedText(r io.Reader) ([]int32, error) {
 	done, err := e.use()
 	if err != nil {
@@ -260,7 +260,7 @@ func (e *Engine) SavedText(r io.Reader) ([]int32, error) {
 	return text, err
 }
 
-// readSaved reads what precedes the layers.
+// readSaved reads the bytes before the layers.
 func (e *Engine) readSaved(r io.Reader) (h savedHeader, text []int32, err error) {
 	head := make([]byte, len(savedMagic)+4)
 	if err := readFull(r, head); err != nil {

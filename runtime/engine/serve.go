@@ -14,7 +14,7 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/draft"
 )
 
-// ServeOptions bound an engine that answers questions of others. The zero value works.
+// ServeOptions limit an engine that answers questions of other devices. The zero value works.
 type ServeOptions struct {
 	// Slots is the number of tokens in memory, of all sessions together; 0 means what fits into half of the memory that
 	// the weights leave free, 1 to 256 contexts: see [Service.Slots].
@@ -27,8 +27,9 @@ type ServeOptions struct {
 	Lookup int
 
 	// Apart means that sessions share nothing. Otherwise a common beginning of the sessions of one domain, such as a
-	// system prompt, is computed once and kept once. A client that tries texts token by token can then learn from the
-	// time of an answer what others of its domain asked lately; see package batch. The answers are the same.
+	// system prompt, is computed once and kept once. In that case a client that tries texts token by token can find
+	// out, from the times of answers, what others of its domain asked lately; see package batch. The answers are the
+	// same.
 	Apart bool
 
 	// min time of an answer, and of each token ahead, to stand in for a larger model; 0 means none
@@ -81,13 +82,13 @@ func (e *Engine) Serve(o ServeOptions) (*Service, error) {
 	return &Service{Service: s, e: e, kv: kv.Config(), least: o.AnswerTime}, nil
 }
 
-// Slots is the number of tokens that the service keeps in memory, of all sessions together.
+// Slots returns the number of tokens that the service keeps in memory, of all sessions together.
 func (s *Service) Slots() int { return s.kv.Slots }
 
 // Context is the longest context of a question, in tokens.
 func (s *Service) Context() int { return s.e.o.Context }
 
-// KVBytes is the memory for keys and values when all slots are in use.
+// KVBytes returns the memory for keys and values when all slots are in use.
 func (s *Service) KVBytes() int64 { return s.kv.Bytes() }
 
 // ask answers q, but not before the min time.
@@ -151,7 +152,7 @@ func (l local) Ask(ctx context.Context, q draft.Question) (draft.Answer, error) 
 	return answer, nil
 }
 
-// job is a question of a session of this process, which counts as a device of its own.
+// job returns a question of a session of this process. Each session counts as a device.
 func (l local) job(q terms.Question) terms.Job {
 	return terms.Job{Question: q, Device: l.session, Session: l.session}
 }

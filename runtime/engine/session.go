@@ -45,15 +45,15 @@ const (
 	StopString  = "stop"    // one of [terms.Settings].Stop
 )
 
-// Summary is what one answer took.
+// Summary describes one answer.
 type Summary struct {
-	Text         string        // all of it, also what an incomplete character at the end left
+	Text         string        // the whole text, including the rest of an incomplete character at the end
 	Stop         string        // why it ended: "end", "stop", "length", "context"; "" while it runs and after an error
 	Stopped      string        // with "stop": the stop string that ended it
-	End          *Token        // the end token, which is no part of the answer; nil where none ended it
+	End          *Token        // the end token, which is not part of the answer; nil if there is none
 	PromptTokens int           // tokens of the prompt
 	ReusedTokens int           // of these, tokens that were known from before
-	Shortened    bool          // a value was ended by [terms.Settings].Complete: it may lack something, and Stop is why
+	Shortened    bool          // [terms.Settings].Complete ended a value: it may lack something, and Stop is why
 	Ignored      []string      // paths of keywords of [terms.Settings].Schema that have no effect; at most 100
 	Tokens       int           // tokens generated, the end token not counted
 	CloudTokens  int           // of these, chosen by the large model
@@ -61,11 +61,11 @@ type Summary struct {
 	Passes       int           // forward calls of the small model after the prompt
 	Proposed     int           // guesses from the text that were evaluated in them: see [terms.Settings].Lookup
 	Accepted     int           // of these, those that held: tokens without a call of their own
-	RanAhead     int           // tokens that a GPU began to evaluate before it was certain that they follow
-	RanInVain    int           // times that it began with a token that did not follow
+	RanAhead     int           // tokens that a GPU began to evaluate before they were certain to follow
+	RanInVain    int           // how often such a token did not follow
 	PromptTime   time.Duration // from the call until the first token was known
 	DecodeTime   time.Duration // from then on
-	Err          error         // why answers of the large model did not come: the first reason; nil if all came
+	Err          error         // why the large model did not answer: the first reason; nil if it always answered
 	Receipt      Receipt       // what has left this device, once the answer is over
 
 	// Routing has the sums of all questions to the large model, and of all that was drafted, once the answer is over.
@@ -80,8 +80,8 @@ type Summary struct {
 // Routing is the sum of the events of an answer.
 type Routing = draft.Summary
 
-// Receipt says what of a text has left this device for an answer: for questions to a large model, those that were in
-// vain included, and for what was sent before the first of them.
+// Receipt says how much of a text has left this device for an answer: for questions to a large model, including those
+// in vain, and for text sent before the first question.
 type Receipt struct {
 	Tokens int    // of the text, each as often as it was sent
 	Bytes  int    // of the messages, before encryption; 0 for a cloud of the caller's own, which does not count them
@@ -132,12 +132,12 @@ func (e *Engine) NewSession() (*Session, error) {
 	return s, e.named(context.Background(), s.reserve(context.Background()))
 }
 
-// Session is [Engine.NewSession], with its error as that of the first text.
+// Session is [Engine.NewSession], except that the first text returns its error.
 func (e *Engine) Session() *Session {
 	return &Session{e: e, member: newMember(), speculation: e.newSpeculation(), now: time.Now}
 }
 
-// reserve makes the cache, unless there is one. Its memory is taken as the text grows.
+// reserve makes the cache, unless there is one. Its memory is allocated as the text grows.
 func (s *Session) reserve(ctx context.Context) (err error) {
 	if s.cache == nil {
 		s.cache, err = s.e.newCache(ctx, s.e.o.Context)
@@ -146,8 +146,8 @@ func (s *Session) reserve(ctx context.Context) (err error) {
 }
 
 // Close frees the memory of the session. A text that is being generated ends with [ErrClosed], and so does every later
-// one. Close may be called from anywhere, also from within a loop over [Session.Generate], and more than once. A
-// session without references need not be closed.
+// one. Close may be called from anywhere, also from within a loop over [Session.Generate], and more than once. It is
+// not required for a session without references.
 func (s *Session) Close() error {
 	s.closed.Store(true)
 	s.mu.Lock()
@@ -159,7 +159,7 @@ func (s *Session) Close() error {
 	return nil
 }
 
-// release frees the memory of a closed session, unless a text is being generated, which does so at its end.
+// release frees the memory of a closed session. If a text is being generated, the memory is freed at its end instead.
 func (s *Session) release() {
 	if !s.busy.CompareAndSwap(false, true) {
 		return
@@ -215,21 +215,21 @@ func (s *Session) begin(ctx context.Context) (bound context.Context, done func()
 	return bound, done, nil
 }
 
-// share is a forward call of the session's text, together with those of other sessions if the device can.
+// share runs a forward call of the session's text, together with those of other sessions if the device can.
 func (s *Session) share(
 	ctx context.Context, kv backend.KV, rows []backend.Row, out []backend.Output, want backend.Want,
 ) error {
 	return s.e.share(ctx, s.member, kv, rows, out, want, false)
 }
 
-// Summary returns what the last call of [Session.Routed] took, or has taken so far.
+// Summary returns the summary of the last call of [Session.Routed], or of the one in progress.
 func (s *Session) Summary() Summary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last
 }
 
-// KVLimit is the memory of keys and values when the context is full.
+// KVLimit returns the memory of keys and values when the context is full.
 func (s *Session) KVLimit() int64 { return s.e.kvBytes(s.e.o.Context) }
 
 // KVTokens is the number of tokens in the cache as of the last token: text, and drafts while routed decoding runs.
@@ -242,7 +242,7 @@ func (s *Session) KVTokens() int {
 // inUse is the number of tokens in the cache, without those in flight.
 func (s *Session) inUse() int { return s.cache.InUse() - len(s.speculation.flights) }
 
-// note publishes what the session has done so far.
+// note publishes the session's progress.
 func (s *Session) note() {
 	held := s.inUse()
 	s.mu.Lock()
@@ -256,7 +256,7 @@ func (s *Session) Generate(ctx context.Context, prompt []int32, r terms.Settings
 	return s.Routed(ctx, prompt, Route{Settings: r})
 }
 
-// prefill brings the cache to hold prompt and returns what follows its last token.
+// prefill makes the cache hold prompt and returns the output of the head for its last token.
 func (s *Session) prefill(ctx context.Context, prompt []int32, want backend.Want) (*backend.Output, error) {
 	if room := s.cache.Slots(); len(prompt) >= room {
 		return nil, fmt.Errorf("%w: a prompt of %d tokens leaves no room for an answer in a context of %d: "+
@@ -278,7 +278,8 @@ func (s *Session) truncate(tokens int) {
 	s.ids = s.ids[:tokens]
 }
 
-// append runs tokens after what the cache holds, and fills out for the last of them. On an error the text is as before.
+// append runs tokens after the content of the cache, and sets out for the last of them. On an error the text is
+// unchanged.
 func (s *Session) append(ctx context.Context, tokens []int32, out []backend.Output, want backend.Want) error {
 	err := s.e.forward(ctx, s.member, s.cache, tokens, out, want)
 	if err == nil {

@@ -8,22 +8,24 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/qwen2"
 )
 
-// speculationDepth is the number of tokens in flight beyond the one that the session waits for. They give the device
-// work while a token is chosen and the next one encoded. A token that was not expected waits for them in vain.
+// speculationDepth is the number of tokens in flight after the one that the session waits for. They give the device
+// work while the host chooses a token and encodes the next one. If a token was not expected, the time of these flights
+// is lost.
 const speculationDepth = 1
 
-// speculation lets the device of a session evaluate what is likely to follow: while the session waits for a token, its
-// successors are in flight, each taken over on the device. A successor is the best token, or the device's guess at the
-// draw. If the session asks for another one, the flights are dropped, so that the text is the same with and without.
+// speculation lets the device of a session evaluate likely next tokens: while the session waits for a token, its
+// successors are in flight, and the device takes each token from the flight before it. A successor is the best token,
+// or the device's guess at the draw. If the session chooses another token, the flights are dropped, so that the text is
+// the same with and without speculation.
 type speculation struct {
 	depth   int  // 0: never
 	off     bool // the device cannot guess what follows
 	flights []flight
-	token   int32  // that the first flight evaluates, once the wait for the one before is over
+	token   int32  // the first flight evaluates this token, once the wait for the flight before it is over
 	tail    flight // the last one under way
 }
 
-// flight is a token under way.
+// flight is a token that the device evaluates.
 type flight struct {
 	*qwen2.Flight
 	row backend.Row
@@ -126,14 +128,14 @@ func (s *Session) speculate(want backend.Want) {
 	}
 }
 
-// missFlights drops all flights, as another token follows.
+// missFlights drops all flights, because another token follows.
 func (s *Session) missFlights() {
 	s.summary.RanInVain += min(1, len(s.speculation.flights))
 	s.dropFlights()
 }
 
-// dropFlights drops all flights and frees their slots; what takes them next is evaluated later. The caller holds the
-// model.
+// dropFlights drops all flights and frees their slots; the next use of a slot is evaluated after its flight. The caller
+// holds the model.
 func (s *Session) dropFlights() {
 	for _, f := range s.speculation.flights {
 		f.Drop()

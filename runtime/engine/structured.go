@@ -18,7 +18,7 @@ import (
 // keptGrammars is the max number of bytes of the grammars that an engine keeps for other answers.
 const keptGrammars = 64 << 20
 
-// structured has what an engine keeps for answers in JSON: the vocabulary as a tree with masks, and grammars by the
+// structured holds what an engine keeps for answers in JSON: the vocabulary as a tree with masks, and grammars by the
 // hashes of their schemas.
 type structured struct {
 	mu     sync.Mutex
@@ -37,8 +37,8 @@ type keptGrammar struct {
 	bytes int
 }
 
-// matcher returns the matcher of the schema of a request, or of any object. A schema that takes long to compile delays
-// no other one. Compiling ends with the cause of ctx when ctx ends.
+// matcher returns the matcher of the schema of a request, or of any object. A schema that takes long to compile does
+// not delay other schemas. Compiling ends with the cause of ctx when ctx ends.
 func (s *structured) matcher(ctx context.Context, e *Engine, r terms.Settings) (*grammar.Matcher, int32, error) {
 	text := r.Schema
 	if text == nil {
@@ -73,8 +73,8 @@ func (s *structured) known(e *Engine, key schemaHash) (*grammar.Matcher, error) 
 	return k.Matcher, nil
 }
 
-// keep keeps a matcher, drops the least recently used ones while there are too many bytes, and returns the one that was
-// kept first for the schema.
+// keep keeps a matcher and drops the least recently used ones if there are too many bytes. It returns the matcher that
+// was first kept for the schema.
 func (s *structured) keep(key schemaHash, k keptGrammar) *grammar.Matcher {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,8 +26,8 @@ func UpstreamKinds() []UpstreamKind { return upstream.Kinds() }
 // Upstream is inference engines over HTTP as the upstream of a gateway.
 type Upstream struct{ *upstream.Upstream }
 
-// OpenUpstream asks engines what they can do. The tokens are those of the model file at path, which may hold only a
-// vocabulary; they are filled in in o. Close it when the gateway has ended.
+// OpenUpstream queries the capabilities of the engines. The tokens are those of the model file at path, which may hold
+// only a vocabulary; OpenUpstream sets them in o. Close the upstream after the gateway has ended.
 func OpenUpstream(ctx context.Context, path string, o UpstreamOptions) (*Upstream, error) {
 	o, err := withTokens(path, o)
 	if err != nil {
@@ -41,7 +41,7 @@ func OpenUpstream(ctx context.Context, path string, o UpstreamOptions) (*Upstrea
 }
 
 // CheckUpstream checks whether an engine can be the upstream of a gateway, and calls tell with the result of each
-// check. The error says that it cannot, or that ctx has ended.
+// check. It returns an error if the engine cannot, or if ctx has ended.
 func CheckUpstream(ctx context.Context, path string, o UpstreamOptions, tell func(UpstreamResult)) error {
 	o, err := withTokens(path, o)
 	if err != nil {
@@ -50,7 +50,7 @@ func CheckUpstream(ctx context.Context, path string, o UpstreamOptions, tell fun
 	return upstream.Check(ctx, o, tell)
 }
 
-// withTokens fills in the tokens of a model file.
+// withTokens returns o with the tokens of a model file.
 func withTokens(path string, o UpstreamOptions) (UpstreamOptions, error) {
 	t, err := ReadTokenizer(path)
 	if err != nil {
@@ -65,10 +65,10 @@ func (u *Upstream) Gateway(o GatewayOptions) (*gateway.Gateway, error) {
 	return gateway.New(o, u.Upstream)
 }
 
-// Identity says what the ids of the engines' model mean, by the file with its vocabulary. The error is nil.
+// Identity describes the meaning of the ids of the engines' model, from the file with its vocabulary. The error is nil.
 func (u *Upstream) Identity() (netproto.Identity, error) { return u.Info().Identity, nil }
 
-// draw chooses among the most probable tokens with the noise that edge and built-in model use, and says by which
+// draw chooses among the most probable tokens with the noise that the edge and the built-in model use, and returns the
 // scores: see [sample.Sampler.Choose].
 func draw(s terms.Sampling, pos int, top []terms.Candidate, stands int32) (
 	choice int32, score, standing float32, err error,
@@ -96,7 +96,7 @@ func endsOf(t *tokenizer.Tokenizer) (all []int32) {
 type vocabulary struct {
 	t    *tokenizer.Tokenizer
 	size int
-	only map[string]int32 // the token of a text that only one token stands for
+	only map[string]int32 // tokens by their text, if only one token has it
 }
 
 func newVocabulary(t *tokenizer.Tokenizer) *vocabulary {
@@ -117,7 +117,7 @@ func (v *vocabulary) Size() int { return v.size }
 // Encode returns the ids of a text, special tokens recognised.
 func (v *vocabulary) Encode(text string) []int32 { return v.t.Encode(text, true) }
 
-// Piece returns the bytes of a token; of a special one, which stands for no text, its spelling.
+// Piece returns the bytes of a token; of a special token, which has no text, its spelling.
 func (v *vocabulary) Piece(id int32) []byte {
 	if v.t.IsControl(id) {
 		return []byte(v.t.Text(id))

@@ -58,8 +58,8 @@ func chooseQuant(r Ref, models [][]remote) ([]remote, error) {
 	return nil, choiceError(r, "several of its files are of the quantisation "+r.Quant, fit)
 }
 
-// withQuant returns the models whose file has the quantisation in its name. One that says more (UD-Q4_K_M) is left out
-// where others say just that.
+// withQuant returns the models with the quantisation in their file names. A name with a longer quantisation (UD-Q4_K_M)
+// is left out if other models match exactly.
 func withQuant[M any](models []M, quant string, file func(M) string) (fit []M) {
 	exact := func(m M) bool { return quantOf(file(m)) == quant }
 	for _, m := range models {
@@ -73,7 +73,7 @@ func withQuant[M any](models []M, quant string, file func(M) string) (fit []M) {
 	return fit
 }
 
-// quantWord matches the names of quantisations as files spell them, with a character before and behind that is no part.
+// quantWord matches the names of quantisations in file names, with the delimiters before and after them.
 var quantWord = regexp.MustCompile(
 	`(?i)(?:^|[^a-z0-9_])((?:ud-)?(?:i?q[1-8]_[a-z0-9_]+|i?q8|tq[12]_0|mxfp4(?:_moe)?|` +
 		`b?f16|fp16|f32|fp32))(?:[^a-z0-9_]|$)`)
@@ -84,7 +84,7 @@ func quantOf(name string) string {
 	for _, part := range []string{path.Base(name), path.Base(path.Dir(name))} {
 		last, next := "", quantWord.FindStringSubmatchIndex
 		for found := next(part); found != nil; found = next(part) {
-			last, part = part[found[2]:found[3]], part[found[3]:] // the next one may begin with the character behind
+			last, part = part[found[2]:found[3]], part[found[3]:] // the delimiter may also begin the next match
 		}
 		if last != "" {
 			return strings.ToUpper(last)
@@ -142,7 +142,7 @@ func models(listed []remote) [][]remote {
 // hasKind reports whether a file name contains the kind as a word of its own: "m-q4_0.gguf" has q4_0, "m-iq4_0x.gguf"
 // has not.
 func hasKind(name, kind string) bool {
-	// something stands behind each word: a dot behind the last one
+	// a delimiter must follow each word: append a dot for the last one
 	name = strings.ToLower(strings.TrimSuffix(path.Base(name), path.Ext(name))) + "."
 	for at := 0; ; {
 		i := strings.Index(name[at:], kind)

@@ -220,16 +220,16 @@ func parseContentRange(s string) (first, total int64, err error) {
 	return first, total, err
 }
 
-// CutOffError is a file of which only the beginning has arrived. Another call goes on behind that.
+// CutOffError is the error of an incomplete download. Another call resumes it.
 type CutOffError struct {
-	Part string // the file that keeps what has arrived
-	Err  error  // why no more came
+	Part string // the file with the bytes that have arrived
+	Err  error  // why the download ended
 }
 
 // Error implements error.
 func (e *CutOffError) Error() string { return e.Err.Error() + "; " + e.Kept() }
 
-// Unwrap returns why no more came.
+// Unwrap returns why the download ended.
 func (e *CutOffError) Unwrap() error { return e.Err }
 
 // Kept says where what has arrived is, and what to do.

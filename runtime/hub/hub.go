@@ -33,11 +33,11 @@ const DefaultEndpoint = "https://huggingface.co"
 type Options struct {
 	Dir       string                  // where files go, as Dir/owner/name/file
 	Endpoint  string                  // the hub's address; "" means DefaultEndpoint
-	Token     string                  // proves who asks, to the endpoint alone; "" means anonymous
-	Attempts  int                     // tries in a row that bring nothing new before giving up; 0 means 6
+	Token     string                  // for authentication, sent to the endpoint alone; "" means anonymous
+	Attempts  int                     // consecutive attempts without new bytes before giving up; 0 means 6
 	Stall     time.Duration           // silence after which a connection counts as broken; 0 means 30s
-	Progress  func(done, total int64) // told of bytes as they come, of all parts; total -1: unknown; may be nil
-	Notice    func(text string)       // told what a person would like to know, such as a retry; may be nil
+	Progress  func(done, total int64) // called as bytes arrive, for all parts; total -1: unknown; may be nil
+	Notice    func(text string)       // called with a message for the user, such as a retry; may be nil
 	Transport http.RoundTripper       // carries the requests; nil means http.DefaultTransport
 }
 
@@ -76,7 +76,7 @@ func (p *puller) pull(ctx context.Context, r Ref) ([]File, error) {
 	for _, w := range wanted {
 		f, err := p.fetch(ctx, r, w, func(done, size int64) {
 			if len(wanted) == 1 {
-				total = size // the hub may not have told it, but the server that has the bytes
+				total = size // the hub may not report the size, but the server with the bytes does
 			}
 			p.opt.Progress(before+done, total)
 		})

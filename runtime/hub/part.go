@@ -39,7 +39,7 @@ type part struct {
 
 // origin says what the bytes of a part are the beginning of.
 type origin struct {
-	SHA256 string `json:"sha256,omitempty"` // of the whole file, if the hub told
+	SHA256 string `json:"sha256,omitempty"` // of the whole file, if the hub reports it
 	ETag   string `json:"etag,omitempty"`   // of the server that sent them
 }
 
@@ -50,8 +50,8 @@ func (o origin) strong() bool { return o.ETag != "" && !strings.HasPrefix(o.ETag
 // the whole file, or a strong entity tag.
 func (p *part) vouched() bool { return p.want.sha256 != "" || p.from.strong() }
 
-// isOther reports whether the bytes behind an entity tag are of another file. Where no SHA-256 will tell, a server that
-// does not repeat the tag says nothing for them.
+// isOther reports whether the server's bytes, with the given entity tag, belong to another file. Without a SHA-256 to
+// check the file, a missing tag counts as another file.
 func (p *part) isOther(etag string) bool {
 	return p.from.strong() && etag != p.from.ETag && (etag != "" || p.want.sha256 == "")
 }

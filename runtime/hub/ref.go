@@ -99,7 +99,7 @@ func checkFileName(name string) error {
 	return nil
 }
 
-// maxName is how long an element of a path may be on common systems, with .part.json behind it.
+// maxName is the maximum length of a path element on common systems, less the suffix .part.json.
 const maxName = 255 - len(".part.json")
 
 func isGGUF(name string) bool {

@@ -72,8 +72,8 @@ var errRedirects = errors.New("the server redirects again and again: check HF_EN
 // errUnsafe is a server that leads to what is no web address, or from an encrypted connection to an open one.
 var errUnsafe = errors.New("the server redirects to an address that is not https: check HF_ENDPOINT")
 
-// checkRedirect follows no more redirects than a hub needs, and none that loses the encryption: on an open connection
-// anybody could put another file in the place of one whose SHA-256 the hub does not tell.
+// checkRedirect limits the number of redirects and refuses those from https to http: on an unencrypted connection an
+// attacker could replace a file if the hub does not report its SHA-256.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	scheme := req.URL.Scheme
 	switch {
@@ -177,8 +177,8 @@ func (p *puller) resolveURL(r Ref, name string) *url.URL {
 	return p.url(append([]string{r.Owner, r.Name, "resolve", r.Revision}, strings.Split(name, "/")...)...)
 }
 
-// tokenTransport adds the token to requests for the endpoint, whichever way they came about. Redirects lead to other
-// hosts, whose addresses are signed and which must not learn it.
+// tokenTransport adds the token to requests to the endpoint. Redirects lead to other hosts with signed addresses, which
+// must not receive the token.
 type tokenTransport struct {
 	next     http.RoundTripper
 	endpoint *url.URL
@@ -196,10 +196,10 @@ func (t *tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(req)
 }
 
-// errStalled is why a request ends whose server fell silent.
+// errStalled is the cause of a request that ended because the server sent nothing for too long.
 var errStalled = errors.New("the connection has gone silent")
 
-// stall ends a request when nothing has arrived for a while.
+// stall cancels a request when nothing has arrived for a while.
 type stall struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc

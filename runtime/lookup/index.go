@@ -1,28 +1,29 @@
-// Package lookup guesses what follows in a text from what followed there before: an answer in the words of the
-// question, a summary, code that is edited and JSON repeat what they are about. The guesses are evaluated beside the
-// token that is due, in one forward call, and what the model itself chooses is kept; so they change how fast a text
-// comes and never the text.
+// Package lookup guesses the tokens that follow in a text from earlier places in the same text. Answers in the words of
+// the question, summaries, edited code and JSON repeat what they are about. The guesses are evaluated together with the
+// next token, in one forward call, and a guess is kept only if the model itself chooses it. So guesses change the speed
+// of a text and never the text.
 //
-//   - [Index] finds the last place of a text that went like its end, and what followed there.
-//   - [Rate] learns how often such guesses are accepted.
-//   - [Cost] learns what another row in a forward call takes.
-//   - [Share] says how many guesses are worth their rows.
+//   - [Index] finds the last place of a text that ends like the text does now, and what followed there.
+//   - [Rate] estimates how often such guesses are accepted.
+//   - [Cost] estimates the time of another row in a forward call.
+//   - [Share] computes how many guesses are worth their rows.
 //
-// Nothing here reads a clock or draws at random: the numbers come from outside, and the same ones give the same rows.
+// The package reads no clock and draws no random numbers: the caller passes in all times, and the same times give the
+// same rows.
 package lookup
 
 const (
-	// pair is how many tokens a place must have in common with the end of a text to be looked at.
+	// pair is the minimum number of tokens that a place must have in common with the end of a text to be considered.
 	pair = 2
-	// candidates is the most places that are looked at, the latest first: it bounds the time of a search.
+	// candidates is the maximum number of places that are compared, the latest first. It limits the time of a search.
 	candidates = 64
-	// MaxLength is the longest match that is told apart, in tokens.
+	// MaxLength is the maximum length of a match, in tokens. Longer matches count as this long.
 	MaxLength = 32
 )
 
-// Index is a text that can be searched for an earlier place that goes like its end. Its zero value is an empty text.
-// It is the match finder of deflate, with pairs of tokens for its hashed bytes: a pair fits into the key of the map,
-// so that nothing collides. It takes 8 bytes and at most one entry of the map for each token.
+// Index is a text that can be searched for an earlier place that matches its end. The zero value is an empty text. It
+// is the match finder of deflate, with pairs of tokens in place of hashed bytes: a pair fits into the key of the map,
+// so that there are no collisions. It needs 8 bytes and at most one map entry for each token.
 type Index struct {
 	text []int32
 	last map[uint64]int32 // by pair, the last position at which it ends
@@ -51,13 +52,14 @@ func (x *Index) Append(tokens ...int32) {
 	}
 }
 
-// Len is the number of tokens in the text.
+// Len returns the number of tokens in the text.
 func (x *Index) Len() int { return len(x.text) }
 
-// Find looks for the place in the text that has the most tokens in common, backwards, with the end of the text and
-// tail behind it; of equals the latest. It returns how many those are, 2 to [MaxLength], and the n tokens that followed
-// there. Where they run into the end they go on with themselves, so that a period shorter than n is guessed in full.
-// Without such a place it returns 0 and nil. Of the places that share the last two tokens the 64 latest are looked at.
+// Find returns what followed at the best match in the text. The best match is the place with the most tokens in common,
+// counted backwards, with the end of the text followed by tail; of equal matches, the latest. Find returns the length
+// of the match, 2 to [MaxLength], and the n tokens that follow it. If these reach the end of the text, they are
+// repeated, so that a period shorter than n is guessed in full. Find returns 0 and nil if there is no match. It
+// compares the latest 64 places that share the last two tokens.
 func (x *Index) Find(tail []int32, n int) (length int, next []int32) {
 	whole := len(x.text) + len(tail)
 	if whole < pair || n <= 0 {

@@ -1,32 +1,32 @@
 package lookup
 
 const (
-	// lengths is how many lengths of a match have a rate of their own; longer ones share the last.
+	// lengths is the number of match lengths with separate rates; longer matches share the last rate.
 	lengths = 16
-	// priorWeight is how many observations what is assumed at the start counts for.
+	// priorWeight is the number of observations that the initial assumption counts for.
 	priorWeight = 4
-	// memory is about how many observations of a length are remembered.
+	// memory is the approximate number of observations of a length that are remembered.
 	memory = 64
-	// rarest and surest bound a rate: nothing is certain.
+	// rarest and surest are the lower and the upper bound of a rate.
 	rarest, surest = 0.005, 0.995
 )
 
-// Rate learns how often the guess behind a match is the token that follows, by the length of the match. It can be
-// taught at every token, whether the guess was evaluated or not: so guesses that fail stop costing anything, and come
-// back by themselves when a text begins to repeat. Old observations are forgotten, since texts change.
+// Rate estimates how often the guess after a match is the token that follows, by the length of the match. It can learn
+// from every token, whether the guess was evaluated or not. So guesses that fail soon cost nothing, and they are made
+// again when a text begins to repeat. Old observations fade, because texts change.
 //
-// The zero value knows nothing and assumes: at a match of 2 tokens one guess in three is accepted, at long ones nearly
-// all.
+// The zero value assumes that one guess in three is accepted after a match of 2 tokens, and nearly every guess after a
+// long match.
 type Rate struct {
-	right, seen [lengths + 1]float64 // by length, sums of observations that fade, the first of them what is assumed
+	right, seen [lengths + 1]float64 // by length, fading sums of observations, which begin with the assumption
 }
 
-// assumed is the rate of a length that nothing is known of.
+// assumed returns the rate of a length without observations.
 func assumed(length int) float64 { return 1 - 4/(3*float64(length)) }
 
 func bucket(length int) int { return max(pair, min(length, lengths)) }
 
-// Learn notes whether the guess behind a match of a length was the token that followed.
+// Learn records whether the guess after a match of the given length was the token that followed.
 func (r *Rate) Learn(length int, right bool) {
 	b := bucket(length)
 	const keep = 1 - 1./memory
@@ -40,7 +40,8 @@ func (r *Rate) Learn(length int, right bool) {
 	}
 }
 
-// Of is the probability that the guess behind a match of a length is accepted, between 0 and 1, both excluded.
+// Of returns the probability that the guess after a match of the given length is accepted. It is greater than 0 and
+// less than 1.
 func (r *Rate) Of(length int) float64 {
 	b := bucket(length)
 	if r.seen[b] == 0 {
@@ -49,8 +50,8 @@ func (r *Rate) Of(length int) float64 {
 	return max(rarest, min(r.right[b]/r.seen[b], surest))
 }
 
-// Chances returns, for n guesses behind a match of a length, the probability that all up to each are accepted: the
-// product of the rates, as a guess that is accepted makes the match longer by one.
+// Chances returns, for n guesses after a match of the given length, the probability that each guess and all before it
+// are accepted: the product of the rates, because an accepted guess makes the match longer by one.
 func (r *Rate) Chances(length, n int) []float64 {
 	all := make([]float64, n)
 	for i, p := 0, 1.0; i < n; i++ {

@@ -1,31 +1,31 @@
 package lookup
 
-// gain is by how much tokens per time have to rise for guesses to be evaluated: less than that is within what is wrong
-// with the estimates, and the least that a text without repeats must not lose.
+// gain is the factor by which the tokens per time must rise for guesses to be evaluated. A smaller gain is within the
+// error of the estimates, and a text without repeats must not become slower.
 const gain = 1.1
 
-// Chain is a row that is evaluated anyway, and the guesses that can be evaluated behind it.
+// Chain is a row that is evaluated anyway, and the guesses that can be evaluated after it.
 type Chain struct {
-	Weight float64 // probability that the text comes through the row
-	// for each guess, the probability that it and all before it are accepted; falling, see [Rate.Chances]
+	Weight float64 // probability that the text includes the row's token
+	// for each guess, the probability that it and all guesses before it are accepted; never rising, see [Rate.Chances]
 	Accept []float64
 }
 
-// Share says how many guesses of each chain to evaluate, at most most of them together, so that one forward call brings
-// the most tokens for its time.
+// Share returns how many guesses of each chain to evaluate, at most most of them together, so that one forward call
+// yields the most tokens per time.
 //
-// A call of n rows without a guess brings one token for each that the text comes through: W = Σᵢ wᵢ. Guess j behind row
-// i brings one more if the text comes through the row and the guesses up to it are accepted: with the probability
-// wᵢ·Acceptᵢ[j]. So k guesses bring
+// A call of n rows without a guess yields one token for each row in the text: W = Σᵢ wᵢ. Guess j after row i yields one
+// more if the text includes the row and all guesses up to it are accepted, which has the probability wᵢ·Acceptᵢ[j]. So
+// k guesses yield
 //
 //	E(k) = W + the sum of the k greatest wᵢ·Acceptᵢ[j]    tokens for the time cost(n+k)
 //
-// where the greatest can be taken one after the other: Accept falls along a chain, so that no guess comes before what
-// it follows. The k with the greatest E(k)/cost(n+k) is taken, and none if that is not well above E(0)/cost(n).
+// Taking the greatest one after the other is correct because Accept falls along a chain: no guess is taken before those
+// that it follows. Share takes the k with the greatest E(k)/cost(n+k), and 0 if that is not well above E(0)/cost(n).
 func Share(chains []Chain, most int, c *Cost) []int {
 	share := make([]int, len(chains))
 	curve := c.Curve(len(chains) + max(0, most))
-	var order []int // of the guesses, their chains
+	var order []int // the chain of each guess
 	tokens := 0.0
 	for _, chain := range chains {
 		tokens += chain.Weight

@@ -1,28 +1,28 @@
 package lookup
 
-// MostRows is the most rows of a forward call that guesses from the text fill up: the kernels take so many together.
+// MostRows is the maximum number of rows in a forward call with guesses: the kernels compute up to this many rows
+// together.
 const MostRows = 8
 
-// Text is a text that grows, and what is learnt of it: how often what follows is what had followed before. Its zero
-// value is empty.
+// Text is a growing text with an index and the rate of accepted guesses. The zero value is an empty text.
 type Text struct {
 	index Index
 	rate  Rate
-	last  behind
+	last  match
 }
 
-// behind is what was found behind the first tokens of a text.
-type behind struct {
-	tokens int // so many
+// match is the result of the last search without a tail.
+type match struct {
+	tokens int // of the text at that time
 	length int // of the match; 0: there is none
 	next   int32
 }
 
-// Append adds tokens from which nothing is to be learnt, such as a prompt.
+// Append adds tokens that the rate does not learn from, such as a prompt.
 func (t *Text) Append(tokens ...int32) { t.index.Append(tokens...) }
 
-// Grow adds the token that followed, and learns whether a guess of it would have held: where it was to be guessed at
-// all, if it is what had followed before.
+// Grow adds the token that followed, and learns whether a guess would have been accepted. A guess is accepted if the
+// token is guessable and equals the one after the last match.
 func (t *Text) Grow(token int32, guessable bool) {
 	if t.last.tokens != t.index.Len() {
 		t.Find(nil, 1)
@@ -37,7 +37,7 @@ func (t *Text) Grow(token int32, guessable bool) {
 func (t *Text) Find(tail []int32, n int) (length int, next []int32) {
 	length, next = t.index.Find(tail, n)
 	if len(tail) == 0 && n > 0 {
-		t.last = behind{tokens: t.index.Len(), length: length}
+		t.last = match{tokens: t.index.Len(), length: length}
 		if length > 0 {
 			t.last.next = next[0]
 		}
@@ -45,8 +45,8 @@ func (t *Text) Find(tail []int32, n int) (length int, next []int32) {
 	return length, next
 }
 
-// Len is the number of tokens in the text.
+// Len returns the number of tokens in the text.
 func (t *Text) Len() int { return t.index.Len() }
 
-// Rate is what was learnt.
+// Rate returns the rate of accepted guesses.
 func (t *Text) Rate() *Rate { return &t.rate }

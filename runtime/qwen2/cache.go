@@ -58,9 +58,9 @@ func (c *Cache) InUse() int {
 // to get there.
 const aside = 64
 
-// Alloc takes a free slot for a node at position pos. It is slot pos itself where that is free, so that a draft without
-// branches settles without copying; otherwise one further behind, near enough that memory that grows with the text
-// stays small. [ErrContext] if none is free.
+// Alloc takes a free slot for a node at position pos. It prefers the slot pos itself, so that a draft without branches
+// settles without copying. Otherwise it takes the next free slot after it, so that memory that grows with the text
+// stays small. It returns [ErrContext] if no slot is free.
 func (c *Cache) Alloc(pos int) (int32, error) {
 	first, slots := int(c.prefix), len(c.used)
 	if pos >= first && pos < slots && !c.used[pos] {
@@ -180,8 +180,8 @@ func (c *Cache) Extend(tokens []int32) ([]backend.Row, error) {
 	return rows, nil
 }
 
-// Node returns the row of a draft token at slot, whose ancestors beyond the prefix lie in the given slots, the child
-// of the prefix first.
+// Node returns the row of a draft token at slot. Its ancestors after the prefix are in the given slots, the child of
+// the prefix first.
 func (c *Cache) Node(token int32, slot int32, ancestors ...int32) backend.Row {
 	see := make([]backend.Span, 0, len(ancestors)+2)
 	if c.prefix > 0 {

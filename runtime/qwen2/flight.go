@@ -69,8 +69,8 @@ func (f *Flight) Wait(ctx context.Context) (*backend.Output, error) {
 	return &f.out[0], finite([]backend.Row{f.row}, f.out, f.want)
 }
 
-// Drop says that nobody wants the result. The row is evaluated nevertheless: its slot is written at some time before
-// what is started later.
+// Drop discards the result. The row is evaluated nevertheless: its slot is written before that of any flight started
+// later.
 func (f *Flight) Drop() {
 	if f.m.uses.Take() {
 		defer f.m.uses.Give()

@@ -157,7 +157,7 @@ func (m *Model) encode(ctx context.Context, p backend.Pass, out []backend.Output
 			return
 		}
 		l := &m.w.layers[i]
-		// h = x/rms(x) ⊙ g; q = Wq h + bq, k, v alike                           [T, H·Dh], [T, Hkv·Dh]
+		// h = x/rms(x) ⊙ g; q = Wq h + bq, and so k and v                       [T, H·Dh], [T, Hkv·Dh]
 		p.NormProject(q, k, v, x, l.attnNorm, l.wq, l.wk, l.wv)
 		// rotate (i, i+Dh/2) by pos·base^(-2i/Dh); a = softmax(q Kᵀ/√Dh) V
 		p.Attend(a, q, k, v, i)

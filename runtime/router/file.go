@@ -27,7 +27,7 @@ const keyConfidences = architecture + ".confidences" // array of F32
 // About says how a router was made. What is not known is empty or 0.
 type About struct {
 	Version     string  // of the program
-	Model       string  // fingerprint of the small model whose hidden states it takes; see [gguf.File.Fingerprint]
+	Model       string  // fingerprint of the small model that gives the hidden states; see [gguf.File.Fingerprint]
 	ModelName   string  // its general.name
 	Large       string  // fingerprint of the large model; empty where a gateway stood between
 	LargeName   string  // its name, as its file or its gateway gives it
@@ -40,7 +40,7 @@ type About struct {
 	Positions   int     // tokens of these
 	Seed        int     // of all draws of training
 	Validation  float64 // share of the prompts that was held back
-	Escalate    float64 // share of the positions whose label was to escalate
+	Escalate    float64 // share of the positions with the label escalate
 	Calibration float64 // expected calibration error on the prompts held back, ten bins of equal width
 	// chance that a token of these that may stand has more confidence than one that may not (the area under the
 	// receiver operating curve)

@@ -53,7 +53,7 @@ func CrossEntropy(all []Verdict) float64 {
 	return sum / float64(len(all))
 }
 
-// Bin is the tokens whose confidence is in one range.
+// Bin holds the tokens with a confidence in one range.
 type Bin struct {
 	Low, High  float64 // of the confidence; High belongs to it in the last bin only
 	Tokens     int
@@ -108,7 +108,7 @@ type Point struct {
 // Ranking is verdicts in the order of their confidence.
 type Ranking struct {
 	sorted []Verdict
-	fallen []int // of the first so many, those that must not stand
+	fallen []int // for each n, the number of the first n that must not stand
 }
 
 // Rank puts verdicts in order, the least confident first.

@@ -160,9 +160,8 @@ func (r *Router) Begin() *Router {
 	return &begun
 }
 
-// Spent returns what an answer spends whose decisions had these confidences, in the order of the text, and of which so
-// many tokens were shown. The router is the one that the answer was begun with. Without a budget it returns the zero
-// value.
+// Spent returns what an answer spends, from the confidences of its decisions, in the order of the text, and the number
+// of tokens shown. r must be the router that the answer was begun with. Without a budget Spent returns the zero value.
 func (r *Router) Spent(confidences []float32, tokens int) Answer {
 	if r.from == nil {
 		return Answer{}
@@ -195,7 +194,7 @@ func (r *Router) Balance() *Balance {
 // learns reports whether a network gives the confidence.
 func (r *Router) learns() bool { return r.o.Policy == Learned || r.o.Policy == Value && r.o.Net != nil }
 
-// NewCosts returns what follows the costs of one text for the value policy; nil for other policies.
+// NewCosts returns the costs of one text for the value policy; nil for other policies.
 func (r *Router) NewCosts() *Costs {
 	if r.o.Policy != Value {
 		return nil
@@ -203,7 +202,7 @@ func (r *Router) NewCosts() *Costs {
 	return NewCosts(r.o.Prices)
 }
 
-// With returns the router for a text whose costs c follows: those of the value policy, which other policies ignore.
+// With returns the router for one text. c follows the costs of the text for the value policy; other policies ignore it.
 func (r *Router) With(c *Costs) *Router {
 	if r.o.Policy != Value || c == nil {
 		return r
@@ -213,9 +212,8 @@ func (r *Router) With(c *Costs) *Router {
 	return &with
 }
 
-// On returns the router for heads of device d. Where d evaluates routers itself, the learned policy asks it for the
-// confidence instead of for the hidden state, which is then not handed out at all. A network that d cannot hold stays
-// here.
+// On returns the router for heads of device d. If d evaluates routers itself, the learned policy asks d for the
+// confidence and not for the hidden state. A network that does not fit on d is evaluated on the host.
 func (r *Router) On(d backend.Device) *Router {
 	there, ok := d.(backend.RouterDevice)
 	if !ok || !r.learns() {
@@ -234,7 +232,7 @@ func (r *Router) On(d backend.Device) *Router {
 	return &with
 }
 
-// Fits reports whether the router can decide for a model whose hidden states are dim wide; the error says why not.
+// Fits returns an error if the router cannot decide for a model with hidden states of width dim.
 func (r *Router) Fits(dim int) error {
 	if !r.learns() || r.o.Net.Dim() == dim {
 		return nil

@@ -44,7 +44,7 @@ type Cost struct {
 	Cost float64 `json:"cost"`
 }
 
-// Took is what one question took.
+// Took is the measured cost of one question.
 type Took struct {
 	Wait   float64 // seconds from the question until the answer, or until it was given up
 	Hidden float64 // of these, spent on drafting that held
@@ -52,23 +52,25 @@ type Took struct {
 	Bytes  int     // of payload, both ways
 }
 
-// Costs follows what questions to the cloud cost along one text, for the value policy: a question is worth it where
+// Costs estimates the cost of questions to the cloud along one text, for the value policy. A question is worth its cost
+// if
 //
 //	(1 - confidence)·gain > cost      that is, confidence < 1 - cost/gain
 //	cost = wait·(1 - hits·hidden)·price of a second + bytes·price of a byte + price of a question
 //
-// with running means of the wait, the share of hits, the share of a hit's wait that was hidden, and the bytes, the last
-// answer counting a fifth. Before the first answer only the price of the question is known. Where no answer came in a
-// block, half of wait and bytes is forgotten, so that one slow answer does not silence the rest of a text.
+// with running means of the wait, the share of hits, the share of a hit's wait that was hidden, and the bytes. The last
+// answer has the weight of a fifth. Before the first answer only the price of the question is known. After a block
+// without an answer, wait and bytes are halved, so that one slow answer does not stop all questions in the rest of a
+// text.
 //
-// Costs come from a clock and decisions must not. So the cost is taken once for each block of 16 positions, when its
-// first decision is made on whatever branch, and stays what it is; with the recorded costs a run repeats exactly.
-// Everything is told and asked by one goroutine.
+// Costs come from a clock and decisions must be repeatable. So the cost is computed once for each block of 16
+// positions, at its first decision on any branch, and does not change; with the recorded costs a run repeats exactly.
+// Costs must be used by one goroutine only.
 type Costs struct {
 	prices                    Prices
 	wait, hits, hidden, bytes float64 // running means
-	told, hit                 bool    // at least once
-	fresh                     bool    // told since the last block was taken
+	known, hit                bool    // at least one question; at least one hit
+	fresh                     bool    // there are questions since the last block
 	blocks                    []Cost  // in rising order
 	replayed, lacking         bool
 }
@@ -76,7 +78,7 @@ type Costs struct {
 // NewCosts returns the costs of a text that begins.
 func NewCosts(p Prices) *Costs { return &Costs{prices: p} }
 
-// ReplayCosts returns costs that repeat a record; what is told does not change them.
+// ReplayCosts returns costs that repeat a record. Tell does not change them.
 func ReplayCosts(record []Cost) (*Costs, error) {
 	for i, c := range record {
 		switch {
@@ -89,7 +91,7 @@ func ReplayCosts(record []Cost) (*Costs, error) {
 	return &Costs{blocks: slices.Clone(record), replayed: true}, nil
 }
 
-// Tell takes into account what a question took.
+// Tell adds the measured cost of a question.
 func (c *Costs) Tell(t Took) {
 	mean := func(m *float64, v float64, first bool) {
 		if first {
@@ -108,19 +110,20 @@ func (c *Costs) Tell(t Took) {
 		mean(&c.hidden, share, !c.hit)
 		c.hit = true
 	}
-	mean(&c.wait, max(t.Wait, 0), !c.told)
-	mean(&c.hits, hit, !c.told)
-	mean(&c.bytes, float64(max(t.Bytes, 0)), !c.told)
-	c.told, c.fresh = true, true
+	mean(&c.wait, max(t.Wait, 0), !c.known)
+	mean(&c.hits, hit, !c.known)
+	mean(&c.bytes, float64(max(t.Bytes, 0)), !c.known)
+	c.known, c.fresh = true, true
 }
 
-// now is the cost of a question by what is known now.
+// now returns the cost of a question by the current estimates.
 func (c *Costs) now() float64 {
 	exposed := c.wait * (1 - c.hits*c.hidden)
 	return exposed*c.prices.Second + c.bytes*c.prices.Byte + c.prices.Ask
 }
 
-// at is the cost of the block of pos. In a replay, a block that the record lacks costs what the one before it did.
+// at returns the cost of the block of pos. In a replay, a block that is missing in the record costs as much as the one
+// before it.
 func (c *Costs) at(pos int) float64 {
 	begin := pos - pos%costBlock
 	i, found := slices.BinarySearchFunc(c.blocks, begin, func(b Cost, pos int) int { return cmp.Compare(b.Pos, pos) })
@@ -142,8 +145,8 @@ func (c *Costs) at(pos int) float64 {
 	return c.blocks[i].Cost
 }
 
-// Record returns the costs that decisions were made with, by rising position.
+// Record returns the costs of all blocks with decisions, by rising position.
 func (c *Costs) Record() []Cost { return slices.Clone(c.blocks) }
 
-// Lacking reports whether a replay was asked for a block that its record does not have.
+// Lacking reports whether a replay needed a block that is missing in its record.
 func (c *Costs) Lacking() bool { return c.lacking }

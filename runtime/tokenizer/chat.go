@@ -104,7 +104,8 @@ func unquote(s string, quote byte) (string, bool) {
 // model's own template goes before it, such as "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.";
 // a file that has the tokens but no template has none.
 //
-// The turns are put together from ids. In the contents special tokens are not parsed: nobody can forge a turn.
+// The turns are put together from ids. Special tokens in the contents are not parsed, so that no content can forge a
+// turn.
 //
 // The error is [ErrNoMessage], [ErrRole], or a [KeyError] if the model has no ChatML template or lacks its tokens.
 func (t *Tokenizer) Chat(msgs []Message, addGenerationPrompt bool) ([]int32, error) {
@@ -150,9 +151,9 @@ func (t *Tokenizer) appendAnswer(ids []int32) []int32 {
 	return append(append(ids, t.chat.start), t.Encode("assistant\n", false)...)
 }
 
-// Next returns the ids of a chat that goes on: text is one that [Tokenizer.Chat] or Next returned, with the answer that
-// was generated behind it, and without the end token of that. So the ids of the answer stay as they are, which they
-// need not if its text is encoded again, and what a model knows of them can be used again.
+// Next returns the ids of a chat that continues. text is one that [Tokenizer.Chat] or Next returned, followed by the
+// generated answer without its end token. So the ids of the answer stay the same, which encoding its text again does
+// not guarantee, and the model's KV cache of them can be used again.
 func (t *Tokenizer) Next(text []int32, question Message) ([]int32, error) {
 	if t.chatErr != nil {
 		return nil, fmt.Errorf("chat: %w", t.chatErr)

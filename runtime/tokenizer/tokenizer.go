@@ -52,8 +52,8 @@ func (t *Tokenizer) EOS() (int32, bool) { return t.eos, t.eos >= 0 }
 // (tokenizer.ggml.add_bos_token). If so, BOS exists.
 func (t *Tokenizer) AddBOS() bool { return t.addBOS }
 
-// IsEnd reports whether a generation ends at id: the end-of-text, end-of-turn and end-of-message tokens that the
-// file names, and the tokens whose spelling says so, such as <|im_end|> and <|endoftext|>.
+// IsEnd reports whether a generation ends at id. These are the end-of-text, end-of-turn and end-of-message tokens that
+// the file names, and tokens with the spelling of an end token, such as <|im_end|> and <|endoftext|>.
 func (t *Tokenizer) IsEnd(id int32) bool { return t.vocab.has(id, end) }
 
 // IsControl reports whether id steers the model and stands for no text. Such a token comes from [Tokenizer.Encode]
@@ -65,7 +65,8 @@ func (t *Tokenizer) IsControl(id int32) bool { return t.vocab.has(id, control) }
 // family agree. The first call takes about 30 ms for the vocabulary of Qwen2.
 func (t *Tokenizer) Hash() [32]byte { return t.hash() }
 
-// digest computes [Tokenizer.Hash]. Each list is preceded by its length, so that no two vocabularies are written alike.
+// digest computes [Tokenizer.Hash]. Each list is preceded by its length, so that different vocabularies never have the
+// same encoding.
 func (t *Tokenizer) digest() (sum [32]byte) {
 	h := sha256.New()
 	w := digestWriter{bufio.NewWriter(h)}

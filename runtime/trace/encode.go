@@ -11,7 +11,7 @@ import (
 // order is that of the bytes of numbers; see the package's layout.
 var order = binary.LittleEndian
 
-// encode writes a shard of texts, whose first one has number first in the set.
+// encode writes the shard with the number shard. texts are all its texts.
 func encode(w io.Writer, s *Settings, manifest [32]byte, shard int, texts []Text) error {
 	first, end := s.ShardRange(shard)
 	if len(texts) != end-first {

@@ -149,5 +149,5 @@ func readHeader(b []byte) (l layout, err error) {
 	return l, nil
 }
 
-// fail is an error whose path the caller adds.
+// fail returns an error without the path, which the caller adds.
 func fail(field string, err error) error { return &FormatError{Field: field, Err: err} }

@@ -25,12 +25,12 @@ const maxManifest = 1 << 20
 // format is what the manifest says of itself.
 const format, version = "pilotfish-trace", 1
 
-// Model says which model it was.
+// Model identifies a model.
 type Model struct {
-	Fingerprint string `json:"fingerprint,omitempty"` // see [gguf.File.Fingerprint]; "" behind a gateway
+	Fingerprint string `json:"fingerprint,omitempty"` // see [gguf.File.Fingerprint]; "" for a model behind a gateway
 	Name        string `json:"name,omitempty"`        // for people: general.name, or what the gateway says
 	Context     int    `json:"context,omitempty"`     // longest text in tokens; 0: unknown
-	Compute     string `json:"compute,omitempty"`     // what was asked for of how it is run, if anything: "kv f32"
+	Compute     string `json:"compute,omitempty"`     // how it was run, if not by default: "kv f32"
 }
 
 // Sampling says how an answer was drawn, as the manifest has it: the two settings that sampled traces differ in. It is
@@ -60,7 +60,7 @@ type Settings struct {
 	Prompts int    `json:"prompts"`         // in the set
 	Raw     bool   `json:"raw,omitempty"`   // prompts stand without the chat template
 
-	Reference string    `json:"reference"` // whose answers these are: given, large, sampled or routed
+	Reference string    `json:"reference"` // source of the answers: given, large, sampled or routed
 	MaxTokens int       `json:"max_tokens"`
 	Sampling  *Sampling `json:"sampling,omitempty"` // of sampled answers
 	Routing   *Routing  `json:"routing,omitempty"`  // of routed ones

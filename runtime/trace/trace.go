@@ -1,8 +1,8 @@
-// Package trace keeps what two models saw along the same texts: files that a router learns from.
+// Package trace stores what two models computed along the same texts: files that a router learns from.
 //
-// A folder holds manifest.json, which says what decided the content ([Settings]), and shards: shard-00000.trace,
-// shard-00001.trace and so on, of the same number of prompts each, but for the last. The same settings give the same
-// bytes.
+// A folder holds manifest.json, with all that determines the content ([Settings]), and shards: shard-00000.trace,
+// shard-00001.trace and so on. Each shard has the same number of prompts, except the last. The same settings give the
+// same bytes.
 //
 // All numbers of a shard are little-endian. Each section begins at a multiple of 64 bytes; the bytes between are zero.
 // With n prompts, m positions, R label rules and hidden states of width D the sections are, in this order:
@@ -10,7 +10,7 @@
 //	header           64 bytes  see below
 //	manifest         u8[32]    SHA-256 of manifest.json
 //	prompt           u32[n,8]  tokens of the prompt; positions; flags (1: the text was cut, 2: the prompt was left
-//	                           out, 4: the answer is right, 8: it is not, both 0 where nobody knows); tokens that the
+//	                           out, 4: the answer is right, 8: it is wrong; neither: unknown); tokens that the
 //	                           large model chose as the text was decoded; texts continued for its labels, and
 //	                           their tokens; 0; 0
 //	reference        i32[m]    the token that stands in the text
@@ -19,18 +19,18 @@
 //	margin           f32[m]    p₁ - p₂ of the small model's two best tokens
 //	entropy          f32[m]    of the small model's next token, in nats
 //	small_logprob    f32[m]    natural logarithm of the small model's probability of its choice
-//	large_logprob    f32[m]    the large model's of its own; not a number where a gateway did not tell
+//	large_logprob    f32[m]    the large model's of its own; NaN if a gateway did not report it
 //	reference_small  f32[m]    the small model's of the token that stands
-//	reference_large  f32[m]    the large model's of it; not a number where a gateway did not tell
-//	label            u8[m]     once for each rule, each a section: 0 unknown, 1 keep, 2 escalate, 3 spoil
+//	reference_large  f32[m]    the large model's of it; NaN if a gateway did not report it
+//	label            u8[m]     one section for each rule: 0 unknown, 1 keep, 2 escalate, 3 spoil
 //	hidden           f16[m,D]  the small model's state at the tap point
 //	checksum         u8[32]    SHA-256 of all bytes before
 //
 // The header is the magic "PFTRACE" and a zero byte; then as u32 the version, 1; number of the shard; number of its
 // first prompt; n; m; D; R; type of hidden, 1 for IEEE 754 halves; and 24 bytes of zeros.
 //
-// Position j of a prompt with t tokens is the token t+j of its text. All numbers of that position are of the forward
-// pass over the tokens before it: what a router sees when it decides about that token.
+// Position j of a prompt with t tokens is the token t+j of its text. All numbers of that position come from the forward
+// pass over the tokens before it: the input of a router when it decides about that token.
 package trace
 
 import (
@@ -71,8 +71,8 @@ type Position struct {
 
 	Margin, Entropy float32 // of the small model: p₁ - p₂ of its two best tokens; nats
 
-	// natural logarithms of what each model gives its own choice, and the token that stands; those of a large model
-	// behind a gateway are not numbers where it did not tell
+	// natural logarithms of the probability that each model gives its own choice, and the token that stands; NaN for a
+	// large model behind a gateway that did not report it
 	SmallLogProb, LargeLogProb     float32
 	ReferenceSmall, ReferenceLarge float32
 

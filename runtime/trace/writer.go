@@ -23,9 +23,9 @@ type Writer struct {
 	unlock   func()
 }
 
-// Create makes the folder of a set, or goes on with one that has the same settings: shards that are there are checked,
-// and stay. A folder with other settings is refused, with the name of the one that differs. Nobody else can write to
-// the folder until [Writer.Close].
+// Create makes the folder of a set, or continues one with the same settings: it checks the existing shards and keeps
+// them. It refuses a folder with other settings and names the setting that differs. The folder is locked against other
+// writers until [Writer.Close].
 func Create(dir string, s Settings) (*Writer, error) {
 	if err := s.validate(); err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ type blockArg struct {
 // amxBlocks is how many blocks pass before the next accumulators do.
 const amxBlocks = 32
 
-// tileAMX writes a tile with AMX for formats of so many accumulators.
+// tileAMX writes a tile with AMX, for formats with the given number of accumulators.
 func tileAMX(accumulators int) func(k *Kernel) {
 	return func(k *Kernel) {
 		t := &amxTile{Kernel: k, accumulators: accumulators, sums: k.Vecs(maxTokens), scales: [2]Vec(k.Vecs(2))}
@@ -169,15 +169,16 @@ func (t *amxTile) block() {
 	}))
 }
 
-// alignLoop has the loop that begins next do so in the 10th of 64 bytes: in the 1st to 6th of 16 the products take 2 to
-// 3% longer (EXPERIMENTS.md). Jumps go behind it: with one to a label before PCALIGN Go's assembler did not end.
+// alignLoop aligns the loop that follows to the 10th of 64 bytes: at the 1st to 6th of 16 bytes the products take 2 to
+// 3% longer (EXPERIMENTS.md). Jumps must target a label after the alignment: with a jump to a label before PCALIGN,
+// Go's assembler did not terminate.
 func (t *amxTile) alignLoop() {
 	t.Op("PCALIGN", 64)
 	t.encoded("NOP", 0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0)
 }
 
-// eachToken calls write for as many tokens as there are, whose d and s lie at R14 and R12 for the first. The label that
-// it returns is to be placed behind.
+// eachToken calls write for every token. The d and s of the first token are at R14 and R12. The caller places the label
+// that it returns after the loop.
 func (t *amxTile) eachToken(write func(i int, d, s Mem)) (done string) {
 	done = t.Label("tokens")
 	token := multiples{R10, R13}
@@ -193,7 +194,7 @@ func (t *amxTile) eachToken(write func(i int, d, s Mem)) (done string) {
 	return done
 }
 
-// memory writes an instruction of AMX for a tile and memory: row r lies at m, whose index counts r times.
+// memory writes an AMX instruction with a tile and memory: row r is at m, with r times its index.
 func (k *Kernel) memory(name string, prefix, opcode, tile int, m Mem) {
 	numbers := map[Reg]int{"": 4, DX: 2, SP: 4, SI: 6, R9: 9, R14: 14, R15: 15}
 	base, index := numbers[m.Base], numbers[m.Index]

@@ -80,7 +80,7 @@ func (t floatType) armGEMV(k *Kernel) {
 	}
 	a.Op("MOVD", R4, R7)
 	a.Zero(8, 0)
-	// loop multiplies so many registers of columns while there are any, and leaves what is left less from in R8.
+	// loop multiplies count registers of columns as often as they fit. R8 holds the columns that are left, less from.
 	loop := func(name string, count int) {
 		loop := a.Here(name)
 		a.Op("VLD1.P", At(R7).Plus(16*count), a.List("S4", registers(count, 20)...))

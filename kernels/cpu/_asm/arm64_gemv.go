@@ -147,7 +147,7 @@ func (a *arm) minimaBlocks(l *layout) {
 	a.Lanes("S4", "VFMLS", 29, 27, 1)
 }
 
-// halfBlocks multiplies blocks whose halves have scales of their own, V24-V27: an even one that of a first half.
+// halfBlocks multiplies blocks with a scale for each half. V24-V31 hold the scales, first and second half in turn.
 func (a *arm) halfBlocks(l *layout) {
 	l.at = 0
 	visited := 0
@@ -162,7 +162,8 @@ func (a *arm) halfBlocks(l *layout) {
 	})
 }
 
-// addHalfBlocks adds the products of four blocks, of whose halves V6-V9 and V12-V15 are the integers.
+// addHalfBlocks adds the products of four blocks. V6-V9 hold the integer sums of their first halves, V12-V15 those of
+// their second halves.
 func (a *arm) addHalfBlocks(four V) {
 	a.sums([4]V{6, 7, 8, 9}, 6)
 	a.sums([4]V{12, 13, 14, 15}, 12)

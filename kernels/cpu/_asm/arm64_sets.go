@@ -104,7 +104,7 @@ func (sdot) Dot(a *arm, p, _ V, w, q []V) {
 
 func (sdot) Interleave(a *arm, to []V) { a.transpose(to) }
 
-// transpose makes to of V0-V3, whose lane j of the i-th is lane i of the j-th; by way of V8-V11.
+// transpose transposes V0-V3 into to: lane j of register i becomes lane i of register j. It uses V8-V11.
 func (a *arm) transpose(to []V) {
 	a.Lanes("S4", "VTRN1", 1, 0, 8)
 	a.Lanes("S4", "VTRN2", 1, 0, 9)

@@ -125,7 +125,7 @@ func (t armTile) eachBlock() {
 	t.Op("BLT", block)
 }
 
-// group multiplies the four rows whose scales are g bytes into those of sixteen.
+// group multiplies four of sixteen rows: those with scales at offset g, in bytes.
 func (t armTile) group(g int) {
 	for i := range 8 {
 		t.Op("FMOVQ", At(R24).Plus(8*g+16*i), V(8+i))

@@ -42,8 +42,8 @@ func (k *Kernel) take(c *constant, isMask bool) {
 	c.set(k, c)
 }
 
-// Phase writes straight code in the midst of a loop, whose constants take registers only there: they are loaded anew
-// each time.
+// Phase writes straight-line code within a loop. Its constants occupy registers only there: they are loaded again in
+// each iteration.
 func (k *Kernel) Phase(write func()) {
 	k.inPhase = true
 	write()

@@ -1,6 +1,6 @@
 package main
 
-// Row is a block of one row, at SI and so many bytes on, whose 32 columns have a register of 32 bytes: for gemv.
+// Row is a block of one row for gemv, at SI plus an offset in bytes. Each register of 32 bytes holds its 32 columns.
 type Row int
 
 func (r Row) at(offset int) Mem { return At(SI).Plus(int(r) + offset) }

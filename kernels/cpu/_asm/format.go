@@ -141,7 +141,7 @@ func addBits(k *Kernel, mask int, bits Vec, left int, w Vec) {
 	k.Free(t)
 }
 
-// oneScale is what formats share whose blocks are 32 columns and begin with a scale in half precision.
+// oneScale is shared by the formats with blocks of 32 columns that begin with a scale in half precision.
 type oneScale struct{}
 
 func (oneScale) StoreScales(k *Kernel, rows Rows, to ScalePlaces) {

@@ -132,7 +132,7 @@ func (g *gemm8) signed() {
 	g.nextAccumulator("LEAQ", g.sums, g.Slot("sumsEnd"))
 }
 
-// block256 unpacks a block of 256 columns to the stack, whose blocks of 32 have an accumulator each.
+// block256 unpacks a block of 256 columns to the stack. Each of its blocks of 32 columns has its own accumulator.
 func (g *gemm8) block256() {
 	width := g.Set.Width()
 	g.Phase(func() {

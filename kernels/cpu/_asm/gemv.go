@@ -139,7 +139,7 @@ func (g *gemv) addScaled(total, scale Vec, d, sums any, second bool) {
 	g.Free(total, scale)
 }
 
-// next moves on by so many blocks of 32 columns.
+// next advances by the given number of blocks of 32 columns.
 func (g *gemv) next(blocks int) {
 	g.Op("ADDQ", g.b.Bytes*blocks*32/g.b.Columns, SI)
 	g.Op("ADDQ", 32*blocks, R11)

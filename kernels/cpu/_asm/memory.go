@@ -50,7 +50,8 @@ type prefetcher struct {
 	bytes, lines int    // loaded, and lines of 64 prefetched, since at was set
 }
 
-// Loaded says that a kernel loads so many bytes, and prefetches a line if one is due; none may be loaded.
+// Loaded notes that a kernel loads the given number of bytes, and prefetches a line if one is due. It may prefetch
+// none.
 func (k *Kernel) Loaded(bytes int) {
 	p := k.prefetching
 	if p == nil {

@@ -12,8 +12,8 @@ func (q4_0) Unpack(k *Kernel, from Source, visit func(block, part int, w Vec)) {
 	from.Nibbles(k, 2, func(part int, w Vec) { visit(0, part, k.sign(w)) })
 }
 
-// UnpackQuarters takes the first 64 of the 72 bytes of four blocks, whose words it brings to their quarters; the last
-// eight bytes are the last of the nibbles.
+// UnpackQuarters loads the first 64 of the 72 bytes of four blocks and moves their words to the quarters of the blocks.
+// The last eight bytes are the rest of the nibbles.
 func (q4_0) UnpackQuarters(k *Kernel, rows Rows, _ int, _ Mem) (q Quarters) {
 	weights := k.Lookup("q4_0Weights", 2, words(1, 10, 19, 28))
 	scales := k.Lookup("q4_0Scales", 2, repeat(2, eachFour(0, 9, 18, 27)...))

@@ -1,7 +1,7 @@
 package main
 
-// q6_K has 256 columns in 210 bytes, eight blocks of 32 columns, whose halves of 16 have scales of eight bits with a
-// sign, d·scale·(w-32):
+// q6_K has 256 columns in 210 bytes: eight blocks of 32 columns. Each half of 16 columns has a signed scale of eight
+// bits: d·scale·(w-32).
 //
 //	0     2 times 64 bytes, the nibbles of 128 columns each: blocks 4h and 4h+1 in the low ones of both 32 bytes, 4h+2
 //	      and 4h+3 in the high ones

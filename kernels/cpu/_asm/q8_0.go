@@ -27,8 +27,8 @@ func (q8_0) Unpack(k *Kernel, from Source, visit func(block, part int, w Vec)) {
 	}
 }
 
-// UnpackQuarters takes two blocks from each of two loads, whose words it brings to their quarters: the first sixteen
-// columns and the scales from bytes 0 and 68, the last sixteen columns from bytes 18 and 72.
+// UnpackQuarters loads 64 bytes twice and moves the words of two blocks from each load to their quarters: the first
+// sixteen columns and the scales from bytes 0 and 68, the last sixteen columns from bytes 18 and 72.
 func (q8_0) UnpackQuarters(k *Kernel, rows Rows, _ int, _ Mem) (q Quarters) {
 	low := k.Lookup("q8_0Low", 2, repeat(2, words(1, 18)...))
 	high := k.Lookup("q8_0High", 2, words(0, 17, 7, 24))

@@ -39,7 +39,7 @@ func (s shape) of(set string, formats ...Format) (all []microkernel) {
 	return all
 }
 
-// tilesOf are tiles for panels of all formats, whose integers are of three schemes.
+// tilesOf returns the tiles for panels of all formats. The formats have three schemes of integers.
 func tilesOf(set, field string, tile32, tileK, tile6 func(*Kernel)) (all []microkernel) {
 	for _, of := range []struct {
 		name    string

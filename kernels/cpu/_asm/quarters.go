@@ -61,8 +61,9 @@ func (k *Kernel) loadQuarters(rows Rows, offset int) Vec {
 	return v
 }
 
-// nibbleQuarters takes 64 bytes: those of 16 that first and second choose for each quarter (two bits each) have columns
-// 0 to 15 and 16 to 31 of its block, in nibbles that are so many bits up.
+// nibbleQuarters loads 64 bytes and returns the columns of each quarter's block. first and second choose, with two bits
+// for each quarter, the 16 bytes with columns 0 to 15 and with columns 16 to 31. shifts says by how many bits the
+// nibbles of each quarter are shifted up.
 func (k *Kernel) nibbleQuarters(row Mem, first, second int, shifts ...int) (columns [2]Vec) {
 	bytes := k.Vec()
 	name := "shifts"
@@ -85,7 +86,8 @@ func (k *Kernel) nibbleQuarters(row Mem, first, second int, shifts ...int) (colu
 	return columns
 }
 
-// addQuarterBits adds the bits of mask in the 32 bytes at row, of each block rotated left by so many, to columns.
+// addQuarterBits rotates the 32 bytes at row by left bits, a number for each block, and adds the bits of mask to
+// columns.
 func (k *Kernel) addQuarterBits(name string, left []int, mask int, row Mem, columns [2]Vec) {
 	rotation := k.Lookup(name, 4, eachFour(left...))
 	for i, v := range columns {

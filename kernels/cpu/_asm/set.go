@@ -141,7 +141,7 @@ func (k *Kernel) RowPointers() {
 	}
 }
 
-// RowBytes sets to to the bytes of a row of so many columns.
+// RowBytes sets to to the number of bytes in a row of the given number of columns.
 func (k *Kernel) RowBytes(columns, to Reg) {
 	b := k.Format.Block()
 	k.Op("MOVQ", columns, to)
@@ -149,9 +149,9 @@ func (k *Kernel) RowBytes(columns, to Reg) {
 	k.Op("IMUL3Q", b.Bytes, to, to)
 }
 
-// Scales loads a half-precision number of each row, in float32. It collects them in integer registers, which have
-// nothing else to do. One load sets the words of two rows: that of an odd row comes as the upper half of 32 bits, whose
-// lower half is overwritten.
+// Scales loads a half-precision number of each row and converts it to float32. It collects the numbers in integer
+// registers, which are free. One load sets the words of two rows: the word of an odd row is the upper half of 32 bits,
+// and the lower half is overwritten.
 func (k *Kernel) Scales(rows Rows, offset int) Vec {
 	spare := R11
 	if k.Set.Outputs() == 16 {

@@ -10,7 +10,7 @@ type tile struct {
 	waiting         Mem // sums of signed weights
 }
 
-// tileOf writes a tile for some panels, which takes so many tokens at a time.
+// tileOf writes a tile for the given number of panels. The tile multiplies atATime tokens at a time.
 func tileOf(panels, atATime int) func(k *Kernel) {
 	return func(k *Kernel) {
 		t := &tile{Kernel: k, panels: panels, atATime: atATime}

@@ -58,7 +58,7 @@ func (w Weights) free(k *Kernel) {
 	}
 }
 
-// EachToken calls multiply for the tokens, two at a time if so many are asked for, and one that is left over.
+// EachToken calls multiply for the tokens, two at a time if atATime is two, and then for a single one that is left.
 //
 // DX the first token's q, CX its d; R9, R10 a token's bytes of q and of d, s or h; R15 from d to s or h, BP the same of
 // the next token; R12 the first token's sums, R8 from the sums of a panel to those of the next. R13, R14 and R12 go on

@@ -1,5 +1,5 @@
-// Package isa says which instruction sets kernels are written for, which of them this CPU offers, and which one is in
-// use. Kernels of different packages that ask here choose alike.
+// Package isa lists the instruction sets that kernels are written for, detects which of them this CPU offers, and
+// chooses the one in use. Kernels of different packages ask here, so that all of them use the same one.
 package isa
 
 import (

@@ -145,9 +145,9 @@ func (p *Pool) End() { p.pass.Store(false) }
 // to others. f must not use the pool. A grain below one counts as one.
 func (p *Pool) Run(n, grain int, f func(worker, lo, hi int)) { p.run(n, grain, false, f) }
 
-// RunLong is [Pool.Run] but for the ranges: of its own a worker takes half of what is left at a time, by whole grains.
-// That is for loops whose calls cost something beside their indexes, such as those that read memory from one end to the
-// other.
+// RunLong is like [Pool.Run], but a worker takes half of the rest of its own range at a time, in whole grains. It is
+// for loops in which each call costs something beyond the cost of its indexes, such as loops that read memory
+// sequentially.
 func (p *Pool) RunLong(n, grain int, f func(worker, lo, hi int)) { p.run(n, grain, true, f) }
 
 func (p *Pool) run(n, grain int, long bool, f func(worker, lo, hi int)) {
@@ -187,9 +187,9 @@ func (p *Pool) hand(pieces int, long bool) {
 	}
 }
 
-// take calls f for pieces of the loop in progress until none is left, and returns whether there was one. Nobody waits
-// for a worker that comes too late to take any: where the system has given its processor to somebody else, the others
-// do the work.
+// take calls f for pieces of the loop in progress until none is left, and reports whether it called f. The loop does
+// not wait for a worker that arrives too late to take a piece: if the operating system runs another process on that
+// worker's processor, the other workers do the work.
 func (p *Pool) take(worker int) (any bool) {
 	for {
 		lo, hi := p.shares[worker].first()
@@ -238,7 +238,8 @@ func (p *Pool) work(w *worker, number int) {
 	}
 }
 
-// sleep waits until woken, unless there is reason not to by the time that everybody can see that w sleeps.
+// sleep waits until w is woken. It returns at once if reason holds after w is marked as asleep for all other
+// goroutines.
 func (w *worker) sleep(reason func() bool) {
 	w.asleep.Store(true)
 	if reason() && w.asleep.Swap(false) {

@@ -2,7 +2,7 @@ package vector
 
 import "math"
 
-// normPad: assembly normalises a multiple of so many elements; other lengths go through plain Go.
+// normPad is the number of elements of which the assembly takes a multiple; other lengths are computed in plain Go.
 const normPad = 16
 
 // RMSNorm sets dst[i] = g[i]·x[i]/√(Σx²/n + eps), summing in float64. All have length n. dst may be x.

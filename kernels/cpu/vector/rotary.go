@@ -1,10 +1,11 @@
 package vector
 
-// ropePad: assembly takes a multiple of so many elements of half a head; others go through plain Go.
+// ropePad is the number of elements of half a head of which the assembly takes a multiple; plain Go computes the
+// others.
 const ropePad = 8
 
-// Rope rotates heads in place: in each, the pairs (x[i], x[i+Dh/2]) by the angle whose cosine and sine are cos[i] and
-// sin[i]. x is [heads, Dh], cos and sin are [Dh/2].
+// Rope rotates heads in place: in each head it rotates the pair (x[i], x[i+Dh/2]) by the angle with the cosine cos[i]
+// and the sine sin[i]. x is [heads, Dh], cos and sin are [Dh/2].
 func Rope(x, cos, sin []float32) {
 	half := len(cos)
 	sin = sin[:half]

@@ -2,7 +2,7 @@ package vector
 
 import "math"
 
-// SoftmaxPad: [Softmax] takes a multiple of so many.
+// SoftmaxPad is the number of elements of which [Softmax] takes a multiple.
 const SoftmaxPad = 32
 
 // Softmax sets x[i] = exp(x[i]-top) for top = max x and returns top and the sum, in float32. The length of x is a

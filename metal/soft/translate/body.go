@@ -73,8 +73,8 @@ type variable struct {
 	at              location
 }
 
-// threadgroupVariables reads threadgroup T a[N], b; at i and returns the index after it. Each threadgroup gets its own,
-// in an arena whose layout is made when the library is loaded.
+// threadgroupVariables reads threadgroup T a[N], b; at i and returns the index after it. Each threadgroup has its own
+// variables, in an arena that is laid out when the library is loaded.
 func (u *unit) threadgroupVariables(i, end int, kernel string) int {
 	if u.pointerDeclared(i, end) {
 		return i + 1

@@ -118,10 +118,10 @@ func fillShim(dir string) error {
 	return os.Chmod(dir, 0o755)
 }
 
-// Ages at which files leave the cache.
+// Ages at which files are deleted from the cache.
 const (
-	unusedFor    = 30 * 24 * time.Hour // what nobody has opened
-	unfinishedIn = time.Hour           // what was left over by a process that was killed
+	unusedFor    = 30 * 24 * time.Hour // since a file was last opened
+	unfinishedIn = time.Hour           // of a temporary file that a killed process left
 )
 
 // prune removes from the cache what is old. What cannot be removed stays.

@@ -40,8 +40,8 @@ func (u *unit) functionConstant(i, end int, index string) {
 	u.replaceIn(&u.strict, i, i+1, "MSL_FUNCTION_CONSTANT("+c.Name+") constant")
 }
 
-// derived reads constant T name = expression; whose expression mentions function constants. Its value is known when the
-// pipeline is made, so that it becomes an object that computes it.
+// derived reads constant T name = expression; with an expression that mentions function constants. The value is known
+// only when the pipeline is made, so that the constant becomes an object that computes it.
 func (u *unit) derived(i, end int) {
 	equals := u.find("=", i, end)
 	if equals < 0 || u.at(equals-1).kind != word {

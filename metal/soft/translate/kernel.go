@@ -71,7 +71,7 @@ func (u *unit) limit(at location, attributes map[string]string) int {
 	return n
 }
 
-// parameters reads the parameters of a kernel, whose ( is token i.
+// parameters reads the parameters of a kernel. Token i is their opening parenthesis.
 func (u *unit) parameters(i int) []Parameter {
 	all := []Parameter{}
 	end := u.matching(i)

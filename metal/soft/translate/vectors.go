@@ -14,7 +14,7 @@ func isVector(name string) bool {
 }
 
 // constructors turns float4(a, b) into a call of a template, because clang's vectors have no constructors, and refuses
-// casts whose meaning would be another one.
+// casts that would mean something else.
 func (u *unit) constructors() {
 	for i := range u.tokens {
 		t := u.at(i)

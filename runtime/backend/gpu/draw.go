@@ -19,7 +19,7 @@ type draw struct {
 	seed      uint64
 }
 
-// maxSharpness is 1/temperature of the least temperature that is told from less: any that does not round is.
+// maxSharpness is the largest 1/temperature: above it, a lower temperature makes no difference.
 const maxSharpness = 1e30
 
 // drawOf returns the draw that a head is to guess at; nil for none.

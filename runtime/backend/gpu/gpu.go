@@ -6,10 +6,10 @@
 // leaves g·x and the parts of Σ x², and the consumer multiplies its sums by 1/rms(x). So a layer is 5 levels, and a
 // token of a model of 24 layers 1 + 24·5 + 2 = 123: the gather, the layers, the head, the merge.
 //
-// Passes of 1 to 8 rows share one way of summing, and a row's results are the same to the last bit whatever rows are
-// beside it, and however its visible slots lie in memory. Longer passes (prefill, large batches) go through simdgroup
-// matrices, whose sums may differ from that in the last bits; among themselves a row's results are the same whatever
-// rows are beside it, but keys are summed in the order of their slots.
+// Passes of 1 to 8 rows sum in one order: a row's results are the same to the last bit whatever other rows are in the
+// pass, and however its visible slots lie in memory. Longer passes (prefill, large batches) use simdgroup matrices, and
+// their sums may differ from those of short passes in the last bits. Among long passes, a row's results are the same
+// whatever other rows are in the pass, but keys are summed in the order of their slots.
 package gpu
 
 import (
@@ -50,7 +50,7 @@ type Device struct {
 
 	mu   sync.Mutex
 	last Stats
-	dead []*memory // of KV stores that nobody holds any more
+	dead []*memory // of KV stores that are no longer referenced
 }
 
 // Stats describe a pass.

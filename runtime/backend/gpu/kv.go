@@ -10,8 +10,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/backend"
 )
 
-// kv is a KV store: one buffer per layer, keys [KVHeads, Slots, room], then values alike. A head is padded with zeros
-// to room elements, a multiple of 8.
+// kv is a KV store: one buffer per layer, with keys [KVHeads, Slots, room] and then values of the same shape. A head is
+// padded with zeros to room elements, a multiple of 8.
 type kv struct {
 	d      *Device
 	c      backend.KVConfig
@@ -75,8 +75,8 @@ func (d *Device) NewKV(c backend.KVConfig) (backend.KV, error) {
 	return s, nil
 }
 
-// release takes the memory of a KV store that nobody holds any more. It is closed later, by the goroutine that uses the
-// device.
+// release queues the memory of a KV store that is no longer referenced. The goroutine that uses the device closes it
+// later.
 func (d *Device) release(m *memory) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

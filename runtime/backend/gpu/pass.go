@@ -24,7 +24,7 @@ type pass struct {
 	written  *tensor       // the x that it writes
 	ready    *tensor       // the x for which g·x and Σ x² are there
 	gain     *norm         // with this g
-	parts    int           // and so many parts of Σ x²
+	parts    int           // the number of parts of Σ x²
 	project  *projection   // waits for Attend
 	attended *tensor       // stands for the results of attention, which may be in splits
 	tokens   bound         // where Embed finds the tokens
@@ -326,7 +326,7 @@ func (s *kv) bounds(layer int) (keys, values bound) {
 	return bound{b, 0}, bound{b, s.c.KVHeads * s.c.Slots * s.rowLen}
 }
 
-// encodeQKV encodes the projections that take names, whose weights are of the type of w.
+// encodeQKV encodes the projections that take selects. Their weights have the type of w.
 func (p *pass) encodeQKV(j *projection, w *weight, take [3]bool, layer int) {
 	c, total := p.kv.c, 0
 	args := kernels.QKVArgs{

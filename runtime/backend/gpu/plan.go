@@ -26,11 +26,11 @@ type division struct {
 
 // divide plans a mat-vec with a matrix of outs × cols.
 //
-// Metal does not tell how many cores a GPU has, so that the plan is made for one of 20 (M4 Pro): at least two
-// threadgroups for each core are 40. A GPU of 8 cores has 5 or more for each then, one of 40 cores (M4 Max) one or
-// more. Rows are halved from 256 until there are so many, but not below 16: a threadgroup fetches the activations,
-// 4·cols bytes, for rows · bytes of a row, and with 16 rows of Q4_0 that is 44 % as much as the weights. They come from
-// a cache, as all threadgroups fetch the same.
+// Metal does not report how many cores a GPU has, so the plan is made for a GPU of 20 (M4 Pro): at least two
+// threadgroups for each core are 40. A GPU of 8 cores then has 5 or more for each, one of 40 cores (M4 Max) one or
+// more. The number of rows is halved from 256 until there are 40 threadgroups, but not below 16: a threadgroup fetches
+// the activations, 4·cols bytes, for rows · bytes of a row, and with 16 rows of Q4_0 that is 44 % as much as the
+// weights. The activations come from a cache, as all threadgroups fetch the same ones.
 //
 // Two for each of 40 cores would be 8 rows where a matrix has 896: 112 threadgroups instead of 56, which fetch twice as
 // many activations from caches. bench/metalplan says what that costs M4 Pro at 4,000 tokens: 1 µs in the second matrix

@@ -141,8 +141,8 @@ func (s *splitSums) from(i, n int) splitSums {
 // splits counts those of what a token sees.
 func splits(see []backend.Span) int { return (visible(see) + splitSlots - 1) / splitSlots }
 
-// attendSplit sets into, the sums of one KV split, for the group whose queries are set and the number-th split of what
-// their token sees.
+// attendSplit computes into, the sums of one KV split, for the group with the current queries. The split is the one
+// with the given number among the slots that the token sees.
 func (ws *attention) attendSplit(into splitSums, l layer, m group, see []backend.Span, number int) {
 	ws.see = cut(ws.see[:0], see, number*splitSlots, splitSlots)
 	ws.scores = resized(ws.scores, vector.Queries*scoreStride)

@@ -100,7 +100,8 @@ func merge(o *backend.Output, parts []part, k int) {
 	o.LogSumExp, o.Entropy = float32(lse), float32(max(0, lse-t/s))
 }
 
-// best appends the k largest logits, largest first, as candidates whose ids begin at first, to top, which is empty.
+// best appends the k largest logits to top, which is empty, largest first, as candidates. The first logit has the ID
+// first.
 func best(top []backend.Candidate, logits []float32, first int32, k int) []backend.Candidate {
 	for i := 0; i < len(logits); i++ {
 		if len(top) == k {

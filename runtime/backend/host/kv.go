@@ -155,7 +155,7 @@ func newLayers[E uint16 | float32](s *kv, ops elemOps[E]) (take func(chunk int))
 	}
 }
 
-// blocks counts the blocks of keys that so many slots begin.
+// blocks returns the number of blocks of keys that the given number of slots needs.
 func blocks(slots int) int { return (slots + vector.KeyBlock - 1) / vector.KeyBlock }
 
 func toF32(dst, src []float32) { copy(dst, src) }

@@ -146,10 +146,10 @@ type projection struct {
 	w   *weight
 }
 
-// What a worker takes of a weight at a time: outputs of so many bytes, counted once for each token, in a multiple of
-// the outputs that the kernels take together and of those that are rounded together. Long pieces let the
-// processor's prefetching run; the last one taken is what the others wait for. A small weight is one piece, and the
-// caller does it alone. With many tokens a piece has up to pieceMost outputs, so that activations are read less
+// Sizes of the piece of a weight that a worker takes at a time: pieceBytes bytes of outputs, counted once for each
+// token, in a multiple of the outputs that the kernels compute together and of those that are rounded together. Long
+// pieces use the processor's prefetching; but all workers wait for the last piece. A small weight is one piece, and the
+// caller computes it alone. With many tokens a piece has up to pieceMost outputs, so that activations are read less
 // often, but a worker has several pieces to take.
 const (
 	pieceBytes   = 128 << 10
@@ -158,8 +158,8 @@ const (
 	pieceEach    = 4 // pieces for each worker
 )
 
-// grain is how many of so many outputs make a piece, so that all workers get as many. The weights have the same
-// number of columns.
+// grain returns how many outputs make a piece, so that all workers get the same number of pieces. All weights have the
+// same number of columns.
 func (p *pass) grain(outputs int, weights ...*weight) int {
 	bytes := 0
 	for _, w := range weights {

@@ -1,25 +1,25 @@
-// Package certify tells from decoded answers whether a router's threshold keeps to a budget: the large model chooses at
-// most the share β of the tokens. What it proves holds with a chosen confidence 1 - δ over the draw of the prompts, for
-// prompts drawn alike.
+// Package certify tests with decoded answers whether a router's threshold keeps to a budget: the large model chooses at
+// most the share β of the tokens. The result holds with a chosen confidence 1 - δ over the draw of the prompts. It
+// assumes that all prompts are drawn from the same distribution.
 //
 // The unit is the prompt, since tokens of one answer depend on each other. An answer of n tokens, m of them escalated,
 // n at most N, is the number
 //
 //	X = (m - β·n + β·N) / N      within [0, 1], and E[X] ≤ β exactly if E[m] ≤ β·E[n]
 //
-// so that a test of the mean of X is one of the share of all tokens. H: E[X] > β is tested by a p-value, by one of two
-// bounds:
+// so that a test of the mean of X is one of the share of all tokens. The hypothesis H: E[X] > β is tested by a p-value,
+// with one of two bounds:
 //
 //   - Hoeffding–Bentkus (Bates, Angelopoulos, Lei, Malik and Jordan, arXiv 2101.02703), with X̄ the mean of k numbers:
 //     p = min( exp(-k·h(min(X̄, β), β)), e·P[Bin(k, β) ≤ ⌈k·X̄⌉] ), h(a, b) = a·ln(a/b) + (1-a)·ln((1-a)/(1-b)).
-//   - betting (Waudby-Smith and Ramdas, arXiv 2010.09686): see [Test.PValue]. It sees how little X varies and needs far
+//   - betting (Waudby-Smith and Ramdas, arXiv 2010.09686): see [Test.PValue]. It uses how little X varies and needs far
 //     fewer prompts.
 //
-// Changing a threshold changes the text that follows, so the share is not monotone in it, and no curve of one decoding
-// tells it for another threshold. Hence each threshold is decoded anew, and [Test.Walk] goes from few to many
-// escalations and ends at the first threshold that is not shown to keep the budget: Learn then Test with a fixed
-// sequence (Angelopoulos, Bates, Candès, Jordan and Lei, arXiv 2110.01052), which needs no correction for how many
-// there are, as long as the thresholds are not chosen by the answers that they are tested with.
+// A changed threshold changes the text that follows, so the share is not monotone in the threshold, and one decoding
+// does not show the share of another threshold. Hence each threshold is decoded anew. [Test.Walk] goes from few to many
+// escalations and ends at the first threshold that is not shown to keep the budget. This is Learn then Test with a
+// fixed sequence (Angelopoulos, Bates, Candès, Jordan and Lei, arXiv 2110.01052). It needs no correction for the number
+// of thresholds, as long as the thresholds are not chosen by the answers that they are tested with.
 package certify
 
 import (

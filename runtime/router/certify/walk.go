@@ -41,11 +41,11 @@ func (t Test) Walk(n int, answers func(step int) ([]Answer, error)) (steps []Ste
 	return steps, nil
 }
 
-// maxNeeded is more prompts than anybody decodes.
+// maxNeeded is a number of prompts that is too large to decode.
 const maxNeeded = 1_000_000
 
-// Needed is about how many prompts like these it takes until their threshold is certified; false if their share is not
-// below the budget, or more than a million prompts would be needed.
+// Needed returns about how many prompts like these are needed to certify their threshold. It returns false if their
+// share is not below the budget, or if more than a million prompts would be needed.
 func (t Test) Needed(answers []Answer) (prompts int, ok bool) {
 	x, err := t.losses(answers)
 	if err != nil {

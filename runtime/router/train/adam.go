@@ -41,7 +41,7 @@ func schedule(step, steps int) float64 {
 	return 0.01 + 0.99*0.5*(1+math.Cos(math.Pi*float64(step-warm)/float64(max(1, steps-warm))))
 }
 
-// update takes the step for the weights from lo on, whose gradients are g.
+// update updates the weights from lo on by one step with the gradients g.
 func (a *adam) update(theta, g []float32, lo int, at moment) {
 	for i, g := range g {
 		i += lo

@@ -71,8 +71,8 @@ func newWorker(s shape) *worker {
 	return w
 }
 
-// load sets the inputs to at most chunk positions. What is left of the rows stays as it was: nobody looks at its
-// outputs, and its dz is 0.
+// load sets the inputs to at most chunk positions. The remaining rows keep their old values: their outputs are not
+// used, and their dz is 0.
 func (w *worker) load(in *inputs, rows []int) {
 	for k, i := range rows {
 		in.row(w.x.Token(k), i)

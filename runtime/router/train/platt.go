@@ -4,8 +4,8 @@ import (
 	"github.com/pilotfish-ai/pilotfish/runtime/router"
 )
 
-// judge fills in what the prompts held back say of the network, whose outputs for them are logits: whether to scale
-// these, and how good what comes out is.
+// judge evaluates the network on the held-out prompts, with its outputs logits: whether to scale these, and how good
+// the result is.
 func (t *trainer) judge(r *Result, logits []float64) {
 	keep := make([]bool, len(logits))
 	for k, i := range r.HeldOut.Rows {

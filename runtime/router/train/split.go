@@ -30,7 +30,7 @@ func HoldOut(src Source, share float64, seed uint64) (HeldOut, error) {
 	return p.heldOut, nil
 }
 
-// split holds back a share of the prompts that have labels: those whose numbers have the least hashes.
+// split holds back a share of the prompts with labels: those with the smallest hashes of their numbers.
 func split(src Source, share float64, seed uint64) (*parts, error) {
 	texts := textsOf(src)
 	var prompts []int

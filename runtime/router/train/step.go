@@ -135,7 +135,8 @@ func (t *trainer) step(rows []int) {
 	})
 }
 
-// gradient sets g to the share of a chunk in the gradient of the mean loss of a batch of so many positions.
+// gradient sets g to the contribution of a chunk to the gradient of the mean loss of a batch. The batch has of
+// positions.
 func (t *trainer) gradient(w *worker, g []float32, rows []int, of int) {
 	p := t.shape.of(t.theta)
 	w.load(t.in, rows)

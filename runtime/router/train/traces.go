@@ -69,7 +69,7 @@ func fits(first, f Folder, rule string) error {
 	return nil
 }
 
-// add appends the positions of a set whose first prompt has the number prompt.
+// add appends the positions of a set. prompt is the number of its first prompt.
 func (t *Traces) add(s *trace.Set, prompt, rule int) {
 	for i := range s.Len() {
 		p := s.At(i)

@@ -1,35 +1,36 @@
-// Package train teaches a router which tokens of the small model may stand, from positions whose answer is known. It
-// has no I/O and no clock: positions come through [Source], and draws are functions of a seed.
+// Package train trains a router, which decides whether a token of the small model may stand, on positions with a known
+// answer. It has no I/O and no clock: positions come through [Source], and draws are functions of a seed.
 //
 // The network is linear → ReLU → linear on the final hidden state h, on margin and certainty of the head, or on all of
-// them; without the layer in the middle it is logistic regression. With label y = 1 where the token may stand, and z
-// the output of the network, the loss of a position is the cross-entropy of σ(z) = 1/(1 + exp(-z)),
+// them; without the layer in the middle it is logistic regression. With the label y = 1 for a token that may stand, and
+// z the output of the network, the loss of a position is the cross-entropy of σ(z) = 1/(1 + exp(-z)),
 //
 //	ℓ = -y·ln σ(z) - (1-y)·ln σ(-z)
 //
-// This is the loss of CITER (arXiv 2502.01976, which trains on preferences): by Bradley and Terry, of two actions with
+// This is the loss of CITER (arXiv 2502.01976, which trains on preferences). By Bradley and Terry, of two actions with
 // rewards r_keep and r_escalate the first is preferred with probability exp(r_keep)/(exp(r_keep) + exp(r_escalate)) =
-// σ(r_keep - r_escalate). Only the difference of rewards is ever seen, so let z be it: the log-likelihood of the
-// preference "keep over escalate" is ln σ(z), that of the other ln σ(-z), and the sum over pairs is -Σℓ.
+// σ(r_keep - r_escalate). Only the difference of the rewards can be observed, so let z be that difference. The
+// log-likelihood of the preference "keep over escalate" is ln σ(z), that of the other is ln σ(-z), and the sum over
+// pairs is -Σℓ.
 //
-// Classes may be weighted, as far more tokens may stand than may not. With weights w_keep and w_escalate, the z that is
-// best where a share p of tokens may stand solves σ(z) = w_keep·p/(w_keep·p + w_escalate·(1-p)), which is z = logit p +
-// ln(w_keep/w_escalate). So ln(w_escalate/w_keep) is added to the bias of the last layer before anything is judged or
-// calibrated, and σ of it is p again.
+// Classes may be weighted, because far more tokens may stand than may not. If a share p of tokens may stand, the best z
+// with weights w_keep and w_escalate solves σ(z) = w_keep·p/(w_keep·p + w_escalate·(1-p)), which is z = logit p +
+// ln(w_keep/w_escalate). So ln(w_escalate/w_keep) is added to the bias of the last layer before the network is
+// evaluated or calibrated, and σ(z) is p again.
 //
 // The optimiser is Adam (Kingma and Ba, arXiv 1412.6980) with bias correction and decoupled weight decay (Loshchilov
-// and Hutter, arXiv 1711.05101); the rate rises over the first twentieth of the steps and then falls along a half
-// cosine. Inputs are standardised with mean and deviation of a sample, as single dimensions of hidden states may be
-// hundreds of times as large as others, and that is folded into the first layer at the end. Some prompts, never single
-// tokens, are held back: training ends when the loss on them has stopped falling, and the weights that were best there
-// are kept.
+// and Hutter, arXiv 1711.05101). The learning rate rises over the first twentieth of the steps and then falls along a
+// half cosine. Inputs are standardised with the mean and deviation of a sample, because single dimensions of hidden
+// states may be hundreds of times as large as others; at the end the standardisation is folded into the first layer.
+// Some prompts, never single tokens, are held back: training ends when the loss on them no longer falls, and the
+// weights with the lowest loss are kept.
 //
-// Bound. An epoch over N positions of width D with H hidden units multiplies and adds N·D·H times forward and as often
+// Bound. An epoch over N positions of width D with H hidden units takes N·D·H multiply-adds forward and the same number
 // for the gradient of the weights (that of the inputs is not needed), and reads 2·N·D bytes of half floats. Products
-// are those of kernels/cpu, see bench/RESULTS.md for what was measured.
+// use kernels/cpu; see bench/RESULTS.md for measurements.
 //
 // Promise: for one seed the result is the same, bit for bit, whatever the number of threads: the gradient of a batch is
-// the sum of those of fixed chunks, in fixed order. Another kind of CPU may round otherwise.
+// the sum of those of fixed chunks, in fixed order. Another kind of CPU may round differently.
 package train
 
 import (
@@ -99,27 +100,27 @@ type Options struct {
 	Epochs     int      // most; 0 means 20
 	Rate       float64  // of learning, at its highest; 0 means 0.002
 	Decay      float64  // of weights, per step as a share of the rate
-	Balance    float64  // class weights: 0, none, to 1, both classes count alike
+	Balance    float64  // class weights, from 0, none, to 1, equal weight of both classes
 	Validation float64  // share of the prompts that is held back, below 1; 0 means 0.1
 	Seed       uint64
 	Threads    int         // 0 means 1
-	Observe    func(Epoch) // told after each epoch, if given
+	Observe    func(Epoch) // called after each epoch; may be nil
 }
 
-// Epoch is what one pass over the positions left.
+// Epoch is the result of one pass over the positions.
 type Epoch struct {
 	Number int     // from 1
 	Loss   float64 // mean cross-entropy of the prompts held back, in nats; see spoilWeight
 	Best   bool    // no earlier one left less
 }
 
-// Result is a trained router, and how it was judged on the prompts held back.
+// Result is a trained router, with its evaluation on the held-out prompts.
 type Result struct {
 	Net          *router.Net
-	Epochs, Best int     // that were run; whose weights were kept
+	Epochs, Best int     // epochs that were run; the epoch with the weights kept
 	Prompts      int     // learnt from
 	Positions    int     // of these, labelled
-	Escalate     float64 // share of these whose label is to escalate
+	Escalate     float64 // share of these with the label escalate
 	HeldOut      HeldOut // the prompts held back
 	Loss         float64 // cross-entropy on them, nats
 	AUC          float64 // on them; NaN if they have one label only
